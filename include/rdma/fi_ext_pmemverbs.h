@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * fi_ext_pmemverbs.h -- what pmemverbs adds to libfabric's API
+ *
+ * A program needs this header only for the names of the OFA proposal for
+ * remote persistent memory (FI_PMEM, FI_COMMIT, FI_IMMED, FI_UNCACHED) and for
+ * the queries below; upstream's FI_RMA_PMEM, FI_COMMIT_COMPLETE, FI_FENCE and
+ * FI_REMOTE_CQ_DATA do the same without it.  fi_pmemverbs(7) has the semantics.
+ */
+#ifndef FI_EXT_PMEMVERBS_H
+#define FI_EXT_PMEMVERBS_H
+
+#include <rdma/fabric.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * Capability (fi_info::caps, needs FI_RMA) and fi_mr_reg flag: the region is
+ * persistent memory, and writes to it can be committed.
+ */
+#define FI_PMEM FI_RMA_PMEM
+
+/*
+ * Flag of fi_writemsg and the atomic *msg calls: the completion comes when the
+ * data of this operation and of all earlier writes of the endpoint to the same
+ * rkey are durable (volatile memory: globally visible).
+ */
+#define FI_COMMIT FI_COMMIT_COMPLETE
+
+/*
+ * With FI_COMMIT: the target's completion, which carries fi_msg_rma::data,
+ * follows durability.  Without FI_COMMIT the call fails with -FI_EINVAL.
+ * FI_COMMIT | FI_REMOTE_CQ_DATA means the same.
+ */
+#define FI_IMMED (1ULL << 63)
+
+/*
+ * fi_mr_reg flag: data written to the region should bypass the target's
+ * caches where that can be had.  A hint: it changes no promise.
+ */
+#define FI_UNCACHED (1ULL << 63)
+
+/* What survives a power failure at the target. */
+enum fi_pmemverbs_domain {
+	FI_PMEMVERBS_NONE, /* nothing; a commit means global visibility */
+	FI_PMEMVERBS_PAGE, /* a plain file: what msync has written */
+	FI_PMEMVERBS_DMP,  /* DIMMs and memory controller (ADR) */
+	FI_PMEMVERBS_MHP,  /* CPU caches too (eADR, CXL GPF) */
+	FI_PMEMVERBS_WSP,  /* I/O controller and NIC buffers too */
+};
+
+/* How a commit to a region is made. */
+enum fi_pmemverbs_method {
+	FI_PMEMVERBS_REFUSED, /* it can't be; the call fails with -FI_EOPNOTSUPP */
+	FI_PMEMVERBS_WRITE,   /* the write's own completion proves it */
+	FI_PMEMVERBS_READ,    /* a small READ behind the write flushes it */
+};
+
+struct fi_pmemverbs_region {
+	enum fi_pmemverbs_domain domain;
+	enum fi_pmemverbs_method method; /* from the asking endpoint; local regions: REFUSED */
+	int pmem;                        /* registered with FI_PMEM */
+	int ddio;                        /* inbound DMA lands in the target's caches, or may */
+	int uncached;                    /* registered with FI_UNCACHED */
+	int relaxed;                     /* writes of one connection may be placed out of order */
+};
+
+/*
+ * Queries: fi_open_ops(&domain->fid, FI_PMEMVERBS_OPS, 0, (void **) &ops, NULL).
+ * Both return 0 or a negative fi_errno.
+ */
+#define FI_PMEMVERBS_OPS "pmemverbs_ops_v1"
+
+struct fi_pmemverbs_ops {
+	size_t size;
+	/*
+	 * What a key says of the region behind it, and how the endpoint would
+	 * commit to it.  -FI_ENOKEY: the key carries no attributes (its owner
+	 * does not use pmemverbs).
+	 */
+	int (*query_key)(struct fid_ep *ep, uint64_t key, struct fi_pmemverbs_region *region);
+	/* The core provider below, as in FI_PMEMVERBS_CORE. */
+	const char *(*core_name)(struct fid_domain *domain);
+};
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* FI_EXT_PMEMVERBS_H */

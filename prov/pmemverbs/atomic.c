@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * atomic.c -- atomics; those that commit go to commit.c
+ *
+ * All of them end up as one call with a message, operands and results, where
+ * the number of operands tells which of the core's three calls it is.
+ */
+#include <string.h>
+
+#include <rdma/fi_errno.h>
+
+#include <rdma/fi_ext_pmemverbs.h>
+#include "commit.h"
+#include "prov.h"
+
+#define MAX_RMA_IOC 8
+
+struct atomic {
+	const struct fi_msg_atomic *msg;
+	bool fetch;
+	bool compare;
+	struct fi_ioc *result;
+	void **result_desc;
+	size_t result_count;
+	const struct fi_ioc *operand;
+	void **operand_desc;
+	size_t operand_count;
+};
+
+static uint64_t what_is(const struct atomic *op)
+{
+	return FI_ATOMIC | (op->fetch ? FI_READ : FI_WRITE);
+}
+
+/* operand_value -- the 64 bits that stand for an operand where it is passed by value */
+static uint64_t operand_value(enum fi_datatype datatype, const struct fi_ioc *ioc)
+{
+	uint64_t value = 0;
+
+	memcpy(&value, ioc->addr, datatype == FI_FLOAT ? sizeof(float) : sizeof(value));
+	return value;
+}
+
+static ssize_t post_atomic(struct pmv_ep *ep, const void *arg, void *context, uint64_t flags)
+{
+	bool by_value = pmv_core_takes_values(ep->domain->fabric->core);
+	const struct atomic *op = arg;
+	struct fi_msg_atomic msg = *op->msg;
+	struct fi_rma_ioc rma_iov[MAX_RMA_IOC];
+	struct fi_ioc operand;
+
+	for (size_t i = 0; i < msg.rma_iov_count; i++) {
+		rma_iov[i] = msg.rma_iov[i];
+		rma_iov[i].key = pmv_ep_key(ep, rma_iov[i].key);
+	}
+	msg.rma_iov = rma_iov;
+	msg.context = context;
+	if (!op->fetch)
+		return fi_atomicmsg(ep->core_fid, &msg, flags);
+
+	if (by_value && msg.iov_count && msg.msg_iov->addr)
+		msg.addr = operand_value(msg.datatype, msg.msg_iov);
+	if (!op->compare)
+		return fi_fetch_atomicmsg(ep->core_fid, &msg, op->result, op->result_desc,
+					  op->result_count, flags);
+
+	if (!op->operand_count)
+		return -FI_EINVAL;
+	operand = op->operand[0];
+	if (by_value)
+		operand.addr = (void *) operand_value(msg.datatype, &operand);
+	return fi_compare_atomicmsg(ep->core_fid, &msg, by_value ? &operand : op->operand,
+				    op->operand_desc, op->operand_count, op->result,
+				    op->result_desc, op->result_count, flags);
+}
+
+static ssize_t commit_atomic(struct pmv_ep *ep, const struct atomic *op, uint64_t flags)
+{
+	const struct fi_msg_atomic *msg = op->msg;
+	struct fi_rma_iov rma_iov[MAX_RMA_IOC];
+
+	for (size_t i = 0; i < msg->rma_iov_count; i++) {
+		/* Which bytes does not matter here, only that there are some. */
+		rma_iov[i] = (struct fi_rma_iov){
+			.addr = msg->rma_iov[i].addr,
+			.len = msg->rma_iov[i].count,
+			.key = msg->rma_iov[i].key,
+		};
+	}
+	return pmv_commit(ep, rma_iov, msg->rma_iov_count, what_is(op), msg->context, msg->data,
+			  flags, post_atomic, op);
+}
+
+static ssize_t do_atomic(struct pmv_ep *ep, const struct atomic *op, uint64_t flags)
+{
+	uint64_t what = what_is(op);
+	struct pmv_post post;
+	ssize_t ret;
+
+	if (op->msg->rma_iov_count > MAX_RMA_IOC)
+		return -FI_EINVAL;
+	if (flags & FI_COMMIT)
+		return commit_atomic(ep, op, flags);
+	if (flags & FI_IMMED) {
+		PMV_WARN(EP_DATA, "FI_IMMED needs FI_COMMIT\n");
+		return -FI_EINVAL;
+	}
+	ret = pmv_post_begin(ep, &post, what, op->msg->context, flags, false);
+	if (ret)
+		return ret;
+	ret = post_atomic(ep, op, post.context, post.flags);
+	for (size_t i = 0; !ret && i < op->msg->rma_iov_count; i++)
+		pmv_note_write(ep, op->msg->rma_iov[i].key);
+	if (!ret)
+		pmv_note_read(ep);
+	return pmv_post_end(ep, &post, what, ret);
+}
+
+/* The arguments that all calls have, as a message. */
+#define ATOMIC_MSG(ioc, descs, n)                                                                  \
+	struct fi_rma_ioc rma_ioc = {addr, ioc_count(ioc, n), key};                                \
+	struct fi_msg_atomic msg = {ioc, descs, n, dest_addr, &rma_ioc, 1, datatype, op, context, 0}
+
+static size_t ioc_count(const struct fi_ioc *ioc, size_t n)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < n; i++)
+		count += ioc[i].count;
+	return count;
+}
+
+static ssize_t atomic_write(struct fid_ep *fid, const void *buf, size_t count, void *desc,
+			    fi_addr_t dest_addr, uint64_t addr, uint64_t key,
+			    enum fi_datatype datatype, enum fi_op op, void *context)
+{
+	struct pmv_ep *ep = pmv_to_ep(fid);
+	struct fi_ioc ioc = {(void *) buf, count};
+	ATOMIC_MSG(&ioc, &desc, 1);
+	struct atomic atomic = {.msg = &msg};
+
+	return do_atomic(ep, &atomic, ep->tx_op_flags);
+}
+
+static ssize_t atomic_writev(struct fid_ep *fid, const struct fi_ioc *iov, void **desc,
+			     size_t count, fi_addr_t dest_addr, uint64_t addr, uint64_t key,
+			     enum fi_datatype datatype, enum fi_op op, void *context)
+{
+	struct pmv_ep *ep = pmv_to_ep(fid);
+	ATOMIC_MSG(iov, desc, count);
+	struct atomic atomic = {.msg = &msg};
+
+	return do_atomic(ep, &atomic, ep->tx_op_flags);
+}
+
+static ssize_t atomic_writemsg(struct fid_ep *fid, const struct fi_msg_atomic *msg, uint64_t flags)
+{
+	struct atomic atomic = {.msg = msg};
+
+	return do_atomic(pmv_to_ep(fid), &atomic, flags);
+}
+
+static ssize_t atomic_inject(struct fid_ep *fid, const void *buf, size_t count, fi_addr_t dest_addr,
+			     uint64_t addr, uint64_t key, enum fi_datatype datatype, enum fi_op op)
+{
+	struct pmv_ep *ep = pmv_to_ep(fid);
+	ssize_t ret = fi_inject_atomic(ep->core_fid, buf, count, dest_addr, addr,
+				       pmv_ep_key(ep, key), datatype, op);
+
+	if (!ret)
+		pmv_note_write(ep, key);
+	return ret;
+}
+
+static ssize_t atomic_readwrite(struct fid_ep *fid, const void *buf, size_t count, void *desc,
+				void *result, void *result_desc, fi_addr_t dest_addr, uint64_t addr,
+				uint64_t key, enum fi_datatype datatype, enum fi_op op,
+				void *context)
+{
+	struct pmv_ep *ep = pmv_to_ep(fid);
+	struct fi_ioc ioc = {(void *) buf, count};
+	struct fi_ioc result_ioc = {result, count};
+	ATOMIC_MSG(&ioc, &desc, 1);
+	struct atomic atomic = {
+		.msg = &msg,
+		.fetch = true,
+		.result = &result_ioc,
+		.result_desc = &result_desc,
+		.result_count = 1,
+	};
+
+	return do_atomic(ep, &atomic, ep->tx_op_flags);
+}
+
+static ssize_t atomic_readwritev(struct fid_ep *fid, const struct fi_ioc *iov, void **desc,
+				 size_t count, struct fi_ioc *resultv, void **result_desc,
+				 size_t result_count, fi_addr_t dest_addr, uint64_t addr,
+				 uint64_t key, enum fi_datatype datatype, enum fi_op op,
+				 void *context)
+{
+	struct pmv_ep *ep = pmv_to_ep(fid);
+	ATOMIC_MSG(iov, desc, count);
+	struct atomic atomic = {
+		.msg = &msg,
+		.fetch = true,
+		.result = resultv,
+		.result_desc = result_desc,
+		.result_count = result_count,
+	};
+
+	return do_atomic(ep, &atomic, ep->tx_op_flags);
+}
+
+static ssize_t atomic_readwritemsg(struct fid_ep *fid, const struct fi_msg_atomic *msg,
+				   struct fi_ioc *resultv, void **result_desc, size_t result_count,
+				   uint64_t flags)
+{
+	struct atomic atomic = {
+		.msg = msg,
+		.fetch = true,
+		.result = resultv,
+		.result_desc = result_desc,
+		.result_count = result_count,
+	};
+
+	return do_atomic(pmv_to_ep(fid), &atomic, flags);
+}
+
+static ssize_t atomic_compwrite(struct fid_ep *fid, const void *buf, size_t count, void *desc,
+				const void *compare, void *compare_desc, void *result,
+				void *result_desc, fi_addr_t dest_addr, uint64_t addr, uint64_t key,
+				enum fi_datatype datatype, enum fi_op op, void *context)
+{
+	struct pmv_ep *ep = pmv_to_ep(fid);
+	struct fi_ioc ioc = {(void *) buf, count};
+	struct fi_ioc result_ioc = {result, count};
+	struct fi_ioc compare_ioc = {(void *) compare, count};
+	ATOMIC_MSG(&ioc, &desc, 1);
+	struct atomic atomic = {
+		.msg = &msg,
+		.fetch = true,
+		.compare = true,
+		.result = &result_ioc,
+		.result_desc = &result_desc,
+		.result_count = 1,
+		.operand = &compare_ioc,
+		.operand_desc = &compare_desc,
+		.operand_count = 1,
+	};
+
+	return do_atomic(ep, &atomic, ep->tx_op_flags);
+}
+
+static ssize_t atomic_compwritev(struct fid_ep *fid, const struct fi_ioc *iov, void **desc,
+				 size_t count, const struct fi_ioc *comparev, void **compare_desc,
+				 size_t compare_count, struct fi_ioc *resultv, void **result_desc,
+				 size_t result_count, fi_addr_t dest_addr, uint64_t addr,
+				 uint64_t key, enum fi_datatype datatype, enum fi_op op,
+				 void *context)
+{
+	struct pmv_ep *ep = pmv_to_ep(fid);
+	ATOMIC_MSG(iov, desc, count);
+	struct atomic atomic = {
+		.msg = &msg,
+		.fetch = true,
+		.compare = true,
+		.result = resultv,
+		.result_desc = result_desc,
+		.result_count = result_count,
+		.operand = comparev,
+		.operand_desc = compare_desc,
+		.operand_count = compare_count,
+	};
+
+	return do_atomic(ep, &atomic, ep->tx_op_flags);
+}
+
+static ssize_t atomic_compwritemsg(struct fid_ep *fid, const struct fi_msg_atomic *msg,
+				   const struct fi_ioc *comparev, void **compare_desc,
+				   size_t compare_count, struct fi_ioc *resultv, void **result_desc,
+				   size_t result_count, uint64_t flags)
+{
+	struct atomic atomic = {
+		.msg = msg,
+		.fetch = true,
+		.compare = true,
+		.result = resultv,
+		.result_desc = result_desc,
+		.result_count = result_count,
+		.operand = comparev,
+		.operand_desc = compare_desc,
+		.operand_count = compare_count,
+	};
+
+	return do_atomic(pmv_to_ep(fid), &atomic, flags);
+}
+
+static int atomic_writevalid(struct fid_ep *fid, enum fi_datatype datatype, enum fi_op op,
+			     size_t *count)
+{
+	return fi_atomicvalid(pmv_to_ep(fid)->core_fid, datatype, op, count);
+}
+
+static int atomic_readwritevalid(struct fid_ep *fid, enum fi_datatype datatype, enum fi_op op,
+				 size_t *count)
+{
+	return fi_fetch_atomicvalid(pmv_to_ep(fid)->core_fid, datatype, op, count);
+}
+
+static int atomic_compwritevalid(struct fid_ep *fid, enum fi_datatype datatype, enum fi_op op,
+				 size_t *count)
+{
+	return fi_compare_atomicvalid(pmv_to_ep(fid)->core_fid, datatype, op, count);
+}
+
+struct fi_ops_atomic pmv_atomic_ops = {
+	.size = sizeof(struct fi_ops_atomic),
+	.write = atomic_write,
+	.writev = atomic_writev,
+	.writemsg = atomic_writemsg,
+	.inject = atomic_inject,
+	.readwrite = atomic_readwrite,
+	.readwritev = atomic_readwritev,
+	.readwritemsg = atomic_readwritemsg,
+	.compwrite = atomic_compwrite,
+	.compwritev = atomic_compwritev,
+	.compwritemsg = atomic_compwritemsg,
+	.writevalid = atomic_writevalid,
+	.readwritevalid = atomic_readwritevalid,
+	.compwritevalid = atomic_compwritevalid,
+};

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* commit.h -- posting with care: commits, fences, counted operations */
+#ifndef PMV_COMMIT_H
+#define PMV_COMMIT_H
+
+#include "ep.h"
+
+/*
+ * One operation on its way to the core: begin decides what context and flags
+ * it is posted with, end takes note of how that went.
+ */
+struct pmv_post {
+	void *context;
+	uint64_t flags;
+	struct pmv_req *req; /* the context, if it is ours */
+};
+
+/*
+ * pmv_post_begin -- an operation that commits nothing.  what: FI_MSG | FI_SEND,
+ * FI_RMA | FI_READ, ...; quiet: a call that never completes (fi_inject).
+ * -FI_EAGAIN: not now.
+ */
+ssize_t pmv_post_begin(struct pmv_ep *ep, struct pmv_post *post, uint64_t what, void *context,
+		       uint64_t flags, bool quiet);
+ssize_t pmv_post_end(struct pmv_ep *ep, struct pmv_post *post, uint64_t what, ssize_t ret);
+
+/* pmv_note_write, pmv_note_read -- remember what was just posted */
+void pmv_note_write(struct pmv_ep *ep, uint64_t key);
+void pmv_note_read(struct pmv_ep *ep);
+
+/* The key as the core knows it. */
+static inline uint64_t pmv_ep_key(const struct pmv_ep *ep, uint64_t key)
+{
+	return ep->domain->keyed ? pmv_key_core(key) : key;
+}
+
+/* How the operation itself is posted: a write or one of the atomics. */
+typedef ssize_t (*pmv_post_fn)(struct pmv_ep *ep, const void *op, void *context, uint64_t flags);
+
+/*
+ * pmv_commit -- post an operation and what makes it durable.  Either fails and
+ * nothing was posted, or is accepted and completes exactly once.
+ */
+ssize_t pmv_commit(struct pmv_ep *ep, const struct fi_rma_iov *rma_iov, size_t rma_iov_count,
+		   uint64_t what, void *context, uint64_t data, uint64_t flags, pmv_post_fn post,
+		   const void *op);
+
+/* pmv_attr_of -- what a key says, with what is known here of the path; false: nothing */
+bool pmv_attr_of(const struct pmv_ep *ep, uint64_t key, struct pmv_attr *attr);
+
+/*
+ * pmv_req_part_done -- drop a reference: a part has completed or never will;
+ * err is 0 or a positive fi_errno.  True: it was the last one.
+ */
+bool pmv_req_part_done(struct pmv_req *req, int err, int prov_errno);
+
+/* pmv_req_finish -- count the request, fill its entry; false: nothing to report, it is gone */
+bool pmv_req_finish(struct pmv_req_pool *pool, struct pmv_req *req);
+
+/* pmv_ep_push -- post parts that the core did not take; true: none are left */
+bool pmv_ep_push(struct pmv_ep *ep);
+
+/* pmv_ep_drop_stalled -- give up what is not posted, when the endpoint is closed */
+void pmv_ep_drop_stalled(struct pmv_ep *ep);
+
+#endif /* PMV_COMMIT_H */

@@ -1,0 +1,622 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* cq.c -- completion queues; cq.h says how entries flow */
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <rdma/fi_errno.h>
+
+#include "commit.h"
+#include "prov.h"
+
+/* While parts wait for room in a send queue, nothing but reading the CQ makes room. */
+#define STALL_POLL_MS 1
+
+static size_t entry_size_of(enum fi_cq_format format)
+{
+	switch (format) {
+	case FI_CQ_FORMAT_CONTEXT:
+		return sizeof(struct fi_cq_entry);
+	case FI_CQ_FORMAT_MSG:
+		return sizeof(struct fi_cq_msg_entry);
+	case FI_CQ_FORMAT_DATA:
+		return sizeof(struct fi_cq_data_entry);
+	case FI_CQ_FORMAT_TAGGED:
+		return sizeof(struct fi_cq_tagged_entry);
+	case FI_CQ_FORMAT_UNSPEC:
+		break;
+	}
+	return 0;
+}
+
+/* The ready list */
+
+static void ready_add(struct pmv_cq *cq, struct pmv_comp *comp)
+{
+	pthread_mutex_lock(&cq->ready_lock);
+	comp->next = NULL;
+	*cq->ready_tail = comp;
+	cq->ready_tail = &comp->next;
+	atomic_fetch_add(&cq->num_ready, 1);
+	pthread_mutex_unlock(&cq->ready_lock);
+}
+
+static void wake(struct pmv_cq *cq)
+{
+	const uint64_t one = 1;
+
+	/* Fails only when it is raised already. */
+	if (cq->wake_fd >= 0 && write(cq->wake_fd, &one, sizeof(one)) < 0)
+		return;
+}
+
+void pmv_cq_add(struct pmv_cq *cq, struct pmv_comp *comp)
+{
+	ready_add(cq, comp);
+	wake(cq);
+}
+
+static struct pmv_comp *ready_take(struct pmv_cq *cq, bool error)
+{
+	struct pmv_comp *comp;
+
+	if (!atomic_load(&cq->num_ready))
+		return NULL;
+	pthread_mutex_lock(&cq->ready_lock);
+	comp = cq->ready;
+	if (comp && comp->is_error == error) {
+		cq->ready = comp->next;
+		if (!cq->ready)
+			cq->ready_tail = &cq->ready;
+		atomic_fetch_sub(&cq->num_ready, 1);
+	} else {
+		comp = NULL;
+	}
+	pthread_mutex_unlock(&cq->ready_lock);
+	return comp;
+}
+
+static bool ready_has_error(struct pmv_cq *cq)
+{
+	bool error;
+
+	if (!atomic_load(&cq->num_ready))
+		return false;
+	pthread_mutex_lock(&cq->ready_lock);
+	error = cq->ready && cq->ready->is_error;
+	pthread_mutex_unlock(&cq->ready_lock);
+	return error;
+}
+
+static void comp_free(struct pmv_cq *cq, struct pmv_comp *comp)
+{
+	if (comp->embedded)
+		pmv_req_put(&cq->domain->reqs, (struct pmv_req *) comp);
+	else
+		free(comp);
+}
+
+/* The core's entries */
+
+/* All formats are prefixes of the tagged one. */
+static void write_entry(struct pmv_cq *cq, void *slot, const struct fi_cq_tagged_entry *entry)
+{
+	memcpy(slot, entry, cq->entry_size);
+}
+
+/*
+ * settle -- a part of a request has completed without error.  True: its place
+ * in the buffer now holds what the application is told.
+ */
+static bool settle(struct pmv_cq *cq, struct pmv_req *req, char *slot, const char *core_entry)
+{
+	struct pmv_req_pool *pool = &cq->domain->reqs;
+	bool single = req->single;
+
+	if (!pmv_req_part_done(req, 0, 0) || !pmv_req_finish(pool, req))
+		return false;
+	if (req->comp.is_error) {
+		ready_add(cq, &req->comp);
+		return false;
+	}
+	if (single) {
+		/* One operation of the core: its entry is right but for the context. */
+		memmove(slot, core_entry, cq->entry_size);
+		memcpy(slot, &req->context, sizeof(req->context));
+	} else {
+		write_entry(cq, slot, &req->comp.ok);
+	}
+	pmv_req_put(pool, req);
+	return true;
+}
+
+/* filter -- take the entries of requests out of a buffer; returns what is left */
+static size_t filter(struct pmv_cq *cq, char *buf, size_t count)
+{
+	size_t left = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		char *entry = buf + i * cq->entry_size;
+		char *slot = buf + left * cq->entry_size;
+		void *context;
+
+		memcpy(&context, entry, sizeof(context));
+		if (!pmv_is_req(&cq->domain->reqs, context)) {
+			if (slot != entry)
+				memcpy(slot, entry, cq->entry_size);
+			left++;
+		} else if (settle(cq, context, slot, entry)) {
+			left++;
+		}
+	}
+	return left;
+}
+
+/*
+ * take_error -- move the core's error entry into the ready list.  Room beyond
+ * the entry is for cores with a longer one than this build knows.
+ */
+static ssize_t take_error(struct pmv_cq *cq)
+{
+	union {
+		struct fi_cq_err_entry entry;
+		char room[sizeof(struct fi_cq_err_entry) + 64];
+	} err = {0};
+	struct pmv_comp *comp;
+	ssize_t ret;
+
+	comp = calloc(1, sizeof(*comp));
+	if (!comp)
+		return -FI_ENOMEM;
+	err.entry.err_data = comp->err_data;
+	err.entry.err_data_size = sizeof(comp->err_data);
+	ret = fi_cq_readerr(cq->core_fid, &err.entry, 0);
+	if (ret <= 0) {
+		free(comp);
+		return ret ? ret : -FI_EAGAIN;
+	}
+	if (pmv_is_req(&cq->domain->reqs, err.entry.op_context)) {
+		struct pmv_req *req = err.entry.op_context;
+
+		free(comp);
+		if (pmv_req_part_done(req, err.entry.err, err.entry.prov_errno) &&
+		    pmv_req_finish(&cq->domain->reqs, req))
+			ready_add(cq, &req->comp);
+		return 0;
+	}
+	comp->is_error = true;
+	comp->err = err.entry;
+	if (comp->err.err_data_size > sizeof(comp->err_data))
+		comp->err.err_data_size = sizeof(comp->err_data);
+	ready_add(cq, comp);
+	return 0;
+}
+
+void pmv_cq_stall(struct pmv_cq *cq, struct pmv_ep *ep)
+{
+	pthread_mutex_lock(&cq->stall_lock);
+	if (!ep->on_stall_list) {
+		ep->on_stall_list = true;
+		ep->next_stalled = cq->stalled;
+		cq->stalled = ep;
+		atomic_store(&cq->any_stalled, true);
+	}
+	pthread_mutex_unlock(&cq->stall_lock);
+}
+
+void pmv_cq_unstall(struct pmv_cq *cq, struct pmv_ep *ep)
+{
+	pthread_mutex_lock(&cq->stall_lock);
+	for (struct pmv_ep **at = &cq->stalled; *at; at = &(*at)->next_stalled) {
+		if (*at == ep) {
+			*at = ep->next_stalled;
+			break;
+		}
+	}
+	ep->on_stall_list = false;
+	atomic_store(&cq->any_stalled, cq->stalled != NULL);
+	pthread_mutex_unlock(&cq->stall_lock);
+}
+
+static void push_stalled(struct pmv_cq *cq)
+{
+	struct pmv_ep **at = &cq->stalled;
+
+	if (!atomic_load(&cq->any_stalled))
+		return;
+	pthread_mutex_lock(&cq->stall_lock);
+	while (*at) {
+		struct pmv_ep *ep = *at;
+
+		if (pmv_ep_push(ep)) {
+			*at = ep->next_stalled;
+			ep->on_stall_list = false;
+		} else {
+			at = &ep->next_stalled;
+		}
+	}
+	atomic_store(&cq->any_stalled, cq->stalled != NULL);
+	pthread_mutex_unlock(&cq->stall_lock);
+}
+
+void pmv_cq_progress(struct pmv_cq *cq)
+{
+	pthread_mutex_lock(&cq->lock);
+	push_stalled(cq);
+	while (atomic_load(&cq->num_ready) < cq->size) {
+		struct pmv_comp *comp = calloc(1, sizeof(*comp));
+		ssize_t ret = -FI_ENOMEM;
+
+		if (comp)
+			ret = fi_cq_read(cq->core_fid, &comp->ok, 1);
+		if (ret == 1 && filter(cq, (char *) &comp->ok, 1)) {
+			pmv_cq_add(cq, comp);
+			continue;
+		}
+		free(comp);
+		if (ret == -FI_EAVAIL)
+			ret = take_error(cq) ? -FI_EAGAIN : 1;
+		if (ret < 0)
+			break;
+	}
+	if (atomic_load(&cq->num_ready))
+		wake(cq);
+	push_stalled(cq);
+	pthread_mutex_unlock(&cq->lock);
+}
+
+/* The application's calls */
+
+static ssize_t read_ready(struct pmv_cq *cq, char *buf, size_t count)
+{
+	size_t got = 0;
+	struct pmv_comp *comp;
+
+	while (got < count && (comp = ready_take(cq, false))) {
+		write_entry(cq, buf + got++ * cq->entry_size, &comp->ok);
+		comp_free(cq, comp);
+	}
+	return got;
+}
+
+static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
+{
+	struct pmv_cq *cq = pmv_to_cq(fid);
+	ssize_t ret;
+
+	pthread_mutex_lock(&cq->lock);
+	do {
+		ret = read_ready(cq, buf, count);
+		if (ret)
+			break;
+		if (ready_has_error(cq)) {
+			ret = -FI_EAVAIL;
+			break;
+		}
+		ret = fi_cq_read(cq->core_fid, buf, count);
+		if (ret > 0)
+			ret = filter(cq, buf, ret);
+		else if (ret == -FI_EAVAIL)
+			ret = take_error(cq);
+		else
+			break;
+	} while (!ret);
+	push_stalled(cq);
+	pthread_mutex_unlock(&cq->lock);
+	return ret ? ret : -FI_EAGAIN;
+}
+
+static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src_addr)
+{
+	ssize_t ret = cq_read(fid, buf, count);
+
+	/* A connected endpoint has one peer: the core gives no address either. */
+	for (ssize_t i = 0; src_addr && i < ret; i++)
+		src_addr[i] = FI_ADDR_NOTAVAIL;
+	return ret;
+}
+
+static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf, uint64_t flags)
+{
+	struct pmv_cq *cq = pmv_to_cq(fid);
+	uint32_t api_version = cq->domain->fabric->fabric_fid.api_version;
+	struct pmv_comp *comp = ready_take(cq, true);
+
+	(void) flags;
+	if (!comp)
+		return -FI_EAGAIN;
+	if (FI_VERSION_GE(api_version, FI_VERSION(1, 5))) {
+		size_t room = buf->err_data ? buf->err_data_size : 0;
+		void *data = buf->err_data;
+
+		if (room > comp->err.err_data_size)
+			room = comp->err.err_data_size;
+		if (room)
+			memcpy(data, comp->err_data, room);
+		*buf = comp->err;
+		buf->err_data = room ? data : NULL;
+		buf->err_data_size = room;
+	} else {
+		memcpy(buf, &comp->err, offsetof(struct fi_cq_err_entry, err_data_size));
+	}
+	comp_free(cq, comp);
+	return 1;
+}
+
+static int64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * INT64_C(1000) + ts.tv_nsec / 1000000;
+}
+
+int pmv_cq_trywait(struct pmv_cq *cq)
+{
+	uint64_t raised;
+
+	if (cq->epoll_fd < 0)
+		return -FI_EINVAL;
+	/* Lowered before the list is looked at: an entry that comes later raises it again. */
+	if (read(cq->wake_fd, &raised, sizeof(raised)) < 0 && errno != EAGAIN)
+		return -errno;
+	if (atomic_load(&cq->num_ready) || atomic_load(&cq->any_stalled))
+		return -FI_EAGAIN;
+	return fi_trywait(cq->domain->fabric->core_fid, (struct fid *[]){&cq->core_fid->fid}, 1);
+}
+
+/* wait_for_entries -- until there may be some, or the time is over; false: interrupted */
+static bool wait_for_entries(struct pmv_cq *cq, int64_t left)
+{
+	struct pollfd fd = {.fd = cq->epoll_fd, .events = POLLIN};
+	int timeout = left < 0 || left > INT32_MAX ? -1 : (int) left;
+
+	if (atomic_load(&cq->any_stalled) && (timeout < 0 || timeout > STALL_POLL_MS))
+		timeout = STALL_POLL_MS;
+	else if (pmv_cq_trywait(cq))
+		return true;
+	return poll(&fd, 1, timeout) >= 0 || errno == EINTR;
+}
+
+static ssize_t cq_sread(struct fid_cq *fid, void *buf, size_t count, const void *cond, int timeout)
+{
+	struct pmv_cq *cq = pmv_to_cq(fid);
+	unsigned signals = atomic_load(&cq->signals);
+	int64_t end = now_ms() + timeout;
+	size_t wanted = 1;
+	size_t got = 0;
+
+	if (cq->epoll_fd < 0)
+		return -FI_ENOSYS;
+	if (cq->wait_cond == FI_CQ_COND_THRESHOLD)
+		wanted = (size_t) cond < count ? (size_t) cond : count;
+
+	for (;;) {
+		char *at = (char *) buf + got * cq->entry_size;
+		ssize_t ret = cq_read(fid, at, count - got);
+		int64_t left = timeout < 0 ? -1 : end - now_ms();
+
+		if (ret > 0)
+			got += ret;
+		else if (ret != -FI_EAGAIN)
+			return got ? (ssize_t) got : ret;
+		if (got && got >= wanted)
+			return got;
+		if ((timeout >= 0 && left <= 0) || atomic_load(&cq->signals) != signals ||
+		    !wait_for_entries(cq, left))
+			return got ? (ssize_t) got : -FI_EAGAIN;
+	}
+}
+
+static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src_addr,
+			    const void *cond, int timeout)
+{
+	ssize_t ret = cq_sread(fid, buf, count, cond, timeout);
+
+	for (ssize_t i = 0; src_addr && i < ret; i++)
+		src_addr[i] = FI_ADDR_NOTAVAIL;
+	return ret;
+}
+
+static int cq_signal(struct fid_cq *fid)
+{
+	struct pmv_cq *cq = pmv_to_cq(fid);
+
+	if (cq->epoll_fd < 0)
+		return -FI_ENOSYS;
+	atomic_fetch_add(&cq->signals, 1);
+	wake(cq);
+	return 0;
+}
+
+static const char *cq_strerror(struct fid_cq *fid, int prov_errno, const void *err_data, char *buf,
+			       size_t len)
+{
+	return fi_cq_strerror(pmv_to_cq(fid)->core_fid, prov_errno, err_data, buf, len);
+}
+
+static struct fi_ops_cq cq_ops = {
+	.size = sizeof(struct fi_ops_cq),
+	.read = cq_read,
+	.readfrom = cq_readfrom,
+	.readerr = cq_readerr,
+	.sread = cq_sread,
+	.sreadfrom = cq_sreadfrom,
+	.signal = cq_signal,
+	.strerror = cq_strerror,
+};
+
+static int cq_getwait(struct pmv_cq *cq, void *arg)
+{
+	struct fi_wait_pollfd *pollfd = arg;
+	size_t room;
+
+	if (cq->epoll_fd < 0)
+		return -FI_ENODATA;
+	if (cq->wait_obj == FI_WAIT_FD) {
+		*(int *) arg = cq->epoll_fd;
+		return 0;
+	}
+	room = pollfd->nfds;
+	pollfd->nfds = 1;
+	if (!room)
+		return -FI_ETOOSMALL;
+	pollfd->fd[0] = (struct pollfd){.fd = cq->epoll_fd, .events = POLLIN};
+	pollfd->change_index = 0;
+	return 0;
+}
+
+static int cq_control(struct fid *fid, int command, void *arg)
+{
+	struct pmv_cq *cq = pmv_container_of(fid, struct pmv_cq, cq_fid.fid);
+
+	switch (command) {
+	case FI_GETWAIT:
+		return cq_getwait(cq, arg);
+	case FI_GETWAITOBJ:
+		*(enum fi_wait_obj *) arg = cq->wait_obj;
+		return 0;
+	default:
+		return fi_control(&cq->core_fid->fid, command, arg);
+	}
+}
+
+static void cq_free(struct pmv_cq *cq)
+{
+	struct pmv_comp *comp;
+
+	while ((comp = cq->ready)) {
+		cq->ready = comp->next;
+		comp_free(cq, comp);
+	}
+	if (cq->epoll_fd >= 0)
+		close(cq->epoll_fd);
+	if (cq->wake_fd >= 0)
+		close(cq->wake_fd);
+	pthread_mutex_destroy(&cq->lock);
+	pthread_mutex_destroy(&cq->ready_lock);
+	pthread_mutex_destroy(&cq->stall_lock);
+	free(cq);
+}
+
+static int cq_close(struct fid *fid)
+{
+	struct pmv_cq *cq = pmv_container_of(fid, struct pmv_cq, cq_fid.fid);
+	int ret = fi_close(&cq->core_fid->fid);
+
+	if (ret)
+		return ret;
+	cq_free(cq);
+	return 0;
+}
+
+struct fi_ops pmv_cq_fi_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = cq_close,
+	.control = cq_control,
+};
+
+/* make_waitable -- one descriptor for the core's events and for ours */
+static int make_waitable(struct pmv_cq *cq)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+	int ret = fi_control(&cq->core_fid->fid, FI_GETWAIT, &cq->core_fd);
+
+	if (ret)
+		return ret;
+	cq->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	cq->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (cq->wake_fd < 0 || cq->epoll_fd < 0 ||
+	    epoll_ctl(cq->epoll_fd, EPOLL_CTL_ADD, cq->wake_fd, &event) ||
+	    epoll_ctl(cq->epoll_fd, EPOLL_CTL_ADD, cq->core_fd, &event))
+		return -errno;
+	return 0;
+}
+
+/*
+ * open_core -- every commit takes several entries of the core's queue, which
+ * overruns silently on some; where no such long queue is to be had, the length
+ * asked for has to do.
+ */
+static int open_core(struct pmv_cq *cq, const struct fi_cq_attr *attr)
+{
+	struct fi_cq_attr core_attr = *attr;
+	int ret;
+
+	core_attr.wait_obj = cq->wait_obj == FI_WAIT_NONE ? FI_WAIT_NONE : FI_WAIT_FD;
+	core_attr.wait_cond = FI_CQ_COND_NONE;
+	core_attr.format = cq->format;
+	core_attr.size = cq->size * PMV_MAX_PARTS;
+	ret = fi_cq_open(cq->domain->core_fid, &core_attr, &cq->core_fid, cq);
+	if (!ret)
+		return 0;
+	core_attr.size = attr->size;
+	ret = fi_cq_open(cq->domain->core_fid, &core_attr, &cq->core_fid, cq);
+	if (!ret && cq->domain->pmem)
+		PMV_WARN(CQ,
+			 "the core has no CQ of %zu entries: keep at most %zu commits under way on "
+			 "this one\n",
+			 cq->size * PMV_MAX_PARTS, cq->size / PMV_MAX_PARTS);
+	return ret;
+}
+
+int pmv_cq_open(struct fid_domain *domain_fid, struct fi_cq_attr *attr, struct fid_cq **cq_fid,
+		void *context)
+{
+	static const size_t default_size = 1024;
+	struct fi_cq_attr none = {0};
+	struct pmv_cq *cq;
+	int ret;
+
+	if (!attr)
+		attr = &none;
+	switch (attr->wait_obj) {
+	case FI_WAIT_NONE:
+	case FI_WAIT_UNSPEC:
+	case FI_WAIT_FD:
+	case FI_WAIT_POLLFD:
+		break;
+	default:
+		return -FI_ENOSYS;
+	}
+
+	cq = calloc(1, sizeof(*cq));
+	if (!cq)
+		return -FI_ENOMEM;
+	cq->domain = pmv_to_domain(domain_fid);
+	cq->format = attr->format == FI_CQ_FORMAT_UNSPEC ? FI_CQ_FORMAT_CONTEXT : attr->format;
+	cq->entry_size = entry_size_of(cq->format);
+	cq->size = attr->size ? attr->size : default_size;
+	cq->wait_obj = attr->wait_obj == FI_WAIT_UNSPEC ? FI_WAIT_FD : attr->wait_obj;
+	cq->wait_cond = attr->wait_cond;
+	cq->epoll_fd = -1;
+	cq->wake_fd = -1;
+	cq->ready_tail = &cq->ready;
+	pthread_mutex_init(&cq->lock, NULL);
+	pthread_mutex_init(&cq->ready_lock, NULL);
+	pthread_mutex_init(&cq->stall_lock, NULL);
+
+	ret = open_core(cq, attr);
+	if (ret) {
+		cq_free(cq);
+		return ret;
+	}
+	if (cq->wait_obj != FI_WAIT_NONE) {
+		ret = make_waitable(cq);
+		if (ret) {
+			fi_close(&cq->core_fid->fid);
+			cq_free(cq);
+			return ret;
+		}
+	}
+	cq->cq_fid = (struct fid_cq){
+		.fid = {.fclass = FI_CLASS_CQ, .context = context, .ops = &pmv_cq_fi_ops},
+		.ops = &cq_ops,
+	};
+	*cq_fid = &cq->cq_fid;
+	return 0;
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * cq.h -- a completion queue of the core, wrapped
+ *
+ * The application's entries are read from the core straight into its buffer;
+ * those of requests are taken out or rewritten there.  Entries that come into
+ * being elsewhere wait in the ready list and go first.
+ *
+ * Locks, in the order in which they nest: lock, stall_lock, an endpoint's
+ * lock, ready_lock.
+ */
+#ifndef PMV_CQ_H
+#define PMV_CQ_H
+
+#include "domain.h"
+
+struct pmv_ep;
+
+struct pmv_cq {
+	struct fid_cq cq_fid;
+	struct fid_cq *core_fid;
+	struct pmv_domain *domain;
+	enum fi_cq_format format;
+	size_t entry_size;
+	size_t size; /* entries kept in the ready list at the most */
+	enum fi_wait_obj wait_obj;
+	enum fi_cq_wait_cond wait_cond;
+	int epoll_fd; /* the core's descriptor and wake_fd; -1: no wait object */
+	int wake_fd;
+	int core_fd;
+	pthread_mutex_t lock; /* held while entries are taken from the core */
+	pthread_mutex_t ready_lock;
+	struct pmv_comp *ready;
+	struct pmv_comp **ready_tail;
+	atomic_size_t num_ready;
+	pthread_mutex_t stall_lock;
+	struct pmv_ep *stalled; /* endpoints with parts still to post */
+	atomic_bool any_stalled;
+	atomic_uint signals; /* fi_cq_signal calls so far */
+};
+
+static inline struct pmv_cq *pmv_to_cq(struct fid_cq *fid)
+{
+	return pmv_container_of(fid, struct pmv_cq, cq_fid);
+}
+
+extern struct fi_ops pmv_cq_fi_ops;
+
+/* pmv_cq_add -- put an entry into the ready list and wake who waits */
+void pmv_cq_add(struct pmv_cq *cq, struct pmv_comp *comp);
+
+/* pmv_cq_progress -- take what the core has, and post what is still to be posted */
+void pmv_cq_progress(struct pmv_cq *cq);
+
+/* pmv_cq_stall -- have an endpoint's parts posted as soon as the core takes them */
+void pmv_cq_stall(struct pmv_cq *cq, struct pmv_ep *ep);
+void pmv_cq_unstall(struct pmv_cq *cq, struct pmv_ep *ep);
+
+/* pmv_cq_trywait -- 0: the descriptor may be waited on; -FI_EAGAIN: there is work */
+int pmv_cq_trywait(struct pmv_cq *cq);
+
+#endif /* PMV_CQ_H */

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* domain.h -- a domain of the core, wrapped, with what commits need of it */
+#ifndef PMV_DOMAIN_H
+#define PMV_DOMAIN_H
+
+#include <rdma/fi_domain.h>
+
+#include "fabric.h"
+#include "req.h"
+
+/* A commit is at most a flush in front, the write, the flush behind it and the notice. */
+#define PMV_MAX_PARTS 4
+
+struct pmv_domain {
+	struct fid_domain domain_fid;
+	struct fid_domain *core_fid;
+	struct pmv_fabric *fabric;
+	enum pmv_transport transport;
+	bool pmem;       /* opened with FI_RMA_PMEM */
+	bool keyed;      /* keys carry attributes */
+	bool cpu_placed; /* software places what comes in */
+	struct pmv_req_pool reqs;
+	/* Where flush READs of all endpoints go; nobody looks at it. */
+	void *scratch;
+	struct fid_mr *scratch_mr;
+	void *scratch_desc;
+};
+
+static inline struct pmv_domain *pmv_to_domain(struct fid_domain *fid)
+{
+	return pmv_container_of(fid, struct pmv_domain, domain_fid);
+}
+
+extern struct fi_ops_mr pmv_mr_ops;
+
+int pmv_cq_open(struct fid_domain *domain_fid, struct fi_cq_attr *attr, struct fid_cq **cq_fid,
+		void *context);
+int pmv_cntr_open(struct fid_domain *domain_fid, struct fi_cntr_attr *attr,
+		  struct fid_cntr **cntr_fid, void *context);
+int pmv_ep_open(struct fid_domain *domain_fid, struct fi_info *info, struct fid_ep **ep_fid,
+		void *context);
+int pmv_srx_open(struct fid_domain *domain_fid, struct fi_rx_attr *attr, struct fid_ep **srx_fid,
+		 void *context);
+
+#endif /* PMV_DOMAIN_H */

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* ep.c -- endpoints: opening, binding, closing, options */
+#include <stdlib.h>
+
+#include <rdma/fi_errno.h>
+
+#include "commit.h"
+#include "eq.h"
+#include "info.h"
+#include "prov.h"
+#include "srx.h"
+
+static struct pmv_ep *to_ep(struct fid *fid)
+{
+	return pmv_container_of(fid, struct pmv_ep, ep_fid.fid);
+}
+
+/* Binding */
+
+static int bind_cq(struct pmv_ep *ep, struct pmv_cq *cq, uint64_t flags)
+{
+	int ret = fi_ep_bind(ep->core_fid, &cq->core_fid->fid, flags);
+
+	if (ret)
+		return ret;
+	if (flags & FI_TRANSMIT) {
+		ep->tx_cq = cq;
+		ep->tx_selective = flags & FI_SELECTIVE_COMPLETION;
+	}
+	if (flags & FI_RECV) {
+		ep->rx_cq = cq;
+		ep->rx_selective = flags & FI_SELECTIVE_COMPLETION;
+	}
+	return 0;
+}
+
+static int bind_cntr(struct pmv_ep *ep, struct pmv_cntr *cntr, uint64_t flags)
+{
+	static const struct {
+		uint64_t flag;
+		enum pmv_cntr_kind kind;
+		enum pmv_care care;
+	} kinds[] = {
+		{FI_SEND, PMV_CNTR_SEND, PMV_CARE_COUNT_TX},
+		{FI_RECV, PMV_CNTR_RECV, PMV_CARE_COUNT_RX},
+		{FI_READ, PMV_CNTR_READ, PMV_CARE_COUNT_TX},
+		{FI_WRITE, PMV_CNTR_WRITE, PMV_CARE_COUNT_TX},
+	};
+
+	/* What peers do here is known only to the core. */
+	if (flags & ~(FI_SEND | FI_RECV | FI_READ | FI_WRITE))
+		return -FI_ENOSYS;
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		if (!(flags & kinds[i].flag))
+			continue;
+		if (ep->cntr[kinds[i].kind])
+			return -FI_EINVAL;
+		ep->cntr[kinds[i].kind] = cntr;
+		atomic_fetch_add(&cntr->users, 1);
+		atomic_fetch_or(&ep->care, kinds[i].care);
+	}
+	return 0;
+}
+
+static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
+{
+	struct pmv_ep *ep = to_ep(fid);
+	struct fid *core_fid;
+	int ret;
+
+	switch (bfid->fclass) {
+	case FI_CLASS_CQ:
+		return bind_cq(ep, pmv_container_of(bfid, struct pmv_cq, cq_fid.fid), flags);
+	case FI_CLASS_CNTR:
+		return bind_cntr(ep, pmv_container_of(bfid, struct pmv_cntr, cntr_fid.fid), flags);
+	default:
+		core_fid = pmv_fid_core(bfid);
+		ret = core_fid ? fi_ep_bind(ep->core_fid, core_fid, flags) : -FI_EINVAL;
+		if (!ret && bfid->fclass == FI_CLASS_EQ)
+			ep->eq = pmv_container_of(bfid, struct pmv_eq, eq_fid.fid);
+		if (!ret && bfid->fclass == FI_CLASS_SRX_CTX)
+			ep->srx = true;
+		return ret;
+	}
+}
+
+/*
+ * bind_own_cq -- where counters are bound and no CQ is, completions have to be
+ * had all the same, and tcp can't do without a CQ in either direction
+ */
+static int bind_own_cq(struct pmv_ep *ep)
+{
+	uint64_t flags = (ep->tx_cq ? 0 : FI_TRANSMIT) | (ep->rx_cq ? 0 : FI_RECV);
+	bool counts = !pmv_ep_direct(ep, PMV_CARE_COUNT_TX | PMV_CARE_COUNT_RX);
+	struct fi_cq_attr attr = {.wait_obj = FI_WAIT_NONE};
+	struct fid_cq *cq_fid;
+	int ret;
+
+	if (!flags || !(counts || ep->domain->fabric->core->needs_cqs))
+		return 0;
+	if (!counts && flags == (FI_TRANSMIT | FI_RECV))
+		return 0;
+	ret = pmv_cq_open(&ep->domain->domain_fid, &attr, &cq_fid, NULL);
+	if (ret)
+		return ret;
+	ep->own_cq = pmv_to_cq(cq_fid);
+	return bind_cq(ep, ep->own_cq, flags | FI_SELECTIVE_COMPLETION);
+}
+
+static int ep_enable(struct pmv_ep *ep)
+{
+	int ret = bind_own_cq(ep);
+
+	if (ret)
+		return ret;
+	for (int i = 0; i < PMV_CNTR_KINDS; i++) {
+		struct pmv_cq *cq = i == PMV_CNTR_RECV ? ep->rx_cq : ep->tx_cq;
+
+		if (!ep->cntr[i])
+			continue;
+		ret = pmv_cntr_add_cq(ep->cntr[i], cq);
+		if (ret)
+			return ret;
+		ep->counting |= 1U << i;
+	}
+	return fi_enable(ep->core_fid);
+}
+
+static int ep_control(struct fid *fid, int command, void *arg)
+{
+	struct pmv_ep *ep = to_ep(fid);
+
+	if (command == FI_ENABLE)
+		return ep_enable(ep);
+	return fi_control(&ep->core_fid->fid, command, arg);
+}
+
+/* Closing */
+
+/*
+ * report_abandoned -- a request that the core has not completed by the time its
+ * endpoint was closed: say so to the application; if the core does complete it
+ * later, nobody hears of it
+ */
+static void report_abandoned(struct pmv_ep *ep, struct pmv_req *req)
+{
+	struct pmv_comp *comp;
+
+	if (req->silent)
+		return;
+	comp = calloc(1, sizeof(*comp));
+	if (!comp)
+		return;
+	comp->is_error = true;
+	comp->err = (struct fi_cq_err_entry){
+		.op_context = req->context,
+		.flags = req->flags,
+		.err = FI_ECANCELED,
+	};
+	pmv_cq_add(req->flags & FI_RECV ? ep->rx_cq : ep->tx_cq, comp);
+}
+
+static void release_cntrs(struct pmv_ep *ep)
+{
+	for (int i = 0; i < PMV_CNTR_KINDS; i++) {
+		if (!ep->cntr[i])
+			continue;
+		if (ep->counting & 1U << i)
+			pmv_cntr_drop_cq(ep->cntr[i], i == PMV_CNTR_RECV ? ep->rx_cq : ep->tx_cq);
+		atomic_fetch_sub(&ep->cntr[i]->users, 1);
+	}
+}
+
+static int ep_close(struct fid *fid)
+{
+	struct pmv_ep *ep = to_ep(fid);
+	struct pmv_req *req;
+	int ret;
+
+	/* Whoever reads the CQ must not post to what is being closed. */
+	if (ep->tx_cq)
+		pmv_cq_unstall(ep->tx_cq, ep);
+	ret = fi_close(&ep->core_fid->fid);
+	if (ret) {
+		if (!pmv_ep_direct(ep, PMV_CARE_STALLED))
+			pmv_cq_stall(ep->tx_cq, ep);
+		return ret;
+	}
+	if (ep->tx_cq) {
+		pmv_ep_drop_stalled(ep);
+		/* The core has flushed what was under way into its queues. */
+		pmv_cq_progress(ep->tx_cq);
+	}
+	if (ep->rx_cq && ep->rx_cq != ep->tx_cq && !pmv_ep_direct(ep, PMV_CARE_COUNT_RX))
+		pmv_cq_progress(ep->rx_cq);
+	for (req = pmv_req_abandon(&ep->domain->reqs, ep); req; req = req->next)
+		report_abandoned(ep, req);
+	release_cntrs(ep);
+	if (ep->eq)
+		pmv_eq_forget(ep->eq, fid);
+	if (ep->own_cq)
+		fi_close(&ep->own_cq->cq_fid.fid);
+	pthread_mutex_destroy(&ep->lock);
+	free(ep);
+	return 0;
+}
+
+struct fi_ops pmv_ep_fi_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = ep_close,
+	.bind = ep_bind,
+	.control = ep_control,
+};
+
+/* Options and the rest */
+
+static ssize_t ep_cancel(struct fid *fid, void *context)
+{
+	return fi_cancel(&to_ep(fid)->core_fid->fid, context);
+}
+
+static int ep_getopt(struct fid *fid, int level, int optname, void *optval, size_t *optlen)
+{
+	return fi_getopt(&to_ep(fid)->core_fid->fid, level, optname, optval, optlen);
+}
+
+static int ep_setopt(struct fid *fid, int level, int optname, const void *optval, size_t optlen)
+{
+	return fi_setopt(&to_ep(fid)->core_fid->fid, level, optname, optval, optlen);
+}
+
+static int ep_no_tx_ctx(struct fid_ep *fid, int index, struct fi_tx_attr *attr,
+			struct fid_ep **tx_ep, void *context)
+{
+	(void) fid, (void) index, (void) attr, (void) tx_ep, (void) context;
+	return -FI_ENOSYS;
+}
+
+static int ep_no_rx_ctx(struct fid_ep *fid, int index, struct fi_rx_attr *attr,
+			struct fid_ep **rx_ep, void *context)
+{
+	(void) fid, (void) index, (void) attr, (void) rx_ep, (void) context;
+	return -FI_ENOSYS;
+}
+
+static ssize_t ep_rx_size_left(struct fid_ep *fid)
+{
+	struct fid_ep *core_fid = pmv_to_ep(fid)->core_fid;
+
+	return core_fid->ops->rx_size_left(core_fid);
+}
+
+static ssize_t ep_tx_size_left(struct fid_ep *fid)
+{
+	struct fid_ep *core_fid = pmv_to_ep(fid)->core_fid;
+
+	return core_fid->ops->tx_size_left(core_fid);
+}
+
+static struct fi_ops_ep ep_ops = {
+	.size = sizeof(struct fi_ops_ep),
+	.cancel = ep_cancel,
+	.getopt = ep_getopt,
+	.setopt = ep_setopt,
+	.tx_ctx = ep_no_tx_ctx,
+	.rx_ctx = ep_no_rx_ctx,
+	.rx_size_left = ep_rx_size_left,
+	.tx_size_left = ep_tx_size_left,
+};
+
+static unsigned initial_care(const struct pmv_ep *ep)
+{
+	return (ep->domain->fabric->core->fence ? 0 : PMV_CARE_READS) |
+	       (ep->tx_op_flags & FI_COMMIT_COMPLETE ? PMV_CARE_COMMIT : 0);
+}
+
+int pmv_ep_open(struct fid_domain *domain_fid, struct fi_info *info, struct fid_ep **ep_fid,
+		void *context)
+{
+	struct pmv_domain *domain = pmv_to_domain(domain_fid);
+	struct fi_info *core_info = pmv_info_to_core(domain->fabric->core, info);
+	struct pmv_ep *ep = calloc(1, sizeof(*ep));
+	int ret = -FI_ENOMEM;
+
+	if (!core_info || !ep)
+		goto free;
+	ret = fi_endpoint(domain->core_fid, core_info, &ep->core_fid, ep);
+	if (ret)
+		goto free;
+	ep->domain = domain;
+	ep->tx_op_flags = info->tx_attr ? info->tx_attr->op_flags : 0;
+	ep->rx_op_flags = info->rx_attr ? info->rx_attr->op_flags : 0;
+	ep->stalled_tail = &ep->stalled;
+	atomic_init(&ep->care, initial_care(ep));
+	pthread_mutex_init(&ep->lock, NULL);
+	ep->ep_fid = (struct fid_ep){
+		.fid = {.fclass = FI_CLASS_EP, .context = context, .ops = &pmv_ep_fi_ops},
+		.ops = &ep_ops,
+		.cm = &pmv_ep_cm_ops,
+		.msg = &pmv_msg_ops,
+		.rma = &pmv_rma_ops,
+		.atomic = &pmv_atomic_ops,
+	};
+	*ep_fid = &ep->ep_fid;
+	fi_freeinfo(core_info);
+	return 0;
+
+free:
+	free(ep);
+	if (core_info)
+		fi_freeinfo(core_info);
+	return ret;
+}

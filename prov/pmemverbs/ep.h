@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * ep.h -- a connected endpoint of the core, wrapped
+ */
+#ifndef PMV_EP_H
+#define PMV_EP_H
+
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_rma.h>
+
+#include "cntr.h"
+#include "cq.h"
+
+/* Why a call can't just be handed to the core. */
+enum pmv_care {
+	PMV_CARE_STALLED = 1 << 0,  /* parts of a commit are still to be posted */
+	PMV_CARE_COUNT_TX = 1 << 1, /* a counter is bound to what it posts */
+	PMV_CARE_COUNT_RX = 1 << 2,
+	PMV_CARE_FENCE_NEXT = 1 << 3, /* a fenced read passed: the next request carries its fence */
+	PMV_CARE_READS = 1 << 4,      /* the core has no fence: reads are counted here */
+	PMV_CARE_COMMIT = 1 << 5,     /* op_flags have FI_COMMIT_COMPLETE */
+};
+
+enum pmv_cntr_kind {
+	PMV_CNTR_SEND,
+	PMV_CNTR_RECV,
+	PMV_CNTR_READ,
+	PMV_CNTR_WRITE,
+	PMV_CNTR_KINDS,
+};
+
+struct pmv_ep {
+	struct fid_ep ep_fid;
+	struct fid_ep *core_fid;
+	struct pmv_domain *domain;
+	struct pmv_cq *tx_cq;
+	struct pmv_cq *rx_cq;
+	struct pmv_cq *own_cq; /* for directions that the application bound no CQ to */
+	struct pmv_eq *eq;
+	struct pmv_cntr *cntr[PMV_CNTR_KINDS];
+	unsigned counting;    /* bit per kind: the counter knows the CQ */
+	uint64_t tx_op_flags; /* the application's */
+	uint64_t rx_op_flags;
+	bool tx_selective;
+	bool rx_selective;
+	bool srx;         /* receives go to a shared context */
+	atomic_uint care; /* enum pmv_care */
+
+	/* What was posted and may still be volatile or under way: see commit.c. */
+	atomic_bool wrote_agent;
+	atomic_bool wrote_flush;
+	atomic_bool wrote_ordered;
+	atomic_bool fence_due;
+	atomic_int reads;
+
+	pthread_mutex_t lock;    /* of the list below */
+	struct pmv_req *stalled; /* requests with parts still to post, in order */
+	struct pmv_req **stalled_tail;
+	struct pmv_ep *next_stalled; /* on its CQ's list */
+	bool on_stall_list;
+};
+
+static inline struct pmv_ep *pmv_to_ep(struct fid_ep *fid)
+{
+	return pmv_container_of(fid, struct pmv_ep, ep_fid);
+}
+
+/* pmv_ep_direct -- can the call go to the core as it is? */
+static inline bool pmv_ep_direct(struct pmv_ep *ep, unsigned care)
+{
+	return !(atomic_load_explicit(&ep->care, memory_order_relaxed) & care);
+}
+
+static inline size_t pmv_iov_len(const struct iovec *iov, size_t count)
+{
+	size_t len = 0;
+
+	for (size_t i = 0; i < count; i++)
+		len += iov[i].iov_len;
+	return len;
+}
+
+extern struct fi_ops pmv_ep_fi_ops;
+extern struct fi_ops_cm pmv_ep_cm_ops;
+extern struct fi_ops_msg pmv_msg_ops;
+extern struct fi_ops_rma pmv_rma_ops;
+extern struct fi_ops_atomic pmv_atomic_ops;
+
+#endif /* PMV_EP_H */

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* eq.c -- event queues; eq.h says how events flow */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <rdma/fi_errno.h>
+
+#include "eq.h"
+#include "pep.h"
+#include "info.h"
+#include "prov.h"
+
+/*
+ * our_fid -- the object of ours that an event names.  We open the core's
+ * endpoints with ours as their context.  Events that an application writes
+ * itself may name anything, and come back as they are.
+ */
+static struct fid *our_fid(struct fid *fid)
+{
+	return pmv_fid_core(fid) ? fid : fid->context;
+}
+
+static void translate_connreq(struct fi_eq_cm_entry *entry)
+{
+	struct pmv_pep *pep = pmv_container_of(entry->fid, struct pmv_pep, pep_fid.fid);
+
+	for (struct fi_info *info = entry->info; info; info = info->next)
+		pmv_info_from_core(info, pep->info);
+}
+
+static void translate(struct pmv_event *event)
+{
+	switch (event->event) {
+	case FI_CONNREQ:
+		event->cm.fid = our_fid(event->cm.fid);
+		translate_connreq(&event->cm);
+		break;
+	case FI_CONNECTED:
+	case FI_SHUTDOWN:
+		event->cm.fid = our_fid(event->cm.fid);
+		break;
+	default:
+		break;
+	}
+}
+
+/* hand_over -- copy a kept event to the caller; what does not fit stays for the next read */
+static ssize_t hand_over(struct pmv_eq *eq, uint32_t *event, void *buf, size_t len, uint64_t flags)
+{
+	bool is_cm = eq->kept.event == FI_CONNREQ || eq->kept.event == FI_CONNECTED ||
+		     eq->kept.event == FI_SHUTDOWN;
+	size_t least = is_cm ? sizeof(struct fi_eq_cm_entry) : eq->kept.len;
+	size_t size = eq->kept.len < len ? eq->kept.len : len;
+
+	if (len < least && len < eq->kept.len)
+		return -FI_ETOOSMALL;
+	/* CM data that the caller has no room for is cut off, as the cores do. */
+	memcpy(buf, eq->kept.room, size);
+	*event = eq->kept.event;
+	if (!(flags & FI_PEEK))
+		eq->kept.len = 0;
+	return size;
+}
+
+/* take -- read the core's next event, if none is kept */
+static ssize_t take(struct pmv_eq *eq)
+{
+	ssize_t ret;
+
+	if (eq->kept.len)
+		return 0;
+	ret = fi_eq_read(eq->core_fid, &eq->kept.event, eq->kept.room, sizeof(eq->kept.room), 0);
+	if (ret < 0)
+		return ret;
+	eq->kept.len = ret;
+	translate(&eq->kept);
+	return 0;
+}
+
+static ssize_t eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, uint64_t flags)
+{
+	struct pmv_eq *eq = pmv_to_eq(fid);
+	ssize_t ret;
+
+	pthread_mutex_lock(&eq->lock);
+	ret = take(eq);
+	if (!ret)
+		ret = hand_over(eq, event, buf, len, flags);
+	pthread_mutex_unlock(&eq->lock);
+	return ret;
+}
+
+static int64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * INT64_C(1000) + ts.tv_nsec / 1000000;
+}
+
+/*
+ * eq_sread -- waits in the core with a peek, so that the event itself is read
+ * under our lock
+ */
+static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, int timeout,
+			uint64_t flags)
+{
+	struct pmv_eq *eq = pmv_to_eq(fid);
+	int64_t end = now_ms() + timeout;
+	struct pmv_event peeked;
+
+	for (;;) {
+		ssize_t ret = eq_read(fid, event, buf, len, flags);
+		int64_t left = timeout < 0 ? -1 : end - now_ms();
+
+		if (ret != -FI_EAGAIN || (timeout >= 0 && left <= 0))
+			return ret;
+		ret = fi_eq_sread(eq->core_fid, &peeked.event, peeked.room, sizeof(peeked.room),
+				  (int) left, FI_PEEK);
+		if (ret < 0)
+			return ret;
+	}
+}
+
+static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *buf, uint64_t flags)
+{
+	struct pmv_eq *eq = pmv_to_eq(fid);
+	ssize_t ret = fi_eq_readerr(eq->core_fid, buf, flags);
+
+	if (ret > 0 && buf->fid) {
+		buf->fid = our_fid(buf->fid);
+		buf->context = buf->fid->context;
+	}
+	return ret;
+}
+
+static ssize_t eq_write(struct fid_eq *fid, uint32_t event, const void *buf, size_t len,
+			uint64_t flags)
+{
+	return fi_eq_write(pmv_to_eq(fid)->core_fid, event, buf, len, flags);
+}
+
+static const char *eq_strerror(struct fid_eq *fid, int prov_errno, const void *err_data, char *buf,
+			       size_t len)
+{
+	return fi_eq_strerror(pmv_to_eq(fid)->core_fid, prov_errno, err_data, buf, len);
+}
+
+static struct fi_ops_eq eq_ops = {
+	.size = sizeof(struct fi_ops_eq),
+	.read = eq_read,
+	.readerr = eq_readerr,
+	.write = eq_write,
+	.sread = eq_sread,
+	.strerror = eq_strerror,
+};
+
+int pmv_eq_trywait(struct pmv_eq *eq)
+{
+	bool kept;
+
+	pthread_mutex_lock(&eq->lock);
+	kept = eq->kept.len;
+	pthread_mutex_unlock(&eq->lock);
+	if (kept)
+		return -FI_EAGAIN;
+	return fi_trywait(eq->fabric->core_fid, (struct fid *[]){&eq->core_fid->fid}, 1);
+}
+
+void pmv_eq_forget(struct pmv_eq *eq, struct fid *fid)
+{
+	pthread_mutex_lock(&eq->lock);
+	if (eq->kept.len && eq->kept.entry.fid == fid) {
+		if (eq->kept.event == FI_CONNREQ)
+			fi_freeinfo(eq->kept.cm.info);
+		eq->kept.len = 0;
+	}
+	pthread_mutex_unlock(&eq->lock);
+}
+
+static int eq_close(struct fid *fid)
+{
+	struct pmv_eq *eq = pmv_container_of(fid, struct pmv_eq, eq_fid.fid);
+	int ret = fi_close(&eq->core_fid->fid);
+
+	if (ret)
+		return ret;
+	if (eq->kept.len && eq->kept.event == FI_CONNREQ)
+		fi_freeinfo(eq->kept.cm.info);
+	pthread_mutex_destroy(&eq->lock);
+	free(eq);
+	return 0;
+}
+
+static int eq_control(struct fid *fid, int command, void *arg)
+{
+	struct pmv_eq *eq = pmv_container_of(fid, struct pmv_eq, eq_fid.fid);
+
+	return fi_control(&eq->core_fid->fid, command, arg);
+}
+
+struct fi_ops pmv_eq_fi_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = eq_close,
+	.control = eq_control,
+};
+
+int pmv_eq_open(struct fid_fabric *fabric_fid, struct fi_eq_attr *attr, struct fid_eq **eq_fid,
+		void *context)
+{
+	struct pmv_fabric *fabric = pmv_to_fabric(fabric_fid);
+	struct pmv_eq *eq = calloc(1, sizeof(*eq));
+	int ret;
+
+	if (!eq)
+		return -FI_ENOMEM;
+	eq->fabric = fabric;
+	ret = fi_eq_open(fabric->core_fid, attr, &eq->core_fid, eq);
+	if (ret) {
+		free(eq);
+		return ret;
+	}
+	pthread_mutex_init(&eq->lock, NULL);
+	eq->eq_fid = (struct fid_eq){
+		.fid = {.fclass = FI_CLASS_EQ, .context = context, .ops = &pmv_eq_fi_ops},
+		.ops = &eq_ops,
+	};
+	*eq_fid = &eq->eq_fid;
+	return 0;
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* fabric.c -- a fabric of the core, wrapped; waiting on several objects */
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/fi_errno.h>
+
+#include "cntr.h"
+#include "ep.h"
+#include "getinfo.h"
+#include "pep.h"
+#include "prov.h"
+#include "srx.h"
+
+struct fid *pmv_fid_core(struct fid *fid)
+{
+	if (fid->ops == &pmv_ep_fi_ops)
+		return &pmv_container_of(fid, struct pmv_ep, ep_fid.fid)->core_fid->fid;
+	if (fid->ops == &pmv_pep_fi_ops)
+		return &pmv_container_of(fid, struct pmv_pep, pep_fid.fid)->core_fid->fid;
+	if (fid->ops == &pmv_srx_fi_ops)
+		return &pmv_container_of(fid, struct pmv_srx, srx_fid.fid)->core_fid->fid;
+	if (fid->ops == &pmv_cq_fi_ops)
+		return &pmv_container_of(fid, struct pmv_cq, cq_fid.fid)->core_fid->fid;
+	if (fid->ops == &pmv_eq_fi_ops)
+		return &pmv_container_of(fid, struct pmv_eq, eq_fid.fid)->core_fid->fid;
+	return NULL;
+}
+
+static int fabric_close(struct fid *fid)
+{
+	struct pmv_fabric *fabric = pmv_container_of(fid, struct pmv_fabric, fabric_fid.fid);
+	int ret = fi_close(&fabric->core_fid->fid);
+
+	if (!ret)
+		free(fabric);
+	return ret;
+}
+
+static int fabric_control(struct fid *fid, int command, void *arg)
+{
+	struct pmv_fabric *fabric = pmv_container_of(fid, struct pmv_fabric, fabric_fid.fid);
+
+	return fi_control(&fabric->core_fid->fid, command, arg);
+}
+
+static struct fi_ops fabric_fi_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = fabric_close,
+	.control = fabric_control,
+};
+
+static int fabric_trywait(struct fid_fabric *fid, struct fid **fids, int count)
+{
+	struct pmv_fabric *fabric = pmv_to_fabric(fid);
+
+	for (int i = 0; i < count; i++) {
+		struct fid *core_fid = pmv_fid_core(fids[i]);
+		int ret;
+
+		if (!core_fid)
+			return -FI_ENOSYS;
+		if (fids[i]->fclass == FI_CLASS_CQ)
+			ret = pmv_cq_trywait(pmv_container_of(fids[i], struct pmv_cq, cq_fid.fid));
+		else if (fids[i]->fclass == FI_CLASS_EQ)
+			ret = pmv_eq_trywait(pmv_container_of(fids[i], struct pmv_eq, eq_fid.fid));
+		else
+			ret = fi_trywait(fabric->core_fid, &core_fid, 1);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+static int fabric_no_wait(struct fid_fabric *fid, struct fi_wait_attr *attr,
+			  struct fid_wait **waitset)
+{
+	(void) fid, (void) attr, (void) waitset;
+	return -FI_ENOSYS;
+}
+
+static struct fi_ops_fabric fabric_ops = {
+	.size = offsetof(struct fi_ops_fabric, domain2),
+	.domain = pmv_domain_open,
+	.passive_ep = pmv_pep_open,
+	.eq_open = pmv_eq_open,
+	.wait_open = fabric_no_wait,
+	.trywait = fabric_trywait,
+};
+
+int pmv_fabric(struct fi_fabric_attr *attr, struct fid_fabric **fabric_fid, void *context)
+{
+	struct fi_fabric_attr core_attr = *attr;
+	struct pmv_fabric *fabric;
+	int ret;
+
+	fabric = calloc(1, sizeof(*fabric));
+	if (!fabric)
+		return -FI_ENOMEM;
+	fabric->core = pmv_getinfo_core_of(attr->name);
+	if (!fabric->core) {
+		PMV_WARN(FABRIC, "fabric %s was not offered by fi_getinfo\n", attr->name);
+		free(fabric);
+		return -FI_ENODATA;
+	}
+	core_attr.prov_name = (char *) fabric->core->name;
+	/* Ours says nothing of the core's; 0 is never too new for it. */
+	core_attr.prov_version = 0;
+	core_attr.api_version = pmv_core_version(attr->api_version);
+	core_attr.fabric = NULL;
+	ret = fi_fabric(&core_attr, &fabric->core_fid, fabric);
+	if (ret) {
+		free(fabric);
+		return ret;
+	}
+	fabric->fabric_fid = (struct fid_fabric){
+		.fid = {.fclass = FI_CLASS_FABRIC, .context = context, .ops = &fabric_fi_ops},
+		.ops = &fabric_ops,
+	};
+	*fabric_fid = &fabric->fabric_fid;
+	return 0;
+}

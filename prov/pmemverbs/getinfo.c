@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * getinfo.c -- what is offered to whom
+ *
+ * Nothing is offered unless somebody asks for it: by name, through
+ * FI_PROVIDER, or with FI_RMA_PMEM in the hints.  The cores are asked with a
+ * flag that shows them also when FI_PROVIDER=pmemverbs hides them.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_ext_pmemverbs.h>
+
+#include "domain.h"
+#include "getinfo.h"
+#include "info.h"
+#include "prov.h"
+
+/* libfabric's OFI_GETINFO_HIDDEN: the same bit in all versions since 1.10. */
+#define GETINFO_HIDDEN (1ULL << 60)
+
+/*
+ * The fabrics that were offered, so that fi_fabric, which is given a name only,
+ * knows whose it is.  The cores' names of fabrics do not collide.
+ */
+struct offer {
+	struct offer *next;
+	const struct pmv_core *core;
+	char name[];
+};
+
+static struct offer *offers;
+static pthread_mutex_t offers_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct offer *find_offer(const char *name)
+{
+	struct offer *offer = offers;
+
+	while (offer && strcmp(offer->name, name))
+		offer = offer->next;
+	return offer;
+}
+
+const struct pmv_core *pmv_getinfo_core_of(const char *fabric_name)
+{
+	struct offer *offer;
+
+	pthread_mutex_lock(&offers_lock);
+	offer = find_offer(fabric_name);
+	pthread_mutex_unlock(&offers_lock);
+	return offer ? offer->core : NULL;
+}
+
+static void remember(const struct pmv_core *core, const char *name)
+{
+	struct offer *offer;
+
+	pthread_mutex_lock(&offers_lock);
+	if (!find_offer(name) && (offer = malloc(sizeof(*offer) + strlen(name) + 1))) {
+		strcpy(offer->name, name);
+		offer->core = core;
+		offer->next = offers;
+		offers = offer;
+	}
+	pthread_mutex_unlock(&offers_lock);
+}
+
+void pmv_getinfo_cleanup(void)
+{
+	struct offer *offer;
+
+	while ((offer = offers)) {
+		offers = offer->next;
+		free(offer);
+	}
+}
+
+/* Asked for? */
+
+/* names_us -- does a list of providers, as in FI_PROVIDER or prov_name, name this one? */
+static bool names_us(const char *list)
+{
+	static const char separators[] = ",;";
+
+	/* A list that begins with ^ says what is not wanted. */
+	if (!list || *list == '^')
+		return false;
+	for (;;) {
+		size_t len = strcspn(list, separators);
+
+		if (len == strlen(PMV_NAME) && !strncasecmp(list, PMV_NAME, len))
+			return true;
+		list += len;
+		if (!*list++)
+			return false;
+	}
+}
+
+static bool is_asked_for(const struct fi_info *hints)
+{
+	return (hints->fabric_attr->prov_name && names_us(hints->fabric_attr->prov_name)) ||
+	       names_us(getenv("FI_PROVIDER")) || pmv_info_is_pmem(hints);
+}
+
+/* What can't be served */
+
+static int refuse(const char *why)
+{
+	PMV_INFO(FABRIC, "not offered: %s\n", why);
+	return -FI_ENODATA;
+}
+
+static int check_hints(uint32_t version, const struct fi_info *hints)
+{
+	int mr_mode = hints->domain_attr->mr_mode;
+	enum fi_ep_type type = hints->ep_attr->type;
+
+	if (pmv_setting.bad) {
+		PMV_WARN(FABRIC, "%s\n", pmv_setting.bad);
+		return -FI_EINVAL;
+	}
+	if (type != FI_EP_UNSPEC && type != FI_EP_MSG)
+		return refuse("ep_attr->type: only FI_EP_MSG; for FI_EP_RDM use the provider "
+			      "pmemverbs;ofi_rxm");
+	if ((hints->caps & FI_PMEM) && !(hints->caps & FI_RMA))
+		return refuse("caps: FI_RMA_PMEM needs FI_RMA");
+	if (!pmv_info_is_pmem(hints))
+		return 0;
+	if (mr_mode == FI_MR_SCALABLE ||
+	    (FI_VERSION_GE(version, FI_VERSION(1, 5)) && !pmv_info_keyed(mr_mode)))
+		return refuse("domain_attr->mr_mode: FI_RMA_PMEM needs FI_MR_PROV_KEY, since the "
+			      "keys say what the memory is");
+	return 0;
+}
+
+/*
+ * ask_core -- what the core offers; hints are an application's, complete
+ */
+static int ask_core(const struct pmv_core *core, uint32_t version, const char *node,
+		    const char *service, uint64_t flags, const struct fi_info *hints,
+		    struct fi_info **info)
+{
+	struct fi_info *core_hints = pmv_info_to_core(core, hints);
+	int ret;
+
+	if (!core_hints)
+		return -FI_ENOMEM;
+	core_hints->ep_attr->type = FI_EP_MSG;
+	/* Nobody compares it, but 8 is ours to promise. */
+	core_hints->domain_attr->mr_key_size = 0;
+	ret = fi_getinfo(pmv_core_version(version), node, service, flags | GETINFO_HIDDEN,
+			 core_hints, info);
+	fi_freeinfo(core_hints);
+	return ret;
+}
+
+/* is_usable -- utility providers on top of the core answer, too; XRC leaves no room for CM data */
+static bool is_usable(const struct fi_info *info, const struct pmv_core *core)
+{
+	return info->ep_attr->type == FI_EP_MSG && info->fabric_attr->prov_name &&
+	       !strcmp(info->fabric_attr->prov_name, core->name) &&
+	       info->ep_attr->protocol != FI_PROTO_RDMA_CM_IB_XRC;
+}
+
+/* adopt -- make the core's infos ours, and put them at the end of the list */
+static void adopt(const struct pmv_core *core, struct fi_info *list, const struct fi_info *hints,
+		  struct fi_info ***tail)
+{
+	while (list) {
+		struct fi_info *info = list;
+
+		list = info->next;
+		info->next = NULL;
+		if (!is_usable(info, core)) {
+			fi_freeinfo(info);
+			continue;
+		}
+		remember(core, info->fabric_attr->name);
+		pmv_info_from_core(info, hints);
+		/* libfabric sets the name, and would append ours to what is there. */
+		free(info->fabric_attr->prov_name);
+		info->fabric_attr->prov_name = NULL;
+		**tail = info;
+		*tail = &info->next;
+	}
+}
+
+/* Which of the hints no core can serve: found by leaving out one group at a time. */
+
+static void leave_caps(struct fi_info *hints)
+{
+	hints->caps = 0;
+}
+
+static void leave_mode(struct fi_info *hints)
+{
+	hints->mode = ~0ULL;
+	hints->domain_attr->mode = ~0ULL;
+}
+
+static void leave_address(struct fi_info *hints)
+{
+	hints->addr_format = FI_FORMAT_UNSPEC;
+	free(hints->src_addr);
+	free(hints->dest_addr);
+	hints->src_addr = hints->dest_addr = NULL;
+	hints->src_addrlen = hints->dest_addrlen = 0;
+}
+
+static void leave_tx(struct fi_info *hints)
+{
+	memset(hints->tx_attr, 0, sizeof(*hints->tx_attr));
+}
+
+static void leave_rx(struct fi_info *hints)
+{
+	memset(hints->rx_attr, 0, sizeof(*hints->rx_attr));
+}
+
+static void leave_ep(struct fi_info *hints)
+{
+	free(hints->ep_attr->auth_key);
+	memset(hints->ep_attr, 0, sizeof(*hints->ep_attr));
+}
+
+static void leave_mr_mode(struct fi_info *hints)
+{
+	hints->domain_attr->mr_mode = ~(FI_MR_BASIC | FI_MR_SCALABLE);
+}
+
+static void leave_domain_name(struct fi_info *hints)
+{
+	free(hints->domain_attr->name);
+	hints->domain_attr->name = NULL;
+}
+
+static void leave_domain(struct fi_info *hints)
+{
+	struct fi_info *blank = fi_allocinfo();
+	struct fi_domain_attr *attr = hints->domain_attr;
+
+	if (!blank)
+		return;
+	blank->domain_attr->name = attr->name;
+	blank->domain_attr->mr_mode = attr->mr_mode;
+	blank->domain_attr->mode = attr->mode;
+	attr->name = NULL;
+	hints->domain_attr = blank->domain_attr;
+	blank->domain_attr = attr;
+	fi_freeinfo(blank);
+}
+
+static void leave_fabric(struct fi_info *hints)
+{
+	free(hints->fabric_attr->name);
+	hints->fabric_attr->name = NULL;
+	hints->fabric_attr->fabric = NULL;
+}
+
+static void explain(uint32_t version, uint64_t flags, const struct fi_info *hints)
+{
+	static const struct {
+		const char *hint;
+		void (*leave)(struct fi_info *hints);
+	} groups[] = {
+		{"caps", leave_caps},
+		{"mode", leave_mode},
+		{"addr_format, src_addr or dest_addr", leave_address},
+		{"tx_attr", leave_tx},
+		{"rx_attr", leave_rx},
+		{"ep_attr", leave_ep},
+		{"domain_attr->mr_mode", leave_mr_mode},
+		{"domain_attr->name", leave_domain_name},
+		{"domain_attr", leave_domain},
+		{"fabric_attr", leave_fabric},
+	};
+	const struct pmv_core *core;
+
+	if (!fi_log_enabled(&pmv_prov, FI_LOG_INFO, FI_LOG_FABRIC))
+		return;
+	for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++) {
+		for (size_t n = 0; (core = pmv_core_next(n)); n++) {
+			struct fi_info *less = pmv_info_complete(hints);
+			struct fi_info *info = NULL;
+			int ret = -FI_ENOMEM;
+
+			if (less) {
+				groups[i].leave(less);
+				ret = ask_core(core, version, NULL, NULL, flags & FI_SOURCE, less,
+					       &info);
+				fi_freeinfo(less);
+			}
+			if (ret)
+				continue;
+			fi_freeinfo(info);
+			PMV_INFO(FABRIC, "not offered: the core %s can't serve the hints' %s\n",
+				 core->name, groups[i].hint);
+			return;
+		}
+	}
+	PMV_INFO(FABRIC,
+		 "not offered: no core of FI_PMEMVERBS_CORE=%s answers for this node and service; "
+		 "is "
+		 "there an RDMA device or a network interface?\n",
+		 pmv_setting.core);
+}
+
+int pmv_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
+		const struct fi_info *hints, struct fi_info **info)
+{
+	struct fi_info *complete = pmv_info_complete(hints);
+	struct fi_info **tail = info;
+	const struct pmv_core *core;
+	int ret;
+
+	*info = NULL;
+	if (!complete)
+		return -FI_ENOMEM;
+	if (!hints) {
+		/* No hints: any mode will do. */
+		leave_mode(complete);
+		if (FI_VERSION_GE(version, FI_VERSION(1, 5)))
+			leave_mr_mode(complete);
+	}
+	ret = is_asked_for(complete) ? check_hints(version, complete) : -FI_ENODATA;
+	if (ret)
+		goto free;
+
+	for (size_t n = 0; (core = pmv_core_next(n)); n++) {
+		struct fi_info *list = NULL;
+
+		if (!ask_core(core, version, node, service, flags, complete, &list))
+			adopt(core, list, complete, &tail);
+	}
+	if (!*info) {
+		explain(version, flags, complete);
+		ret = -FI_ENODATA;
+	}
+free:
+	fi_freeinfo(complete);
+	return ret;
+}

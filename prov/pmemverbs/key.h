@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * key.h -- the rkey as carrier of what the memory is
+ *
+ * A 64-bit key is the core provider's key in the low half and, in the high
+ * half, what its owner says of the region.  The initiator chooses the method
+ * of a commit from the key alone: it has to know nothing else of the target.
+ *
+ *  63       56 55      48 47      42 41     36 35 34   32 31             0
+ * +-----------+----------+----------+---------+--+-------+----------------+
+ * | 0xf5 tag  | version  | zero     | flags   |  |persist| core key       |
+ * +-----------+----------+----------+---------+--+-------+----------------+
+ *
+ * The tag keeps a plain core key, or one chosen by an application, from being
+ * taken for one of ours.  Reserved bits are zero and checked: a later version
+ * may use them, and an initiator that does not know their meaning must refuse
+ * to commit instead of guessing.
+ */
+#ifndef PMV_KEY_H
+#define PMV_KEY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What survives a power failure.  The values travel in keys: never renumber. */
+enum pmv_persist {
+	PMV_NONE = 0, /* nothing: a commit means global visibility */
+	PMV_PAGE = 1, /* what msync has written */
+	PMV_DMP = 2,  /* DIMM and memory controller */
+	PMV_MHP = 3,  /* the caches too */
+	PMV_WSP = 4,  /* I/O controller and NIC buffers too */
+};
+
+struct pmv_attr {
+	enum pmv_persist persist;
+	bool pmem;     /* registered with FI_PMEM */
+	bool ddio;     /* inbound DMA lands in caches, or may */
+	bool uncached; /* registered with FI_UNCACHED */
+	bool relaxed;  /* the path may place writes of one connection out of order */
+	bool readable; /* peers may read: a flush READ can work */
+	bool writable; /* peers may write */
+};
+
+uint64_t pmv_key_pack(uint32_t core_key, const struct pmv_attr *attr);
+
+/*
+ * pmv_key_unpack -- read what a key says.  False: it carries no attributes, or
+ * some that this version does not know; attr is then untouched.
+ */
+bool pmv_key_unpack(uint64_t key, struct pmv_attr *attr);
+
+static inline uint64_t pmv_key_core(uint64_t key)
+{
+	return key & UINT32_MAX;
+}
+
+#endif /* PMV_KEY_H */

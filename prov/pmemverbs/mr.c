@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * mr.c -- memory registration: what the memory is goes into the key
+ *
+ * A flush is a READ of the region, so peers that may write a region have to be
+ * able to read it: regions with FI_PMEM, and in domains opened with FI_RMA_PMEM
+ * all regions, since a commit to volatile memory is a flush, too.
+ *
+ * The local descriptor is the core's, so that it can be handed to the core as
+ * the application passes it.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/fi_errno.h>
+
+#include <rdma/fi_ext_pmemverbs.h>
+#include "mem.h"
+#include "mr.h"
+#include "prov.h"
+
+/*
+ * verbs keeps regions registered after they were closed (its MR cache), so
+ * their keys go on working.  This bit, which it knows as OFI_MR_NOCACHE since
+ * 1.10, makes a close what it says; other cores ignore it.
+ */
+#define CORE_MR_NOCACHE (1ULL << 60)
+
+static int mr_close(struct fid *fid)
+{
+	struct pmv_mr *mr = pmv_container_of(fid, struct pmv_mr, mr_fid.fid);
+	int ret = fi_close(&mr->core_fid->fid);
+
+	if (ret)
+		return ret;
+	free(mr);
+	return 0;
+}
+
+static int mr_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
+{
+	struct pmv_mr *mr = pmv_container_of(fid, struct pmv_mr, mr_fid.fid);
+	struct fid *core_fid = pmv_fid_core(bfid);
+
+	return core_fid ? fi_mr_bind(mr->core_fid, core_fid, flags) : -FI_EINVAL;
+}
+
+static int mr_control(struct fid *fid, int command, void *arg)
+{
+	struct pmv_mr *mr = pmv_container_of(fid, struct pmv_mr, mr_fid.fid);
+
+	return fi_control(&mr->core_fid->fid, command, arg);
+}
+
+static struct fi_ops mr_fi_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = mr_close,
+	.bind = mr_bind,
+	.control = mr_control,
+};
+
+/*
+ * warn_of_declaration -- a declaration is believed; where it promises more than
+ * was found, somebody should know, once
+ */
+static void warn_of_declaration(const struct iovec *iov, size_t count)
+{
+	static atomic_flag warned = ATOMIC_FLAG_INIT;
+	struct pmv_mem mem;
+
+	if (pmv_setting.domain == PMV_NONE || atomic_flag_test_and_set(&warned))
+		return;
+	for (size_t i = 0; i < count; i++) {
+		int ret = pmv_mem_detect(iov[i].iov_base, iov[i].iov_len, &mem);
+
+		if (!ret && mem.persist >= pmv_setting.domain)
+			continue;
+		PMV_WARN(MR,
+			 "FI_PMEMVERBS_DOMAIN declares %s for memory where %s%s was detected (%s); "
+			 "if that is not true, committed data is lost in a power failure\n",
+			 pmv_persist_name(pmv_setting.domain), ret ? "nothing persistent" : "",
+			 ret ? "" : pmv_persist_name(mem.persist), mem.what);
+		return;
+	}
+}
+
+/* find_persist -- the weakest domain among the parts of a region */
+static int find_persist(const struct iovec *iov, size_t count, enum pmv_persist *persist)
+{
+	struct pmv_mem mem;
+
+	if (pmv_setting.domain_declared) {
+		warn_of_declaration(iov, count);
+		*persist = pmv_setting.domain;
+		return 0;
+	}
+	*persist = PMV_WSP;
+	for (size_t i = 0; i < count; i++) {
+		int ret = pmv_mem_detect(iov[i].iov_base, iov[i].iov_len, &mem);
+
+		if (ret) {
+			PMV_WARN(MR, "FI_PMEM refused for %p, %zu bytes: %s\n", iov[i].iov_base,
+				 iov[i].iov_len, mem.what);
+			return ret;
+		}
+		PMV_INFO(MR, "FI_PMEM region %p, %zu bytes: %s, %s\n", iov[i].iov_base,
+			 iov[i].iov_len, pmv_persist_name(mem.persist), mem.what);
+		if (mem.persist < *persist)
+			*persist = mem.persist;
+	}
+	return 0;
+}
+
+/* Inbound data that software places is in the caches, whatever the I/O controller does. */
+static bool lands_in_cache(const struct pmv_domain *domain)
+{
+	static atomic_flag warned = ATOMIC_FLAG_INIT;
+
+	if (!pmv_setting.ddio_declared || pmv_setting.ddio)
+		return true;
+	if (domain->cpu_placed && !atomic_flag_test_and_set(&warned))
+		PMV_WARN(MR, "FI_PMEMVERBS_DDIO=off is believed, although software places inbound "
+			     "data here, which leaves it in the caches\n");
+	return false;
+}
+
+static int mr_attributes(struct pmv_domain *domain, const struct iovec *iov, size_t count,
+			 uint64_t access, uint64_t flags, struct pmv_attr *attr)
+{
+	*attr = (struct pmv_attr){
+		.persist = PMV_NONE,
+		.pmem = flags & FI_PMEM,
+		.ddio = lands_in_cache(domain),
+		.uncached = flags & FI_UNCACHED,
+		.relaxed = pmv_setting.relaxed,
+		.readable = access & FI_REMOTE_READ,
+		.writable = access & FI_REMOTE_WRITE,
+	};
+	/* Nothing is promised of memory that no peer may write. */
+	if (!attr->pmem || !attr->writable)
+		return 0;
+	if (!domain->keyed) {
+		PMV_WARN(MR, "FI_PMEM needs keys that the provider chooses: open the domain with "
+			     "FI_MR_PROV_KEY in mr_mode\n");
+		return -FI_EINVAL;
+	}
+	return find_persist(iov, count, &attr->persist);
+}
+
+static void explain_failure(int err, uint64_t flags)
+{
+	if (err == -FI_EOPNOTSUPP && (flags & FI_PMEM))
+		PMV_WARN(
+			MR,
+			"the kernel does not pin files on a DAX file system for a NIC: use devdax, "
+			"or a NIC with on-demand paging and FI_VERBS_USE_ODP=1\n");
+}
+
+/*
+ * wrap -- finish a registration: the core's region, ours around it.  The core's
+ * key must fit the low half, which all keys of providers so far do.
+ */
+static int wrap(struct pmv_domain *domain, struct fid_mr *core_fid, const struct pmv_attr *attr,
+		void *context, struct fid_mr **mr_fid)
+{
+	uint64_t key = fi_mr_key(core_fid);
+	struct pmv_mr *mr = calloc(1, sizeof(*mr));
+	int ret = mr ? 0 : -FI_ENOMEM;
+
+	if (domain->keyed && key > UINT32_MAX) {
+		PMV_WARN(MR, "the core's key %#llx leaves no room for attributes\n",
+			 (unsigned long long) key);
+		ret = -FI_EKEYREJECTED;
+	}
+	if (ret) {
+		fi_close(&core_fid->fid);
+		free(mr);
+		return ret;
+	}
+	mr->core_fid = core_fid;
+	mr->mr_fid = (struct fid_mr){
+		.fid = {.fclass = FI_CLASS_MR, .context = context, .ops = &mr_fi_ops},
+		.mem_desc = fi_mr_desc(core_fid),
+		.key = domain->keyed ? pmv_key_pack((uint32_t) key, attr) : key,
+	};
+	*mr_fid = &mr->mr_fid;
+	return 0;
+}
+
+static int mr_regattr(struct fid *fid, const struct fi_mr_attr *mr_attr, uint64_t flags,
+		      struct fid_mr **mr_fid)
+{
+	struct pmv_domain *domain = pmv_container_of(fid, struct pmv_domain, domain_fid.fid);
+	struct fi_mr_attr core_attr = *mr_attr;
+	uint64_t core_flags = flags & ~(FI_PMEM | FI_UNCACHED);
+	struct fid_mr *core_fid;
+	struct pmv_attr attr;
+	int ret;
+
+	if ((core_attr.access & FI_REMOTE_WRITE) && (domain->pmem || (flags & FI_PMEM)))
+		core_attr.access |= FI_REMOTE_READ;
+	if ((flags & FI_PMEM) && (core_attr.access & FI_REMOTE_WRITE))
+		core_flags |= CORE_MR_NOCACHE;
+	ret = mr_attributes(domain, mr_attr->mr_iov, mr_attr->iov_count, core_attr.access, flags,
+			    &attr);
+	if (ret)
+		return ret;
+	ret = fi_mr_regattr(domain->core_fid, &core_attr, core_flags, &core_fid);
+	if (ret) {
+		explain_failure(ret, flags);
+		return ret;
+	}
+	return wrap(domain, core_fid, &attr, mr_attr->context, mr_fid);
+}
+
+static int mr_regv(struct fid *fid, const struct iovec *iov, size_t count, uint64_t access,
+		   uint64_t offset, uint64_t requested_key, uint64_t flags, struct fid_mr **mr_fid,
+		   void *context)
+{
+	struct fi_mr_attr attr = {
+		.mr_iov = iov,
+		.iov_count = count,
+		.access = access,
+		.offset = offset,
+		.requested_key = requested_key,
+		.context = context,
+	};
+
+	return mr_regattr(fid, &attr, flags, mr_fid);
+}
+
+static int mr_reg(struct fid *fid, const void *buf, size_t len, uint64_t access, uint64_t offset,
+		  uint64_t requested_key, uint64_t flags, struct fid_mr **mr_fid, void *context)
+{
+	struct iovec iov = {.iov_base = (void *) buf, .iov_len = len};
+
+	return mr_regv(fid, &iov, 1, access, offset, requested_key, flags, mr_fid, context);
+}
+
+struct fi_ops_mr pmv_mr_ops = {
+	.size = sizeof(struct fi_ops_mr),
+	.reg = mr_reg,
+	.regv = mr_regv,
+	.regattr = mr_regattr,
+};

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* mr.h -- a memory region of the core, wrapped */
+#ifndef PMV_MR_H
+#define PMV_MR_H
+
+#include "domain.h"
+
+struct pmv_mr {
+	struct fid_mr mr_fid;
+	struct fid_mr *core_fid;
+};
+
+#endif /* PMV_MR_H */

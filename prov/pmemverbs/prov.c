@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* prov.c -- what libfabric loads: the provider and its settings */
+#include <stdio.h>
+#include <string.h>
+
+#include "prov.h"
+#include "config.h"
+
+struct pmv_setting pmv_setting;
+
+static void cleanup(void)
+{
+	pmv_getinfo_cleanup();
+}
+
+struct fi_provider pmv_prov = {
+	.name = PMV_NAME,
+	.version = FI_VERSION(PMV_VERSION_MAJOR, PMV_VERSION_MINOR),
+	.getinfo = pmv_getinfo,
+	.fabric = pmv_fabric,
+	.cleanup = cleanup,
+};
+
+static const char *const persist_names[] = {
+	[PMV_NONE] = "none", [PMV_PAGE] = "page", [PMV_DMP] = "dmp",
+	[PMV_MHP] = "mhp",   [PMV_WSP] = "wsp",
+};
+
+const char *pmv_persist_name(enum pmv_persist persist)
+{
+	return persist_names[persist];
+}
+
+/*
+ * get_choice -- which of the names a setting has; 0 (the default) if it is not
+ * set.  A value that is none of them is kept as an error for fi_getinfo: a
+ * typing error must not become a weaker or a stronger promise than was meant.
+ */
+static int get_choice(const char *param, const char *const names[], int count)
+{
+	static char bad[128];
+	char *value = NULL;
+
+	fi_param_get_str(&pmv_prov, param, &value);
+	if (!value)
+		return 0;
+	for (int i = 0; i < count; i++) {
+		if (!strcasecmp(value, names[i]))
+			return i;
+	}
+	snprintf(bad, sizeof(bad), "'%.60s' is not a value of FI_PMEMVERBS_%s", value, param);
+	for (char *c = strrchr(bad, '_'); *c; c++) {
+		if (*c >= 'a' && *c <= 'z')
+			*c += 'A' - 'a';
+	}
+	pmv_setting.bad = bad;
+	return 0;
+}
+
+static void read_settings(void)
+{
+	static const char *const domains[] = {"auto", "none", "page", "dmp", "mhp", "wsp"};
+	static const char *const ddio[] = {"auto", "on", "off"};
+	static const char *const ordering[] = {"strict", "relaxed"};
+	char *core = NULL;
+	int choice;
+
+	fi_param_define(&pmv_prov, "core", FI_PARAM_STRING,
+			"core providers below, in order of preference, separated by commas "
+			"(default: verbs,tcp)");
+	fi_param_define(&pmv_prov, "domain", FI_PARAM_STRING,
+			"what survives a power failure of FI_PMEM memory registered by this "
+			"process: auto (find out), none (volatile), page (what msync has written), "
+			"dmp (DIMMs and memory controller, ADR), mhp (CPU caches too, eADR), wsp "
+			"(I/O controller and NIC buffers too); a declaration overrides what is "
+			"detected (default: auto)");
+	fi_param_define(&pmv_prov, "ddio", FI_PARAM_STRING,
+			"whether inbound DMA lands in this machine's CPU caches: auto (what can be "
+			"detected, else on), on, off (default: auto)");
+	fi_param_define(&pmv_prov, "ordering", FI_PARAM_STRING,
+			"strict, or relaxed where the path may place writes of one connection out "
+			"of order: PCIe relaxed ordering, out-of-order data placement (default: "
+			"strict)");
+
+	fi_param_get_str(&pmv_prov, "core", &core);
+	pmv_setting.core = core ? core : "verbs,tcp";
+	choice = get_choice("domain", domains, 6);
+	pmv_setting.domain_declared = choice > 0;
+	pmv_setting.domain = choice ? (enum pmv_persist)(choice - 1) : PMV_NONE;
+	choice = get_choice("ddio", ddio, 3);
+	pmv_setting.ddio_declared = choice > 0;
+	pmv_setting.ddio = choice != 2;
+	pmv_setting.relaxed = get_choice("ordering", ordering, 2) == 1;
+}
+
+/* fi_prov_ini -- libfabric's entry; holds its lock, so nothing here may call fi_getinfo */
+__attribute__((visibility("default"))) struct fi_provider *fi_prov_ini(void);
+
+struct fi_provider *fi_prov_ini(void)
+{
+	/* A provider that declares an older API is hidden from newer applications. */
+	pmv_prov.fi_version = fi_version();
+	read_settings();
+	return &pmv_prov;
+}

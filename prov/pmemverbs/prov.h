@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* prov.h -- the provider, its settings and its log */
+#ifndef PMV_PROV_H
+#define PMV_PROV_H
+
+#include <errno.h>
+#include <stdbool.h>
+
+#include <rdma/fabric.h>
+#include <rdma/providers/fi_log.h>
+#include <rdma/providers/fi_prov.h>
+
+#include "key.h"
+
+#define PMV_NAME "pmemverbs"
+
+/*
+ * The newest API whose structures this build knows.  The core is never asked
+ * for a newer one, so it neither reads nor writes fields that we don't have.
+ */
+#define PMV_API_VERSION FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION)
+
+struct pmv_setting {
+	const char *core; /* FI_PMEMVERBS_CORE */
+	bool domain_declared;
+	enum pmv_persist domain; /* FI_PMEMVERBS_DOMAIN, if declared */
+	bool ddio_declared;
+	bool ddio;       /* FI_PMEMVERBS_DDIO, if declared */
+	bool relaxed;    /* FI_PMEMVERBS_ORDERING */
+	const char *bad; /* a sentence on a value that can't be used, or NULL */
+};
+
+extern struct fi_provider pmv_prov;
+extern struct pmv_setting pmv_setting;
+
+const char *pmv_persist_name(enum pmv_persist persist);
+
+#define PMV_WARN(subsys, ...) FI_WARN(&pmv_prov, FI_LOG_##subsys, __VA_ARGS__)
+#define PMV_INFO(subsys, ...) FI_INFO(&pmv_prov, FI_LOG_##subsys, __VA_ARGS__)
+
+static inline uint32_t pmv_core_version(uint32_t api_version)
+{
+	return FI_VERSION_LT(api_version, PMV_API_VERSION) ? api_version : PMV_API_VERSION;
+}
+
+/* getinfo.c */
+int pmv_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
+		const struct fi_info *hints, struct fi_info **info);
+void pmv_getinfo_cleanup(void);
+
+/* fabric.c */
+int pmv_fabric(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
+
+#endif /* PMV_PROV_H */

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* req.c -- the pool of requests; req.h says what one is */
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <rdma/fi_errno.h>
+
+#include "req.h"
+
+/*
+ * Address space only: memory is used for as many requests as were ever under
+ * way at once.  Half a million is more than the send queues of any NIC hold.
+ */
+#define POOL_BYTES (sizeof(struct pmv_req) << 19)
+
+int pmv_req_pool_init(struct pmv_req_pool *pool)
+{
+	void *base = mmap(NULL, POOL_BYTES, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (base == MAP_FAILED)
+		return -FI_ENOMEM;
+	*pool = (struct pmv_req_pool){.base = base, .reserved = POOL_BYTES};
+	pthread_mutex_init(&pool->lock, NULL);
+	return 0;
+}
+
+void pmv_req_pool_destroy(struct pmv_req_pool *pool)
+{
+	pthread_mutex_destroy(&pool->lock);
+	munmap(pool->base, pool->reserved);
+}
+
+struct pmv_req *pmv_req_get(struct pmv_req_pool *pool, struct pmv_ep *ep)
+{
+	struct pmv_req *req;
+
+	pthread_mutex_lock(&pool->lock);
+	req = pool->free;
+	if (req) {
+		pool->free = req->next;
+	} else if (pool->used < pool->reserved) {
+		req = (struct pmv_req *) (pool->base + pool->used);
+		pool->used += sizeof(*req);
+	}
+	if (req) {
+		memset(&req->next, 0, sizeof(*req) - offsetof(struct pmv_req, next));
+		req->comp.embedded = true;
+		req->ep = ep;
+		atomic_init(&req->refs, 1);
+	}
+	pthread_mutex_unlock(&pool->lock);
+	return req;
+}
+
+void pmv_req_put(struct pmv_req_pool *pool, struct pmv_req *req)
+{
+	pthread_mutex_lock(&pool->lock);
+	req->ep = NULL;
+	req->next = pool->free;
+	pool->free = req;
+	pthread_mutex_unlock(&pool->lock);
+}
+
+struct pmv_req *pmv_req_abandon(struct pmv_req_pool *pool, struct pmv_ep *ep)
+{
+	struct pmv_req *list = NULL;
+
+	pthread_mutex_lock(&pool->lock);
+	for (size_t at = 0; at < pool->used; at += sizeof(struct pmv_req)) {
+		struct pmv_req *req = (struct pmv_req *) (pool->base + at);
+
+		if (req->ep != ep)
+			continue;
+		req->ep = NULL;
+		req->next = list;
+		list = req;
+	}
+	pthread_mutex_unlock(&pool->lock);
+	return list;
+}

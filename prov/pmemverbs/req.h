@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * req.h -- operations that the core completes to us instead of the application
+ *
+ * A request is the context of everything that is posted to the core on behalf
+ * of one operation: the parts of a commit, or an application's operation that
+ * has to be counted.  All requests of a domain live in one reserved range of
+ * addresses, so a completion's context tells by itself whether it is ours: no
+ * object of the application can have an address in there.
+ *
+ * refs counts the parts that the core has still to complete, the parts not yet
+ * posted, and the poster itself.  Whoever drops the last one ends the request:
+ * then, and only then, the application hears of it, exactly once.
+ */
+#ifndef PMV_REQ_H
+#define PMV_REQ_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <rdma/fi_eq.h>
+
+struct pmv_ep;
+
+/* An entry of a completion queue that does not come straight from the core. */
+struct pmv_comp {
+	struct pmv_comp *next;
+	bool embedded; /* in a request, else malloc'ed */
+	bool is_error;
+	union {
+		struct fi_cq_tagged_entry ok;
+		struct {
+			struct fi_cq_err_entry err;
+			char err_data[16]; /* verbs: the vendor's error code */
+		};
+	};
+};
+
+/* What a commit still has to post. */
+enum pmv_part {
+	PMV_PART_FLUSH = 1 << 0,  /* the READ */
+	PMV_PART_NOTICE = 1 << 1, /* the write of 0 bytes with immediate */
+};
+
+struct pmv_req {
+	struct pmv_comp comp; /* first: a comp's address is its request's */
+	struct pmv_req *next; /* free, or waiting on its endpoint */
+	struct pmv_ep *ep;    /* NULL: abandoned by a closed endpoint; or free */
+	void *context;
+	uint64_t flags; /* of the completion: FI_RMA | FI_WRITE, ... */
+	uint64_t data;
+	uint64_t addr; /* in the target's region: what the flush reads */
+	uint64_t key;  /* the core's */
+	atomic_int refs;
+	atomic_int failed; /* first error, a positive fi_errno; 0: none */
+	int prov_errno;
+	unsigned unposted; /* enum pmv_part */
+	bool single;       /* one operation of the core, whose entry is handed on */
+	bool counted;      /* by the counter for its kind */
+	bool report;       /* the application wants a completion on success */
+	bool silent;       /* ours alone: not even an error is reported */
+	bool is_read;      /* counted by the endpoint while it is under way */
+};
+
+struct pmv_req_pool {
+	char *base;
+	size_t reserved; /* bytes of address space */
+	size_t used;     /* bytes ever handed out: memory behind them is touched */
+	struct pmv_req *free;
+	pthread_mutex_t lock;
+};
+
+int pmv_req_pool_init(struct pmv_req_pool *pool);
+void pmv_req_pool_destroy(struct pmv_req_pool *pool);
+
+/* pmv_req_get -- a zeroed request with one reference, the poster's; NULL: none left */
+struct pmv_req *pmv_req_get(struct pmv_req_pool *pool, struct pmv_ep *ep);
+void pmv_req_put(struct pmv_req_pool *pool, struct pmv_req *req);
+
+/*
+ * pmv_req_abandon -- take the requests of a closed endpoint from it, as a list
+ * by next.  The core may still complete them, so they stay in the pool.
+ */
+struct pmv_req *pmv_req_abandon(struct pmv_req_pool *pool, struct pmv_ep *ep);
+
+static inline bool pmv_is_req(const struct pmv_req_pool *pool, const void *context)
+{
+	return (uintptr_t) context - (uintptr_t) pool->base < pool->reserved;
+}
+
+#endif /* PMV_REQ_H */

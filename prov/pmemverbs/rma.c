@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* rma.c -- reads and writes; writes that commit go to commit.c */
+#include <rdma/fi_errno.h>
+
+#include <rdma/fi_ext_pmemverbs.h>
+#include "commit.h"
+#include "prov.h"
+
+#define WRITE_CARE (PMV_CARE_STALLED | PMV_CARE_COUNT_TX | PMV_CARE_FENCE_NEXT | PMV_CARE_COMMIT)
+#define READ_CARE (PMV_CARE_STALLED | PMV_CARE_COUNT_TX | PMV_CARE_READS)
+
+/* The core is given its own keys; rma_iov_limit of the cores is at most this. */
+#define MAX_RMA_IOV 8
+
+struct core_rma {
+	struct fi_msg_rma msg;
+	struct fi_rma_iov rma_iov[MAX_RMA_IOV];
+};
+
+static ssize_t to_core(struct pmv_ep *ep, const struct fi_msg_rma *msg, struct core_rma *core)
+{
+	if (msg->rma_iov_count > MAX_RMA_IOV)
+		return -FI_EINVAL;
+	core->msg = *msg;
+	core->msg.rma_iov = core->rma_iov;
+	for (size_t i = 0; i < msg->rma_iov_count; i++) {
+		core->rma_iov[i] = msg->rma_iov[i];
+		core->rma_iov[i].key = pmv_ep_key(ep, msg->rma_iov[i].key);
+	}
+	return 0;
+}
+
+/* Reads */
+
+static ssize_t read_carefully(struct pmv_ep *ep, const struct fi_msg_rma *msg, uint64_t flags)
+{
+	const uint64_t what = FI_RMA | FI_READ;
+	struct core_rma core;
+	struct pmv_post post;
+	ssize_t ret = to_core(ep, msg, &core);
+
+	if (!ret)
+		ret = pmv_post_begin(ep, &post, what, msg->context, flags, false);
+	if (ret)
+		return ret;
+	core.msg.context = post.context;
+	return pmv_post_end(ep, &post, what, fi_readmsg(ep->core_fid, &core.msg, post.flags));
+}
+
+static ssize_t rma_read(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src_addr,
+			uint64_t addr, uint64_t key, void *context)
+{
+	struct pmv_ep *ep = pmv_to_ep(fid);
+	struct iovec iov = {.iov_base = buf, .iov_len = len};
+	struct fi_rma_iov rma_iov = {addr, len, key};
+	struct fi_msg_rma msg = {&iov, &desc, 1, src_addr, &rma_iov, 1, context, 0};
+	ssize_t ret;
+
+	if (!pmv_ep_direct(ep, READ_CARE))
+		return read_carefully(ep, &msg, ep->tx_op_flags & ~FI_COMMIT);
+	ret = fi_read(ep->core_fid, buf, len, desc, src_addr, addr, pmv_ep_key(ep, key), context);
+	if (!ret)
+		pmv_note_read(ep);
+	return ret;
+}
+
+static ssize_t rma_readv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
+			 fi_addr_t src_addr, uint64_t addr, uint64_t key, void *context)
+{
+	struct pmv_ep *ep = pmv_to_ep(fid);
+	struct fi_rma_iov rma_iov = {addr, pmv_iov_len(iov, count), key};
+	struct fi_msg_rma msg = {iov, desc, count, src_addr, &rma_iov, 1, context, 0};
+	ssize_t ret;
+
+	if (!pmv_ep_direct(ep, READ_CARE))
+		return read_carefully(ep, &msg, ep->tx_op_flags & ~FI_COMMIT);
+	ret = fi_readv(ep->core_fid, iov, desc, count, src_addr, addr, pmv_ep_key(ep, key),
+		       context);
+	if (!ret)
+		pmv_note_read(ep);
+	return ret;
+}
+
+static ssize_t rma_readmsg(struct fid_ep *fid, const struct fi_msg_rma *msg, uint64_t flags)
+{
+	if (flags & (FI_COMMIT | FI_IMMED)) {
+		PMV_WARN(EP_DATA, "a read can't be committed\n");
+		return -FI_EINVAL;
+	}
+	return read_carefully(pmv_to_ep(fid), msg, flags);
+}
+
+/* Writes */
+
+static ssize_t post_write(struct pmv_ep *ep, const void *op, void *context, uint64_t flags)
+{
+	struct fi_msg_rma msg = *(const struct fi_msg_rma *) op;
+
+	msg.context = context;
+	return fi_writemsg(ep->core_fid, &msg, flags);
+}
+
+static ssize_t commit_write(struct pmv_ep *ep, const struct fi_msg_rma *msg, uint64_t flags)
+{
+	struct iovec nothing = {.iov_base = ep->domain->scratch, .iov_len = 0};
+	struct core_rma core;
+	ssize_t ret = to_core(ep, msg, &core);
+
+	if (ret)
+		return ret;
+	/* verbs can't post a request without any local buffer. */
+	if (!msg->iov_count) {
+		core.msg.msg_iov = &nothing;
+		core.msg.desc = ep->domain->scratch_desc ? &ep->domain->scratch_desc : NULL;
+		core.msg.iov_count = 1;
+	}
+	return pmv_commit(ep, msg->rma_iov, msg->rma_iov_count, FI_RMA | FI_WRITE, msg->context,
+			  msg->data, flags, post_write, &core.msg);
+}
+
+static ssize_t write_carefully(struct pmv_ep *ep, const struct fi_msg_rma *msg, uint64_t flags,
+			       bool quiet)
+{
+	const uint64_t what = FI_RMA | FI_WRITE;
+	struct core_rma core;
+	struct pmv_post post;
+	ssize_t ret;
+
+	if (flags & FI_COMMIT)
+		return commit_write(ep, msg, flags);
+	if (flags & FI_IMMED) {
+		PMV_WARN(EP_DATA, "FI_IMMED needs FI_COMMIT\n");
+		return -FI_EINVAL;
+	}
+	ret = to_core(ep, msg, &core);
+	if (!ret)
+		ret = pmv_post_begin(ep, &post, what, msg->context, flags, quiet);
+	if (ret)
+		return ret;
+	core.msg.context = post.context;
+	ret = fi_writemsg(ep->core_fid, &core.msg, post.flags);
+	for (size_t i = 0; !ret && i < msg->rma_iov_count; i++)
+		pmv_note_write(ep, msg->rma_iov[i].key);
+	return pmv_post_end(ep, &post, what, ret);
+}
+
+static ssize_t rma_write(struct fid_ep *fid, const void *buf, size_t len, void *desc,
+			 fi_addr_t dest_addr, uint64_t addr, uint64_t key, void *context)
+{
+	struct pmv_ep *ep = pmv_to_ep(fid);
+	struct iovec iov = {.iov_base = (void *) buf, .iov_len = len};
+	struct fi_rma_iov rma_iov = {addr, len, key};
+	struct fi_msg_rma msg = {&iov, desc ? &desc : NULL, 1, dest_addr, &rma_iov, 1, context, 0};
+	ssize_t ret;
+
+	if (!pmv_ep_direct(ep, WRITE_CARE))
+		return write_carefully(ep, &msg, ep->tx_op_flags, false);
+	ret = fi_write(ep->core_fid, buf, len, desc, dest_addr, addr, pmv_ep_key(ep, key), context);
+	if (!ret)
+		pmv_note_write(ep, key);
+	return ret;
+}
+
+static ssize_t rma_writev(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
+			  fi_addr_t dest_addr, uint64_t addr, uint64_t key, void *context)
+{
+	struct pmv_ep *ep = pmv_to_ep(fid);
+	struct fi_rma_iov rma_iov = {addr, pmv_iov_len(iov, count), key};
+	struct fi_msg_rma msg = {iov, desc, count, dest_addr, &rma_iov, 1, context, 0};
+	ssize_t ret;
+
+	if (!pmv_ep_direct(ep, WRITE_CARE))
+		return write_carefully(ep, &msg, ep->tx_op_flags, false);
+	ret = fi_writev(ep->core_fid, iov, desc, count, dest_addr, addr, pmv_ep_key(ep, key),
+			context);
+	if (!ret)
+		pmv_note_write(ep, key);
+	return ret;
+}
+
+static ssize_t rma_writemsg(struct fid_ep *fid, const struct fi_msg_rma *msg, uint64_t flags)
+{
+	return write_carefully(pmv_to_ep(fid), msg, flags, false);
+}
+
+static ssize_t rma_writedata(struct fid_ep *fid, const void *buf, size_t len, void *desc,
+			     uint64_t data, fi_addr_t dest_addr, uint64_t addr, uint64_t key,
+			     void *context)
+{
+	struct pmv_ep *ep = pmv_to_ep(fid);
+	struct iovec iov = {.iov_base = (void *) buf, .iov_len = len};
+	struct fi_rma_iov rma_iov = {addr, len, key};
+	struct fi_msg_rma msg = {&iov, desc ? &desc : NULL, 1, dest_addr, &rma_iov, 1, context,
+				 data};
+	ssize_t ret;
+
+	if (!pmv_ep_direct(ep, WRITE_CARE))
+		return write_carefully(ep, &msg, ep->tx_op_flags | FI_REMOTE_CQ_DATA, false);
+	ret = fi_writedata(ep->core_fid, buf, len, desc, data, dest_addr, addr, pmv_ep_key(ep, key),
+			   context);
+	if (!ret)
+		pmv_note_write(ep, key);
+	return ret;
+}
+
+/* An injected write has no completion that could tell of durability: it never commits. */
+#define INJECT_CARE (WRITE_CARE & ~PMV_CARE_COMMIT)
+
+static ssize_t rma_inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t dest_addr,
+			  uint64_t addr, uint64_t key)
+{
+	struct pmv_ep *ep = pmv_to_ep(fid);
+	struct iovec iov = {.iov_base = (void *) buf, .iov_len = len};
+	struct fi_rma_iov rma_iov = {addr, len, key};
+	struct fi_msg_rma msg = {&iov, NULL, 1, dest_addr, &rma_iov, 1, NULL, 0};
+	ssize_t ret;
+
+	if (!pmv_ep_direct(ep, INJECT_CARE))
+		return write_carefully(ep, &msg, FI_INJECT, true);
+	ret = fi_inject_write(ep->core_fid, buf, len, dest_addr, addr, pmv_ep_key(ep, key));
+	if (!ret)
+		pmv_note_write(ep, key);
+	return ret;
+}
+
+static ssize_t rma_injectdata(struct fid_ep *fid, const void *buf, size_t len, uint64_t data,
+			      fi_addr_t dest_addr, uint64_t addr, uint64_t key)
+{
+	struct pmv_ep *ep = pmv_to_ep(fid);
+	struct iovec iov = {.iov_base = (void *) buf, .iov_len = len};
+	struct fi_rma_iov rma_iov = {addr, len, key};
+	struct fi_msg_rma msg = {&iov, NULL, 1, dest_addr, &rma_iov, 1, NULL, data};
+	ssize_t ret;
+
+	if (!pmv_ep_direct(ep, INJECT_CARE))
+		return write_carefully(ep, &msg, FI_INJECT | FI_REMOTE_CQ_DATA, true);
+	ret = fi_inject_writedata(ep->core_fid, buf, len, data, dest_addr, addr,
+				  pmv_ep_key(ep, key));
+	if (!ret)
+		pmv_note_write(ep, key);
+	return ret;
+}
+
+struct fi_ops_rma pmv_rma_ops = {
+	.size = sizeof(struct fi_ops_rma),
+	.read = rma_read,
+	.readv = rma_readv,
+	.readmsg = rma_readmsg,
+	.write = rma_write,
+	.writev = rma_writev,
+	.writemsg = rma_writemsg,
+	.inject = rma_inject,
+	.writedata = rma_writedata,
+	.injectdata = rma_injectdata,
+};
