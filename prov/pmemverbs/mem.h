@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * mem.h -- what backs a region's memory, and what survives a power failure there
+ *
+ * Only what can be proven is promised: where the sources disagree the weaker
+ * domain is taken, and where they are silent the memory is refused.  What this
+ * can't prove, FI_PMEMVERBS_DOMAIN may declare.  PMV_NONE and PMV_WSP are never
+ * detected: nothing that a system says of itself proves the latter.
+ */
+#ifndef PMV_MEM_H
+#define PMV_MEM_H
+
+#include <stddef.h>
+
+#include "key.h"
+
+enum pmv_backing {
+	PMV_UNKNOWN,	 /* none of the below, or it can't be told */
+	PMV_ANON,	 /* anonymous memory, private or shared */
+	PMV_PRIVATE,	 /* a private mapping of a file */
+	PMV_VOLATILE_FS, /* a file in memory: tmpfs, ramfs, hugetlbfs, memfd */
+	PMV_FILE,   /* a file or block device through the page cache, or DAX without MAP_SYNC */
+	PMV_FSDAX,  /* a file mapped with MAP_SYNC */
+	PMV_DEVDAX, /* device DAX */
+};
+
+struct pmv_mem {
+	enum pmv_persist persist;
+	enum pmv_backing backing;
+	int numa_node;	/* -1: unknown */
+	char what[320]; /* for logs: what was found; why nothing can be promised */
+};
+
+/*
+ * pmv_mem_detect -- what backs [addr, addr + len) and what survives a power
+ * failure there; of several mappings the weakest counts.
+ *
+ * Returns 0, or with PMV_NONE and mem->what saying why and what to do:
+ *   -FI_EINVAL      never durable: anonymous memory, a private mapping, no length
+ *   -FI_EFAULT      part of the range is not mapped
+ *   -FI_EOPNOTSUPP  nothing can be promised: volatile, or not known to be durable
+ *   -FI_EIO         the kernel's description of the memory can't be read
+ * Then mem->backing and mem->numa_node still say what is known.  What the
+ * mapping is may change later (munmap, truncate): the caller answers for that.
+ */
+int pmv_mem_detect(const void *addr, size_t len, struct pmv_mem *mem);
+
+struct pmv_platform;
+
+/* pmv_mem_detect_on -- pmv_mem_detect, with other sources than this system */
+int pmv_mem_detect_on(const struct pmv_platform *platform, const void *addr, size_t len,
+		      struct pmv_mem *mem);
+
+#endif /* PMV_MEM_H */

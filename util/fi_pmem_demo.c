@@ -1,0 +1,497 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * fi_pmem_demo.c -- a durable log on another machine's memory, as an example
+ *
+ * The target lends a file or /dev/dax device; the initiator appends records to
+ * it.  A record is followed by the new tail, written with FI_FENCE and
+ * FI_COMMIT: when its completion comes, the record and the tail are durable,
+ * and at no time does the tail point past a record that is not.
+ *
+ *   fi_pmem_demo -M /dev/dax0.0          on the machine with the memory
+ *   fi_pmem_demo -n 1000 target.example  on the other one
+ */
+#include <fcntl.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+
+#include <rdma/fi_ext_pmemverbs.h>
+
+#define RECORD_SIZE 64
+#define DEFAULT_RECORDS 1000
+#define MAX_RECORDS (LOG_SIZE / RECORD_SIZE - 1)
+#define LOG_SIZE ((size_t) 2 << 20) /* devdax is mapped in units of 2 MiB */
+#define EVENT_TIMEOUT_MS 10000
+#define COMPLETION_TIMEOUT_NS INT64_C(30000000000)
+
+/* The log: its tail, then the records. */
+struct log {
+	uint64_t tail; /* records that count */
+	char padding[RECORD_SIZE - sizeof(uint64_t)];
+	char record[MAX_RECORDS][RECORD_SIZE];
+};
+
+/* What the target tells the initiator when it accepts the connection. */
+struct lease {
+	uint64_t addr;
+	uint64_t key;
+};
+
+struct side {
+	struct fi_info *info;
+	struct fid_fabric *fabric;
+	struct fid_domain *domain;
+	struct fid_eq *eq;
+	struct fid_pep *pep;
+	struct fid_cq *cq;
+	struct fid_ep *ep;
+	struct fid_mr *mr;
+};
+
+struct event {
+	uint32_t type;
+	union {
+		struct fi_eq_cm_entry cm;
+		char room[sizeof(struct fi_eq_cm_entry) + 256];
+	};
+};
+
+static const char *const domain_words[] = {
+	[FI_PMEMVERBS_NONE] = "nothing (volatile memory; a commit means visibility)",
+	[FI_PMEMVERBS_PAGE] = "what msync has written to the file (PAGE)",
+	[FI_PMEMVERBS_DMP] = "the DIMMs and the memory controller (DMP, as with ADR)",
+	[FI_PMEMVERBS_MHP] = "the CPU caches, too (MHP, as with eADR)",
+	[FI_PMEMVERBS_WSP] = "everything, down to the NIC's buffers (WSP)",
+};
+
+static const char *const method_words[] = {
+	[FI_PMEMVERBS_REFUSED] = "none: a commit would be refused",
+	[FI_PMEMVERBS_WRITE] = "the write's own completion",
+	[FI_PMEMVERBS_READ] = "a small READ behind the write, which pushes it to the memory",
+};
+
+static int fail(const char *call, ssize_t ret)
+{
+	fprintf(stderr, "fi_pmem_demo: %s: %s\n", call, fi_strerror((int) -ret));
+	return 1;
+}
+
+static void close_side(struct side *side)
+{
+	struct fid *fids[] = {
+		side->ep ? &side->ep->fid : NULL,         side->mr ? &side->mr->fid : NULL,
+		side->cq ? &side->cq->fid : NULL,         side->pep ? &side->pep->fid : NULL,
+		side->eq ? &side->eq->fid : NULL,         side->domain ? &side->domain->fid : NULL,
+		side->fabric ? &side->fabric->fid : NULL,
+	};
+
+	for (size_t i = 0; i < sizeof(fids) / sizeof(fids[0]); i++) {
+		if (fids[i])
+			fi_close(fids[i]);
+	}
+	if (side->info)
+		fi_freeinfo(side->info);
+}
+
+static int find_provider(const char *node, const char *port, uint64_t flags, struct fi_info **info)
+{
+	struct fi_info *hints = fi_allocinfo();
+	int ret;
+
+	if (!hints)
+		return fail("fi_allocinfo", -FI_ENOMEM);
+	hints->caps = FI_MSG | FI_RMA | FI_PMEM | FI_FENCE;
+	hints->mode = FI_RX_CQ_DATA;
+	hints->ep_attr->type = FI_EP_MSG;
+	hints->domain_attr->mr_mode =
+		FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+	hints->fabric_attr->prov_name = strdup("pmemverbs");
+	ret = fi_getinfo(FI_VERSION(1, 17), node, port, flags, hints, info);
+	fi_freeinfo(hints);
+	return ret ? fail("fi_getinfo", ret) : 0;
+}
+
+static int wait_event(struct side *side, uint32_t type, struct event *event, int timeout)
+{
+	struct fi_eq_err_entry err = {0};
+	ssize_t ret =
+		fi_eq_sread(side->eq, &event->type, event->room, sizeof(event->room), timeout, 0);
+
+	if (ret == -FI_EAVAIL && fi_eq_readerr(side->eq, &err, 0) > 0)
+		return fail("connection", -err.err);
+	if (ret < 0)
+		return fail("fi_eq_sread", ret);
+	return event->type == type ? 0 : fail("connection", -FI_ECONNABORTED);
+}
+
+/* open_endpoint -- an endpoint with one completion queue, ready to be connected */
+static int open_endpoint(struct side *side, struct fi_info *info)
+{
+	struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_MSG, .wait_obj = FI_WAIT_UNSPEC};
+	int ret = fi_domain(side->fabric, info, &side->domain, NULL);
+
+	if (ret)
+		return fail("fi_domain", ret);
+	ret = fi_cq_open(side->domain, &cq_attr, &side->cq, NULL);
+	if (ret)
+		return fail("fi_cq_open", ret);
+	ret = fi_endpoint(side->domain, info, &side->ep, NULL);
+	if (ret)
+		return fail("fi_endpoint", ret);
+	ret = fi_ep_bind(side->ep, &side->eq->fid, 0);
+	if (!ret)
+		ret = fi_ep_bind(side->ep, &side->cq->fid,
+				 FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION);
+	if (ret)
+		return fail("fi_ep_bind", ret);
+	ret = fi_enable(side->ep);
+	return ret ? fail("fi_enable", ret) : 0;
+}
+
+static int open_fabric(struct side *side)
+{
+	struct fi_eq_attr eq_attr = {.wait_obj = FI_WAIT_UNSPEC};
+	int ret = fi_fabric(side->info->fabric_attr, &side->fabric, NULL);
+
+	if (ret)
+		return fail("fi_fabric", ret);
+	ret = fi_eq_open(side->fabric, &eq_attr, &side->eq, NULL);
+	return ret ? fail("fi_eq_open", ret) : 0;
+}
+
+/* The target */
+
+static struct log *map_log(const char *path)
+{
+	struct log *log = MAP_FAILED;
+	struct stat st;
+	int fd;
+
+	if (!path) {
+		log = mmap(NULL, LOG_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+			   0);
+		return log == MAP_FAILED ? NULL : log;
+	}
+	fd = open(path, O_RDWR | O_CREAT, 0600);
+	if (fd < 0)
+		return NULL;
+	if (!fstat(fd, &st) &&
+	    (!S_ISREG(st.st_mode) || st.st_size >= (off_t) LOG_SIZE || !ftruncate(fd, LOG_SIZE))) {
+		/* MAP_SYNC where it is to be had: then no msync is needed. */
+		log = mmap(NULL, LOG_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED_VALIDATE | MAP_SYNC,
+			   fd, 0);
+		if (log == MAP_FAILED)
+			log = mmap(NULL, LOG_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	}
+	close(fd);
+	return log == MAP_FAILED ? NULL : log;
+}
+
+static void expected_record(char *record, uint64_t number)
+{
+	memset(record, 0, RECORD_SIZE);
+	snprintf(record, RECORD_SIZE, "record %" PRIu64 ", written by the initiator", number);
+}
+
+static int check_log(const struct log *log)
+{
+	char expected[RECORD_SIZE];
+
+	if (log->tail > MAX_RECORDS) {
+		printf("target: the tail is %" PRIu64 ", more than the log holds\n", log->tail);
+		return 1;
+	}
+	for (uint64_t i = 0; i < log->tail; i++) {
+		expected_record(expected, i);
+		if (memcmp(log->record[i], expected, RECORD_SIZE)) {
+			printf("target: record %" PRIu64 " is not what was written\n", i);
+			return 1;
+		}
+	}
+	printf("target: the log has %" PRIu64 " records, all of them whole\n", log->tail);
+	return 0;
+}
+
+/* serve -- lend the memory to one initiator; the target's program has nothing else to do */
+static int serve(struct side *side, struct log *log)
+{
+	struct fi_cq_msg_entry entry;
+	struct lease lease;
+	struct event event;
+	ssize_t ret;
+
+	if (wait_event(side, FI_CONNREQ, &event, -1) || open_endpoint(side, event.cm.info))
+		return 1;
+	ret = fi_mr_reg(side->domain, log, LOG_SIZE, FI_REMOTE_WRITE, 0, 0, FI_PMEM, &side->mr,
+			NULL);
+	if (ret) {
+		fprintf(stderr, "fi_pmem_demo: FI_LOG_LEVEL=warn says why\n");
+		return fail("fi_mr_reg", ret);
+	}
+	lease.key = fi_mr_key(side->mr);
+	lease.addr = event.cm.info->domain_attr->mr_mode & FI_MR_VIRT_ADDR
+			     ? (uint64_t) (uintptr_t) log
+			     : 0;
+	fi_freeinfo(event.cm.info);
+	ret = fi_accept(side->ep, &lease, sizeof(lease));
+	if (ret)
+		return fail("fi_accept", ret);
+	if (wait_event(side, FI_CONNECTED, &event, EVENT_TIMEOUT_MS))
+		return 1;
+	/* tcp places data only inside such calls; RDMA hardware needs none. */
+	do {
+		fi_cq_read(side->cq, &entry, 1);
+		ret = fi_eq_read(side->eq, &event.type, event.room, sizeof(event.room), 0);
+	} while (ret == -FI_EAGAIN);
+	return check_log(log);
+}
+
+static int target(const char *path, const char *port)
+{
+	struct side side = {0};
+	struct log *log = map_log(path);
+	int ret = 1;
+
+	if (!log) {
+		perror(path ? path : "mmap");
+		return 1;
+	}
+	log->tail = 0;
+	if (find_provider(NULL, port, FI_SOURCE, &side.info) || open_fabric(&side))
+		goto close;
+	ret = fi_passive_ep(side.fabric, side.info, &side.pep, NULL);
+	if (!ret)
+		ret = fi_pep_bind(side.pep, &side.eq->fid, 0);
+	if (!ret)
+		ret = fi_listen(side.pep);
+	if (ret) {
+		ret = fail("fi_listen", ret);
+		goto close;
+	}
+	printf("target: waiting on port %s\n", port);
+	fflush(stdout);
+	ret = serve(&side, log);
+close:
+	close_side(&side);
+	munmap(log, LOG_SIZE);
+	return ret;
+}
+
+/* The initiator */
+
+static int64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * INT64_C(1000000000) + ts.tv_nsec;
+}
+
+static int write_at(struct side *side, const struct lease *lease, struct log *log, void *from,
+		    size_t len, uint64_t flags)
+{
+	void *desc = fi_mr_desc(side->mr);
+	struct iovec iov = {.iov_base = from, .iov_len = len};
+	struct fi_rma_iov rma_iov = {
+		.addr = lease->addr + (size_t) ((char *) from - (char *) log),
+		.len = len,
+		.key = lease->key,
+	};
+	struct fi_msg_rma msg = {
+		.msg_iov = &iov,
+		.desc = &desc,
+		.iov_count = 1,
+		.rma_iov = &rma_iov,
+		.rma_iov_count = 1,
+	};
+	int64_t end = now_ns() + COMPLETION_TIMEOUT_NS;
+	ssize_t ret;
+
+	do {
+		ret = fi_writemsg(side->ep, &msg, flags);
+		if (ret == -FI_EAGAIN)
+			fi_cq_read(side->cq, NULL, 0);
+	} while (ret == -FI_EAGAIN && now_ns() < end);
+	return ret ? fail("fi_writemsg", ret) : 0;
+}
+
+static int wait_commit(struct side *side)
+{
+	struct fi_cq_err_entry err = {0};
+	struct fi_cq_msg_entry entry;
+	int64_t end = now_ns() + COMPLETION_TIMEOUT_NS;
+	ssize_t ret;
+
+	do {
+		ret = fi_cq_read(side->cq, &entry, 1);
+	} while (ret == -FI_EAGAIN && now_ns() < end);
+	if (ret == -FI_EAVAIL && fi_cq_readerr(side->cq, &err, 0) > 0)
+		return fail("commit", -err.err);
+	return ret == 1 ? 0 : fail("fi_cq_read", ret);
+}
+
+static int append(struct side *side, const struct lease *lease, struct log *log, uint64_t number)
+{
+	expected_record(log->record[number], number);
+	log->tail = number + 1;
+	return write_at(side, lease, log, log->record[number], RECORD_SIZE, 0) ||
+	       write_at(side, lease, log, &log->tail, sizeof(log->tail),
+			FI_COMMIT | FI_FENCE | FI_COMPLETION) ||
+	       wait_commit(side);
+}
+
+static int by_value(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *) a, y = *(const int64_t *) b;
+
+	return (x > y) - (x < y);
+}
+
+/* describe -- what the key says of the memory, and what will be done */
+static int describe(struct side *side, const struct lease *lease)
+{
+	struct fi_pmemverbs_region region;
+	struct fi_pmemverbs_ops *ops;
+	int ret = fi_open_ops(&side->domain->fid, FI_PMEMVERBS_OPS, 0, (void **) &ops, NULL);
+
+	if (!ret)
+		ret = ops->query_key(side->ep, lease->key, &region);
+	if (ret)
+		return fail("query of the target's key", ret);
+	printf("initiator: connected; the core provider below is %s, on %s\n"
+	       "initiator: in a power failure at the target survives %s\n"
+	       "initiator: what makes a write durable there: %s\n",
+	       ops->core_name(side->domain), side->info->domain_attr->name,
+	       domain_words[region.domain], method_words[region.method]);
+	return 0;
+}
+
+static int append_all(struct side *side, const struct lease *lease, struct log *log,
+		      uint64_t records)
+{
+	int64_t *took = calloc(records, sizeof(*took));
+	int ret = took ? 0 : fail("calloc", -FI_ENOMEM);
+
+	for (uint64_t i = 0; !ret && i < records; i++) {
+		int64_t start = now_ns();
+
+		ret = append(side, lease, log, i);
+		if (!ret)
+			took[i] = now_ns() - start;
+	}
+	if (!ret) {
+		qsort(took, records, sizeof(*took), by_value);
+		printf("initiator: %" PRIu64 " records of %d bytes appended, each durable before "
+		       "the next\n"
+		       "initiator: one took %.1f us (median; the fastest %.1f us)\n",
+		       records, RECORD_SIZE, took[records / 2] / 1e3, took[0] / 1e3);
+	}
+	free(took);
+	return ret;
+}
+
+static int initiator(const char *host, const char *port, uint64_t records)
+{
+	struct side side = {0};
+	struct log *log = map_log(NULL);
+	struct event event;
+	struct lease lease;
+	int ret = 1;
+
+	if (!log) {
+		perror("mmap");
+		return 1;
+	}
+	if (find_provider(host, port, 0, &side.info) || open_fabric(&side) ||
+	    open_endpoint(&side, side.info))
+		goto close;
+	ret = fi_mr_reg(side.domain, log, LOG_SIZE, FI_WRITE, 0, 1, 0, &side.mr, NULL);
+	if (ret) {
+		ret = fail("fi_mr_reg", ret);
+		goto close;
+	}
+	ret = fi_connect(side.ep, side.info->dest_addr, NULL, 0);
+	if (ret) {
+		ret = fail("fi_connect", ret);
+		goto close;
+	}
+	ret = wait_event(&side, FI_CONNECTED, &event, EVENT_TIMEOUT_MS);
+	if (ret)
+		goto close;
+	memcpy(&lease, event.cm.data, sizeof(lease));
+	ret = describe(&side, &lease) || append_all(&side, &lease, log, records);
+	if (!ret)
+		fi_shutdown(side.ep, 0);
+close:
+	close_side(&side);
+	munmap(log, LOG_SIZE);
+	return ret;
+}
+
+static int usage(FILE *out)
+{
+	fprintf(out,
+		"Append records to a durable log on another machine's memory.\n\n"
+		"  fi_pmem_demo [-P PORT] [-M PATH]  be the target; PATH is a file or /dev/dax "
+		"device\n"
+		"                                    (default: memory of this process)\n"
+		"  fi_pmem_demo [-P PORT] [-n COUNT] HOST\n"
+		"                                    append COUNT records (default %d) to HOST's "
+		"log\n\n"
+		"FI_PMEMVERBS_DOMAIN declares what survives a power failure where the target "
+		"can't\nfind it out; see fi_pmemverbs(7).\n",
+		DEFAULT_RECORDS);
+	return out == stderr;
+}
+
+int main(int argc, char **argv)
+{
+	const char *port = "7471";
+	const char *path = NULL;
+	uint64_t records = DEFAULT_RECORDS;
+	char *end;
+	int opt;
+
+	while ((opt = getopt(argc, argv, "P:M:n:h")) != -1) {
+		switch (opt) {
+		case 'P':
+			port = optarg;
+			break;
+		case 'M':
+			path = optarg;
+			break;
+		case 'n':
+			records = strtoull(optarg, &end, 10);
+			if (*end || !records || records > MAX_RECORDS) {
+				fprintf(stderr, "fi_pmem_demo: -n takes 1 to %zu\n",
+					(size_t) MAX_RECORDS);
+				return 2;
+			}
+			break;
+		case 'h':
+			return usage(stdout);
+		default:
+			usage(stderr);
+			return 2;
+		}
+	}
+	if (optind + 1 < argc || (optind < argc && path)) {
+		usage(stderr);
+		return 2;
+	}
+	return optind < argc ? initiator(argv[optind], port, records) : target(path, port);
+}
