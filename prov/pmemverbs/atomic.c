@@ -37,7 +37,19 @@ static uint64_t operand_value(enum fi_datatype datatype, const struct fi_ioc *io
 {
 	uint64_t value = 0;
 
-	memcpy(&value, ioc->addr, datatype == FI_FLOAT ? sizeof(float) : sizeof(value));
+	switch (datatype) {
+	case FI_INT64:
+	case FI_UINT64:
+	case FI_DOUBLE:
+		memcpy(&value, ioc->addr, sizeof(value));
+		break;
+	case FI_FLOAT:
+		memcpy(&value, ioc->addr, sizeof(float));
+		break;
+	default:
+		/* Such a core has no others. */
+		break;
+	}
 	return value;
 }
 
@@ -87,8 +99,16 @@ static ssize_t commit_atomic(struct pmv_ep *ep, const struct atomic *op, uint64_
 			.key = msg->rma_iov[i].key,
 		};
 	}
-	return pmv_commit(ep, rma_iov, msg->rma_iov_count, what_is(op), msg->context, msg->data,
-			  flags, post_atomic, op);
+	return pmv_commit(ep, &(struct pmv_commit){
+				      .rma_iov = rma_iov,
+				      .rma_iov_count = msg->rma_iov_count,
+				      .what = what_is(op),
+				      .context = msg->context,
+				      .data = msg->data,
+				      .flags = flags,
+				      .post = post_atomic,
+				      .op = op,
+			      });
 }
 
 static ssize_t do_atomic(struct pmv_ep *ep, const struct atomic *op, uint64_t flags)
@@ -110,10 +130,9 @@ static ssize_t do_atomic(struct pmv_ep *ep, const struct atomic *op, uint64_t fl
 		return ret;
 	ret = post_atomic(ep, op, post.context, post.flags);
 	for (size_t i = 0; !ret && i < op->msg->rma_iov_count; i++)
-		pmv_note_write(ep, op->msg->rma_iov[i].key);
-	if (!ret)
-		pmv_note_read(ep);
-	return pmv_post_end(ep, &post, what, ret);
+		pmv_note_write(ep, op->msg->rma_iov[i].key, op->msg->rma_iov[i].addr,
+			       op->msg->rma_iov[i].count);
+	return pmv_post_end(ep, &post, ret);
 }
 
 /* The arguments that all calls have, as a message. */
@@ -164,11 +183,16 @@ static ssize_t atomic_inject(struct fid_ep *fid, const void *buf, size_t count, 
 			     uint64_t addr, uint64_t key, enum fi_datatype datatype, enum fi_op op)
 {
 	struct pmv_ep *ep = pmv_to_ep(fid);
-	ssize_t ret = fi_inject_atomic(ep->core_fid, buf, count, dest_addr, addr,
-				       pmv_ep_key(ep, key), datatype, op);
+	ssize_t ret;
 
-	if (!ret)
-		pmv_note_write(ep, key);
+	if (!pmv_ep_is_open(ep))
+		return -FI_EAGAIN;
+	ret = fi_inject_atomic(ep->core_fid, buf, count, dest_addr, addr, pmv_ep_key(ep, key),
+			       datatype, op);
+	if (!ret) {
+		pmv_note_write(ep, key, addr, count);
+		pmv_note_read(ep);
+	}
 	return ret;
 }
 

@@ -35,13 +35,13 @@ static const struct {
 	const char *type;
 	enum fs_kind kind;
 } file_systems[] = {
-	{"ext2", FS_DISK},	   {"ext3", FS_DISK},	    {"ext4", FS_DISK},
-	{"xfs", FS_DISK},	   {"btrfs", FS_DISK},	    {"f2fs", FS_DISK},
-	{"zfs", FS_DISK},	   {"bcachefs", FS_DISK},   {"jfs", FS_DISK},
-	{"nilfs2", FS_DISK},	   {"ocfs2", FS_DISK},	    {"gfs2", FS_DISK},
-	{"reiserfs", FS_DISK},	   {"vfat", FS_DISK},	    {"exfat", FS_DISK},
-	{"ubifs", FS_DISK},	   {"nfs", FS_DISK},	    {"nfs4", FS_DISK},
-	{"tmpfs", FS_VOLATILE},	   {"ramfs", FS_VOLATILE},  {"hugetlbfs", FS_VOLATILE},
+	{"ext2", FS_DISK},         {"ext3", FS_DISK},       {"ext4", FS_DISK},
+	{"xfs", FS_DISK},          {"btrfs", FS_DISK},      {"f2fs", FS_DISK},
+	{"zfs", FS_DISK},          {"bcachefs", FS_DISK},   {"jfs", FS_DISK},
+	{"nilfs2", FS_DISK},       {"ocfs2", FS_DISK},      {"gfs2", FS_DISK},
+	{"reiserfs", FS_DISK},     {"vfat", FS_DISK},       {"exfat", FS_DISK},
+	{"ubifs", FS_DISK},        {"nfs", FS_DISK},        {"nfs4", FS_DISK},
+	{"tmpfs", FS_VOLATILE},    {"ramfs", FS_VOLATILE},  {"hugetlbfs", FS_VOLATILE},
 	{"devtmpfs", FS_VOLATILE}, {"rootfs", FS_VOLATILE}, {"overlay", FS_OVERLAY},
 };
 
@@ -51,15 +51,15 @@ struct mount {
 	char type[32]; /* empty: not found */
 	char source[256];
 	bool forgetful; /* overlayfs, mounted so that it ignores msync */
-	bool realtime;	/* XFS with a second device for data */
+	bool realtime;  /* XFS with a second device for data */
 };
 
 /* What is known of a file before its devices are looked at. */
 struct place {
 	const struct pmv_mapped *file;
-	char name[84];	      /* for logs */
+	char name[84];        /* for logs */
 	struct pmv_node node; /* what the path leads to ... */
-	bool here;	      /* ... if that is this file */
+	bool here;            /* ... if that is this file */
 	struct mount fs;      /* the file's */
 };
 
@@ -134,8 +134,8 @@ static void read_mounts(const struct pmv_platform *platform, dev_t dev, struct m
 
 /*
  * leads_here -- is what the path leads to the mapped file?  btrfs has device
- * numbers of its own for stat, overlayfs has them and inode numbers, and before
- * Linux 6.8 a file on overlayfs is mapped as that of the layer below.
+ * numbers of its own for stat, overlayfs also inode numbers, and older kernels
+ * (6.1, not 6.12) map a file on overlayfs under the numbers of the layer below.
  */
 static bool leads_here(const struct pmv_mapped *file, const struct pmv_node *node,
 		       const struct mount *mount)
@@ -223,6 +223,8 @@ static int detect_sync(const struct pmv_platform *platform, const struct place *
 static int detect_page(const struct place *place, const char *fs, const struct pmv_medium *medium,
 		       struct pmv_mem *mem)
 {
+	bool dax = medium->known && medium->persist >= PMV_DMP;
+
 	mem->backing = PMV_FILE;
 	if (medium->known && medium->persist == PMV_NONE) {
 		mem->backing = PMV_VOLATILE_FS;
@@ -230,11 +232,9 @@ static int detect_page(const struct place *place, const char *fs, const struct p
 				  medium->what);
 	}
 	mem->persist = PMV_PAGE;
-	snprintf(mem->what, sizeof(mem->what), "%s on %s%s%s, durable by msync%s", place->name, fs,
-		 medium->known ? ", " : "", medium->what,
-		 medium->known && medium->persist >= PMV_DMP
-			 ? "; with DAX (mount -o dax, mmap with MAP_SYNC) it would be faster"
-			 : "");
+	snprintf(mem->what, sizeof(mem->what), "%s%s%s, %s%sdurable by msync%s", place->name,
+		 *fs ? " on " : "", fs, medium->what, medium->known ? ", " : "",
+		 dax ? "; with DAX (mount -o dax, mmap with MAP_SYNC) it would be faster" : "");
 	return 0;
 }
 
@@ -268,7 +268,7 @@ static int detect_block(const struct pmv_platform *platform, const struct place 
 				  "%s is a block device that sysfs doesn't have" DECLARE,
 				  place->name);
 	mem->numa_node = medium.numa_node;
-	return detect_page(place, "a device file", &medium, mem);
+	return detect_page(place, "", &medium, mem);
 }
 
 /*

@@ -21,7 +21,7 @@
 struct pmv_mapped {
 	dev_t dev;
 	ino_t ino;
-	bool sync;	  /* MAP_SYNC */
+	bool sync;        /* MAP_SYNC */
 	const char *path; /* as smaps has it: may be deleted, or another file's here */
 };
 

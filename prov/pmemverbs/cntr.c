@@ -129,6 +129,7 @@ static int cntr_close(struct fid *fid)
 
 	if (atomic_load(&cntr->users))
 		return -FI_EBUSY;
+	atomic_fetch_sub(&cntr->domain->users, 1);
 	pthread_mutex_destroy(&cntr->lock);
 	free(cntr->cqs);
 	free(cntr);
@@ -169,6 +170,7 @@ int pmv_cntr_open(struct fid_domain *domain_fid, struct fi_cntr_attr *attr,
 		.fid = {.fclass = FI_CLASS_CNTR, .context = context, .ops = &pmv_cntr_fi_ops},
 		.ops = &cntr_ops,
 	};
+	atomic_fetch_add(&cntr->domain->users, 1);
 	*cntr_fid = &cntr->cntr_fid;
 	return 0;
 }

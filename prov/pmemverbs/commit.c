@@ -15,13 +15,17 @@
  * posted when its CQ is read.  Until then the endpoint takes nothing new.
  *
  * What earlier operations mean for a later fence is kept in four flags of the
- * endpoint, set after an operation was posted and taken before one is posted
- * that makes them moot.  In that order a flag can be left standing needlessly,
- * which costs a flush, but is never lost between two threads:
+ * endpoint:
  *   wrote_agent    data that no flush from here makes durable (never taken)
  *   wrote_flush    data whose completion proves nothing (never taken)
  *   wrote_ordered  data that the next flush READ makes durable, and only that
  *   fence_due      a READ or atomic may be under way that a fence must wait for
+ * A flag is set after the operation was posted that it speaks of.  One that is
+ * taken is taken, and the operation posted that makes it moot, under
+ * order_lock, which every fenced operation holds from looking at the flags
+ * until it is posted: no thread sees a flag gone before what replaces it is in
+ * the send queue.  A flag left standing needlessly costs a flush.
+ *
  * The flush of a commit to MHP memory sets none of them: data there persists in
  * the order in which it arrives, and nothing has to wait for the READ.
  */
@@ -65,12 +69,39 @@ static void note_write(struct pmv_ep *ep, const struct pmv_attr *attr)
 	}
 }
 
-void pmv_note_write(struct pmv_ep *ep, uint64_t key)
+/*
+ * The mark: one address that lies inside the region of the key that was used
+ * last.  A commit without data has none of its own that is sure to; the flush
+ * may read anywhere.
+ */
+static void set_mark(struct pmv_ep *ep, uint64_t key, uint64_t addr)
+{
+	if (atomic_load_explicit(&ep->mark_key, memory_order_relaxed) == key)
+		return;
+	pthread_mutex_lock(&ep->lock);
+	atomic_store(&ep->mark_key, key);
+	ep->mark_addr = addr;
+	pthread_mutex_unlock(&ep->lock);
+}
+
+static uint64_t mark_or(struct pmv_ep *ep, uint64_t key, uint64_t addr)
+{
+	pthread_mutex_lock(&ep->lock);
+	if (atomic_load(&ep->mark_key) == key)
+		addr = ep->mark_addr;
+	pthread_mutex_unlock(&ep->lock);
+	return addr;
+}
+
+void pmv_note_write(struct pmv_ep *ep, uint64_t key, uint64_t addr, size_t len)
 {
 	struct pmv_attr attr;
 
-	if (pmv_attr_of(ep, key, &attr))
-		note_write(ep, &attr);
+	if (!pmv_attr_of(ep, key, &attr))
+		return;
+	note_write(ep, &attr);
+	if (len)
+		set_mark(ep, key, addr);
 }
 
 void pmv_note_read(struct pmv_ep *ep)
@@ -89,7 +120,7 @@ bool pmv_req_part_done(struct pmv_req *req, int err, int prov_errno)
 	return atomic_fetch_sub(&req->refs, 1) == 1;
 }
 
-static struct pmv_cntr *cntr_of(struct pmv_ep *ep, uint64_t what)
+struct pmv_cntr *pmv_cntr_of(struct pmv_ep *ep, uint64_t what)
 {
 	if (what & FI_RECV)
 		return ep->cntr[PMV_CNTR_RECV];
@@ -100,23 +131,21 @@ static struct pmv_cntr *cntr_of(struct pmv_ep *ep, uint64_t what)
 
 bool pmv_req_finish(struct pmv_req_pool *pool, struct pmv_req *req)
 {
+	struct pmv_ep *ep = req->ep;
 	int err = atomic_load(&req->failed);
-	struct pmv_cntr *cntr;
+	struct pmv_cntr *cntr = ep ? pmv_cntr_of(ep, req->flags) : NULL;
 
-	if (!req->ep) {
-		pmv_req_put(pool, req);
-		return false;
-	}
-	if (req->is_read)
-		atomic_fetch_sub(&req->ep->reads, 1);
-	cntr = cntr_of(req->ep, req->flags);
+	if (ep && req->is_read)
+		atomic_fetch_sub(&ep->reads, 1);
 	if (cntr && req->counted)
 		pmv_cntr_count(cntr, !err);
-	if (err ? req->silent : !req->report) {
+	/* Of a closed endpoint the application has heard already. */
+	if (!ep || (err ? req->silent : !req->report)) {
 		pmv_req_put(pool, req);
 		return false;
 	}
 
+	req->ep = NULL;
 	req->comp.is_error = err != 0;
 	if (err) {
 		req->comp.err = (struct fi_cq_err_entry){
@@ -179,16 +208,28 @@ static ssize_t post_notice(struct pmv_ep *ep, struct pmv_req *req)
 }
 
 /*
- * post_flush_noting -- data written before the READ becomes durable with it;
- * from here on a fence waits for the READ instead of posting one
+ * flush_ordered -- data written before the READ becomes durable with it; from
+ * here on a fence waits for the READ instead of posting one.  Holds order_lock.
  */
-static ssize_t post_flush_noting(struct pmv_ep *ep, struct pmv_req *req)
+static ssize_t flush_ordered(struct pmv_ep *ep, struct pmv_req *req)
 {
 	bool ordered = atomic_exchange(&ep->wrote_ordered, false);
 	ssize_t ret = post_flush(ep, req);
 
 	if (ordered)
 		atomic_store(ret ? &ep->wrote_ordered : &ep->fence_due, true);
+	return ret;
+}
+
+static ssize_t flush(struct pmv_ep *ep, struct pmv_req *req)
+{
+	ssize_t ret;
+
+	if (!atomic_load(&ep->wrote_ordered))
+		return post_flush(ep, req);
+	pthread_mutex_lock(&ep->order_lock);
+	ret = flush_ordered(ep, req);
+	pthread_mutex_unlock(&ep->order_lock);
 	return ret;
 }
 
@@ -203,7 +244,7 @@ static ssize_t post_parts(struct pmv_ep *ep, struct pmv_req *req)
 		enum pmv_part part;
 		ssize_t (*post)(struct pmv_ep *ep, struct pmv_req *req);
 	} parts[] = {
-		{PMV_PART_FLUSH, post_flush_noting},
+		{PMV_PART_FLUSH, flush},
 		{PMV_PART_NOTICE, post_notice},
 	};
 
@@ -273,26 +314,31 @@ static void stall(struct pmv_ep *ep, struct pmv_req *req)
 
 /* Before anything is posted */
 
-static bool is_open(struct pmv_ep *ep)
+bool pmv_ep_is_open(struct pmv_ep *ep)
 {
 	return pmv_ep_direct(ep, PMV_CARE_STALLED) || pmv_ep_push(ep);
 }
 
 /*
- * take_fence -- may a fenced request be posted now, and with which flag?  On a
- * core without a fence it may once no read is under way, which the reader of
- * its CQ finds out; the application retries, as after any -FI_EAGAIN.
+ * await_reads -- on a core without a fence a fenced request is posted once no
+ * read is under way, which the reader of its CQ finds out; the application
+ * retries, as after any -FI_EAGAIN
  */
-static ssize_t take_fence(struct pmv_ep *ep, uint64_t *flags)
+static ssize_t await_reads(struct pmv_ep *ep)
 {
-	if (ep->domain->fabric->core->fence) {
-		if (atomic_exchange(&ep->fence_due, false))
-			*flags |= FI_FENCE;
+	if (ep->domain->fabric->core->fence)
 		return 0;
-	}
 	if (atomic_load(&ep->reads))
 		pmv_cq_progress(ep->tx_cq);
 	return atomic_load(&ep->reads) ? -FI_EAGAIN : 0;
+}
+
+/* take_fence -- the flag that a fenced request is posted with; holds order_lock */
+static uint64_t take_fence(struct pmv_ep *ep)
+{
+	if (!ep->domain->fabric->core->fence)
+		return 0;
+	return atomic_exchange(&ep->fence_due, false) ? FI_FENCE : 0;
 }
 
 static void return_fence(struct pmv_ep *ep, uint64_t flags)
@@ -301,76 +347,81 @@ static void return_fence(struct pmv_ep *ep, uint64_t flags)
 		atomic_store(&ep->fence_due, true);
 }
 
-static bool is_reported(struct pmv_ep *ep, uint64_t what, uint64_t flags)
+/* is_unheard -- nobody reads a CQ that is ours alone */
+static bool is_unheard(const struct pmv_ep *ep, uint64_t what)
 {
-	return (flags & FI_COMPLETION) || !(what & FI_RECV ? ep->rx_selective : ep->tx_selective);
+	return (what & FI_RECV ? ep->rx_cq : ep->tx_cq) == ep->own_cq;
+}
+
+static bool is_reported(const struct pmv_ep *ep, uint64_t what, uint64_t flags)
+{
+	bool selective = what & FI_RECV ? ep->rx_selective : ep->tx_selective;
+
+	return !is_unheard(ep, what) && ((flags & FI_COMPLETION) || !selective);
 }
 
 ssize_t pmv_post_begin(struct pmv_ep *ep, struct pmv_post *post, uint64_t what, void *context,
 		       uint64_t flags, bool quiet)
 {
-	bool fenced = (flags & FI_FENCE) ||
-		      (!(what & (FI_READ | FI_RECV)) && !pmv_ep_direct(ep, PMV_CARE_FENCE_NEXT));
-	bool counted = cntr_of(ep, what) != NULL;
+	bool fenced = !(what & FI_RECV) &&
+		      ((flags & FI_FENCE) ||
+		       (!(what & FI_READ) && !pmv_ep_direct(ep, PMV_CARE_FENCE_NEXT)));
+	bool counted = pmv_cntr_of(ep, what) != NULL;
 	bool is_read = (what & FI_READ) && !ep->domain->fabric->core->fence;
-	struct pmv_req *req;
-	ssize_t ret;
+	struct pmv_req *req = NULL;
 
-	*post = (struct pmv_post){.context = context, .flags = flags & ~FI_FENCE};
-	if (what & FI_RECV)
-		fenced = false;
-	else if (!is_open(ep))
+	*post = (struct pmv_post){.what = what, .context = context, .flags = flags & ~FI_FENCE};
+	if (!(what & FI_RECV) && !pmv_ep_is_open(ep))
 		return -FI_EAGAIN;
+	if (fenced && await_reads(ep))
+		return -FI_EAGAIN;
+	if (counted || is_read || quiet) {
+		req = pmv_req_get(&ep->domain->reqs, ep);
+		if (!req)
+			return -FI_EAGAIN;
+		req->context = context;
+		req->flags = what;
+		req->single = true;
+		req->counted = counted;
+		req->report = !quiet && is_reported(ep, what, flags);
+		req->silent = quiet || is_unheard(ep, what);
+		req->is_read = is_read;
+		if (is_read)
+			atomic_fetch_add(&ep->reads, 1);
+		/* The only reference becomes the core's when it takes the operation. */
+		post->req = req;
+		post->context = req;
+		post->flags |= FI_COMPLETION;
+	}
 	if (fenced) {
-		ret = take_fence(ep, &post->flags);
-		if (ret)
-			return ret;
+		pthread_mutex_lock(&ep->order_lock);
+		post->flags |= take_fence(ep);
+		post->fenced = true;
 	}
-	if (!counted && !is_read && !quiet)
-		return 0;
-
-	req = pmv_req_get(&ep->domain->reqs, ep);
-	if (!req) {
-		return_fence(ep, post->flags);
-		return -FI_EAGAIN;
-	}
-	req->context = context;
-	req->flags = what;
-	req->single = true;
-	req->counted = counted;
-	req->silent = quiet;
-	req->report = !quiet && is_reported(ep, what, flags);
-	req->is_read = is_read;
-	if (is_read)
-		atomic_fetch_add(&ep->reads, 1);
-	post->req = req;
-	post->context = req;
-	/* The only reference becomes the core's when it takes the operation. */
-	post->flags |= FI_COMPLETION;
 	return 0;
 }
 
-ssize_t pmv_post_end(struct pmv_ep *ep, struct pmv_post *post, uint64_t what, ssize_t ret)
+ssize_t pmv_post_end(struct pmv_ep *ep, struct pmv_post *post, ssize_t ret)
 {
 	struct pmv_req *req = post->req;
 
-	if (ret) {
+	if (ret)
 		return_fence(ep, post->flags);
-		if (req && req->is_read)
-			atomic_fetch_sub(&ep->reads, 1);
-		if (req)
-			pmv_req_put(&ep->domain->reqs, req);
-		return ret;
-	}
-	if (what & FI_READ) {
+	else if ((post->what & FI_READ) && (post->flags & FI_FENCE))
 		/* The core does not fence reads: the next request does it for this one. */
-		if (post->flags & FI_FENCE)
-			atomic_fetch_or(&ep->care, PMV_CARE_FENCE_NEXT);
-		pmv_note_read(ep);
-	} else if (!(what & FI_RECV)) {
+		atomic_fetch_or(&ep->care, PMV_CARE_FENCE_NEXT);
+	else if (post->fenced && !(post->what & FI_READ))
 		atomic_fetch_and(&ep->care, ~PMV_CARE_FENCE_NEXT);
+	if (!ret && (post->what & (FI_READ | FI_ATOMIC)))
+		pmv_note_read(ep);
+	if (post->fenced)
+		pthread_mutex_unlock(&ep->order_lock);
+	if (ret && req) {
+		if (req->is_read)
+			atomic_fetch_sub(&ep->reads, 1);
+		pmv_req_put(&ep->domain->reqs, req);
 	}
-	return 0;
+	return ret;
 }
 
 /* Commits */
@@ -381,9 +432,12 @@ static ssize_t refuse(const char *why)
 	return -FI_EOPNOTSUPP;
 }
 
-/* plan_commit -- one plan for all regions of the operation: the strongest that one needs */
-static ssize_t plan_commit(struct pmv_ep *ep, const struct fi_rma_iov *rma_iov, size_t count,
-			   bool fenced, struct pmv_plan *plan)
+/*
+ * plan_commit -- one plan for all regions of the operation: the strongest that
+ * one of them needs; at is where a flush reads
+ */
+static ssize_t plan_commit(struct pmv_ep *ep, const struct pmv_commit *commit, bool fenced,
+			   struct pmv_plan *plan, const struct fi_rma_iov **at)
 {
 	struct pmv_past past = {
 		.agent = atomic_load(&ep->wrote_agent),
@@ -392,15 +446,17 @@ static ssize_t plan_commit(struct pmv_ep *ep, const struct fi_rma_iov *rma_iov, 
 	};
 
 	*plan = (struct pmv_plan){.method = PMV_METHOD_WRITE};
-	if (!count) {
+	*at = commit->rma_iov;
+	if (!commit->rma_iov_count) {
 		PMV_WARN(EP_DATA, "a commit needs an address and a key, also without data\n");
 		return -FI_EINVAL;
 	}
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < commit->rma_iov_count; i++) {
+		const struct fi_rma_iov *rma_iov = &commit->rma_iov[i];
 		struct pmv_attr attr;
 		struct pmv_plan one;
 
-		if (!pmv_attr_of(ep, rma_iov[i].key, &attr))
+		if (!pmv_attr_of(ep, rma_iov->key, &attr))
 			return refuse("the key says nothing of the memory behind it; its owner has "
 				      "to register it through pmemverbs, in a domain whose mr_mode "
 				      "has FI_MR_PROV_KEY, and hand over all 64 bits of the key");
@@ -411,101 +467,134 @@ static ssize_t plan_commit(struct pmv_ep *ep, const struct fi_rma_iov *rma_iov, 
 		one = pmv_plan_commit(&attr, ep->domain->transport, fenced ? &past : NULL);
 		if (one.method == PMV_METHOD_REFUSED || one.method == PMV_METHOD_AGENT)
 			return refuse(one.why);
-		if (!i || one.method == PMV_METHOD_READ)
+		if (!i || (one.method == PMV_METHOD_READ &&
+			   (plan->method != PMV_METHOD_READ || !(*at)->len))) {
 			*plan = one;
+			*at = rma_iov;
+		}
 	}
 	return 0;
 }
 
-/* flush_first -- a READ of its own, in front of a fenced write */
-static ssize_t flush_first(struct pmv_ep *ep, uint64_t addr, uint64_t key)
+/* prepare -- the request of a commit, with the parts that follow the operation */
+static struct pmv_req *prepare(struct pmv_ep *ep, const struct pmv_commit *commit,
+			       const struct pmv_plan *plan, const struct fi_rma_iov *at,
+			       uint64_t *core_flags)
 {
 	struct pmv_req *req = pmv_req_get(&ep->domain->reqs, ep);
-	ssize_t ret;
 
 	if (!req)
-		return -FI_EAGAIN;
-	req->silent = true;
-	req->flags = FI_RMA | FI_READ;
-	req->addr = addr;
-	req->key = key;
-	atomic_fetch_add(&req->refs, 1);
-	ret = post_flush_noting(ep, req);
-	if (ret) {
-		pmv_req_put(&ep->domain->reqs, req);
-		return ret;
-	}
-	drop_ref(ep, req, 0);
-	return 0;
+		return NULL;
+	req->context = commit->context;
+	req->flags = commit->what;
+	req->data = commit->data;
+	/* Inside the written range, if there is one. */
+	req->addr = at->len ? at->addr : mark_or(ep, at->key, at->addr);
+	req->key = pmv_key_core(at->key);
+	req->counted = true;
+	req->report = is_reported(ep, commit->what, commit->flags);
+	req->silent = is_unheard(ep, commit->what);
+	req->is_read = (commit->what & FI_READ) && !ep->domain->fabric->core->fence;
+	if (plan->method == PMV_METHOD_READ)
+		req->unposted |= PMV_PART_FLUSH;
+	if (!(commit->flags & (FI_REMOTE_CQ_DATA | FI_IMMED)))
+		return req;
+	/* An atomic carries no immediate. */
+	if (plan->notice == PMV_NOTICE_WITH_WRITE && !(commit->what & FI_ATOMIC))
+		*core_flags |= FI_REMOTE_CQ_DATA;
+	else
+		req->unposted |= PMV_PART_NOTICE;
+	return req;
 }
 
-ssize_t pmv_commit(struct pmv_ep *ep, const struct fi_rma_iov *rma_iov, size_t rma_iov_count,
-		   uint64_t what, void *context, uint64_t data, uint64_t flags, pmv_post_fn post,
-		   const void *op)
+/* give_up -- the operation was not posted; a flush in front of it may have been */
+static void give_up(struct pmv_ep *ep, struct pmv_req *req, uint64_t core_flags, int unused)
 {
-	bool fenced = (flags & FI_FENCE) || !pmv_ep_direct(ep, PMV_CARE_FENCE_NEXT);
-	bool notice = flags & (FI_REMOTE_CQ_DATA | FI_IMMED);
-	uint64_t core_flags = FI_COMPLETION | (flags & FI_INJECT);
-	const struct fi_rma_iov *at = rma_iov;
+	return_fence(ep, core_flags);
+	if (req->is_read)
+		atomic_fetch_sub(&ep->reads, 1);
+	req->is_read = false;
+	req->counted = false;
+	req->report = false;
+	req->silent = true;
+	atomic_fetch_sub(&req->refs, unused);
+	drop_ref(ep, req, 0);
+}
+
+/*
+ * post_operation -- everything up to the write or atomic itself.  A fenced one
+ * is called with order_lock.
+ */
+static ssize_t post_operation(struct pmv_ep *ep, const struct pmv_commit *commit, bool fenced,
+			      struct pmv_req **request)
+{
+	uint64_t core_flags = FI_COMPLETION | (commit->flags & FI_INJECT);
+	const struct fi_rma_iov *at;
 	struct pmv_plan plan;
 	struct pmv_req *req;
 	ssize_t ret;
+	int parts;
 
-	ret = plan_commit(ep, rma_iov, rma_iov_count, fenced, &plan);
+	ret = plan_commit(ep, commit, fenced, &plan, &at);
 	if (ret)
 		return ret;
-	/* Inside the written range, if there is one. */
-	for (size_t i = 0; i < rma_iov_count && !at->len; i++)
-		at = &rma_iov[i];
-
-	if (!is_open(ep))
+	req = prepare(ep, commit, &plan, at, &core_flags);
+	if (!req)
 		return -FI_EAGAIN;
+	parts = 1 + __builtin_popcount(req->unposted);
+	atomic_fetch_add(&req->refs, parts);
+	if (req->is_read)
+		atomic_fetch_add(&ep->reads, 1);
+
 	if (plan.flush_first) {
-		ret = flush_first(ep, at->addr, pmv_key_core(at->key));
-		if (ret)
+		atomic_fetch_add(&req->refs, 1);
+		ret = flush_ordered(ep, req);
+		if (ret) {
+			give_up(ep, req, core_flags, parts + 1);
 			return ret;
+		}
 	}
-	if (fenced) {
-		ret = take_fence(ep, &core_flags);
-		if (ret)
-			return ret;
-	}
-
-	req = pmv_req_get(&ep->domain->reqs, ep);
-	if (!req) {
-		return_fence(ep, core_flags);
-		return -FI_EAGAIN;
-	}
-	req->context = context;
-	req->flags = what;
-	req->data = data;
-	req->addr = at->addr;
-	req->key = pmv_key_core(at->key);
-	req->counted = true;
-	req->report = is_reported(ep, what, flags);
-	if (plan.method == PMV_METHOD_READ)
-		req->unposted |= PMV_PART_FLUSH;
-	/* An atomic carries no immediate. */
-	if (notice && plan.notice == PMV_NOTICE_WITH_WRITE && !(what & FI_ATOMIC))
-		core_flags |= FI_REMOTE_CQ_DATA;
-	else if (notice)
-		req->unposted |= PMV_PART_NOTICE;
-	atomic_fetch_add(&req->refs, 1 + __builtin_popcount(req->unposted));
-
-	ret = post(ep, op, req, core_flags);
+	if (fenced)
+		core_flags |= take_fence(ep);
+	ret = commit->post(ep, commit->op, req, core_flags);
 	if (ret) {
-		return_fence(ep, core_flags);
-		pmv_req_put(&ep->domain->reqs, req);
+		give_up(ep, req, core_flags, parts);
 		return ret;
 	}
 
-	/* Accepted: from here on every failure is the completion's to tell. */
-	for (size_t i = 0; i < rma_iov_count; i++)
-		pmv_note_write(ep, rma_iov[i].key);
-	if (what & FI_ATOMIC)
+	for (size_t i = 0; i < commit->rma_iov_count; i++)
+		pmv_note_write(ep, commit->rma_iov[i].key, commit->rma_iov[i].addr,
+			       commit->rma_iov[i].len);
+	/* The connection is lost if nothing can be read there. */
+	set_mark(ep, at->key, req->addr);
+	if (commit->what & FI_ATOMIC)
 		pmv_note_read(ep);
-	if (core_flags & FI_FENCE)
+	if (fenced)
 		atomic_fetch_and(&ep->care, ~PMV_CARE_FENCE_NEXT);
+	*request = req;
+	return 0;
+}
+
+ssize_t pmv_commit(struct pmv_ep *ep, const struct pmv_commit *commit)
+{
+	bool fenced = (commit->flags & FI_FENCE) || !pmv_ep_direct(ep, PMV_CARE_FENCE_NEXT);
+	struct pmv_req *req;
+	ssize_t ret;
+
+	if (!pmv_ep_is_open(ep))
+		return -FI_EAGAIN;
+	if (fenced) {
+		if (await_reads(ep))
+			return -FI_EAGAIN;
+		pthread_mutex_lock(&ep->order_lock);
+	}
+	ret = post_operation(ep, commit, fenced, &req);
+	if (fenced)
+		pthread_mutex_unlock(&ep->order_lock);
+	if (ret)
+		return ret;
+
+	/* Accepted: from here on every failure is the completion's to tell. */
 	if (post_parts(ep, req) == -FI_EAGAIN)
 		stall(ep, req);
 	else

@@ -10,22 +10,24 @@
  * it is posted with, end takes note of how that went.
  */
 struct pmv_post {
+	uint64_t what;
 	void *context;
 	uint64_t flags;
 	struct pmv_req *req; /* the context, if it is ours */
+	bool fenced;         /* the endpoint's order_lock is held until the end */
 };
 
 /*
  * pmv_post_begin -- an operation that commits nothing.  what: FI_MSG | FI_SEND,
  * FI_RMA | FI_READ, ...; quiet: a call that never completes (fi_inject).
- * -FI_EAGAIN: not now.
+ * -FI_EAGAIN: not now.  After 0 pmv_post_end has to follow.
  */
 ssize_t pmv_post_begin(struct pmv_ep *ep, struct pmv_post *post, uint64_t what, void *context,
 		       uint64_t flags, bool quiet);
-ssize_t pmv_post_end(struct pmv_ep *ep, struct pmv_post *post, uint64_t what, ssize_t ret);
+ssize_t pmv_post_end(struct pmv_ep *ep, struct pmv_post *post, ssize_t ret);
 
 /* pmv_note_write, pmv_note_read -- remember what was just posted */
-void pmv_note_write(struct pmv_ep *ep, uint64_t key);
+void pmv_note_write(struct pmv_ep *ep, uint64_t key, uint64_t addr, size_t len);
 void pmv_note_read(struct pmv_ep *ep);
 
 /* The key as the core knows it. */
@@ -37,13 +39,25 @@ static inline uint64_t pmv_ep_key(const struct pmv_ep *ep, uint64_t key)
 /* How the operation itself is posted: a write or one of the atomics. */
 typedef ssize_t (*pmv_post_fn)(struct pmv_ep *ep, const void *op, void *context, uint64_t flags);
 
+struct pmv_commit {
+	const struct fi_rma_iov *rma_iov; /* what is written, with the application's keys */
+	size_t rma_iov_count;
+	uint64_t what; /* FI_RMA | FI_WRITE, FI_ATOMIC | ... */
+	void *context;
+	uint64_t data;
+	uint64_t flags; /* the application's */
+	pmv_post_fn post;
+	const void *op; /* for post */
+};
+
 /*
  * pmv_commit -- post an operation and what makes it durable.  Either fails and
- * nothing was posted, or is accepted and completes exactly once.
+ * nothing of it was posted, or is accepted and completes exactly once.
  */
-ssize_t pmv_commit(struct pmv_ep *ep, const struct fi_rma_iov *rma_iov, size_t rma_iov_count,
-		   uint64_t what, void *context, uint64_t data, uint64_t flags, pmv_post_fn post,
-		   const void *op);
+ssize_t pmv_commit(struct pmv_ep *ep, const struct pmv_commit *commit);
+
+/* pmv_ep_is_open -- may something new be posted, or are parts of a commit still waiting? */
+bool pmv_ep_is_open(struct pmv_ep *ep);
 
 /* pmv_attr_of -- what a key says, with what is known here of the path; false: nothing */
 bool pmv_attr_of(const struct pmv_ep *ep, uint64_t key, struct pmv_attr *attr);
@@ -56,6 +70,9 @@ bool pmv_req_part_done(struct pmv_req *req, int err, int prov_errno);
 
 /* pmv_req_finish -- count the request, fill its entry; false: nothing to report, it is gone */
 bool pmv_req_finish(struct pmv_req_pool *pool, struct pmv_req *req);
+
+/* pmv_cntr_of -- the counter of such operations, or NULL */
+struct pmv_cntr *pmv_cntr_of(struct pmv_ep *ep, uint64_t what);
 
 /* pmv_ep_push -- post parts that the core did not take; true: none are left */
 bool pmv_ep_push(struct pmv_ep *ep);

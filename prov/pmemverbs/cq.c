@@ -510,6 +510,7 @@ static int cq_close(struct fid *fid)
 
 	if (ret)
 		return ret;
+	atomic_fetch_sub(&cq->domain->users, 1);
 	cq_free(cq);
 	return 0;
 }
@@ -617,6 +618,7 @@ int pmv_cq_open(struct fid_domain *domain_fid, struct fi_cq_attr *attr, struct f
 		.fid = {.fclass = FI_CLASS_CQ, .context = context, .ops = &pmv_cq_fi_ops},
 		.ops = &cq_ops,
 	};
+	atomic_fetch_add(&cq->domain->users, 1);
 	*cq_fid = &cq->cq_fid;
 	return 0;
 }

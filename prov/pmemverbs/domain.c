@@ -76,6 +76,9 @@ static int domain_close(struct fid *fid)
 	struct pmv_domain *domain = pmv_container_of(fid, struct pmv_domain, domain_fid.fid);
 	int ret;
 
+	/* The core would say so, too, but only after its region is gone. */
+	if (atomic_load(&domain->users))
+		return -FI_EBUSY;
 	if (domain->scratch_mr) {
 		ret = fi_close(&domain->scratch_mr->fid);
 		if (ret)

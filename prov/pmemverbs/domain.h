@@ -16,9 +16,10 @@ struct pmv_domain {
 	struct fid_domain *core_fid;
 	struct pmv_fabric *fabric;
 	enum pmv_transport transport;
-	bool pmem;       /* opened with FI_RMA_PMEM */
-	bool keyed;      /* keys carry attributes */
-	bool cpu_placed; /* software places what comes in */
+	bool pmem;        /* opened with FI_RMA_PMEM */
+	bool keyed;       /* keys carry attributes */
+	bool cpu_placed;  /* software places what comes in */
+	atomic_int users; /* objects opened in it, closed before it */
 	struct pmv_req_pool reqs;
 	/* Where flush READs of all endpoints go; nobody looks at it. */
 	void *scratch;

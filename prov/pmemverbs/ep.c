@@ -144,8 +144,11 @@ static int ep_control(struct fid *fid, int command, void *arg)
  */
 static void report_abandoned(struct pmv_ep *ep, struct pmv_req *req)
 {
+	struct pmv_cntr *cntr = pmv_cntr_of(ep, req->flags);
 	struct pmv_comp *comp;
 
+	if (cntr && req->counted)
+		pmv_cntr_count(cntr, false);
 	if (req->silent)
 		return;
 	comp = calloc(1, sizeof(*comp));
@@ -201,6 +204,8 @@ static int ep_close(struct fid *fid)
 	if (ep->own_cq)
 		fi_close(&ep->own_cq->cq_fid.fid);
 	pthread_mutex_destroy(&ep->lock);
+	pthread_mutex_destroy(&ep->order_lock);
+	atomic_fetch_sub(&ep->domain->users, 1);
 	free(ep);
 	return 0;
 }
@@ -216,7 +221,13 @@ struct fi_ops pmv_ep_fi_ops = {
 
 static ssize_t ep_cancel(struct fid *fid, void *context)
 {
-	return fi_cancel(&to_ep(fid)->core_fid->fid, context);
+	struct pmv_ep *ep = to_ep(fid);
+	struct pmv_req *req = NULL;
+
+	/* What is counted is known to the core by its request. */
+	if (!pmv_ep_direct(ep, PMV_CARE_COUNT_RX))
+		req = pmv_req_find(&ep->domain->reqs, ep, context);
+	return fi_cancel(&ep->core_fid->fid, req ? req : context);
 }
 
 static int ep_getopt(struct fid *fid, int level, int optname, void *optval, size_t *optlen)
@@ -293,6 +304,7 @@ int pmv_ep_open(struct fid_domain *domain_fid, struct fi_info *info, struct fid_
 	ep->stalled_tail = &ep->stalled;
 	atomic_init(&ep->care, initial_care(ep));
 	pthread_mutex_init(&ep->lock, NULL);
+	pthread_mutex_init(&ep->order_lock, NULL);
 	ep->ep_fid = (struct fid_ep){
 		.fid = {.fclass = FI_CLASS_EP, .context = context, .ops = &pmv_ep_fi_ops},
 		.ops = &ep_ops,
@@ -301,6 +313,7 @@ int pmv_ep_open(struct fid_domain *domain_fid, struct fi_info *info, struct fid_
 		.rma = &pmv_rma_ops,
 		.atomic = &pmv_atomic_ops,
 	};
+	atomic_fetch_add(&domain->users, 1);
 	*ep_fid = &ep->ep_fid;
 	fi_freeinfo(core_info);
 	return 0;

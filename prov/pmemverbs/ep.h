@@ -48,6 +48,8 @@ struct pmv_ep {
 	bool srx;         /* receives go to a shared context */
 	atomic_uint care; /* enum pmv_care */
 
+	/* Of fenced operations, and of what takes one of the flags: see commit.c. */
+	pthread_mutex_t order_lock;
 	/* What was posted and may still be volatile or under way: see commit.c. */
 	atomic_bool wrote_agent;
 	atomic_bool wrote_flush;
@@ -55,7 +57,11 @@ struct pmv_ep {
 	atomic_bool fence_due;
 	atomic_int reads;
 
-	pthread_mutex_t lock;    /* of the list below */
+	/* A place that can be read through the key: see commit.c. */
+	atomic_uint_fast64_t mark_key;
+	uint64_t mark_addr; /* guarded by lock */
+
+	pthread_mutex_t lock;    /* of the list below, and the mark */
 	struct pmv_req *stalled; /* requests with parts still to post, in order */
 	struct pmv_req **stalled_tail;
 	struct pmv_ep *next_stalled; /* on its CQ's list */

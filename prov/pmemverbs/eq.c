@@ -18,13 +18,15 @@
  */
 static struct fid *our_fid(struct fid *fid)
 {
-	return pmv_fid_core(fid) ? fid : fid->context;
+	return !fid || pmv_fid_core(fid) ? fid : fid->context;
 }
 
 static void translate_connreq(struct fi_eq_cm_entry *entry)
 {
 	struct pmv_pep *pep = pmv_container_of(entry->fid, struct pmv_pep, pep_fid.fid);
 
+	if (!entry->fid || entry->fid->fclass != FI_CLASS_PEP)
+		return;
 	for (struct fi_info *info = entry->info; info; info = info->next)
 		pmv_info_from_core(info, pep->info);
 }
@@ -130,7 +132,7 @@ static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *buf, uint6
 
 	if (ret > 0 && buf->fid) {
 		buf->fid = our_fid(buf->fid);
-		buf->context = buf->fid->context;
+		buf->context = buf->fid ? buf->fid->context : NULL;
 	}
 	return ret;
 }

@@ -29,13 +29,13 @@ struct range {
 	const struct pmv_platform *platform;
 	uintptr_t next; /* all before it is known */
 	uintptr_t end;
-	struct vma vma;	 /* the mapping whose lines are being read ... */
-	bool reading;	 /* ... if it is one of the range's */
+	struct vma vma;  /* the mapping whose lines are being read ... */
+	bool reading;    /* ... if it is one of the range's */
 	struct vma last; /* the one before it */
 	unsigned int mappings;
 	struct pmv_mem weakest; /* of those */
-	bool devdax;		/* is one of those */
-	struct pmv_mem *mem;	/* the answer */
+	bool devdax;            /* is one of those */
+	struct pmv_mem *mem;    /* the answer */
 };
 
 /* parse_header -- "start-end perms offset major:minor inode path" */

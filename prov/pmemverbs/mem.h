@@ -15,9 +15,9 @@
 #include "key.h"
 
 enum pmv_backing {
-	PMV_UNKNOWN,	 /* none of the below, or it can't be told */
-	PMV_ANON,	 /* anonymous memory, private or shared */
-	PMV_PRIVATE,	 /* a private mapping of a file */
+	PMV_UNKNOWN,     /* none of the below, or it can't be told */
+	PMV_ANON,        /* anonymous memory, private or shared */
+	PMV_PRIVATE,     /* a private mapping of a file */
 	PMV_VOLATILE_FS, /* a file in memory: tmpfs, ramfs, hugetlbfs, memfd */
 	PMV_FILE,   /* a file or block device through the page cache, or DAX without MAP_SYNC */
 	PMV_FSDAX,  /* a file mapped with MAP_SYNC */
@@ -27,7 +27,7 @@ enum pmv_backing {
 struct pmv_mem {
 	enum pmv_persist persist;
 	enum pmv_backing backing;
-	int numa_node;	/* -1: unknown */
+	int numa_node;  /* -1: unknown */
 	char what[320]; /* for logs: what was found; why nothing can be promised */
 };
 
@@ -40,8 +40,8 @@ struct pmv_mem {
  *   -FI_EFAULT      part of the range is not mapped
  *   -FI_EOPNOTSUPP  nothing can be promised: volatile, or not known to be durable
  *   -FI_EIO         the kernel's description of the memory can't be read
- * Then mem->backing and mem->numa_node still say what is known.  What the
- * mapping is may change later (munmap, truncate): the caller answers for that.
+ * On failure mem->backing and mem->numa_node still say what is known.  Later
+ * changes to the mapping (munmap, truncate) are not seen.
  */
 int pmv_mem_detect(const void *addr, size_t len, struct pmv_mem *mem);
 

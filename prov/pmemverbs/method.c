@@ -61,6 +61,11 @@ struct pmv_plan pmv_plan_commit(const struct pmv_attr *attr, enum pmv_transport 
 		plan.method = PMV_METHOD_READ;
 
 	plan.flush_first = past && past->ordered;
+	if (attr->relaxed && (plan.flush_first || plan.method == PMV_METHOD_READ)) {
+		plan.method = PMV_METHOD_AGENT;
+		plan.why = agent_why(attr);
+		return plan;
+	}
 	plan.notice =
 		plan.method == PMV_METHOD_WRITE ? PMV_NOTICE_WITH_WRITE : PMV_NOTICE_AFTER_FLUSH;
 	if (!attr->readable && (plan.method == PMV_METHOD_READ || plan.flush_first))

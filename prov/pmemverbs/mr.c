@@ -33,6 +33,7 @@ static int mr_close(struct fid *fid)
 
 	if (ret)
 		return ret;
+	atomic_fetch_sub(&mr->domain->users, 1);
 	free(mr);
 	return 0;
 }
@@ -149,6 +150,9 @@ static int mr_attributes(struct pmv_domain *domain, const struct iovec *iov, siz
 
 static void explain_failure(int err, uint64_t flags)
 {
+	if (err == -FI_EFAULT && (flags & FI_PMEM))
+		PMV_WARN(MR, "the kernel does not pin this memory for a NIC; recent ones refuse "
+			     "plain files: use devdax, or the tcp core\n");
 	if (err == -FI_EOPNOTSUPP && (flags & FI_PMEM))
 		PMV_WARN(
 			MR,
@@ -177,6 +181,8 @@ static int wrap(struct pmv_domain *domain, struct fid_mr *core_fid, const struct
 		free(mr);
 		return ret;
 	}
+	atomic_fetch_add(&domain->users, 1);
+	mr->domain = domain;
 	mr->core_fid = core_fid;
 	mr->mr_fid = (struct fid_mr){
 		.fid = {.fclass = FI_CLASS_MR, .context = context, .ops = &mr_fi_ops},

@@ -8,6 +8,7 @@
 struct pmv_mr {
 	struct fid_mr mr_fid;
 	struct fid_mr *core_fid;
+	struct pmv_domain *domain;
 };
 
 #endif /* PMV_MR_H */

@@ -30,7 +30,7 @@ static ssize_t send_carefully(struct pmv_ep *ep, const struct fi_msg *msg, uint6
 	if (ret)
 		return ret;
 	core_msg.context = post.context;
-	return pmv_post_end(ep, &post, what, fi_sendmsg(ep->core_fid, &core_msg, post.flags));
+	return pmv_post_end(ep, &post, fi_sendmsg(ep->core_fid, &core_msg, post.flags));
 }
 
 static ssize_t recv_carefully(struct pmv_ep *ep, const struct fi_msg *msg, uint64_t flags)
@@ -43,7 +43,7 @@ static ssize_t recv_carefully(struct pmv_ep *ep, const struct fi_msg *msg, uint6
 	if (ret)
 		return ret;
 	core_msg.context = post.context;
-	return pmv_post_end(ep, &post, what, fi_recvmsg(ep->core_fid, &core_msg, post.flags));
+	return pmv_post_end(ep, &post, fi_recvmsg(ep->core_fid, &core_msg, post.flags));
 }
 
 static ssize_t msg_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src_addr,

@@ -18,7 +18,6 @@
 #include <unistd.h>
 
 #ifdef __aarch64__
-#include <asm/hwcap.h>
 #include <sys/auxv.h>
 #endif
 
@@ -116,8 +115,9 @@ static int numa_node(const char *device)
 }
 
 /* add_medium -- one more device that holds part of it: the weakest counts */
-__attribute__((format(printf, 4, 5))) static void
-add_medium(struct pmv_medium *sum, enum pmv_persist persist, int node, const char *fmt, ...)
+__attribute__((format(printf, 4, 5))) static void add_medium(struct pmv_medium *sum,
+							     enum pmv_persist persist, int node,
+							     const char *fmt, ...)
 {
 	va_list args;
 

@@ -35,7 +35,7 @@ struct pmv_platform {
 	const char *mountinfo;
 	const char *sysfs;
 	int (*stat)(const char *path, struct pmv_node *node); /* not 0: there is none */
-	bool (*has_extents)(const char *path);		      /* a file that lies on a disk */
+	bool (*has_extents)(const char *path);                /* a file that lies on a disk */
 	bool (*writes_back)(void); /* can the processor, from its caches to memory? */
 };
 
@@ -44,8 +44,8 @@ extern const struct pmv_platform pmv_platform;
 struct pmv_medium {
 	bool known;
 	enum pmv_persist persist; /* PMV_NONE: keeps nothing; PMV_PAGE: what msync has written */
-	int numa_node;		  /* -1: unknown, or there are several */
-	char what[96];		  /* what decided that */
+	int numa_node;            /* -1: unknown, or there are several */
+	char what[96];            /* what decided that */
 };
 
 /* pmv_platform_block -- what a block device keeps; false: sysfs doesn't have it */

@@ -63,6 +63,21 @@ void pmv_req_put(struct pmv_req_pool *pool, struct pmv_req *req)
 	pthread_mutex_unlock(&pool->lock);
 }
 
+struct pmv_req *pmv_req_find(struct pmv_req_pool *pool, struct pmv_ep *ep, void *context)
+{
+	struct pmv_req *found = NULL;
+
+	pthread_mutex_lock(&pool->lock);
+	for (size_t at = 0; at < pool->used && !found; at += sizeof(struct pmv_req)) {
+		struct pmv_req *req = (struct pmv_req *) (pool->base + at);
+
+		if (req->ep == ep && req->context == context && (req->flags & FI_RECV))
+			found = req;
+	}
+	pthread_mutex_unlock(&pool->lock);
+	return found;
+}
+
 struct pmv_req *pmv_req_abandon(struct pmv_req_pool *pool, struct pmv_ep *ep)
 {
 	struct pmv_req *list = NULL;

@@ -45,9 +45,9 @@ enum pmv_part {
 };
 
 struct pmv_req {
-	struct pmv_comp comp; /* first: a comp's address is its request's */
-	struct pmv_req *next; /* free, or waiting on its endpoint */
-	struct pmv_ep *ep;    /* NULL: abandoned by a closed endpoint; or free */
+	struct pmv_comp comp;      /* first: a comp's address is its request's */
+	struct pmv_req *next;      /* free, or waiting on its endpoint */
+	struct pmv_ep *_Atomic ep; /* NULL: free, finished, or left by a closed endpoint */
 	void *context;
 	uint64_t flags; /* of the completion: FI_RMA | FI_WRITE, ... */
 	uint64_t data;
@@ -78,6 +78,9 @@ void pmv_req_pool_destroy(struct pmv_req_pool *pool);
 /* pmv_req_get -- a zeroed request with one reference, the poster's; NULL: none left */
 struct pmv_req *pmv_req_get(struct pmv_req_pool *pool, struct pmv_ep *ep);
 void pmv_req_put(struct pmv_req_pool *pool, struct pmv_req *req);
+
+/* pmv_req_find -- a receive under way by the application's context, or NULL */
+struct pmv_req *pmv_req_find(struct pmv_req_pool *pool, struct pmv_ep *ep, void *context);
 
 /*
  * pmv_req_abandon -- take the requests of a closed endpoint from it, as a list

@@ -44,7 +44,7 @@ static ssize_t read_carefully(struct pmv_ep *ep, const struct fi_msg_rma *msg, u
 	if (ret)
 		return ret;
 	core.msg.context = post.context;
-	return pmv_post_end(ep, &post, what, fi_readmsg(ep->core_fid, &core.msg, post.flags));
+	return pmv_post_end(ep, &post, fi_readmsg(ep->core_fid, &core.msg, post.flags));
 }
 
 static ssize_t rma_read(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src_addr,
@@ -114,8 +114,16 @@ static ssize_t commit_write(struct pmv_ep *ep, const struct fi_msg_rma *msg, uin
 		core.msg.desc = ep->domain->scratch_desc ? &ep->domain->scratch_desc : NULL;
 		core.msg.iov_count = 1;
 	}
-	return pmv_commit(ep, msg->rma_iov, msg->rma_iov_count, FI_RMA | FI_WRITE, msg->context,
-			  msg->data, flags, post_write, &core.msg);
+	return pmv_commit(ep, &(struct pmv_commit){
+				      .rma_iov = msg->rma_iov,
+				      .rma_iov_count = msg->rma_iov_count,
+				      .what = FI_RMA | FI_WRITE,
+				      .context = msg->context,
+				      .data = msg->data,
+				      .flags = flags,
+				      .post = post_write,
+				      .op = &core.msg,
+			      });
 }
 
 static ssize_t write_carefully(struct pmv_ep *ep, const struct fi_msg_rma *msg, uint64_t flags,
@@ -140,8 +148,8 @@ static ssize_t write_carefully(struct pmv_ep *ep, const struct fi_msg_rma *msg, 
 	core.msg.context = post.context;
 	ret = fi_writemsg(ep->core_fid, &core.msg, post.flags);
 	for (size_t i = 0; !ret && i < msg->rma_iov_count; i++)
-		pmv_note_write(ep, msg->rma_iov[i].key);
-	return pmv_post_end(ep, &post, what, ret);
+		pmv_note_write(ep, msg->rma_iov[i].key, msg->rma_iov[i].addr, msg->rma_iov[i].len);
+	return pmv_post_end(ep, &post, ret);
 }
 
 static ssize_t rma_write(struct fid_ep *fid, const void *buf, size_t len, void *desc,
@@ -157,7 +165,7 @@ static ssize_t rma_write(struct fid_ep *fid, const void *buf, size_t len, void *
 		return write_carefully(ep, &msg, ep->tx_op_flags, false);
 	ret = fi_write(ep->core_fid, buf, len, desc, dest_addr, addr, pmv_ep_key(ep, key), context);
 	if (!ret)
-		pmv_note_write(ep, key);
+		pmv_note_write(ep, key, addr, len);
 	return ret;
 }
 
@@ -174,7 +182,7 @@ static ssize_t rma_writev(struct fid_ep *fid, const struct iovec *iov, void **de
 	ret = fi_writev(ep->core_fid, iov, desc, count, dest_addr, addr, pmv_ep_key(ep, key),
 			context);
 	if (!ret)
-		pmv_note_write(ep, key);
+		pmv_note_write(ep, key, addr, rma_iov.len);
 	return ret;
 }
 
@@ -199,7 +207,7 @@ static ssize_t rma_writedata(struct fid_ep *fid, const void *buf, size_t len, vo
 	ret = fi_writedata(ep->core_fid, buf, len, desc, data, dest_addr, addr, pmv_ep_key(ep, key),
 			   context);
 	if (!ret)
-		pmv_note_write(ep, key);
+		pmv_note_write(ep, key, addr, len);
 	return ret;
 }
 
@@ -219,7 +227,7 @@ static ssize_t rma_inject(struct fid_ep *fid, const void *buf, size_t len, fi_ad
 		return write_carefully(ep, &msg, FI_INJECT, true);
 	ret = fi_inject_write(ep->core_fid, buf, len, dest_addr, addr, pmv_ep_key(ep, key));
 	if (!ret)
-		pmv_note_write(ep, key);
+		pmv_note_write(ep, key, addr, len);
 	return ret;
 }
 
@@ -237,7 +245,7 @@ static ssize_t rma_injectdata(struct fid_ep *fid, const void *buf, size_t len, u
 	ret = fi_inject_writedata(ep->core_fid, buf, len, data, dest_addr, addr,
 				  pmv_ep_key(ep, key));
 	if (!ret)
-		pmv_note_write(ep, key);
+		pmv_note_write(ep, key, addr, len);
 	return ret;
 }
 

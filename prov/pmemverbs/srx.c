@@ -62,9 +62,11 @@ static int srx_close(struct fid *fid)
 	struct pmv_srx *srx = to_srx(fid);
 	int ret = fi_close(&srx->core_fid->fid);
 
-	if (!ret)
-		free(srx);
-	return ret;
+	if (ret)
+		return ret;
+	atomic_fetch_sub(&srx->domain->users, 1);
+	free(srx);
+	return 0;
 }
 
 static int srx_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
@@ -94,7 +96,8 @@ int pmv_srx_open(struct fid_domain *domain_fid, struct fi_rx_attr *attr, struct 
 
 	if (!srx)
 		return -FI_ENOMEM;
-	ret = fi_srx_context(pmv_to_domain(domain_fid)->core_fid, attr, &srx->core_fid, srx);
+	srx->domain = pmv_to_domain(domain_fid);
+	ret = fi_srx_context(srx->domain->core_fid, attr, &srx->core_fid, srx);
 	if (ret) {
 		free(srx);
 		return ret;
@@ -104,6 +107,7 @@ int pmv_srx_open(struct fid_domain *domain_fid, struct fi_rx_attr *attr, struct 
 		.ops = &srx_ops,
 		.msg = &srx_msg_ops,
 	};
+	atomic_fetch_add(&srx->domain->users, 1);
 	*srx_fid = &srx->srx_fid;
 	return 0;
 }

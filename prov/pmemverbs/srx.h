@@ -10,6 +10,7 @@
 struct pmv_srx {
 	struct fid_ep srx_fid;
 	struct fid_ep *core_fid;
+	struct pmv_domain *domain;
 };
 
 extern struct fi_ops pmv_srx_fi_ops;
