@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # SPDX-License-Identifier: BSD-2-Clause
 # setup.sh -- what ./quickstart and ./runtests share: packages and building
 #

@@ -32,24 +32,30 @@ static uint64_t what_is(const struct atomic *op)
 	return FI_ATOMIC | (op->fetch ? FI_READ : FI_WRITE);
 }
 
+static size_t operand_size(enum fi_datatype datatype)
+{
+	switch (datatype) {
+	case FI_INT8:
+	case FI_UINT8:
+		return 1;
+	case FI_INT16:
+	case FI_UINT16:
+		return 2;
+	case FI_INT32:
+	case FI_UINT32:
+	case FI_FLOAT:
+		return 4;
+	default:
+		return sizeof(uint64_t);
+	}
+}
+
 /* operand_value -- the 64 bits that stand for an operand where it is passed by value */
 static uint64_t operand_value(enum fi_datatype datatype, const struct fi_ioc *ioc)
 {
 	uint64_t value = 0;
 
-	switch (datatype) {
-	case FI_INT64:
-	case FI_UINT64:
-	case FI_DOUBLE:
-		memcpy(&value, ioc->addr, sizeof(value));
-		break;
-	case FI_FLOAT:
-		memcpy(&value, ioc->addr, sizeof(float));
-		break;
-	default:
-		/* Such a core has no others. */
-		break;
-	}
+	memcpy(&value, ioc->addr, operand_size(datatype));
 	return value;
 }
 

@@ -78,18 +78,18 @@ static void set_mark(struct pmv_ep *ep, uint64_t key, uint64_t addr)
 {
 	if (atomic_load_explicit(&ep->mark_key, memory_order_relaxed) == key)
 		return;
-	pthread_mutex_lock(&ep->lock);
+	pthread_mutex_lock(&ep->mark_lock);
 	atomic_store(&ep->mark_key, key);
 	ep->mark_addr = addr;
-	pthread_mutex_unlock(&ep->lock);
+	pthread_mutex_unlock(&ep->mark_lock);
 }
 
 static uint64_t mark_or(struct pmv_ep *ep, uint64_t key, uint64_t addr)
 {
-	pthread_mutex_lock(&ep->lock);
+	pthread_mutex_lock(&ep->mark_lock);
 	if (atomic_load(&ep->mark_key) == key)
 		addr = ep->mark_addr;
-	pthread_mutex_unlock(&ep->lock);
+	pthread_mutex_unlock(&ep->mark_lock);
 	return addr;
 }
 
@@ -407,7 +407,7 @@ ssize_t pmv_post_end(struct pmv_ep *ep, struct pmv_post *post, ssize_t ret)
 
 	if (ret)
 		return_fence(ep, post->flags);
-	else if ((post->what & FI_READ) && (post->flags & FI_FENCE))
+	else if ((post->what & FI_READ) && !(post->what & FI_ATOMIC) && (post->flags & FI_FENCE))
 		/* The core does not fence reads: the next request does it for this one. */
 		atomic_fetch_or(&ep->care, PMV_CARE_FENCE_NEXT);
 	else if (post->fenced && !(post->what & FI_READ))

@@ -163,6 +163,28 @@ static void report_abandoned(struct pmv_ep *ep, struct pmv_req *req)
 	pmv_cq_add(req->flags & FI_RECV ? ep->rx_cq : ep->tx_cq, comp);
 }
 
+/*
+ * abandon_requests -- under the locks of the CQs, so that no reader is about to
+ * report one of them, or still looks at the endpoint
+ */
+static void abandon_requests(struct pmv_ep *ep)
+{
+	struct pmv_cq *first = ep->tx_cq < ep->rx_cq ? ep->tx_cq : ep->rx_cq;
+	struct pmv_cq *second = ep->tx_cq < ep->rx_cq ? ep->rx_cq : ep->tx_cq;
+	struct pmv_req *req;
+
+	if (first && first != second)
+		pthread_mutex_lock(&first->lock);
+	if (second)
+		pthread_mutex_lock(&second->lock);
+	for (req = pmv_req_abandon(&ep->domain->reqs, ep); req; req = req->next)
+		report_abandoned(ep, req);
+	if (second)
+		pthread_mutex_unlock(&second->lock);
+	if (first && first != second)
+		pthread_mutex_unlock(&first->lock);
+}
+
 static void release_cntrs(struct pmv_ep *ep)
 {
 	for (int i = 0; i < PMV_CNTR_KINDS; i++) {
@@ -177,7 +199,6 @@ static void release_cntrs(struct pmv_ep *ep)
 static int ep_close(struct fid *fid)
 {
 	struct pmv_ep *ep = to_ep(fid);
-	struct pmv_req *req;
 	int ret;
 
 	/* Whoever reads the CQ must not post to what is being closed. */
@@ -196,8 +217,7 @@ static int ep_close(struct fid *fid)
 	}
 	if (ep->rx_cq && ep->rx_cq != ep->tx_cq && !pmv_ep_direct(ep, PMV_CARE_COUNT_RX))
 		pmv_cq_progress(ep->rx_cq);
-	for (req = pmv_req_abandon(&ep->domain->reqs, ep); req; req = req->next)
-		report_abandoned(ep, req);
+	abandon_requests(ep);
 	release_cntrs(ep);
 	if (ep->eq)
 		pmv_eq_forget(ep->eq, fid);
@@ -205,6 +225,7 @@ static int ep_close(struct fid *fid)
 		fi_close(&ep->own_cq->cq_fid.fid);
 	pthread_mutex_destroy(&ep->lock);
 	pthread_mutex_destroy(&ep->order_lock);
+	pthread_mutex_destroy(&ep->mark_lock);
 	atomic_fetch_sub(&ep->domain->users, 1);
 	free(ep);
 	return 0;
@@ -305,6 +326,7 @@ int pmv_ep_open(struct fid_domain *domain_fid, struct fi_info *info, struct fid_
 	atomic_init(&ep->care, initial_care(ep));
 	pthread_mutex_init(&ep->lock, NULL);
 	pthread_mutex_init(&ep->order_lock, NULL);
+	pthread_mutex_init(&ep->mark_lock, NULL);
 	ep->ep_fid = (struct fid_ep){
 		.fid = {.fclass = FI_CLASS_EP, .context = context, .ops = &pmv_ep_fi_ops},
 		.ops = &ep_ops,

@@ -59,9 +59,10 @@ struct pmv_ep {
 
 	/* A place that can be read through the key: see commit.c. */
 	atomic_uint_fast64_t mark_key;
-	uint64_t mark_addr; /* guarded by lock */
+	uint64_t mark_addr;
+	pthread_mutex_t mark_lock;
 
-	pthread_mutex_t lock;    /* of the list below, and the mark */
+	pthread_mutex_t lock;    /* of the list below */
 	struct pmv_req *stalled; /* requests with parts still to post, in order */
 	struct pmv_req **stalled_tail;
 	struct pmv_ep *next_stalled; /* on its CQ's list */

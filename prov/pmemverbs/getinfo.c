@@ -136,56 +136,73 @@ static int check_hints(uint32_t version, const struct fi_info *hints)
 	return 0;
 }
 
-/*
- * ask_core -- what the core offers; hints are an application's, complete
- */
-static int ask_core(const struct pmv_core *core, uint32_t version, const char *node,
-		    const char *service, uint64_t flags, const struct fi_info *hints,
-		    struct fi_info **info)
+static bool is_named(const char *wanted, const char *name)
 {
-	struct fi_info *core_hints = pmv_info_to_core(core, hints);
-	int ret;
-
-	if (!core_hints)
-		return -FI_ENOMEM;
-	core_hints->ep_attr->type = FI_EP_MSG;
-	/* Nobody compares it, but 8 is ours to promise. */
-	core_hints->domain_attr->mr_key_size = 0;
-	ret = fi_getinfo(pmv_core_version(version), node, service, flags | GETINFO_HIDDEN,
-			 core_hints, info);
-	fi_freeinfo(core_hints);
-	return ret;
+	return !wanted || (name && !strcmp(wanted, name));
 }
 
-/* is_usable -- utility providers on top of the core answer, too; XRC leaves no room for CM data */
-static bool is_usable(const struct fi_info *info, const struct pmv_core *core)
+/*
+ * is_usable -- utility providers on top of the core answer, too; XRC leaves no
+ * room for CM data; and tcp answers whatever fabric and domain are asked for
+ */
+static bool is_usable(const struct fi_info *info, const struct pmv_core *core,
+		      const struct fi_info *hints)
 {
 	return info->ep_attr->type == FI_EP_MSG && info->fabric_attr->prov_name &&
 	       !strcmp(info->fabric_attr->prov_name, core->name) &&
-	       info->ep_attr->protocol != FI_PROTO_RDMA_CM_IB_XRC;
+	       info->ep_attr->protocol != FI_PROTO_RDMA_CM_IB_XRC &&
+	       is_named(hints->fabric_attr->name, info->fabric_attr->name) &&
+	       is_named(hints->domain_attr->name, info->domain_attr->name);
 }
 
-/* adopt -- make the core's infos ours, and put them at the end of the list */
-static void adopt(const struct pmv_core *core, struct fi_info *list, const struct fi_info *hints,
-		  struct fi_info ***tail)
+/*
+ * ask_core -- what the core offers of use; hints are an application's, complete
+ */
+static struct fi_info *ask_core(const struct pmv_core *core, uint32_t version, const char *node,
+				const char *service, uint64_t flags, const struct fi_info *hints)
 {
-	while (list) {
-		struct fi_info *info = list;
+	struct fi_info *core_hints = pmv_info_to_core(core, hints);
+	struct fi_info *list = NULL;
+	struct fi_info **at = &list;
 
-		list = info->next;
-		info->next = NULL;
-		if (!is_usable(info, core)) {
-			fi_freeinfo(info);
+	if (!core_hints)
+		return NULL;
+	core_hints->ep_attr->type = FI_EP_MSG;
+	/* Nobody compares it, but 8 is ours to promise. */
+	core_hints->domain_attr->mr_key_size = 0;
+	if (fi_getinfo(pmv_core_version(version), node, service, flags | GETINFO_HIDDEN, core_hints,
+		       &list))
+		list = NULL;
+	fi_freeinfo(core_hints);
+
+	while (*at) {
+		struct fi_info *info = *at;
+
+		if (is_usable(info, core, hints)) {
+			at = &info->next;
 			continue;
 		}
+		*at = info->next;
+		info->next = NULL;
+		fi_freeinfo(info);
+	}
+	return list;
+}
+
+/* adopt -- make the core's infos ours; returns where the list goes on */
+static struct fi_info **adopt(const struct pmv_core *core, struct fi_info **list,
+			      const struct fi_info *hints)
+{
+	for (; *list; list = &(*list)->next) {
+		struct fi_info *info = *list;
+
 		remember(core, info->fabric_attr->name);
 		pmv_info_from_core(info, hints);
 		/* libfabric sets the name, and would append ours to what is there. */
 		free(info->fabric_attr->prov_name);
 		info->fabric_attr->prov_name = NULL;
-		**tail = info;
-		*tail = &info->next;
 	}
+	return list;
 }
 
 /* Which of the hints no core can serve: found by leaving out one group at a time. */
@@ -285,15 +302,13 @@ static void explain(uint32_t version, uint64_t flags, const struct fi_info *hint
 		for (size_t n = 0; (core = pmv_core_next(n)); n++) {
 			struct fi_info *less = pmv_info_complete(hints);
 			struct fi_info *info = NULL;
-			int ret = -FI_ENOMEM;
 
 			if (less) {
 				groups[i].leave(less);
-				ret = ask_core(core, version, NULL, NULL, flags & FI_SOURCE, less,
-					       &info);
+				info = ask_core(core, version, NULL, NULL, flags & FI_SOURCE, less);
 				fi_freeinfo(less);
 			}
-			if (ret)
+			if (!info)
 				continue;
 			fi_freeinfo(info);
 			PMV_INFO(FABRIC, "not offered: the core %s can't serve the hints' %s\n",
@@ -330,10 +345,8 @@ int pmv_getinfo(uint32_t version, const char *node, const char *service, uint64_
 		goto free;
 
 	for (size_t n = 0; (core = pmv_core_next(n)); n++) {
-		struct fi_info *list = NULL;
-
-		if (!ask_core(core, version, node, service, flags, complete, &list))
-			adopt(core, list, complete, &tail);
+		*tail = ask_core(core, version, node, service, flags, complete);
+		tail = adopt(core, tail, complete);
 	}
 	if (!*info) {
 		explain(version, flags, complete);

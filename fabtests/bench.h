@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * bench.h -- what the benchmarks on libfabric share: the target, which serves
+ * any of them, and the initiator's talk with it
+ *
+ * The initiator says by messages what it needs; the target needs no options
+ * but where it listens and what memory it has.
+ */
+#ifndef PMEM_BENCH_H
+#define PMEM_BENCH_H
+
+#include "common.h"
+#include "memory.h"
+
+#define BENCH_RECEIVES 64
+
+struct bench_msg {
+	uint32_t type;
+	uint32_t ok;
+	uint64_t addr;
+	uint64_t key;
+	uint64_t len;
+	uint64_t offset;
+	uint64_t seed;
+	uint64_t count;
+};
+
+struct bench {
+	const struct options *opts;
+	struct node node;
+	struct conn conn;
+	struct bench_msg *messages; /* one to send, the others to receive into */
+	struct region message_region;
+	bool sent; /* the message that was sent has completed */
+	bool answered;
+	struct bench_msg answer;
+	uint64_t next_alive;
+	unsigned long others; /* completions that came while a message was on its way */
+	/* the target's memory; at the initiator: what is written from */
+	struct memory memory;
+	struct region region;
+	/* initiator: the peer's region */
+	uint64_t addr;
+	uint64_t key;
+	/* target: immediate data that have arrived */
+	uint64_t immediates;
+};
+
+/* bench_serve -- be the target: until the initiator says goodbye */
+int bench_serve(const struct options *opts);
+
+/*
+ * bench_start -- connect, and get len bytes of memory here and there; caps are
+ * those that not every operation needs
+ */
+int bench_start(struct bench *bench, const struct options *opts, uint64_t caps, size_t len);
+
+/* bench_end -- say goodbye if all is well (ret is 0), and close everything; returns ret */
+int bench_end(struct bench *bench, int ret);
+
+/* bench_clear -- the target's first len bytes are zero, and no immediates counted, afterwards */
+int bench_clear(struct bench *bench, size_t len);
+
+/* bench_verify -- a part of the target's memory is the pattern of seed */
+int bench_verify(struct bench *bench, size_t offset, size_t len, uint64_t seed);
+
+/* bench_count -- the target has got so many immediates since bench_clear */
+int bench_count(struct bench *bench, uint64_t count);
+
+/* bench_wait -- the completion of the one operation that is outstanding */
+int bench_wait(struct bench *bench, void *context);
+
+/*
+ * bench_alive -- tell the target now and then that a long measurement goes on;
+ * completions of measured operations that come meanwhile are counted in others
+ */
+int bench_alive(struct bench *bench, uint64_t now);
+
+#endif /* PMEM_BENCH_H */

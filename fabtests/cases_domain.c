@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * cases_domain.c -- what the target declares of its memory decides whether a
+ * commit can be made
+ */
+#include <stdlib.h>
+
+#include <rdma/fi_ext_pmemverbs.h>
+
+#include "functional.h"
+
+/* query -- what the provider reads from the key */
+static int query(struct fx *fx, struct link *link, uint64_t key, struct fi_pmemverbs_region *region)
+{
+	struct fid_domain *domain = link->target->node.domain;
+	struct fi_pmemverbs_ops *ops;
+	int ret;
+
+	ret = fi_open_ops(&domain->fid, FI_PMEMVERBS_OPS, 0, (void **) &ops, NULL);
+	if (ret)
+		return failed_call(fx, "fi_open_ops", ret);
+	ret = ops->query_key(link->conn.ep, key, region);
+	return ret ? failed_call(fx, "query_key", ret) : 0;
+}
+
+/* declared -- a region of a target that declares this of its memory */
+static struct remote *declared(struct fx *fx, const char *const *environment, struct link **link)
+{
+	struct target_attr attr = {.environment = environment};
+	struct target_proc *target;
+
+	if (!is_pmemverbs(fx)) {
+		skipped(fx, "declarations are pmemverbs' own");
+		return NULL;
+	}
+	target = fx_target(fx, &attr);
+	*link = target ? fx_link(fx, target, NULL) : NULL;
+	return *link ? fx_remote(fx, target, 65536, FI_REMOTE_WRITE | FI_REMOTE_READ, FI_RMA_PMEM)
+		     : NULL;
+}
+
+/* plain_works -- what a region is good for that can't be committed to */
+static int plain_works(struct fx *fx, struct link *link, struct remote *remote)
+{
+	unsigned char *buf = source(link, 500, 0, 0);
+	struct op *op;
+
+	return plain_at(link, PLAIN_WRITE, remote, 1000, 500, NULL) ||
+			       read_at(link, remote, 1000, 500, buf, &op) || await(link, op) ||
+			       expect(fx, pattern_check(buf, 500, 0, 0) != 500,
+				      "the read has not read") ||
+			       remote_same(fx, remote)
+		       ? -1
+		       : 0;
+}
+
+static int refused(struct fx *fx, struct link *link, struct remote *remote, uint64_t flags)
+{
+	struct write write = {.remote = remote, .len = 64, .flags = COMMIT | flags};
+	struct op *op;
+	ssize_t ret = post_write(link, &write, &op);
+
+	return expect(fx, ret == -FI_EOPNOTSUPP, "a commit that nothing can make durable: %s",
+		      fi_strerror((int) -ret)) ||
+			       linger(link, 20) || remote_same(fx, remote)
+		       ? -1
+		       : 0;
+}
+
+static int must_refuse(struct fx *fx, const char *const *environment)
+{
+	struct fi_pmemverbs_region region;
+	struct remote *remote;
+	struct link *link;
+
+	remote = declared(fx, environment, &link);
+	if (!remote || query(fx, link, remote->key, &region) ||
+	    expect(fx, region.method == FI_PMEMVERBS_REFUSED, "query_key tells of method %d",
+		   region.method))
+		return -1;
+	return plain_works(fx, link, remote) || refused(fx, link, remote, 0) ||
+			       refused(fx, link, remote, FI_FENCE) ||
+			       refused(fx, link, remote, FI_REMOTE_CQ_DATA) ||
+			       refused(fx, link, remote, FI_INJECT) || plain_works(fx, link, remote)
+		       ? -1
+		       : 0;
+}
+
+static int must_commit(struct fx *fx, const char *const *environment,
+		       enum fi_pmemverbs_domain domain)
+{
+	struct fi_pmemverbs_region region;
+	struct remote *remote;
+	struct link *link;
+	size_t i;
+
+	remote = declared(fx, environment, &link);
+	if (!remote || query(fx, link, remote->key, &region) ||
+	    expect(fx, region.domain == domain, "query_key tells of domain %d", region.domain) ||
+	    expect(fx, region.pmem, "query_key tells of no FI_PMEM") ||
+	    expect(fx, region.method != FI_PMEMVERBS_REFUSED, "query_key says that it can't"))
+		return -1;
+	for (i = 0; i < 20; i++) {
+		if (plain_at(link, PLAIN_WRITE, remote, 30000 + i * 100, 100, NULL) ||
+		    commit(link, remote, i * 1000, 999, i % 2 ? FI_FENCE : 0) ||
+		    remote_same(fx, remote))
+			return -1;
+	}
+	return 0;
+}
+
+static int declared_page(struct fx *fx)
+{
+	static const char *const environment[] = {"FI_PMEMVERBS_DOMAIN=page", NULL};
+
+	return must_refuse(fx, environment);
+}
+
+static int declared_dmp_ddio_on(struct fx *fx)
+{
+	static const char *const environment[] = {"FI_PMEMVERBS_DOMAIN=dmp", "FI_PMEMVERBS_DDIO=on",
+						  NULL};
+
+	return must_refuse(fx, environment);
+}
+
+/* Soft RNICs and tcp write through the caches, unless declared to do otherwise */
+static int declared_dmp_ddio_auto(struct fx *fx)
+{
+	static const char *const environment[] = {"FI_PMEMVERBS_DOMAIN=dmp",
+						  "FI_PMEMVERBS_DDIO=auto", NULL};
+
+	return must_refuse(fx, environment);
+}
+
+static int declared_dmp_ddio_off(struct fx *fx)
+{
+	static const char *const environment[] = {"FI_PMEMVERBS_DOMAIN=dmp",
+						  "FI_PMEMVERBS_DDIO=off", NULL};
+
+	return must_commit(fx, environment, FI_PMEMVERBS_DMP);
+}
+
+static int declared_mhp(struct fx *fx)
+{
+	static const char *const environment[] = {"FI_PMEMVERBS_DOMAIN=mhp", NULL};
+
+	return must_commit(fx, environment, FI_PMEMVERBS_MHP);
+}
+
+static int declared_wsp(struct fx *fx)
+{
+	static const char *const environment[] = {"FI_PMEMVERBS_DOMAIN=wsp", NULL};
+
+	return must_commit(fx, environment, FI_PMEMVERBS_WSP);
+}
+
+static int declared_none(struct fx *fx)
+{
+	static const char *const environment[] = {"FI_PMEMVERBS_DOMAIN=none", NULL};
+
+	return must_commit(fx, environment, FI_PMEMVERBS_NONE);
+}
+
+/* With relaxed ordering a READ proves nothing of writes elsewhere */
+static int declared_relaxed(struct fx *fx)
+{
+	static const char *const environment[] = {"FI_PMEMVERBS_DOMAIN=mhp",
+						  "FI_PMEMVERBS_ORDERING=relaxed", NULL};
+
+	return must_refuse(fx, environment);
+}
+
+/* Memory of which nothing is known and nothing declared is not persistent */
+static int undeclared_anonymous(struct fx *fx)
+{
+	static const char *const environment[] = {"FI_PMEMVERBS_DOMAIN=auto", NULL};
+	struct target_attr attr = {.environment = environment};
+	struct target_proc *target;
+	struct remote remote = {0};
+	int ret;
+
+	if (!is_pmemverbs(fx))
+		return skipped(fx, "other providers don't look");
+	target = fx_target(fx, &attr);
+	if (!target || !fx_link(fx, target, NULL))
+		return -1;
+	if (target->has_file)
+		return skipped(fx, "the target's memory is not anonymous");
+	ret = remote_try(target, &remote, 4096, FI_REMOTE_WRITE, FI_RMA_PMEM, 0, 1);
+	free(remote.shadow);
+	free(remote.image);
+	return expect(fx, ret < 0, "anonymous memory was registered as persistent");
+}
+
+const struct test_case domain_cases[] = {
+	{"declared_page", declared_page},
+	{"declared_dmp_ddio_on", declared_dmp_ddio_on},
+	{"declared_dmp_ddio_auto", declared_dmp_ddio_auto},
+	{"declared_dmp_ddio_off", declared_dmp_ddio_off},
+	{"declared_mhp", declared_mhp},
+	{"declared_wsp", declared_wsp},
+	{"declared_none", declared_none},
+	{"declared_relaxed", declared_relaxed},
+	{"undeclared_anonymous", undeclared_anonymous},
+	{NULL, NULL},
+};

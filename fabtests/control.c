@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * control.c -- the functional program's talk over TCP, beside the connections
+ * that it tests
+ */
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "control.h"
+#include "stats.h"
+
+static int complain(const char *call)
+{
+	fprintf(stderr, "control connection: %s: %s\n", call, strerror(errno));
+	return -1;
+}
+
+static struct addrinfo *resolve(const char *host, const char *port, int flags)
+{
+	struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = flags};
+	struct addrinfo *found = NULL;
+	int ret = getaddrinfo(host, port, &hints, &found);
+
+	if (ret)
+		fprintf(stderr, "%s: %s\n", host ? host : port, gai_strerror(ret));
+	return found;
+}
+
+static int listen_at(const struct addrinfo *addr)
+{
+	int fd = socket(addr->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int one = 1;
+
+	if (fd < 0)
+		return -1;
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	if (!bind(fd, addr->ai_addr, addr->ai_addrlen) && !listen(fd, 16))
+		return fd;
+	close(fd);
+	return -1;
+}
+
+int control_listen(const char *address, const char *port)
+{
+	struct addrinfo *found = resolve(address, port, AI_PASSIVE);
+	struct addrinfo *addr;
+	int fd = -1;
+
+	if (!found)
+		return -1;
+	for (addr = found; addr && fd < 0; addr = addr->ai_next)
+		fd = listen_at(addr);
+	if (fd < 0)
+		complain("listen");
+	freeaddrinfo(found);
+	return fd;
+}
+
+static int connect_to(const struct addrinfo *addr)
+{
+	int fd = socket(addr->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int one = 1;
+
+	if (fd < 0)
+		return -1;
+	if (!connect(fd, addr->ai_addr, addr->ai_addrlen)) {
+		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+		return fd;
+	}
+	close(fd);
+	return -1;
+}
+
+/* connect_any -- scripts start both programs at a time: nobody may listen yet */
+static int connect_any(const struct addrinfo *found)
+{
+	uint64_t deadline = now_ns() + 5000000000ULL;
+	struct timespec pause = {.tv_nsec = 50000000};
+	const struct addrinfo *addr;
+	int fd;
+
+	for (;;) {
+		for (addr = found; addr; addr = addr->ai_next) {
+			fd = connect_to(addr);
+			if (fd >= 0)
+				return fd;
+		}
+		if (errno != ECONNREFUSED || now_ns() > deadline)
+			return complain("connect");
+		nanosleep(&pause, NULL);
+	}
+}
+
+int control_connect(const char *host, const char *port, unsigned long timeout)
+{
+	struct addrinfo *found = resolve(host, port, 0);
+	struct timeval limit = {.tv_sec = timeout};
+	int fd;
+
+	if (!found)
+		return -1;
+	fd = connect_any(found);
+	if (fd >= 0)
+		setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+	freeaddrinfo(found);
+	return fd;
+}
+
+static int send_all(int fd, const void *buf, size_t len)
+{
+	const char *bytes = buf;
+	ssize_t ret;
+
+	for (; len; bytes += ret, len -= ret) {
+		ret = send(fd, bytes, len, MSG_NOSIGNAL);
+		if (ret < 0)
+			return errno == EPIPE || errno == ECONNRESET ? -1 : complain("send");
+	}
+	return 0;
+}
+
+int control_send(int fd, const struct control_msg *msg, const void *payload)
+{
+	return send_all(fd, msg, sizeof(*msg)) || send_all(fd, payload, msg->len) ? -1 : 0;
+}
+
+static int receive_all(int fd, void *buf, size_t len, unsigned long timeout)
+{
+	struct pollfd pfd = {.fd = fd, .events = POLLIN};
+	char *bytes = buf;
+	ssize_t ret;
+
+	for (; len; bytes += ret, len -= ret) {
+		ret = poll(&pfd, 1, (int) timeout * 1000);
+		if (ret == 0) {
+			fprintf(stderr, "control connection: no answer in time\n");
+			return -1;
+		}
+		ret = recv(fd, bytes, len, 0);
+		if (ret == 0 || (ret < 0 && errno == ECONNRESET))
+			return -1;
+		if (ret < 0)
+			return complain("recv");
+	}
+	return 0;
+}
+
+int control_receive(int fd, struct control_msg *msg, void *payload, size_t room,
+		    unsigned long timeout)
+{
+	if (receive_all(fd, msg, sizeof(*msg), timeout))
+		return -1;
+	if (msg->len > room) {
+		fprintf(stderr, "control connection: %llu bytes, no room for them\n",
+			(unsigned long long) msg->len);
+		return -1;
+	}
+	return receive_all(fd, payload, msg->len, timeout);
+}

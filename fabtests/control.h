@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * control.h -- the functional program's talk over TCP, beside the connections
+ * that it tests
+ *
+ * The initiator commands, the other side does and answers.  Both run the same
+ * program on machines of one kind, so that structures travel as they are.
+ */
+#ifndef PMEM_CONTROL_H
+#define PMEM_CONTROL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum control_command {
+	/* first on a connection: what the peer shall be */
+	CTL_SESSION, /* the server itself, until CTL_BYE */
+	CTL_TARGET,  /* a new process with the payload in its environment; -> pid */
+	/* to the server */
+	CTL_SIGNAL, /* pid, signal */
+	CTL_BYE,    /* failed cases */
+	/* to a target */
+	CTL_OPEN,   /* caps -> port, 1 if its memory outlives it */
+	CTL_ACCEPT, /* enum accept_flags, length of private data -> connection; payload */
+	CTL_CLOSE,  /* connection */
+	CTL_REG,    /* length, access, flags, seed, skew -> region, address, key */
+	CTL_DEREG,  /* region */
+	CTL_READ,   /* region -> 1 if the bytes around it are unchanged; payload: its bytes */
+	CTL_ARM,    /* struct expectation */
+	CTL_LOG,    /* connection, entries to wait for, milliseconds -> payload: log entries */
+	CTL_SEND,   /* connection; payload */
+	CTL_WATCH,  /* struct watch -> records seen */
+	CTL_RESET,  /* close connections and regions */
+};
+
+enum accept_flags { ACCEPT_SRX = 1, ACCEPT_SEPARATE = 2 };
+
+struct control_msg {
+	uint32_t command;
+	int32_t status; /* of an answer: 0 or negative */
+	uint64_t arg[6];
+	uint64_t len; /* of the payload behind it */
+};
+
+/* What the target got on a connection. */
+struct log_entry {
+	uint64_t flags;
+	uint64_t data;
+	uint64_t len;
+	int32_t err;
+	uint32_t visible; /* the expectation was met when it came */
+	uint8_t head[16]; /* the message's first bytes */
+};
+
+/*
+ * When immediate data d arrive, the len bytes from offset d * stride on are the
+ * pattern of seed + d.
+ */
+struct expectation {
+	uint64_t region;
+	uint64_t stride;
+	uint64_t len;
+	uint64_t seed;
+};
+
+/*
+ * Whenever the tail (8 bytes, at its offset) is n, the records 1 to n, of size
+ * bytes each from offset 0 on, are the patterns of seed + their number.
+ */
+struct watch {
+	uint64_t region;
+	uint64_t tail;
+	uint64_t size;
+	uint64_t count;
+	uint64_t seed;
+};
+
+int control_listen(const char *address, const char *port);
+int control_connect(const char *host, const char *port, unsigned long timeout);
+
+/* Both return 0 or -1; -1 without a word for a closed connection. */
+int control_send(int fd, const struct control_msg *msg, const void *payload);
+int control_receive(int fd, struct control_msg *msg, void *payload, size_t room,
+		    unsigned long timeout);
+
+/* target_run -- be a target, commanded over the socket opts->target_fd */
+struct options;
+int target_run(const struct options *opts);
+
+#endif /* PMEM_CONTROL_H */

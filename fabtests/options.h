@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * options.h -- the command line, in fabtests' letters
+ */
+#ifndef PMEM_OPTIONS_H
+#define PMEM_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define MAX_SIZES 64
+#define MAX_OPS 128
+
+struct options {
+	const char *prog;
+	const char *provider;
+	const char *fabric;
+	const char *domain;
+	const char *src_addr;
+	const char *src_port;
+	const char *dst_addr; /* NULL: this process is the server */
+	const char *dst_port;
+	const char *memory; /* NULL: anonymous */
+	const char *ops[MAX_OPS];
+	unsigned int nops;
+	size_t sizes[MAX_SIZES];
+	unsigned int nsizes;
+	unsigned long iterations;
+	unsigned long warmup;
+	unsigned long window;
+	unsigned long every;   /* a commit every so many writes */
+	unsigned long timeout; /* seconds */
+	unsigned long long seed;
+	bool verify;
+	bool help;
+	int target_fd; /* functional program: this process is a target on that socket */
+};
+
+struct program {
+	const char *name;
+	const char *summary;
+	const char *letters;    /* the options that it takes */
+	const char *operations; /* one line for -h on what -o may say */
+};
+
+/*
+ * options_parse -- fill in opts, which holds the defaults, from the command
+ * line; on an error, or for -h, say so and return false
+ */
+bool options_parse(struct options *opts, const struct program *prog, int argc, char **argv);
+
+/* options_op -- index of the (only) operation in a NULL-terminated list, -1 if not there */
+int options_op(const struct options *opts, const char *const *names);
+
+/* options_largest -- the largest size that is to be measured */
+size_t options_largest(const struct options *opts);
+
+#endif /* PMEM_OPTIONS_H */

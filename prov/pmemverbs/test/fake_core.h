@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * fake_core.h -- a core provider without a network
+ *
+ * Its objects are libfabric's; the provider under test opens them as it would
+ * those of verbs.  What is posted is recorded and stays under way until the
+ * test says how it ends; how much is accepted, what fails and what a close
+ * leaves behind is the test's to say, too.
+ */
+#ifndef FAKE_CORE_H
+#define FAKE_CORE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <rdma/fabric.h>
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+#include <rdma/fi_rma.h>
+
+enum fake_call {
+	FAKE_READ,
+	FAKE_READV,
+	FAKE_READMSG,
+	FAKE_WRITE,
+	FAKE_WRITEV,
+	FAKE_WRITEMSG,
+	FAKE_WRITEDATA,
+	FAKE_INJECT_WRITE,
+	FAKE_INJECT_WRITEDATA,
+	FAKE_SEND,
+	FAKE_SENDV,
+	FAKE_SENDMSG,
+	FAKE_SENDDATA,
+	FAKE_INJECT,
+	FAKE_INJECTDATA,
+	FAKE_RECV,
+	FAKE_RECVV,
+	FAKE_RECVMSG,
+	FAKE_ATOMICMSG,
+	FAKE_INJECT_ATOMIC,
+	FAKE_FETCH_ATOMICMSG,
+	FAKE_COMPARE_ATOMICMSG,
+};
+
+enum fake_state {
+	FAKE_UNDER_WAY,
+	FAKE_ENDED,
+	FAKE_FORGOTTEN, /* by a close that reported nothing */
+};
+
+struct fake_ep;
+
+struct fake_post {
+	enum fake_call call;
+	enum fake_state state;
+	int err; /* once it has ended */
+	struct fake_ep *ep;
+	uint64_t what;  /* FI_RMA | FI_READ, ... as in a completion */
+	uint64_t flags; /* of the call */
+	bool quiet;     /* injected: not even an error makes an entry */
+	bool reported;  /* success makes an entry in the CQ */
+	void *context;
+	const void *buf;
+	void *desc;
+	size_t iov_count;
+	size_t len; /* of all local buffers */
+	uint64_t addr;
+	uint64_t key;
+	size_t rma_len;
+	uint64_t data;
+	fi_addr_t dest; /* where some cores take an operand from */
+	const void *compare;
+	void *result;
+};
+
+/* How the core's CQ names an operation that has ended, unlike what wrappers make up. */
+#define FAKE_LEN(post) ((post)->len + 1000)
+#define FAKE_BUF ((void *) 0xb0f0)
+#define FAKE_DATA UINT64_C(0xda7a)
+#define FAKE_TAG UINT64_C(0x7a6)
+
+enum fake_on_close {
+	FAKE_CLOSE_CANCELS, /* an error entry for all that is under way, like verbs and tcp */
+	FAKE_CLOSE_FORGETS, /* nothing is reported; the test may report it later */
+	FAKE_CLOSE_IS_BUSY, /* it fails and changes nothing */
+};
+
+struct fake {
+	struct fid_fabric fabric;
+	struct fid_domain domain;
+	pthread_mutex_t lock;
+
+	struct fake_post *posts; /* in the order in which they were accepted */
+	size_t num_posts;
+	size_t max_posts;
+	size_t first_open; /* all before it have ended */
+	struct fake_ep *eps;
+	struct fi_info *domain_info; /* what the core's objects were opened with */
+	struct fi_info *ep_info;
+	size_t cq_size;
+
+	int room;           /* transmit operations accepted from now on; -1: no limit */
+	int fail_in;        /* the n-th one posted from now on fails; 0: none */
+	int fail_err;       /* a positive fi_errno */
+	void *fail_context; /* of the one that failed so */
+	bool automatic;     /* operations complete as they are posted */
+	int busy_every;     /* each n-th transmit operation finds no room; 0: none does */
+	int attempts;
+	enum fake_on_close on_close;
+	bool domain_is_busy; /* it can't be closed */
+	int posted_to_closed;
+	int open_objects;
+
+	/* Called before an operation is looked at, without locks: what another thread might do. */
+	void (*on_post)(struct fake *fake, const struct fake_post *post, void *arg);
+	void *on_post_arg;
+};
+
+struct fake_eq {
+	struct fid_eq fid;
+	struct fake *fake;
+	struct fake_event *events;
+};
+
+void fake_init(struct fake *fake);
+void fake_destroy(struct fake *fake);
+
+/* fake_complete -- the n oldest transmit operations succeed; returns how many there were */
+size_t fake_complete(struct fake *fake, size_t n);
+
+/* fake_fail -- the oldest transmit operation fails; false: there is none */
+bool fake_fail(struct fake *fake, int err, int prov_errno);
+
+/* fake_fail_all -- the oldest fails with err, those behind it are cancelled: a broken connection */
+size_t fake_fail_all(struct fake *fake, int err, int prov_errno);
+
+/* fake_receive -- the oldest receive operation ends; err: 0 or a positive fi_errno */
+bool fake_receive(struct fake *fake, int err);
+
+/* fake_report -- one operation ends, whatever its state: late, or out of order */
+void fake_report(struct fake *fake, size_t n, int err);
+
+/* fake_under_way -- transmit operations that have not ended */
+size_t fake_under_way(struct fake *fake);
+
+/* fake_raise, fake_raise_error -- put an event into an EQ */
+void fake_raise(struct fid_eq *eq, uint32_t event, const void *entry, size_t len);
+void fake_raise_error(struct fid_eq *eq, const struct fi_eq_err_entry *entry);
+
+#endif /* FAKE_CORE_H */

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* rig.c -- the provider mounted on the fake core; rig.h says how it is used */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rig.h"
+
+static char buffer[LEN];
+
+uint64_t rig_key(uint32_t core_key, enum pmv_persist persist, bool ddio)
+{
+	return pmv_key_pack(core_key, &(struct pmv_attr){
+					      .persist = persist,
+					      .pmem = persist != PMV_NONE,
+					      .ddio = ddio,
+					      .readable = true,
+					      .writable = true,
+				      });
+}
+
+static struct fi_info *make_info(const struct rig_options *options)
+{
+	struct fi_info *info = fi_allocinfo();
+
+	cr_assert_not_null(info);
+	info->caps = FI_MSG | FI_RMA | FI_ATOMIC | FI_PMEM | FI_FENCE;
+	info->tx_attr->op_flags = options->tx_op_flags;
+	info->ep_attr->type = FI_EP_MSG;
+	info->ep_attr->protocol = options->local ? FI_PROTO_SOCK_TCP : FI_PROTO_RDMA_CM_IB_RC;
+	info->domain_attr->mr_mode =
+		(options->unkeyed ? 0 : FI_MR_PROV_KEY) | (options->mr_local ? FI_MR_LOCAL : 0);
+	info->fabric_attr->api_version = FI_VERSION(1, 17);
+	return info;
+}
+
+struct fid_cq *rig_cq(struct rig *rig)
+{
+	struct fi_cq_attr attr = {
+		.size = rig->options.cq_size,
+		.format = rig->options.format ? rig->options.format : FI_CQ_FORMAT_TAGGED,
+		.wait_obj = rig->options.wait_obj,
+		.wait_cond = rig->options.wait_cond,
+	};
+	struct fid_cq *cq;
+
+	accepted(fi_cq_open(rig->domain, &attr, &cq, NULL));
+	return cq;
+}
+
+struct fid_ep *rig_ep(struct rig *rig, struct fid_cq *cq)
+{
+	uint64_t selective = rig->options.selective ? FI_SELECTIVE_COMPLETION : 0;
+	struct fid_cq *rx_cq = rig->options.own_rx_cq ? rig->rx_cq : cq;
+	struct fid_ep *ep;
+
+	accepted(fi_endpoint(rig->domain, rig->info, &ep, NULL));
+	if (!rig->options.no_cq) {
+		accepted(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | selective));
+		accepted(fi_ep_bind(ep, &rx_cq->fid, FI_RECV | selective));
+	}
+	if (!rig->options.not_enabled)
+		accepted(fi_enable(ep));
+	return ep;
+}
+
+struct rig *rig_open(const struct rig_options *options)
+{
+	static const struct rig_options none;
+	struct rig *rig = calloc(1, sizeof(*rig));
+
+	cr_assert_not_null(rig);
+	rig->options = options ? *options : none;
+	fake_init(&rig->fake);
+	rig->core = (struct pmv_core){
+		.name = "fake",
+		.fence = !rig->options.no_fence,
+		.needs_cqs = rig->options.needs_cqs,
+		.values_until = rig->options.values_until,
+	};
+	rig->fabric = (struct pmv_fabric){
+		.fabric_fid = {.api_version = FI_VERSION(1, 17)},
+		.core_fid = &rig->fake.fabric,
+		.core = &rig->core,
+	};
+	rig->info = make_info(&rig->options);
+	accepted(pmv_domain_open(&rig->fabric.fabric_fid, rig->info, &rig->domain, NULL));
+	rig->cq = rig_cq(rig);
+	rig->rx_cq = rig->options.own_rx_cq ? rig_cq(rig) : rig->cq;
+	rig->ep = rig_ep(rig, rig->cq);
+	return rig;
+}
+
+void rig_close_ep(struct rig *rig)
+{
+	accepted(fi_close(&rig->ep->fid));
+	rig->ep = NULL;
+}
+
+void rig_close(struct rig *rig)
+{
+	if (rig->ep)
+		rig_close_ep(rig);
+	if (rig->rx_cq != rig->cq)
+		accepted(fi_close(&rig->rx_cq->fid));
+	accepted(fi_close(&rig->cq->fid));
+	accepted(fi_close(&rig->domain->fid));
+	cr_assert_eq(rig->fake.open_objects, 0, "%d objects of the core were not closed",
+		     rig->fake.open_objects);
+	cr_assert_eq(rig->fake.posted_to_closed, 0);
+	fi_freeinfo(rig->info);
+	fake_destroy(&rig->fake);
+	free(rig);
+}
+
+ssize_t rig_writemsg(struct rig *rig, uint64_t key, void *context, uint64_t flags)
+{
+	struct iovec iov = {buffer, LEN};
+	struct fi_rma_iov rma_iov = {ADDR, LEN, key};
+	struct fi_msg_rma msg = {
+		.msg_iov = &iov,
+		.iov_count = 1,
+		.rma_iov = &rma_iov,
+		.rma_iov_count = 1,
+		.context = context,
+		.data = DATA,
+	};
+
+	return fi_writemsg(rig->ep, &msg, flags);
+}
+
+ssize_t rig_commit(struct rig *rig, uint64_t key, void *context, uint64_t flags)
+{
+	return rig_writemsg(rig, key, context, FI_COMMIT | flags);
+}
+
+ssize_t rig_write(struct rig *rig, uint64_t key, void *context)
+{
+	return fi_write(rig->ep, buffer, LEN, NULL, 0, ADDR, key, context);
+}
+
+ssize_t rig_read(struct rig *rig, uint64_t key, void *context)
+{
+	return fi_read(rig->ep, buffer, LEN, NULL, 0, ADDR, key, context);
+}
+
+ssize_t rig_readmsg(struct rig *rig, uint64_t key, void *context, uint64_t flags)
+{
+	struct iovec iov = {buffer, LEN};
+	struct fi_rma_iov rma_iov = {ADDR, LEN, key};
+	struct fi_msg_rma msg = {
+		.msg_iov = &iov,
+		.iov_count = 1,
+		.rma_iov = &rma_iov,
+		.rma_iov_count = 1,
+		.context = context,
+	};
+
+	return fi_readmsg(rig->ep, &msg, flags);
+}
+
+ssize_t rig_send(struct rig *rig, void *context)
+{
+	return fi_send(rig->ep, buffer, LEN, NULL, 0, context);
+}
+
+ssize_t rig_sendmsg(struct rig *rig, void *context, uint64_t flags)
+{
+	struct iovec iov = {buffer, LEN};
+	struct fi_msg msg = {.msg_iov = &iov, .iov_count = 1, .context = context, .data = DATA};
+
+	return fi_sendmsg(rig->ep, &msg, flags);
+}
+
+ssize_t rig_fetch(struct rig *rig, uint64_t key, void *context, uint64_t flags)
+{
+	static uint64_t operand = 1, old;
+	struct fi_ioc ioc = {&operand, 1}, result = {&old, 1};
+	struct fi_rma_ioc rma_ioc = {ADDR, 1, key};
+	struct fi_msg_atomic msg = {
+		.msg_iov = &ioc,
+		.iov_count = 1,
+		.rma_iov = &rma_ioc,
+		.rma_iov_count = 1,
+		.datatype = FI_UINT64,
+		.op = FI_SUM,
+		.context = context,
+		.data = DATA,
+	};
+
+	return fi_fetch_atomicmsg(rig->ep, &msg, &result, NULL, 1, flags);
+}
+
+const struct fake_post *rig_post(struct rig *rig, size_t n)
+{
+	cr_assert_lt(n, rig->fake.num_posts);
+	return &rig->fake.posts[n];
+}
+
+static char letter(const struct fake_post *post)
+{
+	if (post->what & FI_ATOMIC)
+		return 'A';
+	if (post->what & FI_MSG)
+		return post->what & FI_SEND ? 'S' : 'X';
+	return post->what & FI_READ ? 'R' : 'W';
+}
+
+const char *rig_posted(struct rig *rig)
+{
+	size_t len = 0;
+
+	rig->posted[0] = '\0';
+	for (; rig->shown < rig->fake.num_posts; rig->shown++) {
+		const struct fake_post *post = rig_post(rig, rig->shown);
+
+		len += snprintf(rig->posted + len, sizeof(rig->posted) - len, "%s%s%c%s%s",
+				len ? " " : "", post->flags & FI_FENCE ? "f" : "", letter(post),
+				post->len ? "" : "0", post->flags & FI_REMOTE_CQ_DATA ? "i" : "");
+		cr_assert_lt(len, sizeof(rig->posted));
+	}
+	return rig->posted;
+}
+
+void rig_expect(struct rig *rig, const void *context, uint64_t flags)
+{
+	struct fi_cq_tagged_entry entry = {0};
+	ssize_t ret = fi_cq_read(rig->cq, &entry, 1);
+
+	cr_assert_eq(ret, 1, "the completion of %p is missing: %zd", context, ret);
+	cr_assert_eq(entry.op_context, context, "%p completed instead of %p", entry.op_context,
+		     context);
+	if (rig->options.format != FI_CQ_FORMAT_CONTEXT)
+		cr_assert_eq(entry.flags, flags, "%#llx", (unsigned long long) entry.flags);
+}
+
+void rig_expect_error(struct rig *rig, const void *context, uint64_t flags, int err)
+{
+	struct fi_cq_tagged_entry entry;
+	struct fi_cq_err_entry error = {0};
+	ssize_t ret = fi_cq_read(rig->cq, &entry, 1);
+
+	cr_assert_eq(ret, -FI_EAVAIL, "the error of %p is missing: %zd", context, ret);
+	cr_assert_eq(fi_cq_readerr(rig->cq, &error, 0), 1);
+	cr_assert_eq(error.op_context, context, "%p failed instead of %p", error.op_context,
+		     context);
+	cr_assert_eq(error.flags, flags, "%#llx", (unsigned long long) error.flags);
+	cr_assert_eq(error.err, err, "%s instead of %s", fi_strerror(error.err), fi_strerror(err));
+}
+
+void rig_expect_nothing(struct rig *rig)
+{
+	struct fi_cq_tagged_entry entry = {0};
+	struct fi_cq_err_entry error = {0};
+	ssize_t ret = fi_cq_read(rig->cq, &entry, 1);
+
+	cr_assert_neq(ret, 1, "%p completed, nothing should", entry.op_context);
+	if (ret == -FI_EAVAIL) {
+		fi_cq_readerr(rig->cq, &error, 0);
+		cr_assert_fail("%p failed (%s), nothing should", error.op_context,
+			       fi_strerror(error.err));
+	}
+	cr_assert_eq(ret, -FI_EAGAIN);
+}

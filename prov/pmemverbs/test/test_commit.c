@@ -1,0 +1,811 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* test_commit.c -- what a commit posts, when it completes, and what is refused */
+#include <string.h>
+
+#include "prov.h"
+#include "rig.h"
+
+static bool inside(const struct fake_post *post, uint64_t addr, size_t len)
+{
+	return post->addr >= addr && post->addr + post->rma_len <= addr + len;
+}
+
+/* A commit of any shape. */
+static ssize_t commit_ranges(struct rig *rig, const struct iovec *iov, size_t count,
+			     const struct fi_rma_iov *rma_iov, size_t rma_count, void *context,
+			     uint64_t flags)
+{
+	struct fi_msg_rma msg = {
+		.msg_iov = iov,
+		.iov_count = count,
+		.rma_iov = rma_iov,
+		.rma_iov_count = rma_count,
+		.context = context,
+		.data = DATA,
+	};
+
+	return fi_writemsg(rig->ep, &msg, FI_COMMIT | flags);
+}
+
+static ssize_t commit_range(struct rig *rig, uint64_t addr, size_t len, uint64_t key, void *context)
+{
+	static char buf[LEN];
+	struct iovec iov = {buf, len};
+	struct fi_rma_iov rma_iov = {addr, len, key};
+
+	return commit_ranges(rig, &iov, 1, &rma_iov, 1, context, 0);
+}
+
+/* What is posted */
+
+Test(commit, is_a_write_and_a_read_of_one_byte_of_it)
+{
+	static char buf[LEN];
+	struct iovec iov = {buf, LEN};
+	struct fi_rma_iov rma_iov = {ADDR, LEN, KEY_MHP};
+	struct rig *rig = rig_open(NULL);
+	const struct fake_post *write, *read;
+
+	accepted(commit_ranges(rig, &iov, 1, &rma_iov, 1, CONTEXT(1), 0));
+	expect_posted(rig, "W R");
+	write = rig_post(rig, 0);
+	cr_expect_eq(write->buf, buf);
+	cr_expect_eq(write->len, LEN);
+	cr_expect_eq(write->addr, ADDR);
+	cr_expect_eq(write->rma_len, LEN);
+	cr_expect_eq(write->key, CORE_KEY_MHP);
+	cr_expect_eq(write->flags, FI_COMPLETION);
+
+	read = rig_post(rig, 1);
+	cr_expect_eq(read->len, 1);
+	cr_expect_eq(read->rma_len, 1);
+	cr_expect(inside(read, ADDR, LEN));
+	cr_expect_eq(read->key, CORE_KEY_MHP);
+	cr_expect_eq(read->flags, FI_COMPLETION);
+	cr_expect((char *) read->buf < buf || (char *) read->buf >= buf + LEN);
+	cr_expect_not_null(read->buf);
+
+	fake_complete(&rig->fake, 2);
+	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+	rig_close(rig);
+}
+
+Test(commit, core_never_sees_the_context_or_the_flag_of_a_commit)
+{
+	struct rig *rig = rig_open(NULL);
+
+	accepted(rig_commit(rig, KEY_MHP, CONTEXT(1), FI_FENCE | FI_IMMED));
+	expect_posted(rig, "W R fW0i");
+	for (size_t i = 0; i < 3; i++) {
+		cr_expect_neq(rig_post(rig, i)->context, CONTEXT(1));
+		cr_expect(!(rig_post(rig, i)->flags & (FI_COMMIT | FI_IMMED)));
+	}
+	fake_complete(&rig->fake, 3);
+	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+	rig_close(rig);
+}
+
+Test(commit, flush_uses_a_registered_buffer_where_the_core_wants_one)
+{
+	struct rig *rig = rig_open(&(struct rig_options){.mr_local = true});
+
+	accepted(rig_commit(rig, KEY_MHP, CONTEXT(1), 0));
+	cr_expect_eq(rig_post(rig, 1)->desc, rig_post(rig, 1)->buf);
+	cr_expect_not_null(rig_post(rig, 1)->desc);
+	fake_complete(&rig->fake, 2);
+	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+	rig_close(rig);
+}
+
+Test(commit, of_volatile_memory_is_flushed_too)
+{
+	struct rig *rig = rig_open(NULL);
+
+	accepted(rig_commit(rig, KEY_NONE, CONTEXT(1), 0));
+	expect_posted(rig, "W R");
+	fake_complete(&rig->fake, 1);
+	rig_expect_nothing(rig);
+	fake_complete(&rig->fake, 1);
+	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+	rig_close(rig);
+}
+
+Test(commit, of_dmp_without_ddio_is_flushed)
+{
+	struct rig *rig = rig_open(NULL);
+
+	accepted(rig_commit(rig, KEY_DMP, CONTEXT(1), 0));
+	expect_posted(rig, "W R");
+	fake_complete(&rig->fake, 2);
+	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+	rig_close(rig);
+}
+
+Test(commit, of_wsp_is_the_write_alone)
+{
+	struct rig *rig = rig_open(NULL);
+
+	accepted(rig_commit(rig, KEY_WSP, CONTEXT(1), 0));
+	expect_posted(rig, "W");
+	rig_expect_nothing(rig);
+	fake_complete(&rig->fake, 1);
+	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+	rig_expect_nothing(rig);
+	rig_close(rig);
+}
+
+Test(commit, of_wsp_is_flushed_where_a_write_completes_at_home)
+{
+	struct rig *rig = rig_open(&(struct rig_options){.local = true});
+
+	accepted(rig_commit(rig, KEY_WSP, CONTEXT(1), FI_IMMED));
+	expect_posted(rig, "W R fW0i");
+	fake_complete(&rig->fake, 3);
+	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+	rig_close(rig);
+}
+
+Test(commit, without_data_reads_where_it_would_have_written)
+{
+	struct rig *rig = rig_open(NULL);
+
+	accepted(commit_range(rig, ADDR, 0, KEY_MHP, CONTEXT(1)));
+	expect_posted(rig, "W0 R");
+	cr_expect_eq(rig_post(rig, 1)->len, 1);
+	cr_expect_eq(rig_post(rig, 1)->addr, ADDR);
+	fake_complete(&rig->fake, 2);
+	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+	rig_close(rig);
+}
+
+/* The end of a region is a good address for no bytes, but nothing can be read there. */
+Test(commit, without_data_at_the_end_of_a_region_reads_inside_it)
+{
+	struct rig *rig = rig_open(NULL);
+
+	accepted(rig_write(rig, KEY_MHP, CONTEXT(0)));
+	accepted(commit_range(rig, ADDR + LEN, 0, KEY_MHP, CONTEXT(1)));
+	expect_posted(rig, "W W0 R");
+	cr_expect(inside(rig_post(rig, 2), ADDR, LEN));
+	fake_complete(&rig->fake, 3);
+	rig_expect(rig, CONTEXT(0), RIG_WRITTEN);
+	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+	rig_close(rig);
+}
+
+Test(commit, without_buffers_still_gives_the_core_one)
+{
+	for (int mr_local = 0; mr_local < 2; mr_local++) {
+		struct rig *rig = rig_open(&(struct rig_options){.mr_local = mr_local});
+		struct fi_rma_iov rma_iov = {ADDR, 0, KEY_MHP};
+
+		accepted(commit_ranges(rig, NULL, 0, &rma_iov, 1, CONTEXT(1), 0));
+		expect_posted(rig, "W0 R");
+		cr_expect_eq(rig_post(rig, 0)->iov_count, 1);
+		cr_expect_eq(rig_post(rig, 0)->rma_len, 0);
+		cr_expect_not_null(rig_post(rig, 0)->buf);
+		cr_expect_eq(rig_post(rig, 0)->desc != NULL, mr_local);
+		fake_complete(&rig->fake, 2);
+		rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+		rig_close(rig);
+	}
+}
+
+Test(commit, of_several_ranges_reads_in_one_that_has_bytes)
+{
+	static char buf[LEN];
+	struct iovec iov = {buf, 24};
+	struct fi_rma_iov rma_iov[] = {
+		{ADDR, 0, KEY_MHP},
+		{ADDR + 64, 8, KEY_MHP},
+		{ADDR + 128, 16, KEY_MHP},
+	};
+	struct rig *rig = rig_open(NULL);
+
+	accepted(commit_ranges(rig, &iov, 1, rma_iov, 3, CONTEXT(1), 0));
+	expect_posted(rig, "W R");
+	cr_expect(inside(rig_post(rig, 1), ADDR + 64, 8) ||
+		  inside(rig_post(rig, 1), ADDR + 128, 16));
+	fake_complete(&rig->fake, 2);
+	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+	rig_close(rig);
+}
+
+Test(commit, of_ranges_in_several_regions_takes_the_strongest_method)
+{
+	static char buf[LEN];
+	struct iovec iov = {buf, 16};
+	struct fi_rma_iov wsp_first[] = {{ADDR, 8, KEY_WSP}, {ADDR, 8, KEY_MHP}};
+	struct fi_rma_iov mhp_first[] = {{ADDR, 8, KEY_MHP}, {ADDR, 8, KEY_WSP}};
+	struct rig *rig = rig_open(NULL);
+
+	accepted(commit_ranges(rig, &iov, 1, wsp_first, 2, CONTEXT(1), 0));
+	accepted(commit_ranges(rig, &iov, 1, mhp_first, 2, CONTEXT(2), 0));
+	expect_posted(rig, "W R W R");
+	fake_complete(&rig->fake, 4);
+	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+	rig_expect(rig, CONTEXT(2), RIG_WRITTEN);
+	rig_close(rig);
+}
+
+/* The region with WSP needs no READ for itself, so its owner need not allow one. */
+Test(commit, flush_reads_only_regions_that_may_be_read)
+{
+	static char buf[LEN];
+	struct pmv_attr attr = {.persist = PMV_WSP, .pmem = true, .writable = true};
+	struct iovec iov = {buf, 16};
+	struct fi_rma_iov rma_iov[] = {
+		{ADDR, 8, pmv_key_pack(CORE_KEY_WSP, &attr)},
+		{ADDR, 8, KEY_MHP},
+	};
+	struct rig *rig = rig_open(NULL);
+
+	if (!commit_ranges(rig, &iov, 1, rma_iov, 2, CONTEXT(1), 0)) {
+		expect_posted(rig, "W R");
+		cr_expect_eq(rig_post(rig, 1)->key, CORE_KEY_MHP);
+		fake_complete(&rig->fake, 2);
+		rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+	}
+	rig_close(rig);
+}
+
+Test(commit, hands_on_that_the_data_is_to_be_injected)
+{
+	struct rig *rig = rig_open(NULL);
+
+	accepted(rig_commit(rig, KEY_MHP, CONTEXT(1), FI_INJECT));
+	cr_expect_eq(rig_post(rig, 0)->flags, FI_COMPLETION | FI_INJECT);
+	cr_expect_eq(rig_post(rig, 1)->flags, FI_COMPLETION);
+	fake_complete(&rig->fake, 2);
+	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+	rig_close(rig);
+}
+
+/* When it completes */
+
+Test(commit, completes_once_and_not_before_the_read)
+{
+	struct rig *rig = rig_open(NULL);
+
+	accepted(rig_commit(rig, KEY_MHP, CONTEXT(1), 0));
+	rig_expect_nothing(rig);
+	fake_complete(&rig->fake, 1);
+	rig_expect_nothing(rig);
+	fake_complete(&rig->fake, 1);
+	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+	rig_expect_nothing(rig);
+	rig_close(rig);
+}
+
+Test(commit, completes_with_whatever_context_it_was_given)
+{
+	static void *const contexts[] = {NULL, (void *) 1, (void *) UINTPTR_MAX, &rig_open};
+	struct rig *rig = rig_open(NULL);
+
+	for (size_t i = 0; i < sizeof(contexts) / sizeof(contexts[0]); i++) {
+		accepted(rig_commit(rig, KEY_MHP, contexts[i], 0));
+		fake_complete(&rig->fake, 2);
+		rig_expect(rig, contexts[i], RIG_WRITTEN);
+	}
+	rig_close(rig);
+}
+
+static const struct {
+	enum fi_cq_format format;
+	size_t size;
+} formats[] = {
+	{FI_CQ_FORMAT_CONTEXT, sizeof(struct fi_cq_entry)},
+	{FI_CQ_FORMAT_MSG, sizeof(struct fi_cq_msg_entry)},
+	{FI_CQ_FORMAT_DATA, sizeof(struct fi_cq_data_entry)},
+	{FI_CQ_FORMAT_TAGGED, sizeof(struct fi_cq_tagged_entry)},
+};
+
+#define NUM_FORMATS (sizeof(formats) / sizeof(formats[0]))
+
+Test(commit, completes_in_every_format_and_writes_no_more_than_an_entry)
+{
+	for (size_t i = 0; i < NUM_FORMATS; i++) {
+		struct rig *rig = rig_open(&(struct rig_options){.format = formats[i].format});
+		union {
+			struct fi_cq_tagged_entry entry;
+			unsigned char bytes[3 * sizeof(struct fi_cq_tagged_entry)];
+		} buf;
+
+		accepted(rig_commit(rig, KEY_MHP, CONTEXT(1), 0));
+		fake_complete(&rig->fake, 2);
+		memset(&buf, 0xa5, sizeof(buf));
+		cr_assert_eq(fi_cq_read(rig->cq, &buf, 1), 1);
+		cr_expect_eq(buf.entry.op_context, CONTEXT(1));
+		if (formats[i].format != FI_CQ_FORMAT_CONTEXT)
+			cr_expect_eq(buf.entry.flags, RIG_WRITTEN);
+		for (size_t at = formats[i].size; at < sizeof(buf); at++)
+			cr_assert_eq(buf.bytes[at], 0xa5, "byte %zu of format %d", at,
+				     formats[i].format);
+		rig_close(rig);
+	}
+}
+
+/*
+ * What the core says of operations that are not commits is handed on as it is,
+ * also where entries of commits in between are taken out.
+ */
+Test(commit, between_plain_operations_leaves_their_entries_alone)
+{
+	for (size_t i = 0; i < NUM_FORMATS; i++) {
+		struct rig *rig = rig_open(&(struct rig_options){.format = formats[i].format});
+		char buf[8][sizeof(struct fi_cq_tagged_entry)];
+		struct fi_cq_tagged_entry expected = {
+			.flags = RIG_WRITTEN,
+			.len = LEN + 1000,
+			.buf = FAKE_BUF,
+			.data = FAKE_DATA,
+			.tag = FAKE_TAG,
+		};
+
+		accepted(rig_commit(rig, KEY_MHP, CONTEXT(0), 0));
+		accepted(rig_write(rig, KEY_MHP, CONTEXT(1)));
+		accepted(rig_commit(rig, KEY_MHP, CONTEXT(2), 0));
+		accepted(rig_write(rig, KEY_MHP, CONTEXT(3)));
+		expect_posted(rig, "W R W W R W");
+		fake_complete(&rig->fake, 6);
+		cr_assert_eq(fi_cq_read(rig->cq, buf, 8), 4);
+		for (int n = 1; n <= 3; n += 2) {
+			expected.op_context = CONTEXT(n);
+			cr_assert_arr_eq((char *) buf + n * formats[i].size, &expected,
+					 formats[i].size, "entry %d of format %d", n,
+					 formats[i].format);
+		}
+		rig_close(rig);
+	}
+}
+
+Test(commit, keeps_its_place_between_plain_operations)
+{
+	static const size_t counts[] = {1, 2, 3, 16};
+	static const uint64_t flags[] = {
+		RIG_WRITTEN, RIG_WRITTEN,      FI_MSG | FI_SEND,
+		RIG_WRITTEN, FI_RMA | FI_READ, RIG_WRITTEN,
+	};
+
+	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+		struct rig *rig = rig_open(NULL);
+		struct fi_cq_tagged_entry entries[16];
+		int next = 0;
+		ssize_t got;
+
+		accepted(rig_commit(rig, KEY_MHP, CONTEXT(0), 0));
+		accepted(rig_write(rig, KEY_MHP, CONTEXT(1)));
+		accepted(rig_send(rig, CONTEXT(2)));
+		accepted(rig_commit(rig, KEY_MHP, CONTEXT(3), 0));
+		accepted(rig_read(rig, KEY_MHP, CONTEXT(4)));
+		accepted(rig_commit(rig, KEY_DMP, CONTEXT(5), 0));
+		expect_posted(rig, "W R W S W R R W R");
+		/* Half of it first: the second commit is then partly done. */
+		for (int half = 0; half < 2; half++) {
+			fake_complete(&rig->fake, half ? 4 : 5);
+			while ((got = fi_cq_read(rig->cq, entries, counts[i])) > 0) {
+				for (ssize_t n = 0; n < got; n++, next++) {
+					cr_assert_lt(next, 6);
+					cr_expect_eq(entries[n].op_context, CONTEXT(next));
+					cr_expect_eq(entries[n].flags, flags[next]);
+				}
+			}
+			cr_assert_eq(got, -FI_EAGAIN);
+			cr_assert_eq(next, half ? 6 : 3);
+		}
+		rig_close(rig);
+	}
+}
+
+Test(commit, may_have_many_others_under_way)
+{
+	enum { COMMITS = 5000 };
+	struct rig *rig = rig_open(NULL);
+
+	for (int i = 0; i < COMMITS; i++)
+		accepted(rig_commit(rig, KEY_MHP, CONTEXT(i), 0));
+	cr_assert_eq(fake_complete(&rig->fake, SIZE_MAX), 2 * COMMITS);
+	for (int i = 0; i < COMMITS; i++)
+		rig_expect(rig, CONTEXT(i), RIG_WRITTEN);
+	rig_expect_nothing(rig);
+	rig_close(rig);
+}
+
+Test(commit, on_a_selective_cq_completes_only_if_asked_to)
+{
+	struct rig *rig = rig_open(&(struct rig_options){.selective = true});
+
+	accepted(rig_commit(rig, KEY_MHP, CONTEXT(1), 0));
+	accepted(rig_commit(rig, KEY_MHP, CONTEXT(2), FI_COMPLETION));
+	accepted(rig_write(rig, KEY_MHP, CONTEXT(3)));
+	fake_complete(&rig->fake, 5);
+	rig_expect(rig, CONTEXT(2), RIG_WRITTEN);
+	rig_expect_nothing(rig);
+	rig_close(rig);
+}
+
+Test(commit, on_a_selective_cq_fails_aloud)
+{
+	struct rig *rig = rig_open(&(struct rig_options){.selective = true});
+
+	accepted(rig_commit(rig, KEY_MHP, CONTEXT(1), 0));
+	fake_fail_all(&rig->fake, FI_EIO, 5);
+	rig_expect_error(rig, CONTEXT(1), RIG_WRITTEN, FI_EIO);
+	rig_expect_nothing(rig);
+	rig_close(rig);
+}
+
+Test(commit, is_not_read_from_the_queue_of_receives)
+{
+	struct rig *rig = rig_open(&(struct rig_options){.own_rx_cq = true});
+	struct fi_cq_tagged_entry entry;
+
+	accepted(rig_commit(rig, KEY_MHP, CONTEXT(1), 0));
+	accepted(fi_recv(rig->ep, NULL, 0, NULL, 0, CONTEXT(2)));
+	fake_complete(&rig->fake, 2);
+	cr_assert_eq(fi_cq_read(rig->rx_cq, &entry, 1), -FI_EAGAIN);
+	fake_receive(&rig->fake, 0);
+	cr_assert_eq(fi_cq_read(rig->rx_cq, &entry, 1), 1);
+	cr_expect_eq(entry.op_context, CONTEXT(2));
+	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+	rig_close(rig);
+}
+
+/* The notice */
+
+static void expect_notice(struct rig *rig, size_t n)
+{
+	const struct fake_post *notice = rig_post(rig, n);
+
+	cr_expect_eq(notice->what, RIG_WRITTEN);
+	cr_expect_eq(notice->flags, FI_COMPLETION | FI_REMOTE_CQ_DATA | FI_FENCE);
+	cr_expect_eq(notice->data, DATA);
+	cr_expect_eq(notice->len, 0);
+	cr_expect_eq(notice->rma_len, 0);
+}
+
+Test(notice, follows_the_flush_and_is_part_of_the_commit)
+{
+	static const uint64_t spellings[] = {FI_IMMED, FI_REMOTE_CQ_DATA,
+					     FI_IMMED | FI_REMOTE_CQ_DATA};
+
+	for (size_t i = 0; i < 3; i++) {
+		struct rig *rig = rig_open(NULL);
+
+		accepted(rig_commit(rig, KEY_MHP, CONTEXT(1), spellings[i]));
+		expect_posted(rig, "W R fW0i");
+		expect_notice(rig, 2);
+		cr_expect_eq(rig_post(rig, 2)->key, CORE_KEY_MHP);
+		for (int part = 0; part < 3; part++) {
+			rig_expect_nothing(rig);
+			fake_complete(&rig->fake, 1);
+		}
+		rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+		rig_expect_nothing(rig);
+		rig_close(rig);
+	}
+}
+
+Test(notice, rides_along_where_the_write_itself_is_the_proof)
+{
+	struct rig *rig = rig_open(NULL);
+
+	accepted(rig_commit(rig, KEY_WSP, CONTEXT(1), FI_IMMED));
+	expect_posted(rig, "Wi");
+	cr_expect_eq(rig_post(rig, 0)->data, DATA);
+	fake_complete(&rig->fake, 1);
+	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+	rig_close(rig);
+}
+
+Test(notice, without_commit_is_an_error)
+{
+	struct rig *rig = rig_open(NULL);
+
+	refused(rig_writemsg(rig, KEY_MHP, CONTEXT(1), FI_IMMED), FI_EINVAL);
+	refused(rig_writemsg(rig, KEY_WSP, CONTEXT(1), FI_IMMED | FI_REMOTE_CQ_DATA), FI_EINVAL);
+	refused(rig_fetch(rig, KEY_MHP, CONTEXT(1), FI_IMMED), FI_EINVAL);
+	refused(rig_readmsg(rig, KEY_MHP, CONTEXT(1), FI_IMMED), FI_EINVAL);
+	refused(rig_sendmsg(rig, CONTEXT(1), FI_IMMED), FI_EINVAL);
+	expect_posted(rig, "");
+	rig_close(rig);
+}
+
+/* The core may be told that there is data to hand on only if there is. */
+Test(notice, is_not_sent_for_commits_that_ask_for_none)
+{
+	struct rig *rig = rig_open(NULL);
+
+	accepted(rig_commit(rig, KEY_WSP, CONTEXT(1), 0));
+	accepted(rig_commit(rig, KEY_MHP, CONTEXT(2), 0));
+	expect_posted(rig, "W W R");
+	fake_complete(&rig->fake, 3);
+	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+	rig_expect(rig, CONTEXT(2), RIG_WRITTEN);
+	rig_close(rig);
+}
+
+/* What is refused */
+
+static uint64_t key_with(const struct pmv_attr *attr)
+{
+	return pmv_key_pack(CORE_KEY_MHP, attr);
+}
+
+Test(refusal, of_what_no_flush_makes_durable_posts_nothing)
+{
+	const struct {
+		const char *what;
+		uint64_t key;
+		int err;
+	} cases[] = {
+		{"plain file", KEY_PAGE, FI_EOPNOTSUPP},
+		{"caches that do not persist", KEY_DMP_DDIO, FI_EOPNOTSUPP},
+		{"plain key", KEY_PLAIN, FI_EOPNOTSUPP},
+		{"key of a later version", KEY_MHP ^ (UINT64_C(3) << 48), FI_EOPNOTSUPP},
+		{"not writable",
+		 key_with(&(struct pmv_attr){.persist = PMV_MHP, .pmem = true, .readable = true}),
+		 FI_EACCES},
+		{"not readable",
+		 key_with(&(struct pmv_attr){.persist = PMV_MHP, .pmem = true, .writable = true}),
+		 FI_EOPNOTSUPP},
+		{"relaxed",
+		 key_with(&(struct pmv_attr){.persist = PMV_MHP,
+					     .pmem = true,
+					     .relaxed = true,
+					     .readable = true,
+					     .writable = true}),
+		 FI_EOPNOTSUPP},
+	};
+	static const uint64_t flags[] = {0, FI_FENCE, FI_IMMED, FI_INJECT};
+	struct rig *rig = rig_open(NULL);
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		for (size_t n = 0; n < sizeof(flags) / sizeof(flags[0]); n++) {
+			cr_expect_eq(rig_commit(rig, cases[i].key, CONTEXT(1), flags[n]),
+				     -cases[i].err, "%s", cases[i].what);
+			cr_expect_eq(rig_fetch(rig, cases[i].key, CONTEXT(1), FI_COMMIT | flags[n]),
+				     -cases[i].err, "%s", cases[i].what);
+		}
+	}
+	expect_posted(rig, "");
+	rig_expect_nothing(rig);
+
+	/* And it left no trace. */
+	accepted(rig_commit(rig, KEY_MHP, CONTEXT(2), FI_FENCE));
+	expect_posted(rig, "W R");
+	fake_complete(&rig->fake, 2);
+	rig_expect(rig, CONTEXT(2), RIG_WRITTEN);
+	rig_close(rig);
+}
+
+Test(refusal, concerns_commits_only)
+{
+	const uint64_t keys[] = {KEY_PAGE, KEY_DMP_DDIO, KEY_PLAIN};
+	struct rig *rig = rig_open(NULL);
+
+	for (size_t i = 0; i < 3; i++) {
+		accepted(rig_write(rig, keys[i], CONTEXT(i)));
+		cr_expect_eq(rig_post(rig, i)->key, keys[i] & UINT32_MAX);
+	}
+	expect_posted(rig, "W W W");
+	rig_close(rig);
+}
+
+Test(refusal, where_this_side_of_the_path_is_relaxed)
+{
+	struct rig *rig = rig_open(NULL);
+
+	pmv_setting.relaxed = true;
+	refused(rig_commit(rig, KEY_MHP, CONTEXT(1), 0), FI_EOPNOTSUPP);
+	expect_posted(rig, "");
+	rig_close(rig);
+}
+
+Test(refusal, of_one_range_refuses_all)
+{
+	static char buf[LEN];
+	struct iovec iov = {buf, 16};
+	struct fi_rma_iov rma_iov[] = {{ADDR, 8, KEY_MHP}, {ADDR, 8, KEY_PAGE}};
+	struct rig *rig = rig_open(NULL);
+
+	refused(commit_ranges(rig, &iov, 1, rma_iov, 2, CONTEXT(1), 0), FI_EOPNOTSUPP);
+	expect_posted(rig, "");
+	rig_close(rig);
+}
+
+Test(refusal, of_no_range_and_of_too_many)
+{
+	struct iovec iov = {NULL, 0};
+	struct fi_rma_iov rma_iov[64] = {{ADDR, 0, KEY_MHP}};
+	struct rig *rig = rig_open(NULL);
+
+	refused(commit_ranges(rig, &iov, 1, rma_iov, 0, CONTEXT(1), 0), FI_EINVAL);
+	refused(commit_ranges(rig, &iov, 1, rma_iov, 64, CONTEXT(1), 0), FI_EINVAL);
+	expect_posted(rig, "");
+	rig_close(rig);
+}
+
+Test(refusal, of_operations_that_can_not_be_committed)
+{
+	struct rig *rig = rig_open(NULL);
+
+	refused(rig_readmsg(rig, KEY_MHP, CONTEXT(1), FI_COMMIT), FI_EINVAL);
+	refused(rig_sendmsg(rig, CONTEXT(1), FI_COMMIT), FI_EOPNOTSUPP);
+	expect_posted(rig, "");
+	rig_close(rig);
+}
+
+Test(refusal, in_domains_whose_keys_say_nothing)
+{
+	struct rig *rig = rig_open(&(struct rig_options){.unkeyed = true});
+
+	refused(rig_commit(rig, KEY_MHP, CONTEXT(1), 0), FI_EOPNOTSUPP);
+	expect_posted(rig, "");
+	/* All 64 bits of such a key are the core's. */
+	accepted(rig_write(rig, UINT64_C(0xfedcba9876543210), CONTEXT(1)));
+	accepted(rig_writemsg(rig, KEY_MHP, CONTEXT(2), 0));
+	cr_expect_eq(rig_post(rig, 0)->key, UINT64_C(0xfedcba9876543210));
+	cr_expect_eq(rig_post(rig, 1)->key, KEY_MHP);
+	rig_close(rig);
+}
+
+/* Defaults: FI_COMMIT_COMPLETE in op_flags */
+
+static char data[8];
+
+Test(op_flags, make_calls_without_flags_commit)
+{
+	struct rig *rig = rig_open(&(struct rig_options){.tx_op_flags = FI_COMMIT});
+	struct iovec iov = {data, 8};
+	void *desc = NULL;
+
+	cr_expect(!(rig->fake.ep_info->tx_attr->op_flags & FI_COMMIT));
+	accepted(rig_write(rig, KEY_MHP, CONTEXT(0)));
+	expect_posted(rig, "W R");
+	accepted(fi_writev(rig->ep, &iov, &desc, 1, 0, ADDR, KEY_MHP, CONTEXT(1)));
+	expect_posted(rig, "W R");
+	accepted(fi_writedata(rig->ep, data, 8, NULL, DATA, 0, ADDR, KEY_MHP, CONTEXT(2)));
+	expect_posted(rig, "W R fW0i");
+	expect_notice(rig, 6);
+	accepted(fi_atomic(rig->ep, data, 1, NULL, 0, ADDR, KEY_MHP, FI_UINT64, FI_ATOMIC_WRITE,
+			   CONTEXT(3)));
+	expect_posted(rig, "A R");
+	fake_complete(&rig->fake, SIZE_MAX);
+	for (int i = 0; i < 3; i++)
+		rig_expect(rig, CONTEXT(i), RIG_WRITTEN);
+	rig_expect(rig, CONTEXT(3), FI_ATOMIC | FI_WRITE);
+	rig_expect_nothing(rig);
+	rig_close(rig);
+}
+
+Test(op_flags, are_overridden_by_calls_with_flags)
+{
+	struct rig *rig = rig_open(&(struct rig_options){.tx_op_flags = FI_COMMIT});
+
+	accepted(rig_writemsg(rig, KEY_MHP, CONTEXT(0), 0));
+	expect_posted(rig, "W");
+	cr_expect_eq(rig_post(rig, 0)->context, CONTEXT(0));
+	rig_close(rig);
+}
+
+Test(op_flags, concern_no_operation_but_writes_and_atomics)
+{
+	struct rig *rig = rig_open(&(struct rig_options){.tx_op_flags = FI_COMMIT});
+
+	accepted(rig_read(rig, KEY_MHP, CONTEXT(0)));
+	accepted(rig_send(rig, CONTEXT(1)));
+	accepted(fi_inject(rig->ep, data, 8, 0));
+	accepted(fi_inject_write(rig->ep, data, 8, 0, ADDR, KEY_MHP));
+	accepted(fi_inject_writedata(rig->ep, data, 8, DATA, 0, ADDR, KEY_MHP));
+	expect_posted(rig, "R S S W Wi");
+	for (size_t i = 0; i < 5; i++)
+		cr_expect(!(rig_post(rig, i)->flags & FI_COMMIT));
+	rig_close(rig);
+}
+
+/* Also where the calls can't go to the core as they are. */
+Test(op_flags, with_a_counter_concern_no_operation_but_writes_and_atomics)
+{
+	struct rig *rig =
+		rig_open(&(struct rig_options){.tx_op_flags = FI_COMMIT, .not_enabled = true});
+	struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP};
+	struct fid_cntr *cntr;
+
+	accepted(fi_cntr_open(rig->domain, &attr, &cntr, NULL));
+	accepted(fi_ep_bind(rig->ep, &cntr->fid, FI_WRITE | FI_READ | FI_SEND));
+	accepted(fi_enable(rig->ep));
+	accepted(rig_read(rig, KEY_MHP, CONTEXT(0)));
+	accepted(rig_send(rig, CONTEXT(1)));
+	accepted(fi_inject(rig->ep, data, 8, 0));
+	accepted(fi_inject_write(rig->ep, data, 8, 0, ADDR, KEY_MHP));
+	accepted(fi_inject_writedata(rig->ep, data, 8, DATA, 0, ADDR, KEY_MHP));
+	expect_posted(rig, "R S S W Wi");
+	for (size_t i = 0; i < 5; i++)
+		cr_expect(!(rig_post(rig, i)->flags & FI_COMMIT));
+	fake_complete(&rig->fake, 5);
+	rig_expect(rig, CONTEXT(0), FI_RMA | FI_READ);
+	rig_expect(rig, CONTEXT(1), FI_MSG | FI_SEND);
+	rig_expect_nothing(rig);
+	rig_close_ep(rig);
+	accepted(fi_close(&cntr->fid));
+	rig_close(rig);
+}
+
+/* Plain operations */
+
+Test(plain, operations_go_to_the_core_as_they_are)
+{
+	static const enum fake_call calls[] = {
+		FAKE_READ,
+		FAKE_READV,
+		FAKE_WRITE,
+		FAKE_WRITEV,
+		FAKE_WRITEDATA,
+		FAKE_INJECT_WRITE,
+		FAKE_INJECT_WRITEDATA,
+		FAKE_SEND,
+		FAKE_SENDV,
+		FAKE_SENDMSG,
+		FAKE_SENDDATA,
+		FAKE_INJECT,
+		FAKE_INJECTDATA,
+		FAKE_RECV,
+		FAKE_RECVV,
+		FAKE_RECVMSG,
+	};
+	struct rig *rig = rig_open(NULL);
+	struct iovec iov = {data, 8};
+	void *desc = NULL;
+	struct fi_msg msg = {.msg_iov = &iov, .iov_count = 1, .context = CONTEXT(1)};
+
+	accepted(fi_read(rig->ep, data, 8, NULL, 0, ADDR, KEY_MHP, CONTEXT(1)));
+	accepted(fi_readv(rig->ep, &iov, &desc, 1, 0, ADDR, KEY_MHP, CONTEXT(1)));
+	accepted(fi_write(rig->ep, data, 8, NULL, 0, ADDR, KEY_MHP, CONTEXT(1)));
+	accepted(fi_writev(rig->ep, &iov, &desc, 1, 0, ADDR, KEY_MHP, CONTEXT(1)));
+	accepted(fi_writedata(rig->ep, data, 8, NULL, DATA, 0, ADDR, KEY_MHP, CONTEXT(1)));
+	accepted(fi_inject_write(rig->ep, data, 8, 0, ADDR, KEY_MHP));
+	accepted(fi_inject_writedata(rig->ep, data, 8, DATA, 0, ADDR, KEY_MHP));
+	accepted(fi_send(rig->ep, data, 8, NULL, 0, CONTEXT(1)));
+	accepted(fi_sendv(rig->ep, &iov, &desc, 1, 0, CONTEXT(1)));
+	accepted(fi_sendmsg(rig->ep, &msg, 0));
+	accepted(fi_senddata(rig->ep, data, 8, NULL, DATA, 0, CONTEXT(1)));
+	accepted(fi_inject(rig->ep, data, 8, 0));
+	accepted(fi_injectdata(rig->ep, data, 8, DATA, 0));
+	accepted(fi_recv(rig->ep, data, 8, NULL, 0, CONTEXT(1)));
+	accepted(fi_recvv(rig->ep, &iov, &desc, 1, 0, CONTEXT(1)));
+	accepted(fi_recvmsg(rig->ep, &msg, 0));
+	cr_assert_eq(rig->fake.num_posts, sizeof(calls) / sizeof(calls[0]));
+	for (size_t i = 0; i < rig->fake.num_posts; i++) {
+		const struct fake_post *post = rig_post(rig, i);
+		bool quiet = calls[i] == FAKE_INJECT || calls[i] == FAKE_INJECTDATA ||
+			     calls[i] == FAKE_INJECT_WRITE || calls[i] == FAKE_INJECT_WRITEDATA;
+
+		cr_expect_eq(post->call, calls[i], "call %zu", i);
+		cr_expect_eq(post->buf, data, "call %zu", i);
+		cr_expect_eq(post->len, 8, "call %zu", i);
+		cr_expect_eq(post->context, quiet ? NULL : CONTEXT(1), "call %zu", i);
+		if (post->what & FI_RMA) {
+			cr_expect_eq(post->addr, ADDR, "call %zu", i);
+			cr_expect_eq(post->key, CORE_KEY_MHP, "call %zu", i);
+		}
+		if (post->flags & FI_REMOTE_CQ_DATA)
+			cr_expect_eq(post->data, DATA, "call %zu", i);
+	}
+	rig_close(rig);
+}
+
+Test(plain, messages_of_the_rma_calls_keep_their_flags)
+{
+	static const uint64_t flags = FI_COMPLETION | FI_MORE | FI_INJECT | FI_REMOTE_CQ_DATA;
+	struct rig *rig = rig_open(NULL);
+
+	accepted(rig_writemsg(rig, KEY_MHP, CONTEXT(0), flags));
+	accepted(rig_readmsg(rig, KEY_MHP, CONTEXT(1), FI_COMPLETION | FI_MORE));
+	cr_expect_eq(rig_post(rig, 0)->flags, flags);
+	cr_expect_eq(rig_post(rig, 0)->data, DATA);
+	cr_expect_eq(rig_post(rig, 0)->context, CONTEXT(0));
+	cr_expect_eq(rig_post(rig, 1)->flags, FI_COMPLETION | FI_MORE);
+	cr_expect_eq(rig_post(rig, 1)->context, CONTEXT(1));
+	rig_close(rig);
+}

@@ -1,0 +1,795 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* test_fence.c -- fences: of commits after other writes, and alone */
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "rig.h"
+
+static char data[8];
+
+static void expect_done(struct rig *rig, int first, int last, uint64_t flags)
+{
+	for (int i = first; i <= last; i++)
+		rig_expect(rig, CONTEXT(i), flags);
+	rig_expect_nothing(rig);
+}
+
+/* Fenced commits */
+
+Test(fenced_commit, waits_only_for_what_a_flush_has_to_order)
+{
+	const struct {
+		const char *what;
+		uint64_t before;
+		uint64_t before_flags; /* of the write to it */
+		uint64_t key;
+		const char *posted;
+	} cases[] = {
+		{"DMP written, DMP", KEY_DMP, 0, KEY_DMP, "R fW R"},
+		{"DMP written, MHP", KEY_DMP, 0, KEY_MHP, "R fW R"},
+		{"DMP written, WSP", KEY_DMP, 0, KEY_WSP, "R fW R"},
+		{"DMP written, volatile", KEY_DMP, 0, KEY_NONE, "R fW R"},
+		{"DMP committed, DMP", KEY_DMP, FI_COMMIT, KEY_DMP, "fW R"},
+		{"DMP committed, MHP", KEY_DMP, FI_COMMIT, KEY_MHP, "fW R"},
+		{"MHP written, MHP", KEY_MHP, 0, KEY_MHP, "W R"},
+		{"MHP written, DMP", KEY_MHP, 0, KEY_DMP, "W R"},
+		{"MHP written, WSP", KEY_MHP, 0, KEY_WSP, "W R"},
+		{"MHP committed, MHP", KEY_MHP, FI_COMMIT, KEY_MHP, "W R"},
+		{"WSP written, WSP", KEY_WSP, 0, KEY_WSP, "W"},
+		{"WSP written, MHP", KEY_WSP, 0, KEY_MHP, "W R"},
+		{"WSP committed, WSP", KEY_WSP, FI_COMMIT, KEY_WSP, "W"},
+		{"volatile written, WSP", KEY_NONE, 0, KEY_WSP, "W R"},
+		{"plain key written, WSP", KEY_PLAIN, 0, KEY_WSP, "W"},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct rig *rig = rig_open(NULL);
+
+		accepted(rig_writemsg(rig, cases[i].before, CONTEXT(0), cases[i].before_flags));
+		rig_posted(rig);
+		accepted(rig_commit(rig, cases[i].key, CONTEXT(1), FI_FENCE));
+		cr_expect_str_eq(rig_posted(rig), cases[i].posted, "%s: %s", cases[i].what,
+				 rig->posted);
+		fake_complete(&rig->fake, SIZE_MAX);
+		expect_done(rig, 0, 1, RIG_WRITTEN);
+		rig_close(rig);
+	}
+}
+
+Test(fenced_commit, on_a_fresh_endpoint_waits_for_nothing)
+{
+	const uint64_t keys[] = {KEY_DMP, KEY_MHP, KEY_NONE};
+
+	for (size_t i = 0; i < 3; i++) {
+		struct rig *rig = rig_open(NULL);
+
+		accepted(rig_commit(rig, keys[i], CONTEXT(1), FI_FENCE));
+		expect_posted(rig, "W R");
+		fake_complete(&rig->fake, 2);
+		rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+		rig_close(rig);
+	}
+}
+
+Test(fenced_commit, after_writes_of_every_kind_flushes_first)
+{
+	struct iovec iov = {data, 8};
+	void *desc = NULL;
+	uint64_t operand = 1;
+
+	for (int call = 0; call < 8; call++) {
+		struct rig *rig = rig_open(NULL);
+		struct fid_ep *ep = rig->ep;
+		bool atomic = call >= 6;
+
+		if (call == 0)
+			accepted(fi_write(ep, data, 8, NULL, 0, ADDR, KEY_DMP, CONTEXT(0)));
+		else if (call == 1)
+			accepted(fi_writev(ep, &iov, &desc, 1, 0, ADDR, KEY_DMP, CONTEXT(0)));
+		else if (call == 2)
+			accepted(fi_writedata(ep, data, 8, NULL, 1, 0, ADDR, KEY_DMP, CONTEXT(0)));
+		else if (call == 3)
+			accepted(fi_inject_write(ep, data, 8, 0, ADDR, KEY_DMP));
+		else if (call == 4)
+			accepted(fi_inject_writedata(ep, data, 8, 1, 0, ADDR, KEY_DMP));
+		else if (call == 5)
+			accepted(rig_writemsg(rig, KEY_DMP, CONTEXT(0), 0));
+		else if (call == 6)
+			accepted(fi_atomic(ep, &operand, 1, NULL, 0, ADDR, KEY_DMP, FI_UINT64,
+					   FI_ATOMIC_WRITE, CONTEXT(0)));
+		else
+			accepted(rig_fetch(rig, KEY_DMP, CONTEXT(0), 0));
+		rig_posted(rig);
+		accepted(rig_commit(rig, KEY_DMP, CONTEXT(1), FI_FENCE));
+		cr_expect_str_eq(rig_posted(rig), "R fW R", "call %d: %s", call, rig->posted);
+		/* Once: what comes next has only its own READ to wait for. */
+		accepted(rig_commit(rig, KEY_DMP, CONTEXT(2), FI_FENCE));
+		cr_expect_str_eq(rig_posted(rig), "fW R", "call %d: %s", call, rig->posted);
+		fake_complete(&rig->fake, SIZE_MAX);
+		if (call != 3 && call != 4)
+			rig_expect(rig, CONTEXT(0),
+				   !atomic     ? RIG_WRITTEN
+				   : call == 6 ? (FI_ATOMIC | FI_WRITE)
+					       : (FI_ATOMIC | FI_READ));
+		expect_done(rig, 1, 2, RIG_WRITTEN);
+		rig_close(rig);
+	}
+}
+
+Test(fenced_commit, reads_for_the_flush_in_front_what_it_will_write)
+{
+	struct rig *rig = rig_open(NULL);
+	const struct fake_post *flush;
+
+	accepted(rig_write(rig, KEY_DMP, CONTEXT(0)));
+	accepted(rig_commit(rig, KEY_MHP, CONTEXT(1), FI_FENCE));
+	expect_posted(rig, "W R fW R");
+	flush = rig_post(rig, 1);
+	cr_expect_eq(flush->len, 1);
+	cr_expect_eq(flush->key, CORE_KEY_MHP);
+	cr_expect(flush->addr >= ADDR && flush->addr < ADDR + LEN);
+	cr_expect(flush->flags & FI_COMPLETION);
+	fake_complete(&rig->fake, SIZE_MAX);
+	expect_done(rig, 0, 1, RIG_WRITTEN);
+	rig_close(rig);
+}
+
+Test(fenced_commit, completes_nothing_with_the_flush_in_front)
+{
+	struct rig *rig = rig_open(NULL);
+
+	accepted(rig_write(rig, KEY_DMP, CONTEXT(0)));
+	accepted(rig_commit(rig, KEY_DMP, CONTEXT(1), FI_FENCE));
+	fake_complete(&rig->fake, 1);
+	rig_expect(rig, CONTEXT(0), RIG_WRITTEN);
+	for (int part = 0; part < 3; part++) {
+		rig_expect_nothing(rig);
+		fake_complete(&rig->fake, 1);
+	}
+	expect_done(rig, 1, 1, RIG_WRITTEN);
+	rig_close(rig);
+}
+
+Test(fenced_commit, after_writes_that_need_an_agent_is_refused)
+{
+	const uint64_t keys[] = {KEY_PAGE, KEY_DMP_DDIO};
+
+	for (size_t i = 0; i < 2; i++) {
+		struct rig *rig = rig_open(NULL);
+
+		accepted(rig_write(rig, keys[i], CONTEXT(0)));
+		refused(rig_commit(rig, KEY_MHP, CONTEXT(1), FI_FENCE), FI_EOPNOTSUPP);
+		refused(rig_commit(rig, KEY_WSP, CONTEXT(1), FI_FENCE), FI_EOPNOTSUPP);
+		expect_posted(rig, "W");
+		/* Without the fence it is about its own region only. */
+		accepted(rig_commit(rig, KEY_MHP, CONTEXT(1), 0));
+		/* Nothing has made those writes durable since. */
+		refused(rig_commit(rig, KEY_MHP, CONTEXT(2), FI_FENCE), FI_EOPNOTSUPP);
+		fake_complete(&rig->fake, SIZE_MAX);
+		expect_done(rig, 0, 1, RIG_WRITTEN);
+		rig_close(rig);
+	}
+}
+
+Test(fenced_commit, is_not_troubled_by_writes_that_failed_to_be_posted)
+{
+	struct rig *rig = rig_open(NULL);
+
+	rig->fake.room = 0;
+	refused(rig_write(rig, KEY_PAGE, CONTEXT(0)), FI_EAGAIN);
+	refused(rig_write(rig, KEY_DMP, CONTEXT(0)), FI_EAGAIN);
+	refused(rig_writemsg(rig, KEY_PAGE, CONTEXT(0), 0), FI_EAGAIN);
+	refused(rig_fetch(rig, KEY_DMP, CONTEXT(0), 0), FI_EAGAIN);
+	refused(rig_commit(rig, KEY_DMP, CONTEXT(0), 0), FI_EAGAIN);
+	rig->fake.room = -1;
+	accepted(rig_commit(rig, KEY_MHP, CONTEXT(1), FI_FENCE));
+	expect_posted(rig, "W R");
+	rig_close(rig);
+}
+
+Test(fenced_commit, of_volatile_and_wsp_regions_in_one_operation_flushes)
+{
+	struct iovec iov = {data, 8};
+	struct fi_rma_iov rma_iov[] = {{ADDR, 4, KEY_WSP}, {ADDR, 4, KEY_DMP}};
+	struct fi_msg_rma msg = {
+		.msg_iov = &iov,
+		.iov_count = 1,
+		.rma_iov = rma_iov,
+		.rma_iov_count = 2,
+		.context = CONTEXT(1),
+	};
+	struct rig *rig = rig_open(NULL);
+
+	accepted(rig_write(rig, KEY_DMP, CONTEXT(0)));
+	accepted(fi_writemsg(rig->ep, &msg, FI_COMMIT | FI_FENCE));
+	expect_posted(rig, "W R fW R");
+	rig_close(rig);
+}
+
+/* What may fail on the way */
+
+Test(fenced_commit, without_room_for_the_flush_in_front_is_not_accepted)
+{
+	struct rig *rig = rig_open(NULL);
+
+	accepted(rig_write(rig, KEY_DMP, CONTEXT(0)));
+	rig->fake.room = 0;
+	refused(rig_commit(rig, KEY_DMP, CONTEXT(1), FI_FENCE), FI_EAGAIN);
+	rig->fake.room = -1;
+	accepted(rig_commit(rig, KEY_DMP, CONTEXT(1), FI_FENCE));
+	expect_posted(rig, "W R fW R");
+	fake_complete(&rig->fake, SIZE_MAX);
+	expect_done(rig, 0, 1, RIG_WRITTEN);
+	rig_close(rig);
+}
+
+/* The flush in front is there by then: the write has to wait for it, not for another. */
+Test(fenced_commit, without_room_for_its_write_is_fenced_when_tried_again)
+{
+	static const int errors[] = {FI_EAGAIN, FI_EOPBADSTATE};
+
+	for (size_t i = 0; i < 2; i++) {
+		struct rig *rig = rig_open(NULL);
+
+		accepted(rig_write(rig, KEY_DMP, CONTEXT(0)));
+		rig->fake.fail_in = 2;
+		rig->fake.fail_err = errors[i];
+		refused(rig_commit(rig, KEY_DMP, CONTEXT(1), FI_FENCE), errors[i]);
+		expect_posted(rig, "W R");
+		fake_complete(&rig->fake, SIZE_MAX);
+		rig_expect(rig, CONTEXT(0), RIG_WRITTEN);
+		rig_expect_nothing(rig);
+		accepted(rig_commit(rig, KEY_DMP, CONTEXT(1), FI_FENCE));
+		expect_posted(rig, "fW R");
+		fake_complete(&rig->fake, SIZE_MAX);
+		expect_done(rig, 1, 1, RIG_WRITTEN);
+		rig_close(rig);
+	}
+}
+
+Test(fenced_commit, is_refused_if_the_flush_in_front_can_not_be_posted)
+{
+	struct rig *rig = rig_open(NULL);
+
+	accepted(rig_write(rig, KEY_DMP, CONTEXT(0)));
+	rig->fake.fail_in = 1;
+	rig->fake.fail_err = FI_EOPBADSTATE;
+	refused(rig_commit(rig, KEY_DMP, CONTEXT(1), FI_FENCE), FI_EOPBADSTATE);
+	expect_posted(rig, "W");
+	accepted(rig_commit(rig, KEY_DMP, CONTEXT(1), FI_FENCE));
+	expect_posted(rig, "R fW R");
+	fake_complete(&rig->fake, SIZE_MAX);
+	expect_done(rig, 0, 1, RIG_WRITTEN);
+	rig_close(rig);
+}
+
+Test(fenced_commit, fails_once_with_the_flush_in_front)
+{
+	struct rig *rig = rig_open(NULL);
+	struct fi_cq_tagged_entry entry;
+	struct fi_cq_err_entry error = {0};
+
+	accepted(rig_write(rig, KEY_DMP, CONTEXT(0)));
+	accepted(rig_commit(rig, KEY_DMP, CONTEXT(1), FI_FENCE));
+	fake_complete(&rig->fake, 1);
+	fake_fail_all(&rig->fake, FI_EACCES, 5);
+	rig_expect(rig, CONTEXT(0), RIG_WRITTEN);
+	cr_assert_eq(fi_cq_read(rig->cq, &entry, 1), -FI_EAVAIL);
+	cr_assert_eq(fi_cq_readerr(rig->cq, &error, 0), 1);
+	cr_expect_eq(error.op_context, CONTEXT(1));
+	rig_expect_nothing(rig);
+	rig_close(rig);
+}
+
+/* What went wrong is in the first entry; those behind it only say that it has. */
+Test(fenced_commit, fails_with_the_error_of_the_flush_in_front)
+{
+	struct rig *rig = rig_open(NULL);
+
+	accepted(rig_write(rig, KEY_DMP, CONTEXT(0)));
+	accepted(rig_commit(rig, KEY_DMP, CONTEXT(1), FI_FENCE));
+	fake_complete(&rig->fake, 1);
+	fake_fail_all(&rig->fake, FI_EACCES, 5);
+	rig_expect(rig, CONTEXT(0), RIG_WRITTEN);
+	rig_expect_error(rig, CONTEXT(1), RIG_WRITTEN, FI_EACCES);
+	rig_close(rig);
+}
+
+/* FI_FENCE without a commit */
+
+Test(fence, alone_is_taken_to_the_core_only_after_reads_and_atomics)
+{
+	uint64_t operand = 1;
+
+	for (int before = 0; before < 6; before++) {
+		struct rig *rig = rig_open(NULL);
+		bool needed = before >= 3;
+
+		if (before == 1)
+			accepted(rig_write(rig, KEY_MHP, CONTEXT(0)));
+		else if (before == 2)
+			accepted(rig_send(rig, CONTEXT(0)));
+		else if (before == 3)
+			accepted(rig_read(rig, KEY_MHP, CONTEXT(0)));
+		else if (before == 4)
+			accepted(rig_fetch(rig, KEY_MHP, CONTEXT(0), 0));
+		else if (before == 5)
+			accepted(fi_atomic(rig->ep, &operand, 1, NULL, 0, ADDR, KEY_MHP, FI_UINT64,
+					   FI_ATOMIC_WRITE, CONTEXT(0)));
+		rig_posted(rig);
+		accepted(rig_writemsg(rig, KEY_MHP, CONTEXT(1), FI_FENCE));
+		accepted(rig_writemsg(rig, KEY_MHP, CONTEXT(2), FI_FENCE));
+		cr_expect_str_eq(rig_posted(rig), needed ? "fW W" : "W W", "%d: %s", before,
+				 rig->posted);
+		rig_close(rig);
+	}
+}
+
+Test(fence, of_every_kind_of_operation_is_taken_to_the_core)
+{
+	struct rig *rig = rig_open(NULL);
+
+	accepted(rig_read(rig, KEY_MHP, CONTEXT(0)));
+	accepted(rig_sendmsg(rig, CONTEXT(1), FI_FENCE));
+	accepted(rig_read(rig, KEY_MHP, CONTEXT(2)));
+	accepted(rig_writemsg(rig, KEY_MHP, CONTEXT(3), FI_FENCE));
+	accepted(rig_read(rig, KEY_MHP, CONTEXT(4)));
+	accepted(rig_fetch(rig, KEY_MHP, CONTEXT(5), FI_FENCE));
+	expect_posted(rig, "R fS R fW R fA");
+	/* They stay the application's own. */
+	for (size_t i = 0; i < 6; i++)
+		cr_expect_eq(rig_post(rig, i)->context, CONTEXT(i));
+	rig_close(rig);
+}
+
+Test(fence, after_plain_reads_holds_for_commits_too)
+{
+	struct rig *rig = rig_open(NULL);
+
+	accepted(rig_read(rig, KEY_MHP, CONTEXT(0)));
+	accepted(rig_commit(rig, KEY_MHP, CONTEXT(1), 0));
+	accepted(rig_commit(rig, KEY_MHP, CONTEXT(2), FI_FENCE));
+	accepted(rig_commit(rig, KEY_WSP, CONTEXT(3), FI_FENCE));
+	expect_posted(rig, "R W R fW R W R");
+	rig_close(rig);
+}
+
+/* A commit of an atomic returns something; what is fenced behind it has to wait. */
+Test(fence, waits_for_atomics_that_were_committed)
+{
+	struct rig *rig = rig_open(NULL);
+
+	accepted(rig_fetch(rig, KEY_MHP, CONTEXT(0), FI_COMMIT));
+	accepted(rig_writemsg(rig, KEY_MHP, CONTEXT(1), FI_FENCE));
+	expect_posted(rig, "A R fW");
+	rig_close(rig);
+}
+
+Test(fence, that_could_not_be_posted_is_still_due)
+{
+	static const uint64_t flags[] = {FI_FENCE, FI_FENCE | FI_COMMIT};
+
+	for (size_t i = 0; i < 2; i++) {
+		struct rig *rig = rig_open(NULL);
+
+		accepted(rig_read(rig, KEY_MHP, CONTEXT(0)));
+		rig->fake.room = 0;
+		refused(rig_writemsg(rig, KEY_MHP, CONTEXT(1), flags[i]), FI_EAGAIN);
+		rig->fake.room = -1;
+		accepted(rig_writemsg(rig, KEY_MHP, CONTEXT(1), flags[i]));
+		cr_expect_eq(rig_post(rig, 1)->flags & FI_FENCE, FI_FENCE);
+		rig_close(rig);
+	}
+}
+
+/* The core executes reads in order but does not fence them: the next request stands in. */
+static const struct {
+	const char *what;
+	const char *posted;
+} next_requests[] = {
+	{"write", "fW"},
+	{"writev", "fW"},
+	{"writedata", "fWi"},
+	{"inject_write", "fW"},
+	{"inject_writedata", "fWi"},
+	{"writemsg", "fW"},
+	{"send", "fS"},
+	{"sendv", "fS"},
+	{"senddata", "fSi"},
+	{"inject", "fS"},
+	{"injectdata", "fSi"},
+	{"sendmsg", "fS"},
+	{"commit", "fW R"},
+	{"commit to WSP", "fW"},
+};
+
+static ssize_t post_next(struct rig *rig, int call, void *context)
+{
+	struct iovec iov = {data, 8};
+	void *desc = NULL;
+
+	switch (call) {
+	case 0:
+		return rig_write(rig, KEY_MHP, context);
+	case 1:
+		return fi_writev(rig->ep, &iov, &desc, 1, 0, ADDR, KEY_MHP, context);
+	case 2:
+		return fi_writedata(rig->ep, data, 8, NULL, DATA, 0, ADDR, KEY_MHP, context);
+	case 3:
+		return fi_inject_write(rig->ep, data, 8, 0, ADDR, KEY_MHP);
+	case 4:
+		return fi_inject_writedata(rig->ep, data, 8, DATA, 0, ADDR, KEY_MHP);
+	case 5:
+		return rig_writemsg(rig, KEY_MHP, context, 0);
+	case 6:
+		return rig_send(rig, context);
+	case 7:
+		return fi_sendv(rig->ep, &iov, &desc, 1, 0, context);
+	case 8:
+		return fi_senddata(rig->ep, data, 8, NULL, DATA, 0, context);
+	case 9:
+		return fi_inject(rig->ep, data, 8, 0);
+	case 10:
+		return fi_injectdata(rig->ep, data, 8, DATA, 0);
+	case 11:
+		return rig_sendmsg(rig, context, 0);
+	case 12:
+		return rig_commit(rig, KEY_MHP, context, 0);
+	default:
+		return rig_commit(rig, KEY_WSP, context, 0);
+	}
+}
+
+Test(fence, of_a_read_passes_to_the_next_request)
+{
+	for (int call = 0; call < 14; call++) {
+		struct rig *rig = rig_open(NULL);
+		const char *what = next_requests[call].what;
+		bool quiet = !strncmp(what, "inject", 6);
+		const struct fake_post *next;
+
+		accepted(rig_read(rig, KEY_MHP, CONTEXT(0)));
+		accepted(rig_readmsg(rig, KEY_MHP, CONTEXT(1), FI_FENCE));
+		accepted(rig_read(rig, KEY_MHP, CONTEXT(2)));
+		rig_posted(rig);
+		/* It is not lost if there is no room. */
+		rig->fake.room = 0;
+		refused(post_next(rig, call, CONTEXT(3)), FI_EAGAIN);
+		rig->fake.room = -1;
+		accepted(post_next(rig, call, CONTEXT(3)));
+		cr_expect_str_eq(rig_posted(rig), next_requests[call].posted, "%s: %s", what,
+				 rig->posted);
+		next = rig_post(rig, 3);
+		if (call < 12) {
+			cr_expect_eq(next->len, next->buf == data ? 8 : LEN, "%s", what);
+			cr_expect_eq(!(next->flags & FI_INJECT), !quiet, "%s", what);
+		}
+		if (next->flags & FI_REMOTE_CQ_DATA)
+			cr_expect_eq(next->data, DATA, "%s", what);
+		/* Once is enough. */
+		accepted(rig_send(rig, CONTEXT(4)));
+		expect_posted(rig, "S");
+
+		fake_complete(&rig->fake, SIZE_MAX);
+		for (int i = 0; i < 3; i++)
+			rig_expect(rig, CONTEXT(i), FI_RMA | FI_READ);
+		if (!quiet)
+			rig_expect(rig, CONTEXT(3), next->what);
+		rig_expect(rig, CONTEXT(4), FI_MSG | FI_SEND);
+		rig_expect_nothing(rig);
+		rig_close(rig);
+	}
+}
+
+Test(fence, of_a_read_that_had_nothing_to_wait_for_passes_to_nobody)
+{
+	struct rig *rig = rig_open(NULL);
+
+	accepted(rig_readmsg(rig, KEY_MHP, CONTEXT(0), FI_FENCE));
+	accepted(rig_send(rig, CONTEXT(1)));
+	expect_posted(rig, "R S");
+	rig_close(rig);
+}
+
+/* The core fences atomics, also those that return something. */
+Test(fence, of_an_atomic_passes_to_nobody)
+{
+	struct rig *rig = rig_open(NULL);
+
+	accepted(rig_read(rig, KEY_MHP, CONTEXT(0)));
+	accepted(rig_fetch(rig, KEY_MHP, CONTEXT(1), FI_FENCE));
+	accepted(rig_send(rig, CONTEXT(2)));
+	expect_posted(rig, "R fA S");
+	rig_close(rig);
+}
+
+/* Cores whose requests have no fence */
+
+static const struct rig_options no_fence = {.no_fence = true, .local = true};
+
+Test(no_fence, waits_until_the_reads_have_completed)
+{
+	struct rig *rig = rig_open(&no_fence);
+
+	accepted(rig_read(rig, KEY_MHP, CONTEXT(0)));
+	accepted(rig_read(rig, KEY_MHP, CONTEXT(1)));
+	refused(rig_writemsg(rig, KEY_MHP, CONTEXT(2), FI_FENCE), FI_EAGAIN);
+	refused(rig_sendmsg(rig, CONTEXT(2), FI_FENCE), FI_EAGAIN);
+	refused(rig_readmsg(rig, KEY_MHP, CONTEXT(2), FI_FENCE), FI_EAGAIN);
+	refused(rig_commit(rig, KEY_MHP, CONTEXT(2), FI_FENCE), FI_EAGAIN);
+	fake_complete(&rig->fake, 1);
+	refused(rig_writemsg(rig, KEY_MHP, CONTEXT(2), FI_FENCE), FI_EAGAIN);
+	expect_posted(rig, "R R");
+	/* What is not fenced may pass. */
+	accepted(rig_write(rig, KEY_MHP, CONTEXT(2)));
+	accepted(rig_commit(rig, KEY_MHP, CONTEXT(3), 0));
+	expect_posted(rig, "W W R");
+	fake_complete(&rig->fake, 1);
+	/* The call itself finds out, without a read of the CQ. */
+	accepted(rig_commit(rig, KEY_MHP, CONTEXT(4), FI_FENCE));
+	expect_posted(rig, "W R");
+	fake_complete(&rig->fake, SIZE_MAX);
+	rig_expect(rig, CONTEXT(0), FI_RMA | FI_READ);
+	rig_expect(rig, CONTEXT(1), FI_RMA | FI_READ);
+	expect_done(rig, 2, 4, RIG_WRITTEN);
+	rig_close(rig);
+}
+
+/* What was taken from the core while waiting is still there, in order, once. */
+Test(no_fence, keeps_what_it_finds_while_waiting)
+{
+	struct rig *rig = rig_open(&no_fence);
+
+	accepted(rig_write(rig, KEY_MHP, CONTEXT(0)));
+	accepted(rig_commit(rig, KEY_MHP, CONTEXT(1), 0));
+	accepted(rig_read(rig, KEY_MHP, CONTEXT(2)));
+	accepted(rig_write(rig, KEY_MHP, CONTEXT(3)));
+	accepted(rig_read(rig, KEY_MHP, CONTEXT(4)));
+	fake_complete(&rig->fake, 4);
+	fake_fail(&rig->fake, FI_EIO, 5);
+	refused(rig_writemsg(rig, KEY_MHP, CONTEXT(5), FI_FENCE), FI_EAGAIN);
+	fake_complete(&rig->fake, 1);
+	accepted(rig_writemsg(rig, KEY_MHP, CONTEXT(5), FI_FENCE));
+	fake_complete(&rig->fake, 1);
+	rig_expect(rig, CONTEXT(0), RIG_WRITTEN);
+	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+	rig_expect(rig, CONTEXT(2), FI_RMA | FI_READ);
+	rig_expect_error(rig, CONTEXT(3), RIG_WRITTEN, FI_EIO);
+	rig_expect(rig, CONTEXT(4), FI_RMA | FI_READ);
+	rig_expect(rig, CONTEXT(5), RIG_WRITTEN);
+	rig_expect_nothing(rig);
+	rig_close(rig);
+}
+
+Test(no_fence, reads_complete_with_the_cores_entries)
+{
+	static const enum fi_cq_format all[] = {FI_CQ_FORMAT_CONTEXT, FI_CQ_FORMAT_MSG,
+						FI_CQ_FORMAT_DATA, FI_CQ_FORMAT_TAGGED};
+
+	for (size_t i = 0; i < 4; i++) {
+		struct rig_options options = no_fence;
+		struct fi_cq_tagged_entry entries[3];
+		struct fi_cq_tagged_entry expected = {
+			.op_context = CONTEXT(1),
+			.flags = FI_RMA | FI_READ,
+			.len = LEN + 1000,
+			.buf = FAKE_BUF,
+			.data = FAKE_DATA,
+			.tag = FAKE_TAG,
+		};
+		static const size_t sizes[] = {
+			sizeof(struct fi_cq_entry), sizeof(struct fi_cq_msg_entry),
+			sizeof(struct fi_cq_data_entry), sizeof(struct fi_cq_tagged_entry)};
+		struct rig *rig;
+
+		options.format = all[i];
+		rig = rig_open(&options);
+		accepted(rig_commit(rig, KEY_MHP, CONTEXT(0), 0));
+		accepted(rig_read(rig, KEY_MHP, CONTEXT(1)));
+		fake_complete(&rig->fake, 3);
+		cr_assert_eq(fi_cq_read(rig->cq, entries, 3), 2);
+		cr_expect_arr_eq((char *) entries + sizes[i], &expected, sizes[i]);
+		rig_close(rig);
+	}
+}
+
+Test(no_fence, reads_on_a_selective_cq_complete_as_they_were_asked_to)
+{
+	struct rig_options options = no_fence;
+	struct rig *rig;
+
+	options.selective = true;
+	rig = rig_open(&options);
+	accepted(rig_read(rig, KEY_MHP, CONTEXT(0)));
+	accepted(rig_readmsg(rig, KEY_MHP, CONTEXT(1), FI_COMPLETION));
+	accepted(rig_readmsg(rig, KEY_MHP, CONTEXT(2), 0));
+	refused(rig_writemsg(rig, KEY_MHP, CONTEXT(3), FI_FENCE), FI_EAGAIN);
+	fake_complete(&rig->fake, 2);
+	fake_fail(&rig->fake, FI_EIO, 5);
+	accepted(rig_writemsg(rig, KEY_MHP, CONTEXT(3), FI_FENCE));
+	rig_expect(rig, CONTEXT(1), FI_RMA | FI_READ);
+	rig_expect_error(rig, CONTEXT(2), FI_RMA | FI_READ, FI_EIO);
+	rig_expect_nothing(rig);
+	rig_close(rig);
+}
+
+Test(no_fence, read_that_could_not_be_posted_is_not_waited_for)
+{
+	struct rig *rig = rig_open(&no_fence);
+
+	rig->fake.room = 0;
+	refused(rig_read(rig, KEY_MHP, CONTEXT(0)), FI_EAGAIN);
+	rig->fake.room = -1;
+	accepted(rig_writemsg(rig, KEY_MHP, CONTEXT(1), FI_FENCE));
+	expect_posted(rig, "W");
+	rig_close(rig);
+}
+
+Test(no_fence, commits_are_ordered_by_the_core)
+{
+	struct rig *rig = rig_open(&no_fence);
+
+	accepted(rig_write(rig, KEY_DMP, CONTEXT(0)));
+	accepted(rig_commit(rig, KEY_DMP, CONTEXT(1), FI_FENCE));
+	expect_posted(rig, "W R W R");
+	accepted(rig_commit(rig, KEY_DMP, CONTEXT(2), FI_FENCE));
+	expect_posted(rig, "W R");
+	fake_complete(&rig->fake, SIZE_MAX);
+	expect_done(rig, 0, 2, RIG_WRITTEN);
+	rig_close(rig);
+}
+
+Test(no_fence, waits_for_fetching_atomics_that_were_committed)
+{
+	struct rig *rig = rig_open(&no_fence);
+
+	accepted(rig_fetch(rig, KEY_MHP, CONTEXT(0), FI_COMMIT));
+	refused(rig_writemsg(rig, KEY_MHP, CONTEXT(1), FI_FENCE), FI_EAGAIN);
+	fake_complete(&rig->fake, 2);
+	accepted(rig_writemsg(rig, KEY_MHP, CONTEXT(1), FI_FENCE));
+	rig_close(rig);
+}
+
+/*
+ * Two threads on one endpoint, at the worst moment: the second posts while the
+ * core looks at an operation of the first, before it takes it.  Whether the
+ * second gets through or has to wait for the first, the order must be right.
+ */
+#define INTRUDER_TRIES_MS 100
+
+struct intruder {
+	struct rig *rig;
+	uint64_t what; /* it posts in front of such an operation */
+	ssize_t (*act)(struct rig *rig);
+	pthread_t thread;
+	bool started;
+	atomic_bool through;
+	ssize_t ret;
+};
+
+static void *run_intruder(void *arg)
+{
+	struct intruder *intruder = arg;
+
+	intruder->ret = intruder->act(intruder->rig);
+	atomic_store(&intruder->through, true);
+	return NULL;
+}
+
+static void intrude(struct fake *fake, const struct fake_post *post, void *arg)
+{
+	struct intruder *intruder = arg;
+
+	(void) fake;
+	if (intruder->started || post->what != intruder->what)
+		return;
+	intruder->started = true;
+	cr_assert_eq(pthread_create(&intruder->thread, NULL, run_intruder, intruder), 0);
+	for (int ms = 0; ms < INTRUDER_TRIES_MS && !atomic_load(&intruder->through); ms++)
+		usleep(1000);
+}
+
+static void let_in(struct rig *rig, struct intruder *intruder)
+{
+	rig->fake.on_post_arg = intruder;
+	rig->fake.on_post = intrude;
+}
+
+/* leave -- true: the second thread's operation was posted */
+static bool leave(struct intruder *intruder)
+{
+	cr_assert(intruder->started);
+	pthread_join(intruder->thread, NULL);
+	cr_assert(!intruder->ret || intruder->ret == -FI_EAGAIN);
+	return !intruder->ret;
+}
+
+static ssize_t fenced_commit(struct rig *rig)
+{
+	return rig_commit(rig, KEY_NONE, CONTEXT(7), FI_FENCE);
+}
+
+static ssize_t fenced_write(struct rig *rig)
+{
+	return rig_writemsg(rig, KEY_NONE, CONTEXT(7), FI_FENCE);
+}
+
+/*
+ * expect_behind_read -- the write with that key (or, with 0, the send) waits
+ * for a READ: there is one before it, and then a fence, its own or that of a
+ * request before it
+ */
+static void expect_behind_read(struct rig *rig, uint64_t key)
+{
+	bool read = false, fenced = false;
+
+	for (size_t i = 0; i < rig->fake.num_posts; i++) {
+		const struct fake_post *post = rig_post(rig, i);
+
+		fenced = fenced || (read && (post->flags & FI_FENCE));
+		if (key ? post->what == RIG_WRITTEN && post->key == key : post->what & FI_SEND) {
+			cr_expect(read, "no READ in front of a fenced write");
+			cr_expect(fenced, "a fenced write does not wait for the READ");
+			return;
+		}
+		read = read || post->what == (FI_RMA | FI_READ);
+	}
+	cr_assert_fail("nothing was written with key %#llx", (unsigned long long) key);
+}
+
+Test(threads, fenced_commit_beside_another_one_is_ordered_too)
+{
+	struct rig *rig = rig_open(NULL);
+	struct intruder other = {.rig = rig, .what = FI_RMA | FI_READ, .act = fenced_commit};
+
+	accepted(rig_write(rig, KEY_DMP, CONTEXT(0)));
+	let_in(rig, &other);
+	accepted(rig_commit(rig, KEY_MHP, CONTEXT(1), FI_FENCE));
+	if (leave(&other))
+		expect_behind_read(rig, CORE_KEY_NONE);
+	expect_behind_read(rig, CORE_KEY_MHP);
+	rig_close(rig);
+}
+
+Test(threads, fenced_commit_beside_the_flush_of_another_is_ordered_too)
+{
+	struct rig *rig = rig_open(NULL);
+	struct intruder other = {.rig = rig, .what = FI_RMA | FI_READ, .act = fenced_commit};
+
+	accepted(rig_write(rig, KEY_DMP, CONTEXT(0)));
+	let_in(rig, &other);
+	accepted(rig_commit(rig, KEY_MHP, CONTEXT(1), 0));
+	if (leave(&other))
+		expect_behind_read(rig, CORE_KEY_NONE);
+	rig_close(rig);
+}
+
+Test(threads, fenced_write_beside_another_one_waits_for_the_read_too)
+{
+	struct rig *rig = rig_open(NULL);
+	struct intruder other = {.rig = rig, .what = FI_MSG | FI_SEND, .act = fenced_write};
+
+	accepted(rig_read(rig, KEY_MHP, CONTEXT(0)));
+	let_in(rig, &other);
+	accepted(rig_sendmsg(rig, CONTEXT(1), FI_FENCE));
+	if (leave(&other))
+		expect_behind_read(rig, CORE_KEY_NONE);
+	expect_behind_read(rig, 0);
+	rig_close(rig);
+}
+
+/* The write of the first thread fails to be posted: who was let through relied on it. */
+Test(threads, fenced_write_beside_one_without_room_waits_for_the_read_too)
+{
+	struct rig *rig = rig_open(NULL);
+	struct intruder other = {.rig = rig, .what = FI_MSG | FI_SEND, .act = fenced_write};
+
+	accepted(rig_read(rig, KEY_MHP, CONTEXT(0)));
+	let_in(rig, &other);
+	rig->fake.room = 1;
+	(void) rig_sendmsg(rig, CONTEXT(1), FI_FENCE);
+	if (leave(&other))
+		expect_behind_read(rig, CORE_KEY_NONE);
+	rig_close(rig);
+}

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * test_method.c -- the choice of the method, cell by cell
+ *
+ * The tables are those of the taxonomy for RDMA writes, written out for all
+ * that a plan depends on; nothing in here computes an expected value.
+ */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "method.h"
+
+/* A value of an axis with two values, or both. */
+enum axis { NO, YES, ANY };
+
+/*
+ * A cell of a table:
+ *   w   write with immediate, its completion is the proof
+ *   r   write, READ, and the notice behind the READ
+ *   fw  a READ in front, and the fenced write as above
+ *   fr  a READ in front, the fenced write and the READ
+ *   a   the target's processor has to do it
+ *   -   refused
+ */
+struct row {
+	enum pmv_persist persist;
+	enum axis ddio;
+	enum axis local; /* a write completes when it was handed over */
+	enum axis relaxed;
+	enum axis readable;
+	const char *single;
+	/* Fenced, by what may still be volatile of what was written before: */
+	const char *nothing;
+	const char *ordered;
+	const char *flush;
+	const char *flush_ordered;
+	const char *agent; /* whatever else */
+};
+
+/* clang-format off */
+static const struct row rows[] = {
+	/* persist  ddio local relaxed readable single nothing ordered flush flush+ordered agent */
+	{PMV_DMP,  YES, ANY,  ANY,    ANY,     "a",   "a",    "a",    "a",  "a",          "a"},
+	{PMV_DMP,  NO,  ANY,  NO,     YES,     "r",   "r",    "fr",   "r",  "fr",         "a"},
+	{PMV_DMP,  NO,  ANY,  NO,     NO,      "-",   "-",    "-",    "-",  "-",          "a"},
+	{PMV_DMP,  NO,  ANY,  YES,    ANY,     "a",   "a",    "a",    "a",  "a",          "a"},
+
+	{PMV_MHP,  ANY, ANY,  NO,     YES,     "r",   "r",    "fr",   "r",  "fr",         "a"},
+	{PMV_MHP,  ANY, ANY,  NO,     NO,      "-",   "-",    "-",    "-",  "-",          "a"},
+	{PMV_MHP,  ANY, ANY,  YES,    ANY,     "a",   "a",    "a",    "a",  "a",          "a"},
+
+	{PMV_WSP,  ANY, NO,   NO,     YES,     "w",   "w",    "fw",   "r",  "fr",         "a"},
+	{PMV_WSP,  ANY, NO,   NO,     NO,      "w",   "w",    "-",    "-",  "-",          "a"},
+	/* The write's completion still is a proof of itself, but a READ is none. */
+	{PMV_WSP,  ANY, NO,   YES,    ANY,     "w",   "w",    "a",    "a",  "a",          "a"},
+	/* The completion says nothing of the target: as MHP. */
+	{PMV_WSP,  ANY, YES,  NO,     YES,     "r",   "r",    "fr",   "r",  "fr",         "a"},
+	{PMV_WSP,  ANY, YES,  NO,     NO,      "-",   "-",    "-",    "-",  "-",          "a"},
+	{PMV_WSP,  ANY, YES,  YES,    ANY,     "a",   "a",    "a",    "a",  "a",          "a"},
+
+	{PMV_PAGE, ANY, ANY,  ANY,    ANY,     "a",   "a",    "a",    "a",  "a",          "a"},
+
+	/* Volatile memory: a commit is about visibility, which takes what MHP takes. */
+	{PMV_NONE, ANY, ANY,  NO,     YES,     "r",   "r",    "fr",   "r",  "fr",         "a"},
+	{PMV_NONE, ANY, ANY,  NO,     NO,      "-",   "-",    "-",    "-",  "-",          "a"},
+	{PMV_NONE, ANY, ANY,  YES,    ANY,     "a",   "a",    "a",    "a",  "a",          "a"},
+};
+/* clang-format on */
+
+#define NUM_ROWS (sizeof(rows) / sizeof(rows[0]))
+
+/* How one write becomes durable by itself: what a later fence has to know of it. */
+static const struct {
+	enum pmv_persist persist;
+	enum axis ddio;
+	enum axis local;
+	enum axis relaxed;
+	enum pmv_method method;
+} writes[] = {
+	{PMV_DMP, YES, ANY, ANY, PMV_METHOD_AGENT},  {PMV_DMP, NO, ANY, NO, PMV_METHOD_READ},
+	{PMV_DMP, NO, ANY, YES, PMV_METHOD_AGENT},   {PMV_MHP, ANY, ANY, NO, PMV_METHOD_READ},
+	{PMV_MHP, ANY, ANY, YES, PMV_METHOD_AGENT},  {PMV_WSP, ANY, NO, ANY, PMV_METHOD_WRITE},
+	{PMV_WSP, ANY, YES, NO, PMV_METHOD_READ},    {PMV_WSP, ANY, YES, YES, PMV_METHOD_AGENT},
+	{PMV_PAGE, ANY, ANY, ANY, PMV_METHOD_AGENT}, {PMV_NONE, ANY, ANY, NO, PMV_METHOD_READ},
+	{PMV_NONE, ANY, ANY, YES, PMV_METHOD_AGENT},
+};
+
+#define NUM_WRITES (sizeof(writes) / sizeof(writes[0]))
+
+/* A configuration: persist, and a bit for each axis. */
+#define NUM_CONFIGS ((PMV_WSP + 1) << 4)
+
+struct config {
+	struct pmv_attr attr;
+	enum pmv_transport transport;
+};
+
+static struct config config_of(unsigned n)
+{
+	return (struct config){
+		.attr =
+			{
+				.persist = (enum pmv_persist)(n >> 4),
+				.pmem = true,
+				.writable = true,
+				.ddio = n & 1,
+				.relaxed = n & 2,
+				.readable = n & 4,
+			},
+		.transport = n & 8 ? PMV_TRANSPORT_LOCAL : PMV_TRANSPORT_IB,
+	};
+}
+
+static bool fits(enum axis axis, bool value)
+{
+	return axis == ANY || (axis == YES) == value;
+}
+
+static const struct row *row_of(const struct config *config)
+{
+	const struct row *found = NULL;
+
+	for (size_t i = 0; i < NUM_ROWS; i++) {
+		if (rows[i].persist != config->attr.persist ||
+		    !fits(rows[i].ddio, config->attr.ddio) ||
+		    !fits(rows[i].local, config->transport == PMV_TRANSPORT_LOCAL) ||
+		    !fits(rows[i].relaxed, config->attr.relaxed) ||
+		    !fits(rows[i].readable, config->attr.readable))
+			continue;
+		cr_assert_null(found, "two rows for one configuration");
+		found = &rows[i];
+	}
+	cr_assert_not_null(found, "no row for a configuration");
+	return found;
+}
+
+static const char *cell_of(const struct pmv_plan *plan)
+{
+	switch (plan->method) {
+	case PMV_METHOD_REFUSED:
+		return "-";
+	case PMV_METHOD_WRITE:
+		return plan->flush_first ? "fw" : "w";
+	case PMV_METHOD_READ:
+		return plan->flush_first ? "fr" : "r";
+	case PMV_METHOD_AGENT:
+		return "a";
+	}
+	return "?";
+}
+
+static void expect_plan(const struct config *config, const struct pmv_past *past, const char *cell)
+{
+	struct pmv_plan plan = pmv_plan_commit(&config->attr, config->transport, past);
+
+	cr_expect_str_eq(cell_of(&plan), cell,
+			 "persist %d, ddio %d, transport %d, relaxed %d, readable %d, fenced %d "
+			 "(agent %d, flush %d, ordered %d): %s instead of %s",
+			 config->attr.persist, config->attr.ddio, config->transport,
+			 config->attr.relaxed, config->attr.readable, past != NULL,
+			 past && past->agent, past && past->flush, past && past->ordered,
+			 cell_of(&plan), cell);
+	/* Who can't commit is told why. */
+	cr_expect_eq(plan.why != NULL,
+		     plan.method == PMV_METHOD_REFUSED || plan.method == PMV_METHOD_AGENT);
+	if (plan.method == PMV_METHOD_WRITE)
+		cr_expect_eq(plan.notice, PMV_NOTICE_WITH_WRITE);
+	if (plan.method == PMV_METHOD_READ)
+		cr_expect_eq(plan.notice, PMV_NOTICE_AFTER_FLUSH);
+}
+
+Test(method, single_commits_follow_the_table)
+{
+	for (unsigned n = 0; n < NUM_CONFIGS; n++) {
+		struct config config = config_of(n);
+
+		expect_plan(&config, NULL, row_of(&config)->single);
+	}
+}
+
+Test(method, fenced_commits_follow_the_table)
+{
+	for (unsigned n = 0; n < NUM_CONFIGS; n++) {
+		struct config config = config_of(n);
+		const struct row *row = row_of(&config);
+		const char *const cells[] = {
+			row->nothing, row->ordered, row->flush, row->flush_ordered,
+			row->agent,   row->agent,   row->agent, row->agent,
+		};
+
+		for (unsigned past = 0; past < 8; past++)
+			expect_plan(&config,
+				    &(struct pmv_past){
+					    .agent = past & 4,
+					    .flush = past & 2,
+					    .ordered = past & 1,
+				    },
+				    cells[past]);
+	}
+}
+
+Test(method, writes_become_durable_as_the_table_says)
+{
+	for (unsigned n = 0; n < NUM_CONFIGS; n++) {
+		struct config config = config_of(n);
+		int found = 0;
+
+		for (size_t i = 0; i < NUM_WRITES; i++) {
+			if (writes[i].persist != config.attr.persist ||
+			    !fits(writes[i].ddio, config.attr.ddio) ||
+			    !fits(writes[i].local, config.transport == PMV_TRANSPORT_LOCAL) ||
+			    !fits(writes[i].relaxed, config.attr.relaxed))
+				continue;
+			found++;
+			cr_expect_eq(pmv_write_method(&config.attr, config.transport),
+				     writes[i].method,
+				     "persist %d, ddio %d, transport %d, relaxed %d",
+				     config.attr.persist, config.attr.ddio, config.transport,
+				     config.attr.relaxed);
+		}
+		cr_assert_eq(found, 1);
+	}
+}
+
+Test(method, what_does_not_matter_changes_nothing)
+{
+	for (unsigned n = 0; n < NUM_CONFIGS; n++) {
+		struct config config = config_of(n);
+		const char *cell = row_of(&config)->single;
+
+		config.attr.uncached = true;
+		expect_plan(&config, NULL, cell);
+		config.attr.pmem = false;
+		expect_plan(&config, NULL, cell);
+	}
+}
+
+/* An administrator who reads the reason should know what to change. */
+Test(method, reasons_name_the_remedy)
+{
+	struct config config = {.attr = {.persist = PMV_DMP, .ddio = true, .readable = true}};
+	struct pmv_plan plan = pmv_plan_commit(&config.attr, PMV_TRANSPORT_IB, NULL);
+
+	cr_expect_not_null(strstr(plan.why, "FI_PMEMVERBS_DDIO"));
+	config.attr.persist = PMV_PAGE;
+	plan = pmv_plan_commit(&config.attr, PMV_TRANSPORT_IB, NULL);
+	cr_expect_not_null(strstr(plan.why, "DAX"));
+	config.attr.persist = PMV_MHP;
+	config.attr.relaxed = true;
+	plan = pmv_plan_commit(&config.attr, PMV_TRANSPORT_IB, NULL);
+	cr_expect_not_null(strstr(plan.why, "FI_PMEMVERBS_ORDERING"));
+	config.attr.relaxed = false;
+	config.attr.readable = false;
+	plan = pmv_plan_commit(&config.attr, PMV_TRANSPORT_IB, NULL);
+	cr_expect_not_null(strstr(plan.why, "FI_REMOTE_READ"));
+}
