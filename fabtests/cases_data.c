@@ -153,26 +153,6 @@ static int zero_bytes_at_end(struct fx *fx)
 	return zero_bytes_at(fx, 65536);
 }
 
-/* The same where the last bytes went to another region */
-static int zero_bytes_at_end_of_one(struct fx *fx)
-{
-	struct link *link = fx_link(fx, NULL, NULL);
-	struct remote *a = link ? pmem_region(fx, 4096) : NULL;
-	struct remote *b = a ? pmem_region(fx, 4096) : NULL;
-	int i;
-
-	if (!b)
-		return -1;
-	for (i = 0; i < 10; i++) {
-		if (plain_at(link, PLAIN_WRITE, a, 100 * i, 100, NULL) ||
-		    plain_at(link, PLAIN_WRITE, b, 100 * i, 100, NULL) ||
-		    commit(link, a, 4096, 0, 0) || remote_same(fx, a) ||
-		    commit(link, b, 4096, 0, 0) || remote_same(fx, b))
-			return -1;
-	}
-	return 0;
-}
-
 static int zero_bytes_first(struct fx *fx)
 {
 	struct link *link = fx_link(fx, NULL, NULL);
@@ -361,7 +341,6 @@ const struct test_case data_cases[] = {
 	{"one_byte_region", one_byte_region},
 	{"zero_bytes", zero_bytes},
 	{"zero_bytes_at_end", zero_bytes_at_end},
-	{"zero_bytes_at_end_of_one", zero_bytes_at_end_of_one},
 	{"zero_bytes_first", zero_bytes_first},
 	{"zero_iovs", zero_iovs},
 	{"several_iovs", several_iovs},

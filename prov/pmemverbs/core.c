@@ -16,7 +16,7 @@
  * needs no such wait: the target executes one connection's requests in order.
  */
 static const struct pmv_core cores[] = {
-	{.name = "verbs", .fence = true, .values_until = FI_VERSION(2, 2)},
+	{.name = "verbs", .fence = true, .lingers = true, .values_until = FI_VERSION(2, 2)},
 	{.name = "tcp", .cpu_placed = true, .needs_cqs = true},
 };
 

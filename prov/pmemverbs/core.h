@@ -21,6 +21,8 @@ struct pmv_core {
 	bool fence;
 	/* Software places inbound data: it is in the caches, like with DDIO. */
 	bool cpu_placed;
+	/* After FI_SHUTDOWN it goes on with what is under way, until fi_shutdown. */
+	bool lingers;
 	/* It can't work without a CQ in either direction. */
 	bool needs_cqs;
 	/* Up to this version of libfabric it takes operands by value: see below. */

@@ -204,7 +204,7 @@ static int ep_close(struct fid *fid)
 	/* Whoever reads the CQ must not post to what is being closed. */
 	if (ep->tx_cq)
 		pmv_cq_unstall(ep->tx_cq, ep);
-	ret = fi_close(&ep->core_fid->fid);
+	ret = pmv_eq_close(ep->eq, &ep->core_fid->fid, fid);
 	if (ret) {
 		if (!pmv_ep_direct(ep, PMV_CARE_STALLED))
 			pmv_cq_stall(ep->tx_cq, ep);
@@ -219,8 +219,6 @@ static int ep_close(struct fid *fid)
 		pmv_cq_progress(ep->rx_cq);
 	abandon_requests(ep);
 	release_cntrs(ep);
-	if (ep->eq)
-		pmv_eq_forget(ep->eq, fid);
 	if (ep->own_cq)
 		fi_close(&ep->own_cq->cq_fid.fid);
 	pthread_mutex_destroy(&ep->lock);

@@ -6,6 +6,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include "ep.h"
 #include "eq.h"
 #include "pep.h"
 #include "info.h"
@@ -31,6 +32,21 @@ static void translate_connreq(struct fi_eq_cm_entry *entry)
 		pmv_info_from_core(info, pep->info);
 }
 
+/*
+ * end_operations -- the peer has gone: have what is under way fail now.  verbs
+ * would go on sending it until the NIC's retries are used up, if ever.
+ */
+static void end_operations(struct fid *fid)
+{
+	struct pmv_ep *ep;
+
+	if (!fid || fid->ops != &pmv_ep_fi_ops)
+		return;
+	ep = pmv_container_of(fid, struct pmv_ep, ep_fid.fid);
+	if (ep->domain->fabric->core->lingers)
+		fi_shutdown(ep->core_fid, 0);
+}
+
 static void translate(struct pmv_event *event)
 {
 	switch (event->event) {
@@ -39,8 +55,11 @@ static void translate(struct pmv_event *event)
 		translate_connreq(&event->cm);
 		break;
 	case FI_CONNECTED:
+		event->cm.fid = our_fid(event->cm.fid);
+		break;
 	case FI_SHUTDOWN:
 		event->cm.fid = our_fid(event->cm.fid);
+		end_operations(event->cm.fid);
 		break;
 	default:
 		break;
@@ -170,15 +189,21 @@ int pmv_eq_trywait(struct pmv_eq *eq)
 	return fi_trywait(eq->fabric->core_fid, (struct fid *[]){&eq->core_fid->fid}, 1);
 }
 
-void pmv_eq_forget(struct pmv_eq *eq, struct fid *fid)
+int pmv_eq_close(struct pmv_eq *eq, struct fid *core_fid, struct fid *fid)
 {
+	int ret;
+
+	if (!eq)
+		return fi_close(core_fid);
 	pthread_mutex_lock(&eq->lock);
-	if (eq->kept.len && eq->kept.entry.fid == fid) {
+	ret = fi_close(core_fid);
+	if (!ret && eq->kept.len && eq->kept.entry.fid == fid) {
 		if (eq->kept.event == FI_CONNREQ)
 			fi_freeinfo(eq->kept.cm.info);
 		eq->kept.len = 0;
 	}
 	pthread_mutex_unlock(&eq->lock);
+	return ret;
 }
 
 static int eq_close(struct fid *fid)

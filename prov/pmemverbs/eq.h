@@ -47,7 +47,10 @@ extern struct fi_ops pmv_eq_fi_ops;
 /* pmv_eq_trywait -- 0: the core's descriptor may be waited on; -FI_EAGAIN: there is an event */
 int pmv_eq_trywait(struct pmv_eq *eq);
 
-/* pmv_eq_forget -- drop a kept event of an object that is being closed */
-void pmv_eq_forget(struct pmv_eq *eq, struct fid *fid);
+/*
+ * pmv_eq_close -- close the core's endpoint behind one of ours; no event of it
+ * is kept, or being translated, afterwards.  eq: where it is bound, or NULL.
+ */
+int pmv_eq_close(struct pmv_eq *eq, struct fid *core_fid, struct fid *fid);
 
 #endif /* PMV_EQ_H */

@@ -16,12 +16,10 @@ static struct pmv_pep *to_pep(struct fid *fid)
 static int pep_close(struct fid *fid)
 {
 	struct pmv_pep *pep = to_pep(fid);
-	int ret = fi_close(&pep->core_fid->fid);
+	int ret = pmv_eq_close(pep->eq, &pep->core_fid->fid, fid);
 
 	if (ret)
 		return ret;
-	if (pep->eq)
-		pmv_eq_forget(pep->eq, fid);
 	fi_freeinfo(pep->info);
 	free(pep);
 	return 0;

@@ -52,6 +52,12 @@ struct fake_event {
 	};
 };
 
+struct fake_eq {
+	struct fid_eq fid;
+	struct fake *fake;
+	struct fake_event *events;
+};
+
 struct fake_mr {
 	struct fid_mr fid;
 	struct fake *fake;
@@ -182,13 +188,17 @@ static int domain_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, st
 		[FI_CQ_FORMAT_DATA] = sizeof(struct fi_cq_data_entry),
 		[FI_CQ_FORMAT_TAGGED] = sizeof(struct fi_cq_tagged_entry),
 	};
-	struct fake_cq *cq = calloc(1, sizeof(*cq));
+	struct fake *fake = fake_of(domain, struct fake, domain);
+	struct fake_cq *cq;
 
+	if (fake->max_cq_size && attr->size > fake->max_cq_size)
+		return -FI_EINVAL;
+	cq = calloc(1, sizeof(*cq));
 	if (!cq)
 		return -FI_ENOMEM;
-	cq->fake = fake_of(domain, struct fake, domain);
-	cq->fake->cq_size = attr->size;
-	cq->fake->open_objects++;
+	cq->fake = fake;
+	fake->cq_size = attr->size;
+	fake->open_objects++;
 	cq->entry_size = sizes[attr->format];
 	cq->fd = attr->wait_obj == FI_WAIT_NONE ? -1 : eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	cq->fid.fid.fclass = FI_CLASS_CQ;
@@ -216,7 +226,7 @@ static void end(struct fake_post *post, int err, int prov_errno)
 				   {
 					   .op_context = post->context,
 					   .flags = post->what,
-					   .len = FAKE_LEN(post),
+					   .len = FAKE_LEN(post->len),
 					   .buf = FAKE_BUF,
 					   .data = FAKE_DATA,
 					   .tag = FAKE_TAG,

@@ -79,7 +79,7 @@ struct fake_post {
 };
 
 /* How the core's CQ names an operation that has ended, unlike what wrappers make up. */
-#define FAKE_LEN(post) ((post)->len + 1000)
+#define FAKE_LEN(len) ((len) + 1000)
 #define FAKE_BUF ((void *) 0xb0f0)
 #define FAKE_DATA UINT64_C(0xda7a)
 #define FAKE_TAG UINT64_C(0x7a6)
@@ -103,6 +103,7 @@ struct fake {
 	struct fi_info *domain_info; /* what the core's objects were opened with */
 	struct fi_info *ep_info;
 	size_t cq_size;
+	size_t max_cq_size; /* longer ones are refused; 0: any is fine */
 
 	int room;           /* transmit operations accepted from now on; -1: no limit */
 	int fail_in;        /* the n-th one posted from now on fails; 0: none */
@@ -119,12 +120,6 @@ struct fake {
 	/* Called before an operation is looked at, without locks: what another thread might do. */
 	void (*on_post)(struct fake *fake, const struct fake_post *post, void *arg);
 	void *on_post_arg;
-};
-
-struct fake_eq {
-	struct fid_eq fid;
-	struct fake *fake;
-	struct fake_event *events;
 };
 
 void fake_init(struct fake *fake);

@@ -2,6 +2,7 @@
 /* test_commit.c -- what a commit posts, when it completes, and what is refused */
 #include <string.h>
 
+#include "domain.h"
 #include "prov.h"
 #include "rig.h"
 
@@ -336,7 +337,7 @@ Test(commit, between_plain_operations_leaves_their_entries_alone)
 		char buf[8][sizeof(struct fi_cq_tagged_entry)];
 		struct fi_cq_tagged_entry expected = {
 			.flags = RIG_WRITTEN,
-			.len = LEN + 1000,
+			.len = FAKE_LEN(LEN),
 			.buf = FAKE_BUF,
 			.data = FAKE_DATA,
 			.tag = FAKE_TAG,
@@ -807,5 +808,44 @@ Test(plain, messages_of_the_rma_calls_keep_their_flags)
 	cr_expect_eq(rig_post(rig, 0)->context, CONTEXT(0));
 	cr_expect_eq(rig_post(rig, 1)->flags, FI_COMPLETION | FI_MORE);
 	cr_expect_eq(rig_post(rig, 1)->context, CONTEXT(1));
+	rig_close(rig);
+}
+
+/* What the core is asked for */
+
+Test(core, is_asked_for_queues_that_hold_all_parts)
+{
+	struct rig *rig = rig_open(&(struct rig_options){.cq_size = 32});
+	struct fid_ep *ep;
+
+	cr_expect_eq(rig->fake.cq_size, 32 * PMV_MAX_PARTS);
+	rig->info->tx_attr->size = 64;
+	ep = rig_ep(rig, rig->cq);
+	cr_expect_eq(rig->fake.ep_info->tx_attr->size, 64 * PMV_MAX_PARTS);
+	accepted(fi_close(&ep->fid));
+	rig_close(rig);
+}
+
+Test(core, that_has_no_such_long_queue_is_asked_for_less)
+{
+	struct rig *rig = rig_open(&(struct rig_options){.cq_size = 32});
+	struct fid_cq *cq;
+
+	rig->fake.max_cq_size = 32;
+	cq = rig_cq(rig);
+	cr_expect_eq(rig->fake.cq_size, 32);
+	accepted(fi_close(&cq->fid));
+	rig_close(rig);
+}
+
+Test(core, hears_nothing_of_persistence)
+{
+	struct rig *rig = rig_open(NULL);
+	const struct fi_info *const infos[] = {rig->fake.domain_info, rig->fake.ep_info};
+
+	for (size_t i = 0; i < 2; i++) {
+		cr_expect(!(infos[i]->caps & (FI_PMEM | FI_FENCE)));
+		cr_expect_str_eq(infos[i]->fabric_attr->prov_name, "fake");
+	}
 	rig_close(rig);
 }

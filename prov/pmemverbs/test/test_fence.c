@@ -573,7 +573,7 @@ Test(no_fence, reads_complete_with_the_cores_entries)
 		struct fi_cq_tagged_entry expected = {
 			.op_context = CONTEXT(1),
 			.flags = FI_RMA | FI_READ,
-			.len = LEN + 1000,
+			.len = FAKE_LEN(LEN),
 			.buf = FAKE_BUF,
 			.data = FAKE_DATA,
 			.tag = FAKE_TAG,
@@ -738,7 +738,7 @@ static void expect_behind_read(struct rig *rig, uint64_t key)
 	cr_assert_fail("nothing was written with key %#llx", (unsigned long long) key);
 }
 
-Test(threads, fenced_commit_beside_another_one_is_ordered_too)
+Test(shared_endpoint, fenced_commit_beside_another_one_is_ordered_too)
 {
 	struct rig *rig = rig_open(NULL);
 	struct intruder other = {.rig = rig, .what = FI_RMA | FI_READ, .act = fenced_commit};
@@ -752,7 +752,7 @@ Test(threads, fenced_commit_beside_another_one_is_ordered_too)
 	rig_close(rig);
 }
 
-Test(threads, fenced_commit_beside_the_flush_of_another_is_ordered_too)
+Test(shared_endpoint, fenced_commit_beside_the_flush_of_another_is_ordered_too)
 {
 	struct rig *rig = rig_open(NULL);
 	struct intruder other = {.rig = rig, .what = FI_RMA | FI_READ, .act = fenced_commit};
@@ -765,7 +765,7 @@ Test(threads, fenced_commit_beside_the_flush_of_another_is_ordered_too)
 	rig_close(rig);
 }
 
-Test(threads, fenced_write_beside_another_one_waits_for_the_read_too)
+Test(shared_endpoint, fenced_write_beside_another_one_waits_for_the_read_too)
 {
 	struct rig *rig = rig_open(NULL);
 	struct intruder other = {.rig = rig, .what = FI_MSG | FI_SEND, .act = fenced_write};
@@ -780,7 +780,7 @@ Test(threads, fenced_write_beside_another_one_waits_for_the_read_too)
 }
 
 /* The write of the first thread fails to be posted: who was let through relied on it. */
-Test(threads, fenced_write_beside_one_without_room_waits_for_the_read_too)
+Test(shared_endpoint, fenced_write_beside_one_without_room_waits_for_the_read_too)
 {
 	struct rig *rig = rig_open(NULL);
 	struct intruder other = {.rig = rig, .what = FI_MSG | FI_SEND, .act = fenced_write};
