@@ -366,6 +366,7 @@ static int connect_with(struct fx *fx, struct link *link, size_t len)
 	if (here || there)
 		return failed_call(fx, "connecting", here ? here : there);
 	link->id = msg.arg[0];
+	link->target->has_domain = true;
 	/* RDMA may deliver more bytes than were sent, but none fewer or other */
 	return expect(fx, msg.len >= len && pattern_check(theirs, len, 1, 0) == len,
 		      "the target got %zu bytes of private data, wrong ones or too few of %zu",

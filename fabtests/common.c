@@ -135,6 +135,7 @@ static int open_domain(struct node *node, struct fi_info *info)
 {
 	int ret = fi_domain(node->fabric, info, &node->domain, NULL);
 
+	node->protocol = info->ep_attr->protocol;
 	if (ret)
 		return report("fi_domain", ret);
 	node->mr_mode = info->domain_attr->mr_mode;
@@ -208,7 +209,7 @@ uint16_t node_port(const struct node *node)
 
 bool node_is_passive(const struct node *node)
 {
-	uint32_t protocol = node->info->ep_attr->protocol;
+	uint32_t protocol = node->protocol;
 
 	return protocol == FI_PROTO_RDMA_CM_IB_RC || protocol == FI_PROTO_IWARP;
 }

@@ -37,6 +37,7 @@ struct target_proc {
 	pid_t pid;
 	struct node node;
 	bool is_open;
+	bool has_domain; /* it opens one at the first connection */
 	bool has_file; /* its memory is one, or a device: not anonymous */
 };
 

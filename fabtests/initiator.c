@@ -251,6 +251,8 @@ struct remote *fx_remote_skewed(struct fx *fx, struct target_proc *target, size_
 		failed(fx, "too many regions in one case");
 		return NULL;
 	}
+	if (!target->has_domain && !fx_link(fx, target, NULL))
+		return NULL;
 	remote = &fx->remotes[fx->nremotes++];
 	ret = remote_try(target, remote, len, access, flags, skew, atomic_fetch_add(&fx->seed, 1));
 	if (!ret)
@@ -342,6 +344,7 @@ static int connect_link(struct link *link, const struct link_attr *attr)
 	if (mine)
 		return failed_call(link->fx, "connecting", mine);
 	link->id = msg.arg[0];
+	link->target->has_domain = true;
 	return 0;
 }
 

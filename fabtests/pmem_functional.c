@@ -40,12 +40,17 @@ static const struct test_case *const groups[] = {
 
 /* ---- the server ---- */
 
+struct child {
+	pid_t pid;
+	bool was_killed; /* on the client's order */
+};
+
 struct server {
 	const struct options *opts;
 	char **argv;
 	int listener;
 	int session;
-	pid_t children[MAX_CHILDREN];
+	struct child children[MAX_CHILDREN];
 	int nchildren;
 };
 
@@ -90,7 +95,8 @@ static int start_target(struct server *server, int fd, struct control_msg *msg, 
 	size_t len = msg->len;
 	pid_t pid;
 
-	if (server->nchildren == MAX_CHILDREN)
+	/* one place stays free: it ends the list */
+	if (server->nchildren == MAX_CHILDREN - 1)
 		return -1;
 	pid = fork();
 	if (pid < 0) {
@@ -99,7 +105,7 @@ static int start_target(struct server *server, int fd, struct control_msg *msg, 
 	}
 	if (!pid)
 		become_target(server, fd, environment, len);
-	server->children[server->nchildren++] = pid;
+	server->children[server->nchildren++].pid = pid;
 	msg->arg[0] = pid;
 	msg->len = 0;
 	return control_send(fd, msg, NULL);
@@ -129,12 +135,14 @@ static int greet(struct server *server)
 
 static int send_signal(struct server *server, struct control_msg *msg)
 {
-	int i;
+	struct child *child;
 
 	msg->status = -1;
-	for (i = 0; i < server->nchildren; i++) {
-		if (server->children[i] == (pid_t) msg->arg[0])
-			msg->status = kill(server->children[i], (int) msg->arg[1]);
+	for (child = server->children; child->pid; child++) {
+		if (child->pid != (pid_t)msg->arg[0])
+			continue;
+		msg->status = kill(child->pid, (int)msg->arg[1]);
+		child->was_killed |= msg->arg[1] == SIGKILL;
 	}
 	return control_send(server->session, msg, NULL);
 }
@@ -177,15 +185,35 @@ static int serve(struct server *server)
 	return ret;
 }
 
-static void end_children(struct server *server)
+/* await_child -- a target ends by itself when its control connection does */
+static int await_child(struct child *child, uint64_t deadline)
 {
-	int i;
+	int status;
+	pid_t ret;
 
-	for (i = 0; i < server->nchildren; i++) {
-		kill(server->children[i], SIGCONT);
-		kill(server->children[i], SIGTERM);
-		waitpid(server->children[i], NULL, 0);
+	while ((ret = waitpid(child->pid, &status, WNOHANG)) == 0 && now_ns() < deadline)
+		pause_ms(10);
+	if (ret == 0) {
+		fprintf(stderr, "a target (process %d) does not end\n", child->pid);
+		kill(child->pid, SIGKILL);
+		waitpid(child->pid, &status, 0);
+		return -1;
 	}
+	if (!status || child->was_killed)
+		return 0;
+	fprintf(stderr, "a target (process %d) has ended with status %#x\n", child->pid, status);
+	return -1;
+}
+
+static int await_children(struct server *server)
+{
+	uint64_t deadline = deadline_in(20);
+	struct child *child;
+	int ret = 0;
+
+	for (child = server->children; child->pid; child++)
+		ret |= await_child(child, deadline);
+	return ret;
 }
 
 static int run_server(const struct options *opts, char **argv)
@@ -197,8 +225,9 @@ static int run_server(const struct options *opts, char **argv)
 	if (server.listener < 0)
 		return -1;
 	ret = serve(&server);
-	end_children(&server);
 	close(server.listener);
+	if (await_children(&server))
+		ret = -1;
 	if (server.session >= 0)
 		close(server.session);
 	return ret == 1 ? 0 : -1;

@@ -286,6 +286,8 @@ static int cmd_reg(struct target *target, struct control_msg *msg)
 		;
 	if (i == REGIONS || total > ARENA_SIZE - target->used)
 		return -FI_ENOMEM;
+	if (!target->node.domain)
+		return -FI_EOPBADSTATE;
 	region = &target->regions[i];
 	if (msg->arg[3]) {
 		pattern_fill(base - GUARD, GUARD, GUARD_SEED, 0);

@@ -690,6 +690,18 @@ static struct fi_ops_ep ep_ops = {
 	.cancel = ep_cancel,
 };
 
+static int ep_shutdown(struct fid_ep *fid, uint64_t flags)
+{
+	(void) flags;
+	fake_of(fid, struct fake_ep, fid)->fake->shutdowns++;
+	return 0;
+}
+
+static struct fi_ops_cm cm_ops = {
+	.size = sizeof(struct fi_ops_cm),
+	.shutdown = ep_shutdown,
+};
+
 static int ep_close(struct fid *fid)
 {
 	struct fake_ep *ep = fake_of(fid, struct fake_ep, fid.fid);
@@ -765,6 +777,7 @@ static int domain_ep_open(struct fid_domain *domain, struct fi_info *info, struc
 	ep->fid.fid.context = context;
 	ep->fid.fid.ops = &ep_fi_ops;
 	ep->fid.ops = &ep_ops;
+	ep->fid.cm = &cm_ops;
 	ep->fid.rma = &rma_ops;
 	ep->fid.msg = &msg_ops;
 	ep->fid.atomic = &atomic_ops;

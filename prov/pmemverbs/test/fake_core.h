@@ -115,6 +115,7 @@ struct fake {
 	enum fake_on_close on_close;
 	bool domain_is_busy; /* it can't be closed */
 	int posted_to_closed;
+	int shutdowns;
 	int open_objects;
 
 	/* Called before an operation is looked at, without locks: what another thread might do. */

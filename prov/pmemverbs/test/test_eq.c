@@ -109,6 +109,28 @@ Test(events, of_connections_name_the_applications_endpoint)
 	stage_close(&stage);
 }
 
+/* A core that would go on trying to reach a peer that has gone is told to stop. */
+Test(events, that_a_peer_has_gone_end_what_is_under_way)
+{
+	for (int lingers = 0; lingers < 2; lingers++) {
+		struct stage stage;
+		union event entry;
+		uint32_t event;
+
+		stage_open(&stage);
+		stage.rig->core.lingers = lingers;
+		raise_cm(&stage, FI_CONNECTED, stage.core_ep, NULL);
+		raise_cm(&stage, FI_SHUTDOWN, stage.core_ep, NULL);
+		cr_assert_eq(read_event(&stage, &event, &entry, 0), (ssize_t) CM_LEN);
+		cr_expect_eq(stage.rig->fake.shutdowns, 0);
+		cr_assert_eq(read_event(&stage, &event, &entry, FI_PEEK), (ssize_t) CM_LEN);
+		cr_assert_eq(read_event(&stage, &event, &entry, 0), (ssize_t) CM_LEN);
+		cr_expect_eq(event, FI_SHUTDOWN);
+		cr_expect_eq(stage.rig->fake.shutdowns, lingers);
+		stage_close(&stage);
+	}
+}
+
 Test(events, of_requests_offer_what_the_listener_was_opened_for)
 {
 	struct stage stage;
