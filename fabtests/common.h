@@ -33,7 +33,7 @@ struct node {
 	struct fid_eq *eq;
 	struct fid_pep *pep;       /* of a listening node */
 	struct fid_domain *domain; /* of a listening node: after the first request */
-	uint32_t protocol; /* of its connections; a listener's fi_info need not say */
+	uint32_t protocol;         /* of its connections; a listener's fi_info need not say */
 	uint64_t mr_mode;
 	uint64_t next_key;
 };

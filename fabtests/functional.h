@@ -38,7 +38,7 @@ struct target_proc {
 	struct node node;
 	bool is_open;
 	bool has_domain; /* it opens one at the first connection */
-	bool has_file; /* its memory is one, or a device: not anonymous */
+	bool has_file;   /* its memory is one, or a device: not anonymous */
 };
 
 /* One posted operation; its completions and errors are counted here. */

@@ -139,9 +139,9 @@ static int send_signal(struct server *server, struct control_msg *msg)
 
 	msg->status = -1;
 	for (child = server->children; child->pid; child++) {
-		if (child->pid != (pid_t)msg->arg[0])
+		if (child->pid != (pid_t) msg->arg[0])
 			continue;
-		msg->status = kill(child->pid, (int)msg->arg[1]);
+		msg->status = kill(child->pid, (int) msg->arg[1]);
 		child->was_killed |= msg->arg[1] == SIGKILL;
 	}
 	return control_send(server->session, msg, NULL);

@@ -578,7 +578,7 @@ static ssize_t post_operation(struct pmv_ep *ep, const struct pmv_commit *commit
 ssize_t pmv_commit(struct pmv_ep *ep, const struct pmv_commit *commit)
 {
 	bool fenced = (commit->flags & FI_FENCE) || !pmv_ep_direct(ep, PMV_CARE_FENCE_NEXT);
-	struct pmv_req *req;
+	struct pmv_req *req = NULL;
 	ssize_t ret;
 
 	if (!pmv_ep_is_open(ep))

@@ -369,17 +369,22 @@ int pmv_cq_trywait(struct pmv_cq *cq)
 	return fi_trywait(cq->domain->fabric->core_fid, (struct fid *[]){&cq->core_fid->fid}, 1);
 }
 
-/* wait_for_entries -- until there may be some, or the time is over; false: interrupted */
-static bool wait_for_entries(struct pmv_cq *cq, int64_t left)
+/* wait_for_entries -- until there may be some, or left ms are over (-1: never) */
+static int wait_for_entries(struct pmv_cq *cq, int64_t left)
 {
 	struct pollfd fd = {.fd = cq->epoll_fd, .events = POLLIN};
 	int timeout = left < 0 || left > INT32_MAX ? -1 : (int) left;
+	int ret;
 
-	if (atomic_load(&cq->any_stalled) && (timeout < 0 || timeout > STALL_POLL_MS))
-		timeout = STALL_POLL_MS;
-	else if (pmv_cq_trywait(cq))
-		return true;
-	return poll(&fd, 1, timeout) >= 0 || errno == EINTR;
+	/* The descriptor would not say that there is room again. */
+	if (atomic_load(&cq->any_stalled)) {
+		poll(NULL, 0, STALL_POLL_MS);
+		return 0;
+	}
+	ret = pmv_cq_trywait(cq);
+	if (ret)
+		return ret == -FI_EAGAIN ? 0 : ret;
+	return poll(&fd, 1, timeout) >= 0 || errno == EINTR ? 0 : -errno;
 }
 
 static ssize_t cq_sread(struct fid_cq *fid, void *buf, size_t count, const void *cond, int timeout)
@@ -406,9 +411,11 @@ static ssize_t cq_sread(struct fid_cq *fid, void *buf, size_t count, const void 
 			return got ? (ssize_t) got : ret;
 		if (got && got >= wanted)
 			return got;
-		if ((timeout >= 0 && left <= 0) || atomic_load(&cq->signals) != signals ||
-		    !wait_for_entries(cq, left))
+		if ((timeout >= 0 && left <= 0) || atomic_load(&cq->signals) != signals)
 			return got ? (ssize_t) got : -FI_EAGAIN;
+		ret = wait_for_entries(cq, left);
+		if (ret)
+			return got ? (ssize_t) got : ret;
 	}
 }
 

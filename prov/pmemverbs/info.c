@@ -156,7 +156,7 @@ void pmv_info_from_core(struct fi_info *info, const struct fi_info *asked)
 	info->rx_attr->caps =
 		our_caps(info->rx_attr->caps, asked->rx_attr ? asked->rx_attr->caps : 0, pmem);
 	info->rx_attr->caps &= ~FI_FENCE;
-	if (pmem)
+	if (pmem && info->tx_attr->size >= PMV_MAX_PARTS)
 		info->tx_attr->size /= PMV_MAX_PARTS;
 	info->tx_attr->op_flags &= ~FI_COMMIT;
 	if (asked->tx_attr)

@@ -61,7 +61,8 @@ struct pmv_plan pmv_plan_commit(const struct pmv_attr *attr, enum pmv_transport 
 		plan.method = PMV_METHOD_READ;
 
 	plan.flush_first = past && past->ordered;
-	if (attr->relaxed && (plan.flush_first || plan.method == PMV_METHOD_READ)) {
+	/* Without an order among writes, nothing that is posted here can make one. */
+	if (attr->relaxed && (past || plan.method == PMV_METHOD_READ)) {
 		plan.method = PMV_METHOD_AGENT;
 		plan.why = agent_why(attr);
 		return plan;

@@ -94,6 +94,7 @@ static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
 	ssize_t ret;
 
 	pthread_mutex_lock(&cq->fake->lock);
+	cq->fake->cq_reads++;
 	while (got < count && cq->head < cq->tail && !cq->entries[cq->head].is_error)
 		memcpy((char *) buf + got++ * cq->entry_size, &cq->entries[cq->head++].ok,
 		       cq->entry_size);

@@ -116,6 +116,7 @@ struct fake {
 	bool domain_is_busy; /* it can't be closed */
 	int posted_to_closed;
 	int shutdowns;
+	int cq_reads;
 	int open_objects;
 
 	/* Called before an operation is looked at, without locks: what another thread might do. */

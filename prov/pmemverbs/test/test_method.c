@@ -51,8 +51,8 @@ static const struct row rows[] = {
 
 	{PMV_WSP,  ANY, NO,   NO,     YES,     "w",   "w",    "fw",   "r",  "fr",         "a"},
 	{PMV_WSP,  ANY, NO,   NO,     NO,      "w",   "w",    "-",    "-",  "-",          "a"},
-	/* The write's completion still is a proof of itself, but a READ is none. */
-	{PMV_WSP,  ANY, NO,   YES,    ANY,     "w",   "w",    "a",    "a",  "a",          "a"},
+	/* The write's completion still is a proof of itself, but nothing keeps an order. */
+	{PMV_WSP,  ANY, NO,   YES,    ANY,     "w",   "a",    "a",    "a",  "a",          "a"},
 	/* The completion says nothing of the target: as MHP. */
 	{PMV_WSP,  ANY, YES,  NO,     YES,     "r",   "r",    "fr",   "r",  "fr",         "a"},
 	{PMV_WSP,  ANY, YES,  NO,     NO,      "-",   "-",    "-",    "-",  "-",          "a"},
