@@ -33,8 +33,8 @@ static void translate_connreq(struct fi_eq_cm_entry *entry)
 }
 
 /*
- * end_operations -- the peer has gone: have what is under way fail now.  verbs
- * would go on sending it until the NIC's retries are used up, if ever.
+ * end_operations -- the connection is lost: have what is under way fail now.
+ * verbs asks for 7 retries, which Soft-RoCE takes as without end.
  */
 static void end_operations(struct fid *fid)
 {
@@ -152,6 +152,7 @@ static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *buf, uint6
 	if (ret > 0 && buf->fid) {
 		buf->fid = our_fid(buf->fid);
 		buf->context = buf->fid ? buf->fid->context : NULL;
+		end_operations(buf->fid);
 	}
 	return ret;
 }
