@@ -96,8 +96,10 @@ static int start_target(struct server *server, int fd, struct control_msg *msg, 
 	pid_t pid;
 
 	/* one place stays free: it ends the list */
-	if (server->nchildren == MAX_CHILDREN - 1)
+	if (server->nchildren == MAX_CHILDREN - 1) {
+		fprintf(stderr, "too many targets\n");
 		return -1;
+	}
 	pid = fork();
 	if (pid < 0) {
 		perror("fork");
@@ -108,27 +110,32 @@ static int start_target(struct server *server, int fd, struct control_msg *msg, 
 	server->children[server->nchildren++].pid = pid;
 	msg->arg[0] = pid;
 	msg->len = 0;
-	return control_send(fd, msg, NULL);
+	/* a client that does not wait for the answer is the session's matter */
+	control_send(fd, msg, NULL);
+	return 0;
 }
 
-/* greet -- a new connection says what it wants */
+/* greet -- a new connection says what it wants; one that does not is a stranger's */
 static int greet(struct server *server)
 {
 	int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC);
 	char environment[513] = "";
 	struct control_msg msg;
-	int ret;
+	int ret = 0;
 
-	if (fd < 0)
-		return 0;
-	ret = control_receive(fd, &msg, environment, sizeof(environment) - 1,
-			      server->opts->timeout);
-	if (!ret && msg.command == CTL_SESSION && server->session < 0) {
+	if (fd < 0) {
+		perror("accept");
+		return -1;
+	}
+	if (control_receive(fd, &msg, environment, sizeof(environment) - 1,
+			    server->opts->timeout)) {
+		fprintf(stderr, "somebody has connected who is not our client\n");
+	} else if (msg.command == CTL_SESSION && server->session < 0) {
 		server->session = fd;
 		return 0;
-	}
-	if (!ret && msg.command == CTL_TARGET)
+	} else if (msg.command == CTL_TARGET) {
 		ret = start_target(server, fd, &msg, environment);
+	}
 	close(fd);
 	return ret;
 }
@@ -158,7 +165,10 @@ static int obey(struct server *server)
 	}
 	if (msg.command == CTL_SIGNAL)
 		return send_signal(server, &msg);
-	return msg.command == CTL_BYE && !msg.arg[0] ? 1 : -1;
+	if (msg.command == CTL_BYE && !msg.arg[0])
+		return 1;
+	fprintf(stderr, "the client says that cases have failed\n");
+	return -1;
 }
 
 static int serve(struct server *server)
@@ -414,8 +424,10 @@ static int run_session(struct fx *fx)
 	struct counts counts = {0};
 	int ret;
 
-	if (control_send(fx->session, &msg, NULL))
+	if (control_send(fx->session, &msg, NULL)) {
+		fprintf(stderr, "the server has gone\n");
 		return -1;
+	}
 	fx->target = target_start(fx, &common, NULL);
 	ret = fx->target ? run_selected(fx, &counts) : -1;
 	if (ret)
@@ -423,7 +435,11 @@ static int run_session(struct fx *fx)
 	target_end(&common);
 	printf("%u passed, %u failed, %u skipped\n", counts.passed, counts.failed, counts.skipped);
 	msg = (struct control_msg){.command = CTL_BYE, .arg = {ret || counts.failed}};
-	return control_send(fx->session, &msg, NULL) || ret || counts.failed ? -1 : 0;
+	if (control_send(fx->session, &msg, NULL)) {
+		fprintf(stderr, "the server has gone\n");
+		return -1;
+	}
+	return ret || counts.failed ? -1 : 0;
 }
 
 static int run_client(const struct options *opts)
