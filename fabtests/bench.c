@@ -408,15 +408,16 @@ static void await_end(struct bench *bench)
 /* next_completion -- 1: there was one, 0: none within a moment, and the peer is there */
 static int next_completion(struct bench *bench, struct fi_cq_data_entry *entry)
 {
+	int i, spins = SPINS_PER_CLOCK;
 	ssize_t ret;
-	int i;
 
 	if (node_is_passive(&bench->node)) {
+		spins = 1;
 		ret = fi_cq_sread(bench->conn.rxcq, entry, 1, NULL, 200);
 		if (ret != -FI_EAGAIN && ret != -FI_EAVAIL && ret != -FI_EINTR)
 			return ret < 0 ? report("fi_cq_sread", ret) : 1;
 	}
-	for (i = 0; i < SPINS_PER_CLOCK; i++) {
+	for (i = 0; i < spins; i++) {
 		ret = poll_cq(bench, entry);
 		if (ret)
 			return (int) ret;

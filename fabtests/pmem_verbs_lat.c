@@ -4,9 +4,10 @@
  *
  * What a program can do at best that writes to libibverbs itself: a WRITE and a
  * READ of one byte behind it, which flushes it, posted as one list; only the
- * READ's completion is awaited.  Small writes are inline, as they are in
- * libfabric's verbs provider, so that the difference to fi_pmem_lat is the cost
- * of the layers in between.
+ * READ's completion is awaited.  A layer above libfabric's calls has to post them
+ * one after the other: -o two-posts tells what that costs by itself.  Small
+ * writes are inline, as they are in libfabric's verbs provider, so that the
+ * difference to fi_pmem_lat is the cost of the layers in between.
  */
 #include <errno.h>
 #include <netdb.h>
@@ -27,13 +28,15 @@ static const struct program program = {
 	.name = "pmem_verbs_lat",
 	.summary = "Latency of flushed remote writes on bare verbs, to hold fi_pmem_lat against.",
 	.letters = "dsBPMSIwvoh",
-	.operations = "write-read: both posted at once (default); write: plain; "
-		      "write-then-read: the write awaited first",
+	.operations = "write-read: both posted as one list (default); "
+		      "two-posts: both outstanding, posted one after the other; "
+		      "write: plain; write-then-read: the write awaited first",
 };
 
-enum { OP_WRITE_READ, OP_WRITE, OP_WRITE_THEN_READ };
+enum { OP_WRITE_READ, OP_TWO_POSTS, OP_WRITE, OP_WRITE_THEN_READ };
 
-static const char *const operations[] = {"write-read", "write", "write-then-read", NULL};
+static const char *const operations[] = {"write-read", "two-posts", "write", "write-then-read",
+					 NULL};
 
 #define MAX_INLINE 256
 #define SPINS_PER_CLOCK 4096
@@ -363,6 +366,8 @@ static int operate(struct link *link, int op, size_t size)
 		write.next = &read;
 		return post(link, &write) || await_completion(link);
 	}
+	if (op == OP_TWO_POSTS)
+		return post(link, &write) || post(link, &read) || await_completion(link);
 	write.send_flags |= IBV_SEND_SIGNALED;
 	if (post(link, &write) || await_completion(link))
 		return -1;
