@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "bench.h"
 #include "stats.h"
@@ -224,24 +223,17 @@ int bench_wait(struct bench *bench, void *context)
 	return -FI_EOTHER;
 }
 
-/* connect_patiently -- scripts start both programs at a time: nobody may listen yet */
-static int connect_patiently(struct bench *bench)
+static int connect_to_target(struct bench *bench)
 {
-	uint64_t deadline = deadline_in(5);
-	struct timespec pause = {.tv_nsec = 50000000};
+	uint64_t deadline = deadline_in(CONNECT_SECONDS);
 	int ret;
 
-	for (;;) {
+	do {
 		ret = create_conn(bench, bench->node.info, FI_WAIT_NONE);
 		if (!ret)
 			ret = conn_connect(&bench->conn, NULL, 0, NULL);
-		if (ret != -FI_ECONNREFUSED)
-			return ret;
-		if (now_ns() > deadline)
-			return report("connection", ret);
-		conn_close(&bench->conn);
-		nanosleep(&pause, NULL);
-	}
+	} while (conn_again(&bench->conn, ret, deadline));
+	return ret;
 }
 
 static int get_memory(struct bench *bench, size_t len)
@@ -279,7 +271,7 @@ int bench_start(struct bench *bench, const struct options *opts, uint64_t caps, 
 	if (!ret)
 		ret = create_messages(bench);
 	if (!ret)
-		ret = connect_patiently(bench);
+		ret = connect_to_target(bench);
 	return ret ? ret : get_memory(bench, len);
 }
 

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #include "common.h"
 #include "stats.h"
@@ -370,6 +371,21 @@ ssize_t conn_request(struct node *node, struct cm_event *event)
 		return -FI_EOTHER;
 	}
 	return len;
+}
+
+bool conn_again(struct conn *conn, int ret, uint64_t deadline)
+{
+	struct timespec pause = {.tv_nsec = 50000000};
+
+	if (ret != -FI_ECONNREFUSED)
+		return false;
+	if (now_ns() > deadline) {
+		report("connection", ret);
+		return false;
+	}
+	conn_close(conn);
+	nanosleep(&pause, NULL);
+	return true;
 }
 
 int conn_accept(struct conn *conn, const void *param, size_t len)

@@ -25,6 +25,9 @@
 /* The most private data of a connection request that a core provider carries */
 #define CM_DATA_MAX 256
 
+/* How long a client tries to connect where nobody listens yet */
+#define CONNECT_SECONDS 5
+
 /* One use of a provider: what it takes to make connections */
 struct node {
 	const struct options *opts;
@@ -97,6 +100,12 @@ struct conn {
 int conn_create(struct conn *conn, struct node *node, struct fi_info *info,
 		const struct conn_attr *attr);
 int conn_connect(struct conn *conn, const void *param, size_t len, struct cm_event *event);
+
+/*
+ * conn_again -- after conn_create and conn_connect: whether to try once more.
+ * Scripts start both programs at a time, so nobody may listen yet.
+ */
+bool conn_again(struct conn *conn, int ret, uint64_t deadline);
 
 /*
  * conn_request -- wait for a connection request at a listening node, and open

@@ -40,7 +40,12 @@ static const struct {
 	{'M', "-M <path>",
 	 "server: the target's memory, a file or /dev/dax device; "
 	 "a file is created and extended (default: anonymous memory)"},
-	{'S', "-S <size>", "size of a write in bytes, or 'all' (default: a selection)"},
+	{'N', "-N <records>", "server: records that the log has room for (default: 1024)"},
+	{'A', "-A <path>",
+	 "check the memory (-M) after a power failure; "
+	 "the file has what the client printed until then"},
+	{'S', "-S <size>",
+	 "size of a write in bytes, or 'all' (default: a selection; of a record: 256)"},
 	{'I', "-I <number>", "iterations"},
 	{'w', "-w <number>", "iterations before the measurement"},
 	{'W', "-W <number>", "writes outstanding at a time"},
@@ -66,8 +71,8 @@ static void usage(const struct program *prog)
 	}
 	printf("  %-20s %s\n", "--timeout <seconds>",
 	       "give up when nothing happens for so long (default: 60)");
-	if (strchr(prog->letters, 'o') && strchr(prog->letters, 'b'))
-		printf("  %-20s %s\n", "--seed <number>", "of the random cases");
+	if (strchr(prog->letters, 'o') && strpbrk(prog->letters, "bA"))
+		printf("  %-20s %s\n", "--seed <number>", "of what is random");
 }
 
 static bool parse_number(const char *text, unsigned long long min, unsigned long long max,
@@ -162,6 +167,11 @@ static bool parse_one(struct options *opts, int letter, char *arg)
 	case 'M':
 		opts->memory = arg;
 		return true;
+	case 'N':
+		return parse_ulong(arg, 1, &opts->records);
+	case 'A':
+		opts->acks = arg;
+		return true;
 	case 'S':
 		return parse_sizes(opts, arg);
 	case 'I':
@@ -209,6 +219,8 @@ static void set_defaults(struct options *opts, const struct program *prog)
 	opts->dst_port = "9228";
 	opts->timeout = 60;
 	opts->target_fd = -1;
+	if (opts->nsizes)
+		return;
 	memcpy(opts->sizes, sizes, sizeof(sizes));
 	opts->nsizes = sizeof(sizes) / sizeof(sizes[0]);
 }

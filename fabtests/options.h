@@ -21,6 +21,7 @@ struct options {
 	const char *dst_addr; /* NULL: this process is the server */
 	const char *dst_port;
 	const char *memory; /* NULL: anonymous */
+	const char *acks;   /* fi_pmem_plug: check what is in memory against these */
 	const char *ops[MAX_OPS];
 	unsigned int nops;
 	size_t sizes[MAX_SIZES];
@@ -29,6 +30,7 @@ struct options {
 	unsigned long warmup;
 	unsigned long window;
 	unsigned long every;   /* a commit every so many writes */
+	unsigned long records; /* that a log has room for */
 	unsigned long timeout; /* seconds */
 	unsigned long long seed;
 	bool verify;

@@ -7,7 +7,8 @@
 # To build and to use; to test, also what ./runtests runs.
 build_packages=(gcc make autoconf automake libtool pkg-config
 	libfabric-dev libibverbs-dev librdmacm-dev libpmem2-dev)
-test_packages=(libfabric-bin libcriterion-dev clang-format valgrind xz-utils man-db)
+test_packages=(libfabric-bin libcriterion-dev clang-format valgrind xz-utils man-db
+	e2fsprogs)
 
 say()
 {
