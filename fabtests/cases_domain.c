@@ -9,20 +9,6 @@
 
 #include "functional.h"
 
-/* query -- what the provider reads from the key */
-static int query(struct fx *fx, struct link *link, uint64_t key, struct fi_pmemverbs_region *region)
-{
-	struct fid_domain *domain = link->target->node.domain;
-	struct fi_pmemverbs_ops *ops;
-	int ret;
-
-	ret = fi_open_ops(&domain->fid, FI_PMEMVERBS_OPS, 0, (void **) &ops, NULL);
-	if (ret)
-		return failed_call(fx, "fi_open_ops", ret);
-	ret = ops->query_key(link->conn.ep, key, region);
-	return ret ? failed_call(fx, "query_key", ret) : 0;
-}
-
 /* declared -- a region of a target that declares this of its memory */
 static struct remote *declared(struct fx *fx, const char *const *environment, struct link **link)
 {
@@ -74,7 +60,7 @@ static int must_refuse(struct fx *fx, const char *const *environment)
 	struct link *link;
 
 	remote = declared(fx, environment, &link);
-	if (!remote || query(fx, link, remote->key, &region) ||
+	if (!remote || query_key(fx, link, remote->key, &region) ||
 	    expect(fx, region.method == FI_PMEMVERBS_REFUSED, "query_key tells of method %d",
 		   region.method))
 		return -1;
@@ -87,7 +73,7 @@ static int must_refuse(struct fx *fx, const char *const *environment)
 }
 
 static int must_commit(struct fx *fx, const char *const *environment,
-		       enum fi_pmemverbs_domain domain)
+		       enum fi_pmemverbs_domain domain, bool agent)
 {
 	struct fi_pmemverbs_region region;
 	struct remote *remote;
@@ -95,11 +81,15 @@ static int must_commit(struct fx *fx, const char *const *environment,
 	size_t i;
 
 	remote = declared(fx, environment, &link);
-	if (!remote || query(fx, link, remote->key, &region) ||
+	if (!remote || query_key(fx, link, remote->key, &region) ||
 	    expect(fx, region.domain == domain, "query_key tells of domain %d", region.domain) ||
 	    expect(fx, region.pmem, "query_key tells of no FI_PMEM") ||
-	    expect(fx, region.method != FI_PMEMVERBS_REFUSED, "query_key says that it can't"))
+	    expect(fx, region.method != FI_PMEMVERBS_REFUSED, "query_key says that it can't") ||
+	    expect(fx, (region.method == FI_PMEMVERBS_AGENT) == agent,
+		   "query_key tells of method %d", region.method))
 		return -1;
+	if (domain == FI_PMEMVERBS_PAGE && !link->target->can_sync)
+		return skipped(fx, "the target's memory has no msync");
 	for (i = 0; i < 20; i++) {
 		if (plain_at(link, PLAIN_WRITE, remote, 30000 + i * 100, 100, NULL) ||
 		    commit(link, remote, i * 1000, 999, i % 2 ? FI_FENCE : 0) ||
@@ -111,26 +101,61 @@ static int must_commit(struct fx *fx, const char *const *environment,
 
 static int declared_page(struct fx *fx)
 {
-	static const char *const environment[] = {"FI_PMEMVERBS_DOMAIN=page", NULL};
+	static const char *const environment[] = {"FI_PMEMVERBS_DOMAIN=page",
+						  "FI_PMEMVERBS_AGENT=thread", NULL};
+
+	return must_commit(fx, environment, FI_PMEMVERBS_PAGE, true);
+}
+
+static int declared_page_agent_off(struct fx *fx)
+{
+	static const char *const environment[] = {"FI_PMEMVERBS_DOMAIN=page",
+						  "FI_PMEMVERBS_AGENT=off", NULL};
 
 	return must_refuse(fx, environment);
+}
+
+/* The target goes on reading its completion queue, as applications do */
+static int declared_page_agent_progress(struct fx *fx)
+{
+	static const char *const environment[] = {"FI_PMEMVERBS_DOMAIN=page",
+						  "FI_PMEMVERBS_AGENT=progress", NULL};
+
+	return must_commit(fx, environment, FI_PMEMVERBS_PAGE, true);
 }
 
 static int declared_dmp_ddio_on(struct fx *fx)
 {
 	static const char *const environment[] = {"FI_PMEMVERBS_DOMAIN=dmp", "FI_PMEMVERBS_DDIO=on",
-						  NULL};
+						  "FI_PMEMVERBS_AGENT=thread", NULL};
+
+	return must_commit(fx, environment, FI_PMEMVERBS_DMP, true);
+}
+
+static int declared_dmp_agent_off(struct fx *fx)
+{
+	static const char *const environment[] = {"FI_PMEMVERBS_DOMAIN=dmp", "FI_PMEMVERBS_DDIO=on",
+						  "FI_PMEMVERBS_AGENT=off", NULL};
 
 	return must_refuse(fx, environment);
+}
+
+static int declared_dmp_agent_progress(struct fx *fx)
+{
+	static const char *const environment[] = {"FI_PMEMVERBS_DOMAIN=dmp", "FI_PMEMVERBS_DDIO=on",
+						  "FI_PMEMVERBS_AGENT=progress", NULL};
+
+	return must_commit(fx, environment, FI_PMEMVERBS_DMP, true);
 }
 
 /* Soft RNICs and tcp write through the caches, unless declared to do otherwise */
 static int declared_dmp_ddio_auto(struct fx *fx)
 {
 	static const char *const environment[] = {"FI_PMEMVERBS_DOMAIN=dmp",
-						  "FI_PMEMVERBS_DDIO=auto", NULL};
+						  "FI_PMEMVERBS_DDIO=auto",
+						  "FI_PMEMVERBS_AGENT=thread", NULL};
 
-	return must_refuse(fx, environment);
+	return must_commit(fx, environment, FI_PMEMVERBS_DMP, true);
 }
 
 static int declared_dmp_ddio_off(struct fx *fx)
@@ -138,35 +163,45 @@ static int declared_dmp_ddio_off(struct fx *fx)
 	static const char *const environment[] = {"FI_PMEMVERBS_DOMAIN=dmp",
 						  "FI_PMEMVERBS_DDIO=off", NULL};
 
-	return must_commit(fx, environment, FI_PMEMVERBS_DMP);
+	return must_commit(fx, environment, FI_PMEMVERBS_DMP, false);
 }
 
 static int declared_mhp(struct fx *fx)
 {
 	static const char *const environment[] = {"FI_PMEMVERBS_DOMAIN=mhp", NULL};
 
-	return must_commit(fx, environment, FI_PMEMVERBS_MHP);
+	return must_commit(fx, environment, FI_PMEMVERBS_MHP, false);
 }
 
 static int declared_wsp(struct fx *fx)
 {
 	static const char *const environment[] = {"FI_PMEMVERBS_DOMAIN=wsp", NULL};
 
-	return must_commit(fx, environment, FI_PMEMVERBS_WSP);
+	return must_commit(fx, environment, FI_PMEMVERBS_WSP, false);
 }
 
 static int declared_none(struct fx *fx)
 {
 	static const char *const environment[] = {"FI_PMEMVERBS_DOMAIN=none", NULL};
 
-	return must_commit(fx, environment, FI_PMEMVERBS_NONE);
+	return must_commit(fx, environment, FI_PMEMVERBS_NONE, false);
 }
 
-/* With relaxed ordering a READ proves nothing of writes elsewhere */
+/* With relaxed ordering a READ proves nothing of writes elsewhere: the agent is needed */
 static int declared_relaxed(struct fx *fx)
 {
 	static const char *const environment[] = {"FI_PMEMVERBS_DOMAIN=mhp",
-						  "FI_PMEMVERBS_ORDERING=relaxed", NULL};
+						  "FI_PMEMVERBS_ORDERING=relaxed",
+						  "FI_PMEMVERBS_AGENT=thread", NULL};
+
+	return must_commit(fx, environment, FI_PMEMVERBS_MHP, true);
+}
+
+static int declared_relaxed_agent_off(struct fx *fx)
+{
+	static const char *const environment[] = {"FI_PMEMVERBS_DOMAIN=mhp",
+						  "FI_PMEMVERBS_ORDERING=relaxed",
+						  "FI_PMEMVERBS_AGENT=off", NULL};
 
 	return must_refuse(fx, environment);
 }
@@ -195,13 +230,18 @@ static int undeclared_anonymous(struct fx *fx)
 
 const struct test_case domain_cases[] = {
 	{"declared_page", declared_page},
+	{"declared_page_agent_off", declared_page_agent_off},
+	{"declared_page_agent_progress", declared_page_agent_progress},
 	{"declared_dmp_ddio_on", declared_dmp_ddio_on},
+	{"declared_dmp_agent_off", declared_dmp_agent_off},
+	{"declared_dmp_agent_progress", declared_dmp_agent_progress},
 	{"declared_dmp_ddio_auto", declared_dmp_ddio_auto},
 	{"declared_dmp_ddio_off", declared_dmp_ddio_off},
 	{"declared_mhp", declared_mhp},
 	{"declared_wsp", declared_wsp},
 	{"declared_none", declared_none},
 	{"declared_relaxed", declared_relaxed},
+	{"declared_relaxed_agent_off", declared_relaxed_agent_off},
 	{"undeclared_anonymous", undeclared_anonymous},
 	{NULL, NULL},
 };

@@ -20,9 +20,9 @@ enum control_command {
 	CTL_SIGNAL, /* pid, signal */
 	CTL_BYE,    /* failed cases */
 	/* to a target */
-	CTL_OPEN,   /* caps -> port, 1 if its memory outlives it */
+	CTL_OPEN,   /* caps -> port, 1 if its memory outlives it, 1 if that can be synced */
 	CTL_ACCEPT, /* enum accept_flags, length of private data -> connection; payload */
-	CTL_CLOSE,  /* connection */
+	CTL_CLOSE,  /* connection, 1: shut it down only */
 	CTL_REG,    /* length, access, flags, seed, skew -> region, address, key */
 	CTL_DEREG,  /* region */
 	CTL_READ,   /* region -> 1 if the bytes around it are unchanged; payload: its bytes */
@@ -30,10 +30,13 @@ enum control_command {
 	CTL_LOG,    /* connection, entries to wait for, milliseconds -> payload: log entries */
 	CTL_SEND,   /* connection; payload */
 	CTL_WATCH,  /* struct watch -> records seen */
+	CTL_PAIRS,  /* struct pairs -> pairs seen */
+	CTL_IDLE,   /* milliseconds without any call of libfabric's -> microseconds of CPU time */
+	CTL_SREAD,  /* connection, milliseconds in fi_cq_sread */
 	CTL_RESET,  /* close connections and regions */
 };
 
-enum accept_flags { ACCEPT_SRX = 1, ACCEPT_SEPARATE = 2 };
+enum accept_flags { ACCEPT_SRX = 1, ACCEPT_SEPARATE = 2, ACCEPT_WAIT = 4 };
 
 struct control_msg {
 	uint32_t command;
@@ -73,6 +76,21 @@ struct watch {
 	uint64_t size;
 	uint64_t count;
 	uint64_t seed;
+};
+
+/*
+ * Pair n (from 0 on) is at n * stride: a first part, which becomes the pattern of
+ * seed + n, and behind it a second one.  No byte of that may change from the
+ * pattern of old before all of the first part is there.
+ */
+struct pairs {
+	uint64_t region;
+	uint64_t count;
+	uint64_t stride;
+	uint64_t first; /* lengths */
+	uint64_t second;
+	uint64_t seed;
+	uint64_t old;
 };
 
 int control_listen(const char *address, const char *port);

@@ -34,11 +34,13 @@ struct fx;
 struct target_proc {
 	struct fx *fx;
 	int control;
+	unsigned int port; /* of its listening endpoint */
 	pid_t pid;
 	struct node node;
 	bool is_open;
 	bool has_domain; /* it opens one at the first connection */
 	bool has_file;   /* its memory is one, or a device: not anonymous */
+	bool can_sync;   /* msync works there */
 };
 
 /* One posted operation; its completions and errors are counted here. */
@@ -113,6 +115,8 @@ extern const struct test_case loss_cases[];
 extern const struct test_case domain_cases[];
 extern const struct test_case wait_cases[];
 extern const struct test_case sharing_cases[];
+extern const struct test_case agent_cases[];
+extern const struct test_case hostile_cases[];
 
 /* failed, skipped -- keep the reason (the first one); -1 */
 int failed(struct fx *fx, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -146,6 +150,23 @@ int target_call(struct target_proc *target, struct control_msg *msg, void *paylo
 /* the two halves of it, for commands that take while the initiator goes on */
 int target_begin(struct target_proc *target, struct control_msg *msg, const void *payload);
 int target_finish(struct target_proc *target, struct control_msg *msg, void *payload, size_t room);
+
+/*
+ * served_link -- a link to a target of its own, whose memory only the agent makes
+ * durable; NULL: it failed, or the provider under test has no agent
+ */
+struct link_attr;
+struct link *served_link(struct fx *fx, const struct link_attr *attr);
+
+/* served_region -- memory of such a target */
+struct remote *served_region(struct link *link, size_t len);
+
+/* query_key -- what the provider reads from the key */
+struct fi_pmemverbs_region;
+int query_key(struct fx *fx, struct link *link, uint64_t key, struct fi_pmemverbs_region *region);
+
+/* by_agent -- commits to that region need the processor there; also false: it failed */
+bool by_agent(struct link *link, const struct remote *remote);
 
 /* is_pmemverbs -- the provider under test has pmemverbs' own extensions */
 bool is_pmemverbs(const struct fx *fx);

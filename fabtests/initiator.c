@@ -11,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <rdma/fi_ext_pmemverbs.h>
+
 #include "functional.h"
 #include "stats.h"
 
@@ -161,7 +163,9 @@ static int open_both_sides(struct target_proc *target, const struct target_attr 
 	if (must_call(target, &msg, NULL, 0, "listen"))
 		return -1;
 	target->has_file = msg.arg[1];
-	snprintf(port, sizeof(port), "%u", (unsigned int) msg.arg[0]);
+	target->can_sync = msg.arg[2];
+	target->port = (unsigned int) msg.arg[0];
+	snprintf(port, sizeof(port), "%u", target->port);
 	attr.port = port;
 	ret = node_open(&target->node, target->fx->opts, &attr);
 	return ret ? failed_call(target->fx, "opening the provider", ret) : 0;
@@ -385,6 +389,57 @@ void link_close(struct link *link)
 	conn_close(&link->conn);
 	region_close(&link->local);
 	memory_unmap(&link->memory);
+}
+
+int query_key(struct fx *fx, struct link *link, uint64_t key, struct fi_pmemverbs_region *region)
+{
+	struct fid_domain *domain = link->target->node.domain;
+	struct fi_pmemverbs_ops *ops;
+	int ret;
+
+	ret = fi_open_ops(&domain->fid, FI_PMEMVERBS_OPS, 0, (void **) &ops, NULL);
+	if (ret)
+		return failed_call(fx, "fi_open_ops", ret);
+	ret = ops->query_key(link->conn.ep, key, region);
+	return ret ? failed_call(fx, "query_key", ret) : 0;
+}
+
+bool by_agent(struct link *link, const struct remote *remote)
+{
+	struct fi_pmemverbs_region region;
+
+	return is_pmemverbs(link->fx) && !query_key(link->fx, link, remote->key, &region) &&
+	       region.method == FI_PMEMVERBS_AGENT;
+}
+
+/* served_environment -- files are synced where the run is about them, else lines are flushed */
+static const char *const *served_environment(void)
+{
+	static const char *const page[] = {"FI_PMEMVERBS_DOMAIN=page", "FI_PMEMVERBS_AGENT=thread",
+					   NULL};
+	static const char *const dmp[] = {"FI_PMEMVERBS_DOMAIN=dmp", "FI_PMEMVERBS_DDIO=on",
+					  "FI_PMEMVERBS_AGENT=thread", NULL};
+	const char *domain = getenv("FI_PMEMVERBS_DOMAIN");
+
+	return domain && !strcmp(domain, "page") ? page : dmp;
+}
+
+struct link *served_link(struct fx *fx, const struct link_attr *attr)
+{
+	struct target_attr target_attr = {.environment = served_environment()};
+	struct target_proc *target;
+
+	if (!is_pmemverbs(fx)) {
+		skipped(fx, "the agent is pmemverbs' own");
+		return NULL;
+	}
+	target = fx_target(fx, &target_attr);
+	return target ? fx_link(fx, target, attr) : NULL;
+}
+
+struct remote *served_region(struct link *link, size_t len)
+{
+	return fx_remote(link->fx, link->target, len, FI_REMOTE_WRITE, FI_RMA_PMEM);
 }
 
 void *source(struct link *link, size_t len, uint64_t seed, size_t offset)

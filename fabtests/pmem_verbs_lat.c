@@ -5,7 +5,14 @@
  * What a program can do at best that writes to libibverbs itself: a WRITE and a
  * READ of one byte behind it, which flushes it, posted as one list; only the
  * READ's completion is awaited.  A layer above libfabric's calls has to post them
- * one after the other: -o two-posts tells what that costs by itself.  Small
+ * one after the other: -o two-posts tells what that costs by itself.
+ *
+ * Where the target's processor has to write the data back, the same in the way
+ * that every program does it that has no provider for it: -o write-send posts the
+ * WRITE and a SEND behind it, the target flushes when it has received that, and
+ * answers by a SEND.  It looks for that without pause, which costs it a core.
+ *
+ * Small
  * writes are inline, as they are in libfabric's verbs provider, so that the
  * difference to fi_pmem_lat is the cost of the layers in between.
  */
@@ -20,6 +27,7 @@
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
+#include "flush.h"
 #include "memory.h"
 #include "options.h"
 #include "stats.h"
@@ -30,13 +38,14 @@ static const struct program program = {
 	.letters = "dsBPMSIwvoh",
 	.operations = "write-read: both posted as one list (default); "
 		      "two-posts: both outstanding, posted one after the other; "
+		      "write-send: the target flushes its caches and answers; "
 		      "write: plain; write-then-read: the write awaited first",
 };
 
-enum { OP_WRITE_READ, OP_TWO_POSTS, OP_WRITE, OP_WRITE_THEN_READ };
+enum { OP_WRITE_READ, OP_TWO_POSTS, OP_WRITE_SEND, OP_WRITE, OP_WRITE_THEN_READ };
 
-static const char *const operations[] = {"write-read", "two-posts", "write", "write-then-read",
-					 NULL};
+static const char *const operations[] = {"write-read", "two-posts",       "write-send",
+					 "write",      "write-then-read", NULL};
 
 #define MAX_INLINE 256
 #define SPINS_PER_CLOCK 4096
@@ -48,6 +57,13 @@ struct hello {
 	uint64_t len;
 	uint32_t rkey;
 	uint32_t ok;
+	uint32_t echo; /* the server has to answer what is sent */
+};
+
+/* What is sent: the bytes that were written. */
+struct note {
+	uint64_t offset;
+	uint64_t len;
 };
 
 struct link {
@@ -59,6 +75,8 @@ struct link {
 	struct ibv_cq *cq;
 	struct ibv_mr *mr;
 	struct memory memory;
+	struct note notes[2]; /* to receive into, and to send */
+	struct ibv_mr *notes_mr;
 	size_t max_inline;
 	struct hello peer;
 };
@@ -142,6 +160,18 @@ static int create_qp(struct link *link)
 	return 0;
 }
 
+/* receive -- have a note received */
+static int receive(struct link *link)
+{
+	struct ibv_sge sge = {(uintptr_t) &link->notes[0], sizeof(link->notes[0]),
+			      link->notes_mr->lkey};
+	struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1};
+	struct ibv_recv_wr *bad;
+
+	errno = ibv_post_recv(link->id->qp, &wr, &bad);
+	return errno ? complain("ibv_post_recv") : 0;
+}
+
 /* create_endpoint -- queue pair and registered memory */
 static int create_endpoint(struct link *link, const char *path, size_t len)
 {
@@ -159,7 +189,9 @@ static int create_endpoint(struct link *link, const char *path, size_t len)
 	link->mr = ibv_reg_mr(link->pd, link->memory.base, len,
 			      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 				      IBV_ACCESS_REMOTE_READ);
-	return link->mr ? 0 : complain("ibv_reg_mr");
+	link->notes_mr =
+		ibv_reg_mr(link->pd, link->notes, sizeof(link->notes), IBV_ACCESS_LOCAL_WRITE);
+	return link->mr && link->notes_mr ? receive(link) : complain("ibv_reg_mr");
 }
 
 static void close_link(struct link *link)
@@ -168,6 +200,8 @@ static void close_link(struct link *link)
 		rdma_destroy_qp(link->id);
 	if (link->mr)
 		ibv_dereg_mr(link->mr);
+	if (link->notes_mr)
+		ibv_dereg_mr(link->notes_mr);
 	if (link->cq)
 		ibv_destroy_cq(link->cq);
 	if (link->pd)
@@ -222,12 +256,81 @@ static int accept_one(struct link *link)
 	return await_event(link, RDMA_CM_EVENT_ESTABLISHED, timeout_ms(link)) || !hello.ok ? -1 : 0;
 }
 
+/* send_note -- signaled, so that its slot comes back */
+static int send_note(struct link *link, struct ibv_send_wr *first, struct ibv_send_wr *last)
+{
+	struct ibv_sge sge = {(uintptr_t) &link->notes[1], sizeof(link->notes[1]),
+			      link->notes_mr->lkey};
+	struct ibv_send_wr wr = {
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_SEND,
+		.send_flags = IBV_SEND_SIGNALED |
+			      (sizeof(link->notes[1]) <= link->max_inline ? IBV_SEND_INLINE : 0),
+	};
+	struct ibv_send_wr *bad;
+
+	if (last)
+		last->next = &wr;
+	errno = ibv_post_send(link->id->qp, first ? first : &wr, &bad);
+	return errno ? complain("ibv_post_send") : 0;
+}
+
+/* take_completion -- 1: of a receive, 0: of something else or of nothing, -1: it failed */
+static int take_completion(struct link *link)
+{
+	struct ibv_wc wc;
+	int ret = ibv_poll_cq(link->cq, 1, &wc);
+
+	if (ret < 0)
+		return complain("ibv_poll_cq");
+	if (!ret)
+		return 0;
+	if (wc.status == IBV_WC_SUCCESS)
+		return wc.opcode & IBV_WC_RECV ? 1 : 0;
+	fprintf(stderr, "completion: %s\n", ibv_wc_status_str(wc.status));
+	return -1;
+}
+
+static bool is_over(struct link *link)
+{
+	struct pollfd pfd = {.fd = link->channel->fd, .events = POLLIN};
+
+	return poll(&pfd, 1, 0) > 0;
+}
+
+/* echo -- flush what was written and say so, until the client disconnects */
+static int echo(struct link *link)
+{
+	unsigned long spins = 0;
+
+	while (spins++ % SPINS_PER_CLOCK || !is_over(link)) {
+		const struct note *note = &link->notes[0];
+		int ret = take_completion(link);
+
+		/* What was under way when the client went is flushed with an error. */
+		if (ret < 0)
+			return is_over(link) ? 0 : ret;
+		if (!ret)
+			continue;
+		if (note->offset > link->memory.len || note->len > link->memory.len - note->offset)
+			return -1;
+		pmv_flush->flush((char *) link->memory.base + note->offset, note->len);
+		pmv_flush->drain();
+		if (receive(link) || send_note(link, NULL, NULL))
+			return -1;
+	}
+	return 0;
+}
+
 static int server(struct link *link)
 {
 	int ret = listen_for_one(link);
 
 	if (!ret)
 		ret = accept_one(link);
+	if (!ret && link->peer.echo)
+		ret = pmv_flush_init() || echo(link) ? -1 : 0;
 	if (!ret)
 		ret = await_event(link, RDMA_CM_EVENT_DISCONNECTED, -1);
 	return ret;
@@ -263,9 +366,9 @@ static int route(struct link *link)
 	return ret;
 }
 
-static int connect_once(struct link *link, size_t len)
+static int connect_once(struct link *link, int op, size_t len)
 {
-	struct hello hello = {.len = len};
+	struct hello hello = {.len = len, .echo = op == OP_WRITE_SEND};
 	struct rdma_conn_param param = {
 		.private_data = &hello,
 		.private_data_len = sizeof(hello),
@@ -286,14 +389,14 @@ static int connect_once(struct link *link, size_t len)
 }
 
 /* connect_patiently -- scripts start both programs at a time: nobody may listen yet */
-static int connect_patiently(struct link *link, size_t len)
+static int connect_patiently(struct link *link, int op, size_t len)
 {
 	const struct options *opts = link->opts;
 	uint64_t deadline = now_ns() + 5000000000ULL;
 	struct timespec pause = {.tv_nsec = 50000000};
 	int ret;
 
-	while ((ret = connect_once(link, len)) == 1 && now_ns() < deadline) {
+	while ((ret = connect_once(link, op, len)) == 1 && now_ns() < deadline) {
 		close_link(link);
 		*link = (struct link){.opts = opts};
 		nanosleep(&pause, NULL);
@@ -349,6 +452,21 @@ static int post(struct link *link, struct ibv_send_wr *wr)
 	return errno ? complain("ibv_post_send") : 0;
 }
 
+static int await_answer(struct link *link)
+{
+	uint64_t deadline = now_ns() + link->opts->timeout * 1000000000ULL;
+	unsigned long spins = 0;
+	int ret;
+
+	while ((ret = take_completion(link)) == 0) {
+		if (++spins % SPINS_PER_CLOCK == 0 && now_ns() > deadline) {
+			fprintf(stderr, "no answer in time\n");
+			return -1;
+		}
+	}
+	return ret < 0 ? ret : receive(link);
+}
+
 /* operate -- one iteration; the READ lands behind the data that are written from */
 static int operate(struct link *link, int op, size_t size)
 {
@@ -365,6 +483,10 @@ static int operate(struct link *link, int op, size_t size)
 	if (op == OP_WRITE_READ) {
 		write.next = &read;
 		return post(link, &write) || await_completion(link);
+	}
+	if (op == OP_WRITE_SEND) {
+		link->notes[1] = (struct note){.len = size};
+		return send_note(link, &write, &write) || await_answer(link);
 	}
 	if (op == OP_TWO_POSTS)
 		return post(link, &write) || post(link, &read) || await_completion(link);
@@ -428,7 +550,7 @@ static int client(struct link *link, uint64_t *samples)
 	unsigned int i;
 	int ret;
 
-	if (op < 0 || connect_patiently(link, options_largest(opts) + 1))
+	if (op < 0 || connect_patiently(link, op, options_largest(opts) + 1))
 		return -1;
 	print_latency_header();
 	for (i = 0, ret = 0; !ret && i < opts->nsizes; i++)

@@ -8,9 +8,14 @@
  */
 #include <inttypes.h>
 #include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <time.h>
 
 #include "common.h"
 #include "control.h"
@@ -165,6 +170,8 @@ static int cmd_open(struct target *target, struct control_msg *msg)
 	ret = node_listen(&target->node, target->opts, &attr);
 	msg->arg[0] = ret ? 0 : node_port(&target->node);
 	msg->arg[1] = target->opts->memory != NULL;
+	/* a device DAX can't */
+	msg->arg[2] = !msync(target->arena.base, PAGE, MS_SYNC);
 	return ret;
 }
 
@@ -197,6 +204,7 @@ static int create_tconn(struct target *target, struct tconn *tc, struct fi_info 
 		.format = FI_CQ_FORMAT_DATA,
 		.selective = true,
 		.separate = flags & ACCEPT_SEPARATE,
+		.wait = flags & ACCEPT_WAIT ? FI_WAIT_UNSPEC : FI_WAIT_NONE,
 	};
 	int ret;
 
@@ -258,12 +266,14 @@ static int cmd_accept(struct target *target, struct control_msg *msg, void *payl
 	return 0;
 }
 
-static int cmd_close(struct target *target, uint64_t id)
+static int cmd_close(struct target *target, uint64_t id, bool shutdown_only)
 {
 	struct tconn *tc = find_conn(target, id);
 
 	if (!tc)
 		return -FI_EINVAL;
+	if (shutdown_only)
+		return (int) fi_shutdown(tc->conn.ep, 0);
 	target->conns[id] = NULL;
 	destroy_tconn(tc);
 	return 0;
@@ -397,12 +407,113 @@ static int cmd_watch(struct target *target, struct control_msg *msg, const void 
 	return 0;
 }
 
+/* A thread that does nothing but look at the memory */
+struct watcher {
+	pthread_t thread;
+	const char *base;
+	struct pairs pairs;
+	uint64_t seen;
+	bool wrong;
+	atomic_bool done; /* the thread is */
+	atomic_bool stop; /* it shall be */
+};
+
+static void *watch_pairs(void *arg)
+{
+	struct watcher *watcher = arg;
+	const struct pairs *pairs = &watcher->pairs;
+	const char *at;
+	size_t offset;
+
+	while (watcher->seen < pairs->count && !watcher->wrong && !watcher->stop) {
+		offset = watcher->seen * pairs->stride;
+		at = watcher->base + offset;
+		if (pattern_check(at + pairs->first, pairs->second, pairs->old,
+				  offset + pairs->first) == pairs->second)
+			continue;
+		__sync_synchronize();
+		watcher->wrong = pattern_check(at, pairs->first, pairs->seed + watcher->seen,
+					       offset) != pairs->first;
+		watcher->seen++;
+	}
+	watcher->done = true;
+	return NULL;
+}
+
+/* cmd_pairs -- as a reader in a thread of its own sees them */
+static int cmd_pairs(struct target *target, struct control_msg *msg, const void *payload)
+{
+	uint64_t deadline = deadline_in(target->opts->timeout);
+	struct watcher watcher = {.seen = 0};
+	struct region *region;
+
+	memcpy(&watcher.pairs, payload, sizeof(watcher.pairs));
+	msg->len = 0;
+	region = find_region(target, watcher.pairs.region);
+	if (!region)
+		return -FI_EINVAL;
+	watcher.base = region->buf;
+	if (pthread_create(&watcher.thread, NULL, watch_pairs, &watcher))
+		return -FI_ENOMEM;
+	while (!watcher.done && now_ns() < deadline)
+		progress(target);
+	watcher.stop = true;
+	pthread_join(watcher.thread, NULL);
+	msg->arg[0] = watcher.seen;
+	return watcher.wrong ? -FI_EIO : 0;
+}
+
+static uint64_t cpu_us(void)
+{
+	struct rusage usage;
+
+	getrusage(RUSAGE_SELF, &usage);
+	return (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000ULL +
+	       usage.ru_utime.tv_usec + usage.ru_stime.tv_usec;
+}
+
+/* cmd_idle -- the application has something better to do than to call the library */
+static int cmd_idle(struct control_msg *msg)
+{
+	struct timespec time = {msg->arg[0] / 1000, msg->arg[0] % 1000 * 1000000L};
+	uint64_t before = cpu_us();
+
+	while (nanosleep(&time, &time))
+		;
+	msg->arg[0] = cpu_us() - before;
+	return 0;
+}
+
+/* cmd_sread -- the application waits for completions, and does nothing else */
+static int cmd_sread(struct target *target, const struct control_msg *msg)
+{
+	uint64_t deadline = now_ns() + msg->arg[1] * 1000000;
+	struct tconn *tc = find_conn(target, msg->arg[0]);
+	struct fi_cq_data_entry entry;
+	uint64_t now;
+	ssize_t ret;
+
+	if (!tc)
+		return -FI_EINVAL;
+	while ((now = now_ns()) < deadline) {
+		ret = fi_cq_sread(tc->conn.rxcq, &entry, 1, NULL,
+				  (int) ((deadline - now) / 1000000 + 1));
+		if (ret == 1)
+			log_completion(target, tc, &entry);
+		else if (ret == -FI_EAVAIL)
+			log_error(tc, tc->conn.rxcq);
+		else if (ret != -FI_EAGAIN && ret != -FI_EINTR)
+			return (int) ret;
+	}
+	return 0;
+}
+
 static int cmd_reset(struct target *target)
 {
 	int i, ret = 0;
 
 	for (i = 0; i < CONNS; i++)
-		cmd_close(target, i);
+		cmd_close(target, i, false);
 	for (i = 0; i < REGIONS; i++)
 		ret |= region_close(&target->regions[i]);
 	target->used = 0;
@@ -420,7 +531,7 @@ static int execute(struct target *target, struct control_msg *msg, void *payload
 	case CTL_ACCEPT:
 		return cmd_accept(target, msg, payload);
 	case CTL_CLOSE:
-		return cmd_close(target, msg->arg[0]);
+		return cmd_close(target, msg->arg[0], msg->arg[1]);
 	case CTL_REG:
 		return cmd_reg(target, msg);
 	case CTL_DEREG:
@@ -436,6 +547,12 @@ static int execute(struct target *target, struct control_msg *msg, void *payload
 		return cmd_send(target, msg, payload);
 	case CTL_WATCH:
 		return cmd_watch(target, msg, payload);
+	case CTL_PAIRS:
+		return cmd_pairs(target, msg, payload);
+	case CTL_IDLE:
+		return cmd_idle(msg);
+	case CTL_SREAD:
+		return cmd_sread(target, msg);
 	case CTL_RESET:
 		return cmd_reset(target);
 	default:
@@ -458,6 +575,14 @@ static int serve_command(struct target *target)
 	return control_send(fd, &msg, reply);
 }
 
+/* needs_calls -- commits wait for this process to call the library */
+static bool needs_calls(void)
+{
+	const char *agent = getenv("FI_PMEMVERBS_AGENT");
+
+	return agent && !strcmp(agent, "progress");
+}
+
 int target_run(const struct options *opts)
 {
 	struct pollfd pfd = {.fd = opts->target_fd, .events = POLLIN};
@@ -470,7 +595,7 @@ int target_run(const struct options *opts)
 	do {
 		progress(target);
 		/* data come without our help over RDMA hardware: leave it the processor */
-		idle = target->node.info && node_is_passive(&target->node);
+		idle = target->node.info && node_is_passive(&target->node) && !needs_calls();
 	} while (!poll(&pfd, 1, idle) || !serve_command(target));
 
 	cmd_reset(target);

@@ -82,6 +82,7 @@ static const char *const method_words[] = {
 	[FI_PMEMVERBS_REFUSED] = "none: a commit would be refused",
 	[FI_PMEMVERBS_WRITE] = "the write's own completion",
 	[FI_PMEMVERBS_READ] = "a small READ behind the write, which pushes it to the memory",
+	[FI_PMEMVERBS_AGENT] = "the target's agent, which writes it back and acknowledges",
 };
 
 static int fail(const char *call, ssize_t ret)

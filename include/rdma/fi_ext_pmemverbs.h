@@ -58,6 +58,7 @@ enum fi_pmemverbs_method {
 	FI_PMEMVERBS_REFUSED, /* it can't be; the call fails with -FI_EOPNOTSUPP */
 	FI_PMEMVERBS_WRITE,   /* the write's own completion proves it */
 	FI_PMEMVERBS_READ,    /* a small READ behind the write flushes it */
+	FI_PMEMVERBS_AGENT,   /* the target's agent writes it back and acknowledges */
 };
 
 struct fi_pmemverbs_region {

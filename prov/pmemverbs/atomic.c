@@ -5,6 +5,7 @@
  * All of them end up as one call with a message, operands and results, where
  * the number of operands tells which of the core's three calls it is.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include <rdma/fi_errno.h>
@@ -32,6 +33,7 @@ static uint64_t what_is(const struct atomic *op)
 	return FI_ATOMIC | (op->fetch ? FI_READ : FI_WRITE);
 }
 
+/* operand_size -- in bytes; the largest there is for types that a later libfabric has */
 static size_t operand_size(enum fi_datatype datatype)
 {
 	switch (datatype) {
@@ -45,8 +47,17 @@ static size_t operand_size(enum fi_datatype datatype)
 	case FI_UINT32:
 	case FI_FLOAT:
 		return 4;
+	case FI_INT64:
+	case FI_UINT64:
+	case FI_DOUBLE:
+	case FI_FLOAT_COMPLEX:
+		return 8;
+	case FI_DOUBLE_COMPLEX:
+		return 16;
+	case FI_LONG_DOUBLE:
+		return sizeof(long double);
 	default:
-		return sizeof(uint64_t);
+		return 2 * sizeof(long double);
 	}
 }
 
@@ -55,7 +66,9 @@ static uint64_t operand_value(enum fi_datatype datatype, const struct fi_ioc *io
 {
 	uint64_t value = 0;
 
-	memcpy(&value, ioc->addr, operand_size(datatype));
+	/* verbs has none that is longer. */
+	memcpy(&value, ioc->addr,
+	       operand_size(datatype) < sizeof(value) ? operand_size(datatype) : sizeof(value));
 	return value;
 }
 
@@ -69,7 +82,7 @@ static ssize_t post_atomic(struct pmv_ep *ep, const void *arg, void *context, ui
 
 	for (size_t i = 0; i < msg.rma_iov_count; i++) {
 		rma_iov[i] = msg.rma_iov[i];
-		rma_iov[i].key = pmv_ep_key(ep, rma_iov[i].key);
+		rma_iov[i].key = pmv_ep_key(rma_iov[i].key);
 	}
 	msg.rma_iov = rma_iov;
 	msg.context = context;
@@ -92,16 +105,83 @@ static ssize_t post_atomic(struct pmv_ep *ep, const void *arg, void *context, ui
 				    op->result_desc, op->result_count, flags);
 }
 
+/* A block that is filled from its start; without one, only what it would take is counted. */
+struct block {
+	char *base;
+	size_t used;
+};
+
+static void *put(struct block *block, const void *from, size_t size)
+{
+	void *to = block->base ? block->base + block->used : NULL;
+
+	if (to && size && from)
+		memcpy(to, from, size);
+	block->used += (size + sizeof(void *) - 1) & ~(sizeof(void *) - 1);
+	return from ? to : NULL;
+}
+
+/* put_iocs -- with the operands themselves, if data_too */
+static struct fi_ioc *put_iocs(struct block *block, const struct fi_ioc *ioc, size_t count,
+			       size_t size, bool data_too)
+{
+	struct fi_ioc *copy = put(block, ioc, count * sizeof(*ioc));
+
+	for (size_t i = 0; data_too && i < count; i++) {
+		void *data = put(block, ioc[i].addr, ioc[i].count * size);
+
+		if (copy)
+			copy[i].addr = data;
+	}
+	return copy;
+}
+
+static struct atomic *put_atomic(struct block *block, const struct atomic *op, bool data_too)
+{
+	const struct fi_msg_atomic *msg = op->msg;
+	size_t size = operand_size(msg->datatype);
+	struct atomic *copy = put(block, op, sizeof(*op));
+	struct fi_msg_atomic *msg_copy = put(block, msg, sizeof(*msg));
+	void *iov = put_iocs(block, msg->msg_iov, msg->iov_count, size, data_too);
+	void *desc = put(block, msg->desc, msg->iov_count * sizeof(void *));
+	void *rma_iov = put(block, msg->rma_iov, msg->rma_iov_count * sizeof(*msg->rma_iov));
+	void *result = put_iocs(block, op->result, op->result_count, size, false);
+	void *result_desc = put(block, op->result_desc, op->result_count * sizeof(void *));
+	void *operand = put_iocs(block, op->operand, op->operand_count, size, data_too);
+	void *operand_desc = put(block, op->operand_desc, op->operand_count * sizeof(void *));
+
+	if (!block->base)
+		return NULL;
+	copy->msg = msg_copy;
+	msg_copy->msg_iov = iov;
+	msg_copy->desc = desc;
+	msg_copy->rma_iov = rma_iov;
+	copy->result = result;
+	copy->result_desc = result_desc;
+	copy->operand = operand;
+	copy->operand_desc = operand_desc;
+	return copy;
+}
+
+static void *copy_atomic(const void *op, bool data_too)
+{
+	struct block block = {0};
+
+	put_atomic(&block, op, data_too);
+	block.base = malloc(block.used);
+	block.used = 0;
+	return block.base ? put_atomic(&block, op, data_too) : NULL;
+}
+
 static ssize_t commit_atomic(struct pmv_ep *ep, const struct atomic *op, uint64_t flags)
 {
 	const struct fi_msg_atomic *msg = op->msg;
 	struct fi_rma_iov rma_iov[MAX_RMA_IOC];
 
 	for (size_t i = 0; i < msg->rma_iov_count; i++) {
-		/* Which bytes does not matter here, only that there are some. */
 		rma_iov[i] = (struct fi_rma_iov){
 			.addr = msg->rma_iov[i].addr,
-			.len = msg->rma_iov[i].count,
+			.len = msg->rma_iov[i].count * operand_size(msg->datatype),
 			.key = msg->rma_iov[i].key,
 		};
 	}
@@ -114,7 +194,26 @@ static ssize_t commit_atomic(struct pmv_ep *ep, const struct atomic *op, uint64_
 				      .flags = flags,
 				      .post = post_atomic,
 				      .op = op,
+				      .copy = copy_atomic,
 			      });
+}
+
+static size_t ioc_len(const struct fi_msg_atomic *msg, size_t i)
+{
+	return msg->rma_iov[i].count * operand_size(msg->datatype);
+}
+
+static void note_begin(struct pmv_ep *ep, const struct fi_msg_atomic *msg)
+{
+	for (size_t i = 0; i < msg->rma_iov_count; i++)
+		pmv_note_begin(ep, msg->rma_iov[i].key, msg->rma_iov[i].addr, ioc_len(msg, i));
+}
+
+static void note_end(struct pmv_ep *ep, const struct fi_msg_atomic *msg, bool posted)
+{
+	for (size_t i = 0; i < msg->rma_iov_count; i++)
+		pmv_note_end(ep, msg->rma_iov[i].key, msg->rma_iov[i].addr, ioc_len(msg, i),
+			     posted);
 }
 
 static ssize_t do_atomic(struct pmv_ep *ep, const struct atomic *op, uint64_t flags)
@@ -131,14 +230,12 @@ static ssize_t do_atomic(struct pmv_ep *ep, const struct atomic *op, uint64_t fl
 		PMV_WARN(EP_DATA, "FI_IMMED needs FI_COMMIT\n");
 		return -FI_EINVAL;
 	}
+	note_begin(ep, op->msg);
 	ret = pmv_post_begin(ep, &post, what, op->msg->context, flags, false);
-	if (ret)
-		return ret;
-	ret = post_atomic(ep, op, post.context, post.flags);
-	for (size_t i = 0; !ret && i < op->msg->rma_iov_count; i++)
-		pmv_note_write(ep, op->msg->rma_iov[i].key, op->msg->rma_iov[i].addr,
-			       op->msg->rma_iov[i].count);
-	return pmv_post_end(ep, &post, ret);
+	if (!ret)
+		ret = pmv_post_end(ep, &post, post_atomic(ep, op, post.context, post.flags));
+	note_end(ep, op->msg, !ret);
+	return ret;
 }
 
 /* The arguments that all calls have, as a message. */
@@ -189,16 +286,17 @@ static ssize_t atomic_inject(struct fid_ep *fid, const void *buf, size_t count, 
 			     uint64_t addr, uint64_t key, enum fi_datatype datatype, enum fi_op op)
 {
 	struct pmv_ep *ep = pmv_to_ep(fid);
+	size_t len = count * operand_size(datatype);
 	ssize_t ret;
 
 	if (!pmv_ep_is_open(ep))
 		return -FI_EAGAIN;
-	ret = fi_inject_atomic(ep->core_fid, buf, count, dest_addr, addr, pmv_ep_key(ep, key),
-			       datatype, op);
-	if (!ret) {
-		pmv_note_write(ep, key, addr, count);
+	pmv_note_begin(ep, key, addr, len);
+	ret = fi_inject_atomic(ep->core_fid, buf, count, dest_addr, addr, pmv_ep_key(key), datatype,
+			       op);
+	if (!ret)
 		pmv_note_read(ep);
-	}
+	pmv_note_end(ep, key, addr, len, !ret);
 	return ret;
 }
 

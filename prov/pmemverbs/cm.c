@@ -2,7 +2,8 @@
 /* cm.c -- connecting endpoints: the core's calls */
 #include <rdma/fi_errno.h>
 
-#include "ep.h"
+#include "commit.h"
+#include "hello.h"
 
 static struct fid_ep *core_of(struct fid *fid)
 {
@@ -26,17 +27,45 @@ static int cm_getpeer(struct fid_ep *fid, void *addr, size_t *addrlen)
 
 static int cm_connect(struct fid_ep *fid, const void *addr, const void *param, size_t paramlen)
 {
-	return fi_connect(core_of(&fid->fid), addr, param, paramlen);
+	struct pmv_ep *ep = pmv_to_ep(fid);
+	struct pmv_cm_data data;
+	int ret = pmv_ep_prepare(ep);
+
+	if (!ret)
+		ret = pmv_hello_append(ep, param, paramlen, &data);
+	return ret ? ret : fi_connect(ep->core_fid, addr, data.data, data.len);
 }
 
 static int cm_accept(struct fid_ep *fid, const void *param, size_t paramlen)
 {
-	return fi_accept(core_of(&fid->fid), param, paramlen);
+	struct pmv_ep *ep = pmv_to_ep(fid);
+	struct pmv_cm_data data;
+	int ret = pmv_ep_prepare(ep);
+
+	if (ret)
+		return ret;
+	if (!ep->link.connected)
+		return fi_accept(ep->core_fid, param, paramlen);
+	ret = pmv_hello_append(ep, param, paramlen, &data);
+	if (ret)
+		return ret;
+	/* The peer may commit as soon as it knows. */
+	ret = pmv_agent_attach(ep);
+	if (!ret)
+		ret = fi_accept(ep->core_fid, data.data, data.len);
+	if (ret)
+		pmv_agent_detach(ep, false);
+	return ret;
 }
 
 static int cm_shutdown(struct fid_ep *fid, uint64_t flags)
 {
-	return fi_shutdown(core_of(&fid->fid), flags);
+	struct pmv_ep *ep = pmv_to_ep(fid);
+	int ret = fi_shutdown(ep->core_fid, flags);
+
+	if (!ret)
+		pmv_ep_break(ep);
+	return ret;
 }
 
 static int cm_listen(struct fid_pep *fid)

@@ -39,6 +39,7 @@ void pmv_cntr_drop_cq(struct pmv_cntr *cntr, struct pmv_cq *cq)
 
 static void progress(struct pmv_cntr *cntr)
 {
+	pmv_agent_progress(cntr->domain);
 	pthread_mutex_lock(&cntr->lock);
 	for (size_t i = 0; i < cntr->num_cqs; i++)
 		pmv_cq_progress(cntr->cqs[i]);

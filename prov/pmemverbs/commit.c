@@ -9,6 +9,19 @@
  *   [READ]             of a byte that was just written: the flush
  *   [write of 0 bytes] with the immediate, fenced behind the flush
  *
+ * or, where only the target's processor can do it:
+ *
+ *   write or atomic
+ *   [READ]             if nothing else keeps the order (FI_PMEMVERBS_ORDERING)
+ *   letter             to the agent, who flushes and acknowledges: letter.h
+ *
+ * A fenced commit after writes that the agent has not acknowledged: if it is
+ * small, its data ride in the letter, and the agent stores them when the rest is
+ * durable.  Else a letter is sent about what was written before, and the
+ * operation is deferred until that is acknowledged.  Until data that ride are
+ * acknowledged, or what was deferred is posted, the endpoint takes nothing else:
+ * a later write must not land before them.
+ *
  * Each part completes to one request, errors included; the last one completes
  * the commit.  Nothing may be taken back once the write is posted, so parts
  * for which the core has no room then wait on the endpoint (`stalled`) and are
@@ -16,26 +29,33 @@
  *
  * What earlier operations mean for a later fence is kept in four flags of the
  * endpoint:
- *   wrote_agent    data that no flush from here makes durable (never taken)
+ *   wrote_agent    data that the agent has to be told of: see dirty.h
  *   wrote_flush    data whose completion proves nothing (never taken)
  *   wrote_ordered  data that the next flush READ makes durable, and only that
  *   fence_due      a READ or atomic may be under way that a fence must wait for
- * A flag is set after the operation was posted that it speaks of.  One that is
- * taken is taken, and the operation posted that makes it moot, under
- * order_lock, which every fenced operation holds from looking at the flags
- * until it is posted: no thread sees a flag gone before what replaces it is in
- * the send queue.  A flag left standing needlessly costs a flush.
+ * A flag is set after the operation was posted that it speaks of.  Until then the
+ * operation is counted (posting_*), as another thread may have seen it completed
+ * and post a commit meanwhile; and dirty ranges are noted before and after it, as
+ * another thread may have taken them meanwhile.  A flag that is taken is taken, and the operation
+ * posted that makes it moot, under order_lock, which every fenced operation holds from looking at
+ * the flags until it is posted: no thread sees a flag gone before what replaces it is in the send
+ * queue.  A flag left standing needlessly costs a flush.
  *
  * The flush of a commit to MHP memory sets none of them: data there persists in
  * the order in which it arrives, and nothing has to wait for the READ.
  */
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <rdma/fi_errno.h>
 
 #include <rdma/fi_ext_pmemverbs.h>
-#include "commit.h"
+#include "letter.h"
 #include "prov.h"
+
+/* So long nothing has to be heard of a letter until it is asked whether anybody is there. */
+#define PROBE_NS INT64_C(200000000)
 
 bool pmv_attr_of(const struct pmv_ep *ep, uint64_t key, struct pmv_attr *attr)
 {
@@ -51,22 +71,70 @@ static bool is_ordered_by_flush(const struct pmv_attr *attr)
 	return attr->persist == PMV_DMP;
 }
 
-static void note_write(struct pmv_ep *ep, const struct pmv_attr *attr)
+static bool is_for_agent(const struct pmv_ep *ep, const struct pmv_attr *attr)
+{
+	return pmv_write_method(attr, ep->domain->transport) == PMV_METHOD_AGENT;
+}
+
+bool pmv_is_for_agent(const struct pmv_ep *ep, uint64_t key)
+{
+	struct pmv_attr attr;
+
+	return pmv_attr_of(ep, key, &attr) && is_for_agent(ep, &attr);
+}
+
+/* note_dirty -- holds the endpoint's lock */
+static void note_dirty(struct pmv_ep *ep, const struct pmv_attr *attr, uint64_t key, uint64_t addr,
+		       size_t len)
+{
+	if (!len)
+		return;
+	atomic_store(&ep->wrote_agent, true);
+	if (attr->relaxed)
+		ep->wrote_relaxed = true;
+	/* Without an agent no commit there succeeds anyway. */
+	if (ep->link.peer.agent)
+		pmv_dirty_add(&ep->dirty, (uint32_t) pmv_key_core(key), addr, len);
+}
+
+/* What has to be remembered of a write. */
+enum note {
+	NOTE_NONE = 0,
+	NOTE_AGENT = 1 << 0,
+	NOTE_FLUSH = 1 << 1,
+	NOTE_ORDERED = 1 << 2,
+};
+
+static unsigned note_of(const struct pmv_ep *ep, const struct pmv_attr *attr)
 {
 	switch (pmv_write_method(attr, ep->domain->transport)) {
 	case PMV_METHOD_AGENT:
-		atomic_store(&ep->wrote_agent, true);
-		break;
+		return NOTE_AGENT;
 	case PMV_METHOD_READ:
-		if (!atomic_load_explicit(&ep->wrote_flush, memory_order_relaxed))
-			atomic_store(&ep->wrote_flush, true);
-		if (is_ordered_by_flush(attr))
-			atomic_store(&ep->wrote_ordered, true);
-		break;
+		return NOTE_FLUSH | (is_ordered_by_flush(attr) ? NOTE_ORDERED : 0);
 	case PMV_METHOD_WRITE:
 	case PMV_METHOD_REFUSED:
 		break;
 	}
+	return NOTE_NONE;
+}
+
+static void count_posting(struct pmv_ep *ep, unsigned note, int change)
+{
+	if (note & NOTE_AGENT)
+		atomic_fetch_add(&ep->posting_agent, change);
+	if (note & NOTE_FLUSH)
+		atomic_fetch_add(&ep->posting_flush, change);
+	if (note & NOTE_ORDERED)
+		atomic_fetch_add(&ep->posting_ordered, change);
+}
+
+static void note_flags(struct pmv_ep *ep, unsigned note)
+{
+	if ((note & NOTE_FLUSH) && !atomic_load_explicit(&ep->wrote_flush, memory_order_relaxed))
+		atomic_store(&ep->wrote_flush, true);
+	if (note & NOTE_ORDERED)
+		atomic_store(&ep->wrote_ordered, true);
 }
 
 /*
@@ -93,15 +161,41 @@ static uint64_t mark_or(struct pmv_ep *ep, uint64_t key, uint64_t addr)
 	return addr;
 }
 
-void pmv_note_write(struct pmv_ep *ep, uint64_t key, uint64_t addr, size_t len)
+void pmv_note_begin(struct pmv_ep *ep, uint64_t key, uint64_t addr, size_t len)
 {
 	struct pmv_attr attr;
+	unsigned note;
 
 	if (!pmv_attr_of(ep, key, &attr))
 		return;
-	note_write(ep, &attr);
-	if (len)
-		set_mark(ep, key, addr);
+	note = note_of(ep, &attr);
+	count_posting(ep, note, 1);
+	if (!(note & NOTE_AGENT) || !ep->link.peer.agent)
+		return;
+	pthread_mutex_lock(&ep->lock);
+	note_dirty(ep, &attr, key, addr, len);
+	pthread_mutex_unlock(&ep->lock);
+}
+
+void pmv_note_end(struct pmv_ep *ep, uint64_t key, uint64_t addr, size_t len, bool posted)
+{
+	struct pmv_attr attr;
+	unsigned note;
+
+	if (!pmv_attr_of(ep, key, &attr))
+		return;
+	note = note_of(ep, &attr);
+	if (posted) {
+		note_flags(ep, note);
+		if (note & NOTE_AGENT) {
+			pthread_mutex_lock(&ep->lock);
+			note_dirty(ep, &attr, key, addr, len);
+			pthread_mutex_unlock(&ep->lock);
+		}
+		if (len)
+			set_mark(ep, key, addr);
+	}
+	count_posting(ep, note, -1);
 }
 
 void pmv_note_read(struct pmv_ep *ep)
@@ -137,6 +231,8 @@ bool pmv_req_finish(struct pmv_req_pool *pool, struct pmv_req *req)
 
 	if (ep && req->is_read)
 		atomic_fetch_sub(&ep->reads, 1);
+	if (ep && req->is_probe)
+		atomic_store(&ep->probing, false);
 	if (cntr && req->counted)
 		pmv_cntr_count(cntr, !err);
 	/* Of a closed endpoint the application has heard already. */
@@ -216,8 +312,10 @@ static ssize_t flush_ordered(struct pmv_ep *ep, struct pmv_req *req)
 	bool ordered = atomic_exchange(&ep->wrote_ordered, false);
 	ssize_t ret = post_flush(ep, req);
 
-	if (ordered)
-		atomic_store(ret ? &ep->wrote_ordered : &ep->fence_due, true);
+	if (!ret)
+		atomic_store(&ep->fence_due, true);
+	else if (ordered)
+		atomic_store(&ep->wrote_ordered, true);
 	return ret;
 }
 
@@ -233,6 +331,201 @@ static ssize_t flush(struct pmv_ep *ep, struct pmv_req *req)
 	return ret;
 }
 
+static int64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
+	return ts.tv_sec * INT64_C(1000000000) + ts.tv_nsec;
+}
+
+/* Letters to the agent, and what comes of them.  All hold the endpoint's lock. */
+
+static void update_care(struct pmv_ep *ep)
+{
+	if (ep->stalled || ep->deferred || ep->link.acked < ep->riding)
+		atomic_fetch_or(&ep->care, PMV_CARE_CLOSED);
+	else
+		atomic_fetch_and(&ep->care, ~PMV_CARE_CLOSED);
+}
+
+static void enqueue(struct pmv_req *req, struct pmv_req ***tail)
+{
+	req->next = NULL;
+	**tail = req;
+	*tail = &req->next;
+}
+
+static struct pmv_req *dequeue(struct pmv_req **head, struct pmv_req ***tail)
+{
+	struct pmv_req *req = *head;
+
+	*head = req->next;
+	if (!*head)
+		*tail = head;
+	return req;
+}
+
+/* requeue -- in front of the others that are stalled, where it was */
+static void requeue(struct pmv_ep *ep, struct pmv_req *req)
+{
+	req->next = ep->stalled;
+	if (!req->next)
+		ep->stalled_tail = &req->next;
+	ep->stalled = req;
+}
+
+/*
+ * post_letter -- also after an error: later letters rely on that this one was
+ * sent.  But then the agent is not to store, nor to notify.
+ */
+static ssize_t post_letter(struct pmv_ep *ep, struct pmv_req *req)
+{
+	ssize_t ret = -FI_ECANCELED;
+
+	if (atomic_load(&req->failed))
+		pmv_letter_mute(req->letter);
+	if (!atomic_load(&ep->broken))
+		ret = pmv_letter_post(ep, req, atomic_load(&ep->fence_due));
+	if (ret == -FI_EAGAIN)
+		return ret;
+	if (ret) {
+		/* What it took will not be made durable. */
+		ep->dirty.lost = true;
+		atomic_fetch_sub(&ep->unacked, 1);
+		return ret;
+	}
+	if (pmv_letter_carries(req->letter))
+		ep->riding = pmv_letter_last(req->letter);
+	if (req->deferred)
+		ep->deferred++;
+	if (!ep->awaiting)
+		ep->heard_ns = now_ns();
+	enqueue(req, &ep->awaiting_tail);
+	return 0;
+}
+
+/*
+ * answered -- the agent has done what the letter said, or err; the letter's
+ * reference goes.  What had to wait for that is posted next.
+ */
+static void answered(struct pmv_ep *ep, struct pmv_req *req, int err)
+{
+	atomic_fetch_sub(&ep->unacked, 1);
+	if (req->deferred)
+		ep->deferred--;
+	if (!err && !atomic_load(&req->failed) && (req->deferred || req->notice_later)) {
+		req->unposted |= req->deferred ? PMV_PART_OPERATION : PMV_PART_NOTICE;
+		req->notice_later = false;
+		/* The part's, and that of its place in the queue. */
+		atomic_fetch_add(&req->refs, 2);
+		enqueue(req, &ep->stalled_tail);
+	}
+	drop_ref(ep, req, err);
+}
+
+static void mark_failed(struct pmv_req *req, int err)
+{
+	int none = 0;
+
+	atomic_compare_exchange_strong(&req->failed, &none, err);
+}
+
+static int fault_errno(enum pmv_fault fault)
+{
+	switch (fault) {
+	case PMV_FAULT_NONE:
+		return 0;
+	case PMV_FAULT_ACCESS:
+		return FI_EACCES;
+	case PMV_FAULT_IO:
+		return FI_EIO;
+	case PMV_FAULT_MESSAGE:
+		break;
+	}
+	return FI_EINVAL;
+}
+
+/*
+ * take_fault -- one message of a letter went wrong, and so the letter; and with
+ * it those fenced ones that stand behind it, as it is not done before them
+ */
+static void take_fault(struct pmv_ep *ep, const struct pmv_ack *ack)
+{
+	struct pmv_req *const heads[] = {ep->awaiting, ep->stalled};
+
+	if (!ack->fault)
+		return;
+	for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
+		for (struct pmv_req *req = heads[i]; req; req = req->next) {
+			if (req->letter && (pmv_letter_has(req->letter, ack->done) ||
+					    pmv_letter_is_for_all(req->letter)))
+				mark_failed(req, fault_errno(ack->fault));
+		}
+	}
+}
+
+static void fail_all(struct pmv_ep *ep)
+{
+	for (struct pmv_req *req = ep->stalled; req; req = req->next) {
+		if (req->letter)
+			mark_failed(req, FI_ECANCELED);
+	}
+	while (ep->awaiting)
+		answered(ep, dequeue(&ep->awaiting, &ep->awaiting_tail), FI_ECANCELED);
+	ep->riding = 0;
+}
+
+static void take_acks(struct pmv_ep *ep)
+{
+	enum pmv_arrival arrival = PMV_NOT_YET;
+	struct pmv_ack ack;
+
+	while (ep->link.acked < ep->link.sent &&
+	       (arrival = pmv_link_take_ack(&ep->link, &ack)) == PMV_ARRIVED) {
+		ep->heard_ns = now_ns();
+		take_fault(ep, &ack);
+		while (ep->awaiting && pmv_letter_last(ep->awaiting->letter) <= ack.done)
+			answered(ep, dequeue(&ep->awaiting, &ep->awaiting_tail), 0);
+	}
+	if (arrival == PMV_MALFORMED && !atomic_exchange(&ep->broken, true))
+		PMV_WARN(EP_DATA, "the target's agent acknowledges what it was not told of: it is "
+				  "not believed any more on this connection\n");
+	if (atomic_load(&ep->broken))
+		fail_all(ep);
+}
+
+/*
+ * probe -- a target that dies after its NIC has taken the letter leaves nothing
+ * behind that could fail: so have something fail
+ */
+static void probe(struct pmv_ep *ep)
+{
+	struct pmv_req *req;
+	ssize_t ret;
+
+	if (!ep->awaiting || atomic_load(&ep->probing) || now_ns() - ep->heard_ns < PROBE_NS)
+		return;
+	req = pmv_req_get(&ep->domain->reqs, ep);
+	if (!req)
+		return;
+	ep->heard_ns = now_ns();
+	req->silent = true;
+	req->is_probe = true;
+	req->addr = ep->link.peer.addr;
+	req->key = ep->link.peer.key;
+	atomic_store(&ep->probing, true);
+	ret = post_flush(ep, req);
+	if (!ret)
+		return;
+	atomic_store(&ep->probing, false);
+	if (ret != -FI_EAGAIN)
+		atomic_store(&ep->broken, true);
+	pmv_req_put(&ep->domain->reqs, req);
+}
+
+static ssize_t post_deferred(struct pmv_ep *ep, struct pmv_req *req);
+
 /*
  * post_parts -- post what a request still has to post, in order.  -FI_EAGAIN:
  * the core has no room.  0: nothing is left, posted or given up after an error.
@@ -244,7 +537,9 @@ static ssize_t post_parts(struct pmv_ep *ep, struct pmv_req *req)
 		enum pmv_part part;
 		ssize_t (*post)(struct pmv_ep *ep, struct pmv_req *req);
 	} parts[] = {
+		{PMV_PART_OPERATION, post_deferred},
 		{PMV_PART_FLUSH, flush},
+		{PMV_PART_LETTER, post_letter},
 		{PMV_PART_NOTICE, post_notice},
 	};
 
@@ -254,7 +549,9 @@ static ssize_t post_parts(struct pmv_ep *ep, struct pmv_req *req)
 		if (!(req->unposted & parts[i].part))
 			continue;
 		/* After an error the target must not hear of success. */
-		ret = atomic_load(&req->failed) ? -FI_ECANCELED : parts[i].post(ep, req);
+		ret = -FI_ECANCELED;
+		if (!atomic_load(&req->failed) || parts[i].part == PMV_PART_LETTER)
+			ret = parts[i].post(ep, req);
 		if (ret == -FI_EAGAIN)
 			return ret;
 		req->unposted &= ~parts[i].part;
@@ -264,59 +561,103 @@ static ssize_t post_parts(struct pmv_ep *ep, struct pmv_req *req)
 	return 0;
 }
 
-bool pmv_ep_push(struct pmv_ep *ep)
+enum pmv_pending pmv_ep_push(struct pmv_ep *ep)
 {
-	struct pmv_req *req;
-	bool empty;
+	enum pmv_pending pending;
 
 	pthread_mutex_lock(&ep->lock);
-	while ((req = ep->stalled) && post_parts(ep, req) != -FI_EAGAIN) {
-		ep->stalled = req->next;
-		if (!ep->stalled) {
-			ep->stalled_tail = &ep->stalled;
-			atomic_fetch_and(&ep->care, ~PMV_CARE_STALLED);
+	take_acks(ep);
+	while (ep->stalled) {
+		struct pmv_req *req = dequeue(&ep->stalled, &ep->stalled_tail);
+
+		if (post_parts(ep, req) == -FI_EAGAIN) {
+			requeue(ep, req);
+			break;
 		}
 		drop_ref(ep, req, 0);
 	}
-	empty = !ep->stalled;
+	probe(ep);
+	update_care(ep);
+	pending = ep->stalled    ? PMV_PENDING_POSTS
+		  : ep->awaiting ? PMV_PENDING_ACKS
+				 : PMV_PENDING_NONE;
 	pthread_mutex_unlock(&ep->lock);
-	return empty;
+	return pending;
 }
 
-void pmv_ep_drop_stalled(struct pmv_ep *ep)
+void pmv_ep_stall(struct pmv_ep *ep)
 {
-	struct pmv_req *req;
+	pmv_cq_stall(ep->tx_cq, &ep->on_tx_cq);
+	/* Who waits for what the target does in return may read the other one only. */
+	if (ep->rx_cq && ep->rx_cq != ep->tx_cq)
+		pmv_cq_stall(ep->rx_cq, &ep->on_rx_cq);
+}
 
+void pmv_ep_break(struct pmv_ep *ep)
+{
+	atomic_store(&ep->broken, true);
+	if (ep->tx_cq && atomic_load(&ep->unacked))
+		pmv_cq_wake(ep->tx_cq);
+}
+
+void pmv_ep_drop_pending(struct pmv_ep *ep)
+{
 	pthread_mutex_lock(&ep->lock);
-	while ((req = ep->stalled)) {
-		ep->stalled = req->next;
+	while (ep->stalled) {
+		struct pmv_req *req = dequeue(&ep->stalled, &ep->stalled_tail);
+
+		if (req->unposted & PMV_PART_LETTER)
+			atomic_fetch_sub(&ep->unacked, 1);
 		for (unsigned left = req->unposted; left; left &= left - 1)
 			pmv_req_part_done(req, FI_ECANCELED, 0);
 		req->unposted = 0;
 		drop_ref(ep, req, 0);
 	}
-	ep->stalled_tail = &ep->stalled;
-	atomic_fetch_and(&ep->care, ~PMV_CARE_STALLED);
+	while (ep->awaiting)
+		answered(ep, dequeue(&ep->awaiting, &ep->awaiting_tail), FI_ECANCELED);
+	update_care(ep);
 	pthread_mutex_unlock(&ep->lock);
 }
 
-/* stall -- keep a request whose parts the core does not take now; its reference goes along */
-static void stall(struct pmv_ep *ep, struct pmv_req *req)
+/*
+ * post_or_queue -- post a request's parts, or keep it with its reference until
+ * the core and the agent take them; holds the endpoint's lock
+ */
+static void post_or_queue(struct pmv_ep *ep, struct pmv_req *req)
 {
-	pthread_mutex_lock(&ep->lock);
-	req->next = NULL;
-	*ep->stalled_tail = req;
-	ep->stalled_tail = &req->next;
-	atomic_fetch_or(&ep->care, PMV_CARE_STALLED);
-	pthread_mutex_unlock(&ep->lock);
-	pmv_cq_stall(ep->tx_cq, ep);
+	if (ep->stalled || post_parts(ep, req) == -FI_EAGAIN)
+		enqueue(req, &ep->stalled_tail);
+	else
+		drop_ref(ep, req, 0);
+	update_care(ep);
 }
 
 /* Before anything is posted */
 
 bool pmv_ep_is_open(struct pmv_ep *ep)
 {
-	return pmv_ep_direct(ep, PMV_CARE_STALLED) || pmv_ep_push(ep);
+	if (!pmv_ep_direct(ep, PMV_CARE_CLOSED))
+		pmv_ep_push(ep);
+	return pmv_ep_direct(ep, PMV_CARE_CLOSED);
+}
+
+/* is_riding -- is it closed only because data that ride are not acknowledged? */
+static bool is_riding(struct pmv_ep *ep)
+{
+	bool riding;
+
+	pthread_mutex_lock(&ep->lock);
+	riding = !ep->stalled && !ep->deferred;
+	pthread_mutex_unlock(&ep->lock);
+	return riding;
+}
+
+/* await_agent -- a fence waits for the completion of commits, too, which the agent decides on */
+static ssize_t await_agent(struct pmv_ep *ep)
+{
+	if (atomic_load(&ep->unacked))
+		pmv_cq_progress(ep->tx_cq);
+	return atomic_load(&ep->unacked) ? -FI_EAGAIN : 0;
 }
 
 /*
@@ -375,6 +716,8 @@ ssize_t pmv_post_begin(struct pmv_ep *ep, struct pmv_post *post, uint64_t what, 
 		return -FI_EAGAIN;
 	if (fenced && await_reads(ep))
 		return -FI_EAGAIN;
+	if ((flags & FI_FENCE) && await_agent(ep))
+		return -FI_EAGAIN;
 	if (counted || is_read || quiet) {
 		req = pmv_req_get(&ep->domain->reqs, ep);
 		if (!req)
@@ -383,7 +726,13 @@ ssize_t pmv_post_begin(struct pmv_ep *ep, struct pmv_post *post, uint64_t what, 
 		req->flags = what;
 		req->single = true;
 		req->counted = counted;
-		req->report = !quiet && is_reported(ep, what, flags);
+		/*
+		 * verbs reports every receive; one may be used up by remote CQ
+		 * data, which is reported always.
+		 */
+		req->report = !quiet && (is_reported(ep, what, flags) ||
+					 ((what & FI_RECV) && ep->domain->fabric->core->fence &&
+					  !is_unheard(ep, what)));
 		req->silent = quiet || is_unheard(ep, what);
 		req->is_read = is_read;
 		if (is_read)
@@ -432,6 +781,31 @@ static ssize_t refuse(const char *why)
 	return -FI_EOPNOTSUPP;
 }
 
+/* refuse_agent -- the only way is the agent's, and there is none */
+static ssize_t refuse_agent(struct pmv_ep *ep, const char *why)
+{
+	PMV_WARN(EP_DATA, "commit refused: %s; and %s\n", why,
+		 ep->link.connected ? "the target's agent is switched off (FI_PMEMVERBS_AGENT)"
+				    : "the target has no agent: it does not use pmemverbs");
+	return -FI_EOPNOTSUPP;
+}
+
+/* In this order: what leaves the first is in the second by then, and so on. */
+static bool has_agent_past(struct pmv_ep *ep)
+{
+	return atomic_load(&ep->posting_agent) || atomic_load(&ep->wrote_agent) ||
+	       atomic_load(&ep->unacked);
+}
+
+/*
+ * Of several plans of one operation the one that counts: the agent's word covers
+ * all of them, a READ those of lower value.
+ */
+static int strength(const struct pmv_plan *plan)
+{
+	return plan->method == PMV_METHOD_AGENT ? 2 : plan->method == PMV_METHOD_READ;
+}
+
 /*
  * plan_commit -- one plan for all regions of the operation: the strongest that
  * one of them needs; at is where a flush reads
@@ -440,9 +814,9 @@ static ssize_t plan_commit(struct pmv_ep *ep, const struct pmv_commit *commit, b
 			   struct pmv_plan *plan, const struct fi_rma_iov **at)
 {
 	struct pmv_past past = {
-		.agent = atomic_load(&ep->wrote_agent),
-		.flush = atomic_load(&ep->wrote_flush),
-		.ordered = atomic_load(&ep->wrote_ordered),
+		.agent = has_agent_past(ep),
+		.flush = atomic_load(&ep->posting_flush) || atomic_load(&ep->wrote_flush),
+		.ordered = atomic_load(&ep->posting_ordered) || atomic_load(&ep->wrote_ordered),
 	};
 
 	*plan = (struct pmv_plan){.method = PMV_METHOD_WRITE};
@@ -465,10 +839,13 @@ static ssize_t plan_commit(struct pmv_ep *ep, const struct pmv_commit *commit, b
 			return -FI_EACCES;
 		}
 		one = pmv_plan_commit(&attr, ep->domain->transport, fenced ? &past : NULL);
-		if (one.method == PMV_METHOD_REFUSED || one.method == PMV_METHOD_AGENT)
+		if (one.method == PMV_METHOD_REFUSED)
 			return refuse(one.why);
-		if (!i || (one.method == PMV_METHOD_READ &&
-			   (plan->method != PMV_METHOD_READ || !(*at)->len))) {
+		if ((one.method == PMV_METHOD_AGENT || one.after_agent) && !ep->link.peer.agent)
+			return refuse_agent(ep, one.why);
+		one.flush_agent |= plan->flush_agent;
+		if (!i || strength(&one) > strength(plan) ||
+		    (strength(&one) == strength(plan) && !(*at)->len)) {
 			*plan = one;
 			*at = rma_iov;
 		}
@@ -476,10 +853,13 @@ static ssize_t plan_commit(struct pmv_ep *ep, const struct pmv_commit *commit, b
 	return 0;
 }
 
-/* prepare -- the request of a commit, with the parts that follow the operation */
-static struct pmv_req *prepare(struct pmv_ep *ep, const struct pmv_commit *commit,
-			       const struct pmv_plan *plan, const struct fi_rma_iov *at,
-			       uint64_t *core_flags)
+static bool wants_notice(const struct pmv_commit *commit)
+{
+	return commit->flags & (FI_REMOTE_CQ_DATA | FI_IMMED);
+}
+
+/* new_request -- of a commit; NULL: none is left */
+static struct pmv_req *new_request(struct pmv_ep *ep, const struct pmv_commit *commit)
 {
 	struct pmv_req *req = pmv_req_get(&ep->domain->reqs, ep);
 
@@ -488,116 +868,344 @@ static struct pmv_req *prepare(struct pmv_ep *ep, const struct pmv_commit *commi
 	req->context = commit->context;
 	req->flags = commit->what;
 	req->data = commit->data;
-	/* Inside the written range, if there is one. */
-	req->addr = at->len ? at->addr : mark_or(ep, at->key, at->addr);
-	req->key = pmv_key_core(at->key);
 	req->counted = true;
 	req->report = is_reported(ep, commit->what, commit->flags);
 	req->silent = is_unheard(ep, commit->what);
-	req->is_read = (commit->what & FI_READ) && !ep->domain->fabric->core->fence;
+	return req;
+}
+
+/* add_part -- a part that is to be posted has a reference */
+static void add_part(struct pmv_req *req, enum pmv_part part)
+{
+	req->unposted |= part;
+	atomic_fetch_add(&req->refs, 1);
+}
+
+/* drop_parts -- all but those that were there before; other references keep the request */
+static void drop_parts(struct pmv_req *req, unsigned before)
+{
+	atomic_fetch_sub(&req->refs, __builtin_popcount(req->unposted & ~before));
+	req->unposted = before;
+}
+
+/*
+ * write_letter -- its parts; what it says is taken later.  A READ is of the
+ * peer's block, which is always there.  -FI_ENOMEM: there is no letter.
+ */
+static ssize_t write_letter(struct pmv_ep *ep, struct pmv_req *req, const struct pmv_commit *commit,
+			    const struct pmv_plan *plan, enum pmv_letter_kind kind)
+{
+	bool flush = plan->flush_agent || ep->wrote_relaxed ||
+		     (kind == PMV_LETTER_CARRIES && plan->flush_first);
+
+	pmv_letter_free(req->letter);
+	req->letter = pmv_letter_new(ep, commit, kind, flush);
+	if (!req->letter)
+		return -FI_ENOMEM;
+	req->addr = ep->link.peer.addr;
+	req->key = ep->link.peer.key;
+	if (flush)
+		add_part(req, PMV_PART_FLUSH);
+	add_part(req, PMV_PART_LETTER);
+	if (!wants_notice(commit) || kind == PMV_LETTER_FIRST)
+		return 0;
+	if (ep->link.peer.notices)
+		pmv_letter_notify(req->letter, commit->data);
+	else
+		req->notice_later = true;
+	return 0;
+}
+
+/* place_in -- an address inside the written range, if there is one, or of the region */
+static uint64_t place_in(struct pmv_ep *ep, const struct fi_rma_iov *at)
+{
+	return at->len ? at->addr : mark_or(ep, at->key, at->addr);
+}
+
+/* prepare -- the parts that follow the operation */
+static ssize_t prepare(struct pmv_ep *ep, struct pmv_req *req, const struct pmv_commit *commit,
+		       const struct pmv_plan *plan, const struct fi_rma_iov *at,
+		       uint64_t *core_flags)
+{
+	if (plan->method == PMV_METHOD_AGENT)
+		return write_letter(ep, req, commit, plan, PMV_LETTER_BEHIND);
+	req->addr = place_in(ep, at);
+	req->key = pmv_key_core(at->key);
 	if (plan->method == PMV_METHOD_READ)
-		req->unposted |= PMV_PART_FLUSH;
-	if (!(commit->flags & (FI_REMOTE_CQ_DATA | FI_IMMED)))
-		return req;
+		add_part(req, PMV_PART_FLUSH);
+	if (!wants_notice(commit))
+		return 0;
 	/* An atomic carries no immediate. */
 	if (plan->notice == PMV_NOTICE_WITH_WRITE && !(commit->what & FI_ATOMIC))
 		*core_flags |= FI_REMOTE_CQ_DATA;
 	else
-		req->unposted |= PMV_PART_NOTICE;
-	return req;
+		add_part(req, PMV_PART_NOTICE);
+	return 0;
 }
 
-/* give_up -- the operation was not posted; a flush in front of it may have been */
-static void give_up(struct pmv_ep *ep, struct pmv_req *req, uint64_t core_flags, int unused)
+/* note_commit -- of a commit's operation, before and after; the letter sees to what is dirty */
+static void note_commit(struct pmv_ep *ep, const struct pmv_commit *commit, bool posted, int change)
 {
-	return_fence(ep, core_flags);
-	if (req->is_read)
-		atomic_fetch_sub(&ep->reads, 1);
-	req->is_read = false;
-	req->counted = false;
-	req->report = false;
-	req->silent = true;
-	atomic_fetch_sub(&req->refs, unused);
-	drop_ref(ep, req, 0);
+	struct pmv_attr attr;
+
+	for (size_t i = 0; i < commit->rma_iov_count; i++) {
+		unsigned note;
+
+		if (!pmv_attr_of(ep, commit->rma_iov[i].key, &attr))
+			continue;
+		note = note_of(ep, &attr) & ~NOTE_AGENT;
+		if (posted)
+			note_flags(ep, note);
+		count_posting(ep, note, change);
+	}
 }
 
 /*
- * post_operation -- everything up to the write or atomic itself.  A fenced one
- * is called with order_lock.
+ * post_operation -- everything up to the write or atomic itself; the parts
+ * behind it are then in req->unposted.  A fenced one is called with order_lock.
+ * After an error the request is what it was, but for a flush in front of the
+ * operation, which may have been posted.
  */
-static ssize_t post_operation(struct pmv_ep *ep, const struct pmv_commit *commit, bool fenced,
-			      struct pmv_req **request)
+static ssize_t post_operation(struct pmv_ep *ep, struct pmv_req *req,
+			      const struct pmv_commit *commit, const struct pmv_plan *plan,
+			      const struct fi_rma_iov *at, bool fenced)
 {
 	uint64_t core_flags = FI_COMPLETION | (commit->flags & FI_INJECT);
-	const struct fi_rma_iov *at;
-	struct pmv_plan plan;
-	struct pmv_req *req;
+	bool is_read = (commit->what & FI_READ) && !ep->domain->fabric->core->fence;
+	unsigned before = req->unposted;
 	ssize_t ret;
-	int parts;
 
-	ret = plan_commit(ep, commit, fenced, &plan, &at);
-	if (ret)
-		return ret;
-	req = prepare(ep, commit, &plan, at, &core_flags);
-	if (!req)
-		return -FI_EAGAIN;
-	parts = 1 + __builtin_popcount(req->unposted);
-	atomic_fetch_add(&req->refs, parts);
-	if (req->is_read)
-		atomic_fetch_add(&ep->reads, 1);
-
-	if (plan.flush_first) {
+	ret = prepare(ep, req, commit, plan, at, &core_flags);
+	if (!ret && plan->flush_first) {
 		atomic_fetch_add(&req->refs, 1);
 		ret = flush_ordered(ep, req);
-		if (ret) {
-			give_up(ep, req, core_flags, parts + 1);
-			return ret;
-		}
+		if (ret)
+			atomic_fetch_sub(&req->refs, 1);
 	}
+	if (ret) {
+		drop_parts(req, before);
+		return ret;
+	}
+	note_commit(ep, commit, false, 1);
 	if (fenced)
 		core_flags |= take_fence(ep);
+	req->is_read = is_read;
+	if (is_read)
+		atomic_fetch_add(&ep->reads, 1);
+	atomic_fetch_add(&req->refs, 1);
 	ret = commit->post(ep, commit->op, req, core_flags);
+	note_commit(ep, commit, !ret, -1);
 	if (ret) {
-		give_up(ep, req, core_flags, parts);
+		return_fence(ep, core_flags);
+		if (is_read)
+			atomic_fetch_sub(&ep->reads, 1);
+		req->is_read = false;
+		atomic_fetch_sub(&req->refs, 1);
+		drop_parts(req, before);
 		return ret;
 	}
 
-	for (size_t i = 0; i < commit->rma_iov_count; i++)
-		pmv_note_write(ep, commit->rma_iov[i].key, commit->rma_iov[i].addr,
-			       commit->rma_iov[i].len);
 	/* The connection is lost if nothing can be read there. */
-	set_mark(ep, at->key, req->addr);
+	set_mark(ep, at->key, place_in(ep, at));
 	if (commit->what & FI_ATOMIC)
 		pmv_note_read(ep);
 	if (fenced)
 		atomic_fetch_and(&ep->care, ~PMV_CARE_FENCE_NEXT);
-	*request = req;
 	return 0;
 }
 
-ssize_t pmv_commit(struct pmv_ep *ep, const struct pmv_commit *commit)
+/* give_up -- nothing that the application asked for was posted: it is told by the call */
+static void give_up(struct pmv_ep *ep, struct pmv_req *req)
 {
-	bool fenced = (commit->flags & FI_FENCE) || !pmv_ep_direct(ep, PMV_CARE_FENCE_NEXT);
-	struct pmv_req *req = NULL;
+	req->counted = false;
+	req->report = false;
+	req->silent = true;
+	drop_ref(ep, req, 0);
+}
+
+/* Commits that the agent has a part in.  All hold the endpoint's lock. */
+
+/*
+ * take_letter -- what it is to say.  Until it is answered, or given up, it counts
+ * as not acknowledged: before what it took is dirty no longer.
+ */
+static ssize_t take_letter(struct pmv_ep *ep, struct pmv_req *req)
+{
 	ssize_t ret;
 
-	if (!pmv_ep_is_open(ep))
-		return -FI_EAGAIN;
-	if (fenced) {
-		if (await_reads(ep))
-			return -FI_EAGAIN;
-		pthread_mutex_lock(&ep->order_lock);
+	atomic_fetch_add(&ep->unacked, 1);
+	ret = ep->dirty.lost ? -FI_ENOMEM : pmv_letter_take(ep, req->letter);
+	if (ret)
+		atomic_fetch_sub(&ep->unacked, 1);
+	return ret;
+}
+
+/* take_dirty -- of the operation that was just posted, too, for the letter about it */
+static void take_dirty(struct pmv_ep *ep, struct pmv_req *req, const struct pmv_commit *commit)
+{
+	struct pmv_attr attr;
+
+	for (size_t i = 0; i < commit->rma_iov_count; i++) {
+		const struct fi_rma_iov *rma_iov = &commit->rma_iov[i];
+
+		if (pmv_attr_of(ep, rma_iov->key, &attr) && is_for_agent(ep, &attr))
+			note_dirty(ep, &attr, rma_iov->key, rma_iov->addr, rma_iov->len);
 	}
-	ret = post_operation(ep, commit, fenced, &req);
+	if (take_letter(ep, req)) {
+		mark_failed(req, FI_ENOMEM);
+		req->unposted &= ~PMV_PART_LETTER;
+		pmv_req_part_done(req, FI_ENOMEM, 0);
+	}
+}
+
+void pmv_deferred_free(struct pmv_deferred *deferred)
+{
+	if (deferred)
+		free((void *) deferred->commit.op);
+	free(deferred);
+}
+
+/* defer -- keep a copy of the operation */
+static ssize_t defer(struct pmv_req *req, const struct pmv_commit *commit)
+{
+	size_t count = commit->rma_iov_count;
+	struct pmv_deferred *deferred =
+		calloc(1, sizeof(*deferred) + count * sizeof(deferred->rma_iov[0]));
+
+	req->deferred = deferred;
+	if (!deferred)
+		return -FI_ENOMEM;
+	deferred->commit = *commit;
+	memcpy(deferred->rma_iov, commit->rma_iov, count * sizeof(deferred->rma_iov[0]));
+	deferred->commit.rma_iov = deferred->rma_iov;
+	deferred->commit.iov = NULL;
+	deferred->commit.op = commit->copy(commit->op, commit->flags & FI_INJECT);
+	return deferred->commit.op ? 0 : -FI_ENOMEM;
+}
+
+static ssize_t post_deferred(struct pmv_ep *ep, struct pmv_req *req)
+{
+	struct pmv_deferred *deferred = req->deferred;
+	const struct pmv_commit *commit = &deferred->commit;
+	const struct fi_rma_iov *at;
+	struct pmv_plan plan;
+	ssize_t ret;
+
+	if (!ep->domain->fabric->core->fence && atomic_load(&ep->reads))
+		return -FI_EAGAIN;
+	pmv_letter_free(req->letter);
+	req->letter = NULL;
+	pthread_mutex_lock(&ep->order_lock);
+	ret = plan_commit(ep, commit, true, &plan, &at);
+	if (!ret)
+		ret = post_operation(ep, req, commit, &plan, at, true);
+	pthread_mutex_unlock(&ep->order_lock);
+	if (ret)
+		return ret;
+	if (req->letter)
+		take_dirty(ep, req, commit);
+	/* The core has a reference of its own. */
+	atomic_fetch_sub(&req->refs, 1);
+	req->deferred = NULL;
+	pmv_deferred_free(deferred);
+	return 0;
+}
+
+/* may_carry -- may the agent store the data, so that one round trip does it all? */
+static bool may_carry(struct pmv_ep *ep, const struct pmv_commit *commit)
+{
+	struct pmv_attr attr;
+
+	/* An agent knows the regions that were registered for commits. */
+	return pmv_letter_may_carry(ep, commit) && pmv_attr_of(ep, commit->rma_iov->key, &attr) &&
+	       attr.pmem;
+}
+
+/* commit_after_agent -- fenced, and the agent has to do something first */
+static ssize_t commit_after_agent(struct pmv_ep *ep, struct pmv_req *req,
+				  const struct pmv_commit *commit)
+{
+	const struct fi_rma_iov *at;
+	struct pmv_plan plan;
+	bool carries;
+	ssize_t ret;
+
+	ret = plan_commit(ep, commit, true, &plan, &at);
+	if (ret)
+		return ret;
+	pthread_mutex_lock(&ep->lock);
+	carries = may_carry(ep, commit);
+	if (!carries)
+		ret = defer(req, commit);
+	if (!ret)
+		ret = write_letter(ep, req, commit, &plan,
+				   carries ? PMV_LETTER_CARRIES : PMV_LETTER_FIRST);
+	if (!ret)
+		ret = take_letter(ep, req);
+	if (ret)
+		drop_parts(req, 0);
+	else
+		post_or_queue(ep, req);
+	pthread_mutex_unlock(&ep->lock);
+	if (!ret)
+		pmv_ep_stall(ep);
+	return ret;
+}
+
+/* commit_now -- post the operation, and then what makes it durable */
+static ssize_t commit_now(struct pmv_ep *ep, struct pmv_req *req, const struct pmv_commit *commit,
+			  bool fenced)
+{
+	const struct fi_rma_iov *at;
+	struct pmv_plan plan;
+	ssize_t ret;
+
+	if (fenced)
+		pthread_mutex_lock(&ep->order_lock);
+	ret = plan_commit(ep, commit, commit->flags & FI_FENCE, &plan, &at);
+	/* Another thread's letter came between. */
+	if (!ret && plan.after_agent)
+		ret = -FI_EAGAIN;
+	if (!ret)
+		ret = post_operation(ep, req, commit, &plan, at, fenced);
 	if (fenced)
 		pthread_mutex_unlock(&ep->order_lock);
 	if (ret)
 		return ret;
 
 	/* Accepted: from here on every failure is the completion's to tell. */
-	if (post_parts(ep, req) == -FI_EAGAIN)
-		stall(ep, req);
-	else
+	if (!req->letter && post_parts(ep, req) == 0) {
 		drop_ref(ep, req, 0);
+		return 0;
+	}
+	pthread_mutex_lock(&ep->lock);
+	if (req->letter)
+		take_dirty(ep, req, commit);
+	post_or_queue(ep, req);
+	pthread_mutex_unlock(&ep->lock);
+	pmv_ep_stall(ep);
 	return 0;
+}
+
+ssize_t pmv_commit(struct pmv_ep *ep, const struct pmv_commit *commit)
+{
+	bool fence = commit->flags & FI_FENCE;
+	bool fenced = fence || !pmv_ep_direct(ep, PMV_CARE_FENCE_NEXT);
+	struct pmv_req *req;
+	ssize_t ret;
+
+	if (!pmv_ep_is_open(ep) && !(fence && is_riding(ep)))
+		return -FI_EAGAIN;
+	if (fenced && await_reads(ep))
+		return -FI_EAGAIN;
+	req = new_request(ep, commit);
+	if (!req)
+		return -FI_EAGAIN;
+	if (fence && has_agent_past(ep))
+		ret = commit_after_agent(ep, req, commit);
+	else
+		ret = commit_now(ep, req, commit, fenced);
+	if (ret)
+		give_up(ep, req);
+	return ret;
 }

@@ -26,14 +26,18 @@ ssize_t pmv_post_begin(struct pmv_ep *ep, struct pmv_post *post, uint64_t what, 
 		       uint64_t flags, bool quiet);
 ssize_t pmv_post_end(struct pmv_ep *ep, struct pmv_post *post, ssize_t ret);
 
-/* pmv_note_write, pmv_note_read -- remember what was just posted */
-void pmv_note_write(struct pmv_ep *ep, uint64_t key, uint64_t addr, size_t len);
+/*
+ * pmv_note_begin, pmv_note_end -- remember a write, from before it is posted until
+ * after it was or was not; with no lock held
+ */
+void pmv_note_begin(struct pmv_ep *ep, uint64_t key, uint64_t addr, size_t len);
+void pmv_note_end(struct pmv_ep *ep, uint64_t key, uint64_t addr, size_t len, bool posted);
 void pmv_note_read(struct pmv_ep *ep);
 
 /* The key as the core knows it. */
-static inline uint64_t pmv_ep_key(const struct pmv_ep *ep, uint64_t key)
+static inline uint64_t pmv_ep_key(uint64_t key)
 {
-	return ep->domain->keyed ? pmv_key_core(key) : key;
+	return pmv_key_is_ours(key) ? pmv_key_core(key) : key;
 }
 
 /* How the operation itself is posted: a write or one of the atomics. */
@@ -48,6 +52,12 @@ struct pmv_commit {
 	uint64_t flags; /* the application's */
 	pmv_post_fn post;
 	const void *op; /* for post */
+	/* A copy of op in one block, for later, with the data if they are injected; NULL: no
+	 * memory. */
+	void *(*copy)(const void *op, bool data_too);
+	/* What a write writes; none: it is an atomic. */
+	const struct iovec *iov;
+	size_t iov_count;
 };
 
 /*
@@ -56,8 +66,19 @@ struct pmv_commit {
  */
 ssize_t pmv_commit(struct pmv_ep *ep, const struct pmv_commit *commit);
 
-/* pmv_ep_is_open -- may something new be posted, or are parts of a commit still waiting? */
+/* An operation, and room for what it names, for later. */
+struct pmv_deferred {
+	struct pmv_commit commit;
+	struct fi_rma_iov rma_iov[];
+};
+
+void pmv_deferred_free(struct pmv_deferred *deferred);
+
+/* pmv_ep_is_open -- may something new be posted, or has something else to come first? */
 bool pmv_ep_is_open(struct pmv_ep *ep);
+
+/* pmv_is_for_agent -- does only the agent make writes there durable? */
+bool pmv_is_for_agent(const struct pmv_ep *ep, uint64_t key);
 
 /* pmv_attr_of -- what a key says, with what is known here of the path; false: nothing */
 bool pmv_attr_of(const struct pmv_ep *ep, uint64_t key, struct pmv_attr *attr);
@@ -74,10 +95,16 @@ bool pmv_req_finish(struct pmv_req_pool *pool, struct pmv_req *req);
 /* pmv_cntr_of -- the counter of such operations, or NULL */
 struct pmv_cntr *pmv_cntr_of(struct pmv_ep *ep, uint64_t what);
 
-/* pmv_ep_push -- post parts that the core did not take; true: none are left */
-bool pmv_ep_push(struct pmv_ep *ep);
+/* pmv_ep_push -- take acknowledgements, and post what is to be posted; returns what is left */
+enum pmv_pending pmv_ep_push(struct pmv_ep *ep);
 
-/* pmv_ep_drop_stalled -- give up what is not posted, when the endpoint is closed */
-void pmv_ep_drop_stalled(struct pmv_ep *ep);
+/* pmv_ep_break -- the connection is lost: fail what waits for the agent */
+void pmv_ep_break(struct pmv_ep *ep);
+
+/* pmv_ep_stall -- have it pushed whenever one of its CQs is read */
+void pmv_ep_stall(struct pmv_ep *ep);
+
+/* pmv_ep_drop_pending -- give up what is not posted or acknowledged, when the endpoint is closed */
+void pmv_ep_drop_pending(struct pmv_ep *ep);
 
 #endif /* PMV_COMMIT_H */

@@ -17,7 +17,7 @@
  */
 static const struct pmv_core cores[] = {
 	{.name = "verbs", .fence = true, .lingers = true, .values_until = FI_VERSION(2, 2)},
-	{.name = "tcp", .cpu_placed = true, .needs_cqs = true},
+	{.name = "tcp", .cpu_placed = true, .driven = true, .needs_cqs = true},
 };
 
 #define NUM_CORES (sizeof(cores) / sizeof(cores[0]))

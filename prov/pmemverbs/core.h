@@ -23,6 +23,8 @@ struct pmv_core {
 	bool cpu_placed;
 	/* After FI_SHUTDOWN it goes on with what is under way, until fi_shutdown. */
 	bool lingers;
+	/* It moves data only inside calls that read its queues. */
+	bool driven;
 	/* It can't work without a CQ in either direction. */
 	bool needs_cqs;
 	/* Up to this version of libfabric it takes operands by value: see below. */

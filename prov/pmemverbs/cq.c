@@ -13,8 +13,15 @@
 #include "commit.h"
 #include "prov.h"
 
-/* While parts wait for room in a send queue, nothing but reading the CQ makes room. */
-#define STALL_POLL_MS 1
+/* So many entries are taken from the core before the application reads them, at least. */
+#define LEAST_ROOM 1024
+
+/* How long to sleep between two looks where nothing wakes who waits. */
+#define LOOK_FOR_ROOM_NS 1000000
+#define LOOK_FOR_ACKS_NS 50000
+
+/* While acknowledgements are missing somebody has to find out that none will come. */
+#define LOSS_POLL_MS 200
 
 static size_t entry_size_of(enum fi_cq_format format)
 {
@@ -45,7 +52,7 @@ static void ready_add(struct pmv_cq *cq, struct pmv_comp *comp)
 	pthread_mutex_unlock(&cq->ready_lock);
 }
 
-static void wake(struct pmv_cq *cq)
+void pmv_cq_wake(struct pmv_cq *cq)
 {
 	const uint64_t one = 1;
 
@@ -57,7 +64,7 @@ static void wake(struct pmv_cq *cq)
 void pmv_cq_add(struct pmv_cq *cq, struct pmv_comp *comp)
 {
 	ready_add(cq, comp);
-	wake(cq);
+	pmv_cq_wake(cq);
 }
 
 static struct pmv_comp *ready_take(struct pmv_cq *cq, bool error)
@@ -183,6 +190,9 @@ static ssize_t take_error(struct pmv_cq *cq)
 		struct pmv_req *req = err.entry.op_context;
 
 		free(comp);
+		/* The connection is lost: nobody will answer. */
+		if (req->ep && !(req->flags & FI_RECV))
+			atomic_store(&((struct pmv_ep *) req->ep)->broken, true);
 		if (pmv_req_part_done(req, err.entry.err, err.entry.prov_errno) &&
 		    pmv_req_finish(&cq->domain->reqs, req))
 			ready_add(cq, &req->comp);
@@ -196,58 +206,73 @@ static ssize_t take_error(struct pmv_cq *cq)
 	return 0;
 }
 
-void pmv_cq_stall(struct pmv_cq *cq, struct pmv_ep *ep)
+void pmv_cq_stall(struct pmv_cq *cq, struct pmv_stall *stall)
 {
+	int before;
+
 	pthread_mutex_lock(&cq->stall_lock);
-	if (!ep->on_stall_list) {
-		ep->on_stall_list = true;
-		ep->next_stalled = cq->stalled;
-		cq->stalled = ep;
-		atomic_store(&cq->any_stalled, true);
+	if (!stall->listed) {
+		stall->listed = true;
+		stall->next = cq->stalled;
+		cq->stalled = stall;
 	}
+	/* Looking at it tells what it really is. */
+	before = atomic_exchange(&cq->pending, PMV_PENDING_POSTS);
 	pthread_mutex_unlock(&cq->stall_lock);
+	/* Whoever sleeps did not know that there is something to look at. */
+	if (!before && atomic_exchange(&cq->armed, false))
+		pmv_cq_wake(cq);
 }
 
-void pmv_cq_unstall(struct pmv_cq *cq, struct pmv_ep *ep)
+void pmv_cq_unstall(struct pmv_cq *cq, struct pmv_stall *stall)
 {
 	pthread_mutex_lock(&cq->stall_lock);
-	for (struct pmv_ep **at = &cq->stalled; *at; at = &(*at)->next_stalled) {
-		if (*at == ep) {
-			*at = ep->next_stalled;
+	for (struct pmv_stall **at = &cq->stalled; *at; at = &(*at)->next) {
+		if (*at == stall) {
+			*at = stall->next;
 			break;
 		}
 	}
-	ep->on_stall_list = false;
-	atomic_store(&cq->any_stalled, cq->stalled != NULL);
+	stall->listed = false;
+	if (!cq->stalled)
+		atomic_store(&cq->pending, PMV_PENDING_NONE);
 	pthread_mutex_unlock(&cq->stall_lock);
 }
 
 static void push_stalled(struct pmv_cq *cq)
 {
-	struct pmv_ep **at = &cq->stalled;
+	enum pmv_pending most = PMV_PENDING_NONE;
+	struct pmv_stall **at = &cq->stalled;
 
-	if (!atomic_load(&cq->any_stalled))
+	if (!atomic_load(&cq->pending))
 		return;
 	pthread_mutex_lock(&cq->stall_lock);
 	while (*at) {
-		struct pmv_ep *ep = *at;
+		struct pmv_stall *stall = *at;
+		enum pmv_pending pending = pmv_ep_push(stall->ep);
 
-		if (pmv_ep_push(ep)) {
-			*at = ep->next_stalled;
-			ep->on_stall_list = false;
+		if (pending > most)
+			most = pending;
+		if (!pending) {
+			*at = stall->next;
+			stall->listed = false;
 		} else {
-			at = &ep->next_stalled;
+			at = &stall->next;
 		}
 	}
-	atomic_store(&cq->any_stalled, cq->stalled != NULL);
+	atomic_store(&cq->pending, most);
 	pthread_mutex_unlock(&cq->stall_lock);
 }
 
 void pmv_cq_progress(struct pmv_cq *cq)
 {
+	/* A short queue of an application that does not look must not keep the core from working.
+	 */
+	size_t room = cq->size > LEAST_ROOM ? cq->size : LEAST_ROOM;
+
 	pthread_mutex_lock(&cq->lock);
 	push_stalled(cq);
-	while (atomic_load(&cq->num_ready) < cq->size) {
+	while (atomic_load(&cq->num_ready) < room) {
 		struct pmv_comp *comp = calloc(1, sizeof(*comp));
 		ssize_t ret = -FI_ENOMEM;
 
@@ -264,7 +289,7 @@ void pmv_cq_progress(struct pmv_cq *cq)
 			break;
 	}
 	if (atomic_load(&cq->num_ready))
-		wake(cq);
+		pmv_cq_wake(cq);
 	push_stalled(cq);
 	pthread_mutex_unlock(&cq->lock);
 }
@@ -288,6 +313,7 @@ static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
 	struct pmv_cq *cq = pmv_to_cq(fid);
 	ssize_t ret;
 
+	pmv_agent_progress(cq->domain);
 	pthread_mutex_lock(&cq->lock);
 	do {
 		ret = read_ready(cq, buf, count);
@@ -306,6 +332,12 @@ static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
 			break;
 	} while (!ret);
 	push_stalled(cq);
+	/* An acknowledgement may have completed something. */
+	if (ret == -FI_EAGAIN && atomic_load(&cq->num_ready)) {
+		ret = read_ready(cq, buf, count);
+		if (!ret && ready_has_error(cq))
+			ret = -FI_EAVAIL;
+	}
 	pthread_mutex_unlock(&cq->lock);
 	return ret ? ret : -FI_EAGAIN;
 }
@@ -337,7 +369,11 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf, uint6
 			room = comp->err.err_data_size;
 		if (room)
 			memcpy(data, comp->err_data, room);
-		*buf = comp->err;
+		/*
+		 * Since 1.20 there is a source address behind, for which older
+		 * applications have no room; fi_cq_readerr sets it for the others.
+		 */
+		memcpy(buf, &comp->err, offsetof(struct fi_cq_err_entry, err_data));
 		buf->err_data = room ? data : NULL;
 		buf->err_data_size = room;
 	} else {
@@ -355,6 +391,22 @@ static int64_t now_ms(void)
 	return ts.tv_sec * INT64_C(1000) + ts.tv_nsec / 1000000;
 }
 
+/*
+ * must_look -- would the descriptor keep quiet about what is waited for?  Room
+ * for posts comes with reading; acknowledgements wake nobody on cores that place
+ * data without the processor's help, unless the agent's thread watches.
+ */
+static bool must_look(struct pmv_cq *cq)
+{
+	int pending = atomic_load(&cq->pending);
+
+	if (pmv_agent_needs_calls(cq->domain))
+		return true;
+	if (pending != PMV_PENDING_ACKS)
+		return pending;
+	return !pmv_agent_watch(cq);
+}
+
 int pmv_cq_trywait(struct pmv_cq *cq)
 {
 	uint64_t raised;
@@ -364,7 +416,9 @@ int pmv_cq_trywait(struct pmv_cq *cq)
 	/* Lowered before the list is looked at: an entry that comes later raises it again. */
 	if (read(cq->wake_fd, &raised, sizeof(raised)) < 0 && errno != EAGAIN)
 		return -errno;
-	if (atomic_load(&cq->num_ready) || atomic_load(&cq->any_stalled))
+	atomic_store(&cq->armed, true);
+	if (atomic_load(&cq->num_ready) || must_look(cq) ||
+	    atomic_load(&cq->signals) != atomic_load(&cq->heeded))
 		return -FI_EAGAIN;
 	return fi_trywait(cq->domain->fabric->core_fid, (struct fid *[]){&cq->core_fid->fid}, 1);
 }
@@ -374,29 +428,49 @@ static int wait_for_entries(struct pmv_cq *cq, int64_t left)
 {
 	struct pollfd fd = {.fd = cq->epoll_fd, .events = POLLIN};
 	int timeout = left < 0 || left > INT32_MAX ? -1 : (int) left;
+	struct timespec look = {.tv_nsec = LOOK_FOR_ACKS_NS};
 	int ret;
 
-	/* The descriptor would not say that there is room again. */
-	if (atomic_load(&cq->any_stalled)) {
-		poll(NULL, 0, STALL_POLL_MS);
+	if (must_look(cq)) {
+		if (atomic_load(&cq->pending) == PMV_PENDING_POSTS)
+			look.tv_nsec = LOOK_FOR_ROOM_NS;
+		nanosleep(&look, NULL);
 		return 0;
 	}
 	ret = pmv_cq_trywait(cq);
 	if (ret)
 		return ret == -FI_EAGAIN ? 0 : ret;
+	if (atomic_load(&cq->pending) && (timeout < 0 || timeout > LOSS_POLL_MS))
+		timeout = LOSS_POLL_MS;
 	return poll(&fd, 1, timeout) >= 0 || errno == EINTR ? 0 : -errno;
 }
 
-static ssize_t cq_sread(struct fid_cq *fid, void *buf, size_t count, const void *cond, int timeout)
+/*
+ * is_signaled -- since the count was `heeded`, also if that was before the call:
+ * a signal that nobody was there for is not lost, and it ends all calls that
+ * sleep
+ */
+static bool is_signaled(struct pmv_cq *cq, unsigned heeded)
+{
+	unsigned signals = atomic_load(&cq->signals);
+
+	if (signals == heeded)
+		return false;
+	atomic_store(&cq->heeded, signals);
+	if (atomic_load(&cq->sleepers) > 1)
+		pmv_cq_wake(cq);
+	return true;
+}
+
+static ssize_t read_or_wait(struct fid_cq *fid, void *buf, size_t count, const void *cond,
+			    int timeout)
 {
 	struct pmv_cq *cq = pmv_to_cq(fid);
-	unsigned signals = atomic_load(&cq->signals);
+	unsigned heeded = atomic_load(&cq->heeded);
 	int64_t end = now_ms() + timeout;
 	size_t wanted = 1;
 	size_t got = 0;
 
-	if (cq->epoll_fd < 0)
-		return -FI_ENOSYS;
 	if (cq->wait_cond == FI_CQ_COND_THRESHOLD)
 		wanted = (size_t) cond < count ? (size_t) cond : count;
 
@@ -411,12 +485,25 @@ static ssize_t cq_sread(struct fid_cq *fid, void *buf, size_t count, const void 
 			return got ? (ssize_t) got : ret;
 		if (got && got >= wanted)
 			return got;
-		if ((timeout >= 0 && left <= 0) || atomic_load(&cq->signals) != signals)
+		if ((timeout >= 0 && left <= 0) || is_signaled(cq, heeded))
 			return got ? (ssize_t) got : -FI_EAGAIN;
 		ret = wait_for_entries(cq, left);
 		if (ret)
 			return got ? (ssize_t) got : ret;
 	}
+}
+
+static ssize_t cq_sread(struct fid_cq *fid, void *buf, size_t count, const void *cond, int timeout)
+{
+	struct pmv_cq *cq = pmv_to_cq(fid);
+	ssize_t ret;
+
+	if (cq->epoll_fd < 0)
+		return -FI_ENOSYS;
+	atomic_fetch_add(&cq->sleepers, 1);
+	ret = read_or_wait(fid, buf, count, cond, timeout);
+	atomic_fetch_sub(&cq->sleepers, 1);
+	return ret;
 }
 
 static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src_addr,
@@ -436,7 +523,7 @@ static int cq_signal(struct fid_cq *fid)
 	if (cq->epoll_fd < 0)
 		return -FI_ENOSYS;
 	atomic_fetch_add(&cq->signals, 1);
-	wake(cq);
+	pmv_cq_wake(cq);
 	return 0;
 }
 
@@ -463,6 +550,8 @@ static int cq_getwait(struct pmv_cq *cq, void *arg)
 	size_t room;
 
 	if (cq->epoll_fd < 0)
+		return -FI_ENODATA;
+	if (cq->wait_obj == FI_WAIT_YIELD)
 		return -FI_ENODATA;
 	if (cq->wait_obj == FI_WAIT_FD) {
 		*(int *) arg = cq->epoll_fd;
@@ -532,10 +621,6 @@ struct fi_ops pmv_cq_fi_ops = {
 static int make_waitable(struct pmv_cq *cq)
 {
 	struct epoll_event event = {.events = EPOLLIN};
-	int ret = fi_control(&cq->core_fid->fid, FI_GETWAIT, &cq->core_fd);
-
-	if (ret)
-		return ret;
 	cq->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	cq->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (cq->wake_fd < 0 || cq->epoll_fd < 0 ||
@@ -555,7 +640,10 @@ static int open_core(struct pmv_cq *cq, const struct fi_cq_attr *attr)
 	struct fi_cq_attr core_attr = *attr;
 	int ret;
 
-	core_attr.wait_obj = cq->wait_obj == FI_WAIT_NONE ? FI_WAIT_NONE : FI_WAIT_FD;
+	/* The agent's thread sleeps on it, too, where the core needs calls. */
+	core_attr.wait_obj = cq->wait_obj == FI_WAIT_NONE && !cq->domain->fabric->core->driven
+				     ? FI_WAIT_NONE
+				     : FI_WAIT_FD;
 	core_attr.wait_cond = FI_CQ_COND_NONE;
 	core_attr.format = cq->format;
 	core_attr.size = cq->size * PMV_MAX_PARTS;
@@ -587,6 +675,7 @@ int pmv_cq_open(struct fid_domain *domain_fid, struct fi_cq_attr *attr, struct f
 	case FI_WAIT_UNSPEC:
 	case FI_WAIT_FD:
 	case FI_WAIT_POLLFD:
+	case FI_WAIT_YIELD:
 		break;
 	default:
 		return -FI_ENOSYS;
@@ -603,6 +692,7 @@ int pmv_cq_open(struct fid_domain *domain_fid, struct fi_cq_attr *attr, struct f
 	cq->wait_cond = attr->wait_cond;
 	cq->epoll_fd = -1;
 	cq->wake_fd = -1;
+	cq->core_fd = -1;
 	cq->ready_tail = &cq->ready;
 	pthread_mutex_init(&cq->lock, NULL);
 	pthread_mutex_init(&cq->ready_lock, NULL);
@@ -613,13 +703,14 @@ int pmv_cq_open(struct fid_domain *domain_fid, struct fi_cq_attr *attr, struct f
 		cq_free(cq);
 		return ret;
 	}
-	if (cq->wait_obj != FI_WAIT_NONE) {
+	if (cq->wait_obj != FI_WAIT_NONE || cq->domain->fabric->core->driven)
+		ret = fi_control(&cq->core_fid->fid, FI_GETWAIT, &cq->core_fd);
+	if (!ret && cq->wait_obj != FI_WAIT_NONE)
 		ret = make_waitable(cq);
-		if (ret) {
-			fi_close(&cq->core_fid->fid);
-			cq_free(cq);
-			return ret;
-		}
+	if (ret) {
+		fi_close(&cq->core_fid->fid);
+		cq_free(cq);
+		return ret;
 	}
 	cq->cq_fid = (struct fid_cq){
 		.fid = {.fclass = FI_CLASS_CQ, .context = context, .ops = &pmv_cq_fi_ops},

@@ -16,13 +16,27 @@
 
 struct pmv_ep;
 
+/* What commits of an endpoint wait for. */
+enum pmv_pending {
+	PMV_PENDING_NONE,
+	PMV_PENDING_ACKS,  /* acknowledgements */
+	PMV_PENDING_POSTS, /* room for parts that are still to be posted */
+};
+
+/* An endpoint's place on the list of a CQ. */
+struct pmv_stall {
+	struct pmv_ep *ep;
+	struct pmv_stall *next;
+	bool listed;
+};
+
 struct pmv_cq {
 	struct fid_cq cq_fid;
 	struct fid_cq *core_fid;
 	struct pmv_domain *domain;
 	enum fi_cq_format format;
 	size_t entry_size;
-	size_t size; /* entries kept in the ready list at the most */
+	size_t size; /* what the application asked for */
 	enum fi_wait_obj wait_obj;
 	enum fi_cq_wait_cond wait_cond;
 	int epoll_fd; /* the core's descriptor and wake_fd; -1: no wait object */
@@ -34,9 +48,13 @@ struct pmv_cq {
 	struct pmv_comp **ready_tail;
 	atomic_size_t num_ready;
 	pthread_mutex_t stall_lock;
-	struct pmv_ep *stalled; /* endpoints with parts still to post */
-	atomic_bool any_stalled;
-	atomic_uint signals; /* fi_cq_signal calls so far */
+	struct pmv_stall *stalled; /* endpoints that wait for something */
+	atomic_int pending;        /* enum pmv_pending: the most of any of them */
+	atomic_bool armed;         /* somebody may sleep on the descriptor */
+	atomic_bool watched;       /* the agent's thread wakes who waits for acknowledgements */
+	atomic_uint signals;       /* fi_cq_signal calls so far ... */
+	atomic_uint heeded;        /* ... and those that some fi_cq_sread has returned for */
+	atomic_int sleepers;
 };
 
 static inline struct pmv_cq *pmv_to_cq(struct fid_cq *fid)
@@ -49,12 +67,15 @@ extern struct fi_ops pmv_cq_fi_ops;
 /* pmv_cq_add -- put an entry into the ready list and wake who waits */
 void pmv_cq_add(struct pmv_cq *cq, struct pmv_comp *comp);
 
+/* pmv_cq_wake -- have whoever waits look again */
+void pmv_cq_wake(struct pmv_cq *cq);
+
 /* pmv_cq_progress -- take what the core has, and post what is still to be posted */
 void pmv_cq_progress(struct pmv_cq *cq);
 
-/* pmv_cq_stall -- have an endpoint's parts posted as soon as the core takes them */
-void pmv_cq_stall(struct pmv_cq *cq, struct pmv_ep *ep);
-void pmv_cq_unstall(struct pmv_cq *cq, struct pmv_ep *ep);
+/* pmv_cq_stall -- have an endpoint's parts posted, and its acknowledgements taken */
+void pmv_cq_stall(struct pmv_cq *cq, struct pmv_stall *stall);
+void pmv_cq_unstall(struct pmv_cq *cq, struct pmv_stall *stall);
 
 /* pmv_cq_trywait -- 0: the descriptor may be waited on; -FI_EAGAIN: there is work */
 int pmv_cq_trywait(struct pmv_cq *cq);

@@ -21,7 +21,7 @@ static int query_key(struct fid_ep *ep_fid, uint64_t key, struct fi_pmemverbs_re
 		[PMV_METHOD_REFUSED] = FI_PMEMVERBS_REFUSED,
 		[PMV_METHOD_WRITE] = FI_PMEMVERBS_WRITE,
 		[PMV_METHOD_READ] = FI_PMEMVERBS_READ,
-		[PMV_METHOD_AGENT] = FI_PMEMVERBS_REFUSED,
+		[PMV_METHOD_AGENT] = FI_PMEMVERBS_AGENT,
 	};
 	struct pmv_ep *ep = pmv_to_ep(ep_fid);
 	struct pmv_attr attr;
@@ -30,6 +30,8 @@ static int query_key(struct fid_ep *ep_fid, uint64_t key, struct fi_pmemverbs_re
 	if (!pmv_attr_of(ep, key, &attr))
 		return -FI_ENOKEY;
 	plan = pmv_plan_commit(&attr, ep->domain->transport, NULL);
+	if (plan.method == PMV_METHOD_AGENT && !ep->link.peer.agent)
+		plan.method = PMV_METHOD_REFUSED;
 	*region = (struct fi_pmemverbs_region){
 		.domain = (enum fi_pmemverbs_domain) attr.persist,
 		.method = attr.writable ? methods[plan.method] : FI_PMEMVERBS_REFUSED,
@@ -88,6 +90,7 @@ static int domain_close(struct fid *fid)
 	ret = fi_close(&domain->core_fid->fid);
 	if (ret)
 		return ret;
+	pmv_agent_destroy(domain);
 	pmv_req_pool_destroy(&domain->reqs);
 	munmap(domain->scratch, sysconf(_SC_PAGESIZE));
 	free(domain);
@@ -101,6 +104,9 @@ static int domain_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 
 	if (!core_fid)
 		return -FI_EINVAL;
+	/* The core's events would name its regions, whose keys say nothing. */
+	if (flags & PMV_REG_MR)
+		return -FI_ENOSYS;
 	return domain->core_fid->fid.ops->bind(&domain->core_fid->fid, core_fid, flags);
 }
 
@@ -175,7 +181,7 @@ static int open_scratch(struct pmv_domain *domain, int mr_mode)
 		mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (domain->scratch == MAP_FAILED)
 		return -FI_ENOMEM;
-	if (!(mr_mode & (FI_MR_LOCAL | FI_MR_BASIC)))
+	if (!(mr_mode & (FI_MR_LOCAL | PMV_MR_BASIC)))
 		return 0;
 	ret = fi_mr_reg(domain->core_fid, domain->scratch, size, FI_READ | FI_WRITE, 0, 0, 0,
 			&domain->scratch_mr, NULL);
@@ -200,6 +206,7 @@ int pmv_domain_open(struct fid_fabric *fabric_fid, struct fi_info *info,
 	domain->transport = pmv_core_transport(fabric->core, info);
 	domain->pmem = pmv_info_is_pmem(info);
 	domain->keyed = pmv_info_keyed(info->domain_attr->mr_mode);
+	domain->virt_addr = info->domain_attr->mr_mode & (FI_MR_VIRT_ADDR | PMV_MR_BASIC);
 	domain->cpu_placed = pmv_core_places_by_cpu(fabric->core, info->domain_attr->name);
 	ret = pmv_req_pool_init(&domain->reqs);
 	if (ret)
@@ -210,6 +217,9 @@ int pmv_domain_open(struct fid_fabric *fabric_fid, struct fi_info *info,
 	ret = open_scratch(domain, core_info->domain_attr->mr_mode);
 	if (ret)
 		goto close;
+	ret = pmv_agent_init(domain);
+	if (ret)
+		goto scratch;
 
 	domain->domain_fid = (struct fid_domain){
 		.fid = {.fclass = FI_CLASS_DOMAIN, .context = context, .ops = &domain_fi_ops},
@@ -220,6 +230,10 @@ int pmv_domain_open(struct fid_fabric *fabric_fid, struct fi_info *info,
 	fi_freeinfo(core_info);
 	return 0;
 
+scratch:
+	if (domain->scratch_mr)
+		fi_close(&domain->scratch_mr->fid);
+	munmap(domain->scratch, sysconf(_SC_PAGESIZE));
 close:
 	fi_close(&domain->core_fid->fid);
 pool:

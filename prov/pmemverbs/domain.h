@@ -5,8 +5,16 @@
 
 #include <rdma/fi_domain.h>
 
+#include "agent.h"
 #include "fabric.h"
 #include "req.h"
+
+/*
+ * verbs keeps regions registered after they were closed (its MR cache), so
+ * their keys go on working.  This bit, which it knows as OFI_MR_NOCACHE since
+ * 1.10, makes a close what it says; other cores ignore it.
+ */
+#define PMV_CORE_MR_NOCACHE (1ULL << 60)
 
 /* A commit is at most a flush in front, the write, the flush behind it and the notice. */
 #define PMV_MAX_PARTS 4
@@ -18,9 +26,11 @@ struct pmv_domain {
 	enum pmv_transport transport;
 	bool pmem;        /* opened with FI_RMA_PMEM */
 	bool keyed;       /* keys carry attributes */
+	bool virt_addr;   /* peers address regions by virtual addresses, not by offsets */
 	bool cpu_placed;  /* software places what comes in */
 	atomic_int users; /* objects opened in it, closed before it */
 	struct pmv_req_pool reqs;
+	struct pmv_agent agent;
 	/* Where flush READs of all endpoints go; nobody looks at it. */
 	void *scratch;
 	struct fid_mr *scratch_mr;

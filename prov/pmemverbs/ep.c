@@ -6,6 +6,7 @@
 
 #include "commit.h"
 #include "eq.h"
+#include "hello.h"
 #include "info.h"
 #include "prov.h"
 #include "srx.h"
@@ -86,17 +87,19 @@ static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 
 /*
  * bind_own_cq -- where counters are bound and no CQ is, completions have to be
- * had all the same, and tcp can't do without a CQ in either direction
+ * had all the same; the agent's acknowledgements need a way out; and tcp can't do
+ * without a CQ in either direction
  */
 static int bind_own_cq(struct pmv_ep *ep)
 {
 	uint64_t flags = (ep->tx_cq ? 0 : FI_TRANSMIT) | (ep->rx_cq ? 0 : FI_RECV);
 	bool counts = !pmv_ep_direct(ep, PMV_CARE_COUNT_TX | PMV_CARE_COUNT_RX);
+	bool acknowledges = ep->domain->keyed && !ep->tx_cq && ep->rx_cq;
 	struct fi_cq_attr attr = {.wait_obj = FI_WAIT_NONE};
 	struct fid_cq *cq_fid;
 	int ret;
 
-	if (!flags || !(counts || ep->domain->fabric->core->needs_cqs))
+	if (!flags || !(counts || acknowledges || ep->domain->fabric->core->needs_cqs))
 		return 0;
 	if (!counts && flags == (FI_TRANSMIT | FI_RECV))
 		return 0;
@@ -107,23 +110,39 @@ static int bind_own_cq(struct pmv_ep *ep)
 	return bind_cq(ep, ep->own_cq, flags | FI_SELECTIVE_COMPLETION);
 }
 
-static int ep_enable(struct pmv_ep *ep)
+int pmv_ep_prepare(struct pmv_ep *ep)
 {
-	int ret = bind_own_cq(ep);
+	int ret;
 
+	if (ep->prepared)
+		return 0;
+	/* Its receives are the shared context's, and counted by nobody here. */
+	if (ep->srx && ep->cntr[PMV_CNTR_RECV]) {
+		PMV_WARN(EP_CTRL, "receives of a shared context can't be counted\n");
+		return -FI_ENOSYS;
+	}
+	ret = bind_own_cq(ep);
 	if (ret)
 		return ret;
 	for (int i = 0; i < PMV_CNTR_KINDS; i++) {
 		struct pmv_cq *cq = i == PMV_CNTR_RECV ? ep->rx_cq : ep->tx_cq;
 
-		if (!ep->cntr[i])
+		if (!ep->cntr[i] || ep->counting & 1U << i)
 			continue;
 		ret = pmv_cntr_add_cq(ep->cntr[i], cq);
 		if (ret)
 			return ret;
 		ep->counting |= 1U << i;
 	}
-	return fi_enable(ep->core_fid);
+	ep->prepared = true;
+	return 0;
+}
+
+static int ep_enable(struct pmv_ep *ep)
+{
+	int ret = pmv_ep_prepare(ep);
+
+	return ret ? ret : fi_enable(ep->core_fid);
 }
 
 static int ep_control(struct fid *fid, int command, void *arg)
@@ -203,15 +222,20 @@ static int ep_close(struct fid *fid)
 
 	/* Whoever reads the CQ must not post to what is being closed. */
 	if (ep->tx_cq)
-		pmv_cq_unstall(ep->tx_cq, ep);
+		pmv_cq_unstall(ep->tx_cq, &ep->on_tx_cq);
+	if (ep->rx_cq)
+		pmv_cq_unstall(ep->rx_cq, &ep->on_rx_cq);
+	pmv_agent_detach(ep, true);
 	ret = pmv_eq_close(ep->eq, &ep->core_fid->fid, fid);
 	if (ret) {
-		if (!pmv_ep_direct(ep, PMV_CARE_STALLED))
-			pmv_cq_stall(ep->tx_cq, ep);
+		ep->link.closing = false;
+		pmv_agent_attach(ep);
+		if (ep->tx_cq)
+			pmv_ep_stall(ep);
 		return ret;
 	}
 	if (ep->tx_cq) {
-		pmv_ep_drop_stalled(ep);
+		pmv_ep_drop_pending(ep);
 		/* The core has flushed what was under way into its queues. */
 		pmv_cq_progress(ep->tx_cq);
 	}
@@ -219,6 +243,8 @@ static int ep_close(struct fid *fid)
 		pmv_cq_progress(ep->rx_cq);
 	abandon_requests(ep);
 	release_cntrs(ep);
+	pmv_link_close(ep);
+	pmv_dirty_free(&ep->dirty);
 	if (ep->own_cq)
 		fi_close(&ep->own_cq->cq_fid.fid);
 	pthread_mutex_destroy(&ep->lock);
@@ -251,7 +277,7 @@ static ssize_t ep_cancel(struct fid *fid, void *context)
 
 static int ep_getopt(struct fid *fid, int level, int optname, void *optval, size_t *optlen)
 {
-	return fi_getopt(&to_ep(fid)->core_fid->fid, level, optname, optval, optlen);
+	return pmv_getopt(&to_ep(fid)->core_fid->fid, level, optname, optval, optlen);
 }
 
 static int ep_setopt(struct fid *fid, int level, int optname, const void *optval, size_t optlen)
@@ -320,7 +346,11 @@ int pmv_ep_open(struct fid_domain *domain_fid, struct fi_info *info, struct fid_
 	ep->domain = domain;
 	ep->tx_op_flags = info->tx_attr ? info->tx_attr->op_flags : 0;
 	ep->rx_op_flags = info->rx_attr ? info->rx_attr->op_flags : 0;
+	ep->rx_cq_data = info->mode & FI_RX_CQ_DATA;
+	ep->on_tx_cq.ep = ep;
+	ep->on_rx_cq.ep = ep;
 	ep->stalled_tail = &ep->stalled;
+	ep->awaiting_tail = &ep->awaiting;
 	atomic_init(&ep->care, initial_care(ep));
 	pthread_mutex_init(&ep->lock, NULL);
 	pthread_mutex_init(&ep->order_lock, NULL);
@@ -334,6 +364,8 @@ int pmv_ep_open(struct fid_domain *domain_fid, struct fi_info *info, struct fid_
 		.atomic = &pmv_atomic_ops,
 	};
 	atomic_fetch_add(&domain->users, 1);
+	if (info->handle)
+		pmv_hello_take(domain->fabric, core_info->handle, ep);
 	*ep_fid = &ep->ep_fid;
 	fi_freeinfo(core_info);
 	return 0;

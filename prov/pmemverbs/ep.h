@@ -12,10 +12,12 @@
 
 #include "cntr.h"
 #include "cq.h"
+#include "dirty.h"
+#include "link.h"
 
 /* Why a call can't just be handed to the core. */
 enum pmv_care {
-	PMV_CARE_STALLED = 1 << 0,  /* parts of a commit are still to be posted */
+	PMV_CARE_CLOSED = 1 << 0,   /* parts of commits have to be posted, or executed, first */
 	PMV_CARE_COUNT_TX = 1 << 1, /* a counter is bound to what it posts */
 	PMV_CARE_COUNT_RX = 1 << 2,
 	PMV_CARE_FENCE_NEXT = 1 << 3, /* a fenced read passed: the next request carries its fence */
@@ -40,17 +42,23 @@ struct pmv_ep {
 	struct pmv_cq *own_cq; /* for directions that the application bound no CQ to */
 	struct pmv_eq *eq;
 	struct pmv_cntr *cntr[PMV_CNTR_KINDS];
+	bool prepared;        /* what it needs was bound to it */
 	unsigned counting;    /* bit per kind: the counter knows the CQ */
 	uint64_t tx_op_flags; /* the application's */
 	uint64_t rx_op_flags;
 	bool tx_selective;
 	bool rx_selective;
-	bool srx;         /* receives go to a shared context */
+	bool srx;        /* receives go to a shared context */
+	bool rx_cq_data; /* remote CQ data has to use a receive */
+	struct pmv_link link;
 	atomic_uint care; /* enum pmv_care */
 
 	/* Of fenced operations, and of what takes one of the flags: see commit.c. */
 	pthread_mutex_t order_lock;
 	/* What was posted and may still be volatile or under way: see commit.c. */
+	atomic_int posting_agent;
+	atomic_int posting_flush;
+	atomic_int posting_ordered;
 	atomic_bool wrote_agent;
 	atomic_bool wrote_flush;
 	atomic_bool wrote_ordered;
@@ -62,11 +70,21 @@ struct pmv_ep {
 	uint64_t mark_addr;
 	pthread_mutex_t mark_lock;
 
-	pthread_mutex_t lock;    /* of the list below */
+	pthread_mutex_t lock;    /* of the link's sending half, and all below */
 	struct pmv_req *stalled; /* requests with parts still to post, in order */
 	struct pmv_req **stalled_tail;
-	struct pmv_ep *next_stalled; /* on its CQ's list */
-	bool on_stall_list;
+	struct pmv_req *awaiting; /* requests that the agent was told of, in order */
+	struct pmv_req **awaiting_tail;
+	atomic_uint unacked;       /* how many these are */
+	unsigned int deferred;     /* how many of them are to be executed afterwards */
+	uint64_t riding;           /* the last message that carried data */
+	struct pmv_dirty dirty;    /* what the agent has not been told of */
+	atomic_bool broken;        /* nothing more is to be expected of the connection */
+	int64_t heard_ns;          /* when something was, while requests await acknowledgement */
+	atomic_bool probing;       /* a READ is under way that fails if nothing ever will be */
+	atomic_bool wrote_relaxed; /* over a path that keeps no order */
+	struct pmv_stall on_tx_cq;
+	struct pmv_stall on_rx_cq;
 };
 
 static inline struct pmv_ep *pmv_to_ep(struct fid_ep *fid)
@@ -79,6 +97,9 @@ static inline bool pmv_ep_direct(struct pmv_ep *ep, unsigned care)
 {
 	return !(atomic_load_explicit(&ep->care, memory_order_relaxed) & care);
 }
+
+/* pmv_ep_prepare -- before it is enabled, which connecting does as well */
+int pmv_ep_prepare(struct pmv_ep *ep);
 
 static inline size_t pmv_iov_len(const struct iovec *iov, size_t count)
 {

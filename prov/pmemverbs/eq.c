@@ -6,8 +6,9 @@
 
 #include <rdma/fi_errno.h>
 
-#include "ep.h"
+#include "commit.h"
 #include "eq.h"
+#include "hello.h"
 #include "pep.h"
 #include "info.h"
 #include "prov.h"
@@ -22,14 +23,61 @@ static struct fid *our_fid(struct fid *fid)
 	return !fid || pmv_fid_core(fid) ? fid : fid->context;
 }
 
-static void translate_connreq(struct fi_eq_cm_entry *entry)
+/* take_hello -- off the end of an event's CM data */
+static void take_hello(struct pmv_event *event, struct pmv_hello *hello)
 {
-	struct pmv_pep *pep = pmv_container_of(entry->fid, struct pmv_pep, pep_fid.fid);
+	size_t len = event->len > sizeof(event->cm) ? event->len - sizeof(event->cm) : 0;
+
+	event->len = sizeof(event->cm) + pmv_hello_decode(event->cm.data, len, hello);
+}
+
+/* name_provider -- the application knows the request's provider by our name */
+static void name_provider(struct fi_info *info, const struct fi_info *asked)
+{
+	char *name = asked->fabric_attr->prov_name ? strdup(asked->fabric_attr->prov_name) : NULL;
+
+	if (!name)
+		return;
+	free(info->fabric_attr->prov_name);
+	info->fabric_attr->prov_name = name;
+	info->fabric_attr->prov_version = asked->fabric_attr->prov_version;
+}
+
+static void translate_connreq(struct pmv_event *event)
+{
+	struct fi_eq_cm_entry *entry = &event->cm;
+	struct pmv_hello hello;
+	struct pmv_pep *pep;
 
 	if (!entry->fid || entry->fid->fclass != FI_CLASS_PEP)
 		return;
-	for (struct fi_info *info = entry->info; info; info = info->next)
+	pep = pmv_container_of(entry->fid, struct pmv_pep, pep_fid.fid);
+	take_hello(event, &hello);
+	if (entry->info)
+		pmv_hello_keep(pep->fabric, entry->info->handle, &hello);
+	for (struct fi_info *info = entry->info; info; info = info->next) {
 		pmv_info_from_core(info, pep->info);
+		name_provider(info, pep->info);
+	}
+}
+
+static struct pmv_ep *ep_of(struct fid *fid)
+{
+	return fid && fid->ops == &pmv_ep_fi_ops ? pmv_container_of(fid, struct pmv_ep, ep_fid.fid)
+						 : NULL;
+}
+
+/* translate_connected -- the passive side has heard the peer's hello before, and gets no data */
+static void translate_connected(struct pmv_event *event)
+{
+	struct pmv_ep *ep = ep_of(event->cm.fid);
+	struct pmv_hello hello;
+
+	if (!ep || event->len <= sizeof(event->cm) || ep->link.connected)
+		return;
+	take_hello(event, &hello);
+	pmv_link_connect(ep, &hello);
+	pmv_agent_attach(ep);
 }
 
 /*
@@ -38,13 +86,13 @@ static void translate_connreq(struct fi_eq_cm_entry *entry)
  */
 static void end_operations(struct fid *fid)
 {
-	struct pmv_ep *ep;
+	struct pmv_ep *ep = ep_of(fid);
 
-	if (!fid || fid->ops != &pmv_ep_fi_ops)
+	if (!ep)
 		return;
-	ep = pmv_container_of(fid, struct pmv_ep, ep_fid.fid);
 	if (ep->domain->fabric->core->lingers)
 		fi_shutdown(ep->core_fid, 0);
+	pmv_ep_break(ep);
 }
 
 static void translate(struct pmv_event *event)
@@ -52,10 +100,11 @@ static void translate(struct pmv_event *event)
 	switch (event->event) {
 	case FI_CONNREQ:
 		event->cm.fid = our_fid(event->cm.fid);
-		translate_connreq(&event->cm);
+		translate_connreq(event);
 		break;
 	case FI_CONNECTED:
 		event->cm.fid = our_fid(event->cm.fid);
+		translate_connected(event);
 		break;
 	case FI_SHUTDOWN:
 		event->cm.fid = our_fid(event->cm.fid);
@@ -147,13 +196,17 @@ static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t l
 static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *buf, uint64_t flags)
 {
 	struct pmv_eq *eq = pmv_to_eq(fid);
-	ssize_t ret = fi_eq_readerr(eq->core_fid, buf, flags);
+	ssize_t ret;
 
+	/* What the event names is not closed meanwhile. */
+	pthread_mutex_lock(&eq->lock);
+	ret = fi_eq_readerr(eq->core_fid, buf, flags);
 	if (ret > 0 && buf->fid) {
 		buf->fid = our_fid(buf->fid);
 		buf->context = buf->fid ? buf->fid->context : NULL;
 		end_operations(buf->fid);
 	}
+	pthread_mutex_unlock(&eq->lock);
 	return ret;
 }
 

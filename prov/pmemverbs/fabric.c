@@ -8,6 +8,7 @@
 #include "cntr.h"
 #include "ep.h"
 #include "getinfo.h"
+#include "hello.h"
 #include "pep.h"
 #include "prov.h"
 #include "srx.h"
@@ -32,9 +33,12 @@ static int fabric_close(struct fid *fid)
 	struct pmv_fabric *fabric = pmv_container_of(fid, struct pmv_fabric, fabric_fid.fid);
 	int ret = fi_close(&fabric->core_fid->fid);
 
-	if (!ret)
-		free(fabric);
-	return ret;
+	if (ret)
+		return ret;
+	pmv_hello_forget_all(fabric);
+	pthread_mutex_destroy(&fabric->hello_lock);
+	free(fabric);
+	return 0;
 }
 
 static int fabric_control(struct fid *fid, int command, void *arg)
@@ -113,6 +117,7 @@ int pmv_fabric(struct fi_fabric_attr *attr, struct fid_fabric **fabric_fid, void
 		free(fabric);
 		return ret;
 	}
+	pthread_mutex_init(&fabric->hello_lock, NULL);
 	fabric->fabric_fid = (struct fid_fabric){
 		.fid = {.fclass = FI_CLASS_FABRIC, .context = context, .ops = &fabric_fi_ops},
 		.ops = &fabric_ops,

@@ -3,6 +3,7 @@
 #ifndef PMV_FABRIC_H
 #define PMV_FABRIC_H
 
+#include <pthread.h>
 #include <stddef.h>
 
 #include <rdma/fabric.h>
@@ -15,6 +16,8 @@ struct pmv_fabric {
 	struct fid_fabric fabric_fid;
 	struct fid_fabric *core_fid;
 	const struct pmv_core *core;
+	pthread_mutex_t hello_lock;
+	struct pmv_hello_kept *hellos; /* of connection requests not yet answered */
 };
 
 static inline struct pmv_fabric *pmv_to_fabric(struct fid_fabric *fid)

@@ -129,7 +129,7 @@ static int check_hints(uint32_t version, const struct fi_info *hints)
 		return refuse("caps: FI_RMA_PMEM needs FI_RMA");
 	if (!pmv_info_is_pmem(hints))
 		return 0;
-	if (mr_mode == FI_MR_SCALABLE ||
+	if (mr_mode == PMV_MR_SCALABLE ||
 	    (FI_VERSION_GE(version, FI_VERSION(1, 5)) && !pmv_info_keyed(mr_mode)))
 		return refuse("domain_attr->mr_mode: FI_RMA_PMEM needs FI_MR_PROV_KEY, since the "
 			      "keys say what the memory is");
@@ -245,7 +245,7 @@ static void leave_ep(struct fi_info *hints)
 
 static void leave_mr_mode(struct fi_info *hints)
 {
-	hints->domain_attr->mr_mode = ~(FI_MR_BASIC | FI_MR_SCALABLE);
+	hints->domain_attr->mr_mode = ~(PMV_MR_BASIC | PMV_MR_SCALABLE);
 }
 
 static void leave_domain_name(struct fi_info *hints)

@@ -17,7 +17,7 @@
 
 bool pmv_info_keyed(int mr_mode)
 {
-	return mr_mode == FI_MR_BASIC || (mr_mode & FI_MR_PROV_KEY);
+	return mr_mode == PMV_MR_BASIC || (mr_mode & FI_MR_PROV_KEY);
 }
 
 bool pmv_info_is_pmem(const struct fi_info *info)
@@ -123,6 +123,9 @@ struct fi_info *pmv_info_to_core(const struct pmv_core *core, const struct fi_in
 	copy->fabric_attr->prov_name = strdup(core->name);
 	copy->fabric_attr->prov_version = 0;
 	copy->fabric_attr->api_version = pmv_core_version(copy->fabric_attr->api_version);
+	/* The agent posts on all endpoints, whichever thread it runs in. */
+	if (pmv_setting.agent != PMV_AGENT_OFF)
+		copy->domain_attr->threading = FI_THREAD_SAFE;
 	if (copy->fabric_attr->prov_name)
 		return copy;
 	fi_freeinfo(copy);
@@ -146,9 +149,17 @@ static uint64_t our_caps(uint64_t caps, uint64_t asked, bool pmem)
 
 void pmv_info_from_core(struct fi_info *info, const struct fi_info *asked)
 {
-	bool pmem = pmv_info_is_pmem(asked) || !asked->caps;
 	int mr_mode = info->domain_attr->mr_mode;
 	int allowed = asked->domain_attr ? asked->domain_attr->mr_mode : 0;
+	bool pmem;
+
+	/* Keys that the application chooses could carry nothing. */
+	if (!pmv_info_keyed(mr_mode) && mr_mode != PMV_MR_SCALABLE && (allowed & FI_MR_PROV_KEY))
+		mr_mode |= FI_MR_PROV_KEY;
+	info->domain_attr->mr_mode = mr_mode;
+	if (pmv_info_keyed(mr_mode))
+		info->domain_attr->mr_key_size = sizeof(uint64_t);
+	pmem = pmv_info_is_pmem(asked) || (!asked->caps && pmv_info_keyed(mr_mode));
 
 	info->caps = our_caps(info->caps, asked->caps, pmem);
 	info->tx_attr->caps =
@@ -162,11 +173,6 @@ void pmv_info_from_core(struct fi_info *info, const struct fi_info *asked)
 	if (asked->tx_attr)
 		info->tx_attr->op_flags |= asked->tx_attr->op_flags & FI_COMMIT;
 
-	/* Keys that the application chooses could carry nothing. */
-	if (!pmv_info_keyed(mr_mode) && mr_mode != FI_MR_SCALABLE && (allowed & FI_MR_PROV_KEY))
-		info->domain_attr->mr_mode |= FI_MR_PROV_KEY;
-	if (pmv_info_keyed(info->domain_attr->mr_mode))
-		info->domain_attr->mr_key_size = sizeof(uint64_t);
 	if (asked->domain_attr && asked->domain_attr->threading)
 		info->domain_attr->threading = asked->domain_attr->threading;
 	info->fabric_attr->fabric = NULL;

@@ -2,7 +2,6 @@
 /* key.c -- the rkey as carrier of what the memory is; key.h has the layout */
 #include "key.h"
 
-#define KEY_TAG UINT64_C(0xf5)
 #define KEY_VERSION UINT64_C(1)
 #define KEY_TAG_SHIFT 56
 #define KEY_VERSION_SHIFT 48
@@ -33,7 +32,7 @@ uint64_t pmv_key_pack(uint32_t core_key, const struct pmv_attr *attr)
 	flags |= attr->readable ? KEY_READABLE : 0;
 	flags |= attr->writable ? KEY_WRITABLE : 0;
 
-	return KEY_TAG << KEY_TAG_SHIFT | KEY_VERSION << KEY_VERSION_SHIFT |
+	return PMV_KEY_TAG << KEY_TAG_SHIFT | KEY_VERSION << KEY_VERSION_SHIFT |
 	       flags << KEY_FLAGS_SHIFT | (uint64_t) attr->persist << KEY_PERSIST_SHIFT | core_key;
 }
 
@@ -42,8 +41,9 @@ bool pmv_key_unpack(uint64_t key, struct pmv_attr *attr)
 	uint64_t persist = key >> KEY_PERSIST_SHIFT & KEY_PERSIST_MASK;
 	uint64_t flags = key >> KEY_FLAGS_SHIFT;
 
-	if (key >> KEY_TAG_SHIFT != KEY_TAG || (key >> KEY_VERSION_SHIFT & 0xff) != KEY_VERSION ||
-	    (key & KEY_RESERVED) || persist > PMV_WSP)
+	if (key >> KEY_TAG_SHIFT != PMV_KEY_TAG ||
+	    (key >> KEY_VERSION_SHIFT & 0xff) != KEY_VERSION || (key & KEY_RESERVED) ||
+	    persist > PMV_WSP)
 		return false;
 
 	attr->persist = (enum pmv_persist) persist;

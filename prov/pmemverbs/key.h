@@ -41,6 +41,8 @@ struct pmv_attr {
 	bool writable; /* peers may write */
 };
 
+#define PMV_KEY_TAG UINT64_C(0xf5)
+
 uint64_t pmv_key_pack(uint32_t core_key, const struct pmv_attr *attr);
 
 /*
@@ -48,6 +50,12 @@ uint64_t pmv_key_pack(uint32_t core_key, const struct pmv_attr *attr);
  * some that this version does not know; attr is then untouched.
  */
 bool pmv_key_unpack(uint64_t key, struct pmv_attr *attr);
+
+/* pmv_key_is_ours -- or is it a plain peer's, all of whose 64 bits are the core's? */
+static inline bool pmv_key_is_ours(uint64_t key)
+{
+	return key >> 56 == PMV_KEY_TAG;
+}
 
 static inline uint64_t pmv_key_core(uint64_t key)
 {

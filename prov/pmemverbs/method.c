@@ -46,30 +46,26 @@ struct pmv_plan pmv_plan_commit(const struct pmv_attr *attr, enum pmv_transport 
 {
 	struct pmv_plan plan = {.method = pmv_write_method(attr, transport)};
 
-	if (plan.method == PMV_METHOD_AGENT) {
-		plan.why = agent_why(attr);
-		return plan;
-	}
-	if (past && past->agent) {
-		plan.method = PMV_METHOD_AGENT;
+	/* Only the agent can tell when what it was asked for is done. */
+	plan.after_agent = past && past->agent;
+	if (plan.after_agent)
 		plan.why = "an earlier write of this endpoint, which the fence covers, went to "
 			   "memory that a flush from here can't make durable";
-		return plan;
-	}
 	/* The write's own completion says nothing of earlier ones that need more. */
 	if (past && past->flush && plan.method == PMV_METHOD_WRITE)
 		plan.method = PMV_METHOD_READ;
 
 	plan.flush_first = past && past->ordered;
 	/* Without an order among writes, nothing that is posted here can make one. */
-	if (attr->relaxed && (past || plan.method == PMV_METHOD_READ)) {
+	if (attr->relaxed && (past || plan.method == PMV_METHOD_READ))
 		plan.method = PMV_METHOD_AGENT;
+	if (plan.method == PMV_METHOD_AGENT)
 		plan.why = agent_why(attr);
-		return plan;
-	}
+	plan.flush_agent = plan.method == PMV_METHOD_AGENT && attr->relaxed;
 	plan.notice =
 		plan.method == PMV_METHOD_WRITE ? PMV_NOTICE_WITH_WRITE : PMV_NOTICE_AFTER_FLUSH;
-	if (!attr->readable && (plan.method == PMV_METHOD_READ || plan.flush_first))
+	if (!attr->readable && (plan.method == PMV_METHOD_READ ||
+				(plan.flush_first && plan.method != PMV_METHOD_AGENT)))
 		return refuse("the target's region does not let peers read, so no flush can be "
 			      "made; register it with FI_PMEM or with FI_REMOTE_READ");
 	return plan;

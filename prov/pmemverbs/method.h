@@ -59,6 +59,10 @@ struct pmv_past {
 struct pmv_plan {
 	enum pmv_method method;
 	bool flush_first; /* a READ in front of the write, and the write fenced behind it */
+	/* Everything that was asked of the agent has to be done before the write is executed. */
+	bool after_agent;
+	/* The agent must hear of the write only behind a READ: nothing else keeps the order. */
+	bool flush_agent;
 	enum pmv_notice notice;
 	const char *why;
 };

@@ -15,22 +15,21 @@
 #include <rdma/fi_errno.h>
 
 #include <rdma/fi_ext_pmemverbs.h>
+#include "flush.h"
 #include "mem.h"
 #include "mr.h"
 #include "prov.h"
 
-/*
- * verbs keeps regions registered after they were closed (its MR cache), so
- * their keys go on working.  This bit, which it knows as OFI_MR_NOCACHE since
- * 1.10, makes a close what it says; other cores ignore it.
- */
-#define CORE_MR_NOCACHE (1ULL << 60)
-
 static int mr_close(struct fid *fid)
 {
 	struct pmv_mr *mr = pmv_container_of(fid, struct pmv_mr, mr_fid.fid);
-	int ret = fi_close(&mr->core_fid->fid);
+	int ret;
 
+	/* First: what the agent is about to touch may be unmapped once this returns. */
+	if (mr->region)
+		pmv_agent_remove_region(mr->domain, mr->region);
+	mr->region = NULL;
+	ret = fi_close(&mr->core_fid->fid);
 	if (ret)
 		return ret;
 	atomic_fetch_sub(&mr->domain->users, 1);
@@ -86,7 +85,7 @@ static void warn_of_declaration(const struct iovec *iov, size_t count)
 }
 
 /* find_persist -- the weakest domain among the parts of a region */
-static int find_persist(const struct iovec *iov, size_t count, enum pmv_persist *persist)
+static int find_persist(const struct iovec *iov, size_t count, enum pmv_persist *persist, int *node)
 {
 	struct pmv_mem mem;
 
@@ -108,6 +107,7 @@ static int find_persist(const struct iovec *iov, size_t count, enum pmv_persist 
 			 iov[i].iov_len, pmv_persist_name(mem.persist), mem.what);
 		if (mem.persist < *persist)
 			*persist = mem.persist;
+		*node = mem.numa_node;
 	}
 	return 0;
 }
@@ -126,8 +126,9 @@ static bool lands_in_cache(const struct pmv_domain *domain)
 }
 
 static int mr_attributes(struct pmv_domain *domain, const struct iovec *iov, size_t count,
-			 uint64_t access, uint64_t flags, struct pmv_attr *attr)
+			 uint64_t access, uint64_t flags, struct pmv_attr *attr, int *node)
 {
+	*node = -1;
 	*attr = (struct pmv_attr){
 		.persist = PMV_NONE,
 		.pmem = flags & FI_PMEM,
@@ -145,7 +146,7 @@ static int mr_attributes(struct pmv_domain *domain, const struct iovec *iov, siz
 			     "FI_MR_PROV_KEY in mr_mode\n");
 		return -FI_EINVAL;
 	}
-	return find_persist(iov, count, &attr->persist);
+	return find_persist(iov, count, &attr->persist, node);
 }
 
 static void explain_failure(int err, uint64_t flags)
@@ -193,6 +194,30 @@ static int wrap(struct pmv_domain *domain, struct fid_mr *core_fid, const struct
 	return 0;
 }
 
+/* introduce -- tell the agent, or nobody could commit to a region that needs it */
+static int introduce(struct pmv_mr *mr, const struct fi_mr_attr *mr_attr,
+		     const struct pmv_attr *attr, int node)
+{
+	struct pmv_domain *domain = mr->domain;
+	uint64_t start = domain->virt_addr ? (uintptr_t) mr_attr->mr_iov[0].iov_base : 0;
+	int ret;
+
+	if (pmv_setting.agent == PMV_AGENT_OFF)
+		return 0;
+	ret = pmv_flush_init();
+	if (ret) {
+		PMV_WARN(MR, "libpmem2 has no way to write this processor's caches back\n");
+		mr_close(&mr->mr_fid.fid);
+		return ret;
+	}
+	mr->region = pmv_agent_add_region(domain, (uint32_t) fi_mr_key(mr->core_fid), attr->persist,
+					  start, mr_attr->mr_iov, mr_attr->iov_count, node);
+	if (mr->region)
+		return 0;
+	mr_close(&mr->mr_fid.fid);
+	return -FI_ENOMEM;
+}
+
 static int mr_regattr(struct fid *fid, const struct fi_mr_attr *mr_attr, uint64_t flags,
 		      struct fid_mr **mr_fid)
 {
@@ -201,14 +226,17 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *mr_attr, uint64_
 	uint64_t core_flags = flags & ~(FI_PMEM | FI_UNCACHED);
 	struct fid_mr *core_fid;
 	struct pmv_attr attr;
-	int ret;
+	bool committed;
+	int ret, node;
 
-	if ((core_attr.access & FI_REMOTE_WRITE) && (domain->pmem || (flags & FI_PMEM)))
+	/* May somebody commit to it? */
+	committed = (core_attr.access & FI_REMOTE_WRITE) && (domain->pmem || (flags & FI_PMEM));
+	if (committed) {
 		core_attr.access |= FI_REMOTE_READ;
-	if ((flags & FI_PMEM) && (core_attr.access & FI_REMOTE_WRITE))
-		core_flags |= CORE_MR_NOCACHE;
+		core_flags |= PMV_CORE_MR_NOCACHE;
+	}
 	ret = mr_attributes(domain, mr_attr->mr_iov, mr_attr->iov_count, core_attr.access, flags,
-			    &attr);
+			    &attr, &node);
 	if (ret)
 		return ret;
 	ret = fi_mr_regattr(domain->core_fid, &core_attr, core_flags, &core_fid);
@@ -216,7 +244,10 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *mr_attr, uint64_
 		explain_failure(ret, flags);
 		return ret;
 	}
-	return wrap(domain, core_fid, &attr, mr_attr->context, mr_fid);
+	ret = wrap(domain, core_fid, &attr, mr_attr->context, mr_fid);
+	if (ret || !committed || !domain->keyed)
+		return ret;
+	return introduce(pmv_container_of(*mr_fid, struct pmv_mr, mr_fid), mr_attr, &attr, node);
 }
 
 static int mr_regv(struct fid *fid, const struct iovec *iov, size_t count, uint64_t access,

@@ -9,6 +9,7 @@ struct pmv_mr {
 	struct fid_mr mr_fid;
 	struct fid_mr *core_fid;
 	struct pmv_domain *domain;
+	struct pmv_region *region; /* as the agent knows it; NULL: it does not */
 };
 
 #endif /* PMV_MR_H */

@@ -12,7 +12,7 @@
 #include "commit.h"
 #include "prov.h"
 
-#define TX_CARE (PMV_CARE_STALLED | PMV_CARE_COUNT_TX | PMV_CARE_FENCE_NEXT)
+#define TX_CARE (PMV_CARE_CLOSED | PMV_CARE_COUNT_TX | PMV_CARE_FENCE_NEXT)
 
 static uint64_t tx_flags(const struct pmv_ep *ep)
 {

@@ -5,6 +5,7 @@
 #include <rdma/fi_errno.h>
 
 #include "pep.h"
+#include "hello.h"
 #include "info.h"
 #include "prov.h"
 
@@ -52,7 +53,7 @@ struct fi_ops pmv_pep_fi_ops = {
 
 static int pep_getopt(struct fid *fid, int level, int optname, void *optval, size_t *optlen)
 {
-	return fi_getopt(&to_pep(fid)->core_fid->fid, level, optname, optval, optlen);
+	return pmv_getopt(&to_pep(fid)->core_fid->fid, level, optname, optval, optlen);
 }
 
 static int pep_setopt(struct fid *fid, int level, int optname, const void *optval, size_t optlen)
@@ -84,7 +85,10 @@ static int pep_listen(struct fid_pep *fid)
 /* The handle of a connection request is the core's own. */
 static int pep_reject(struct fid_pep *fid, struct fid *handle, const void *param, size_t paramlen)
 {
-	return fi_reject(to_pep(&fid->fid)->core_fid, handle, param, paramlen);
+	struct pmv_pep *pep = to_pep(&fid->fid);
+
+	pmv_hello_take(pep->fabric, handle, NULL);
+	return fi_reject(pep->core_fid, handle, param, paramlen);
 }
 
 static struct fi_ops_cm pep_cm_ops = {
@@ -105,6 +109,7 @@ int pmv_pep_open(struct fid_fabric *fabric_fid, struct fi_info *info, struct fid
 
 	if (!core_info || !pep)
 		goto free;
+	pep->fabric = fabric;
 	pep->info = fi_dupinfo(info);
 	if (!pep->info)
 		goto free;

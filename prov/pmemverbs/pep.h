@@ -10,6 +10,7 @@
 struct pmv_pep {
 	struct fid_pep pep_fid;
 	struct fid_pep *core_fid;
+	struct pmv_fabric *fabric;
 	struct pmv_eq *eq;
 	struct fi_info *info; /* what the application asked for: connection requests say the same */
 };

@@ -62,6 +62,7 @@ static void read_settings(void)
 	static const char *const domains[] = {"auto", "none", "page", "dmp", "mhp", "wsp"};
 	static const char *const ddio[] = {"auto", "on", "off"};
 	static const char *const ordering[] = {"strict", "relaxed"};
+	static const char *const agent[] = {"thread", "progress", "off"};
 	char *core = NULL;
 	int choice;
 
@@ -81,6 +82,11 @@ static void read_settings(void)
 			"strict, or relaxed where the path may place writes of one connection out "
 			"of order: PCIe relaxed ordering, out-of-order data placement (default: "
 			"strict)");
+	fi_param_define(&pmv_prov, "agent", FI_PARAM_STRING,
+			"what writes peers' data back to this process's memory where nobody can do "
+			"that from afar: thread (a thread of its own), progress (the application's "
+			"calls that read completion queues and counters), off (nothing: such "
+			"commits are refused) (default: thread)");
 
 	fi_param_get_str(&pmv_prov, "core", &core);
 	pmv_setting.core = core ? core : "verbs,tcp";
@@ -91,6 +97,7 @@ static void read_settings(void)
 	pmv_setting.ddio_declared = choice > 0;
 	pmv_setting.ddio = choice != 2;
 	pmv_setting.relaxed = get_choice("ordering", ordering, 2) == 1;
+	pmv_setting.agent = (enum pmv_agent_mode) get_choice("agent", agent, 3);
 }
 
 /* fi_prov_ini -- libfabric's entry; holds its lock, so nothing here may call fi_getinfo */

@@ -20,14 +20,21 @@
  */
 #define PMV_API_VERSION FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION)
 
+enum pmv_agent_mode {
+	PMV_AGENT_THREAD,   /* it has a thread of its own */
+	PMV_AGENT_PROGRESS, /* it runs inside the application's calls */
+	PMV_AGENT_OFF,
+};
+
 struct pmv_setting {
 	const char *core; /* FI_PMEMVERBS_CORE */
 	bool domain_declared;
 	enum pmv_persist domain; /* FI_PMEMVERBS_DOMAIN, if declared */
 	bool ddio_declared;
-	bool ddio;       /* FI_PMEMVERBS_DDIO, if declared */
-	bool relaxed;    /* FI_PMEMVERBS_ORDERING */
-	const char *bad; /* a sentence on a value that can't be used, or NULL */
+	bool ddio;                 /* FI_PMEMVERBS_DDIO, if declared */
+	bool relaxed;              /* FI_PMEMVERBS_ORDERING */
+	enum pmv_agent_mode agent; /* FI_PMEMVERBS_AGENT */
+	const char *bad;           /* a sentence on a value that can't be used, or NULL */
 };
 
 extern struct fi_provider pmv_prov;

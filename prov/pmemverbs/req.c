@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* req.c -- the pool of requests; req.h says what one is */
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include <rdma/fi_errno.h>
 
-#include "req.h"
+#include "letter.h"
 
 /*
- * Address space only: memory is used for as many requests as were ever under
- * way at once.  Half a million is more than the send queues of any NIC hold.
+ * Address space, 13 MiB: memory is used for as many requests as were ever under
+ * way at once.  That is a few hundred endpoints with full send queues; whoever
+ * has more gets -FI_EAGAIN, as from a full queue.
  */
-#define POOL_BYTES (sizeof(struct pmv_req) << 19)
+#define POOL_BYTES (sizeof(struct pmv_req) << 16)
 
 int pmv_req_pool_init(struct pmv_req_pool *pool)
 {
@@ -56,7 +58,11 @@ struct pmv_req *pmv_req_get(struct pmv_req_pool *pool, struct pmv_ep *ep)
 
 void pmv_req_put(struct pmv_req_pool *pool, struct pmv_req *req)
 {
+	pmv_letter_free(req->letter);
+	pmv_deferred_free(req->deferred);
 	pthread_mutex_lock(&pool->lock);
+	req->letter = NULL;
+	req->deferred = NULL;
 	req->ep = NULL;
 	req->next = pool->free;
 	pool->free = req;

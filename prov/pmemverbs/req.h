@@ -38,11 +38,16 @@ struct pmv_comp {
 	};
 };
 
-/* What a commit still has to post. */
+/* What a commit still has to post, in this order. */
 enum pmv_part {
-	PMV_PART_FLUSH = 1 << 0,  /* the READ */
-	PMV_PART_NOTICE = 1 << 1, /* the write of 0 bytes with immediate */
+	PMV_PART_OPERATION = 1 << 0, /* the write or atomic itself, if it had to wait */
+	PMV_PART_FLUSH = 1 << 1,     /* the READ */
+	PMV_PART_LETTER = 1 << 2,    /* the agent's messages; done when it has acknowledged them */
+	PMV_PART_NOTICE = 1 << 3,    /* the write of 0 bytes with immediate */
 };
+
+struct pmv_letter;
+struct pmv_deferred;
 
 struct pmv_req {
 	struct pmv_comp comp;      /* first: a comp's address is its request's */
@@ -56,12 +61,17 @@ struct pmv_req {
 	atomic_int refs;
 	atomic_int failed; /* first error, a positive fi_errno; 0: none */
 	int prov_errno;
-	unsigned unposted; /* enum pmv_part */
+	unsigned unposted;         /* enum pmv_part */
+	struct pmv_letter *letter; /* to the agent; the request's */
+	struct pmv_deferred
+		*deferred; /* an operation for when the agent has answered; the request's */
+	bool notice_later; /* the notice, too, is for then */
 	bool single;       /* one operation of the core, whose entry is handed on */
 	bool counted;      /* by the counter for its kind */
 	bool report;       /* the application wants a completion on success */
 	bool silent;       /* ours alone: not even an error is reported */
 	bool is_read;      /* counted by the endpoint while it is under way */
+	bool is_probe;
 };
 
 struct pmv_req_pool {

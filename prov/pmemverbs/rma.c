@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* rma.c -- reads and writes; writes that commit go to commit.c */
+#include <stdlib.h>
+#include <string.h>
+
 #include <rdma/fi_errno.h>
 
 #include <rdma/fi_ext_pmemverbs.h>
 #include "commit.h"
 #include "prov.h"
 
-#define WRITE_CARE (PMV_CARE_STALLED | PMV_CARE_COUNT_TX | PMV_CARE_FENCE_NEXT | PMV_CARE_COMMIT)
-#define READ_CARE (PMV_CARE_STALLED | PMV_CARE_COUNT_TX | PMV_CARE_READS)
+#define WRITE_CARE (PMV_CARE_CLOSED | PMV_CARE_COUNT_TX | PMV_CARE_FENCE_NEXT | PMV_CARE_COMMIT)
+#define READ_CARE (PMV_CARE_CLOSED | PMV_CARE_COUNT_TX | PMV_CARE_READS)
 
 /* The core is given its own keys; rma_iov_limit of the cores is at most this. */
 #define MAX_RMA_IOV 8
@@ -17,7 +20,7 @@ struct core_rma {
 	struct fi_rma_iov rma_iov[MAX_RMA_IOV];
 };
 
-static ssize_t to_core(struct pmv_ep *ep, const struct fi_msg_rma *msg, struct core_rma *core)
+static ssize_t to_core(const struct fi_msg_rma *msg, struct core_rma *core)
 {
 	if (msg->rma_iov_count > MAX_RMA_IOV)
 		return -FI_EINVAL;
@@ -25,7 +28,7 @@ static ssize_t to_core(struct pmv_ep *ep, const struct fi_msg_rma *msg, struct c
 	core->msg.rma_iov = core->rma_iov;
 	for (size_t i = 0; i < msg->rma_iov_count; i++) {
 		core->rma_iov[i] = msg->rma_iov[i];
-		core->rma_iov[i].key = pmv_ep_key(ep, msg->rma_iov[i].key);
+		core->rma_iov[i].key = pmv_ep_key(msg->rma_iov[i].key);
 	}
 	return 0;
 }
@@ -37,7 +40,7 @@ static ssize_t read_carefully(struct pmv_ep *ep, const struct fi_msg_rma *msg, u
 	const uint64_t what = FI_RMA | FI_READ;
 	struct core_rma core;
 	struct pmv_post post;
-	ssize_t ret = to_core(ep, msg, &core);
+	ssize_t ret = to_core(msg, &core);
 
 	if (!ret)
 		ret = pmv_post_begin(ep, &post, what, msg->context, flags, false);
@@ -58,7 +61,7 @@ static ssize_t rma_read(struct fid_ep *fid, void *buf, size_t len, void *desc, f
 
 	if (!pmv_ep_direct(ep, READ_CARE))
 		return read_carefully(ep, &msg, ep->tx_op_flags & ~FI_COMMIT);
-	ret = fi_read(ep->core_fid, buf, len, desc, src_addr, addr, pmv_ep_key(ep, key), context);
+	ret = fi_read(ep->core_fid, buf, len, desc, src_addr, addr, pmv_ep_key(key), context);
 	if (!ret)
 		pmv_note_read(ep);
 	return ret;
@@ -74,8 +77,7 @@ static ssize_t rma_readv(struct fid_ep *fid, const struct iovec *iov, void **des
 
 	if (!pmv_ep_direct(ep, READ_CARE))
 		return read_carefully(ep, &msg, ep->tx_op_flags & ~FI_COMMIT);
-	ret = fi_readv(ep->core_fid, iov, desc, count, src_addr, addr, pmv_ep_key(ep, key),
-		       context);
+	ret = fi_readv(ep->core_fid, iov, desc, count, src_addr, addr, pmv_ep_key(key), context);
 	if (!ret)
 		pmv_note_read(ep);
 	return ret;
@@ -100,11 +102,46 @@ static ssize_t post_write(struct pmv_ep *ep, const void *op, void *context, uint
 	return fi_writemsg(ep->core_fid, &msg, flags);
 }
 
+static void *copy_write(const void *op, bool data_too)
+{
+	const struct fi_msg_rma *msg = op;
+	size_t data = data_too ? pmv_iov_len(msg->msg_iov, msg->iov_count) : 0;
+	struct {
+		struct fi_msg_rma msg;
+		struct fi_rma_iov rma_iov[MAX_RMA_IOV];
+		struct iovec iov[];
+	} *copy = malloc(sizeof(*copy) + msg->iov_count * (sizeof(*msg->msg_iov) + sizeof(void *)) +
+			 data);
+	void **desc;
+	char *to;
+
+	if (!copy)
+		return NULL;
+	desc = (void **) (copy->iov + msg->iov_count);
+	to = (char *) (desc + msg->iov_count);
+	copy->msg = *msg;
+	memcpy(copy->rma_iov, msg->rma_iov, msg->rma_iov_count * sizeof(*msg->rma_iov));
+	copy->msg.rma_iov = copy->rma_iov;
+	memcpy(copy->iov, msg->msg_iov, msg->iov_count * sizeof(*msg->msg_iov));
+	copy->msg.msg_iov = copy->iov;
+	if (msg->desc) {
+		memcpy(desc, msg->desc, msg->iov_count * sizeof(*desc));
+		copy->msg.desc = desc;
+	}
+	for (size_t i = 0; data_too && i < msg->iov_count; i++) {
+		if (copy->iov[i].iov_len)
+			memcpy(to, copy->iov[i].iov_base, copy->iov[i].iov_len);
+		copy->iov[i].iov_base = to;
+		to += copy->iov[i].iov_len;
+	}
+	return copy;
+}
+
 static ssize_t commit_write(struct pmv_ep *ep, const struct fi_msg_rma *msg, uint64_t flags)
 {
 	struct iovec nothing = {.iov_base = ep->domain->scratch, .iov_len = 0};
 	struct core_rma core;
-	ssize_t ret = to_core(ep, msg, &core);
+	ssize_t ret = to_core(msg, &core);
 
 	if (ret)
 		return ret;
@@ -123,7 +160,23 @@ static ssize_t commit_write(struct pmv_ep *ep, const struct fi_msg_rma *msg, uin
 				      .flags = flags,
 				      .post = post_write,
 				      .op = &core.msg,
+				      .copy = copy_write,
+				      .iov = core.msg.msg_iov,
+				      .iov_count = core.msg.iov_count,
 			      });
+}
+
+static void note_begin(struct pmv_ep *ep, const struct fi_msg_rma *msg)
+{
+	for (size_t i = 0; i < msg->rma_iov_count; i++)
+		pmv_note_begin(ep, msg->rma_iov[i].key, msg->rma_iov[i].addr, msg->rma_iov[i].len);
+}
+
+static void note_end(struct pmv_ep *ep, const struct fi_msg_rma *msg, bool posted)
+{
+	for (size_t i = 0; i < msg->rma_iov_count; i++)
+		pmv_note_end(ep, msg->rma_iov[i].key, msg->rma_iov[i].addr, msg->rma_iov[i].len,
+			     posted);
 }
 
 static ssize_t write_carefully(struct pmv_ep *ep, const struct fi_msg_rma *msg, uint64_t flags,
@@ -140,16 +193,17 @@ static ssize_t write_carefully(struct pmv_ep *ep, const struct fi_msg_rma *msg, 
 		PMV_WARN(EP_DATA, "FI_IMMED needs FI_COMMIT\n");
 		return -FI_EINVAL;
 	}
-	ret = to_core(ep, msg, &core);
-	if (!ret)
-		ret = pmv_post_begin(ep, &post, what, msg->context, flags, quiet);
+	ret = to_core(msg, &core);
 	if (ret)
 		return ret;
-	core.msg.context = post.context;
-	ret = fi_writemsg(ep->core_fid, &core.msg, post.flags);
-	for (size_t i = 0; !ret && i < msg->rma_iov_count; i++)
-		pmv_note_write(ep, msg->rma_iov[i].key, msg->rma_iov[i].addr, msg->rma_iov[i].len);
-	return pmv_post_end(ep, &post, ret);
+	note_begin(ep, msg);
+	ret = pmv_post_begin(ep, &post, what, msg->context, flags, quiet);
+	if (!ret) {
+		core.msg.context = post.context;
+		ret = pmv_post_end(ep, &post, fi_writemsg(ep->core_fid, &core.msg, post.flags));
+	}
+	note_end(ep, msg, !ret);
+	return ret;
 }
 
 static ssize_t rma_write(struct fid_ep *fid, const void *buf, size_t len, void *desc,
@@ -163,9 +217,9 @@ static ssize_t rma_write(struct fid_ep *fid, const void *buf, size_t len, void *
 
 	if (!pmv_ep_direct(ep, WRITE_CARE))
 		return write_carefully(ep, &msg, ep->tx_op_flags, false);
-	ret = fi_write(ep->core_fid, buf, len, desc, dest_addr, addr, pmv_ep_key(ep, key), context);
-	if (!ret)
-		pmv_note_write(ep, key, addr, len);
+	pmv_note_begin(ep, key, addr, len);
+	ret = fi_write(ep->core_fid, buf, len, desc, dest_addr, addr, pmv_ep_key(key), context);
+	pmv_note_end(ep, key, addr, len, !ret);
 	return ret;
 }
 
@@ -179,10 +233,9 @@ static ssize_t rma_writev(struct fid_ep *fid, const struct iovec *iov, void **de
 
 	if (!pmv_ep_direct(ep, WRITE_CARE))
 		return write_carefully(ep, &msg, ep->tx_op_flags, false);
-	ret = fi_writev(ep->core_fid, iov, desc, count, dest_addr, addr, pmv_ep_key(ep, key),
-			context);
-	if (!ret)
-		pmv_note_write(ep, key, addr, rma_iov.len);
+	pmv_note_begin(ep, key, addr, rma_iov.len);
+	ret = fi_writev(ep->core_fid, iov, desc, count, dest_addr, addr, pmv_ep_key(key), context);
+	pmv_note_end(ep, key, addr, rma_iov.len, !ret);
 	return ret;
 }
 
@@ -204,10 +257,10 @@ static ssize_t rma_writedata(struct fid_ep *fid, const void *buf, size_t len, vo
 
 	if (!pmv_ep_direct(ep, WRITE_CARE))
 		return write_carefully(ep, &msg, ep->tx_op_flags | FI_REMOTE_CQ_DATA, false);
-	ret = fi_writedata(ep->core_fid, buf, len, desc, data, dest_addr, addr, pmv_ep_key(ep, key),
+	pmv_note_begin(ep, key, addr, len);
+	ret = fi_writedata(ep->core_fid, buf, len, desc, data, dest_addr, addr, pmv_ep_key(key),
 			   context);
-	if (!ret)
-		pmv_note_write(ep, key, addr, len);
+	pmv_note_end(ep, key, addr, len, !ret);
 	return ret;
 }
 
@@ -225,9 +278,9 @@ static ssize_t rma_inject(struct fid_ep *fid, const void *buf, size_t len, fi_ad
 
 	if (!pmv_ep_direct(ep, INJECT_CARE))
 		return write_carefully(ep, &msg, FI_INJECT, true);
-	ret = fi_inject_write(ep->core_fid, buf, len, dest_addr, addr, pmv_ep_key(ep, key));
-	if (!ret)
-		pmv_note_write(ep, key, addr, len);
+	pmv_note_begin(ep, key, addr, len);
+	ret = fi_inject_write(ep->core_fid, buf, len, dest_addr, addr, pmv_ep_key(key));
+	pmv_note_end(ep, key, addr, len, !ret);
 	return ret;
 }
 
@@ -242,10 +295,9 @@ static ssize_t rma_injectdata(struct fid_ep *fid, const void *buf, size_t len, u
 
 	if (!pmv_ep_direct(ep, INJECT_CARE))
 		return write_carefully(ep, &msg, FI_INJECT | FI_REMOTE_CQ_DATA, true);
-	ret = fi_inject_writedata(ep->core_fid, buf, len, data, dest_addr, addr,
-				  pmv_ep_key(ep, key));
-	if (!ret)
-		pmv_note_write(ep, key, addr, len);
+	pmv_note_begin(ep, key, addr, len);
+	ret = fi_inject_writedata(ep->core_fid, buf, len, data, dest_addr, addr, pmv_ep_key(key));
+	pmv_note_end(ep, key, addr, len, !ret);
 	return ret;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* fake_core.c -- a core provider without a network; fake_core.h says what it is for */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -39,6 +40,7 @@ struct fake_ep {
 	bool rx_selective;
 	uint64_t op_flags;
 	bool closed;
+	struct fake_ep *peer;
 };
 
 struct fake_event {
@@ -58,9 +60,14 @@ struct fake_eq {
 	struct fake_event *events;
 };
 
+#define MAX_IOV 8
+
 struct fake_mr {
 	struct fid_mr fid;
 	struct fake *fake;
+	struct fake_mr *next;
+	size_t iov_count;
+	struct iovec iov[MAX_IOV];
 };
 
 /* Completion queues */
@@ -210,6 +217,109 @@ static int domain_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, st
 	return 0;
 }
 
+/* The peer, if there is one */
+
+/* Of who is connected to whom and of all regions; behind the locks of cores. */
+static pthread_mutex_t network = PTHREAD_MUTEX_INITIALIZER;
+
+static char *place(struct fake *fake, uint64_t key, uint64_t addr, size_t len)
+{
+	struct fake_mr *mr = fake->mrs;
+	size_t i = 0;
+
+	while (mr && mr->fid.key != key)
+		mr = mr->next;
+	if (!mr)
+		return NULL;
+	if (fake->virt_addr)
+		addr -= (uintptr_t) mr->iov[0].iov_base;
+	while (i < mr->iov_count && addr >= mr->iov[i].iov_len)
+		addr -= mr->iov[i++].iov_len;
+	/* No test writes across pieces. */
+	if (i == mr->iov_count || len > mr->iov[i].iov_len - addr)
+		return NULL;
+	return (char *) mr->iov[i].iov_base + addr;
+}
+
+static void notify(struct fake_ep *ep, uint64_t data)
+{
+	if (!ep->rx_cq)
+		return;
+	pthread_mutex_lock(&ep->fake->lock);
+	cq_add(ep->rx_cq,
+	       &(struct fake_entry){
+		       .ok =
+			       {
+				       .flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA,
+				       .data = data,
+			       },
+	       });
+	pthread_mutex_unlock(&ep->fake->lock);
+}
+
+static void carry_out(struct fake_post *post, struct fake_ep *peer)
+{
+	const char *from = post->inlined ? post->inlined : post->buf;
+	char *at = post->len ? place(peer->fake, post->key, post->addr, post->len) : NULL;
+
+	if (at && (post->what & FI_ATOMIC)) {
+		uint64_t sum, operand;
+
+		/* The only one that tests have carried out: adding a 64-bit number. */
+		memcpy(&sum, at, sizeof(sum));
+		memcpy(&operand, from, sizeof(operand));
+		if (post->result)
+			memcpy(post->result, &sum, sizeof(sum));
+		sum += operand;
+		memcpy(at, &sum, sizeof(sum));
+	} else if (at && (post->what & FI_READ)) {
+		memcpy((void *) post->buf, at, post->len);
+	} else if (at) {
+		memcpy(at, from, post->len);
+	}
+}
+
+static void deliver(struct fake_post *post)
+{
+	struct fake_ep *peer;
+
+	if (post->delivered || (post->what & FI_MSG))
+		return;
+	pthread_mutex_lock(&network);
+	peer = post->ep->peer;
+	if (peer)
+		carry_out(post, peer);
+	pthread_mutex_unlock(&network);
+	post->delivered = peer != NULL;
+	if (peer && (post->flags & FI_REMOTE_CQ_DATA))
+		notify(peer, post->data);
+}
+
+size_t fake_deliver(struct fake *fake, size_t n)
+{
+	size_t done = 0;
+
+	pthread_mutex_lock(&fake->lock);
+	for (size_t i = fake->first_open; i < fake->num_posts && done < n; i++) {
+		struct fake_post *post = &fake->posts[i];
+
+		if (post->state != FAKE_UNDER_WAY || post->delivered)
+			continue;
+		deliver(post);
+		done += post->delivered;
+	}
+	pthread_mutex_unlock(&fake->lock);
+	return done;
+}
+
+void fake_connect(struct fid_ep *one, struct fid_ep *other)
+{
+	pthread_mutex_lock(&network);
+	fake_of(one, struct fake_ep, fid)->peer = fake_of(other, struct fake_ep, fid);
+	fake_of(other, struct fake_ep, fid)->peer = fake_of(one, struct fake_ep, fid);
+	pthread_mutex_unlock(&network);
+}
+
 /* Operations and their ends */
 
 static void end(struct fake_post *post, int err, int prov_errno)
@@ -217,6 +327,8 @@ static void end(struct fake_post *post, int err, int prov_errno)
 	bool rx = post->what & FI_RECV;
 	struct fake_cq *cq = rx ? post->ep->rx_cq : post->ep->tx_cq;
 
+	if (!err)
+		deliver(post);
 	post->state = FAKE_ENDED;
 	post->err = err;
 	if (!cq || post->quiet || (!err && !post->reported))
@@ -338,6 +450,23 @@ static ssize_t post_tx(struct fake *fake, const struct fake_post *post)
 	return 0;
 }
 
+/* inlined -- the caller may reuse its buffer at once */
+static void *inlined(const struct fake_post *post)
+{
+	bool connected;
+	void *copy;
+
+	pthread_mutex_lock(&network);
+	connected = post->ep->peer != NULL;
+	pthread_mutex_unlock(&network);
+	if (!connected || !post->buf || !(post->quiet || (post->flags & FI_INJECT)))
+		return NULL;
+	copy = malloc(post->len + 1);
+	if (!copy)
+		abort();
+	return memcpy(copy, post->buf, post->len);
+}
+
 static bool is_inject(enum fake_call call)
 {
 	return call == FAKE_INJECT_WRITE || call == FAKE_INJECT_WRITEDATA || call == FAKE_INJECT ||
@@ -358,10 +487,13 @@ static ssize_t post(struct fid_ep *fid, struct fake_post *post)
 	if (fake->on_post)
 		fake->on_post(fake, post, fake->on_post_arg);
 	pthread_mutex_lock(&fake->lock);
+	post->inlined = inlined(post);
 	if (rx)
 		append(fake, post);
 	else
 		ret = post_tx(fake, post);
+	if (ret)
+		free(post->inlined);
 	pthread_mutex_unlock(&fake->lock);
 	return ret;
 }
@@ -722,6 +854,11 @@ static int ep_close(struct fid *fid)
 			op->state = FAKE_FORGOTTEN;
 	}
 	ep->closed = true;
+	pthread_mutex_lock(&network);
+	if (ep->peer)
+		ep->peer->peer = NULL;
+	ep->peer = NULL;
+	pthread_mutex_unlock(&network);
 	fake->open_objects--;
 	pthread_mutex_unlock(&fake->lock);
 	return 0;
@@ -786,12 +923,18 @@ static int domain_ep_open(struct fid_domain *domain, struct fi_info *info, struc
 	return 0;
 }
 
-/* Memory regions: only the provider's own are registered here */
+/* Memory regions */
 
 static int mr_close(struct fid *fid)
 {
 	struct fake_mr *mr = fake_of(fid, struct fake_mr, fid.fid);
+	struct fake_mr **at = &mr->fake->mrs;
 
+	pthread_mutex_lock(&network);
+	while (*at != mr)
+		at = &(*at)->next;
+	*at = mr->next;
+	pthread_mutex_unlock(&network);
 	mr->fake->open_objects--;
 	free(mr);
 	return 0;
@@ -802,27 +945,53 @@ static struct fi_ops mr_fi_ops = {
 	.close = mr_close,
 };
 
+static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags,
+		      struct fid_mr **mr_fid)
+{
+	/* No two regions of any core have the same, nor one of those that tests make up. */
+	static atomic_uint last_key = 0x1000;
+	struct fake_mr *mr = calloc(1, sizeof(*mr));
+
+	(void) flags;
+	if (!mr || attr->iov_count > MAX_IOV)
+		abort();
+	mr->fake = fake_of(fid, struct fake, domain.fid);
+	mr->fake->open_objects++;
+	mr->iov_count = attr->iov_count;
+	memcpy(mr->iov, attr->mr_iov, attr->iov_count * sizeof(mr->iov[0]));
+	mr->fid.fid.fclass = FI_CLASS_MR;
+	mr->fid.fid.context = attr->context;
+	mr->fid.fid.ops = &mr_fi_ops;
+	mr->fid.key = ++last_key;
+	mr->fid.mem_desc = attr->mr_iov[0].iov_base;
+	pthread_mutex_lock(&network);
+	mr->next = mr->fake->mrs;
+	mr->fake->mrs = mr;
+	pthread_mutex_unlock(&network);
+	*mr_fid = &mr->fid;
+	return 0;
+}
+
 static int mr_reg(struct fid *fid, const void *buf, size_t len, uint64_t access, uint64_t offset,
 		  uint64_t requested_key, uint64_t flags, struct fid_mr **mr_fid, void *context)
 {
-	struct fake_mr *mr = calloc(1, sizeof(*mr));
+	struct iovec iov = {(void *) buf, len};
+	struct fi_mr_attr attr = {
+		.mr_iov = &iov,
+		.iov_count = 1,
+		.access = access,
+		.offset = offset,
+		.requested_key = requested_key,
+		.context = context,
+	};
 
-	(void) len, (void) access, (void) offset, (void) requested_key, (void) flags;
-	if (!mr)
-		return -FI_ENOMEM;
-	mr->fake = fake_of(fid, struct fake, domain.fid);
-	mr->fake->open_objects++;
-	mr->fid.fid.fclass = FI_CLASS_MR;
-	mr->fid.fid.context = context;
-	mr->fid.fid.ops = &mr_fi_ops;
-	mr->fid.mem_desc = (void *) buf;
-	*mr_fid = &mr->fid;
-	return 0;
+	return mr_regattr(fid, &attr, flags, mr_fid);
 }
 
 static struct fi_ops_mr mr_ops = {
 	.size = sizeof(struct fi_ops_mr),
 	.reg = mr_reg,
+	.regattr = mr_regattr,
 };
 
 /* Event queues */
@@ -1087,6 +1256,8 @@ void fake_destroy(struct fake *fake)
 	}
 	fi_freeinfo(fake->domain_info);
 	fi_freeinfo(fake->ep_info);
+	for (size_t i = 0; i < fake->num_posts; i++)
+		free(fake->posts[i].inlined);
 	free(fake->posts);
 	pthread_mutex_destroy(&fake->lock);
 }

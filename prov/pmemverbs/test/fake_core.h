@@ -54,6 +54,7 @@ enum fake_state {
 };
 
 struct fake_ep;
+struct fake_mr;
 
 struct fake_post {
 	enum fake_call call;
@@ -76,6 +77,8 @@ struct fake_post {
 	fi_addr_t dest; /* where some cores take an operand from */
 	const void *compare;
 	void *result;
+	bool delivered; /* at the peer, if there is one */
+	void *inlined;  /* a copy of what an injected one sends */
 };
 
 /* How the core's CQ names an operation that has ended, unlike what wrappers make up. */
@@ -100,6 +103,8 @@ struct fake {
 	size_t max_posts;
 	size_t first_open; /* all before it have ended */
 	struct fake_ep *eps;
+	struct fake_mr *mrs;
+	bool virt_addr; /* peers address regions by virtual addresses, not by offsets */
 	struct fi_info *domain_info; /* what the core's objects were opened with */
 	struct fi_info *ep_info;
 	size_t cq_size;
@@ -126,6 +131,17 @@ struct fake {
 
 void fake_init(struct fake *fake);
 void fake_destroy(struct fake *fake);
+
+/*
+ * fake_connect -- from now on what one endpoint writes appears in the regions of
+ * the other one's domain, what it reads comes from there, and immediate data is
+ * reported there: when an operation is delivered, which succeeding implies.  A
+ * write to nowhere is lost.
+ */
+void fake_connect(struct fid_ep *one, struct fid_ep *other);
+
+/* fake_deliver -- the n oldest that are not, without ending them; returns how many there were */
+size_t fake_deliver(struct fake *fake, size_t n);
 
 /* fake_complete -- the n oldest transmit operations succeed; returns how many there were */
 size_t fake_complete(struct fake *fake, size_t n);

@@ -28,8 +28,9 @@ static struct fi_info *make_info(const struct rig_options *options)
 	info->tx_attr->op_flags = options->tx_op_flags;
 	info->ep_attr->type = FI_EP_MSG;
 	info->ep_attr->protocol = options->local ? FI_PROTO_SOCK_TCP : FI_PROTO_RDMA_CM_IB_RC;
-	info->domain_attr->mr_mode =
-		(options->unkeyed ? 0 : FI_MR_PROV_KEY) | (options->mr_local ? FI_MR_LOCAL : 0);
+	info->domain_attr->mr_mode = (options->unkeyed ? 0 : FI_MR_PROV_KEY) |
+				     (options->mr_local ? FI_MR_LOCAL : 0) |
+				     (options->virt_addr ? FI_MR_VIRT_ADDR : 0);
 	info->fabric_attr->api_version = FI_VERSION(1, 17);
 	return info;
 }
@@ -72,6 +73,7 @@ struct rig *rig_open(const struct rig_options *options)
 	cr_assert_not_null(rig);
 	rig->options = options ? *options : none;
 	fake_init(&rig->fake);
+	rig->fake.virt_addr = rig->options.virt_addr;
 	rig->core = (struct pmv_core){
 		.name = "fake",
 		.fence = !rig->options.no_fence,

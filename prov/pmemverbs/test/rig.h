@@ -25,6 +25,7 @@ struct rig_options {
 	bool not_enabled; /* the endpoint: more is bound first */
 	bool selective;
 	bool mr_local;
+	bool virt_addr;
 	bool unkeyed; /* applications choose the keys */
 	uint32_t values_until;
 	uint64_t tx_op_flags;

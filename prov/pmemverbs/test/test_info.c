@@ -367,8 +367,8 @@ Test(from_core, makes_keys_the_providers_where_the_application_allows_it)
 		{"tcp, allowed with others", FI_MR_ALLOCATED, FI_MR_PROV_KEY | FI_MR_ALLOCATED,
 		 FI_MR_PROV_KEY | FI_MR_ALLOCATED, 8},
 		{"tcp, not allowed", 0, 0, 0, 4},
-		{"basic", FI_MR_BASIC, FI_MR_BASIC, FI_MR_BASIC, 8},
-		{"scalable", FI_MR_SCALABLE, FI_MR_SCALABLE, FI_MR_SCALABLE, 4},
+		{"basic", PMV_MR_BASIC, PMV_MR_BASIC, PMV_MR_BASIC, 8},
+		{"scalable", PMV_MR_SCALABLE, PMV_MR_SCALABLE, PMV_MR_SCALABLE, 4},
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -172,7 +172,6 @@ static void see_main(struct program *prog, size_t n, int id)
 {
 	const struct fake_post *post = rig_post(prog->rig, n);
 	struct op *op = &prog->ops[id];
-	bool fenced = op->fenced || prog->fence_next[op->ep];
 	bool past_flush = false;
 
 	CHECK(prog, id == prog->posting);
@@ -184,7 +183,7 @@ static void see_main(struct program *prog, size_t n, int id)
 		past_flush =
 			past_flush || (prog->ops[i].accepted && prog->ops[i].ep == op->ep &&
 				       writes(&prog->ops[i]) && is_flushed(prog, prog->ops[i].key));
-	op->flushes = op->commit && (is_flushed(prog, op->key) || (fenced && past_flush));
+	op->flushes = op->commit && (is_flushed(prog, op->key) || (op->fenced && past_flush));
 	/* Nothing that was accepted before still waits. */
 	for (int i = 0; i < id; i++) {
 		const struct op *before = &prog->ops[i];

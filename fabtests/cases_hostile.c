@@ -1,0 +1,887 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * cases_hostile.c -- a peer that writes to the agent's mailbox what no pmemverbs
+ * would
+ *
+ * It uses the core provider alone and makes its own hello, so it may write to
+ * all that a peer may write to.  Meanwhile another connection to the same target
+ * goes on committing.  Whatever happens on the one, the other does not notice, no
+ * memory changes that was not offered for writing, and the target lives.
+ */
+#include <endian.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Only what is used is compiled in. */
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <rdma/fi_ext_pmemverbs.h>
+
+#include "functional.h"
+#include "key.h"
+#include "stats.h"
+#include "wire.h"
+
+#define ACK_TIMEOUT_MS 10000
+#define SILENCE_MS 30
+
+/* The hostile peer: a connection of the core provider's */
+struct raw {
+	struct fx *fx;
+	struct target_proc *target;
+	struct options opts;
+	struct node node;
+	struct conn conn;
+	struct region region;
+	uint8_t *block; /* the target's agent acknowledges to it; behind it is what is sent */
+	uint32_t nonce;
+	struct pmv_hello theirs;
+	uint64_t id; /* at the target */
+	uint64_t sent;
+	uint64_t acks;
+	unsigned int under_way;
+	bool is_broken;
+};
+
+/* ---- the well-behaved connection ---- */
+
+struct steady {
+	pthread_t thread;
+	struct link *link;
+	struct remote *remote;
+	atomic_bool stop;
+	atomic_uint commits;
+	int ret;
+};
+
+static void *commit_on(void *arg)
+{
+	struct steady *steady = arg;
+	uint64_t fence = steady->link->fx->caps & FI_FENCE;
+	size_t len;
+	unsigned int i;
+
+	for (i = 0; !steady->stop && !steady->ret; i++) {
+		len = i % 16 ? 1 + i % 250 : 5000;
+		steady->ret = plain_at(steady->link, PLAIN_WRITE, steady->remote,
+				       32768 + i * 64 % 16384, len, NULL) ||
+			      commit(steady->link, steady->remote, i * 64 % 16384, len,
+				     i % 2 ? fence : 0);
+		steady->commits++;
+		/* so that it does not use up what it may post in all */
+		pause_ms(2);
+	}
+	return NULL;
+}
+
+/* ---- the scene ---- */
+
+struct scene {
+	struct fx *fx;
+	struct raw raw;
+	struct steady steady;
+	struct remote *open;     /* persistent: may be written */
+	struct remote *readonly; /* persistent, not for writing */
+	struct remote *secret;   /* registered for other purposes */
+};
+
+static const char *core_name(struct fx *fx, struct link *link)
+{
+	struct fid_domain *domain = link->target->node.domain;
+	struct fi_pmemverbs_ops *ops;
+
+	if (fi_open_ops(&domain->fid, FI_PMEMVERBS_OPS, 0, (void **) &ops, NULL)) {
+		failed(fx, "no query of the core's name");
+		return NULL;
+	}
+	return ops->core_name(domain);
+}
+
+/* raw_close -- the target's half first: it may wait for the peer to be told */
+static void raw_close(struct raw *raw)
+{
+	struct control_msg msg = {.command = CTL_CLOSE, .arg = {raw->id}};
+
+	if (raw->conn.ep)
+		fi_shutdown(raw->conn.ep, 0);
+	conn_close(&raw->conn);
+	region_close(&raw->region);
+	free(raw->block);
+	raw->block = NULL;
+	if (raw->node.fabric)
+		node_close(&raw->node);
+	if (raw->id != UINT64_MAX)
+		target_call(raw->target, &msg, NULL, 0);
+}
+
+static int raw_open(struct fx *fx, struct raw *raw, struct link *beside)
+{
+	struct conn_attr conn_attr = {.format = FI_CQ_FORMAT_DATA};
+	struct node_attr attr = {.caps = FI_MSG | FI_RMA, .threading = FI_THREAD_SAFE};
+	char port[16];
+	int ret;
+
+	memset(raw, 0, sizeof(*raw));
+	raw->fx = fx;
+	raw->id = UINT64_MAX;
+	raw->target = beside->target;
+	raw->opts = *fx->opts;
+	raw->opts.provider = core_name(fx, beside);
+	if (!raw->opts.provider)
+		return -1;
+	/* the address that the other connection was made to */
+	snprintf(port, sizeof(port), "%u", beside->target->port);
+	attr.port = port;
+	ret = node_open(&raw->node, &raw->opts, &attr);
+	if (ret)
+		return failed_call(fx, "opening the core provider", ret);
+	raw->block = calloc(2, PMV_BLOCK_SIZE);
+	if (!raw->block)
+		return failed(fx, "no memory");
+	ret = conn_create(&raw->conn, &raw->node, raw->node.info, &conn_attr);
+	if (!ret)
+		ret = region_register(&raw->node, &raw->region, raw->block,
+				      2 * (size_t) PMV_BLOCK_SIZE,
+				      FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE, 0);
+	return ret ? failed_call(fx, "making the peer's endpoint", ret) : 0;
+}
+
+/* usual_hello -- what an honest peer would say */
+static size_t usual_hello(struct raw *raw, uint8_t hello[PMV_HELLO_SIZE])
+{
+	struct pmv_hello mine = {
+		.addr = raw->region.addr,
+		.key = (uint32_t) raw->region.key,
+		.nonce = raw->nonce = 0x5eed,
+	};
+
+	pmv_hello_encode(hello, &mine);
+	return PMV_HELLO_SIZE;
+}
+
+/* raw_connect -- say this; what the target says is in raw->theirs */
+static int raw_connect(struct raw *raw, const void *hello, size_t len)
+{
+	struct control_msg msg = {.command = CTL_ACCEPT};
+	struct cm_event event = {0};
+	char data[CM_DATA_MAX];
+	int mine, theirs;
+
+	if (target_begin(raw->target, &msg, NULL))
+		return -1;
+	mine = conn_connect(&raw->conn, hello, len, &event);
+	theirs = target_finish(raw->target, &msg, data, sizeof(data));
+	if (!theirs)
+		raw->id = msg.arg[0];
+	if (theirs || mine)
+		return failed_call(raw->fx, "connecting the hostile peer", theirs ? theirs : mine);
+	/* the target's application has no data of its own */
+	pmv_hello_decode(event.entry.data, PMV_HELLO_SIZE, &raw->theirs);
+	return 0;
+}
+
+static int raw_greet(struct raw *raw)
+{
+	uint8_t hello[PMV_HELLO_SIZE];
+	size_t len = usual_hello(raw, hello);
+
+	return raw_connect(raw, hello, len) ||
+			       expect(raw->fx, raw->theirs.agent, "the target says of no agent")
+		       ? -1
+		       : 0;
+}
+
+/* raw_reap -- the core is driven by this, too */
+static void raw_reap(struct raw *raw)
+{
+	struct fi_cq_data_entry entry;
+	struct fi_cq_err_entry error;
+	ssize_t ret;
+
+	while ((ret = fi_cq_read(raw->conn.txcq, &entry, 1)) != -FI_EAGAIN) {
+		if (ret == 1) {
+			raw->under_way--;
+		} else if (ret == -FI_EAVAIL && cq_error(raw->conn.txcq, &error)) {
+			raw->under_way--;
+			raw->is_broken = true;
+		} else {
+			return;
+		}
+	}
+}
+
+static int raw_settle(struct raw *raw)
+{
+	while (raw->under_way) {
+		raw_reap(raw);
+		if (is_late(raw->fx))
+			return failed(raw->fx, "the hostile peer's writes do not complete");
+	}
+	return 0;
+}
+
+/* raw_write -- bytes of the second half of our block, to anywhere in the target's */
+static int raw_write(struct raw *raw, size_t at, size_t len)
+{
+	ssize_t ret;
+
+	while (!raw->is_broken) {
+		ret = fi_write(raw->conn.ep, raw->block + PMV_BLOCK_SIZE + at, len,
+			       raw->region.desc, 0, raw->theirs.addr + at, raw->theirs.key, NULL);
+		if (!ret) {
+			raw->under_way++;
+			return 0;
+		}
+		if (ret != -FI_EAGAIN)
+			return failed_call(raw->fx, "the hostile peer's fi_write", ret);
+		raw_reap(raw);
+		if (is_late(raw->fx))
+			return failed(raw->fx, "the hostile peer's queue stays full");
+	}
+	return failed(raw->fx, "the hostile peer's connection is lost");
+}
+
+static uint8_t *slot_of(struct raw *raw, uint64_t number)
+{
+	return raw->block + PMV_BLOCK_SIZE + number % PMV_SLOTS * PMV_MESSAGE_SIZE;
+}
+
+/* put -- these bytes, into the slot of that number */
+static int put(struct raw *raw, uint64_t number, const uint8_t *bytes, size_t len)
+{
+	memcpy(slot_of(raw, number), bytes, len);
+	return raw_write(raw, number % PMV_SLOTS * PMV_MESSAGE_SIZE, len) || raw_settle(raw) ? -1
+											     : 0;
+}
+
+/* seal -- whatever it is: the check is right */
+static void seal(uint8_t *bytes, size_t len, uint64_t number, uint32_t nonce)
+{
+	uint64_t check = 0;
+
+	if (len < 16)
+		return;
+	memcpy(bytes + 8, &check, sizeof(check));
+	check = htole64(XXH3_64bits_withSeed(bytes, len, number << 32 ^ nonce));
+	memcpy(bytes + 8, &check, sizeof(check));
+}
+
+/* take_ack -- the next acknowledgement, if it comes in time; false: it does not */
+static bool take_ack(struct raw *raw, unsigned int ms, struct pmv_ack *ack)
+{
+	uint64_t number = raw->acks + 1, end = now_ns() + ms * 1000000ULL;
+	const uint8_t *slot = raw->block + PMV_ACKS_AT + number % PMV_SLOTS * PMV_ACK_SIZE;
+
+	do {
+		raw_reap(raw);
+		if (pmv_ack_decode(slot, number, raw->nonce, ack) == PMV_ARRIVED) {
+			raw->acks = number;
+			return true;
+		}
+	} while (now_ns() < end && !raw->is_broken);
+	return false;
+}
+
+/* stays_silent -- what was sent last is not acknowledged */
+static int stays_silent(struct raw *raw, const char *what)
+{
+	struct pmv_ack ack;
+
+	if (!take_ack(raw, SILENCE_MS, &ack))
+		return 0;
+	return failed(raw->fx, "%s: the agent has acknowledged message %llu, fault %d", what,
+		      (unsigned long long) ack.done, ack.fault);
+}
+
+/* answers -- message `number` is acknowledged, with that fault */
+static int answers(struct raw *raw, const char *what, uint64_t number, enum pmv_fault fault)
+{
+	struct pmv_ack ack;
+
+	if (!take_ack(raw, ACK_TIMEOUT_MS, &ack))
+		return failed(raw->fx, "%s: the agent does not answer", what);
+	return expect(raw->fx, ack.done == number && ack.fault == fault,
+		      "%s: the agent has answered to message %llu instead of %llu, fault %d "
+		      "instead of %d",
+		      what, (unsigned long long) ack.done, (unsigned long long) number, ack.fault,
+		      fault);
+}
+
+/* send_message -- the next one, made by the rules */
+static int send_message(struct raw *raw, struct pmv_message *message)
+{
+	uint8_t bytes[PMV_MESSAGE_SIZE];
+
+	message->number = ++raw->sent;
+	return put(raw, message->number, bytes,
+		   pmv_message_encode(bytes, message, raw->theirs.nonce));
+}
+
+static struct pmv_range range_of(const struct remote *remote, uint64_t offset, uint64_t len)
+{
+	return (struct pmv_range){remote->addr + offset, len, (uint32_t) pmv_key_core(remote->key)};
+}
+
+/* flush_works -- an ordinary message is served: the agent has lost nothing of its senses */
+static int flush_works(struct scene *scene, const char *after)
+{
+	struct pmv_message message = {.count = 1, .ranges = {range_of(scene->open, 0, 4096)}};
+
+	return send_message(&scene->raw, &message) ||
+			       answers(&scene->raw, after, scene->raw.sent, PMV_FAULT_NONE)
+		       ? -1
+		       : 0;
+}
+
+static int open_scene(struct fx *fx, struct scene *scene)
+{
+	struct steady *steady = &scene->steady;
+	struct link *link = served_link(fx, NULL);
+
+	memset(scene, 0, sizeof(*scene));
+	scene->fx = fx;
+	steady->link = link;
+	steady->remote = link ? served_region(link, 65536) : NULL;
+	scene->open = steady->remote ? served_region(link, 65536) : NULL;
+	scene->readonly = scene->open
+				  ? fx_remote(fx, link->target, 65536, FI_REMOTE_READ, FI_RMA_PMEM)
+				  : NULL;
+	scene->secret =
+		scene->readonly ? fx_remote(fx, link->target, 65536, FI_REMOTE_READ, 0) : NULL;
+	if (!scene->secret || raw_open(fx, &scene->raw, link))
+		return -1;
+	if (pthread_create(&steady->thread, NULL, commit_on, steady)) {
+		steady->stop = true;
+		return failed(fx, "no thread");
+	}
+	return 0;
+}
+
+/* nothing_happened -- to all that the hostile peer has no business with */
+static int nothing_happened(struct scene *scene)
+{
+	return remote_same(scene->fx, scene->open) || remote_same(scene->fx, scene->readonly) ||
+			       remote_same(scene->fx, scene->secret)
+		       ? -1
+		       : 0;
+}
+
+/* close_scene -- ret: what came of the hostile peer's part */
+static int close_scene(struct scene *scene, int ret)
+{
+	struct steady *steady = &scene->steady;
+	struct fx *fx = scene->fx;
+	unsigned int before = steady->commits;
+
+	if (!scene->raw.fx)
+		return -1;
+	raw_close(&scene->raw);
+	if (!steady->thread)
+		return -1;
+	/* it goes on without the other one */
+	pause_ms(50);
+	steady->stop = true;
+	pthread_join(steady->thread, NULL);
+	if (ret || steady->ret)
+		return -1;
+	return expect(fx, steady->commits > before, "the other connection makes no progress") ||
+			       remote_same(fx, steady->remote) || nothing_happened(scene) ||
+			       linger(steady->link, 20)
+		       ? -1
+		       : 0;
+}
+
+/* ---- what it does ---- */
+
+typedef int (*mischief_fn)(struct scene *scene);
+
+static int hostile(struct fx *fx, mischief_fn mischief)
+{
+	static struct scene scene;
+	int ret = open_scene(fx, &scene);
+
+	if (!ret)
+		ret = raw_greet(&scene.raw) || flush_works(&scene, "the first message") ||
+		      mischief(&scene);
+	return close_scene(&scene, ret);
+}
+
+/* Anything anywhere in the block, also in parts of slots */
+static int write_noise(struct scene *scene)
+{
+	struct raw *raw = &scene->raw;
+	uint64_t state = scene->fx->opts->seed;
+	size_t at, len;
+	int i;
+
+	for (i = 0; i < 2000; i++) {
+		state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+		len = 1 + (state >> 33) % (i % 10 ? 600 : PMV_BLOCK_SIZE - 1);
+		at = (state >> 17) % (PMV_BLOCK_SIZE - len + 1);
+		pattern_fill(raw->block + PMV_BLOCK_SIZE + at, len, state, at);
+		if (raw_write(raw, at, len) || (i % 50 == 0 && raw_settle(raw)))
+			return -1;
+	}
+	return raw_settle(raw) || stays_silent(raw, "noise") || flush_works(scene, "noise");
+}
+
+/* Noise with the number that is expected, so that only the check is wrong */
+static int write_numbered_noise(struct scene *scene)
+{
+	struct raw *raw = &scene->raw;
+	uint8_t bytes[PMV_MESSAGE_SIZE];
+	uint64_t number = htole64(raw->sent + 1);
+	uint16_t len;
+	int i;
+
+	for (i = 0; i < 300; i++) {
+		pattern_fill(bytes, sizeof(bytes), i, 0);
+		memcpy(bytes, &number, sizeof(number));
+		/* any length, right and wrong ones */
+		len = htole16((uint16_t) (i * 3));
+		memcpy(bytes + 24, &len, sizeof(len));
+		if (put(raw, raw->sent + 1, bytes, sizeof(bytes)))
+			return -1;
+	}
+	return stays_silent(raw, "noise with a number") || flush_works(scene, "numbered noise");
+}
+
+static int noise(struct scene *scene)
+{
+	return write_noise(scene) || write_numbered_noise(scene) ? -1 : 0;
+}
+
+static int hostile_noise(struct fx *fx)
+{
+	return hostile(fx, noise);
+}
+
+/* One value in a message that is right otherwise: 56 bytes with one range */
+struct edit {
+	const char *what;
+	size_t at;
+	size_t size;
+	uint64_t value;
+};
+
+static const struct edit edits[] = {
+	{"no range, but the bytes of one", 26, 1, 0},
+	{"2 ranges, and the bytes of one", 26, 1, 2},
+	{"20 ranges, and the bytes of one", 26, 1, 20},
+	{"21 ranges", 26, 1, 21},
+	{"255 ranges", 26, 1, 255},
+	{"a store without data", 27, 1, 2},
+	{"an unknown flag", 27, 1, 4},
+	{"all flags", 27, 1, 255},
+	{"bytes of a range that have to be zero", 52, 4, 0x80000000},
+	{"length 0", 24, 2, 0},
+	{"length 15", 24, 2, 15},
+	{"length 31", 24, 2, 31},
+	{"length 32", 24, 2, 32},
+	{"length 55", 24, 2, 55},
+	{"length 57", 24, 2, 57},
+	{"length 512", 24, 2, 512},
+	{"length 513", 24, 2, 513},
+	{"length 65535", 24, 2, 65535},
+};
+
+/*
+ * try_edit -- sealed well, it is refused, or with a length that can't be it is no
+ * message; then the right one is taken, in the second case under the same number
+ */
+static int try_edit(struct scene *scene, const struct edit *edit)
+{
+	struct pmv_message message = {.count = 1, .ranges = {range_of(scene->open, 0, 64)}};
+	struct raw *raw = &scene->raw;
+	uint8_t bytes[PMV_MESSAGE_SIZE];
+	uint64_t value = htole64(edit->value);
+	size_t len = edit->size == 2 ? edit->value : 56;
+	int ret;
+
+	memset(bytes, 0, sizeof(bytes));
+	message.number = raw->sent + 1;
+	pmv_message_encode(bytes, &message, raw->theirs.nonce);
+	memcpy(bytes + edit->at, &value, edit->size);
+	seal(bytes, len < sizeof(bytes) ? len : sizeof(bytes), message.number, raw->theirs.nonce);
+	if (put(raw, message.number, bytes, sizeof(bytes)))
+		return -1;
+	if (len < PMV_MESSAGE_HEADER || len > PMV_MESSAGE_SIZE)
+		ret = stays_silent(raw, edit->what);
+	else
+		ret = answers(raw, edit->what, ++raw->sent, PMV_FAULT_MESSAGE);
+	return ret || flush_works(scene, edit->what) ? -1 : 0;
+}
+
+/* A store whose data are fewer or more than its range says, or whose range is huge */
+static int try_store_lengths(struct scene *scene)
+{
+	static const uint64_t lens[] = {0, 63, 65, 4096, UINT32_MAX, UINT64_MAX, UINT64_MAX - 63};
+	struct raw *raw = &scene->raw;
+	uint8_t bytes[PMV_MESSAGE_SIZE];
+	struct pmv_message message;
+	uint64_t wrong;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(lens); i++) {
+		message = (struct pmv_message){
+			.number = ++raw->sent,
+			.store = true,
+			.count = 1,
+			.ranges = {range_of(scene->open, 0, 64)},
+			.payload = bytes + 400,
+		};
+		memset(bytes, 0xbb, sizeof(bytes));
+		pmv_message_encode(bytes, &message, raw->theirs.nonce);
+		wrong = htole64(lens[i]);
+		memcpy(bytes + 40, &wrong, sizeof(wrong));
+		seal(bytes, 120, message.number, raw->theirs.nonce);
+		if (put(raw, message.number, bytes, 120) ||
+		    answers(raw, "a store of another length", message.number, PMV_FAULT_MESSAGE))
+			return -1;
+	}
+	return 0;
+}
+
+static int nonsense(struct scene *scene)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(edits); i++) {
+		if (try_edit(scene, &edits[i]))
+			return -1;
+	}
+	return try_store_lengths(scene) || flush_works(scene, "nonsense") ? -1 : 0;
+}
+
+static int hostile_nonsense(struct fx *fx)
+{
+	return hostile(fx, nonsense);
+}
+
+/* try_range -- alone and among good ranges, to be flushed and to be stored to */
+static int try_range(struct scene *scene, const char *what, struct pmv_range range)
+{
+	struct pmv_message message = {.count = 1, .ranges = {range}};
+	struct raw *raw = &scene->raw;
+	uint8_t data[64];
+
+	memset(data, 0xbb, sizeof(data));
+	message.payload = data;
+	if (send_message(raw, &message) || answers(raw, what, raw->sent, PMV_FAULT_ACCESS))
+		return -1;
+	message.count = 3;
+	message.ranges[0] = range_of(scene->open, 0, 100);
+	message.ranges[1] = range;
+	message.ranges[2] = range_of(scene->open, 100, 64);
+	if (send_message(raw, &message) || answers(raw, what, raw->sent, PMV_FAULT_ACCESS))
+		return -1;
+	/* what a store is behind is not durable: no byte of it */
+	message.store = true;
+	if (send_message(raw, &message) || answers(raw, what, raw->sent, PMV_FAULT_ACCESS))
+		return -1;
+	if (range.len > sizeof(data))
+		return 0;
+	message.count = 2;
+	return send_message(raw, &message) || answers(raw, what, raw->sent, PMV_FAULT_ACCESS) ? -1
+											      : 0;
+}
+
+static int ranges(struct scene *scene)
+{
+	struct remote *open = scene->open;
+	uint32_t key = (uint32_t) pmv_key_core(open->key);
+	const struct {
+		const char *what;
+		struct pmv_range range;
+	} bad[] = {
+		{"a range behind the end", range_of(open, open->len, 1)},
+		{"a range that ends behind the end", range_of(open, open->len - 63, 64)},
+		{"a region and a byte more", range_of(open, 0, open->len + 1)},
+		{"an empty range behind the end", range_of(open, open->len + 1, 0)},
+		{"a range that wraps around", range_of(open, 8, UINT64_MAX - 4)},
+		{"a range of all memory", range_of(open, 0, UINT64_MAX)},
+		{"a range in front of the region", range_of(open, -1ULL, 1)},
+		{"a range that begins in front of it", range_of(open, -8ULL, 16)},
+		{"a range that ends at the end of all", {UINT64_MAX, 1, key}},
+		{"a range across the end of all", {UINT64_MAX - 3, 60, key}},
+		{"an unknown key", {open->addr, 64, key ^ 0x5a5a00}},
+		{"key 0xffffffff", {open->addr, 64, UINT32_MAX}},
+		{"memory not for writing", range_of(scene->readonly, 0, 64)},
+		{"memory of another purpose", range_of(scene->secret, 0, 64)},
+		{"the mailbox itself", {scene->raw.theirs.addr, 64, scene->raw.theirs.key}},
+	};
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(bad); i++) {
+		if (try_range(scene, bad[i].what, bad[i].range))
+			return -1;
+	}
+	return flush_works(scene, "bad ranges") || nothing_happened(scene) ? -1 : 0;
+}
+
+static int hostile_ranges(struct fx *fx)
+{
+	return hostile(fx, ranges);
+}
+
+/* store -- 64 bytes of a pattern, to where they may be stored */
+static int store(struct scene *scene, size_t offset, uint64_t seed)
+{
+	struct pmv_message message = {
+		.store = true,
+		.count = 1,
+		.ranges = {range_of(scene->open, offset, 64)},
+	};
+	uint8_t data[64];
+
+	pattern_fill(data, sizeof(data), seed, offset);
+	message.payload = data;
+	remote_expect(scene->open, offset, 64, seed);
+	return send_message(&scene->raw, &message) ||
+			       answers(&scene->raw, "a store", scene->raw.sent, PMV_FAULT_NONE)
+		       ? -1
+		       : 0;
+}
+
+/* again -- the slot of that number once more, with what was sent last in it */
+static int again(struct raw *raw, uint64_t number, const char *what)
+{
+	return raw_write(raw, number % PMV_SLOTS * PMV_MESSAGE_SIZE, PMV_MESSAGE_SIZE) ||
+			       raw_settle(raw) || stays_silent(raw, what)
+		       ? -1
+		       : 0;
+}
+
+/* try_numbers -- none of them is the next */
+static int try_numbers(struct scene *scene)
+{
+	struct raw *raw = &scene->raw;
+	const uint64_t numbers[] = {
+		0,
+		raw->sent - 1,
+		raw->sent,
+		raw->sent + 2,
+		raw->sent + 63,
+		raw->sent + 64,
+		raw->sent + 65,
+		raw->sent + 1 + (1ULL << 32),
+		UINT64_MAX,
+	};
+	struct pmv_message message = {.store = true, .count = 1};
+	uint8_t bytes[PMV_MESSAGE_SIZE], data[64];
+	size_t i, len;
+
+	memset(data, 0xbb, sizeof(data));
+	message.payload = data;
+	message.ranges[0] = range_of(scene->open, 8192, sizeof(data));
+	for (i = 0; i < ARRAY_SIZE(numbers); i++) {
+		message.number = numbers[i];
+		len = pmv_message_encode(bytes, &message, raw->theirs.nonce);
+		/* in its own slot, if it has had its turn, and in the one that the agent looks into
+		 */
+		if ((numbers[i] <= raw->sent && put(raw, numbers[i], bytes, len)) ||
+		    put(raw, raw->sent + 1, bytes, len) ||
+		    stays_silent(raw, "a number that is not the next"))
+			return -1;
+	}
+	/* sealed for another connection */
+	message.number = raw->sent + 1;
+	len = pmv_message_encode(bytes, &message, raw->theirs.nonce ^ 1);
+	return put(raw, message.number, bytes, len) || stays_silent(raw, "another nonce") ? -1 : 0;
+}
+
+/* out_of_turn -- the next but one comes first, and has to wait for its turn */
+static int out_of_turn(struct scene *scene)
+{
+	struct pmv_message message = {.count = 1, .ranges = {range_of(scene->open, 0, 64)}};
+	struct raw *raw = &scene->raw;
+	uint8_t bytes[PMV_MESSAGE_SIZE];
+	struct pmv_ack ack = {0};
+	uint64_t number;
+
+	for (number = raw->sent + 2; number > raw->sent; number--) {
+		message.number = number;
+		if (put(raw, number, bytes,
+			pmv_message_encode(bytes, &message, raw->theirs.nonce)) ||
+		    (number > raw->sent + 1 && stays_silent(raw, "a message out of turn")))
+			return -1;
+	}
+	raw->sent += 2;
+	/* one acknowledgement for both, or one for each */
+	while (ack.done < raw->sent && take_ack(raw, ACK_TIMEOUT_MS, &ack)) {
+		if (expect(scene->fx, !ack.fault, "out of turn: fault %d", ack.fault))
+			return -1;
+	}
+	return expect(scene->fx, ack.done == raw->sent, "messages out of turn are not served");
+}
+
+static int replays(struct scene *scene)
+{
+	struct raw *raw = &scene->raw;
+	uint64_t first, seed = 77;
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		if (store(scene, 512, seed++))
+			return -1;
+		first = raw->sent;
+		/* newer data, which the older message must not undo */
+		if (store(scene, 512, seed++) || again(raw, first, "a replay") ||
+		    again(raw, raw->sent, "a replay of the last one") || nothing_happened(scene))
+			return -1;
+	}
+	/* the ring has gone round: the slot is that of the next one */
+	while (raw->sent % PMV_SLOTS != (first + PMV_SLOTS - 1) % PMV_SLOTS) {
+		if (store(scene, 1024 + raw->sent % PMV_SLOTS * 64, seed++))
+			return -1;
+	}
+	return again(raw, first, "a replay in the next one's slot") || try_numbers(scene) ||
+			       flush_works(scene, "wrong numbers") || out_of_turn(scene) ||
+			       nothing_happened(scene)
+		       ? -1
+		       : 0;
+}
+
+static int hostile_replays(struct fx *fx)
+{
+	return hostile(fx, replays);
+}
+
+/*
+ * Ten thousand messages, whether they are acknowledged or not.  Those that are
+ * overwritten in time are lost, and the peer has only itself to blame.
+ */
+static int flood(struct scene *scene)
+{
+	struct raw *raw = &scene->raw;
+	struct pmv_message message = {.count = PMV_MAX_RANGES};
+	unsigned int i;
+	size_t len;
+
+	for (i = 0; i < PMV_MAX_RANGES; i++)
+		message.ranges[i] = range_of(scene->open, i * 3000, 3000);
+	for (i = 0; i < 10000; i++) {
+		message.number = ++raw->sent;
+		/* now and then one that is refused, and one with a notice */
+		message.ranges[3].key = i % 7 ? message.ranges[2].key : 0x5a5a00;
+		message.notify = i % 3 == 0;
+		len = pmv_message_encode(slot_of(raw, message.number), &message, raw->theirs.nonce);
+		if (raw_write(raw, message.number % PMV_SLOTS * PMV_MESSAGE_SIZE, len))
+			return -1;
+	}
+	return raw_settle(raw) || nothing_happened(scene) ? -1 : 0;
+}
+
+static int hostile_flood(struct fx *fx)
+{
+	return hostile(fx, flood);
+}
+
+/* Acknowledged messages that each give a notice, to an application that takes none */
+static int notice_flood(struct scene *scene)
+{
+	struct control_msg idle = {.command = CTL_IDLE, .arg = {3000}};
+	struct pmv_message message = {.count = 1, .notify = true};
+	struct raw *raw = &scene->raw;
+	uint64_t end = now_ns() + 2000000000ULL;
+	unsigned int before = scene->steady.commits;
+	struct pmv_ack ack;
+	int ret = 0;
+
+	message.ranges[0] = range_of(scene->open, 0, 64);
+	if (target_begin(raw->target, &idle, NULL))
+		return -1;
+	while (!ret && now_ns() < end && raw->sent < 20000) {
+		/* one slot at a time: a full ring of requests that the agent may leave there */
+		ret = send_message(raw, &message);
+		if (!ret && !take_ack(raw, 300, &ack))
+			break;
+	}
+	if (target_finish(raw->target, &idle, NULL, 0) || ret)
+		return -1;
+	return expect(scene->fx, scene->steady.commits > before,
+		      "the other connection has waited for the one that floods");
+}
+
+static int hostile_notices(struct fx *fx)
+{
+	return hostile(fx, notice_flood);
+}
+
+/* ---- hellos ---- */
+
+static const struct edit hello_edits[] = {
+	{"another magic", 0, 4, 0x12345678},
+	{"a later version", 4, 1, 2},
+	{"version 0", 4, 1, 0},
+	{"all flags", 5, 1, 255},
+	{"bytes that have to be zero", 6, 2, 1},
+	{"a block at the end of all", 8, 8, UINT64_MAX},
+	{"a block across the end of all", 8, 8, UINT64_MAX - PMV_BLOCK_SIZE + 1},
+	{"a block that is not there", 8, 8, 0x7f0000000000},
+	{"an unknown key", 16, 4, 0x5a5a00},
+	{"nonce 0", 20, 4, 0},
+};
+
+/* one_hello -- connect with it, and where the target understands it have a message served */
+static int one_hello(struct scene *scene, const void *hello, size_t len)
+{
+	struct pmv_message message = {.count = 1, .ranges = {range_of(scene->open, 0, 64)}};
+	struct raw *raw = &scene->raw;
+	uint64_t end = now_ns() + 100 * 1000000ULL;
+
+	if (raw_connect(raw, hello, len))
+		return -1;
+	/* its acknowledgement may go nowhere, which ends this connection and no other */
+	if (raw->theirs.agent && send_message(raw, &message))
+		return -1;
+	while (now_ns() < end)
+		raw_reap(raw);
+	return 0;
+}
+
+static int reopen(struct scene *scene)
+{
+	raw_close(&scene->raw);
+	return raw_open(scene->fx, &scene->raw, scene->steady.link);
+}
+
+static int odd_hellos(struct scene *scene)
+{
+	uint8_t hello[PMV_HELLO_SIZE], noise_bytes[40];
+	uint64_t value;
+	size_t i, len;
+
+	for (i = 0; i < ARRAY_SIZE(hello_edits); i++) {
+		len = usual_hello(&scene->raw, hello);
+		value = htole64(hello_edits[i].value);
+		memcpy(hello + hello_edits[i].at, &value, hello_edits[i].size);
+		if (one_hello(scene, hello, len) || reopen(scene))
+			return -1;
+	}
+	for (len = 0; len <= sizeof(noise_bytes); len += 8) {
+		pattern_fill(noise_bytes, len, len, 0);
+		if (one_hello(scene, noise_bytes, len) || reopen(scene))
+			return -1;
+	}
+	return raw_greet(&scene->raw) || flush_works(scene, "odd hellos") ? -1 : 0;
+}
+
+static int hostile_hellos(struct fx *fx)
+{
+	static struct scene scene;
+	int ret = open_scene(fx, &scene);
+
+	if (!ret)
+		ret = odd_hellos(&scene);
+	return close_scene(&scene, ret);
+}
+
+const struct test_case hostile_cases[] = {
+	{"hostile_noise", hostile_noise},   {"hostile_nonsense", hostile_nonsense},
+	{"hostile_ranges", hostile_ranges}, {"hostile_replays", hostile_replays},
+	{"hostile_flood", hostile_flood},   {"hostile_notices", hostile_notices},
+	{"hostile_hellos", hostile_hellos}, {NULL, NULL},
+};

@@ -1,0 +1,720 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* agent.c -- the target's side of a commit; agent.h has the rules */
+#include <errno.h>
+#include <numa.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <rdma/fi_errno.h>
+
+#include "ep.h"
+#include "flush.h"
+#include "prov.h"
+
+#define BATCH_MESSAGES 64
+
+/* One message on its way from the mailbox to its acknowledgement. */
+struct served {
+	struct pmv_link *link;
+	struct pmv_message message;
+	enum pmv_fault fault;
+	struct pmv_region *regions[PMV_MAX_RANGES]; /* held until the batch ends */
+	uint8_t copy[PMV_MESSAGE_SIZE];
+};
+
+struct pmv_batch {
+	struct served served[BATCH_MESSAGES];
+	unsigned int count;
+	struct pmv_region *pending; /* with pages to sync */
+	bool undrained;
+	bool touch; /* pages that a device wrote */
+};
+
+static struct pmv_ep *ep_of(struct pmv_link *link)
+{
+	return pmv_container_of(link, struct pmv_ep, link);
+}
+
+/*
+ * How often writing back to a file has failed in this process.  Nobody can tell
+ * then which pages were lost, and the kernel reports it once, to whoever syncs
+ * first, whatever region the pages are in: so no file that was registered before
+ * is trusted any more.
+ */
+static atomic_uint failures;
+
+static bool is_lost(const struct pmv_region *region)
+{
+	return region->persist == PMV_PAGE && region->failures != atomic_load(&failures);
+}
+
+static void lose_files(int ret)
+{
+	atomic_fetch_add(&failures, 1);
+	PMV_WARN(MR,
+		 "writing pages back to a file failed (%s): commits to all files that are "
+		 "registered now fail from here on; check the medium and register them again\n",
+		 fi_strerror(-ret));
+}
+
+/* Making ranges durable */
+
+/* touch_pages -- those named and no others: between them may lie gigabytes */
+static void touch_pages(struct pmv_region *region, uint64_t offset, uint64_t len)
+{
+	while (len) {
+		uint64_t piece = len;
+		void *at = pmv_region_piece(region, offset, &piece);
+		int ret = pmv_flush->touch(at, piece);
+
+		if (ret) {
+			lose_files(ret);
+			return;
+		}
+		offset += piece;
+		len -= piece;
+	}
+}
+
+static void note_pages(struct pmv_batch *batch, struct pmv_region *region, uint64_t offset,
+		       uint64_t len)
+{
+	if (batch->touch)
+		touch_pages(region, offset, len);
+	if (!region->pending) {
+		region->pending = true;
+		region->sync_start = offset;
+		region->sync_end = offset + len;
+		region->next_pending = batch->pending;
+		batch->pending = region;
+		return;
+	}
+	if (offset < region->sync_start)
+		region->sync_start = offset;
+	if (offset + len > region->sync_end)
+		region->sync_end = offset + len;
+}
+
+static void flush_lines(struct pmv_region *region, uint64_t offset, uint64_t len)
+{
+	while (len) {
+		uint64_t piece = len;
+		void *at = pmv_region_piece(region, offset, &piece);
+
+		pmv_flush->flush(at, piece);
+		offset += piece;
+		len -= piece;
+	}
+}
+
+static void flush_range(struct pmv_batch *batch, struct pmv_region *region, uint64_t offset,
+			uint64_t len)
+{
+	if (!len)
+		return;
+	if (region->persist == PMV_PAGE)
+		note_pages(batch, region, offset, len);
+	else if (region->persist == PMV_DMP)
+		flush_lines(region, offset, len);
+	/* Caches that persist need no flush, but the stores have to be in them. */
+	batch->undrained = true;
+}
+
+static void sync_region(struct pmv_region *region)
+{
+	uint64_t offset = region->sync_start;
+
+	region->pending = false;
+	while (offset < region->sync_end && !is_lost(region)) {
+		uint64_t piece = region->sync_end - offset;
+		void *at = pmv_region_piece(region, offset, &piece);
+		int ret = pmv_flush->sync(at, piece);
+
+		if (ret)
+			lose_files(ret);
+		offset += piece;
+	}
+}
+
+/* settle -- all that was flushed so far is durable when this returns */
+static void settle(struct pmv_batch *batch)
+{
+	struct pmv_region *region;
+
+	while ((region = batch->pending)) {
+		batch->pending = region->next_pending;
+		sync_region(region);
+	}
+	if (batch->undrained)
+		pmv_flush->drain();
+	batch->undrained = false;
+}
+
+static void store_data(struct pmv_region *region, uint64_t offset, uint64_t len, const char *data)
+{
+	while (len) {
+		uint64_t piece = len;
+		void *at = pmv_region_piece(region, offset, &piece);
+
+		if (region->persist == PMV_PAGE)
+			memcpy(at, data, piece);
+		else
+			pmv_flush->store(at, data, piece);
+		data += piece;
+		offset += piece;
+		len -= piece;
+	}
+}
+
+/* Messages */
+
+static bool has_failed(const struct served *served)
+{
+	if (served->fault)
+		return true;
+	for (unsigned int i = 0; i < served->message.count; i++) {
+		if (served->regions[i] && is_lost(served->regions[i]))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * may_store -- is all that the data are to follow durable?  The sender takes that
+ * from it having had the acknowledgements before; those of this batch it has not.
+ */
+static bool may_store(const struct pmv_batch *batch, const struct served *served)
+{
+	const struct pmv_link *link = served->link;
+
+	if (link->faulted && (int32_t) (served->message.seen - (uint32_t) link->faulted) < 0)
+		return false;
+	for (const struct served *before = batch->served; before <= served; before++) {
+		if (before->link == link && has_failed(before))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * carry_out -- up to the point where only settling is missing.  A range that is
+ * none does not keep the others of the message from being flushed: a later
+ * commit relies on that they were.  Data is not stored after a fault, since what
+ * was to be durable before it is not.
+ */
+static void carry_out(struct pmv_agent *agent, struct pmv_batch *batch, struct served *served)
+{
+	struct pmv_message *message = &served->message;
+	unsigned int flushed = message->count - (message->store ? 1 : 0);
+	uint64_t offset = 0;
+
+	if (served->fault)
+		return;
+	for (unsigned int i = 0; i < message->count; i++) {
+		const struct pmv_range *range = &message->ranges[i];
+
+		served->regions[i] = pmv_region_get(&agent->regions, range->key, range->addr,
+						    range->len, &offset);
+		if (!served->regions[i])
+			served->fault = PMV_FAULT_ACCESS;
+		else if (i < flushed)
+			flush_range(batch, served->regions[i], offset, range->len);
+	}
+	if (!message->store || served->fault)
+		return;
+	settle(batch);
+	if (!may_store(batch, served)) {
+		served->fault = PMV_FAULT_IO;
+		return;
+	}
+	/* The last range's offset is what the loop has left. */
+	store_data(served->regions[flushed], offset, message->ranges[flushed].len,
+		   message->payload);
+	flush_range(batch, served->regions[flushed], offset, message->ranges[flushed].len);
+}
+
+/* notify -- the application's completion, now that all of it is durable */
+static void notify(struct pmv_ep *ep, uint64_t data)
+{
+	struct pmv_comp *comp;
+
+	if (!ep->rx_cq || ep->rx_cq == ep->own_cq)
+		return;
+	comp = calloc(1, sizeof(*comp));
+	if (!comp) {
+		PMV_WARN(CQ, "no memory for a completion: a notice is lost\n");
+		return;
+	}
+	comp->ok = (struct fi_cq_tagged_entry){
+		.flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA,
+		.data = data,
+	};
+	pmv_cq_add(ep->rx_cq, comp);
+}
+
+static void warn_of_fault(struct pmv_link *link, const struct served *served)
+{
+	if (!served->fault || served->fault == PMV_FAULT_IO || link->warned)
+		return;
+	link->warned = true;
+	PMV_WARN(EP_DATA, "a peer's commit is refused, %s; more of this connection are not shown\n",
+		 served->fault == PMV_FAULT_MESSAGE
+			 ? "it makes no sense"
+			 : "it names memory that is not registered, or beyond its end");
+}
+
+static void finish(struct pmv_agent *agent, struct served *served)
+{
+	struct pmv_message *message = &served->message;
+
+	if (!served->fault && has_failed(served))
+		served->fault = PMV_FAULT_IO;
+	if (served->fault)
+		served->link->faulted = message->number;
+	for (unsigned int i = 0; i < message->count; i++) {
+		if (served->regions[i])
+			pmv_region_put(&agent->regions, served->regions[i]);
+	}
+	warn_of_fault(served->link, served);
+	if (message->notify && !served->fault)
+		notify(ep_of(served->link), message->data);
+	pmv_link_owe(served->link, message->number, served->fault);
+}
+
+/* has_room -- for notices; without it the peer has to wait for the application */
+static bool has_room(struct pmv_link *link)
+{
+	struct pmv_cq *cq = ep_of(link)->rx_cq;
+
+	return !cq || atomic_load(&cq->num_ready) < cq->size;
+}
+
+/* collect -- of one peer a quarter of the batch at the most */
+static void collect(struct pmv_batch *batch, struct pmv_link *link)
+{
+	unsigned int room = BATCH_MESSAGES / 4;
+
+	while (room-- && batch->count < BATCH_MESSAGES && pmv_link_has_message(link)) {
+		struct served *served = &batch->served[batch->count];
+		enum pmv_arrival arrival =
+			pmv_link_take_message(link, served->copy, &served->message);
+
+		if (arrival == PMV_NOT_YET)
+			return;
+		if (arrival == PMV_ARRIVED && served->message.notify && !has_room(link)) {
+			pmv_link_put_back(link);
+			return;
+		}
+		served->link = link;
+		served->fault = PMV_FAULT_NONE;
+		memset(served->regions, 0, sizeof(served->regions));
+		if (arrival == PMV_MALFORMED) {
+			served->message = (struct pmv_message){.number = link->served};
+			served->fault = PMV_FAULT_MESSAGE;
+		}
+		batch->count++;
+	}
+}
+
+/* progress_core -- some cores move data in calls only; and what was posted has to be reaped */
+static void progress_core(struct pmv_ep *ep)
+{
+	if (ep->tx_cq)
+		pmv_cq_progress(ep->tx_cq);
+	if (ep->rx_cq && ep->rx_cq != ep->tx_cq)
+		pmv_cq_progress(ep->rx_cq);
+}
+
+static void pay(struct pmv_link *link)
+{
+	ssize_t ret = pmv_link_pay(ep_of(link));
+
+	if (ret == -FI_EAGAIN) {
+		progress_core(ep_of(link));
+		ret = pmv_link_pay(ep_of(link));
+	}
+	/* The connection is lost: its peer hears that from the core. */
+	if (ret && ret != -FI_EAGAIN)
+		link->num_owed = 0;
+}
+
+/* rotate -- the first becomes the last, so that none is always the first */
+static void rotate(struct pmv_agent *agent)
+{
+	struct pmv_link *first = agent->links;
+	struct pmv_link **tail = &agent->links;
+
+	if (!first || !first->next)
+		return;
+	agent->links = first->next;
+	first->next = NULL;
+	while (*tail)
+		tail = &(*tail)->next;
+	*tail = first;
+}
+
+/* serve -- one batch; true: there was something to do.  Holds the agent's lock. */
+static bool serve(struct pmv_domain *domain)
+{
+	struct pmv_agent *agent = &domain->agent;
+	struct pmv_batch *batch = agent->batch;
+	bool busy;
+
+	batch->count = 0;
+	for (struct pmv_link *link = agent->links; link; link = link->next) {
+		if (domain->fabric->core->driven)
+			progress_core(ep_of(link));
+		if (link->num_owed)
+			pay(link);
+		/* What is owed comes first, which bounds what one peer may ask for. */
+		if (!link->num_owed)
+			collect(batch, link);
+	}
+	rotate(agent);
+	busy = batch->count;
+	for (unsigned int i = 0; i < batch->count; i++)
+		carry_out(agent, batch, &batch->served[i]);
+	settle(batch);
+	for (unsigned int i = 0; i < batch->count; i++)
+		finish(agent, &batch->served[i]);
+	for (unsigned int i = 0; i < batch->count; i++) {
+		struct pmv_link *link = batch->served[i].link;
+
+		/* Once for each link. */
+		if (!link->num_owed)
+			continue;
+		pay(link);
+		progress_core(ep_of(link));
+	}
+	return busy;
+}
+
+void pmv_agent_progress(struct pmv_domain *domain)
+{
+	struct pmv_agent *agent = &domain->agent;
+
+	if (pmv_setting.agent != PMV_AGENT_PROGRESS || pthread_mutex_trylock(&agent->lock))
+		return;
+	serve(domain);
+	pthread_mutex_unlock(&agent->lock);
+}
+
+/* The thread */
+
+/* After the last message it looks on for so long without sleeping ... */
+#define SPIN_NS 50000
+/* ... then sleeps for longer and longer, but never so long that a commit takes a millisecond. */
+#define LEAST_SLEEP_NS 20000
+#define LONGEST_SLEEP_NS 700000
+/* How often those who wait for acknowledgements look whether the peer is still there. */
+#define LOSS_WAKE_NS 200000000
+/* How long it sleeps where the core's descriptors wake it up. */
+#define EVENT_SLEEP_NS 100000000
+
+static int64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * INT64_C(1000000000) + ts.tv_nsec;
+}
+
+static void kick(struct pmv_agent *agent)
+{
+	const uint64_t one = 1;
+
+	if (atomic_load(&agent->asleep) && write(agent->kick_fd, &one, sizeof(one)) < 0)
+		return;
+}
+
+/*
+ * wake_sleepers -- those who wait for acknowledgements that have arrived, and now
+ * and then all, to find out whether any will; holds the lock
+ */
+static bool wake_sleepers(struct pmv_agent *agent)
+{
+	int64_t now = now_ns();
+	bool all = now - agent->woke_ns > LOSS_WAKE_NS;
+	bool watching = false;
+
+	if (all)
+		agent->woke_ns = now;
+
+	for (struct pmv_link *link = agent->links; link; link = link->next) {
+		struct pmv_ep *ep = ep_of(link);
+
+		if (!atomic_load(&ep->unacked) || !ep->tx_cq || !atomic_load(&ep->tx_cq->watched))
+			continue;
+		watching = true;
+		if ((all || pmv_link_has_ack(link)) && atomic_exchange(&ep->tx_cq->watched, false))
+			pmv_cq_wake(ep->tx_cq);
+	}
+	return watching;
+}
+
+static bool add_fd(struct pmv_agent *agent, size_t *count, int fd)
+{
+	for (size_t i = 0; i < *count; i++) {
+		if (agent->fds[i].fd == fd)
+			return true;
+	}
+	if (*count == agent->room) {
+		struct pollfd *fds = realloc(agent->fds, 2 * agent->room * sizeof(*fds));
+
+		if (!fds)
+			return false;
+		agent->fds = fds;
+		agent->room *= 2;
+	}
+	agent->fds[(*count)++] = (struct pollfd){.fd = fd, .events = POLLIN};
+	return true;
+}
+
+static bool add_cq(struct pmv_agent *agent, size_t *count, struct pmv_cq *cq)
+{
+	struct fid *fid;
+
+	if (!cq)
+		return true;
+	fid = &cq->core_fid->fid;
+	return cq->core_fd >= 0 && !fi_trywait(cq->domain->fabric->core_fid, &fid, 1) &&
+	       add_fd(agent, count, cq->core_fd);
+}
+
+/*
+ * find_events -- the descriptors, behind the agent's own, that tell when a core
+ * that needs calls needs one; false: something can't be waited for.  Holds the lock.
+ */
+static bool find_events(struct pmv_domain *domain, size_t *count)
+{
+	struct pmv_agent *agent = &domain->agent;
+
+	if (!domain->fabric->core->driven)
+		return false;
+	for (struct pmv_link *link = agent->links; link; link = link->next) {
+		if (!add_cq(agent, count, ep_of(link)->tx_cq) ||
+		    !add_cq(agent, count, ep_of(link)->rx_cq))
+			return false;
+	}
+	return true;
+}
+
+static void sleep_for(struct pmv_agent *agent, size_t count, int64_t ns)
+{
+	const struct timespec ts = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+	uint64_t kicks;
+
+	ppoll(agent->fds, count, &ts, NULL);
+	atomic_store(&agent->asleep, false);
+	if (read(agent->kick_fd, &kicks, sizeof(kicks)) < 0)
+		return;
+}
+
+static bool move_to_node(int node)
+{
+	if (numa_available() >= 0 && node <= numa_max_node())
+		numa_run_on_node(node);
+	return true;
+}
+
+static void *run(void *arg)
+{
+	struct pmv_domain *domain = arg;
+	struct pmv_agent *agent = &domain->agent;
+	int64_t sleep_ns = LEAST_SLEEP_NS;
+	int64_t spin_until = 0;
+	bool placed = false;
+	/* The descriptors have not just woken it up, or let it sleep, for nothing. */
+	bool rely = true;
+
+	/* Short sleeps are not to be lengthened by the default slack of 50 us. */
+	prctl(PR_SET_TIMERSLACK, 1000UL);
+	while (!atomic_load(&agent->stop)) {
+		bool busy, idle, watching, events;
+		size_t count = 1;
+
+		if (!placed && atomic_load(&agent->node) >= 0)
+			placed = move_to_node(atomic_load(&agent->node));
+		pthread_mutex_lock(&agent->lock);
+		busy = serve(domain);
+		watching = wake_sleepers(agent);
+		idle = !busy && now_ns() >= spin_until;
+		/* From here on a kick ends the sleep. */
+		atomic_store(&agent->asleep, idle);
+		events = idle && rely && find_events(domain, &count);
+		pthread_mutex_unlock(&agent->lock);
+		if (busy) {
+			spin_until = now_ns() + SPIN_NS;
+			sleep_ns = LEAST_SLEEP_NS;
+			rely = true;
+		}
+		if (!idle)
+			continue;
+		rely = !events;
+		if (events) {
+			sleep_for(agent, count, EVENT_SLEEP_NS);
+			continue;
+		}
+		/* What woke it up is not for it: the application will see to that. */
+		sleep_for(agent, 1, sleep_ns);
+		sleep_ns = watching ? LEAST_SLEEP_NS : sleep_ns * 2;
+		if (sleep_ns > LONGEST_SLEEP_NS)
+			sleep_ns = LONGEST_SLEEP_NS;
+	}
+	return NULL;
+}
+
+/* start -- the thread, once there is something for it to do; holds the lock */
+static int start(struct pmv_domain *domain)
+{
+	struct pmv_agent *agent = &domain->agent;
+	sigset_t all, old;
+	int ret;
+
+	if (atomic_load(&agent->running) || pmv_setting.agent != PMV_AGENT_THREAD)
+		return 0;
+	/* The application's signals are not for this thread. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	ret = pthread_create(&agent->thread, NULL, run, domain);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (ret) {
+		PMV_WARN(DOMAIN, "the agent's thread can't be started: %s\n", strerror(ret));
+		return -ret;
+	}
+	atomic_store(&agent->running, true);
+	return 0;
+}
+
+int pmv_agent_init(struct pmv_domain *domain)
+{
+	struct pmv_agent *agent = &domain->agent;
+
+	agent->batch = calloc(1, sizeof(*agent->batch));
+	agent->room = 16;
+	agent->fds = calloc(agent->room, sizeof(*agent->fds));
+	agent->kick_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (!agent->batch || !agent->fds || agent->kick_fd < 0) {
+		free(agent->batch);
+		free(agent->fds);
+		if (agent->kick_fd >= 0)
+			close(agent->kick_fd);
+		return -FI_ENOMEM;
+	}
+	agent->fds[0] = (struct pollfd){.fd = agent->kick_fd, .events = POLLIN};
+	/* Where software moves the data the kernel sees it. */
+	agent->batch->touch = !domain->fabric->core->cpu_placed;
+	atomic_init(&agent->node, -1);
+	pthread_mutex_init(&agent->lock, NULL);
+	pmv_regions_init(&agent->regions);
+	return 0;
+}
+
+void pmv_agent_destroy(struct pmv_domain *domain)
+{
+	struct pmv_agent *agent = &domain->agent;
+
+	if (atomic_load(&agent->running)) {
+		atomic_store(&agent->stop, true);
+		kick(agent);
+		pthread_join(agent->thread, NULL);
+	}
+	pmv_regions_destroy(&agent->regions);
+	pthread_mutex_destroy(&agent->lock);
+	close(agent->kick_fd);
+	free(agent->batch);
+	free(agent->fds);
+}
+
+/* What it works for */
+
+int pmv_agent_attach(struct pmv_ep *ep)
+{
+	struct pmv_agent *agent = &ep->domain->agent;
+	struct pmv_link *link = &ep->link;
+	int ret = 0;
+
+	pthread_mutex_lock(&agent->lock);
+	if (!link->attached && !link->closing && link->block && link->connected) {
+		link->attached = true;
+		link->next = agent->links;
+		agent->links = link;
+		if (atomic_load(&agent->num_regions))
+			ret = start(ep->domain);
+	}
+	pthread_mutex_unlock(&agent->lock);
+	kick(agent);
+	return ret;
+}
+
+void pmv_agent_detach(struct pmv_ep *ep, bool closing)
+{
+	struct pmv_agent *agent = &ep->domain->agent;
+
+	pthread_mutex_lock(&agent->lock);
+	for (struct pmv_link **at = &agent->links; *at; at = &(*at)->next) {
+		if (*at == &ep->link) {
+			*at = ep->link.next;
+			break;
+		}
+	}
+	ep->link.attached = false;
+	ep->link.closing = closing;
+	pthread_mutex_unlock(&agent->lock);
+}
+
+struct pmv_region *pmv_agent_add_region(struct pmv_domain *domain, uint32_t key,
+					enum pmv_persist persist, uint64_t start_addr,
+					const struct iovec *iov, size_t iov_count, int node)
+{
+	struct pmv_agent *agent = &domain->agent;
+	struct pmv_region *region =
+		pmv_region_add(&agent->regions, key, persist, start_addr, iov, iov_count);
+
+	if (!region)
+		return NULL;
+	region->failures = atomic_load(&failures);
+	if (node >= 0)
+		atomic_store(&agent->node, node);
+	/* The first one brings the thread to life, if there are connections already. */
+	if (!atomic_fetch_add(&agent->num_regions, 1)) {
+		pthread_mutex_lock(&agent->lock);
+		if (agent->links)
+			start(domain);
+		pthread_mutex_unlock(&agent->lock);
+	}
+	return region;
+}
+
+void pmv_agent_remove_region(struct pmv_domain *domain, struct pmv_region *region)
+{
+	pmv_region_remove(&domain->agent.regions, region);
+	atomic_fetch_sub(&domain->agent.num_regions, 1);
+}
+
+bool pmv_agent_needs_calls(struct pmv_domain *domain)
+{
+	return pmv_setting.agent == PMV_AGENT_PROGRESS &&
+	       atomic_load(&domain->agent.num_regions) > 0;
+}
+
+bool pmv_agent_watch(struct pmv_cq *cq)
+{
+	struct pmv_agent *agent = &cq->domain->agent;
+
+	if (pmv_setting.agent != PMV_AGENT_THREAD)
+		return false;
+	atomic_store(&cq->watched, true);
+	if (!atomic_load(&agent->running)) {
+		pthread_mutex_lock(&agent->lock);
+		start(cq->domain);
+		pthread_mutex_unlock(&agent->lock);
+	}
+	kick(agent);
+	return atomic_load(&agent->running);
+}

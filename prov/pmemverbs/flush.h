@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * flush.h -- what makes data durable from the processor's side
+ *
+ * The agent touches memory through this table only, so that a model of the
+ * hardware can stand in for the hardware.
+ */
+#ifndef PMV_FLUSH_H
+#define PMV_FLUSH_H
+
+#include <stddef.h>
+
+struct pmv_flush_ops {
+	/* start writing the cache lines of a range back to memory */
+	void (*flush)(const void *addr, size_t len);
+	/* wait until all that was flushed, or stored past the caches, has left the processor */
+	void (*drain)(void);
+	/* copy past the caches; drain ends it */
+	void (*store)(void *to, const void *from, size_t len);
+	/*
+	 * tell the kernel that a device has written a range of a file, of which
+	 * it knows nothing; 0 or a negative errno
+	 */
+	int (*touch)(void *addr, size_t len);
+	/* write the pages of a range that the kernel knows to be dirty to their file; the same */
+	int (*sync)(void *addr, size_t len);
+};
+
+/* pmv_flush -- libpmem2 and msync, unless a test has put something else here */
+extern const struct pmv_flush_ops *pmv_flush;
+
+/* pmv_flush_init -- find the processor's instructions; 0 or a negative fi_errno */
+int pmv_flush_init(void);
+
+#endif /* PMV_FLUSH_H */

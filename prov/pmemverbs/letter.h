@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * letter.h -- what one commit tells the agent: as many messages as it takes
+ *
+ * A letter names everything that was written to the commit's regions (all
+ * regions, if it is fenced) and that the agent has not been told of.  What is
+ * dirty is taken under the endpoint's lock, which is held until the letter is
+ * posted or queues behind all others.  So letters arrive in the order in which
+ * they took, and the acknowledgement of one covers what any earlier one took.
+ */
+#ifndef PMV_LETTER_H
+#define PMV_LETTER_H
+
+#include "commit.h"
+
+enum pmv_letter_kind {
+	PMV_LETTER_BEHIND,  /* behind the operation: about its regions */
+	PMV_LETTER_FIRST,   /* before it, and about all regions */
+	PMV_LETTER_CARRIES, /* instead of it: about all regions, and the agent stores the data */
+};
+
+/* pmv_letter_new -- fenced: it must not pass a READ in front of it.  NULL: no memory. */
+struct pmv_letter *pmv_letter_new(struct pmv_ep *ep, const struct pmv_commit *commit,
+				  enum pmv_letter_kind kind, bool fenced);
+void pmv_letter_free(struct pmv_letter *letter);
+
+/* pmv_letter_may_carry -- does one message hold the data and all that is dirty? */
+bool pmv_letter_may_carry(struct pmv_ep *ep, const struct pmv_commit *commit);
+
+/* pmv_letter_take -- what is dirty now; holds the endpoint's lock; -FI_ENOMEM: nothing is taken */
+ssize_t pmv_letter_take(struct pmv_ep *ep, struct pmv_letter *letter);
+
+/* pmv_letter_mute -- the commit has failed: nothing is to be stored, nobody to be notified */
+void pmv_letter_mute(struct pmv_letter *letter);
+
+/* pmv_letter_notify -- the agent is to notify the target's application */
+void pmv_letter_notify(struct pmv_letter *letter, uint64_t data);
+
+/*
+ * pmv_letter_post -- post what is left of a request's letter; holds the
+ * endpoint's lock.  Each message takes a reference of the request's.
+ * fenced: reads that may be under way come first.  -FI_EAGAIN: no room now.  0:
+ * all is posted, and the letter's number is known.
+ */
+ssize_t pmv_letter_post(struct pmv_ep *ep, struct pmv_req *req, bool fenced);
+
+/* pmv_letter_last -- number of its last message, once all are posted */
+uint64_t pmv_letter_last(const struct pmv_letter *letter);
+bool pmv_letter_has(const struct pmv_letter *letter, uint64_t number);
+bool pmv_letter_carries(const struct pmv_letter *letter);
+bool pmv_letter_is_for_all(const struct pmv_letter *letter);
+
+#endif /* PMV_LETTER_H */

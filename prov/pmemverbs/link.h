@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * link.h -- how an endpoint and its peer's agent talk past the application
+ *
+ * Both sides have a block of memory that the other one writes messages and
+ * acknowledgements to; wire.h has the formats.  Nothing of this uses receives.
+ *
+ * The sending half is used under the endpoint's lock, the half that serves the
+ * peer's messages under the agent's.
+ */
+#ifndef PMV_LINK_H
+#define PMV_LINK_H
+
+#include <stdatomic.h>
+#include <sys/types.h>
+
+#include <rdma/fi_domain.h>
+
+#include "wire.h"
+
+struct pmv_ep;
+
+/* An acknowledgement that is still to be posted. */
+struct pmv_owed {
+	uint64_t done;
+	enum pmv_fault fault;
+};
+
+struct pmv_link {
+	uint8_t *block; /* the peer writes here; behind it is what is sent to the peer */
+	struct fid_mr *mr;
+	void *desc;
+	uint32_t nonce;
+	bool connected; /* the peer has a block, too */
+	struct pmv_hello peer;
+
+	/* Messages from here. */
+	uint64_t sent;
+	uint64_t acked; /* this one and all before it */
+	atomic_uint_fast64_t next_ack;
+
+	/* Messages from the peer. */
+	struct pmv_link *next; /* of the agent */
+	bool attached;
+	bool warned;
+	bool closing;
+	uint64_t served;  /* this one and all before it are taken */
+	uint64_t faulted; /* the last one with a fault */
+	uint64_t acks;    /* posted */
+	unsigned int num_owed;
+	struct pmv_owed owed[PMV_SLOTS];
+};
+
+/* pmv_link_open -- get a block, if there is none; 0 or a negative fi_errno */
+int pmv_link_open(struct pmv_ep *ep);
+/* pmv_link_close -- once the core's endpoint is closed and the agent knows it no more */
+void pmv_link_close(struct pmv_ep *ep);
+
+/* pmv_link_hello -- what the peer has to know */
+void pmv_link_hello(struct pmv_ep *ep, uint8_t buf[PMV_HELLO_SIZE]);
+
+/* pmv_link_connect -- what the peer said */
+void pmv_link_connect(struct pmv_ep *ep, const struct pmv_hello *hello);
+
+/*
+ * pmv_link_send -- post a message, whose number is filled in here.  -FI_EAGAIN:
+ * no room in the mailbox or in the send queue.
+ */
+ssize_t pmv_link_send(struct pmv_ep *ep, struct pmv_message *message, void *context,
+		      uint64_t flags);
+
+/* pmv_link_has_ack -- is the next acknowledgement there, at a glance?  Needs no lock. */
+bool pmv_link_has_ack(const struct pmv_link *link);
+
+/* pmv_link_take_ack -- malformed: the peer does not keep to the rules, expect no more */
+enum pmv_arrival pmv_link_take_ack(struct pmv_link *link, struct pmv_ack *ack);
+
+/* pmv_link_has_message, pmv_link_take_message -- the same for the peer's messages */
+bool pmv_link_has_message(const struct pmv_link *link);
+enum pmv_arrival pmv_link_take_message(struct pmv_link *link, uint8_t copy[PMV_MESSAGE_SIZE],
+				       struct pmv_message *message);
+
+/* pmv_link_put_back -- the message that was taken last, until another time */
+void pmv_link_put_back(struct pmv_link *link);
+
+/* pmv_link_owe -- message `number` has been served; pmv_link_pay posts what is owed */
+void pmv_link_owe(struct pmv_link *link, uint64_t number, enum pmv_fault fault);
+ssize_t pmv_link_pay(struct pmv_ep *ep);
+
+#endif /* PMV_LINK_H */

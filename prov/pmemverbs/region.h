@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * region.h -- the memory that an agent may be asked to make durable
+ *
+ * Regions of a domain that peers may write, by the core's key.  Who works on one
+ * holds a reference; it can't be removed, nor the memory behind it go away,
+ * until that is given back.
+ */
+#ifndef PMV_REGION_H
+#define PMV_REGION_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <sys/uio.h>
+
+#include "key.h"
+
+struct pmv_region {
+	uint32_t key; /* first: what the tree is searched for */
+	enum pmv_persist persist;
+	uint64_t start; /* as peers address it */
+	uint64_t len;
+	int users;
+	/* Of the agent, under its lock. */
+	unsigned failures;             /* of all files so far, when it was registered */
+	bool pending;                  /* on the agent's list of what is to be synced: */
+	uint64_t sync_start, sync_end; /* as offsets */
+	struct pmv_region *next_pending;
+	size_t iov_count;
+	struct iovec iov[];
+};
+
+struct pmv_regions {
+	pthread_mutex_t lock;
+	pthread_cond_t unused; /* a region has lost its last user */
+	void *tree;
+};
+
+void pmv_regions_init(struct pmv_regions *regions);
+void pmv_regions_destroy(struct pmv_regions *regions);
+
+/*
+ * pmv_region_add -- start: the address that peers know the first byte by.
+ * Returns NULL without memory, or where the key is known already.
+ */
+struct pmv_region *pmv_region_add(struct pmv_regions *regions, uint32_t key,
+				  enum pmv_persist persist, uint64_t start, const struct iovec *iov,
+				  size_t iov_count);
+
+/* pmv_region_remove -- waits until nobody uses it, and frees it */
+void pmv_region_remove(struct pmv_regions *regions, struct pmv_region *region);
+
+/*
+ * pmv_region_get -- the region that has all of a range, with a reference; NULL:
+ * there is none.  *offset: where in it.
+ */
+struct pmv_region *pmv_region_get(struct pmv_regions *regions, uint32_t key, uint64_t addr,
+				  uint64_t len, uint64_t *offset);
+void pmv_region_put(struct pmv_regions *regions, struct pmv_region *region);
+
+/*
+ * pmv_region_piece -- the memory at an offset, as far as it is contiguous but at
+ * most *len, which is then its length
+ */
+void *pmv_region_piece(const struct pmv_region *region, uint64_t offset, uint64_t *len);
+
+#endif /* PMV_REGION_H */

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* pair.c -- two rigs whose endpoints are connected; pair.h says how they are used */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pair.h"
+
+/* The one that memory is written back for. */
+static struct pair *current;
+
+/* Writing back */
+
+/*
+ * meet -- all that was delivered before is there: the thread sanitizer does not
+ * see how the provider can tell
+ */
+static void meet(struct rig *rig)
+{
+	pthread_mutex_lock(&rig->fake.lock);
+	pthread_mutex_unlock(&rig->fake.lock);
+}
+
+static void record(char what, const void *at, size_t len)
+{
+	meet(current->home);
+	if (current->on_event)
+		current->on_event(current->on_event_arg);
+	if (current->forgets_events)
+		return;
+	cr_assert_lt(current->num_events, sizeof(current->events) / sizeof(current->events[0]));
+	current->events[current->num_events++] = (struct pair_event){what, at, len};
+}
+
+static enum pair_memory memory_of(const void *at, size_t len)
+{
+	const char *start = at;
+
+	for (int i = 0; i < PAIR_MEMORIES; i++) {
+		if (start >= current->memory[i] && start + len <= current->memory[i] + PAIR_SIZE)
+			return (enum pair_memory) i;
+	}
+	cr_assert_fail("%zu bytes at %p are in no region", len, at);
+	return DMP;
+}
+
+static void name(const void *at, size_t len)
+{
+	enum pair_memory memory = memory_of(at, len);
+	size_t offset = (const char *) at - current->memory[memory];
+
+	memcpy(current->named[memory] + offset, at, len);
+}
+
+static void no_notice_yet(void)
+{
+	if (current->expects_notice)
+		cr_assert_eq(atomic_load(&pmv_to_cq(current->away->rx_cq)->num_ready), 0,
+			     "a notice has come too early");
+}
+
+static void flush(const void *addr, size_t len)
+{
+	record('F', addr, len);
+	name(addr, len);
+	no_notice_yet();
+}
+
+static void drain(void)
+{
+	record('D', NULL, 0);
+	for (int i = 0; i < PAIR_MEMORIES; i++)
+		memcpy(current->durable[i], current->named[i], PAIR_SIZE);
+	no_notice_yet();
+}
+
+static void store(void *to, const void *from, size_t len)
+{
+	record('S', to, len);
+	memcpy(to, from, len);
+	name(to, len);
+	no_notice_yet();
+}
+
+/* What a device writes is written back by sync only where the kernel was told of it. */
+static int touch(void *addr, size_t len)
+{
+	enum pair_memory memory = memory_of(addr, len);
+	size_t offset = (char *) addr - current->memory[memory];
+
+	memset(current->touched[memory] + offset, 1, len);
+	return 0;
+}
+
+static int sync_pages(void *addr, size_t len)
+{
+	enum pair_memory memory = memory_of(addr, len);
+	size_t offset = (char *) addr - current->memory[memory];
+
+	record('Y', addr, len);
+	no_notice_yet();
+	if (current->sync_fails && memory == PAGE)
+		return -FI_EIO;
+	for (size_t i = offset; i < offset + len; i++) {
+		if (!current->touched[memory][i])
+			continue;
+		current->named[memory][i] = current->memory[memory][i];
+		current->durable[memory][i] = current->memory[memory][i];
+	}
+	return 0;
+}
+
+static const struct pmv_flush_ops recorder = {
+	.flush = flush,
+	.drain = drain,
+	.store = store,
+	.touch = touch,
+	.sync = sync_pages,
+};
+
+static void see_ack(struct fake *fake, const struct fake_post *post, void *arg)
+{
+	const struct pair *pair = arg;
+
+	(void) fake;
+	if (post->key == pair->to->link.peer.key)
+		record('K', NULL, 0);
+}
+
+/* Opening and closing */
+
+static void introduce(struct pmv_ep *ep, struct pmv_ep *to, const struct pair_options *options)
+{
+	uint8_t buf[PMV_HELLO_SIZE];
+	struct pmv_hello hello;
+
+	pmv_link_hello(ep, buf);
+	cr_assert_eq(pmv_hello_decode(buf, sizeof(buf), &hello), 0);
+	hello.notices = hello.notices && !options->no_notices;
+	hello.agent = hello.agent && !options->no_agent;
+	pmv_link_connect(to, &hello);
+}
+
+static void connect_eps(struct pair *pair, const struct pair_options *options)
+{
+	pair->from = pmv_to_ep(pair->home->ep);
+	pair->to = pmv_to_ep(pair->away->ep);
+	accepted(pmv_link_open(pair->from));
+	accepted(pmv_link_open(pair->to));
+	introduce(pair->from, pair->to, options);
+	introduce(pair->to, pair->from, options);
+	fake_connect(pair->from->core_fid, pair->to->core_fid);
+}
+
+static void register_memory(struct pair *pair)
+{
+	static const struct {
+		enum pmv_persist persist;
+		bool ddio;
+	} are[PAIR_MEMORIES] = {
+		[DMP] = {PMV_DMP, true},       [PAGE] = {PMV_PAGE, true},
+		[PAGE_TOO] = {PMV_PAGE, true}, [READ_DMP] = {PMV_DMP, false},
+		[MHP] = {PMV_MHP, true},
+	};
+
+	pair->source = malloc(PAIR_SIZE);
+	cr_assert_not_null(pair->source);
+	/* Unlike what is there before. */
+	for (size_t i = 0; i < PAIR_SIZE; i++)
+		pair->source[i] = (char) (i * 37 % 251 + 1);
+	for (int i = 0; i < PAIR_MEMORIES; i++) {
+		pair->memory[i] = aligned_alloc(4096, PAIR_SIZE);
+		pair->named[i] = calloc(1, PAIR_SIZE);
+		pair->durable[i] = calloc(1, PAIR_SIZE);
+		pair->touched[i] = calloc(1, PAIR_SIZE);
+		cr_assert(pair->memory[i] && pair->named[i] && pair->durable[i]);
+		memset(pair->memory[i], 0, PAIR_SIZE);
+		pmv_setting.domain_declared = pmv_setting.ddio_declared = true;
+		pmv_setting.domain = are[i].persist;
+		pmv_setting.ddio = are[i].ddio;
+		accepted(fi_mr_reg(pair->away->domain, pair->memory[i], PAIR_SIZE,
+				   FI_REMOTE_WRITE | FI_REMOTE_READ, 0, 0, FI_PMEM, &pair->mr[i],
+				   NULL));
+	}
+}
+
+struct pair *pair_open(const struct pair_options *options)
+{
+	static const struct pair_options none;
+	struct pair *pair = calloc(1, sizeof(*pair));
+	struct rig_options home, away;
+
+	cr_assert_not_null(pair);
+	if (!options)
+		options = &none;
+	home = options->home;
+	away = options->away;
+	home.virt_addr = away.virt_addr = !options->offsets;
+	pmv_setting.agent = options->thread ? PMV_AGENT_THREAD : PMV_AGENT_PROGRESS;
+	current = pair;
+	pair->home = rig_open(&home);
+	pair->away = rig_open(&away);
+	register_memory(pair);
+	connect_eps(pair, options);
+	pmv_flush = &recorder;
+	pair->away->fake.on_post = see_ack;
+	pair->away->fake.on_post_arg = pair;
+	pair->home->fake.automatic = pair->away->fake.automatic = options->automatic;
+	/* Last: this is where threads start. */
+	accepted(pmv_agent_attach(pair->from));
+	accepted(pmv_agent_attach(pair->to));
+	return pair;
+}
+
+void pair_close(struct pair *pair)
+{
+	for (int i = 0; i < PAIR_MEMORIES; i++) {
+		if (pair->mr[i])
+			accepted(fi_close(&pair->mr[i]->fid));
+		free(pair->memory[i]);
+		free(pair->named[i]);
+		free(pair->durable[i]);
+		free(pair->touched[i]);
+	}
+	rig_close(pair->home);
+	rig_close(pair->away);
+	free(pair->source);
+	free(pair);
+}
+
+/* Working with it */
+
+uint64_t pair_key(struct pair *pair, enum pair_memory memory)
+{
+	return fi_mr_key(pair->mr[memory]);
+}
+
+uint64_t pair_addr(struct pair *pair, enum pair_memory memory, size_t offset)
+{
+	return (pair->away->fake.virt_addr ? (uintptr_t) pair->memory[memory] : 0) + offset;
+}
+
+ssize_t pair_put(struct pair *pair, enum pair_memory memory, size_t offset, size_t len,
+		 void *context, uint64_t flags)
+{
+	struct iovec iov = {pair->source + offset, len};
+	struct fi_rma_iov rma_iov = {pair_addr(pair, memory, offset), len, pair_key(pair, memory)};
+	struct fi_msg_rma msg = {&iov, NULL, 1, 0, &rma_iov, 1, context, DATA};
+
+	return fi_writemsg(pair->home->ep, &msg, flags);
+}
+
+void pair_deliver(struct pair *pair)
+{
+	fake_complete(&pair->home->fake, SIZE_MAX);
+}
+
+void pair_serve(struct pair *pair)
+{
+	pmv_agent_progress(pmv_to_domain(pair->away->domain));
+	fake_complete(&pair->away->fake, SIZE_MAX);
+}
+
+void pair_round(struct pair *pair)
+{
+	pair_deliver(pair);
+	pair_serve(pair);
+}
+
+/* Looking at it */
+
+const struct fake_post *pair_post(struct pair *pair, size_t n)
+{
+	cr_assert_lt(n, pair->home->fake.num_posts);
+	return rig_post(pair->home, pair->home->fake.num_posts - 1 - n);
+}
+
+static bool is_message(struct pair *pair, const struct fake_post *post)
+{
+	return post->what == (FI_RMA | FI_WRITE) && post->len &&
+	       post->key == pair->from->link.peer.key;
+}
+
+const char *pair_posted(struct pair *pair)
+{
+	size_t at = pair->shown_posts;
+	const char *posted = rig_posted(pair->home);
+	char *write = pair->shown;
+
+	cr_assert_lt(strlen(posted), sizeof(pair->shown));
+	strcpy(pair->shown, posted);
+	while ((write = strpbrk(write, "WRASX"))) {
+		if (is_message(pair, rig_post(pair->home, at++)))
+			*write = 'M';
+		write++;
+	}
+	pair->shown_posts = pair->home->fake.num_posts;
+	return pair->shown;
+}
+
+bool pair_message(struct pair *pair, const struct fake_post *post, struct pmv_message *message)
+{
+	static uint8_t copy[PMV_MESSAGE_SIZE];
+	static uint64_t slot[PMV_MESSAGE_SIZE / 8];
+	size_t at = post->addr - pair->from->link.peer.addr;
+
+	if (!is_message(pair, post))
+		return false;
+	cr_assert_leq(post->len, PMV_MESSAGE_SIZE);
+	memcpy(slot, post->buf, post->len);
+	cr_assert_eq(at, slot[0] % PMV_SLOTS * PMV_MESSAGE_SIZE, "it is not for its slot");
+	cr_assert_eq(post->len, post->rma_len);
+	return pmv_message_decode((uint8_t *) slot, slot[0], pair->from->link.peer.nonce, copy,
+				  message) == PMV_ARRIVED;
+}
+
+const char *pair_done(struct pair *pair)
+{
+	size_t len = 0;
+
+	pair->shown[0] = '\0';
+	for (; pair->shown_events < pair->num_events; pair->shown_events++) {
+		cr_assert_lt(len + 3, sizeof(pair->shown));
+		len += sprintf(pair->shown + len, "%s%c", len ? " " : "",
+			       pair->events[pair->shown_events].what);
+	}
+	return pair->shown;
+}
+
+const struct pair_event *pair_event(struct pair *pair, char what, size_t n)
+{
+	for (size_t i = 0; i < pair->num_events; i++) {
+		if (pair->events[i].what == what && !n--)
+			return &pair->events[i];
+	}
+	cr_assert_fail("there are not so many %c", what);
+	return NULL;
+}
+
+bool pair_is(struct pair *pair, const struct pair_event *event, enum pair_memory memory,
+	     size_t offset, size_t len)
+{
+	return event->at == pair->memory[memory] + offset && event->len == len;
+}
+
+bool pair_survives(struct pair *pair, enum pair_memory memory, size_t offset, size_t len)
+{
+	meet(pair->away);
+	return !memcmp(pair->durable[memory] + offset, pair->source + offset, len);
+}
+
+/* Past the provider at home */
+
+void pair_tell(struct pair *pair, struct pmv_message *message)
+{
+	struct pmv_link *link = &pair->to->link;
+
+	message->number = ++pair->told;
+	pmv_message_encode(link->block + message->number % PMV_SLOTS * PMV_MESSAGE_SIZE, message,
+			   link->nonce);
+}
+
+void pair_expect_ack(struct pair *pair, uint64_t done, enum pmv_fault fault)
+{
+	const struct pmv_link *link = &pair->from->link;
+	uint64_t number = pair->acks + 1;
+	struct pmv_ack ack;
+	enum pmv_arrival arrival =
+		pmv_ack_decode(link->block + PMV_ACKS_AT + number % PMV_SLOTS * PMV_ACK_SIZE,
+			       number, link->nonce, &ack);
+
+	cr_assert_eq(arrival, done ? PMV_ARRIVED : PMV_NOT_YET);
+	if (!done)
+		return;
+	pair->acks++;
+	cr_assert_eq(ack.done, done, "%d instead of %d", (int) ack.done, (int) done);
+	cr_assert_eq(ack.fault, fault, "%d instead of %d", (int) ack.fault, (int) fault);
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * pair.h -- two rigs whose endpoints are connected: commits by an agent
+ *
+ * What is posted at home appears away when it is delivered, and the other way
+ * round.  The agent away works when it is told to.  Memory is written back
+ * through a table that records what is asked of it, and that knows what would
+ * survive a power failure: the bytes that were named and drained or synced,
+ * as they were when they were named.
+ */
+#ifndef PAIR_H
+#define PAIR_H
+
+#include "flush.h"
+#include "prov.h"
+#include "rig.h"
+
+/* Regions away. */
+enum pair_memory {
+	DMP,      /* DMP with DDIO: needs the agent */
+	PAGE,     /* and so do these */
+	PAGE_TOO, /* ... */
+	READ_DMP, /* DMP without DDIO: a READ does */
+	MHP,
+	PAIR_MEMORIES,
+};
+
+#define PAIR_SIZE 65536
+
+struct pair_event {
+	char what; /* see pair_done */
+	const char *at;
+	size_t len;
+};
+
+struct pair {
+	struct rig *home;
+	struct rig *away;
+	struct pmv_ep *from; /* home's and away's endpoint, from inside */
+	struct pmv_ep *to;
+	struct fid_mr *mr[PAIR_MEMORIES];
+	char *source;                 /* what is written to an offset comes from that one here */
+	char *memory[PAIR_MEMORIES];  /* away */
+	char *named[PAIR_MEMORIES];   /* what a flush has seen */
+	char *durable[PAIR_MEMORIES]; /* what is left after a power failure */
+	char *touched[PAIR_MEMORIES]; /* what the kernel knows to be dirty */
+
+	struct pair_event events[4096];
+	size_t num_events, shown_events;
+	char shown[1024];
+	bool sync_fails;             /* of PAGE alone */
+	bool expects_notice;         /* none may be there while memory is written back */
+	bool forgets_events;         /* too many are to come */
+	void (*on_event)(void *arg); /* before anything that is done to memory is */
+	void *on_event_arg;
+	size_t shown_posts;
+	uint64_t told; /* messages written by hand */
+	uint64_t acks; /* seen by hand */
+};
+
+struct pair_options {
+	struct rig_options home;
+	struct rig_options away;
+	bool offsets;    /* peers address regions by offsets */
+	bool no_notices; /* the agent away can't give any */
+	bool no_agent;   /* there is none away */
+	bool thread;     /* agents have threads; else they work when they are told to */
+	bool automatic;  /* whatever is posted is delivered and succeeds at once */
+};
+
+struct pair *pair_open(const struct pair_options *options);
+void pair_close(struct pair *pair);
+
+uint64_t pair_key(struct pair *pair, enum pair_memory memory);
+uint64_t pair_addr(struct pair *pair, enum pair_memory memory, size_t offset);
+
+/* pair_put -- a write from that offset of the source to that of the memory */
+ssize_t pair_put(struct pair *pair, enum pair_memory memory, size_t offset, size_t len,
+		 void *context, uint64_t flags);
+
+/* pair_deliver -- all that is under way at home succeeds */
+void pair_deliver(struct pair *pair);
+/* pair_serve -- the agent away looks once; what it has posted arrives at home */
+void pair_serve(struct pair *pair);
+/* pair_round -- both */
+void pair_round(struct pair *pair);
+
+/*
+ * pair_posted -- like rig_posted at home, where M is a message to the agent
+ * pair_post -- the n-th operation from the end: 0 is the last
+ */
+const char *pair_posted(struct pair *pair);
+const struct fake_post *pair_post(struct pair *pair, size_t n);
+
+/* pair_message -- read what such an operation sends; false: it is no message */
+bool pair_message(struct pair *pair, const struct fake_post *post, struct pmv_message *message);
+
+/*
+ * pair_done -- what was done away since the last call: F flush, D drain, S store,
+ * Y sync, K an acknowledgement is posted
+ * pair_event -- the n-th of all events of that kind
+ */
+const char *pair_done(struct pair *pair);
+const struct pair_event *pair_event(struct pair *pair, char what, size_t n);
+
+/* pair_is -- is that event about exactly these bytes? */
+bool pair_is(struct pair *pair, const struct pair_event *event, enum pair_memory memory,
+	     size_t offset, size_t len);
+
+/* pair_survives -- would what is at the source now be there after a power failure? */
+bool pair_survives(struct pair *pair, enum pair_memory memory, size_t offset, size_t len);
+
+/* pair_tell -- write the next message into the mailbox away, past the provider */
+void pair_tell(struct pair *pair, struct pmv_message *message);
+/* pair_expect_ack -- and look for the next acknowledgement at home; 0: there is none */
+void pair_expect_ack(struct pair *pair, uint64_t done, enum pmv_fault fault);
+
+#define expect_sent(pair, what) cr_assert_str_eq(pair_posted(pair), what)
+#define expect_done(pair, what) cr_assert_str_eq(pair_done(pair), what)
+
+#endif /* PAIR_H */

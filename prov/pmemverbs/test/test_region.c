@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* test_region.c -- which ranges are in a region, and when a region may go */
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include <criterion/criterion.h>
+
+#include "region.h"
+
+#define KEY 17
+#define START UINT64_C(0x40000)
+#define SIZE 1000
+
+static char memory[SIZE];
+static struct pmv_regions regions;
+
+static struct pmv_region *add(uint64_t start)
+{
+	struct iovec iov = {memory, SIZE};
+	struct pmv_region *region = pmv_region_add(&regions, KEY, PMV_DMP, start, &iov, 1);
+
+	cr_assert_not_null(region);
+	return region;
+}
+
+/* Is the range in the region?  If so, at that offset? */
+static bool is_in(uint32_t key, uint64_t addr, uint64_t len, uint64_t expected)
+{
+	uint64_t offset = 0;
+	struct pmv_region *region = pmv_region_get(&regions, key, addr, len, &offset);
+
+	if (!region)
+		return false;
+	cr_expect_eq(offset, expected);
+	cr_expect_eq(region->users, 1);
+	pmv_region_put(&regions, region);
+	cr_expect_eq(region->users, 0);
+	return true;
+}
+
+static void setup(void)
+{
+	pmv_regions_init(&regions);
+}
+
+static void teardown(void)
+{
+	pmv_regions_destroy(&regions);
+}
+
+TestSuite(region, .init = setup, .fini = teardown);
+
+Test(region, has_the_ranges_within_it)
+{
+	add(START);
+	cr_expect(is_in(KEY, START, SIZE, 0));
+	cr_expect(is_in(KEY, START, 1, 0));
+	cr_expect(is_in(KEY, START + 300, 200, 300));
+	cr_expect(is_in(KEY, START + SIZE - 1, 1, SIZE - 1));
+}
+
+Test(region, has_no_range_that_sticks_out)
+{
+	add(START);
+	cr_expect_not(is_in(KEY, START - 1, 1, 0));
+	cr_expect_not(is_in(KEY, START - 1, SIZE, 0));
+	cr_expect_not(is_in(KEY, START - 1, SIZE + 2, 0));
+	cr_expect_not(is_in(KEY, START, SIZE + 1, 0));
+	cr_expect_not(is_in(KEY, START + 1, SIZE, 0));
+	cr_expect_not(is_in(KEY, START + SIZE, 1, 0));
+	cr_expect_not(is_in(KEY, START + SIZE + 1, 0, 0));
+	cr_expect_not(is_in(KEY, 0, 1, 0));
+	cr_expect_not(is_in(KEY, UINT64_MAX, 1, 0));
+}
+
+Test(region, is_not_fooled_by_ranges_that_wrap_around)
+{
+	add(START);
+	cr_expect_not(is_in(KEY, START, UINT64_MAX, 0));
+	cr_expect_not(is_in(KEY, START + 1, UINT64_MAX, 0));
+	cr_expect_not(is_in(KEY, START + 10, UINT64_MAX - START, 0));
+	cr_expect_not(is_in(KEY, START + SIZE, UINT64_MAX, 0));
+	cr_expect_not(is_in(KEY, UINT64_MAX - 10, START + 20, 0));
+	cr_expect_not(is_in(KEY, START - 8, UINT64_MAX - 7, 0));
+}
+
+Test(region, may_start_at_zero)
+{
+	add(0);
+	cr_expect(is_in(KEY, 0, SIZE, 0));
+	cr_expect(is_in(KEY, 5, 7, 5));
+	cr_expect_not(is_in(KEY, 5, SIZE - 4, 0));
+	cr_expect_not(is_in(KEY, UINT64_MAX, 2, 0));
+}
+
+Test(region, has_empty_ranges_up_to_its_end)
+{
+	add(START);
+	cr_expect(is_in(KEY, START, 0, 0));
+	cr_expect(is_in(KEY, START + SIZE, 0, SIZE));
+	cr_expect_not(is_in(KEY, START - 1, 0, 0));
+}
+
+Test(region, is_found_by_its_key_alone)
+{
+	struct pmv_region *region = add(START);
+	struct iovec iov = {memory, SIZE};
+
+	cr_expect_not(is_in(KEY + 1, START, 1, 0));
+	cr_expect_null(pmv_region_add(&regions, KEY, PMV_PAGE, 0, &iov, 1), "the key is known");
+	cr_expect(is_in(KEY, START, 1, 0), "and the first one is still there");
+	pmv_region_remove(&regions, region);
+	cr_expect_not(is_in(KEY, START, 1, 0));
+	add(0);
+	cr_expect(is_in(KEY, 0, 1, 0), "a key may be used again");
+}
+
+Test(region, of_several_pieces_has_ranges_across_them)
+{
+	static char one[100], other[50], last[10];
+	struct iovec iov[] = {{one, 100}, {NULL, 0}, {other, 50}, {last, 10}};
+	struct pmv_region *region = pmv_region_add(&regions, KEY, PMV_DMP, START, iov, 4);
+	uint64_t len;
+
+	cr_assert_not_null(region);
+	cr_expect_eq(region->len, 160);
+	cr_expect(is_in(KEY, START, 160, 0));
+	cr_expect_not(is_in(KEY, START, 161, 0));
+	len = 160;
+	cr_expect_eq(pmv_region_piece(region, 0, &len), one);
+	cr_expect_eq(len, 100);
+	len = 2;
+	cr_expect_eq(pmv_region_piece(region, 99, &len), one + 99);
+	cr_expect_eq(len, 1);
+	len = 60;
+	cr_expect_eq(pmv_region_piece(region, 100, &len), other);
+	cr_expect_eq(len, 50);
+	len = 20;
+	cr_expect_eq(pmv_region_piece(region, 140, &len), other + 40);
+	cr_expect_eq(len, 10);
+	len = 3;
+	cr_expect_eq(pmv_region_piece(region, 120, &len), other + 20);
+	cr_expect_eq(len, 3);
+	len = 10;
+	cr_expect_eq(pmv_region_piece(region, 150, &len), last);
+	cr_expect_eq(len, 10);
+	len = 1;
+	cr_expect_eq(pmv_region_piece(region, 159, &len), last + 9);
+	cr_expect_eq(len, 1);
+}
+
+Test(region, of_many_is_the_right_one)
+{
+	struct pmv_region *all[500];
+	struct iovec iov = {memory, SIZE};
+
+	for (uint32_t i = 0; i < 500; i++) {
+		all[i] = pmv_region_add(&regions, i * 2654435761U, PMV_DMP, i, &iov, 1);
+		cr_assert_not_null(all[i]);
+	}
+	for (uint32_t i = 0; i < 500; i += 2)
+		pmv_region_remove(&regions, all[i]);
+	for (uint32_t i = 0; i < 500; i++)
+		cr_expect_eq(is_in(i * 2654435761U, i + 3, 4, 3), i % 2);
+}
+
+static atomic_bool removed;
+
+static void *remove_it(void *region)
+{
+	pmv_region_remove(&regions, region);
+	atomic_store(&removed, true);
+	return NULL;
+}
+
+Test(region, is_not_removed_while_somebody_uses_it, .timeout = 30)
+{
+	struct pmv_region *region = add(START);
+	pthread_t thread;
+	uint64_t offset;
+
+	cr_assert_eq(pmv_region_get(&regions, KEY, START, 1, &offset), region);
+	cr_assert_eq(pmv_region_get(&regions, KEY, START, 1, &offset), region);
+	cr_assert_eq(pthread_create(&thread, NULL, remove_it, region), 0);
+	usleep(50000);
+	cr_expect_not(atomic_load(&removed));
+	cr_expect_null(pmv_region_get(&regions, KEY, START, 1, &offset), "nobody new gets it");
+	pmv_region_put(&regions, region);
+	usleep(50000);
+	cr_expect_not(atomic_load(&removed));
+	pmv_region_put(&regions, region);
+	pthread_join(thread, NULL);
+	cr_expect(atomic_load(&removed));
+}
