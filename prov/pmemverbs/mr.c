@@ -84,12 +84,28 @@ static void warn_of_declaration(const struct iovec *iov, size_t count)
 	}
 }
 
+static bool is_devdax(const struct iovec *iov, size_t count)
+{
+	struct pmv_mem mem;
+
+	for (size_t i = 0; i < count; i++) {
+		pmv_mem_detect(iov[i].iov_base, iov[i].iov_len, &mem);
+		if (mem.backing == PMV_DEVDAX)
+			return true;
+	}
+	return false;
+}
+
 /* find_persist -- the weakest domain among the parts of a region */
 static int find_persist(const struct iovec *iov, size_t count, enum pmv_persist *persist, int *node)
 {
 	struct pmv_mem mem;
 
 	if (pmv_setting.domain_declared) {
+		if (pmv_setting.domain == PMV_PAGE && is_devdax(iov, count)) {
+			PMV_WARN(MR, "FI_PMEMVERBS_DOMAIN=page: device DAX has no pages to sync\n");
+			return -FI_EINVAL;
+		}
 		warn_of_declaration(iov, count);
 		*persist = pmv_setting.domain;
 		return 0;
