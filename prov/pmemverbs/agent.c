@@ -12,6 +12,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include "clock.h"
 #include "ep.h"
 #include "flush.h"
 #include "prov.h"
@@ -416,14 +417,6 @@ void pmv_agent_progress(struct pmv_domain *domain)
 /* How long it sleeps where the core's descriptors wake it up. */
 #define EVENT_SLEEP_NS 100000000
 
-static int64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * INT64_C(1000000000) + ts.tv_nsec;
-}
-
 static void kick(struct pmv_agent *agent)
 {
 	const uint64_t one = 1;
@@ -438,7 +431,7 @@ static void kick(struct pmv_agent *agent)
  */
 static bool wake_sleepers(struct pmv_agent *agent)
 {
-	int64_t now = now_ns();
+	int64_t now = pmv_now_ns();
 	bool all = now - agent->woke_ns > LOSS_WAKE_NS;
 	bool watching = false;
 
@@ -543,13 +536,13 @@ static void *run(void *arg)
 		pthread_mutex_lock(&agent->lock);
 		busy = serve(domain);
 		watching = wake_sleepers(agent);
-		idle = !busy && now_ns() >= spin_until;
+		idle = !busy && pmv_now_ns() >= spin_until;
 		/* From here on a kick ends the sleep. */
 		atomic_store(&agent->asleep, idle);
 		events = idle && rely && find_events(domain, &count);
 		pthread_mutex_unlock(&agent->lock);
 		if (busy) {
-			spin_until = now_ns() + SPIN_NS;
+			spin_until = pmv_now_ns() + SPIN_NS;
 			sleep_ns = LEAST_SLEEP_NS;
 			rely = true;
 		}

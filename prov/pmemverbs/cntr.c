@@ -6,6 +6,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include "clock.h"
 #include "cntr.h"
 
 /* How long a waiting thread sleeps between two looks at the queues. */
@@ -86,20 +87,12 @@ static int cntr_seterr(struct fid_cntr *fid, uint64_t value)
 	return 0;
 }
 
-static int64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * INT64_C(1000000000) + ts.tv_nsec;
-}
-
 static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 {
 	const struct timespec step = {.tv_nsec = WAIT_STEP_NS};
 	struct pmv_cntr *cntr = pmv_to_cntr(fid);
 	uint64_t errors = atomic_load(&cntr->errors);
-	int64_t end = now_ns() + timeout * INT64_C(1000000);
+	int64_t end = pmv_now_ns() + timeout * INT64_C(1000000);
 
 	for (;;) {
 		progress(cntr);
@@ -107,7 +100,7 @@ static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 			return 0;
 		if (atomic_load(&cntr->errors) != errors)
 			return -FI_EAVAIL;
-		if (timeout >= 0 && now_ns() >= end)
+		if (timeout >= 0 && pmv_now_ns() >= end)
 			return -FI_ETIMEDOUT;
 		nanosleep(&step, NULL);
 	}

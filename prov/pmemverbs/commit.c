@@ -46,11 +46,11 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <rdma/fi_errno.h>
 
 #include <rdma/fi_ext_pmemverbs.h>
+#include "clock.h"
 #include "letter.h"
 #include "prov.h"
 
@@ -331,14 +331,6 @@ static ssize_t flush(struct pmv_ep *ep, struct pmv_req *req)
 	return ret;
 }
 
-static int64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
-	return ts.tv_sec * INT64_C(1000000000) + ts.tv_nsec;
-}
-
 /* Letters to the agent, and what comes of them.  All hold the endpoint's lock. */
 
 static void update_care(struct pmv_ep *ep)
@@ -400,7 +392,7 @@ static ssize_t post_letter(struct pmv_ep *ep, struct pmv_req *req)
 	if (req->deferred)
 		ep->deferred++;
 	if (!ep->awaiting)
-		ep->heard_ns = now_ns();
+		ep->heard_ns = pmv_now_ns();
 	enqueue(req, &ep->awaiting_tail);
 	return 0;
 }
@@ -483,7 +475,7 @@ static void take_acks(struct pmv_ep *ep)
 
 	while (ep->link.acked < ep->link.sent &&
 	       (arrival = pmv_link_take_ack(&ep->link, &ack)) == PMV_ARRIVED) {
-		ep->heard_ns = now_ns();
+		ep->heard_ns = pmv_now_ns();
 		take_fault(ep, &ack);
 		while (ep->awaiting && pmv_letter_last(ep->awaiting->letter) <= ack.done)
 			answered(ep, dequeue(&ep->awaiting, &ep->awaiting_tail), 0);
@@ -504,12 +496,12 @@ static void probe(struct pmv_ep *ep)
 	struct pmv_req *req;
 	ssize_t ret;
 
-	if (!ep->awaiting || atomic_load(&ep->probing) || now_ns() - ep->heard_ns < PROBE_NS)
+	if (!ep->awaiting || atomic_load(&ep->probing) || pmv_now_ns() - ep->heard_ns < PROBE_NS)
 		return;
 	req = pmv_req_get(&ep->domain->reqs, ep);
 	if (!req)
 		return;
-	ep->heard_ns = now_ns();
+	ep->heard_ns = pmv_now_ns();
 	req->silent = true;
 	req->is_probe = true;
 	req->addr = ep->link.peer.addr;
@@ -1034,7 +1026,10 @@ static ssize_t take_letter(struct pmv_ep *ep, struct pmv_req *req)
 	ssize_t ret;
 
 	atomic_fetch_add(&ep->unacked, 1);
-	ret = ep->dirty.lost ? -FI_ENOMEM : pmv_letter_take(ep, req->letter);
+	if (ep->dirty.lost)
+		ret = atomic_load(&ep->broken) ? -FI_ENOTCONN : -FI_ENOMEM;
+	else
+		ret = pmv_letter_take(ep, req->letter);
 	if (ret)
 		atomic_fetch_sub(&ep->unacked, 1);
 	return ret;
@@ -1044,6 +1039,7 @@ static ssize_t take_letter(struct pmv_ep *ep, struct pmv_req *req)
 static void take_dirty(struct pmv_ep *ep, struct pmv_req *req, const struct pmv_commit *commit)
 {
 	struct pmv_attr attr;
+	ssize_t ret;
 
 	for (size_t i = 0; i < commit->rma_iov_count; i++) {
 		const struct fi_rma_iov *rma_iov = &commit->rma_iov[i];
@@ -1051,10 +1047,10 @@ static void take_dirty(struct pmv_ep *ep, struct pmv_req *req, const struct pmv_
 		if (pmv_attr_of(ep, rma_iov->key, &attr) && is_for_agent(ep, &attr))
 			note_dirty(ep, &attr, rma_iov->key, rma_iov->addr, rma_iov->len);
 	}
-	if (take_letter(ep, req)) {
-		mark_failed(req, FI_ENOMEM);
+	ret = take_letter(ep, req);
+	if (ret) {
 		req->unposted &= ~PMV_PART_LETTER;
-		pmv_req_part_done(req, FI_ENOMEM, 0);
+		pmv_req_part_done(req, (int) -ret, 0);
 	}
 }
 

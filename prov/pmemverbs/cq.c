@@ -10,6 +10,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include "clock.h"
 #include "commit.h"
 #include "prov.h"
 
@@ -383,14 +384,6 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf, uint6
 	return 1;
 }
 
-static int64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * INT64_C(1000) + ts.tv_nsec / 1000000;
-}
-
 /*
  * must_look -- would the descriptor keep quiet about what is waited for?  Room
  * for posts comes with reading; acknowledgements wake nobody on cores that place
@@ -467,7 +460,7 @@ static ssize_t read_or_wait(struct fid_cq *fid, void *buf, size_t count, const v
 {
 	struct pmv_cq *cq = pmv_to_cq(fid);
 	unsigned heeded = atomic_load(&cq->heeded);
-	int64_t end = now_ms() + timeout;
+	int64_t end = pmv_now_ms() + timeout;
 	size_t wanted = 1;
 	size_t got = 0;
 
@@ -477,7 +470,7 @@ static ssize_t read_or_wait(struct fid_cq *fid, void *buf, size_t count, const v
 	for (;;) {
 		char *at = (char *) buf + got * cq->entry_size;
 		ssize_t ret = cq_read(fid, at, count - got);
-		int64_t left = timeout < 0 ? -1 : end - now_ms();
+		int64_t left = timeout < 0 ? -1 : end - pmv_now_ms();
 
 		if (ret > 0)
 			got += ret;

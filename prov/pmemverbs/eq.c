@@ -2,10 +2,10 @@
 /* eq.c -- event queues; eq.h says how events flow */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <rdma/fi_errno.h>
 
+#include "clock.h"
 #include "commit.h"
 #include "eq.h"
 #include "hello.h"
@@ -161,14 +161,6 @@ static ssize_t eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t le
 	return ret;
 }
 
-static int64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * INT64_C(1000) + ts.tv_nsec / 1000000;
-}
-
 /*
  * eq_sread -- waits in the core with a peek, so that the event itself is read
  * under our lock
@@ -177,12 +169,12 @@ static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t l
 			uint64_t flags)
 {
 	struct pmv_eq *eq = pmv_to_eq(fid);
-	int64_t end = now_ms() + timeout;
+	int64_t end = pmv_now_ms() + timeout;
 	struct pmv_event peeked;
 
 	for (;;) {
 		ssize_t ret = eq_read(fid, event, buf, len, flags);
-		int64_t left = timeout < 0 ? -1 : end - now_ms();
+		int64_t left = timeout < 0 ? -1 : end - pmv_now_ms();
 
 		if (ret != -FI_EAGAIN || (timeout >= 0 && left <= 0))
 			return ret;
