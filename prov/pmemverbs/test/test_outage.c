@@ -46,6 +46,7 @@ struct program {
 	int num_ops;
 	int last_commit; /* that has completed */
 	bool lost;       /* the connection */
+	bool no_notices; /* the agent gives none */
 };
 
 static int succeeded, fenced, failed, waited, noticed;
@@ -151,7 +152,7 @@ static void told(struct program *prog, const void *context, int err)
 	succeeded++;
 	fenced += op->fenced;
 	/* A notice that the agent can't give takes one more operation. */
-	if (!op->notice || prog->pair->from->link.peer.notices)
+	if (!op->notice || !prog->no_notices)
 		CHECK(prog, id > prog->last_commit);
 	if (is_agents(op->memory)) {
 		if (id > prog->last_commit)
@@ -336,6 +337,7 @@ static void run(int number)
 	options.home.local = options.home.no_fence;
 	options.home.cq_size = one_in(prog, 3) ? 4 : 0;
 	options.away.cq_size = one_in(prog, 3) ? 2 : 0;
+	prog->no_notices = options.no_notices;
 	prog->pair = pair_open(&options);
 	prog->pair->forgets_events = true;
 	prog->pair->on_event = check_fences;
