@@ -105,13 +105,20 @@ enum note {
 	NOTE_ORDERED = 1 << 2,
 };
 
-static unsigned note_of(const struct pmv_ep *ep, const struct pmv_attr *attr)
+static unsigned note_of(struct pmv_ep *ep, const struct pmv_attr *attr)
 {
+	unsigned note = NOTE_NONE;
+
 	switch (pmv_write_method(attr, ep->domain->transport)) {
 	case PMV_METHOD_AGENT:
 		return NOTE_AGENT;
 	case PMV_METHOD_READ:
-		return NOTE_FLUSH | (is_ordered_by_flush(attr) ? NOTE_ORDERED : 0);
+		if (is_ordered_by_flush(attr))
+			note |= NOTE_ORDERED;
+		/* Once that flag is set it stays, and there is nothing to count for it. */
+		if (!atomic_load_explicit(&ep->wrote_flush, memory_order_relaxed))
+			note |= NOTE_FLUSH;
+		return note;
 	case PMV_METHOD_WRITE:
 	case PMV_METHOD_REFUSED:
 		break;
@@ -131,7 +138,7 @@ static void count_posting(struct pmv_ep *ep, unsigned note, int change)
 
 static void note_flags(struct pmv_ep *ep, unsigned note)
 {
-	if ((note & NOTE_FLUSH) && !atomic_load_explicit(&ep->wrote_flush, memory_order_relaxed))
+	if (note & NOTE_FLUSH)
 		atomic_store(&ep->wrote_flush, true);
 	if (note & NOTE_ORDERED)
 		atomic_store(&ep->wrote_ordered, true);
