@@ -21,6 +21,11 @@ static struct remote *declared(struct fx *fx, const char *const *environment, st
 	}
 	target = fx_target(fx, &attr);
 	*link = target ? fx_link(fx, target, NULL) : NULL;
+	/* Device DAX is refused then. */
+	if (*link && !target->can_sync && !strcmp(*environment, "FI_PMEMVERBS_DOMAIN=page")) {
+		skipped(fx, "the target's memory has no msync");
+		return NULL;
+	}
 	return *link ? fx_remote(fx, target, 65536, FI_REMOTE_WRITE | FI_REMOTE_READ, FI_RMA_PMEM)
 		     : NULL;
 }
@@ -88,8 +93,6 @@ static int must_commit(struct fx *fx, const char *const *environment,
 	    expect(fx, (region.method == FI_PMEMVERBS_AGENT) == agent,
 		   "query_key tells of method %d", region.method))
 		return -1;
-	if (domain == FI_PMEMVERBS_PAGE && !link->target->can_sync)
-		return skipped(fx, "the target's memory has no msync");
 	for (i = 0; i < 20; i++) {
 		if (plain_at(link, PLAIN_WRITE, remote, 30000 + i * 100, 100, NULL) ||
 		    commit(link, remote, i * 1000, 999, i % 2 ? FI_FENCE : 0) ||
