@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "dirty.h"
+#include "key.h"
 
 #define CACHE_LINE 64
 
@@ -19,20 +20,12 @@ struct pmv_dirty_region {
 	} range[PMV_DIRTY_RANGES + 1];
 };
 
-static int compare_keys(const void *a, const void *b)
-{
-	uint32_t one = *(const uint32_t *) a;
-	uint32_t other = *(const uint32_t *) b;
-
-	return one < other ? -1 : one > other;
-}
-
 static struct pmv_dirty_region *find(struct pmv_dirty *dirty, uint32_t key)
 {
 	struct pmv_dirty_region **node;
 
 	if (!dirty->last || dirty->last->key != key) {
-		node = tfind(&key, &dirty->tree, compare_keys);
+		node = tfind(&key, &dirty->tree, pmv_key_compare);
 		dirty->last = node ? *node : NULL;
 	}
 	return dirty->last;
@@ -45,7 +38,7 @@ static struct pmv_dirty_region *add_region(struct pmv_dirty *dirty, uint32_t key
 	if (!region)
 		return NULL;
 	region->key = key;
-	if (!tsearch(region, &dirty->tree, compare_keys)) {
+	if (!tsearch(region, &dirty->tree, pmv_key_compare)) {
 		free(region);
 		return NULL;
 	}

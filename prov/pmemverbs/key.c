@@ -55,3 +55,11 @@ bool pmv_key_unpack(uint64_t key, struct pmv_attr *attr)
 	attr->writable = flags & KEY_WRITABLE;
 	return true;
 }
+
+int pmv_key_compare(const void *a, const void *b)
+{
+	uint32_t one = *(const uint32_t *) a;
+	uint32_t other = *(const uint32_t *) b;
+
+	return one < other ? -1 : one > other;
+}

@@ -62,4 +62,7 @@ static inline uint64_t pmv_key_core(uint64_t key)
 	return key & UINT32_MAX;
 }
 
+/* pmv_key_compare -- the order of a search tree whose nodes begin with a core key */
+int pmv_key_compare(const void *a, const void *b);
+
 #endif /* PMV_KEY_H */

@@ -134,8 +134,7 @@ ssize_t pmv_letter_take(struct pmv_ep *ep, struct pmv_letter *letter)
 			return -FI_ENOMEM;
 		}
 	}
-	/* A region with nothing to flush is named as well: it may have failed.  Data name theirs.
-	 */
+	/* A region with nothing to flush is named, too: it may have failed.  Data name theirs. */
 	for (unsigned int i = 0; i < letter->num_keys && !letter->carries; i++) {
 		if (!pmv_dirty_count(&ep->dirty, letter->at[i].key, false))
 			letter->ranges[at++] = letter->at[i];

@@ -6,14 +6,6 @@
 
 #include "region.h"
 
-static int compare_keys(const void *a, const void *b)
-{
-	uint32_t one = *(const uint32_t *) a;
-	uint32_t other = *(const uint32_t *) b;
-
-	return one < other ? -1 : one > other;
-}
-
 void pmv_regions_init(struct pmv_regions *regions)
 {
 	regions->tree = NULL;
@@ -46,7 +38,7 @@ struct pmv_region *pmv_region_add(struct pmv_regions *regions, uint32_t key,
 		region->len += iov[i].iov_len;
 
 	pthread_mutex_lock(&regions->lock);
-	node = tsearch(region, &regions->tree, compare_keys);
+	node = tsearch(region, &regions->tree, pmv_key_compare);
 	pthread_mutex_unlock(&regions->lock);
 	if (node && *node == region)
 		return region;
@@ -57,7 +49,7 @@ struct pmv_region *pmv_region_add(struct pmv_regions *regions, uint32_t key,
 void pmv_region_remove(struct pmv_regions *regions, struct pmv_region *region)
 {
 	pthread_mutex_lock(&regions->lock);
-	tdelete(region, &regions->tree, compare_keys);
+	tdelete(region, &regions->tree, pmv_key_compare);
 	while (region->users)
 		pthread_cond_wait(&regions->unused, &regions->lock);
 	pthread_mutex_unlock(&regions->lock);
@@ -70,7 +62,7 @@ struct pmv_region *pmv_region_get(struct pmv_regions *regions, uint32_t key, uin
 	struct pmv_region **node, *region = NULL;
 
 	pthread_mutex_lock(&regions->lock);
-	node = tfind(&key, &regions->tree, compare_keys);
+	node = tfind(&key, &regions->tree, pmv_key_compare);
 	if (node) {
 		*offset = addr - (*node)->start;
 		/* An address in front of it makes an offset beyond its end. */
