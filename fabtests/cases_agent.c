@@ -5,7 +5,6 @@
  * The cases have targets of their own, where that is the only way, so they show
  * the same whatever the run declares.
  */
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -638,27 +637,6 @@ static int agent_sread(struct fx *fx)
 	if (expect(fx, !rescue.needed, "fi_cq_sread has waited on"))
 		return -1;
 	return ret || remote_same(fx, remote) ? -1 : 0;
-}
-
-/* wait_on_fd -- the way that fi_trywait(3) describes; a look now and then is no way */
-static int wait_on_fd(struct fx *fx, struct link *link, int fd, struct op *op)
-{
-	struct fid *fids[] = {&link->conn.txcq->fid};
-	struct pollfd pfd = {.fd = fd, .events = POLLIN};
-	int ret;
-
-	while (!op_done(op)) {
-		ret = fi_trywait(link->target->node.fabric, fids, 1);
-		if (!ret && poll(&pfd, 1, 5000) == 0)
-			return failed(fx, "fi_trywait allows to wait, and nothing comes");
-		if (ret && ret != -FI_EAGAIN)
-			return failed_call(fx, "fi_trywait", ret);
-		if (reap(link))
-			return -1;
-		if (is_late(fx))
-			return failed(fx, "a commit does not complete");
-	}
-	return await(link, op);
 }
 
 static int agent_wait_fd(struct fx *fx)

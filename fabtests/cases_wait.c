@@ -111,8 +111,7 @@ static int sread_error(struct fx *fx)
 		       : 0;
 }
 
-/* wait_on_fd -- the way that fi_trywait(3) describes */
-static int wait_on_fd(struct fx *fx, struct link *link, int fd, struct op *op)
+int wait_on_fd(struct fx *fx, struct link *link, int fd, struct op *op)
 {
 	struct fid *fids[] = {&link->conn.txcq->fid};
 	struct pollfd pfd = {.fd = fd, .events = POLLIN};
