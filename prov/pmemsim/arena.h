@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * arena.h -- memory that can be put back to what it was
+ *
+ * While the arena is open every malloc of the program comes from it, libfabric's
+ * and libc's own included: so all that a provider and its core remember is in
+ * there, or in memory that they have mapped.  Large objects are kept apart.  Free memory is zero
+ * and its lists are sorted: equal states look equal.
+ *
+ * A program that links arena.c has its malloc replaced.
+ */
+#ifndef PMEMSIM_ARENA_H
+#define PMEMSIM_ARENA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* arena_reset -- forget all that was allocated in it */
+void arena_reset(void);
+void arena_open(void);
+void arena_close(void);
+
+/* So much room is for all small objects, and for all large ones. */
+#define ARENA_ROOM ((size_t) 2 << 20)
+
+/* arena_seal -- from here on large objects must not come or go, until it is reset */
+void arena_seal(void);
+
+/* arena_small -- all small objects are in there; *len: how much of it is used */
+char *arena_small(size_t *len);
+
+/* arena_len -- room of what was allocated there */
+size_t arena_len(const void *ptr);
+
+#endif /* PMEMSIM_ARENA_H */

@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* explore.c -- all states that a world can get into; explore.h says how */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <glib.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "explore.h"
+
+#define CHUNK 512
+#define MAX_MARKS 4096
+
+struct span {
+	struct explore_span now;
+	size_t room;
+	char *mirror; /* what was there before the step that is being taken */
+};
+
+/* What a chunk was before a step. */
+struct undo {
+	uint32_t span;
+	uint32_t chunk;
+	uint64_t hash; /* of everything */
+	char before[CHUNK];
+};
+
+struct mark {
+	const char *addr;
+	size_t len;
+};
+
+struct explorer {
+	struct explore_world *world;
+	unsigned int num_spans;
+	struct span spans[EXPLORE_MAX_SPANS + 1]; /* the first one is the arena */
+	GArray *undo;
+	uint64_t hash; /* of everything: the sum of the chunks' */
+	unsigned int num_marks;
+	struct mark marks[MAX_MARKS];
+};
+
+static struct explorer *current;
+
+void explore_changed(const void *addr, size_t len)
+{
+	struct explorer *x = current;
+
+	if (!x || !len)
+		return;
+	if (x->num_marks == MAX_MARKS)
+		abort();
+	x->marks[x->num_marks++] = (struct mark){addr, len};
+}
+
+/* Snapshots */
+
+static void update_arena(struct explorer *x)
+{
+	x->spans[0].now.start = arena_small(&x->spans[0].now.len);
+}
+
+static struct explorer *begin(struct explore_world *world)
+{
+	struct explorer *x = g_new0(struct explorer, 1);
+
+	/* Before copies are made: it is in one of the spans. */
+	current = x;
+	x->world = world;
+	x->num_spans = 1 + (unsigned int) world->num_spans;
+	x->undo = g_array_new(FALSE, FALSE, sizeof(struct undo));
+	for (size_t i = 0; i < world->num_spans; i++)
+		x->spans[1 + i].now = world->spans[i];
+	update_arena(x);
+	for (unsigned int i = 0; i < x->num_spans; i++) {
+		struct span *span = &x->spans[i];
+
+		span->room = (i ? span->now.len : ARENA_ROOM) + CHUNK;
+		span->mirror = mmap(NULL, span->room, PROT_READ | PROT_WRITE,
+				    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (span->mirror == MAP_FAILED)
+			abort();
+		memcpy(span->mirror, span->now.start, span->now.len);
+	}
+	return x;
+}
+
+static void end(struct explorer *x)
+{
+	current = NULL;
+	for (unsigned int i = 0; i < x->num_spans; i++)
+		munmap(x->spans[i].mirror, x->spans[i].room);
+	g_array_free(x->undo, TRUE);
+	g_free(x);
+}
+
+static uint64_t chunk_hash(const char *chunk, size_t len, uint32_t span, size_t index)
+{
+	return XXH3_64bits_withSeed(chunk, len, (uint64_t) span << 32 | index);
+}
+
+static size_t chunk_len(const struct explorer *x, uint32_t span, size_t chunk)
+{
+	size_t left = x->spans[span].now.len - chunk * CHUNK;
+
+	/* The arena goes on behind what is used of it, with zeros. */
+	return !span || left > CHUNK ? CHUNK : left;
+}
+
+static void note_chunk(struct explorer *x, uint32_t number, size_t chunk)
+{
+	char *now = x->spans[number].now.start + chunk * CHUNK;
+	char *before = x->spans[number].mirror + chunk * CHUNK;
+	size_t len = chunk_len(x, number, chunk);
+	struct undo *undo;
+
+	if (!memcmp(now, before, len))
+		return;
+	g_array_set_size(x->undo, x->undo->len + 1);
+	undo = &g_array_index(x->undo, struct undo, x->undo->len - 1);
+	undo->span = number;
+	undo->chunk = (uint32_t) chunk;
+	undo->hash = x->hash;
+	memcpy(undo->before, before, len);
+	x->hash += chunk_hash(now, len, number, chunk) - chunk_hash(before, len, number, chunk);
+	memcpy(before, now, len);
+}
+
+static void note_span(struct explorer *x, uint32_t number)
+{
+	for (size_t chunk = 0; chunk * CHUNK < x->spans[number].now.len; chunk++)
+		note_chunk(x, number, chunk);
+}
+
+static void note_mark(struct explorer *x, const struct mark *mark)
+{
+	for (uint32_t i = 1; i < x->num_spans; i++) {
+		const struct explore_span *span = &x->spans[i].now;
+		size_t first, last;
+
+		if (mark->addr < span->start || mark->addr >= span->start + span->len)
+			continue;
+		first = (mark->addr - span->start) / CHUNK;
+		last = (mark->addr + mark->len - 1 - span->start) / CHUNK;
+		for (size_t chunk = first; chunk <= last; chunk++)
+			note_chunk(x, i, chunk);
+	}
+}
+
+static void take(struct explorer *x, struct hw_step step)
+{
+	unsigned int group = x->world->group(step);
+
+	x->num_marks = 0;
+	arena_open();
+	x->world->take(x->world->world, step);
+	arena_close();
+	update_arena(x);
+	note_span(x, 0);
+	for (uint32_t i = 1; i < x->num_spans && group; i++) {
+		if (x->spans[i].now.groups & group)
+			note_span(x, i);
+	}
+	for (unsigned int i = 0; i < x->num_marks && !group; i++)
+		note_mark(x, &x->marks[i]);
+}
+
+static void undo_to(struct explorer *x, unsigned int length)
+{
+	while (x->undo->len > length) {
+		const struct undo *undo = &g_array_index(x->undo, struct undo, x->undo->len - 1);
+		struct span *span = &x->spans[undo->span];
+		size_t at = (size_t) undo->chunk * CHUNK;
+		size_t len = chunk_len(x, undo->span, undo->chunk);
+
+		memcpy(span->now.start + at, undo->before, len);
+		memcpy(span->mirror + at, undo->before, len);
+		x->hash = undo->hash;
+		g_array_set_size(x->undo, x->undo->len - 1);
+	}
+	update_arena(x);
+}
+
+/* All states */
+
+struct frame {
+	unsigned int undo;  /* before the step that led here */
+	unsigned int first; /* of its steps */
+	unsigned int count;
+	unsigned int next;
+	uint64_t hash;
+	bool moves; /* some step leads elsewhere */
+};
+
+struct search {
+	struct explorer *x;
+	GHashTable *seen;
+	GArray *frames;
+	GArray *steps; /* of all frames */
+	struct explore_result result;
+};
+
+static void push_frame(struct search *s, unsigned int undo)
+{
+	struct hw_step steps[HW_MAX_STEPS];
+	struct frame frame = {.undo = undo, .first = s->steps->len, .hash = s->x->hash};
+
+	frame.count = (unsigned int) s->x->world->steps(s->x->world->world, steps);
+	g_array_append_vals(s->steps, steps, frame.count);
+	g_array_append_val(s->frames, frame);
+	s->result.states++;
+}
+
+static struct frame *top(struct search *s)
+{
+	return &g_array_index(s->frames, struct frame, s->frames->len - 1);
+}
+
+static bool is_wrong(struct search *s, bool final)
+{
+	const char *wrong = s->x->world->check(s->x->world->world, final);
+
+	if (!wrong)
+		return false;
+	snprintf(s->result.wrong, sizeof(s->result.wrong), "%s", wrong);
+	return true;
+}
+
+/* keep_path -- the steps that lead to where the search is */
+static void keep_path(struct search *s)
+{
+	s->result.path_len = s->frames->len;
+	s->result.path = g_new(struct hw_step, s->frames->len + 1);
+	s->result.path_len = 0;
+	for (unsigned int i = 0; i < s->frames->len; i++) {
+		const struct frame *frame = &g_array_index(s->frames, struct frame, i);
+
+		if (frame->next)
+			s->result.path[s->result.path_len++] = g_array_index(
+				s->steps, struct hw_step, frame->first + frame->next - 1);
+	}
+}
+
+/* visit -- one step of the frame on top; true: something is wrong where it leads */
+static bool visit(struct search *s)
+{
+	struct frame *frame = top(s);
+	unsigned int before = s->x->undo->len;
+	struct hw_step step = g_array_index(s->steps, struct hw_step, frame->first + frame->next++);
+
+	take(s->x, step);
+	s->result.steps++;
+	frame->moves |= s->x->hash != frame->hash;
+	if (is_wrong(s, false)) {
+		keep_path(s);
+		return true;
+	}
+	if (!g_hash_table_add(s->seen, GSIZE_TO_POINTER(s->x->hash)))
+		undo_to(s->x, before);
+	else
+		push_frame(s, before);
+	return false;
+}
+
+/* leave_frame -- true: nothing happens there any more, and that is wrong */
+static bool leave_frame(struct search *s)
+{
+	struct frame *frame = top(s);
+
+	if (!frame->moves) {
+		s->result.finals++;
+		if (is_wrong(s, true)) {
+			/* It is the last step of the others that leads here. */
+			frame->next = 0;
+			keep_path(s);
+			return true;
+		}
+	}
+	undo_to(s->x, frame->undo);
+	g_array_set_size(s->steps, frame->first);
+	g_array_set_size(s->frames, s->frames->len - 1);
+	return false;
+}
+
+struct explore_result explore(struct explore_world *world, uint64_t max_states)
+{
+	struct search s = {
+		.x = begin(world),
+		.seen = g_hash_table_new(g_direct_hash, g_direct_equal),
+		.frames = g_array_new(FALSE, FALSE, sizeof(struct frame)),
+		.steps = g_array_new(FALSE, FALSE, sizeof(struct hw_step)),
+	};
+	bool wrong = is_wrong(&s, false);
+
+	push_frame(&s, 0);
+	while (!wrong && s.frames->len && !s.result.stopped) {
+		if (top(&s)->next < top(&s)->count)
+			wrong = visit(&s);
+		else
+			wrong = leave_frame(&s);
+		s.result.stopped = s.result.states >= max_states;
+	}
+	undo_to(s.x, 0);
+	end(s.x);
+	g_hash_table_destroy(s.seen);
+	g_array_free(s.frames, TRUE);
+	g_array_free(s.steps, TRUE);
+	return s.result;
+}
+
+/* One run */
+
+static uint64_t next_random(uint64_t *state)
+{
+	*state ^= *state >> 12;
+	*state ^= *state << 25;
+	*state ^= *state >> 27;
+	return *state * UINT64_C(0x2545f4914f6cdd1d) >> 16;
+}
+
+/* So many steps of software in a row, and nothing else to do: it is over. */
+#define IDLE_STEPS 200
+
+struct explore_result explore_random(struct explore_world *world, uint64_t seed, uint64_t max_steps)
+{
+	struct explore_result result = {0};
+	struct hw_step steps[HW_MAX_STEPS];
+	uint64_t random = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
+	unsigned int idle = 0;
+	const char *wrong = NULL;
+
+	result.path = g_new(struct hw_step, max_steps);
+	while (!wrong && idle < IDLE_STEPS && !result.stopped) {
+		size_t count = world->steps(world->world, steps);
+		struct hw_step step = steps[next_random(&random) % count];
+		bool busy = false;
+
+		for (size_t i = 0; i < count; i++)
+			busy |= !world->group(steps[i]);
+		idle = busy ? 0 : idle + 1;
+		result.path[result.path_len++] = step;
+		arena_open();
+		world->take(world->world, step);
+		arena_close();
+		result.steps++;
+		wrong = world->check(world->world, idle == IDLE_STEPS);
+		result.stopped = result.steps == max_steps;
+	}
+	if (wrong)
+		snprintf(result.wrong, sizeof(result.wrong), "%s", wrong);
+	return result;
+}
+
+/* Paths */
+
+static bool is_possible(struct explore_world *world, struct hw_step step)
+{
+	struct hw_step steps[HW_MAX_STEPS];
+	size_t count = world->steps(world->world, steps);
+
+	for (size_t i = 0; i < count; i++) {
+		if (!memcmp(&steps[i], &step, sizeof(step)))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * follow -- take what can be taken of a path, but for some steps; true: the same
+ * thing goes wrong.  *taken: what was taken until then.
+ */
+static bool follow(struct explorer *x, const struct explore_result *result, size_t skip,
+		   size_t skips, GArray *taken)
+{
+	bool wrong = false;
+
+	g_array_set_size(taken, 0);
+	for (size_t i = 0; i < result->path_len && !wrong; i++) {
+		const char *what;
+
+		if (i >= skip && i < skip + skips)
+			continue;
+		if (!is_possible(x->world, result->path[i]))
+			continue;
+		take(x, result->path[i]);
+		g_array_append_val(taken, result->path[i]);
+		what = x->world->check(x->world->world, false);
+		wrong = what && !strcmp(what, result->wrong);
+	}
+	undo_to(x, 0);
+	return wrong;
+}
+
+void explore_shorten(struct explore_world *world, struct explore_result *result)
+{
+	struct explorer *x = begin(world);
+	GArray *taken = g_array_new(FALSE, FALSE, sizeof(struct hw_step));
+	size_t skips = result->path_len / 2;
+
+	while (skips) {
+		bool shorter = false;
+
+		for (size_t skip = 0; skip < result->path_len;) {
+			if (follow(x, result, skip, skips, taken) &&
+			    taken->len < result->path_len) {
+				memcpy(result->path, taken->data,
+				       taken->len * sizeof(struct hw_step));
+				result->path_len = taken->len;
+				shorter = true;
+			} else {
+				skip += skips;
+			}
+		}
+		if (!shorter || skips > 1)
+			skips /= 2;
+	}
+	g_array_free(taken, TRUE);
+	end(x);
+}
+
+void explore_tell(struct explore_world *world, const struct hw_step *path, size_t len)
+{
+	struct explorer *x = begin(world);
+	char text[512];
+
+	for (size_t i = 0; i < len && is_possible(world, path[i]); i++) {
+		world->describe(world->world, path[i], text, sizeof(text));
+		take(x, path[i]);
+		printf("  %3zu  %s\n", i + 1, text);
+	}
+	undo_to(x, 0);
+	end(x);
+}

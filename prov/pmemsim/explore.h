@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * explore.h -- all states that a world can get into
+ *
+ * A world is whatever lives in the arena's small objects, and in the spans that it
+ * names, and offers steps.  The explorer takes every step of every state once: it keeps what
+ * each one changes, and puts it back.  States are told apart by a 64-bit hash of
+ * all that memory.
+ */
+#ifndef PMEMSIM_EXPLORE_H
+#define PMEMSIM_EXPLORE_H
+
+#include "arena.h"
+#include "hw.h"
+
+#define EXPLORE_MAX_SPANS 64
+
+/* Memory that steps change, beside the arena's small objects. */
+struct explore_span {
+	char *start;
+	size_t len;
+	unsigned int groups; /* of steps that may change it, a bit for each */
+};
+
+struct explore_world {
+	void *world;
+	size_t (*steps)(void *world, struct hw_step *steps);
+	/* the arena is open meanwhile */
+	void (*take)(void *world, struct hw_step step);
+	/* which group of spans may it change?  0: those that explore_changed is told of */
+	unsigned int (*group)(struct hw_step step);
+	/* NULL, or what is wrong with this state; final: nothing can happen any more */
+	const char *(*check)(void *world, bool final);
+	void (*describe)(void *world, struct hw_step step, char *buf, size_t len);
+	size_t num_spans;
+	struct explore_span spans[EXPLORE_MAX_SPANS];
+};
+
+struct explore_result {
+	uint64_t states;
+	uint64_t steps;
+	uint64_t finals;
+	bool stopped;         /* there were more states than were to be looked at */
+	char wrong[256];      /* empty: nothing is */
+	struct hw_step *path; /* how to get there; to be freed */
+	size_t path_len;
+};
+
+/* explore -- every state, at most max_states; the world is left as it was */
+struct explore_result explore(struct explore_world *world, uint64_t max_states);
+
+/*
+ * explore_random -- one run of random steps, until none is left or max_steps are
+ * taken; the world is left where it came to
+ */
+struct explore_result explore_random(struct explore_world *world, uint64_t seed,
+				     uint64_t max_steps);
+
+/*
+ * explore_shorten -- leave out steps of a path as long as the same thing goes
+ * wrong; the world is as it was before the path, and is left so
+ */
+void explore_shorten(struct explore_world *world, struct explore_result *result);
+
+/* explore_tell -- take a path and print each step; the world is put back */
+void explore_tell(struct explore_world *world, const struct hw_step *path, size_t len);
+
+/* explore_changed -- a step without a group has changed memory in some span */
+void explore_changed(const void *addr, size_t len);
+
+#endif /* PMEMSIM_EXPLORE_H */

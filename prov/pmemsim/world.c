@@ -1,0 +1,1038 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* world.c -- pmemverbs at both ends of the model; world.h says what must hold */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <ucontext.h>
+
+#include <rdma/fi_errno.h>
+#include <rdma/fi_ext_pmemverbs.h>
+
+#include "ep.h"
+#include "flush.h"
+#include "hello.h"
+#include "pmemsim.h"
+#include "prov.h"
+#include "world.h"
+
+/* Steps of software, beside those of hardware. */
+enum {
+	STEP_POST = 64, /* the initiator posts its next operation */
+	STEP_POLL,      /* ... looks at its completions */
+	STEP_AGENT,     /* the target's agent goes on */
+	STEP_TARGET,    /* the target's application looks at its completions */
+};
+
+#define STACK_SIZE 32768
+#define LARGE_REQUESTS 4096
+
+struct op_state {
+	bool accepted;
+	bool refused;
+	bool succeeded;
+	bool failed;
+	bool noticed;
+	uint8_t told; /* how often it has completed */
+	uint8_t notices;
+};
+
+struct end {
+	struct fid_fabric *sim_fabric;
+	struct pmv_core core;
+	struct pmv_fabric fabric;
+	struct fid_domain *domain;
+	struct fid_cq *cq;
+	struct fid_ep *eps[WORLD_MAX_EPS];
+};
+
+struct world {
+	struct world_config config;
+	struct sim *sim;
+	struct fi_info *info;
+	struct end home;
+	struct end away;
+	char *room[WORLD_MAX_REGIONS]; /* what was allocated */
+	char *memory[WORLD_MAX_REGIONS];
+	struct fid_mr *mr[WORLD_MAX_REGIONS];
+	unsigned int next_op;
+	unsigned int posted_in_step;
+	struct op_state ops[WORLD_MAX_OPS];
+	char wrong[128];
+
+	/* The agent, in the middle of what it does or not. */
+	bool looking;
+	bool drain_due;
+	bool sync_due;
+	char *sync_addr;
+	size_t sync_len;
+	const char *agent_does; /* when it goes on */
+	ucontext_t agent;
+	char *stack;
+	void *batch; /* what its batch is like while it does nothing */
+};
+
+/* What the world's owner comes back to; it is no part of any state. */
+static ucontext_t *caller;
+static struct world *current;
+
+/* Time stands still: nothing that is modelled depends on it. */
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *ts);
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *ts)
+{
+	(void) clock;
+	*ts = (struct timespec){.tv_sec = 1000};
+	return 0;
+}
+
+/* Mutations */
+
+static const char *const mutation_names[] = {
+	[MUTATION_NONE] = "none",
+	[MUTATION_FLUSH_DROPPED] = "flush dropped",
+	[MUTATION_FLUSH_EMPTY] = "flush of 0 bytes",
+	[MUTATION_FLUSH_TOO_SOON] = "flush before the write",
+	[MUTATION_ORDER_DROPPED] = "no flush in front of a fenced write",
+	[MUTATION_FENCE_IGNORED] = "fence ignored",
+	[MUTATION_NOTICE_TOO_SOON] = "immediate not fenced",
+	[MUTATION_ACK_TOO_SOON] = "acknowledged before the fence",
+	[MUTATION_STORE_TOO_SOON] = "stored before the fence",
+	[MUTATION_LINE_LEFT_OUT] = "one cache line too few",
+	[MUTATION_PAGE_LEFT_OUT] = "one page too few",
+	[MUTATION_NOT_TOUCHED] = "page not touched",
+	[MUTATION_DIRTY_LOST] = "dirty range lost",
+};
+
+const char *world_mutation_name(enum world_mutation mutation)
+{
+	return mutation_names[mutation];
+}
+
+static bool mutates(enum world_mutation mutation)
+{
+	return current->config.mutation == mutation;
+}
+
+/* drop_flush -- what is left completes as soon as the write did */
+static void drop_flush(struct hw_request *request)
+{
+	request->kind = HW_WRITE;
+	request->len = 0;
+	request->result = NULL;
+}
+
+static bool filter(struct hw_request *request, void *arg)
+{
+	struct world *world = arg;
+	bool first = !world->posted_in_step++;
+
+	if (mutates(MUTATION_FENCE_IGNORED))
+		request->fence = false;
+	if (mutates(MUTATION_NOTICE_TOO_SOON) && request->notifies && !request->len)
+		request->fence = false;
+	if (request->kind != HW_READ)
+		return true;
+	if (mutates(MUTATION_FLUSH_DROPPED) || (mutates(MUTATION_ORDER_DROPPED) && first))
+		drop_flush(request);
+	if (mutates(MUTATION_FLUSH_EMPTY)) {
+		request->len = 0;
+		request->result = NULL;
+	}
+	return true;
+}
+
+/* swap_flush -- a READ that was just posted goes before the write in front of it */
+static void swap_flush(struct hw_port *port)
+{
+	struct hw_request *last, **at;
+
+	if (current->posted_in_step < 2 || port->count < 2)
+		return;
+	at = &port->queue[port->count - 2];
+	last = at[1];
+	if (last->kind != HW_READ || at[0]->kind == HW_READ || at[0]->stage != HW_QUEUED)
+		return;
+	at[1] = at[0];
+	at[0] = last;
+}
+
+void __real_pmv_dirty_add(struct pmv_dirty *dirty, uint32_t key, uint64_t addr, uint64_t len);
+void __wrap_pmv_dirty_add(struct pmv_dirty *dirty, uint32_t key, uint64_t addr, uint64_t len);
+
+void __wrap_pmv_dirty_add(struct pmv_dirty *dirty, uint32_t key, uint64_t addr, uint64_t len)
+{
+	if (mutates(MUTATION_DIRTY_LOST) && pmv_dirty_count(dirty, key, false))
+		return;
+	__real_pmv_dirty_add(dirty, key, addr, len);
+}
+
+/* The target's processor */
+
+/* pause_agent -- anything may happen between two things that the agent does */
+static void pause_agent(const char *next)
+{
+	if (!current->looking)
+		return;
+	current->agent_does = next;
+	swapcontext(&current->agent, caller);
+}
+
+static void cpu_flush(const void *addr, size_t len)
+{
+	pause_agent("writes cache lines back (clwb)");
+	if (mutates(MUTATION_LINE_LEFT_OUT)) {
+		const char *last =
+			(const char *) (((uintptr_t) addr + len - 1) / HW_LINE * HW_LINE);
+
+		len = last > (const char *) addr ? (size_t) (last - (const char *) addr) : 0;
+	}
+	hw_flush(current->sim->hw, addr, len);
+}
+
+static void settle_debts(void)
+{
+	if (current->drain_due)
+		hw_drain(current->sim->hw);
+	if (current->sync_due)
+		hw_sync(current->sim->hw, current->sync_addr, current->sync_len);
+	current->drain_due = current->sync_due = false;
+	current->sync_addr = NULL;
+	current->sync_len = 0;
+}
+
+static void cpu_drain(void)
+{
+	pause_agent("waits for what it has written back (sfence)");
+	if (mutates(MUTATION_ACK_TOO_SOON) || mutates(MUTATION_STORE_TOO_SOON))
+		current->drain_due = true;
+	else
+		hw_drain(current->sim->hw);
+}
+
+static void cpu_store(void *to, const void *from, size_t len)
+{
+	pause_agent("stores data that came with the message (non-temporal)");
+	hw_store(current->sim->hw, to, from, len);
+	if (mutates(MUTATION_STORE_TOO_SOON)) {
+		pause_agent("waits for what was to be durable before");
+		settle_debts();
+	}
+}
+
+static int cpu_touch(void *addr, size_t len)
+{
+	pause_agent("tells the kernel that pages were written");
+	if (!mutates(MUTATION_NOT_TOUCHED))
+		hw_touch(current->sim->hw, addr, len);
+	return 0;
+}
+
+static int cpu_sync(void *addr, size_t len)
+{
+	pause_agent("syncs pages (msync)");
+	if (mutates(MUTATION_PAGE_LEFT_OUT)) {
+		char *last = (char *) (((uintptr_t) addr + len - 1) / HW_PAGE * HW_PAGE);
+
+		len = last > (char *) addr ? (size_t) (last - (char *) addr) : 0;
+	}
+	if (mutates(MUTATION_ACK_TOO_SOON)) {
+		current->sync_due = true;
+		current->sync_addr = addr;
+		current->sync_len = len;
+	} else {
+		hw_sync(current->sim->hw, addr, len);
+	}
+	return 0;
+}
+
+static const struct pmv_flush_ops cpu = {
+	.flush = cpu_flush,
+	.drain = cpu_drain,
+	.store = cpu_store,
+	.touch = cpu_touch,
+	.sync = cpu_sync,
+};
+
+static void look(void)
+{
+	pmv_agent_progress(pmv_to_domain(current->away.domain));
+	current->looking = false;
+}
+
+/* run_agent -- until it pauses or has nothing to do; what its stack held is wiped */
+static void run_agent(struct world *world)
+{
+	if (!world->looking) {
+		settle_debts();
+		world->looking = true;
+		getcontext(&world->agent);
+		world->agent.uc_stack.ss_sp = world->stack;
+		world->agent.uc_stack.ss_size = STACK_SIZE;
+		world->agent.uc_link = caller;
+		makecontext(&world->agent, look, 0);
+	}
+	swapcontext(caller, &world->agent);
+	if (world->looking) {
+		char *sp = (char *) world->agent.uc_mcontext.gregs[REG_RSP];
+
+		memset(world->stack, 0, sp - 128 - world->stack);
+		return;
+	}
+	memset(world->stack, 0, STACK_SIZE);
+	memset(&world->agent, 0, sizeof(world->agent));
+	world->agent_does = NULL;
+}
+
+/* The program */
+
+/* port_of -- of the core's endpoint below one of the provider's */
+static struct hw_port *port_of(struct fid_ep *ep)
+{
+	return sim_port(pmv_to_ep(ep)->core_fid);
+}
+
+static void fill(const struct world *world, unsigned int number, uint64_t *data)
+{
+	for (size_t i = 0; i < world->config.ops[number].len / 8; i++)
+		data[i] = number + 1;
+}
+
+static void *context_of(unsigned int number)
+{
+	return (void *) (uintptr_t) (8 * (uint64_t) (number + 1));
+}
+
+static ssize_t post_write(struct world *world, const struct world_op *op, void *data, void *context,
+			  uint64_t flags)
+{
+	struct iovec iov = {data, op->len};
+	struct fi_rma_iov rma_iov = {(uintptr_t) world->memory[op->region] + op->offset, op->len,
+				     fi_mr_key(world->mr[op->region])};
+	void *desc = NULL;
+	struct fi_msg_rma msg = {&iov, &desc, 1, 0, &rma_iov, 1, context, world->next_op};
+
+	return fi_writemsg(world->home.eps[op->ep], &msg, flags);
+}
+
+static ssize_t post_atomic(struct world *world, const struct world_op *op, void *data,
+			   void *context, uint64_t flags)
+{
+	struct fi_ioc ioc = {data, 1};
+	struct fi_rma_ioc rma_ioc = {(uintptr_t) world->memory[op->region] + op->offset, 1,
+				     fi_mr_key(world->mr[op->region])};
+	void *desc = NULL;
+	struct fi_msg_atomic msg = {
+		&ioc,    &desc,         1, 0, &rma_ioc, 1, FI_UINT64, FI_ATOMIC_WRITE,
+		context, world->next_op};
+
+	return fi_atomicmsg(world->home.eps[op->ep], &msg, flags);
+}
+
+static ssize_t post_send(struct world *world, const struct world_op *op, void *data, void *context,
+			 uint64_t flags)
+{
+	struct iovec iov = {data, op->len};
+	void *desc = NULL;
+	struct fi_msg msg = {&iov, &desc, 1, 0, context, 0};
+
+	return fi_sendmsg(world->home.eps[op->ep], &msg, flags);
+}
+
+static void post_next(struct world *world)
+{
+	const struct world_op *op = &world->config.ops[world->next_op];
+	struct op_state *state = &world->ops[world->next_op];
+	uint64_t flags = FI_COMPLETION | (op->commit ? FI_COMMIT : 0) | (op->fence ? FI_FENCE : 0) |
+			 (op->notice ? FI_IMMED : 0);
+	uint64_t data[HW_PAGE / 8];
+	void *context = context_of(world->next_op);
+	ssize_t ret;
+
+	fill(world, world->next_op, data);
+	world->sim->note = (int) world->next_op + 1;
+	world->posted_in_step = 0;
+	switch (op->kind) {
+	case WORLD_WRITE:
+		ret = post_write(world, op, data, context, flags);
+		break;
+	case WORLD_ATOMIC:
+		ret = post_atomic(world, op, data, context, flags);
+		break;
+	default:
+		ret = post_send(world, op, data, context, flags);
+		break;
+	}
+	if (mutates(MUTATION_FLUSH_TOO_SOON))
+		swap_flush(port_of(world->home.eps[op->ep]));
+	world->sim->note = 0;
+	world->posted_in_step = 0;
+	if (ret == -FI_EAGAIN)
+		return;
+	state->accepted = !ret;
+	state->refused = ret;
+	world->next_op++;
+}
+
+static void told(struct world *world, void *context, bool ok)
+{
+	uint64_t number = (uintptr_t) context / 8 - 1;
+	struct op_state *state = &world->ops[number];
+
+	if (number >= world->next_op || !state->accepted) {
+		snprintf(world->wrong, sizeof(world->wrong),
+			 "a completion names no operation that was posted");
+		return;
+	}
+	state->succeeded = ok;
+	state->failed = !ok;
+	if (++state->told > 1)
+		snprintf(world->wrong, sizeof(world->wrong), "operation %u has completed twice",
+			 (unsigned int) number + 1);
+}
+
+/* have_completed -- the first so many requests of an endpoint */
+static void have_completed(struct world *world, struct fid_ep *ep, unsigned int count)
+{
+	while (count--)
+		hw_complete(world->sim->hw, port_of(ep));
+}
+
+static void poll_home(struct world *world)
+{
+	struct fi_cq_tagged_entry entry = {0};
+	struct fi_cq_err_entry error = {0};
+	ssize_t ret;
+
+	for (;;) {
+		ret = fi_cq_read(world->home.cq, &entry, 1);
+		if (ret == 1)
+			told(world, entry.op_context, true);
+		else if (ret == -FI_EAVAIL && fi_cq_readerr(world->home.cq, &error, 0) == 1)
+			told(world, error.op_context, false);
+		else
+			break;
+	}
+}
+
+/* The target's application does not do the agent's work, which has steps of its own. */
+static void poll_away(struct world *world)
+{
+	pthread_mutex_t *lock = &pmv_to_domain(world->away.domain)->agent.lock;
+	struct fi_cq_tagged_entry entry = {0};
+	struct fi_cq_err_entry error = {0};
+	bool locked = !pthread_mutex_trylock(lock);
+	ssize_t ret;
+
+	for (;;) {
+		ret = fi_cq_read(world->away.cq, &entry, 1);
+		if (ret == 1 && (entry.flags & FI_REMOTE_CQ_DATA)) {
+			struct op_state *state = &world->ops[entry.data];
+
+			state->noticed = true;
+			if (entry.data >= world->next_op || !state->accepted ||
+			    !world->config.ops[entry.data].notice || ++state->notices > 1)
+				snprintf(world->wrong, sizeof(world->wrong),
+					 "the target is told of what it was not to be told of");
+		} else if (ret == -FI_EAVAIL) {
+			fi_cq_readerr(world->away.cq, &error, 0);
+		} else if (ret != 1) {
+			break;
+		}
+	}
+	if (locked)
+		pthread_mutex_unlock(lock);
+}
+
+/* Invariants */
+
+static uint64_t unit_at(struct world *world, unsigned int region, size_t offset)
+{
+	uint64_t value;
+
+	hw_image(world->sim->hw, world->memory[region] + offset, sizeof(value), (char *) &value);
+	return value;
+}
+
+/* is_or_later -- does a unit hold what an operation wrote, or a later one? */
+static bool is_or_later(uint64_t value, unsigned int number)
+{
+	return value > number;
+}
+
+/* survives -- is all of an operation in what a power failure would leave now? */
+static bool survives(struct world *world, unsigned int number)
+{
+	const struct world_op *op = &world->config.ops[number];
+
+	for (size_t i = 0; i < op->len; i += 8) {
+		if (!is_or_later(unit_at(world, op->region, op->offset + i), number))
+			return false;
+	}
+	return true;
+}
+
+/* is_begun -- is any of it? */
+static bool is_begun(struct world *world, unsigned int number)
+{
+	const struct world_op *op = &world->config.ops[number];
+
+	for (size_t i = 0; i < op->len; i += 8) {
+		if (unit_at(world, op->region, op->offset + i) == number + 1)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * check_promises -- whatever was said to be durable is.  From the last operation
+ * to the first: by then it is known what covers it.
+ */
+static const char *check_promises(struct world *world)
+{
+	bool needed[WORLD_MAX_EPS][WORLD_MAX_REGIONS] = {0};
+	unsigned int by[WORLD_MAX_EPS][WORLD_MAX_REGIONS] = {0};
+	static char text[160];
+
+	for (unsigned int i = world->next_op; i-- > 0;) {
+		const struct world_op *op = &world->config.ops[i];
+		const struct op_state *state = &world->ops[i];
+
+		if (!state->accepted)
+			continue;
+		if (op->commit && (state->succeeded || state->noticed)) {
+			for (unsigned int region = 0; region < world->config.num_regions;
+			     region++) {
+				if (region != op->region && !op->fence)
+					continue;
+				needed[op->ep][region] = true;
+				by[op->ep][region] = i;
+			}
+		}
+		if (state->failed || !needed[op->ep][op->region] || survives(world, i))
+			continue;
+		snprintf(text, sizeof(text),
+			 "%s heard that operation %u is durable; a power "
+			 "failure now loses operation %u",
+			 world->ops[by[op->ep][op->region]].succeeded ? "the initiator"
+								      : "the target",
+			 by[op->ep][op->region] + 1, i + 1);
+		return text;
+	}
+	return NULL;
+}
+
+static const char *check_fences(struct world *world)
+{
+	unsigned int lost[WORLD_MAX_EPS] = {0}; /* 1 + the last one that does not survive */
+	static char text[160];
+
+	for (unsigned int i = 0; i < world->next_op; i++) {
+		const struct world_op *op = &world->config.ops[i];
+
+		if (!world->ops[i].accepted)
+			continue;
+		if (op->commit && op->fence && lost[op->ep] && is_begun(world, i)) {
+			snprintf(text, sizeof(text),
+				 "a power failure now leaves fenced operation %u without operation "
+				 "%u",
+				 i + 1, lost[op->ep]);
+			return text;
+		}
+		if (!survives(world, i))
+			lost[op->ep] = i + 1;
+	}
+	return NULL;
+}
+
+static const char *check_end(struct world *world)
+{
+	static char text[160];
+
+	if (world->next_op < world->config.num_ops)
+		return "nothing happens any more, and not all is posted";
+	for (unsigned int i = 0; i < world->next_op; i++) {
+		const struct op_state *state = &world->ops[i];
+		bool notice = world->config.ops[i].notice && state->succeeded;
+
+		if (!state->accepted || (state->told && state->notices >= notice))
+			continue;
+		snprintf(text, sizeof(text), "operation %u %s", i + 1,
+			 state->told ? "succeeds and its target is never told" : "never completes");
+		return text;
+	}
+	return NULL;
+}
+
+static const char *check(void *arg, bool final)
+{
+	struct world *world = arg;
+	const char *wrong = world->wrong[0] ? world->wrong : NULL;
+
+	if (!wrong)
+		wrong = check_promises(world);
+	if (!wrong)
+		wrong = check_fences(world);
+	if (!wrong && final)
+		wrong = check_end(world);
+	return wrong;
+}
+
+/* Steps */
+
+/* Who may have changed what, after a step of software. */
+enum {
+	GROUP_HOME = 1 << 0,
+	GROUP_AWAY = 1 << 1,
+};
+
+static unsigned int group(struct hw_step step)
+{
+	if (step.kind < STEP_POST)
+		return 0;
+	return step.kind == STEP_POST || step.kind == STEP_POLL ? GROUP_HOME : GROUP_AWAY;
+}
+
+/* poll_steps -- to look, also when one more request of an endpoint has completed */
+static size_t poll_steps(struct world *world, struct end *end, uint8_t kind, struct hw_step *list)
+{
+	size_t count = 0;
+
+	list[count++] = (struct hw_step){.kind = kind};
+	for (unsigned int i = 0; i < world->config.num_eps; i++) {
+		if (hw_completable(world->sim->hw, port_of(end->eps[i])))
+			list[count++] =
+				(struct hw_step){.kind = kind, .at = (uint8_t) i, .index = 1};
+	}
+	return count;
+}
+
+/*
+ * free_step -- beside those of hardware: the target hears that an acknowledgement
+ * is sent, which frees a request and nothing more
+ */
+static bool free_step(struct world *world, struct hw_step *step)
+{
+	if (hw_free_step(world->sim->hw, step))
+		return true;
+	for (unsigned int i = 0; i < world->config.num_eps; i++) {
+		struct hw_port *port = port_of(world->away.eps[i]);
+
+		if (!hw_completable(world->sim->hw, port))
+			continue;
+		*step = (struct hw_step){.kind = STEP_TARGET, .at = (uint8_t) i, .index = 1};
+		return true;
+	}
+	return false;
+}
+
+static size_t steps(void *arg, struct hw_step *list)
+{
+	struct world *world = arg;
+	size_t count = 0;
+
+	if (world->config.reduced && free_step(world, list))
+		return 1;
+	if (world->next_op < world->config.num_ops)
+		list[count++] = (struct hw_step){.kind = STEP_POST};
+	list[count++] = (struct hw_step){.kind = STEP_AGENT};
+	count += poll_steps(world, &world->home, STEP_POLL, list + count);
+	count += poll_steps(world, &world->away, STEP_TARGET, list + count);
+	return count + hw_steps(world->sim->hw, list + count);
+}
+
+static int compare_requests(const void *a, const void *b)
+{
+	const struct pmv_req *const *one = a, *const *other = b;
+
+	return (*one > *other) - (*one < *other);
+}
+
+/* scrub_pool -- free requests hold nothing, and are taken in the order of their addresses */
+static void scrub_pool(struct pmv_req_pool *pool)
+{
+	struct pmv_req *list[LARGE_REQUESTS];
+	size_t count = 0;
+
+	for (struct pmv_req *req = pool->free; req; req = req->next)
+		list[count++] = req;
+	qsort(list, count, sizeof(list[0]), compare_requests);
+	for (size_t i = 0; i < count; i++) {
+		memset((void *) list[i], 0, sizeof(*list[i]));
+		list[i]->next = i + 1 < count ? list[i + 1] : NULL;
+	}
+	pool->free = count ? list[0] : NULL;
+}
+
+/*
+ * scrub -- wipe what the provider has left behind and never looks at: states that
+ * differ in nothing else are the same
+ */
+static void scrub(struct world *world)
+{
+	scrub_pool(&pmv_to_domain(world->home.domain)->reqs);
+	scrub_pool(&pmv_to_domain(world->away.domain)->reqs);
+	if (!world->looking) {
+		void *batch = pmv_to_domain(world->away.domain)->agent.batch;
+
+		memcpy(batch, world->batch, arena_len(batch));
+	}
+}
+
+static void check_room(struct world *world);
+
+static void take(void *arg, struct hw_step step)
+{
+	struct world *world = arg;
+
+	switch (step.kind) {
+	case STEP_POST:
+		post_next(world);
+		break;
+	case STEP_POLL:
+		have_completed(world, world->home.eps[step.at], step.index);
+		poll_home(world);
+		break;
+	case STEP_AGENT:
+		run_agent(world);
+		break;
+	case STEP_TARGET:
+		have_completed(world, world->away.eps[step.at], step.index);
+		poll_away(world);
+		break;
+	default:
+		hw_take(world->sim->hw, step);
+		return;
+	}
+	scrub(world);
+	check_room(world);
+}
+
+/* Words */
+
+static void describe_op(const struct world_op *op, unsigned int number, char *buf, size_t len)
+{
+	static const char *const kinds[] = {
+		[WORLD_WRITE] = "write", [WORLD_ATOMIC] = "atomic write", [WORLD_SEND] = "send"};
+
+	snprintf(buf, len, "operation %u: %s of %zu bytes to offset %zu of region %u%s%s%s",
+		 number + 1, kinds[op->kind], op->len, op->offset, op->region,
+		 op->commit ? ", FI_COMMIT" : "", op->fence ? ", FI_FENCE" : "",
+		 op->notice ? ", FI_IMMED" : "");
+}
+
+static void describe(void *arg, struct hw_step step, char *buf, size_t len)
+{
+	struct world *world = arg;
+
+	switch (step.kind) {
+	case STEP_POST: {
+		char op[160];
+
+		describe_op(&world->config.ops[world->next_op], world->next_op, op, sizeof(op));
+		snprintf(buf, len, "the initiator posts %s", op);
+		break;
+	}
+	case STEP_POLL:
+		snprintf(buf, len, "the initiator looks at its completions: %u of connection %u",
+			 step.index, step.at);
+		break;
+	case STEP_AGENT:
+		snprintf(buf, len, "the agent %s",
+			 world->agent_does ? world->agent_does : "looks into the mailbox");
+		break;
+	case STEP_TARGET:
+		snprintf(buf, len, "the target's application looks at its completions");
+		break;
+	default:
+		hw_describe(world->sim->hw, step, buf, len);
+		break;
+	}
+}
+
+void world_print_program(const struct world_config *config)
+{
+	char op[160];
+
+	for (unsigned int i = 0; i < config->num_ops; i++) {
+		describe_op(&config->ops[i], i, op, sizeof(op));
+		printf("  %s%s", op, config->num_eps > 1 ? "" : "\n");
+		if (config->num_eps > 1)
+			printf(", endpoint %u\n", config->ops[i].ep);
+	}
+}
+
+/* Opening and closing */
+
+void world_believe(struct world_config *config)
+{
+	config->believed.domain = config->domain;
+	config->believed.ddio = config->rules.ddio;
+	config->believed.relaxed = config->rules.relaxed;
+	config->believed.local = config->rules.local;
+}
+
+static void sure(int ret)
+{
+	if (ret) {
+		fprintf(stderr, "the model can't be set up: %s\n", fi_strerror(-ret));
+		exit(2);
+	}
+}
+
+static void open_end(struct world *world, struct end *end)
+{
+	struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_TAGGED, .size = 16};
+
+	sure(sim_fabric(world->sim, &end->sim_fabric));
+	end->core = (struct pmv_core){.name = "pmemsim", .fence = true};
+	end->fabric = (struct pmv_fabric){
+		.fabric_fid = {.api_version = FI_VERSION(1, 17)},
+		.core_fid = end->sim_fabric,
+		.core = &end->core,
+	};
+	sure(pmv_domain_open(&end->fabric.fabric_fid, world->info, &end->domain, NULL));
+	sure(fi_cq_open(end->domain, &attr, &end->cq, NULL));
+	for (unsigned int i = 0; i < world->config.num_eps; i++) {
+		sure(fi_endpoint(end->domain, world->info, &end->eps[i], NULL));
+		sure(fi_ep_bind(end->eps[i], &end->cq->fid, FI_TRANSMIT | FI_RECV));
+		sure(fi_enable(end->eps[i]));
+		sure(pmv_link_open(pmv_to_ep(end->eps[i])));
+	}
+}
+
+static void introduce(struct fid_ep *ep, struct fid_ep *to)
+{
+	uint8_t buf[PMV_HELLO_SIZE];
+	struct pmv_hello hello;
+
+	pmv_link_hello(pmv_to_ep(ep), buf);
+	pmv_hello_decode(buf, sizeof(buf), &hello);
+	pmv_link_connect(pmv_to_ep(to), &hello);
+}
+
+static void connect_ends(struct world *world)
+{
+	for (unsigned int i = 0; i < world->config.num_eps; i++) {
+		struct fid_ep *one = world->home.eps[i], *other = world->away.eps[i];
+
+		introduce(one, other);
+		introduce(other, one);
+		sim_connect(pmv_to_ep(one)->core_fid, pmv_to_ep(other)->core_fid);
+		sure(pmv_agent_attach(pmv_to_ep(one)));
+		sure(pmv_agent_attach(pmv_to_ep(other)));
+	}
+}
+
+static void register_memory(struct world *world)
+{
+	static const enum hw_domain domains[] = {
+		[PMV_NONE] = HW_VOLATILE, [PMV_PAGE] = HW_PAGED, [PMV_DMP] = HW_DMP,
+		[PMV_MHP] = HW_MHP,       [PMV_WSP] = HW_WSP,
+	};
+	const struct world_config *config = &world->config;
+
+	pmv_setting.domain_declared = pmv_setting.ddio_declared = true;
+	pmv_setting.domain = config->believed.domain;
+	pmv_setting.ddio = config->believed.ddio;
+	for (unsigned int i = 0; i < config->num_regions; i++) {
+		size_t align = config->domain == PMV_PAGE ? HW_PAGE : HW_LINE;
+
+		world->room[i] = calloc(1, config->region_size + align);
+		world->memory[i] =
+			(char *) (((uintptr_t) world->room[i] + align - 1) / align * align);
+		hw_memory(world->sim->hw, world->memory[i], config->region_size,
+			  domains[config->domain]);
+		sure(fi_mr_reg(world->away.domain, world->memory[i], config->region_size,
+			       FI_REMOTE_WRITE | FI_REMOTE_READ, 0, 0, FI_PMEM, &world->mr[i],
+			       NULL));
+	}
+}
+
+static void make_info(struct world *world)
+{
+	struct fi_info *info = fi_allocinfo();
+
+	info->caps = FI_MSG | FI_RMA | FI_ATOMIC | FI_PMEM | FI_FENCE;
+	info->ep_attr->type = FI_EP_MSG;
+	info->ep_attr->protocol =
+		world->config.believed.local ? FI_PROTO_IWARP : FI_PROTO_RDMA_CM_IB_RC;
+	info->domain_attr->mr_mode = FI_MR_PROV_KEY | FI_MR_VIRT_ADDR;
+	info->fabric_attr->api_version = FI_VERSION(1, 17);
+	world->info = info;
+}
+
+/* The program's own variables: the provider has some, too. */
+extern char __data_start[], _end[];
+
+static void add_span(struct explore_world *explored, void *start, size_t len, unsigned int groups)
+{
+	if (explored->num_spans == EXPLORE_MAX_SPANS)
+		abort();
+	explored->spans[explored->num_spans++] = (struct explore_span){start, len, groups};
+}
+
+/* Of what is large only a part is used by a program of a few operations. */
+static bool is_small(const struct world_config *config)
+{
+	return config->num_ops <= 4;
+}
+
+#define SMALL_REQUESTS 48
+#define SMALL_MESSAGES 12
+
+static size_t pool_len(const struct world *world)
+{
+	return (is_small(&world->config) ? SMALL_REQUESTS : LARGE_REQUESTS) *
+	       sizeof(struct pmv_req);
+}
+
+static void add_block(struct world *world, struct explore_world *explored, struct fid_ep *ep,
+		      unsigned int groups)
+{
+	uint8_t *block = pmv_to_ep(ep)->link.block;
+
+	if (!is_small(&world->config)) {
+		add_span(explored, block, 2 * PMV_BLOCK_SIZE, groups);
+		return;
+	}
+	/* What arrives and what is sent, messages and acknowledgements. */
+	for (size_t i = 0; i < 2; i++, block += PMV_BLOCK_SIZE) {
+		add_span(explored, block, SMALL_MESSAGES * PMV_MESSAGE_SIZE, groups);
+		add_span(explored, block + PMV_ACKS_AT, SMALL_MESSAGES * PMV_ACK_SIZE, groups);
+	}
+}
+
+/* The initiator's agent is never told anything, so its batch stays what it is. */
+static void add_batch(struct world *world, struct explore_world *explored)
+{
+	char *batch = (char *) pmv_to_domain(world->away.domain)->agent.batch;
+	size_t len = arena_len(batch);
+	size_t head = is_small(&world->config) ? len / 64 * SMALL_MESSAGES : len - 64;
+
+	add_span(explored, batch, head, GROUP_AWAY);
+	add_span(explored, batch + len - 64, 64, GROUP_AWAY);
+}
+
+static void add_spans(struct world *world, struct explore_world *explored)
+{
+	struct end *const ends[] = {&world->home, &world->away};
+
+	add_span(explored, __data_start, _end - __data_start, GROUP_HOME | GROUP_AWAY);
+	for (size_t i = 0; i < 2; i++) {
+		add_span(explored, pmv_to_domain(ends[i]->domain)->reqs.base, pool_len(world),
+			 1 << i);
+		for (unsigned int j = 0; j < world->config.num_eps; j++)
+			add_block(world, explored, ends[i]->eps[j], 1 << i);
+	}
+	add_batch(world, explored);
+	add_span(explored, world->stack, STACK_SIZE, GROUP_AWAY);
+	for (unsigned int i = 0; i < world->config.num_regions; i++) {
+		const struct hw_memory *memory = &world->sim->hw->memories[i];
+
+		/* The others are small. */
+		if (memory->domain != HW_PAGED)
+			continue;
+		add_span(explored, memory->base, memory->len, GROUP_AWAY);
+		add_span(explored, memory->durable, memory->len, GROUP_AWAY);
+		add_span(explored, memory->pending, memory->len, GROUP_AWAY);
+		add_span(explored, memory->placed, memory->len, GROUP_AWAY);
+	}
+}
+
+/* check_room -- what is not in a span must not be used */
+static void check_room(struct world *world)
+{
+	struct end *const ends[] = {&world->home, &world->away};
+
+	for (size_t i = 0; i < 2; i++) {
+		if (pmv_to_domain(ends[i]->domain)->reqs.used > pool_len(world))
+			abort();
+		for (unsigned int j = 0; j < world->config.num_eps; j++) {
+			const struct pmv_link *link = &pmv_to_ep(ends[i]->eps[j])->link;
+
+			if (is_small(&world->config) &&
+			    (link->sent >= SMALL_MESSAGES || link->acks >= SMALL_MESSAGES))
+				abort();
+		}
+	}
+}
+
+/* keep_batch -- what the agent's batch is like when it has nothing to do */
+static void *keep_batch(struct world *world)
+{
+	const void *batch = pmv_to_domain(world->away.domain)->agent.batch;
+	void *copy = malloc(arena_len(batch));
+
+	return copy ? memcpy(copy, batch, arena_len(batch)) : NULL;
+}
+
+void world_open(struct explore_world *explored, const struct world_config *config)
+{
+	static const struct explore_world none = {
+		.steps = steps,
+		.take = take,
+		.group = group,
+		.check = check,
+		.describe = describe,
+	};
+	struct world *world;
+
+	if (!caller)
+		caller = calloc(1, sizeof(*caller));
+	arena_reset();
+	arena_open();
+	world = calloc(1, sizeof(*world));
+	current = world;
+	world->config = *config;
+	world->sim = sim_new(&config->rules, config->room);
+	pmv_flush = &cpu;
+	pmv_setting.agent = PMV_AGENT_PROGRESS;
+	pmv_setting.relaxed = config->believed.relaxed;
+	make_info(world);
+	open_end(world, &world->home);
+	open_end(world, &world->away);
+	register_memory(world);
+	connect_ends(world);
+	world->stack = calloc(1, STACK_SIZE);
+	arena_seal();
+	world->sim->filter = filter;
+	world->sim->filter_arg = world;
+	world->sim->hw->changed = explore_changed;
+	world->sim->hw->may_die = config->may_die;
+	arena_close();
+	world->batch = keep_batch(world);
+	*explored = none;
+	explored->world = world;
+	add_spans(world, explored);
+}
+
+static void close_end(struct world *world, struct end *end)
+{
+	for (unsigned int i = 0; i < world->config.num_eps; i++)
+		sure(fi_close(&end->eps[i]->fid));
+	sure(fi_close(&end->cq->fid));
+}
+
+void world_close(struct explore_world *explored)
+{
+	struct world *world = explored->world;
+
+	arena_open();
+	/* The agent is in the middle of something, with locks that nobody else will let go. */
+	while (world->looking)
+		run_agent(world);
+	close_end(world, &world->home);
+	close_end(world, &world->away);
+	for (unsigned int i = 0; i < world->config.num_regions; i++)
+		sure(fi_close(&world->mr[i]->fid));
+	sure(fi_close(&world->home.domain->fid));
+	sure(fi_close(&world->away.domain->fid));
+	sure(fi_close(&world->home.sim_fabric->fid));
+	sure(fi_close(&world->away.sim_fabric->fid));
+	sim_free(world->sim);
+	fi_freeinfo(world->info);
+	arena_close();
+	free(world->batch);
+}
