@@ -241,10 +241,9 @@ static void land(struct hw *hw, struct hw_request *request, unsigned int piece)
 		finish_landing(hw, request);
 }
 
-static bool share_a_line(const char *a, size_t a_len, const char *b, size_t b_len)
+static bool overlap(const char *a, size_t a_len, const char *b, size_t b_len)
 {
-	return (uintptr_t) a / HW_LINE <= ((uintptr_t) b + b_len - 1) / HW_LINE &&
-	       (uintptr_t) b / HW_LINE <= ((uintptr_t) a + a_len - 1) / HW_LINE;
+	return a < b + b_len && b < a + a_len;
 }
 
 /*
@@ -269,7 +268,7 @@ static void push(struct hw *hw, unsigned int device, const char *addr, size_t le
 				continue;
 			get_piece(hw, request, piece, &offset, &piece_len);
 			if (!hw->rules.relaxed ||
-			    share_a_line(request->target + offset, piece_len, addr, len))
+			    overlap(request->target + offset, piece_len, addr, len))
 				land(hw, request, piece);
 		}
 		/* If all of it is visible the next one has its place. */

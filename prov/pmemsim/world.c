@@ -9,7 +9,7 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_ext_pmemverbs.h>
 
-#include "ep.h"
+#include "commit.h"
 #include "flush.h"
 #include "hello.h"
 #include "pmemsim.h"
@@ -22,6 +22,7 @@ enum {
 	STEP_POLL,      /* ... looks at its completions */
 	STEP_AGENT,     /* the target's agent goes on */
 	STEP_TARGET,    /* the target's application looks at its completions */
+	STEP_LOSS,      /* the initiator hears that a connection is lost */
 };
 
 #define STACK_SIZE 32768
@@ -58,6 +59,7 @@ struct world {
 	unsigned int next_op;
 	unsigned int posted_in_step;
 	struct op_state ops[WORLD_MAX_OPS];
+	bool heard_of_loss[WORLD_MAX_EPS];
 	char wrong[128];
 
 	/* The agent, in the middle of what it does or not. */
@@ -373,6 +375,7 @@ static void post_next(struct world *world)
 	state->accepted = !ret;
 	state->refused = ret;
 	world->next_op++;
+	world->sim->hw->may_die = world->next_op >= world->config.dies_from;
 }
 
 static void told(struct world *world, void *context, bool ok)
@@ -591,7 +594,7 @@ static unsigned int group(struct hw_step step)
 {
 	if (step.kind < STEP_POST)
 		return 0;
-	return step.kind == STEP_POST || step.kind == STEP_POLL ? GROUP_HOME : GROUP_AWAY;
+	return step.kind == STEP_AGENT || step.kind == STEP_TARGET ? GROUP_AWAY : GROUP_HOME;
 }
 
 /* poll_steps -- to look, also when one more request of an endpoint has completed */
@@ -639,6 +642,10 @@ static size_t steps(void *arg, struct hw_step *list)
 	list[count++] = (struct hw_step){.kind = STEP_AGENT};
 	count += poll_steps(world, &world->home, STEP_POLL, list + count);
 	count += poll_steps(world, &world->away, STEP_TARGET, list + count);
+	for (unsigned int i = 0; i < world->config.num_eps; i++) {
+		if (port_of(world->home.eps[i])->dead && !world->heard_of_loss[i])
+			list[count++] = (struct hw_step){.kind = STEP_LOSS, .at = (uint8_t) i};
+	}
 	return count + hw_steps(world->sim->hw, list + count);
 }
 
@@ -701,6 +708,10 @@ static void take(void *arg, struct hw_step step)
 		have_completed(world, world->away.eps[step.at], step.index);
 		poll_away(world);
 		break;
+	case STEP_LOSS:
+		world->heard_of_loss[step.at] = true;
+		pmv_ep_break(pmv_to_ep(world->home.eps[step.at]));
+		break;
 	default:
 		hw_take(world->sim->hw, step);
 		return;
@@ -744,6 +755,9 @@ static void describe(void *arg, struct hw_step step, char *buf, size_t len)
 		break;
 	case STEP_TARGET:
 		snprintf(buf, len, "the target's application looks at its completions");
+		break;
+	case STEP_LOSS:
+		snprintf(buf, len, "the initiator hears that connection %u is lost", step.at);
 		break;
 	default:
 		hw_describe(world->sim->hw, step, buf, len);
@@ -1000,7 +1014,7 @@ void world_open(struct explore_world *explored, const struct world_config *confi
 	world->sim->filter = filter;
 	world->sim->filter_arg = world;
 	world->sim->hw->changed = explore_changed;
-	world->sim->hw->may_die = config->may_die;
+	world->sim->hw->may_die = config->dies_from == 0;
 	arena_close();
 	world->batch = keep_batch(world);
 	*explored = none;

@@ -21,6 +21,7 @@
 #define WORLD_MAX_OPS 400
 #define WORLD_MAX_EPS 4
 #define WORLD_MAX_REGIONS 3
+#define WORLD_NEVER_DIES UINT32_MAX
 
 enum world_kind {
 	WORLD_WRITE,
@@ -69,9 +70,9 @@ struct world_config {
 		bool local;
 	} believed;
 	enum world_mutation mutation;
-	bool may_die;
-	bool reduced;      /* steps that commute with all others are taken at once */
-	unsigned int room; /* of a send queue */
+	unsigned int dies_from; /* so many operations are posted before a connection may be lost */
+	bool reduced;           /* steps that commute with all others are taken at once */
+	unsigned int room;      /* of a send queue */
 	unsigned int num_eps;
 	unsigned int num_regions;
 	size_t region_size;

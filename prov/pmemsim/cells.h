@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* cells.h -- the taxonomy, cell by cell, and the programs that are run in each */
+#ifndef PMEMSIM_CELLS_H
+#define PMEMSIM_CELLS_H
+
+#include "world.h"
+
+enum cell_call {
+	CALL_WRITE,
+	CALL_WRITE_IMM, /* the target hears of what is durable */
+	NUM_CALLS,
+};
+
+enum cell_order {
+	ORDER_NONE, /* single updates */
+	ORDER_PAIR, /* the later one is fenced */
+	NUM_ORDERS,
+};
+
+struct cell {
+	enum pmv_persist domain;
+	bool ddio;
+	bool relaxed;
+	bool local; /* a write completes when it was handed over: iWARP */
+	enum cell_call call;
+	enum cell_order order;
+};
+
+/* A program: up to three updates of up to three cache lines. */
+struct cell_program {
+	const char *name;
+	unsigned int num_ops;
+	struct world_op ops[3];
+	unsigned int num_regions;
+	unsigned int granule;
+};
+
+/* cell_next -- the n-th cell; false: there are no more */
+bool cell_next(size_t n, struct cell *cell);
+
+/* cell_name -- "DMP, DDIO on, InfiniBand, Write, pair" */
+void cell_name(const struct cell *cell, char *buf, size_t len);
+
+/* cell_program -- the n-th program of a cell; false: there are no more */
+bool cell_program(const struct cell *cell, size_t n, struct cell_program *program);
+
+/* cell_config -- the world of a program in a cell; it refers to the program */
+struct world_config cell_config(const struct cell *cell, const struct cell_program *program);
+
+#endif /* PMEMSIM_CELLS_H */
