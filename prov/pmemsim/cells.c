@@ -128,6 +128,12 @@ static const struct cell_program pairs[] = {
 	  OP(WRITE, 0, LINE(2), 8, FENCED)},
 	 1,
 	 64},
+	{"two writes, fenced commit beside the first",
+	 3,
+	 {OP(WRITE, 0, LINE(0), 8, PLAIN), OP(WRITE, 0, LINE(1), 8, PLAIN),
+	  OP(WRITE, 0, LINE(0) + 8, 8, FENCED)},
+	 1,
+	 64},
 	{"chain",
 	 3,
 	 {OP(WRITE, 0, LINE(0), 8, PLAIN), OP(WRITE, 0, LINE(1), 8, FENCED),
@@ -209,6 +215,7 @@ struct world_config cell_config(const struct cell *cell, const struct cell_progr
 		.rules =
 			{
 				.ddio = cell->ddio,
+				.buffered = true,
 				.relaxed = cell->relaxed,
 				.local = cell->local,
 				.granule = program->granule,

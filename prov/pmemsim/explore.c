@@ -356,6 +356,9 @@ struct explore_result explore_random(struct explore_world *world, uint64_t seed,
 
 /* Paths */
 
+/* A long path is not made as short as it could be. */
+#define SHORTEN_STEPS ((size_t) 3000000)
+
 static bool is_possible(struct explore_world *world, struct hw_step step)
 {
 	struct hw_step steps[HW_MAX_STEPS];
@@ -399,11 +402,13 @@ void explore_shorten(struct explore_world *world, struct explore_result *result)
 	struct explorer *x = begin(world);
 	GArray *taken = g_array_new(FALSE, FALSE, sizeof(struct hw_step));
 	size_t skips = result->path_len / 2;
+	size_t left = SHORTEN_STEPS;
 
-	while (skips) {
+	while (skips && left) {
 		bool shorter = false;
 
-		for (size_t skip = 0; skip < result->path_len;) {
+		for (size_t skip = 0; skip < result->path_len && left;) {
+			left -= left < result->path_len ? left : result->path_len;
 			if (follow(x, result, skip, skips, taken) &&
 			    taken->len < result->path_len) {
 				memcpy(result->path, taken->data,

@@ -41,6 +41,7 @@ void hw_free(struct hw *hw)
 
 		free(memory->durable);
 		free(memory->pending);
+		free(memory->is_buffered);
 		free(memory->is_pending);
 		free(memory->placed);
 		free(memory->touched);
@@ -79,6 +80,7 @@ struct hw_memory *hw_memory(struct hw *hw, char *base, size_t len, enum hw_domai
 	memory->durable = need(malloc(len));
 	memcpy(memory->durable, base, len);
 	memory->pending = need(calloc(1, len));
+	memory->is_buffered = need(calloc(1, len / HW_LINE));
 	memory->is_pending = need(calloc(1, len / HW_LINE));
 	if (domain == HW_PAGED) {
 		memory->placed = need(malloc(len));
@@ -163,6 +165,11 @@ static void place(struct hw *hw, char *to, const char *from, size_t len)
 	}
 	if (memory->domain != HW_DMP || hw->rules.ddio)
 		return;
+	if (hw->rules.buffered) {
+		memory->is_buffered[(to - memory->base) / HW_LINE] = 1;
+		changed(hw, &memory->is_buffered[(to - memory->base) / HW_LINE], 1);
+		return;
+	}
 	memcpy(memory->durable + (to - memory->base), from, len);
 	changed(hw, memory->durable + (to - memory->base), len);
 	/* A line that is on its way out merges with it. */
@@ -246,6 +253,23 @@ static bool overlap(const char *a, size_t a_len, const char *b, size_t b_len)
 	return a < b + b_len && b < a + a_len;
 }
 
+static void evict(struct hw *hw, struct hw_memory *memory, size_t line);
+
+/* push_buffers -- to the memory controller; without an order only what overlaps */
+static void push_buffers(struct hw *hw, const char *addr, size_t len)
+{
+	for (unsigned int i = 0; i < hw->num_memories; i++) {
+		struct hw_memory *memory = &hw->memories[i];
+
+		for (size_t line = 0; memory->is_buffered && line < memory->len / HW_LINE; line++) {
+			if (memory->is_buffered[line] &&
+			    (!hw->rules.relaxed ||
+			     overlap(memory->base + line * HW_LINE, HW_LINE, addr, len)))
+				evict(hw, memory, line);
+		}
+	}
+}
+
 /*
  * push -- a PCIe read of that range returns: what the device wrote before it is
  * visible; without an order only as far as it overlaps
@@ -275,6 +299,7 @@ static void push(struct hw *hw, unsigned int device, const char *addr, size_t le
 		if (i < hw->num_left && hw->left[i] == request)
 			i++;
 	}
+	push_buffers(hw, addr, len);
 }
 
 /* Posting */
@@ -661,6 +686,8 @@ static void write_back(struct hw *hw, struct hw_memory *memory, size_t offset, s
 static void evict(struct hw *hw, struct hw_memory *memory, size_t line)
 {
 	write_back(hw, memory, line * HW_LINE, HW_LINE);
+	memory->is_buffered[line] = 0;
+	changed(hw, &memory->is_buffered[line], 1);
 	memory->is_pending[line] = 0;
 	changed(hw, &memory->is_pending[line], 1);
 	memset(memory->pending + line * HW_LINE, 0, HW_LINE);

@@ -38,8 +38,13 @@ enum hw_domain {
 };
 
 struct hw_rules {
-	bool ddio;            /* inbound data lands in the cache */
-	bool relaxed;         /* the I/O controller keeps no order among writes */
+	bool ddio;    /* inbound data lands in the cache */
+	bool relaxed; /* the I/O controller keeps no order among writes */
+	/*
+	 * Without DDIO: what is visible may wait before the memory controller, line
+	 * by line, until it is pushed.
+	 */
+	bool buffered;
 	bool local;           /* a posted request completes once it was handed over (iWARP) */
 	unsigned int granule; /* a write becomes visible in pieces of so many bytes: 8 or 64 */
 };
@@ -123,9 +128,10 @@ struct hw_memory {
 	char *base;
 	size_t len;
 	enum hw_domain domain;
-	char *durable;       /* what a power failure leaves: DMP and PAGED */
-	char *pending;       /* lines on their way out of the processor ... */
-	uint8_t *is_pending; /* ... which these are, a byte for each line */
+	char *durable;        /* what a power failure leaves: DMP and PAGED */
+	char *pending;        /* lines on their way out of the processor ... */
+	uint8_t *is_buffered; /* lines that devices wrote and nothing has pushed, a byte for each */
+	uint8_t *is_pending;  /* ... which these are, a byte for each line */
 	char *placed; /* PAGED: what devices have made of it, of which the kernel knows nothing */
 	uint8_t *touched; /* PAGED: the kernel takes the page for dirty, a byte for each */
 };

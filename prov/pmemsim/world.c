@@ -148,16 +148,17 @@ static bool filter(struct hw_request *request, void *arg)
 /* swap_flush -- a READ that was just posted goes before the write in front of it */
 static void swap_flush(struct hw_port *port)
 {
-	struct hw_request *last, **at;
+	unsigned int first = port->count - current->posted_in_step;
 
-	if (current->posted_in_step < 2 || port->count < 2)
+	for (unsigned int i = first + 1; i < port->count; i++) {
+		struct hw_request *before = port->queue[i - 1];
+
+		if (port->queue[i]->kind != HW_READ || before->kind == HW_READ || before->notifies)
+			continue;
+		port->queue[i - 1] = port->queue[i];
+		port->queue[i] = before;
 		return;
-	at = &port->queue[port->count - 2];
-	last = at[1];
-	if (last->kind != HW_READ || at[0]->kind == HW_READ || at[0]->stage != HW_QUEUED)
-		return;
-	at[1] = at[0];
-	at[0] = last;
+	}
 }
 
 void __real_pmv_dirty_add(struct pmv_dirty *dirty, uint32_t key, uint64_t addr, uint64_t len);
@@ -239,7 +240,7 @@ static int cpu_sync(void *addr, size_t len)
 
 		len = last > (char *) addr ? (size_t) (last - (char *) addr) : 0;
 	}
-	if (mutates(MUTATION_ACK_TOO_SOON)) {
+	if (mutates(MUTATION_ACK_TOO_SOON) || mutates(MUTATION_STORE_TOO_SOON)) {
 		current->sync_due = true;
 		current->sync_addr = addr;
 		current->sync_len = len;

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * check.c -- pmemverbs on the model of the hardware
+ *
+ * Every cell of the taxonomy exhaustively, wrong methods that have to be found
+ * out, long random programs.  README.md says what that proves.
+ */
+#include <argp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <glib.h>
+
+#include "mutants.h"
+#include "random.h"
+
+#define CELL_STATES UINT64_C(4000000)
+#define MUTANT_STATES UINT64_C(400000)
+
+struct options {
+	bool cells;
+	bool mutants;
+	unsigned long randoms;
+	unsigned long seed;
+	unsigned long part;
+	unsigned long parts;
+	bool full;
+	bool tell;
+	const char *only;
+};
+
+static struct options options = {.seed = 1, .parts = 1};
+
+static unsigned int passed, failed;
+
+static void judge(bool ok)
+{
+	passed += ok;
+	failed += !ok;
+}
+
+/* mine -- does this process do it, where several share the work? */
+static bool mine(size_t n)
+{
+	return n % options.parts == options.part;
+}
+
+static bool is_wanted(const char *name)
+{
+	return !options.only || strstr(name, options.only);
+}
+
+static void tell(struct explore_world *world, const struct world_config *config,
+		 struct explore_result *result)
+{
+	explore_shorten(world, result);
+	world_print_program(config);
+	explore_tell(world, result->path, result->path_len);
+	printf("       %s\n", result->wrong);
+}
+
+/* run -- one program in one cell; what goes wrong is told */
+static struct explore_result run(const struct world_config *config, uint64_t max_states,
+				 bool tell_wrong)
+{
+	struct explore_world world;
+	struct explore_result result;
+
+	world_open(&world, config);
+	result = explore(&world, max_states);
+	if (result.wrong[0] && tell_wrong)
+		tell(&world, config, &result);
+	world_close(&world);
+	g_free(result.path);
+	return result;
+}
+
+/* Cells */
+
+static void check_cell(const struct cell *cell, const char *name)
+{
+	struct cell_program program;
+	uint64_t states = 0, steps = 0;
+	size_t programs = 0, wrong = 0;
+
+	for (size_t i = 0; cell_program(cell, i, &program); i++) {
+		struct world_config config = cell_config(cell, &program);
+		struct explore_result result;
+
+		config.reduced = !options.full;
+		result = run(&config, CELL_STATES, true);
+		states += result.states;
+		steps += result.steps;
+		programs++;
+		if (result.wrong[0])
+			printf("WRONG  %s: %s: %s\n", name, program.name, result.wrong);
+		if (result.stopped)
+			printf("WRONG  %s: %s: more than %" G_GUINT64_FORMAT " states\n", name,
+			       program.name, CELL_STATES);
+		wrong += result.wrong[0] || result.stopped;
+	}
+	printf("%-6s %s: %zu programs, %" G_GUINT64_FORMAT " states, %" G_GUINT64_FORMAT " steps\n",
+	       wrong ? "failed" : "ok", name, programs, states, steps);
+	fflush(stdout);
+	judge(!wrong);
+}
+
+static void check_cells(void)
+{
+	struct cell cell;
+	char name[96];
+
+	for (size_t n = 0; cell_next(n, &cell); n++) {
+		cell_name(&cell, name, sizeof(name));
+		if (mine(n) && is_wanted(name))
+			check_cell(&cell, name);
+	}
+}
+
+/* Mutants */
+
+/* find_out -- is it, by any program of the cell? */
+static bool find_out(const struct mutant *mutant, const struct cell *cell, const char *name,
+		     bool *told)
+{
+	struct cell_program program;
+
+	for (size_t i = 0; cell_program(cell, i, &program); i++) {
+		struct world_config config = cell_config(cell, &program);
+		struct explore_result result;
+		bool show = options.tell || !*told;
+
+		config.mutation = mutant->mutation;
+		if (mutant->believe)
+			mutant->believe(&config);
+		result = run(&config, MUTANT_STATES, false);
+		if (!result.wrong[0])
+			continue;
+		if (show) {
+			printf("\n%s, %s, %s:\n", mutant->name, name, program.name);
+			run(&config, MUTANT_STATES, true);
+			*told = true;
+		}
+		return true;
+	}
+	return false;
+}
+
+static void check_mutant(const struct mutant *mutant)
+{
+	struct cell cell;
+	char name[96];
+	size_t found = 0, cells = 0;
+	bool told = false;
+
+	for (size_t n = 0; cell_next(n, &cell); n++) {
+		if (!mutant->matters(&cell))
+			continue;
+		cell_name(&cell, name, sizeof(name));
+		cells++;
+		if (find_out(mutant, &cell, name, &told))
+			found++;
+		else
+			printf("WRONG  mutant survives: %s, %s\n", mutant->name, name);
+	}
+	printf("%-6s mutant: %s: found out in %zu of %zu cells\n", found == cells ? "ok" : "failed",
+	       mutant->name, found, cells);
+	fflush(stdout);
+	judge(found == cells);
+}
+
+static void check_mutants(void)
+{
+	struct mutant mutant;
+
+	for (size_t n = 0; mutant_next(n, &mutant); n++) {
+		if (mine(n) && is_wanted(mutant.name))
+			check_mutant(&mutant);
+	}
+}
+
+/* Random programs */
+
+static void check_randoms(void)
+{
+	uint64_t steps = 0;
+	unsigned long wrong = 0, runs = 0;
+
+	for (unsigned long n = 0; n < options.randoms; n++) {
+		struct random_program program;
+		struct explore_world world;
+		struct explore_result result;
+		uint64_t seed = options.seed + n;
+
+		if (!mine(n))
+			continue;
+		random_program(seed, &program);
+		world_open(&world, &program.config);
+		result = explore_random(&world, seed, RANDOM_STEPS);
+		world_close(&world);
+		runs++;
+		steps += result.steps;
+		if (result.wrong[0] || result.stopped) {
+			wrong++;
+			printf("WRONG  random program %" G_GUINT64_FORMAT " (%s): %s\n", seed,
+			       program.name,
+			       result.stopped ? "it does not come to an end" : result.wrong);
+			if (wrong == 1 && !result.stopped) {
+				world_open(&world, &program.config);
+				tell(&world, &program.config, &result);
+				world_close(&world);
+			}
+		}
+		g_free(result.path);
+	}
+	printf("%-6s random programs: %lu, seeds %lu to %lu, %" G_GUINT64_FORMAT " steps\n",
+	       wrong ? "failed" : "ok", runs, options.seed, options.seed + options.randoms - 1,
+	       steps);
+	judge(!wrong);
+}
+
+/* Options */
+
+static const struct argp_option argp_options[] = {
+	{"cells", 'c', NULL, 0, "Every cell of the taxonomy, exhaustively", 0},
+	{"mutants", 'm', NULL, 0, "Wrong methods, which have to be found out", 0},
+	{"random", 'r', "N", 0, "So many random programs", 0},
+	{"seed", 's', "S", 0, "The first one's seed (default: 1)", 0},
+	{"full", 'f', NULL, 0, "Cells without leaving out steps that commute: takes long", 0},
+	{"tell", 't', NULL, 0, "How each mutant is found out, in each cell", 0},
+	{"only", 'o', "TEXT", 0, "Only cells and mutants whose names have this in them", 0},
+	{"part", 'p', "I/N", 0, "Only the I-th of N parts of it all, counted from 0", 0},
+	{0},
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	char end;
+
+	switch (key) {
+	case 'c':
+		options.cells = true;
+		return 0;
+	case 'm':
+		options.mutants = true;
+		return 0;
+	case 'f':
+		options.full = true;
+		return 0;
+	case 't':
+		options.tell = true;
+		return 0;
+	case 'o':
+		options.only = arg;
+		return 0;
+	case 'r':
+		if (sscanf(arg, "%lu%c", &options.randoms, &end) != 1)
+			argp_error(state, "'%s' is no number", arg);
+		return 0;
+	case 's':
+		if (sscanf(arg, "%lu%c", &options.seed, &end) != 1)
+			argp_error(state, "'%s' is no number", arg);
+		return 0;
+	case 'p':
+		if (sscanf(arg, "%lu/%lu%c", &options.part, &options.parts, &end) != 2 ||
+		    options.part >= options.parts)
+			argp_error(state, "'%s' is no part such as 0/2", arg);
+		return 0;
+	case ARGP_KEY_END:
+		if (!options.cells && !options.mutants && !options.randoms)
+			argp_error(state, "say what is to be checked");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+int main(int argc, char **argv)
+{
+	static const struct argp argp = {
+		.options = argp_options,
+		.parser = parse,
+		.doc = "Check pmemverbs on a model of the hardware that loses power at every step.",
+	};
+
+	/* Mutants make the provider complain. */
+	setenv("FI_LOG_LEVEL", "none", 0);
+	argp_parse(&argp, argc, argv, 0, NULL, NULL);
+	if (options.cells)
+		check_cells();
+	if (options.mutants)
+		check_mutants();
+	if (options.randoms)
+		check_randoms();
+	printf("%u passed, %u failed\n", passed, failed);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* mutants.c -- wrong methods; mutants.h says what for */
+#include "mutants.h"
+
+/* Which method the taxonomy has for a cell, on a path that keeps the order. */
+
+static bool needs_agent(const struct cell *cell)
+{
+	return !cell->relaxed &&
+	       (cell->domain == PMV_PAGE || (cell->domain == PMV_DMP && cell->ddio));
+}
+
+static bool needs_completion_only(const struct cell *cell)
+{
+	return !cell->relaxed && cell->domain == PMV_WSP && !cell->local;
+}
+
+static bool needs_flush(const struct cell *cell)
+{
+	return !cell->relaxed && !needs_agent(cell) && !needs_completion_only(cell);
+}
+
+/* Once the NIC has it WSP needs no more, and any answer says that it has. */
+static bool needs_push(const struct cell *cell)
+{
+	return needs_flush(cell) && cell->domain != PMV_WSP;
+}
+
+static bool is_dmp(const struct cell *cell)
+{
+	return !cell->relaxed && cell->domain == PMV_DMP;
+}
+
+static bool is_dmp_ddio(const struct cell *cell)
+{
+	return is_dmp(cell) && cell->ddio;
+}
+
+static bool is_dmp_ordered(const struct cell *cell)
+{
+	return is_dmp(cell) && !cell->ddio && cell->order == ORDER_PAIR;
+}
+
+static bool is_page(const struct cell *cell)
+{
+	return !cell->relaxed && cell->domain == PMV_PAGE;
+}
+
+static bool has_notice(const struct cell *cell)
+{
+	return cell->call == CALL_WRITE_IMM && !cell->relaxed && !needs_agent(cell);
+}
+
+/* A fence keeps pairs in order, and messages and notices behind atomics. */
+static bool needs_fence(const struct cell *cell)
+{
+	return !cell->relaxed &&
+	       (needs_agent(cell) || cell->order == ORDER_PAIR || cell->call == CALL_WRITE_IMM);
+}
+
+/* Who takes DMP for a domain in which caches persist flushes, but in no order. */
+static bool needs_more_than_caches(const struct cell *cell)
+{
+	return needs_agent(cell) || is_dmp_ordered(cell);
+}
+
+static bool needs_more_than_buffers(const struct cell *cell)
+{
+	if (cell->domain == PMV_WSP)
+		return false;
+	return needs_more_than_caches(cell) || (needs_flush(cell) && !cell->local);
+}
+
+static bool is_wsp_local(const struct cell *cell)
+{
+	return !cell->relaxed && cell->domain == PMV_WSP && cell->local;
+}
+
+static bool is_relaxed(const struct cell *cell)
+{
+	return cell->relaxed && cell->domain != PMV_WSP;
+}
+
+/* Beliefs */
+
+static void believe_page(struct world_config *config)
+{
+	config->believed.domain = PMV_PAGE;
+}
+
+static void believe_dmp(struct world_config *config)
+{
+	config->believed.domain = PMV_DMP;
+}
+
+static void believe_mhp(struct world_config *config)
+{
+	config->believed.domain = PMV_MHP;
+}
+
+static void believe_wsp(struct world_config *config)
+{
+	config->believed.domain = PMV_WSP;
+}
+
+static void believe_none(struct world_config *config)
+{
+	config->believed.domain = PMV_NONE;
+}
+
+static void believe_ddio_off(struct world_config *config)
+{
+	config->believed.ddio = false;
+}
+
+static void believe_strict(struct world_config *config)
+{
+	config->believed.relaxed = false;
+}
+
+static void believe_infiniband(struct world_config *config)
+{
+	config->believed.local = false;
+}
+
+static const struct mutant mutants[] = {
+	{"the flush is dropped", MUTATION_FLUSH_DROPPED, NULL, needs_flush},
+	{"the flush reads 0 bytes", MUTATION_FLUSH_EMPTY, NULL, needs_push},
+	{"the flush stands before the write", MUTATION_FLUSH_TOO_SOON, NULL, needs_flush},
+	{"no flush in front of a fenced write", MUTATION_ORDER_DROPPED, NULL, is_dmp_ordered},
+	{"the fence is ignored", MUTATION_FENCE_IGNORED, NULL, needs_fence},
+	{"the immediate is not fenced", MUTATION_NOTICE_TOO_SOON, NULL, has_notice},
+	{"the agent acknowledges before its fence", MUTATION_ACK_TOO_SOON, NULL, needs_agent},
+	{"the agent stores before its fence", MUTATION_STORE_TOO_SOON, NULL, needs_agent},
+	{"the agent flushes one line too few", MUTATION_LINE_LEFT_OUT, NULL, is_dmp_ddio},
+	{"the agent syncs one page too few", MUTATION_PAGE_LEFT_OUT, NULL, is_page},
+	{"the kernel does not hear of writes", MUTATION_NOT_TOUCHED, NULL, is_page},
+	{"a dirty range is lost at overflow", MUTATION_DIRTY_LOST, NULL, needs_agent},
+	{"taken for PAGE", MUTATION_NONE, believe_page, is_dmp},
+	{"taken for DMP", MUTATION_NONE, believe_dmp, is_page},
+	{"taken for MHP", MUTATION_NONE, believe_mhp, needs_more_than_caches},
+	{"taken for WSP", MUTATION_NONE, believe_wsp, needs_more_than_buffers},
+	{"taken for volatile", MUTATION_NONE, believe_none, needs_more_than_caches},
+	{"DDIO taken to be off", MUTATION_NONE, believe_ddio_off, is_dmp_ddio},
+	{"the path taken to be strict", MUTATION_NONE, believe_strict, is_relaxed},
+	{"iWARP taken for InfiniBand", MUTATION_NONE, believe_infiniband, is_wsp_local},
+};
+
+bool mutant_next(size_t n, struct mutant *mutant)
+{
+	if (n >= sizeof(mutants) / sizeof(mutants[0]))
+		return false;
+	*mutant = mutants[n];
+	return true;
+}
