@@ -662,12 +662,12 @@ void pmv_agent_detach(struct pmv_ep *ep, bool closing)
 }
 
 struct pmv_region *pmv_agent_add_region(struct pmv_domain *domain, uint32_t key,
-					enum pmv_persist persist, uint64_t start_addr,
+					enum pmv_persist persist, unsigned use, uint64_t start_addr,
 					const struct iovec *iov, size_t iov_count, int node)
 {
 	struct pmv_agent *agent = &domain->agent;
 	struct pmv_region *region =
-		pmv_region_add(&agent->regions, key, persist, start_addr, iov, iov_count);
+		pmv_region_add(&agent->regions, key, persist, use, start_addr, iov, iov_count);
 
 	if (!region)
 		return NULL;

@@ -58,7 +58,7 @@ void pmv_agent_detach(struct pmv_ep *ep, bool closing);
 
 /* pmv_agent_add_region -- NULL: no memory, or the key is known */
 struct pmv_region *pmv_agent_add_region(struct pmv_domain *domain, uint32_t key,
-					enum pmv_persist persist, uint64_t start,
+					enum pmv_persist persist, unsigned use, uint64_t start,
 					const struct iovec *iov, size_t iov_count, int node);
 void pmv_agent_remove_region(struct pmv_domain *domain, struct pmv_region *region);
 
