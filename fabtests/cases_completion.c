@@ -438,7 +438,7 @@ static int op_flags_which_calls(struct fx *fx)
 	return await(link, op);
 }
 
-/* Messages are none of a commit's business */
+/* Messages commit, too */
 static int op_flags_send(struct fx *fx)
 {
 	struct link_attr attr = {

@@ -473,7 +473,9 @@ static const struct edit edits[] = {
 	{"21 ranges", 26, 1, 21},
 	{"255 ranges", 26, 1, 255},
 	{"a store without data", 27, 1, 2},
-	{"an unknown flag", 27, 1, 4},
+	{"an unknown flag", 27, 1, 8},
+	{"messages and a notice", 27, 1, 5},
+	{"messages and a store", 27, 1, 6},
 	{"all flags", 27, 1, 255},
 	{"bytes of a range that have to be zero", 52, 4, 0x80000000},
 	{"length 0", 24, 2, 0},
@@ -512,6 +514,42 @@ static int try_edit(struct scene *scene, const struct edit *edit)
 	else
 		ret = answers(raw, edit->what, ++raw->sent, PMV_FAULT_MESSAGE);
 	return ret || flush_works(scene, edit->what) ? -1 : 0;
+}
+
+/* Numbers of messages that were never sent; some of them were, for all that the agent knows */
+static int message_numbers(struct scene *scene)
+{
+	static const struct {
+		uint64_t number;
+		enum pmv_fault fault;
+	} tries[] = {
+		{UINT64_MAX, PMV_FAULT_MESSAGE},
+		{UINT64_MAX - 1, PMV_FAULT_MESSAGE},
+		{1000000, PMV_FAULT_MESSAGE},
+		{0, PMV_FAULT_NONE},
+		{5, PMV_FAULT_NONE},
+		{4, PMV_FAULT_MESSAGE},
+		{5, PMV_FAULT_NONE},
+		{0, PMV_FAULT_MESSAGE},
+		{1000000, PMV_FAULT_MESSAGE},
+	};
+	struct raw *raw = &scene->raw;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(tries); i++) {
+		struct pmv_message message = {.messages = true, .data = tries[i].number};
+
+		if (send_message(raw, &message) ||
+		    answers(raw, "a number of messages", raw->sent, tries[i].fault) ||
+		    flush_works(scene, "a number of messages"))
+			return -1;
+	}
+	return 0;
+}
+
+static int hostile_messages(struct fx *fx)
+{
+	return hostile(fx, message_numbers);
 }
 
 /* A store whose data are fewer or more than its range says, or whose range is huge */
@@ -880,8 +918,13 @@ static int hostile_hellos(struct fx *fx)
 }
 
 const struct test_case hostile_cases[] = {
-	{"hostile_noise", hostile_noise},   {"hostile_nonsense", hostile_nonsense},
-	{"hostile_ranges", hostile_ranges}, {"hostile_replays", hostile_replays},
-	{"hostile_flood", hostile_flood},   {"hostile_notices", hostile_notices},
-	{"hostile_hellos", hostile_hellos}, {NULL, NULL},
+	{"hostile_noise", hostile_noise},
+	{"hostile_nonsense", hostile_nonsense},
+	{"hostile_ranges", hostile_ranges},
+	{"hostile_replays", hostile_replays},
+	{"hostile_flood", hostile_flood},
+	{"hostile_notices", hostile_notices},
+	{"hostile_hellos", hostile_hellos},
+	{"hostile_messages", hostile_messages},
+	{NULL, NULL},
 };

@@ -29,6 +29,7 @@ enum control_command {
 	CTL_ARM,    /* struct expectation */
 	CTL_LOG,    /* connection, entries to wait for, milliseconds -> payload: log entries */
 	CTL_SEND,   /* connection; payload */
+	CTL_RECV,   /* connection, region, offset, length, stride, how many */
 	CTL_WATCH,  /* struct watch -> records seen */
 	CTL_PAIRS,  /* struct pairs -> pairs seen */
 	CTL_IDLE,   /* milliseconds without any call of libfabric's -> microseconds of CPU time */
@@ -36,7 +37,12 @@ enum control_command {
 	CTL_RESET,  /* close connections and regions */
 };
 
-enum accept_flags { ACCEPT_SRX = 1, ACCEPT_SEPARATE = 2, ACCEPT_WAIT = 4 };
+enum accept_flags {
+	ACCEPT_SRX = 1,
+	ACCEPT_SEPARATE = 2,
+	ACCEPT_WAIT = 4,
+	ACCEPT_BARE = 8, /* no receives but those of CTL_RECV */
+};
 
 struct control_msg {
 	uint32_t command;

@@ -116,6 +116,7 @@ extern const struct test_case domain_cases[];
 extern const struct test_case wait_cases[];
 extern const struct test_case sharing_cases[];
 extern const struct test_case agent_cases[];
+extern const struct test_case message_cases[];
 extern const struct test_case hostile_cases[];
 
 /* failed, skipped -- keep the reason (the first one); -1 */

@@ -213,7 +213,8 @@ static int create_tconn(struct target *target, struct tconn *tc, struct fi_info 
 	if (!ret && flags & ACCEPT_SRX)
 		ret = open_srx(target, tc, info);
 	attr.srx = tc->srx;
-	tc->nreceives = info->rx_attr->size < RECEIVES ? info->rx_attr->size : RECEIVES;
+	if (!(flags & ACCEPT_BARE))
+		tc->nreceives = info->rx_attr->size < RECEIVES ? info->rx_attr->size : RECEIVES;
 	if (!ret)
 		ret = conn_create(&tc->conn, &target->node, info, &attr);
 	return ret ? ret : post_receives(tc);
@@ -375,6 +376,24 @@ static int cmd_send(struct target *target, struct control_msg *msg, void *payloa
 	} while (ret == -FI_EAGAIN && now_ns() < deadline);
 	msg->len = 0;
 	return (int) ret;
+}
+
+/* cmd_receive -- messages are received in a region, one after the other */
+static int cmd_receive(struct target *target, const struct control_msg *msg)
+{
+	struct tconn *tc = find_conn(target, msg->arg[0]);
+	struct region *region = find_region(target, msg->arg[1]);
+	size_t offset = msg->arg[2], len = msg->arg[3];
+	ssize_t ret = 0;
+	uint64_t i;
+
+	for (i = 0; tc && region && !ret && i < msg->arg[5]; i++, offset += msg->arg[4]) {
+		if (len > region->len || offset > region->len - len)
+			return -FI_EINVAL;
+		ret = fi_recv(tc->conn.ep, (char *) region->buf + offset, len, region->desc, 0,
+			      NULL);
+	}
+	return tc && region ? (int) ret : -FI_EINVAL;
 }
 
 /* cmd_watch -- what a reader sees who trusts the tail */
@@ -545,6 +564,8 @@ static int execute(struct target *target, struct control_msg *msg, void *payload
 		return cmd_log(target, msg, reply);
 	case CTL_SEND:
 		return cmd_send(target, msg, payload);
+	case CTL_RECV:
+		return cmd_receive(target, msg);
 	case CTL_WATCH:
 		return cmd_watch(target, msg, payload);
 	case CTL_PAIRS:

@@ -27,13 +27,15 @@ extern "C" {
 /*
  * Flag of fi_writemsg and the atomic *msg calls: the completion comes when the
  * data of this operation and of all earlier writes of the endpoint to the same
- * rkey are durable (volatile memory: globally visible).
+ * rkey are durable (volatile memory: globally visible).  Of fi_sendmsg: when this
+ * message and all earlier ones of the endpoint are, where they were received.
  */
 #define FI_COMMIT FI_COMMIT_COMPLETE
 
 /*
  * With FI_COMMIT: the target's completion, which carries fi_msg_rma::data,
- * follows durability.  Without FI_COMMIT the call fails with -FI_EINVAL.
+ * follows durability.  Without FI_COMMIT, or with a message, the call fails with
+ * -FI_EINVAL.
  * FI_COMMIT | FI_REMOTE_CQ_DATA means the same.
  */
 #define FI_IMMED (1ULL << 63)

@@ -25,6 +25,8 @@ struct served {
 	struct pmv_message message;
 	enum pmv_fault fault;
 	struct pmv_region *regions[PMV_MAX_RANGES]; /* held until the batch ends */
+	bool in_files;                              /* messages were received in files ... */
+	unsigned failures;                          /* ... the oldest of which knows of so many */
 	uint8_t copy[PMV_MESSAGE_SIZE];
 };
 
@@ -32,6 +34,7 @@ struct pmv_batch {
 	struct served served[BATCH_MESSAGES];
 	unsigned int count;
 	struct pmv_region *pending; /* with pages to sync */
+	struct pmv_region *held;    /* in which messages were received */
 	bool undrained;
 	bool touch; /* pages that a device wrote */
 };
@@ -178,6 +181,8 @@ static bool has_failed(const struct served *served)
 {
 	if (served->fault)
 		return true;
+	if (served->in_files && served->failures != atomic_load(&failures))
+		return true;
 	for (unsigned int i = 0; i < served->message.count; i++) {
 		if (served->regions[i] && is_lost(served->regions[i]))
 			return true;
@@ -202,6 +207,58 @@ static bool may_store(const struct pmv_batch *batch, const struct served *served
 	return true;
 }
 
+/* What the parts of received messages are flushed for. */
+struct flushing {
+	struct pmv_agent *agent;
+	struct pmv_batch *batch;
+	struct served *served;
+};
+
+static void flush_span(void *arg, const struct pmv_span *part)
+{
+	const struct flushing *flushing = arg;
+	struct served *served = flushing->served;
+	struct pmv_region *region = part->region;
+
+	if (region->held) {
+		pmv_region_put(&flushing->agent->regions, region);
+	} else {
+		region->held = true;
+		region->next_held = flushing->batch->held;
+		flushing->batch->held = region;
+	}
+	if (region->persist == PMV_PAGE &&
+	    (!served->in_files || region->failures < served->failures)) {
+		served->in_files = true;
+		served->failures = region->failures;
+	}
+	flush_range(flushing->batch, region, part->offset, part->len);
+}
+
+static void release_held(struct pmv_agent *agent, struct pmv_batch *batch)
+{
+	struct pmv_region *region;
+
+	while ((region = batch->held)) {
+		batch->held = region->next_held;
+		region->held = false;
+		pmv_region_put(&agent->regions, region);
+	}
+}
+
+/* flush_messages -- wherever the first messages of the connection were received */
+static enum pmv_fault flush_messages(struct pmv_agent *agent, struct pmv_batch *batch,
+				     struct served *served)
+{
+	struct pmv_ep *ep = ep_of(served->link);
+	struct flushing flushing = {agent, batch, served};
+
+	if (pmv_ep_direct(ep, PMV_CARE_RECEIVES))
+		return PMV_FAULT_MESSAGE;
+	return pmv_receives_serve(&ep->receives, &agent->regions, served->message.data, flush_span,
+				  &flushing);
+}
+
 /*
  * carry_out -- up to the point where only settling is missing.  A range that is
  * none does not keep the others of the message from being flushed: a later
@@ -216,6 +273,8 @@ static void carry_out(struct pmv_agent *agent, struct pmv_batch *batch, struct s
 
 	if (served->fault)
 		return;
+	if (message->messages)
+		served->fault = flush_messages(agent, batch, served);
 	for (unsigned int i = 0; i < message->count; i++) {
 		const struct pmv_range *range = &message->ranges[i];
 
@@ -264,8 +323,10 @@ static void warn_of_fault(struct pmv_link *link, const struct served *served)
 		return;
 	link->warned = true;
 	PMV_WARN(EP_DATA, "a peer's commit is refused, %s; more of this connection are not shown\n",
-		 served->fault == PMV_FAULT_MESSAGE
-			 ? "it makes no sense"
+		 served->fault == PMV_FAULT_MESSAGE ? "it makes no sense"
+		 : served->message.messages
+			 ? "a buffer of its messages is not registered with FI_PMEM any more, or "
+			   "there was no memory to know where they are"
 			 : "it names memory that is not registered, or beyond its end");
 }
 
@@ -313,6 +374,7 @@ static void collect(struct pmv_batch *batch, struct pmv_link *link)
 		}
 		served->link = link;
 		served->fault = PMV_FAULT_NONE;
+		served->in_files = false;
 		memset(served->regions, 0, sizeof(served->regions));
 		if (arrival == PMV_MALFORMED) {
 			served->message = (struct pmv_message){.number = link->served};
@@ -383,6 +445,7 @@ static bool serve(struct pmv_domain *domain)
 	settle(batch);
 	for (unsigned int i = 0; i < batch->count; i++)
 		finish(agent, &batch->served[i]);
+	release_held(agent, batch);
 	for (unsigned int i = 0; i < batch->count; i++) {
 		struct pmv_link *link = batch->served[i].link;
 
@@ -637,7 +700,7 @@ int pmv_agent_attach(struct pmv_ep *ep)
 		link->attached = true;
 		link->next = agent->links;
 		agent->links = link;
-		if (atomic_load(&agent->num_regions))
+		if (atomic_load(&agent->wanted))
 			ret = start(ep->domain);
 	}
 	pthread_mutex_unlock(&agent->lock);
@@ -661,39 +724,49 @@ void pmv_agent_detach(struct pmv_ep *ep, bool closing)
 	pthread_mutex_unlock(&agent->lock);
 }
 
+void pmv_agent_want(struct pmv_domain *domain)
+{
+	struct pmv_agent *agent = &domain->agent;
+
+	if (atomic_fetch_add(&agent->wanted, 1))
+		return;
+	pthread_mutex_lock(&agent->lock);
+	if (agent->links)
+		start(domain);
+	pthread_mutex_unlock(&agent->lock);
+}
+
+void pmv_agent_unwant(struct pmv_domain *domain)
+{
+	atomic_fetch_sub(&domain->agent.wanted, 1);
+}
+
 struct pmv_region *pmv_agent_add_region(struct pmv_domain *domain, uint32_t key,
-					enum pmv_persist persist, uint64_t start_addr,
+					enum pmv_persist persist, unsigned use, uint64_t start_addr,
 					const struct iovec *iov, size_t iov_count, int node)
 {
 	struct pmv_agent *agent = &domain->agent;
 	struct pmv_region *region =
-		pmv_region_add(&agent->regions, key, persist, start_addr, iov, iov_count);
+		pmv_region_add(&agent->regions, key, persist, use, start_addr, iov, iov_count);
 
 	if (!region)
 		return NULL;
 	region->failures = atomic_load(&failures);
 	if (node >= 0)
 		atomic_store(&agent->node, node);
-	/* The first one brings the thread to life, if there are connections already. */
-	if (!atomic_fetch_add(&agent->num_regions, 1)) {
-		pthread_mutex_lock(&agent->lock);
-		if (agent->links)
-			start(domain);
-		pthread_mutex_unlock(&agent->lock);
-	}
+	pmv_agent_want(domain);
 	return region;
 }
 
 void pmv_agent_remove_region(struct pmv_domain *domain, struct pmv_region *region)
 {
 	pmv_region_remove(&domain->agent.regions, region);
-	atomic_fetch_sub(&domain->agent.num_regions, 1);
+	pmv_agent_unwant(domain);
 }
 
 bool pmv_agent_needs_calls(struct pmv_domain *domain)
 {
-	return pmv_setting.agent == PMV_AGENT_PROGRESS &&
-	       atomic_load(&domain->agent.num_regions) > 0;
+	return pmv_setting.agent == PMV_AGENT_PROGRESS && atomic_load(&domain->agent.wanted) > 0;
 }
 
 bool pmv_agent_watch(struct pmv_cq *cq)

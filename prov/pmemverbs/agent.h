@@ -34,7 +34,7 @@ struct pmv_agent {
 	struct pmv_batch *batch;
 	int64_t woke_ns; /* when sleepers were woken for nothing */
 	struct pmv_regions regions;
-	atomic_int num_regions;
+	atomic_int wanted; /* by how many regions, and endpoints that receive */
 
 	pthread_t thread;
 	atomic_bool running;
@@ -56,9 +56,16 @@ void pmv_agent_destroy(struct pmv_domain *domain);
 int pmv_agent_attach(struct pmv_ep *ep);
 void pmv_agent_detach(struct pmv_ep *ep, bool closing);
 
+/*
+ * pmv_agent_want -- there is something that peers may ask it for; the first one
+ * brings the thread to life, if there are connections already
+ */
+void pmv_agent_want(struct pmv_domain *domain);
+void pmv_agent_unwant(struct pmv_domain *domain);
+
 /* pmv_agent_add_region -- NULL: no memory, or the key is known */
 struct pmv_region *pmv_agent_add_region(struct pmv_domain *domain, uint32_t key,
-					enum pmv_persist persist, uint64_t start,
+					enum pmv_persist persist, unsigned use, uint64_t start,
 					const struct iovec *iov, size_t iov_count, int node);
 void pmv_agent_remove_region(struct pmv_domain *domain, struct pmv_region *region);
 

@@ -22,6 +22,11 @@
  * acknowledged, or what was deferred is posted, the endpoint takes nothing else:
  * a later write must not land before them.
  *
+ * A message is committed in the same way: the message, a letter.  It says how
+ * many messages were posted on the connection, itself among them; receives.h has
+ * what the agent makes of that.  They are counted and posted under one lock, so
+ * that the number is one that has been posted before the letter.
+ *
  * Each part completes to one request, errors included; the last one completes
  * the commit.  Nothing may be taken back once the write is posted, so parts
  * for which the core has no room then wait on the endpoint (`stalled`) and are
@@ -294,6 +299,7 @@ static ssize_t post_flush(struct pmv_ep *ep, struct pmv_req *req)
 
 static ssize_t post_notice(struct pmv_ep *ep, struct pmv_req *req)
 {
+	const uint64_t flags = FI_COMPLETION | FI_REMOTE_CQ_DATA | FI_FENCE;
 	struct pmv_domain *domain = ep->domain;
 	struct iovec iov = {.iov_base = domain->scratch, .iov_len = 0};
 	struct fi_rma_iov rma_iov = {.addr = req->addr, .len = 0, .key = req->key};
@@ -306,8 +312,9 @@ static ssize_t post_notice(struct pmv_ep *ep, struct pmv_req *req)
 		.context = req,
 		.data = req->data,
 	};
+	bool counted = pmv_count_begin(ep, PMV_CARE_IMMEDIATES);
 
-	return fi_writemsg(ep->core_fid, &msg, FI_COMPLETION | FI_REMOTE_CQ_DATA | FI_FENCE);
+	return pmv_count_end(ep, counted, fi_writemsg(ep->core_fid, &msg, flags));
 }
 
 /*
@@ -439,6 +446,8 @@ static int fault_errno(enum pmv_fault fault)
 		return FI_EACCES;
 	case PMV_FAULT_IO:
 		return FI_EIO;
+	case PMV_FAULT_MEMORY:
+		return FI_ENOMEM;
 	case PMV_FAULT_MESSAGE:
 		break;
 	}
@@ -796,6 +805,31 @@ static bool has_agent_past(struct pmv_ep *ep)
 	       atomic_load(&ep->unacked);
 }
 
+/* refuse_message -- the target can't commit it */
+static ssize_t refuse_message(struct pmv_ep *ep, const char *why)
+{
+	if (!ep->link.peer.agent)
+		return refuse_agent(ep, why);
+	return refuse("the target can't commit messages: it uses an older pmemverbs, a domain "
+		      "without FI_RMA_PMEM or a shared receive context");
+}
+
+static ssize_t plan_message(struct pmv_ep *ep, const struct pmv_past *past, struct pmv_plan *plan)
+{
+	*plan = pmv_plan_message(pmv_setting.relaxed || ep->link.peer.relaxed, past);
+	return ep->link.peer.messages ? 0 : refuse_message(ep, plan->why);
+}
+
+/*
+ * has_past -- is there something that the agent has to do before this commit, if it
+ * is fenced?  Messages are made durable for messages only.
+ */
+static bool has_past(struct pmv_ep *ep, const struct pmv_commit *commit)
+{
+	return has_agent_past(ep) ||
+	       ((commit->what & FI_MSG) && atomic_load(&ep->sends) != atomic_load(&ep->told_sends));
+}
+
 /*
  * Of several plans of one operation the one that counts: the agent's word covers
  * all of them, a READ those of lower value.
@@ -813,13 +847,15 @@ static ssize_t plan_commit(struct pmv_ep *ep, const struct pmv_commit *commit, b
 			   struct pmv_plan *plan, const struct fi_rma_iov **at)
 {
 	struct pmv_past past = {
-		.agent = has_agent_past(ep),
+		.agent = has_past(ep, commit),
 		.flush = atomic_load(&ep->posting_flush) || atomic_load(&ep->wrote_flush),
 		.ordered = atomic_load(&ep->posting_ordered) || atomic_load(&ep->wrote_ordered),
 	};
 
 	*plan = (struct pmv_plan){.method = PMV_METHOD_WRITE};
 	*at = commit->rma_iov;
+	if (commit->what & FI_MSG)
+		return plan_message(ep, fenced ? &past : NULL, plan);
 	if (!commit->rma_iov_count) {
 		PMV_WARN(EP_DATA, "a commit needs an address and a key, also without data\n");
 		return -FI_EINVAL;
@@ -854,7 +890,8 @@ static ssize_t plan_commit(struct pmv_ep *ep, const struct pmv_commit *commit, b
 
 static bool wants_notice(const struct pmv_commit *commit)
 {
-	return commit->flags & (FI_REMOTE_CQ_DATA | FI_IMMED);
+	/* A message takes its data along. */
+	return !(commit->what & FI_MSG) && (commit->flags & (FI_REMOTE_CQ_DATA | FI_IMMED));
 }
 
 /* new_request -- of a commit; NULL: none is left */
@@ -969,9 +1006,12 @@ static ssize_t post_operation(struct pmv_ep *ep, struct pmv_req *req,
 			      const struct pmv_commit *commit, const struct pmv_plan *plan,
 			      const struct fi_rma_iov *at, bool fenced)
 {
-	uint64_t core_flags = FI_COMPLETION | (commit->flags & FI_INJECT);
+	bool is_message = commit->what & FI_MSG;
+	uint64_t core_flags = FI_COMPLETION |
+			      (commit->flags & (FI_INJECT | (is_message ? FI_REMOTE_CQ_DATA : 0)));
 	bool is_read = (commit->what & FI_READ) && !ep->domain->fabric->core->fence;
 	unsigned before = req->unposted;
+	bool counted;
 	ssize_t ret;
 
 	ret = prepare(ep, req, commit, plan, at, &core_flags);
@@ -992,7 +1032,10 @@ static ssize_t post_operation(struct pmv_ep *ep, struct pmv_req *req,
 	if (is_read)
 		atomic_fetch_add(&ep->reads, 1);
 	atomic_fetch_add(&req->refs, 1);
-	ret = commit->post(ep, commit->op, req, core_flags);
+	counted = pmv_count_begin(ep, is_message                       ? PMV_CARE_SENDS
+				      : core_flags & FI_REMOTE_CQ_DATA ? PMV_CARE_IMMEDIATES
+								       : 0);
+	ret = pmv_count_end(ep, counted, commit->post(ep, commit->op, req, core_flags));
 	note_commit(ep, commit, !ret, -1);
 	if (ret) {
 		return_fence(ep, core_flags);
@@ -1005,7 +1048,8 @@ static ssize_t post_operation(struct pmv_ep *ep, struct pmv_req *req,
 	}
 
 	/* The connection is lost if nothing can be read there. */
-	set_mark(ep, at->key, place_in(ep, at));
+	if (!is_message)
+		set_mark(ep, at->key, place_in(ep, at));
 	if (commit->what & FI_ATOMIC)
 		pmv_note_read(ep);
 	if (fenced)
@@ -1061,6 +1105,30 @@ static void take_dirty(struct pmv_ep *ep, struct pmv_req *req, const struct pmv_
 	}
 }
 
+void *pmv_copy_buffers(size_t head, const struct iovec **iov, void ***desc, size_t count,
+		       bool data_too)
+{
+	size_t data = data_too ? pmv_iov_len(*iov, count) : 0;
+	char *copy = malloc(head + count * (sizeof(**iov) + sizeof(**desc)) + data);
+	struct iovec *iov_copy = (struct iovec *) (copy + head);
+	void **desc_copy = (void **) (iov_copy + count);
+	char *to = (char *) (desc_copy + count);
+
+	if (!copy || !count)
+		return copy;
+	memcpy(iov_copy, *iov, count * sizeof(*iov_copy));
+	if (*desc)
+		*desc = memcpy(desc_copy, *desc, count * sizeof(*desc_copy));
+	*iov = iov_copy;
+	for (size_t i = 0; data_too && i < count; i++) {
+		if (iov_copy[i].iov_len)
+			memcpy(to, iov_copy[i].iov_base, iov_copy[i].iov_len);
+		iov_copy[i].iov_base = to;
+		to += iov_copy[i].iov_len;
+	}
+	return copy;
+}
+
 void pmv_deferred_free(struct pmv_deferred *deferred)
 {
 	if (deferred)
@@ -1079,7 +1147,8 @@ static ssize_t defer(struct pmv_req *req, const struct pmv_commit *commit)
 	if (!deferred)
 		return -FI_ENOMEM;
 	deferred->commit = *commit;
-	memcpy(deferred->rma_iov, commit->rma_iov, count * sizeof(deferred->rma_iov[0]));
+	if (count)
+		memcpy(deferred->rma_iov, commit->rma_iov, count * sizeof(deferred->rma_iov[0]));
 	deferred->commit.rma_iov = deferred->rma_iov;
 	deferred->commit.iov = NULL;
 	deferred->commit.op = commit->copy(commit->op, commit->flags & FI_INJECT);
@@ -1204,7 +1273,7 @@ ssize_t pmv_commit(struct pmv_ep *ep, const struct pmv_commit *commit)
 	req = new_request(ep, commit);
 	if (!req)
 		return -FI_EAGAIN;
-	if (fence && has_agent_past(ep))
+	if (fence && has_past(ep, commit))
 		ret = commit_after_agent(ep, req, commit);
 	else
 		ret = commit_now(ep, req, commit, fenced);

@@ -44,9 +44,9 @@ static inline uint64_t pmv_ep_key(uint64_t key)
 typedef ssize_t (*pmv_post_fn)(struct pmv_ep *ep, const void *op, void *context, uint64_t flags);
 
 struct pmv_commit {
-	const struct fi_rma_iov *rma_iov; /* what is written, with the application's keys */
-	size_t rma_iov_count;
-	uint64_t what; /* FI_RMA | FI_WRITE, FI_ATOMIC | ... */
+	const struct fi_rma_iov *rma_iov; /* what is written, with the application's keys; ... */
+	size_t rma_iov_count;             /* ... a message names nothing */
+	uint64_t what;                    /* FI_RMA | FI_WRITE, FI_ATOMIC | ..., FI_MSG | FI_SEND */
 	void *context;
 	uint64_t data;
 	uint64_t flags; /* the application's */
@@ -55,7 +55,7 @@ struct pmv_commit {
 	/* A copy of op in one block, for later, with the data if they are injected; NULL: no
 	 * memory. */
 	void *(*copy)(const void *op, bool data_too);
-	/* What a write writes; none: it is an atomic. */
+	/* What a write writes; none: it is an atomic or a message. */
 	const struct iovec *iov;
 	size_t iov_count;
 };
@@ -65,6 +65,14 @@ struct pmv_commit {
  * nothing of it was posted, or is accepted and completes exactly once.
  */
 ssize_t pmv_commit(struct pmv_ep *ep, const struct pmv_commit *commit);
+
+/*
+ * pmv_copy_buffers -- a block for a copy of an operation: `head` bytes that the
+ * caller fills, and behind them *iov, *desc (if there is one) and, with data_too,
+ * what they name; these then are the copies.  NULL: no memory.
+ */
+void *pmv_copy_buffers(size_t head, const struct iovec **iov, void ***desc, size_t count,
+		       bool data_too);
 
 /* An operation, and room for what it names, for later. */
 struct pmv_deferred {

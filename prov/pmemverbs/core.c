@@ -11,12 +11,17 @@
 
 /*
  * verbs: FI_FENCE is IBV_SEND_FENCE.
+ * Both match messages with an endpoint's receives in the order of either.
  * tcp: ignores FI_FENCE, and its read responses are sent from the memory as it
  * is later; so a fence waits here until earlier reads have completed.  A flush
  * needs no such wait: the target executes one connection's requests in order.
  */
 static const struct pmv_core cores[] = {
-	{.name = "verbs", .fence = true, .lingers = true, .values_until = FI_VERSION(2, 2)},
+	{.name = "verbs",
+	 .fence = true,
+	 .lingers = true,
+	 .imm_receives = true,
+	 .values_until = FI_VERSION(2, 2)},
 	{.name = "tcp", .cpu_placed = true, .driven = true, .needs_cqs = true},
 };
 

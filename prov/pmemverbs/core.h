@@ -25,6 +25,8 @@ struct pmv_core {
 	bool lingers;
 	/* It moves data only inside calls that read its queues. */
 	bool driven;
+	/* A write with immediate data uses up one of the target's receives, as a message does. */
+	bool imm_receives;
 	/* It can't work without a CQ in either direction. */
 	bool needs_cqs;
 	/* Up to this version of libfabric it takes operands by value: see below. */

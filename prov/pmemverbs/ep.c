@@ -79,8 +79,11 @@ static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 		ret = core_fid ? fi_ep_bind(ep->core_fid, core_fid, flags) : -FI_EINVAL;
 		if (!ret && bfid->fclass == FI_CLASS_EQ)
 			ep->eq = pmv_container_of(bfid, struct pmv_eq, eq_fid.fid);
-		if (!ret && bfid->fclass == FI_CLASS_SRX_CTX)
+		if (!ret && bfid->fclass == FI_CLASS_SRX_CTX) {
 			ep->srx = true;
+			/* Others use up its receives, too. */
+			atomic_fetch_and(&ep->care, ~PMV_CARE_RECEIVES);
+		}
 		return ret;
 	}
 }
@@ -244,12 +247,16 @@ static int ep_close(struct fid *fid)
 	abandon_requests(ep);
 	release_cntrs(ep);
 	pmv_link_close(ep);
+	if (ep->wants_agent)
+		pmv_agent_unwant(ep->domain);
+	pmv_receives_destroy(&ep->receives);
 	pmv_dirty_free(&ep->dirty);
 	if (ep->own_cq)
 		fi_close(&ep->own_cq->cq_fid.fid);
 	pthread_mutex_destroy(&ep->lock);
 	pthread_mutex_destroy(&ep->order_lock);
 	pthread_mutex_destroy(&ep->mark_lock);
+	pthread_mutex_destroy(&ep->send_lock);
 	atomic_fetch_sub(&ep->domain->users, 1);
 	free(ep);
 	return 0;
@@ -268,11 +275,20 @@ static ssize_t ep_cancel(struct fid *fid, void *context)
 {
 	struct pmv_ep *ep = to_ep(fid);
 	struct pmv_req *req = NULL;
+	ssize_t ret;
 
 	/* What is counted is known to the core by its request. */
 	if (!pmv_ep_direct(ep, PMV_CARE_COUNT_RX))
 		req = pmv_req_find(&ep->domain->reqs, ep, context);
-	return fi_cancel(&ep->core_fid->fid, req ? req : context);
+	if (pmv_ep_direct(ep, PMV_CARE_RECEIVES))
+		return fi_cancel(&ep->core_fid->fid, req ? req : context);
+	pthread_mutex_lock(&ep->receives.lock);
+	ret = fi_cancel(&ep->core_fid->fid, req ? req : context);
+	/* tcp says so whether or not it was in time. */
+	if (!ret)
+		ep->receives.cancelled++;
+	pthread_mutex_unlock(&ep->receives.lock);
+	return ret;
 }
 
 static int ep_getopt(struct fid *fid, int level, int optname, void *optval, size_t *optlen)
@@ -326,8 +342,12 @@ static struct fi_ops_ep ep_ops = {
 
 static unsigned initial_care(const struct pmv_ep *ep)
 {
-	return (ep->domain->fabric->core->fence ? 0 : PMV_CARE_READS) |
-	       (ep->tx_op_flags & FI_COMMIT_COMPLETE ? PMV_CARE_COMMIT : 0);
+	const struct pmv_domain *domain = ep->domain;
+	bool serves = domain->pmem && domain->keyed && pmv_setting.agent != PMV_AGENT_OFF;
+
+	return (domain->fabric->core->fence ? 0 : PMV_CARE_READS) |
+	       (ep->tx_op_flags & FI_COMMIT_COMPLETE ? PMV_CARE_COMMIT : 0) |
+	       (serves ? PMV_CARE_RECEIVES : 0);
 }
 
 int pmv_ep_open(struct fid_domain *domain_fid, struct fi_info *info, struct fid_ep **ep_fid,
@@ -355,6 +375,8 @@ int pmv_ep_open(struct fid_domain *domain_fid, struct fi_info *info, struct fid_
 	pthread_mutex_init(&ep->lock, NULL);
 	pthread_mutex_init(&ep->order_lock, NULL);
 	pthread_mutex_init(&ep->mark_lock, NULL);
+	pthread_mutex_init(&ep->send_lock, NULL);
+	pmv_receives_init(&ep->receives, core_info->rx_attr ? core_info->rx_attr->size : 0);
 	ep->ep_fid = (struct fid_ep){
 		.fid = {.fclass = FI_CLASS_EP, .context = context, .ops = &pmv_ep_fi_ops},
 		.ops = &ep_ops,

@@ -14,6 +14,7 @@
 #include "cq.h"
 #include "dirty.h"
 #include "link.h"
+#include "receives.h"
 
 /* Why a call can't just be handed to the core. */
 enum pmv_care {
@@ -23,6 +24,10 @@ enum pmv_care {
 	PMV_CARE_FENCE_NEXT = 1 << 3, /* a fenced read passed: the next request carries its fence */
 	PMV_CARE_READS = 1 << 4,      /* the core has no fence: reads are counted here */
 	PMV_CARE_COMMIT = 1 << 5,     /* op_flags have FI_COMMIT_COMPLETE */
+	/* The peer can commit messages: what uses up its receives is counted ... */
+	PMV_CARE_SENDS = 1 << 6,      /* ... messages ... */
+	PMV_CARE_IMMEDIATES = 1 << 7, /* ... and immediate data */
+	PMV_CARE_RECEIVES = 1 << 8,   /* a peer may commit messages: see receives.h */
 };
 
 enum pmv_cntr_kind {
@@ -65,6 +70,15 @@ struct pmv_ep {
 	atomic_bool fence_due;
 	atomic_int reads;
 
+	/* Of what uses up the peer's receives, from before it is posted until it is counted. */
+	pthread_mutex_t send_lock;
+	atomic_uint_fast64_t sends;
+	atomic_uint_fast64_t told_sends; /* what the agent was told of; written under the lock */
+
+	/* Where its messages are received, if a peer may commit them. */
+	struct pmv_receives receives;
+	bool wants_agent; /* for them */
+
 	/* A place that can be read through the key: see commit.c. */
 	atomic_uint_fast64_t mark_key;
 	uint64_t mark_addr;
@@ -96,6 +110,29 @@ static inline struct pmv_ep *pmv_to_ep(struct fid_ep *fid)
 static inline bool pmv_ep_direct(struct pmv_ep *ep, unsigned care)
 {
 	return !(atomic_load_explicit(&ep->care, memory_order_relaxed) & care);
+}
+
+/*
+ * pmv_count_begin -- of an operation that uses up one of the peer's receives,
+ * where the care is taken.  pmv_count_end follows when it was or was not posted,
+ * with what the former returned.
+ */
+static inline bool pmv_count_begin(struct pmv_ep *ep, unsigned care)
+{
+	if (pmv_ep_direct(ep, care))
+		return false;
+	pthread_mutex_lock(&ep->send_lock);
+	return true;
+}
+
+static inline ssize_t pmv_count_end(struct pmv_ep *ep, bool counted, ssize_t ret)
+{
+	if (!counted)
+		return ret;
+	if (!ret)
+		atomic_fetch_add(&ep->sends, 1);
+	pthread_mutex_unlock(&ep->send_lock);
+	return ret;
 }
 
 /* pmv_ep_prepare -- before it is enabled, which connecting does as well */

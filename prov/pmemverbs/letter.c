@@ -19,7 +19,8 @@ struct pmv_letter {
 	bool all;
 	bool fenced;
 	bool notify;
-	uint64_t data;
+	bool messages; /* about those, too */
+	uint64_t data; /* of the notice; or how many messages */
 	bool carries;
 	struct pmv_range store; /* where the payload goes */
 
@@ -54,6 +55,7 @@ struct pmv_letter *pmv_letter_new(struct pmv_ep *ep, const struct pmv_commit *co
 		return NULL;
 	letter->all = kind != PMV_LETTER_BEHIND;
 	letter->fenced = fenced;
+	letter->messages = commit->what & FI_MSG;
 	letter->ranges = letter->few;
 	for (size_t i = 0; i < commit->rma_iov_count && i < MAX_KEYS; i++) {
 		const struct fi_rma_iov *rma_iov = &commit->rma_iov[i];
@@ -152,6 +154,11 @@ ssize_t pmv_letter_take(struct pmv_ep *ep, struct pmv_letter *letter)
 	if (letter->carries)
 		letter->ranges[at++] = letter->store;
 	letter->count = at;
+	if (letter->messages) {
+		/* All that are counted are in the send queue by now. */
+		letter->data = atomic_load(&ep->sends);
+		atomic_store(&ep->told_sends, letter->data);
+	}
 	atomic_store(&ep->wrote_agent, ep->dirty.ranges > 0);
 	return 0;
 }
@@ -167,6 +174,7 @@ static bool next_message(const struct pmv_letter *letter, struct pmv_message *me
 	if (message->count < left)
 		return false;
 	message->notify = letter->notify;
+	message->messages = letter->messages;
 	message->data = letter->data;
 	message->store = letter->carries;
 	message->payload = letter->payload;

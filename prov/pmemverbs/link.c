@@ -11,7 +11,7 @@
 #include "prov.h"
 
 /* Sent from behind the block, each slot to the slot of that number in the peer's. */
-#define LINK_SIZE ((size_t) 2 * PMV_BLOCK_SIZE)
+#define LINK_SIZE ((size_t) 2 * PMV_BLOCK_SIZE + PMV_MAX_LEAD)
 #define OUTBOX(link) ((link)->block + PMV_BLOCK_SIZE)
 
 static size_t message_at(uint64_t number)
@@ -24,27 +24,33 @@ static size_t ack_at(uint64_t number)
 	return PMV_ACKS_AT + number % PMV_SLOTS * PMV_ACK_SIZE;
 }
 
+static bool keeps_receives(struct pmv_ep *ep)
+{
+	return !pmv_ep_direct(ep, PMV_CARE_RECEIVES);
+}
+
 int pmv_link_open(struct pmv_ep *ep)
 {
 	const uint64_t access = FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
 	struct pmv_link *link = &ep->link;
-	void *block;
+	void *memory;
 	int ret;
 
 	if (link->block)
 		return 0;
 	if (getrandom(&link->nonce, sizeof(link->nonce), 0) != sizeof(link->nonce))
 		return -FI_EOTHER;
-	block = mmap(NULL, LINK_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (block == MAP_FAILED)
+	memory = mmap(NULL, LINK_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (memory == MAP_FAILED)
 		return -FI_ENOMEM;
-	ret = fi_mr_reg(ep->domain->core_fid, block, LINK_SIZE, access, 0, 0, PMV_CORE_MR_NOCACHE,
+	ret = fi_mr_reg(ep->domain->core_fid, memory, LINK_SIZE, access, 0, 0, PMV_CORE_MR_NOCACHE,
 			&link->mr, NULL);
 	if (ret) {
-		munmap(block, LINK_SIZE);
+		munmap(memory, LINK_SIZE);
 		return ret;
 	}
-	link->block = block;
+	link->memory = memory;
+	link->block = (uint8_t *) memory + pmv_hello_lead(keeps_receives(ep), pmv_setting.relaxed);
 	link->desc = fi_mr_desc(link->mr);
 	atomic_init(&link->next_ack, 1);
 	return 0;
@@ -57,7 +63,7 @@ void pmv_link_close(struct pmv_ep *ep)
 	if (!link->block)
 		return;
 	fi_close(&link->mr->fid);
-	munmap(link->block, LINK_SIZE);
+	munmap(link->memory, LINK_SIZE);
 	link->block = NULL;
 }
 
@@ -65,7 +71,8 @@ void pmv_link_hello(struct pmv_ep *ep, uint8_t buf[PMV_HELLO_SIZE])
 {
 	const struct pmv_link *link = &ep->link;
 	struct pmv_hello hello = {
-		.addr = ep->domain->virt_addr ? (uintptr_t) link->block : 0,
+		.addr = ep->domain->virt_addr ? (uintptr_t) link->block
+					      : (uint64_t) (link->block - (uint8_t *) link->memory),
 		.key = (uint32_t) fi_mr_key(link->mr),
 		.nonce = link->nonce,
 		.agent = pmv_setting.agent != PMV_AGENT_OFF,
@@ -80,6 +87,10 @@ void pmv_link_connect(struct pmv_ep *ep, const struct pmv_hello *hello)
 	ep->link.peer = *hello;
 	/* No block is at key 0 and address 0 of a peer that has one: it has said nothing. */
 	ep->link.connected = hello->nonce || hello->key || hello->addr;
+	if (hello->messages)
+		atomic_fetch_or(&ep->care, PMV_CARE_SENDS | (ep->domain->fabric->core->imm_receives
+								     ? PMV_CARE_IMMEDIATES
+								     : 0));
 }
 
 static ssize_t post(struct pmv_ep *ep, size_t at, size_t len, void *context, uint64_t flags)

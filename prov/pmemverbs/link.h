@@ -27,7 +27,8 @@ struct pmv_owed {
 };
 
 struct pmv_link {
-	uint8_t *block; /* the peer writes here; behind it is what is sent to the peer */
+	void *memory;
+	uint8_t *block; /* in it; the peer writes here; behind it is what is sent to the peer */
 	struct fid_mr *mr;
 	void *desc;
 	uint32_t nonce;

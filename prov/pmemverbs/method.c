@@ -70,3 +70,14 @@ struct pmv_plan pmv_plan_commit(const struct pmv_attr *attr, enum pmv_transport 
 			      "made; register it with FI_PMEM or with FI_REMOTE_READ");
 	return plan;
 }
+
+struct pmv_plan pmv_plan_message(bool relaxed, const struct pmv_past *past)
+{
+	return (struct pmv_plan){
+		.method = PMV_METHOD_AGENT,
+		.flush_first = past && past->ordered,
+		.after_agent = past && past->agent,
+		.flush_agent = relaxed,
+		.why = "only the target knows where it receives a message",
+	};
+}

@@ -78,4 +78,10 @@ enum pmv_method pmv_write_method(const struct pmv_attr *attr, enum pmv_transport
 struct pmv_plan pmv_plan_commit(const struct pmv_attr *attr, enum pmv_transport transport,
 				const struct pmv_past *past);
 
+/*
+ * pmv_plan_message -- the same of a message: only the target's processor knows
+ * what it was received in.  relaxed: the path may place messages out of order.
+ */
+struct pmv_plan pmv_plan_message(bool relaxed, const struct pmv_past *past);
+
 #endif /* PMV_METHOD_H */

@@ -141,6 +141,18 @@ static bool lands_in_cache(const struct pmv_domain *domain)
 	return false;
 }
 
+/* may_be_written -- may somebody commit to it? */
+static bool may_be_written(const struct pmv_domain *domain, uint64_t access, uint64_t flags)
+{
+	return (access & FI_REMOTE_WRITE) && (domain->pmem || (flags & FI_PMEM));
+}
+
+/* may_be_sent_to -- may somebody commit messages that are received in it? */
+static bool may_be_sent_to(const struct pmv_domain *domain, uint64_t access, uint64_t flags)
+{
+	return (access & FI_RECV) && (flags & FI_PMEM) && domain->pmem && domain->keyed;
+}
+
 static int mr_attributes(struct pmv_domain *domain, const struct iovec *iov, size_t count,
 			 uint64_t access, uint64_t flags, struct pmv_attr *attr, int *node)
 {
@@ -154,8 +166,8 @@ static int mr_attributes(struct pmv_domain *domain, const struct iovec *iov, siz
 		.readable = access & FI_REMOTE_READ,
 		.writable = access & FI_REMOTE_WRITE,
 	};
-	/* Nothing is promised of memory that no peer may write. */
-	if (!attr->pmem || !attr->writable)
+	/* Nothing is promised of memory that no peer may write or send to. */
+	if (!attr->pmem || !(attr->writable || may_be_sent_to(domain, access, flags)))
 		return 0;
 	if (!domain->keyed) {
 		PMV_WARN(MR, "FI_PMEM needs keys that the provider chooses: open the domain with "
@@ -215,6 +227,8 @@ static int introduce(struct pmv_mr *mr, const struct fi_mr_attr *mr_attr,
 		     const struct pmv_attr *attr, int node)
 {
 	struct pmv_domain *domain = mr->domain;
+	unsigned use = (attr->writable ? PMV_REGION_REMOTE : 0) |
+		       (attr->pmem && domain->pmem ? PMV_REGION_PMEM : 0);
 	uint64_t start = domain->virt_addr ? (uintptr_t) mr_attr->mr_iov[0].iov_base : 0;
 	int ret;
 
@@ -227,7 +241,7 @@ static int introduce(struct pmv_mr *mr, const struct fi_mr_attr *mr_attr,
 		return ret;
 	}
 	mr->region = pmv_agent_add_region(domain, (uint32_t) fi_mr_key(mr->core_fid), attr->persist,
-					  start, mr_attr->mr_iov, mr_attr->iov_count, node);
+					  use, start, mr_attr->mr_iov, mr_attr->iov_count, node);
 	if (mr->region)
 		return 0;
 	mr_close(&mr->mr_fid.fid);
@@ -242,12 +256,9 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *mr_attr, uint64_
 	uint64_t core_flags = flags & ~(FI_PMEM | FI_UNCACHED);
 	struct fid_mr *core_fid;
 	struct pmv_attr attr;
-	bool committed;
 	int ret, node;
 
-	/* May somebody commit to it? */
-	committed = (core_attr.access & FI_REMOTE_WRITE) && (domain->pmem || (flags & FI_PMEM));
-	if (committed) {
+	if (may_be_written(domain, mr_attr->access, flags)) {
 		core_attr.access |= FI_REMOTE_READ;
 		core_flags |= PMV_CORE_MR_NOCACHE;
 	}
@@ -261,7 +272,9 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *mr_attr, uint64_
 		return ret;
 	}
 	ret = wrap(domain, core_fid, &attr, mr_attr->context, mr_fid);
-	if (ret || !committed || !domain->keyed)
+	if (ret || !domain->keyed ||
+	    !(may_be_written(domain, mr_attr->access, flags) ||
+	      may_be_sent_to(domain, mr_attr->access, flags)))
 		return ret;
 	return introduce(pmv_container_of(*mr_fid, struct pmv_mr, mr_fid), mr_attr, &attr, node);
 }

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * msg.c -- messages: the core's, but for fences, counters and stalled commits
+ * msg.c -- messages: the core's, but for commits, fences, counters and stalled commits
  *
- * A message has no persistence yet: an explicit FI_COMMIT_COMPLETE is refused
- * rather than ignored.  As a default in op_flags it concerns only operations
- * that target persistent memory regions (fi_cq(3)), so it changes nothing here.
+ * Where the peer may be asked to commit messages, those that are sent are counted;
+ * where a peer may ask for it here, the buffers of receives are kept: receives.h.
  */
 #include <rdma/fi_errno.h>
 
@@ -12,26 +11,11 @@
 #include "commit.h"
 #include "prov.h"
 
-#define TX_CARE (PMV_CARE_CLOSED | PMV_CARE_COUNT_TX | PMV_CARE_FENCE_NEXT)
+/* An injected message has no completion that could tell of durability: it never commits. */
+#define INJECT_CARE (PMV_CARE_CLOSED | PMV_CARE_COUNT_TX | PMV_CARE_FENCE_NEXT)
+#define SEND_CARE (INJECT_CARE | PMV_CARE_COMMIT)
 
-static uint64_t tx_flags(const struct pmv_ep *ep)
-{
-	return ep->tx_op_flags & ~FI_COMMIT_COMPLETE;
-}
-
-static ssize_t send_carefully(struct pmv_ep *ep, const struct fi_msg *msg, uint64_t flags,
-			      bool quiet)
-{
-	const uint64_t what = FI_MSG | FI_SEND;
-	struct fi_msg core_msg = *msg;
-	struct pmv_post post;
-	ssize_t ret = pmv_post_begin(ep, &post, what, msg->context, flags, quiet);
-
-	if (ret)
-		return ret;
-	core_msg.context = post.context;
-	return pmv_post_end(ep, &post, fi_sendmsg(ep->core_fid, &core_msg, post.flags));
-}
+/* Receiving */
 
 static ssize_t recv_carefully(struct pmv_ep *ep, const struct fi_msg *msg, uint64_t flags)
 {
@@ -46,16 +30,45 @@ static ssize_t recv_carefully(struct pmv_ep *ep, const struct fi_msg *msg, uint6
 	return pmv_post_end(ep, &post, fi_recvmsg(ep->core_fid, &core_msg, post.flags));
 }
 
+/* keep_begin, keep_end -- around posting a receive: its number is the core's */
+static bool keep_begin(struct pmv_ep *ep)
+{
+	if (pmv_ep_direct(ep, PMV_CARE_RECEIVES))
+		return false;
+	pthread_mutex_lock(&ep->receives.lock);
+	return true;
+}
+
+static ssize_t keep_end(struct pmv_ep *ep, bool kept, const struct iovec *iov, size_t count,
+			ssize_t ret)
+{
+	bool first;
+
+	if (!kept)
+		return ret;
+	first = !ret && pmv_receives_add(&ep->receives, &ep->domain->agent.regions, iov, count);
+	ep->wants_agent |= first;
+	pthread_mutex_unlock(&ep->receives.lock);
+	/* From now on a peer may commit something, and be it to volatile memory. */
+	if (first)
+		pmv_agent_want(ep->domain);
+	return ret;
+}
+
 static ssize_t msg_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src_addr,
 			void *context)
 {
 	struct pmv_ep *ep = pmv_to_ep(fid);
 	struct iovec iov = {.iov_base = buf, .iov_len = len};
 	struct fi_msg msg = {&iov, &desc, 1, src_addr, context, 0};
+	bool kept = keep_begin(ep);
+	ssize_t ret;
 
 	if (pmv_ep_direct(ep, PMV_CARE_COUNT_RX))
-		return fi_recv(ep->core_fid, buf, len, desc, src_addr, context);
-	return recv_carefully(ep, &msg, ep->rx_op_flags);
+		ret = fi_recv(ep->core_fid, buf, len, desc, src_addr, context);
+	else
+		ret = recv_carefully(ep, &msg, ep->rx_op_flags);
+	return keep_end(ep, kept, &iov, 1, ret);
 }
 
 static ssize_t msg_recvv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
@@ -63,19 +76,85 @@ static ssize_t msg_recvv(struct fid_ep *fid, const struct iovec *iov, void **des
 {
 	struct pmv_ep *ep = pmv_to_ep(fid);
 	struct fi_msg msg = {iov, desc, count, src_addr, context, 0};
+	bool kept = keep_begin(ep);
+	ssize_t ret;
 
 	if (pmv_ep_direct(ep, PMV_CARE_COUNT_RX))
-		return fi_recvv(ep->core_fid, iov, desc, count, src_addr, context);
-	return recv_carefully(ep, &msg, ep->rx_op_flags);
+		ret = fi_recvv(ep->core_fid, iov, desc, count, src_addr, context);
+	else
+		ret = recv_carefully(ep, &msg, ep->rx_op_flags);
+	return keep_end(ep, kept, iov, count, ret);
 }
 
 static ssize_t msg_recvmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags)
 {
 	struct pmv_ep *ep = pmv_to_ep(fid);
+	bool kept = keep_begin(ep);
+	ssize_t ret;
 
 	if (pmv_ep_direct(ep, PMV_CARE_COUNT_RX))
-		return fi_recvmsg(ep->core_fid, msg, flags);
-	return recv_carefully(ep, msg, flags);
+		ret = fi_recvmsg(ep->core_fid, msg, flags);
+	else
+		ret = recv_carefully(ep, msg, flags);
+	return keep_end(ep, kept, msg->msg_iov, msg->iov_count, ret);
+}
+
+/* Sending */
+
+static ssize_t post_send(struct pmv_ep *ep, const void *op, void *context, uint64_t flags)
+{
+	struct fi_msg msg = *(const struct fi_msg *) op;
+
+	msg.context = context;
+	return fi_sendmsg(ep->core_fid, &msg, flags);
+}
+
+static void *copy_send(const void *op, bool data_too)
+{
+	struct fi_msg msg = *(const struct fi_msg *) op;
+	struct fi_msg *copy =
+		pmv_copy_buffers(sizeof(*copy), &msg.msg_iov, &msg.desc, msg.iov_count, data_too);
+
+	if (copy)
+		*copy = msg;
+	return copy;
+}
+
+static ssize_t commit_send(struct pmv_ep *ep, const struct fi_msg *msg, uint64_t flags)
+{
+	return pmv_commit(ep, &(struct pmv_commit){
+				      .what = FI_MSG | FI_SEND,
+				      .context = msg->context,
+				      .flags = flags,
+				      .post = post_send,
+				      .op = msg,
+				      .copy = copy_send,
+			      });
+}
+
+static ssize_t send_carefully(struct pmv_ep *ep, const struct fi_msg *msg, uint64_t flags,
+			      bool quiet)
+{
+	const uint64_t what = FI_MSG | FI_SEND;
+	struct fi_msg core_msg = *msg;
+	struct pmv_post post;
+	bool counted;
+	ssize_t ret;
+
+	if (flags & FI_IMMED) {
+		PMV_WARN(EP_DATA, "FI_IMMED is of writes: a message's completion at the target "
+				  "comes with the message\n");
+		return -FI_EINVAL;
+	}
+	if (flags & FI_COMMIT)
+		return commit_send(ep, msg, flags);
+	ret = pmv_post_begin(ep, &post, what, msg->context, flags, quiet);
+	if (ret)
+		return ret;
+	core_msg.context = post.context;
+	counted = pmv_count_begin(ep, PMV_CARE_SENDS);
+	ret = fi_sendmsg(ep->core_fid, &core_msg, post.flags);
+	return pmv_post_end(ep, &post, pmv_count_end(ep, counted, ret));
 }
 
 static ssize_t msg_send(struct fid_ep *fid, const void *buf, size_t len, void *desc,
@@ -84,10 +163,14 @@ static ssize_t msg_send(struct fid_ep *fid, const void *buf, size_t len, void *d
 	struct pmv_ep *ep = pmv_to_ep(fid);
 	struct iovec iov = {.iov_base = (void *) buf, .iov_len = len};
 	struct fi_msg msg = {&iov, desc ? &desc : NULL, 1, dest_addr, context, 0};
+	bool counted;
+	ssize_t ret;
 
-	if (pmv_ep_direct(ep, TX_CARE))
-		return fi_send(ep->core_fid, buf, len, desc, dest_addr, context);
-	return send_carefully(ep, &msg, tx_flags(ep), false);
+	if (!pmv_ep_direct(ep, SEND_CARE))
+		return send_carefully(ep, &msg, ep->tx_op_flags, false);
+	counted = pmv_count_begin(ep, PMV_CARE_SENDS);
+	ret = fi_send(ep->core_fid, buf, len, desc, dest_addr, context);
+	return pmv_count_end(ep, counted, ret);
 }
 
 static ssize_t msg_sendv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
@@ -95,23 +178,27 @@ static ssize_t msg_sendv(struct fid_ep *fid, const struct iovec *iov, void **des
 {
 	struct pmv_ep *ep = pmv_to_ep(fid);
 	struct fi_msg msg = {iov, desc, count, dest_addr, context, 0};
+	bool counted;
+	ssize_t ret;
 
-	if (pmv_ep_direct(ep, TX_CARE))
-		return fi_sendv(ep->core_fid, iov, desc, count, dest_addr, context);
-	return send_carefully(ep, &msg, tx_flags(ep), false);
+	if (!pmv_ep_direct(ep, SEND_CARE))
+		return send_carefully(ep, &msg, ep->tx_op_flags, false);
+	counted = pmv_count_begin(ep, PMV_CARE_SENDS);
+	ret = fi_sendv(ep->core_fid, iov, desc, count, dest_addr, context);
+	return pmv_count_end(ep, counted, ret);
 }
 
 static ssize_t msg_sendmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags)
 {
 	struct pmv_ep *ep = pmv_to_ep(fid);
+	bool counted;
+	ssize_t ret;
 
-	if (flags & (FI_COMMIT | FI_IMMED)) {
-		PMV_WARN(EP_DATA, "a message can't be committed; write the data instead\n");
-		return flags & FI_COMMIT ? -FI_EOPNOTSUPP : -FI_EINVAL;
-	}
-	if (!(flags & FI_FENCE) && pmv_ep_direct(ep, TX_CARE))
-		return fi_sendmsg(ep->core_fid, msg, flags);
-	return send_carefully(ep, msg, flags, false);
+	if ((flags & (FI_FENCE | FI_COMMIT | FI_IMMED)) || !pmv_ep_direct(ep, INJECT_CARE))
+		return send_carefully(ep, msg, flags, false);
+	counted = pmv_count_begin(ep, PMV_CARE_SENDS);
+	ret = fi_sendmsg(ep->core_fid, msg, flags);
+	return pmv_count_end(ep, counted, ret);
 }
 
 static ssize_t msg_inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t dest_addr)
@@ -119,10 +206,14 @@ static ssize_t msg_inject(struct fid_ep *fid, const void *buf, size_t len, fi_ad
 	struct pmv_ep *ep = pmv_to_ep(fid);
 	struct iovec iov = {.iov_base = (void *) buf, .iov_len = len};
 	struct fi_msg msg = {&iov, NULL, 1, dest_addr, NULL, 0};
+	bool counted;
+	ssize_t ret;
 
-	if (pmv_ep_direct(ep, TX_CARE))
-		return fi_inject(ep->core_fid, buf, len, dest_addr);
-	return send_carefully(ep, &msg, FI_INJECT, true);
+	if (!pmv_ep_direct(ep, INJECT_CARE))
+		return send_carefully(ep, &msg, FI_INJECT, true);
+	counted = pmv_count_begin(ep, PMV_CARE_SENDS);
+	ret = fi_inject(ep->core_fid, buf, len, dest_addr);
+	return pmv_count_end(ep, counted, ret);
 }
 
 static ssize_t msg_senddata(struct fid_ep *fid, const void *buf, size_t len, void *desc,
@@ -131,10 +222,14 @@ static ssize_t msg_senddata(struct fid_ep *fid, const void *buf, size_t len, voi
 	struct pmv_ep *ep = pmv_to_ep(fid);
 	struct iovec iov = {.iov_base = (void *) buf, .iov_len = len};
 	struct fi_msg msg = {&iov, desc ? &desc : NULL, 1, dest_addr, context, data};
+	bool counted;
+	ssize_t ret;
 
-	if (pmv_ep_direct(ep, TX_CARE))
-		return fi_senddata(ep->core_fid, buf, len, desc, data, dest_addr, context);
-	return send_carefully(ep, &msg, tx_flags(ep) | FI_REMOTE_CQ_DATA, false);
+	if (!pmv_ep_direct(ep, SEND_CARE))
+		return send_carefully(ep, &msg, ep->tx_op_flags | FI_REMOTE_CQ_DATA, false);
+	counted = pmv_count_begin(ep, PMV_CARE_SENDS);
+	ret = fi_senddata(ep->core_fid, buf, len, desc, data, dest_addr, context);
+	return pmv_count_end(ep, counted, ret);
 }
 
 static ssize_t msg_injectdata(struct fid_ep *fid, const void *buf, size_t len, uint64_t data,
@@ -143,10 +238,14 @@ static ssize_t msg_injectdata(struct fid_ep *fid, const void *buf, size_t len, u
 	struct pmv_ep *ep = pmv_to_ep(fid);
 	struct iovec iov = {.iov_base = (void *) buf, .iov_len = len};
 	struct fi_msg msg = {&iov, NULL, 1, dest_addr, NULL, data};
+	bool counted;
+	ssize_t ret;
 
-	if (pmv_ep_direct(ep, TX_CARE))
-		return fi_injectdata(ep->core_fid, buf, len, data, dest_addr);
-	return send_carefully(ep, &msg, FI_INJECT | FI_REMOTE_CQ_DATA, true);
+	if (!pmv_ep_direct(ep, INJECT_CARE))
+		return send_carefully(ep, &msg, FI_INJECT | FI_REMOTE_CQ_DATA, true);
+	counted = pmv_count_begin(ep, PMV_CARE_SENDS);
+	ret = fi_injectdata(ep->core_fid, buf, len, data, dest_addr);
+	return pmv_count_end(ep, counted, ret);
 }
 
 struct fi_ops_msg pmv_msg_ops = {

@@ -6,9 +6,23 @@
 
 #include "region.h"
 
+/* Pieces are sorted by start; those of several regions may overlap. */
+struct pmv_piece {
+	uintptr_t start;
+	uintptr_t end;
+	uintptr_t reach; /* the largest end of this one and all before */
+	struct pmv_region *region;
+	uint64_t offset;
+	uint32_t id;
+};
+
 void pmv_regions_init(struct pmv_regions *regions)
 {
 	regions->tree = NULL;
+	regions->pieces = NULL;
+	atomic_init(&regions->num_pieces, 0);
+	regions->max_pieces = 0;
+	regions->last_id = 0;
 	pthread_mutex_init(&regions->lock, NULL);
 	pthread_cond_init(&regions->unused, NULL);
 }
@@ -16,21 +30,145 @@ void pmv_regions_init(struct pmv_regions *regions)
 void pmv_regions_destroy(struct pmv_regions *regions)
 {
 	tdestroy(regions->tree, free);
+	free(regions->pieces);
 	pthread_cond_destroy(&regions->unused);
 	pthread_mutex_destroy(&regions->lock);
 }
 
+/* first_behind -- index of the first piece that starts behind an address */
+static size_t first_behind(const struct pmv_regions *regions, uintptr_t at)
+{
+	size_t low = 0, high = atomic_load(&regions->num_pieces);
+
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+
+		if (regions->pieces[middle].start > at)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return low;
+}
+
+static void update_reach(struct pmv_regions *regions, size_t from)
+{
+	for (size_t i = from; i < atomic_load(&regions->num_pieces); i++) {
+		struct pmv_piece *piece = &regions->pieces[i];
+
+		piece->reach = i ? piece[-1].reach : 0;
+		if (piece->reach < piece->end)
+			piece->reach = piece->end;
+	}
+}
+
+static bool reserve_pieces(struct pmv_regions *regions, size_t more)
+{
+	size_t need = atomic_load(&regions->num_pieces) + more;
+	struct pmv_piece *pieces;
+
+	if (need <= regions->max_pieces)
+		return true;
+	pieces = realloc(regions->pieces, 2 * need * sizeof(*pieces));
+	if (!pieces)
+		return false;
+	regions->pieces = pieces;
+	regions->max_pieces = 2 * need;
+	return true;
+}
+
+static void insert_piece(struct pmv_regions *regions, struct pmv_piece piece)
+{
+	size_t at = first_behind(regions, piece.start);
+	size_t count = atomic_load(&regions->num_pieces);
+
+	memmove(&regions->pieces[at + 1], &regions->pieces[at],
+		(count - at) * sizeof(regions->pieces[0]));
+	piece.id = ++regions->last_id;
+	regions->pieces[at] = piece;
+	atomic_store(&regions->num_pieces, count + 1);
+	update_reach(regions, at);
+}
+
+/* add_pieces -- there is room for them; those without a byte are none */
+static void add_pieces(struct pmv_regions *regions, struct pmv_region *region)
+{
+	uint64_t offset = 0;
+
+	for (size_t i = 0; i < region->iov_count; i++) {
+		uintptr_t start = (uintptr_t) region->iov[i].iov_base;
+		size_t len = region->iov[i].iov_len;
+
+		if (len)
+			insert_piece(regions, (struct pmv_piece){
+						      .start = start,
+						      .end = start + len,
+						      .region = region,
+						      .offset = offset,
+					      });
+		offset += len;
+	}
+}
+
+static void remove_pieces(struct pmv_regions *regions, const struct pmv_region *region)
+{
+	size_t left = 0;
+
+	for (size_t i = 0; i < atomic_load(&regions->num_pieces); i++) {
+		if (regions->pieces[i].region != region)
+			regions->pieces[left++] = regions->pieces[i];
+	}
+	atomic_store(&regions->num_pieces, left);
+	update_reach(regions, 0);
+}
+
+bool pmv_regions_find(struct pmv_regions *regions, uintptr_t start, uint64_t len, bool hold,
+		      struct pmv_span *part)
+{
+	uintptr_t end = start + len < start ? UINTPTR_MAX : start + len;
+	const struct pmv_piece *found = NULL;
+	size_t behind;
+
+	if (!len || !atomic_load_explicit(&regions->num_pieces, memory_order_relaxed))
+		return false;
+	pthread_mutex_lock(&regions->lock);
+	behind = first_behind(regions, start);
+	for (size_t i = behind; i-- && !found && regions->pieces[i].reach > start;) {
+		if (regions->pieces[i].end > start)
+			found = &regions->pieces[i];
+	}
+	if (!found && behind < atomic_load(&regions->num_pieces) &&
+	    regions->pieces[behind].start < end) {
+		found = &regions->pieces[behind];
+		start = found->start;
+	}
+	if (found) {
+		*part = (struct pmv_span){
+			.start = start,
+			.len = (end < found->end ? end : found->end) - start,
+			.id = found->id,
+			.region = found->region,
+			.offset = found->offset + (start - found->start),
+		};
+		if (hold)
+			found->region->users++;
+	}
+	pthread_mutex_unlock(&regions->lock);
+	return found;
+}
+
 struct pmv_region *pmv_region_add(struct pmv_regions *regions, uint32_t key,
-				  enum pmv_persist persist, uint64_t start, const struct iovec *iov,
-				  size_t iov_count)
+				  enum pmv_persist persist, unsigned use, uint64_t start,
+				  const struct iovec *iov, size_t iov_count)
 {
 	struct pmv_region *region = calloc(1, sizeof(*region) + iov_count * sizeof(*iov));
-	struct pmv_region **node;
+	struct pmv_region **node = NULL;
 
 	if (!region)
 		return NULL;
 	region->key = key;
 	region->persist = persist;
+	region->use = use;
 	region->start = start;
 	region->iov_count = iov_count;
 	memcpy(region->iov, iov, iov_count * sizeof(*iov));
@@ -38,7 +176,10 @@ struct pmv_region *pmv_region_add(struct pmv_regions *regions, uint32_t key,
 		region->len += iov[i].iov_len;
 
 	pthread_mutex_lock(&regions->lock);
-	node = tsearch(region, &regions->tree, pmv_key_compare);
+	if (!(use & PMV_REGION_PMEM) || reserve_pieces(regions, iov_count))
+		node = tsearch(region, &regions->tree, pmv_key_compare);
+	if (node && *node == region && (use & PMV_REGION_PMEM))
+		add_pieces(regions, region);
 	pthread_mutex_unlock(&regions->lock);
 	if (node && *node == region)
 		return region;
@@ -50,6 +191,8 @@ void pmv_region_remove(struct pmv_regions *regions, struct pmv_region *region)
 {
 	pthread_mutex_lock(&regions->lock);
 	tdelete(region, &regions->tree, pmv_key_compare);
+	if (region->use & PMV_REGION_PMEM)
+		remove_pieces(regions, region);
 	while (region->users)
 		pthread_cond_wait(&regions->unused, &regions->lock);
 	pthread_mutex_unlock(&regions->lock);
@@ -63,7 +206,7 @@ struct pmv_region *pmv_region_get(struct pmv_regions *regions, uint32_t key, uin
 
 	pthread_mutex_lock(&regions->lock);
 	node = tfind(&key, &regions->tree, pmv_key_compare);
-	if (node) {
+	if (node && ((*node)->use & PMV_REGION_REMOTE)) {
 		*offset = addr - (*node)->start;
 		/* An address in front of it makes an offset beyond its end. */
 		if (*offset <= (*node)->len && len <= (*node)->len - *offset)

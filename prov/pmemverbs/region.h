@@ -2,22 +2,31 @@
 /*
  * region.h -- the memory that an agent may be asked to make durable
  *
- * Regions of a domain that peers may write, by the core's key.  Who works on one
- * holds a reference; it can't be removed, nor the memory behind it go away,
- * until that is given back.
+ * Regions of a domain that peers may write, by the core's key; and those that
+ * are persistent, by address, since messages are received by address.  Who works
+ * on one holds a reference; it can't be removed, nor the memory behind it go
+ * away, until that is given back.
  */
 #ifndef PMV_REGION_H
 #define PMV_REGION_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/uio.h>
 
 #include "key.h"
 
+/* What a region is for. */
+enum pmv_region_use {
+	PMV_REGION_REMOTE = 1 << 0, /* peers may write it */
+	PMV_REGION_PMEM = 1 << 1,   /* registered with FI_PMEM */
+};
+
 struct pmv_region {
 	uint32_t key; /* first: what the tree is searched for */
 	enum pmv_persist persist;
+	unsigned use;   /* enum pmv_region_use */
 	uint64_t start; /* as peers address it */
 	uint64_t len;
 	int users;
@@ -26,14 +35,31 @@ struct pmv_region {
 	bool pending;                  /* on the agent's list of what is to be synced: */
 	uint64_t sync_start, sync_end; /* as offsets */
 	struct pmv_region *next_pending;
+	bool held; /* until the batch ends */
+	struct pmv_region *next_held;
 	size_t iov_count;
 	struct iovec iov[];
 };
+
+struct pmv_piece;
 
 struct pmv_regions {
 	pthread_mutex_t lock;
 	pthread_cond_t unused; /* a region has lost its last user */
 	void *tree;
+	struct pmv_piece *pieces; /* of persistent regions, by address */
+	atomic_size_t num_pieces;
+	size_t max_pieces;
+	uint32_t last_id;
+};
+
+/* Persistent memory in one piece, all of it in one region. */
+struct pmv_span {
+	uintptr_t start;
+	uint64_t len;
+	uint32_t id; /* the piece's: no other one ever has it */
+	struct pmv_region *region;
+	uint64_t offset; /* in the region */
 };
 
 void pmv_regions_init(struct pmv_regions *regions);
@@ -44,19 +70,26 @@ void pmv_regions_destroy(struct pmv_regions *regions);
  * Returns NULL without memory, or where the key is known already.
  */
 struct pmv_region *pmv_region_add(struct pmv_regions *regions, uint32_t key,
-				  enum pmv_persist persist, uint64_t start, const struct iovec *iov,
-				  size_t iov_count);
+				  enum pmv_persist persist, unsigned use, uint64_t start,
+				  const struct iovec *iov, size_t iov_count);
 
 /* pmv_region_remove -- waits until nobody uses it, and frees it */
 void pmv_region_remove(struct pmv_regions *regions, struct pmv_region *region);
 
 /*
- * pmv_region_get -- the region that has all of a range, with a reference; NULL:
- * there is none.  *offset: where in it.
+ * pmv_region_get -- the region that has all of a range and that peers may write,
+ * with a reference; NULL: there is none.  *offset: where in it.
  */
 struct pmv_region *pmv_region_get(struct pmv_regions *regions, uint32_t key, uint64_t addr,
 				  uint64_t len, uint64_t *offset);
 void pmv_region_put(struct pmv_regions *regions, struct pmv_region *region);
+
+/*
+ * pmv_regions_find -- the first part of [start, start + len) that is persistent;
+ * false: none is.  hold: its region gets a reference.
+ */
+bool pmv_regions_find(struct pmv_regions *regions, uintptr_t start, uint64_t len, bool hold,
+		      struct pmv_span *part);
 
 /*
  * pmv_region_piece -- the memory at an offset, as far as it is contiguous but at

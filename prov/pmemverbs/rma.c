@@ -104,36 +104,15 @@ static ssize_t post_write(struct pmv_ep *ep, const void *op, void *context, uint
 
 static void *copy_write(const void *op, bool data_too)
 {
-	const struct fi_msg_rma *msg = op;
-	size_t data = data_too ? pmv_iov_len(msg->msg_iov, msg->iov_count) : 0;
-	struct {
-		struct fi_msg_rma msg;
-		struct fi_rma_iov rma_iov[MAX_RMA_IOV];
-		struct iovec iov[];
-	} *copy = malloc(sizeof(*copy) + msg->iov_count * (sizeof(*msg->msg_iov) + sizeof(void *)) +
-			 data);
-	void **desc;
-	char *to;
+	struct fi_msg_rma msg = *(const struct fi_msg_rma *) op;
+	struct core_rma *copy =
+		pmv_copy_buffers(sizeof(*copy), &msg.msg_iov, &msg.desc, msg.iov_count, data_too);
 
 	if (!copy)
 		return NULL;
-	desc = (void **) (copy->iov + msg->iov_count);
-	to = (char *) (desc + msg->iov_count);
-	copy->msg = *msg;
-	memcpy(copy->rma_iov, msg->rma_iov, msg->rma_iov_count * sizeof(*msg->rma_iov));
-	copy->msg.rma_iov = copy->rma_iov;
-	memcpy(copy->iov, msg->msg_iov, msg->iov_count * sizeof(*msg->msg_iov));
-	copy->msg.msg_iov = copy->iov;
-	if (msg->desc) {
-		memcpy(desc, msg->desc, msg->iov_count * sizeof(*desc));
-		copy->msg.desc = desc;
-	}
-	for (size_t i = 0; data_too && i < msg->iov_count; i++) {
-		if (copy->iov[i].iov_len)
-			memcpy(to, copy->iov[i].iov_base, copy->iov[i].iov_len);
-		copy->iov[i].iov_base = to;
-		to += copy->iov[i].iov_len;
-	}
+	memcpy(copy->rma_iov, msg.rma_iov, msg.rma_iov_count * sizeof(*msg.rma_iov));
+	msg.rma_iov = copy->rma_iov;
+	copy->msg = msg;
 	return copy;
 }
 
@@ -183,8 +162,10 @@ static ssize_t write_carefully(struct pmv_ep *ep, const struct fi_msg_rma *msg, 
 			       bool quiet)
 {
 	const uint64_t what = FI_RMA | FI_WRITE;
+	unsigned care = flags & FI_REMOTE_CQ_DATA ? PMV_CARE_IMMEDIATES : 0;
 	struct core_rma core;
 	struct pmv_post post;
+	bool counted;
 	ssize_t ret;
 
 	if (flags & FI_COMMIT)
@@ -200,7 +181,9 @@ static ssize_t write_carefully(struct pmv_ep *ep, const struct fi_msg_rma *msg, 
 	ret = pmv_post_begin(ep, &post, what, msg->context, flags, quiet);
 	if (!ret) {
 		core.msg.context = post.context;
-		ret = pmv_post_end(ep, &post, fi_writemsg(ep->core_fid, &core.msg, post.flags));
+		counted = pmv_count_begin(ep, care);
+		ret = fi_writemsg(ep->core_fid, &core.msg, post.flags);
+		ret = pmv_post_end(ep, &post, pmv_count_end(ep, counted, ret));
 	}
 	note_end(ep, msg, !ret);
 	return ret;
@@ -253,13 +236,16 @@ static ssize_t rma_writedata(struct fid_ep *fid, const void *buf, size_t len, vo
 	struct fi_rma_iov rma_iov = {addr, len, key};
 	struct fi_msg_rma msg = {&iov, desc ? &desc : NULL, 1, dest_addr, &rma_iov, 1, context,
 				 data};
+	bool counted;
 	ssize_t ret;
 
 	if (!pmv_ep_direct(ep, WRITE_CARE))
 		return write_carefully(ep, &msg, ep->tx_op_flags | FI_REMOTE_CQ_DATA, false);
 	pmv_note_begin(ep, key, addr, len);
+	counted = pmv_count_begin(ep, PMV_CARE_IMMEDIATES);
 	ret = fi_writedata(ep->core_fid, buf, len, desc, data, dest_addr, addr, pmv_ep_key(key),
 			   context);
+	ret = pmv_count_end(ep, counted, ret);
 	pmv_note_end(ep, key, addr, len, !ret);
 	return ret;
 }
@@ -291,12 +277,15 @@ static ssize_t rma_injectdata(struct fid_ep *fid, const void *buf, size_t len, u
 	struct iovec iov = {.iov_base = (void *) buf, .iov_len = len};
 	struct fi_rma_iov rma_iov = {addr, len, key};
 	struct fi_msg_rma msg = {&iov, NULL, 1, dest_addr, &rma_iov, 1, NULL, data};
+	bool counted;
 	ssize_t ret;
 
 	if (!pmv_ep_direct(ep, INJECT_CARE))
 		return write_carefully(ep, &msg, FI_INJECT | FI_REMOTE_CQ_DATA, true);
 	pmv_note_begin(ep, key, addr, len);
+	counted = pmv_count_begin(ep, PMV_CARE_IMMEDIATES);
 	ret = fi_inject_writedata(ep->core_fid, buf, len, data, dest_addr, addr, pmv_ep_key(key));
+	ret = pmv_count_end(ep, counted, ret);
 	pmv_note_end(ep, key, addr, len, !ret);
 	return ret;
 }

@@ -13,7 +13,8 @@
 #define HELLO_VERSION 1
 
 enum { HELLO_AGENT = 1 << 0, HELLO_NOTICES = 1 << 1 };
-enum { MESSAGE_NOTIFY = 1 << 0, MESSAGE_STORE = 1 << 1 };
+enum { LEAD_MESSAGES = 1 << 6, LEAD_RELAXED = 1 << 7 };
+enum { MESSAGE_NOTIFY = 1 << 0, MESSAGE_STORE = 1 << 1, MESSAGE_MESSAGES = 1 << 2 };
 
 struct wire_hello {
 	uint32_t magic;
@@ -103,6 +104,11 @@ __attribute__((noinline, no_sanitize("thread"))) static void copy_in(uint8_t *to
 
 /* The hello */
 
+unsigned int pmv_hello_lead(bool messages, bool relaxed)
+{
+	return (messages ? LEAD_MESSAGES : 0) | (relaxed ? LEAD_RELAXED : 0);
+}
+
 void pmv_hello_encode(uint8_t buf[PMV_HELLO_SIZE], const struct pmv_hello *hello)
 {
 	struct wire_hello wire = {
@@ -141,6 +147,8 @@ size_t pmv_hello_decode(const void *cm_data, size_t len, struct pmv_hello *hello
 		.agent = wire.flags & HELLO_AGENT,
 		.notices = wire.flags & HELLO_NOTICES,
 	};
+	hello->messages = hello->agent && (hello->addr & LEAD_MESSAGES);
+	hello->relaxed = hello->addr & LEAD_RELAXED;
 	return len;
 }
 
@@ -158,7 +166,8 @@ size_t pmv_message_encode(uint8_t buf[PMV_MESSAGE_SIZE], const struct pmv_messag
 		.seen = htole32(message->seen),
 		.count = (uint8_t) message->count,
 		.flags = (uint8_t) ((message->notify ? MESSAGE_NOTIFY : 0) |
-				    (message->store ? MESSAGE_STORE : 0)),
+				    (message->store ? MESSAGE_STORE : 0) |
+				    (message->messages ? MESSAGE_MESSAGES : 0)),
 	};
 
 	memcpy(buf, &wire, sizeof(wire));
@@ -196,11 +205,13 @@ static bool make_sense(const uint8_t *copy, const struct wire_message *wire,
 		.data = le64toh(wire->data),
 		.notify = wire->flags & MESSAGE_NOTIFY,
 		.store = wire->flags & MESSAGE_STORE,
+		.messages = wire->flags & MESSAGE_MESSAGES,
 		.count = wire->count,
 		.payload = copy + at,
 	};
-	if ((wire->flags & ~(MESSAGE_NOTIFY | MESSAGE_STORE)) || wire->count > PMV_MAX_RANGES ||
-	    at > len || (message->store && !wire->count))
+	if ((wire->flags & ~(MESSAGE_NOTIFY | MESSAGE_STORE | MESSAGE_MESSAGES)) ||
+	    wire->count > PMV_MAX_RANGES || at > len || (message->store && !wire->count) ||
+	    (message->messages && (message->store || message->notify)))
 		return false;
 	for (unsigned int i = 0; i < message->count; i++) {
 		struct wire_range range;

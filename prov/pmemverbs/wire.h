@@ -13,9 +13,15 @@
  *    4  u8   version (1)
  *    5  u8   1: an agent serves the mailbox; 2: it can notify of a commit
  *    6  u16  zero
- *    8  u64  address of the block
+ *    8  u64  address of the block; its bits 6 to 11 say more: 1: the agent can commit
+ *            messages; 2: the path to this side may reorder writes
  *   16  u32  the core's key of the block
  *   20  u32  nonce, which seeds all checks of what is sent to this block
+ *
+ * A hello with flags or a version that it does not know says nothing to its
+ * receiver.  So what came later is told by where in its page the block begins,
+ * which says nothing to an older one: it takes the address as it is.  Blocks of
+ * older ones begin with their pages.
  *
  * Block: memory of an endpoint that its peer writes to.
  *
@@ -27,11 +33,13 @@
  *
  *    0  u64  number: 1, 2, ...
  *    8  u64  check: XXH3 of the message, seeded with number and nonce; here: 0
- *   16  u64  immediate data, if it notifies
+ *   16  u64  immediate data, if it notifies; number of messages, if it commits them
  *   24  u16  length of the message
  *   26  u8   number of ranges, at most 20
  *   27  u8   1: notify the application; 2: the last range is where data is to be
- *            stored that follows the ranges
+ *            stored that follows the ranges; 4: alone, that the first messages of this
+ *            connection, so many, are to become durable where they were received;
+ *            a write with immediate data counts as one where it uses up a receive
  *   28  u32  number of the last message whose acknowledgement the sender had, low half
  *   32  ranges: u64 address, u64 length, u32 the core's key, u32 zero
  *    .  data to store, as long as the last range says
@@ -82,6 +90,9 @@ struct pmv_hello {
 	uint32_t nonce;
 	bool agent;   /* the mailbox is served */
 	bool notices; /* a message may ask for a notice */
+	/* What the address says. */
+	bool messages; /* the agent can commit messages */
+	bool relaxed;  /* writes may be placed out of order */
 };
 
 struct pmv_range {
@@ -93,9 +104,10 @@ struct pmv_range {
 struct pmv_message {
 	uint64_t number;
 	uint32_t seen; /* acknowledged, low half */
-	uint64_t data;
+	uint64_t data; /* if it notifies or commits messages */
 	bool notify;
 	bool store;
+	bool messages;
 	unsigned int count;
 	struct pmv_range ranges[PMV_MAX_RANGES];
 	const void *payload; /* what is to be stored in the last range */
@@ -107,6 +119,7 @@ enum pmv_fault {
 	PMV_FAULT_MESSAGE = 1, /* it can't be understood */
 	PMV_FAULT_ACCESS = 2,  /* no such memory, or not for writing, or beyond its end */
 	PMV_FAULT_IO = 3,      /* the medium failed */
+	PMV_FAULT_MEMORY = 4,  /* it is not known where messages are, for want of memory */
 };
 
 struct pmv_ack {
@@ -114,6 +127,12 @@ struct pmv_ack {
 	uint64_t done;
 	enum pmv_fault fault;
 };
+
+/* The farthest that a block may begin behind the start of its page. */
+#define PMV_MAX_LEAD 4096
+
+/* pmv_hello_lead -- how far it does, to say that */
+unsigned int pmv_hello_lead(bool messages, bool relaxed);
 
 void pmv_hello_encode(uint8_t buf[PMV_HELLO_SIZE], const struct pmv_hello *hello);
 

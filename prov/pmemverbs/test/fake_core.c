@@ -60,14 +60,12 @@ struct fake_eq {
 	struct fake_event *events;
 };
 
-#define MAX_IOV 8
-
 struct fake_mr {
 	struct fid_mr fid;
 	struct fake *fake;
 	struct fake_mr *next;
 	size_t iov_count;
-	struct iovec iov[MAX_IOV];
+	struct iovec iov[FAKE_MAX_IOV];
 };
 
 /* Completion queues */
@@ -279,19 +277,81 @@ static void carry_out(struct fake_post *post, struct fake_ep *peer)
 	}
 }
 
+static void end(struct fake_post *post, int err, int prov_errno);
+
+/* scatter -- what a message brings into what a receive has room for */
+static void scatter(const struct fake_post *receive, size_t offset, const char *from, size_t len)
+{
+	for (size_t i = 0; len && i < receive->iov_count; i++) {
+		size_t room = receive->iov[i].iov_len;
+		size_t piece;
+
+		if (offset >= room) {
+			offset -= room;
+			continue;
+		}
+		piece = len < room - offset ? len : room - offset;
+		memcpy((char *) receive->iov[i].iov_base + offset, from, piece);
+		from += piece;
+		len -= piece;
+		offset = 0;
+	}
+}
+
+static void fill(const struct fake_post *receive, const struct fake_post *message)
+{
+	size_t offset = 0;
+
+	if (message->inlined) {
+		scatter(receive, 0, message->inlined, message->len);
+		return;
+	}
+	for (size_t i = 0; i < message->iov_count; i++) {
+		scatter(receive, offset, message->iov[i].iov_base, message->iov[i].iov_len);
+		offset += message->iov[i].iov_len;
+	}
+}
+
+/* use_receive -- the oldest of an endpoint, if it has one */
+static bool use_receive(struct fake_ep *ep, const struct fake_post *message)
+{
+	struct fake *fake = ep->fake;
+	bool used = false;
+
+	pthread_mutex_lock(&fake->lock);
+	for (size_t i = fake->first_open; i < fake->num_posts && !used; i++) {
+		struct fake_post *receive = &fake->posts[i];
+
+		if (receive->ep != ep || receive->state != FAKE_UNDER_WAY ||
+		    !(receive->what & FI_RECV))
+			continue;
+		if (message->what & FI_MSG)
+			fill(receive, message);
+		end(receive, 0, 0);
+		used = true;
+	}
+	pthread_mutex_unlock(&fake->lock);
+	return used;
+}
+
 static void deliver(struct fake_post *post)
 {
 	struct fake_ep *peer;
 
-	if (post->delivered || (post->what & FI_MSG))
+	if (post->delivered || (post->what & FI_RECV))
 		return;
 	pthread_mutex_lock(&network);
 	peer = post->ep->peer;
-	if (peer)
+	if (peer && !(post->what & FI_MSG))
 		carry_out(post, peer);
 	pthread_mutex_unlock(&network);
 	post->delivered = peer != NULL;
-	if (peer && (post->flags & FI_REMOTE_CQ_DATA))
+	if (!peer)
+		return;
+	if (post->what & FI_MSG)
+		use_receive(peer, post);
+	else if ((post->flags & FI_REMOTE_CQ_DATA) &&
+		 !(post->ep->fake->imm_receives && use_receive(peer, post)))
 		notify(peer, post->data);
 }
 
@@ -410,6 +470,15 @@ void fake_report(struct fake *fake, size_t n, int err)
 	pthread_mutex_unlock(&fake->lock);
 }
 
+size_t fake_receives(struct fake *fake)
+{
+	size_t count = 0;
+
+	for (size_t i = fake->first_open; i < fake->num_posts; i++)
+		count += fake->posts[i].state == FAKE_UNDER_WAY && (fake->posts[i].what & FI_RECV);
+	return count;
+}
+
 size_t fake_under_way(struct fake *fake)
 {
 	size_t count = 0;
@@ -454,7 +523,7 @@ static ssize_t post_tx(struct fake *fake, const struct fake_post *post)
 static void *inlined(const struct fake_post *post)
 {
 	bool connected;
-	void *copy;
+	char *copy;
 
 	pthread_mutex_lock(&network);
 	connected = post->ep->peer != NULL;
@@ -464,7 +533,11 @@ static void *inlined(const struct fake_post *post)
 	copy = malloc(post->len + 1);
 	if (!copy)
 		abort();
-	return memcpy(copy, post->buf, post->len);
+	if (!(post->what & FI_MSG))
+		return memcpy(copy, post->buf, post->len);
+	for (size_t i = 0, at = 0; i < post->iov_count; at += post->iov[i++].iov_len)
+		memcpy(copy + at, post->iov[i].iov_base, post->iov[i].iov_len);
+	return copy;
 }
 
 static bool is_inject(enum fake_call call)
@@ -642,6 +715,10 @@ static ssize_t post_msg(struct fid_ep *fid, enum fake_call call, uint64_t what,
 		.data = msg->data,
 	};
 
+	if (msg->iov_count > FAKE_MAX_IOV)
+		abort();
+	if (msg->iov_count)
+		memcpy(op.iov, msg->msg_iov, msg->iov_count * sizeof(op.iov[0]));
 	return post(fid, &op);
 }
 
@@ -953,7 +1030,7 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t f
 	struct fake_mr *mr = calloc(1, sizeof(*mr));
 
 	(void) flags;
-	if (!mr || attr->iov_count > MAX_IOV)
+	if (!mr || attr->iov_count > FAKE_MAX_IOV)
 		abort();
 	mr->fake = fake_of(fid, struct fake, domain.fid);
 	mr->fake->open_objects++;

@@ -56,6 +56,8 @@ enum fake_state {
 struct fake_ep;
 struct fake_mr;
 
+#define FAKE_MAX_IOV 8
+
 struct fake_post {
 	enum fake_call call;
 	enum fake_state state;
@@ -69,7 +71,8 @@ struct fake_post {
 	const void *buf;
 	void *desc;
 	size_t iov_count;
-	size_t len; /* of all local buffers */
+	struct iovec iov[FAKE_MAX_IOV]; /* of a message */
+	size_t len;                     /* of all local buffers */
 	uint64_t addr;
 	uint64_t key;
 	size_t rma_len;
@@ -104,7 +107,8 @@ struct fake {
 	size_t first_open; /* all before it have ended */
 	struct fake_ep *eps;
 	struct fake_mr *mrs;
-	bool virt_addr; /* peers address regions by virtual addresses, not by offsets */
+	bool imm_receives; /* immediate data uses up one of the peer's receives */
+	bool virt_addr;    /* peers address regions by virtual addresses, not by offsets */
 	struct fi_info *domain_info; /* what the core's objects were opened with */
 	struct fi_info *ep_info;
 	size_t cq_size;
@@ -136,7 +140,8 @@ void fake_destroy(struct fake *fake);
  * fake_connect -- from now on what one endpoint writes appears in the regions of
  * the other one's domain, what it reads comes from there, and immediate data is
  * reported there: when an operation is delivered, which succeeding implies.  A
- * write to nowhere is lost.
+ * message is received by the other one's oldest receive, which succeeds.  A write
+ * to nowhere is lost, and so is a message that finds no receive.
  */
 void fake_connect(struct fid_ep *one, struct fid_ep *other);
 
@@ -151,6 +156,9 @@ bool fake_fail(struct fake *fake, int err, int prov_errno);
 
 /* fake_fail_all -- the oldest fails with err, those behind it are cancelled: a broken connection */
 size_t fake_fail_all(struct fake *fake, int err, int prov_errno);
+
+/* fake_receives -- receive operations that have not ended */
+size_t fake_receives(struct fake *fake);
 
 /* fake_receive -- the oldest receive operation ends; err: 0 or a positive fi_errno */
 bool fake_receive(struct fake *fake, int err);

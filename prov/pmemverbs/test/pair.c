@@ -138,6 +138,7 @@ static void introduce(struct pmv_ep *ep, struct pmv_ep *to, const struct pair_op
 	cr_assert_eq(pmv_hello_decode(buf, sizeof(buf), &hello), 0);
 	hello.notices = hello.notices && !options->no_notices;
 	hello.agent = hello.agent && !options->no_agent;
+	hello.messages = hello.messages && hello.agent && !options->older;
 	pmv_link_connect(to, &hello);
 }
 

@@ -64,6 +64,7 @@ struct pair_options {
 	bool offsets;    /* peers address regions by offsets */
 	bool no_notices; /* the agent away can't give any */
 	bool no_agent;   /* there is none away */
+	bool older;      /* it is one that can't commit messages */
 	bool thread;     /* agents have threads; else they work when they are told to */
 	bool automatic;  /* whatever is posted is delivered and succeeds at once */
 };

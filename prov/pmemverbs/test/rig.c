@@ -26,6 +26,7 @@ static struct fi_info *make_info(const struct rig_options *options)
 	cr_assert_not_null(info);
 	info->caps = FI_MSG | FI_RMA | FI_ATOMIC | FI_PMEM | FI_FENCE;
 	info->tx_attr->op_flags = options->tx_op_flags;
+	info->rx_attr->size = options->rx_size;
 	info->ep_attr->type = FI_EP_MSG;
 	info->ep_attr->protocol = options->local ? FI_PROTO_SOCK_TCP : FI_PROTO_RDMA_CM_IB_RC;
 	info->domain_attr->mr_mode = (options->unkeyed ? 0 : FI_MR_PROV_KEY) |
@@ -74,10 +75,12 @@ struct rig *rig_open(const struct rig_options *options)
 	rig->options = options ? *options : none;
 	fake_init(&rig->fake);
 	rig->fake.virt_addr = rig->options.virt_addr;
+	rig->fake.imm_receives = rig->options.imm_receives;
 	rig->core = (struct pmv_core){
 		.name = "fake",
 		.fence = !rig->options.no_fence,
 		.needs_cqs = rig->options.needs_cqs,
+		.imm_receives = rig->options.imm_receives,
 		.values_until = rig->options.values_until,
 	};
 	rig->fabric = (struct pmv_fabric){

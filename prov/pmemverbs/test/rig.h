@@ -20,7 +20,9 @@ struct rig_options {
 	bool no_fence; /* a core like tcp */
 	bool local;    /* its writes complete when they were handed over */
 	bool needs_cqs;
-	bool no_cq; /* the endpoint gets none */
+	bool imm_receives; /* immediate data uses up a receive, as with verbs */
+	bool no_cq;        /* the endpoint gets none */
+	size_t rx_size;
 	bool own_rx_cq;
 	bool not_enabled; /* the endpoint: more is bound first */
 	bool selective;

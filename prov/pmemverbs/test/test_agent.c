@@ -1324,7 +1324,8 @@ Test(agent, flushes_a_region_of_several_pieces_piece_by_piece)
 	struct iovec iov[] = {{pair->memory[DMP], 100}, {pair->memory[MHP] + 4096, 100}};
 	struct pmv_region *region;
 
-	region = pmv_agent_add_region(pmv_to_domain(pair->away->domain), 5, PMV_DMP, 0, iov, 2, -1);
+	region = pmv_agent_add_region(pmv_to_domain(pair->away->domain), 5, PMV_DMP,
+				      PMV_REGION_REMOTE, 0, iov, 2, -1);
 	cr_assert_not_null(region);
 	tell_one(pair, (struct pmv_range){90, 30, 5});
 	pair_serve(pair);

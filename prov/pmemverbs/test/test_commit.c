@@ -691,12 +691,13 @@ Test(op_flags, are_overridden_by_calls_with_flags)
 	rig_close(rig);
 }
 
-Test(op_flags, concern_no_operation_but_writes_and_atomics)
+Test(op_flags, concern_no_reads_and_nothing_that_is_injected)
 {
 	struct rig *rig = rig_open(&(struct rig_options){.tx_op_flags = FI_COMMIT});
 
 	accepted(rig_read(rig, KEY_MHP, CONTEXT(0)));
-	accepted(rig_send(rig, CONTEXT(1)));
+	/* The default is overridden. */
+	accepted(rig_sendmsg(rig, CONTEXT(1), 0));
 	accepted(fi_inject(rig->ep, data, 8, 0));
 	accepted(fi_inject_write(rig->ep, data, 8, 0, ADDR, KEY_MHP));
 	accepted(fi_inject_writedata(rig->ep, data, 8, DATA, 0, ADDR, KEY_MHP));
@@ -707,7 +708,7 @@ Test(op_flags, concern_no_operation_but_writes_and_atomics)
 }
 
 /* Also where the calls can't go to the core as they are. */
-Test(op_flags, with_a_counter_concern_no_operation_but_writes_and_atomics)
+Test(op_flags, with_a_counter_concern_no_reads_and_nothing_that_is_injected)
 {
 	struct rig *rig =
 		rig_open(&(struct rig_options){.tx_op_flags = FI_COMMIT, .not_enabled = true});
@@ -718,7 +719,7 @@ Test(op_flags, with_a_counter_concern_no_operation_but_writes_and_atomics)
 	accepted(fi_ep_bind(rig->ep, &cntr->fid, FI_WRITE | FI_READ | FI_SEND));
 	accepted(fi_enable(rig->ep));
 	accepted(rig_read(rig, KEY_MHP, CONTEXT(0)));
-	accepted(rig_send(rig, CONTEXT(1)));
+	accepted(rig_sendmsg(rig, CONTEXT(1), FI_COMPLETION));
 	accepted(fi_inject(rig->ep, data, 8, 0));
 	accepted(fi_inject_write(rig->ep, data, 8, 0, ADDR, KEY_MHP));
 	accepted(fi_inject_writedata(rig->ep, data, 8, DATA, 0, ADDR, KEY_MHP));

@@ -259,3 +259,22 @@ Test(method, reasons_name_the_remedy)
 	plan = pmv_plan_commit(&config.attr, PMV_TRANSPORT_IB, NULL);
 	cr_expect_not_null(strstr(plan.why, "FI_REMOTE_READ"));
 }
+
+/* The target's agent, always; what comes first is as for writes. */
+Test(method, of_a_message_is_the_agents)
+{
+	for (int n = 0; n < 16; n++) {
+		struct pmv_past past = {.agent = n & 1, .flush = n & 2, .ordered = n & 4};
+		struct pmv_plan plan = pmv_plan_message(n & 8, &past);
+		struct pmv_plan alone = pmv_plan_message(n & 8, NULL);
+
+		cr_expect_eq(plan.method, PMV_METHOD_AGENT);
+		cr_expect_eq(plan.after_agent, past.agent);
+		cr_expect_eq(plan.flush_first, past.ordered);
+		cr_expect_eq(plan.flush_agent, (n & 8) != 0);
+		cr_expect_eq(alone.method, PMV_METHOD_AGENT);
+		cr_expect_not(alone.after_agent || alone.flush_first);
+		cr_expect_eq(alone.flush_agent, (n & 8) != 0);
+		cr_expect_not_null(plan.why);
+	}
+}

@@ -17,7 +17,8 @@ static struct pmv_regions regions;
 static struct pmv_region *add(uint64_t start)
 {
 	struct iovec iov = {memory, SIZE};
-	struct pmv_region *region = pmv_region_add(&regions, KEY, PMV_DMP, start, &iov, 1);
+	struct pmv_region *region =
+		pmv_region_add(&regions, KEY, PMV_DMP, PMV_REGION_REMOTE, start, &iov, 1);
 
 	cr_assert_not_null(region);
 	return region;
@@ -107,7 +108,8 @@ Test(region, is_found_by_its_key_alone)
 	struct iovec iov = {memory, SIZE};
 
 	cr_expect_not(is_in(KEY + 1, START, 1, 0));
-	cr_expect_null(pmv_region_add(&regions, KEY, PMV_PAGE, 0, &iov, 1), "the key is known");
+	cr_expect_null(pmv_region_add(&regions, KEY, PMV_PAGE, PMV_REGION_REMOTE, 0, &iov, 1),
+		       "the key is known");
 	cr_expect(is_in(KEY, START, 1, 0), "and the first one is still there");
 	pmv_region_remove(&regions, region);
 	cr_expect_not(is_in(KEY, START, 1, 0));
@@ -119,7 +121,8 @@ Test(region, of_several_pieces_has_ranges_across_them)
 {
 	static char one[100], other[50], last[10];
 	struct iovec iov[] = {{one, 100}, {NULL, 0}, {other, 50}, {last, 10}};
-	struct pmv_region *region = pmv_region_add(&regions, KEY, PMV_DMP, START, iov, 4);
+	struct pmv_region *region =
+		pmv_region_add(&regions, KEY, PMV_DMP, PMV_REGION_REMOTE, START, iov, 4);
 	uint64_t len;
 
 	cr_assert_not_null(region);
@@ -155,13 +158,111 @@ Test(region, of_many_is_the_right_one)
 	struct iovec iov = {memory, SIZE};
 
 	for (uint32_t i = 0; i < 500; i++) {
-		all[i] = pmv_region_add(&regions, i * 2654435761U, PMV_DMP, i, &iov, 1);
+		all[i] = pmv_region_add(&regions, i * 2654435761U, PMV_DMP, PMV_REGION_REMOTE, i,
+					&iov, 1);
 		cr_assert_not_null(all[i]);
 	}
 	for (uint32_t i = 0; i < 500; i += 2)
 		pmv_region_remove(&regions, all[i]);
 	for (uint32_t i = 0; i < 500; i++)
 		cr_expect_eq(is_in(i * 2654435761U, i + 3, 4, 3), i % 2);
+}
+
+Test(region, that_peers_may_not_write_is_none_of_theirs)
+{
+	struct iovec iov = {memory, SIZE};
+
+	cr_assert_not_null(pmv_region_add(&regions, KEY, PMV_DMP, PMV_REGION_PMEM, START, &iov, 1));
+	cr_expect_not(is_in(KEY, START, 1, 0));
+}
+
+/* Persistent memory by address, where regions overlap, touch and go */
+
+#define PLAIN_REGIONS 12
+
+static unsigned int random_below(unsigned int limit)
+{
+	static uint64_t state = 1;
+
+	state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+	return (unsigned int) (state >> 33) % limit;
+}
+
+static struct pmv_region *random_region(uint32_t key)
+{
+	struct iovec iov[2];
+	size_t first = random_below(SIZE / 2), second = first + random_below(SIZE / 2);
+
+	iov[0] = (struct iovec){memory + first, random_below(100)};
+	iov[1] = (struct iovec){memory + second, random_below((unsigned int) (SIZE - second))};
+	return pmv_region_add(&regions, key, PMV_DMP, PMV_REGION_PMEM, 0, iov, 2);
+}
+
+/* regions_at -- how many have the byte there */
+static unsigned int regions_at(struct pmv_region **all, const char *at)
+{
+	unsigned int count = 0;
+
+	for (int i = 0; i < PLAIN_REGIONS; i++) {
+		for (size_t n = 0; all[i] && n < all[i]->iov_count; n++) {
+			const char *base = all[i]->iov[n].iov_base;
+
+			count += at >= base && at < base + all[i]->iov[n].iov_len;
+		}
+	}
+	return count;
+}
+
+static void look_up(struct pmv_region **all)
+{
+	size_t start = random_below(SIZE), len = random_below((unsigned int) (SIZE - start + 1));
+	size_t first = start;
+	struct pmv_span span;
+	bool found = pmv_regions_find(&regions, (uintptr_t) memory + start, len, false, &span);
+	uint64_t piece;
+
+	while (first < start + len && !regions_at(all, memory + first))
+		first++;
+	cr_assert_eq(found, first < start + len);
+	if (!found)
+		return;
+	cr_assert_eq(span.start, (uintptr_t) memory + first);
+	cr_assert(span.len && first + span.len <= start + len);
+	piece = span.len;
+	cr_assert_eq(pmv_region_piece(span.region, span.offset, &piece), memory + first);
+	cr_assert_eq(piece, span.len);
+}
+
+Test(region, with_an_address_is_found)
+{
+	struct pmv_region *all[PLAIN_REGIONS] = {NULL};
+
+	for (int i = 0; i < 20000; i++) {
+		unsigned int n = random_below(PLAIN_REGIONS);
+
+		if (random_below(20)) {
+			look_up(all);
+			continue;
+		}
+		if (all[n])
+			pmv_region_remove(&regions, all[n]);
+		all[n] = random_below(3) ? random_region(n) : NULL;
+	}
+}
+
+Test(region, with_an_address_is_held)
+{
+	struct iovec iov = {memory, SIZE};
+	struct pmv_region *region =
+		pmv_region_add(&regions, KEY, PMV_DMP, PMV_REGION_PMEM, 0, &iov, 1);
+	struct pmv_span span;
+
+	cr_assert(pmv_regions_find(&regions, (uintptr_t) memory, UINT64_MAX, true, &span));
+	cr_expect_eq(span.len, SIZE);
+	cr_expect_eq(region->users, 1);
+	pmv_region_put(&regions, region);
+	cr_expect_not(pmv_regions_find(&regions, (uintptr_t) memory, 0, true, &span));
+	cr_expect_eq(region->users, 0);
 }
 
 static atomic_bool removed;

@@ -83,6 +83,28 @@ Test(hello, is_read_as_it_was_written)
 	}
 }
 
+Test(hello, says_by_its_address_what_older_peers_do_not_ask)
+{
+	for (int n = 0; n < 8; n++) {
+		unsigned int lead = pmv_hello_lead(n & 1, n & 2);
+		struct pmv_hello hello, out = {
+						.addr = UINT64_C(0x7f0000001000) + lead,
+						.key = 1,
+						.agent = n & 4,
+					};
+		uint8_t buf[PMV_HELLO_SIZE];
+
+		cr_expect_leq(lead, PMV_MAX_LEAD);
+		cr_expect_eq(lead % 64, 0, "slots keep their alignment");
+		pmv_hello_encode(buf, &out);
+		cr_assert_eq(pmv_hello_decode(buf, sizeof(buf), &hello), 0);
+		cr_expect(same_hello(&hello, &out), "the address is the block's as it is");
+		cr_expect_eq(hello.messages, (n & 1) && (n & 4));
+		cr_expect_eq(hello.relaxed, (n & 2) != 0);
+	}
+	cr_expect_eq(pmv_hello_lead(false, false), 0, "as those that know nothing of it");
+}
+
 Test(hello, is_found_behind_data_of_any_length)
 {
 	for (size_t len = 0; len <= 100; len++) {
@@ -213,7 +235,7 @@ static struct pmv_message random_message(unsigned int count, size_t store_len, b
 static bool same_message(const struct pmv_message *a, const struct pmv_message *b)
 {
 	if (a->number != b->number || a->data != b->data || a->notify != b->notify ||
-	    a->store != b->store || a->count != b->count)
+	    a->store != b->store || a->messages != b->messages || a->count != b->count)
 		return false;
 	for (unsigned int i = 0; i < a->count; i++) {
 		if (a->ranges[i].addr != b->ranges[i].addr ||
@@ -299,6 +321,25 @@ Test(message, is_what_the_header_says_byte_by_byte)
 	message.notify = false;
 	pmv_message_encode(slot.bytes, &message, NONCE);
 	cr_expect_eq(slot.bytes[27], 2);
+	message.store = false;
+	message.messages = true;
+	pmv_message_encode(slot.bytes, &message, NONCE);
+	cr_expect_eq(slot.bytes[27], 4);
+	cr_expect_eq(slot.words[2], message.data);
+}
+
+Test(message, about_messages_has_any_number_of_ranges)
+{
+	for (unsigned int count = 0; count <= PMV_MAX_RANGES; count++) {
+		struct pmv_message out = random_message(count, 0, false), in;
+		union slot slot;
+
+		out.notify = false;
+		out.messages = true;
+		pmv_message_encode(slot.bytes, &out, NONCE);
+		cr_assert_eq(decode(&slot, &in), PMV_ARRIVED);
+		cr_assert(same_message(&in, &out));
+	}
 }
 
 Test(message, is_read_as_it_was_written)
@@ -501,12 +542,26 @@ Test(message, of_more_ranges_than_there_may_be_is_malformed)
 
 Test(message, with_flags_that_nobody_knows_is_malformed)
 {
-	for (int bit = 2; bit < 8; bit++) {
+	for (int bit = 3; bit < 8; bit++) {
 		struct pmv_message out = shape(1);
 		union slot slot;
 		size_t len = pmv_message_encode(slot.bytes, &out, NONCE);
 
 		slot.bytes[27] |= (uint8_t) (1 << bit);
+		expect_malformed(&slot, len);
+	}
+}
+
+Test(message, about_messages_that_notifies_or_stores_is_malformed)
+{
+	for (int store = 0; store < 2; store++) {
+		struct pmv_message out = random_message(1, 8, store);
+		union slot slot;
+		size_t len;
+
+		out.notify = !store;
+		len = pmv_message_encode(slot.bytes, &out, NONCE);
+		slot.bytes[27] |= 4;
 		expect_malformed(&slot, len);
 	}
 }
