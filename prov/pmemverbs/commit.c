@@ -12,7 +12,8 @@
  * or, where only the target's processor can do it:
  *
  *   write or atomic
- *   [READ]             if nothing else keeps the order (FI_PMEMVERBS_ORDERING)
+ *   [READs]            of all that the letter names, if nothing else keeps the order
+ *                      (FI_PMEMVERBS_ORDERING)
  *   letter             to the agent, who flushes and acknowledges: letter.h
  *
  * A fenced commit after writes that the agent has not acknowledged: if it is
@@ -94,6 +95,11 @@ static void note_dirty(struct pmv_ep *ep, const struct pmv_attr *attr, uint64_t 
 {
 	if (!len)
 		return;
+	if (attr->relaxed && !attr->readable) {
+		/* Nothing ever proves anything of it. */
+		atomic_store(&ep->wrote_unreadable, true);
+		return;
+	}
 	atomic_store(&ep->wrote_agent, true);
 	if (attr->relaxed)
 		ep->wrote_relaxed = true;
@@ -280,11 +286,12 @@ static void drop_ref(struct pmv_ep *ep, struct pmv_req *req, int err)
 
 /* Parts */
 
-static ssize_t post_flush(struct pmv_ep *ep, struct pmv_req *req)
+static ssize_t post_read(struct pmv_ep *ep, struct pmv_req *req, uint64_t addr, size_t len,
+			 uint64_t key)
 {
 	struct pmv_domain *domain = ep->domain;
-	struct iovec iov = {.iov_base = domain->scratch, .iov_len = 1};
-	struct fi_rma_iov rma_iov = {.addr = req->addr, .len = 1, .key = req->key};
+	struct iovec iov = {.iov_base = domain->scratch, .iov_len = len};
+	struct fi_rma_iov rma_iov = {.addr = addr, .len = len, .key = key};
 	struct fi_msg_rma msg = {
 		.msg_iov = &iov,
 		.desc = &domain->scratch_desc,
@@ -295,6 +302,33 @@ static ssize_t post_flush(struct pmv_ep *ep, struct pmv_req *req)
 	};
 
 	return fi_readmsg(ep->core_fid, &msg, FI_COMPLETION);
+}
+
+static ssize_t post_flush(struct pmv_ep *ep, struct pmv_req *req)
+{
+	return post_read(ep, req, req->addr, 1, req->key);
+}
+
+/*
+ * read_back -- without an order among writes a READ pushes only what it reads: all
+ * that the letter names, then.  Each READ has a reference of its own.
+ */
+static ssize_t read_back(struct pmv_ep *ep, struct pmv_req *req)
+{
+	struct pmv_range range;
+
+	while (pmv_letter_unread(req->letter, PMV_SCRATCH_SIZE, &range)) {
+		ssize_t ret;
+
+		atomic_fetch_add(&req->refs, 1);
+		ret = post_read(ep, req, range.addr, range.len, range.key);
+		if (ret) {
+			atomic_fetch_sub(&req->refs, 1);
+			return ret;
+		}
+		pmv_letter_was_read(req->letter, range.len);
+	}
+	return 0;
 }
 
 static ssize_t post_notice(struct pmv_ep *ep, struct pmv_req *req)
@@ -335,8 +369,10 @@ static ssize_t flush_ordered(struct pmv_ep *ep, struct pmv_req *req)
 
 static ssize_t flush(struct pmv_ep *ep, struct pmv_req *req)
 {
-	ssize_t ret;
+	ssize_t ret = req->letter ? read_back(ep, req) : 0;
 
+	if (ret)
+		return ret;
 	if (!atomic_load(&ep->wrote_ordered))
 		return post_flush(ep, req);
 	pthread_mutex_lock(&ep->order_lock);
@@ -817,6 +853,8 @@ static ssize_t refuse_message(struct pmv_ep *ep, const char *why)
 static ssize_t plan_message(struct pmv_ep *ep, const struct pmv_past *past, struct pmv_plan *plan)
 {
 	*plan = pmv_plan_message(pmv_setting.relaxed || ep->link.peer.relaxed, past);
+	if (plan->method == PMV_METHOD_REFUSED)
+		return refuse(plan->why);
 	return ep->link.peer.messages ? 0 : refuse_message(ep, plan->why);
 }
 
@@ -878,6 +916,10 @@ static ssize_t plan_commit(struct pmv_ep *ep, const struct pmv_commit *commit, b
 			return refuse(one.why);
 		if ((one.method == PMV_METHOD_AGENT || one.after_agent) && !ep->link.peer.agent)
 			return refuse_agent(ep, one.why);
+		if (fenced && attr.relaxed && atomic_load(&ep->wrote_unreadable))
+			return refuse("an earlier write of this endpoint, which the fence covers, "
+				      "went where peers can't read, over a path that may reorder "
+				      "writes (FI_PMEMVERBS_ORDERING=relaxed)");
 		one.flush_agent |= plan->flush_agent;
 		if (!i || strength(&one) > strength(plan) ||
 		    (strength(&one) == strength(plan) && !(*at)->len)) {
@@ -931,8 +973,8 @@ static void drop_parts(struct pmv_req *req, unsigned before)
 static ssize_t write_letter(struct pmv_ep *ep, struct pmv_req *req, const struct pmv_commit *commit,
 			    const struct pmv_plan *plan, enum pmv_letter_kind kind)
 {
-	bool flush = plan->flush_agent || ep->wrote_relaxed ||
-		     (kind == PMV_LETTER_CARRIES && plan->flush_first);
+	bool reads = plan->flush_agent || ep->wrote_relaxed;
+	bool flush = reads || (kind == PMV_LETTER_CARRIES && plan->flush_first);
 
 	pmv_letter_free(req->letter);
 	req->letter = pmv_letter_new(ep, commit, kind, flush);
@@ -940,6 +982,8 @@ static ssize_t write_letter(struct pmv_ep *ep, struct pmv_req *req, const struct
 		return -FI_ENOMEM;
 	req->addr = ep->link.peer.addr;
 	req->key = ep->link.peer.key;
+	if (reads)
+		pmv_letter_read_back(req->letter);
 	if (flush)
 		add_part(req, PMV_PART_FLUSH);
 	add_part(req, PMV_PART_LETTER);
@@ -1262,7 +1306,9 @@ static ssize_t commit_now(struct pmv_ep *ep, struct pmv_req *req, const struct p
 ssize_t pmv_commit(struct pmv_ep *ep, const struct pmv_commit *commit)
 {
 	bool fence = commit->flags & FI_FENCE;
-	bool fenced = fence || !pmv_ep_direct(ep, PMV_CARE_FENCE_NEXT);
+	/* Immediate data must not pass an atomic in front of it, which may be under way. */
+	bool fenced = fence || !pmv_ep_direct(ep, PMV_CARE_FENCE_NEXT) ||
+		      (wants_notice(commit) && ep->domain->fabric->core->fence);
 	struct pmv_req *req;
 	ssize_t ret;
 

@@ -19,6 +19,9 @@
 /* A commit is at most a flush in front, the write, the flush behind it and the notice. */
 #define PMV_MAX_PARTS 4
 
+/* So much can be read there at once. */
+#define PMV_SCRATCH_SIZE 4096
+
 struct pmv_domain {
 	struct fid_domain domain_fid;
 	struct fid_domain *core_fid;

@@ -89,14 +89,15 @@ struct pmv_ep {
 	struct pmv_req **stalled_tail;
 	struct pmv_req *awaiting; /* requests that the agent was told of, in order */
 	struct pmv_req **awaiting_tail;
-	atomic_uint unacked;       /* how many these are */
-	unsigned int deferred;     /* how many of them are to be executed afterwards */
-	uint64_t riding;           /* the last message that carried data */
-	struct pmv_dirty dirty;    /* what the agent has not been told of */
-	atomic_bool broken;        /* nothing more is to be expected of the connection */
-	int64_t heard_ns;          /* when something was, while requests await acknowledgement */
-	atomic_bool probing;       /* a READ is under way that fails if nothing ever will be */
-	atomic_bool wrote_relaxed; /* over a path that keeps no order */
+	atomic_uint unacked;          /* how many these are */
+	unsigned int deferred;        /* how many of them are to be executed afterwards */
+	uint64_t riding;              /* the last message that carried data */
+	struct pmv_dirty dirty;       /* what the agent has not been told of */
+	atomic_bool broken;           /* nothing more is to be expected of the connection */
+	int64_t heard_ns;             /* when something was, while requests await acknowledgement */
+	atomic_bool probing;          /* a READ is under way that fails if nothing ever will be */
+	bool wrote_relaxed;           /* over a path that keeps no order */
+	atomic_bool wrote_unreadable; /* ... to where nothing can be read back */
 	struct pmv_stall on_tx_cq;
 	struct pmv_stall on_rx_cq;
 };

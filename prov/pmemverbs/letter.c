@@ -18,6 +18,9 @@ struct pmv_letter {
 	unsigned int num_keys;
 	bool all;
 	bool fenced;
+	bool read_back;
+	unsigned int read;  /* so many ranges are read back ... */
+	uint64_t read_part; /* ... and so much of the next one */
 	bool notify;
 	bool messages; /* about those, too */
 	uint64_t data; /* of the notice; or how many messages */
@@ -95,6 +98,34 @@ void pmv_letter_mute(struct pmv_letter *letter)
 bool pmv_letter_is_for_all(const struct pmv_letter *letter)
 {
 	return letter->all;
+}
+
+void pmv_letter_read_back(struct pmv_letter *letter)
+{
+	letter->read_back = true;
+}
+
+bool pmv_letter_unread(const struct pmv_letter *letter, uint64_t most, struct pmv_range *range)
+{
+	unsigned int written = letter->count - (letter->carries ? 1 : 0);
+
+	if (!letter->read_back || letter->read >= written)
+		return false;
+	*range = letter->ranges[letter->read];
+	range->addr += letter->read_part;
+	range->len -= letter->read_part;
+	if (range->len > most)
+		range->len = most;
+	return true;
+}
+
+void pmv_letter_was_read(struct pmv_letter *letter, uint64_t len)
+{
+	letter->read_part += len;
+	if (letter->read_part < letter->ranges[letter->read].len)
+		return;
+	letter->read++;
+	letter->read_part = 0;
 }
 
 void pmv_letter_notify(struct pmv_letter *letter, uint64_t data)

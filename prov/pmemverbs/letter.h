@@ -33,6 +33,15 @@ ssize_t pmv_letter_take(struct pmv_ep *ep, struct pmv_letter *letter);
 /* pmv_letter_mute -- the commit has failed: nothing is to be stored, nobody to be notified */
 void pmv_letter_mute(struct pmv_letter *letter);
 
+/*
+ * pmv_letter_read_back -- what it names has to be read before it is sent.
+ * pmv_letter_unread: the next part of that, at most so long; false: there is none.
+ * pmv_letter_was_read: so much of it is posted.
+ */
+void pmv_letter_read_back(struct pmv_letter *letter);
+bool pmv_letter_unread(const struct pmv_letter *letter, uint64_t most, struct pmv_range *range);
+void pmv_letter_was_read(struct pmv_letter *letter, uint64_t len);
+
 /* pmv_letter_notify -- the agent is to notify the target's application */
 void pmv_letter_notify(struct pmv_letter *letter, uint64_t data);
 

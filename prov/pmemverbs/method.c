@@ -64,7 +64,7 @@ struct pmv_plan pmv_plan_commit(const struct pmv_attr *attr, enum pmv_transport 
 	plan.flush_agent = plan.method == PMV_METHOD_AGENT && attr->relaxed;
 	plan.notice =
 		plan.method == PMV_METHOD_WRITE ? PMV_NOTICE_WITH_WRITE : PMV_NOTICE_AFTER_FLUSH;
-	if (!attr->readable && (plan.method == PMV_METHOD_READ ||
+	if (!attr->readable && (plan.method == PMV_METHOD_READ || plan.flush_agent ||
 				(plan.flush_first && plan.method != PMV_METHOD_AGENT)))
 		return refuse("the target's region does not let peers read, so no flush can be "
 			      "made; register it with FI_PMEM or with FI_REMOTE_READ");
@@ -73,11 +73,14 @@ struct pmv_plan pmv_plan_commit(const struct pmv_attr *attr, enum pmv_transport 
 
 struct pmv_plan pmv_plan_message(bool relaxed, const struct pmv_past *past)
 {
+	/* Where it was received can't be read back. */
+	if (relaxed)
+		return refuse("the path may reorder writes (FI_PMEMVERBS_ORDERING=relaxed): "
+			      "nothing tells when a message is where it was received");
 	return (struct pmv_plan){
 		.method = PMV_METHOD_AGENT,
 		.flush_first = past && past->ordered,
 		.after_agent = past && past->agent,
-		.flush_agent = relaxed,
 		.why = "only the target knows where it receives a message",
 	};
 }
