@@ -12,6 +12,7 @@
 #include "commit.h"
 #include "info.h"
 #include "prov.h"
+#include "rdm.h"
 
 /* Queries */
 
@@ -196,10 +197,14 @@ int pmv_domain_open(struct fid_fabric *fabric_fid, struct fi_info *info,
 		    struct fid_domain **domain_fid, void *context)
 {
 	struct pmv_fabric *fabric = pmv_to_fabric(fabric_fid);
-	struct fi_info *core_info = pmv_info_to_core(fabric->core, info);
-	struct pmv_domain *domain = calloc(1, sizeof(*domain));
+	struct fi_info *core_info;
+	struct pmv_domain *domain;
 	int ret = -FI_ENOMEM;
 
+	if (info->ep_attr && info->ep_attr->type == FI_EP_RDM)
+		return pmv_rdm_domain_open(fabric, info, domain_fid, context);
+	core_info = pmv_info_to_core(fabric->core, info);
+	domain = calloc(1, sizeof(*domain));
 	if (!core_info || !domain)
 		goto free;
 	domain->fabric = fabric;

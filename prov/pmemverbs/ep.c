@@ -340,6 +340,11 @@ int pmv_ep_open(struct fid_domain *domain_fid, struct fi_info *info, struct fid_
 
 	if (!core_info || !ep)
 		goto free;
+	if (core_info->ep_attr->type == FI_EP_RDM) {
+		PMV_WARN(EP_CTRL, "an endpoint of FI_EP_RDM needs a domain of its kind\n");
+		ret = -FI_EINVAL;
+		goto free;
+	}
 	ret = fi_endpoint(domain->core_fid, core_info, &ep->core_fid, ep);
 	if (ret)
 		goto free;

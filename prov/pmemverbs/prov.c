@@ -63,6 +63,7 @@ static void read_settings(void)
 	static const char *const ddio[] = {"auto", "on", "off"};
 	static const char *const ordering[] = {"strict", "relaxed"};
 	static const char *const agent[] = {"thread", "progress", "off"};
+	static const char *const commit[] = {"explicit", "all"};
 	char *core = NULL;
 	int choice;
 
@@ -87,6 +88,11 @@ static void read_settings(void)
 			"that from afar: thread (a thread of its own), progress (the application's "
 			"calls that read completion queues and counters), off (nothing: such "
 			"commits are refused) (default: thread)");
+	fi_param_define(&pmv_prov, "commit", FI_PARAM_STRING,
+			"which writes and atomics to persistent memory complete when they are "
+			"durable: explicit (those with FI_COMMIT_COMPLETE), all (of programs that "
+			"know nothing of it, too; memory is found to be persistent by itself) "
+			"(default: explicit)");
 
 	fi_param_get_str(&pmv_prov, "core", &core);
 	pmv_setting.core = core ? core : "verbs,tcp";
@@ -98,6 +104,7 @@ static void read_settings(void)
 	pmv_setting.ddio = choice != 2;
 	pmv_setting.relaxed = get_choice("ordering", ordering, 2) == 1;
 	pmv_setting.agent = (enum pmv_agent_mode) get_choice("agent", agent, 3);
+	pmv_setting.commit_all = get_choice("commit", commit, 2) == 1;
 }
 
 /* fi_prov_ini -- libfabric's entry; holds its lock, so nothing here may call fi_getinfo */
