@@ -111,7 +111,7 @@ static int refuse(const char *why)
 	return -FI_ENODATA;
 }
 
-static int check_hints(uint32_t version, const struct fi_info *hints)
+static int check_hints(uint32_t version, uint64_t flags, const struct fi_info *hints)
 {
 	int mr_mode = hints->domain_attr->mr_mode;
 	enum fi_ep_type type = hints->ep_attr->type;
@@ -122,6 +122,12 @@ static int check_hints(uint32_t version, const struct fi_info *hints)
 	}
 	if (type != FI_EP_UNSPEC && type != FI_EP_MSG && type != FI_EP_RDM)
 		return refuse("ep_attr->type: only FI_EP_MSG and FI_EP_RDM");
+	if (pmv_setting.commit_all && (flags & PMV_CORE_PROV_ONLY) && !pmv_rdm_calls_rxm()) {
+		PMV_WARN(FABRIC, "FI_PMEMVERBS_COMMIT=all: another provider on top, such as "
+				 "pmemverbs;ofi_rxm, executes atomics by itself, which makes "
+				 "nothing durable; use FI_EP_RDM of pmemverbs alone\n");
+		return -FI_ENODATA;
+	}
 	if ((hints->caps & FI_PMEM) && !(hints->caps & FI_RMA))
 		return refuse("caps: FI_RMA_PMEM needs FI_RMA");
 	if (!pmv_info_is_pmem(hints))
@@ -167,8 +173,8 @@ static struct fi_info *ask_core(const struct pmv_core *core, uint32_t version, c
 	core_hints->ep_attr->type = FI_EP_MSG;
 	/* Nobody compares it, but 8 is ours to promise. */
 	core_hints->domain_attr->mr_key_size = 0;
-	if (fi_getinfo(pmv_core_version(version), node, service, flags | PMV_GETINFO_HIDDEN, core_hints,
-		       &list))
+	if (fi_getinfo(pmv_core_version(version), node, service, flags | PMV_GETINFO_HIDDEN,
+		       core_hints, &list))
 		list = NULL;
 	fi_freeinfo(core_hints);
 
@@ -344,7 +350,7 @@ int pmv_getinfo(uint32_t version, const char *node, const char *service, uint64_
 	if (pmv_rdm_wants_pmem() || (pmv_setting.commit_all && (complete->caps & FI_RMA)))
 		complete->caps |= FI_PMEM;
 	if (!ret)
-		ret = check_hints(version, complete);
+		ret = check_hints(version, flags, complete);
 	if (ret)
 		goto free;
 

@@ -37,9 +37,6 @@
 
 #define RXM_OVER_US PMV_NAME ";ofi_rxm"
 
-/* libfabric's OFI_CORE_PROV_ONLY: another provider looks for one to stand on. */
-#define CORE_PROV_ONLY (1ULL << 59)
-
 /* Functions that a later libfabric has behind those that are known here. */
 #define LATER_FUNCTIONS 16
 
@@ -65,12 +62,32 @@ static void copy_table(void *to, size_t room, const void *from)
 
 /* What is offered */
 
-/* RxM calls back within the calls made here, and can't say this in its hints. */
-static _Thread_local bool wants_pmem;
+/* RxM calls back within the calls made here, and can't say in its hints on whose behalf. */
+static _Thread_local struct {
+	bool calls_rxm;
+	bool pmem;
+} front;
+
+static void enter_rxm(bool pmem)
+{
+	front.calls_rxm = true;
+	front.pmem = pmem;
+}
+
+static void leave_rxm(void)
+{
+	front.calls_rxm = false;
+	front.pmem = false;
+}
+
+bool pmv_rdm_calls_rxm(void)
+{
+	return front.calls_rxm;
+}
 
 bool pmv_rdm_wants_pmem(void)
 {
-	return wants_pmem;
+	return front.pmem;
 }
 
 /* is_spread -- is RxM told to use several connections to a peer, which nothing orders? */
@@ -80,8 +97,9 @@ static bool is_spread(void)
 
 	if (!setting || atoi(setting) <= 1)
 		return false;
-	PMV_WARN(FABRIC, "FI_EP_RDM is not offered with FI_OFI_RXM_NUM_MSG_EPS=%s: a commit has to "
-			 "follow the writes on their connection; unset it or set it to 1\n",
+	PMV_WARN(FABRIC,
+		 "FI_EP_RDM is not offered with FI_OFI_RXM_NUM_MSG_EPS=%s: a commit has to "
+		 "follow the writes on their connection; unset it or set it to 1\n",
 		 setting);
 	return true;
 }
@@ -140,7 +158,7 @@ struct fi_info *pmv_rdm_ask(uint32_t version, const char *node, const char *serv
 	struct fi_info *rxm_hints;
 	int ret;
 
-	if (flags & CORE_PROV_ONLY)
+	if (flags & PMV_CORE_PROV_ONLY)
 		return NULL;
 	if (hints->caps & FI_FENCE) {
 		PMV_INFO(FABRIC, "FI_EP_RDM is not offered with FI_FENCE: RxM does not fence "
@@ -153,14 +171,15 @@ struct fi_info *pmv_rdm_ask(uint32_t version, const char *node, const char *serv
 	if (!rxm_hints)
 		return NULL;
 	rxm_hints->domain_attr->mr_key_size = 0;
-	wants_pmem = pmv_info_is_pmem(hints);
+	enter_rxm(pmv_info_is_pmem(hints));
 	ret = fi_getinfo(pmv_core_version(version), node, service, flags | PMV_GETINFO_HIDDEN,
 			 rxm_hints, &list);
-	wants_pmem = false;
+	leave_rxm();
 	fi_freeinfo(rxm_hints);
 	if (ret) {
-		PMV_INFO(FABRIC, "FI_EP_RDM is not offered: ofi_rxm can't serve the hints, or there "
-				 "is none\n");
+		PMV_INFO(FABRIC,
+			 "FI_EP_RDM is not offered: ofi_rxm can't serve the hints, or there "
+			 "is none\n");
 		return NULL;
 	}
 
@@ -201,8 +220,7 @@ struct rdm_ep {
 	size_t inject_size;
 };
 
-#define RDM_OF(fid, member)                                                                        \
-	pmv_container_of((const char *) (fid)->member, struct rdm_ep, member)
+#define RDM_OF(fid, member) pmv_container_of((const char *) (fid)->member, struct rdm_ep, member)
 
 static ssize_t refuse_message(uint64_t flags)
 {
@@ -411,8 +429,9 @@ static ssize_t rdm_fetch_atomicmsg(struct fid_ep *fid, const struct fi_msg_atomi
 	ssize_t ret = check_atomic_msg(msg, flags);
 
 	return ret ? ret
-		   : RDM_OF(fid, atomic)->rxm_atomic->readwritemsg(
-			     fid, msg, resultv, result_desc, result_count, flags & ~FI_COMMIT);
+		   : RDM_OF(fid, atomic)
+			       ->rxm_atomic->readwritemsg(fid, msg, resultv, result_desc,
+							  result_count, flags & ~FI_COMMIT);
 }
 
 static ssize_t rdm_compare_atomic(struct fid_ep *fid, const void *buf, size_t count, void *desc,
@@ -454,9 +473,10 @@ static ssize_t rdm_compare_atomicmsg(struct fid_ep *fid, const struct fi_msg_ato
 	ssize_t ret = check_atomic_msg(msg, flags);
 
 	return ret ? ret
-		   : RDM_OF(fid, atomic)->rxm_atomic->compwritemsg(
-			     fid, msg, comparev, compare_desc, compare_count, resultv, result_desc,
-			     result_count, flags & ~FI_COMMIT);
+		   : RDM_OF(fid, atomic)
+			       ->rxm_atomic->compwritemsg(fid, msg, comparev, compare_desc,
+							  compare_count, resultv, result_desc,
+							  result_count, flags & ~FI_COMMIT);
 }
 
 /* The endpoint itself */
@@ -552,9 +572,9 @@ static int rdm_ep_open(struct fid_domain *domain_fid, struct fi_info *info, stru
 	if (info->tx_attr && (info->tx_attr->op_flags & FI_COMMIT))
 		rdm->op_flags = info->tx_attr->op_flags;
 	rdm->inject_size = rxm_info->tx_attr->inject_size;
-	wants_pmem = pmv_info_is_pmem(info);
+	enter_rxm(pmv_info_is_pmem(info));
 	ret = to_rdm_domain(domain_fid)->rxm_ops->endpoint(domain_fid, rxm_info, ep_fid, context);
-	wants_pmem = false;
+	leave_rxm();
 	if (ret)
 		goto free;
 	replace_tables(*ep_fid, rdm);
@@ -600,8 +620,10 @@ static int need_rxm(struct pmv_fabric *fabric)
 	int ret = 0;
 
 	pthread_mutex_lock(&fabric->rxm_lock);
+	enter_rxm(false);
 	if (!fabric->rxm_fid)
 		ret = fi_fabric(&attr, &fabric->rxm_fid, NULL);
+	leave_rxm();
 	pthread_mutex_unlock(&fabric->rxm_lock);
 	return ret;
 }
@@ -615,9 +637,9 @@ int pmv_rdm_domain_open(struct pmv_fabric *fabric, struct fi_info *info,
 
 	if (ret)
 		goto free;
-	wants_pmem = pmv_info_is_pmem(info);
+	enter_rxm(pmv_info_is_pmem(info));
 	ret = fi_domain(fabric->rxm_fid, rxm_info, domain_fid, context);
-	wants_pmem = false;
+	leave_rxm();
 	if (ret)
 		goto free;
 	rdm->rxm_fid_ops = (*domain_fid)->fid.ops;

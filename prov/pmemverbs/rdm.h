@@ -19,7 +19,11 @@
 struct fi_info *pmv_rdm_ask(uint32_t version, const char *node, const char *service, uint64_t flags,
 			    const struct fi_info *hints);
 
-/* pmv_rdm_wants_pmem -- is it RxM that calls, on behalf of somebody who wants FI_RMA_PMEM? */
+/*
+ * pmv_rdm_calls_rxm -- is it RxM that calls, because it was called from here?
+ * pmv_rdm_wants_pmem -- and on behalf of somebody who wants FI_RMA_PMEM?
+ */
+bool pmv_rdm_calls_rxm(void);
 bool pmv_rdm_wants_pmem(void);
 
 /* What a fabric does for FI_EP_RDM. */
