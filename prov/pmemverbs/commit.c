@@ -51,6 +51,7 @@
 
 #include <rdma/fi_ext_pmemverbs.h>
 #include "clock.h"
+#include "cover.h"
 #include "letter.h"
 #include "prov.h"
 
@@ -236,6 +237,8 @@ bool pmv_req_finish(struct pmv_req_pool *pool, struct pmv_req *req)
 	int err = atomic_load(&req->failed);
 	struct pmv_cntr *cntr = ep ? pmv_cntr_of(ep, req->flags) : NULL;
 
+	if (req->covers)
+		pmv_cover_done(pool, req);
 	if (ep && req->is_read)
 		atomic_fetch_sub(&ep->reads, 1);
 	if (ep && req->is_probe)
@@ -575,11 +578,12 @@ enum pmv_pending pmv_ep_push(struct pmv_ep *ep)
 		}
 		drop_ref(ep, req, 0);
 	}
+	pmv_cover_next(ep);
 	probe(ep);
 	update_care(ep);
 	pending = ep->stalled    ? PMV_PENDING_POSTS
 		  : ep->awaiting ? PMV_PENDING_ACKS
-				 : PMV_PENDING_NONE;
+				 : pmv_cover_pending(ep);
 	pthread_mutex_unlock(&ep->lock);
 	return pending;
 }
@@ -614,6 +618,7 @@ void pmv_ep_drop_pending(struct pmv_ep *ep)
 	}
 	while (ep->awaiting)
 		answered(ep, dequeue(&ep->awaiting, &ep->awaiting_tail), FI_ECANCELED);
+	pmv_cover_drop(ep);
 	update_care(ep);
 	pthread_mutex_unlock(&ep->lock);
 }
@@ -868,8 +873,8 @@ static struct pmv_req *new_request(struct pmv_ep *ep, const struct pmv_commit *c
 	req->flags = commit->what;
 	req->data = commit->data;
 	req->counted = true;
-	req->report = is_reported(ep, commit->what, commit->flags);
-	req->silent = is_unheard(ep, commit->what);
+	req->report = !commit->quiet && is_reported(ep, commit->what, commit->flags);
+	req->silent = commit->quiet || is_unheard(ep, commit->what);
 	return req;
 }
 
@@ -1211,4 +1216,55 @@ ssize_t pmv_commit(struct pmv_ep *ep, const struct pmv_commit *commit)
 	if (ret)
 		give_up(ep, req);
 	return ret;
+}
+
+/* What is covered */
+
+ssize_t pmv_commit_method(struct pmv_ep *ep, const struct pmv_commit *commit,
+			  enum pmv_method *method)
+{
+	const struct fi_rma_iov *at;
+	struct pmv_plan plan;
+	ssize_t ret = plan_commit(ep, commit, false, &plan, &at);
+
+	*method = plan.method;
+	return ret;
+}
+
+struct pmv_req *pmv_commit_request(struct pmv_ep *ep, const struct pmv_commit *commit)
+{
+	return new_request(ep, commit);
+}
+
+void pmv_commit_give_up(struct pmv_ep *ep, struct pmv_req *req)
+{
+	give_up(ep, req);
+}
+
+void pmv_req_drop(struct pmv_ep *ep, struct pmv_req *req, int err)
+{
+	drop_ref(ep, req, err);
+}
+
+void pmv_commit_flush(struct pmv_ep *ep, struct pmv_req *req, const struct pmv_commit *commit,
+		      bool read)
+{
+	const struct pmv_plan plan = {.method = PMV_METHOD_AGENT};
+	ssize_t ret = 0;
+
+	if (commit->rma_iov_count) {
+		ret = write_letter(ep, req, commit, &plan, PMV_LETTER_BEHIND);
+		if (!ret)
+			ret = take_letter(ep, req);
+		if (ret)
+			drop_parts(req, 0);
+	}
+	if (ret) {
+		drop_ref(ep, req, (int) -ret);
+		return;
+	}
+	/* A letter has its READ, if it needs one, at the peer's block: as good as any place. */
+	if (read && !(req->unposted & PMV_PART_FLUSH))
+		add_part(req, PMV_PART_FLUSH);
+	post_or_queue(ep, req);
 }

@@ -58,6 +58,8 @@ struct pmv_commit {
 	/* What a write writes; none: it is an atomic. */
 	const struct iovec *iov;
 	size_t iov_count;
+	bool quiet;   /* of a call that never completes (fi_inject) */
+	bool unheard; /* the core does not say when it is done */
 };
 
 /*
@@ -65,6 +67,20 @@ struct pmv_commit {
  * nothing of it was posted, or is accepted and completes exactly once.
  */
 ssize_t pmv_commit(struct pmv_ep *ep, const struct pmv_commit *commit);
+
+/* The steps of a commit that what is covered has in common with it: cover.c. */
+ssize_t pmv_commit_method(struct pmv_ep *ep, const struct pmv_commit *commit,
+			  enum pmv_method *method);
+struct pmv_req *pmv_commit_request(struct pmv_ep *ep, const struct pmv_commit *commit);
+void pmv_commit_give_up(struct pmv_ep *ep, struct pmv_req *req);
+void pmv_req_drop(struct pmv_ep *ep, struct pmv_req *req, int err);
+
+/*
+ * pmv_commit_flush -- a request that is nothing but a flush: by a READ of its
+ * addr, and of the commit's regions by the agent; holds the endpoint's lock
+ */
+void pmv_commit_flush(struct pmv_ep *ep, struct pmv_req *req, const struct pmv_commit *commit,
+		      bool read);
 
 /* An operation, and room for what it names, for later. */
 struct pmv_deferred {

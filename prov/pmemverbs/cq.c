@@ -396,7 +396,7 @@ static bool must_look(struct pmv_cq *cq)
 	if (pmv_agent_needs_calls(cq->domain))
 		return true;
 	if (pending != PMV_PENDING_ACKS)
-		return pending;
+		return pending == PMV_PENDING_POSTS;
 	return !pmv_agent_watch(cq);
 }
 

@@ -19,6 +19,7 @@ struct pmv_ep;
 /* What commits of an endpoint wait for. */
 enum pmv_pending {
 	PMV_PENDING_NONE,
+	PMV_PENDING_FLUSH, /* a flush, whose completion comes from the core */
 	PMV_PENDING_ACKS,  /* acknowledgements */
 	PMV_PENDING_POSTS, /* room for parts that are still to be posted */
 };

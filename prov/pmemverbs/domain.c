@@ -209,8 +209,8 @@ int pmv_domain_open(struct fid_fabric *fabric_fid, struct fi_info *info,
 		goto free;
 	domain->fabric = fabric;
 	domain->transport = pmv_core_transport(fabric->core, info);
-	domain->pmem = pmv_info_is_pmem(info);
 	domain->keyed = pmv_info_keyed(info->domain_attr->mr_mode);
+	domain->pmem = pmv_info_is_pmem(info) || (pmv_setting.commit_all && domain->keyed);
 	domain->virt_addr = info->domain_attr->mr_mode & (FI_MR_VIRT_ADDR | PMV_MR_BASIC);
 	domain->cpu_placed = pmv_core_places_by_cpu(fabric->core, info->domain_attr->name);
 	ret = pmv_req_pool_init(&domain->reqs);

@@ -327,7 +327,8 @@ static struct fi_ops_ep ep_ops = {
 static unsigned initial_care(const struct pmv_ep *ep)
 {
 	return (ep->domain->fabric->core->fence ? 0 : PMV_CARE_READS) |
-	       (ep->tx_op_flags & FI_COMMIT_COMPLETE ? PMV_CARE_COMMIT : 0);
+	       (ep->tx_op_flags & FI_COMMIT_COMPLETE ? PMV_CARE_COMMIT : 0) |
+	       (pmv_setting.commit_all ? PMV_CARE_ALL : 0);
 }
 
 int pmv_ep_open(struct fid_domain *domain_fid, struct fi_info *info, struct fid_ep **ep_fid,
@@ -356,6 +357,7 @@ int pmv_ep_open(struct fid_domain *domain_fid, struct fi_info *info, struct fid_
 	ep->on_rx_cq.ep = ep;
 	ep->stalled_tail = &ep->stalled;
 	ep->awaiting_tail = &ep->awaiting;
+	ep->covered_tail = &ep->covered;
 	atomic_init(&ep->care, initial_care(ep));
 	pthread_mutex_init(&ep->lock, NULL);
 	pthread_mutex_init(&ep->order_lock, NULL);

@@ -23,6 +23,7 @@ enum pmv_care {
 	PMV_CARE_FENCE_NEXT = 1 << 3, /* a fenced read passed: the next request carries its fence */
 	PMV_CARE_READS = 1 << 4,      /* the core has no fence: reads are counted here */
 	PMV_CARE_COMMIT = 1 << 5,     /* op_flags have FI_COMMIT_COMPLETE */
+	PMV_CARE_ALL = 1 << 6,        /* FI_PMEMVERBS_COMMIT=all */
 };
 
 enum pmv_cntr_kind {
@@ -75,9 +76,12 @@ struct pmv_ep {
 	struct pmv_req **stalled_tail;
 	struct pmv_req *awaiting; /* requests that the agent was told of, in order */
 	struct pmv_req **awaiting_tail;
-	atomic_uint unacked;       /* how many these are */
-	unsigned int deferred;     /* how many of them are to be executed afterwards */
-	uint64_t riding;           /* the last message that carried data */
+	atomic_uint unacked;     /* how many these are */
+	unsigned int deferred;   /* how many of them are to be executed afterwards */
+	uint64_t riding;         /* the last message that carried data */
+	struct pmv_req *covered; /* operations that the next flush covers: see cover.h */
+	struct pmv_req **covered_tail;
+	atomic_bool covering;      /* one is under way */
 	struct pmv_dirty dirty;    /* what the agent has not been told of */
 	atomic_bool broken;        /* nothing more is to be expected of the connection */
 	int64_t heard_ns;          /* when something was, while requests await acknowledgement */
