@@ -142,9 +142,26 @@ static bool settle(struct pmv_cq *cq, struct pmv_req *req, char *slot, const cha
 	return true;
 }
 
-/* filter -- take the entries of requests out of a buffer; returns what is left */
+/* put_behind -- an entry, behind those that are ready; false: no memory */
+static bool put_behind(struct pmv_cq *cq, const void *entry)
+{
+	struct pmv_comp *comp = calloc(1, sizeof(*comp));
+
+	if (!comp)
+		return false;
+	memcpy(&comp->ok, entry, cq->entry_size);
+	ready_add(cq, comp);
+	return true;
+}
+
+/*
+ * filter -- take the entries of requests out of a buffer; returns what is left.
+ * A flush may complete many writes, for which there is no room here: what follows
+ * it then stays behind them.
+ */
 static size_t filter(struct pmv_cq *cq, char *buf, size_t count)
 {
+	bool behind = false;
 	size_t left = 0;
 
 	for (size_t i = 0; i < count; i++) {
@@ -156,10 +173,16 @@ static size_t filter(struct pmv_cq *cq, char *buf, size_t count)
 		if (!pmv_is_req(&cq->domain->reqs, context)) {
 			if (slot != entry)
 				memcpy(slot, entry, cq->entry_size);
-			left++;
-		} else if (settle(cq, context, slot, entry)) {
-			left++;
+		} else {
+			size_t ready = atomic_load(&cq->num_ready);
+			bool told = settle(cq, context, slot, entry);
+
+			behind |= atomic_load(&cq->num_ready) > ready;
+			if (!told)
+				continue;
 		}
+		if (!behind || !put_behind(cq, slot))
+			left++;
 	}
 	return left;
 }

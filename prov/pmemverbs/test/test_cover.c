@@ -218,6 +218,33 @@ Test(cover, waits_for_a_write_that_completes_after_its_flush)
 	rig_close(rig);
 }
 
+/* One call reads them all: those of a flush have no place among the core's entries. */
+Test(cover, keeps_the_order_of_completions)
+{
+	struct fi_cq_tagged_entry entries[16];
+	struct rig *rig = open_all(NULL);
+	int told = 0;
+	ssize_t got;
+
+	write_some(rig, 1, 2);
+	fake_complete(&rig->fake, 1);
+	rig_expect_nothing(rig);
+	write_some(rig, 2, 5);
+	fake_report(&rig->fake, 1, 0);
+	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+	rig_expect_nothing(rig);
+	accepted(rig_commit(rig, KEY_MHP, CONTEXT(5), FI_FENCE));
+	accepted(rig_send(rig, CONTEXT(6)));
+	fake_complete(&rig->fake, 100);
+	while ((got = fi_cq_read(rig->cq, entries, 16)) > 0) {
+		for (ssize_t i = 0; i < got; i++)
+			cr_assert_eq(entries[i].op_context, CONTEXT(2 + told++), "%d", told);
+	}
+	cr_expect_eq(got, -FI_EAGAIN);
+	cr_expect_eq(told, 5);
+	rig_close(rig);
+}
+
 Test(cover, waits_for_room_for_the_flush)
 {
 	struct rig *rig = open_all(NULL);
