@@ -66,8 +66,8 @@ ssize_t pmv_cover(struct pmv_ep *ep, struct pmv_commit *commit)
 {
 	enum pmv_method method;
 	struct pmv_req *req;
-	bool first = false;
 	ssize_t ret;
+	bool idle;
 
 	if (!is_simple(ep, commit)) {
 		commit->flags |= FI_COMMIT;
@@ -94,16 +94,13 @@ ssize_t pmv_cover(struct pmv_ep *ep, struct pmv_commit *commit)
 	req->key = commit->rma_iov->key;
 	req->addr = commit->rma_iov->addr;
 	pthread_mutex_lock(&ep->lock);
+	idle = !ep->covered && !atomic_load(&ep->covering);
 	req->cover_next = NULL;
 	*ep->covered_tail = req;
 	ep->covered_tail = &req->cover_next;
-	if (!atomic_load(&ep->covering)) {
-		first = true;
-		pmv_cover_next(ep);
-	}
 	pthread_mutex_unlock(&ep->lock);
-	/* While one is under way the CQ looks at the endpoint anyway. */
-	if (first)
+	/* Else the CQ has it in view already. */
+	if (idle)
 		pmv_ep_stall(ep);
 	return 0;
 }

@@ -4,9 +4,9 @@
  *
  * A write or atomic to persistent memory that does not ask for a commit is posted
  * at once, and its completion is held back until a flush that was posted behind
- * it is done.  An endpoint has one such flush under way; what is written
- * meanwhile waits for the next one, which covers all of it and is posted by
- * whoever learns that the former is done: the reader of the CQ.
+ * it is done.  Whoever reads the CQ, and so begins to wait, posts that flush, for
+ * all that was written by then: a burst of writes pays one.  An endpoint has one
+ * under way; what is written meanwhile waits for the next one.
  */
 #ifndef PMV_COVER_H
 #define PMV_COVER_H
