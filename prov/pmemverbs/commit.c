@@ -563,7 +563,7 @@ static ssize_t post_parts(struct pmv_ep *ep, struct pmv_req *req)
 	return 0;
 }
 
-enum pmv_pending pmv_ep_push(struct pmv_ep *ep)
+enum pmv_pending pmv_ep_push(struct pmv_ep *ep, bool looking)
 {
 	enum pmv_pending pending;
 
@@ -578,7 +578,7 @@ enum pmv_pending pmv_ep_push(struct pmv_ep *ep)
 		}
 		drop_ref(ep, req, 0);
 	}
-	pmv_cover_next(ep);
+	pmv_cover_next(ep, looking);
 	probe(ep);
 	update_care(ep);
 	pending = ep->stalled    ? PMV_PENDING_POSTS
@@ -641,7 +641,7 @@ static void post_or_queue(struct pmv_ep *ep, struct pmv_req *req)
 bool pmv_ep_is_open(struct pmv_ep *ep)
 {
 	if (!pmv_ep_direct(ep, PMV_CARE_CLOSED))
-		pmv_ep_push(ep);
+		pmv_ep_push(ep, false);
 	return pmv_ep_direct(ep, PMV_CARE_CLOSED);
 }
 

@@ -111,8 +111,11 @@ bool pmv_req_finish(struct pmv_req_pool *pool, struct pmv_req *req);
 /* pmv_cntr_of -- the counter of such operations, or NULL */
 struct pmv_cntr *pmv_cntr_of(struct pmv_ep *ep, uint64_t what);
 
-/* pmv_ep_push -- take acknowledgements, and post what is to be posted; returns what is left */
-enum pmv_pending pmv_ep_push(struct pmv_ep *ep);
+/*
+ * pmv_ep_push -- take acknowledgements, and post what is to be posted; returns what
+ * is left.  looking: it is the application that reads the CQ.
+ */
+enum pmv_pending pmv_ep_push(struct pmv_ep *ep, bool looking);
 
 /* pmv_ep_break -- the connection is lost: fail what waits for the agent */
 void pmv_ep_break(struct pmv_ep *ep);

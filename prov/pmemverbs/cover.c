@@ -133,13 +133,24 @@ static bool add_key(struct pmv_ep *ep, struct keys *keys, const struct pmv_req *
 	return true;
 }
 
-void pmv_cover_next(struct pmv_ep *ep)
+/* is_asleep -- somebody may have looked, and wait on the descriptor since */
+static bool is_asleep(struct pmv_cq *cq)
+{
+	return cq && atomic_load(&cq->armed);
+}
+
+void pmv_cover_next(struct pmv_ep *ep, bool looking)
 {
 	struct pmv_req *flush, **end = &ep->covered;
 	struct keys keys = {.count = 0};
 	struct pmv_commit commit = {.rma_iov = keys.rma_iov};
 
-	if (!ep->covered || atomic_load(&ep->covering))
+	if (!ep->covered)
+		return;
+	/* The agent's thread looks, too, and earlier: it waits for nothing here. */
+	if (looking || is_asleep(ep->tx_cq) || is_asleep(ep->rx_cq))
+		ep->looked = true;
+	if (!ep->looked || atomic_load(&ep->covering))
 		return;
 	flush = pmv_req_get(&ep->domain->reqs, ep);
 	if (!flush)
@@ -149,6 +160,7 @@ void pmv_cover_next(struct pmv_ep *ep)
 	flush->covers = ep->covered;
 	ep->covered = *end;
 	*end = NULL;
+	ep->looked = ep->covered;
 	if (!ep->covered)
 		ep->covered_tail = &ep->covered;
 

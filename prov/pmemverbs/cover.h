@@ -22,9 +22,11 @@ ssize_t pmv_cover(struct pmv_ep *ep, struct pmv_commit *commit);
 /* pmv_cover_done -- a flush has ended: with it those that it covers */
 void pmv_cover_done(struct pmv_req_pool *pool, struct pmv_req *flush);
 
-/* pmv_cover_next -- post a flush if one is needed and none is under way; holds the endpoint's lock
+/*
+ * pmv_cover_next -- post a flush if one is waited for and none is under way; holds
+ * the endpoint's lock
  */
-void pmv_cover_next(struct pmv_ep *ep);
+void pmv_cover_next(struct pmv_ep *ep, bool looking);
 
 /* pmv_cover_pending -- what covered operations wait for; holds the endpoint's lock */
 enum pmv_pending pmv_cover_pending(struct pmv_ep *ep);

@@ -263,7 +263,7 @@ void pmv_cq_unstall(struct pmv_cq *cq, struct pmv_stall *stall)
 	pthread_mutex_unlock(&cq->stall_lock);
 }
 
-static void push_stalled(struct pmv_cq *cq)
+static void push_stalled(struct pmv_cq *cq, bool looking)
 {
 	enum pmv_pending most = PMV_PENDING_NONE;
 	struct pmv_stall **at = &cq->stalled;
@@ -273,7 +273,7 @@ static void push_stalled(struct pmv_cq *cq)
 	pthread_mutex_lock(&cq->stall_lock);
 	while (*at) {
 		struct pmv_stall *stall = *at;
-		enum pmv_pending pending = pmv_ep_push(stall->ep);
+		enum pmv_pending pending = pmv_ep_push(stall->ep, looking);
 
 		if (pending > most)
 			most = pending;
@@ -288,14 +288,14 @@ static void push_stalled(struct pmv_cq *cq)
 	pthread_mutex_unlock(&cq->stall_lock);
 }
 
-void pmv_cq_progress(struct pmv_cq *cq)
+static void progress(struct pmv_cq *cq, bool looking)
 {
 	/* A short queue of an application that does not look must not keep the core from working.
 	 */
 	size_t room = cq->size > LEAST_ROOM ? cq->size : LEAST_ROOM;
 
 	pthread_mutex_lock(&cq->lock);
-	push_stalled(cq);
+	push_stalled(cq, looking);
 	while (atomic_load(&cq->num_ready) < room) {
 		struct pmv_comp *comp = calloc(1, sizeof(*comp));
 		ssize_t ret = -FI_ENOMEM;
@@ -314,8 +314,18 @@ void pmv_cq_progress(struct pmv_cq *cq)
 	}
 	if (atomic_load(&cq->num_ready))
 		pmv_cq_wake(cq);
-	push_stalled(cq);
+	push_stalled(cq, looking);
 	pthread_mutex_unlock(&cq->lock);
+}
+
+void pmv_cq_progress(struct pmv_cq *cq)
+{
+	progress(cq, false);
+}
+
+void pmv_cq_look(struct pmv_cq *cq)
+{
+	progress(cq, true);
 }
 
 /* The application's calls */
@@ -355,7 +365,7 @@ static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
 		else
 			break;
 	} while (!ret);
-	push_stalled(cq);
+	push_stalled(cq, true);
 	/* An acknowledgement may have completed something. */
 	if (ret == -FI_EAGAIN && atomic_load(&cq->num_ready)) {
 		ret = read_ready(cq, buf, count);

@@ -81,6 +81,7 @@ struct pmv_ep {
 	uint64_t riding;         /* the last message that carried data */
 	struct pmv_req *covered; /* operations that the next flush covers: see cover.h */
 	struct pmv_req **covered_tail;
+	bool looked;               /* somebody waits for one of them */
 	atomic_bool covering;      /* one is under way */
 	struct pmv_dirty dirty;    /* what the agent has not been told of */
 	atomic_bool broken;        /* nothing more is to be expected of the connection */
