@@ -664,6 +664,14 @@ static ssize_t await_agent(struct pmv_ep *ep)
 	return atomic_load(&ep->unacked) ? -FI_EAGAIN : 0;
 }
 
+/* await_covered -- and for that of what is held back */
+static ssize_t await_covered(struct pmv_ep *ep)
+{
+	if (!pmv_cover_is_idle(ep))
+		pmv_cq_look(ep->tx_cq);
+	return pmv_cover_is_idle(ep) ? 0 : -FI_EAGAIN;
+}
+
 /*
  * await_reads -- on a core without a fence a fenced request is posted once no
  * read is under way, which the reader of its CQ finds out; the application
@@ -720,7 +728,7 @@ ssize_t pmv_post_begin(struct pmv_ep *ep, struct pmv_post *post, uint64_t what, 
 		return -FI_EAGAIN;
 	if (fenced && await_reads(ep))
 		return -FI_EAGAIN;
-	if ((flags & FI_FENCE) && await_agent(ep))
+	if ((flags & FI_FENCE) && (await_agent(ep) || await_covered(ep)))
 		return -FI_EAGAIN;
 	if (counted || is_read || quiet) {
 		req = pmv_req_get(&ep->domain->reqs, ep);
@@ -1204,7 +1212,7 @@ ssize_t pmv_commit(struct pmv_ep *ep, const struct pmv_commit *commit)
 
 	if (!pmv_ep_is_open(ep) && !(fence && is_riding(ep)))
 		return -FI_EAGAIN;
-	if (fenced && await_reads(ep))
+	if ((fenced && await_reads(ep)) || (fence && await_covered(ep)))
 		return -FI_EAGAIN;
 	req = new_request(ep, commit);
 	if (!req)

@@ -199,6 +199,18 @@ enum pmv_pending pmv_cover_pending(struct pmv_ep *ep)
 	return ep->covered ? PMV_PENDING_POSTS : PMV_PENDING_NONE;
 }
 
+bool pmv_cover_is_idle(struct pmv_ep *ep)
+{
+	bool idle;
+
+	if (pmv_ep_direct(ep, PMV_CARE_ALL))
+		return true;
+	pthread_mutex_lock(&ep->lock);
+	idle = pmv_cover_pending(ep) == PMV_PENDING_NONE;
+	pthread_mutex_unlock(&ep->lock);
+	return idle;
+}
+
 void pmv_cover_drop(struct pmv_ep *ep)
 {
 	while (ep->covered) {

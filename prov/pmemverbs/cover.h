@@ -31,6 +31,9 @@ void pmv_cover_next(struct pmv_ep *ep, bool looking);
 /* pmv_cover_pending -- what covered operations wait for; holds the endpoint's lock */
 enum pmv_pending pmv_cover_pending(struct pmv_ep *ep);
 
+/* pmv_cover_is_idle -- is no operation held back? */
+bool pmv_cover_is_idle(struct pmv_ep *ep);
+
 /* pmv_cover_drop -- no flush will come any more; holds the endpoint's lock */
 void pmv_cover_drop(struct pmv_ep *ep);
 

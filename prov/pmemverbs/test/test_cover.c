@@ -234,7 +234,7 @@ Test(cover, keeps_the_order_of_completions)
 
 	write_some(rig, 1, 4);
 	expect_flushed(rig, "W W W", "R");
-	accepted(rig_commit(rig, KEY_MHP, CONTEXT(4), FI_FENCE));
+	accepted(rig_commit(rig, KEY_MHP, CONTEXT(4), 0));
 	accepted(rig_send(rig, CONTEXT(5)));
 	fake_complete(&rig->fake, 100);
 	while ((got = fi_cq_read(rig->cq, entries, 16)) > 0) {
@@ -244,6 +244,27 @@ Test(cover, keeps_the_order_of_completions)
 	cr_expect_eq(got, -FI_EAGAIN);
 	cr_expect_eq(told, 5);
 	rig_close(rig);
+}
+
+/* A fence waits for completions, so it must not complete before them. */
+Test(cover, holds_back_a_fence)
+{
+	static const uint64_t flags[] = {FI_FENCE, FI_FENCE | FI_COMMIT};
+
+	for (size_t i = 0; i < 2; i++) {
+		struct rig *rig = open_all(NULL);
+
+		accepted(rig_write(rig, KEY_MHP, CONTEXT(1)));
+		refused(rig_writemsg(rig, KEY_MHP, CONTEXT(2), flags[i]), FI_EAGAIN);
+		expect_posted(rig, "W R");
+		refused(rig_sendmsg(rig, CONTEXT(2), FI_FENCE), FI_EAGAIN);
+		fake_complete(&rig->fake, 2);
+		accepted(rig_writemsg(rig, KEY_MHP, CONTEXT(2), flags[i]));
+		rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+		fake_complete(&rig->fake, 100);
+		rig_expect(rig, CONTEXT(2), RIG_WRITTEN);
+		rig_close(rig);
+	}
 }
 
 Test(cover, waits_for_room_for_the_flush)
@@ -438,6 +459,37 @@ Test(cover, asks_whom_each_region_needs)
 	cr_expect(pair_survives(pair, PAGE, 4 * 512, 64));
 	cr_expect(pair_survives(pair, PAGE, 5 * 512, 64));
 	rig_expect_nothing(pair->home);
+	pair_close(pair);
+}
+
+/* More regions than a letter names, none of which the agent knows. */
+Test(cover, by_the_agent_of_many_regions_takes_several_letters)
+{
+	struct pair *pair = open_pair(NULL);
+	bool told[10] = {false};
+
+	for (int i = 0; i < 10; i++)
+		accepted(rig_write(pair->home, rig_key(0x70 + (uint32_t) i, PMV_DMP, true),
+				   CONTEXT(i)));
+	expect_sent(pair, "W W W W W W W W W W");
+	for (int i = 0; i < 10; i++) {
+		struct fi_cq_tagged_entry entry;
+		struct fi_cq_err_entry error = {0};
+		int tries = 0;
+		ssize_t n;
+
+		while (fi_cq_read(pair->home->cq, &entry, 1) != -FI_EAVAIL) {
+			cr_assert_lt(tries++, 10, "%d are told", i);
+			pair_round(pair);
+		}
+		cr_assert_eq(fi_cq_readerr(pair->home->cq, &error, 0), 1);
+		n = ((char *) error.op_context - (char *) CONTEXT(0)) / 16;
+		cr_assert(n >= 0 && n < 10 && !told[n]);
+		told[n] = true;
+		cr_expect_eq(error.err, FI_EACCES);
+	}
+	rig_expect_nothing(pair->home);
+	expect_sent(pair, "M M");
 	pair_close(pair);
 }
 
