@@ -361,7 +361,8 @@ int pmv_getinfo(uint32_t version, const char *node, const char *service, uint64_
 	if (type != FI_EP_MSG)
 		*tail = pmv_rdm_ask(version, node, service, flags, complete);
 	if (!*info) {
-		explain(version, flags, complete);
+		if (type != FI_EP_RDM)
+			explain(version, flags, complete);
 		ret = -FI_ENODATA;
 	}
 free:

@@ -666,7 +666,8 @@ int pmv_rdm_wait_open(struct pmv_fabric *fabric, struct fi_wait_attr *attr,
 {
 	int ret = need_rxm(fabric);
 
-	return ret ? -FI_ENOSYS : fi_wait_open(fabric->rxm_fid, attr, waitset);
+	/* The function around it warns, since 2.0, that wait sets are old. */
+	return ret ? -FI_ENOSYS : fabric->rxm_fid->ops->wait_open(fabric->rxm_fid, attr, waitset);
 }
 
 int pmv_rdm_trywait(struct pmv_fabric *fabric, struct fid *fid)
