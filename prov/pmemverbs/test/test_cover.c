@@ -194,6 +194,30 @@ Test(cover, pays_one_flush_for_what_is_written_until_somebody_looks)
 	rig_close(rig);
 }
 
+/* The agent's thread reads queues as well, but waits for nothing there. */
+Test(cover, waits_until_the_application_looks)
+{
+	struct rig *rig = open_all(&(struct rig_options){.wait_obj = FI_WAIT_FD});
+	struct pmv_cq *cq = pmv_to_cq(rig->cq);
+
+	write_some(rig, 1, 3);
+	pmv_cq_progress(cq);
+	expect_posted(rig, "W W");
+	rig_expect_nothing(rig);
+	expect_posted(rig, "R");
+	fake_complete(&rig->fake, 100);
+	expect_some(rig, 1, 3);
+	/* Who sleeps has looked. */
+	cr_assert_eq(pmv_cq_trywait(cq), 0);
+	write_some(rig, 3, 4);
+	cr_assert_eq(pmv_cq_trywait(cq), -FI_EAGAIN);
+	pmv_cq_progress(cq);
+	expect_posted(rig, "W R");
+	fake_complete(&rig->fake, 100);
+	expect_some(rig, 3, 4);
+	rig_close(rig);
+}
+
 Test(cover, never_takes_a_write_that_came_after_the_flush)
 {
 	struct rig *rig = open_all(NULL);
@@ -398,6 +422,28 @@ Test(cover, of_a_closed_endpoint_is_one_error_for_each_write)
 {
 	close_early(FAKE_CLOSE_CANCELS);
 	close_early(FAKE_CLOSE_FORGETS);
+}
+
+Test(cover, of_closed_endpoints_loses_no_requests)
+{
+	struct rig *rig = open_all(NULL);
+	struct pmv_req_pool *pool = &pmv_to_domain(rig->domain)->reqs;
+	size_t used = 0;
+
+	for (int round = 0; round < 10; round++) {
+		struct fi_cq_tagged_entry entry;
+		struct fi_cq_err_entry error = {0};
+
+		write_some(rig, 1, 4);
+		rig_close_ep(rig);
+		while (fi_cq_read(rig->cq, &entry, 1) == -FI_EAVAIL)
+			cr_assert_eq(fi_cq_readerr(rig->cq, &error, 0), 1);
+		if (!round)
+			used = pool->used;
+		cr_assert_eq(pool->used, used, "round %d", round);
+		rig->ep = rig_ep(rig, rig->cq);
+	}
+	rig_close(rig);
 }
 
 /* By the agent */
