@@ -11,7 +11,7 @@
 #include <rdma/fi_errno.h>
 
 #include <rdma/fi_ext_pmemverbs.h>
-#include "commit.h"
+#include "cover.h"
 #include "prov.h"
 
 #define MAX_RMA_IOC 8
@@ -20,6 +20,7 @@ struct atomic {
 	const struct fi_msg_atomic *msg;
 	bool fetch;
 	bool compare;
+	bool inject; /* by fi_inject_atomic */
 	struct fi_ioc *result;
 	void **result_desc;
 	size_t result_count;
@@ -105,6 +106,16 @@ static ssize_t post_atomic(struct pmv_ep *ep, const void *arg, void *context, ui
 				    op->result_desc, op->result_count, flags);
 }
 
+static ssize_t post_inject(struct pmv_ep *ep, const void *arg, void *context, uint64_t flags)
+{
+	const struct fi_msg_atomic *msg = ((const struct atomic *) arg)->msg;
+
+	(void) context, (void) flags;
+	return fi_inject_atomic(ep->core_fid, msg->msg_iov->addr, msg->msg_iov->count, msg->addr,
+				msg->rma_iov->addr, pmv_ep_key(msg->rma_iov->key), msg->datatype,
+				msg->op);
+}
+
 /* A block that is filled from its start; without one, only what it would take is counted. */
 struct block {
 	char *base;
@@ -177,6 +188,7 @@ static ssize_t commit_atomic(struct pmv_ep *ep, const struct atomic *op, uint64_
 {
 	const struct fi_msg_atomic *msg = op->msg;
 	struct fi_rma_iov rma_iov[MAX_RMA_IOC];
+	struct pmv_commit commit;
 
 	for (size_t i = 0; i < msg->rma_iov_count; i++) {
 		rma_iov[i] = (struct fi_rma_iov){
@@ -185,17 +197,32 @@ static ssize_t commit_atomic(struct pmv_ep *ep, const struct atomic *op, uint64_
 			.key = msg->rma_iov[i].key,
 		};
 	}
-	return pmv_commit(ep, &(struct pmv_commit){
-				      .rma_iov = rma_iov,
-				      .rma_iov_count = msg->rma_iov_count,
-				      .what = what_is(op),
-				      .context = msg->context,
-				      .data = msg->data,
-				      .flags = flags,
-				      .post = post_atomic,
-				      .op = op,
-				      .copy = copy_atomic,
-			      });
+	commit = (struct pmv_commit){
+		.rma_iov = rma_iov,
+		.rma_iov_count = msg->rma_iov_count,
+		.what = what_is(op),
+		.context = msg->context,
+		.data = msg->data,
+		.flags = flags,
+		.post = op->inject ? post_inject : post_atomic,
+		.op = op,
+		.copy = copy_atomic,
+		.quiet = op->inject,
+		.unheard = op->inject,
+	};
+	return flags & FI_COMMIT ? pmv_commit(ep, &commit) : pmv_cover(ep, &commit);
+}
+
+/* is_covered -- is it to be durable though the call does not say so? */
+static bool is_covered(struct pmv_ep *ep, const struct fi_msg_atomic *msg)
+{
+	if (pmv_ep_direct(ep, PMV_CARE_ALL) || msg->op == FI_ATOMIC_READ)
+		return false;
+	for (size_t i = 0; i < msg->rma_iov_count; i++) {
+		if (pmv_covers(ep, msg->rma_iov[i].key))
+			return true;
+	}
+	return false;
 }
 
 static size_t ioc_len(const struct fi_msg_atomic *msg, size_t i)
@@ -230,6 +257,8 @@ static ssize_t do_atomic(struct pmv_ep *ep, const struct atomic *op, uint64_t fl
 		PMV_WARN(EP_DATA, "FI_IMMED needs FI_COMMIT\n");
 		return -FI_EINVAL;
 	}
+	if (is_covered(ep, op->msg))
+		return commit_atomic(ep, op, flags);
 	note_begin(ep, op->msg);
 	ret = pmv_post_begin(ep, &post, what, op->msg->context, flags, false);
 	if (!ret)
@@ -287,8 +316,14 @@ static ssize_t atomic_inject(struct fid_ep *fid, const void *buf, size_t count, 
 {
 	struct pmv_ep *ep = pmv_to_ep(fid);
 	size_t len = count * operand_size(datatype);
+	struct fi_ioc ioc = {(void *) buf, count};
+	void *context = NULL;
+	ATOMIC_MSG(&ioc, NULL, 1);
+	struct atomic atomic = {.msg = &msg, .inject = true};
 	ssize_t ret;
 
+	if (count && is_covered(ep, &msg))
+		return commit_atomic(ep, &atomic, FI_INJECT);
 	if (!pmv_ep_is_open(ep))
 		return -FI_EAGAIN;
 	pmv_note_begin(ep, key, addr, len);

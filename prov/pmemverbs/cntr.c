@@ -43,7 +43,7 @@ static void progress(struct pmv_cntr *cntr)
 	pmv_agent_progress(cntr->domain);
 	pthread_mutex_lock(&cntr->lock);
 	for (size_t i = 0; i < cntr->num_cqs; i++)
-		pmv_cq_progress(cntr->cqs[i]);
+		pmv_cq_look(cntr->cqs[i]);
 	pthread_mutex_unlock(&cntr->lock);
 }
 

@@ -57,6 +57,7 @@
 
 #include <rdma/fi_ext_pmemverbs.h>
 #include "clock.h"
+#include "cover.h"
 #include "letter.h"
 #include "prov.h"
 
@@ -247,6 +248,8 @@ bool pmv_req_finish(struct pmv_req_pool *pool, struct pmv_req *req)
 	int err = atomic_load(&req->failed);
 	struct pmv_cntr *cntr = ep ? pmv_cntr_of(ep, req->flags) : NULL;
 
+	if (req->covers)
+		pmv_cover_done(pool, req);
 	if (ep && req->is_read)
 		atomic_fetch_sub(&ep->reads, 1);
 	if (ep && req->is_probe)
@@ -605,7 +608,7 @@ static ssize_t post_parts(struct pmv_ep *ep, struct pmv_req *req)
 	return 0;
 }
 
-enum pmv_pending pmv_ep_push(struct pmv_ep *ep)
+enum pmv_pending pmv_ep_push(struct pmv_ep *ep, bool looking)
 {
 	enum pmv_pending pending;
 
@@ -620,11 +623,12 @@ enum pmv_pending pmv_ep_push(struct pmv_ep *ep)
 		}
 		drop_ref(ep, req, 0);
 	}
+	pmv_cover_next(ep, looking);
 	probe(ep);
 	update_care(ep);
 	pending = ep->stalled    ? PMV_PENDING_POSTS
 		  : ep->awaiting ? PMV_PENDING_ACKS
-				 : PMV_PENDING_NONE;
+				 : pmv_cover_pending(ep);
 	pthread_mutex_unlock(&ep->lock);
 	return pending;
 }
@@ -659,6 +663,7 @@ void pmv_ep_drop_pending(struct pmv_ep *ep)
 	}
 	while (ep->awaiting)
 		answered(ep, dequeue(&ep->awaiting, &ep->awaiting_tail), FI_ECANCELED);
+	pmv_cover_drop(ep);
 	update_care(ep);
 	pthread_mutex_unlock(&ep->lock);
 }
@@ -681,7 +686,7 @@ static void post_or_queue(struct pmv_ep *ep, struct pmv_req *req)
 bool pmv_ep_is_open(struct pmv_ep *ep)
 {
 	if (!pmv_ep_direct(ep, PMV_CARE_CLOSED))
-		pmv_ep_push(ep);
+		pmv_ep_push(ep, false);
 	return pmv_ep_direct(ep, PMV_CARE_CLOSED);
 }
 
@@ -702,6 +707,14 @@ static ssize_t await_agent(struct pmv_ep *ep)
 	if (atomic_load(&ep->unacked))
 		pmv_cq_progress(ep->tx_cq);
 	return atomic_load(&ep->unacked) ? -FI_EAGAIN : 0;
+}
+
+/* await_covered -- and for that of what is held back */
+static ssize_t await_covered(struct pmv_ep *ep)
+{
+	if (!pmv_cover_is_idle(ep))
+		pmv_cq_look(ep->tx_cq);
+	return pmv_cover_is_idle(ep) ? 0 : -FI_EAGAIN;
 }
 
 /*
@@ -760,7 +773,7 @@ ssize_t pmv_post_begin(struct pmv_ep *ep, struct pmv_post *post, uint64_t what, 
 		return -FI_EAGAIN;
 	if (fenced && await_reads(ep))
 		return -FI_EAGAIN;
-	if ((flags & FI_FENCE) && await_agent(ep))
+	if ((flags & FI_FENCE) && (await_agent(ep) || await_covered(ep)))
 		return -FI_EAGAIN;
 	if (counted || is_read || quiet) {
 		req = pmv_req_get(&ep->domain->reqs, ep);
@@ -947,8 +960,8 @@ static struct pmv_req *new_request(struct pmv_ep *ep, const struct pmv_commit *c
 	req->flags = commit->what;
 	req->data = commit->data;
 	req->counted = true;
-	req->report = is_reported(ep, commit->what, commit->flags);
-	req->silent = is_unheard(ep, commit->what);
+	req->report = !commit->quiet && is_reported(ep, commit->what, commit->flags);
+	req->silent = commit->quiet || is_unheard(ep, commit->what);
 	return req;
 }
 
@@ -1314,7 +1327,7 @@ ssize_t pmv_commit(struct pmv_ep *ep, const struct pmv_commit *commit)
 
 	if (!pmv_ep_is_open(ep) && !(fence && is_riding(ep)))
 		return -FI_EAGAIN;
-	if (fenced && await_reads(ep))
+	if ((fenced && await_reads(ep)) || (fence && await_covered(ep)))
 		return -FI_EAGAIN;
 	req = new_request(ep, commit);
 	if (!req)
@@ -1326,4 +1339,55 @@ ssize_t pmv_commit(struct pmv_ep *ep, const struct pmv_commit *commit)
 	if (ret)
 		give_up(ep, req);
 	return ret;
+}
+
+/* What is covered */
+
+ssize_t pmv_commit_method(struct pmv_ep *ep, const struct pmv_commit *commit,
+			  enum pmv_method *method)
+{
+	const struct fi_rma_iov *at;
+	struct pmv_plan plan;
+	ssize_t ret = plan_commit(ep, commit, false, &plan, &at);
+
+	*method = plan.method;
+	return ret;
+}
+
+struct pmv_req *pmv_commit_request(struct pmv_ep *ep, const struct pmv_commit *commit)
+{
+	return new_request(ep, commit);
+}
+
+void pmv_commit_give_up(struct pmv_ep *ep, struct pmv_req *req)
+{
+	give_up(ep, req);
+}
+
+void pmv_req_drop(struct pmv_ep *ep, struct pmv_req *req, int err)
+{
+	drop_ref(ep, req, err);
+}
+
+void pmv_commit_flush(struct pmv_ep *ep, struct pmv_req *req, const struct pmv_commit *commit,
+		      bool read)
+{
+	const struct pmv_plan plan = {.method = PMV_METHOD_AGENT};
+	ssize_t ret = 0;
+
+	if (commit->rma_iov_count) {
+		ret = write_letter(ep, req, commit, &plan, PMV_LETTER_BEHIND);
+		if (!ret)
+			ret = take_letter(ep, req);
+		if (ret)
+			drop_parts(req, 0);
+	}
+	if (ret) {
+		drop_ref(ep, req, (int) -ret);
+		return;
+	}
+	/* A letter has its READ, if it needs one, at the peer's block: as good as any place. */
+	if (read && !(req->unposted & PMV_PART_FLUSH))
+		add_part(req, PMV_PART_FLUSH);
+	post_or_queue(ep, req);
 }

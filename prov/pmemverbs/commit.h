@@ -58,6 +58,8 @@ struct pmv_commit {
 	/* What a write writes; none: it is an atomic or a message. */
 	const struct iovec *iov;
 	size_t iov_count;
+	bool quiet;   /* of a call that never completes (fi_inject) */
+	bool unheard; /* the core does not say when it is done */
 };
 
 /*
@@ -73,6 +75,20 @@ ssize_t pmv_commit(struct pmv_ep *ep, const struct pmv_commit *commit);
  */
 void *pmv_copy_buffers(size_t head, const struct iovec **iov, void ***desc, size_t count,
 		       bool data_too);
+
+/* The steps of a commit that what is covered has in common with it: cover.c. */
+ssize_t pmv_commit_method(struct pmv_ep *ep, const struct pmv_commit *commit,
+			  enum pmv_method *method);
+struct pmv_req *pmv_commit_request(struct pmv_ep *ep, const struct pmv_commit *commit);
+void pmv_commit_give_up(struct pmv_ep *ep, struct pmv_req *req);
+void pmv_req_drop(struct pmv_ep *ep, struct pmv_req *req, int err);
+
+/*
+ * pmv_commit_flush -- a request that is nothing but a flush: by a READ of its
+ * addr, and of the commit's regions by the agent; holds the endpoint's lock
+ */
+void pmv_commit_flush(struct pmv_ep *ep, struct pmv_req *req, const struct pmv_commit *commit,
+		      bool read);
 
 /* An operation, and room for what it names, for later. */
 struct pmv_deferred {
@@ -103,8 +119,11 @@ bool pmv_req_finish(struct pmv_req_pool *pool, struct pmv_req *req);
 /* pmv_cntr_of -- the counter of such operations, or NULL */
 struct pmv_cntr *pmv_cntr_of(struct pmv_ep *ep, uint64_t what);
 
-/* pmv_ep_push -- take acknowledgements, and post what is to be posted; returns what is left */
-enum pmv_pending pmv_ep_push(struct pmv_ep *ep);
+/*
+ * pmv_ep_push -- take acknowledgements, and post what is to be posted; returns what
+ * is left.  looking: it is the application that reads the CQ.
+ */
+enum pmv_pending pmv_ep_push(struct pmv_ep *ep, bool looking);
 
 /* pmv_ep_break -- the connection is lost: fail what waits for the agent */
 void pmv_ep_break(struct pmv_ep *ep);

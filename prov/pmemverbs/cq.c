@@ -142,9 +142,26 @@ static bool settle(struct pmv_cq *cq, struct pmv_req *req, char *slot, const cha
 	return true;
 }
 
-/* filter -- take the entries of requests out of a buffer; returns what is left */
+/* put_behind -- an entry, behind those that are ready; false: no memory */
+static bool put_behind(struct pmv_cq *cq, const void *entry)
+{
+	struct pmv_comp *comp = calloc(1, sizeof(*comp));
+
+	if (!comp)
+		return false;
+	memcpy(&comp->ok, entry, cq->entry_size);
+	ready_add(cq, comp);
+	return true;
+}
+
+/*
+ * filter -- take the entries of requests out of a buffer; returns what is left.
+ * A flush may complete many writes, for which there is no room here: what follows
+ * it then stays behind them.
+ */
 static size_t filter(struct pmv_cq *cq, char *buf, size_t count)
 {
+	bool behind = false;
 	size_t left = 0;
 
 	for (size_t i = 0; i < count; i++) {
@@ -156,10 +173,16 @@ static size_t filter(struct pmv_cq *cq, char *buf, size_t count)
 		if (!pmv_is_req(&cq->domain->reqs, context)) {
 			if (slot != entry)
 				memcpy(slot, entry, cq->entry_size);
-			left++;
-		} else if (settle(cq, context, slot, entry)) {
-			left++;
+		} else {
+			size_t ready = atomic_load(&cq->num_ready);
+			bool told = settle(cq, context, slot, entry);
+
+			behind |= atomic_load(&cq->num_ready) > ready;
+			if (!told)
+				continue;
 		}
+		if (!behind || !put_behind(cq, slot))
+			left++;
 	}
 	return left;
 }
@@ -240,7 +263,7 @@ void pmv_cq_unstall(struct pmv_cq *cq, struct pmv_stall *stall)
 	pthread_mutex_unlock(&cq->stall_lock);
 }
 
-static void push_stalled(struct pmv_cq *cq)
+static void push_stalled(struct pmv_cq *cq, bool looking)
 {
 	enum pmv_pending most = PMV_PENDING_NONE;
 	struct pmv_stall **at = &cq->stalled;
@@ -250,7 +273,7 @@ static void push_stalled(struct pmv_cq *cq)
 	pthread_mutex_lock(&cq->stall_lock);
 	while (*at) {
 		struct pmv_stall *stall = *at;
-		enum pmv_pending pending = pmv_ep_push(stall->ep);
+		enum pmv_pending pending = pmv_ep_push(stall->ep, looking);
 
 		if (pending > most)
 			most = pending;
@@ -265,14 +288,14 @@ static void push_stalled(struct pmv_cq *cq)
 	pthread_mutex_unlock(&cq->stall_lock);
 }
 
-void pmv_cq_progress(struct pmv_cq *cq)
+static void progress(struct pmv_cq *cq, bool looking)
 {
 	/* A short queue of an application that does not look must not keep the core from working.
 	 */
 	size_t room = cq->size > LEAST_ROOM ? cq->size : LEAST_ROOM;
 
 	pthread_mutex_lock(&cq->lock);
-	push_stalled(cq);
+	push_stalled(cq, looking);
 	while (atomic_load(&cq->num_ready) < room) {
 		struct pmv_comp *comp = calloc(1, sizeof(*comp));
 		ssize_t ret = -FI_ENOMEM;
@@ -291,8 +314,18 @@ void pmv_cq_progress(struct pmv_cq *cq)
 	}
 	if (atomic_load(&cq->num_ready))
 		pmv_cq_wake(cq);
-	push_stalled(cq);
+	push_stalled(cq, looking);
 	pthread_mutex_unlock(&cq->lock);
+}
+
+void pmv_cq_progress(struct pmv_cq *cq)
+{
+	progress(cq, false);
+}
+
+void pmv_cq_look(struct pmv_cq *cq)
+{
+	progress(cq, true);
 }
 
 /* The application's calls */
@@ -332,7 +365,7 @@ static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
 		else
 			break;
 	} while (!ret);
-	push_stalled(cq);
+	push_stalled(cq, true);
 	/* An acknowledgement may have completed something. */
 	if (ret == -FI_EAGAIN && atomic_load(&cq->num_ready)) {
 		ret = read_ready(cq, buf, count);
@@ -396,7 +429,7 @@ static bool must_look(struct pmv_cq *cq)
 	if (pmv_agent_needs_calls(cq->domain))
 		return true;
 	if (pending != PMV_PENDING_ACKS)
-		return pending;
+		return pending == PMV_PENDING_POSTS;
 	return !pmv_agent_watch(cq);
 }
 

@@ -19,6 +19,7 @@ struct pmv_ep;
 /* What commits of an endpoint wait for. */
 enum pmv_pending {
 	PMV_PENDING_NONE,
+	PMV_PENDING_FLUSH, /* a flush, whose completion comes from the core */
 	PMV_PENDING_ACKS,  /* acknowledgements */
 	PMV_PENDING_POSTS, /* room for parts that are still to be posted */
 };
@@ -72,6 +73,8 @@ void pmv_cq_wake(struct pmv_cq *cq);
 
 /* pmv_cq_progress -- take what the core has, and post what is still to be posted */
 void pmv_cq_progress(struct pmv_cq *cq);
+/* pmv_cq_look -- the same when the application wants to know of completions */
+void pmv_cq_look(struct pmv_cq *cq);
 
 /* pmv_cq_stall -- have an endpoint's parts posted, and its acknowledgements taken */
 void pmv_cq_stall(struct pmv_cq *cq, struct pmv_stall *stall);

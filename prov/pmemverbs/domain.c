@@ -12,6 +12,7 @@
 #include "commit.h"
 #include "info.h"
 #include "prov.h"
+#include "rdm.h"
 
 /* Queries */
 
@@ -196,16 +197,20 @@ int pmv_domain_open(struct fid_fabric *fabric_fid, struct fi_info *info,
 		    struct fid_domain **domain_fid, void *context)
 {
 	struct pmv_fabric *fabric = pmv_to_fabric(fabric_fid);
-	struct fi_info *core_info = pmv_info_to_core(fabric->core, info);
-	struct pmv_domain *domain = calloc(1, sizeof(*domain));
+	struct fi_info *core_info;
+	struct pmv_domain *domain;
 	int ret = -FI_ENOMEM;
 
+	if (info->ep_attr && info->ep_attr->type == FI_EP_RDM)
+		return pmv_rdm_domain_open(fabric, info, domain_fid, context);
+	core_info = pmv_info_to_core(fabric->core, info);
+	domain = calloc(1, sizeof(*domain));
 	if (!core_info || !domain)
 		goto free;
 	domain->fabric = fabric;
 	domain->transport = pmv_core_transport(fabric->core, info);
-	domain->pmem = pmv_info_is_pmem(info);
 	domain->keyed = pmv_info_keyed(info->domain_attr->mr_mode);
+	domain->pmem = pmv_info_is_pmem(info) || (pmv_setting.commit_all && domain->keyed);
 	domain->virt_addr = info->domain_attr->mr_mode & (FI_MR_VIRT_ADDR | PMV_MR_BASIC);
 	domain->cpu_placed = pmv_core_places_by_cpu(fabric->core, info->domain_attr->name);
 	ret = pmv_req_pool_init(&domain->reqs);

@@ -27,7 +27,7 @@ struct pmv_domain {
 	struct fid_domain *core_fid;
 	struct pmv_fabric *fabric;
 	enum pmv_transport transport;
-	bool pmem;        /* opened with FI_RMA_PMEM */
+	bool pmem;        /* opened with FI_RMA_PMEM, or as if */
 	bool keyed;       /* keys carry attributes */
 	bool virt_addr;   /* peers address regions by virtual addresses, not by offsets */
 	bool cpu_placed;  /* software places what comes in */

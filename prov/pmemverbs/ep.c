@@ -347,7 +347,7 @@ static unsigned initial_care(const struct pmv_ep *ep)
 
 	return (domain->fabric->core->fence ? 0 : PMV_CARE_READS) |
 	       (ep->tx_op_flags & FI_COMMIT_COMPLETE ? PMV_CARE_COMMIT : 0) |
-	       (serves ? PMV_CARE_RECEIVES : 0);
+	       (pmv_setting.commit_all ? PMV_CARE_ALL : 0) | (serves ? PMV_CARE_RECEIVES : 0);
 }
 
 int pmv_ep_open(struct fid_domain *domain_fid, struct fi_info *info, struct fid_ep **ep_fid,
@@ -360,6 +360,11 @@ int pmv_ep_open(struct fid_domain *domain_fid, struct fi_info *info, struct fid_
 
 	if (!core_info || !ep)
 		goto free;
+	if (core_info->ep_attr->type == FI_EP_RDM) {
+		PMV_WARN(EP_CTRL, "an endpoint of FI_EP_RDM needs a domain of its kind\n");
+		ret = -FI_EINVAL;
+		goto free;
+	}
 	ret = fi_endpoint(domain->core_fid, core_info, &ep->core_fid, ep);
 	if (ret)
 		goto free;
@@ -371,6 +376,7 @@ int pmv_ep_open(struct fid_domain *domain_fid, struct fi_info *info, struct fid_
 	ep->on_rx_cq.ep = ep;
 	ep->stalled_tail = &ep->stalled;
 	ep->awaiting_tail = &ep->awaiting;
+	ep->covered_tail = &ep->covered;
 	atomic_init(&ep->care, initial_care(ep));
 	pthread_mutex_init(&ep->lock, NULL);
 	pthread_mutex_init(&ep->order_lock, NULL);

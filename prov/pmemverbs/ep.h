@@ -28,6 +28,7 @@ enum pmv_care {
 	PMV_CARE_SENDS = 1 << 6,      /* ... messages ... */
 	PMV_CARE_IMMEDIATES = 1 << 7, /* ... and immediate data */
 	PMV_CARE_RECEIVES = 1 << 8,   /* a peer may commit messages: see receives.h */
+	PMV_CARE_ALL = 1 << 9,        /* FI_PMEMVERBS_COMMIT=all */
 };
 
 enum pmv_cntr_kind {
@@ -89,9 +90,13 @@ struct pmv_ep {
 	struct pmv_req **stalled_tail;
 	struct pmv_req *awaiting; /* requests that the agent was told of, in order */
 	struct pmv_req **awaiting_tail;
-	atomic_uint unacked;          /* how many these are */
-	unsigned int deferred;        /* how many of them are to be executed afterwards */
-	uint64_t riding;              /* the last message that carried data */
+	atomic_uint unacked;     /* how many these are */
+	unsigned int deferred;   /* how many of them are to be executed afterwards */
+	uint64_t riding;         /* the last message that carried data */
+	struct pmv_req *covered; /* operations that the next flush covers: see cover.h */
+	struct pmv_req **covered_tail;
+	bool looked;                  /* somebody waits for one of them */
+	atomic_bool covering;         /* one is under way */
 	struct pmv_dirty dirty;       /* what the agent has not been told of */
 	atomic_bool broken;           /* nothing more is to be expected of the connection */
 	int64_t heard_ns;             /* when something was, while requests await acknowledgement */

@@ -11,6 +11,7 @@
 #include "hello.h"
 #include "pep.h"
 #include "prov.h"
+#include "rdm.h"
 #include "srx.h"
 
 struct fid *pmv_fid_core(struct fid *fid)
@@ -31,12 +32,16 @@ struct fid *pmv_fid_core(struct fid *fid)
 static int fabric_close(struct fid *fid)
 {
 	struct pmv_fabric *fabric = pmv_container_of(fid, struct pmv_fabric, fabric_fid.fid);
-	int ret = fi_close(&fabric->core_fid->fid);
+	int ret = pmv_rdm_fabric_close(fabric);
 
+	if (!ret)
+		ret = fi_close(&fabric->core_fid->fid);
 	if (ret)
 		return ret;
 	pmv_hello_forget_all(fabric);
 	pthread_mutex_destroy(&fabric->hello_lock);
+	pthread_mutex_destroy(&fabric->rxm_lock);
+	free(fabric->name);
 	free(fabric);
 	return 0;
 }
@@ -63,8 +68,8 @@ static int fabric_trywait(struct fid_fabric *fid, struct fid **fids, int count)
 		int ret;
 
 		if (!core_fid)
-			return -FI_ENOSYS;
-		if (fids[i]->fclass == FI_CLASS_CQ)
+			ret = pmv_rdm_trywait(fabric, fids[i]);
+		else if (fids[i]->fclass == FI_CLASS_CQ)
 			ret = pmv_cq_trywait(pmv_container_of(fids[i], struct pmv_cq, cq_fid.fid));
 		else if (fids[i]->fclass == FI_CLASS_EQ)
 			ret = pmv_eq_trywait(pmv_container_of(fids[i], struct pmv_eq, eq_fid.fid));
@@ -76,11 +81,11 @@ static int fabric_trywait(struct fid_fabric *fid, struct fid **fids, int count)
 	return 0;
 }
 
-static int fabric_no_wait(struct fid_fabric *fid, struct fi_wait_attr *attr,
-			  struct fid_wait **waitset)
+/* Queues of FI_EP_MSG take no wait set, those of FI_EP_RDM do. */
+static int fabric_wait_open(struct fid_fabric *fid, struct fi_wait_attr *attr,
+			    struct fid_wait **waitset)
 {
-	(void) fid, (void) attr, (void) waitset;
-	return -FI_ENOSYS;
+	return pmv_rdm_wait_open(pmv_to_fabric(fid), attr, waitset);
 }
 
 static struct fi_ops_fabric fabric_ops = {
@@ -88,7 +93,7 @@ static struct fi_ops_fabric fabric_ops = {
 	.domain = pmv_domain_open,
 	.passive_ep = pmv_pep_open,
 	.eq_open = pmv_eq_open,
-	.wait_open = fabric_no_wait,
+	.wait_open = fabric_wait_open,
 	.trywait = fabric_trywait,
 };
 
@@ -112,12 +117,15 @@ int pmv_fabric(struct fi_fabric_attr *attr, struct fid_fabric **fabric_fid, void
 	core_attr.prov_version = 0;
 	core_attr.api_version = pmv_core_version(attr->api_version);
 	core_attr.fabric = NULL;
-	ret = fi_fabric(&core_attr, &fabric->core_fid, fabric);
+	fabric->name = strdup(attr->name);
+	ret = fabric->name ? fi_fabric(&core_attr, &fabric->core_fid, fabric) : -FI_ENOMEM;
 	if (ret) {
+		free(fabric->name);
 		free(fabric);
 		return ret;
 	}
 	pthread_mutex_init(&fabric->hello_lock, NULL);
+	pthread_mutex_init(&fabric->rxm_lock, NULL);
 	fabric->fabric_fid = (struct fid_fabric){
 		.fid = {.fclass = FI_CLASS_FABRIC, .context = context, .ops = &fabric_fi_ops},
 		.ops = &fabric_ops,

@@ -18,6 +18,9 @@ struct pmv_fabric {
 	const struct pmv_core *core;
 	pthread_mutex_t hello_lock;
 	struct pmv_hello_kept *hellos; /* of connection requests not yet answered */
+	char *name;
+	pthread_mutex_t rxm_lock;
+	struct fid_fabric *rxm_fid; /* RxM's fabric over this provider, once FI_EP_RDM needs it */
 };
 
 static inline struct pmv_fabric *pmv_to_fabric(struct fid_fabric *fid)

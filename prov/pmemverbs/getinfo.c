@@ -18,9 +18,7 @@
 #include "getinfo.h"
 #include "info.h"
 #include "prov.h"
-
-/* libfabric's OFI_GETINFO_HIDDEN: the same bit in all versions since 1.10. */
-#define GETINFO_HIDDEN (1ULL << 60)
+#include "rdm.h"
 
 /*
  * The fabrics that were offered, so that fi_fabric, which is given a name only,
@@ -113,7 +111,7 @@ static int refuse(const char *why)
 	return -FI_ENODATA;
 }
 
-static int check_hints(uint32_t version, const struct fi_info *hints)
+static int check_hints(uint32_t version, uint64_t flags, const struct fi_info *hints)
 {
 	int mr_mode = hints->domain_attr->mr_mode;
 	enum fi_ep_type type = hints->ep_attr->type;
@@ -122,9 +120,14 @@ static int check_hints(uint32_t version, const struct fi_info *hints)
 		PMV_WARN(FABRIC, "%s\n", pmv_setting.bad);
 		return -FI_EINVAL;
 	}
-	if (type != FI_EP_UNSPEC && type != FI_EP_MSG)
-		return refuse("ep_attr->type: only FI_EP_MSG; for FI_EP_RDM use the provider "
-			      "pmemverbs;ofi_rxm");
+	if (type != FI_EP_UNSPEC && type != FI_EP_MSG && type != FI_EP_RDM)
+		return refuse("ep_attr->type: only FI_EP_MSG and FI_EP_RDM");
+	if (pmv_setting.commit_all && (flags & PMV_CORE_PROV_ONLY) && !pmv_rdm_calls_rxm()) {
+		PMV_WARN(FABRIC, "FI_PMEMVERBS_COMMIT=all: another provider on top, such as "
+				 "pmemverbs;ofi_rxm, executes atomics by itself, which makes "
+				 "nothing durable; use FI_EP_RDM of pmemverbs alone\n");
+		return -FI_ENODATA;
+	}
 	if ((hints->caps & FI_PMEM) && !(hints->caps & FI_RMA))
 		return refuse("caps: FI_RMA_PMEM needs FI_RMA");
 	if (!pmv_info_is_pmem(hints))
@@ -136,7 +139,7 @@ static int check_hints(uint32_t version, const struct fi_info *hints)
 	return 0;
 }
 
-static bool is_named(const char *wanted, const char *name)
+bool pmv_is_named(const char *wanted, const char *name)
 {
 	return !wanted || (name && !strcmp(wanted, name));
 }
@@ -151,8 +154,8 @@ static bool is_usable(const struct fi_info *info, const struct pmv_core *core,
 	return info->ep_attr->type == FI_EP_MSG && info->fabric_attr->prov_name &&
 	       !strcmp(info->fabric_attr->prov_name, core->name) &&
 	       info->ep_attr->protocol != FI_PROTO_RDMA_CM_IB_XRC &&
-	       is_named(hints->fabric_attr->name, info->fabric_attr->name) &&
-	       is_named(hints->domain_attr->name, info->domain_attr->name);
+	       pmv_is_named(hints->fabric_attr->name, info->fabric_attr->name) &&
+	       pmv_is_named(hints->domain_attr->name, info->domain_attr->name);
 }
 
 /*
@@ -170,8 +173,8 @@ static struct fi_info *ask_core(const struct pmv_core *core, uint32_t version, c
 	core_hints->ep_attr->type = FI_EP_MSG;
 	/* Nobody compares it, but 8 is ours to promise. */
 	core_hints->domain_attr->mr_key_size = 0;
-	if (fi_getinfo(pmv_core_version(version), node, service, flags | GETINFO_HIDDEN, core_hints,
-		       &list))
+	if (fi_getinfo(pmv_core_version(version), node, service, flags | PMV_GETINFO_HIDDEN,
+		       core_hints, &list))
 		list = NULL;
 	fi_freeinfo(core_hints);
 
@@ -329,6 +332,7 @@ int pmv_getinfo(uint32_t version, const char *node, const char *service, uint64_
 	struct fi_info *complete = pmv_info_complete(hints);
 	struct fi_info **tail = info;
 	const struct pmv_core *core;
+	enum fi_ep_type type;
 	int ret;
 
 	*info = NULL;
@@ -340,16 +344,25 @@ int pmv_getinfo(uint32_t version, const char *node, const char *service, uint64_
 		if (FI_VERSION_GE(version, FI_VERSION(1, 5)))
 			leave_mr_mode(complete);
 	}
-	ret = is_asked_for(complete) ? check_hints(version, complete) : -FI_ENODATA;
+	type = complete->ep_attr->type;
+	ret = is_asked_for(complete) ? 0 : -FI_ENODATA;
+	/* RxM does not know the capability, and who is to be made durable does not ask for it. */
+	if (pmv_rdm_wants_pmem() || (pmv_setting.commit_all && (complete->caps & FI_RMA)))
+		complete->caps |= FI_PMEM;
+	if (!ret)
+		ret = check_hints(version, flags, complete);
 	if (ret)
 		goto free;
 
-	for (size_t n = 0; (core = pmv_core_next(n)); n++) {
+	for (size_t n = 0; type != FI_EP_RDM && (core = pmv_core_next(n)); n++) {
 		*tail = ask_core(core, version, node, service, flags, complete);
 		tail = adopt(core, tail, complete);
 	}
+	if (type != FI_EP_MSG)
+		*tail = pmv_rdm_ask(version, node, service, flags, complete);
 	if (!*info) {
-		explain(version, flags, complete);
+		if (type != FI_EP_RDM)
+			explain(version, flags, complete);
 		ret = -FI_ENODATA;
 	}
 free:

@@ -55,7 +55,7 @@ static uint64_t core_caps(uint64_t caps, bool pmem)
 	return caps;
 }
 
-void pmv_info_strip(struct fi_info *info)
+void pmv_info_strip_own(struct fi_info *info)
 {
 	bool pmem = pmv_info_is_pmem(info);
 
@@ -64,6 +64,13 @@ void pmv_info_strip(struct fi_info *info)
 	info->rx_attr->caps = core_caps(info->rx_attr->caps, pmem);
 	info->domain_attr->caps &= ~PMV_OWN_CAPS;
 	info->tx_attr->op_flags &= ~FI_COMMIT;
+}
+
+void pmv_info_strip(struct fi_info *info)
+{
+	bool pmem = pmv_info_is_pmem(info);
+
+	pmv_info_strip_own(info);
 	if (pmem)
 		info->tx_attr->size *= PMV_MAX_PARTS;
 	info->domain_attr->threading = core_threading(info->domain_attr->threading);
@@ -132,19 +139,46 @@ struct fi_info *pmv_info_to_core(const struct pmv_core *core, const struct fi_in
 	return NULL;
 }
 
-/* What is offered in one direction: the core's, less what was only asked for a flush. */
-static uint64_t our_caps(uint64_t caps, uint64_t asked, bool pmem)
+/* What is offered in one direction: theirs, less what was only asked for a flush. */
+static uint64_t with_pmem(uint64_t caps, uint64_t asked, bool pmem)
 {
 	const uint64_t reads = FI_READ | FI_REMOTE_READ;
 	const uint64_t directions = reads | FI_WRITE | FI_REMOTE_WRITE;
 
-	/* Tagged messages of an MSG core need its own receive contexts. */
-	caps &= ~(PMV_OWN_CAPS | FI_TAGGED);
+	caps &= ~PMV_OWN_CAPS;
 	if (asked & directions)
 		caps &= ~(reads & ~asked);
 	if (pmem && (caps & FI_RMA))
 		caps |= FI_PMEM;
-	return caps | FI_FENCE;
+	return caps;
+}
+
+/* Tagged messages of an MSG core need its own receive contexts. */
+static uint64_t our_caps(uint64_t caps, uint64_t asked, bool pmem)
+{
+	return with_pmem(caps & ~FI_TAGGED, asked, pmem) | FI_FENCE;
+}
+
+static void take_op_flags(struct fi_info *info, const struct fi_info *asked)
+{
+	info->tx_attr->op_flags &= ~FI_COMMIT;
+	if (asked->tx_attr)
+		info->tx_attr->op_flags |= asked->tx_attr->op_flags & FI_COMMIT;
+}
+
+void pmv_info_from_rxm(struct fi_info *info, const struct fi_info *asked)
+{
+	bool pmem = pmv_info_is_pmem(asked) ||
+		    (!asked->caps && pmv_info_keyed(info->domain_attr->mr_mode));
+
+	info->caps = with_pmem(info->caps, asked->caps, pmem);
+	info->tx_attr->caps =
+		with_pmem(info->tx_attr->caps, asked->tx_attr ? asked->tx_attr->caps : 0, pmem);
+	info->rx_attr->caps =
+		with_pmem(info->rx_attr->caps, asked->rx_attr ? asked->rx_attr->caps : 0, pmem);
+	take_op_flags(info, asked);
+	info->fabric_attr->fabric = NULL;
+	info->domain_attr->domain = NULL;
 }
 
 void pmv_info_from_core(struct fi_info *info, const struct fi_info *asked)
@@ -169,9 +203,7 @@ void pmv_info_from_core(struct fi_info *info, const struct fi_info *asked)
 	info->rx_attr->caps &= ~FI_FENCE;
 	if (pmem && info->tx_attr->size >= PMV_MAX_PARTS)
 		info->tx_attr->size /= PMV_MAX_PARTS;
-	info->tx_attr->op_flags &= ~FI_COMMIT;
-	if (asked->tx_attr)
-		info->tx_attr->op_flags |= asked->tx_attr->op_flags & FI_COMMIT;
+	take_op_flags(info, asked);
 
 	if (asked->domain_attr && asked->domain_attr->threading)
 		info->domain_attr->threading = asked->domain_attr->threading;

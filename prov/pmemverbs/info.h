@@ -21,12 +21,17 @@ struct fi_info *pmv_info_complete(const struct fi_info *info);
 
 /* pmv_info_strip -- leave what the core knows, and ask it for what commits need */
 void pmv_info_strip(struct fi_info *info);
+/* pmv_info_strip_own -- the same for a layer between the application and us */
+void pmv_info_strip_own(struct fi_info *info);
 
 /* pmv_info_to_core -- a copy of ours that the core's open calls accept; NULL: no memory */
 struct fi_info *pmv_info_to_core(const struct pmv_core *core, const struct fi_info *info);
 
 /* pmv_info_from_core -- turn the core's info into ours, for what was asked for */
 void pmv_info_from_core(struct fi_info *info, const struct fi_info *asked);
+
+/* pmv_info_from_rxm -- the same with what RxM offers over us; it can't keep FI_FENCE's promise */
+void pmv_info_from_rxm(struct fi_info *info, const struct fi_info *asked);
 
 /* pmv_info_keyed -- are keys the provider's to choose, so that they carry attributes? */
 bool pmv_info_keyed(int mr_mode);

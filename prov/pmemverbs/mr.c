@@ -128,6 +128,33 @@ static int find_persist(const struct iovec *iov, size_t count, enum pmv_persist 
 	return 0;
 }
 
+/*
+ * is_found_pmem -- is it persistent memory though its owner did not say so?  What
+ * lies in no file is a program's own, also where a declaration makes all FI_PMEM
+ * memory persistent.
+ */
+static bool is_found_pmem(const struct iovec *iov, size_t count)
+{
+	static atomic_flag warned = ATOMIC_FLAG_INIT;
+	struct pmv_mem mem;
+
+	for (size_t i = 0; i < count; i++) {
+		int ret = pmv_mem_detect(iov[i].iov_base, iov[i].iov_len, &mem);
+
+		if (mem.backing < PMV_VOLATILE_FS)
+			return false;
+		if (!ret || pmv_setting.domain_declared)
+			continue;
+		if (mem.backing > PMV_VOLATILE_FS && !atomic_flag_test_and_set(&warned))
+			PMV_WARN(MR,
+				 "FI_PMEMVERBS_COMMIT=all does not cover writes to %p, %zu bytes: "
+				 "%s\n",
+				 iov[i].iov_base, iov[i].iov_len, mem.what);
+		return false;
+	}
+	return true;
+}
+
 /* Inbound data that software places is in the caches, whatever the I/O controller does. */
 static bool lands_in_cache(const struct pmv_domain *domain)
 {
@@ -258,6 +285,9 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *mr_attr, uint64_
 	struct pmv_attr attr;
 	int ret, node;
 
+	if (pmv_setting.commit_all && domain->keyed && (mr_attr->access & FI_REMOTE_WRITE) &&
+	    !(flags & FI_PMEM) && is_found_pmem(mr_attr->mr_iov, mr_attr->iov_count))
+		flags |= FI_PMEM;
 	if (may_be_written(domain, mr_attr->access, flags)) {
 		core_attr.access |= FI_REMOTE_READ;
 		core_flags |= PMV_CORE_MR_NOCACHE;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* prov.c -- what libfabric loads: the provider and its settings */
+#include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "prov.h"
@@ -63,6 +65,7 @@ static void read_settings(void)
 	static const char *const ddio[] = {"auto", "on", "off"};
 	static const char *const ordering[] = {"strict", "relaxed"};
 	static const char *const agent[] = {"thread", "progress", "off"};
+	static const char *const commit[] = {"explicit", "all"};
 	char *core = NULL;
 	int choice;
 
@@ -87,6 +90,11 @@ static void read_settings(void)
 			"that from afar: thread (a thread of its own), progress (the application's "
 			"calls that read completion queues and counters), off (nothing: such "
 			"commits are refused) (default: thread)");
+	fi_param_define(&pmv_prov, "commit", FI_PARAM_STRING,
+			"which writes and atomics to persistent memory complete when they are "
+			"durable: explicit (those with FI_COMMIT_COMPLETE), all (of programs that "
+			"know nothing of it, too; memory is found to be persistent by itself) "
+			"(default: explicit)");
 
 	fi_param_get_str(&pmv_prov, "core", &core);
 	pmv_setting.core = core ? core : "verbs,tcp";
@@ -98,6 +106,28 @@ static void read_settings(void)
 	pmv_setting.ddio = choice != 2;
 	pmv_setting.relaxed = get_choice("ordering", ordering, 2) == 1;
 	pmv_setting.agent = (enum pmv_agent_mode) get_choice("agent", agent, 3);
+	pmv_setting.commit_all = get_choice("commit", commit, 2) == 1;
+}
+
+/*
+ * stand_alone -- FI_EP_RDM is offered here, so RxM is to stand on this provider
+ * only for who names both of them.  That is what libfabric does with some core
+ * providers of its own; it keeps the mark where fi_provider has room for it, which
+ * is the same in all versions from 1.11 to 2.6.
+ */
+static void stand_alone(void)
+{
+	const struct {
+		int type;
+		bool disable_logging;
+		bool disable_layering;
+	} mark = {.disable_layering = true};
+	const char *names = getenv("FI_PROVIDER");
+
+	static_assert(sizeof(mark) <= sizeof(pmv_prov.context), "no room");
+	if (FI_VERSION_GE(fi_version(), FI_VERSION(2, 7)) || (names && strstr(names, ";ofi_")))
+		return;
+	memcpy(&pmv_prov.context, &mark, sizeof(mark));
 }
 
 /* fi_prov_ini -- libfabric's entry; holds its lock, so nothing here may call fi_getinfo */
@@ -108,5 +138,6 @@ struct fi_provider *fi_prov_ini(void)
 	/* A provider that declares an older API is hidden from newer applications. */
 	pmv_prov.fi_version = fi_version();
 	read_settings();
+	stand_alone();
 	return &pmv_prov;
 }

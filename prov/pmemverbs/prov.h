@@ -34,6 +34,7 @@ struct pmv_setting {
 	bool ddio;                 /* FI_PMEMVERBS_DDIO, if declared */
 	bool relaxed;              /* FI_PMEMVERBS_ORDERING */
 	enum pmv_agent_mode agent; /* FI_PMEMVERBS_AGENT */
+	bool commit_all;           /* FI_PMEMVERBS_COMMIT */
 	const char *bad;           /* a sentence on a value that can't be used, or NULL */
 };
 

@@ -61,8 +61,10 @@ struct pmv_req {
 	atomic_int refs;
 	atomic_int failed; /* first error, a positive fi_errno; 0: none */
 	int prov_errno;
-	unsigned unposted;         /* enum pmv_part */
-	struct pmv_letter *letter; /* to the agent; the request's */
+	unsigned unposted;          /* enum pmv_part */
+	struct pmv_req *cover_next; /* among those that one flush covers: see cover.h */
+	struct pmv_req *covers;     /* of a flush: these */
+	struct pmv_letter *letter;  /* to the agent; the request's */
 	struct pmv_deferred
 		*deferred; /* an operation for when the agent has answered; the request's */
 	bool notice_later; /* the notice, too, is for then */

@@ -6,10 +6,11 @@
 #include <rdma/fi_errno.h>
 
 #include <rdma/fi_ext_pmemverbs.h>
-#include "commit.h"
+#include "cover.h"
 #include "prov.h"
 
-#define WRITE_CARE (PMV_CARE_CLOSED | PMV_CARE_COUNT_TX | PMV_CARE_FENCE_NEXT | PMV_CARE_COMMIT)
+#define WRITE_CARE                                                                                 \
+	(PMV_CARE_CLOSED | PMV_CARE_COUNT_TX | PMV_CARE_FENCE_NEXT | PMV_CARE_COMMIT | PMV_CARE_ALL)
 #define READ_CARE (PMV_CARE_CLOSED | PMV_CARE_COUNT_TX | PMV_CARE_READS)
 
 /* The core is given its own keys; rma_iov_limit of the cores is at most this. */
@@ -116,9 +117,11 @@ static void *copy_write(const void *op, bool data_too)
 	return copy;
 }
 
-static ssize_t commit_write(struct pmv_ep *ep, const struct fi_msg_rma *msg, uint64_t flags)
+static ssize_t commit_write(struct pmv_ep *ep, const struct fi_msg_rma *msg, uint64_t flags,
+			    bool quiet)
 {
 	struct iovec nothing = {.iov_base = ep->domain->scratch, .iov_len = 0};
+	struct pmv_commit commit;
 	struct core_rma core;
 	ssize_t ret = to_core(msg, &core);
 
@@ -130,19 +133,31 @@ static ssize_t commit_write(struct pmv_ep *ep, const struct fi_msg_rma *msg, uin
 		core.msg.desc = ep->domain->scratch_desc ? &ep->domain->scratch_desc : NULL;
 		core.msg.iov_count = 1;
 	}
-	return pmv_commit(ep, &(struct pmv_commit){
-				      .rma_iov = msg->rma_iov,
-				      .rma_iov_count = msg->rma_iov_count,
-				      .what = FI_RMA | FI_WRITE,
-				      .context = msg->context,
-				      .data = msg->data,
-				      .flags = flags,
-				      .post = post_write,
-				      .op = &core.msg,
-				      .copy = copy_write,
-				      .iov = core.msg.msg_iov,
-				      .iov_count = core.msg.iov_count,
-			      });
+	commit = (struct pmv_commit){
+		.rma_iov = msg->rma_iov,
+		.rma_iov_count = msg->rma_iov_count,
+		.what = FI_RMA | FI_WRITE,
+		.context = msg->context,
+		.data = msg->data,
+		.flags = flags,
+		.post = post_write,
+		.op = &core.msg,
+		.copy = copy_write,
+		.iov = core.msg.msg_iov,
+		.iov_count = core.msg.iov_count,
+		.quiet = quiet,
+	};
+	return flags & FI_COMMIT ? pmv_commit(ep, &commit) : pmv_cover(ep, &commit);
+}
+
+/* is_covered -- is it to be durable though the call does not say so? */
+static bool is_covered(struct pmv_ep *ep, const struct fi_msg_rma *msg)
+{
+	for (size_t i = 0; !pmv_ep_direct(ep, PMV_CARE_ALL) && i < msg->rma_iov_count; i++) {
+		if (pmv_covers(ep, msg->rma_iov[i].key))
+			return true;
+	}
+	return false;
 }
 
 static void note_begin(struct pmv_ep *ep, const struct fi_msg_rma *msg)
@@ -169,11 +184,13 @@ static ssize_t write_carefully(struct pmv_ep *ep, const struct fi_msg_rma *msg, 
 	ssize_t ret;
 
 	if (flags & FI_COMMIT)
-		return commit_write(ep, msg, flags);
+		return commit_write(ep, msg, flags, quiet);
 	if (flags & FI_IMMED) {
 		PMV_WARN(EP_DATA, "FI_IMMED needs FI_COMMIT\n");
 		return -FI_EINVAL;
 	}
+	if (is_covered(ep, msg))
+		return commit_write(ep, msg, flags, quiet);
 	ret = to_core(msg, &core);
 	if (ret)
 		return ret;
@@ -250,7 +267,7 @@ static ssize_t rma_writedata(struct fid_ep *fid, const void *buf, size_t len, vo
 	return ret;
 }
 
-/* An injected write has no completion that could tell of durability: it never commits. */
+/* An injected write has no completion that could tell of durability: op_flags do not concern it. */
 #define INJECT_CARE (WRITE_CARE & ~PMV_CARE_COMMIT)
 
 static ssize_t rma_inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t dest_addr,

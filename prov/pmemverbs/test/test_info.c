@@ -9,6 +9,7 @@
 #include "domain.h"
 #include "info.h"
 #include "prov.h"
+#include "rdm.h"
 
 #define OWN (FI_PMEM | FI_FENCE)
 
@@ -446,6 +447,92 @@ Test(from_core, shows_none_of_the_cores_objects)
 	cr_expect_null(info->domain_attr->domain);
 	fi_freeinfo(info);
 	fi_freeinfo(hints);
+}
+
+/* FI_EP_RDM: what RxM says of our own endpoints */
+
+Test(rxm, is_not_shown_what_it_does_not_know)
+{
+	struct fi_info *info = new_info();
+
+	info->caps = FI_RMA | FI_TAGGED | FI_WRITE | FI_REMOTE_WRITE | OWN;
+	info->tx_attr->caps = FI_RMA | FI_WRITE | OWN;
+	info->tx_attr->size = 100;
+	info->tx_attr->op_flags = FI_COMPLETION | FI_COMMIT;
+	info->domain_attr->threading = FI_THREAD_FID;
+	pmv_info_strip_own(info);
+	cr_expect_eq(info->caps,
+		     FI_RMA | FI_TAGGED | FI_WRITE | FI_REMOTE_WRITE | FI_READ | FI_REMOTE_READ);
+	cr_expect_eq(info->tx_attr->caps, FI_RMA | FI_WRITE | FI_READ);
+	cr_expect_eq(info->tx_attr->op_flags, FI_COMPLETION);
+	/* What it asks of us is asked of the core with room for commits. */
+	cr_expect_eq(info->tx_attr->size, 100);
+	cr_expect_eq(info->domain_attr->threading, FI_THREAD_FID);
+	fi_freeinfo(info);
+}
+
+Test(rxm, gets_the_capability_but_no_fence)
+{
+	static const uint64_t asked[] = {FI_RMA | FI_PMEM, FI_RMA, 0};
+
+	for (size_t i = 0; i < 3; i++) {
+		struct fi_info *hints = new_hints(asked[i]);
+		struct fi_info *info = new_offer();
+
+		hints->tx_attr->op_flags = i ? 0 : FI_COMMIT;
+		info->domain_attr->mr_key_size = 8;
+		pmv_info_from_rxm(info, hints);
+		/* Without any hints everything is offered. */
+		cr_expect_eq(!!(info->caps & FI_PMEM), i != 1);
+		cr_expect_eq(!!(info->tx_attr->caps & FI_PMEM), i != 1);
+		cr_expect_eq(!!(info->rx_attr->caps & FI_PMEM), i != 1);
+		cr_expect_eq(info->tx_attr->op_flags & FI_COMMIT, i ? 0 : FI_COMMIT);
+		cr_expect(!(info->caps & FI_FENCE));
+		cr_expect(info->caps & FI_TAGGED);
+		cr_expect_eq(info->tx_attr->size, 400, "its own queue");
+		fi_freeinfo(info);
+		fi_freeinfo(hints);
+	}
+}
+
+static uint64_t key_for(enum pmv_persist persist, bool pmem, bool relaxed)
+{
+	return pmv_key_pack(1, &(struct pmv_attr){
+				       .persist = persist,
+				       .pmem = pmem,
+				       .relaxed = relaxed,
+				       .readable = true,
+				       .writable = true,
+			       });
+}
+
+/* The target's processor executes them: what leaves them in its caches must not be durable there.
+ */
+Test(rxm, may_execute_committed_atomics_where_caches_persist)
+{
+	static const bool safe[] = {
+		[PMV_NONE] = true, [PMV_PAGE] = false, [PMV_DMP] = false,
+		[PMV_MHP] = true,  [PMV_WSP] = true,
+	};
+
+	for (enum pmv_persist persist = PMV_NONE; persist <= PMV_WSP; persist++) {
+		uint64_t key = key_for(persist, persist != PMV_NONE, false);
+
+		pmv_setting.commit_all = false;
+		cr_expect_eq(!pmv_rdm_check_atomic(key, FI_COMMIT), safe[persist]);
+		cr_expect_null(pmv_rdm_check_atomic(key, 0));
+		cr_expect_null(pmv_rdm_check_atomic(key, FI_FENCE), "nothing was promised");
+		cr_expect_not_null(pmv_rdm_check_atomic(key, FI_COMMIT | FI_FENCE));
+		pmv_setting.commit_all = true;
+		cr_expect_eq(!pmv_rdm_check_atomic(key, FI_COMMIT), safe[persist]);
+		cr_expect_eq(!pmv_rdm_check_atomic(key, 0), safe[persist]);
+		key = key_for(persist, false, false);
+		cr_expect_null(pmv_rdm_check_atomic(key, 0), "it is volatile");
+		key = key_for(persist, true, true);
+		cr_expect_not_null(pmv_rdm_check_atomic(key, 0));
+	}
+	cr_expect_null(pmv_rdm_check_atomic(42, 0));
+	cr_expect_not_null(pmv_rdm_check_atomic(42, FI_COMMIT));
 }
 
 /* And back */

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "prov.h"
 #include "rig.h"
 
 #define POSTERS 4
@@ -258,6 +259,23 @@ Test(threads, share_a_counter_that_counts_each_once, .timeout = 120)
 	crowd_close(crowd);
 }
 
+/* Each plain write and each commit completes once, whatever flush it was covered by. */
+static void cover_run(bool shared_ep)
+{
+	struct crowd *crowd;
+
+	pmv_setting.commit_all = true;
+	crowd = crowd_open(NULL, shared_ep);
+	crowd_run(crowd);
+	crowd_close(crowd);
+}
+
+Test(threads, whose_writes_are_covered_complete_everything_once, .timeout = 120)
+{
+	cover_run(false);
+	cover_run(true);
+}
+
 /* Somebody reads the CQ while another closes endpoints with commits under way. */
 
 struct churn {
@@ -285,7 +303,7 @@ static void *run_churn_reader(void *arg)
 	return NULL;
 }
 
-Test(threads, may_read_while_endpoints_are_closed, .timeout = 120)
+static void churn_run(uint64_t flags)
 {
 	enum { ROUNDS = 300, COMMITS = 20 };
 
@@ -303,7 +321,7 @@ Test(threads, may_read_while_endpoints_are_closed, .timeout = 120)
 			size_t first = rig->fake.num_posts;
 
 			for (int i = 0; i < COMMITS; i++) {
-				while (rig_commit(rig, KEY_MHP, CONTEXT(i), 0))
+				while (rig_writemsg(rig, KEY_MHP, CONTEXT(i), flags))
 					sched_yield();
 			}
 			fake_complete(&rig->fake, COMMITS / 2);
@@ -320,4 +338,15 @@ Test(threads, may_read_while_endpoints_are_closed, .timeout = 120)
 		cr_expect_eq(churn.told, ROUNDS * COMMITS, "%d", churn.told);
 		rig_close(rig);
 	}
+}
+
+Test(threads, may_read_while_endpoints_are_closed, .timeout = 120)
+{
+	churn_run(FI_COMMIT);
+}
+
+Test(threads, may_read_while_endpoints_with_covered_writes_are_closed, .timeout = 120)
+{
+	pmv_setting.commit_all = true;
+	churn_run(0);
 }

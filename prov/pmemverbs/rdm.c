@@ -1,0 +1,685 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * rdm.c -- FI_EP_RDM: RxM over our own FI_EP_MSG; rdm.h says how
+ *
+ * RxM keeps what a commit rests on: all writes to a peer go through one MSG
+ * endpoint, in order, with the application's flags and 64-bit keys, and complete
+ * when they complete there.  What it does not do is done here, in functions that
+ * replace its own:
+ *
+ *   writes   RxM refuses FI_COMMIT_COMPLETE in op_flags: the calls that take none
+ *            become calls with flags.  An injected write without a completion
+ *            loses its flags in RxM, unless RxM has to copy it itself, as it does
+ *            with one of two pieces.
+ *   messages RxM drops the flag, so it is refused.
+ *   atomics  RxM sends a message, and the target's processor executes the atomic
+ *            and answers.  By then it is in the caches there, and so is all that
+ *            came before on the connection: durable if caches persist, else not.
+ *
+ * A replaced table is a copy of RxM's; what belongs to the object is kept beside
+ * the table, where the functions find it.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+#include <rdma/fi_tagged.h>
+
+#include <rdma/fi_ext_pmemverbs.h>
+#include "eq.h"
+#include "getinfo.h"
+#include "info.h"
+#include "prov.h"
+#include "rdm.h"
+
+#define RXM_OVER_US PMV_NAME ";ofi_rxm"
+
+/* Functions that a later libfabric has behind those that are known here. */
+#define LATER_FUNCTIONS 16
+
+#define TABLE(type)                                                                                \
+	union {                                                                                    \
+		struct type fn;                                                                    \
+		char room[sizeof(struct type) + LATER_FUNCTIONS * sizeof(void *)];                 \
+	}
+
+/* copy_table -- all tables begin with their size */
+static void copy_table(void *to, size_t room, const void *from)
+{
+	size_t size;
+
+	memcpy(&size, from, sizeof(size));
+	if (size > room)
+		size = room;
+	memcpy(to, from, size);
+	memcpy(to, &size, sizeof(size));
+}
+
+#define COPY_TABLE(table, from) copy_table(&(table), sizeof(table), from)
+
+/* What is offered */
+
+/* RxM calls back within the calls made here, and can't say in its hints on whose behalf. */
+static _Thread_local struct {
+	bool calls_rxm;
+	bool pmem;
+} front;
+
+static void enter_rxm(bool pmem)
+{
+	front.calls_rxm = true;
+	front.pmem = pmem;
+}
+
+static void leave_rxm(void)
+{
+	front.calls_rxm = false;
+	front.pmem = false;
+}
+
+bool pmv_rdm_calls_rxm(void)
+{
+	return front.calls_rxm;
+}
+
+bool pmv_rdm_wants_pmem(void)
+{
+	return front.pmem;
+}
+
+/* is_spread -- is RxM told to use several connections to a peer, which nothing orders? */
+static bool is_spread(void)
+{
+	const char *setting = getenv("FI_OFI_RXM_NUM_MSG_EPS");
+
+	if (!setting || atoi(setting) <= 1)
+		return false;
+	PMV_WARN(FABRIC,
+		 "FI_EP_RDM is not offered with FI_OFI_RXM_NUM_MSG_EPS=%s: a commit has to "
+		 "follow the writes on their connection; unset it or set it to 1\n",
+		 setting);
+	return true;
+}
+
+static bool is_same(const struct fi_info *a, const struct fi_info *b)
+{
+	return a->caps == b->caps && a->src_addrlen == b->src_addrlen &&
+	       !strcmp(a->fabric_attr->name, b->fabric_attr->name) &&
+	       !strcmp(a->domain_attr->name, b->domain_attr->name) &&
+	       (!a->src_addrlen || !memcmp(a->src_addr, b->src_addr, a->src_addrlen));
+}
+
+/* is_usable -- RxM answers several times over, and not all that it answers is asked for */
+static bool is_usable(const struct fi_info *info, const struct fi_info *before,
+		      const struct fi_info *hints)
+{
+	if (!info->fabric_attr->prov_name || strcmp(info->fabric_attr->prov_name, RXM_OVER_US) ||
+	    info->ep_attr->type != FI_EP_RDM || info->ep_attr->protocol != FI_PROTO_RXM ||
+	    (info->caps & FI_COLLECTIVE & ~hints->caps) ||
+	    !pmv_is_named(hints->fabric_attr->name, info->fabric_attr->name) ||
+	    !pmv_is_named(hints->domain_attr->name, info->domain_attr->name))
+		return false;
+	for (; before != info; before = before->next) {
+		if (is_same(before, info))
+			return false;
+	}
+	return true;
+}
+
+/* to_rxm -- a copy of an application's info that RxM accepts; NULL: no memory */
+static struct fi_info *to_rxm(const struct fi_info *info)
+{
+	struct fi_info *copy = pmv_info_complete(info);
+
+	if (!copy)
+		return NULL;
+	pmv_info_strip_own(copy);
+	copy->ep_attr->type = FI_EP_RDM;
+	free(copy->fabric_attr->prov_name);
+	copy->fabric_attr->prov_name = strdup(RXM_OVER_US);
+	copy->fabric_attr->prov_version = 0;
+	copy->fabric_attr->api_version = pmv_core_version(copy->fabric_attr->api_version);
+	copy->fabric_attr->fabric = NULL;
+	copy->domain_attr->domain = NULL;
+	if (copy->fabric_attr->prov_name)
+		return copy;
+	fi_freeinfo(copy);
+	return NULL;
+}
+
+struct fi_info *pmv_rdm_ask(uint32_t version, const char *node, const char *service, uint64_t flags,
+			    const struct fi_info *hints)
+{
+	struct fi_info *list = NULL;
+	struct fi_info **at = &list;
+	struct fi_info *rxm_hints;
+	int ret;
+
+	if (flags & PMV_CORE_PROV_ONLY)
+		return NULL;
+	if (hints->caps & FI_FENCE) {
+		PMV_INFO(FABRIC, "FI_EP_RDM is not offered with FI_FENCE: RxM does not fence "
+				 "messages; fi_writemsg takes the flag all the same\n");
+		return NULL;
+	}
+	if (is_spread())
+		return NULL;
+	rxm_hints = to_rxm(hints);
+	if (!rxm_hints)
+		return NULL;
+	rxm_hints->domain_attr->mr_key_size = 0;
+	enter_rxm(pmv_info_is_pmem(hints));
+	ret = fi_getinfo(pmv_core_version(version), node, service, flags | PMV_GETINFO_HIDDEN,
+			 rxm_hints, &list);
+	leave_rxm();
+	fi_freeinfo(rxm_hints);
+	if (ret) {
+		PMV_INFO(FABRIC,
+			 "FI_EP_RDM is not offered: ofi_rxm can't serve the hints, or there "
+			 "is none\n");
+		return NULL;
+	}
+
+	while (*at) {
+		struct fi_info *info = *at;
+
+		if (is_usable(info, list, hints)) {
+			at = &info->next;
+			continue;
+		}
+		*at = info->next;
+		info->next = NULL;
+		fi_freeinfo(info);
+	}
+	for (struct fi_info *info = list; info; info = info->next) {
+		pmv_info_from_rxm(info, hints);
+		/* libfabric sets the name, and would append ours to what is there. */
+		free(info->fabric_attr->prov_name);
+		info->fabric_attr->prov_name = NULL;
+	}
+	return list;
+}
+
+/* Endpoints */
+
+struct rdm_ep {
+	TABLE(fi_ops) ops;
+	TABLE(fi_ops_msg) msg;
+	TABLE(fi_ops_tagged) tagged;
+	TABLE(fi_ops_rma) rma;
+	TABLE(fi_ops_atomic) atomic;
+	const struct fi_ops *rxm_ops;
+	const struct fi_ops_msg *rxm_msg;
+	const struct fi_ops_tagged *rxm_tagged;
+	const struct fi_ops_rma *rxm_rma;
+	const struct fi_ops_atomic *rxm_atomic;
+	uint64_t op_flags; /* the application's, if they have FI_COMMIT_COMPLETE */
+	size_t inject_size;
+};
+
+#define RDM_OF(fid, member) pmv_container_of((const char *) (fid)->member, struct rdm_ep, member)
+
+static ssize_t refuse_message(uint64_t flags)
+{
+	PMV_WARN(EP_DATA, "a message of FI_EP_RDM can't be committed; write the data instead\n");
+	return flags & FI_COMMIT ? -FI_EOPNOTSUPP : -FI_EINVAL;
+}
+
+static ssize_t rdm_sendmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags)
+{
+	if (flags & (FI_COMMIT | FI_IMMED))
+		return refuse_message(flags);
+	return RDM_OF(fid, msg)->rxm_msg->sendmsg(fid, msg, flags);
+}
+
+static ssize_t rdm_tsendmsg(struct fid_ep *fid, const struct fi_msg_tagged *msg, uint64_t flags)
+{
+	if (flags & (FI_COMMIT | FI_IMMED))
+		return refuse_message(flags);
+	return RDM_OF(fid, tagged)->rxm_tagged->sendmsg(fid, msg, flags);
+}
+
+/* Writes */
+
+/* inject_in_pieces -- one empty piece more: see the top of this file */
+static ssize_t inject_in_pieces(struct fid_ep *fid, const struct fi_msg_rma *msg, uint64_t flags)
+{
+	const struct rdm_ep *rdm = RDM_OF(fid, rma);
+	struct iovec iov[2] = {{0}};
+	void *desc[2] = {NULL};
+	struct fi_msg_rma pieces = *msg;
+
+	for (size_t i = 0; i < msg->iov_count; i++) {
+		iov[i] = msg->msg_iov[i];
+		desc[i] = msg->desc ? msg->desc[i] : NULL;
+	}
+	if (iov[0].iov_len > rdm->inject_size)
+		return -FI_EINVAL;
+	pieces.msg_iov = iov;
+	pieces.desc = desc;
+	pieces.iov_count = 2;
+	return rdm->rxm_rma->writemsg(fid, &pieces, flags);
+}
+
+static ssize_t rdm_writemsg(struct fid_ep *fid, const struct fi_msg_rma *msg, uint64_t flags)
+{
+	if ((flags & FI_INJECT) && (flags & (FI_COMMIT | FI_IMMED | FI_FENCE)) &&
+	    msg->iov_count <= 1)
+		return inject_in_pieces(fid, msg, flags);
+	return RDM_OF(fid, rma)->rxm_rma->writemsg(fid, msg, flags);
+}
+
+static ssize_t write_with_flags(struct fid_ep *fid, const struct iovec *iov, void **desc,
+				size_t count, uint64_t data, fi_addr_t dest_addr, uint64_t addr,
+				uint64_t key, void *context, uint64_t more_flags)
+{
+	struct fi_rma_iov rma_iov = {.addr = addr, .key = key};
+	struct fi_msg_rma msg = {iov, desc, count, dest_addr, &rma_iov, 1, context, data};
+
+	for (size_t i = 0; i < count; i++)
+		rma_iov.len += iov[i].iov_len;
+	return rdm_writemsg(fid, &msg, RDM_OF(fid, rma)->op_flags | more_flags);
+}
+
+static ssize_t rdm_write(struct fid_ep *fid, const void *buf, size_t len, void *desc,
+			 fi_addr_t dest_addr, uint64_t addr, uint64_t key, void *context)
+{
+	struct iovec iov = {.iov_base = (void *) buf, .iov_len = len};
+
+	return write_with_flags(fid, &iov, &desc, 1, 0, dest_addr, addr, key, context, 0);
+}
+
+static ssize_t rdm_writev(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
+			  fi_addr_t dest_addr, uint64_t addr, uint64_t key, void *context)
+{
+	return write_with_flags(fid, iov, desc, count, 0, dest_addr, addr, key, context, 0);
+}
+
+static ssize_t rdm_writedata(struct fid_ep *fid, const void *buf, size_t len, void *desc,
+			     uint64_t data, fi_addr_t dest_addr, uint64_t addr, uint64_t key,
+			     void *context)
+{
+	struct iovec iov = {.iov_base = (void *) buf, .iov_len = len};
+
+	return write_with_flags(fid, &iov, &desc, 1, data, dest_addr, addr, key, context,
+				FI_REMOTE_CQ_DATA);
+}
+
+/* Atomics */
+
+const char *pmv_rdm_check_atomic(uint64_t key, uint64_t flags)
+{
+	struct pmv_attr attr;
+
+	if (!pmv_key_unpack(key, &attr))
+		return flags & FI_COMMIT ? "the key says nothing of the memory behind it" : NULL;
+	if (!(flags & FI_COMMIT) && !(pmv_setting.commit_all && attr.pmem))
+		return NULL;
+	if (flags & FI_FENCE)
+		return "RxM executes atomics without a fence";
+	if (attr.persist == PMV_DMP || attr.persist == PMV_PAGE)
+		return "the target's processor executes it, and its caches do not persist";
+	if (attr.relaxed || pmv_setting.relaxed)
+		return "the path may reorder writes (FI_PMEMVERBS_ORDERING=relaxed)";
+	return NULL;
+}
+
+/* check_atomic -- 0: hand it to RxM */
+static ssize_t check_atomic(enum fi_op op, uint64_t key, uint64_t flags)
+{
+	const char *why;
+
+	if (flags & FI_IMMED)
+		return -FI_EINVAL;
+	if (op == FI_ATOMIC_READ)
+		return 0;
+	why = pmv_rdm_check_atomic(key, flags);
+	if (!why)
+		return 0;
+	PMV_WARN(EP_DATA, "an atomic of FI_EP_RDM can't be committed: %s\n", why);
+	return -FI_EOPNOTSUPP;
+}
+
+static ssize_t check_atomic_msg(const struct fi_msg_atomic *msg, uint64_t flags)
+{
+	ssize_t ret = 0;
+
+	for (size_t i = 0; !ret && i < msg->rma_iov_count; i++)
+		ret = check_atomic(msg->op, msg->rma_iov[i].key, flags);
+	return ret;
+}
+
+static ssize_t rdm_atomic(struct fid_ep *fid, const void *buf, size_t count, void *desc,
+			  fi_addr_t dest_addr, uint64_t addr, uint64_t key,
+			  enum fi_datatype datatype, enum fi_op op, void *context)
+{
+	const struct rdm_ep *rdm = RDM_OF(fid, atomic);
+	ssize_t ret = check_atomic(op, key, rdm->op_flags);
+
+	return ret ? ret
+		   : rdm->rxm_atomic->write(fid, buf, count, desc, dest_addr, addr, key, datatype,
+					    op, context);
+}
+
+static ssize_t rdm_atomicv(struct fid_ep *fid, const struct fi_ioc *iov, void **desc, size_t count,
+			   fi_addr_t dest_addr, uint64_t addr, uint64_t key,
+			   enum fi_datatype datatype, enum fi_op op, void *context)
+{
+	const struct rdm_ep *rdm = RDM_OF(fid, atomic);
+	ssize_t ret = check_atomic(op, key, rdm->op_flags);
+
+	return ret ? ret
+		   : rdm->rxm_atomic->writev(fid, iov, desc, count, dest_addr, addr, key, datatype,
+					     op, context);
+}
+
+static ssize_t rdm_atomicmsg(struct fid_ep *fid, const struct fi_msg_atomic *msg, uint64_t flags)
+{
+	ssize_t ret = check_atomic_msg(msg, flags);
+
+	return ret ? ret : RDM_OF(fid, atomic)->rxm_atomic->writemsg(fid, msg, flags & ~FI_COMMIT);
+}
+
+static ssize_t rdm_inject_atomic(struct fid_ep *fid, const void *buf, size_t count,
+				 fi_addr_t dest_addr, uint64_t addr, uint64_t key,
+				 enum fi_datatype datatype, enum fi_op op)
+{
+	const struct rdm_ep *rdm = RDM_OF(fid, atomic);
+	ssize_t ret = check_atomic(op, key, 0);
+
+	return ret ? ret
+		   : rdm->rxm_atomic->inject(fid, buf, count, dest_addr, addr, key, datatype, op);
+}
+
+static ssize_t rdm_fetch_atomic(struct fid_ep *fid, const void *buf, size_t count, void *desc,
+				void *result, void *result_desc, fi_addr_t dest_addr, uint64_t addr,
+				uint64_t key, enum fi_datatype datatype, enum fi_op op,
+				void *context)
+{
+	const struct rdm_ep *rdm = RDM_OF(fid, atomic);
+	ssize_t ret = check_atomic(op, key, rdm->op_flags);
+
+	return ret ? ret
+		   : rdm->rxm_atomic->readwrite(fid, buf, count, desc, result, result_desc,
+						dest_addr, addr, key, datatype, op, context);
+}
+
+static ssize_t rdm_fetch_atomicv(struct fid_ep *fid, const struct fi_ioc *iov, void **desc,
+				 size_t count, struct fi_ioc *resultv, void **result_desc,
+				 size_t result_count, fi_addr_t dest_addr, uint64_t addr,
+				 uint64_t key, enum fi_datatype datatype, enum fi_op op,
+				 void *context)
+{
+	const struct rdm_ep *rdm = RDM_OF(fid, atomic);
+	ssize_t ret = check_atomic(op, key, rdm->op_flags);
+
+	return ret ? ret
+		   : rdm->rxm_atomic->readwritev(fid, iov, desc, count, resultv, result_desc,
+						 result_count, dest_addr, addr, key, datatype, op,
+						 context);
+}
+
+static ssize_t rdm_fetch_atomicmsg(struct fid_ep *fid, const struct fi_msg_atomic *msg,
+				   struct fi_ioc *resultv, void **result_desc, size_t result_count,
+				   uint64_t flags)
+{
+	ssize_t ret = check_atomic_msg(msg, flags);
+
+	return ret ? ret
+		   : RDM_OF(fid, atomic)
+			       ->rxm_atomic->readwritemsg(fid, msg, resultv, result_desc,
+							  result_count, flags & ~FI_COMMIT);
+}
+
+static ssize_t rdm_compare_atomic(struct fid_ep *fid, const void *buf, size_t count, void *desc,
+				  const void *compare, void *compare_desc, void *result,
+				  void *result_desc, fi_addr_t dest_addr, uint64_t addr,
+				  uint64_t key, enum fi_datatype datatype, enum fi_op op,
+				  void *context)
+{
+	const struct rdm_ep *rdm = RDM_OF(fid, atomic);
+	ssize_t ret = check_atomic(op, key, rdm->op_flags);
+
+	return ret ? ret
+		   : rdm->rxm_atomic->compwrite(fid, buf, count, desc, compare, compare_desc,
+						result, result_desc, dest_addr, addr, key, datatype,
+						op, context);
+}
+
+static ssize_t rdm_compare_atomicv(struct fid_ep *fid, const struct fi_ioc *iov, void **desc,
+				   size_t count, const struct fi_ioc *comparev, void **compare_desc,
+				   size_t compare_count, struct fi_ioc *resultv, void **result_desc,
+				   size_t result_count, fi_addr_t dest_addr, uint64_t addr,
+				   uint64_t key, enum fi_datatype datatype, enum fi_op op,
+				   void *context)
+{
+	const struct rdm_ep *rdm = RDM_OF(fid, atomic);
+	ssize_t ret = check_atomic(op, key, rdm->op_flags);
+
+	return ret ? ret
+		   : rdm->rxm_atomic->compwritev(fid, iov, desc, count, comparev, compare_desc,
+						 compare_count, resultv, result_desc, result_count,
+						 dest_addr, addr, key, datatype, op, context);
+}
+
+static ssize_t rdm_compare_atomicmsg(struct fid_ep *fid, const struct fi_msg_atomic *msg,
+				     const struct fi_ioc *comparev, void **compare_desc,
+				     size_t compare_count, struct fi_ioc *resultv,
+				     void **result_desc, size_t result_count, uint64_t flags)
+{
+	ssize_t ret = check_atomic_msg(msg, flags);
+
+	return ret ? ret
+		   : RDM_OF(fid, atomic)
+			       ->rxm_atomic->compwritemsg(fid, msg, comparev, compare_desc,
+							  compare_count, resultv, result_desc,
+							  result_count, flags & ~FI_COMMIT);
+}
+
+/* The endpoint itself */
+
+static int rdm_ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
+{
+	/* RxM raises no events for an endpoint, and could not read an event queue of ours. */
+	if (bfid->ops == &pmv_eq_fi_ops)
+		return 0;
+	return RDM_OF(fid, ops)->rxm_ops->bind(fid, bfid, flags);
+}
+
+static int rdm_ep_close(struct fid *fid)
+{
+	struct rdm_ep *rdm = (struct rdm_ep *) RDM_OF(fid, ops);
+	int ret = rdm->rxm_ops->close(fid);
+
+	if (!ret)
+		free(rdm);
+	return ret;
+}
+
+/* replace_tables -- those of RxM's functions that would not keep what is promised */
+static void replace_tables(struct fid_ep *ep, struct rdm_ep *rdm)
+{
+	rdm->rxm_ops = ep->fid.ops;
+	COPY_TABLE(rdm->ops, ep->fid.ops);
+	rdm->ops.fn.close = rdm_ep_close;
+	rdm->ops.fn.bind = rdm_ep_bind;
+	ep->fid.ops = &rdm->ops.fn;
+
+	rdm->rxm_msg = ep->msg;
+	COPY_TABLE(rdm->msg, ep->msg);
+	rdm->msg.fn.sendmsg = rdm_sendmsg;
+	ep->msg = &rdm->msg.fn;
+
+	rdm->rxm_tagged = ep->tagged;
+	COPY_TABLE(rdm->tagged, ep->tagged);
+	rdm->tagged.fn.sendmsg = rdm_tsendmsg;
+	ep->tagged = &rdm->tagged.fn;
+
+	rdm->rxm_rma = ep->rma;
+	COPY_TABLE(rdm->rma, ep->rma);
+	rdm->rma.fn.writemsg = rdm_writemsg;
+	if (rdm->op_flags) {
+		rdm->rma.fn.write = rdm_write;
+		rdm->rma.fn.writev = rdm_writev;
+		rdm->rma.fn.writedata = rdm_writedata;
+	}
+	ep->rma = &rdm->rma.fn;
+
+	/* Only where they were asked for. */
+	if (!ep->atomic)
+		return;
+	rdm->rxm_atomic = ep->atomic;
+	COPY_TABLE(rdm->atomic, ep->atomic);
+	rdm->atomic.fn.write = rdm_atomic;
+	rdm->atomic.fn.writev = rdm_atomicv;
+	rdm->atomic.fn.writemsg = rdm_atomicmsg;
+	rdm->atomic.fn.inject = rdm_inject_atomic;
+	rdm->atomic.fn.readwrite = rdm_fetch_atomic;
+	rdm->atomic.fn.readwritev = rdm_fetch_atomicv;
+	rdm->atomic.fn.readwritemsg = rdm_fetch_atomicmsg;
+	rdm->atomic.fn.compwrite = rdm_compare_atomic;
+	rdm->atomic.fn.compwritev = rdm_compare_atomicv;
+	rdm->atomic.fn.compwritemsg = rdm_compare_atomicmsg;
+	ep->atomic = &rdm->atomic.fn;
+}
+
+/* Domains */
+
+struct rdm_domain {
+	TABLE(fi_ops) fid_ops;
+	TABLE(fi_ops_domain) ops;
+	const struct fi_ops *rxm_fid_ops;
+	const struct fi_ops_domain *rxm_ops;
+};
+
+static const struct rdm_domain *to_rdm_domain(struct fid_domain *fid)
+{
+	return pmv_container_of((const char *) fid->ops, struct rdm_domain, ops);
+}
+
+static int rdm_ep_open(struct fid_domain *domain_fid, struct fi_info *info, struct fid_ep **ep_fid,
+		       void *context)
+{
+	struct fi_info *rxm_info = to_rxm(info);
+	struct rdm_ep *rdm = calloc(1, sizeof(*rdm));
+	int ret = -FI_ENOMEM;
+
+	if (!rxm_info || !rdm)
+		goto free;
+	if (info->tx_attr && (info->tx_attr->op_flags & FI_COMMIT))
+		rdm->op_flags = info->tx_attr->op_flags;
+	rdm->inject_size = rxm_info->tx_attr->inject_size;
+	enter_rxm(pmv_info_is_pmem(info));
+	ret = to_rdm_domain(domain_fid)->rxm_ops->endpoint(domain_fid, rxm_info, ep_fid, context);
+	leave_rxm();
+	if (ret)
+		goto free;
+	replace_tables(*ep_fid, rdm);
+	fi_freeinfo(rxm_info);
+	return 0;
+
+free:
+	free(rdm);
+	if (rxm_info)
+		fi_freeinfo(rxm_info);
+	return ret;
+}
+
+static int rdm_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av **av,
+		       void *context)
+{
+	if (attr->flags & FI_EVENT) {
+		PMV_WARN(AV, "address vectors are synchronous only: open it without FI_EVENT\n");
+		return -FI_ENOSYS;
+	}
+	return to_rdm_domain(fid)->rxm_ops->av_open(fid, attr, av, context);
+}
+
+static int rdm_domain_close(struct fid *fid)
+{
+	struct rdm_domain *rdm =
+		pmv_container_of((const char *) fid->ops, struct rdm_domain, fid_ops);
+	int ret = rdm->rxm_fid_ops->close(fid);
+
+	if (!ret)
+		free(rdm);
+	return ret;
+}
+
+/* need_rxm -- RxM's fabric is opened by who needs it first, and stays */
+static int need_rxm(struct pmv_fabric *fabric)
+{
+	struct fi_fabric_attr attr = {
+		.name = fabric->name,
+		.prov_name = (char *) RXM_OVER_US,
+		.api_version = pmv_core_version(fabric->fabric_fid.api_version),
+	};
+	int ret = 0;
+
+	pthread_mutex_lock(&fabric->rxm_lock);
+	enter_rxm(false);
+	if (!fabric->rxm_fid)
+		ret = fi_fabric(&attr, &fabric->rxm_fid, NULL);
+	leave_rxm();
+	pthread_mutex_unlock(&fabric->rxm_lock);
+	return ret;
+}
+
+int pmv_rdm_domain_open(struct pmv_fabric *fabric, struct fi_info *info,
+			struct fid_domain **domain_fid, void *context)
+{
+	struct fi_info *rxm_info = to_rxm(info);
+	struct rdm_domain *rdm = calloc(1, sizeof(*rdm));
+	int ret = rxm_info && rdm ? need_rxm(fabric) : -FI_ENOMEM;
+
+	if (ret)
+		goto free;
+	enter_rxm(pmv_info_is_pmem(info));
+	ret = fi_domain(fabric->rxm_fid, rxm_info, domain_fid, context);
+	leave_rxm();
+	if (ret)
+		goto free;
+	rdm->rxm_fid_ops = (*domain_fid)->fid.ops;
+	COPY_TABLE(rdm->fid_ops, rdm->rxm_fid_ops);
+	rdm->fid_ops.fn.close = rdm_domain_close;
+	(*domain_fid)->fid.ops = &rdm->fid_ops.fn;
+	rdm->rxm_ops = (*domain_fid)->ops;
+	COPY_TABLE(rdm->ops, rdm->rxm_ops);
+	rdm->ops.fn.endpoint = rdm_ep_open;
+	rdm->ops.fn.av_open = rdm_av_open;
+	(*domain_fid)->ops = &rdm->ops.fn;
+	fi_freeinfo(rxm_info);
+	return 0;
+
+free:
+	free(rdm);
+	if (rxm_info)
+		fi_freeinfo(rxm_info);
+	return ret;
+}
+
+int pmv_rdm_wait_open(struct pmv_fabric *fabric, struct fi_wait_attr *attr,
+		      struct fid_wait **waitset)
+{
+	int ret = need_rxm(fabric);
+
+	/* The function around it warns, since 2.0, that wait sets are old. */
+	return ret ? -FI_ENOSYS : fabric->rxm_fid->ops->wait_open(fabric->rxm_fid, attr, waitset);
+}
+
+int pmv_rdm_trywait(struct pmv_fabric *fabric, struct fid *fid)
+{
+	return fabric->rxm_fid ? fi_trywait(fabric->rxm_fid, &fid, 1) : -FI_ENOSYS;
+}
+
+int pmv_rdm_fabric_close(struct pmv_fabric *fabric)
+{
+	int ret = fabric->rxm_fid ? fi_close(&fabric->rxm_fid->fid) : 0;
+
+	if (!ret)
+		fabric->rxm_fid = NULL;
+	return ret;
+}
