@@ -444,6 +444,27 @@ static void landing_steps(const struct hw *hw, struct list *list)
 	}
 }
 
+/* page_len -- the last page of a region may be cut short */
+static size_t page_len(const struct hw_memory *memory, size_t page)
+{
+	size_t left = memory->len - page * HW_PAGE;
+
+	return left < HW_PAGE ? left : HW_PAGE;
+}
+
+/*
+ * may_write_back -- it makes a difference: to the file, or to what the kernel
+ * knows.  A page that it takes for dirty may be written before there is anything
+ * new in it, and is taken for clean then.
+ */
+static bool may_write_back(const struct hw_memory *memory, size_t page)
+{
+	size_t at = page * HW_PAGE;
+
+	return memory->touched[page] ||
+	       memcmp(memory->base + at, memory->durable + at, page_len(memory, page));
+}
+
 static void memory_steps(const struct hw *hw, unsigned int at, struct list *list)
 {
 	const struct hw_memory *memory = &hw->memories[at];
@@ -456,8 +477,7 @@ static void memory_steps(const struct hw *hw, unsigned int at, struct list *list
 		}
 	} else if (memory->domain == HW_PAGED) {
 		for (size_t page = 0; page * HW_PAGE < memory->len; page++) {
-			if (memcmp(memory->base + page * HW_PAGE, memory->durable + page * HW_PAGE,
-				   HW_PAGE))
+			if (may_write_back(memory, page))
 				may(list, HW_WRITEBACK, at, page, 0);
 		}
 	}
@@ -670,8 +690,7 @@ static void evict(struct hw *hw, struct hw_memory *memory, size_t line)
 /* clean -- the page is on the medium, and the kernel knows of nothing else to do */
 static void clean(struct hw *hw, struct hw_memory *memory, size_t page)
 {
-	size_t offset = page * HW_PAGE;
-	size_t len = memory->len - offset < HW_PAGE ? memory->len - offset : HW_PAGE;
+	size_t offset = page * HW_PAGE, len = page_len(memory, page);
 
 	write_back(hw, memory, offset, len);
 	memcpy(memory->placed + offset, memory->base + offset, len);
@@ -762,14 +781,6 @@ void hw_drain(struct hw *hw)
 	}
 }
 
-/* store -- past the caches: visible at once, on its way until the fence */
-void hw_store(struct hw *hw, void *to, const void *from, size_t len)
-{
-	memcpy(to, from, len);
-	changed(hw, to, len);
-	hw_flush(hw, to, len);
-}
-
 void hw_touch(struct hw *hw, void *addr, size_t len)
 {
 	struct hw_memory *memory = hw_memory_of(hw, addr);
@@ -784,6 +795,15 @@ void hw_touch(struct hw *hw, void *addr, size_t len)
 	}
 }
 
+/* store -- past the caches: visible at once, on its way until the fence; a page gets dirty */
+void hw_store(struct hw *hw, void *to, const void *from, size_t len)
+{
+	memcpy(to, from, len);
+	changed(hw, to, len);
+	hw_flush(hw, to, len);
+	hw_touch(hw, to, len);
+}
+
 /* sync -- pages that the kernel knows to be dirty, because they were touched or stored to */
 void hw_sync(struct hw *hw, void *addr, size_t len)
 {
@@ -795,9 +815,9 @@ void hw_sync(struct hw *hw, void *addr, size_t len)
 	offset = (char *) addr - memory->base;
 	for (size_t page = offset / HW_PAGE; page <= (offset + len - 1) / HW_PAGE; page++) {
 		size_t at = page * HW_PAGE;
-		size_t left = memory->len - at < HW_PAGE ? memory->len - at : HW_PAGE;
 
-		if (memory->touched[page] || memcmp(memory->base + at, memory->placed + at, left))
+		if (memory->touched[page] ||
+		    memcmp(memory->base + at, memory->placed + at, page_len(memory, page)))
 			clean(hw, memory, page);
 	}
 }
