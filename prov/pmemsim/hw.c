@@ -361,6 +361,23 @@ static bool may_execute(const struct hw_port *port, unsigned int index)
 	return true;
 }
 
+/*
+ * may_notice -- entries are in the order of their requests, and behind the data:
+ * also behind that of earlier requests, unless there is no order among writes
+ */
+static bool may_notice(const struct hw *hw, const struct hw_port *port, unsigned int index)
+{
+	for (unsigned int i = 0; i < index; i++) {
+		const struct hw_request *earlier = port->queue[i];
+
+		if (earlier->notifies && !earlier->noticed)
+			return false;
+		if (!hw->rules.relaxed && is_posted(earlier) && earlier->stage < HW_DONE)
+			return false;
+	}
+	return true;
+}
+
 static bool may_complete(const struct hw *hw, const struct hw_port *port, unsigned int index)
 {
 	const struct hw_request *request = port->queue[index];
@@ -400,7 +417,7 @@ static void port_steps(const struct hw *hw, const struct hw_port *port, struct l
 				    i, 0);
 			break;
 		case HW_DONE:
-			if (request->notifies && !request->noticed)
+			if (request->notifies && !request->noticed && may_notice(hw, port, i))
 				may(list, HW_NOTICE, port->number, i, 0);
 			break;
 		case HW_LEFT:
