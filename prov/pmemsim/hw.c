@@ -79,7 +79,7 @@ struct hw_memory *hw_memory(struct hw *hw, char *base, size_t len, enum hw_domai
 	memory->durable = need(malloc(len));
 	memcpy(memory->durable, base, len);
 	memory->pending = need(calloc(1, len));
-	memory->is_pending = need(calloc(1, len / HW_LINE));
+	memory->is_pending = need(calloc(len / HW_LINE, sizeof(uint64_t)));
 	if (domain == HW_PAGED) {
 		memory->placed = need(malloc(len));
 		memcpy(memory->placed, base, len);
@@ -148,6 +148,24 @@ static void set_target(const struct hw *hw, struct hw_request *request, char *ta
 	request->left = request->pieces == 64 ? UINT64_MAX : (UINT64_C(1) << request->pieces) - 1;
 }
 
+/* is_pending -- a byte is on its way out of the processor */
+static bool is_pending(const struct hw_memory *memory, size_t offset)
+{
+	return memory->is_pending[offset / HW_LINE] >> offset % HW_LINE & 1;
+}
+
+/* set_out -- bytes leave the processor as they are, until the fence at the latest */
+static void set_out(struct hw *hw, struct hw_memory *memory, size_t offset, size_t len)
+{
+	size_t first = offset / HW_LINE, last = (offset + len - 1) / HW_LINE;
+
+	memcpy(memory->pending + offset, memory->base + offset, len);
+	changed(hw, memory->pending + offset, len);
+	for (size_t i = offset; i < offset + len; i++)
+		memory->is_pending[i / HW_LINE] |= UINT64_C(1) << i % HW_LINE;
+	changed(hw, &memory->is_pending[first], (last - first + 1) * sizeof(uint64_t));
+}
+
 /* place -- bytes become visible, and in the memory controller if they bypass the cache */
 static void place(struct hw *hw, char *to, const char *from, size_t len)
 {
@@ -165,11 +183,12 @@ static void place(struct hw *hw, char *to, const char *from, size_t len)
 		return;
 	memcpy(memory->durable + (to - memory->base), from, len);
 	changed(hw, memory->durable + (to - memory->base), len);
-	/* A line that is on its way out merges with it. */
-	if (memory->is_pending[(to - memory->base) / HW_LINE]) {
-		memcpy(memory->pending + (to - memory->base), from, len);
-		changed(hw, memory->pending + (to - memory->base), len);
+	/* What is on its way out merges with it. */
+	for (size_t i = to - memory->base; i < (size_t) (to - memory->base) + len; i++) {
+		if (is_pending(memory, i))
+			memory->pending[i] = memory->base[i];
 	}
+	changed(hw, memory->pending + (to - memory->base), len);
 }
 
 /* retire -- forget requests that are done at both ends */
@@ -482,6 +501,21 @@ static bool may_write_back(const struct hw_memory *memory, size_t page)
 	       memcmp(memory->base + at, memory->durable + at, page_len(memory, page));
 }
 
+/*
+ * may_drain -- what was flushed or stored past the cache may leave before the
+ * fence; if the cache holds nothing else of the line, that is an eviction
+ */
+static bool may_drain(const struct hw_memory *memory, size_t line)
+{
+	for (size_t i = line * HW_LINE; memory->is_pending[line] && i < (line + 1) * HW_LINE; i++) {
+		char drained = is_pending(memory, i) ? memory->pending[i] : memory->durable[i];
+
+		if (drained != memory->base[i])
+			return true;
+	}
+	return false;
+}
+
 static void memory_steps(const struct hw *hw, unsigned int at, struct list *list)
 {
 	const struct hw_memory *memory = &hw->memories[at];
@@ -491,6 +525,8 @@ static void memory_steps(const struct hw *hw, unsigned int at, struct list *list
 			if (memcmp(memory->base + line * HW_LINE, memory->durable + line * HW_LINE,
 				   HW_LINE))
 				may(list, HW_EVICT, at, line, 0);
+			if (may_drain(memory, line))
+				may(list, HW_DRAIN, at, line, 0);
 		}
 	} else if (memory->domain == HW_PAGED) {
 		for (size_t page = 0; page * HW_PAGE < memory->len; page++) {
@@ -695,13 +731,30 @@ static void write_back(struct hw *hw, struct hw_memory *memory, size_t offset, s
 	changed(hw, memory->durable + offset, len);
 }
 
+/* settle -- nothing of a line is on its way out any more */
+static void settle(struct hw *hw, struct hw_memory *memory, size_t line)
+{
+	memory->is_pending[line] = 0;
+	changed(hw, &memory->is_pending[line], sizeof(uint64_t));
+	memset(memory->pending + line * HW_LINE, 0, HW_LINE);
+	changed(hw, memory->pending + line * HW_LINE, HW_LINE);
+}
+
 static void evict(struct hw *hw, struct hw_memory *memory, size_t line)
 {
 	write_back(hw, memory, line * HW_LINE, HW_LINE);
-	memory->is_pending[line] = 0;
-	changed(hw, &memory->is_pending[line], 1);
-	memset(memory->pending + line * HW_LINE, 0, HW_LINE);
-	changed(hw, memory->pending + line * HW_LINE, HW_LINE);
+	settle(hw, memory, line);
+}
+
+/* drain -- no more of a line than was on its way out, as it was when it set out */
+static void drain(struct hw *hw, struct hw_memory *memory, size_t line)
+{
+	for (size_t i = line * HW_LINE; i < (line + 1) * HW_LINE; i++) {
+		if (is_pending(memory, i))
+			memory->durable[i] = memory->pending[i];
+	}
+	changed(hw, memory->durable + line * HW_LINE, HW_LINE);
+	settle(hw, memory, line);
 }
 
 /* clean -- the page is on the medium, and the kernel knows of nothing else to do */
@@ -746,6 +799,9 @@ void hw_take(struct hw *hw, struct hw_step step)
 	case HW_EVICT:
 		evict(hw, &hw->memories[step.at], step.index);
 		break;
+	case HW_DRAIN:
+		drain(hw, &hw->memories[step.at], step.index);
+		break;
 	case HW_WRITEBACK:
 		clean(hw, &hw->memories[step.at], step.index);
 		break;
@@ -767,16 +823,9 @@ void hw_flush(struct hw *hw, const void *addr, size_t len)
 	offset = (const char *) addr - memory->base;
 	first = offset / HW_LINE;
 	last = (offset + len - 1) / HW_LINE;
-	for (size_t line = first; line <= last; line++) {
-		/* What left earlier can't come back. */
-		memcpy(memory->pending + line * HW_LINE, memory->base + line * HW_LINE, HW_LINE);
-		memory->is_pending[line] = 1;
-	}
-	changed(hw, memory->pending + first * HW_LINE, (last - first + 1) * HW_LINE);
-	changed(hw, &memory->is_pending[first], last - first + 1);
+	set_out(hw, memory, first * HW_LINE, (last - first + 1) * HW_LINE);
 }
 
-/* drain -- no more than the fence promises: lines as they were when they were flushed */
 void hw_drain(struct hw *hw)
 {
 	for (unsigned int i = 0; i < hw->num_memories; i++) {
@@ -785,15 +834,8 @@ void hw_drain(struct hw *hw)
 		if (memory->domain != HW_DMP)
 			continue;
 		for (size_t line = 0; line < memory->len / HW_LINE; line++) {
-			if (!memory->is_pending[line])
-				continue;
-			memcpy(memory->durable + line * HW_LINE, memory->pending + line * HW_LINE,
-			       HW_LINE);
-			changed(hw, memory->durable + line * HW_LINE, HW_LINE);
-			memset(memory->pending + line * HW_LINE, 0, HW_LINE);
-			changed(hw, memory->pending + line * HW_LINE, HW_LINE);
-			memory->is_pending[line] = 0;
-			changed(hw, &memory->is_pending[line], 1);
+			if (memory->is_pending[line])
+				drain(hw, memory, line);
 		}
 	}
 }
@@ -812,12 +854,18 @@ void hw_touch(struct hw *hw, void *addr, size_t len)
 	}
 }
 
-/* store -- past the caches: visible at once, on its way until the fence; a page gets dirty */
+/*
+ * store -- past the caches: visible at once, and on its way until the fence; what
+ * else the line holds is not.  A page gets dirty.
+ */
 void hw_store(struct hw *hw, void *to, const void *from, size_t len)
 {
+	struct hw_memory *memory = hw_memory_of(hw, to);
+
 	memcpy(to, from, len);
 	changed(hw, to, len);
-	hw_flush(hw, to, len);
+	if (memory && memory->domain == HW_DMP && len)
+		set_out(hw, memory, (char *) to - memory->base, len);
 	hw_touch(hw, to, len);
 }
 
@@ -952,6 +1000,11 @@ void hw_describe(struct hw *hw, struct hw_step step, char *buf, size_t len)
 	case HW_EVICT:
 		snprintf(buf, len, "line %u of region %u is evicted from the cache", step.index,
 			 step.at);
+		break;
+	case HW_DRAIN:
+		snprintf(buf, len,
+			 "what was flushed or stored of line %u of region %u leaves the processor",
+			 step.index, step.at);
 		break;
 	case HW_WRITEBACK:
 		snprintf(buf, len, "the kernel writes page %u of region %u to the file", step.index,
