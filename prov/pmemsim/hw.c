@@ -370,9 +370,33 @@ static bool may_leave(const struct hw_port *port, unsigned int index)
 	return true;
 }
 
-/* may_execute -- of a non-posted request: behind all others */
-static bool may_execute(const struct hw_port *port, unsigned int index)
+/* is_between -- an atomic has read and not stored yet */
+static bool is_between(const struct hw_request *request)
 {
+	return request->fetched && request->stage == HW_ARRIVED;
+}
+
+/* is_locked -- a NIC carries out one atomic at a time */
+static bool is_locked(const struct hw *hw, unsigned int device)
+{
+	for (unsigned int i = 0; i < hw->num_ports; i++) {
+		const struct hw_port *port = hw->ports[i];
+
+		for (unsigned int j = 0; j < port->count; j++) {
+			if (port->peer->device == device && is_between(port->queue[j]))
+				return true;
+		}
+	}
+	return false;
+}
+
+/* may_execute -- of a non-posted request: behind all others */
+static bool may_execute(const struct hw *hw, const struct hw_port *port, unsigned int index)
+{
+	const struct hw_request *request = port->queue[index];
+
+	if (request->kind == HW_ATOMIC && !request->fetched && is_locked(hw, port->peer->device))
+		return false;
 	for (unsigned int i = 0; i < index; i++) {
 		if (port->queue[i]->stage < HW_LEFT)
 			return false;
@@ -431,7 +455,7 @@ static void port_steps(const struct hw *hw, const struct hw_port *port, struct l
 			all_arrived = false;
 			break;
 		case HW_ARRIVED:
-			if (is_posted(request) ? may_leave(port, i) : may_execute(port, i))
+			if (is_posted(request) ? may_leave(port, i) : may_execute(hw, port, i))
 				may(list, is_posted(request) ? HW_LEAVE : HW_EXECUTE, port->number,
 				    i, 0);
 			break;
@@ -624,29 +648,42 @@ static void leave(struct hw *hw, struct hw_port *port, struct hw_request *reques
 	enter(hw, request, peer->device);
 }
 
-static void execute(struct hw *hw, struct hw_port *port, struct hw_request *request)
+/* fetch -- what an atomic returns, and what it will store */
+static void fetch(struct hw_request *request)
 {
-	unsigned int device = port->peer->device;
 	uint64_t old, operand;
 
-	request->responded = true;
-	/* No bytes, no PCIe read. */
-	if (request->len)
-		push(hw, device, request->target, request->len);
-	if (request->kind == HW_READ) {
-		if (request->len)
-			memcpy(request->payload, request->target, request->len);
-		request->stage = HW_DONE;
-		return;
-	}
 	memcpy(&old, request->target, sizeof(old));
 	memcpy(&operand, request->payload, sizeof(operand));
 	if (request->update)
 		operand = request->update(old, operand, request->compare);
 	memcpy(request->payload, &operand, sizeof(operand));
 	memcpy(request->payload + 8, &old, sizeof(old));
-	set_target(hw, request, request->target, sizeof(operand));
-	enter(hw, request, device);
+	request->fetched = true;
+}
+
+/* An atomic takes two steps; only other atomics of the NIC keep out of their midst. */
+static void execute(struct hw *hw, struct hw_port *port, struct hw_request *request)
+{
+	unsigned int device = port->peer->device;
+
+	if (request->fetched) {
+		request->responded = true;
+		set_target(hw, request, request->target, sizeof(uint64_t));
+		enter(hw, request, device);
+		return;
+	}
+	/* No bytes, no PCIe read. */
+	if (request->len)
+		push(hw, device, request->target, request->len);
+	if (request->kind == HW_ATOMIC) {
+		fetch(request);
+		return;
+	}
+	if (request->len)
+		memcpy(request->payload, request->target, request->len);
+	request->responded = true;
+	request->stage = HW_DONE;
 }
 
 void hw_complete(struct hw *hw, struct hw_port *port)
@@ -986,7 +1023,8 @@ void hw_describe(struct hw *hw, struct hw_step step, char *buf, size_t len)
 		snprintf(buf, len, "%s leaves the NIC for the I/O controller", request);
 		break;
 	case HW_EXECUTE:
-		snprintf(buf, len, "%s is carried out", request);
+		snprintf(buf, len, "%s %s", request,
+			 port->queue[step.index]->fetched ? "stores" : "is carried out");
 		break;
 	case HW_LAND:
 		get_piece(hw, port->queue[step.index], step.piece, &offset, &piece_len);
