@@ -81,7 +81,7 @@ struct hw_memory *hw_memory(struct hw *hw, char *base, size_t len, enum hw_domai
 	memcpy(memory->durable, base, len);
 	memory->pending = need(calloc(1, len));
 	memory->is_buffered = need(calloc(1, len / HW_LINE));
-	memory->is_pending = need(calloc(1, len / HW_LINE));
+	memory->is_pending = need(calloc(len / HW_LINE, sizeof(uint64_t)));
 	if (domain == HW_PAGED) {
 		memory->placed = need(malloc(len));
 		memcpy(memory->placed, base, len);
@@ -150,6 +150,24 @@ static void set_target(const struct hw *hw, struct hw_request *request, char *ta
 	request->left = request->pieces == 64 ? UINT64_MAX : (UINT64_C(1) << request->pieces) - 1;
 }
 
+/* is_pending -- a byte is on its way out of the processor */
+static bool is_pending(const struct hw_memory *memory, size_t offset)
+{
+	return memory->is_pending[offset / HW_LINE] >> offset % HW_LINE & 1;
+}
+
+/* set_out -- bytes leave the processor as they are, until the fence at the latest */
+static void set_out(struct hw *hw, struct hw_memory *memory, size_t offset, size_t len)
+{
+	size_t first = offset / HW_LINE, last = (offset + len - 1) / HW_LINE;
+
+	memcpy(memory->pending + offset, memory->base + offset, len);
+	changed(hw, memory->pending + offset, len);
+	for (size_t i = offset; i < offset + len; i++)
+		memory->is_pending[i / HW_LINE] |= UINT64_C(1) << i % HW_LINE;
+	changed(hw, &memory->is_pending[first], (last - first + 1) * sizeof(uint64_t));
+}
+
 /* place -- bytes become visible, and in the memory controller if they bypass the cache */
 static void place(struct hw *hw, char *to, const char *from, size_t len)
 {
@@ -172,11 +190,12 @@ static void place(struct hw *hw, char *to, const char *from, size_t len)
 	}
 	memcpy(memory->durable + (to - memory->base), from, len);
 	changed(hw, memory->durable + (to - memory->base), len);
-	/* A line that is on its way out merges with it. */
-	if (memory->is_pending[(to - memory->base) / HW_LINE]) {
-		memcpy(memory->pending + (to - memory->base), from, len);
-		changed(hw, memory->pending + (to - memory->base), len);
+	/* What is on its way out merges with it. */
+	for (size_t i = to - memory->base; i < (size_t) (to - memory->base) + len; i++) {
+		if (is_pending(memory, i))
+			memory->pending[i] = memory->base[i];
 	}
+	changed(hw, memory->pending + (to - memory->base), len);
 }
 
 /* retire -- forget requests that are done at both ends */
@@ -376,11 +395,52 @@ static bool may_leave(const struct hw_port *port, unsigned int index)
 	return true;
 }
 
-/* may_execute -- of a non-posted request: behind all others */
-static bool may_execute(const struct hw_port *port, unsigned int index)
+/* is_between -- an atomic has read and not stored yet */
+static bool is_between(const struct hw_request *request)
 {
+	return request->fetched && request->stage == HW_ARRIVED;
+}
+
+/* is_locked -- a NIC carries out one atomic at a time */
+static bool is_locked(const struct hw *hw, unsigned int device)
+{
+	for (unsigned int i = 0; i < hw->num_ports; i++) {
+		const struct hw_port *port = hw->ports[i];
+
+		for (unsigned int j = 0; j < port->count; j++) {
+			if (port->peer->device == device && is_between(port->queue[j]))
+				return true;
+		}
+	}
+	return false;
+}
+
+/* may_execute -- of a non-posted request: behind all others */
+static bool may_execute(const struct hw *hw, const struct hw_port *port, unsigned int index)
+{
+	const struct hw_request *request = port->queue[index];
+
+	if (request->kind == HW_ATOMIC && !request->fetched && is_locked(hw, port->peer->device))
+		return false;
 	for (unsigned int i = 0; i < index; i++) {
 		if (port->queue[i]->stage < HW_LEFT)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * may_notice -- entries are in the order of their requests, and behind the data:
+ * also behind that of earlier requests, unless there is no order among writes
+ */
+static bool may_notice(const struct hw *hw, const struct hw_port *port, unsigned int index)
+{
+	for (unsigned int i = 0; i < index; i++) {
+		const struct hw_request *earlier = port->queue[i];
+
+		if (earlier->notifies && !earlier->noticed)
+			return false;
+		if (!hw->rules.relaxed && is_posted(earlier) && earlier->stage < HW_DONE)
 			return false;
 	}
 	return true;
@@ -392,9 +452,8 @@ static bool may_complete(const struct hw *hw, const struct hw_port *port, unsign
 
 	if (!is_posted(request))
 		return request->responded;
-	if (hw->rules.local)
-		return !is_held(port, index);
-	return request->stage >= HW_ARRIVED;
+	/* Completions come in order: whatever a fence waits for has its answer by then. */
+	return hw->rules.local || request->stage >= HW_ARRIVED;
 }
 
 size_t hw_completable(struct hw *hw, struct hw_port *port)
@@ -420,12 +479,12 @@ static void port_steps(const struct hw *hw, const struct hw_port *port, struct l
 			all_arrived = false;
 			break;
 		case HW_ARRIVED:
-			if (is_posted(request) ? may_leave(port, i) : may_execute(port, i))
+			if (is_posted(request) ? may_leave(port, i) : may_execute(hw, port, i))
 				may(list, is_posted(request) ? HW_LEAVE : HW_EXECUTE, port->number,
 				    i, 0);
 			break;
 		case HW_DONE:
-			if (request->notifies && !request->noticed)
+			if (request->notifies && !request->noticed && may_notice(hw, port, i))
 				may(list, HW_NOTICE, port->number, i, 0);
 			break;
 		case HW_LEFT:
@@ -469,6 +528,42 @@ static void landing_steps(const struct hw *hw, struct list *list)
 	}
 }
 
+/* page_len -- the last page of a region may be cut short */
+static size_t page_len(const struct hw_memory *memory, size_t page)
+{
+	size_t left = memory->len - page * HW_PAGE;
+
+	return left < HW_PAGE ? left : HW_PAGE;
+}
+
+/*
+ * may_write_back -- it makes a difference: to the file, or to what the kernel
+ * knows.  A page that it takes for dirty may be written before there is anything
+ * new in it, and is taken for clean then.
+ */
+static bool may_write_back(const struct hw_memory *memory, size_t page)
+{
+	size_t at = page * HW_PAGE;
+
+	return memory->touched[page] ||
+	       memcmp(memory->base + at, memory->durable + at, page_len(memory, page));
+}
+
+/*
+ * may_drain -- what was flushed or stored past the cache may leave before the
+ * fence; if the cache holds nothing else of the line, that is an eviction
+ */
+static bool may_drain(const struct hw_memory *memory, size_t line)
+{
+	for (size_t i = line * HW_LINE; memory->is_pending[line] && i < (line + 1) * HW_LINE; i++) {
+		char drained = is_pending(memory, i) ? memory->pending[i] : memory->durable[i];
+
+		if (drained != memory->base[i])
+			return true;
+	}
+	return false;
+}
+
 static void memory_steps(const struct hw *hw, unsigned int at, struct list *list)
 {
 	const struct hw_memory *memory = &hw->memories[at];
@@ -478,11 +573,12 @@ static void memory_steps(const struct hw *hw, unsigned int at, struct list *list
 			if (memcmp(memory->base + line * HW_LINE, memory->durable + line * HW_LINE,
 				   HW_LINE))
 				may(list, HW_EVICT, at, line, 0);
+			if (may_drain(memory, line))
+				may(list, HW_DRAIN, at, line, 0);
 		}
 	} else if (memory->domain == HW_PAGED) {
 		for (size_t page = 0; page * HW_PAGE < memory->len; page++) {
-			if (memcmp(memory->base + page * HW_PAGE, memory->durable + page * HW_PAGE,
-				   HW_PAGE))
+			if (may_write_back(memory, page))
 				may(list, HW_WRITEBACK, at, page, 0);
 		}
 	}
@@ -576,29 +672,42 @@ static void leave(struct hw *hw, struct hw_port *port, struct hw_request *reques
 	enter(hw, request, peer->device);
 }
 
-static void execute(struct hw *hw, struct hw_port *port, struct hw_request *request)
+/* fetch -- what an atomic returns, and what it will store */
+static void fetch(struct hw_request *request)
 {
-	unsigned int device = port->peer->device;
 	uint64_t old, operand;
 
-	request->responded = true;
-	/* No bytes, no PCIe read. */
-	if (request->len)
-		push(hw, device, request->target, request->len);
-	if (request->kind == HW_READ) {
-		if (request->len)
-			memcpy(request->payload, request->target, request->len);
-		request->stage = HW_DONE;
-		return;
-	}
 	memcpy(&old, request->target, sizeof(old));
 	memcpy(&operand, request->payload, sizeof(operand));
 	if (request->update)
 		operand = request->update(old, operand, request->compare);
 	memcpy(request->payload, &operand, sizeof(operand));
 	memcpy(request->payload + 8, &old, sizeof(old));
-	set_target(hw, request, request->target, sizeof(operand));
-	enter(hw, request, device);
+	request->fetched = true;
+}
+
+/* An atomic takes two steps; only other atomics of the NIC keep out of their midst. */
+static void execute(struct hw *hw, struct hw_port *port, struct hw_request *request)
+{
+	unsigned int device = port->peer->device;
+
+	if (request->fetched) {
+		request->responded = true;
+		set_target(hw, request, request->target, sizeof(uint64_t));
+		enter(hw, request, device);
+		return;
+	}
+	/* No bytes, no PCIe read. */
+	if (request->len)
+		push(hw, device, request->target, request->len);
+	if (request->kind == HW_ATOMIC) {
+		fetch(request);
+		return;
+	}
+	if (request->len)
+		memcpy(request->payload, request->target, request->len);
+	request->responded = true;
+	request->stage = HW_DONE;
 }
 
 void hw_complete(struct hw *hw, struct hw_port *port)
@@ -606,7 +715,7 @@ void hw_complete(struct hw *hw, struct hw_port *port)
 	struct hw_request *request = port->queue[port->completed++];
 
 	port->posted--;
-	if (request->result && request->responded)
+	if (request->result && request->responded && request->len)
 		memcpy(request->result, request->payload + (request->kind == HW_ATOMIC ? 8 : 0),
 		       request->len);
 	if (request->result)
@@ -683,22 +792,38 @@ static void write_back(struct hw *hw, struct hw_memory *memory, size_t offset, s
 	changed(hw, memory->durable + offset, len);
 }
 
+/* settle -- nothing of a line is on its way out any more */
+static void settle(struct hw *hw, struct hw_memory *memory, size_t line)
+{
+	memory->is_pending[line] = 0;
+	changed(hw, &memory->is_pending[line], sizeof(uint64_t));
+	memset(memory->pending + line * HW_LINE, 0, HW_LINE);
+	changed(hw, memory->pending + line * HW_LINE, HW_LINE);
+}
+
 static void evict(struct hw *hw, struct hw_memory *memory, size_t line)
 {
 	write_back(hw, memory, line * HW_LINE, HW_LINE);
 	memory->is_buffered[line] = 0;
 	changed(hw, &memory->is_buffered[line], 1);
-	memory->is_pending[line] = 0;
-	changed(hw, &memory->is_pending[line], 1);
-	memset(memory->pending + line * HW_LINE, 0, HW_LINE);
-	changed(hw, memory->pending + line * HW_LINE, HW_LINE);
+	settle(hw, memory, line);
+}
+
+/* drain -- no more of a line than was on its way out, as it was when it set out */
+static void drain(struct hw *hw, struct hw_memory *memory, size_t line)
+{
+	for (size_t i = line * HW_LINE; i < (line + 1) * HW_LINE; i++) {
+		if (is_pending(memory, i))
+			memory->durable[i] = memory->pending[i];
+	}
+	changed(hw, memory->durable + line * HW_LINE, HW_LINE);
+	settle(hw, memory, line);
 }
 
 /* clean -- the page is on the medium, and the kernel knows of nothing else to do */
 static void clean(struct hw *hw, struct hw_memory *memory, size_t page)
 {
-	size_t offset = page * HW_PAGE;
-	size_t len = memory->len - offset < HW_PAGE ? memory->len - offset : HW_PAGE;
+	size_t offset = page * HW_PAGE, len = page_len(memory, page);
 
 	write_back(hw, memory, offset, len);
 	memcpy(memory->placed + offset, memory->base + offset, len);
@@ -737,6 +862,9 @@ void hw_take(struct hw *hw, struct hw_step step)
 	case HW_EVICT:
 		evict(hw, &hw->memories[step.at], step.index);
 		break;
+	case HW_DRAIN:
+		drain(hw, &hw->memories[step.at], step.index);
+		break;
 	case HW_WRITEBACK:
 		clean(hw, &hw->memories[step.at], step.index);
 		break;
@@ -758,16 +886,9 @@ void hw_flush(struct hw *hw, const void *addr, size_t len)
 	offset = (const char *) addr - memory->base;
 	first = offset / HW_LINE;
 	last = (offset + len - 1) / HW_LINE;
-	for (size_t line = first; line <= last; line++) {
-		/* What left earlier can't come back. */
-		memcpy(memory->pending + line * HW_LINE, memory->base + line * HW_LINE, HW_LINE);
-		memory->is_pending[line] = 1;
-	}
-	changed(hw, memory->pending + first * HW_LINE, (last - first + 1) * HW_LINE);
-	changed(hw, &memory->is_pending[first], last - first + 1);
+	set_out(hw, memory, first * HW_LINE, (last - first + 1) * HW_LINE);
 }
 
-/* drain -- no more than the fence promises: lines as they were when they were flushed */
 void hw_drain(struct hw *hw)
 {
 	for (unsigned int i = 0; i < hw->num_memories; i++) {
@@ -776,25 +897,10 @@ void hw_drain(struct hw *hw)
 		if (memory->domain != HW_DMP)
 			continue;
 		for (size_t line = 0; line < memory->len / HW_LINE; line++) {
-			if (!memory->is_pending[line])
-				continue;
-			memcpy(memory->durable + line * HW_LINE, memory->pending + line * HW_LINE,
-			       HW_LINE);
-			changed(hw, memory->durable + line * HW_LINE, HW_LINE);
-			memset(memory->pending + line * HW_LINE, 0, HW_LINE);
-			changed(hw, memory->pending + line * HW_LINE, HW_LINE);
-			memory->is_pending[line] = 0;
-			changed(hw, &memory->is_pending[line], 1);
+			if (memory->is_pending[line])
+				drain(hw, memory, line);
 		}
 	}
-}
-
-/* store -- past the caches: visible at once, on its way until the fence */
-void hw_store(struct hw *hw, void *to, const void *from, size_t len)
-{
-	memcpy(to, from, len);
-	changed(hw, to, len);
-	hw_flush(hw, to, len);
 }
 
 void hw_touch(struct hw *hw, void *addr, size_t len)
@@ -811,6 +917,21 @@ void hw_touch(struct hw *hw, void *addr, size_t len)
 	}
 }
 
+/*
+ * store -- past the caches: visible at once, and on its way until the fence; what
+ * else the line holds is not.  A page gets dirty.
+ */
+void hw_store(struct hw *hw, void *to, const void *from, size_t len)
+{
+	struct hw_memory *memory = hw_memory_of(hw, to);
+
+	memcpy(to, from, len);
+	changed(hw, to, len);
+	if (memory && memory->domain == HW_DMP && len)
+		set_out(hw, memory, (char *) to - memory->base, len);
+	hw_touch(hw, to, len);
+}
+
 /* sync -- pages that the kernel knows to be dirty, because they were touched or stored to */
 void hw_sync(struct hw *hw, void *addr, size_t len)
 {
@@ -822,9 +943,9 @@ void hw_sync(struct hw *hw, void *addr, size_t len)
 	offset = (char *) addr - memory->base;
 	for (size_t page = offset / HW_PAGE; page <= (offset + len - 1) / HW_PAGE; page++) {
 		size_t at = page * HW_PAGE;
-		size_t left = memory->len - at < HW_PAGE ? memory->len - at : HW_PAGE;
 
-		if (memory->touched[page] || memcmp(memory->base + at, memory->placed + at, left))
+		if (memory->touched[page] ||
+		    memcmp(memory->base + at, memory->placed + at, page_len(memory, page)))
 			clean(hw, memory, page);
 	}
 }
@@ -928,7 +1049,8 @@ void hw_describe(struct hw *hw, struct hw_step step, char *buf, size_t len)
 		snprintf(buf, len, "%s leaves the NIC for the I/O controller", request);
 		break;
 	case HW_EXECUTE:
-		snprintf(buf, len, "%s is carried out", request);
+		snprintf(buf, len, "%s %s", request,
+			 port->queue[step.index]->fetched ? "stores" : "is carried out");
 		break;
 	case HW_LAND:
 		get_piece(hw, port->queue[step.index], step.piece, &offset, &piece_len);
@@ -942,6 +1064,11 @@ void hw_describe(struct hw *hw, struct hw_step step, char *buf, size_t len)
 	case HW_EVICT:
 		snprintf(buf, len, "line %u of region %u is evicted from the cache", step.index,
 			 step.at);
+		break;
+	case HW_DRAIN:
+		snprintf(buf, len,
+			 "what was flushed or stored of line %u of region %u leaves the processor",
+			 step.index, step.at);
 		break;
 	case HW_WRITEBACK:
 		snprintf(buf, len, "the kernel writes page %u of region %u to the file", step.index,

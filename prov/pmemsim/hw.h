@@ -70,6 +70,7 @@ struct hw_request {
 	enum hw_kind kind;
 	enum hw_stage stage;
 	bool fence;     /* not sent before earlier non-posted ones have completed */
+	bool fetched;   /* atomic: it has read, and stores in a step of its own */
 	bool responded; /* non-posted: the response is back */
 	bool notifies;  /* the target's CQ gets an entry, behind the data */
 	bool noticed;
@@ -129,9 +130,9 @@ struct hw_memory {
 	size_t len;
 	enum hw_domain domain;
 	char *durable;        /* what a power failure leaves: DMP and PAGED */
-	char *pending;        /* lines on their way out of the processor ... */
+	char *pending;        /* what is on its way out of the processor ... */
 	uint8_t *is_buffered; /* lines that devices wrote and nothing has pushed, a byte for each */
-	uint8_t *is_pending;  /* ... which these are, a byte for each line */
+	uint64_t *is_pending; /* ... which bytes these are, a bit for each, a word for each line */
 	char *placed; /* PAGED: what devices have made of it, of which the kernel knows nothing */
 	uint8_t *touched; /* PAGED: the kernel takes the page for dirty, a byte for each */
 };
@@ -160,6 +161,7 @@ enum hw_step_kind {
 	HW_LAND,      /* a piece becomes visible */
 	HW_NOTICE,    /* the target's CQ gets an entry */
 	HW_EVICT,     /* a cache line goes to the memory controller */
+	HW_DRAIN,     /* what the processor flushed or stored past the cache goes there */
 	HW_WRITEBACK, /* the kernel writes a page back, for reasons of its own */
 	HW_DIE,       /* a connection is lost, and with it what has not arrived */
 };
