@@ -372,12 +372,18 @@ static ssize_t flush_ordered(struct pmv_ep *ep, struct pmv_req *req)
 
 static ssize_t flush(struct pmv_ep *ep, struct pmv_req *req)
 {
-	ssize_t ret = req->letter ? read_back(ep, req) : 0;
+	bool reads = req->letter && pmv_letter_reads_back(req->letter);
+	ssize_t ret = reads ? read_back(ep, req) : 0;
 
 	if (ret)
 		return ret;
-	if (!atomic_load(&ep->wrote_ordered))
-		return post_flush(ep, req);
+	if (!atomic_load(&ep->wrote_ordered)) {
+		if (!reads)
+			return post_flush(ep, req);
+		/* The part itself has nothing to wait for. */
+		pmv_req_part_done(req, 0, 0);
+		return 0;
+	}
 	pthread_mutex_lock(&ep->order_lock);
 	ret = flush_ordered(ep, req);
 	pthread_mutex_unlock(&ep->order_lock);

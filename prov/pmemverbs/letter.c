@@ -105,11 +105,16 @@ void pmv_letter_read_back(struct pmv_letter *letter)
 	letter->read_back = true;
 }
 
+bool pmv_letter_reads_back(const struct pmv_letter *letter)
+{
+	return letter->read_back;
+}
+
 bool pmv_letter_unread(const struct pmv_letter *letter, uint64_t most, struct pmv_range *range)
 {
 	unsigned int written = letter->count - (letter->carries ? 1 : 0);
 
-	if (!letter->read_back || letter->read >= written)
+	if (letter->read >= written)
 		return false;
 	*range = letter->ranges[letter->read];
 	range->addr += letter->read_part;

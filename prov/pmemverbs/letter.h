@@ -39,6 +39,7 @@ void pmv_letter_mute(struct pmv_letter *letter);
  * pmv_letter_was_read: so much of it is posted.
  */
 void pmv_letter_read_back(struct pmv_letter *letter);
+bool pmv_letter_reads_back(const struct pmv_letter *letter);
 bool pmv_letter_unread(const struct pmv_letter *letter, uint64_t most, struct pmv_range *range);
 void pmv_letter_was_read(struct pmv_letter *letter, uint64_t len);
 

@@ -1222,7 +1222,7 @@ Test(fence, large_data_do_not_pass_writes_that_a_read_makes_durable)
 
 /* A path that keeps no order */
 
-Test(relaxed, message_is_fenced_behind_a_read)
+Test(relaxed, what_was_written_is_read_back_before_the_agent_hears)
 {
 	struct pair *pair;
 
@@ -1230,12 +1230,85 @@ Test(relaxed, message_is_fenced_behind_a_read)
 	pair = pair_open(NULL);
 	accepted(pair_put(pair, MHP, 0, 64, CONTEXT(1), FI_COMMIT));
 	expect_sent(pair, "W R fM");
-	cr_expect_eq(pair_post(pair, 1)->len, 1);
-	cr_expect_eq(pair_post(pair, 1)->key, pair->from->link.peer.key);
+	/* All of it: a READ pushes nothing else there. */
+	cr_expect_eq(pair_post(pair, 1)->len, 64);
+	cr_expect_eq(pair_post(pair, 1)->addr, pair_addr(pair, MHP, 0));
+	cr_expect_eq(pair_post(pair, 1)->key, (uint32_t) pair_key(pair, MHP));
 	fake_complete(&pair->home->fake, 1);
 	rig_expect_nothing(pair->home);
 	pair_round(pair);
 	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+	pair_close(pair);
+}
+
+Test(relaxed, long_writes_are_read_back_in_parts)
+{
+	struct pair *pair;
+
+	pmv_setting.relaxed = true;
+	pair = pair_open(NULL);
+	accepted(pair_put(pair, MHP, 100, 10000, CONTEXT(1), FI_COMMIT));
+	expect_sent(pair, "W R R R fM");
+	for (size_t i = 0, at = 100; i < 3; at += pair_post(pair, 3 - i++)->len)
+		cr_expect_eq(pair_post(pair, 3 - i)->addr, pair_addr(pair, MHP, at));
+	cr_expect_eq(pair_post(pair, 3)->len + pair_post(pair, 2)->len + pair_post(pair, 1)->len,
+		     10000);
+	pair_round(pair);
+	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+	pair_close(pair);
+}
+
+/* A full queue in the middle: each part is read once, and the message comes last. */
+Test(relaxed, reads_that_found_no_room_are_posted_later)
+{
+	struct pair *pair;
+
+	pmv_setting.relaxed = true;
+	pair = pair_open(NULL);
+	pair->home->fake.room = 2;
+	accepted(pair_put(pair, DMP, 0, 10000, CONTEXT(1), FI_COMMIT));
+	expect_sent(pair, "W R");
+	pair->home->fake.room = 1;
+	rig_expect_nothing(pair->home);
+	expect_sent(pair, "R");
+	pair->home->fake.room = -1;
+	rig_expect_nothing(pair->home);
+	expect_sent(pair, "R fM");
+	pair_round(pair);
+	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+	rig_expect_nothing(pair->home);
+	pair_close(pair);
+}
+
+Test(relaxed, failed_read_fails_the_commit)
+{
+	struct pair *pair;
+
+	pmv_setting.relaxed = true;
+	pair = pair_open(NULL);
+	accepted(pair_put(pair, DMP, 0, 10000, CONTEXT(1), FI_COMMIT));
+	fake_complete(&pair->home->fake, 2);
+	fake_fail_all(&pair->home->fake, FI_EIO, 5);
+	rig_expect_error(pair->home, CONTEXT(1), RIG_WRITTEN, FI_EIO);
+	rig_expect_nothing(pair->home);
+	pair_close(pair);
+}
+
+/* What can't be read back can't be covered by a fence. */
+Test(relaxed, fence_behind_what_is_unreadable_is_refused)
+{
+	const struct pmv_attr attr = {.persist = PMV_NONE, .relaxed = true, .writable = true};
+	struct pair *pair;
+
+	pmv_setting.relaxed = true;
+	pair = pair_open(NULL);
+	accepted(rig_write(pair->home, pmv_key_pack(0x77, &attr), CONTEXT(1)));
+	refused(rig_commit(pair->home, pmv_key_pack(0x77, &attr), CONTEXT(2), 0), FI_EOPNOTSUPP);
+	refused(pair_put(pair, DMP, 0, 64, CONTEXT(3), FI_COMMIT | FI_FENCE), FI_EOPNOTSUPP);
+	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(4), FI_COMMIT));
+	pair_round(pair);
+	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+	rig_expect(pair->home, CONTEXT(4), RIG_WRITTEN);
 	pair_close(pair);
 }
 
@@ -1275,7 +1348,7 @@ Test(relaxed, all_messages_of_a_commit_are_fenced)
 					 pair_addr(pair, DMP, i * 1000), pair_key(pair, DMP)));
 	pair_posted(pair);
 	accepted(pair_put(pair, DMP, 50000, 8, CONTEXT(1), FI_COMMIT));
-	expect_sent(pair, "W R fM fM");
+	expect_sent(pair, "W R R R R R R R R R R R R R R R R R R R R R R R R R R fM fM");
 	pair_round(pair);
 	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
 	pair_close(pair);
