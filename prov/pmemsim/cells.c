@@ -22,19 +22,24 @@ static const struct {
 
 bool cell_next(size_t n, struct cell *cell)
 {
-	size_t target = n / (2 * NUM_CALLS * NUM_ORDERS);
+	for (size_t i = 0; i < NUM_TARGETS * 2 * NUM_CALLS * NUM_ORDERS; i++) {
+		size_t target = i / (2 * NUM_CALLS * NUM_ORDERS);
 
-	if (target >= NUM_TARGETS)
-		return false;
-	*cell = (struct cell){
-		.domain = targets[target].domain,
-		.ddio = targets[target].ddio,
-		.relaxed = targets[target].relaxed,
-		.local = n / (NUM_CALLS * NUM_ORDERS) % 2,
-		.call = (enum cell_call)(n / NUM_ORDERS % NUM_CALLS),
-		.order = (enum cell_order)(n % NUM_ORDERS),
-	};
-	return true;
+		*cell = (struct cell){
+			.domain = targets[target].domain,
+			.ddio = targets[target].ddio,
+			.relaxed = targets[target].relaxed,
+			.local = i / (NUM_CALLS * NUM_ORDERS) % 2,
+			.call = (enum cell_call)(i / NUM_ORDERS % NUM_CALLS),
+			.order = (enum cell_order)(i % NUM_ORDERS),
+		};
+		/* Messages can't be committed there. */
+		if (cell->relaxed && cell->call >= CALL_SEND_PM)
+			continue;
+		if (!n--)
+			return true;
+	}
+	return false;
 }
 
 void cell_name(const struct cell *cell, char *buf, size_t len)
@@ -44,10 +49,17 @@ void cell_name(const struct cell *cell, char *buf, size_t len)
 		[PMV_MHP] = "MHP",   [PMV_WSP] = "WSP",
 	};
 
-	snprintf(buf, len, "%-4s %-8s %-8s %-10s %-8s %s", domains[cell->domain],
+	static const char *const calls[] = {
+		[CALL_WRITE] = "Write",
+		[CALL_WRITE_IMM] = "WriteImm",
+		[CALL_WRITE_ALL] = "all",
+		[CALL_SEND_PM] = "Send to PM",
+		[CALL_SEND_DRAM] = "Send to DRAM",
+	};
+
+	snprintf(buf, len, "%-4s %-8s %-7s %-10s %-12s %s", domains[cell->domain],
 		 cell->ddio ? "DDIO on" : "DDIO off", cell->relaxed ? "relaxed" : "strict",
-		 cell->local ? "iWARP" : "InfiniBand",
-		 cell->call == CALL_WRITE ? "Write" : "WriteImm",
+		 cell->local ? "iWARP" : "InfiniBand", calls[cell->call],
 		 cell->order == ORDER_NONE ? "single" : "pair");
 }
 
@@ -62,48 +74,65 @@ enum { PLAIN, COMMIT, FENCED };
 	}
 
 static const struct cell_program singles[] = {
-	{"one", 1, {OP(WRITE, 0, LINE(0), 8, COMMIT)}, 1, 64},
-	{"one over two lines", 1, {OP(WRITE, 0, LINE(0) + 56, 16, COMMIT)}, 1, 64},
-	{"one that is torn", 1, {OP(WRITE, 0, LINE(0) + 48, 32, COMMIT)}, 1, 8},
+	{"one", 1, {OP(WRITE, 0, LINE(0), 8, COMMIT)}, 1, 64, false},
+	{"one over two lines", 1, {OP(WRITE, 0, LINE(0) + 56, 16, COMMIT)}, 1, 64, false},
+	{"one that is torn", 1, {OP(WRITE, 0, LINE(0) + 48, 32, COMMIT)}, 1, 8, false},
 	{"one covers another",
 	 2,
 	 {OP(WRITE, 0, LINE(0), 8, PLAIN), OP(WRITE, 0, LINE(1), 8, COMMIT)},
 	 1,
-	 64},
+	 64,
+	 false},
 	{"one covers two",
 	 3,
 	 {OP(WRITE, 0, LINE(0), 8, PLAIN), OP(WRITE, 0, LINE(1), 8, PLAIN),
 	  OP(WRITE, 0, LINE(2), 8, COMMIT)},
 	 1,
-	 64},
+	 64,
+	 false},
 	{"three in a line",
 	 3,
 	 {OP(WRITE, 0, LINE(0), 8, PLAIN), OP(WRITE, 0, LINE(0) + 8, 8, COMMIT),
 	  OP(WRITE, 0, LINE(0) + 16, 8, COMMIT)},
 	 1,
-	 64},
+	 64,
+	 false},
 	{"two at one place",
 	 2,
 	 {OP(WRITE, 0, LINE(0), 8, COMMIT), OP(WRITE, 0, LINE(0), 8, COMMIT)},
 	 1,
-	 64},
+	 64,
+	 true},
 	{"two commits",
 	 2,
 	 {OP(WRITE, 0, LINE(0), 8, COMMIT), OP(WRITE, 0, LINE(1), 8, COMMIT)},
 	 1,
-	 64},
-	{"atomic", 2, {OP(WRITE, 0, LINE(0), 8, PLAIN), OP(ATOMIC, 0, LINE(1), 8, COMMIT)}, 1, 64},
+	 64,
+	 false},
+	{"atomic",
+	 2,
+	 {OP(WRITE, 0, LINE(0), 8, PLAIN), OP(ATOMIC, 0, LINE(1), 8, COMMIT)},
+	 1,
+	 64,
+	 false},
 	{"write behind an atomic",
 	 2,
 	 {OP(ATOMIC, 0, LINE(0), 8, PLAIN), OP(WRITE, 0, LINE(1), 8, COMMIT)},
 	 1,
-	 64},
+	 64,
+	 false},
 	{"commit and a write",
 	 2,
 	 {OP(WRITE, 0, LINE(0), 8, COMMIT), OP(WRITE, 0, LINE(0), 8, PLAIN)},
 	 1,
-	 64},
-	{"no data", 2, {OP(WRITE, 0, LINE(0), 8, PLAIN), OP(WRITE, 0, LINE(0), 0, COMMIT)}, 1, 64},
+	 64,
+	 true},
+	{"no data",
+	 2,
+	 {OP(WRITE, 0, LINE(0), 8, PLAIN), OP(WRITE, 0, LINE(0), 0, COMMIT)},
+	 1,
+	 64,
+	 false},
 };
 
 static const struct cell_program pairs[] = {
@@ -111,76 +140,167 @@ static const struct cell_program pairs[] = {
 	 2,
 	 {OP(WRITE, 0, LINE(0), 8, PLAIN), OP(WRITE, 0, LINE(1), 8, FENCED)},
 	 1,
-	 64},
+	 64,
+	 false},
 	{"in one line",
 	 2,
 	 {OP(WRITE, 0, LINE(0), 8, PLAIN), OP(WRITE, 0, LINE(0) + 8, 8, FENCED)},
 	 1,
-	 64},
+	 64,
+	 false},
 	{"two commits",
 	 2,
 	 {OP(WRITE, 0, LINE(0), 8, COMMIT), OP(WRITE, 0, LINE(1), 8, FENCED)},
 	 1,
-	 64},
+	 64,
+	 false},
 	{"two writes, fenced commit",
 	 3,
 	 {OP(WRITE, 0, LINE(0), 8, PLAIN), OP(WRITE, 0, LINE(1), 8, PLAIN),
 	  OP(WRITE, 0, LINE(2), 8, FENCED)},
 	 1,
-	 64},
+	 64,
+	 false},
 	{"two writes, fenced commit beside the first",
 	 3,
 	 {OP(WRITE, 0, LINE(0), 8, PLAIN), OP(WRITE, 0, LINE(1), 8, PLAIN),
 	  OP(WRITE, 0, LINE(0) + 8, 8, FENCED)},
 	 1,
-	 64},
+	 64,
+	 false},
 	{"chain",
 	 3,
 	 {OP(WRITE, 0, LINE(0), 8, PLAIN), OP(WRITE, 0, LINE(1), 8, FENCED),
 	  OP(WRITE, 0, LINE(2), 8, FENCED)},
 	 1,
-	 64},
+	 64,
+	 false},
 	{"write behind a fence",
 	 3,
 	 {OP(WRITE, 0, LINE(0), 8, PLAIN), OP(WRITE, 0, LINE(1), 8, FENCED),
 	  OP(WRITE, 0, LINE(1), 8, COMMIT)},
 	 1,
-	 64},
+	 64,
+	 true},
 	{"two regions",
 	 3,
 	 {OP(WRITE, 0, LINE(0), 8, PLAIN), OP(WRITE, 1, LINE(0), 8, PLAIN),
 	  OP(WRITE, 0, LINE(1), 8, FENCED)},
 	 2,
-	 64},
+	 64,
+	 false},
 	{"fenced atomic",
 	 2,
 	 {OP(WRITE, 0, LINE(0), 8, PLAIN), OP(ATOMIC, 0, LINE(1), 8, FENCED)},
 	 1,
-	 64},
+	 64,
+	 false},
 	{"behind an atomic",
 	 2,
 	 {OP(ATOMIC, 0, LINE(0), 8, PLAIN), OP(WRITE, 0, LINE(1), 8, FENCED)},
 	 1,
-	 64},
+	 64,
+	 false},
 	{"torn",
 	 2,
 	 {OP(WRITE, 0, LINE(0) + 56, 16, PLAIN), OP(WRITE, 0, LINE(2), 16, FENCED)},
 	 1,
-	 8},
+	 8,
+	 false},
 };
 
-/* notify -- of every commit but atomics, which carry no immediate; false: there is none */
-static bool notify(struct cell_program *program)
+static const struct cell_program sent_singles[] = {
+	{"one", 1, {OP(SEND, 0, LINE(0), 8, COMMIT)}, 1, 64, false},
+	{"one over two lines", 1, {OP(SEND, 0, LINE(0) + 56, 16, COMMIT)}, 1, 64, false},
+	{"one that is torn", 1, {OP(SEND, 0, LINE(0) + 48, 32, COMMIT)}, 1, 8, false},
+	{"one covers another",
+	 2,
+	 {OP(SEND, 0, LINE(0), 8, PLAIN), OP(SEND, 0, LINE(1), 8, COMMIT)},
+	 1,
+	 64,
+	 false},
+	{"one covers two",
+	 3,
+	 {OP(SEND, 0, LINE(0), 8, PLAIN), OP(SEND, 0, LINE(1), 8, PLAIN),
+	  OP(SEND, 0, LINE(2), 8, COMMIT)},
+	 1,
+	 64,
+	 false},
+	{"two commits",
+	 2,
+	 {OP(SEND, 0, LINE(0), 8, COMMIT), OP(SEND, 0, LINE(1), 8, COMMIT)},
+	 1,
+	 64,
+	 false},
+	{"message and write",
+	 2,
+	 {OP(SEND, 0, LINE(0), 8, COMMIT), OP(WRITE, 0, LINE(1), 8, COMMIT)},
+	 1,
+	 64,
+	 false},
+};
+
+static const struct cell_program sent_pairs[] = {
+	{"message, fenced message",
+	 2,
+	 {OP(SEND, 0, LINE(0), 8, PLAIN), OP(SEND, 0, LINE(1), 8, FENCED)},
+	 1,
+	 64,
+	 false},
+	{"two commits",
+	 2,
+	 {OP(SEND, 0, LINE(0), 8, COMMIT), OP(SEND, 0, LINE(1), 8, FENCED)},
+	 1,
+	 64,
+	 false},
+	{"write, fenced message",
+	 2,
+	 {OP(WRITE, 0, LINE(0), 8, PLAIN), OP(SEND, 0, LINE(1), 8, FENCED)},
+	 1,
+	 64,
+	 false},
+	{"message, fenced write",
+	 2,
+	 {OP(SEND, 0, LINE(0), 8, COMMIT), OP(WRITE, 0, LINE(1), 8, FENCED)},
+	 1,
+	 64,
+	 false},
+	{"write, message, fenced message",
+	 3,
+	 {OP(WRITE, 0, LINE(0), 8, PLAIN), OP(SEND, 0, LINE(1), 8, PLAIN),
+	  OP(SEND, 0, LINE(2), 8, FENCED)},
+	 1,
+	 64,
+	 false},
+	{"chain",
+	 3,
+	 {OP(SEND, 0, LINE(0), 8, PLAIN), OP(SEND, 0, LINE(1), 8, FENCED),
+	  OP(SEND, 0, LINE(2), 8, FENCED)},
+	 1,
+	 64,
+	 false},
+};
+
+/* notify -- of every commit */
+static void notify(struct cell_program *program)
 {
-	bool any = false;
+	for (unsigned int i = 0; i < program->num_ops; i++)
+		program->ops[i].notice = program->ops[i].commit;
+}
 
+/* make_plain -- all that is not fenced */
+static void make_plain(struct cell_program *program)
+{
+	for (unsigned int i = 0; i < program->num_ops; i++)
+		program->ops[i].commit = program->ops[i].fence;
+}
+
+static void receive_in_dram(struct cell_program *program)
+{
 	for (unsigned int i = 0; i < program->num_ops; i++) {
-		struct world_op *op = &program->ops[i];
-
-		op->notice = op->commit;
-		any |= op->notice;
+		if (program->ops[i].kind == WORLD_SEND)
+			program->ops[i].region = WORLD_DRAM;
 	}
-	return any;
 }
 
 /* spread -- lines 1 and 2 of a file are in another page than line 0 */
@@ -194,16 +314,32 @@ static void spread(struct cell_program *program)
 	}
 }
 
+#define TABLE(programs) programs, sizeof(programs) / sizeof((programs)[0])
+
 bool cell_program(const struct cell *cell, size_t n, struct cell_program *program)
 {
-	size_t count = cell->order == ORDER_NONE ? sizeof(singles) / sizeof(singles[0])
-						 : sizeof(pairs) / sizeof(pairs[0]);
+	static const struct {
+		const struct cell_program *programs;
+		size_t count;
+	} tables[2][NUM_ORDERS] = {
+		{{TABLE(singles)}, {TABLE(pairs)}},
+		{{TABLE(sent_singles)}, {TABLE(sent_pairs)}},
+	};
+	bool sends = cell->call >= CALL_SEND_PM;
+	size_t i = 0;
 
-	if (n >= count)
-		return false;
-	*program = cell->order == ORDER_NONE ? singles[n] : pairs[n];
+	do {
+		if (i == tables[sends][cell->order].count)
+			return false;
+		*program = tables[sends][cell->order].programs[i++];
+		n += cell->relaxed && program->overlaps;
+	} while (n--);
 	if (cell->call == CALL_WRITE_IMM)
 		notify(program);
+	if (cell->call == CALL_WRITE_ALL)
+		make_plain(program);
+	if (cell->call == CALL_SEND_DRAM)
+		receive_in_dram(program);
 	if (cell->domain == PMV_PAGE)
 		spread(program);
 	return true;
@@ -221,6 +357,7 @@ struct world_config cell_config(const struct cell *cell, const struct cell_progr
 				.granule = program->granule,
 			},
 		.domain = cell->domain,
+		.commit_all = cell->call == CALL_WRITE_ALL,
 		.dies_from = WORLD_NEVER_DIES,
 		.reduced = true,
 		.room = 16,

@@ -8,6 +8,9 @@
 enum cell_call {
 	CALL_WRITE,
 	CALL_WRITE_IMM, /* the target hears of what is durable */
+	CALL_WRITE_ALL, /* plain writes, with FI_PMEMVERBS_COMMIT=all */
+	CALL_SEND_PM,   /* messages, received in persistent memory ... */
+	CALL_SEND_DRAM, /* ... or in volatile memory */
 	NUM_CALLS,
 };
 
@@ -33,6 +36,8 @@ struct cell_program {
 	struct world_op ops[3];
 	unsigned int num_regions;
 	unsigned int granule;
+	bool overlaps; /* it writes a place twice without a fence: a relaxed path has no order there
+			*/
 };
 
 /* cell_next -- the n-th cell; false: there are no more */

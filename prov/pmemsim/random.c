@@ -8,6 +8,9 @@
 
 #define REGION_SIZE ((size_t) 2 * HW_PAGE)
 
+/* Messages are received in the upper half, each at a place of its own. */
+#define MAX_SENDS 60
+
 static size_t below(unsigned short state[3], size_t n)
 {
 	return (size_t) nrand48(state) % n;
@@ -19,24 +22,45 @@ static bool one_in(unsigned short state[3], size_t n)
 }
 
 /* Endpoints have places of their own: nothing is promised between them. */
-static void random_op(unsigned short state[3], const struct world_config *config,
-		      struct world_op *op)
+static void place_write(unsigned short state[3], const struct world_config *config,
+			unsigned int number, struct world_op *op)
 {
-	size_t place = REGION_SIZE / config->num_eps / HW_LINE * HW_LINE;
+	size_t place = REGION_SIZE / 2 / config->num_eps / HW_LINE * HW_LINE;
 
+	op->len = 8;
+	if (op->kind == WORLD_WRITE)
+		op->len *= 1 + below(state, one_in(state, 4) ? 60 : 8);
+	op->offset = op->ep * place + 8 * below(state, (place - op->len) / 8 + 1);
+	if (one_in(state, 2))
+		/* Some places are written again and again. */
+		op->offset = op->ep * place + HW_LINE * below(state, 4);
+	/* A relaxed path has no order at one place. */
+	if (config->rules.relaxed) {
+		op->len = op->len > 80 ? 80 : op->len;
+		op->offset = (size_t) number * 80;
+	}
+}
+
+static void random_op(unsigned short state[3], const struct world_config *config,
+		      unsigned int number, unsigned int *sends, struct world_op *op)
+{
 	*op = (struct world_op){
 		.kind = one_in(state, 8) ? WORLD_ATOMIC : WORLD_WRITE,
 		.ep = (unsigned int) below(state, config->num_eps),
 		.region = (unsigned int) below(state, config->num_regions),
 		.commit = !one_in(state, 3),
 	};
-	op->len = op->kind == WORLD_ATOMIC ? 8 : 8 * (1 + below(state, one_in(state, 4) ? 60 : 8));
-	op->offset = op->ep * place + 8 * below(state, (place - op->len) / 8 + 1);
-	if (one_in(state, 2))
-		/* Some places are written again and again. */
-		op->offset = op->ep * place + HW_LINE * below(state, 4);
+	place_write(state, config, number, op);
 	op->fence = op->commit && one_in(state, 3);
 	op->notice = op->commit && one_in(state, 4);
+	if (config->rules.relaxed || *sends == MAX_SENDS || !one_in(state, 5))
+		return;
+	op->kind = WORLD_SEND;
+	op->len = 8 * (1 + below(state, 8));
+	op->offset = REGION_SIZE / 2 + HW_LINE * (*sends)++;
+	op->notice = false;
+	if (one_in(state, 4))
+		op->region = WORLD_DRAM;
 }
 
 void random_program(uint64_t seed, struct random_program *program)
@@ -44,6 +68,7 @@ void random_program(uint64_t seed, struct random_program *program)
 	unsigned short state[3] = {(unsigned short) seed, (unsigned short) (seed >> 16), 0x330e};
 	struct world_config *config = &program->config;
 	struct cell cell;
+	unsigned int sends = 0;
 	size_t cells = 0;
 
 	for (int i = 0; i < 8; i++)
@@ -64,17 +89,18 @@ void random_program(uint64_t seed, struct random_program *program)
 				.granule = one_in(state, 2) ? 8 : HW_LINE,
 			},
 		.domain = cell.domain,
+		.commit_all = one_in(state, 4),
 		.dies_from = WORLD_NEVER_DIES,
 		.room = 2 + (unsigned int) below(state, 15),
 		.num_eps = 1 + (unsigned int) below(state, 3),
 		.num_regions = 1 + (unsigned int) below(state, 2),
 		.region_size = REGION_SIZE,
-		.num_ops = 50 + (unsigned int) below(state, 250),
+		.num_ops = cell.relaxed ? 50 : 50 + (unsigned int) below(state, 250),
 		.ops = program->ops,
 	};
 	if (one_in(state, 3))
 		config->dies_from = (uint32_t) below(state, config->num_ops);
 	world_believe(config);
 	for (unsigned int i = 0; i < config->num_ops; i++)
-		random_op(state, config, &program->ops[i]);
+		random_op(state, config, i, &sends, &program->ops[i]);
 }

@@ -53,8 +53,8 @@ struct world {
 	struct fi_info *info;
 	struct end home;
 	struct end away;
-	char *room[WORLD_MAX_REGIONS]; /* what was allocated */
-	char *memory[WORLD_MAX_REGIONS];
+	char *room[WORLD_MAX_REGIONS + 1]; /* what was allocated */
+	char *memory[WORLD_MAX_REGIONS + 1];
 	struct fid_mr *mr[WORLD_MAX_REGIONS];
 	unsigned int next_op;
 	unsigned int posted_in_step;
@@ -130,6 +130,9 @@ static bool filter(struct hw_request *request, void *arg)
 	struct world *world = arg;
 	bool first = !world->posted_in_step++;
 
+	/* Nobody looks at the entries of messages. */
+	if (world->config.reduced && request->kind == HW_SEND)
+		request->notifies = false;
 	if (mutates(MUTATION_FENCE_IGNORED))
 		request->fence = false;
 	if (mutates(MUTATION_NOTICE_TOO_SOON) && request->notifies && !request->len)
@@ -489,62 +492,96 @@ static bool is_begun(struct world *world, unsigned int number)
 	return false;
 }
 
+/* commits -- is its completion a promise? */
+static bool commits(const struct world *world, const struct world_op *op)
+{
+	return op->commit || (world->config.commit_all && op->kind != WORLD_SEND);
+}
+
+/* What is promised of the operations of an endpoint, and by which one. */
+struct promises {
+	bool of_region[WORLD_MAX_REGIONS + 1]; /* what was written to it */
+	bool of_messages;
+	bool of_committed_messages;
+	unsigned int by;
+};
+
+static void promise(struct promises *promises, const struct world_op *op, unsigned int number)
+{
+	promises->by = number;
+	if (op->kind == WORLD_SEND)
+		promises->of_messages = true;
+	else
+		promises->of_region[op->region] = true;
+	if (!op->fence)
+		return;
+	memset(promises->of_region, true, sizeof(promises->of_region));
+	promises->of_committed_messages = true;
+}
+
+static bool is_promised(const struct promises *promises, const struct world_op *op)
+{
+	if (op->kind == WORLD_SEND)
+		return promises->of_messages || (promises->of_committed_messages && op->commit);
+	return promises->of_region[op->region];
+}
+
 /*
  * check_promises -- whatever was said to be durable is.  From the last operation
  * to the first: by then it is known what covers it.
  */
 static const char *check_promises(struct world *world)
 {
-	bool needed[WORLD_MAX_EPS][WORLD_MAX_REGIONS] = {0};
-	unsigned int by[WORLD_MAX_EPS][WORLD_MAX_REGIONS] = {0};
+	struct promises promises[WORLD_MAX_EPS] = {0};
 	static char text[160];
 
 	for (unsigned int i = world->next_op; i-- > 0;) {
 		const struct world_op *op = &world->config.ops[i];
 		const struct op_state *state = &world->ops[i];
+		struct promises *of = &promises[op->ep];
 
 		if (!state->accepted)
 			continue;
-		if (op->commit && (state->succeeded || state->noticed)) {
-			for (unsigned int region = 0; region < world->config.num_regions;
-			     region++) {
-				if (region != op->region && !op->fence)
-					continue;
-				needed[op->ep][region] = true;
-				by[op->ep][region] = i;
-			}
-		}
-		if (state->failed || !needed[op->ep][op->region] || survives(world, i))
+		if (commits(world, op) && (state->succeeded || state->noticed))
+			promise(of, op, i);
+		if (state->failed || !is_promised(of, op) || survives(world, i))
 			continue;
 		snprintf(text, sizeof(text),
-			 "%s heard that operation %u is durable; a power "
-			 "failure now loses operation %u",
-			 world->ops[by[op->ep][op->region]].succeeded ? "the initiator"
-								      : "the target",
-			 by[op->ep][op->region] + 1, i + 1);
+			 "the %s heard that operation %u is durable; a power failure now loses "
+			 "operation %u",
+			 world->ops[of->by].succeeded ? "initiator" : "target", of->by + 1, i + 1);
 		return text;
 	}
 	return NULL;
 }
 
+/* A fenced message follows all that was sent before, a fenced write what was committed of it. */
 static const char *check_fences(struct world *world)
 {
 	unsigned int lost[WORLD_MAX_EPS] = {0}; /* 1 + the last one that does not survive */
+	unsigned int lost_message[WORLD_MAX_EPS] = {0};
 	static char text[160];
 
 	for (unsigned int i = 0; i < world->next_op; i++) {
 		const struct world_op *op = &world->config.ops[i];
+		unsigned int before = lost[op->ep];
 
 		if (!world->ops[i].accepted)
 			continue;
-		if (op->commit && op->fence && lost[op->ep] && is_begun(world, i)) {
+		if (!before && op->kind == WORLD_SEND)
+			before = lost_message[op->ep];
+		if (op->commit && op->fence && before && is_begun(world, i)) {
 			snprintf(text, sizeof(text),
 				 "a power failure now leaves fenced operation %u without operation "
 				 "%u",
-				 i + 1, lost[op->ep]);
+				 i + 1, before);
 			return text;
 		}
-		if (!survives(world, i))
+		if (survives(world, i))
+			continue;
+		if (op->kind == WORLD_SEND && !op->commit)
+			lost_message[op->ep] = i + 1;
+		else
 			lost[op->ep] = i + 1;
 	}
 	return NULL;
@@ -727,9 +764,11 @@ static void describe_op(const struct world_op *op, unsigned int number, char *bu
 {
 	static const char *const kinds[] = {
 		[WORLD_WRITE] = "write", [WORLD_ATOMIC] = "atomic write", [WORLD_SEND] = "send"};
+	static const char *const regions[] = {"region 0", "region 1",
+					      "region 2", [WORLD_DRAM] = "volatile memory"};
 
-	snprintf(buf, len, "operation %u: %s of %zu bytes to offset %zu of region %u%s%s%s",
-		 number + 1, kinds[op->kind], op->len, op->offset, op->region,
+	snprintf(buf, len, "operation %u: %s of %zu bytes to offset %zu of %s%s%s%s", number + 1,
+		 kinds[op->kind], op->len, op->offset, regions[op->region],
 		 op->commit ? ", FI_COMMIT" : "", op->fence ? ", FI_FENCE" : "",
 		 op->notice ? ", FI_IMMED" : "");
 }
@@ -848,6 +887,7 @@ static void register_memory(struct world *world)
 	};
 	const struct world_config *config = &world->config;
 
+	world->memory[WORLD_DRAM] = world->room[WORLD_DRAM] = calloc(1, config->region_size);
 	pmv_setting.domain_declared = pmv_setting.ddio_declared = true;
 	pmv_setting.domain = config->believed.domain;
 	pmv_setting.ddio = config->believed.ddio;
@@ -862,6 +902,21 @@ static void register_memory(struct world *world)
 		sure(fi_mr_reg(world->away.domain, world->memory[i], config->region_size,
 			       FI_REMOTE_WRITE | FI_REMOTE_READ, 0, 0, FI_PMEM, &world->mr[i],
 			       NULL));
+	}
+}
+
+/* post_receives -- of each endpoint's messages, in their order */
+static void post_receives(struct world *world)
+{
+	const struct world_config *config = &world->config;
+
+	for (unsigned int i = 0; i < config->num_ops; i++) {
+		const struct world_op *op = &config->ops[i];
+
+		if (op->kind == WORLD_SEND)
+			sure((int) fi_recv(world->away.eps[op->ep],
+					   world->memory[op->region] + op->offset, op->len, NULL, 0,
+					   NULL));
 	}
 }
 
@@ -943,6 +998,8 @@ static void add_spans(struct world *world, struct explore_world *explored)
 	}
 	add_batch(world, explored);
 	add_span(explored, world->stack, STACK_SIZE, GROUP_AWAY);
+	if (world->config.region_size >= HW_PAGE)
+		add_span(explored, world->room[WORLD_DRAM], world->config.region_size, GROUP_AWAY);
 	for (unsigned int i = 0; i < world->config.num_regions; i++) {
 		const struct hw_memory *memory = &world->sim->hw->memories[i];
 
@@ -1005,11 +1062,13 @@ void world_open(struct explore_world *explored, const struct world_config *confi
 	pmv_flush = &cpu;
 	pmv_setting.agent = PMV_AGENT_PROGRESS;
 	pmv_setting.relaxed = config->believed.relaxed;
+	pmv_setting.commit_all = config->commit_all;
 	make_info(world);
 	open_end(world, &world->home);
 	open_end(world, &world->away);
 	register_memory(world);
 	connect_ends(world);
+	post_receives(world);
 	world->stack = calloc(1, STACK_SIZE);
 	arena_seal();
 	world->sim->filter = filter;

@@ -22,6 +22,8 @@
 #define WORLD_MAX_EPS 4
 #define WORLD_MAX_REGIONS 3
 #define WORLD_NEVER_DIES UINT32_MAX
+/* A region of its own: volatile memory, for messages. */
+#define WORLD_DRAM WORLD_MAX_REGIONS
 
 enum world_kind {
 	WORLD_WRITE,
@@ -32,7 +34,7 @@ enum world_kind {
 struct world_op {
 	enum world_kind kind;
 	unsigned int ep;
-	unsigned int region; /* of a message: where it is received, if the receiver says so */
+	unsigned int region; /* of a message: where it is received */
 	size_t offset;       /* offset and length are multiples of 8 */
 	size_t len;
 	bool commit;
@@ -70,6 +72,7 @@ struct world_config {
 		bool local;
 	} believed;
 	enum world_mutation mutation;
+	bool commit_all;        /* FI_PMEMVERBS_COMMIT */
 	unsigned int dies_from; /* so many operations are posted before a connection may be lost */
 	bool reduced;           /* steps that commute with all others are taken at once */
 	unsigned int room;      /* of a send queue */
