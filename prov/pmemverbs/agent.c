@@ -626,6 +626,10 @@ static void *run(void *arg)
 }
 
 /* start -- the thread, once there is something for it to do; holds the lock */
+/* All with a thread. */
+static struct pmv_agent *threads;
+static pthread_mutex_t threads_lock = PTHREAD_MUTEX_INITIALIZER;
+
 static int start(struct pmv_domain *domain)
 {
 	struct pmv_agent *agent = &domain->agent;
@@ -644,7 +648,35 @@ static int start(struct pmv_domain *domain)
 		return -ret;
 	}
 	atomic_store(&agent->running, true);
+	pthread_mutex_lock(&threads_lock);
+	agent->next_running = threads;
+	threads = agent;
+	pthread_mutex_unlock(&threads_lock);
 	return 0;
+}
+
+/* stop -- holds threads_lock */
+static void stop(struct pmv_agent *agent)
+{
+	struct pmv_agent **at = &threads;
+
+	while (*at && *at != agent)
+		at = &(*at)->next_running;
+	if (!*at)
+		return;
+	*at = agent->next_running;
+	atomic_store(&agent->stop, true);
+	kick(agent);
+	pthread_join(agent->thread, NULL);
+	atomic_store(&agent->running, false);
+}
+
+void pmv_agent_stop_all(void)
+{
+	pthread_mutex_lock(&threads_lock);
+	while (threads)
+		stop(threads);
+	pthread_mutex_unlock(&threads_lock);
 }
 
 int pmv_agent_init(struct pmv_domain *domain)
@@ -675,11 +707,9 @@ void pmv_agent_destroy(struct pmv_domain *domain)
 {
 	struct pmv_agent *agent = &domain->agent;
 
-	if (atomic_load(&agent->running)) {
-		atomic_store(&agent->stop, true);
-		kick(agent);
-		pthread_join(agent->thread, NULL);
-	}
+	pthread_mutex_lock(&threads_lock);
+	stop(agent);
+	pthread_mutex_unlock(&threads_lock);
 	pmv_regions_destroy(&agent->regions);
 	pthread_mutex_destroy(&agent->lock);
 	close(agent->kick_fd);

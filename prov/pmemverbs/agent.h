@@ -36,6 +36,7 @@ struct pmv_agent {
 	struct pmv_regions regions;
 	atomic_int wanted; /* by how many regions, and endpoints that receive */
 
+	struct pmv_agent *next_running;
 	pthread_t thread;
 	atomic_bool running;
 	atomic_bool stop;
@@ -48,6 +49,9 @@ struct pmv_agent {
 
 int pmv_agent_init(struct pmv_domain *domain);
 void pmv_agent_destroy(struct pmv_domain *domain);
+
+/* pmv_agent_stop_all -- the provider is being unloaded, with domains that nobody closed */
+void pmv_agent_stop_all(void);
 
 /*
  * pmv_agent_attach -- serve an endpoint's mailbox, until it is detached; one that

@@ -559,7 +559,7 @@ static void probe(struct pmv_ep *ep)
 
 	if (!ep->awaiting || atomic_load(&ep->probing) || pmv_now_ns() - ep->heard_ns < PROBE_NS)
 		return;
-	req = pmv_req_get(&ep->domain->reqs, ep);
+	req = pmv_req_get_own(&ep->domain->reqs, ep);
 	if (!req)
 		return;
 	ep->heard_ns = pmv_now_ns();
@@ -601,9 +601,13 @@ static ssize_t post_parts(struct pmv_ep *ep, struct pmv_req *req)
 
 		if (!(req->unposted & parts[i].part))
 			continue;
-		/* After an error the target must not hear of success. */
+		/*
+		 * After an error the target must not hear of success; but later letters
+		 * rely on this one, and on what it reads back.
+		 */
 		ret = -FI_ECANCELED;
-		if (!atomic_load(&req->failed) || parts[i].part == PMV_PART_LETTER)
+		if (!atomic_load(&req->failed) || parts[i].part == PMV_PART_LETTER ||
+		    (parts[i].part == PMV_PART_FLUSH && req->letter))
 			ret = parts[i].post(ep, req);
 		if (ret == -FI_EAGAIN)
 			return ret;
@@ -883,8 +887,9 @@ static ssize_t plan_message(struct pmv_ep *ep, const struct pmv_past *past, stru
  */
 static bool has_past(struct pmv_ep *ep, const struct pmv_commit *commit)
 {
-	return has_agent_past(ep) ||
-	       ((commit->what & FI_MSG) && atomic_load(&ep->sends) != atomic_load(&ep->told_sends));
+	return ((commit->what & FI_MSG) &&
+		atomic_load(&ep->sends) != atomic_load(&ep->told_sends)) ||
+	       has_agent_past(ep);
 }
 
 /*

@@ -152,7 +152,7 @@ void pmv_cover_next(struct pmv_ep *ep, bool looking)
 		ep->looked = true;
 	if (!ep->looked || atomic_load(&ep->covering))
 		return;
-	flush = pmv_req_get(&ep->domain->reqs, ep);
+	flush = pmv_req_get_own(&ep->domain->reqs, ep);
 	if (!flush)
 		return;
 	while (*end && add_key(ep, &keys, *end))

@@ -194,7 +194,7 @@ static ssize_t post_ack(struct pmv_ep *ep, const struct pmv_owed *owed)
 	struct pmv_link *link = &ep->link;
 	struct pmv_ack ack = {.number = link->acks + 1, .done = owed->done, .fault = owed->fault};
 	size_t at = ack_at(ack.number);
-	struct pmv_req *req = pmv_req_get(&ep->domain->reqs, ep);
+	struct pmv_req *req = pmv_req_get_own(&ep->domain->reqs, ep);
 	ssize_t ret;
 
 	if (!req)

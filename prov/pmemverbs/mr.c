@@ -291,6 +291,8 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *mr_attr, uint64_
 	if (may_be_written(domain, mr_attr->access, flags)) {
 		core_attr.access |= FI_REMOTE_READ;
 		core_flags |= PMV_CORE_MR_NOCACHE;
+	} else if (may_be_sent_to(domain, mr_attr->access, flags)) {
+		core_flags |= PMV_CORE_MR_NOCACHE;
 	}
 	ret = mr_attributes(domain, mr_attr->mr_iov, mr_attr->iov_count, core_attr.access, flags,
 			    &attr, &node);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent.h"
 #include "prov.h"
 #include "config.h"
 
@@ -12,6 +13,8 @@ struct pmv_setting pmv_setting;
 
 static void cleanup(void)
 {
+	/* They run code that is about to be unmapped. */
+	pmv_agent_stop_all();
 	pmv_getinfo_cleanup();
 }
 

@@ -242,6 +242,54 @@ static ssize_t rdm_tsendmsg(struct fid_ep *fid, const struct fi_msg_tagged *msg,
 	return RDM_OF(fid, tagged)->rxm_tagged->sendmsg(fid, msg, flags);
 }
 
+/* With FI_COMMIT_COMPLETE in op_flags those without a flags argument are no better. */
+
+static ssize_t no_send(struct fid_ep *fid, const void *buf, size_t len, void *desc,
+		       fi_addr_t dest_addr, void *context)
+{
+	(void) fid, (void) buf, (void) len, (void) desc, (void) dest_addr, (void) context;
+	return refuse_message(FI_COMMIT);
+}
+
+static ssize_t no_sendv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
+			fi_addr_t dest_addr, void *context)
+{
+	(void) fid, (void) iov, (void) desc, (void) count, (void) dest_addr, (void) context;
+	return refuse_message(FI_COMMIT);
+}
+
+static ssize_t no_senddata(struct fid_ep *fid, const void *buf, size_t len, void *desc,
+			   uint64_t data, fi_addr_t dest_addr, void *context)
+{
+	(void) fid, (void) buf, (void) len, (void) desc, (void) data, (void) dest_addr;
+	(void) context;
+	return refuse_message(FI_COMMIT);
+}
+
+static ssize_t no_tsend(struct fid_ep *fid, const void *buf, size_t len, void *desc,
+			fi_addr_t dest_addr, uint64_t tag, void *context)
+{
+	(void) fid, (void) buf, (void) len, (void) desc, (void) dest_addr, (void) tag;
+	(void) context;
+	return refuse_message(FI_COMMIT);
+}
+
+static ssize_t no_tsendv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
+			 fi_addr_t dest_addr, uint64_t tag, void *context)
+{
+	(void) fid, (void) iov, (void) desc, (void) count, (void) dest_addr, (void) tag;
+	(void) context;
+	return refuse_message(FI_COMMIT);
+}
+
+static ssize_t no_tsenddata(struct fid_ep *fid, const void *buf, size_t len, void *desc,
+			    uint64_t data, fi_addr_t dest_addr, uint64_t tag, void *context)
+{
+	(void) fid, (void) buf, (void) len, (void) desc, (void) data, (void) dest_addr;
+	(void) tag, (void) context;
+	return refuse_message(FI_COMMIT);
+}
+
 /* Writes */
 
 /* inject_in_pieces -- one empty piece more: see the top of this file */
@@ -334,7 +382,7 @@ static ssize_t check_atomic(enum fi_op op, uint64_t key, uint64_t flags)
 
 	if (flags & FI_IMMED)
 		return -FI_EINVAL;
-	if (op == FI_ATOMIC_READ)
+	if (op == FI_ATOMIC_READ && !(flags & FI_COMMIT))
 		return 0;
 	why = pmv_rdm_check_atomic(key, flags);
 	if (!why)
@@ -511,11 +559,21 @@ static void replace_tables(struct fid_ep *ep, struct rdm_ep *rdm)
 	rdm->rxm_msg = ep->msg;
 	COPY_TABLE(rdm->msg, ep->msg);
 	rdm->msg.fn.sendmsg = rdm_sendmsg;
+	if (rdm->op_flags) {
+		rdm->msg.fn.send = no_send;
+		rdm->msg.fn.sendv = no_sendv;
+		rdm->msg.fn.senddata = no_senddata;
+	}
 	ep->msg = &rdm->msg.fn;
 
 	rdm->rxm_tagged = ep->tagged;
 	COPY_TABLE(rdm->tagged, ep->tagged);
 	rdm->tagged.fn.sendmsg = rdm_tsendmsg;
+	if (rdm->op_flags) {
+		rdm->tagged.fn.send = no_tsend;
+		rdm->tagged.fn.sendv = no_tsendv;
+		rdm->tagged.fn.senddata = no_tsenddata;
+	}
 	ep->tagged = &rdm->tagged.fn;
 
 	rdm->rxm_rma = ep->rma;

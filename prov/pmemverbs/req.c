@@ -14,7 +14,11 @@
  * way at once.  That is a few hundred endpoints with full send queues; whoever
  * has more gets -FI_EAGAIN, as from a full queue.
  */
-#define POOL_BYTES (sizeof(struct pmv_req) << 16)
+#define POOL_REQS ((size_t) 1 << 16)
+#define POOL_BYTES (sizeof(struct pmv_req) * POOL_REQS)
+
+/* So many of them are kept for what makes others end. */
+#define KEPT_REQS ((size_t) 1024)
 
 int pmv_req_pool_init(struct pmv_req_pool *pool)
 {
@@ -34,19 +38,20 @@ void pmv_req_pool_destroy(struct pmv_req_pool *pool)
 	munmap(pool->base, pool->reserved);
 }
 
-struct pmv_req *pmv_req_get(struct pmv_req_pool *pool, struct pmv_ep *ep)
+static struct pmv_req *get(struct pmv_req_pool *pool, struct pmv_ep *ep, size_t most)
 {
-	struct pmv_req *req;
+	struct pmv_req *req = NULL;
 
 	pthread_mutex_lock(&pool->lock);
-	req = pool->free;
-	if (req) {
-		pool->free = req->next;
-	} else if (pool->used < pool->reserved) {
-		req = (struct pmv_req *) (pool->base + pool->used);
-		pool->used += sizeof(*req);
-	}
-	if (req) {
+	if (pool->taken < most) {
+		pool->taken++;
+		req = pool->free;
+		if (req) {
+			pool->free = req->next;
+		} else {
+			req = (struct pmv_req *) (pool->base + pool->used);
+			pool->used += sizeof(*req);
+		}
 		memset(&req->next, 0, sizeof(*req) - offsetof(struct pmv_req, next));
 		req->comp.embedded = true;
 		req->ep = ep;
@@ -54,6 +59,16 @@ struct pmv_req *pmv_req_get(struct pmv_req_pool *pool, struct pmv_ep *ep)
 	}
 	pthread_mutex_unlock(&pool->lock);
 	return req;
+}
+
+struct pmv_req *pmv_req_get(struct pmv_req_pool *pool, struct pmv_ep *ep)
+{
+	return get(pool, ep, POOL_REQS - KEPT_REQS);
+}
+
+struct pmv_req *pmv_req_get_own(struct pmv_req_pool *pool, struct pmv_ep *ep)
+{
+	return get(pool, ep, POOL_REQS);
 }
 
 void pmv_req_put(struct pmv_req_pool *pool, struct pmv_req *req)
@@ -66,6 +81,7 @@ void pmv_req_put(struct pmv_req_pool *pool, struct pmv_req *req)
 	req->ep = NULL;
 	req->next = pool->free;
 	pool->free = req;
+	pool->taken--;
 	pthread_mutex_unlock(&pool->lock);
 }
 

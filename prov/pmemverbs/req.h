@@ -80,6 +80,7 @@ struct pmv_req_pool {
 	char *base;
 	size_t reserved; /* bytes of address space */
 	size_t used;     /* bytes ever handed out: memory behind them is touched */
+	size_t taken;    /* requests that are handed out now */
 	struct pmv_req *free;
 	pthread_mutex_t lock;
 };
@@ -87,8 +88,13 @@ struct pmv_req_pool {
 int pmv_req_pool_init(struct pmv_req_pool *pool);
 void pmv_req_pool_destroy(struct pmv_req_pool *pool);
 
-/* pmv_req_get -- a zeroed request with one reference, the poster's; NULL: none left */
+/*
+ * pmv_req_get -- a zeroed request with one reference, the poster's; NULL: none left.
+ * pmv_req_get_own -- for what others wait for, flushes and acknowledgements: a few
+ * are kept for that, or nothing would ever be given back.
+ */
 struct pmv_req *pmv_req_get(struct pmv_req_pool *pool, struct pmv_ep *ep);
+struct pmv_req *pmv_req_get_own(struct pmv_req_pool *pool, struct pmv_ep *ep);
 void pmv_req_put(struct pmv_req_pool *pool, struct pmv_req *req);
 
 /* pmv_req_find -- a receive under way by the application's context, or NULL */

@@ -1294,6 +1294,33 @@ Test(relaxed, failed_read_fails_the_commit)
 	pair_close(pair);
 }
 
+/* Later commits rely on it: what it names is dirty no more. */
+Test(relaxed, failed_commits_are_read_back_all_the_same)
+{
+	struct pair *pair;
+
+	pmv_setting.relaxed = true;
+	pair = pair_open(NULL);
+	accepted(pair_put(pair, PAGE_TOO, 0, 64, CONTEXT(1), FI_COMMIT));
+	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(2), 0));
+	pair->home->fake.room = 0;
+	accepted(pair_put(pair, DMP, 8192, LARGE, CONTEXT(3), FI_COMMIT | FI_FENCE));
+	expect_sent(pair, "W R fM W");
+	/* The first one fails, and the one that is to follow it. */
+	accepted(fi_close(&pair->mr[PAGE_TOO]->fid));
+	pair->mr[PAGE_TOO] = NULL;
+	pair_round(pair);
+	rig_expect(pair->home, CONTEXT(2), RIG_WRITTEN);
+	rig_expect_error(pair->home, CONTEXT(1), RIG_WRITTEN, FI_EACCES);
+	pair->home->fake.room = -1;
+	rig_expect_nothing(pair->home);
+	expect_sent(pair, "R fM");
+	cr_expect_eq(pair_post(pair, 1)->addr, pair_addr(pair, DMP, 0));
+	pair_round(pair);
+	rig_expect_error(pair->home, CONTEXT(3), RIG_WRITTEN, FI_EACCES);
+	pair_close(pair);
+}
+
 /* What can't be read back can't be covered by a fence. */
 Test(relaxed, fence_behind_what_is_unreadable_is_refused)
 {

@@ -31,6 +31,28 @@ static void expect_flushed(struct rig *rig, const char *written, const char *flu
 	expect_posted(rig, flush);
 }
 
+/* More than there are requests: what is held back must not keep the flush from coming. */
+Test(cover, goes_on_when_no_request_is_left)
+{
+	struct rig *rig = open_all(NULL);
+	struct fi_cq_tagged_entry entry;
+	size_t full = 0;
+
+	rig->fake.automatic = true;
+	for (size_t i = 0; i < 140000; i++) {
+		ssize_t ret = fi_inject_write(rig->ep, data, 8, 0, ADDR, KEY_MHP);
+
+		for (int tries = 0; ret == -FI_EAGAIN && tries < 10; tries++) {
+			cr_assert_eq(fi_cq_read(rig->cq, &entry, 1), -FI_EAGAIN);
+			full++;
+			ret = fi_inject_write(rig->ep, data, 8, 0, ADDR, KEY_MHP);
+		}
+		accepted(ret);
+	}
+	cr_expect_geq(full, 2);
+	rig_close(rig);
+}
+
 /* One write */
 
 Test(cover, completes_a_write_when_a_flush_behind_it_has)
