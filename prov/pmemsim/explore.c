@@ -322,7 +322,7 @@ static uint64_t next_random(uint64_t *state)
 }
 
 /* So many steps of software in a row, and nothing else to do: it is over. */
-#define IDLE_STEPS 200
+#define IDLE_STEPS 4000
 
 struct explore_result explore_random(struct explore_world *world, uint64_t seed, uint64_t max_steps)
 {

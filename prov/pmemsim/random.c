@@ -26,14 +26,22 @@ static void place_write(unsigned short state[3], const struct world_config *conf
 			unsigned int number, struct world_op *op)
 {
 	size_t place = REGION_SIZE / 2 / config->num_eps / HW_LINE * HW_LINE;
+	/* A write may pass an atomic in front of it: they have no order at one place. */
+	size_t atomics = 4 * HW_LINE;
+	size_t start = op->ep * place;
 
 	op->len = 8;
-	if (op->kind == WORLD_WRITE)
+	if (op->kind == WORLD_WRITE) {
 		op->len *= 1 + below(state, one_in(state, 4) ? 60 : 8);
-	op->offset = op->ep * place + 8 * below(state, (place - op->len) / 8 + 1);
+		start += atomics;
+		place -= atomics;
+	} else {
+		place = atomics;
+	}
+	op->offset = start + 8 * below(state, (place - op->len) / 8 + 1);
 	if (one_in(state, 2))
 		/* Some places are written again and again. */
-		op->offset = op->ep * place + HW_LINE * below(state, 4);
+		op->offset = start + HW_LINE * below(state, 4);
 	/* A relaxed path has no order at one place. */
 	if (config->rules.relaxed) {
 		op->len = op->len > 80 ? 80 : op->len;
