@@ -8,7 +8,7 @@
 build_packages=(gcc make autoconf automake libtool pkg-config
 	libfabric-dev libibverbs-dev librdmacm-dev libpmem2-dev libxxhash-dev libnuma-dev)
 test_packages=(libfabric-bin libcriterion-dev libglib2.0-dev clang-format valgrind xz-utils man-db
-	e2fsprogs)
+	e2fsprogs openmpi-bin libopenmpi-dev)
 
 say()
 {

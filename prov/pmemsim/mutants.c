@@ -54,11 +54,18 @@ static bool has_notice(const struct cell *cell)
 	return cell->call == CALL_WRITE_IMM && !cell->relaxed && !needs_agent(cell);
 }
 
-/* A fence keeps pairs in order, and messages and notices behind atomics. */
+/*
+ * A fence keeps pairs in order, and messages to the agent and notices behind
+ * atomics.  Messages of the application are in order by themselves, and so durable
+ * in order where what is visible persists.
+ */
 static bool needs_fence(const struct cell *cell)
 {
-	return !cell->relaxed &&
-	       (needs_agent(cell) || cell->order == ORDER_PAIR || cell->call == CALL_WRITE_IMM);
+	if (cell->relaxed)
+		return false;
+	if (cell->call >= CALL_SEND_PM)
+		return cell->order == ORDER_PAIR && (needs_agent(cell) || is_dmp(cell));
+	return needs_agent(cell) || cell->order == ORDER_PAIR || cell->call == CALL_WRITE_IMM;
 }
 
 /* Who takes DMP for a domain in which caches persist flushes, but in no order. */

@@ -350,7 +350,8 @@ static void post_next(struct world *world)
 {
 	const struct world_op *op = &world->config.ops[world->next_op];
 	struct op_state *state = &world->ops[world->next_op];
-	uint64_t flags = FI_COMPLETION | (op->commit ? FI_COMMIT : 0) | (op->fence ? FI_FENCE : 0) |
+	uint64_t flags = FI_COMPLETION | (op->commit ? FI_COMMIT : 0) |
+			 (op->fence && !mutates(MUTATION_FENCE_IGNORED) ? FI_FENCE : 0) |
 			 (op->notice ? FI_IMMED : 0);
 	uint64_t data[HW_PAGE / 8];
 	void *context = context_of(world->next_op);

@@ -48,7 +48,7 @@ enum world_mutation {
 	MUTATION_FLUSH_EMPTY,     /* the READ has no bytes */
 	MUTATION_FLUSH_TOO_SOON,  /* the READ stands before the write */
 	MUTATION_ORDER_DROPPED,   /* no READ in front of a fenced write */
-	MUTATION_FENCE_IGNORED,   /* the NIC hears of no fence */
+	MUTATION_FENCE_IGNORED,   /* neither the provider nor the NIC hears of a fence */
 	MUTATION_NOTICE_TOO_SOON, /* the immediate is not fenced behind the flush */
 	MUTATION_ACK_TOO_SOON,    /* the agent acknowledges, then waits for its flushes */
 	MUTATION_STORE_TOO_SOON,  /* the agent stores, then waits for earlier flushes */

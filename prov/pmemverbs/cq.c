@@ -656,10 +656,15 @@ static int make_waitable(struct pmv_cq *cq)
 	return 0;
 }
 
+/* Less than this is none for RxM. */
+#define LEAST_RXM_SIZE 1024
+
 /*
  * open_core -- every commit takes several entries of the core's queue, which
  * overruns silently on some; where no such long queue is to be had, the length
- * asked for has to do.
+ * asked for has to do.  RxM asks for as many peers as there may be in a job
+ * (FI_UNIVERSE_SIZE, 256), which is more than some devices have: it gets what
+ * there is.
  */
 static int open_core(struct pmv_cq *cq, const struct fi_cq_attr *attr)
 {
@@ -678,11 +683,17 @@ static int open_core(struct pmv_cq *cq, const struct fi_cq_attr *attr)
 		return 0;
 	core_attr.size = attr->size;
 	ret = fi_cq_open(cq->domain->core_fid, &core_attr, &cq->core_fid, cq);
+	/* Devices' limits are powers of two, or one less. */
+	while (ret && cq->domain->rxm && core_attr.size > LEAST_RXM_SIZE) {
+		core_attr.size = (core_attr.size - 1) / 2;
+		ret = fi_cq_open(cq->domain->core_fid, &core_attr, &cq->core_fid, cq);
+	}
 	if (!ret && cq->domain->pmem)
 		PMV_WARN(CQ,
 			 "the core has no CQ of %zu entries: keep at most %zu commits under way on "
 			 "this one\n",
-			 cq->size * PMV_MAX_PARTS, cq->size / PMV_MAX_PARTS);
+			 cq->size * PMV_MAX_PARTS,
+			 (core_attr.size ? core_attr.size : cq->size) / PMV_MAX_PARTS);
 	return ret;
 }
 

@@ -210,6 +210,7 @@ int pmv_domain_open(struct fid_fabric *fabric_fid, struct fi_info *info,
 	domain->fabric = fabric;
 	domain->transport = pmv_core_transport(fabric->core, info);
 	domain->keyed = pmv_info_keyed(info->domain_attr->mr_mode);
+	domain->rxm = pmv_rdm_calls_rxm();
 	domain->pmem = pmv_info_is_pmem(info) || (pmv_setting.commit_all && domain->keyed);
 	domain->virt_addr = info->domain_attr->mr_mode & (FI_MR_VIRT_ADDR | PMV_MR_BASIC);
 	domain->cpu_placed = pmv_core_places_by_cpu(fabric->core, info->domain_attr->name);

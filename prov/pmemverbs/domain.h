@@ -31,6 +31,7 @@ struct pmv_domain {
 	bool keyed;       /* keys carry attributes */
 	bool virt_addr;   /* peers address regions by virtual addresses, not by offsets */
 	bool cpu_placed;  /* software places what comes in */
+	bool rxm;         /* RxM opened it, for FI_EP_RDM */
 	atomic_int users; /* objects opened in it, closed before it */
 	struct pmv_req_pool reqs;
 	struct pmv_agent agent;

@@ -840,6 +840,22 @@ Test(core, that_has_no_such_long_queue_is_asked_for_less)
 	rig_close(rig);
 }
 
+/* RxM's is as long as a job may have peers, which is more than some devices have. */
+Test(core, that_has_no_such_long_queue_gives_rxm_the_longest)
+{
+	struct rig *rig = rig_open(&(struct rig_options){.cq_size = 65536});
+	struct fi_cq_attr attr = {.size = 65536};
+	struct fid_cq *cq;
+
+	rig->fake.max_cq_size = 32767;
+	cr_expect(fi_cq_open(rig->domain, &attr, &cq, NULL) < 0);
+	pmv_to_domain(rig->domain)->rxm = true;
+	accepted(fi_cq_open(rig->domain, &attr, &cq, NULL));
+	cr_expect_eq(rig->fake.cq_size, 32767);
+	accepted(fi_close(&cq->fid));
+	rig_close(rig);
+}
+
 Test(core, hears_nothing_of_persistence)
 {
 	struct rig *rig = rig_open(NULL);
