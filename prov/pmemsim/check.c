@@ -31,6 +31,7 @@ struct options {
 	bool full;
 	bool tell;
 	const char *only;
+	const char *replay;
 };
 
 static struct options options = {.seed = 1, .parts = 1};
@@ -54,26 +55,60 @@ static bool is_wanted(const char *name)
 	return !options.only || strstr(name, options.only);
 }
 
+#define NO_MUTANT ((size_t) 999)
+
+/* What is run, by numbers. */
+struct run {
+	size_t cell;
+	size_t program;
+	size_t mutant;
+};
+
 static void tell(struct explore_world *world, const struct world_config *config,
-		 struct explore_result *result)
+		 const struct run *what, struct explore_result *result)
 {
+	char *path;
+
 	explore_shorten(world, result);
 	world_print_program(config);
 	explore_tell(world, result->path, result->path_len);
-	printf("       %s\n", result->wrong);
+	if (!what)
+		return;
+	path = explore_write_path(result->path, result->path_len);
+	printf("       again: --replay=%zu/%zu/%zu/%s\n", what->cell, what->program, what->mutant,
+	       path);
+	g_free(path);
 }
 
-/* run -- one program in one cell; what goes wrong is told */
+/* run_config -- the world of a run; false: there is none.  The program has to stay there. */
+static bool run_config(const struct run *what, struct cell_program *program,
+		       struct world_config *config)
+{
+	struct mutant mutant = {.mutation = MUTATION_NONE};
+	struct cell cell;
+
+	if (!cell_next(what->cell, &cell) || !cell_program(&cell, what->program, program) ||
+	    (what->mutant != NO_MUTANT && !mutant_next(what->mutant, &mutant)))
+		return false;
+	*config = cell_config(&cell, program);
+	config->reduced = !options.full;
+	config->mutation = mutant.mutation;
+	if (mutant.believe)
+		mutant.believe(config);
+	return true;
+}
+
+/* run -- one program in one cell; what goes wrong is told, unless it is NULL what that is */
 static struct explore_result run(const struct world_config *config, uint64_t max_states,
-				 bool tell_wrong)
+				 const struct run *what)
 {
 	struct explore_world world;
 	struct explore_result result;
 
 	world_open(&world, config);
 	result = explore(&world, max_states);
-	if (result.wrong[0] && tell_wrong)
-		tell(&world, config, &result);
+	if (result.wrong[0] && what)
+		tell(&world, config, what, &result);
 	world_close(&world);
 	g_free(result.path);
 	return result;
@@ -89,21 +124,21 @@ static bool is_long(const struct cell *cell, const struct cell_program *program)
 	return (cell->relaxed && all) || (program->num_ops > 2 && (cell->relaxed || all));
 }
 
-static void check_cell(const struct cell *cell, const char *name)
+static void check_cell(size_t number, const struct cell *cell, const char *name)
 {
+	struct run what = {.cell = number, .mutant = NO_MUTANT};
 	struct cell_program program;
+	struct world_config config;
 	uint64_t states = 0, steps = 0;
 	size_t programs = 0, wrong = 0;
 	gint64 start = g_get_monotonic_time();
 
-	for (size_t i = 0; cell_program(cell, i, &program); i++) {
-		struct world_config config = cell_config(cell, &program);
+	for (; run_config(&what, &program, &config); what.program++) {
 		struct explore_result result;
 
 		if (is_long(cell, &program) && !options.longer)
 			continue;
-		config.reduced = !options.full;
-		result = run(&config, CELL_STATES, true);
+		result = run(&config, CELL_STATES, &what);
 		states += result.states;
 		steps += result.steps;
 		programs++;
@@ -132,32 +167,26 @@ static void check_cells(void)
 		cell_name(&cell, name, sizeof(name));
 		cell_program(&cell, 0, &first);
 		if (mine(n) && is_wanted(name) && (options.longer || !is_long(&cell, &first)))
-			check_cell(&cell, name);
+			check_cell(n, &cell, name);
 	}
 }
 
 /* Mutants */
 
 /* find_out -- is it, by any program of the cell? */
-static bool find_out(const struct mutant *mutant, const struct cell *cell, const char *name,
-		     bool *told)
+static bool find_out(struct run what, const char *mutant, const char *cell, bool *told)
 {
 	struct cell_program program;
+	struct world_config config;
 
-	for (size_t i = 0; cell_program(cell, i, &program); i++) {
-		struct world_config config = cell_config(cell, &program);
-		struct explore_result result;
-		bool show = options.tell || !*told;
+	for (; run_config(&what, &program, &config); what.program++) {
+		struct explore_result result = run(&config, MUTANT_STATES, NULL);
 
-		config.mutation = mutant->mutation;
-		if (mutant->believe)
-			mutant->believe(&config);
-		result = run(&config, MUTANT_STATES, false);
 		if (!result.wrong[0])
 			continue;
-		if (show) {
-			printf("\n%s, %s, %s:\n", mutant->name, name, program.name);
-			run(&config, MUTANT_STATES, true);
+		if (options.tell || !*told) {
+			printf("\n%s, %s, %s:\n", mutant, cell, program.name);
+			run(&config, MUTANT_STATES, &what);
 			*told = true;
 		}
 		return true;
@@ -165,7 +194,7 @@ static bool find_out(const struct mutant *mutant, const struct cell *cell, const
 	return false;
 }
 
-static void check_mutant(const struct mutant *mutant)
+static void check_mutant(size_t number, const struct mutant *mutant)
 {
 	struct cell cell;
 	char name[96];
@@ -177,7 +206,7 @@ static void check_mutant(const struct mutant *mutant)
 			continue;
 		cell_name(&cell, name, sizeof(name));
 		cells++;
-		if (find_out(mutant, &cell, name, &told))
+		if (find_out((struct run){n, 0, number}, mutant->name, name, &told))
 			found++;
 		else
 			printf("WRONG  mutant survives: %s, %s\n", mutant->name, name);
@@ -194,7 +223,7 @@ static void check_mutants(void)
 
 	for (size_t n = 0; mutant_next(n, &mutant); n++) {
 		if (mine(n) && is_wanted(mutant.name))
-			check_mutant(&mutant);
+			check_mutant(n, &mutant);
 	}
 }
 
@@ -226,7 +255,7 @@ static void check_randoms(void)
 			       result.stopped ? "it does not come to an end" : result.wrong);
 			if (wrong == 1 && !result.stopped) {
 				world_open(&world, &program.config);
-				tell(&world, &program.config, &result);
+				tell(&world, &program.config, NULL, &result);
 				world_close(&world);
 			}
 		}
@@ -236,6 +265,33 @@ static void check_randoms(void)
 	       wrong ? "not ok" : "ok", runs, options.seed, options.seed + options.randoms - 1,
 	       steps);
 	judge(!wrong);
+}
+
+/* Once more */
+
+static void replay(void)
+{
+	struct run what;
+	struct cell_program program;
+	struct world_config config;
+	struct explore_world world;
+	struct hw_step *path = NULL;
+	size_t len;
+	int at = 0;
+
+	if (sscanf(options.replay, "%zu/%zu/%zu/%n", &what.cell, &what.program, &what.mutant,
+		   &at) == 3 &&
+	    at)
+		path = explore_read_path(options.replay + at, &len);
+	if (!path || !run_config(&what, &program, &config)) {
+		fprintf(stderr, "this is no path that was printed by this version\n");
+		exit(EXIT_FAILURE);
+	}
+	world_open(&world, &config);
+	world_print_program(&config);
+	explore_tell(&world, path, len);
+	world_close(&world);
+	g_free(path);
 }
 
 /* Options */
@@ -251,6 +307,7 @@ static const struct argp_option argp_options[] = {
 	{"full", 'f', NULL, 0, "Cells without leaving out steps that commute: takes long", 0},
 	{"tell", 't', NULL, 0, "How each mutant is found out, in each cell", 0},
 	{"only", 'o', "TEXT", 0, "Only cells and mutants whose names have this in them", 0},
+	{"replay", 'R', "PATH", 0, "Tell a path that was printed, and what is wrong then", 0},
 	{"part", 'p', "I/N", 0, "Only the I-th of N parts of it all, counted from 0", 0},
 	{0},
 };
@@ -278,6 +335,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 't':
 		options.tell = true;
 		return 0;
+	case 'R':
+		options.replay = arg;
+		return 0;
 	case 'o':
 		options.only = arg;
 		return 0;
@@ -295,7 +355,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			argp_error(state, "'%s' is no part such as 0/2", arg);
 		return 0;
 	case ARGP_KEY_END:
-		if (!options.litmus && !options.cells && !options.mutants && !options.randoms)
+		if (!options.litmus && !options.cells && !options.mutants && !options.randoms &&
+		    !options.replay)
 			argp_error(state, "say what is to be checked");
 		return 0;
 	default:
@@ -314,6 +375,10 @@ int main(int argc, char **argv)
 	/* Mutants make the provider complain. */
 	setenv("FI_LOG_LEVEL", "none", 0);
 	argp_parse(&argp, argc, argv, 0, NULL, NULL);
+	if (options.replay) {
+		replay();
+		return EXIT_SUCCESS;
+	}
 	if (options.litmus && mine(0))
 		judge(!litmus_run(true));
 	if (options.cells)

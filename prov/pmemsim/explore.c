@@ -426,16 +426,53 @@ void explore_shorten(struct explore_world *world, struct explore_result *result)
 	end(x);
 }
 
+char *explore_write_path(const struct hw_step *path, size_t len)
+{
+	GString *text = g_string_new(NULL);
+
+	for (size_t i = 0; i < len; i++)
+		g_string_append_printf(text, "%s%u.%u.%u.%u", i ? "," : "", path[i].kind,
+				       path[i].at, path[i].index, path[i].piece);
+	return g_string_free(text, FALSE);
+}
+
+struct hw_step *explore_read_path(const char *text, size_t *len)
+{
+	gchar **parts = g_strsplit(text, ",", -1);
+	guint count = g_strv_length(parts);
+	struct hw_step *path = g_new0(struct hw_step, count + 1);
+
+	for (*len = 0; *len < count; ++*len) {
+		struct hw_step *step = &path[*len];
+		char end;
+
+		if (sscanf(parts[*len], "%hhu.%hhu.%hu.%hu%c", &step->kind, &step->at, &step->index,
+			   &step->piece, &end) == 4)
+			continue;
+		g_free(path);
+		path = NULL;
+		break;
+	}
+	g_strfreev(parts);
+	return path;
+}
+
 void explore_tell(struct explore_world *world, const struct hw_step *path, size_t len)
 {
 	struct explorer *x = begin(world);
+	const char *wrong = NULL;
 	char text[512];
+	size_t i;
 
-	for (size_t i = 0; i < len && is_possible(world, path[i]); i++) {
+	for (i = 0; i < len && is_possible(world, path[i]); i++) {
 		world->describe(world->world, path[i], text, sizeof(text));
 		take(x, path[i]);
 		printf("  %3zu  %s\n", i + 1, text);
+		wrong = world->check(world->world, false);
 	}
+	if (i < len)
+		wrong = "the next step of the path is not possible";
+	printf("       %s\n", wrong ? wrong : "nothing is wrong, unless nothing else can happen");
 	undo_to(x, 0);
 	end(x);
 }

@@ -62,7 +62,14 @@ struct explore_result explore_random(struct explore_world *world, uint64_t seed,
  */
 void explore_shorten(struct explore_world *world, struct explore_result *result);
 
-/* explore_tell -- take a path and print each step; the world is put back */
+/*
+ * explore_write_path, explore_read_path -- a path as text that has no blanks, to be
+ * given again; NULL: it is none.  The result is to be freed with g_free.
+ */
+char *explore_write_path(const struct hw_step *path, size_t len);
+struct hw_step *explore_read_path(const char *text, size_t *len);
+
+/* explore_tell -- take a path, print each step and what is wrong then; the world is put back */
 void explore_tell(struct explore_world *world, const struct hw_step *path, size_t len);
 
 /* explore_changed -- a step without a group has changed memory in some span */
