@@ -1,20 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* world.c -- pmemverbs at both ends of the model; world.h says what must hold */
+/* world.c -- the steps of pmemverbs at both ends of the model, and what mutants do to them */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <ucontext.h>
 
 #include <rdma/fi_errno.h>
 #include <rdma/fi_ext_pmemverbs.h>
 
-#include "commit.h"
 #include "flush.h"
-#include "hello.h"
-#include "pmemsim.h"
-#include "prov.h"
-#include "world.h"
+#include "world_impl.h"
 
 /* Steps of software, beside those of hardware. */
 enum {
@@ -23,55 +18,6 @@ enum {
 	STEP_AGENT,     /* the target's agent goes on */
 	STEP_TARGET,    /* the target's application looks at its completions */
 	STEP_LOSS,      /* the initiator hears that a connection is lost */
-};
-
-#define STACK_SIZE 32768
-#define LARGE_REQUESTS 4096
-
-struct op_state {
-	bool accepted;
-	bool refused;
-	bool succeeded;
-	bool failed;
-	bool noticed;
-	uint8_t told; /* how often it has completed */
-	uint8_t notices;
-};
-
-struct end {
-	struct fid_fabric *sim_fabric;
-	struct pmv_core core;
-	struct pmv_fabric fabric;
-	struct fid_domain *domain;
-	struct fid_cq *cq;
-	struct fid_ep *eps[WORLD_MAX_EPS];
-};
-
-struct world {
-	struct world_config config;
-	struct sim *sim;
-	struct fi_info *info;
-	struct end home;
-	struct end away;
-	char *room[WORLD_MAX_REGIONS + 1]; /* what was allocated */
-	char *memory[WORLD_MAX_REGIONS + 1];
-	struct fid_mr *mr[WORLD_MAX_REGIONS];
-	unsigned int next_op;
-	unsigned int posted_in_step;
-	struct op_state ops[WORLD_MAX_OPS];
-	bool heard_of_loss[WORLD_MAX_EPS];
-	char wrong[128];
-
-	/* The agent, in the middle of what it does or not. */
-	bool looking;
-	bool drain_due;
-	bool sync_due;
-	char *sync_addr;
-	size_t sync_len;
-	const char *agent_does; /* when it goes on */
-	ucontext_t agent;
-	char *stack;
-	void *batch; /* what its batch is like while it does nothing */
 };
 
 /* What the world's owner comes back to; it is no part of any state. */
@@ -453,181 +399,7 @@ static void poll_away(struct world *world)
 		pthread_mutex_unlock(lock);
 }
 
-/* Invariants */
-
-static uint64_t unit_at(struct world *world, unsigned int region, size_t offset)
-{
-	uint64_t value;
-
-	hw_image(world->sim->hw, world->memory[region] + offset, sizeof(value), (char *) &value);
-	return value;
-}
-
-/* is_or_later -- does a unit hold what an operation wrote, or a later one? */
-static bool is_or_later(uint64_t value, unsigned int number)
-{
-	return value > number;
-}
-
-/* survives -- is all of an operation in what a power failure would leave now? */
-static bool survives(struct world *world, unsigned int number)
-{
-	const struct world_op *op = &world->config.ops[number];
-
-	for (size_t i = 0; i < op->len; i += 8) {
-		if (!is_or_later(unit_at(world, op->region, op->offset + i), number))
-			return false;
-	}
-	return true;
-}
-
-/* is_begun -- is any of it? */
-static bool is_begun(struct world *world, unsigned int number)
-{
-	const struct world_op *op = &world->config.ops[number];
-
-	for (size_t i = 0; i < op->len; i += 8) {
-		if (unit_at(world, op->region, op->offset + i) == number + 1)
-			return true;
-	}
-	return false;
-}
-
-/* commits -- is its completion a promise? */
-static bool commits(const struct world *world, const struct world_op *op)
-{
-	return op->commit || (world->config.commit_all && op->kind != WORLD_SEND);
-}
-
-/* What is promised of the operations of an endpoint, and by which one. */
-struct promises {
-	bool of_region[WORLD_MAX_REGIONS + 1]; /* what was written to it */
-	bool of_messages;
-	bool of_committed_messages;
-	unsigned int by;
-};
-
-static void promise(struct promises *promises, const struct world_op *op, unsigned int number)
-{
-	promises->by = number;
-	if (op->kind == WORLD_SEND)
-		promises->of_messages = true;
-	else
-		promises->of_region[op->region] = true;
-	if (!op->fence)
-		return;
-	memset(promises->of_region, true, sizeof(promises->of_region));
-	promises->of_committed_messages = true;
-}
-
-static bool is_promised(const struct promises *promises, const struct world_op *op)
-{
-	if (op->kind == WORLD_SEND)
-		return promises->of_messages || (promises->of_committed_messages && op->commit);
-	return promises->of_region[op->region];
-}
-
-/*
- * check_promises -- whatever was said to be durable is.  From the last operation
- * to the first: by then it is known what covers it.
- */
-static const char *check_promises(struct world *world)
-{
-	struct promises promises[WORLD_MAX_EPS] = {0};
-	static char text[160];
-
-	for (unsigned int i = world->next_op; i-- > 0;) {
-		const struct world_op *op = &world->config.ops[i];
-		const struct op_state *state = &world->ops[i];
-		struct promises *of = &promises[op->ep];
-
-		if (!state->accepted)
-			continue;
-		if (commits(world, op) && (state->succeeded || state->noticed))
-			promise(of, op, i);
-		if (state->failed || !is_promised(of, op) || survives(world, i))
-			continue;
-		snprintf(text, sizeof(text),
-			 "the %s heard that operation %u is durable; a power failure now loses "
-			 "operation %u",
-			 world->ops[of->by].succeeded ? "initiator" : "target", of->by + 1, i + 1);
-		return text;
-	}
-	return NULL;
-}
-
-/* A fenced message follows all that was sent before, a fenced write what was committed of it. */
-static const char *check_fences(struct world *world)
-{
-	unsigned int lost[WORLD_MAX_EPS] = {0}; /* 1 + the last one that does not survive */
-	unsigned int lost_message[WORLD_MAX_EPS] = {0};
-	static char text[160];
-
-	for (unsigned int i = 0; i < world->next_op; i++) {
-		const struct world_op *op = &world->config.ops[i];
-		unsigned int before = lost[op->ep];
-
-		if (!world->ops[i].accepted)
-			continue;
-		if (!before && op->kind == WORLD_SEND)
-			before = lost_message[op->ep];
-		if (op->commit && op->fence && before && is_begun(world, i)) {
-			snprintf(text, sizeof(text),
-				 "a power failure now leaves fenced operation %u without operation "
-				 "%u",
-				 i + 1, before);
-			return text;
-		}
-		if (survives(world, i))
-			continue;
-		if (op->kind == WORLD_SEND && !op->commit)
-			lost_message[op->ep] = i + 1;
-		else
-			lost[op->ep] = i + 1;
-	}
-	return NULL;
-}
-
-static const char *check_end(struct world *world)
-{
-	static char text[160];
-
-	if (world->next_op < world->config.num_ops)
-		return "nothing happens any more, and not all is posted";
-	for (unsigned int i = 0; i < world->next_op; i++) {
-		const struct op_state *state = &world->ops[i];
-		bool notice = world->config.ops[i].notice && state->succeeded;
-
-		if (!state->accepted || (state->told && state->notices >= notice))
-			continue;
-		snprintf(text, sizeof(text), "operation %u %s", i + 1,
-			 state->told ? "succeeds and its target is never told" : "never completes");
-		return text;
-	}
-	return NULL;
-}
-
-static const char *check(void *arg, bool final)
-{
-	struct world *world = arg;
-	const char *wrong = world->wrong[0] ? world->wrong : NULL;
-
-	if (!wrong)
-		wrong = check_promises(world);
-	if (!wrong)
-		wrong = check_fences(world);
-	if (!wrong && final)
-		wrong = check_end(world);
-	return wrong;
-}
-
 /* Steps */
-
-/* Who may have changed what, after a step of software. */
-enum {
-	GROUP_HOME = 1 << 0,
-	GROUP_AWAY = 1 << 1,
-};
 
 static unsigned int group(struct hw_step step)
 {
@@ -726,8 +498,6 @@ static void scrub(struct world *world)
 	}
 }
 
-static void check_room(struct world *world);
-
 static void take(void *arg, struct hw_step step)
 {
 	struct world *world = arg;
@@ -756,7 +526,7 @@ static void take(void *arg, struct hw_step step)
 		return;
 	}
 	scrub(world);
-	check_room(world);
+	world_check_room(world);
 }
 
 /* Words */
@@ -828,210 +598,6 @@ void world_believe(struct world_config *config)
 	config->believed.local = config->rules.local;
 }
 
-static void sure(int ret)
-{
-	if (ret) {
-		fprintf(stderr, "the model can't be set up: %s\n", fi_strerror(-ret));
-		exit(2);
-	}
-}
-
-static void open_end(struct world *world, struct end *end)
-{
-	struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_TAGGED, .size = 16};
-
-	sure(sim_fabric(world->sim, &end->sim_fabric));
-	end->core = (struct pmv_core){.name = "pmemsim", .fence = true};
-	end->fabric = (struct pmv_fabric){
-		.fabric_fid = {.api_version = FI_VERSION(1, 17)},
-		.core_fid = end->sim_fabric,
-		.core = &end->core,
-	};
-	sure(pmv_domain_open(&end->fabric.fabric_fid, world->info, &end->domain, NULL));
-	sure(fi_cq_open(end->domain, &attr, &end->cq, NULL));
-	for (unsigned int i = 0; i < world->config.num_eps; i++) {
-		sure(fi_endpoint(end->domain, world->info, &end->eps[i], NULL));
-		sure(fi_ep_bind(end->eps[i], &end->cq->fid, FI_TRANSMIT | FI_RECV));
-		sure(fi_enable(end->eps[i]));
-		sure(pmv_link_open(pmv_to_ep(end->eps[i])));
-	}
-}
-
-static void introduce(struct fid_ep *ep, struct fid_ep *to)
-{
-	uint8_t buf[PMV_HELLO_SIZE];
-	struct pmv_hello hello;
-
-	pmv_link_hello(pmv_to_ep(ep), buf);
-	pmv_hello_decode(buf, sizeof(buf), &hello);
-	pmv_link_connect(pmv_to_ep(to), &hello);
-}
-
-static void connect_ends(struct world *world)
-{
-	for (unsigned int i = 0; i < world->config.num_eps; i++) {
-		struct fid_ep *one = world->home.eps[i], *other = world->away.eps[i];
-
-		introduce(one, other);
-		introduce(other, one);
-		sim_connect(pmv_to_ep(one)->core_fid, pmv_to_ep(other)->core_fid);
-		sure(pmv_agent_attach(pmv_to_ep(one)));
-		sure(pmv_agent_attach(pmv_to_ep(other)));
-	}
-}
-
-static void register_memory(struct world *world)
-{
-	static const enum hw_domain domains[] = {
-		[PMV_NONE] = HW_VOLATILE, [PMV_PAGE] = HW_PAGED, [PMV_DMP] = HW_DMP,
-		[PMV_MHP] = HW_MHP,       [PMV_WSP] = HW_WSP,
-	};
-	const struct world_config *config = &world->config;
-
-	world->memory[WORLD_DRAM] = world->room[WORLD_DRAM] = calloc(1, config->region_size);
-	pmv_setting.domain_declared = pmv_setting.ddio_declared = true;
-	pmv_setting.domain = config->believed.domain;
-	pmv_setting.ddio = config->believed.ddio;
-	for (unsigned int i = 0; i < config->num_regions; i++) {
-		size_t align = config->domain == PMV_PAGE ? HW_PAGE : HW_LINE;
-
-		world->room[i] = calloc(1, config->region_size + align);
-		world->memory[i] =
-			(char *) (((uintptr_t) world->room[i] + align - 1) / align * align);
-		hw_memory(world->sim->hw, world->memory[i], config->region_size,
-			  domains[config->domain]);
-		sure(fi_mr_reg(world->away.domain, world->memory[i], config->region_size,
-			       FI_REMOTE_WRITE | FI_REMOTE_READ, 0, 0, FI_PMEM, &world->mr[i],
-			       NULL));
-	}
-}
-
-/* post_receives -- of each endpoint's messages, in their order */
-static void post_receives(struct world *world)
-{
-	const struct world_config *config = &world->config;
-
-	for (unsigned int i = 0; i < config->num_ops; i++) {
-		const struct world_op *op = &config->ops[i];
-
-		if (op->kind == WORLD_SEND)
-			sure((int) fi_recv(world->away.eps[op->ep],
-					   world->memory[op->region] + op->offset, op->len, NULL, 0,
-					   NULL));
-	}
-}
-
-static void make_info(struct world *world)
-{
-	struct fi_info *info = fi_allocinfo();
-
-	info->caps = FI_MSG | FI_RMA | FI_ATOMIC | FI_PMEM | FI_FENCE;
-	info->ep_attr->type = FI_EP_MSG;
-	info->ep_attr->protocol =
-		world->config.believed.local ? FI_PROTO_IWARP : FI_PROTO_RDMA_CM_IB_RC;
-	info->domain_attr->mr_mode = FI_MR_PROV_KEY | FI_MR_VIRT_ADDR;
-	info->fabric_attr->api_version = FI_VERSION(1, 17);
-	world->info = info;
-}
-
-/* The program's own variables: the provider has some, too. */
-extern char __data_start[], _end[];
-
-static void add_span(struct explore_world *explored, void *start, size_t len, unsigned int groups)
-{
-	if (explored->num_spans == EXPLORE_MAX_SPANS)
-		abort();
-	explored->spans[explored->num_spans++] = (struct explore_span){start, len, groups};
-}
-
-/* Of what is large only a part is used by a program of a few operations. */
-static bool is_small(const struct world_config *config)
-{
-	return config->num_ops <= 4;
-}
-
-#define SMALL_REQUESTS 48
-#define SMALL_MESSAGES 12
-
-static size_t pool_len(const struct world *world)
-{
-	return (is_small(&world->config) ? SMALL_REQUESTS : LARGE_REQUESTS) *
-	       sizeof(struct pmv_req);
-}
-
-static void add_block(struct world *world, struct explore_world *explored, struct fid_ep *ep,
-		      unsigned int groups)
-{
-	uint8_t *block = pmv_to_ep(ep)->link.block;
-
-	if (!is_small(&world->config)) {
-		add_span(explored, block, 2 * PMV_BLOCK_SIZE, groups);
-		return;
-	}
-	/* What arrives and what is sent, messages and acknowledgements. */
-	for (size_t i = 0; i < 2; i++, block += PMV_BLOCK_SIZE) {
-		add_span(explored, block, SMALL_MESSAGES * PMV_MESSAGE_SIZE, groups);
-		add_span(explored, block + PMV_ACKS_AT, SMALL_MESSAGES * PMV_ACK_SIZE, groups);
-	}
-}
-
-/* The initiator's agent is never told anything, so its batch stays what it is. */
-static void add_batch(struct world *world, struct explore_world *explored)
-{
-	char *batch = (char *) pmv_to_domain(world->away.domain)->agent.batch;
-	size_t len = arena_len(batch);
-	size_t head = is_small(&world->config) ? len / 64 * SMALL_MESSAGES : len - 64;
-
-	add_span(explored, batch, head, GROUP_AWAY);
-	add_span(explored, batch + len - 64, 64, GROUP_AWAY);
-}
-
-static void add_spans(struct world *world, struct explore_world *explored)
-{
-	struct end *const ends[] = {&world->home, &world->away};
-
-	add_span(explored, __data_start, _end - __data_start, GROUP_HOME | GROUP_AWAY);
-	for (size_t i = 0; i < 2; i++) {
-		add_span(explored, pmv_to_domain(ends[i]->domain)->reqs.base, pool_len(world),
-			 1 << i);
-		for (unsigned int j = 0; j < world->config.num_eps; j++)
-			add_block(world, explored, ends[i]->eps[j], 1 << i);
-	}
-	add_batch(world, explored);
-	add_span(explored, world->stack, STACK_SIZE, GROUP_AWAY);
-	if (world->config.region_size >= HW_PAGE)
-		add_span(explored, world->room[WORLD_DRAM], world->config.region_size, GROUP_AWAY);
-	for (unsigned int i = 0; i < world->config.num_regions; i++) {
-		const struct hw_memory *memory = &world->sim->hw->memories[i];
-
-		/* The others are small. */
-		if (memory->domain != HW_PAGED)
-			continue;
-		add_span(explored, memory->base, memory->len, GROUP_AWAY);
-		add_span(explored, memory->durable, memory->len, GROUP_AWAY);
-		add_span(explored, memory->pending, memory->len, GROUP_AWAY);
-		add_span(explored, memory->placed, memory->len, GROUP_AWAY);
-	}
-}
-
-/* check_room -- what is not in a span must not be used */
-static void check_room(struct world *world)
-{
-	struct end *const ends[] = {&world->home, &world->away};
-
-	for (size_t i = 0; i < 2; i++) {
-		if (pmv_to_domain(ends[i]->domain)->reqs.used > pool_len(world))
-			abort();
-		for (unsigned int j = 0; j < world->config.num_eps; j++) {
-			const struct pmv_link *link = &pmv_to_ep(ends[i]->eps[j])->link;
-
-			if (is_small(&world->config) &&
-			    (link->sent >= SMALL_MESSAGES || link->acks >= SMALL_MESSAGES))
-				abort();
-		}
-	}
-}
-
 /* keep_batch -- what the agent's batch is like when it has nothing to do */
 static void *keep_batch(struct world *world)
 {
@@ -1047,7 +613,7 @@ void world_open(struct explore_world *explored, const struct world_config *confi
 		.steps = steps,
 		.take = take,
 		.group = group,
-		.check = check,
+		.check = world_check,
 		.describe = describe,
 	};
 	struct world *world;
@@ -1059,35 +625,15 @@ void world_open(struct explore_world *explored, const struct world_config *confi
 	world = calloc(1, sizeof(*world));
 	current = world;
 	world->config = *config;
-	world->sim = sim_new(&config->rules, config->room);
 	pmv_flush = &cpu;
-	pmv_setting.agent = PMV_AGENT_PROGRESS;
-	pmv_setting.relaxed = config->believed.relaxed;
-	pmv_setting.commit_all = config->commit_all;
-	make_info(world);
-	open_end(world, &world->home);
-	open_end(world, &world->away);
-	register_memory(world);
-	connect_ends(world);
-	post_receives(world);
-	world->stack = calloc(1, STACK_SIZE);
-	arena_seal();
+	world_set_up(world);
 	world->sim->filter = filter;
 	world->sim->filter_arg = world;
-	world->sim->hw->changed = explore_changed;
-	world->sim->hw->may_die = config->dies_from == 0;
 	arena_close();
 	world->batch = keep_batch(world);
 	*explored = none;
 	explored->world = world;
-	add_spans(world, explored);
-}
-
-static void close_end(struct world *world, struct end *end)
-{
-	for (unsigned int i = 0; i < world->config.num_eps; i++)
-		sure(fi_close(&end->eps[i]->fid));
-	sure(fi_close(&end->cq->fid));
+	world_add_spans(world, explored);
 }
 
 void world_close(struct explore_world *explored)
@@ -1098,16 +644,7 @@ void world_close(struct explore_world *explored)
 	/* The agent is in the middle of something, with locks that nobody else will let go. */
 	while (world->looking)
 		run_agent(world);
-	close_end(world, &world->home);
-	close_end(world, &world->away);
-	for (unsigned int i = 0; i < world->config.num_regions; i++)
-		sure(fi_close(&world->mr[i]->fid));
-	sure(fi_close(&world->home.domain->fid));
-	sure(fi_close(&world->away.domain->fid));
-	sure(fi_close(&world->home.sim_fabric->fid));
-	sure(fi_close(&world->away.sim_fabric->fid));
-	sim_free(world->sim);
-	fi_freeinfo(world->info);
+	world_tear_down(world);
 	arena_close();
 	free(world->batch);
 }

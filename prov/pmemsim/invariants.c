@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* invariants.c -- what must hold in every state of a world: world.h */
+#include <stdio.h>
+#include <string.h>
+
+#include "world_impl.h"
+
+static uint64_t unit_at(struct world *world, unsigned int region, size_t offset)
+{
+	uint64_t value;
+
+	hw_image(world->sim->hw, world->memory[region] + offset, sizeof(value), (char *) &value);
+	return value;
+}
+
+/* is_or_later -- does a unit hold what an operation wrote, or a later one? */
+static bool is_or_later(uint64_t value, unsigned int number)
+{
+	return value > number;
+}
+
+/* survives -- is all of an operation in what a power failure would leave now? */
+static bool survives(struct world *world, unsigned int number)
+{
+	const struct world_op *op = &world->config.ops[number];
+
+	for (size_t i = 0; i < op->len; i += 8) {
+		if (!is_or_later(unit_at(world, op->region, op->offset + i), number))
+			return false;
+	}
+	return true;
+}
+
+/* is_begun -- is any of it? */
+static bool is_begun(struct world *world, unsigned int number)
+{
+	const struct world_op *op = &world->config.ops[number];
+
+	for (size_t i = 0; i < op->len; i += 8) {
+		if (unit_at(world, op->region, op->offset + i) == number + 1)
+			return true;
+	}
+	return false;
+}
+
+/* commits -- is its completion a promise? */
+static bool commits(const struct world *world, const struct world_op *op)
+{
+	return op->commit || (world->config.commit_all && op->kind != WORLD_SEND);
+}
+
+/* What is promised of the operations of an endpoint, and by which one. */
+struct promises {
+	bool of_region[WORLD_MAX_REGIONS + 1]; /* what was written to it */
+	bool of_messages;
+	bool of_committed_messages;
+	unsigned int by;
+};
+
+static void promise(struct promises *promises, const struct world_op *op, unsigned int number)
+{
+	promises->by = number;
+	if (op->kind == WORLD_SEND)
+		promises->of_messages = true;
+	else
+		promises->of_region[op->region] = true;
+	if (!op->fence)
+		return;
+	memset(promises->of_region, true, sizeof(promises->of_region));
+	promises->of_committed_messages = true;
+}
+
+static bool is_promised(const struct promises *promises, const struct world_op *op)
+{
+	if (op->kind == WORLD_SEND)
+		return promises->of_messages || (promises->of_committed_messages && op->commit);
+	return promises->of_region[op->region];
+}
+
+/*
+ * check_promises -- whatever was said to be durable is.  From the last operation
+ * to the first: by then it is known what covers it.
+ */
+static const char *check_promises(struct world *world)
+{
+	struct promises promises[WORLD_MAX_EPS] = {0};
+	static char text[160];
+
+	for (unsigned int i = world->next_op; i-- > 0;) {
+		const struct world_op *op = &world->config.ops[i];
+		const struct op_state *state = &world->ops[i];
+		struct promises *of = &promises[op->ep];
+
+		if (!state->accepted)
+			continue;
+		if (commits(world, op) && (state->succeeded || state->noticed))
+			promise(of, op, i);
+		if (state->failed || !is_promised(of, op) || survives(world, i))
+			continue;
+		snprintf(text, sizeof(text),
+			 "the %s heard that operation %u is durable; a power failure now loses "
+			 "operation %u",
+			 world->ops[of->by].succeeded ? "initiator" : "target", of->by + 1, i + 1);
+		return text;
+	}
+	return NULL;
+}
+
+/* A fenced message follows all that was sent before, a fenced write what was committed of it. */
+static const char *check_fences(struct world *world)
+{
+	unsigned int lost[WORLD_MAX_EPS] = {0}; /* 1 + the last one that does not survive */
+	unsigned int lost_message[WORLD_MAX_EPS] = {0};
+	static char text[160];
+
+	for (unsigned int i = 0; i < world->next_op; i++) {
+		const struct world_op *op = &world->config.ops[i];
+		unsigned int before = lost[op->ep];
+
+		if (!world->ops[i].accepted)
+			continue;
+		if (!before && op->kind == WORLD_SEND)
+			before = lost_message[op->ep];
+		if (op->commit && op->fence && before && is_begun(world, i)) {
+			snprintf(text, sizeof(text),
+				 "a power failure now leaves fenced operation %u without operation "
+				 "%u",
+				 i + 1, before);
+			return text;
+		}
+		if (survives(world, i))
+			continue;
+		if (op->kind == WORLD_SEND && !op->commit)
+			lost_message[op->ep] = i + 1;
+		else
+			lost[op->ep] = i + 1;
+	}
+	return NULL;
+}
+
+static const char *check_end(struct world *world)
+{
+	static char text[160];
+
+	if (world->next_op < world->config.num_ops)
+		return "nothing happens any more, and not all is posted";
+	for (unsigned int i = 0; i < world->next_op; i++) {
+		const struct op_state *state = &world->ops[i];
+		bool notice = world->config.ops[i].notice && state->succeeded;
+
+		if (!state->accepted || (state->told && state->notices >= notice))
+			continue;
+		snprintf(text, sizeof(text), "operation %u %s", i + 1,
+			 state->told ? "succeeds and its target is never told" : "never completes");
+		return text;
+	}
+	return NULL;
+}
+
+const char *world_check(void *arg, bool final)
+{
+	struct world *world = arg;
+	const char *wrong = world->wrong[0] ? world->wrong : NULL;
+
+	if (!wrong)
+		wrong = check_promises(world);
+	if (!wrong)
+		wrong = check_fences(world);
+	if (!wrong && final)
+		wrong = check_end(world);
+	return wrong;
+}

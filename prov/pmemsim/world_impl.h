@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* world_impl.h -- what a world consists of: for world.c, setup.c and invariants.c */
+#ifndef PMEMSIM_WORLD_IMPL_H
+#define PMEMSIM_WORLD_IMPL_H
+
+#include <ucontext.h>
+
+#include "commit.h"
+#include "pmemsim.h"
+#include "world.h"
+
+#define STACK_SIZE 32768
+#define LARGE_REQUESTS 4096
+
+struct op_state {
+	bool accepted;
+	bool refused;
+	bool succeeded;
+	bool failed;
+	bool noticed;
+	uint8_t told; /* how often it has completed */
+	uint8_t notices;
+};
+
+struct end {
+	struct fid_fabric *sim_fabric;
+	struct pmv_core core;
+	struct pmv_fabric fabric;
+	struct fid_domain *domain;
+	struct fid_cq *cq;
+	struct fid_ep *eps[WORLD_MAX_EPS];
+};
+
+struct world {
+	struct world_config config;
+	struct sim *sim;
+	struct fi_info *info;
+	struct end home;
+	struct end away;
+	char *room[WORLD_MAX_REGIONS + 1]; /* what was allocated */
+	char *memory[WORLD_MAX_REGIONS + 1];
+	struct fid_mr *mr[WORLD_MAX_REGIONS];
+	unsigned int next_op;
+	unsigned int posted_in_step;
+	struct op_state ops[WORLD_MAX_OPS];
+	bool heard_of_loss[WORLD_MAX_EPS];
+	char wrong[128];
+
+	/* The agent, in the middle of what it does or not. */
+	bool looking;
+	bool drain_due;
+	bool sync_due;
+	char *sync_addr;
+	size_t sync_len;
+	const char *agent_does; /* when it goes on */
+	ucontext_t agent;
+	char *stack;
+	void *batch; /* what its batch is like while it does nothing */
+};
+
+/* Who may have changed what, after a step of software. */
+enum {
+	GROUP_HOME = 1 << 0,
+	GROUP_AWAY = 1 << 1,
+};
+
+/* setup.c: both ends and what is between them; the arena is open */
+void world_set_up(struct world *world);
+void world_tear_down(struct world *world);
+
+/* world_add_spans -- name all that is large and may change */
+void world_add_spans(struct world *world, struct explore_world *explored);
+
+/* world_check_room -- what is not in a span must not be used */
+void world_check_room(struct world *world);
+
+/* world_check -- invariants.c: NULL, or what is wrong; arg is the world */
+const char *world_check(void *arg, bool final);
+
+#endif /* PMEMSIM_WORLD_IMPL_H */
