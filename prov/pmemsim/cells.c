@@ -307,9 +307,7 @@ static void receive_in_dram(struct cell_program *program)
 static void spread(struct cell_program *program)
 {
 	for (unsigned int i = 0; i < program->num_ops; i++) {
-		if (program->ops[i].offset >= HW_LINE)
-			program->ops[i].offset += HW_PAGE - HW_LINE;
-		else if (program->ops[i].offset + program->ops[i].len > HW_LINE)
+		if (program->ops[i].offset + program->ops[i].len > HW_LINE)
 			program->ops[i].offset += HW_PAGE - HW_LINE;
 	}
 }

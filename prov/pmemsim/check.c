@@ -202,6 +202,7 @@ static void check_mutant(size_t number, const struct mutant *mutant)
 	bool told = false;
 
 	for (size_t n = 0; cell_next(n, &cell); n++) {
+		/* COMMIT=all has the methods of the others, later. */
 		if (cell.call == CALL_WRITE_ALL || !mutant->matters(&cell))
 			continue;
 		cell_name(&cell, name, sizeof(name));

@@ -232,7 +232,6 @@ static bool is_wrong(struct search *s, bool final)
 /* keep_path -- the steps that lead to where the search is */
 static void keep_path(struct search *s)
 {
-	s->result.path_len = s->frames->len;
 	s->result.path = g_new(struct hw_step, s->frames->len + 1);
 	s->result.path_len = 0;
 	for (unsigned int i = 0; i < s->frames->len; i++) {

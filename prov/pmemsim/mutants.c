@@ -2,10 +2,7 @@
 /* mutants.c -- wrong methods; mutants.h says what for */
 #include "mutants.h"
 
-/*
- * Which method the taxonomy has for a cell, on a path that keeps the order.  With
- * FI_PMEMVERBS_COMMIT=all it is the same one, later.
- */
+/* Which method the taxonomy has for a cell, on a path that keeps the order. */
 
 static bool needs_agent(const struct cell *cell)
 {

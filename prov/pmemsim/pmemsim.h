@@ -27,9 +27,8 @@ struct sim {
 	unsigned int devices;
 	unsigned int room; /* of a send queue */
 	int note;          /* what is posted now is told of under this number */
-	/* Called with every request before it is posted; it may change it.  False: it is not
-	 * posted. */
-	bool (*filter)(struct hw_request *request, void *arg);
+	/* Called with every request before it is posted; it may change it. */
+	void (*filter)(struct hw_request *request, void *arg);
 	void *filter_arg;
 };
 

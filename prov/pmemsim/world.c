@@ -37,27 +37,6 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *ts)
 
 /* Mutations */
 
-static const char *const mutation_names[] = {
-	[MUTATION_NONE] = "none",
-	[MUTATION_FLUSH_DROPPED] = "flush dropped",
-	[MUTATION_FLUSH_EMPTY] = "flush of 0 bytes",
-	[MUTATION_FLUSH_TOO_SOON] = "flush before the write",
-	[MUTATION_ORDER_DROPPED] = "no flush in front of a fenced write",
-	[MUTATION_FENCE_IGNORED] = "fence ignored",
-	[MUTATION_NOTICE_TOO_SOON] = "immediate not fenced",
-	[MUTATION_ACK_TOO_SOON] = "acknowledged before the fence",
-	[MUTATION_STORE_TOO_SOON] = "stored before the fence",
-	[MUTATION_LINE_LEFT_OUT] = "one cache line too few",
-	[MUTATION_PAGE_LEFT_OUT] = "one page too few",
-	[MUTATION_NOT_TOUCHED] = "page not touched",
-	[MUTATION_DIRTY_LOST] = "dirty range lost",
-};
-
-const char *world_mutation_name(enum world_mutation mutation)
-{
-	return mutation_names[mutation];
-}
-
 static bool mutates(enum world_mutation mutation)
 {
 	return current->config.mutation == mutation;
@@ -71,7 +50,7 @@ static void drop_flush(struct hw_request *request)
 	request->result = NULL;
 }
 
-static bool filter(struct hw_request *request, void *arg)
+static void filter(struct hw_request *request, void *arg)
 {
 	struct world *world = arg;
 	bool first = !world->posted_in_step++;
@@ -84,14 +63,13 @@ static bool filter(struct hw_request *request, void *arg)
 	if (mutates(MUTATION_NOTICE_TOO_SOON) && request->notifies && !request->len)
 		request->fence = false;
 	if (request->kind != HW_READ)
-		return true;
+		return;
 	if (mutates(MUTATION_FLUSH_DROPPED) || (mutates(MUTATION_ORDER_DROPPED) && first))
 		drop_flush(request);
 	if (mutates(MUTATION_FLUSH_EMPTY)) {
 		request->len = 0;
 		request->result = NULL;
 	}
-	return true;
 }
 
 /* swap_flush -- a READ that was just posted goes before the write in front of it */
@@ -324,7 +302,6 @@ static void post_next(struct world *world)
 	if (ret == -FI_EAGAIN)
 		return;
 	state->accepted = !ret;
-	state->refused = ret;
 	world->next_op++;
 	world->sim->hw->may_die = world->next_op >= world->config.dies_from;
 }
@@ -370,6 +347,19 @@ static void poll_home(struct world *world)
 	}
 }
 
+static void notice(struct world *world, uint64_t number)
+{
+	struct op_state *state = &world->ops[number];
+
+	if (number < world->next_op && state->accepted && world->config.ops[number].notice) {
+		state->noticed = true;
+		if (++state->notices == 1)
+			return;
+	}
+	snprintf(world->wrong, sizeof(world->wrong),
+		 "the target is told of what it was not to be told of");
+}
+
 /* The target's application does not do the agent's work, which has steps of its own. */
 static void poll_away(struct world *world)
 {
@@ -382,13 +372,7 @@ static void poll_away(struct world *world)
 	for (;;) {
 		ret = fi_cq_read(world->away.cq, &entry, 1);
 		if (ret == 1 && (entry.flags & FI_REMOTE_CQ_DATA)) {
-			struct op_state *state = &world->ops[entry.data];
-
-			state->noticed = true;
-			if (entry.data >= world->next_op || !state->accepted ||
-			    !world->config.ops[entry.data].notice || ++state->notices > 1)
-				snprintf(world->wrong, sizeof(world->wrong),
-					 "the target is told of what it was not to be told of");
+			notice(world, entry.data);
 		} else if (ret == -FI_EAVAIL) {
 			fi_cq_readerr(world->away.cq, &error, 0);
 		} else if (ret != 1) {

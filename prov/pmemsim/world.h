@@ -56,10 +56,7 @@ enum world_mutation {
 	MUTATION_PAGE_LEFT_OUT,   /* the agent syncs one page too few */
 	MUTATION_NOT_TOUCHED,     /* the kernel does not hear what a device has written */
 	MUTATION_DIRTY_LOST,      /* a write is forgotten when there are too many ranges */
-	NUM_MUTATIONS,
 };
-
-const char *world_mutation_name(enum world_mutation mutation);
 
 struct world_config {
 	struct hw_rules rules;

@@ -14,7 +14,6 @@
 
 struct op_state {
 	bool accepted;
-	bool refused;
 	bool succeeded;
 	bool failed;
 	bool noticed;

@@ -625,11 +625,11 @@ static void *run(void *arg)
 	return NULL;
 }
 
-/* start -- the thread, once there is something for it to do; holds the lock */
 /* All with a thread. */
 static struct pmv_agent *threads;
 static pthread_mutex_t threads_lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* start -- the thread, once there is something for it to do; holds the lock */
 static int start(struct pmv_domain *domain)
 {
 	struct pmv_agent *agent = &domain->agent;

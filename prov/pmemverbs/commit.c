@@ -280,8 +280,7 @@ bool pmv_req_finish(struct pmv_req_pool *pool, struct pmv_req *req)
 	return true;
 }
 
-/* drop_ref -- of a poster; the request may end here if the core was faster */
-static void drop_ref(struct pmv_ep *ep, struct pmv_req *req, int err)
+void pmv_req_drop(struct pmv_ep *ep, struct pmv_req *req, int err)
 {
 	if (pmv_req_part_done(req, err, 0) && pmv_req_finish(&ep->domain->reqs, req))
 		pmv_cq_add(ep->tx_cq, &req->comp);
@@ -472,7 +471,7 @@ static void answered(struct pmv_ep *ep, struct pmv_req *req, int err)
 		atomic_fetch_add(&req->refs, 2);
 		enqueue(req, &ep->stalled_tail);
 	}
-	drop_ref(ep, req, err);
+	pmv_req_drop(ep, req, err);
 }
 
 static void mark_failed(struct pmv_req *req, int err)
@@ -631,7 +630,7 @@ enum pmv_pending pmv_ep_push(struct pmv_ep *ep, bool looking)
 			requeue(ep, req);
 			break;
 		}
-		drop_ref(ep, req, 0);
+		pmv_req_drop(ep, req, 0);
 	}
 	pmv_cover_next(ep, looking);
 	probe(ep);
@@ -669,7 +668,7 @@ void pmv_ep_drop_pending(struct pmv_ep *ep)
 		for (unsigned left = req->unposted; left; left &= left - 1)
 			pmv_req_part_done(req, FI_ECANCELED, 0);
 		req->unposted = 0;
-		drop_ref(ep, req, 0);
+		pmv_req_drop(ep, req, 0);
 	}
 	while (ep->awaiting)
 		answered(ep, dequeue(&ep->awaiting, &ep->awaiting_tail), FI_ECANCELED);
@@ -687,7 +686,7 @@ static void post_or_queue(struct pmv_ep *ep, struct pmv_req *req)
 	if (ep->stalled || post_parts(ep, req) == -FI_EAGAIN)
 		enqueue(req, &ep->stalled_tail);
 	else
-		drop_ref(ep, req, 0);
+		pmv_req_drop(ep, req, 0);
 	update_care(ep);
 }
 
@@ -960,8 +959,7 @@ static bool wants_notice(const struct pmv_commit *commit)
 	return !(commit->what & FI_MSG) && (commit->flags & (FI_REMOTE_CQ_DATA | FI_IMMED));
 }
 
-/* new_request -- of a commit; NULL: none is left */
-static struct pmv_req *new_request(struct pmv_ep *ep, const struct pmv_commit *commit)
+struct pmv_req *pmv_commit_request(struct pmv_ep *ep, const struct pmv_commit *commit)
 {
 	struct pmv_req *req = pmv_req_get(&ep->domain->reqs, ep);
 
@@ -1125,13 +1123,12 @@ static ssize_t post_operation(struct pmv_ep *ep, struct pmv_req *req,
 	return 0;
 }
 
-/* give_up -- nothing that the application asked for was posted: it is told by the call */
-static void give_up(struct pmv_ep *ep, struct pmv_req *req)
+void pmv_commit_give_up(struct pmv_ep *ep, struct pmv_req *req)
 {
 	req->counted = false;
 	req->report = false;
 	req->silent = true;
-	drop_ref(ep, req, 0);
+	pmv_req_drop(ep, req, 0);
 }
 
 /* Commits that the agent has a part in.  All hold the endpoint's lock. */
@@ -1315,7 +1312,7 @@ static ssize_t commit_now(struct pmv_ep *ep, struct pmv_req *req, const struct p
 
 	/* Accepted: from here on every failure is the completion's to tell. */
 	if (!req->letter && post_parts(ep, req) == 0) {
-		drop_ref(ep, req, 0);
+		pmv_req_drop(ep, req, 0);
 		return 0;
 	}
 	pthread_mutex_lock(&ep->lock);
@@ -1340,7 +1337,7 @@ ssize_t pmv_commit(struct pmv_ep *ep, const struct pmv_commit *commit)
 		return -FI_EAGAIN;
 	if ((fenced && await_reads(ep)) || (fence && await_covered(ep)))
 		return -FI_EAGAIN;
-	req = new_request(ep, commit);
+	req = pmv_commit_request(ep, commit);
 	if (!req)
 		return -FI_EAGAIN;
 	if (fence && has_past(ep, commit))
@@ -1348,7 +1345,7 @@ ssize_t pmv_commit(struct pmv_ep *ep, const struct pmv_commit *commit)
 	else
 		ret = commit_now(ep, req, commit, fenced);
 	if (ret)
-		give_up(ep, req);
+		pmv_commit_give_up(ep, req);
 	return ret;
 }
 
@@ -1365,21 +1362,6 @@ ssize_t pmv_commit_method(struct pmv_ep *ep, const struct pmv_commit *commit,
 	return ret;
 }
 
-struct pmv_req *pmv_commit_request(struct pmv_ep *ep, const struct pmv_commit *commit)
-{
-	return new_request(ep, commit);
-}
-
-void pmv_commit_give_up(struct pmv_ep *ep, struct pmv_req *req)
-{
-	give_up(ep, req);
-}
-
-void pmv_req_drop(struct pmv_ep *ep, struct pmv_req *req, int err)
-{
-	drop_ref(ep, req, err);
-}
-
 void pmv_commit_flush(struct pmv_ep *ep, struct pmv_req *req, const struct pmv_commit *commit,
 		      bool read)
 {
@@ -1394,7 +1376,7 @@ void pmv_commit_flush(struct pmv_ep *ep, struct pmv_req *req, const struct pmv_c
 			drop_parts(req, 0);
 	}
 	if (ret) {
-		drop_ref(ep, req, (int) -ret);
+		pmv_req_drop(ep, req, (int) -ret);
 		return;
 	}
 	/* A letter has its READ, if it needs one, at the peer's block: as good as any place. */

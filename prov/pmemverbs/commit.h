@@ -79,8 +79,14 @@ void *pmv_copy_buffers(size_t head, const struct iovec **iov, void ***desc, size
 /* The steps of a commit that what is covered has in common with it: cover.c. */
 ssize_t pmv_commit_method(struct pmv_ep *ep, const struct pmv_commit *commit,
 			  enum pmv_method *method);
+
+/* pmv_commit_request -- of a commit; NULL: none is left */
 struct pmv_req *pmv_commit_request(struct pmv_ep *ep, const struct pmv_commit *commit);
+
+/* pmv_commit_give_up -- nothing that was asked for was posted: the call tells it */
 void pmv_commit_give_up(struct pmv_ep *ep, struct pmv_req *req);
+
+/* pmv_req_drop -- a poster's reference; the request may end here if the core was faster */
 void pmv_req_drop(struct pmv_ep *ep, struct pmv_req *req, int err);
 
 /*

@@ -12,10 +12,8 @@
 
 #include <rdma/fi_ext_pmemverbs.h>
 #include "cover.h"
+#include "letter.h"
 #include "prov.h"
-
-/* So many regions are named in one letter. */
-#define MAX_KEYS 8
 
 bool pmv_covers(struct pmv_ep *ep, uint64_t key)
 {
@@ -107,7 +105,7 @@ ssize_t pmv_cover(struct pmv_ep *ep, struct pmv_commit *commit)
 
 /* The regions of one flush. */
 struct keys {
-	struct fi_rma_iov rma_iov[MAX_KEYS];
+	struct fi_rma_iov rma_iov[PMV_LETTER_KEYS];
 	size_t count;
 	bool read; /* one of its operations needs no more than a READ */
 	uint64_t addr;
@@ -127,7 +125,7 @@ static bool add_key(struct pmv_ep *ep, struct keys *keys, const struct pmv_req *
 		if (keys->rma_iov[i].key == req->key)
 			return true;
 	}
-	if (keys->count == MAX_KEYS)
+	if (keys->count == PMV_LETTER_KEYS)
 		return false;
 	keys->rma_iov[keys->count++] = (struct fi_rma_iov){.addr = req->addr, .key = req->key};
 	return true;

@@ -8,13 +8,11 @@
 #include "letter.h"
 #include "prov.h"
 
-#define MAX_KEYS 8
-
 /* As many as most letters have. */
 #define FEW_RANGES 4
 
 struct pmv_letter {
-	struct pmv_range at[MAX_KEYS]; /* of the commit, each of no bytes */
+	struct pmv_range at[PMV_LETTER_KEYS]; /* of the commit, each of no bytes */
 	unsigned int num_keys;
 	bool all;
 	bool fenced;
@@ -60,7 +58,7 @@ struct pmv_letter *pmv_letter_new(struct pmv_ep *ep, const struct pmv_commit *co
 	letter->fenced = fenced;
 	letter->messages = commit->what & FI_MSG;
 	letter->ranges = letter->few;
-	for (size_t i = 0; i < commit->rma_iov_count && i < MAX_KEYS; i++) {
+	for (size_t i = 0; i < commit->rma_iov_count && i < PMV_LETTER_KEYS; i++) {
 		const struct fi_rma_iov *rma_iov = &commit->rma_iov[i];
 
 		if (pmv_is_for_agent(ep, rma_iov->key))

@@ -13,6 +13,9 @@
 
 #include "commit.h"
 
+/* So many regions does a commit name at most: a letter takes no more. */
+#define PMV_LETTER_KEYS 8
+
 enum pmv_letter_kind {
 	PMV_LETTER_BEHIND,  /* behind the operation: about its regions */
 	PMV_LETTER_FIRST,   /* before it, and about all regions */
