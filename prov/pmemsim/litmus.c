@@ -122,6 +122,7 @@ struct test {
 #define IWARP .rules = {.ddio = true, .local = true, .granule = HW_LINE}
 #define FINE .rules = {.ddio = true, .granule = 8}
 #define NO_DDIO .rules = {.granule = HW_LINE}
+#define BUFFERED .rules = {.buffered = true, .granule = HW_LINE}
 #define NO_DDIO_RELAXED .rules = {.relaxed = true, .granule = HW_LINE}
 
 /* A program and its outcomes are read as columns. */
@@ -494,6 +495,23 @@ static const struct test tests[] = {
 		      {ALLOWED, {{LEAVES, X, 1}, {LEAVES, Y, 0}}}}},
 	{"WRITE WRITE, DMP without DDIO", NO_DDIO, HW_DMP,
 	 .ops = {{WRITE, X, 1}, {WRITE, Y, 1}},
+	 .outcomes = {{ALLOWED, {{LEAVES, X, 1}, {LEAVES, Y, 0}}},
+		      {FORBIDDEN, {{LEAVES, X, 0}, {LEAVES, Y, 1}}}}},
+	/* What is visible may wait in front of the memory controller: any order, until a READ. */
+	{"WRITE READ, DMP without DDIO, buffered", BUFFERED, HW_DMP,
+	 .ops = {{WRITE, X, 1}, {READ, X}},
+	 .outcomes = {{ALLOWED, {{SEEN, X, 1}, {LEAVES, X, 0}}},
+		      {ALLOWED, {{HAS_DONE, 1}, {LEAVES, X, 1}}},
+		      {FORBIDDEN, {{HAS_DONE, 1}, {LEAVES, X, 0}}}}},
+	{"WRITE READ elsewhere, DMP without DDIO, buffered", BUFFERED, HW_DMP,
+	 .ops = {{WRITE, X, 1}, {READ, Y}},
+	 .outcomes = {{FORBIDDEN, {{HAS_DONE, 1}, {LEAVES, X, 0}}}}},
+	{"WRITE WRITE, DMP without DDIO, buffered", BUFFERED, HW_DMP,
+	 .ops = {{WRITE, X, 1}, {WRITE, Y, 1}},
+	 .outcomes = {{ALLOWED, {{LEAVES, X, 0}, {LEAVES, Y, 1}}},
+		      {ALLOWED, {{LEAVES, X, 1}, {LEAVES, Y, 0}}}}},
+	{"WRITE READ, fenced WRITE, DMP without DDIO, buffered", BUFFERED, HW_DMP,
+	 .ops = {{WRITE, X, 1}, {READ, X}, {WRITE, Y, 1, FENCED}},
 	 .outcomes = {{ALLOWED, {{LEAVES, X, 1}, {LEAVES, Y, 0}}},
 		      {FORBIDDEN, {{LEAVES, X, 0}, {LEAVES, Y, 1}}}}},
 	{"WRITE READ, fenced WRITE, DMP without DDIO, relaxed", NO_DDIO_RELAXED, HW_DMP,
