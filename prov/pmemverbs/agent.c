@@ -475,6 +475,12 @@ void pmv_agent_progress(struct pmv_domain *domain)
 /* ... then sleeps for longer and longer, but never so long that a commit takes a millisecond. */
 #define LEAST_SLEEP_NS 20000
 #define LONGEST_SLEEP_NS 700000
+/*
+ * Where all memory can be flushed from afar, peers may ask for what was received,
+ * or because they say themselves that the path reorders.  Hardly any does: only
+ * the first one that asks waits for so long, and the others have their processor.
+ */
+#define DOZE_NS 20000000
 /* How often those who wait for acknowledgements look whether the peer is still there. */
 #define LOSS_WAKE_NS 200000000
 /* How long it sleeps where the core's descriptors wake it up. */
@@ -585,6 +591,7 @@ static void *run(void *arg)
 	int64_t sleep_ns = LEAST_SLEEP_NS;
 	int64_t spin_until = 0;
 	bool placed = false;
+	bool asked = false;
 	/* The descriptors have not just woken it up, or let it sleep, for nothing. */
 	bool rely = true;
 
@@ -592,6 +599,7 @@ static void *run(void *arg)
 	prctl(PR_SET_TIMERSLACK, 1000UL);
 	while (!atomic_load(&agent->stop)) {
 		bool busy, idle, watching, events;
+		int64_t longest_ns;
 		size_t count = 1;
 
 		if (!placed && atomic_load(&agent->node) >= 0)
@@ -605,6 +613,7 @@ static void *run(void *arg)
 		events = idle && rely && find_events(domain, &count);
 		pthread_mutex_unlock(&agent->lock);
 		if (busy) {
+			asked = true;
 			spin_until = pmv_now_ns() + SPIN_NS;
 			sleep_ns = LEAST_SLEEP_NS;
 			rely = true;
@@ -619,8 +628,9 @@ static void *run(void *arg)
 		/* What woke it up is not for it: the application will see to that. */
 		sleep_for(agent, 1, sleep_ns);
 		sleep_ns = watching ? LEAST_SLEEP_NS : sleep_ns * 2;
-		if (sleep_ns > LONGEST_SLEEP_NS)
-			sleep_ns = LONGEST_SLEEP_NS;
+		longest_ns = asked || atomic_load(&agent->needed) ? LONGEST_SLEEP_NS : DOZE_NS;
+		if (sleep_ns > longest_ns)
+			sleep_ns = longest_ns;
 	}
 	return NULL;
 }
@@ -773,7 +783,8 @@ void pmv_agent_unwant(struct pmv_domain *domain)
 
 struct pmv_region *pmv_agent_add_region(struct pmv_domain *domain, uint32_t key,
 					enum pmv_persist persist, unsigned use, uint64_t start_addr,
-					const struct iovec *iov, size_t iov_count, int node)
+					const struct iovec *iov, size_t iov_count, int node,
+					bool needed)
 {
 	struct pmv_agent *agent = &domain->agent;
 	struct pmv_region *region =
@@ -784,12 +795,17 @@ struct pmv_region *pmv_agent_add_region(struct pmv_domain *domain, uint32_t key,
 	region->failures = atomic_load(&failures);
 	if (node >= 0)
 		atomic_store(&agent->node, node);
+	region->needs_agent = needed;
+	if (needed && !atomic_fetch_add(&agent->needed, 1))
+		kick(agent);
 	pmv_agent_want(domain);
 	return region;
 }
 
 void pmv_agent_remove_region(struct pmv_domain *domain, struct pmv_region *region)
 {
+	if (region->needs_agent)
+		atomic_fetch_sub(&domain->agent.needed, 1);
 	pmv_region_remove(&domain->agent.regions, region);
 	pmv_agent_unwant(domain);
 }

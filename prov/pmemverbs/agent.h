@@ -35,6 +35,7 @@ struct pmv_agent {
 	int64_t woke_ns; /* when sleepers were woken for nothing */
 	struct pmv_regions regions;
 	atomic_int wanted; /* by how many regions, and endpoints that receive */
+	atomic_int needed; /* by how many regions, to make anything durable there */
 
 	struct pmv_agent *next_running;
 	pthread_t thread;
@@ -67,10 +68,14 @@ void pmv_agent_detach(struct pmv_ep *ep, bool closing);
 void pmv_agent_want(struct pmv_domain *domain);
 void pmv_agent_unwant(struct pmv_domain *domain);
 
-/* pmv_agent_add_region -- NULL: no memory, or the key is known */
+/*
+ * pmv_agent_add_region -- needed: only the agent makes what is written there
+ * durable.  NULL: no memory, or the key is known
+ */
 struct pmv_region *pmv_agent_add_region(struct pmv_domain *domain, uint32_t key,
 					enum pmv_persist persist, unsigned use, uint64_t start,
-					const struct iovec *iov, size_t iov_count, int node);
+					const struct iovec *iov, size_t iov_count, int node,
+					bool needed);
 void pmv_agent_remove_region(struct pmv_domain *domain, struct pmv_region *region);
 
 /* pmv_agent_progress -- serve what has arrived, unless somebody is at it */

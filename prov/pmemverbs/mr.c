@@ -17,6 +17,7 @@
 #include <rdma/fi_ext_pmemverbs.h>
 #include "flush.h"
 #include "mem.h"
+#include "method.h"
 #include "mr.h"
 #include "prov.h"
 
@@ -257,6 +258,8 @@ static int introduce(struct pmv_mr *mr, const struct fi_mr_attr *mr_attr,
 	unsigned use = (attr->writable ? PMV_REGION_REMOTE : 0) |
 		       (attr->pmem && domain->pmem ? PMV_REGION_PMEM : 0);
 	uint64_t start = domain->virt_addr ? (uintptr_t) mr_attr->mr_iov[0].iov_base : 0;
+	/* No transport needs it where InfiniBand does not, but for the order of writes. */
+	bool needed = attr->relaxed || pmv_write_method(attr, PMV_TRANSPORT_IB) == PMV_METHOD_AGENT;
 	int ret;
 
 	if (pmv_setting.agent == PMV_AGENT_OFF)
@@ -267,8 +270,9 @@ static int introduce(struct pmv_mr *mr, const struct fi_mr_attr *mr_attr,
 		mr_close(&mr->mr_fid.fid);
 		return ret;
 	}
-	mr->region = pmv_agent_add_region(domain, (uint32_t) fi_mr_key(mr->core_fid), attr->persist,
-					  use, start, mr_attr->mr_iov, mr_attr->iov_count, node);
+	mr->region =
+		pmv_agent_add_region(domain, (uint32_t) fi_mr_key(mr->core_fid), attr->persist, use,
+				     start, mr_attr->mr_iov, mr_attr->iov_count, node, needed);
 	if (mr->region)
 		return 0;
 	mr_close(&mr->mr_fid.fid);

@@ -30,6 +30,7 @@ struct pmv_region {
 	uint64_t start; /* as peers address it */
 	uint64_t len;
 	int users;
+	bool needs_agent; /* what is written here is durable when the agent says so */
 	/* Of the agent, under its lock. */
 	unsigned failures;             /* of all files so far, when it was registered */
 	bool pending;                  /* on the agent's list of what is to be synced: */

@@ -1418,6 +1418,25 @@ Test(agent, flushes_exactly_what_is_named_then_drains_then_acknowledges)
 	pair_close(pair);
 }
 
+/* Its thread looks often as long as something can't be made durable without it. */
+Test(agent, is_needed_by_the_regions_that_only_it_flushes)
+{
+	struct pair *pair = pair_open(NULL);
+	atomic_int *needed = &pmv_to_domain(pair->away->domain)->agent.needed;
+	int all = atomic_load(needed);
+
+	for (int memory = 0; memory < PAIR_MEMORIES; memory++) {
+		bool needs = memory != READ_DMP && memory != MHP;
+
+		fi_close(&pair->mr[memory]->fid);
+		pair->mr[memory] = NULL;
+		all -= needs;
+		cr_expect_eq(atomic_load(needed), all, "memory %d", memory);
+	}
+	cr_expect_eq(all, 0);
+	pair_close(pair);
+}
+
 Test(agent, flushes_a_region_of_several_pieces_piece_by_piece)
 {
 	struct pair *pair = pair_open(NULL);
@@ -1425,7 +1444,7 @@ Test(agent, flushes_a_region_of_several_pieces_piece_by_piece)
 	struct pmv_region *region;
 
 	region = pmv_agent_add_region(pmv_to_domain(pair->away->domain), 5, PMV_DMP,
-				      PMV_REGION_REMOTE, 0, iov, 2, -1);
+				      PMV_REGION_REMOTE, 0, iov, 2, -1, true);
 	cr_assert_not_null(region);
 	tell_one(pair, (struct pmv_range){90, 30, 5});
 	pair_serve(pair);
