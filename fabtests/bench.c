@@ -48,7 +48,7 @@ static int create_messages(struct bench *bench)
 	if (!bench->messages)
 		return report("calloc", -FI_ENOMEM);
 	return region_register(&bench->node, &bench->message_region, bench->messages, size,
-			       FI_SEND | FI_RECV, 0);
+			       FI_SEND | FI_RECV | FI_READ, 0);
 }
 
 /* create_conn -- an endpoint with its receives posted */
@@ -223,6 +223,17 @@ int bench_wait(struct bench *bench, void *context)
 	return -FI_EOTHER;
 }
 
+/* is_core -- -p names a core provider: what it costs by itself is to be measured */
+static bool is_core(const struct options *opts)
+{
+	return strcmp(opts->provider, "pmemverbs") != 0;
+}
+
+static uint64_t needed_caps(const struct options *opts)
+{
+	return FI_MSG | FI_RMA | (is_core(opts) ? 0 : FI_RMA_PMEM);
+}
+
 static int connect_to_target(struct bench *bench)
 {
 	uint64_t deadline = deadline_in(CONNECT_SECONDS);
@@ -258,7 +269,7 @@ static int get_memory(struct bench *bench, size_t len)
 int bench_start(struct bench *bench, const struct options *opts, uint64_t caps, size_t len)
 {
 	struct node_attr attr = {
-		.caps = FI_MSG | FI_RMA | FI_RMA_PMEM | caps,
+		.caps = needed_caps(opts) | caps,
 		.threading = FI_THREAD_DOMAIN,
 		.port = opts->dst_port,
 	};
@@ -266,6 +277,7 @@ int bench_start(struct bench *bench, const struct options *opts, uint64_t caps, 
 
 	memset(bench, 0, sizeof(*bench));
 	bench->opts = opts;
+	bench->core_alone = is_core(opts);
 	bench->next_alive = deadline_in(ALIVE_SECONDS);
 	ret = node_open(&bench->node, opts, &attr);
 	if (!ret)
@@ -299,10 +311,12 @@ int bench_end(struct bench *bench, int ret)
 
 static int offer_memory(struct bench *bench, struct bench_msg *msg)
 {
+	uint64_t access = FI_REMOTE_WRITE | (bench->core_alone ? FI_REMOTE_READ : 0);
+
 	msg->ok = !bench->memory.base &&
 		  !memory_map(&bench->memory, bench->opts->memory, msg->len) &&
 		  !region_register(&bench->node, &bench->region, bench->memory.base, msg->len,
-				   FI_REMOTE_WRITE, FI_RMA_PMEM);
+				   access, bench->core_alone ? 0 : FI_RMA_PMEM);
 	msg->addr = bench->region.addr;
 	msg->key = bench->region.key;
 	return 0;
@@ -464,11 +478,11 @@ static int accept_one(struct bench *bench)
 int bench_serve(const struct options *opts)
 {
 	struct node_attr attr = {
-		.caps = FI_MSG | FI_RMA | FI_RMA_PMEM,
+		.caps = needed_caps(opts),
 		.threading = FI_THREAD_DOMAIN,
 		.port = opts->src_port,
 	};
-	struct bench bench = {.opts = opts};
+	struct bench bench = {.opts = opts, .core_alone = is_core(opts)};
 	int ret;
 
 	ret = node_listen(&bench.node, opts, &attr);

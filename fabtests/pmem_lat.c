@@ -17,12 +17,15 @@ static const struct program program = {
 	.letters = "pfdsBPMSIwvoh",
 	.operations = "commit: write with FI_COMMIT_COMPLETE (default); write: plain; "
 		      "commit-immed: and FI_REMOTE_CQ_DATA; "
-		      "fenced-pair: record, then fenced commit of 8 bytes behind it",
+		      "fenced-pair: record, then fenced commit of 8 bytes behind it; "
+		      "write-read: write, and read of a byte of it, by this program; on both "
+		      "sides with -p and the core: what a layer above that can't go below",
 };
 
-enum { OP_COMMIT, OP_WRITE, OP_COMMIT_IMMED, OP_FENCED_PAIR };
+enum { OP_COMMIT, OP_WRITE, OP_COMMIT_IMMED, OP_FENCED_PAIR, OP_WRITE_READ };
 
-static const char *const operations[] = {"commit", "write", "commit-immed", "fenced-pair", NULL};
+static const char *const operations[] = {"commit",      "write",      "commit-immed",
+					 "fenced-pair", "write-read", NULL};
 
 /* The tail of a fenced pair stands at the next multiple of 8 behind the record. */
 static size_t tail_offset(size_t size)
@@ -47,13 +50,29 @@ static ssize_t post(struct bench *bench, size_t offset, size_t size, uint64_t fl
 	return fi_writemsg(bench->conn.ep, &msg, flags);
 }
 
+static ssize_t post_read(struct bench *bench)
+{
+	struct iovec iov = {bench->messages, 1};
+	struct fi_rma_iov rma_iov = {bench->addr, 1, bench->key};
+	struct fi_msg_rma msg = {
+		.msg_iov = &iov,
+		.desc = &bench->message_region.desc,
+		.iov_count = 1,
+		.rma_iov = &rma_iov,
+		.rma_iov_count = 1,
+		.context = bench,
+	};
+
+	return fi_readmsg(bench->conn.ep, &msg, FI_COMPLETION);
+}
+
 /* operate -- one iteration */
 static int operate(struct bench *bench, int op, size_t size)
 {
 	uint64_t flags = FI_COMPLETION;
 	ssize_t ret = 0;
 
-	if (op != OP_WRITE)
+	if (op != OP_WRITE && op != OP_WRITE_READ)
 		flags |= FI_COMMIT_COMPLETE;
 	if (op == OP_COMMIT_IMMED)
 		flags |= FI_REMOTE_CQ_DATA;
@@ -61,6 +80,10 @@ static int operate(struct bench *bench, int op, size_t size)
 		ret = post(bench, 0, size, 0);
 		if (!ret)
 			ret = post(bench, tail_offset(size), 8, flags | FI_FENCE);
+	} else if (op == OP_WRITE_READ) {
+		ret = post(bench, 0, size, 0);
+		if (!ret)
+			ret = post_read(bench);
 	} else {
 		ret = post(bench, 0, size, flags);
 	}
