@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* core.c -- the core providers below, and what is known of each */
+#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -75,6 +76,31 @@ enum pmv_transport pmv_core_transport(const struct pmv_core *core, const struct 
 bool pmv_core_takes_values(const struct pmv_core *core)
 {
 	return FI_VERSION_LT(fi_version(), core->values_until);
+}
+
+static bool has_rdma_device(void)
+{
+	DIR *devices = opendir("/sys/class/infiniband");
+	const struct dirent *entry;
+	bool found = false;
+
+	if (!devices)
+		return false;
+	while (!found && (entry = readdir(devices)))
+		found = entry->d_name[0] != '.';
+	closedir(devices);
+	return found;
+}
+
+bool pmv_core_may_be_rdma(void)
+{
+	const struct pmv_core *core;
+
+	for (size_t n = 0; (core = pmv_core_next(n)); n++) {
+		if (!core->cpu_placed)
+			return has_rdma_device();
+	}
+	return false;
 }
 
 /* A software RNIC (rxe, siw) has no bus device behind it. */

@@ -49,4 +49,7 @@ bool pmv_core_takes_values(const struct pmv_core *core);
 /* pmv_core_places_by_cpu -- does software at this domain place inbound data? */
 bool pmv_core_places_by_cpu(const struct pmv_core *core, const char *domain_name);
 
+/* pmv_core_may_be_rdma -- or can it only be one that needs no RDMA device? */
+bool pmv_core_may_be_rdma(void);
+
 #endif /* PMV_CORE_H */

@@ -7,6 +7,7 @@
 
 #include "agent.h"
 #include "prov.h"
+#include "rdm.h"
 #include "config.h"
 
 struct pmv_setting pmv_setting;
@@ -142,5 +143,6 @@ struct fi_provider *fi_prov_ini(void)
 	pmv_prov.fi_version = fi_version();
 	read_settings();
 	stand_alone();
+	pmv_rdm_tune();
 	return &pmv_prov;
 }

@@ -60,6 +60,26 @@ static void copy_table(void *to, size_t room, const void *from)
 
 #define COPY_TABLE(table, from) copy_table(&(table), sizeof(table), from)
 
+/* What RxM is told */
+
+/*
+ * RxM copies messages of up to 128 KiB piece by piece, unless it is on libfabric's
+ * own tcp and finds there what only the two of them know (until 1.19).  Over tcp
+ * that costs more than to have the receiver read the message, from somewhat more
+ * than 24 KiB on: at 64 KiB by half.
+ *
+ * RxM listens to the environment only, so it is told just where no other RxM can
+ * hear it: in a process that uses this provider alone, and without RDMA, where
+ * copying may well be better.  Only the sender's limit counts.
+ */
+void pmv_rdm_tune(void)
+{
+	const char *names = getenv("FI_PROVIDER");
+
+	if (names && !strcasecmp(names, PMV_NAME) && !pmv_core_may_be_rdma())
+		setenv("FI_OFI_RXM_SAR_LIMIT", "24576", 0);
+}
+
 /* What is offered */
 
 /* RxM calls back within the calls made here, and can't say in its hints on whose behalf. */

@@ -15,6 +15,9 @@
 
 #include "fabric.h"
 
+/* pmv_rdm_tune -- once, before there are endpoints of RxM */
+void pmv_rdm_tune(void);
+
 /* pmv_rdm_ask -- what is offered as FI_EP_RDM; hints are an application's, complete */
 struct fi_info *pmv_rdm_ask(uint32_t version, const char *node, const char *service, uint64_t flags,
 			    const struct fi_info *hints);
