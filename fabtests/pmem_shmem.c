@@ -153,7 +153,7 @@ static int open_heap(struct pe *pe)
 
 	if (memory_map(&pe->heap, pe->opts->memory, HEAP_SIZE))
 		return -FI_ENOMEM;
-	memset(pe->heap.base, 0, HEAP_SIZE);
+	memset((char *) pe->heap.base + SYNC_AT, 0, HEAP_SIZE - SYNC_AT);
 	/* A power failure may take what is in the file, but not the file. */
 	sync();
 	pe->source = calloc(1, HEAP_SIZE);

@@ -1935,6 +1935,42 @@ Test(agent, thread_wakes_who_waits_for_an_acknowledgement, .timeout = 30)
 	pair_close(pair);
 }
 
+/* Long after the thread has looked for the first time. */
+static void *answer_late(void *arg)
+{
+	struct pair *pair = arg;
+
+	usleep(20000);
+	pair_deliver(pair);
+	while (!fake_complete(&pair->away->fake, SIZE_MAX))
+		usleep(100);
+	return NULL;
+}
+
+Test(agent, thread_wakes_who_waits_for_long, .timeout = 30)
+{
+	struct pair *pair = pair_open(&(struct pair_options){
+		.thread = true,
+		.home = {.wait_obj = FI_WAIT_FD},
+	});
+	struct fi_cq_tagged_entry entry;
+	struct timespec start, now;
+	pthread_t answering;
+
+	clock_gettime(CLOCK_MONOTONIC, &start);
+	for (int i = 0; i < 20; i++) {
+		accepted(pair_put(pair, DMP, 0, 64, CONTEXT(i), FI_COMMIT));
+		cr_assert_eq(pthread_create(&answering, NULL, answer_late, pair), 0);
+		cr_assert_eq(fi_cq_sread(pair->home->cq, &entry, 1, NULL, 10000), 1);
+		cr_assert_eq(entry.op_context, CONTEXT(i));
+		pthread_join(answering, NULL);
+	}
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	/* As above. */
+	cr_expect_lt(now.tv_sec - start.tv_sec, 3);
+	pair_close(pair);
+}
+
 /*
  * One thread posts a fenced write, which the endpoint has to note; meanwhile
  * another one posts a deferred commit.  Both need both locks of the endpoint.
