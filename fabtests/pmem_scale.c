@@ -31,7 +31,8 @@
 #include "stats.h"
 
 #define AREA_SIZE ((size_t) 1 << 20)
-#define GROWTH 4 /* of the number of connections, from one row to the next */
+#define CQ_ROOM 4096 /* for a receive of each endpoint, whether or not it is posted */
+#define GROWTH 4     /* of the number of connections, from one row to the next */
 
 static const struct program program = {
 	.name = "fi_pmem_scale",
@@ -128,7 +129,7 @@ struct hub {
 static int open_cq(struct hub *hub, const struct fi_info *info, enum fi_wait_obj wait)
 {
 	struct conn_attr attr = {.format = FI_CQ_FORMAT_CONTEXT, .wait = wait};
-	int ret = cq_create(&hub->node, &attr, info->tx_attr->size + info->rx_attr->size, &hub->cq);
+	int ret = cq_create(&hub->node, &attr, info->tx_attr->size + CQ_ROOM, &hub->cq);
 
 	return ret ? report("fi_cq_open", ret) : 0;
 }
@@ -150,12 +151,32 @@ static struct conn *add_conn(struct hub *hub, struct fi_info *info)
 		hub->conns = conns;
 		hub->room = room;
 	}
+	/* verbs takes room for all that could be received from the queue. */
+	info->rx_attr->size = 1;
 	if (!conn || conn_create(conn, &hub->node, info, &attr)) {
 		free(conn);
 		return NULL;
 	}
 	hub->conns[hub->count++] = conn;
 	return conn;
+}
+
+/* reap -- nothing is awaited: what the ends of connections leave in the queue is no news */
+static int reap(struct hub *hub)
+{
+	struct fi_cq_err_entry error;
+	struct fi_cq_entry entry;
+	ssize_t ret;
+
+	if (!hub->cq)
+		return 0;
+	while ((ret = fi_cq_read(hub->cq, &entry, 1)) != -FI_EAGAIN) {
+		if (ret == -FI_EAVAIL)
+			cq_error(hub->cq, &error);
+		else if (ret < 0)
+			return report("fi_cq_read", ret);
+	}
+	return 0;
 }
 
 static void remove_conn(struct hub *hub, size_t i)
@@ -250,24 +271,6 @@ static int take_events(struct hub *hub)
 	if (ret == -FI_EAVAIL)
 		ret = node_event(&hub->node, &event, now_ns());
 	return ret < 0 && ret != -FI_EAGAIN ? (int) ret : 0;
-}
-
-/* reap -- what the ends of connections leave in the queue is no news */
-static int reap(struct hub *hub)
-{
-	struct fi_cq_err_entry error;
-	struct fi_cq_entry entry;
-	ssize_t ret;
-
-	if (!hub->cq)
-		return 0;
-	while ((ret = fi_cq_read(hub->cq, &entry, 1)) != -FI_EAGAIN) {
-		if (ret == -FI_EAVAIL)
-			cq_error(hub->cq, &error);
-		else if (ret < 0)
-			return report("fi_cq_read", ret);
-	}
-	return 0;
 }
 
 /* await_count -- the initiator may be ahead of this process's events */
@@ -469,8 +472,15 @@ static int write_one(struct client *client, struct conn *conn, size_t offset, si
 	};
 	uint64_t flags =
 		FI_COMPLETION | (is_ours(hub->opts) ? FI_COMMIT_COMPLETE : FI_DELIVERY_COMPLETE);
-	ssize_t ret = fi_writemsg(conn->ep, &msg, flags);
+	uint64_t deadline = deadline_in(hub->opts->timeout);
+	ssize_t ret;
 
+	/* Until what the provider has under way has made room. */
+	while ((ret = fi_writemsg(conn->ep, &msg, flags)) == -FI_EAGAIN && now_ns() < deadline) {
+		ret = reap(hub);
+		if (ret)
+			return (int) ret;
+	}
 	return ret ? report("fi_writemsg", ret) : 0;
 }
 
