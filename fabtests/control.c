@@ -8,14 +8,20 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "control.h"
 #include "stats.h"
+
+/* The longest that a process is stopped */
+#define STOP_SECONDS 60
 
 static int complain(const char *call)
 {
@@ -164,4 +170,47 @@ int control_receive(int fd, struct control_msg *msg, void *payload, size_t room,
 		return -1;
 	}
 	return receive_all(fd, payload, msg->len, timeout);
+}
+
+/* is_stopped -- the state follows the name in parentheses */
+static bool is_stopped(pid_t pid)
+{
+	char path[64], line[512] = "";
+	FILE *file;
+	char *end;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int) pid);
+	file = fopen(path, "r");
+	if (!file)
+		return false;
+	if (!fgets(line, sizeof(line), file))
+		line[0] = '\0';
+	fclose(file);
+	end = strrchr(line, ')');
+	return end && end[1] && end[2] == 'T';
+}
+
+int control_stop(int fd, uint64_t ms)
+{
+	struct control_msg msg = {0};
+	pid_t parent = getpid();
+	pid_t child = fork();
+
+	if (child < 0)
+		return -1;
+	if (!child) {
+		while (!is_stopped(parent))
+			usleep(1000);
+		/* Its other threads follow. */
+		usleep(10000);
+		control_send(fd, &msg, NULL);
+		if (ms)
+			usleep((useconds_t) ms * 1000);
+		else
+			control_receive(fd, &msg, NULL, 0, STOP_SECONDS);
+		kill(parent, SIGCONT);
+		_exit(0);
+	}
+	raise(SIGSTOP);
+	return waitpid(child, NULL, 0) == child ? 0 : -1;
 }

@@ -47,6 +47,7 @@ static const struct {
 	{'S', "-S <size>",
 	 "size of a write in bytes, or 'all' (default: a selection; of a record: 256)"},
 	{'I', "-I <number>", "iterations"},
+	{'n', "-n <number>", "connections (default: 256)"},
 	{'w', "-w <number>", "iterations before the measurement"},
 	{'W', "-W <number>", "writes outstanding at a time"},
 	{'C', "-C <number>", "a commit every so many writes (default: 1, each)"},
@@ -176,6 +177,8 @@ static bool parse_one(struct options *opts, int letter, char *arg)
 		return parse_sizes(opts, arg);
 	case 'I':
 		return parse_ulong(arg, 1, &opts->iterations);
+	case 'n':
+		return parse_ulong(arg, 1, &opts->connections);
 	case 'w':
 		return parse_ulong(arg, 0, &opts->warmup);
 	case 'W':

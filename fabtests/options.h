@@ -31,6 +31,7 @@ struct options {
 	unsigned long window;
 	unsigned long every;   /* a commit every so many writes */
 	unsigned long records; /* that a log has room for */
+	unsigned long connections;
 	unsigned long timeout; /* seconds */
 	unsigned long long seed;
 	bool verify;

@@ -16,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <netdb.h>
 #include <unistd.h>
 
@@ -226,51 +225,11 @@ static int progress(struct server *server)
 	return 0;
 }
 
-/* is_stopped -- the state follows the name in parentheses */
-static bool is_stopped(pid_t pid)
-{
-	char path[64], line[512] = "";
-	FILE *file;
-	char *end;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int) pid);
-	file = fopen(path, "r");
-	if (!file)
-		return false;
-	if (!fgets(line, sizeof(line), file))
-		line[0] = '\0';
-	fclose(file);
-	end = strrchr(line, ')');
-	return end && end[1] && end[2] == 'T';
-}
-
 static int answer(int fd, const void *payload, size_t len)
 {
 	struct control_msg msg = {.len = len};
 
 	return control_send(fd, &msg, payload);
-}
-
-/* stop_for -- a child says when this process has stopped, and wakes it up */
-static int stop_for(int fd, uint64_t ms)
-{
-	pid_t parent = getpid();
-	pid_t child = fork();
-
-	if (child < 0)
-		return -1;
-	if (!child) {
-		while (!is_stopped(parent))
-			usleep(1000);
-		/* Its other threads follow. */
-		usleep(10000);
-		answer(fd, NULL, 0);
-		usleep((useconds_t) ms * 1000);
-		kill(parent, SIGCONT);
-		_exit(0);
-	}
-	raise(SIGSTOP);
-	return waitpid(child, NULL, 0) == child ? 0 : -1;
 }
 
 static int register_memory(struct server *server, struct offer *offer)
@@ -317,7 +276,7 @@ static int obey(struct server *server, int fd, const struct control_msg *ask, st
 		}
 		return answer(fd, server->notices, server->num_notices * sizeof(struct notice));
 	case ASK_STOP:
-		return stop_for(fd, ask->arg[0]);
+		return control_stop(fd, ask->arg[0]);
 	default:
 		return -1;
 	}

@@ -393,6 +393,42 @@ static void progress_core(struct pmv_ep *ep)
 		pmv_cq_progress(ep->rx_cq);
 }
 
+/*
+ * is_new -- once in each round.  Endpoints share CQs, and a core may look at all
+ * endpoints of a CQ whenever it is read: by endpoint that would be their number squared.
+ */
+static bool is_new(struct pmv_cq *cq)
+{
+	if (!cq || cq->agent_saw)
+		return false;
+	cq->agent_saw = true;
+	return true;
+}
+
+/* forget_round -- for each endpoint, before a round */
+static void forget_round(struct pmv_ep *ep)
+{
+	if (ep->tx_cq)
+		ep->tx_cq->agent_saw = false;
+	if (ep->rx_cq)
+		ep->rx_cq->agent_saw = false;
+}
+
+static void begin_round(struct pmv_agent *agent)
+{
+	for (struct pmv_link *link = agent->links; link; link = link->next)
+		forget_round(ep_of(link));
+}
+
+/* progress_core_once -- what this round has not done yet of it */
+static void progress_core_once(struct pmv_ep *ep)
+{
+	if (is_new(ep->tx_cq))
+		pmv_cq_progress(ep->tx_cq);
+	if (is_new(ep->rx_cq))
+		pmv_cq_progress(ep->rx_cq);
+}
+
 static void pay(struct pmv_link *link)
 {
 	ssize_t ret = pmv_link_pay(ep_of(link));
@@ -410,15 +446,13 @@ static void pay(struct pmv_link *link)
 static void rotate(struct pmv_agent *agent)
 {
 	struct pmv_link *first = agent->links;
-	struct pmv_link **tail = &agent->links;
 
 	if (!first || !first->next)
 		return;
 	agent->links = first->next;
 	first->next = NULL;
-	while (*tail)
-		tail = &(*tail)->next;
-	*tail = first;
+	*agent->links_tail = first;
+	agent->links_tail = &first->next;
 }
 
 /* serve -- one batch; true: there was something to do.  Holds the agent's lock. */
@@ -429,9 +463,11 @@ static bool serve(struct pmv_domain *domain)
 	bool busy;
 
 	batch->count = 0;
+	if (domain->fabric->core->driven)
+		begin_round(agent);
 	for (struct pmv_link *link = agent->links; link; link = link->next) {
 		if (domain->fabric->core->driven)
-			progress_core(ep_of(link));
+			progress_core_once(ep_of(link));
 		if (link->num_owed)
 			pay(link);
 		/* What is owed comes first, which bounds what one peer may ask for. */
@@ -447,14 +483,13 @@ static bool serve(struct pmv_domain *domain)
 		finish(agent, &batch->served[i]);
 	release_held(agent, batch);
 	for (unsigned int i = 0; i < batch->count; i++) {
-		struct pmv_link *link = batch->served[i].link;
-
 		/* Once for each link. */
-		if (!link->num_owed)
-			continue;
-		pay(link);
-		progress_core(ep_of(link));
+		if (batch->served[i].link->num_owed)
+			pay(batch->served[i].link);
+		forget_round(ep_of(batch->served[i].link));
 	}
+	for (unsigned int i = 0; i < batch->count; i++)
+		progress_core_once(ep_of(batch->served[i].link));
 	return busy;
 }
 
@@ -502,29 +537,33 @@ static bool wake_sleepers(struct pmv_agent *agent)
 {
 	int64_t now = pmv_now_ns();
 	bool all = now - agent->woke_ns > LOSS_WAKE_NS;
-	bool watching = false;
+	bool watching = false, watched = false;
 
+	/* Most targets wait for none, and may have many links. */
+	if (!atomic_exchange(&agent->watched, false))
+		return false;
 	if (all)
 		agent->woke_ns = now;
 
 	for (struct pmv_link *link = agent->links; link; link = link->next) {
 		struct pmv_ep *ep = ep_of(link);
 
-		if (!atomic_load(&ep->unacked) || !ep->tx_cq || !atomic_load(&ep->tx_cq->watched))
+		if (!ep->tx_cq || !atomic_load(&ep->tx_cq->watched))
+			continue;
+		watched = true;
+		if (!atomic_load(&ep->unacked))
 			continue;
 		watching = true;
 		if ((all || pmv_link_has_ack(link)) && atomic_exchange(&ep->tx_cq->watched, false))
 			pmv_cq_wake(ep->tx_cq);
 	}
+	if (watched)
+		atomic_store(&agent->watched, true);
 	return watching;
 }
 
 static bool add_fd(struct pmv_agent *agent, size_t *count, int fd)
 {
-	for (size_t i = 0; i < *count; i++) {
-		if (agent->fds[i].fd == fd)
-			return true;
-	}
 	if (*count == agent->room) {
 		struct pollfd *fds = realloc(agent->fds, 2 * agent->room * sizeof(*fds));
 
@@ -541,7 +580,7 @@ static bool add_cq(struct pmv_agent *agent, size_t *count, struct pmv_cq *cq)
 {
 	struct fid *fid;
 
-	if (!cq)
+	if (!is_new(cq))
 		return true;
 	fid = &cq->core_fid->fid;
 	return cq->core_fd >= 0 && !fi_trywait(cq->domain->fabric->core_fid, &fid, 1) &&
@@ -558,6 +597,7 @@ static bool find_events(struct pmv_domain *domain, size_t *count)
 
 	if (!domain->fabric->core->driven)
 		return false;
+	begin_round(agent);
 	for (struct pmv_link *link = agent->links; link; link = link->next) {
 		if (!add_cq(agent, count, ep_of(link)->tx_cq) ||
 		    !add_cq(agent, count, ep_of(link)->rx_cq))
@@ -694,6 +734,7 @@ int pmv_agent_init(struct pmv_domain *domain)
 	struct pmv_agent *agent = &domain->agent;
 
 	agent->batch = calloc(1, sizeof(*agent->batch));
+	agent->links_tail = &agent->links;
 	agent->room = 16;
 	agent->fds = calloc(agent->room, sizeof(*agent->fds));
 	agent->kick_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -740,6 +781,8 @@ int pmv_agent_attach(struct pmv_ep *ep)
 		link->attached = true;
 		link->next = agent->links;
 		agent->links = link;
+		if (!link->next)
+			agent->links_tail = &link->next;
 		if (atomic_load(&agent->wanted))
 			ret = start(ep->domain);
 	}
@@ -756,6 +799,8 @@ void pmv_agent_detach(struct pmv_ep *ep, bool closing)
 	for (struct pmv_link **at = &agent->links; *at; at = &(*at)->next) {
 		if (*at == &ep->link) {
 			*at = ep->link.next;
+			if (!*at)
+				agent->links_tail = at;
 			break;
 		}
 	}
@@ -822,6 +867,7 @@ bool pmv_agent_watch(struct pmv_cq *cq)
 	if (pmv_setting.agent != PMV_AGENT_THREAD)
 		return false;
 	atomic_store(&cq->watched, true);
+	atomic_store(&agent->watched, true);
 	if (!atomic_load(&agent->running)) {
 		pthread_mutex_lock(&agent->lock);
 		start(cq->domain);

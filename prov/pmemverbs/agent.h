@@ -31,6 +31,7 @@ struct pmv_batch;
 struct pmv_agent {
 	pthread_mutex_t lock; /* held while a batch is served */
 	struct pmv_link *links;
+	struct pmv_link **links_tail;
 	struct pmv_batch *batch;
 	int64_t woke_ns; /* when sleepers were woken for nothing */
 	struct pmv_regions regions;
@@ -42,7 +43,8 @@ struct pmv_agent {
 	atomic_bool running;
 	atomic_bool stop;
 	atomic_bool asleep;
-	atomic_int node; /* the memory's; -1: unknown */
+	atomic_bool watched; /* a CQ may be */
+	atomic_int node;     /* the memory's; -1: unknown */
 	int kick_fd;
 	struct pollfd *fds; /* what it sleeps on; the first one is kick_fd */
 	size_t room;

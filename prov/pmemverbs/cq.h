@@ -53,6 +53,7 @@ struct pmv_cq {
 	atomic_int pending;        /* enum pmv_pending: the most of any of them */
 	atomic_bool armed;         /* somebody may sleep on the descriptor */
 	atomic_bool watched;       /* the agent's thread wakes who waits for acknowledgements */
+	bool agent_saw;            /* in its round over the CQs; under the agent's lock */
 	atomic_uint signals;       /* fi_cq_signal calls so far ... */
 	atomic_uint heeded;        /* ... and those that some fi_cq_sread has returned for */
 	atomic_int sleepers;

@@ -1755,6 +1755,111 @@ Test(agent, never_looks_at_a_mailbox_that_was_closed)
 	pair_close(pair);
 }
 
+/* Many connections */
+
+static struct pmv_ep *join(struct pair *pair)
+{
+	struct pmv_ep *ep = pmv_to_ep(rig_ep(pair->away, pair->away->cq));
+
+	accepted(pmv_link_open(ep));
+	ep->link.connected = true;
+	accepted(pmv_agent_attach(ep));
+	return ep;
+}
+
+static void leave(struct pmv_ep *ep)
+{
+	accepted(fi_close(&ep->ep_fid.fid));
+}
+
+/* fill_mailbox -- as soon as it is served, until it is full */
+static void fill_mailbox(struct pair *pair, struct pmv_ep *ep)
+{
+	struct pmv_link *link = &ep->link;
+	struct pmv_message message = {.count = 1, .ranges = {range_of(pair, DMP, 0, 8)}};
+
+	for (int i = 1; i <= PMV_SLOTS; i++) {
+		message.number = link->served + i;
+		pmv_message_encode(link->block + message.number % PMV_SLOTS * PMV_MESSAGE_SIZE,
+				   &message, link->nonce);
+	}
+}
+
+#define CROWD 10
+
+/* Whoever always asks must not keep it from the others. */
+static void expect_all_served(struct pair *pair, struct pmv_ep **eps, int count)
+{
+	uint64_t before[CROWD];
+
+	for (int i = 0; i < count; i++)
+		before[i] = eps[i]->link.served;
+	for (int round = 0; round < count; round++) {
+		for (int i = 0; i < count; i++)
+			fill_mailbox(pair, eps[i]);
+		pair_serve(pair);
+	}
+	for (int i = 0; i < count; i++)
+		cr_expect_gt(eps[i]->link.served, before[i], "mailbox %d of %d", i, count);
+}
+
+Test(agent, serves_all_in_turn_whoever_comes_and_goes)
+{
+	struct pair *pair = pair_open(NULL);
+	struct pmv_ep *eps[CROWD];
+
+	pair->forgets_events = true;
+	for (int i = 0; i < CROWD; i++) {
+		eps[i] = join(pair);
+		expect_all_served(pair, eps, i + 1);
+	}
+	/* Whatever their places are by now. */
+	for (int count = CROWD; count > 1; count--) {
+		leave(eps[--count]);
+		expect_all_served(pair, eps, count);
+		eps[count++] = join(pair);
+		expect_all_served(pair, eps, count);
+		leave(eps[0]);
+		eps[0] = eps[count - 1];
+		expect_all_served(pair, eps, count - 1);
+	}
+	leave(eps[0]);
+	pair_close(pair);
+}
+
+/* reads_of_a_pass -- of the core's CQs */
+static int reads_of_a_pass(struct pair *pair)
+{
+	int before = pair->away->fake.cq_reads;
+
+	pmv_agent_progress(pmv_to_domain(pair->away->domain));
+	return pair->away->fake.cq_reads - before;
+}
+
+Test(agent, reads_a_queue_once_however_many_endpoints_share_it)
+{
+	struct pair *pair = pair_open(&(struct pair_options){.away = {.own_rx_cq = true}});
+	struct pmv_ep *eps[CROWD];
+	int few, served;
+
+	/* Data move in calls only. */
+	pair->away->core.driven = true;
+	few = reads_of_a_pass(pair);
+	cr_expect_eq(few, 2);
+	tell_one(pair, range_of(pair, DMP, 0, 8));
+	served = reads_of_a_pass(pair);
+	cr_expect_gt(served, few, "what was posted is to be reaped");
+	for (int i = 0; i < CROWD; i++)
+		eps[i] = join(pair);
+	cr_expect_eq(reads_of_a_pass(pair), few);
+	for (int i = 0; i < 4; i++)
+		fill_mailbox(pair, eps[i]);
+	cr_expect_eq(reads_of_a_pass(pair), served);
+	for (int i = 0; i < CROWD; i++)
+		leave(eps[i]);
+	pair_close(pair);
+}
+
 /* The region is about to be closed while a flush of it is under way. */
 
 static struct pair *busy_pair;
@@ -1845,6 +1950,42 @@ Test(agent, thread_wakes_who_waits_for_an_acknowledgement, .timeout = 30)
 	}
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	/* Who looks for a lost connection now and then would need 200 ms for each. */
+	cr_expect_lt(now.tv_sec - start.tv_sec, 3);
+	pair_close(pair);
+}
+
+/* Long after the thread has looked for the first time. */
+static void *answer_late(void *arg)
+{
+	struct pair *pair = arg;
+
+	usleep(20000);
+	pair_deliver(pair);
+	while (!fake_complete(&pair->away->fake, SIZE_MAX))
+		usleep(100);
+	return NULL;
+}
+
+Test(agent, thread_wakes_who_waits_for_long, .timeout = 30)
+{
+	struct pair *pair = pair_open(&(struct pair_options){
+		.thread = true,
+		.home = {.wait_obj = FI_WAIT_FD},
+	});
+	struct fi_cq_tagged_entry entry;
+	struct timespec start, now;
+	pthread_t answering;
+
+	clock_gettime(CLOCK_MONOTONIC, &start);
+	for (int i = 0; i < 20; i++) {
+		accepted(pair_put(pair, DMP, 0, 64, CONTEXT(i), FI_COMMIT));
+		cr_assert_eq(pthread_create(&answering, NULL, answer_late, pair), 0);
+		cr_assert_eq(fi_cq_sread(pair->home->cq, &entry, 1, NULL, 10000), 1);
+		cr_assert_eq(entry.op_context, CONTEXT(i));
+		pthread_join(answering, NULL);
+	}
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	/* As above. */
 	cr_expect_lt(now.tv_sec - start.tv_sec, 3);
 	pair_close(pair);
 }
