@@ -39,6 +39,8 @@ enum pmv_cntr_kind {
 	PMV_CNTR_KINDS,
 };
 
+struct pmv_peer;
+
 struct pmv_ep {
 	struct fid_ep ep_fid;
 	struct fid_ep *core_fid;
@@ -79,6 +81,9 @@ struct pmv_ep {
 	/* Where its messages are received, if a peer may commit them. */
 	struct pmv_receives receives;
 	bool wants_agent; /* for them */
+
+	/* Of RxM's: who is at the other end, once it has written there; see peer.h. */
+	struct pmv_peer *peer;
 
 	/* A place that can be read through the key: see commit.c. */
 	atomic_uint_fast64_t mark_key;

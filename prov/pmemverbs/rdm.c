@@ -15,12 +15,17 @@
  *   atomics  RxM sends a message, and the target's processor executes the atomic
  *            and answers.  By then it is in the caches there, and so is all that
  *            came before on the connection: durable if caches persist, else not.
+ *   loss     RxM connects again without a word.  So the endpoint keeps what was
+ *            written to each peer: see peer.h.  RxM says nowhere which of its
+ *            endpoints is connected to whom; it is found out when one is given
+ *            what the application has just posted to a peer.
  *
  * A replaced table is a copy of RxM's; what belongs to the object is kept beside
  * the table, where the functions find it.
  */
 #include <stdlib.h>
 #include <string.h>
+#include <netinet/in.h>
 
 #include <rdma/fi_atomic.h>
 #include <rdma/fi_endpoint.h>
@@ -29,6 +34,7 @@
 #include <rdma/fi_tagged.h>
 
 #include <rdma/fi_ext_pmemverbs.h>
+#include "ep.h"
 #include "eq.h"
 #include "getinfo.h"
 #include "info.h"
@@ -62,10 +68,22 @@ static void copy_table(void *to, size_t room, const void *from)
 
 /* What is offered */
 
-/* RxM calls back within the calls made here, and can't say in its hints on whose behalf. */
+struct rdm_ep;
+
+#define MAX_REGIONS 4
+
+/* RxM calls back within the calls made here, and can't say on whose behalf. */
 static _Thread_local struct {
 	bool calls_rxm;
 	bool pmem;
+	/* A write that is being posted ... */
+	struct rdm_ep *ep;
+	fi_addr_t dest;
+	const struct fi_rma_iov *to;
+	/* ... or an atomic that is to commit what was written there before. */
+	struct pmv_peer *peer;
+	uint32_t keys[MAX_REGIONS];
+	size_t num_keys;
 } front;
 
 static void enter_rxm(bool pmem)
@@ -218,9 +236,70 @@ struct rdm_ep {
 	const struct fi_ops_atomic *rxm_atomic;
 	uint64_t op_flags; /* the application's, if they have FI_COMMIT_COMPLETE */
 	size_t inject_size;
+	struct fid_av *av;
+	struct pmv_peers peers;
 };
 
-#define RDM_OF(fid, member) pmv_container_of((const char *) (fid)->member, struct rdm_ep, member)
+#define RDM_OF(fid, member) pmv_container_of((fid)->member, struct rdm_ep, member)
+
+/* Peers */
+
+/* peer_at -- RxM tells peers apart by these, and not by what else a sockaddr has room for */
+static struct pmv_peer *peer_at(struct rdm_ep *rdm, fi_addr_t dest)
+{
+	union {
+		struct sockaddr any;
+		struct sockaddr_in in;
+		struct sockaddr_in6 in6;
+		unsigned char room[PMV_PEER_ADDR_SIZE];
+	} addr = {.room = {0}}, plain = {.room = {0}};
+	size_t len = sizeof(addr);
+
+	if (fi_av_lookup(rdm->av, dest, &addr, &len))
+		len = 0;
+	plain.any.sa_family = addr.any.sa_family;
+	switch (addr.any.sa_family) {
+	case AF_INET:
+		plain.in.sin_port = addr.in.sin_port;
+		plain.in.sin_addr = addr.in.sin_addr;
+		break;
+	case AF_INET6:
+		plain.in6.sin6_port = addr.in6.sin6_port;
+		plain.in6.sin6_addr = addr.in6.sin6_addr;
+		break;
+	default:
+		plain = addr;
+	}
+	return pmv_peers_get(&rdm->peers, &plain, len);
+}
+
+struct pmv_peer *pmv_rdm_peer(const struct fi_rma_iov *to)
+{
+	/* RxM may do other things as well while it is at it. */
+	if (!front.ep || front.to->addr != to->addr || front.to->len != to->len ||
+	    front.to->key != to->key)
+		return NULL;
+	return peer_at(front.ep, front.dest);
+}
+
+ssize_t pmv_rdm_may_commit(struct pmv_peer *peer, const uint32_t *keys, size_t count, bool all)
+{
+	if (pmv_peer_may_commit(peer, keys, count, all))
+		return 0;
+	PMV_WARN(EP_DATA,
+		 "not committed: a connection to the peer was lost with writes that this commit "
+		 "would cover, and they may be lost with it; write again what was written "
+		 "to this memory since the last commit there\n");
+	return -FI_ECONNRESET;
+}
+
+ssize_t pmv_rdm_may_send(const struct pmv_peer *peer)
+{
+	/* A new connection has nobody yet. */
+	if (!front.peer || (peer && peer != front.peer))
+		return 0;
+	return pmv_rdm_may_commit(front.peer, front.keys, front.num_keys, false);
+}
 
 static ssize_t refuse_message(uint64_t flags)
 {
@@ -295,7 +374,7 @@ static ssize_t no_tsenddata(struct fid_ep *fid, const void *buf, size_t len, voi
 /* inject_in_pieces -- one empty piece more: see the top of this file */
 static ssize_t inject_in_pieces(struct fid_ep *fid, const struct fi_msg_rma *msg, uint64_t flags)
 {
-	const struct rdm_ep *rdm = RDM_OF(fid, rma);
+	struct rdm_ep *rdm = RDM_OF(fid, rma);
 	struct iovec iov[2] = {{0}};
 	void *desc[2] = {NULL};
 	struct fi_msg_rma pieces = *msg;
@@ -312,23 +391,40 @@ static ssize_t inject_in_pieces(struct fid_ep *fid, const struct fi_msg_rma *msg
 	return rdm->rxm_rma->writemsg(fid, &pieces, flags);
 }
 
+/* begin_write -- to is there until end_write */
+static struct rdm_ep *begin_write(struct fid_ep *fid, fi_addr_t dest, const struct fi_rma_iov *to)
+{
+	struct rdm_ep *rdm = RDM_OF(fid, rma);
+
+	front.ep = rdm;
+	front.dest = dest;
+	front.to = to;
+	return rdm;
+}
+
+static ssize_t end_write(ssize_t ret)
+{
+	front.ep = NULL;
+	return ret;
+}
+
 static ssize_t rdm_writemsg(struct fid_ep *fid, const struct fi_msg_rma *msg, uint64_t flags)
 {
+	struct rdm_ep *rdm = begin_write(fid, msg->addr, msg->rma_iov);
+
 	if ((flags & FI_INJECT) && (flags & (FI_COMMIT | FI_IMMED | FI_FENCE)) &&
 	    msg->iov_count <= 1)
-		return inject_in_pieces(fid, msg, flags);
-	return RDM_OF(fid, rma)->rxm_rma->writemsg(fid, msg, flags);
+		return end_write(inject_in_pieces(fid, msg, flags));
+	return end_write(rdm->rxm_rma->writemsg(fid, msg, flags));
 }
 
 static ssize_t write_with_flags(struct fid_ep *fid, const struct iovec *iov, void **desc,
 				size_t count, uint64_t data, fi_addr_t dest_addr, uint64_t addr,
 				uint64_t key, void *context, uint64_t more_flags)
 {
-	struct fi_rma_iov rma_iov = {.addr = addr, .key = key};
+	struct fi_rma_iov rma_iov = {addr, pmv_iov_len(iov, count), key};
 	struct fi_msg_rma msg = {iov, desc, count, dest_addr, &rma_iov, 1, context, data};
 
-	for (size_t i = 0; i < count; i++)
-		rma_iov.len += iov[i].iov_len;
 	return rdm_writemsg(fid, &msg, RDM_OF(fid, rma)->op_flags | more_flags);
 }
 
@@ -336,14 +432,26 @@ static ssize_t rdm_write(struct fid_ep *fid, const void *buf, size_t len, void *
 			 fi_addr_t dest_addr, uint64_t addr, uint64_t key, void *context)
 {
 	struct iovec iov = {.iov_base = (void *) buf, .iov_len = len};
+	const struct fi_rma_iov to = {addr, len, key};
+	struct rdm_ep *rdm;
 
-	return write_with_flags(fid, &iov, &desc, 1, 0, dest_addr, addr, key, context, 0);
+	if (RDM_OF(fid, rma)->op_flags)
+		return write_with_flags(fid, &iov, &desc, 1, 0, dest_addr, addr, key, context, 0);
+	rdm = begin_write(fid, dest_addr, &to);
+	return end_write(rdm->rxm_rma->write(fid, buf, len, desc, dest_addr, addr, key, context));
 }
 
 static ssize_t rdm_writev(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
 			  fi_addr_t dest_addr, uint64_t addr, uint64_t key, void *context)
 {
-	return write_with_flags(fid, iov, desc, count, 0, dest_addr, addr, key, context, 0);
+	const struct fi_rma_iov to = {addr, pmv_iov_len(iov, count), key};
+	struct rdm_ep *rdm;
+
+	if (RDM_OF(fid, rma)->op_flags)
+		return write_with_flags(fid, iov, desc, count, 0, dest_addr, addr, key, context, 0);
+	rdm = begin_write(fid, dest_addr, &to);
+	return end_write(
+		rdm->rxm_rma->writev(fid, iov, desc, count, dest_addr, addr, key, context));
 }
 
 static ssize_t rdm_writedata(struct fid_ep *fid, const void *buf, size_t len, void *desc,
@@ -351,9 +459,33 @@ static ssize_t rdm_writedata(struct fid_ep *fid, const void *buf, size_t len, vo
 			     void *context)
 {
 	struct iovec iov = {.iov_base = (void *) buf, .iov_len = len};
+	const struct fi_rma_iov to = {addr, len, key};
+	struct rdm_ep *rdm;
 
-	return write_with_flags(fid, &iov, &desc, 1, data, dest_addr, addr, key, context,
-				FI_REMOTE_CQ_DATA);
+	if (RDM_OF(fid, rma)->op_flags)
+		return write_with_flags(fid, &iov, &desc, 1, data, dest_addr, addr, key, context,
+					FI_REMOTE_CQ_DATA);
+	rdm = begin_write(fid, dest_addr, &to);
+	return end_write(
+		rdm->rxm_rma->writedata(fid, buf, len, desc, data, dest_addr, addr, key, context));
+}
+
+static ssize_t rdm_inject_write(struct fid_ep *fid, const void *buf, size_t len,
+				fi_addr_t dest_addr, uint64_t addr, uint64_t key)
+{
+	const struct fi_rma_iov to = {addr, len, key};
+	struct rdm_ep *rdm = begin_write(fid, dest_addr, &to);
+
+	return end_write(rdm->rxm_rma->inject(fid, buf, len, dest_addr, addr, key));
+}
+
+static ssize_t rdm_inject_writedata(struct fid_ep *fid, const void *buf, size_t len, uint64_t data,
+				    fi_addr_t dest_addr, uint64_t addr, uint64_t key)
+{
+	const struct fi_rma_iov to = {addr, len, key};
+	struct rdm_ep *rdm = begin_write(fid, dest_addr, &to);
+
+	return end_write(rdm->rxm_rma->injectdata(fid, buf, len, data, dest_addr, addr, key));
 }
 
 /* Atomics */
@@ -375,8 +507,37 @@ const char *pmv_rdm_check_atomic(uint64_t key, uint64_t flags)
 	return NULL;
 }
 
-/* check_atomic -- 0: hand it to RxM */
-static ssize_t check_atomic(enum fi_op op, uint64_t key, uint64_t flags)
+/* begin_commit -- an atomic commits what was written before it, too, and on its connection */
+static ssize_t begin_commit(struct rdm_ep *rdm, fi_addr_t dest, uint64_t key)
+{
+	if (!front.peer) {
+		front.peer = peer_at(rdm, dest);
+		front.num_keys = 0;
+	}
+	if (front.num_keys == MAX_REGIONS)
+		return -FI_EINVAL;
+	front.keys[front.num_keys] = (uint32_t) pmv_key_core(key);
+	return pmv_rdm_may_commit(front.peer, &front.keys[front.num_keys++], 1, false);
+}
+
+static ssize_t end_atomic(ssize_t ret)
+{
+	front.peer = NULL;
+	return ret;
+}
+
+/* is_committed -- also because it is to be durable though the call does not say so */
+static bool is_committed(uint64_t key, uint64_t flags)
+{
+	struct pmv_attr attr;
+
+	return (flags & FI_COMMIT) ||
+	       (pmv_setting.commit_all && pmv_key_unpack(key, &attr) && attr.pmem);
+}
+
+/* check_atomic -- 0: hand it to RxM; end_atomic follows, whatever it returns */
+static ssize_t check_atomic(struct rdm_ep *rdm, fi_addr_t dest, enum fi_op op, uint64_t key,
+			    uint64_t flags)
 {
 	const char *why;
 
@@ -386,17 +547,17 @@ static ssize_t check_atomic(enum fi_op op, uint64_t key, uint64_t flags)
 		return 0;
 	why = pmv_rdm_check_atomic(key, flags);
 	if (!why)
-		return 0;
+		return is_committed(key, flags) ? begin_commit(rdm, dest, key) : 0;
 	PMV_WARN(EP_DATA, "an atomic of FI_EP_RDM can't be committed: %s\n", why);
 	return -FI_EOPNOTSUPP;
 }
 
-static ssize_t check_atomic_msg(const struct fi_msg_atomic *msg, uint64_t flags)
+static ssize_t check_atomic_msg(struct rdm_ep *rdm, const struct fi_msg_atomic *msg, uint64_t flags)
 {
 	ssize_t ret = 0;
 
 	for (size_t i = 0; !ret && i < msg->rma_iov_count; i++)
-		ret = check_atomic(msg->op, msg->rma_iov[i].key, flags);
+		ret = check_atomic(rdm, msg->addr, msg->op, msg->rma_iov[i].key, flags);
 	return ret;
 }
 
@@ -404,42 +565,48 @@ static ssize_t rdm_atomic(struct fid_ep *fid, const void *buf, size_t count, voi
 			  fi_addr_t dest_addr, uint64_t addr, uint64_t key,
 			  enum fi_datatype datatype, enum fi_op op, void *context)
 {
-	const struct rdm_ep *rdm = RDM_OF(fid, atomic);
-	ssize_t ret = check_atomic(op, key, rdm->op_flags);
+	struct rdm_ep *rdm = RDM_OF(fid, atomic);
+	ssize_t ret = check_atomic(rdm, dest_addr, op, key, rdm->op_flags);
 
-	return ret ? ret
-		   : rdm->rxm_atomic->write(fid, buf, count, desc, dest_addr, addr, key, datatype,
-					    op, context);
+	if (!ret)
+		ret = rdm->rxm_atomic->write(fid, buf, count, desc, dest_addr, addr, key, datatype,
+					     op, context);
+	return end_atomic(ret);
 }
 
 static ssize_t rdm_atomicv(struct fid_ep *fid, const struct fi_ioc *iov, void **desc, size_t count,
 			   fi_addr_t dest_addr, uint64_t addr, uint64_t key,
 			   enum fi_datatype datatype, enum fi_op op, void *context)
 {
-	const struct rdm_ep *rdm = RDM_OF(fid, atomic);
-	ssize_t ret = check_atomic(op, key, rdm->op_flags);
+	struct rdm_ep *rdm = RDM_OF(fid, atomic);
+	ssize_t ret = check_atomic(rdm, dest_addr, op, key, rdm->op_flags);
 
-	return ret ? ret
-		   : rdm->rxm_atomic->writev(fid, iov, desc, count, dest_addr, addr, key, datatype,
-					     op, context);
+	if (!ret)
+		ret = rdm->rxm_atomic->writev(fid, iov, desc, count, dest_addr, addr, key, datatype,
+					      op, context);
+	return end_atomic(ret);
 }
 
 static ssize_t rdm_atomicmsg(struct fid_ep *fid, const struct fi_msg_atomic *msg, uint64_t flags)
 {
-	ssize_t ret = check_atomic_msg(msg, flags);
+	struct rdm_ep *rdm = RDM_OF(fid, atomic);
+	ssize_t ret = check_atomic_msg(rdm, msg, flags);
 
-	return ret ? ret : RDM_OF(fid, atomic)->rxm_atomic->writemsg(fid, msg, flags & ~FI_COMMIT);
+	if (!ret)
+		ret = rdm->rxm_atomic->writemsg(fid, msg, flags & ~FI_COMMIT);
+	return end_atomic(ret);
 }
 
 static ssize_t rdm_inject_atomic(struct fid_ep *fid, const void *buf, size_t count,
 				 fi_addr_t dest_addr, uint64_t addr, uint64_t key,
 				 enum fi_datatype datatype, enum fi_op op)
 {
-	const struct rdm_ep *rdm = RDM_OF(fid, atomic);
-	ssize_t ret = check_atomic(op, key, 0);
+	struct rdm_ep *rdm = RDM_OF(fid, atomic);
+	ssize_t ret = check_atomic(rdm, dest_addr, op, key, 0);
 
-	return ret ? ret
-		   : rdm->rxm_atomic->inject(fid, buf, count, dest_addr, addr, key, datatype, op);
+	if (!ret)
+		ret = rdm->rxm_atomic->inject(fid, buf, count, dest_addr, addr, key, datatype, op);
+	return end_atomic(ret);
 }
 
 static ssize_t rdm_fetch_atomic(struct fid_ep *fid, const void *buf, size_t count, void *desc,
@@ -447,12 +614,13 @@ static ssize_t rdm_fetch_atomic(struct fid_ep *fid, const void *buf, size_t coun
 				uint64_t key, enum fi_datatype datatype, enum fi_op op,
 				void *context)
 {
-	const struct rdm_ep *rdm = RDM_OF(fid, atomic);
-	ssize_t ret = check_atomic(op, key, rdm->op_flags);
+	struct rdm_ep *rdm = RDM_OF(fid, atomic);
+	ssize_t ret = check_atomic(rdm, dest_addr, op, key, rdm->op_flags);
 
-	return ret ? ret
-		   : rdm->rxm_atomic->readwrite(fid, buf, count, desc, result, result_desc,
-						dest_addr, addr, key, datatype, op, context);
+	if (!ret)
+		ret = rdm->rxm_atomic->readwrite(fid, buf, count, desc, result, result_desc,
+						 dest_addr, addr, key, datatype, op, context);
+	return end_atomic(ret);
 }
 
 static ssize_t rdm_fetch_atomicv(struct fid_ep *fid, const struct fi_ioc *iov, void **desc,
@@ -461,25 +629,27 @@ static ssize_t rdm_fetch_atomicv(struct fid_ep *fid, const struct fi_ioc *iov, v
 				 uint64_t key, enum fi_datatype datatype, enum fi_op op,
 				 void *context)
 {
-	const struct rdm_ep *rdm = RDM_OF(fid, atomic);
-	ssize_t ret = check_atomic(op, key, rdm->op_flags);
+	struct rdm_ep *rdm = RDM_OF(fid, atomic);
+	ssize_t ret = check_atomic(rdm, dest_addr, op, key, rdm->op_flags);
 
-	return ret ? ret
-		   : rdm->rxm_atomic->readwritev(fid, iov, desc, count, resultv, result_desc,
-						 result_count, dest_addr, addr, key, datatype, op,
-						 context);
+	if (!ret)
+		ret = rdm->rxm_atomic->readwritev(fid, iov, desc, count, resultv, result_desc,
+						  result_count, dest_addr, addr, key, datatype, op,
+						  context);
+	return end_atomic(ret);
 }
 
 static ssize_t rdm_fetch_atomicmsg(struct fid_ep *fid, const struct fi_msg_atomic *msg,
 				   struct fi_ioc *resultv, void **result_desc, size_t result_count,
 				   uint64_t flags)
 {
-	ssize_t ret = check_atomic_msg(msg, flags);
+	struct rdm_ep *rdm = RDM_OF(fid, atomic);
+	ssize_t ret = check_atomic_msg(rdm, msg, flags);
 
-	return ret ? ret
-		   : RDM_OF(fid, atomic)
-			       ->rxm_atomic->readwritemsg(fid, msg, resultv, result_desc,
-							  result_count, flags & ~FI_COMMIT);
+	if (!ret)
+		ret = rdm->rxm_atomic->readwritemsg(fid, msg, resultv, result_desc, result_count,
+						    flags & ~FI_COMMIT);
+	return end_atomic(ret);
 }
 
 static ssize_t rdm_compare_atomic(struct fid_ep *fid, const void *buf, size_t count, void *desc,
@@ -488,13 +658,14 @@ static ssize_t rdm_compare_atomic(struct fid_ep *fid, const void *buf, size_t co
 				  uint64_t key, enum fi_datatype datatype, enum fi_op op,
 				  void *context)
 {
-	const struct rdm_ep *rdm = RDM_OF(fid, atomic);
-	ssize_t ret = check_atomic(op, key, rdm->op_flags);
+	struct rdm_ep *rdm = RDM_OF(fid, atomic);
+	ssize_t ret = check_atomic(rdm, dest_addr, op, key, rdm->op_flags);
 
-	return ret ? ret
-		   : rdm->rxm_atomic->compwrite(fid, buf, count, desc, compare, compare_desc,
-						result, result_desc, dest_addr, addr, key, datatype,
-						op, context);
+	if (!ret)
+		ret = rdm->rxm_atomic->compwrite(fid, buf, count, desc, compare, compare_desc,
+						 result, result_desc, dest_addr, addr, key,
+						 datatype, op, context);
+	return end_atomic(ret);
 }
 
 static ssize_t rdm_compare_atomicv(struct fid_ep *fid, const struct fi_ioc *iov, void **desc,
@@ -504,13 +675,14 @@ static ssize_t rdm_compare_atomicv(struct fid_ep *fid, const struct fi_ioc *iov,
 				   uint64_t key, enum fi_datatype datatype, enum fi_op op,
 				   void *context)
 {
-	const struct rdm_ep *rdm = RDM_OF(fid, atomic);
-	ssize_t ret = check_atomic(op, key, rdm->op_flags);
+	struct rdm_ep *rdm = RDM_OF(fid, atomic);
+	ssize_t ret = check_atomic(rdm, dest_addr, op, key, rdm->op_flags);
 
-	return ret ? ret
-		   : rdm->rxm_atomic->compwritev(fid, iov, desc, count, comparev, compare_desc,
-						 compare_count, resultv, result_desc, result_count,
-						 dest_addr, addr, key, datatype, op, context);
+	if (!ret)
+		ret = rdm->rxm_atomic->compwritev(fid, iov, desc, count, comparev, compare_desc,
+						  compare_count, resultv, result_desc, result_count,
+						  dest_addr, addr, key, datatype, op, context);
+	return end_atomic(ret);
 }
 
 static ssize_t rdm_compare_atomicmsg(struct fid_ep *fid, const struct fi_msg_atomic *msg,
@@ -518,33 +690,40 @@ static ssize_t rdm_compare_atomicmsg(struct fid_ep *fid, const struct fi_msg_ato
 				     size_t compare_count, struct fi_ioc *resultv,
 				     void **result_desc, size_t result_count, uint64_t flags)
 {
-	ssize_t ret = check_atomic_msg(msg, flags);
+	struct rdm_ep *rdm = RDM_OF(fid, atomic);
+	ssize_t ret = check_atomic_msg(rdm, msg, flags);
 
-	return ret ? ret
-		   : RDM_OF(fid, atomic)
-			       ->rxm_atomic->compwritemsg(fid, msg, comparev, compare_desc,
-							  compare_count, resultv, result_desc,
-							  result_count, flags & ~FI_COMMIT);
+	if (!ret)
+		ret = rdm->rxm_atomic->compwritemsg(fid, msg, comparev, compare_desc, compare_count,
+						    resultv, result_desc, result_count,
+						    flags & ~FI_COMMIT);
+	return end_atomic(ret);
 }
 
 /* The endpoint itself */
 
 static int rdm_ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 {
+	struct rdm_ep *rdm = RDM_OF(fid, ops);
+
 	/* RxM raises no events for an endpoint, and could not read an event queue of ours. */
 	if (bfid->ops == &pmv_eq_fi_ops)
 		return 0;
-	return RDM_OF(fid, ops)->rxm_ops->bind(fid, bfid, flags);
+	if (bfid->fclass == FI_CLASS_AV)
+		rdm->av = pmv_container_of(bfid, struct fid_av, fid);
+	return rdm->rxm_ops->bind(fid, bfid, flags);
 }
 
 static int rdm_ep_close(struct fid *fid)
 {
-	struct rdm_ep *rdm = (struct rdm_ep *) RDM_OF(fid, ops);
+	struct rdm_ep *rdm = RDM_OF(fid, ops);
 	int ret = rdm->rxm_ops->close(fid);
 
-	if (!ret)
-		free(rdm);
-	return ret;
+	if (ret)
+		return ret;
+	pmv_peers_destroy(&rdm->peers);
+	free(rdm);
+	return 0;
 }
 
 /* replace_tables -- those of RxM's functions that would not keep what is promised */
@@ -579,11 +758,11 @@ static void replace_tables(struct fid_ep *ep, struct rdm_ep *rdm)
 	rdm->rxm_rma = ep->rma;
 	COPY_TABLE(rdm->rma, ep->rma);
 	rdm->rma.fn.writemsg = rdm_writemsg;
-	if (rdm->op_flags) {
-		rdm->rma.fn.write = rdm_write;
-		rdm->rma.fn.writev = rdm_writev;
-		rdm->rma.fn.writedata = rdm_writedata;
-	}
+	rdm->rma.fn.write = rdm_write;
+	rdm->rma.fn.writev = rdm_writev;
+	rdm->rma.fn.writedata = rdm_writedata;
+	rdm->rma.fn.inject = rdm_inject_write;
+	rdm->rma.fn.injectdata = rdm_inject_writedata;
 	ep->rma = &rdm->rma.fn;
 
 	/* Only where they were asked for. */
@@ -635,6 +814,7 @@ static int rdm_ep_open(struct fid_domain *domain_fid, struct fi_info *info, stru
 	leave_rxm();
 	if (ret)
 		goto free;
+	pmv_peers_init(&rdm->peers);
 	replace_tables(*ep_fid, rdm);
 	fi_freeinfo(rxm_info);
 	return 0;

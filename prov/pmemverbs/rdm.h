@@ -12,8 +12,10 @@
 
 #include <rdma/fi_domain.h>
 #include <rdma/fi_eq.h>
+#include <rdma/fi_rma.h>
 
 #include "fabric.h"
+#include "peer.h"
 
 /* pmv_rdm_ask -- what is offered as FI_EP_RDM; hints are an application's, complete */
 struct fi_info *pmv_rdm_ask(uint32_t version, const char *node, const char *service, uint64_t flags,
@@ -25,6 +27,19 @@ struct fi_info *pmv_rdm_ask(uint32_t version, const char *node, const char *serv
  */
 bool pmv_rdm_calls_rxm(void);
 bool pmv_rdm_wants_pmem(void);
+
+/*
+ * pmv_rdm_peer -- whom RxM's endpoint is connected to that is given this write, or
+ * NULL: it is not the one that the application has posted.  As long as RxM's
+ * endpoint.
+ */
+struct pmv_peer *pmv_rdm_peer(const struct fi_rma_iov *to);
+
+/* pmv_rdm_may_commit -- like pmv_peer_may_commit; -FI_ECONNRESET after a warning: no */
+ssize_t pmv_rdm_may_commit(struct pmv_peer *peer, const uint32_t *keys, size_t count, bool all);
+
+/* pmv_rdm_may_send -- RxM's endpoint is given a message, perhaps an atomic that commits */
+ssize_t pmv_rdm_may_send(const struct pmv_peer *peer);
 
 /* What a fabric does for FI_EP_RDM. */
 int pmv_rdm_domain_open(struct pmv_fabric *fabric, struct fi_info *info,
