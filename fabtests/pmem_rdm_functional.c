@@ -91,7 +91,8 @@ struct settings {
 	bool waits;
 };
 
-static bool all; /* FI_PMEMVERBS_COMMIT=all */
+static bool all;      /* FI_PMEMVERBS_COMMIT=all */
+static bool no_agent; /* FI_PMEMVERBS_AGENT=off, for the one case that goes without */
 
 static int report(const char *call, ssize_t ret)
 {
@@ -873,7 +874,7 @@ static bool is_safe(const struct client *client)
 
 static int run_atomic(struct client *client)
 {
-	bool safe = is_safe(client);
+	bool safe = is_safe(client) || all;
 	uint64_t *operand = (uint64_t *) client->buf, *result = operand + 1;
 	struct fi_ioc ioc = {operand, 1}, result_ioc = {result, 1};
 	struct fi_rma_ioc rma_ioc = {client->offer.addr, 1, client->offer.key};
@@ -947,6 +948,89 @@ static int write_to_lose(struct client *client, size_t offset, int n)
 static bool is_proven(const struct client *client)
 {
 	return client->attr.persist == PMV_WSP && is_one_sided(client) && !all;
+}
+
+/* The calls for atomics: each has its completion, or none, and the target what it should. */
+static int run_atomics(struct client *client)
+{
+	uint64_t *word = (uint64_t *) client->buf, sum = 0;
+	uint64_t addr = client->offer.addr, key = client->offer.key;
+	fi_addr_t to = client->server;
+	struct fid_ep *ep = client->side.ep;
+	void *desc = client->desc;
+	struct fi_ioc ioc = {word, 1};
+	ssize_t ret;
+
+	memset(word, 0, 64);
+	for (int n = 0; n < 30; n += 3, sum += 4 * 7) {
+		word[0] = 7;
+		word[3] = sum + 21;
+		POST(client, ret,
+		     fi_atomic(ep, word, 1, desc, to, addr, key, FI_UINT64, FI_SUM, &contexts[n]));
+		if (check(client, ret, 0, "fi_atomic") || await(client, n, FI_ATOMIC | FI_WRITE))
+			return -1;
+		POST(client, ret, fi_inject_atomic(ep, word, 1, to, addr, key, FI_UINT64, FI_SUM));
+		if (check(client, ret, 0, "fi_inject_atomic"))
+			return -1;
+		POST(client, ret,
+		     fi_fetch_atomicv(ep, &ioc, &desc, 1, &(struct fi_ioc){word + 1, 1}, &desc, 1,
+				      to, addr, key, FI_UINT64, FI_SUM, &contexts[n + 1]));
+		if (check(client, ret, 0, "fi_fetch_atomicv") ||
+		    await(client, n + 1, FI_ATOMIC | FI_READ))
+			return -1;
+		if (word[1] != sum + 14)
+			return FAIL(client, "it fetched %llu", (unsigned long long) word[1]);
+		word[0] = sum + 28;
+		POST(client, ret,
+		     fi_compare_atomic(ep, word, 1, desc, word + 3, desc, word + 2, desc, to, addr,
+				       key, FI_UINT64, FI_CSWAP, &contexts[n + 2]));
+		if (check(client, ret, 0, "fi_compare_atomic") ||
+		    await(client, n + 2, FI_ATOMIC | FI_READ))
+			return -1;
+		if (word[2] != word[3])
+			return FAIL(client, "it was %llu", (unsigned long long) word[2]);
+		if (expect_data(client, 0, 8, "the atomics' word"))
+			return -1;
+	}
+	word[0] = 1;
+	for (int n = 0; n < 50; n++) {
+		POST(client, ret,
+		     fi_atomic(ep, word, 1, desc, to, addr, key, FI_UINT64, FI_SUM, &contexts[n]));
+		if (check(client, ret, 0, "fi_atomic"))
+			return -1;
+	}
+	for (int n = 0; n < 50; n++) {
+		if (await(client, n, FI_ATOMIC))
+			return -1;
+	}
+	word[0] = sum + 50;
+	return expect_data(client, 0, 8, "the sum") || expect_none(client);
+}
+
+/* Without an agent nothing says that an atomic is durable, and it does not complete as if. */
+static int run_no_agent(struct client *client)
+{
+	uint64_t end = now_ns() + PATIENCE_NS;
+	struct fi_cq_err_entry error = {0};
+	struct fi_cq_data_entry entry;
+	ssize_t ret;
+
+	if (is_safe(client))
+		return FAIL(client, "memory of that kind needs none");
+	POST(client, ret,
+	     fi_atomic(client->side.ep, client->buf, 1, client->desc, client->server,
+		       client->offer.addr, client->offer.key, FI_UINT64, FI_SUM, &contexts[1]));
+	if (check(client, ret, 0, "fi_atomic"))
+		return -1;
+	do
+		ret = fi_cq_read(client->side.cq, &entry, 1);
+	while (ret == -FI_EAGAIN && now_ns() < end);
+	if (check(client, ret, -FI_EAVAIL, "its completion"))
+		return -1;
+	ret = fi_cq_readerr(client->side.cq, &error, 0);
+	if (ret != 1 || error.op_context != &contexts[1] || error.err != FI_EOPNOTSUPP)
+		return FAIL(client, "fi_cq_readerr: %zd, %s", ret, fi_strerror(error.err));
+	return expect_none(client);
 }
 
 /* Such as are over RxM: the target's processor executes it, and answers. */
@@ -1099,6 +1183,9 @@ static const struct test {
 	{"rdm_fence", run_fence, {MAP}, false},
 	{"rdm_counter", run_counter, {MAP, .counter = true, .selective = true}, false},
 	{"rdm_atomic", run_atomic, {MAP}, false},
+	{"rdm_atomics", run_atomics, {MAP}, false},
+	{"rdm_atomics_sread", run_atomics, {MAP, .waits = true}, false},
+	{"rdm_no_agent", run_no_agent, {MAP}, true},
 	{"rdm_loss", run_loss, {MAP}, false},
 	{"rdm_restart", run_restart, {MAP}, false},
 	{"rdm_messages", run_messages, {MAP}, false},
@@ -1140,7 +1227,8 @@ static int run_client(const struct options *opts)
 	if (!client.buf || client.control < 0)
 		return -1;
 	for (size_t i = 0; i < NUM_TESTS; i++) {
-		if (!is_chosen(opts, tests[i].name) || (tests[i].only_all && !all))
+		if (!is_chosen(opts, tests[i].name) || (tests[i].only_all && !all) ||
+		    (tests[i].run == run_no_agent) != no_agent)
 			continue;
 		run++;
 		if (run_one(&client, &tests[i]))
@@ -1172,7 +1260,7 @@ static int run_server(const struct options *opts)
 int main(int argc, char **argv)
 {
 	struct options opts = {0};
-	const char *setting = getenv("FI_PMEMVERBS_COMMIT");
+	const char *setting = getenv("FI_PMEMVERBS_COMMIT"), *agent = getenv("FI_PMEMVERBS_AGENT");
 	int ret;
 
 	if (!options_parse(&opts, &program, argc, argv))
@@ -1183,6 +1271,7 @@ int main(int argc, char **argv)
 		return EXIT_SUCCESS;
 	}
 	all = setting && !strcmp(setting, "all");
+	no_agent = agent && !strcmp(agent, "off");
 	/* verbs' registration cache would grant peers every access to every region. */
 	setenv("FI_MR_CACHE_MAX_COUNT", "0", 1);
 	/* RxM is to close a connection when the address is forgotten. */

@@ -958,6 +958,8 @@ static ssize_t plan_commit(struct pmv_ep *ep, const struct pmv_commit *commit, b
 			PMV_WARN(EP_DATA, "the target's region lacks FI_REMOTE_WRITE\n");
 			return -FI_EACCES;
 		}
+		/* It is in caches there, as if it had come that way. */
+		attr.ddio |= commit->changed != 0;
 		one = pmv_plan_commit(&attr, ep->domain->transport, fenced ? &past : NULL);
 		if (one.method == PMV_METHOD_REFUSED)
 			return refuse(one.why);
@@ -1372,6 +1374,19 @@ static ssize_t commit_now(struct pmv_ep *ep, struct pmv_req *req, const struct p
 	return 0;
 }
 
+/* note_changed -- the letter will say so */
+static void note_changed(struct pmv_ep *ep, const struct pmv_commit *commit)
+{
+	const struct fi_rma_iov *rma_iov = commit->rma_iov;
+	struct pmv_attr attr;
+
+	if (!pmv_attr_of(ep, rma_iov->key, &attr))
+		return;
+	pthread_mutex_lock(&ep->lock);
+	note_dirty(ep, &attr, rma_iov->key, rma_iov->addr, commit->changed);
+	pthread_mutex_unlock(&ep->lock);
+}
+
 ssize_t pmv_commit(struct pmv_ep *ep, const struct pmv_commit *commit)
 {
 	bool fence = commit->flags & FI_FENCE;
@@ -1390,6 +1405,8 @@ ssize_t pmv_commit(struct pmv_ep *ep, const struct pmv_commit *commit)
 	req = pmv_commit_request(ep, commit);
 	if (!req)
 		return -FI_EAGAIN;
+	if (commit->changed)
+		note_changed(ep, commit);
 	if (fence && has_past(ep, commit))
 		ret = commit_after_agent(ep, req, commit);
 	else

@@ -71,8 +71,9 @@ struct pmv_commit {
 	/* What a write writes; none: it is an atomic or a message. */
 	const struct iovec *iov;
 	size_t iov_count;
-	bool quiet;   /* of a call that never completes (fi_inject) */
-	bool unheard; /* the core does not say when it is done */
+	size_t changed; /* so many bytes at rma_iov, which has none, by the target's processor */
+	bool quiet;     /* of a call that never completes (fi_inject) */
+	bool unheard;   /* the core does not say when it is done */
 };
 
 /*

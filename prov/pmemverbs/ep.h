@@ -158,6 +158,9 @@ static inline size_t pmv_iov_len(const struct iovec *iov, size_t count)
 	return len;
 }
 
+/* pmv_operand_size -- in bytes; the largest there is for types that a later libfabric has */
+size_t pmv_operand_size(enum fi_datatype datatype);
+
 extern struct fi_ops pmv_ep_fi_ops;
 extern struct fi_ops_cm pmv_ep_cm_ops;
 extern struct fi_ops_msg pmv_msg_ops;

@@ -15,13 +15,13 @@
  *   atomics  RxM sends a message, and the target's processor executes the atomic
  *            and answers.  By then it is in the caches there, and so is all that
  *            came before on the connection: durable if caches persist, else not.
+ *            With FI_PMEMVERBS_COMMIT=all the agent then makes it so: see held.h.
  *   loss     RxM connects again without a word.  So the endpoint keeps what was
  *            written to each peer: see peer.h.  RxM says nowhere which of its
  *            endpoints is connected to whom; it is found out when one is given
  *            what the application has just posted to a peer.
  *
- * A replaced table is a copy of RxM's; what belongs to the object is kept beside
- * the table, where the functions find it.
+ * A replaced table is a copy of RxM's: see table.h.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -37,34 +37,13 @@
 #include "ep.h"
 #include "eq.h"
 #include "getinfo.h"
+#include "held.h"
 #include "info.h"
 #include "prov.h"
 #include "rdm.h"
+#include "table.h"
 
 #define RXM_OVER_US PMV_NAME ";ofi_rxm"
-
-/* Functions that a later libfabric has behind those that are known here. */
-#define LATER_FUNCTIONS 16
-
-#define TABLE(type)                                                                                \
-	union {                                                                                    \
-		struct type fn;                                                                    \
-		char room[sizeof(struct type) + LATER_FUNCTIONS * sizeof(void *)];                 \
-	}
-
-/* copy_table -- all tables begin with their size */
-static void copy_table(void *to, size_t room, const void *from)
-{
-	size_t size;
-
-	memcpy(&size, from, sizeof(size));
-	if (size > room)
-		size = room;
-	memcpy(to, from, size);
-	memcpy(to, &size, sizeof(size));
-}
-
-#define COPY_TABLE(table, from) copy_table(&(table), sizeof(table), from)
 
 /* What is offered */
 
@@ -80,6 +59,7 @@ static _Thread_local struct {
 	struct rdm_ep *ep;
 	fi_addr_t dest;
 	const struct fi_rma_iov *to;
+	size_t changed; /* so many bytes there, by an atomic */
 	/* ... or an atomic that is to commit what was written there before. */
 	struct pmv_peer *peer;
 	uint32_t keys[MAX_REGIONS];
@@ -236,6 +216,10 @@ struct rdm_ep {
 	const struct fi_ops_atomic *rxm_atomic;
 	uint64_t op_flags; /* the application's, if they have FI_COMMIT_COMPLETE */
 	size_t inject_size;
+	uint64_t tx_op_flags;
+	bool selective;
+	bool counts; /* a counter would count an atomic that is held */
+	struct fid_cq *tx_cq;
 	struct fid_av *av;
 	struct pmv_peers peers;
 };
@@ -273,13 +257,21 @@ static struct pmv_peer *peer_at(struct rdm_ep *rdm, fi_addr_t dest)
 	return pmv_peers_get(&rdm->peers, &plain, len);
 }
 
+/* is_posted -- is it this that is being posted?  RxM may do other things as well meanwhile. */
+static bool is_posted(const struct fi_rma_iov *to)
+{
+	return front.ep && front.to->addr == to->addr && front.to->len == to->len &&
+	       front.to->key == to->key;
+}
+
 struct pmv_peer *pmv_rdm_peer(const struct fi_rma_iov *to)
 {
-	/* RxM may do other things as well while it is at it. */
-	if (!front.ep || front.to->addr != to->addr || front.to->len != to->len ||
-	    front.to->key != to->key)
-		return NULL;
-	return peer_at(front.ep, front.dest);
+	return is_posted(to) ? peer_at(front.ep, front.dest) : NULL;
+}
+
+size_t pmv_rdm_changed(const struct fi_rma_iov *to)
+{
+	return is_posted(to) ? front.changed : 0;
 }
 
 ssize_t pmv_rdm_may_commit(struct pmv_peer *peer, const uint32_t *keys, size_t count, bool all)
@@ -500,10 +492,10 @@ const char *pmv_rdm_check_atomic(uint64_t key, uint64_t flags)
 		return NULL;
 	if (flags & FI_FENCE)
 		return "RxM executes atomics without a fence";
-	if (attr.persist == PMV_DMP || attr.persist == PMV_PAGE)
-		return "the target's processor executes it, and its caches do not persist";
 	if (attr.relaxed || pmv_setting.relaxed)
 		return "the path may reorder writes (FI_PMEMVERBS_ORDERING=relaxed)";
+	if (attr.persist == PMV_DMP || attr.persist == PMV_PAGE)
+		return "the target's processor executes it, and its caches do not persist";
 	return NULL;
 }
 
@@ -520,12 +512,6 @@ static ssize_t begin_commit(struct rdm_ep *rdm, fi_addr_t dest, uint64_t key)
 	return pmv_rdm_may_commit(front.peer, &front.keys[front.num_keys++], 1, false);
 }
 
-static ssize_t end_atomic(ssize_t ret)
-{
-	front.peer = NULL;
-	return ret;
-}
-
 /* is_committed -- also because it is to be durable though the call does not say so */
 static bool is_committed(uint64_t key, uint64_t flags)
 {
@@ -535,92 +521,161 @@ static bool is_committed(uint64_t key, uint64_t flags)
 	       (pmv_setting.commit_all && pmv_key_unpack(key, &attr) && attr.pmem);
 }
 
-/* check_atomic -- 0: hand it to RxM; end_atomic follows, whatever it returns */
-static ssize_t check_atomic(struct rdm_ep *rdm, fi_addr_t dest, enum fi_op op, uint64_t key,
-			    uint64_t flags)
-{
-	const char *why;
+/* One atomic, whatever the call was. */
+struct atomic {
+	const struct fi_msg_atomic *msg;
+	struct fi_ioc *result; /* NULL: it fetches nothing */
+	void **result_desc;
+	size_t result_count;
+	const struct fi_ioc *compare; /* NULL: it compares nothing */
+	void **compare_desc;
+	size_t compare_count;
+};
 
-	if (flags & FI_IMMED)
-		return -FI_EINVAL;
-	if (op == FI_ATOMIC_READ && !(flags & FI_COMMIT))
-		return 0;
-	why = pmv_rdm_check_atomic(key, flags);
-	if (!why)
-		return is_committed(key, flags) ? begin_commit(rdm, dest, key) : 0;
-	PMV_WARN(EP_DATA, "an atomic of FI_EP_RDM can't be committed: %s\n", why);
-	return -FI_EOPNOTSUPP;
+bool pmv_rdm_holds_atomic(uint64_t key, uint64_t flags)
+{
+	struct pmv_attr attr;
+
+	return pmv_setting.commit_all && pmv_key_unpack(key, &attr) && attr.pmem &&
+	       (attr.persist == PMV_DMP || attr.persist == PMV_PAGE) && !(flags & FI_FENCE) &&
+	       !attr.relaxed && !pmv_setting.relaxed;
 }
 
-static ssize_t check_atomic_msg(struct rdm_ep *rdm, const struct fi_msg_atomic *msg, uint64_t flags)
+/* is_held -- is it to complete when the agent has made it durable, and can it? */
+static bool is_held(const struct rdm_ep *rdm, const struct fi_msg_atomic *msg, uint64_t flags)
+{
+	return rdm->tx_cq && !rdm->counts && msg->rma_iov_count == 1 &&
+	       pmv_rdm_holds_atomic(msg->rma_iov->key, flags);
+}
+
+/* check_atomic -- 0: hand it to RxM */
+static ssize_t check_atomic(struct rdm_ep *rdm, const struct fi_msg_atomic *msg, uint64_t flags)
 {
 	ssize_t ret = 0;
 
-	for (size_t i = 0; !ret && i < msg->rma_iov_count; i++)
-		ret = check_atomic(rdm, msg->addr, msg->op, msg->rma_iov[i].key, flags);
+	for (size_t i = 0; !ret && i < msg->rma_iov_count; i++) {
+		uint64_t key = msg->rma_iov[i].key;
+		const char *why = pmv_rdm_check_atomic(key, flags);
+
+		if (why && pmv_rdm_holds_atomic(key, flags))
+			why = "that takes one region, a completion queue, and no counter of it";
+		if (why) {
+			PMV_WARN(EP_DATA, "an atomic of FI_EP_RDM can't be committed: %s\n", why);
+			return -FI_EOPNOTSUPP;
+		}
+		if (is_committed(key, flags))
+			ret = begin_commit(rdm, msg->addr, key);
+	}
 	return ret;
 }
 
-static ssize_t rdm_atomic(struct fid_ep *fid, const void *buf, size_t count, void *desc,
-			  fi_addr_t dest_addr, uint64_t addr, uint64_t key,
-			  enum fi_datatype datatype, enum fi_op op, void *context)
+/* hold -- a context for it, until it is durable; NULL: none is left */
+static struct pmv_held *hold(struct fid_ep *fid, const struct fi_msg_atomic *msg, uint64_t flags)
+{
+	const struct rdm_ep *rdm = RDM_OF(fid, atomic);
+	struct pmv_held *held = pmv_held_get(rdm->tx_cq, fid);
+
+	if (!held)
+		return NULL;
+	held->dest = msg->addr;
+	held->addr = msg->rma_iov->addr;
+	held->key = msg->rma_iov->key;
+	held->len = msg->rma_iov->count * pmv_operand_size(msg->datatype);
+	held->context = msg->context;
+	/* Those that are injected RxM does not report. */
+	held->report = !(flags & FI_INJECT) && ((flags & FI_COMPLETION) || !rdm->selective);
+	return held;
+}
+
+static ssize_t post_atomic(struct fid_ep *fid, const struct atomic *atomic,
+			   const struct fi_msg_atomic *msg, uint64_t flags)
+{
+	const struct fi_ops_atomic *rxm = RDM_OF(fid, atomic)->rxm_atomic;
+
+	if (atomic->compare)
+		return rxm->compwritemsg(fid, msg, atomic->compare, atomic->compare_desc,
+					 atomic->compare_count, atomic->result, atomic->result_desc,
+					 atomic->result_count, flags);
+	if (atomic->result)
+		return rxm->readwritemsg(fid, msg, atomic->result, atomic->result_desc,
+					 atomic->result_count, flags);
+	return rxm->writemsg(fid, msg, flags);
+}
+
+static ssize_t do_atomic(struct fid_ep *fid, const struct atomic *atomic, uint64_t flags)
 {
 	struct rdm_ep *rdm = RDM_OF(fid, atomic);
-	ssize_t ret = check_atomic(rdm, dest_addr, op, key, rdm->op_flags);
+	struct fi_msg_atomic msg = *atomic->msg;
+	struct pmv_held *held = NULL;
+	ssize_t ret = 0;
 
+	if (flags & FI_IMMED)
+		return -FI_EINVAL;
+	if (msg.op == FI_ATOMIC_READ && !(flags & FI_COMMIT))
+		return post_atomic(fid, atomic, &msg, flags);
+	if (is_held(rdm, &msg, flags)) {
+		held = hold(fid, &msg, flags);
+		if (!held)
+			return -FI_EAGAIN;
+		msg.context = held;
+		flags = (flags & ~FI_INJECT) | FI_COMPLETION;
+	} else {
+		ret = check_atomic(rdm, &msg, flags);
+	}
 	if (!ret)
-		ret = rdm->rxm_atomic->write(fid, buf, count, desc, dest_addr, addr, key, datatype,
-					     op, context);
-	return end_atomic(ret);
+		ret = post_atomic(fid, atomic, &msg, flags & ~FI_COMMIT);
+	front.peer = NULL;
+	if (ret && held)
+		pmv_held_put(rdm->tx_cq, held);
+	return ret;
+}
+
+/* The calls without flags, as a message. */
+#define ATOMIC_MSG(ioc, descs, n)                                                                  \
+	struct fi_rma_ioc rma_ioc = {addr, ioc_count(ioc, n), key};                                \
+	struct fi_msg_atomic msg = {ioc, descs, n, dest_addr, &rma_ioc, 1, datatype, op, context, 0}
+
+static size_t ioc_count(const struct fi_ioc *ioc, size_t n)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < n; i++)
+		count += ioc[i].count;
+	return count;
 }
 
 static ssize_t rdm_atomicv(struct fid_ep *fid, const struct fi_ioc *iov, void **desc, size_t count,
 			   fi_addr_t dest_addr, uint64_t addr, uint64_t key,
 			   enum fi_datatype datatype, enum fi_op op, void *context)
 {
-	struct rdm_ep *rdm = RDM_OF(fid, atomic);
-	ssize_t ret = check_atomic(rdm, dest_addr, op, key, rdm->op_flags);
+	ATOMIC_MSG(iov, desc, count);
 
-	if (!ret)
-		ret = rdm->rxm_atomic->writev(fid, iov, desc, count, dest_addr, addr, key, datatype,
-					      op, context);
-	return end_atomic(ret);
+	return do_atomic(fid, &(struct atomic){.msg = &msg}, RDM_OF(fid, atomic)->tx_op_flags);
+}
+
+static ssize_t rdm_atomic(struct fid_ep *fid, const void *buf, size_t count, void *desc,
+			  fi_addr_t dest_addr, uint64_t addr, uint64_t key,
+			  enum fi_datatype datatype, enum fi_op op, void *context)
+{
+	struct fi_ioc ioc = {(void *) buf, count};
+
+	return rdm_atomicv(fid, &ioc, &desc, 1, dest_addr, addr, key, datatype, op, context);
 }
 
 static ssize_t rdm_atomicmsg(struct fid_ep *fid, const struct fi_msg_atomic *msg, uint64_t flags)
 {
-	struct rdm_ep *rdm = RDM_OF(fid, atomic);
-	ssize_t ret = check_atomic_msg(rdm, msg, flags);
-
-	if (!ret)
-		ret = rdm->rxm_atomic->writemsg(fid, msg, flags & ~FI_COMMIT);
-	return end_atomic(ret);
+	return do_atomic(fid, &(struct atomic){.msg = msg}, flags);
 }
 
 static ssize_t rdm_inject_atomic(struct fid_ep *fid, const void *buf, size_t count,
 				 fi_addr_t dest_addr, uint64_t addr, uint64_t key,
 				 enum fi_datatype datatype, enum fi_op op)
 {
-	struct rdm_ep *rdm = RDM_OF(fid, atomic);
-	ssize_t ret = check_atomic(rdm, dest_addr, op, key, 0);
+	struct fi_ioc ioc = {(void *) buf, count};
+	void *context = NULL;
+	ATOMIC_MSG(&ioc, NULL, 1);
 
-	if (!ret)
-		ret = rdm->rxm_atomic->inject(fid, buf, count, dest_addr, addr, key, datatype, op);
-	return end_atomic(ret);
-}
-
-static ssize_t rdm_fetch_atomic(struct fid_ep *fid, const void *buf, size_t count, void *desc,
-				void *result, void *result_desc, fi_addr_t dest_addr, uint64_t addr,
-				uint64_t key, enum fi_datatype datatype, enum fi_op op,
-				void *context)
-{
-	struct rdm_ep *rdm = RDM_OF(fid, atomic);
-	ssize_t ret = check_atomic(rdm, dest_addr, op, key, rdm->op_flags);
-
-	if (!ret)
-		ret = rdm->rxm_atomic->readwrite(fid, buf, count, desc, result, result_desc,
-						 dest_addr, addr, key, datatype, op, context);
-	return end_atomic(ret);
+	return do_atomic(fid, &(struct atomic){.msg = &msg}, FI_INJECT);
 }
 
 static ssize_t rdm_fetch_atomicv(struct fid_ep *fid, const struct fi_ioc *iov, void **desc,
@@ -629,43 +684,40 @@ static ssize_t rdm_fetch_atomicv(struct fid_ep *fid, const struct fi_ioc *iov, v
 				 uint64_t key, enum fi_datatype datatype, enum fi_op op,
 				 void *context)
 {
-	struct rdm_ep *rdm = RDM_OF(fid, atomic);
-	ssize_t ret = check_atomic(rdm, dest_addr, op, key, rdm->op_flags);
+	ATOMIC_MSG(iov, desc, count);
+	const struct atomic atomic = {
+		.msg = &msg,
+		.result = resultv,
+		.result_desc = result_desc,
+		.result_count = result_count,
+	};
 
-	if (!ret)
-		ret = rdm->rxm_atomic->readwritev(fid, iov, desc, count, resultv, result_desc,
-						  result_count, dest_addr, addr, key, datatype, op,
-						  context);
-	return end_atomic(ret);
+	return do_atomic(fid, &atomic, RDM_OF(fid, atomic)->tx_op_flags);
+}
+
+static ssize_t rdm_fetch_atomic(struct fid_ep *fid, const void *buf, size_t count, void *desc,
+				void *result, void *result_desc, fi_addr_t dest_addr, uint64_t addr,
+				uint64_t key, enum fi_datatype datatype, enum fi_op op,
+				void *context)
+{
+	struct fi_ioc ioc = {(void *) buf, count}, result_ioc = {result, count};
+
+	return rdm_fetch_atomicv(fid, &ioc, &desc, 1, &result_ioc, &result_desc, 1, dest_addr, addr,
+				 key, datatype, op, context);
 }
 
 static ssize_t rdm_fetch_atomicmsg(struct fid_ep *fid, const struct fi_msg_atomic *msg,
 				   struct fi_ioc *resultv, void **result_desc, size_t result_count,
 				   uint64_t flags)
 {
-	struct rdm_ep *rdm = RDM_OF(fid, atomic);
-	ssize_t ret = check_atomic_msg(rdm, msg, flags);
+	const struct atomic atomic = {
+		.msg = msg,
+		.result = resultv,
+		.result_desc = result_desc,
+		.result_count = result_count,
+	};
 
-	if (!ret)
-		ret = rdm->rxm_atomic->readwritemsg(fid, msg, resultv, result_desc, result_count,
-						    flags & ~FI_COMMIT);
-	return end_atomic(ret);
-}
-
-static ssize_t rdm_compare_atomic(struct fid_ep *fid, const void *buf, size_t count, void *desc,
-				  const void *compare, void *compare_desc, void *result,
-				  void *result_desc, fi_addr_t dest_addr, uint64_t addr,
-				  uint64_t key, enum fi_datatype datatype, enum fi_op op,
-				  void *context)
-{
-	struct rdm_ep *rdm = RDM_OF(fid, atomic);
-	ssize_t ret = check_atomic(rdm, dest_addr, op, key, rdm->op_flags);
-
-	if (!ret)
-		ret = rdm->rxm_atomic->compwrite(fid, buf, count, desc, compare, compare_desc,
-						 result, result_desc, dest_addr, addr, key,
-						 datatype, op, context);
-	return end_atomic(ret);
+	return do_atomic(fid, &atomic, flags);
 }
 
 static ssize_t rdm_compare_atomicv(struct fid_ep *fid, const struct fi_ioc *iov, void **desc,
@@ -675,14 +727,31 @@ static ssize_t rdm_compare_atomicv(struct fid_ep *fid, const struct fi_ioc *iov,
 				   uint64_t key, enum fi_datatype datatype, enum fi_op op,
 				   void *context)
 {
-	struct rdm_ep *rdm = RDM_OF(fid, atomic);
-	ssize_t ret = check_atomic(rdm, dest_addr, op, key, rdm->op_flags);
+	ATOMIC_MSG(iov, desc, count);
+	const struct atomic atomic = {
+		.msg = &msg,
+		.result = resultv,
+		.result_desc = result_desc,
+		.result_count = result_count,
+		.compare = comparev,
+		.compare_desc = compare_desc,
+		.compare_count = compare_count,
+	};
 
-	if (!ret)
-		ret = rdm->rxm_atomic->compwritev(fid, iov, desc, count, comparev, compare_desc,
-						  compare_count, resultv, result_desc, result_count,
-						  dest_addr, addr, key, datatype, op, context);
-	return end_atomic(ret);
+	return do_atomic(fid, &atomic, RDM_OF(fid, atomic)->tx_op_flags);
+}
+
+static ssize_t rdm_compare_atomic(struct fid_ep *fid, const void *buf, size_t count, void *desc,
+				  const void *compare, void *compare_desc, void *result,
+				  void *result_desc, fi_addr_t dest_addr, uint64_t addr,
+				  uint64_t key, enum fi_datatype datatype, enum fi_op op,
+				  void *context)
+{
+	struct fi_ioc ioc = {(void *) buf, count}, result_ioc = {result, count};
+	struct fi_ioc compare_ioc = {(void *) compare, count};
+
+	return rdm_compare_atomicv(fid, &ioc, &desc, 1, &compare_ioc, &compare_desc, 1, &result_ioc,
+				   &result_desc, 1, dest_addr, addr, key, datatype, op, context);
 }
 
 static ssize_t rdm_compare_atomicmsg(struct fid_ep *fid, const struct fi_msg_atomic *msg,
@@ -690,14 +759,35 @@ static ssize_t rdm_compare_atomicmsg(struct fid_ep *fid, const struct fi_msg_ato
 				     size_t compare_count, struct fi_ioc *resultv,
 				     void **result_desc, size_t result_count, uint64_t flags)
 {
-	struct rdm_ep *rdm = RDM_OF(fid, atomic);
-	ssize_t ret = check_atomic_msg(rdm, msg, flags);
+	const struct atomic atomic = {
+		.msg = msg,
+		.result = resultv,
+		.result_desc = result_desc,
+		.result_count = result_count,
+		.compare = comparev,
+		.compare_desc = compare_desc,
+		.compare_count = compare_count,
+	};
 
-	if (!ret)
-		ret = rdm->rxm_atomic->compwritemsg(fid, msg, comparev, compare_desc, compare_count,
-						    resultv, result_desc, result_count,
-						    flags & ~FI_COMMIT);
-	return end_atomic(ret);
+	return do_atomic(fid, &atomic, flags);
+}
+
+ssize_t pmv_rdm_commit_held(struct pmv_held *held)
+{
+	const struct fi_rma_iov to = {.addr = held->addr, .len = 0, .key = held->key};
+	struct fi_msg_rma msg = {
+		.addr = held->dest,
+		.rma_iov = &to,
+		.rma_iov_count = 1,
+		.context = held,
+	};
+	struct rdm_ep *rdm = begin_write(held->ep, held->dest, &to);
+	ssize_t ret;
+
+	front.changed = held->len;
+	ret = end_write(rdm->rxm_rma->writemsg(held->ep, &msg, FI_COMMIT | FI_COMPLETION));
+	front.changed = 0;
+	return ret;
 }
 
 /* The endpoint itself */
@@ -711,14 +801,24 @@ static int rdm_ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 		return 0;
 	if (bfid->fclass == FI_CLASS_AV)
 		rdm->av = pmv_container_of(bfid, struct fid_av, fid);
+	if (bfid->fclass == FI_CLASS_CNTR && (flags & (FI_READ | FI_WRITE)))
+		rdm->counts = true;
+	if (pmv_held_is_cq(bfid) && (flags & FI_TRANSMIT)) {
+		rdm->tx_cq = pmv_container_of(bfid, struct fid_cq, fid);
+		rdm->selective = flags & FI_SELECTIVE_COMPLETION;
+	}
 	return rdm->rxm_ops->bind(fid, bfid, flags);
 }
 
 static int rdm_ep_close(struct fid *fid)
 {
 	struct rdm_ep *rdm = RDM_OF(fid, ops);
-	int ret = rdm->rxm_ops->close(fid);
+	int ret;
 
+	/* Whoever reads the CQ must not post to what is being closed. */
+	if (rdm->tx_cq)
+		pmv_held_drop(rdm->tx_cq, pmv_container_of(fid, struct fid_ep, fid));
+	ret = rdm->rxm_ops->close(fid);
 	if (ret)
 		return ret;
 	pmv_peers_destroy(&rdm->peers);
@@ -809,6 +909,7 @@ static int rdm_ep_open(struct fid_domain *domain_fid, struct fi_info *info, stru
 	if (info->tx_attr && (info->tx_attr->op_flags & FI_COMMIT))
 		rdm->op_flags = info->tx_attr->op_flags;
 	rdm->inject_size = rxm_info->tx_attr->inject_size;
+	rdm->tx_op_flags = info->tx_attr ? info->tx_attr->op_flags : 0;
 	enter_rxm(pmv_info_is_pmem(info));
 	ret = to_rdm_domain(domain_fid)->rxm_ops->endpoint(domain_fid, rxm_info, ep_fid, context);
 	leave_rxm();
@@ -823,6 +924,19 @@ free:
 	free(rdm);
 	if (rxm_info)
 		fi_freeinfo(rxm_info);
+	return ret;
+}
+
+static int rdm_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq **cq,
+		       void *context)
+{
+	int ret = to_rdm_domain(fid)->rxm_ops->cq_open(fid, attr, cq, context);
+
+	if (ret || !pmv_setting.commit_all)
+		return ret;
+	ret = pmv_held_wrap(*cq, attr);
+	if (ret)
+		fi_close(&(*cq)->fid);
 	return ret;
 }
 
@@ -888,6 +1002,7 @@ int pmv_rdm_domain_open(struct pmv_fabric *fabric, struct fi_info *info,
 	COPY_TABLE(rdm->ops, rdm->rxm_ops);
 	rdm->ops.fn.endpoint = rdm_ep_open;
 	rdm->ops.fn.av_open = rdm_av_open;
+	rdm->ops.fn.cq_open = rdm_cq_open;
 	(*domain_fid)->ops = &rdm->ops.fn;
 	fi_freeinfo(rxm_info);
 	return 0;
@@ -910,6 +1025,11 @@ int pmv_rdm_wait_open(struct pmv_fabric *fabric, struct fi_wait_attr *attr,
 
 int pmv_rdm_trywait(struct pmv_fabric *fabric, struct fid *fid)
 {
+	int ret = pmv_held_is_cq(fid) ? pmv_held_trywait(pmv_container_of(fid, struct fid_cq, fid))
+				      : 0;
+
+	if (ret)
+		return ret;
 	return fabric->rxm_fid ? fi_trywait(fabric->rxm_fid, &fid, 1) : -FI_ENOSYS;
 }
 

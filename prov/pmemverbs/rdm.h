@@ -35,6 +35,19 @@ bool pmv_rdm_wants_pmem(void);
  */
 struct pmv_peer *pmv_rdm_peer(const struct fi_rma_iov *to);
 
+/*
+ * pmv_rdm_changed -- is it the commit of an atomic?  So many bytes there are to become
+ * durable, then: the target's processor has changed them.
+ */
+size_t pmv_rdm_changed(const struct fi_rma_iov *to);
+
+/* pmv_rdm_commit_held -- post it; see held.h */
+struct pmv_held;
+ssize_t pmv_rdm_commit_held(struct pmv_held *held);
+
+/* pmv_rdm_holds_atomic -- does one to memory with this key complete when the agent says so? */
+bool pmv_rdm_holds_atomic(uint64_t key, uint64_t flags);
+
 /* pmv_rdm_may_commit -- like pmv_peer_may_commit; -FI_ECONNRESET after a warning: no */
 ssize_t pmv_rdm_may_commit(struct pmv_peer *peer, const uint32_t *keys, size_t count, bool all);
 

@@ -8,6 +8,7 @@
 #include <rdma/fi_ext_pmemverbs.h>
 #include "cover.h"
 #include "prov.h"
+#include "rdm.h"
 
 #define WRITE_CARE                                                                                 \
 	(PMV_CARE_CLOSED | PMV_CARE_COUNT_TX | PMV_CARE_FENCE_NEXT | PMV_CARE_COMMIT | PMV_CARE_ALL)
@@ -145,6 +146,8 @@ static ssize_t commit_write(struct pmv_ep *ep, const struct fi_msg_rma *msg, uin
 		.copy = copy_write,
 		.iov = core.msg.msg_iov,
 		.iov_count = core.msg.iov_count,
+		.changed =
+			ep->domain->rxm && msg->rma_iov_count ? pmv_rdm_changed(msg->rma_iov) : 0,
 		.quiet = quiet,
 	};
 	/* Nobody hears how it ends: so a later commit has to. */
