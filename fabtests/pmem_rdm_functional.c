@@ -1055,6 +1055,28 @@ static ssize_t sum(struct client *client, int n, uint64_t flags)
 	return ret;
 }
 
+/* Completions only where they are asked for; at the region's end, beyond which nothing may be
+ * named. */
+static int run_atomics_selective(struct client *client)
+{
+	uint64_t *word = (uint64_t *) client->buf;
+
+	client->offer.addr += SIZE - sizeof(*word);
+	*word = 3;
+	for (int n = 0; n < 20; n += 5) {
+		for (int i = 0; i < 4; i++) {
+			if (check(client, sum(client, n + i, 0), 0, "fi_atomicmsg"))
+				return -1;
+		}
+		if (check(client, sum(client, n + 4, FI_COMPLETION), 0, "fi_atomicmsg") ||
+		    await(client, n + 4, FI_ATOMIC))
+			return -1;
+	}
+	word[SIZE / sizeof(*word) - 1] = 20 * 3;
+	return expect_data(client, SIZE - sizeof(*word), sizeof(*word), "the sum") ||
+	       expect_none(client);
+}
+
 /* What went down with a connection is covered by no commit on another one, and that is told. */
 static int run_loss(struct client *client)
 {
@@ -1185,6 +1207,7 @@ static const struct test {
 	{"rdm_atomic", run_atomic, {MAP}, false},
 	{"rdm_atomics", run_atomics, {MAP}, false},
 	{"rdm_atomics_sread", run_atomics, {MAP, .waits = true}, false},
+	{"rdm_atomics_selective", run_atomics_selective, {MAP, .selective = true}, false},
 	{"rdm_no_agent", run_no_agent, {MAP}, true},
 	{"rdm_loss", run_loss, {MAP}, false},
 	{"rdm_restart", run_restart, {MAP}, false},
