@@ -56,6 +56,7 @@ enum {
 	ASK_NOTICES, /* number to wait for -> their struct notice */
 	ASK_STOP,    /* milliseconds: stop soon, and go on after these */
 	ASK_REOPEN,  /* the endpoint, at the same address, as a program does that starts again */
+	ASK_RECV,    /* length: of a message, into the memory */
 	ASK_BYE,
 };
 
@@ -343,6 +344,10 @@ static int obey(struct server *server, int fd, const struct control_msg *ask, st
 		return answer(fd, server->notices, server->num_notices * sizeof(struct notice));
 	case ASK_STOP:
 		return stop_for(fd, ask->arg[0]);
+	case ASK_RECV:
+		ret = (int) fi_recv(server->side.ep, server->memory.base, ask->arg[0],
+				    fi_mr_desc(server->mr), FI_ADDR_UNSPEC, NULL);
+		return ret ? report("fi_recv", ret) : answer(fd, NULL, 0);
 	case ASK_REOPEN:
 		return reopen(server, offer) ? -1 : answer(fd, NULL, 0);
 	default:
@@ -1159,6 +1164,32 @@ static int run_messages(struct client *client)
 	       expect_none(client);
 }
 
+/* A message that RxM makes writes of: they are its own, and what was lost is none of theirs. */
+static int run_rendezvous(struct client *client)
+{
+	const size_t len = 100000;
+	ssize_t ret;
+
+	for (int n = 1; n < 9; n += 4) {
+		pattern_fill(client->buf, SIZE, (uint64_t) n, 0);
+		if (write_to_lose(client, 0, n) || lose_connection(client) ||
+		    ask(client, ASK_RECV, len, 0, NULL, 0, NULL))
+			return -1;
+		POST(client, ret,
+		     fi_send(client->side.ep, client->buf, len, client->desc, client->server,
+			     &contexts[n + 1]));
+		if (check(client, ret, 0, "fi_send") || await(client, n + 1, FI_SEND))
+			return -1;
+		if (!is_proven(client) && check(client, commit(client, 0, 8, n + 2, 0),
+						-FI_ECONNRESET, "a commit after a loss"))
+			return -1;
+		if (check(client, commit(client, 0, 8, n + 3, 0), 0, "a commit") ||
+		    await(client, n + 3, WRITTEN))
+			return -1;
+	}
+	return expect_none(client);
+}
+
 static int run_volatile(struct client *client)
 {
 	client->offer.key = client->offer.volatile_key;
@@ -1212,6 +1243,7 @@ static const struct test {
 	{"rdm_loss", run_loss, {MAP}, false},
 	{"rdm_restart", run_restart, {MAP}, false},
 	{"rdm_messages", run_messages, {MAP}, false},
+	{"rdm_rendezvous", run_rendezvous, {MAP}, false},
 	{"rdm_volatile", run_volatile, {MAP}, false},
 };
 
@@ -1297,6 +1329,9 @@ int main(int argc, char **argv)
 	no_agent = agent && !strcmp(agent, "off");
 	/* verbs' registration cache would grant peers every access to every region. */
 	setenv("FI_MR_CACHE_MAX_COUNT", "0", 1);
+	/* Of long messages RxM is to make writes. */
+	setenv("FI_OFI_RXM_SAR_LIMIT", "1", 1);
+	setenv("FI_OFI_RXM_USE_RNDV_WRITE", "1", 1);
 	/* RxM is to close a connection when the address is forgotten. */
 	setenv("FI_AV_REMOVE_CLEANUP", "1", 1);
 	signal(SIGPIPE, SIG_IGN);

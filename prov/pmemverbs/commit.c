@@ -224,11 +224,16 @@ void pmv_note_read(struct pmv_ep *ep)
 	atomic_store(&ep->fence_due, true);
 }
 
-/* peer_of -- RxM's endpoint belongs to whom it writes to first; NULL: it is not RxM's */
+/*
+ * peer_of -- RxM's endpoint belongs to whom it writes to first; NULL: what it writes
+ * is not the application's, but what RxM makes of messages
+ */
 static struct pmv_peer *peer_of(struct pmv_ep *ep, const struct fi_rma_iov *rma_iov)
 {
-	if (!ep->peer && ep->domain->rxm)
-		ep->peer = pmv_rdm_peer(rma_iov);
+	if (!pmv_rdm_posts(rma_iov))
+		return NULL;
+	if (!ep->peer)
+		ep->peer = pmv_rdm_peer();
 	return ep->peer;
 }
 
@@ -993,6 +998,8 @@ ssize_t pmv_commit_check(struct pmv_ep *ep, const struct pmv_commit *commit)
 	if (!ep->domain->rxm || !commit->rma_iov_count)
 		return 0;
 	peer = peer_of(ep, commit->rma_iov);
+	if (!peer && !(commit->flags & FI_COMMIT))
+		return 0;
 	if (!peer || commit->rma_iov_count > PMV_REQ_REGIONS)
 		return refuse("this libfabric's RxM makes of a write what is not known here");
 	for (size_t i = 0; i < commit->rma_iov_count; i++)

@@ -257,21 +257,20 @@ static struct pmv_peer *peer_at(struct rdm_ep *rdm, fi_addr_t dest)
 	return pmv_peers_get(&rdm->peers, &plain, len);
 }
 
-/* is_posted -- is it this that is being posted?  RxM may do other things as well meanwhile. */
-static bool is_posted(const struct fi_rma_iov *to)
+bool pmv_rdm_posts(const struct fi_rma_iov *to)
 {
-	return front.ep && front.to->addr == to->addr && front.to->len == to->len &&
+	return front.ep && front.to && front.to->addr == to->addr && front.to->len == to->len &&
 	       front.to->key == to->key;
 }
 
-struct pmv_peer *pmv_rdm_peer(const struct fi_rma_iov *to)
+struct pmv_peer *pmv_rdm_peer(void)
 {
-	return is_posted(to) ? peer_at(front.ep, front.dest) : NULL;
+	return peer_at(front.ep, front.dest);
 }
 
 size_t pmv_rdm_changed(const struct fi_rma_iov *to)
 {
-	return is_posted(to) ? front.changed : 0;
+	return pmv_rdm_posts(to) ? front.changed : 0;
 }
 
 ssize_t pmv_rdm_may_commit(struct pmv_peer *peer, const uint32_t *keys, size_t count, bool all)

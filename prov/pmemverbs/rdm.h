@@ -29,11 +29,12 @@ bool pmv_rdm_calls_rxm(void);
 bool pmv_rdm_wants_pmem(void);
 
 /*
- * pmv_rdm_peer -- whom RxM's endpoint is connected to that is given this write, or
- * NULL: it is not the one that the application has posted.  As long as RxM's
- * endpoint.
+ * pmv_rdm_posts -- RxM's endpoint is given this write: is it the one that the
+ * application is posting?  RxM may do other things as well meanwhile.
+ * pmv_rdm_peer -- then: to whom; as long as RxM's endpoint
  */
-struct pmv_peer *pmv_rdm_peer(const struct fi_rma_iov *to);
+bool pmv_rdm_posts(const struct fi_rma_iov *to);
+struct pmv_peer *pmv_rdm_peer(void);
 
 /*
  * pmv_rdm_changed -- is it the commit of an atomic?  So many bytes there are to become
