@@ -54,6 +54,8 @@ enum {
 	ASK_BYTES,   /* offset, len -> payload */
 	ASK_NOTICES, /* number to wait for -> their struct notice */
 	ASK_STOP,    /* milliseconds: stop soon, and go on after these */
+	ASK_REOPEN,  /* the endpoint, at the same address, as a program does that starts again */
+	ASK_RECV,    /* length: of a message, into the memory */
 	ASK_BYE,
 };
 
@@ -89,7 +91,8 @@ struct settings {
 	bool waits;
 };
 
-static bool all; /* FI_PMEMVERBS_COMMIT=all */
+static bool all;      /* FI_PMEMVERBS_COMMIT=all */
+static bool no_agent; /* FI_PMEMVERBS_AGENT=off, for the one case that goes without */
 
 static int report(const char *call, ssize_t ret)
 {
@@ -127,6 +130,21 @@ static struct fi_info *make_hints(const struct options *opts, const struct setti
 	return hints;
 }
 
+static int open_ep(struct side *side, const struct settings *settings)
+{
+	uint64_t selective = settings->selective ? FI_SELECTIVE_COMPLETION : 0;
+	int ret;
+
+	DO(fi_endpoint(side->domain, side->info, &side->ep, NULL));
+	DO(fi_ep_bind(side->ep, &side->av->fid, 0));
+	DO(fi_ep_bind(side->ep, &side->cq->fid, FI_TRANSMIT | selective));
+	DO(fi_ep_bind(side->ep, &side->cq->fid, FI_RECV));
+	if (side->cntr)
+		DO(fi_ep_bind(side->ep, &side->cntr->fid, FI_WRITE));
+	DO(fi_enable(side->ep));
+	return 0;
+}
+
 static int open_side(struct side *side, const struct options *opts, const struct settings *settings,
 		     const char *node, uint64_t flags)
 {
@@ -137,7 +155,6 @@ static int open_side(struct side *side, const struct options *opts, const struct
 	};
 	struct fi_av_attr av_attr = {.type = settings->av_type};
 	struct fi_cntr_attr cntr_attr = {.events = FI_CNTR_EVENTS_COMP};
-	uint64_t selective = settings->selective ? FI_SELECTIVE_COMPLETION : 0;
 	int ret;
 
 	*side = (struct side){.next_key = 1};
@@ -151,16 +168,9 @@ static int open_side(struct side *side, const struct options *opts, const struct
 	DO(fi_domain(side->fabric, side->info, &side->domain, NULL));
 	DO(fi_av_open(side->domain, &av_attr, &side->av, NULL));
 	DO(fi_cq_open(side->domain, &cq_attr, &side->cq, NULL));
-	DO(fi_endpoint(side->domain, side->info, &side->ep, NULL));
-	DO(fi_ep_bind(side->ep, &side->av->fid, 0));
-	DO(fi_ep_bind(side->ep, &side->cq->fid, FI_TRANSMIT | selective));
-	DO(fi_ep_bind(side->ep, &side->cq->fid, FI_RECV));
-	if (settings->counter) {
+	if (settings->counter)
 		DO(fi_cntr_open(side->domain, &cntr_attr, &side->cntr, NULL));
-		DO(fi_ep_bind(side->ep, &side->cntr->fid, FI_WRITE));
-	}
-	DO(fi_enable(side->ep));
-	return 0;
+	return open_ep(side, settings);
 }
 
 static int close_one(struct fid *fid)
@@ -256,6 +266,22 @@ static int register_memory(struct server *server, struct offer *offer)
 	return 0;
 }
 
+static int reopen(struct server *server, const struct offer *offer)
+{
+	const struct settings settings = {.av_type = FI_AV_MAP};
+	struct fi_info *info = server->side.info;
+	int ret = CLOSE(server->side.ep);
+
+	server->side.ep = NULL;
+	free(info->src_addr);
+	info->src_addr = malloc(offer->name_len);
+	if (ret || !info->src_addr)
+		return -1;
+	memcpy(info->src_addr, offer->name, offer->name_len);
+	info->src_addrlen = offer->name_len;
+	return open_ep(&server->side, &settings);
+}
+
 static int obey(struct server *server, int fd, const struct control_msg *ask, struct offer *offer)
 {
 	uint64_t end = now_ns() + PATIENCE_NS;
@@ -277,6 +303,12 @@ static int obey(struct server *server, int fd, const struct control_msg *ask, st
 		return answer(fd, server->notices, server->num_notices * sizeof(struct notice));
 	case ASK_STOP:
 		return control_stop(fd, ask->arg[0]);
+	case ASK_RECV:
+		ret = (int) fi_recv(server->side.ep, server->memory.base, ask->arg[0],
+				    fi_mr_desc(server->mr), FI_ADDR_UNSPEC, NULL);
+		return ret ? report("fi_recv", ret) : answer(fd, NULL, 0);
+	case ASK_REOPEN:
+		return reopen(server, offer) ? -1 : answer(fd, NULL, 0);
 	default:
 		return -1;
 	}
@@ -798,9 +830,15 @@ static int run_counter(struct client *client)
 	       expect_waited(client, start, "counting an injected write");
 }
 
+/* is_safe -- is memory there durable as soon as the target's processor has written to it? */
+static bool is_safe(const struct client *client)
+{
+	return client->attr.persist != PMV_DMP && client->attr.persist != PMV_PAGE;
+}
+
 static int run_atomic(struct client *client)
 {
-	bool safe = client->attr.persist != PMV_DMP && client->attr.persist != PMV_PAGE;
+	bool safe = is_safe(client) || all;
 	uint64_t *operand = (uint64_t *) client->buf, *result = operand + 1;
 	struct fi_ioc ioc = {operand, 1}, result_ioc = {result, 1};
 	struct fi_rma_ioc rma_ioc = {client->offer.addr, 1, client->offer.key};
@@ -844,6 +882,233 @@ static int run_atomic(struct client *client)
 	return check(client, ret, 0, "fi_atomicmsg") || await(client, 1, FI_ATOMIC);
 }
 
+/* A new connection, as RxM makes it after one was lost: it forgets both with the address. */
+static int lose_connection(struct client *client)
+{
+	int ret = fi_av_remove(client->side.av, &client->server, 1, 0);
+
+	if (ret ||
+	    fi_av_insert(client->side.av, client->offer.name, 1, &client->server, 0, NULL) != 1)
+		return FAIL(client, "removing and inserting the server failed");
+	return 0;
+}
+
+/* write_to_lose -- and nothing commits it; where every write commits, only injected ones don't */
+static int write_to_lose(struct client *client, size_t offset, int n)
+{
+	ssize_t ret;
+
+	if (!all)
+		return check(client, writemsg(client, offset, INJECT, n, FI_COMPLETION), 0,
+			     "write") ||
+		       await(client, n, WRITTEN);
+	POST(client, ret,
+	     fi_inject_write(client->side.ep, client->buf + offset, INJECT, client->server,
+			     client->offer.addr + offset, client->offer.key));
+	return check(client, ret, 0, "fi_inject_write");
+}
+
+/* is_proven -- does the completion of a write say that it is durable? */
+static bool is_proven(const struct client *client)
+{
+	return client->attr.persist == PMV_WSP && is_one_sided(client) && !all;
+}
+
+/* The calls for atomics: each has its completion, or none, and the target what it should. */
+static int run_atomics(struct client *client)
+{
+	uint64_t *word = (uint64_t *) client->buf, sum = 0;
+	uint64_t addr = client->offer.addr, key = client->offer.key;
+	fi_addr_t to = client->server;
+	struct fid_ep *ep = client->side.ep;
+	void *desc = client->desc;
+	struct fi_ioc ioc = {word, 1};
+	ssize_t ret;
+
+	memset(word, 0, 64);
+	for (int n = 0; n < 30; n += 3, sum += 4 * 7) {
+		word[0] = 7;
+		word[3] = sum + 21;
+		POST(client, ret,
+		     fi_atomic(ep, word, 1, desc, to, addr, key, FI_UINT64, FI_SUM, &contexts[n]));
+		if (check(client, ret, 0, "fi_atomic") || await(client, n, FI_ATOMIC | FI_WRITE))
+			return -1;
+		POST(client, ret, fi_inject_atomic(ep, word, 1, to, addr, key, FI_UINT64, FI_SUM));
+		if (check(client, ret, 0, "fi_inject_atomic"))
+			return -1;
+		POST(client, ret,
+		     fi_fetch_atomicv(ep, &ioc, &desc, 1, &(struct fi_ioc){word + 1, 1}, &desc, 1,
+				      to, addr, key, FI_UINT64, FI_SUM, &contexts[n + 1]));
+		if (check(client, ret, 0, "fi_fetch_atomicv") ||
+		    await(client, n + 1, FI_ATOMIC | FI_READ))
+			return -1;
+		if (word[1] != sum + 14)
+			return FAIL(client, "it fetched %llu", (unsigned long long) word[1]);
+		word[0] = sum + 28;
+		POST(client, ret,
+		     fi_compare_atomic(ep, word, 1, desc, word + 3, desc, word + 2, desc, to, addr,
+				       key, FI_UINT64, FI_CSWAP, &contexts[n + 2]));
+		if (check(client, ret, 0, "fi_compare_atomic") ||
+		    await(client, n + 2, FI_ATOMIC | FI_READ))
+			return -1;
+		if (word[2] != word[3])
+			return FAIL(client, "it was %llu", (unsigned long long) word[2]);
+		if (expect_data(client, 0, 8, "the atomics' word"))
+			return -1;
+	}
+	word[0] = 1;
+	for (int n = 0; n < 50; n++) {
+		POST(client, ret,
+		     fi_atomic(ep, word, 1, desc, to, addr, key, FI_UINT64, FI_SUM, &contexts[n]));
+		if (check(client, ret, 0, "fi_atomic"))
+			return -1;
+	}
+	for (int n = 0; n < 50; n++) {
+		if (await(client, n, FI_ATOMIC))
+			return -1;
+	}
+	word[0] = sum + 50;
+	return expect_data(client, 0, 8, "the sum") || expect_none(client);
+}
+
+/* Without an agent nothing says that an atomic is durable, and it does not complete as if. */
+static int run_no_agent(struct client *client)
+{
+	uint64_t end = now_ns() + PATIENCE_NS;
+	struct fi_cq_err_entry error = {0};
+	struct fi_cq_data_entry entry;
+	ssize_t ret;
+
+	if (is_safe(client))
+		return FAIL(client, "memory of that kind needs none");
+	POST(client, ret,
+	     fi_atomic(client->side.ep, client->buf, 1, client->desc, client->server,
+		       client->offer.addr, client->offer.key, FI_UINT64, FI_SUM, &contexts[1]));
+	if (check(client, ret, 0, "fi_atomic"))
+		return -1;
+	do
+		ret = fi_cq_read(client->side.cq, &entry, 1);
+	while (ret == -FI_EAGAIN && now_ns() < end);
+	if (check(client, ret, -FI_EAVAIL, "its completion"))
+		return -1;
+	ret = fi_cq_readerr(client->side.cq, &error, 0);
+	if (ret != 1 || error.op_context != &contexts[1] || error.err != FI_EOPNOTSUPP)
+		return FAIL(client, "fi_cq_readerr: %zd, %s", ret, fi_strerror(error.err));
+	return expect_none(client);
+}
+
+/* Such as are over RxM: the target's processor executes it, and answers. */
+static ssize_t sum(struct client *client, int n, uint64_t flags)
+{
+	struct fi_ioc ioc = {client->buf, 1};
+	struct fi_rma_ioc rma_ioc = {client->offer.addr, 1, client->offer.key};
+	struct fi_msg_atomic msg = {
+		.msg_iov = &ioc,
+		.desc = &client->desc,
+		.iov_count = 1,
+		.addr = client->server,
+		.rma_iov = &rma_ioc,
+		.rma_iov_count = 1,
+		.datatype = FI_UINT64,
+		.op = FI_SUM,
+		.context = &contexts[n],
+	};
+	ssize_t ret;
+
+	POST(client, ret, fi_atomicmsg(client->side.ep, &msg, flags));
+	return ret;
+}
+
+/* Completions only where they are asked for; at the region's end, beyond which nothing may be
+ * named. */
+static int run_atomics_selective(struct client *client)
+{
+	uint64_t *word = (uint64_t *) client->buf;
+
+	client->offer.addr += SIZE - sizeof(*word);
+	*word = 3;
+	for (int n = 0; n < 20; n += 5) {
+		for (int i = 0; i < 4; i++) {
+			if (check(client, sum(client, n + i, 0), 0, "fi_atomicmsg"))
+				return -1;
+		}
+		if (check(client, sum(client, n + 4, FI_COMPLETION), 0, "fi_atomicmsg") ||
+		    await(client, n + 4, FI_ATOMIC))
+			return -1;
+	}
+	word[SIZE / sizeof(*word) - 1] = 20 * 3;
+	return expect_data(client, SIZE - sizeof(*word), sizeof(*word), "the sum") ||
+	       expect_none(client);
+}
+
+/* What went down with a connection is covered by no commit on another one, and that is told. */
+static int run_loss(struct client *client)
+{
+	ssize_t lost = is_proven(client) ? 0 : -FI_ECONNRESET;
+	struct offer offer = client->offer;
+
+	pattern_fill(client->buf, SIZE, 13, 0);
+	if (connect_first(client) || write_to_lose(client, 64, 1) || lose_connection(client) ||
+	    check(client, commit(client, 128, INJECT, 2, FI_COMPLETION), lost,
+		  "a commit after a loss") ||
+	    (!lost && await(client, 2, WRITTEN)))
+		return -1;
+	/* Once: what is written again, and committed, is safe from the next loss. */
+	for (int n = 3; n < 9; n += 2) {
+		if (write_to_lose(client, 64, n) ||
+		    check(client, commit(client, 128, INJECT, n + 1, FI_COMPLETION), 0,
+			  "a commit after it was told") ||
+		    await(client, n + 1, WRITTEN) || lose_connection(client))
+			return -1;
+	}
+	/* Other memory of the peer has lost nothing, but a fence covers it all. */
+	if (write_to_lose(client, 64, 9) || lose_connection(client))
+		return -1;
+	client->offer.key = offer.volatile_key;
+	client->offer.addr = offer.volatile_addr;
+	if (check(client, commit(client, 0, INJECT, 10, FI_COMPLETION), 0, "a commit elsewhere") ||
+	    await(client, 10, WRITTEN) ||
+	    check(client, writemsg(client, 0, INJECT, 11, FI_COMMIT_COMPLETE | FI_FENCE), lost,
+		  "a fenced commit elsewhere") ||
+	    (!lost && await(client, 11, WRITTEN)))
+		return -1;
+	client->offer = offer;
+	if (is_safe(client) &&
+	    (write_to_lose(client, 64, 13) || lose_connection(client) ||
+	     check(client, sum(client, 14, FI_COMMIT_COMPLETE), lost, "a committed atomic") ||
+	     (!lost && await(client, 14, FI_ATOMIC)) ||
+	     check(client, sum(client, 15, FI_COMMIT_COMPLETE), 0, "another one") ||
+	     await(client, 15, FI_ATOMIC)))
+		return -1;
+	return check(client, commit(client, 64, INJECT, 12, FI_COMPLETION), 0, "a last commit") ||
+	       await(client, 12, WRITTEN) || expect_data(client, 64, INJECT, "the last commit") ||
+	       expect_none(client);
+}
+
+/* The same when the target starts again: RxM hears of it some time. */
+static int run_restart(struct client *client)
+{
+	uint64_t end = now_ns() + PATIENCE_NS;
+	ssize_t ret;
+
+	pattern_fill(client->buf, SIZE, 14, 0);
+	if (connect_first(client) || write_to_lose(client, 64, 1) ||
+	    ask(client, ASK_REOPEN, 0, 0, NULL, 0, NULL))
+		return -1;
+	if (is_proven(client))
+		return 0;
+	/* What is posted to the old connection fails by itself. */
+	do {
+		ret = commit(client, 128, INJECT, 2, FI_COMPLETION);
+		if (!ret && !await(client, 2, WRITTEN))
+			return FAIL(client, "a commit to the restarted target was accepted");
+	} while (!ret && now_ns() < end);
+	return check(client, ret, -FI_ECONNRESET, "a commit to the restarted target") ||
+	       check(client, commit(client, 64, INJECT, 3, FI_COMPLETION), 0, "a last commit") ||
+	       await(client, 3, WRITTEN) || expect_data(client, 64, INJECT, "the last commit") ||
+	       expect_none(client);
+}
+
 static int run_messages(struct client *client)
 {
 	struct iovec iov = {client->buf, 8};
@@ -856,6 +1121,32 @@ static int run_messages(struct client *client)
 	       check(client, fi_tsendmsg(client->side.ep, &tagged, FI_COMMIT_COMPLETE),
 		     -FI_EOPNOTSUPP, "fi_tsendmsg with a commit") ||
 	       expect_none(client);
+}
+
+/* A message that RxM makes writes of: they are its own, and what was lost is none of theirs. */
+static int run_rendezvous(struct client *client)
+{
+	const size_t len = 100000;
+	ssize_t ret;
+
+	for (int n = 1; n < 9; n += 4) {
+		pattern_fill(client->buf, SIZE, (uint64_t) n, 0);
+		if (write_to_lose(client, 0, n) || lose_connection(client) ||
+		    ask(client, ASK_RECV, len, 0, NULL, 0, NULL))
+			return -1;
+		POST(client, ret,
+		     fi_send(client->side.ep, client->buf, len, client->desc, client->server,
+			     &contexts[n + 1]));
+		if (check(client, ret, 0, "fi_send") || await(client, n + 1, FI_SEND))
+			return -1;
+		if (!is_proven(client) && check(client, commit(client, 0, 8, n + 2, 0),
+						-FI_ECONNRESET, "a commit after a loss"))
+			return -1;
+		if (check(client, commit(client, 0, 8, n + 3, 0), 0, "a commit") ||
+		    await(client, n + 3, WRITTEN))
+			return -1;
+	}
+	return expect_none(client);
 }
 
 static int run_volatile(struct client *client)
@@ -904,7 +1195,14 @@ static const struct test {
 	{"rdm_fence", run_fence, {MAP}, false},
 	{"rdm_counter", run_counter, {MAP, .counter = true, .selective = true}, false},
 	{"rdm_atomic", run_atomic, {MAP}, false},
+	{"rdm_atomics", run_atomics, {MAP}, false},
+	{"rdm_atomics_sread", run_atomics, {MAP, .waits = true}, false},
+	{"rdm_atomics_selective", run_atomics_selective, {MAP, .selective = true}, false},
+	{"rdm_no_agent", run_no_agent, {MAP}, true},
+	{"rdm_loss", run_loss, {MAP}, false},
+	{"rdm_restart", run_restart, {MAP}, false},
 	{"rdm_messages", run_messages, {MAP}, false},
+	{"rdm_rendezvous", run_rendezvous, {MAP}, false},
 	{"rdm_volatile", run_volatile, {MAP}, false},
 };
 
@@ -943,7 +1241,8 @@ static int run_client(const struct options *opts)
 	if (!client.buf || client.control < 0)
 		return -1;
 	for (size_t i = 0; i < NUM_TESTS; i++) {
-		if (!is_chosen(opts, tests[i].name) || (tests[i].only_all && !all))
+		if (!is_chosen(opts, tests[i].name) || (tests[i].only_all && !all) ||
+		    (tests[i].run == run_no_agent) != no_agent)
 			continue;
 		run++;
 		if (run_one(&client, &tests[i]))
@@ -975,7 +1274,7 @@ static int run_server(const struct options *opts)
 int main(int argc, char **argv)
 {
 	struct options opts = {0};
-	const char *setting = getenv("FI_PMEMVERBS_COMMIT");
+	const char *setting = getenv("FI_PMEMVERBS_COMMIT"), *agent = getenv("FI_PMEMVERBS_AGENT");
 	int ret;
 
 	if (!options_parse(&opts, &program, argc, argv))
@@ -986,8 +1285,14 @@ int main(int argc, char **argv)
 		return EXIT_SUCCESS;
 	}
 	all = setting && !strcmp(setting, "all");
+	no_agent = agent && !strcmp(agent, "off");
 	/* verbs' registration cache would grant peers every access to every region. */
 	setenv("FI_MR_CACHE_MAX_COUNT", "0", 1);
+	/* Of long messages RxM is to make writes. */
+	setenv("FI_OFI_RXM_SAR_LIMIT", "1", 1);
+	setenv("FI_OFI_RXM_USE_RNDV_WRITE", "1", 1);
+	/* RxM is to close a connection when the address is forgotten. */
+	setenv("FI_AV_REMOVE_CLEANUP", "1", 1);
 	signal(SIGPIPE, SIG_IGN);
 	ret = opts.dst_addr ? run_client(&opts) : run_server(&opts);
 	return ret ? EXIT_FAILURE : EXIT_SUCCESS;

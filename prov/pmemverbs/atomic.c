@@ -34,8 +34,7 @@ static uint64_t what_is(const struct atomic *op)
 	return FI_ATOMIC | (op->fetch ? FI_READ : FI_WRITE);
 }
 
-/* operand_size -- in bytes; the largest there is for types that a later libfabric has */
-static size_t operand_size(enum fi_datatype datatype)
+size_t pmv_operand_size(enum fi_datatype datatype)
 {
 	switch (datatype) {
 	case FI_INT8:
@@ -69,7 +68,8 @@ static uint64_t operand_value(enum fi_datatype datatype, const struct fi_ioc *io
 
 	/* verbs has none that is longer. */
 	memcpy(&value, ioc->addr,
-	       operand_size(datatype) < sizeof(value) ? operand_size(datatype) : sizeof(value));
+	       pmv_operand_size(datatype) < sizeof(value) ? pmv_operand_size(datatype)
+							  : sizeof(value));
 	return value;
 }
 
@@ -150,7 +150,7 @@ static struct fi_ioc *put_iocs(struct block *block, const struct fi_ioc *ioc, si
 static struct atomic *put_atomic(struct block *block, const struct atomic *op, bool data_too)
 {
 	const struct fi_msg_atomic *msg = op->msg;
-	size_t size = operand_size(msg->datatype);
+	size_t size = pmv_operand_size(msg->datatype);
 	struct atomic *copy = put(block, op, sizeof(*op));
 	struct fi_msg_atomic *msg_copy = put(block, msg, sizeof(*msg));
 	void *iov = put_iocs(block, msg->msg_iov, msg->iov_count, size, data_too);
@@ -193,7 +193,7 @@ static ssize_t commit_atomic(struct pmv_ep *ep, const struct atomic *op, uint64_
 	for (size_t i = 0; i < msg->rma_iov_count; i++) {
 		rma_iov[i] = (struct fi_rma_iov){
 			.addr = msg->rma_iov[i].addr,
-			.len = msg->rma_iov[i].count * operand_size(msg->datatype),
+			.len = msg->rma_iov[i].count * pmv_operand_size(msg->datatype),
 			.key = msg->rma_iov[i].key,
 		};
 	}
@@ -227,7 +227,7 @@ static bool is_covered(struct pmv_ep *ep, const struct fi_msg_atomic *msg)
 
 static size_t ioc_len(const struct fi_msg_atomic *msg, size_t i)
 {
-	return msg->rma_iov[i].count * operand_size(msg->datatype);
+	return msg->rma_iov[i].count * pmv_operand_size(msg->datatype);
 }
 
 static void note_begin(struct pmv_ep *ep, const struct fi_msg_atomic *msg)
@@ -315,7 +315,7 @@ static ssize_t atomic_inject(struct fid_ep *fid, const void *buf, size_t count, 
 			     uint64_t addr, uint64_t key, enum fi_datatype datatype, enum fi_op op)
 {
 	struct pmv_ep *ep = pmv_to_ep(fid);
-	size_t len = count * operand_size(datatype);
+	size_t len = count * pmv_operand_size(datatype);
 	struct fi_ioc ioc = {(void *) buf, count};
 	void *context = NULL;
 	ATOMIC_MSG(&ioc, NULL, 1);

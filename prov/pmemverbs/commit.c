@@ -59,7 +59,9 @@
 #include "clock.h"
 #include "cover.h"
 #include "letter.h"
+#include "peer.h"
 #include "prov.h"
+#include "rdm.h"
 
 /* So long nothing has to be heard of a letter until it is asked whether anybody is there. */
 #define PROBE_NS INT64_C(200000000)
@@ -222,6 +224,31 @@ void pmv_note_read(struct pmv_ep *ep)
 	atomic_store(&ep->fence_due, true);
 }
 
+/*
+ * peer_of -- RxM's endpoint belongs to whom it writes to first; NULL: what it writes
+ * is not the application's, but what RxM makes of messages
+ */
+static struct pmv_peer *peer_of(struct pmv_ep *ep, const struct fi_rma_iov *rma_iov)
+{
+	if (!pmv_rdm_posts(rma_iov))
+		return NULL;
+	if (!ep->peer)
+		ep->peer = pmv_rdm_peer();
+	return ep->peer;
+}
+
+void pmv_note_rxm(struct pmv_ep *ep, const struct fi_rma_iov *rma_iov, size_t count, bool silent)
+{
+	struct pmv_peer *peer = peer_of(ep, rma_iov);
+	struct pmv_attr attr;
+
+	for (size_t i = 0; peer && i < count; i++) {
+		if (pmv_attr_of(ep, rma_iov[i].key, &attr) &&
+		    (silent || pmv_write_method(&attr, ep->domain->transport) != PMV_METHOD_WRITE))
+			pmv_peer_wrote(peer, (uint32_t) pmv_key_core(rma_iov[i].key));
+	}
+}
+
 /* Requests */
 
 bool pmv_req_part_done(struct pmv_req *req, int err, int prov_errno)
@@ -250,6 +277,8 @@ bool pmv_req_finish(struct pmv_req_pool *pool, struct pmv_req *req)
 
 	if (req->covers)
 		pmv_cover_done(pool, req);
+	for (unsigned int i = 0; ep && !err && i < req->num_regions; i++)
+		pmv_peer_committed(ep->peer, req->regions[i], req->writes);
 	if (ep && req->is_read)
 		atomic_fetch_sub(&ep->reads, 1);
 	if (ep && req->is_probe)
@@ -934,6 +963,8 @@ static ssize_t plan_commit(struct pmv_ep *ep, const struct pmv_commit *commit, b
 			PMV_WARN(EP_DATA, "the target's region lacks FI_REMOTE_WRITE\n");
 			return -FI_EACCES;
 		}
+		/* It is in caches there, as if it had come that way. */
+		attr.ddio |= commit->changed != 0;
 		one = pmv_plan_commit(&attr, ep->domain->transport, fenced ? &past : NULL);
 		if (one.method == PMV_METHOD_REFUSED)
 			return refuse(one.why);
@@ -959,6 +990,23 @@ static bool wants_notice(const struct pmv_commit *commit)
 	return !(commit->what & FI_MSG) && (commit->flags & (FI_REMOTE_CQ_DATA | FI_IMMED));
 }
 
+ssize_t pmv_commit_check(struct pmv_ep *ep, const struct pmv_commit *commit)
+{
+	uint32_t keys[PMV_REQ_REGIONS];
+	struct pmv_peer *peer;
+
+	if (!ep->domain->rxm || !commit->rma_iov_count)
+		return 0;
+	peer = peer_of(ep, commit->rma_iov);
+	if (!peer && !(commit->flags & FI_COMMIT))
+		return 0;
+	if (!peer || commit->rma_iov_count > PMV_REQ_REGIONS)
+		return refuse("this libfabric's RxM makes of a write what is not known here");
+	for (size_t i = 0; i < commit->rma_iov_count; i++)
+		keys[i] = (uint32_t) pmv_key_core(commit->rma_iov[i].key);
+	return pmv_rdm_may_commit(peer, keys, commit->rma_iov_count, commit->flags & FI_FENCE);
+}
+
 struct pmv_req *pmv_commit_request(struct pmv_ep *ep, const struct pmv_commit *commit)
 {
 	struct pmv_req *req = pmv_req_get(&ep->domain->reqs, ep);
@@ -971,6 +1019,15 @@ struct pmv_req *pmv_commit_request(struct pmv_ep *ep, const struct pmv_commit *c
 	req->counted = true;
 	req->report = !commit->quiet && is_reported(ep, commit->what, commit->flags);
 	req->silent = commit->quiet || is_unheard(ep, commit->what);
+	if (ep->peer) {
+		req->writes = pmv_peer_writes(ep->peer);
+		while (req->num_regions < commit->rma_iov_count &&
+		       req->num_regions < PMV_REQ_REGIONS) {
+			const struct fi_rma_iov *rma_iov = &commit->rma_iov[req->num_regions];
+
+			req->regions[req->num_regions++] = (uint32_t) pmv_key_core(rma_iov->key);
+		}
+	}
 	return req;
 }
 
@@ -1324,6 +1381,19 @@ static ssize_t commit_now(struct pmv_ep *ep, struct pmv_req *req, const struct p
 	return 0;
 }
 
+/* note_changed -- the letter will say so */
+static void note_changed(struct pmv_ep *ep, const struct pmv_commit *commit)
+{
+	const struct fi_rma_iov *rma_iov = commit->rma_iov;
+	struct pmv_attr attr;
+
+	if (!pmv_attr_of(ep, rma_iov->key, &attr))
+		return;
+	pthread_mutex_lock(&ep->lock);
+	note_dirty(ep, &attr, rma_iov->key, rma_iov->addr, commit->changed);
+	pthread_mutex_unlock(&ep->lock);
+}
+
 ssize_t pmv_commit(struct pmv_ep *ep, const struct pmv_commit *commit)
 {
 	bool fence = commit->flags & FI_FENCE;
@@ -1331,8 +1401,10 @@ ssize_t pmv_commit(struct pmv_ep *ep, const struct pmv_commit *commit)
 	bool fenced = fence || !pmv_ep_direct(ep, PMV_CARE_FENCE_NEXT) ||
 		      (wants_notice(commit) && ep->domain->fabric->core->fence);
 	struct pmv_req *req;
-	ssize_t ret;
+	ssize_t ret = pmv_commit_check(ep, commit);
 
+	if (ret)
+		return ret;
 	if (!pmv_ep_is_open(ep) && !(fence && is_riding(ep)))
 		return -FI_EAGAIN;
 	if ((fenced && await_reads(ep)) || (fence && await_covered(ep)))
@@ -1340,6 +1412,8 @@ ssize_t pmv_commit(struct pmv_ep *ep, const struct pmv_commit *commit)
 	req = pmv_commit_request(ep, commit);
 	if (!req)
 		return -FI_EAGAIN;
+	if (commit->changed)
+		note_changed(ep, commit);
 	if (fence && has_past(ep, commit))
 		ret = commit_after_agent(ep, req, commit);
 	else

@@ -34,6 +34,19 @@ void pmv_note_begin(struct pmv_ep *ep, uint64_t key, uint64_t addr, size_t len);
 void pmv_note_end(struct pmv_ep *ep, uint64_t key, uint64_t addr, size_t len, bool posted);
 void pmv_note_read(struct pmv_ep *ep);
 
+/*
+ * pmv_note_for_peer -- remember over the loss of one of RxM's connections that
+ * something was written that does not commit; silent: not even its error is heard of
+ */
+void pmv_note_rxm(struct pmv_ep *ep, const struct fi_rma_iov *rma_iov, size_t count, bool silent);
+
+static inline void pmv_note_for_peer(struct pmv_ep *ep, const struct fi_rma_iov *rma_iov,
+				     size_t count, bool silent)
+{
+	if (ep->domain->rxm && count)
+		pmv_note_rxm(ep, rma_iov, count, silent);
+}
+
 /* The key as the core knows it. */
 static inline uint64_t pmv_ep_key(uint64_t key)
 {
@@ -58,8 +71,9 @@ struct pmv_commit {
 	/* What a write writes; none: it is an atomic or a message. */
 	const struct iovec *iov;
 	size_t iov_count;
-	bool quiet;   /* of a call that never completes (fi_inject) */
-	bool unheard; /* the core does not say when it is done */
+	size_t changed; /* so many bytes at rma_iov, which has none, by the target's processor */
+	bool quiet;     /* of a call that never completes (fi_inject) */
+	bool unheard;   /* the core does not say when it is done */
 };
 
 /*
@@ -77,6 +91,10 @@ void *pmv_copy_buffers(size_t head, const struct iovec **iov, void ***desc, size
 		       bool data_too);
 
 /* The steps of a commit that what is covered has in common with it: cover.c. */
+
+/* pmv_commit_check -- 0, unless it would cover what was lost with an earlier connection */
+ssize_t pmv_commit_check(struct pmv_ep *ep, const struct pmv_commit *commit);
+
 ssize_t pmv_commit_method(struct pmv_ep *ep, const struct pmv_commit *commit,
 			  enum pmv_method *method);
 

@@ -71,6 +71,9 @@ ssize_t pmv_cover(struct pmv_ep *ep, struct pmv_commit *commit)
 		commit->flags |= FI_COMMIT;
 		return pmv_commit(ep, commit);
 	}
+	ret = pmv_commit_check(ep, commit);
+	if (ret)
+		return ret;
 	if (!pmv_ep_is_open(ep))
 		return -FI_EAGAIN;
 	ret = pmv_commit_method(ep, commit, &method);

@@ -8,6 +8,7 @@
 #include "eq.h"
 #include "hello.h"
 #include "info.h"
+#include "peer.h"
 #include "prov.h"
 #include "srx.h"
 
@@ -245,6 +246,8 @@ static int ep_close(struct fid *fid)
 	if (ep->rx_cq && ep->rx_cq != ep->tx_cq && !pmv_ep_direct(ep, PMV_CARE_COUNT_RX))
 		pmv_cq_progress(ep->rx_cq);
 	abandon_requests(ep);
+	if (ep->peer)
+		pmv_peer_lost(ep->peer);
 	release_cntrs(ep);
 	pmv_link_close(ep);
 	if (ep->wants_agent)

@@ -39,6 +39,8 @@ enum pmv_cntr_kind {
 	PMV_CNTR_KINDS,
 };
 
+struct pmv_peer;
+
 struct pmv_ep {
 	struct fid_ep ep_fid;
 	struct fid_ep *core_fid;
@@ -79,6 +81,9 @@ struct pmv_ep {
 	/* Where its messages are received, if a peer may commit them. */
 	struct pmv_receives receives;
 	bool wants_agent; /* for them */
+
+	/* Of RxM's: who is at the other end, once it has written there; see peer.h. */
+	struct pmv_peer *peer;
 
 	/* A place that can be read through the key: see commit.c. */
 	atomic_uint_fast64_t mark_key;
@@ -152,6 +157,9 @@ static inline size_t pmv_iov_len(const struct iovec *iov, size_t count)
 		len += iov[i].iov_len;
 	return len;
 }
+
+/* pmv_operand_size -- in bytes; the largest there is for types that a later libfabric has */
+size_t pmv_operand_size(enum fi_datatype datatype);
 
 extern struct fi_ops pmv_ep_fi_ops;
 extern struct fi_ops_cm pmv_ep_cm_ops;

@@ -61,7 +61,7 @@ struct pmv_letter *pmv_letter_new(struct pmv_ep *ep, const struct pmv_commit *co
 	for (size_t i = 0; i < commit->rma_iov_count && i < PMV_LETTER_KEYS; i++) {
 		const struct fi_rma_iov *rma_iov = &commit->rma_iov[i];
 
-		if (pmv_is_for_agent(ep, rma_iov->key))
+		if (commit->changed || pmv_is_for_agent(ep, rma_iov->key))
 			letter->at[letter->num_keys++] = (struct pmv_range){
 				.addr = rma_iov->addr,
 				.key = (uint32_t) pmv_key_core(rma_iov->key),

@@ -10,6 +10,7 @@
 #include <rdma/fi_ext_pmemverbs.h>
 #include "commit.h"
 #include "prov.h"
+#include "rdm.h"
 
 /* An injected message has no completion that could tell of durability: it never commits. */
 #define INJECT_CARE (PMV_CARE_CLOSED | PMV_CARE_COUNT_TX | PMV_CARE_FENCE_NEXT)
@@ -101,6 +102,12 @@ static ssize_t msg_recvmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_
 
 /* Sending */
 
+/* may_send -- RxM makes messages of atomics, by fi_send and fi_inject */
+static inline ssize_t may_send(struct pmv_ep *ep)
+{
+	return ep->domain->rxm ? pmv_rdm_may_send(ep->peer) : 0;
+}
+
 static ssize_t post_send(struct pmv_ep *ep, const void *op, void *context, uint64_t flags)
 {
 	struct fi_msg msg = *(const struct fi_msg *) op;
@@ -166,6 +173,9 @@ static ssize_t msg_send(struct fid_ep *fid, const void *buf, size_t len, void *d
 	bool counted;
 	ssize_t ret;
 
+	ret = may_send(ep);
+	if (ret)
+		return ret;
 	if (!pmv_ep_direct(ep, SEND_CARE))
 		return send_carefully(ep, &msg, ep->tx_op_flags, false);
 	counted = pmv_count_begin(ep, PMV_CARE_SENDS);
@@ -209,6 +219,9 @@ static ssize_t msg_inject(struct fid_ep *fid, const void *buf, size_t len, fi_ad
 	bool counted;
 	ssize_t ret;
 
+	ret = may_send(ep);
+	if (ret)
+		return ret;
 	if (!pmv_ep_direct(ep, INJECT_CARE))
 		return send_carefully(ep, &msg, FI_INJECT, true);
 	counted = pmv_count_begin(ep, PMV_CARE_SENDS);

@@ -15,12 +15,17 @@
  *   atomics  RxM sends a message, and the target's processor executes the atomic
  *            and answers.  By then it is in the caches there, and so is all that
  *            came before on the connection: durable if caches persist, else not.
+ *            With FI_PMEMVERBS_COMMIT=all the agent then makes it so: see held.h.
+ *   loss     RxM connects again without a word.  So the endpoint keeps what was
+ *            written to each peer: see peer.h.  RxM says nowhere which of its
+ *            endpoints is connected to whom; it is found out when one is given
+ *            what the application has just posted to a peer.
  *
- * A replaced table is a copy of RxM's; what belongs to the object is kept beside
- * the table, where the functions find it.
+ * A replaced table is a copy of RxM's: see table.h.
  */
 #include <stdlib.h>
 #include <string.h>
+#include <netinet/in.h>
 
 #include <rdma/fi_atomic.h>
 #include <rdma/fi_endpoint.h>
@@ -29,36 +34,16 @@
 #include <rdma/fi_tagged.h>
 
 #include <rdma/fi_ext_pmemverbs.h>
+#include "ep.h"
 #include "eq.h"
 #include "getinfo.h"
+#include "held.h"
 #include "info.h"
 #include "prov.h"
 #include "rdm.h"
+#include "table.h"
 
 #define RXM_OVER_US PMV_NAME ";ofi_rxm"
-
-/* Functions that a later libfabric has behind those that are known here. */
-#define LATER_FUNCTIONS 16
-
-#define TABLE(type)                                                                                \
-	union {                                                                                    \
-		struct type fn;                                                                    \
-		char room[sizeof(struct type) + LATER_FUNCTIONS * sizeof(void *)];                 \
-	}
-
-/* copy_table -- all tables begin with their size */
-static void copy_table(void *to, size_t room, const void *from)
-{
-	size_t size;
-
-	memcpy(&size, from, sizeof(size));
-	if (size > room)
-		size = room;
-	memcpy(to, from, size);
-	memcpy(to, &size, sizeof(size));
-}
-
-#define COPY_TABLE(table, from) copy_table(&(table), sizeof(table), from)
 
 /* What RxM is told */
 
@@ -82,10 +67,23 @@ void pmv_rdm_tune(void)
 
 /* What is offered */
 
-/* RxM calls back within the calls made here, and can't say in its hints on whose behalf. */
+struct rdm_ep;
+
+#define MAX_REGIONS 4
+
+/* RxM calls back within the calls made here, and can't say on whose behalf. */
 static _Thread_local struct {
 	bool calls_rxm;
 	bool pmem;
+	/* A write that is being posted ... */
+	struct rdm_ep *ep;
+	fi_addr_t dest;
+	const struct fi_rma_iov *to;
+	size_t changed; /* so many bytes there, by an atomic */
+	/* ... or an atomic that is to commit what was written there before. */
+	struct pmv_peer *peer;
+	uint32_t keys[MAX_REGIONS];
+	size_t num_keys;
 } front;
 
 static void enter_rxm(bool pmem)
@@ -238,9 +236,81 @@ struct rdm_ep {
 	const struct fi_ops_atomic *rxm_atomic;
 	uint64_t op_flags; /* the application's, if they have FI_COMMIT_COMPLETE */
 	size_t inject_size;
+	uint64_t tx_op_flags;
+	bool selective;
+	bool counts; /* a counter would count an atomic that is held */
+	struct fid_cq *tx_cq;
+	struct fid_av *av;
+	struct pmv_peers peers;
 };
 
-#define RDM_OF(fid, member) pmv_container_of((const char *) (fid)->member, struct rdm_ep, member)
+#define RDM_OF(fid, member) pmv_container_of((fid)->member, struct rdm_ep, member)
+
+/* Peers */
+
+/* peer_at -- RxM tells peers apart by these, and not by what else a sockaddr has room for */
+static struct pmv_peer *peer_at(struct rdm_ep *rdm, fi_addr_t dest)
+{
+	union {
+		struct sockaddr any;
+		struct sockaddr_in in;
+		struct sockaddr_in6 in6;
+		unsigned char room[PMV_PEER_ADDR_SIZE];
+	} addr = {.room = {0}}, plain = {.room = {0}};
+	size_t len = sizeof(addr);
+
+	if (fi_av_lookup(rdm->av, dest, &addr, &len))
+		len = 0;
+	plain.any.sa_family = addr.any.sa_family;
+	switch (addr.any.sa_family) {
+	case AF_INET:
+		plain.in.sin_port = addr.in.sin_port;
+		plain.in.sin_addr = addr.in.sin_addr;
+		break;
+	case AF_INET6:
+		plain.in6.sin6_port = addr.in6.sin6_port;
+		plain.in6.sin6_addr = addr.in6.sin6_addr;
+		break;
+	default:
+		plain = addr;
+	}
+	return pmv_peers_get(&rdm->peers, &plain, len);
+}
+
+bool pmv_rdm_posts(const struct fi_rma_iov *to)
+{
+	return front.ep && front.to && front.to->addr == to->addr && front.to->len == to->len &&
+	       front.to->key == to->key;
+}
+
+struct pmv_peer *pmv_rdm_peer(void)
+{
+	return peer_at(front.ep, front.dest);
+}
+
+size_t pmv_rdm_changed(const struct fi_rma_iov *to)
+{
+	return pmv_rdm_posts(to) ? front.changed : 0;
+}
+
+ssize_t pmv_rdm_may_commit(struct pmv_peer *peer, const uint32_t *keys, size_t count, bool all)
+{
+	if (pmv_peer_may_commit(peer, keys, count, all))
+		return 0;
+	PMV_WARN(EP_DATA,
+		 "not committed: a connection to the peer was lost with writes that this commit "
+		 "would cover, and they may be lost with it; write again what was written "
+		 "to this memory since the last commit there\n");
+	return -FI_ECONNRESET;
+}
+
+ssize_t pmv_rdm_may_send(const struct pmv_peer *peer)
+{
+	/* A new connection has nobody yet. */
+	if (!front.peer || (peer && peer != front.peer))
+		return 0;
+	return pmv_rdm_may_commit(front.peer, front.keys, front.num_keys, false);
+}
 
 static ssize_t refuse_message(uint64_t flags)
 {
@@ -315,7 +385,7 @@ static ssize_t no_tsenddata(struct fid_ep *fid, const void *buf, size_t len, voi
 /* inject_in_pieces -- one empty piece more: see the top of this file */
 static ssize_t inject_in_pieces(struct fid_ep *fid, const struct fi_msg_rma *msg, uint64_t flags)
 {
-	const struct rdm_ep *rdm = RDM_OF(fid, rma);
+	struct rdm_ep *rdm = RDM_OF(fid, rma);
 	struct iovec iov[2] = {{0}};
 	void *desc[2] = {NULL};
 	struct fi_msg_rma pieces = *msg;
@@ -332,23 +402,40 @@ static ssize_t inject_in_pieces(struct fid_ep *fid, const struct fi_msg_rma *msg
 	return rdm->rxm_rma->writemsg(fid, &pieces, flags);
 }
 
+/* begin_write -- to is there until end_write */
+static struct rdm_ep *begin_write(struct fid_ep *fid, fi_addr_t dest, const struct fi_rma_iov *to)
+{
+	struct rdm_ep *rdm = RDM_OF(fid, rma);
+
+	front.ep = rdm;
+	front.dest = dest;
+	front.to = to;
+	return rdm;
+}
+
+static ssize_t end_write(ssize_t ret)
+{
+	front.ep = NULL;
+	return ret;
+}
+
 static ssize_t rdm_writemsg(struct fid_ep *fid, const struct fi_msg_rma *msg, uint64_t flags)
 {
+	struct rdm_ep *rdm = begin_write(fid, msg->addr, msg->rma_iov);
+
 	if ((flags & FI_INJECT) && (flags & (FI_COMMIT | FI_IMMED | FI_FENCE)) &&
 	    msg->iov_count <= 1)
-		return inject_in_pieces(fid, msg, flags);
-	return RDM_OF(fid, rma)->rxm_rma->writemsg(fid, msg, flags);
+		return end_write(inject_in_pieces(fid, msg, flags));
+	return end_write(rdm->rxm_rma->writemsg(fid, msg, flags));
 }
 
 static ssize_t write_with_flags(struct fid_ep *fid, const struct iovec *iov, void **desc,
 				size_t count, uint64_t data, fi_addr_t dest_addr, uint64_t addr,
 				uint64_t key, void *context, uint64_t more_flags)
 {
-	struct fi_rma_iov rma_iov = {.addr = addr, .key = key};
+	struct fi_rma_iov rma_iov = {addr, pmv_iov_len(iov, count), key};
 	struct fi_msg_rma msg = {iov, desc, count, dest_addr, &rma_iov, 1, context, data};
 
-	for (size_t i = 0; i < count; i++)
-		rma_iov.len += iov[i].iov_len;
 	return rdm_writemsg(fid, &msg, RDM_OF(fid, rma)->op_flags | more_flags);
 }
 
@@ -356,14 +443,26 @@ static ssize_t rdm_write(struct fid_ep *fid, const void *buf, size_t len, void *
 			 fi_addr_t dest_addr, uint64_t addr, uint64_t key, void *context)
 {
 	struct iovec iov = {.iov_base = (void *) buf, .iov_len = len};
+	const struct fi_rma_iov to = {addr, len, key};
+	struct rdm_ep *rdm;
 
-	return write_with_flags(fid, &iov, &desc, 1, 0, dest_addr, addr, key, context, 0);
+	if (RDM_OF(fid, rma)->op_flags)
+		return write_with_flags(fid, &iov, &desc, 1, 0, dest_addr, addr, key, context, 0);
+	rdm = begin_write(fid, dest_addr, &to);
+	return end_write(rdm->rxm_rma->write(fid, buf, len, desc, dest_addr, addr, key, context));
 }
 
 static ssize_t rdm_writev(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
 			  fi_addr_t dest_addr, uint64_t addr, uint64_t key, void *context)
 {
-	return write_with_flags(fid, iov, desc, count, 0, dest_addr, addr, key, context, 0);
+	const struct fi_rma_iov to = {addr, pmv_iov_len(iov, count), key};
+	struct rdm_ep *rdm;
+
+	if (RDM_OF(fid, rma)->op_flags)
+		return write_with_flags(fid, iov, desc, count, 0, dest_addr, addr, key, context, 0);
+	rdm = begin_write(fid, dest_addr, &to);
+	return end_write(
+		rdm->rxm_rma->writev(fid, iov, desc, count, dest_addr, addr, key, context));
 }
 
 static ssize_t rdm_writedata(struct fid_ep *fid, const void *buf, size_t len, void *desc,
@@ -371,9 +470,33 @@ static ssize_t rdm_writedata(struct fid_ep *fid, const void *buf, size_t len, vo
 			     void *context)
 {
 	struct iovec iov = {.iov_base = (void *) buf, .iov_len = len};
+	const struct fi_rma_iov to = {addr, len, key};
+	struct rdm_ep *rdm;
 
-	return write_with_flags(fid, &iov, &desc, 1, data, dest_addr, addr, key, context,
-				FI_REMOTE_CQ_DATA);
+	if (RDM_OF(fid, rma)->op_flags)
+		return write_with_flags(fid, &iov, &desc, 1, data, dest_addr, addr, key, context,
+					FI_REMOTE_CQ_DATA);
+	rdm = begin_write(fid, dest_addr, &to);
+	return end_write(
+		rdm->rxm_rma->writedata(fid, buf, len, desc, data, dest_addr, addr, key, context));
+}
+
+static ssize_t rdm_inject_write(struct fid_ep *fid, const void *buf, size_t len,
+				fi_addr_t dest_addr, uint64_t addr, uint64_t key)
+{
+	const struct fi_rma_iov to = {addr, len, key};
+	struct rdm_ep *rdm = begin_write(fid, dest_addr, &to);
+
+	return end_write(rdm->rxm_rma->inject(fid, buf, len, dest_addr, addr, key));
+}
+
+static ssize_t rdm_inject_writedata(struct fid_ep *fid, const void *buf, size_t len, uint64_t data,
+				    fi_addr_t dest_addr, uint64_t addr, uint64_t key)
+{
+	const struct fi_rma_iov to = {addr, len, key};
+	struct rdm_ep *rdm = begin_write(fid, dest_addr, &to);
+
+	return end_write(rdm->rxm_rma->injectdata(fid, buf, len, data, dest_addr, addr, key));
 }
 
 /* Atomics */
@@ -388,91 +511,190 @@ const char *pmv_rdm_check_atomic(uint64_t key, uint64_t flags)
 		return NULL;
 	if (flags & FI_FENCE)
 		return "RxM executes atomics without a fence";
-	if (attr.persist == PMV_DMP || attr.persist == PMV_PAGE)
-		return "the target's processor executes it, and its caches do not persist";
 	if (attr.relaxed || pmv_setting.relaxed)
 		return "the path may reorder writes (FI_PMEMVERBS_ORDERING=relaxed)";
+	if (attr.persist == PMV_DMP || attr.persist == PMV_PAGE)
+		return "the target's processor executes it, and its caches do not persist";
 	return NULL;
 }
 
-/* check_atomic -- 0: hand it to RxM */
-static ssize_t check_atomic(enum fi_op op, uint64_t key, uint64_t flags)
+/* begin_commit -- an atomic commits what was written before it, too, and on its connection */
+static ssize_t begin_commit(struct rdm_ep *rdm, fi_addr_t dest, uint64_t key)
 {
-	const char *why;
-
-	if (flags & FI_IMMED)
+	if (!front.peer) {
+		front.peer = peer_at(rdm, dest);
+		front.num_keys = 0;
+	}
+	if (front.num_keys == MAX_REGIONS)
 		return -FI_EINVAL;
-	if (op == FI_ATOMIC_READ && !(flags & FI_COMMIT))
-		return 0;
-	why = pmv_rdm_check_atomic(key, flags);
-	if (!why)
-		return 0;
-	PMV_WARN(EP_DATA, "an atomic of FI_EP_RDM can't be committed: %s\n", why);
-	return -FI_EOPNOTSUPP;
+	front.keys[front.num_keys] = (uint32_t) pmv_key_core(key);
+	return pmv_rdm_may_commit(front.peer, &front.keys[front.num_keys++], 1, false);
 }
 
-static ssize_t check_atomic_msg(const struct fi_msg_atomic *msg, uint64_t flags)
+/* is_committed -- also because it is to be durable though the call does not say so */
+static bool is_committed(uint64_t key, uint64_t flags)
+{
+	struct pmv_attr attr;
+
+	return (flags & FI_COMMIT) ||
+	       (pmv_setting.commit_all && pmv_key_unpack(key, &attr) && attr.pmem);
+}
+
+/* One atomic, whatever the call was. */
+struct atomic {
+	const struct fi_msg_atomic *msg;
+	struct fi_ioc *result; /* NULL: it fetches nothing */
+	void **result_desc;
+	size_t result_count;
+	const struct fi_ioc *compare; /* NULL: it compares nothing */
+	void **compare_desc;
+	size_t compare_count;
+};
+
+bool pmv_rdm_holds_atomic(uint64_t key, uint64_t flags)
+{
+	struct pmv_attr attr;
+
+	return pmv_setting.commit_all && pmv_key_unpack(key, &attr) && attr.pmem &&
+	       (attr.persist == PMV_DMP || attr.persist == PMV_PAGE) && !(flags & FI_FENCE) &&
+	       !attr.relaxed && !pmv_setting.relaxed;
+}
+
+/* is_held -- is it to complete when the agent has made it durable, and can it? */
+static bool is_held(const struct rdm_ep *rdm, const struct fi_msg_atomic *msg, uint64_t flags)
+{
+	return rdm->tx_cq && !rdm->counts && msg->rma_iov_count == 1 &&
+	       pmv_rdm_holds_atomic(msg->rma_iov->key, flags);
+}
+
+/* check_atomic -- 0: hand it to RxM */
+static ssize_t check_atomic(struct rdm_ep *rdm, const struct fi_msg_atomic *msg, uint64_t flags)
 {
 	ssize_t ret = 0;
 
-	for (size_t i = 0; !ret && i < msg->rma_iov_count; i++)
-		ret = check_atomic(msg->op, msg->rma_iov[i].key, flags);
+	for (size_t i = 0; !ret && i < msg->rma_iov_count; i++) {
+		uint64_t key = msg->rma_iov[i].key;
+		const char *why = pmv_rdm_check_atomic(key, flags);
+
+		if (why && pmv_rdm_holds_atomic(key, flags))
+			why = "that takes one region, a completion queue, and no counter of it";
+		if (why) {
+			PMV_WARN(EP_DATA, "an atomic of FI_EP_RDM can't be committed: %s\n", why);
+			return -FI_EOPNOTSUPP;
+		}
+		if (is_committed(key, flags))
+			ret = begin_commit(rdm, msg->addr, key);
+	}
 	return ret;
 }
 
-static ssize_t rdm_atomic(struct fid_ep *fid, const void *buf, size_t count, void *desc,
-			  fi_addr_t dest_addr, uint64_t addr, uint64_t key,
-			  enum fi_datatype datatype, enum fi_op op, void *context)
+/* hold -- a context for it, until it is durable; NULL: none is left */
+static struct pmv_held *hold(struct fid_ep *fid, const struct fi_msg_atomic *msg, uint64_t flags)
 {
 	const struct rdm_ep *rdm = RDM_OF(fid, atomic);
-	ssize_t ret = check_atomic(op, key, rdm->op_flags);
+	struct pmv_held *held = pmv_held_get(rdm->tx_cq, fid);
 
-	return ret ? ret
-		   : rdm->rxm_atomic->write(fid, buf, count, desc, dest_addr, addr, key, datatype,
-					    op, context);
+	if (!held)
+		return NULL;
+	held->dest = msg->addr;
+	held->addr = msg->rma_iov->addr;
+	held->key = msg->rma_iov->key;
+	held->len = msg->rma_iov->count * pmv_operand_size(msg->datatype);
+	held->context = msg->context;
+	/* Those that are injected RxM does not report. */
+	held->report = !(flags & FI_INJECT) && ((flags & FI_COMPLETION) || !rdm->selective);
+	return held;
+}
+
+static ssize_t post_atomic(struct fid_ep *fid, const struct atomic *atomic,
+			   const struct fi_msg_atomic *msg, uint64_t flags)
+{
+	const struct fi_ops_atomic *rxm = RDM_OF(fid, atomic)->rxm_atomic;
+
+	if (atomic->compare)
+		return rxm->compwritemsg(fid, msg, atomic->compare, atomic->compare_desc,
+					 atomic->compare_count, atomic->result, atomic->result_desc,
+					 atomic->result_count, flags);
+	if (atomic->result)
+		return rxm->readwritemsg(fid, msg, atomic->result, atomic->result_desc,
+					 atomic->result_count, flags);
+	return rxm->writemsg(fid, msg, flags);
+}
+
+static ssize_t do_atomic(struct fid_ep *fid, const struct atomic *atomic, uint64_t flags)
+{
+	struct rdm_ep *rdm = RDM_OF(fid, atomic);
+	struct fi_msg_atomic msg = *atomic->msg;
+	struct pmv_held *held = NULL;
+	ssize_t ret = 0;
+
+	if (flags & FI_IMMED)
+		return -FI_EINVAL;
+	if (msg.op == FI_ATOMIC_READ && !(flags & FI_COMMIT))
+		return post_atomic(fid, atomic, &msg, flags);
+	if (is_held(rdm, &msg, flags)) {
+		held = hold(fid, &msg, flags);
+		if (!held)
+			return -FI_EAGAIN;
+		msg.context = held;
+		flags = (flags & ~FI_INJECT) | FI_COMPLETION;
+	} else {
+		ret = check_atomic(rdm, &msg, flags);
+	}
+	if (!ret)
+		ret = post_atomic(fid, atomic, &msg, flags & ~FI_COMMIT);
+	front.peer = NULL;
+	if (ret && held)
+		pmv_held_put(rdm->tx_cq, held);
+	return ret;
+}
+
+/* The calls without flags, as a message. */
+#define ATOMIC_MSG(ioc, descs, n)                                                                  \
+	struct fi_rma_ioc rma_ioc = {addr, ioc_count(ioc, n), key};                                \
+	struct fi_msg_atomic msg = {ioc, descs, n, dest_addr, &rma_ioc, 1, datatype, op, context, 0}
+
+static size_t ioc_count(const struct fi_ioc *ioc, size_t n)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < n; i++)
+		count += ioc[i].count;
+	return count;
 }
 
 static ssize_t rdm_atomicv(struct fid_ep *fid, const struct fi_ioc *iov, void **desc, size_t count,
 			   fi_addr_t dest_addr, uint64_t addr, uint64_t key,
 			   enum fi_datatype datatype, enum fi_op op, void *context)
 {
-	const struct rdm_ep *rdm = RDM_OF(fid, atomic);
-	ssize_t ret = check_atomic(op, key, rdm->op_flags);
+	ATOMIC_MSG(iov, desc, count);
 
-	return ret ? ret
-		   : rdm->rxm_atomic->writev(fid, iov, desc, count, dest_addr, addr, key, datatype,
-					     op, context);
+	return do_atomic(fid, &(struct atomic){.msg = &msg}, RDM_OF(fid, atomic)->tx_op_flags);
+}
+
+static ssize_t rdm_atomic(struct fid_ep *fid, const void *buf, size_t count, void *desc,
+			  fi_addr_t dest_addr, uint64_t addr, uint64_t key,
+			  enum fi_datatype datatype, enum fi_op op, void *context)
+{
+	struct fi_ioc ioc = {(void *) buf, count};
+
+	return rdm_atomicv(fid, &ioc, &desc, 1, dest_addr, addr, key, datatype, op, context);
 }
 
 static ssize_t rdm_atomicmsg(struct fid_ep *fid, const struct fi_msg_atomic *msg, uint64_t flags)
 {
-	ssize_t ret = check_atomic_msg(msg, flags);
-
-	return ret ? ret : RDM_OF(fid, atomic)->rxm_atomic->writemsg(fid, msg, flags & ~FI_COMMIT);
+	return do_atomic(fid, &(struct atomic){.msg = msg}, flags);
 }
 
 static ssize_t rdm_inject_atomic(struct fid_ep *fid, const void *buf, size_t count,
 				 fi_addr_t dest_addr, uint64_t addr, uint64_t key,
 				 enum fi_datatype datatype, enum fi_op op)
 {
-	const struct rdm_ep *rdm = RDM_OF(fid, atomic);
-	ssize_t ret = check_atomic(op, key, 0);
+	struct fi_ioc ioc = {(void *) buf, count};
+	void *context = NULL;
+	ATOMIC_MSG(&ioc, NULL, 1);
 
-	return ret ? ret
-		   : rdm->rxm_atomic->inject(fid, buf, count, dest_addr, addr, key, datatype, op);
-}
-
-static ssize_t rdm_fetch_atomic(struct fid_ep *fid, const void *buf, size_t count, void *desc,
-				void *result, void *result_desc, fi_addr_t dest_addr, uint64_t addr,
-				uint64_t key, enum fi_datatype datatype, enum fi_op op,
-				void *context)
-{
-	const struct rdm_ep *rdm = RDM_OF(fid, atomic);
-	ssize_t ret = check_atomic(op, key, rdm->op_flags);
-
-	return ret ? ret
-		   : rdm->rxm_atomic->readwrite(fid, buf, count, desc, result, result_desc,
-						dest_addr, addr, key, datatype, op, context);
+	return do_atomic(fid, &(struct atomic){.msg = &msg}, FI_INJECT);
 }
 
 static ssize_t rdm_fetch_atomicv(struct fid_ep *fid, const struct fi_ioc *iov, void **desc,
@@ -481,40 +703,40 @@ static ssize_t rdm_fetch_atomicv(struct fid_ep *fid, const struct fi_ioc *iov, v
 				 uint64_t key, enum fi_datatype datatype, enum fi_op op,
 				 void *context)
 {
-	const struct rdm_ep *rdm = RDM_OF(fid, atomic);
-	ssize_t ret = check_atomic(op, key, rdm->op_flags);
+	ATOMIC_MSG(iov, desc, count);
+	const struct atomic atomic = {
+		.msg = &msg,
+		.result = resultv,
+		.result_desc = result_desc,
+		.result_count = result_count,
+	};
 
-	return ret ? ret
-		   : rdm->rxm_atomic->readwritev(fid, iov, desc, count, resultv, result_desc,
-						 result_count, dest_addr, addr, key, datatype, op,
-						 context);
+	return do_atomic(fid, &atomic, RDM_OF(fid, atomic)->tx_op_flags);
+}
+
+static ssize_t rdm_fetch_atomic(struct fid_ep *fid, const void *buf, size_t count, void *desc,
+				void *result, void *result_desc, fi_addr_t dest_addr, uint64_t addr,
+				uint64_t key, enum fi_datatype datatype, enum fi_op op,
+				void *context)
+{
+	struct fi_ioc ioc = {(void *) buf, count}, result_ioc = {result, count};
+
+	return rdm_fetch_atomicv(fid, &ioc, &desc, 1, &result_ioc, &result_desc, 1, dest_addr, addr,
+				 key, datatype, op, context);
 }
 
 static ssize_t rdm_fetch_atomicmsg(struct fid_ep *fid, const struct fi_msg_atomic *msg,
 				   struct fi_ioc *resultv, void **result_desc, size_t result_count,
 				   uint64_t flags)
 {
-	ssize_t ret = check_atomic_msg(msg, flags);
+	const struct atomic atomic = {
+		.msg = msg,
+		.result = resultv,
+		.result_desc = result_desc,
+		.result_count = result_count,
+	};
 
-	return ret ? ret
-		   : RDM_OF(fid, atomic)
-			       ->rxm_atomic->readwritemsg(fid, msg, resultv, result_desc,
-							  result_count, flags & ~FI_COMMIT);
-}
-
-static ssize_t rdm_compare_atomic(struct fid_ep *fid, const void *buf, size_t count, void *desc,
-				  const void *compare, void *compare_desc, void *result,
-				  void *result_desc, fi_addr_t dest_addr, uint64_t addr,
-				  uint64_t key, enum fi_datatype datatype, enum fi_op op,
-				  void *context)
-{
-	const struct rdm_ep *rdm = RDM_OF(fid, atomic);
-	ssize_t ret = check_atomic(op, key, rdm->op_flags);
-
-	return ret ? ret
-		   : rdm->rxm_atomic->compwrite(fid, buf, count, desc, compare, compare_desc,
-						result, result_desc, dest_addr, addr, key, datatype,
-						op, context);
+	return do_atomic(fid, &atomic, flags);
 }
 
 static ssize_t rdm_compare_atomicv(struct fid_ep *fid, const struct fi_ioc *iov, void **desc,
@@ -524,13 +746,31 @@ static ssize_t rdm_compare_atomicv(struct fid_ep *fid, const struct fi_ioc *iov,
 				   uint64_t key, enum fi_datatype datatype, enum fi_op op,
 				   void *context)
 {
-	const struct rdm_ep *rdm = RDM_OF(fid, atomic);
-	ssize_t ret = check_atomic(op, key, rdm->op_flags);
+	ATOMIC_MSG(iov, desc, count);
+	const struct atomic atomic = {
+		.msg = &msg,
+		.result = resultv,
+		.result_desc = result_desc,
+		.result_count = result_count,
+		.compare = comparev,
+		.compare_desc = compare_desc,
+		.compare_count = compare_count,
+	};
 
-	return ret ? ret
-		   : rdm->rxm_atomic->compwritev(fid, iov, desc, count, comparev, compare_desc,
-						 compare_count, resultv, result_desc, result_count,
-						 dest_addr, addr, key, datatype, op, context);
+	return do_atomic(fid, &atomic, RDM_OF(fid, atomic)->tx_op_flags);
+}
+
+static ssize_t rdm_compare_atomic(struct fid_ep *fid, const void *buf, size_t count, void *desc,
+				  const void *compare, void *compare_desc, void *result,
+				  void *result_desc, fi_addr_t dest_addr, uint64_t addr,
+				  uint64_t key, enum fi_datatype datatype, enum fi_op op,
+				  void *context)
+{
+	struct fi_ioc ioc = {(void *) buf, count}, result_ioc = {result, count};
+	struct fi_ioc compare_ioc = {(void *) compare, count};
+
+	return rdm_compare_atomicv(fid, &ioc, &desc, 1, &compare_ioc, &compare_desc, 1, &result_ioc,
+				   &result_desc, 1, dest_addr, addr, key, datatype, op, context);
 }
 
 static ssize_t rdm_compare_atomicmsg(struct fid_ep *fid, const struct fi_msg_atomic *msg,
@@ -538,33 +778,71 @@ static ssize_t rdm_compare_atomicmsg(struct fid_ep *fid, const struct fi_msg_ato
 				     size_t compare_count, struct fi_ioc *resultv,
 				     void **result_desc, size_t result_count, uint64_t flags)
 {
-	ssize_t ret = check_atomic_msg(msg, flags);
+	const struct atomic atomic = {
+		.msg = msg,
+		.result = resultv,
+		.result_desc = result_desc,
+		.result_count = result_count,
+		.compare = comparev,
+		.compare_desc = compare_desc,
+		.compare_count = compare_count,
+	};
 
-	return ret ? ret
-		   : RDM_OF(fid, atomic)
-			       ->rxm_atomic->compwritemsg(fid, msg, comparev, compare_desc,
-							  compare_count, resultv, result_desc,
-							  result_count, flags & ~FI_COMMIT);
+	return do_atomic(fid, &atomic, flags);
+}
+
+ssize_t pmv_rdm_commit_held(struct pmv_held *held)
+{
+	const struct fi_rma_iov to = {.addr = held->addr, .len = 0, .key = held->key};
+	struct fi_msg_rma msg = {
+		.addr = held->dest,
+		.rma_iov = &to,
+		.rma_iov_count = 1,
+		.context = held,
+	};
+	struct rdm_ep *rdm = begin_write(held->ep, held->dest, &to);
+	ssize_t ret;
+
+	front.changed = held->len;
+	ret = end_write(rdm->rxm_rma->writemsg(held->ep, &msg, FI_COMMIT | FI_COMPLETION));
+	front.changed = 0;
+	return ret;
 }
 
 /* The endpoint itself */
 
 static int rdm_ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 {
+	struct rdm_ep *rdm = RDM_OF(fid, ops);
+
 	/* RxM raises no events for an endpoint, and could not read an event queue of ours. */
 	if (bfid->ops == &pmv_eq_fi_ops)
 		return 0;
-	return RDM_OF(fid, ops)->rxm_ops->bind(fid, bfid, flags);
+	if (bfid->fclass == FI_CLASS_AV)
+		rdm->av = pmv_container_of(bfid, struct fid_av, fid);
+	if (bfid->fclass == FI_CLASS_CNTR && (flags & (FI_READ | FI_WRITE)))
+		rdm->counts = true;
+	if (pmv_held_is_cq(bfid) && (flags & FI_TRANSMIT)) {
+		rdm->tx_cq = pmv_container_of(bfid, struct fid_cq, fid);
+		rdm->selective = flags & FI_SELECTIVE_COMPLETION;
+	}
+	return rdm->rxm_ops->bind(fid, bfid, flags);
 }
 
 static int rdm_ep_close(struct fid *fid)
 {
-	struct rdm_ep *rdm = (struct rdm_ep *) RDM_OF(fid, ops);
-	int ret = rdm->rxm_ops->close(fid);
+	struct rdm_ep *rdm = RDM_OF(fid, ops);
+	int ret;
 
-	if (!ret)
-		free(rdm);
-	return ret;
+	/* Whoever reads the CQ must not post to what is being closed. */
+	if (rdm->tx_cq)
+		pmv_held_drop(rdm->tx_cq, pmv_container_of(fid, struct fid_ep, fid));
+	ret = rdm->rxm_ops->close(fid);
+	if (ret)
+		return ret;
+	pmv_peers_destroy(&rdm->peers);
+	free(rdm);
+	return 0;
 }
 
 /* replace_tables -- those of RxM's functions that would not keep what is promised */
@@ -599,11 +877,11 @@ static void replace_tables(struct fid_ep *ep, struct rdm_ep *rdm)
 	rdm->rxm_rma = ep->rma;
 	COPY_TABLE(rdm->rma, ep->rma);
 	rdm->rma.fn.writemsg = rdm_writemsg;
-	if (rdm->op_flags) {
-		rdm->rma.fn.write = rdm_write;
-		rdm->rma.fn.writev = rdm_writev;
-		rdm->rma.fn.writedata = rdm_writedata;
-	}
+	rdm->rma.fn.write = rdm_write;
+	rdm->rma.fn.writev = rdm_writev;
+	rdm->rma.fn.writedata = rdm_writedata;
+	rdm->rma.fn.inject = rdm_inject_write;
+	rdm->rma.fn.injectdata = rdm_inject_writedata;
 	ep->rma = &rdm->rma.fn;
 
 	/* Only where they were asked for. */
@@ -650,11 +928,13 @@ static int rdm_ep_open(struct fid_domain *domain_fid, struct fi_info *info, stru
 	if (info->tx_attr && (info->tx_attr->op_flags & FI_COMMIT))
 		rdm->op_flags = info->tx_attr->op_flags;
 	rdm->inject_size = rxm_info->tx_attr->inject_size;
+	rdm->tx_op_flags = info->tx_attr ? info->tx_attr->op_flags : 0;
 	enter_rxm(pmv_info_is_pmem(info));
 	ret = to_rdm_domain(domain_fid)->rxm_ops->endpoint(domain_fid, rxm_info, ep_fid, context);
 	leave_rxm();
 	if (ret)
 		goto free;
+	pmv_peers_init(&rdm->peers);
 	replace_tables(*ep_fid, rdm);
 	fi_freeinfo(rxm_info);
 	return 0;
@@ -663,6 +943,19 @@ free:
 	free(rdm);
 	if (rxm_info)
 		fi_freeinfo(rxm_info);
+	return ret;
+}
+
+static int rdm_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq **cq,
+		       void *context)
+{
+	int ret = to_rdm_domain(fid)->rxm_ops->cq_open(fid, attr, cq, context);
+
+	if (ret || !pmv_setting.commit_all)
+		return ret;
+	ret = pmv_held_wrap(*cq, attr);
+	if (ret)
+		fi_close(&(*cq)->fid);
 	return ret;
 }
 
@@ -728,6 +1021,7 @@ int pmv_rdm_domain_open(struct pmv_fabric *fabric, struct fi_info *info,
 	COPY_TABLE(rdm->ops, rdm->rxm_ops);
 	rdm->ops.fn.endpoint = rdm_ep_open;
 	rdm->ops.fn.av_open = rdm_av_open;
+	rdm->ops.fn.cq_open = rdm_cq_open;
 	(*domain_fid)->ops = &rdm->ops.fn;
 	fi_freeinfo(rxm_info);
 	return 0;
@@ -750,6 +1044,11 @@ int pmv_rdm_wait_open(struct pmv_fabric *fabric, struct fi_wait_attr *attr,
 
 int pmv_rdm_trywait(struct pmv_fabric *fabric, struct fid *fid)
 {
+	int ret = pmv_held_is_cq(fid) ? pmv_held_trywait(pmv_container_of(fid, struct fid_cq, fid))
+				      : 0;
+
+	if (ret)
+		return ret;
 	return fabric->rxm_fid ? fi_trywait(fabric->rxm_fid, &fid, 1) : -FI_ENOSYS;
 }
 

@@ -12,8 +12,10 @@
 
 #include <rdma/fi_domain.h>
 #include <rdma/fi_eq.h>
+#include <rdma/fi_rma.h>
 
 #include "fabric.h"
+#include "peer.h"
 
 /* pmv_rdm_tune -- once, before there are endpoints of RxM */
 void pmv_rdm_tune(void);
@@ -28,6 +30,33 @@ struct fi_info *pmv_rdm_ask(uint32_t version, const char *node, const char *serv
  */
 bool pmv_rdm_calls_rxm(void);
 bool pmv_rdm_wants_pmem(void);
+
+/*
+ * pmv_rdm_posts -- RxM's endpoint is given this write: is it the one that the
+ * application is posting?  RxM may do other things as well meanwhile.
+ * pmv_rdm_peer -- then: to whom; as long as RxM's endpoint
+ */
+bool pmv_rdm_posts(const struct fi_rma_iov *to);
+struct pmv_peer *pmv_rdm_peer(void);
+
+/*
+ * pmv_rdm_changed -- is it the commit of an atomic?  So many bytes there are to become
+ * durable, then: the target's processor has changed them.
+ */
+size_t pmv_rdm_changed(const struct fi_rma_iov *to);
+
+/* pmv_rdm_commit_held -- post it; see held.h */
+struct pmv_held;
+ssize_t pmv_rdm_commit_held(struct pmv_held *held);
+
+/* pmv_rdm_holds_atomic -- does one to memory with this key complete when the agent says so? */
+bool pmv_rdm_holds_atomic(uint64_t key, uint64_t flags);
+
+/* pmv_rdm_may_commit -- like pmv_peer_may_commit; -FI_ECONNRESET after a warning: no */
+ssize_t pmv_rdm_may_commit(struct pmv_peer *peer, const uint32_t *keys, size_t count, bool all);
+
+/* pmv_rdm_may_send -- RxM's endpoint is given a message, perhaps an atomic that commits */
+ssize_t pmv_rdm_may_send(const struct pmv_peer *peer);
 
 /* What a fabric does for FI_EP_RDM. */
 int pmv_rdm_domain_open(struct pmv_fabric *fabric, struct fi_info *info,

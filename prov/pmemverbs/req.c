@@ -10,7 +10,7 @@
 #include "letter.h"
 
 /*
- * Address space, 13 MiB: memory is used for as many requests as were ever under
+ * Address space, 16 MiB: memory is used for as many requests as were ever under
  * way at once.  That is a few hundred endpoints with full send queues; whoever
  * has more gets -FI_EAGAIN, as from a full queue.
  */

@@ -46,6 +46,9 @@ enum pmv_part {
 	PMV_PART_NOTICE = 1 << 3,    /* the write of 0 bytes with immediate */
 };
 
+/* Regions of a commit over RxM, which hands on no more. */
+#define PMV_REQ_REGIONS 4
+
 struct pmv_letter;
 struct pmv_deferred;
 
@@ -67,6 +70,9 @@ struct pmv_req {
 	struct pmv_letter *letter;  /* to the agent; the request's */
 	struct pmv_deferred
 		*deferred; /* an operation for when the agent has answered; the request's */
+	uint64_t writes;   /* over RxM: these are committed with it, of ... */
+	uint32_t regions[PMV_REQ_REGIONS]; /* ... these: see peer.h */
+	unsigned int num_regions;
 	bool notice_later; /* the notice, too, is for then */
 	bool single;       /* one operation of the core, whose entry is handed on */
 	bool counted;      /* by the counter for its kind */

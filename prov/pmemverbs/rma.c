@@ -8,6 +8,7 @@
 #include <rdma/fi_ext_pmemverbs.h>
 #include "cover.h"
 #include "prov.h"
+#include "rdm.h"
 
 #define WRITE_CARE                                                                                 \
 	(PMV_CARE_CLOSED | PMV_CARE_COUNT_TX | PMV_CARE_FENCE_NEXT | PMV_CARE_COMMIT | PMV_CARE_ALL)
@@ -145,8 +146,13 @@ static ssize_t commit_write(struct pmv_ep *ep, const struct fi_msg_rma *msg, uin
 		.copy = copy_write,
 		.iov = core.msg.msg_iov,
 		.iov_count = core.msg.iov_count,
+		.changed =
+			ep->domain->rxm && msg->rma_iov_count ? pmv_rdm_changed(msg->rma_iov) : 0,
 		.quiet = quiet,
 	};
+	/* Nobody hears how it ends: so a later commit has to. */
+	if (quiet)
+		pmv_note_for_peer(ep, msg->rma_iov, msg->rma_iov_count, true);
 	return flags & FI_COMMIT ? pmv_commit(ep, &commit) : pmv_cover(ep, &commit);
 }
 
@@ -203,6 +209,8 @@ static ssize_t write_carefully(struct pmv_ep *ep, const struct fi_msg_rma *msg, 
 		ret = pmv_post_end(ep, &post, pmv_count_end(ep, counted, ret));
 	}
 	note_end(ep, msg, !ret);
+	if (!ret)
+		pmv_note_for_peer(ep, msg->rma_iov, msg->rma_iov_count, quiet);
 	return ret;
 }
 
@@ -220,6 +228,8 @@ static ssize_t rma_write(struct fid_ep *fid, const void *buf, size_t len, void *
 	pmv_note_begin(ep, key, addr, len);
 	ret = fi_write(ep->core_fid, buf, len, desc, dest_addr, addr, pmv_ep_key(key), context);
 	pmv_note_end(ep, key, addr, len, !ret);
+	if (!ret)
+		pmv_note_for_peer(ep, &rma_iov, 1, false);
 	return ret;
 }
 
@@ -236,6 +246,8 @@ static ssize_t rma_writev(struct fid_ep *fid, const struct iovec *iov, void **de
 	pmv_note_begin(ep, key, addr, rma_iov.len);
 	ret = fi_writev(ep->core_fid, iov, desc, count, dest_addr, addr, pmv_ep_key(key), context);
 	pmv_note_end(ep, key, addr, rma_iov.len, !ret);
+	if (!ret)
+		pmv_note_for_peer(ep, &rma_iov, 1, false);
 	return ret;
 }
 
@@ -264,6 +276,8 @@ static ssize_t rma_writedata(struct fid_ep *fid, const void *buf, size_t len, vo
 			   context);
 	ret = pmv_count_end(ep, counted, ret);
 	pmv_note_end(ep, key, addr, len, !ret);
+	if (!ret)
+		pmv_note_for_peer(ep, &rma_iov, 1, false);
 	return ret;
 }
 
@@ -284,6 +298,8 @@ static ssize_t rma_inject(struct fid_ep *fid, const void *buf, size_t len, fi_ad
 	pmv_note_begin(ep, key, addr, len);
 	ret = fi_inject_write(ep->core_fid, buf, len, dest_addr, addr, pmv_ep_key(key));
 	pmv_note_end(ep, key, addr, len, !ret);
+	if (!ret)
+		pmv_note_for_peer(ep, &rma_iov, 1, true);
 	return ret;
 }
 
@@ -304,6 +320,8 @@ static ssize_t rma_injectdata(struct fid_ep *fid, const void *buf, size_t len, u
 	ret = fi_inject_writedata(ep->core_fid, buf, len, data, dest_addr, addr, pmv_ep_key(key));
 	ret = pmv_count_end(ep, counted, ret);
 	pmv_note_end(ep, key, addr, len, !ret);
+	if (!ret)
+		pmv_note_for_peer(ep, &rma_iov, 1, true);
 	return ret;
 }
 

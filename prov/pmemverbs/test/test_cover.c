@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "commit.h"
 #include "key.h"
 #include "pair.h"
 
@@ -620,4 +621,64 @@ Test(cover, finds_shared_files_and_nothing_else)
 	rig = rig_open(NULL);
 	cr_expect_not(is_pmem_key(rig, file, len, 0));
 	rig_close(rig);
+}
+
+/* Atomics over RxM, whose commit writes nothing: rdm.c */
+
+static ssize_t post_nothing(struct pmv_ep *ep, const void *op, void *context, uint64_t flags)
+{
+	struct fi_msg_rma msg = *(const struct fi_msg_rma *) op;
+
+	msg.context = context;
+	return fi_writemsg(ep->core_fid, &msg, flags);
+}
+
+static void commit_changed(struct pair *pair, enum pair_memory memory, size_t offset, size_t len)
+{
+	const struct fi_rma_iov rma_iov = {
+		.addr = pair_addr(pair, memory, offset),
+		.key = pair_key(pair, memory),
+	};
+	const struct fi_rma_iov core_rma_iov = {
+		.addr = rma_iov.addr,
+		.key = pmv_key_core(rma_iov.key),
+	};
+	struct iovec iov = {data, 0};
+	const struct fi_msg_rma msg = {
+		.msg_iov = &iov, .iov_count = 1, .rma_iov = &core_rma_iov, .rma_iov_count = 1};
+	const struct pmv_commit commit = {
+		.rma_iov = &rma_iov,
+		.rma_iov_count = 1,
+		.what = FI_RMA | FI_WRITE,
+		.context = CONTEXT(1),
+		.flags = FI_COMMIT | FI_COMPLETION,
+		.post = post_nothing,
+		.op = &msg,
+		.changed = len,
+	};
+
+	accepted(pmv_commit(pair->from, &commit));
+}
+
+/* Whatever a NIC's writes there need: these were the processor's. */
+Test(cover, has_the_agent_flush_what_the_processor_there_has_changed)
+{
+	static const struct {
+		enum pair_memory memory;
+		char what;
+	} cases[] = {{DMP, 'F'}, {READ_DMP, 'F'}, {PAGE, 'Y'}};
+	struct pair *pair = open_pair(NULL);
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		commit_changed(pair, cases[i].memory, 4096, 8);
+		expect_sent(pair, "W0 M");
+		rig_expect_nothing(pair->home);
+		pair_round(pair);
+		cr_assert_not_null(pair_event(pair, cases[i].what, i == 1));
+		cr_expect(pair_is(pair, pair_event(pair, cases[i].what, i == 1), cases[i].memory,
+				  4096, 8));
+		rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+		rig_expect_nothing(pair->home);
+	}
+	pair_close(pair);
 }

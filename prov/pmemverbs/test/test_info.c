@@ -535,6 +535,25 @@ Test(rxm, may_execute_committed_atomics_where_caches_persist)
 	cr_expect_not_null(pmv_rdm_check_atomic(42, FI_COMMIT));
 }
 
+/* Elsewhere the agent makes them durable behind RxM, but only one by one and in order. */
+Test(rxm, has_the_agent_commit_atomics_where_caches_do_not_persist)
+{
+	for (enum pmv_persist persist = PMV_NONE; persist <= PMV_WSP; persist++) {
+		uint64_t key = key_for(persist, persist != PMV_NONE, false);
+		bool held = persist == PMV_DMP || persist == PMV_PAGE;
+
+		pmv_setting.commit_all = false;
+		cr_expect_not(pmv_rdm_holds_atomic(key, FI_COMMIT));
+		pmv_setting.commit_all = true;
+		cr_expect_eq(pmv_rdm_holds_atomic(key, 0), held);
+		cr_expect_eq(pmv_rdm_holds_atomic(key, FI_COMMIT), held);
+		cr_expect_not(pmv_rdm_holds_atomic(key, FI_FENCE));
+		cr_expect_not(pmv_rdm_holds_atomic(key_for(persist, false, false), 0));
+		cr_expect_not(pmv_rdm_holds_atomic(key_for(persist, true, true), 0));
+	}
+	cr_expect_not(pmv_rdm_holds_atomic(42, 0));
+}
+
 /* And back */
 
 /* A core that grants what it is asked for, or has so much if it is asked for nothing. */

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* peer.c -- what was written and not committed; peer.h has the argument */
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "key.h"
+#include "peer.h"
+
+struct pmv_peer_region {
+	uint32_t key; /* first: what the tree is searched for */
+	bool lost;
+	uint64_t wrote;     /* the number of the last write */
+	uint64_t committed; /* this one and all before it */
+	struct pmv_peer_region *next;
+};
+
+static void init(struct pmv_peer *peer)
+{
+	*peer = (struct pmv_peer){0};
+	pthread_mutex_init(&peer->lock, NULL);
+}
+
+static void ignore(void *node)
+{
+	(void) node;
+}
+
+static void destroy(struct pmv_peer *peer)
+{
+	struct pmv_peer_region *region;
+
+	tdestroy(peer->tree, ignore);
+	while ((region = peer->regions)) {
+		peer->regions = region->next;
+		free(region);
+	}
+	pthread_mutex_destroy(&peer->lock);
+}
+
+void pmv_peers_init(struct pmv_peers *peers)
+{
+	peers->list = NULL;
+	pthread_mutex_init(&peers->lock, NULL);
+	init(&peers->nobody);
+	peers->nobody.forgetful = true;
+}
+
+void pmv_peers_destroy(struct pmv_peers *peers)
+{
+	struct pmv_peer *peer;
+
+	while ((peer = peers->list)) {
+		peers->list = peer->next;
+		destroy(peer);
+		free(peer);
+	}
+	destroy(&peers->nobody);
+	pthread_mutex_destroy(&peers->lock);
+}
+
+static struct pmv_peer *add_peer(struct pmv_peers *peers, const void *addr, size_t addrlen)
+{
+	struct pmv_peer *peer = addrlen <= sizeof(peer->addr) ? malloc(sizeof(*peer)) : NULL;
+
+	/* Not to be mistaken later for one that nothing was written to. */
+	if (!peer || peers->nobody.addrlen) {
+		peers->nobody.addrlen = 1;
+		free(peer);
+		return &peers->nobody;
+	}
+	init(peer);
+	peer->addrlen = addrlen;
+	memcpy(peer->addr, addr, addrlen);
+	peer->next = peers->list;
+	peers->list = peer;
+	return peer;
+}
+
+struct pmv_peer *pmv_peers_get(struct pmv_peers *peers, const void *addr, size_t addrlen)
+{
+	struct pmv_peer *peer;
+
+	pthread_mutex_lock(&peers->lock);
+	for (peer = peers->list; peer; peer = peer->next) {
+		if (peer->addrlen == addrlen && !memcmp(peer->addr, addr, addrlen))
+			break;
+	}
+	if (!peer)
+		peer = add_peer(peers, addr, addrlen);
+	pthread_mutex_unlock(&peers->lock);
+	return peer;
+}
+
+static struct pmv_peer_region *find(struct pmv_peer *peer, uint32_t key)
+{
+	struct pmv_peer_region **node;
+
+	if (!peer->last || peer->last->key != key) {
+		node = tfind(&key, &peer->tree, pmv_key_compare);
+		peer->last = node ? *node : NULL;
+	}
+	return peer->last;
+}
+
+static struct pmv_peer_region *add_region(struct pmv_peer *peer, uint32_t key)
+{
+	struct pmv_peer_region *region = calloc(1, sizeof(*region));
+
+	if (!region)
+		return NULL;
+	region->key = key;
+	if (!tsearch(region, &peer->tree, pmv_key_compare)) {
+		free(region);
+		return NULL;
+	}
+	region->next = peer->regions;
+	peer->regions = region;
+	peer->last = region;
+	return region;
+}
+
+void pmv_peer_wrote(struct pmv_peer *peer, uint32_t key)
+{
+	struct pmv_peer_region *region;
+
+	pthread_mutex_lock(&peer->lock);
+	region = find(peer, key);
+	if (!region)
+		region = add_region(peer, key);
+	if (region)
+		region->wrote = ++peer->writes;
+	else
+		peer->forgetful = true;
+	pthread_mutex_unlock(&peer->lock);
+}
+
+uint64_t pmv_peer_writes(struct pmv_peer *peer)
+{
+	uint64_t writes;
+
+	pthread_mutex_lock(&peer->lock);
+	writes = peer->writes;
+	pthread_mutex_unlock(&peer->lock);
+	return writes;
+}
+
+void pmv_peer_committed(struct pmv_peer *peer, uint32_t key, uint64_t writes)
+{
+	struct pmv_peer_region *region;
+
+	pthread_mutex_lock(&peer->lock);
+	region = find(peer, key);
+	if (region && region->committed < writes)
+		region->committed = writes;
+	pthread_mutex_unlock(&peer->lock);
+}
+
+void pmv_peer_lost(struct pmv_peer *peer)
+{
+	pthread_mutex_lock(&peer->lock);
+	for (struct pmv_peer_region *region = peer->regions; region; region = region->next) {
+		region->lost |= region->committed < region->wrote;
+		region->committed = region->wrote;
+	}
+	pthread_mutex_unlock(&peer->lock);
+}
+
+static bool take_lost(struct pmv_peer_region *region)
+{
+	bool lost = region && region->lost;
+
+	if (lost)
+		region->lost = false;
+	return lost;
+}
+
+bool pmv_peer_may_commit(struct pmv_peer *peer, const uint32_t *keys, size_t count, bool all)
+{
+	bool lost;
+
+	pthread_mutex_lock(&peer->lock);
+	lost = peer->forgetful;
+	for (size_t i = 0; i < count; i++)
+		lost |= take_lost(find(peer, keys[i]));
+	for (struct pmv_peer_region *region = all ? peer->regions : NULL; region;
+	     region = region->next)
+		lost |= take_lost(region);
+	pthread_mutex_unlock(&peer->lock);
+	return !lost;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * table.h -- a copy of one of RxM's tables of functions, some of which are replaced
+ *
+ * What belongs to the object is kept beside its table, where the functions find it.
+ */
+#ifndef PMV_TABLE_H
+#define PMV_TABLE_H
+
+#include <stddef.h>
+#include <string.h>
+
+/* Functions that a later libfabric has behind those that are known here. */
+#define LATER_FUNCTIONS 16
+
+#define TABLE(type)                                                                                \
+	union {                                                                                    \
+		struct type fn;                                                                    \
+		char room[sizeof(struct type) + LATER_FUNCTIONS * sizeof(void *)];                 \
+	}
+
+/* copy_table -- all tables begin with their size */
+static inline void copy_table(void *to, size_t room, const void *from)
+{
+	size_t size;
+
+	memcpy(&size, from, sizeof(size));
+	if (size > room)
+		size = room;
+	memcpy(to, from, size);
+	memcpy(to, &size, sizeof(size));
+}
+
+#define COPY_TABLE(table, from) copy_table(&(table), sizeof(table), from)
+
+#endif /* PMV_TABLE_H */

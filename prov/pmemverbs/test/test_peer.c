@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* test_peer.c -- what is remembered of a peer over the loss of a connection */
+#include <string.h>
+
+#include <criterion/criterion.h>
+
+#include "peer.h"
+
+static struct pmv_peers peers;
+static struct pmv_peer *peer;
+
+static void setup(void)
+{
+	pmv_peers_init(&peers);
+	peer = pmv_peers_get(&peers, "a", 1);
+}
+
+static void teardown(void)
+{
+	pmv_peers_destroy(&peers);
+}
+
+TestSuite(peer, .init = setup, .fini = teardown);
+
+static bool may_commit(uint32_t key)
+{
+	return pmv_peer_may_commit(peer, &key, 1, false);
+}
+
+static void commit(uint32_t key)
+{
+	pmv_peer_committed(peer, key, pmv_peer_writes(peer));
+}
+
+Test(peer, has_lost_nothing_at_first)
+{
+	pmv_peer_lost(peer);
+	cr_assert(may_commit(1));
+	cr_assert(pmv_peer_may_commit(peer, NULL, 0, true));
+}
+
+Test(peer, may_commit_while_the_connection_lasts)
+{
+	pmv_peer_wrote(peer, 1);
+	cr_assert(may_commit(1));
+}
+
+Test(peer, tells_once_what_was_lost)
+{
+	pmv_peer_wrote(peer, 1);
+	pmv_peer_lost(peer);
+	cr_assert_not(may_commit(1));
+	cr_assert(may_commit(1));
+	pmv_peer_lost(peer);
+	cr_assert(may_commit(1), "it was told");
+}
+
+Test(peer, tells_of_every_region_by_itself)
+{
+	const uint32_t keys[] = {1, 2};
+
+	pmv_peer_wrote(peer, 1);
+	pmv_peer_wrote(peer, 2);
+	pmv_peer_wrote(peer, 3);
+	pmv_peer_lost(peer);
+	cr_assert(may_commit(4));
+	cr_assert_not(pmv_peer_may_commit(peer, keys, 2, false));
+	cr_assert(may_commit(1));
+	cr_assert(may_commit(2), "both were told");
+	cr_assert_not(may_commit(3));
+}
+
+Test(peer, tells_a_fence_of_all)
+{
+	const uint32_t key = 4;
+
+	pmv_peer_wrote(peer, 1);
+	pmv_peer_wrote(peer, 2);
+	pmv_peer_lost(peer);
+	cr_assert_not(pmv_peer_may_commit(peer, &key, 1, true));
+	cr_assert(may_commit(1));
+	cr_assert(may_commit(2));
+}
+
+Test(peer, forgets_what_is_committed)
+{
+	pmv_peer_wrote(peer, 1);
+	pmv_peer_wrote(peer, 2);
+	commit(1);
+	pmv_peer_lost(peer);
+	cr_assert(may_commit(1));
+	cr_assert_not(may_commit(2));
+}
+
+Test(peer, knows_what_a_commit_came_before)
+{
+	uint64_t first, second;
+
+	pmv_peer_wrote(peer, 1);
+	first = pmv_peer_writes(peer);
+	pmv_peer_wrote(peer, 1);
+	second = pmv_peer_writes(peer);
+	/* They may complete in any order. */
+	pmv_peer_committed(peer, 1, second);
+	pmv_peer_committed(peer, 1, first);
+	pmv_peer_lost(peer);
+	cr_assert(may_commit(1));
+
+	pmv_peer_wrote(peer, 1);
+	first = pmv_peer_writes(peer);
+	pmv_peer_wrote(peer, 1);
+	pmv_peer_committed(peer, 1, first);
+	pmv_peer_lost(peer);
+	cr_assert_not(may_commit(1));
+}
+
+Test(peer, remembers_over_several_losses)
+{
+	pmv_peer_wrote(peer, 1);
+	pmv_peer_lost(peer);
+	/* On the next connection, but nothing of the one before. */
+	pmv_peer_wrote(peer, 1);
+	commit(1);
+	pmv_peer_lost(peer);
+	cr_assert_not(may_commit(1));
+}
+
+Test(peer, is_told_from_others)
+{
+	struct pmv_peer *other = pmv_peers_get(&peers, "b", 1);
+
+	cr_assert_neq(other, peer);
+	cr_assert_neq(pmv_peers_get(&peers, "ab", 2), peer);
+	cr_assert_eq(pmv_peers_get(&peers, "a", 1), peer);
+	pmv_peer_wrote(other, 1);
+	pmv_peer_lost(other);
+	cr_assert(may_commit(1));
+}
+
+/* Who has no place of his own can't be told from others: nothing is promised any more. */
+Test(peer, that_is_not_known_never_commits)
+{
+	static const char addr[PMV_PEER_ADDR_SIZE + 1] = "long";
+	struct pmv_peer *known = peer;
+
+	peer = pmv_peers_get(&peers, addr, sizeof(addr));
+	cr_assert_not(may_commit(1));
+	cr_assert_not(may_commit(1));
+	peer = pmv_peers_get(&peers, "new", 3);
+	cr_assert_not(may_commit(1), "it may have been there before");
+	peer = known;
+	cr_assert(may_commit(1));
+	cr_assert_eq(pmv_peers_get(&peers, "a", 1), known);
+}
