@@ -308,6 +308,13 @@ static ssize_t post_flush(struct pmv_ep *ep, struct pmv_req *req)
 	return post_read(ep, req, req->addr, 1, req->key);
 }
 
+/* flush_at_block -- the peer's, which is always there: a READ of it pushes as any other */
+static void flush_at_block(struct pmv_ep *ep, struct pmv_req *req)
+{
+	req->addr = ep->link.peer.addr;
+	req->key = ep->link.peer.key;
+}
+
 /*
  * read_back -- without an order among writes a READ pushes only what it reads: all
  * that the letter names, then.  Each READ has a reference of its own.
@@ -561,8 +568,7 @@ static void probe(struct pmv_ep *ep)
 	ep->heard_ns = pmv_now_ns();
 	req->silent = true;
 	req->is_probe = true;
-	req->addr = ep->link.peer.addr;
-	req->key = ep->link.peer.key;
+	flush_at_block(ep, req);
 	atomic_store(&ep->probing, true);
 	ret = post_flush(ep, req);
 	if (!ret)
@@ -988,13 +994,6 @@ static void drop_parts(struct pmv_req *req, unsigned before)
 {
 	atomic_fetch_sub(&req->refs, __builtin_popcount(req->unposted & ~before));
 	req->unposted = before;
-}
-
-/* flush_at_block -- the peer's, which is always there: a READ of it pushes as any other */
-static void flush_at_block(struct pmv_ep *ep, struct pmv_req *req)
-{
-	req->addr = ep->link.peer.addr;
-	req->key = ep->link.peer.key;
 }
 
 /* write_letter -- its parts; what it says is taken later.  -FI_ENOMEM: there is no letter. */

@@ -28,8 +28,7 @@ static size_t ack_at(uint64_t number)
 static unsigned int lead_of(struct pmv_ep *ep)
 {
 	return pmv_hello_lead(&(struct pmv_hello){
-		.messages =
-			pmv_setting.agent != PMV_AGENT_OFF && !pmv_ep_direct(ep, PMV_CARE_RECEIVES),
+		.messages = !pmv_ep_direct(ep, PMV_CARE_RECEIVES),
 		.relaxed = pmv_setting.relaxed,
 		.one_kind = ep->receives.one_kind,
 		.received = ep->receives.kind,

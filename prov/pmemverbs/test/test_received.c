@@ -8,6 +8,7 @@
 
 #include "commit.h"
 #include "pair.h"
+#include "srx.h"
 
 #define SENT (FI_MSG | FI_SEND)
 
@@ -516,11 +517,12 @@ Test(option, says_whether_caches_are_in_between)
 
 Test(option, is_kept_without_an_agent)
 {
-	struct rig *rig = rig_open(NULL);
-	struct fid_mr *mr;
 	struct pmv_hello hello;
+	struct fid_mr *mr;
+	struct rig *rig;
 
 	pmv_setting.agent = PMV_AGENT_OFF;
+	rig = rig_open(NULL);
 	mr = region(rig, FI_RECV, FI_PMEM);
 	accepted(promise(rig, mr, sizeof(mr)));
 	hello = said_by(rig);
@@ -536,19 +538,29 @@ Test(option, is_kept_without_an_agent)
 
 Test(option, is_not_of_shared_receives)
 {
-	struct rig *rig = rig_open(NULL);
-	struct fid srx = {.fclass = FI_CLASS_SRX_CTX};
-	struct fid_mr *mr;
+	/* Of what the fake core knows an event queue is bound as simply. */
+	struct fid_ep core = {.fid = {.fclass = FI_CLASS_EQ}};
+	struct pmv_srx srx = {
+		.srx_fid = {.fid = {.fclass = FI_CLASS_SRX_CTX, .ops = &pmv_srx_fi_ops}},
+		.core_fid = &core,
+	};
 
-	pmv_setting.agent = PMV_AGENT_PROGRESS;
-	mr = region(rig, FI_RECV, FI_PMEM);
-	/* As binding one does, which the fake core does not know. */
-	pmv_to_ep(rig->ep)->srx = true;
-	refused(promise(rig, mr, sizeof(mr)), FI_EINVAL);
-	pmv_to_ep(rig->ep)->srx = false;
-	accepted(promise(rig, mr, sizeof(mr)));
-	refused(fi_ep_bind(rig->ep, &srx, 0), FI_EINVAL);
-	cr_expect_not(pmv_to_ep(rig->ep)->srx);
-	accepted(fi_close(&mr->fid));
-	rig_close(rig);
+	for (int shared_first = 0; shared_first < 2; shared_first++) {
+		struct rig *rig = rig_open(NULL);
+		struct fid_mr *mr;
+
+		pmv_setting.agent = PMV_AGENT_PROGRESS;
+		mr = region(rig, FI_RECV, FI_PMEM);
+		if (shared_first) {
+			accepted(fi_ep_bind(rig->ep, &srx.srx_fid.fid, 0));
+			refused(promise(rig, mr, sizeof(mr)), FI_EINVAL);
+		} else {
+			accepted(promise(rig, mr, sizeof(mr)));
+			refused(fi_ep_bind(rig->ep, &srx.srx_fid.fid, 0), FI_EINVAL);
+		}
+		cr_expect_eq(pmv_to_ep(rig->ep)->srx, shared_first);
+		cr_expect_eq(said_by(rig).one_kind, !shared_first);
+		accepted(fi_close(&mr->fid));
+		rig_close(rig);
+	}
 }
