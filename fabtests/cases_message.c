@@ -83,15 +83,12 @@ static struct link *message_link(struct fx *fx, struct target_proc *target)
 }
 
 /* Now and then one is committed, which makes those before it durable, too */
-static int message_commit(struct fx *fx)
+static int commit_some(struct link *link, struct remote *remote)
 {
-	struct link *link = message_link(fx, NULL);
-	struct remote *remote = link ? received_region(link, PLACES * STRIDE) : NULL;
+	struct fx *fx = link->fx;
 	unsigned int i, round;
 	struct op *op;
 
-	if (!remote)
-		return -1;
 	for (round = 0; round < 6; round++) {
 		if (receive_in(link, remote, 0, STRIDE, STRIDE, PLACES))
 			return -1;
@@ -110,16 +107,20 @@ static int message_commit(struct fx *fx)
 	return linger(link, 20);
 }
 
-/* Many are under way at a time; each completes once */
-static int message_stream(struct fx *fx)
+static int message_commit(struct fx *fx)
 {
 	struct link *link = message_link(fx, NULL);
 	struct remote *remote = link ? received_region(link, PLACES * STRIDE) : NULL;
+
+	return remote ? commit_some(link, remote) : -1;
+}
+
+/* Many are under way at a time; each completes once */
+static int commit_many(struct link *link, struct remote *remote)
+{
 	struct op *ops[PLACES];
 	unsigned int i, round;
 
-	if (!remote)
-		return -1;
 	for (round = 0; round < 10; round++) {
 		if (receive_in(link, remote, 0, STRIDE, STRIDE, PLACES))
 			return -1;
@@ -131,10 +132,18 @@ static int message_stream(struct fx *fx)
 			if (await(link, ops[i]))
 				return -1;
 		}
-		if (remote_same(fx, remote))
+		if (remote_same(link->fx, remote))
 			return -1;
 	}
 	return linger(link, 20);
+}
+
+static int message_stream(struct fx *fx)
+{
+	struct link *link = message_link(fx, NULL);
+	struct remote *remote = link ? received_region(link, PLACES * STRIDE) : NULL;
+
+	return remote ? commit_many(link, remote) : -1;
 }
 
 /* Received in memory of which nothing is promised: it is there */
@@ -224,17 +233,14 @@ static int post_pairs(struct link *link, struct remote *remote, bool message)
 	return 0;
 }
 
-static int pairs_in_order(struct fx *fx, bool message)
+static int pairs_in_order(struct link *link, struct remote *remote, bool message)
 {
-	struct link *link = message_link(fx, NULL);
-	struct remote *remote = link ? received_region(link, PAIRS * (FIRST + SECOND)) : NULL;
+	struct fx *fx = link->fx;
 	struct control_msg msg = {.command = CTL_PAIRS, .len = sizeof(struct pairs)};
 	struct pairs pairs;
 	unsigned int n;
 	int ret;
 
-	if (!remote)
-		return -1;
 	for (n = 0; n < PAIRS; n++) {
 		size_t at = n * (FIRST + SECOND);
 
@@ -261,14 +267,22 @@ static int pairs_in_order(struct fx *fx, bool message)
 		       : 0;
 }
 
+static int fence(struct fx *fx, bool message)
+{
+	struct link *link = message_link(fx, NULL);
+	struct remote *remote = link ? received_region(link, PAIRS * (FIRST + SECOND)) : NULL;
+
+	return remote ? pairs_in_order(link, remote, message) : -1;
+}
+
 static int message_fence_after_writes(struct fx *fx)
 {
-	return pairs_in_order(fx, false);
+	return fence(fx, false);
 }
 
 static int message_fence_after_messages(struct fx *fx)
 {
-	return pairs_in_order(fx, true);
+	return fence(fx, true);
 }
 
 /* A message whose buffer is not registered any more can't be made durable */
@@ -397,6 +411,80 @@ static int message_op_flags(struct fx *fx)
 	return linger(link, 20);
 }
 
+/* Where the target receives in one kind of memory only, and has said so */
+
+static struct link *kind_link(struct fx *fx, struct target_proc *target, size_t len,
+			      struct remote **remote)
+{
+	struct link_attr attr = bare;
+
+	if (!is_pmemverbs(fx)) {
+		skipped(fx, "commits of messages are pmemverbs' own");
+		return NULL;
+	}
+	*remote = fx_remote(fx, target, len, FI_REMOTE_WRITE | FI_RECV, FI_RMA_PMEM);
+	attr.accept |= ACCEPT_KIND;
+	attr.kind = *remote;
+	return *remote ? fx_link(fx, target, &attr) : NULL;
+}
+
+static int message_kind_commit(struct fx *fx)
+{
+	struct remote *remote;
+	struct link *link = kind_link(fx, fx->target, PLACES * STRIDE, &remote);
+
+	return link && !commit_some(link, remote) ? commit_many(link, remote) : -1;
+}
+
+static int message_kind_fence(struct fx *fx)
+{
+	struct remote *remote, *other;
+	struct link *link = kind_link(fx, fx->target, PAIRS * (FIRST + SECOND), &remote);
+
+	if (!link || pairs_in_order(link, remote, false))
+		return -1;
+	link = kind_link(fx, fx->target, PAIRS * (FIRST + SECOND), &other);
+	return link ? pairs_in_order(link, other, true) : -1;
+}
+
+/* No processor there has a part in it */
+static int message_kind_without_agent(struct fx *fx)
+{
+	static const char *const environment[] = {"FI_PMEMVERBS_AGENT=off",
+						  "FI_PMEMVERBS_DOMAIN=mhp", NULL};
+	struct target_attr attr = {.environment = environment};
+	struct target_proc *target;
+	struct remote *remote;
+	struct link *link;
+
+	if (!is_pmemverbs(fx))
+		return skipped(fx, "pmemverbs' own");
+	target = fx_target(fx, &attr);
+	link = target ? kind_link(fx, target, PLACES * STRIDE, &remote) : NULL;
+	return link ? commit_some(link, remote) : -1;
+}
+
+static int message_kind_elsewhere(struct fx *fx)
+{
+	struct control_msg msg = {.command = CTL_RECV};
+	struct remote *remote, *elsewhere;
+	struct link *link = kind_link(fx, fx->target, 4096, &remote);
+	struct op *op;
+	int ret;
+
+	elsewhere = link ? fx_remote(fx, link->target, 4096, FI_RECV, 0) : NULL;
+	if (!elsewhere)
+		return -1;
+	memcpy(msg.arg, (uint64_t[]){link->id, elsewhere->id, 0, 64, 64, 1}, 6 * sizeof(uint64_t));
+	ret = target_call(link->target, &msg, NULL, 0);
+	return expect(fx, ret == -FI_EINVAL, "a receive elsewhere: %s", fi_strerror(-ret)) ||
+			       receive_in(link, remote, 0, 64, 64, 1) ||
+			       send_to(link, remote, 0, 64, COMMIT, &op) || await(link, op) ||
+			       remote_same(fx, remote)
+		       ? -1
+		       : 0;
+}
+
 const struct test_case message_cases[] = {
 	{"message_commit", message_commit},
 	{"message_stream", message_stream},
@@ -409,5 +497,9 @@ const struct test_case message_cases[] = {
 	{"message_refused_without_agent", message_refused_without_agent},
 	{"message_immed", message_immed},
 	{"message_op_flags", message_op_flags},
+	{"message_kind_commit", message_kind_commit},
+	{"message_kind_fence", message_kind_fence},
+	{"message_kind_without_agent", message_kind_without_agent},
+	{"message_kind_elsewhere", message_kind_elsewhere},
 	{NULL, NULL},
 };

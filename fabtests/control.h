@@ -21,7 +21,7 @@ enum control_command {
 	CTL_BYE,    /* failed cases */
 	/* to a target */
 	CTL_OPEN,   /* caps -> port, 1 if its memory outlives it, 1 if that can be synced */
-	CTL_ACCEPT, /* enum accept_flags, length of private data -> connection; payload */
+	CTL_ACCEPT, /* enum accept_flags, region -> connection; payload: private data */
 	CTL_CLOSE,  /* connection, 1: shut it down only */
 	CTL_REG,    /* length, access, flags, seed, skew -> region, address, key */
 	CTL_DEREG,  /* region */
@@ -41,7 +41,8 @@ enum accept_flags {
 	ACCEPT_SRX = 1,
 	ACCEPT_SEPARATE = 2,
 	ACCEPT_WAIT = 4,
-	ACCEPT_BARE = 8, /* no receives but those of CTL_RECV */
+	ACCEPT_BARE = 8,  /* no receives but those of CTL_RECV */
+	ACCEPT_KIND = 16, /* all receives will be in memory like that of the region */
 };
 
 struct control_msg {

@@ -195,8 +195,9 @@ struct remote *pmem_region(struct fx *fx, size_t len);
 struct link_attr {
 	struct conn_attr conn;
 	enum accept_flags accept;
-	uint64_t op_flags; /* of the endpoint */
-	size_t local_size; /* 0: 4 MiB */
+	uint64_t op_flags;         /* of the endpoint */
+	const struct remote *kind; /* for ACCEPT_KIND */
+	size_t local_size;         /* 0: 4 MiB */
 };
 
 /* fx_link -- connect to a target (NULL: the common one), attr NULL: selective completion */

@@ -333,7 +333,10 @@ static int create_conn(struct link *link, const struct link_attr *attr)
 /* connect_link -- the target accepts meanwhile */
 static int connect_link(struct link *link, const struct link_attr *attr)
 {
-	struct control_msg msg = {.command = CTL_ACCEPT, .arg = {attr->accept}};
+	struct control_msg msg = {
+		.command = CTL_ACCEPT,
+		.arg = {attr->accept, attr->kind ? attr->kind->id : 0},
+	};
 	char data[CM_DATA_MAX];
 	int mine, theirs;
 

@@ -17,6 +17,8 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include <rdma/fi_ext_pmemverbs.h>
+
 #include "common.h"
 #include "control.h"
 #include "memory.h"
@@ -197,8 +199,19 @@ static int post_receives(struct tconn *tc)
 	return 0;
 }
 
+/* promise_kind -- before the connection is accepted */
+static int promise_kind(struct target *target, struct tconn *tc, uint64_t id)
+{
+	struct region *region = find_region(target, id);
+	int ret = region ? fi_setopt(&tc->conn.ep->fid, FI_OPT_ENDPOINT, FI_OPT_PMEMVERBS_RECV_MR,
+				     &region->mr, sizeof(region->mr))
+			 : -FI_EINVAL;
+
+	return ret ? report("fi_setopt", ret) : 0;
+}
+
 static int create_tconn(struct target *target, struct tconn *tc, struct fi_info *info,
-			uint64_t flags)
+			uint64_t flags, uint64_t kind)
 {
 	struct conn_attr attr = {
 		.format = FI_CQ_FORMAT_DATA,
@@ -217,6 +230,8 @@ static int create_tconn(struct target *target, struct tconn *tc, struct fi_info 
 		tc->nreceives = info->rx_attr->size < RECEIVES ? info->rx_attr->size : RECEIVES;
 	if (!ret)
 		ret = conn_create(&tc->conn, &target->node, info, &attr);
+	if (!ret && flags & ACCEPT_KIND)
+		ret = promise_kind(target, tc, kind);
 	return ret ? ret : post_receives(tc);
 }
 
@@ -250,7 +265,7 @@ static int cmd_accept(struct target *target, struct control_msg *msg, void *payl
 		return (int) len;
 	}
 
-	ret = create_tconn(target, tc, event.entry.info, msg->arg[0]);
+	ret = create_tconn(target, tc, event.entry.info, msg->arg[0], msg->arg[1]);
 	if (ret)
 		fi_reject(target->node.pep, event.entry.info->handle, NULL, 0);
 	fi_freeinfo(event.entry.info);

@@ -46,6 +46,20 @@ extern "C" {
  */
 #define FI_UNCACHED (1ULL << 63)
 
+/*
+ * Option of an endpoint that receives messages, level FI_OPT_ENDPOINT, value a
+ * struct fid_mr *: all receives of this endpoint will be in memory like this
+ * region's (the same persistence domain), registered with FI_PMEM in the same
+ * domain.  Then messages are committed as writes to such memory are: without the
+ * processor, where these are.  To be set before the endpoint is connected or
+ * accepted and before its first receive, -FI_EBUSY; a receive elsewhere is refused,
+ * -FI_EINVAL.  The region may be closed afterwards.
+ */
+#define FI_PROV_SPECIFIC_PMEMVERBS (0x93e << 16)
+enum {
+	FI_OPT_PMEMVERBS_RECV_MR = -FI_PROV_SPECIFIC_PMEMVERBS,
+};
+
 /* What survives a power failure at the target. */
 enum fi_pmemverbs_domain {
 	FI_PMEMVERBS_NONE, /* nothing; a commit means global visibility */

@@ -55,6 +55,7 @@ void cell_name(const struct cell *cell, char *buf, size_t len)
 		[CALL_WRITE_ALL] = "all",
 		[CALL_SEND_PM] = "Send to PM",
 		[CALL_SEND_DRAM] = "Send to DRAM",
+		[CALL_SEND_ONLY] = "Send, all PM",
 	};
 
 	snprintf(buf, len, "%-4s %-8s %-7s %-10s %-12s %s", domains[cell->domain],
@@ -356,6 +357,7 @@ struct world_config cell_config(const struct cell *cell, const struct cell_progr
 			},
 		.domain = cell->domain,
 		.commit_all = cell->call == CALL_WRITE_ALL,
+		.one_kind = cell->call == CALL_SEND_ONLY,
 		.dies_from = WORLD_NEVER_DIES,
 		.reduced = true,
 		.room = 16,

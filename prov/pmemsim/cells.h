@@ -10,7 +10,8 @@ enum cell_call {
 	CALL_WRITE_IMM, /* the target hears of what is durable */
 	CALL_WRITE_ALL, /* plain writes, with FI_PMEMVERBS_COMMIT=all */
 	CALL_SEND_PM,   /* messages, received in persistent memory ... */
-	CALL_SEND_DRAM, /* ... or in volatile memory */
+	CALL_SEND_DRAM, /* ... or in volatile memory ... */
+	CALL_SEND_ONLY, /* ... or always in persistent memory, which the initiator knows */
 	NUM_CALLS,
 };
 

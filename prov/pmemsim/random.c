@@ -67,7 +67,7 @@ static void random_op(unsigned short state[3], const struct world_config *config
 	op->len = 8 * (1 + below(state, 8));
 	op->offset = REGION_SIZE / 2 + HW_LINE * (*sends)++;
 	op->notice = false;
-	if (one_in(state, 4))
+	if (one_in(state, 4) && !config->one_kind)
 		op->region = WORLD_DRAM;
 }
 
@@ -98,6 +98,7 @@ void random_program(uint64_t seed, struct random_program *program)
 			},
 		.domain = cell.domain,
 		.commit_all = one_in(state, 4),
+		.one_kind = one_in(state, 3),
 		.dies_from = WORLD_NEVER_DIES,
 		.room = 2 + (unsigned int) below(state, 15),
 		.num_eps = 1 + (unsigned int) below(state, 3),

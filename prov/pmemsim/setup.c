@@ -36,7 +36,19 @@ static void open_end(struct world *world, struct end *end)
 		sure(fi_endpoint(end->domain, world->info, &end->eps[i], NULL));
 		sure(fi_ep_bind(end->eps[i], &end->cq->fid, FI_TRANSMIT | FI_RECV));
 		sure(fi_enable(end->eps[i]));
-		sure(pmv_link_open(pmv_to_ep(end->eps[i])));
+	}
+}
+
+static void open_links(struct world *world)
+{
+	for (unsigned int i = 0; i < world->config.num_eps; i++) {
+		struct fid_ep *ep = world->away.eps[i];
+
+		if (world->config.one_kind)
+			sure(fi_setopt(&ep->fid, FI_OPT_ENDPOINT, FI_OPT_PMEMVERBS_RECV_MR,
+				       &world->mr[0], sizeof(world->mr[0])));
+		sure(pmv_link_open(pmv_to_ep(world->home.eps[i])));
+		sure(pmv_link_open(pmv_to_ep(ep)));
 	}
 }
 
@@ -131,6 +143,7 @@ void world_set_up(struct world *world)
 	open_end(world, &world->home);
 	open_end(world, &world->away);
 	register_memory(world);
+	open_links(world);
 	connect_ends(world);
 	post_receives(world);
 	world->stack = calloc(1, STACK_SIZE);

@@ -26,7 +26,10 @@
  * A message is committed in the same way: the message, a letter.  It says how
  * many messages were posted on the connection, itself among them; receives.h has
  * what the agent makes of that.  They are counted and posted under one lock, so
- * that the number is one that has been posted before the letter.
+ * that the number is one that has been posted before the letter.  Where the peer
+ * receives in memory of one kind only, messages are as writes to it: what is
+ * flushed behind one of them, by a READ of the peer's block, is where it was
+ * received, since a SEND waits for a receive and what is behind it waits, too.
  *
  * Each part completes to one request, errors included; the last one completes
  * the commit.  Nothing may be taken back once the write is posted, so parts
@@ -72,12 +75,6 @@ bool pmv_attr_of(const struct pmv_ep *ep, uint64_t key, struct pmv_attr *attr)
 		return false;
 	attr->relaxed |= pmv_setting.relaxed;
 	return true;
-}
-
-/* Data is durable in the order of arrival only where arrival makes it durable. */
-static bool is_ordered_by_flush(const struct pmv_attr *attr)
-{
-	return attr->persist == PMV_DMP;
 }
 
 static bool is_for_agent(const struct pmv_ep *ep, const struct pmv_attr *attr)
@@ -127,7 +124,7 @@ static unsigned note_of(struct pmv_ep *ep, const struct pmv_attr *attr)
 	case PMV_METHOD_AGENT:
 		return NOTE_AGENT;
 	case PMV_METHOD_READ:
-		if (is_ordered_by_flush(attr))
+		if (pmv_ordered_by_flush(attr))
 			note |= NOTE_ORDERED;
 		/* Once that flag is set it stays, and there is nothing to count for it. */
 		if (!atomic_load_explicit(&ep->wrote_flush, memory_order_relaxed))
@@ -338,6 +335,13 @@ static ssize_t post_read(struct pmv_ep *ep, struct pmv_req *req, uint64_t addr, 
 static ssize_t post_flush(struct pmv_ep *ep, struct pmv_req *req)
 {
 	return post_read(ep, req, req->addr, 1, req->key);
+}
+
+/* flush_at_block -- the peer's, which is always there: a READ of it pushes as any other */
+static void flush_at_block(struct pmv_ep *ep, struct pmv_req *req)
+{
+	req->addr = ep->link.peer.addr;
+	req->key = ep->link.peer.key;
 }
 
 /*
@@ -593,8 +597,7 @@ static void probe(struct pmv_ep *ep)
 	ep->heard_ns = pmv_now_ns();
 	req->silent = true;
 	req->is_probe = true;
-	req->addr = ep->link.peer.addr;
-	req->key = ep->link.peer.key;
+	flush_at_block(ep, req);
 	atomic_store(&ep->probing, true);
 	ret = post_flush(ep, req);
 	if (!ret)
@@ -903,15 +906,20 @@ static ssize_t refuse_message(struct pmv_ep *ep, const char *why)
 
 static ssize_t plan_message(struct pmv_ep *ep, const struct pmv_past *past, struct pmv_plan *plan)
 {
-	*plan = pmv_plan_message(pmv_setting.relaxed || ep->link.peer.relaxed, past);
+	const struct pmv_hello *peer = &ep->link.peer;
+
+	*plan = pmv_plan_message(peer->one_kind ? &peer->received : NULL, ep->domain->transport,
+				 pmv_setting.relaxed || peer->relaxed, past);
 	if (plan->method == PMV_METHOD_REFUSED)
 		return refuse(plan->why);
-	return ep->link.peer.messages ? 0 : refuse_message(ep, plan->why);
+	if (plan->method == PMV_METHOD_AGENT && !peer->messages)
+		return refuse_message(ep, plan->why);
+	return plan->after_agent && !peer->agent ? refuse_agent(ep, plan->why) : 0;
 }
 
 /*
  * has_past -- is there something that the agent has to do before this commit, if it
- * is fenced?  Messages are made durable for messages only.
+ * is fenced?  Messages that are its to see to are made durable for messages only.
  */
 static bool has_past(struct pmv_ep *ep, const struct pmv_commit *commit)
 {
@@ -1045,10 +1053,7 @@ static void drop_parts(struct pmv_req *req, unsigned before)
 	req->unposted = before;
 }
 
-/*
- * write_letter -- its parts; what it says is taken later.  A READ is of the
- * peer's block, which is always there.  -FI_ENOMEM: there is no letter.
- */
+/* write_letter -- its parts; what it says is taken later.  -FI_ENOMEM: there is no letter. */
 static ssize_t write_letter(struct pmv_ep *ep, struct pmv_req *req, const struct pmv_commit *commit,
 			    const struct pmv_plan *plan, enum pmv_letter_kind kind)
 {
@@ -1059,8 +1064,7 @@ static ssize_t write_letter(struct pmv_ep *ep, struct pmv_req *req, const struct
 	req->letter = pmv_letter_new(ep, commit, kind, flush);
 	if (!req->letter)
 		return -FI_ENOMEM;
-	req->addr = ep->link.peer.addr;
-	req->key = ep->link.peer.key;
+	flush_at_block(ep, req);
 	if (reads)
 		pmv_letter_read_back(req->letter);
 	if (flush)
@@ -1088,8 +1092,12 @@ static ssize_t prepare(struct pmv_ep *ep, struct pmv_req *req, const struct pmv_
 {
 	if (plan->method == PMV_METHOD_AGENT)
 		return write_letter(ep, req, commit, plan, PMV_LETTER_BEHIND);
-	req->addr = place_in(ep, at);
-	req->key = pmv_key_core(at->key);
+	if (commit->what & FI_MSG) {
+		flush_at_block(ep, req);
+	} else {
+		req->addr = place_in(ep, at);
+		req->key = pmv_key_core(at->key);
+	}
 	if (plan->method == PMV_METHOD_READ)
 		add_part(req, PMV_PART_FLUSH);
 	if (!wants_notice(commit))

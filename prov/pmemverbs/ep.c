@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* ep.c -- endpoints: opening, binding, closing, options */
 #include <stdlib.h>
+#include <string.h>
 
 #include <rdma/fi_errno.h>
 
+#include <rdma/fi_ext_pmemverbs.h>
 #include "commit.h"
 #include "eq.h"
 #include "hello.h"
 #include "info.h"
+#include "mr.h"
 #include "peer.h"
 #include "prov.h"
 #include "srx.h"
@@ -75,6 +78,13 @@ static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 		return bind_cq(ep, pmv_container_of(bfid, struct pmv_cq, cq_fid.fid), flags);
 	case FI_CLASS_CNTR:
 		return bind_cntr(ep, pmv_container_of(bfid, struct pmv_cntr, cntr_fid.fid), flags);
+	case FI_CLASS_SRX_CTX:
+		if (ep->receives.one_kind) {
+			PMV_WARN(EP_CTRL, "FI_OPT_PMEMVERBS_RECV_MR is of endpoints that receive "
+					  "by themselves, not from a shared context\n");
+			return -FI_EINVAL;
+		}
+		/* fall through */
 	default:
 		core_fid = pmv_fid_core(bfid);
 		ret = core_fid ? fi_ep_bind(ep->core_fid, core_fid, flags) : -FI_EINVAL;
@@ -299,8 +309,41 @@ static int ep_getopt(struct fid *fid, int level, int optname, void *optval, size
 	return pmv_getopt(&to_ep(fid)->core_fid->fid, level, optname, optval, optlen);
 }
 
+/* set_recv_mr -- before the peer is told of it, and before any receive could be otherwise */
+static int set_recv_mr(struct pmv_ep *ep, const void *optval, size_t optlen)
+{
+	struct fid_mr *mr_fid;
+	struct pmv_attr kind;
+	int ret = 0;
+
+	if (optlen != sizeof(mr_fid))
+		return -FI_EINVAL;
+	memcpy(&mr_fid, optval, sizeof(mr_fid));
+	if (ep->srx || !mr_fid || !pmv_mr_kind(ep->domain, mr_fid, &kind)) {
+		PMV_WARN(EP_CTRL,
+			 "FI_OPT_PMEMVERBS_RECV_MR needs a region of the endpoint's domain, opened "
+			 "with FI_RMA_PMEM, that was registered with FI_RMA_PMEM and FI_RECV or "
+			 "FI_REMOTE_WRITE; and an endpoint without a shared receive context\n");
+		return -FI_EINVAL;
+	}
+	pthread_mutex_lock(&ep->receives.lock);
+	if (ep->receives.posted || ep->link.block) {
+		ret = -FI_EBUSY;
+	} else {
+		ep->receives.kind = kind;
+		ep->receives.one_kind = true;
+	}
+	pthread_mutex_unlock(&ep->receives.lock);
+	if (ret)
+		PMV_WARN(EP_CTRL, "FI_OPT_PMEMVERBS_RECV_MR has to be set before the endpoint is "
+				  "connected or accepted, and before its first receive\n");
+	return ret;
+}
+
 static int ep_setopt(struct fid *fid, int level, int optname, const void *optval, size_t optlen)
 {
+	if (level == FI_OPT_ENDPOINT && optname == FI_OPT_PMEMVERBS_RECV_MR)
+		return set_recv_mr(to_ep(fid), optval, optlen);
 	return fi_setopt(&to_ep(fid)->core_fid->fid, level, optname, optval, optlen);
 }
 
@@ -346,11 +389,11 @@ static struct fi_ops_ep ep_ops = {
 static unsigned initial_care(const struct pmv_ep *ep)
 {
 	const struct pmv_domain *domain = ep->domain;
-	bool serves = domain->pmem && domain->keyed && pmv_setting.agent != PMV_AGENT_OFF;
+	bool keeps = domain->pmem && domain->keyed;
 
 	return (domain->fabric->core->fence ? 0 : PMV_CARE_READS) |
 	       (ep->tx_op_flags & FI_COMMIT_COMPLETE ? PMV_CARE_COMMIT : 0) |
-	       (pmv_setting.commit_all ? PMV_CARE_ALL : 0) | (serves ? PMV_CARE_RECEIVES : 0);
+	       (pmv_setting.commit_all ? PMV_CARE_ALL : 0) | (keeps ? PMV_CARE_RECEIVES : 0);
 }
 
 int pmv_ep_open(struct fid_domain *domain_fid, struct fi_info *info, struct fid_ep **ep_fid,

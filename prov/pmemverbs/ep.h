@@ -14,6 +14,7 @@
 #include "cq.h"
 #include "dirty.h"
 #include "link.h"
+#include "method.h"
 #include "receives.h"
 
 /* Why a call can't just be handed to the core. */
@@ -24,8 +25,11 @@ enum pmv_care {
 	PMV_CARE_FENCE_NEXT = 1 << 3, /* a fenced read passed: the next request carries its fence */
 	PMV_CARE_READS = 1 << 4,      /* the core has no fence: reads are counted here */
 	PMV_CARE_COMMIT = 1 << 5,     /* op_flags have FI_COMMIT_COMPLETE */
-	/* The peer can commit messages: what uses up its receives is counted ... */
-	PMV_CARE_SENDS = 1 << 6,      /* ... messages ... */
+	/*
+	 * The peer can commit messages: what uses up its receives is counted.  Where
+	 * only a flush orders messages, that some were sent is remembered.
+	 */
+	PMV_CARE_SENDS = 1 << 6,      /* messages ... */
 	PMV_CARE_IMMEDIATES = 1 << 7, /* ... and immediate data */
 	PMV_CARE_RECEIVES = 1 << 8,   /* a peer may commit messages: see receives.h */
 	PMV_CARE_ALL = 1 << 9,        /* FI_PMEMVERBS_COMMIT=all */
@@ -73,6 +77,8 @@ struct pmv_ep {
 	atomic_bool fence_due;
 	atomic_int reads;
 
+	/* How what it sends becomes durable, by itself. */
+	enum pmv_method message_method;
 	/* Of what uses up the peer's receives, from before it is posted until it is counted. */
 	pthread_mutex_t send_lock;
 	atomic_uint_fast64_t sends;
@@ -133,6 +139,8 @@ static inline bool pmv_count_begin(struct pmv_ep *ep, unsigned care)
 	if (pmv_ep_direct(ep, care))
 		return false;
 	pthread_mutex_lock(&ep->send_lock);
+	if (ep->message_method != PMV_METHOD_AGENT)
+		atomic_fetch_add(&ep->posting_ordered, 1);
 	return true;
 }
 
@@ -140,8 +148,13 @@ static inline ssize_t pmv_count_end(struct pmv_ep *ep, bool counted, ssize_t ret
 {
 	if (!counted)
 		return ret;
-	if (!ret)
+	if (ep->message_method != PMV_METHOD_AGENT) {
+		if (!ret)
+			atomic_store(&ep->wrote_ordered, true);
+		atomic_fetch_sub(&ep->posting_ordered, 1);
+	} else if (!ret) {
 		atomic_fetch_add(&ep->sends, 1);
+	}
 	pthread_mutex_unlock(&ep->send_lock);
 	return ret;
 }

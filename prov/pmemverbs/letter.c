@@ -56,7 +56,7 @@ struct pmv_letter *pmv_letter_new(struct pmv_ep *ep, const struct pmv_commit *co
 		return NULL;
 	letter->all = kind != PMV_LETTER_BEHIND;
 	letter->fenced = fenced;
-	letter->messages = commit->what & FI_MSG;
+	letter->messages = (commit->what & FI_MSG) && ep->message_method == PMV_METHOD_AGENT;
 	letter->ranges = letter->few;
 	for (size_t i = 0; i < commit->rma_iov_count && i < PMV_LETTER_KEYS; i++) {
 		const struct fi_rma_iov *rma_iov = &commit->rma_iov[i];

@@ -24,9 +24,15 @@ static size_t ack_at(uint64_t number)
 	return PMV_ACKS_AT + number % PMV_SLOTS * PMV_ACK_SIZE;
 }
 
-static bool keeps_receives(struct pmv_ep *ep)
+/* lead_of -- what the place of the block has to say */
+static unsigned int lead_of(struct pmv_ep *ep)
 {
-	return !pmv_ep_direct(ep, PMV_CARE_RECEIVES);
+	return pmv_hello_lead(&(struct pmv_hello){
+		.messages = !pmv_ep_direct(ep, PMV_CARE_RECEIVES),
+		.relaxed = pmv_setting.relaxed,
+		.one_kind = ep->receives.one_kind,
+		.received = ep->receives.kind,
+	});
 }
 
 int pmv_link_open(struct pmv_ep *ep)
@@ -50,7 +56,7 @@ int pmv_link_open(struct pmv_ep *ep)
 		return ret;
 	}
 	link->memory = memory;
-	link->block = (uint8_t *) memory + pmv_hello_lead(keeps_receives(ep), pmv_setting.relaxed);
+	link->block = (uint8_t *) memory + lead_of(ep);
 	link->desc = fi_mr_desc(link->mr);
 	atomic_init(&link->next_ack, 1);
 	return 0;
@@ -82,15 +88,29 @@ void pmv_link_hello(struct pmv_ep *ep, uint8_t buf[PMV_HELLO_SIZE])
 	pmv_hello_encode(buf, &hello);
 }
 
+/* care_of_messages -- what a commit has to know of those that were sent before it */
+static unsigned care_of_messages(const struct pmv_ep *ep)
+{
+	const struct pmv_hello *peer = &ep->link.peer;
+
+	if (ep->message_method != PMV_METHOD_AGENT)
+		return pmv_ordered_by_flush(&peer->received) ? PMV_CARE_SENDS : 0;
+	if (!peer->messages)
+		return 0;
+	return PMV_CARE_SENDS | (ep->domain->fabric->core->imm_receives ? PMV_CARE_IMMEDIATES : 0);
+}
+
 void pmv_link_connect(struct pmv_ep *ep, const struct pmv_hello *hello)
 {
 	ep->link.peer = *hello;
 	/* No block is at key 0 and address 0 of a peer that has one: it has said nothing. */
 	ep->link.connected = hello->nonce || hello->key || hello->addr;
-	if (hello->messages)
-		atomic_fetch_or(&ep->care, PMV_CARE_SENDS | (ep->domain->fabric->core->imm_receives
-								     ? PMV_CARE_IMMEDIATES
-								     : 0));
+	ep->message_method = pmv_message_method(hello->one_kind ? &hello->received : NULL,
+						ep->domain->transport);
+	atomic_fetch_or(&ep->care, care_of_messages(ep));
+	/* Any message may be one of those; more than a needless flush it can't cost. */
+	if (ep->message_method == PMV_METHOD_READ)
+		atomic_store(&ep->wrote_flush, true);
 }
 
 static ssize_t post(struct pmv_ep *ep, size_t at, size_t len, void *context, uint64_t flags)

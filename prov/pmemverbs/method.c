@@ -25,6 +25,12 @@ enum pmv_method pmv_write_method(const struct pmv_attr *attr, enum pmv_transport
 	return PMV_METHOD_READ;
 }
 
+/* Data is durable in the order of arrival only where arrival makes it durable. */
+bool pmv_ordered_by_flush(const struct pmv_attr *attr)
+{
+	return attr->persist == PMV_DMP;
+}
+
 static const char *agent_why(const struct pmv_attr *attr)
 {
 	if (attr->persist == PMV_PAGE)
@@ -71,16 +77,25 @@ struct pmv_plan pmv_plan_commit(const struct pmv_attr *attr, enum pmv_transport 
 	return plan;
 }
 
-struct pmv_plan pmv_plan_message(bool relaxed, const struct pmv_past *past)
+enum pmv_method pmv_message_method(const struct pmv_attr *received, enum pmv_transport transport)
 {
+	return received ? pmv_write_method(received, transport) : PMV_METHOD_AGENT;
+}
+
+struct pmv_plan pmv_plan_message(const struct pmv_attr *received, enum pmv_transport transport,
+				 bool relaxed, const struct pmv_past *past)
+{
+	/* What anything may be needs what a file does. */
+	static const struct pmv_attr anything = {.persist = PMV_PAGE};
+	struct pmv_plan plan;
+
 	/* Where it was received can't be read back. */
 	if (relaxed)
 		return refuse("the path may reorder writes (FI_PMEMVERBS_ORDERING=relaxed): "
 			      "nothing tells when a message is where it was received");
-	return (struct pmv_plan){
-		.method = PMV_METHOD_AGENT,
-		.flush_first = past && past->ordered,
-		.after_agent = past && past->agent,
-		.why = "only the target knows where it receives a message",
-	};
+	plan = pmv_plan_commit(received ? received : &anything, transport, past);
+	if (!received)
+		plan.why = "only the target knows where it receives a message; its application "
+			   "can say so with FI_OPT_PMEMVERBS_RECV_MR";
+	return plan;
 }

@@ -79,9 +79,19 @@ struct pmv_plan pmv_plan_commit(const struct pmv_attr *attr, enum pmv_transport 
 				const struct pmv_past *past);
 
 /*
- * pmv_plan_message -- the same of a message: only the target's processor knows
- * what it was received in.  relaxed: the path may place messages out of order.
+ * pmv_ordered_by_flush -- where a flush makes data durable: only that, or the order
+ * of arrival, too?
  */
-struct pmv_plan pmv_plan_message(bool relaxed, const struct pmv_past *past);
+bool pmv_ordered_by_flush(const struct pmv_attr *attr);
+
+/*
+ * pmv_message_method, pmv_plan_message -- the same of a message.  received: the
+ * memory that all of the connection's messages are received in, if it is of one
+ * kind.  Else NULL, and only the target's processor knows.  relaxed: the path may
+ * place messages out of order.
+ */
+enum pmv_method pmv_message_method(const struct pmv_attr *received, enum pmv_transport transport);
+struct pmv_plan pmv_plan_message(const struct pmv_attr *received, enum pmv_transport transport,
+				 bool relaxed, const struct pmv_past *past);
 
 #endif /* PMV_METHOD_H */

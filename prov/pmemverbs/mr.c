@@ -60,6 +60,14 @@ static struct fi_ops mr_fi_ops = {
 	.control = mr_control,
 };
 
+bool pmv_mr_kind(const struct pmv_domain *domain, struct fid_mr *mr_fid, struct pmv_attr *attr)
+{
+	struct pmv_mr *mr = pmv_container_of(mr_fid, struct pmv_mr, mr_fid);
+
+	return mr_fid->fid.ops == &mr_fi_ops && mr->domain == domain && mr->region &&
+	       (mr->region->use & PMV_REGION_PMEM) && pmv_key_unpack(mr_fid->key, attr);
+}
+
 /*
  * warn_of_declaration -- a declaration is believed; where it promises more than
  * was found, somebody should know, once
@@ -262,9 +270,10 @@ static int introduce(struct pmv_mr *mr, const struct fi_mr_attr *mr_attr,
 	bool needed = attr->relaxed || pmv_write_method(attr, PMV_TRANSPORT_IB) == PMV_METHOD_AGENT;
 	int ret;
 
-	if (pmv_setting.agent == PMV_AGENT_OFF)
+	/* Without an agent it is still asked where messages are received: receives.h. */
+	if (pmv_setting.agent == PMV_AGENT_OFF && !(use & PMV_REGION_PMEM))
 		return 0;
-	ret = pmv_flush_init();
+	ret = pmv_setting.agent == PMV_AGENT_OFF ? 0 : pmv_flush_init();
 	if (ret) {
 		PMV_WARN(MR, "libpmem2 has no way to write this processor's caches back\n");
 		mr_close(&mr->mr_fid.fid);

@@ -12,4 +12,10 @@ struct pmv_mr {
 	struct pmv_region *region; /* as the agent knows it; NULL: it does not */
 };
 
+/*
+ * pmv_mr_kind -- what a region is that messages to endpoints of the domain can be
+ * committed in; false: it is none
+ */
+bool pmv_mr_kind(const struct pmv_domain *domain, struct fid_mr *mr_fid, struct pmv_attr *attr);
+
 #endif /* PMV_MR_H */

@@ -31,13 +31,25 @@ static ssize_t recv_carefully(struct pmv_ep *ep, const struct fi_msg *msg, uint6
 	return pmv_post_end(ep, &post, fi_recvmsg(ep->core_fid, &core_msg, post.flags));
 }
 
-/* keep_begin, keep_end -- around posting a receive: its number is the core's */
-static bool keep_begin(struct pmv_ep *ep)
+/*
+ * keep_begin, keep_end -- around posting a receive: its number is the core's.  The
+ * peer may know, and rely on it, what receives are in.
+ */
+static ssize_t keep_begin(struct pmv_ep *ep, const struct iovec *iov, size_t count, bool *kept)
 {
-	if (pmv_ep_direct(ep, PMV_CARE_RECEIVES))
-		return false;
+	*kept = !pmv_ep_direct(ep, PMV_CARE_RECEIVES);
+	if (!*kept)
+		return 0;
 	pthread_mutex_lock(&ep->receives.lock);
-	return true;
+	if (!ep->receives.one_kind ||
+	    pmv_receives_fit(&ep->receives, &ep->domain->agent.regions, iov, count))
+		return 0;
+	pthread_mutex_unlock(&ep->receives.lock);
+	PMV_WARN(EP_DATA,
+		 "receive refused: not all of its buffer is registered with FI_RMA_PMEM and is "
+		 "memory like that of FI_OPT_PMEMVERBS_RECV_MR (%s)\n",
+		 pmv_persist_name(ep->receives.kind.persist));
+	return -FI_EINVAL;
 }
 
 static ssize_t keep_end(struct pmv_ep *ep, bool kept, const struct iovec *iov, size_t count,
@@ -47,6 +59,9 @@ static ssize_t keep_end(struct pmv_ep *ep, bool kept, const struct iovec *iov, s
 
 	if (!kept)
 		return ret;
+	/* Nobody asks for them then. */
+	if (pmv_setting.agent == PMV_AGENT_OFF)
+		count = 0;
 	first = !ret && pmv_receives_add(&ep->receives, &ep->domain->agent.regions, iov, count);
 	ep->wants_agent |= first;
 	pthread_mutex_unlock(&ep->receives.lock);
@@ -62,9 +77,11 @@ static ssize_t msg_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, f
 	struct pmv_ep *ep = pmv_to_ep(fid);
 	struct iovec iov = {.iov_base = buf, .iov_len = len};
 	struct fi_msg msg = {&iov, &desc, 1, src_addr, context, 0};
-	bool kept = keep_begin(ep);
-	ssize_t ret;
+	bool kept;
+	ssize_t ret = keep_begin(ep, &iov, 1, &kept);
 
+	if (ret)
+		return ret;
 	if (pmv_ep_direct(ep, PMV_CARE_COUNT_RX))
 		ret = fi_recv(ep->core_fid, buf, len, desc, src_addr, context);
 	else
@@ -77,9 +94,11 @@ static ssize_t msg_recvv(struct fid_ep *fid, const struct iovec *iov, void **des
 {
 	struct pmv_ep *ep = pmv_to_ep(fid);
 	struct fi_msg msg = {iov, desc, count, src_addr, context, 0};
-	bool kept = keep_begin(ep);
-	ssize_t ret;
+	bool kept;
+	ssize_t ret = keep_begin(ep, iov, count, &kept);
 
+	if (ret)
+		return ret;
 	if (pmv_ep_direct(ep, PMV_CARE_COUNT_RX))
 		ret = fi_recvv(ep->core_fid, iov, desc, count, src_addr, context);
 	else
@@ -90,9 +109,11 @@ static ssize_t msg_recvv(struct fid_ep *fid, const struct iovec *iov, void **des
 static ssize_t msg_recvmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags)
 {
 	struct pmv_ep *ep = pmv_to_ep(fid);
-	bool kept = keep_begin(ep);
-	ssize_t ret;
+	bool kept;
+	ssize_t ret = keep_begin(ep, msg->msg_iov, msg->iov_count, &kept);
 
+	if (ret)
+		return ret;
 	if (pmv_ep_direct(ep, PMV_CARE_COUNT_RX))
 		ret = fi_recvmsg(ep->core_fid, msg, flags);
 	else

@@ -38,6 +38,23 @@ void pmv_receives_destroy(struct pmv_receives *receives)
 
 /* Posting */
 
+bool pmv_receives_fit(const struct pmv_receives *receives, struct pmv_regions *regions,
+		      const struct iovec *iov, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		uintptr_t at = (uintptr_t) iov[i].iov_base;
+		uint64_t left = iov[i].iov_len;
+		struct pmv_span part;
+
+		for (; left; at += part.len, left -= part.len) {
+			if (!pmv_regions_find(regions, at, left, false, &part) ||
+			    part.start != at || part.persist != receives->kind.persist)
+				return false;
+		}
+	}
+	return true;
+}
+
 static struct pmv_extent *extent_at(struct pmv_receives *receives, size_t i)
 {
 	return &receives->ring[(receives->head + i) & (receives->size - 1)];

@@ -13,6 +13,10 @@
  * may have used up any of the receives n to n + d.  So d more are made durable
  * than are forgotten.
  *
+ * An application may promise that all receives are in memory of one kind, which the
+ * peer is then told of, so that it has no need of an agent where writes to such
+ * memory have none.  It is not taken at its word.
+ *
  * Memory is bounded: what does not fit is joined into ranges, as in dirty.h, which
  * are made durable as a whole until messages have used up all receives in there.
  */
@@ -35,6 +39,8 @@ struct pmv_receives {
 	uint64_t posted;
 	uint64_t served; /* as many messages were made durable, once */
 	uint64_t cancelled;
+	bool one_kind; /* all are in memory of this kind: */
+	struct pmv_attr kind;
 	/* A ring: count of them from head on, in the order of their numbers. */
 	struct pmv_extent *ring;
 	size_t size; /* a power of two */
@@ -50,6 +56,13 @@ struct pmv_receives {
 /* pmv_receives_init -- depth: of the receive queue */
 void pmv_receives_init(struct pmv_receives *receives, size_t depth);
 void pmv_receives_destroy(struct pmv_receives *receives);
+
+/*
+ * pmv_receives_fit -- are these buffers in memory of the one kind, all of them?  The
+ * regions are of one domain, so that they differ in what persists and nothing else.
+ */
+bool pmv_receives_fit(const struct pmv_receives *receives, struct pmv_regions *regions,
+		      const struct iovec *iov, size_t count);
 
 /* pmv_receives_add -- the one that was just posted; holds the lock.  True: it is the first. */
 bool pmv_receives_add(struct pmv_receives *receives, struct pmv_regions *regions,

@@ -147,6 +147,7 @@ bool pmv_regions_find(struct pmv_regions *regions, uintptr_t start, uint64_t len
 			.start = start,
 			.len = (end < found->end ? end : found->end) - start,
 			.id = found->id,
+			.persist = found->region->persist,
 			.region = found->region,
 			.offset = found->offset + (start - found->start),
 		};

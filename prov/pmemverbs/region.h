@@ -59,6 +59,7 @@ struct pmv_span {
 	uintptr_t start;
 	uint64_t len;
 	uint32_t id; /* the piece's: no other one ever has it */
+	enum pmv_persist persist;
 	struct pmv_region *region;
 	uint64_t offset; /* in the region */
 };

@@ -13,7 +13,13 @@
 #define HELLO_VERSION 1
 
 enum { HELLO_AGENT = 1 << 0, HELLO_NOTICES = 1 << 1 };
-enum { LEAD_MESSAGES = 1 << 6, LEAD_RELAXED = 1 << 7 };
+enum {
+	LEAD_MESSAGES = 1 << 6,
+	LEAD_RELAXED = 1 << 7,
+	LEAD_KIND_SHIFT = 8,
+	LEAD_KIND_MASK = 7,
+	LEAD_DDIO = 1 << 11,
+};
 enum { MESSAGE_NOTIFY = 1 << 0, MESSAGE_STORE = 1 << 1, MESSAGE_MESSAGES = 1 << 2 };
 
 struct wire_hello {
@@ -104,9 +110,35 @@ __attribute__((noinline, no_sanitize("thread"))) static void copy_in(uint8_t *to
 
 /* The hello */
 
-unsigned int pmv_hello_lead(bool messages, bool relaxed)
+unsigned int pmv_hello_lead(const struct pmv_hello *hello)
 {
-	return (messages ? LEAD_MESSAGES : 0) | (relaxed ? LEAD_RELAXED : 0);
+	unsigned int lead =
+		(hello->messages ? LEAD_MESSAGES : 0) | (hello->relaxed ? LEAD_RELAXED : 0);
+
+	if (hello->one_kind)
+		lead |= (hello->received.persist + 1U) << LEAD_KIND_SHIFT |
+			(hello->received.ddio ? LEAD_DDIO : 0);
+	return lead;
+}
+
+/* decode_kind -- false: there is no such kind of memory */
+static bool decode_kind(uint64_t addr, struct pmv_hello *hello)
+{
+	uint64_t kind = addr >> LEAD_KIND_SHIFT & LEAD_KIND_MASK;
+
+	if (!kind)
+		return !(addr & LEAD_DDIO);
+	if (kind > PMV_WSP + 1)
+		return false;
+	hello->one_kind = true;
+	hello->received = (struct pmv_attr){
+		.persist = (enum pmv_persist)(kind - 1),
+		.pmem = true,
+		.ddio = addr & LEAD_DDIO,
+		/* A flush reads the block. */
+		.readable = true,
+	};
+	return true;
 }
 
 void pmv_hello_encode(uint8_t buf[PMV_HELLO_SIZE], const struct pmv_hello *hello)
@@ -138,15 +170,14 @@ size_t pmv_hello_decode(const void *cm_data, size_t len, struct pmv_hello *hello
 	/* Of what a later version says nothing is understood. */
 	if (wire.version != HELLO_VERSION || wire.zero ||
 	    (wire.flags & ~(HELLO_AGENT | HELLO_NOTICES)) ||
-	    le64toh(wire.addr) > UINT64_MAX - PMV_BLOCK_SIZE)
+	    le64toh(wire.addr) > UINT64_MAX - PMV_BLOCK_SIZE ||
+	    !decode_kind(le64toh(wire.addr), hello))
 		return len;
-	*hello = (struct pmv_hello){
-		.addr = le64toh(wire.addr),
-		.key = le32toh(wire.key),
-		.nonce = le32toh(wire.nonce),
-		.agent = wire.flags & HELLO_AGENT,
-		.notices = wire.flags & HELLO_NOTICES,
-	};
+	hello->addr = le64toh(wire.addr);
+	hello->key = le32toh(wire.key);
+	hello->nonce = le32toh(wire.nonce);
+	hello->agent = wire.flags & HELLO_AGENT;
+	hello->notices = wire.flags & HELLO_NOTICES;
 	hello->messages = hello->agent && (hello->addr & LEAD_MESSAGES);
 	hello->relaxed = hello->addr & LEAD_RELAXED;
 	return len;

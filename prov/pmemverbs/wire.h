@@ -14,7 +14,9 @@
  *    5  u8   1: an agent serves the mailbox; 2: it can notify of a commit
  *    6  u16  zero
  *    8  u64  address of the block; its bits 6 to 11 say more: 1: the agent can commit
- *            messages; 2: the path to this side may reorder writes
+ *            messages; 2: the path to this side may reorder writes; 4, 8, 16: 0, or 1
+ *            and the persistence domain (enum pmv_persist) that all messages are
+ *            received in; 32: and DDIO is on there
  *   16  u32  the core's key of the block
  *   20  u32  nonce, which seeds all checks of what is sent to this block
  *
@@ -68,6 +70,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "key.h"
+
 #define PMV_HELLO_SIZE 24
 
 #define PMV_SLOTS 64
@@ -93,6 +97,8 @@ struct pmv_hello {
 	/* What the address says. */
 	bool messages; /* the agent can commit messages */
 	bool relaxed;  /* writes may be placed out of order */
+	bool one_kind; /* all messages are received in memory of this kind: */
+	struct pmv_attr received;
 };
 
 struct pmv_range {
@@ -131,15 +137,16 @@ struct pmv_ack {
 /* The farthest that a block may begin behind the start of its page. */
 #define PMV_MAX_LEAD 4096
 
-/* pmv_hello_lead -- how far it does, to say that */
-unsigned int pmv_hello_lead(bool messages, bool relaxed);
+/* pmv_hello_lead -- how far it does, to say what the address says */
+unsigned int pmv_hello_lead(const struct pmv_hello *hello);
 
 void pmv_hello_encode(uint8_t buf[PMV_HELLO_SIZE], const struct pmv_hello *hello);
 
 /*
  * pmv_hello_decode -- look for a hello at the end of CM data.  Returns the
  * length of the application's data in front of it: len if there is none.
- * *hello says nothing of an agent if there is none, or one of another version.
+ * *hello says nothing if there is none, or one of another version, or one that
+ * makes no sense.
  */
 size_t pmv_hello_decode(const void *cm_data, size_t len, struct pmv_hello *hello);
 

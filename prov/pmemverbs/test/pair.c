@@ -146,6 +146,9 @@ static void connect_eps(struct pair *pair, const struct pair_options *options)
 {
 	pair->from = pmv_to_ep(pair->home->ep);
 	pair->to = pmv_to_ep(pair->away->ep);
+	if (options->one_kind)
+		accepted(fi_setopt(&pair->away->ep->fid, FI_OPT_ENDPOINT, FI_OPT_PMEMVERBS_RECV_MR,
+				   &pair->mr[options->received], sizeof(struct fid_mr *)));
 	accepted(pmv_link_open(pair->from));
 	accepted(pmv_link_open(pair->to));
 	introduce(pair->from, pair->to, options);

@@ -65,8 +65,10 @@ struct pair_options {
 	bool no_notices; /* the agent away can't give any */
 	bool no_agent;   /* there is none away */
 	bool older;      /* it is one that can't commit messages */
-	bool thread;     /* agents have threads; else they work when they are told to */
-	bool automatic;  /* whatever is posted is delivered and succeeds at once */
+	bool one_kind;   /* it receives nowhere but in memory of this kind: */
+	enum pair_memory received;
+	bool thread;    /* agents have threads; else they work when they are told to */
+	bool automatic; /* whatever is posted is delivered and succeeds at once */
 };
 
 struct pair *pair_open(const struct pair_options *options);

@@ -267,22 +267,103 @@ Test(method, reasons_name_the_remedy)
 	cr_expect_not_null(strstr(plan.why, "FI_REMOTE_READ"));
 }
 
-/* The target's agent, always; what comes first is as for writes. */
-Test(method, of_a_message_is_the_agents)
-{
-	for (int n = 0; n < 8; n++) {
-		struct pmv_past past = {.agent = n & 1, .flush = n & 2, .ordered = n & 4};
-		struct pmv_plan plan = pmv_plan_message(false, &past);
-		struct pmv_plan alone = pmv_plan_message(false, NULL);
+/* Messages */
 
-		cr_expect_eq(plan.method, PMV_METHOD_AGENT);
-		cr_expect_eq(plan.after_agent, past.agent);
-		cr_expect_eq(plan.flush_first, past.ordered);
-		cr_expect_eq(alone.method, PMV_METHOD_AGENT);
-		cr_expect_not(alone.after_agent || alone.flush_first);
-		cr_expect_not_null(plan.why);
-		/* Without an order nothing says where it is. */
-		cr_expect_eq(pmv_plan_message(true, &past).method, PMV_METHOD_REFUSED);
-		cr_expect_eq(pmv_plan_message(true, NULL).method, PMV_METHOD_REFUSED);
+/*
+ * The cells of messages that are received in memory of one kind, as the initiator
+ * knows; after what was written or sent before, as for writes.
+ */
+/* clang-format off */
+static const struct {
+	enum pmv_persist persist;
+	enum axis ddio;
+	enum axis local;
+	const char *single;
+	const char *nothing;
+	const char *ordered;
+	const char *flush;
+	const char *flush_ordered;
+} received[] = {
+	/* persist  ddio local  single nothing ordered flush flush+ordered */
+	{PMV_DMP,  YES, ANY,    "a",   "a",    "fa",   "a",  "fa"},
+	{PMV_DMP,  NO,  ANY,    "r",   "r",    "fr",   "r",  "fr"},
+	{PMV_MHP,  ANY, ANY,    "r",   "r",    "fr",   "r",  "fr"},
+	{PMV_WSP,  ANY, NO,     "w",   "w",    "fw",   "r",  "fr"},
+	{PMV_WSP,  ANY, YES,    "r",   "r",    "fr",   "r",  "fr"},
+	{PMV_PAGE, ANY, ANY,    "a",   "a",    "fa",   "a",  "fa"},
+	{PMV_NONE, ANY, ANY,    "r",   "r",    "fr",   "r",  "fr"},
+};
+/* clang-format on */
+
+static void expect_message(const struct pmv_attr *attr, enum pmv_transport transport,
+			   const struct pmv_past *past, const char *cell)
+{
+	struct pmv_plan plan = pmv_plan_message(attr, transport, false, past);
+	char expected[8];
+
+	snprintf(expected, sizeof(expected), "%s%s", past && past->agent ? "A" : "", cell);
+	cr_expect_str_eq(cell_of(&plan), expected, "persist %d: %s instead of %s",
+			 attr ? (int) attr->persist : -1, cell_of(&plan), expected);
+	cr_expect_eq(plan.why != NULL, plan.method == PMV_METHOD_AGENT || plan.after_agent);
+	/* Without an order nothing says where it is. */
+	plan = pmv_plan_message(attr, transport, true, past);
+	cr_expect_eq(plan.method, PMV_METHOD_REFUSED);
+	cr_expect_not_null(strstr(plan.why, "FI_PMEMVERBS_ORDERING"));
+}
+
+static void expect_messages(const struct pmv_attr *attr, enum pmv_transport transport,
+			    const char *single, const char *const fenced[4])
+{
+	expect_message(attr, transport, NULL, single);
+	for (unsigned n = 0; n < 8; n++) {
+		struct pmv_past past = {.agent = n & 4, .flush = n & 2, .ordered = n & 1};
+
+		expect_message(attr, transport, &past, fenced[n & 3]);
+	}
+}
+
+Test(method, of_a_message_into_one_kind_of_memory_follows_the_table)
+{
+	for (unsigned n = 0; n < (PMV_WSP + 1) * 4; n++) {
+		struct pmv_attr attr = {
+			.persist = (enum pmv_persist)(n / 4),
+			.ddio = n & 1,
+			.pmem = true,
+			.readable = true,
+		};
+		enum pmv_transport transport = n & 2 ? PMV_TRANSPORT_LOCAL : PMV_TRANSPORT_IB;
+		int found = 0;
+
+		for (size_t i = 0; i < sizeof(received) / sizeof(received[0]); i++) {
+			const char *const fenced[] = {received[i].nothing, received[i].ordered,
+						      received[i].flush, received[i].flush_ordered};
+
+			if (received[i].persist != attr.persist ||
+			    !fits(received[i].ddio, attr.ddio) ||
+			    !fits(received[i].local, transport == PMV_TRANSPORT_LOCAL))
+				continue;
+			found++;
+			expect_messages(&attr, transport, received[i].single, fenced);
+			cr_expect_eq(pmv_message_method(&attr, transport),
+				     *received[i].single == 'a'   ? PMV_METHOD_AGENT
+				     : *received[i].single == 'r' ? PMV_METHOD_READ
+								  : PMV_METHOD_WRITE);
+		}
+		cr_assert_eq(found, 1);
+	}
+}
+
+/* The target's agent, always. */
+Test(method, of_a_message_to_who_knows_where_is_the_agents)
+{
+	static const char *const fenced[] = {"a", "fa", "a", "fa"};
+
+	for (int local = 0; local < 2; local++) {
+		enum pmv_transport transport = local ? PMV_TRANSPORT_LOCAL : PMV_TRANSPORT_IB;
+		struct pmv_plan plan = pmv_plan_message(NULL, transport, false, NULL);
+
+		expect_messages(NULL, transport, "a", fenced);
+		cr_expect_eq(pmv_message_method(NULL, transport), PMV_METHOD_AGENT);
+		cr_expect_not_null(strstr(plan.why, "FI_OPT_PMEMVERBS_RECV_MR"));
 	}
 }

@@ -26,7 +26,7 @@ static uint64_t next_random(void)
 /* The hello */
 
 static const struct pmv_hello hello_out = {
-	.addr = UINT64_C(0x1122334455667788),
+	.addr = UINT64_C(0x1122334455666088),
 	.key = 0x99aabbcc,
 	.nonce = 0xddeeff01,
 	.agent = true,
@@ -34,7 +34,7 @@ static const struct pmv_hello hello_out = {
 };
 
 static const uint8_t hello_bytes[PMV_HELLO_SIZE] = {
-	'p',  'm',  'v',  'h',  1,    3,    0,    0,    0x88, 0x77, 0x66, 0x55,
+	'p',  'm',  'v',  'h',  1,    3,    0,    0,    0x88, 0x60, 0x66, 0x55,
 	0x44, 0x33, 0x22, 0x11, 0xcc, 0xbb, 0xaa, 0x99, 0x01, 0xff, 0xee, 0xdd,
 };
 
@@ -44,9 +44,13 @@ static bool same_hello(const struct pmv_hello *a, const struct pmv_hello *b)
 	       a->agent == b->agent && a->notices == b->notices;
 }
 
+/* The bits of an address that say what messages are received in. */
+#define KIND_BITS UINT64_C(0xf00)
+
 static bool says_nothing(const struct pmv_hello *hello)
 {
-	return same_hello(hello, &(struct pmv_hello){0});
+	return same_hello(hello, &(struct pmv_hello){0}) && !hello->messages && !hello->relaxed &&
+	       !hello->one_kind;
 }
 
 Test(hello, is_what_the_header_says_byte_by_byte)
@@ -69,7 +73,7 @@ Test(hello, is_read_as_it_was_written)
 	cr_expect(same_hello(&hello, &hello_out));
 	for (int i = 0; i < 1000; i++) {
 		struct pmv_hello in = {
-			.addr = next_random() >> (i % 60 + 1),
+			.addr = (next_random() >> (i % 60 + 1)) & ~KIND_BITS,
 			.key = (uint32_t) next_random(),
 			.nonce = (uint32_t) next_random(),
 			.agent = i & 1,
@@ -86,7 +90,8 @@ Test(hello, is_read_as_it_was_written)
 Test(hello, says_by_its_address_what_older_peers_do_not_ask)
 {
 	for (int n = 0; n < 8; n++) {
-		unsigned int lead = pmv_hello_lead(n & 1, n & 2);
+		const struct pmv_hello said = {.messages = n & 1, .relaxed = n & 2};
+		unsigned int lead = pmv_hello_lead(&said);
 		struct pmv_hello hello, out = {
 						.addr = UINT64_C(0x7f0000001000) + lead,
 						.key = 1,
@@ -101,8 +106,54 @@ Test(hello, says_by_its_address_what_older_peers_do_not_ask)
 		cr_expect(same_hello(&hello, &out), "the address is the block's as it is");
 		cr_expect_eq(hello.messages, (n & 1) && (n & 4));
 		cr_expect_eq(hello.relaxed, (n & 2) != 0);
+		cr_expect_not(hello.one_kind);
 	}
-	cr_expect_eq(pmv_hello_lead(false, false), 0, "as those that know nothing of it");
+	cr_expect_eq(pmv_hello_lead(&(struct pmv_hello){0}), 0, "as those that know nothing of it");
+}
+
+Test(hello, says_by_its_address_what_messages_are_received_in)
+{
+	for (unsigned n = 0; n < 8 * (PMV_WSP + 1); n++) {
+		const struct pmv_hello said = {
+			.messages = n & 1,
+			.relaxed = n & 2,
+			.one_kind = true,
+			.received = {.persist = (enum pmv_persist)(n / 8), .ddio = n & 4},
+		};
+		unsigned int lead = pmv_hello_lead(&said);
+		struct pmv_hello hello, out = {.addr = UINT64_C(0x7f0000001000) + lead, .key = 1};
+		uint8_t buf[PMV_HELLO_SIZE];
+
+		cr_expect_lt(lead, PMV_MAX_LEAD);
+		cr_expect_eq(lead % 64, 0);
+		/* Nobody needs an agent for that. */
+		pmv_hello_encode(buf, &out);
+		cr_assert_eq(pmv_hello_decode(buf, sizeof(buf), &hello), 0);
+		cr_expect(same_hello(&hello, &out));
+		cr_expect(hello.one_kind);
+		cr_expect_eq(hello.received.persist, said.received.persist);
+		cr_expect_eq(hello.received.ddio, said.received.ddio);
+		cr_expect(hello.received.readable && hello.received.pmem);
+		cr_expect_eq(hello.relaxed, said.relaxed);
+		cr_expect_not(hello.messages);
+	}
+}
+
+Test(hello, of_memory_that_does_not_exist_says_nothing)
+{
+	/* All that the four bits can be. */
+	for (uint64_t bits = 0; bits < 16; bits++) {
+		bool known = bits ? (bits & 7) >= 1 && (bits & 7) <= PMV_WSP + 1 : true;
+		struct pmv_hello hello = hello_out, out = hello_out;
+		uint8_t buf[PMV_HELLO_SIZE];
+
+		out.addr = (hello_out.addr & ~KIND_BITS) | bits << 8;
+		pmv_hello_encode(buf, &out);
+		cr_expect_eq(pmv_hello_decode(buf, sizeof(buf), &hello), 0);
+		cr_expect_eq(same_hello(&hello, &out), known, "bits %d", (int) bits);
+		cr_expect_eq(says_nothing(&hello), !known, "bits %d", (int) bits);
+		cr_expect_eq(hello.one_kind, known && bits);
+	}
 }
 
 Test(hello, is_found_behind_data_of_any_length)
@@ -187,11 +238,12 @@ Test(hello, of_a_block_beyond_all_addresses_says_nothing)
 	struct pmv_hello in = hello_out, hello;
 	uint8_t data[PMV_HELLO_SIZE];
 
-	in.addr = UINT64_MAX - PMV_BLOCK_SIZE;
+	/* The last one that begins with its page. */
+	in.addr = (UINT64_MAX - PMV_BLOCK_SIZE) & ~UINT64_C(0xfff);
 	pmv_hello_encode(data, &in);
 	pmv_hello_decode(data, sizeof(data), &hello);
 	cr_expect(same_hello(&hello, &in));
-	in.addr++;
+	in.addr += 4096;
 	pmv_hello_encode(data, &in);
 	cr_expect_eq(pmv_hello_decode(data, sizeof(data), &hello), 0);
 	cr_expect(says_nothing(&hello));

@@ -1,0 +1,566 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * test_received.c -- messages to a peer that has said what memory it receives in:
+ * FI_OPT_PMEMVERBS_RECV_MR
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "commit.h"
+#include "pair.h"
+#include "srx.h"
+
+#define SENT (FI_MSG | FI_SEND)
+
+/* Not persistent, and not registered either. */
+static char volatile_memory[4096];
+
+static struct pair *open_kind(enum pair_memory memory)
+{
+	return pair_open(&(struct pair_options){.one_kind = true, .received = memory});
+}
+
+static ssize_t receive(struct pair *pair, enum pair_memory memory, size_t offset, size_t len)
+{
+	return fi_recv(pair->away->ep, pair->memory[memory] + offset, len, NULL, 0, NULL);
+}
+
+static ssize_t post(struct pair *pair, size_t offset, size_t len, void *context, uint64_t flags)
+{
+	struct iovec iov = {pair->source + offset, len};
+	struct fi_msg msg = {&iov, NULL, 1, 0, context, DATA};
+
+	return fi_sendmsg(pair->home->ep, &msg, flags);
+}
+
+/* The method */
+
+static void commit_one(enum pair_memory memory, const char *sent, const char *done)
+{
+	struct pair *pair = open_kind(memory);
+
+	accepted(receive(pair, memory, 100, 50));
+	accepted(post(pair, 100, 50, CONTEXT(1), FI_COMMIT));
+	expect_sent(pair, sent);
+	rig_expect_nothing(pair->home);
+	pair_round(pair);
+	expect_done(pair, done);
+	cr_expect_arr_eq(pair->memory[memory] + 100, pair->source + 100, 50);
+	rig_expect(pair->home, CONTEXT(1), SENT);
+	rig_expect_nothing(pair->home);
+	pair_close(pair);
+}
+
+Test(received, is_flushed_where_that_is_enough)
+{
+	commit_one(READ_DMP, "S R", "");
+	commit_one(MHP, "S R", "");
+}
+
+Test(received, is_the_agents_where_that_is_not)
+{
+	commit_one(DMP, "S M", "F D K");
+	commit_one(PAGE, "S M", "Y D K");
+}
+
+static void commit_where_all_persists(bool local, const char *sent)
+{
+	struct pair *pair = pair_open(&(struct pair_options){
+		.home = {.local = local},
+		.one_kind = true,
+		.received = MHP,
+	});
+	struct pmv_hello hello = pair->from->link.peer;
+
+	hello.received.persist = PMV_WSP;
+	pmv_link_connect(pair->from, &hello);
+	accepted(receive(pair, MHP, 0, 64));
+	accepted(post(pair, 0, 64, CONTEXT(1), FI_COMMIT));
+	expect_sent(pair, sent);
+	rig_expect_nothing(pair->home);
+	pair_deliver(pair);
+	rig_expect(pair->home, CONTEXT(1), SENT);
+	rig_expect_nothing(pair->home);
+	pair_close(pair);
+}
+
+Test(received, is_durable_with_its_completion_where_the_nic_persists)
+{
+	commit_where_all_persists(false, "S");
+	commit_where_all_persists(true, "S R");
+}
+
+Test(received, commit_is_the_completion_of_the_flush)
+{
+	struct pair *pair = open_kind(MHP);
+	const struct fake_post *read;
+
+	accepted(receive(pair, MHP, 0, 64));
+	accepted(post(pair, 0, 64, CONTEXT(1), FI_COMMIT | FI_REMOTE_CQ_DATA));
+	expect_sent(pair, "Si R");
+	read = pair_post(pair, 0);
+	/* Of what is there as long as the connection is. */
+	cr_expect_eq(read->key, pair->from->link.peer.key);
+	cr_expect_eq(read->addr, pair->from->link.peer.addr);
+	cr_expect_eq(read->len, 1);
+	cr_expect_not(read->flags & FI_FENCE);
+	fake_complete(&pair->home->fake, 1);
+	rig_expect_nothing(pair->home);
+	fake_complete(&pair->home->fake, 1);
+	rig_expect(pair->home, CONTEXT(1), SENT);
+	pair_close(pair);
+}
+
+Test(received, commit_fails_once_when_any_part_of_it_does)
+{
+	for (int part = 0; part < 2; part++) {
+		struct pair *pair = open_kind(MHP);
+
+		accepted(receive(pair, MHP, 0, 64));
+		accepted(post(pair, 0, 64, CONTEXT(1), FI_COMMIT));
+		if (part)
+			fake_complete(&pair->home->fake, 1);
+		fake_fail_all(&pair->home->fake, FI_EIO, 5);
+		rig_expect_error(pair->home, CONTEXT(1), SENT, FI_EIO);
+		rig_expect_nothing(pair->home);
+		pair_close(pair);
+	}
+}
+
+Test(received, commit_without_room_for_its_flush_waits_for_it)
+{
+	struct pair *pair = open_kind(MHP);
+
+	accepted(receive(pair, MHP, 0, 64));
+	pair->home->fake.room = 1;
+	accepted(post(pair, 0, 64, CONTEXT(1), FI_COMMIT));
+	expect_sent(pair, "S");
+	refused(post(pair, 0, 64, CONTEXT(2), 0), FI_EAGAIN);
+	pair_deliver(pair);
+	rig_expect_nothing(pair->home);
+	pair->home->fake.room = -1;
+	rig_expect_nothing(pair->home);
+	expect_sent(pair, "R");
+	pair_deliver(pair);
+	rig_expect(pair->home, CONTEXT(1), SENT);
+	pair_close(pair);
+}
+
+Test(received, commit_needs_no_agent)
+{
+	struct pair *pair = pair_open(&(struct pair_options){
+		.no_agent = true,
+		.one_kind = true,
+		.received = MHP,
+	});
+
+	accepted(receive(pair, MHP, 0, 64));
+	accepted(receive(pair, MHP, 64, 64));
+	accepted(post(pair, 0, 64, CONTEXT(1), FI_COMMIT));
+	accepted(post(pair, 64, 64, CONTEXT(2), FI_COMMIT | FI_FENCE));
+	expect_sent(pair, "S R S R");
+	pair_deliver(pair);
+	rig_expect(pair->home, CONTEXT(1), SENT);
+	rig_expect(pair->home, CONTEXT(2), SENT);
+	/* Unless something else does that comes first. */
+	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(3), 0));
+	refused(post(pair, 0, 64, CONTEXT(4), FI_COMMIT | FI_FENCE), FI_EOPNOTSUPP);
+	accepted(post(pair, 0, 64, CONTEXT(4), FI_COMMIT));
+	expect_sent(pair, "W S R");
+	pair_close(pair);
+}
+
+Test(received, an_older_initiator_asks_the_agent_as_ever)
+{
+	struct pair *pair = open_kind(MHP);
+	struct pmv_hello hello = pair->from->link.peer;
+
+	hello.one_kind = false;
+	pmv_link_connect(pair->from, &hello);
+	accepted(receive(pair, MHP, 0, 64));
+	accepted(post(pair, 0, 64, CONTEXT(1), FI_COMMIT));
+	expect_sent(pair, "S M");
+	pair_round(pair);
+	expect_done(pair, "D K");
+	rig_expect(pair->home, CONTEXT(1), SENT);
+	pair_close(pair);
+}
+
+Test(received, on_a_path_without_order_is_refused)
+{
+	struct pair *pair = open_kind(MHP);
+
+	pair->from->link.peer.relaxed = true;
+	accepted(receive(pair, MHP, 0, 64));
+	refused(post(pair, 0, 64, CONTEXT(1), FI_COMMIT), FI_EOPNOTSUPP);
+	expect_sent(pair, "");
+	pair_close(pair);
+}
+
+/* Fences */
+
+/* Whatever the call was, the next fenced one is held behind a READ. */
+Test(fence, any_message_is_flushed_first_where_only_that_orders_them)
+{
+	struct pair *pair = open_kind(READ_DMP);
+	struct fid_ep *ep = pair->home->ep;
+	struct iovec iov = {pair->source, 8};
+
+	for (size_t i = 0; i < 14; i++)
+		accepted(receive(pair, READ_DMP, 64 * i, 64));
+	for (int call = 0; call < 7; call++) {
+		if (call == 0)
+			accepted(fi_send(ep, pair->source, 8, NULL, 0, CONTEXT(1)));
+		else if (call == 1)
+			accepted(fi_sendv(ep, &iov, NULL, 1, 0, CONTEXT(1)));
+		else if (call == 2)
+			accepted(fi_inject(ep, pair->source, 8, 0));
+		else if (call == 3)
+			accepted(fi_senddata(ep, pair->source, 8, NULL, DATA, 0, CONTEXT(1)));
+		else if (call == 4)
+			accepted(fi_injectdata(ep, pair->source, 8, DATA, 0));
+		else
+			accepted(post(pair, 0, 8, CONTEXT(1), call == 5 ? 0 : FI_FENCE));
+		pair_posted(pair);
+		accepted(post(pair, 0, 8, CONTEXT(2), FI_COMMIT | FI_FENCE));
+		expect_sent(pair, "R fS R");
+		pair_deliver(pair);
+	}
+	pair_close(pair);
+}
+
+Test(fence, flush_that_is_under_way_is_not_posted_twice)
+{
+	struct pair *pair = open_kind(READ_DMP);
+
+	for (size_t i = 0; i < 4; i++)
+		accepted(receive(pair, READ_DMP, 64 * i, 64));
+	accepted(post(pair, 0, 64, CONTEXT(1), FI_COMMIT));
+	accepted(post(pair, 64, 64, CONTEXT(2), FI_COMMIT | FI_FENCE));
+	expect_sent(pair, "S R fS R");
+	/* A write behind a message that was committed follows it, too. */
+	accepted(pair_put(pair, READ_DMP, 512, 64, CONTEXT(3), FI_COMMIT | FI_FENCE));
+	expect_sent(pair, "fW R");
+	/* What was refused was not sent. */
+	pair->home->fake.room = 0;
+	refused(post(pair, 0, 64, CONTEXT(4), 0), FI_EAGAIN);
+	pair->home->fake.room = -1;
+	accepted(post(pair, 128, 64, CONTEXT(4), FI_COMMIT | FI_FENCE));
+	expect_sent(pair, "fS R");
+	pair_close(pair);
+}
+
+/* What another thread does while a message is being posted. */
+static void commit_fenced(struct fake *fake, const struct fake_post *sent, void *arg)
+{
+	struct pair *pair = arg;
+
+	(void) sent;
+	fake->on_post = NULL;
+	accepted(pair_put(pair, READ_DMP, 512, 64, CONTEXT(9), FI_COMMIT | FI_FENCE));
+}
+
+Test(fence, sees_a_message_that_is_being_posted)
+{
+	for (int committed = 0; committed < 2; committed++) {
+		struct pair *pair = open_kind(READ_DMP);
+
+		accepted(receive(pair, READ_DMP, 0, 64));
+		pair->home->fake.on_post = commit_fenced;
+		pair->home->fake.on_post_arg = pair;
+		accepted(post(pair, 0, 64, CONTEXT(1), committed ? FI_COMMIT : 0));
+		expect_sent(pair, committed ? "R fW R S R" : "R fW R S");
+		pair_close(pair);
+	}
+}
+
+Test(fence, needs_no_flush_where_arrival_is_the_order)
+{
+	struct pair *pair = open_kind(MHP);
+
+	accepted(receive(pair, MHP, 0, 64));
+	accepted(receive(pair, MHP, 64, 64));
+	accepted(post(pair, 0, 64, CONTEXT(1), 0));
+	accepted(post(pair, 64, 64, CONTEXT(2), FI_COMMIT | FI_FENCE));
+	expect_sent(pair, "S S R");
+	/* Where a write's completion was enough it is so no longer. */
+	accepted(rig_writemsg(pair->home, KEY_WSP, CONTEXT(3), FI_COMMIT | FI_FENCE));
+	expect_sent(pair, "W R");
+	accepted(rig_writemsg(pair->home, KEY_WSP, CONTEXT(4), FI_COMMIT));
+	expect_sent(pair, "W");
+	pair_close(pair);
+}
+
+Test(fence, covers_writes_before_a_message)
+{
+	struct pair *pair = open_kind(MHP);
+	struct pmv_message message;
+
+	accepted(receive(pair, MHP, 0, 64));
+	accepted(receive(pair, MHP, 64, 64));
+	accepted(pair_put(pair, READ_DMP, 0, 64, CONTEXT(1), 0));
+	accepted(post(pair, 0, 64, CONTEXT(2), FI_COMMIT | FI_FENCE));
+	expect_sent(pair, "W R fS R");
+	pair_deliver(pair);
+	/* What the agent has to see to is done before the message is posted. */
+	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(3), 0));
+	accepted(post(pair, 64, 64, CONTEXT(4), FI_COMMIT | FI_FENCE));
+	expect_sent(pair, "W M");
+	cr_assert(pair_message(pair, pair_post(pair, 0), &message));
+	cr_expect_eq(message.count, 1);
+	cr_expect_not(message.messages, "the agent has nothing to do with those");
+	pair_round(pair);
+	cr_expect(pair_survives(pair, DMP, 0, 64));
+	for (int i = 1; i <= 3; i++)
+		rig_expect(pair->home, CONTEXT(i), i == 2 ? SENT : RIG_WRITTEN);
+	rig_expect_nothing(pair->home);
+	expect_sent(pair, "S R");
+	pair_deliver(pair);
+	rig_expect(pair->home, CONTEXT(4), SENT);
+	pair_close(pair);
+}
+
+Test(fence, immediate_data_are_no_messages_to_wait_for)
+{
+	struct pair *pair = pair_open(&(struct pair_options){
+		.home = {.imm_receives = true},
+		.away = {.imm_receives = true},
+		.one_kind = true,
+		.received = MHP,
+	});
+
+	accepted(receive(pair, MHP, 0, 64));
+	accepted(receive(pair, MHP, 64, 64));
+	accepted(fi_inject_writedata(pair->home->ep, pair->source, 8, DATA, 0,
+				     pair_addr(pair, MHP, 512), pair_key(pair, MHP)));
+	accepted(post(pair, 64, 64, CONTEXT(1), FI_COMMIT | FI_FENCE));
+	expect_sent(pair, "Wi S R");
+	pair_close(pair);
+}
+
+/* The promise is kept */
+
+static void expect_not_received(struct pair *pair, const struct iovec *iov, size_t count)
+{
+	struct fid_ep *ep = pair->away->ep;
+	struct fi_msg msg = {iov, NULL, count, 0, NULL, 0};
+
+	if (count == 1)
+		refused(fi_recv(ep, iov->iov_base, iov->iov_len, NULL, 0, NULL), FI_EINVAL);
+	refused(fi_recvv(ep, iov, NULL, count, 0, NULL), FI_EINVAL);
+	refused(fi_recvmsg(ep, &msg, 0), FI_EINVAL);
+	cr_expect_eq(fake_receives(&pair->away->fake), 0);
+	cr_expect_eq(pair->to->receives.posted, 0);
+}
+
+Test(promise, receives_elsewhere_are_refused)
+{
+	struct pair *pair = open_kind(MHP);
+	char *memory = pair->memory[MHP];
+	const struct iovec elsewhere[] = {
+		{volatile_memory, 64},
+		{pair->memory[DMP], 64},
+		{pair->memory[PAGE], 64},
+		{memory + PAIR_SIZE - 63, 64},
+		{memory - 1, 2},
+		{memory, SIZE_MAX},
+		{NULL, 1},
+	};
+	const struct iovec good = {memory + 64, 64};
+
+	for (size_t i = 0; i < sizeof(elsewhere) / sizeof(elsewhere[0]); i++) {
+		expect_not_received(pair, &elsewhere[i], 1);
+		expect_not_received(pair, (struct iovec[]){good, elsewhere[i]}, 2);
+		expect_not_received(pair, (struct iovec[]){elsewhere[i], good}, 2);
+	}
+	/* All of one region, and nothing at all. */
+	accepted(fi_recv(pair->away->ep, memory, PAIR_SIZE, NULL, 0, NULL));
+	accepted(fi_recv(pair->away->ep, NULL, 0, NULL, 0, NULL));
+	accepted(fi_recvv(pair->away->ep, (struct iovec[]){good, {NULL, 0}, good}, NULL, 3, 0,
+			  NULL));
+	cr_expect_eq(fake_receives(&pair->away->fake), 3);
+	pair_close(pair);
+}
+
+Test(promise, other_memory_of_the_kind_will_do_while_it_is_registered)
+{
+	struct pair *pair = open_kind(PAGE);
+
+	accepted(receive(pair, PAGE_TOO, 0, 64));
+	/* Also when the region that named the kind is closed. */
+	accepted(fi_close(&pair->mr[PAGE]->fid));
+	pair->mr[PAGE] = NULL;
+	accepted(receive(pair, PAGE_TOO, 64, 64));
+	refused(receive(pair, PAGE, 0, 64), FI_EINVAL);
+	pair_close(pair);
+}
+
+Test(promise, regions_side_by_side_are_as_one)
+{
+	struct pair *pair = open_kind(READ_DMP);
+	struct fid_mr *mr[3];
+	char *memory = aligned_alloc(4096, 3 * 4096);
+
+	cr_assert_not_null(memory);
+	for (int i = 0; i < 3; i++) {
+		pmv_setting.domain = i == 2 ? PMV_PAGE : PMV_DMP;
+		accepted(fi_mr_reg(pair->away->domain, memory + 4096 * i, 4096, FI_RECV, 0, 0,
+				   FI_PMEM, &mr[i], NULL));
+	}
+	accepted(fi_recv(pair->away->ep, memory, 2 * 4096, NULL, 0, NULL));
+	refused(fi_recv(pair->away->ep, memory, 2 * 4096 + 1, NULL, 0, NULL), FI_EINVAL);
+	for (int i = 0; i < 3; i++)
+		accepted(fi_close(&mr[i]->fid));
+	pair_close(pair);
+	free(memory);
+}
+
+/* Making it */
+
+static int promise(struct rig *rig, struct fid_mr *mr, size_t len)
+{
+	return fi_setopt(&rig->ep->fid, FI_OPT_ENDPOINT, FI_OPT_PMEMVERBS_RECV_MR, &mr, len);
+}
+
+static struct fid_mr *region(struct rig *rig, uint64_t access, uint64_t flags)
+{
+	struct fid_mr *mr;
+
+	pmv_setting.domain_declared = true;
+	pmv_setting.domain = PMV_MHP;
+	accepted(fi_mr_reg(rig->domain, volatile_memory, 2048, access, 0, 0, flags, &mr, NULL));
+	return mr;
+}
+
+static struct pmv_hello said_by(struct rig *rig)
+{
+	uint8_t buf[PMV_HELLO_SIZE];
+	struct pmv_hello hello;
+
+	accepted(pmv_link_open(pmv_to_ep(rig->ep)));
+	pmv_link_hello(pmv_to_ep(rig->ep), buf);
+	pmv_hello_decode(buf, sizeof(buf), &hello);
+	return hello;
+}
+
+Test(option, needs_persistent_memory_of_its_domain)
+{
+	struct rig *rig = rig_open(NULL), *other = rig_open(NULL);
+	struct fid_mr *none, *sent, *foreign, *good;
+
+	pmv_setting.agent = PMV_AGENT_PROGRESS;
+	none = region(rig, FI_RECV | FI_REMOTE_WRITE, 0);
+	sent = region(rig, FI_SEND, FI_PMEM);
+	foreign = region(other, FI_RECV, FI_PMEM);
+	good = region(rig, FI_RECV, FI_PMEM);
+	refused(promise(rig, none, sizeof(none)), FI_EINVAL);
+	refused(promise(rig, sent, sizeof(sent)), FI_EINVAL);
+	refused(promise(rig, foreign, sizeof(foreign)), FI_EINVAL);
+	refused(promise(rig, NULL, sizeof(good)), FI_EINVAL);
+	refused(promise(rig, good, sizeof(good) - 1), FI_EINVAL);
+	refused(promise(rig, good, 0), FI_EINVAL);
+	/* What was refused was not promised. */
+	accepted(fi_recv(rig->ep, volatile_memory + 2048, 8, NULL, 0, NULL));
+	cr_expect_not(said_by(rig).one_kind);
+	accepted(fi_close(&none->fid));
+	accepted(fi_close(&sent->fid));
+	accepted(fi_close(&foreign->fid));
+	accepted(fi_close(&good->fid));
+	rig_close(other);
+	rig_close(rig);
+}
+
+Test(option, comes_too_late_behind_a_receive_or_a_connection)
+{
+	for (int late = 0; late < 3; late++) {
+		struct rig *rig = rig_open(NULL);
+		struct fid_mr *mr;
+		struct pmv_hello hello;
+
+		pmv_setting.agent = PMV_AGENT_PROGRESS;
+		mr = region(rig, FI_RECV, FI_PMEM);
+		if (late == 1)
+			accepted(fi_recv(rig->ep, volatile_memory, 8, NULL, 0, NULL));
+		if (late == 2)
+			accepted(pmv_link_open(pmv_to_ep(rig->ep)));
+		cr_expect_eq(promise(rig, mr, sizeof(mr)), late ? -FI_EBUSY : 0);
+		hello = said_by(rig);
+		cr_expect_eq(hello.one_kind, !late);
+		cr_expect_eq(hello.received.persist, late ? PMV_NONE : PMV_MHP);
+		cr_expect(hello.messages);
+		cr_expect_eq(fi_recv(rig->ep, volatile_memory + 2048, 8, NULL, 0, NULL),
+			     late ? 0 : -FI_EINVAL);
+		accepted(fi_close(&mr->fid));
+		rig_close(rig);
+	}
+}
+
+Test(option, says_whether_caches_are_in_between)
+{
+	for (int ddio = 0; ddio < 2; ddio++) {
+		struct rig *rig = rig_open(NULL);
+		struct fid_mr *mr;
+		struct pmv_hello hello;
+
+		pmv_setting.agent = PMV_AGENT_PROGRESS;
+		pmv_setting.ddio_declared = true;
+		pmv_setting.ddio = ddio;
+		mr = region(rig, FI_RECV, FI_PMEM);
+		accepted(promise(rig, mr, sizeof(mr)));
+		hello = said_by(rig);
+		cr_expect(hello.one_kind);
+		cr_expect_eq(hello.received.ddio, ddio != 0);
+		accepted(fi_close(&mr->fid));
+		rig_close(rig);
+	}
+}
+
+Test(option, is_kept_without_an_agent)
+{
+	struct pmv_hello hello;
+	struct fid_mr *mr;
+	struct rig *rig;
+
+	pmv_setting.agent = PMV_AGENT_OFF;
+	rig = rig_open(NULL);
+	mr = region(rig, FI_RECV, FI_PMEM);
+	accepted(promise(rig, mr, sizeof(mr)));
+	hello = said_by(rig);
+	cr_expect(hello.one_kind);
+	cr_expect_not(hello.agent || hello.messages);
+	accepted(fi_recv(rig->ep, volatile_memory, 64, NULL, 0, NULL));
+	refused(fi_recv(rig->ep, volatile_memory + 2000, 64, NULL, 0, NULL), FI_EINVAL);
+	/* Nobody ever asks where that was. */
+	cr_expect_eq(pmv_to_ep(rig->ep)->receives.count, 0);
+	accepted(fi_close(&mr->fid));
+	rig_close(rig);
+}
+
+Test(option, is_not_of_shared_receives)
+{
+	/* Of what the fake core knows an event queue is bound as simply. */
+	struct fid_ep core = {.fid = {.fclass = FI_CLASS_EQ}};
+	struct pmv_srx srx = {
+		.srx_fid = {.fid = {.fclass = FI_CLASS_SRX_CTX, .ops = &pmv_srx_fi_ops}},
+		.core_fid = &core,
+	};
+
+	for (int shared_first = 0; shared_first < 2; shared_first++) {
+		struct rig *rig = rig_open(NULL);
+		struct fid_mr *mr;
+
+		pmv_setting.agent = PMV_AGENT_PROGRESS;
+		mr = region(rig, FI_RECV, FI_PMEM);
+		if (shared_first) {
+			accepted(fi_ep_bind(rig->ep, &srx.srx_fid.fid, 0));
+			refused(promise(rig, mr, sizeof(mr)), FI_EINVAL);
+		} else {
+			accepted(promise(rig, mr, sizeof(mr)));
+			refused(fi_ep_bind(rig->ep, &srx.srx_fid.fid, 0), FI_EINVAL);
+		}
+		cr_expect_eq(pmv_to_ep(rig->ep)->srx, shared_first);
+		cr_expect_eq(said_by(rig).one_kind, !shared_first);
+		accepted(fi_close(&mr->fid));
+		rig_close(rig);
+	}
+}
