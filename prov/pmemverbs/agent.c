@@ -723,7 +723,17 @@ static void stop(struct pmv_agent *agent)
 
 void pmv_agent_stop_all(void)
 {
-	pthread_mutex_lock(&threads_lock);
+	struct timespec end;
+
+	/*
+	 * Some signal handlers call exit(), libinfinipath's among them: then the lock
+	 * may be held further down on this very stack, and a process that is told to
+	 * end must end.
+	 */
+	clock_gettime(CLOCK_REALTIME, &end);
+	end.tv_sec += 2;
+	if (pthread_mutex_timedlock(&threads_lock, &end))
+		return;
 	while (threads)
 		stop(threads);
 	pthread_mutex_unlock(&threads_lock);
