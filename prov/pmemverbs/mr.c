@@ -150,11 +150,11 @@ static bool is_found_pmem(const struct iovec *iov, size_t count)
 	for (size_t i = 0; i < count; i++) {
 		int ret = pmv_mem_detect(iov[i].iov_base, iov[i].iov_len, &mem);
 
-		if (mem.backing < PMV_VOLATILE_FS)
+		if (mem.backing == PMV_ANON || mem.backing == PMV_PRIVATE)
 			return false;
 		if (!ret || pmv_setting.domain_declared)
 			continue;
-		if (mem.backing > PMV_VOLATILE_FS && !atomic_flag_test_and_set(&warned))
+		if (mem.backing != PMV_VOLATILE_FS && !atomic_flag_test_and_set(&warned))
 			PMV_WARN(MR,
 				 "FI_PMEMVERBS_COMMIT=all does not cover writes to %p, %zu bytes: "
 				 "%s\n",
