@@ -64,6 +64,29 @@ static int getinfo_needs_rma(struct fx *fx)
 	return expect(fx, ret == -FI_ENODATA, "FI_RMA_PMEM without FI_RMA: %s", fi_strerror(-ret));
 }
 
+/* fi_getinfo promises that a passive endpoint in the hints comes back. */
+static int getinfo_passive_ep(struct fx *fx)
+{
+	const struct node *node = &fx->target->node;
+	struct fi_info *hints = fi_dupinfo(node->info);
+	struct fi_info *info = NULL;
+	struct fid_pep *pep = NULL;
+	int ret = hints ? fi_passive_ep(node->fabric, hints, &pep, NULL) : -FI_ENOMEM;
+
+	if (!ret) {
+		hints->handle = &pep->fid;
+		ret = fi_getinfo(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), NULL, NULL, 0,
+				 hints, &info);
+	}
+	ret = expect(fx, !ret, "a passive endpoint in the hints: %s", fi_strerror(-ret)) ||
+	      expect(fx, info->handle == &pep->fid, "another handle came back");
+	fi_freeinfo(info);
+	fi_freeinfo(hints);
+	if (pep)
+		fi_close(&pep->fid);
+	return ret ? -1 : 0;
+}
+
 /* commit_everywhere -- at the very start, at odd places, at the very end */
 static int commit_everywhere(struct fx *fx, struct link *link, struct remote *remote, size_t len)
 {
@@ -336,6 +359,7 @@ const struct test_case data_cases[] = {
 	{"getinfo", getinfo},
 	{"getinfo_directions", getinfo_directions},
 	{"getinfo_needs_rma", getinfo_needs_rma},
+	{"getinfo_passive_ep", getinfo_passive_ep},
 	{"sizes", sizes},
 	{"sizes_unaligned_region", sizes_unaligned_region},
 	{"one_byte_region", one_byte_region},

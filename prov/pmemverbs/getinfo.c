@@ -201,6 +201,8 @@ static struct fi_info **adopt(const struct pmv_core *core, struct fi_info **list
 
 		remember(core, info->fabric_attr->name);
 		pmv_info_from_core(info, hints);
+		/* The core has been asked with its own; a passive endpoint has to come back. */
+		info->handle = hints->handle;
 		/* libfabric sets the name, and would append ours to what is there. */
 		free(info->fabric_attr->prov_name);
 		info->fabric_attr->prov_name = NULL;

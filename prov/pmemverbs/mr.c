@@ -43,6 +43,9 @@ static int mr_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 	struct pmv_mr *mr = pmv_container_of(fid, struct pmv_mr, mr_fid.fid);
 	struct fid *core_fid = pmv_fid_core(bfid);
 
+	/* A core that counted what peers do to a region could not do it in our counters. */
+	if (bfid->fclass == FI_CLASS_CNTR)
+		return -FI_ENOSYS;
 	return core_fid ? fi_mr_bind(mr->core_fid, core_fid, flags) : -FI_EINVAL;
 }
 

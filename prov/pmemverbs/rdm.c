@@ -136,7 +136,7 @@ static bool is_usable(const struct fi_info *info, const struct fi_info *before,
 {
 	if (!info->fabric_attr->prov_name || strcmp(info->fabric_attr->prov_name, RXM_OVER_US) ||
 	    info->ep_attr->type != FI_EP_RDM || info->ep_attr->protocol != FI_PROTO_RXM ||
-	    (info->caps & FI_COLLECTIVE & ~hints->caps) ||
+	    (info->caps & FI_COLLECTIVE) ||
 	    !pmv_is_named(hints->fabric_attr->name, info->fabric_attr->name) ||
 	    !pmv_is_named(hints->domain_attr->name, info->domain_attr->name))
 		return false;
@@ -181,6 +181,13 @@ struct fi_info *pmv_rdm_ask(uint32_t version, const char *node, const char *serv
 	if (hints->caps & FI_FENCE) {
 		PMV_INFO(FABRIC, "FI_EP_RDM is not offered with FI_FENCE: RxM does not fence "
 				 "messages; fi_writemsg takes the flag all the same\n");
+		return NULL;
+	}
+	/* libfabric 1.17 writes there without looking whether there is one. */
+	if (hints->caps & FI_COLLECTIVE) {
+		PMV_INFO(FABRIC,
+			 "FI_EP_RDM is not offered with FI_COLLECTIVE: who joins is told so "
+			 "by an event queue of RxM's own; use pmemverbs;ofi_rxm\n");
 		return NULL;
 	}
 	if (is_spread())

@@ -437,12 +437,16 @@ Test(counters, refuse_what_they_can_not_count)
 	struct rig *rig = rig_open(&(struct rig_options){.not_enabled = true});
 	struct fi_cntr_attr bytes = {.events = FI_CNTR_EVENTS_COMP, .wait_obj = FI_WAIT_FD};
 	struct fid_cntr *cntr = open_cntr(rig), *other;
+	struct fid_mr *mr;
 
 	refused(fi_ep_bind(rig->ep, &cntr->fid, FI_REMOTE_WRITE), FI_ENOSYS);
 	refused(fi_ep_bind(rig->ep, &cntr->fid, FI_WRITE | FI_REMOTE_READ), FI_ENOSYS);
 	accepted(fi_ep_bind(rig->ep, &cntr->fid, FI_WRITE));
 	refused(fi_ep_bind(rig->ep, &cntr->fid, FI_WRITE), FI_EINVAL);
 	refused(fi_cntr_open(rig->domain, &bytes, &other, NULL), FI_ENOSYS);
+	accepted(fi_mr_reg(rig->domain, data, sizeof(data), FI_REMOTE_WRITE, 0, 0, 0, &mr, NULL));
+	refused(fi_mr_bind(mr, &cntr->fid, FI_REMOTE_WRITE), FI_ENOSYS);
+	accepted(fi_close(&mr->fid));
 	close_counted(rig, cntr);
 }
 
