@@ -1085,6 +1085,42 @@ static int run_loss(struct client *client)
 	       expect_none(client);
 }
 
+/*
+ * An atomic was executed, but is not durable yet, when the connection is lost.  Who answers
+ * on the next one may have started without it: nobody may say there that it is durable.
+ */
+static int run_atomic_loss(struct client *client)
+{
+	uint64_t end = now_ns() + PATIENCE_NS;
+	struct fi_cq_err_entry error = {0};
+	struct fi_cq_data_entry entry;
+	ssize_t ret;
+
+	if (is_safe(client))
+		return 0;
+	for (int n = 1; n < 9; n += 2) {
+		if (check(client, sum(client, n, FI_COMPLETION), 0, "fi_atomicmsg"))
+			return -1;
+		/* RxM has its completion then, which nobody has asked for yet. */
+		while ((ret = fi_cq_read(client->side.cq, NULL, 0)) == -FI_EAGAIN && now_ns() < end)
+			;
+		if (check(client, ret, 0, "waiting for RxM") || lose_connection(client))
+			return -1;
+		/* At once: there may be nobody to connect to. */
+		ret = fi_cq_read(client->side.cq, &entry, 1);
+		if (ret != -FI_EAVAIL)
+			return FAIL(client, "an atomic of before a loss: fi_cq_read: %zd", ret);
+		ret = fi_cq_readerr(client->side.cq, &error, 0);
+		if (ret != 1 || error.op_context != &contexts[n] || error.err != FI_ECONNRESET)
+			return FAIL(client, "fi_cq_readerr: %zd, %s", ret, fi_strerror(error.err));
+		/* On the new connection all is well. */
+		if (check(client, sum(client, n + 1, FI_COMPLETION), 0, "another one") ||
+		    await(client, n + 1, FI_ATOMIC))
+			return -1;
+	}
+	return expect_none(client);
+}
+
 /* The same when the target starts again: RxM hears of it some time. */
 static int run_restart(struct client *client)
 {
@@ -1200,6 +1236,7 @@ static const struct test {
 	{"rdm_atomics_selective", run_atomics_selective, {MAP, .selective = true}, false},
 	{"rdm_no_agent", run_no_agent, {MAP}, true},
 	{"rdm_loss", run_loss, {MAP}, false},
+	{"rdm_atomic_loss", run_atomic_loss, {MAP}, true},
 	{"rdm_restart", run_restart, {MAP}, false},
 	{"rdm_messages", run_messages, {MAP}, false},
 	{"rdm_rendezvous", run_rendezvous, {MAP}, false},

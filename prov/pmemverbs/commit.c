@@ -234,6 +234,14 @@ static struct pmv_peer *peer_of(struct pmv_ep *ep, const struct fi_rma_iov *rma_
 	return ep->peer;
 }
 
+bool pmv_show_rxm(struct pmv_ep *ep, const struct fi_rma_iov *rma_iov)
+{
+	if (!pmv_rdm_looks(rma_iov))
+		return false;
+	pmv_rdm_found(peer_of(ep, rma_iov));
+	return true;
+}
+
 void pmv_note_rxm(struct pmv_ep *ep, const struct fi_rma_iov *rma_iov, size_t count, bool silent)
 {
 	struct pmv_peer *peer = peer_of(ep, rma_iov);
@@ -1002,10 +1010,14 @@ ssize_t pmv_commit_check(struct pmv_ep *ep, const struct pmv_commit *commit)
 {
 	uint32_t keys[PMV_REQ_REGIONS];
 	struct pmv_peer *peer;
+	ssize_t ret;
 
 	if (!ep->domain->rxm || !commit->rma_iov_count)
 		return 0;
 	peer = peer_of(ep, commit->rma_iov);
+	ret = peer && commit->changed ? pmv_rdm_may_commit_held(peer) : 0;
+	if (ret)
+		return ret;
 	if (!peer && !(commit->flags & FI_COMMIT))
 		return 0;
 	if (!peer || commit->rma_iov_count > PMV_REQ_REGIONS)
