@@ -994,6 +994,13 @@ static int run_no_agent(struct client *client)
 	ret = fi_cq_readerr(client->side.cq, &error, 0);
 	if (ret != 1 || error.op_context != &contexts[1] || error.err != FI_EOPNOTSUPP)
 		return FAIL(client, "fi_cq_readerr: %zd, %s", ret, fi_strerror(error.err));
+	/* What needs no agent goes on without one. */
+	if (client->attr.persist == PMV_DMP && !client->attr.ddio &&
+	    (check(client,
+		   writemsg(client, 64, 8, 2, FI_COMMIT_COMPLETE | FI_FENCE | FI_COMPLETION), 0,
+		   "a fenced commit") ||
+	     await(client, 2, WRITTEN)))
+		return -1;
 	return expect_none(client);
 }
 

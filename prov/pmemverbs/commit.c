@@ -1236,9 +1236,11 @@ static void take_dirty(struct pmv_ep *ep, struct pmv_req *req, const struct pmv_
 
 	for (size_t i = 0; i < commit->rma_iov_count; i++) {
 		const struct fi_rma_iov *rma_iov = &commit->rma_iov[i];
+		size_t len = commit->changed ? commit->changed : rma_iov->len;
 
-		if (pmv_attr_of(ep, rma_iov->key, &attr) && is_for_agent(ep, &attr))
-			note_dirty(ep, &attr, rma_iov->key, rma_iov->addr, rma_iov->len);
+		if (pmv_attr_of(ep, rma_iov->key, &attr) &&
+		    (commit->changed || is_for_agent(ep, &attr)))
+			note_dirty(ep, &attr, rma_iov->key, rma_iov->addr, len);
 	}
 	ret = take_letter(ep, req);
 	if (ret) {
@@ -1401,19 +1403,6 @@ static ssize_t commit_now(struct pmv_ep *ep, struct pmv_req *req, const struct p
 	return 0;
 }
 
-/* note_changed -- the letter will say so */
-static void note_changed(struct pmv_ep *ep, const struct pmv_commit *commit)
-{
-	const struct fi_rma_iov *rma_iov = commit->rma_iov;
-	struct pmv_attr attr;
-
-	if (!pmv_attr_of(ep, rma_iov->key, &attr))
-		return;
-	pthread_mutex_lock(&ep->lock);
-	note_dirty(ep, &attr, rma_iov->key, rma_iov->addr, commit->changed);
-	pthread_mutex_unlock(&ep->lock);
-}
-
 ssize_t pmv_commit(struct pmv_ep *ep, const struct pmv_commit *commit)
 {
 	bool fence = commit->flags & FI_FENCE;
@@ -1432,8 +1421,6 @@ ssize_t pmv_commit(struct pmv_ep *ep, const struct pmv_commit *commit)
 	req = pmv_commit_request(ep, commit);
 	if (!req)
 		return -FI_EAGAIN;
-	if (commit->changed)
-		note_changed(ep, commit);
 	if (fence && has_past(ep, commit))
 		ret = commit_after_agent(ep, req, commit);
 	else
