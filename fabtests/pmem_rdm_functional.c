@@ -1201,6 +1201,21 @@ static int run_volatile(struct client *client)
 	       await(client, 1, WRITTEN) || expect_none(client);
 }
 
+/* What has arrived on a connection, and nobody has asked for, when it is closed. */
+static int run_close_unread(struct client *client)
+{
+	const struct timespec arrival = {.tv_nsec = 200000000};
+
+	if (connect_first(client))
+		return -1;
+	for (int n = 1; n < 31; n++) {
+		if (check(client, sum(client, n, 0), 0, "fi_atomicmsg"))
+			return -1;
+	}
+	nanosleep(&arrival, NULL);
+	return 0;
+}
+
 static int run_fence_hint(struct client *client)
 {
 	struct fi_info *hints = make_hints(client->opts, &client->settings);
@@ -1242,6 +1257,7 @@ static const struct test {
 	{"rdm_atomics_sread", run_atomics, {MAP, .waits = true}, false},
 	{"rdm_atomics_selective", run_atomics_selective, {MAP, .selective = true}, false},
 	{"rdm_no_agent", run_no_agent, {MAP}, true},
+	{"rdm_close_unread", run_close_unread, {MAP}, false},
 	{"rdm_loss", run_loss, {MAP}, false},
 	{"rdm_atomic_loss", run_atomic_loss, {MAP}, true},
 	{"rdm_restart", run_restart, {MAP}, false},
