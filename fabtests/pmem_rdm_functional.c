@@ -994,6 +994,13 @@ static int run_no_agent(struct client *client)
 	ret = fi_cq_readerr(client->side.cq, &error, 0);
 	if (ret != 1 || error.op_context != &contexts[1] || error.err != FI_EOPNOTSUPP)
 		return FAIL(client, "fi_cq_readerr: %zd, %s", ret, fi_strerror(error.err));
+	/* What needs no agent goes on without one. */
+	if (client->attr.persist == PMV_DMP && !client->attr.ddio &&
+	    (check(client,
+		   writemsg(client, 64, 8, 2, FI_COMMIT_COMPLETE | FI_FENCE | FI_COMPLETION), 0,
+		   "a fenced commit") ||
+	     await(client, 2, WRITTEN)))
+		return -1;
 	return expect_none(client);
 }
 
@@ -1085,6 +1092,42 @@ static int run_loss(struct client *client)
 	       expect_none(client);
 }
 
+/*
+ * An atomic was executed, but is not durable yet, when the connection is lost.  Who answers
+ * on the next one may have started without it: nobody may say there that it is durable.
+ */
+static int run_atomic_loss(struct client *client)
+{
+	uint64_t end = now_ns() + PATIENCE_NS;
+	struct fi_cq_err_entry error = {0};
+	struct fi_cq_data_entry entry;
+	ssize_t ret;
+
+	if (is_safe(client))
+		return 0;
+	for (int n = 1; n < 9; n += 2) {
+		if (check(client, sum(client, n, FI_COMPLETION), 0, "fi_atomicmsg"))
+			return -1;
+		/* RxM has its completion then, which nobody has asked for yet. */
+		while ((ret = fi_cq_read(client->side.cq, NULL, 0)) == -FI_EAGAIN && now_ns() < end)
+			;
+		if (check(client, ret, 0, "waiting for RxM") || lose_connection(client))
+			return -1;
+		/* At once: there may be nobody to connect to. */
+		ret = fi_cq_read(client->side.cq, &entry, 1);
+		if (ret != -FI_EAVAIL)
+			return FAIL(client, "an atomic of before a loss: fi_cq_read: %zd", ret);
+		ret = fi_cq_readerr(client->side.cq, &error, 0);
+		if (ret != 1 || error.op_context != &contexts[n] || error.err != FI_ECONNRESET)
+			return FAIL(client, "fi_cq_readerr: %zd, %s", ret, fi_strerror(error.err));
+		/* On the new connection all is well. */
+		if (check(client, sum(client, n + 1, FI_COMPLETION), 0, "another one") ||
+		    await(client, n + 1, FI_ATOMIC))
+			return -1;
+	}
+	return expect_none(client);
+}
+
 /* The same when the target starts again: RxM hears of it some time. */
 static int run_restart(struct client *client)
 {
@@ -1158,6 +1201,21 @@ static int run_volatile(struct client *client)
 	       await(client, 1, WRITTEN) || expect_none(client);
 }
 
+/* What has arrived on a connection, and nobody has asked for, when it is closed. */
+static int run_close_unread(struct client *client)
+{
+	const struct timespec arrival = {.tv_nsec = 200000000};
+
+	if (connect_first(client))
+		return -1;
+	for (int n = 1; n < 31; n++) {
+		if (check(client, sum(client, n, 0), 0, "fi_atomicmsg"))
+			return -1;
+	}
+	nanosleep(&arrival, NULL);
+	return 0;
+}
+
 static int run_fence_hint(struct client *client)
 {
 	struct fi_info *hints = make_hints(client->opts, &client->settings);
@@ -1199,7 +1257,9 @@ static const struct test {
 	{"rdm_atomics_sread", run_atomics, {MAP, .waits = true}, false},
 	{"rdm_atomics_selective", run_atomics_selective, {MAP, .selective = true}, false},
 	{"rdm_no_agent", run_no_agent, {MAP}, true},
+	{"rdm_close_unread", run_close_unread, {MAP}, false},
 	{"rdm_loss", run_loss, {MAP}, false},
+	{"rdm_atomic_loss", run_atomic_loss, {MAP}, true},
 	{"rdm_restart", run_restart, {MAP}, false},
 	{"rdm_messages", run_messages, {MAP}, false},
 	{"rdm_rendezvous", run_rendezvous, {MAP}, false},

@@ -646,10 +646,10 @@ static void *run(void *arg)
 			placed = move_to_node(atomic_load(&agent->node));
 		pthread_mutex_lock(&agent->lock);
 		busy = serve(domain);
-		watching = wake_sleepers(agent);
 		idle = !busy && pmv_now_ns() >= spin_until;
-		/* From here on a kick ends the sleep. */
+		/* From here on a kick ends the sleep; what comes with it is looked for below. */
 		atomic_store(&agent->asleep, idle);
+		watching = wake_sleepers(agent);
 		events = idle && rely && find_events(domain, &count);
 		pthread_mutex_unlock(&agent->lock);
 		if (busy) {
@@ -665,12 +665,14 @@ static void *run(void *arg)
 			sleep_for(agent, count, EVENT_SLEEP_NS);
 			continue;
 		}
+		longest_ns = asked || atomic_load(&agent->needed) ? LONGEST_SLEEP_NS : DOZE_NS;
+		if (watching)
+			sleep_ns = LEAST_SLEEP_NS;
+		else if (sleep_ns > longest_ns)
+			sleep_ns = longest_ns;
 		/* What woke it up is not for it: the application will see to that. */
 		sleep_for(agent, 1, sleep_ns);
-		sleep_ns = watching ? LEAST_SLEEP_NS : sleep_ns * 2;
-		longest_ns = asked || atomic_load(&agent->needed) ? LONGEST_SLEEP_NS : DOZE_NS;
-		if (sleep_ns > longest_ns)
-			sleep_ns = longest_ns;
+		sleep_ns *= 2;
 	}
 	return NULL;
 }

@@ -234,6 +234,14 @@ static struct pmv_peer *peer_of(struct pmv_ep *ep, const struct fi_rma_iov *rma_
 	return ep->peer;
 }
 
+bool pmv_show_rxm(struct pmv_ep *ep, const struct fi_rma_iov *rma_iov)
+{
+	if (!pmv_rdm_looks(rma_iov))
+		return false;
+	pmv_rdm_found(peer_of(ep, rma_iov));
+	return true;
+}
+
 void pmv_note_rxm(struct pmv_ep *ep, const struct fi_rma_iov *rma_iov, size_t count, bool silent)
 {
 	struct pmv_peer *peer = peer_of(ep, rma_iov);
@@ -1002,10 +1010,14 @@ ssize_t pmv_commit_check(struct pmv_ep *ep, const struct pmv_commit *commit)
 {
 	uint32_t keys[PMV_REQ_REGIONS];
 	struct pmv_peer *peer;
+	ssize_t ret;
 
 	if (!ep->domain->rxm || !commit->rma_iov_count)
 		return 0;
 	peer = peer_of(ep, commit->rma_iov);
+	ret = peer && commit->changed ? pmv_rdm_may_commit_held(peer) : 0;
+	if (ret)
+		return ret;
 	if (!peer && !(commit->flags & FI_COMMIT))
 		return 0;
 	if (!peer || commit->rma_iov_count > PMV_REQ_REGIONS)
@@ -1224,9 +1236,11 @@ static void take_dirty(struct pmv_ep *ep, struct pmv_req *req, const struct pmv_
 
 	for (size_t i = 0; i < commit->rma_iov_count; i++) {
 		const struct fi_rma_iov *rma_iov = &commit->rma_iov[i];
+		size_t len = commit->changed ? commit->changed : rma_iov->len;
 
-		if (pmv_attr_of(ep, rma_iov->key, &attr) && is_for_agent(ep, &attr))
-			note_dirty(ep, &attr, rma_iov->key, rma_iov->addr, rma_iov->len);
+		if (pmv_attr_of(ep, rma_iov->key, &attr) &&
+		    (commit->changed || is_for_agent(ep, &attr)))
+			note_dirty(ep, &attr, rma_iov->key, rma_iov->addr, len);
 	}
 	ret = take_letter(ep, req);
 	if (ret) {
@@ -1389,19 +1403,6 @@ static ssize_t commit_now(struct pmv_ep *ep, struct pmv_req *req, const struct p
 	return 0;
 }
 
-/* note_changed -- the letter will say so */
-static void note_changed(struct pmv_ep *ep, const struct pmv_commit *commit)
-{
-	const struct fi_rma_iov *rma_iov = commit->rma_iov;
-	struct pmv_attr attr;
-
-	if (!pmv_attr_of(ep, rma_iov->key, &attr))
-		return;
-	pthread_mutex_lock(&ep->lock);
-	note_dirty(ep, &attr, rma_iov->key, rma_iov->addr, commit->changed);
-	pthread_mutex_unlock(&ep->lock);
-}
-
 ssize_t pmv_commit(struct pmv_ep *ep, const struct pmv_commit *commit)
 {
 	bool fence = commit->flags & FI_FENCE;
@@ -1420,8 +1421,6 @@ ssize_t pmv_commit(struct pmv_ep *ep, const struct pmv_commit *commit)
 	req = pmv_commit_request(ep, commit);
 	if (!req)
 		return -FI_EAGAIN;
-	if (commit->changed)
-		note_changed(ep, commit);
 	if (fence && has_past(ep, commit))
 		ret = commit_after_agent(ep, req, commit);
 	else

@@ -47,6 +47,9 @@ static inline void pmv_note_for_peer(struct pmv_ep *ep, const struct fi_rma_iov 
 		pmv_note_rxm(ep, rma_iov, count, silent);
 }
 
+/* pmv_show_rxm -- that is all that this write of RxM's was for: see pmv_rdm_looks */
+bool pmv_show_rxm(struct pmv_ep *ep, const struct fi_rma_iov *rma_iov);
+
 /* The key as the core knows it. */
 static inline uint64_t pmv_ep_key(uint64_t key)
 {

@@ -93,6 +93,7 @@ static int domain_close(struct fid *fid)
 		return ret;
 	pmv_agent_destroy(domain);
 	pmv_req_pool_destroy(&domain->reqs);
+	pmv_domain_forget_closed(domain);
 	munmap(domain->scratch, sysconf(_SC_PAGESIZE));
 	free(domain);
 	return 0;
@@ -226,6 +227,7 @@ int pmv_domain_open(struct fid_fabric *fabric_fid, struct fi_info *info,
 	ret = pmv_agent_init(domain);
 	if (ret)
 		goto scratch;
+	pthread_mutex_init(&domain->closed_lock, NULL);
 
 	domain->domain_fid = (struct fid_domain){
 		.fid = {.fclass = FI_CLASS_DOMAIN, .context = context, .ops = &domain_fi_ops},

@@ -3,6 +3,9 @@
 #ifndef PMV_DOMAIN_H
 #define PMV_DOMAIN_H
 
+#include <pthread.h>
+#include <stddef.h>
+
 #include <rdma/fi_domain.h>
 
 #include "agent.h"
@@ -22,6 +25,9 @@
 /* So much can be read there at once. */
 #define PMV_SCRATCH_SIZE 4096
 
+/* RxM is done with an endpoint before it has closed so many more, in all of its threads. */
+#define PMV_CLOSED 16
+
 struct pmv_domain {
 	struct fid_domain domain_fid;
 	struct fid_domain *core_fid;
@@ -39,7 +45,14 @@ struct pmv_domain {
 	void *scratch;
 	struct fid_mr *scratch_mr;
 	void *scratch_desc;
+	/* The last endpoints that were closed: see closed.c. */
+	pthread_mutex_t closed_lock;
+	struct pmv_ep *closed[PMV_CLOSED];
+	size_t num_closed;
 };
+
+/* pmv_domain_forget_closed -- the domain is being closed */
+void pmv_domain_forget_closed(struct pmv_domain *domain);
 
 static inline struct pmv_domain *pmv_to_domain(struct fid_domain *fid)
 {

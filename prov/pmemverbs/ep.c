@@ -271,7 +271,7 @@ static int ep_close(struct fid *fid)
 	pthread_mutex_destroy(&ep->mark_lock);
 	pthread_mutex_destroy(&ep->send_lock);
 	atomic_fetch_sub(&ep->domain->users, 1);
-	free(ep);
+	pmv_ep_bury(ep);
 	return 0;
 }
 

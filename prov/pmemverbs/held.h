@@ -6,7 +6,9 @@
  * to be durable, and the caches there are not, more has to follow: a write of no
  * bytes that commits, and tells the agent what the atomic has changed.  That is
  * posted when the application reads the atomic's completion from RxM's CQ, and the
- * application is handed the completion of what was posted instead.
+ * application is handed the completion of what was posted instead.  If the connection
+ * was lost meanwhile, that is an error: whoever is at the other end now may have
+ * started after the caches there were.
  *
  * Only a CQ that such atomics may complete to is read through the functions here.
  * What is held is known by its context: its address lies in a range of the CQ's own.
@@ -26,11 +28,12 @@ struct pmv_held {
 	uint64_t addr; /* what the atomic changes */
 	uint64_t key;
 	size_t len;
-	void *context;  /* the application's */
-	bool report;    /* it wants a completion */
-	bool executed;  /* what commits it comes next */
-	uint64_t flags; /* of the completion */
-	int err;        /* a positive fi_errno: what commits it could not be posted */
+	uint64_t losses; /* of connections to the peer, before the one that it was sent on */
+	void *context;   /* the application's */
+	bool report;     /* it wants a completion */
+	bool executed;   /* what commits it comes next */
+	uint64_t flags;  /* of the completion */
+	int err;         /* a positive fi_errno: what commits it could not be posted */
 };
 
 /* pmv_held_wrap -- have one of RxM's CQs, with these attributes, read through here */

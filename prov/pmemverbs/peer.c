@@ -159,11 +159,22 @@ void pmv_peer_committed(struct pmv_peer *peer, uint32_t key, uint64_t writes)
 void pmv_peer_lost(struct pmv_peer *peer)
 {
 	pthread_mutex_lock(&peer->lock);
+	peer->losses++;
 	for (struct pmv_peer_region *region = peer->regions; region; region = region->next) {
 		region->lost |= region->committed < region->wrote;
 		region->committed = region->wrote;
 	}
 	pthread_mutex_unlock(&peer->lock);
+}
+
+uint64_t pmv_peer_losses(struct pmv_peer *peer)
+{
+	uint64_t losses;
+
+	pthread_mutex_lock(&peer->lock);
+	losses = peer->losses;
+	pthread_mutex_unlock(&peer->lock);
+	return losses;
 }
 
 static bool take_lost(struct pmv_peer_region *region)

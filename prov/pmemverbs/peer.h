@@ -34,6 +34,7 @@ struct pmv_peer {
 	struct pmv_peer_region *last;
 	struct pmv_peer_region *regions; /* all of them */
 	uint64_t writes;                 /* so many were noted */
+	uint64_t losses;                 /* of connections */
 	bool forgetful; /* no memory to note a write: no commit can be proven any more */
 	size_t addrlen;
 	unsigned char addr[PMV_PEER_ADDR_SIZE];
@@ -63,6 +64,9 @@ void pmv_peer_committed(struct pmv_peer *peer, uint32_t key, uint64_t writes);
 
 /* pmv_peer_lost -- so was the connection */
 void pmv_peer_lost(struct pmv_peer *peer);
+
+/* pmv_peer_losses -- so many were; the same number: the same connection */
+uint64_t pmv_peer_losses(struct pmv_peer *peer);
 
 /*
  * pmv_peer_may_commit -- to these regions, and with all set to all of them.  False:

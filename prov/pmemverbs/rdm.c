@@ -79,7 +79,10 @@ static _Thread_local struct {
 	struct rdm_ep *ep;
 	fi_addr_t dest;
 	const struct fi_rma_iov *to;
-	size_t changed; /* so many bytes there, by an atomic */
+	size_t changed;  /* so many bytes there, by an atomic ... */
+	uint64_t losses; /* ... that was sent after so many connections were lost */
+	bool looks;      /* nothing is written: RxM shows its endpoint */
+	bool found;      /* it did */
 	/* ... or an atomic that is to commit what was written there before. */
 	struct pmv_peer *peer;
 	uint32_t keys[MAX_REGIONS];
@@ -298,6 +301,26 @@ struct pmv_peer *pmv_rdm_peer(void)
 size_t pmv_rdm_changed(const struct fi_rma_iov *to)
 {
 	return pmv_rdm_posts(to) ? front.changed : 0;
+}
+
+bool pmv_rdm_looks(const struct fi_rma_iov *to)
+{
+	return pmv_rdm_posts(to) && front.looks;
+}
+
+void pmv_rdm_found(struct pmv_peer *peer)
+{
+	front.losses = pmv_peer_losses(peer);
+	front.found = true;
+}
+
+ssize_t pmv_rdm_may_commit_held(struct pmv_peer *peer)
+{
+	if (front.losses == pmv_peer_losses(peer))
+		return 0;
+	PMV_WARN(EP_DATA, "an atomic was executed, but the connection lost before it was "
+			  "committed: it may be lost with it\n");
+	return -FI_ECONNRESET;
 }
 
 ssize_t pmv_rdm_may_commit(struct pmv_peer *peer, const uint32_t *keys, size_t count, bool all)
@@ -613,6 +636,26 @@ static struct pmv_held *hold(struct fid_ep *fid, const struct fi_msg_atomic *msg
 	return held;
 }
 
+/*
+ * find_connection -- that the atomic will be sent on; an injected write of nothing
+ * makes RxM show it, which is all that becomes of that
+ */
+static ssize_t find_connection(struct fid_ep *fid, struct pmv_held *held)
+{
+	const struct fi_rma_iov to = {.addr = held->addr, .len = 0, .key = held->key};
+	struct rdm_ep *rdm = begin_write(fid, held->dest, &to);
+	ssize_t ret;
+
+	front.looks = true;
+	front.found = false;
+	ret = end_write(rdm->rxm_rma->inject(fid, NULL, 0, held->dest, held->addr, held->key));
+	front.looks = false;
+	if (ret)
+		return ret;
+	held->losses = front.losses;
+	return front.found ? 0 : -FI_EOPNOTSUPP;
+}
+
 static ssize_t post_atomic(struct fid_ep *fid, const struct atomic *atomic,
 			   const struct fi_msg_atomic *msg, uint64_t flags)
 {
@@ -645,6 +688,7 @@ static ssize_t do_atomic(struct fid_ep *fid, const struct atomic *atomic, uint64
 			return -FI_EAGAIN;
 		msg.context = held;
 		flags = (flags & ~FI_INJECT) | FI_COMPLETION;
+		ret = find_connection(fid, held);
 	} else {
 		ret = check_atomic(rdm, &msg, flags);
 	}
@@ -811,9 +855,13 @@ ssize_t pmv_rdm_commit_held(struct pmv_held *held)
 	ssize_t ret;
 
 	front.changed = held->len;
-	ret = end_write(rdm->rxm_rma->writemsg(held->ep, &msg, FI_COMMIT | FI_COMPLETION));
+	front.losses = held->losses;
+	/* Whoever can't be reached any more is not to be waited for. */
+	ret = pmv_rdm_may_commit_held(pmv_rdm_peer());
+	if (!ret)
+		ret = rdm->rxm_rma->writemsg(held->ep, &msg, FI_COMMIT | FI_COMPLETION);
 	front.changed = 0;
-	return ret;
+	return end_write(ret);
 }
 
 /* The endpoint itself */

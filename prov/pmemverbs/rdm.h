@@ -40,6 +40,20 @@ bool pmv_rdm_posts(const struct fi_rma_iov *to);
 struct pmv_peer *pmv_rdm_peer(void);
 
 /*
+ * pmv_rdm_looks -- is it a write of nothing, which is to go no further: to find out
+ * which endpoint of RxM's is the peer's?
+ * pmv_rdm_found -- this one, with the peer that pmv_rdm_peer has told
+ */
+bool pmv_rdm_looks(const struct fi_rma_iov *to);
+void pmv_rdm_found(struct pmv_peer *peer);
+
+/*
+ * pmv_rdm_may_commit_held -- on the connection that the peer has now?  -FI_ECONNRESET
+ * after a warning: no
+ */
+ssize_t pmv_rdm_may_commit_held(struct pmv_peer *peer);
+
+/*
  * pmv_rdm_changed -- is it the commit of an atomic?  So many bytes there are to become
  * durable, then: the target's processor has changed them.
  */

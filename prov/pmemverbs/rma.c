@@ -293,6 +293,8 @@ static ssize_t rma_inject(struct fid_ep *fid, const void *buf, size_t len, fi_ad
 	struct fi_msg_rma msg = {&iov, NULL, 1, dest_addr, &rma_iov, 1, NULL, 0};
 	ssize_t ret;
 
+	if (ep->domain->rxm && pmv_show_rxm(ep, &rma_iov))
+		return 0;
 	if (!pmv_ep_direct(ep, INJECT_CARE))
 		return write_carefully(ep, &msg, FI_INJECT, true);
 	pmv_note_begin(ep, key, addr, len);
