@@ -235,6 +235,7 @@ static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr
 		ssize_t ret = cq_readfrom(fid, buf, count, src_addr);
 		int64_t left = timeout < 0 ? -1 : end - pmv_now_ms();
 		bool retry = has_unposted(cq);
+		int64_t start = pmv_now_ns();
 
 		if (ret != -FI_EAGAIN || (timeout >= 0 && left <= 0))
 			return ret;
@@ -244,7 +245,9 @@ static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr
 		ret = cq->rxm_ops->sreadfrom(fid, buf, count, src_addr, cond, (int) left);
 		if (ret > 0)
 			ret = sift(cq, buf, src_addr, ret);
-		if (ret && !(retry && ret == -FI_EAGAIN))
+		/* In less time it is fi_cq_signal that has ended it. */
+		if (ret && !(retry && ret == -FI_EAGAIN &&
+			     pmv_now_ns() - start >= RETRY_MS * INT64_C(1000000)))
 			return ret;
 	}
 }
@@ -268,6 +271,9 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *entry, uin
 		entry->prov_errno = 0;
 		entry->len = 0;
 		entry->olen = 0;
+		entry->buf = NULL;
+		entry->data = 0;
+		entry->tag = 0;
 		/* The field for its size is younger: not all that call have it. */
 		entry->err_data = NULL;
 	} else {
@@ -276,7 +282,8 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *entry, uin
 	}
 	if (held) {
 		entry->op_context = held->context;
-		entry->flags = held->flags;
+		if (held->executed)
+			entry->flags = held->flags ? held->flags : FI_ATOMIC;
 		put(cq, held);
 	}
 	return ret;

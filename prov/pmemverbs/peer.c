@@ -15,9 +15,11 @@ struct pmv_peer_region {
 	struct pmv_peer_region *next;
 };
 
+#define FIRST_SWEEP 1024
+
 static void init(struct pmv_peer *peer)
 {
-	*peer = (struct pmv_peer){0};
+	*peer = (struct pmv_peer){.sweep_at = FIRST_SWEEP};
 	pthread_mutex_init(&peer->lock, NULL);
 }
 
@@ -103,10 +105,35 @@ static struct pmv_peer_region *find(struct pmv_peer *peer, uint32_t key)
 	return peer->last;
 }
 
+/* sweep -- forget regions that there is nothing to tell of */
+static void sweep(struct pmv_peer *peer)
+{
+	struct pmv_peer_region **at = &peer->regions, *region;
+
+	peer->last = NULL;
+	while ((region = *at)) {
+		if (region->lost || region->committed < region->wrote) {
+			at = &region->next;
+			continue;
+		}
+		*at = region->next;
+		tdelete(region, &peer->tree, pmv_key_compare);
+		free(region);
+		peer->num_regions--;
+	}
+	peer->sweep_at = 2 * peer->num_regions > FIRST_SWEEP ? 2 * peer->num_regions : FIRST_SWEEP;
+}
+
+/* add_region -- NULL: there is no room for it */
 static struct pmv_peer_region *add_region(struct pmv_peer *peer, uint32_t key)
 {
-	struct pmv_peer_region *region = calloc(1, sizeof(*region));
+	struct pmv_peer_region *region;
 
+	if (peer->num_regions >= peer->sweep_at)
+		sweep(peer);
+	if (peer->num_regions >= PMV_PEER_REGIONS)
+		return NULL;
+	region = calloc(1, sizeof(*region));
 	if (!region)
 		return NULL;
 	region->key = key;
@@ -116,6 +143,7 @@ static struct pmv_peer_region *add_region(struct pmv_peer *peer, uint32_t key)
 	}
 	region->next = peer->regions;
 	peer->regions = region;
+	peer->num_regions++;
 	peer->last = region;
 	return region;
 }
@@ -131,7 +159,7 @@ void pmv_peer_wrote(struct pmv_peer *peer, uint32_t key)
 	if (region)
 		region->wrote = ++peer->writes;
 	else
-		peer->forgetful = true;
+		peer->overflown = true;
 	pthread_mutex_unlock(&peer->lock);
 }
 
@@ -160,6 +188,7 @@ void pmv_peer_lost(struct pmv_peer *peer)
 {
 	pthread_mutex_lock(&peer->lock);
 	peer->losses++;
+	peer->forgetful |= peer->overflown;
 	for (struct pmv_peer_region *region = peer->regions; region; region = region->next) {
 		region->lost |= region->committed < region->wrote;
 		region->committed = region->wrote;
@@ -183,6 +212,21 @@ static bool take_lost(struct pmv_peer_region *region)
 
 	if (lost)
 		region->lost = false;
+	return lost;
+}
+
+bool pmv_peer_has_lost(struct pmv_peer *peer, const uint32_t *keys, size_t count)
+{
+	bool lost;
+
+	pthread_mutex_lock(&peer->lock);
+	lost = peer->forgetful;
+	for (size_t i = 0; i < count; i++) {
+		const struct pmv_peer_region *region = find(peer, keys[i]);
+
+		lost |= region && region->lost;
+	}
+	pthread_mutex_unlock(&peer->lock);
 	return lost;
 }
 

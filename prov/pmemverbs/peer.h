@@ -13,6 +13,10 @@
  * Writes are numbered as they are noted, after they were posted.  A commit takes
  * down the number when it is about to be posted, and covers those up to it.
  *
+ * Regions with nothing to tell of are forgotten now and then.  If that leaves too
+ * many, because nobody ever commits, new ones are not noted; after a loss no commit
+ * can be proven then any more.
+ *
  * All calls lock for themselves.
  */
 #ifndef PMV_PEER_H
@@ -33,9 +37,12 @@ struct pmv_peer {
 	void *tree; /* of regions, by key */
 	struct pmv_peer_region *last;
 	struct pmv_peer_region *regions; /* all of them */
-	uint64_t writes;                 /* so many were noted */
-	uint64_t losses;                 /* of connections */
-	bool forgetful; /* no memory to note a write: no commit can be proven any more */
+	size_t num_regions;
+	size_t sweep_at; /* with so many it is time to forget some */
+	uint64_t writes; /* so many were noted */
+	uint64_t losses; /* of connections */
+	bool overflown;  /* not all writes are noted */
+	bool forgetful;  /* nor were those that went down: no commit can be proven any more */
 	size_t addrlen;
 	unsigned char addr[PMV_PEER_ADDR_SIZE];
 };
@@ -53,6 +60,9 @@ void pmv_peers_destroy(struct pmv_peers *peers);
 /* pmv_peers_get -- the peer with this address, for as long as there are peers */
 struct pmv_peer *pmv_peers_get(struct pmv_peers *peers, const void *addr, size_t addrlen);
 
+/* So many regions with writes that nothing has committed are remembered. */
+#define PMV_PEER_REGIONS 65536
+
 /* pmv_peer_wrote -- a write was posted that does not commit by itself */
 void pmv_peer_wrote(struct pmv_peer *peer, uint32_t key);
 
@@ -67,6 +77,9 @@ void pmv_peer_lost(struct pmv_peer *peer);
 
 /* pmv_peer_losses -- so many were; the same number: the same connection */
 uint64_t pmv_peer_losses(struct pmv_peer *peer);
+
+/* pmv_peer_has_lost -- would pmv_peer_may_commit say no?  It still will. */
+bool pmv_peer_has_lost(struct pmv_peer *peer, const uint32_t *keys, size_t count);
 
 /*
  * pmv_peer_may_commit -- to these regions, and with all set to all of them.  False:

@@ -339,7 +339,8 @@ ssize_t pmv_rdm_may_send(const struct pmv_peer *peer)
 	/* A new connection has nobody yet. */
 	if (!front.peer || (peer && peer != front.peer))
 		return 0;
-	return pmv_rdm_may_commit(front.peer, front.keys, front.num_keys, false);
+	/* It may be another message that RxM sends meanwhile: the atomic's caller is to hear it. */
+	return pmv_peer_has_lost(front.peer, front.keys, front.num_keys) ? -FI_ECONNRESET : 0;
 }
 
 static ssize_t refuse_message(uint64_t flags)
@@ -692,8 +693,12 @@ static ssize_t do_atomic(struct fid_ep *fid, const struct atomic *atomic, uint64
 	} else {
 		ret = check_atomic(rdm, &msg, flags);
 	}
-	if (!ret)
+	if (!ret) {
 		ret = post_atomic(fid, atomic, &msg, flags & ~FI_COMMIT);
+		/* RxM has connected again meanwhile: with this it is told. */
+		if (ret == -FI_ECONNRESET && front.peer)
+			pmv_rdm_may_commit(front.peer, front.keys, front.num_keys, false);
+	}
 	front.peer = NULL;
 	if (ret && held)
 		pmv_held_put(rdm->tx_cq, held);

@@ -152,3 +152,45 @@ Test(peer, that_is_not_known_never_commits)
 	cr_assert(may_commit(1));
 	cr_assert_eq(pmv_peers_get(&peers, "a", 1), known);
 }
+
+/* Programs that register what they are about to use have ever new keys. */
+Test(peer, forgets_regions_that_are_committed)
+{
+	pmv_peer_wrote(peer, 1);
+	pmv_peer_lost(peer);
+	pmv_peer_wrote(peer, 2);
+	for (uint32_t key = 3; key < 2 * PMV_PEER_REGIONS; key++) {
+		pmv_peer_wrote(peer, key);
+		commit(key);
+		cr_assert_lt(peer->num_regions, 2048);
+	}
+	cr_expect_not(may_commit(1), "what was lost is not forgotten");
+	cr_expect(may_commit(3));
+	pmv_peer_lost(peer);
+	cr_expect_not(may_commit(2), "nor what nothing has committed");
+	cr_expect(may_commit(3));
+}
+
+Test(peer, with_more_regions_than_it_remembers_proves_nothing_after_a_loss)
+{
+	for (uint32_t key = 0; key <= PMV_PEER_REGIONS; key++)
+		pmv_peer_wrote(peer, key);
+	cr_expect_eq(peer->num_regions, PMV_PEER_REGIONS);
+	cr_expect(may_commit(PMV_PEER_REGIONS));
+	pmv_peer_lost(peer);
+	cr_expect_not(may_commit(PMV_PEER_REGIONS));
+	cr_expect_not(may_commit(PMV_PEER_REGIONS));
+}
+
+Test(peer, is_asked_without_being_told)
+{
+	const uint32_t key = 1;
+
+	cr_expect_not(pmv_peer_has_lost(peer, &key, 1));
+	pmv_peer_wrote(peer, key);
+	pmv_peer_lost(peer);
+	cr_expect(pmv_peer_has_lost(peer, &key, 1));
+	cr_expect(pmv_peer_has_lost(peer, &key, 1));
+	cr_expect_not(may_commit(key));
+	cr_expect_not(pmv_peer_has_lost(peer, &key, 1));
+}
