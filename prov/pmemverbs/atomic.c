@@ -11,6 +11,7 @@
 #include <rdma/fi_errno.h>
 
 #include <rdma/fi_ext_pmemverbs.h>
+#include "atomic.h"
 #include "cover.h"
 #include "prov.h"
 
@@ -267,27 +268,13 @@ static ssize_t do_atomic(struct pmv_ep *ep, const struct atomic *op, uint64_t fl
 	return ret;
 }
 
-/* The arguments that all calls have, as a message. */
-#define ATOMIC_MSG(ioc, descs, n)                                                                  \
-	struct fi_rma_ioc rma_ioc = {addr, ioc_count(ioc, n), key};                                \
-	struct fi_msg_atomic msg = {ioc, descs, n, dest_addr, &rma_ioc, 1, datatype, op, context, 0}
-
-static size_t ioc_count(const struct fi_ioc *ioc, size_t n)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < n; i++)
-		count += ioc[i].count;
-	return count;
-}
-
 static ssize_t atomic_write(struct fid_ep *fid, const void *buf, size_t count, void *desc,
 			    fi_addr_t dest_addr, uint64_t addr, uint64_t key,
 			    enum fi_datatype datatype, enum fi_op op, void *context)
 {
 	struct pmv_ep *ep = pmv_to_ep(fid);
 	struct fi_ioc ioc = {(void *) buf, count};
-	ATOMIC_MSG(&ioc, &desc, 1);
+	PMV_ATOMIC_MSG(&ioc, &desc, 1);
 	struct atomic atomic = {.msg = &msg};
 
 	return do_atomic(ep, &atomic, ep->tx_op_flags);
@@ -298,7 +285,7 @@ static ssize_t atomic_writev(struct fid_ep *fid, const struct fi_ioc *iov, void 
 			     enum fi_datatype datatype, enum fi_op op, void *context)
 {
 	struct pmv_ep *ep = pmv_to_ep(fid);
-	ATOMIC_MSG(iov, desc, count);
+	PMV_ATOMIC_MSG(iov, desc, count);
 	struct atomic atomic = {.msg = &msg};
 
 	return do_atomic(ep, &atomic, ep->tx_op_flags);
@@ -318,7 +305,7 @@ static ssize_t atomic_inject(struct fid_ep *fid, const void *buf, size_t count, 
 	size_t len = count * pmv_operand_size(datatype);
 	struct fi_ioc ioc = {(void *) buf, count};
 	void *context = NULL;
-	ATOMIC_MSG(&ioc, NULL, 1);
+	PMV_ATOMIC_MSG(&ioc, NULL, 1);
 	struct atomic atomic = {.msg = &msg, .inject = true};
 	ssize_t ret;
 
@@ -343,7 +330,7 @@ static ssize_t atomic_readwrite(struct fid_ep *fid, const void *buf, size_t coun
 	struct pmv_ep *ep = pmv_to_ep(fid);
 	struct fi_ioc ioc = {(void *) buf, count};
 	struct fi_ioc result_ioc = {result, count};
-	ATOMIC_MSG(&ioc, &desc, 1);
+	PMV_ATOMIC_MSG(&ioc, &desc, 1);
 	struct atomic atomic = {
 		.msg = &msg,
 		.fetch = true,
@@ -362,7 +349,7 @@ static ssize_t atomic_readwritev(struct fid_ep *fid, const struct fi_ioc *iov, v
 				 void *context)
 {
 	struct pmv_ep *ep = pmv_to_ep(fid);
-	ATOMIC_MSG(iov, desc, count);
+	PMV_ATOMIC_MSG(iov, desc, count);
 	struct atomic atomic = {
 		.msg = &msg,
 		.fetch = true,
@@ -398,7 +385,7 @@ static ssize_t atomic_compwrite(struct fid_ep *fid, const void *buf, size_t coun
 	struct fi_ioc ioc = {(void *) buf, count};
 	struct fi_ioc result_ioc = {result, count};
 	struct fi_ioc compare_ioc = {(void *) compare, count};
-	ATOMIC_MSG(&ioc, &desc, 1);
+	PMV_ATOMIC_MSG(&ioc, &desc, 1);
 	struct atomic atomic = {
 		.msg = &msg,
 		.fetch = true,
@@ -422,7 +409,7 @@ static ssize_t atomic_compwritev(struct fid_ep *fid, const struct fi_ioc *iov, v
 				 void *context)
 {
 	struct pmv_ep *ep = pmv_to_ep(fid);
-	ATOMIC_MSG(iov, desc, count);
+	PMV_ATOMIC_MSG(iov, desc, count);
 	struct atomic atomic = {
 		.msg = &msg,
 		.fetch = true,

@@ -24,7 +24,7 @@
 /* While acknowledgements are missing somebody has to find out that none will come. */
 #define LOSS_POLL_MS 200
 
-static size_t entry_size_of(enum fi_cq_format format)
+size_t pmv_cq_entry_size(enum fi_cq_format format)
 {
 	switch (format) {
 	case FI_CQ_FORMAT_CONTEXT:
@@ -723,7 +723,7 @@ int pmv_cq_open(struct fid_domain *domain_fid, struct fi_cq_attr *attr, struct f
 		return -FI_ENOMEM;
 	cq->domain = pmv_to_domain(domain_fid);
 	cq->format = attr->format == FI_CQ_FORMAT_UNSPEC ? FI_CQ_FORMAT_CONTEXT : attr->format;
-	cq->entry_size = entry_size_of(cq->format);
+	cq->entry_size = pmv_cq_entry_size(cq->format);
 	cq->size = attr->size ? attr->size : default_size;
 	cq->wait_obj = attr->wait_obj == FI_WAIT_UNSPEC ? FI_WAIT_FD : attr->wait_obj;
 	cq->wait_cond = attr->wait_cond;

@@ -66,6 +66,9 @@ static inline struct pmv_cq *pmv_to_cq(struct fid_cq *fid)
 
 extern struct fi_ops pmv_cq_fi_ops;
 
+/* pmv_cq_entry_size -- 0: there is no such format */
+size_t pmv_cq_entry_size(enum fi_cq_format format);
+
 /* pmv_cq_add -- put an entry into the ready list and wake who waits */
 void pmv_cq_add(struct pmv_cq *cq, struct pmv_comp *comp);
 

@@ -171,9 +171,6 @@ static inline size_t pmv_iov_len(const struct iovec *iov, size_t count)
 	return len;
 }
 
-/* pmv_operand_size -- in bytes; the largest there is for types that a later libfabric has */
-size_t pmv_operand_size(enum fi_datatype datatype);
-
 /* pmv_ep_bury -- it is closed; it is freed some time later: see closed.c */
 void pmv_ep_bury(struct pmv_ep *ep);
 

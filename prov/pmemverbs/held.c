@@ -10,6 +10,7 @@
 #include <rdma/fi_errno.h>
 
 #include "clock.h"
+#include "cq.h"
 #include "held.h"
 #include "rdm.h"
 #include "table.h"
@@ -330,21 +331,6 @@ bool pmv_held_is_cq(const struct fid *fid)
 	return fid->fclass == FI_CLASS_CQ && fid->ops->close == cq_close;
 }
 
-/* entry_size -- as RxM has it, which takes FI_CQ_FORMAT_UNSPEC for that with least */
-static size_t entry_size(enum fi_cq_format format)
-{
-	switch (format) {
-	case FI_CQ_FORMAT_MSG:
-		return sizeof(struct fi_cq_msg_entry);
-	case FI_CQ_FORMAT_DATA:
-		return sizeof(struct fi_cq_data_entry);
-	case FI_CQ_FORMAT_TAGGED:
-		return sizeof(struct fi_cq_tagged_entry);
-	default:
-		return sizeof(struct fi_cq_entry);
-	}
-}
-
 int pmv_held_wrap(struct fid_cq *fid, const struct fi_cq_attr *attr)
 {
 	struct held_cq *cq = calloc(1, sizeof(*cq));
@@ -358,7 +344,9 @@ int pmv_held_wrap(struct fid_cq *fid, const struct fi_cq_attr *attr)
 		return -FI_ENOMEM;
 	}
 	cq->base = base;
-	cq->entry_size = entry_size(attr->format);
+	/* Which RxM takes for the shortest. */
+	cq->entry_size = pmv_cq_entry_size(
+		attr->format == FI_CQ_FORMAT_UNSPEC ? FI_CQ_FORMAT_CONTEXT : attr->format);
 	cq->has_flags = cq->entry_size >= sizeof(struct fi_cq_msg_entry);
 	cq->unposted_tail = &cq->unposted;
 	cq->failed_tail = &cq->failed;

@@ -34,6 +34,7 @@
 #include <rdma/fi_tagged.h>
 
 #include <rdma/fi_ext_pmemverbs.h>
+#include "atomic.h"
 #include "ep.h"
 #include "eq.h"
 #include "getinfo.h"
@@ -705,25 +706,11 @@ static ssize_t do_atomic(struct fid_ep *fid, const struct atomic *atomic, uint64
 	return ret;
 }
 
-/* The calls without flags, as a message. */
-#define ATOMIC_MSG(ioc, descs, n)                                                                  \
-	struct fi_rma_ioc rma_ioc = {addr, ioc_count(ioc, n), key};                                \
-	struct fi_msg_atomic msg = {ioc, descs, n, dest_addr, &rma_ioc, 1, datatype, op, context, 0}
-
-static size_t ioc_count(const struct fi_ioc *ioc, size_t n)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < n; i++)
-		count += ioc[i].count;
-	return count;
-}
-
 static ssize_t rdm_atomicv(struct fid_ep *fid, const struct fi_ioc *iov, void **desc, size_t count,
 			   fi_addr_t dest_addr, uint64_t addr, uint64_t key,
 			   enum fi_datatype datatype, enum fi_op op, void *context)
 {
-	ATOMIC_MSG(iov, desc, count);
+	PMV_ATOMIC_MSG(iov, desc, count);
 
 	return do_atomic(fid, &(struct atomic){.msg = &msg}, RDM_OF(fid, atomic)->tx_op_flags);
 }
@@ -748,7 +735,7 @@ static ssize_t rdm_inject_atomic(struct fid_ep *fid, const void *buf, size_t cou
 {
 	struct fi_ioc ioc = {(void *) buf, count};
 	void *context = NULL;
-	ATOMIC_MSG(&ioc, NULL, 1);
+	PMV_ATOMIC_MSG(&ioc, NULL, 1);
 
 	return do_atomic(fid, &(struct atomic){.msg = &msg}, FI_INJECT);
 }
@@ -759,7 +746,7 @@ static ssize_t rdm_fetch_atomicv(struct fid_ep *fid, const struct fi_ioc *iov, v
 				 uint64_t key, enum fi_datatype datatype, enum fi_op op,
 				 void *context)
 {
-	ATOMIC_MSG(iov, desc, count);
+	PMV_ATOMIC_MSG(iov, desc, count);
 	const struct atomic atomic = {
 		.msg = &msg,
 		.result = resultv,
@@ -802,7 +789,7 @@ static ssize_t rdm_compare_atomicv(struct fid_ep *fid, const struct fi_ioc *iov,
 				   uint64_t key, enum fi_datatype datatype, enum fi_op op,
 				   void *context)
 {
-	ATOMIC_MSG(iov, desc, count);
+	PMV_ATOMIC_MSG(iov, desc, count);
 	const struct atomic atomic = {
 		.msg = &msg,
 		.result = resultv,

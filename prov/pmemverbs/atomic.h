@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* atomic.h -- what atomics of FI_EP_MSG and FI_EP_RDM have in common */
+#ifndef PMV_ATOMIC_H
+#define PMV_ATOMIC_H
+
+#include <stddef.h>
+
+#include <rdma/fi_atomic.h>
+
+/* pmv_operand_size -- in bytes; the largest there is for types that a later libfabric has */
+size_t pmv_operand_size(enum fi_datatype datatype);
+
+static inline size_t pmv_ioc_count(const struct fi_ioc *ioc, size_t n)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < n; i++)
+		count += ioc[i].count;
+	return count;
+}
+
+/* The arguments that all calls without flags have, as a message. */
+#define PMV_ATOMIC_MSG(ioc, descs, n)                                                              \
+	struct fi_rma_ioc rma_ioc = {addr, pmv_ioc_count(ioc, n), key};                            \
+	struct fi_msg_atomic msg = {ioc, descs, n, dest_addr, &rma_ioc, 1, datatype, op, context, 0}
+
+#endif /* PMV_ATOMIC_H */
