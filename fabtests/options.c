@@ -15,12 +15,11 @@
 
 #include "options.h"
 
-enum { OPT_TIMEOUT = 256, OPT_SEED, OPT_TARGET };
+enum { OPT_TIMEOUT = 256, OPT_SEED };
 
 static const struct option long_options[] = {
 	{"timeout", required_argument, NULL, OPT_TIMEOUT},
 	{"seed", required_argument, NULL, OPT_SEED},
-	{"target", required_argument, NULL, OPT_TARGET},
 	{"help", no_argument, NULL, 'h'},
 	{NULL, 0, NULL, 0},
 };
@@ -131,16 +130,6 @@ static bool parse_ops(struct options *opts, char *text)
 	return true;
 }
 
-static bool parse_int(const char *text, int *value)
-{
-	unsigned long long number;
-
-	if (!parse_number(text, 0, INT_MAX, &number))
-		return false;
-	*value = number;
-	return true;
-}
-
 static bool parse_one(struct options *opts, int letter, char *arg)
 {
 	switch (letter) {
@@ -194,8 +183,6 @@ static bool parse_one(struct options *opts, int letter, char *arg)
 		return parse_ulong(arg, 1, &opts->timeout);
 	case OPT_SEED:
 		return parse_number(arg, 0, ULLONG_MAX, &opts->seed);
-	case OPT_TARGET:
-		return parse_int(arg, &opts->target_fd);
 	default:
 		return false;
 	}
@@ -221,7 +208,6 @@ static void set_defaults(struct options *opts, const struct program *prog)
 	opts->src_port = "9228";
 	opts->dst_port = "9228";
 	opts->timeout = 60;
-	opts->target_fd = -1;
 	if (opts->nsizes)
 		return;
 	memcpy(opts->sizes, sizes, sizeof(sizes));

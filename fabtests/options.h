@@ -36,7 +36,7 @@ struct options {
 	unsigned long long seed;
 	bool verify;
 	bool help;
-	int target_fd; /* functional program: this process is a target on that socket */
+	int target_fd; /* functional program: where a target gets its commands */
 };
 
 struct program {

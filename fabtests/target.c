@@ -623,7 +623,7 @@ int target_run(const struct options *opts)
 {
 	struct pollfd pfd = {.fd = opts->target_fd, .events = POLLIN};
 	struct target *target = calloc(1, sizeof(*target));
-	int idle;
+	bool sleeps;
 
 	if (!target)
 		return report("calloc", -FI_ENOMEM);
@@ -631,8 +631,8 @@ int target_run(const struct options *opts)
 	do {
 		progress(target);
 		/* data come without our help over RDMA hardware: leave it the processor */
-		idle = target->node.info && node_is_passive(&target->node) && !needs_calls();
-	} while (!poll(&pfd, 1, idle) || !serve_command(target));
+		sleeps = target->node.info && node_is_passive(&target->node) && !needs_calls();
+	} while (!poll(&pfd, 1, sleeps ? 10 : 0) || !serve_command(target));
 
 	cmd_reset(target);
 	node_close(&target->node);
