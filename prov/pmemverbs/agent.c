@@ -518,8 +518,9 @@ void pmv_agent_progress(struct pmv_domain *domain)
 #define DOZE_NS 20000000
 /* How often those who wait for acknowledgements look whether the peer is still there. */
 #define LOSS_WAKE_NS 200000000
-/* How long it sleeps where the core's descriptors wake it up. */
-#define EVENT_SLEEP_NS 100000000
+/* How long it sleeps where the core's descriptors wake it up; a thread of the core's may move data,
+ * too. */
+#define EVENT_SLEEP_NS 10000000
 
 static void kick(struct pmv_agent *agent)
 {
@@ -624,6 +625,36 @@ static bool move_to_node(int node)
 	return true;
 }
 
+/* has_message -- that can be taken now; holds the lock */
+static bool has_message(const struct pmv_agent *agent)
+{
+	for (const struct pmv_link *link = agent->links; link; link = link->next) {
+		if (!link->num_owed && pmv_link_has_message(link))
+			return true;
+	}
+	return false;
+}
+
+void pmv_agent_nudge(struct pmv_domain *domain)
+{
+	struct pmv_agent *agent = &domain->agent;
+	bool found = true;
+
+	if (!domain->fabric->core->driven || pmv_setting.agent != PMV_AGENT_THREAD)
+		return;
+	/* What was moved into a mailbox is there before this looks whether the thread sleeps. */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (!atomic_load(&agent->asleep))
+		return;
+	/* It may be falling asleep, and have looked already. */
+	if (!pthread_mutex_trylock(&agent->lock)) {
+		found = has_message(agent);
+		pthread_mutex_unlock(&agent->lock);
+	}
+	if (found)
+		kick(agent);
+}
+
 static void *run(void *arg)
 {
 	struct pmv_domain *domain = arg;
@@ -651,6 +682,11 @@ static void *run(void *arg)
 		atomic_store(&agent->asleep, idle);
 		watching = wake_sleepers(agent);
 		events = idle && rely && find_events(domain, &count);
+		/* Others move data as well, and so may what has just prepared the sleep. */
+		if (idle && has_message(agent)) {
+			atomic_store(&agent->asleep, false);
+			idle = false;
+		}
 		pthread_mutex_unlock(&agent->lock);
 		if (busy) {
 			asked = true;

@@ -83,6 +83,12 @@ void pmv_agent_remove_region(struct pmv_domain *domain, struct pmv_region *regio
 /* pmv_agent_progress -- serve what has arrived, unless somebody is at it */
 void pmv_agent_progress(struct pmv_domain *domain);
 
+/*
+ * pmv_agent_nudge -- the caller has had a core move data that moves none by itself:
+ * wake the thread up if there is a message among them, of which no descriptor tells
+ */
+void pmv_agent_nudge(struct pmv_domain *domain);
+
 /* pmv_agent_needs_calls -- is there a mailbox that only the application's calls look into? */
 bool pmv_agent_needs_calls(struct pmv_domain *domain);
 

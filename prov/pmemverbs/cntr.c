@@ -45,6 +45,7 @@ static void progress(struct pmv_cntr *cntr)
 	for (size_t i = 0; i < cntr->num_cqs; i++)
 		pmv_cq_look(cntr->cqs[i]);
 	pthread_mutex_unlock(&cntr->lock);
+	pmv_agent_nudge(cntr->domain);
 }
 
 static uint64_t cntr_read(struct fid_cntr *fid)

@@ -373,6 +373,7 @@ static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
 			ret = -FI_EAVAIL;
 	}
 	pthread_mutex_unlock(&cq->lock);
+	pmv_agent_nudge(cq->domain);
 	return ret ? ret : -FI_EAGAIN;
 }
 
@@ -436,6 +437,7 @@ static bool must_look(struct pmv_cq *cq)
 int pmv_cq_trywait(struct pmv_cq *cq)
 {
 	uint64_t raised;
+	int ret;
 
 	if (cq->epoll_fd < 0)
 		return -FI_EINVAL;
@@ -446,7 +448,9 @@ int pmv_cq_trywait(struct pmv_cq *cq)
 	if (atomic_load(&cq->num_ready) || must_look(cq) ||
 	    atomic_load(&cq->signals) != atomic_load(&cq->heeded))
 		return -FI_EAGAIN;
-	return fi_trywait(cq->domain->fabric->core_fid, (struct fid *[]){&cq->core_fid->fid}, 1);
+	ret = fi_trywait(cq->domain->fabric->core_fid, (struct fid *[]){&cq->core_fid->fid}, 1);
+	pmv_agent_nudge(cq->domain);
+	return ret;
 }
 
 /* wait_for_entries -- until there may be some, or left ms are over (-1: never) */

@@ -2028,3 +2028,41 @@ Test(fence, may_be_posted_while_another_thread_posts_what_was_deferred, .timeout
 	pthread_join(committer, NULL);
 	pair_close(pair);
 }
+
+static bool is_kicked(struct pmv_agent *agent)
+{
+	uint64_t kicks;
+
+	return read(agent->kick_fd, &kicks, sizeof(kicks)) == sizeof(kicks);
+}
+
+/* Of what other calls move into a mailbox no descriptor tells the thread that sleeps. */
+Test(agent, is_woken_for_a_message_that_others_have_moved)
+{
+	struct pair *pair = pair_open(NULL);
+	struct pmv_domain *domain = pmv_to_domain(pair->away->domain);
+
+	/* As if there were a thread. */
+	pmv_setting.agent = PMV_AGENT_THREAD;
+	pair->away->core.driven = true;
+	atomic_store(&domain->agent.asleep, true);
+	rig_expect_nothing(pair->away);
+	cr_expect_not(is_kicked(&domain->agent));
+	tell_one(pair, range_of(pair, DMP, 0, 8));
+	rig_expect_nothing(pair->away);
+	cr_expect(is_kicked(&domain->agent));
+
+	/* It holds its lock: it may have looked, and be about to sleep. */
+	pthread_mutex_lock(&domain->agent.lock);
+	rig_expect_nothing(pair->away);
+	cr_expect(is_kicked(&domain->agent));
+	pthread_mutex_unlock(&domain->agent.lock);
+
+	atomic_store(&domain->agent.asleep, false);
+	rig_expect_nothing(pair->away);
+	cr_expect_not(is_kicked(&domain->agent), "it is awake");
+	pmv_setting.agent = PMV_AGENT_PROGRESS;
+	pair_serve(pair);
+	expect_done(pair, "F D K");
+	pair_close(pair);
+}
