@@ -654,37 +654,6 @@ static int run_waits(struct client *client)
 	       await(client, 1, WRITTEN) || expect_waited(client, start, "a commit");
 }
 
-/* The calls without flags, on an endpoint whose op_flags have FI_COMMIT_COMPLETE. */
-static int run_calls(struct client *client)
-{
-	struct fid_ep *ep = client->side.ep;
-	struct iovec iov = {client->buf, 64};
-	uint64_t start;
-	ssize_t ret;
-
-	pattern_fill(client->buf, SIZE, 9, 0);
-	if (connect_first(client) || stop_server(client))
-		return -1;
-	start = now_ns();
-	if (check(client, write_plain(client, 0, 64, 1), 0, "fi_write") ||
-	    await(client, 1, WRITTEN) || expect_waited(client, start, "fi_write") ||
-	    stop_server(client))
-		return -1;
-	start = now_ns();
-	POST(client, ret,
-	     fi_writev(ep, &iov, &client->desc, 1, client->server, client->offer.addr,
-		       client->offer.key, &contexts[2]));
-	if (check(client, ret, 0, "fi_writev") || await(client, 2, WRITTEN) ||
-	    expect_waited(client, start, "fi_writev") || stop_server(client))
-		return -1;
-	start = now_ns();
-	POST(client, ret,
-	     fi_writedata(ep, client->buf, 64, client->desc, 77, client->server, client->offer.addr,
-			  client->offer.key, &contexts[3]));
-	return check(client, ret, 0, "fi_writedata") || await(client, 3, WRITTEN) ||
-	       expect_waited(client, start, "fi_writedata");
-}
-
 /* await_answer -- and progress meanwhile: what was begun may go on in calls only */
 static int await_answer(struct client *client)
 {
@@ -719,6 +688,37 @@ static int expect_notice(struct client *client, unsigned int count, uint64_t dat
 	if (notices[count - 1].seen != first)
 		return FAIL(client, "the notice came before the data");
 	return 0;
+}
+
+/* The calls without flags, on an endpoint whose op_flags have FI_COMMIT_COMPLETE. */
+static int run_calls(struct client *client)
+{
+	struct fid_ep *ep = client->side.ep;
+	struct iovec iov = {client->buf, 64};
+	uint64_t start;
+	ssize_t ret;
+
+	pattern_fill(client->buf, SIZE, 9, 0);
+	if (connect_first(client) || stop_server(client))
+		return -1;
+	start = now_ns();
+	if (check(client, write_plain(client, 0, 64, 1), 0, "fi_write") ||
+	    await(client, 1, WRITTEN) || expect_waited(client, start, "fi_write") ||
+	    stop_server(client))
+		return -1;
+	start = now_ns();
+	POST(client, ret,
+	     fi_writev(ep, &iov, &client->desc, 1, client->server, client->offer.addr,
+		       client->offer.key, &contexts[2]));
+	if (check(client, ret, 0, "fi_writev") || await(client, 2, WRITTEN) ||
+	    expect_waited(client, start, "fi_writev") || stop_server(client))
+		return -1;
+	start = now_ns();
+	POST(client, ret,
+	     fi_writedata(ep, client->buf, 64, client->desc, 77, client->server, client->offer.addr,
+			  client->offer.key, &contexts[3]));
+	return check(client, ret, 0, "fi_writedata") || await(client, 3, WRITTEN) ||
+	       expect_waited(client, start, "fi_writedata") || expect_notice(client, 1, 77);
 }
 
 static int run_notice(struct client *client)
