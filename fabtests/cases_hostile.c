@@ -35,7 +35,8 @@ struct raw {
 	struct node node;
 	struct conn conn;
 	struct region region;
-	uint8_t *block; /* the target's agent acknowledges to it; behind it is what is sent */
+	struct memory memory; /* begins with a page, like the blocks that say no more */
+	uint8_t *block;       /* the target's agent acknowledges to it; behind it is what is sent */
 	uint32_t nonce;
 	struct pmv_hello theirs;
 	uint64_t id; /* at the target */
@@ -108,7 +109,8 @@ static void raw_close(struct raw *raw)
 		fi_shutdown(raw->conn.ep, 0);
 	conn_close(&raw->conn);
 	region_close(&raw->region);
-	free(raw->block);
+	if (raw->block)
+		memory_unmap(&raw->memory);
 	raw->block = NULL;
 	if (raw->node.fabric)
 		node_close(&raw->node);
@@ -137,9 +139,9 @@ static int raw_open(struct fx *fx, struct raw *raw, struct link *beside)
 	ret = node_open(&raw->node, &raw->opts, &attr);
 	if (ret)
 		return failed_call(fx, "opening the core provider", ret);
-	raw->block = calloc(2, PMV_BLOCK_SIZE);
-	if (!raw->block)
+	if (memory_map(&raw->memory, NULL, 2 * (size_t) PMV_BLOCK_SIZE))
 		return failed(fx, "no memory");
+	raw->block = raw->memory.base;
 	ret = conn_create(&raw->conn, &raw->node, raw->node.info, &conn_attr);
 	if (!ret)
 		ret = region_register(&raw->node, &raw->region, raw->block,
