@@ -518,8 +518,7 @@ void pmv_agent_progress(struct pmv_domain *domain)
 #define DOZE_NS 20000000
 /* How often those who wait for acknowledgements look whether the peer is still there. */
 #define LOSS_WAKE_NS 200000000
-/* How long it sleeps where the core's descriptors wake it up; a thread of the core's may move data,
- * too. */
+/* Not longer where the core's descriptors wake it up: a thread of the core's may move data. */
 #define EVENT_SLEEP_NS 10000000
 
 static void kick(struct pmv_agent *agent)
@@ -536,13 +535,15 @@ static void kick(struct pmv_agent *agent)
  */
 static bool wake_sleepers(struct pmv_agent *agent)
 {
-	int64_t now = pmv_now_ns();
-	bool all = now - agent->woke_ns > LOSS_WAKE_NS;
 	bool watching = false, watched = false;
+	int64_t now;
+	bool all;
 
 	/* Most targets wait for none, and may have many links. */
 	if (!atomic_exchange(&agent->watched, false))
 		return false;
+	now = pmv_now_ns();
+	all = now - agent->woke_ns > LOSS_WAKE_NS;
 	if (all)
 		agent->woke_ns = now;
 

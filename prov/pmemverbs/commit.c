@@ -1006,10 +1006,21 @@ static bool wants_notice(const struct pmv_commit *commit)
 	return !(commit->what & FI_MSG) && (commit->flags & (FI_REMOTE_CQ_DATA | FI_IMMED));
 }
 
+/* regions_of -- that a commit over RxM covers; how many */
+static size_t regions_of(const struct pmv_commit *commit, uint32_t regions[PMV_REQ_REGIONS])
+{
+	size_t n = 0;
+
+	for (; n < commit->rma_iov_count && n < PMV_REQ_REGIONS; n++)
+		regions[n] = (uint32_t) pmv_key_core(commit->rma_iov[n].key);
+	return n;
+}
+
 ssize_t pmv_commit_check(struct pmv_ep *ep, const struct pmv_commit *commit)
 {
-	uint32_t keys[PMV_REQ_REGIONS];
+	uint32_t regions[PMV_REQ_REGIONS];
 	struct pmv_peer *peer;
+	size_t count;
 	ssize_t ret;
 
 	if (!ep->domain->rxm || !commit->rma_iov_count)
@@ -1022,9 +1033,8 @@ ssize_t pmv_commit_check(struct pmv_ep *ep, const struct pmv_commit *commit)
 		return 0;
 	if (!peer || commit->rma_iov_count > PMV_REQ_REGIONS)
 		return refuse("this libfabric's RxM makes of a write what is not known here");
-	for (size_t i = 0; i < commit->rma_iov_count; i++)
-		keys[i] = (uint32_t) pmv_key_core(commit->rma_iov[i].key);
-	return pmv_rdm_may_commit(peer, keys, commit->rma_iov_count, commit->flags & FI_FENCE);
+	count = regions_of(commit, regions);
+	return pmv_rdm_may_commit(peer, regions, count, commit->flags & FI_FENCE);
 }
 
 struct pmv_req *pmv_commit_request(struct pmv_ep *ep, const struct pmv_commit *commit)
@@ -1041,12 +1051,7 @@ struct pmv_req *pmv_commit_request(struct pmv_ep *ep, const struct pmv_commit *c
 	req->silent = commit->quiet || is_unheard(ep, commit->what);
 	if (ep->peer) {
 		req->writes = pmv_peer_writes(ep->peer);
-		while (req->num_regions < commit->rma_iov_count &&
-		       req->num_regions < PMV_REQ_REGIONS) {
-			const struct fi_rma_iov *rma_iov = &commit->rma_iov[req->num_regions];
-
-			req->regions[req->num_regions++] = (uint32_t) pmv_key_core(rma_iov->key);
-		}
+		req->num_regions = (unsigned int) regions_of(commit, req->regions);
 	}
 	return req;
 }

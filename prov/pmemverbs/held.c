@@ -138,24 +138,14 @@ static void push(struct held_cq *cq)
 	}
 }
 
-static bool has_failed(struct held_cq *cq)
+static bool is_empty(struct held_cq *cq, struct pmv_held *const *list)
 {
-	bool failed;
+	bool empty;
 
 	pthread_mutex_lock(&cq->lock);
-	failed = cq->failed;
+	empty = !*list;
 	pthread_mutex_unlock(&cq->lock);
-	return failed;
-}
-
-static bool has_unposted(struct held_cq *cq)
-{
-	bool unposted;
-
-	pthread_mutex_lock(&cq->lock);
-	unposted = cq->unposted;
-	pthread_mutex_unlock(&cq->lock);
-	return unposted;
+	return empty;
 }
 
 /* take -- is the entry one for the application?  It is made so. */
@@ -210,7 +200,7 @@ static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_
 
 	push(cq);
 	do {
-		if (has_failed(cq))
+		if (!is_empty(cq, &cq->failed))
 			return -FI_EAVAIL;
 		/* Their read is this, too, but for the table that it is called from. */
 		ret = cq->rxm_ops->readfrom(fid, buf, count, src_addr);
@@ -235,7 +225,7 @@ static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr
 	for (;;) {
 		ssize_t ret = cq_readfrom(fid, buf, count, src_addr);
 		int64_t left = timeout < 0 ? -1 : end - pmv_now_ms();
-		bool retry = has_unposted(cq);
+		bool retry = !is_empty(cq, &cq->unposted);
 		int64_t start = pmv_now_ns();
 
 		if (ret != -FI_EAGAIN || (timeout >= 0 && left <= 0))
@@ -295,7 +285,7 @@ int pmv_held_trywait(struct fid_cq *fid)
 	struct held_cq *cq = to_held_cq(fid);
 
 	push(cq);
-	return has_unposted(cq) || has_failed(cq) ? -FI_EAGAIN : 0;
+	return is_empty(cq, &cq->unposted) && is_empty(cq, &cq->failed) ? 0 : -FI_EAGAIN;
 }
 
 void pmv_held_drop(struct fid_cq *fid, struct fid_ep *ep)

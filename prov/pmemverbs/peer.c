@@ -163,14 +163,19 @@ void pmv_peer_wrote(struct pmv_peer *peer, uint32_t key)
 	pthread_mutex_unlock(&peer->lock);
 }
 
-uint64_t pmv_peer_writes(struct pmv_peer *peer)
+static uint64_t read_locked(struct pmv_peer *peer, const uint64_t *number)
 {
-	uint64_t writes;
+	uint64_t value;
 
 	pthread_mutex_lock(&peer->lock);
-	writes = peer->writes;
+	value = *number;
 	pthread_mutex_unlock(&peer->lock);
-	return writes;
+	return value;
+}
+
+uint64_t pmv_peer_writes(struct pmv_peer *peer)
+{
+	return read_locked(peer, &peer->writes);
 }
 
 void pmv_peer_committed(struct pmv_peer *peer, uint32_t key, uint64_t writes)
@@ -198,19 +203,15 @@ void pmv_peer_lost(struct pmv_peer *peer)
 
 uint64_t pmv_peer_losses(struct pmv_peer *peer)
 {
-	uint64_t losses;
-
-	pthread_mutex_lock(&peer->lock);
-	losses = peer->losses;
-	pthread_mutex_unlock(&peer->lock);
-	return losses;
+	return read_locked(peer, &peer->losses);
 }
 
-static bool take_lost(struct pmv_peer_region *region)
+/* is_lost -- told: it will not be once more */
+static bool is_lost(struct pmv_peer_region *region, bool told)
 {
 	bool lost = region && region->lost;
 
-	if (lost)
+	if (lost && told)
 		region->lost = false;
 	return lost;
 }
@@ -221,11 +222,8 @@ bool pmv_peer_has_lost(struct pmv_peer *peer, const uint32_t *keys, size_t count
 
 	pthread_mutex_lock(&peer->lock);
 	lost = peer->forgetful;
-	for (size_t i = 0; i < count; i++) {
-		const struct pmv_peer_region *region = find(peer, keys[i]);
-
-		lost |= region && region->lost;
-	}
+	for (size_t i = 0; i < count; i++)
+		lost |= is_lost(find(peer, keys[i]), false);
 	pthread_mutex_unlock(&peer->lock);
 	return lost;
 }
@@ -237,10 +235,10 @@ bool pmv_peer_may_commit(struct pmv_peer *peer, const uint32_t *keys, size_t cou
 	pthread_mutex_lock(&peer->lock);
 	lost = peer->forgetful;
 	for (size_t i = 0; i < count; i++)
-		lost |= take_lost(find(peer, keys[i]));
+		lost |= is_lost(find(peer, keys[i]), true);
 	for (struct pmv_peer_region *region = all ? peer->regions : NULL; region;
 	     region = region->next)
-		lost |= take_lost(region);
+		lost |= is_lost(region, true);
 	pthread_mutex_unlock(&peer->lock);
 	return !lost;
 }
