@@ -268,34 +268,29 @@ static ssize_t do_atomic(struct pmv_ep *ep, const struct atomic *op, uint64_t fl
 	return ret;
 }
 
-static ssize_t atomic_write(struct fid_ep *fid, const void *buf, size_t count, void *desc,
-			    fi_addr_t dest_addr, uint64_t addr, uint64_t key,
-			    enum fi_datatype datatype, enum fi_op op, void *context)
+static ssize_t atomic_writemsg(struct fid_ep *fid, const struct fi_msg_atomic *msg, uint64_t flags)
 {
-	struct pmv_ep *ep = pmv_to_ep(fid);
-	struct fi_ioc ioc = {(void *) buf, count};
-	PMV_ATOMIC_MSG(&ioc, &desc, 1);
-	struct atomic atomic = {.msg = &msg};
+	struct atomic atomic = {.msg = msg};
 
-	return do_atomic(ep, &atomic, ep->tx_op_flags);
+	return do_atomic(pmv_to_ep(fid), &atomic, flags);
 }
 
 static ssize_t atomic_writev(struct fid_ep *fid, const struct fi_ioc *iov, void **desc,
 			     size_t count, fi_addr_t dest_addr, uint64_t addr, uint64_t key,
 			     enum fi_datatype datatype, enum fi_op op, void *context)
 {
-	struct pmv_ep *ep = pmv_to_ep(fid);
 	PMV_ATOMIC_MSG(iov, desc, count);
-	struct atomic atomic = {.msg = &msg};
 
-	return do_atomic(ep, &atomic, ep->tx_op_flags);
+	return atomic_writemsg(fid, &msg, pmv_to_ep(fid)->tx_op_flags);
 }
 
-static ssize_t atomic_writemsg(struct fid_ep *fid, const struct fi_msg_atomic *msg, uint64_t flags)
+static ssize_t atomic_write(struct fid_ep *fid, const void *buf, size_t count, void *desc,
+			    fi_addr_t dest_addr, uint64_t addr, uint64_t key,
+			    enum fi_datatype datatype, enum fi_op op, void *context)
 {
-	struct atomic atomic = {.msg = msg};
+	struct fi_ioc ioc = {(void *) buf, count};
 
-	return do_atomic(pmv_to_ep(fid), &atomic, flags);
+	return atomic_writev(fid, &ioc, &desc, 1, dest_addr, addr, key, datatype, op, context);
 }
 
 static ssize_t atomic_inject(struct fid_ep *fid, const void *buf, size_t count, fi_addr_t dest_addr,
@@ -322,45 +317,6 @@ static ssize_t atomic_inject(struct fid_ep *fid, const void *buf, size_t count, 
 	return ret;
 }
 
-static ssize_t atomic_readwrite(struct fid_ep *fid, const void *buf, size_t count, void *desc,
-				void *result, void *result_desc, fi_addr_t dest_addr, uint64_t addr,
-				uint64_t key, enum fi_datatype datatype, enum fi_op op,
-				void *context)
-{
-	struct pmv_ep *ep = pmv_to_ep(fid);
-	struct fi_ioc ioc = {(void *) buf, count};
-	struct fi_ioc result_ioc = {result, count};
-	PMV_ATOMIC_MSG(&ioc, &desc, 1);
-	struct atomic atomic = {
-		.msg = &msg,
-		.fetch = true,
-		.result = &result_ioc,
-		.result_desc = &result_desc,
-		.result_count = 1,
-	};
-
-	return do_atomic(ep, &atomic, ep->tx_op_flags);
-}
-
-static ssize_t atomic_readwritev(struct fid_ep *fid, const struct fi_ioc *iov, void **desc,
-				 size_t count, struct fi_ioc *resultv, void **result_desc,
-				 size_t result_count, fi_addr_t dest_addr, uint64_t addr,
-				 uint64_t key, enum fi_datatype datatype, enum fi_op op,
-				 void *context)
-{
-	struct pmv_ep *ep = pmv_to_ep(fid);
-	PMV_ATOMIC_MSG(iov, desc, count);
-	struct atomic atomic = {
-		.msg = &msg,
-		.fetch = true,
-		.result = resultv,
-		.result_desc = result_desc,
-		.result_count = result_count,
-	};
-
-	return do_atomic(ep, &atomic, ep->tx_op_flags);
-}
-
 static ssize_t atomic_readwritemsg(struct fid_ep *fid, const struct fi_msg_atomic *msg,
 				   struct fi_ioc *resultv, void **result_desc, size_t result_count,
 				   uint64_t flags)
@@ -376,53 +332,27 @@ static ssize_t atomic_readwritemsg(struct fid_ep *fid, const struct fi_msg_atomi
 	return do_atomic(pmv_to_ep(fid), &atomic, flags);
 }
 
-static ssize_t atomic_compwrite(struct fid_ep *fid, const void *buf, size_t count, void *desc,
-				const void *compare, void *compare_desc, void *result,
-				void *result_desc, fi_addr_t dest_addr, uint64_t addr, uint64_t key,
-				enum fi_datatype datatype, enum fi_op op, void *context)
-{
-	struct pmv_ep *ep = pmv_to_ep(fid);
-	struct fi_ioc ioc = {(void *) buf, count};
-	struct fi_ioc result_ioc = {result, count};
-	struct fi_ioc compare_ioc = {(void *) compare, count};
-	PMV_ATOMIC_MSG(&ioc, &desc, 1);
-	struct atomic atomic = {
-		.msg = &msg,
-		.fetch = true,
-		.compare = true,
-		.result = &result_ioc,
-		.result_desc = &result_desc,
-		.result_count = 1,
-		.operand = &compare_ioc,
-		.operand_desc = &compare_desc,
-		.operand_count = 1,
-	};
-
-	return do_atomic(ep, &atomic, ep->tx_op_flags);
-}
-
-static ssize_t atomic_compwritev(struct fid_ep *fid, const struct fi_ioc *iov, void **desc,
-				 size_t count, const struct fi_ioc *comparev, void **compare_desc,
-				 size_t compare_count, struct fi_ioc *resultv, void **result_desc,
+static ssize_t atomic_readwritev(struct fid_ep *fid, const struct fi_ioc *iov, void **desc,
+				 size_t count, struct fi_ioc *resultv, void **result_desc,
 				 size_t result_count, fi_addr_t dest_addr, uint64_t addr,
 				 uint64_t key, enum fi_datatype datatype, enum fi_op op,
 				 void *context)
 {
-	struct pmv_ep *ep = pmv_to_ep(fid);
 	PMV_ATOMIC_MSG(iov, desc, count);
-	struct atomic atomic = {
-		.msg = &msg,
-		.fetch = true,
-		.compare = true,
-		.result = resultv,
-		.result_desc = result_desc,
-		.result_count = result_count,
-		.operand = comparev,
-		.operand_desc = compare_desc,
-		.operand_count = compare_count,
-	};
 
-	return do_atomic(ep, &atomic, ep->tx_op_flags);
+	return atomic_readwritemsg(fid, &msg, resultv, result_desc, result_count,
+				   pmv_to_ep(fid)->tx_op_flags);
+}
+
+static ssize_t atomic_readwrite(struct fid_ep *fid, const void *buf, size_t count, void *desc,
+				void *result, void *result_desc, fi_addr_t dest_addr, uint64_t addr,
+				uint64_t key, enum fi_datatype datatype, enum fi_op op,
+				void *context)
+{
+	struct fi_ioc ioc = {(void *) buf, count}, result_ioc = {result, count};
+
+	return atomic_readwritev(fid, &ioc, &desc, 1, &result_ioc, &result_desc, 1, dest_addr, addr,
+				 key, datatype, op, context);
 }
 
 static ssize_t atomic_compwritemsg(struct fid_ep *fid, const struct fi_msg_atomic *msg,
@@ -443,6 +373,31 @@ static ssize_t atomic_compwritemsg(struct fid_ep *fid, const struct fi_msg_atomi
 	};
 
 	return do_atomic(pmv_to_ep(fid), &atomic, flags);
+}
+
+static ssize_t atomic_compwritev(struct fid_ep *fid, const struct fi_ioc *iov, void **desc,
+				 size_t count, const struct fi_ioc *comparev, void **compare_desc,
+				 size_t compare_count, struct fi_ioc *resultv, void **result_desc,
+				 size_t result_count, fi_addr_t dest_addr, uint64_t addr,
+				 uint64_t key, enum fi_datatype datatype, enum fi_op op,
+				 void *context)
+{
+	PMV_ATOMIC_MSG(iov, desc, count);
+
+	return atomic_compwritemsg(fid, &msg, comparev, compare_desc, compare_count, resultv,
+				   result_desc, result_count, pmv_to_ep(fid)->tx_op_flags);
+}
+
+static ssize_t atomic_compwrite(struct fid_ep *fid, const void *buf, size_t count, void *desc,
+				const void *compare, void *compare_desc, void *result,
+				void *result_desc, fi_addr_t dest_addr, uint64_t addr, uint64_t key,
+				enum fi_datatype datatype, enum fi_op op, void *context)
+{
+	struct fi_ioc ioc = {(void *) buf, count}, result_ioc = {result, count};
+	struct fi_ioc compare_ioc = {(void *) compare, count};
+
+	return atomic_compwritev(fid, &ioc, &desc, 1, &compare_ioc, &compare_desc, 1, &result_ioc,
+				 &result_desc, 1, dest_addr, addr, key, datatype, op, context);
 }
 
 static int atomic_writevalid(struct fid_ep *fid, enum fi_datatype datatype, enum fi_op op,

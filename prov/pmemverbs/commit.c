@@ -64,7 +64,7 @@
 #include "letter.h"
 #include "peer.h"
 #include "prov.h"
-#include "rdm.h"
+#include "rdm_ep.h"
 
 /* So long nothing has to be heard of a letter until it is asked whether anybody is there. */
 #define PROBE_NS INT64_C(200000000)

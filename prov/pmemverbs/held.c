@@ -12,7 +12,7 @@
 #include "clock.h"
 #include "cq.h"
 #include "held.h"
-#include "rdm.h"
+#include "rdm_ep.h"
 #include "table.h"
 
 /* Address space: memory is used for as many as were ever under way at once. */

@@ -10,7 +10,7 @@
 #include <rdma/fi_ext_pmemverbs.h>
 #include "commit.h"
 #include "prov.h"
-#include "rdm.h"
+#include "rdm_atomic.h"
 
 /* An injected message has no completion that could tell of durability: it never commits. */
 #define INJECT_CARE (PMV_CARE_CLOSED | PMV_CARE_COUNT_TX | PMV_CARE_FENCE_NEXT)

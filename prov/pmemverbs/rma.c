@@ -8,7 +8,7 @@
 #include <rdma/fi_ext_pmemverbs.h>
 #include "cover.h"
 #include "prov.h"
-#include "rdm.h"
+#include "rdm_ep.h"
 
 #define WRITE_CARE                                                                                 \
 	(PMV_CARE_CLOSED | PMV_CARE_COUNT_TX | PMV_CARE_FENCE_NEXT | PMV_CARE_COMMIT | PMV_CARE_ALL)

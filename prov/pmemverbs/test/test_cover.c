@@ -623,7 +623,7 @@ Test(cover, finds_shared_files_and_nothing_else)
 	rig_close(rig);
 }
 
-/* Atomics over RxM, whose commit writes nothing: rdm.c */
+/* Atomics over RxM, whose commit writes nothing: rdm_ep.c */
 
 static ssize_t post_nothing(struct pmv_ep *ep, const void *op, void *context, uint64_t flags)
 {

@@ -9,7 +9,7 @@
 #include "domain.h"
 #include "info.h"
 #include "prov.h"
-#include "rdm.h"
+#include "rdm_atomic.h"
 
 #define OWN (FI_PMEM | FI_FENCE)
 
