@@ -30,28 +30,6 @@
  * receives in memory of one kind only, messages are as writes to it: what is
  * flushed behind one of them, by a READ of the peer's block, is where it was
  * received, since a SEND waits for a receive and what is behind it waits, too.
- *
- * Each part completes to one request, errors included; the last one completes
- * the commit.  Nothing may be taken back once the write is posted, so parts
- * for which the core has no room then wait on the endpoint (`stalled`) and are
- * posted when its CQ is read.  Until then the endpoint takes nothing new.
- *
- * What earlier operations mean for a later fence is kept in four flags of the
- * endpoint:
- *   wrote_agent    data that the agent has to be told of: see dirty.h
- *   wrote_flush    data whose completion proves nothing (never taken)
- *   wrote_ordered  data that the next flush READ makes durable, and only that
- *   fence_due      a READ or atomic may be under way that a fence must wait for
- * A flag is set after the operation was posted that it speaks of.  Until then the
- * operation is counted (posting_*), as another thread may have seen it completed
- * and post a commit meanwhile; and dirty ranges are noted before and after it, as
- * another thread may have taken them meanwhile.  A flag that is taken is taken, and the operation
- * posted that makes it moot, under order_lock, which every fenced operation holds from looking at
- * the flags until it is posted: no thread sees a flag gone before what replaces it is in the send
- * queue.  A flag left standing needlessly costs a flush.
- *
- * The flush of a commit to MHP memory sets none of them: data there persists in
- * the order in which it arrives, and nothing has to wait for the READ.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -59,676 +37,11 @@
 #include <rdma/fi_errno.h>
 
 #include <rdma/fi_ext_pmemverbs.h>
-#include "clock.h"
 #include "cover.h"
 #include "letter.h"
 #include "peer.h"
 #include "prov.h"
 #include "rdm_ep.h"
-
-/* So long nothing has to be heard of a letter until it is asked whether anybody is there. */
-#define PROBE_NS INT64_C(200000000)
-
-bool pmv_attr_of(const struct pmv_ep *ep, uint64_t key, struct pmv_attr *attr)
-{
-	if (!ep->domain->keyed || !pmv_key_unpack(key, attr))
-		return false;
-	attr->relaxed |= pmv_setting.relaxed;
-	return true;
-}
-
-static bool is_for_agent(const struct pmv_ep *ep, const struct pmv_attr *attr)
-{
-	return pmv_write_method(attr, ep->domain->transport) == PMV_METHOD_AGENT;
-}
-
-bool pmv_is_for_agent(const struct pmv_ep *ep, uint64_t key)
-{
-	struct pmv_attr attr;
-
-	return pmv_attr_of(ep, key, &attr) && is_for_agent(ep, &attr);
-}
-
-/* note_dirty -- holds the endpoint's lock */
-static void note_dirty(struct pmv_ep *ep, const struct pmv_attr *attr, uint64_t key, uint64_t addr,
-		       size_t len)
-{
-	if (!len)
-		return;
-	if (attr->relaxed && !attr->readable) {
-		/* Nothing ever proves anything of it. */
-		atomic_store(&ep->wrote_unreadable, true);
-		return;
-	}
-	atomic_store(&ep->wrote_agent, true);
-	if (attr->relaxed)
-		ep->wrote_relaxed = true;
-	/* Without an agent no commit there succeeds anyway. */
-	if (ep->link.peer.agent)
-		pmv_dirty_add(&ep->dirty, (uint32_t) pmv_key_core(key), addr, len);
-}
-
-/* What has to be remembered of a write. */
-enum note {
-	NOTE_NONE = 0,
-	NOTE_AGENT = 1 << 0,
-	NOTE_FLUSH = 1 << 1,
-	NOTE_ORDERED = 1 << 2,
-};
-
-static unsigned note_of(struct pmv_ep *ep, const struct pmv_attr *attr)
-{
-	unsigned note = NOTE_NONE;
-
-	switch (pmv_write_method(attr, ep->domain->transport)) {
-	case PMV_METHOD_AGENT:
-		return NOTE_AGENT;
-	case PMV_METHOD_READ:
-		if (pmv_ordered_by_flush(attr))
-			note |= NOTE_ORDERED;
-		/* Once that flag is set it stays, and there is nothing to count for it. */
-		if (!atomic_load_explicit(&ep->wrote_flush, memory_order_relaxed))
-			note |= NOTE_FLUSH;
-		return note;
-	case PMV_METHOD_WRITE:
-	case PMV_METHOD_REFUSED:
-		break;
-	}
-	return NOTE_NONE;
-}
-
-static void count_posting(struct pmv_ep *ep, unsigned note, int change)
-{
-	if (note & NOTE_AGENT)
-		atomic_fetch_add(&ep->posting_agent, change);
-	if (note & NOTE_FLUSH)
-		atomic_fetch_add(&ep->posting_flush, change);
-	if (note & NOTE_ORDERED)
-		atomic_fetch_add(&ep->posting_ordered, change);
-}
-
-static void note_flags(struct pmv_ep *ep, unsigned note)
-{
-	if (note & NOTE_FLUSH)
-		atomic_store(&ep->wrote_flush, true);
-	if (note & NOTE_ORDERED)
-		atomic_store(&ep->wrote_ordered, true);
-}
-
-/*
- * The mark: one address that lies inside the region of the key that was used
- * last.  A commit without data has none of its own that is sure to; the flush
- * may read anywhere.
- */
-static void set_mark(struct pmv_ep *ep, uint64_t key, uint64_t addr)
-{
-	if (atomic_load_explicit(&ep->mark_key, memory_order_relaxed) == key)
-		return;
-	pthread_mutex_lock(&ep->mark_lock);
-	atomic_store(&ep->mark_key, key);
-	ep->mark_addr = addr;
-	pthread_mutex_unlock(&ep->mark_lock);
-}
-
-static uint64_t mark_or(struct pmv_ep *ep, uint64_t key, uint64_t addr)
-{
-	pthread_mutex_lock(&ep->mark_lock);
-	if (atomic_load(&ep->mark_key) == key)
-		addr = ep->mark_addr;
-	pthread_mutex_unlock(&ep->mark_lock);
-	return addr;
-}
-
-void pmv_note_begin(struct pmv_ep *ep, uint64_t key, uint64_t addr, size_t len)
-{
-	struct pmv_attr attr;
-	unsigned note;
-
-	if (!pmv_attr_of(ep, key, &attr))
-		return;
-	note = note_of(ep, &attr);
-	count_posting(ep, note, 1);
-	if (!(note & NOTE_AGENT) || !ep->link.peer.agent)
-		return;
-	pthread_mutex_lock(&ep->lock);
-	note_dirty(ep, &attr, key, addr, len);
-	pthread_mutex_unlock(&ep->lock);
-}
-
-void pmv_note_end(struct pmv_ep *ep, uint64_t key, uint64_t addr, size_t len, bool posted)
-{
-	struct pmv_attr attr;
-	unsigned note;
-
-	if (!pmv_attr_of(ep, key, &attr))
-		return;
-	note = note_of(ep, &attr);
-	if (posted) {
-		note_flags(ep, note);
-		if (note & NOTE_AGENT) {
-			pthread_mutex_lock(&ep->lock);
-			note_dirty(ep, &attr, key, addr, len);
-			pthread_mutex_unlock(&ep->lock);
-		}
-		if (len)
-			set_mark(ep, key, addr);
-	}
-	count_posting(ep, note, -1);
-}
-
-void pmv_note_read(struct pmv_ep *ep)
-{
-	atomic_store(&ep->fence_due, true);
-}
-
-/*
- * peer_of -- RxM's endpoint belongs to whom it writes to first; NULL: what it writes
- * is not the application's, but what RxM makes of messages
- */
-static struct pmv_peer *peer_of(struct pmv_ep *ep, const struct fi_rma_iov *rma_iov)
-{
-	if (!pmv_rdm_posts(rma_iov))
-		return NULL;
-	if (!ep->peer)
-		ep->peer = pmv_rdm_peer();
-	return ep->peer;
-}
-
-bool pmv_show_rxm(struct pmv_ep *ep, const struct fi_rma_iov *rma_iov)
-{
-	if (!pmv_rdm_looks(rma_iov))
-		return false;
-	pmv_rdm_found(peer_of(ep, rma_iov));
-	return true;
-}
-
-void pmv_note_rxm(struct pmv_ep *ep, const struct fi_rma_iov *rma_iov, size_t count, bool silent)
-{
-	struct pmv_peer *peer = peer_of(ep, rma_iov);
-	struct pmv_attr attr;
-
-	for (size_t i = 0; peer && i < count; i++) {
-		if (pmv_attr_of(ep, rma_iov[i].key, &attr) &&
-		    (silent || pmv_write_method(&attr, ep->domain->transport) != PMV_METHOD_WRITE))
-			pmv_peer_wrote(peer, (uint32_t) pmv_key_core(rma_iov[i].key));
-	}
-}
-
-/* Requests */
-
-bool pmv_req_part_done(struct pmv_req *req, int err, int prov_errno)
-{
-	int none = 0;
-
-	if (err && atomic_compare_exchange_strong(&req->failed, &none, err))
-		req->prov_errno = prov_errno;
-	return atomic_fetch_sub(&req->refs, 1) == 1;
-}
-
-struct pmv_cntr *pmv_cntr_of(struct pmv_ep *ep, uint64_t what)
-{
-	if (what & FI_RECV)
-		return ep->cntr[PMV_CNTR_RECV];
-	if (what & FI_SEND)
-		return ep->cntr[PMV_CNTR_SEND];
-	return ep->cntr[what & FI_READ ? PMV_CNTR_READ : PMV_CNTR_WRITE];
-}
-
-bool pmv_req_finish(struct pmv_req_pool *pool, struct pmv_req *req)
-{
-	struct pmv_ep *ep = req->ep;
-	int err = atomic_load(&req->failed);
-	struct pmv_cntr *cntr = ep ? pmv_cntr_of(ep, req->flags) : NULL;
-
-	if (req->covers)
-		pmv_cover_done(pool, req);
-	for (unsigned int i = 0; ep && !err && i < req->num_regions; i++)
-		pmv_peer_committed(ep->peer, req->regions[i], req->writes);
-	if (ep && req->is_read)
-		atomic_fetch_sub(&ep->reads, 1);
-	if (ep && req->is_probe)
-		atomic_store(&ep->probing, false);
-	if (cntr && req->counted)
-		pmv_cntr_count(cntr, !err);
-	/* Of a closed endpoint the application has heard already. */
-	if (!ep || (err ? req->silent : !req->report)) {
-		pmv_req_put(pool, req);
-		return false;
-	}
-
-	req->ep = NULL;
-	req->comp.is_error = err != 0;
-	if (err) {
-		req->comp.err = (struct fi_cq_err_entry){
-			.op_context = req->context,
-			.flags = req->flags,
-			.err = err,
-			.prov_errno = req->prov_errno,
-		};
-	} else {
-		req->comp.ok = (struct fi_cq_tagged_entry){
-			.op_context = req->context,
-			.flags = req->flags,
-		};
-	}
-	return true;
-}
-
-void pmv_req_drop(struct pmv_ep *ep, struct pmv_req *req, int err)
-{
-	if (pmv_req_part_done(req, err, 0) && pmv_req_finish(&ep->domain->reqs, req))
-		pmv_cq_add(ep->tx_cq, &req->comp);
-}
-
-/* Parts */
-
-static ssize_t post_read(struct pmv_ep *ep, struct pmv_req *req, uint64_t addr, size_t len,
-			 uint64_t key)
-{
-	struct pmv_domain *domain = ep->domain;
-	struct iovec iov = {.iov_base = domain->scratch, .iov_len = len};
-	struct fi_rma_iov rma_iov = {.addr = addr, .len = len, .key = key};
-	struct fi_msg_rma msg = {
-		.msg_iov = &iov,
-		.desc = &domain->scratch_desc,
-		.iov_count = 1,
-		.rma_iov = &rma_iov,
-		.rma_iov_count = 1,
-		.context = req,
-	};
-
-	return fi_readmsg(ep->core_fid, &msg, FI_COMPLETION);
-}
-
-static ssize_t post_flush(struct pmv_ep *ep, struct pmv_req *req)
-{
-	return post_read(ep, req, req->addr, 1, req->key);
-}
-
-/* flush_at_block -- the peer's, which is always there: a READ of it pushes as any other */
-static void flush_at_block(struct pmv_ep *ep, struct pmv_req *req)
-{
-	req->addr = ep->link.peer.addr;
-	req->key = ep->link.peer.key;
-}
-
-/*
- * read_back -- without an order among writes a READ pushes only what it reads: all
- * that the letter names, then.  Each READ has a reference of its own.
- */
-static ssize_t read_back(struct pmv_ep *ep, struct pmv_req *req)
-{
-	struct pmv_range range;
-
-	while (pmv_letter_unread(req->letter, PMV_SCRATCH_SIZE, &range)) {
-		ssize_t ret;
-
-		atomic_fetch_add(&req->refs, 1);
-		ret = post_read(ep, req, range.addr, range.len, range.key);
-		if (ret) {
-			atomic_fetch_sub(&req->refs, 1);
-			return ret;
-		}
-		pmv_letter_was_read(req->letter, range.len);
-	}
-	return 0;
-}
-
-static ssize_t post_notice(struct pmv_ep *ep, struct pmv_req *req)
-{
-	const uint64_t flags = FI_COMPLETION | FI_REMOTE_CQ_DATA | FI_FENCE;
-	struct pmv_domain *domain = ep->domain;
-	struct iovec iov = {.iov_base = domain->scratch, .iov_len = 0};
-	struct fi_rma_iov rma_iov = {.addr = req->addr, .len = 0, .key = req->key};
-	struct fi_msg_rma msg = {
-		.msg_iov = &iov,
-		.desc = domain->scratch_desc ? &domain->scratch_desc : NULL,
-		.iov_count = 1,
-		.rma_iov = &rma_iov,
-		.rma_iov_count = 1,
-		.context = req,
-		.data = req->data,
-	};
-	bool counted = pmv_count_begin(ep, PMV_CARE_IMMEDIATES);
-
-	return pmv_count_end(ep, counted, fi_writemsg(ep->core_fid, &msg, flags));
-}
-
-/*
- * flush_ordered -- data written before the READ becomes durable with it; from
- * here on a fence waits for the READ instead of posting one.  Holds order_lock.
- */
-static ssize_t flush_ordered(struct pmv_ep *ep, struct pmv_req *req)
-{
-	bool ordered = atomic_exchange(&ep->wrote_ordered, false);
-	ssize_t ret = post_flush(ep, req);
-
-	if (!ret)
-		atomic_store(&ep->fence_due, true);
-	else if (ordered)
-		atomic_store(&ep->wrote_ordered, true);
-	return ret;
-}
-
-static ssize_t flush(struct pmv_ep *ep, struct pmv_req *req)
-{
-	bool reads = req->letter && pmv_letter_reads_back(req->letter);
-	ssize_t ret = reads ? read_back(ep, req) : 0;
-
-	if (ret)
-		return ret;
-	if (!atomic_load(&ep->wrote_ordered)) {
-		if (!reads)
-			return post_flush(ep, req);
-		/* The part itself has nothing to wait for. */
-		pmv_req_part_done(req, 0, 0);
-		return 0;
-	}
-	pthread_mutex_lock(&ep->order_lock);
-	ret = flush_ordered(ep, req);
-	pthread_mutex_unlock(&ep->order_lock);
-	return ret;
-}
-
-/* Letters to the agent, and what comes of them.  All hold the endpoint's lock. */
-
-static void update_care(struct pmv_ep *ep)
-{
-	if (ep->stalled || ep->deferred || ep->link.acked < ep->riding)
-		atomic_fetch_or(&ep->care, PMV_CARE_CLOSED);
-	else
-		atomic_fetch_and(&ep->care, ~PMV_CARE_CLOSED);
-}
-
-static void enqueue(struct pmv_req *req, struct pmv_req ***tail)
-{
-	req->next = NULL;
-	**tail = req;
-	*tail = &req->next;
-}
-
-static struct pmv_req *dequeue(struct pmv_req **head, struct pmv_req ***tail)
-{
-	struct pmv_req *req = *head;
-
-	*head = req->next;
-	if (!*head)
-		*tail = head;
-	return req;
-}
-
-/* requeue -- in front of the others that are stalled, where it was */
-static void requeue(struct pmv_ep *ep, struct pmv_req *req)
-{
-	req->next = ep->stalled;
-	if (!req->next)
-		ep->stalled_tail = &req->next;
-	ep->stalled = req;
-}
-
-/*
- * post_letter -- also after an error: later letters rely on that this one was
- * sent.  But then the agent is not to store, nor to notify.
- */
-static ssize_t post_letter(struct pmv_ep *ep, struct pmv_req *req)
-{
-	ssize_t ret = -FI_ECANCELED;
-
-	if (atomic_load(&req->failed))
-		pmv_letter_mute(req->letter);
-	if (!atomic_load(&ep->broken))
-		ret = pmv_letter_post(ep, req, atomic_load(&ep->fence_due));
-	if (ret == -FI_EAGAIN)
-		return ret;
-	if (ret) {
-		/* What it took will not be made durable. */
-		ep->dirty.lost = true;
-		atomic_fetch_sub(&ep->unacked, 1);
-		return ret;
-	}
-	if (pmv_letter_carries(req->letter))
-		ep->riding = pmv_letter_last(req->letter);
-	if (req->deferred)
-		ep->deferred++;
-	if (!ep->awaiting)
-		ep->heard_ns = pmv_now_ns();
-	enqueue(req, &ep->awaiting_tail);
-	return 0;
-}
-
-/*
- * answered -- the agent has done what the letter said, or err; the letter's
- * reference goes.  What had to wait for that is posted next.
- */
-static void answered(struct pmv_ep *ep, struct pmv_req *req, int err)
-{
-	atomic_fetch_sub(&ep->unacked, 1);
-	if (req->deferred)
-		ep->deferred--;
-	if (!err && !atomic_load(&req->failed) && (req->deferred || req->notice_later)) {
-		req->unposted |= req->deferred ? PMV_PART_OPERATION : PMV_PART_NOTICE;
-		req->notice_later = false;
-		/* The part's, and that of its place in the queue. */
-		atomic_fetch_add(&req->refs, 2);
-		enqueue(req, &ep->stalled_tail);
-	}
-	pmv_req_drop(ep, req, err);
-}
-
-static void mark_failed(struct pmv_req *req, int err)
-{
-	int none = 0;
-
-	atomic_compare_exchange_strong(&req->failed, &none, err);
-}
-
-static int fault_errno(enum pmv_fault fault)
-{
-	switch (fault) {
-	case PMV_FAULT_NONE:
-		return 0;
-	case PMV_FAULT_ACCESS:
-		return FI_EACCES;
-	case PMV_FAULT_IO:
-		return FI_EIO;
-	case PMV_FAULT_MEMORY:
-		return FI_ENOMEM;
-	case PMV_FAULT_MESSAGE:
-		break;
-	}
-	return FI_EINVAL;
-}
-
-/*
- * take_fault -- one message of a letter went wrong, and so the letter; and with
- * it those fenced ones that stand behind it, as it is not done before them
- */
-static void take_fault(struct pmv_ep *ep, const struct pmv_ack *ack)
-{
-	struct pmv_req *const heads[] = {ep->awaiting, ep->stalled};
-
-	if (!ack->fault)
-		return;
-	for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
-		for (struct pmv_req *req = heads[i]; req; req = req->next) {
-			if (req->letter && (pmv_letter_has(req->letter, ack->done) ||
-					    pmv_letter_is_for_all(req->letter)))
-				mark_failed(req, fault_errno(ack->fault));
-		}
-	}
-}
-
-static void fail_all(struct pmv_ep *ep)
-{
-	for (struct pmv_req *req = ep->stalled; req; req = req->next) {
-		if (req->letter)
-			mark_failed(req, FI_ECANCELED);
-	}
-	while (ep->awaiting)
-		answered(ep, dequeue(&ep->awaiting, &ep->awaiting_tail), FI_ECANCELED);
-	ep->riding = 0;
-}
-
-static void take_acks(struct pmv_ep *ep)
-{
-	enum pmv_arrival arrival = PMV_NOT_YET;
-	struct pmv_ack ack;
-
-	while (ep->link.acked < ep->link.sent &&
-	       (arrival = pmv_link_take_ack(&ep->link, &ack)) == PMV_ARRIVED) {
-		ep->heard_ns = pmv_now_ns();
-		take_fault(ep, &ack);
-		while (ep->awaiting && pmv_letter_last(ep->awaiting->letter) <= ack.done)
-			answered(ep, dequeue(&ep->awaiting, &ep->awaiting_tail), 0);
-	}
-	if (arrival == PMV_MALFORMED && !atomic_exchange(&ep->broken, true))
-		PMV_WARN(EP_DATA, "the target's agent acknowledges what it was not told of: it is "
-				  "not believed any more on this connection\n");
-	if (atomic_load(&ep->broken))
-		fail_all(ep);
-}
-
-/*
- * probe -- a target that dies after its NIC has taken the letter leaves nothing
- * behind that could fail: so have something fail
- */
-static void probe(struct pmv_ep *ep)
-{
-	struct pmv_req *req;
-	ssize_t ret;
-
-	if (!ep->awaiting || atomic_load(&ep->probing) || pmv_now_ns() - ep->heard_ns < PROBE_NS)
-		return;
-	req = pmv_req_get_own(&ep->domain->reqs, ep);
-	if (!req)
-		return;
-	ep->heard_ns = pmv_now_ns();
-	req->silent = true;
-	req->is_probe = true;
-	flush_at_block(ep, req);
-	atomic_store(&ep->probing, true);
-	ret = post_flush(ep, req);
-	if (!ret)
-		return;
-	atomic_store(&ep->probing, false);
-	if (ret != -FI_EAGAIN)
-		atomic_store(&ep->broken, true);
-	pmv_req_put(&ep->domain->reqs, req);
-}
-
-static ssize_t post_deferred(struct pmv_ep *ep, struct pmv_req *req);
-
-/*
- * post_parts -- post what a request still has to post, in order.  -FI_EAGAIN:
- * the core has no room.  0: nothing is left, posted or given up after an error.
- * The caller holds a reference, so the request does not end in here.
- */
-static ssize_t post_parts(struct pmv_ep *ep, struct pmv_req *req)
-{
-	static const struct {
-		enum pmv_part part;
-		ssize_t (*post)(struct pmv_ep *ep, struct pmv_req *req);
-	} parts[] = {
-		{PMV_PART_OPERATION, post_deferred},
-		{PMV_PART_FLUSH, flush},
-		{PMV_PART_LETTER, post_letter},
-		{PMV_PART_NOTICE, post_notice},
-	};
-
-	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-		ssize_t ret;
-
-		if (!(req->unposted & parts[i].part))
-			continue;
-		/*
-		 * After an error the target must not hear of success; but later letters
-		 * rely on this one, and on what it reads back.
-		 */
-		ret = -FI_ECANCELED;
-		if (!atomic_load(&req->failed) || parts[i].part == PMV_PART_LETTER ||
-		    (parts[i].part == PMV_PART_FLUSH && req->letter))
-			ret = parts[i].post(ep, req);
-		if (ret == -FI_EAGAIN)
-			return ret;
-		req->unposted &= ~parts[i].part;
-		if (ret)
-			pmv_req_part_done(req, (int) -ret, 0);
-	}
-	return 0;
-}
-
-enum pmv_pending pmv_ep_push(struct pmv_ep *ep, bool looking)
-{
-	enum pmv_pending pending;
-
-	pthread_mutex_lock(&ep->lock);
-	take_acks(ep);
-	while (ep->stalled) {
-		struct pmv_req *req = dequeue(&ep->stalled, &ep->stalled_tail);
-
-		if (post_parts(ep, req) == -FI_EAGAIN) {
-			requeue(ep, req);
-			break;
-		}
-		pmv_req_drop(ep, req, 0);
-	}
-	pmv_cover_next(ep, looking);
-	probe(ep);
-	update_care(ep);
-	pending = ep->stalled    ? PMV_PENDING_POSTS
-		  : ep->awaiting ? PMV_PENDING_ACKS
-				 : pmv_cover_pending(ep);
-	pthread_mutex_unlock(&ep->lock);
-	return pending;
-}
-
-void pmv_ep_stall(struct pmv_ep *ep)
-{
-	pmv_cq_stall(ep->tx_cq, &ep->on_tx_cq);
-	/* Who waits for what the target does in return may read the other one only. */
-	if (ep->rx_cq && ep->rx_cq != ep->tx_cq)
-		pmv_cq_stall(ep->rx_cq, &ep->on_rx_cq);
-}
-
-void pmv_ep_break(struct pmv_ep *ep)
-{
-	atomic_store(&ep->broken, true);
-	if (ep->tx_cq && atomic_load(&ep->unacked))
-		pmv_cq_wake(ep->tx_cq);
-}
-
-void pmv_ep_drop_pending(struct pmv_ep *ep)
-{
-	pthread_mutex_lock(&ep->lock);
-	while (ep->stalled) {
-		struct pmv_req *req = dequeue(&ep->stalled, &ep->stalled_tail);
-
-		if (req->unposted & PMV_PART_LETTER)
-			atomic_fetch_sub(&ep->unacked, 1);
-		for (unsigned left = req->unposted; left; left &= left - 1)
-			pmv_req_part_done(req, FI_ECANCELED, 0);
-		req->unposted = 0;
-		pmv_req_drop(ep, req, 0);
-	}
-	while (ep->awaiting)
-		answered(ep, dequeue(&ep->awaiting, &ep->awaiting_tail), FI_ECANCELED);
-	pmv_cover_drop(ep);
-	update_care(ep);
-	pthread_mutex_unlock(&ep->lock);
-}
-
-/*
- * post_or_queue -- post a request's parts, or keep it with its reference until
- * the core and the agent take them; holds the endpoint's lock
- */
-static void post_or_queue(struct pmv_ep *ep, struct pmv_req *req)
-{
-	if (ep->stalled || post_parts(ep, req) == -FI_EAGAIN)
-		enqueue(req, &ep->stalled_tail);
-	else
-		pmv_req_drop(ep, req, 0);
-	update_care(ep);
-}
 
 /* Before anything is posted */
 
@@ -1025,7 +338,7 @@ ssize_t pmv_commit_check(struct pmv_ep *ep, const struct pmv_commit *commit)
 
 	if (!ep->domain->rxm || !commit->rma_iov_count)
 		return 0;
-	peer = peer_of(ep, commit->rma_iov);
+	peer = pmv_note_peer(ep, commit->rma_iov);
 	ret = peer && commit->changed ? pmv_rdm_may_commit_held(peer) : 0;
 	if (ret)
 		return ret;
@@ -1081,7 +394,7 @@ static ssize_t write_letter(struct pmv_ep *ep, struct pmv_req *req, const struct
 	req->letter = pmv_letter_new(ep, commit, kind, flush);
 	if (!req->letter)
 		return -FI_ENOMEM;
-	flush_at_block(ep, req);
+	pmv_flush_at_block(ep, req);
 	if (reads)
 		pmv_letter_read_back(req->letter);
 	if (flush)
@@ -1099,7 +412,7 @@ static ssize_t write_letter(struct pmv_ep *ep, struct pmv_req *req, const struct
 /* place_in -- an address inside the written range, if there is one, or of the region */
 static uint64_t place_in(struct pmv_ep *ep, const struct fi_rma_iov *at)
 {
-	return at->len ? at->addr : mark_or(ep, at->key, at->addr);
+	return at->len ? at->addr : pmv_mark_or(ep, at->key, at->addr);
 }
 
 /* prepare -- the parts that follow the operation */
@@ -1110,7 +423,7 @@ static ssize_t prepare(struct pmv_ep *ep, struct pmv_req *req, const struct pmv_
 	if (plan->method == PMV_METHOD_AGENT)
 		return write_letter(ep, req, commit, plan, PMV_LETTER_BEHIND);
 	if (commit->what & FI_MSG) {
-		flush_at_block(ep, req);
+		pmv_flush_at_block(ep, req);
 	} else {
 		req->addr = place_in(ep, at);
 		req->key = pmv_key_core(at->key);
@@ -1125,23 +438,6 @@ static ssize_t prepare(struct pmv_ep *ep, struct pmv_req *req, const struct pmv_
 	else
 		add_part(req, PMV_PART_NOTICE);
 	return 0;
-}
-
-/* note_commit -- of a commit's operation, before and after; the letter sees to what is dirty */
-static void note_commit(struct pmv_ep *ep, const struct pmv_commit *commit, bool posted, int change)
-{
-	struct pmv_attr attr;
-
-	for (size_t i = 0; i < commit->rma_iov_count; i++) {
-		unsigned note;
-
-		if (!pmv_attr_of(ep, commit->rma_iov[i].key, &attr))
-			continue;
-		note = note_of(ep, &attr) & ~NOTE_AGENT;
-		if (posted)
-			note_flags(ep, note);
-		count_posting(ep, note, change);
-	}
 }
 
 /*
@@ -1165,7 +461,7 @@ static ssize_t post_operation(struct pmv_ep *ep, struct pmv_req *req,
 	ret = prepare(ep, req, commit, plan, at, &core_flags);
 	if (!ret && plan->flush_first) {
 		atomic_fetch_add(&req->refs, 1);
-		ret = flush_ordered(ep, req);
+		ret = pmv_flush_ordered(ep, req);
 		if (ret)
 			atomic_fetch_sub(&req->refs, 1);
 	}
@@ -1173,7 +469,7 @@ static ssize_t post_operation(struct pmv_ep *ep, struct pmv_req *req,
 		drop_parts(req, before);
 		return ret;
 	}
-	note_commit(ep, commit, false, 1);
+	pmv_note_commit(ep, commit->rma_iov, commit->rma_iov_count, false, 1);
 	if (fenced)
 		core_flags |= take_fence(ep);
 	req->is_read = is_read;
@@ -1184,7 +480,7 @@ static ssize_t post_operation(struct pmv_ep *ep, struct pmv_req *req,
 				      : core_flags & FI_REMOTE_CQ_DATA ? PMV_CARE_IMMEDIATES
 								       : 0);
 	ret = pmv_count_end(ep, counted, commit->post(ep, commit->op, req, core_flags));
-	note_commit(ep, commit, !ret, -1);
+	pmv_note_commit(ep, commit->rma_iov, commit->rma_iov_count, !ret, -1);
 	if (ret) {
 		return_fence(ep, core_flags);
 		if (is_read)
@@ -1197,7 +493,7 @@ static ssize_t post_operation(struct pmv_ep *ep, struct pmv_req *req,
 
 	/* The connection is lost if nothing can be read there. */
 	if (!is_message)
-		set_mark(ep, at->key, place_in(ep, at));
+		pmv_mark_set(ep, at->key, place_in(ep, at));
 	if (commit->what & FI_ATOMIC)
 		pmv_note_read(ep);
 	if (fenced)
@@ -1236,17 +532,10 @@ static ssize_t take_letter(struct pmv_ep *ep, struct pmv_req *req)
 /* take_dirty -- of the operation that was just posted, too, for the letter about it */
 static void take_dirty(struct pmv_ep *ep, struct pmv_req *req, const struct pmv_commit *commit)
 {
-	struct pmv_attr attr;
 	ssize_t ret;
 
-	for (size_t i = 0; i < commit->rma_iov_count; i++) {
-		const struct fi_rma_iov *rma_iov = &commit->rma_iov[i];
-		size_t len = commit->changed ? commit->changed : rma_iov->len;
-
-		if (pmv_attr_of(ep, rma_iov->key, &attr) &&
-		    (commit->changed || is_for_agent(ep, &attr)))
-			note_dirty(ep, &attr, rma_iov->key, rma_iov->addr, len);
-	}
+	for (size_t i = 0; i < commit->rma_iov_count; i++)
+		pmv_note_changed(ep, &commit->rma_iov[i], commit->changed);
 	ret = take_letter(ep, req);
 	if (ret) {
 		req->unposted &= ~PMV_PART_LETTER;
@@ -1304,7 +593,7 @@ static ssize_t defer(struct pmv_req *req, const struct pmv_commit *commit)
 	return deferred->commit.op ? 0 : -FI_ENOMEM;
 }
 
-static ssize_t post_deferred(struct pmv_ep *ep, struct pmv_req *req)
+ssize_t pmv_commit_deferred(struct pmv_ep *ep, struct pmv_req *req)
 {
 	struct pmv_deferred *deferred = req->deferred;
 	const struct pmv_commit *commit = &deferred->commit;
@@ -1366,7 +655,7 @@ static ssize_t commit_after_agent(struct pmv_ep *ep, struct pmv_req *req,
 	if (ret)
 		drop_parts(req, 0);
 	else
-		post_or_queue(ep, req);
+		pmv_post_or_queue(ep, req);
 	pthread_mutex_unlock(&ep->lock);
 	if (!ret)
 		pmv_ep_stall(ep);
@@ -1395,14 +684,14 @@ static ssize_t commit_now(struct pmv_ep *ep, struct pmv_req *req, const struct p
 		return ret;
 
 	/* Accepted: from here on every failure is the completion's to tell. */
-	if (!req->letter && post_parts(ep, req) == 0) {
+	if (!req->letter && pmv_post_parts(ep, req) == 0) {
 		pmv_req_drop(ep, req, 0);
 		return 0;
 	}
 	pthread_mutex_lock(&ep->lock);
 	if (req->letter)
 		take_dirty(ep, req, commit);
-	post_or_queue(ep, req);
+	pmv_post_or_queue(ep, req);
 	pthread_mutex_unlock(&ep->lock);
 	pmv_ep_stall(ep);
 	return 0;
@@ -1468,5 +757,5 @@ void pmv_commit_flush(struct pmv_ep *ep, struct pmv_req *req, const struct pmv_c
 	/* A letter has its READ, if it needs one, at the peer's block: as good as any place. */
 	if (read && !(req->unposted & PMV_PART_FLUSH))
 		add_part(req, PMV_PART_FLUSH);
-	post_or_queue(ep, req);
+	pmv_post_or_queue(ep, req);
 }

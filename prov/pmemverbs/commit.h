@@ -3,7 +3,8 @@
 #ifndef PMV_COMMIT_H
 #define PMV_COMMIT_H
 
-#include "ep.h"
+#include "note.h"
+#include "parts.h"
 
 /*
  * One operation on its way to the core: begin decides what context and flags
@@ -25,30 +26,6 @@ struct pmv_post {
 ssize_t pmv_post_begin(struct pmv_ep *ep, struct pmv_post *post, uint64_t what, void *context,
 		       uint64_t flags, bool quiet);
 ssize_t pmv_post_end(struct pmv_ep *ep, struct pmv_post *post, ssize_t ret);
-
-/*
- * pmv_note_begin, pmv_note_end -- remember a write, from before it is posted until
- * after it was or was not; with no lock held
- */
-void pmv_note_begin(struct pmv_ep *ep, uint64_t key, uint64_t addr, size_t len);
-void pmv_note_end(struct pmv_ep *ep, uint64_t key, uint64_t addr, size_t len, bool posted);
-void pmv_note_read(struct pmv_ep *ep);
-
-/*
- * pmv_note_for_peer -- remember over the loss of one of RxM's connections that
- * something was written that does not commit; silent: not even its error is heard of
- */
-void pmv_note_rxm(struct pmv_ep *ep, const struct fi_rma_iov *rma_iov, size_t count, bool silent);
-
-static inline void pmv_note_for_peer(struct pmv_ep *ep, const struct fi_rma_iov *rma_iov,
-				     size_t count, bool silent)
-{
-	if (ep->domain->rxm && count)
-		pmv_note_rxm(ep, rma_iov, count, silent);
-}
-
-/* pmv_show_rxm -- that is all that this write of RxM's was for: see pmv_rdm_looks */
-bool pmv_show_rxm(struct pmv_ep *ep, const struct fi_rma_iov *rma_iov);
 
 /* The key as the core knows it. */
 static inline uint64_t pmv_ep_key(uint64_t key)
@@ -107,9 +84,6 @@ struct pmv_req *pmv_commit_request(struct pmv_ep *ep, const struct pmv_commit *c
 /* pmv_commit_give_up -- nothing that was asked for was posted: the call tells it */
 void pmv_commit_give_up(struct pmv_ep *ep, struct pmv_req *req);
 
-/* pmv_req_drop -- a poster's reference; the request may end here if the core was faster */
-void pmv_req_drop(struct pmv_ep *ep, struct pmv_req *req, int err);
-
 /*
  * pmv_commit_flush -- a request that is nothing but a flush: by a READ of its
  * addr, and of the commit's regions by the agent; holds the endpoint's lock
@@ -125,40 +99,10 @@ struct pmv_deferred {
 
 void pmv_deferred_free(struct pmv_deferred *deferred);
 
+/* pmv_commit_deferred -- post it, now that the agent has answered */
+ssize_t pmv_commit_deferred(struct pmv_ep *ep, struct pmv_req *req);
+
 /* pmv_ep_is_open -- may something new be posted, or has something else to come first? */
 bool pmv_ep_is_open(struct pmv_ep *ep);
-
-/* pmv_is_for_agent -- does only the agent make writes there durable? */
-bool pmv_is_for_agent(const struct pmv_ep *ep, uint64_t key);
-
-/* pmv_attr_of -- what a key says, with what is known here of the path; false: nothing */
-bool pmv_attr_of(const struct pmv_ep *ep, uint64_t key, struct pmv_attr *attr);
-
-/*
- * pmv_req_part_done -- drop a reference: a part has completed or never will;
- * err is 0 or a positive fi_errno.  True: it was the last one.
- */
-bool pmv_req_part_done(struct pmv_req *req, int err, int prov_errno);
-
-/* pmv_req_finish -- count the request, fill its entry; false: nothing to report, it is gone */
-bool pmv_req_finish(struct pmv_req_pool *pool, struct pmv_req *req);
-
-/* pmv_cntr_of -- the counter of such operations, or NULL */
-struct pmv_cntr *pmv_cntr_of(struct pmv_ep *ep, uint64_t what);
-
-/*
- * pmv_ep_push -- take acknowledgements, and post what is to be posted; returns what
- * is left.  looking: it is the application that reads the CQ.
- */
-enum pmv_pending pmv_ep_push(struct pmv_ep *ep, bool looking);
-
-/* pmv_ep_break -- the connection is lost: fail what waits for the agent */
-void pmv_ep_break(struct pmv_ep *ep);
-
-/* pmv_ep_stall -- have it pushed whenever one of its CQs is read */
-void pmv_ep_stall(struct pmv_ep *ep);
-
-/* pmv_ep_drop_pending -- give up what is not posted or acknowledged, when the endpoint is closed */
-void pmv_ep_drop_pending(struct pmv_ep *ep);
 
 #endif /* PMV_COMMIT_H */

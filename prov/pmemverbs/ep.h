@@ -65,9 +65,9 @@ struct pmv_ep {
 	struct pmv_link link;
 	atomic_uint care; /* enum pmv_care */
 
-	/* Of fenced operations, and of what takes one of the flags: see commit.c. */
+	/* Of fenced operations, and of what takes one of the flags: see note.h. */
 	pthread_mutex_t order_lock;
-	/* What was posted and may still be volatile or under way: see commit.c. */
+	/* What was posted and may still be volatile or under way: see note.h. */
 	atomic_int posting_agent;
 	atomic_int posting_flush;
 	atomic_int posting_ordered;
@@ -91,7 +91,7 @@ struct pmv_ep {
 	/* Of RxM's: who is at the other end, once it has written there; see peer.h. */
 	struct pmv_peer *peer;
 
-	/* A place that can be read through the key: see commit.c. */
+	/* A place that can be read through the key: see note.h. */
 	atomic_uint_fast64_t mark_key;
 	uint64_t mark_addr;
 	pthread_mutex_t mark_lock;
