@@ -223,12 +223,6 @@ int bench_wait(struct bench *bench, void *context)
 	return -FI_EOTHER;
 }
 
-/* is_core -- -p names a core provider: what it costs by itself is to be measured */
-static bool is_core(const struct options *opts)
-{
-	return strcmp(opts->provider, "pmemverbs") != 0;
-}
-
 static uint64_t needed_caps(const struct options *opts)
 {
 	return FI_MSG | FI_RMA | (is_core(opts) ? 0 : FI_RMA_PMEM);
@@ -277,7 +271,6 @@ int bench_start(struct bench *bench, const struct options *opts, uint64_t caps, 
 
 	memset(bench, 0, sizeof(*bench));
 	bench->opts = opts;
-	bench->core_alone = is_core(opts);
 	bench->next_alive = deadline_in(ALIVE_SECONDS);
 	ret = node_open(&bench->node, opts, &attr);
 	if (!ret)
@@ -311,12 +304,13 @@ int bench_end(struct bench *bench, int ret)
 
 static int offer_memory(struct bench *bench, struct bench_msg *msg)
 {
-	uint64_t access = FI_REMOTE_WRITE | (bench->core_alone ? FI_REMOTE_READ : 0);
+	bool core = is_core(bench->opts);
+	uint64_t access = FI_REMOTE_WRITE | (core ? FI_REMOTE_READ : 0);
 
 	msg->ok = !bench->memory.base &&
 		  !memory_map(&bench->memory, bench->opts->memory, msg->len) &&
 		  !region_register(&bench->node, &bench->region, bench->memory.base, msg->len,
-				   access, bench->core_alone ? 0 : FI_RMA_PMEM);
+				   access, core ? 0 : FI_RMA_PMEM);
 	msg->addr = bench->region.addr;
 	msg->key = bench->region.key;
 	return 0;
@@ -482,7 +476,7 @@ int bench_serve(const struct options *opts)
 		.threading = FI_THREAD_DOMAIN,
 		.port = opts->src_port,
 	};
-	struct bench bench = {.opts = opts, .core_alone = is_core(opts)};
+	struct bench bench = {.opts = opts};
 	int ret;
 
 	ret = node_listen(&bench.node, opts, &attr);

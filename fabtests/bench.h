@@ -36,7 +36,6 @@ struct bench {
 	struct bench_msg answer;
 	uint64_t next_alive;
 	unsigned long others; /* completions that came while a message was on its way */
-	bool core_alone;      /* the provider asked for knows nothing of commits */
 	/* the target's memory; at the initiator: what is written from */
 	struct memory memory;
 	struct region region;

@@ -47,6 +47,11 @@ int close_fid(struct fid *fid, const char *what)
 	return ret;
 }
 
+bool is_core(const struct options *opts)
+{
+	return strcmp(opts->provider, "pmemverbs") != 0;
+}
+
 static int set_source(struct fi_info *hints, const char *address)
 {
 	struct addrinfo ask = {.ai_socktype = SOCK_STREAM};

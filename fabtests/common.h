@@ -48,6 +48,9 @@ struct node_attr {
 	const char *port; /* to listen on, or to connect to */
 };
 
+/* is_core -- -p names a core provider, to see what it does by itself: it knows no commits */
+bool is_core(const struct options *opts);
+
 /* node_listen -- open the provider as a server */
 int node_listen(struct node *node, const struct options *opts, const struct node_attr *attr);
 

@@ -81,7 +81,7 @@ void pause_ms(unsigned int ms)
 
 bool is_pmemverbs(const struct fx *fx)
 {
-	return !strcmp(fx->opts->provider, "pmemverbs");
+	return !is_core(fx->opts);
 }
 
 int target_begin(struct target_proc *target, struct control_msg *msg, const void *payload)

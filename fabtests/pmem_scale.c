@@ -19,7 +19,6 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -98,16 +97,10 @@ static void get_usage(struct usage *usage, size_t connections)
 	};
 }
 
-/* is_ours -- a core provider alone need not know of commits */
-static bool is_ours(const struct options *opts)
-{
-	return strstr(opts->provider, "pmemverbs") != NULL;
-}
-
 static struct node_attr node_attr_of(const struct options *opts, const char *port)
 {
 	return (struct node_attr){
-		.caps = FI_MSG | FI_RMA | (is_ours(opts) ? FI_RMA_PMEM : 0),
+		.caps = FI_MSG | FI_RMA | (is_core(opts) ? 0 : FI_RMA_PMEM),
 		.threading = FI_THREAD_SAFE,
 		.port = port,
 	};
@@ -213,7 +206,7 @@ static int open_shared(struct hub *hub, const struct fi_info *info)
 	return ret ? ret
 		   : region_register(&hub->node, &hub->region, hub->memory.base, AREA_SIZE,
 				     FI_REMOTE_WRITE | FI_REMOTE_READ,
-				     is_ours(hub->opts) ? FI_RMA_PMEM : 0);
+				     is_core(hub->opts) ? 0 : FI_RMA_PMEM);
 }
 
 static int accept_conn(struct hub *hub, struct fi_info *info)
@@ -471,7 +464,7 @@ static int write_one(struct client *client, struct conn *conn, size_t offset, si
 		.context = conn,
 	};
 	uint64_t flags =
-		FI_COMPLETION | (is_ours(hub->opts) ? FI_COMMIT_COMPLETE : FI_DELIVERY_COMPLETE);
+		FI_COMPLETION | (is_core(hub->opts) ? FI_DELIVERY_COMPLETE : FI_COMMIT_COMPLETE);
 	uint64_t deadline = deadline_in(hub->opts->timeout);
 	ssize_t ret;
 
