@@ -137,13 +137,16 @@ static int open_fabric(struct node *node, const struct options *opts, const stru
 	return ret ? report("fi_eq_open", ret) : 0;
 }
 
-static int open_domain(struct node *node, struct fi_info *info)
+int node_domain(struct node *node, struct fi_info *info)
 {
-	int ret = fi_domain(node->fabric, info, &node->domain, NULL);
+	int ret;
 
-	node->protocol = info->ep_attr->protocol;
+	if (node->domain)
+		return 0;
+	ret = fi_domain(node->fabric, info, &node->domain, NULL);
 	if (ret)
 		return report("fi_domain", ret);
+	node->protocol = info->ep_attr->protocol;
 	node->mr_mode = info->domain_attr->mr_mode;
 	return 0;
 }
@@ -178,7 +181,7 @@ int node_open(struct node *node, const struct options *opts, const struct node_a
 	int ret = open_fabric(node, opts, attr);
 
 	if (!ret)
-		ret = open_domain(node, node->info);
+		ret = node_domain(node, node->info);
 	if (ret)
 		node_close(node);
 	return ret;
@@ -370,7 +373,7 @@ ssize_t conn_request(struct node *node, struct cm_event *event)
 			return len;
 	} while (event->event != FI_CONNREQ);
 
-	if (!node->domain && open_domain(node, event->entry.info)) {
+	if (node_domain(node, event->entry.info)) {
 		fi_reject(node->pep, event->entry.info->handle, NULL, 0);
 		fi_freeinfo(event->entry.info);
 		return -FI_EOTHER;

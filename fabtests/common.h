@@ -61,6 +61,12 @@ void node_close(struct node *node);
 /* node_offered -- what fi_getinfo says without opening anything, nothing printed */
 int node_offered(const struct options *opts, const struct node_attr *attr, struct fi_info **info);
 
+/*
+ * node_domain -- open the domain for a connection request, unless it is open.  It is the first
+ * request's fi_info that a listening node's domain is made of.
+ */
+int node_domain(struct node *node, struct fi_info *info);
+
 /* node_port -- the port that a listening node got, 0 if it can't be told */
 uint16_t node_port(const struct node *node);
 

@@ -6,8 +6,9 @@
  * how much memory both processes have for each of them.  With -p tcp or verbs that
  * is the core provider's part alone.
  *
- * churn: connections come, commit one write each, and go.  Once a tenth of them
- * is gone both processes have all that they need: what grows from there on leaks.
+ * churn: connections come, commit one write each, and go.  There are 64 more than -I
+ * asks for: once these and a tenth of the others are gone, both processes have all that
+ * they need, and what grows from there on leaks.
  *
  * The initiator commands over a control connection; the target does everything
  * else in one thread that sleeps while nothing happens.
@@ -214,14 +215,9 @@ static int accept_conn(struct hub *hub, struct fi_info *info)
 	struct conn *conn;
 	int ret;
 
-	if (!hub->node.domain) {
-		ret = fi_domain(hub->node.fabric, info, &hub->node.domain, NULL);
-		if (ret)
-			return report("fi_domain", ret);
-		hub->node.mr_mode = info->domain_attr->mr_mode;
-		hub->node.protocol = info->ep_attr->protocol;
-	}
-	ret = open_shared(hub, info);
+	ret = node_domain(&hub->node, info);
+	if (!ret)
+		ret = open_shared(hub, info);
 	if (ret)
 		return ret;
 	conn = add_conn(hub, info);
