@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <netdb.h>
 #include <unistd.h>
 
@@ -320,17 +319,12 @@ static int serve(const struct options *opts, int fd)
 	struct settings settings = {.av_type = FI_AV_MAP};
 	struct pollfd pfd = {.fd = fd, .events = POLLIN};
 	struct server server = {0};
-	struct sockaddr_storage addr;
-	socklen_t len = sizeof(addr);
 	struct offer offer = {0};
 	struct control_msg ask;
 	char node[NI_MAXHOST];
 	int ret = -1;
 
-	/* Where the client has reached us, the other connections can as well. */
-	if (getsockname(fd, (struct sockaddr *) &addr, &len) ||
-	    getnameinfo((struct sockaddr *) &addr, len, node, sizeof(node), NULL, 0,
-			NI_NUMERICHOST) ||
+	if (control_address(fd, node, sizeof(node)) ||
 	    memory_map(&server.memory, opts->memory, SIZE))
 		return -1;
 	ret = open_side(&server.side, opts, &settings, node, FI_SOURCE);
@@ -1268,15 +1262,6 @@ static const struct test {
 
 #define NUM_TESTS (sizeof(tests) / sizeof(tests[0]))
 
-static bool is_chosen(const struct options *opts, const char *name)
-{
-	for (unsigned int i = 0; i < opts->nops; i++) {
-		if (!strcmp(opts->ops[i], name))
-			return true;
-	}
-	return !opts->nops;
-}
-
 static int run_one(struct client *client, const struct test *test)
 {
 	int ret;
@@ -1301,7 +1286,7 @@ static int run_client(const struct options *opts)
 	if (!client.buf || client.control < 0)
 		return -1;
 	for (size_t i = 0; i < NUM_TESTS; i++) {
-		if (!is_chosen(opts, tests[i].name) || (tests[i].only_all && !all) ||
+		if (!options_select(opts, tests[i].name) || (tests[i].only_all && !all) ||
 		    (tests[i].run == run_no_agent) != no_agent)
 			continue;
 		run++;
@@ -1317,13 +1302,9 @@ static int run_client(const struct options *opts)
 
 static int run_server(const struct options *opts)
 {
-	int listener = control_listen(opts->src_addr, opts->src_port);
-	int fd, ret;
+	int fd = control_accept(opts->src_addr, opts->src_port);
+	int ret;
 
-	if (listener < 0)
-		return -1;
-	fd = accept(listener, NULL, NULL);
-	close(listener);
 	if (fd < 0)
 		return -1;
 	ret = serve(opts, fd);

@@ -21,7 +21,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -388,15 +387,11 @@ static int server(const struct options *opts)
 {
 	struct hub hub = {.opts = opts};
 	struct node_attr attr = node_attr_of(opts, "0");
-	int listener = control_listen(opts->src_addr, opts->src_port);
 	int ret;
 
-	if (listener < 0)
-		return -FI_EOTHER;
-	hub.control = accept(listener, NULL, NULL);
-	close(listener);
+	hub.control = control_accept(opts->src_addr, opts->src_port);
 	if (hub.control < 0)
-		return report("accept", -errno);
+		return -FI_EOTHER;
 	ret = node_listen(&hub.node, opts, &attr);
 	if (!ret)
 		ret = serve(&hub);

@@ -18,7 +18,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <rdma/fi_atomic.h>
@@ -535,45 +534,17 @@ static int close_all(struct pe *pe)
 	return ret;
 }
 
-/* own_address -- where the other PE has reached this one, it can again */
-static int own_address(int fd, char *node, size_t room)
-{
-	struct sockaddr_storage addr;
-	socklen_t len = sizeof(addr);
-
-	return getsockname(fd, (struct sockaddr *) &addr, &len) ||
-			       getnameinfo((struct sockaddr *) &addr, len, node, room, NULL, 0,
-					   NI_NUMERICHOST)
-		       ? report("getsockname", -FI_EOTHER)
-		       : 0;
-}
-
-static int connect_control(struct pe *pe)
-{
-	const struct options *opts = pe->opts;
-	int listener;
-
-	if (pe->me) {
-		pe->control = control_connect(opts->dst_addr, opts->dst_port, opts->timeout);
-		return pe->control < 0 ? -FI_ECONNREFUSED : 0;
-	}
-	listener = control_listen(opts->src_addr, opts->src_port);
-	if (listener < 0)
-		return -FI_EOTHER;
-	pe->control = accept(listener, NULL, NULL);
-	close(listener);
-	return pe->control < 0 ? report("accept", -FI_EOTHER) : 0;
-}
-
 static int run(const struct options *opts, int op)
 {
 	struct pe pe = {.opts = opts, .me = opts->dst_addr != NULL};
 	char node[NI_MAXHOST];
-	int ret = connect_control(&pe);
+	int ret;
 
-	if (ret)
-		return ret;
-	ret = own_address(pe.control, node, sizeof(node));
+	pe.control = pe.me ? control_connect(opts->dst_addr, opts->dst_port, opts->timeout)
+			   : control_accept(opts->src_addr, opts->src_port);
+	if (pe.control < 0)
+		return -FI_ECONNREFUSED;
+	ret = control_address(pe.control, node, sizeof(node));
 	if (!ret)
 		ret = open_fabric(&pe, node, FI_SOURCE);
 	if (!ret)
