@@ -151,8 +151,19 @@ int region_close(struct region *region);
 /* close_fid -- fi_close that prints its error */
 int close_fid(struct fid *fid, const char *what);
 
+/* CLOSE -- the same for an object that need not have been opened */
+#define CLOSE(object) ((object) ? close_fid(&(object)->fid, #object) : 0)
+
 /* report -- print a failed call and return its error */
 int report(const char *call, ssize_t ret);
+
+/* DO -- a call that has to succeed: report, and return from the function, if it does not */
+#define DO(call)                                                                                   \
+	do {                                                                                       \
+		ssize_t ret_ = (call);                                                             \
+		if (ret_)                                                                          \
+			return report(#call, ret_);                                                \
+	} while (0)
 
 /* deadline_in -- the point in time, on now_ns()'s clock */
 uint64_t deadline_in(unsigned long seconds);

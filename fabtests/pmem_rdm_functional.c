@@ -19,18 +19,13 @@
 #include <unistd.h>
 
 #include <rdma/fi_atomic.h>
-#include <rdma/fi_cm.h>
-#include <rdma/fi_domain.h>
-#include <rdma/fi_endpoint.h>
-#include <rdma/fi_errno.h>
 #include <rdma/fi_ext_pmemverbs.h>
-#include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 
+#include "common.h"
 #include "control.h"
 #include "key.h"
 #include "memory.h"
-#include "options.h"
 #include "stats.h"
 
 #define SIZE 262144
@@ -93,19 +88,6 @@ struct settings {
 static bool all;      /* FI_PMEMVERBS_COMMIT=all */
 static bool no_agent; /* FI_PMEMVERBS_AGENT=off, for the one case that goes without */
 
-static int report(const char *call, ssize_t ret)
-{
-	fprintf(stderr, "%s: %s\n", call, fi_strerror((int) -ret));
-	return (int) ret;
-}
-
-#define DO(call)                                                                                   \
-	do {                                                                                       \
-		ret = (call);                                                                      \
-		if (ret)                                                                           \
-			return report(#call, ret);                                                 \
-	} while (0)
-
 /* ---- both sides ---- */
 
 static struct fi_info *make_hints(const struct options *opts, const struct settings *settings)
@@ -132,7 +114,6 @@ static struct fi_info *make_hints(const struct options *opts, const struct setti
 static int open_ep(struct side *side, const struct settings *settings)
 {
 	uint64_t selective = settings->selective ? FI_SELECTIVE_COMPLETION : 0;
-	int ret;
 
 	DO(fi_endpoint(side->domain, side->info, &side->ep, NULL));
 	DO(fi_ep_bind(side->ep, &side->av->fid, 0));
@@ -171,15 +152,6 @@ static int open_side(struct side *side, const struct options *opts, const struct
 		DO(fi_cntr_open(side->domain, &cntr_attr, &side->cntr, NULL));
 	return open_ep(side, settings);
 }
-
-static int close_one(struct fid *fid)
-{
-	int ret = fid ? fi_close(fid) : 0;
-
-	return ret ? report("fi_close", ret) : 0;
-}
-
-#define CLOSE(object) ((object) ? close_one(&(object)->fid) : 0)
 
 static int close_side(struct side *side)
 {

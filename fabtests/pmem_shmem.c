@@ -21,16 +21,11 @@
 #include <unistd.h>
 
 #include <rdma/fi_atomic.h>
-#include <rdma/fi_cm.h>
-#include <rdma/fi_domain.h>
-#include <rdma/fi_endpoint.h>
-#include <rdma/fi_errno.h>
-#include <rdma/fi_rma.h>
 
 #include "acks.h"
+#include "common.h"
 #include "control.h"
 #include "memory.h"
-#include "options.h"
 #include "stats.h"
 
 #define HEAP_SIZE ((size_t) ACKS_LOG_SIZE + 4096)
@@ -79,19 +74,6 @@ struct pe {
 	struct fi_context2 contexts[64];
 	unsigned int next_context;
 };
-
-static int report(const char *call, ssize_t ret)
-{
-	fprintf(stderr, "%s: %s\n", call, fi_strerror((int) -ret));
-	return (int) ret;
-}
-
-#define DO(call)                                                                                   \
-	do {                                                                                       \
-		ssize_t ret_ = (call);                                                             \
-		if (ret_)                                                                          \
-			return report(#call, ret_);                                                \
-	} while (0)
 
 /* ---- what a library is made of ---- */
 
@@ -194,12 +176,11 @@ static void *next_context(struct pe *pe)
 /* progress -- what the other PE wants is done in calls */
 static int progress(struct pe *pe)
 {
-	struct fi_cq_err_entry error = {0};
 	struct fi_cq_entry entry;
 	ssize_t ret = fi_cq_read(pe->cq, &entry, 1);
 
-	if (ret == -FI_EAVAIL && fi_cq_readerr(pe->cq, &error, 0) == 1)
-		return report("an operation", -error.err);
+	if (ret == -FI_EAVAIL)
+		return cq_report(pe->cq);
 	return ret >= 0 || ret == -FI_EAGAIN ? 0 : report("fi_cq_read", ret);
 }
 
@@ -289,7 +270,7 @@ static uint64_t load(const struct pe *pe, uint64_t at)
 
 static int barrier_all(struct pe *pe)
 {
-	uint64_t deadline = now_ns() + pe->opts->timeout * 1000000000ULL;
+	uint64_t deadline = deadline_in(pe->opts->timeout);
 	uint64_t mine = ++pe->barriers;
 	int ret = quiet(pe);
 
@@ -313,7 +294,7 @@ static int barrier_all(struct pe *pe)
 static int meet(struct pe *pe)
 {
 	struct pollfd pfd = {.fd = pe->control, .events = POLLIN};
-	uint64_t deadline = now_ns() + pe->opts->timeout * 1000000000ULL;
+	uint64_t deadline = deadline_in(pe->opts->timeout);
 	struct control_msg msg = {0};
 	int ret = quiet(pe);
 
@@ -510,15 +491,6 @@ static int write_log(struct pe *pe)
 	}
 	return ret;
 }
-
-static int close_one(struct fid *fid)
-{
-	int ret = fi_close(fid);
-
-	return ret ? report("fi_close", ret) : 0;
-}
-
-#define CLOSE(object) ((object) ? close_one(&(object)->fid) : 0)
 
 static int close_all(struct pe *pe)
 {
