@@ -198,7 +198,24 @@ int bench_alive(struct bench *bench, uint64_t now)
 	return send_message(bench);
 }
 
-int bench_wait(struct bench *bench, void *context)
+ssize_t bench_write(struct bench *bench, size_t offset, size_t size, uint64_t flags)
+{
+	struct iovec iov = {(char *) bench->region.buf + offset, size};
+	struct fi_rma_iov rma_iov = {bench->addr + offset, size, bench->key};
+	struct fi_msg_rma msg = {
+		.msg_iov = &iov,
+		.desc = &bench->region.desc,
+		.iov_count = 1,
+		.rma_iov = &rma_iov,
+		.rma_iov_count = 1,
+		.context = bench,
+		.data = 1,
+	};
+
+	return fi_writemsg(bench->conn.ep, &msg, flags);
+}
+
+int bench_wait(struct bench *bench)
 {
 	struct fi_cq_data_entry entry;
 	unsigned long spins = 0;
@@ -217,7 +234,7 @@ int bench_wait(struct bench *bench, void *context)
 		return cq_report(bench->conn.txcq);
 	if (ret < 0)
 		return report("fi_cq_read", ret);
-	if (entry.op_context == context)
+	if (entry.op_context == bench)
 		return 0;
 	fprintf(stderr, "a completion with a context that is not of the operation\n");
 	return -FI_EOTHER;

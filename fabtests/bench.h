@@ -67,8 +67,14 @@ int bench_verify(struct bench *bench, size_t offset, size_t len, uint64_t seed);
 /* bench_count -- the target has got so many immediates since bench_clear */
 int bench_count(struct bench *bench, uint64_t count);
 
+/*
+ * bench_write -- fi_writemsg between the same offsets of both regions, once; the bench is its
+ * context, and immediate data are there if the flags ask for them
+ */
+ssize_t bench_write(struct bench *bench, size_t offset, size_t size, uint64_t flags);
+
 /* bench_wait -- the completion of the one operation that is outstanding */
-int bench_wait(struct bench *bench, void *context);
+int bench_wait(struct bench *bench);
 
 /*
  * bench_alive -- tell the target now and then that a long measurement goes on;

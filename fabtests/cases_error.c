@@ -107,7 +107,8 @@ static int wrong_key(struct fx *fx)
 	return must_fail(fx, &bad);
 }
 
-static int plain_key(struct fx *fx)
+/* spoilt_key -- a key that does not say how to commit to its region */
+static int spoilt_key(struct fx *fx, uint64_t (*spoil)(uint64_t key))
 {
 	struct link *link = fx_link(fx, NULL, NULL);
 	struct remote *remote = link ? pmem_region(fx, 4096) : NULL;
@@ -117,26 +118,27 @@ static int plain_key(struct fx *fx)
 		return -1;
 	if (!is_pmemverbs(fx))
 		return skipped(fx, "needs pmemverbs' keys");
-	bad.key = pmv_key_core(remote->key);
+	bad.key = spoil(remote->key);
 	if (refused_at_call(fx, link, remote, &bad, -FI_EOPNOTSUPP))
 		return -1;
 	bad.flags |= FI_FENCE | FI_REMOTE_CQ_DATA;
 	return refused_at_call(fx, link, remote, &bad, -FI_EOPNOTSUPP);
 }
 
+static int plain_key(struct fx *fx)
+{
+	return spoilt_key(fx, pmv_key_core);
+}
+
 /* Attributes of a version that we don't know */
+static uint64_t with_unknown_version(uint64_t key)
+{
+	return key ^ 1ULL << 47;
+}
+
 static int unknown_attributes(struct fx *fx)
 {
-	struct link *link = fx_link(fx, NULL, NULL);
-	struct remote *remote = link ? pmem_region(fx, 4096) : NULL;
-	struct write bad = {.remote = remote, .len = 64, .flags = COMMIT};
-
-	if (!remote)
-		return -1;
-	if (!is_pmemverbs(fx))
-		return skipped(fx, "needs pmemverbs' keys");
-	bad.key = remote->key ^ 1ULL << 47;
-	return refused_at_call(fx, link, remote, &bad, -FI_EOPNOTSUPP);
+	return spoilt_key(fx, with_unknown_version);
 }
 
 static int deregister(struct fx *fx, struct remote *remote)

@@ -19,18 +19,23 @@
 #define LOCAL_SIZE ((size_t) 4 << 20)
 #define MAX_IOVS 8
 
+/* keep -- the reason, unless there is that of a failure already */
+static void keep(struct fx *fx, bool *flag, const char *format, va_list args)
+{
+	pthread_mutex_lock(&fx->lock);
+	if (!fx->has_failed)
+		vsnprintf(fx->reason, sizeof(fx->reason), format, args);
+	*flag = true;
+	pthread_mutex_unlock(&fx->lock);
+}
+
 int failed(struct fx *fx, const char *format, ...)
 {
 	va_list args;
 
-	pthread_mutex_lock(&fx->lock);
-	if (!fx->has_failed) {
-		va_start(args, format);
-		vsnprintf(fx->reason, sizeof(fx->reason), format, args);
-		va_end(args);
-	}
-	fx->has_failed = true;
-	pthread_mutex_unlock(&fx->lock);
+	va_start(args, format);
+	keep(fx, &fx->has_failed, format, args);
+	va_end(args);
 	return -1;
 }
 
@@ -38,28 +43,22 @@ int skipped(struct fx *fx, const char *format, ...)
 {
 	va_list args;
 
-	pthread_mutex_lock(&fx->lock);
-	if (!fx->has_failed) {
-		va_start(args, format);
-		vsnprintf(fx->reason, sizeof(fx->reason), format, args);
-		va_end(args);
-	}
-	fx->has_skipped = true;
-	pthread_mutex_unlock(&fx->lock);
+	va_start(args, format);
+	keep(fx, &fx->has_skipped, format, args);
+	va_end(args);
 	return -1;
 }
 
 int expect(struct fx *fx, bool is_true, const char *format, ...)
 {
-	char reason[REASON];
 	va_list args;
 
 	if (is_true)
 		return 0;
 	va_start(args, format);
-	vsnprintf(reason, sizeof(reason), format, args);
+	keep(fx, &fx->has_failed, format, args);
 	va_end(args);
-	return failed(fx, "%s", reason);
+	return -1;
 }
 
 int failed_call(struct fx *fx, const char *call, ssize_t ret)
