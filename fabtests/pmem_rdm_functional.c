@@ -85,8 +85,8 @@ struct settings {
 	bool waits;
 };
 
-static bool all;      /* FI_PMEMVERBS_COMMIT=all */
-static bool no_agent; /* FI_PMEMVERBS_AGENT=off, for the one case that goes without */
+static bool commit_all; /* FI_PMEMVERBS_COMMIT=all */
+static bool no_agent;   /* FI_PMEMVERBS_AGENT=off, for the one case that goes without */
 
 /* ---- both sides ---- */
 
@@ -96,7 +96,7 @@ static struct fi_info *make_hints(const struct options *opts, const struct setti
 
 	if (!hints)
 		return NULL;
-	hints->caps = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | (all ? 0 : FI_RMA_PMEM);
+	hints->caps = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | (commit_all ? 0 : FI_RMA_PMEM);
 	hints->ep_attr->type = FI_EP_RDM;
 	hints->mode = FI_CONTEXT;
 	hints->domain_attr->mr_mode =
@@ -188,7 +188,7 @@ struct server {
 static int progress(struct server *server)
 {
 	struct fi_cq_data_entry entry;
-	struct fi_cq_err_entry error = {0};
+	struct fi_cq_err_entry error;
 	ssize_t ret;
 
 	while ((ret = fi_cq_read(server->side.cq, &entry, 1)) == 1) {
@@ -202,7 +202,7 @@ static int progress(struct server *server)
 	}
 	if (ret != -FI_EAVAIL)
 		return ret == -FI_EAGAIN ? 0 : report("fi_cq_read", ret);
-	fi_cq_readerr(server->side.cq, &error, 0);
+	cq_error(server->side.cq, &error);
 	return 0;
 }
 
@@ -223,7 +223,7 @@ static int register_memory(struct server *server, struct offer *offer)
 	if (!server->scratch)
 		return -1;
 	ret = reg(side, server->memory.base, SIZE, FI_REMOTE_WRITE | FI_REMOTE_READ,
-		  all ? 0 : FI_RMA_PMEM, &server->mr);
+		  commit_all ? 0 : FI_RMA_PMEM, &server->mr);
 	if (!ret)
 		ret = reg(side, server->scratch, SIZE, FI_REMOTE_WRITE, 0, &server->scratch_mr);
 	if (ret)
@@ -334,6 +334,7 @@ struct client {
 	char *buf;
 	struct fid_mr *mr;
 	void *desc;
+	struct fi_context2 contexts[64];          /* of operations, by their number */
 	struct fi_cq_data_entry early[MAX_EARLY]; /* came while something was posted */
 	unsigned int num_early;
 	char reason[200];
@@ -386,19 +387,17 @@ static int close_client(struct client *client)
 	return ret ? FAIL(client, "closing failed") : 0;
 }
 
-static struct fi_context2 contexts[64];
-
 /* take -- 1: an entry, 0: none, negative: an error entry or worse */
 static int take(struct client *client, struct fi_cq_data_entry *entry)
 {
-	struct fi_cq_err_entry error = {0};
+	struct fi_cq_err_entry error;
 	ssize_t ret = fi_cq_read(client->side.cq, entry, 1);
 
 	if (ret == 1)
 		return 1;
 	if (ret == -FI_EAGAIN)
 		return 0;
-	if (ret == -FI_EAVAIL && fi_cq_readerr(client->side.cq, &error, 0) == 1)
+	if (ret == -FI_EAVAIL && cq_error(client->side.cq, &error))
 		return FAIL(client, "an operation failed: %s", fi_strerror(error.err));
 	return FAIL(client, "fi_cq_read: %s", fi_strerror((int) -ret));
 }
@@ -430,7 +429,7 @@ static int await(struct client *client, int n, uint64_t flags)
 		return ret;
 	if (!ret)
 		return FAIL(client, "operation %d does not complete", n);
-	if (entry.op_context != &contexts[n])
+	if (entry.op_context != &client->contexts[n])
 		return FAIL(client, "another operation than %d completed", n);
 	if ((entry.flags & flags) != flags)
 		return FAIL(client, "operation %d: flags %#llx", n,
@@ -444,6 +443,20 @@ static int expect_none(struct client *client)
 	int ret = client->num_early ? 1 : take(client, &entry);
 
 	return ret <= 0 ? ret : FAIL(client, "something completed that should not");
+}
+
+/* expect_error -- the entry that fi_cq_read has announced is of this operation */
+static int expect_error(struct client *client, int n, int err)
+{
+	struct fi_cq_err_entry error;
+
+	if (!cq_error(client->side.cq, &error))
+		return FAIL(client, "fi_cq_readerr has no error for operation %d", n);
+	if (error.op_context != &client->contexts[n])
+		return FAIL(client, "another operation than %d failed", n);
+	if (error.err != err)
+		return FAIL(client, "operation %d: %s", n, fi_strerror(error.err));
+	return 0;
 }
 
 #define WRITTEN (FI_RMA | FI_WRITE)
@@ -480,7 +493,7 @@ static ssize_t writemsg(struct client *client, size_t offset, size_t len, int n,
 		.addr = client->server,
 		.rma_iov = &rma_iov,
 		.rma_iov_count = 1,
-		.context = &contexts[n],
+		.context = &client->contexts[n],
 		.data = 100 + (uint64_t) n,
 	};
 	ssize_t ret;
@@ -495,16 +508,16 @@ static ssize_t write_plain(struct client *client, size_t offset, size_t len, int
 
 	POST(client, ret,
 	     fi_write(client->side.ep, client->buf + offset, len, client->desc, client->server,
-		      client->offer.addr + offset, client->offer.key, &contexts[n]));
+		      client->offer.addr + offset, client->offer.key, &client->contexts[n]));
 	return ret;
 }
 
 /* A commit, or with FI_PMEMVERBS_COMMIT=all a write that should be as good. */
 static ssize_t commit(struct client *client, size_t offset, size_t len, int n, uint64_t flags)
 {
-	if (all && !flags)
+	if (commit_all && !flags)
 		return write_plain(client, offset, len, n);
-	return writemsg(client, offset, len, n, (all ? 0 : FI_COMMIT_COMPLETE) | flags);
+	return writemsg(client, offset, len, n, (commit_all ? 0 : FI_COMMIT_COMPLETE) | flags);
 }
 
 static int expect_data(struct client *client, size_t offset, size_t len, const char *what)
@@ -533,6 +546,13 @@ static int connect_first(struct client *client)
 static int stop_server(struct client *client)
 {
 	return ask(client, ASK_STOP, STOP_MS, 0, NULL, 0, NULL);
+}
+
+/* name_volatile -- what comes goes to the server's memory that is not persistent */
+static void name_volatile(struct client *client)
+{
+	client->offer.key = client->offer.volatile_key;
+	client->offer.addr = client->offer.volatile_addr;
 }
 
 /* is_one_sided -- are commits made by the target's NIC alone?  tcp, which is none, has offsets. */
@@ -675,21 +695,21 @@ static int run_calls(struct client *client)
 	start = now_ns();
 	POST(client, ret,
 	     fi_writev(ep, &iov, &client->desc, 1, client->server, client->offer.addr,
-		       client->offer.key, &contexts[2]));
+		       client->offer.key, &client->contexts[2]));
 	if (check(client, ret, 0, "fi_writev") || await(client, 2, WRITTEN) ||
 	    expect_waited(client, start, "fi_writev") || stop_server(client))
 		return -1;
 	start = now_ns();
 	POST(client, ret,
 	     fi_writedata(ep, client->buf, 64, client->desc, 77, client->server, client->offer.addr,
-			  client->offer.key, &contexts[3]));
+			  client->offer.key, &client->contexts[3]));
 	return check(client, ret, 0, "fi_writedata") || await(client, 3, WRITTEN) ||
 	       expect_waited(client, start, "fi_writedata") || expect_notice(client, 1, 77);
 }
 
 static int run_notice(struct client *client)
 {
-	uint64_t flags = all ? FI_REMOTE_CQ_DATA : FI_COMMIT | FI_IMMED;
+	uint64_t flags = commit_all ? FI_REMOTE_CQ_DATA : FI_COMMIT | FI_IMMED;
 
 	for (int n = 0; n < 20; n++) {
 		pattern_fill(client->buf, SIZE, (uint64_t) n, 0);
@@ -784,7 +804,7 @@ static int run_counter(struct client *client)
 	}
 	if (expect_count(client, 34) || expect_none(client))
 		return -1;
-	if (!all)
+	if (!commit_all)
 		return 0;
 	if (expect_data(client, 31 * 64, INJECT, "what was injected") || stop_server(client))
 		return -1;
@@ -802,11 +822,10 @@ static bool is_safe(const struct client *client)
 	return client->attr.persist != PMV_DMP && client->attr.persist != PMV_PAGE;
 }
 
-static int run_atomic(struct client *client)
+/* fetch_sum -- the word at the region's begin grows by that of the buffer; result NULL: sum */
+static ssize_t fetch_sum(struct client *client, uint64_t *result, int n, uint64_t flags)
 {
-	bool safe = is_safe(client) || all;
-	uint64_t *operand = (uint64_t *) client->buf, *result = operand + 1;
-	struct fi_ioc ioc = {operand, 1}, result_ioc = {result, 1};
+	struct fi_ioc ioc = {client->buf, 1}, result_ioc = {result, 1};
 	struct fi_rma_ioc rma_ioc = {client->offer.addr, 1, client->offer.key};
 	struct fi_msg_atomic msg = {
 		.msg_iov = &ioc,
@@ -817,35 +836,53 @@ static int run_atomic(struct client *client)
 		.rma_iov_count = 1,
 		.datatype = FI_UINT64,
 		.op = FI_SUM,
-		.context = &contexts[1],
+		.context = &client->contexts[n],
 	};
-	uint64_t flags = all ? 0 : FI_COMMIT_COMPLETE;
-	uint64_t sum = 0;
+	struct fid_ep *ep = client->side.ep;
 	ssize_t ret;
+
+	if (result)
+		POST(client, ret,
+		     fi_fetch_atomicmsg(ep, &msg, &result_ioc, &client->desc, 1, flags));
+	else
+		POST(client, ret, fi_atomicmsg(ep, &msg, flags));
+	return ret;
+}
+
+/* Such as are over RxM: the target's processor executes it, and answers. */
+static ssize_t sum(struct client *client, int n, uint64_t flags)
+{
+	return fetch_sum(client, NULL, n, flags);
+}
+
+static int run_atomic(struct client *client)
+{
+	bool safe = is_safe(client) || commit_all;
+	uint64_t *operand = (uint64_t *) client->buf, *result = operand + 1;
+	uint64_t flags = commit_all ? 0 : FI_COMMIT_COMPLETE;
+	uint64_t before = 0;
 
 	*operand = 5;
 	/* Where nobody promises anything, all of them work. */
-	if (!all) {
-		POST(client, ret, fi_atomicmsg(client->side.ep, &msg, 0));
-		if (check(client, ret, 0, "fi_atomicmsg") || await(client, 1, FI_ATOMIC))
+	if (!commit_all) {
+		if (check(client, sum(client, 1, 0), 0, "fi_atomicmsg") ||
+		    await(client, 1, FI_ATOMIC))
 			return -1;
-		sum += 5;
+		before += 5;
 	}
-	POST(client, ret,
-	     fi_fetch_atomicmsg(client->side.ep, &msg, &result_ioc, &client->desc, 1, flags));
-	if (check(client, ret, safe ? 0 : -FI_EOPNOTSUPP, "a committed fi_fetch_atomicmsg"))
+	if (check(client, fetch_sum(client, result, 1, flags), safe ? 0 : -FI_EOPNOTSUPP,
+		  "a committed fi_fetch_atomicmsg"))
 		return -1;
 	if (safe && await(client, 1, FI_ATOMIC))
 		return -1;
-	if (safe && *result != sum)
+	if (safe && *result != before)
 		return FAIL(client, "it fetched %llu", (unsigned long long) *result);
-	if (safe && check(client, fi_atomicmsg(client->side.ep, &msg, flags | FI_FENCE),
-			  -FI_EOPNOTSUPP, "a fenced fi_atomicmsg"))
+	if (safe && check(client, sum(client, 1, flags | FI_FENCE), -FI_EOPNOTSUPP,
+			  "a fenced fi_atomicmsg"))
 		return -1;
 	/* Memory that is not persistent has nothing to do with it. */
-	rma_ioc = (struct fi_rma_ioc){client->offer.volatile_addr, 1, client->offer.volatile_key};
-	POST(client, ret, fi_atomicmsg(client->side.ep, &msg, 0));
-	return check(client, ret, 0, "fi_atomicmsg") || await(client, 1, FI_ATOMIC);
+	name_volatile(client);
+	return check(client, sum(client, 1, 0), 0, "fi_atomicmsg") || await(client, 1, FI_ATOMIC);
 }
 
 /* A new connection, as RxM makes it after one was lost: it forgets both with the address. */
@@ -864,7 +901,7 @@ static int write_to_lose(struct client *client, size_t offset, int n)
 {
 	ssize_t ret;
 
-	if (!all)
+	if (!commit_all)
 		return check(client, writemsg(client, offset, INJECT, n, FI_COMPLETION), 0,
 			     "write") ||
 		       await(client, n, WRITTEN);
@@ -877,7 +914,7 @@ static int write_to_lose(struct client *client, size_t offset, int n)
 /* is_proven -- does the completion of a write say that it is durable? */
 static bool is_proven(const struct client *client)
 {
-	return client->attr.persist == PMV_WSP && is_one_sided(client) && !all;
+	return client->attr.persist == PMV_WSP && is_one_sided(client) && !commit_all;
 }
 
 /* The calls for atomics: each has its completion, or none, and the target what it should. */
@@ -896,7 +933,8 @@ static int run_atomics(struct client *client)
 		word[0] = 7;
 		word[3] = sum + 21;
 		POST(client, ret,
-		     fi_atomic(ep, word, 1, desc, to, addr, key, FI_UINT64, FI_SUM, &contexts[n]));
+		     fi_atomic(ep, word, 1, desc, to, addr, key, FI_UINT64, FI_SUM,
+			       &client->contexts[n]));
 		if (check(client, ret, 0, "fi_atomic") || await(client, n, FI_ATOMIC | FI_WRITE))
 			return -1;
 		POST(client, ret, fi_inject_atomic(ep, word, 1, to, addr, key, FI_UINT64, FI_SUM));
@@ -904,7 +942,7 @@ static int run_atomics(struct client *client)
 			return -1;
 		POST(client, ret,
 		     fi_fetch_atomicv(ep, &ioc, &desc, 1, &(struct fi_ioc){word + 1, 1}, &desc, 1,
-				      to, addr, key, FI_UINT64, FI_SUM, &contexts[n + 1]));
+				      to, addr, key, FI_UINT64, FI_SUM, &client->contexts[n + 1]));
 		if (check(client, ret, 0, "fi_fetch_atomicv") ||
 		    await(client, n + 1, FI_ATOMIC | FI_READ))
 			return -1;
@@ -913,7 +951,7 @@ static int run_atomics(struct client *client)
 		word[0] = sum + 28;
 		POST(client, ret,
 		     fi_compare_atomic(ep, word, 1, desc, word + 3, desc, word + 2, desc, to, addr,
-				       key, FI_UINT64, FI_CSWAP, &contexts[n + 2]));
+				       key, FI_UINT64, FI_CSWAP, &client->contexts[n + 2]));
 		if (check(client, ret, 0, "fi_compare_atomic") ||
 		    await(client, n + 2, FI_ATOMIC | FI_READ))
 			return -1;
@@ -925,7 +963,8 @@ static int run_atomics(struct client *client)
 	word[0] = 1;
 	for (int n = 0; n < 50; n++) {
 		POST(client, ret,
-		     fi_atomic(ep, word, 1, desc, to, addr, key, FI_UINT64, FI_SUM, &contexts[n]));
+		     fi_atomic(ep, word, 1, desc, to, addr, key, FI_UINT64, FI_SUM,
+			       &client->contexts[n]));
 		if (check(client, ret, 0, "fi_atomic"))
 			return -1;
 	}
@@ -941,7 +980,6 @@ static int run_atomics(struct client *client)
 static int run_no_agent(struct client *client)
 {
 	uint64_t end = now_ns() + PATIENCE_NS;
-	struct fi_cq_err_entry error = {0};
 	struct fi_cq_data_entry entry;
 	ssize_t ret;
 
@@ -949,17 +987,16 @@ static int run_no_agent(struct client *client)
 		return FAIL(client, "memory of that kind needs none");
 	POST(client, ret,
 	     fi_atomic(client->side.ep, client->buf, 1, client->desc, client->server,
-		       client->offer.addr, client->offer.key, FI_UINT64, FI_SUM, &contexts[1]));
+		       client->offer.addr, client->offer.key, FI_UINT64, FI_SUM,
+		       &client->contexts[1]));
 	if (check(client, ret, 0, "fi_atomic"))
 		return -1;
 	do
 		ret = fi_cq_read(client->side.cq, &entry, 1);
 	while (ret == -FI_EAGAIN && now_ns() < end);
-	if (check(client, ret, -FI_EAVAIL, "its completion"))
+	if (check(client, ret, -FI_EAVAIL, "its completion") ||
+	    expect_error(client, 1, FI_EOPNOTSUPP))
 		return -1;
-	ret = fi_cq_readerr(client->side.cq, &error, 0);
-	if (ret != 1 || error.op_context != &contexts[1] || error.err != FI_EOPNOTSUPP)
-		return FAIL(client, "fi_cq_readerr: %zd, %s", ret, fi_strerror(error.err));
 	/* What needs no agent goes on without one. */
 	if (client->attr.persist == PMV_DMP && !client->attr.ddio &&
 	    (check(client,
@@ -968,28 +1005,6 @@ static int run_no_agent(struct client *client)
 	     await(client, 2, WRITTEN)))
 		return -1;
 	return expect_none(client);
-}
-
-/* Such as are over RxM: the target's processor executes it, and answers. */
-static ssize_t sum(struct client *client, int n, uint64_t flags)
-{
-	struct fi_ioc ioc = {client->buf, 1};
-	struct fi_rma_ioc rma_ioc = {client->offer.addr, 1, client->offer.key};
-	struct fi_msg_atomic msg = {
-		.msg_iov = &ioc,
-		.desc = &client->desc,
-		.iov_count = 1,
-		.addr = client->server,
-		.rma_iov = &rma_ioc,
-		.rma_iov_count = 1,
-		.datatype = FI_UINT64,
-		.op = FI_SUM,
-		.context = &contexts[n],
-	};
-	ssize_t ret;
-
-	POST(client, ret, fi_atomicmsg(client->side.ep, &msg, flags));
-	return ret;
 }
 
 /* Completions only where they are asked for; at the region's end, beyond which nothing may be
@@ -1037,8 +1052,7 @@ static int run_loss(struct client *client)
 	/* Other memory of the peer has lost nothing, but a fence covers it all. */
 	if (write_to_lose(client, 64, 9) || lose_connection(client))
 		return -1;
-	client->offer.key = offer.volatile_key;
-	client->offer.addr = offer.volatile_addr;
+	name_volatile(client);
 	if (check(client, commit(client, 0, INJECT, 10, FI_COMPLETION), 0, "a commit elsewhere") ||
 	    await(client, 10, WRITTEN) ||
 	    check(client, writemsg(client, 0, INJECT, 11, FI_COMMIT_COMPLETE | FI_FENCE), lost,
@@ -1065,7 +1079,6 @@ static int run_loss(struct client *client)
 static int run_atomic_loss(struct client *client)
 {
 	uint64_t end = now_ns() + PATIENCE_NS;
-	struct fi_cq_err_entry error = {0};
 	struct fi_cq_data_entry entry;
 	ssize_t ret;
 
@@ -1083,9 +1096,8 @@ static int run_atomic_loss(struct client *client)
 		ret = fi_cq_read(client->side.cq, &entry, 1);
 		if (ret != -FI_EAVAIL)
 			return FAIL(client, "an atomic of before a loss: fi_cq_read: %zd", ret);
-		ret = fi_cq_readerr(client->side.cq, &error, 0);
-		if (ret != 1 || error.op_context != &contexts[n] || error.err != FI_ECONNRESET)
-			return FAIL(client, "fi_cq_readerr: %zd, %s", ret, fi_strerror(error.err));
+		if (expect_error(client, n, FI_ECONNRESET))
+			return -1;
 		/* On the new connection all is well. */
 		if (check(client, sum(client, n + 1, FI_COMPLETION), 0, "another one") ||
 		    await(client, n + 1, FI_ATOMIC))
@@ -1121,9 +1133,9 @@ static int run_restart(struct client *client)
 static int run_messages(struct client *client)
 {
 	struct iovec iov = {client->buf, 8};
-	struct fi_msg msg = {&iov, &client->desc, 1, client->server, &contexts[1], 0};
-	struct fi_msg_tagged tagged = {&iov, &client->desc, 1, client->server, 1,
-				       0,    &contexts[1],  0};
+	struct fi_msg msg = {&iov, &client->desc, 1, client->server, &client->contexts[1], 0};
+	struct fi_msg_tagged tagged = {&iov, &client->desc,        1, client->server, 1,
+				       0,    &client->contexts[1], 0};
 
 	return check(client, fi_sendmsg(client->side.ep, &msg, FI_COMMIT_COMPLETE), -FI_EOPNOTSUPP,
 		     "fi_sendmsg with a commit") ||
@@ -1145,7 +1157,7 @@ static int run_rendezvous(struct client *client)
 			return -1;
 		POST(client, ret,
 		     fi_send(client->side.ep, client->buf, len, client->desc, client->server,
-			     &contexts[n + 1]));
+			     &client->contexts[n + 1]));
 		if (check(client, ret, 0, "fi_send") || await(client, n + 1, FI_SEND))
 			return -1;
 		if (!is_proven(client) && check(client, commit(client, 0, 8, n + 2, 0),
@@ -1160,9 +1172,8 @@ static int run_rendezvous(struct client *client)
 
 static int run_volatile(struct client *client)
 {
-	client->offer.key = client->offer.volatile_key;
-	client->offer.addr = client->offer.volatile_addr;
-	return check(client, writemsg(client, 0, 64, 1, all ? 0 : FI_COMMIT_COMPLETE), 0,
+	name_volatile(client);
+	return check(client, writemsg(client, 0, 64, 1, commit_all ? 0 : FI_COMMIT_COMPLETE), 0,
 		     "commit") ||
 	       await(client, 1, WRITTEN) || expect_none(client);
 }
@@ -1198,41 +1209,55 @@ static int run_fence_hint(struct client *client)
 
 #define MAP .av_type = FI_AV_MAP
 
+/* The environment that a case is for. */
+enum when {
+	ALWAYS,     /* with an agent */
+	COMMIT_ALL, /* with FI_PMEMVERBS_COMMIT=all only */
+	NO_AGENT,   /* and with FI_PMEMVERBS_AGENT=off, where no other can be run */
+};
+
 static const struct test {
 	const char *name;
 	int (*run)(struct client *client);
 	struct settings settings;
-	bool only_all; /* needs FI_PMEMVERBS_COMMIT=all */
+	enum when when;
 } tests[] = {
-	{"rdm_offer", run_offer, {MAP}, false},
-	{"rdm_fence_hint", run_fence_hint, {MAP}, false},
-	{"rdm_data", run_data, {MAP}, false},
-	{"rdm_data_table", run_data, {.av_type = FI_AV_TABLE}, false},
-	{"rdm_data_sread", run_data, {MAP, .waits = true}, false},
-	{"rdm_burst", run_burst, {MAP}, false},
-	{"rdm_commit_waits", run_waits, {MAP}, false},
-	{"rdm_commit_waits_sread", run_waits, {MAP, .waits = true}, false},
-	{"rdm_op_flags", run_calls, {MAP, .op_flags = FI_COMMIT_COMPLETE}, false},
-	{"rdm_no_flags", run_calls, {MAP}, true},
-	{"rdm_notice", run_notice, {MAP}, false},
-	{"rdm_inject", run_inject, {MAP, .selective = true}, false},
-	{"rdm_fence", run_fence, {MAP}, false},
-	{"rdm_counter", run_counter, {MAP, .counter = true, .selective = true}, false},
-	{"rdm_atomic", run_atomic, {MAP}, false},
-	{"rdm_atomics", run_atomics, {MAP}, false},
-	{"rdm_atomics_sread", run_atomics, {MAP, .waits = true}, false},
-	{"rdm_atomics_selective", run_atomics_selective, {MAP, .selective = true}, false},
-	{"rdm_no_agent", run_no_agent, {MAP}, true},
-	{"rdm_close_unread", run_close_unread, {MAP}, false},
-	{"rdm_loss", run_loss, {MAP}, false},
-	{"rdm_atomic_loss", run_atomic_loss, {MAP}, true},
-	{"rdm_restart", run_restart, {MAP}, false},
-	{"rdm_messages", run_messages, {MAP}, false},
-	{"rdm_rendezvous", run_rendezvous, {MAP}, false},
-	{"rdm_volatile", run_volatile, {MAP}, false},
+	{"rdm_offer", run_offer, {MAP}, ALWAYS},
+	{"rdm_fence_hint", run_fence_hint, {MAP}, ALWAYS},
+	{"rdm_data", run_data, {MAP}, ALWAYS},
+	{"rdm_data_table", run_data, {.av_type = FI_AV_TABLE}, ALWAYS},
+	{"rdm_data_sread", run_data, {MAP, .waits = true}, ALWAYS},
+	{"rdm_burst", run_burst, {MAP}, ALWAYS},
+	{"rdm_commit_waits", run_waits, {MAP}, ALWAYS},
+	{"rdm_commit_waits_sread", run_waits, {MAP, .waits = true}, ALWAYS},
+	{"rdm_op_flags", run_calls, {MAP, .op_flags = FI_COMMIT_COMPLETE}, ALWAYS},
+	{"rdm_no_flags", run_calls, {MAP}, COMMIT_ALL},
+	{"rdm_notice", run_notice, {MAP}, ALWAYS},
+	{"rdm_inject", run_inject, {MAP, .selective = true}, ALWAYS},
+	{"rdm_fence", run_fence, {MAP}, ALWAYS},
+	{"rdm_counter", run_counter, {MAP, .counter = true, .selective = true}, ALWAYS},
+	{"rdm_atomic", run_atomic, {MAP}, ALWAYS},
+	{"rdm_atomics", run_atomics, {MAP}, ALWAYS},
+	{"rdm_atomics_sread", run_atomics, {MAP, .waits = true}, ALWAYS},
+	{"rdm_atomics_selective", run_atomics_selective, {MAP, .selective = true}, ALWAYS},
+	{"rdm_no_agent", run_no_agent, {MAP}, NO_AGENT},
+	{"rdm_close_unread", run_close_unread, {MAP}, ALWAYS},
+	{"rdm_loss", run_loss, {MAP}, ALWAYS},
+	{"rdm_atomic_loss", run_atomic_loss, {MAP}, COMMIT_ALL},
+	{"rdm_restart", run_restart, {MAP}, ALWAYS},
+	{"rdm_messages", run_messages, {MAP}, ALWAYS},
+	{"rdm_rendezvous", run_rendezvous, {MAP}, ALWAYS},
+	{"rdm_volatile", run_volatile, {MAP}, ALWAYS},
 };
 
 #define NUM_TESTS (sizeof(tests) / sizeof(tests[0]))
+
+static bool fits(const struct test *test)
+{
+	if (no_agent)
+		return test->when == NO_AGENT && commit_all;
+	return test->when == ALWAYS || (test->when == COMMIT_ALL && commit_all);
+}
 
 static int run_one(struct client *client, const struct test *test)
 {
@@ -1258,8 +1283,7 @@ static int run_client(const struct options *opts)
 	if (!client.buf || client.control < 0)
 		return -1;
 	for (size_t i = 0; i < NUM_TESTS; i++) {
-		if (!options_select(opts, tests[i].name) || (tests[i].only_all && !all) ||
-		    (tests[i].run == run_no_agent) != no_agent)
+		if (!options_select(opts, tests[i].name) || !fits(&tests[i]))
 			continue;
 		run++;
 		if (run_one(&client, &tests[i]))
@@ -1297,7 +1321,7 @@ int main(int argc, char **argv)
 			printf("%s\n", tests[i].name);
 		return EXIT_SUCCESS;
 	}
-	all = setting && !strcmp(setting, "all");
+	commit_all = setting && !strcmp(setting, "all");
 	no_agent = agent && !strcmp(agent, "off");
 	/* verbs' registration cache would grant peers every access to every region. */
 	setenv("FI_MR_CACHE_MAX_COUNT", "0", 1);
