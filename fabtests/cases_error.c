@@ -271,8 +271,13 @@ static int plain_failed_before(struct fx *fx)
 static struct remote *unreadable(struct fx *fx, struct link **link)
 {
 	struct target_attr attr = {.caps = FI_MSG | FI_RMA};
-	struct target_proc *target = fx_target(fx, &attr);
+	struct target_proc *target;
 
+	if (!is_pmemverbs(fx)) {
+		skipped(fx, "needs pmemverbs' keys");
+		return NULL;
+	}
+	target = fx_target(fx, &attr);
 	*link = target ? fx_link(fx, target, NULL) : NULL;
 	return *link ? fx_remote(fx, target, 4096, FI_REMOTE_WRITE, 0) : NULL;
 }
@@ -281,18 +286,14 @@ static struct remote *unreadable(struct fx *fx, struct link **link)
 static int flush_fails(struct fx *fx, uint64_t flags)
 {
 	struct link *link;
-	struct remote *remote;
-	struct write write = {.len = 64, .flags = flags};
+	struct remote *remote = unreadable(fx, &link);
+	struct write write = {.remote = remote, .len = 64, .flags = flags};
 	struct log_entry log[8];
 	struct op *op;
 	ssize_t ret;
 
-	if (!is_pmemverbs(fx))
-		return skipped(fx, "needs pmemverbs' keys");
-	remote = unreadable(fx, &link);
 	if (!remote)
 		return -1;
-	write.remote = remote;
 	write.key = forge(remote->key);
 	ret = post_write(link, &write, &op);
 	if (ret)
@@ -334,18 +335,14 @@ static int flush_failure_injected(struct fx *fx)
 /* What an honest key says of such a region is enough to refuse */
 static int unreadable_refused(struct fx *fx)
 {
-	struct remote *remote;
 	struct link *link;
-	struct write write = {.len = 64, .flags = COMMIT};
+	struct remote *remote = unreadable(fx, &link);
+	struct write write = {.remote = remote, .len = 64, .flags = COMMIT};
 	struct op *op;
 	ssize_t ret;
 
-	if (!is_pmemverbs(fx))
-		return skipped(fx, "needs pmemverbs' keys");
-	remote = unreadable(fx, &link);
 	if (!remote)
 		return -1;
-	write.remote = remote;
 	ret = post_write(link, &write, &op);
 	return expect(fx, ret == -FI_EOPNOTSUPP, "fi_writemsg: %s", fi_strerror((int) -ret)) ||
 			       linger(link, 50) || remote_same(fx, remote)

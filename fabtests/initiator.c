@@ -548,10 +548,8 @@ int write_at(struct link *link, const struct write *write, struct op **op)
 
 	prepare(&req, link, write);
 	while ((ret = submit(&req)) == -FI_EAGAIN) {
-		if (reap(link))
+		if (await_room(link))
 			return -1;
-		if (is_late(fx))
-			return failed(fx, "the queue stays full");
 	}
 	if (ret)
 		return failed_call(fx, "fi_writemsg", ret);
@@ -578,10 +576,8 @@ int write_from(struct link *link, const struct remote *remote, size_t offset, vo
 	ssize_t ret;
 
 	while ((ret = fi_writemsg(link->conn.ep, &msg, flags)) == -FI_EAGAIN) {
-		if (reap(link))
+		if (await_room(link))
 			return -1;
-		if (is_late(link->fx))
-			return failed(link->fx, "the queue stays full");
 	}
 	return ret ? failed_call(link->fx, "fi_writemsg", ret) : 0;
 }
@@ -647,10 +643,8 @@ int plain_at(struct link *link, enum plain kind, struct remote *remote, size_t o
 		write.iovs = 2;
 	prepare(&req, link, &write);
 	while ((ret = submit_plain(&req, kind)) == -FI_EAGAIN) {
-		if (reap(link))
+		if (await_room(link))
 			return -1;
-		if (is_late(fx))
-			return failed(fx, "the queue stays full");
 	}
 	if (ret)
 		return failed_call(fx, "a plain write", ret);
@@ -676,10 +670,8 @@ int read_at(struct link *link, const struct remote *remote, size_t offset, size_
 	ssize_t ret;
 
 	while ((ret = fi_readmsg(link->conn.ep, &msg, FI_COMPLETION)) == -FI_EAGAIN) {
-		if (reap(link))
+		if (await_room(link))
 			return -1;
-		if (is_late(link->fx))
-			return failed(link->fx, "the queue stays full");
 	}
 	return ret ? failed_call(link->fx, "fi_readmsg", ret) : 0;
 }
@@ -792,6 +784,13 @@ int reap(struct link *link)
 		return -1;
 	drop_events(link);
 	return 0;
+}
+
+int await_room(struct link *link)
+{
+	if (reap(link))
+		return -1;
+	return is_late(link->fx) ? failed(link->fx, "the queue stays full") : 0;
 }
 
 int await_any(struct link *link, struct op *op)
