@@ -198,7 +198,24 @@ int bench_alive(struct bench *bench, uint64_t now)
 	return send_message(bench);
 }
 
-int bench_wait(struct bench *bench, void *context)
+ssize_t bench_write(struct bench *bench, size_t offset, size_t size, uint64_t flags)
+{
+	struct iovec iov = {(char *) bench->region.buf + offset, size};
+	struct fi_rma_iov rma_iov = {bench->addr + offset, size, bench->key};
+	struct fi_msg_rma msg = {
+		.msg_iov = &iov,
+		.desc = &bench->region.desc,
+		.iov_count = 1,
+		.rma_iov = &rma_iov,
+		.rma_iov_count = 1,
+		.context = bench,
+		.data = 1,
+	};
+
+	return fi_writemsg(bench->conn.ep, &msg, flags);
+}
+
+int bench_wait(struct bench *bench)
 {
 	struct fi_cq_data_entry entry;
 	unsigned long spins = 0;
@@ -217,16 +234,10 @@ int bench_wait(struct bench *bench, void *context)
 		return cq_report(bench->conn.txcq);
 	if (ret < 0)
 		return report("fi_cq_read", ret);
-	if (entry.op_context == context)
+	if (entry.op_context == bench)
 		return 0;
 	fprintf(stderr, "a completion with a context that is not of the operation\n");
 	return -FI_EOTHER;
-}
-
-/* is_core -- -p names a core provider: what it costs by itself is to be measured */
-static bool is_core(const struct options *opts)
-{
-	return strcmp(opts->provider, "pmemverbs") != 0;
 }
 
 static uint64_t needed_caps(const struct options *opts)
@@ -277,7 +288,6 @@ int bench_start(struct bench *bench, const struct options *opts, uint64_t caps, 
 
 	memset(bench, 0, sizeof(*bench));
 	bench->opts = opts;
-	bench->core_alone = is_core(opts);
 	bench->next_alive = deadline_in(ALIVE_SECONDS);
 	ret = node_open(&bench->node, opts, &attr);
 	if (!ret)
@@ -311,12 +321,13 @@ int bench_end(struct bench *bench, int ret)
 
 static int offer_memory(struct bench *bench, struct bench_msg *msg)
 {
-	uint64_t access = FI_REMOTE_WRITE | (bench->core_alone ? FI_REMOTE_READ : 0);
+	bool core = is_core(bench->opts);
+	uint64_t access = FI_REMOTE_WRITE | (core ? FI_REMOTE_READ : 0);
 
 	msg->ok = !bench->memory.base &&
 		  !memory_map(&bench->memory, bench->opts->memory, msg->len) &&
 		  !region_register(&bench->node, &bench->region, bench->memory.base, msg->len,
-				   access, bench->core_alone ? 0 : FI_RMA_PMEM);
+				   access, core ? 0 : FI_RMA_PMEM);
 	msg->addr = bench->region.addr;
 	msg->key = bench->region.key;
 	return 0;
@@ -482,7 +493,7 @@ int bench_serve(const struct options *opts)
 		.threading = FI_THREAD_DOMAIN,
 		.port = opts->src_port,
 	};
-	struct bench bench = {.opts = opts, .core_alone = is_core(opts)};
+	struct bench bench = {.opts = opts};
 	int ret;
 
 	ret = node_listen(&bench.node, opts, &attr);

@@ -36,7 +36,6 @@ struct bench {
 	struct bench_msg answer;
 	uint64_t next_alive;
 	unsigned long others; /* completions that came while a message was on its way */
-	bool core_alone;      /* the provider asked for knows nothing of commits */
 	/* the target's memory; at the initiator: what is written from */
 	struct memory memory;
 	struct region region;
@@ -68,8 +67,14 @@ int bench_verify(struct bench *bench, size_t offset, size_t len, uint64_t seed);
 /* bench_count -- the target has got so many immediates since bench_clear */
 int bench_count(struct bench *bench, uint64_t count);
 
+/*
+ * bench_write -- fi_writemsg between the same offsets of both regions, once; the bench is its
+ * context, and immediate data are there if the flags ask for them
+ */
+ssize_t bench_write(struct bench *bench, size_t offset, size_t size, uint64_t flags);
+
 /* bench_wait -- the completion of the one operation that is outstanding */
-int bench_wait(struct bench *bench, void *context);
+int bench_wait(struct bench *bench);
 
 /*
  * bench_alive -- tell the target now and then that a long measurement goes on;

@@ -107,7 +107,8 @@ static int wrong_key(struct fx *fx)
 	return must_fail(fx, &bad);
 }
 
-static int plain_key(struct fx *fx)
+/* spoilt_key -- a key that does not say how to commit to its region */
+static int spoilt_key(struct fx *fx, uint64_t (*spoil)(uint64_t key))
 {
 	struct link *link = fx_link(fx, NULL, NULL);
 	struct remote *remote = link ? pmem_region(fx, 4096) : NULL;
@@ -117,26 +118,27 @@ static int plain_key(struct fx *fx)
 		return -1;
 	if (!is_pmemverbs(fx))
 		return skipped(fx, "needs pmemverbs' keys");
-	bad.key = pmv_key_core(remote->key);
+	bad.key = spoil(remote->key);
 	if (refused_at_call(fx, link, remote, &bad, -FI_EOPNOTSUPP))
 		return -1;
 	bad.flags |= FI_FENCE | FI_REMOTE_CQ_DATA;
 	return refused_at_call(fx, link, remote, &bad, -FI_EOPNOTSUPP);
 }
 
+static int plain_key(struct fx *fx)
+{
+	return spoilt_key(fx, pmv_key_core);
+}
+
 /* Attributes of a version that we don't know */
+static uint64_t with_unknown_version(uint64_t key)
+{
+	return key ^ 1ULL << 47;
+}
+
 static int unknown_attributes(struct fx *fx)
 {
-	struct link *link = fx_link(fx, NULL, NULL);
-	struct remote *remote = link ? pmem_region(fx, 4096) : NULL;
-	struct write bad = {.remote = remote, .len = 64, .flags = COMMIT};
-
-	if (!remote)
-		return -1;
-	if (!is_pmemverbs(fx))
-		return skipped(fx, "needs pmemverbs' keys");
-	bad.key = remote->key ^ 1ULL << 47;
-	return refused_at_call(fx, link, remote, &bad, -FI_EOPNOTSUPP);
+	return spoilt_key(fx, with_unknown_version);
 }
 
 static int deregister(struct fx *fx, struct remote *remote)
@@ -269,8 +271,13 @@ static int plain_failed_before(struct fx *fx)
 static struct remote *unreadable(struct fx *fx, struct link **link)
 {
 	struct target_attr attr = {.caps = FI_MSG | FI_RMA};
-	struct target_proc *target = fx_target(fx, &attr);
+	struct target_proc *target;
 
+	if (!is_pmemverbs(fx)) {
+		skipped(fx, "needs pmemverbs' keys");
+		return NULL;
+	}
+	target = fx_target(fx, &attr);
 	*link = target ? fx_link(fx, target, NULL) : NULL;
 	return *link ? fx_remote(fx, target, 4096, FI_REMOTE_WRITE, 0) : NULL;
 }
@@ -279,18 +286,14 @@ static struct remote *unreadable(struct fx *fx, struct link **link)
 static int flush_fails(struct fx *fx, uint64_t flags)
 {
 	struct link *link;
-	struct remote *remote;
-	struct write write = {.len = 64, .flags = flags};
+	struct remote *remote = unreadable(fx, &link);
+	struct write write = {.remote = remote, .len = 64, .flags = flags};
 	struct log_entry log[8];
 	struct op *op;
 	ssize_t ret;
 
-	if (!is_pmemverbs(fx))
-		return skipped(fx, "needs pmemverbs' keys");
-	remote = unreadable(fx, &link);
 	if (!remote)
 		return -1;
-	write.remote = remote;
 	write.key = forge(remote->key);
 	ret = post_write(link, &write, &op);
 	if (ret)
@@ -332,18 +335,14 @@ static int flush_failure_injected(struct fx *fx)
 /* What an honest key says of such a region is enough to refuse */
 static int unreadable_refused(struct fx *fx)
 {
-	struct remote *remote;
 	struct link *link;
-	struct write write = {.len = 64, .flags = COMMIT};
+	struct remote *remote = unreadable(fx, &link);
+	struct write write = {.remote = remote, .len = 64, .flags = COMMIT};
 	struct op *op;
 	ssize_t ret;
 
-	if (!is_pmemverbs(fx))
-		return skipped(fx, "needs pmemverbs' keys");
-	remote = unreadable(fx, &link);
 	if (!remote)
 		return -1;
-	write.remote = remote;
 	ret = post_write(link, &write, &op);
 	return expect(fx, ret == -FI_EOPNOTSUPP, "fi_writemsg: %s", fi_strerror((int) -ret)) ||
 			       linger(link, 50) || remote_same(fx, remote)

@@ -238,10 +238,8 @@ static int do_send(struct mix *mix)
 
 	while ((ret = fi_send(mix->link->conn.ep, buf, 64, mix->link->local.desc, 0, op)) ==
 	       -FI_EAGAIN) {
-		if (reap(mix->link))
+		if (await_room(mix->link))
 			return -1;
-		if (is_late(mix->fx))
-			return failed(mix->fx, "the queue stays full");
 	}
 	if (ret)
 		return failed_call(mix->fx, "fi_send", ret);

@@ -240,13 +240,20 @@ static int fill_and_reap(struct fx *fx, struct link *link, struct remote *remote
 	return linger(link, 20) || remote_same(fx, remote);
 }
 
-/* What a full queue has accepted completes, each once; what it has not, never */
-static int full_queue(struct fx *fx)
+/* roomy_link -- the completion queue is not what becomes full */
+static struct link *roomy_link(struct fx *fx)
 {
 	struct link_attr attr = {
 		.conn = {.format = FI_CQ_FORMAT_DATA, .selective = true, .cq_size = 8192},
 	};
-	struct link *link = fx_link(fx, NULL, &attr);
+
+	return fx_link(fx, NULL, &attr);
+}
+
+/* What a full queue has accepted completes, each once; what it has not, never */
+static int full_queue(struct fx *fx)
+{
+	struct link *link = roomy_link(fx);
 	struct remote *remote = link ? pmem_region(fx, QUEUE_MAX * 64) : NULL;
 	static struct op *ops[QUEUE_MAX];
 	int round;
@@ -263,10 +270,7 @@ static int full_queue(struct fx *fx)
 /* A queue full of writes that never complete, and then commits */
 static int full_queue_plain(struct fx *fx)
 {
-	struct link_attr attr = {
-		.conn = {.format = FI_CQ_FORMAT_DATA, .selective = true, .cq_size = 8192},
-	};
-	struct link *link = fx_link(fx, NULL, &attr);
+	struct link *link = roomy_link(fx);
 	struct remote *remote = link ? pmem_region(fx, QUEUE_MAX * 64) : NULL;
 	static struct op *ops[QUEUE_MAX];
 	int round;

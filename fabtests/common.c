@@ -47,6 +47,11 @@ int close_fid(struct fid *fid, const char *what)
 	return ret;
 }
 
+bool is_core(const struct options *opts)
+{
+	return strcmp(opts->provider, "pmemverbs") != 0;
+}
+
 static int set_source(struct fi_info *hints, const char *address)
 {
 	struct addrinfo ask = {.ai_socktype = SOCK_STREAM};
@@ -132,13 +137,16 @@ static int open_fabric(struct node *node, const struct options *opts, const stru
 	return ret ? report("fi_eq_open", ret) : 0;
 }
 
-static int open_domain(struct node *node, struct fi_info *info)
+int node_domain(struct node *node, struct fi_info *info)
 {
-	int ret = fi_domain(node->fabric, info, &node->domain, NULL);
+	int ret;
 
-	node->protocol = info->ep_attr->protocol;
+	if (node->domain)
+		return 0;
+	ret = fi_domain(node->fabric, info, &node->domain, NULL);
 	if (ret)
 		return report("fi_domain", ret);
+	node->protocol = info->ep_attr->protocol;
 	node->mr_mode = info->domain_attr->mr_mode;
 	return 0;
 }
@@ -173,7 +181,7 @@ int node_open(struct node *node, const struct options *opts, const struct node_a
 	int ret = open_fabric(node, opts, attr);
 
 	if (!ret)
-		ret = open_domain(node, node->info);
+		ret = node_domain(node, node->info);
 	if (ret)
 		node_close(node);
 	return ret;
@@ -365,7 +373,7 @@ ssize_t conn_request(struct node *node, struct cm_event *event)
 			return len;
 	} while (event->event != FI_CONNREQ);
 
-	if (!node->domain && open_domain(node, event->entry.info)) {
+	if (node_domain(node, event->entry.info)) {
 		fi_reject(node->pep, event->entry.info->handle, NULL, 0);
 		fi_freeinfo(event->entry.info);
 		return -FI_EOTHER;

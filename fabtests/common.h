@@ -48,6 +48,9 @@ struct node_attr {
 	const char *port; /* to listen on, or to connect to */
 };
 
+/* is_core -- -p names a core provider, to see what it does by itself: it knows no commits */
+bool is_core(const struct options *opts);
+
 /* node_listen -- open the provider as a server */
 int node_listen(struct node *node, const struct options *opts, const struct node_attr *attr);
 
@@ -57,6 +60,12 @@ void node_close(struct node *node);
 
 /* node_offered -- what fi_getinfo says without opening anything, nothing printed */
 int node_offered(const struct options *opts, const struct node_attr *attr, struct fi_info **info);
+
+/*
+ * node_domain -- open the domain for a connection request, unless it is open.  It is the first
+ * request's fi_info that a listening node's domain is made of.
+ */
+int node_domain(struct node *node, struct fi_info *info);
 
 /* node_port -- the port that a listening node got, 0 if it can't be told */
 uint16_t node_port(const struct node *node);
@@ -142,8 +151,19 @@ int region_close(struct region *region);
 /* close_fid -- fi_close that prints its error */
 int close_fid(struct fid *fid, const char *what);
 
+/* CLOSE -- the same for an object that need not have been opened */
+#define CLOSE(object) ((object) ? close_fid(&(object)->fid, #object) : 0)
+
 /* report -- print a failed call and return its error */
 int report(const char *call, ssize_t ret);
+
+/* DO -- a call that has to succeed: report, and return from the function, if it does not */
+#define DO(call)                                                                                   \
+	do {                                                                                       \
+		ssize_t ret_ = (call);                                                             \
+		if (ret_)                                                                          \
+			return report(#call, ret_);                                                \
+	} while (0)
 
 /* deadline_in -- the point in time, on now_ns()'s clock */
 uint64_t deadline_in(unsigned long seconds);

@@ -70,6 +70,33 @@ int control_listen(const char *address, const char *port)
 	return fd;
 }
 
+int control_accept(const char *address, const char *port)
+{
+	int listener = control_listen(address, port);
+	int fd;
+
+	if (listener < 0)
+		return -1;
+	fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	if (fd < 0)
+		complain("accept");
+	close(listener);
+	return fd;
+}
+
+int control_address(int fd, char *node, size_t room)
+{
+	struct sockaddr_storage addr;
+	socklen_t len = sizeof(addr);
+
+	if (getsockname(fd, (struct sockaddr *) &addr, &len))
+		return complain("getsockname");
+	if (!getnameinfo((struct sockaddr *) &addr, len, node, room, NULL, 0, NI_NUMERICHOST))
+		return 0;
+	fprintf(stderr, "control connection: its address has no name\n");
+	return -1;
+}
+
 static int connect_to(const struct addrinfo *addr)
 {
 	int fd = socket(addr->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);

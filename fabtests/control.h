@@ -101,7 +101,13 @@ struct pairs {
 };
 
 int control_listen(const char *address, const char *port);
+
+/* control_accept -- listen for one peer, and no other: its connection, or -1 */
+int control_accept(const char *address, const char *port);
 int control_connect(const char *host, const char *port, unsigned long timeout);
+
+/* control_address -- where the peer has reached this process, other connections can: 0 or -1 */
+int control_address(int fd, char *node, size_t room);
 
 /* Both return 0 or -1; -1 without a word for a closed connection. */
 int control_send(int fd, const struct control_msg *msg, const void *payload);

@@ -277,6 +277,9 @@ int successes_landed(struct fx *fx, struct remote *remote, struct op *const *ops
 /* reap -- take what completions there are */
 int reap(struct link *link);
 
+/* await_room -- before a call is made again that a full queue has refused: reap, or time is up */
+int await_room(struct link *link);
+
 /* await -- until the op has completed; failed on an error or when time is up */
 int await(struct link *link, struct op *op);
 

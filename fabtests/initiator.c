@@ -19,18 +19,23 @@
 #define LOCAL_SIZE ((size_t) 4 << 20)
 #define MAX_IOVS 8
 
+/* keep -- the reason, unless there is that of a failure already */
+static void keep(struct fx *fx, bool *flag, const char *format, va_list args)
+{
+	pthread_mutex_lock(&fx->lock);
+	if (!fx->has_failed)
+		vsnprintf(fx->reason, sizeof(fx->reason), format, args);
+	*flag = true;
+	pthread_mutex_unlock(&fx->lock);
+}
+
 int failed(struct fx *fx, const char *format, ...)
 {
 	va_list args;
 
-	pthread_mutex_lock(&fx->lock);
-	if (!fx->has_failed) {
-		va_start(args, format);
-		vsnprintf(fx->reason, sizeof(fx->reason), format, args);
-		va_end(args);
-	}
-	fx->has_failed = true;
-	pthread_mutex_unlock(&fx->lock);
+	va_start(args, format);
+	keep(fx, &fx->has_failed, format, args);
+	va_end(args);
 	return -1;
 }
 
@@ -38,28 +43,22 @@ int skipped(struct fx *fx, const char *format, ...)
 {
 	va_list args;
 
-	pthread_mutex_lock(&fx->lock);
-	if (!fx->has_failed) {
-		va_start(args, format);
-		vsnprintf(fx->reason, sizeof(fx->reason), format, args);
-		va_end(args);
-	}
-	fx->has_skipped = true;
-	pthread_mutex_unlock(&fx->lock);
+	va_start(args, format);
+	keep(fx, &fx->has_skipped, format, args);
+	va_end(args);
 	return -1;
 }
 
 int expect(struct fx *fx, bool is_true, const char *format, ...)
 {
-	char reason[REASON];
 	va_list args;
 
 	if (is_true)
 		return 0;
 	va_start(args, format);
-	vsnprintf(reason, sizeof(reason), format, args);
+	keep(fx, &fx->has_failed, format, args);
 	va_end(args);
-	return failed(fx, "%s", reason);
+	return -1;
 }
 
 int failed_call(struct fx *fx, const char *call, ssize_t ret)
@@ -81,7 +80,7 @@ void pause_ms(unsigned int ms)
 
 bool is_pmemverbs(const struct fx *fx)
 {
-	return !strcmp(fx->opts->provider, "pmemverbs");
+	return !is_core(fx->opts);
 }
 
 int target_begin(struct target_proc *target, struct control_msg *msg, const void *payload)
@@ -549,10 +548,8 @@ int write_at(struct link *link, const struct write *write, struct op **op)
 
 	prepare(&req, link, write);
 	while ((ret = submit(&req)) == -FI_EAGAIN) {
-		if (reap(link))
+		if (await_room(link))
 			return -1;
-		if (is_late(fx))
-			return failed(fx, "the queue stays full");
 	}
 	if (ret)
 		return failed_call(fx, "fi_writemsg", ret);
@@ -579,10 +576,8 @@ int write_from(struct link *link, const struct remote *remote, size_t offset, vo
 	ssize_t ret;
 
 	while ((ret = fi_writemsg(link->conn.ep, &msg, flags)) == -FI_EAGAIN) {
-		if (reap(link))
+		if (await_room(link))
 			return -1;
-		if (is_late(link->fx))
-			return failed(link->fx, "the queue stays full");
 	}
 	return ret ? failed_call(link->fx, "fi_writemsg", ret) : 0;
 }
@@ -648,10 +643,8 @@ int plain_at(struct link *link, enum plain kind, struct remote *remote, size_t o
 		write.iovs = 2;
 	prepare(&req, link, &write);
 	while ((ret = submit_plain(&req, kind)) == -FI_EAGAIN) {
-		if (reap(link))
+		if (await_room(link))
 			return -1;
-		if (is_late(fx))
-			return failed(fx, "the queue stays full");
 	}
 	if (ret)
 		return failed_call(fx, "a plain write", ret);
@@ -677,10 +670,8 @@ int read_at(struct link *link, const struct remote *remote, size_t offset, size_
 	ssize_t ret;
 
 	while ((ret = fi_readmsg(link->conn.ep, &msg, FI_COMPLETION)) == -FI_EAGAIN) {
-		if (reap(link))
+		if (await_room(link))
 			return -1;
-		if (is_late(link->fx))
-			return failed(link->fx, "the queue stays full");
 	}
 	return ret ? failed_call(link->fx, "fi_readmsg", ret) : 0;
 }
@@ -793,6 +784,13 @@ int reap(struct link *link)
 		return -1;
 	drop_events(link);
 	return 0;
+}
+
+int await_room(struct link *link)
+{
+	if (reap(link))
+		return -1;
+	return is_late(link->fx) ? failed(link->fx, "the queue stays full") : 0;
 }
 
 int await_any(struct link *link, struct op *op)

@@ -258,6 +258,17 @@ int options_op(const struct options *opts, const char *const *names)
 	return -1;
 }
 
+bool options_select(const struct options *opts, const char *name)
+{
+	unsigned int i;
+
+	for (i = 0; i < opts->nops; i++) {
+		if (!strcmp(opts->ops[i], name))
+			return true;
+	}
+	return !opts->nops;
+}
+
 size_t options_largest(const struct options *opts)
 {
 	size_t largest = 0;

@@ -55,6 +55,9 @@ bool options_parse(struct options *opts, const struct program *prog, int argc, c
 /* options_op -- index of the (only) operation in a NULL-terminated list, -1 if not there */
 int options_op(const struct options *opts, const char *const *names);
 
+/* options_select -- is this operation one of those asked for?  With none that is all of them. */
+bool options_select(const struct options *opts, const char *name);
+
 /* options_largest -- the largest size that is to be measured */
 size_t options_largest(const struct options *opts);
 

@@ -63,19 +63,10 @@ static int post(struct stream *stream)
 	struct bench *bench = stream->bench;
 	size_t offset = stream->posted % stream->slots * stream->size;
 	bool commit = commits_at(stream, stream->posted + 1);
-	struct iovec iov = {(char *) bench->region.buf + offset, stream->size};
-	struct fi_rma_iov rma_iov = {bench->addr + offset, stream->size, bench->key};
-	struct fi_msg_rma msg = {
-		.msg_iov = &iov,
-		.desc = &bench->region.desc,
-		.iov_count = 1,
-		.rma_iov = &rma_iov,
-		.rma_iov_count = 1,
-		.context = stream,
-	};
 	ssize_t ret;
 
-	ret = fi_writemsg(bench->conn.ep, &msg, commit ? FI_COMMIT_COMPLETE | FI_COMPLETION : 0);
+	ret = bench_write(bench, offset, stream->size,
+			  commit ? FI_COMMIT_COMPLETE | FI_COMPLETION : 0);
 	if (ret == -FI_EAGAIN)
 		return 0;
 	if (ret)

@@ -237,17 +237,6 @@ static int run_server(const struct options *opts)
 
 /* ---- the client ---- */
 
-static bool is_selected(const struct options *opts, const char *name)
-{
-	unsigned int i;
-
-	for (i = 0; i < opts->nops; i++) {
-		if (!strcmp(opts->ops[i], name))
-			return true;
-	}
-	return !opts->nops;
-}
-
 static const struct test_case *find_case(const char *name)
 {
 	const struct test_case *test;
@@ -386,7 +375,7 @@ static int run_selected(struct fx *fx, struct counts *counts)
 
 	for (i = 0; i < ARRAY_SIZE(groups); i++) {
 		for (test = groups[i]; test->name; test++) {
-			if (is_selected(fx->opts, test->name) && run_case(fx, test, counts))
+			if (options_select(fx->opts, test->name) && run_case(fx, test, counts))
 				return -1;
 		}
 	}

@@ -33,23 +33,6 @@ static size_t tail_offset(size_t size)
 	return (size + 7) / 8 * 8;
 }
 
-static ssize_t post(struct bench *bench, size_t offset, size_t size, uint64_t flags)
-{
-	struct iovec iov = {(char *) bench->region.buf + offset, size};
-	struct fi_rma_iov rma_iov = {bench->addr + offset, size, bench->key};
-	struct fi_msg_rma msg = {
-		.msg_iov = &iov,
-		.desc = &bench->region.desc,
-		.iov_count = 1,
-		.rma_iov = &rma_iov,
-		.rma_iov_count = 1,
-		.context = bench,
-		.data = 1,
-	};
-
-	return fi_writemsg(bench->conn.ep, &msg, flags);
-}
-
 static ssize_t post_read(struct bench *bench)
 {
 	struct iovec iov = {bench->messages, 1};
@@ -77,17 +60,17 @@ static int operate(struct bench *bench, int op, size_t size)
 	if (op == OP_COMMIT_IMMED)
 		flags |= FI_REMOTE_CQ_DATA;
 	if (op == OP_FENCED_PAIR) {
-		ret = post(bench, 0, size, 0);
+		ret = bench_write(bench, 0, size, 0);
 		if (!ret)
-			ret = post(bench, tail_offset(size), 8, flags | FI_FENCE);
+			ret = bench_write(bench, tail_offset(size), 8, flags | FI_FENCE);
 	} else if (op == OP_WRITE_READ) {
-		ret = post(bench, 0, size, 0);
+		ret = bench_write(bench, 0, size, 0);
 		if (!ret)
 			ret = post_read(bench);
 	} else {
-		ret = post(bench, 0, size, flags);
+		ret = bench_write(bench, 0, size, flags);
 	}
-	return ret ? report("fi_writemsg", ret) : bench_wait(bench, bench);
+	return ret ? report("fi_writemsg", ret) : bench_wait(bench);
 }
 
 static int run_loop(struct bench *bench, int op, size_t size, uint64_t *samples, unsigned long n)

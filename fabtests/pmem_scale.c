@@ -6,8 +6,9 @@
  * how much memory both processes have for each of them.  With -p tcp or verbs that
  * is the core provider's part alone.
  *
- * churn: connections come, commit one write each, and go.  Once a tenth of them
- * is gone both processes have all that they need: what grows from there on leaks.
+ * churn: connections come, commit one write each, and go.  There are 64 more than -I
+ * asks for: once these and a tenth of the others are gone, both processes have all that
+ * they need, and what grows from there on leaks.
  *
  * The initiator commands over a control connection; the target does everything
  * else in one thread that sleeps while nothing happens.
@@ -19,9 +20,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -98,16 +97,10 @@ static void get_usage(struct usage *usage, size_t connections)
 	};
 }
 
-/* is_ours -- a core provider alone need not know of commits */
-static bool is_ours(const struct options *opts)
-{
-	return strstr(opts->provider, "pmemverbs") != NULL;
-}
-
 static struct node_attr node_attr_of(const struct options *opts, const char *port)
 {
 	return (struct node_attr){
-		.caps = FI_MSG | FI_RMA | (is_ours(opts) ? FI_RMA_PMEM : 0),
+		.caps = FI_MSG | FI_RMA | (is_core(opts) ? 0 : FI_RMA_PMEM),
 		.threading = FI_THREAD_SAFE,
 		.port = port,
 	};
@@ -213,7 +206,7 @@ static int open_shared(struct hub *hub, const struct fi_info *info)
 	return ret ? ret
 		   : region_register(&hub->node, &hub->region, hub->memory.base, AREA_SIZE,
 				     FI_REMOTE_WRITE | FI_REMOTE_READ,
-				     is_ours(hub->opts) ? FI_RMA_PMEM : 0);
+				     is_core(hub->opts) ? 0 : FI_RMA_PMEM);
 }
 
 static int accept_conn(struct hub *hub, struct fi_info *info)
@@ -221,14 +214,9 @@ static int accept_conn(struct hub *hub, struct fi_info *info)
 	struct conn *conn;
 	int ret;
 
-	if (!hub->node.domain) {
-		ret = fi_domain(hub->node.fabric, info, &hub->node.domain, NULL);
-		if (ret)
-			return report("fi_domain", ret);
-		hub->node.mr_mode = info->domain_attr->mr_mode;
-		hub->node.protocol = info->ep_attr->protocol;
-	}
-	ret = open_shared(hub, info);
+	ret = node_domain(&hub->node, info);
+	if (!ret)
+		ret = open_shared(hub, info);
 	if (ret)
 		return ret;
 	conn = add_conn(hub, info);
@@ -399,15 +387,11 @@ static int server(const struct options *opts)
 {
 	struct hub hub = {.opts = opts};
 	struct node_attr attr = node_attr_of(opts, "0");
-	int listener = control_listen(opts->src_addr, opts->src_port);
 	int ret;
 
-	if (listener < 0)
-		return -FI_EOTHER;
-	hub.control = accept(listener, NULL, NULL);
-	close(listener);
+	hub.control = control_accept(opts->src_addr, opts->src_port);
 	if (hub.control < 0)
-		return report("accept", -errno);
+		return -FI_EOTHER;
 	ret = node_listen(&hub.node, opts, &attr);
 	if (!ret)
 		ret = serve(&hub);
@@ -471,7 +455,7 @@ static int write_one(struct client *client, struct conn *conn, size_t offset, si
 		.context = conn,
 	};
 	uint64_t flags =
-		FI_COMPLETION | (is_ours(hub->opts) ? FI_COMMIT_COMPLETE : FI_DELIVERY_COMPLETE);
+		FI_COMPLETION | (is_core(hub->opts) ? FI_DELIVERY_COMPLETE : FI_COMMIT_COMPLETE);
 	uint64_t deadline = deadline_in(hub->opts->timeout);
 	ssize_t ret;
 

@@ -18,20 +18,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <rdma/fi_atomic.h>
-#include <rdma/fi_cm.h>
-#include <rdma/fi_domain.h>
-#include <rdma/fi_endpoint.h>
-#include <rdma/fi_errno.h>
-#include <rdma/fi_rma.h>
 
 #include "acks.h"
+#include "common.h"
 #include "control.h"
 #include "memory.h"
-#include "options.h"
 #include "stats.h"
 
 #define HEAP_SIZE ((size_t) ACKS_LOG_SIZE + 4096)
@@ -80,19 +74,6 @@ struct pe {
 	struct fi_context2 contexts[64];
 	unsigned int next_context;
 };
-
-static int report(const char *call, ssize_t ret)
-{
-	fprintf(stderr, "%s: %s\n", call, fi_strerror((int) -ret));
-	return (int) ret;
-}
-
-#define DO(call)                                                                                   \
-	do {                                                                                       \
-		ssize_t ret_ = (call);                                                             \
-		if (ret_)                                                                          \
-			return report(#call, ret_);                                                \
-	} while (0)
 
 /* ---- what a library is made of ---- */
 
@@ -195,12 +176,11 @@ static void *next_context(struct pe *pe)
 /* progress -- what the other PE wants is done in calls */
 static int progress(struct pe *pe)
 {
-	struct fi_cq_err_entry error = {0};
 	struct fi_cq_entry entry;
 	ssize_t ret = fi_cq_read(pe->cq, &entry, 1);
 
-	if (ret == -FI_EAVAIL && fi_cq_readerr(pe->cq, &error, 0) == 1)
-		return report("an operation", -error.err);
+	if (ret == -FI_EAVAIL)
+		return cq_report(pe->cq);
 	return ret >= 0 || ret == -FI_EAGAIN ? 0 : report("fi_cq_read", ret);
 }
 
@@ -290,7 +270,7 @@ static uint64_t load(const struct pe *pe, uint64_t at)
 
 static int barrier_all(struct pe *pe)
 {
-	uint64_t deadline = now_ns() + pe->opts->timeout * 1000000000ULL;
+	uint64_t deadline = deadline_in(pe->opts->timeout);
 	uint64_t mine = ++pe->barriers;
 	int ret = quiet(pe);
 
@@ -314,7 +294,7 @@ static int barrier_all(struct pe *pe)
 static int meet(struct pe *pe)
 {
 	struct pollfd pfd = {.fd = pe->control, .events = POLLIN};
-	uint64_t deadline = now_ns() + pe->opts->timeout * 1000000000ULL;
+	uint64_t deadline = deadline_in(pe->opts->timeout);
 	struct control_msg msg = {0};
 	int ret = quiet(pe);
 
@@ -512,15 +492,6 @@ static int write_log(struct pe *pe)
 	return ret;
 }
 
-static int close_one(struct fid *fid)
-{
-	int ret = fi_close(fid);
-
-	return ret ? report("fi_close", ret) : 0;
-}
-
-#define CLOSE(object) ((object) ? close_one(&(object)->fid) : 0)
-
 static int close_all(struct pe *pe)
 {
 	int ret = CLOSE(pe->ep) | CLOSE(pe->mr) | CLOSE(pe->source_mr) | CLOSE(pe->put_cntr) |
@@ -535,45 +506,17 @@ static int close_all(struct pe *pe)
 	return ret;
 }
 
-/* own_address -- where the other PE has reached this one, it can again */
-static int own_address(int fd, char *node, size_t room)
-{
-	struct sockaddr_storage addr;
-	socklen_t len = sizeof(addr);
-
-	return getsockname(fd, (struct sockaddr *) &addr, &len) ||
-			       getnameinfo((struct sockaddr *) &addr, len, node, room, NULL, 0,
-					   NI_NUMERICHOST)
-		       ? report("getsockname", -FI_EOTHER)
-		       : 0;
-}
-
-static int connect_control(struct pe *pe)
-{
-	const struct options *opts = pe->opts;
-	int listener;
-
-	if (pe->me) {
-		pe->control = control_connect(opts->dst_addr, opts->dst_port, opts->timeout);
-		return pe->control < 0 ? -FI_ECONNREFUSED : 0;
-	}
-	listener = control_listen(opts->src_addr, opts->src_port);
-	if (listener < 0)
-		return -FI_EOTHER;
-	pe->control = accept(listener, NULL, NULL);
-	close(listener);
-	return pe->control < 0 ? report("accept", -FI_EOTHER) : 0;
-}
-
 static int run(const struct options *opts, int op)
 {
 	struct pe pe = {.opts = opts, .me = opts->dst_addr != NULL};
 	char node[NI_MAXHOST];
-	int ret = connect_control(&pe);
+	int ret;
 
-	if (ret)
-		return ret;
-	ret = own_address(pe.control, node, sizeof(node));
+	pe.control = pe.me ? control_connect(opts->dst_addr, opts->dst_port, opts->timeout)
+			   : control_accept(opts->src_addr, opts->src_port);
+	if (pe.control < 0)
+		return -FI_ECONNREFUSED;
+	ret = control_address(pe.control, node, sizeof(node));
 	if (!ret)
 		ret = open_fabric(&pe, node, FI_SOURCE);
 	if (!ret)

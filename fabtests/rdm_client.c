@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * rdm_client.c -- what the cases over FI_EP_RDM are made with: see rdm_functional.h
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "rdm_functional.h"
+
+int ask(struct client *client, uint32_t command, uint64_t a, uint64_t b, void *payload, size_t room)
+{
+	struct control_msg msg = {.command = command, .arg = {a, b}};
+
+	if (control_send(client->control, &msg, NULL) ||
+	    control_receive(client->control, &msg, payload, room, client->opts->timeout))
+		return FAIL(client, "the server has gone");
+	return 0;
+}
+
+int open_client(struct client *client, const struct settings *settings)
+{
+	int ret;
+
+	client->settings = *settings;
+	client->num_early = 0;
+	if (ask(client, ASK_NAME, 0, 0, &client->offer, sizeof(client->offer)))
+		return -1;
+	if (!pmv_key_unpack(client->offer.key, &client->attr))
+		return FAIL(client, "the key says nothing");
+	if (!client->attr.pmem)
+		return FAIL(client, "the key says that the memory is not persistent");
+	ret = open_side(&client->side, client->opts, settings, client->opts->dst_addr, 0);
+	if (ret)
+		return FAIL(client, "opening failed");
+	ret = side_register(&client->side, client->buf, SIZE, FI_READ | FI_WRITE, 0, &client->mr);
+	if (ret)
+		return FAIL(client, "registering failed");
+	client->desc = fi_mr_desc(client->mr);
+	if (fi_av_insert(client->side.av, client->offer.name, 1, &client->server, 0, NULL) != 1)
+		return FAIL(client, "fi_av_insert failed");
+	return 0;
+}
+
+int close_client(struct client *client)
+{
+	int ret = CLOSE(client->mr) | close_side(&client->side);
+
+	client->mr = NULL;
+	return ret ? FAIL(client, "closing failed") : 0;
+}
+
+int stop_server(struct client *client)
+{
+	return ask(client, ASK_STOP, STOP_MS, 0, NULL, 0);
+}
+
+void name_volatile(struct client *client)
+{
+	client->offer.key = client->offer.volatile_key;
+	client->offer.addr = client->offer.volatile_addr;
+}
+
+bool is_one_sided(const struct client *client)
+{
+	const struct pmv_attr *attr = &client->attr;
+
+	return (client->side.info->domain_attr->mr_mode & FI_MR_VIRT_ADDR) &&
+	       attr->persist != PMV_PAGE && (attr->persist != PMV_DMP || !attr->ddio);
+}
+
+bool is_safe(const struct client *client)
+{
+	return client->attr.persist != PMV_DMP && client->attr.persist != PMV_PAGE;
+}
+
+/* take -- 1: an entry, 0: none, negative: an error entry or worse */
+static int take(struct client *client, struct fi_cq_data_entry *entry)
+{
+	struct fi_cq_err_entry error;
+	ssize_t ret = fi_cq_read(client->side.cq, entry, 1);
+
+	if (ret == 1)
+		return 1;
+	if (ret == -FI_EAGAIN)
+		return 0;
+	if (ret == -FI_EAVAIL && cq_error(client->side.cq, &error))
+		return FAIL(client, "an operation failed: %s", fi_strerror(error.err));
+	return FAIL(client, "fi_cq_read: %s", fi_strerror((int) -ret));
+}
+
+/* next -- like take, and those that came early; it may sleep */
+static int next(struct client *client, struct fi_cq_data_entry *entry)
+{
+	if (client->num_early) {
+		*entry = client->early[0];
+		memmove(client->early, client->early + 1, --client->num_early * sizeof(*entry));
+		return 1;
+	}
+	if (client->settings.waits && fi_cq_sread(client->side.cq, entry, 1, NULL, 1000) == 1)
+		return 1;
+	return take(client, entry);
+}
+
+int await(struct client *client, int n, uint64_t flags)
+{
+	struct fi_cq_data_entry entry;
+	uint64_t end = now_ns() + PATIENCE_NS;
+	int ret;
+
+	do
+		ret = next(client, &entry);
+	while (!ret && now_ns() < end);
+	if (ret < 0)
+		return ret;
+	if (!ret)
+		return FAIL(client, "operation %d does not complete", n);
+	if (entry.op_context != &client->contexts[n])
+		return FAIL(client, "another operation than %d completed", n);
+	if ((entry.flags & flags) != flags)
+		return FAIL(client, "operation %d: flags %#llx", n,
+			    (unsigned long long) entry.flags);
+	return 0;
+}
+
+int expect_none(struct client *client)
+{
+	struct fi_cq_data_entry entry;
+	int ret = client->num_early ? 1 : take(client, &entry);
+
+	return ret <= 0 ? ret : FAIL(client, "something completed that should not");
+}
+
+int expect_error(struct client *client, int n, int err)
+{
+	struct fi_cq_err_entry error;
+
+	if (!cq_error(client->side.cq, &error))
+		return FAIL(client, "fi_cq_readerr has no error for operation %d", n);
+	if (error.op_context != &client->contexts[n])
+		return FAIL(client, "another operation than %d failed", n);
+	if (error.err != err)
+		return FAIL(client, "operation %d: %s", n, fi_strerror(error.err));
+	return 0;
+}
+
+bool busy(struct client *client, ssize_t ret, uint64_t end)
+{
+	struct fi_cq_data_entry entry;
+
+	if (ret != -FI_EAGAIN || now_ns() > end || client->num_early == MAX_EARLY)
+		return false;
+	ret = take(client, &entry);
+	if (ret > 0)
+		client->early[client->num_early++] = entry;
+	return ret >= 0;
+}
+
+ssize_t writemsg(struct client *client, size_t offset, size_t len, int n, uint64_t flags)
+{
+	struct iovec iov = {client->buf + offset, len};
+	struct fi_rma_iov rma_iov = {client->offer.addr + offset, len, client->offer.key};
+	struct fi_msg_rma msg = {
+		.msg_iov = &iov,
+		.desc = &client->desc,
+		.iov_count = 1,
+		.addr = client->server,
+		.rma_iov = &rma_iov,
+		.rma_iov_count = 1,
+		.context = &client->contexts[n],
+		.data = 100 + (uint64_t) n,
+	};
+	ssize_t ret;
+
+	POST(client, ret, fi_writemsg(client->side.ep, &msg, flags));
+	return ret;
+}
+
+ssize_t write_plain(struct client *client, size_t offset, size_t len, int n)
+{
+	ssize_t ret;
+
+	POST(client, ret,
+	     fi_write(client->side.ep, client->buf + offset, len, client->desc, client->server,
+		      client->offer.addr + offset, client->offer.key, &client->contexts[n]));
+	return ret;
+}
+
+ssize_t commit(struct client *client, size_t offset, size_t len, int n, uint64_t flags)
+{
+	if (commit_all && !flags)
+		return write_plain(client, offset, len, n);
+	return writemsg(client, offset, len, n, (commit_all ? 0 : FI_COMMIT_COMPLETE) | flags);
+}
+
+ssize_t fetch_sum(struct client *client, uint64_t *result, int n, uint64_t flags)
+{
+	struct fi_ioc ioc = {client->buf, 1}, result_ioc = {result, 1};
+	struct fi_rma_ioc rma_ioc = {client->offer.addr, 1, client->offer.key};
+	struct fi_msg_atomic msg = {
+		.msg_iov = &ioc,
+		.desc = &client->desc,
+		.iov_count = 1,
+		.addr = client->server,
+		.rma_iov = &rma_ioc,
+		.rma_iov_count = 1,
+		.datatype = FI_UINT64,
+		.op = FI_SUM,
+		.context = &client->contexts[n],
+	};
+	struct fid_ep *ep = client->side.ep;
+	ssize_t ret;
+
+	if (result)
+		POST(client, ret,
+		     fi_fetch_atomicmsg(ep, &msg, &result_ioc, &client->desc, 1, flags));
+	else
+		POST(client, ret, fi_atomicmsg(ep, &msg, flags));
+	return ret;
+}
+
+ssize_t sum(struct client *client, int n, uint64_t flags)
+{
+	return fetch_sum(client, NULL, n, flags);
+}
+
+int check(struct client *client, ssize_t ret, ssize_t wanted, const char *call)
+{
+	if (ret == wanted)
+		return 0;
+	return FAIL(client, "%s: %s", call, ret ? fi_strerror((int) -ret) : "accepted");
+}
+
+int expect_data(struct client *client, size_t offset, size_t len, const char *what)
+{
+	char *image = malloc(len);
+	size_t right = 0;
+	int ret = -1;
+
+	if (image && !ask(client, ASK_BYTES, offset, len, image, len)) {
+		while (right < len && image[right] == client->buf[offset + right])
+			right++;
+		ret = right == len ? 0 : FAIL(client, "%s: byte %zu is wrong", what, right);
+	}
+	free(image);
+	return ret;
+}
+
+int connect_first(struct client *client)
+{
+	ssize_t ret = commit(client, 0, 8, 0, FI_COMPLETION);
+
+	return ret ? FAIL(client, "first write: %s", fi_strerror((int) -ret)) : await(client, 0, 0);
+}
+
+int expect_waited(struct client *client, uint64_t start, const char *what)
+{
+	uint64_t ms = (now_ns() - start) / 1000000;
+
+	if (is_one_sided(client) ? ms < STOP_MS : ms >= STOP_MS / 2)
+		return 0;
+	return FAIL(client, "%s completed after %llu ms, while the target was stopped", what,
+		    (unsigned long long) ms);
+}
