@@ -217,7 +217,7 @@ static bool is_stopped(pid_t pid)
 	return end && end[1] && end[2] == 'T';
 }
 
-int control_stop(int fd, uint64_t ms)
+int control_stop(int fd)
 {
 	struct control_msg msg = {0};
 	pid_t parent = getpid();
@@ -231,10 +231,7 @@ int control_stop(int fd, uint64_t ms)
 		/* Its other threads follow. */
 		usleep(10000);
 		control_send(fd, &msg, NULL);
-		if (ms)
-			usleep((useconds_t) ms * 1000);
-		else
-			control_receive(fd, &msg, NULL, 0, STOP_SECONDS);
+		control_receive(fd, &msg, NULL, 0, STOP_SECONDS);
 		kill(parent, SIGCONT);
 		_exit(0);
 	}

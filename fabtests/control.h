@@ -115,11 +115,10 @@ int control_receive(int fd, struct control_msg *msg, void *payload, size_t room,
 		    unsigned long timeout);
 
 /*
- * control_stop -- stop this process with all its threads for so long (0: until the
- * peer sends something); a child says to the peer when it has stopped, and wakes it
- * up.  0 or -1.
+ * control_stop -- stop this process with all its threads until the peer sends
+ * something; a child says to the peer when it has stopped, and wakes it up.  0 or -1.
  */
-int control_stop(int fd, uint64_t ms);
+int control_stop(int fd);
 
 /* target_run -- be a target, commanded over the socket opts->target_fd */
 struct options;

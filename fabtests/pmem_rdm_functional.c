@@ -46,7 +46,7 @@ static int run_one(struct client *client, const struct test *test)
 
 	client->reason[0] = '\0';
 	ret = open_client(client, &test->settings) || test->run(client) ? -1 : 0;
-	if (close_client(client))
+	if (go_on(client) || close_client(client))
 		ret = -1;
 	printf("%s %s%s%s\n", ret ? "not ok" : "ok", test->name, ret ? " - " : "",
 	       ret ? client->reason : "");

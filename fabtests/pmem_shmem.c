@@ -441,7 +441,7 @@ static int check_quiet_waits(struct pe *pe)
 		return 1;
 	ret = meet(pe);
 	if (!ret)
-		ret = pe->me ? put_to_stopped(pe) : control_stop(pe->control, 0);
+		ret = pe->me ? put_to_stopped(pe) : control_stop(pe->control);
 	if (ret)
 		return ret;
 	ret = barrier_all(pe);

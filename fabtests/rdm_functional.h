@@ -23,7 +23,7 @@
 #define INJECT 32
 #define MAX_NOTICES 64
 #define MAX_EARLY 64
-#define STOP_MS 400
+#define STOPPED_NS UINT64_C(100000000)
 #define PATIENCE_NS UINT64_C(20000000000)
 
 extern bool commit_all; /* FI_PMEMVERBS_COMMIT=all */
@@ -33,7 +33,7 @@ enum {
 	ASK_NAME,    /* -> struct offer */
 	ASK_BYTES,   /* offset, len -> payload */
 	ASK_NOTICES, /* number to wait for -> their struct notice */
-	ASK_STOP,    /* milliseconds: stop soon, and go on after these */
+	ASK_STOP,    /* until something else comes */
 	ASK_REOPEN,  /* the endpoint, at the same address, as a program does that starts again */
 	ASK_RECV,    /* length: of a message, into the memory */
 	ASK_BYE,
@@ -105,6 +105,8 @@ struct client {
 	struct fi_context2 contexts[64];          /* of operations, by their number */
 	struct fi_cq_data_entry early[MAX_EARLY]; /* came while something was posted */
 	unsigned int num_early;
+	bool stopped;       /* the server: since then ... */
+	uint64_t count_was; /* ... the counter was this */
 	char reason[200];
 };
 
@@ -117,8 +119,9 @@ int close_client(struct client *client);
 int ask(struct client *client, uint32_t command, uint64_t a, uint64_t b, void *payload,
 	size_t room);
 
-/* stop_server -- for a while, which begins before this returns */
+/* stop_server -- has stopped when this returns; go_on: if it has */
 int stop_server(struct client *client);
+int go_on(struct client *client);
 
 /* connect_first -- so that a stopped server has nothing to do but to be asked */
 int connect_first(struct client *client);
@@ -180,8 +183,15 @@ int expect_error(struct client *client, int n, int err);
 /* expect_data -- the server's memory is what the buffer is */
 int expect_data(struct client *client, size_t offset, size_t len, const char *what);
 
-/* expect_waited -- has what was begun then waited for the server to go on, if it has to? */
-int expect_waited(struct client *client, uint64_t start, const char *what);
+/*
+ * expect_waits -- the server is stopped.  Where a NIC may commit by itself what was
+ * begun, it has to complete; else it must not before the server goes on.
+ */
+typedef int (*done_fn)(struct client *client, uint64_t n);
+int expect_waits(struct client *client, done_fn done, uint64_t n, const char *what);
+
+/* written -- the n-th write completes */
+int written(struct client *client, uint64_t n);
 
 /* ---- the cases ---- */
 
