@@ -383,7 +383,8 @@ static int close_scene(struct scene *scene, int ret)
 	if (!steady->thread)
 		return -1;
 	/* it goes on without the other one */
-	pause_ms(50);
+	while (steady->commits == before && !steady->ret && !is_late(fx))
+		pause_ms(1);
 	steady->stop = true;
 	pthread_join(steady->thread, NULL);
 	if (ret || steady->ret)

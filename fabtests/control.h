@@ -32,9 +32,11 @@ enum control_command {
 	CTL_RECV,   /* connection, region, offset, length, stride, how many */
 	CTL_WATCH,  /* struct watch -> records seen */
 	CTL_PAIRS,  /* struct pairs -> pairs seen */
-	CTL_IDLE,   /* milliseconds without any call of libfabric's -> microseconds of CPU time */
-	CTL_SREAD,  /* connection, milliseconds in fi_cq_sread */
-	CTL_RESET,  /* close connections and regions */
+	/* These last until the next command is there; then a completion has to end the second. */
+	CTL_IDLE,  /* at most milliseconds without any call of libfabric's -> us of CPU time */
+	CTL_SREAD, /* connection: stay in fi_cq_sread */
+	CTL_ON,    /* nothing: go on */
+	CTL_RESET, /* close connections and regions */
 };
 
 enum accept_flags {

@@ -26,6 +26,7 @@
 
 #define ARENA_SIZE ((size_t) 96 << 20)
 #define GUARD 4096
+#define SREAD_MS 30000
 #define PAGE 4096
 #define REGIONS 16
 #define CONNS 16
@@ -506,14 +507,20 @@ static uint64_t cpu_us(void)
 	       usage.ru_utime.tv_usec + usage.ru_stime.tv_usec;
 }
 
-/* cmd_idle -- the application has something better to do than to call the library */
-static int cmd_idle(struct control_msg *msg)
+/* is_called -- is the next command there, perhaps after so many milliseconds? */
+static bool is_called(const struct target *target, int ms)
 {
-	struct timespec time = {msg->arg[0] / 1000, msg->arg[0] % 1000 * 1000000L};
+	struct pollfd pfd = {.fd = target->opts->target_fd, .events = POLLIN};
+
+	return poll(&pfd, 1, ms) != 0;
+}
+
+/* cmd_idle -- the application has something better to do than to call the library */
+static int cmd_idle(struct target *target, struct control_msg *msg)
+{
 	uint64_t before = cpu_us();
 
-	while (nanosleep(&time, &time))
-		;
+	is_called(target, (int) msg->arg[0]);
 	msg->arg[0] = cpu_us() - before;
 	return 0;
 }
@@ -521,17 +528,14 @@ static int cmd_idle(struct control_msg *msg)
 /* cmd_sread -- the application waits for completions, and does nothing else */
 static int cmd_sread(struct target *target, const struct control_msg *msg)
 {
-	uint64_t deadline = now_ns() + msg->arg[1] * 1000000;
 	struct tconn *tc = find_conn(target, msg->arg[0]);
 	struct fi_cq_data_entry entry;
-	uint64_t now;
 	ssize_t ret;
 
 	if (!tc)
 		return -FI_EINVAL;
-	while ((now = now_ns()) < deadline) {
-		ret = fi_cq_sread(tc->conn.rxcq, &entry, 1, NULL,
-				  (int) ((deadline - now) / 1000000 + 1));
+	while (!is_called(target, 0)) {
+		ret = fi_cq_sread(tc->conn.rxcq, &entry, 1, NULL, SREAD_MS);
 		if (ret == 1)
 			log_completion(target, tc, &entry);
 		else if (ret == -FI_EAVAIL)
@@ -586,9 +590,11 @@ static int execute(struct target *target, struct control_msg *msg, void *payload
 	case CTL_PAIRS:
 		return cmd_pairs(target, msg, payload);
 	case CTL_IDLE:
-		return cmd_idle(msg);
+		return cmd_idle(target, msg);
 	case CTL_SREAD:
 		return cmd_sread(target, msg);
+	case CTL_ON:
+		return 0;
 	case CTL_RESET:
 		return cmd_reset(target);
 	default:
