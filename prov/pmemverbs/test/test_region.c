@@ -5,6 +5,7 @@
 
 #include <criterion/criterion.h>
 
+#include "dice.h"
 #include "region.h"
 
 #define KEY 17
@@ -180,21 +181,15 @@ Test(region, that_peers_may_not_write_is_none_of_theirs)
 
 #define PLAIN_REGIONS 12
 
-static unsigned int random_below(unsigned int limit)
-{
-	static uint64_t state = 1;
-
-	state = state * 6364136223846793005ULL + 1442695040888963407ULL;
-	return (unsigned int) (state >> 33) % limit;
-}
+static uint64_t state = 1;
 
 static struct pmv_region *random_region(uint32_t key)
 {
 	struct iovec iov[2];
-	size_t first = random_below(SIZE / 2), second = first + random_below(SIZE / 2);
+	size_t first = dice(&state, SIZE / 2), second = first + dice(&state, SIZE / 2);
 
-	iov[0] = (struct iovec){memory + first, random_below(100)};
-	iov[1] = (struct iovec){memory + second, random_below((unsigned int) (SIZE - second))};
+	iov[0] = (struct iovec){memory + first, dice(&state, 100)};
+	iov[1] = (struct iovec){memory + second, dice(&state, SIZE - second)};
 	return pmv_region_add(&regions, key, PMV_DMP, PMV_REGION_PMEM, 0, iov, 2);
 }
 
@@ -215,7 +210,7 @@ static unsigned int regions_at(struct pmv_region **all, const char *at)
 
 static void look_up(struct pmv_region **all)
 {
-	size_t start = random_below(SIZE), len = random_below((unsigned int) (SIZE - start + 1));
+	size_t start = dice(&state, SIZE), len = dice(&state, SIZE - start + 1);
 	size_t first = start;
 	struct pmv_span span;
 	bool found = pmv_regions_find(&regions, (uintptr_t) memory + start, len, false, &span);
@@ -238,15 +233,15 @@ Test(region, with_an_address_is_found)
 	struct pmv_region *all[PLAIN_REGIONS] = {NULL};
 
 	for (int i = 0; i < 20000; i++) {
-		unsigned int n = random_below(PLAIN_REGIONS);
+		unsigned int n = dice(&state, PLAIN_REGIONS);
 
-		if (random_below(20)) {
+		if (dice(&state, 20)) {
 			look_up(all);
 			continue;
 		}
 		if (all[n])
 			pmv_region_remove(&regions, all[n]);
-		all[n] = random_below(3) ? random_region(n) : NULL;
+		all[n] = dice(&state, 3) ? random_region(n) : NULL;
 	}
 }
 

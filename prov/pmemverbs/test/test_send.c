@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "commit.h"
+#include "dice.h"
 #include "mr.h"
 #include "pair.h"
 
@@ -935,14 +936,6 @@ Test(bounds, too_many_pieces_of_memory_fail_commits_until_they_are_used_up)
 
 static uint64_t state = 88172645463325252;
 
-static unsigned int dice(unsigned int sides)
-{
-	state ^= state >> 12;
-	state ^= state << 25;
-	state ^= state >> 27;
-	return (unsigned int) (state * UINT64_C(0x2545f4914f6cdd1d) >> 33) % sides;
-}
-
 /* A message and the buffer it went to; all of them are elsewhere. */
 struct sent {
 	enum pair_memory memory;
@@ -962,14 +955,15 @@ struct random_run {
 
 static void random_receive(struct random_run *run)
 {
-	enum pair_memory memory = (enum pair_memory) dice(PAIR_MEMORIES);
-	size_t len = 1 + dice(90), offset = run->offsets[memory], half = dice((unsigned) len + 1);
+	enum pair_memory memory = (enum pair_memory) dice(&state, PAIR_MEMORIES);
+	size_t len = 1 + dice(&state, 90), offset = run->offsets[memory],
+	       half = dice(&state, len + 1);
 	char *at = run->pair->memory[memory] + offset;
 	struct iovec iov[] = {{at, half}, {at + half, len - half}};
 
 	if (offset + len > PAIR_SIZE)
 		return;
-	run->offsets[memory] = offset + len + dice(100);
+	run->offsets[memory] = offset + len + dice(&state, 100);
 	run->receives[run->posted] = (struct sent){memory, offset, len, false};
 	accepted(fi_recvv(run->pair->away->ep, iov, NULL, 2, 0, CONTEXT(run->posted)));
 	run->posted++;
@@ -985,7 +979,7 @@ static bool skip_lost(struct random_run *run)
 static void random_send(struct random_run *run, bool commit)
 {
 	struct sent *to = &run->receives[run->used];
-	uint64_t flags = commit ? FI_COMMIT | FI_COMPLETION | (dice(4) ? 0 : FI_FENCE) : 0;
+	uint64_t flags = commit ? FI_COMMIT | FI_COMPLETION | (dice(&state, 4) ? 0 : FI_FENCE) : 0;
 
 	if (post(run->pair, to->offset, to->len, CONTEXT(run->commits), flags))
 		return;
@@ -1006,7 +1000,7 @@ static void random_immediate(struct random_run *run, bool imm_receives)
 
 static void random_cancel(struct random_run *run)
 {
-	size_t which = run->used + dice((unsigned) (run->posted - run->used));
+	size_t which = run->used + dice(&state, run->posted - run->used);
 
 	/* What is on its way has not been used up yet. */
 	pair_deliver(run->pair);
@@ -1044,12 +1038,12 @@ static void run_at_random(uint64_t seed, bool imm_receives)
 	run->pair = pair_open(&(struct pair_options){.home = options, .away = options});
 	run->pair->forgets_events = true;
 	for (int step = 0; step < 1500; step++) {
-		unsigned int what = dice(100);
+		unsigned int what = dice(&state, 100);
 
 		if (what < 35)
 			random_receive(run);
 		else if (what < 55)
-			fake_complete(&run->pair->home->fake, 1 + dice(3));
+			fake_complete(&run->pair->home->fake, 1 + dice(&state, 3));
 		else if (what < 70)
 			pair_serve(run->pair);
 		else if (what < 80)
