@@ -124,33 +124,27 @@ Test(region, of_several_pieces_has_ranges_across_them)
 	struct iovec iov[] = {{one, 100}, {NULL, 0}, {other, 50}, {last, 10}};
 	struct pmv_region *region =
 		pmv_region_add(&regions, KEY, PMV_DMP, PMV_REGION_REMOTE, START, iov, 4);
-	uint64_t len;
+	const struct {
+		uint64_t offset, asked;
+		const char *at;
+		uint64_t len; /* up to the end of the piece */
+	} cases[] = {
+		{0, 160, one, 100},        {99, 2, one + 99, 1},    {100, 60, other, 50},
+		{140, 20, other + 40, 10}, {120, 3, other + 20, 3}, {150, 10, last, 10},
+		{159, 1, last + 9, 1},
+	};
 
 	cr_assert_not_null(region);
 	cr_expect_eq(region->len, 160);
 	cr_expect(is_in(KEY, START, 160, 0));
 	cr_expect_not(is_in(KEY, START, 161, 0));
-	len = 160;
-	cr_expect_eq(pmv_region_piece(region, 0, &len), one);
-	cr_expect_eq(len, 100);
-	len = 2;
-	cr_expect_eq(pmv_region_piece(region, 99, &len), one + 99);
-	cr_expect_eq(len, 1);
-	len = 60;
-	cr_expect_eq(pmv_region_piece(region, 100, &len), other);
-	cr_expect_eq(len, 50);
-	len = 20;
-	cr_expect_eq(pmv_region_piece(region, 140, &len), other + 40);
-	cr_expect_eq(len, 10);
-	len = 3;
-	cr_expect_eq(pmv_region_piece(region, 120, &len), other + 20);
-	cr_expect_eq(len, 3);
-	len = 10;
-	cr_expect_eq(pmv_region_piece(region, 150, &len), last);
-	cr_expect_eq(len, 10);
-	len = 1;
-	cr_expect_eq(pmv_region_piece(region, 159, &len), last + 9);
-	cr_expect_eq(len, 1);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		uint64_t len = cases[i].asked;
+
+		cr_expect_eq(pmv_region_piece(region, cases[i].offset, &len), cases[i].at,
+			     "offset %d", (int) cases[i].offset);
+		cr_expect_eq(len, cases[i].len, "offset %d", (int) cases[i].offset);
+	}
 }
 
 Test(region, of_many_is_the_right_one)
