@@ -118,6 +118,8 @@ void rig_expect_error(struct rig *rig, const void *context, uint64_t flags, int 
 void rig_expect_nothing(struct rig *rig);
 
 #define RIG_WRITTEN (FI_RMA | FI_WRITE)
+#define RIG_SENT (FI_MSG | FI_SEND)
+#define RIG_RECEIVED (FI_MSG | FI_RECV)
 
 #define accepted(call) cr_assert_eq((call), 0)
 #define refused(call, err) cr_assert_eq((call), -(err))

@@ -12,57 +12,10 @@
 #include "commit.h"
 #include "pair.h"
 
-/* Long enough not to fit a message. */
-#define LARGE 600
-
-static void expect_message(struct pair *pair, size_t n, struct pmv_message *message)
-{
-	cr_assert(pair_message(pair, pair_post(pair, n), message));
-}
-
-/* Does a message have that range, and to the byte? */
-static bool names(struct pair *pair, const struct pmv_message *message, enum pair_memory memory,
-		  size_t offset, size_t len)
-{
-	for (unsigned int i = 0; i < message->count; i++) {
-		const struct pmv_range *range = &message->ranges[i];
-
-		if (range->key == (uint32_t) pair_key(pair, memory) &&
-		    range->addr == pair_addr(pair, memory, offset) && range->len == len)
-			return true;
-	}
-	return false;
-}
-
-/* An acknowledgement, as the agent would write it. */
-static void answer(struct pair *pair, uint64_t number, uint64_t done, enum pmv_fault fault)
-{
-	struct pmv_link *link = &pair->from->link;
-	struct pmv_ack ack = {number, done, fault};
-
-	pmv_ack_encode(link->block + PMV_ACKS_AT + number % PMV_SLOTS * PMV_ACK_SIZE, &ack,
-		       link->nonce);
-}
-
 static void commit_some(struct pair *pair, int count)
 {
 	for (int i = 0; i < count; i++)
 		accepted(pair_put(pair, DMP, (size_t) i * 512, 64, CONTEXT(i), FI_COMMIT));
-}
-
-static void expect_none_accepted(struct pair *pair)
-{
-	struct rig *rig = pair->home;
-
-	refused(rig_write(rig, KEY_MHP, CONTEXT(99)), FI_EAGAIN);
-	refused(rig_writemsg(rig, KEY_MHP, CONTEXT(99), 0), FI_EAGAIN);
-	refused(rig_commit(rig, KEY_MHP, CONTEXT(99), 0), FI_EAGAIN);
-	refused(pair_put(pair, DMP, 0, 8, CONTEXT(99), FI_COMMIT), FI_EAGAIN);
-	refused(rig_read(rig, KEY_MHP, CONTEXT(99)), FI_EAGAIN);
-	refused(rig_send(rig, CONTEXT(99)), FI_EAGAIN);
-	refused(rig_fetch(rig, KEY_MHP, CONTEXT(99), 0), FI_EAGAIN);
-	refused(fi_inject_write(rig->ep, pair->source, 8, 0, ADDR, KEY_MHP), FI_EAGAIN);
-	expect_sent(pair, "");
 }
 
 /* The simplest commit */
@@ -75,10 +28,10 @@ static void commit_one(enum pair_memory memory, const char *done, bool offsets)
 	accepted(pair_put(pair, memory, 100, 50, CONTEXT(1), FI_COMMIT));
 	expect_sent(pair, "W M");
 	cr_expect_not(pair_post(pair, 0)->flags & FI_FENCE);
-	expect_message(pair, 0, &message);
+	pair_expect_message(pair, 0, &message);
 	cr_expect_eq(message.number, 1);
 	cr_expect_eq(message.count, 1);
-	cr_expect(names(pair, &message, memory, 100, 50));
+	cr_expect(pair_names(pair, &message, memory, 100, 50));
 	cr_expect_not(message.store);
 	cr_expect_not(message.notify);
 	rig_expect_nothing(pair->home);
@@ -137,7 +90,7 @@ Test(commit_by_agent, of_nothing_names_its_region)
 
 	accepted(pair_put(pair, DMP, 0, 0, CONTEXT(1), FI_COMMIT));
 	expect_sent(pair, "W0 M");
-	expect_message(pair, 0, &message);
+	pair_expect_message(pair, 0, &message);
 	cr_expect_eq(message.count, 1);
 	cr_expect_eq(message.ranges[0].len, 0);
 	pair_round(pair);
@@ -151,16 +104,15 @@ Test(commit_by_agent, names_all_that_was_written_there_before)
 	struct pmv_message message;
 
 	accepted(pair_put(pair, DMP, 1000, 10, CONTEXT(1), 0));
-	accepted(fi_inject_write(pair->home->ep, pair->source + 3000, 30, 0,
-				 pair_addr(pair, DMP, 3000), pair_key(pair, DMP)));
+	pair_inject(pair, DMP, 3000, 30);
 	accepted(pair_put(pair, PAGE, 5000, 50, CONTEXT(2), 0));
 	accepted(pair_put(pair, DMP, 7000, 70, CONTEXT(3), FI_COMMIT));
 	expect_sent(pair, "W W W W M");
-	expect_message(pair, 0, &message);
+	pair_expect_message(pair, 0, &message);
 	cr_expect_eq(message.count, 3, "and nothing of another region");
-	cr_expect(names(pair, &message, DMP, 1000, 10));
-	cr_expect(names(pair, &message, DMP, 3000, 30));
-	cr_expect(names(pair, &message, DMP, 7000, 70));
+	cr_expect(pair_names(pair, &message, DMP, 1000, 10));
+	cr_expect(pair_names(pair, &message, DMP, 3000, 30));
+	cr_expect(pair_names(pair, &message, DMP, 7000, 70));
 	pair_round(pair);
 	expect_done(pair, "F F F D K");
 	for (int i = 1; i <= 3; i++)
@@ -169,10 +121,10 @@ Test(commit_by_agent, names_all_that_was_written_there_before)
 
 	/* Once it is told, it is told. */
 	accepted(pair_put(pair, PAGE, 9000, 90, CONTEXT(4), FI_COMMIT));
-	expect_message(pair, 0, &message);
+	pair_expect_message(pair, 0, &message);
 	cr_expect_eq(message.count, 2);
-	cr_expect(names(pair, &message, PAGE, 5000, 50));
-	cr_expect(names(pair, &message, PAGE, 9000, 90));
+	cr_expect(pair_names(pair, &message, PAGE, 5000, 50));
+	cr_expect(pair_names(pair, &message, PAGE, 9000, 90));
 	pair_round(pair);
 	rig_expect(pair->home, CONTEXT(4), RIG_WRITTEN);
 	pair_close(pair);
@@ -198,12 +150,12 @@ Test(commit_by_agent, acknowledgements_of_some_complete_these)
 
 	commit_some(pair, 5);
 	pair_deliver(pair);
-	answer(pair, 1, 2, PMV_FAULT_NONE);
+	pair_answer(pair, 1, 2, PMV_FAULT_NONE);
 	rig_expect(pair->home, CONTEXT(0), RIG_WRITTEN);
 	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
 	rig_expect_nothing(pair->home);
-	answer(pair, 2, 3, PMV_FAULT_NONE);
-	answer(pair, 3, 5, PMV_FAULT_NONE);
+	pair_answer(pair, 2, 3, PMV_FAULT_NONE);
+	pair_answer(pair, 3, 5, PMV_FAULT_NONE);
 	for (int i = 2; i < 5; i++)
 		rig_expect(pair->home, CONTEXT(i), RIG_WRITTEN);
 	pair_close(pair);
@@ -233,7 +185,7 @@ Test(commit_by_agent, without_room_in_the_mailbox_waits_for_it)
 	pair_posted(pair);
 	accepted(pair_put(pair, PAGE, 0, 64, CONTEXT(64), FI_COMMIT));
 	expect_sent(pair, "W");
-	expect_none_accepted(pair);
+	pair_expect_stalled(pair);
 	pair_deliver(pair);
 	rig_expect_nothing(pair->home);
 	expect_sent(pair, "");
@@ -258,7 +210,7 @@ Test(commit_by_agent, without_room_in_the_send_queue_waits_for_it)
 	pair->home->fake.room = 1;
 	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(1), FI_COMMIT));
 	expect_sent(pair, "W");
-	expect_none_accepted(pair);
+	pair_expect_stalled(pair);
 	pair->home->fake.room = -1;
 	rig_expect_nothing(pair->home);
 	expect_sent(pair, "M");
@@ -279,22 +231,22 @@ Test(commit_by_agent, of_many_ranges_is_several_messages)
 	accepted(pair_put(pair, DMP, 50000, 8, CONTEXT(45), FI_COMMIT | FI_IMMED));
 	expect_sent(pair, "W M M M");
 	for (size_t n = 3; n--;) {
-		expect_message(pair, n, &message);
+		pair_expect_message(pair, n, &message);
 		cr_expect_eq(message.count, n ? PMV_MAX_RANGES : 6);
 		cr_expect_eq(message.notify, n == 0);
 		for (size_t i = 0; i < 45; i++)
-			found += names(pair, &message, DMP, i * 1000, 8);
-		found += names(pair, &message, DMP, 50000, 8);
+			found += pair_names(pair, &message, DMP, i * 1000, 8);
+		found += pair_names(pair, &message, DMP, 50000, 8);
 	}
 	cr_expect_eq(found, 46);
 	pair_deliver(pair);
 	for (int i = 0; i < 45; i++)
 		rig_expect(pair->home, CONTEXT(i), RIG_WRITTEN);
-	answer(pair, 1, 1, PMV_FAULT_NONE);
+	pair_answer(pair, 1, 1, PMV_FAULT_NONE);
 	rig_expect_nothing(pair->home);
-	answer(pair, 2, 2, PMV_FAULT_NONE);
+	pair_answer(pair, 2, 2, PMV_FAULT_NONE);
 	rig_expect_nothing(pair->home);
-	answer(pair, 3, 3, PMV_FAULT_NONE);
+	pair_answer(pair, 3, 3, PMV_FAULT_NONE);
 	rig_expect(pair->home, CONTEXT(45), RIG_WRITTEN);
 	pair_close(pair);
 }
@@ -322,7 +274,7 @@ Test(commit_by_agent, of_many_ranges_is_sent_on_from_where_there_was_no_room)
 	pair->home->fake.room = -1;
 	rig_expect_nothing(pair->home);
 	expect_sent(pair, "M");
-	expect_message(pair, 0, &message);
+	pair_expect_message(pair, 0, &message);
 	cr_expect_eq(message.number, 3);
 	cr_expect_eq(message.count, 6);
 	pair_round(pair);
@@ -362,9 +314,9 @@ Test(commit_by_agent, of_an_atomic_names_its_operands)
 	accepted(fi_fetch_atomicmsg(pair->home->ep, &msg, &result, NULL, 1, FI_COMMIT));
 	/* Fenced, since an atomic may be executed later than what follows it. */
 	expect_sent(pair, "A fM");
-	expect_message(pair, 0, &message);
+	pair_expect_message(pair, 0, &message);
 	cr_expect_eq(message.count, 1);
-	cr_expect(names(pair, &message, DMP, 800, 8));
+	cr_expect(pair_names(pair, &message, DMP, 800, 8));
 	pair_round(pair);
 	rig_expect(pair->home, CONTEXT(1), FI_ATOMIC | FI_READ);
 	cr_expect_eq(old, 0);
@@ -381,10 +333,10 @@ Test(commit_by_agent, names_all_bytes_of_an_injected_atomic)
 	accepted(fi_inject_atomic(pair->home->ep, operands, 20, 0, pair_addr(pair, DMP, 0),
 				  pair_key(pair, DMP), FI_UINT64, FI_SUM));
 	accepted(pair_put(pair, DMP, 4096, 8, CONTEXT(1), FI_COMMIT));
-	expect_message(pair, 0, &message);
+	pair_expect_message(pair, 0, &message);
 	cr_expect_eq(message.count, 2);
-	cr_expect(names(pair, &message, DMP, 4096, 8));
-	cr_expect(names(pair, &message, DMP, 0, sizeof(operands)));
+	cr_expect(pair_names(pair, &message, DMP, 4096, 8));
+	cr_expect(pair_names(pair, &message, DMP, 0, sizeof(operands)));
 	pair_close(pair);
 }
 
@@ -425,8 +377,8 @@ Test(commit_by_agent, that_the_agent_does_not_understand_is_invalid)
 
 	commit_some(pair, 2);
 	pair_deliver(pair);
-	answer(pair, 1, 1, PMV_FAULT_MESSAGE);
-	answer(pair, 2, 2, (enum pmv_fault) 77);
+	pair_answer(pair, 1, 1, PMV_FAULT_MESSAGE);
+	pair_answer(pair, 2, 2, (enum pmv_fault) 77);
 	rig_expect_error(pair->home, CONTEXT(0), RIG_WRITTEN, FI_EINVAL);
 	rig_expect_error(pair->home, CONTEXT(1), RIG_WRITTEN, FI_EINVAL);
 	rig_expect_nothing(pair->home);
@@ -455,14 +407,12 @@ Test(commit_by_agent, of_several_messages_fails_once_if_one_of_them_does)
 		struct pair *pair = pair_open(NULL);
 
 		for (size_t i = 0; i < 45; i++)
-			accepted(fi_inject_write(pair->home->ep, pair->source, 8, 0,
-						 pair_addr(pair, DMP, i * 1000),
-						 pair_key(pair, DMP)));
+			pair_inject(pair, DMP, i * 1000, 8);
 		accepted(pair_put(pair, DMP, 50000, 8, CONTEXT(1), FI_COMMIT));
 		pair_deliver(pair);
 		for (uint64_t n = 1; n <= 3; n++) {
 			rig_expect_nothing(pair->home);
-			answer(pair, n, n, n == bad ? PMV_FAULT_IO : PMV_FAULT_NONE);
+			pair_answer(pair, n, n, n == bad ? PMV_FAULT_IO : PMV_FAULT_NONE);
 		}
 		rig_expect_error(pair->home, CONTEXT(1), RIG_WRITTEN, FI_EIO);
 		rig_expect_nothing(pair->home);
@@ -475,18 +425,17 @@ Test(commit_by_agent, fault_of_a_part_counts_although_the_rest_is_not_sent_yet)
 	struct pair *pair = pair_open(NULL);
 
 	for (size_t i = 0; i < 25; i++)
-		accepted(fi_inject_write(pair->home->ep, pair->source, 8, 0,
-					 pair_addr(pair, DMP, i * 1000), pair_key(pair, DMP)));
+		pair_inject(pair, DMP, i * 1000, 8);
 	pair->home->fake.room = 2;
 	accepted(pair_put(pair, DMP, 50000, 8, CONTEXT(1), FI_COMMIT));
 	pair_deliver(pair);
-	answer(pair, 1, 1, PMV_FAULT_IO);
+	pair_answer(pair, 1, 1, PMV_FAULT_IO);
 	rig_expect_nothing(pair->home);
 	/* The rest is sent all the same: later letters rely on that. */
 	pair->home->fake.room = -1;
 	rig_expect_nothing(pair->home);
 	pair_deliver(pair);
-	answer(pair, 2, 2, PMV_FAULT_NONE);
+	pair_answer(pair, 2, 2, PMV_FAULT_NONE);
 	rig_expect_error(pair->home, CONTEXT(1), RIG_WRITTEN, FI_EIO);
 	rig_expect_nothing(pair->home);
 	pair_close(pair);
@@ -508,7 +457,7 @@ Test(commit_by_agent, fails_when_the_agent_acknowledges_what_it_was_not_told_of)
 
 		commit_some(pair, 3);
 		pair_deliver(pair);
-		answer(pair, 1, done[i], PMV_FAULT_NONE);
+		pair_answer(pair, 1, done[i], PMV_FAULT_NONE);
 		expect_lost(pair, 3);
 		pair_close(pair);
 	}
@@ -600,8 +549,7 @@ Test(commit_by_agent, behind_a_message_that_could_not_be_posted_does_not_succeed
 	struct pair *pair = pair_open(NULL);
 	struct fi_cq_tagged_entry entry;
 
-	accepted(fi_inject_write(pair->home->ep, pair->source, 64, 0, pair_addr(pair, DMP, 0),
-				 pair_key(pair, DMP)));
+	pair_inject(pair, DMP, 0, 64);
 	pair->home->fake.fail_in = 2;
 	pair->home->fake.fail_err = FI_ENOMEM;
 	accepted(pair_put(pair, DMP, 4096, 64, CONTEXT(1), FI_COMMIT));
@@ -665,7 +613,8 @@ Test(commit_by_agent, large_and_fenced_is_told_of_when_the_endpoint_is_closed)
 	struct pair *pair = pair_open(NULL);
 
 	accepted(pair_put(pair, DMP, 0, 8, CONTEXT(0), FI_COMMIT));
-	accepted(pair_put(pair, DMP, 4096, LARGE, CONTEXT(1), FI_COMMIT | FI_FENCE | FI_INJECT));
+	accepted(pair_put(pair, DMP, 4096, PAIR_LARGE, CONTEXT(1),
+			  FI_COMMIT | FI_FENCE | FI_INJECT));
 	rig_close_ep(pair->home);
 	expect_lost(pair, 2);
 	pair_close(pair);
@@ -693,7 +642,7 @@ Test(notice, is_given_by_the_agent_once_the_data_are_durable)
 				  FI_COMMIT | FI_REMOTE_CQ_DATA));
 		expect_sent(pair, "W M");
 		cr_expect_not(pair_post(pair, 1)->flags & FI_REMOTE_CQ_DATA);
-		expect_message(pair, 0, &message);
+		pair_expect_message(pair, 0, &message);
 		cr_expect(message.notify);
 		cr_expect_eq(message.data, DATA);
 		pair_deliver(pair);
@@ -728,14 +677,15 @@ Test(notice, of_a_large_fenced_commit_comes_with_its_second_message)
 
 	pair->expects_notice = true;
 	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(1), FI_COMMIT));
-	accepted(pair_put(pair, DMP, 4096, LARGE, CONTEXT(2), FI_COMMIT | FI_FENCE | FI_IMMED));
-	expect_message(pair, 0, &message);
+	accepted(
+		pair_put(pair, DMP, 4096, PAIR_LARGE, CONTEXT(2), FI_COMMIT | FI_FENCE | FI_IMMED));
+	pair_expect_message(pair, 0, &message);
 	cr_expect_not(message.notify);
 	pair_round(pair);
 	rig_expect_nothing(pair->away);
 	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
 	rig_expect_nothing(pair->home);
-	expect_message(pair, 0, &message);
+	pair_expect_message(pair, 0, &message);
 	cr_expect(message.notify);
 	pair_round(pair);
 	expect_notice(pair);
@@ -751,7 +701,7 @@ Test(notice, comes_from_the_initiator_where_the_agent_can_not_give_it)
 
 	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(1), FI_COMMIT | FI_IMMED));
 	expect_sent(pair, "W M");
-	expect_message(pair, 0, &message);
+	pair_expect_message(pair, 0, &message);
 	cr_expect_not(message.notify);
 	pair_deliver(pair);
 	rig_expect_nothing(pair->home);
@@ -834,10 +784,10 @@ Test(fence, small_data_ride_in_the_message)
 		accepted(
 			pair_put(pair, cases[i].after, 5000, 40, CONTEXT(2), FI_COMMIT | FI_FENCE));
 		expect_sent(pair, "W M");
-		expect_message(pair, 0, &message);
+		pair_expect_message(pair, 0, &message);
 		cr_expect_eq(message.count, 2);
 		cr_expect(message.store);
-		cr_expect(names(pair, &message, cases[i].before, 100, 64));
+		cr_expect(pair_names(pair, &message, cases[i].before, 100, 64));
 		cr_expect_eq(message.ranges[1].key, (uint32_t) pair_key(pair, cases[i].after));
 		cr_expect_eq(message.ranges[1].addr, pair_addr(pair, cases[i].after, 5000));
 		cr_expect_eq(message.ranges[1].len, 40);
@@ -865,9 +815,9 @@ Test(fence, while_data_ride_nothing_else_is_taken)
 	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(1), FI_COMMIT));
 	accepted(pair_put(pair, DMP, 4096, 64, CONTEXT(2), FI_COMMIT | FI_FENCE));
 	expect_sent(pair, "W M M");
-	expect_none_accepted(pair);
+	pair_expect_stalled(pair);
 	pair_deliver(pair);
-	expect_none_accepted(pair);
+	pair_expect_stalled(pair);
 	pair_serve(pair);
 	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
 	rig_expect(pair->home, CONTEXT(2), RIG_WRITTEN);
@@ -906,13 +856,11 @@ Test(fence, as_much_rides_as_fits)
 
 			/* One of them is for the data. */
 			for (size_t i = 0; i + 1 < ranges; i++)
-				accepted(fi_inject_write(pair->home->ep, pair->source, 8, 0,
-							 pair_addr(pair, DMP, i * 512),
-							 pair_key(pair, DMP)));
+				pair_inject(pair, DMP, i * 512, 8);
 			if (ranges == 1)
 				accepted(pair_put(pair, DMP, 0, 0, CONTEXT(1), FI_COMMIT));
 			accepted(pair_put(pair, PAGE, 0, len, CONTEXT(2), FI_COMMIT | FI_FENCE));
-			expect_message(pair, 0, &message);
+			pair_expect_message(pair, 0, &message);
 			cr_expect_eq(message.store, !more, "%zu ranges, %zu bytes", ranges, len);
 			for (int i = 0; i < 2; i++) {
 				pair_round(pair);
@@ -955,31 +903,31 @@ Test(fence, large_data_are_written_when_the_rest_is_acknowledged)
 
 	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(1), 0));
 	accepted(pair_put(pair, PAGE, 0, 64, CONTEXT(2), 0));
-	accepted(pair_put(pair, DMP, 4096, LARGE, CONTEXT(3), FI_COMMIT | FI_FENCE));
+	accepted(pair_put(pair, DMP, 4096, PAIR_LARGE, CONTEXT(3), FI_COMMIT | FI_FENCE));
 	expect_sent(pair, "W W M");
-	expect_message(pair, 0, &message);
+	pair_expect_message(pair, 0, &message);
 	cr_expect_eq(message.count, 2);
 	cr_expect_not(message.store);
-	cr_expect(names(pair, &message, DMP, 0, 64));
-	cr_expect(names(pair, &message, PAGE, 0, 64));
-	expect_none_accepted(pair);
+	cr_expect(pair_names(pair, &message, DMP, 0, 64));
+	cr_expect(pair_names(pair, &message, PAGE, 0, 64));
+	pair_expect_stalled(pair);
 	pair_deliver(pair);
 	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
 	rig_expect(pair->home, CONTEXT(2), RIG_WRITTEN);
-	expect_none_accepted(pair);
+	pair_expect_stalled(pair);
 	pair_serve(pair);
 	expect_done(pair, "F Y D K");
 	rig_expect_nothing(pair->home);
 	expect_sent(pair, "W M");
-	expect_message(pair, 0, &message);
+	pair_expect_message(pair, 0, &message);
 	cr_expect_eq(message.count, 1);
-	cr_expect(names(pair, &message, DMP, 4096, LARGE));
+	cr_expect(pair_names(pair, &message, DMP, 4096, PAIR_LARGE));
 	pair_deliver(pair);
 	rig_expect_nothing(pair->home);
 	pair_serve(pair);
 	expect_done(pair, "F D K");
 	rig_expect(pair->home, CONTEXT(3), RIG_WRITTEN);
-	cr_expect(pair_survives(pair, DMP, 4096, LARGE));
+	cr_expect(pair_survives(pair, DMP, 4096, PAIR_LARGE));
 	accepted(rig_write(pair->home, KEY_MHP, CONTEXT(4)));
 	pair_close(pair);
 }
@@ -989,7 +937,7 @@ Test(fence, large_data_for_memory_that_a_read_flushes_wait_too)
 	struct pair *pair = pair_open(NULL);
 
 	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(1), 0));
-	accepted(pair_put(pair, READ_DMP, 4096, LARGE, CONTEXT(2), FI_COMMIT | FI_FENCE));
+	accepted(pair_put(pair, READ_DMP, 4096, PAIR_LARGE, CONTEXT(2), FI_COMMIT | FI_FENCE));
 	expect_sent(pair, "W M");
 	pair_round(pair);
 	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
@@ -1014,7 +962,7 @@ Test(fence, large_data_wait_for_room_as_well)
 		struct pair *pair = pair_open(NULL);
 
 		accepted(pair_put(pair, DMP, 0, 64, CONTEXT(1), FI_COMMIT));
-		accepted(pair_put(pair, DMP, 4096, LARGE, CONTEXT(2), FI_COMMIT | FI_FENCE));
+		accepted(pair_put(pair, DMP, 4096, PAIR_LARGE, CONTEXT(2), FI_COMMIT | FI_FENCE));
 		pair_round(pair);
 		pair_posted(pair);
 		pair->home->fake.room = cases[i].room;
@@ -1022,13 +970,13 @@ Test(fence, large_data_wait_for_room_as_well)
 		rig_expect_nothing(pair->home);
 		rig_expect_nothing(pair->home);
 		expect_sent(pair, cases[i].first);
-		expect_none_accepted(pair);
+		pair_expect_stalled(pair);
 		pair->home->fake.room = -1;
 		rig_expect_nothing(pair->home);
 		expect_sent(pair, cases[i].then);
 		pair_round(pair);
 		rig_expect(pair->home, CONTEXT(2), RIG_WRITTEN);
-		cr_expect(pair_survives(pair, DMP, 4096, LARGE));
+		cr_expect(pair_survives(pair, DMP, 4096, PAIR_LARGE));
 		pair_close(pair);
 	}
 }
@@ -1038,7 +986,7 @@ Test(fence, large_data_that_can_not_be_posted_fail_once)
 	struct pair *pair = pair_open(NULL);
 
 	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(1), FI_COMMIT));
-	accepted(pair_put(pair, DMP, 4096, LARGE, CONTEXT(2), FI_COMMIT | FI_FENCE));
+	accepted(pair_put(pair, DMP, 4096, PAIR_LARGE, CONTEXT(2), FI_COMMIT | FI_FENCE));
 	pair_round(pair);
 	pair->home->fake.fail_in = 1;
 	pair->home->fake.fail_err = FI_EOPBADSTATE;
@@ -1054,7 +1002,7 @@ Test(fence, large_data_are_not_written_after_a_fault)
 	struct pair *pair = pair_open(NULL);
 
 	accepted(pair_put(pair, DMP, PAIR_SIZE, 64, CONTEXT(1), 0));
-	accepted(pair_put(pair, DMP, 4096, LARGE, CONTEXT(2), FI_COMMIT | FI_FENCE));
+	accepted(pair_put(pair, DMP, 4096, PAIR_LARGE, CONTEXT(2), FI_COMMIT | FI_FENCE));
 	pair_round(pair);
 	pair_posted(pair);
 	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
@@ -1105,28 +1053,28 @@ Test(fence, small_data_are_not_stored_after_a_commit_that_fails)
 
 Test(fence, large_data_are_not_written_after_a_commit_that_fails)
 {
-	commit_behind_one_that_fails(LARGE);
+	commit_behind_one_that_fails(PAIR_LARGE);
 }
 
 Test(fence, injected_data_may_be_changed_at_once)
 {
 	for (int inject = 0; inject < 2; inject++) {
 		struct pair *pair = pair_open(NULL);
-		char *expected = malloc(LARGE);
+		char *expected = malloc(PAIR_LARGE);
 
-		memcpy(expected, pair->source + 4096, LARGE);
+		memcpy(expected, pair->source + 4096, PAIR_LARGE);
 		accepted(pair_put(pair, DMP, 0, 64, CONTEXT(1), FI_COMMIT));
-		accepted(pair_put(pair, DMP, 4096, LARGE, CONTEXT(2),
+		accepted(pair_put(pair, DMP, 4096, PAIR_LARGE, CONTEXT(2),
 				  FI_COMMIT | FI_FENCE | (inject ? FI_INJECT : 0)));
 		if (inject)
-			memset(pair->source + 4096, 0, LARGE);
+			memset(pair->source + 4096, 0, PAIR_LARGE);
 		pair_round(pair);
 		rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
 		rig_expect_nothing(pair->home);
 		cr_expect_eq(pair_post(pair, 1)->flags & FI_INJECT, inject ? FI_INJECT : 0);
 		pair_round(pair);
 		rig_expect(pair->home, CONTEXT(2), RIG_WRITTEN);
-		cr_expect_arr_eq(pair->durable[DMP] + 4096, expected, LARGE);
+		cr_expect_arr_eq(pair->durable[DMP] + 4096, expected, PAIR_LARGE);
 		free(expected);
 		pair_close(pair);
 	}
@@ -1171,7 +1119,7 @@ Test(fence, of_what_is_not_committed_waits_for_the_agent)
 	refused(rig_sendmsg(pair->home, CONTEXT(2), FI_FENCE), FI_EAGAIN);
 	accepted(rig_send(pair->home, CONTEXT(2)));
 	pair_deliver(pair);
-	rig_expect(pair->home, CONTEXT(2), FI_MSG | FI_SEND);
+	rig_expect(pair->home, CONTEXT(2), RIG_SENT);
 	refused(rig_sendmsg(pair->home, CONTEXT(3), FI_FENCE), FI_EAGAIN);
 	refused(rig_fetch(pair->home, KEY_MHP, CONTEXT(3), FI_FENCE), FI_EAGAIN);
 	pair_serve(pair);
@@ -1179,7 +1127,7 @@ Test(fence, of_what_is_not_committed_waits_for_the_agent)
 	accepted(rig_sendmsg(pair->home, CONTEXT(3), FI_FENCE));
 	pair_deliver(pair);
 	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
-	rig_expect(pair->home, CONTEXT(3), FI_MSG | FI_SEND);
+	rig_expect(pair->home, CONTEXT(3), RIG_SENT);
 	pair_close(pair);
 }
 
@@ -1210,7 +1158,7 @@ Test(fence, large_data_do_not_pass_writes_that_a_read_makes_durable)
 
 	accepted(pair_put(pair, READ_DMP, 0, 64, CONTEXT(1), 0));
 	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(2), 0));
-	accepted(pair_put(pair, DMP, 4096, LARGE, CONTEXT(3), FI_COMMIT | FI_FENCE));
+	accepted(pair_put(pair, DMP, 4096, PAIR_LARGE, CONTEXT(3), FI_COMMIT | FI_FENCE));
 	expect_sent(pair, "W W M");
 	pair_round(pair);
 	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
@@ -1304,11 +1252,10 @@ Test(relaxed, failed_commits_are_read_back_all_the_same)
 	accepted(pair_put(pair, PAGE_TOO, 0, 64, CONTEXT(1), FI_COMMIT));
 	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(2), 0));
 	pair->home->fake.room = 0;
-	accepted(pair_put(pair, DMP, 8192, LARGE, CONTEXT(3), FI_COMMIT | FI_FENCE));
+	accepted(pair_put(pair, DMP, 8192, PAIR_LARGE, CONTEXT(3), FI_COMMIT | FI_FENCE));
 	expect_sent(pair, "W R fM W");
 	/* The first one fails, and the one that is to follow it. */
-	accepted(fi_close(&pair->mr[PAGE_TOO]->fid));
-	pair->mr[PAGE_TOO] = NULL;
+	pair_unregister(pair, PAGE_TOO);
 	pair_round(pair);
 	rig_expect(pair->home, CONTEXT(2), RIG_WRITTEN);
 	rig_expect_error(pair->home, CONTEXT(1), RIG_WRITTEN, FI_EACCES);
@@ -1352,7 +1299,7 @@ Test(relaxed, fenced_commits_wait_for_the_agent)
 	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
 	rig_expect(pair->home, CONTEXT(2), RIG_WRITTEN);
 	accepted(pair_put(pair, MHP, 0, 64, CONTEXT(3), 0));
-	accepted(pair_put(pair, MHP, 4096, LARGE, CONTEXT(4), FI_COMMIT | FI_FENCE));
+	accepted(pair_put(pair, MHP, 4096, PAIR_LARGE, CONTEXT(4), FI_COMMIT | FI_FENCE));
 	expect_sent(pair, "W R fM");
 	pair_round(pair);
 	rig_expect(pair->home, CONTEXT(3), RIG_WRITTEN);
@@ -1371,8 +1318,7 @@ Test(relaxed, all_messages_of_a_commit_are_fenced)
 	pmv_setting.relaxed = true;
 	pair = pair_open(NULL);
 	for (size_t i = 0; i < 25; i++)
-		accepted(fi_inject_write(pair->home->ep, pair->source, 8, 0,
-					 pair_addr(pair, DMP, i * 1000), pair_key(pair, DMP)));
+		pair_inject(pair, DMP, i * 1000, 8);
 	pair_posted(pair);
 	accepted(pair_put(pair, DMP, 50000, 8, CONTEXT(1), FI_COMMIT));
 	expect_sent(pair, "W R R R R R R R R R R R R R R R R R R R R R R R R R R fM fM");
@@ -1428,8 +1374,7 @@ Test(agent, is_needed_by_the_regions_that_only_it_flushes)
 	for (int memory = 0; memory < PAIR_MEMORIES; memory++) {
 		bool needs = memory != READ_DMP && memory != MHP;
 
-		fi_close(&pair->mr[memory]->fid);
-		pair->mr[memory] = NULL;
+		pair_unregister(pair, memory);
 		all -= needs;
 		cr_expect_eq(atomic_load(needed), all, "memory %d", memory);
 	}
@@ -1735,8 +1680,7 @@ Test(agent, knows_nothing_of_a_region_that_was_closed)
 	struct pair *pair = pair_open(NULL);
 	struct pmv_range range = range_of(pair, DMP, 0, 8);
 
-	accepted(fi_close(&pair->mr[DMP]->fid));
-	pair->mr[DMP] = NULL;
+	pair_unregister(pair, DMP);
 	tell_one(pair, range);
 	pair_serve(pair);
 	expect_done(pair, "K");
@@ -1999,7 +1943,7 @@ static void *commit_large(void *arg)
 	struct pair *pair = arg;
 	struct fi_cq_tagged_entry entry;
 
-	accepted(pair_put(pair, DMP, 4096, LARGE, CONTEXT(3), FI_COMMIT | FI_FENCE));
+	accepted(pair_put(pair, DMP, 4096, PAIR_LARGE, CONTEXT(3), FI_COMMIT | FI_FENCE));
 	pair_round(pair);
 	while (fi_cq_read(pair->home->cq, &entry, 1) == 1)
 		;

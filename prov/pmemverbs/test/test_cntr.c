@@ -241,7 +241,7 @@ Test(counters, on_a_selective_cq_of_verbs_keep_receives)
 
 	accepted(fi_recv(rig->ep, data, 8, NULL, 0, CONTEXT(3)));
 	fake_receive(&rig->fake, 0);
-	rig_expect(rig, CONTEXT(3), FI_MSG | FI_RECV);
+	rig_expect(rig, CONTEXT(3), RIG_RECEIVED);
 	expect_count(cntr, 1, 0);
 	close_counted(rig, cntr);
 }
@@ -261,8 +261,8 @@ Test(counters, count_errors_apart)
 	expect_count(cntr, 0, 5);
 	rig_expect_error(rig, CONTEXT(0), RIG_WRITTEN, FI_EIO);
 	rig_expect_error(rig, CONTEXT(1), FI_RMA | FI_READ, FI_ECANCELED);
-	rig_expect_error(rig, CONTEXT(2), FI_MSG | FI_SEND, FI_ECANCELED);
-	rig_expect_error(rig, CONTEXT(3), FI_MSG | FI_RECV, FI_ECANCELED);
+	rig_expect_error(rig, CONTEXT(2), RIG_SENT, FI_ECANCELED);
+	rig_expect_error(rig, CONTEXT(3), RIG_RECEIVED, FI_ECANCELED);
 	rig_expect_nothing(rig);
 	close_counted(rig, cntr);
 }
@@ -402,7 +402,7 @@ Test(counters, do_not_hide_receives_from_cancel)
 
 		accepted(fi_recv(rig->ep, data, 8, NULL, 0, CONTEXT(1)));
 		cr_assert_eq(fi_cancel(&rig->ep->fid, CONTEXT(1)), 0, "counted %d", counted);
-		rig_expect_error(rig, CONTEXT(1), FI_MSG | FI_RECV, FI_ECANCELED);
+		rig_expect_error(rig, CONTEXT(1), RIG_RECEIVED, FI_ECANCELED);
 		close_counted(rig, cntr);
 	}
 }

@@ -476,7 +476,7 @@ Test(fence, of_a_read_passes_to_the_next_request)
 			rig_expect(rig, CONTEXT(i), FI_RMA | FI_READ);
 		if (!quiet)
 			rig_expect(rig, CONTEXT(3), next->what);
-		rig_expect(rig, CONTEXT(4), FI_MSG | FI_SEND);
+		rig_expect(rig, CONTEXT(4), RIG_SENT);
 		rig_expect_nothing(rig);
 		rig_close(rig);
 	}
@@ -768,7 +768,7 @@ Test(shared_endpoint, fenced_commit_beside_the_flush_of_another_is_ordered_too)
 Test(shared_endpoint, fenced_write_beside_another_one_waits_for_the_read_too)
 {
 	struct rig *rig = rig_open(NULL);
-	struct intruder other = {.rig = rig, .what = FI_MSG | FI_SEND, .act = fenced_write};
+	struct intruder other = {.rig = rig, .what = RIG_SENT, .act = fenced_write};
 
 	accepted(rig_read(rig, KEY_MHP, CONTEXT(0)));
 	let_in(rig, &other);
@@ -783,7 +783,7 @@ Test(shared_endpoint, fenced_write_beside_another_one_waits_for_the_read_too)
 Test(shared_endpoint, fenced_write_beside_one_without_room_waits_for_the_read_too)
 {
 	struct rig *rig = rig_open(NULL);
-	struct intruder other = {.rig = rig, .what = FI_MSG | FI_SEND, .act = fenced_write};
+	struct intruder other = {.rig = rig, .what = RIG_SENT, .act = fenced_write};
 
 	accepted(rig_read(rig, KEY_MHP, CONTEXT(0)));
 	let_in(rig, &other);

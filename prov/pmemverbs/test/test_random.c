@@ -324,7 +324,7 @@ static void post(struct program *prog)
 {
 	static const uint64_t whats[] = {
 		FI_RMA | FI_WRITE, FI_RMA | FI_WRITE, FI_RMA | FI_WRITE,   FI_RMA | FI_WRITE,
-		FI_RMA | FI_READ,  FI_MSG | FI_SEND,  FI_ATOMIC | FI_READ, FI_ATOMIC | FI_WRITE,
+		FI_RMA | FI_READ,  RIG_SENT,          FI_ATOMIC | FI_READ, FI_ATOMIC | FI_WRITE,
 	};
 	int id = prog->num_ops++;
 	struct op *op = &prog->ops[id];
@@ -343,7 +343,7 @@ static void post(struct program *prog)
 	op->commit = writes(op) && !one_in(&prog->random, 3);
 	op->notice = op->commit && one_in(&prog->random, 3);
 	op->quiet = !op->commit && one_in(&prog->random, 5) &&
-		    (op->what == RIG_WRITTEN || op->what == (FI_MSG | FI_SEND));
+		    (op->what == RIG_WRITTEN || op->what == RIG_SENT);
 	op->fenced = !op->quiet && one_in(&prog->random, 3);
 	op->reported = !op->quiet && (!prog->rig->options.selective || one_in(&prog->random, 2));
 	flags = (op->commit ? FI_COMMIT : 0) | (op->notice ? FI_IMMED : 0) |

@@ -9,28 +9,12 @@
 #include "mr.h"
 #include "pair.h"
 
-#define SENT (FI_MSG | FI_SEND)
-#define RECEIVED (FI_MSG | FI_RECV)
-
 /* Not persistent, and not registered either. */
 static char volatile_memory[4096];
-
-static void receive(struct pair *pair, enum pair_memory memory, size_t offset, size_t len)
-{
-	accepted(fi_recv(pair->away->ep, pair->memory[memory] + offset, len, NULL, 0, NULL));
-}
 
 static void receive_volatile(struct pair *pair, size_t len)
 {
 	accepted(fi_recv(pair->away->ep, volatile_memory, len, NULL, 0, NULL));
-}
-
-static ssize_t post(struct pair *pair, size_t offset, size_t len, void *context, uint64_t flags)
-{
-	struct iovec iov = {pair->source + offset, len};
-	struct fi_msg msg = {&iov, NULL, 1, 0, context, DATA};
-
-	return fi_sendmsg(pair->home->ep, &msg, flags);
 }
 
 /* survives -- as pair_survives; what has arrived in caches that persist does so at once */
@@ -45,7 +29,7 @@ static uint64_t number_of(struct pair *pair, size_t n)
 {
 	struct pmv_message message;
 
-	cr_assert(pair_message(pair, pair_post(pair, n), &message));
+	pair_expect_message(pair, n, &message);
 	return message.messages ? message.data : UINT64_MAX;
 }
 
@@ -61,11 +45,11 @@ static void commit_one(enum pair_memory memory, const char *done, bool offsets)
 	struct pair *pair = pair_open(&(struct pair_options){.offsets = offsets});
 	struct pmv_message message;
 
-	receive(pair, memory, 100, 50);
-	accepted(post(pair, 100, 50, CONTEXT(1), FI_COMMIT));
+	pair_receive(pair, memory, 100, 50);
+	accepted(pair_send(pair, 100, 50, CONTEXT(1), FI_COMMIT));
 	expect_sent(pair, "S M");
 	cr_expect_not(pair_post(pair, 0)->flags & FI_FENCE);
-	cr_assert(pair_message(pair, pair_post(pair, 0), &message));
+	pair_expect_message(pair, 0, &message);
 	cr_expect(message.messages && message.data == 1);
 	cr_expect_eq(message.count, 0);
 	rig_expect_nothing(pair->home);
@@ -75,9 +59,9 @@ static void commit_one(enum pair_memory memory, const char *done, bool offsets)
 	pair_serve(pair);
 	expect_done(pair, done);
 	cr_expect(survives(pair, memory, 100, 50));
-	rig_expect(pair->home, CONTEXT(1), SENT);
+	rig_expect(pair->home, CONTEXT(1), RIG_SENT);
 	rig_expect_nothing(pair->home);
-	rig_expect(pair->away, NULL, RECEIVED);
+	rig_expect(pair->away, NULL, RIG_RECEIVED);
 	rig_expect_nothing(pair->away);
 	expect_sent(pair, "");
 	pair_close(pair);
@@ -102,13 +86,13 @@ Test(send, into_volatile_memory_is_acknowledged_once_it_is_there)
 	struct pair *pair = pair_open(NULL);
 
 	receive_volatile(pair, 64);
-	accepted(post(pair, 0, 64, CONTEXT(1), FI_COMMIT));
+	accepted(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT));
 	pair_deliver(pair);
 	rig_expect_nothing(pair->home);
 	pair_serve(pair);
 	expect_done(pair, "K");
 	cr_expect_arr_eq(volatile_memory, pair->source, 64);
-	rig_expect(pair->home, CONTEXT(1), SENT);
+	rig_expect(pair->home, CONTEXT(1), RIG_SENT);
 	cr_expect_eq(kept(pair)->size, 0, "and costs no memory");
 	pair_close(pair);
 }
@@ -117,12 +101,12 @@ Test(send, of_nothing_is_committed_too)
 {
 	struct pair *pair = pair_open(NULL);
 
-	receive(pair, DMP, 0, 0);
-	accepted(post(pair, 0, 0, CONTEXT(1), FI_COMMIT));
+	pair_receive(pair, DMP, 0, 0);
+	accepted(pair_send(pair, 0, 0, CONTEXT(1), FI_COMMIT));
 	expect_sent(pair, "S0 M");
 	pair_round(pair);
 	expect_done(pair, "K");
-	rig_expect(pair->home, CONTEXT(1), SENT);
+	rig_expect(pair->home, CONTEXT(1), RIG_SENT);
 	pair_close(pair);
 }
 
@@ -130,15 +114,15 @@ Test(send, commit_needs_its_completion_and_the_acknowledgement)
 {
 	struct pair *pair = pair_open(NULL);
 
-	receive(pair, DMP, 0, 64);
-	accepted(post(pair, 0, 64, CONTEXT(1), FI_COMMIT));
+	pair_receive(pair, DMP, 0, 64);
+	accepted(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT));
 	cr_expect_eq(fake_deliver(&pair->home->fake, SIZE_MAX), 2);
 	pair_serve(pair);
 	rig_expect_nothing(pair->home);
 	fake_complete(&pair->home->fake, 1);
 	rig_expect_nothing(pair->home);
 	fake_complete(&pair->home->fake, 1);
-	rig_expect(pair->home, CONTEXT(1), SENT);
+	rig_expect(pair->home, CONTEXT(1), RIG_SENT);
 	pair_close(pair);
 }
 
@@ -153,13 +137,13 @@ Test(send, into_several_buffers_is_flushed_where_these_persist)
 	};
 
 	accepted(fi_recvv(pair->away->ep, iov, NULL, 5, 0, NULL));
-	accepted(post(pair, 0, 400, CONTEXT(1), FI_COMMIT));
+	accepted(pair_send(pair, 0, 400, CONTEXT(1), FI_COMMIT));
 	pair_round(pair);
 	expect_done(pair, "F Y D K");
 	cr_expect(survives(pair, DMP, 100, 100));
 	cr_expect(survives(pair, PAGE, 200, 100));
 	cr_expect(survives(pair, MHP, 300, 100));
-	rig_expect(pair->home, CONTEXT(1), SENT);
+	rig_expect(pair->home, CONTEXT(1), RIG_SENT);
 	pair_close(pair);
 }
 
@@ -168,19 +152,18 @@ Test(send, into_a_buffer_that_persists_in_part_flushes_that_part)
 	struct pair *pair = pair_open(NULL);
 	struct fid_mr *mr[2];
 
-	accepted(fi_close(&pair->mr[DMP]->fid));
-	pair->mr[DMP] = NULL;
+	pair_unregister(pair, DMP);
 	pmv_setting.domain = PMV_DMP;
 	for (int i = 0; i < 2; i++)
 		accepted(fi_mr_reg(pair->away->domain, pair->memory[DMP] + 100 + 200 * i, 100,
 				   FI_RECV, 0, 0, FI_PMEM, &mr[i], NULL));
-	receive(pair, DMP, 50, 400);
-	accepted(post(pair, 50, 400, CONTEXT(1), FI_COMMIT));
+	pair_receive(pair, DMP, 50, 400);
+	accepted(pair_send(pair, 50, 400, CONTEXT(1), FI_COMMIT));
 	pair_round(pair);
 	expect_done(pair, "F F D K");
 	cr_expect(pair_is(pair, pair_event(pair, 'F', 0), DMP, 100, 100));
 	cr_expect(pair_is(pair, pair_event(pair, 'F', 1), DMP, 300, 100));
-	rig_expect(pair->home, CONTEXT(1), SENT);
+	rig_expect(pair->home, CONTEXT(1), RIG_SENT);
 	for (int i = 0; i < 2; i++)
 		accepted(fi_close(&mr[i]->fid));
 	pair_close(pair);
@@ -212,23 +195,23 @@ Test(send, commit_covers_all_messages_before_it)
 	struct iovec iov = {pair->source + 200, 100};
 
 	for (size_t i = 0; i < 9; i++)
-		receive(pair, DMP, 100 * i, 100);
+		pair_receive(pair, DMP, 100 * i, 100);
 	accepted(fi_send(ep, pair->source, 100, NULL, 0, CONTEXT(0)));
 	accepted(fi_inject(ep, pair->source + 100, 100, 0));
 	accepted(fi_sendv(ep, &iov, NULL, 1, 0, CONTEXT(2)));
 	accepted(fi_senddata(ep, pair->source + 300, 100, NULL, DATA, 0, CONTEXT(3)));
 	accepted(fi_injectdata(ep, pair->source + 400, 100, DATA, 0));
-	accepted(post(pair, 500, 100, CONTEXT(5), 0));
-	accepted(post(pair, 600, 100, CONTEXT(6), FI_FENCE));
+	accepted(pair_send(pair, 500, 100, CONTEXT(5), 0));
+	accepted(pair_send(pair, 600, 100, CONTEXT(6), FI_FENCE));
 	expect_sent(pair, "S S S Si Si S S");
 	pair_deliver(pair);
-	accepted(post(pair, 700, 100, CONTEXT(7), FI_COMMIT));
+	accepted(pair_send(pair, 700, 100, CONTEXT(7), FI_COMMIT));
 	cr_expect_eq(number_of(pair, 0), 8);
 	pair_round(pair);
 	cr_expect(survives(pair, DMP, 0, 800));
 	/* Once is enough. */
 	pair_done(pair);
-	accepted(post(pair, 800, 100, CONTEXT(8), FI_COMMIT));
+	accepted(pair_send(pair, 800, 100, CONTEXT(8), FI_COMMIT));
 	cr_expect_eq(number_of(pair, 0), 9);
 	pair_round(pair);
 	expect_done(pair, "F D K");
@@ -240,16 +223,16 @@ Test(send, of_which_nothing_was_posted_is_not_counted)
 {
 	struct pair *pair = pair_open(NULL);
 
-	receive(pair, DMP, 0, 64);
+	pair_receive(pair, DMP, 0, 64);
 	pair->home->fake.room = 0;
-	refused(post(pair, 0, 64, CONTEXT(1), 0), FI_EAGAIN);
-	refused(post(pair, 0, 64, CONTEXT(1), FI_COMMIT), FI_EAGAIN);
+	refused(pair_send(pair, 0, 64, CONTEXT(1), 0), FI_EAGAIN);
+	refused(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT), FI_EAGAIN);
 	refused(fi_inject(pair->home->ep, pair->source, 64, 0), FI_EAGAIN);
 	pair->home->fake.room = -1;
-	accepted(post(pair, 0, 64, CONTEXT(1), FI_COMMIT));
+	accepted(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT));
 	cr_expect_eq(number_of(pair, 0), 1);
 	pair_round(pair);
-	rig_expect(pair->home, CONTEXT(1), SENT);
+	rig_expect(pair->home, CONTEXT(1), RIG_SENT);
 	rig_expect_nothing(pair->home);
 	pair_close(pair);
 }
@@ -268,7 +251,7 @@ static void with_immediates(bool imm_receives)
 	size_t used = imm_receives ? 5 : 0;
 
 	for (size_t i = 0; i < 10; i++)
-		receive(pair, DMP, 100 * i, 100);
+		pair_receive(pair, DMP, 100 * i, 100);
 	accepted(fi_writedata(ep, pair->source, 8, NULL, DATA, 0, addr, key, CONTEXT(0)));
 	accepted(fi_inject_writedata(ep, pair->source, 8, DATA, 0, addr, key));
 	accepted(pair_put(pair, MHP, 0, 8, CONTEXT(0), FI_REMOTE_CQ_DATA));
@@ -280,12 +263,12 @@ static void with_immediates(bool imm_receives)
 	pair_deliver(pair);
 	cr_expect_eq(fake_receives(&pair->away->fake), 10 - used);
 	pair_done(pair);
-	accepted(post(pair, 100 * used, 100, CONTEXT(1), FI_COMMIT));
+	accepted(pair_send(pair, 100 * used, 100, CONTEXT(1), FI_COMMIT));
 	cr_expect_eq(number_of(pair, 0), used + 1);
 	pair_round(pair);
 	cr_expect(survives(pair, DMP, 100 * used, 100));
 	cr_expect_eq(kept(pair)->count, 10 - (used + 1), "no more and no less is forgotten");
-	accepted(post(pair, 100 * (used + 1), 100, CONTEXT(1), FI_COMMIT));
+	accepted(pair_send(pair, 100 * (used + 1), 100, CONTEXT(1), FI_COMMIT));
 	pair_round(pair);
 	cr_expect(survives(pair, DMP, 100 * (used + 1), 100));
 	pair_close(pair);
@@ -305,14 +288,14 @@ Test(send, takes_its_own_immediate_data_along)
 {
 	struct pair *pair = pair_open(NULL);
 
-	receive(pair, DMP, 0, 64);
-	accepted(post(pair, 0, 64, CONTEXT(1), FI_COMMIT | FI_REMOTE_CQ_DATA));
+	pair_receive(pair, DMP, 0, 64);
+	accepted(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT | FI_REMOTE_CQ_DATA));
 	expect_sent(pair, "Si M");
 	cr_expect_eq(pair_post(pair, 1)->data, DATA);
 	pair_round(pair);
 	expect_done(pair, "F D K");
-	rig_expect(pair->home, CONTEXT(1), SENT);
-	rig_expect(pair->away, NULL, RECEIVED);
+	rig_expect(pair->home, CONTEXT(1), RIG_SENT);
+	rig_expect(pair->away, NULL, RIG_RECEIVED);
 	rig_expect_nothing(pair->away);
 	pair_close(pair);
 }
@@ -323,11 +306,11 @@ Test(fence, message_with_nothing_before_it_is_a_plain_commit)
 {
 	struct pair *pair = pair_open(NULL);
 
-	receive(pair, DMP, 0, 64);
-	accepted(post(pair, 0, 64, CONTEXT(1), FI_COMMIT | FI_FENCE));
+	pair_receive(pair, DMP, 0, 64);
+	accepted(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT | FI_FENCE));
 	expect_sent(pair, "S M");
 	pair_round(pair);
-	rig_expect(pair->home, CONTEXT(1), SENT);
+	rig_expect(pair->home, CONTEXT(1), RIG_SENT);
 	pair_close(pair);
 }
 
@@ -335,17 +318,17 @@ Test(fence, message_is_posted_when_earlier_messages_are_durable)
 {
 	struct pair *pair = pair_open(NULL);
 
-	receive(pair, DMP, 0, 64);
-	receive(pair, PAGE, 64, 64);
-	accepted(post(pair, 0, 64, CONTEXT(1), 0));
-	accepted(post(pair, 64, 64, CONTEXT(2), FI_COMMIT | FI_FENCE));
+	pair_receive(pair, DMP, 0, 64);
+	pair_receive(pair, PAGE, 64, 64);
+	accepted(pair_send(pair, 0, 64, CONTEXT(1), 0));
+	accepted(pair_send(pair, 64, 64, CONTEXT(2), FI_COMMIT | FI_FENCE));
 	expect_sent(pair, "S M");
 	cr_expect_eq(number_of(pair, 0), 1);
-	refused(post(pair, 0, 8, CONTEXT(9), 0), FI_EAGAIN);
-	refused(post(pair, 0, 8, CONTEXT(9), FI_COMMIT), FI_EAGAIN);
+	refused(pair_send(pair, 0, 8, CONTEXT(9), 0), FI_EAGAIN);
+	refused(pair_send(pair, 0, 8, CONTEXT(9), FI_COMMIT), FI_EAGAIN);
 	refused(fi_inject(pair->home->ep, pair->source, 8, 0), FI_EAGAIN);
 	pair_deliver(pair);
-	rig_expect(pair->home, CONTEXT(1), SENT);
+	rig_expect(pair->home, CONTEXT(1), RIG_SENT);
 	rig_expect_nothing(pair->home);
 	expect_sent(pair, "");
 	pair_serve(pair);
@@ -355,7 +338,7 @@ Test(fence, message_is_posted_when_earlier_messages_are_durable)
 	cr_expect_eq(number_of(pair, 0), 2);
 	pair_round(pair);
 	cr_expect(survives(pair, PAGE, 64, 64));
-	rig_expect(pair->home, CONTEXT(2), SENT);
+	rig_expect(pair->home, CONTEXT(2), RIG_SENT);
 	rig_expect_nothing(pair->home);
 	pair_close(pair);
 }
@@ -365,9 +348,9 @@ Test(fence, message_is_posted_when_earlier_writes_are_durable)
 	struct pair *pair = pair_open(NULL);
 
 	for (int committed = 0; committed < 2; committed++) {
-		receive(pair, MHP, 0, 64);
+		pair_receive(pair, MHP, 0, 64);
 		accepted(pair_put(pair, DMP, 512, 64, CONTEXT(1), committed ? FI_COMMIT : 0));
-		accepted(post(pair, 0, 64, CONTEXT(2), FI_COMMIT | FI_FENCE));
+		accepted(pair_send(pair, 0, 64, CONTEXT(2), FI_COMMIT | FI_FENCE));
 		expect_sent(pair, committed ? "W M M" : "W M");
 		pair_round(pair);
 		cr_expect(survives(pair, DMP, 512, 64));
@@ -375,7 +358,7 @@ Test(fence, message_is_posted_when_earlier_writes_are_durable)
 		rig_expect_nothing(pair->home);
 		expect_sent(pair, "S M");
 		pair_round(pair);
-		rig_expect(pair->home, CONTEXT(2), SENT);
+		rig_expect(pair->home, CONTEXT(2), RIG_SENT);
 		memset(pair->durable[DMP], 0, PAIR_SIZE);
 	}
 	pair_close(pair);
@@ -385,13 +368,13 @@ Test(fence, message_is_held_behind_a_read_where_that_flushes)
 {
 	struct pair *pair = pair_open(NULL);
 
-	receive(pair, DMP, 0, 64);
+	pair_receive(pair, DMP, 0, 64);
 	accepted(pair_put(pair, READ_DMP, 0, 64, CONTEXT(1), 0));
-	accepted(post(pair, 0, 64, CONTEXT(2), FI_COMMIT | FI_FENCE));
+	accepted(pair_send(pair, 0, 64, CONTEXT(2), FI_COMMIT | FI_FENCE));
 	expect_sent(pair, "W R fS M");
 	pair_round(pair);
 	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
-	rig_expect(pair->home, CONTEXT(2), SENT);
+	rig_expect(pair->home, CONTEXT(2), RIG_SENT);
 	rig_expect_nothing(pair->home);
 	pair_close(pair);
 }
@@ -400,10 +383,10 @@ Test(fence, message_waits_for_data_that_ride)
 {
 	struct pair *pair = pair_open(NULL);
 
-	receive(pair, DMP, 0, 64);
+	pair_receive(pair, DMP, 0, 64);
 	accepted(pair_put(pair, DMP, 512, 64, CONTEXT(1), 0));
 	accepted(pair_put(pair, DMP, 1024, 64, CONTEXT(2), FI_COMMIT | FI_FENCE));
-	accepted(post(pair, 0, 64, CONTEXT(3), FI_COMMIT | FI_FENCE));
+	accepted(pair_send(pair, 0, 64, CONTEXT(3), FI_COMMIT | FI_FENCE));
 	expect_sent(pair, "W M M");
 	pair_round(pair);
 	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
@@ -411,7 +394,7 @@ Test(fence, message_waits_for_data_that_ride)
 	rig_expect_nothing(pair->home);
 	expect_sent(pair, "S M");
 	pair_round(pair);
-	rig_expect(pair->home, CONTEXT(3), SENT);
+	rig_expect(pair->home, CONTEXT(3), RIG_SENT);
 	pair_close(pair);
 }
 
@@ -419,15 +402,15 @@ Test(fence, message_is_not_sent_after_a_commit_that_fails)
 {
 	struct pair *pair = pair_open(NULL);
 
-	receive(pair, PAGE, 0, 64);
-	receive(pair, DMP, 64, 64);
+	pair_receive(pair, PAGE, 0, 64);
+	pair_receive(pair, DMP, 64, 64);
 	pair->sync_fails = true;
-	accepted(post(pair, 0, 64, CONTEXT(1), FI_COMMIT));
-	accepted(post(pair, 64, 64, CONTEXT(2), FI_COMMIT | FI_FENCE));
+	accepted(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT));
+	accepted(pair_send(pair, 64, 64, CONTEXT(2), FI_COMMIT | FI_FENCE));
 	expect_sent(pair, "S M M");
 	pair_round(pair);
-	rig_expect_error(pair->home, CONTEXT(1), SENT, FI_EIO);
-	rig_expect_error(pair->home, CONTEXT(2), SENT, FI_EIO);
+	rig_expect_error(pair->home, CONTEXT(1), RIG_SENT, FI_EIO);
+	rig_expect_error(pair->home, CONTEXT(2), RIG_SENT, FI_EIO);
 	rig_expect_nothing(pair->home);
 	expect_sent(pair, "");
 	pair_close(pair);
@@ -442,16 +425,16 @@ Test(fence, message_that_is_injected_may_be_changed_at_once)
 
 	memcpy(expected, pair->source + 64, 64);
 	memcpy(mine, expected, 64);
-	receive(pair, DMP, 0, 64);
-	receive(pair, DMP, 64, 64);
-	accepted(post(pair, 0, 64, CONTEXT(1), 0));
+	pair_receive(pair, DMP, 0, 64);
+	pair_receive(pair, DMP, 64, 64);
+	accepted(pair_send(pair, 0, 64, CONTEXT(1), 0));
 	accepted(fi_sendmsg(pair->home->ep, &msg, FI_COMMIT | FI_FENCE | FI_INJECT));
 	memset(mine, 0, 64);
 	pair_round(pair);
-	rig_expect(pair->home, CONTEXT(1), SENT);
+	rig_expect(pair->home, CONTEXT(1), RIG_SENT);
 	rig_expect_nothing(pair->home);
 	pair_round(pair);
-	rig_expect(pair->home, CONTEXT(2), SENT);
+	rig_expect(pair->home, CONTEXT(2), RIG_SENT);
 	cr_expect(survives(pair, DMP, 64, 64));
 	pair_close(pair);
 }
@@ -460,14 +443,14 @@ Test(fence, small_data_ride_behind_a_message_that_is_durable)
 {
 	struct pair *pair = pair_open(NULL);
 
-	receive(pair, DMP, 0, 64);
-	accepted(post(pair, 0, 64, CONTEXT(1), FI_COMMIT));
+	pair_receive(pair, DMP, 0, 64);
+	accepted(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT));
 	accepted(pair_put(pair, DMP, 512, 8, CONTEXT(2), FI_COMMIT | FI_FENCE));
 	expect_sent(pair, "S M M");
 	pair_round(pair);
 	expect_done(pair, "F D S F D K");
 	cr_expect(pair_is(pair, pair_event(pair, 'F', 0), DMP, 0, 64));
-	rig_expect(pair->home, CONTEXT(1), SENT);
+	rig_expect(pair->home, CONTEXT(1), RIG_SENT);
 	rig_expect(pair->home, CONTEXT(2), RIG_WRITTEN);
 	pair_close(pair);
 }
@@ -482,8 +465,8 @@ Test(relaxed, message_is_refused)
 		/* The peer has said it. */
 		cr_expect_eq(pair->from->link.peer.relaxed, side == 0);
 		pair->from->link.peer.relaxed = side == 1;
-		receive(pair, DMP, 0, 64);
-		refused(post(pair, 0, 64, CONTEXT(1), FI_COMMIT), FI_EOPNOTSUPP);
+		pair_receive(pair, DMP, 0, 64);
+		refused(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT), FI_EOPNOTSUPP);
 		expect_sent(pair, "");
 		rig_expect_nothing(pair->home);
 		pair_close(pair);
@@ -501,13 +484,13 @@ Test(send, commits_by_default_with_op_flags)
 	struct iovec iov[] = {{pair->source + 64, 30}, {pair->source + 94, 34}};
 
 	for (size_t i = 0; i < 6; i++)
-		receive(pair, DMP, 64 * i, 64);
+		pair_receive(pair, DMP, 64 * i, 64);
 	accepted(fi_send(ep, pair->source, 64, NULL, 0, CONTEXT(0)));
 	accepted(fi_sendv(ep, iov, NULL, 2, 0, CONTEXT(1)));
 	accepted(fi_senddata(ep, pair->source + 128, 64, NULL, DATA, 0, CONTEXT(2)));
 	expect_sent(pair, "S M S M Si M");
 	accepted(fi_inject(ep, pair->source + 192, 64, 0));
-	accepted(post(pair, 256, 64, CONTEXT(4), 0));
+	accepted(pair_send(pair, 256, 64, CONTEXT(4), 0));
 	expect_sent(pair, "S S");
 	pair_round(pair);
 	cr_expect(survives(pair, DMP, 0, 192));
@@ -516,9 +499,9 @@ Test(send, commits_by_default_with_op_flags)
 	pair_round(pair);
 	cr_expect(survives(pair, DMP, 192, 192));
 	/* The core's entry comes first. */
-	rig_expect(pair->home, CONTEXT(4), SENT);
+	rig_expect(pair->home, CONTEXT(4), RIG_SENT);
 	for (int i = 0; i < 6; i += i == 2 ? 3 : 1)
-		rig_expect(pair->home, CONTEXT(i), SENT);
+		rig_expect(pair->home, CONTEXT(i), RIG_SENT);
 	rig_expect_nothing(pair->home);
 	pair_close(pair);
 }
@@ -538,9 +521,9 @@ Test(send, is_counted_when_it_is_durable)
 	accepted(fi_cntr_open(pair->away->domain, &attr, &received, NULL));
 	accepted(fi_ep_bind(pair->away->ep, &received->fid, FI_RECV));
 	accepted(fi_enable(pair->away->ep));
-	receive(pair, DMP, 0, 64);
-	receive(pair, DMP, 64, 64);
-	accepted(post(pair, 0, 64, CONTEXT(1), FI_COMMIT));
+	pair_receive(pair, DMP, 0, 64);
+	pair_receive(pair, DMP, 64, 64);
+	accepted(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT));
 	accepted(fi_inject(pair->home->ep, pair->source + 64, 64, 0));
 	pair_deliver(pair);
 	cr_expect_eq(fi_cntr_read(sent), 1, "the injected one");
@@ -558,14 +541,14 @@ Test(send, is_counted_when_it_is_durable)
 
 static void expect_refused(struct pair *pair)
 {
-	receive(pair, DMP, 0, 64);
-	refused(post(pair, 0, 64, CONTEXT(1), FI_COMMIT), FI_EOPNOTSUPP);
-	refused(post(pair, 0, 64, CONTEXT(1), FI_COMMIT | FI_FENCE), FI_EOPNOTSUPP);
+	pair_receive(pair, DMP, 0, 64);
+	refused(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT), FI_EOPNOTSUPP);
+	refused(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT | FI_FENCE), FI_EOPNOTSUPP);
 	expect_sent(pair, "");
-	accepted(post(pair, 0, 64, CONTEXT(1), 0));
+	accepted(pair_send(pair, 0, 64, CONTEXT(1), 0));
 	expect_sent(pair, "S");
 	pair_deliver(pair);
-	rig_expect(pair->home, CONTEXT(1), SENT);
+	rig_expect(pair->home, CONTEXT(1), RIG_SENT);
 	rig_expect_nothing(pair->home);
 }
 
@@ -593,8 +576,8 @@ Test(refusal, of_messages_that_are_to_give_notice)
 {
 	struct pair *pair = pair_open(NULL);
 
-	refused(post(pair, 0, 64, CONTEXT(1), FI_COMMIT | FI_IMMED), FI_EINVAL);
-	refused(post(pair, 0, 64, CONTEXT(1), FI_IMMED), FI_EINVAL);
+	refused(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT | FI_IMMED), FI_EINVAL);
+	refused(pair_send(pair, 0, 64, CONTEXT(1), FI_IMMED), FI_EINVAL);
 	expect_sent(pair, "");
 	pair_close(pair);
 }
@@ -623,20 +606,20 @@ Test(send, on_a_medium_that_fails_is_an_io_error_once)
 	struct pair *pair = pair_open(NULL);
 
 	pair->sync_fails = true;
-	receive(pair, PAGE, 0, 64);
-	accepted(post(pair, 0, 64, CONTEXT(1), FI_COMMIT));
+	pair_receive(pair, PAGE, 0, 64);
+	accepted(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT));
 	pair_round(pair);
-	rig_expect_error(pair->home, CONTEXT(1), SENT, FI_EIO);
+	rig_expect_error(pair->home, CONTEXT(1), RIG_SENT, FI_EIO);
 	rig_expect_nothing(pair->home);
 	/* No file that was there is trusted any more. */
 	pair->sync_fails = false;
-	receive(pair, PAGE_TOO, 0, 64);
-	accepted(post(pair, 0, 64, CONTEXT(2), FI_COMMIT));
-	receive(pair, DMP, 0, 64);
-	accepted(post(pair, 0, 64, CONTEXT(3), FI_COMMIT));
+	pair_receive(pair, PAGE_TOO, 0, 64);
+	accepted(pair_send(pair, 0, 64, CONTEXT(2), FI_COMMIT));
+	pair_receive(pair, DMP, 0, 64);
+	accepted(pair_send(pair, 0, 64, CONTEXT(3), FI_COMMIT));
 	pair_round(pair);
-	rig_expect_error(pair->home, CONTEXT(2), SENT, FI_EIO);
-	rig_expect(pair->home, CONTEXT(3), SENT);
+	rig_expect_error(pair->home, CONTEXT(2), RIG_SENT, FI_EIO);
+	rig_expect(pair->home, CONTEXT(3), RIG_SENT);
 	rig_expect_nothing(pair->home);
 	pair_close(pair);
 }
@@ -645,27 +628,26 @@ Test(send, into_a_region_that_was_closed_since_fails_once)
 {
 	struct pair *pair = pair_open(NULL);
 
-	receive(pair, DMP, 0, 64);
-	receive(pair, MHP, 64, 64);
-	receive(pair, PAGE, 128, 64);
-	accepted(post(pair, 0, 64, CONTEXT(0), 0));
-	accepted(post(pair, 64, 64, CONTEXT(1), 0));
-	accepted(post(pair, 128, 64, CONTEXT(2), FI_COMMIT));
+	pair_receive(pair, DMP, 0, 64);
+	pair_receive(pair, MHP, 64, 64);
+	pair_receive(pair, PAGE, 128, 64);
+	accepted(pair_send(pair, 0, 64, CONTEXT(0), 0));
+	accepted(pair_send(pair, 64, 64, CONTEXT(1), 0));
+	accepted(pair_send(pair, 128, 64, CONTEXT(2), FI_COMMIT));
 	pair_deliver(pair);
-	accepted(fi_close(&pair->mr[DMP]->fid));
-	pair->mr[DMP] = NULL;
+	pair_unregister(pair, DMP);
 	pair_serve(pair);
 	expect_done(pair, "Y D K");
 	cr_expect(survives(pair, PAGE, 128, 64), "the others are flushed all the same");
-	rig_expect(pair->home, CONTEXT(0), SENT);
-	rig_expect(pair->home, CONTEXT(1), SENT);
-	rig_expect_error(pair->home, CONTEXT(2), SENT, FI_EACCES);
+	rig_expect(pair->home, CONTEXT(0), RIG_SENT);
+	rig_expect(pair->home, CONTEXT(1), RIG_SENT);
+	rig_expect_error(pair->home, CONTEXT(2), RIG_SENT, FI_EACCES);
 	rig_expect_nothing(pair->home);
 
-	receive(pair, MHP, 64, 64);
-	accepted(post(pair, 64, 64, CONTEXT(3), FI_COMMIT));
+	pair_receive(pair, MHP, 64, 64);
+	accepted(pair_send(pair, 64, 64, CONTEXT(3), FI_COMMIT));
 	pair_round(pair);
-	rig_expect(pair->home, CONTEXT(3), SENT);
+	rig_expect(pair->home, CONTEXT(3), RIG_SENT);
 	pair_close(pair);
 }
 
@@ -673,15 +655,15 @@ Test(send, into_memory_that_was_registered_anew_is_durable)
 {
 	struct pair *pair = pair_open(NULL);
 
-	receive(pair, DMP, 0, 64);
-	accepted(post(pair, 0, 64, CONTEXT(1), FI_COMMIT));
+	pair_receive(pair, DMP, 0, 64);
+	accepted(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT));
 	pair_deliver(pair);
 	accepted(fi_close(&pair->mr[DMP]->fid));
 	pmv_setting.domain = PMV_DMP;
 	accepted(fi_mr_reg(pair->away->domain, pair->memory[DMP], 100, FI_REMOTE_WRITE, 0, 0,
 			   FI_PMEM, &pair->mr[DMP], NULL));
 	pair_serve(pair);
-	rig_expect(pair->home, CONTEXT(1), SENT);
+	rig_expect(pair->home, CONTEXT(1), RIG_SENT);
 	cr_expect(survives(pair, DMP, 0, 64));
 	pair_close(pair);
 }
@@ -691,12 +673,12 @@ Test(send, fails_once_when_any_part_of_it_does)
 	for (int part = 0; part < 2; part++) {
 		struct pair *pair = pair_open(NULL);
 
-		receive(pair, DMP, 0, 64);
-		accepted(post(pair, 0, 64, CONTEXT(1), FI_COMMIT));
+		pair_receive(pair, DMP, 0, 64);
+		accepted(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT));
 		if (part)
 			fake_complete(&pair->home->fake, 1);
 		fake_fail_all(&pair->home->fake, FI_EIO, 5);
-		rig_expect_error(pair->home, CONTEXT(1), SENT, FI_EIO);
+		rig_expect_error(pair->home, CONTEXT(1), RIG_SENT, FI_EIO);
 		rig_expect_nothing(pair->home);
 		pair_close(pair);
 	}
@@ -706,14 +688,14 @@ Test(send, that_waits_is_told_of_when_the_endpoint_is_closed)
 {
 	struct pair *pair = pair_open(NULL);
 
-	receive(pair, DMP, 0, 64);
-	receive(pair, DMP, 64, 64);
-	accepted(post(pair, 0, 64, CONTEXT(1), FI_COMMIT));
-	accepted(post(pair, 64, 64, CONTEXT(2), FI_COMMIT | FI_FENCE));
+	pair_receive(pair, DMP, 0, 64);
+	pair_receive(pair, DMP, 64, 64);
+	accepted(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT));
+	accepted(pair_send(pair, 64, 64, CONTEXT(2), FI_COMMIT | FI_FENCE));
 	pair_deliver(pair);
 	rig_close_ep(pair->home);
-	rig_expect_error(pair->home, CONTEXT(1), SENT, FI_ECANCELED);
-	rig_expect_error(pair->home, CONTEXT(2), SENT, FI_ECANCELED);
+	rig_expect_error(pair->home, CONTEXT(1), RIG_SENT, FI_ECANCELED);
+	rig_expect_error(pair->home, CONTEXT(2), RIG_SENT, FI_ECANCELED);
 	rig_expect_nothing(pair->home);
 	pair_close(pair);
 }
@@ -722,16 +704,16 @@ Test(send, commit_without_room_for_its_message_waits_for_it)
 {
 	struct pair *pair = pair_open(NULL);
 
-	receive(pair, DMP, 0, 64);
+	pair_receive(pair, DMP, 0, 64);
 	pair->home->fake.room = 1;
-	accepted(post(pair, 0, 64, CONTEXT(1), FI_COMMIT));
+	accepted(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT));
 	expect_sent(pair, "S");
-	refused(post(pair, 0, 64, CONTEXT(2), 0), FI_EAGAIN);
+	refused(pair_send(pair, 0, 64, CONTEXT(2), 0), FI_EAGAIN);
 	pair->home->fake.room = -1;
 	rig_expect_nothing(pair->home);
 	expect_sent(pair, "M");
 	pair_round(pair);
-	rig_expect(pair->home, CONTEXT(1), SENT);
+	rig_expect(pair->home, CONTEXT(1), RIG_SENT);
 	pair_close(pair);
 }
 
@@ -753,10 +735,10 @@ Test(send, region_is_held_until_it_is_synced)
 	pair->on_event = expect_held;
 	pair->on_event_arg = pair;
 	for (size_t i = 0; i < 3; i++) {
-		receive(pair, PAGE, 128 * i, 64);
-		receive(pair, PAGE, 128 * i + 64, 64);
-		accepted(post(pair, 128 * i, 64, CONTEXT(i), 0));
-		accepted(post(pair, 128 * i + 64, 64, CONTEXT(i), FI_COMMIT));
+		pair_receive(pair, PAGE, 128 * i, 64);
+		pair_receive(pair, PAGE, 128 * i + 64, 64);
+		accepted(pair_send(pair, 128 * i, 64, CONTEXT(i), 0));
+		accepted(pair_send(pair, 128 * i + 64, 64, CONTEXT(i), FI_COMMIT));
 		pair_round(pair);
 		expect_done(pair, "Y D K");
 		cr_expect_eq(mr->region->users, 0);
@@ -778,7 +760,7 @@ Test(agent, refuses_numbers_of_messages_that_can_not_be)
 	struct pair *pair = pair_open(NULL);
 
 	for (size_t i = 0; i < 5; i++)
-		receive(pair, DMP, 64 * i, 64);
+		pair_receive(pair, DMP, 64 * i, 64);
 	tell_number(pair, 6, PMV_FAULT_MESSAGE);
 	tell_number(pair, UINT64_MAX, PMV_FAULT_MESSAGE);
 	expect_done(pair, "K K");
@@ -799,7 +781,7 @@ Test(agent, refuses_messages_where_no_receives_are_kept)
 {
 	struct pair *pair = pair_open(NULL);
 
-	receive(pair, DMP, 0, 64);
+	pair_receive(pair, DMP, 0, 64);
 	atomic_fetch_and(&pair->to->care, ~PMV_CARE_RECEIVES);
 	tell_number(pair, 0, PMV_FAULT_MESSAGE);
 	tell_number(pair, 1, PMV_FAULT_MESSAGE);
@@ -816,18 +798,18 @@ Test(cancel, makes_more_durable_and_never_less)
 
 	for (size_t i = 0; i < 6; i++)
 		accepted(fi_recv(away, pair->memory[DMP] + 64 * i, 64, NULL, 0, CONTEXT(i)));
-	accepted(post(pair, 0, 64, CONTEXT(0), FI_COMMIT));
+	accepted(pair_send(pair, 0, 64, CONTEXT(0), FI_COMMIT));
 	pair_round(pair);
 	expect_done(pair, "F D K");
 	accepted(fi_cancel(&away->fid, CONTEXT(1)));
 	refused(fi_cancel(&away->fid, CONTEXT(99)), FI_ENOENT);
 	/* The second message is in the third buffer. */
-	accepted(post(pair, 128, 64, CONTEXT(2), FI_COMMIT));
+	accepted(pair_send(pair, 128, 64, CONTEXT(2), FI_COMMIT));
 	pair_round(pair);
 	expect_done(pair, "F F D K");
 	cr_expect(survives(pair, DMP, 128, 64));
 	for (size_t i = 3; i < 6; i++) {
-		accepted(post(pair, 64 * i, 64, CONTEXT(i), FI_COMMIT));
+		accepted(pair_send(pair, 64 * i, 64, CONTEXT(i), FI_COMMIT));
 		pair_round(pair);
 		cr_expect(survives(pair, DMP, 64 * i, 64));
 	}
@@ -840,7 +822,7 @@ static void fill_ring(struct pair *pair, size_t count)
 {
 	pair->forgets_events = true;
 	for (size_t i = 0; i < count; i++)
-		receive(pair, i % 2 ? DMP : MHP, 64 * (i % 512), 64);
+		pair_receive(pair, i % 2 ? DMP : MHP, 64 * (i % 512), 64);
 }
 
 Test(bounds, what_does_not_fit_is_made_durable_as_a_whole)
@@ -850,7 +832,7 @@ Test(bounds, what_does_not_fit_is_made_durable_as_a_whole)
 	fill_ring(pair, 300);
 	cr_expect_eq(kept(pair)->count, 64);
 	for (size_t i = 0; i < 300; i++) {
-		accepted(post(pair, 64 * i, 64, CONTEXT(i), i % 7 ? 0 : FI_COMMIT));
+		accepted(pair_send(pair, 64 * i, 64, CONTEXT(i), i % 7 ? 0 : FI_COMMIT));
 		pair_round(pair);
 		if (i % 7)
 			continue;
@@ -868,7 +850,7 @@ Test(bounds, who_never_commits_messages_costs_no_more_and_more_memory)
 
 	pair->forgets_events = true;
 	for (size_t i = 0; i < 20000; i++) {
-		receive(pair, DMP, 64 * (i * 7 % 1000), 64);
+		pair_receive(pair, DMP, 64 * (i * 7 % 1000), 64);
 		accepted(fi_inject(pair->home->ep, pair->source + 64 * (i * 7 % 1000), 64, 0));
 		if (i % 100 == 99) {
 			struct fi_cq_tagged_entry entry;
@@ -880,10 +862,10 @@ Test(bounds, who_never_commits_messages_costs_no_more_and_more_memory)
 	}
 	cr_expect_eq(kept(pair)->size, 64);
 	cr_expect_leq(kept(pair)->old_pieces, 1);
-	receive(pair, DMP, 0, 64);
-	accepted(post(pair, 0, 64, CONTEXT(1), FI_COMMIT));
+	pair_receive(pair, DMP, 0, 64);
+	accepted(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT));
 	pair_round(pair);
-	rig_expect(pair->home, CONTEXT(1), SENT);
+	rig_expect(pair->home, CONTEXT(1), RIG_SENT);
 	cr_expect(survives(pair, DMP, 0, 64000));
 	cr_expect_eq(kept(pair)->old_end, 0);
 	pair_close(pair);
@@ -914,21 +896,20 @@ Test(bounds, too_many_pieces_of_memory_fail_commits_until_they_are_used_up)
 		accepted(fi_mr_reg(pair->away->domain, pair->memory[DMP] + i * 8, 8, FI_RECV, 0, 0,
 				   FI_PMEM, &mr, NULL));
 		if (!i) {
-			accepted(fi_close(&pair->mr[DMP]->fid));
-			pair->mr[DMP] = NULL;
+			pair_unregister(pair, DMP);
 		}
-		receive(pair, DMP, i * 8, 8);
+		pair_receive(pair, DMP, i * 8, 8);
 		accepted(fi_close(&mr->fid));
 	}
-	receive(pair, MHP, 0, 64);
+	pair_receive(pair, MHP, 0, 64);
 	for (size_t i = 0; i < 1199; i++)
 		accepted(fi_inject(pair->home->ep, pair->source, 8, 0));
-	accepted(post(pair, 0, 8, CONTEXT(1), FI_COMMIT));
+	accepted(pair_send(pair, 0, 8, CONTEXT(1), FI_COMMIT));
 	pair_round(pair);
-	rig_expect_error(pair->home, CONTEXT(1), SENT, FI_ENOMEM);
-	accepted(post(pair, 0, 64, CONTEXT(2), FI_COMMIT));
+	rig_expect_error(pair->home, CONTEXT(1), RIG_SENT, FI_ENOMEM);
+	accepted(pair_send(pair, 0, 64, CONTEXT(2), FI_COMMIT));
 	pair_round(pair);
-	rig_expect(pair->home, CONTEXT(2), SENT);
+	rig_expect(pair->home, CONTEXT(2), RIG_SENT);
 	pair_close(pair);
 }
 
@@ -981,7 +962,7 @@ static void random_send(struct random_run *run, bool commit)
 	struct sent *to = &run->receives[run->used];
 	uint64_t flags = commit ? FI_COMMIT | FI_COMPLETION | (dice(&state, 4) ? 0 : FI_FENCE) : 0;
 
-	if (post(run->pair, to->offset, to->len, CONTEXT(run->commits), flags))
+	if (pair_send(run->pair, to->offset, to->len, CONTEXT(run->commits), flags))
 		return;
 	run->used++;
 	if (commit)
@@ -1099,7 +1080,7 @@ static void *send_many(void *arg)
 	struct pair *pair = arg;
 
 	for (int i = 0; i < PER_THREAD; i++) {
-		while (post(pair, 0, 8, CONTEXT(i), i % 5 ? 0 : FI_COMMIT) == -FI_EAGAIN)
+		while (pair_send(pair, 0, 8, CONTEXT(i), i % 5 ? 0 : FI_COMMIT) == -FI_EAGAIN)
 			take_one(pair);
 		take_one(pair);
 	}
@@ -1118,13 +1099,13 @@ Test(send, is_counted_by_threads_that_share_an_endpoint, .timeout = 60)
 
 	pair->forgets_events = true;
 	for (size_t i = 0; i <= ALL; i++)
-		receive(pair, DMP, 8 * i, 8);
+		pair_receive(pair, DMP, 8 * i, 8);
 	for (int i = 0; i < THREADS; i++)
 		pthread_create(&threads[i], NULL, send_many, pair);
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
 	cr_expect_eq(atomic_load(&pair->from->sends), ALL);
-	accepted(post(pair, 0, 8, CONTEXT(0), FI_COMMIT));
+	accepted(pair_send(pair, 0, 8, CONTEXT(0), FI_COMMIT));
 	while (atomic_load(&completed) < ALL + 1)
 		take_one(pair);
 	rig_expect_nothing(pair->home);

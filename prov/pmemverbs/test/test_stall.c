@@ -137,7 +137,7 @@ Test(stall, nothing_new_passes_what_waits)
 	expect_posted(rig, "S");
 	fake_complete(&rig->fake, 3);
 	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
-	rig_expect(rig, CONTEXT(3), FI_MSG | FI_SEND);
+	rig_expect(rig, CONTEXT(3), RIG_SENT);
 	rig_close(rig);
 }
 
