@@ -110,7 +110,7 @@ static void check_fences(void *arg)
 {
 	struct program *prog = arg;
 
-	/* What may follow a commit that has failed is for test_agent to say. */
+	/* What may follow a commit that has failed is for test_agent_fence to say. */
 	if (prog->pair->sync_fails)
 		return;
 	for (int i = 0; i < prog->num_ops; i++) {
