@@ -267,3 +267,20 @@ void rig_expect_nothing(struct rig *rig)
 	}
 	cr_assert_eq(ret, -FI_EAGAIN);
 }
+
+void rig_expect_each(struct rig *rig, int first, int last, uint64_t flags)
+{
+	for (int i = first; i <= last; i++)
+		rig_expect(rig, CONTEXT(i), flags);
+	rig_expect_nothing(rig);
+}
+
+void rig_expect_parts(struct rig *rig, int parts, const void *context, uint64_t flags)
+{
+	for (int part = 0; part < parts; part++) {
+		rig_expect_nothing(rig);
+		cr_assert_eq(fake_complete(&rig->fake, 1), 1, "there are only %d parts", part);
+	}
+	rig_expect(rig, context, flags);
+	rig_expect_nothing(rig);
+}

@@ -117,6 +117,15 @@ void rig_expect_error(struct rig *rig, const void *context, uint64_t flags, int 
 /* ... or there is none */
 void rig_expect_nothing(struct rig *rig);
 
+/* rig_expect_each -- CONTEXT(first) to CONTEXT(last) have succeeded, in this order, and no more */
+void rig_expect_each(struct rig *rig, int first, int last, uint64_t flags);
+
+/*
+ * rig_expect_parts -- the core's next operations are so many parts of one: it
+ * completes with the last of them, not before, and once
+ */
+void rig_expect_parts(struct rig *rig, int parts, const void *context, uint64_t flags);
+
 #define RIG_WRITTEN (FI_RMA | FI_WRITE)
 #define RIG_SENT (FI_MSG | FI_SEND)
 #define RIG_RECEIVED (FI_MSG | FI_RECV)

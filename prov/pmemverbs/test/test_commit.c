@@ -66,8 +66,7 @@ Test(commit, is_a_write_and_a_read_of_one_byte_of_it)
 	cr_expect((char *) read->buf < buf || (char *) read->buf >= buf + LEN);
 	cr_expect_not_null(read->buf);
 
-	fake_complete(&rig->fake, 2);
-	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+	rig_expect_parts(rig, 2, CONTEXT(1), RIG_WRITTEN);
 	rig_close(rig);
 }
 
@@ -81,8 +80,7 @@ Test(commit, core_never_sees_the_context_or_the_flag_of_a_commit)
 		cr_expect_neq(rig_post(rig, i)->context, CONTEXT(1));
 		cr_expect(!(rig_post(rig, i)->flags & (FI_COMMIT | FI_IMMED)));
 	}
-	fake_complete(&rig->fake, 3);
-	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+	rig_expect_parts(rig, 3, CONTEXT(1), RIG_WRITTEN);
 	rig_close(rig);
 }
 
@@ -93,8 +91,7 @@ Test(commit, flush_uses_a_registered_buffer_where_the_core_wants_one)
 	accepted(rig_commit(rig, KEY_MHP, CONTEXT(1), 0));
 	cr_expect_eq(rig_post(rig, 1)->desc, rig_post(rig, 1)->buf);
 	cr_expect_not_null(rig_post(rig, 1)->desc);
-	fake_complete(&rig->fake, 2);
-	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+	rig_expect_parts(rig, 2, CONTEXT(1), RIG_WRITTEN);
 	rig_close(rig);
 }
 
@@ -104,10 +101,7 @@ Test(commit, of_volatile_memory_is_flushed_too)
 
 	accepted(rig_commit(rig, KEY_NONE, CONTEXT(1), 0));
 	expect_posted(rig, "W R");
-	fake_complete(&rig->fake, 1);
-	rig_expect_nothing(rig);
-	fake_complete(&rig->fake, 1);
-	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+	rig_expect_parts(rig, 2, CONTEXT(1), RIG_WRITTEN);
 	rig_close(rig);
 }
 
@@ -117,8 +111,7 @@ Test(commit, of_dmp_without_ddio_is_flushed)
 
 	accepted(rig_commit(rig, KEY_DMP, CONTEXT(1), 0));
 	expect_posted(rig, "W R");
-	fake_complete(&rig->fake, 2);
-	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+	rig_expect_parts(rig, 2, CONTEXT(1), RIG_WRITTEN);
 	rig_close(rig);
 }
 
@@ -128,10 +121,7 @@ Test(commit, of_wsp_is_the_write_alone)
 
 	accepted(rig_commit(rig, KEY_WSP, CONTEXT(1), 0));
 	expect_posted(rig, "W");
-	rig_expect_nothing(rig);
-	fake_complete(&rig->fake, 1);
-	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
-	rig_expect_nothing(rig);
+	rig_expect_parts(rig, 1, CONTEXT(1), RIG_WRITTEN);
 	rig_close(rig);
 }
 
@@ -141,8 +131,7 @@ Test(commit, of_wsp_is_flushed_where_a_write_completes_at_home)
 
 	accepted(rig_commit(rig, KEY_WSP, CONTEXT(1), FI_IMMED));
 	expect_posted(rig, "W R fW0i");
-	fake_complete(&rig->fake, 3);
-	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+	rig_expect_parts(rig, 3, CONTEXT(1), RIG_WRITTEN);
 	rig_close(rig);
 }
 
@@ -154,8 +143,7 @@ Test(commit, without_data_reads_where_it_would_have_written)
 	expect_posted(rig, "W0 R");
 	cr_expect_eq(rig_post(rig, 1)->len, 1);
 	cr_expect_eq(rig_post(rig, 1)->addr, ADDR);
-	fake_complete(&rig->fake, 2);
-	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+	rig_expect_parts(rig, 2, CONTEXT(1), RIG_WRITTEN);
 	rig_close(rig);
 }
 
@@ -169,8 +157,7 @@ Test(commit, without_data_at_the_end_of_a_region_reads_inside_it)
 	expect_posted(rig, "W W0 R");
 	cr_expect(inside(rig_post(rig, 2), ADDR, LEN));
 	fake_complete(&rig->fake, 3);
-	rig_expect(rig, CONTEXT(0), RIG_WRITTEN);
-	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+	rig_expect_each(rig, 0, 1, RIG_WRITTEN);
 	rig_close(rig);
 }
 
@@ -186,8 +173,7 @@ Test(commit, without_buffers_still_gives_the_core_one)
 		cr_expect_eq(rig_post(rig, 0)->rma_len, 0);
 		cr_expect_not_null(rig_post(rig, 0)->buf);
 		cr_expect_eq(rig_post(rig, 0)->desc != NULL, mr_local);
-		fake_complete(&rig->fake, 2);
-		rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+		rig_expect_parts(rig, 2, CONTEXT(1), RIG_WRITTEN);
 		rig_close(rig);
 	}
 }
@@ -207,8 +193,7 @@ Test(commit, of_several_ranges_reads_in_one_that_has_bytes)
 	expect_posted(rig, "W R");
 	cr_expect(inside(rig_post(rig, 1), ADDR + 64, 8) ||
 		  inside(rig_post(rig, 1), ADDR + 128, 16));
-	fake_complete(&rig->fake, 2);
-	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+	rig_expect_parts(rig, 2, CONTEXT(1), RIG_WRITTEN);
 	rig_close(rig);
 }
 
@@ -224,8 +209,7 @@ Test(commit, of_ranges_in_several_regions_takes_the_strongest_method)
 	accepted(commit_ranges(rig, &iov, 1, mhp_first, 2, CONTEXT(2), 0));
 	expect_posted(rig, "W R W R");
 	fake_complete(&rig->fake, 4);
-	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
-	rig_expect(rig, CONTEXT(2), RIG_WRITTEN);
+	rig_expect_each(rig, 1, 2, RIG_WRITTEN);
 	rig_close(rig);
 }
 
@@ -257,8 +241,7 @@ Test(commit, hands_on_that_the_data_is_to_be_injected)
 	accepted(rig_commit(rig, KEY_MHP, CONTEXT(1), FI_INJECT));
 	cr_expect_eq(rig_post(rig, 0)->flags, FI_COMPLETION | FI_INJECT);
 	cr_expect_eq(rig_post(rig, 1)->flags, FI_COMPLETION);
-	fake_complete(&rig->fake, 2);
-	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+	rig_expect_parts(rig, 2, CONTEXT(1), RIG_WRITTEN);
 	rig_close(rig);
 }
 
@@ -269,12 +252,7 @@ Test(commit, completes_once_and_not_before_the_read)
 	struct rig *rig = rig_open(NULL);
 
 	accepted(rig_commit(rig, KEY_MHP, CONTEXT(1), 0));
-	rig_expect_nothing(rig);
-	fake_complete(&rig->fake, 1);
-	rig_expect_nothing(rig);
-	fake_complete(&rig->fake, 1);
-	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
-	rig_expect_nothing(rig);
+	rig_expect_parts(rig, 2, CONTEXT(1), RIG_WRITTEN);
 	rig_close(rig);
 }
 
@@ -405,9 +383,7 @@ Test(commit, may_have_many_others_under_way)
 	for (int i = 0; i < COMMITS; i++)
 		accepted(rig_commit(rig, KEY_MHP, CONTEXT(i), 0));
 	cr_assert_eq(fake_complete(&rig->fake, SIZE_MAX), 2 * COMMITS);
-	for (int i = 0; i < COMMITS; i++)
-		rig_expect(rig, CONTEXT(i), RIG_WRITTEN);
-	rig_expect_nothing(rig);
+	rig_expect_each(rig, 0, COMMITS - 1, RIG_WRITTEN);
 	rig_close(rig);
 }
 
@@ -476,12 +452,7 @@ Test(notice, follows_the_flush_and_is_part_of_the_commit)
 		expect_posted(rig, "W R fW0i");
 		expect_notice(rig, 2);
 		cr_expect_eq(rig_post(rig, 2)->key, CORE_KEY_MHP);
-		for (int part = 0; part < 3; part++) {
-			rig_expect_nothing(rig);
-			fake_complete(&rig->fake, 1);
-		}
-		rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
-		rig_expect_nothing(rig);
+		rig_expect_parts(rig, 3, CONTEXT(1), RIG_WRITTEN);
 		rig_close(rig);
 	}
 }
@@ -493,8 +464,7 @@ Test(notice, rides_along_where_the_write_itself_is_the_proof)
 	accepted(rig_commit(rig, KEY_WSP, CONTEXT(1), FI_IMMED));
 	expect_posted(rig, "Wi");
 	cr_expect_eq(rig_post(rig, 0)->data, DATA);
-	fake_complete(&rig->fake, 1);
-	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+	rig_expect_parts(rig, 1, CONTEXT(1), RIG_WRITTEN);
 	rig_close(rig);
 }
 
@@ -520,8 +490,7 @@ Test(notice, is_not_sent_for_commits_that_ask_for_none)
 	accepted(rig_commit(rig, KEY_MHP, CONTEXT(2), 0));
 	expect_posted(rig, "W W R");
 	fake_complete(&rig->fake, 3);
-	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
-	rig_expect(rig, CONTEXT(2), RIG_WRITTEN);
+	rig_expect_each(rig, 1, 2, RIG_WRITTEN);
 	rig_close(rig);
 }
 
@@ -574,8 +543,7 @@ Test(refusal, of_what_no_flush_makes_durable_posts_nothing)
 	/* And it left no trace. */
 	accepted(rig_commit(rig, KEY_MHP, CONTEXT(2), FI_FENCE));
 	expect_posted(rig, "W R");
-	fake_complete(&rig->fake, 2);
-	rig_expect(rig, CONTEXT(2), RIG_WRITTEN);
+	rig_expect_parts(rig, 2, CONTEXT(2), RIG_WRITTEN);
 	rig_close(rig);
 }
 

@@ -8,13 +8,6 @@
 
 static char data[8];
 
-static void expect_done(struct rig *rig, int first, int last, uint64_t flags)
-{
-	for (int i = first; i <= last; i++)
-		rig_expect(rig, CONTEXT(i), flags);
-	rig_expect_nothing(rig);
-}
-
 /* Fenced commits */
 
 Test(fenced_commit, waits_only_for_what_a_flush_has_to_order)
@@ -52,7 +45,7 @@ Test(fenced_commit, waits_only_for_what_a_flush_has_to_order)
 		cr_expect_str_eq(rig_posted(rig), cases[i].posted, "%s: %s", cases[i].what,
 				 rig->posted);
 		fake_complete(&rig->fake, SIZE_MAX);
-		expect_done(rig, 0, 1, RIG_WRITTEN);
+		rig_expect_each(rig, 0, 1, RIG_WRITTEN);
 		rig_close(rig);
 	}
 }
@@ -66,8 +59,7 @@ Test(fenced_commit, on_a_fresh_endpoint_waits_for_nothing)
 
 		accepted(rig_commit(rig, keys[i], CONTEXT(1), FI_FENCE));
 		expect_posted(rig, "W R");
-		fake_complete(&rig->fake, 2);
-		rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+		rig_expect_parts(rig, 2, CONTEXT(1), RIG_WRITTEN);
 		rig_close(rig);
 	}
 }
@@ -112,7 +104,7 @@ Test(fenced_commit, after_writes_of_every_kind_flushes_first)
 				   !atomic     ? RIG_WRITTEN
 				   : call == 6 ? (FI_ATOMIC | FI_WRITE)
 					       : (FI_ATOMIC | FI_READ));
-		expect_done(rig, 1, 2, RIG_WRITTEN);
+		rig_expect_each(rig, 1, 2, RIG_WRITTEN);
 		rig_close(rig);
 	}
 }
@@ -131,7 +123,7 @@ Test(fenced_commit, reads_for_the_flush_in_front_what_it_will_write)
 	cr_expect(flush->addr >= ADDR && flush->addr < ADDR + LEN);
 	cr_expect(flush->flags & FI_COMPLETION);
 	fake_complete(&rig->fake, SIZE_MAX);
-	expect_done(rig, 0, 1, RIG_WRITTEN);
+	rig_expect_each(rig, 0, 1, RIG_WRITTEN);
 	rig_close(rig);
 }
 
@@ -143,11 +135,7 @@ Test(fenced_commit, completes_nothing_with_the_flush_in_front)
 	accepted(rig_commit(rig, KEY_DMP, CONTEXT(1), FI_FENCE));
 	fake_complete(&rig->fake, 1);
 	rig_expect(rig, CONTEXT(0), RIG_WRITTEN);
-	for (int part = 0; part < 3; part++) {
-		rig_expect_nothing(rig);
-		fake_complete(&rig->fake, 1);
-	}
-	expect_done(rig, 1, 1, RIG_WRITTEN);
+	rig_expect_parts(rig, 3, CONTEXT(1), RIG_WRITTEN);
 	rig_close(rig);
 }
 
@@ -167,7 +155,7 @@ Test(fenced_commit, after_writes_that_need_an_agent_is_refused)
 		/* Nothing has made those writes durable since. */
 		refused(rig_commit(rig, KEY_MHP, CONTEXT(2), FI_FENCE), FI_EOPNOTSUPP);
 		fake_complete(&rig->fake, SIZE_MAX);
-		expect_done(rig, 0, 1, RIG_WRITTEN);
+		rig_expect_each(rig, 0, 1, RIG_WRITTEN);
 		rig_close(rig);
 	}
 }
@@ -220,7 +208,7 @@ Test(fenced_commit, without_room_for_the_flush_in_front_is_not_accepted)
 	accepted(rig_commit(rig, KEY_DMP, CONTEXT(1), FI_FENCE));
 	expect_posted(rig, "W R fW R");
 	fake_complete(&rig->fake, SIZE_MAX);
-	expect_done(rig, 0, 1, RIG_WRITTEN);
+	rig_expect_each(rig, 0, 1, RIG_WRITTEN);
 	rig_close(rig);
 }
 
@@ -242,8 +230,7 @@ Test(fenced_commit, without_room_for_its_write_is_fenced_when_tried_again)
 		rig_expect_nothing(rig);
 		accepted(rig_commit(rig, KEY_DMP, CONTEXT(1), FI_FENCE));
 		expect_posted(rig, "fW R");
-		fake_complete(&rig->fake, SIZE_MAX);
-		expect_done(rig, 1, 1, RIG_WRITTEN);
+		rig_expect_parts(rig, 2, CONTEXT(1), RIG_WRITTEN);
 		rig_close(rig);
 	}
 }
@@ -260,7 +247,7 @@ Test(fenced_commit, is_refused_if_the_flush_in_front_can_not_be_posted)
 	accepted(rig_commit(rig, KEY_DMP, CONTEXT(1), FI_FENCE));
 	expect_posted(rig, "R fW R");
 	fake_complete(&rig->fake, SIZE_MAX);
-	expect_done(rig, 0, 1, RIG_WRITTEN);
+	rig_expect_each(rig, 0, 1, RIG_WRITTEN);
 	rig_close(rig);
 }
 
@@ -532,7 +519,7 @@ Test(no_fence, waits_until_the_reads_have_completed)
 	fake_complete(&rig->fake, SIZE_MAX);
 	rig_expect(rig, CONTEXT(0), FI_RMA | FI_READ);
 	rig_expect(rig, CONTEXT(1), FI_RMA | FI_READ);
-	expect_done(rig, 2, 4, RIG_WRITTEN);
+	rig_expect_each(rig, 2, 4, RIG_WRITTEN);
 	rig_close(rig);
 }
 
@@ -636,7 +623,7 @@ Test(no_fence, commits_are_ordered_by_the_core)
 	accepted(rig_commit(rig, KEY_DMP, CONTEXT(2), FI_FENCE));
 	expect_posted(rig, "W R");
 	fake_complete(&rig->fake, SIZE_MAX);
-	expect_done(rig, 0, 2, RIG_WRITTEN);
+	rig_expect_each(rig, 0, 2, RIG_WRITTEN);
 	rig_close(rig);
 }
 

@@ -118,11 +118,7 @@ Test(send, commit_needs_its_completion_and_the_acknowledgement)
 	accepted(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT));
 	cr_expect_eq(fake_deliver(&pair->home->fake, SIZE_MAX), 2);
 	pair_serve(pair);
-	rig_expect_nothing(pair->home);
-	fake_complete(&pair->home->fake, 1);
-	rig_expect_nothing(pair->home);
-	fake_complete(&pair->home->fake, 1);
-	rig_expect(pair->home, CONTEXT(1), RIG_SENT);
+	rig_expect_parts(pair->home, 2, CONTEXT(1), RIG_SENT);
 	pair_close(pair);
 }
 
@@ -389,9 +385,7 @@ Test(fence, message_waits_for_data_that_ride)
 	accepted(pair_send(pair, 0, 64, CONTEXT(3), FI_COMMIT | FI_FENCE));
 	expect_sent(pair, "W M M");
 	pair_round(pair);
-	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
-	rig_expect(pair->home, CONTEXT(2), RIG_WRITTEN);
-	rig_expect_nothing(pair->home);
+	rig_expect_each(pair->home, 1, 2, RIG_WRITTEN);
 	expect_sent(pair, "S M");
 	pair_round(pair);
 	rig_expect(pair->home, CONTEXT(3), RIG_SENT);
