@@ -411,6 +411,41 @@ bool pair_survives(struct pair *pair, enum pair_memory memory, size_t offset, si
 	return !memcmp(pair->durable[memory] + offset, pair->source + offset, len);
 }
 
+/* What all commits of messages have to stand */
+
+void pair_send_and_lose(struct pair *pair, enum pair_memory memory, size_t part)
+{
+	struct fake *fake = &pair->home->fake;
+
+	pair_receive(pair, memory, 0, 64);
+	accepted(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT));
+	cr_assert_eq(fake_complete(fake, part), part, "part %zu", part);
+	cr_assert_eq(fake_fail_all(fake, FI_EIO, 5), 2 - part, "part %zu", part);
+	rig_expect_error(pair->home, CONTEXT(1), RIG_SENT, FI_EIO);
+	rig_expect_nothing(pair->home);
+}
+
+void pair_send_without_room(struct pair *pair, enum pair_memory memory, const char *behind)
+{
+	/* Room may come while the message is under way, or after it has arrived. */
+	for (int late = 0; late < 2; late++) {
+		pair_receive(pair, memory, 0, 64);
+		pair->home->fake.room = 1;
+		accepted(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT));
+		expect_sent(pair, "S");
+		refused(pair_send(pair, 0, 64, CONTEXT(2), 0), FI_EAGAIN);
+		if (late) {
+			pair_deliver(pair);
+			rig_expect_nothing(pair->home);
+		}
+		pair->home->fake.room = -1;
+		rig_expect_nothing(pair->home);
+		expect_sent(pair, behind);
+		pair_round(pair);
+		rig_expect(pair->home, CONTEXT(1), RIG_SENT);
+	}
+}
+
 /* Past the provider at home */
 
 void pair_tell(struct pair *pair, struct pmv_message *message)

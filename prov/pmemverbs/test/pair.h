@@ -142,6 +142,16 @@ void pair_expect_ack(struct pair *pair, uint64_t done, enum pmv_fault fault);
 /* pair_answer -- write an acknowledgement, as the agent would */
 void pair_answer(struct pair *pair, uint64_t number, uint64_t done, enum pmv_fault fault);
 
+/*
+ * What a commit of a message has to stand, whatever makes it durable: the message
+ * is received in that memory.
+ *
+ * pair_send_and_lose -- a part of it fails, and with it all that is under way
+ * pair_send_without_room -- there is none for what comes behind the message
+ */
+void pair_send_and_lose(struct pair *pair, enum pair_memory memory, size_t part);
+void pair_send_without_room(struct pair *pair, enum pair_memory memory, const char *behind);
+
 #define expect_sent(pair, what) cr_assert_str_eq(pair_posted(pair), what)
 #define expect_done(pair, what) cr_assert_str_eq(pair_done(pair), what)
 

@@ -87,6 +87,10 @@ void rig_close_ep(struct rig *rig);
 struct fid_ep *rig_ep(struct rig *rig, struct fid_cq *cq);
 struct fid_cq *rig_cq(struct rig *rig);
 
+struct fid_cntr *rig_cntr(struct rig *rig);
+/* rig_count -- bind a counter of that to the endpoint, which was not enabled, and enable it */
+struct fid_cntr *rig_count(struct rig *rig, uint64_t what);
+
 /* A write of LEN bytes to ADDR. */
 ssize_t rig_writemsg(struct rig *rig, uint64_t key, void *context, uint64_t flags);
 ssize_t rig_commit(struct rig *rig, uint64_t key, void *context, uint64_t flags);
@@ -96,6 +100,13 @@ ssize_t rig_readmsg(struct rig *rig, uint64_t key, void *context, uint64_t flags
 ssize_t rig_send(struct rig *rig, void *context);
 ssize_t rig_sendmsg(struct rig *rig, void *context, uint64_t flags);
 ssize_t rig_fetch(struct rig *rig, uint64_t key, void *context, uint64_t flags);
+
+/*
+ * rig_call -- the application makes that call, without flags: CALL_LEN bytes go
+ * between there and ADDR, or are sent from or received there
+ */
+ssize_t rig_call(struct rig *rig, enum fake_call call, void *buf, uint64_t key, void *context);
+#define CALL_LEN 8
 
 /* The immediate data of all of them. */
 #define DATA UINT64_C(0x1337c0de)

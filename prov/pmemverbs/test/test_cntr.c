@@ -8,15 +8,6 @@
 
 static char data[8];
 
-static struct fid_cntr *open_cntr(struct rig *rig)
-{
-	struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP};
-	struct fid_cntr *cntr;
-
-	accepted(fi_cntr_open(rig->domain, &attr, &cntr, NULL));
-	return cntr;
-}
-
 /* A rig whose endpoint has a counter bound. */
 static struct rig *open_counted(struct rig_options options, uint64_t what, struct fid_cntr **cntr)
 {
@@ -24,9 +15,7 @@ static struct rig *open_counted(struct rig_options options, uint64_t what, struc
 
 	options.not_enabled = true;
 	rig = rig_open(&options);
-	*cntr = open_cntr(rig);
-	accepted(fi_ep_bind(rig->ep, &(*cntr)->fid, what));
-	accepted(fi_enable(rig->ep));
+	*cntr = rig_count(rig, what);
 	return rig;
 }
 
@@ -412,7 +401,7 @@ Test(counters, do_not_hide_receives_from_cancel)
 Test(counters, are_set_and_added_to)
 {
 	struct rig *rig = rig_open(NULL);
-	struct fid_cntr *cntr = open_cntr(rig);
+	struct fid_cntr *cntr = rig_cntr(rig);
 
 	accepted(fi_cntr_set(cntr, 5));
 	accepted(fi_cntr_add(cntr, 2));
@@ -436,7 +425,7 @@ Test(counters, refuse_what_they_can_not_count)
 {
 	struct rig *rig = rig_open(&(struct rig_options){.not_enabled = true});
 	struct fi_cntr_attr bytes = {.events = FI_CNTR_EVENTS_COMP, .wait_obj = FI_WAIT_FD};
-	struct fid_cntr *cntr = open_cntr(rig), *other;
+	struct fid_cntr *cntr = rig_cntr(rig), *other;
 	struct fid_mr *mr;
 
 	refused(fi_ep_bind(rig->ep, &cntr->fid, FI_REMOTE_WRITE), FI_ENOSYS);

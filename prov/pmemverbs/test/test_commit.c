@@ -95,44 +95,35 @@ Test(commit, flush_uses_a_registered_buffer_where_the_core_wants_one)
 	rig_close(rig);
 }
 
+static void commit_one(const struct rig_options *options, uint64_t key, uint64_t flags,
+		       const char *posted)
+{
+	struct rig *rig = rig_open(options);
+
+	accepted(rig_commit(rig, key, CONTEXT(1), flags));
+	expect_posted(rig, posted);
+	rig_expect_parts(rig, (int) rig->fake.num_posts, CONTEXT(1), RIG_WRITTEN);
+	rig_close(rig);
+}
+
 Test(commit, of_volatile_memory_is_flushed_too)
 {
-	struct rig *rig = rig_open(NULL);
-
-	accepted(rig_commit(rig, KEY_NONE, CONTEXT(1), 0));
-	expect_posted(rig, "W R");
-	rig_expect_parts(rig, 2, CONTEXT(1), RIG_WRITTEN);
-	rig_close(rig);
+	commit_one(NULL, KEY_NONE, 0, "W R");
 }
 
 Test(commit, of_dmp_without_ddio_is_flushed)
 {
-	struct rig *rig = rig_open(NULL);
-
-	accepted(rig_commit(rig, KEY_DMP, CONTEXT(1), 0));
-	expect_posted(rig, "W R");
-	rig_expect_parts(rig, 2, CONTEXT(1), RIG_WRITTEN);
-	rig_close(rig);
+	commit_one(NULL, KEY_DMP, 0, "W R");
 }
 
 Test(commit, of_wsp_is_the_write_alone)
 {
-	struct rig *rig = rig_open(NULL);
-
-	accepted(rig_commit(rig, KEY_WSP, CONTEXT(1), 0));
-	expect_posted(rig, "W");
-	rig_expect_parts(rig, 1, CONTEXT(1), RIG_WRITTEN);
-	rig_close(rig);
+	commit_one(NULL, KEY_WSP, 0, "W");
 }
 
 Test(commit, of_wsp_is_flushed_where_a_write_completes_at_home)
 {
-	struct rig *rig = rig_open(&(struct rig_options){.local = true});
-
-	accepted(rig_commit(rig, KEY_WSP, CONTEXT(1), FI_IMMED));
-	expect_posted(rig, "W R fW0i");
-	rig_expect_parts(rig, 3, CONTEXT(1), RIG_WRITTEN);
-	rig_close(rig);
+	commit_one(&(struct rig_options){.local = true}, KEY_WSP, FI_IMMED, "W R fW0i");
 }
 
 Test(commit, without_data_reads_where_it_would_have_written)
@@ -249,11 +240,7 @@ Test(commit, hands_on_that_the_data_is_to_be_injected)
 
 Test(commit, completes_once_and_not_before_the_read)
 {
-	struct rig *rig = rig_open(NULL);
-
-	accepted(rig_commit(rig, KEY_MHP, CONTEXT(1), 0));
-	rig_expect_parts(rig, 2, CONTEXT(1), RIG_WRITTEN);
-	rig_close(rig);
+	commit_one(NULL, KEY_MHP, 0, "W R");
 }
 
 Test(commit, completes_with_whatever_context_it_was_given)
@@ -658,19 +645,24 @@ Test(op_flags, are_overridden_by_calls_with_flags)
 	rig_close(rig);
 }
 
-Test(op_flags, concern_no_reads_and_nothing_that_is_injected)
+static void post_plain(struct rig *rig, uint64_t flags)
 {
-	struct rig *rig = rig_open(&(struct rig_options){.tx_op_flags = FI_COMMIT});
-
 	accepted(rig_read(rig, KEY_MHP, CONTEXT(0)));
-	/* The default is overridden. */
-	accepted(rig_sendmsg(rig, CONTEXT(1), 0));
+	/* Flags override the default. */
+	accepted(rig_sendmsg(rig, CONTEXT(1), flags));
 	accepted(fi_inject(rig->ep, data, 8, 0));
 	accepted(fi_inject_write(rig->ep, data, 8, 0, ADDR, KEY_MHP));
 	accepted(fi_inject_writedata(rig->ep, data, 8, DATA, 0, ADDR, KEY_MHP));
 	expect_posted(rig, "R S S W Wi");
 	for (size_t i = 0; i < 5; i++)
 		cr_expect(!(rig_post(rig, i)->flags & FI_COMMIT));
+}
+
+Test(op_flags, concern_no_reads_and_nothing_that_is_injected)
+{
+	struct rig *rig = rig_open(&(struct rig_options){.tx_op_flags = FI_COMMIT});
+
+	post_plain(rig, 0);
 	rig_close(rig);
 }
 
@@ -679,20 +671,9 @@ Test(op_flags, with_a_counter_concern_no_reads_and_nothing_that_is_injected)
 {
 	struct rig *rig =
 		rig_open(&(struct rig_options){.tx_op_flags = FI_COMMIT, .not_enabled = true});
-	struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP};
-	struct fid_cntr *cntr;
+	struct fid_cntr *cntr = rig_count(rig, FI_WRITE | FI_READ | FI_SEND);
 
-	accepted(fi_cntr_open(rig->domain, &attr, &cntr, NULL));
-	accepted(fi_ep_bind(rig->ep, &cntr->fid, FI_WRITE | FI_READ | FI_SEND));
-	accepted(fi_enable(rig->ep));
-	accepted(rig_read(rig, KEY_MHP, CONTEXT(0)));
-	accepted(rig_sendmsg(rig, CONTEXT(1), FI_COMPLETION));
-	accepted(fi_inject(rig->ep, data, 8, 0));
-	accepted(fi_inject_write(rig->ep, data, 8, 0, ADDR, KEY_MHP));
-	accepted(fi_inject_writedata(rig->ep, data, 8, DATA, 0, ADDR, KEY_MHP));
-	expect_posted(rig, "R S S W Wi");
-	for (size_t i = 0; i < 5; i++)
-		cr_expect(!(rig_post(rig, i)->flags & FI_COMMIT));
+	post_plain(rig, FI_COMPLETION);
 	fake_complete(&rig->fake, 5);
 	rig_expect(rig, CONTEXT(0), FI_RMA | FI_READ);
 	rig_expect(rig, CONTEXT(1), RIG_SENT);
@@ -706,61 +687,26 @@ Test(op_flags, with_a_counter_concern_no_reads_and_nothing_that_is_injected)
 
 Test(plain, operations_go_to_the_core_as_they_are)
 {
-	static const enum fake_call calls[] = {
-		FAKE_READ,
-		FAKE_READV,
-		FAKE_WRITE,
-		FAKE_WRITEV,
-		FAKE_WRITEDATA,
-		FAKE_INJECT_WRITE,
-		FAKE_INJECT_WRITEDATA,
-		FAKE_SEND,
-		FAKE_SENDV,
-		FAKE_SENDMSG,
-		FAKE_SENDDATA,
-		FAKE_INJECT,
-		FAKE_INJECTDATA,
-		FAKE_RECV,
-		FAKE_RECVV,
-		FAKE_RECVMSG,
-	};
 	struct rig *rig = rig_open(NULL);
-	struct iovec iov = {data, 8};
-	void *desc = NULL;
-	struct fi_msg msg = {.msg_iov = &iov, .iov_count = 1, .context = CONTEXT(1)};
 
-	accepted(fi_read(rig->ep, data, 8, NULL, 0, ADDR, KEY_MHP, CONTEXT(1)));
-	accepted(fi_readv(rig->ep, &iov, &desc, 1, 0, ADDR, KEY_MHP, CONTEXT(1)));
-	accepted(fi_write(rig->ep, data, 8, NULL, 0, ADDR, KEY_MHP, CONTEXT(1)));
-	accepted(fi_writev(rig->ep, &iov, &desc, 1, 0, ADDR, KEY_MHP, CONTEXT(1)));
-	accepted(fi_writedata(rig->ep, data, 8, NULL, DATA, 0, ADDR, KEY_MHP, CONTEXT(1)));
-	accepted(fi_inject_write(rig->ep, data, 8, 0, ADDR, KEY_MHP));
-	accepted(fi_inject_writedata(rig->ep, data, 8, DATA, 0, ADDR, KEY_MHP));
-	accepted(fi_send(rig->ep, data, 8, NULL, 0, CONTEXT(1)));
-	accepted(fi_sendv(rig->ep, &iov, &desc, 1, 0, CONTEXT(1)));
-	accepted(fi_sendmsg(rig->ep, &msg, 0));
-	accepted(fi_senddata(rig->ep, data, 8, NULL, DATA, 0, CONTEXT(1)));
-	accepted(fi_inject(rig->ep, data, 8, 0));
-	accepted(fi_injectdata(rig->ep, data, 8, DATA, 0));
-	accepted(fi_recv(rig->ep, data, 8, NULL, 0, CONTEXT(1)));
-	accepted(fi_recvv(rig->ep, &iov, &desc, 1, 0, CONTEXT(1)));
-	accepted(fi_recvmsg(rig->ep, &msg, 0));
-	cr_assert_eq(rig->fake.num_posts, sizeof(calls) / sizeof(calls[0]));
-	for (size_t i = 0; i < rig->fake.num_posts; i++) {
-		const struct fake_post *post = rig_post(rig, i);
-		bool quiet = calls[i] == FAKE_INJECT || calls[i] == FAKE_INJECTDATA ||
-			     calls[i] == FAKE_INJECT_WRITE || calls[i] == FAKE_INJECT_WRITEDATA;
+	for (enum fake_call call = FAKE_READ; call <= FAKE_RECVMSG; call++) {
+		size_t posted = rig->fake.num_posts;
+		const struct fake_post *post;
 
-		cr_expect_eq(post->call, calls[i], "call %zu", i);
-		cr_expect_eq(post->buf, data, "call %zu", i);
-		cr_expect_eq(post->len, 8, "call %zu", i);
-		cr_expect_eq(post->context, quiet ? NULL : CONTEXT(1), "call %zu", i);
+		cr_assert_eq(rig_call(rig, call, data, KEY_MHP, CONTEXT(1)), 0, "call %d", call);
+		cr_assert_eq(rig->fake.num_posts, posted + 1, "call %d", call);
+		post = rig_post(rig, posted);
+		cr_expect_eq(post->call, call, "call %d", call);
+		cr_expect_eq(post->buf, data, "call %d", call);
+		cr_expect_eq(post->len, CALL_LEN, "call %d", call);
+		cr_expect_eq(post->context, fake_injects(call) ? NULL : CONTEXT(1), "call %d",
+			     call);
 		if (post->what & FI_RMA) {
-			cr_expect_eq(post->addr, ADDR, "call %zu", i);
-			cr_expect_eq(post->key, CORE_KEY_MHP, "call %zu", i);
+			cr_expect_eq(post->addr, ADDR, "call %d", call);
+			cr_expect_eq(post->key, CORE_KEY_MHP, "call %d", call);
 		}
 		if (post->flags & FI_REMOTE_CQ_DATA)
-			cr_expect_eq(post->data, DATA, "call %zu", i);
+			cr_expect_eq(post->data, DATA, "call %d", call);
 	}
 	rig_close(rig);
 }

@@ -71,24 +71,27 @@ Test(cover, completes_a_write_when_a_flush_behind_it_has)
 
 Test(cover, concerns_every_call_that_writes)
 {
-	struct iovec iov = {data, LEN};
+	static const struct {
+		enum fake_call call;
+		const char *written;
+		uint64_t flags;
+	} cases[] = {
+		{FAKE_WRITE, "W", RIG_WRITTEN},
+		{FAKE_WRITEV, "W", RIG_WRITTEN},
+		{FAKE_WRITEMSG, "W", RIG_WRITTEN},
+		{FAKE_ATOMICMSG, "A", FI_ATOMIC | FI_WRITE},
+		{FAKE_FETCH_ATOMICMSG, "A", FI_ATOMIC | FI_READ},
+	};
 	struct rig *rig = open_all(NULL);
 
-	accepted(fi_write(rig->ep, data, LEN, NULL, 0, ADDR, KEY_DMP, CONTEXT(1)));
-	expect_flushed(rig, "W", "R");
-	fake_complete(&rig->fake, 2);
-	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
-	accepted(fi_writev(rig->ep, &iov, NULL, 1, 0, ADDR, KEY_DMP, CONTEXT(2)));
-	expect_flushed(rig, "W", "R");
-	fake_complete(&rig->fake, 2);
-	rig_expect(rig, CONTEXT(2), RIG_WRITTEN);
-	accepted(rig_writemsg(rig, KEY_DMP, CONTEXT(3), 0));
-	expect_flushed(rig, "W", "R");
-	fake_complete(&rig->fake, 2);
-	rig_expect(rig, CONTEXT(3), RIG_WRITTEN);
-	accepted(rig_fetch(rig, KEY_DMP, CONTEXT(4), 0));
-	expect_flushed(rig, "A", "R");
-	rig_expect_parts(rig, 2, CONTEXT(4), FI_ATOMIC | FI_READ);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		cr_assert_eq(rig_call(rig, cases[i].call, data, KEY_DMP, CONTEXT(i)), 0, "case %zu",
+			     i);
+		cr_assert_str_eq(rig_posted(rig), cases[i].written, "case %zu", i);
+		rig_expect_nothing(rig);
+		cr_assert_str_eq(rig_posted(rig), "R", "case %zu is not flushed", i);
+		rig_expect_parts(rig, 2, CONTEXT(i), cases[i].flags);
+	}
 	rig_close(rig);
 }
 
@@ -316,13 +319,9 @@ Test(cover, waits_for_room_for_the_flush)
 
 Test(cover, counts_and_injects)
 {
-	struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP};
 	struct rig *rig = open_all(&(struct rig_options){.not_enabled = true});
-	struct fid_cntr *cntr;
+	struct fid_cntr *cntr = rig_count(rig, FI_WRITE);
 
-	accepted(fi_cntr_open(rig->domain, &attr, &cntr, NULL));
-	accepted(fi_ep_bind(rig->ep, &cntr->fid, FI_WRITE));
-	accepted(fi_enable(rig->ep));
 	accepted(fi_inject_write(rig->ep, data, 8, 0, ADDR, KEY_MHP));
 	expect_posted(rig, "W");
 	cr_expect(rig_post(rig, 0)->flags & FI_INJECT);

@@ -95,16 +95,10 @@ Test(received, commit_is_the_completion_of_the_flush)
 
 Test(received, commit_fails_once_when_any_part_of_it_does)
 {
-	for (int part = 0; part < 2; part++) {
+	for (size_t part = 0; part < 2; part++) {
 		struct pair *pair = open_kind(MHP);
 
-		pair_receive(pair, MHP, 0, 64);
-		accepted(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT));
-		if (part)
-			fake_complete(&pair->home->fake, 1);
-		fake_fail_all(&pair->home->fake, FI_EIO, 5);
-		rig_expect_error(pair->home, CONTEXT(1), RIG_SENT, FI_EIO);
-		rig_expect_nothing(pair->home);
+		pair_send_and_lose(pair, MHP, part);
 		pair_close(pair);
 	}
 }
@@ -113,18 +107,7 @@ Test(received, commit_without_room_for_its_flush_waits_for_it)
 {
 	struct pair *pair = open_kind(MHP);
 
-	pair_receive(pair, MHP, 0, 64);
-	pair->home->fake.room = 1;
-	accepted(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT));
-	expect_sent(pair, "S");
-	refused(pair_send(pair, 0, 64, CONTEXT(2), 0), FI_EAGAIN);
-	pair_deliver(pair);
-	rig_expect_nothing(pair->home);
-	pair->home->fake.room = -1;
-	rig_expect_nothing(pair->home);
-	expect_sent(pair, "R");
-	pair_deliver(pair);
-	rig_expect(pair->home, CONTEXT(1), RIG_SENT);
+	pair_send_without_room(pair, MHP, "R");
 	pair_close(pair);
 }
 
@@ -181,33 +164,27 @@ Test(received, on_a_path_without_order_is_refused)
 
 /* Fences */
 
+static void expect_flushed_first(struct pair *pair, enum fake_call before)
+{
+	pair_posted(pair);
+	accepted(pair_send(pair, 0, 8, CONTEXT(2), FI_COMMIT | FI_FENCE));
+	cr_assert_str_eq(pair_posted(pair), "R fS R", "behind call %d", before);
+	pair_deliver(pair);
+}
+
 /* Whatever the call was, the next fenced one is held behind a READ. */
 Test(fence, any_message_is_flushed_first_where_only_that_orders_them)
 {
 	struct pair *pair = open_kind(READ_DMP);
-	struct fid_ep *ep = pair->home->ep;
-	struct iovec iov = {pair->source, 8};
 
 	for (size_t i = 0; i < 14; i++)
 		pair_receive(pair, READ_DMP, 64 * i, 64);
-	for (int call = 0; call < 7; call++) {
-		if (call == 0)
-			accepted(fi_send(ep, pair->source, 8, NULL, 0, CONTEXT(1)));
-		else if (call == 1)
-			accepted(fi_sendv(ep, &iov, NULL, 1, 0, CONTEXT(1)));
-		else if (call == 2)
-			accepted(fi_inject(ep, pair->source, 8, 0));
-		else if (call == 3)
-			accepted(fi_senddata(ep, pair->source, 8, NULL, DATA, 0, CONTEXT(1)));
-		else if (call == 4)
-			accepted(fi_injectdata(ep, pair->source, 8, DATA, 0));
-		else
-			accepted(pair_send(pair, 0, 8, CONTEXT(1), call == 5 ? 0 : FI_FENCE));
-		pair_posted(pair);
-		accepted(pair_send(pair, 0, 8, CONTEXT(2), FI_COMMIT | FI_FENCE));
-		expect_sent(pair, "R fS R");
-		pair_deliver(pair);
+	for (enum fake_call call = FAKE_SEND; call <= FAKE_INJECTDATA; call++) {
+		accepted(rig_call(pair->home, call, pair->source, 0, CONTEXT(1)));
+		expect_flushed_first(pair, call);
 	}
+	accepted(pair_send(pair, 0, 8, CONTEXT(1), FI_FENCE));
+	expect_flushed_first(pair, FAKE_SENDMSG);
 	pair_close(pair);
 }
 

@@ -506,15 +506,9 @@ Test(send, is_counted_when_it_is_durable)
 		.home = {.not_enabled = true},
 		.away = {.not_enabled = true},
 	});
-	struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP};
-	struct fid_cntr *sent, *received;
+	struct fid_cntr *sent = rig_count(pair->home, FI_SEND);
+	struct fid_cntr *received = rig_count(pair->away, FI_RECV);
 
-	accepted(fi_cntr_open(pair->home->domain, &attr, &sent, NULL));
-	accepted(fi_ep_bind(pair->home->ep, &sent->fid, FI_SEND));
-	accepted(fi_enable(pair->home->ep));
-	accepted(fi_cntr_open(pair->away->domain, &attr, &received, NULL));
-	accepted(fi_ep_bind(pair->away->ep, &received->fid, FI_RECV));
-	accepted(fi_enable(pair->away->ep));
 	pair_receive(pair, DMP, 0, 64);
 	pair_receive(pair, DMP, 64, 64);
 	accepted(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT));
@@ -664,16 +658,10 @@ Test(send, into_memory_that_was_registered_anew_is_durable)
 
 Test(send, fails_once_when_any_part_of_it_does)
 {
-	for (int part = 0; part < 2; part++) {
+	for (size_t part = 0; part < 2; part++) {
 		struct pair *pair = pair_open(NULL);
 
-		pair_receive(pair, DMP, 0, 64);
-		accepted(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT));
-		if (part)
-			fake_complete(&pair->home->fake, 1);
-		fake_fail_all(&pair->home->fake, FI_EIO, 5);
-		rig_expect_error(pair->home, CONTEXT(1), RIG_SENT, FI_EIO);
-		rig_expect_nothing(pair->home);
+		pair_send_and_lose(pair, DMP, part);
 		pair_close(pair);
 	}
 }
@@ -698,16 +686,7 @@ Test(send, commit_without_room_for_its_message_waits_for_it)
 {
 	struct pair *pair = pair_open(NULL);
 
-	pair_receive(pair, DMP, 0, 64);
-	pair->home->fake.room = 1;
-	accepted(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT));
-	expect_sent(pair, "S");
-	refused(pair_send(pair, 0, 64, CONTEXT(2), 0), FI_EAGAIN);
-	pair->home->fake.room = -1;
-	rig_expect_nothing(pair->home);
-	expect_sent(pair, "M");
-	pair_round(pair);
-	rig_expect(pair->home, CONTEXT(1), RIG_SENT);
+	pair_send_without_room(pair, DMP, "M");
 	pair_close(pair);
 }
 
