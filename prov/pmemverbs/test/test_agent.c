@@ -29,6 +29,11 @@ static void tell_one(struct pair *pair, struct pmv_range range)
 	pair_tell(pair, &(struct pmv_message){.count = 1, .ranges = {range}});
 }
 
+static void tell_of(struct pair *pair, enum pair_memory memory, size_t offset, size_t len)
+{
+	tell_one(pair, range_of(pair, memory, offset, len));
+}
+
 Test(agent, flushes_exactly_what_is_named_then_drains_then_acknowledges)
 {
 	struct pair *pair = pair_open(NULL);
@@ -122,7 +127,7 @@ Test(agent, has_no_need_to_flush_caches_that_persist)
 {
 	struct pair *pair = pair_open(NULL);
 
-	tell_one(pair, range_of(pair, MHP, 0, 100));
+	tell_of(pair, MHP, 0, 100);
 	pair_serve(pair);
 	expect_done(pair, "D K");
 	pair_expect_ack(pair, 1, PMV_FAULT_NONE);
@@ -135,15 +140,15 @@ Test(agent, never_trusts_files_again_that_were_there_when_one_could_not_be_synce
 	struct pair *pair = pair_open(NULL);
 
 	pair->sync_fails = true;
-	tell_one(pair, range_of(pair, PAGE, 0, 10));
-	tell_one(pair, range_of(pair, DMP, 0, 10));
+	tell_of(pair, PAGE, 0, 10);
+	tell_of(pair, DMP, 0, 10);
 	pair_serve(pair);
 	pair_expect_ack(pair, 1, PMV_FAULT_IO);
 	pair_expect_ack(pair, 2, PMV_FAULT_NONE);
 	pair->sync_fails = false;
-	tell_one(pair, range_of(pair, PAGE, 4096, 10));
-	tell_one(pair, range_of(pair, PAGE_TOO, 4096, 10));
-	tell_one(pair, range_of(pair, DMP, 4096, 10));
+	tell_of(pair, PAGE, 4096, 10);
+	tell_of(pair, PAGE_TOO, 4096, 10);
+	tell_of(pair, DMP, 4096, 10);
 	pair_serve(pair);
 	pair_expect_ack(pair, 3, PMV_FAULT_IO);
 	pair_expect_ack(pair, 4, PMV_FAULT_IO);
@@ -157,8 +162,8 @@ Test(agent, fails_all_messages_of_a_batch_whose_sync_failed)
 	struct pair *pair = pair_open(NULL);
 
 	pair->sync_fails = true;
-	tell_one(pair, range_of(pair, PAGE, 0, 10));
-	tell_one(pair, range_of(pair, PAGE, 8192, 10));
+	tell_of(pair, PAGE, 0, 10);
+	tell_of(pair, PAGE, 8192, 10);
 	pair_serve(pair);
 	pair_expect_ack(pair, 1, PMV_FAULT_IO);
 	pair_expect_ack(pair, 2, PMV_FAULT_IO);
@@ -249,9 +254,9 @@ Test(agent, refuses_a_message_that_makes_no_sense_and_goes_on)
 {
 	struct pair *pair = pair_open(NULL);
 
-	tell_one(pair, range_of(pair, DMP, 0, 8));
-	tell_one(pair, range_of(pair, DMP, 64, 8));
-	tell_one(pair, range_of(pair, DMP, 128, 8));
+	tell_of(pair, DMP, 0, 8);
+	tell_of(pair, DMP, 64, 8);
+	tell_of(pair, DMP, 128, 8);
 	spoil(pair, 2);
 	pair_serve(pair);
 	expect_done(pair, "F F D K K K");
@@ -266,18 +271,18 @@ Test(agent, takes_messages_in_their_order_only)
 	struct pair *pair = pair_open(NULL);
 
 	pair->told = 1;
-	tell_one(pair, range_of(pair, DMP, 0, 8));
+	tell_of(pair, DMP, 0, 8);
 	pair_serve(pair);
 	expect_done(pair, "");
 	pair->told = 0;
-	tell_one(pair, range_of(pair, DMP, 64, 8));
+	tell_of(pair, DMP, 64, 8);
 	pair_serve(pair);
 	expect_done(pair, "F F D K");
 	cr_expect(pair_is(pair, pair_event(pair, 'F', 0), DMP, 64, 8));
 	cr_expect(pair_is(pair, pair_event(pair, 'F', 1), DMP, 0, 8));
 	/* Once more the same one. */
 	pair->told = 1;
-	tell_one(pair, range_of(pair, DMP, 0, 8));
+	tell_of(pair, DMP, 0, 8);
 	pair_serve(pair);
 	expect_done(pair, "");
 	pair_close(pair);
@@ -288,7 +293,7 @@ Test(agent, takes_a_message_when_all_of_it_has_arrived)
 	struct pair *pair = pair_open(NULL);
 	uint8_t *slot = pair->to->link.block + PMV_MESSAGE_SIZE;
 
-	tell_one(pair, range_of(pair, DMP, 0, 8));
+	tell_of(pair, DMP, 0, 8);
 	slot[40] ^= 1;
 	pair_serve(pair);
 	expect_done(pair, "");
@@ -303,14 +308,14 @@ Test(agent, acknowledges_when_there_is_room_and_serves_only_once)
 	struct pair *pair = pair_open(NULL);
 
 	pair->away->fake.room = 0;
-	tell_one(pair, range_of(pair, DMP, 0, 8));
+	tell_of(pair, DMP, 0, 8);
 	pair_serve(pair);
 	pair_serve(pair);
 	cr_expect_eq(pair->away->fake.num_posts, 0);
 	pair_expect_ack(pair, 0, PMV_FAULT_NONE);
 	/* What is owed comes first. */
-	tell_one(pair, range_of(pair, DMP, PAIR_SIZE, 8));
-	tell_one(pair, range_of(pair, DMP, PAIR_SIZE, 8));
+	tell_of(pair, DMP, PAIR_SIZE, 8);
+	tell_of(pair, DMP, PAIR_SIZE, 8);
 	pair_serve(pair);
 	pair->away->fake.room = 2;
 	pair_serve(pair);
@@ -334,7 +339,7 @@ Test(agent, does_not_care_for_a_peer_that_is_gone)
 
 	pair->away->fake.fail_in = 1;
 	pair->away->fake.fail_err = FI_ENOTCONN;
-	tell_one(pair, range_of(pair, DMP, 0, 8));
+	tell_of(pair, DMP, 0, 8);
 	pair_serve(pair);
 	pair_expect_ack(pair, 0, PMV_FAULT_NONE);
 	rig_expect_nothing(pair->away);
@@ -345,7 +350,7 @@ Test(agent, application_does_not_hear_of_acknowledgements_that_fail)
 {
 	struct pair *pair = pair_open(NULL);
 
-	tell_one(pair, range_of(pair, DMP, 0, 8));
+	tell_of(pair, DMP, 0, 8);
 	pmv_agent_progress(pmv_to_domain(pair->away->domain));
 	cr_expect_eq(fake_under_way(&pair->away->fake), 1);
 	fake_fail_all(&pair->away->fake, FI_EIO, 5);
@@ -357,7 +362,7 @@ Test(agent, serves_at_any_read_of_a_queue)
 {
 	struct pair *pair = pair_open(NULL);
 
-	tell_one(pair, range_of(pair, DMP, 0, 8));
+	tell_of(pair, DMP, 0, 8);
 	rig_expect_nothing(pair->away);
 	expect_done(pair, "F D K");
 	pair_close(pair);
@@ -380,7 +385,7 @@ Test(agent, never_looks_at_a_mailbox_that_was_closed)
 {
 	struct pair *pair = pair_open(NULL);
 
-	tell_one(pair, range_of(pair, DMP, 0, 8));
+	tell_of(pair, DMP, 0, 8);
 	rig_close_ep(pair->away);
 	pair_serve(pair);
 	expect_done(pair, "");
@@ -478,7 +483,7 @@ Test(agent, reads_a_queue_once_however_many_endpoints_share_it)
 	pair->away->core.driven = true;
 	few = reads_of_a_pass(pair);
 	cr_expect_eq(few, 2);
-	tell_one(pair, range_of(pair, DMP, 0, 8));
+	tell_of(pair, DMP, 0, 8);
 	served = reads_of_a_pass(pair);
 	cr_expect_gt(served, few, "what was posted is to be reaped");
 	for (int i = 0; i < CROWD; i++)
@@ -530,7 +535,7 @@ Test(agent, region_is_not_closed_while_it_is_flushed, .timeout = 30)
 
 	busy_pair = pair;
 	pmv_flush = &slow;
-	tell_one(pair, range_of(pair, DMP, 0, 8));
+	tell_of(pair, DMP, 0, 8);
 	pair_serve(pair);
 	pair_expect_ack(pair, 1, PMV_FAULT_NONE);
 	pthread_join(closer, NULL);
@@ -680,7 +685,7 @@ Test(agent, is_woken_for_a_message_that_others_have_moved)
 	atomic_store(&domain->agent.asleep, true);
 	rig_expect_nothing(pair->away);
 	cr_expect_not(is_kicked(&domain->agent));
-	tell_one(pair, range_of(pair, DMP, 0, 8));
+	tell_of(pair, DMP, 0, 8);
 	rig_expect_nothing(pair->away);
 	cr_expect(is_kicked(&domain->agent));
 
