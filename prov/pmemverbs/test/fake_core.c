@@ -540,7 +540,7 @@ static void *inlined(const struct fake_post *post)
 	return copy;
 }
 
-static bool is_inject(enum fake_call call)
+bool fake_injects(enum fake_call call)
 {
 	return call == FAKE_INJECT_WRITE || call == FAKE_INJECT_WRITEDATA || call == FAKE_INJECT ||
 	       call == FAKE_INJECTDATA || call == FAKE_INJECT_ATOMIC;
@@ -554,7 +554,7 @@ static ssize_t post(struct fid_ep *fid, struct fake_post *post)
 	ssize_t ret = 0;
 
 	post->ep = ep;
-	post->quiet = is_inject(post->call);
+	post->quiet = fake_injects(post->call);
 	post->reported = !post->quiet && ((post->flags & FI_COMPLETION) ||
 					  !(rx ? ep->rx_selective : ep->tx_selective));
 	if (fake->on_post)

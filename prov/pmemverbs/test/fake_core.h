@@ -22,6 +22,7 @@
 #include <rdma/fi_eq.h>
 #include <rdma/fi_rma.h>
 
+/* In this order tests go through all of a kind. */
 enum fake_call {
 	FAKE_READ,
 	FAKE_READV,
@@ -144,6 +145,9 @@ void fake_destroy(struct fake *fake);
  * to nowhere is lost, and so is a message that finds no receive.
  */
 void fake_connect(struct fid_ep *one, struct fid_ep *other);
+
+/* fake_injects -- does such a call never complete? */
+bool fake_injects(enum fake_call call);
 
 /* fake_deliver -- the n oldest that are not, without ending them; returns how many there were */
 size_t fake_deliver(struct fake *fake, size_t n);

@@ -254,6 +254,31 @@ ssize_t pair_put(struct pair *pair, enum pair_memory memory, size_t offset, size
 	return fi_writemsg(pair->home->ep, &msg, flags);
 }
 
+void pair_inject(struct pair *pair, enum pair_memory memory, size_t offset, size_t len)
+{
+	accepted(fi_inject_write(pair->home->ep, pair->source + offset, len, 0,
+				 pair_addr(pair, memory, offset), pair_key(pair, memory)));
+}
+
+ssize_t pair_send(struct pair *pair, size_t offset, size_t len, void *context, uint64_t flags)
+{
+	struct iovec iov = {pair->source + offset, len};
+	struct fi_msg msg = {&iov, NULL, 1, 0, context, DATA};
+
+	return fi_sendmsg(pair->home->ep, &msg, flags);
+}
+
+void pair_receive(struct pair *pair, enum pair_memory memory, size_t offset, size_t len)
+{
+	accepted(fi_recv(pair->away->ep, pair->memory[memory] + offset, len, NULL, 0, NULL));
+}
+
+void pair_unregister(struct pair *pair, enum pair_memory memory)
+{
+	accepted(fi_close(&pair->mr[memory]->fid));
+	pair->mr[memory] = NULL;
+}
+
 void pair_deliver(struct pair *pair)
 {
 	fake_complete(&pair->home->fake, SIZE_MAX);
@@ -318,6 +343,39 @@ bool pair_message(struct pair *pair, const struct fake_post *post, struct pmv_me
 				  message) == PMV_ARRIVED;
 }
 
+void pair_expect_message(struct pair *pair, size_t n, struct pmv_message *message)
+{
+	cr_assert(pair_message(pair, pair_post(pair, n), message));
+}
+
+bool pair_names(struct pair *pair, const struct pmv_message *message, enum pair_memory memory,
+		size_t offset, size_t len)
+{
+	for (unsigned int i = 0; i < message->count; i++) {
+		const struct pmv_range *range = &message->ranges[i];
+
+		if (range->key == (uint32_t) pair_key(pair, memory) &&
+		    range->addr == pair_addr(pair, memory, offset) && range->len == len)
+			return true;
+	}
+	return false;
+}
+
+void pair_expect_stalled(struct pair *pair)
+{
+	struct rig *rig = pair->home;
+
+	refused(rig_write(rig, KEY_MHP, CONTEXT(99)), FI_EAGAIN);
+	refused(rig_writemsg(rig, KEY_MHP, CONTEXT(99), 0), FI_EAGAIN);
+	refused(rig_commit(rig, KEY_MHP, CONTEXT(99), 0), FI_EAGAIN);
+	refused(pair_put(pair, DMP, 0, 8, CONTEXT(99), FI_COMMIT), FI_EAGAIN);
+	refused(rig_read(rig, KEY_MHP, CONTEXT(99)), FI_EAGAIN);
+	refused(rig_send(rig, CONTEXT(99)), FI_EAGAIN);
+	refused(rig_fetch(rig, KEY_MHP, CONTEXT(99), 0), FI_EAGAIN);
+	refused(fi_inject_write(rig->ep, pair->source, 8, 0, ADDR, KEY_MHP), FI_EAGAIN);
+	expect_sent(pair, "");
+}
+
 const char *pair_done(struct pair *pair)
 {
 	size_t len = 0;
@@ -353,6 +411,41 @@ bool pair_survives(struct pair *pair, enum pair_memory memory, size_t offset, si
 	return !memcmp(pair->durable[memory] + offset, pair->source + offset, len);
 }
 
+/* What all commits of messages have to stand */
+
+void pair_send_and_lose(struct pair *pair, enum pair_memory memory, size_t part)
+{
+	struct fake *fake = &pair->home->fake;
+
+	pair_receive(pair, memory, 0, 64);
+	accepted(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT));
+	cr_assert_eq(fake_complete(fake, part), part, "part %zu", part);
+	cr_assert_eq(fake_fail_all(fake, FI_EIO, 5), 2 - part, "part %zu", part);
+	rig_expect_error(pair->home, CONTEXT(1), RIG_SENT, FI_EIO);
+	rig_expect_nothing(pair->home);
+}
+
+void pair_send_without_room(struct pair *pair, enum pair_memory memory, const char *behind)
+{
+	/* Room may come while the message is under way, or after it has arrived. */
+	for (int late = 0; late < 2; late++) {
+		pair_receive(pair, memory, 0, 64);
+		pair->home->fake.room = 1;
+		accepted(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT));
+		expect_sent(pair, "S");
+		refused(pair_send(pair, 0, 64, CONTEXT(2), 0), FI_EAGAIN);
+		if (late) {
+			pair_deliver(pair);
+			rig_expect_nothing(pair->home);
+		}
+		pair->home->fake.room = -1;
+		rig_expect_nothing(pair->home);
+		expect_sent(pair, behind);
+		pair_round(pair);
+		rig_expect(pair->home, CONTEXT(1), RIG_SENT);
+	}
+}
+
 /* Past the provider at home */
 
 void pair_tell(struct pair *pair, struct pmv_message *message)
@@ -379,4 +472,13 @@ void pair_expect_ack(struct pair *pair, uint64_t done, enum pmv_fault fault)
 	pair->acks++;
 	cr_assert_eq(ack.done, done, "%d instead of %d", (int) ack.done, (int) done);
 	cr_assert_eq(ack.fault, fault, "%d instead of %d", (int) ack.fault, (int) fault);
+}
+
+void pair_answer(struct pair *pair, uint64_t number, uint64_t done, enum pmv_fault fault)
+{
+	struct pmv_link *link = &pair->from->link;
+	struct pmv_ack ack = {number, done, fault};
+
+	pmv_ack_encode(link->block + PMV_ACKS_AT + number % PMV_SLOTS * PMV_ACK_SIZE, &ack,
+		       link->nonce);
 }

@@ -27,6 +27,9 @@ enum pair_memory {
 
 #define PAIR_SIZE 65536
 
+/* So many bytes do not fit a message. */
+#define PAIR_LARGE 600
+
 struct pair_event {
 	char what; /* see pair_done */
 	const char *at;
@@ -81,6 +84,17 @@ uint64_t pair_addr(struct pair *pair, enum pair_memory memory, size_t offset);
 ssize_t pair_put(struct pair *pair, enum pair_memory memory, size_t offset, size_t len,
 		 void *context, uint64_t flags);
 
+/* pair_inject -- the same, injected */
+void pair_inject(struct pair *pair, enum pair_memory memory, size_t offset, size_t len);
+
+/* pair_send -- a message of what is at that offset of the source */
+ssize_t pair_send(struct pair *pair, size_t offset, size_t len, void *context, uint64_t flags);
+/* pair_receive -- the peer receives it there */
+void pair_receive(struct pair *pair, enum pair_memory memory, size_t offset, size_t len);
+
+/* pair_unregister -- close the region of that memory */
+void pair_unregister(struct pair *pair, enum pair_memory memory);
+
 /* pair_deliver -- all that is under way at home succeeds */
 void pair_deliver(struct pair *pair);
 /* pair_serve -- the agent away looks once; what it has posted arrives at home */
@@ -97,6 +111,14 @@ const struct fake_post *pair_post(struct pair *pair, size_t n);
 
 /* pair_message -- read what such an operation sends; false: it is no message */
 bool pair_message(struct pair *pair, const struct fake_post *post, struct pmv_message *message);
+/* pair_expect_message -- ... of the n-th from the end: it is one */
+void pair_expect_message(struct pair *pair, size_t n, struct pmv_message *message);
+/* pair_names -- does a message have that range, and to the byte? */
+bool pair_names(struct pair *pair, const struct pmv_message *message, enum pair_memory memory,
+		size_t offset, size_t len);
+
+/* pair_expect_stalled -- whatever is to be posted at home is to be tried again */
+void pair_expect_stalled(struct pair *pair);
 
 /*
  * pair_done -- what was done away since the last call: F flush, D drain, S store,
@@ -117,6 +139,18 @@ bool pair_survives(struct pair *pair, enum pair_memory memory, size_t offset, si
 void pair_tell(struct pair *pair, struct pmv_message *message);
 /* pair_expect_ack -- and look for the next acknowledgement at home; 0: there is none */
 void pair_expect_ack(struct pair *pair, uint64_t done, enum pmv_fault fault);
+/* pair_answer -- write an acknowledgement, as the agent would */
+void pair_answer(struct pair *pair, uint64_t number, uint64_t done, enum pmv_fault fault);
+
+/*
+ * What a commit of a message has to stand, whatever makes it durable: the message
+ * is received in that memory.
+ *
+ * pair_send_and_lose -- a part of it fails, and with it all that is under way
+ * pair_send_without_room -- there is none for what comes behind the message
+ */
+void pair_send_and_lose(struct pair *pair, enum pair_memory memory, size_t part);
+void pair_send_without_room(struct pair *pair, enum pair_memory memory, const char *behind);
 
 #define expect_sent(pair, what) cr_assert_str_eq(pair_posted(pair), what)
 #define expect_done(pair, what) cr_assert_str_eq(pair_done(pair), what)

@@ -66,6 +66,24 @@ struct fid_ep *rig_ep(struct rig *rig, struct fid_cq *cq)
 	return ep;
 }
 
+struct fid_cntr *rig_cntr(struct rig *rig)
+{
+	struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP};
+	struct fid_cntr *cntr;
+
+	accepted(fi_cntr_open(rig->domain, &attr, &cntr, NULL));
+	return cntr;
+}
+
+struct fid_cntr *rig_count(struct rig *rig, uint64_t what)
+{
+	struct fid_cntr *cntr = rig_cntr(rig);
+
+	accepted(fi_ep_bind(rig->ep, &cntr->fid, what));
+	accepted(fi_enable(rig->ep));
+	return cntr;
+}
+
 struct rig *rig_open(const struct rig_options *options)
 {
 	static const struct rig_options none;
@@ -118,7 +136,9 @@ void rig_close(struct rig *rig)
 	free(rig);
 }
 
-ssize_t rig_writemsg(struct rig *rig, uint64_t key, void *context, uint64_t flags)
+static ssize_t rma_msg(struct rig *rig,
+		       ssize_t (*call)(struct fid_ep *, const struct fi_msg_rma *, uint64_t),
+		       uint64_t key, void *context, uint64_t flags)
 {
 	struct iovec iov = {buffer, LEN};
 	struct fi_rma_iov rma_iov = {ADDR, LEN, key};
@@ -131,7 +151,12 @@ ssize_t rig_writemsg(struct rig *rig, uint64_t key, void *context, uint64_t flag
 		.data = DATA,
 	};
 
-	return fi_writemsg(rig->ep, &msg, flags);
+	return call(rig->ep, &msg, flags);
+}
+
+ssize_t rig_writemsg(struct rig *rig, uint64_t key, void *context, uint64_t flags)
+{
+	return rma_msg(rig, fi_writemsg, key, context, flags);
 }
 
 ssize_t rig_commit(struct rig *rig, uint64_t key, void *context, uint64_t flags)
@@ -151,17 +176,7 @@ ssize_t rig_read(struct rig *rig, uint64_t key, void *context)
 
 ssize_t rig_readmsg(struct rig *rig, uint64_t key, void *context, uint64_t flags)
 {
-	struct iovec iov = {buffer, LEN};
-	struct fi_rma_iov rma_iov = {ADDR, LEN, key};
-	struct fi_msg_rma msg = {
-		.msg_iov = &iov,
-		.iov_count = 1,
-		.rma_iov = &rma_iov,
-		.rma_iov_count = 1,
-		.context = context,
-	};
-
-	return fi_readmsg(rig->ep, &msg, flags);
+	return rma_msg(rig, fi_readmsg, key, context, flags);
 }
 
 ssize_t rig_send(struct rig *rig, void *context)
@@ -194,6 +209,63 @@ ssize_t rig_fetch(struct rig *rig, uint64_t key, void *context, uint64_t flags)
 	};
 
 	return fi_fetch_atomicmsg(rig->ep, &msg, &result, NULL, 1, flags);
+}
+
+ssize_t rig_call(struct rig *rig, enum fake_call call, void *buf, uint64_t key, void *context)
+{
+	struct fid_ep *ep = rig->ep;
+	struct iovec iov = {buf, CALL_LEN};
+	struct fi_rma_iov rma_iov = {ADDR, CALL_LEN, key};
+	void *desc = NULL;
+	struct fi_msg msg = {&iov, &desc, 1, 0, context, DATA};
+	struct fi_msg_rma rma = {&iov, &desc, 1, 0, &rma_iov, 1, context, DATA};
+
+	switch (call) {
+	case FAKE_READ:
+		return fi_read(ep, buf, CALL_LEN, NULL, 0, ADDR, key, context);
+	case FAKE_READV:
+		return fi_readv(ep, &iov, &desc, 1, 0, ADDR, key, context);
+	case FAKE_READMSG:
+		return fi_readmsg(ep, &rma, 0);
+	case FAKE_WRITE:
+		return fi_write(ep, buf, CALL_LEN, NULL, 0, ADDR, key, context);
+	case FAKE_WRITEV:
+		return fi_writev(ep, &iov, &desc, 1, 0, ADDR, key, context);
+	case FAKE_WRITEMSG:
+		return fi_writemsg(ep, &rma, 0);
+	case FAKE_WRITEDATA:
+		return fi_writedata(ep, buf, CALL_LEN, NULL, DATA, 0, ADDR, key, context);
+	case FAKE_INJECT_WRITE:
+		return fi_inject_write(ep, buf, CALL_LEN, 0, ADDR, key);
+	case FAKE_INJECT_WRITEDATA:
+		return fi_inject_writedata(ep, buf, CALL_LEN, DATA, 0, ADDR, key);
+	case FAKE_SEND:
+		return fi_send(ep, buf, CALL_LEN, NULL, 0, context);
+	case FAKE_SENDV:
+		return fi_sendv(ep, &iov, &desc, 1, 0, context);
+	case FAKE_SENDMSG:
+		return fi_sendmsg(ep, &msg, 0);
+	case FAKE_SENDDATA:
+		return fi_senddata(ep, buf, CALL_LEN, NULL, DATA, 0, context);
+	case FAKE_INJECT:
+		return fi_inject(ep, buf, CALL_LEN, 0);
+	case FAKE_INJECTDATA:
+		return fi_injectdata(ep, buf, CALL_LEN, DATA, 0);
+	case FAKE_RECV:
+		return fi_recv(ep, buf, CALL_LEN, NULL, 0, context);
+	case FAKE_RECVV:
+		return fi_recvv(ep, &iov, &desc, 1, 0, context);
+	case FAKE_RECVMSG:
+		return fi_recvmsg(ep, &msg, 0);
+	case FAKE_ATOMICMSG:
+		return fi_atomic(ep, buf, 1, NULL, 0, ADDR, key, FI_UINT64, FI_ATOMIC_WRITE,
+				 context);
+	case FAKE_FETCH_ATOMICMSG:
+		return rig_fetch(rig, key, context, 0);
+	default:
+		cr_assert_fail("call %d is not for this", call);
+		return -FI_ENOSYS;
+	}
 }
 
 const struct fake_post *rig_post(struct rig *rig, size_t n)
@@ -266,4 +338,21 @@ void rig_expect_nothing(struct rig *rig)
 			       fi_strerror(error.err));
 	}
 	cr_assert_eq(ret, -FI_EAGAIN);
+}
+
+void rig_expect_each(struct rig *rig, int first, int last, uint64_t flags)
+{
+	for (int i = first; i <= last; i++)
+		rig_expect(rig, CONTEXT(i), flags);
+	rig_expect_nothing(rig);
+}
+
+void rig_expect_parts(struct rig *rig, int parts, const void *context, uint64_t flags)
+{
+	for (int part = 0; part < parts; part++) {
+		rig_expect_nothing(rig);
+		cr_assert_eq(fake_complete(&rig->fake, 1), 1, "there are only %d parts", part);
+	}
+	rig_expect(rig, context, flags);
+	rig_expect_nothing(rig);
 }

@@ -87,6 +87,10 @@ void rig_close_ep(struct rig *rig);
 struct fid_ep *rig_ep(struct rig *rig, struct fid_cq *cq);
 struct fid_cq *rig_cq(struct rig *rig);
 
+struct fid_cntr *rig_cntr(struct rig *rig);
+/* rig_count -- bind a counter of that to the endpoint, which was not enabled, and enable it */
+struct fid_cntr *rig_count(struct rig *rig, uint64_t what);
+
 /* A write of LEN bytes to ADDR. */
 ssize_t rig_writemsg(struct rig *rig, uint64_t key, void *context, uint64_t flags);
 ssize_t rig_commit(struct rig *rig, uint64_t key, void *context, uint64_t flags);
@@ -96,6 +100,13 @@ ssize_t rig_readmsg(struct rig *rig, uint64_t key, void *context, uint64_t flags
 ssize_t rig_send(struct rig *rig, void *context);
 ssize_t rig_sendmsg(struct rig *rig, void *context, uint64_t flags);
 ssize_t rig_fetch(struct rig *rig, uint64_t key, void *context, uint64_t flags);
+
+/*
+ * rig_call -- the application makes that call, without flags: CALL_LEN bytes go
+ * between there and ADDR, or are sent from or received there
+ */
+ssize_t rig_call(struct rig *rig, enum fake_call call, void *buf, uint64_t key, void *context);
+#define CALL_LEN 8
 
 /* The immediate data of all of them. */
 #define DATA UINT64_C(0x1337c0de)
@@ -117,7 +128,18 @@ void rig_expect_error(struct rig *rig, const void *context, uint64_t flags, int 
 /* ... or there is none */
 void rig_expect_nothing(struct rig *rig);
 
+/* rig_expect_each -- CONTEXT(first) to CONTEXT(last) have succeeded, in this order, and no more */
+void rig_expect_each(struct rig *rig, int first, int last, uint64_t flags);
+
+/*
+ * rig_expect_parts -- the core's next operations are so many parts of one: it
+ * completes with the last of them, not before, and once
+ */
+void rig_expect_parts(struct rig *rig, int parts, const void *context, uint64_t flags);
+
 #define RIG_WRITTEN (FI_RMA | FI_WRITE)
+#define RIG_SENT (FI_MSG | FI_SEND)
+#define RIG_RECEIVED (FI_MSG | FI_RECV)
 
 #define accepted(call) cr_assert_eq((call), 0)
 #define refused(call, err) cr_assert_eq((call), -(err))

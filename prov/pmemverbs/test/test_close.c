@@ -184,8 +184,7 @@ Test(close, of_one_endpoint_leaves_others_alone)
 		accepted(fi_close(&first->fid));
 		rig->fake.room = -1;
 		expect_cancelled(rig, 1);
-		fake_complete(&rig->fake, 2);
-		rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+		rig_expect_parts(rig, 2, CONTEXT(1), RIG_WRITTEN);
 		rig_close(rig);
 	}
 }
@@ -205,8 +204,7 @@ Test(close, with_two_endpoints_waiting_for_room_keeps_the_other)
 	rig->fake.room = -1;
 	rig_expect_nothing(rig);
 	expect_posted(rig, "W W R");
-	fake_complete(&rig->fake, 2);
-	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+	rig_expect_parts(rig, 2, CONTEXT(1), RIG_WRITTEN);
 	rig_close(rig);
 }
 
@@ -243,7 +241,6 @@ Test(close, of_a_domain_that_is_busy_leaves_it_usable)
 	/* The domain itself, the CQ, the endpoint, and the region that flushes read into. */
 	cr_expect_eq(rig->fake.open_objects, 4);
 	accepted(rig_commit(rig, KEY_MHP, CONTEXT(0), 0));
-	fake_complete(&rig->fake, 2);
-	rig_expect(rig, CONTEXT(0), RIG_WRITTEN);
+	rig_expect_parts(rig, 2, CONTEXT(0), RIG_WRITTEN);
 	rig_close(rig);
 }

@@ -8,15 +8,6 @@
 
 static char data[8];
 
-static struct fid_cntr *open_cntr(struct rig *rig)
-{
-	struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP};
-	struct fid_cntr *cntr;
-
-	accepted(fi_cntr_open(rig->domain, &attr, &cntr, NULL));
-	return cntr;
-}
-
 /* A rig whose endpoint has a counter bound. */
 static struct rig *open_counted(struct rig_options options, uint64_t what, struct fid_cntr **cntr)
 {
@@ -24,9 +15,7 @@ static struct rig *open_counted(struct rig_options options, uint64_t what, struc
 
 	options.not_enabled = true;
 	rig = rig_open(&options);
-	*cntr = open_cntr(rig);
-	accepted(fi_ep_bind(rig->ep, &(*cntr)->fid, what));
-	accepted(fi_enable(rig->ep));
+	*cntr = rig_count(rig, what);
 	return rig;
 }
 
@@ -241,7 +230,7 @@ Test(counters, on_a_selective_cq_of_verbs_keep_receives)
 
 	accepted(fi_recv(rig->ep, data, 8, NULL, 0, CONTEXT(3)));
 	fake_receive(&rig->fake, 0);
-	rig_expect(rig, CONTEXT(3), FI_MSG | FI_RECV);
+	rig_expect(rig, CONTEXT(3), RIG_RECEIVED);
 	expect_count(cntr, 1, 0);
 	close_counted(rig, cntr);
 }
@@ -261,8 +250,8 @@ Test(counters, count_errors_apart)
 	expect_count(cntr, 0, 5);
 	rig_expect_error(rig, CONTEXT(0), RIG_WRITTEN, FI_EIO);
 	rig_expect_error(rig, CONTEXT(1), FI_RMA | FI_READ, FI_ECANCELED);
-	rig_expect_error(rig, CONTEXT(2), FI_MSG | FI_SEND, FI_ECANCELED);
-	rig_expect_error(rig, CONTEXT(3), FI_MSG | FI_RECV, FI_ECANCELED);
+	rig_expect_error(rig, CONTEXT(2), RIG_SENT, FI_ECANCELED);
+	rig_expect_error(rig, CONTEXT(3), RIG_RECEIVED, FI_ECANCELED);
 	rig_expect_nothing(rig);
 	close_counted(rig, cntr);
 }
@@ -402,7 +391,7 @@ Test(counters, do_not_hide_receives_from_cancel)
 
 		accepted(fi_recv(rig->ep, data, 8, NULL, 0, CONTEXT(1)));
 		cr_assert_eq(fi_cancel(&rig->ep->fid, CONTEXT(1)), 0, "counted %d", counted);
-		rig_expect_error(rig, CONTEXT(1), FI_MSG | FI_RECV, FI_ECANCELED);
+		rig_expect_error(rig, CONTEXT(1), RIG_RECEIVED, FI_ECANCELED);
 		close_counted(rig, cntr);
 	}
 }
@@ -412,7 +401,7 @@ Test(counters, do_not_hide_receives_from_cancel)
 Test(counters, are_set_and_added_to)
 {
 	struct rig *rig = rig_open(NULL);
-	struct fid_cntr *cntr = open_cntr(rig);
+	struct fid_cntr *cntr = rig_cntr(rig);
 
 	accepted(fi_cntr_set(cntr, 5));
 	accepted(fi_cntr_add(cntr, 2));
@@ -436,7 +425,7 @@ Test(counters, refuse_what_they_can_not_count)
 {
 	struct rig *rig = rig_open(&(struct rig_options){.not_enabled = true});
 	struct fi_cntr_attr bytes = {.events = FI_CNTR_EVENTS_COMP, .wait_obj = FI_WAIT_FD};
-	struct fid_cntr *cntr = open_cntr(rig), *other;
+	struct fid_cntr *cntr = rig_cntr(rig), *other;
 	struct fid_mr *mr;
 
 	refused(fi_ep_bind(rig->ep, &cntr->fid, FI_REMOTE_WRITE), FI_ENOSYS);

@@ -66,8 +66,7 @@ Test(commit, is_a_write_and_a_read_of_one_byte_of_it)
 	cr_expect((char *) read->buf < buf || (char *) read->buf >= buf + LEN);
 	cr_expect_not_null(read->buf);
 
-	fake_complete(&rig->fake, 2);
-	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+	rig_expect_parts(rig, 2, CONTEXT(1), RIG_WRITTEN);
 	rig_close(rig);
 }
 
@@ -81,8 +80,7 @@ Test(commit, core_never_sees_the_context_or_the_flag_of_a_commit)
 		cr_expect_neq(rig_post(rig, i)->context, CONTEXT(1));
 		cr_expect(!(rig_post(rig, i)->flags & (FI_COMMIT | FI_IMMED)));
 	}
-	fake_complete(&rig->fake, 3);
-	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+	rig_expect_parts(rig, 3, CONTEXT(1), RIG_WRITTEN);
 	rig_close(rig);
 }
 
@@ -93,57 +91,39 @@ Test(commit, flush_uses_a_registered_buffer_where_the_core_wants_one)
 	accepted(rig_commit(rig, KEY_MHP, CONTEXT(1), 0));
 	cr_expect_eq(rig_post(rig, 1)->desc, rig_post(rig, 1)->buf);
 	cr_expect_not_null(rig_post(rig, 1)->desc);
-	fake_complete(&rig->fake, 2);
-	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+	rig_expect_parts(rig, 2, CONTEXT(1), RIG_WRITTEN);
+	rig_close(rig);
+}
+
+static void commit_one(const struct rig_options *options, uint64_t key, uint64_t flags,
+		       const char *posted)
+{
+	struct rig *rig = rig_open(options);
+
+	accepted(rig_commit(rig, key, CONTEXT(1), flags));
+	expect_posted(rig, posted);
+	rig_expect_parts(rig, (int) rig->fake.num_posts, CONTEXT(1), RIG_WRITTEN);
 	rig_close(rig);
 }
 
 Test(commit, of_volatile_memory_is_flushed_too)
 {
-	struct rig *rig = rig_open(NULL);
-
-	accepted(rig_commit(rig, KEY_NONE, CONTEXT(1), 0));
-	expect_posted(rig, "W R");
-	fake_complete(&rig->fake, 1);
-	rig_expect_nothing(rig);
-	fake_complete(&rig->fake, 1);
-	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
-	rig_close(rig);
+	commit_one(NULL, KEY_NONE, 0, "W R");
 }
 
 Test(commit, of_dmp_without_ddio_is_flushed)
 {
-	struct rig *rig = rig_open(NULL);
-
-	accepted(rig_commit(rig, KEY_DMP, CONTEXT(1), 0));
-	expect_posted(rig, "W R");
-	fake_complete(&rig->fake, 2);
-	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
-	rig_close(rig);
+	commit_one(NULL, KEY_DMP, 0, "W R");
 }
 
 Test(commit, of_wsp_is_the_write_alone)
 {
-	struct rig *rig = rig_open(NULL);
-
-	accepted(rig_commit(rig, KEY_WSP, CONTEXT(1), 0));
-	expect_posted(rig, "W");
-	rig_expect_nothing(rig);
-	fake_complete(&rig->fake, 1);
-	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
-	rig_expect_nothing(rig);
-	rig_close(rig);
+	commit_one(NULL, KEY_WSP, 0, "W");
 }
 
 Test(commit, of_wsp_is_flushed_where_a_write_completes_at_home)
 {
-	struct rig *rig = rig_open(&(struct rig_options){.local = true});
-
-	accepted(rig_commit(rig, KEY_WSP, CONTEXT(1), FI_IMMED));
-	expect_posted(rig, "W R fW0i");
-	fake_complete(&rig->fake, 3);
-	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
-	rig_close(rig);
+	commit_one(&(struct rig_options){.local = true}, KEY_WSP, FI_IMMED, "W R fW0i");
 }
 
 Test(commit, without_data_reads_where_it_would_have_written)
@@ -154,8 +134,7 @@ Test(commit, without_data_reads_where_it_would_have_written)
 	expect_posted(rig, "W0 R");
 	cr_expect_eq(rig_post(rig, 1)->len, 1);
 	cr_expect_eq(rig_post(rig, 1)->addr, ADDR);
-	fake_complete(&rig->fake, 2);
-	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+	rig_expect_parts(rig, 2, CONTEXT(1), RIG_WRITTEN);
 	rig_close(rig);
 }
 
@@ -169,8 +148,7 @@ Test(commit, without_data_at_the_end_of_a_region_reads_inside_it)
 	expect_posted(rig, "W W0 R");
 	cr_expect(inside(rig_post(rig, 2), ADDR, LEN));
 	fake_complete(&rig->fake, 3);
-	rig_expect(rig, CONTEXT(0), RIG_WRITTEN);
-	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+	rig_expect_each(rig, 0, 1, RIG_WRITTEN);
 	rig_close(rig);
 }
 
@@ -186,8 +164,7 @@ Test(commit, without_buffers_still_gives_the_core_one)
 		cr_expect_eq(rig_post(rig, 0)->rma_len, 0);
 		cr_expect_not_null(rig_post(rig, 0)->buf);
 		cr_expect_eq(rig_post(rig, 0)->desc != NULL, mr_local);
-		fake_complete(&rig->fake, 2);
-		rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+		rig_expect_parts(rig, 2, CONTEXT(1), RIG_WRITTEN);
 		rig_close(rig);
 	}
 }
@@ -207,8 +184,7 @@ Test(commit, of_several_ranges_reads_in_one_that_has_bytes)
 	expect_posted(rig, "W R");
 	cr_expect(inside(rig_post(rig, 1), ADDR + 64, 8) ||
 		  inside(rig_post(rig, 1), ADDR + 128, 16));
-	fake_complete(&rig->fake, 2);
-	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+	rig_expect_parts(rig, 2, CONTEXT(1), RIG_WRITTEN);
 	rig_close(rig);
 }
 
@@ -224,8 +200,7 @@ Test(commit, of_ranges_in_several_regions_takes_the_strongest_method)
 	accepted(commit_ranges(rig, &iov, 1, mhp_first, 2, CONTEXT(2), 0));
 	expect_posted(rig, "W R W R");
 	fake_complete(&rig->fake, 4);
-	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
-	rig_expect(rig, CONTEXT(2), RIG_WRITTEN);
+	rig_expect_each(rig, 1, 2, RIG_WRITTEN);
 	rig_close(rig);
 }
 
@@ -257,8 +232,7 @@ Test(commit, hands_on_that_the_data_is_to_be_injected)
 	accepted(rig_commit(rig, KEY_MHP, CONTEXT(1), FI_INJECT));
 	cr_expect_eq(rig_post(rig, 0)->flags, FI_COMPLETION | FI_INJECT);
 	cr_expect_eq(rig_post(rig, 1)->flags, FI_COMPLETION);
-	fake_complete(&rig->fake, 2);
-	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+	rig_expect_parts(rig, 2, CONTEXT(1), RIG_WRITTEN);
 	rig_close(rig);
 }
 
@@ -266,16 +240,7 @@ Test(commit, hands_on_that_the_data_is_to_be_injected)
 
 Test(commit, completes_once_and_not_before_the_read)
 {
-	struct rig *rig = rig_open(NULL);
-
-	accepted(rig_commit(rig, KEY_MHP, CONTEXT(1), 0));
-	rig_expect_nothing(rig);
-	fake_complete(&rig->fake, 1);
-	rig_expect_nothing(rig);
-	fake_complete(&rig->fake, 1);
-	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
-	rig_expect_nothing(rig);
-	rig_close(rig);
+	commit_one(NULL, KEY_MHP, 0, "W R");
 }
 
 Test(commit, completes_with_whatever_context_it_was_given)
@@ -364,8 +329,7 @@ Test(commit, keeps_its_place_between_plain_operations)
 {
 	static const size_t counts[] = {1, 2, 3, 16};
 	static const uint64_t flags[] = {
-		RIG_WRITTEN, RIG_WRITTEN,      FI_MSG | FI_SEND,
-		RIG_WRITTEN, FI_RMA | FI_READ, RIG_WRITTEN,
+		RIG_WRITTEN, RIG_WRITTEN, RIG_SENT, RIG_WRITTEN, FI_RMA | FI_READ, RIG_WRITTEN,
 	};
 
 	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
@@ -406,9 +370,7 @@ Test(commit, may_have_many_others_under_way)
 	for (int i = 0; i < COMMITS; i++)
 		accepted(rig_commit(rig, KEY_MHP, CONTEXT(i), 0));
 	cr_assert_eq(fake_complete(&rig->fake, SIZE_MAX), 2 * COMMITS);
-	for (int i = 0; i < COMMITS; i++)
-		rig_expect(rig, CONTEXT(i), RIG_WRITTEN);
-	rig_expect_nothing(rig);
+	rig_expect_each(rig, 0, COMMITS - 1, RIG_WRITTEN);
 	rig_close(rig);
 }
 
@@ -477,12 +439,7 @@ Test(notice, follows_the_flush_and_is_part_of_the_commit)
 		expect_posted(rig, "W R fW0i");
 		expect_notice(rig, 2);
 		cr_expect_eq(rig_post(rig, 2)->key, CORE_KEY_MHP);
-		for (int part = 0; part < 3; part++) {
-			rig_expect_nothing(rig);
-			fake_complete(&rig->fake, 1);
-		}
-		rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
-		rig_expect_nothing(rig);
+		rig_expect_parts(rig, 3, CONTEXT(1), RIG_WRITTEN);
 		rig_close(rig);
 	}
 }
@@ -494,8 +451,7 @@ Test(notice, rides_along_where_the_write_itself_is_the_proof)
 	accepted(rig_commit(rig, KEY_WSP, CONTEXT(1), FI_IMMED));
 	expect_posted(rig, "Wi");
 	cr_expect_eq(rig_post(rig, 0)->data, DATA);
-	fake_complete(&rig->fake, 1);
-	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+	rig_expect_parts(rig, 1, CONTEXT(1), RIG_WRITTEN);
 	rig_close(rig);
 }
 
@@ -521,8 +477,7 @@ Test(notice, is_not_sent_for_commits_that_ask_for_none)
 	accepted(rig_commit(rig, KEY_MHP, CONTEXT(2), 0));
 	expect_posted(rig, "W W R");
 	fake_complete(&rig->fake, 3);
-	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
-	rig_expect(rig, CONTEXT(2), RIG_WRITTEN);
+	rig_expect_each(rig, 1, 2, RIG_WRITTEN);
 	rig_close(rig);
 }
 
@@ -575,8 +530,7 @@ Test(refusal, of_what_no_flush_makes_durable_posts_nothing)
 	/* And it left no trace. */
 	accepted(rig_commit(rig, KEY_MHP, CONTEXT(2), FI_FENCE));
 	expect_posted(rig, "W R");
-	fake_complete(&rig->fake, 2);
-	rig_expect(rig, CONTEXT(2), RIG_WRITTEN);
+	rig_expect_parts(rig, 2, CONTEXT(2), RIG_WRITTEN);
 	rig_close(rig);
 }
 
@@ -691,19 +645,24 @@ Test(op_flags, are_overridden_by_calls_with_flags)
 	rig_close(rig);
 }
 
-Test(op_flags, concern_no_reads_and_nothing_that_is_injected)
+static void post_plain(struct rig *rig, uint64_t flags)
 {
-	struct rig *rig = rig_open(&(struct rig_options){.tx_op_flags = FI_COMMIT});
-
 	accepted(rig_read(rig, KEY_MHP, CONTEXT(0)));
-	/* The default is overridden. */
-	accepted(rig_sendmsg(rig, CONTEXT(1), 0));
+	/* Flags override the default. */
+	accepted(rig_sendmsg(rig, CONTEXT(1), flags));
 	accepted(fi_inject(rig->ep, data, 8, 0));
 	accepted(fi_inject_write(rig->ep, data, 8, 0, ADDR, KEY_MHP));
 	accepted(fi_inject_writedata(rig->ep, data, 8, DATA, 0, ADDR, KEY_MHP));
 	expect_posted(rig, "R S S W Wi");
 	for (size_t i = 0; i < 5; i++)
 		cr_expect(!(rig_post(rig, i)->flags & FI_COMMIT));
+}
+
+Test(op_flags, concern_no_reads_and_nothing_that_is_injected)
+{
+	struct rig *rig = rig_open(&(struct rig_options){.tx_op_flags = FI_COMMIT});
+
+	post_plain(rig, 0);
 	rig_close(rig);
 }
 
@@ -712,23 +671,12 @@ Test(op_flags, with_a_counter_concern_no_reads_and_nothing_that_is_injected)
 {
 	struct rig *rig =
 		rig_open(&(struct rig_options){.tx_op_flags = FI_COMMIT, .not_enabled = true});
-	struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP};
-	struct fid_cntr *cntr;
+	struct fid_cntr *cntr = rig_count(rig, FI_WRITE | FI_READ | FI_SEND);
 
-	accepted(fi_cntr_open(rig->domain, &attr, &cntr, NULL));
-	accepted(fi_ep_bind(rig->ep, &cntr->fid, FI_WRITE | FI_READ | FI_SEND));
-	accepted(fi_enable(rig->ep));
-	accepted(rig_read(rig, KEY_MHP, CONTEXT(0)));
-	accepted(rig_sendmsg(rig, CONTEXT(1), FI_COMPLETION));
-	accepted(fi_inject(rig->ep, data, 8, 0));
-	accepted(fi_inject_write(rig->ep, data, 8, 0, ADDR, KEY_MHP));
-	accepted(fi_inject_writedata(rig->ep, data, 8, DATA, 0, ADDR, KEY_MHP));
-	expect_posted(rig, "R S S W Wi");
-	for (size_t i = 0; i < 5; i++)
-		cr_expect(!(rig_post(rig, i)->flags & FI_COMMIT));
+	post_plain(rig, FI_COMPLETION);
 	fake_complete(&rig->fake, 5);
 	rig_expect(rig, CONTEXT(0), FI_RMA | FI_READ);
-	rig_expect(rig, CONTEXT(1), FI_MSG | FI_SEND);
+	rig_expect(rig, CONTEXT(1), RIG_SENT);
 	rig_expect_nothing(rig);
 	rig_close_ep(rig);
 	accepted(fi_close(&cntr->fid));
@@ -739,61 +687,26 @@ Test(op_flags, with_a_counter_concern_no_reads_and_nothing_that_is_injected)
 
 Test(plain, operations_go_to_the_core_as_they_are)
 {
-	static const enum fake_call calls[] = {
-		FAKE_READ,
-		FAKE_READV,
-		FAKE_WRITE,
-		FAKE_WRITEV,
-		FAKE_WRITEDATA,
-		FAKE_INJECT_WRITE,
-		FAKE_INJECT_WRITEDATA,
-		FAKE_SEND,
-		FAKE_SENDV,
-		FAKE_SENDMSG,
-		FAKE_SENDDATA,
-		FAKE_INJECT,
-		FAKE_INJECTDATA,
-		FAKE_RECV,
-		FAKE_RECVV,
-		FAKE_RECVMSG,
-	};
 	struct rig *rig = rig_open(NULL);
-	struct iovec iov = {data, 8};
-	void *desc = NULL;
-	struct fi_msg msg = {.msg_iov = &iov, .iov_count = 1, .context = CONTEXT(1)};
 
-	accepted(fi_read(rig->ep, data, 8, NULL, 0, ADDR, KEY_MHP, CONTEXT(1)));
-	accepted(fi_readv(rig->ep, &iov, &desc, 1, 0, ADDR, KEY_MHP, CONTEXT(1)));
-	accepted(fi_write(rig->ep, data, 8, NULL, 0, ADDR, KEY_MHP, CONTEXT(1)));
-	accepted(fi_writev(rig->ep, &iov, &desc, 1, 0, ADDR, KEY_MHP, CONTEXT(1)));
-	accepted(fi_writedata(rig->ep, data, 8, NULL, DATA, 0, ADDR, KEY_MHP, CONTEXT(1)));
-	accepted(fi_inject_write(rig->ep, data, 8, 0, ADDR, KEY_MHP));
-	accepted(fi_inject_writedata(rig->ep, data, 8, DATA, 0, ADDR, KEY_MHP));
-	accepted(fi_send(rig->ep, data, 8, NULL, 0, CONTEXT(1)));
-	accepted(fi_sendv(rig->ep, &iov, &desc, 1, 0, CONTEXT(1)));
-	accepted(fi_sendmsg(rig->ep, &msg, 0));
-	accepted(fi_senddata(rig->ep, data, 8, NULL, DATA, 0, CONTEXT(1)));
-	accepted(fi_inject(rig->ep, data, 8, 0));
-	accepted(fi_injectdata(rig->ep, data, 8, DATA, 0));
-	accepted(fi_recv(rig->ep, data, 8, NULL, 0, CONTEXT(1)));
-	accepted(fi_recvv(rig->ep, &iov, &desc, 1, 0, CONTEXT(1)));
-	accepted(fi_recvmsg(rig->ep, &msg, 0));
-	cr_assert_eq(rig->fake.num_posts, sizeof(calls) / sizeof(calls[0]));
-	for (size_t i = 0; i < rig->fake.num_posts; i++) {
-		const struct fake_post *post = rig_post(rig, i);
-		bool quiet = calls[i] == FAKE_INJECT || calls[i] == FAKE_INJECTDATA ||
-			     calls[i] == FAKE_INJECT_WRITE || calls[i] == FAKE_INJECT_WRITEDATA;
+	for (enum fake_call call = FAKE_READ; call <= FAKE_RECVMSG; call++) {
+		size_t posted = rig->fake.num_posts;
+		const struct fake_post *post;
 
-		cr_expect_eq(post->call, calls[i], "call %zu", i);
-		cr_expect_eq(post->buf, data, "call %zu", i);
-		cr_expect_eq(post->len, 8, "call %zu", i);
-		cr_expect_eq(post->context, quiet ? NULL : CONTEXT(1), "call %zu", i);
+		cr_assert_eq(rig_call(rig, call, data, KEY_MHP, CONTEXT(1)), 0, "call %d", call);
+		cr_assert_eq(rig->fake.num_posts, posted + 1, "call %d", call);
+		post = rig_post(rig, posted);
+		cr_expect_eq(post->call, call, "call %d", call);
+		cr_expect_eq(post->buf, data, "call %d", call);
+		cr_expect_eq(post->len, CALL_LEN, "call %d", call);
+		cr_expect_eq(post->context, fake_injects(call) ? NULL : CONTEXT(1), "call %d",
+			     call);
 		if (post->what & FI_RMA) {
-			cr_expect_eq(post->addr, ADDR, "call %zu", i);
-			cr_expect_eq(post->key, CORE_KEY_MHP, "call %zu", i);
+			cr_expect_eq(post->addr, ADDR, "call %d", call);
+			cr_expect_eq(post->key, CORE_KEY_MHP, "call %d", call);
 		}
 		if (post->flags & FI_REMOTE_CQ_DATA)
-			cr_expect_eq(post->data, DATA, "call %zu", i);
+			cr_expect_eq(post->data, DATA, "call %d", call);
 	}
 	rig_close(rig);
 }

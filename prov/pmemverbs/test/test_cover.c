@@ -64,38 +64,34 @@ Test(cover, completes_a_write_when_a_flush_behind_it_has)
 	expect_flushed(rig, "W", "R");
 	cr_expect_eq(rig_post(rig, 1)->key, CORE_KEY_MHP);
 	cr_expect(rig_post(rig, 1)->addr >= ADDR && rig_post(rig, 1)->addr < ADDR + LEN);
-	rig_expect_nothing(rig);
-	fake_complete(&rig->fake, 1);
-	rig_expect_nothing(rig);
-	fake_complete(&rig->fake, 1);
-	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
-	rig_expect_nothing(rig);
+	rig_expect_parts(rig, 2, CONTEXT(1), RIG_WRITTEN);
 	expect_posted(rig, "");
 	rig_close(rig);
 }
 
 Test(cover, concerns_every_call_that_writes)
 {
-	struct iovec iov = {data, LEN};
+	static const struct {
+		enum fake_call call;
+		const char *written;
+		uint64_t flags;
+	} cases[] = {
+		{FAKE_WRITE, "W", RIG_WRITTEN},
+		{FAKE_WRITEV, "W", RIG_WRITTEN},
+		{FAKE_WRITEMSG, "W", RIG_WRITTEN},
+		{FAKE_ATOMICMSG, "A", FI_ATOMIC | FI_WRITE},
+		{FAKE_FETCH_ATOMICMSG, "A", FI_ATOMIC | FI_READ},
+	};
 	struct rig *rig = open_all(NULL);
 
-	accepted(fi_write(rig->ep, data, LEN, NULL, 0, ADDR, KEY_DMP, CONTEXT(1)));
-	expect_flushed(rig, "W", "R");
-	fake_complete(&rig->fake, 2);
-	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
-	accepted(fi_writev(rig->ep, &iov, NULL, 1, 0, ADDR, KEY_DMP, CONTEXT(2)));
-	expect_flushed(rig, "W", "R");
-	fake_complete(&rig->fake, 2);
-	rig_expect(rig, CONTEXT(2), RIG_WRITTEN);
-	accepted(rig_writemsg(rig, KEY_DMP, CONTEXT(3), 0));
-	expect_flushed(rig, "W", "R");
-	fake_complete(&rig->fake, 2);
-	rig_expect(rig, CONTEXT(3), RIG_WRITTEN);
-	accepted(rig_fetch(rig, KEY_DMP, CONTEXT(4), 0));
-	expect_flushed(rig, "A", "R");
-	fake_complete(&rig->fake, 2);
-	rig_expect(rig, CONTEXT(4), FI_ATOMIC | FI_READ);
-	rig_expect_nothing(rig);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		cr_assert_eq(rig_call(rig, cases[i].call, data, KEY_DMP, CONTEXT(i)), 0, "case %zu",
+			     i);
+		cr_assert_str_eq(rig_posted(rig), cases[i].written, "case %zu", i);
+		rig_expect_nothing(rig);
+		cr_assert_str_eq(rig_posted(rig), "R", "case %zu is not flushed", i);
+		rig_expect_parts(rig, 2, CONTEXT(i), cases[i].flags);
+	}
 	rig_close(rig);
 }
 
@@ -134,8 +130,7 @@ Test(cover, of_wsp_is_the_write_alone)
 
 	accepted(rig_write(rig, KEY_WSP, CONTEXT(1)));
 	expect_posted(rig, "W");
-	fake_complete(&rig->fake, 1);
-	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+	rig_expect_parts(rig, 1, CONTEXT(1), RIG_WRITTEN);
 	rig_close(rig);
 }
 
@@ -157,8 +152,7 @@ Test(cover, is_not_there_by_default)
 
 	accepted(rig_write(rig, KEY_MHP, CONTEXT(1)));
 	expect_posted(rig, "W");
-	fake_complete(&rig->fake, 1);
-	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+	rig_expect_parts(rig, 1, CONTEXT(1), RIG_WRITTEN);
 	rig_close(rig);
 }
 
@@ -170,8 +164,7 @@ Test(cover, leaves_commits_what_they_are)
 	accepted(rig_commit(rig, KEY_MHP, CONTEXT(2), 0));
 	expect_posted(rig, "W R W R");
 	fake_complete(&rig->fake, 4);
-	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
-	rig_expect(rig, CONTEXT(2), RIG_WRITTEN);
+	rig_expect_each(rig, 1, 2, RIG_WRITTEN);
 	rig_close(rig);
 }
 
@@ -181,13 +174,6 @@ static void write_some(struct rig *rig, int from, int to)
 {
 	for (int i = from; i < to; i++)
 		accepted(rig_write(rig, i % 2 ? KEY_MHP : KEY_DMP, CONTEXT(i)));
-}
-
-static void expect_some(struct rig *rig, int from, int to)
-{
-	for (int i = from; i < to; i++)
-		rig_expect(rig, CONTEXT(i), RIG_WRITTEN);
-	rig_expect_nothing(rig);
 }
 
 Test(cover, pays_one_flush_for_what_is_written_until_somebody_looks)
@@ -201,19 +187,19 @@ Test(cover, pays_one_flush_for_what_is_written_until_somebody_looks)
 	fake_complete(&rig->fake, 3);
 	rig_expect_nothing(rig);
 	fake_complete(&rig->fake, 1);
-	expect_some(rig, 1, 4);
+	rig_expect_each(rig, 1, 3, RIG_WRITTEN);
 	/* Nobody posts anything more. */
 	expect_posted(rig, "R");
 	fake_complete(&rig->fake, 5);
 	rig_expect_nothing(rig);
 	fake_complete(&rig->fake, 1);
-	expect_some(rig, 4, 9);
+	rig_expect_each(rig, 4, 8, RIG_WRITTEN);
 	expect_posted(rig, "");
 	/* And begins anew. */
 	write_some(rig, 9, 11);
 	expect_flushed(rig, "W W", "R");
 	fake_complete(&rig->fake, 3);
-	expect_some(rig, 9, 11);
+	rig_expect_each(rig, 9, 10, RIG_WRITTEN);
 	rig_close(rig);
 }
 
@@ -229,15 +215,14 @@ Test(cover, waits_until_the_application_looks)
 	rig_expect_nothing(rig);
 	expect_posted(rig, "R");
 	fake_complete(&rig->fake, 100);
-	expect_some(rig, 1, 3);
+	rig_expect_each(rig, 1, 2, RIG_WRITTEN);
 	/* Who sleeps has looked. */
 	cr_assert_eq(pmv_cq_trywait(cq), 0);
 	write_some(rig, 3, 4);
 	cr_assert_eq(pmv_cq_trywait(cq), -FI_EAGAIN);
 	pmv_cq_progress(cq);
 	expect_posted(rig, "W R");
-	fake_complete(&rig->fake, 100);
-	expect_some(rig, 3, 4);
+	rig_expect_parts(rig, 2, CONTEXT(3), RIG_WRITTEN);
 	rig_close(rig);
 }
 
@@ -334,13 +319,9 @@ Test(cover, waits_for_room_for_the_flush)
 
 Test(cover, counts_and_injects)
 {
-	struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP};
 	struct rig *rig = open_all(&(struct rig_options){.not_enabled = true});
-	struct fid_cntr *cntr;
+	struct fid_cntr *cntr = rig_count(rig, FI_WRITE);
 
-	accepted(fi_cntr_open(rig->domain, &attr, &cntr, NULL));
-	accepted(fi_ep_bind(rig->ep, &cntr->fid, FI_WRITE));
-	accepted(fi_enable(rig->ep));
 	accepted(fi_inject_write(rig->ep, data, 8, 0, ADDR, KEY_MHP));
 	expect_posted(rig, "W");
 	cr_expect(rig_post(rig, 0)->flags & FI_INJECT);

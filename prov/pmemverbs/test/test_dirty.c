@@ -5,6 +5,7 @@
 
 #include <criterion/criterion.h>
 
+#include "dice.h"
 #include "dirty.h"
 
 #define LINE 64
@@ -226,49 +227,41 @@ struct map {
 
 static uint64_t state;
 
-static uint64_t next_random(uint64_t n)
-{
-	state ^= state >> 12;
-	state ^= state << 25;
-	state ^= state >> 27;
-	return (state * UINT64_C(0x2545f4914f6cdd1d) >> 33) % n;
-}
-
 /* With every window somewhere else, and some at the ends of all addresses. */
 static uint64_t random_base(void)
 {
-	switch (next_random(4)) {
+	switch (dice(&state, 4)) {
 	case 0:
 		return 0;
 	case 1:
 		return UINT64_MAX - WINDOW;
 	case 2:
-		return next_random(1 << 30) * 4096;
+		return (uint64_t) dice(&state, 1 << 30) * 4096;
 	default:
-		return (next_random(1 << 30) << 32) + next_random(1 << 30);
+		return ((uint64_t) dice(&state, 1 << 30) << 32) + dice(&state, 1 << 30);
 	}
 }
 
 static void write_somewhere(struct pmv_dirty *dirty, uint32_t key, struct map *map, int style)
 {
 	static uint64_t cursor;
-	uint64_t len = next_random(8) ? next_random(130) : next_random(3000);
+	uint64_t len = dice(&state, 8) ? dice(&state, 130) : dice(&state, 3000);
 	uint64_t at;
 
 	switch (style) {
 	case 0: /* scattered */
-		at = next_random(WINDOW);
+		at = dice(&state, WINDOW);
 		break;
 	case 1: /* one behind the other, more or less */
 		at = cursor;
-		cursor = (cursor + next_random(200)) % WINDOW;
+		cursor = (cursor + dice(&state, 200)) % WINDOW;
 		break;
 	case 2: /* lines of one small place */
-		at = next_random(4096);
+		at = dice(&state, 4096);
 		break;
 	default: /* short, far apart: more than there is room for */
-		at = next_random(WINDOW / 256) * 256 + next_random(64);
-		len = 1 + next_random(16);
+		at = dice(&state, WINDOW / 256) * 256 + dice(&state, 64);
+		len = 1 + dice(&state, 16);
 	}
 	if (len > WINDOW - at)
 		len = WINDOW - at;
@@ -375,13 +368,13 @@ Test(dirty, never_leaves_out_what_was_written, .timeout = 120)
 	for (uint32_t key = 0; key < KEYS; key++)
 		maps[key].base = random_base();
 	for (int round = 0; round < ROUNDS; round++) {
-		uint64_t writes = next_random(4) ? next_random(70) : next_random(600);
-		int style = (int) next_random(4);
-		uint32_t key = (uint32_t) next_random(KEYS);
-		bool all = !next_random(3);
+		uint64_t writes = dice(&state, 4) ? dice(&state, 70) : dice(&state, 600);
+		int style = (int) dice(&state, 4);
+		uint32_t key = dice(&state, KEYS);
+		bool all = !dice(&state, 3);
 
 		while (writes--) {
-			uint32_t k = (uint32_t) next_random(KEYS);
+			uint32_t k = dice(&state, KEYS);
 
 			write_somewhere(&dirty, k, &maps[k], style);
 		}

@@ -125,9 +125,7 @@ Test(errors, keep_their_place_between_successes)
 	fake_complete(&rig->fake, 3);
 	rig_expect(rig, CONTEXT(0), RIG_WRITTEN);
 	rig_expect_error(rig, CONTEXT(1), RIG_WRITTEN, FI_EIO);
-	rig_expect(rig, CONTEXT(2), RIG_WRITTEN);
-	rig_expect(rig, CONTEXT(3), RIG_WRITTEN);
-	rig_expect_nothing(rig);
+	rig_expect_each(rig, 2, 3, RIG_WRITTEN);
 	rig_close(rig);
 }
 

@@ -8,13 +8,6 @@
 
 static char data[8];
 
-static void expect_done(struct rig *rig, int first, int last, uint64_t flags)
-{
-	for (int i = first; i <= last; i++)
-		rig_expect(rig, CONTEXT(i), flags);
-	rig_expect_nothing(rig);
-}
-
 /* Fenced commits */
 
 Test(fenced_commit, waits_only_for_what_a_flush_has_to_order)
@@ -52,7 +45,7 @@ Test(fenced_commit, waits_only_for_what_a_flush_has_to_order)
 		cr_expect_str_eq(rig_posted(rig), cases[i].posted, "%s: %s", cases[i].what,
 				 rig->posted);
 		fake_complete(&rig->fake, SIZE_MAX);
-		expect_done(rig, 0, 1, RIG_WRITTEN);
+		rig_expect_each(rig, 0, 1, RIG_WRITTEN);
 		rig_close(rig);
 	}
 }
@@ -66,40 +59,32 @@ Test(fenced_commit, on_a_fresh_endpoint_waits_for_nothing)
 
 		accepted(rig_commit(rig, keys[i], CONTEXT(1), FI_FENCE));
 		expect_posted(rig, "W R");
-		fake_complete(&rig->fake, 2);
-		rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+		rig_expect_parts(rig, 2, CONTEXT(1), RIG_WRITTEN);
 		rig_close(rig);
 	}
 }
 
 Test(fenced_commit, after_writes_of_every_kind_flushes_first)
 {
-	struct iovec iov = {data, 8};
-	void *desc = NULL;
-	uint64_t operand = 1;
+	static const struct {
+		enum fake_call call;
+		uint64_t flags; /* of the completion */
+	} writes[] = {
+		{FAKE_WRITE, RIG_WRITTEN},
+		{FAKE_WRITEV, RIG_WRITTEN},
+		{FAKE_WRITEDATA, RIG_WRITTEN},
+		{FAKE_INJECT_WRITE, 0},
+		{FAKE_INJECT_WRITEDATA, 0},
+		{FAKE_WRITEMSG, RIG_WRITTEN},
+		{FAKE_ATOMICMSG, FI_ATOMIC | FI_WRITE},
+		{FAKE_FETCH_ATOMICMSG, FI_ATOMIC | FI_READ},
+	};
 
-	for (int call = 0; call < 8; call++) {
+	for (size_t i = 0; i < sizeof(writes) / sizeof(writes[0]); i++) {
 		struct rig *rig = rig_open(NULL);
-		struct fid_ep *ep = rig->ep;
-		bool atomic = call >= 6;
+		enum fake_call call = writes[i].call;
 
-		if (call == 0)
-			accepted(fi_write(ep, data, 8, NULL, 0, ADDR, KEY_DMP, CONTEXT(0)));
-		else if (call == 1)
-			accepted(fi_writev(ep, &iov, &desc, 1, 0, ADDR, KEY_DMP, CONTEXT(0)));
-		else if (call == 2)
-			accepted(fi_writedata(ep, data, 8, NULL, 1, 0, ADDR, KEY_DMP, CONTEXT(0)));
-		else if (call == 3)
-			accepted(fi_inject_write(ep, data, 8, 0, ADDR, KEY_DMP));
-		else if (call == 4)
-			accepted(fi_inject_writedata(ep, data, 8, 1, 0, ADDR, KEY_DMP));
-		else if (call == 5)
-			accepted(rig_writemsg(rig, KEY_DMP, CONTEXT(0), 0));
-		else if (call == 6)
-			accepted(fi_atomic(ep, &operand, 1, NULL, 0, ADDR, KEY_DMP, FI_UINT64,
-					   FI_ATOMIC_WRITE, CONTEXT(0)));
-		else
-			accepted(rig_fetch(rig, KEY_DMP, CONTEXT(0), 0));
+		cr_assert_eq(rig_call(rig, call, data, KEY_DMP, CONTEXT(0)), 0, "call %d", call);
 		rig_posted(rig);
 		accepted(rig_commit(rig, KEY_DMP, CONTEXT(1), FI_FENCE));
 		cr_expect_str_eq(rig_posted(rig), "R fW R", "call %d: %s", call, rig->posted);
@@ -107,12 +92,9 @@ Test(fenced_commit, after_writes_of_every_kind_flushes_first)
 		accepted(rig_commit(rig, KEY_DMP, CONTEXT(2), FI_FENCE));
 		cr_expect_str_eq(rig_posted(rig), "fW R", "call %d: %s", call, rig->posted);
 		fake_complete(&rig->fake, SIZE_MAX);
-		if (call != 3 && call != 4)
-			rig_expect(rig, CONTEXT(0),
-				   !atomic     ? RIG_WRITTEN
-				   : call == 6 ? (FI_ATOMIC | FI_WRITE)
-					       : (FI_ATOMIC | FI_READ));
-		expect_done(rig, 1, 2, RIG_WRITTEN);
+		if (writes[i].flags)
+			rig_expect(rig, CONTEXT(0), writes[i].flags);
+		rig_expect_each(rig, 1, 2, RIG_WRITTEN);
 		rig_close(rig);
 	}
 }
@@ -131,7 +113,7 @@ Test(fenced_commit, reads_for_the_flush_in_front_what_it_will_write)
 	cr_expect(flush->addr >= ADDR && flush->addr < ADDR + LEN);
 	cr_expect(flush->flags & FI_COMPLETION);
 	fake_complete(&rig->fake, SIZE_MAX);
-	expect_done(rig, 0, 1, RIG_WRITTEN);
+	rig_expect_each(rig, 0, 1, RIG_WRITTEN);
 	rig_close(rig);
 }
 
@@ -143,11 +125,7 @@ Test(fenced_commit, completes_nothing_with_the_flush_in_front)
 	accepted(rig_commit(rig, KEY_DMP, CONTEXT(1), FI_FENCE));
 	fake_complete(&rig->fake, 1);
 	rig_expect(rig, CONTEXT(0), RIG_WRITTEN);
-	for (int part = 0; part < 3; part++) {
-		rig_expect_nothing(rig);
-		fake_complete(&rig->fake, 1);
-	}
-	expect_done(rig, 1, 1, RIG_WRITTEN);
+	rig_expect_parts(rig, 3, CONTEXT(1), RIG_WRITTEN);
 	rig_close(rig);
 }
 
@@ -167,7 +145,7 @@ Test(fenced_commit, after_writes_that_need_an_agent_is_refused)
 		/* Nothing has made those writes durable since. */
 		refused(rig_commit(rig, KEY_MHP, CONTEXT(2), FI_FENCE), FI_EOPNOTSUPP);
 		fake_complete(&rig->fake, SIZE_MAX);
-		expect_done(rig, 0, 1, RIG_WRITTEN);
+		rig_expect_each(rig, 0, 1, RIG_WRITTEN);
 		rig_close(rig);
 	}
 }
@@ -220,7 +198,7 @@ Test(fenced_commit, without_room_for_the_flush_in_front_is_not_accepted)
 	accepted(rig_commit(rig, KEY_DMP, CONTEXT(1), FI_FENCE));
 	expect_posted(rig, "W R fW R");
 	fake_complete(&rig->fake, SIZE_MAX);
-	expect_done(rig, 0, 1, RIG_WRITTEN);
+	rig_expect_each(rig, 0, 1, RIG_WRITTEN);
 	rig_close(rig);
 }
 
@@ -242,8 +220,7 @@ Test(fenced_commit, without_room_for_its_write_is_fenced_when_tried_again)
 		rig_expect_nothing(rig);
 		accepted(rig_commit(rig, KEY_DMP, CONTEXT(1), FI_FENCE));
 		expect_posted(rig, "fW R");
-		fake_complete(&rig->fake, SIZE_MAX);
-		expect_done(rig, 1, 1, RIG_WRITTEN);
+		rig_expect_parts(rig, 2, CONTEXT(1), RIG_WRITTEN);
 		rig_close(rig);
 	}
 }
@@ -260,21 +237,28 @@ Test(fenced_commit, is_refused_if_the_flush_in_front_can_not_be_posted)
 	accepted(rig_commit(rig, KEY_DMP, CONTEXT(1), FI_FENCE));
 	expect_posted(rig, "R fW R");
 	fake_complete(&rig->fake, SIZE_MAX);
-	expect_done(rig, 0, 1, RIG_WRITTEN);
+	rig_expect_each(rig, 0, 1, RIG_WRITTEN);
 	rig_close(rig);
 }
 
-Test(fenced_commit, fails_once_with_the_flush_in_front)
+static struct rig *fail_the_flush_in_front(void)
 {
 	struct rig *rig = rig_open(NULL);
-	struct fi_cq_tagged_entry entry;
-	struct fi_cq_err_entry error = {0};
 
 	accepted(rig_write(rig, KEY_DMP, CONTEXT(0)));
 	accepted(rig_commit(rig, KEY_DMP, CONTEXT(1), FI_FENCE));
 	fake_complete(&rig->fake, 1);
 	fake_fail_all(&rig->fake, FI_EACCES, 5);
 	rig_expect(rig, CONTEXT(0), RIG_WRITTEN);
+	return rig;
+}
+
+Test(fenced_commit, fails_once_with_the_flush_in_front)
+{
+	struct rig *rig = fail_the_flush_in_front();
+	struct fi_cq_tagged_entry entry;
+	struct fi_cq_err_entry error = {0};
+
 	cr_assert_eq(fi_cq_read(rig->cq, &entry, 1), -FI_EAVAIL);
 	cr_assert_eq(fi_cq_readerr(rig->cq, &error, 0), 1);
 	cr_expect_eq(error.op_context, CONTEXT(1));
@@ -285,13 +269,8 @@ Test(fenced_commit, fails_once_with_the_flush_in_front)
 /* What went wrong is in the first entry; those behind it only say that it has. */
 Test(fenced_commit, fails_with_the_error_of_the_flush_in_front)
 {
-	struct rig *rig = rig_open(NULL);
+	struct rig *rig = fail_the_flush_in_front();
 
-	accepted(rig_write(rig, KEY_DMP, CONTEXT(0)));
-	accepted(rig_commit(rig, KEY_DMP, CONTEXT(1), FI_FENCE));
-	fake_complete(&rig->fake, 1);
-	fake_fail_all(&rig->fake, FI_EACCES, 5);
-	rig_expect(rig, CONTEXT(0), RIG_WRITTEN);
 	rig_expect_error(rig, CONTEXT(1), RIG_WRITTEN, FI_EACCES);
 	rig_close(rig);
 }
@@ -300,30 +279,36 @@ Test(fenced_commit, fails_with_the_error_of_the_flush_in_front)
 
 Test(fence, alone_is_taken_to_the_core_only_after_reads_and_atomics)
 {
-	uint64_t operand = 1;
+	static const struct {
+		enum fake_call before;
+		const char *posted;
+	} cases[] = {
+		{FAKE_WRITE, "W W"},      {FAKE_SEND, "W W"},
+		{FAKE_READ, "fW W"},      {FAKE_FETCH_ATOMICMSG, "fW W"},
+		{FAKE_ATOMICMSG, "fW W"},
+	};
 
-	for (int before = 0; before < 6; before++) {
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct rig *rig = rig_open(NULL);
-		bool needed = before >= 3;
 
-		if (before == 1)
-			accepted(rig_write(rig, KEY_MHP, CONTEXT(0)));
-		else if (before == 2)
-			accepted(rig_send(rig, CONTEXT(0)));
-		else if (before == 3)
-			accepted(rig_read(rig, KEY_MHP, CONTEXT(0)));
-		else if (before == 4)
-			accepted(rig_fetch(rig, KEY_MHP, CONTEXT(0), 0));
-		else if (before == 5)
-			accepted(fi_atomic(rig->ep, &operand, 1, NULL, 0, ADDR, KEY_MHP, FI_UINT64,
-					   FI_ATOMIC_WRITE, CONTEXT(0)));
+		cr_assert_eq(rig_call(rig, cases[i].before, data, KEY_MHP, CONTEXT(0)), 0,
+			     "case %zu", i);
 		rig_posted(rig);
 		accepted(rig_writemsg(rig, KEY_MHP, CONTEXT(1), FI_FENCE));
 		accepted(rig_writemsg(rig, KEY_MHP, CONTEXT(2), FI_FENCE));
-		cr_expect_str_eq(rig_posted(rig), needed ? "fW W" : "W W", "%d: %s", before,
-				 rig->posted);
+		cr_expect_str_eq(rig_posted(rig), cases[i].posted, "case %zu: %s", i, rig->posted);
 		rig_close(rig);
 	}
+}
+
+Test(fence, alone_on_a_fresh_endpoint_is_nothing_to_the_core)
+{
+	struct rig *rig = rig_open(NULL);
+
+	accepted(rig_writemsg(rig, KEY_MHP, CONTEXT(1), FI_FENCE));
+	accepted(rig_writemsg(rig, KEY_MHP, CONTEXT(2), FI_FENCE));
+	expect_posted(rig, "W W");
+	rig_close(rig);
 }
 
 Test(fence, of_every_kind_of_operation_is_taken_to_the_core)
@@ -383,102 +368,96 @@ Test(fence, that_could_not_be_posted_is_still_due)
 	}
 }
 
-/* The core executes reads in order but does not fence them: the next request stands in. */
-static const struct {
-	const char *what;
-	const char *posted;
-} next_requests[] = {
-	{"write", "fW"},
-	{"writev", "fW"},
-	{"writedata", "fWi"},
-	{"inject_write", "fW"},
-	{"inject_writedata", "fWi"},
-	{"writemsg", "fW"},
-	{"send", "fS"},
-	{"sendv", "fS"},
-	{"senddata", "fSi"},
-	{"inject", "fS"},
-	{"injectdata", "fSi"},
-	{"sendmsg", "fS"},
-	{"commit", "fW R"},
-	{"commit to WSP", "fW"},
-};
-
-static ssize_t post_next(struct rig *rig, int call, void *context)
+static struct rig *open_with_a_fenced_read(void)
 {
-	struct iovec iov = {data, 8};
-	void *desc = NULL;
+	struct rig *rig = rig_open(NULL);
 
-	switch (call) {
-	case 0:
-		return rig_write(rig, KEY_MHP, context);
-	case 1:
-		return fi_writev(rig->ep, &iov, &desc, 1, 0, ADDR, KEY_MHP, context);
-	case 2:
-		return fi_writedata(rig->ep, data, 8, NULL, DATA, 0, ADDR, KEY_MHP, context);
-	case 3:
-		return fi_inject_write(rig->ep, data, 8, 0, ADDR, KEY_MHP);
-	case 4:
-		return fi_inject_writedata(rig->ep, data, 8, DATA, 0, ADDR, KEY_MHP);
-	case 5:
-		return rig_writemsg(rig, KEY_MHP, context, 0);
-	case 6:
-		return rig_send(rig, context);
-	case 7:
-		return fi_sendv(rig->ep, &iov, &desc, 1, 0, context);
-	case 8:
-		return fi_senddata(rig->ep, data, 8, NULL, DATA, 0, context);
-	case 9:
-		return fi_inject(rig->ep, data, 8, 0);
-	case 10:
-		return fi_injectdata(rig->ep, data, 8, DATA, 0);
-	case 11:
-		return rig_sendmsg(rig, context, 0);
-	case 12:
-		return rig_commit(rig, KEY_MHP, context, 0);
-	default:
-		return rig_commit(rig, KEY_WSP, context, 0);
+	accepted(rig_read(rig, KEY_MHP, CONTEXT(0)));
+	accepted(rig_readmsg(rig, KEY_MHP, CONTEXT(1), FI_FENCE));
+	accepted(rig_read(rig, KEY_MHP, CONTEXT(2)));
+	rig_posted(rig);
+	return rig;
+}
+
+/* Once is enough. */
+static void expect_passed_on(struct rig *rig, bool quiet)
+{
+	uint64_t what = rig_post(rig, 3)->what;
+
+	accepted(rig_send(rig, CONTEXT(4)));
+	expect_posted(rig, "S");
+	fake_complete(&rig->fake, SIZE_MAX);
+	for (int i = 0; i < 3; i++)
+		rig_expect(rig, CONTEXT(i), FI_RMA | FI_READ);
+	if (!quiet)
+		rig_expect(rig, CONTEXT(3), what);
+	rig_expect(rig, CONTEXT(4), RIG_SENT);
+	rig_expect_nothing(rig);
+	rig_close(rig);
+}
+
+/* The core executes reads in order but does not fence them: the next request stands in. */
+Test(fence, of_a_read_passes_to_the_next_request)
+{
+	static const struct {
+		const char *what;
+		enum fake_call call;
+		const char *posted;
+	} next[] = {
+		{"write", FAKE_WRITE, "fW"},
+		{"writev", FAKE_WRITEV, "fW"},
+		{"writedata", FAKE_WRITEDATA, "fWi"},
+		{"inject_write", FAKE_INJECT_WRITE, "fW"},
+		{"inject_writedata", FAKE_INJECT_WRITEDATA, "fWi"},
+		{"writemsg", FAKE_WRITEMSG, "fW"},
+		{"send", FAKE_SEND, "fS"},
+		{"sendv", FAKE_SENDV, "fS"},
+		{"senddata", FAKE_SENDDATA, "fSi"},
+		{"inject", FAKE_INJECT, "fS"},
+		{"injectdata", FAKE_INJECTDATA, "fSi"},
+		{"sendmsg", FAKE_SENDMSG, "fS"},
+	};
+
+	for (size_t i = 0; i < sizeof(next) / sizeof(next[0]); i++) {
+		struct rig *rig = open_with_a_fenced_read();
+		bool quiet = fake_injects(next[i].call);
+		const struct fake_post *post;
+
+		/* It is not lost if there is no room. */
+		rig->fake.room = 0;
+		cr_assert_eq(rig_call(rig, next[i].call, data, KEY_MHP, CONTEXT(3)), -FI_EAGAIN,
+			     "%s", next[i].what);
+		rig->fake.room = -1;
+		cr_assert_eq(rig_call(rig, next[i].call, data, KEY_MHP, CONTEXT(3)), 0, "%s",
+			     next[i].what);
+		cr_expect_str_eq(rig_posted(rig), next[i].posted, "%s: %s", next[i].what,
+				 rig->posted);
+		post = rig_post(rig, 3);
+		cr_expect_eq(post->buf, data, "%s", next[i].what);
+		cr_expect_eq(post->len, CALL_LEN, "%s", next[i].what);
+		cr_expect_eq(!(post->flags & FI_INJECT), !quiet, "%s", next[i].what);
+		if (post->flags & FI_REMOTE_CQ_DATA)
+			cr_expect_eq(post->data, DATA, "%s", next[i].what);
+		expect_passed_on(rig, quiet);
 	}
 }
 
-Test(fence, of_a_read_passes_to_the_next_request)
+Test(fence, of_a_read_passes_to_the_next_commit)
 {
-	for (int call = 0; call < 14; call++) {
-		struct rig *rig = rig_open(NULL);
-		const char *what = next_requests[call].what;
-		bool quiet = !strncmp(what, "inject", 6);
-		const struct fake_post *next;
+	const struct {
+		uint64_t key;
+		const char *posted;
+	} next[] = {{KEY_MHP, "fW R"}, {KEY_WSP, "fW"}};
 
-		accepted(rig_read(rig, KEY_MHP, CONTEXT(0)));
-		accepted(rig_readmsg(rig, KEY_MHP, CONTEXT(1), FI_FENCE));
-		accepted(rig_read(rig, KEY_MHP, CONTEXT(2)));
-		rig_posted(rig);
-		/* It is not lost if there is no room. */
+	for (size_t i = 0; i < 2; i++) {
+		struct rig *rig = open_with_a_fenced_read();
+
 		rig->fake.room = 0;
-		refused(post_next(rig, call, CONTEXT(3)), FI_EAGAIN);
+		refused(rig_commit(rig, next[i].key, CONTEXT(3), 0), FI_EAGAIN);
 		rig->fake.room = -1;
-		accepted(post_next(rig, call, CONTEXT(3)));
-		cr_expect_str_eq(rig_posted(rig), next_requests[call].posted, "%s: %s", what,
-				 rig->posted);
-		next = rig_post(rig, 3);
-		if (call < 12) {
-			cr_expect_eq(next->len, next->buf == data ? 8 : LEN, "%s", what);
-			cr_expect_eq(!(next->flags & FI_INJECT), !quiet, "%s", what);
-		}
-		if (next->flags & FI_REMOTE_CQ_DATA)
-			cr_expect_eq(next->data, DATA, "%s", what);
-		/* Once is enough. */
-		accepted(rig_send(rig, CONTEXT(4)));
-		expect_posted(rig, "S");
-
-		fake_complete(&rig->fake, SIZE_MAX);
-		for (int i = 0; i < 3; i++)
-			rig_expect(rig, CONTEXT(i), FI_RMA | FI_READ);
-		if (!quiet)
-			rig_expect(rig, CONTEXT(3), next->what);
-		rig_expect(rig, CONTEXT(4), FI_MSG | FI_SEND);
-		rig_expect_nothing(rig);
-		rig_close(rig);
+		accepted(rig_commit(rig, next[i].key, CONTEXT(3), 0));
+		cr_expect_str_eq(rig_posted(rig), next[i].posted, "case %zu: %s", i, rig->posted);
+		expect_passed_on(rig, false);
 	}
 }
 
@@ -532,7 +511,7 @@ Test(no_fence, waits_until_the_reads_have_completed)
 	fake_complete(&rig->fake, SIZE_MAX);
 	rig_expect(rig, CONTEXT(0), FI_RMA | FI_READ);
 	rig_expect(rig, CONTEXT(1), FI_RMA | FI_READ);
-	expect_done(rig, 2, 4, RIG_WRITTEN);
+	rig_expect_each(rig, 2, 4, RIG_WRITTEN);
 	rig_close(rig);
 }
 
@@ -636,7 +615,7 @@ Test(no_fence, commits_are_ordered_by_the_core)
 	accepted(rig_commit(rig, KEY_DMP, CONTEXT(2), FI_FENCE));
 	expect_posted(rig, "W R");
 	fake_complete(&rig->fake, SIZE_MAX);
-	expect_done(rig, 0, 2, RIG_WRITTEN);
+	rig_expect_each(rig, 0, 2, RIG_WRITTEN);
 	rig_close(rig);
 }
 
@@ -768,7 +747,7 @@ Test(shared_endpoint, fenced_commit_beside_the_flush_of_another_is_ordered_too)
 Test(shared_endpoint, fenced_write_beside_another_one_waits_for_the_read_too)
 {
 	struct rig *rig = rig_open(NULL);
-	struct intruder other = {.rig = rig, .what = FI_MSG | FI_SEND, .act = fenced_write};
+	struct intruder other = {.rig = rig, .what = RIG_SENT, .act = fenced_write};
 
 	accepted(rig_read(rig, KEY_MHP, CONTEXT(0)));
 	let_in(rig, &other);
@@ -783,7 +762,7 @@ Test(shared_endpoint, fenced_write_beside_another_one_waits_for_the_read_too)
 Test(shared_endpoint, fenced_write_beside_one_without_room_waits_for_the_read_too)
 {
 	struct rig *rig = rig_open(NULL);
-	struct intruder other = {.rig = rig, .what = FI_MSG | FI_SEND, .act = fenced_write};
+	struct intruder other = {.rig = rig, .what = RIG_SENT, .act = fenced_write};
 
 	accepted(rig_read(rig, KEY_MHP, CONTEXT(0)));
 	let_in(rig, &other);

@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <inttypes.h>
 
+#include "dice.h"
 #include "key.h"
 
 #define NUM_FLAGS 6
@@ -38,15 +39,6 @@ static bool same(const struct pmv_attr *a, const struct pmv_attr *b)
 	return a->persist == b->persist && a->pmem == b->pmem && a->ddio == b->ddio &&
 	       a->uncached == b->uncached && a->relaxed == b->relaxed &&
 	       a->readable == b->readable && a->writable == b->writable;
-}
-
-/* xorshift64* with a fixed seed: the same keys in every run */
-static uint64_t next_random(uint64_t *state)
-{
-	*state ^= *state >> 12;
-	*state ^= *state << 25;
-	*state ^= *state >> 27;
-	return *state * UINT64_C(0x2545f4914f6cdd1d);
 }
 
 static void expect_refused(uint64_t key)
@@ -104,7 +96,7 @@ Test(key, plain_core_keys_carry_nothing)
 	for (size_t i = 0; i < NUM_CORE_KEYS; i++)
 		expect_refused(core_keys[i]);
 	for (int i = 0; i < FUZZ_ROUNDS; i++)
-		expect_refused(next_random(&state) & UINT32_MAX);
+		expect_refused(dice_bits(&state) & UINT32_MAX);
 }
 
 Test(key, other_tags_carry_nothing)
@@ -177,7 +169,7 @@ Test(key, random_keys_are_ours_only_if_every_bit_is_understood)
 	int ours = 0;
 
 	for (int i = 0; i < FUZZ_ROUNDS; i++) {
-		uint64_t random = next_random(&state);
+		uint64_t random = dice_bits(&state);
 
 		try_key(random, &ours);
 		/* Nearly ours, or the tag alone would refuse them all. */
@@ -195,9 +187,9 @@ Test(key, one_flipped_bit_of_tag_version_or_reserve_is_noticed)
 
 	for (int i = 0; i < 1000; i++) {
 		struct pmv_attr attr =
-			attr_of((enum pmv_persist)(next_random(&state) % (PMV_WSP + 1)),
-				(unsigned) next_random(&state));
-		uint64_t key = pmv_key_pack((uint32_t) next_random(&state), &attr);
+			attr_of((enum pmv_persist)(dice_bits(&state) % (PMV_WSP + 1)),
+				(unsigned) dice_bits(&state));
+		uint64_t key = pmv_key_pack((uint32_t) dice_bits(&state), &attr);
 		uint64_t checked = (UINT64_C(0xff) << 56) | VERSION_MASK | RESERVED;
 
 		for (uint64_t left = checked; left; left &= left - 1)

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "commit.h"
+#include "dice.h"
 #include "pair.h"
 
 #define PROGRAMS 3000
@@ -50,19 +51,6 @@ struct program {
 };
 
 static int succeeded, fenced, failed, waited, noticed;
-
-static uint64_t next_random(struct program *prog)
-{
-	prog->random ^= prog->random >> 12;
-	prog->random ^= prog->random << 25;
-	prog->random ^= prog->random >> 27;
-	return prog->random * UINT64_C(0x2545f4914f6cdd1d) >> 33;
-}
-
-static bool one_in(struct program *prog, unsigned n)
-{
-	return !(next_random(prog) % n);
-}
 
 #define CHECK(prog, condition)                                                                     \
 	cr_assert(condition, "program %d, %d operations", (prog)->number, (prog)->num_ops)
@@ -122,7 +110,7 @@ static void check_fences(void *arg)
 {
 	struct program *prog = arg;
 
-	/* What may follow a commit that has failed is for test_agent to say. */
+	/* What may follow a commit that has failed is for test_agent_fence to say. */
 	if (prog->pair->sync_fails)
 		return;
 	for (int i = 0; i < prog->num_ops; i++) {
@@ -168,7 +156,7 @@ static void read_cq(struct program *prog)
 {
 	struct fi_cq_tagged_entry entries[4];
 	struct fi_cq_err_entry error = {0};
-	ssize_t ret = fi_cq_read(prog->pair->home->cq, entries, 1 + next_random(prog) % 4);
+	ssize_t ret = fi_cq_read(prog->pair->home->cq, entries, 1 + dice(&prog->random, 4));
 
 	for (ssize_t i = 0; i < ret; i++)
 		told(prog, entries[i].op_context, 0);
@@ -211,14 +199,15 @@ static void post(struct program *prog)
 
 	if (id == MAX_OPS)
 		return;
-	*op = (struct op){.memory = memories[next_random(prog) % 7]};
-	op->len = one_in(prog, 4) ? 500 + next_random(prog) % 150 : next_random(prog) % 100;
-	op->commit = !one_in(prog, 3);
-	op->fenced = one_in(prog, 3);
-	op->notice = op->commit && one_in(prog, 4);
-	op->quiet = !op->commit && !op->fenced && one_in(prog, 2);
+	*op = (struct op){.memory = memories[dice(&prog->random, 7)]};
+	op->len = one_in(&prog->random, 4) ? 500 + dice(&prog->random, 150)
+					   : dice(&prog->random, 100);
+	op->commit = !one_in(&prog->random, 3);
+	op->fenced = one_in(&prog->random, 3);
+	op->notice = op->commit && one_in(&prog->random, 4);
+	op->quiet = !op->commit && !op->fenced && one_in(&prog->random, 2);
 	flags = (op->commit ? FI_COMMIT : 0) | (op->fenced ? FI_FENCE : 0) |
-		(op->notice ? FI_IMMED : 0) | (one_in(prog, 5) ? FI_INJECT : 0);
+		(op->notice ? FI_IMMED : 0) | (one_in(&prog->random, 5) ? FI_INJECT : 0);
 	iov.iov_len = op->len;
 	rma_iov = (struct fi_rma_iov){pair_addr(pair, op->memory, place(id)), op->len,
 				      pair_key(pair, op->memory)};
@@ -238,7 +227,7 @@ static void step(struct program *prog)
 {
 	struct pair *pair = prog->pair;
 
-	switch (next_random(prog) % 14) {
+	switch (dice(&prog->random, 14)) {
 	case 0:
 	case 1:
 	case 2:
@@ -246,22 +235,22 @@ static void step(struct program *prog)
 		post(prog);
 		break;
 	case 4:
-		pair->home->fake.room = (int) (next_random(prog) % 5) - 1;
+		pair->home->fake.room = (int) (dice(&prog->random, 5)) - 1;
 		break;
 	case 5:
 		pair->home->fake.room = pair->away->fake.room = -1;
 		break;
 	case 6:
-		pair->away->fake.room = (int) (next_random(prog) % 3);
+		pair->away->fake.room = (int) (dice(&prog->random, 3));
 		break;
 	case 7:
-		fake_deliver(&pair->home->fake, next_random(prog) % 6);
+		fake_deliver(&pair->home->fake, dice(&prog->random, 6));
 		break;
 	case 8:
-		fake_complete(&pair->home->fake, next_random(prog) % 6);
+		fake_complete(&pair->home->fake, dice(&prog->random, 6));
 		break;
 	case 9:
-		fake_complete(&pair->away->fake, next_random(prog) % 4);
+		fake_complete(&pair->away->fake, dice(&prog->random, 4));
 		break;
 	case 10:
 		pmv_agent_progress(pmv_to_domain(pair->away->domain));
@@ -309,13 +298,13 @@ static void lose_connection(struct program *prog)
 	struct pair *pair = prog->pair;
 
 	prog->lost = true;
-	if (one_in(prog, 2))
+	if (one_in(&prog->random, 2))
 		pmv_ep_break(pair->from);
 	else
 		fake_fail_all(&pair->home->fake, FI_EIO, 5);
-	if (one_in(prog, 2)) {
+	if (one_in(&prog->random, 2)) {
 		pair->home->fake.on_close =
-			one_in(prog, 2) ? FAKE_CLOSE_CANCELS : FAKE_CLOSE_FORGETS;
+			one_in(&prog->random, 2) ? FAKE_CLOSE_CANCELS : FAKE_CLOSE_FORGETS;
 		rig_close_ep(pair->home);
 	} else {
 		pmv_ep_break(pair->from);
@@ -331,12 +320,12 @@ static void run(int number)
 	prog->number = number;
 	prog->random = (uint64_t) number * UINT64_C(0x9e3779b97f4a7c15) + 1;
 	prog->last_commit = -1;
-	options.offsets = one_in(prog, 3);
-	options.no_notices = one_in(prog, 3);
-	options.home.no_fence = one_in(prog, 4);
+	options.offsets = one_in(&prog->random, 3);
+	options.no_notices = one_in(&prog->random, 3);
+	options.home.no_fence = one_in(&prog->random, 4);
 	options.home.local = options.home.no_fence;
-	options.home.cq_size = one_in(prog, 3) ? 4 : 0;
-	options.away.cq_size = one_in(prog, 3) ? 2 : 0;
+	options.home.cq_size = one_in(&prog->random, 3) ? 4 : 0;
+	options.away.cq_size = one_in(&prog->random, 3) ? 2 : 0;
 	prog->no_notices = options.no_notices;
 	prog->pair = pair_open(&options);
 	prog->pair->forgets_events = true;
@@ -344,10 +333,10 @@ static void run(int number)
 	prog->pair->on_event_arg = prog;
 	for (int i = 0; i < STEPS; i++) {
 		step(prog);
-		if (i == STEPS / 2 && one_in(prog, 6))
+		if (i == STEPS / 2 && one_in(&prog->random, 6))
 			prog->pair->sync_fails = true;
 	}
-	if (one_in(prog, 4))
+	if (one_in(&prog->random, 4))
 		lose_connection(prog);
 	drain(prog);
 	check_all(prog);

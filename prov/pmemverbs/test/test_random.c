@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dice.h"
 #include "rig.h"
 
 #define PROGRAMS 20000
@@ -57,19 +58,6 @@ static int succeeded, failed, refused_once, waited;
 
 /* Where an operation's data comes from says which one it is. */
 static char area[MAX_OPS][16];
-
-static uint64_t next_random(struct program *prog)
-{
-	prog->random ^= prog->random >> 12;
-	prog->random ^= prog->random << 25;
-	prog->random ^= prog->random >> 27;
-	return prog->random * UINT64_C(0x2545f4914f6cdd1d) >> 33;
-}
-
-static bool one_in(struct program *prog, unsigned n)
-{
-	return !(next_random(prog) % n);
-}
 
 #define CHECK(prog, condition)                                                                     \
 	cr_assert(condition, "program %d, step with %d operations", (prog)->number, (prog)->num_ops)
@@ -336,7 +324,7 @@ static void post(struct program *prog)
 {
 	static const uint64_t whats[] = {
 		FI_RMA | FI_WRITE, FI_RMA | FI_WRITE, FI_RMA | FI_WRITE,   FI_RMA | FI_WRITE,
-		FI_RMA | FI_READ,  FI_MSG | FI_SEND,  FI_ATOMIC | FI_READ, FI_ATOMIC | FI_WRITE,
+		FI_RMA | FI_READ,  RIG_SENT,          FI_ATOMIC | FI_READ, FI_ATOMIC | FI_WRITE,
 	};
 	int id = prog->num_ops++;
 	struct op *op = &prog->ops[id];
@@ -345,19 +333,19 @@ static void post(struct program *prog)
 	ssize_t ret;
 
 	*op = (struct op){.front = NONE, .main = NONE, .flush = NONE, .behind = NONE};
-	op->ep = (int) (next_random(prog) % NUM_EPS);
-	op->what = whats[next_random(prog) % 8];
+	op->ep = (int) (dice(&prog->random, NUM_EPS));
+	op->what = whats[dice(&prog->random, 8)];
 	/* The cores without a fence have no atomics. */
 	if (prog->rig->options.no_fence && (op->what & FI_ATOMIC))
 		op->what = RIG_WRITTEN;
-	op->key = keys()[next_random(prog) % 5];
-	op->len = one_in(prog, 8) && op->what == RIG_WRITTEN ? 0 : 8;
-	op->commit = writes(op) && !one_in(prog, 3);
-	op->notice = op->commit && one_in(prog, 3);
-	op->quiet = !op->commit && one_in(prog, 5) &&
-		    (op->what == RIG_WRITTEN || op->what == (FI_MSG | FI_SEND));
-	op->fenced = !op->quiet && one_in(prog, 3);
-	op->reported = !op->quiet && (!prog->rig->options.selective || one_in(prog, 2));
+	op->key = keys()[dice(&prog->random, 5)];
+	op->len = one_in(&prog->random, 8) && op->what == RIG_WRITTEN ? 0 : 8;
+	op->commit = writes(op) && !one_in(&prog->random, 3);
+	op->notice = op->commit && one_in(&prog->random, 3);
+	op->quiet = !op->commit && one_in(&prog->random, 5) &&
+		    (op->what == RIG_WRITTEN || op->what == RIG_SENT);
+	op->fenced = !op->quiet && one_in(&prog->random, 3);
+	op->reported = !op->quiet && (!prog->rig->options.selective || one_in(&prog->random, 2));
 	flags = (op->commit ? FI_COMMIT : 0) | (op->notice ? FI_IMMED : 0) |
 		(op->fenced ? FI_FENCE : 0) |
 		(op->reported && prog->rig->options.selective ? FI_COMPLETION : 0);
@@ -383,7 +371,7 @@ static void read_cq(struct program *prog)
 {
 	struct fi_cq_tagged_entry entries[5];
 	struct fi_cq_err_entry error = {0};
-	size_t count = 1 + next_random(prog) % 5;
+	size_t count = 1 + dice(&prog->random, 5);
 	int fail_in = prog->rig->fake.fail_in;
 	ssize_t ret = fi_cq_read(prog->rig->cq, entries, count);
 
@@ -402,7 +390,7 @@ static void step(struct program *prog)
 {
 	struct fake *fake = &prog->rig->fake;
 
-	switch (next_random(prog) % 12) {
+	switch (dice(&prog->random, 12)) {
 	case 0:
 	case 1:
 	case 2:
@@ -410,22 +398,22 @@ static void step(struct program *prog)
 		post(prog);
 		break;
 	case 4:
-		fake->room = (int) (next_random(prog) % 5) - 1;
+		fake->room = (int) (dice(&prog->random, 5)) - 1;
 		break;
 	case 5:
 		fake->room = -1;
 		break;
 	case 6:
 	case 7:
-		fake_complete(fake, next_random(prog) % 6);
+		fake_complete(fake, dice(&prog->random, 6));
 		break;
 	case 8:
-		if (one_in(prog, 6))
+		if (one_in(&prog->random, 6))
 			fake_fail(fake, FI_EIO, 5);
 		break;
 	case 9:
-		if (one_in(prog, 8)) {
-			fake->fail_in = (int) (1 + next_random(prog) % 3);
+		if (one_in(&prog->random, 8)) {
+			fake->fail_in = (int) (1 + dice(&prog->random, 3));
 			fake->fail_err = FI_EOPBADSTATE;
 		}
 		break;
@@ -472,10 +460,10 @@ static void run(int number)
 	prog->number = number;
 	prog->random = (uint64_t) number * UINT64_C(0x9e3779b97f4a7c15) + 1;
 	prog->posting = -1;
-	options.no_fence = one_in(prog, 3);
-	options.local = options.no_fence || one_in(prog, 3);
-	options.selective = one_in(prog, 3);
-	options.cq_size = one_in(prog, 3) ? 4 : 0;
+	options.no_fence = one_in(&prog->random, 3);
+	options.local = options.no_fence || one_in(&prog->random, 3);
+	options.selective = one_in(&prog->random, 3);
+	options.cq_size = one_in(&prog->random, 3) ? 4 : 0;
 	prog->rig = rig_open(&options);
 	prog->eps[0] = prog->rig->ep;
 	prog->eps[1] = rig_ep(prog->rig, prog->rig->cq);
@@ -483,9 +471,9 @@ static void run(int number)
 	for (int i = 0; i < STEPS; i++)
 		step(prog);
 	/* Some end with a connection that is closed, the others with all done. */
-	if (one_in(prog, 3)) {
+	if (one_in(&prog->random, 3)) {
 		prog->rig->fake.on_close =
-			one_in(prog, 2) ? FAKE_CLOSE_CANCELS : FAKE_CLOSE_FORGETS;
+			one_in(&prog->random, 2) ? FAKE_CLOSE_CANCELS : FAKE_CLOSE_FORGETS;
 		prog->closed = true;
 		accepted(fi_close(&prog->eps[0]->fid));
 		accepted(fi_close(&prog->eps[1]->fid));

@@ -10,8 +10,6 @@
 #include "pair.h"
 #include "srx.h"
 
-#define SENT (FI_MSG | FI_SEND)
-
 /* Not persistent, and not registered either. */
 static char volatile_memory[4096];
 
@@ -20,33 +18,20 @@ static struct pair *open_kind(enum pair_memory memory)
 	return pair_open(&(struct pair_options){.one_kind = true, .received = memory});
 }
 
-static ssize_t receive(struct pair *pair, enum pair_memory memory, size_t offset, size_t len)
-{
-	return fi_recv(pair->away->ep, pair->memory[memory] + offset, len, NULL, 0, NULL);
-}
-
-static ssize_t post(struct pair *pair, size_t offset, size_t len, void *context, uint64_t flags)
-{
-	struct iovec iov = {pair->source + offset, len};
-	struct fi_msg msg = {&iov, NULL, 1, 0, context, DATA};
-
-	return fi_sendmsg(pair->home->ep, &msg, flags);
-}
-
 /* The method */
 
 static void commit_one(enum pair_memory memory, const char *sent, const char *done)
 {
 	struct pair *pair = open_kind(memory);
 
-	accepted(receive(pair, memory, 100, 50));
-	accepted(post(pair, 100, 50, CONTEXT(1), FI_COMMIT));
+	pair_receive(pair, memory, 100, 50);
+	accepted(pair_send(pair, 100, 50, CONTEXT(1), FI_COMMIT));
 	expect_sent(pair, sent);
 	rig_expect_nothing(pair->home);
 	pair_round(pair);
 	expect_done(pair, done);
 	cr_expect_arr_eq(pair->memory[memory] + 100, pair->source + 100, 50);
-	rig_expect(pair->home, CONTEXT(1), SENT);
+	rig_expect(pair->home, CONTEXT(1), RIG_SENT);
 	rig_expect_nothing(pair->home);
 	pair_close(pair);
 }
@@ -74,12 +59,12 @@ static void commit_where_all_persists(bool local, const char *sent)
 
 	hello.received.persist = PMV_WSP;
 	pmv_link_connect(pair->from, &hello);
-	accepted(receive(pair, MHP, 0, 64));
-	accepted(post(pair, 0, 64, CONTEXT(1), FI_COMMIT));
+	pair_receive(pair, MHP, 0, 64);
+	accepted(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT));
 	expect_sent(pair, sent);
 	rig_expect_nothing(pair->home);
 	pair_deliver(pair);
-	rig_expect(pair->home, CONTEXT(1), SENT);
+	rig_expect(pair->home, CONTEXT(1), RIG_SENT);
 	rig_expect_nothing(pair->home);
 	pair_close(pair);
 }
@@ -95,8 +80,8 @@ Test(received, commit_is_the_completion_of_the_flush)
 	struct pair *pair = open_kind(MHP);
 	const struct fake_post *read;
 
-	accepted(receive(pair, MHP, 0, 64));
-	accepted(post(pair, 0, 64, CONTEXT(1), FI_COMMIT | FI_REMOTE_CQ_DATA));
+	pair_receive(pair, MHP, 0, 64);
+	accepted(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT | FI_REMOTE_CQ_DATA));
 	expect_sent(pair, "Si R");
 	read = pair_post(pair, 0);
 	/* Of what is there as long as the connection is. */
@@ -104,25 +89,16 @@ Test(received, commit_is_the_completion_of_the_flush)
 	cr_expect_eq(read->addr, pair->from->link.peer.addr);
 	cr_expect_eq(read->len, 1);
 	cr_expect_not(read->flags & FI_FENCE);
-	fake_complete(&pair->home->fake, 1);
-	rig_expect_nothing(pair->home);
-	fake_complete(&pair->home->fake, 1);
-	rig_expect(pair->home, CONTEXT(1), SENT);
+	rig_expect_parts(pair->home, 2, CONTEXT(1), RIG_SENT);
 	pair_close(pair);
 }
 
 Test(received, commit_fails_once_when_any_part_of_it_does)
 {
-	for (int part = 0; part < 2; part++) {
+	for (size_t part = 0; part < 2; part++) {
 		struct pair *pair = open_kind(MHP);
 
-		accepted(receive(pair, MHP, 0, 64));
-		accepted(post(pair, 0, 64, CONTEXT(1), FI_COMMIT));
-		if (part)
-			fake_complete(&pair->home->fake, 1);
-		fake_fail_all(&pair->home->fake, FI_EIO, 5);
-		rig_expect_error(pair->home, CONTEXT(1), SENT, FI_EIO);
-		rig_expect_nothing(pair->home);
+		pair_send_and_lose(pair, MHP, part);
 		pair_close(pair);
 	}
 }
@@ -131,18 +107,7 @@ Test(received, commit_without_room_for_its_flush_waits_for_it)
 {
 	struct pair *pair = open_kind(MHP);
 
-	accepted(receive(pair, MHP, 0, 64));
-	pair->home->fake.room = 1;
-	accepted(post(pair, 0, 64, CONTEXT(1), FI_COMMIT));
-	expect_sent(pair, "S");
-	refused(post(pair, 0, 64, CONTEXT(2), 0), FI_EAGAIN);
-	pair_deliver(pair);
-	rig_expect_nothing(pair->home);
-	pair->home->fake.room = -1;
-	rig_expect_nothing(pair->home);
-	expect_sent(pair, "R");
-	pair_deliver(pair);
-	rig_expect(pair->home, CONTEXT(1), SENT);
+	pair_send_without_room(pair, MHP, "R");
 	pair_close(pair);
 }
 
@@ -154,18 +119,18 @@ Test(received, commit_needs_no_agent)
 		.received = MHP,
 	});
 
-	accepted(receive(pair, MHP, 0, 64));
-	accepted(receive(pair, MHP, 64, 64));
-	accepted(post(pair, 0, 64, CONTEXT(1), FI_COMMIT));
-	accepted(post(pair, 64, 64, CONTEXT(2), FI_COMMIT | FI_FENCE));
+	pair_receive(pair, MHP, 0, 64);
+	pair_receive(pair, MHP, 64, 64);
+	accepted(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT));
+	accepted(pair_send(pair, 64, 64, CONTEXT(2), FI_COMMIT | FI_FENCE));
 	expect_sent(pair, "S R S R");
 	pair_deliver(pair);
-	rig_expect(pair->home, CONTEXT(1), SENT);
-	rig_expect(pair->home, CONTEXT(2), SENT);
+	rig_expect(pair->home, CONTEXT(1), RIG_SENT);
+	rig_expect(pair->home, CONTEXT(2), RIG_SENT);
 	/* Unless something else does that comes first. */
 	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(3), 0));
-	refused(post(pair, 0, 64, CONTEXT(4), FI_COMMIT | FI_FENCE), FI_EOPNOTSUPP);
-	accepted(post(pair, 0, 64, CONTEXT(4), FI_COMMIT));
+	refused(pair_send(pair, 0, 64, CONTEXT(4), FI_COMMIT | FI_FENCE), FI_EOPNOTSUPP);
+	accepted(pair_send(pair, 0, 64, CONTEXT(4), FI_COMMIT));
 	expect_sent(pair, "W S R");
 	pair_close(pair);
 }
@@ -177,12 +142,12 @@ Test(received, an_older_initiator_asks_the_agent_as_ever)
 
 	hello.one_kind = false;
 	pmv_link_connect(pair->from, &hello);
-	accepted(receive(pair, MHP, 0, 64));
-	accepted(post(pair, 0, 64, CONTEXT(1), FI_COMMIT));
+	pair_receive(pair, MHP, 0, 64);
+	accepted(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT));
 	expect_sent(pair, "S M");
 	pair_round(pair);
 	expect_done(pair, "D K");
-	rig_expect(pair->home, CONTEXT(1), SENT);
+	rig_expect(pair->home, CONTEXT(1), RIG_SENT);
 	pair_close(pair);
 }
 
@@ -191,41 +156,35 @@ Test(received, on_a_path_without_order_is_refused)
 	struct pair *pair = open_kind(MHP);
 
 	pair->from->link.peer.relaxed = true;
-	accepted(receive(pair, MHP, 0, 64));
-	refused(post(pair, 0, 64, CONTEXT(1), FI_COMMIT), FI_EOPNOTSUPP);
+	pair_receive(pair, MHP, 0, 64);
+	refused(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT), FI_EOPNOTSUPP);
 	expect_sent(pair, "");
 	pair_close(pair);
 }
 
 /* Fences */
 
+static void expect_flushed_first(struct pair *pair, enum fake_call before)
+{
+	pair_posted(pair);
+	accepted(pair_send(pair, 0, 8, CONTEXT(2), FI_COMMIT | FI_FENCE));
+	cr_assert_str_eq(pair_posted(pair), "R fS R", "behind call %d", before);
+	pair_deliver(pair);
+}
+
 /* Whatever the call was, the next fenced one is held behind a READ. */
 Test(fence, any_message_is_flushed_first_where_only_that_orders_them)
 {
 	struct pair *pair = open_kind(READ_DMP);
-	struct fid_ep *ep = pair->home->ep;
-	struct iovec iov = {pair->source, 8};
 
 	for (size_t i = 0; i < 14; i++)
-		accepted(receive(pair, READ_DMP, 64 * i, 64));
-	for (int call = 0; call < 7; call++) {
-		if (call == 0)
-			accepted(fi_send(ep, pair->source, 8, NULL, 0, CONTEXT(1)));
-		else if (call == 1)
-			accepted(fi_sendv(ep, &iov, NULL, 1, 0, CONTEXT(1)));
-		else if (call == 2)
-			accepted(fi_inject(ep, pair->source, 8, 0));
-		else if (call == 3)
-			accepted(fi_senddata(ep, pair->source, 8, NULL, DATA, 0, CONTEXT(1)));
-		else if (call == 4)
-			accepted(fi_injectdata(ep, pair->source, 8, DATA, 0));
-		else
-			accepted(post(pair, 0, 8, CONTEXT(1), call == 5 ? 0 : FI_FENCE));
-		pair_posted(pair);
-		accepted(post(pair, 0, 8, CONTEXT(2), FI_COMMIT | FI_FENCE));
-		expect_sent(pair, "R fS R");
-		pair_deliver(pair);
+		pair_receive(pair, READ_DMP, 64 * i, 64);
+	for (enum fake_call call = FAKE_SEND; call <= FAKE_INJECTDATA; call++) {
+		accepted(rig_call(pair->home, call, pair->source, 0, CONTEXT(1)));
+		expect_flushed_first(pair, call);
 	}
+	accepted(pair_send(pair, 0, 8, CONTEXT(1), FI_FENCE));
+	expect_flushed_first(pair, FAKE_SENDMSG);
 	pair_close(pair);
 }
 
@@ -234,18 +193,18 @@ Test(fence, flush_that_is_under_way_is_not_posted_twice)
 	struct pair *pair = open_kind(READ_DMP);
 
 	for (size_t i = 0; i < 4; i++)
-		accepted(receive(pair, READ_DMP, 64 * i, 64));
-	accepted(post(pair, 0, 64, CONTEXT(1), FI_COMMIT));
-	accepted(post(pair, 64, 64, CONTEXT(2), FI_COMMIT | FI_FENCE));
+		pair_receive(pair, READ_DMP, 64 * i, 64);
+	accepted(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT));
+	accepted(pair_send(pair, 64, 64, CONTEXT(2), FI_COMMIT | FI_FENCE));
 	expect_sent(pair, "S R fS R");
 	/* A write behind a message that was committed follows it, too. */
 	accepted(pair_put(pair, READ_DMP, 512, 64, CONTEXT(3), FI_COMMIT | FI_FENCE));
 	expect_sent(pair, "fW R");
 	/* What was refused was not sent. */
 	pair->home->fake.room = 0;
-	refused(post(pair, 0, 64, CONTEXT(4), 0), FI_EAGAIN);
+	refused(pair_send(pair, 0, 64, CONTEXT(4), 0), FI_EAGAIN);
 	pair->home->fake.room = -1;
-	accepted(post(pair, 128, 64, CONTEXT(4), FI_COMMIT | FI_FENCE));
+	accepted(pair_send(pair, 128, 64, CONTEXT(4), FI_COMMIT | FI_FENCE));
 	expect_sent(pair, "fS R");
 	pair_close(pair);
 }
@@ -265,10 +224,10 @@ Test(fence, sees_a_message_that_is_being_posted)
 	for (int committed = 0; committed < 2; committed++) {
 		struct pair *pair = open_kind(READ_DMP);
 
-		accepted(receive(pair, READ_DMP, 0, 64));
+		pair_receive(pair, READ_DMP, 0, 64);
 		pair->home->fake.on_post = commit_fenced;
 		pair->home->fake.on_post_arg = pair;
-		accepted(post(pair, 0, 64, CONTEXT(1), committed ? FI_COMMIT : 0));
+		accepted(pair_send(pair, 0, 64, CONTEXT(1), committed ? FI_COMMIT : 0));
 		expect_sent(pair, committed ? "R fW R S R" : "R fW R S");
 		pair_close(pair);
 	}
@@ -278,10 +237,10 @@ Test(fence, needs_no_flush_where_arrival_is_the_order)
 {
 	struct pair *pair = open_kind(MHP);
 
-	accepted(receive(pair, MHP, 0, 64));
-	accepted(receive(pair, MHP, 64, 64));
-	accepted(post(pair, 0, 64, CONTEXT(1), 0));
-	accepted(post(pair, 64, 64, CONTEXT(2), FI_COMMIT | FI_FENCE));
+	pair_receive(pair, MHP, 0, 64);
+	pair_receive(pair, MHP, 64, 64);
+	accepted(pair_send(pair, 0, 64, CONTEXT(1), 0));
+	accepted(pair_send(pair, 64, 64, CONTEXT(2), FI_COMMIT | FI_FENCE));
 	expect_sent(pair, "S S R");
 	/* Where a write's completion was enough it is so no longer. */
 	accepted(rig_writemsg(pair->home, KEY_WSP, CONTEXT(3), FI_COMMIT | FI_FENCE));
@@ -296,27 +255,27 @@ Test(fence, covers_writes_before_a_message)
 	struct pair *pair = open_kind(MHP);
 	struct pmv_message message;
 
-	accepted(receive(pair, MHP, 0, 64));
-	accepted(receive(pair, MHP, 64, 64));
+	pair_receive(pair, MHP, 0, 64);
+	pair_receive(pair, MHP, 64, 64);
 	accepted(pair_put(pair, READ_DMP, 0, 64, CONTEXT(1), 0));
-	accepted(post(pair, 0, 64, CONTEXT(2), FI_COMMIT | FI_FENCE));
+	accepted(pair_send(pair, 0, 64, CONTEXT(2), FI_COMMIT | FI_FENCE));
 	expect_sent(pair, "W R fS R");
 	pair_deliver(pair);
 	/* What the agent has to see to is done before the message is posted. */
 	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(3), 0));
-	accepted(post(pair, 64, 64, CONTEXT(4), FI_COMMIT | FI_FENCE));
+	accepted(pair_send(pair, 64, 64, CONTEXT(4), FI_COMMIT | FI_FENCE));
 	expect_sent(pair, "W M");
-	cr_assert(pair_message(pair, pair_post(pair, 0), &message));
+	pair_expect_message(pair, 0, &message);
 	cr_expect_eq(message.count, 1);
 	cr_expect_not(message.messages, "the agent has nothing to do with those");
 	pair_round(pair);
 	cr_expect(pair_survives(pair, DMP, 0, 64));
 	for (int i = 1; i <= 3; i++)
-		rig_expect(pair->home, CONTEXT(i), i == 2 ? SENT : RIG_WRITTEN);
+		rig_expect(pair->home, CONTEXT(i), i == 2 ? RIG_SENT : RIG_WRITTEN);
 	rig_expect_nothing(pair->home);
 	expect_sent(pair, "S R");
 	pair_deliver(pair);
-	rig_expect(pair->home, CONTEXT(4), SENT);
+	rig_expect(pair->home, CONTEXT(4), RIG_SENT);
 	pair_close(pair);
 }
 
@@ -329,11 +288,11 @@ Test(fence, immediate_data_are_no_messages_to_wait_for)
 		.received = MHP,
 	});
 
-	accepted(receive(pair, MHP, 0, 64));
-	accepted(receive(pair, MHP, 64, 64));
+	pair_receive(pair, MHP, 0, 64);
+	pair_receive(pair, MHP, 64, 64);
 	accepted(fi_inject_writedata(pair->home->ep, pair->source, 8, DATA, 0,
 				     pair_addr(pair, MHP, 512), pair_key(pair, MHP)));
-	accepted(post(pair, 64, 64, CONTEXT(1), FI_COMMIT | FI_FENCE));
+	accepted(pair_send(pair, 64, 64, CONTEXT(1), FI_COMMIT | FI_FENCE));
 	expect_sent(pair, "Wi S R");
 	pair_close(pair);
 }
@@ -386,12 +345,11 @@ Test(promise, other_memory_of_the_kind_will_do_while_it_is_registered)
 {
 	struct pair *pair = open_kind(PAGE);
 
-	accepted(receive(pair, PAGE_TOO, 0, 64));
+	pair_receive(pair, PAGE_TOO, 0, 64);
 	/* Also when the region that named the kind is closed. */
-	accepted(fi_close(&pair->mr[PAGE]->fid));
-	pair->mr[PAGE] = NULL;
-	accepted(receive(pair, PAGE_TOO, 64, 64));
-	refused(receive(pair, PAGE, 0, 64), FI_EINVAL);
+	pair_unregister(pair, PAGE);
+	pair_receive(pair, PAGE_TOO, 64, 64);
+	refused(fi_recv(pair->away->ep, pair->memory[PAGE], 64, NULL, 0, NULL), FI_EINVAL);
 	pair_close(pair);
 }
 

@@ -5,6 +5,7 @@
 
 #include <criterion/criterion.h>
 
+#include "dice.h"
 #include "region.h"
 
 #define KEY 17
@@ -123,33 +124,27 @@ Test(region, of_several_pieces_has_ranges_across_them)
 	struct iovec iov[] = {{one, 100}, {NULL, 0}, {other, 50}, {last, 10}};
 	struct pmv_region *region =
 		pmv_region_add(&regions, KEY, PMV_DMP, PMV_REGION_REMOTE, START, iov, 4);
-	uint64_t len;
+	const struct {
+		uint64_t offset, asked;
+		const char *at;
+		uint64_t len; /* up to the end of the piece */
+	} cases[] = {
+		{0, 160, one, 100},        {99, 2, one + 99, 1},    {100, 60, other, 50},
+		{140, 20, other + 40, 10}, {120, 3, other + 20, 3}, {150, 10, last, 10},
+		{159, 1, last + 9, 1},
+	};
 
 	cr_assert_not_null(region);
 	cr_expect_eq(region->len, 160);
 	cr_expect(is_in(KEY, START, 160, 0));
 	cr_expect_not(is_in(KEY, START, 161, 0));
-	len = 160;
-	cr_expect_eq(pmv_region_piece(region, 0, &len), one);
-	cr_expect_eq(len, 100);
-	len = 2;
-	cr_expect_eq(pmv_region_piece(region, 99, &len), one + 99);
-	cr_expect_eq(len, 1);
-	len = 60;
-	cr_expect_eq(pmv_region_piece(region, 100, &len), other);
-	cr_expect_eq(len, 50);
-	len = 20;
-	cr_expect_eq(pmv_region_piece(region, 140, &len), other + 40);
-	cr_expect_eq(len, 10);
-	len = 3;
-	cr_expect_eq(pmv_region_piece(region, 120, &len), other + 20);
-	cr_expect_eq(len, 3);
-	len = 10;
-	cr_expect_eq(pmv_region_piece(region, 150, &len), last);
-	cr_expect_eq(len, 10);
-	len = 1;
-	cr_expect_eq(pmv_region_piece(region, 159, &len), last + 9);
-	cr_expect_eq(len, 1);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		uint64_t len = cases[i].asked;
+
+		cr_expect_eq(pmv_region_piece(region, cases[i].offset, &len), cases[i].at,
+			     "offset %d", (int) cases[i].offset);
+		cr_expect_eq(len, cases[i].len, "offset %d", (int) cases[i].offset);
+	}
 }
 
 Test(region, of_many_is_the_right_one)
@@ -180,21 +175,15 @@ Test(region, that_peers_may_not_write_is_none_of_theirs)
 
 #define PLAIN_REGIONS 12
 
-static unsigned int random_below(unsigned int limit)
-{
-	static uint64_t state = 1;
-
-	state = state * 6364136223846793005ULL + 1442695040888963407ULL;
-	return (unsigned int) (state >> 33) % limit;
-}
+static uint64_t state = 1;
 
 static struct pmv_region *random_region(uint32_t key)
 {
 	struct iovec iov[2];
-	size_t first = random_below(SIZE / 2), second = first + random_below(SIZE / 2);
+	size_t first = dice(&state, SIZE / 2), second = first + dice(&state, SIZE / 2);
 
-	iov[0] = (struct iovec){memory + first, random_below(100)};
-	iov[1] = (struct iovec){memory + second, random_below((unsigned int) (SIZE - second))};
+	iov[0] = (struct iovec){memory + first, dice(&state, 100)};
+	iov[1] = (struct iovec){memory + second, dice(&state, SIZE - second)};
 	return pmv_region_add(&regions, key, PMV_DMP, PMV_REGION_PMEM, 0, iov, 2);
 }
 
@@ -215,7 +204,7 @@ static unsigned int regions_at(struct pmv_region **all, const char *at)
 
 static void look_up(struct pmv_region **all)
 {
-	size_t start = random_below(SIZE), len = random_below((unsigned int) (SIZE - start + 1));
+	size_t start = dice(&state, SIZE), len = dice(&state, SIZE - start + 1);
 	size_t first = start;
 	struct pmv_span span;
 	bool found = pmv_regions_find(&regions, (uintptr_t) memory + start, len, false, &span);
@@ -238,15 +227,15 @@ Test(region, with_an_address_is_found)
 	struct pmv_region *all[PLAIN_REGIONS] = {NULL};
 
 	for (int i = 0; i < 20000; i++) {
-		unsigned int n = random_below(PLAIN_REGIONS);
+		unsigned int n = dice(&state, PLAIN_REGIONS);
 
-		if (random_below(20)) {
+		if (dice(&state, 20)) {
 			look_up(all);
 			continue;
 		}
 		if (all[n])
 			pmv_region_remove(&regions, all[n]);
-		all[n] = random_below(3) ? random_region(n) : NULL;
+		all[n] = dice(&state, 3) ? random_region(n) : NULL;
 	}
 }
 

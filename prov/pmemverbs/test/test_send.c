@@ -5,31 +5,16 @@
 #include <string.h>
 
 #include "commit.h"
+#include "dice.h"
 #include "mr.h"
 #include "pair.h"
-
-#define SENT (FI_MSG | FI_SEND)
-#define RECEIVED (FI_MSG | FI_RECV)
 
 /* Not persistent, and not registered either. */
 static char volatile_memory[4096];
 
-static void receive(struct pair *pair, enum pair_memory memory, size_t offset, size_t len)
-{
-	accepted(fi_recv(pair->away->ep, pair->memory[memory] + offset, len, NULL, 0, NULL));
-}
-
 static void receive_volatile(struct pair *pair, size_t len)
 {
 	accepted(fi_recv(pair->away->ep, volatile_memory, len, NULL, 0, NULL));
-}
-
-static ssize_t post(struct pair *pair, size_t offset, size_t len, void *context, uint64_t flags)
-{
-	struct iovec iov = {pair->source + offset, len};
-	struct fi_msg msg = {&iov, NULL, 1, 0, context, DATA};
-
-	return fi_sendmsg(pair->home->ep, &msg, flags);
 }
 
 /* survives -- as pair_survives; what has arrived in caches that persist does so at once */
@@ -44,7 +29,7 @@ static uint64_t number_of(struct pair *pair, size_t n)
 {
 	struct pmv_message message;
 
-	cr_assert(pair_message(pair, pair_post(pair, n), &message));
+	pair_expect_message(pair, n, &message);
 	return message.messages ? message.data : UINT64_MAX;
 }
 
@@ -60,11 +45,11 @@ static void commit_one(enum pair_memory memory, const char *done, bool offsets)
 	struct pair *pair = pair_open(&(struct pair_options){.offsets = offsets});
 	struct pmv_message message;
 
-	receive(pair, memory, 100, 50);
-	accepted(post(pair, 100, 50, CONTEXT(1), FI_COMMIT));
+	pair_receive(pair, memory, 100, 50);
+	accepted(pair_send(pair, 100, 50, CONTEXT(1), FI_COMMIT));
 	expect_sent(pair, "S M");
 	cr_expect_not(pair_post(pair, 0)->flags & FI_FENCE);
-	cr_assert(pair_message(pair, pair_post(pair, 0), &message));
+	pair_expect_message(pair, 0, &message);
 	cr_expect(message.messages && message.data == 1);
 	cr_expect_eq(message.count, 0);
 	rig_expect_nothing(pair->home);
@@ -74,9 +59,9 @@ static void commit_one(enum pair_memory memory, const char *done, bool offsets)
 	pair_serve(pair);
 	expect_done(pair, done);
 	cr_expect(survives(pair, memory, 100, 50));
-	rig_expect(pair->home, CONTEXT(1), SENT);
+	rig_expect(pair->home, CONTEXT(1), RIG_SENT);
 	rig_expect_nothing(pair->home);
-	rig_expect(pair->away, NULL, RECEIVED);
+	rig_expect(pair->away, NULL, RIG_RECEIVED);
 	rig_expect_nothing(pair->away);
 	expect_sent(pair, "");
 	pair_close(pair);
@@ -101,13 +86,13 @@ Test(send, into_volatile_memory_is_acknowledged_once_it_is_there)
 	struct pair *pair = pair_open(NULL);
 
 	receive_volatile(pair, 64);
-	accepted(post(pair, 0, 64, CONTEXT(1), FI_COMMIT));
+	accepted(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT));
 	pair_deliver(pair);
 	rig_expect_nothing(pair->home);
 	pair_serve(pair);
 	expect_done(pair, "K");
 	cr_expect_arr_eq(volatile_memory, pair->source, 64);
-	rig_expect(pair->home, CONTEXT(1), SENT);
+	rig_expect(pair->home, CONTEXT(1), RIG_SENT);
 	cr_expect_eq(kept(pair)->size, 0, "and costs no memory");
 	pair_close(pair);
 }
@@ -116,12 +101,12 @@ Test(send, of_nothing_is_committed_too)
 {
 	struct pair *pair = pair_open(NULL);
 
-	receive(pair, DMP, 0, 0);
-	accepted(post(pair, 0, 0, CONTEXT(1), FI_COMMIT));
+	pair_receive(pair, DMP, 0, 0);
+	accepted(pair_send(pair, 0, 0, CONTEXT(1), FI_COMMIT));
 	expect_sent(pair, "S0 M");
 	pair_round(pair);
 	expect_done(pair, "K");
-	rig_expect(pair->home, CONTEXT(1), SENT);
+	rig_expect(pair->home, CONTEXT(1), RIG_SENT);
 	pair_close(pair);
 }
 
@@ -129,15 +114,11 @@ Test(send, commit_needs_its_completion_and_the_acknowledgement)
 {
 	struct pair *pair = pair_open(NULL);
 
-	receive(pair, DMP, 0, 64);
-	accepted(post(pair, 0, 64, CONTEXT(1), FI_COMMIT));
+	pair_receive(pair, DMP, 0, 64);
+	accepted(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT));
 	cr_expect_eq(fake_deliver(&pair->home->fake, SIZE_MAX), 2);
 	pair_serve(pair);
-	rig_expect_nothing(pair->home);
-	fake_complete(&pair->home->fake, 1);
-	rig_expect_nothing(pair->home);
-	fake_complete(&pair->home->fake, 1);
-	rig_expect(pair->home, CONTEXT(1), SENT);
+	rig_expect_parts(pair->home, 2, CONTEXT(1), RIG_SENT);
 	pair_close(pair);
 }
 
@@ -152,13 +133,13 @@ Test(send, into_several_buffers_is_flushed_where_these_persist)
 	};
 
 	accepted(fi_recvv(pair->away->ep, iov, NULL, 5, 0, NULL));
-	accepted(post(pair, 0, 400, CONTEXT(1), FI_COMMIT));
+	accepted(pair_send(pair, 0, 400, CONTEXT(1), FI_COMMIT));
 	pair_round(pair);
 	expect_done(pair, "F Y D K");
 	cr_expect(survives(pair, DMP, 100, 100));
 	cr_expect(survives(pair, PAGE, 200, 100));
 	cr_expect(survives(pair, MHP, 300, 100));
-	rig_expect(pair->home, CONTEXT(1), SENT);
+	rig_expect(pair->home, CONTEXT(1), RIG_SENT);
 	pair_close(pair);
 }
 
@@ -167,19 +148,18 @@ Test(send, into_a_buffer_that_persists_in_part_flushes_that_part)
 	struct pair *pair = pair_open(NULL);
 	struct fid_mr *mr[2];
 
-	accepted(fi_close(&pair->mr[DMP]->fid));
-	pair->mr[DMP] = NULL;
+	pair_unregister(pair, DMP);
 	pmv_setting.domain = PMV_DMP;
 	for (int i = 0; i < 2; i++)
 		accepted(fi_mr_reg(pair->away->domain, pair->memory[DMP] + 100 + 200 * i, 100,
 				   FI_RECV, 0, 0, FI_PMEM, &mr[i], NULL));
-	receive(pair, DMP, 50, 400);
-	accepted(post(pair, 50, 400, CONTEXT(1), FI_COMMIT));
+	pair_receive(pair, DMP, 50, 400);
+	accepted(pair_send(pair, 50, 400, CONTEXT(1), FI_COMMIT));
 	pair_round(pair);
 	expect_done(pair, "F F D K");
 	cr_expect(pair_is(pair, pair_event(pair, 'F', 0), DMP, 100, 100));
 	cr_expect(pair_is(pair, pair_event(pair, 'F', 1), DMP, 300, 100));
-	rig_expect(pair->home, CONTEXT(1), SENT);
+	rig_expect(pair->home, CONTEXT(1), RIG_SENT);
 	for (int i = 0; i < 2; i++)
 		accepted(fi_close(&mr[i]->fid));
 	pair_close(pair);
@@ -211,23 +191,23 @@ Test(send, commit_covers_all_messages_before_it)
 	struct iovec iov = {pair->source + 200, 100};
 
 	for (size_t i = 0; i < 9; i++)
-		receive(pair, DMP, 100 * i, 100);
+		pair_receive(pair, DMP, 100 * i, 100);
 	accepted(fi_send(ep, pair->source, 100, NULL, 0, CONTEXT(0)));
 	accepted(fi_inject(ep, pair->source + 100, 100, 0));
 	accepted(fi_sendv(ep, &iov, NULL, 1, 0, CONTEXT(2)));
 	accepted(fi_senddata(ep, pair->source + 300, 100, NULL, DATA, 0, CONTEXT(3)));
 	accepted(fi_injectdata(ep, pair->source + 400, 100, DATA, 0));
-	accepted(post(pair, 500, 100, CONTEXT(5), 0));
-	accepted(post(pair, 600, 100, CONTEXT(6), FI_FENCE));
+	accepted(pair_send(pair, 500, 100, CONTEXT(5), 0));
+	accepted(pair_send(pair, 600, 100, CONTEXT(6), FI_FENCE));
 	expect_sent(pair, "S S S Si Si S S");
 	pair_deliver(pair);
-	accepted(post(pair, 700, 100, CONTEXT(7), FI_COMMIT));
+	accepted(pair_send(pair, 700, 100, CONTEXT(7), FI_COMMIT));
 	cr_expect_eq(number_of(pair, 0), 8);
 	pair_round(pair);
 	cr_expect(survives(pair, DMP, 0, 800));
 	/* Once is enough. */
 	pair_done(pair);
-	accepted(post(pair, 800, 100, CONTEXT(8), FI_COMMIT));
+	accepted(pair_send(pair, 800, 100, CONTEXT(8), FI_COMMIT));
 	cr_expect_eq(number_of(pair, 0), 9);
 	pair_round(pair);
 	expect_done(pair, "F D K");
@@ -239,16 +219,16 @@ Test(send, of_which_nothing_was_posted_is_not_counted)
 {
 	struct pair *pair = pair_open(NULL);
 
-	receive(pair, DMP, 0, 64);
+	pair_receive(pair, DMP, 0, 64);
 	pair->home->fake.room = 0;
-	refused(post(pair, 0, 64, CONTEXT(1), 0), FI_EAGAIN);
-	refused(post(pair, 0, 64, CONTEXT(1), FI_COMMIT), FI_EAGAIN);
+	refused(pair_send(pair, 0, 64, CONTEXT(1), 0), FI_EAGAIN);
+	refused(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT), FI_EAGAIN);
 	refused(fi_inject(pair->home->ep, pair->source, 64, 0), FI_EAGAIN);
 	pair->home->fake.room = -1;
-	accepted(post(pair, 0, 64, CONTEXT(1), FI_COMMIT));
+	accepted(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT));
 	cr_expect_eq(number_of(pair, 0), 1);
 	pair_round(pair);
-	rig_expect(pair->home, CONTEXT(1), SENT);
+	rig_expect(pair->home, CONTEXT(1), RIG_SENT);
 	rig_expect_nothing(pair->home);
 	pair_close(pair);
 }
@@ -267,7 +247,7 @@ static void with_immediates(bool imm_receives)
 	size_t used = imm_receives ? 5 : 0;
 
 	for (size_t i = 0; i < 10; i++)
-		receive(pair, DMP, 100 * i, 100);
+		pair_receive(pair, DMP, 100 * i, 100);
 	accepted(fi_writedata(ep, pair->source, 8, NULL, DATA, 0, addr, key, CONTEXT(0)));
 	accepted(fi_inject_writedata(ep, pair->source, 8, DATA, 0, addr, key));
 	accepted(pair_put(pair, MHP, 0, 8, CONTEXT(0), FI_REMOTE_CQ_DATA));
@@ -279,12 +259,12 @@ static void with_immediates(bool imm_receives)
 	pair_deliver(pair);
 	cr_expect_eq(fake_receives(&pair->away->fake), 10 - used);
 	pair_done(pair);
-	accepted(post(pair, 100 * used, 100, CONTEXT(1), FI_COMMIT));
+	accepted(pair_send(pair, 100 * used, 100, CONTEXT(1), FI_COMMIT));
 	cr_expect_eq(number_of(pair, 0), used + 1);
 	pair_round(pair);
 	cr_expect(survives(pair, DMP, 100 * used, 100));
 	cr_expect_eq(kept(pair)->count, 10 - (used + 1), "no more and no less is forgotten");
-	accepted(post(pair, 100 * (used + 1), 100, CONTEXT(1), FI_COMMIT));
+	accepted(pair_send(pair, 100 * (used + 1), 100, CONTEXT(1), FI_COMMIT));
 	pair_round(pair);
 	cr_expect(survives(pair, DMP, 100 * (used + 1), 100));
 	pair_close(pair);
@@ -304,14 +284,14 @@ Test(send, takes_its_own_immediate_data_along)
 {
 	struct pair *pair = pair_open(NULL);
 
-	receive(pair, DMP, 0, 64);
-	accepted(post(pair, 0, 64, CONTEXT(1), FI_COMMIT | FI_REMOTE_CQ_DATA));
+	pair_receive(pair, DMP, 0, 64);
+	accepted(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT | FI_REMOTE_CQ_DATA));
 	expect_sent(pair, "Si M");
 	cr_expect_eq(pair_post(pair, 1)->data, DATA);
 	pair_round(pair);
 	expect_done(pair, "F D K");
-	rig_expect(pair->home, CONTEXT(1), SENT);
-	rig_expect(pair->away, NULL, RECEIVED);
+	rig_expect(pair->home, CONTEXT(1), RIG_SENT);
+	rig_expect(pair->away, NULL, RIG_RECEIVED);
 	rig_expect_nothing(pair->away);
 	pair_close(pair);
 }
@@ -322,11 +302,11 @@ Test(fence, message_with_nothing_before_it_is_a_plain_commit)
 {
 	struct pair *pair = pair_open(NULL);
 
-	receive(pair, DMP, 0, 64);
-	accepted(post(pair, 0, 64, CONTEXT(1), FI_COMMIT | FI_FENCE));
+	pair_receive(pair, DMP, 0, 64);
+	accepted(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT | FI_FENCE));
 	expect_sent(pair, "S M");
 	pair_round(pair);
-	rig_expect(pair->home, CONTEXT(1), SENT);
+	rig_expect(pair->home, CONTEXT(1), RIG_SENT);
 	pair_close(pair);
 }
 
@@ -334,17 +314,17 @@ Test(fence, message_is_posted_when_earlier_messages_are_durable)
 {
 	struct pair *pair = pair_open(NULL);
 
-	receive(pair, DMP, 0, 64);
-	receive(pair, PAGE, 64, 64);
-	accepted(post(pair, 0, 64, CONTEXT(1), 0));
-	accepted(post(pair, 64, 64, CONTEXT(2), FI_COMMIT | FI_FENCE));
+	pair_receive(pair, DMP, 0, 64);
+	pair_receive(pair, PAGE, 64, 64);
+	accepted(pair_send(pair, 0, 64, CONTEXT(1), 0));
+	accepted(pair_send(pair, 64, 64, CONTEXT(2), FI_COMMIT | FI_FENCE));
 	expect_sent(pair, "S M");
 	cr_expect_eq(number_of(pair, 0), 1);
-	refused(post(pair, 0, 8, CONTEXT(9), 0), FI_EAGAIN);
-	refused(post(pair, 0, 8, CONTEXT(9), FI_COMMIT), FI_EAGAIN);
+	refused(pair_send(pair, 0, 8, CONTEXT(9), 0), FI_EAGAIN);
+	refused(pair_send(pair, 0, 8, CONTEXT(9), FI_COMMIT), FI_EAGAIN);
 	refused(fi_inject(pair->home->ep, pair->source, 8, 0), FI_EAGAIN);
 	pair_deliver(pair);
-	rig_expect(pair->home, CONTEXT(1), SENT);
+	rig_expect(pair->home, CONTEXT(1), RIG_SENT);
 	rig_expect_nothing(pair->home);
 	expect_sent(pair, "");
 	pair_serve(pair);
@@ -354,7 +334,7 @@ Test(fence, message_is_posted_when_earlier_messages_are_durable)
 	cr_expect_eq(number_of(pair, 0), 2);
 	pair_round(pair);
 	cr_expect(survives(pair, PAGE, 64, 64));
-	rig_expect(pair->home, CONTEXT(2), SENT);
+	rig_expect(pair->home, CONTEXT(2), RIG_SENT);
 	rig_expect_nothing(pair->home);
 	pair_close(pair);
 }
@@ -364,9 +344,9 @@ Test(fence, message_is_posted_when_earlier_writes_are_durable)
 	struct pair *pair = pair_open(NULL);
 
 	for (int committed = 0; committed < 2; committed++) {
-		receive(pair, MHP, 0, 64);
+		pair_receive(pair, MHP, 0, 64);
 		accepted(pair_put(pair, DMP, 512, 64, CONTEXT(1), committed ? FI_COMMIT : 0));
-		accepted(post(pair, 0, 64, CONTEXT(2), FI_COMMIT | FI_FENCE));
+		accepted(pair_send(pair, 0, 64, CONTEXT(2), FI_COMMIT | FI_FENCE));
 		expect_sent(pair, committed ? "W M M" : "W M");
 		pair_round(pair);
 		cr_expect(survives(pair, DMP, 512, 64));
@@ -374,7 +354,7 @@ Test(fence, message_is_posted_when_earlier_writes_are_durable)
 		rig_expect_nothing(pair->home);
 		expect_sent(pair, "S M");
 		pair_round(pair);
-		rig_expect(pair->home, CONTEXT(2), SENT);
+		rig_expect(pair->home, CONTEXT(2), RIG_SENT);
 		memset(pair->durable[DMP], 0, PAIR_SIZE);
 	}
 	pair_close(pair);
@@ -384,13 +364,13 @@ Test(fence, message_is_held_behind_a_read_where_that_flushes)
 {
 	struct pair *pair = pair_open(NULL);
 
-	receive(pair, DMP, 0, 64);
+	pair_receive(pair, DMP, 0, 64);
 	accepted(pair_put(pair, READ_DMP, 0, 64, CONTEXT(1), 0));
-	accepted(post(pair, 0, 64, CONTEXT(2), FI_COMMIT | FI_FENCE));
+	accepted(pair_send(pair, 0, 64, CONTEXT(2), FI_COMMIT | FI_FENCE));
 	expect_sent(pair, "W R fS M");
 	pair_round(pair);
 	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
-	rig_expect(pair->home, CONTEXT(2), SENT);
+	rig_expect(pair->home, CONTEXT(2), RIG_SENT);
 	rig_expect_nothing(pair->home);
 	pair_close(pair);
 }
@@ -399,18 +379,16 @@ Test(fence, message_waits_for_data_that_ride)
 {
 	struct pair *pair = pair_open(NULL);
 
-	receive(pair, DMP, 0, 64);
+	pair_receive(pair, DMP, 0, 64);
 	accepted(pair_put(pair, DMP, 512, 64, CONTEXT(1), 0));
 	accepted(pair_put(pair, DMP, 1024, 64, CONTEXT(2), FI_COMMIT | FI_FENCE));
-	accepted(post(pair, 0, 64, CONTEXT(3), FI_COMMIT | FI_FENCE));
+	accepted(pair_send(pair, 0, 64, CONTEXT(3), FI_COMMIT | FI_FENCE));
 	expect_sent(pair, "W M M");
 	pair_round(pair);
-	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
-	rig_expect(pair->home, CONTEXT(2), RIG_WRITTEN);
-	rig_expect_nothing(pair->home);
+	rig_expect_each(pair->home, 1, 2, RIG_WRITTEN);
 	expect_sent(pair, "S M");
 	pair_round(pair);
-	rig_expect(pair->home, CONTEXT(3), SENT);
+	rig_expect(pair->home, CONTEXT(3), RIG_SENT);
 	pair_close(pair);
 }
 
@@ -418,15 +396,15 @@ Test(fence, message_is_not_sent_after_a_commit_that_fails)
 {
 	struct pair *pair = pair_open(NULL);
 
-	receive(pair, PAGE, 0, 64);
-	receive(pair, DMP, 64, 64);
+	pair_receive(pair, PAGE, 0, 64);
+	pair_receive(pair, DMP, 64, 64);
 	pair->sync_fails = true;
-	accepted(post(pair, 0, 64, CONTEXT(1), FI_COMMIT));
-	accepted(post(pair, 64, 64, CONTEXT(2), FI_COMMIT | FI_FENCE));
+	accepted(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT));
+	accepted(pair_send(pair, 64, 64, CONTEXT(2), FI_COMMIT | FI_FENCE));
 	expect_sent(pair, "S M M");
 	pair_round(pair);
-	rig_expect_error(pair->home, CONTEXT(1), SENT, FI_EIO);
-	rig_expect_error(pair->home, CONTEXT(2), SENT, FI_EIO);
+	rig_expect_error(pair->home, CONTEXT(1), RIG_SENT, FI_EIO);
+	rig_expect_error(pair->home, CONTEXT(2), RIG_SENT, FI_EIO);
 	rig_expect_nothing(pair->home);
 	expect_sent(pair, "");
 	pair_close(pair);
@@ -441,16 +419,16 @@ Test(fence, message_that_is_injected_may_be_changed_at_once)
 
 	memcpy(expected, pair->source + 64, 64);
 	memcpy(mine, expected, 64);
-	receive(pair, DMP, 0, 64);
-	receive(pair, DMP, 64, 64);
-	accepted(post(pair, 0, 64, CONTEXT(1), 0));
+	pair_receive(pair, DMP, 0, 64);
+	pair_receive(pair, DMP, 64, 64);
+	accepted(pair_send(pair, 0, 64, CONTEXT(1), 0));
 	accepted(fi_sendmsg(pair->home->ep, &msg, FI_COMMIT | FI_FENCE | FI_INJECT));
 	memset(mine, 0, 64);
 	pair_round(pair);
-	rig_expect(pair->home, CONTEXT(1), SENT);
+	rig_expect(pair->home, CONTEXT(1), RIG_SENT);
 	rig_expect_nothing(pair->home);
 	pair_round(pair);
-	rig_expect(pair->home, CONTEXT(2), SENT);
+	rig_expect(pair->home, CONTEXT(2), RIG_SENT);
 	cr_expect(survives(pair, DMP, 64, 64));
 	pair_close(pair);
 }
@@ -459,14 +437,14 @@ Test(fence, small_data_ride_behind_a_message_that_is_durable)
 {
 	struct pair *pair = pair_open(NULL);
 
-	receive(pair, DMP, 0, 64);
-	accepted(post(pair, 0, 64, CONTEXT(1), FI_COMMIT));
+	pair_receive(pair, DMP, 0, 64);
+	accepted(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT));
 	accepted(pair_put(pair, DMP, 512, 8, CONTEXT(2), FI_COMMIT | FI_FENCE));
 	expect_sent(pair, "S M M");
 	pair_round(pair);
 	expect_done(pair, "F D S F D K");
 	cr_expect(pair_is(pair, pair_event(pair, 'F', 0), DMP, 0, 64));
-	rig_expect(pair->home, CONTEXT(1), SENT);
+	rig_expect(pair->home, CONTEXT(1), RIG_SENT);
 	rig_expect(pair->home, CONTEXT(2), RIG_WRITTEN);
 	pair_close(pair);
 }
@@ -481,8 +459,8 @@ Test(relaxed, message_is_refused)
 		/* The peer has said it. */
 		cr_expect_eq(pair->from->link.peer.relaxed, side == 0);
 		pair->from->link.peer.relaxed = side == 1;
-		receive(pair, DMP, 0, 64);
-		refused(post(pair, 0, 64, CONTEXT(1), FI_COMMIT), FI_EOPNOTSUPP);
+		pair_receive(pair, DMP, 0, 64);
+		refused(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT), FI_EOPNOTSUPP);
 		expect_sent(pair, "");
 		rig_expect_nothing(pair->home);
 		pair_close(pair);
@@ -500,13 +478,13 @@ Test(send, commits_by_default_with_op_flags)
 	struct iovec iov[] = {{pair->source + 64, 30}, {pair->source + 94, 34}};
 
 	for (size_t i = 0; i < 6; i++)
-		receive(pair, DMP, 64 * i, 64);
+		pair_receive(pair, DMP, 64 * i, 64);
 	accepted(fi_send(ep, pair->source, 64, NULL, 0, CONTEXT(0)));
 	accepted(fi_sendv(ep, iov, NULL, 2, 0, CONTEXT(1)));
 	accepted(fi_senddata(ep, pair->source + 128, 64, NULL, DATA, 0, CONTEXT(2)));
 	expect_sent(pair, "S M S M Si M");
 	accepted(fi_inject(ep, pair->source + 192, 64, 0));
-	accepted(post(pair, 256, 64, CONTEXT(4), 0));
+	accepted(pair_send(pair, 256, 64, CONTEXT(4), 0));
 	expect_sent(pair, "S S");
 	pair_round(pair);
 	cr_expect(survives(pair, DMP, 0, 192));
@@ -515,9 +493,9 @@ Test(send, commits_by_default_with_op_flags)
 	pair_round(pair);
 	cr_expect(survives(pair, DMP, 192, 192));
 	/* The core's entry comes first. */
-	rig_expect(pair->home, CONTEXT(4), SENT);
+	rig_expect(pair->home, CONTEXT(4), RIG_SENT);
 	for (int i = 0; i < 6; i += i == 2 ? 3 : 1)
-		rig_expect(pair->home, CONTEXT(i), SENT);
+		rig_expect(pair->home, CONTEXT(i), RIG_SENT);
 	rig_expect_nothing(pair->home);
 	pair_close(pair);
 }
@@ -528,18 +506,12 @@ Test(send, is_counted_when_it_is_durable)
 		.home = {.not_enabled = true},
 		.away = {.not_enabled = true},
 	});
-	struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP};
-	struct fid_cntr *sent, *received;
+	struct fid_cntr *sent = rig_count(pair->home, FI_SEND);
+	struct fid_cntr *received = rig_count(pair->away, FI_RECV);
 
-	accepted(fi_cntr_open(pair->home->domain, &attr, &sent, NULL));
-	accepted(fi_ep_bind(pair->home->ep, &sent->fid, FI_SEND));
-	accepted(fi_enable(pair->home->ep));
-	accepted(fi_cntr_open(pair->away->domain, &attr, &received, NULL));
-	accepted(fi_ep_bind(pair->away->ep, &received->fid, FI_RECV));
-	accepted(fi_enable(pair->away->ep));
-	receive(pair, DMP, 0, 64);
-	receive(pair, DMP, 64, 64);
-	accepted(post(pair, 0, 64, CONTEXT(1), FI_COMMIT));
+	pair_receive(pair, DMP, 0, 64);
+	pair_receive(pair, DMP, 64, 64);
+	accepted(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT));
 	accepted(fi_inject(pair->home->ep, pair->source + 64, 64, 0));
 	pair_deliver(pair);
 	cr_expect_eq(fi_cntr_read(sent), 1, "the injected one");
@@ -557,14 +529,14 @@ Test(send, is_counted_when_it_is_durable)
 
 static void expect_refused(struct pair *pair)
 {
-	receive(pair, DMP, 0, 64);
-	refused(post(pair, 0, 64, CONTEXT(1), FI_COMMIT), FI_EOPNOTSUPP);
-	refused(post(pair, 0, 64, CONTEXT(1), FI_COMMIT | FI_FENCE), FI_EOPNOTSUPP);
+	pair_receive(pair, DMP, 0, 64);
+	refused(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT), FI_EOPNOTSUPP);
+	refused(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT | FI_FENCE), FI_EOPNOTSUPP);
 	expect_sent(pair, "");
-	accepted(post(pair, 0, 64, CONTEXT(1), 0));
+	accepted(pair_send(pair, 0, 64, CONTEXT(1), 0));
 	expect_sent(pair, "S");
 	pair_deliver(pair);
-	rig_expect(pair->home, CONTEXT(1), SENT);
+	rig_expect(pair->home, CONTEXT(1), RIG_SENT);
 	rig_expect_nothing(pair->home);
 }
 
@@ -592,8 +564,8 @@ Test(refusal, of_messages_that_are_to_give_notice)
 {
 	struct pair *pair = pair_open(NULL);
 
-	refused(post(pair, 0, 64, CONTEXT(1), FI_COMMIT | FI_IMMED), FI_EINVAL);
-	refused(post(pair, 0, 64, CONTEXT(1), FI_IMMED), FI_EINVAL);
+	refused(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT | FI_IMMED), FI_EINVAL);
+	refused(pair_send(pair, 0, 64, CONTEXT(1), FI_IMMED), FI_EINVAL);
 	expect_sent(pair, "");
 	pair_close(pair);
 }
@@ -622,20 +594,20 @@ Test(send, on_a_medium_that_fails_is_an_io_error_once)
 	struct pair *pair = pair_open(NULL);
 
 	pair->sync_fails = true;
-	receive(pair, PAGE, 0, 64);
-	accepted(post(pair, 0, 64, CONTEXT(1), FI_COMMIT));
+	pair_receive(pair, PAGE, 0, 64);
+	accepted(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT));
 	pair_round(pair);
-	rig_expect_error(pair->home, CONTEXT(1), SENT, FI_EIO);
+	rig_expect_error(pair->home, CONTEXT(1), RIG_SENT, FI_EIO);
 	rig_expect_nothing(pair->home);
 	/* No file that was there is trusted any more. */
 	pair->sync_fails = false;
-	receive(pair, PAGE_TOO, 0, 64);
-	accepted(post(pair, 0, 64, CONTEXT(2), FI_COMMIT));
-	receive(pair, DMP, 0, 64);
-	accepted(post(pair, 0, 64, CONTEXT(3), FI_COMMIT));
+	pair_receive(pair, PAGE_TOO, 0, 64);
+	accepted(pair_send(pair, 0, 64, CONTEXT(2), FI_COMMIT));
+	pair_receive(pair, DMP, 0, 64);
+	accepted(pair_send(pair, 0, 64, CONTEXT(3), FI_COMMIT));
 	pair_round(pair);
-	rig_expect_error(pair->home, CONTEXT(2), SENT, FI_EIO);
-	rig_expect(pair->home, CONTEXT(3), SENT);
+	rig_expect_error(pair->home, CONTEXT(2), RIG_SENT, FI_EIO);
+	rig_expect(pair->home, CONTEXT(3), RIG_SENT);
 	rig_expect_nothing(pair->home);
 	pair_close(pair);
 }
@@ -644,27 +616,26 @@ Test(send, into_a_region_that_was_closed_since_fails_once)
 {
 	struct pair *pair = pair_open(NULL);
 
-	receive(pair, DMP, 0, 64);
-	receive(pair, MHP, 64, 64);
-	receive(pair, PAGE, 128, 64);
-	accepted(post(pair, 0, 64, CONTEXT(0), 0));
-	accepted(post(pair, 64, 64, CONTEXT(1), 0));
-	accepted(post(pair, 128, 64, CONTEXT(2), FI_COMMIT));
+	pair_receive(pair, DMP, 0, 64);
+	pair_receive(pair, MHP, 64, 64);
+	pair_receive(pair, PAGE, 128, 64);
+	accepted(pair_send(pair, 0, 64, CONTEXT(0), 0));
+	accepted(pair_send(pair, 64, 64, CONTEXT(1), 0));
+	accepted(pair_send(pair, 128, 64, CONTEXT(2), FI_COMMIT));
 	pair_deliver(pair);
-	accepted(fi_close(&pair->mr[DMP]->fid));
-	pair->mr[DMP] = NULL;
+	pair_unregister(pair, DMP);
 	pair_serve(pair);
 	expect_done(pair, "Y D K");
 	cr_expect(survives(pair, PAGE, 128, 64), "the others are flushed all the same");
-	rig_expect(pair->home, CONTEXT(0), SENT);
-	rig_expect(pair->home, CONTEXT(1), SENT);
-	rig_expect_error(pair->home, CONTEXT(2), SENT, FI_EACCES);
+	rig_expect(pair->home, CONTEXT(0), RIG_SENT);
+	rig_expect(pair->home, CONTEXT(1), RIG_SENT);
+	rig_expect_error(pair->home, CONTEXT(2), RIG_SENT, FI_EACCES);
 	rig_expect_nothing(pair->home);
 
-	receive(pair, MHP, 64, 64);
-	accepted(post(pair, 64, 64, CONTEXT(3), FI_COMMIT));
+	pair_receive(pair, MHP, 64, 64);
+	accepted(pair_send(pair, 64, 64, CONTEXT(3), FI_COMMIT));
 	pair_round(pair);
-	rig_expect(pair->home, CONTEXT(3), SENT);
+	rig_expect(pair->home, CONTEXT(3), RIG_SENT);
 	pair_close(pair);
 }
 
@@ -672,31 +643,25 @@ Test(send, into_memory_that_was_registered_anew_is_durable)
 {
 	struct pair *pair = pair_open(NULL);
 
-	receive(pair, DMP, 0, 64);
-	accepted(post(pair, 0, 64, CONTEXT(1), FI_COMMIT));
+	pair_receive(pair, DMP, 0, 64);
+	accepted(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT));
 	pair_deliver(pair);
 	accepted(fi_close(&pair->mr[DMP]->fid));
 	pmv_setting.domain = PMV_DMP;
 	accepted(fi_mr_reg(pair->away->domain, pair->memory[DMP], 100, FI_REMOTE_WRITE, 0, 0,
 			   FI_PMEM, &pair->mr[DMP], NULL));
 	pair_serve(pair);
-	rig_expect(pair->home, CONTEXT(1), SENT);
+	rig_expect(pair->home, CONTEXT(1), RIG_SENT);
 	cr_expect(survives(pair, DMP, 0, 64));
 	pair_close(pair);
 }
 
 Test(send, fails_once_when_any_part_of_it_does)
 {
-	for (int part = 0; part < 2; part++) {
+	for (size_t part = 0; part < 2; part++) {
 		struct pair *pair = pair_open(NULL);
 
-		receive(pair, DMP, 0, 64);
-		accepted(post(pair, 0, 64, CONTEXT(1), FI_COMMIT));
-		if (part)
-			fake_complete(&pair->home->fake, 1);
-		fake_fail_all(&pair->home->fake, FI_EIO, 5);
-		rig_expect_error(pair->home, CONTEXT(1), SENT, FI_EIO);
-		rig_expect_nothing(pair->home);
+		pair_send_and_lose(pair, DMP, part);
 		pair_close(pair);
 	}
 }
@@ -705,14 +670,14 @@ Test(send, that_waits_is_told_of_when_the_endpoint_is_closed)
 {
 	struct pair *pair = pair_open(NULL);
 
-	receive(pair, DMP, 0, 64);
-	receive(pair, DMP, 64, 64);
-	accepted(post(pair, 0, 64, CONTEXT(1), FI_COMMIT));
-	accepted(post(pair, 64, 64, CONTEXT(2), FI_COMMIT | FI_FENCE));
+	pair_receive(pair, DMP, 0, 64);
+	pair_receive(pair, DMP, 64, 64);
+	accepted(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT));
+	accepted(pair_send(pair, 64, 64, CONTEXT(2), FI_COMMIT | FI_FENCE));
 	pair_deliver(pair);
 	rig_close_ep(pair->home);
-	rig_expect_error(pair->home, CONTEXT(1), SENT, FI_ECANCELED);
-	rig_expect_error(pair->home, CONTEXT(2), SENT, FI_ECANCELED);
+	rig_expect_error(pair->home, CONTEXT(1), RIG_SENT, FI_ECANCELED);
+	rig_expect_error(pair->home, CONTEXT(2), RIG_SENT, FI_ECANCELED);
 	rig_expect_nothing(pair->home);
 	pair_close(pair);
 }
@@ -721,16 +686,7 @@ Test(send, commit_without_room_for_its_message_waits_for_it)
 {
 	struct pair *pair = pair_open(NULL);
 
-	receive(pair, DMP, 0, 64);
-	pair->home->fake.room = 1;
-	accepted(post(pair, 0, 64, CONTEXT(1), FI_COMMIT));
-	expect_sent(pair, "S");
-	refused(post(pair, 0, 64, CONTEXT(2), 0), FI_EAGAIN);
-	pair->home->fake.room = -1;
-	rig_expect_nothing(pair->home);
-	expect_sent(pair, "M");
-	pair_round(pair);
-	rig_expect(pair->home, CONTEXT(1), SENT);
+	pair_send_without_room(pair, DMP, "M");
 	pair_close(pair);
 }
 
@@ -752,10 +708,10 @@ Test(send, region_is_held_until_it_is_synced)
 	pair->on_event = expect_held;
 	pair->on_event_arg = pair;
 	for (size_t i = 0; i < 3; i++) {
-		receive(pair, PAGE, 128 * i, 64);
-		receive(pair, PAGE, 128 * i + 64, 64);
-		accepted(post(pair, 128 * i, 64, CONTEXT(i), 0));
-		accepted(post(pair, 128 * i + 64, 64, CONTEXT(i), FI_COMMIT));
+		pair_receive(pair, PAGE, 128 * i, 64);
+		pair_receive(pair, PAGE, 128 * i + 64, 64);
+		accepted(pair_send(pair, 128 * i, 64, CONTEXT(i), 0));
+		accepted(pair_send(pair, 128 * i + 64, 64, CONTEXT(i), FI_COMMIT));
 		pair_round(pair);
 		expect_done(pair, "Y D K");
 		cr_expect_eq(mr->region->users, 0);
@@ -777,7 +733,7 @@ Test(agent, refuses_numbers_of_messages_that_can_not_be)
 	struct pair *pair = pair_open(NULL);
 
 	for (size_t i = 0; i < 5; i++)
-		receive(pair, DMP, 64 * i, 64);
+		pair_receive(pair, DMP, 64 * i, 64);
 	tell_number(pair, 6, PMV_FAULT_MESSAGE);
 	tell_number(pair, UINT64_MAX, PMV_FAULT_MESSAGE);
 	expect_done(pair, "K K");
@@ -798,7 +754,7 @@ Test(agent, refuses_messages_where_no_receives_are_kept)
 {
 	struct pair *pair = pair_open(NULL);
 
-	receive(pair, DMP, 0, 64);
+	pair_receive(pair, DMP, 0, 64);
 	atomic_fetch_and(&pair->to->care, ~PMV_CARE_RECEIVES);
 	tell_number(pair, 0, PMV_FAULT_MESSAGE);
 	tell_number(pair, 1, PMV_FAULT_MESSAGE);
@@ -815,18 +771,18 @@ Test(cancel, makes_more_durable_and_never_less)
 
 	for (size_t i = 0; i < 6; i++)
 		accepted(fi_recv(away, pair->memory[DMP] + 64 * i, 64, NULL, 0, CONTEXT(i)));
-	accepted(post(pair, 0, 64, CONTEXT(0), FI_COMMIT));
+	accepted(pair_send(pair, 0, 64, CONTEXT(0), FI_COMMIT));
 	pair_round(pair);
 	expect_done(pair, "F D K");
 	accepted(fi_cancel(&away->fid, CONTEXT(1)));
 	refused(fi_cancel(&away->fid, CONTEXT(99)), FI_ENOENT);
 	/* The second message is in the third buffer. */
-	accepted(post(pair, 128, 64, CONTEXT(2), FI_COMMIT));
+	accepted(pair_send(pair, 128, 64, CONTEXT(2), FI_COMMIT));
 	pair_round(pair);
 	expect_done(pair, "F F D K");
 	cr_expect(survives(pair, DMP, 128, 64));
 	for (size_t i = 3; i < 6; i++) {
-		accepted(post(pair, 64 * i, 64, CONTEXT(i), FI_COMMIT));
+		accepted(pair_send(pair, 64 * i, 64, CONTEXT(i), FI_COMMIT));
 		pair_round(pair);
 		cr_expect(survives(pair, DMP, 64 * i, 64));
 	}
@@ -839,7 +795,7 @@ static void fill_ring(struct pair *pair, size_t count)
 {
 	pair->forgets_events = true;
 	for (size_t i = 0; i < count; i++)
-		receive(pair, i % 2 ? DMP : MHP, 64 * (i % 512), 64);
+		pair_receive(pair, i % 2 ? DMP : MHP, 64 * (i % 512), 64);
 }
 
 Test(bounds, what_does_not_fit_is_made_durable_as_a_whole)
@@ -849,7 +805,7 @@ Test(bounds, what_does_not_fit_is_made_durable_as_a_whole)
 	fill_ring(pair, 300);
 	cr_expect_eq(kept(pair)->count, 64);
 	for (size_t i = 0; i < 300; i++) {
-		accepted(post(pair, 64 * i, 64, CONTEXT(i), i % 7 ? 0 : FI_COMMIT));
+		accepted(pair_send(pair, 64 * i, 64, CONTEXT(i), i % 7 ? 0 : FI_COMMIT));
 		pair_round(pair);
 		if (i % 7)
 			continue;
@@ -867,7 +823,7 @@ Test(bounds, who_never_commits_messages_costs_no_more_and_more_memory)
 
 	pair->forgets_events = true;
 	for (size_t i = 0; i < 20000; i++) {
-		receive(pair, DMP, 64 * (i * 7 % 1000), 64);
+		pair_receive(pair, DMP, 64 * (i * 7 % 1000), 64);
 		accepted(fi_inject(pair->home->ep, pair->source + 64 * (i * 7 % 1000), 64, 0));
 		if (i % 100 == 99) {
 			struct fi_cq_tagged_entry entry;
@@ -879,10 +835,10 @@ Test(bounds, who_never_commits_messages_costs_no_more_and_more_memory)
 	}
 	cr_expect_eq(kept(pair)->size, 64);
 	cr_expect_leq(kept(pair)->old_pieces, 1);
-	receive(pair, DMP, 0, 64);
-	accepted(post(pair, 0, 64, CONTEXT(1), FI_COMMIT));
+	pair_receive(pair, DMP, 0, 64);
+	accepted(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT));
 	pair_round(pair);
-	rig_expect(pair->home, CONTEXT(1), SENT);
+	rig_expect(pair->home, CONTEXT(1), RIG_SENT);
 	cr_expect(survives(pair, DMP, 0, 64000));
 	cr_expect_eq(kept(pair)->old_end, 0);
 	pair_close(pair);
@@ -913,35 +869,26 @@ Test(bounds, too_many_pieces_of_memory_fail_commits_until_they_are_used_up)
 		accepted(fi_mr_reg(pair->away->domain, pair->memory[DMP] + i * 8, 8, FI_RECV, 0, 0,
 				   FI_PMEM, &mr, NULL));
 		if (!i) {
-			accepted(fi_close(&pair->mr[DMP]->fid));
-			pair->mr[DMP] = NULL;
+			pair_unregister(pair, DMP);
 		}
-		receive(pair, DMP, i * 8, 8);
+		pair_receive(pair, DMP, i * 8, 8);
 		accepted(fi_close(&mr->fid));
 	}
-	receive(pair, MHP, 0, 64);
+	pair_receive(pair, MHP, 0, 64);
 	for (size_t i = 0; i < 1199; i++)
 		accepted(fi_inject(pair->home->ep, pair->source, 8, 0));
-	accepted(post(pair, 0, 8, CONTEXT(1), FI_COMMIT));
+	accepted(pair_send(pair, 0, 8, CONTEXT(1), FI_COMMIT));
 	pair_round(pair);
-	rig_expect_error(pair->home, CONTEXT(1), SENT, FI_ENOMEM);
-	accepted(post(pair, 0, 64, CONTEXT(2), FI_COMMIT));
+	rig_expect_error(pair->home, CONTEXT(1), RIG_SENT, FI_ENOMEM);
+	accepted(pair_send(pair, 0, 64, CONTEXT(2), FI_COMMIT));
 	pair_round(pair);
-	rig_expect(pair->home, CONTEXT(2), SENT);
+	rig_expect(pair->home, CONTEXT(2), RIG_SENT);
 	pair_close(pair);
 }
 
 /* All of it, at random */
 
 static uint64_t state = 88172645463325252;
-
-static unsigned int dice(unsigned int sides)
-{
-	state ^= state >> 12;
-	state ^= state << 25;
-	state ^= state >> 27;
-	return (unsigned int) (state * UINT64_C(0x2545f4914f6cdd1d) >> 33) % sides;
-}
 
 /* A message and the buffer it went to; all of them are elsewhere. */
 struct sent {
@@ -962,14 +909,15 @@ struct random_run {
 
 static void random_receive(struct random_run *run)
 {
-	enum pair_memory memory = (enum pair_memory) dice(PAIR_MEMORIES);
-	size_t len = 1 + dice(90), offset = run->offsets[memory], half = dice((unsigned) len + 1);
+	enum pair_memory memory = (enum pair_memory) dice(&state, PAIR_MEMORIES);
+	size_t len = 1 + dice(&state, 90), offset = run->offsets[memory],
+	       half = dice(&state, len + 1);
 	char *at = run->pair->memory[memory] + offset;
 	struct iovec iov[] = {{at, half}, {at + half, len - half}};
 
 	if (offset + len > PAIR_SIZE)
 		return;
-	run->offsets[memory] = offset + len + dice(100);
+	run->offsets[memory] = offset + len + dice(&state, 100);
 	run->receives[run->posted] = (struct sent){memory, offset, len, false};
 	accepted(fi_recvv(run->pair->away->ep, iov, NULL, 2, 0, CONTEXT(run->posted)));
 	run->posted++;
@@ -985,9 +933,9 @@ static bool skip_lost(struct random_run *run)
 static void random_send(struct random_run *run, bool commit)
 {
 	struct sent *to = &run->receives[run->used];
-	uint64_t flags = commit ? FI_COMMIT | FI_COMPLETION | (dice(4) ? 0 : FI_FENCE) : 0;
+	uint64_t flags = commit ? FI_COMMIT | FI_COMPLETION | (dice(&state, 4) ? 0 : FI_FENCE) : 0;
 
-	if (post(run->pair, to->offset, to->len, CONTEXT(run->commits), flags))
+	if (pair_send(run->pair, to->offset, to->len, CONTEXT(run->commits), flags))
 		return;
 	run->used++;
 	if (commit)
@@ -1006,7 +954,7 @@ static void random_immediate(struct random_run *run, bool imm_receives)
 
 static void random_cancel(struct random_run *run)
 {
-	size_t which = run->used + dice((unsigned) (run->posted - run->used));
+	size_t which = run->used + dice(&state, run->posted - run->used);
 
 	/* What is on its way has not been used up yet. */
 	pair_deliver(run->pair);
@@ -1044,12 +992,12 @@ static void run_at_random(uint64_t seed, bool imm_receives)
 	run->pair = pair_open(&(struct pair_options){.home = options, .away = options});
 	run->pair->forgets_events = true;
 	for (int step = 0; step < 1500; step++) {
-		unsigned int what = dice(100);
+		unsigned int what = dice(&state, 100);
 
 		if (what < 35)
 			random_receive(run);
 		else if (what < 55)
-			fake_complete(&run->pair->home->fake, 1 + dice(3));
+			fake_complete(&run->pair->home->fake, 1 + dice(&state, 3));
 		else if (what < 70)
 			pair_serve(run->pair);
 		else if (what < 80)
@@ -1105,7 +1053,7 @@ static void *send_many(void *arg)
 	struct pair *pair = arg;
 
 	for (int i = 0; i < PER_THREAD; i++) {
-		while (post(pair, 0, 8, CONTEXT(i), i % 5 ? 0 : FI_COMMIT) == -FI_EAGAIN)
+		while (pair_send(pair, 0, 8, CONTEXT(i), i % 5 ? 0 : FI_COMMIT) == -FI_EAGAIN)
 			take_one(pair);
 		take_one(pair);
 	}
@@ -1124,13 +1072,13 @@ Test(send, is_counted_by_threads_that_share_an_endpoint, .timeout = 60)
 
 	pair->forgets_events = true;
 	for (size_t i = 0; i <= ALL; i++)
-		receive(pair, DMP, 8 * i, 8);
+		pair_receive(pair, DMP, 8 * i, 8);
 	for (int i = 0; i < THREADS; i++)
 		pthread_create(&threads[i], NULL, send_many, pair);
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
 	cr_expect_eq(atomic_load(&pair->from->sends), ALL);
-	accepted(post(pair, 0, 8, CONTEXT(0), FI_COMMIT));
+	accepted(pair_send(pair, 0, 8, CONTEXT(0), FI_COMMIT));
 	while (atomic_load(&completed) < ALL + 1)
 		take_one(pair);
 	rig_expect_nothing(pair->home);

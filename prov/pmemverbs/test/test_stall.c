@@ -111,8 +111,7 @@ Test(stall, room_for_one_part_at_a_time_will_do)
 	rig->fake.room = 1;
 	rig_expect_nothing(rig);
 	expect_posted(rig, "fW0i");
-	fake_complete(&rig->fake, 2);
-	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+	rig_expect_parts(rig, 2, CONTEXT(1), RIG_WRITTEN);
 	rig_close(rig);
 }
 
@@ -137,7 +136,7 @@ Test(stall, nothing_new_passes_what_waits)
 	expect_posted(rig, "S");
 	fake_complete(&rig->fake, 3);
 	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
-	rig_expect(rig, CONTEXT(3), FI_MSG | FI_SEND);
+	rig_expect(rig, CONTEXT(3), RIG_SENT);
 	rig_close(rig);
 }
 
@@ -165,8 +164,7 @@ Test(stall, whoever_posts_next_posts_first_what_waits)
 	accepted(rig_commit(rig, KEY_MHP, CONTEXT(2), 0));
 	expect_posted(rig, "W R fW0i W R");
 	fake_complete(&rig->fake, 5);
-	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
-	rig_expect(rig, CONTEXT(2), RIG_WRITTEN);
+	rig_expect_each(rig, 1, 2, RIG_WRITTEN);
 	rig_close(rig);
 }
 

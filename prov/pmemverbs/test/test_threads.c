@@ -239,10 +239,8 @@ Test(threads, on_one_endpoint_keep_their_fences, .timeout = 120)
 Test(threads, share_a_counter_that_counts_each_once, .timeout = 120)
 {
 	struct crowd *crowd = crowd_open(&(struct rig_options){.not_enabled = true}, false);
-	struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP};
-	struct fid_cntr *cntr;
+	struct fid_cntr *cntr = rig_cntr(crowd->rig);
 
-	accepted(fi_cntr_open(crowd->rig->domain, &attr, &cntr, NULL));
 	for (int i = 0; i < POSTERS; i++) {
 		accepted(fi_ep_bind(crowd->eps[i], &cntr->fid, FI_WRITE));
 		accepted(fi_enable(crowd->eps[i]));

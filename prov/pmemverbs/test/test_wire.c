@@ -8,20 +8,13 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "dice.h"
 #include "wire.h"
 
 #define NONCE UINT32_C(0x89abcdef)
 #define NUMBER UINT64_C(0x0102030405060708)
 
 static uint64_t state = 88172645463325252;
-
-static uint64_t next_random(void)
-{
-	state ^= state >> 12;
-	state ^= state << 25;
-	state ^= state >> 27;
-	return state * UINT64_C(0x2545f4914f6cdd1d);
-}
 
 /* The hello */
 
@@ -73,9 +66,9 @@ Test(hello, is_read_as_it_was_written)
 	cr_expect(same_hello(&hello, &hello_out));
 	for (int i = 0; i < 1000; i++) {
 		struct pmv_hello in = {
-			.addr = (next_random() >> (i % 60 + 1)) & ~KIND_BITS,
-			.key = (uint32_t) next_random(),
-			.nonce = (uint32_t) next_random(),
+			.addr = (dice_bits(&state) >> (i % 60 + 1)) & ~KIND_BITS,
+			.key = (uint32_t) dice_bits(&state),
+			.nonce = (uint32_t) dice_bits(&state),
 			.agent = i & 1,
 			.notices = i & 2,
 		};
@@ -263,8 +256,8 @@ static struct pmv_message random_message(unsigned int count, size_t store_len, b
 {
 	struct pmv_message message = {
 		.number = NUMBER,
-		.data = next_random(),
-		.notify = next_random() & 1,
+		.data = dice_bits(&state),
+		.notify = dice_bits(&state) & 1,
 		.store = store,
 		.count = count,
 		.payload = payload,
@@ -272,15 +265,15 @@ static struct pmv_message random_message(unsigned int count, size_t store_len, b
 
 	for (unsigned int i = 0; i < count; i++) {
 		message.ranges[i] = (struct pmv_range){
-			.addr = next_random(),
-			.len = next_random(),
-			.key = (uint32_t) next_random(),
+			.addr = dice_bits(&state),
+			.len = dice_bits(&state),
+			.key = (uint32_t) dice_bits(&state),
 		};
 	}
 	if (store)
 		message.ranges[count - 1].len = store_len;
 	for (size_t i = 0; i < sizeof(payload); i++)
-		payload[i] = (uint8_t) next_random();
+		payload[i] = (uint8_t) dice_bits(&state);
 	return message;
 }
 
@@ -398,7 +391,7 @@ Test(message, is_read_as_it_was_written)
 {
 	for (unsigned int count = 0; count <= PMV_MAX_RANGES; count++) {
 		for (size_t len = 0; len <= PMV_STORE_ROOM(count); len++) {
-			bool store = count && (len || next_random() & 1);
+			bool store = count && (len || dice_bits(&state) & 1);
 			struct pmv_message out = random_message(count, len, store), in;
 			union slot slot;
 			size_t size;
@@ -509,7 +502,7 @@ Test(message, arrives_with_the_last_of_its_words_in_any_order)
 		out = shape(n / 8);
 		words = (unsigned int) (pmv_message_encode(slot.bytes, &out, NONCE) + 7) / 8;
 		for (unsigned int i = 0; i < words; i++) {
-			unsigned int j = (unsigned int) (next_random() % (i + 1));
+			unsigned int j = (unsigned int) (dice_bits(&state) % (i + 1));
 
 			order[i] = order[j];
 			order[j] = i;
@@ -557,7 +550,7 @@ Test(message, of_zeros_or_noise_has_not_arrived)
 	cr_expect_eq(pmv_message_decode(slot.bytes, 1, 0, copy, &in), PMV_NOT_YET);
 	cr_expect_eq(pmv_message_decode(slot.bytes, 0, 0, copy, &in), PMV_NOT_YET);
 	for (int n = 0; n < 100000; n++) {
-		slot.words[next_random() % 64] = next_random();
+		slot.words[dice_bits(&state) % 64] = dice_bits(&state);
 		slot.words[0] = NUMBER;
 		slot.bytes[25] &= 1;
 		cr_assert_eq(decode(&slot, &in), PMV_NOT_YET);
@@ -713,7 +706,9 @@ Test(ack, is_what_the_header_says_byte_by_byte)
 Test(ack, is_read_as_it_was_written)
 {
 	for (int n = 0; n < 1000; n++) {
-		struct pmv_ack out = {next_random(), next_random(), (enum pmv_fault)(n % 4)}, in;
+		struct pmv_ack out = {dice_bits(&state), dice_bits(&state),
+				      (enum pmv_fault)(n % 4)},
+			       in;
 		union ack_slot slot;
 
 		pmv_ack_encode(slot.bytes, &out, NONCE);
