@@ -512,6 +512,34 @@ Test(cover, asks_whom_each_region_needs)
 	pair_close(pair);
 }
 
+/* A READ pushes nothing there but what it reads: all that the letter is about. */
+Test(cover, without_an_order_among_writes_reads_back_what_was_written)
+{
+	struct pair *pair;
+
+	pmv_setting.relaxed = true;
+	pair = open_pair(NULL);
+	put_some(pair, DMP, 1, 2);
+	put_some(pair, MHP, 2, 3);
+	expect_sent(pair, "W W");
+	rig_expect_nothing(pair->home);
+	expect_sent(pair, "R R fM");
+	for (unsigned int i = 1; i <= 2; i++) {
+		const struct fake_post *read = pair_post(pair, i);
+		bool is_mhp = read->key == (uint32_t) pair_key(pair, MHP);
+
+		cr_expect_eq(read->len, 64);
+		cr_expect_eq(read->addr,
+			     pair_addr(pair, is_mhp ? MHP : DMP, is_mhp ? 2 * 512 : 512));
+	}
+	cr_expect_neq(pair_post(pair, 1)->key, pair_post(pair, 2)->key);
+	pair_round(pair);
+	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+	rig_expect(pair->home, CONTEXT(2), RIG_WRITTEN);
+	rig_expect_nothing(pair->home);
+	pair_close(pair);
+}
+
 /* More regions than a letter names, none of which the agent knows. */
 Test(cover, by_the_agent_of_many_regions_takes_several_letters)
 {
