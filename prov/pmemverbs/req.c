@@ -71,13 +71,18 @@ struct pmv_req *pmv_req_get_own(struct pmv_req_pool *pool, struct pmv_ep *ep)
 	return get(pool, ep, POOL_REQS);
 }
 
-void pmv_req_put(struct pmv_req_pool *pool, struct pmv_req *req)
+static void free_content(struct pmv_req *req)
 {
 	pmv_letter_free(req->letter);
 	pmv_deferred_free(req->deferred);
-	pthread_mutex_lock(&pool->lock);
 	req->letter = NULL;
 	req->deferred = NULL;
+}
+
+void pmv_req_put(struct pmv_req_pool *pool, struct pmv_req *req)
+{
+	free_content(req);
+	pthread_mutex_lock(&pool->lock);
 	req->ep = NULL;
 	req->next = pool->free;
 	pool->free = req;
@@ -110,6 +115,7 @@ struct pmv_req *pmv_req_abandon(struct pmv_req_pool *pool, struct pmv_ep *ep)
 
 		if (req->ep != ep)
 			continue;
+		free_content(req);
 		req->ep = NULL;
 		req->next = list;
 		list = req;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "eq.h"
+#include "hello.h"
 #include "pep.h"
 #include "rig.h"
 
@@ -49,6 +50,8 @@ static void stage_close(struct stage *stage)
 		accepted(fi_close(&stage->pep->fid));
 	if (stage->eq)
 		accepted(fi_close(&stage->eq->fid));
+	/* the rig's fabric is not one that is closed */
+	pmv_hello_forget_all(&stage->rig->fabric);
 	rig_close(stage->rig);
 }
 
