@@ -557,11 +557,13 @@ static int agent_in_sread(struct fx *fx)
 	pause_ms(500);
 	if (!ret)
 		ret = write_and_commit(link, remote, 20000, 200, fx->caps & FI_FENCE);
-	/* a completion there, so that it looks for commands again */
 	if (target_begin(target, &on, NULL))
 		return -1;
-	if (!ret)
-		ret = plain_at(link, PLAIN_WRITEDATA, remote, 40000, 8, NULL) || linger(link, 20);
+	/* completions there, so that it looks for commands again */
+	do {
+		if (plain_at(link, PLAIN_WRITEDATA, remote, 40000, 8, NULL) || linger(link, 20))
+			ret = -1;
+	} while (!ret && !target_answers(target, 100) && !is_late(fx));
 	if (target_finish(target, &msg, NULL, 0))
 		return failed(fx, "fi_cq_sread at the target: %s", fi_strerror(-msg.status));
 	if (target_finish(target, &on, NULL, 0))

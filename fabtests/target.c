@@ -26,7 +26,6 @@
 
 #define ARENA_SIZE ((size_t) 96 << 20)
 #define GUARD 4096
-#define SREAD_MS 30000
 #define PAGE 4096
 #define REGIONS 16
 #define CONNS 16
@@ -512,7 +511,7 @@ static bool is_called(const struct target *target, int ms)
 {
 	struct pollfd pfd = {.fd = target->opts->target_fd, .events = POLLIN};
 
-	return poll(&pfd, 1, ms) != 0;
+	return poll(&pfd, 1, ms) > 0;
 }
 
 /* cmd_idle -- the application has something better to do than to call the library */
@@ -529,13 +528,15 @@ static int cmd_idle(struct target *target, struct control_msg *msg)
 static int cmd_sread(struct target *target, const struct control_msg *msg)
 {
 	struct tconn *tc = find_conn(target, msg->arg[0]);
+	/* longer than a case may take: what is not woken up is found out */
+	int ms = (int) target->opts->timeout * 2000;
 	struct fi_cq_data_entry entry;
 	ssize_t ret;
 
 	if (!tc)
 		return -FI_EINVAL;
 	while (!is_called(target, 0)) {
-		ret = fi_cq_sread(tc->conn.rxcq, &entry, 1, NULL, SREAD_MS);
+		ret = fi_cq_sread(tc->conn.rxcq, &entry, 1, NULL, ms);
 		if (ret == 1)
 			log_completion(target, tc, &entry);
 		else if (ret == -FI_EAVAIL)

@@ -99,7 +99,7 @@ struct pmv_deferred {
 
 void pmv_deferred_free(struct pmv_deferred *deferred);
 
-/* pmv_commit_deferred -- post it, now that the agent has answered */
+/* pmv_commit_deferred -- post it, now that the agent has answered; holds the endpoint's lock */
 ssize_t pmv_commit_deferred(struct pmv_ep *ep, struct pmv_req *req);
 
 /* pmv_ep_is_open -- may something new be posted, or has something else to come first? */

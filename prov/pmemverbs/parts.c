@@ -11,6 +11,7 @@
 
 /* So long nothing has to be heard of a letter until it is asked whether anybody is there. */
 #define PROBE_NS INT64_C(200000000)
+
 /* Requests */
 
 bool pmv_req_part_done(struct pmv_req *req, int err, int prov_errno)

@@ -30,7 +30,8 @@ struct pmv_cntr *pmv_cntr_of(struct pmv_ep *ep, uint64_t what);
 /*
  * pmv_post_parts -- post what a request still has to post, in order.  -FI_EAGAIN:
  * the core has no room.  0: nothing is left, posted or given up after an error.
- * The caller holds a reference, so the request does not end in here.
+ * The caller holds a reference, so the request does not end in here, and with a
+ * letter the endpoint's lock.
  */
 ssize_t pmv_post_parts(struct pmv_ep *ep, struct pmv_req *req);
 

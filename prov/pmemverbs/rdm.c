@@ -207,18 +207,21 @@ static int rdm_ep_open(struct fid_domain *domain_fid, struct fi_info *info, stru
 		       void *context)
 {
 	struct fi_info *rxm_info = to_rxm(info);
+	struct fid_ep *ep;
 	int ret;
 
 	if (!rxm_info)
 		return -FI_ENOMEM;
 	enter_rxm(pmv_info_is_pmem(info));
-	ret = to_rdm_domain(domain_fid)->rxm_ops->endpoint(domain_fid, rxm_info, ep_fid, context);
+	ret = to_rdm_domain(domain_fid)->rxm_ops->endpoint(domain_fid, rxm_info, &ep, context);
 	leave_rxm();
 	if (!ret) {
-		ret = pmv_rdm_ep_wrap(*ep_fid, rxm_info->tx_attr->inject_size,
+		ret = pmv_rdm_ep_wrap(ep, rxm_info->tx_attr->inject_size,
 				      info->tx_attr ? info->tx_attr->op_flags : 0);
 		if (ret)
-			fi_close(&(*ep_fid)->fid);
+			fi_close(&ep->fid);
+		else
+			*ep_fid = ep;
 	}
 	fi_freeinfo(rxm_info);
 	return ret;

@@ -81,9 +81,9 @@ static void free_content(struct pmv_req *req)
 
 void pmv_req_put(struct pmv_req_pool *pool, struct pmv_req *req)
 {
+	req->ep = NULL;
 	free_content(req);
 	pthread_mutex_lock(&pool->lock);
-	req->ep = NULL;
 	req->next = pool->free;
 	pool->free = req;
 	pool->taken--;

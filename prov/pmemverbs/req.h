@@ -108,7 +108,8 @@ struct pmv_req *pmv_req_find(struct pmv_req_pool *pool, struct pmv_ep *ep, void 
 
 /*
  * pmv_req_abandon -- take the requests of a closed endpoint from it, as a list
- * by next.  The core may still complete them, so they stay in the pool.
+ * by next.  The core may still complete them, so they stay in the pool, without
+ * letters and deferred operations.  No CQ of the endpoint may be read meanwhile.
  */
 struct pmv_req *pmv_req_abandon(struct pmv_req_pool *pool, struct pmv_ep *ep);
 
