@@ -12,6 +12,7 @@
 #include "explore.h"
 
 #define CHUNK 512
+#define PIECE 8 /* chunks */
 #define MAX_MARKS 4096
 
 struct span {
@@ -129,10 +130,21 @@ static void note_chunk(struct explorer *x, uint32_t number, size_t chunk)
 	memcpy(before, now, len);
 }
 
+/* note_span -- most of it is what it was: larger pieces are looked at first */
 static void note_span(struct explorer *x, uint32_t number)
 {
-	for (size_t chunk = 0; chunk * CHUNK < x->spans[number].now.len; chunk++)
-		note_chunk(x, number, chunk);
+	size_t chunks = (x->spans[number].now.len + CHUNK - 1) / CHUNK;
+
+	for (size_t first = 0; first < chunks; first += PIECE) {
+		size_t last = first + PIECE < chunks ? first + PIECE - 1 : chunks - 1;
+		size_t len = (last - first) * CHUNK + chunk_len(x, number, last);
+
+		if (!memcmp(x->spans[number].now.start + first * CHUNK,
+			    x->spans[number].mirror + first * CHUNK, len))
+			continue;
+		for (size_t chunk = first; chunk <= last; chunk++)
+			note_chunk(x, number, chunk);
+	}
 }
 
 static void note_mark(struct explorer *x, const struct mark *mark)

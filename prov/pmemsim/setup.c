@@ -237,7 +237,7 @@ void world_add_spans(struct world *world, struct explore_world *explored)
 			add_block(world, explored, ends[i]->eps[j], 1 << i);
 	}
 	add_batch(world, explored);
-	add_span(explored, world->stack, STACK_SIZE, GROUP_AWAY);
+	add_span(explored, world->stack, STACK_SIZE, GROUP_AGENT);
 	if (world->config.region_size >= HW_PAGE)
 		add_span(explored, world->room[WORLD_DRAM], world->config.region_size, GROUP_AWAY);
 	for (unsigned int i = 0; i < world->config.num_regions; i++) {

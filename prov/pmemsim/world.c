@@ -191,6 +191,16 @@ static void look(void)
 	current->looking = false;
 }
 
+/* forget_registers -- the caller's, which would only make states of their own */
+static void forget_registers(ucontext_t *context)
+{
+	static const int registers[] = {REG_RBP, REG_R12, REG_R13, REG_R14, REG_R15, REG_RDI,
+					REG_RSI, REG_RDX, REG_RCX, REG_R8,  REG_R9};
+
+	for (size_t i = 0; i < sizeof(registers) / sizeof(registers[0]); i++)
+		context->uc_mcontext.gregs[registers[i]] = 0;
+}
+
 /* run_agent -- until it pauses or has nothing to do; what its stack held is wiped */
 static void run_agent(struct world *world)
 {
@@ -202,6 +212,7 @@ static void run_agent(struct world *world)
 		world->agent.uc_stack.ss_size = STACK_SIZE;
 		world->agent.uc_link = caller;
 		makecontext(&world->agent, look, 0);
+		forget_registers(&world->agent);
 	}
 	swapcontext(caller, &world->agent);
 	if (world->looking) {
@@ -389,7 +400,9 @@ static unsigned int group(struct hw_step step)
 {
 	if (step.kind < STEP_POST)
 		return 0;
-	return step.kind == STEP_AGENT || step.kind == STEP_TARGET ? GROUP_AWAY : GROUP_HOME;
+	if (step.kind == STEP_AGENT)
+		return GROUP_AGENT | GROUP_AWAY;
+	return step.kind == STEP_TARGET ? GROUP_AWAY : GROUP_HOME;
 }
 
 /* poll_steps -- to look, also when one more request of an endpoint has completed */
@@ -471,11 +484,11 @@ static void scrub_pool(struct pmv_req_pool *pool)
  * scrub -- wipe what the provider has left behind and never looks at: states that
  * differ in nothing else are the same
  */
-static void scrub(struct world *world)
+static void scrub(struct world *world, unsigned int groups)
 {
 	scrub_pool(&pmv_to_domain(world->home.domain)->reqs);
 	scrub_pool(&pmv_to_domain(world->away.domain)->reqs);
-	if (!world->looking) {
+	if (!world->looking && groups & GROUP_AWAY) {
 		void *batch = pmv_to_domain(world->away.domain)->agent.batch;
 
 		memcpy(batch, world->batch, arena_len(batch));
@@ -509,7 +522,7 @@ static void take(void *arg, struct hw_step step)
 		hw_take(world->sim->hw, step);
 		return;
 	}
-	scrub(world);
+	scrub(world, group(step));
 	world_check_room(world);
 }
 

@@ -61,6 +61,7 @@ struct world {
 enum {
 	GROUP_HOME = 1 << 0,
 	GROUP_AWAY = 1 << 1,
+	GROUP_AGENT = 1 << 2, /* its stack */
 };
 
 /* setup.c: both ends and what is between them; the arena is open */
