@@ -54,7 +54,7 @@ struct steady {
 	struct remote *remote;
 	atomic_bool stop;
 	atomic_uint commits;
-	int ret;
+	atomic_int ret;
 };
 
 static void *commit_on(void *arg)
