@@ -442,11 +442,6 @@ static int agent_inject(struct fx *fx)
 
 /* ---- targets that make no calls ---- */
 
-static unsigned long ms_since(uint64_t start)
-{
-	return (now_ns() - start) / 1000000;
-}
-
 static int write_and_commit(struct link *link, struct remote *remote, size_t offset, size_t len,
 			    uint64_t flags)
 {
@@ -563,7 +558,7 @@ static int agent_in_sread(struct fx *fx)
 	do {
 		if (plain_at(link, PLAIN_WRITEDATA, remote, 40000, 8, NULL) || linger(link, 20))
 			ret = -1;
-	} while (!ret && !target_answers(target, 100) && !is_late(fx));
+	} while (!ret && !control_waits(target->control, 100) && !is_late(fx));
 	if (target_finish(target, &msg, NULL, 0))
 		return failed(fx, "fi_cq_sread at the target: %s", fi_strerror(-msg.status));
 	if (target_finish(target, &on, NULL, 0))

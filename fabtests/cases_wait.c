@@ -17,11 +17,6 @@ static struct link *waiting_link(struct fx *fx, enum fi_wait_obj wait)
 	return fx_link(fx, NULL, &attr);
 }
 
-static unsigned long ms_since(uint64_t start)
-{
-	return (now_ns() - start) / 1000000;
-}
-
 /* Nothing is outstanding: the time passes, and not much more of it */
 static int sread_timeout(struct fx *fx)
 {

@@ -20,8 +20,7 @@
 #include "control.h"
 #include "stats.h"
 
-/* The longest that a process is stopped */
-/* The peer ends it before, if only by closing the connection. */
+/* The longest that a process is stopped: the peer ends it, if only by closing the connection. */
 #define STOP_SECONDS 3600
 
 static int complain(const char *call)
@@ -198,6 +197,13 @@ int control_receive(int fd, struct control_msg *msg, void *payload, size_t room,
 		return -1;
 	}
 	return receive_all(fd, payload, msg->len, timeout);
+}
+
+bool control_waits(int fd, int ms)
+{
+	struct pollfd pfd = {.fd = fd, .events = POLLIN};
+
+	return poll(&pfd, 1, ms) > 0;
 }
 
 /* is_stopped -- the state follows the name in parentheses */

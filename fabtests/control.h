@@ -116,6 +116,9 @@ int control_send(int fd, const struct control_msg *msg, const void *payload);
 int control_receive(int fd, struct control_msg *msg, void *payload, size_t room,
 		    unsigned long timeout);
 
+/* control_waits -- is there something to receive, perhaps after so many milliseconds? */
+bool control_waits(int fd, int ms);
+
 /*
  * control_stop -- stop this process with all its threads until the peer sends
  * something; a child says to the peer when it has stopped, and wakes it up.  0 or -1.

@@ -152,9 +152,6 @@ int target_call(struct target_proc *target, struct control_msg *msg, void *paylo
 int target_begin(struct target_proc *target, struct control_msg *msg, const void *payload);
 int target_finish(struct target_proc *target, struct control_msg *msg, void *payload, size_t room);
 
-/* target_answers -- would target_finish have something to receive, perhaps after so long? */
-bool target_answers(struct target_proc *target, int ms);
-
 /*
  * served_link -- a link to a target of its own, whose memory only the agent makes
  * durable; NULL: it failed, or the provider under test has no agent

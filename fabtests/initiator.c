@@ -4,7 +4,6 @@
  * functional.h
  */
 #include <assert.h>
-#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,13 +97,6 @@ int target_finish(struct target_proc *target, struct control_msg *msg, void *pay
 	if (control_receive(target->control, msg, payload, room, timeout))
 		return failed(target->fx, "the target has gone");
 	return msg->status;
-}
-
-bool target_answers(struct target_proc *target, int ms)
-{
-	struct pollfd pfd = {.fd = target->control, .events = POLLIN};
-
-	return poll(&pfd, 1, ms) > 0;
 }
 
 int target_call(struct target_proc *target, struct control_msg *msg, void *payload, size_t room)

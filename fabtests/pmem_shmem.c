@@ -13,7 +13,6 @@
  * what is left with what was printed.
  */
 #include <netdb.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -293,14 +292,13 @@ static int barrier_all(struct pe *pe)
  */
 static int meet(struct pe *pe)
 {
-	struct pollfd pfd = {.fd = pe->control, .events = POLLIN};
 	uint64_t deadline = deadline_in(pe->opts->timeout);
 	struct control_msg msg = {0};
 	int ret = quiet(pe);
 
 	if (!ret && control_send(pe->control, &msg, NULL))
 		return -FI_ECONNRESET;
-	while (!ret && poll(&pfd, 1, 0) == 0 && now_ns() < deadline)
+	while (!ret && !control_waits(pe->control, 0) && now_ns() < deadline)
 		ret = progress(pe);
 	if (!ret && control_receive(pe->control, &msg, NULL, 0, 1))
 		return -FI_ECONNRESET;

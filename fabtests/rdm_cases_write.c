@@ -2,7 +2,6 @@
 /*
  * rdm_cases_write.c -- writes over FI_EP_RDM arrive, wait for the server, and are counted
  */
-#include <poll.h>
 #include <string.h>
 
 #include <rdma/fi_ext_pmemverbs.h>
@@ -65,11 +64,10 @@ static int run_waits(struct client *client)
 /* await_answer -- and progress meanwhile: what was begun may go on in calls only */
 static int await_answer(struct client *client)
 {
-	struct pollfd pfd = {.fd = client->control, .events = POLLIN};
 	uint64_t end = now_ns() + 2 * PATIENCE_NS;
 	int ret = 0;
 
-	while (!ret && poll(&pfd, 1, 1) == 0 && now_ns() < end)
+	while (!ret && !control_waits(client->control, 1) && now_ns() < end)
 		ret = expect_none(client);
 	return ret;
 }

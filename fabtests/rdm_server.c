@@ -3,7 +3,6 @@
  * rdm_server.c -- the side that owns the memory, and does what the client says
  */
 #include <netdb.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -124,7 +123,6 @@ static int obey(struct server *server, int fd, const struct control_msg *ask, st
 int serve(const struct options *opts, int fd)
 {
 	struct settings settings = {.av_type = FI_AV_MAP};
-	struct pollfd pfd = {.fd = fd, .events = POLLIN};
 	struct server server = {0};
 	struct offer offer = {0};
 	struct control_msg ask;
@@ -139,7 +137,7 @@ int serve(const struct options *opts, int fd)
 		ret = register_memory(&server, &offer);
 	while (!ret) {
 		ret = progress(&server);
-		if (ret || poll(&pfd, 1, 0) <= 0)
+		if (ret || !control_waits(fd, 0))
 			continue;
 		ret = control_receive(fd, &ask, NULL, 0, opts->timeout);
 		if (!ret && ask.command == ASK_BYE) {

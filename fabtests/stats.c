@@ -19,6 +19,11 @@ uint64_t now_ns(void)
 	return now.tv_sec * 1000000000ULL + now.tv_nsec;
 }
 
+unsigned long ms_since(uint64_t start)
+{
+	return (now_ns() - start) / 1000000;
+}
+
 static int compare(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *) a;

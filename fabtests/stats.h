@@ -11,6 +11,9 @@
 /* now_ns -- monotonic time */
 uint64_t now_ns(void);
 
+/* ms_since -- milliseconds, from a time on that clock until now */
+unsigned long ms_since(uint64_t start);
+
 void print_latency_header(void);
 
 /* print_latency -- one line of the table; sorts the samples (nanoseconds) */

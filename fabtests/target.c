@@ -7,7 +7,6 @@
  * that make progress, keeps its receives posted, and writes down what arrives.
  */
 #include <inttypes.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -506,20 +505,12 @@ static uint64_t cpu_us(void)
 	       usage.ru_utime.tv_usec + usage.ru_stime.tv_usec;
 }
 
-/* is_called -- is the next command there, perhaps after so many milliseconds? */
-static bool is_called(const struct target *target, int ms)
-{
-	struct pollfd pfd = {.fd = target->opts->target_fd, .events = POLLIN};
-
-	return poll(&pfd, 1, ms) > 0;
-}
-
 /* cmd_idle -- the application has something better to do than to call the library */
 static int cmd_idle(struct target *target, struct control_msg *msg)
 {
 	uint64_t before = cpu_us();
 
-	is_called(target, (int) msg->arg[0]);
+	control_waits(target->opts->target_fd, (int) msg->arg[0]);
 	msg->arg[0] = cpu_us() - before;
 	return 0;
 }
@@ -535,7 +526,7 @@ static int cmd_sread(struct target *target, const struct control_msg *msg)
 
 	if (!tc)
 		return -FI_EINVAL;
-	while (!is_called(target, 0)) {
+	while (!control_waits(target->opts->target_fd, 0)) {
 		ret = fi_cq_sread(tc->conn.rxcq, &entry, 1, NULL, ms);
 		if (ret == 1)
 			log_completion(target, tc, &entry);
@@ -628,7 +619,6 @@ static bool needs_calls(void)
 
 int target_run(const struct options *opts)
 {
-	struct pollfd pfd = {.fd = opts->target_fd, .events = POLLIN};
 	struct target *target = calloc(1, sizeof(*target));
 	bool sleeps;
 
@@ -639,7 +629,7 @@ int target_run(const struct options *opts)
 		progress(target);
 		/* data come without our help over RDMA hardware: leave it the processor */
 		sleeps = target->node.info && node_is_passive(&target->node) && !needs_calls();
-	} while (!poll(&pfd, 1, sleeps ? 10 : 0) || !serve_command(target));
+	} while (!control_waits(opts->target_fd, sleeps ? 10 : 0) || !serve_command(target));
 
 	cmd_reset(target);
 	node_close(&target->node);

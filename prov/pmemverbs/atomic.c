@@ -284,15 +284,6 @@ static ssize_t atomic_writev(struct fid_ep *fid, const struct fi_ioc *iov, void 
 	return atomic_writemsg(fid, &msg, pmv_to_ep(fid)->tx_op_flags);
 }
 
-static ssize_t atomic_write(struct fid_ep *fid, const void *buf, size_t count, void *desc,
-			    fi_addr_t dest_addr, uint64_t addr, uint64_t key,
-			    enum fi_datatype datatype, enum fi_op op, void *context)
-{
-	struct fi_ioc ioc = {(void *) buf, count};
-
-	return atomic_writev(fid, &ioc, &desc, 1, dest_addr, addr, key, datatype, op, context);
-}
-
 static ssize_t atomic_inject(struct fid_ep *fid, const void *buf, size_t count, fi_addr_t dest_addr,
 			     uint64_t addr, uint64_t key, enum fi_datatype datatype, enum fi_op op)
 {
@@ -344,17 +335,6 @@ static ssize_t atomic_readwritev(struct fid_ep *fid, const struct fi_ioc *iov, v
 				   pmv_to_ep(fid)->tx_op_flags);
 }
 
-static ssize_t atomic_readwrite(struct fid_ep *fid, const void *buf, size_t count, void *desc,
-				void *result, void *result_desc, fi_addr_t dest_addr, uint64_t addr,
-				uint64_t key, enum fi_datatype datatype, enum fi_op op,
-				void *context)
-{
-	struct fi_ioc ioc = {(void *) buf, count}, result_ioc = {result, count};
-
-	return atomic_readwritev(fid, &ioc, &desc, 1, &result_ioc, &result_desc, 1, dest_addr, addr,
-				 key, datatype, op, context);
-}
-
 static ssize_t atomic_compwritemsg(struct fid_ep *fid, const struct fi_msg_atomic *msg,
 				   const struct fi_ioc *comparev, void **compare_desc,
 				   size_t compare_count, struct fi_ioc *resultv, void **result_desc,
@@ -388,16 +368,37 @@ static ssize_t atomic_compwritev(struct fid_ep *fid, const struct fi_ioc *iov, v
 				   result_desc, result_count, pmv_to_ep(fid)->tx_op_flags);
 }
 
-static ssize_t atomic_compwrite(struct fid_ep *fid, const void *buf, size_t count, void *desc,
-				const void *compare, void *compare_desc, void *result,
-				void *result_desc, fi_addr_t dest_addr, uint64_t addr, uint64_t key,
-				enum fi_datatype datatype, enum fi_op op, void *context)
+/* Those of one operand are those of a list of one, whatever the endpoint. */
+
+ssize_t pmv_atomic_write(struct fid_ep *fid, const void *buf, size_t count, void *desc,
+			 fi_addr_t dest_addr, uint64_t addr, uint64_t key,
+			 enum fi_datatype datatype, enum fi_op op, void *context)
+{
+	struct fi_ioc ioc = {(void *) buf, count};
+
+	return fi_atomicv(fid, &ioc, &desc, 1, dest_addr, addr, key, datatype, op, context);
+}
+
+ssize_t pmv_atomic_readwrite(struct fid_ep *fid, const void *buf, size_t count, void *desc,
+			     void *result, void *result_desc, fi_addr_t dest_addr, uint64_t addr,
+			     uint64_t key, enum fi_datatype datatype, enum fi_op op, void *context)
+{
+	struct fi_ioc ioc = {(void *) buf, count}, result_ioc = {result, count};
+
+	return fi_fetch_atomicv(fid, &ioc, &desc, 1, &result_ioc, &result_desc, 1, dest_addr, addr,
+				key, datatype, op, context);
+}
+
+ssize_t pmv_atomic_compwrite(struct fid_ep *fid, const void *buf, size_t count, void *desc,
+			     const void *compare, void *compare_desc, void *result,
+			     void *result_desc, fi_addr_t dest_addr, uint64_t addr, uint64_t key,
+			     enum fi_datatype datatype, enum fi_op op, void *context)
 {
 	struct fi_ioc ioc = {(void *) buf, count}, result_ioc = {result, count};
 	struct fi_ioc compare_ioc = {(void *) compare, count};
 
-	return atomic_compwritev(fid, &ioc, &desc, 1, &compare_ioc, &compare_desc, 1, &result_ioc,
-				 &result_desc, 1, dest_addr, addr, key, datatype, op, context);
+	return fi_compare_atomicv(fid, &ioc, &desc, 1, &compare_ioc, &compare_desc, 1, &result_ioc,
+				  &result_desc, 1, dest_addr, addr, key, datatype, op, context);
 }
 
 static int atomic_writevalid(struct fid_ep *fid, enum fi_datatype datatype, enum fi_op op,
@@ -420,14 +421,14 @@ static int atomic_compwritevalid(struct fid_ep *fid, enum fi_datatype datatype, 
 
 struct fi_ops_atomic pmv_atomic_ops = {
 	.size = sizeof(struct fi_ops_atomic),
-	.write = atomic_write,
+	.write = pmv_atomic_write,
 	.writev = atomic_writev,
 	.writemsg = atomic_writemsg,
 	.inject = atomic_inject,
-	.readwrite = atomic_readwrite,
+	.readwrite = pmv_atomic_readwrite,
 	.readwritev = atomic_readwritev,
 	.readwritemsg = atomic_readwritemsg,
-	.compwrite = atomic_compwrite,
+	.compwrite = pmv_atomic_compwrite,
 	.compwritev = atomic_compwritev,
 	.compwritemsg = atomic_compwritemsg,
 	.writevalid = atomic_writevalid,

@@ -19,6 +19,18 @@ static inline size_t pmv_ioc_count(const struct fi_ioc *ioc, size_t n)
 	return count;
 }
 
+/* Calls with one operand: of all kinds of endpoints, whose calls with lists they make. */
+ssize_t pmv_atomic_write(struct fid_ep *fid, const void *buf, size_t count, void *desc,
+			 fi_addr_t dest_addr, uint64_t addr, uint64_t key,
+			 enum fi_datatype datatype, enum fi_op op, void *context);
+ssize_t pmv_atomic_readwrite(struct fid_ep *fid, const void *buf, size_t count, void *desc,
+			     void *result, void *result_desc, fi_addr_t dest_addr, uint64_t addr,
+			     uint64_t key, enum fi_datatype datatype, enum fi_op op, void *context);
+ssize_t pmv_atomic_compwrite(struct fid_ep *fid, const void *buf, size_t count, void *desc,
+			     const void *compare, void *compare_desc, void *result,
+			     void *result_desc, fi_addr_t dest_addr, uint64_t addr, uint64_t key,
+			     enum fi_datatype datatype, enum fi_op op, void *context);
+
 /* The arguments that all calls without flags have, as a message. */
 #define PMV_ATOMIC_MSG(ioc, descs, n)                                                              \
 	struct fi_rma_ioc rma_ioc = {addr, pmv_ioc_count(ioc, n), key};                            \

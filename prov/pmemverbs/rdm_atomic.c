@@ -223,15 +223,6 @@ static ssize_t rdm_atomicv(struct fid_ep *fid, const struct fi_ioc *iov, void **
 	return rdm_atomicmsg(fid, &msg, PMV_RDM_OF(fid, atomic)->tx_op_flags);
 }
 
-static ssize_t rdm_atomic(struct fid_ep *fid, const void *buf, size_t count, void *desc,
-			  fi_addr_t dest_addr, uint64_t addr, uint64_t key,
-			  enum fi_datatype datatype, enum fi_op op, void *context)
-{
-	struct fi_ioc ioc = {(void *) buf, count};
-
-	return rdm_atomicv(fid, &ioc, &desc, 1, dest_addr, addr, key, datatype, op, context);
-}
-
 static ssize_t rdm_inject_atomic(struct fid_ep *fid, const void *buf, size_t count,
 				 fi_addr_t dest_addr, uint64_t addr, uint64_t key,
 				 enum fi_datatype datatype, enum fi_op op)
@@ -269,17 +260,6 @@ static ssize_t rdm_fetch_atomicv(struct fid_ep *fid, const struct fi_ioc *iov, v
 				   PMV_RDM_OF(fid, atomic)->tx_op_flags);
 }
 
-static ssize_t rdm_fetch_atomic(struct fid_ep *fid, const void *buf, size_t count, void *desc,
-				void *result, void *result_desc, fi_addr_t dest_addr, uint64_t addr,
-				uint64_t key, enum fi_datatype datatype, enum fi_op op,
-				void *context)
-{
-	struct fi_ioc ioc = {(void *) buf, count}, result_ioc = {result, count};
-
-	return rdm_fetch_atomicv(fid, &ioc, &desc, 1, &result_ioc, &result_desc, 1, dest_addr, addr,
-				 key, datatype, op, context);
-}
-
 static ssize_t rdm_compare_atomicmsg(struct fid_ep *fid, const struct fi_msg_atomic *msg,
 				     const struct fi_ioc *comparev, void **compare_desc,
 				     size_t compare_count, struct fi_ioc *resultv,
@@ -312,31 +292,18 @@ static ssize_t rdm_compare_atomicv(struct fid_ep *fid, const struct fi_ioc *iov,
 				     PMV_RDM_OF(fid, atomic)->tx_op_flags);
 }
 
-static ssize_t rdm_compare_atomic(struct fid_ep *fid, const void *buf, size_t count, void *desc,
-				  const void *compare, void *compare_desc, void *result,
-				  void *result_desc, fi_addr_t dest_addr, uint64_t addr,
-				  uint64_t key, enum fi_datatype datatype, enum fi_op op,
-				  void *context)
-{
-	struct fi_ioc ioc = {(void *) buf, count}, result_ioc = {result, count};
-	struct fi_ioc compare_ioc = {(void *) compare, count};
-
-	return rdm_compare_atomicv(fid, &ioc, &desc, 1, &compare_ioc, &compare_desc, 1, &result_ioc,
-				   &result_desc, 1, dest_addr, addr, key, datatype, op, context);
-}
-
 void pmv_rdm_replace_atomics(struct fid_ep *ep, struct pmv_rdm_ep *rdm)
 {
 	rdm->rxm_atomic = ep->atomic;
 	COPY_TABLE(rdm->atomic, ep->atomic);
-	rdm->atomic.fn.write = rdm_atomic;
+	rdm->atomic.fn.write = pmv_atomic_write;
 	rdm->atomic.fn.writev = rdm_atomicv;
 	rdm->atomic.fn.writemsg = rdm_atomicmsg;
 	rdm->atomic.fn.inject = rdm_inject_atomic;
-	rdm->atomic.fn.readwrite = rdm_fetch_atomic;
+	rdm->atomic.fn.readwrite = pmv_atomic_readwrite;
 	rdm->atomic.fn.readwritev = rdm_fetch_atomicv;
 	rdm->atomic.fn.readwritemsg = rdm_fetch_atomicmsg;
-	rdm->atomic.fn.compwrite = rdm_compare_atomic;
+	rdm->atomic.fn.compwrite = pmv_atomic_compwrite;
 	rdm->atomic.fn.compwritev = rdm_compare_atomicv;
 	rdm->atomic.fn.compwritemsg = rdm_compare_atomicmsg;
 	ep->atomic = &rdm->atomic.fn;

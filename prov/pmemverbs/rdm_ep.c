@@ -41,6 +41,12 @@ static _Thread_local struct {
 	bool found;      /* it did */
 } front;
 
+/* commits -- do the calls without a flags argument, too? */
+static bool commits(const struct pmv_rdm_ep *rdm)
+{
+	return rdm->tx_op_flags & FI_COMMIT;
+}
+
 /* Peers */
 
 /* RxM tells peers apart by these, and not by what else a sockaddr has room for */
@@ -246,7 +252,7 @@ static ssize_t write_with_flags(struct fid_ep *fid, const struct iovec *iov, voi
 	struct fi_rma_iov rma_iov = {addr, pmv_iov_len(iov, count), key};
 	struct fi_msg_rma msg = {iov, desc, count, dest_addr, &rma_iov, 1, context, data};
 
-	return rdm_writemsg(fid, &msg, PMV_RDM_OF(fid, rma)->op_flags | more_flags);
+	return rdm_writemsg(fid, &msg, PMV_RDM_OF(fid, rma)->tx_op_flags | more_flags);
 }
 
 static ssize_t rdm_write(struct fid_ep *fid, const void *buf, size_t len, void *desc,
@@ -256,7 +262,7 @@ static ssize_t rdm_write(struct fid_ep *fid, const void *buf, size_t len, void *
 	const struct fi_rma_iov to = {addr, len, key};
 	struct pmv_rdm_ep *rdm;
 
-	if (PMV_RDM_OF(fid, rma)->op_flags)
+	if (commits(PMV_RDM_OF(fid, rma)))
 		return write_with_flags(fid, &iov, &desc, 1, 0, dest_addr, addr, key, context, 0);
 	rdm = begin_write(fid, dest_addr, &to);
 	return end_write(rdm->rxm_rma->write(fid, buf, len, desc, dest_addr, addr, key, context));
@@ -268,7 +274,7 @@ static ssize_t rdm_writev(struct fid_ep *fid, const struct iovec *iov, void **de
 	const struct fi_rma_iov to = {addr, pmv_iov_len(iov, count), key};
 	struct pmv_rdm_ep *rdm;
 
-	if (PMV_RDM_OF(fid, rma)->op_flags)
+	if (commits(PMV_RDM_OF(fid, rma)))
 		return write_with_flags(fid, iov, desc, count, 0, dest_addr, addr, key, context, 0);
 	rdm = begin_write(fid, dest_addr, &to);
 	return end_write(
@@ -283,7 +289,7 @@ static ssize_t rdm_writedata(struct fid_ep *fid, const void *buf, size_t len, vo
 	const struct fi_rma_iov to = {addr, len, key};
 	struct pmv_rdm_ep *rdm;
 
-	if (PMV_RDM_OF(fid, rma)->op_flags)
+	if (commits(PMV_RDM_OF(fid, rma)))
 		return write_with_flags(fid, &iov, &desc, 1, data, dest_addr, addr, key, context,
 					FI_REMOTE_CQ_DATA);
 	rdm = begin_write(fid, dest_addr, &to);
@@ -398,7 +404,7 @@ static void replace_tables(struct fid_ep *ep, struct pmv_rdm_ep *rdm)
 	rdm->rxm_msg = ep->msg;
 	COPY_TABLE(rdm->msg, ep->msg);
 	rdm->msg.fn.sendmsg = rdm_sendmsg;
-	if (rdm->op_flags) {
+	if (commits(rdm)) {
 		rdm->msg.fn.send = no_send;
 		rdm->msg.fn.sendv = no_sendv;
 		rdm->msg.fn.senddata = no_senddata;
@@ -408,7 +414,7 @@ static void replace_tables(struct fid_ep *ep, struct pmv_rdm_ep *rdm)
 	rdm->rxm_tagged = ep->tagged;
 	COPY_TABLE(rdm->tagged, ep->tagged);
 	rdm->tagged.fn.sendmsg = rdm_tsendmsg;
-	if (rdm->op_flags) {
+	if (commits(rdm)) {
 		rdm->tagged.fn.send = no_tsend;
 		rdm->tagged.fn.sendv = no_tsendv;
 		rdm->tagged.fn.senddata = no_tsenddata;
@@ -438,8 +444,6 @@ int pmv_rdm_ep_wrap(struct fid_ep *ep, size_t inject_size, uint64_t op_flags)
 		return -FI_ENOMEM;
 	rdm->inject_size = inject_size;
 	rdm->tx_op_flags = op_flags;
-	if (op_flags & FI_COMMIT)
-		rdm->op_flags = op_flags;
 	pmv_peers_init(&rdm->peers);
 	replace_tables(ep, rdm);
 	return 0;

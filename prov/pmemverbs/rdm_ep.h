@@ -31,9 +31,8 @@ struct pmv_rdm_ep {
 	const struct fi_ops_tagged *rxm_tagged;
 	const struct fi_ops_rma *rxm_rma;
 	const struct fi_ops_atomic *rxm_atomic;
-	uint64_t op_flags; /* the application's, if they have FI_COMMIT_COMPLETE */
 	size_t inject_size;
-	uint64_t tx_op_flags;
+	uint64_t tx_op_flags; /* the application's */
 	bool selective;
 	bool counts; /* a counter would count an atomic that is held */
 	struct fid_cq *tx_cq;
