@@ -118,6 +118,7 @@ extern const struct test_case sharing_cases[];
 extern const struct test_case agent_cases[];
 extern const struct test_case message_cases[];
 extern const struct test_case hostile_cases[];
+extern const struct test_case stranger_cases[];
 
 /* failed, skipped -- keep the reason (the first one); -1 */
 int failed(struct fx *fx, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -6,8 +6,8 @@
 
 # To build and to use; to test, also what ./runtests runs.
 build_packages=(gcc make autoconf automake libtool pkg-config
-	libfabric-dev libibverbs-dev librdmacm-dev libpmem2-dev libxxhash-dev libnuma-dev)
-test_packages=(libfabric-bin libcriterion-dev libglib2.0-dev clang-format valgrind xz-utils man-db
+	libfabric-dev libibverbs-dev librdmacm-dev libpmem2-dev libsodium-dev libnuma-dev)
+test_packages=(libfabric-bin libcriterion-dev libglib2.0-dev libxxhash-dev clang-format valgrind xz-utils man-db
 	e2fsprogs openmpi-bin libopenmpi-dev)
 
 say()

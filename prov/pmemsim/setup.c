@@ -201,16 +201,17 @@ static size_t pool_len(const struct world *world)
 static void add_block(struct world *world, struct explore_world *explored, struct fid_ep *ep,
 		      unsigned int groups)
 {
-	uint8_t *block = pmv_to_ep(ep)->link.block;
-
-	if (!is_small(&world->config)) {
-		add_span(explored, block, 2 * PMV_BLOCK_SIZE, groups);
-		return;
-	}
+	const struct pmv_link *link = &pmv_to_ep(ep)->link;
 	/* What arrives and what is sent, messages and acknowledgements. */
-	for (size_t i = 0; i < 2; i++, block += PMV_BLOCK_SIZE) {
-		add_span(explored, block, SMALL_MESSAGES * PMV_MESSAGE_SIZE, groups);
-		add_span(explored, block + PMV_ACKS_AT, SMALL_MESSAGES * PMV_ACK_SIZE, groups);
+	uint8_t *const blocks[] = {link->block, link->outbox};
+
+	for (size_t i = 0; i < 2; i++) {
+		if (!is_small(&world->config)) {
+			add_span(explored, blocks[i], PMV_BLOCK_SIZE, groups);
+			continue;
+		}
+		add_span(explored, blocks[i], SMALL_MESSAGES * PMV_MESSAGE_SIZE, groups);
+		add_span(explored, blocks[i] + PMV_ACKS_AT, SMALL_MESSAGES * PMV_ACK_SIZE, groups);
 	}
 }
 

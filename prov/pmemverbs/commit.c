@@ -28,7 +28,7 @@
  * what the agent makes of that.  They are counted and posted under one lock, so
  * that the number is one that has been posted before the letter.  Where the peer
  * receives in memory of one kind only, messages are as writes to it: what is
- * flushed behind one of them, by a READ of the peer's block, is where it was
+ * flushed behind one of them, by a READ of the peer's flush page, is where it was
  * received, since a SEND waits for a receive and what is behind it waits, too.
  */
 #include <stdlib.h>
@@ -394,7 +394,7 @@ static ssize_t write_letter(struct pmv_ep *ep, struct pmv_req *req, const struct
 	req->letter = pmv_letter_new(ep, commit, kind, flush);
 	if (!req->letter)
 		return -FI_ENOMEM;
-	pmv_flush_at_block(ep, req);
+	pmv_flush_at_page(ep, req);
 	if (reads)
 		pmv_letter_read_back(req->letter);
 	if (flush)
@@ -423,7 +423,7 @@ static ssize_t prepare(struct pmv_ep *ep, struct pmv_req *req, const struct pmv_
 	if (plan->method == PMV_METHOD_AGENT)
 		return write_letter(ep, req, commit, plan, PMV_LETTER_BEHIND);
 	if (commit->what & FI_MSG) {
-		pmv_flush_at_block(ep, req);
+		pmv_flush_at_page(ep, req);
 	} else {
 		req->addr = place_in(ep, at);
 		req->key = pmv_key_core(at->key);
@@ -754,7 +754,8 @@ void pmv_commit_flush(struct pmv_ep *ep, struct pmv_req *req, const struct pmv_c
 		pmv_req_drop(ep, req, (int) -ret);
 		return;
 	}
-	/* A letter has its READ, if it needs one, at the peer's block: as good as any place. */
+	/* A letter has its READ, if it needs one, at the peer's flush page: as good as any place.
+	 */
 	if (read && !(req->unposted & PMV_PART_FLUSH))
 		add_part(req, PMV_PART_FLUSH);
 	pmv_post_or_queue(ep, req);

@@ -185,8 +185,8 @@ static int open_scratch(struct pmv_domain *domain, int mr_mode)
 		return -FI_ENOMEM;
 	if (!(mr_mode & (FI_MR_LOCAL | PMV_MR_BASIC)))
 		return 0;
-	ret = fi_mr_reg(domain->core_fid, domain->scratch, size, FI_READ | FI_WRITE, 0, 0, 0,
-			&domain->scratch_mr, NULL);
+	ret = fi_mr_reg(domain->core_fid, domain->scratch, size, FI_READ | FI_WRITE, 0, 0,
+			PMV_CORE_MR_NOCACHE, &domain->scratch_mr, NULL);
 	if (ret)
 		munmap(domain->scratch, size);
 	else

@@ -10,9 +10,10 @@
 #include "ep.h"
 #include "prov.h"
 
-/* Sent from behind the block, each slot to the slot of that number in the peer's. */
-#define LINK_SIZE ((size_t) 2 * PMV_BLOCK_SIZE + PMV_MAX_LEAD)
-#define OUTBOX(link) ((link)->block + PMV_BLOCK_SIZE)
+/* The block, the flush page behind it, and the outbox from the next page on. */
+#define OUTBOX_AT                                                                                  \
+	((PMV_FLUSH_AT + PMV_FLUSH_SIZE + PMV_BLOCK_ALIGN - 1) & ~(size_t) (PMV_BLOCK_ALIGN - 1))
+#define LINK_SIZE (OUTBOX_AT + PMV_BLOCK_SIZE)
 
 static size_t message_at(uint64_t number)
 {
@@ -24,42 +25,79 @@ static size_t ack_at(uint64_t number)
 	return PMV_ACKS_AT + number % PMV_SLOTS * PMV_ACK_SIZE;
 }
 
-/* lead_of -- what the place of the block has to say */
-static unsigned int lead_of(struct pmv_ep *ep)
+/* Opening and closing */
+
+static int register_part(struct pmv_ep *ep, const void *start, size_t len, uint64_t access,
+			 struct fid_mr **mr)
 {
-	return pmv_hello_lead(&(struct pmv_hello){
-		.messages = !pmv_ep_direct(ep, PMV_CARE_RECEIVES),
-		.relaxed = pmv_setting.relaxed,
-		.one_kind = ep->receives.one_kind,
-		.received = ep->receives.kind,
-	});
+	return fi_mr_reg(ep->domain->core_fid, start, len, access, 0, 0, PMV_CORE_MR_NOCACHE, mr,
+			 NULL);
+}
+
+/*
+ * register_parts -- each with no more rights than it needs: a peer of the domain that
+ * could read a block would see other peers' data, and one that could write an outbox
+ * could spoil what is sent
+ */
+static int register_parts(struct pmv_ep *ep)
+{
+	struct pmv_link *link = &ep->link;
+	int ret = register_part(ep, link->block, PMV_BLOCK_SIZE, FI_REMOTE_WRITE, &link->mr);
+
+	if (!ret)
+		ret = register_part(ep, link->block + PMV_FLUSH_AT, PMV_FLUSH_SIZE, FI_REMOTE_READ,
+				    &link->flush_mr);
+	if (ret || !ep->domain->scratch_mr)
+		return ret;
+	ret = register_part(ep, link->outbox, PMV_BLOCK_SIZE, FI_WRITE, &link->out_mr);
+	if (!ret)
+		link->desc = fi_mr_desc(link->out_mr);
+	return ret;
+}
+
+/* make_seals -- once both halves of the secret are known, in whatever order */
+static void make_seals(struct pmv_link *link)
+{
+	uint64_t mine = link->secret, theirs = link->peer.secret;
+
+	link->message_out = pmv_seal(mine, theirs, PMV_SEALED_MESSAGE);
+	link->message_in = pmv_seal(theirs, mine, PMV_SEALED_MESSAGE);
+	link->ack_out = pmv_seal(mine, theirs, PMV_SEALED_ACK);
+	link->ack_in = pmv_seal(theirs, mine, PMV_SEALED_ACK);
 }
 
 int pmv_link_open(struct pmv_ep *ep)
 {
-	const uint64_t access = FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
 	struct pmv_link *link = &ep->link;
-	void *memory;
+	uint8_t random[sizeof(link->secret)];
 	int ret;
 
 	if (link->block)
 		return 0;
-	if (getrandom(&link->nonce, sizeof(link->nonce), 0) != sizeof(link->nonce))
+	if (getrandom(random, sizeof(random), 0) != sizeof(random))
 		return -FI_EOTHER;
-	memory = mmap(NULL, LINK_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (memory == MAP_FAILED)
+	memcpy(&link->secret, random, sizeof(random));
+	link->secret &= PMV_SECRET_MASK;
+	make_seals(link);
+	link->block =
+		mmap(NULL, LINK_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (link->block == MAP_FAILED) {
+		link->block = NULL;
 		return -FI_ENOMEM;
-	ret = fi_mr_reg(ep->domain->core_fid, memory, LINK_SIZE, access, 0, 0, PMV_CORE_MR_NOCACHE,
-			&link->mr, NULL);
-	if (ret) {
-		munmap(memory, LINK_SIZE);
-		return ret;
 	}
-	link->memory = memory;
-	link->block = (uint8_t *) memory + lead_of(ep);
-	link->desc = fi_mr_desc(link->mr);
+	link->outbox = link->block + OUTBOX_AT;
 	atomic_init(&link->next_ack, 1);
-	return 0;
+	ret = register_parts(ep);
+	if (ret)
+		pmv_link_close(ep);
+	return ret;
+}
+
+static void unregister(struct fid_mr **mr)
+{
+	if (*mr)
+		fi_close(&(*mr)->fid);
+	*mr = NULL;
 }
 
 void pmv_link_close(struct pmv_ep *ep)
@@ -68,8 +106,10 @@ void pmv_link_close(struct pmv_ep *ep)
 
 	if (!link->block)
 		return;
-	fi_close(&link->mr->fid);
-	munmap(link->memory, LINK_SIZE);
+	unregister(&link->mr);
+	unregister(&link->flush_mr);
+	unregister(&link->out_mr);
+	munmap(link->block, LINK_SIZE);
 	link->block = NULL;
 }
 
@@ -77,12 +117,16 @@ void pmv_link_hello(struct pmv_ep *ep, uint8_t buf[PMV_HELLO_SIZE])
 {
 	const struct pmv_link *link = &ep->link;
 	struct pmv_hello hello = {
-		.addr = ep->domain->virt_addr ? (uintptr_t) link->block
-					      : (uint64_t) (link->block - (uint8_t *) link->memory),
+		.addr = ep->domain->virt_addr ? (uintptr_t) link->block : 0,
 		.key = (uint32_t) fi_mr_key(link->mr),
-		.nonce = link->nonce,
+		.flush_key = (uint32_t) fi_mr_key(link->flush_mr),
+		.secret = link->secret,
 		.agent = pmv_setting.agent != PMV_AGENT_OFF,
 		.notices = !ep->rx_cq_data,
+		.messages = !pmv_ep_direct(ep, PMV_CARE_RECEIVES),
+		.relaxed = pmv_setting.relaxed,
+		.one_kind = ep->receives.one_kind,
+		.received = ep->receives.kind,
 	};
 
 	pmv_hello_encode(buf, &hello);
@@ -102,9 +146,11 @@ static unsigned care_of_messages(const struct pmv_ep *ep)
 
 void pmv_link_connect(struct pmv_ep *ep, const struct pmv_hello *hello)
 {
-	ep->link.peer = *hello;
-	/* No block is at key 0 and address 0 of a peer that has one: it has said nothing. */
-	ep->link.connected = hello->nonce || hello->key || hello->addr;
+	struct pmv_link *link = &ep->link;
+
+	link->peer = *hello;
+	link->connected = hello->known;
+	make_seals(link);
 	ep->message_method = pmv_message_method(hello->one_kind ? &hello->received : NULL,
 						ep->domain->transport);
 	atomic_fetch_or(&ep->care, care_of_messages(ep));
@@ -116,12 +162,12 @@ void pmv_link_connect(struct pmv_ep *ep, const struct pmv_hello *hello)
 static ssize_t post(struct pmv_ep *ep, size_t at, size_t len, void *context, uint64_t flags)
 {
 	struct pmv_link *link = &ep->link;
-	struct iovec iov = {.iov_base = OUTBOX(link) + at, .iov_len = len};
+	struct iovec iov = {.iov_base = link->outbox + at, .iov_len = len};
 	struct fi_rma_iov rma_iov = {
 		.addr = link->peer.addr + at, .len = len, .key = link->peer.key};
 	struct fi_msg_rma msg = {
 		.msg_iov = &iov,
-		.desc = &link->desc,
+		.desc = link->desc ? &link->desc : NULL,
 		.iov_count = 1,
 		.rma_iov = &rma_iov,
 		.rma_iov_count = 1,
@@ -133,21 +179,65 @@ static ssize_t post(struct pmv_ep *ep, size_t at, size_t len, void *context, uin
 
 /* Messages from here */
 
-ssize_t pmv_link_send(struct pmv_ep *ep, struct pmv_message *message, void *context, uint64_t flags)
+static ssize_t post_message(struct pmv_ep *ep, struct pmv_message *message, void *context,
+			    uint64_t flags)
 {
 	struct pmv_link *link = &ep->link;
 	size_t at = message_at(link->sent + 1);
 	ssize_t ret;
 
-	if (link->sent - link->acked >= PMV_SLOTS)
-		return -FI_EAGAIN;
 	message->number = link->sent + 1;
 	message->seen = (uint32_t) link->acked;
-	ret = post(ep, at, pmv_message_encode(OUTBOX(link) + at, message, link->peer.nonce),
+	ret = post(ep, at, pmv_message_encode(link->outbox + at, message, &link->message_out),
 		   context, flags);
 	if (!ret)
 		link->sent++;
 	return ret;
+}
+
+ssize_t pmv_link_send(struct pmv_ep *ep, struct pmv_message *message, void *context, uint64_t flags)
+{
+	if (ep->link.sent - ep->link.acked >= PMV_WINDOW)
+		return -FI_EAGAIN;
+	return post_message(ep, message, context, flags);
+}
+
+ssize_t pmv_link_repeat(struct pmv_ep *ep, void *context)
+{
+	/* The slot of the outbox is not used again before that is acknowledged. */
+	return post(ep, message_at(ep->link.acked + 1), PMV_MESSAGE_SIZE, context, 0);
+}
+
+bool pmv_link_may_ask(const struct pmv_link *link)
+{
+	return link->asked <= link->acked && link->sent - link->acked < PMV_SLOTS;
+}
+
+ssize_t pmv_link_ask(struct pmv_ep *ep, void *context)
+{
+	struct pmv_message nothing = {0};
+	ssize_t ret = post_message(ep, &nothing, context, 0);
+
+	if (!ret)
+		ep->link.asked = ep->link.sent;
+	return ret;
+}
+
+bool pmv_link_misses_ack(struct pmv_link *link)
+{
+	uint64_t next = atomic_load(&link->next_ack);
+	bool missed = link->missing_acks;
+	struct pmv_ack ack;
+
+	link->missing_acks = false;
+	for (uint64_t number = next + 1; number < next + PMV_SLOTS; number++) {
+		const uint8_t *slot = link->block + ack_at(number);
+
+		if (pmv_message_ready(slot, number) &&
+		    pmv_ack_decode(slot, number, &link->ack_in, &ack) == PMV_ARRIVED)
+			link->missing_acks = true;
+	}
+	return missed && link->missing_acks;
 }
 
 bool pmv_link_has_ack(const struct pmv_link *link)
@@ -161,7 +251,7 @@ enum pmv_arrival pmv_link_take_ack(struct pmv_link *link, struct pmv_ack *ack)
 {
 	uint64_t number = atomic_load(&link->next_ack);
 	enum pmv_arrival arrival =
-		pmv_ack_decode(link->block + ack_at(number), number, link->nonce, ack);
+		pmv_ack_decode(link->block + ack_at(number), number, &link->ack_in, ack);
 
 	if (arrival != PMV_ARRIVED)
 		return arrival;
@@ -187,7 +277,7 @@ enum pmv_arrival pmv_link_take_message(struct pmv_link *link, uint8_t copy[PMV_M
 {
 	uint64_t number = link->served + 1;
 	enum pmv_arrival arrival = pmv_message_decode(link->block + message_at(number), number,
-						      link->nonce, copy, message);
+						      &link->message_in, copy, message);
 
 	if (arrival != PMV_NOT_YET)
 		link->served = number;
@@ -220,7 +310,7 @@ static ssize_t post_ack(struct pmv_ep *ep, const struct pmv_owed *owed)
 	if (!req)
 		return -FI_EAGAIN;
 	req->silent = true;
-	pmv_ack_encode(OUTBOX(link) + at, &ack, link->peer.nonce);
+	pmv_ack_encode(link->outbox + at, &ack, &link->ack_out);
 	ret = post(ep, at, PMV_ACK_SIZE, req, 0);
 	if (ret)
 		pmv_req_put(&ep->domain->reqs, req);

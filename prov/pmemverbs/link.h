@@ -3,7 +3,8 @@
  * link.h -- how an endpoint and its peer's agent talk past the application
  *
  * Both sides have a block of memory that the other one writes messages and
- * acknowledgements to; wire.h has the formats.  Nothing of this uses receives.
+ * acknowledgements to; wire.h has the formats, and what seals are for.  Nothing of
+ * this uses receives.
  *
  * The sending half is used under the endpoint's lock, the half that serves the
  * peer's messages under the agent's.
@@ -27,18 +28,23 @@ struct pmv_owed {
 };
 
 struct pmv_link {
-	void *memory;
-	uint8_t *block; /* in it; the peer writes here; behind it is what is sent to the peer */
-	struct fid_mr *mr;
+	uint8_t *block;        /* the peer writes here */
+	uint8_t *outbox;       /* what is sent to the peer, at the same places as in its block */
+	struct fid_mr *mr;     /* of the block */
+	struct fid_mr *out_mr; /* of the outbox, where the core wants one */
+	struct fid_mr *flush_mr;
 	void *desc;
-	uint32_t nonce;
-	bool connected; /* the peer has a block, too */
+	uint64_t secret; /* our half */
+	bool connected;  /* the peer has a block, too */
 	struct pmv_hello peer;
+	struct pmv_seal message_out, message_in, ack_out, ack_in;
 
 	/* Messages from here. */
 	uint64_t sent;
 	uint64_t acked; /* this one and all before it */
 	atomic_uint_fast64_t next_ack;
+	uint64_t asked;    /* the last empty message */
+	bool missing_acks; /* when that was looked at last */
 
 	/* Messages from the peer. */
 	struct pmv_link *next; /* of the agent */
@@ -69,6 +75,24 @@ void pmv_link_connect(struct pmv_ep *ep, const struct pmv_hello *hello);
  */
 ssize_t pmv_link_send(struct pmv_ep *ep, struct pmv_message *message, void *context,
 		      uint64_t flags);
+
+/*
+ * pmv_link_repeat -- post the oldest message that is not acknowledged once more, as
+ * it was: somebody may have overwritten it.
+ * pmv_link_ask -- post an empty message, unless one is under way: its acknowledgement
+ * shows whether an earlier one is missing.
+ * Both: 0 or a negative fi_errno.
+ */
+ssize_t pmv_link_repeat(struct pmv_ep *ep, void *context);
+ssize_t pmv_link_ask(struct pmv_ep *ep, void *context);
+bool pmv_link_may_ask(const struct pmv_link *link);
+
+/*
+ * pmv_link_misses_ack -- true: an acknowledgement has been overwritten, since a later
+ * one has been there for two calls.  Where writes are reordered the first call may
+ * come between the two.
+ */
+bool pmv_link_misses_ack(struct pmv_link *link);
 
 /* pmv_link_has_ack -- is the next acknowledgement there, at a glance?  Needs no lock. */
 bool pmv_link_has_ack(const struct pmv_link *link);

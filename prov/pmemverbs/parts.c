@@ -103,10 +103,10 @@ static ssize_t post_flush(struct pmv_ep *ep, struct pmv_req *req)
 	return post_read(ep, req, req->addr, 1, req->key);
 }
 
-void pmv_flush_at_block(struct pmv_ep *ep, struct pmv_req *req)
+void pmv_flush_at_page(struct pmv_ep *ep, struct pmv_req *req)
 {
-	req->addr = ep->link.peer.addr;
-	req->key = ep->link.peer.key;
+	req->addr = pmv_hello_flush_addr(&ep->link.peer);
+	req->key = ep->link.peer.flush_key;
 }
 
 /*
@@ -136,7 +136,11 @@ static ssize_t post_notice(struct pmv_ep *ep, struct pmv_req *req)
 	const uint64_t flags = FI_COMPLETION | FI_REMOTE_CQ_DATA | FI_FENCE;
 	struct pmv_domain *domain = ep->domain;
 	struct iovec iov = {.iov_base = domain->scratch, .iov_len = 0};
-	struct fi_rma_iov rma_iov = {.addr = req->addr, .len = 0, .key = req->key};
+	/* The flush page of a letter's READ may not be written, not even without a byte. */
+	struct fi_rma_iov rma_iov = {
+		.addr = req->letter ? ep->link.peer.addr : req->addr,
+		.key = req->letter ? ep->link.peer.key : req->key,
+	};
 	struct fi_msg_rma msg = {
 		.msg_iov = &iov,
 		.desc = domain->scratch_desc ? &domain->scratch_desc : NULL,
@@ -341,32 +345,61 @@ static void take_acks(struct pmv_ep *ep)
 		fail_all(ep);
 }
 
+/* post_own -- something that no request of the application's needs; -FI_EAGAIN: not now */
+static ssize_t post_own(struct pmv_ep *ep, ssize_t (*post)(struct pmv_ep *ep, void *context))
+{
+	struct pmv_req *req = pmv_req_get_own(&ep->domain->reqs, ep);
+	ssize_t ret;
+
+	if (!req)
+		return -FI_EAGAIN;
+	req->silent = true;
+	ret = post(ep, req);
+	if (ret)
+		pmv_req_put(&ep->domain->reqs, req);
+	return ret;
+}
+
+static ssize_t post_probe(struct pmv_ep *ep, void *context)
+{
+	struct pmv_req *req = context;
+	ssize_t ret;
+
+	req->is_probe = true;
+	pmv_flush_at_page(ep, req);
+	atomic_store(&ep->probing, true);
+	ret = post_flush(ep, req);
+	if (ret)
+		atomic_store(&ep->probing, false);
+	return ret;
+}
+
 /*
  * probe -- a target that dies after its NIC has taken the letter leaves nothing
- * behind that could fail: so have something fail
+ * behind that could fail: so have something fail.  And others may have overwritten
+ * what was sent, or its acknowledgement: wire.h, Repair.
  */
 static void probe(struct pmv_ep *ep)
 {
-	struct pmv_req *req;
 	ssize_t ret;
 
 	if (!ep->awaiting || atomic_load(&ep->probing) || pmv_now_ns() - ep->heard_ns < PROBE_NS)
 		return;
-	req = pmv_req_get_own(&ep->domain->reqs, ep);
-	if (!req)
+	ret = post_own(ep, post_probe);
+	if (ret == -FI_EAGAIN)
 		return;
 	ep->heard_ns = pmv_now_ns();
-	req->silent = true;
-	req->is_probe = true;
-	pmv_flush_at_block(ep, req);
-	atomic_store(&ep->probing, true);
-	ret = post_flush(ep, req);
+	if (!ret && pmv_link_misses_ack(&ep->link)) {
+		PMV_WARN(EP_DATA, "somebody has overwritten an acknowledgement of the target's "
+				  "agent: commits on this connection fail from here on\n");
+		ret = -FI_ECANCELED;
+	}
 	if (!ret)
-		return;
-	atomic_store(&ep->probing, false);
-	if (ret != -FI_EAGAIN)
+		ret = post_own(ep, pmv_link_repeat);
+	if (!ret && pmv_link_may_ask(&ep->link))
+		ret = post_own(ep, pmv_link_ask);
+	if (ret && ret != -FI_EAGAIN)
 		atomic_store(&ep->broken, true);
-	pmv_req_put(&ep->domain->reqs, req);
 }
 
 ssize_t pmv_post_parts(struct pmv_ep *ep, struct pmv_req *req)

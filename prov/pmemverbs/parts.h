@@ -41,8 +41,8 @@ ssize_t pmv_post_parts(struct pmv_ep *ep, struct pmv_req *req);
  */
 void pmv_post_or_queue(struct pmv_ep *ep, struct pmv_req *req);
 
-/* pmv_flush_at_block -- the peer's, which is always there: a READ of it pushes as any other */
-void pmv_flush_at_block(struct pmv_ep *ep, struct pmv_req *req);
+/* pmv_flush_at_page -- the peer's flush page: a READ of it pushes as any other */
+void pmv_flush_at_page(struct pmv_ep *ep, struct pmv_req *req);
 
 /*
  * pmv_flush_ordered -- data written before the READ becomes durable with it; from

@@ -3,33 +3,36 @@
 #include <endian.h>
 #include <string.h>
 
-/* Only what is used is compiled in. */
-#define XXH_INLINE_ALL
-#include <xxhash.h>
+#include <sodium/crypto_shorthash.h>
 
 #include "wire.h"
 
-#define HELLO_MAGIC UINT32_C(0x68766d70) /* "pmvh" */
+/* No text ends like this. */
+#define HELLO_MAGIC UINT16_C(0xf5e7)
 #define HELLO_VERSION 1
 
-enum { HELLO_AGENT = 1 << 0, HELLO_NOTICES = 1 << 1 };
+/* Processes have addresses of at most 57 bits. */
+#define PAGE_BITS 45
+
 enum {
-	LEAD_MESSAGES = 1 << 6,
-	LEAD_RELAXED = 1 << 7,
-	LEAD_KIND_SHIFT = 8,
-	LEAD_KIND_MASK = 7,
-	LEAD_DDIO = 1 << 11,
+	HELLO_AGENT = 1 << 0,
+	HELLO_NOTICES = 1 << 1,
+	HELLO_MESSAGES = 1 << 2,
+	HELLO_RELAXED = 1 << 3,
+	HELLO_KIND_SHIFT = 4,
+	HELLO_KIND_MASK = 7,
+	HELLO_DDIO = 1 << 7,
 };
 enum { MESSAGE_NOTIFY = 1 << 0, MESSAGE_STORE = 1 << 1, MESSAGE_MESSAGES = 1 << 2 };
 
 struct wire_hello {
-	uint32_t magic;
+	uint16_t magic;
 	uint8_t version;
 	uint8_t flags;
-	uint16_t zero;
-	uint64_t addr;
+	uint8_t page[6];
+	uint8_t secret[6];
 	uint32_t key;
-	uint32_t nonce;
+	uint32_t flush_key;
 };
 
 struct wire_range {
@@ -41,7 +44,7 @@ struct wire_range {
 
 struct wire_message {
 	uint64_t number;
-	uint64_t check;
+	uint64_t seal;
 	uint64_t data;
 	uint16_t len;
 	uint8_t count;
@@ -51,7 +54,7 @@ struct wire_message {
 
 struct wire_ack {
 	uint64_t number;
-	uint64_t check;
+	uint64_t seal;
 	uint64_t done;
 	uint32_t fault;
 	uint32_t zero;
@@ -62,38 +65,65 @@ _Static_assert(sizeof(struct wire_range) == PMV_RANGE_SIZE, "range");
 _Static_assert(sizeof(struct wire_message) == PMV_MESSAGE_HEADER, "message");
 _Static_assert(sizeof(struct wire_ack) == PMV_ACK_SIZE, "ack");
 _Static_assert(PMV_STORE_ROOM(PMV_MAX_RANGES) <= PMV_MESSAGE_SIZE, "ranges fit");
-_Static_assert(offsetof(struct wire_message, check) == offsetof(struct wire_ack, check), "check");
+_Static_assert(offsetof(struct wire_message, seal) == offsetof(struct wire_ack, seal), "seal");
+_Static_assert(sizeof(struct pmv_seal) == crypto_shorthash_KEYBYTES, "key");
+_Static_assert(sizeof(uint64_t) == crypto_shorthash_BYTES, "seal");
 
 #define NUMBER_AT offsetof(struct wire_message, number)
-#define CHECK_AT offsetof(struct wire_message, check)
+#define SEAL_AT offsetof(struct wire_message, seal)
 
-/* check_of -- of a whole message or acknowledgement whose own check is zero */
-static uint64_t check_of(const void *buf, size_t len, uint64_t number, uint32_t nonce)
+/* Numbers of 48 bits */
+
+static void put_48(uint8_t to[6], uint64_t value)
 {
-	return XXH3_64bits_withSeed(buf, len, number << 32 ^ nonce);
+	uint64_t wire = htole64(value);
+
+	memcpy(to, &wire, 6);
 }
 
-static void seal(uint8_t *buf, size_t len, uint64_t number, uint32_t nonce)
+static uint64_t get_48(const uint8_t from[6])
 {
-	uint64_t check = htole64(check_of(buf, len, number, nonce));
+	uint64_t wire = 0;
 
-	memcpy(buf + CHECK_AT, &check, sizeof(check));
+	memcpy(&wire, from, 6);
+	return le64toh(wire);
 }
 
-/* is_sealed -- takes the check out */
-static bool is_sealed(uint8_t *buf, size_t len, uint64_t number, uint32_t nonce)
-{
-	uint64_t check;
+/* Seals */
 
-	memcpy(&check, buf + CHECK_AT, sizeof(check));
-	memset(buf + CHECK_AT, 0, sizeof(check));
-	return le64toh(check) == check_of(buf, len, number, nonce);
+struct pmv_seal pmv_seal(uint64_t from, uint64_t to, enum pmv_sealed what)
+{
+	struct pmv_seal seal = {.key = {[12] = (uint8_t) what}};
+
+	put_48(seal.key, from);
+	put_48(seal.key + 6, to);
+	return seal;
+}
+
+/* put_seal -- into the bytes of a whole message or acknowledgement, where zeros are */
+static void put_seal(uint8_t *buf, size_t len, const struct pmv_seal *seal)
+{
+	uint8_t hash[crypto_shorthash_BYTES];
+
+	crypto_shorthash(hash, buf, len, seal->key);
+	memcpy(buf + SEAL_AT, hash, sizeof(hash));
+}
+
+/* is_sealed -- takes the seal out */
+static bool is_sealed(uint8_t *buf, size_t len, const struct pmv_seal *seal)
+{
+	uint8_t hash[crypto_shorthash_BYTES], found[crypto_shorthash_BYTES];
+
+	memcpy(found, buf + SEAL_AT, sizeof(found));
+	memset(buf + SEAL_AT, 0, sizeof(found));
+	crypto_shorthash(hash, buf, len, seal->key);
+	return !memcmp(hash, found, sizeof(hash));
 }
 
 /*
  * copy_in -- from memory that is written to meanwhile, in 8-byte words.  What a
  * message speaks of was written before it, and is loaded and flushed after it.  It is
- * the check that tells whether that was too early, and no thread of ours writes.
+ * the seal that tells whether that was too early, and no thread of ours writes.
  */
 __attribute__((noinline, no_sanitize("thread"))) static void copy_in(uint8_t *to,
 								     const volatile uint8_t *from,
@@ -110,50 +140,76 @@ __attribute__((noinline, no_sanitize("thread"))) static void copy_in(uint8_t *to
 
 /* The hello */
 
-unsigned int pmv_hello_lead(const struct pmv_hello *hello)
+static uint8_t encode_flags(const struct pmv_hello *hello)
 {
-	unsigned int lead =
-		(hello->messages ? LEAD_MESSAGES : 0) | (hello->relaxed ? LEAD_RELAXED : 0);
+	unsigned int flags =
+		(hello->agent ? HELLO_AGENT : 0) | (hello->notices ? HELLO_NOTICES : 0) |
+		(hello->messages ? HELLO_MESSAGES : 0) | (hello->relaxed ? HELLO_RELAXED : 0);
 
 	if (hello->one_kind)
-		lead |= (hello->received.persist + 1U) << LEAD_KIND_SHIFT |
-			(hello->received.ddio ? LEAD_DDIO : 0);
-	return lead;
+		flags |= (hello->received.persist + 1U) << HELLO_KIND_SHIFT |
+			 (hello->received.ddio ? HELLO_DDIO : 0);
+	return (uint8_t) flags;
 }
 
 /* decode_kind -- false: there is no such kind of memory */
-static bool decode_kind(uint64_t addr, struct pmv_hello *hello)
+static bool decode_kind(uint8_t flags, struct pmv_hello *hello)
 {
-	uint64_t kind = addr >> LEAD_KIND_SHIFT & LEAD_KIND_MASK;
+	unsigned int kind = flags >> HELLO_KIND_SHIFT & HELLO_KIND_MASK;
 
 	if (!kind)
-		return !(addr & LEAD_DDIO);
+		return !(flags & HELLO_DDIO);
 	if (kind > PMV_WSP + 1)
 		return false;
 	hello->one_kind = true;
 	hello->received = (struct pmv_attr){
 		.persist = (enum pmv_persist)(kind - 1),
 		.pmem = true,
-		.ddio = addr & LEAD_DDIO,
-		/* A flush reads the block. */
+		.ddio = flags & HELLO_DDIO,
+		/* A flush reads the flush page. */
 		.readable = true,
 	};
 	return true;
 }
 
+uint64_t pmv_hello_flush_addr(const struct pmv_hello *hello)
+{
+	return hello->addr ? hello->addr + PMV_FLUSH_AT : 0;
+}
+
 void pmv_hello_encode(uint8_t buf[PMV_HELLO_SIZE], const struct pmv_hello *hello)
 {
 	struct wire_hello wire = {
-		.magic = htole32(HELLO_MAGIC),
+		.magic = htole16(HELLO_MAGIC),
 		.version = HELLO_VERSION,
-		.flags = (uint8_t) ((hello->agent ? HELLO_AGENT : 0) |
-				    (hello->notices ? HELLO_NOTICES : 0)),
-		.addr = htole64(hello->addr),
+		.flags = encode_flags(hello),
 		.key = htole32(hello->key),
-		.nonce = htole32(hello->nonce),
+		.flush_key = htole32(hello->flush_key),
 	};
 
+	put_48(wire.page, hello->addr / PMV_BLOCK_ALIGN);
+	put_48(wire.secret, hello->secret);
 	memcpy(buf, &wire, sizeof(wire));
+}
+
+/* understand -- what a hello says; false: nothing */
+static bool understand(const struct wire_hello *wire, struct pmv_hello *hello)
+{
+	uint64_t page = get_48(wire->page);
+
+	/* Of what a later version says nothing is understood. */
+	if (wire->version != HELLO_VERSION || page >> PAGE_BITS || !decode_kind(wire->flags, hello))
+		return false;
+	hello->known = true;
+	hello->addr = page * PMV_BLOCK_ALIGN;
+	hello->secret = get_48(wire->secret);
+	hello->key = le32toh(wire->key);
+	hello->flush_key = le32toh(wire->flush_key);
+	hello->agent = wire->flags & HELLO_AGENT;
+	hello->notices = wire->flags & HELLO_NOTICES;
+	hello->messages = hello->agent && (wire->flags & HELLO_MESSAGES);
+	hello->relaxed = wire->flags & HELLO_RELAXED;
+	return true;
 }
 
 size_t pmv_hello_decode(const void *cm_data, size_t len, struct pmv_hello *hello)
@@ -164,29 +220,17 @@ size_t pmv_hello_decode(const void *cm_data, size_t len, struct pmv_hello *hello
 	if (len < sizeof(wire))
 		return len;
 	memcpy(&wire, (const uint8_t *) cm_data + len - sizeof(wire), sizeof(wire));
-	if (le32toh(wire.magic) != HELLO_MAGIC)
+	if (le16toh(wire.magic) != HELLO_MAGIC)
 		return len;
-	len -= sizeof(wire);
-	/* Of what a later version says nothing is understood. */
-	if (wire.version != HELLO_VERSION || wire.zero ||
-	    (wire.flags & ~(HELLO_AGENT | HELLO_NOTICES)) ||
-	    le64toh(wire.addr) > UINT64_MAX - PMV_BLOCK_SIZE ||
-	    !decode_kind(le64toh(wire.addr), hello))
-		return len;
-	hello->addr = le64toh(wire.addr);
-	hello->key = le32toh(wire.key);
-	hello->nonce = le32toh(wire.nonce);
-	hello->agent = wire.flags & HELLO_AGENT;
-	hello->notices = wire.flags & HELLO_NOTICES;
-	hello->messages = hello->agent && (hello->addr & LEAD_MESSAGES);
-	hello->relaxed = hello->addr & LEAD_RELAXED;
-	return len;
+	if (!understand(&wire, hello))
+		*hello = (struct pmv_hello){0};
+	return len - sizeof(wire);
 }
 
 /* Messages */
 
 size_t pmv_message_encode(uint8_t buf[PMV_MESSAGE_SIZE], const struct pmv_message *message,
-			  uint32_t nonce)
+			  const struct pmv_seal *seal)
 {
 	size_t store_len = message->store ? message->ranges[message->count - 1].len : 0;
 	size_t len = PMV_MESSAGE_HEADER + message->count * (size_t) PMV_RANGE_SIZE;
@@ -213,7 +257,7 @@ size_t pmv_message_encode(uint8_t buf[PMV_MESSAGE_SIZE], const struct pmv_messag
 	}
 	if (store_len)
 		memcpy(buf + len, message->payload, store_len);
-	seal(buf, len + store_len, message->number, nonce);
+	put_seal(buf, len + store_len, seal);
 	return len + store_len;
 }
 
@@ -259,8 +303,9 @@ static bool make_sense(const uint8_t *copy, const struct wire_message *wire,
 	return len - at == (message->store ? message->ranges[message->count - 1].len : 0);
 }
 
-enum pmv_arrival pmv_message_decode(const volatile uint8_t *slot, uint64_t number, uint32_t nonce,
-				    uint8_t copy[PMV_MESSAGE_SIZE], struct pmv_message *message)
+enum pmv_arrival pmv_message_decode(const volatile uint8_t *slot, uint64_t number,
+				    const struct pmv_seal *seal, uint8_t copy[PMV_MESSAGE_SIZE],
+				    struct pmv_message *message)
 {
 	struct wire_message wire;
 	size_t len;
@@ -271,14 +316,15 @@ enum pmv_arrival pmv_message_decode(const volatile uint8_t *slot, uint64_t numbe
 	if (le64toh(wire.number) != number || len < sizeof(wire) || len > PMV_MESSAGE_SIZE)
 		return PMV_NOT_YET;
 	copy_in(copy + sizeof(wire), slot + sizeof(wire), (len - sizeof(wire) + 7) & ~(size_t) 7);
-	if (!is_sealed(copy, len, number, nonce))
+	if (!is_sealed(copy, len, seal))
 		return PMV_NOT_YET;
 	return make_sense(copy, &wire, message) ? PMV_ARRIVED : PMV_MALFORMED;
 }
 
 /* Acknowledgements */
 
-void pmv_ack_encode(uint8_t buf[PMV_ACK_SIZE], const struct pmv_ack *ack, uint32_t nonce)
+void pmv_ack_encode(uint8_t buf[PMV_ACK_SIZE], const struct pmv_ack *ack,
+		    const struct pmv_seal *seal)
 {
 	struct wire_ack wire = {
 		.number = htole64(ack->number),
@@ -287,11 +333,11 @@ void pmv_ack_encode(uint8_t buf[PMV_ACK_SIZE], const struct pmv_ack *ack, uint32
 	};
 
 	memcpy(buf, &wire, sizeof(wire));
-	seal(buf, sizeof(wire), ack->number, nonce);
+	put_seal(buf, sizeof(wire), seal);
 }
 
-enum pmv_arrival pmv_ack_decode(const volatile uint8_t *slot, uint64_t number, uint32_t nonce,
-				struct pmv_ack *ack)
+enum pmv_arrival pmv_ack_decode(const volatile uint8_t *slot, uint64_t number,
+				const struct pmv_seal *seal, struct pmv_ack *ack)
 {
 	uint8_t copy[PMV_ACK_SIZE];
 	struct wire_ack wire;
@@ -300,7 +346,7 @@ enum pmv_arrival pmv_ack_decode(const volatile uint8_t *slot, uint64_t number, u
 		return PMV_NOT_YET;
 	copy_in(copy, slot, sizeof(copy));
 	memcpy(&wire, copy, sizeof(wire));
-	if (!is_sealed(copy, sizeof(copy), number, nonce))
+	if (!is_sealed(copy, sizeof(copy), seal))
 		return PMV_NOT_YET;
 	*ack = (struct pmv_ack){
 		.number = number,

@@ -9,32 +9,40 @@
  * request and of its acceptance.  A peer without pmemverbs finds its own data
  * where they always were.  Later versions keep magic, version and length.
  *
- *    0  u32  magic "pmvh"
- *    4  u8   version (1)
- *    5  u8   1: an agent serves the mailbox; 2: it can notify of a commit
- *    6  u16  zero
- *    8  u64  address of the block; its bits 6 to 11 say more: 1: the agent can commit
- *            messages; 2: the path to this side may reorder writes; 4, 8, 16: 0, or 1
- *            and the persistence domain (enum pmv_persist) that all messages are
- *            received in; 32: and DDIO is on there
+ *    0  u16  magic
+ *    2  u8   version (1)
+ *    3  u8   1: an agent serves the mailbox; 2: it can notify of a commit; 4: it can
+ *            commit messages; 8: the path to this side may reorder writes; 16, 32, 64:
+ *            0, or 1 and the persistence domain (enum pmv_persist) that all messages
+ *            are received in; 128: and DDIO is on there
+ *    4  u48  address of the block, in pages of 4096 bytes
+ *   10  u48  this side's half of the connection's secret
  *   16  u32  the core's key of the block
- *   20  u32  nonce, which seeds all checks of what is sent to this block
+ *   20  u32  the core's key of the flush page
  *
- * A hello with flags or a version that it does not know says nothing to its
- * receiver.  So what came later is told by where in its page the block begins,
- * which says nothing to an older one: it takes the address as it is.  Blocks of
- * older ones begin with their pages.
- *
- * Block: memory of an endpoint that its peer writes to.
+ * Block: memory of an endpoint that its peer writes to.  Nobody may read it.
  *
  *       0  64 slots of 512 bytes: the mailbox; message n is in slot n % 64
  *   32768  64 slots of 32 bytes: acknowledgement n is in slot n % 64
+ *
+ * Flush page: memory behind the block that peers may read and that never holds
+ * anything, for READs that push writes.  It is a region of its own: where regions
+ * are addressed by offset, both begin at 0.
+ *
+ * Seals.  A domain's regions are open to all peers that are connected to it, and
+ * the keys of regions can be guessed.  So anybody may write to a block.  What
+ * counts is sealed: SipHash-2-4 of its bytes, with 8 zeros for the seal itself,
+ * under a key that both halves of the secret make.  Only the two ends have heard
+ * them, and no region holds them.  Sender and kind are part of the key: nothing
+ * can be sent back to its sender, and no message passes for an acknowledgement.
+ * The number is among the sealed bytes: nothing is taken twice.  Whatever else is
+ * written to a slot is as if nothing had arrived: see Repair below.
  *
  * Message to the agent.  Its ranges are to become durable, the stored data after
  * them.
  *
  *    0  u64  number: 1, 2, ...
- *    8  u64  check: XXH3 of the message, seeded with number and nonce; here: 0
+ *    8  u64  seal
  *   16  u64  immediate data, if it notifies; number of messages, if it commits them
  *   24  u16  length of the message
  *   26  u8   number of ranges, at most 20
@@ -49,18 +57,25 @@
  * Acknowledgement.
  *
  *    0  u64  number: 1, 2, ...
- *    8  u64  check, as above
+ *    8  u64  seal
  *   16  u64  number of a message: it and all before it are done
  *   24  u32  0, or what went wrong with that message: enum pmv_fault
  *   28  u32  zero
  *
- * Flow control: a message is sent when at most 63 others are not acknowledged.
- * So there are never more acknowledgements under way than slots for them.
+ * Flow control: a message is sent when at most 62 others are not acknowledged, or
+ * 63 if it is empty.  So there are never more acknowledgements under way than slots
+ * for them.
+ *
+ * Repair.  A sender that has waited for long writes the oldest message that is not
+ * acknowledged once more, as it was, and sends an empty one behind it.  So a message
+ * that somebody has overwritten is there again.  An acknowledgement that somebody has
+ * overwritten shows by a later one that is there, and ends the connection: it may
+ * have told of a fault.
  *
  * After a fault the agent stores no data until the sender has had the
  * acknowledgement that says so: what the data were to follow is not durable.
  *
- * A write may become visible in any order of its bytes: the check is what tells
+ * A write may become visible in any order of its bytes: the seal is what tells
  * that all of them are there.
  */
 #ifndef PMV_WIRE_H
@@ -88,17 +103,36 @@
 #define PMV_STORE_ROOM(ranges)                                                                     \
 	(PMV_MESSAGE_SIZE - PMV_MESSAGE_HEADER - (ranges) * (size_t) PMV_RANGE_SIZE)
 
+#define PMV_FLUSH_AT PMV_BLOCK_SIZE
+#define PMV_FLUSH_SIZE 64
+#define PMV_BLOCK_ALIGN 4096
+#define PMV_SECRET_MASK UINT64_C(0xffffffffffff)
+
+/* So many messages may wait for their acknowledgement; one more if it is empty. */
+#define PMV_WINDOW (PMV_SLOTS - 1)
+
 struct pmv_hello {
+	bool known; /* the rest says something */
 	uint64_t addr;
 	uint32_t key;
-	uint32_t nonce;
-	bool agent;   /* the mailbox is served */
-	bool notices; /* a message may ask for a notice */
-	/* What the address says. */
-	bool messages; /* the agent can commit messages */
-	bool relaxed;  /* writes may be placed out of order */
-	bool one_kind; /* all messages are received in memory of this kind: */
+	uint32_t flush_key;
+	uint64_t secret; /* this side's half */
+	bool agent;      /* the mailbox is served */
+	bool notices;    /* a message may ask for a notice */
+	bool messages;   /* the agent can commit messages */
+	bool relaxed;    /* writes may be placed out of order */
+	bool one_kind;   /* all messages are received in memory of this kind: */
 	struct pmv_attr received;
+};
+
+/* What one end seals one kind of thing with. */
+struct pmv_seal {
+	uint8_t key[16];
+};
+
+enum pmv_sealed {
+	PMV_SEALED_MESSAGE = 1,
+	PMV_SEALED_ACK = 2,
 };
 
 struct pmv_range {
@@ -134,25 +168,24 @@ struct pmv_ack {
 	enum pmv_fault fault;
 };
 
-/* The farthest that a block may begin behind the start of its page. */
-#define PMV_MAX_LEAD 4096
+/* pmv_seal -- for what goes from the side with one half of the secret to the other */
+struct pmv_seal pmv_seal(uint64_t from, uint64_t to, enum pmv_sealed what);
 
-/* pmv_hello_lead -- how far it does, to say what the address says */
-unsigned int pmv_hello_lead(const struct pmv_hello *hello);
+/* pmv_hello_flush_addr -- where the flush page begins */
+uint64_t pmv_hello_flush_addr(const struct pmv_hello *hello);
 
 void pmv_hello_encode(uint8_t buf[PMV_HELLO_SIZE], const struct pmv_hello *hello);
 
 /*
  * pmv_hello_decode -- look for a hello at the end of CM data.  Returns the
  * length of the application's data in front of it: len if there is none.
- * *hello says nothing if there is none, or one of another version, or one that
- * makes no sense.
+ * hello->known is false if there is none, or one of another version, or a malformed one.
  */
 size_t pmv_hello_decode(const void *cm_data, size_t len, struct pmv_hello *hello);
 
 /* pmv_message_encode -- returns the length; the message must fit */
 size_t pmv_message_encode(uint8_t buf[PMV_MESSAGE_SIZE], const struct pmv_message *message,
-			  uint32_t nonce);
+			  const struct pmv_seal *seal);
 
 /* pmv_message_ready -- has message number arrived, as far as a glance can tell? */
 bool pmv_message_ready(const volatile uint8_t *slot, uint64_t number);
@@ -167,12 +200,14 @@ enum pmv_arrival {
  * pmv_message_decode -- read message number from a slot that the peer may write
  * to meanwhile.  copy has what was read, and keeps message->payload.
  */
-enum pmv_arrival pmv_message_decode(const volatile uint8_t *slot, uint64_t number, uint32_t nonce,
-				    uint8_t copy[PMV_MESSAGE_SIZE], struct pmv_message *message);
+enum pmv_arrival pmv_message_decode(const volatile uint8_t *slot, uint64_t number,
+				    const struct pmv_seal *seal, uint8_t copy[PMV_MESSAGE_SIZE],
+				    struct pmv_message *message);
 
-void pmv_ack_encode(uint8_t buf[PMV_ACK_SIZE], const struct pmv_ack *ack, uint32_t nonce);
+void pmv_ack_encode(uint8_t buf[PMV_ACK_SIZE], const struct pmv_ack *ack,
+		    const struct pmv_seal *seal);
 
-enum pmv_arrival pmv_ack_decode(const volatile uint8_t *slot, uint64_t number, uint32_t nonce,
-				struct pmv_ack *ack);
+enum pmv_arrival pmv_ack_decode(const volatile uint8_t *slot, uint64_t number,
+				const struct pmv_seal *seal, struct pmv_ack *ack);
 
 #endif /* PMV_WIRE_H */

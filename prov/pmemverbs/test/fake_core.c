@@ -64,6 +64,7 @@ struct fake_mr {
 	struct fid_mr fid;
 	struct fake *fake;
 	struct fake_mr *next;
+	uint64_t access;
 	size_t iov_count;
 	struct iovec iov[FAKE_MAX_IOV];
 };
@@ -220,7 +221,8 @@ static int domain_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, st
 /* Of who is connected to whom and of all regions; behind the locks of cores. */
 static pthread_mutex_t network = PTHREAD_MUTEX_INITIALIZER;
 
-static char *place(struct fake *fake, uint64_t key, uint64_t addr, size_t len)
+/* place -- NULL: there is no such memory, or not for that */
+static char *place(struct fake *fake, uint64_t key, uint64_t addr, size_t len, uint64_t access)
 {
 	struct fake_mr *mr = fake->mrs;
 	size_t i = 0;
@@ -229,6 +231,10 @@ static char *place(struct fake *fake, uint64_t key, uint64_t addr, size_t len)
 		mr = mr->next;
 	if (!mr)
 		return NULL;
+	if (!(mr->access & access)) {
+		fake->denied++;
+		return NULL;
+	}
 	if (fake->virt_addr)
 		addr -= (uintptr_t) mr->iov[0].iov_base;
 	while (i < mr->iov_count && addr >= mr->iov[i].iov_len)
@@ -258,7 +264,10 @@ static void notify(struct fake_ep *ep, uint64_t data)
 static void carry_out(struct fake_post *post, struct fake_ep *peer)
 {
 	const char *from = post->inlined ? post->inlined : post->buf;
-	char *at = post->len ? place(peer->fake, post->key, post->addr, post->len) : NULL;
+	bool reads = (post->what & FI_READ) && !(post->what & FI_ATOMIC);
+	char *at = post->len ? place(peer->fake, post->key, post->addr, post->len,
+				     reads ? FI_REMOTE_READ : FI_REMOTE_WRITE)
+			     : NULL;
 
 	if (at && (post->what & FI_ATOMIC)) {
 		uint64_t sum, operand;
@@ -1034,6 +1043,7 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t f
 		abort();
 	mr->fake = fake_of(fid, struct fake, domain.fid);
 	mr->fake->open_objects++;
+	mr->access = attr->access;
 	mr->iov_count = attr->iov_count;
 	memcpy(mr->iov, attr->mr_iov, attr->iov_count * sizeof(mr->iov[0]));
 	mr->fid.fid.fclass = FI_CLASS_MR;

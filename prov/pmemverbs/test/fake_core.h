@@ -108,6 +108,7 @@ struct fake {
 	size_t first_open; /* all before it have ended */
 	struct fake_ep *eps;
 	struct fake_mr *mrs;
+	unsigned int denied; /* by regions that lack the access */
 	bool imm_receives; /* immediate data uses up one of the peer's receives */
 	bool virt_addr;    /* peers address regions by virtual addresses, not by offsets */
 	struct fi_info *domain_info; /* what the core's objects were opened with */

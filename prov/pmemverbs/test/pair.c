@@ -218,6 +218,8 @@ struct pair *pair_open(const struct pair_options *options)
 
 void pair_close(struct pair *pair)
 {
+	cr_assert_eq(pair->away->fake.denied, 0, "what is asked of the target is not allowed");
+	cr_assert_eq(pair->home->fake.denied, 0);
 	for (int i = 0; i < PAIR_MEMORIES; i++) {
 		if (pair->mr[i])
 			accepted(fi_close(&pair->mr[i]->fid));
@@ -339,7 +341,7 @@ bool pair_message(struct pair *pair, const struct fake_post *post, struct pmv_me
 	memcpy(slot, post->buf, post->len);
 	cr_assert_eq(at, slot[0] % PMV_SLOTS * PMV_MESSAGE_SIZE, "it is not for its slot");
 	cr_assert_eq(post->len, post->rma_len);
-	return pmv_message_decode((uint8_t *) slot, slot[0], pair->from->link.peer.nonce, copy,
+	return pmv_message_decode((uint8_t *) slot, slot[0], &pair->from->link.message_out, copy,
 				  message) == PMV_ARRIVED;
 }
 
@@ -454,7 +456,7 @@ void pair_tell(struct pair *pair, struct pmv_message *message)
 
 	message->number = ++pair->told;
 	pmv_message_encode(link->block + message->number % PMV_SLOTS * PMV_MESSAGE_SIZE, message,
-			   link->nonce);
+			   &link->message_in);
 }
 
 void pair_expect_ack(struct pair *pair, uint64_t done, enum pmv_fault fault)
@@ -464,7 +466,7 @@ void pair_expect_ack(struct pair *pair, uint64_t done, enum pmv_fault fault)
 	struct pmv_ack ack;
 	enum pmv_arrival arrival =
 		pmv_ack_decode(link->block + PMV_ACKS_AT + number % PMV_SLOTS * PMV_ACK_SIZE,
-			       number, link->nonce, &ack);
+			       number, &link->ack_in, &ack);
 
 	cr_assert_eq(arrival, done ? PMV_ARRIVED : PMV_NOT_YET);
 	if (!done)
@@ -480,5 +482,5 @@ void pair_answer(struct pair *pair, uint64_t number, uint64_t done, enum pmv_fau
 	struct pmv_ack ack = {number, done, fault};
 
 	pmv_ack_encode(link->block + PMV_ACKS_AT + number % PMV_SLOTS * PMV_ACK_SIZE, &ack,
-		       link->nonce);
+		       &link->ack_in);
 }

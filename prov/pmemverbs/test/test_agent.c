@@ -10,8 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
+#include <sodium/crypto_shorthash.h>
 
 #include "pair.h"
 
@@ -242,12 +241,10 @@ static void spoil(struct pair *pair, uint64_t number)
 	struct pmv_link *link = &pair->to->link;
 	uint8_t *slot = link->block + number % PMV_SLOTS * PMV_MESSAGE_SIZE;
 	size_t len = slot[24] + 256U * slot[25];
-	uint64_t check;
 
 	slot[27] |= 0x80;
 	memset(slot + 8, 0, 8);
-	check = XXH3_64bits_withSeed(slot, len, number << 32 ^ link->nonce);
-	memcpy(slot + 8, &check, 8);
+	crypto_shorthash(slot + 8, slot, len, link->message_in.key);
 }
 
 Test(agent, refuses_a_message_that_makes_no_sense_and_goes_on)
@@ -418,7 +415,7 @@ static void fill_mailbox(struct pair *pair, struct pmv_ep *ep)
 	for (int i = 1; i <= PMV_SLOTS; i++) {
 		message.number = link->served + i;
 		pmv_message_encode(link->block + message.number % PMV_SLOTS * PMV_MESSAGE_SIZE,
-				   &message, link->nonce);
+				   &message, &link->message_in);
 	}
 }
 

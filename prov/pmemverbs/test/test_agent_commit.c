@@ -166,9 +166,9 @@ Test(commit_by_agent, without_room_in_the_mailbox_waits_for_it)
 {
 	struct pair *pair = pair_open(NULL);
 
-	commit_some(pair, PMV_SLOTS);
+	commit_some(pair, PMV_WINDOW);
 	pair_posted(pair);
-	accepted(pair_put(pair, PAGE, 0, 64, CONTEXT(64), FI_COMMIT));
+	accepted(pair_put(pair, PAGE, 0, 64, CONTEXT(PMV_WINDOW), FI_COMMIT));
 	expect_sent(pair, "W");
 	pair_expect_stalled(pair);
 	pair_deliver(pair);
@@ -179,7 +179,7 @@ Test(commit_by_agent, without_room_in_the_mailbox_waits_for_it)
 	expect_sent(pair, "M");
 	for (int i = 0; i < 8; i++)
 		pair_round(pair);
-	rig_expect_each(pair->home, 1, PMV_SLOTS, RIG_WRITTEN);
+	rig_expect_each(pair->home, 1, PMV_WINDOW, RIG_WRITTEN);
 	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(65), FI_COMMIT));
 	pair_round(pair);
 	rig_expect(pair->home, CONTEXT(65), RIG_WRITTEN);

@@ -85,8 +85,8 @@ Test(received, commit_is_the_completion_of_the_flush)
 	expect_sent(pair, "Si R");
 	read = pair_post(pair, 0);
 	/* Of what is there as long as the connection is. */
-	cr_expect_eq(read->key, pair->from->link.peer.key);
-	cr_expect_eq(read->addr, pair->from->link.peer.addr);
+	cr_expect_eq(read->key, pair->from->link.peer.flush_key);
+	cr_expect_eq(read->addr, pmv_hello_flush_addr(&pair->from->link.peer));
 	cr_expect_eq(read->len, 1);
 	cr_expect_not(read->flags & FI_FENCE);
 	rig_expect_parts(pair->home, 2, CONTEXT(1), RIG_SENT);

@@ -5,45 +5,64 @@
 
 #include <criterion/criterion.h>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
+#include <sodium/crypto_shorthash.h>
 
 #include "dice.h"
 #include "wire.h"
 
-#define NONCE UINT32_C(0x89abcdef)
 #define NUMBER UINT64_C(0x0102030405060708)
 
+#define HERE UINT64_C(0x0b0c0d0e0f10)
+#define THERE UINT64_C(0xa1a2a3a4a5a6)
+
 static uint64_t state = 88172645463325252;
+
+static const struct pmv_seal message_seal = {
+	{0x10, 0x0f, 0x0e, 0x0d, 0x0c, 0x0b, 0xa6, 0xa5, 0xa4, 0xa3, 0xa2, 0xa1, 1}};
+static const struct pmv_seal ack_seal = {
+	{0x10, 0x0f, 0x0e, 0x0d, 0x0c, 0x0b, 0xa6, 0xa5, 0xa4, 0xa3, 0xa2, 0xa1, 2}};
+static const struct pmv_seal other_seal = {{1}};
 
 /* The hello */
 
 static const struct pmv_hello hello_out = {
-	.addr = UINT64_C(0x1122334455666088),
+	.known = true,
+	.addr = UINT64_C(0x0122334455667000),
 	.key = 0x99aabbcc,
-	.nonce = 0xddeeff01,
+	.flush_key = 0xddeeff01,
+	.secret = UINT64_C(0x616263646566),
 	.agent = true,
 	.notices = true,
 };
 
 static const uint8_t hello_bytes[PMV_HELLO_SIZE] = {
-	'p',  'm',  'v',  'h',  1,    3,    0,    0,    0x88, 0x60, 0x66, 0x55,
-	0x44, 0x33, 0x22, 0x11, 0xcc, 0xbb, 0xaa, 0x99, 0x01, 0xff, 0xee, 0xdd,
+	0xe7, 0xf5, 1,    3,    0x67, 0x56, 0x45, 0x34, 0x23, 0x12, 0x66, 0x65,
+	0x64, 0x63, 0x62, 0x61, 0xcc, 0xbb, 0xaa, 0x99, 0x01, 0xff, 0xee, 0xdd,
 };
 
 static bool same_hello(const struct pmv_hello *a, const struct pmv_hello *b)
 {
-	return a->addr == b->addr && a->key == b->key && a->nonce == b->nonce &&
-	       a->agent == b->agent && a->notices == b->notices;
+	return a->known == b->known && a->addr == b->addr && a->key == b->key &&
+	       a->flush_key == b->flush_key && a->secret == b->secret && a->agent == b->agent &&
+	       a->notices == b->notices && a->messages == b->messages && a->relaxed == b->relaxed &&
+	       a->one_kind == b->one_kind && a->received.persist == b->received.persist &&
+	       a->received.ddio == b->received.ddio;
 }
-
-/* The bits of an address that say what messages are received in. */
-#define KIND_BITS UINT64_C(0xf00)
 
 static bool says_nothing(const struct pmv_hello *hello)
 {
-	return same_hello(hello, &(struct pmv_hello){0}) && !hello->messages && !hello->relaxed &&
-	       !hello->one_kind;
+	return same_hello(hello, &(struct pmv_hello){0});
+}
+
+/* expect_coded -- it comes back as `in`, or says nothing where in is NULL */
+static void expect_coded(const struct pmv_hello *out, const struct pmv_hello *in)
+{
+	uint8_t buf[PMV_HELLO_SIZE];
+	struct pmv_hello hello;
+
+	pmv_hello_encode(buf, out);
+	cr_assert_eq(pmv_hello_decode(buf, sizeof(buf), &hello), 0);
+	cr_assert(in ? same_hello(&hello, in) : says_nothing(&hello));
 }
 
 Test(hello, is_what_the_header_says_byte_by_byte)
@@ -52,99 +71,75 @@ Test(hello, is_what_the_header_says_byte_by_byte)
 
 	pmv_hello_encode(buf, &hello_out);
 	cr_expect_arr_eq(buf, hello_bytes, PMV_HELLO_SIZE);
-	pmv_hello_encode(buf, &(struct pmv_hello){.agent = true});
-	cr_expect_eq(buf[5], 1);
-	pmv_hello_encode(buf, &(struct pmv_hello){.notices = true});
-	cr_expect_eq(buf[5], 2);
+	for (unsigned int bit = 0; bit < 4; bit++) {
+		pmv_hello_encode(buf, &(struct pmv_hello){
+					      .agent = bit == 0,
+					      .notices = bit == 1,
+					      .messages = bit == 2,
+					      .relaxed = bit == 3,
+				      });
+		cr_expect_eq(buf[3], 1U << bit);
+	}
+	pmv_hello_encode(buf, &(struct pmv_hello){.one_kind = true,
+						  .received = {.persist = PMV_WSP, .ddio = true}});
+	cr_expect_eq(buf[3], 5 << 4 | 128);
 }
 
 Test(hello, is_read_as_it_was_written)
 {
-	struct pmv_hello hello;
-
-	cr_expect_eq(pmv_hello_decode(hello_bytes, sizeof(hello_bytes), &hello), 0);
-	cr_expect(same_hello(&hello, &hello_out));
-	for (int i = 0; i < 1000; i++) {
-		struct pmv_hello in = {
-			.addr = (dice_bits(&state) >> (i % 60 + 1)) & ~KIND_BITS,
+	for (unsigned int i = 0; i < 4096; i++) {
+		struct pmv_hello out = {
+			.known = true,
+			.addr = dice_bits(&state) >> 7 & ~UINT64_C(0xfff),
 			.key = (uint32_t) dice_bits(&state),
-			.nonce = (uint32_t) dice_bits(&state),
+			.flush_key = (uint32_t) dice_bits(&state),
+			.secret = dice_bits(&state) & PMV_SECRET_MASK,
 			.agent = i & 1,
 			.notices = i & 2,
+			/* Without an agent nobody commits messages. */
+			.messages = (i & 1) && (i & 4),
+			.relaxed = i & 8,
 		};
-		uint8_t buf[PMV_HELLO_SIZE];
 
-		pmv_hello_encode(buf, &in);
-		cr_assert_eq(pmv_hello_decode(buf, sizeof(buf), &hello), 0);
-		cr_assert(same_hello(&hello, &in));
+		expect_coded(&out, &out);
 	}
 }
 
-Test(hello, says_by_its_address_what_older_peers_do_not_ask)
+Test(hello, says_what_messages_are_received_in)
 {
-	for (int n = 0; n < 8; n++) {
-		const struct pmv_hello said = {.messages = n & 1, .relaxed = n & 2};
-		unsigned int lead = pmv_hello_lead(&said);
-		struct pmv_hello hello, out = {
-						.addr = UINT64_C(0x7f0000001000) + lead,
-						.key = 1,
-						.agent = n & 4,
-					};
-		uint8_t buf[PMV_HELLO_SIZE];
-
-		cr_expect_leq(lead, PMV_MAX_LEAD);
-		cr_expect_eq(lead % 64, 0, "slots keep their alignment");
-		pmv_hello_encode(buf, &out);
-		cr_assert_eq(pmv_hello_decode(buf, sizeof(buf), &hello), 0);
-		cr_expect(same_hello(&hello, &out), "the address is the block's as it is");
-		cr_expect_eq(hello.messages, (n & 1) && (n & 4));
-		cr_expect_eq(hello.relaxed, (n & 2) != 0);
-		cr_expect_not(hello.one_kind);
-	}
-	cr_expect_eq(pmv_hello_lead(&(struct pmv_hello){0}), 0, "as those that know nothing of it");
-}
-
-Test(hello, says_by_its_address_what_messages_are_received_in)
-{
-	for (unsigned n = 0; n < 8 * (PMV_WSP + 1); n++) {
-		const struct pmv_hello said = {
-			.messages = n & 1,
+	for (unsigned int n = 0; n < 8 * (PMV_WSP + 1); n++) {
+		struct pmv_hello out = {
+			.known = true,
+			.addr = 0x7f0000001000,
+			.key = 1,
+			.agent = n & 1,
 			.relaxed = n & 2,
 			.one_kind = true,
 			.received = {.persist = (enum pmv_persist)(n / 8), .ddio = n & 4},
 		};
-		unsigned int lead = pmv_hello_lead(&said);
-		struct pmv_hello hello, out = {.addr = UINT64_C(0x7f0000001000) + lead, .key = 1};
 		uint8_t buf[PMV_HELLO_SIZE];
+		struct pmv_hello hello;
 
-		cr_expect_lt(lead, PMV_MAX_LEAD);
-		cr_expect_eq(lead % 64, 0);
-		/* Nobody needs an agent for that. */
+		expect_coded(&out, &out);
 		pmv_hello_encode(buf, &out);
-		cr_assert_eq(pmv_hello_decode(buf, sizeof(buf), &hello), 0);
-		cr_expect(same_hello(&hello, &out));
-		cr_expect(hello.one_kind);
-		cr_expect_eq(hello.received.persist, said.received.persist);
-		cr_expect_eq(hello.received.ddio, said.received.ddio);
+		pmv_hello_decode(buf, sizeof(buf), &hello);
 		cr_expect(hello.received.readable && hello.received.pmem);
-		cr_expect_eq(hello.relaxed, said.relaxed);
-		cr_expect_not(hello.messages);
 	}
 }
 
 Test(hello, of_memory_that_does_not_exist_says_nothing)
 {
 	/* All that the four bits can be. */
-	for (uint64_t bits = 0; bits < 16; bits++) {
+	for (unsigned int bits = 0; bits < 16; bits++) {
 		bool known = bits ? (bits & 7) >= 1 && (bits & 7) <= PMV_WSP + 1 : true;
-		struct pmv_hello hello = hello_out, out = hello_out;
-		uint8_t buf[PMV_HELLO_SIZE];
+		uint8_t data[PMV_HELLO_SIZE];
+		struct pmv_hello hello;
 
-		out.addr = (hello_out.addr & ~KIND_BITS) | bits << 8;
-		pmv_hello_encode(buf, &out);
-		cr_expect_eq(pmv_hello_decode(buf, sizeof(buf), &hello), 0);
-		cr_expect_eq(same_hello(&hello, &out), known, "bits %d", (int) bits);
-		cr_expect_eq(says_nothing(&hello), !known, "bits %d", (int) bits);
+		memcpy(data, hello_bytes, sizeof(data));
+		data[3] = (uint8_t) (3 | bits << 4);
+		cr_expect_eq(pmv_hello_decode(data, sizeof(data), &hello), 0);
+		cr_expect_eq(hello.known, known, "bits %u", bits);
+		cr_expect_eq(says_nothing(&hello), !known, "bits %u", bits);
 		cr_expect_eq(hello.one_kind, known && bits);
 	}
 }
@@ -201,45 +196,57 @@ Test(hello, of_another_version_is_taken_off_and_says_nothing)
 
 	memcpy(data + 10, hello_bytes, PMV_HELLO_SIZE);
 	for (int version = 0; version < 256; version++) {
-		data[14] = (uint8_t) version;
+		data[12] = (uint8_t) version;
 		cr_expect_eq(pmv_hello_decode(data, sizeof(data), &hello), 10);
 		cr_expect_eq(says_nothing(&hello), version != 1);
 	}
 }
 
-Test(hello, with_bits_that_nobody_knows_says_nothing)
-{
-	uint8_t data[PMV_HELLO_SIZE];
-	struct pmv_hello hello;
-
-	for (int bit = 0; bit < 8; bit++) {
-		memcpy(data, hello_bytes, sizeof(data));
-		data[5] ^= (uint8_t) (1 << bit);
-		cr_expect_eq(pmv_hello_decode(data, sizeof(data), &hello), 0);
-		cr_expect_eq(says_nothing(&hello), bit > 1);
-	}
-	for (int bit = 0; bit < 16; bit++) {
-		memcpy(data, hello_bytes, sizeof(data));
-		data[6 + bit / 8] = (uint8_t) (1 << bit % 8);
-		cr_expect_eq(pmv_hello_decode(data, sizeof(data), &hello), 0);
-		cr_expect(says_nothing(&hello));
-	}
-}
-
 Test(hello, of_a_block_beyond_all_addresses_says_nothing)
 {
-	struct pmv_hello in = hello_out, hello;
-	uint8_t data[PMV_HELLO_SIZE];
+	struct pmv_hello out = hello_out;
 
-	/* The last one that begins with its page. */
-	in.addr = (UINT64_MAX - PMV_BLOCK_SIZE) & ~UINT64_C(0xfff);
-	pmv_hello_encode(data, &in);
-	pmv_hello_decode(data, sizeof(data), &hello);
-	cr_expect(same_hello(&hello, &in));
-	in.addr += 4096;
-	pmv_hello_encode(data, &in);
-	cr_expect_eq(pmv_hello_decode(data, sizeof(data), &hello), 0);
-	cr_expect(says_nothing(&hello));
+	out.addr = (UINT64_C(1) << 57) - 4096;
+	expect_coded(&out, &out);
+	out.addr += 4096;
+	expect_coded(&out, NULL);
+}
+
+Test(hello, says_where_the_flush_page_is)
+{
+	cr_expect_eq(pmv_hello_flush_addr(&hello_out), hello_out.addr + PMV_BLOCK_SIZE);
+	/* Where regions are addressed by offset both begin at 0. */
+	cr_expect_eq(pmv_hello_flush_addr(&(struct pmv_hello){.known = true}), 0);
+}
+
+/* Seals */
+
+Test(seal, is_what_the_header_says_byte_by_byte)
+{
+	struct pmv_seal seal = pmv_seal(HERE, THERE, PMV_SEALED_MESSAGE);
+
+	cr_expect_arr_eq(seal.key, message_seal.key, sizeof(seal.key));
+	seal = pmv_seal(HERE, THERE, PMV_SEALED_ACK);
+	cr_expect_arr_eq(seal.key, ack_seal.key, sizeof(seal.key));
+}
+
+Test(seal, is_another_one_for_each_sender_receiver_and_kind)
+{
+	const struct pmv_seal seals[] = {
+		pmv_seal(HERE, THERE, PMV_SEALED_MESSAGE),
+		pmv_seal(THERE, HERE, PMV_SEALED_MESSAGE),
+		pmv_seal(HERE, THERE, PMV_SEALED_ACK),
+		pmv_seal(THERE, HERE, PMV_SEALED_ACK),
+		pmv_seal(HERE ^ 1, THERE, PMV_SEALED_MESSAGE),
+		pmv_seal(HERE ^ 1ULL << 47, THERE, PMV_SEALED_MESSAGE),
+		pmv_seal(HERE, THERE ^ 1, PMV_SEALED_MESSAGE),
+		pmv_seal(HERE, THERE ^ 1ULL << 47, PMV_SEALED_MESSAGE),
+	};
+
+	for (size_t i = 0; i < sizeof(seals) / sizeof(seals[0]); i++) {
+		for (size_t j = 0; j < i; j++)
+			cr_expect(memcmp(&seals[i], &seals[j], sizeof(seals[i])), "%zu %zu", i, j);
+	}
 }
 
 /* Messages */
@@ -295,18 +302,22 @@ static enum pmv_arrival decode(const union slot *slot, struct pmv_message *messa
 	static uint8_t copy[PMV_MESSAGE_SIZE];
 
 	memset(copy, 0x5a, sizeof(copy));
-	return pmv_message_decode(slot->bytes, NUMBER, NONCE, copy, message);
+	return pmv_message_decode(slot->bytes, NUMBER, &message_seal, copy, message);
 }
 
 /* A right seal, on whatever is there. */
-static void reseal(uint8_t *buf, size_t len)
+static void reseal_with(uint8_t *buf, size_t len, const struct pmv_seal *seal)
 {
-	uint64_t check;
+	uint8_t hash[8];
 
 	memset(buf + 8, 0, 8);
-	check = XXH3_64bits_withSeed(buf, len, NUMBER << 32 ^ NONCE);
-	for (int i = 0; i < 8; i++)
-		buf[8 + i] = (uint8_t) (check >> 8 * i);
+	crypto_shorthash(hash, buf, len, seal->key);
+	memcpy(buf + 8, hash, sizeof(hash));
+}
+
+static void reseal(uint8_t *buf, size_t len)
+{
+	reseal_with(buf, len, &message_seal);
 }
 
 Test(wire, sizes_are_what_the_header_says)
@@ -351,24 +362,24 @@ Test(message, is_what_the_header_says_byte_by_byte)
 	};
 	union slot slot = {0}, sealed = {0};
 
-	cr_assert_eq(pmv_message_encode(slot.bytes, &message, NONCE), sizeof(expected));
+	cr_assert_eq(pmv_message_encode(slot.bytes, &message, &message_seal), sizeof(expected));
 	memcpy(sealed.bytes, expected, sizeof(expected));
 	reseal(sealed.bytes, sizeof(expected));
 	cr_expect_arr_eq(slot.bytes, sealed.bytes, sizeof(slot));
 	message.notify = message.store = false;
-	cr_assert_eq(pmv_message_encode(slot.bytes, &message, NONCE), 32 + 48);
+	cr_assert_eq(pmv_message_encode(slot.bytes, &message, &message_seal), 32 + 48);
 	cr_expect_eq(slot.bytes[24], 32 + 48);
 	cr_expect_eq(slot.bytes[27], 0);
 	message.notify = true;
-	pmv_message_encode(slot.bytes, &message, NONCE);
+	pmv_message_encode(slot.bytes, &message, &message_seal);
 	cr_expect_eq(slot.bytes[27], 1);
 	message.store = true;
 	message.notify = false;
-	pmv_message_encode(slot.bytes, &message, NONCE);
+	pmv_message_encode(slot.bytes, &message, &message_seal);
 	cr_expect_eq(slot.bytes[27], 2);
 	message.store = false;
 	message.messages = true;
-	pmv_message_encode(slot.bytes, &message, NONCE);
+	pmv_message_encode(slot.bytes, &message, &message_seal);
 	cr_expect_eq(slot.bytes[27], 4);
 	cr_expect_eq(slot.words[2], message.data);
 }
@@ -381,7 +392,7 @@ Test(message, about_messages_has_any_number_of_ranges)
 
 		out.notify = false;
 		out.messages = true;
-		pmv_message_encode(slot.bytes, &out, NONCE);
+		pmv_message_encode(slot.bytes, &out, &message_seal);
 		cr_assert_eq(decode(&slot, &in), PMV_ARRIVED);
 		cr_assert(same_message(&in, &out));
 	}
@@ -399,7 +410,7 @@ Test(message, is_read_as_it_was_written)
 			if (!store && len)
 				continue;
 			memset(&slot, 0xff, sizeof(slot));
-			size = pmv_message_encode(slot.bytes, &out, NONCE);
+			size = pmv_message_encode(slot.bytes, &out, &message_seal);
 			cr_assert_eq(size, 32 + count * 24 + len);
 			cr_assert(pmv_message_ready(slot.bytes, NUMBER));
 			cr_assert_eq(decode(&slot, &in), PMV_ARRIVED);
@@ -413,7 +424,7 @@ Test(message, payload_is_not_read_from_the_slot_again)
 	struct pmv_message out = random_message(1, 100, true), in;
 	union slot slot;
 
-	pmv_message_encode(slot.bytes, &out, NONCE);
+	pmv_message_encode(slot.bytes, &out, &message_seal);
 	cr_assert_eq(decode(&slot, &in), PMV_ARRIVED);
 	/* What a peer does to it later does not matter. */
 	memset(&slot, 0, sizeof(slot));
@@ -449,7 +460,7 @@ Test(message, with_any_byte_changed_has_not_arrived)
 	for (int n = 0; n < 8; n++) {
 		struct pmv_message out = shape(n), in;
 		union slot slot = {0}, changed;
-		size_t len = pmv_message_encode(slot.bytes, &out, NONCE);
+		size_t len = pmv_message_encode(slot.bytes, &out, &message_seal);
 
 		for (size_t i = 0; i < len; i++) {
 			for (int by = 1; by < 256; by++) {
@@ -466,7 +477,7 @@ Test(message, in_part_has_not_arrived)
 	for (int n = 0; n < 8; n++) {
 		struct pmv_message out = shape(n), in;
 		union slot slot = {0}, part;
-		size_t len = pmv_message_encode(slot.bytes, &out, NONCE);
+		size_t len = pmv_message_encode(slot.bytes, &out, &message_seal);
 
 		for (size_t have = 0; have < len; have++) {
 			/* The start of it, the end of it, all but one word; on nothing and on
@@ -498,9 +509,10 @@ Test(message, arrives_with_the_last_of_its_words_in_any_order)
 		/* On top of what was in the slot before. */
 		out.number = NUMBER - PMV_SLOTS;
 		memset(&old, 0, sizeof(old));
-		pmv_message_encode(old.bytes, &out, NONCE);
+		pmv_message_encode(old.bytes, &out, &message_seal);
 		out = shape(n / 8);
-		words = (unsigned int) (pmv_message_encode(slot.bytes, &out, NONCE) + 7) / 8;
+		words = (unsigned int) (pmv_message_encode(slot.bytes, &out, &message_seal) + 7) /
+			8;
 		for (unsigned int i = 0; i < words; i++) {
 			unsigned int j = (unsigned int) (dice_bits(&state) % (i + 1));
 
@@ -524,7 +536,7 @@ Test(message, of_an_earlier_round_or_another_connection_is_not_taken)
 	union slot slot = {0};
 
 	out.number = NUMBER - PMV_SLOTS;
-	pmv_message_encode(slot.bytes, &out, NONCE);
+	pmv_message_encode(slot.bytes, &out, &message_seal);
 	cr_expect_not(pmv_message_ready(slot.bytes, NUMBER));
 	cr_expect_eq(decode(&slot, &in), PMV_NOT_YET);
 	/* Even if its number is written over, or only the upper half of it differs. */
@@ -532,11 +544,12 @@ Test(message, of_an_earlier_round_or_another_connection_is_not_taken)
 	cr_expect_eq(decode(&slot, &in), PMV_NOT_YET);
 
 	out.number = NUMBER;
-	pmv_message_encode(slot.bytes, &out, NONCE + 1);
+	pmv_message_encode(slot.bytes, &out, &other_seal);
 	cr_expect(pmv_message_ready(slot.bytes, NUMBER));
 	cr_expect_eq(decode(&slot, &in), PMV_NOT_YET);
-	pmv_message_encode(slot.bytes, &out, NONCE);
-	cr_expect_eq(pmv_message_decode(slot.bytes, NUMBER + (UINT64_C(1) << 32), NONCE, copy, &in),
+	pmv_message_encode(slot.bytes, &out, &message_seal);
+	cr_expect_eq(pmv_message_decode(slot.bytes, NUMBER + (UINT64_C(1) << 32), &message_seal,
+					copy, &in),
 		     PMV_NOT_YET);
 	cr_expect_eq(decode(&slot, &in), PMV_ARRIVED);
 }
@@ -547,8 +560,8 @@ Test(message, of_zeros_or_noise_has_not_arrived)
 	struct pmv_message in;
 	union slot slot = {0};
 
-	cr_expect_eq(pmv_message_decode(slot.bytes, 1, 0, copy, &in), PMV_NOT_YET);
-	cr_expect_eq(pmv_message_decode(slot.bytes, 0, 0, copy, &in), PMV_NOT_YET);
+	cr_expect_eq(pmv_message_decode(slot.bytes, 1, &message_seal, copy, &in), PMV_NOT_YET);
+	cr_expect_eq(pmv_message_decode(slot.bytes, 0, &message_seal, copy, &in), PMV_NOT_YET);
 	for (int n = 0; n < 100000; n++) {
 		slot.words[dice_bits(&state) % 64] = dice_bits(&state);
 		slot.words[0] = NUMBER;
@@ -590,7 +603,7 @@ Test(message, with_flags_that_nobody_knows_is_malformed)
 	for (int bit = 3; bit < 8; bit++) {
 		struct pmv_message out = shape(1);
 		union slot slot;
-		size_t len = pmv_message_encode(slot.bytes, &out, NONCE);
+		size_t len = pmv_message_encode(slot.bytes, &out, &message_seal);
 
 		slot.bytes[27] |= (uint8_t) (1 << bit);
 		expect_malformed(&slot, len);
@@ -605,7 +618,7 @@ Test(message, about_messages_that_notifies_or_stores_is_malformed)
 		size_t len;
 
 		out.notify = !store;
-		len = pmv_message_encode(slot.bytes, &out, NONCE);
+		len = pmv_message_encode(slot.bytes, &out, &message_seal);
 		slot.bytes[27] |= 4;
 		expect_malformed(&slot, len);
 	}
@@ -616,7 +629,7 @@ Test(message, with_reserved_bits_is_malformed)
 	for (int bit = 0; bit < 32; bit++) {
 		struct pmv_message out = random_message(3, 0, false);
 		union slot slot;
-		size_t len = pmv_message_encode(slot.bytes, &out, NONCE);
+		size_t len = pmv_message_encode(slot.bytes, &out, &message_seal);
 
 		slot.bytes[32 + 2 * 24 + 20 + bit / 8] = (uint8_t) (1 << bit % 8);
 		expect_malformed(&slot, len);
@@ -631,7 +644,7 @@ Test(message, whose_lengths_do_not_add_up_is_malformed)
 		size_t len;
 
 		memset(&slot, 0, sizeof(slot));
-		len = pmv_message_encode(slot.bytes, &out, NONCE);
+		len = pmv_message_encode(slot.bytes, &out, &message_seal);
 		for (size_t claimed = 32; claimed <= PMV_MESSAGE_SIZE; claimed++) {
 			other = slot;
 			set_length(&other, claimed);
@@ -660,7 +673,7 @@ Test(message, that_stores_without_a_range_or_more_than_it_has_is_malformed)
 	set_length(&slot, 32);
 	expect_malformed(&slot, 32);
 
-	len = pmv_message_encode(slot.bytes, &out, NONCE);
+	len = pmv_message_encode(slot.bytes, &out, &message_seal);
 	slot.bytes[32 + 24 + 8] = 41;
 	expect_malformed(&slot, len);
 	slot.bytes[32 + 24 + 8] = 39;
@@ -694,8 +707,8 @@ Test(ack, is_what_the_header_says_byte_by_byte)
 				      0,    0,    0, 0, 0, 0x18, 0x17, 0x16, 0x15, 0x14, 0x13,
 				      0x12, 0x11, 3, 0, 0, 0,    0,    0,    0,    0}};
 
-	pmv_ack_encode(slot.bytes, &ack_out, NONCE);
-	reseal(expected.bytes, PMV_ACK_SIZE);
+	pmv_ack_encode(slot.bytes, &ack_out, &ack_seal);
+	reseal_with(expected.bytes, PMV_ACK_SIZE, &ack_seal);
 	cr_expect_arr_eq(slot.bytes, expected.bytes, PMV_ACK_SIZE);
 	cr_expect_eq(PMV_FAULT_NONE, 0);
 	cr_expect_eq(PMV_FAULT_MESSAGE, 1);
@@ -711,8 +724,8 @@ Test(ack, is_read_as_it_was_written)
 			       in;
 		union ack_slot slot;
 
-		pmv_ack_encode(slot.bytes, &out, NONCE);
-		cr_assert_eq(pmv_ack_decode(slot.bytes, out.number, NONCE, &in), PMV_ARRIVED);
+		pmv_ack_encode(slot.bytes, &out, &ack_seal);
+		cr_assert_eq(pmv_ack_decode(slot.bytes, out.number, &ack_seal, &in), PMV_ARRIVED);
 		cr_assert_eq(in.number, out.number);
 		cr_assert_eq(in.done, out.done);
 		cr_assert_eq(in.fault, out.fault);
@@ -724,12 +737,12 @@ Test(ack, with_any_byte_changed_or_missing_has_not_arrived)
 	union ack_slot slot, changed;
 	struct pmv_ack in;
 
-	pmv_ack_encode(slot.bytes, &ack_out, NONCE);
+	pmv_ack_encode(slot.bytes, &ack_out, &ack_seal);
 	for (size_t i = 0; i < PMV_ACK_SIZE; i++) {
 		for (int by = 1; by < 256; by++) {
 			changed = slot;
 			changed.bytes[i] ^= (uint8_t) by;
-			cr_assert_eq(pmv_ack_decode(changed.bytes, NUMBER, NONCE, &in),
+			cr_assert_eq(pmv_ack_decode(changed.bytes, NUMBER, &ack_seal, &in),
 				     PMV_NOT_YET);
 		}
 	}
@@ -740,12 +753,12 @@ Test(ack, with_any_byte_changed_or_missing_has_not_arrived)
 		old.number -= PMV_SLOTS;
 		old.done -= PMV_SLOTS;
 		old.fault = PMV_FAULT_NONE;
-		pmv_ack_encode(changed.bytes, &old, NONCE);
+		pmv_ack_encode(changed.bytes, &old, &ack_seal);
 		for (unsigned int i = 0; i < 4; i++) {
 			if (have & 1U << i)
 				changed.words[i] = slot.words[i];
 		}
-		cr_assert_eq(pmv_ack_decode(changed.bytes, NUMBER, NONCE, &in), PMV_NOT_YET);
+		cr_assert_eq(pmv_ack_decode(changed.bytes, NUMBER, &ack_seal, &in), PMV_NOT_YET);
 	}
 }
 
@@ -754,11 +767,11 @@ Test(ack, of_an_earlier_round_or_another_connection_is_not_taken)
 	union ack_slot slot;
 	struct pmv_ack in;
 
-	pmv_ack_encode(slot.bytes, &ack_out, NONCE);
-	cr_expect_eq(pmv_ack_decode(slot.bytes, NUMBER + PMV_SLOTS, NONCE, &in), PMV_NOT_YET);
-	cr_expect_eq(pmv_ack_decode(slot.bytes, NUMBER, NONCE + 1, &in), PMV_NOT_YET);
+	pmv_ack_encode(slot.bytes, &ack_out, &ack_seal);
+	cr_expect_eq(pmv_ack_decode(slot.bytes, NUMBER + PMV_SLOTS, &ack_seal, &in), PMV_NOT_YET);
+	cr_expect_eq(pmv_ack_decode(slot.bytes, NUMBER, &message_seal, &in), PMV_NOT_YET);
 	memcpy(slot.bytes, &(uint64_t){NUMBER + PMV_SLOTS}, 8);
-	cr_expect_eq(pmv_ack_decode(slot.bytes, NUMBER + PMV_SLOTS, NONCE, &in), PMV_NOT_YET);
+	cr_expect_eq(pmv_ack_decode(slot.bytes, NUMBER + PMV_SLOTS, &ack_seal, &in), PMV_NOT_YET);
 }
 
 Test(ack, with_reserved_bits_is_malformed)
@@ -767,9 +780,9 @@ Test(ack, with_reserved_bits_is_malformed)
 		union ack_slot slot;
 		struct pmv_ack in;
 
-		pmv_ack_encode(slot.bytes, &ack_out, NONCE);
+		pmv_ack_encode(slot.bytes, &ack_out, &ack_seal);
 		slot.bytes[28 + bit / 8] = (uint8_t) (1 << bit % 8);
-		reseal(slot.bytes, PMV_ACK_SIZE);
-		cr_expect_eq(pmv_ack_decode(slot.bytes, NUMBER, NONCE, &in), PMV_MALFORMED);
+		reseal_with(slot.bytes, PMV_ACK_SIZE, &ack_seal);
+		cr_expect_eq(pmv_ack_decode(slot.bytes, NUMBER, &ack_seal, &in), PMV_MALFORMED);
 	}
 }

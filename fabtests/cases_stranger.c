@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * cases_stranger.c -- a third process that is connected to the same target
+ *
+ * All regions of a domain are open to all of its peers, as far as their access
+ * goes.  So a stranger knows, or guesses, where the mailbox of another connection
+ * is.  It reads nothing there, and what it writes there is not served.
+ */
+#include <string.h>
+
+#include "key.h"
+#include "raw_peer.h"
+
+struct scene {
+	struct fx *fx;
+	struct link *link;
+	struct remote *remote;
+	struct raw victim;
+	struct raw stranger;
+	uint8_t seen[PMV_MESSAGE_SIZE]; /* of the victim's mailbox */
+};
+
+static int meet(struct scene *scene, struct raw *raw, uint64_t secret)
+{
+	if (raw_open(scene->fx, raw, scene->link))
+		return -1;
+	raw->secret = secret;
+	return raw_greet(raw);
+}
+
+/* meet_again -- what the target does not allow ends the stranger's connection */
+static int meet_again(struct scene *scene)
+{
+	raw_close(&scene->stranger);
+	return meet(scene, &scene->stranger, 0xbad);
+}
+
+static int open_scene(struct scene *scene, struct fx *fx)
+{
+	memset(scene, 0, sizeof(*scene));
+	scene->fx = fx;
+	scene->link = served_link(fx, NULL);
+	scene->remote = scene->link ? served_region(scene->link, 65536) : NULL;
+	return !scene->remote || meet(scene, &scene->victim, 0x5eed) ||
+			       meet(scene, &scene->stranger, 0xbad)
+		       ? -1
+		       : 0;
+}
+
+static int close_scene(struct scene *scene, int ret)
+{
+	if (scene->stranger.fx)
+		raw_close(&scene->stranger);
+	if (scene->victim.fx)
+		raw_close(&scene->victim);
+	return ret || commit(scene->link, scene->remote, 0, 64, 0) || linger(scene->link, 20) ? -1
+											      : 0;
+}
+
+/* serves_victim -- an ordinary request of the victim's */
+static int serves_victim(struct scene *scene, const char *after)
+{
+	struct pmv_message message = {
+		.count = 1,
+		.ranges = {{scene->remote->addr, 4096,
+			    (uint32_t) pmv_key_core(scene->remote->key)}},
+	};
+
+	return raw_send(&scene->victim, &message) || raw_answers(&scene->victim, after,
+								 scene->victim.sent, PMV_FAULT_NONE)
+		       ? -1
+		       : 0;
+}
+
+static size_t slot_at(uint64_t number)
+{
+	return number % PMV_SLOTS * PMV_MESSAGE_SIZE;
+}
+
+/* read_mailbox -- where the victim's first request is */
+static int read_mailbox(struct scene *scene)
+{
+	struct raw *stranger = &scene->stranger;
+	const struct pmv_hello *mailbox = &scene->victim.theirs;
+	bool cached = !strcmp(stranger->opts.provider, "verbs");
+
+	memset(stranger->block, 0, PMV_MESSAGE_SIZE);
+	if (raw_read(stranger, mailbox->addr + slot_at(1), mailbox->key, PMV_MESSAGE_SIZE)) {
+		memcpy(scene->seen, stranger->block, PMV_MESSAGE_SIZE);
+		/* libfabric's registration cache gives every region of verbs all rights. */
+		return expect(scene->fx, cached, "a stranger reads another one's mailbox");
+	}
+	return meet_again(scene);
+}
+
+/* try_forgery -- as the victim's next request: nobody hears of it */
+static int try_forgery(struct scene *scene, const char *what, const uint8_t *bytes, size_t len)
+{
+	const struct pmv_hello *mailbox = &scene->victim.theirs;
+	size_t at = slot_at(scene->victim.sent + 1);
+	struct raw *stranger = &scene->stranger;
+
+	memcpy(stranger->block + PMV_BLOCK_SIZE + at, bytes, len);
+	return raw_write_to(stranger, mailbox->addr + at, mailbox->key, at, len) ||
+			       raw_settle(stranger) || raw_stays_silent(&scene->victim, what)
+		       ? -1
+		       : 0;
+}
+
+/* forge -- a request that asks for nothing: what is served would cover all before it */
+static int forge(struct scene *scene)
+{
+	const struct raw *victim = &scene->victim, *stranger = &scene->stranger;
+	const struct {
+		const char *what;
+		struct pmv_seal seal;
+	} seals[] = {
+		{"sealed with zeros", {{0}}},
+		{"sealed with the stranger's secret", stranger->message_out},
+		{"sealed with half of a secret",
+		 pmv_seal(victim->secret, stranger->theirs.secret, PMV_SEALED_MESSAGE)},
+		{"sealed with the other half",
+		 pmv_seal(stranger->secret, victim->theirs.secret, PMV_SEALED_MESSAGE)},
+	};
+	struct pmv_message message = {.number = victim->sent + 1};
+	uint8_t bytes[PMV_MESSAGE_SIZE];
+	size_t i, len;
+
+	for (i = 0; i < ARRAY_SIZE(seals); i++) {
+		memset(bytes, 0, sizeof(bytes));
+		len = pmv_message_encode(bytes, &message, &seals[i].seal);
+		if (try_forgery(scene, seals[i].what, bytes, len))
+			return -1;
+	}
+	/* what was sealed once, with the next number */
+	memcpy(scene->seen, &message.number, sizeof(message.number));
+	return try_forgery(scene, "made of an earlier request", scene->seen, PMV_MESSAGE_SIZE);
+}
+
+/* flush_page -- may be read, since that pushes writes; it never holds anything */
+static int flush_page(struct scene *scene)
+{
+	const struct pmv_hello *theirs = &scene->victim.theirs;
+	struct raw *stranger = &scene->stranger;
+	uint64_t addr = pmv_hello_flush_addr(theirs);
+	size_t i;
+
+	memset(stranger->block, 0xbb, PMV_FLUSH_SIZE);
+	if (expect(scene->fx, raw_read(stranger, addr, theirs->flush_key, PMV_FLUSH_SIZE),
+		   "the flush page can't be read"))
+		return -1;
+	for (i = 0; i < PMV_FLUSH_SIZE; i++) {
+		if (expect(scene->fx, !stranger->block[i], "the flush page holds something"))
+			return -1;
+	}
+	return 0;
+}
+
+static int requests(struct scene *scene)
+{
+	return serves_victim(scene, "the first request") || read_mailbox(scene) || forge(scene) ||
+			       serves_victim(scene, "forged requests") || forge(scene) ||
+			       flush_page(scene) || serves_victim(scene, "more of them")
+		       ? -1
+		       : 0;
+}
+
+static int stranger_requests(struct fx *fx)
+{
+	static struct scene scene;
+
+	return close_scene(&scene, open_scene(&scene, fx) || requests(&scene));
+}
+
+const struct test_case stranger_cases[] = {
+	{"stranger_requests", stranger_requests},
+	{NULL, NULL},
+};
