@@ -139,6 +139,8 @@ Test(length, of_several_places_has_to_be_what_is_written)
 		refused(put_two(pair, 0, 0, 2, flags[i]), FI_EINVAL);
 		refused(put_two(pair, 40, 23, 2, flags[i]), FI_EINVAL);
 		refused(put_two(pair, 64, 1, 2, flags[i]), FI_EINVAL);
+		/* 64 with what does not fit a size_t. */
+		refused(put_two(pair, SIZE_MAX, 65, 2, flags[i]), FI_EINVAL);
 		refused(put_two(pair, 64, 0, 9, flags[i]), FI_EINVAL);
 	}
 	expect_sent(pair, "");
