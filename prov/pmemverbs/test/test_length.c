@@ -163,9 +163,9 @@ static uint64_t operands[2] = {1, 2}, results[2];
 static ssize_t add(struct pair *pair, size_t count, size_t places, bool fetch, uint64_t flags)
 {
 	struct fi_ioc ioc = {operands, 1}, result = {results, 1};
-	struct fi_rma_ioc rma_ioc[2] = {
+	struct fi_rma_ioc rma_ioc[9] = {
 		{pair_addr(pair, DMP, 512), count, pair_key(pair, DMP)},
-		{pair_addr(pair, DMP, 1024), count, pair_key(pair, DMP)},
+		{pair_addr(pair, DMP, 1024), places == 2 ? count : 0, pair_key(pair, DMP)},
 	};
 	struct fi_msg_atomic msg = {
 		.msg_iov = &ioc,
@@ -213,6 +213,16 @@ Test(length, of_an_atomic_on_several_places_has_to_be_that_of_its_operands)
 	refused(add(pair, 1, 2, false, FI_COMMIT), FI_EINVAL);
 	refused(add(pair, 0, 2, true, FI_COMMIT), FI_EINVAL);
 	refused(add(pair, 1, 2, true, 0), FI_EINVAL);
+	refused(add(pair, 1, 9, true, FI_COMMIT), FI_EINVAL);
+	refused(add(pair, 1, 9, false, 0), FI_EINVAL);
+	expect_sent(pair, "");
+	accepted(add(pair, 1, 8, false, 0));
+	expect_sent(pair, "A");
+	pair_round(pair);
+	pair_close(pair);
+
+	pair = pair_open(NULL);
+	refused(add(pair, 1, 2, false, FI_COMMIT), FI_EINVAL);
 	expect_sent(pair, "");
 	cr_expect_eq(pmv_dirty_count(&pair->from->dirty, 0, true), 0);
 	pair_close(pair);
