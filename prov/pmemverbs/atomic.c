@@ -13,9 +13,8 @@
 #include <rdma/fi_ext_pmemverbs.h>
 #include "atomic.h"
 #include "cover.h"
+#include "length.h"
 #include "prov.h"
-
-#define MAX_RMA_IOC 8
 
 struct atomic {
 	const struct fi_msg_atomic *msg;
@@ -79,7 +78,7 @@ static ssize_t post_atomic(struct pmv_ep *ep, const void *arg, void *context, ui
 	bool by_value = pmv_core_takes_values(ep->domain->fabric->core);
 	const struct atomic *op = arg;
 	struct fi_msg_atomic msg = *op->msg;
-	struct fi_rma_ioc rma_iov[MAX_RMA_IOC];
+	struct fi_rma_ioc rma_iov[PMV_MAX_RMA];
 	struct fi_ioc operand;
 
 	for (size_t i = 0; i < msg.rma_iov_count; i++) {
@@ -188,7 +187,7 @@ static void *copy_atomic(const void *op, bool data_too)
 static ssize_t commit_atomic(struct pmv_ep *ep, const struct atomic *op, uint64_t flags)
 {
 	const struct fi_msg_atomic *msg = op->msg;
-	struct fi_rma_iov rma_iov[MAX_RMA_IOC];
+	struct fi_rma_iov rma_iov[PMV_MAX_RMA];
 	struct pmv_commit commit;
 
 	for (size_t i = 0; i < msg->rma_iov_count; i++) {
@@ -244,14 +243,12 @@ static void note_end(struct pmv_ep *ep, const struct fi_msg_atomic *msg, bool po
 			     posted);
 }
 
-static ssize_t do_atomic(struct pmv_ep *ep, const struct atomic *op, uint64_t flags)
+static ssize_t post_or_commit(struct pmv_ep *ep, const struct atomic *op, uint64_t flags)
 {
 	uint64_t what = what_is(op);
 	struct pmv_post post;
 	ssize_t ret;
 
-	if (op->msg->rma_iov_count > MAX_RMA_IOC)
-		return -FI_EINVAL;
 	if (flags & FI_COMMIT)
 		return commit_atomic(ep, op, flags);
 	if (flags & FI_IMMED) {
@@ -266,6 +263,16 @@ static ssize_t do_atomic(struct pmv_ep *ep, const struct atomic *op, uint64_t fl
 		ret = pmv_post_end(ep, &post, post_atomic(ep, op, post.context, post.flags));
 	note_end(ep, op->msg, !ret);
 	return ret;
+}
+
+static ssize_t do_atomic(struct pmv_ep *ep, const struct atomic *op, uint64_t flags)
+{
+	struct pmv_atomic_msg copy;
+	struct atomic atomic = *op;
+
+	atomic.msg = pmv_atomic_lengths(
+		op->msg, pmv_atomic_count(op->msg, op->result, op->result_count), &copy);
+	return atomic.msg ? post_or_commit(ep, &atomic, flags) : -FI_EINVAL;
 }
 
 static ssize_t atomic_writemsg(struct fid_ep *fid, const struct fi_msg_atomic *msg, uint64_t flags)

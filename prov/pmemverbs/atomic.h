@@ -19,6 +19,14 @@ static inline size_t pmv_ioc_count(const struct fi_ioc *ioc, size_t n)
 	return count;
 }
 
+/* pmv_atomic_count -- so many are operated on; what only reads has no operands */
+static inline size_t pmv_atomic_count(const struct fi_msg_atomic *msg, const struct fi_ioc *result,
+				      size_t result_count)
+{
+	return msg->op == FI_ATOMIC_READ ? pmv_ioc_count(result, result_count)
+					 : pmv_ioc_count(msg->msg_iov, msg->iov_count);
+}
+
 /* Calls with one operand: of all kinds of endpoints, whose calls with lists they make. */
 ssize_t pmv_atomic_write(struct fid_ep *fid, const void *buf, size_t count, void *desc,
 			 fi_addr_t dest_addr, uint64_t addr, uint64_t key,

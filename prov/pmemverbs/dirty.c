@@ -13,7 +13,7 @@
 struct pmv_dirty_region {
 	uint32_t key; /* first: what the tree is searched for */
 	unsigned int count;
-	struct pmv_dirty_region *next;
+	struct pmv_dirty_region *next, **at; /* on one of the two lists; what points to it */
 	struct {
 		uint64_t start;
 		uint64_t end;
@@ -31,10 +31,28 @@ static struct pmv_dirty_region *find(struct pmv_dirty *dirty, uint32_t key)
 	return dirty->last;
 }
 
+static void link_region(struct pmv_dirty_region **list, struct pmv_dirty_region *region)
+{
+	region->next = *list;
+	region->at = list;
+	if (region->next)
+		region->next->at = &region->next;
+	*list = region;
+}
+
+static void unlink_region(struct pmv_dirty_region *region)
+{
+	*region->at = region->next;
+	if (region->next)
+		region->next->at = region->at;
+}
+
 static struct pmv_dirty_region *add_region(struct pmv_dirty *dirty, uint32_t key)
 {
-	struct pmv_dirty_region *region = calloc(1, sizeof(*region));
+	struct pmv_dirty_region *region = NULL;
 
+	if (dirty->num_regions < PMV_DIRTY_REGIONS)
+		region = calloc(1, sizeof(*region));
 	if (!region)
 		return NULL;
 	region->key = key;
@@ -42,10 +60,45 @@ static struct pmv_dirty_region *add_region(struct pmv_dirty *dirty, uint32_t key
 		free(region);
 		return NULL;
 	}
-	region->next = dirty->regions;
-	dirty->regions = region;
+	link_region(&dirty->clean, region);
+	dirty->num_clean++;
 	dirty->last = region;
 	return region;
+}
+
+/* becomes_dirty -- a clean region is about to get its first range */
+static void becomes_dirty(struct pmv_dirty *dirty, struct pmv_dirty_region *region)
+{
+	unlink_region(region);
+	dirty->num_clean--;
+	link_region(&dirty->regions, region);
+	dirty->num_regions++;
+}
+
+/* forget_clean -- the one that was written the longest time ago, if they are too many */
+static void forget_clean(struct pmv_dirty *dirty)
+{
+	struct pmv_dirty_region *region = dirty->clean;
+
+	if (dirty->num_clean <= PMV_DIRTY_CLEAN)
+		return;
+	while (region->next)
+		region = region->next;
+	unlink_region(region);
+	dirty->num_clean--;
+	tdelete(region, &dirty->tree, pmv_key_compare);
+	if (dirty->last == region)
+		dirty->last = NULL;
+	free(region);
+}
+
+static void becomes_clean(struct pmv_dirty *dirty, struct pmv_dirty_region *region)
+{
+	unlink_region(region);
+	dirty->num_regions--;
+	link_region(&dirty->clean, region);
+	dirty->num_clean++;
+	forget_clean(dirty);
 }
 
 static void ignore(void *node)
@@ -55,12 +108,14 @@ static void ignore(void *node)
 
 void pmv_dirty_free(struct pmv_dirty *dirty)
 {
-	struct pmv_dirty_region *region;
+	struct pmv_dirty_region *lists[] = {dirty->regions, dirty->clean};
 
 	tdestroy(dirty->tree, ignore);
-	while ((region = dirty->regions)) {
-		dirty->regions = region->next;
-		free(region);
+	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+		for (struct pmv_dirty_region *next, *region = lists[i]; region; region = next) {
+			next = region->next;
+			free(region);
+		}
 	}
 	*dirty = (struct pmv_dirty){0};
 }
@@ -156,6 +211,8 @@ void pmv_dirty_add(struct pmv_dirty *dirty, uint32_t key, uint64_t addr, uint64_
 		return;
 	}
 	before = region->count;
+	if (!before)
+		becomes_dirty(dirty, region);
 	add_range(region, addr, addr + len < addr ? UINT64_MAX : addr + len);
 	dirty->ranges += region->count - before;
 }
@@ -184,6 +241,8 @@ static unsigned int take(struct pmv_dirty *dirty, struct pmv_dirty_region *regio
 	}
 	region->count = 0;
 	dirty->ranges -= count;
+	if (count)
+		becomes_clean(dirty, region);
 	return count;
 }
 
@@ -197,6 +256,6 @@ void pmv_dirty_take(struct pmv_dirty *dirty, uint32_t key, bool all, struct pmv_
 			take(dirty, region, ranges);
 		return;
 	}
-	for (region = dirty->regions; region; region = region->next)
-		ranges += take(dirty, region, ranges);
+	while (dirty->regions)
+		ranges += take(dirty, dirty->regions, ranges);
 }

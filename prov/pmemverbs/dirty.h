@@ -6,7 +6,10 @@
  * adjoin cache lines are joined.  When a region has too many, the two with the
  * smallest gap between them are: what lies between is flushed needlessly, but
  * nothing that was written is left out.  Memory: PMV_DIRTY_RANGES ranges, about
- * a KiB, for each region that the endpoint ever wrote to.
+ * a KiB, for each region with something dirty, and for the PMV_DIRTY_CLEAN others
+ * that were written last.  Of the latter nothing is lost when they are forgotten;
+ * they only spare an allocation.  When there are more than PMV_DIRTY_REGIONS of the
+ * former, which nobody commits, no commit can be proven any more.
  *
  * Not locked: the endpoint's lock is.
  */
@@ -16,15 +19,20 @@
 #include "wire.h"
 
 #define PMV_DIRTY_RANGES 64
+#define PMV_DIRTY_CLEAN 16
+#define PMV_DIRTY_REGIONS 65536
 
 struct pmv_dirty_region;
 
 struct pmv_dirty {
 	void *tree; /* of regions, by key */
 	struct pmv_dirty_region *last;
-	struct pmv_dirty_region *regions; /* all of them */
-	unsigned int ranges;              /* in all of them */
-	bool lost; /* no memory to note a write: no commit can be proven any more */
+	struct pmv_dirty_region *regions; /* with something dirty, in any order */
+	struct pmv_dirty_region *clean;   /* the others, the one that was written last first */
+	unsigned int num_regions;
+	unsigned int num_clean;
+	unsigned int ranges; /* in all of them */
+	bool lost;           /* no memory to note a write: no commit can be proven any more */
 };
 
 void pmv_dirty_free(struct pmv_dirty *dirty);

@@ -19,7 +19,13 @@
  */
 #define PMV_CORE_MR_NOCACHE (1ULL << 60)
 
-/* A commit is at most a flush in front, the write, the flush behind it and the notice. */
+/*
+ * By READs a commit is at most a flush in front, the write, the flush behind it and
+ * the notice.  One by the agent can have more messages than that, and READs without
+ * an order among writes.  Queues are opened for the former: what finds no room in
+ * the transmit queue waits, and so no CQ overruns that is as long as all queues of
+ * the endpoints on it.
+ */
 #define PMV_MAX_PARTS 4
 
 /* So much can be read there at once. */

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@
 static pmem2_flush_fn flush_fn;
 static pmem2_drain_fn drain_fn;
 static pmem2_memcpy_fn memcpy_fn;
+static bool populates; /* the kernel has MADV_POPULATE_WRITE (5.14) */
 
 static void flush(const void *addr, size_t len)
 {
@@ -44,11 +46,9 @@ static int touch(void *addr, size_t len)
 	uintptr_t start, end;
 
 	page_bounds(addr, len, &start, &end);
-	if (!madvise((void *) start, end - start, MADV_POPULATE_WRITE))
-		return 0;
-	if (errno != EINVAL)
-		return -errno;
-	/* Kernels before 5.14: a write that changes nothing, whoever else writes there. */
+	if (populates)
+		return madvise((void *) start, end - start, MADV_POPULATE_WRITE) ? -errno : 0;
+	/* A write that changes nothing, whoever else writes there. */
 	for (; start < end; start += sysconf(_SC_PAGESIZE))
 		atomic_fetch_or((atomic_uchar *) start, 0);
 	return 0;
@@ -73,6 +73,15 @@ static const struct pmv_flush_ops hardware = {
 const struct pmv_flush_ops *pmv_flush = &hardware;
 
 /*
+ * find_populate -- asked of a page where nothing but the kernel's age can be the
+ * reason: EINVAL is also its answer for memory that may not be written
+ */
+static void find_populate(void *page, size_t size)
+{
+	populates = !madvise(page, size, MADV_POPULATE_WRITE);
+}
+
+/*
  * find_functions -- libpmem2 hands its functions out by mapping, but they depend
  * on the granularity alone.  A mapping of our own is asked, as the application
  * may have told libpmem2 of its own already, which takes each but once.
@@ -86,6 +95,7 @@ static int find_functions(void)
 
 	if (memory == MAP_FAILED)
 		return -ENOMEM;
+	find_populate(memory, page);
 	if (!pmem2_source_from_anon(&source, page) &&
 	    !pmem2_map_from_existing(&map, source, memory, page, PMEM2_GRANULARITY_CACHE_LINE)) {
 		flush_fn = pmem2_get_flush_fn(map);

@@ -100,7 +100,7 @@ static bool names_us(const char *list)
 static bool is_asked_for(const struct fi_info *hints)
 {
 	return (hints->fabric_attr->prov_name && names_us(hints->fabric_attr->prov_name)) ||
-	       names_us(getenv("FI_PROVIDER")) || pmv_info_is_pmem(hints);
+	       names_us(pmv_other_setting("provider")) || pmv_info_is_pmem(hints);
 }
 
 /* What can't be served */
@@ -130,6 +130,9 @@ static int check_hints(uint32_t version, uint64_t flags, const struct fi_info *h
 	}
 	if ((hints->caps & FI_PMEM) && !(hints->caps & FI_RMA))
 		return refuse("caps: FI_RMA_PMEM needs FI_RMA");
+	if ((hints->caps | hints->tx_attr->caps | hints->rx_attr->caps) & FI_HMEM)
+		return refuse("caps: FI_HMEM, since data of small commits and of injected ones are "
+			      "copied by the processor");
 	if (!pmv_info_is_pmem(hints))
 		return 0;
 	if (mr_mode == PMV_MR_SCALABLE ||

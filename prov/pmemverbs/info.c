@@ -145,7 +145,8 @@ static uint64_t with_pmem(uint64_t caps, uint64_t asked, bool pmem)
 	const uint64_t reads = FI_READ | FI_REMOTE_READ;
 	const uint64_t directions = reads | FI_WRITE | FI_REMOTE_WRITE;
 
-	caps &= ~PMV_OWN_CAPS;
+	/* Data of small commits and of injected ones are copied by the processor. */
+	caps &= ~(PMV_OWN_CAPS | FI_HMEM);
 	if (asked & directions)
 		caps &= ~(reads & ~asked);
 	if (pmem && (caps & FI_RMA))
@@ -176,6 +177,7 @@ void pmv_info_from_rxm(struct fi_info *info, const struct fi_info *asked)
 		with_pmem(info->tx_attr->caps, asked->tx_attr ? asked->tx_attr->caps : 0, pmem);
 	info->rx_attr->caps =
 		with_pmem(info->rx_attr->caps, asked->rx_attr ? asked->rx_attr->caps : 0, pmem);
+	info->domain_attr->mr_mode &= ~FI_MR_HMEM;
 	take_op_flags(info, asked);
 	info->fabric_attr->fabric = NULL;
 	info->domain_attr->domain = NULL;
@@ -183,7 +185,7 @@ void pmv_info_from_rxm(struct fi_info *info, const struct fi_info *asked)
 
 void pmv_info_from_core(struct fi_info *info, const struct fi_info *asked)
 {
-	int mr_mode = info->domain_attr->mr_mode;
+	int mr_mode = info->domain_attr->mr_mode & ~FI_MR_HMEM;
 	int allowed = asked->domain_attr ? asked->domain_attr->mr_mode : 0;
 	bool pmem;
 

@@ -63,6 +63,22 @@ static int get_choice(const char *param, const char *const names[], int count)
 	return 0;
 }
 
+const char *pmv_other_setting(const char *name)
+{
+	char *value = NULL;
+
+	return fi_param_get_str(NULL, name, &value) ? NULL : value;
+}
+
+/* define_others -- RxM's own name for them is its alone; what is read is the same */
+static void define_others(void)
+{
+	fi_param_define(NULL, "ofi_rxm_num_msg_eps", FI_PARAM_STRING,
+			"of ofi_rxm; pmemverbs offers no FI_EP_RDM where it is above 1");
+	fi_param_define(NULL, "ofi_rxm_sar_limit", FI_PARAM_STRING,
+			"of ofi_rxm; pmemverbs leaves it as it is where it is set");
+}
+
 static void read_settings(void)
 {
 	static const char *const domains[] = {"auto", "none", "page", "dmp", "mhp", "wsp"};
@@ -126,7 +142,7 @@ static void stand_alone(void)
 		bool disable_logging;
 		bool disable_layering;
 	} mark = {.disable_layering = true};
-	const char *names = getenv("FI_PROVIDER");
+	const char *names = pmv_other_setting("provider");
 
 	static_assert(sizeof(mark) <= sizeof(pmv_prov.context), "no room");
 	if (FI_VERSION_GE(fi_version(), FI_VERSION(2, 7)) || (names && strstr(names, ";ofi_")))
@@ -141,6 +157,7 @@ struct fi_provider *fi_prov_ini(void)
 {
 	/* A provider that declares an older API is hidden from newer applications. */
 	pmv_prov.fi_version = fi_version();
+	define_others();
 	read_settings();
 	stand_alone();
 	pmv_rdm_tune();

@@ -41,6 +41,13 @@ struct pmv_setting {
 extern struct fi_provider pmv_prov;
 extern struct pmv_setting pmv_setting;
 
+/*
+ * pmv_other_setting -- of libfabric ("provider") or of RxM ("ofi_rxm_..."), as these
+ * see it: from the environment or, since 1.18, from libfabric.conf, whichever the
+ * latter prefers.  NULL: it is not set.
+ */
+const char *pmv_other_setting(const char *name);
+
 const char *pmv_persist_name(enum pmv_persist persist);
 
 #define PMV_WARN(subsys, ...) FI_WARN(&pmv_prov, FI_LOG_##subsys, __VA_ARGS__)

@@ -27,15 +27,16 @@
  * that costs more than to have the receiver read the message, from somewhat more
  * than 24 KiB on: at 64 KiB by half.
  *
- * RxM listens to the environment only, so it is told just where no other RxM can
- * hear it: in a process that uses this provider alone, and without RDMA, where
+ * RxM listens to what the whole process hears, so it is told just where no other
+ * RxM is there: in a process that uses this provider alone, and without RDMA, where
  * copying may well be better.  Only the sender's limit counts.
  */
 void pmv_rdm_tune(void)
 {
-	const char *names = getenv("FI_PROVIDER");
+	const char *names = pmv_other_setting("provider");
 
-	if (names && !strcasecmp(names, PMV_NAME) && !pmv_core_may_be_rdma())
+	if (names && !strcasecmp(names, PMV_NAME) && !pmv_core_may_be_rdma() &&
+	    !pmv_other_setting("ofi_rxm_sar_limit"))
 		setenv("FI_OFI_RXM_SAR_LIMIT", "24576", 0);
 }
 
@@ -72,9 +73,9 @@ bool pmv_rdm_wants_pmem(void)
 /* is_spread -- is RxM told to use several connections to a peer, which nothing orders? */
 static bool is_spread(void)
 {
-	const char *setting = getenv("FI_OFI_RXM_NUM_MSG_EPS");
+	const char *setting = pmv_other_setting("ofi_rxm_num_msg_eps");
 
-	if (!setting || atoi(setting) <= 1)
+	if (!setting || strtoul(setting, NULL, 0) <= 1)
 		return false;
 	PMV_WARN(FABRIC,
 		 "FI_EP_RDM is not offered with FI_OFI_RXM_NUM_MSG_EPS=%s: a commit has to "

@@ -12,6 +12,7 @@
 #include <rdma/fi_ext_pmemverbs.h>
 #include "atomic.h"
 #include "held.h"
+#include "length.h"
 #include "prov.h"
 #include "rdm_atomic.h"
 #include "rdm_ep.h"
@@ -176,12 +177,17 @@ static ssize_t post_atomic(struct fid_ep *fid, const struct atomic *atomic,
 static ssize_t do_atomic(struct fid_ep *fid, const struct atomic *atomic, uint64_t flags)
 {
 	struct pmv_rdm_ep *rdm = PMV_RDM_OF(fid, atomic);
-	struct fi_msg_atomic msg = *atomic->msg;
+	size_t count = pmv_atomic_count(atomic->msg, atomic->result, atomic->result_count);
 	struct pmv_held *held = NULL;
+	const struct fi_msg_atomic *given;
+	struct pmv_atomic_msg copy;
+	struct fi_msg_atomic msg;
 	ssize_t ret = 0;
 
-	if (flags & FI_IMMED)
+	given = pmv_atomic_lengths(atomic->msg, count, &copy);
+	if (!given || (flags & FI_IMMED))
 		return -FI_EINVAL;
+	msg = *given;
 	if (msg.op == FI_ATOMIC_READ && !(flags & FI_COMMIT))
 		return post_atomic(fid, atomic, &msg, flags);
 	if (is_held(rdm, &msg, flags)) {

@@ -26,6 +26,7 @@
 #include "ep.h"
 #include "eq.h"
 #include "held.h"
+#include "length.h"
 #include "prov.h"
 #include "rdm_atomic.h"
 #include "rdm_ep.h"
@@ -237,8 +238,14 @@ static ssize_t end_write(ssize_t ret)
 
 static ssize_t rdm_writemsg(struct fid_ep *fid, const struct fi_msg_rma *msg, uint64_t flags)
 {
-	struct pmv_rdm_ep *rdm = begin_write(fid, msg->addr, msg->rma_iov);
+	struct pmv_rma_msg copy;
+	struct pmv_rdm_ep *rdm;
 
+	/* RxM passes it on in one of several calls, which are to name the same. */
+	msg = pmv_write_lengths(msg, &copy);
+	if (!msg)
+		return -FI_EINVAL;
+	rdm = begin_write(fid, msg->addr, msg->rma_iov);
 	if ((flags & FI_INJECT) && (flags & (FI_COMMIT | FI_IMMED | FI_FENCE)) &&
 	    msg->iov_count <= 1)
 		return end_write(inject_in_pieces(fid, msg, flags));

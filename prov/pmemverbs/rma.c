@@ -7,6 +7,7 @@
 
 #include <rdma/fi_ext_pmemverbs.h>
 #include "cover.h"
+#include "length.h"
 #include "prov.h"
 #include "rdm_ep.h"
 
@@ -14,17 +15,15 @@
 	(PMV_CARE_CLOSED | PMV_CARE_COUNT_TX | PMV_CARE_FENCE_NEXT | PMV_CARE_COMMIT | PMV_CARE_ALL)
 #define READ_CARE (PMV_CARE_CLOSED | PMV_CARE_COUNT_TX | PMV_CARE_READS)
 
-/* The core is given its own keys; rma_iov_limit of the cores is at most this. */
-#define MAX_RMA_IOV 8
-
+/* The core is given its own keys. */
 struct core_rma {
 	struct fi_msg_rma msg;
-	struct fi_rma_iov rma_iov[MAX_RMA_IOV];
+	struct fi_rma_iov rma_iov[PMV_MAX_RMA];
 };
 
 static ssize_t to_core(const struct fi_msg_rma *msg, struct core_rma *core)
 {
-	if (msg->rma_iov_count > MAX_RMA_IOV)
+	if (msg->rma_iov_count > PMV_MAX_RMA)
 		return -FI_EINVAL;
 	core->msg = *msg;
 	core->msg.rma_iov = core->rma_iov;
@@ -253,7 +252,10 @@ static ssize_t rma_writev(struct fid_ep *fid, const struct iovec *iov, void **de
 
 static ssize_t rma_writemsg(struct fid_ep *fid, const struct fi_msg_rma *msg, uint64_t flags)
 {
-	return write_carefully(pmv_to_ep(fid), msg, flags, false);
+	struct pmv_rma_msg copy;
+
+	msg = pmv_write_lengths(msg, &copy);
+	return msg ? write_carefully(pmv_to_ep(fid), msg, flags, false) : -FI_EINVAL;
 }
 
 static ssize_t rma_writedata(struct fid_ep *fid, const void *buf, size_t len, void *desc,

@@ -831,12 +831,14 @@ static ssize_t post_atomic(struct fid_ep *fid, enum fake_call call, uint64_t wha
 		.len = 8,
 		.addr = msg->rma_iov[0].addr,
 		.key = msg->rma_iov[0].key,
-		.rma_len = 8,
 		.dest = msg->addr,
 		.compare = compare ? compare->addr : NULL,
 		.result = result ? result->addr : NULL,
 	};
 
+	/* All tests operate on numbers of 64 bits. */
+	for (size_t i = 0; i < msg->rma_iov_count; i++)
+		op.rma_len += 8 * msg->rma_iov[i].count;
 	return post(fid, &op);
 }
 

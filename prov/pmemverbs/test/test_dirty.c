@@ -383,3 +383,82 @@ Test(dirty, never_leaves_out_what_was_written, .timeout = 120)
 	pmv_dirty_free(&dirty);
 	free(maps);
 }
+
+/* Regions that come and go */
+
+Test(dirty, regions_that_are_clean_are_forgotten_but_for_a_few)
+{
+	struct pmv_dirty dirty = {0};
+
+	for (uint32_t key = 0; key < 100000; key++) {
+		pmv_dirty_add(&dirty, key, 0x1000, 8);
+		pmv_dirty_add(&dirty, key, 0x9000, 8);
+		cr_assert_eq(dirty.num_regions, 1);
+		cr_assert_eq(take(&dirty, key, key % 2), 2);
+		cr_assert(has(2, key, 0x1000, 8));
+		cr_assert_eq(dirty.num_regions, 0);
+		cr_assert_leq(dirty.num_clean, PMV_DIRTY_CLEAN);
+	}
+	/* Also several at once. */
+	for (uint32_t key = 0; key < 1000; key++)
+		pmv_dirty_add(&dirty, key, 0x1000, 8);
+	cr_assert_eq(dirty.num_regions, 1000);
+	cr_assert_eq(take(&dirty, 0, true), 1000);
+	cr_assert_eq(dirty.num_regions, 0);
+	cr_assert_leq(dirty.num_clean, PMV_DIRTY_CLEAN);
+	cr_assert_not(dirty.lost);
+	pmv_dirty_free(&dirty);
+	cr_assert_eq(dirty.num_clean, 0);
+}
+
+Test(dirty, regions_that_are_dirty_are_not_forgotten)
+{
+	struct pmv_dirty dirty = {0};
+
+	/* Each of every hundredth is left dirty, and written again once it was clean. */
+	for (uint32_t key = 0; key < 100000; key++) {
+		pmv_dirty_add(&dirty, key, 0x1000, 8);
+		take(&dirty, key, false);
+		if (key % 100 == 0)
+			pmv_dirty_add(&dirty, key, 0x2000 + key, 8);
+	}
+	cr_assert_eq(dirty.num_regions, 1000);
+	cr_assert_eq(take(&dirty, 0, true), 1000);
+	for (uint32_t key = 0; key < 100000; key += 100)
+		cr_assert(has(1000, key, 0x2000 + key, 8), "%u", key);
+	pmv_dirty_free(&dirty);
+}
+
+/* Nobody commits them: a commit that came after all would be told that it can't be. */
+Test(dirty, regions_that_are_too_many_are_not_forgotten_in_silence)
+{
+	struct pmv_dirty dirty = {0};
+
+	for (uint32_t key = 0; key < PMV_DIRTY_REGIONS; key++)
+		pmv_dirty_add(&dirty, key, 0x1000, 8);
+	cr_expect_not(dirty.lost);
+	pmv_dirty_add(&dirty, 7, 0x9000, 8);
+	cr_expect_not(dirty.lost, "it is one of them");
+	cr_expect_eq(pmv_dirty_count(&dirty, 0, true), PMV_DIRTY_REGIONS + 1);
+	pmv_dirty_add(&dirty, PMV_DIRTY_REGIONS, 0x1000, 8);
+	cr_expect(dirty.lost);
+	pmv_dirty_free(&dirty);
+}
+
+Test(dirty, region_that_was_looked_at_last_may_be_forgotten)
+{
+	struct pmv_dirty dirty = {0};
+
+	for (uint32_t key = 0; key < PMV_DIRTY_CLEAN; key++) {
+		pmv_dirty_add(&dirty, key, 0x1000, 8);
+		take(&dirty, key, false);
+	}
+	pmv_dirty_add(&dirty, 1000, 0x1000, 8);
+	cr_expect_eq(pmv_dirty_count(&dirty, 0, false), 0);
+	cr_expect_eq(take(&dirty, 0, true), 1);
+	cr_assert_null(dirty.last);
+	pmv_dirty_add(&dirty, 0, 0x3000, 8);
+	cr_expect_eq(take(&dirty, 0, true), 1);
+	cr_expect(has(1, 0, 0x3000, 8));
+	pmv_dirty_free(&dirty);
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * length.h -- how much an operation writes
+ *
+ * An application says it twice: by its own buffers, and by the places at the
+ * target.  Where the two differ cores do not agree on what happens: verbs never
+ * looks at the places' lengths, tcp trusts them and loses its stream.  What is
+ * remembered as written, and what a commit names, has to be all that was written;
+ * so the buffers decide, for us and for the core.
+ */
+#ifndef PMV_LENGTH_H
+#define PMV_LENGTH_H
+
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_rma.h>
+
+/* rma_iov_limit of the cores is at most this. */
+#define PMV_MAX_RMA 8
+
+/* Room for a message with other lengths. */
+struct pmv_rma_msg {
+	struct fi_msg_rma msg;
+	struct fi_rma_iov rma_iov[PMV_MAX_RMA];
+};
+
+struct pmv_atomic_msg {
+	struct fi_msg_atomic msg;
+	struct fi_rma_ioc rma_iov[PMV_MAX_RMA];
+};
+
+/*
+ * pmv_write_lengths -- the message itself, or with the length that is written in
+ * `copy`; NULL after a warning: it names too many places, or several with another
+ * length altogether, and nobody can tell which of them is meant
+ */
+const struct fi_msg_rma *pmv_write_lengths(const struct fi_msg_rma *msg, struct pmv_rma_msg *copy);
+
+/* pmv_atomic_lengths -- the same; count: of what is operated on, in all */
+const struct fi_msg_atomic *pmv_atomic_lengths(const struct fi_msg_atomic *msg, size_t count,
+					       struct pmv_atomic_msg *copy);
+
+#endif /* PMV_LENGTH_H */
