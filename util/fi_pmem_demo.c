@@ -452,6 +452,7 @@ static int describe(struct side *side, const struct lease *lease)
 	       "initiator: what makes a write durable there: %s\n",
 	       ops->core_name(side->domain), side->info->domain_attr->name,
 	       domain_words[region.domain], method_words[region.method]);
+	fflush(stdout);
 	return 0;
 }
 
