@@ -46,6 +46,7 @@
 #define MAX_RECORDS (LOG_SIZE / RECORD_SIZE - 1)
 #define LOG_SIZE ((size_t) 2 << 20) /* devdax is mapped in units of 2 MiB */
 #define EVENT_TIMEOUT_MS 10000
+#define TRIES_PER_LOOK 4096
 #define COMPLETION_TIMEOUT_NS INT64_C(30000000000)
 
 /* The log: its tail, then the records. */
@@ -236,6 +237,8 @@ static int open_log(const char *path)
 	free(dir);
 	if (!in_dev)
 		return open(path, O_RDWR | O_CREAT, 0600);
+	fprintf(stderr, "No file is made below /dev: name a device that is there, or a file on a "
+			"disk.\n");
 	errno = ENODEV;
 	return -1;
 }
@@ -336,13 +339,7 @@ static int target(const char *path, const char *port)
 	int ret = 1;
 
 	if (!log) {
-		bool device = path && errno == ENODEV;
-
 		perror(path ? path : "mmap");
-		if (device)
-			fprintf(stderr,
-				"No file is made below /dev: name a device that is there, or "
-				"a file on a disk.\n");
 		return 1;
 	}
 	log->tail = 0;
@@ -404,15 +401,28 @@ static int write_at(struct side *side, const struct lease *lease, struct log *lo
 	return ret ? fail("fi_writemsg", ret) : 0;
 }
 
+/* look_for_end -- once the end of a connection has been read, what was under way fails */
+static void look_for_end(struct side *side)
+{
+	struct fi_eq_err_entry err = {0};
+	struct event event;
+
+	if (fi_eq_read(side->eq, &event.type, event.room, sizeof(event.room), 0) == -FI_EAVAIL)
+		fi_eq_readerr(side->eq, &err, 0);
+}
+
 static int wait_commit(struct side *side)
 {
 	struct fi_cq_err_entry err = {0};
 	struct fi_cq_msg_entry entry;
 	int64_t end = now_ns() + COMPLETION_TIMEOUT_NS;
+	unsigned int tries = 0;
 	ssize_t ret;
 
 	do {
 		ret = fi_cq_read(side->cq, &entry, 1);
+		if (++tries % TRIES_PER_LOOK == 0)
+			look_for_end(side);
 	} while (ret == -FI_EAGAIN && now_ns() < end);
 	if (ret == -FI_EAVAIL && fi_cq_readerr(side->cq, &err, 0) > 0)
 		return fail("commit", -err.err);
