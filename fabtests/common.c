@@ -19,12 +19,6 @@
 
 #define MR_MODE (FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY)
 
-int report(const char *call, ssize_t ret)
-{
-	fprintf(stderr, "%s: %s (%zd)\n", call, fi_strerror((int) -ret), ret);
-	return (int) ret;
-}
-
 uint64_t deadline_in(unsigned long seconds)
 {
 	return now_ns() + seconds * 1000000000ULL;
@@ -129,7 +123,7 @@ static int open_fabric(struct node *node, const struct options *opts, const stru
 	node->next_key = 1;
 	ret = node_offered(opts, attr, &node->info);
 	if (ret)
-		return report("fi_getinfo", ret);
+		return report_offer(opts, ret);
 	ret = fi_fabric(node->info->fabric_attr, &node->fabric, NULL);
 	if (ret)
 		return report("fi_fabric", ret);
@@ -173,6 +167,8 @@ int node_listen(struct node *node, const struct options *opts, const struct node
 		ret = open_listener(node);
 	if (ret)
 		node_close(node);
+	else if (strcmp(attr->port, "0"))
+		options_ready(attr->port);
 	return ret;
 }
 
@@ -230,6 +226,9 @@ static int report_event(struct fid_eq *eq)
 
 	if (ret < 0)
 		return report("fi_eq_readerr", ret);
+	/* tcp's word for a peer that goes away instead of accepting */
+	if (entry.err == FI_EINPROGRESS)
+		entry.err = FI_ECONNABORTED;
 	/* callers may try again where nobody listens yet, and report it otherwise */
 	if (entry.err != FI_ECONNREFUSED)
 		fprintf(stderr, "connection event: %s (%d), provider says: %s (%d)\n",
@@ -385,10 +384,12 @@ bool conn_again(struct conn *conn, int ret, uint64_t deadline)
 {
 	struct timespec pause = {.tv_nsec = 50000000};
 
+	if (ret == -FI_ECONNABORTED)
+		report_connection(conn->node->opts, ret);
 	if (ret != -FI_ECONNREFUSED)
 		return false;
 	if (now_ns() > deadline) {
-		report("connection", ret);
+		report_connection(conn->node->opts, ret);
 		return false;
 	}
 	conn_close(conn);
@@ -462,7 +463,7 @@ int region_register(struct node *node, struct region *region, void *buf, size_t 
 {
 	int ret = region_try(node, region, buf, len, access, flags);
 
-	return ret ? report("fi_mr_reg", ret) : 0;
+	return ret ? report_memory(ret) : 0;
 }
 
 int region_close(struct region *region)

@@ -20,6 +20,7 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 
+#include "explain.h"
 #include "options.h"
 
 /* The most private data of a connection request that a core provider carries */
@@ -153,9 +154,6 @@ int close_fid(struct fid *fid, const char *what);
 
 /* CLOSE -- the same for an object that need not have been opened */
 #define CLOSE(object) ((object) ? close_fid(&(object)->fid, #object) : 0)
-
-/* report -- print a failed call and return its error */
-int report(const char *call, ssize_t ret);
 
 /* DO -- a call that has to succeed: report, and return from the function, if it does not */
 #define DO(call)                                                                                   \

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "control.h"
+#include "options.h"
 #include "stats.h"
 
 /* The longest that a process is stopped: the peer ends it, if only by closing the connection. */
@@ -65,7 +66,10 @@ int control_listen(const char *address, const char *port)
 	for (addr = found; addr && fd < 0; addr = addr->ai_next)
 		fd = listen_at(addr);
 	if (fd < 0)
-		complain("listen");
+		fprintf(stderr, "%s, port %s can't be listened at: %s\n",
+			address ? address : "this machine", port, strerror(errno));
+	else
+		options_ready(port);
 	freeaddrinfo(found);
 	return fd;
 }
@@ -113,7 +117,7 @@ static int connect_to(const struct addrinfo *addr)
 }
 
 /* connect_any -- scripts start both programs at a time: nobody may listen yet */
-static int connect_any(const struct addrinfo *found)
+static int connect_any(const struct addrinfo *found, const char *host, const char *port)
 {
 	uint64_t deadline = now_ns() + 5000000000ULL;
 	struct timespec pause = {.tv_nsec = 50000000};
@@ -126,9 +130,13 @@ static int connect_any(const struct addrinfo *found)
 			if (fd >= 0)
 				return fd;
 		}
-		if (errno != ECONNREFUSED || now_ns() > deadline)
-			return complain("connect");
-		nanosleep(&pause, NULL);
+		if (errno == ECONNREFUSED && now_ns() < deadline) {
+			nanosleep(&pause, NULL);
+			continue;
+		}
+		fprintf(stderr, "%s, port %s: %s; start the server first\n", host, port,
+			strerror(errno));
+		return -1;
 	}
 }
 
@@ -140,7 +148,7 @@ int control_connect(const char *host, const char *port, unsigned long timeout)
 
 	if (!found)
 		return -1;
-	fd = connect_any(found);
+	fd = connect_any(found, host, port);
 	if (fd >= 0)
 		setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
 	freeaddrinfo(found);

@@ -4,6 +4,8 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,14 +72,69 @@ static int map_file(struct memory *mem, const char *path, int fd, const struct s
 	return mem->base == MAP_FAILED ? complain(path, "mmap", errno) : 0;
 }
 
+/* find_directory -- of a path, as it really is; NULL: that has been printed */
+static char *find_directory(const char *path)
+{
+	char *copy = strdup(path), *dir = copy ? realpath(dirname(copy), NULL) : NULL;
+
+	if (!dir)
+		complain(path, "its directory", errno);
+	free(copy);
+	return dir;
+}
+
+/* may_create -- is this a place for a file?  What is missing in /dev is a device. */
+static bool may_create(const char *path)
+{
+	char *dir = find_directory(path);
+	bool in_dev = dir && (!strcmp(dir, "/dev") || !strncmp(dir, "/dev/", 5));
+	bool may = dir && !in_dev && !access(dir, W_OK | X_OK);
+
+	if (in_dev)
+		fprintf(stderr,
+			"%s: there is no such device, and no file is made below /dev. ndctl list "
+			"shows\nthe machine's persistent memory; a file on a disk does as well.\n",
+			path);
+	else if (dir && !may)
+		complain(path, dir, errno);
+	free(dir);
+	return may;
+}
+
+static int open_path(const char *path)
+{
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+
+	if (fd < 0 && errno == ENOENT) {
+		if (!may_create(path))
+			return -1;
+		fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+	}
+	return fd < 0 ? complain(path, "open", errno) : fd;
+}
+
+int memory_check(const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st))
+		return errno != ENOENT ? complain(path, "stat", errno) : may_create(path) ? 0 : -1;
+	if (!S_ISREG(st.st_mode) &&
+	    !(S_ISCHR(st.st_mode) && dax_attribute(st.st_rdev, "align", 0))) {
+		fprintf(stderr, "%s: neither a file nor a device DAX\n", path);
+		return -1;
+	}
+	return access(path, R_OK | W_OK) ? complain(path, "access", errno) : 0;
+}
+
 static int map_path(struct memory *mem, const char *path)
 {
 	struct stat st;
 	int fd, ret;
 
-	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+	fd = open_path(path);
 	if (fd < 0)
-		return complain(path, "open", errno);
+		return -1;
 	if (fstat(fd, &st))
 		ret = complain(path, "fstat", errno);
 	else if (S_ISCHR(st.st_mode))

@@ -19,6 +19,9 @@ struct memory {
  * NULL; prints what is wrong and returns -1
  */
 int memory_map(struct memory *mem, const char *path, size_t len);
+
+/* memory_check -- could that be mapped?  Nothing is changed; prints what is wrong, and -1 */
+int memory_check(const char *path);
 void memory_unmap(struct memory *mem);
 
 /*

@@ -8,71 +8,135 @@
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
+#include <netdb.h>
+#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
+#include "memory.h"
 #include "options.h"
+#include "config.h"
 
-enum { OPT_TIMEOUT = 256, OPT_SEED };
+enum { OPT_TIMEOUT = 256, OPT_SEED, OPT_VERSION };
 
 static const struct option long_options[] = {
 	{"timeout", required_argument, NULL, OPT_TIMEOUT},
 	{"seed", required_argument, NULL, OPT_SEED},
+	{"version", no_argument, NULL, OPT_VERSION},
 	{"help", no_argument, NULL, 'h'},
 	{NULL, 0, NULL, 0},
 };
+
+#define FIELD(name) offsetof(struct options, name)
 
 static const struct {
 	char letter;
 	const char *usage;
 	const char *help;
+	size_t value; /* the number in struct options whose default is shown; 0: none */
 } option_table[] = {
-	{'p', "-p <provider>", "provider (default: pmemverbs)"},
-	{'f', "-f <fabric>", "fabric name"},
-	{'d', "-d <domain>", "domain name, the device"},
-	{'s', "-s <address>", "source address"},
-	{'b', "-b <port>", "port of the control connection (default: 9228)"},
-	{'B', "-B <src_port>", "server: port to listen on (default: 9228)"},
-	{'P', "-P <dst_port>", "client: port of the server (default: 9228)"},
+	{'p', "-p <provider>", "provider (default: pmemverbs)", 0},
+	{'f', "-f <fabric>", "fabric name (default: the first)", 0},
+	{'d', "-d <domain>", "domain name, the device (default: the first)", 0},
+	{'s', "-s <address>", "source address (default: any)", 0},
+	{'b', "-b <port>", "port of the server, the same as -B and -P", 0},
+	{'B', "-B <port>", "server: port to listen on (default: 9228)", 0},
+	{'P', "-P <port>", "client: port of the server (default: 9228)", 0},
 	{'M', "-M <path>",
-	 "server: the target's memory, a file or /dev/dax device; "
-	 "a file is created and extended (default: anonymous memory)"},
-	{'N', "-N <records>", "server: records that the log has room for (default: 1024)"},
+	 "server: the target's memory, a file or /dev/dax device; a file is made and extended "
+	 "(default: anonymous memory)",
+	 0},
+	{'N', "-N <records>", "server: records that the log has room for", FIELD(records)},
 	{'A', "-A <path>",
-	 "check the memory (-M) after a power failure; "
-	 "the file has what the client printed until then"},
-	{'S', "-S <size>",
-	 "size of a write in bytes, or 'all' (default: a selection; of a record: 256)"},
-	{'I', "-I <number>", "iterations"},
-	{'n', "-n <number>", "connections (default: 256)"},
-	{'w', "-w <number>", "iterations before the measurement"},
-	{'W', "-W <number>", "writes outstanding at a time"},
-	{'C', "-C <number>", "a commit every so many writes (default: 1, each)"},
-	{'v', "-v", "verify the data at the target"},
-	{'o', "-o <operation>", NULL},
-	{'h', "-h", "this text"},
+	 "check the memory (-M) after a power failure; the file has what the client printed until "
+	 "then",
+	 0},
+	{'S', "-S <bytes>", NULL, 0},
+	{'I', "-I <number>", "iterations", FIELD(iterations)},
+	{'n', "-n <number>", "connections", FIELD(connections)},
+	{'w', "-w <number>", "iterations before the measurement", FIELD(warmup)},
+	{'W', "-W <number>", "writes outstanding at a time", FIELD(window)},
+	{'C', "-C <number>", "a commit every so many writes", FIELD(every)},
+	{'v', "-v", "verify the data at the target", 0},
+	{'o', "-o <operation>", NULL, 0},
+	{'h', "-h, --help", "this text", 0},
 };
 
-static void usage(const struct program *prog)
-{
-	const char *help;
-	size_t i;
+#define INDENT 22
+#define COLUMNS 80
 
+/* print_option -- what it does behind its name, in lines that fit a terminal */
+static void print_option(const char *name, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static void print_option(const char *name, const char *fmt, ...)
+{
+	char text[1024], *word, *save;
+	int column = INDENT;
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	printf("  %-*s", INDENT - 2, name);
+	for (word = strtok_r(text, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
+		if (column > INDENT && column + 1 + (int) strlen(word) > COLUMNS)
+			column = printf("\n%*s", INDENT, "") - 1;
+		column += printf("%s%s", column > INDENT ? " " : "", word);
+	}
+	putchar('\n');
+}
+
+/* print_sizes -- -S by itself */
+static void print_sizes(const struct options *opts)
+{
+	char list[256] = "";
+	size_t used = 0;
+
+	for (unsigned int i = 0; i < opts->nsizes && used < sizeof(list) - 24; i++)
+		used += (size_t) snprintf(list + used, sizeof(list) - used, "%s%zu", i ? ", " : "",
+					  opts->sizes[i]);
+	print_option("-S <bytes>", "size of a write in bytes%s (default: %s)",
+		     opts->nsizes > 1 ? ", or 'all': the powers of 2 up to 4 MiB" : "", list);
+}
+
+static void print_entry(const struct program *prog, const struct options *opts, size_t i)
+{
+	const char *usage = option_table[i].usage, *help = option_table[i].help;
+	unsigned long value;
+
+	if (option_table[i].letter == 'S') {
+		print_sizes(opts);
+	} else if (option_table[i].letter == 'o') {
+		print_option(usage, "%s", prog->operations);
+	} else if (option_table[i].value) {
+		memcpy(&value, (const char *) opts + option_table[i].value, sizeof(value));
+		if (value)
+			print_option(usage, "%s (default: %lu)", help, value);
+		else
+			print_option(usage, "%s (default: no limit)", help);
+	} else {
+		print_option(usage, "%s", help);
+	}
+}
+
+static void usage(const struct program *prog, const struct options *opts)
+{
 	printf("Usage:\n  %s [OPTIONS]\t\tstart the server, whose memory is written\n"
 	       "  %s [OPTIONS] <host>\tconnect to it and write\n\n%s\n\nOptions:\n",
 	       prog->name, prog->name, prog->summary);
-	for (i = 0; i < sizeof(option_table) / sizeof(option_table[0]); i++) {
-		if (!strchr(prog->letters, option_table[i].letter))
-			continue;
-		help = option_table[i].help ? option_table[i].help : prog->operations;
-		printf("  %-20s %s\n", option_table[i].usage, help);
+	for (size_t i = 0; i < sizeof(option_table) / sizeof(option_table[0]); i++) {
+		if (strchr(prog->letters, option_table[i].letter))
+			print_entry(prog, opts, i);
 	}
-	printf("  %-20s %s\n", "--timeout <seconds>",
-	       "give up when nothing happens for so long (default: 60)");
+	print_option("--timeout <seconds>",
+		     "give up when nothing happens for so long (default: %lu)", opts->timeout);
 	if (strchr(prog->letters, 'o') && strpbrk(prog->letters, "bA"))
-		printf("  %-20s %s\n", "--seed <number>", "of what is random");
+		print_option("--seed <number>", "of what is random (default: %llu)", opts->seed);
+	print_option("--version", "the version of pmemverbs");
 }
 
 static bool parse_number(const char *text, unsigned long long min, unsigned long long max,
@@ -97,6 +161,13 @@ static bool parse_ulong(const char *text, unsigned long min, unsigned long *valu
 		return false;
 	*value = number;
 	return true;
+}
+
+static bool is_port(const char *text)
+{
+	unsigned long long port;
+
+	return parse_number(text, 1, UINT16_MAX, &port);
 }
 
 static bool parse_sizes(struct options *opts, const char *text)
@@ -145,15 +216,6 @@ static bool parse_one(struct options *opts, int letter, char *arg)
 	case 's':
 		opts->src_addr = arg;
 		return true;
-	case 'b':
-		opts->src_port = opts->dst_port = arg;
-		return true;
-	case 'B':
-		opts->src_port = arg;
-		return true;
-	case 'P':
-		opts->dst_port = arg;
-		return true;
 	case 'M':
 		opts->memory = arg;
 		return true;
@@ -179,6 +241,15 @@ static bool parse_one(struct options *opts, int letter, char *arg)
 		return true;
 	case 'o':
 		return parse_ops(opts, arg);
+	case 'b':
+		opts->src_port = opts->dst_port = arg;
+		return is_port(arg);
+	case 'B':
+		opts->src_port = arg;
+		return is_port(arg);
+	case 'P':
+		opts->dst_port = arg;
+		return is_port(arg);
 	case OPT_TIMEOUT:
 		return parse_ulong(arg, 1, &opts->timeout);
 	case OPT_SEED:
@@ -214,30 +285,68 @@ static void set_defaults(struct options *opts, const struct program *prog)
 	opts->nsizes = sizeof(sizes) / sizeof(sizes[0]);
 }
 
-bool options_parse(struct options *opts, const struct program *prog, int argc, char **argv)
+static bool is_host(const char *name)
 {
+	struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found;
+	int ret = name ? getaddrinfo(name, NULL, &hints, &found) : 0;
+
+	if (ret)
+		fprintf(stderr, "there is no host '%s': %s\n", name, gai_strerror(ret));
+	else if (name)
+		freeaddrinfo(found);
+	return !ret;
+}
+
+/* are_there -- what the options name, rather now than when a client has connected */
+static bool are_there(const struct options *opts)
+{
+	return is_host(opts->dst_addr) && is_host(opts->src_addr) &&
+	       (!opts->memory || opts->acks || !memory_check(opts->memory));
+}
+
+/* parse_all -- true: go on; else opts->status says how it ends */
+static bool parse_all(struct options *opts, const struct program *prog, int argc, char **argv)
+{
+	const struct options defaults = *opts;
 	char letters[128];
 	int letter;
 
-	set_defaults(opts, prog);
+	opts->status = EXIT_USAGE;
 	getopt_string(prog->letters, letters);
 	while ((letter = getopt_long(argc, argv, letters, long_options, NULL)) != -1) {
-		if (letter == 'h') {
-			usage(prog);
-			opts->help = true;
+		if (letter == 'h' || letter == OPT_VERSION) {
+			if (letter == 'h')
+				usage(prog, &defaults);
+			else
+				printf("%s of pmemverbs %s\n", prog->name, PACKAGE_VERSION);
+			opts->status = EXIT_SUCCESS;
 			return false;
 		}
 		if (!parse_one(opts, letter, optarg)) {
-			fprintf(stderr, "%s -h tells the options\n", prog->name);
+			fprintf(stderr, "%s --help tells the options\n", prog->name);
 			return false;
 		}
 	}
 	if (optind < argc - 1) {
-		fprintf(stderr, "one host at most; %s -h tells the options\n", prog->name);
+		fprintf(stderr, "one host at most; %s --help tells the options\n", prog->name);
 		return false;
 	}
 	opts->dst_addr = argv[optind];
 	return true;
+}
+
+bool options_parse(struct options *opts, const struct program *prog, int argc, char **argv)
+{
+	set_defaults(opts, prog);
+	if (!parse_all(opts, prog, argc, argv))
+		return false;
+	opts->status = EXIT_FAILURE;
+	return are_there(opts);
+}
+
+void options_ready(const char *port)
+{
+	fprintf(stderr, "waiting on port %s\n", port);
 }
 
 int options_op(const struct options *opts, const char *const *names)
@@ -254,7 +363,8 @@ int options_op(const struct options *opts, const char *const *names)
 		if (!strcmp(opts->ops[0], names[i]))
 			return i;
 	}
-	fprintf(stderr, "%s: unknown operation '%s'; -h tells them\n", opts->prog, opts->ops[0]);
+	fprintf(stderr, "%s: unknown operation '%s'; --help tells them\n", opts->prog,
+		opts->ops[0]);
 	return -1;
 }
 

@@ -35,22 +35,30 @@ struct options {
 	unsigned long timeout; /* seconds */
 	unsigned long long seed;
 	bool verify;
-	bool help;
+	int status;    /* to exit with, when options_parse says so */
 	int target_fd; /* functional program: where a target gets its commands */
 };
+
+/* What a program exits with that was not called as it has to be. */
+#define EXIT_USAGE 2
 
 struct program {
 	const char *name;
 	const char *summary;
 	const char *letters;    /* the options that it takes */
-	const char *operations; /* one line for -h on what -o may say */
+	const char *operations; /* for --help: what -o may say */
 };
 
 /*
- * options_parse -- fill in opts, which holds the defaults, from the command
- * line; on an error, or for -h, say so and return false
+ * options_parse -- fill in opts, which holds the defaults, from the command line,
+ * and look whether the memory and the hosts that it names are there.  False:
+ * there is nothing to run; what there is to say has been said, and opts->status is
+ * the exit status.
  */
 bool options_parse(struct options *opts, const struct program *prog, int argc, char **argv);
+
+/* options_ready -- tell whoever has started this server that clients may come */
+void options_ready(const char *port);
 
 /* options_op -- index of the (only) operation in a NULL-terminated list, -1 if not there */
 int options_op(const struct options *opts, const char *const *names);

@@ -220,6 +220,6 @@ int main(int argc, char **argv)
 	struct options opts = {.iterations = 1000, .warmup = 100, .window = 64, .every = 1};
 
 	if (!options_parse(&opts, &program, argc, argv))
-		return opts.help ? EXIT_SUCCESS : EXIT_FAILURE;
+		return opts.status;
 	return (opts.dst_addr ? client(&opts) : bench_serve(&opts)) ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -219,11 +219,24 @@ static int await_children(struct server *server)
 	return ret;
 }
 
+/* child_finds_provider -- this process stays free of libfabric, for become_target */
+static bool child_finds_provider(const struct options *opts)
+{
+	int status = -1;
+	pid_t pid = fork();
+
+	if (!pid)
+		_exit(provider_is_there(opts) ? EXIT_SUCCESS : EXIT_FAILURE);
+	return pid > 0 && waitpid(pid, &status, 0) == pid && status == EXIT_SUCCESS;
+}
+
 static int run_server(const struct options *opts)
 {
 	struct server server = {.opts = opts, .session = -1};
 	int ret;
 
+	if (!child_finds_provider(opts))
+		return -1;
 	server.listener = control_listen(opts->src_addr, opts->src_port);
 	if (server.listener < 0)
 		return -1;
@@ -466,7 +479,7 @@ int main(int argc, char **argv)
 	int ret;
 
 	if (!options_parse(&opts, &program, argc, argv))
-		return opts.help ? EXIT_SUCCESS : EXIT_FAILURE;
+		return opts.status;
 	if (opts.nops == 1 && !strcmp(opts.ops[0], "list")) {
 		list_cases();
 		return EXIT_SUCCESS;
@@ -475,9 +488,8 @@ int main(int argc, char **argv)
 	setenv("FI_MR_CACHE_MAX_COUNT", "0", 1);
 	signal(SIGPIPE, SIG_IGN);
 
-	if (opts.dst_addr)
-		ret = selection_is_known(&opts) ? run_client(&opts) : -1;
-	else
-		ret = run_server(&opts);
+	if (!selection_is_known(&opts))
+		return EXIT_USAGE;
+	ret = opts.dst_addr ? run_client(&opts) : run_server(&opts);
 	return ret ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -163,6 +163,8 @@ int main(int argc, char **argv)
 	struct options opts = {.iterations = 1000, .warmup = 100};
 
 	if (!options_parse(&opts, &program, argc, argv))
-		return opts.help ? EXIT_SUCCESS : EXIT_FAILURE;
+		return opts.status;
+	if (options_op(&opts, operations) < 0)
+		return EXIT_USAGE;
 	return (opts.dst_addr ? client(&opts) : bench_serve(&opts)) ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -577,7 +577,7 @@ int main(int argc, char **argv)
 	int ret;
 
 	if (!options_parse(&opts, &program, argc, argv))
-		return opts.help ? EXIT_SUCCESS : EXIT_FAILURE;
+		return opts.status;
 	if (opts.acks)
 		ret = be_checker(&opts);
 	else

@@ -81,7 +81,7 @@ static int run_client(const struct options *opts)
 
 static int run_server(const struct options *opts)
 {
-	int fd = control_accept(opts->src_addr, opts->src_port);
+	int fd = provider_is_there(opts) ? control_accept(opts->src_addr, opts->src_port) : -1;
 	int ret;
 
 	if (fd < 0)
@@ -106,7 +106,7 @@ int main(int argc, char **argv)
 	int ret;
 
 	if (!options_parse(&opts, &program, argc, argv))
-		return opts.help ? EXIT_SUCCESS : EXIT_FAILURE;
+		return opts.status;
 	if (opts.nops == 1 && !strcmp(opts.ops[0], "list")) {
 		list_cases();
 		return EXIT_SUCCESS;

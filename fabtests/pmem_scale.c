@@ -36,7 +36,7 @@
 static const struct program program = {
 	.name = "fi_pmem_scale",
 	.summary = "Many connections to one target: latency of a commit, memory, leaks.",
-	.letters = "pfdsbMSInwoh",
+	.letters = "pfdsbBPMSInwoh",
 	.operations = "latency: commits on one connection among idle ones (default); "
 		      "churn: -I connections, each with a commit, -n at a time",
 };
@@ -389,6 +389,8 @@ static int server(const struct options *opts)
 	struct node_attr attr = node_attr_of(opts, "0");
 	int ret;
 
+	if (!provider_is_there(opts))
+		return -FI_ENODATA;
 	hub.control = control_accept(opts->src_addr, opts->src_port);
 	if (hub.control < 0)
 		return -FI_EOTHER;
@@ -431,7 +433,7 @@ static int add_connection(struct client *client)
 		return -FI_ENOMEM;
 	ret = conn_connect(conn, NULL, 0, NULL);
 	if (ret)
-		return report("connection", ret);
+		return report_connection(hub->opts, ret);
 	/* The first one brings it to life. */
 	if (client->key)
 		return 0;
@@ -774,13 +776,13 @@ int main(int argc, char **argv)
 	int op;
 
 	if (!options_parse(&opts, &program, argc, argv))
-		return opts.help ? EXIT_SUCCESS : EXIT_FAILURE;
+		return opts.status;
 	op = options_op(&opts, operations);
 	if (op < 0)
-		return EXIT_FAILURE;
+		return EXIT_USAGE;
 	if (opts.nsizes != 1 || opts.sizes[0] > AREA_SIZE) {
 		fprintf(stderr, "one size, at most %zu bytes\n", AREA_SIZE);
-		return EXIT_FAILURE;
+		return EXIT_USAGE;
 	}
 	allow_descriptors();
 	return (opts.dst_addr ? run_client(&opts, op) : server(&opts)) ? EXIT_FAILURE

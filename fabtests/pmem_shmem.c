@@ -111,7 +111,7 @@ static int open_fabric(struct pe *pe, const char *node, uint64_t flags)
 	ret = fi_getinfo(FI_VERSION(1, 17), node, NULL, flags, hints, &pe->info);
 	fi_freeinfo(hints);
 	if (ret)
-		return report("fi_getinfo", ret);
+		return report_offer(pe->opts, ret);
 	DO(fi_fabric(pe->info->fabric_attr, &pe->fabric, NULL));
 	DO(fi_domain(pe->fabric, pe->info, &pe->domain, NULL));
 	DO(fi_av_open(pe->domain, &av_attr, &pe->av, NULL));
@@ -130,6 +130,7 @@ static int open_fabric(struct pe *pe, const char *node, uint64_t flags)
 static int open_heap(struct pe *pe)
 {
 	uint64_t access = FI_REMOTE_READ | FI_REMOTE_WRITE;
+	int ret;
 
 	if (memory_map(&pe->heap, pe->opts->memory, HEAP_SIZE))
 		return -FI_ENOMEM;
@@ -139,7 +140,9 @@ static int open_heap(struct pe *pe)
 	pe->source = calloc(1, HEAP_SIZE);
 	if (!pe->source)
 		return report("calloc", -FI_ENOMEM);
-	DO(fi_mr_reg(pe->domain, pe->heap.base, HEAP_SIZE, access, 0, 1, 0, &pe->mr, NULL));
+	ret = fi_mr_reg(pe->domain, pe->heap.base, HEAP_SIZE, access, 0, 1, 0, &pe->mr, NULL);
+	if (ret)
+		return report_memory(ret);
 	DO(fi_mr_reg(pe->domain, pe->source, HEAP_SIZE, FI_READ | FI_WRITE, 0, 2, 0, &pe->source_mr,
 		     NULL));
 	return 0;
@@ -534,12 +537,12 @@ int main(int argc, char **argv)
 	int op;
 
 	if (!options_parse(&opts, &program, argc, argv))
-		return opts.help ? EXIT_SUCCESS : EXIT_FAILURE;
+		return opts.status;
 	if (opts.acks)
 		return acks_check(opts.memory, opts.acks) ? EXIT_FAILURE : EXIT_SUCCESS;
 	op = options_op(&opts, operations);
 	if (op < 0)
-		return EXIT_FAILURE;
+		return EXIT_USAGE;
 	signal(SIGPIPE, SIG_IGN);
 	return run(&opts, op) ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -215,6 +215,12 @@ static void close_link(struct link *link)
 	memory_unmap(&link->memory);
 }
 
+static int await_request(struct link *link)
+{
+	options_ready(link->opts->src_port);
+	return await_event(link, RDMA_CM_EVENT_CONNECT_REQUEST, timeout_ms(link));
+}
+
 static int listen_for_one(struct link *link)
 {
 	struct addrinfo *addr = resolve(link->opts->src_addr, link->opts->src_port, AI_PASSIVE);
@@ -229,7 +235,7 @@ static int listen_for_one(struct link *link)
 	else if (rdma_listen(link->listener, 1))
 		ret = complain("rdma_listen");
 	else
-		ret = await_event(link, RDMA_CM_EVENT_CONNECT_REQUEST, timeout_ms(link));
+		ret = await_request(link);
 	freeaddrinfo(addr);
 	return ret;
 }
@@ -402,7 +408,9 @@ static int connect_patiently(struct link *link, int op, size_t len)
 		nanosleep(&pause, NULL);
 	}
 	if (ret == 1)
-		fprintf(stderr, "%s refuses the connection\n", opts->dst_addr);
+		fprintf(stderr,
+			"nobody accepts connections at %s, port %s: start the server first\n",
+			opts->dst_addr, opts->dst_port);
 	if (!ret && !link->peer.ok) {
 		fprintf(stderr, "the server has no memory to offer; it tells why\n");
 		ret = -1;
@@ -584,6 +592,8 @@ int main(int argc, char **argv)
 	struct options opts = {.iterations = 1000, .warmup = 100};
 
 	if (!options_parse(&opts, &program, argc, argv))
-		return opts.help ? EXIT_SUCCESS : EXIT_FAILURE;
+		return opts.status;
+	if (options_op(&opts, operations) < 0)
+		return EXIT_USAGE;
 	return run(&opts) ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -10,10 +10,13 @@
  *   fi_pmem_demo -M /dev/dax0.0          on the machine with the memory
  *   fi_pmem_demo -n 1000 target.example  on the other one
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <libgen.h>
 #include <netdb.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,11 +34,19 @@
 
 #include <rdma/fi_ext_pmemverbs.h>
 
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#else
+#define PACKAGE_VERSION "(unknown version)"
+#endif
+
 #define RECORD_SIZE 64
+#define DEFAULT_PORT "7471"
 #define DEFAULT_RECORDS 1000
 #define MAX_RECORDS (LOG_SIZE / RECORD_SIZE - 1)
 #define LOG_SIZE ((size_t) 2 << 20) /* devdax is mapped in units of 2 MiB */
 #define EVENT_TIMEOUT_MS 10000
+#define TRIES_PER_LOOK 4096
 #define COMPLETION_TIMEOUT_NS INT64_C(30000000000)
 
 /* The log: its tail, then the records. */
@@ -91,6 +102,40 @@ static int fail(const char *call, ssize_t ret)
 	return 1;
 }
 
+/* explain -- fi_getinfo says "No data available" for everything: what to look at */
+static int explain(const char *node, int ret)
+{
+	const char *path = getenv("FI_PROVIDER_PATH");
+	struct addrinfo *found;
+	int unknown = node ? getaddrinfo(node, NULL, NULL, &found) : 0;
+
+	fail("fi_getinfo", ret);
+	if (unknown) {
+		fprintf(stderr, "there is no host '%s': %s\n", node, gai_strerror(unknown));
+		return 1;
+	}
+	if (node)
+		freeaddrinfo(found);
+	fprintf(stderr,
+		"Is the provider found? fi_info -l has to list pmemverbs. FI_PROVIDER_PATH names "
+		"the\ndirectory of libpmemverbs-fi.so; it is %s.\n"
+		"If it is found, FI_LOG_LEVEL=info says why it can't be used.\n",
+		path ? path : "not set");
+	return 1;
+}
+
+/* explain_connection -- the peer is not there, or has gone */
+static int explain_connection(int err)
+{
+	fprintf(stderr,
+		"fi_pmem_demo: connection: %s\n"
+		"Is the target running, on that host and port? If it has ended, it has printed "
+		"why.\n",
+		/* tcp says FI_EINPROGRESS of a peer that goes away instead of accepting. */
+		fi_strerror(err == FI_EINPROGRESS ? FI_ECONNABORTED : err));
+	return 1;
+}
+
 static void close_side(struct side *side)
 {
 	struct fid *fids[] = {
@@ -123,7 +168,7 @@ static int find_provider(const char *node, const char *port, uint64_t flags, str
 	hints->fabric_attr->prov_name = strdup("pmemverbs");
 	ret = fi_getinfo(FI_VERSION(1, 17), node, port, flags, hints, info);
 	fi_freeinfo(hints);
-	return ret ? fail("fi_getinfo", ret) : 0;
+	return ret ? explain(node, ret) : 0;
 }
 
 static int wait_event(struct side *side, uint32_t type, struct event *event, int timeout)
@@ -133,10 +178,10 @@ static int wait_event(struct side *side, uint32_t type, struct event *event, int
 		fi_eq_sread(side->eq, &event->type, event->room, sizeof(event->room), timeout, 0);
 
 	if (ret == -FI_EAVAIL && fi_eq_readerr(side->eq, &err, 0) > 0)
-		return fail("connection", -err.err);
+		return explain_connection(err.err);
 	if (ret < 0)
 		return fail("fi_eq_sread", ret);
-	return event->type == type ? 0 : fail("connection", -FI_ECONNABORTED);
+	return event->type == type ? 0 : explain_connection(FI_ECONNABORTED);
 }
 
 /* open_endpoint -- an endpoint with one completion queue, ready to be connected */
@@ -176,6 +221,28 @@ static int open_fabric(struct side *side)
 
 /* The target */
 
+/* open_log -- a file is made; what is missing in /dev is a device, and no file replaces it */
+static int open_log(const char *path)
+{
+	int fd = open(path, O_RDWR);
+	char *copy, *dir;
+	bool in_dev;
+
+	if (fd >= 0 || errno != ENOENT)
+		return fd;
+	copy = strdup(path);
+	dir = copy ? realpath(dirname(copy), NULL) : NULL;
+	in_dev = dir && (!strcmp(dir, "/dev") || !strncmp(dir, "/dev/", 5));
+	free(copy);
+	free(dir);
+	if (!in_dev)
+		return open(path, O_RDWR | O_CREAT, 0600);
+	fprintf(stderr, "No file is made below /dev: name a device that is there, or a file on a "
+			"disk.\n");
+	errno = ENODEV;
+	return -1;
+}
+
 static struct log *map_log(const char *path)
 {
 	struct log *log = MAP_FAILED;
@@ -187,7 +254,7 @@ static struct log *map_log(const char *path)
 			   0);
 		return log == MAP_FAILED ? NULL : log;
 	}
-	fd = open(path, O_RDWR | O_CREAT, 0600);
+	fd = open_log(path);
 	if (fd < 0)
 		return NULL;
 	if (!fstat(fd, &st) &&
@@ -240,8 +307,12 @@ static int serve(struct side *side, struct log *log)
 	ret = fi_mr_reg(side->domain, log, LOG_SIZE, FI_REMOTE_WRITE, 0, 0, FI_PMEM, &side->mr,
 			NULL);
 	if (ret) {
-		fprintf(stderr, "fi_pmem_demo: FI_LOG_LEVEL=warn says why\n");
-		return fail("fi_mr_reg", ret);
+		fail("fi_mr_reg", ret);
+		fprintf(stderr,
+			"The provider refuses this memory: FI_LOG_LEVEL=warn says why. "
+			"FI_PMEMVERBS_DOMAIN=mhp\ndeclares memory that is not durable, to try "
+			"things out.\n");
+		return 1;
 	}
 	lease.key = fi_mr_key(side->mr);
 	lease.addr = event.cm.info->domain_attr->mr_mode & FI_MR_VIRT_ADDR
@@ -330,15 +401,28 @@ static int write_at(struct side *side, const struct lease *lease, struct log *lo
 	return ret ? fail("fi_writemsg", ret) : 0;
 }
 
+/* look_for_end -- once the end of a connection has been read, what was under way fails */
+static void look_for_end(struct side *side)
+{
+	struct fi_eq_err_entry err = {0};
+	struct event event;
+
+	if (fi_eq_read(side->eq, &event.type, event.room, sizeof(event.room), 0) == -FI_EAVAIL)
+		fi_eq_readerr(side->eq, &err, 0);
+}
+
 static int wait_commit(struct side *side)
 {
 	struct fi_cq_err_entry err = {0};
 	struct fi_cq_msg_entry entry;
 	int64_t end = now_ns() + COMPLETION_TIMEOUT_NS;
+	unsigned int tries = 0;
 	ssize_t ret;
 
 	do {
 		ret = fi_cq_read(side->cq, &entry, 1);
+		if (++tries % TRIES_PER_LOOK == 0)
+			look_for_end(side);
 	} while (ret == -FI_EAGAIN && now_ns() < end);
 	if (ret == -FI_EAVAIL && fi_cq_readerr(side->cq, &err, 0) > 0)
 		return fail("commit", -err.err);
@@ -378,6 +462,7 @@ static int describe(struct side *side, const struct lease *lease)
 	       "initiator: what makes a write durable there: %s\n",
 	       ops->core_name(side->domain), side->info->domain_attr->name,
 	       domain_words[region.domain], method_words[region.method]);
+	fflush(stdout);
 	return 0;
 }
 
@@ -443,31 +528,48 @@ close:
 	return ret;
 }
 
-static int usage(FILE *out)
+static int usage(void)
 {
-	fprintf(out,
-		"Append records to a durable log on another machine's memory.\n\n"
-		"  fi_pmem_demo [-P PORT] [-M PATH]  be the target; PATH is a file or /dev/dax "
-		"device\n"
-		"                                    (default: memory of this process)\n"
-		"  fi_pmem_demo [-P PORT] [-n COUNT] HOST\n"
-		"                                    append COUNT records (default %d) to HOST's "
-		"log\n\n"
-		"FI_PMEMVERBS_DOMAIN declares what survives a power failure where the target "
-		"can't\nfind it out; see fi_pmemverbs(7).\n",
-		DEFAULT_RECORDS);
-	return out == stderr;
+	printf("Append records to a durable log on another machine's memory.\n\n"
+	       "  fi_pmem_demo [-P PORT] [-M PATH]          be the target\n"
+	       "  fi_pmem_demo [-P PORT] [-n COUNT] HOST    append to the log at HOST\n\n"
+	       "  -M PATH     the log: a file, which is made, or a /dev/dax device; 2 MiB of it\n"
+	       "              (default: memory of this process)\n"
+	       "  -P PORT     of the target, 1 to 65535 (default: %s)\n"
+	       "  -n COUNT    records of %d bytes to append, 1 to %zu (default: %d)\n"
+	       "  -h, --help  this text\n"
+	       "  --version   the version of pmemverbs\n\n"
+	       "FI_PMEMVERBS_DOMAIN declares what survives a power failure where the target can't\n"
+	       "find it out; see fi_pmemverbs(7).\n",
+	       DEFAULT_PORT, RECORD_SIZE, (size_t) MAX_RECORDS, DEFAULT_RECORDS);
+	return EXIT_SUCCESS;
+}
+
+/* wrong -- the command line is, in this way */
+static int wrong(const char *how)
+{
+	fprintf(stderr, "%sfi_pmem_demo --help tells the options\n", how);
+	return 2;
+}
+
+/* number -- from 1 to max, or 0 */
+static uint64_t number(const char *text, uint64_t max)
+{
+	char *end;
+	uint64_t value = strtoull(text, &end, 10);
+
+	return *end || *text == '-' || value > max ? 0 : value;
 }
 
 int main(int argc, char **argv)
 {
-	const char *port = "7471";
-	const char *path = NULL;
+	static const struct option long_options[] = {
+		{"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, 'v'}, {0}};
+	const char *port = DEFAULT_PORT, *path = NULL;
 	uint64_t records = DEFAULT_RECORDS;
-	char *end;
 	int opt;
 
-	while ((opt = getopt(argc, argv, "P:M:n:h")) != -1) {
+	while ((opt = getopt_long(argc, argv, "P:M:n:h", long_options, NULL)) != -1) {
 		switch (opt) {
 		case 'P':
 			port = optarg;
@@ -476,23 +578,20 @@ int main(int argc, char **argv)
 			path = optarg;
 			break;
 		case 'n':
-			records = strtoull(optarg, &end, 10);
-			if (*end || !records || records > MAX_RECORDS) {
-				fprintf(stderr, "fi_pmem_demo: -n takes 1 to %zu\n",
-					(size_t) MAX_RECORDS);
-				return 2;
-			}
+			records = number(optarg, MAX_RECORDS);
 			break;
 		case 'h':
-			return usage(stdout);
+			return usage();
+		case 'v':
+			printf("fi_pmem_demo of pmemverbs %s\n", PACKAGE_VERSION);
+			return EXIT_SUCCESS;
 		default:
-			usage(stderr);
-			return 2;
+			return wrong("");
 		}
 	}
-	if (optind + 1 < argc || (optind < argc && path)) {
-		usage(stderr);
-		return 2;
-	}
+	if (!number(port, UINT16_MAX) || !records)
+		return wrong("-P or -n is not a number, or out of range; ");
+	if (optind + 1 < argc || (optind < argc && path))
+		return wrong("one host at most, and -M is for the target; ");
 	return optind < argc ? initiator(argv[optind], port, records) : target(path, port);
 }

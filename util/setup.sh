@@ -7,7 +7,8 @@
 # To build and to use; to test, also what ./runtests runs.
 build_packages=(gcc make autoconf automake libtool pkg-config
 	libfabric-dev libibverbs-dev librdmacm-dev libpmem2-dev libsodium-dev libnuma-dev)
-test_packages=(libfabric-bin libcriterion-dev libglib2.0-dev libxxhash-dev clang-format valgrind xz-utils man-db
+# With a question mark: where the distribution has it.  The sources are formatted by version 14.
+test_packages=(libfabric-bin libcriterion-dev libglib2.0-dev libxxhash-dev clang-format-14? valgrind xz-utils man-db
 	e2fsprogs openmpi-bin libopenmpi-dev)
 
 say()
@@ -21,49 +22,106 @@ die()
 	exit 1
 }
 
+# version -- that of this tree
+version()
+{
+	say "${0##*/} of pmemverbs $(sed -n 's/^AC_INIT(\[pmemverbs\], \[\(.*\)\])$/\1/p' "$top/configure.ac")"
+}
+
+# wrong WHAT -- the command line
+wrong()
+{
+	printf '%s: %s; %s --help tells the options\n' "${0##*/}" "$*" "${0##*/}" >&2
+	exit 2
+}
+
+# is_installed PACKAGE
+is_installed()
+{
+	dpkg-query -W -f '${Status}' "$1" 2>/dev/null | grep -q 'ok installed'
+}
+
+# install_packages PACKAGE... -- those with a question mark only if there are such
+install_packages()
+{
+	local known=() package
+
+	apt-get update -q || return
+	for package; do
+		if [ "$package" = "${package%\?}" ] || [ -n "$(apt-cache show "${package%\?}" 2>/dev/null)" ]; then
+			known+=("${package%\?}")
+		fi
+	done
+	[ ${#known[@]} = 0 ] ||
+		DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends "${known[@]}"
+}
+
 # need_packages PACKAGE... -- install those that are missing
 need_packages()
 {
-	local missing=() package
+	local missing=() package needed=''
 
 	command -v dpkg-query >/dev/null || die "this script installs Debian packages, and this is no Debian; build by hand: see README.md"
 	for package; do
-		dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' ||
-			missing+=("$package")
+		is_installed "${package%\?}" && continue
+		missing+=("$package")
+		[ "$package" != "${package%\?}" ] || needed=yes
 	done
 	[ ${#missing[@]} -gt 0 ] || return 0
-	say "Installing: ${missing[*]}"
-	[ "$(id -u)" = 0 ] || die "not root: install these packages yourself and try again"
-	{
-		apt-get update -q &&
-			DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends "${missing[@]}"
-	} >"$top/setup.log" 2>&1 </dev/null || {
+	if [ "$(id -u)" != 0 ]; then
+		[ -n "$needed" ] || return 0
+		die "not root: install these packages yourself and try again: ${missing[*]%\?}"
+	fi
+	[ -z "$needed" ] || say "Installing: ${missing[*]%\?}"
+	install_packages "${missing[@]}" >"$top/setup.log" 2>&1 </dev/null || {
 		tail -20 "$top/setup.log" >&2
 		die "apt-get failed; the whole log is in setup.log"
 	}
 }
 
+# copy_sources DIR -- without what an earlier build in the source tree has left there:
+# configure refuses to build beside that, and make would take its objects
+copy_sources()
+{
+	mkdir -p "$1" &&
+		tar -C "$top" --exclude=./.git --exclude=./build --exclude=./build-test -cf - . |
+		tar -C "$1" -xf - || return
+	make -C "$1" distclean
+}
+
+# configure_and_make DIR SOURCES [CONFIGURE-OPTION...]
+configure_and_make()
+{
+	local dir=$1 sources=$2
+
+	shift 2
+	if [ ! -x "$sources/configure" ] || [ "$sources/configure.ac" -nt "$sources/configure" ] ||
+		[ "$sources/Makefile.am" -nt "$sources/Makefile.in" ]; then
+		"$sources/autogen.sh" || return
+	fi
+	cd "$dir" || return
+	if [ ! -f Makefile ] || [ "$sources/configure" -nt Makefile ] ||
+		[ "$(cat options 2>/dev/null)" != "$sources $*" ]; then
+		"$sources/configure" "$@" && printf '%s' "$sources $*" >options || return
+	fi
+	make -j"$(nproc)"
+}
+
 # build_tree DIR [CONFIGURE-OPTION...] -- configure if need be, and make, in DIR
 build_tree()
 {
-	local dir=$1
+	local dir=$1 sources=$top
 
 	shift
-	mkdir -p "$dir"
-	{
-		if [ ! -x "$top/configure" ] || [ "$top/configure.ac" -nt "$top/configure" ] ||
-			[ "$top/Makefile.am" -nt "$top/Makefile.in" ]; then
-			"$top/autogen.sh" || return
-		fi
-		cd "$dir" || return
-		if [ ! -f Makefile ] || [ "$top/configure" -nt Makefile ] ||
-			[ "$(cat options 2>/dev/null)" != "$*" ]; then
-			"$top/configure" "$@" && printf '%s' "$*" >options || return
-		fi
-		make -j"$(nproc)"
-	} >"$dir/build.log" 2>&1 || {
-		tail -30 "$dir/build.log" >&2
-		say "building failed; the whole log is in $dir/build.log" >&2
-		return 1
-	}
+	mkdir -p "$dir" || return
+	: >"$dir/build.log"
+	if [ -f "$top/config.status" ]; then
+		sources=$dir/sources
+		say "   (This tree has been built in place, which ./configure does not build beside:"
+		say "   building a copy of it, ${sources#"$top"/}.  make distclean would end that.)"
+		copy_sources "$sources" >>"$dir/build.log" 2>&1
+	fi && (configure_and_make "$dir" "$sources" "$@") >>"$dir/build.log" 2>&1 && return
+	tail -30 "$dir/build.log" >&2
+	say "building failed; the whole log is in $dir/build.log" >&2
+	return 1
 }

@@ -11,6 +11,7 @@
  * and prints each number when MPI_Win_flush has returned; fabtests/lab/plug cuts
  * the power meanwhile, and -A compares what is left with what was printed.
  */
+#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -347,13 +348,37 @@ static int write_log(const char *path)
 	return 0;
 }
 
+static int usage(void)
+{
+	printf("usage: mpirun -n 2 pmem_mpi -M FILE [-a] [-s]    check messages and windows\n"
+	       "       mpirun -n 2 pmem_mpi -M FILE -l           write a log\n"
+	       "       pmem_mpi -M FILE -A OUTPUT                check the log\n\n"
+	       "  -M FILE      the windows' memory: a file, which is made, or /dev/daxX.Y\n"
+	       "  -a           MPI_Fetch_and_op and the like there, too, not only in other memory\n"
+	       "  -s           MPI_Compare_and_swap there, too\n"
+	       "  -l           write a log of %d records, printing what is there for good\n"
+	       "  -A OUTPUT    compare a log with what was printed\n"
+	       "  -h, --help   this text\n\n"
+	       "fabtests/mpi/run PROGRAM starts it with all between the processes through "
+	       "pmemverbs.\n",
+	       ACKS_RECORDS);
+	return 0;
+}
+
+static int wrong(void)
+{
+	fprintf(stderr, "pmem_mpi --help tells the options\n");
+	return 2;
+}
+
 int main(int argc, char **argv)
 {
+	static const struct option long_options[] = {{"help", no_argument, NULL, 'h'}, {0}};
 	const char *path = NULL, *acks = NULL;
 	int adds = 0, swaps = 0, log = 0;
 	int option, size, failed;
 
-	while ((option = getopt(argc, argv, "M:A:las")) != -1) {
+	while ((option = getopt_long(argc, argv, "M:A:lash", long_options, NULL)) != -1) {
 		switch (option) {
 		case 'M':
 			path = optarg;
@@ -370,23 +395,14 @@ int main(int argc, char **argv)
 		case 's':
 			swaps = 1;
 			break;
+		case 'h':
+			return usage();
 		default:
-			path = NULL;
-			argc = 0;
+			return wrong();
 		}
 	}
-	if (!path || optind < argc) {
-		fprintf(stderr,
-			"usage: mpirun -n 2 pmem_mpi -M FILE [-a] [-s]\n"
-			"       mpirun -n 2 pmem_mpi -M FILE -l\n"
-			"       pmem_mpi -M FILE -A OUTPUT\n"
-			"-M  the windows' memory: a file, or /dev/daxX.Y\n"
-			"-a  MPI_Fetch_and_op and the like there, too, not only in other memory\n"
-			"-s  MPI_Compare_and_swap there, too\n"
-			"-l  write a log, printing what is there for good\n"
-			"-A  compare a log with what was printed\n");
-		return 2;
-	}
+	if (!path || optind < argc)
+		return wrong();
 	if (acks)
 		return acks_check(path, acks);
 

@@ -329,11 +329,21 @@ static enum fs_kind kind_of(const char *type)
 	return FS_OTHER;
 }
 
+/* is_unnamed -- smaps says so behind the name that it had */
+static bool is_unnamed(const char *path)
+{
+	static const char mark[] = " (deleted)";
+	size_t len = strlen(path);
+
+	return len >= strlen(mark) && !strcmp(path + len - strlen(mark), mark);
+}
+
 int pmv_backing_detect(const struct pmv_platform *platform, const struct pmv_mapped *file,
 		       unsigned int depth, struct pmv_mem *mem)
 {
 	struct place place;
 
+	mem->unnamed = is_unnamed(file->path);
 	find_place(platform, file, &place);
 	if (place.here && S_ISCHR(place.node.mode))
 		return detect_dax(platform, &place, mem);

@@ -53,10 +53,10 @@ const struct pmv_core *pmv_core_next(size_t n)
 		if (core && !n--)
 			return core;
 		if (!core && len)
-			PMV_WARN(FABRIC,
-				 "FI_PMEMVERBS_CORE: no use can be made of '%.*s'; known: verbs, "
-				 "tcp\n",
-				 (int) len, name);
+			PMV_ALERT(FABRIC,
+				  "FI_PMEMVERBS_CORE: no use can be made of '%.*s'; known: verbs, "
+				  "tcp\n",
+				  (int) len, name);
 		name += len;
 		if (!*name)
 			return NULL;

@@ -103,6 +103,21 @@ static bool is_asked_for(const struct fi_info *hints)
 	       names_us(pmv_other_setting("provider")) || pmv_info_is_pmem(hints);
 }
 
+/*
+ * warn_unasked -- a program that does not ask for this provider goes without it, but its
+ * environment says that somebody counts on it
+ */
+static void warn_unasked(uint64_t flags, const struct fi_info *hints)
+{
+	if (hints->fabric_attr->prov_name || (flags & (PMV_CORE_PROV_ONLY | PMV_GETINFO_HIDDEN)))
+		return;
+	if (pmv_setting.bad)
+		PMV_ALERT(FABRIC, "%s\n", pmv_setting.bad);
+	else if (pmv_setting.commit_all)
+		PMV_ALERT(FABRIC, "FI_PMEMVERBS_COMMIT=all makes nothing durable in a program that "
+				  "does not ask for pmemverbs: set FI_PROVIDER=pmemverbs\n");
+}
+
 /* What can't be served */
 
 static int refuse(const char *why)
@@ -117,15 +132,15 @@ static int check_hints(uint32_t version, uint64_t flags, const struct fi_info *h
 	enum fi_ep_type type = hints->ep_attr->type;
 
 	if (pmv_setting.bad) {
-		PMV_WARN(FABRIC, "%s\n", pmv_setting.bad);
+		PMV_ALERT(FABRIC, "%s\n", pmv_setting.bad);
 		return -FI_EINVAL;
 	}
 	if (type != FI_EP_UNSPEC && type != FI_EP_MSG && type != FI_EP_RDM)
 		return refuse("ep_attr->type: only FI_EP_MSG and FI_EP_RDM");
 	if (pmv_setting.commit_all && (flags & PMV_CORE_PROV_ONLY) && !pmv_rdm_calls_rxm()) {
-		PMV_WARN(FABRIC, "FI_PMEMVERBS_COMMIT=all: another provider on top, such as "
-				 "pmemverbs;ofi_rxm, executes atomics by itself, which makes "
-				 "nothing durable; use FI_EP_RDM of pmemverbs alone\n");
+		PMV_ALERT(FABRIC, "FI_PMEMVERBS_COMMIT=all: another provider on top, such as "
+				  "pmemverbs;ofi_rxm, executes atomics by itself, which makes "
+				  "nothing durable; use FI_EP_RDM of pmemverbs alone\n");
 		return -FI_ENODATA;
 	}
 	if ((hints->caps & FI_PMEM) && !(hints->caps & FI_RMA))
@@ -136,9 +151,15 @@ static int check_hints(uint32_t version, uint64_t flags, const struct fi_info *h
 	if (!pmv_info_is_pmem(hints))
 		return 0;
 	if (mr_mode == PMV_MR_SCALABLE ||
-	    (FI_VERSION_GE(version, FI_VERSION(1, 5)) && !pmv_info_keyed(mr_mode)))
+	    (FI_VERSION_GE(version, FI_VERSION(1, 5)) && !pmv_info_keyed(mr_mode))) {
+		if (pmv_setting.commit_all)
+			PMV_ALERT(FABRIC,
+				  "FI_PMEMVERBS_COMMIT=all can't make this program durable: "
+				  "it does not let the provider choose keys "
+				  "(FI_MR_PROV_KEY in mr_mode)\n");
 		return refuse("domain_attr->mr_mode: FI_RMA_PMEM needs FI_MR_PROV_KEY, since the "
 			      "keys say what the memory is");
+	}
 	return 0;
 }
 
@@ -351,6 +372,8 @@ int pmv_getinfo(uint32_t version, const char *node, const char *service, uint64_
 	}
 	type = complete->ep_attr->type;
 	ret = is_asked_for(complete) ? 0 : -FI_ENODATA;
+	if (ret)
+		warn_unasked(flags, complete);
 	/* RxM does not know the capability, and who is to be made durable does not ask for it. */
 	if (pmv_rdm_wants_pmem() || (pmv_setting.commit_all && (complete->caps & FI_RMA)))
 		complete->caps |= FI_PMEM;

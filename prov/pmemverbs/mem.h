@@ -10,6 +10,7 @@
 #ifndef PMV_MEM_H
 #define PMV_MEM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "key.h"
@@ -28,6 +29,7 @@ struct pmv_mem {
 	enum pmv_persist persist;
 	enum pmv_backing backing;
 	int numa_node;  /* -1: unknown */
+	bool unnamed;   /* a file that was removed after it was opened, or never had a name */
 	char what[320]; /* for logs: what was found; why nothing can be promised */
 };
 
@@ -40,7 +42,7 @@ struct pmv_mem {
  *   -FI_EFAULT      part of the range is not mapped
  *   -FI_EOPNOTSUPP  nothing can be promised: volatile, or not known to be durable
  *   -FI_EIO         the kernel's description of the memory can't be read
- * On failure mem->backing and mem->numa_node still say what is known.  Later
+ * On failure mem->backing, numa_node and unnamed still say what is known.  Later
  * changes to the mapping (munmap, truncate) are not seen.
  */
 int pmv_mem_detect(const void *addr, size_t len, struct pmv_mem *mem);

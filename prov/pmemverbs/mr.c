@@ -71,27 +71,35 @@ bool pmv_mr_kind(const struct pmv_domain *domain, struct fid_mr *mr_fid, struct 
 	       (mr->region->use & PMV_REGION_PMEM) && pmv_key_unpack(mr_fid->key, attr);
 }
 
+/* is_nameless -- a file in memory that nobody can open again */
+static bool is_nameless(const struct pmv_mem *mem)
+{
+	return mem->backing == PMV_VOLATILE_FS && mem->unnamed;
+}
+
 /*
  * warn_of_declaration -- a declaration is believed; where it promises more than
- * was found, somebody should know, once
+ * was found, somebody should know
  */
 static void warn_of_declaration(const struct iovec *iov, size_t count)
 {
-	static atomic_flag warned = ATOMIC_FLAG_INIT;
 	struct pmv_mem mem;
 
-	if (pmv_setting.domain == PMV_NONE || atomic_flag_test_and_set(&warned))
+	if (pmv_setting.domain == PMV_NONE)
 		return;
 	for (size_t i = 0; i < count; i++) {
 		int ret = pmv_mem_detect(iov[i].iov_base, iov[i].iov_len, &mem);
 
 		if (!ret && mem.persist >= pmv_setting.domain)
 			continue;
-		PMV_WARN(MR,
-			 "FI_PMEMVERBS_DOMAIN declares %s for memory where %s%s was detected (%s); "
-			 "if that is not true, committed data is lost in a power failure\n",
-			 pmv_persist_name(pmv_setting.domain), ret ? "nothing persistent" : "",
-			 ret ? "" : pmv_persist_name(mem.persist), mem.what);
+		/* A library's own, and not what the declaration is about: is_found_pmem. */
+		if (pmv_setting.commit_all && is_nameless(&mem))
+			continue;
+		PMV_ALERT(MR,
+			  "FI_PMEMVERBS_DOMAIN declares %s for memory where %s%s was detected "
+			  "(%s); if that is not true, committed data is lost in a power failure\n",
+			  pmv_persist_name(pmv_setting.domain), ret ? "nothing persistent" : "",
+			  ret ? "" : pmv_persist_name(mem.persist), mem.what);
 		return;
 	}
 }
@@ -143,11 +151,11 @@ static int find_persist(const struct iovec *iov, size_t count, enum pmv_persist 
 /*
  * is_found_pmem -- is it persistent memory though its owner did not say so?  What
  * lies in no file is a program's own, also where a declaration makes all FI_PMEM
- * memory persistent.
+ * memory persistent.  A file that is not durable was meant to be, unless it lies in
+ * memory and has no name: libraries keep such for themselves.
  */
 static bool is_found_pmem(const struct iovec *iov, size_t count)
 {
-	static atomic_flag warned = ATOMIC_FLAG_INIT;
 	struct pmv_mem mem;
 
 	for (size_t i = 0; i < count; i++) {
@@ -157,11 +165,11 @@ static bool is_found_pmem(const struct iovec *iov, size_t count)
 			return false;
 		if (!ret || pmv_setting.domain_declared)
 			continue;
-		if (mem.backing != PMV_VOLATILE_FS && !atomic_flag_test_and_set(&warned))
-			PMV_WARN(MR,
-				 "FI_PMEMVERBS_COMMIT=all does not cover writes to %p, %zu bytes: "
-				 "%s\n",
-				 iov[i].iov_base, iov[i].iov_len, mem.what);
+		if (!is_nameless(&mem))
+			PMV_ALERT(MR,
+				  "FI_PMEMVERBS_COMMIT=all does not make writes to %p, %zu bytes, "
+				  "durable: %s\n",
+				  iov[i].iov_base, iov[i].iov_len, mem.what);
 		return false;
 	}
 	return true;
@@ -170,13 +178,11 @@ static bool is_found_pmem(const struct iovec *iov, size_t count)
 /* Inbound data that software places is in the caches, whatever the I/O controller does. */
 static bool lands_in_cache(const struct pmv_domain *domain)
 {
-	static atomic_flag warned = ATOMIC_FLAG_INIT;
-
 	if (!pmv_setting.ddio_declared || pmv_setting.ddio)
 		return true;
-	if (domain->cpu_placed && !atomic_flag_test_and_set(&warned))
-		PMV_WARN(MR, "FI_PMEMVERBS_DDIO=off is believed, although software places inbound "
-			     "data here, which leaves it in the caches\n");
+	if (domain->cpu_placed)
+		PMV_ALERT(MR, "FI_PMEMVERBS_DDIO=off is believed, although software places inbound "
+			      "data here, which leaves it in the caches\n");
 	return false;
 }
 

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* prov.c -- what libfabric loads: the provider and its settings */
 #include <assert.h>
+#include <ctype.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent.h"
 #include "prov.h"
@@ -27,6 +30,20 @@ struct fi_provider pmv_prov = {
 	.cleanup = cleanup,
 };
 
+void pmv_alert(enum fi_log_subsys subsys, const char *func, int line, const char *fmt, ...)
+{
+	char text[768];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	if (fi_log_enabled(&pmv_prov, FI_LOG_WARN, subsys))
+		fi_log(&pmv_prov, FI_LOG_WARN, subsys, func, line, "%s", text);
+	else
+		fprintf(stderr, PMV_NAME ": %s", text);
+}
+
 static const char *const persist_names[] = {
 	[PMV_NONE] = "none", [PMV_PAGE] = "page", [PMV_DMP] = "dmp",
 	[PMV_MHP] = "mhp",   [PMV_WSP] = "wsp",
@@ -38,14 +55,27 @@ const char *pmv_persist_name(enum pmv_persist persist)
 }
 
 /*
- * get_choice -- which of the names a setting has; 0 (the default) if it is not
- * set.  A value that is none of them is kept as an error for fi_getinfo: a
- * typing error must not become a weaker or a stronger promise than was meant.
+ * set_bad -- a value that is none, or a name that is none, is kept as an error for
+ * fi_getinfo: a typing error must not become a weaker or a stronger promise than was meant
  */
+static void set_bad(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+static void set_bad(const char *fmt, ...)
+{
+	static char bad[256];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(bad, sizeof(bad), fmt, args);
+	va_end(args);
+	pmv_setting.bad = bad;
+}
+
+/* get_choice -- which of the names a setting has; 0 (the default) if it is not set, or bad */
 static int get_choice(const char *param, const char *const names[], int count)
 {
-	static char bad[128];
 	char *value = NULL;
+	char upper[16] = "", known[64] = "";
 
 	fi_param_get_str(&pmv_prov, param, &value);
 	if (!value)
@@ -53,13 +83,12 @@ static int get_choice(const char *param, const char *const names[], int count)
 	for (int i = 0; i < count; i++) {
 		if (!strcasecmp(value, names[i]))
 			return i;
+		snprintf(known + strlen(known), sizeof(known) - strlen(known), "%s%s",
+			 i ? ", " : "", names[i]);
 	}
-	snprintf(bad, sizeof(bad), "'%.60s' is not a value of FI_PMEMVERBS_%s", value, param);
-	for (char *c = strrchr(bad, '_'); *c; c++) {
-		if (*c >= 'a' && *c <= 'z')
-			*c += 'A' - 'a';
-	}
-	pmv_setting.bad = bad;
+	for (size_t i = 0; param[i] && i < sizeof(upper) - 1; i++)
+		upper[i] = (char) toupper(param[i]);
+	set_bad("'%.60s' is not a value of FI_PMEMVERBS_%s: %s", value, upper, known);
 	return 0;
 }
 
@@ -77,6 +106,30 @@ static void define_others(void)
 			"of ofi_rxm; pmemverbs offers no FI_EP_RDM where it is above 1");
 	fi_param_define(NULL, "ofi_rxm_sar_limit", FI_PARAM_STRING,
 			"of ofi_rxm; pmemverbs leaves it as it is where it is set");
+}
+
+/* check_names -- of all that looks like a setting in the environment */
+static void check_names(void)
+{
+	static const char *const names[] = {"CORE",     "DOMAIN", "DDIO",
+					    "ORDERING", "AGENT",  "COMMIT"};
+	static const char prefix[] = "FI_PMEMVERBS_";
+
+	for (char **entry = environ; *entry; entry++) {
+		const char *name;
+		size_t len, i = 0;
+
+		if (strncmp(*entry, prefix, strlen(prefix)))
+			continue;
+		name = *entry + strlen(prefix);
+		len = strcspn(name, "=");
+		while (i < sizeof(names) / sizeof(names[0]) &&
+		       (strlen(names[i]) != len || strncmp(names[i], name, len)))
+			i++;
+		if (i == sizeof(names) / sizeof(names[0]))
+			set_bad("FI_PMEMVERBS_%.*s is not a setting; fi_info -e lists them",
+				len < 60 ? (int) len : 60, name);
+	}
 }
 
 static void read_settings(void)
@@ -127,6 +180,7 @@ static void read_settings(void)
 	pmv_setting.relaxed = get_choice("ordering", ordering, 2) == 1;
 	pmv_setting.agent = (enum pmv_agent_mode) get_choice("agent", agent, 3);
 	pmv_setting.commit_all = get_choice("commit", commit, 2) == 1;
+	check_names();
 }
 
 /*

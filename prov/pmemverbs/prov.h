@@ -4,6 +4,7 @@
 #define PMV_PROV_H
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include <rdma/fabric.h>
@@ -51,6 +52,20 @@ const char *pmv_other_setting(const char *name);
 const char *pmv_persist_name(enum pmv_persist persist);
 
 #define PMV_WARN(subsys, ...) FI_WARN(&pmv_prov, FI_LOG_##subsys, __VA_ARGS__)
+/*
+ * PMV_ALERT -- a set-up that is less durable than it looks: said once for each place, also
+ * where FI_LOG_LEVEL is not set, with which libfabric keeps quiet
+ */
+#define PMV_ALERT(subsys, ...)                                                                     \
+	do {                                                                                       \
+		static atomic_flag said_ = ATOMIC_FLAG_INIT;                                       \
+		if (!atomic_flag_test_and_set(&said_))                                             \
+			pmv_alert(FI_LOG_##subsys, __func__, __LINE__, __VA_ARGS__);               \
+	} while (0)
+
+void pmv_alert(enum fi_log_subsys subsys, const char *func, int line, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+
 #define PMV_INFO(subsys, ...) FI_INFO(&pmv_prov, FI_LOG_##subsys, __VA_ARGS__)
 
 static inline uint32_t pmv_core_version(uint32_t api_version)

@@ -77,10 +77,10 @@ static bool is_spread(void)
 
 	if (!setting || strtoul(setting, NULL, 0) <= 1)
 		return false;
-	PMV_WARN(FABRIC,
-		 "FI_EP_RDM is not offered with FI_OFI_RXM_NUM_MSG_EPS=%s: a commit has to "
-		 "follow the writes on their connection; unset it or set it to 1\n",
-		 setting);
+	PMV_ALERT(FABRIC,
+		  "FI_EP_RDM is not offered with FI_OFI_RXM_NUM_MSG_EPS=%s: a commit has to "
+		  "follow the writes on their connection; unset it or set it to 1\n",
+		  setting);
 	return true;
 }
 
