@@ -4,6 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <rdma/fi_errno.h>
+
+#include "flush.h"
+#include "prov.h"
 #include "region.h"
 
 /* Pieces are sorted by start; those of several regions may overlap. */
@@ -15,6 +19,14 @@ struct pmv_piece {
 	uint64_t offset;
 	uint32_t id;
 };
+
+/*
+ * How often writing back has failed in this process where the application's own
+ * mapping was synced.  The kernel reports a failure once then, to whoever syncs
+ * first, whatever region the pages are in: so none of those that were registered
+ * before is trusted any more.
+ */
+static atomic_uint failures;
 
 void pmv_regions_init(struct pmv_regions *regions)
 {
@@ -171,6 +183,7 @@ struct pmv_region *pmv_region_add(struct pmv_regions *regions, uint32_t key,
 	region->persist = persist;
 	region->use = use;
 	region->start = start;
+	region->failures = atomic_load(&failures);
 	region->iov_count = iov_count;
 	memcpy(region->iov, iov, iov_count * sizeof(*iov));
 	for (size_t i = 0; i < iov_count; i++)
@@ -236,4 +249,54 @@ void *pmv_region_piece(const struct pmv_region *region, uint64_t offset, uint64_
 	if (*len > region->iov[i].iov_len - offset)
 		*len = region->iov[i].iov_len - offset;
 	return (char *) region->iov[i].iov_base + offset;
+}
+
+bool pmv_region_is_lost(struct pmv_region *region)
+{
+	if (region->persist == PMV_PAGE && region->failures != atomic_load(&failures))
+		return true;
+	return atomic_load(&region->lost);
+}
+
+void pmv_region_lose(struct pmv_region *region, enum pmv_loss loss, int err)
+{
+	if (atomic_exchange(&region->lost, loss))
+		return;
+	atomic_fetch_add(&failures, 1);
+	PMV_WARN(MR,
+		 "writing pages back to a file failed (%s): commits to all files that are "
+		 "registered now fail from here on; check the medium and register them again\n",
+		 fi_strerror(-err));
+}
+
+/* apply -- a call of the table to a range, piece by piece */
+static int apply(struct pmv_region *region, uint64_t offset, uint64_t len,
+		 int (*call)(void *addr, size_t len))
+{
+	while (len) {
+		uint64_t piece = len;
+		void *at = pmv_region_piece(region, offset, &piece);
+		int ret = call(at, piece);
+
+		if (ret) {
+			pmv_region_lose(region, PMV_LOST_SYNC, ret);
+			return ret;
+		}
+		offset += piece;
+		len -= piece;
+	}
+	return 0;
+}
+
+int pmv_region_touch(struct pmv_region *region, uint64_t offset, uint64_t len)
+{
+	return apply(region, offset, len, pmv_flush->touch);
+}
+
+int pmv_region_sync(struct pmv_region *region, uint64_t offset, uint64_t len)
+{
+	/* Nobody would believe it any more. */
+	if (pmv_region_is_lost(region))
+		return -FI_EIO;
+	return apply(region, offset, len, pmv_flush->sync);
 }
