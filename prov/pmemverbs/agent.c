@@ -15,6 +15,7 @@
 #include "clock.h"
 #include "ep.h"
 #include "flush.h"
+#include "guard.h"
 #include "prov.h"
 
 #define BATCH_MESSAGES 64
@@ -434,6 +435,7 @@ static bool serve(struct pmv_domain *domain)
 	struct pmv_batch *batch = agent->batch;
 	bool busy;
 
+	pmv_guard_enter();
 	batch->count = 0;
 	if (domain->fabric->core->driven)
 		begin_round(agent);
@@ -462,6 +464,7 @@ static bool serve(struct pmv_domain *domain)
 	}
 	for (unsigned int i = 0; i < batch->count; i++)
 		progress_core_once(ep_of(batch->served[i].link));
+	pmv_guard_leave();
 	return busy;
 }
 
@@ -699,8 +702,9 @@ static int start(struct pmv_domain *domain)
 
 	if (atomic_load(&agent->running) || pmv_setting.agent != PMV_AGENT_THREAD)
 		return 0;
-	/* The application's signals are not for this thread. */
+	/* The application's signals are not for this thread; a fault of its own is (guard.h). */
 	sigfillset(&all);
+	sigdelset(&all, SIGBUS);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	ret = pthread_create(&agent->thread, NULL, run, domain);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);

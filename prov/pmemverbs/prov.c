@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agent.h"
+#include "guard.h"
 #include "prov.h"
 #include "rdm.h"
 #include "config.h"
@@ -16,6 +17,7 @@ static void cleanup(void)
 {
 	/* They run code that is about to be unmapped. */
 	pmv_agent_stop_all();
+	pmv_guard_unload();
 	pmv_getinfo_cleanup();
 }
 

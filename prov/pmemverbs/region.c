@@ -6,7 +6,9 @@
 
 #include <rdma/fi_errno.h>
 
+#include "file.h"
 #include "flush.h"
+#include "guard.h"
 #include "prov.h"
 #include "region.h"
 
@@ -251,41 +253,88 @@ void *pmv_region_piece(const struct pmv_region *region, uint64_t offset, uint64_
 	return (char *) region->iov[i].iov_base + offset;
 }
 
+void pmv_region_lean_on(struct pmv_regions *regions, struct pmv_region *region,
+			const struct pmv_files *files, const struct pmv_watch *watch)
+{
+	pthread_mutex_lock(&regions->lock);
+	region->files = files;
+	region->watch = watch;
+	pthread_mutex_unlock(&regions->lock);
+}
+
 bool pmv_region_is_lost(struct pmv_region *region)
 {
-	if (region->persist == PMV_PAGE && region->failures != atomic_load(&failures))
+	if (atomic_load(&region->lost))
 		return true;
-	return atomic_load(&region->lost);
+	if (pmv_guard_was_hit(region->watch)) {
+		pmv_region_lose(region, PMV_LOST_FAULT, 0);
+		return true;
+	}
+	return region->persist == PMV_PAGE && !pmv_files_cover(region->files) &&
+	       region->failures != atomic_load(&failures);
 }
 
 void pmv_region_lose(struct pmv_region *region, enum pmv_loss loss, int err)
 {
+	static const char *const what[] = {
+		[PMV_LOST_SYNC] = "pages could not be written back; check the medium",
+		[PMV_LOST_UNLINKED] = "its file was unlinked, so nobody finds it after a power "
+				      "failure; map one by a name that stays",
+		[PMV_LOST_SHORTER] = "its file was truncated; extend it",
+		[PMV_LOST_FAULT] =
+			"there was no memory behind a page of it: the file was truncated, "
+			"its disk is full, or the medium is bad; see to that",
+	};
+
 	if (atomic_exchange(&region->lost, loss))
 		return;
-	atomic_fetch_add(&failures, 1);
 	PMV_WARN(MR,
-		 "writing pages back to a file failed (%s): commits to all files that are "
-		 "registered now fail from here on; check the medium and register them again\n",
-		 fi_strerror(-err));
+		 "a region of %llu bytes at %p is lost, commits to it fail from here on: %s%s%s%s, "
+		 "and register it again\n",
+		 (unsigned long long) region->len, region->iov[0].iov_base, what[loss],
+		 err ? " (" : "", err ? fi_strerror(-err) : "", err ? ")" : "");
 }
 
-/* apply -- a call of the table to a range, piece by piece */
+/*
+ * apply -- a call of the table to a range, piece by piece, through mappings of our
+ * own where there are any
+ */
 static int apply(struct pmv_region *region, uint64_t offset, uint64_t len,
 		 int (*call)(void *addr, size_t len))
 {
 	while (len) {
 		uint64_t piece = len;
 		void *at = pmv_region_piece(region, offset, &piece);
-		int ret = call(at, piece);
+		size_t part = piece;
+		void *own = pmv_files_map(region->files, at, &part);
+		int ret = call(own ? own : at, part);
 
 		if (ret) {
+			if (!own)
+				atomic_fetch_add(&failures, 1);
 			pmv_region_lose(region, PMV_LOST_SYNC, ret);
 			return ret;
 		}
-		offset += piece;
-		len -= piece;
+		offset += part;
+		len -= part;
 	}
 	return 0;
+}
+
+/* look_again -- is the file there in which somebody will look for what was synced? */
+static int look_again(struct pmv_region *region)
+{
+	static const enum pmv_loss losses[] = {
+		[PMV_FILE_UNLINKED] = PMV_LOST_UNLINKED,
+		[PMV_FILE_SHORTER] = PMV_LOST_SHORTER,
+		[PMV_FILE_UNKNOWN] = PMV_LOST_SYNC,
+	};
+	enum pmv_file_state state = pmv_files_state(region->files);
+
+	if (state == PMV_FILE_HERE)
+		return 0;
+	pmv_region_lose(region, losses[state], 0);
+	return -FI_EIO;
 }
 
 int pmv_region_touch(struct pmv_region *region, uint64_t offset, uint64_t len)
@@ -295,8 +344,11 @@ int pmv_region_touch(struct pmv_region *region, uint64_t offset, uint64_t len)
 
 int pmv_region_sync(struct pmv_region *region, uint64_t offset, uint64_t len)
 {
+	int ret;
+
 	/* Nobody would believe it any more. */
 	if (pmv_region_is_lost(region))
 		return -FI_EIO;
-	return apply(region, offset, len, pmv_flush->sync);
+	ret = apply(region, offset, len, pmv_flush->sync);
+	return ret ? ret : look_again(region);
 }

@@ -26,8 +26,14 @@ enum pmv_region_use {
 /* What a region was lost by: nobody can tell then which bytes of it were. */
 enum pmv_loss {
 	PMV_NOT_LOST,
-	PMV_LOST_SYNC, /* the kernel could not write its pages back */
+	PMV_LOST_SYNC,     /* the kernel could not write its pages back */
+	PMV_LOST_UNLINKED, /* nobody finds its file any more */
+	PMV_LOST_SHORTER,  /* its file was truncated */
+	PMV_LOST_FAULT,    /* there was no memory behind one of its pages */
 };
+
+struct pmv_files;
+struct pmv_watch;
 
 struct pmv_region {
 	uint32_t key; /* first: what the tree is searched for */
@@ -39,6 +45,8 @@ struct pmv_region {
 	bool needs_agent;  /* what is written here is durable when the agent says so */
 	atomic_int lost;   /* enum pmv_loss */
 	unsigned failures; /* of memory without a file of our own so far, when it was registered */
+	const struct pmv_files *files; /* ours, or NULL: file.h */
+	const struct pmv_watch *watch; /* or NULL: guard.h */
 	/* Of the agent, under its lock. */
 	bool pending;                  /* on the agent's list of what is to be synced: */
 	uint64_t sync_start, sync_end; /* as offsets */
@@ -119,7 +127,14 @@ int pmv_region_sync(struct pmv_region *region, uint64_t offset, uint64_t len);
  */
 bool pmv_region_is_lost(struct pmv_region *region);
 
-/* pmv_region_lose -- says so in the log, once for each region; err: a negative errno */
+/* pmv_region_lose -- says so in the log, once for each region; err: a negative errno, or 0 */
 void pmv_region_lose(struct pmv_region *region, enum pmv_loss loss, int err);
+
+/*
+ * pmv_region_lean_on -- what the region depends on, which outlives it; before
+ * anybody may commit to it
+ */
+void pmv_region_lean_on(struct pmv_regions *regions, struct pmv_region *region,
+			const struct pmv_files *files, const struct pmv_watch *watch);
 
 #endif /* PMV_REGION_H */
