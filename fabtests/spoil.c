@@ -15,7 +15,10 @@ static int map(struct own_file *file, size_t len)
 	struct memory *memory = &file->memory;
 
 	memory->len = memory->mapped = len;
-	memory->base = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, file->fd, 0);
+	memory->base = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED_VALIDATE | MAP_SYNC,
+			    file->fd, 0);
+	if (memory->base == MAP_FAILED)
+		memory->base = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, file->fd, 0);
 	if (memory->base != MAP_FAILED)
 		return 0;
 	memory->base = NULL;

@@ -289,10 +289,11 @@ void pmv_region_lose(struct pmv_region *region, enum pmv_loss loss, int err)
 	if (atomic_exchange(&region->lost, loss))
 		return;
 	PMV_WARN(MR,
-		 "a region of %llu bytes at %p is lost, commits to it fail from here on: %s%s%s%s, "
-		 "and register it again\n",
-		 (unsigned long long) region->len, region->iov[0].iov_base, what[loss],
-		 err ? " (" : "", err ? fi_strerror(-err) : "", err ? ")" : "");
+		 "a region of %llu bytes at %p is lost, commits to it fail from here on: %s%s%s, "
+		 "and "
+		 "register it again\n",
+		 (unsigned long long) region->len, region->iov[0].iov_base,
+		 err ? fi_strerror(-err) : "", err ? ": " : "", what[loss]);
 }
 
 /*
