@@ -182,6 +182,20 @@ Test(file, is_opened_once_however_it_is_mapped)
 	cr_expect_eq(num_descriptors(), before);
 }
 
+/* Two domains of a process, say: what one of them is told the other one is told as well. */
+Test(file, is_opened_for_each_region)
+{
+	size_t before = num_descriptors();
+	struct pmv_files *first;
+
+	cr_assert_eq(open_at(0, page), 0);
+	first = files;
+	files = NULL;
+	cr_assert_eq(open_at(0, page), 0);
+	cr_expect_eq(num_descriptors(), before + 2);
+	pmv_files_close(first);
+}
+
 Test(file, is_needed_only_where_there_is_something_to_sync)
 {
 	size_t before = num_descriptors();
