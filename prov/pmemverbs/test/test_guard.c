@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdint.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <criterion/criterion.h>
@@ -104,6 +105,12 @@ Test(guard, lets_the_process_die_of_other_memory, .signal = SIGBUS)
 	write_inside(page);
 }
 
+Test(guard, lets_the_process_die_of_memory_in_front_of_a_region, .signal = SIGBUS)
+{
+	add(2 * page, page);
+	write_inside(page);
+}
+
 Test(guard, lets_the_process_die_of_memory_that_is_no_region_any_more, .signal = SIGBUS)
 {
 	add(0, PAGES * page);
@@ -163,6 +170,21 @@ Test(guard, leaves_an_application_its_own_faults)
 	cr_expect_eq(calls, 1, "this one was not its own");
 	raise(SIGBUS);
 	cr_expect_eq(calls, 2);
+}
+
+/* It could be sent with any address. */
+Test(guard, believes_no_address_but_the_kernels)
+{
+	siginfo_t info = {.si_signo = SIGBUS, .si_code = SI_QUEUE};
+
+	handle((struct sigaction){.sa_sigaction = on_info, .sa_flags = SA_SIGINFO});
+	add(0, PAGES * page);
+	info.si_addr = &memory[page];
+	pmv_guard_enter();
+	cr_assert(!syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), SIGBUS, &info));
+	pmv_guard_leave();
+	cr_expect_eq(calls, 1);
+	cr_expect_not(pmv_guard_was_hit(watch));
 }
 
 Test(guard, calls_a_handler_that_takes_a_number)
