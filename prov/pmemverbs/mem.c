@@ -94,6 +94,19 @@ int pmv_mem_detect_on(const struct pmv_platform *platform, const void *addr, siz
 	return 0;
 }
 
+static int is_file(void *arg, const struct pmv_vma *vma)
+{
+	(void) arg;
+	return vma->file.ino || vma->file.dev;
+}
+
+bool pmv_mem_may_fault(const void *addr, size_t len)
+{
+	struct pmv_mem mem;
+
+	return pmv_vma_each(pmv_platform.maps, addr, len, is_file, NULL, &mem);
+}
+
 int pmv_mem_detect(const void *addr, size_t len, struct pmv_mem *mem)
 {
 	return pmv_mem_detect_on(&pmv_platform, addr, len, mem);

@@ -333,9 +333,12 @@ static int watch(struct pmv_mr *mr, const struct fi_mr_attr *mr_attr, bool neede
 
 	if (pmv_setting.agent == PMV_AGENT_OFF || (mr->domain->fabric->core->driven && !needed))
 		return 0;
-	for (size_t i = 0; i < mr_attr->iov_count && !ret; i++)
-		ret = pmv_guard_add(&mr->watch, mr_attr->mr_iov[i].iov_base,
-				    mr_attr->mr_iov[i].iov_len);
+	for (size_t i = 0; i < mr_attr->iov_count && !ret; i++) {
+		const struct iovec *iov = &mr_attr->mr_iov[i];
+
+		if (pmv_mem_may_fault(iov->iov_base, iov->iov_len))
+			ret = pmv_guard_add(&mr->watch, iov->iov_base, iov->iov_len);
+	}
 	return ret ? ret : pmv_files_each(mr->files, watch_mapping, mr);
 }
 

@@ -588,10 +588,17 @@ Test(agent, thread_outlives_a_page_without_memory, .timeout = 20)
 	int fd = memfd_create("empty", MFD_CLOEXEC);
 	struct fi_cq_tagged_entry entry;
 
-	pair_inject(pair, DMP, 8192, 8);
+	pair_unregister(pair, DMP);
+	cr_assert(!ftruncate(fd, 4096));
 	cr_assert_neq(mmap(pair->memory[DMP] + 8192, 4096, PROT_READ | PROT_WRITE,
 			   MAP_SHARED | MAP_FIXED, fd, 0),
 		      MAP_FAILED);
+	pmv_setting.domain = PMV_DMP;
+	pmv_setting.ddio = true;
+	accepted(fi_mr_reg(pair->away->domain, pair->memory[DMP], PAIR_SIZE,
+			   FI_REMOTE_WRITE | FI_REMOTE_READ, 0, 0, FI_PMEM, &pair->mr[DMP], NULL));
+	pair_inject(pair, DMP, 8192, 8);
+	cr_assert(!ftruncate(fd, 0));
 	close(fd);
 	accepted(pair_put(pair, DMP, 0, 8, CONTEXT(1), FI_COMMIT));
 	cr_assert_eq(await_entry(pair, &entry), -FI_EAVAIL);

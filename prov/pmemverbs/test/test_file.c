@@ -229,10 +229,17 @@ static void replace_file(void)
 	close(new);
 }
 
+/* The kernel says that the name is gone, by a name which another file may have. */
 Test(file, that_has_another_ones_name_is_refused)
 {
+	char other[sizeof(path) + 16];
+
+	snprintf(other, sizeof(other), "%s (deleted)", path);
 	replace_file();
 	expect_refused(open_at(0, page), FI_EOPNOTSUPP, "can't be opened");
+	cr_assert(!rename(path, other));
+	expect_refused(open_at(0, page), FI_EOPNOTSUPP, "can't be opened");
+	unlink(other);
 }
 
 Test(file, that_ends_within_the_region_is_refused)
