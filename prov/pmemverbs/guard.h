@@ -41,8 +41,9 @@ void pmv_guard_unload(void);
 /*
  * How deep a thread is inside the provider.  The handler must be able to read it in
  * threads that have never been here, where other models of thread-local storage
- * would allocate it first; and it costs one instruction.  Its four bytes come out of
- * the reserve that the C library keeps for this.
+ * would allocate it first; and it costs one instruction.  The thread-local storage of
+ * the provider, less than a hundred bytes, then comes out of the reserve that the C
+ * library keeps for this (glibc: more than a KiB).
  */
 extern __thread unsigned int pmv_guard_depth __attribute__((tls_model("initial-exec")));
 
