@@ -25,6 +25,8 @@ enum control_command {
 	CTL_CLOSE,  /* connection, 1: shut it down only */
 	CTL_REG,    /* length, access, flags, seed, skew -> region, address, key */
 	CTL_DEREG,  /* region */
+	CTL_FILE,   /* length, seed; payload: one that is there, or nothing -> as CTL_REG */
+	CTL_SPOIL,  /* region in such a file, enum spoil */
 	CTL_READ,   /* region -> 1 if the bytes around it are unchanged; payload: its bytes */
 	CTL_ARM,    /* struct expectation */
 	CTL_LOG,    /* connection, entries to wait for, milliseconds -> payload: log entries */

@@ -119,6 +119,7 @@ extern const struct test_case agent_cases[];
 extern const struct test_case message_cases[];
 extern const struct test_case hostile_cases[];
 extern const struct test_case stranger_cases[];
+extern const struct test_case file_cases[];
 
 /* failed, skipped -- keep the reason (the first one); -1 */
 int failed(struct fx *fx, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -184,6 +185,13 @@ struct remote *fx_remote_skewed(struct fx *fx, struct target_proc *target, size_
 /* remote_try -- the target's answer to the registration, nothing kept as failure */
 int remote_try(struct target_proc *target, struct remote *remote, size_t len, uint64_t access,
 	       uint64_t flags, size_t skew, uint64_t seed);
+
+/*
+ * fx_remote_file -- persistent memory in a file of its own: a new one beside the
+ * target's memory, or the one at a path, whose bytes are left alone
+ */
+struct remote *fx_remote_file(struct fx *fx, struct target_proc *target, size_t len,
+			      const char *path);
 
 /* remote_same -- the target sees what has to be there, in the region and around it */
 int remote_same(struct fx *fx, struct remote *remote);

@@ -217,22 +217,15 @@ int target_signal(struct target_proc *target, int signo)
 	return 0;
 }
 
-int remote_try(struct target_proc *target, struct remote *remote, size_t len, uint64_t access,
-	       uint64_t flags, size_t skew, uint64_t seed)
+/* remote_init -- what the target has answered */
+static int remote_init(struct target_proc *target, struct remote *remote,
+		       const struct control_msg *answer, size_t len, uint64_t seed)
 {
-	struct control_msg msg = {
-		.command = CTL_REG,
-		.arg = {len, access, flags, seed, skew},
-	};
-	int ret = target_call(target, &msg, NULL, 0);
-
-	if (ret)
-		return ret;
 	*remote = (struct remote){
 		.target = target,
-		.id = msg.arg[0],
-		.addr = msg.arg[1],
-		.key = msg.arg[2],
+		.id = answer->arg[0],
+		.addr = answer->arg[1],
+		.key = answer->arg[2],
 		.seed = seed,
 		.len = len,
 		.shadow = malloc(len),
@@ -244,19 +237,63 @@ int remote_try(struct target_proc *target, struct remote *remote, size_t len, ui
 	return 0;
 }
 
-struct remote *fx_remote_skewed(struct fx *fx, struct target_proc *target, size_t len,
-				uint64_t access, uint64_t flags, size_t skew)
+int remote_try(struct target_proc *target, struct remote *remote, size_t len, uint64_t access,
+	       uint64_t flags, size_t skew, uint64_t seed)
 {
-	struct remote *remote;
-	int ret;
+	struct control_msg msg = {
+		.command = CTL_REG,
+		.arg = {len, access, flags, seed, skew},
+	};
+	int ret = target_call(target, &msg, NULL, 0);
 
+	return ret ? ret : remote_init(target, remote, &msg, len, seed);
+}
+
+/* new_remote -- NULL: it failed */
+static struct remote *new_remote(struct fx *fx, struct target_proc *target)
+{
 	if (fx->nremotes == MAX_REMOTES) {
 		failed(fx, "too many regions in one case");
 		return NULL;
 	}
 	if (!target->has_domain && !fx_link(fx, target, NULL))
 		return NULL;
-	remote = &fx->remotes[fx->nremotes++];
+	return &fx->remotes[fx->nremotes++];
+}
+
+struct remote *fx_remote_file(struct fx *fx, struct target_proc *target, size_t len,
+			      const char *path)
+{
+	uint64_t seed = path ? 0 : atomic_fetch_add(&fx->seed, 1);
+	struct control_msg msg = {
+		.command = CTL_FILE,
+		.arg = {len, seed},
+		.len = path ? strlen(path) + 1 : 0,
+	};
+	struct remote *remote = new_remote(fx, target);
+	int ret;
+
+	if (!remote)
+		return NULL;
+	ret = target_begin(target, &msg, path);
+	if (!ret)
+		ret = target_finish(target, &msg, NULL, 0);
+	if (!ret)
+		ret = remote_init(target, remote, &msg, len, seed);
+	if (!ret)
+		return remote;
+	failed_call(fx, "fi_mr_reg of a file at the target", ret);
+	return NULL;
+}
+
+struct remote *fx_remote_skewed(struct fx *fx, struct target_proc *target, size_t len,
+				uint64_t access, uint64_t flags, size_t skew)
+{
+	struct remote *remote = new_remote(fx, target);
+	int ret;
+
+	if (!remote)
+		return NULL;
 	ret = remote_try(target, remote, len, access, flags, skew, atomic_fetch_add(&fx->seed, 1));
 	if (!ret)
 		return remote;

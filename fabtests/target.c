@@ -21,6 +21,7 @@
 #include "common.h"
 #include "control.h"
 #include "memory.h"
+#include "spoil.h"
 #include "stats.h"
 
 #define ARENA_SIZE ((size_t) 96 << 20)
@@ -55,6 +56,7 @@ struct target {
 	struct memory arena;
 	size_t used;
 	struct region regions[REGIONS];
+	struct own_file files[REGIONS]; /* of the regions that have one */
 	struct tconn *conns[CONNS];
 	struct expectation armed;
 	bool is_armed;
@@ -329,11 +331,62 @@ static int cmd_reg(struct target *target, struct control_msg *msg)
 	return 0;
 }
 
+static int close_region(struct target *target, uint64_t id)
+{
+	int ret = region_close(&target->regions[id]);
+
+	if (target->files[id].memory.base)
+		own_file_close(&target->files[id]);
+	return ret;
+}
+
 static int cmd_dereg(struct target *target, uint64_t id)
 {
-	struct region *region = find_region(target, id);
+	return find_region(target, id) ? close_region(target, id) : -FI_EINVAL;
+}
 
-	return region ? region_close(region) : -FI_EINVAL;
+/* cmd_file -- a region with guard bytes around it, in a file of its own */
+static int cmd_file(struct target *target, struct control_msg *msg, const char *path)
+{
+	struct own_file *file;
+	struct region *region;
+	size_t len = msg->arg[0];
+	char *base;
+	int i, ret;
+
+	for (i = 0; i < REGIONS && target->regions[i].mr; i++)
+		;
+	if (i == REGIONS)
+		return -FI_ENOMEM;
+	file = &target->files[i];
+	region = &target->regions[i];
+	ret = msg->len ? own_file_open(file, path)
+		       : own_file_make(file, target->opts->memory, i, GUARD + len + GUARD);
+	msg->len = 0;
+	if (ret || file->memory.len < GUARD + len + GUARD)
+		return -FI_EINVAL;
+	base = (char *) file->memory.base + GUARD;
+	if (msg->arg[1]) {
+		pattern_fill(base - GUARD, GUARD, GUARD_SEED, 0);
+		pattern_fill(base, len, msg->arg[1], 0);
+		pattern_fill(base + len, GUARD, GUARD_SEED, 0);
+	}
+	ret = region_try(&target->node, region, base, len, FI_REMOTE_WRITE, FI_RMA_PMEM);
+	if (ret) {
+		own_file_close(file);
+		return ret;
+	}
+	msg->arg[0] = i;
+	msg->arg[1] = region->addr;
+	msg->arg[2] = region->key;
+	return 0;
+}
+
+static int cmd_spoil(struct target *target, uint64_t id, enum spoil how)
+{
+	if (!find_region(target, id) || !target->files[id].memory.base)
+		return -FI_EINVAL;
+	return own_file_spoil(&target->files[id], how) ? -FI_EIO : 0;
 }
 
 static int cmd_read(struct target *target, struct control_msg *msg, const void **reply)
@@ -545,7 +598,7 @@ static int cmd_reset(struct target *target)
 	for (i = 0; i < CONNS; i++)
 		cmd_close(target, i, false);
 	for (i = 0; i < REGIONS; i++)
-		ret |= region_close(&target->regions[i]);
+		ret |= close_region(target, i);
 	target->used = 0;
 	target->is_armed = false;
 	return ret;
@@ -566,6 +619,10 @@ static int execute(struct target *target, struct control_msg *msg, void *payload
 		return cmd_reg(target, msg);
 	case CTL_DEREG:
 		return cmd_dereg(target, msg->arg[0]);
+	case CTL_FILE:
+		return cmd_file(target, msg, payload);
+	case CTL_SPOIL:
+		return cmd_spoil(target, msg->arg[0], (enum spoil) msg->arg[1]);
 	case CTL_READ:
 		return cmd_read(target, msg, reply);
 	case CTL_ARM:

@@ -15,9 +15,12 @@
 #include "clock.h"
 #include "ep.h"
 #include "flush.h"
+#include "guard.h"
 #include "prov.h"
 
 #define BATCH_MESSAGES 64
+/* Hardly anybody receives in more regions. */
+#define MAX_RECEIVED 8
 
 /* One message on its way from the mailbox to its acknowledgement. */
 struct served {
@@ -25,8 +28,8 @@ struct served {
 	struct pmv_message message;
 	enum pmv_fault fault;
 	struct pmv_region *regions[PMV_MAX_RANGES]; /* held until the batch ends */
-	bool in_files;                              /* messages were received in files ... */
-	unsigned failures;                          /* ... the oldest of which knows of so many */
+	struct pmv_region *received[MAX_RECEIVED];  /* where messages were; the batch holds them */
+	unsigned int num_received;                  /* more than that: in some of the batch's */
 	uint8_t copy[PMV_MESSAGE_SIZE];
 };
 
@@ -44,52 +47,14 @@ static struct pmv_ep *ep_of(struct pmv_link *link)
 	return pmv_container_of(link, struct pmv_ep, link);
 }
 
-/*
- * How often writing back to a file has failed in this process.  Nobody can tell
- * then which pages were lost, and the kernel reports it once, to whoever syncs
- * first, whatever region the pages are in: so no file that was registered before
- * is trusted any more.
- */
-static atomic_uint failures;
-
-static bool is_lost(const struct pmv_region *region)
-{
-	return region->persist == PMV_PAGE && region->failures != atomic_load(&failures);
-}
-
-static void lose_files(int ret)
-{
-	atomic_fetch_add(&failures, 1);
-	PMV_WARN(MR,
-		 "writing pages back to a file failed (%s): commits to all files that are "
-		 "registered now fail from here on; check the medium and register them again\n",
-		 fi_strerror(-ret));
-}
-
 /* Making ranges durable */
-
-/* touch_pages -- those named and no others: between them may lie gigabytes */
-static void touch_pages(struct pmv_region *region, uint64_t offset, uint64_t len)
-{
-	while (len) {
-		uint64_t piece = len;
-		void *at = pmv_region_piece(region, offset, &piece);
-		int ret = pmv_flush->touch(at, piece);
-
-		if (ret) {
-			lose_files(ret);
-			return;
-		}
-		offset += piece;
-		len -= piece;
-	}
-}
 
 static void note_pages(struct pmv_batch *batch, struct pmv_region *region, uint64_t offset,
 		       uint64_t len)
 {
+	/* Those named and no others: between them may lie gigabytes. */
 	if (batch->touch)
-		touch_pages(region, offset, len);
+		pmv_region_touch(region, offset, len);
 	if (!region->pending) {
 		region->pending = true;
 		region->sync_start = offset;
@@ -129,22 +94,6 @@ static void flush_range(struct pmv_batch *batch, struct pmv_region *region, uint
 	batch->undrained = true;
 }
 
-static void sync_region(struct pmv_region *region)
-{
-	uint64_t offset = region->sync_start;
-
-	region->pending = false;
-	while (offset < region->sync_end && !is_lost(region)) {
-		uint64_t piece = region->sync_end - offset;
-		void *at = pmv_region_piece(region, offset, &piece);
-		int ret = pmv_flush->sync(at, piece);
-
-		if (ret)
-			lose_files(ret);
-		offset += piece;
-	}
-}
-
 /* settle -- all that was flushed so far is durable when this returns */
 static void settle(struct pmv_batch *batch)
 {
@@ -152,7 +101,8 @@ static void settle(struct pmv_batch *batch)
 
 	while ((region = batch->pending)) {
 		batch->pending = region->next_pending;
-		sync_region(region);
+		region->pending = false;
+		pmv_region_sync(region, region->sync_start, region->sync_end - region->sync_start);
 	}
 	if (batch->undrained)
 		pmv_flush->drain();
@@ -177,14 +127,29 @@ static void store_data(struct pmv_region *region, uint64_t offset, uint64_t len,
 
 /* Messages */
 
-static bool has_failed(const struct served *served)
+/* lost_messages -- is a region lost that messages were received in, or may have been? */
+static bool lost_messages(const struct pmv_batch *batch, const struct served *served)
 {
-	if (served->fault)
-		return true;
-	if (served->in_files && served->failures != atomic_load(&failures))
+	if (served->num_received > MAX_RECEIVED) {
+		for (struct pmv_region *region = batch->held; region; region = region->next_held) {
+			if (pmv_region_is_lost(region))
+				return true;
+		}
+		return false;
+	}
+	for (unsigned int i = 0; i < served->num_received; i++) {
+		if (pmv_region_is_lost(served->received[i]))
+			return true;
+	}
+	return false;
+}
+
+static bool has_failed(const struct pmv_batch *batch, const struct served *served)
+{
+	if (served->fault || lost_messages(batch, served))
 		return true;
 	for (unsigned int i = 0; i < served->message.count; i++) {
-		if (served->regions[i] && is_lost(served->regions[i]))
+		if (served->regions[i] && pmv_region_is_lost(served->regions[i]))
 			return true;
 	}
 	return false;
@@ -201,7 +166,7 @@ static bool may_store(const struct pmv_batch *batch, const struct served *served
 	if (link->faulted && (int32_t) (served->message.seen - (uint32_t) link->faulted) < 0)
 		return false;
 	for (const struct served *before = batch->served; before <= served; before++) {
-		if (before->link == link && has_failed(before))
+		if (before->link == link && has_failed(batch, before))
 			return false;
 	}
 	return true;
@@ -213,6 +178,18 @@ struct flushing {
 	struct pmv_batch *batch;
 	struct served *served;
 };
+
+static void note_received(struct served *served, struct pmv_region *region)
+{
+	for (unsigned int i = 0; i < served->num_received && i < MAX_RECEIVED; i++) {
+		if (served->received[i] == region)
+			return;
+	}
+	if (served->num_received < MAX_RECEIVED)
+		served->received[served->num_received] = region;
+	if (served->num_received <= MAX_RECEIVED)
+		served->num_received++;
+}
 
 static void flush_span(void *arg, const struct pmv_span *part)
 {
@@ -227,11 +204,7 @@ static void flush_span(void *arg, const struct pmv_span *part)
 		region->next_held = flushing->batch->held;
 		flushing->batch->held = region;
 	}
-	if (region->persist == PMV_PAGE &&
-	    (!served->in_files || region->failures < served->failures)) {
-		served->in_files = true;
-		served->failures = region->failures;
-	}
+	note_received(served, region);
 	flush_range(flushing->batch, region, part->offset, part->len);
 }
 
@@ -330,11 +303,11 @@ static void warn_of_fault(struct pmv_link *link, const struct served *served)
 			 : "it names memory that is not registered, or beyond its end");
 }
 
-static void finish(struct pmv_agent *agent, struct served *served)
+static void finish(struct pmv_agent *agent, const struct pmv_batch *batch, struct served *served)
 {
 	struct pmv_message *message = &served->message;
 
-	if (!served->fault && has_failed(served))
+	if (!served->fault && has_failed(batch, served))
 		served->fault = PMV_FAULT_IO;
 	if (served->fault)
 		served->link->faulted = message->number;
@@ -374,7 +347,7 @@ static void collect(struct pmv_batch *batch, struct pmv_link *link)
 		}
 		served->link = link;
 		served->fault = PMV_FAULT_NONE;
-		served->in_files = false;
+		served->num_received = 0;
 		memset(served->regions, 0, sizeof(served->regions));
 		if (arrival == PMV_MALFORMED) {
 			served->message = (struct pmv_message){.number = link->served};
@@ -462,6 +435,7 @@ static bool serve(struct pmv_domain *domain)
 	struct pmv_batch *batch = agent->batch;
 	bool busy;
 
+	pmv_guard_enter();
 	batch->count = 0;
 	if (domain->fabric->core->driven)
 		begin_round(agent);
@@ -480,7 +454,7 @@ static bool serve(struct pmv_domain *domain)
 		carry_out(agent, batch, &batch->served[i]);
 	settle(batch);
 	for (unsigned int i = 0; i < batch->count; i++)
-		finish(agent, &batch->served[i]);
+		finish(agent, batch, &batch->served[i]);
 	release_held(agent, batch);
 	for (unsigned int i = 0; i < batch->count; i++) {
 		/* Once for each link. */
@@ -490,6 +464,7 @@ static bool serve(struct pmv_domain *domain)
 	}
 	for (unsigned int i = 0; i < batch->count; i++)
 		progress_core_once(ep_of(batch->served[i].link));
+	pmv_guard_leave();
 	return busy;
 }
 
@@ -727,8 +702,9 @@ static int start(struct pmv_domain *domain)
 
 	if (atomic_load(&agent->running) || pmv_setting.agent != PMV_AGENT_THREAD)
 		return 0;
-	/* The application's signals are not for this thread. */
+	/* The application's signals are not for this thread; a fault of its own is (guard.h). */
 	sigfillset(&all);
+	sigdelset(&all, SIGBUS);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	ret = pthread_create(&agent->thread, NULL, run, domain);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
@@ -886,7 +862,6 @@ struct pmv_region *pmv_agent_add_region(struct pmv_domain *domain, uint32_t key,
 
 	if (!region)
 		return NULL;
-	region->failures = atomic_load(&failures);
 	if (node >= 0)
 		atomic_store(&agent->node, node);
 	region->needs_agent = needed;

@@ -29,20 +29,30 @@ enum fs_kind {
 /*
  * NFS counts as a disk: msync ends in COMMIT, and a server may answer that only
  * when the data is on stable storage (RFC 1813, RFC 8881).  The protocols of
- * CIFS, 9P and FUSE leave it to the server what a flush does.
+ * CIFS, 9P and FUSE leave it to the server what a flush does.  JFS is missing: its
+ * fsync does not ask the drive to empty its cache.
  */
 static const struct {
 	const char *type;
 	enum fs_kind kind;
 } file_systems[] = {
-	{"ext2", FS_DISK},         {"ext3", FS_DISK},       {"ext4", FS_DISK},
-	{"xfs", FS_DISK},          {"btrfs", FS_DISK},      {"f2fs", FS_DISK},
-	{"zfs", FS_DISK},          {"bcachefs", FS_DISK},   {"jfs", FS_DISK},
-	{"nilfs2", FS_DISK},       {"ocfs2", FS_DISK},      {"gfs2", FS_DISK},
-	{"reiserfs", FS_DISK},     {"vfat", FS_DISK},       {"exfat", FS_DISK},
-	{"ubifs", FS_DISK},        {"nfs", FS_DISK},        {"nfs4", FS_DISK},
-	{"tmpfs", FS_VOLATILE},    {"ramfs", FS_VOLATILE},  {"hugetlbfs", FS_VOLATILE},
-	{"devtmpfs", FS_VOLATILE}, {"rootfs", FS_VOLATILE}, {"overlay", FS_OVERLAY},
+	{"ext2", FS_DISK},       {"ext3", FS_DISK},          {"ext4", FS_DISK},
+	{"xfs", FS_DISK},        {"btrfs", FS_DISK},         {"f2fs", FS_DISK},
+	{"zfs", FS_DISK},        {"bcachefs", FS_DISK},      {"nilfs2", FS_DISK},
+	{"ocfs2", FS_DISK},      {"gfs2", FS_DISK},          {"reiserfs", FS_DISK},
+	{"vfat", FS_DISK},       {"exfat", FS_DISK},         {"ubifs", FS_DISK},
+	{"nfs", FS_DISK},        {"nfs4", FS_DISK},          {"tmpfs", FS_VOLATILE},
+	{"ramfs", FS_VOLATILE},  {"hugetlbfs", FS_VOLATILE}, {"devtmpfs", FS_VOLATILE},
+	{"rootfs", FS_VOLATILE}, {"overlay", FS_OVERLAY},
+};
+
+/* Mounted with one of these a file system leaves what msync writes in the drive's cache. */
+static const char *const no_barriers[] = {
+	"nobarrier",              /* ext4, xfs, btrfs, f2fs, gfs2, nilfs2 */
+	"barrier=0",              /* ext3 of old */
+	"barrier=none",           /* reiserfs */
+	"fsync_mode=nobarrier",   /* f2fs */
+	"journal_flush_disabled", /* bcachefs */
 };
 
 /* A line of mountinfo. */
@@ -50,8 +60,9 @@ struct mount {
 	dev_t dev;
 	char type[32]; /* empty: not found */
 	char source[256];
-	bool forgetful; /* overlayfs, mounted so that it ignores msync */
-	bool realtime;  /* XFS with a second device for data */
+	bool forgetful;         /* overlayfs, mounted so that it ignores msync */
+	bool realtime;          /* XFS with a second device for data */
+	const char *no_barrier; /* the option that makes it so, or NULL */
 };
 
 /* What is known of a file before its devices are looked at. */
@@ -88,6 +99,19 @@ static bool has_option(const char *options, const char *option)
 	}
 }
 
+/* no_barrier -- the option that lets msync end before the data is durable, or NULL */
+static const char *no_barrier(const char *type, const char *options)
+{
+	for (size_t i = 0; i < sizeof(no_barriers) / sizeof(no_barriers[0]); i++) {
+		if (has_option(options, no_barriers[i]))
+			return no_barriers[i];
+	}
+	/* This one shows the default and keeps silent about what is dangerous. */
+	if (!strcmp(type, "ocfs2") && !has_option(options, "barrier=1"))
+		return "barrier=0";
+	return NULL;
+}
+
 /* parse_mount -- "id parent major:minor root point options ... - type source options" */
 static bool parse_mount(const char *line, uint64_t *id, struct mount *mount)
 {
@@ -103,6 +127,7 @@ static bool parse_mount(const char *line, uint64_t *id, struct mount *mount)
 	if (options) {
 		mount->forgetful = has_option(rest + options, "volatile");
 		mount->realtime = has_option(rest + options, "rtdev");
+		mount->no_barrier = no_barrier(mount->type, rest + options);
 	}
 	return true;
 }
@@ -167,6 +192,16 @@ static void find_place(const struct pmv_platform *platform, const struct pmv_map
 	place->here = found && leads_here(file, &place->node, &mount);
 	if (!*place->fs.type && place->here)
 		place->fs = mount;
+}
+
+/* is_deleted -- does the kernel say so?  A file may have such a name, and be there. */
+static bool is_deleted(const struct place *place)
+{
+	static const char mark[] = " (deleted)";
+	size_t len = strlen(place->file->path);
+
+	return !place->here && len >= strlen(mark) &&
+	       !strcmp(place->file->path + len - strlen(mark), mark);
 }
 
 static int promise(const struct pmv_platform *platform, const struct pmv_medium *medium,
@@ -253,6 +288,17 @@ static int detect_disk(const struct pmv_platform *platform, const struct place *
 	pmv_platform_block(platform, dev, depth, &medium);
 
 	mem->numa_node = medium.numa_node;
+	mem->backing = place->file->sync ? PMV_FSDAX : PMV_FILE;
+	if (is_deleted(place))
+		return pmv_refuse(mem, FI_EOPNOTSUPP,
+				  "%s is unlinked: nobody finds it after a power failure; map a "
+				  "file by a name that stays",
+				  place->name);
+	if (place->fs.no_barrier)
+		return pmv_refuse(mem, FI_EOPNOTSUPP,
+				  "%s is on %s mounted with %s, so what is synced may be left in "
+				  "the drive's cache; mount it without that option" DECLARE,
+				  place->name, fs, place->fs.no_barrier);
 	if (place->file->sync)
 		return detect_sync(platform, place, &medium, mem);
 	return detect_page(place, fs, &medium, mem);

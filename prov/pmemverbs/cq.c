@@ -12,6 +12,7 @@
 
 #include "clock.h"
 #include "commit.h"
+#include "guard.h"
 #include "prov.h"
 
 /* So many entries are taken from the core before the application reads them, at least. */
@@ -288,6 +289,17 @@ static void push_stalled(struct pmv_cq *cq, bool looking)
 	pthread_mutex_unlock(&cq->stall_lock);
 }
 
+/* read_core -- a core that needs calls copies what has arrived now, to wherever it belongs */
+static ssize_t read_core(struct pmv_cq *cq, void *buf, size_t count)
+{
+	ssize_t ret;
+
+	pmv_guard_enter();
+	ret = fi_cq_read(cq->core_fid, buf, count);
+	pmv_guard_leave();
+	return ret;
+}
+
 static void progress(struct pmv_cq *cq, bool looking)
 {
 	/* A short queue of an application that does not look must not keep the core from working.
@@ -301,7 +313,7 @@ static void progress(struct pmv_cq *cq, bool looking)
 		ssize_t ret = -FI_ENOMEM;
 
 		if (comp)
-			ret = fi_cq_read(cq->core_fid, &comp->ok, 1);
+			ret = read_core(cq, &comp->ok, 1);
 		if (ret == 1 && filter(cq, (char *) &comp->ok, 1)) {
 			pmv_cq_add(cq, comp);
 			continue;
@@ -357,7 +369,7 @@ static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
 			ret = -FI_EAVAIL;
 			break;
 		}
-		ret = fi_cq_read(cq->core_fid, buf, count);
+		ret = read_core(cq, buf, count);
 		if (ret > 0)
 			ret = filter(cq, buf, ret);
 		else if (ret == -FI_EAVAIL)

@@ -8,6 +8,7 @@
 #include "clock.h"
 #include "commit.h"
 #include "eq.h"
+#include "guard.h"
 #include "hello.h"
 #include "pep.h"
 #include "info.h"
@@ -140,7 +141,10 @@ static ssize_t take(struct pmv_eq *eq)
 
 	if (eq->kept.len)
 		return 0;
+	/* A core may copy what has arrived on connections, too. */
+	pmv_guard_enter();
 	ret = fi_eq_read(eq->core_fid, &eq->kept.event, eq->kept.room, sizeof(eq->kept.room), 0);
+	pmv_guard_leave();
 	if (ret < 0)
 		return ret;
 	eq->kept.len = ret;

@@ -1,82 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* mem.c -- from a range of addresses to the mappings it lies in; the weakest of them counts */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-#include <inttypes.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/sysmacros.h>
 
 #include <rdma/fi_errno.h>
 
-#include "backing.h"
 #include "mem.h"
 #include "platform.h"
+#include "vma.h"
 
-struct vma {
-	uintptr_t start;
-	uintptr_t end;
-	bool shared;
-	struct pmv_mapped file; /* no inode: anonymous */
-	char path[PATH_MAX];
-};
-
-/* A range while its mappings are read, in the order of their addresses. */
+/* What is known of a range. */
 struct range {
 	const struct pmv_platform *platform;
-	uintptr_t next; /* all before it is known */
-	uintptr_t end;
-	struct vma vma;  /* the mapping whose lines are being read ... */
-	bool reading;    /* ... if it is one of the range's */
-	struct vma last; /* the one before it */
+	struct pmv_vma last; /* the mapping seen last */
 	unsigned int mappings;
 	struct pmv_mem weakest; /* of those */
 	bool devdax;            /* is one of those */
 	struct pmv_mem *mem;    /* the answer */
 };
 
-/* parse_header -- "start-end perms offset major:minor inode path" */
-static bool parse_header(const char *line, struct vma *vma)
-{
-	unsigned int major, minor;
-	uint64_t ino;
-	char perms[5];
-	int path = 0;
-
-	if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %4s %*x %x:%x %" SCNu64 " %n", &vma->start,
-		   &vma->end, perms, &major, &minor, &ino, &path) != 6 ||
-	    !path || strlen(perms) != 4 || vma->start >= vma->end)
-		return false;
-
-	vma->shared = perms[3] == 's';
-	snprintf(vma->path, sizeof(vma->path), "%s", line + path);
-	vma->file = (struct pmv_mapped){
-		.dev = makedev(major, minor),
-		.ino = (ino_t) ino,
-		.path = vma->path,
-	};
-	return true;
-}
-
-/* has_flag -- is it one of "VmFlags: rd wr sh mr mw ..."? */
-static bool has_flag(const char *line, const char *flag)
-{
-	size_t len = strlen(flag);
-
-	line += strcspn(line, ":");
-	while (*line) {
-		line += strspn(line, ": ");
-		if (strcspn(line, " ") == len && !strncmp(line, flag, len))
-			return true;
-		line += strcspn(line, " ");
-	}
-	return false;
-}
-
-static int detect_vma(const struct pmv_platform *platform, const struct vma *vma,
+static int detect_vma(const struct pmv_platform *platform, const struct pmv_vma *vma,
 		      struct pmv_mem *mem)
 {
 	if (!vma->file.ino && !vma->file.dev) {
@@ -96,24 +38,19 @@ static int detect_vma(const struct pmv_platform *platform, const struct vma *vma
 	return pmv_backing_detect(platform, &vma->file, 0, mem);
 }
 
-static bool same_file(const struct vma *a, const struct vma *b)
+static bool same_file(const struct pmv_vma *a, const struct pmv_vma *b)
 {
 	return a->shared == b->shared && a->file.dev == b->file.dev && a->file.ino == b->file.ino &&
 	       a->file.sync == b->file.sync && !strcmp(a->path, b->path);
 }
 
-/* end_vma -- all lines of a mapping have been read: join it to what is known of the range */
-static int end_vma(struct range *range)
+/* join_vma -- one more mapping of the range */
+static int join_vma(void *arg, const struct pmv_vma *vma)
 {
+	struct range *range = arg;
 	struct pmv_mem one = {.numa_node = -1};
 	struct pmv_mem *weakest = &range->weakest;
-	struct vma *vma = &range->vma;
 	int ret;
-
-	if (!range->reading)
-		return 0;
-	range->reading = false;
-	range->next = vma->end < range->end ? vma->end : range->end;
 
 	/* mprotect, madvise and the like cut one mapping into many. */
 	if (range->mappings && same_file(vma, &range->last))
@@ -138,100 +75,14 @@ static int end_vma(struct range *range)
 	return 0;
 }
 
-static int begin_vma(struct range *range)
-{
-	struct vma *vma = &range->vma;
-
-	if (vma->end <= range->next)
-		return 0;
-	if (vma->start > range->next)
-		return pmv_refuse(range->mem, FI_EFAULT,
-				  "0x%" PRIxPTR " to 0x%" PRIxPTR " is not mapped", range->next,
-				  vma->start < range->end ? vma->start : range->end);
-	range->reading = true;
-	return 0;
-}
-
-/*
- * read_line -- a mapping's header, or one of the fields that follow it: only
- * the latter begin with a capital.  What is neither may have been the header of
- * the fields that follow, which must not be taken for another mapping's.
- */
-static int read_line(struct range *range, const char *line)
-{
-	int ret;
-
-	if (*line >= 'A' && *line <= 'Z') {
-		if (!strncmp(line, "VmFlags:", strlen("VmFlags:")))
-			range->vma.file.sync = has_flag(line, "sf");
-		return 0;
-	}
-	ret = end_vma(range);
-	if (ret || range->next == range->end)
-		return ret;
-	if (!parse_header(line, &range->vma))
-		return pmv_refuse(range->mem, FI_EIO, "%s can't be understood at '%.40s'",
-				  range->platform->smaps, line);
-	return begin_vma(range);
-}
-
-static int end_of_smaps(struct range *range)
-{
-	int ret = end_vma(range);
-
-	if (ret || range->next == range->end)
-		return ret;
-	return pmv_refuse(range->mem, FI_EFAULT, "0x%" PRIxPTR " to 0x%" PRIxPTR " is not mapped",
-			  range->next, range->end);
-}
-
-/*
- * read_range -- the mappings of a range; those behind it are not read, as the
- * kernel walks the page tables of each that is
- */
-static int read_range(struct range *range, FILE *smaps)
-{
-	char *line = NULL;
-	size_t size = 0;
-	int ret = 0;
-
-	while (!ret && range->next < range->end) {
-		if (getline(&line, &size, smaps) >= 0) {
-			line[strcspn(line, "\n")] = '\0';
-			ret = read_line(range, line);
-		} else if (feof(smaps)) {
-			ret = end_of_smaps(range);
-		} else {
-			ret = pmv_refuse(range->mem, FI_EIO, "%s can't be read: %m",
-					 range->platform->smaps);
-		}
-	}
-	free(line);
-	return ret;
-}
-
 int pmv_mem_detect_on(const struct pmv_platform *platform, const void *addr, size_t len,
 		      struct pmv_mem *mem)
 {
-	struct range range = {
-		.platform = platform,
-		.next = (uintptr_t) addr,
-		.end = (uintptr_t) addr + len,
-		.mem = mem,
-	};
-	FILE *smaps;
+	struct range range = {.platform = platform, .mem = mem};
 	int ret;
 
 	*mem = (struct pmv_mem){.numa_node = -1};
-	if (range.end <= range.next)
-		return pmv_refuse(mem, FI_EINVAL, "%zu bytes at %p are no memory region", len,
-				  addr);
-
-	smaps = fopen(platform->smaps, "re");
-	if (!smaps)
-		return pmv_refuse(mem, FI_EIO, "%s can't be opened: %m", platform->smaps);
-	ret = read_range(&range, smaps);
-	fclose(smaps);
+	ret = pmv_vma_each(platform->smaps, addr, len, join_vma, &range, mem);
 	if (ret)
 		return ret;
 
@@ -241,6 +92,19 @@ int pmv_mem_detect_on(const struct pmv_platform *platform, const void *addr, siz
 				  "device DAX and a file in one region: register them apart");
 	*mem = range.weakest;
 	return 0;
+}
+
+static int is_file(void *arg, const struct pmv_vma *vma)
+{
+	(void) arg;
+	return vma->file.ino || vma->file.dev;
+}
+
+bool pmv_mem_may_fault(const void *addr, size_t len)
+{
+	struct pmv_mem mem;
+
+	return pmv_vma_each(pmv_platform.maps, addr, len, is_file, NULL, &mem);
 }
 
 int pmv_mem_detect(const void *addr, size_t len, struct pmv_mem *mem)

@@ -47,6 +47,12 @@ struct pmv_mem {
  */
 int pmv_mem_detect(const void *addr, size_t len, struct pmv_mem *mem);
 
+/*
+ * pmv_mem_may_fault -- can a page of it turn out to have no memory?  Only where a file
+ * or a device is mapped, or it isn't known.
+ */
+bool pmv_mem_may_fault(const void *addr, size_t len);
+
 struct pmv_platform;
 
 /* pmv_mem_detect_on -- pmv_mem_detect, with other sources than this system */

@@ -15,7 +15,9 @@
 #include <rdma/fi_errno.h>
 
 #include <rdma/fi_ext_pmemverbs.h>
+#include "file.h"
 #include "flush.h"
+#include "guard.h"
 #include "mem.h"
 #include "method.h"
 #include "mr.h"
@@ -33,6 +35,9 @@ static int mr_close(struct fid *fid)
 	ret = fi_close(&mr->core_fid->fid);
 	if (ret)
 		return ret;
+	/* Up to here the core may have touched it. */
+	pmv_guard_remove(mr->watch);
+	pmv_files_close(mr->files);
 	atomic_fetch_sub(&mr->domain->users, 1);
 	free(mr);
 	return 0;
@@ -148,6 +153,15 @@ static int find_persist(const struct iovec *iov, size_t count, enum pmv_persist 
 	return 0;
 }
 
+static void warn_of_uncovered(const struct iovec *iov, const struct pmv_mem *mem)
+{
+	if (!is_nameless(mem))
+		PMV_ALERT(MR,
+			  "FI_PMEMVERBS_COMMIT=all does not make writes to %p, %zu bytes, durable: "
+			  "%s\n",
+			  iov->iov_base, iov->iov_len, mem->what);
+}
+
 /*
  * is_found_pmem -- is it persistent memory though its owner did not say so?  What
  * lies in no file is a program's own, also where a declaration makes all FI_PMEM
@@ -156,6 +170,8 @@ static int find_persist(const struct iovec *iov, size_t count, enum pmv_persist 
  */
 static bool is_found_pmem(const struct iovec *iov, size_t count)
 {
+	struct pmv_file_demand demand = {.persist = PMV_WSP};
+	struct pmv_files *files;
 	struct pmv_mem mem;
 
 	for (size_t i = 0; i < count; i++) {
@@ -163,16 +179,32 @@ static bool is_found_pmem(const struct iovec *iov, size_t count)
 
 		if (mem.backing == PMV_ANON || mem.backing == PMV_PRIVATE)
 			return false;
-		if (!ret || pmv_setting.domain_declared)
-			continue;
-		if (!is_nameless(&mem))
-			PMV_ALERT(MR,
-				  "FI_PMEMVERBS_COMMIT=all does not make writes to %p, %zu bytes, "
-				  "durable: %s\n",
-				  iov[i].iov_base, iov[i].iov_len, mem.what);
+		if (ret && !pmv_setting.domain_declared) {
+			warn_of_uncovered(&iov[i], &mem);
+			return false;
+		}
+		if (mem.persist < demand.persist)
+			demand.persist = mem.persist;
+	}
+	if (pmv_setting.domain_declared)
+		return true;
+	/* What a program that asked for it would be refused. */
+	if (pmv_files_open(iov, count, &demand, &files, &mem)) {
+		warn_of_uncovered(iov, &mem);
 		return false;
 	}
+	pmv_files_close(files);
 	return true;
+}
+
+/*
+ * may_fault -- does a core of this process copy what arrives?  Then the page it goes
+ * to may have no memory (guard.h), which only the agent can know of: a flush from
+ * afar would read back what is lost.
+ */
+static bool may_fault(const struct pmv_domain *domain)
+{
+	return domain->fabric->core->driven && pmv_setting.agent != PMV_AGENT_OFF;
 }
 
 /* Inbound data that software places is in the caches, whatever the I/O controller does. */
@@ -201,6 +233,8 @@ static bool may_be_sent_to(const struct pmv_domain *domain, uint64_t access, uin
 static int mr_attributes(struct pmv_domain *domain, const struct iovec *iov, size_t count,
 			 uint64_t access, uint64_t flags, struct pmv_attr *attr, int *node)
 {
+	int ret;
+
 	*node = -1;
 	*attr = (struct pmv_attr){
 		.persist = PMV_NONE,
@@ -219,7 +253,27 @@ static int mr_attributes(struct pmv_domain *domain, const struct iovec *iov, siz
 			     "FI_MR_PROV_KEY in mr_mode\n");
 		return -FI_EINVAL;
 	}
-	return find_persist(iov, count, &attr->persist, node);
+	ret = find_persist(iov, count, &attr->persist, node);
+	if (!pmv_setting.domain_declared && attr->persist > PMV_DMP && may_fault(domain))
+		attr->persist = PMV_DMP;
+	return ret;
+}
+
+/* open_files -- of a region of whose memory something is promised */
+static int open_files(const struct iovec *iov, size_t count, enum pmv_persist persist,
+		      struct pmv_files **files)
+{
+	const struct pmv_file_demand demand = {
+		.persist = persist,
+		.declared = pmv_setting.domain_declared,
+	};
+	struct pmv_mem mem;
+	int ret = pmv_files_open(iov, count, &demand, files, &mem);
+
+	if (ret)
+		PMV_WARN(MR, "FI_PMEM refused for %p, %zu bytes: %s\n", iov->iov_base, iov->iov_len,
+			 mem.what);
+	return ret;
 }
 
 static void explain_failure(int err, uint64_t flags)
@@ -239,7 +293,7 @@ static void explain_failure(int err, uint64_t flags)
  * key must fit the low half, which all keys of providers so far do.
  */
 static int wrap(struct pmv_domain *domain, struct fid_mr *core_fid, const struct pmv_attr *attr,
-		void *context, struct fid_mr **mr_fid)
+		struct pmv_files *files, void *context, struct fid_mr **mr_fid)
 {
 	uint64_t key = fi_mr_key(core_fid);
 	struct pmv_mr *mr = calloc(1, sizeof(*mr));
@@ -252,12 +306,14 @@ static int wrap(struct pmv_domain *domain, struct fid_mr *core_fid, const struct
 	}
 	if (ret) {
 		fi_close(&core_fid->fid);
+		pmv_files_close(files);
 		free(mr);
 		return ret;
 	}
 	atomic_fetch_add(&domain->users, 1);
 	mr->domain = domain;
 	mr->core_fid = core_fid;
+	mr->files = files;
 	mr->mr_fid = (struct fid_mr){
 		.fid = {.fclass = FI_CLASS_MR, .context = context, .ops = &mr_fi_ops},
 		.mem_desc = fi_mr_desc(core_fid),
@@ -265,6 +321,32 @@ static int wrap(struct pmv_domain *domain, struct fid_mr *core_fid, const struct
 	};
 	*mr_fid = &mr->mr_fid;
 	return 0;
+}
+
+static int watch_mapping(void *arg, void *addr, size_t len)
+{
+	struct pmv_mr *mr = arg;
+
+	return pmv_guard_add(&mr->watch, addr, len);
+}
+
+/*
+ * watch -- the memory of a region whose loss a commit can report; anything else would
+ * hide it
+ */
+static int watch(struct pmv_mr *mr, const struct fi_mr_attr *mr_attr, bool needed)
+{
+	int ret = 0;
+
+	if (pmv_setting.agent == PMV_AGENT_OFF || (mr->domain->fabric->core->driven && !needed))
+		return 0;
+	for (size_t i = 0; i < mr_attr->iov_count && !ret; i++) {
+		const struct iovec *iov = &mr_attr->mr_iov[i];
+
+		if (pmv_mem_may_fault(iov->iov_base, iov->iov_len))
+			ret = pmv_guard_add(&mr->watch, iov->iov_base, iov->iov_len);
+	}
+	return ret ? ret : pmv_files_each(mr->files, watch_mapping, mr);
 }
 
 /* introduce -- tell the agent, or nobody could commit to a region that needs it */
@@ -288,11 +370,16 @@ static int introduce(struct pmv_mr *mr, const struct fi_mr_attr *mr_attr,
 		mr_close(&mr->mr_fid.fid);
 		return ret;
 	}
-	mr->region =
-		pmv_agent_add_region(domain, (uint32_t) fi_mr_key(mr->core_fid), attr->persist, use,
-				     start, mr_attr->mr_iov, mr_attr->iov_count, node, needed);
-	if (mr->region)
+	if (attr->pmem)
+		ret = watch(mr, mr_attr, needed);
+	if (!ret)
+		mr->region = pmv_agent_add_region(domain, (uint32_t) fi_mr_key(mr->core_fid),
+						  attr->persist, use, start, mr_attr->mr_iov,
+						  mr_attr->iov_count, node, needed);
+	if (mr->region) {
+		pmv_region_lean_on(&domain->agent.regions, mr->region, mr->files, mr->watch);
 		return 0;
+	}
 	mr_close(&mr->mr_fid.fid);
 	return -FI_ENOMEM;
 }
@@ -304,6 +391,7 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *mr_attr, uint64_
 	struct fi_mr_attr core_attr = *mr_attr;
 	uint64_t core_flags = flags & ~(FI_PMEM | FI_UNCACHED);
 	struct fid_mr *core_fid;
+	struct pmv_files *files;
 	struct pmv_attr attr;
 	int ret, node;
 
@@ -320,12 +408,16 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *mr_attr, uint64_
 			    &attr, &node);
 	if (ret)
 		return ret;
+	ret = open_files(mr_attr->mr_iov, mr_attr->iov_count, attr.persist, &files);
+	if (ret)
+		return ret;
 	ret = fi_mr_regattr(domain->core_fid, &core_attr, core_flags, &core_fid);
 	if (ret) {
+		pmv_files_close(files);
 		explain_failure(ret, flags);
 		return ret;
 	}
-	ret = wrap(domain, core_fid, &attr, mr_attr->context, mr_fid);
+	ret = wrap(domain, core_fid, &attr, files, mr_attr->context, mr_fid);
 	if (ret || !domain->keyed ||
 	    !(may_be_written(domain, mr_attr->access, flags) ||
 	      may_be_sent_to(domain, mr_attr->access, flags)))

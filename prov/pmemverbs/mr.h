@@ -10,6 +10,8 @@ struct pmv_mr {
 	struct fid_mr *core_fid;
 	struct pmv_domain *domain;
 	struct pmv_region *region; /* as the agent knows it; NULL: it does not */
+	struct pmv_files *files;   /* behind it, opened anew; or NULL */
+	struct pmv_watch *watch;   /* of what the agent and the core touch; or NULL */
 };
 
 /*

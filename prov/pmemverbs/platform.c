@@ -366,6 +366,7 @@ static bool writes_back(void)
 /* The thread's own: those of the process are gone with its first thread. */
 const struct pmv_platform pmv_platform = {
 	.smaps = "/proc/thread-self/smaps",
+	.maps = "/proc/thread-self/maps",
 	.mountinfo = "/proc/thread-self/mountinfo",
 	.sysfs = "/sys",
 	.stat = stat_path,

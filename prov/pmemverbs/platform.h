@@ -32,6 +32,7 @@ struct pmv_node {
 /* Where the truth about memory is found; tests have their own. */
 struct pmv_platform {
 	const char *smaps;
+	const char *maps; /* the same without what takes the kernel long */
 	const char *mountinfo;
 	const char *sysfs;
 	int (*stat)(const char *path, struct pmv_node *node); /* not 0: there is none */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "agent.h"
+#include "guard.h"
 #include "prov.h"
 #include "rdm.h"
 #include "config.h"
@@ -19,6 +20,7 @@ static void cleanup(void)
 {
 	/* They run code that is about to be unmapped. */
 	pmv_agent_stop_all();
+	pmv_guard_unload();
 	pmv_getinfo_cleanup();
 }
 

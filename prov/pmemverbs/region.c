@@ -4,6 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <rdma/fi_errno.h>
+
+#include "file.h"
+#include "flush.h"
+#include "guard.h"
+#include "prov.h"
 #include "region.h"
 
 /* Pieces are sorted by start; those of several regions may overlap. */
@@ -15,6 +21,14 @@ struct pmv_piece {
 	uint64_t offset;
 	uint32_t id;
 };
+
+/*
+ * How often writing back has failed in this process where the application's own
+ * mapping was synced.  The kernel reports a failure once then, to whoever syncs
+ * first, whatever region the pages are in: so none of those that were registered
+ * before is trusted any more.
+ */
+static atomic_uint failures;
 
 void pmv_regions_init(struct pmv_regions *regions)
 {
@@ -171,6 +185,7 @@ struct pmv_region *pmv_region_add(struct pmv_regions *regions, uint32_t key,
 	region->persist = persist;
 	region->use = use;
 	region->start = start;
+	region->failures = atomic_load(&failures);
 	region->iov_count = iov_count;
 	memcpy(region->iov, iov, iov_count * sizeof(*iov));
 	for (size_t i = 0; i < iov_count; i++)
@@ -236,4 +251,105 @@ void *pmv_region_piece(const struct pmv_region *region, uint64_t offset, uint64_
 	if (*len > region->iov[i].iov_len - offset)
 		*len = region->iov[i].iov_len - offset;
 	return (char *) region->iov[i].iov_base + offset;
+}
+
+void pmv_region_lean_on(struct pmv_regions *regions, struct pmv_region *region,
+			const struct pmv_files *files, const struct pmv_watch *watch)
+{
+	pthread_mutex_lock(&regions->lock);
+	region->files = files;
+	region->watch = watch;
+	pthread_mutex_unlock(&regions->lock);
+}
+
+bool pmv_region_is_lost(struct pmv_region *region)
+{
+	if (atomic_load(&region->lost))
+		return true;
+	if (pmv_guard_was_hit(region->watch)) {
+		pmv_region_lose(region, PMV_LOST_FAULT, 0);
+		return true;
+	}
+	return region->persist == PMV_PAGE && !pmv_files_cover(region->files) &&
+	       region->failures != atomic_load(&failures);
+}
+
+void pmv_region_lose(struct pmv_region *region, enum pmv_loss loss, int err)
+{
+	static const char *const what[] = {
+		[PMV_LOST_SYNC] = "pages could not be written back; check the medium",
+		[PMV_LOST_UNLINKED] = "its file was unlinked, so nobody finds it after a power "
+				      "failure; map one by a name that stays",
+		[PMV_LOST_SHORTER] = "its file was truncated; extend it",
+		[PMV_LOST_FAULT] =
+			"there was no memory behind a page of it: the file was truncated, "
+			"its disk is full, or the medium is bad; see to that",
+	};
+
+	if (atomic_exchange(&region->lost, loss))
+		return;
+	PMV_WARN(MR,
+		 "a region of %llu bytes at %p is lost, commits to it fail from here on: %s%s%s, "
+		 "and "
+		 "register it again\n",
+		 (unsigned long long) region->len, region->iov[0].iov_base,
+		 err ? fi_strerror(-err) : "", err ? ": " : "", what[loss]);
+}
+
+/*
+ * apply -- a call of the table to a range, piece by piece, through mappings of our
+ * own where there are any
+ */
+static int apply(struct pmv_region *region, uint64_t offset, uint64_t len,
+		 int (*call)(void *addr, size_t len))
+{
+	while (len) {
+		uint64_t piece = len;
+		void *at = pmv_region_piece(region, offset, &piece);
+		size_t part = piece;
+		void *own = pmv_files_map(region->files, at, &part);
+		int ret = call(own ? own : at, part);
+
+		if (ret) {
+			if (!own)
+				atomic_fetch_add(&failures, 1);
+			pmv_region_lose(region, PMV_LOST_SYNC, ret);
+			return ret;
+		}
+		offset += part;
+		len -= part;
+	}
+	return 0;
+}
+
+/* look_again -- is the file there in which somebody will look for what was synced? */
+static int look_again(struct pmv_region *region)
+{
+	static const enum pmv_loss losses[] = {
+		[PMV_FILE_UNLINKED] = PMV_LOST_UNLINKED,
+		[PMV_FILE_SHORTER] = PMV_LOST_SHORTER,
+		[PMV_FILE_UNKNOWN] = PMV_LOST_SYNC,
+	};
+	enum pmv_file_state state = pmv_files_state(region->files);
+
+	if (state == PMV_FILE_HERE)
+		return 0;
+	pmv_region_lose(region, losses[state], 0);
+	return -FI_EIO;
+}
+
+int pmv_region_touch(struct pmv_region *region, uint64_t offset, uint64_t len)
+{
+	return apply(region, offset, len, pmv_flush->touch);
+}
+
+int pmv_region_sync(struct pmv_region *region, uint64_t offset, uint64_t len)
+{
+	int ret;
+
+	/* Nobody would believe it any more. */
+	if (pmv_region_is_lost(region))
+		return -FI_EIO;
+	ret = apply(region, offset, len, pmv_flush->sync);
+	return ret ? ret : look_again(region);
 }

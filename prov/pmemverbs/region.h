@@ -23,6 +23,18 @@ enum pmv_region_use {
 	PMV_REGION_PMEM = 1 << 1,   /* registered with FI_PMEM */
 };
 
+/* What a region was lost by: nobody can tell then which bytes of it were. */
+enum pmv_loss {
+	PMV_NOT_LOST,
+	PMV_LOST_SYNC,     /* the kernel could not write its pages back */
+	PMV_LOST_UNLINKED, /* nobody finds its file any more */
+	PMV_LOST_SHORTER,  /* its file was truncated */
+	PMV_LOST_FAULT,    /* there was no memory behind one of its pages */
+};
+
+struct pmv_files;
+struct pmv_watch;
+
 struct pmv_region {
 	uint32_t key; /* first: what the tree is searched for */
 	enum pmv_persist persist;
@@ -30,9 +42,12 @@ struct pmv_region {
 	uint64_t start; /* as peers address it */
 	uint64_t len;
 	int users;
-	bool needs_agent; /* what is written here is durable when the agent says so */
+	bool needs_agent;  /* what is written here is durable when the agent says so */
+	atomic_int lost;   /* enum pmv_loss */
+	unsigned failures; /* of memory without a file of our own so far, when it was registered */
+	const struct pmv_files *files; /* ours, or NULL: file.h */
+	const struct pmv_watch *watch; /* or NULL: guard.h */
 	/* Of the agent, under its lock. */
-	unsigned failures;             /* of all files so far, when it was registered */
 	bool pending;                  /* on the agent's list of what is to be synced: */
 	uint64_t sync_start, sync_end; /* as offsets */
 	struct pmv_region *next_pending;
@@ -98,5 +113,28 @@ bool pmv_regions_find(struct pmv_regions *regions, uintptr_t start, uint64_t len
  * most *len, which is then its length
  */
 void *pmv_region_piece(const struct pmv_region *region, uint64_t offset, uint64_t *len);
+
+/*
+ * pmv_region_touch, pmv_region_sync -- the table's calls (flush.h) for a range of a
+ * region; the region is lost, and the result negative, where one fails
+ */
+int pmv_region_touch(struct pmv_region *region, uint64_t offset, uint64_t len);
+int pmv_region_sync(struct pmv_region *region, uint64_t offset, uint64_t len);
+
+/*
+ * pmv_region_is_lost -- what was written there may not be durable, so no commit to
+ * it may succeed any more
+ */
+bool pmv_region_is_lost(struct pmv_region *region);
+
+/* pmv_region_lose -- says so in the log, once for each region; err: a negative errno, or 0 */
+void pmv_region_lose(struct pmv_region *region, enum pmv_loss loss, int err);
+
+/*
+ * pmv_region_lean_on -- what the region depends on, which outlives it; before
+ * anybody may commit to it
+ */
+void pmv_region_lean_on(struct pmv_regions *regions, struct pmv_region *region,
+			const struct pmv_files *files, const struct pmv_watch *watch);
 
 #endif /* PMV_REGION_H */

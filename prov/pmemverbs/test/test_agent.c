@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <string.h>
 #include <time.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <sodium/crypto_shorthash.h>
@@ -563,6 +564,45 @@ Test(agent, serves_from_its_thread, .timeout = 60)
 			cr_assert_eq(entry.op_context, CONTEXT(completed++));
 	}
 	cr_expect(pair_survives(pair, DMP, 0, 64000));
+	pair_close(pair);
+}
+
+/* await_entry -- or an error: what fi_cq_read says */
+static ssize_t await_entry(struct pair *pair, struct fi_cq_tagged_entry *entry)
+{
+	ssize_t ret;
+
+	do
+		ret = fi_cq_read(pair->home->cq, entry, 1);
+	while (ret == -FI_EAGAIN);
+	return ret;
+}
+
+/* The thread has no other signals, but this one is about what it does itself. */
+Test(agent, thread_outlives_a_page_without_memory, .timeout = 20)
+{
+	struct pair *pair = pair_open(&(struct pair_options){.thread = true, .automatic = true});
+	int fd = memfd_create("empty", MFD_CLOEXEC);
+	struct fi_cq_tagged_entry entry;
+
+	pair_unregister(pair, DMP);
+	cr_assert(!ftruncate(fd, 4096));
+	cr_assert_neq(mmap(pair->memory[DMP] + 8192, 4096, PROT_READ | PROT_WRITE,
+			   MAP_SHARED | MAP_FIXED, fd, 0),
+		      MAP_FAILED);
+	pmv_setting.domain = PMV_DMP;
+	pmv_setting.ddio = true;
+	accepted(fi_mr_reg(pair->away->domain, pair->memory[DMP], PAIR_SIZE,
+			   FI_REMOTE_WRITE | FI_REMOTE_READ, 0, 0, FI_PMEM, &pair->mr[DMP], NULL));
+	pair_inject(pair, DMP, 8192, 8);
+	cr_assert(!ftruncate(fd, 0));
+	close(fd);
+	accepted(pair_put(pair, DMP, 0, 8, CONTEXT(1), FI_COMMIT));
+	cr_assert_eq(await_entry(pair, &entry), -FI_EAVAIL);
+	rig_expect_error(pair->home, CONTEXT(1), RIG_WRITTEN, FI_EIO);
+	accepted(pair_put(pair, PAGE, 0, 8, CONTEXT(2), FI_COMMIT));
+	cr_assert_eq(await_entry(pair, &entry), 1);
+	cr_expect_eq(entry.op_context, CONTEXT(2));
 	pair_close(pair);
 }
 

@@ -561,12 +561,63 @@ Test(mem, plain_file_without_sysfs)
 	cr_assert_eq(mem.numa_node, -1);
 }
 
+/* Another file may have been given the name by now, and one may really be called so. */
 Test(mem, deleted_file)
 {
+	region(REGION0, "memory_controller", "0");
+	pmem_disk();
 	file(0, DISK, "/data/a (deleted)");
 	file(1, TMPFS, "/data/a (deleted)");
-	expect(0, 1, PMV_PAGE, PMV_FILE);
+	sync_file(2, PMEM0, "/mnt/pmem/a (deleted)");
+	expect_refused(0, 1, FI_EOPNOTSUPP, PMV_FILE, "is unlinked");
 	expect_refused(1, 1, FI_EOPNOTSUPP, PMV_VOLATILE_FS, "tmpfs");
+	expect_refused(2, 1, FI_EOPNOTSUPP, PMV_FSDAX, "is unlinked");
+	node("/data/a (deleted)", DISK, 8, S_IFREG, "00:00");
+	expect_refused(0, 1, FI_EOPNOTSUPP, PMV_FILE, "is unlinked");
+	node("/data/b (deleted)", DISK, 7, S_IFREG, "00:00");
+	file(3, DISK, "/data/b (deleted)");
+	expect(3, 1, PMV_PAGE, PMV_FILE);
+}
+
+Test(mem, file_systems_without_barriers)
+{
+	static const struct {
+		const char *type;
+		const char *options;
+		bool safe;
+	} rows[] = {
+		{"ext4", "rw,nobarrier", false},
+		{"ext4", "rw,nobarrier,data=ordered", false},
+		{"ext4", "rw,barrier", true},
+		{"ext4", "rw,nobarrierx", true},
+		{"ext3", "rw,barrier=0", false},
+		{"ext3", "rw,barrier=1", true},
+		{"xfs", "rw,nobarrier,inode64", false},
+		{"btrfs", "rw,nobarrier", false},
+		{"nilfs2", "rw,nobarrier", false},
+		{"gfs2", "rw,nobarrier", false},
+		{"f2fs", "rw,nobarrier", false},
+		{"f2fs", "rw,fsync_mode=nobarrier", false},
+		{"f2fs", "rw,fsync_mode=posix", true},
+		{"bcachefs", "rw,journal_flush_disabled", false},
+		{"reiserfs", "rw,barrier=none", false},
+		{"reiserfs", "rw", true},
+		{"ocfs2", "rw", false},
+		{"ocfs2", "rw,barrier=1", true},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		char dev[16], tail[96];
+
+		snprintf(dev, sizeof(dev), "08:%zx", 0x60 + i);
+		snprintf(tail, sizeof(tail), "%s /dev/sdx %s", rows[i].type, rows[i].options);
+		mount_fs((unsigned int) (60 + i), dev, "/mnt/x", tail);
+		file(i, dev, "/mnt/x/a");
+		if (rows[i].safe)
+			expect(i, 1, PMV_PAGE, PMV_FILE);
+		else
+			expect_refused(i, 1, FI_EOPNOTSUPP, PMV_FILE, "the drive's cache");
+	}
 }
 
 Test(mem, the_path_of_another_file_is_not_believed)
@@ -585,15 +636,25 @@ Test(mem, file_systems)
 		enum pmv_persist persist;
 		enum pmv_backing backing;
 	} rows[] = {
-		{"ext4", PMV_PAGE, PMV_FILE},          {"xfs", PMV_PAGE, PMV_FILE},
-		{"btrfs", PMV_PAGE, PMV_FILE},         {"zfs", PMV_PAGE, PMV_FILE},
-		{"nfs", PMV_PAGE, PMV_FILE},           {"nfs4", PMV_PAGE, PMV_FILE},
-		{"cifs", PMV_NONE, PMV_UNKNOWN},       {"9p", PMV_NONE, PMV_UNKNOWN},
-		{"fuse", PMV_NONE, PMV_UNKNOWN},       {"fuse.sshfs", PMV_NONE, PMV_UNKNOWN},
-		{"fuseblk", PMV_NONE, PMV_UNKNOWN},    {"virtiofs", PMV_NONE, PMV_UNKNOWN},
-		{"ext5", PMV_NONE, PMV_UNKNOWN},       {"ext", PMV_NONE, PMV_UNKNOWN},
-		{"tmpfs", PMV_NONE, PMV_VOLATILE_FS},  {"ramfs", PMV_NONE, PMV_VOLATILE_FS},
-		{"rootfs", PMV_NONE, PMV_VOLATILE_FS}, {"hugetlbfs", PMV_NONE, PMV_VOLATILE_FS},
+		{"ext4", PMV_PAGE, PMV_FILE},
+		{"xfs", PMV_PAGE, PMV_FILE},
+		{"btrfs", PMV_PAGE, PMV_FILE},
+		{"zfs", PMV_PAGE, PMV_FILE},
+		{"nfs", PMV_PAGE, PMV_FILE},
+		{"nfs4", PMV_PAGE, PMV_FILE},
+		{"cifs", PMV_NONE, PMV_UNKNOWN},
+		{"9p", PMV_NONE, PMV_UNKNOWN},
+		{"jfs", PMV_NONE, PMV_UNKNOWN},
+		{"fuse", PMV_NONE, PMV_UNKNOWN},
+		{"fuse.sshfs", PMV_NONE, PMV_UNKNOWN},
+		{"fuseblk", PMV_NONE, PMV_UNKNOWN},
+		{"virtiofs", PMV_NONE, PMV_UNKNOWN},
+		{"ext5", PMV_NONE, PMV_UNKNOWN},
+		{"ext", PMV_NONE, PMV_UNKNOWN},
+		{"tmpfs", PMV_NONE, PMV_VOLATILE_FS},
+		{"ramfs", PMV_NONE, PMV_VOLATILE_FS},
+		{"rootfs", PMV_NONE, PMV_VOLATILE_FS},
+		{"hugetlbfs", PMV_NONE, PMV_VOLATILE_FS},
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -1082,10 +1143,10 @@ Test(own, file)
 		expect_own(addr, MIB, 0, PMV_FILE);
 		cr_assert_eq(mem.persist, PMV_PAGE);
 		cr_assert(strstr(mem.what, path), "%s", mem.what);
-		unlink(path);
-		expect_own(addr, MIB, 0, PMV_FILE);
 		munmap(addr + MIB / 2, MIB / 4);
 		expect_own(addr, MIB, FI_EFAULT, PMV_UNKNOWN);
+		unlink(path);
+		expect_own(addr, MIB / 2, FI_EOPNOTSUPP, PMV_FILE);
 		break;
 	case OVERLAYFS_SUPER_MAGIC:
 		/* Where the upper layer lies is not known here. */

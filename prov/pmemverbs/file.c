@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* file.c -- the files behind a region, opened anew; file.h says why */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <rdma/fi_errno.h>
+
+#include "file.h"
+#include "platform.h"
+#include "prov.h"
+#include "vma.h"
+
+struct file {
+	int fd;
+	dev_t dev; /* as the kernel describes mappings */
+	ino_t ino;
+	bool sized;   /* its size counts: no device, and it has had all of the region */
+	bool linked;  /* its name counts: no device, and it has had one */
+	uint64_t end; /* of what the region has of it */
+};
+
+/* Part of a region that is one mapping of one file, as ours is. */
+struct segment {
+	uintptr_t start; /* in the application's mapping; whole pages */
+	uintptr_t end;
+	char *own; /* ours, or NULL */
+	size_t file;
+	uint64_t offset; /* of start, in the file */
+};
+
+struct pmv_files {
+	struct file *files;
+	size_t num_files;
+	struct segment *segments;
+	size_t num_segments;
+	bool gaps; /* part of the region is in none of them */
+};
+
+/* While files are opened. */
+struct opening {
+	struct pmv_files *files;
+	const struct pmv_file_demand *demand;
+	uintptr_t start; /* the part of the region that is looked at */
+	uintptr_t end;
+	struct pmv_mem *mem;
+};
+
+static uintptr_t page_size(void)
+{
+	return sysconf(_SC_PAGESIZE);
+}
+
+/* Is it the file that the kernel says is mapped at our address? */
+struct comparison {
+	const struct pmv_vma *with;
+	bool same;
+};
+
+static int compare(void *arg, const struct pmv_vma *vma)
+{
+	struct comparison *comparison = arg;
+
+	comparison->same = vma->shared && vma->file.dev == comparison->with->file.dev &&
+			   vma->file.ino == comparison->with->file.ino;
+	return 0;
+}
+
+/*
+ * is_mapped_file -- a mapping of ours tells: stat has other numbers than mappings
+ * have on btrfs and overlayfs
+ */
+static bool is_mapped_file(int fd, const struct pmv_vma *vma)
+{
+	struct comparison comparison = {.with = vma};
+	struct pmv_mem mem;
+	struct stat st;
+	void *page;
+
+	/* Mapping a device that happens to be there may have effects. */
+	if (fstat(fd, &st) || !(S_ISREG(st.st_mode) || S_ISBLK(st.st_mode)))
+		return false;
+	page = mmap(NULL, page_size(), PROT_READ, MAP_SHARED, fd, (off_t) vma->offset);
+	if (page == MAP_FAILED)
+		return false;
+	if (pmv_vma_each(pmv_platform.maps, page, page_size(), compare, &comparison, &mem))
+		comparison.same = false;
+	munmap(page, page_size());
+	return comparison.same;
+}
+
+static int open_path(const char *path, const struct pmv_vma *vma)
+{
+	/* To write: the kernel takes a shared mapping that can never be written for no such. */
+	int fd = *path == '/' ? open(path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK) : -1;
+
+	if (fd >= 0 && is_mapped_file(fd, vma))
+		return fd;
+	if (fd >= 0) {
+		close(fd);
+		errno = ESTALE;
+	}
+	return -1;
+}
+
+/* open_anew -- by its path or, for who may, by its mapping: the path may lead elsewhere here */
+static int open_anew(const struct pmv_vma *vma)
+{
+	char path[80];
+	int err, fd = open_path(vma->path, vma);
+
+	if (fd >= 0)
+		return fd;
+	err = errno;
+	snprintf(path, sizeof(path), "/proc/self/map_files/%" PRIxPTR "-%" PRIxPTR, vma->start,
+		 vma->end);
+	fd = open_path(path, vma);
+	if (fd < 0)
+		errno = err;
+	return fd;
+}
+
+static int refuse_open(const struct pmv_vma *vma, struct pmv_mem *mem)
+{
+	if (errno == EMFILE || errno == ENFILE)
+		return pmv_refuse(mem, FI_EMFILE,
+				  "%.80s can't be opened once more (%m): each region needs a file "
+				  "descriptor; raise the limit (ulimit -n)",
+				  vma->path);
+	return pmv_refuse(mem, FI_EOPNOTSUPP,
+			  "%.80s can't be opened to read and write (%m), so somebody else could "
+			  "take the error when its pages are lost; give this process the right to, "
+			  "or declare with FI_PMEMVERBS_DOMAIN what survives a power failure there",
+			  vma->path);
+}
+
+/* check_past -- an error that nobody has been told of: this takes it, for our description only */
+static int check_past(const struct file *file, const struct segment *segment, const char *path,
+		      struct pmv_mem *mem)
+{
+	if (!sync_file_range(file->fd, (off_t) segment->offset, (off_t) page_size(),
+			     SYNC_FILE_RANGE_WAIT_BEFORE))
+		return 0;
+	if (errno != EIO && errno != ENOSPC && errno != EDQUOT)
+		return 0;
+	return pmv_refuse(
+		mem, FI_EIO,
+		"pages of %.80s were lost before it was registered (%m); check the medium "
+		"and what is in the file, then register it again",
+		path);
+}
+
+/*
+ * reserve -- blocks for all of a part, so that no write finds the disk full.  Not all
+ * file systems can do that.
+ */
+static int reserve(const struct file *file, uint64_t offset, uint64_t len, const char *path,
+		   struct pmv_mem *mem)
+{
+	int ret;
+
+	do {
+		ret = fallocate(file->fd, 0, (off_t) offset, (off_t) len);
+	} while (ret && errno == EINTR);
+	if (ret && (errno == ENOSPC || errno == EDQUOT))
+		return pmv_refuse(
+			mem, FI_ENOSPC,
+			"there is no room for all of %.80s, which has holes (%m): make room, "
+			"and write or allocate (posix_fallocate) the whole file",
+			path);
+	if (ret && errno == EIO)
+		return pmv_refuse(mem, FI_EIO, "%.80s can't be given its blocks: %m", path);
+	return 0;
+}
+
+/* check_file -- can what is committed to this part be found after a power failure? */
+static int check_file(struct file *file, const struct segment *segment, uint64_t end,
+		      const char *path, const struct opening *opening)
+{
+	struct pmv_mem *mem = opening->mem;
+	struct stat st;
+	int ret;
+
+	if (fstat(file->fd, &st))
+		return pmv_refuse(mem, FI_EIO, "%.80s: %m", path);
+	ret = check_past(file, segment, path, mem);
+	if (ret || !S_ISREG(st.st_mode)) {
+		file->linked = file->sized = false;
+		return ret;
+	}
+	file->linked = st.st_nlink;
+	if (!file->linked && !opening->demand->declared)
+		return pmv_refuse(mem, FI_EOPNOTSUPP,
+				  "%.80s is unlinked: nobody finds it after a power failure; map a "
+				  "file by a name that stays",
+				  path);
+	file->sized &= (uint64_t) st.st_size >= end;
+	if (!file->sized && !opening->demand->declared)
+		return pmv_refuse(mem, FI_EINVAL,
+				  "the region reaches beyond the end of %.80s, where nothing is "
+				  "saved: extend the file, or register less",
+				  path);
+	if (file->end < end)
+		file->end = end;
+	return file->sized ? reserve(file, segment->offset, end - segment->offset, path, mem) : 0;
+}
+
+static void *grow(void *array, size_t count, size_t size)
+{
+	/* A power of two is as many as there is room for. */
+	return count & (count - 1) ? array : realloc(array, (count ? 2 * count : 1) * size);
+}
+
+/* find_file -- opens it, unless the region has it already; -1 and errno: it can't be had */
+static ssize_t find_file(struct pmv_files *files, const struct pmv_vma *vma)
+{
+	struct file *room;
+	int fd;
+
+	for (size_t i = 0; i < files->num_files; i++) {
+		if (files->files[i].dev == vma->file.dev && files->files[i].ino == vma->file.ino)
+			return (ssize_t) i;
+	}
+	room = grow(files->files, files->num_files, sizeof(*room));
+	if (!room)
+		return -1;
+	files->files = room;
+	fd = open_anew(vma);
+	if (fd < 0)
+		return -1;
+	files->files[files->num_files] =
+		(struct file){.fd = fd, .dev = vma->file.dev, .ino = vma->file.ino, .sized = true};
+	return (ssize_t) files->num_files++;
+}
+
+static int map_segment(const struct pmv_files *files, struct segment *segment, struct pmv_mem *mem)
+{
+	void *own = mmap(NULL, segment->end - segment->start, PROT_READ | PROT_WRITE, MAP_SHARED,
+			 files->files[segment->file].fd, (off_t) segment->offset);
+
+	if (own == MAP_FAILED)
+		return pmv_refuse(mem, FI_ENOMEM,
+				  "a file can't be mapped once more (%m): raise the limit of the "
+				  "address space or of mappings (vm.max_map_count)");
+	segment->own = own;
+	return 0;
+}
+
+/* add_segment -- the part of a mapping that is in the region */
+static int add_segment(struct opening *opening, const struct pmv_vma *vma, size_t file)
+{
+	struct pmv_files *files = opening->files;
+	uintptr_t start = opening->start > vma->start ? opening->start : vma->start;
+	uintptr_t end = opening->end < vma->end ? opening->end : vma->end;
+	struct segment segment = {.start = start & ~(page_size() - 1), .file = file};
+	struct segment *room = grow(files->segments, files->num_segments, sizeof(*room));
+	int ret;
+
+	if (!room)
+		return pmv_refuse(opening->mem, FI_ENOMEM, "no memory for a region's files");
+	files->segments = room;
+	segment.end = (end + page_size() - 1) & ~(page_size() - 1);
+	segment.offset = vma->offset + (segment.start - vma->start);
+	ret = check_file(&files->files[file], &segment, vma->offset + (end - vma->start), vma->path,
+			 opening);
+	if (!ret && opening->demand->persist == PMV_PAGE)
+		ret = map_segment(files, &segment, opening->mem);
+	if (!ret)
+		files->segments[files->num_segments++] = segment;
+	return ret;
+}
+
+/* open_vma -- what is behind one mapping of the region */
+static int open_vma(void *arg, const struct pmv_vma *vma)
+{
+	struct opening *opening = arg;
+	struct pmv_mem one = {.numa_node = -1};
+	ssize_t file;
+
+	one.backing = PMV_ANON;
+	if (vma->shared && (vma->file.ino || vma->file.dev)) {
+		one.backing = PMV_UNKNOWN;
+		pmv_backing_detect(&pmv_platform, &vma->file, 0, &one);
+	}
+	if (one.backing == PMV_ANON || one.backing == PMV_VOLATILE_FS ||
+	    one.backing == PMV_DEVDAX) {
+		opening->files->gaps = true;
+		return 0;
+	}
+	file = find_file(opening->files, vma);
+	if (file >= 0)
+		return add_segment(opening, vma, (size_t) file);
+	if (!opening->demand->declared)
+		return refuse_open(vma, opening->mem);
+	opening->files->gaps = true;
+	PMV_WARN(MR,
+		 "%.80s can't be opened once more (%m): if somebody else syncs it and takes the "
+		 "error, "
+		 "a commit may succeed although its pages were lost\n",
+		 vma->path);
+	return 0;
+}
+
+int pmv_files_open(const struct iovec *iov, size_t count, const struct pmv_file_demand *demand,
+		   struct pmv_files **files, struct pmv_mem *mem)
+{
+	struct opening opening = {.demand = demand, .mem = mem};
+	int ret = 0;
+
+	*files = NULL;
+	/* What is declared to need no sync is not looked at. */
+	if (demand->persist == PMV_NONE || (demand->declared && demand->persist != PMV_PAGE))
+		return 0;
+	opening.files = calloc(1, sizeof(*opening.files));
+	if (!opening.files)
+		return pmv_refuse(mem, FI_ENOMEM, "no memory for a region's files");
+	for (size_t i = 0; i < count && !ret; i++) {
+		opening.start = (uintptr_t) iov[i].iov_base;
+		opening.end = opening.start + iov[i].iov_len;
+		if (iov[i].iov_len)
+			ret = pmv_vma_each(pmv_platform.maps, iov[i].iov_base, iov[i].iov_len,
+					   open_vma, &opening, mem);
+	}
+	if (ret || demand->persist != PMV_PAGE || !opening.files->num_segments) {
+		pmv_files_close(opening.files);
+		return ret;
+	}
+	*files = opening.files;
+	return 0;
+}
+
+void pmv_files_close(struct pmv_files *files)
+{
+	if (!files)
+		return;
+	for (size_t i = 0; i < files->num_segments; i++) {
+		const struct segment *segment = &files->segments[i];
+
+		if (segment->own)
+			munmap(segment->own, segment->end - segment->start);
+	}
+	for (size_t i = 0; i < files->num_files; i++)
+		close(files->files[i].fd);
+	free(files->segments);
+	free(files->files);
+	free(files);
+}
+
+void *pmv_files_map(const struct pmv_files *files, const void *addr, size_t *len)
+{
+	uintptr_t at = (uintptr_t) addr;
+
+	for (size_t i = 0; files && i < files->num_segments; i++) {
+		const struct segment *segment = &files->segments[i];
+
+		if (at >= segment->start && at < segment->end) {
+			if (*len > segment->end - at)
+				*len = segment->end - at;
+			return segment->own + (at - segment->start);
+		}
+		/* Up to where one begins there is none. */
+		if (segment->start > at && *len > segment->start - at)
+			*len = segment->start - at;
+	}
+	return NULL;
+}
+
+bool pmv_files_cover(const struct pmv_files *files)
+{
+	return files && !files->gaps;
+}
+
+int pmv_files_each(const struct pmv_files *files, int (*each)(void *arg, void *addr, size_t len),
+		   void *arg)
+{
+	int ret = 0;
+
+	for (size_t i = 0; files && i < files->num_segments && !ret; i++) {
+		const struct segment *segment = &files->segments[i];
+
+		ret = each(arg, segment->own, segment->end - segment->start);
+	}
+	return ret;
+}
+
+enum pmv_file_state pmv_files_state(const struct pmv_files *files)
+{
+	for (size_t i = 0; files && i < files->num_files; i++) {
+		const struct file *file = &files->files[i];
+		struct stat st;
+
+		if (!file->linked && !file->sized)
+			continue;
+		if (fstat(file->fd, &st))
+			return PMV_FILE_UNKNOWN;
+		if (file->linked && !st.st_nlink)
+			return PMV_FILE_UNLINKED;
+		if (file->sized && (uint64_t) st.st_size < file->end)
+			return PMV_FILE_SHORTER;
+	}
+	return PMV_FILE_HERE;
+}
