@@ -14,8 +14,12 @@
 #include "commit.h"
 #include "prov.h"
 
-/* So many entries are taken from the core before the application reads them, at least. */
-#define LEAST_ROOM 1024
+/*
+ * So many entries are taken from the core before the application reads them, beside as
+ * many as it has asked for: a short queue, or one that is full of notices, must not
+ * keep the core from working.
+ */
+#define SPARE_ROOM 1024
 
 /* How long to sleep between two looks where nothing wakes who waits. */
 #define LOOK_FOR_ROOM_NS 1000000
@@ -85,7 +89,28 @@ static struct pmv_comp *ready_take(struct pmv_cq *cq, bool error)
 		comp = NULL;
 	}
 	pthread_mutex_unlock(&cq->ready_lock);
+	if (comp && atomic_load(&cq->room_wanted) && atomic_exchange(&cq->room_wanted, false))
+		pmv_agent_kick(&cq->domain->agent);
 	return comp;
+}
+
+/* is_below -- ... so many entries, else whoever reads some of them says so */
+static bool is_below(struct pmv_cq *cq, size_t entries)
+{
+	if (atomic_load(&cq->num_ready) < entries)
+		return true;
+	atomic_store(&cq->room_wanted, true);
+	return atomic_load(&cq->num_ready) < entries;
+}
+
+bool pmv_cq_has_room(struct pmv_cq *cq)
+{
+	return is_below(cq, cq->size);
+}
+
+bool pmv_cq_is_full(struct pmv_cq *cq)
+{
+	return !is_below(cq, cq->size + SPARE_ROOM);
 }
 
 static bool ready_has_error(struct pmv_cq *cq)
@@ -288,30 +313,34 @@ static void push_stalled(struct pmv_cq *cq, bool looking)
 	pthread_mutex_unlock(&cq->stall_lock);
 }
 
+/* read_core -- one entry, into the ready list; an error if there is none */
+static ssize_t read_core(struct pmv_cq *cq)
+{
+	ssize_t ret;
+
+	/* Most reads find nothing: what was made for the last one does for this. */
+	if (!cq->spare)
+		cq->spare = calloc(1, sizeof(*cq->spare));
+	if (!cq->spare)
+		return -FI_ENOMEM;
+	ret = fi_cq_read(cq->core_fid, &cq->spare->ok, 1);
+	if (ret == 1 && filter(cq, (char *) &cq->spare->ok, 1)) {
+		pmv_cq_add(cq, cq->spare);
+		cq->spare = NULL;
+	}
+	if (ret == -FI_EAVAIL)
+		ret = take_error(cq) ? -FI_EAGAIN : 1;
+	return ret;
+}
+
 static void progress(struct pmv_cq *cq, bool looking)
 {
-	/* A short queue of an application that does not look must not keep the core from working.
-	 */
-	size_t room = cq->size > LEAST_ROOM ? cq->size : LEAST_ROOM;
+	size_t room = cq->size + SPARE_ROOM;
 
 	pthread_mutex_lock(&cq->lock);
 	push_stalled(cq, looking);
-	while (atomic_load(&cq->num_ready) < room) {
-		struct pmv_comp *comp = calloc(1, sizeof(*comp));
-		ssize_t ret = -FI_ENOMEM;
-
-		if (comp)
-			ret = fi_cq_read(cq->core_fid, &comp->ok, 1);
-		if (ret == 1 && filter(cq, (char *) &comp->ok, 1)) {
-			pmv_cq_add(cq, comp);
-			continue;
-		}
-		free(comp);
-		if (ret == -FI_EAVAIL)
-			ret = take_error(cq) ? -FI_EAGAIN : 1;
-		if (ret < 0)
-			break;
-	}
+	while (atomic_load(&cq->num_ready) < room && read_core(cq) >= 0)
+		;
 	if (atomic_load(&cq->num_ready))
 		pmv_cq_wake(cq);
 	push_stalled(cq, looking);
@@ -349,6 +378,7 @@ static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
 
 	pmv_agent_progress(cq->domain);
 	pthread_mutex_lock(&cq->lock);
+	atomic_store_explicit(&cq->reads, cq->reads + 1, memory_order_relaxed);
 	do {
 		ret = read_ready(cq, buf, count);
 		if (ret)
@@ -619,6 +649,7 @@ static void cq_free(struct pmv_cq *cq)
 		cq->ready = comp->next;
 		comp_free(cq, comp);
 	}
+	free(cq->spare);
 	if (cq->epoll_fd >= 0)
 		close(cq->epoll_fd);
 	if (cq->wake_fd >= 0)
@@ -632,8 +663,10 @@ static void cq_free(struct pmv_cq *cq)
 static int cq_close(struct fid *fid)
 {
 	struct pmv_cq *cq = pmv_container_of(fid, struct pmv_cq, cq_fid.fid);
-	int ret = fi_close(&cq->core_fid->fid);
+	int ret;
 
+	pmv_agent_leave(cq);
+	ret = fi_close(&cq->core_fid->fid);
 	if (ret)
 		return ret;
 	atomic_fetch_sub(&cq->domain->users, 1);

@@ -99,6 +99,28 @@ Test(fence, data_ride_one_after_the_other)
 	pair_close(pair);
 }
 
+/* What another thread does while a write is being posted. */
+static void commit_behind(struct fake *fake, const struct fake_post *post, void *arg)
+{
+	struct pair *pair = arg;
+
+	(void) post;
+	fake->on_post = NULL;
+	accepted(pair_put(pair, DMP, 512, 8, CONTEXT(9), FI_COMMIT | FI_FENCE));
+}
+
+Test(fence, sees_a_write_that_is_being_posted)
+{
+	struct pair *pair = pair_open(NULL);
+
+	pair->home->fake.on_post = commit_behind;
+	pair->home->fake.on_post_arg = pair;
+	accepted(pair_put(pair, DMP, 0, 8, CONTEXT(1), 0));
+	/* Its data ride behind what the message names, and are not written past it. */
+	expect_sent(pair, "M W");
+	pair_close(pair);
+}
+
 Test(fence, as_much_rides_as_fits)
 {
 	for (size_t ranges = 1; ranges <= PMV_MAX_RANGES; ranges++) {
