@@ -99,14 +99,21 @@ Test(fence, data_ride_one_after_the_other)
 	pair_close(pair);
 }
 
-/* What another thread does while a write is being posted. */
+/*
+ * What others do while a write is being posted: one commits, so that nothing is left
+ * to be told to the agent, and another one posts a fence.
+ */
 static void commit_behind(struct fake *fake, const struct fake_post *post, void *arg)
 {
 	struct pair *pair = arg;
 
 	(void) post;
 	fake->on_post = NULL;
-	accepted(pair_put(pair, DMP, 512, 8, CONTEXT(9), FI_COMMIT | FI_FENCE));
+	accepted(pair_put(pair, DMP, 1024, 8, CONTEXT(8), FI_COMMIT));
+	pair_round(pair);
+	rig_expect(pair->home, CONTEXT(8), RIG_WRITTEN);
+	expect_sent(pair, "W M");
+	accepted(pair_put(pair, MHP, 512, 8, CONTEXT(9), FI_COMMIT | FI_FENCE));
 }
 
 Test(fence, sees_a_write_that_is_being_posted)
@@ -116,7 +123,7 @@ Test(fence, sees_a_write_that_is_being_posted)
 	pair->home->fake.on_post = commit_behind;
 	pair->home->fake.on_post_arg = pair;
 	accepted(pair_put(pair, DMP, 0, 8, CONTEXT(1), 0));
-	/* Its data ride behind what the message names, and are not written past it. */
+	/* What a READ makes durable must not pass what only the agent does. */
 	expect_sent(pair, "M W");
 	pair_close(pair);
 }
