@@ -7,6 +7,7 @@
  * goes on committing.  Whatever happens on the one, the other does not notice, no
  * memory changes that was not offered for writing, and the target lives.
  */
+#include <dirent.h>
 #include <endian.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -231,9 +232,32 @@ static const struct edit edits[] = {
 	{"length 65535", 24, 2, 65535},
 };
 
+static int reopen(struct scene *scene)
+{
+	raw_close(&scene->raw);
+	return raw_open(scene->fx, &scene->raw, scene->steady.link);
+}
+
+/* is_ended -- the connection, by the target, once that has answered; then another one */
+static int is_ended(struct scene *scene, const char *what)
+{
+	struct raw *raw = &scene->raw;
+	struct pmv_ack ack;
+
+	/* A write that fails tells. */
+	while (!raw->is_broken && !raw_write(raw, PMV_BLOCK_SIZE - 8, 8)) {
+		raw_reap(raw);
+		if (is_late(scene->fx))
+			return failed(scene->fx, "%s: the connection goes on", what);
+	}
+	if (expect(scene->fx, !raw_take_ack(raw, 0, &ack), "%s: more is served", what))
+		return -1;
+	return reopen(scene) || raw_greet(raw) ? -1 : 0;
+}
+
 /*
- * try_edit -- sealed well, it is refused, or with a length that can't be it is no
- * message; then the right one is taken, in the second case under the same number
+ * try_edit -- sealed well, it ends the connection, or with a length that can't be it is
+ * no message; then the right one is taken, in the second case under the same number
  */
 static int try_edit(struct scene *scene, const struct edit *edit)
 {
@@ -254,7 +278,8 @@ static int try_edit(struct scene *scene, const struct edit *edit)
 	if (len < PMV_MESSAGE_HEADER || len > PMV_MESSAGE_SIZE)
 		ret = raw_stays_silent(raw, edit->what);
 	else
-		ret = raw_answers(raw, edit->what, ++raw->sent, PMV_FAULT_MESSAGE);
+		ret = raw_answers(raw, edit->what, ++raw->sent, PMV_FAULT_MESSAGE) ||
+		      is_ended(scene, edit->what);
 	return ret || flush_works(scene, edit->what) ? -1 : 0;
 }
 
@@ -319,7 +344,8 @@ static int try_store_lengths(struct scene *scene)
 		raw_seal(raw, bytes, 120);
 		if (raw_put(raw, message.number, bytes, 120) ||
 		    raw_answers(raw, "a store of another length", message.number,
-				PMV_FAULT_MESSAGE))
+				PMV_FAULT_MESSAGE) ||
+		    is_ended(scene, "a store of another length"))
 			return -1;
 	}
 	return 0;
@@ -596,6 +622,93 @@ static int hostile_notices(struct fx *fx)
 	return hostile(fx, notice_flood);
 }
 
+/* sleeps_of_agent -- how often the target's thread slept; -1: it is not on this machine */
+static long sleeps_of_agent(pid_t pid)
+{
+	char path[300], line[128], name[32] = "";
+	struct dirent *entry;
+	long sleeps = -1, count;
+	DIR *tasks;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int) pid);
+	tasks = opendir(path);
+	while (tasks && sleeps < 0 && (entry = readdir(tasks))) {
+		snprintf(path, sizeof(path), "/proc/%d/task/%s/status", (int) pid, entry->d_name);
+		file = fopen(path, "r");
+		while (file && fgets(line, sizeof(line), file)) {
+			if (sscanf(line, "Name: %31s", name) == 1)
+				continue;
+			if (sscanf(line, "voluntary_ctxt_switches: %ld", &count) == 1 &&
+			    !strcmp(name, "pmemverbs"))
+				sleeps = count;
+		}
+		if (file)
+			fclose(file);
+	}
+	if (tasks)
+		closedir(tasks);
+	return sleeps;
+}
+
+/* The number that is expected and nothing else: it may be a request that has arrived in part */
+static int part_of_request(struct scene *scene)
+{
+	struct raw *raw = &scene->raw;
+	uint64_t number = htole64(raw->sent + 1);
+	long before;
+
+	if (raw_put(raw, raw->sent + 1, (uint8_t *) &number, sizeof(number)))
+		return -1;
+	/* Whoever takes it for work never sleeps again. */
+	before = sleeps_of_agent(raw->target->pid);
+	while (before >= 0 && sleeps_of_agent(raw->target->pid) < before + 50) {
+		if (is_late(scene->fx))
+			return failed(scene->fx, "the agent does not sleep any more");
+		pause_ms(1);
+	}
+	return flush_works(scene, "a part of a request");
+}
+
+static int hostile_part(struct fx *fx)
+{
+	return hostile(fx, part_of_request);
+}
+
+/* Much at once, again and again; meanwhile somebody connects and goes away */
+static int greed(struct scene *scene)
+{
+	struct raw *raw = &scene->raw;
+	struct pmv_message message = {.count = PMV_MAX_RANGES};
+	struct remote *big = served_region(scene->steady.link, 64 << 20);
+	unsigned int i;
+	struct pmv_ack ack = {0};
+
+	if (!big)
+		return -1;
+	for (i = 0; i < PMV_MAX_RANGES; i++)
+		message.ranges[i] = range_of(big, 0, big->len);
+	for (i = 0; i < 4; i++) {
+		if (raw_send(raw, &message))
+			return -1;
+	}
+	if (!served_link(scene->fx, NULL))
+		return -1;
+	while (ack.done < raw->sent && raw_take_ack(raw, 6 * RAW_ANSWER_MS, &ack)) {
+		if (expect(scene->fx, !ack.fault, "greed: fault %d", ack.fault))
+			return -1;
+	}
+	return expect(scene->fx, ack.done == raw->sent, "large requests are not served") ||
+			       flush_works(scene, "greed")
+		       ? -1
+		       : 0;
+}
+
+static int hostile_greed(struct fx *fx)
+{
+	return hostile(fx, greed);
+}
+
 /* ---- hellos ---- */
 
 static const struct edit hello_edits[] = {
@@ -624,12 +737,6 @@ static int one_hello(struct scene *scene, const void *hello, size_t len)
 	while (now_ns() < end)
 		raw_reap(raw);
 	return 0;
-}
-
-static int reopen(struct scene *scene)
-{
-	raw_close(&scene->raw);
-	return raw_open(scene->fx, &scene->raw, scene->steady.link);
 }
 
 static int odd_hellos(struct scene *scene)
@@ -672,5 +779,7 @@ const struct test_case hostile_cases[] = {
 	{"hostile_notices", hostile_notices},
 	{"hostile_hellos", hostile_hellos},
 	{"hostile_messages", hostile_messages},
+	{"hostile_part", hostile_part},
+	{"hostile_greed", hostile_greed},
 	{NULL, NULL},
 };

@@ -9,6 +9,7 @@
 
 #include "hello.h"
 #include "prov.h"
+#include "writeback.h"
 #include "world_impl.h"
 
 static void sure(int ret)
@@ -218,12 +219,13 @@ static void add_block(struct world *world, struct explore_world *explored, struc
 /* The initiator's agent is never told anything, so its batch stays what it is. */
 static void add_batch(struct world *world, struct explore_world *explored)
 {
-	char *batch = (char *) pmv_to_domain(world->away.domain)->agent.batch;
-	size_t len = arena_len(batch);
-	size_t head = is_small(&world->config) ? len / 64 * SMALL_MESSAGES : len - 64;
+	struct pmv_batch *batch = pmv_to_domain(world->away.domain)->agent.batch;
+	size_t works = is_small(&world->config) ? SMALL_MESSAGES : PMV_BATCH_WORKS;
+	char *tail = (char *) &batch->count;
 
-	add_span(explored, batch, head, GROUP_AWAY);
-	add_span(explored, batch + len - 64, 64, GROUP_AWAY);
+	add_span(explored, (char *) batch->works, works * sizeof(batch->works[0]), GROUP_AWAY);
+	/* A world has few regions, whose pages lie together. */
+	add_span(explored, tail, (char *) &batch->syncs[WORLD_MAX_REGIONS] - tail, GROUP_AWAY);
 }
 
 void world_add_spans(struct world *world, struct explore_world *explored)

@@ -374,7 +374,7 @@ static void notice(struct world *world, uint64_t number)
 /* The target's application does not do the agent's work, which has steps of its own. */
 static void poll_away(struct world *world)
 {
-	pthread_mutex_t *lock = &pmv_to_domain(world->away.domain)->agent.lock;
+	pthread_mutex_t *lock = &pmv_to_domain(world->away.domain)->agent.serving;
 	struct fi_cq_tagged_entry entry = {0};
 	struct fi_cq_err_entry error = {0};
 	bool locked = !pthread_mutex_trylock(lock);

@@ -32,6 +32,8 @@ static int cm_connect(struct fid_ep *fid, const void *addr, const void *param, s
 	int ret = pmv_ep_prepare(ep);
 
 	if (!ret)
+		ret = pmv_agent_promise(ep);
+	if (!ret)
 		ret = pmv_hello_append(ep, param, paramlen, &data);
 	return ret ? ret : fi_connect(ep->core_fid, addr, data.data, data.len);
 }
@@ -46,7 +48,9 @@ static int cm_accept(struct fid_ep *fid, const void *param, size_t paramlen)
 		return ret;
 	if (!ep->link.connected)
 		return fi_accept(ep->core_fid, param, paramlen);
-	ret = pmv_hello_append(ep, param, paramlen, &data);
+	ret = pmv_agent_promise(ep);
+	if (!ret)
+		ret = pmv_hello_append(ep, param, paramlen, &data);
 	if (ret)
 		return ret;
 	/* The peer may commit as soon as it knows. */

@@ -15,8 +15,12 @@
 #include "guard.h"
 #include "prov.h"
 
-/* So many entries are taken from the core before the application reads them, at least. */
-#define LEAST_ROOM 1024
+/*
+ * So many entries are taken from the core before the application reads them, beside as
+ * many as it has asked for: a short queue, or one that is full of notices, must not
+ * keep the core from working.
+ */
+#define SPARE_ROOM 1024
 
 /* How long to sleep between two looks where nothing wakes who waits. */
 #define LOOK_FOR_ROOM_NS 1000000
@@ -86,7 +90,28 @@ static struct pmv_comp *ready_take(struct pmv_cq *cq, bool error)
 		comp = NULL;
 	}
 	pthread_mutex_unlock(&cq->ready_lock);
+	if (comp && atomic_load(&cq->room_wanted) && atomic_exchange(&cq->room_wanted, false))
+		pmv_agent_kick(&cq->domain->agent);
 	return comp;
+}
+
+/* is_below -- ... so many entries, else whoever reads some of them says so */
+static bool is_below(struct pmv_cq *cq, size_t entries)
+{
+	if (atomic_load(&cq->num_ready) < entries)
+		return true;
+	atomic_store(&cq->room_wanted, true);
+	return atomic_load(&cq->num_ready) < entries;
+}
+
+bool pmv_cq_has_room(struct pmv_cq *cq)
+{
+	return is_below(cq, cq->size);
+}
+
+bool pmv_cq_is_full(struct pmv_cq *cq)
+{
+	return !is_below(cq, cq->size + SPARE_ROOM);
 }
 
 static bool ready_has_error(struct pmv_cq *cq)
@@ -300,30 +325,34 @@ static ssize_t read_core(struct pmv_cq *cq, void *buf, size_t count)
 	return ret;
 }
 
+/* take_entry -- one, into the ready list; an error if there is none */
+static ssize_t take_entry(struct pmv_cq *cq)
+{
+	ssize_t ret;
+
+	/* Most reads find nothing: what was made for the last one does for this. */
+	if (!cq->spare)
+		cq->spare = calloc(1, sizeof(*cq->spare));
+	if (!cq->spare)
+		return -FI_ENOMEM;
+	ret = read_core(cq, &cq->spare->ok, 1);
+	if (ret == 1 && filter(cq, (char *) &cq->spare->ok, 1)) {
+		pmv_cq_add(cq, cq->spare);
+		cq->spare = NULL;
+	}
+	if (ret == -FI_EAVAIL)
+		ret = take_error(cq) ? -FI_EAGAIN : 1;
+	return ret;
+}
+
 static void progress(struct pmv_cq *cq, bool looking)
 {
-	/* A short queue of an application that does not look must not keep the core from working.
-	 */
-	size_t room = cq->size > LEAST_ROOM ? cq->size : LEAST_ROOM;
+	size_t room = cq->size + SPARE_ROOM;
 
 	pthread_mutex_lock(&cq->lock);
 	push_stalled(cq, looking);
-	while (atomic_load(&cq->num_ready) < room) {
-		struct pmv_comp *comp = calloc(1, sizeof(*comp));
-		ssize_t ret = -FI_ENOMEM;
-
-		if (comp)
-			ret = read_core(cq, &comp->ok, 1);
-		if (ret == 1 && filter(cq, (char *) &comp->ok, 1)) {
-			pmv_cq_add(cq, comp);
-			continue;
-		}
-		free(comp);
-		if (ret == -FI_EAVAIL)
-			ret = take_error(cq) ? -FI_EAGAIN : 1;
-		if (ret < 0)
-			break;
-	}
+	while (atomic_load(&cq->num_ready) < room && take_entry(cq) >= 0)
+		;
 	if (atomic_load(&cq->num_ready))
 		pmv_cq_wake(cq);
 	push_stalled(cq, looking);
@@ -361,6 +390,7 @@ static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
 
 	pmv_agent_progress(cq->domain);
 	pthread_mutex_lock(&cq->lock);
+	atomic_store_explicit(&cq->reads, cq->reads + 1, memory_order_relaxed);
 	do {
 		ret = read_ready(cq, buf, count);
 		if (ret)
@@ -446,6 +476,18 @@ static bool must_look(struct pmv_cq *cq)
 	return !pmv_agent_watch(cq);
 }
 
+int pmv_cq_trywait_core(struct pmv_cq *cq)
+{
+	struct fid *fid = &cq->core_fid->fid;
+	int ret;
+
+	/* Some cores move data here, too. */
+	pmv_guard_enter();
+	ret = fi_trywait(cq->domain->fabric->core_fid, &fid, 1);
+	pmv_guard_leave();
+	return ret;
+}
+
 int pmv_cq_trywait(struct pmv_cq *cq)
 {
 	uint64_t raised;
@@ -460,7 +502,7 @@ int pmv_cq_trywait(struct pmv_cq *cq)
 	if (atomic_load(&cq->num_ready) || must_look(cq) ||
 	    atomic_load(&cq->signals) != atomic_load(&cq->heeded))
 		return -FI_EAGAIN;
-	ret = fi_trywait(cq->domain->fabric->core_fid, (struct fid *[]){&cq->core_fid->fid}, 1);
+	ret = pmv_cq_trywait_core(cq);
 	pmv_agent_nudge(cq->domain);
 	return ret;
 }
@@ -631,6 +673,7 @@ static void cq_free(struct pmv_cq *cq)
 		cq->ready = comp->next;
 		comp_free(cq, comp);
 	}
+	free(cq->spare);
 	if (cq->epoll_fd >= 0)
 		close(cq->epoll_fd);
 	if (cq->wake_fd >= 0)
@@ -644,8 +687,10 @@ static void cq_free(struct pmv_cq *cq)
 static int cq_close(struct fid *fid)
 {
 	struct pmv_cq *cq = pmv_container_of(fid, struct pmv_cq, cq_fid.fid);
-	int ret = fi_close(&cq->core_fid->fid);
+	int ret;
 
+	pmv_agent_leave(cq);
+	ret = fi_close(&cq->core_fid->fid);
 	if (ret)
 		return ret;
 	atomic_fetch_sub(&cq->domain->users, 1);

@@ -53,9 +53,15 @@ struct pmv_cq {
 	atomic_int pending;        /* enum pmv_pending: the most of any of them */
 	atomic_bool armed;         /* somebody may sleep on the descriptor */
 	atomic_bool watched;       /* the agent's thread wakes who waits for acknowledgements */
-	bool agent_saw;            /* in its round over the CQs; under the agent's lock */
-	atomic_uint signals;       /* fi_cq_signal calls so far ... */
-	atomic_uint heeded;        /* ... and those that some fi_cq_sread has returned for */
+	bool pinned;         /* by the agent, under its lock, which uses it without the lock */
+	bool edges;          /* the agent's thread hears of its events */
+	atomic_uint reads;   /* by the application; written under the lock ... */
+	unsigned seen_reads; /* ... and so many by the time the thread fell asleep */
+	struct pmv_cq *next_pinned;
+	atomic_bool room_wanted; /* the agent waits for the application to read */
+	struct pmv_comp *spare;  /* for the core's next entry */
+	atomic_uint signals;     /* fi_cq_signal calls so far ... */
+	atomic_uint heeded;      /* ... and those that some fi_cq_sread has returned for */
 	atomic_int sleepers;
 };
 
@@ -68,6 +74,13 @@ extern struct fi_ops pmv_cq_fi_ops;
 
 /* pmv_cq_entry_size -- 0: there is no such format */
 size_t pmv_cq_entry_size(enum fi_cq_format format);
+
+/*
+ * pmv_cq_has_room -- for a notice; pmv_cq_is_full -- nothing more is taken from the
+ * core.  If not, or if so, the agent is kicked when the application reads.
+ */
+bool pmv_cq_has_room(struct pmv_cq *cq);
+bool pmv_cq_is_full(struct pmv_cq *cq);
 
 /* pmv_cq_add -- put an entry into the ready list and wake who waits */
 void pmv_cq_add(struct pmv_cq *cq, struct pmv_comp *comp);
@@ -86,5 +99,7 @@ void pmv_cq_unstall(struct pmv_cq *cq, struct pmv_stall *stall);
 
 /* pmv_cq_trywait -- 0: the descriptor may be waited on; -FI_EAGAIN: there is work */
 int pmv_cq_trywait(struct pmv_cq *cq);
+/* pmv_cq_trywait_core -- the same of the core's queue and descriptor alone */
+int pmv_cq_trywait_core(struct pmv_cq *cq);
 
 #endif /* PMV_CQ_H */

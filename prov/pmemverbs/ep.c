@@ -248,6 +248,7 @@ static int ep_close(struct fid *fid)
 			pmv_ep_stall(ep);
 		return ret;
 	}
+	pmv_agent_forget(ep);
 	if (ep->tx_cq) {
 		pmv_ep_drop_pending(ep);
 		/* The core has flushed what was under way into its queues. */

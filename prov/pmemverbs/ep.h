@@ -86,7 +86,7 @@ struct pmv_ep {
 
 	/* Where its messages are received, if a peer may commit them. */
 	struct pmv_receives receives;
-	bool wants_agent; /* for them */
+	atomic_bool wants_agent; /* for them */
 
 	/* Of RxM's: who is at the other end, once it has written there; see peer.h. */
 	struct pmv_peer *peer;

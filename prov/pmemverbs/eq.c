@@ -78,7 +78,9 @@ static void translate_connected(struct pmv_event *event)
 		return;
 	take_hello(event, &hello);
 	pmv_link_connect(ep, &hello);
-	pmv_agent_attach(ep);
+	/* Its mailbox would never be looked into. */
+	if (pmv_agent_attach(ep))
+		fi_shutdown(ep->core_fid, 0);
 }
 
 /*

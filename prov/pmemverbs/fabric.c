@@ -12,6 +12,7 @@
 #include "pep.h"
 #include "prov.h"
 #include "rdm.h"
+#include "signals.h"
 #include "srx.h"
 
 struct fid *pmv_fid_core(struct fid *fid)
@@ -124,6 +125,8 @@ int pmv_fabric(struct fi_fabric_attr *attr, struct fid_fabric **fabric_fid, void
 		free(fabric);
 		return ret;
 	}
+	/* Now that it is used: to be installed changes nothing for other programs. */
+	pmv_signals_restore();
 	pthread_mutex_init(&fabric->hello_lock, NULL);
 	pthread_mutex_init(&fabric->rxm_lock, NULL);
 	fabric->fabric_fid = (struct fid_fabric){

@@ -66,16 +66,6 @@ static void remember(const struct pmv_core *core, const char *name)
 	pthread_mutex_unlock(&offers_lock);
 }
 
-void pmv_getinfo_cleanup(void)
-{
-	struct offer *offer;
-
-	while ((offer = offers)) {
-		offers = offer->next;
-		free(offer);
-	}
-}
-
 /* Asked for? */
 
 /* names_us -- does a list of providers, as in FI_PROVIDER or prov_name, name this one? */

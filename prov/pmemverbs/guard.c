@@ -138,16 +138,6 @@ static void install(void)
 	installed = !sigaction(SIGBUS, &action, NULL);
 }
 
-void pmv_guard_unload(void)
-{
-	struct sigaction now;
-
-	/* No lock: a process that is told to end may hold it further down on this stack. */
-	if (installed && !sigaction(SIGBUS, NULL, &now) && (now.sa_flags & SA_SIGINFO) &&
-	    now.sa_sigaction == on_sigbus)
-		sigaction(SIGBUS, &before, NULL);
-}
-
 /* unused -- a watch that nobody has; holds the lock */
 static struct pmv_watch *unused(void)
 {

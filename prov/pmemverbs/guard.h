@@ -12,7 +12,8 @@
  * region fail from then on.
  *
  * All other signals go to the handler that was there before, or do what they did
- * before.  A handler that is installed later gets all of them.
+ * before.  A handler that is installed later gets all of them.  Ours stays for good: the
+ * library is never unmapped.
  */
 #ifndef PMV_GUARD_H
 #define PMV_GUARD_H
@@ -34,9 +35,6 @@ void pmv_guard_remove(struct pmv_watch *watch);
 
 /* pmv_guard_was_hit -- was there a page without memory?  watch may be NULL. */
 bool pmv_guard_was_hit(const struct pmv_watch *watch);
-
-/* pmv_guard_unload -- the handler's code goes away */
-void pmv_guard_unload(void);
 
 /*
  * How deep a thread is inside the provider.  The handler must be able to read it in

@@ -284,9 +284,20 @@ enum pmv_arrival pmv_link_take_message(struct pmv_link *link, uint8_t copy[PMV_M
 	return arrival;
 }
 
-void pmv_link_put_back(struct pmv_link *link)
+bool pmv_link_has_whole_message(const struct pmv_link *link)
 {
-	link->served--;
+	uint64_t number = link->served + 1;
+	uint8_t copy[PMV_MESSAGE_SIZE];
+	struct pmv_message message;
+
+	return pmv_link_has_message(link) &&
+	       pmv_message_decode(link->block + message_at(number), number, &link->message_in, copy,
+				  &message) != PMV_NOT_YET;
+}
+
+void pmv_link_put_back(struct pmv_link *link, uint64_t number)
+{
+	link->served = number - 1;
 }
 
 void pmv_link_owe(struct pmv_link *link, uint64_t number, enum pmv_fault fault)

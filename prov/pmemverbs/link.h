@@ -20,6 +20,7 @@
 #include "wire.h"
 
 struct pmv_ep;
+struct pmv_work;
 
 /* An acknowledgement that is still to be posted. */
 struct pmv_owed {
@@ -48,12 +49,21 @@ struct pmv_link {
 
 	/* Messages from the peer. */
 	struct pmv_link *next; /* of the agent */
+	bool promised;         /* the peer is told that there is an agent */
 	bool attached;
 	bool warned;
 	bool closing;
-	uint64_t served;  /* this one and all before it are taken */
-	uint64_t faulted; /* the last one with a fault */
-	uint64_t acks;    /* posted */
+	bool starved;          /* there was no room for an acknowledgement */
+	bool lacks_room;       /* ... for the next request's notice */
+	bool lost_receives;    /* for want of memory */
+	bool refused;          /* the peer does not keep to the rules: it is served no more ... */
+	bool ended;            /* ... and knows it */
+	bool put_back;         /* in this round */
+	bool working;          /* on this, in several rounds: */
+	struct pmv_work *work; /* see writeback.h */
+	uint64_t served;       /* this one and all before it are taken */
+	uint64_t faulted;      /* the last one with a fault */
+	uint64_t acks;         /* posted */
 	unsigned int num_owed;
 	struct pmv_owed owed[PMV_SLOTS];
 };
@@ -105,8 +115,11 @@ bool pmv_link_has_message(const struct pmv_link *link);
 enum pmv_arrival pmv_link_take_message(struct pmv_link *link, uint8_t copy[PMV_MESSAGE_SIZE],
 				       struct pmv_message *message);
 
-/* pmv_link_put_back -- the message that was taken last, until another time */
-void pmv_link_put_back(struct pmv_link *link);
+/* pmv_link_has_whole_message -- ... to the last byte, which takes longer to find out */
+bool pmv_link_has_whole_message(const struct pmv_link *link);
+
+/* pmv_link_put_back -- this message and all that were taken after it, until another time */
+void pmv_link_put_back(struct pmv_link *link, uint64_t number);
 
 /* pmv_link_owe -- message `number` has been served; pmv_link_pay posts what is owed */
 void pmv_link_owe(struct pmv_link *link, uint64_t number, enum pmv_fault fault);

@@ -373,15 +373,14 @@ static int introduce(struct pmv_mr *mr, const struct fi_mr_attr *mr_attr,
 	if (attr->pmem)
 		ret = watch(mr, mr_attr, needed);
 	if (!ret)
-		mr->region = pmv_agent_add_region(domain, (uint32_t) fi_mr_key(mr->core_fid),
-						  attr->persist, use, start, mr_attr->mr_iov,
-						  mr_attr->iov_count, node, needed);
-	if (mr->region) {
+		ret = pmv_agent_add_region(domain, (uint32_t) fi_mr_key(mr->core_fid),
+					   attr->persist, use, start, mr_attr->mr_iov,
+					   mr_attr->iov_count, node, needed, &mr->region);
+	if (ret)
+		mr_close(&mr->mr_fid.fid);
+	else
 		pmv_region_lean_on(&domain->agent.regions, mr->region, mr->files, mr->watch);
-		return 0;
-	}
-	mr_close(&mr->mr_fid.fid);
-	return -FI_ENOMEM;
+	return ret;
 }
 
 static int mr_regattr(struct fid *fid, const struct fi_mr_attr *mr_attr, uint64_t flags,

@@ -40,6 +40,15 @@ static ssize_t keep_begin(struct pmv_ep *ep, const struct iovec *iov, size_t cou
 	*kept = !pmv_ep_direct(ep, PMV_CARE_RECEIVES);
 	if (!*kept)
 		return 0;
+	/* From now on a peer may commit something, and be it to volatile memory. */
+	if (!atomic_exchange(&ep->wants_agent, true)) {
+		int ret = pmv_agent_want(ep->domain);
+
+		if (ret) {
+			atomic_store(&ep->wants_agent, false);
+			return ret;
+		}
+	}
 	pthread_mutex_lock(&ep->receives.lock);
 	if (!ep->receives.one_kind ||
 	    pmv_receives_fit(&ep->receives, &ep->domain->agent.regions, iov, count))
@@ -55,19 +64,14 @@ static ssize_t keep_begin(struct pmv_ep *ep, const struct iovec *iov, size_t cou
 static ssize_t keep_end(struct pmv_ep *ep, bool kept, const struct iovec *iov, size_t count,
 			ssize_t ret)
 {
-	bool first;
-
 	if (!kept)
 		return ret;
 	/* Nobody asks for them then. */
 	if (pmv_setting.agent == PMV_AGENT_OFF)
 		count = 0;
-	first = !ret && pmv_receives_add(&ep->receives, &ep->domain->agent.regions, iov, count);
-	ep->wants_agent |= first;
+	if (!ret)
+		pmv_receives_add(&ep->receives, &ep->domain->agent.regions, iov, count);
 	pthread_mutex_unlock(&ep->receives.lock);
-	/* From now on a peer may commit something, and be it to volatile memory. */
-	if (first)
-		pmv_agent_want(ep->domain);
 	return ret;
 }
 

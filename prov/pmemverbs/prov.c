@@ -9,19 +9,20 @@
 #include <unistd.h>
 
 #include "agent.h"
-#include "guard.h"
 #include "prov.h"
 #include "rdm.h"
 #include "config.h"
 
 struct pmv_setting pmv_setting;
 
+/*
+ * cleanup -- the process ends, perhaps out of a signal's handler that calls exit():
+ * then any lock may be held further down on this very stack, malloc's too.  So nothing
+ * here waits for a lock, or without a bound for a thread, and nothing is freed.
+ */
 static void cleanup(void)
 {
-	/* They run code that is about to be unmapped. */
 	pmv_agent_stop_all();
-	pmv_guard_unload();
-	pmv_getinfo_cleanup();
 }
 
 struct fi_provider pmv_prov = {

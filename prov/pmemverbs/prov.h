@@ -76,7 +76,6 @@ static inline uint32_t pmv_core_version(uint32_t api_version)
 /* getinfo.c */
 int pmv_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
 		const struct fi_info *hints, struct fi_info **info);
-void pmv_getinfo_cleanup(void);
 
 /* fabric.c */
 int pmv_fabric(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);

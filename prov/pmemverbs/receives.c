@@ -110,7 +110,7 @@ static void add_extent(struct pmv_receives *receives, const struct pmv_extent *e
 	*extent_at(receives, receives->count++) = *extent;
 }
 
-bool pmv_receives_add(struct pmv_receives *receives, struct pmv_regions *regions,
+void pmv_receives_add(struct pmv_receives *receives, struct pmv_regions *regions,
 		      const struct iovec *iov, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -129,7 +129,7 @@ bool pmv_receives_add(struct pmv_receives *receives, struct pmv_regions *regions
 			at = part.start + part.len;
 		}
 	}
-	return !receives->posted++;
+	receives->posted++;
 }
 
 /* Serving */

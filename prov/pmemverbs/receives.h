@@ -64,8 +64,8 @@ void pmv_receives_destroy(struct pmv_receives *receives);
 bool pmv_receives_fit(const struct pmv_receives *receives, struct pmv_regions *regions,
 		      const struct iovec *iov, size_t count);
 
-/* pmv_receives_add -- the one that was just posted; holds the lock.  True: it is the first. */
-bool pmv_receives_add(struct pmv_receives *receives, struct pmv_regions *regions,
+/* pmv_receives_add -- the one that was just posted; holds the lock */
+void pmv_receives_add(struct pmv_receives *receives, struct pmv_regions *regions,
 		      const struct iovec *iov, size_t count);
 
 /* Takes over a part, and the reference to its region. */

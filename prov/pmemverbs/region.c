@@ -37,6 +37,7 @@ void pmv_regions_init(struct pmv_regions *regions)
 	atomic_init(&regions->num_pieces, 0);
 	regions->max_pieces = 0;
 	regions->last_id = 0;
+	regions->last_serial = 0;
 	pthread_mutex_init(&regions->lock, NULL);
 	pthread_cond_init(&regions->unused, NULL);
 }
@@ -194,6 +195,7 @@ struct pmv_region *pmv_region_add(struct pmv_regions *regions, uint32_t key,
 	pthread_mutex_lock(&regions->lock);
 	if (!(use & PMV_REGION_PMEM) || reserve_pieces(regions, iov_count))
 		node = tsearch(region, &regions->tree, pmv_key_compare);
+	region->serial = ++regions->last_serial;
 	if (node && *node == region && (use & PMV_REGION_PMEM))
 		add_pieces(regions, region);
 	pthread_mutex_unlock(&regions->lock);
@@ -228,6 +230,20 @@ struct pmv_region *pmv_region_get(struct pmv_regions *regions, uint32_t key, uin
 		if (*offset <= (*node)->len && len <= (*node)->len - *offset)
 			region = *node;
 	}
+	if (region)
+		region->users++;
+	pthread_mutex_unlock(&regions->lock);
+	return region;
+}
+
+struct pmv_region *pmv_region_hold(struct pmv_regions *regions, uint32_t key, uint64_t serial)
+{
+	struct pmv_region **node, *region = NULL;
+
+	pthread_mutex_lock(&regions->lock);
+	node = tfind(&key, &regions->tree, pmv_key_compare);
+	if (node && (*node)->serial == serial)
+		region = *node;
 	if (region)
 		region->users++;
 	pthread_mutex_unlock(&regions->lock);

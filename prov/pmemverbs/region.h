@@ -42,17 +42,12 @@ struct pmv_region {
 	uint64_t start; /* as peers address it */
 	uint64_t len;
 	int users;
+	uint64_t serial;   /* of all that there were: no other one has it */
 	bool needs_agent;  /* what is written here is durable when the agent says so */
 	atomic_int lost;   /* enum pmv_loss */
 	unsigned failures; /* of memory without a file of our own so far, when it was registered */
 	const struct pmv_files *files; /* ours, or NULL: file.h */
 	const struct pmv_watch *watch; /* or NULL: guard.h */
-	/* Of the agent, under its lock. */
-	bool pending;                  /* on the agent's list of what is to be synced: */
-	uint64_t sync_start, sync_end; /* as offsets */
-	struct pmv_region *next_pending;
-	bool held; /* until the batch ends */
-	struct pmv_region *next_held;
 	size_t iov_count;
 	struct iovec iov[];
 };
@@ -67,6 +62,7 @@ struct pmv_regions {
 	atomic_size_t num_pieces;
 	size_t max_pieces;
 	uint32_t last_id;
+	uint64_t last_serial;
 };
 
 /* Persistent memory in one piece, all of it in one region. */
@@ -99,6 +95,9 @@ void pmv_region_remove(struct pmv_regions *regions, struct pmv_region *region);
  */
 struct pmv_region *pmv_region_get(struct pmv_regions *regions, uint32_t key, uint64_t addr,
 				  uint64_t len, uint64_t *offset);
+
+/* pmv_region_hold -- the region that was found before, if it is there still, with a reference */
+struct pmv_region *pmv_region_hold(struct pmv_regions *regions, uint32_t key, uint64_t serial);
 void pmv_region_put(struct pmv_regions *regions, struct pmv_region *region);
 
 /*

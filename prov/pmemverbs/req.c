@@ -123,3 +123,17 @@ struct pmv_req *pmv_req_abandon(struct pmv_req_pool *pool, struct pmv_ep *ep)
 	pthread_mutex_unlock(&pool->lock);
 	return list;
 }
+
+bool pmv_req_owes(struct pmv_req_pool *pool, const struct pmv_ep *ep)
+{
+	bool found = false;
+
+	pthread_mutex_lock(&pool->lock);
+	for (size_t at = 0; at < pool->used && !found; at += sizeof(struct pmv_req)) {
+		const struct pmv_req *req = (const struct pmv_req *) (pool->base + at);
+
+		found = req->ep == ep && req->silent;
+	}
+	pthread_mutex_unlock(&pool->lock);
+	return found;
+}

@@ -113,6 +113,9 @@ struct pmv_req *pmv_req_find(struct pmv_req_pool *pool, struct pmv_ep *ep, void 
  */
 struct pmv_req *pmv_req_abandon(struct pmv_req_pool *pool, struct pmv_ep *ep);
 
+/* pmv_req_owes -- does the endpoint have requests under way that nobody is to hear of? */
+bool pmv_req_owes(struct pmv_req_pool *pool, const struct pmv_ep *ep);
+
 static inline bool pmv_is_req(const struct pmv_req_pool *pool, const void *context)
 {
 	return (uintptr_t) context - (uintptr_t) pool->base < pool->reserved;

@@ -1018,6 +1018,8 @@ static int mr_close(struct fid *fid)
 	struct fake_mr *mr = fake_of(fid, struct fake_mr, fid.fid);
 	struct fake_mr **at = &mr->fake->mrs;
 
+	if (mr->fake->on_mr_close)
+		mr->fake->on_mr_close(mr->fake, mr->fid.key, mr->fake->on_mr_close_arg);
 	pthread_mutex_lock(&network);
 	while (*at != mr)
 		at = &(*at)->next;

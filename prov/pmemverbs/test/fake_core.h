@@ -109,8 +109,8 @@ struct fake {
 	struct fake_ep *eps;
 	struct fake_mr *mrs;
 	unsigned int denied; /* by regions that lack the access */
-	bool imm_receives; /* immediate data uses up one of the peer's receives */
-	bool virt_addr;    /* peers address regions by virtual addresses, not by offsets */
+	bool imm_receives;   /* immediate data uses up one of the peer's receives */
+	bool virt_addr;      /* peers address regions by virtual addresses, not by offsets */
 	struct fi_info *domain_info; /* what the core's objects were opened with */
 	struct fi_info *ep_info;
 	size_t cq_size;
@@ -133,6 +133,9 @@ struct fake {
 	/* Called before an operation is looked at, without locks: what another thread might do. */
 	void (*on_post)(struct fake *fake, const struct fake_post *post, void *arg);
 	void *on_post_arg;
+	/* Called when a region is about to be closed. */
+	void (*on_mr_close)(struct fake *fake, uint64_t key, void *arg);
+	void *on_mr_close_arg;
 };
 
 void fake_init(struct fake *fake);

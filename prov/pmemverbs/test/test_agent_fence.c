@@ -99,6 +99,35 @@ Test(fence, data_ride_one_after_the_other)
 	pair_close(pair);
 }
 
+/*
+ * What others do while a write is being posted: one commits, so that nothing is left
+ * to be told to the agent, and another one posts a fence.
+ */
+static void commit_behind(struct fake *fake, const struct fake_post *post, void *arg)
+{
+	struct pair *pair = arg;
+
+	(void) post;
+	fake->on_post = NULL;
+	accepted(pair_put(pair, DMP, 1024, 8, CONTEXT(8), FI_COMMIT));
+	pair_round(pair);
+	rig_expect(pair->home, CONTEXT(8), RIG_WRITTEN);
+	expect_sent(pair, "W M");
+	accepted(pair_put(pair, MHP, 512, 8, CONTEXT(9), FI_COMMIT | FI_FENCE));
+}
+
+Test(fence, sees_a_write_that_is_being_posted)
+{
+	struct pair *pair = pair_open(NULL);
+
+	pair->home->fake.on_post = commit_behind;
+	pair->home->fake.on_post_arg = pair;
+	accepted(pair_put(pair, DMP, 0, 8, CONTEXT(1), 0));
+	/* What a READ makes durable must not pass what only the agent does. */
+	expect_sent(pair, "M W");
+	pair_close(pair);
+}
+
 Test(fence, as_much_rides_as_fits)
 {
 	for (size_t ranges = 1; ranges <= PMV_MAX_RANGES; ranges++) {

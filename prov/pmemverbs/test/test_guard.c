@@ -241,25 +241,3 @@ Test(guard, tells_threads_apart)
 	cr_expect_eq(calls, 1);
 	cr_expect_not(pmv_guard_was_hit(watch));
 }
-
-Test(guard, goes_when_the_provider_does)
-{
-	struct sigaction now;
-
-	handle((struct sigaction){.sa_handler = on_plain});
-	add(0, PAGES * page);
-	pmv_guard_unload();
-	cr_assert(!sigaction(SIGBUS, NULL, &now));
-	cr_expect_eq(now.sa_handler, on_plain);
-}
-
-Test(guard, leaves_a_later_handler_in_place_when_it_goes)
-{
-	struct sigaction now;
-
-	add(0, PAGES * page);
-	handle((struct sigaction){.sa_handler = on_plain});
-	pmv_guard_unload();
-	cr_assert(!sigaction(SIGBUS, NULL, &now));
-	cr_expect_eq(now.sa_handler, on_plain);
-}

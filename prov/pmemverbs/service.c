@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* service.c -- rounds of the agent; service.h has the rules */
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/fi_errno.h>
+
+#include "ep.h"
+#include "guard.h"
+#include "prov.h"
+#include "service.h"
+#include "writeback.h"
+
+static struct pmv_ep *ep_of(struct pmv_link *link)
+{
+	return pmv_container_of(link, struct pmv_ep, link);
+}
+
+/* CQs */
+
+static void pin(struct pmv_agent *agent, struct pmv_cq *cq)
+{
+	if (!cq || cq->pinned)
+		return;
+	cq->pinned = true;
+	cq->next_pinned = agent->pinned;
+	agent->pinned = cq;
+}
+
+static void pin_both(struct pmv_agent *agent, struct pmv_ep *ep)
+{
+	pin(agent, ep->tx_cq);
+	pin(agent, ep->rx_cq);
+}
+
+void pmv_service_pin(struct pmv_agent *agent, bool all)
+{
+	pthread_mutex_lock(&agent->lock);
+	for (struct pmv_link *link = agent->links; link; link = link->next) {
+		if (all || link->starved || link->refused)
+			pin_both(agent, ep_of(link));
+	}
+	pthread_mutex_unlock(&agent->lock);
+}
+
+void pmv_service_unpin(struct pmv_agent *agent)
+{
+	struct pmv_cq *cq;
+
+	if (!agent->pinned)
+		return;
+	pthread_mutex_lock(&agent->lock);
+	while ((cq = agent->pinned)) {
+		agent->pinned = cq->next_pinned;
+		cq->pinned = false;
+	}
+	pthread_cond_broadcast(&agent->unpinned);
+	pthread_mutex_unlock(&agent->lock);
+}
+
+/*
+ * call_cores -- some move data in calls only; and what was posted has to be reaped.
+ * Endpoints share CQs, and a core may look at all endpoints of a CQ whenever it is
+ * read: each is read once.
+ */
+static void call_cores(struct pmv_agent *agent)
+{
+	for (struct pmv_cq *cq = agent->pinned; cq; cq = cq->next_pinned)
+		pmv_cq_progress(cq);
+	pmv_service_unpin(agent);
+}
+
+/* Taking requests */
+
+/* has_room -- for notices; without it the peer has to wait for the application */
+static bool has_room(const struct pmv_link *link)
+{
+	const struct pmv_ep *ep = pmv_container_of(link, struct pmv_ep, link);
+	struct pmv_cq *cq = ep->rx_cq;
+
+	return !cq || pmv_cq_has_room(cq);
+}
+
+/* is_open -- may another request of this connection be taken? */
+static bool is_open(const struct pmv_link *link)
+{
+	/* What is owed comes first, which bounds what one peer may ask for. */
+	return !link->num_owed && !link->working && !link->refused;
+}
+
+bool pmv_service_waits(const struct pmv_agent *agent)
+{
+	for (const struct pmv_link *link = agent->links; link; link = link->next) {
+		if (link->working)
+			return true;
+		if (is_open(link) && pmv_link_has_whole_message(link) &&
+		    (!link->lacks_room || has_room(link)))
+			return true;
+	}
+	return false;
+}
+
+/* name_ranges -- of a request that is to flush them, and perhaps to store in the last one */
+static void name_ranges(struct pmv_agent *agent, struct pmv_work *work,
+			const struct pmv_message *message)
+{
+	unsigned int flushed = message->count - (message->store ? 1 : 0);
+
+	for (unsigned int i = 0; i < message->count; i++) {
+		const struct pmv_range *range = &message->ranges[i];
+		uint64_t offset;
+		struct pmv_region *region = pmv_region_get(&agent->regions, range->key, range->addr,
+							   range->len, &offset);
+
+		if (!region) {
+			work->fault = PMV_FAULT_ACCESS;
+			continue;
+		}
+		/* There is always room for so many. */
+		if (i < flushed)
+			pmv_work_name(work, region, offset, range->len);
+		else
+			work->target = (struct pmv_stretch){.key = region->key,
+							    .persist = region->persist,
+							    .serial = region->serial,
+							    .offset = offset,
+							    .len = range->len};
+		pmv_region_put(&agent->regions, region);
+	}
+}
+
+struct naming {
+	struct pmv_agent *agent;
+	struct pmv_work *work;
+	bool lost;
+};
+
+static void name_span(void *arg, const struct pmv_span *part)
+{
+	struct naming *naming = arg;
+
+	if (!pmv_work_name(naming->work, part->region, part->offset, part->len))
+		naming->lost = true;
+	pmv_region_put(&naming->agent->regions, part->region);
+}
+
+/* name_messages -- wherever the first messages of the connection were received */
+static void name_messages(struct pmv_agent *agent, struct pmv_work *work)
+{
+	struct pmv_ep *ep = ep_of(work->link);
+	struct naming naming = {.agent = agent, .work = work};
+	enum pmv_fault fault = PMV_FAULT_MESSAGE;
+
+	if (pmv_ep_direct(ep, PMV_CARE_RECEIVES)) {
+		work->fault = fault;
+		return;
+	}
+	fault = pmv_receives_serve(&ep->receives, &agent->regions, work->data, name_span, &naming);
+	/* They were handed over once: nobody will ever know again where they are. */
+	work->link->lost_receives |= naming.lost;
+	if (work->link->lost_receives)
+		fault = PMV_FAULT_MEMORY;
+	if (fault)
+		work->fault = fault;
+}
+
+static void begin(struct pmv_agent *agent, struct pmv_work *work, struct pmv_link *link,
+		  const struct pmv_message *message)
+{
+	pmv_work_begin(work, link, link->served);
+	work->faulted = link->faulted;
+	work->seen = message->seen;
+	work->data = message->data;
+	work->notify = message->notify;
+	work->store = message->store;
+	work->messages = message->messages;
+	work->payload = (const uint8_t *) message->payload - work->copy;
+	if (message->messages)
+		name_messages(agent, work);
+	name_ranges(agent, work, message);
+	pmv_work_join(work);
+}
+
+static void refuse(struct pmv_work *work, struct pmv_link *link)
+{
+	pmv_work_begin(work, link, link->served);
+	work->malformed = true;
+	work->fault = PMV_FAULT_MESSAGE;
+}
+
+static uint64_t lines_of(const struct pmv_work *work)
+{
+	const struct pmv_stretch *named = work->more ? work->more : work->named;
+	uint64_t lines = 0;
+
+	for (size_t i = 0; i < work->count && lines < PMV_LINE_SLICE; i++) {
+		if (named[i].persist == PMV_DMP)
+			lines += named[i].len < PMV_LINE_SLICE ? named[i].len : PMV_LINE_SLICE;
+	}
+	return lines;
+}
+
+/* take -- one request; false: there is none, or none after it.  *lines: what is to be flushed */
+static bool take(struct pmv_agent *agent, struct pmv_link *link, uint64_t *lines)
+{
+	struct pmv_batch *batch = agent->batch;
+	struct pmv_work *work = &batch->works[batch->count];
+	struct pmv_message message;
+
+	switch (pmv_link_take_message(link, work->copy, &message)) {
+	case PMV_NOT_YET:
+		return false;
+	case PMV_MALFORMED:
+		refuse(work, link);
+		batch->count++;
+		return false;
+	case PMV_ARRIVED:
+		break;
+	}
+	/* Who reads the queue has the thread woken up. */
+	link->lacks_room = message.notify && !has_room(link);
+	if (link->lacks_room) {
+		pmv_link_put_back(link, link->served);
+		return false;
+	}
+	begin(agent, work, link, &message);
+	batch->count++;
+	*lines += lines_of(work);
+	return true;
+}
+
+/* collect -- of one peer a quarter of the batch at the most, and little more than it gets done */
+static void collect(struct pmv_agent *agent, struct pmv_link *link)
+{
+	struct pmv_batch *batch = agent->batch;
+	unsigned int room = PMV_BATCH_WORKS / 4;
+	uint64_t lines = 0;
+
+	while (room-- && batch->count < PMV_BATCH_WORKS && lines < PMV_LINE_SLICE &&
+	       pmv_link_has_message(link)) {
+		if (!take(agent, link, &lines))
+			return;
+	}
+}
+
+/* take_up -- the request that the last round has not come to the end of */
+static void take_up(struct pmv_batch *batch, struct pmv_link *link)
+{
+	struct pmv_work *work;
+
+	if (batch->count == PMV_BATCH_WORKS)
+		return;
+	work = &batch->works[batch->count++];
+	*work = *link->work;
+	/* Those before it have been acknowledged since. */
+	work->faulted = link->faulted;
+	link->working = false;
+}
+
+/* Acknowledging */
+
+static void pay(struct pmv_link *link)
+{
+	ssize_t ret = pmv_link_pay(ep_of(link));
+
+	link->starved = ret == -FI_EAGAIN;
+	/* The connection is lost: its peer hears that from the core. */
+	if (ret && ret != -FI_EAGAIN)
+		link->num_owed = 0;
+}
+
+/*
+ * end_connection -- of a peer that does not keep to the rules, as soon as it has been
+ * told so: what is posted may be lost with the connection
+ */
+static void end_connection(struct pmv_link *link)
+{
+	struct pmv_ep *ep = ep_of(link);
+
+	if (link->ended || link->num_owed || pmv_req_owes(&ep->domain->reqs, ep))
+		return;
+	link->ended = true;
+	fi_shutdown(ep->core_fid, 0);
+}
+
+/* rotate -- the first becomes the last, so that none is always the first */
+static void rotate(struct pmv_agent *agent)
+{
+	struct pmv_link *first = agent->links;
+
+	if (!first || !first->next)
+		return;
+	agent->links = first->next;
+	first->next = NULL;
+	*agent->links_tail = first;
+	agent->links_tail = &first->next;
+}
+
+/* look_around -- pay what is owed, and fill the batch */
+static void look_around(struct pmv_agent *agent)
+{
+	pthread_mutex_lock(&agent->lock);
+	agent->batch->count = 0;
+	for (struct pmv_link *link = agent->links; link; link = link->next) {
+		if (link->num_owed)
+			pay(link);
+		if (link->refused)
+			end_connection(link);
+		else if (link->working)
+			take_up(agent->batch, link);
+		else if (is_open(link))
+			collect(agent, link);
+	}
+	rotate(agent);
+	pthread_mutex_unlock(&agent->lock);
+}
+
+/* notify -- the application's completion, now that all of it is durable */
+static void notify(struct pmv_ep *ep, uint64_t data)
+{
+	struct pmv_comp *comp;
+
+	if (!ep->rx_cq || ep->rx_cq == ep->own_cq)
+		return;
+	comp = calloc(1, sizeof(*comp));
+	if (!comp) {
+		PMV_WARN(CQ, "no memory for a completion: a notice is lost\n");
+		return;
+	}
+	comp->ok = (struct fi_cq_tagged_entry){
+		.flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA,
+		.data = data,
+	};
+	pmv_cq_add(ep->rx_cq, comp);
+}
+
+static void warn_of_fault(struct pmv_link *link, const struct pmv_work *work)
+{
+	if (work->malformed)
+		PMV_WARN(EP_DATA, "a peer's request makes no sense: its connection is ended\n");
+	if (!work->fault || work->malformed || work->fault == PMV_FAULT_IO || link->warned)
+		return;
+	link->warned = true;
+	PMV_WARN(EP_DATA, "a peer's commit is refused, %s; more of this connection are not shown\n",
+		 work->fault == PMV_FAULT_MESSAGE ? "it makes no sense"
+		 : work->messages
+			 ? "a buffer of its messages is not registered with FI_PMEM any more, or "
+			   "there was no memory to know where they are"
+			 : "it names memory that is not registered, or beyond its end");
+}
+
+static void finish(struct pmv_work *work)
+{
+	struct pmv_link *link = work->link;
+
+	if (work->fault)
+		link->faulted = work->number;
+	link->refused |= work->malformed;
+	warn_of_fault(link, work);
+	/* Of an endpoint that is about to be closed the application hears no more. */
+	if (work->notify && !work->fault && link->attached)
+		notify(ep_of(link), work->data);
+	pmv_link_owe(link, work->number, work->fault);
+}
+
+/* put_by -- until the next round; those behind it are still in the mailbox */
+static void put_by(struct pmv_work *work)
+{
+	struct pmv_link *link = work->link;
+
+	if (work->state == PMV_WORK_BEGUN) {
+		*link->work = *work;
+		work->more = NULL;
+		link->working = true;
+	} else if (!link->put_back) {
+		pmv_link_put_back(link, work->number);
+		link->put_back = true;
+	}
+}
+
+static void conclude(struct pmv_agent *agent)
+{
+	struct pmv_batch *batch = agent->batch;
+
+	pthread_mutex_lock(&agent->lock);
+	for (unsigned int i = 0; i < batch->count; i++) {
+		struct pmv_work *work = &batch->works[i];
+
+		if (work->link && work->state == PMV_WORK_DONE)
+			finish(work);
+		else if (work->link)
+			put_by(work);
+		pmv_work_free(work);
+	}
+	for (unsigned int i = 0; i < batch->count; i++) {
+		struct pmv_link *link = batch->works[i].link;
+
+		batch->works[i].link = NULL;
+		if (!link)
+			continue;
+		link->put_back = false;
+		/* It may be about to be closed; and once for each link is enough. */
+		if (!link->attached)
+			continue;
+		if (link->num_owed && !link->starved)
+			pay(link);
+		pin_both(agent, ep_of(link));
+	}
+	pthread_mutex_unlock(&agent->lock);
+}
+
+void pmv_service_forget(struct pmv_agent *agent, struct pmv_link *link)
+{
+	struct pmv_batch *batch = agent->batch;
+
+	for (unsigned int i = 0; i < batch->count; i++) {
+		if (batch->works[i].link == link)
+			batch->works[i].link = NULL;
+	}
+	if (link->working)
+		pmv_work_free(link->work);
+	link->working = false;
+}
+
+static bool serve(struct pmv_domain *domain)
+{
+	struct pmv_agent *agent = &domain->agent;
+	struct pmv_batch *batch = agent->batch;
+
+	pmv_service_pin(agent, domain->fabric->core->driven);
+	call_cores(agent);
+	look_around(agent);
+	if (!batch->count)
+		return false;
+	pmv_batch_carry_out(batch, &agent->regions);
+	conclude(agent);
+	call_cores(agent);
+	return true;
+}
+
+bool pmv_service_round(struct pmv_domain *domain)
+{
+	bool busy;
+
+	pmv_guard_enter();
+	busy = serve(domain);
+	pmv_guard_leave();
+	return busy;
+}
