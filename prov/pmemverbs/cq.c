@@ -339,6 +339,8 @@ static ssize_t take_entry(struct pmv_cq *cq)
 	if (ret == 1 && filter(cq, (char *) &cq->spare->ok, 1)) {
 		pmv_cq_add(cq, cq->spare);
 		cq->spare = NULL;
+	} else if (ret == 1) {
+		memset(cq->spare, 0, sizeof(*cq->spare));
 	}
 	if (ret == -FI_EAVAIL)
 		ret = take_error(cq) ? -FI_EAGAIN : 1;
@@ -390,7 +392,8 @@ static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
 
 	pmv_agent_progress(cq->domain);
 	pthread_mutex_lock(&cq->lock);
-	atomic_store_explicit(&cq->reads, cq->reads + 1, memory_order_relaxed);
+	if (cq->domain->fabric->core->driven)
+		atomic_store_explicit(&cq->reads, cq->reads + 1, memory_order_relaxed);
 	do {
 		ret = read_ready(cq, buf, count);
 		if (ret)
