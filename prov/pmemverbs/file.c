@@ -392,19 +392,28 @@ int pmv_files_each(const struct pmv_files *files, int (*each)(void *arg, void *a
 	return ret;
 }
 
+/*
+ * look_at -- links and size, and no more: since Linux 6.13 the next write has to change
+ * the inode on the disk once somebody has asked for its times
+ */
+static int look_at(int fd, struct statx *stx)
+{
+	return statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_NLINK | STATX_SIZE, stx);
+}
+
 enum pmv_file_state pmv_files_state(const struct pmv_files *files)
 {
 	for (size_t i = 0; files && i < files->num_files; i++) {
 		const struct file *file = &files->files[i];
-		struct stat st;
+		struct statx stx;
 
 		if (!file->linked && !file->sized)
 			continue;
-		if (fstat(file->fd, &st))
+		if (look_at(file->fd, &stx))
 			return PMV_FILE_UNKNOWN;
-		if (file->linked && !st.st_nlink)
+		if (file->linked && !stx.stx_nlink)
 			return PMV_FILE_UNLINKED;
-		if (file->sized && (uint64_t) st.st_size < file->end)
+		if (file->sized && stx.stx_size < file->end)
 			return PMV_FILE_SHORTER;
 	}
 	return PMV_FILE_HERE;
