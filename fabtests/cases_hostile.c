@@ -244,12 +244,8 @@ static int is_ended(struct scene *scene, const char *what)
 	struct raw *raw = &scene->raw;
 	struct pmv_ack ack;
 
-	/* A write that fails tells. */
-	while (!raw->is_broken && !raw_write(raw, PMV_BLOCK_SIZE - 8, 8)) {
-		raw_reap(raw);
-		if (is_late(scene->fx))
-			return failed(scene->fx, "%s: the connection goes on", what);
-	}
+	if (expect(scene->fx, raw_is_ended(raw), "%s: the connection goes on", what))
+		return -1;
 	if (expect(scene->fx, !raw_take_ack(raw, 0, &ack), "%s: more is served", what))
 		return -1;
 	return reopen(scene) || raw_greet(raw) ? -1 : 0;

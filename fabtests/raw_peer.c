@@ -148,6 +148,24 @@ int raw_settle(struct raw *raw)
 	return 0;
 }
 
+bool raw_is_ended(struct raw *raw)
+{
+	struct fi_eq_err_entry error = {0};
+	struct cm_event event;
+	ssize_t ret;
+
+	/* A write that is under way may never fail over Soft-RoCE: the event tells. */
+	do {
+		raw_reap(raw);
+		ret = fi_eq_read(raw->node.eq, &event.event, event.room, sizeof(event.room), 0);
+		if (ret == -FI_EAVAIL)
+			return fi_eq_readerr(raw->node.eq, &error, 0) > 0;
+		if (ret > 0 && event.event == FI_SHUTDOWN)
+			return true;
+	} while (!is_late(raw->fx));
+	return false;
+}
+
 int raw_write_to(struct raw *raw, uint64_t addr, uint32_t key, size_t at, size_t len)
 {
 	ssize_t ret;

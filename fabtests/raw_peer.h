@@ -52,6 +52,9 @@ void raw_reap(struct raw *raw);
 /* raw_settle -- all that was posted has completed */
 int raw_settle(struct raw *raw);
 
+/* raw_is_ended -- the target ends the connection, sooner or later */
+bool raw_is_ended(struct raw *raw);
+
 /* raw_write -- bytes of the second half of our block, to the same place of the target's */
 int raw_write(struct raw *raw, size_t at, size_t len);
 /* raw_write_to -- the same, to any memory of the target's */
