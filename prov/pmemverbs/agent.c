@@ -75,6 +75,15 @@ void pmv_agent_destroy(struct pmv_domain *domain)
 
 /* Endpoints */
 
+/*
+ * is_wanted -- may the peer ask for anything?  Of regions that are closed by now, too;
+ * and where the path reorders, of any region.
+ */
+static bool is_wanted(const struct pmv_agent *agent, const struct pmv_link *link)
+{
+	return atomic_load(&agent->was_wanted) || pmv_setting.relaxed || link->peer.relaxed;
+}
+
 int pmv_agent_promise(struct pmv_ep *ep)
 {
 	struct pmv_agent *agent = &ep->domain->agent;
@@ -83,7 +92,7 @@ int pmv_agent_promise(struct pmv_ep *ep)
 	if (pmv_setting.agent != PMV_AGENT_THREAD || !ep->domain->keyed)
 		return 0;
 	pthread_mutex_lock(&agent->lock);
-	if (!ep->link.promised && atomic_load(&agent->wanted))
+	if (!ep->link.promised && is_wanted(agent, &ep->link))
 		ret = pmv_agent_start(ep->domain);
 	if (!ret && !ep->link.promised) {
 		ep->link.promised = true;
@@ -105,7 +114,7 @@ int pmv_agent_attach(struct pmv_ep *ep)
 			link->work = malloc(sizeof(*link->work));
 		if (!link->work)
 			ret = -FI_ENOMEM;
-		else if (atomic_load(&agent->wanted))
+		else if (is_wanted(agent, link))
 			ret = pmv_agent_start(ep->domain);
 		if (!ret) {
 			link->attached = true;
@@ -175,6 +184,7 @@ int pmv_agent_want(struct pmv_domain *domain)
 		ret = pmv_agent_start(domain);
 	if (!ret)
 		atomic_fetch_add(&agent->wanted, 1);
+	atomic_store(&agent->was_wanted, true);
 	pthread_mutex_unlock(&agent->lock);
 	return ret;
 }

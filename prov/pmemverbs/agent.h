@@ -45,6 +45,7 @@ struct pmv_agent {
 	int64_t woke_ns; /* when sleepers were woken for nothing */
 	struct pmv_regions regions;
 	atomic_int wanted; /* by how many regions, and endpoints that receive */
+	atomic_bool was_wanted;
 	atomic_int needed; /* by how many regions, to make anything durable there */
 
 	/* Of the thread. */

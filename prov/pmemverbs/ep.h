@@ -111,6 +111,7 @@ struct pmv_ep {
 	struct pmv_dirty dirty;       /* what the agent has not been told of */
 	atomic_bool broken;           /* nothing more is to be expected of the connection */
 	int64_t heard_ns;             /* when something was, while requests await acknowledgement */
+	atomic_bool repeating;        /* a message is being posted once more */
 	atomic_bool probing;          /* a READ is under way that fails if nothing ever will be */
 	bool wrote_relaxed;           /* over a path that keeps no order */
 	atomic_bool wrote_unreadable; /* ... to where nothing can be read back */

@@ -184,8 +184,10 @@ static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t l
 
 		if (ret != -FI_EAGAIN || (timeout >= 0 && left <= 0))
 			return ret;
+		pmv_guard_enter();
 		ret = fi_eq_sread(eq->core_fid, &peeked.event, peeked.room, sizeof(peeked.room),
 				  (int) left, FI_PEEK);
+		pmv_guard_leave();
 		if (ret < 0)
 			return ret;
 	}

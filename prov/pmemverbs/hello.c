@@ -92,6 +92,8 @@ int pmv_hello_append(struct pmv_ep *ep, const void *param, size_t len, struct pm
 			 "no memory could be registered for commits by an agent (%s): they "
 			 "will be refused on this connection\n",
 			 fi_strerror(-ret));
+		/* It is as if the peer had said nothing, either. */
+		pmv_link_connect(ep, &(struct pmv_hello){0});
 		return 0;
 	}
 	pmv_link_hello(ep, out->data + len);

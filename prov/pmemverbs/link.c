@@ -10,10 +10,11 @@
 #include "ep.h"
 #include "prov.h"
 
-/* The block, the flush page behind it, and the outbox from the next page on. */
+/* The block, the flush page behind it, and what is sent from the next page on. */
 #define OUTBOX_AT                                                                                  \
 	((PMV_FLUSH_AT + PMV_FLUSH_SIZE + PMV_BLOCK_ALIGN - 1) & ~(size_t) (PMV_BLOCK_ALIGN - 1))
-#define LINK_SIZE (OUTBOX_AT + PMV_BLOCK_SIZE)
+#define OUTBOX_SIZE (PMV_BLOCK_SIZE + PMV_MESSAGE_SIZE)
+#define LINK_SIZE (OUTBOX_AT + OUTBOX_SIZE)
 
 static size_t message_at(uint64_t number)
 {
@@ -49,7 +50,7 @@ static int register_parts(struct pmv_ep *ep)
 				    &link->flush_mr);
 	if (ret || !ep->domain->scratch_mr)
 		return ret;
-	ret = register_part(ep, link->outbox, PMV_BLOCK_SIZE, FI_WRITE, &link->out_mr);
+	ret = register_part(ep, link->outbox, OUTBOX_SIZE, FI_WRITE, &link->out_mr);
 	if (!ret)
 		link->desc = fi_mr_desc(link->out_mr);
 	return ret;
@@ -86,6 +87,7 @@ int pmv_link_open(struct pmv_ep *ep)
 		return -FI_ENOMEM;
 	}
 	link->outbox = link->block + OUTBOX_AT;
+	link->repeated = link->outbox + PMV_BLOCK_SIZE;
 	atomic_init(&link->next_ack, 1);
 	ret = register_parts(ep);
 	if (ret)
@@ -159,10 +161,11 @@ void pmv_link_connect(struct pmv_ep *ep, const struct pmv_hello *hello)
 		atomic_store(&ep->wrote_flush, true);
 }
 
-static ssize_t post(struct pmv_ep *ep, size_t at, size_t len, void *context, uint64_t flags)
+static ssize_t post_from(struct pmv_ep *ep, uint8_t *from, size_t at, size_t len, void *context,
+			 uint64_t flags)
 {
 	struct pmv_link *link = &ep->link;
-	struct iovec iov = {.iov_base = link->outbox + at, .iov_len = len};
+	struct iovec iov = {.iov_base = from, .iov_len = len};
 	struct fi_rma_iov rma_iov = {
 		.addr = link->peer.addr + at, .len = len, .key = link->peer.key};
 	struct fi_msg_rma msg = {
@@ -175,6 +178,11 @@ static ssize_t post(struct pmv_ep *ep, size_t at, size_t len, void *context, uin
 	};
 
 	return fi_writemsg(ep->core_fid, &msg, FI_COMPLETION | flags);
+}
+
+static ssize_t post(struct pmv_ep *ep, size_t at, size_t len, void *context, uint64_t flags)
+{
+	return post_from(ep, ep->link.outbox + at, at, len, context, flags);
 }
 
 /* Messages from here */
@@ -202,10 +210,25 @@ ssize_t pmv_link_send(struct pmv_ep *ep, struct pmv_message *message, void *cont
 	return post_message(ep, message, context, flags);
 }
 
+/*
+ * pmv_link_repeat -- from a place of its own: cores send from where the message is when
+ * its turn comes, and the outbox's slot may have the next one by then
+ */
 ssize_t pmv_link_repeat(struct pmv_ep *ep, void *context)
 {
-	/* The slot of the outbox is not used again before that is acknowledged. */
-	return post(ep, message_at(ep->link.acked + 1), PMV_MESSAGE_SIZE, context, 0);
+	struct pmv_link *link = &ep->link;
+	bool last = link->repeat_asked && link->asked > link->acked;
+	uint64_t number = last ? link->asked : link->acked + 1;
+	uint8_t copy[PMV_MESSAGE_SIZE];
+	struct pmv_message message;
+
+	link->repeat_asked = !link->repeat_asked;
+	memcpy(link->repeated, link->outbox + message_at(number), PMV_MESSAGE_SIZE);
+	/* Where every region has all rights others may write to the outbox, too. */
+	if (pmv_message_decode(link->repeated, number, &link->message_out, copy, &message) !=
+	    PMV_ARRIVED)
+		return -FI_ECANCELED;
+	return post_from(ep, link->repeated, message_at(number), PMV_MESSAGE_SIZE, context, 0);
 }
 
 bool pmv_link_may_ask(const struct pmv_link *link)
@@ -226,25 +249,25 @@ ssize_t pmv_link_ask(struct pmv_ep *ep, void *context)
 bool pmv_link_misses_ack(struct pmv_link *link)
 {
 	uint64_t next = atomic_load(&link->next_ack);
-	bool missed = link->missing_acks;
+	bool missed = link->missing_ack == next;
 	struct pmv_ack ack;
 
-	link->missing_acks = false;
+	link->missing_ack = 0;
 	for (uint64_t number = next + 1; number < next + PMV_SLOTS; number++) {
-		const uint8_t *slot = link->block + ack_at(number);
-
-		if (pmv_message_ready(slot, number) &&
-		    pmv_ack_decode(slot, number, &link->ack_in, &ack) == PMV_ARRIVED)
-			link->missing_acks = true;
+		if (pmv_ack_decode(link->block + ack_at(number), number, &link->ack_in, &ack) ==
+		    PMV_ARRIVED)
+			link->missing_ack = next;
 	}
-	return missed && link->missing_acks;
+	return missed && link->missing_ack;
 }
 
 bool pmv_link_has_ack(const struct pmv_link *link)
 {
 	uint64_t number = atomic_load(&link->next_ack);
+	struct pmv_ack ack;
 
-	return pmv_message_ready(link->block + ack_at(number), number);
+	return pmv_ack_decode(link->block + ack_at(number), number, &link->ack_in, &ack) !=
+	       PMV_NOT_YET;
 }
 
 enum pmv_arrival pmv_link_take_ack(struct pmv_link *link, struct pmv_ack *ack)

@@ -31,6 +31,7 @@ struct pmv_owed {
 struct pmv_link {
 	uint8_t *block;        /* the peer writes here */
 	uint8_t *outbox;       /* what is sent to the peer, at the same places as in its block */
+	uint8_t *repeated;     /* behind that: what is sent once more */
 	struct fid_mr *mr;     /* of the block */
 	struct fid_mr *out_mr; /* of the outbox, where the core wants one */
 	struct fid_mr *flush_mr;
@@ -44,8 +45,9 @@ struct pmv_link {
 	uint64_t sent;
 	uint64_t acked; /* this one and all before it */
 	atomic_uint_fast64_t next_ack;
-	uint64_t asked;    /* the last empty message */
-	bool missing_acks; /* when that was looked at last */
+	uint64_t asked;       /* the last empty message */
+	bool repeat_asked;    /* when something is repeated next */
+	uint64_t missing_ack; /* when that was looked at last; 0: none */
 
 	/* Messages from the peer. */
 	struct pmv_link *next; /* of the agent */
@@ -87,8 +89,9 @@ ssize_t pmv_link_send(struct pmv_ep *ep, struct pmv_message *message, void *cont
 		      uint64_t flags);
 
 /*
- * pmv_link_repeat -- post the oldest message that is not acknowledged once more, as
- * it was: somebody may have overwritten it.
+ * pmv_link_repeat -- post a message that is not acknowledged once more, as it was:
+ * somebody may have overwritten it.  The oldest one and the last empty one take
+ * turns.  One at a time may be under way.  -FI_ECANCELED: it is not known any more.
  * pmv_link_ask -- post an empty message, unless one is under way: its acknowledgement
  * shows whether an earlier one is missing.
  * Both: 0 or a negative fi_errno.
@@ -104,7 +107,7 @@ bool pmv_link_may_ask(const struct pmv_link *link);
  */
 bool pmv_link_misses_ack(struct pmv_link *link);
 
-/* pmv_link_has_ack -- is the next acknowledgement there, at a glance?  Needs no lock. */
+/* pmv_link_has_ack -- is the next acknowledgement there, whole?  Needs no lock. */
 bool pmv_link_has_ack(const struct pmv_link *link);
 
 /* pmv_link_take_ack -- malformed: the peer does not keep to the rules, expect no more */

@@ -207,12 +207,15 @@ static bool may_fault(const struct pmv_domain *domain)
 	return domain->fabric->core->driven && pmv_setting.agent != PMV_AGENT_OFF;
 }
 
-/* Inbound data that software places is in the caches, whatever the I/O controller does. */
-static bool lands_in_cache(const struct pmv_domain *domain)
+/*
+ * lands_in_cache -- inbound data that software places is in the caches, whatever the
+ * I/O controller does; promises: is anything promised of the memory?
+ */
+static bool lands_in_cache(const struct pmv_domain *domain, bool promises)
 {
 	if (!pmv_setting.ddio_declared || pmv_setting.ddio)
 		return true;
-	if (domain->cpu_placed)
+	if (domain->cpu_placed && promises)
 		PMV_ALERT(MR, "FI_PMEMVERBS_DDIO=off is believed, although software places inbound "
 			      "data here, which leaves it in the caches\n");
 	return false;
@@ -233,20 +236,22 @@ static bool may_be_sent_to(const struct pmv_domain *domain, uint64_t access, uin
 static int mr_attributes(struct pmv_domain *domain, const struct iovec *iov, size_t count,
 			 uint64_t access, uint64_t flags, struct pmv_attr *attr, int *node)
 {
+	bool promises = (flags & FI_PMEM) &&
+			((access & FI_REMOTE_WRITE) || may_be_sent_to(domain, access, flags));
 	int ret;
 
 	*node = -1;
 	*attr = (struct pmv_attr){
 		.persist = PMV_NONE,
 		.pmem = flags & FI_PMEM,
-		.ddio = lands_in_cache(domain),
+		.ddio = lands_in_cache(domain, promises),
 		.uncached = flags & FI_UNCACHED,
 		.relaxed = pmv_setting.relaxed,
 		.readable = access & FI_REMOTE_READ,
 		.writable = access & FI_REMOTE_WRITE,
 	};
 	/* Nothing is promised of memory that no peer may write or send to. */
-	if (!attr->pmem || !(attr->writable || may_be_sent_to(domain, access, flags)))
+	if (!promises)
 		return 0;
 	if (!domain->keyed) {
 		PMV_WARN(MR, "FI_PMEM needs keys that the provider chooses: open the domain with "

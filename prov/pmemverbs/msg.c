@@ -9,6 +9,7 @@
 
 #include <rdma/fi_ext_pmemverbs.h>
 #include "commit.h"
+#include "guard.h"
 #include "prov.h"
 #include "rdm_atomic.h"
 
@@ -16,7 +17,7 @@
 #define INJECT_CARE (PMV_CARE_CLOSED | PMV_CARE_COUNT_TX | PMV_CARE_FENCE_NEXT)
 #define SEND_CARE (INJECT_CARE | PMV_CARE_COMMIT)
 
-/* Receiving */
+/* Receiving, under guard: a core may copy what has waited for a receive, and all behind it */
 
 static ssize_t recv_carefully(struct pmv_ep *ep, const struct fi_msg *msg, uint64_t flags)
 {
@@ -86,10 +87,12 @@ static ssize_t msg_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, f
 
 	if (ret)
 		return ret;
+	pmv_guard_enter();
 	if (pmv_ep_direct(ep, PMV_CARE_COUNT_RX))
 		ret = fi_recv(ep->core_fid, buf, len, desc, src_addr, context);
 	else
 		ret = recv_carefully(ep, &msg, ep->rx_op_flags);
+	pmv_guard_leave();
 	return keep_end(ep, kept, &iov, 1, ret);
 }
 
@@ -103,10 +106,12 @@ static ssize_t msg_recvv(struct fid_ep *fid, const struct iovec *iov, void **des
 
 	if (ret)
 		return ret;
+	pmv_guard_enter();
 	if (pmv_ep_direct(ep, PMV_CARE_COUNT_RX))
 		ret = fi_recvv(ep->core_fid, iov, desc, count, src_addr, context);
 	else
 		ret = recv_carefully(ep, &msg, ep->rx_op_flags);
+	pmv_guard_leave();
 	return keep_end(ep, kept, iov, count, ret);
 }
 
@@ -118,10 +123,12 @@ static ssize_t msg_recvmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_
 
 	if (ret)
 		return ret;
+	pmv_guard_enter();
 	if (pmv_ep_direct(ep, PMV_CARE_COUNT_RX))
 		ret = fi_recvmsg(ep->core_fid, msg, flags);
 	else
 		ret = recv_carefully(ep, msg, flags);
+	pmv_guard_leave();
 	return keep_end(ep, kept, msg->msg_iov, msg->iov_count, ret);
 }
 

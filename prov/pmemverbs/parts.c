@@ -46,6 +46,8 @@ bool pmv_req_finish(struct pmv_req_pool *pool, struct pmv_req *req)
 		atomic_fetch_sub(&ep->reads, 1);
 	if (ep && req->is_probe)
 		atomic_store(&ep->probing, false);
+	if (ep && req->is_repeat)
+		atomic_store(&ep->repeating, false);
 	if (cntr && req->counted)
 		pmv_cntr_count(cntr, !err);
 	/* Of a closed endpoint the application has heard already. */
@@ -374,6 +376,20 @@ static ssize_t post_probe(struct pmv_ep *ep, void *context)
 	return ret;
 }
 
+/* post_repeat -- one at a time: what it sends stays until it has been sent */
+static ssize_t post_repeat(struct pmv_ep *ep, void *context)
+{
+	struct pmv_req *req = context;
+	ssize_t ret;
+
+	req->is_repeat = true;
+	atomic_store(&ep->repeating, true);
+	ret = pmv_link_repeat(ep, context);
+	if (ret)
+		atomic_store(&ep->repeating, false);
+	return ret;
+}
+
 /*
  * probe -- a target that dies after its NIC has taken the letter leaves nothing
  * behind that could fail: so have something fail.  And others may have overwritten
@@ -394,8 +410,8 @@ static void probe(struct pmv_ep *ep)
 				  "agent: commits on this connection fail from here on\n");
 		ret = -FI_ECANCELED;
 	}
-	if (!ret)
-		ret = post_own(ep, pmv_link_repeat);
+	if (!ret && !atomic_load(&ep->repeating))
+		ret = post_own(ep, post_repeat);
 	if (!ret && pmv_link_may_ask(&ep->link))
 		ret = post_own(ep, pmv_link_ask);
 	if (ret && ret != -FI_EAGAIN)

@@ -33,18 +33,39 @@ struct fi_provider pmv_prov = {
 	.cleanup = cleanup,
 };
 
-void pmv_alert(enum fi_log_subsys subsys, const char *func, int line, const char *fmt, ...)
+/* hash -- of a text, never 0 */
+static unsigned long long hash(const char *text)
 {
+	unsigned long long value = 5381;
+
+	for (; *text; text++)
+		value = value * 33 + (unsigned char) *text;
+	return value | 1;
+}
+
+void pmv_alert(struct pmv_said *said, enum fi_log_subsys subsys, const char *func, int line,
+	       const char *fmt, ...)
+{
+	unsigned long long words;
 	char text[768];
 	va_list args;
+	unsigned int n;
 
 	va_start(args, fmt);
 	vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
-	if (fi_log_enabled(&pmv_prov, FI_LOG_WARN, subsys))
+	words = hash(text);
+	if (atomic_exchange(&said->last, words) == words)
+		return;
+	if (fi_log_enabled(&pmv_prov, FI_LOG_WARN, subsys)) {
 		fi_log(&pmv_prov, FI_LOG_WARN, subsys, func, line, "%s", text);
-	else
+		return;
+	}
+	n = atomic_fetch_add(&said->count, 1);
+	if (n < PMV_MOST_ALERTS)
 		fprintf(stderr, PMV_NAME ": %s", text);
+	if (n == PMV_MOST_ALERTS)
+		fprintf(stderr, PMV_NAME ": more of these are shown with FI_LOG_LEVEL=warn\n");
 }
 
 static const char *const persist_names[] = {

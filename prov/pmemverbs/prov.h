@@ -53,18 +53,25 @@ const char *pmv_persist_name(enum pmv_persist persist);
 
 #define PMV_WARN(subsys, ...) FI_WARN(&pmv_prov, FI_LOG_##subsys, __VA_ARGS__)
 /*
- * PMV_ALERT -- a set-up that is less durable than it looks: said once for each place, also
- * where FI_LOG_LEVEL is not set, with which libfabric keeps quiet
+ * PMV_ALERT -- a set-up that is less durable than it looks: also where FI_LOG_LEVEL is
+ * not set, with which libfabric keeps quiet.  There the same words are said once, and of
+ * each place in the code no more than a few.
  */
 #define PMV_ALERT(subsys, ...)                                                                     \
 	do {                                                                                       \
-		static atomic_flag said_ = ATOMIC_FLAG_INIT;                                       \
-		if (!atomic_flag_test_and_set(&said_))                                             \
-			pmv_alert(FI_LOG_##subsys, __func__, __LINE__, __VA_ARGS__);               \
+		static struct pmv_said said_;                                                      \
+		pmv_alert(&said_, FI_LOG_##subsys, __func__, __LINE__, __VA_ARGS__);               \
 	} while (0)
 
-void pmv_alert(enum fi_log_subsys subsys, const char *func, int line, const char *fmt, ...)
-	__attribute__((format(printf, 4, 5)));
+#define PMV_MOST_ALERTS 8
+
+struct pmv_said {
+	atomic_uint count;
+	atomic_ullong last; /* a hash of the words */
+};
+
+void pmv_alert(struct pmv_said *said, enum fi_log_subsys subsys, const char *func, int line,
+	       const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 
 #define PMV_INFO(subsys, ...) FI_INFO(&pmv_prov, FI_LOG_##subsys, __VA_ARGS__)
 

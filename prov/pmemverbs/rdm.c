@@ -15,6 +15,7 @@
 #include "prov.h"
 #include "rdm.h"
 #include "rdm_ep.h"
+#include "rdm_guard.h"
 #include "table.h"
 
 #define RXM_OVER_US PMV_NAME ";ofi_rxm"
@@ -233,11 +234,24 @@ static int rdm_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct f
 {
 	int ret = to_rdm_domain(fid)->rxm_ops->cq_open(fid, attr, cq, context);
 
-	if (ret || !pmv_setting.commit_all)
+	if (ret)
 		return ret;
+	pmv_rdm_guard_cq(*cq);
+	if (!pmv_setting.commit_all)
+		return 0;
 	ret = pmv_held_wrap(*cq, attr);
 	if (ret)
 		fi_close(&(*cq)->fid);
+	return ret;
+}
+
+static int rdm_cntr_open(struct fid_domain *fid, struct fi_cntr_attr *attr, struct fid_cntr **cntr,
+			 void *context)
+{
+	int ret = to_rdm_domain(fid)->rxm_ops->cntr_open(fid, attr, cntr, context);
+
+	if (!ret)
+		pmv_rdm_guard_cntr(*cntr);
 	return ret;
 }
 
@@ -304,6 +318,7 @@ int pmv_rdm_domain_open(struct pmv_fabric *fabric, struct fi_info *info,
 	rdm->ops.fn.endpoint = rdm_ep_open;
 	rdm->ops.fn.av_open = rdm_av_open;
 	rdm->ops.fn.cq_open = rdm_cq_open;
+	rdm->ops.fn.cntr_open = rdm_cntr_open;
 	(*domain_fid)->ops = &rdm->ops.fn;
 	fi_freeinfo(rxm_info);
 	return 0;

@@ -80,6 +80,7 @@ struct pmv_req {
 	bool silent;       /* ours alone: not even an error is reported */
 	bool is_read;      /* counted by the endpoint while it is under way */
 	bool is_probe;
+	bool is_repeat;
 };
 
 struct pmv_req_pool {

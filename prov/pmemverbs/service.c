@@ -37,7 +37,7 @@ void pmv_service_pin(struct pmv_agent *agent, bool all)
 {
 	pthread_mutex_lock(&agent->lock);
 	for (struct pmv_link *link = agent->links; link; link = link->next) {
-		if (all || link->starved || link->refused)
+		if (all || link->starved || (link->refused && !link->ended))
 			pin_both(agent, ep_of(link));
 	}
 	pthread_mutex_unlock(&agent->lock);
@@ -78,7 +78,8 @@ static bool has_room(const struct pmv_link *link)
 	const struct pmv_ep *ep = pmv_container_of(link, struct pmv_ep, link);
 	struct pmv_cq *cq = ep->rx_cq;
 
-	return !cq || pmv_cq_has_room(cq);
+	/* One of our own nobody reads, and notify leaves it out. */
+	return !cq || cq == ep->own_cq || pmv_cq_has_room(cq);
 }
 
 /* is_open -- may another request of this connection be taken? */
@@ -188,20 +189,43 @@ static void refuse(struct pmv_work *work, struct pmv_link *link)
 	work->fault = PMV_FAULT_MESSAGE;
 }
 
-static uint64_t lines_of(const struct pmv_work *work)
-{
-	const struct pmv_stretch *named = work->more ? work->more : work->named;
-	uint64_t lines = 0;
+/* What requests may cost of a slice, at the most. */
+struct cost {
+	uint64_t lines;
+	uint64_t pages;
+};
 
-	for (size_t i = 0; i < work->count && lines < PMV_LINE_SLICE; i++) {
-		if (named[i].persist == PMV_DMP)
-			lines += named[i].len < PMV_LINE_SLICE ? named[i].len : PMV_LINE_SLICE;
-	}
-	return lines;
+static void add_stretch(struct cost *cost, const struct pmv_stretch *stretch)
+{
+	uint64_t len = stretch->len < PMV_PAGE_SLICE ? stretch->len : PMV_PAGE_SLICE;
+
+	if (stretch->persist == PMV_PAGE)
+		cost->pages += PMV_SYNC_COST + len;
+	else if (stretch->persist == PMV_DMP)
+		cost->lines += len;
 }
 
-/* take -- one request; false: there is none, or none after it.  *lines: what is to be flushed */
-static bool take(struct pmv_agent *agent, struct pmv_link *link, uint64_t *lines)
+static void add_cost(struct cost *cost, const struct pmv_work *work)
+{
+	const struct pmv_stretch *named = work->more ? work->more : work->named;
+
+	for (size_t i = 0; i < work->count; i++)
+		add_stretch(cost, &named[i]);
+	if (work->store)
+		add_stretch(cost, &work->target);
+}
+
+/*
+ * is_used_up -- no further request then: all but the last one of a round come to their
+ * end in it.  So none is put back that has taken receives, which are handed over once.
+ */
+static bool is_used_up(const struct cost *cost)
+{
+	return cost->lines >= PMV_LINE_SLICE || cost->pages >= PMV_PAGE_SLICE;
+}
+
+/* take -- one request; false: there is none, or none after it */
+static bool take(struct pmv_agent *agent, struct pmv_link *link, struct cost *cost)
 {
 	struct pmv_batch *batch = agent->batch;
 	struct pmv_work *work = &batch->works[batch->count];
@@ -225,7 +249,7 @@ static bool take(struct pmv_agent *agent, struct pmv_link *link, uint64_t *lines
 	}
 	begin(agent, work, link, &message);
 	batch->count++;
-	*lines += lines_of(work);
+	add_cost(cost, work);
 	return true;
 }
 
@@ -234,11 +258,11 @@ static void collect(struct pmv_agent *agent, struct pmv_link *link)
 {
 	struct pmv_batch *batch = agent->batch;
 	unsigned int room = PMV_BATCH_WORKS / 4;
-	uint64_t lines = 0;
+	struct cost cost = {0};
 
-	while (room-- && batch->count < PMV_BATCH_WORKS && lines < PMV_LINE_SLICE &&
+	while (room-- && batch->count < PMV_BATCH_WORKS && !is_used_up(&cost) &&
 	       pmv_link_has_message(link)) {
-		if (!take(agent, link, &lines))
+		if (!take(agent, link, &cost))
 			return;
 	}
 }
@@ -376,6 +400,9 @@ static void put_by(struct pmv_work *work)
 		pmv_link_put_back(link, work->number);
 		link->put_back = true;
 	}
+	/* See is_used_up: rather fail than say that it was flushed. */
+	if (work->state == PMV_WORK_WAITS && work->messages)
+		link->lost_receives = true;
 }
 
 static void conclude(struct pmv_agent *agent)

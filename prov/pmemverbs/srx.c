@@ -4,6 +4,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include "guard.h"
 #include "srx.h"
 
 static struct pmv_srx *to_srx(struct fid *fid)
@@ -11,21 +12,38 @@ static struct pmv_srx *to_srx(struct fid *fid)
 	return pmv_container_of(fid, struct pmv_srx, srx_fid.fid);
 }
 
+/* As in msg.c, under guard. */
+
 static ssize_t srx_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src_addr,
 			void *context)
 {
-	return fi_recv(to_srx(&fid->fid)->core_fid, buf, len, desc, src_addr, context);
+	ssize_t ret;
+
+	pmv_guard_enter();
+	ret = fi_recv(to_srx(&fid->fid)->core_fid, buf, len, desc, src_addr, context);
+	pmv_guard_leave();
+	return ret;
 }
 
 static ssize_t srx_recvv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
 			 fi_addr_t src_addr, void *context)
 {
-	return fi_recvv(to_srx(&fid->fid)->core_fid, iov, desc, count, src_addr, context);
+	ssize_t ret;
+
+	pmv_guard_enter();
+	ret = fi_recvv(to_srx(&fid->fid)->core_fid, iov, desc, count, src_addr, context);
+	pmv_guard_leave();
+	return ret;
 }
 
 static ssize_t srx_recvmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags)
 {
-	return fi_recvmsg(to_srx(&fid->fid)->core_fid, msg, flags);
+	ssize_t ret;
+
+	pmv_guard_enter();
+	ret = fi_recvmsg(to_srx(&fid->fid)->core_fid, msg, flags);
+	pmv_guard_leave();
+	return ret;
 }
 
 static struct fi_ops_msg srx_msg_ops = {

@@ -344,7 +344,7 @@ static void run(int number)
 	free(prog);
 }
 
-Test(outage, loses_nothing_that_was_promised_to_be_there, .timeout = 300)
+Test(outage, loses_nothing_that_was_promised_to_be_there, .timeout = 3600)
 {
 	for (int number = 1; number <= PROGRAMS; number++)
 		run(number);

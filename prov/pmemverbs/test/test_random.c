@@ -495,7 +495,7 @@ static void run(int number)
 	free(prog);
 }
 
-Test(random, programs_keep_all_promises, .timeout = 300)
+Test(random, programs_keep_all_promises, .timeout = 3600)
 {
 	for (int number = 1; number <= PROGRAMS; number++)
 		run(number);
