@@ -67,7 +67,7 @@ enum pmv_file_state {
 	PMV_FILE_HERE,
 	PMV_FILE_UNLINKED,
 	PMV_FILE_SHORTER,
-	PMV_FILE_UNKNOWN,
+	PMV_FILE_UNKNOWN, /* errno says why */
 };
 
 enum pmv_file_state pmv_files_state(const struct pmv_files *files);

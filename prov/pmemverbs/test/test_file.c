@@ -505,15 +505,22 @@ static struct pmv_regions regions;
 static struct pmv_region *region_of(uint32_t key, size_t at, bool own)
 {
 	struct iovec iov = {memory + at, page};
-	struct pmv_region *region =
-		pmv_region_add(&regions, key, PMV_PAGE, PMV_REGION_REMOTE, 0, &iov, 1);
+	struct pmv_region_attr attr = {
+		.key = key,
+		.persist = PMV_PAGE,
+		.use = PMV_REGION_REMOTE,
+		.iov = &iov,
+		.iov_count = 1,
+	};
+	struct pmv_region *region;
 
 	pmv_flush = &recorder;
-	cr_assert_not_null(region);
 	if (own) {
 		cr_assert_eq(open_at(at, page), 0, "%s", mem.what);
-		pmv_region_lean_on(&regions, region, files, NULL);
+		attr.files = files;
 	}
+	region = pmv_region_add(&regions, &attr);
+	cr_assert_not_null(region);
 	return region;
 }
 
@@ -584,4 +591,14 @@ Test(region_in_a_file, is_lost_with_its_name)
 	unlink(path);
 	cr_expect_eq(pmv_region_sync(region, 0, 1), -FI_EIO);
 	cr_expect(pmv_region_is_lost(region));
+}
+
+/* As seccomp forbids it, or a server that has forgotten the file: no page was lost. */
+Test(region_in_a_file, is_lost_when_nobody_tells_of_its_file)
+{
+	struct pmv_region *region = region_of(1, page, true);
+
+	look_error = ESTALE;
+	cr_expect_eq(pmv_region_sync(region, 0, 1), -FI_EIO);
+	cr_expect_eq(atomic_load(&region->lost), PMV_LOST_UNKNOWN);
 }
