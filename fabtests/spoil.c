@@ -2,6 +2,7 @@
 /* spoil.c -- files of a target's that something happens to while peers write to them */
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -42,11 +43,20 @@ int own_file_open(struct own_file *file, const char *path)
 
 int own_file_make(struct own_file *file, const char *beside, unsigned int number, size_t len)
 {
+	int err;
+
 	snprintf(file->path, sizeof(file->path), "%s.%d.%u", beside, (int) getpid(), number);
 	file->is_made = true;
 	file->fd = open(file->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	if (file->fd < 0 || posix_fallocate(file->fd, 0, (off_t) len)) {
+	if (file->fd < 0) {
 		perror(file->path);
+		return -1;
+	}
+	err = posix_fallocate(file->fd, 0, (off_t) len);
+	if (err) {
+		fprintf(stderr, "%s: %s\n", file->path, strerror(err));
+		unlink(file->path);
+		close(file->fd);
 		return -1;
 	}
 	return map(file, len);

@@ -194,24 +194,22 @@ void pmv_agent_unwant(struct pmv_domain *domain)
 	atomic_fetch_sub(&domain->agent.wanted, 1);
 }
 
-int pmv_agent_add_region(struct pmv_domain *domain, uint32_t key, enum pmv_persist persist,
-			 unsigned use, uint64_t start, const struct iovec *iov, size_t iov_count,
-			 int node, bool needed, struct pmv_region **region)
+int pmv_agent_add_region(struct pmv_domain *domain, const struct pmv_region_attr *attr, int node,
+			 struct pmv_region **region)
 {
 	struct pmv_agent *agent = &domain->agent;
 	int ret = pmv_agent_want(domain);
 
 	if (ret)
 		return ret;
-	*region = pmv_region_add(&agent->regions, key, persist, use, start, iov, iov_count);
+	*region = pmv_region_add(&agent->regions, attr);
 	if (!*region) {
 		pmv_agent_unwant(domain);
 		return -FI_ENOMEM;
 	}
 	if (node >= 0)
 		atomic_store(&agent->node, node);
-	(*region)->needs_agent = needed;
-	if (needed && !atomic_fetch_add(&agent->needed, 1))
+	if (attr->needs_agent && !atomic_fetch_add(&agent->needed, 1))
 		pmv_agent_kick(agent);
 	return 0;
 }

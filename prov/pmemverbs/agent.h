@@ -93,12 +93,11 @@ int pmv_agent_want(struct pmv_domain *domain);
 void pmv_agent_unwant(struct pmv_domain *domain);
 
 /*
- * pmv_agent_add_region -- needed: only the agent makes what is written there
- * durable.  Fails without memory, where the key is known, and as pmv_agent_want.
+ * pmv_agent_add_region -- node: that of its memory, or -1.  Fails without memory, where
+ * the key is known, and as pmv_agent_want.
  */
-int pmv_agent_add_region(struct pmv_domain *domain, uint32_t key, enum pmv_persist persist,
-			 unsigned use, uint64_t start, const struct iovec *iov, size_t iov_count,
-			 int node, bool needed, struct pmv_region **region);
+int pmv_agent_add_region(struct pmv_domain *domain, const struct pmv_region_attr *attr, int node,
+			 struct pmv_region **region);
 void pmv_agent_remove_region(struct pmv_domain *domain, struct pmv_region *region);
 
 /* pmv_agent_progress -- serve what has arrived, unless somebody is at it */

@@ -6,11 +6,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/futex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <rdma/fi_errno.h>
@@ -60,6 +62,13 @@ static uintptr_t page_size(void)
 	return sysconf(_SC_PAGESIZE);
 }
 
+/* The file behind a page of the application's. */
+struct wanted {
+	const struct pmv_vma *vma;
+	uintptr_t at; /* the page, which the region has part of */
+	bool synced;  /* on DAX the numbers are enough: no such file system has subvolumes */
+};
+
 /* Is it the file that the kernel says is mapped at our address? */
 struct comparison {
 	const struct pmv_vma *with;
@@ -75,71 +84,148 @@ static int compare(void *arg, const struct pmv_vma *vma)
 	return 0;
 }
 
-/*
- * is_mapped_file -- a mapping of ours tells: stat has other numbers than mappings
- * have on btrfs and overlayfs
- */
-static bool is_mapped_file(int fd, const struct pmv_vma *vma)
+/* has_numbers -- stat has other numbers than mappings have on btrfs and overlayfs */
+static bool has_numbers(const void *page, const struct pmv_vma *vma)
 {
 	struct comparison comparison = {.with = vma};
 	struct pmv_mem mem;
-	struct stat st;
-	void *page;
 
-	/* Mapping a device that happens to be there may have effects. */
-	if (fstat(fd, &st) || !(S_ISREG(st.st_mode) || S_ISBLK(st.st_mode)))
-		return false;
-	page = mmap(NULL, page_size(), PROT_READ, MAP_SHARED, fd, (off_t) vma->offset);
-	if (page == MAP_FAILED)
-		return false;
-	if (pmv_vma_each(pmv_platform.maps, page, page_size(), compare, &comparison, &mem))
-		comparison.same = false;
-	munmap(page, page_size());
-	return comparison.same;
+	return !pmv_vma_each(pmv_platform.maps, page, page_size(), compare, &comparison, &mem) &&
+	       comparison.same;
 }
 
-static int open_path(const char *path, const struct pmv_vma *vma)
+/*
+ * is_same_page -- on btrfs files of several subvolumes share the numbers.  The kernel
+ * knows a futex by its inode and offset, and refuses (EINVAL) to move those who wait
+ * from one to itself.  For two different ones it compares the word at the first: at
+ * most one of two values is there, so not both answers can be EINVAL.  Nobody waits
+ * there, so nothing is moved; a page that can't be read is an error, not a signal.
+ * The application's page may be mapped to read only, the other one may not.
+ */
+static bool is_same_page(void *theirs, void *own)
+{
+	static const int words[] = {0x5d0f7e31, ~0x5d0f7e31};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		long ret = syscall(SYS_futex, theirs, FUTEX_CMP_REQUEUE_PI, 1, NULL, own, words[i]);
+
+		if (ret >= 0)
+			errno = ESTALE;
+		if (ret >= 0 || errno != EINVAL)
+			return false;
+	}
+	return true;
+}
+
+/* is_mapped_file -- a mapping of ours tells; errno: why not */
+static bool is_mapped_file(int fd, const struct wanted *wanted)
+{
+	off_t offset = (off_t) (wanted->vma->offset + (wanted->at - wanted->vma->start));
+	struct stat st;
+	void *own;
+	bool same;
+	int err;
+
+	/* Mapping a device that happens to be there may have effects. */
+	errno = ESTALE;
+	if (fstat(fd, &st) || !(S_ISREG(st.st_mode) || S_ISBLK(st.st_mode)))
+		return false;
+	own = mmap(NULL, page_size(), PROT_READ | PROT_WRITE, MAP_SHARED, fd, offset);
+	if (own == MAP_FAILED)
+		return false;
+	same = has_numbers(own, wanted->vma);
+	errno = same ? 0 : ESTALE;
+	if (same && wanted->synced && lseek(fd, 0, SEEK_END) <= offset) {
+		errno = ENXIO;
+		same = false;
+	} else if (same && wanted->synced) {
+		same = is_same_page((void *) wanted->at, own);
+		/* The kernel has compared the words. */
+		errno = errno == EAGAIN ? ESTALE : errno;
+	}
+	err = errno;
+	munmap(own, page_size());
+	errno = err;
+	return same;
+}
+
+static int open_path(const char *path, const struct wanted *wanted)
 {
 	/* To write: the kernel takes a shared mapping that can never be written for no such. */
 	int fd = *path == '/' ? open(path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK) : -1;
 
-	if (fd >= 0 && is_mapped_file(fd, vma))
+	int err;
+
+	if (fd < 0 || is_mapped_file(fd, wanted))
 		return fd;
-	if (fd >= 0) {
-		close(fd);
-		errno = ESTALE;
-	}
+	err = errno;
+	close(fd);
+	errno = err;
 	return -1;
 }
 
 /* open_anew -- by its path or, for who may, by its mapping: the path may lead elsewhere here */
-static int open_anew(const struct pmv_vma *vma)
+static int open_anew(const struct wanted *wanted)
 {
 	char path[80];
-	int err, fd = open_path(vma->path, vma);
+	int err, fd = open_path(wanted->vma->path, wanted);
 
 	if (fd >= 0)
 		return fd;
 	err = errno;
-	snprintf(path, sizeof(path), "/proc/self/map_files/%" PRIxPTR "-%" PRIxPTR, vma->start,
-		 vma->end);
-	fd = open_path(path, vma);
+	snprintf(path, sizeof(path), "/proc/self/map_files/%" PRIxPTR "-%" PRIxPTR,
+		 wanted->vma->start, wanted->vma->end);
+	fd = open_path(path, wanted);
 	if (fd < 0)
 		errno = err;
 	return fd;
 }
 
-static int refuse_open(const struct pmv_vma *vma, struct pmv_mem *mem)
+static int refuse_end(const char *path, struct pmv_mem *mem)
 {
+	return pmv_refuse(mem, FI_EINVAL,
+			  "the region reaches beyond the end of %.80s, where nothing is saved: "
+			  "extend the file, or register less",
+			  path);
+}
+
+/* why_not -- what errno means for a file that can't be opened */
+static const char *why_not(bool unnamed)
+{
+	if (unnamed)
+		return "its name is gone, so nobody finds it after a power failure; map a file by "
+		       "a name that stays";
+	if (errno == ESTALE)
+		return "its path leads to another file here, and it has to be opened once more; "
+		       "map it by a path that this process has";
+	if (errno == EFAULT)
+		return "a page of it can't be read or written; give the file all its blocks "
+		       "(posix_fallocate)";
+	if (errno == ENOSYS)
+		return "the kernel can't say whether it is the same file (futex); use a kernel "
+		       "that can, or let seccomp allow it";
+	return NULL;
+}
+
+static int refuse_open(const struct pmv_vma *vma, bool unnamed, struct pmv_mem *mem)
+{
+	const char *why = why_not(unnamed);
+
 	if (errno == EMFILE || errno == ENFILE)
 		return pmv_refuse(mem, FI_EMFILE,
 				  "%.80s can't be opened once more (%m): each region needs a file "
 				  "descriptor; raise the limit (ulimit -n)",
 				  vma->path);
+	if (errno == ENXIO)
+		return refuse_end(vma->path, mem);
+	if (why)
+		return pmv_refuse(mem, FI_EOPNOTSUPP, "%.80s can't be opened once more: %s",
+				  vma->path, why);
 	return pmv_refuse(mem, FI_EOPNOTSUPP,
 			  "%.80s can't be opened to read and write (%m), so somebody else could "
 			  "take the error when its pages are lost; give this process the right to, "
-			  "or declare with FI_PMEMVERBS_DOMAIN what survives a power failure there",
+			  "or map it by a path that this process has, or declare with "
+			  "FI_PMEMVERBS_DOMAIN what survives a power failure there",
 			  vma->path);
 }
 
@@ -159,9 +245,18 @@ static int check_past(const struct file *file, const struct segment *segment, co
 		path);
 }
 
+/* has_holes -- also where nobody knows */
+static bool has_holes(int fd, uint64_t offset, uint64_t len)
+{
+	off_t hole = lseek(fd, (off_t) offset, SEEK_HOLE);
+
+	return hole < 0 || (uint64_t) hole < offset + len;
+}
+
 /*
  * reserve -- blocks for all of a part, so that no write finds the disk full.  Not all
- * file systems can do that.
+ * file systems can do that; ZFS asks for as much free space, whether there are holes or
+ * not.
  */
 static int reserve(const struct file *file, uint64_t offset, uint64_t len, const char *path,
 		   struct pmv_mem *mem)
@@ -171,12 +266,18 @@ static int reserve(const struct file *file, uint64_t offset, uint64_t len, const
 	do {
 		ret = fallocate(file->fd, 0, (off_t) offset, (off_t) len);
 	} while (ret && errno == EINTR);
-	if (ret && (errno == ENOSPC || errno == EDQUOT))
+	if (ret && (errno == ENOSPC || errno == EDQUOT)) {
+		int err = errno;
+
+		if (!has_holes(file->fd, offset, len))
+			return 0;
+		errno = err;
 		return pmv_refuse(
 			mem, FI_ENOSPC,
 			"there is no room for all of %.80s, which has holes (%m): make room, "
 			"and write or allocate (posix_fallocate) the whole file",
 			path);
+	}
 	if (ret && errno == EIO)
 		return pmv_refuse(mem, FI_EIO, "%.80s can't be given its blocks: %m", path);
 	return 0;
@@ -205,10 +306,7 @@ static int check_file(struct file *file, const struct segment *segment, uint64_t
 				  path);
 	file->sized &= (uint64_t) st.st_size >= end;
 	if (!file->sized && !opening->demand->declared)
-		return pmv_refuse(mem, FI_EINVAL,
-				  "the region reaches beyond the end of %.80s, where nothing is "
-				  "saved: extend the file, or register less",
-				  path);
+		return refuse_end(path, mem);
 	if (file->end < end)
 		file->end = end;
 	return file->sized ? reserve(file, segment->offset, end - segment->offset, path, mem) : 0;
@@ -221,24 +319,28 @@ static void *grow(void *array, size_t count, size_t size)
 }
 
 /* find_file -- opens it, unless the region has it already; -1 and errno: it can't be had */
-static ssize_t find_file(struct pmv_files *files, const struct pmv_vma *vma)
+static ssize_t find_file(struct pmv_files *files, const struct wanted *wanted)
 {
+	const struct pmv_mapped *mapped = &wanted->vma->file;
 	struct file *room;
 	int fd;
 
 	for (size_t i = 0; i < files->num_files; i++) {
-		if (files->files[i].dev == vma->file.dev && files->files[i].ino == vma->file.ino)
+		const struct file *file = &files->files[i];
+
+		if (file->dev == mapped->dev && file->ino == mapped->ino &&
+		    is_mapped_file(file->fd, wanted))
 			return (ssize_t) i;
 	}
 	room = grow(files->files, files->num_files, sizeof(*room));
 	if (!room)
 		return -1;
 	files->files = room;
-	fd = open_anew(vma);
+	fd = open_anew(wanted);
 	if (fd < 0)
 		return -1;
 	files->files[files->num_files] =
-		(struct file){.fd = fd, .dev = vma->file.dev, .ino = vma->file.ino, .sized = true};
+		(struct file){.fd = fd, .dev = mapped->dev, .ino = mapped->ino, .sized = true};
 	return (ssize_t) files->num_files++;
 }
 
@@ -250,7 +352,8 @@ static int map_segment(const struct pmv_files *files, struct segment *segment, s
 	if (own == MAP_FAILED)
 		return pmv_refuse(mem, FI_ENOMEM,
 				  "a file can't be mapped once more (%m): raise the limit of the "
-				  "address space or of mappings (vm.max_map_count)");
+				  "address space (ulimit -v), of locked memory (ulimit -l, after "
+				  "mlockall) or of mappings (vm.max_map_count)");
 	segment->own = own;
 	return 0;
 }
@@ -279,10 +382,33 @@ static int add_segment(struct opening *opening, const struct pmv_vma *vma, size_
 	return ret;
 }
 
+/* go_without -- a file that can't be opened, and need not be */
+static int go_without(struct opening *opening, const struct pmv_vma *vma)
+{
+	opening->files->gaps = true;
+	if (opening->demand->persist == PMV_PAGE)
+		PMV_WARN(MR,
+			 "%.80s can't be opened once more (%m): if somebody else syncs it and "
+			 "takes the error, a commit may succeed although its pages were lost\n",
+			 vma->path);
+	else
+		PMV_INFO(MR,
+			 "%.80s can't be opened (%m): its length, blocks and links are not "
+			 "checked\n",
+			 vma->path);
+	return 0;
+}
+
 /* open_vma -- what is behind one mapping of the region */
 static int open_vma(void *arg, const struct pmv_vma *vma)
 {
 	struct opening *opening = arg;
+	uintptr_t start = opening->start > vma->start ? opening->start : vma->start;
+	const struct wanted wanted = {
+		.vma = vma,
+		.at = start & ~(page_size() - 1),
+		.synced = opening->demand->persist == PMV_PAGE,
+	};
 	struct pmv_mem one = {.numa_node = -1};
 	ssize_t file;
 
@@ -296,18 +422,14 @@ static int open_vma(void *arg, const struct pmv_vma *vma)
 		opening->files->gaps = true;
 		return 0;
 	}
-	file = find_file(opening->files, vma);
+	file = find_file(opening->files, &wanted);
 	if (file >= 0)
 		return add_segment(opening, vma, (size_t) file);
-	if (!opening->demand->declared)
-		return refuse_open(vma, opening->mem);
-	opening->files->gaps = true;
-	PMV_WARN(MR,
-		 "%.80s can't be opened once more (%m): if somebody else syncs it and takes the "
-		 "error, "
-		 "a commit may succeed although its pages were lost\n",
-		 vma->path);
-	return 0;
+	/* What lies on DAX nobody syncs, so nobody takes its errors. */
+	if (opening->demand->declared ||
+	    (!wanted.synced && !one.unnamed && errno != EMFILE && errno != ENFILE))
+		return go_without(opening, vma);
+	return refuse_open(vma, one.unnamed, opening->mem);
 }
 
 int pmv_files_open(const struct iovec *iov, size_t count, const struct pmv_file_demand *demand,

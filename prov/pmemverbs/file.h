@@ -43,6 +43,7 @@ struct pmv_file_demand {
  *   -FI_EOPNOTSUPP  a file is unlinked, or can't be opened
  *   -FI_ENOSPC      no room for all of it
  *   -FI_EIO         pages were lost before
+ *   -FI_EMFILE      no file descriptor for one of them
  */
 int pmv_files_open(const struct iovec *iov, size_t count, const struct pmv_file_demand *demand,
 		   struct pmv_files **files, struct pmv_mem *mem);
@@ -66,7 +67,7 @@ enum pmv_file_state {
 	PMV_FILE_HERE,
 	PMV_FILE_UNLINKED,
 	PMV_FILE_SHORTER,
-	PMV_FILE_UNKNOWN,
+	PMV_FILE_UNKNOWN, /* errno says why */
 };
 
 enum pmv_file_state pmv_files_state(const struct pmv_files *files);

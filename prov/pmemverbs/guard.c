@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <rdma/fi_errno.h>
@@ -37,69 +38,80 @@ static bool installed;
 static struct sigaction before;
 static uintptr_t page;
 
-/* find -- the watch whose range has an address; in the handler */
-static struct pmv_watch *find(uintptr_t at)
+/*
+ * mark -- notes that memory in [from, to) is replaced, in each region that has part of
+ * it: overlapping ones, and those that share a page.  False: none has.  In the handler.
+ */
+static bool mark(uintptr_t from, uintptr_t to)
 {
+	bool any = false;
+
 	for (struct pmv_watch *watch = atomic_load(&watches); watch; watch = watch->next) {
-		uintptr_t end = atomic_load(&watch->end);
+		uintptr_t end = atomic_load(&watch->end), start = atomic_load(&watch->start);
+		struct pmv_watch *first = atomic_load(&watch->first);
 
 		/* The end again: a range that has changed meanwhile is another one. */
-		if (at < end && at >= atomic_load(&watch->start) && end == atomic_load(&watch->end))
-			return watch;
+		if (first && from < end && start < to && end == atomic_load(&watch->end)) {
+			atomic_store(&first->hit, true);
+			any = true;
+		}
 	}
-	return NULL;
+	return any;
 }
 
 /*
- * replace -- memory for the page at an address.  Device DAX is cut at huge pages
- * only: the kernel refuses to do it elsewhere, and changes nothing then.
+ * replace -- memory for a block.  By a system call: libraries intercept mmap and take
+ * locks in it.
  */
-static bool replace(uintptr_t at)
+static bool replace(uintptr_t start, uintptr_t size)
 {
-	static const uintptr_t huge[] = {1UL << 21, 1UL << 30};
 	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;
-	uintptr_t size = page;
 
-	for (size_t i = 0;; size = huge[i++]) {
-		void *start = (void *) (at & ~(size - 1));
-
-		if (mmap(start, size, PROT_READ | PROT_WRITE, flags, -1, 0) == start)
-			return true;
-		if (i == sizeof(huge) / sizeof(huge[0]))
-			return false;
-	}
+	return syscall(SYS_mmap, start, size, PROT_READ | PROT_WRITE, flags, -1, 0L) ==
+	       (long) start;
 }
 
-/* rescue -- true: the thread can go on */
+/*
+ * rescue -- true: the thread can go on.  Device DAX and hugetlbfs are cut at huge pages
+ * only: elsewhere the kernel refuses (EINVAL), and changes nothing.  After any other
+ * error, a larger block might be memory that is no region.
+ */
 static bool rescue(const siginfo_t *info)
 {
+	const uintptr_t sizes[] = {page, 1UL << 21, 1UL << 30};
 	uintptr_t at = (uintptr_t) info->si_addr;
-	struct pmv_watch *watch;
 
 	/* Not by the kernel, or not here: there is no address, or it is none of ours. */
 	if (info->si_code <= 0 || !pmv_guard_depth)
 		return false;
-	watch = find(at);
-	if (!watch)
-		return false;
-	/* First: nobody may read the new page and not know. */
-	atomic_store(&atomic_load(&watch->first)->hit, true);
-	return replace(at);
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		uintptr_t start = at & ~(sizes[i] - 1);
+
+		/* First: nobody may read the new memory and not know. */
+		if (!mark(start, start + sizes[i]))
+			return false;
+		if (replace(start, sizes[i]))
+			return true;
+		if (errno != EINVAL)
+			return false;
+	}
+	return false;
 }
 
 /* pass_on -- to the handler from before, as the kernel would have called it */
 static void pass_on(int signo, siginfo_t *info, void *context)
 {
+	bool was_touched = info->si_code > 0 && info->si_code != BUS_MCEERR_AO;
 	struct sigaction old = before;
 
-	/* A fault that is ignored kills, too. */
-	if (old.sa_handler == SIG_IGN && info->si_code <= 0)
+	/* A page that was touched kills, too, where it is ignored. */
+	if (old.sa_handler == SIG_IGN && !was_touched)
 		return;
 	if (old.sa_handler == SIG_DFL || old.sa_handler == SIG_IGN) {
 		old.sa_handler = SIG_DFL;
 		sigaction(signo, &old, NULL);
-		/* Where a page was touched, it is about to be touched again. */
-		if (info->si_code <= 0 || info->si_code == BUS_MCEERR_AO)
+		/* It is about to be touched again. */
+		if (!was_touched)
 			raise(signo);
 		return;
 	}

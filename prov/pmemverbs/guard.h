@@ -8,8 +8,8 @@
  * thread or in a call of the application's.  So there is one handler in the process.
  * Where a thread is inside the provider (between pmv_guard_enter and pmv_guard_leave)
  * and the page is part of a range that is watched, it puts a page of anonymous memory
- * there, so that the copy can end, and notes that the range was hit: commits to the
- * region fail from then on.
+ * there, so that the copy can end, and notes that all ranges with part of that page were
+ * hit: commits to their regions fail from then on.
  *
  * All other signals go to the handler that was there before, or do what they did
  * before.  A handler that is installed later gets all of them.  Ours stays for good: the

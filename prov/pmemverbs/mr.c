@@ -264,7 +264,10 @@ static int mr_attributes(struct pmv_domain *domain, const struct iovec *iov, siz
 	return ret;
 }
 
-/* open_files -- of a region of whose memory something is promised */
+/*
+ * open_files -- of a region of whose memory something is promised.  Without an agent
+ * nobody can sync pages.
+ */
 static int open_files(const struct iovec *iov, size_t count, enum pmv_persist persist,
 		      struct pmv_files **files)
 {
@@ -273,8 +276,12 @@ static int open_files(const struct iovec *iov, size_t count, enum pmv_persist pe
 		.declared = pmv_setting.domain_declared,
 	};
 	struct pmv_mem mem;
-	int ret = pmv_files_open(iov, count, &demand, files, &mem);
+	int ret;
 
+	*files = NULL;
+	if (persist == PMV_PAGE && pmv_setting.agent == PMV_AGENT_OFF)
+		return 0;
+	ret = pmv_files_open(iov, count, &demand, files, &mem);
 	if (ret)
 		PMV_WARN(MR, "FI_PMEM refused for %p, %zu bytes: %s\n", iov->iov_base, iov->iov_len,
 			 mem.what);
@@ -359,15 +366,23 @@ static int introduce(struct pmv_mr *mr, const struct fi_mr_attr *mr_attr,
 		     const struct pmv_attr *attr, int node)
 {
 	struct pmv_domain *domain = mr->domain;
-	unsigned use = (attr->writable ? PMV_REGION_REMOTE : 0) |
-		       (attr->pmem && domain->pmem ? PMV_REGION_PMEM : 0);
-	uint64_t start = domain->virt_addr ? (uintptr_t) mr_attr->mr_iov[0].iov_base : 0;
-	/* No transport needs it where InfiniBand does not, but for the order of writes. */
-	bool needed = attr->relaxed || pmv_write_method(attr, PMV_TRANSPORT_IB) == PMV_METHOD_AGENT;
+	struct pmv_region_attr region = {
+		.key = (uint32_t) fi_mr_key(mr->core_fid),
+		.persist = attr->persist,
+		.use = (attr->writable ? PMV_REGION_REMOTE : 0) |
+		       (attr->pmem && domain->pmem ? PMV_REGION_PMEM : 0),
+		.start = domain->virt_addr ? (uintptr_t) mr_attr->mr_iov[0].iov_base : 0,
+		.iov = mr_attr->mr_iov,
+		.iov_count = mr_attr->iov_count,
+		.files = mr->files,
+		/* No transport needs it where InfiniBand does not, but for the order of writes. */
+		.needs_agent = attr->relaxed ||
+			       pmv_write_method(attr, PMV_TRANSPORT_IB) == PMV_METHOD_AGENT,
+	};
 	int ret;
 
 	/* Without an agent it is still asked where messages are received: receives.h. */
-	if (pmv_setting.agent == PMV_AGENT_OFF && !(use & PMV_REGION_PMEM))
+	if (pmv_setting.agent == PMV_AGENT_OFF && !(region.use & PMV_REGION_PMEM))
 		return 0;
 	ret = pmv_setting.agent == PMV_AGENT_OFF ? 0 : pmv_flush_init();
 	if (ret) {
@@ -376,15 +391,12 @@ static int introduce(struct pmv_mr *mr, const struct fi_mr_attr *mr_attr,
 		return ret;
 	}
 	if (attr->pmem)
-		ret = watch(mr, mr_attr, needed);
+		ret = watch(mr, mr_attr, region.needs_agent);
+	region.watch = mr->watch;
 	if (!ret)
-		ret = pmv_agent_add_region(domain, (uint32_t) fi_mr_key(mr->core_fid),
-					   attr->persist, use, start, mr_attr->mr_iov,
-					   mr_attr->iov_count, node, needed, &mr->region);
+		ret = pmv_agent_add_region(domain, &region, node, &mr->region);
 	if (ret)
 		mr_close(&mr->mr_fid.fid);
-	else
-		pmv_region_lean_on(&domain->agent.regions, mr->region, mr->files, mr->watch);
 	return ret;
 }
 

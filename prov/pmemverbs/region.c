@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* region.c -- the memory that an agent may be asked for; region.h has the rules */
+#include <errno.h>
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
@@ -173,30 +174,32 @@ bool pmv_regions_find(struct pmv_regions *regions, uintptr_t start, uint64_t len
 	return found;
 }
 
-struct pmv_region *pmv_region_add(struct pmv_regions *regions, uint32_t key,
-				  enum pmv_persist persist, unsigned use, uint64_t start,
-				  const struct iovec *iov, size_t iov_count)
+struct pmv_region *pmv_region_add(struct pmv_regions *regions, const struct pmv_region_attr *attr)
 {
-	struct pmv_region *region = calloc(1, sizeof(*region) + iov_count * sizeof(*iov));
+	size_t iov_len = attr->iov_count * sizeof(*attr->iov);
+	struct pmv_region *region = calloc(1, sizeof(*region) + iov_len);
 	struct pmv_region **node = NULL;
 
 	if (!region)
 		return NULL;
-	region->key = key;
-	region->persist = persist;
-	region->use = use;
-	region->start = start;
+	region->key = attr->key;
+	region->persist = attr->persist;
+	region->use = attr->use;
+	region->start = attr->start;
+	region->needs_agent = attr->needs_agent;
 	region->failures = atomic_load(&failures);
-	region->iov_count = iov_count;
-	memcpy(region->iov, iov, iov_count * sizeof(*iov));
-	for (size_t i = 0; i < iov_count; i++)
-		region->len += iov[i].iov_len;
+	region->files = attr->files;
+	region->watch = attr->watch;
+	region->iov_count = attr->iov_count;
+	memcpy(region->iov, attr->iov, iov_len);
+	for (size_t i = 0; i < attr->iov_count; i++)
+		region->len += attr->iov[i].iov_len;
 
 	pthread_mutex_lock(&regions->lock);
-	if (!(use & PMV_REGION_PMEM) || reserve_pieces(regions, iov_count))
+	if (!(attr->use & PMV_REGION_PMEM) || reserve_pieces(regions, attr->iov_count))
 		node = tsearch(region, &regions->tree, pmv_key_compare);
 	region->serial = ++regions->last_serial;
-	if (node && *node == region && (use & PMV_REGION_PMEM))
+	if (node && *node == region && (attr->use & PMV_REGION_PMEM))
 		add_pieces(regions, region);
 	pthread_mutex_unlock(&regions->lock);
 	if (node && *node == region)
@@ -269,15 +272,6 @@ void *pmv_region_piece(const struct pmv_region *region, uint64_t offset, uint64_
 	return (char *) region->iov[i].iov_base + offset;
 }
 
-void pmv_region_lean_on(struct pmv_regions *regions, struct pmv_region *region,
-			const struct pmv_files *files, const struct pmv_watch *watch)
-{
-	pthread_mutex_lock(&regions->lock);
-	region->files = files;
-	region->watch = watch;
-	pthread_mutex_unlock(&regions->lock);
-}
-
 bool pmv_region_is_lost(struct pmv_region *region)
 {
 	if (atomic_load(&region->lost))
@@ -293,21 +287,24 @@ bool pmv_region_is_lost(struct pmv_region *region)
 void pmv_region_lose(struct pmv_region *region, enum pmv_loss loss, int err)
 {
 	static const char *const what[] = {
-		[PMV_LOST_SYNC] = "pages could not be written back; check the medium",
+		[PMV_LOST_SYNC] = "pages could not be written back; check the medium, and register "
+				  "it again",
 		[PMV_LOST_UNLINKED] = "its file was unlinked, so nobody finds it after a power "
-				      "failure; map one by a name that stays",
-		[PMV_LOST_SHORTER] = "its file was truncated; extend it",
+				      "failure; map one by a name that stays, and register that",
+		[PMV_LOST_SHORTER] = "its file was truncated; extend it, and register it again",
 		[PMV_LOST_FAULT] =
-			"there was no memory behind a page of it: the file was truncated, "
-			"its disk is full, or the medium is bad; see to that",
+			"there was no memory behind a page of it (the file was truncated, its disk "
+			"is full, or the medium is bad), and a page that is in no file is mapped "
+			"there now; unmap it, see to the file, map it and register it again",
+		[PMV_LOST_UNKNOWN] =
+			"the kernel does not say whether its file still has a name and its length; "
+			"see to the file system, or let seccomp allow statx, and register it again",
 	};
 
 	if (atomic_exchange(&region->lost, loss))
 		return;
 	PMV_WARN(MR,
-		 "a region of %llu bytes at %p is lost, commits to it fail from here on: %s%s%s, "
-		 "and "
-		 "register it again\n",
+		 "a region of %llu bytes at %p is lost, commits to it fail from here on: %s%s%s\n",
 		 (unsigned long long) region->len, region->iov[0].iov_base,
 		 err ? fi_strerror(-err) : "", err ? ": " : "", what[loss]);
 }
@@ -344,13 +341,13 @@ static int look_again(struct pmv_region *region)
 	static const enum pmv_loss losses[] = {
 		[PMV_FILE_UNLINKED] = PMV_LOST_UNLINKED,
 		[PMV_FILE_SHORTER] = PMV_LOST_SHORTER,
-		[PMV_FILE_UNKNOWN] = PMV_LOST_SYNC,
+		[PMV_FILE_UNKNOWN] = PMV_LOST_UNKNOWN,
 	};
 	enum pmv_file_state state = pmv_files_state(region->files);
 
 	if (state == PMV_FILE_HERE)
 		return 0;
-	pmv_region_lose(region, losses[state], 0);
+	pmv_region_lose(region, losses[state], state == PMV_FILE_UNKNOWN ? -errno : 0);
 	return -FI_EIO;
 }
 

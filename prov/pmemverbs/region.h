@@ -30,6 +30,7 @@ enum pmv_loss {
 	PMV_LOST_UNLINKED, /* nobody finds its file any more */
 	PMV_LOST_SHORTER,  /* its file was truncated */
 	PMV_LOST_FAULT,    /* there was no memory behind one of its pages */
+	PMV_LOST_UNKNOWN,  /* nobody says what has become of its file */
 };
 
 struct pmv_files;
@@ -78,13 +79,21 @@ struct pmv_span {
 void pmv_regions_init(struct pmv_regions *regions);
 void pmv_regions_destroy(struct pmv_regions *regions);
 
-/*
- * pmv_region_add -- start: the address that peers know the first byte by.
- * Returns NULL without memory, or where the key is known already.
- */
-struct pmv_region *pmv_region_add(struct pmv_regions *regions, uint32_t key,
-				  enum pmv_persist persist, unsigned use, uint64_t start,
-				  const struct iovec *iov, size_t iov_count);
+/* What a region is made of: once it is added, it may be asked for. */
+struct pmv_region_attr {
+	uint32_t key;
+	enum pmv_persist persist;
+	unsigned use;   /* enum pmv_region_use */
+	uint64_t start; /* the address that peers know the first byte by */
+	const struct iovec *iov;
+	size_t iov_count;
+	const struct pmv_files *files; /* NULL, or they outlive the region; as does the watch */
+	const struct pmv_watch *watch;
+	bool needs_agent;
+};
+
+/* pmv_region_add -- NULL: without memory, or where the key is known already */
+struct pmv_region *pmv_region_add(struct pmv_regions *regions, const struct pmv_region_attr *attr);
 
 /* pmv_region_remove -- waits until nobody uses it, and frees it */
 void pmv_region_remove(struct pmv_regions *regions, struct pmv_region *region);
@@ -128,12 +137,5 @@ bool pmv_region_is_lost(struct pmv_region *region);
 
 /* pmv_region_lose -- says so in the log, once for each region; err: a negative errno, or 0 */
 void pmv_region_lose(struct pmv_region *region, enum pmv_loss loss, int err);
-
-/*
- * pmv_region_lean_on -- what the region depends on, which outlives it; before
- * anybody may commit to it
- */
-void pmv_region_lean_on(struct pmv_regions *regions, struct pmv_region *region,
-			const struct pmv_files *files, const struct pmv_watch *watch);
 
 #endif /* PMV_REGION_H */

@@ -79,10 +79,17 @@ Test(agent, flushes_a_region_of_several_pieces_piece_by_piece)
 {
 	struct pair *pair = pair_open(NULL);
 	struct iovec iov[] = {{pair->memory[DMP], 100}, {pair->memory[MHP] + 4096, 100}};
+	const struct pmv_region_attr attr = {
+		.key = 5,
+		.persist = PMV_DMP,
+		.use = PMV_REGION_REMOTE,
+		.iov = iov,
+		.iov_count = 2,
+		.needs_agent = true,
+	};
 	struct pmv_region *region;
 
-	accepted(pmv_agent_add_region(pmv_to_domain(pair->away->domain), 5, PMV_DMP,
-				      PMV_REGION_REMOTE, 0, iov, 2, -1, true, &region));
+	accepted(pmv_agent_add_region(pmv_to_domain(pair->away->domain), &attr, -1, &region));
 	tell_one(pair, (struct pmv_range){90, 30, 5});
 	pair_serve(pair);
 	expect_done(pair, "F F D K");

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <criterion/criterion.h>
@@ -20,12 +21,13 @@
 
 #include "file.h"
 #include "flush.h"
+#include "platform.h"
 #include "region.h"
 
 #define PAGES 8
 
 /* What the kernel is made to answer; 0: what it does. */
-static int open_error, reserve_error, past_error;
+static int open_error, reserve_error, past_error, futex_error, look_error;
 static off_t reserved_at, reserved_len;
 
 int open(const char *path, int flags, ...)
@@ -49,6 +51,72 @@ int open(const char *path, int flags, ...)
 	if (!next)
 		next = (int (*)(const char *, int, ...)) dlsym(RTLD_NEXT, "open");
 	return next(path, flags, mode);
+}
+
+/*
+ * As on btrfs, where the first files of all subvolumes have the same numbers, and as in
+ * a mount namespace where another file has the path
+ */
+static bool same_numbers;
+
+FILE *fopen(const char *restrict path, const char *restrict mode)
+{
+	static FILE *(*next)(const char *, const char *);
+	unsigned long start, end, offset;
+	char line[8192], perms[5], dev[20];
+	FILE *real, *told;
+	int name;
+
+	if (!next)
+		next = (FILE * (*) (const char *, const char *) ) dlsym(RTLD_NEXT, "fopen");
+	real = next(path, mode);
+	if (!same_numbers || strcmp(path, pmv_platform.maps))
+		return real;
+	told = tmpfile();
+	cr_assert(real && told);
+	while (fgets(line, sizeof(line), real)) {
+		if (!strstr(line, "test_file.") ||
+		    sscanf(line, "%lx-%lx %4s %lx %19s %*u %n", &start, &end, perms, &offset, dev,
+			   &name) != 5) {
+			fputs(line, told);
+			continue;
+		}
+		line[name + strcspn(line + name, " \n")] = '\0';
+		fprintf(told, "%lx-%lx %s %08lx %s 257 %s\n", start, end, perms, offset, dev,
+			line + name);
+	}
+	fclose(real);
+	rewind(told);
+	return told;
+}
+
+long syscall(long number, ...)
+{
+	static long (*next)(long number, ...);
+	long args[6];
+	va_list list;
+
+	va_start(list, number);
+	for (int i = 0; i < 6; i++)
+		args[i] = va_arg(list, long);
+	va_end(list);
+	if (futex_error && number == SYS_futex) {
+		errno = futex_error;
+		return -1;
+	}
+	if (!next)
+		next = (long (*)(long, ...)) dlsym(RTLD_NEXT, "syscall");
+	return next(number, args[0], args[1], args[2], args[3], args[4], args[5]);
+}
+
+int statx(int fd, const char *restrict path, int flags, unsigned int mask,
+	  struct statx *restrict stx)
+{
+	if (look_error) {
+		errno = look_error;
+		return -1;
+	}
+	return (int) syscall(SYS_statx, fd, path, flags, mask, stx);
 }
 
 int fallocate(int fd, int mode, off_t offset, off_t len)
@@ -262,11 +330,96 @@ Test(file, is_given_its_blocks)
 Test(file, without_room_is_refused)
 {
 	reserve_error = ENOSPC;
-	expect_refused(open_at(0, page), FI_ENOSPC, "no room");
-	expect_refused(open_as(memory, page, PMV_DMP, false), FI_ENOSPC, "no room");
+	expect_refused(open_at(0, 2 * page), FI_ENOSPC, "no room");
+	expect_refused(open_as(memory, 2 * page, PMV_DMP, false), FI_ENOSPC, "no room");
 	/* Some file systems can't be asked. */
 	reserve_error = EOPNOTSUPP;
-	cr_expect_eq(open_at(0, page), 0);
+	cr_expect_eq(open_at(0, 2 * page), 0);
+}
+
+/* ZFS asks for free space, whether there is something to allocate or not. */
+Test(file, without_holes_needs_no_room)
+{
+	memset(memory, 1, 2 * page);
+	cr_assert(!fsync(fd));
+	reserve_error = ENOSPC;
+	cr_expect_eq(open_at(0, 2 * page), 0, "%s", mem.what);
+	reserve_error = EDQUOT;
+	cr_expect_eq(open_at(10, page), 0, "%s", mem.what);
+	expect_refused(open_at(0, 3 * page), FI_ENOSPC, "no room");
+}
+
+/* None of its own: a second file, mapped over the second page */
+static char other_path[] = "test_file.XXXXXX";
+
+static int map_other(void)
+{
+	int other = mkstemp(other_path);
+
+	cr_assert_geq(other, 0);
+	cr_assert(!ftruncate(other, (off_t) (PAGES * page)));
+	cr_assert_neq(mmap(memory + page, page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+			   other, (off_t) (2 * page)),
+		      MAP_FAILED);
+	return other;
+}
+
+Test(file, is_told_from_another_one_with_its_numbers)
+{
+	int other = map_other();
+	size_t before = num_descriptors(), len = 1;
+	char *own;
+
+	same_numbers = true;
+	cr_expect_eq(open_at(0, 3 * page), 0, "%s", mem.what);
+	cr_expect_eq(num_descriptors(), before + 2);
+	memory[page] = 42;
+	own = mapped(page, &len);
+	cr_expect(own && *own == 42);
+	unlink(other_path);
+	close(other);
+}
+
+Test(file, that_is_another_one_with_its_numbers_is_refused)
+{
+	int other = map_other();
+
+	same_numbers = true;
+	cr_assert(!rename(other_path, path));
+	close(other);
+	expect_refused(open_at(0, page), FI_EOPNOTSUPP, "leads to another file");
+	cr_expect_eq(open_as(memory, page, PMV_PAGE, true), 0);
+	cr_expect_null(files);
+}
+
+Test(file, that_the_kernel_can_not_compare_is_refused)
+{
+	futex_error = ENOSYS;
+	expect_refused(open_at(0, page), FI_EOPNOTSUPP, "the kernel can't say");
+	/* Nobody syncs it. */
+	cr_expect_eq(open_as(memory, page, PMV_DMP, false), 0, "%s", mem.what);
+}
+
+Test(file, is_compared_wherever_it_can_be_read)
+{
+	cr_assert(!mprotect(memory, page, PROT_READ));
+	cr_expect_eq(open_at(0, page), 0, "%s", mem.what);
+	cr_expect_not_null(files);
+	/* Whatever is written there: one of the words that the kernel compares, say. */
+	for (size_t i = 0; i < 2; i++) {
+		const int words[] = {0x5d0f7e31, ~0x5d0f7e31};
+
+		memcpy(memory + page, &words[i], sizeof(words[i]));
+		cr_expect_eq(open_at(page, page), 0, "%s", mem.what);
+	}
+}
+
+Test(file, that_ends_before_the_region_is_refused)
+{
+	cr_assert(!ftruncate(fd, (off_t) page));
+	expect_refused(open_at(0, page), FI_EINVAL, "beyond the end");
+	expect_refused(open_as(memory, page, PMV_DMP, false), FI_EINVAL, "beyond the end");
+	cr_expect_eq(open_as(memory, page, PMV_PAGE, true), 0);
 }
 
 Test(file, whose_pages_were_lost_before_is_refused_once)
@@ -286,6 +439,19 @@ Test(file, that_can_not_be_opened_is_refused_or_believed)
 	cr_expect_null(files);
 	open_error = EMFILE;
 	expect_refused(open_at(0, page), FI_EMFILE, "raise the limit");
+}
+
+/* On DAX nobody syncs it, so nobody takes its errors. */
+Test(file, on_dax_need_not_be_opened)
+{
+	open_error = EACCES;
+	cr_expect_eq(open_as(memory, page, PMV_DMP, false), 0, "%s", mem.what);
+	cr_expect_null(files);
+	open_error = EMFILE;
+	expect_refused(open_as(memory, page, PMV_DMP, false), FI_EMFILE, "raise the limit");
+	open_error = 0;
+	unlink(path);
+	expect_refused(open_as(memory, page, PMV_DMP, false), FI_EOPNOTSUPP, "its name is gone");
 }
 
 Test(file, may_be_part_of_what_is_declared)
@@ -339,15 +505,22 @@ static struct pmv_regions regions;
 static struct pmv_region *region_of(uint32_t key, size_t at, bool own)
 {
 	struct iovec iov = {memory + at, page};
-	struct pmv_region *region =
-		pmv_region_add(&regions, key, PMV_PAGE, PMV_REGION_REMOTE, 0, &iov, 1);
+	struct pmv_region_attr attr = {
+		.key = key,
+		.persist = PMV_PAGE,
+		.use = PMV_REGION_REMOTE,
+		.iov = &iov,
+		.iov_count = 1,
+	};
+	struct pmv_region *region;
 
 	pmv_flush = &recorder;
-	cr_assert_not_null(region);
 	if (own) {
 		cr_assert_eq(open_at(at, page), 0, "%s", mem.what);
-		pmv_region_lean_on(&regions, region, files, NULL);
+		attr.files = files;
 	}
+	region = pmv_region_add(&regions, &attr);
+	cr_assert_not_null(region);
 	return region;
 }
 
@@ -418,4 +591,14 @@ Test(region_in_a_file, is_lost_with_its_name)
 	unlink(path);
 	cr_expect_eq(pmv_region_sync(region, 0, 1), -FI_EIO);
 	cr_expect(pmv_region_is_lost(region));
+}
+
+/* As seccomp forbids it, or a server that has forgotten the file: no page was lost. */
+Test(region_in_a_file, is_lost_when_nobody_tells_of_its_file)
+{
+	struct pmv_region *region = region_of(1, page, true);
+
+	look_error = ESTALE;
+	cr_expect_eq(pmv_region_sync(region, 0, 1), -FI_EIO);
+	cr_expect_eq(atomic_load(&region->lost), PMV_LOST_UNKNOWN);
 }

@@ -3,8 +3,11 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdint.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -20,10 +23,45 @@ static size_t page;
 static char *memory; /* a file of four pages, truncated to one */
 static struct pmv_watch *watch;
 
+/* What the handler asks the kernel for, and what it is answered: 0: what the kernel says. */
+static int map_error, tries;
+static unsigned long max_refused, last_tried;
+
+long syscall(long number, ...)
+{
+	static long (*next)(long number, ...);
+	long args[6];
+	va_list list;
+
+	va_start(list, number);
+	for (int i = 0; i < 6; i++)
+		args[i] = va_arg(list, long);
+	va_end(list);
+	if (!next)
+		next = (long (*)(long, ...)) dlsym(RTLD_NEXT, "syscall");
+	if (number == SYS_mmap) {
+		tries++;
+		last_tried = (unsigned long) args[1];
+		if (last_tried <= max_refused) {
+			errno = map_error;
+			return -1;
+		}
+	}
+	return next(number, args[0], args[1], args[2], args[3], args[4], args[5]);
+}
+
+static void refuse(int err, unsigned long max)
+{
+	map_error = err;
+	max_refused = max;
+}
+
 static void setup(void)
 {
 	int fd = memfd_create("guarded", MFD_CLOEXEC);
 
+	/* It is looked up now: a handler must not. */
+	syscall(SYS_gettid);
 	/* Sanitizers have one. */
 	signal(SIGBUS, SIG_DFL);
 	page = sysconf(_SC_PAGESIZE);
@@ -93,6 +131,58 @@ Test(guard, tells_regions_apart)
 	cr_expect_not(pmv_guard_was_hit(other));
 	write_inside(3 * page);
 	cr_expect(pmv_guard_was_hit(other));
+}
+
+/* The page is replaced for all that have it. */
+Test(guard, tells_all_regions_that_overlap)
+{
+	struct pmv_watch *other = NULL, *whole = NULL;
+
+	add(0, 2 * page);
+	cr_assert_eq(pmv_guard_add(&whole, memory, PAGES * page), 0);
+	cr_assert_eq(pmv_guard_add(&other, &memory[2 * page], page), 0);
+	write_inside(page);
+	cr_expect(pmv_guard_was_hit(watch));
+	cr_expect(pmv_guard_was_hit(whole));
+	cr_expect_not(pmv_guard_was_hit(other));
+}
+
+Test(guard, tells_neighbours_that_share_a_page)
+{
+	struct pmv_watch *other = NULL;
+
+	add(0, page + 100);
+	cr_assert_eq(pmv_guard_add(&other, &memory[page + 100], page), 0);
+	write_inside(page + 100);
+	cr_expect(pmv_guard_was_hit(watch));
+	cr_expect(pmv_guard_was_hit(other));
+}
+
+/* As for device DAX, which is cut at huge pages only. */
+Test(guard, tells_all_regions_of_a_larger_block)
+{
+	const size_t block = 1UL << 21;
+	int fd = memfd_create("large", MFD_CLOEXEC);
+	struct pmv_watch *in = NULL, *behind = NULL;
+	char *large;
+
+	cr_assert(!ftruncate(fd, (off_t) (3 * block)));
+	large = mmap(NULL, 3 * block, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	cr_assert_neq(large, MAP_FAILED);
+	cr_assert(!ftruncate(fd, 0));
+	close(fd);
+	large = (char *) (((uintptr_t) large + block - 1) & ~(block - 1));
+	cr_assert_eq(pmv_guard_add(&watch, large, page), 0);
+	cr_assert_eq(pmv_guard_add(&in, &large[block - page], page), 0);
+	cr_assert_eq(pmv_guard_add(&behind, &large[block], page), 0);
+	refuse(EINVAL, page);
+	pmv_guard_enter();
+	*(volatile char *) large = 1;
+	pmv_guard_leave();
+	cr_expect_eq(last_tried, block);
+	cr_expect(pmv_guard_was_hit(watch));
+	cr_expect(pmv_guard_was_hit(in));
+	cr_expect_not(pmv_guard_was_hit(behind));
 }
 
 Test(guard, lets_an_application_die_of_its_own_fault, .signal = SIGBUS)
@@ -189,6 +279,18 @@ Test(guard, believes_no_address_but_the_kernels)
 	cr_expect_not(pmv_guard_was_hit(watch));
 }
 
+/* Too many mappings, say: a larger one would be of memory that is no region. */
+Test(guard, replaces_no_more_than_a_page_where_that_can_be_done)
+{
+	handle((struct sigaction){.sa_sigaction = on_info, .sa_flags = SA_SIGINFO});
+	add(0, PAGES * page);
+	refuse(ENOMEM, page);
+	write_inside(page);
+	cr_expect_eq(calls, 1);
+	cr_expect_eq(tries, 1);
+	cr_expect_eq(last_tried, page);
+}
+
 Test(guard, calls_a_handler_that_takes_a_number)
 {
 	handle((struct sigaction){.sa_handler = on_plain});
@@ -212,6 +314,16 @@ Test(guard, ignores_a_signal_that_is_ignored)
 	handle((struct sigaction){.sa_handler = SIG_IGN});
 	add(0, PAGES * page);
 	raise(SIGBUS);
+}
+
+/* Poisoned memory that nobody touched: as the kernel does it. */
+Test(guard, ignores_an_early_report_that_is_ignored)
+{
+	siginfo_t info = {.si_signo = SIGBUS, .si_code = BUS_MCEERR_AO};
+
+	handle((struct sigaction){.sa_handler = SIG_IGN});
+	add(0, PAGES * page);
+	cr_assert(!syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), SIGBUS, &info));
 }
 
 Test(guard, lets_the_process_die_of_a_fault_that_is_ignored, .signal = SIGBUS)

@@ -5,8 +5,11 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "commit.h"
+#include "mr.h"
 #include "pair.h"
 #include "srx.h"
 
@@ -492,6 +495,40 @@ Test(option, is_kept_without_an_agent)
 	cr_expect_eq(pmv_to_ep(rig->ep)->receives.count, 0);
 	accepted(fi_close(&mr->fid));
 	rig_close(rig);
+}
+
+/* has_files -- does a region of the domain page have a file opened, where an agent is or is not? */
+static bool has_files(enum pmv_agent_mode agent)
+{
+	char path[] = "test_received.XXXXXX";
+	int fd = mkstemp(path);
+	struct fid_mr *mr;
+	struct rig *rig;
+	bool has;
+	void *at;
+
+	cr_assert(fd >= 0 && !ftruncate(fd, 4096));
+	at = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	cr_assert_neq(at, MAP_FAILED);
+	pmv_setting.agent = agent;
+	pmv_setting.domain_declared = true;
+	pmv_setting.domain = PMV_PAGE;
+	rig = rig_open(NULL);
+	accepted(fi_mr_reg(rig->domain, at, 4096, FI_REMOTE_WRITE, 0, 0, FI_PMEM, &mr, NULL));
+	has = pmv_container_of(mr, struct pmv_mr, mr_fid)->files;
+	accepted(fi_close(&mr->fid));
+	rig_close(rig);
+	munmap(at, 4096);
+	close(fd);
+	unlink(path);
+	return has;
+}
+
+Test(files, are_opened_where_somebody_can_sync_them)
+{
+	if (!has_files(PMV_AGENT_PROGRESS))
+		cr_skip_test("this directory is not on a disk");
+	cr_expect_not(has_files(PMV_AGENT_OFF));
 }
 
 Test(option, is_not_of_shared_receives)

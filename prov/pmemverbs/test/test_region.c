@@ -15,11 +15,25 @@
 static char memory[SIZE];
 static struct pmv_regions regions;
 
+static struct pmv_region *make(uint32_t key, enum pmv_persist persist, unsigned use, uint64_t start,
+			       const struct iovec *iov, size_t count)
+{
+	const struct pmv_region_attr attr = {
+		.key = key,
+		.persist = persist,
+		.use = use,
+		.start = start,
+		.iov = iov,
+		.iov_count = count,
+	};
+
+	return pmv_region_add(&regions, &attr);
+}
+
 static struct pmv_region *add(uint64_t start)
 {
 	struct iovec iov = {memory, SIZE};
-	struct pmv_region *region =
-		pmv_region_add(&regions, KEY, PMV_DMP, PMV_REGION_REMOTE, start, &iov, 1);
+	struct pmv_region *region = make(KEY, PMV_DMP, PMV_REGION_REMOTE, start, &iov, 1);
 
 	cr_assert_not_null(region);
 	return region;
@@ -109,8 +123,7 @@ Test(region, is_found_by_its_key_alone)
 	struct iovec iov = {memory, SIZE};
 
 	cr_expect_not(is_in(KEY + 1, START, 1, 0));
-	cr_expect_null(pmv_region_add(&regions, KEY, PMV_PAGE, PMV_REGION_REMOTE, 0, &iov, 1),
-		       "the key is known");
+	cr_expect_null(make(KEY, PMV_PAGE, PMV_REGION_REMOTE, 0, &iov, 1), "the key is known");
 	cr_expect(is_in(KEY, START, 1, 0), "and the first one is still there");
 	pmv_region_remove(&regions, region);
 	cr_expect_not(is_in(KEY, START, 1, 0));
@@ -122,8 +135,7 @@ Test(region, of_several_pieces_has_ranges_across_them)
 {
 	static char one[100], other[50], last[10];
 	struct iovec iov[] = {{one, 100}, {NULL, 0}, {other, 50}, {last, 10}};
-	struct pmv_region *region =
-		pmv_region_add(&regions, KEY, PMV_DMP, PMV_REGION_REMOTE, START, iov, 4);
+	struct pmv_region *region = make(KEY, PMV_DMP, PMV_REGION_REMOTE, START, iov, 4);
 	const struct {
 		uint64_t offset, asked;
 		const char *at;
@@ -153,8 +165,7 @@ Test(region, of_many_is_the_right_one)
 	struct iovec iov = {memory, SIZE};
 
 	for (uint32_t i = 0; i < 500; i++) {
-		all[i] = pmv_region_add(&regions, i * 2654435761U, PMV_DMP, PMV_REGION_REMOTE, i,
-					&iov, 1);
+		all[i] = make(i * 2654435761U, PMV_DMP, PMV_REGION_REMOTE, i, &iov, 1);
 		cr_assert_not_null(all[i]);
 	}
 	for (uint32_t i = 0; i < 500; i += 2)
@@ -167,7 +178,7 @@ Test(region, that_peers_may_not_write_is_none_of_theirs)
 {
 	struct iovec iov = {memory, SIZE};
 
-	cr_assert_not_null(pmv_region_add(&regions, KEY, PMV_DMP, PMV_REGION_PMEM, START, &iov, 1));
+	cr_assert_not_null(make(KEY, PMV_DMP, PMV_REGION_PMEM, START, &iov, 1));
 	cr_expect_not(is_in(KEY, START, 1, 0));
 }
 
@@ -184,7 +195,7 @@ static struct pmv_region *random_region(uint32_t key)
 
 	iov[0] = (struct iovec){memory + first, dice(&state, 100)};
 	iov[1] = (struct iovec){memory + second, dice(&state, SIZE - second)};
-	return pmv_region_add(&regions, key, PMV_DMP, PMV_REGION_PMEM, 0, iov, 2);
+	return make(key, PMV_DMP, PMV_REGION_PMEM, 0, iov, 2);
 }
 
 /* regions_at -- how many have the byte there */
@@ -242,8 +253,7 @@ Test(region, with_an_address_is_found)
 Test(region, with_an_address_is_held)
 {
 	struct iovec iov = {memory, SIZE};
-	struct pmv_region *region =
-		pmv_region_add(&regions, KEY, PMV_DMP, PMV_REGION_PMEM, 0, &iov, 1);
+	struct pmv_region *region = make(KEY, PMV_DMP, PMV_REGION_PMEM, 0, &iov, 1);
 	struct pmv_span span;
 
 	cr_assert(pmv_regions_find(&regions, (uintptr_t) memory, UINT64_MAX, true, &span));

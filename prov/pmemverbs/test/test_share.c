@@ -86,10 +86,17 @@ static struct pmv_region *add_big(struct shared *shared, enum pmv_persist persis
 {
 	/* Nothing in here touches it. */
 	struct iovec iov = {(void *) 0x10000000, len};
+	const struct pmv_region_attr attr = {
+		.key = BIG_KEY,
+		.persist = persist,
+		.use = PMV_REGION_REMOTE,
+		.iov = &iov,
+		.iov_count = 1,
+		.needs_agent = true,
+	};
 	struct pmv_region *region;
 
-	accepted(pmv_agent_add_region(shared->domain, BIG_KEY, persist, PMV_REGION_REMOTE, 0, &iov,
-				      1, -1, true, &region));
+	accepted(pmv_agent_add_region(shared->domain, &attr, -1, &region));
 	return region;
 }
 
