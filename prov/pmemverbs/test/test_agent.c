@@ -645,7 +645,26 @@ Test(agent, thread_outlives_a_page_without_memory, .timeout = 20)
 	pair_close(pair);
 }
 
-Test(agent, thread_wakes_who_waits_for_an_acknowledgement, .timeout = 30)
+static int64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t) now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/*
+ * Who looks for a lost connection now and then takes 200 ms for each of WAITS; on a busy
+ * machine some of those that are woken take as long.
+ */
+#define WAITS 20
+
+static void expect_woken(int quick)
+{
+	cr_expect_geq(quick, WAITS / 4, "%d of %d were woken", quick, WAITS);
+}
+
+Test(agent, thread_wakes_who_waits_for_an_acknowledgement, .timeout = 300)
 {
 	struct pair *pair = pair_open(&(struct pair_options){
 		.thread = true,
@@ -653,17 +672,17 @@ Test(agent, thread_wakes_who_waits_for_an_acknowledgement, .timeout = 30)
 		.home = {.wait_obj = FI_WAIT_FD},
 	});
 	struct fi_cq_tagged_entry entry;
-	struct timespec start, now;
+	int quick = 0;
 
-	clock_gettime(CLOCK_MONOTONIC, &start);
-	for (int i = 0; i < 20; i++) {
+	for (int i = 0; i < WAITS; i++) {
+		int64_t start = now_ms();
+
 		accepted(pair_put(pair, DMP, 0, 64, CONTEXT(i), FI_COMMIT));
 		cr_assert_eq(fi_cq_sread(pair->home->cq, &entry, 1, NULL, 10000), 1);
 		cr_assert_eq(entry.op_context, CONTEXT(i));
+		quick += now_ms() - start < 150;
 	}
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	/* Who looks for a lost connection now and then would need 200 ms for each. */
-	cr_expect_lt(now.tv_sec - start.tv_sec, 3);
+	expect_woken(quick);
 	pair_close(pair);
 }
 
@@ -679,27 +698,27 @@ static void *answer_late(void *arg)
 	return NULL;
 }
 
-Test(agent, thread_wakes_who_waits_for_long, .timeout = 30)
+Test(agent, thread_wakes_who_waits_for_long, .timeout = 300)
 {
 	struct pair *pair = pair_open(&(struct pair_options){
 		.thread = true,
 		.home = {.wait_obj = FI_WAIT_FD},
 	});
 	struct fi_cq_tagged_entry entry;
-	struct timespec start, now;
 	pthread_t answering;
+	int quick = 0;
 
-	clock_gettime(CLOCK_MONOTONIC, &start);
-	for (int i = 0; i < 20; i++) {
+	for (int i = 0; i < WAITS; i++) {
+		int64_t start = now_ms();
+
 		accepted(pair_put(pair, DMP, 0, 64, CONTEXT(i), FI_COMMIT));
 		cr_assert_eq(pthread_create(&answering, NULL, answer_late, pair), 0);
 		cr_assert_eq(fi_cq_sread(pair->home->cq, &entry, 1, NULL, 10000), 1);
 		cr_assert_eq(entry.op_context, CONTEXT(i));
 		pthread_join(answering, NULL);
+		quick += now_ms() - start < 150;
 	}
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	/* As above. */
-	cr_expect_lt(now.tv_sec - start.tv_sec, 3);
+	expect_woken(quick);
 	pair_close(pair);
 }
 
