@@ -153,6 +153,50 @@ Test(repair, takes_acknowledgements_that_come_in_another_order)
 	pair_close(pair);
 }
 
+/* A core sends from where the message is when its turn comes: the slot may have the next by then.
+ */
+Test(repair, sends_what_it_repeats_and_not_what_has_its_slot_now)
+{
+	struct pair *pair = pair_open(NULL);
+	size_t left;
+
+	for (int i = 1; i <= PMV_WINDOW; i++)
+		accepted(pair_put(pair, DMP, (size_t) i * 64, 8, CONTEXT(i), FI_COMMIT));
+	wait_long(pair);
+	/* The link is slow: only two of them have got through. */
+	fake_complete(&pair->home->fake, 4);
+	pair_serve(pair);
+	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+	rig_expect(pair->home, CONTEXT(2), RIG_WRITTEN);
+	left = fake_under_way(&pair->home->fake);
+	accepted(pair_put(pair, DMP, 60000, 8, CONTEXT(99), FI_COMMIT));
+	/* All but that write, and its message. */
+	fake_complete(&pair->home->fake, left);
+	for (int i = 0; i < 8; i++)
+		pair_serve(pair);
+	cr_expect_leq(pair->to->link.served, PMV_SLOTS, "it was told of what is not there yet");
+	for (int i = 0; i < 8; i++)
+		pair_round(pair);
+	cr_expect(pair_survives(pair, DMP, 60000, 8));
+	for (int i = 3; i <= PMV_WINDOW; i++)
+		rig_expect(pair->home, CONTEXT(i), RIG_WRITTEN);
+	rig_expect(pair->home, CONTEXT(99), RIG_WRITTEN);
+	pair_close(pair);
+}
+
+Test(repair, gives_up_what_is_spoilt_here)
+{
+	struct pair *pair = pair_open(NULL);
+
+	commit_one(pair);
+	/* As a peer can where every region has all rights. */
+	memset(pair->from->link.outbox + PMV_MESSAGE_SIZE, 0x5a, 64);
+	memset(mailbox(pair, 1), 0x5a, 64);
+	wait_long(pair);
+	rig_expect_error(pair->home, CONTEXT(1), RIG_WRITTEN, FI_ECANCELED);
+	pair_close(pair);
+}
+
 /* Everything that can be had without the secret. */
 Test(seals, no_acknowledgement_of_a_stranger_completes_a_commit)
 {

@@ -541,3 +541,44 @@ Test(share, end_of_the_process_waits_for_no_flush_and_no_lock, .timeout = 60)
 	pthread_join(agent->thread, NULL);
 	end_sharing(shared);
 }
+
+/*
+ * Receives are handed over once: a request that commits messages is flushed, and then
+ * acknowledged, also behind one that takes many rounds.
+ */
+static void expect_messages_flushed(struct shared *shared, struct pmv_message *first)
+{
+	struct pair *pair = shared->pair;
+	uint64_t before;
+
+	pair_receive(pair, DMP, 0, 64);
+	pair_tell(pair, first);
+	pair_tell(pair, &(struct pmv_message){.messages = true, .data = 1});
+	before = done.flushed;
+	for (int i = 0; i < 20; i++)
+		pair_serve(pair);
+	cr_expect_eq(pair->to->link.served, 2);
+	cr_expect_eq(pair->to->link.faulted, 0);
+	cr_expect_eq(done.flushed - before, 64, "%d bytes", (int) (done.flushed - before));
+	end_sharing(shared);
+}
+
+Test(share, messages_behind_a_large_request_are_flushed)
+{
+	struct shared *shared = share(PMV_PAGE, 2 * PMV_PAGE_SLICE, NULL);
+
+	expect_messages_flushed(shared, &(struct pmv_message){
+						.count = 1,
+						.ranges = {{0, 2 * PMV_PAGE_SLICE, BIG_KEY}},
+					});
+}
+
+Test(share, messages_behind_scattered_ranges_are_flushed)
+{
+	struct shared *shared = share(PMV_PAGE, 64 * PMV_SYNC_COST, NULL);
+	struct pmv_message first = {.count = PMV_MAX_RANGES};
+
+	for (unsigned int i = 0; i < PMV_MAX_RANGES; i++)
+		first.ranges[i] = (struct pmv_range){i * 3 * PMV_SYNC_COST, 8, BIG_KEY};
+	expect_messages_flushed(shared, &first);
+}
