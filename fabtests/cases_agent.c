@@ -12,7 +12,7 @@
 #include <rdma/fi_ext_pmemverbs.h>
 
 #include "functional.h"
-#include "key.h"
+#include "memory/key.h"
 #include "stats.h"
 
 /* random_below -- the same numbers in every run with the same seed */

@@ -6,7 +6,7 @@
 #include <rdma/fi_ext_pmemverbs.h>
 
 #include "functional.h"
-#include "key.h"
+#include "memory/key.h"
 
 /* What a completion may say of a commit */
 static int right_flags(struct fx *fx, const struct op *op, enum fi_cq_format format)

@@ -8,7 +8,7 @@
 #include <rdma/fi_ext_pmemverbs.h>
 
 #include "functional.h"
-#include "key.h"
+#include "memory/key.h"
 
 #define AROUND 8
 

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "key.h"
+#include "memory/key.h"
 #include "raw_peer.h"
 #include "stats.h"
 
@@ -705,7 +705,7 @@ static int hostile_greed(struct fx *fx)
 	return hostile(fx, greed);
 }
 
-/* ---- hellos ---- */
+/* ---- handshakes ---- */
 
 static const struct edit hello_edits[] = {
 	{"another magic", 0, 2, 0x1234},
@@ -719,13 +719,13 @@ static const struct edit hello_edits[] = {
 };
 
 /* one_hello -- connect with it, and where the target understands it have a message served */
-static int one_hello(struct scene *scene, const void *hello, size_t len)
+static int one_hello(struct scene *scene, const void *handshake, size_t len)
 {
 	struct pmv_message message = {.count = 1, .ranges = {range_of(scene->open, 0, 64)}};
 	struct raw *raw = &scene->raw;
 	uint64_t end = now_ns() + 100 * 1000000ULL;
 
-	if (raw_connect(raw, hello, len))
+	if (raw_connect(raw, handshake, len))
 		return -1;
 	/* its acknowledgement may go nowhere, which ends this connection and no other */
 	if (raw->theirs.agent && raw_send(raw, &message))
@@ -737,15 +737,15 @@ static int one_hello(struct scene *scene, const void *hello, size_t len)
 
 static int odd_hellos(struct scene *scene)
 {
-	uint8_t hello[PMV_HELLO_SIZE], noise_bytes[40];
+	uint8_t handshake[PMV_HANDSHAKE_SIZE], noise_bytes[40];
 	uint64_t value;
 	size_t i, len;
 
 	for (i = 0; i < ARRAY_SIZE(hello_edits); i++) {
-		len = raw_hello(&scene->raw, hello);
+		len = raw_hello(&scene->raw, handshake);
 		value = htole64(hello_edits[i].value);
-		memcpy(hello + hello_edits[i].at, &value, hello_edits[i].size);
-		if (one_hello(scene, hello, len) || reopen(scene))
+		memcpy(handshake + hello_edits[i].at, &value, hello_edits[i].size);
+		if (one_hello(scene, handshake, len) || reopen(scene))
 			return -1;
 	}
 	for (len = 0; len <= sizeof(noise_bytes); len += 8) {
@@ -753,7 +753,7 @@ static int odd_hellos(struct scene *scene)
 		if (one_hello(scene, noise_bytes, len) || reopen(scene))
 			return -1;
 	}
-	return raw_greet(&scene->raw) || flush_works(scene, "odd hellos") ? -1 : 0;
+	return raw_greet(&scene->raw) || flush_works(scene, "odd handshakes") ? -1 : 0;
 }
 
 static int hostile_hellos(struct fx *fx)

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "key.h"
+#include "memory/key.h"
 #include "raw_peer.h"
 
 struct scene {
@@ -90,7 +90,7 @@ static bool has_cache(const struct raw *raw)
 static int read_mailbox(struct scene *scene)
 {
 	struct raw *stranger = &scene->stranger;
-	const struct pmv_hello *mailbox = &scene->victim.theirs;
+	const struct pmv_handshake *mailbox = &scene->victim.theirs;
 
 	memset(stranger->block, 0, PMV_MESSAGE_SIZE);
 	if (raw_read(stranger, mailbox->addr + slot_at(1), mailbox->key, PMV_MESSAGE_SIZE)) {
@@ -104,7 +104,7 @@ static int read_mailbox(struct scene *scene)
 /* try_forgery -- as the victim's next request: nobody hears of it */
 static int try_forgery(struct scene *scene, const char *what, const uint8_t *bytes, size_t len)
 {
-	const struct pmv_hello *mailbox = &scene->victim.theirs;
+	const struct pmv_handshake *mailbox = &scene->victim.theirs;
 	size_t at = slot_at(scene->victim.sent + 1);
 	struct raw *stranger = &scene->stranger;
 
@@ -148,9 +148,9 @@ static int forge(struct scene *scene)
 /* flush_page -- may be read, since that pushes writes; it never holds anything */
 static int flush_page(struct scene *scene)
 {
-	const struct pmv_hello *theirs = &scene->victim.theirs;
+	const struct pmv_handshake *theirs = &scene->victim.theirs;
 	struct raw *stranger = &scene->stranger;
-	uint64_t addr = pmv_hello_flush_addr(theirs);
+	uint64_t addr = pmv_handshake_flush_addr(theirs);
 	size_t i;
 
 	memset(stranger->block, 0xbb, PMV_FLUSH_SIZE);

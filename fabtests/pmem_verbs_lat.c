@@ -27,7 +27,7 @@
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
-#include "flush.h"
+#include "agent/flush.h"
 #include "memory.h"
 #include "options.h"
 #include "stats.h"
@@ -52,7 +52,7 @@ static const char *const operations[] = {"write-read", "two-posts",       "write
 #define RESOLVE_MS 2000
 
 /* The client asks for memory and the server names it in their private data. */
-struct hello {
+struct handshake {
 	uint64_t addr;
 	uint64_t len;
 	uint32_t rkey;
@@ -78,7 +78,7 @@ struct link {
 	struct note notes[2]; /* to receive into, and to send */
 	struct ibv_mr *notes_mr;
 	size_t max_inline;
-	struct hello peer;
+	struct handshake peer;
 };
 
 static int complain(const char *call)
@@ -242,24 +242,25 @@ static int listen_for_one(struct link *link)
 
 static int accept_one(struct link *link)
 {
-	struct hello hello = {0};
+	struct handshake handshake = {0};
 	struct rdma_conn_param param = {
-		.private_data = &hello,
-		.private_data_len = sizeof(hello),
+		.private_data = &handshake,
+		.private_data_len = sizeof(handshake),
 		.responder_resources = 1,
 		.initiator_depth = 1,
 	};
 
 	if (!create_endpoint(link, link->opts->memory, link->peer.len)) {
-		hello.addr = (uintptr_t) link->memory.base;
-		hello.rkey = link->mr->rkey;
-		hello.ok = 1;
+		handshake.addr = (uintptr_t) link->memory.base;
+		handshake.rkey = link->mr->rkey;
+		handshake.ok = 1;
 	} else if (!link->id->qp) {
 		return -1;
 	}
 	if (rdma_accept(link->id, &param))
 		return complain("rdma_accept");
-	return await_event(link, RDMA_CM_EVENT_ESTABLISHED, timeout_ms(link)) || !hello.ok ? -1 : 0;
+	return await_event(link, RDMA_CM_EVENT_ESTABLISHED, timeout_ms(link)) || !handshake.ok ? -1
+											       : 0;
 }
 
 /* send_note -- signaled, so that its slot comes back */
@@ -374,10 +375,10 @@ static int route(struct link *link)
 
 static int connect_once(struct link *link, int op, size_t len)
 {
-	struct hello hello = {.len = len, .echo = op == OP_WRITE_SEND};
+	struct handshake handshake = {.len = len, .echo = op == OP_WRITE_SEND};
 	struct rdma_conn_param param = {
-		.private_data = &hello,
-		.private_data_len = sizeof(hello),
+		.private_data = &handshake,
+		.private_data_len = sizeof(handshake),
 		.responder_resources = 1,
 		.initiator_depth = 1,
 		.retry_count = 7,

@@ -74,20 +74,20 @@ int raw_open(struct fx *fx, struct raw *raw, struct link *beside)
 	return ret ? failed_call(fx, "making the peer's endpoint", ret) : 0;
 }
 
-size_t raw_hello(struct raw *raw, uint8_t hello[PMV_HELLO_SIZE])
+size_t raw_hello(struct raw *raw, uint8_t handshake[PMV_HANDSHAKE_SIZE])
 {
-	struct pmv_hello mine = {
+	struct pmv_handshake mine = {
 		.addr = raw->region.addr,
 		.key = (uint32_t) raw->region.key,
 		.flush_key = (uint32_t) raw->region.key,
 		.secret = raw->secret,
 	};
 
-	pmv_hello_encode(hello, &mine);
-	return PMV_HELLO_SIZE;
+	pmv_handshake_encode(handshake, &mine);
+	return PMV_HANDSHAKE_SIZE;
 }
 
-int raw_connect(struct raw *raw, const void *hello, size_t len)
+int raw_connect(struct raw *raw, const void *handshake, size_t len)
 {
 	struct control_msg msg = {.command = CTL_ACCEPT};
 	struct cm_event event = {0};
@@ -96,14 +96,14 @@ int raw_connect(struct raw *raw, const void *hello, size_t len)
 
 	if (target_begin(raw->target, &msg, NULL))
 		return -1;
-	mine = conn_connect(&raw->conn, hello, len, &event);
+	mine = conn_connect(&raw->conn, handshake, len, &event);
 	theirs = target_finish(raw->target, &msg, data, sizeof(data));
 	if (!theirs)
 		raw->id = msg.arg[0];
 	if (theirs || mine)
 		return failed_call(raw->fx, "connecting the hostile peer", theirs ? theirs : mine);
 	/* the target's application has no data of its own */
-	pmv_hello_decode(event.entry.data, PMV_HELLO_SIZE, &raw->theirs);
+	pmv_handshake_decode(event.entry.data, PMV_HANDSHAKE_SIZE, &raw->theirs);
 	raw->message_out = pmv_seal(raw->secret, raw->theirs.secret, PMV_SEALED_MESSAGE);
 	raw->ack_in = pmv_seal(raw->theirs.secret, raw->secret, PMV_SEALED_ACK);
 	return 0;
@@ -111,10 +111,10 @@ int raw_connect(struct raw *raw, const void *hello, size_t len)
 
 int raw_greet(struct raw *raw)
 {
-	uint8_t hello[PMV_HELLO_SIZE];
-	size_t len = raw_hello(raw, hello);
+	uint8_t handshake[PMV_HANDSHAKE_SIZE];
+	size_t len = raw_hello(raw, handshake);
 
-	return raw_connect(raw, hello, len) ||
+	return raw_connect(raw, handshake, len) ||
 			       expect(raw->fx, raw->theirs.agent, "the target says of no agent")
 		       ? -1
 		       : 0;

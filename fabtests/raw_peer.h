@@ -2,7 +2,7 @@
 /*
  * raw_peer.h -- a peer that keeps to no rules
  *
- * It uses the core provider alone and makes its own hello, so it may write to
+ * It uses the core provider alone and makes its own handshake, so it may write to
  * all that a peer may write to, and whatever it likes.
  *
  * Functions that return int return 0, or what failed() returns.
@@ -11,7 +11,7 @@
 #define PMEM_RAW_PEER_H
 
 #include "functional.h"
-#include "wire.h"
+#include "agent/wire.h"
 
 /* So long an answer may take that has to come. */
 #define RAW_ANSWER_MS 10000
@@ -26,7 +26,7 @@ struct raw {
 	struct memory memory;
 	uint8_t *block;  /* the target's agent acknowledges to it; behind it is what is sent */
 	uint64_t secret; /* its half; may be set before it connects */
-	struct pmv_hello theirs;
+	struct pmv_handshake theirs;
 	struct pmv_seal message_out, ack_in;
 	uint64_t id; /* at the target */
 	uint64_t sent;
@@ -41,10 +41,10 @@ int raw_open(struct fx *fx, struct raw *raw, struct link *beside);
 void raw_close(struct raw *raw);
 
 /* raw_hello -- what an honest peer would say; its length */
-size_t raw_hello(struct raw *raw, uint8_t hello[PMV_HELLO_SIZE]);
+size_t raw_hello(struct raw *raw, uint8_t handshake[PMV_HANDSHAKE_SIZE]);
 /* raw_connect -- say this; what the target says is in raw->theirs */
-int raw_connect(struct raw *raw, const void *hello, size_t len);
-/* raw_greet -- connect with an honest hello, to a target with an agent */
+int raw_connect(struct raw *raw, const void *handshake, size_t len);
+/* raw_greet -- connect with an honest handshake, to a target with an agent */
 int raw_greet(struct raw *raw);
 
 /* raw_reap -- take completions; the core is driven by this, too */

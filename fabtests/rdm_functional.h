@@ -15,7 +15,7 @@
 
 #include "common.h"
 #include "control.h"
-#include "key.h"
+#include "memory/key.h"
 #include "memory.h"
 #include "stats.h"
 

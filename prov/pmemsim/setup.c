@@ -7,9 +7,9 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_ext_pmemverbs.h>
 
-#include "hello.h"
-#include "prov.h"
-#include "writeback.h"
+#include "agent/handshake.h"
+#include "base/setting.h"
+#include "agent/writeback.h"
 #include "world_impl.h"
 
 static void sure(int ret)
@@ -48,19 +48,19 @@ static void open_links(struct world *world)
 		if (world->config.one_kind)
 			sure(fi_setopt(&ep->fid, FI_OPT_ENDPOINT, FI_OPT_PMEMVERBS_RECV_MR,
 				       &world->mr[0], sizeof(world->mr[0])));
-		sure(pmv_link_open(pmv_to_ep(world->home.eps[i])));
-		sure(pmv_link_open(pmv_to_ep(ep)));
+		sure(pmv_mailbox_open(pmv_to_ep(world->home.eps[i])));
+		sure(pmv_mailbox_open(pmv_to_ep(ep)));
 	}
 }
 
 static void introduce(struct fid_ep *ep, struct fid_ep *to)
 {
-	uint8_t buf[PMV_HELLO_SIZE];
-	struct pmv_hello hello;
+	uint8_t buf[PMV_HANDSHAKE_SIZE];
+	struct pmv_handshake handshake;
 
-	pmv_link_hello(pmv_to_ep(ep), buf);
-	pmv_hello_decode(buf, sizeof(buf), &hello);
-	pmv_link_connect(pmv_to_ep(to), &hello);
+	pmv_mailbox_handshake(pmv_to_ep(ep), buf);
+	pmv_handshake_decode(buf, sizeof(buf), &handshake);
+	pmv_mailbox_connect(pmv_to_ep(to), &handshake);
 }
 
 static void connect_ends(struct world *world)
@@ -195,14 +195,13 @@ static bool is_small(const struct world_config *config)
 
 static size_t pool_len(const struct world *world)
 {
-	return (is_small(&world->config) ? SMALL_REQUESTS : LARGE_REQUESTS) *
-	       sizeof(struct pmv_req);
+	return (is_small(&world->config) ? SMALL_REQUESTS : LARGE_REQUESTS) * sizeof(struct pmv_op);
 }
 
 static void add_block(struct world *world, struct explore_world *explored, struct fid_ep *ep,
 		      unsigned int groups)
 {
-	const struct pmv_link *link = &pmv_to_ep(ep)->link;
+	const struct pmv_mailbox *link = &pmv_to_ep(ep)->mailbox;
 	/* What arrives and what is sent, messages and acknowledgements. */
 	uint8_t *const blocks[] = {link->block, link->outbox};
 
@@ -264,7 +263,7 @@ void world_check_room(struct world *world)
 		if (pmv_to_domain(ends[i]->domain)->reqs.used > pool_len(world))
 			abort();
 		for (unsigned int j = 0; j < world->config.num_eps; j++) {
-			const struct pmv_link *link = &pmv_to_ep(ends[i]->eps[j])->link;
+			const struct pmv_mailbox *link = &pmv_to_ep(ends[i]->eps[j])->mailbox;
 
 			if (is_small(&world->config) &&
 			    (link->sent >= SMALL_MESSAGES || link->acks >= SMALL_MESSAGES))

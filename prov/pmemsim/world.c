@@ -8,7 +8,7 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_ext_pmemverbs.h>
 
-#include "flush.h"
+#include "agent/flush.h"
 #include "world_impl.h"
 
 /* Steps of software, beside those of hardware. */
@@ -459,18 +459,18 @@ static size_t steps(void *arg, struct hw_step *list)
 
 static int compare_requests(const void *a, const void *b)
 {
-	const struct pmv_req *const *one = a, *const *other = b;
+	const struct pmv_op *const *one = a, *const *other = b;
 
 	return (*one > *other) - (*one < *other);
 }
 
 /* scrub_pool -- free requests hold nothing, and are taken in the order of their addresses */
-static void scrub_pool(struct pmv_req_pool *pool)
+static void scrub_pool(struct pmv_op_pool *pool)
 {
-	struct pmv_req *list[LARGE_REQUESTS];
+	struct pmv_op *list[LARGE_REQUESTS];
 	size_t count = 0;
 
-	for (struct pmv_req *req = pool->free; req; req = req->next)
+	for (struct pmv_op *req = pool->free; req; req = req->next)
 		list[count++] = req;
 	qsort(list, count, sizeof(list[0]), compare_requests);
 	for (size_t i = 0; i < count; i++) {

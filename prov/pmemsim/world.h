@@ -16,7 +16,7 @@
 #define PMEMSIM_WORLD_H
 
 #include "explore.h"
-#include "key.h"
+#include "memory/key.h"
 
 #define WORLD_MAX_OPS 400
 #define WORLD_MAX_EPS 4

@@ -5,7 +5,7 @@
 
 #include <ucontext.h>
 
-#include "commit.h"
+#include "commit/commit.h"
 #include "pmemsim.h"
 #include "world.h"
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "dirty.h"
+#include "memory/dirty.h"
 
 #define RUNS 15
 #define MIN_WRITES 100000 /* measured at a time */

@@ -123,7 +123,7 @@ static void see_ack(struct fake *fake, const struct fake_post *post, void *arg)
 	const struct pair *pair = arg;
 
 	(void) fake;
-	if (post->key == pair->to->link.peer.key)
+	if (post->key == pair->to->mailbox.peer.key)
 		record('K', NULL, 0);
 }
 
@@ -131,15 +131,15 @@ static void see_ack(struct fake *fake, const struct fake_post *post, void *arg)
 
 static void introduce(struct pmv_ep *ep, struct pmv_ep *to, const struct pair_options *options)
 {
-	uint8_t buf[PMV_HELLO_SIZE];
-	struct pmv_hello hello;
+	uint8_t buf[PMV_HANDSHAKE_SIZE];
+	struct pmv_handshake handshake;
 
-	pmv_link_hello(ep, buf);
-	cr_assert_eq(pmv_hello_decode(buf, sizeof(buf), &hello), 0);
-	hello.notices = hello.notices && !options->no_notices;
-	hello.agent = hello.agent && !options->no_agent;
-	hello.messages = hello.messages && hello.agent && !options->older;
-	pmv_link_connect(to, &hello);
+	pmv_mailbox_handshake(ep, buf);
+	cr_assert_eq(pmv_handshake_decode(buf, sizeof(buf), &handshake), 0);
+	handshake.notices = handshake.notices && !options->no_notices;
+	handshake.agent = handshake.agent && !options->no_agent;
+	handshake.messages = handshake.messages && handshake.agent && !options->older;
+	pmv_mailbox_connect(to, &handshake);
 }
 
 static void connect_eps(struct pair *pair, const struct pair_options *options)
@@ -149,8 +149,8 @@ static void connect_eps(struct pair *pair, const struct pair_options *options)
 	if (options->one_kind)
 		accepted(fi_setopt(&pair->away->ep->fid, FI_OPT_ENDPOINT, FI_OPT_PMEMVERBS_RECV_MR,
 				   &pair->mr[options->received], sizeof(struct fid_mr *)));
-	accepted(pmv_link_open(pair->from));
-	accepted(pmv_link_open(pair->to));
+	accepted(pmv_mailbox_open(pair->from));
+	accepted(pmv_mailbox_open(pair->to));
 	introduce(pair->from, pair->to, options);
 	introduce(pair->to, pair->from, options);
 	fake_connect(pair->from->core_fid, pair->to->core_fid);
@@ -309,7 +309,7 @@ const struct fake_post *pair_post(struct pair *pair, size_t n)
 static bool is_message(struct pair *pair, const struct fake_post *post)
 {
 	return post->what == (FI_RMA | FI_WRITE) && post->len &&
-	       post->key == pair->from->link.peer.key;
+	       post->key == pair->from->mailbox.peer.key;
 }
 
 const char *pair_posted(struct pair *pair)
@@ -333,7 +333,7 @@ bool pair_message(struct pair *pair, const struct fake_post *post, struct pmv_me
 {
 	static uint8_t copy[PMV_MESSAGE_SIZE];
 	static uint64_t slot[PMV_MESSAGE_SIZE / 8];
-	size_t at = post->addr - pair->from->link.peer.addr;
+	size_t at = post->addr - pair->from->mailbox.peer.addr;
 
 	if (!is_message(pair, post))
 		return false;
@@ -341,7 +341,7 @@ bool pair_message(struct pair *pair, const struct fake_post *post, struct pmv_me
 	memcpy(slot, post->buf, post->len);
 	cr_assert_eq(at, slot[0] % PMV_SLOTS * PMV_MESSAGE_SIZE, "it is not for its slot");
 	cr_assert_eq(post->len, post->rma_len);
-	return pmv_message_decode((uint8_t *) slot, slot[0], &pair->from->link.message_out, copy,
+	return pmv_message_decode((uint8_t *) slot, slot[0], &pair->from->mailbox.message_out, copy,
 				  message) == PMV_ARRIVED;
 }
 
@@ -452,7 +452,7 @@ void pair_send_without_room(struct pair *pair, enum pair_memory memory, const ch
 
 void pair_tell(struct pair *pair, struct pmv_message *message)
 {
-	struct pmv_link *link = &pair->to->link;
+	struct pmv_mailbox *link = &pair->to->mailbox;
 
 	message->number = ++pair->told;
 	pmv_message_encode(link->block + message->number % PMV_SLOTS * PMV_MESSAGE_SIZE, message,
@@ -461,7 +461,7 @@ void pair_tell(struct pair *pair, struct pmv_message *message)
 
 void pair_expect_ack(struct pair *pair, uint64_t done, enum pmv_fault fault)
 {
-	const struct pmv_link *link = &pair->from->link;
+	const struct pmv_mailbox *link = &pair->from->mailbox;
 	uint64_t number = pair->acks + 1;
 	struct pmv_ack ack;
 	enum pmv_arrival arrival =
@@ -478,7 +478,7 @@ void pair_expect_ack(struct pair *pair, uint64_t done, enum pmv_fault fault)
 
 void pair_answer(struct pair *pair, uint64_t number, uint64_t done, enum pmv_fault fault)
 {
-	struct pmv_link *link = &pair->from->link;
+	struct pmv_mailbox *link = &pair->from->mailbox;
 	struct pmv_ack ack = {number, done, fault};
 
 	pmv_ack_encode(link->block + PMV_ACKS_AT + number % PMV_SLOTS * PMV_ACK_SIZE, &ack,

@@ -11,8 +11,8 @@
 #ifndef PAIR_H
 #define PAIR_H
 
-#include "flush.h"
-#include "prov.h"
+#include "agent/flush.h"
+#include "base/setting.h"
 #include "rig.h"
 
 /* Regions away. */

@@ -13,7 +13,7 @@
 #include <rdma/fi_errno.h>
 
 #include <rdma/fi_ext_pmemverbs.h>
-#include "ep.h"
+#include "objects/ep.h"
 #include "fake_core.h"
 
 struct rig_options {

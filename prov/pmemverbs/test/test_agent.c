@@ -183,7 +183,7 @@ Test(agent, stores_data_only_after_a_sync_that_succeeded)
 		.count = 2,
 		.ranges = {range_of(pair, PAGE, 0, 10), range_of(pair, DMP, 0, 5)},
 		.store = true,
-		.payload = "hello",
+		.payload = "handshake",
 	};
 
 	pair->sync_fails = true;
@@ -231,7 +231,7 @@ Test(agent, stores_nothing_where_nobody_may)
 		.count = 2,
 		.ranges = {range_of(pair, DMP, 64, 8), range_of(pair, DMP, PAIR_SIZE - 4, 5)},
 		.store = true,
-		.payload = "hello",
+		.payload = "handshake",
 	};
 
 	pair_tell(pair, &message);
@@ -245,7 +245,7 @@ Test(agent, stores_nothing_where_nobody_may)
 /* Whole, but with a flag that nobody knows. */
 static void spoil(struct pair *pair, uint64_t number)
 {
-	struct pmv_link *link = &pair->to->link;
+	struct pmv_mailbox *link = &pair->to->mailbox;
 	uint8_t *slot = link->block + number % PMV_SLOTS * PMV_MESSAGE_SIZE;
 	size_t len = slot[24] + 256U * slot[25];
 
@@ -305,7 +305,7 @@ Test(agent, takes_messages_in_their_order_only)
 Test(agent, takes_a_message_when_all_of_it_has_arrived)
 {
 	struct pair *pair = pair_open(NULL);
-	uint8_t *slot = pair->to->link.block + PMV_MESSAGE_SIZE;
+	uint8_t *slot = pair->to->mailbox.block + PMV_MESSAGE_SIZE;
 
 	tell_of(pair, DMP, 0, 8);
 	slot[40] ^= 1;
@@ -412,8 +412,8 @@ static struct pmv_ep *join(struct pair *pair)
 {
 	struct pmv_ep *ep = pmv_to_ep(rig_ep(pair->away, pair->away->cq));
 
-	accepted(pmv_link_open(ep));
-	ep->link.connected = true;
+	accepted(pmv_mailbox_open(ep));
+	ep->mailbox.connected = true;
 	accepted(pmv_agent_attach(ep));
 	return ep;
 }
@@ -426,7 +426,7 @@ static void leave(struct pmv_ep *ep)
 /* fill_mailbox -- as soon as it is served, until it is full */
 static void fill_mailbox(struct pair *pair, struct pmv_ep *ep)
 {
-	struct pmv_link *link = &ep->link;
+	struct pmv_mailbox *link = &ep->mailbox;
 	struct pmv_message message = {.count = 1, .ranges = {range_of(pair, DMP, 0, 8)}};
 
 	for (int i = 1; i <= PMV_SLOTS; i++) {
@@ -444,14 +444,14 @@ static void expect_all_served(struct pair *pair, struct pmv_ep **eps, int count)
 	uint64_t before[CROWD];
 
 	for (int i = 0; i < count; i++)
-		before[i] = eps[i]->link.served;
+		before[i] = eps[i]->mailbox.served;
 	for (int round = 0; round < count; round++) {
 		for (int i = 0; i < count; i++)
 			fill_mailbox(pair, eps[i]);
 		pair_serve(pair);
 	}
 	for (int i = 0; i < count; i++)
-		cr_expect_gt(eps[i]->link.served, before[i], "mailbox %d of %d", i, count);
+		cr_expect_gt(eps[i]->mailbox.served, before[i], "mailbox %d of %d", i, count);
 }
 
 Test(agent, serves_all_in_turn_whoever_comes_and_goes)

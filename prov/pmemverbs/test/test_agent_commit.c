@@ -3,7 +3,7 @@
  * test_agent_commit.c -- commits by the target's agent, from both ends, and their
  * notices; fenced ones are in test_agent_fence.c
  */
-#include "commit.h"
+#include "commit/commit.h"
 #include "pair.h"
 
 static void commit_some(struct pair *pair, int count)

@@ -226,7 +226,7 @@ Test(close, loses_no_requests)
 		rig_expect_nothing(rig);
 		rig->ep = rig_ep(rig, rig->cq);
 	}
-	cr_expect_leq(pmv_to_domain(rig->domain)->reqs.used, 50 * sizeof(struct pmv_req));
+	cr_expect_leq(pmv_to_domain(rig->domain)->reqs.used, 50 * sizeof(struct pmv_op));
 	rig_close(rig);
 }
 

@@ -2,8 +2,8 @@
 /* test_commit.c -- what a commit posts, when it completes, and what is refused */
 #include <string.h>
 
-#include "domain.h"
-#include "prov.h"
+#include "objects/domain.h"
+#include "base/setting.h"
 #include "rig.h"
 
 static bool inside(const struct fake_post *post, uint64_t addr, size_t len)
@@ -756,13 +756,14 @@ Test(core, that_has_no_such_long_queue_is_asked_for_less)
 /* RxM's is as long as a job may have peers, which is more than some devices have. */
 Test(core, that_has_no_such_long_queue_gives_rxm_the_longest)
 {
+	static const struct pmv_hooks hooks;
 	struct rig *rig = rig_open(&(struct rig_options){.cq_size = 65536});
 	struct fi_cq_attr attr = {.size = 65536};
 	struct fid_cq *cq;
 
 	rig->fake.max_cq_size = 32767;
 	cr_expect(fi_cq_open(rig->domain, &attr, &cq, NULL) < 0);
-	pmv_to_domain(rig->domain)->rxm = true;
+	pmv_to_domain(rig->domain)->hooks = &hooks;
 	accepted(fi_cq_open(rig->domain, &attr, &cq, NULL));
 	cr_expect_eq(rig->fake.cq_size, 32767);
 	accepted(fi_close(&cq->fid));

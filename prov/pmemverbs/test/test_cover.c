@@ -6,8 +6,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "commit.h"
-#include "key.h"
+#include "commit/commit.h"
+#include "memory/key.h"
 #include "pair.h"
 
 static char data[LEN];
@@ -431,7 +431,7 @@ Test(cover, of_a_closed_endpoint_is_one_error_for_each_write)
 Test(cover, of_closed_endpoints_loses_no_requests)
 {
 	struct rig *rig = open_all(NULL);
-	struct pmv_req_pool *pool = &pmv_to_domain(rig->domain)->reqs;
+	struct pmv_op_pool *pool = &pmv_to_domain(rig->domain)->reqs;
 	size_t used = 0;
 
 	for (int round = 0; round < 10; round++) {

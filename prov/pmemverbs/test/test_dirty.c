@@ -6,7 +6,7 @@
 #include <criterion/criterion.h>
 
 #include "dice.h"
-#include "dirty.h"
+#include "memory/dirty.h"
 
 #define LINE 64
 #define MAX_TAKEN 4096

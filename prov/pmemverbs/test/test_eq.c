@@ -2,12 +2,12 @@
 /* test_eq.c -- event queues: the core's events in terms of the application's objects */
 #include <string.h>
 
-#include "eq.h"
-#include "hello.h"
-#include "pep.h"
+#include "objects/eq.h"
+#include "agent/handshake.h"
+#include "objects/pep.h"
 #include "rig.h"
 
-#define CM_DATA "hello"
+#define CM_DATA "handshake"
 #define CM_LEN (sizeof(struct fi_eq_cm_entry) + sizeof(CM_DATA))
 
 /* A rig with an EQ, to which its endpoint is bound, and a passive endpoint. */
@@ -51,7 +51,7 @@ static void stage_close(struct stage *stage)
 	if (stage->eq)
 		accepted(fi_close(&stage->eq->fid));
 	/* the rig's fabric is not one that is closed */
-	pmv_hello_forget_all(&stage->rig->fabric);
+	pmv_handshake_forget_all(&stage->rig->fabric);
 	rig_close(stage->rig);
 }
 

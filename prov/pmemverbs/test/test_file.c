@@ -19,10 +19,10 @@
 #include <criterion/criterion.h>
 #include <rdma/fi_errno.h>
 
-#include "file.h"
-#include "flush.h"
-#include "platform.h"
-#include "region.h"
+#include "memory/file.h"
+#include "agent/flush.h"
+#include "memory/platform.h"
+#include "agent/region.h"
 
 #define PAGES 8
 

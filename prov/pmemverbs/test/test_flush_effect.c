@@ -20,7 +20,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "flush.h"
+#include "agent/flush.h"
 #include "rig.h"
 
 #define LINE 64

@@ -15,7 +15,7 @@
 
 #include <criterion/criterion.h>
 
-#include "guard.h"
+#include "memory/guard.h"
 
 #define PAGES 4
 

@@ -6,10 +6,10 @@
 #include <rdma/fi_endpoint.h>
 
 #include <rdma/fi_ext_pmemverbs.h>
-#include "domain.h"
-#include "info.h"
-#include "prov.h"
-#include "rdm_atomic.h"
+#include "objects/domain.h"
+#include "objects/info.h"
+#include "base/setting.h"
+#include "rdm/rdm_atomic.h"
 
 #define OWN (FI_PMEM | FI_FENCE)
 

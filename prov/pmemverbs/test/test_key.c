@@ -4,7 +4,7 @@
 #include <inttypes.h>
 
 #include "dice.h"
-#include "key.h"
+#include "memory/key.h"
 
 #define NUM_FLAGS 6
 #define FUZZ_ROUNDS 2000000

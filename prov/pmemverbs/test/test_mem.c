@@ -21,8 +21,8 @@
 #include <linux/magic.h>
 #include <rdma/fi_errno.h>
 
-#include "mem.h"
-#include "platform.h"
+#include "memory/mem.h"
+#include "memory/platform.h"
 
 #define BASE UINT64_C(0x7f0000000000)
 #define MIB UINT64_C(0x100000)
@@ -634,7 +634,7 @@ Test(mem, file_systems)
 	static const struct {
 		const char *type;
 		enum pmv_persist persist;
-		enum pmv_backing backing;
+		enum pmv_mapping backing;
 	} rows[] = {
 		{"ext4", PMV_PAGE, PMV_FILE},
 		{"xfs", PMV_PAGE, PMV_FILE},

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "method.h"
+#include "commit/plan.h"
 
 /* A value of an axis with two values, or both. */
 enum axis { NO, YES, ANY };

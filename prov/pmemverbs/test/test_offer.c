@@ -13,10 +13,10 @@
 #include <rdma/fi_errno.h>
 
 #include <rdma/fi_ext_pmemverbs.h>
-#include "getinfo.h"
-#include "info.h"
-#include "prov.h"
-#include "rdm.h"
+#include "objects/getinfo.h"
+#include "objects/info.h"
+#include "base/setting.h"
+#include "rdm/rdm.h"
 
 /* As libfabric.conf has them, of which the environment knows nothing. */
 static const char *provider, *num_msg_eps, *sar_limit;

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "commit.h"
+#include "commit/commit.h"
 #include "dice.h"
 #include "pair.h"
 

@@ -8,10 +8,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "commit.h"
-#include "mr.h"
+#include "commit/commit.h"
+#include "objects/mr.h"
 #include "pair.h"
-#include "srx.h"
+#include "objects/srx.h"
 
 /* Not persistent, and not registered either. */
 static char volatile_memory[4096];
@@ -58,10 +58,10 @@ static void commit_where_all_persists(bool local, const char *sent)
 		.one_kind = true,
 		.received = MHP,
 	});
-	struct pmv_hello hello = pair->from->link.peer;
+	struct pmv_handshake handshake = pair->from->mailbox.peer;
 
-	hello.received.persist = PMV_WSP;
-	pmv_link_connect(pair->from, &hello);
+	handshake.received.persist = PMV_WSP;
+	pmv_mailbox_connect(pair->from, &handshake);
 	pair_receive(pair, MHP, 0, 64);
 	accepted(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT));
 	expect_sent(pair, sent);
@@ -88,8 +88,8 @@ Test(received, commit_is_the_completion_of_the_flush)
 	expect_sent(pair, "Si R");
 	read = pair_post(pair, 0);
 	/* Of what is there as long as the connection is. */
-	cr_expect_eq(read->key, pair->from->link.peer.flush_key);
-	cr_expect_eq(read->addr, pmv_hello_flush_addr(&pair->from->link.peer));
+	cr_expect_eq(read->key, pair->from->mailbox.peer.flush_key);
+	cr_expect_eq(read->addr, pmv_handshake_flush_addr(&pair->from->mailbox.peer));
 	cr_expect_eq(read->len, 1);
 	cr_expect_not(read->flags & FI_FENCE);
 	rig_expect_parts(pair->home, 2, CONTEXT(1), RIG_SENT);
@@ -141,10 +141,10 @@ Test(received, commit_needs_no_agent)
 Test(received, an_older_initiator_asks_the_agent_as_ever)
 {
 	struct pair *pair = open_kind(MHP);
-	struct pmv_hello hello = pair->from->link.peer;
+	struct pmv_handshake handshake = pair->from->mailbox.peer;
 
-	hello.one_kind = false;
-	pmv_link_connect(pair->from, &hello);
+	handshake.one_kind = false;
+	pmv_mailbox_connect(pair->from, &handshake);
 	pair_receive(pair, MHP, 0, 64);
 	accepted(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT));
 	expect_sent(pair, "S M");
@@ -158,7 +158,7 @@ Test(received, on_a_path_without_order_is_refused)
 {
 	struct pair *pair = open_kind(MHP);
 
-	pair->from->link.peer.relaxed = true;
+	pair->from->mailbox.peer.relaxed = true;
 	pair_receive(pair, MHP, 0, 64);
 	refused(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT), FI_EOPNOTSUPP);
 	expect_sent(pair, "");
@@ -393,15 +393,15 @@ static struct fid_mr *region(struct rig *rig, uint64_t access, uint64_t flags)
 	return mr;
 }
 
-static struct pmv_hello said_by(struct rig *rig)
+static struct pmv_handshake said_by(struct rig *rig)
 {
-	uint8_t buf[PMV_HELLO_SIZE];
-	struct pmv_hello hello;
+	uint8_t buf[PMV_HANDSHAKE_SIZE];
+	struct pmv_handshake handshake;
 
-	accepted(pmv_link_open(pmv_to_ep(rig->ep)));
-	pmv_link_hello(pmv_to_ep(rig->ep), buf);
-	pmv_hello_decode(buf, sizeof(buf), &hello);
-	return hello;
+	accepted(pmv_mailbox_open(pmv_to_ep(rig->ep)));
+	pmv_mailbox_handshake(pmv_to_ep(rig->ep), buf);
+	pmv_handshake_decode(buf, sizeof(buf), &handshake);
+	return handshake;
 }
 
 Test(option, needs_persistent_memory_of_its_domain)
@@ -436,19 +436,19 @@ Test(option, comes_too_late_behind_a_receive_or_a_connection)
 	for (int late = 0; late < 3; late++) {
 		struct rig *rig = rig_open(NULL);
 		struct fid_mr *mr;
-		struct pmv_hello hello;
+		struct pmv_handshake handshake;
 
 		pmv_setting.agent = PMV_AGENT_PROGRESS;
 		mr = region(rig, FI_RECV, FI_PMEM);
 		if (late == 1)
 			accepted(fi_recv(rig->ep, volatile_memory, 8, NULL, 0, NULL));
 		if (late == 2)
-			accepted(pmv_link_open(pmv_to_ep(rig->ep)));
+			accepted(pmv_mailbox_open(pmv_to_ep(rig->ep)));
 		cr_expect_eq(promise(rig, mr, sizeof(mr)), late ? -FI_EBUSY : 0);
-		hello = said_by(rig);
-		cr_expect_eq(hello.one_kind, !late);
-		cr_expect_eq(hello.received.persist, late ? PMV_NONE : PMV_MHP);
-		cr_expect(hello.messages);
+		handshake = said_by(rig);
+		cr_expect_eq(handshake.one_kind, !late);
+		cr_expect_eq(handshake.received.persist, late ? PMV_NONE : PMV_MHP);
+		cr_expect(handshake.messages);
 		cr_expect_eq(fi_recv(rig->ep, volatile_memory + 2048, 8, NULL, 0, NULL),
 			     late ? 0 : -FI_EINVAL);
 		accepted(fi_close(&mr->fid));
@@ -461,16 +461,16 @@ Test(option, says_whether_caches_are_in_between)
 	for (int ddio = 0; ddio < 2; ddio++) {
 		struct rig *rig = rig_open(NULL);
 		struct fid_mr *mr;
-		struct pmv_hello hello;
+		struct pmv_handshake handshake;
 
 		pmv_setting.agent = PMV_AGENT_PROGRESS;
 		pmv_setting.ddio_declared = true;
 		pmv_setting.ddio = ddio;
 		mr = region(rig, FI_RECV, FI_PMEM);
 		accepted(promise(rig, mr, sizeof(mr)));
-		hello = said_by(rig);
-		cr_expect(hello.one_kind);
-		cr_expect_eq(hello.received.ddio, ddio != 0);
+		handshake = said_by(rig);
+		cr_expect(handshake.one_kind);
+		cr_expect_eq(handshake.received.ddio, ddio != 0);
 		accepted(fi_close(&mr->fid));
 		rig_close(rig);
 	}
@@ -478,7 +478,7 @@ Test(option, says_whether_caches_are_in_between)
 
 Test(option, is_kept_without_an_agent)
 {
-	struct pmv_hello hello;
+	struct pmv_handshake handshake;
 	struct fid_mr *mr;
 	struct rig *rig;
 
@@ -486,9 +486,9 @@ Test(option, is_kept_without_an_agent)
 	rig = rig_open(NULL);
 	mr = region(rig, FI_RECV, FI_PMEM);
 	accepted(promise(rig, mr, sizeof(mr)));
-	hello = said_by(rig);
-	cr_expect(hello.one_kind);
-	cr_expect_not(hello.agent || hello.messages);
+	handshake = said_by(rig);
+	cr_expect(handshake.one_kind);
+	cr_expect_not(handshake.agent || handshake.messages);
 	accepted(fi_recv(rig->ep, volatile_memory, 64, NULL, 0, NULL));
 	refused(fi_recv(rig->ep, volatile_memory + 2000, 64, NULL, 0, NULL), FI_EINVAL);
 	/* Nobody ever asks where that was. */

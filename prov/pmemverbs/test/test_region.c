@@ -6,7 +6,7 @@
 #include <criterion/criterion.h>
 
 #include "dice.h"
-#include "region.h"
+#include "agent/region.h"
 
 #define KEY 17
 #define START UINT64_C(0x40000)

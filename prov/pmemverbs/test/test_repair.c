@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "clock.h"
+#include "base/clock.h"
 #include "pair.h"
 
 /* wait_long -- nothing has been heard of the agent for so long that home asks */
@@ -17,12 +17,12 @@ static void wait_long(struct pair *pair)
 
 static uint8_t *mailbox(struct pair *pair, uint64_t number)
 {
-	return pair->to->link.block + number % PMV_SLOTS * PMV_MESSAGE_SIZE;
+	return pair->to->mailbox.block + number % PMV_SLOTS * PMV_MESSAGE_SIZE;
 }
 
 static uint8_t *ack_slot(struct pair *pair, uint64_t number)
 {
-	return pair->from->link.block + PMV_ACKS_AT + number % PMV_SLOTS * PMV_ACK_SIZE;
+	return pair->from->mailbox.block + PMV_ACKS_AT + number % PMV_SLOTS * PMV_ACK_SIZE;
 }
 
 static void commit_one(struct pair *pair)
@@ -174,7 +174,7 @@ Test(repair, sends_what_it_repeats_and_not_what_has_its_slot_now)
 	fake_complete(&pair->home->fake, left);
 	for (int i = 0; i < 8; i++)
 		pair_serve(pair);
-	cr_expect_leq(pair->to->link.served, PMV_SLOTS, "it was told of what is not there yet");
+	cr_expect_leq(pair->to->mailbox.served, PMV_SLOTS, "it was told of what is not there yet");
 	for (int i = 0; i < 8; i++)
 		pair_round(pair);
 	cr_expect(pair_survives(pair, DMP, 60000, 8));
@@ -190,7 +190,7 @@ Test(repair, gives_up_what_is_spoilt_here)
 
 	commit_one(pair);
 	/* As a peer can where every region has all rights. */
-	memset(pair->from->link.outbox + PMV_MESSAGE_SIZE, 0x5a, 64);
+	memset(pair->from->mailbox.outbox + PMV_MESSAGE_SIZE, 0x5a, 64);
 	memset(mailbox(pair, 1), 0x5a, 64);
 	wait_long(pair);
 	rig_expect_error(pair->home, CONTEXT(1), RIG_WRITTEN, FI_ECANCELED);
@@ -201,7 +201,7 @@ Test(repair, gives_up_what_is_spoilt_here)
 Test(seals, no_acknowledgement_of_a_stranger_completes_a_commit)
 {
 	struct pair *pair = pair_open(NULL);
-	struct pmv_link *link = &pair->from->link;
+	struct pmv_mailbox *link = &pair->from->mailbox;
 	const struct pmv_seal strangers[] = {
 		{{0}},
 		pmv_seal(0, 0, PMV_SEALED_ACK),
@@ -226,7 +226,7 @@ Test(seals, no_acknowledgement_of_a_stranger_completes_a_commit)
 Test(seals, no_request_of_a_stranger_is_served)
 {
 	struct pair *pair = pair_open(NULL);
-	struct pmv_link *link = &pair->to->link;
+	struct pmv_mailbox *link = &pair->to->mailbox;
 	const struct pmv_seal strangers[] = {
 		{{0}},
 		pmv_seal(0, 0, PMV_SEALED_MESSAGE),
@@ -271,13 +271,13 @@ static bool is_allowed(struct pair *pair, uint64_t what, uint64_t addr, uint32_t
 Test(seals, peers_read_nothing_but_the_flush_page_and_do_not_write_there)
 {
 	struct pair *pair = pair_open(NULL);
-	const struct pmv_link *link = &pair->to->link;
-	const struct pmv_hello *away = &pair->from->link.peer;
+	const struct pmv_mailbox *link = &pair->to->mailbox;
+	const struct pmv_handshake *away = &pair->from->mailbox.peer;
 
 	cr_expect_not(is_allowed(pair, FI_READ, away->addr, away->key));
 	cr_expect(is_allowed(pair, FI_WRITE, away->addr + PMV_BLOCK_SIZE - 1, away->key));
-	cr_expect(is_allowed(pair, FI_READ, pmv_hello_flush_addr(away), away->flush_key));
-	cr_expect_not(is_allowed(pair, FI_WRITE, pmv_hello_flush_addr(away), away->flush_key));
+	cr_expect(is_allowed(pair, FI_READ, pmv_handshake_flush_addr(away), away->flush_key));
+	cr_expect_not(is_allowed(pair, FI_WRITE, pmv_handshake_flush_addr(away), away->flush_key));
 	if (link->out_mr) {
 		uint32_t key = (uint32_t) fi_mr_key(link->out_mr);
 
@@ -290,24 +290,24 @@ Test(seals, peers_read_nothing_but_the_flush_page_and_do_not_write_there)
 Test(seals, are_the_same_whether_a_side_hears_or_speaks_first)
 {
 	struct rig *rig = rig_open(NULL);
-	const struct pmv_hello hello = {.known = true, .secret = 0x123456789abc};
+	const struct pmv_handshake handshake = {.known = true, .secret = 0x123456789abc};
 	struct pmv_ep *first = pmv_to_ep(rig->ep), *then = pmv_to_ep(rig_ep(rig, rig->cq));
 	struct pmv_seal in, out;
 
-	accepted(pmv_link_open(first));
-	pmv_link_connect(first, &hello);
-	in = pmv_seal(hello.secret, first->link.secret, PMV_SEALED_MESSAGE);
-	cr_expect_arr_eq(&first->link.message_in, &in, sizeof(in));
+	accepted(pmv_mailbox_open(first));
+	pmv_mailbox_connect(first, &handshake);
+	in = pmv_seal(handshake.secret, first->mailbox.secret, PMV_SEALED_MESSAGE);
+	cr_expect_arr_eq(&first->mailbox.message_in, &in, sizeof(in));
 
 	/* Who accepts has heard before it has anything of its own. */
-	pmv_link_connect(then, &hello);
-	accepted(pmv_link_open(then));
-	cr_expect_neq(then->link.secret, 0);
-	cr_expect_neq(then->link.secret, first->link.secret);
-	in = pmv_seal(hello.secret, then->link.secret, PMV_SEALED_MESSAGE);
-	out = pmv_seal(then->link.secret, hello.secret, PMV_SEALED_ACK);
-	cr_expect_arr_eq(&then->link.message_in, &in, sizeof(in));
-	cr_expect_arr_eq(&then->link.ack_out, &out, sizeof(out));
+	pmv_mailbox_connect(then, &handshake);
+	accepted(pmv_mailbox_open(then));
+	cr_expect_neq(then->mailbox.secret, 0);
+	cr_expect_neq(then->mailbox.secret, first->mailbox.secret);
+	in = pmv_seal(handshake.secret, then->mailbox.secret, PMV_SEALED_MESSAGE);
+	out = pmv_seal(then->mailbox.secret, handshake.secret, PMV_SEALED_ACK);
+	cr_expect_arr_eq(&then->mailbox.message_in, &in, sizeof(in));
+	cr_expect_arr_eq(&then->mailbox.ack_out, &out, sizeof(out));
 	accepted(fi_close(&then->ep_fid.fid));
 	rig_close(rig);
 }

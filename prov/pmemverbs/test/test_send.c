@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "commit.h"
+#include "commit/commit.h"
 #include "dice.h"
-#include "mr.h"
+#include "objects/mr.h"
 #include "pair.h"
 
 /* Not persistent, and not registered either. */
@@ -33,7 +33,7 @@ static uint64_t number_of(struct pair *pair, size_t n)
 	return message.messages ? message.data : UINT64_MAX;
 }
 
-static struct pmv_receives *kept(struct pair *pair)
+static struct pmv_receive_tracker *kept(struct pair *pair)
 {
 	return &pair->to->receives;
 }
@@ -457,8 +457,8 @@ Test(relaxed, message_is_refused)
 		pmv_setting.relaxed = side == 0;
 		pair = pair_open(NULL);
 		/* The peer has said it. */
-		cr_expect_eq(pair->from->link.peer.relaxed, side == 0);
-		pair->from->link.peer.relaxed = side == 1;
+		cr_expect_eq(pair->from->mailbox.peer.relaxed, side == 0);
+		pair->from->mailbox.peer.relaxed = side == 1;
 		pair_receive(pair, DMP, 0, 64);
 		refused(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT), FI_EOPNOTSUPP);
 		expect_sent(pair, "");
@@ -574,18 +574,18 @@ Test(refusal, of_messages_where_receives_are_shared)
 {
 	struct rig *rig = rig_open(&(struct rig_options){.not_enabled = true});
 	struct pmv_ep *ep = pmv_to_ep(rig->ep);
-	uint8_t buf[PMV_HELLO_SIZE];
-	struct pmv_hello hello;
+	uint8_t buf[PMV_HANDSHAKE_SIZE];
+	struct pmv_handshake handshake;
 
 	pmv_setting.agent = PMV_AGENT_PROGRESS;
 	/* As binding one does, which the fake core does not know. */
 	ep->srx = true;
-	atomic_fetch_and(&ep->care, ~PMV_CARE_RECEIVES);
-	accepted(pmv_link_open(ep));
-	pmv_link_hello(ep, buf);
-	pmv_hello_decode(buf, sizeof(buf), &hello);
-	cr_expect(hello.agent);
-	cr_expect_not(hello.messages);
+	atomic_fetch_and(&ep->slow, ~PMV_SLOW_RECEIVES);
+	accepted(pmv_mailbox_open(ep));
+	pmv_mailbox_handshake(ep, buf);
+	pmv_handshake_decode(buf, sizeof(buf), &handshake);
+	cr_expect(handshake.agent);
+	cr_expect_not(handshake.messages);
 	rig_close(rig);
 }
 
@@ -755,7 +755,7 @@ Test(agent, refuses_messages_where_no_receives_are_kept)
 	struct pair *pair = pair_open(NULL);
 
 	pair_receive(pair, DMP, 0, 64);
-	atomic_fetch_and(&pair->to->care, ~PMV_CARE_RECEIVES);
+	atomic_fetch_and(&pair->to->slow, ~PMV_SLOW_RECEIVES);
 	tell_number(pair, 0, PMV_FAULT_MESSAGE);
 	tell_number(pair, 1, PMV_FAULT_MESSAGE);
 	expect_done(pair, "K K");

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "pair.h"
-#include "service.h"
-#include "writeback.h"
+#include "agent/service.h"
+#include "agent/writeback.h"
 
 #define SLICES 8
 #define BIG_LEN (SLICES * PMV_LINE_SLICE)
@@ -104,8 +104,8 @@ static struct pmv_ep *join(struct pair *pair)
 {
 	struct pmv_ep *ep = pmv_to_ep(rig_ep(pair->away, pair->away->cq));
 
-	accepted(pmv_link_open(ep));
-	ep->link.connected = true;
+	accepted(pmv_mailbox_open(ep));
+	ep->mailbox.connected = true;
 	accepted(pmv_agent_attach(ep));
 	return ep;
 }
@@ -138,7 +138,7 @@ static void end_sharing(struct shared *shared)
 /* ask -- the next request of the second connection */
 static void ask(struct shared *shared, struct pmv_message *message)
 {
-	struct pmv_link *link = &shared->other->link;
+	struct pmv_mailbox *link = &shared->other->mailbox;
 
 	message->number = ++shared->told;
 	pmv_message_encode(link->block + message->number % PMV_SLOTS * PMV_MESSAGE_SIZE, message,
@@ -192,8 +192,8 @@ Test(share, small_commit_does_not_wait_for_a_large_one)
 	for (int round = 1; round <= 4 * SLICES; round++) {
 		ask_for(shared, 64, 8);
 		pair_serve(pair);
-		cr_expect_eq(shared->other->link.acks, round, "round %d", round);
-		cr_expect_eq(pair->to->link.acks, round / SLICES, "round %d", round);
+		cr_expect_eq(shared->other->mailbox.acks, round, "round %d", round);
+		cr_expect_eq(pair->to->mailbox.acks, round / SLICES, "round %d", round);
 		cr_expect_eq(done.drains, round, "each round has one");
 	}
 	cr_expect_eq(done.flushed, 4 * BIG_LEN + UINT64_C(4) * SLICES * 8);
@@ -234,17 +234,17 @@ Test(share, all_get_their_turn_though_everybody_asks_for_much)
 	struct pmv_ep *eps[CROWD];
 
 	for (int i = 0; i < CROWD; i++) {
-		struct pmv_link *link;
+		struct pmv_mailbox *link;
 
 		eps[i] = join(shared->pair);
-		link = &eps[i]->link;
+		link = &eps[i]->mailbox;
 		pmv_message_encode(link->block + PMV_MESSAGE_SIZE, &message, &link->message_in);
 	}
 	/* Each misses fewer rounds than there are connections. */
 	for (int round = 0; round < SLICES + CROWD + 2; round++)
 		pair_serve(shared->pair);
 	for (int i = 0; i < CROWD; i++) {
-		cr_expect_eq(eps[i]->link.acks, 1, "connection %d", i);
+		cr_expect_eq(eps[i]->mailbox.acks, 1, "connection %d", i);
 		accepted(fi_close(&eps[i]->ep_fid.fid));
 	}
 	end_sharing(shared);
@@ -274,12 +274,12 @@ Test(share, pages_are_synced_in_slices)
 	int rounds = 0;
 
 	tell_of(shared, 0, 2 * PMV_PAGE_SLICE);
-	while (!shared->pair->to->link.acks) {
+	while (!shared->pair->to->mailbox.acks) {
 		uint64_t before = done.synced;
 
 		ask_for(shared, 5, 8);
 		pair_serve(shared->pair);
-		cr_expect_eq(shared->other->link.acks, ++rounds);
+		cr_expect_eq(shared->other->mailbox.acks, ++rounds);
 		cr_assert_gt(done.synced, before);
 		cr_expect_leq(done.synced - before, PMV_PAGE_SLICE + 13);
 	}
@@ -317,7 +317,7 @@ Test(share, data_are_stored_when_all_slices_before_them_are_durable)
 	struct pmv_message message = {.count = 2,
 				      .ranges = {{0, BIG_LEN, BIG_KEY}, to},
 				      .store = true,
-				      .payload = "hello"};
+				      .payload = "handshake"};
 	struct pmv_message bad = {.count = 1, .ranges = {{0, 8, 0xdead}}};
 
 	pair_tell(pair, &message);
@@ -326,7 +326,7 @@ Test(share, data_are_stored_when_all_slices_before_them_are_durable)
 		cr_expect_eq(pair->memory[DMP][0], 0);
 	}
 	pair_serve(pair);
-	cr_expect_eq(memcmp(pair->memory[DMP], "hello", 5), 0);
+	cr_expect_eq(memcmp(pair->memory[DMP], "handshake", 5), 0);
 	pair_expect_ack(pair, 1, PMV_FAULT_NONE);
 
 	/* A fault is remembered, although it is acknowledged rounds before. */
@@ -393,7 +393,7 @@ Test(share, who_opens_or_closes_waits_for_no_flush, .timeout = 30)
 	shared->told = 0;
 	ask_for(shared, 0, 8);
 	pair_serve(shared->pair);
-	cr_expect_eq(opened->link.acks, 1);
+	cr_expect_eq(opened->mailbox.acks, 1);
 	end_sharing(shared);
 }
 
@@ -431,7 +431,7 @@ static void wait_for_sleeps(struct pmv_agent *agent, unsigned long count)
 Test(share, thread_sleeps_though_a_request_has_come_in_part, .timeout = 60)
 {
 	struct shared *shared = share(PMV_DMP, BIG_LEN, &(struct pair_options){.thread = true});
-	struct pmv_link *link = &shared->pair->to->link;
+	struct pmv_mailbox *link = &shared->pair->to->mailbox;
 	uint8_t *slot = link->block + PMV_MESSAGE_SIZE;
 	uint64_t check;
 
@@ -557,8 +557,8 @@ static void expect_messages_flushed(struct shared *shared, struct pmv_message *f
 	before = done.flushed;
 	for (int i = 0; i < 20; i++)
 		pair_serve(pair);
-	cr_expect_eq(pair->to->link.served, 2);
-	cr_expect_eq(pair->to->link.faulted, 0);
+	cr_expect_eq(pair->to->mailbox.served, 2);
+	cr_expect_eq(pair->to->mailbox.faulted, 0);
 	cr_expect_eq(done.flushed - before, 64, "%d bytes", (int) (done.flushed - before));
 	end_sharing(shared);
 }

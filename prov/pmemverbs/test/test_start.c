@@ -77,7 +77,7 @@ Test(start, connecting_and_accepting_fail_where_memory_is_registered)
 	accepted(reg(rig, &mr));
 	fails = true;
 	refused(fi_connect(rig->ep, NULL, NULL, 0), FI_EAGAIN);
-	pmv_to_ep(rig->ep)->link.connected = true;
+	pmv_to_ep(rig->ep)->mailbox.connected = true;
 	refused(fi_accept(rig->ep, NULL, 0), FI_EAGAIN);
 	cr_expect_eq(pmv_to_domain(rig->domain)->agent.promises, 0);
 	accepted(fi_close(&mr->fid));

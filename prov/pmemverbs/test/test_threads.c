@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "prov.h"
+#include "base/setting.h"
 #include "rig.h"
 
 #define POSTERS 4

@@ -8,7 +8,7 @@
 #include <sodium/crypto_shorthash.h>
 
 #include "dice.h"
-#include "wire.h"
+#include "agent/wire.h"
 
 #define NUMBER UINT64_C(0x0102030405060708)
 
@@ -23,9 +23,9 @@ static const struct pmv_seal ack_seal = {
 	{0x10, 0x0f, 0x0e, 0x0d, 0x0c, 0x0b, 0xa6, 0xa5, 0xa4, 0xa3, 0xa2, 0xa1, 2}};
 static const struct pmv_seal other_seal = {{1}};
 
-/* The hello */
+/* The handshake */
 
-static const struct pmv_hello hello_out = {
+static const struct pmv_handshake hello_out = {
 	.known = true,
 	.addr = UINT64_C(0x0122334455667000),
 	.key = 0x99aabbcc,
@@ -35,12 +35,12 @@ static const struct pmv_hello hello_out = {
 	.notices = true,
 };
 
-static const uint8_t hello_bytes[PMV_HELLO_SIZE] = {
+static const uint8_t hello_bytes[PMV_HANDSHAKE_SIZE] = {
 	0xe7, 0xf5, 1,    3,    0x67, 0x56, 0x45, 0x34, 0x23, 0x12, 0x66, 0x65,
 	0x64, 0x63, 0x62, 0x61, 0xcc, 0xbb, 0xaa, 0x99, 0x01, 0xff, 0xee, 0xdd,
 };
 
-static bool same_hello(const struct pmv_hello *a, const struct pmv_hello *b)
+static bool same_hello(const struct pmv_handshake *a, const struct pmv_handshake *b)
 {
 	return a->known == b->known && a->addr == b->addr && a->key == b->key &&
 	       a->flush_key == b->flush_key && a->secret == b->secret && a->agent == b->agent &&
@@ -49,46 +49,47 @@ static bool same_hello(const struct pmv_hello *a, const struct pmv_hello *b)
 	       a->received.ddio == b->received.ddio;
 }
 
-static bool says_nothing(const struct pmv_hello *hello)
+static bool says_nothing(const struct pmv_handshake *handshake)
 {
-	return same_hello(hello, &(struct pmv_hello){0});
+	return same_hello(handshake, &(struct pmv_handshake){0});
 }
 
 /* expect_coded -- it comes back as `in`, or says nothing where in is NULL */
-static void expect_coded(const struct pmv_hello *out, const struct pmv_hello *in)
+static void expect_coded(const struct pmv_handshake *out, const struct pmv_handshake *in)
 {
-	uint8_t buf[PMV_HELLO_SIZE];
-	struct pmv_hello hello;
+	uint8_t buf[PMV_HANDSHAKE_SIZE];
+	struct pmv_handshake handshake;
 
-	pmv_hello_encode(buf, out);
-	cr_assert_eq(pmv_hello_decode(buf, sizeof(buf), &hello), 0);
-	cr_assert(in ? same_hello(&hello, in) : says_nothing(&hello));
+	pmv_handshake_encode(buf, out);
+	cr_assert_eq(pmv_handshake_decode(buf, sizeof(buf), &handshake), 0);
+	cr_assert(in ? same_hello(&handshake, in) : says_nothing(&handshake));
 }
 
-Test(hello, is_what_the_header_says_byte_by_byte)
+Test(handshake, is_what_the_header_says_byte_by_byte)
 {
-	uint8_t buf[PMV_HELLO_SIZE];
+	uint8_t buf[PMV_HANDSHAKE_SIZE];
 
-	pmv_hello_encode(buf, &hello_out);
-	cr_expect_arr_eq(buf, hello_bytes, PMV_HELLO_SIZE);
+	pmv_handshake_encode(buf, &hello_out);
+	cr_expect_arr_eq(buf, hello_bytes, PMV_HANDSHAKE_SIZE);
 	for (unsigned int bit = 0; bit < 4; bit++) {
-		pmv_hello_encode(buf, &(struct pmv_hello){
-					      .agent = bit == 0,
-					      .notices = bit == 1,
-					      .messages = bit == 2,
-					      .relaxed = bit == 3,
-				      });
+		pmv_handshake_encode(buf, &(struct pmv_handshake){
+						  .agent = bit == 0,
+						  .notices = bit == 1,
+						  .messages = bit == 2,
+						  .relaxed = bit == 3,
+					  });
 		cr_expect_eq(buf[3], 1U << bit);
 	}
-	pmv_hello_encode(buf, &(struct pmv_hello){.one_kind = true,
-						  .received = {.persist = PMV_WSP, .ddio = true}});
+	pmv_handshake_encode(
+		buf, &(struct pmv_handshake){.one_kind = true,
+					     .received = {.persist = PMV_WSP, .ddio = true}});
 	cr_expect_eq(buf[3], 5 << 4 | 128);
 }
 
-Test(hello, is_read_as_it_was_written)
+Test(handshake, is_read_as_it_was_written)
 {
 	for (unsigned int i = 0; i < 4096; i++) {
-		struct pmv_hello out = {
+		struct pmv_handshake out = {
 			.known = true,
 			.addr = dice_bits(&state) >> 7 & ~UINT64_C(0xfff),
 			.key = (uint32_t) dice_bits(&state),
@@ -105,10 +106,10 @@ Test(hello, is_read_as_it_was_written)
 	}
 }
 
-Test(hello, says_what_messages_are_received_in)
+Test(handshake, says_what_messages_are_received_in)
 {
 	for (unsigned int n = 0; n < 8 * (PMV_WSP + 1); n++) {
-		struct pmv_hello out = {
+		struct pmv_handshake out = {
 			.known = true,
 			.addr = 0x7f0000001000,
 			.key = 1,
@@ -117,94 +118,95 @@ Test(hello, says_what_messages_are_received_in)
 			.one_kind = true,
 			.received = {.persist = (enum pmv_persist)(n / 8), .ddio = n & 4},
 		};
-		uint8_t buf[PMV_HELLO_SIZE];
-		struct pmv_hello hello;
+		uint8_t buf[PMV_HANDSHAKE_SIZE];
+		struct pmv_handshake handshake;
 
 		expect_coded(&out, &out);
-		pmv_hello_encode(buf, &out);
-		pmv_hello_decode(buf, sizeof(buf), &hello);
-		cr_expect(hello.received.readable && hello.received.pmem);
+		pmv_handshake_encode(buf, &out);
+		pmv_handshake_decode(buf, sizeof(buf), &handshake);
+		cr_expect(handshake.received.readable && handshake.received.pmem);
 	}
 }
 
-Test(hello, of_memory_that_does_not_exist_says_nothing)
+Test(handshake, of_memory_that_does_not_exist_says_nothing)
 {
 	/* All that the four bits can be. */
 	for (unsigned int bits = 0; bits < 16; bits++) {
 		bool known = bits ? (bits & 7) >= 1 && (bits & 7) <= PMV_WSP + 1 : true;
-		uint8_t data[PMV_HELLO_SIZE];
-		struct pmv_hello hello;
+		uint8_t data[PMV_HANDSHAKE_SIZE];
+		struct pmv_handshake handshake;
 
 		memcpy(data, hello_bytes, sizeof(data));
 		data[3] = (uint8_t) (3 | bits << 4);
-		cr_expect_eq(pmv_hello_decode(data, sizeof(data), &hello), 0);
-		cr_expect_eq(hello.known, known, "bits %u", bits);
-		cr_expect_eq(says_nothing(&hello), !known, "bits %u", bits);
-		cr_expect_eq(hello.one_kind, known && bits);
+		cr_expect_eq(pmv_handshake_decode(data, sizeof(data), &handshake), 0);
+		cr_expect_eq(handshake.known, known, "bits %u", bits);
+		cr_expect_eq(says_nothing(&handshake), !known, "bits %u", bits);
+		cr_expect_eq(handshake.one_kind, known && bits);
 	}
 }
 
-Test(hello, is_found_behind_data_of_any_length)
+Test(handshake, is_found_behind_data_of_any_length)
 {
 	for (size_t len = 0; len <= 100; len++) {
 		/* Malloc'ed, at an odd address, so that a look beyond it is noticed. */
-		uint8_t *data = malloc(1 + len + PMV_HELLO_SIZE);
-		struct pmv_hello hello;
+		uint8_t *data = malloc(1 + len + PMV_HANDSHAKE_SIZE);
+		struct pmv_handshake handshake;
 
 		memset(data + 1, 'p', len);
-		memcpy(data + 1 + len, hello_bytes, PMV_HELLO_SIZE);
-		cr_expect_eq(pmv_hello_decode(data + 1, len + PMV_HELLO_SIZE, &hello), len);
-		cr_expect(same_hello(&hello, &hello_out));
+		memcpy(data + 1 + len, hello_bytes, PMV_HANDSHAKE_SIZE);
+		cr_expect_eq(pmv_handshake_decode(data + 1, len + PMV_HANDSHAKE_SIZE, &handshake),
+			     len);
+		cr_expect(same_hello(&handshake, &hello_out));
 		free(data);
 	}
 }
 
-Test(hello, of_a_plain_peer_is_none_and_its_data_stay_whole)
+Test(handshake, of_a_plain_peer_is_none_and_its_data_stay_whole)
 {
 	for (size_t len = 0; len <= 100; len++) {
 		uint8_t *data = malloc(len + 1);
-		struct pmv_hello hello = hello_out;
+		struct pmv_handshake handshake = hello_out;
 
 		memset(data, 'p', len);
-		cr_expect_eq(pmv_hello_decode(data, len, &hello), len);
-		cr_expect(says_nothing(&hello));
+		cr_expect_eq(pmv_handshake_decode(data, len, &handshake), len);
+		cr_expect(says_nothing(&handshake));
 		free(data);
 	}
-	cr_expect_eq(pmv_hello_decode(NULL, 0, &(struct pmv_hello){0}), 0);
+	cr_expect_eq(pmv_handshake_decode(NULL, 0, &(struct pmv_handshake){0}), 0);
 }
 
-Test(hello, in_part_or_in_the_middle_is_none)
+Test(handshake, in_part_or_in_the_middle_is_none)
 {
-	uint8_t data[2 * PMV_HELLO_SIZE] = {0};
-	struct pmv_hello hello;
+	uint8_t data[2 * PMV_HANDSHAKE_SIZE] = {0};
+	struct pmv_handshake handshake;
 
-	for (size_t len = 0; len < PMV_HELLO_SIZE; len++) {
-		cr_expect_eq(pmv_hello_decode(hello_bytes, len, &hello), len);
-		cr_expect(says_nothing(&hello));
+	for (size_t len = 0; len < PMV_HANDSHAKE_SIZE; len++) {
+		cr_expect_eq(pmv_handshake_decode(hello_bytes, len, &handshake), len);
+		cr_expect(says_nothing(&handshake));
 	}
-	memcpy(data, hello_bytes, PMV_HELLO_SIZE);
-	for (size_t len = PMV_HELLO_SIZE + 1; len <= sizeof(data); len++) {
-		cr_expect_eq(pmv_hello_decode(data, len, &hello), len);
-		cr_expect(says_nothing(&hello));
+	memcpy(data, hello_bytes, PMV_HANDSHAKE_SIZE);
+	for (size_t len = PMV_HANDSHAKE_SIZE + 1; len <= sizeof(data); len++) {
+		cr_expect_eq(pmv_handshake_decode(data, len, &handshake), len);
+		cr_expect(says_nothing(&handshake));
 	}
 }
 
-Test(hello, of_another_version_is_taken_off_and_says_nothing)
+Test(handshake, of_another_version_is_taken_off_and_says_nothing)
 {
-	uint8_t data[10 + PMV_HELLO_SIZE];
-	struct pmv_hello hello = hello_out;
+	uint8_t data[10 + PMV_HANDSHAKE_SIZE];
+	struct pmv_handshake handshake = hello_out;
 
-	memcpy(data + 10, hello_bytes, PMV_HELLO_SIZE);
+	memcpy(data + 10, hello_bytes, PMV_HANDSHAKE_SIZE);
 	for (int version = 0; version < 256; version++) {
 		data[12] = (uint8_t) version;
-		cr_expect_eq(pmv_hello_decode(data, sizeof(data), &hello), 10);
-		cr_expect_eq(says_nothing(&hello), version != 1);
+		cr_expect_eq(pmv_handshake_decode(data, sizeof(data), &handshake), 10);
+		cr_expect_eq(says_nothing(&handshake), version != 1);
 	}
 }
 
-Test(hello, of_a_block_beyond_all_addresses_says_nothing)
+Test(handshake, of_a_block_beyond_all_addresses_says_nothing)
 {
-	struct pmv_hello out = hello_out;
+	struct pmv_handshake out = hello_out;
 
 	out.addr = (UINT64_C(1) << 57) - 4096;
 	expect_coded(&out, &out);
@@ -212,11 +214,11 @@ Test(hello, of_a_block_beyond_all_addresses_says_nothing)
 	expect_coded(&out, NULL);
 }
 
-Test(hello, says_where_the_flush_page_is)
+Test(handshake, says_where_the_flush_page_is)
 {
-	cr_expect_eq(pmv_hello_flush_addr(&hello_out), hello_out.addr + PMV_BLOCK_SIZE);
+	cr_expect_eq(pmv_handshake_flush_addr(&hello_out), hello_out.addr + PMV_BLOCK_SIZE);
 	/* Where regions are addressed by offset both begin at 0. */
-	cr_expect_eq(pmv_hello_flush_addr(&(struct pmv_hello){.known = true}), 0);
+	cr_expect_eq(pmv_handshake_flush_addr(&(struct pmv_handshake){.known = true}), 0);
 }
 
 /* Seals */
@@ -358,7 +360,7 @@ Test(message, is_what_the_header_says_byte_by_byte)
 		.count = 2,
 		.ranges = {{UINT64_C(0x2122232425262728), UINT64_C(0x3132333435363738), 0x41424344},
 			   {UINT64_C(0x5152535455565758), 5, 0x61626364}},
-		.payload = "hello",
+		.payload = "handshake",
 	};
 	union slot slot = {0}, sealed = {0};
 

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* handshake.c -- the handshake in CM data; handshake.h says where it goes */
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/fi_errno.h>
+
+#include "agent/handshake.h"
+#include "base/setting.h"
+
+struct pmv_handshake_kept {
+	struct pmv_handshake_kept *next;
+	struct fid *handle;
+	struct pmv_handshake handshake;
+};
+
+static struct pmv_handshake_kept *unlink_kept(struct pmv_fabric *fabric, struct fid *handle)
+{
+	struct pmv_handshake_kept *kept = NULL;
+
+	for (struct pmv_handshake_kept **at = &fabric->handshakes; *at; at = &(*at)->next) {
+		if ((*at)->handle == handle) {
+			kept = *at;
+			*at = kept->next;
+			break;
+		}
+	}
+	return kept;
+}
+
+void pmv_handshake_keep(struct pmv_fabric *fabric, struct fid *handle,
+			const struct pmv_handshake *handshake)
+{
+	struct pmv_handshake_kept *kept;
+
+	pthread_mutex_lock(&fabric->hello_lock);
+	kept = unlink_kept(fabric, handle);
+	if (!kept)
+		kept = malloc(sizeof(*kept));
+	/* Without memory the peer is one that has said nothing. */
+	if (kept) {
+		*kept = (struct pmv_handshake_kept){fabric->handshakes, handle, *handshake};
+		fabric->handshakes = kept;
+	}
+	pthread_mutex_unlock(&fabric->hello_lock);
+}
+
+void pmv_handshake_take(struct pmv_fabric *fabric, struct fid *handle, struct pmv_ep *ep)
+{
+	struct pmv_handshake_kept *kept;
+
+	pthread_mutex_lock(&fabric->hello_lock);
+	kept = unlink_kept(fabric, handle);
+	pthread_mutex_unlock(&fabric->hello_lock);
+	if (kept && ep)
+		pmv_mailbox_connect(ep, &kept->handshake);
+	free(kept);
+}
+
+void pmv_handshake_forget_all(struct pmv_fabric *fabric)
+{
+	struct pmv_handshake_kept *kept;
+
+	while ((kept = fabric->handshakes)) {
+		fabric->handshakes = kept->next;
+		free(kept);
+	}
+}
+
+int pmv_handshake_append(struct pmv_ep *ep, const void *param, size_t len, struct pmv_cm_data *out)
+{
+	size_t room = sizeof(out->data);
+	size_t optlen = sizeof(room);
+	int ret;
+
+	if (pmv_getopt(&ep->core_fid->fid, FI_OPT_ENDPOINT, FI_OPT_CM_DATA_SIZE, &room, &optlen) ||
+	    room > sizeof(out->data) - PMV_HANDSHAKE_SIZE)
+		room = sizeof(out->data) - PMV_HANDSHAKE_SIZE;
+	if (len > room) {
+		PMV_WARN(EP_CTRL, "%zu bytes of CM data are more than FI_OPT_CM_DATA_SIZE, %zu\n",
+			 len, room);
+		return -FI_EINVAL;
+	}
+	out->len = len;
+	if (len)
+		memcpy(out->data, param, len);
+	/* Where keys say nothing of the memory nobody commits. */
+	if (!ep->domain->keyed)
+		return 0;
+	ret = pmv_mailbox_open(ep);
+	if (ret) {
+		PMV_WARN(EP_CTRL,
+			 "no memory could be registered for commits by an agent (%s): they "
+			 "will be refused on this connection\n",
+			 fi_strerror(-ret));
+		/* It is as if the peer had said nothing, either. */
+		pmv_mailbox_connect(ep, &(struct pmv_handshake){0});
+		return 0;
+	}
+	pmv_mailbox_handshake(ep, out->data + len);
+	out->len += PMV_HANDSHAKE_SIZE;
+	return 0;
+}
+
+int pmv_getopt(struct fid *core_fid, int level, int optname, void *optval, size_t *optlen)
+{
+	int ret = fi_getopt(core_fid, level, optname, optval, optlen);
+	size_t *size = optval;
+
+	if (!ret && level == FI_OPT_ENDPOINT && optname == FI_OPT_CM_DATA_SIZE)
+		*size = *size > PMV_HANDSHAKE_SIZE ? *size - PMV_HANDSHAKE_SIZE : 0;
+	return ret;
+}

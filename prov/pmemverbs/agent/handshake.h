@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * handshake.h -- the handshake in CM data: who sends one, and where it is kept
+ *
+ * A connection request carries one behind the application's data.  It is taken
+ * off there and kept by the request's handle, until an endpoint is opened for
+ * it or it is rejected.  The acceptance carries one if the request did: a peer
+ * without pmemverbs gets to see its application's data alone.
+ */
+#ifndef PMV_HANDSHAKE_H
+#define PMV_HANDSHAKE_H
+
+#include "objects/ep.h"
+
+struct pmv_handshake_kept;
+
+/* pmv_handshake_keep -- of a connection request; a later one with that handle replaces it */
+void pmv_handshake_keep(struct pmv_fabric *fabric, struct fid *handle,
+			const struct pmv_handshake *handshake);
+
+/* pmv_handshake_take -- hand it to the endpoint; NULL: forget it */
+void pmv_handshake_take(struct pmv_fabric *fabric, struct fid *handle, struct pmv_ep *ep);
+
+void pmv_handshake_forget_all(struct pmv_fabric *fabric);
+
+/* CM data with room for a handshake behind it. */
+struct pmv_cm_data {
+	size_t len;
+	uint8_t data[512];
+};
+
+/*
+ * pmv_handshake_append -- the application's data and a handshake behind it, if the
+ * endpoint can have a mailbox.  -FI_EINVAL: too long.
+ */
+int pmv_handshake_append(struct pmv_ep *ep, const void *param, size_t len, struct pmv_cm_data *out);
+
+/* pmv_getopt -- the core's options, with what is left of its CM data */
+int pmv_getopt(struct fid *core_fid, int level, int optname, void *optval, size_t *optlen);
+
+#endif /* PMV_HANDSHAKE_H */

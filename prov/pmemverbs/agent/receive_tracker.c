@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* receive_tracker.c -- where messages were received; receives.h has the argument */
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/receive_tracker.h"
+
+#define LEAST_EXTENTS 64
+#define MOST_EXTENTS 8192
+
+/* About a KiB each: more pieces of memory than anybody receives in. */
+#define MOST_OLD_PIECES 1024
+
+void pmv_receive_tracker_init(struct pmv_receive_tracker *receives, size_t depth)
+{
+	size_t max_size = LEAST_EXTENTS;
+
+	/* A queue may be deeper than was asked for. */
+	while (max_size < 2 * depth && max_size < MOST_EXTENTS)
+		max_size *= 2;
+	*receives = (struct pmv_receive_tracker){.max_size = max_size};
+	pthread_mutex_init(&receives->lock, NULL);
+}
+
+static void forget_old(struct pmv_receive_tracker *receives)
+{
+	pmv_dirty_free(&receives->old);
+	receives->old_pieces = 0;
+	receives->old_end = 0;
+}
+
+void pmv_receive_tracker_destroy(struct pmv_receive_tracker *receives)
+{
+	forget_old(receives);
+	free(receives->ring);
+	pthread_mutex_destroy(&receives->lock);
+}
+
+/* Posting */
+
+bool pmv_receive_tracker_fit(const struct pmv_receive_tracker *receives,
+			     struct pmv_regions *regions, const struct iovec *iov, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		uintptr_t at = (uintptr_t) iov[i].iov_base;
+		uint64_t left = iov[i].iov_len;
+		struct pmv_span part;
+
+		for (; left; at += part.len, left -= part.len) {
+			if (!pmv_regions_find(regions, at, left, false, &part) ||
+			    part.start != at || part.persist != receives->kind.persist)
+				return false;
+		}
+	}
+	return true;
+}
+
+static struct pmv_extent *extent_at(struct pmv_receive_tracker *receives, size_t i)
+{
+	return &receives->ring[(receives->head + i) & (receives->size - 1)];
+}
+
+static void drop_first(struct pmv_receive_tracker *receives)
+{
+	receives->head++;
+	receives->count--;
+}
+
+static void make_old(struct pmv_receive_tracker *receives, const struct pmv_extent *extent)
+{
+	receives->old_end = extent->number + 1;
+	receives->old_pieces += !pmv_dirty_count(&receives->old, extent->id, false);
+	if (receives->old_pieces > MOST_OLD_PIECES)
+		receives->old.lost = true;
+	if (!receives->old.lost)
+		pmv_dirty_add(&receives->old, extent->id, extent->start, extent->len);
+}
+
+/* grow -- the ring is full; false: it can't be larger */
+static bool grow(struct pmv_receive_tracker *receives)
+{
+	size_t size = receives->size ? 2 * receives->size : LEAST_EXTENTS;
+	struct pmv_extent *ring;
+
+	if (size > receives->max_size)
+		return false;
+	ring = malloc(size * sizeof(*ring));
+	if (!ring)
+		return false;
+	for (size_t i = 0; i < receives->count; i++)
+		ring[i] = *extent_at(receives, i);
+	free(receives->ring);
+	receives->ring = ring;
+	receives->size = size;
+	receives->head = 0;
+	return true;
+}
+
+static void add_extent(struct pmv_receive_tracker *receives, const struct pmv_extent *extent)
+{
+	if (receives->count == receives->size && !grow(receives)) {
+		/* Without any memory it is old at once. */
+		if (!receives->size) {
+			make_old(receives, extent);
+			return;
+		}
+		make_old(receives, extent_at(receives, 0));
+		drop_first(receives);
+	}
+	*extent_at(receives, receives->count++) = *extent;
+}
+
+void pmv_receive_tracker_add(struct pmv_receive_tracker *receives, struct pmv_regions *regions,
+			     const struct iovec *iov, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		uintptr_t at = (uintptr_t) iov[i].iov_base;
+		uint64_t left = iov[i].iov_len;
+		struct pmv_span part;
+
+		while (pmv_regions_find(regions, at, left, false, &part)) {
+			add_extent(receives, &(struct pmv_extent){
+						     .number = receives->posted,
+						     .start = part.start,
+						     .len = part.len,
+						     .id = part.id,
+					     });
+			left -= part.start - at + part.len;
+			at = part.start + part.len;
+		}
+	}
+	receives->posted++;
+}
+
+/* Serving */
+
+/* take_range -- false: a byte of it is not persistent any more; what is, is handed over */
+static bool take_range(struct pmv_regions *regions, uintptr_t at, uint64_t left, pmv_span_fn take,
+		       void *arg)
+{
+	struct pmv_span part;
+	bool whole = true;
+
+	while (left && pmv_regions_find(regions, at, left, true, &part)) {
+		if (part.start != at)
+			whole = false;
+		left -= part.start - at + part.len;
+		at = part.start + part.len;
+		take(arg, &part);
+	}
+	return whole && !left;
+}
+
+static enum pmv_fault take_old(struct pmv_receive_tracker *receives, struct pmv_regions *regions,
+			       pmv_span_fn take, void *arg)
+{
+	struct pmv_dirty *old = &receives->old;
+	unsigned int count = pmv_dirty_count(old, 0, true);
+	struct pmv_range *ranges;
+	bool whole = true;
+
+	if (old->lost)
+		return PMV_FAULT_MEMORY;
+	if (!count)
+		return PMV_FAULT_NONE;
+	ranges = malloc(count * sizeof(*ranges));
+	if (!ranges)
+		return PMV_FAULT_MEMORY;
+	pmv_dirty_take(old, 0, true, ranges);
+	for (unsigned int i = 0; i < count; i++) {
+		whole &= take_range(regions, (uintptr_t) ranges[i].addr, ranges[i].len, take, arg);
+		pmv_dirty_add(old, ranges[i].key, ranges[i].addr, ranges[i].len);
+	}
+	free(ranges);
+	return whole ? PMV_FAULT_NONE : PMV_FAULT_ACCESS;
+}
+
+static enum pmv_fault take_ring(struct pmv_receive_tracker *receives, struct pmv_regions *regions,
+				uint64_t messages, pmv_span_fn take, void *arg)
+{
+	bool whole = true;
+
+	for (size_t i = 0; i < receives->count; i++) {
+		const struct pmv_extent *extent = extent_at(receives, i);
+
+		if (extent->number >= messages + receives->cancelled)
+			break;
+		whole &= take_range(regions, extent->start, extent->len, take, arg);
+	}
+	return whole ? PMV_FAULT_NONE : PMV_FAULT_ACCESS;
+}
+
+/* forget -- the receives that are used up for sure */
+static void forget(struct pmv_receive_tracker *receives, uint64_t messages)
+{
+	while (receives->count && extent_at(receives, 0)->number < messages)
+		drop_first(receives);
+	if (receives->old_end <= messages)
+		forget_old(receives);
+}
+
+enum pmv_fault pmv_receive_tracker_serve(struct pmv_receive_tracker *receives,
+					 struct pmv_regions *regions, uint64_t messages,
+					 pmv_span_fn take, void *arg)
+{
+	enum pmv_fault fault = PMV_FAULT_MESSAGE, other;
+
+	pthread_mutex_lock(&receives->lock);
+	if (messages <= receives->posted && messages >= receives->served) {
+		receives->served = messages;
+		fault = take_old(receives, regions, take, arg);
+		other = take_ring(receives, regions, messages, take, arg);
+		if (!fault)
+			fault = other;
+		forget(receives, messages);
+	}
+	pthread_mutex_unlock(&receives->lock);
+	return fault;
+}

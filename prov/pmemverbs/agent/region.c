@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* region.c -- the memory that an agent may be asked for; region.h has the rules */
+#include <errno.h>
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/fi_errno.h>
+
+#include "memory/file.h"
+#include "agent/flush.h"
+#include "memory/guard.h"
+#include "base/setting.h"
+#include "agent/region.h"
+
+/* Pieces are sorted by start; those of several regions may overlap. */
+struct pmv_piece {
+	uintptr_t start;
+	uintptr_t end;
+	uintptr_t reach; /* the largest end of this one and all before */
+	struct pmv_region *region;
+	uint64_t offset;
+	uint32_t id;
+};
+
+/*
+ * How often writing back has failed in this process where the application's own
+ * mapping was synced.  The kernel reports a failure once then, to whoever syncs
+ * first, whatever region the pages are in: so none of those that were registered
+ * before is trusted any more.
+ */
+static atomic_uint failures;
+
+void pmv_regions_init(struct pmv_regions *regions)
+{
+	regions->tree = NULL;
+	regions->pieces = NULL;
+	atomic_init(&regions->num_pieces, 0);
+	regions->max_pieces = 0;
+	regions->last_id = 0;
+	regions->last_serial = 0;
+	pthread_mutex_init(&regions->lock, NULL);
+	pthread_cond_init(&regions->unused, NULL);
+}
+
+void pmv_regions_destroy(struct pmv_regions *regions)
+{
+	tdestroy(regions->tree, free);
+	free(regions->pieces);
+	pthread_cond_destroy(&regions->unused);
+	pthread_mutex_destroy(&regions->lock);
+}
+
+/* first_behind -- index of the first piece that starts behind an address */
+static size_t first_behind(const struct pmv_regions *regions, uintptr_t at)
+{
+	size_t low = 0, high = atomic_load(&regions->num_pieces);
+
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+
+		if (regions->pieces[middle].start > at)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return low;
+}
+
+static void update_reach(struct pmv_regions *regions, size_t from)
+{
+	for (size_t i = from; i < atomic_load(&regions->num_pieces); i++) {
+		struct pmv_piece *piece = &regions->pieces[i];
+
+		piece->reach = i ? piece[-1].reach : 0;
+		if (piece->reach < piece->end)
+			piece->reach = piece->end;
+	}
+}
+
+static bool reserve_pieces(struct pmv_regions *regions, size_t more)
+{
+	size_t need = atomic_load(&regions->num_pieces) + more;
+	struct pmv_piece *pieces;
+
+	if (need <= regions->max_pieces)
+		return true;
+	pieces = realloc(regions->pieces, 2 * need * sizeof(*pieces));
+	if (!pieces)
+		return false;
+	regions->pieces = pieces;
+	regions->max_pieces = 2 * need;
+	return true;
+}
+
+static void insert_piece(struct pmv_regions *regions, struct pmv_piece piece)
+{
+	size_t at = first_behind(regions, piece.start);
+	size_t count = atomic_load(&regions->num_pieces);
+
+	memmove(&regions->pieces[at + 1], &regions->pieces[at],
+		(count - at) * sizeof(regions->pieces[0]));
+	piece.id = ++regions->last_id;
+	regions->pieces[at] = piece;
+	atomic_store(&regions->num_pieces, count + 1);
+	update_reach(regions, at);
+}
+
+/* add_pieces -- there is room for them; those without a byte are none */
+static void add_pieces(struct pmv_regions *regions, struct pmv_region *region)
+{
+	uint64_t offset = 0;
+
+	for (size_t i = 0; i < region->iov_count; i++) {
+		uintptr_t start = (uintptr_t) region->iov[i].iov_base;
+		size_t len = region->iov[i].iov_len;
+
+		if (len)
+			insert_piece(regions, (struct pmv_piece){
+						      .start = start,
+						      .end = start + len,
+						      .region = region,
+						      .offset = offset,
+					      });
+		offset += len;
+	}
+}
+
+static void remove_pieces(struct pmv_regions *regions, const struct pmv_region *region)
+{
+	size_t left = 0;
+
+	for (size_t i = 0; i < atomic_load(&regions->num_pieces); i++) {
+		if (regions->pieces[i].region != region)
+			regions->pieces[left++] = regions->pieces[i];
+	}
+	atomic_store(&regions->num_pieces, left);
+	update_reach(regions, 0);
+}
+
+bool pmv_regions_find(struct pmv_regions *regions, uintptr_t start, uint64_t len, bool hold,
+		      struct pmv_span *part)
+{
+	uintptr_t end = start + len < start ? UINTPTR_MAX : start + len;
+	const struct pmv_piece *found = NULL;
+	size_t behind;
+
+	if (!len || !atomic_load_explicit(&regions->num_pieces, memory_order_relaxed))
+		return false;
+	pthread_mutex_lock(&regions->lock);
+	behind = first_behind(regions, start);
+	for (size_t i = behind; i-- && !found && regions->pieces[i].reach > start;) {
+		if (regions->pieces[i].end > start)
+			found = &regions->pieces[i];
+	}
+	if (!found && behind < atomic_load(&regions->num_pieces) &&
+	    regions->pieces[behind].start < end) {
+		found = &regions->pieces[behind];
+		start = found->start;
+	}
+	if (found) {
+		*part = (struct pmv_span){
+			.start = start,
+			.len = (end < found->end ? end : found->end) - start,
+			.id = found->id,
+			.persist = found->region->persist,
+			.region = found->region,
+			.offset = found->offset + (start - found->start),
+		};
+		if (hold)
+			found->region->users++;
+	}
+	pthread_mutex_unlock(&regions->lock);
+	return found;
+}
+
+struct pmv_region *pmv_region_add(struct pmv_regions *regions, const struct pmv_region_attr *attr)
+{
+	size_t iov_len = attr->iov_count * sizeof(*attr->iov);
+	struct pmv_region *region = calloc(1, sizeof(*region) + iov_len);
+	struct pmv_region **node = NULL;
+
+	if (!region)
+		return NULL;
+	region->key = attr->key;
+	region->persist = attr->persist;
+	region->use = attr->use;
+	region->start = attr->start;
+	region->needs_agent = attr->needs_agent;
+	region->failures = atomic_load(&failures);
+	region->files = attr->files;
+	region->watch = attr->watch;
+	region->iov_count = attr->iov_count;
+	memcpy(region->iov, attr->iov, iov_len);
+	for (size_t i = 0; i < attr->iov_count; i++)
+		region->len += attr->iov[i].iov_len;
+
+	pthread_mutex_lock(&regions->lock);
+	if (!(attr->use & PMV_REGION_PMEM) || reserve_pieces(regions, attr->iov_count))
+		node = tsearch(region, &regions->tree, pmv_key_compare);
+	region->serial = ++regions->last_serial;
+	if (node && *node == region && (attr->use & PMV_REGION_PMEM))
+		add_pieces(regions, region);
+	pthread_mutex_unlock(&regions->lock);
+	if (node && *node == region)
+		return region;
+	free(region);
+	return NULL;
+}
+
+void pmv_region_remove(struct pmv_regions *regions, struct pmv_region *region)
+{
+	pthread_mutex_lock(&regions->lock);
+	tdelete(region, &regions->tree, pmv_key_compare);
+	if (region->use & PMV_REGION_PMEM)
+		remove_pieces(regions, region);
+	while (region->users)
+		pthread_cond_wait(&regions->unused, &regions->lock);
+	pthread_mutex_unlock(&regions->lock);
+	free(region);
+}
+
+struct pmv_region *pmv_region_get(struct pmv_regions *regions, uint32_t key, uint64_t addr,
+				  uint64_t len, uint64_t *offset)
+{
+	struct pmv_region **node, *region = NULL;
+
+	pthread_mutex_lock(&regions->lock);
+	node = tfind(&key, &regions->tree, pmv_key_compare);
+	if (node && ((*node)->use & PMV_REGION_REMOTE)) {
+		*offset = addr - (*node)->start;
+		/* An address in front of it makes an offset beyond its end. */
+		if (*offset <= (*node)->len && len <= (*node)->len - *offset)
+			region = *node;
+	}
+	if (region)
+		region->users++;
+	pthread_mutex_unlock(&regions->lock);
+	return region;
+}
+
+struct pmv_region *pmv_region_hold(struct pmv_regions *regions, uint32_t key, uint64_t serial)
+{
+	struct pmv_region **node, *region = NULL;
+
+	pthread_mutex_lock(&regions->lock);
+	node = tfind(&key, &regions->tree, pmv_key_compare);
+	if (node && (*node)->serial == serial)
+		region = *node;
+	if (region)
+		region->users++;
+	pthread_mutex_unlock(&regions->lock);
+	return region;
+}
+
+void pmv_region_put(struct pmv_regions *regions, struct pmv_region *region)
+{
+	pthread_mutex_lock(&regions->lock);
+	if (!--region->users)
+		pthread_cond_broadcast(&regions->unused);
+	pthread_mutex_unlock(&regions->lock);
+}
+
+void *pmv_region_piece(const struct pmv_region *region, uint64_t offset, uint64_t *len)
+{
+	size_t i = 0;
+
+	while (i + 1 < region->iov_count && offset >= region->iov[i].iov_len)
+		offset -= region->iov[i++].iov_len;
+	if (*len > region->iov[i].iov_len - offset)
+		*len = region->iov[i].iov_len - offset;
+	return (char *) region->iov[i].iov_base + offset;
+}
+
+bool pmv_region_is_lost(struct pmv_region *region)
+{
+	if (atomic_load(&region->lost))
+		return true;
+	if (pmv_guard_was_hit(region->watch)) {
+		pmv_region_lose(region, PMV_LOST_FAULT, 0);
+		return true;
+	}
+	return region->persist == PMV_PAGE && !pmv_files_cover(region->files) &&
+	       region->failures != atomic_load(&failures);
+}
+
+void pmv_region_lose(struct pmv_region *region, enum pmv_loss loss, int err)
+{
+	static const char *const what[] = {
+		[PMV_LOST_SYNC] = "pages could not be written back; check the medium, and register "
+				  "it again",
+		[PMV_LOST_UNLINKED] = "its file was unlinked, so nobody finds it after a power "
+				      "failure; map one by a name that stays, and register that",
+		[PMV_LOST_SHORTER] = "its file was truncated; extend it, and register it again",
+		[PMV_LOST_FAULT] =
+			"there was no memory behind a page of it (the file was truncated, its disk "
+			"is full, or the medium is bad), and a page that is in no file is mapped "
+			"there now; unmap it, see to the file, map it and register it again",
+		[PMV_LOST_UNKNOWN] =
+			"the kernel does not say whether its file still has a name and its length; "
+			"see to the file system, or let seccomp allow statx, and register it again",
+	};
+
+	if (atomic_exchange(&region->lost, loss))
+		return;
+	PMV_WARN(MR,
+		 "a region of %llu bytes at %p is lost, commits to it fail from here on: %s%s%s\n",
+		 (unsigned long long) region->len, region->iov[0].iov_base,
+		 err ? fi_strerror(-err) : "", err ? ": " : "", what[loss]);
+}
+
+/*
+ * apply -- a call of the table to a range, piece by piece, through mappings of our
+ * own where there are any
+ */
+static int apply(struct pmv_region *region, uint64_t offset, uint64_t len,
+		 int (*call)(void *addr, size_t len))
+{
+	while (len) {
+		uint64_t piece = len;
+		void *at = pmv_region_piece(region, offset, &piece);
+		size_t part = piece;
+		void *own = pmv_files_map(region->files, at, &part);
+		int ret = call(own ? own : at, part);
+
+		if (ret) {
+			if (!own)
+				atomic_fetch_add(&failures, 1);
+			pmv_region_lose(region, PMV_LOST_SYNC, ret);
+			return ret;
+		}
+		offset += part;
+		len -= part;
+	}
+	return 0;
+}
+
+/* look_again -- is the file there in which somebody will look for what was synced? */
+static int look_again(struct pmv_region *region)
+{
+	static const enum pmv_loss losses[] = {
+		[PMV_FILE_UNLINKED] = PMV_LOST_UNLINKED,
+		[PMV_FILE_SHORTER] = PMV_LOST_SHORTER,
+		[PMV_FILE_UNKNOWN] = PMV_LOST_UNKNOWN,
+	};
+	enum pmv_file_state state = pmv_files_state(region->files);
+
+	if (state == PMV_FILE_HERE)
+		return 0;
+	pmv_region_lose(region, losses[state], state == PMV_FILE_UNKNOWN ? -errno : 0);
+	return -FI_EIO;
+}
+
+int pmv_region_touch(struct pmv_region *region, uint64_t offset, uint64_t len)
+{
+	return apply(region, offset, len, pmv_flush->touch);
+}
+
+int pmv_region_sync(struct pmv_region *region, uint64_t offset, uint64_t len)
+{
+	int ret;
+
+	/* Nobody would believe it any more. */
+	if (pmv_region_is_lost(region))
+		return -FI_EIO;
+	ret = apply(region, offset, len, pmv_flush->sync);
+	return ret ? ret : look_again(region);
+}

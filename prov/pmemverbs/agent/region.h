@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * region.h -- the memory that an agent may be asked to make durable
+ *
+ * Regions of a domain that peers may write, by the core's key; and those that
+ * are persistent, by address, since messages are received by address.  Who works
+ * on one holds a reference; it can't be removed, nor the memory behind it go
+ * away, until that is given back.
+ */
+#ifndef PMV_REGION_H
+#define PMV_REGION_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/uio.h>
+
+#include "memory/key.h"
+
+/* What a region is for. */
+enum pmv_region_use {
+	PMV_REGION_REMOTE = 1 << 0, /* peers may write it */
+	PMV_REGION_PMEM = 1 << 1,   /* registered with FI_PMEM */
+};
+
+/* What a region was lost by: nobody can tell then which bytes of it were. */
+enum pmv_loss {
+	PMV_NOT_LOST,
+	PMV_LOST_SYNC,     /* the kernel could not write its pages back */
+	PMV_LOST_UNLINKED, /* nobody finds its file any more */
+	PMV_LOST_SHORTER,  /* its file was truncated */
+	PMV_LOST_FAULT,    /* there was no memory behind one of its pages */
+	PMV_LOST_UNKNOWN,  /* nobody says what has become of its file */
+};
+
+struct pmv_files;
+struct pmv_watch;
+
+struct pmv_region {
+	uint32_t key; /* first: what the tree is searched for */
+	enum pmv_persist persist;
+	unsigned use;   /* enum pmv_region_use */
+	uint64_t start; /* as peers address it */
+	uint64_t len;
+	int users;
+	uint64_t serial;   /* of all that there were: no other one has it */
+	bool needs_agent;  /* what is written here is durable when the agent says so */
+	atomic_int lost;   /* enum pmv_loss */
+	unsigned failures; /* of memory without a file of our own so far, when it was registered */
+	const struct pmv_files *files; /* ours, or NULL: file.h */
+	const struct pmv_watch *watch; /* or NULL: guard.h */
+	size_t iov_count;
+	struct iovec iov[];
+};
+
+struct pmv_piece;
+
+struct pmv_regions {
+	pthread_mutex_t lock;
+	pthread_cond_t unused; /* a region has lost its last user */
+	void *tree;
+	struct pmv_piece *pieces; /* of persistent regions, by address */
+	atomic_size_t num_pieces;
+	size_t max_pieces;
+	uint32_t last_id;
+	uint64_t last_serial;
+};
+
+/* Persistent memory in one piece, all of it in one region. */
+struct pmv_span {
+	uintptr_t start;
+	uint64_t len;
+	uint32_t id; /* the piece's: no other one ever has it */
+	enum pmv_persist persist;
+	struct pmv_region *region;
+	uint64_t offset; /* in the region */
+};
+
+void pmv_regions_init(struct pmv_regions *regions);
+void pmv_regions_destroy(struct pmv_regions *regions);
+
+/* What a region is made of: once it is added, it may be asked for. */
+struct pmv_region_attr {
+	uint32_t key;
+	enum pmv_persist persist;
+	unsigned use;   /* enum pmv_region_use */
+	uint64_t start; /* the address that peers know the first byte by */
+	const struct iovec *iov;
+	size_t iov_count;
+	const struct pmv_files *files; /* NULL, or they outlive the region; as does the watch */
+	const struct pmv_watch *watch;
+	bool needs_agent;
+};
+
+/* pmv_region_add -- NULL: without memory, or where the key is known already */
+struct pmv_region *pmv_region_add(struct pmv_regions *regions, const struct pmv_region_attr *attr);
+
+/* pmv_region_remove -- waits until nobody uses it, and frees it */
+void pmv_region_remove(struct pmv_regions *regions, struct pmv_region *region);
+
+/*
+ * pmv_region_get -- the region that has all of a range and that peers may write,
+ * with a reference; NULL: there is none.  *offset: where in it.
+ */
+struct pmv_region *pmv_region_get(struct pmv_regions *regions, uint32_t key, uint64_t addr,
+				  uint64_t len, uint64_t *offset);
+
+/* pmv_region_hold -- the region that was found before, if it is there still, with a reference */
+struct pmv_region *pmv_region_hold(struct pmv_regions *regions, uint32_t key, uint64_t serial);
+void pmv_region_put(struct pmv_regions *regions, struct pmv_region *region);
+
+/*
+ * pmv_regions_find -- the first part of [start, start + len) that is persistent;
+ * false: none is.  hold: its region gets a reference.
+ */
+bool pmv_regions_find(struct pmv_regions *regions, uintptr_t start, uint64_t len, bool hold,
+		      struct pmv_span *part);
+
+/*
+ * pmv_region_piece -- the memory at an offset, as far as it is contiguous but at
+ * most *len, which is then its length
+ */
+void *pmv_region_piece(const struct pmv_region *region, uint64_t offset, uint64_t *len);
+
+/*
+ * pmv_region_touch, pmv_region_sync -- the table's calls (flush.h) for a range of a
+ * region; the region is lost, and the result negative, where one fails
+ */
+int pmv_region_touch(struct pmv_region *region, uint64_t offset, uint64_t len);
+int pmv_region_sync(struct pmv_region *region, uint64_t offset, uint64_t len);
+
+/*
+ * pmv_region_is_lost -- what was written there may not be durable, so no commit to
+ * it may succeed any more
+ */
+bool pmv_region_is_lost(struct pmv_region *region);
+
+/* pmv_region_lose -- says so in the log, once for each region; err: a negative errno, or 0 */
+void pmv_region_lose(struct pmv_region *region, enum pmv_loss loss, int err);
+
+#endif /* PMV_REGION_H */

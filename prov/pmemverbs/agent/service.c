@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* service.c -- rounds of the agent; service.h has the rules */
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/fi_errno.h>
+
+#include "objects/ep.h"
+#include "memory/guard.h"
+#include "base/setting.h"
+#include "agent/service.h"
+#include "agent/writeback.h"
+
+static struct pmv_ep *ep_of(struct pmv_mailbox *mailbox)
+{
+	return pmv_container_of(mailbox, struct pmv_ep, mailbox);
+}
+
+/* CQs */
+
+static void pin(struct pmv_agent *agent, struct pmv_cq *cq)
+{
+	if (!cq || cq->pinned)
+		return;
+	cq->pinned = true;
+	cq->next_pinned = agent->pinned;
+	agent->pinned = cq;
+}
+
+static void pin_both(struct pmv_agent *agent, struct pmv_ep *ep)
+{
+	pin(agent, ep->tx_cq);
+	pin(agent, ep->rx_cq);
+}
+
+void pmv_service_pin(struct pmv_agent *agent, bool all)
+{
+	pthread_mutex_lock(&agent->lock);
+	for (struct pmv_mailbox *mailbox = agent->mailboxes; mailbox; mailbox = mailbox->next) {
+		if (all || mailbox->starved || (mailbox->refused && !mailbox->ended))
+			pin_both(agent, ep_of(mailbox));
+	}
+	pthread_mutex_unlock(&agent->lock);
+}
+
+void pmv_service_unpin(struct pmv_agent *agent)
+{
+	struct pmv_cq *cq;
+
+	if (!agent->pinned)
+		return;
+	pthread_mutex_lock(&agent->lock);
+	while ((cq = agent->pinned)) {
+		agent->pinned = cq->next_pinned;
+		cq->pinned = false;
+	}
+	pthread_cond_broadcast(&agent->unpinned);
+	pthread_mutex_unlock(&agent->lock);
+}
+
+/*
+ * call_cores -- some move data in calls only; and what was posted has to be reaped.
+ * Endpoints share CQs, and a core may look at all endpoints of a CQ whenever it is
+ * read: each is read once.
+ */
+static void call_cores(struct pmv_agent *agent)
+{
+	for (struct pmv_cq *cq = agent->pinned; cq; cq = cq->next_pinned)
+		pmv_cq_progress(cq);
+	pmv_service_unpin(agent);
+}
+
+/* Taking requests */
+
+/* has_room -- for notices; without it the peer has to wait for the application */
+static bool has_room(const struct pmv_mailbox *mailbox)
+{
+	const struct pmv_ep *ep = pmv_container_of(mailbox, struct pmv_ep, mailbox);
+	struct pmv_cq *cq = ep->rx_cq;
+
+	/* One of our own nobody reads, and notify leaves it out. */
+	return !cq || cq == ep->own_cq || pmv_cq_has_room(cq);
+}
+
+/* is_open -- may another request of this connection be taken? */
+static bool is_open(const struct pmv_mailbox *mailbox)
+{
+	/* What is owed comes first, which bounds what one peer may ask for. */
+	return !mailbox->num_owed && !mailbox->working && !mailbox->refused;
+}
+
+bool pmv_service_waits(const struct pmv_agent *agent)
+{
+	for (const struct pmv_mailbox *mailbox = agent->mailboxes; mailbox;
+	     mailbox = mailbox->next) {
+		if (mailbox->working)
+			return true;
+		if (is_open(mailbox) && pmv_mailbox_has_whole_message(mailbox) &&
+		    (!mailbox->lacks_room || has_room(mailbox)))
+			return true;
+	}
+	return false;
+}
+
+/* name_ranges -- of a request that is to flush them, and perhaps to store in the last one */
+static void name_ranges(struct pmv_agent *agent, struct pmv_work *work,
+			const struct pmv_message *message)
+{
+	unsigned int flushed = message->count - (message->store ? 1 : 0);
+
+	for (unsigned int i = 0; i < message->count; i++) {
+		const struct pmv_range *range = &message->ranges[i];
+		uint64_t offset;
+		struct pmv_region *region = pmv_region_get(&agent->regions, range->key, range->addr,
+							   range->len, &offset);
+
+		if (!region) {
+			work->fault = PMV_FAULT_ACCESS;
+			continue;
+		}
+		/* There is always room for so many. */
+		if (i < flushed)
+			pmv_work_name(work, region, offset, range->len);
+		else
+			work->target = (struct pmv_stretch){.key = region->key,
+							    .persist = region->persist,
+							    .serial = region->serial,
+							    .offset = offset,
+							    .len = range->len};
+		pmv_region_put(&agent->regions, region);
+	}
+}
+
+struct naming {
+	struct pmv_agent *agent;
+	struct pmv_work *work;
+	bool lost;
+};
+
+static void name_span(void *arg, const struct pmv_span *part)
+{
+	struct naming *naming = arg;
+
+	if (!pmv_work_name(naming->work, part->region, part->offset, part->len))
+		naming->lost = true;
+	pmv_region_put(&naming->agent->regions, part->region);
+}
+
+/* name_messages -- wherever the first messages of the connection were received */
+static void name_messages(struct pmv_agent *agent, struct pmv_work *work)
+{
+	struct pmv_ep *ep = ep_of(work->mailbox);
+	struct naming naming = {.agent = agent, .work = work};
+	enum pmv_fault fault = PMV_FAULT_MESSAGE;
+
+	if (pmv_ep_direct(ep, PMV_SLOW_RECEIVES)) {
+		work->fault = fault;
+		return;
+	}
+	fault = pmv_receive_tracker_serve(&ep->receives, &agent->regions, work->data, name_span,
+					  &naming);
+	/* They were handed over once: nobody will ever know again where they are. */
+	work->mailbox->lost_receives |= naming.lost;
+	if (work->mailbox->lost_receives)
+		fault = PMV_FAULT_MEMORY;
+	if (fault)
+		work->fault = fault;
+}
+
+static void begin(struct pmv_agent *agent, struct pmv_work *work, struct pmv_mailbox *mailbox,
+		  const struct pmv_message *message)
+{
+	pmv_work_begin(work, mailbox, mailbox->served);
+	work->faulted = mailbox->faulted;
+	work->seen = message->seen;
+	work->data = message->data;
+	work->notify = message->notify;
+	work->store = message->store;
+	work->messages = message->messages;
+	work->payload = (const uint8_t *) message->payload - work->copy;
+	if (message->messages)
+		name_messages(agent, work);
+	name_ranges(agent, work, message);
+	pmv_work_join(work);
+}
+
+static void refuse(struct pmv_work *work, struct pmv_mailbox *mailbox)
+{
+	pmv_work_begin(work, mailbox, mailbox->served);
+	work->malformed = true;
+	work->fault = PMV_FAULT_MESSAGE;
+}
+
+/* What requests may cost of a slice, at the most. */
+struct cost {
+	uint64_t lines;
+	uint64_t pages;
+};
+
+static void add_stretch(struct cost *cost, const struct pmv_stretch *stretch)
+{
+	uint64_t len = stretch->len < PMV_PAGE_SLICE ? stretch->len : PMV_PAGE_SLICE;
+
+	if (stretch->persist == PMV_PAGE)
+		cost->pages += PMV_SYNC_COST + len;
+	else if (stretch->persist == PMV_DMP)
+		cost->lines += len;
+}
+
+static void add_cost(struct cost *cost, const struct pmv_work *work)
+{
+	const struct pmv_stretch *named = work->more ? work->more : work->named;
+
+	for (size_t i = 0; i < work->count; i++)
+		add_stretch(cost, &named[i]);
+	if (work->store)
+		add_stretch(cost, &work->target);
+}
+
+/*
+ * is_used_up -- no further request then: all but the last one of a round come to their
+ * end in it.  So none is put back that has taken receives, which are handed over once.
+ */
+static bool is_used_up(const struct cost *cost)
+{
+	return cost->lines >= PMV_LINE_SLICE || cost->pages >= PMV_PAGE_SLICE;
+}
+
+/* take -- one request; false: there is none, or none after it */
+static bool take(struct pmv_agent *agent, struct pmv_mailbox *mailbox, struct cost *cost)
+{
+	struct pmv_batch *batch = agent->batch;
+	struct pmv_work *work = &batch->works[batch->count];
+	struct pmv_message message;
+
+	switch (pmv_mailbox_take_message(mailbox, work->copy, &message)) {
+	case PMV_NOT_YET:
+		return false;
+	case PMV_MALFORMED:
+		refuse(work, mailbox);
+		batch->count++;
+		return false;
+	case PMV_ARRIVED:
+		break;
+	}
+	/* Who reads the queue has the thread woken up. */
+	mailbox->lacks_room = message.notify && !has_room(mailbox);
+	if (mailbox->lacks_room) {
+		pmv_mailbox_put_back(mailbox, mailbox->served);
+		return false;
+	}
+	begin(agent, work, mailbox, &message);
+	batch->count++;
+	add_cost(cost, work);
+	return true;
+}
+
+/* collect -- of one peer a quarter of the batch at the most, and little more than it gets done */
+static void collect(struct pmv_agent *agent, struct pmv_mailbox *mailbox)
+{
+	struct pmv_batch *batch = agent->batch;
+	unsigned int room = PMV_BATCH_WORKS / 4;
+	struct cost cost = {0};
+
+	while (room-- && batch->count < PMV_BATCH_WORKS && !is_used_up(&cost) &&
+	       pmv_mailbox_has_message(mailbox)) {
+		if (!take(agent, mailbox, &cost))
+			return;
+	}
+}
+
+/* take_up -- the request that the last round has not come to the end of */
+static void take_up(struct pmv_batch *batch, struct pmv_mailbox *mailbox)
+{
+	struct pmv_work *work;
+
+	if (batch->count == PMV_BATCH_WORKS)
+		return;
+	work = &batch->works[batch->count++];
+	*work = *mailbox->work;
+	/* Those before it have been acknowledged since. */
+	work->faulted = mailbox->faulted;
+	mailbox->working = false;
+}
+
+/* Acknowledging */
+
+static void pay(struct pmv_mailbox *mailbox)
+{
+	ssize_t ret = pmv_mailbox_pay(ep_of(mailbox));
+
+	mailbox->starved = ret == -FI_EAGAIN;
+	/* The connection is lost: its peer hears that from the core. */
+	if (ret && ret != -FI_EAGAIN)
+		mailbox->num_owed = 0;
+}
+
+/*
+ * end_connection -- of a peer that does not keep to the rules, as soon as it has been
+ * told so: what is posted may be lost with the connection
+ */
+static void end_connection(struct pmv_mailbox *mailbox)
+{
+	struct pmv_ep *ep = ep_of(mailbox);
+
+	if (mailbox->ended || mailbox->num_owed || pmv_op_owes(&ep->domain->reqs, ep))
+		return;
+	mailbox->ended = true;
+	fi_shutdown(ep->core_fid, 0);
+}
+
+/* rotate -- the first becomes the last, so that none is always the first */
+static void rotate(struct pmv_agent *agent)
+{
+	struct pmv_mailbox *first = agent->mailboxes;
+
+	if (!first || !first->next)
+		return;
+	agent->mailboxes = first->next;
+	first->next = NULL;
+	*agent->mailboxes_tail = first;
+	agent->mailboxes_tail = &first->next;
+}
+
+/* look_around -- pay what is owed, and fill the batch */
+static void look_around(struct pmv_agent *agent)
+{
+	pthread_mutex_lock(&agent->lock);
+	agent->batch->count = 0;
+	for (struct pmv_mailbox *mailbox = agent->mailboxes; mailbox; mailbox = mailbox->next) {
+		if (mailbox->num_owed)
+			pay(mailbox);
+		if (mailbox->refused)
+			end_connection(mailbox);
+		else if (mailbox->working)
+			take_up(agent->batch, mailbox);
+		else if (is_open(mailbox))
+			collect(agent, mailbox);
+	}
+	rotate(agent);
+	pthread_mutex_unlock(&agent->lock);
+}
+
+/* notify -- the application's completion, now that all of it is durable */
+static void notify(struct pmv_ep *ep, uint64_t data)
+{
+	struct pmv_comp *comp;
+
+	if (!ep->rx_cq || ep->rx_cq == ep->own_cq)
+		return;
+	comp = calloc(1, sizeof(*comp));
+	if (!comp) {
+		PMV_WARN(CQ, "no memory for a completion: a notice is lost\n");
+		return;
+	}
+	comp->ok = (struct fi_cq_tagged_entry){
+		.flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA,
+		.data = data,
+	};
+	pmv_cq_add(ep->rx_cq, comp);
+}
+
+static void warn_of_fault(struct pmv_mailbox *mailbox, const struct pmv_work *work)
+{
+	if (work->malformed)
+		PMV_WARN(EP_DATA, "a peer's request makes no sense: its connection is ended\n");
+	if (!work->fault || work->malformed || work->fault == PMV_FAULT_IO || mailbox->warned)
+		return;
+	mailbox->warned = true;
+	PMV_WARN(EP_DATA, "a peer's commit is refused, %s; more of this connection are not shown\n",
+		 work->fault == PMV_FAULT_MESSAGE ? "it makes no sense"
+		 : work->messages
+			 ? "a buffer of its messages is not registered with FI_PMEM any more, or "
+			   "there was no memory to know where they are"
+			 : "it names memory that is not registered, or beyond its end");
+}
+
+static void finish(struct pmv_work *work)
+{
+	struct pmv_mailbox *mailbox = work->mailbox;
+
+	if (work->fault)
+		mailbox->faulted = work->number;
+	mailbox->refused |= work->malformed;
+	warn_of_fault(mailbox, work);
+	/* Of an endpoint that is about to be closed the application hears no more. */
+	if (work->notify && !work->fault && mailbox->attached)
+		notify(ep_of(mailbox), work->data);
+	pmv_mailbox_owe(mailbox, work->number, work->fault);
+}
+
+/* put_by -- until the next round; those behind it are still in the mailbox */
+static void put_by(struct pmv_work *work)
+{
+	struct pmv_mailbox *mailbox = work->mailbox;
+
+	if (work->state == PMV_WORK_BEGUN) {
+		*mailbox->work = *work;
+		work->more = NULL;
+		mailbox->working = true;
+	} else if (!mailbox->put_back) {
+		pmv_mailbox_put_back(mailbox, work->number);
+		mailbox->put_back = true;
+	}
+	/* See is_used_up: rather fail than say that it was flushed. */
+	if (work->state == PMV_WORK_WAITS && work->messages)
+		mailbox->lost_receives = true;
+}
+
+static void conclude(struct pmv_agent *agent)
+{
+	struct pmv_batch *batch = agent->batch;
+
+	pthread_mutex_lock(&agent->lock);
+	for (unsigned int i = 0; i < batch->count; i++) {
+		struct pmv_work *work = &batch->works[i];
+
+		if (work->mailbox && work->state == PMV_WORK_DONE)
+			finish(work);
+		else if (work->mailbox)
+			put_by(work);
+		pmv_work_free(work);
+	}
+	for (unsigned int i = 0; i < batch->count; i++) {
+		struct pmv_mailbox *mailbox = batch->works[i].mailbox;
+
+		batch->works[i].mailbox = NULL;
+		if (!mailbox)
+			continue;
+		mailbox->put_back = false;
+		/* It may be about to be closed; and once for each mailbox is enough. */
+		if (!mailbox->attached)
+			continue;
+		if (mailbox->num_owed && !mailbox->starved)
+			pay(mailbox);
+		pin_both(agent, ep_of(mailbox));
+	}
+	pthread_mutex_unlock(&agent->lock);
+}
+
+void pmv_service_forget(struct pmv_agent *agent, struct pmv_mailbox *mailbox)
+{
+	struct pmv_batch *batch = agent->batch;
+
+	for (unsigned int i = 0; i < batch->count; i++) {
+		if (batch->works[i].mailbox == mailbox)
+			batch->works[i].mailbox = NULL;
+	}
+	if (mailbox->working)
+		pmv_work_free(mailbox->work);
+	mailbox->working = false;
+}
+
+static bool serve(struct pmv_domain *domain)
+{
+	struct pmv_agent *agent = &domain->agent;
+	struct pmv_batch *batch = agent->batch;
+
+	pmv_service_pin(agent, domain->fabric->core->driven);
+	call_cores(agent);
+	look_around(agent);
+	if (!batch->count)
+		return false;
+	pmv_batch_carry_out(batch, &agent->regions);
+	conclude(agent);
+	call_cores(agent);
+	return true;
+}
+
+bool pmv_service_round(struct pmv_domain *domain)
+{
+	bool busy;
+
+	pmv_guard_enter();
+	busy = serve(domain);
+	pmv_guard_leave();
+	return busy;
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* thread.c -- threads of agents begin and end */
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+
+#include <numa.h>
+#include <rdma/fi_errno.h>
+
+#include "objects/domain.h"
+#include "base/setting.h"
+#include "agent/wake.h"
+
+/* So long the process waits for its threads when it ends, all in all. */
+#define LAST_WAIT_NS 500000000
+
+static bool move_to_node(int node)
+{
+	if (numa_available() >= 0 && node <= numa_max_node())
+		numa_run_on_node(node);
+	return true;
+}
+
+static void *run(void *arg)
+{
+	struct pmv_domain *domain = arg;
+	struct pmv_agent *agent = &domain->agent;
+	struct pmv_rest rest = {0};
+	bool placed = false;
+
+	pmv_rest_begin(&rest);
+	while (!atomic_load(&agent->stop)) {
+		bool busy;
+
+		if (!placed && atomic_load(&agent->node) >= 0)
+			placed = move_to_node(atomic_load(&agent->node));
+		pthread_mutex_lock(&agent->serving);
+		busy = pmv_service_round(domain);
+		pthread_mutex_unlock(&agent->serving);
+		pmv_rest(domain, &rest, busy);
+	}
+	return NULL;
+}
+
+/* All that run. */
+static struct pmv_agent *threads;
+static pthread_mutex_t threads_lock = PTHREAD_MUTEX_INITIALIZER;
+
+int pmv_agent_start(struct pmv_domain *domain)
+{
+	struct pmv_agent *agent = &domain->agent;
+	sigset_t all, old;
+	int ret;
+
+	if (atomic_load(&agent->running) || pmv_setting.agent != PMV_AGENT_THREAD)
+		return 0;
+	/* The application's signals are not for this thread; a fault of its own is (guard.h). */
+	sigfillset(&all);
+	sigdelset(&all, SIGBUS);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	ret = pthread_create(&agent->thread, NULL, run, domain);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (ret) {
+		PMV_WARN(DOMAIN,
+			 "the agent's thread can't be started (%s): see the limits on threads "
+			 "(ulimit -u, pids.max of the cgroup), or set "
+			 "FI_PMEMVERBS_AGENT=progress\n",
+			 strerror(ret));
+		return -ret;
+	}
+	pthread_setname_np(agent->thread, "pmemverbs");
+	atomic_store(&agent->running, true);
+	pthread_mutex_lock(&threads_lock);
+	agent->next_running = threads;
+	threads = agent;
+	pthread_mutex_unlock(&threads_lock);
+	return 0;
+}
+
+/* take_out -- of the list; false: it was not in there.  Holds threads_lock. */
+static bool take_out(struct pmv_agent *agent)
+{
+	struct pmv_agent **at = &threads;
+
+	while (*at && *at != agent)
+		at = &(*at)->next_running;
+	if (!*at)
+		return false;
+	*at = agent->next_running;
+	return true;
+}
+
+static void tell_to_stop(struct pmv_agent *agent)
+{
+	atomic_store(&agent->stop, true);
+	pmv_agent_kick(agent);
+}
+
+void pmv_agent_stop(struct pmv_agent *agent)
+{
+	bool found;
+
+	/* Whoever ends the process meanwhile must not wait for the thread as well. */
+	pthread_mutex_lock(&threads_lock);
+	found = take_out(agent);
+	pthread_mutex_unlock(&threads_lock);
+	if (!found)
+		return;
+	tell_to_stop(agent);
+	pthread_join(agent->thread, NULL);
+	atomic_store(&agent->running, false);
+}
+
+/*
+ * A thread may be in a sync that takes minutes, or wait for a lock that is held
+ * further down on this very stack.  It is left behind then: the provider's code stays
+ * mapped, and the process ends all the same.
+ */
+void pmv_agent_stop_all(void)
+{
+	struct timespec end;
+
+	if (pthread_mutex_trylock(&threads_lock))
+		return;
+	for (struct pmv_agent *agent = threads; agent; agent = agent->next_running)
+		tell_to_stop(agent);
+	clock_gettime(CLOCK_REALTIME, &end);
+	end.tv_nsec += LAST_WAIT_NS;
+	if (end.tv_nsec >= 1000000000) {
+		end.tv_sec++;
+		end.tv_nsec -= 1000000000;
+	}
+	while (threads) {
+		struct pmv_agent *agent = threads;
+
+		threads = agent->next_running;
+		if (!pthread_timedjoin_np(agent->thread, NULL, &end))
+			atomic_store(&agent->running, false);
+	}
+	pthread_mutex_unlock(&threads_lock);
+}

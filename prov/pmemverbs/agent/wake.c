@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* wake.c -- the agent's thread sleeps, and is woken up; wake.h says when */
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "objects/ep.h"
+#include "base/setting.h"
+#include "agent/wake.h"
+
+/* After the last request it looks on for so long without sleeping ... */
+#define SPIN_NS 50000
+/* ... then sleeps for longer and longer, but never so long that a commit takes a millisecond. */
+#define LEAST_SLEEP_NS 20000
+#define LONGEST_SLEEP_NS 700000
+/*
+ * Where all memory can be flushed from afar, peers may ask for what was received,
+ * or because they say themselves that the path reorders.  Hardly any does: only
+ * the first one that asks waits for so long, and the others have their processor.
+ */
+#define DOZE_NS 20000000
+/* How often those who wait for acknowledgements look whether the peer is still there. */
+#define LOSS_WAKE_NS 200000000
+/* With descriptors; a thread of the core's may move data without any event. */
+#define LEAST_EVENT_MS 10
+#define LONGEST_EVENT_MS 160
+/* Where one of them is always ready, and may hide what others have left. */
+#define STUCK_EVENT_MS 2
+/* Each call may move as little as one message; so many fit a socket. */
+#define MOST_PATIENCE 2048
+#define LEAST_PATIENCE 8
+/* So many calls of the application while the thread slept: it does not sleep itself. */
+#define POLLING_READS 16
+
+/* Waking */
+
+void pmv_agent_kick(struct pmv_agent *agent)
+{
+	const uint64_t one = 1;
+
+	if (atomic_load(&agent->asleep) && write(agent->kick_fd, &one, sizeof(one)) < 0)
+		return;
+}
+
+void pmv_agent_nudge(struct pmv_domain *domain)
+{
+	struct pmv_agent *agent = &domain->agent;
+	bool found = true;
+
+	if (!domain->fabric->core->driven || pmv_setting.agent != PMV_AGENT_THREAD)
+		return;
+	/* What was moved into a mailbox is there before this looks whether the thread sleeps. */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (!atomic_load(&agent->asleep))
+		return;
+	/* It may be falling asleep, and have looked already. */
+	if (!pthread_mutex_trylock(&agent->lock)) {
+		found = pmv_service_waits(agent);
+		pthread_mutex_unlock(&agent->lock);
+	}
+	if (found)
+		pmv_agent_kick(agent);
+}
+
+bool pmv_agent_watch(struct pmv_cq *cq)
+{
+	struct pmv_agent *agent = &cq->domain->agent;
+
+	if (pmv_setting.agent != PMV_AGENT_THREAD)
+		return false;
+	atomic_store(&cq->watched, true);
+	atomic_store(&agent->watched, true);
+	if (!atomic_load(&agent->running)) {
+		pthread_mutex_lock(&agent->lock);
+		pmv_agent_start(cq->domain);
+		pthread_mutex_unlock(&agent->lock);
+	}
+	pmv_agent_kick(agent);
+	return atomic_load(&agent->running);
+}
+
+/*
+ * wake_sleepers -- those who wait for acknowledgements that have arrived, and now
+ * and then all, to find out whether any will; holds the lock
+ */
+static bool wake_sleepers(struct pmv_agent *agent)
+{
+	bool watching = false, watched = false;
+	int64_t now;
+	bool all;
+
+	/* Most targets wait for none, and may have many mailboxes. */
+	if (!atomic_exchange(&agent->watched, false))
+		return false;
+	now = pmv_now_ns();
+	all = now - agent->woke_ns > LOSS_WAKE_NS;
+	if (all)
+		agent->woke_ns = now;
+
+	for (struct pmv_mailbox *mailbox = agent->mailboxes; mailbox; mailbox = mailbox->next) {
+		struct pmv_ep *ep = pmv_container_of(mailbox, struct pmv_ep, mailbox);
+
+		if (!ep->tx_cq || !atomic_load(&ep->tx_cq->watched))
+			continue;
+		watched = true;
+		if (!atomic_load(&ep->unacked))
+			continue;
+		watching = true;
+		if ((all || pmv_mailbox_has_ack(mailbox)) &&
+		    atomic_exchange(&ep->tx_cq->watched, false))
+			pmv_cq_wake(ep->tx_cq);
+	}
+	if (watched)
+		atomic_store(&agent->watched, true);
+	return watching;
+}
+
+/* Descriptors */
+
+static bool add_fd(struct pmv_agent *agent, int fd)
+{
+	if (agent->num_fds == agent->max_fds) {
+		size_t max = agent->max_fds ? 2 * agent->max_fds : 16;
+		struct pollfd *fds = realloc(agent->fds, max * sizeof(*fds));
+
+		if (!fds)
+			return false;
+		agent->fds = fds;
+		agent->max_fds = max;
+	}
+	agent->fds[agent->num_fds++] = (struct pollfd){.fd = fd, .events = POLLIN};
+	return true;
+}
+
+/* add_edges -- of a CQ, once; the kernel forgets a descriptor that is closed */
+static bool add_edges(struct pmv_agent *agent, struct pmv_cq *cq)
+{
+	struct epoll_event event = {.events = EPOLLIN | EPOLLET};
+
+	if (!cq->edges && !epoll_ctl(agent->edges_fd, EPOLL_CTL_ADD, cq->core_fd, &event))
+		cq->edges = true;
+	return cq->edges;
+}
+
+enum readiness {
+	QUIET,
+	READY,
+	UNKNOWN, /* something can't be waited for, or need not: the application is at it */
+};
+
+/*
+ * is_polled -- the application reads the CQ over and over, and moves the data with
+ * that: where nothing needs the agent the thread would only be in its way
+ */
+static bool is_polled(struct pmv_agent *agent, struct pmv_cq *cq)
+{
+	unsigned reads = atomic_load_explicit(&cq->reads, memory_order_relaxed);
+	bool polled = reads - cq->seen_reads >= POLLING_READS;
+
+	cq->seen_reads = reads;
+	return polled && !atomic_load(&agent->needed);
+}
+
+static enum readiness look_at(struct pmv_agent *agent, struct pmv_cq *cq)
+{
+	int ret;
+
+	if (is_polled(agent, cq) || cq->core_fd < 0 || !add_edges(agent, cq))
+		return UNKNOWN;
+	if (pmv_cq_is_full(cq))
+		return QUIET;
+	ret = pmv_cq_trywait_core(cq);
+	if (ret)
+		return ret == -FI_EAGAIN ? READY : UNKNOWN;
+	return add_fd(agent, cq->core_fd) ? QUIET : UNKNOWN;
+}
+
+/* find_events -- must any core be called again before the descriptors can be waited for? */
+static enum readiness find_events(struct pmv_domain *domain)
+{
+	struct pmv_agent *agent = &domain->agent;
+	enum readiness most = QUIET;
+
+	if (!domain->fabric->core->driven)
+		return UNKNOWN;
+	agent->num_fds = 0;
+	pmv_service_pin(agent, true);
+	for (struct pmv_cq *cq = agent->pinned; cq; cq = cq->next_pinned) {
+		enum readiness one = look_at(agent, cq);
+
+		if (one > most)
+			most = one;
+	}
+	if (most == QUIET && poll(agent->fds, agent->num_fds, 0) > 0)
+		most = READY;
+	pmv_service_unpin(agent);
+	return most;
+}
+
+/* Sleeping */
+
+static void wake_up(struct pmv_agent *agent)
+{
+	uint64_t kicks;
+
+	atomic_store(&agent->asleep, false);
+	atomic_fetch_add(&agent->sleeps, 1);
+	if (read(agent->kick_fd, &kicks, sizeof(kicks)) < 0)
+		return;
+}
+
+static void sleep_blind(struct pmv_domain *domain, struct pmv_rest *rest, bool watching)
+{
+	struct pmv_agent *agent = &domain->agent;
+	bool driven = domain->fabric->core->driven;
+	/* The application may stop calling the core at any time. */
+	bool needed = driven || rest->asked || atomic_load(&agent->needed);
+	int64_t longest = needed ? LONGEST_SLEEP_NS : DOZE_NS;
+	struct pollfd fd = {.fd = agent->kick_fd, .events = POLLIN};
+	struct timespec ts;
+
+	if (watching)
+		rest->sleep_ns = LEAST_SLEEP_NS;
+	else if (rest->sleep_ns > longest)
+		rest->sleep_ns = longest;
+	ts = (struct timespec){.tv_nsec = rest->sleep_ns};
+	ppoll(&fd, 1, &ts, NULL);
+	wake_up(agent);
+	rest->sleep_ns *= 2;
+}
+
+static void sleep_on_events(struct pmv_agent *agent, struct pmv_rest *rest, bool stuck)
+{
+	struct epoll_event events[16];
+	int ms = stuck ? STUCK_EVENT_MS : rest->sleep_ms;
+	bool woken = epoll_wait(agent->edges_fd, events, 16, ms) > 0;
+
+	wake_up(agent);
+	rest->calls = 0;
+	rest->sleep_ms *= 2;
+	if (woken)
+		rest->sleep_ms = LEAST_EVENT_MS;
+	else if (rest->sleep_ms > LONGEST_EVENT_MS)
+		rest->sleep_ms = LONGEST_EVENT_MS;
+}
+
+void pmv_rest_begin(struct pmv_rest *rest)
+{
+	/* Short sleeps are not to be lengthened by the default slack of 50 us. */
+	prctl(PR_SET_TIMERSLACK, 1000UL);
+	rest->sleep_ns = LEAST_SLEEP_NS;
+	rest->sleep_ms = LEAST_EVENT_MS;
+	rest->patience = MOST_PATIENCE;
+}
+
+/*
+ * fall_asleep -- from here on a kick ends the sleep, and what has come without one is
+ * looked for: others move data as well, and so may what prepares the sleep.  False:
+ * there is something to do.
+ */
+static bool fall_asleep(struct pmv_domain *domain, enum readiness *events, bool *watching)
+{
+	struct pmv_agent *agent = &domain->agent;
+	bool waits;
+
+	atomic_store(&agent->asleep, true);
+	*events = find_events(domain);
+	pthread_mutex_lock(&agent->lock);
+	*watching = wake_sleepers(agent);
+	waits = pmv_service_waits(agent);
+	pthread_mutex_unlock(&agent->lock);
+	if (waits || atomic_load(&agent->stop))
+		atomic_store(&agent->asleep, false);
+	return atomic_load(&agent->asleep);
+}
+
+void pmv_rest(struct pmv_domain *domain, struct pmv_rest *rest, bool busy)
+{
+	struct pmv_agent *agent = &domain->agent;
+	enum readiness events;
+	bool watching;
+
+	if (busy) {
+		rest->asked = true;
+		rest->spin_until_ns = pmv_now_ns() + SPIN_NS;
+		rest->sleep_ns = LEAST_SLEEP_NS;
+		rest->sleep_ms = LEAST_EVENT_MS;
+		rest->calls = 0;
+	}
+	if (busy || pmv_now_ns() < rest->spin_until_ns) {
+		pthread_mutex_lock(&agent->lock);
+		wake_sleepers(agent);
+		pthread_mutex_unlock(&agent->lock);
+		return;
+	}
+	if (!fall_asleep(domain, &events, &watching))
+		return;
+	if (events == QUIET) {
+		rest->patience = MOST_PATIENCE;
+		sleep_on_events(agent, rest, false);
+	} else if (events == UNKNOWN) {
+		sleep_blind(domain, rest, watching);
+	} else if (++rest->calls < rest->patience) {
+		atomic_store(&agent->asleep, false);
+	} else {
+		rest->patience =
+			rest->patience / 2 > LEAST_PATIENCE ? rest->patience / 2 : LEAST_PATIENCE;
+		sleep_on_events(agent, rest, true);
+	}
+}

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * wire.h -- what two endpoints of pmemverbs tell each other, byte by byte
+ *
+ * All numbers are little-endian.  Nothing that arrives is believed: the decoders
+ * check everything that can be checked without knowing the receiver's memory.
+ *
+ * Hello: 24 bytes behind the application's CM private data of a connection
+ * request and of its acceptance.  A peer without pmemverbs finds its own data
+ * where they always were.  Later versions keep magic, version and length.
+ *
+ *    0  u16  magic
+ *    2  u8   version (1)
+ *    3  u8   1: an agent serves the mailbox; 2: it can notify of a commit; 4: it can
+ *            commit messages; 8: the path to this side may reorder writes; 16, 32, 64:
+ *            0, or 1 and the persistence domain (enum pmv_persist) that all messages
+ *            are received in; 128: and DDIO is on there
+ *    4  u48  address of the block, in pages of 4096 bytes
+ *   10  u48  this side's half of the connection's secret
+ *   16  u32  the core's key of the block
+ *   20  u32  the core's key of the flush page
+ *
+ * Block: memory of an endpoint that its peer writes to.  Nobody may read it.
+ *
+ *       0  64 slots of 512 bytes: the mailbox; message n is in slot n % 64
+ *   32768  64 slots of 32 bytes: acknowledgement n is in slot n % 64
+ *
+ * Flush page: memory behind the block that peers may read and that never holds
+ * anything, for READs that push writes.  It is a region of its own: where regions
+ * are addressed by offset, both begin at 0.
+ *
+ * Seals.  A domain's regions are open to all peers that are connected to it, and
+ * the keys of regions can be guessed.  So anybody may write to a block.  What
+ * counts is sealed: SipHash-2-4 of its bytes, with 8 zeros for the seal itself,
+ * under a key that both halves of the secret make.  Only the two ends have heard
+ * them, and no region holds them.  Sender and kind are part of the key: nothing
+ * can be sent back to its sender, and no message passes for an acknowledgement.
+ * The number is among the sealed bytes: nothing is taken twice.  Whatever else is
+ * written to a slot is as if nothing had arrived: see Repair below.
+ *
+ * Message to the agent.  Its ranges are to become durable, the stored data after
+ * them.
+ *
+ *    0  u64  number: 1, 2, ...
+ *    8  u64  seal
+ *   16  u64  immediate data, if it notifies; number of messages, if it commits them
+ *   24  u16  length of the message
+ *   26  u8   number of ranges, at most 20
+ *   27  u8   1: notify the application; 2: the last range is where data is to be
+ *            stored that follows the ranges; 4: alone, that the first messages of this
+ *            connection, so many, are to become durable where they were received;
+ *            a write with immediate data counts as one where it uses up a receive
+ *   28  u32  number of the last message whose acknowledgement the sender had, low half
+ *   32  ranges: u64 address, u64 length, u32 the core's key, u32 zero
+ *    .  data to store, as long as the last range says
+ *
+ * Acknowledgement.
+ *
+ *    0  u64  number: 1, 2, ...
+ *    8  u64  seal
+ *   16  u64  number of a message: it and all before it are done
+ *   24  u32  0, or what went wrong with that message: enum pmv_fault
+ *   28  u32  zero
+ *
+ * Flow control: a message is sent when at most 62 others are not acknowledged, or
+ * 63 if it is empty.  So there are never more acknowledgements under way than slots
+ * for them.
+ *
+ * Repair.  A sender that has waited for long writes the oldest message that is not
+ * acknowledged once more, as it was, and sends an empty one behind it.  So a message
+ * that somebody has overwritten is there again.  An acknowledgement that somebody has
+ * overwritten shows by a later one that is there, and ends the connection: it may
+ * have told of a fault.
+ *
+ * After a fault the agent stores no data until the sender has had the
+ * acknowledgement that says so: what the data were to follow is not durable.
+ *
+ * A write may become visible in any order of its bytes: the seal is what tells
+ * that all of them are there.
+ */
+#ifndef PMV_WIRE_H
+#define PMV_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "memory/key.h"
+
+#define PMV_HANDSHAKE_SIZE 24
+
+#define PMV_SLOTS 64
+#define PMV_MESSAGE_SIZE 512
+#define PMV_ACK_SIZE 32
+#define PMV_MAX_RANGES 20
+#define PMV_RANGE_SIZE 24
+#define PMV_MESSAGE_HEADER 32
+
+#define PMV_ACKS_AT (PMV_SLOTS * PMV_MESSAGE_SIZE)
+#define PMV_BLOCK_SIZE (PMV_ACKS_AT + PMV_SLOTS * PMV_ACK_SIZE)
+
+/* Room for data in a message with so many ranges. */
+#define PMV_STORE_ROOM(ranges)                                                                     \
+	(PMV_MESSAGE_SIZE - PMV_MESSAGE_HEADER - (ranges) * (size_t) PMV_RANGE_SIZE)
+
+#define PMV_FLUSH_AT PMV_BLOCK_SIZE
+#define PMV_FLUSH_SIZE 64
+#define PMV_BLOCK_ALIGN 4096
+#define PMV_SECRET_MASK UINT64_C(0xffffffffffff)
+
+/* So many messages may wait for their acknowledgement; one more if it is empty. */
+#define PMV_WINDOW (PMV_SLOTS - 1)
+
+struct pmv_handshake {
+	bool known; /* the rest says something */
+	uint64_t addr;
+	uint32_t key;
+	uint32_t flush_key;
+	uint64_t secret; /* this side's half */
+	bool agent;      /* the mailbox is served */
+	bool notices;    /* a message may ask for a notice */
+	bool messages;   /* the agent can commit messages */
+	bool relaxed;    /* writes may be placed out of order */
+	bool one_kind;   /* all messages are received in memory of this kind: */
+	struct pmv_attr received;
+};
+
+/* What one end seals one kind of thing with. */
+struct pmv_seal {
+	uint8_t key[16];
+};
+
+enum pmv_sealed {
+	PMV_SEALED_MESSAGE = 1,
+	PMV_SEALED_ACK = 2,
+};
+
+struct pmv_range {
+	uint64_t addr;
+	uint64_t len;
+	uint32_t key; /* the core's */
+};
+
+struct pmv_message {
+	uint64_t number;
+	uint32_t seen; /* acknowledged, low half */
+	uint64_t data; /* if it notifies or commits messages */
+	bool notify;
+	bool store;
+	bool messages;
+	unsigned int count;
+	struct pmv_range ranges[PMV_MAX_RANGES];
+	const void *payload; /* what is to be stored in the last range */
+};
+
+/* What went wrong with a message.  The values travel: never renumber. */
+enum pmv_fault {
+	PMV_FAULT_NONE = 0,
+	PMV_FAULT_MESSAGE = 1, /* it can't be understood */
+	PMV_FAULT_ACCESS = 2,  /* no such memory, or not for writing, or beyond its end */
+	PMV_FAULT_IO = 3,      /* the medium failed */
+	PMV_FAULT_MEMORY = 4,  /* it is not known where messages are, for want of memory */
+};
+
+struct pmv_ack {
+	uint64_t number;
+	uint64_t done;
+	enum pmv_fault fault;
+};
+
+/* pmv_seal -- for what goes from the side with one half of the secret to the other */
+struct pmv_seal pmv_seal(uint64_t from, uint64_t to, enum pmv_sealed what);
+
+/* pmv_handshake_flush_addr -- where the flush page begins */
+uint64_t pmv_handshake_flush_addr(const struct pmv_handshake *handshake);
+
+void pmv_handshake_encode(uint8_t buf[PMV_HANDSHAKE_SIZE], const struct pmv_handshake *handshake);
+
+/*
+ * pmv_handshake_decode -- look for a handshake at the end of CM data.  Returns the
+ * length of the application's data in front of it: len if there is none.
+ * handshake->known is false if there is none, or one of another version, or a malformed one.
+ */
+size_t pmv_handshake_decode(const void *cm_data, size_t len, struct pmv_handshake *handshake);
+
+/* pmv_message_encode -- returns the length; the message must fit */
+size_t pmv_message_encode(uint8_t buf[PMV_MESSAGE_SIZE], const struct pmv_message *message,
+			  const struct pmv_seal *seal);
+
+/* pmv_message_ready -- has message number arrived, as far as a glance can tell? */
+bool pmv_message_ready(const volatile uint8_t *slot, uint64_t number);
+
+enum pmv_arrival {
+	PMV_ARRIVED,
+	PMV_NOT_YET,   /* something else is there, or only a part */
+	PMV_MALFORMED, /* it is whole and makes no sense */
+};
+
+/*
+ * pmv_message_decode -- read message number from a slot that the peer may write
+ * to meanwhile.  copy has what was read, and keeps message->payload.
+ */
+enum pmv_arrival pmv_message_decode(const volatile uint8_t *slot, uint64_t number,
+				    const struct pmv_seal *seal, uint8_t copy[PMV_MESSAGE_SIZE],
+				    struct pmv_message *message);
+
+void pmv_ack_encode(uint8_t buf[PMV_ACK_SIZE], const struct pmv_ack *ack,
+		    const struct pmv_seal *seal);
+
+enum pmv_arrival pmv_ack_decode(const volatile uint8_t *slot, uint64_t number,
+				const struct pmv_seal *seal, struct pmv_ack *ack);
+
+#endif /* PMV_WIRE_H */

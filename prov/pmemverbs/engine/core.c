@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* core.c -- the core providers below, and what is known of each */
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <rdma/fi_endpoint.h>
+
+#include "engine/core.h"
+#include "base/setting.h"
+
+/*
+ * verbs: FI_FENCE is IBV_SEND_FENCE.
+ * Both match messages with an endpoint's receives in the order of either.
+ * tcp: ignores FI_FENCE, and its read responses are sent from the memory as it
+ * is later; so a fence waits here until earlier reads have completed.  A flush
+ * needs no such wait: the target executes one connection's requests in order.
+ */
+static const struct pmv_core cores[] = {
+	{.name = "verbs",
+	 .fence = true,
+	 .lingers = true,
+	 .imm_receives = true,
+	 .values_until = FI_VERSION(2, 2)},
+	{.name = "tcp", .cpu_placed = true, .driven = true, .needs_cqs = true},
+};
+
+#define NUM_CORES (sizeof(cores) / sizeof(cores[0]))
+
+static const struct pmv_core *find(const char *name, size_t len)
+{
+	for (size_t i = 0; i < NUM_CORES; i++) {
+		if (strlen(cores[i].name) == len && !strncmp(cores[i].name, name, len))
+			return &cores[i];
+	}
+	return NULL;
+}
+
+const struct pmv_core *pmv_core_find(const char *name)
+{
+	return find(name, strlen(name));
+}
+
+const struct pmv_core *pmv_core_next(size_t n)
+{
+	const char *name = pmv_setting.core;
+
+	for (;; name++) {
+		size_t len = strcspn(name, ",");
+		const struct pmv_core *core = find(name, len);
+
+		if (core && !n--)
+			return core;
+		if (!core && len)
+			PMV_ALERT(FABRIC,
+				  "FI_PMEMVERBS_CORE: no use can be made of '%.*s'; known: verbs, "
+				  "tcp\n",
+				  (int) len, name);
+		name += len;
+		if (!*name)
+			return NULL;
+	}
+}
+
+enum pmv_transport pmv_core_transport(const struct pmv_core *core, const struct fi_info *info)
+{
+	switch (info->ep_attr->protocol) {
+	case FI_PROTO_RDMA_CM_IB_RC:
+		return core->cpu_placed ? PMV_TRANSPORT_LOCAL : PMV_TRANSPORT_IB;
+	default:
+		return PMV_TRANSPORT_LOCAL;
+	}
+}
+
+bool pmv_core_takes_values(const struct pmv_core *core)
+{
+	return FI_VERSION_LT(fi_version(), core->values_until);
+}
+
+static bool has_rdma_device(void)
+{
+	DIR *devices = opendir("/sys/class/infiniband");
+	const struct dirent *entry;
+	bool found = false;
+
+	if (!devices)
+		return false;
+	while (!found && (entry = readdir(devices)))
+		found = entry->d_name[0] != '.';
+	closedir(devices);
+	return found;
+}
+
+bool pmv_core_may_be_rdma(void)
+{
+	const struct pmv_core *core;
+
+	for (size_t n = 0; (core = pmv_core_next(n)); n++) {
+		if (!core->cpu_placed)
+			return has_rdma_device();
+	}
+	return false;
+}
+
+/* A software RNIC (rxe, siw) has no bus device behind it. */
+static bool is_soft_rnic(const char *rnic)
+{
+	char path[256];
+	int len = snprintf(path, sizeof(path), "/sys/class/infiniband/%s", rnic);
+
+	if (len >= (int) (sizeof(path) - sizeof("/device")) || access(path, F_OK))
+		return false;
+	strcpy(path + len, "/device");
+	return access(path, F_OK) != 0;
+}
+
+bool pmv_core_places_by_cpu(const struct pmv_core *core, const char *domain_name)
+{
+	return core->cpu_placed || (domain_name && is_soft_rnic(domain_name));
+}

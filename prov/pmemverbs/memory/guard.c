@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* guard.c -- the handler of SIGBUS; guard.h says what for */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <rdma/fi_errno.h>
+
+#include "memory/guard.h"
+
+/*
+ * A range that is watched, or was: the handler may be looking at any, so none is
+ * ever freed, and those that are not used wait in the list for the next one.
+ */
+struct pmv_watch {
+	struct pmv_watch *next; /* of all; never changes */
+	atomic_uintptr_t start;
+	atomic_uintptr_t end;              /* 0: not used */
+	_Atomic(struct pmv_watch *) first; /* of its region: the one that is hit for all */
+	atomic_bool hit;
+	struct pmv_watch *sibling; /* the next one of its region */
+};
+
+__thread unsigned int pmv_guard_depth;
+
+static _Atomic(struct pmv_watch *) watches;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of changes to them */
+
+static bool installed;
+static struct sigaction before;
+static uintptr_t page;
+
+/*
+ * mark -- notes that memory in [from, to) is replaced, in each region that has part of
+ * it: overlapping ones, and those that share a page.  False: none has.  In the handler.
+ */
+static bool mark(uintptr_t from, uintptr_t to)
+{
+	bool any = false;
+
+	for (struct pmv_watch *watch = atomic_load(&watches); watch; watch = watch->next) {
+		uintptr_t end = atomic_load(&watch->end), start = atomic_load(&watch->start);
+		struct pmv_watch *first = atomic_load(&watch->first);
+
+		/* The end again: a range that has changed meanwhile is another one. */
+		if (first && from < end && start < to && end == atomic_load(&watch->end)) {
+			atomic_store(&first->hit, true);
+			any = true;
+		}
+	}
+	return any;
+}
+
+/*
+ * replace -- memory for a block.  By a system call: libraries intercept mmap and take
+ * locks in it.
+ */
+static bool replace(uintptr_t start, uintptr_t size)
+{
+	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;
+
+	return syscall(SYS_mmap, start, size, PROT_READ | PROT_WRITE, flags, -1, 0L) ==
+	       (long) start;
+}
+
+/*
+ * rescue -- true: the thread can go on.  Device DAX and hugetlbfs are cut at huge pages
+ * only: elsewhere the kernel refuses (EINVAL), and changes nothing.  After any other
+ * error, a larger block might be memory that is no region.
+ */
+static bool rescue(const siginfo_t *info)
+{
+	const uintptr_t sizes[] = {page, 1UL << 21, 1UL << 30};
+	uintptr_t at = (uintptr_t) info->si_addr;
+
+	/* Not by the kernel, or not here: there is no address, or it is none of ours. */
+	if (info->si_code <= 0 || !pmv_guard_depth)
+		return false;
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		uintptr_t start = at & ~(sizes[i] - 1);
+
+		/* First: nobody may read the new memory and not know. */
+		if (!mark(start, start + sizes[i]))
+			return false;
+		if (replace(start, sizes[i]))
+			return true;
+		if (errno != EINVAL)
+			return false;
+	}
+	return false;
+}
+
+/* pass_on -- to the handler from before, as the kernel would have called it */
+static void pass_on(int signo, siginfo_t *info, void *context)
+{
+	bool was_touched = info->si_code > 0 && info->si_code != BUS_MCEERR_AO;
+	struct sigaction old = before;
+
+	/* A page that was touched kills, too, where it is ignored. */
+	if (old.sa_handler == SIG_IGN && !was_touched)
+		return;
+	if (old.sa_handler == SIG_DFL || old.sa_handler == SIG_IGN) {
+		old.sa_handler = SIG_DFL;
+		sigaction(signo, &old, NULL);
+		/* It is about to be touched again. */
+		if (!was_touched)
+			raise(signo);
+		return;
+	}
+	if (old.sa_flags & (int) SA_RESETHAND)
+		before.sa_handler = SIG_DFL;
+	if (old.sa_flags & SA_SIGINFO)
+		old.sa_sigaction(signo, info, context);
+	else
+		old.sa_handler(signo);
+}
+
+static void on_sigbus(int signo, siginfo_t *info, void *context)
+{
+	int err = errno;
+
+	if (!rescue(info))
+		pass_on(signo, info, context);
+	errno = err;
+}
+
+/*
+ * install -- once: a handler that came later may call ours, which would then have
+ * come before it.  Holds the lock.
+ */
+static void install(void)
+{
+	struct sigaction action = {.sa_sigaction = on_sigbus};
+
+	if (installed)
+		return;
+	page = (uintptr_t) sysconf(_SC_PAGESIZE);
+	sigaction(SIGBUS, NULL, &before);
+	/* On the signal stack if there is one: some languages have no other that is large. */
+	action.sa_flags = SA_SIGINFO | SA_ONSTACK | (before.sa_flags & (SA_NODEFER | SA_RESTART));
+	action.sa_mask = before.sa_mask;
+	installed = !sigaction(SIGBUS, &action, NULL);
+}
+
+/* unused -- a watch that nobody has; holds the lock */
+static struct pmv_watch *unused(void)
+{
+	struct pmv_watch *watch = atomic_load(&watches);
+
+	while (watch && atomic_load(&watch->first))
+		watch = watch->next;
+	if (watch)
+		return watch;
+	watch = calloc(1, sizeof(*watch));
+	if (watch) {
+		watch->next = atomic_load(&watches);
+		atomic_store(&watches, watch);
+	}
+	return watch;
+}
+
+int pmv_guard_add(struct pmv_watch **watch, void *addr, size_t len)
+{
+	struct pmv_watch *one;
+	uintptr_t start, end;
+
+	pthread_mutex_lock(&lock);
+	install();
+	one = unused();
+	if (one) {
+		/* The kernel tells pages of poisoned memory, not bytes. */
+		start = (uintptr_t) addr & ~(page - 1);
+		end = ((uintptr_t) addr + len + page - 1) & ~(page - 1);
+		atomic_store(&one->hit, false);
+		atomic_store(&one->first, *watch ? *watch : one);
+		one->sibling = *watch ? (*watch)->sibling : NULL;
+		if (*watch)
+			(*watch)->sibling = one;
+		else
+			*watch = one;
+		atomic_store(&one->start, start);
+		atomic_store(&one->end, end);
+	}
+	pthread_mutex_unlock(&lock);
+	return one ? 0 : -FI_ENOMEM;
+}
+
+void pmv_guard_remove(struct pmv_watch *watch)
+{
+	pthread_mutex_lock(&lock);
+	while (watch) {
+		struct pmv_watch *next = watch->sibling;
+
+		atomic_store(&watch->end, 0);
+		atomic_store(&watch->first, NULL);
+		watch = next;
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+bool pmv_guard_was_hit(const struct pmv_watch *watch)
+{
+	return watch && atomic_load(&watch->hit);
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* key.c -- the rkey as carrier of what the memory is; key.h has the layout */
+#include "memory/key.h"
+
+#define KEY_VERSION UINT64_C(1)
+#define KEY_TAG_SHIFT 56
+#define KEY_VERSION_SHIFT 48
+#define KEY_FLAGS_SHIFT 36
+#define KEY_PERSIST_SHIFT 32
+#define KEY_PERSIST_MASK UINT64_C(0x7)
+
+/* Everything above the core key that is neither tag, version, flag nor persist. */
+#define KEY_RESERVED ((UINT64_C(0x3f) << 42) | (UINT64_C(1) << 35))
+
+enum {
+	KEY_PMEM = 1 << 0,
+	KEY_DDIO = 1 << 1,
+	KEY_UNCACHED = 1 << 2,
+	KEY_RELAXED = 1 << 3,
+	KEY_READABLE = 1 << 4,
+	KEY_WRITABLE = 1 << 5,
+};
+
+uint64_t pmv_key_pack(uint32_t core_key, const struct pmv_attr *attr)
+{
+	uint64_t flags = 0;
+
+	flags |= attr->pmem ? KEY_PMEM : 0;
+	flags |= attr->ddio ? KEY_DDIO : 0;
+	flags |= attr->uncached ? KEY_UNCACHED : 0;
+	flags |= attr->relaxed ? KEY_RELAXED : 0;
+	flags |= attr->readable ? KEY_READABLE : 0;
+	flags |= attr->writable ? KEY_WRITABLE : 0;
+
+	return PMV_KEY_TAG << KEY_TAG_SHIFT | KEY_VERSION << KEY_VERSION_SHIFT |
+	       flags << KEY_FLAGS_SHIFT | (uint64_t) attr->persist << KEY_PERSIST_SHIFT | core_key;
+}
+
+bool pmv_key_unpack(uint64_t key, struct pmv_attr *attr)
+{
+	uint64_t persist = key >> KEY_PERSIST_SHIFT & KEY_PERSIST_MASK;
+	uint64_t flags = key >> KEY_FLAGS_SHIFT;
+
+	if (key >> KEY_TAG_SHIFT != PMV_KEY_TAG ||
+	    (key >> KEY_VERSION_SHIFT & 0xff) != KEY_VERSION || (key & KEY_RESERVED) ||
+	    persist > PMV_WSP)
+		return false;
+
+	attr->persist = (enum pmv_persist) persist;
+	attr->pmem = flags & KEY_PMEM;
+	attr->ddio = flags & KEY_DDIO;
+	attr->uncached = flags & KEY_UNCACHED;
+	attr->relaxed = flags & KEY_RELAXED;
+	attr->readable = flags & KEY_READABLE;
+	attr->writable = flags & KEY_WRITABLE;
+	return true;
+}
+
+int pmv_key_compare(const void *a, const void *b)
+{
+	uint32_t one = *(const uint32_t *) a;
+	uint32_t other = *(const uint32_t *) b;
+
+	return one < other ? -1 : one > other;
+}

@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* mapping.c -- from a mapped file to its file system and device; backing.h says how */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include <rdma/fi_errno.h>
+
+#include "memory/mapping.h"
+#include "memory/platform.h"
+
+#define DECLARE "; FI_PMEMVERBS_DOMAIN can declare what survives a power failure there"
+#define EMULATE "; FI_PMEMVERBS_DOMAIN can declare emulated persistent memory"
+
+enum fs_kind {
+	FS_OTHER, /* not known to keep what msync has written */
+	FS_DISK,
+	FS_VOLATILE,
+	FS_OVERLAY,
+};
+
+/*
+ * NFS counts as a disk: msync ends in COMMIT, and a server may answer that only
+ * when the data is on stable storage (RFC 1813, RFC 8881).  The protocols of
+ * CIFS, 9P and FUSE leave it to the server what a flush does.  JFS is missing: its
+ * fsync does not ask the drive to empty its cache.
+ */
+static const struct {
+	const char *type;
+	enum fs_kind kind;
+} file_systems[] = {
+	{"ext2", FS_DISK},       {"ext3", FS_DISK},          {"ext4", FS_DISK},
+	{"xfs", FS_DISK},        {"btrfs", FS_DISK},         {"f2fs", FS_DISK},
+	{"zfs", FS_DISK},        {"bcachefs", FS_DISK},      {"nilfs2", FS_DISK},
+	{"ocfs2", FS_DISK},      {"gfs2", FS_DISK},          {"reiserfs", FS_DISK},
+	{"vfat", FS_DISK},       {"exfat", FS_DISK},         {"ubifs", FS_DISK},
+	{"nfs", FS_DISK},        {"nfs4", FS_DISK},          {"tmpfs", FS_VOLATILE},
+	{"ramfs", FS_VOLATILE},  {"hugetlbfs", FS_VOLATILE}, {"devtmpfs", FS_VOLATILE},
+	{"rootfs", FS_VOLATILE}, {"overlay", FS_OVERLAY},
+};
+
+/* Mounted with one of these a file system leaves what msync writes in the drive's cache. */
+static const char *const no_barriers[] = {
+	"nobarrier",              /* ext4, xfs, btrfs, f2fs, gfs2, nilfs2 */
+	"barrier=0",              /* ext3 of old */
+	"barrier=none",           /* reiserfs */
+	"fsync_mode=nobarrier",   /* f2fs */
+	"journal_flush_disabled", /* bcachefs */
+};
+
+/* A line of mountinfo. */
+struct mount {
+	dev_t dev;
+	char type[32]; /* empty: not found */
+	char source[256];
+	bool forgetful;         /* overlayfs, mounted so that it ignores msync */
+	bool realtime;          /* XFS with a second device for data */
+	const char *no_barrier; /* the option that makes it so, or NULL */
+};
+
+/* What is known of a file before its devices are looked at. */
+struct place {
+	const struct pmv_mapped *file;
+	char name[84];        /* for logs */
+	struct pmv_node node; /* what the path leads to ... */
+	bool here;            /* ... if that is this file */
+	struct mount fs;      /* the file's */
+};
+
+int pmv_refuse(struct pmv_mem *mem, int err, const char *fmt, ...)
+{
+	va_list args;
+
+	mem->persist = PMV_NONE;
+	va_start(args, fmt);
+	vsnprintf(mem->what, sizeof(mem->what), fmt, args);
+	va_end(args);
+	return -err;
+}
+
+/* has_option -- is it one of "rw,size=4k,..."? */
+static bool has_option(const char *options, const char *option)
+{
+	size_t len = strlen(option);
+
+	for (;; options++) {
+		if (!strncmp(options, option, len) && strchr(",= \n", options[len]))
+			return true;
+		options = strchr(options, ',');
+		if (!options)
+			return false;
+	}
+}
+
+/* no_barrier -- the option that lets msync end before the data is durable, or NULL */
+static const char *no_barrier(const char *type, const char *options)
+{
+	for (size_t i = 0; i < sizeof(no_barriers) / sizeof(no_barriers[0]); i++) {
+		if (has_option(options, no_barriers[i]))
+			return no_barriers[i];
+	}
+	/* This one shows the default and keeps silent about what is dangerous. */
+	if (!strcmp(type, "ocfs2") && !has_option(options, "barrier=1"))
+		return "barrier=0";
+	return NULL;
+}
+
+/* parse_mount -- "id parent major:minor root point options ... - type source options" */
+static bool parse_mount(const char *line, uint64_t *id, struct mount *mount)
+{
+	const char *rest = strstr(line, " - ");
+	unsigned int major, minor;
+	int options = 0;
+
+	*mount = (struct mount){0};
+	if (!rest || sscanf(line, "%" SCNu64 " %*u %u:%u", id, &major, &minor) != 3 ||
+	    sscanf(rest, " - %31s %255s %n", mount->type, mount->source, &options) < 2)
+		return false;
+	mount->dev = makedev(major, minor);
+	if (options) {
+		mount->forgetful = has_option(rest + options, "volatile");
+		mount->realtime = has_option(rest + options, "rtdev");
+		mount->no_barrier = no_barrier(mount->type, rest + options);
+	}
+	return true;
+}
+
+/* read_mounts -- the file system with a device number, and the one a mount ID stands for */
+static void read_mounts(const struct pmv_platform *platform, dev_t dev, struct mount *by_dev,
+			uint64_t id, struct mount *by_id)
+{
+	FILE *file = fopen(platform->mountinfo, "re");
+	struct mount mount;
+	char *line = NULL;
+	size_t size = 0;
+	uint64_t this_id;
+
+	*by_dev = *by_id = (struct mount){0};
+	if (!file)
+		return;
+	while (getline(&line, &size, file) >= 0) {
+		if (!parse_mount(line, &this_id, &mount))
+			continue;
+		if (mount.dev == dev)
+			*by_dev = mount;
+		if (id && this_id == id)
+			*by_id = mount;
+	}
+	free(line);
+	fclose(file);
+}
+
+/*
+ * leads_here -- is what the path leads to the mapped file?  btrfs has device
+ * numbers of its own for stat, overlayfs also inode numbers, and older kernels
+ * (6.1, not 6.12) map a file on overlayfs under the numbers of the layer below.
+ */
+static bool leads_here(const struct pmv_mapped *file, const struct pmv_node *node,
+		       const struct mount *mount)
+{
+	bool same_fs = node->dev == file->dev || (*mount->type && mount->dev == file->dev);
+	bool same_ino = node->ino == file->ino;
+
+	if (!strcmp(mount->type, "overlay"))
+		return same_fs || same_ino;
+	return same_fs && same_ino;
+}
+
+static void find_place(const struct pmv_platform *platform, const struct pmv_mapped *file,
+		       struct place *place)
+{
+	size_t len = strlen(file->path);
+	struct mount mount;
+	bool found;
+
+	*place = (struct place){.file = file};
+	if (len < sizeof(place->name) - 3)
+		snprintf(place->name, sizeof(place->name), "%s", len ? file->path : "a file");
+	else
+		snprintf(place->name, sizeof(place->name), "...%s",
+			 file->path + len - (sizeof(place->name) - 4));
+
+	found = *file->path == '/' && !platform->stat(file->path, &place->node);
+	read_mounts(platform, file->dev, &place->fs, found ? place->node.mount : 0, &mount);
+	place->here = found && leads_here(file, &place->node, &mount);
+	if (!*place->fs.type && place->here)
+		place->fs = mount;
+}
+
+/* is_deleted -- does the kernel say so?  A file may have such a name, and be there. */
+static bool is_deleted(const struct place *place)
+{
+	static const char mark[] = " (deleted)";
+	size_t len = strlen(place->file->path);
+
+	return !place->here && len >= strlen(mark) &&
+	       !strcmp(place->file->path + len - strlen(mark), mark);
+}
+
+static int promise(const struct pmv_platform *platform, const struct pmv_medium *medium,
+		   const struct place *place, struct pmv_mem *mem)
+{
+	if (medium->persist == PMV_DMP && !platform->writes_back())
+		return pmv_refuse(mem, FI_EOPNOTSUPP,
+				  "%s (%s): this processor has no instruction that writes its "
+				  "caches back to persistent memory",
+				  place->name, medium->what);
+	mem->persist = medium->persist;
+	snprintf(mem->what, sizeof(mem->what), "%s %s, %s",
+		 mem->backing == PMV_DEVDAX ? "device DAX" : "MAP_SYNC file", place->name,
+		 medium->what);
+	return 0;
+}
+
+static int detect_dax(const struct pmv_platform *platform, const struct place *place,
+		      struct pmv_mem *mem)
+{
+	struct pmv_medium medium;
+
+	if (!pmv_platform_dax(platform, place->node.rdev, &medium))
+		return pmv_refuse(mem, FI_EOPNOTSUPP, "%s is a device, and not device DAX" DECLARE,
+				  place->name);
+	mem->backing = PMV_DEVDAX;
+	mem->numa_node = medium.numa_node;
+	if (medium.persist < PMV_DMP)
+		return pmv_refuse(mem, FI_EOPNOTSUPP, "%s lies in %s" DECLARE, place->name,
+				  medium.what);
+	return promise(platform, &medium, place, mem);
+}
+
+/* detect_sync -- a mapping with MAP_SYNC: as device DAX, its data is durable without msync */
+static int detect_sync(const struct pmv_platform *platform, const struct place *place,
+		       const struct pmv_medium *medium, struct pmv_mem *mem)
+{
+	mem->backing = PMV_FSDAX;
+	if (!medium->known)
+		return pmv_refuse(mem, FI_EOPNOTSUPP,
+				  "the device below %s (MAP_SYNC) can't be found" DECLARE,
+				  place->name);
+	if (place->fs.realtime)
+		return pmv_refuse(mem, FI_EOPNOTSUPP,
+				  "%s (MAP_SYNC) may lie on XFS's real-time device" DECLARE,
+				  place->name);
+	if (medium->persist < PMV_DMP)
+		return pmv_refuse(mem, FI_EOPNOTSUPP, "%s (MAP_SYNC) lies on %s" DECLARE,
+				  place->name, medium->what);
+	return promise(platform, medium, place, mem);
+}
+
+/* detect_page -- through the page cache or not: msync makes it durable */
+static int detect_page(const struct place *place, const char *fs, const struct pmv_medium *medium,
+		       struct pmv_mem *mem)
+{
+	bool dax = medium->known && medium->persist >= PMV_DMP;
+
+	mem->backing = PMV_FILE;
+	if (medium->known && medium->persist == PMV_NONE) {
+		mem->backing = PMV_VOLATILE_FS;
+		return pmv_refuse(mem, FI_EOPNOTSUPP, "%s lies on %s" EMULATE, place->name,
+				  medium->what);
+	}
+	mem->persist = PMV_PAGE;
+	snprintf(mem->what, sizeof(mem->what), "%s%s%s, %s%sdurable by msync%s", place->name,
+		 *fs ? " on " : "", fs, medium->what, medium->known ? ", " : "",
+		 dax ? "; with DAX (mount -o dax, mmap with MAP_SYNC) it would be faster" : "");
+	return 0;
+}
+
+static int detect_disk(const struct pmv_platform *platform, const struct place *place,
+		       unsigned int depth, struct pmv_mem *mem)
+{
+	const char *fs = *place->fs.type ? place->fs.type : "a file system";
+	dev_t dev = place->file->dev;
+	struct pmv_medium medium;
+	struct pmv_node source;
+
+	/* Some file systems on a disk have a device number that is not the disk's. */
+	if (!major(dev) && *place->fs.source == '/' && !platform->stat(place->fs.source, &source) &&
+	    S_ISBLK(source.mode))
+		dev = source.rdev;
+	pmv_platform_block(platform, dev, depth, &medium);
+
+	mem->numa_node = medium.numa_node;
+	mem->backing = place->file->sync ? PMV_FSDAX : PMV_FILE;
+	if (is_deleted(place))
+		return pmv_refuse(mem, FI_EOPNOTSUPP,
+				  "%s is unlinked: nobody finds it after a power failure; map a "
+				  "file by a name that stays",
+				  place->name);
+	if (place->fs.no_barrier)
+		return pmv_refuse(mem, FI_EOPNOTSUPP,
+				  "%s is on %s mounted with %s, so what is synced may be left in "
+				  "the drive's cache; mount it without that option" DECLARE,
+				  place->name, fs, place->fs.no_barrier);
+	if (place->file->sync)
+		return detect_sync(platform, place, &medium, mem);
+	return detect_page(place, fs, &medium, mem);
+}
+
+static int detect_block(const struct pmv_platform *platform, const struct place *place,
+			unsigned int depth, struct pmv_mem *mem)
+{
+	struct pmv_medium medium;
+
+	if (!pmv_platform_block(platform, place->node.rdev, depth, &medium))
+		return pmv_refuse(mem, FI_EOPNOTSUPP,
+				  "%s is a block device that sysfs doesn't have" DECLARE,
+				  place->name);
+	mem->numa_node = medium.numa_node;
+	return detect_page(place, "", &medium, mem);
+}
+
+/*
+ * detect_overlay -- the file may lie on any file system, and where it does may
+ * be out of sight (in a container always).  Those in memory have no extents.
+ */
+static int detect_overlay(const struct pmv_platform *platform, const struct place *place,
+			  struct pmv_mem *mem)
+{
+	const struct pmv_medium unknown = {.numa_node = -1};
+
+	if (place->fs.forgetful)
+		return pmv_refuse(mem, FI_EOPNOTSUPP,
+				  "%s is on overlayfs with the option volatile, which ignores "
+				  "msync" EMULATE,
+				  place->name);
+	if (!place->here || !platform->has_extents(place->file->path))
+		return pmv_refuse(mem, FI_EOPNOTSUPP,
+				  "%s is on overlayfs, and not seen to be on a disk" DECLARE,
+				  place->name);
+	return detect_page(place, "overlayfs", &unknown, mem);
+}
+
+/* detect_hidden -- on a file system that isn't mounted, or not here */
+static int detect_hidden(const struct pmv_platform *platform, const struct place *place,
+			 unsigned int depth, struct pmv_mem *mem)
+{
+	static const char *const anon[] = {"/dev/zero (deleted)", "/SYSV", "/anon_hugepage",
+					   "[anon_shmem"};
+	const char *path = place->file->path;
+	struct pmv_medium medium;
+
+	/* Then it is on a block device, whatever it is. */
+	if (pmv_platform_block(platform, place->file->dev, depth, &medium))
+		return detect_disk(platform, place, depth, mem);
+
+	for (size_t i = 0; i < sizeof(anon) / sizeof(anon[0]); i++) {
+		if (strncmp(path, anon[i], strlen(anon[i])))
+			continue;
+		mem->backing = PMV_ANON;
+		return pmv_refuse(mem, FI_EINVAL, "%s is shared anonymous memory" EMULATE,
+				  place->name);
+	}
+	if (!strncmp(path, "/memfd:", strlen("/memfd:"))) {
+		mem->backing = PMV_VOLATILE_FS;
+		return pmv_refuse(mem, FI_EOPNOTSUPP, "%s is volatile" EMULATE, place->name);
+	}
+	return pmv_refuse(mem, FI_EOPNOTSUPP,
+			  "%s is on a file system that is not mounted here" DECLARE, place->name);
+}
+
+static enum fs_kind kind_of(const char *type)
+{
+	for (size_t i = 0; i < sizeof(file_systems) / sizeof(file_systems[0]); i++) {
+		if (!strcmp(file_systems[i].type, type))
+			return file_systems[i].kind;
+	}
+	return FS_OTHER;
+}
+
+/* is_unnamed -- smaps says so behind the name that it had */
+static bool is_unnamed(const char *path)
+{
+	static const char mark[] = " (deleted)";
+	size_t len = strlen(path);
+
+	return len >= strlen(mark) && !strcmp(path + len - strlen(mark), mark);
+}
+
+int pmv_mapping_detect(const struct pmv_platform *platform, const struct pmv_mapped *file,
+		       unsigned int depth, struct pmv_mem *mem)
+{
+	struct place place;
+
+	mem->unnamed = is_unnamed(file->path);
+	find_place(platform, file, &place);
+	if (place.here && S_ISCHR(place.node.mode))
+		return detect_dax(platform, &place, mem);
+	if (place.here && S_ISBLK(place.node.mode))
+		return detect_block(platform, &place, depth, mem);
+	if (!*place.fs.type)
+		return detect_hidden(platform, &place, depth, mem);
+
+	switch (kind_of(place.fs.type)) {
+	case FS_DISK:
+		return detect_disk(platform, &place, depth, mem);
+	case FS_OVERLAY:
+		return detect_overlay(platform, &place, mem);
+	case FS_VOLATILE:
+		mem->backing = PMV_VOLATILE_FS;
+		return pmv_refuse(mem, FI_EOPNOTSUPP, "%s is on %s, which is volatile" EMULATE,
+				  place.name, place.fs.type);
+	default:
+		return pmv_refuse(mem, FI_EOPNOTSUPP,
+				  "%s is on %s, which is not known to keep what msync has "
+				  "written" DECLARE,
+				  place.name, place.fs.type);
+	}
+}

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* platform.c -- what devices keep through a power failure, as far as sysfs tells */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/fiemap.h>
+#include <linux/fs.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#ifdef __aarch64__
+#include <sys/auxv.h>
+#endif
+
+#include "memory/mapping.h"
+#include "memory/platform.h"
+
+/* Devices upon devices: more than anybody stacks, less than a stack of calls holds. */
+#define MAX_DEPTH 8
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* to_parent -- false: there is none */
+static bool to_parent(char *path)
+{
+	char *slash = strrchr(path, '/');
+
+	if (!slash)
+		return false;
+	*slash = '\0';
+	return *path;
+}
+
+/* is_numbered -- is it "region0" for "region"? */
+static bool is_numbered(const char *name, const char *prefix)
+{
+	size_t len = strlen(prefix);
+
+	return !strncmp(name, prefix, len) && name[len] &&
+	       name[len + strspn(name + len, "0123456789")] == '\0';
+}
+
+static bool join(char path[PATH_MAX], const char *dir, const char *name)
+{
+	return snprintf(path, PATH_MAX, "%s/%s", dir, name) < PATH_MAX;
+}
+
+/* read_attribute -- its first line; false, and an empty one, if there is none */
+static bool read_attribute(const char *dir, const char *name, char *value, int size)
+{
+	char path[PATH_MAX];
+	FILE *file;
+
+	*value = '\0';
+	file = join(path, dir, name) ? fopen(path, "re") : NULL;
+	if (!file)
+		return false;
+	if (!fgets(value, size, file))
+		*value = '\0';
+	fclose(file);
+	value[strcspn(value, "\n")] = '\0';
+	return true;
+}
+
+static bool has_attribute(const char *dir, const char *name)
+{
+	char path[PATH_MAX];
+
+	return join(path, dir, name) && !access(path, F_OK);
+}
+
+static bool resolve_link(const char *dir, const char *name, char target[PATH_MAX])
+{
+	char path[PATH_MAX];
+
+	return join(path, dir, name) && realpath(path, target);
+}
+
+/* find_device -- the sysfs directory of a device number */
+static bool find_device(const struct pmv_platform *platform, const char *type, dev_t dev,
+			char dir[PATH_MAX])
+{
+	char name[64];
+
+	snprintf(name, sizeof(name), "dev/%s/%u:%u", type, major(dev), minor(dev));
+	return resolve_link(platform->sysfs, name, dir);
+}
+
+/* numa_node -- of the device, or of the nearest one that it is part of */
+static int numa_node(const char *device)
+{
+	char dir[PATH_MAX];
+	char value[16];
+
+	snprintf(dir, sizeof(dir), "%s", device);
+	do {
+		if (read_attribute(dir, "numa_node", value, sizeof(value)) && *value)
+			return atoi(value);
+	} while (to_parent(dir));
+	return -1;
+}
+
+/* add_medium -- one more device that holds part of it: the weakest counts */
+__attribute__((format(printf, 4, 5))) static void add_medium(struct pmv_medium *sum,
+							     enum pmv_persist persist, int node,
+							     const char *fmt, ...)
+{
+	va_list args;
+
+	if (!sum->known)
+		sum->numa_node = node;
+	else if (sum->numa_node != node)
+		sum->numa_node = -1;
+	if (sum->known && sum->persist <= persist)
+		return;
+
+	sum->known = true;
+	sum->persist = persist;
+	va_start(args, fmt);
+	vsnprintf(sum->what, sizeof(sum->what), fmt, args);
+	va_end(args);
+}
+
+/*
+ * every_region_keeps_caches -- on one board caches survive or they don't: a
+ * region that says otherwise casts doubt on those that say they do
+ */
+static bool every_region_keeps_caches(const struct pmv_platform *platform)
+{
+	char all[PATH_MAX], region[PATH_MAX], domain[32];
+	bool caches = true;
+	struct dirent *entry;
+	DIR *dir;
+
+	dir = join(all, platform->sysfs, "bus/nd/devices") ? opendir(all) : NULL;
+	if (!dir)
+		return false;
+	while (caches && (entry = readdir(dir))) {
+		if (!is_numbered(entry->d_name, "region"))
+			continue;
+		caches = join(region, all, entry->d_name) &&
+			 read_attribute(region, "persistence_domain", domain, sizeof(domain)) &&
+			 !strcmp(domain, "cpu_cache");
+	}
+	closedir(dir);
+	return caches;
+}
+
+/* to_region -- from a device up to the NVDIMM region it lies in; CXL's have the same names */
+static bool to_region(char *dir)
+{
+	do {
+		char bus[PATH_MAX];
+
+		snprintf(bus, sizeof(bus), "%s", dir);
+		if (is_numbered(base_name(dir), "region") && to_parent(bus) &&
+		    is_numbered(base_name(bus), "ndbus"))
+			return true;
+	} while (to_parent(dir));
+	return false;
+}
+
+static void add_region(const struct pmv_platform *platform, const char *dir, struct pmv_medium *sum)
+{
+	const char *name = base_name(dir);
+	int node = numa_node(dir);
+	char value[32];
+
+	/* The firmware's persistence domain is shown for these regions too. */
+	if (read_attribute(dir, "devtype", value, sizeof(value)) && !strcmp(value, "nd_volatile")) {
+		add_medium(sum, PMV_NONE, node, "%s, which is volatile", name);
+		return;
+	}
+	/* Mostly memory set aside with memmap=, which is no more than DRAM. */
+	if (strstr(dir, "/e820_pmem/")) {
+		add_medium(sum, PMV_NONE, node, "%s, which only the e820 map calls persistent",
+			   name);
+		return;
+	}
+
+	read_attribute(dir, "persistence_domain", value, sizeof(value));
+	if (!strcmp(value, "memory_controller"))
+		add_medium(sum, PMV_DMP, node, "%s %s", name, value);
+	else if (strcmp(value, "cpu_cache"))
+		add_medium(sum, PMV_PAGE, node, "%s of unknown persistence domain", name);
+	else if (every_region_keeps_caches(platform))
+		add_medium(sum, PMV_MHP, node, "%s %s", name, value);
+	else
+		add_medium(sum, PMV_DMP, node, "%s %s, but not so every region", name, value);
+}
+
+/* is_ram_disk -- block devices that keep nothing or, made for tests, need not */
+static bool is_ram_disk(const char *name)
+{
+	return is_numbered(name, "ram") || is_numbered(name, "zram") || is_numbered(name, "nullb");
+}
+
+/*
+ * add_loop -- a loop device keeps what its file keeps.  Where that can't be
+ * found (deleted, or in another mount namespace) it counts as a drive.
+ */
+static bool add_loop(const struct pmv_platform *platform, const char *device, unsigned int depth,
+		     struct pmv_medium *sum)
+{
+	struct pmv_mem mem = {.numa_node = -1};
+	struct pmv_mapped file;
+	struct pmv_node node;
+	char path[PATH_MAX];
+
+	if (depth >= MAX_DEPTH ||
+	    !read_attribute(device, "loop/backing_file", path, sizeof(path)) ||
+	    platform->stat(path, &node))
+		return false;
+	file = (struct pmv_mapped){.dev = node.dev, .ino = node.ino, .path = path};
+	if (pmv_mapping_detect(platform, &file, depth + 1, &mem))
+		add_medium(sum, PMV_NONE, mem.numa_node, "%s, whose file %.40s may be volatile",
+			   base_name(device), base_name(path));
+	else
+		add_medium(sum, PMV_PAGE, mem.numa_node, "%s", base_name(device));
+	return true;
+}
+
+static void add_block(const struct pmv_platform *platform, const char *device, unsigned int depth,
+		      struct pmv_medium *sum);
+
+/* add_slaves -- the devices below one of device mapper or md; false: there are none */
+static bool add_slaves(const struct pmv_platform *platform, const char *device, unsigned int depth,
+		       struct pmv_medium *sum)
+{
+	char slaves[PATH_MAX], slave[PATH_MAX];
+	struct dirent *entry;
+	bool any = false;
+	DIR *dir;
+
+	dir = join(slaves, device, "slaves") ? opendir(slaves) : NULL;
+	if (!dir)
+		return false;
+	while ((entry = readdir(dir))) {
+		if (*entry->d_name == '.')
+			continue;
+		any = true;
+		if (depth < MAX_DEPTH && resolve_link(slaves, entry->d_name, slave))
+			add_block(platform, slave, depth + 1, sum);
+		else
+			add_medium(sum, PMV_PAGE, -1, "%.60s, which can't be followed",
+				   entry->d_name);
+	}
+	closedir(dir);
+	return any;
+}
+
+static void add_block(const struct pmv_platform *platform, const char *device, unsigned int depth,
+		      struct pmv_medium *sum)
+{
+	char dir[PATH_MAX], region[PATH_MAX];
+	const char *name;
+
+	snprintf(dir, sizeof(dir), "%s", device);
+	if (has_attribute(dir, "partition"))
+		to_parent(dir);
+	name = base_name(dir);
+	snprintf(region, sizeof(region), "%s", dir);
+
+	if (add_slaves(platform, dir, depth, sum) || add_loop(platform, dir, depth, sum))
+		return;
+	if (is_ram_disk(name))
+		add_medium(sum, PMV_NONE, numa_node(dir), "%s, a RAM disk", name);
+	else if (to_region(region))
+		add_region(platform, region, sum);
+	else
+		add_medium(sum, PMV_PAGE, numa_node(dir), "%s", name);
+}
+
+bool pmv_platform_block(const struct pmv_platform *platform, dev_t dev, unsigned int depth,
+			struct pmv_medium *medium)
+{
+	char dir[PATH_MAX];
+
+	*medium = (struct pmv_medium){.numa_node = -1};
+	if (!find_device(platform, "block", dev, dir))
+		return false;
+	add_block(platform, dir, depth, medium);
+	return true;
+}
+
+bool pmv_platform_dax(const struct pmv_platform *platform, dev_t dev, struct pmv_medium *medium)
+{
+	char dir[PATH_MAX], subsystem[PATH_MAX];
+	int node;
+
+	*medium = (struct pmv_medium){.numa_node = -1};
+	if (!find_device(platform, "char", dev, dir) ||
+	    !resolve_link(dir, "subsystem", subsystem) || strcmp(base_name(subsystem), "dax"))
+		return false;
+
+	node = numa_node(dir);
+	if (to_region(dir))
+		add_region(platform, dir, medium);
+	else
+		add_medium(medium, PMV_NONE, node, "no NVDIMM region (it may be volatile)");
+	return true;
+}
+
+static int stat_path(const char *path, struct pmv_node *node)
+{
+	struct statx stx;
+
+	if (statx(AT_FDCWD, path, AT_NO_AUTOMOUNT, STATX_BASIC_STATS | STATX_MNT_ID, &stx))
+		return -1;
+	*node = (struct pmv_node){
+		.dev = makedev(stx.stx_dev_major, stx.stx_dev_minor),
+		.ino = stx.stx_ino,
+		.mode = stx.stx_mode,
+		.rdev = makedev(stx.stx_rdev_major, stx.stx_rdev_minor),
+		.mount = stx.stx_mask & STATX_MNT_ID ? stx.stx_mnt_id : 0,
+	};
+	return 0;
+}
+
+static bool has_extents(const char *path)
+{
+	struct fiemap map = {.fm_length = FIEMAP_MAX_OFFSET};
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	int ret;
+
+	if (fd < 0)
+		return false;
+	ret = ioctl(fd, FS_IOC_FIEMAP, &map);
+	close(fd);
+	return !ret;
+}
+
+#if defined(__x86_64__)
+/* clflush is part of the architecture. */
+static bool writes_back(void)
+{
+	return true;
+}
+#elif defined(__aarch64__)
+/* DC CVAP */
+static bool writes_back(void)
+{
+	return getauxval(AT_HWCAP) & HWCAP_DCPOP;
+}
+#else
+static bool writes_back(void)
+{
+	return false;
+}
+#endif
+
+/* The thread's own: those of the process are gone with its first thread. */
+const struct pmv_platform pmv_platform = {
+	.smaps = "/proc/thread-self/smaps",
+	.maps = "/proc/thread-self/maps",
+	.mountinfo = "/proc/thread-self/mountinfo",
+	.sysfs = "/sys",
+	.stat = stat_path,
+	.has_extents = has_extents,
+	.writes_back = writes_back,
+};

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* vma.h -- the mappings of this process, as the kernel describes them */
+#ifndef PMV_VMA_H
+#define PMV_VMA_H
+
+#include <limits.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "memory/mapping.h"
+
+struct pmv_vma {
+	uintptr_t start;
+	uintptr_t end;
+	uint64_t offset; /* of start, in the file */
+	bool shared;
+	struct pmv_mapped file; /* no inode: anonymous */
+	char path[PATH_MAX];
+};
+
+/* Not 0: ends the walk, which returns it. */
+typedef int (*pmv_vma_fn)(void *arg, const struct pmv_vma *vma);
+
+/*
+ * pmv_vma_each -- the mappings of [addr, addr + len), in the order of their
+ * addresses.  maps: smaps or maps; only the former knows of MAP_SYNC.  Where part
+ * of the range is not mapped, or the description can't be read, mem says so.
+ */
+int pmv_vma_each(const char *maps, const void *addr, size_t len, pmv_vma_fn each, void *arg,
+		 struct pmv_mem *mem);
+
+#endif /* PMV_VMA_H */

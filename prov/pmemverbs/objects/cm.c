@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* cm.c -- connecting endpoints: the core's calls */
+#include <rdma/fi_errno.h>
+
+#include "commit/commit.h"
+#include "agent/handshake.h"
+
+static struct fid_ep *core_of(struct fid *fid)
+{
+	return pmv_container_of(fid, struct pmv_ep, ep_fid.fid)->core_fid;
+}
+
+static int cm_setname(struct fid *fid, void *addr, size_t addrlen)
+{
+	return fi_setname(&core_of(fid)->fid, addr, addrlen);
+}
+
+static int cm_getname(struct fid *fid, void *addr, size_t *addrlen)
+{
+	return fi_getname(&core_of(fid)->fid, addr, addrlen);
+}
+
+static int cm_getpeer(struct fid_ep *fid, void *addr, size_t *addrlen)
+{
+	return fi_getpeer(core_of(&fid->fid), addr, addrlen);
+}
+
+static int cm_connect(struct fid_ep *fid, const void *addr, const void *param, size_t paramlen)
+{
+	struct pmv_ep *ep = pmv_to_ep(fid);
+	struct pmv_cm_data data;
+	int ret = pmv_ep_prepare(ep);
+
+	if (!ret)
+		ret = pmv_agent_promise(ep);
+	if (!ret)
+		ret = pmv_handshake_append(ep, param, paramlen, &data);
+	return ret ? ret : fi_connect(ep->core_fid, addr, data.data, data.len);
+}
+
+static int cm_accept(struct fid_ep *fid, const void *param, size_t paramlen)
+{
+	struct pmv_ep *ep = pmv_to_ep(fid);
+	struct pmv_cm_data data;
+	int ret = pmv_ep_prepare(ep);
+
+	if (ret)
+		return ret;
+	if (!ep->mailbox.connected)
+		return fi_accept(ep->core_fid, param, paramlen);
+	ret = pmv_agent_promise(ep);
+	if (!ret)
+		ret = pmv_handshake_append(ep, param, paramlen, &data);
+	if (ret)
+		return ret;
+	/* The peer may commit as soon as it knows. */
+	ret = pmv_agent_attach(ep);
+	if (!ret)
+		ret = fi_accept(ep->core_fid, data.data, data.len);
+	if (ret)
+		pmv_agent_detach(ep, false);
+	return ret;
+}
+
+static int cm_shutdown(struct fid_ep *fid, uint64_t flags)
+{
+	struct pmv_ep *ep = pmv_to_ep(fid);
+	int ret = fi_shutdown(ep->core_fid, flags);
+
+	if (!ret)
+		pmv_ep_break(ep);
+	return ret;
+}
+
+static int cm_listen(struct fid_pep *fid)
+{
+	(void) fid;
+	return -FI_ENOSYS;
+}
+
+static int cm_reject(struct fid_pep *fid, struct fid *handle, const void *param, size_t paramlen)
+{
+	(void) fid, (void) handle, (void) param, (void) paramlen;
+	return -FI_ENOSYS;
+}
+
+struct fi_ops_cm pmv_ep_cm_ops = {
+	.size = offsetof(struct fi_ops_cm, join),
+	.setname = cm_setname,
+	.getname = cm_getname,
+	.getpeer = cm_getpeer,
+	.connect = cm_connect,
+	.listen = cm_listen,
+	.accept = cm_accept,
+	.reject = cm_reject,
+	.shutdown = cm_shutdown,
+};

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* cntr.c -- counters; cntr.h says what they count */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <rdma/fi_errno.h>
+
+#include "base/clock.h"
+#include "objects/cntr.h"
+
+/* How long a waiting thread sleeps between two looks at the queues. */
+#define WAIT_STEP_NS 50000
+
+int pmv_cntr_add_cq(struct pmv_cntr *cntr, struct pmv_cq *cq)
+{
+	struct pmv_cq **cqs;
+
+	pthread_mutex_lock(&cntr->lock);
+	cqs = realloc(cntr->cqs, (cntr->num_cqs + 1) * sizeof(*cqs));
+	if (cqs) {
+		cqs[cntr->num_cqs++] = cq;
+		cntr->cqs = cqs;
+	}
+	pthread_mutex_unlock(&cntr->lock);
+	return cqs ? 0 : -FI_ENOMEM;
+}
+
+void pmv_cntr_drop_cq(struct pmv_cntr *cntr, struct pmv_cq *cq)
+{
+	pthread_mutex_lock(&cntr->lock);
+	for (size_t i = 0; i < cntr->num_cqs; i++) {
+		if (cntr->cqs[i] == cq) {
+			cntr->cqs[i] = cntr->cqs[--cntr->num_cqs];
+			break;
+		}
+	}
+	pthread_mutex_unlock(&cntr->lock);
+}
+
+static void progress(struct pmv_cntr *cntr)
+{
+	pmv_agent_progress(cntr->domain);
+	pthread_mutex_lock(&cntr->lock);
+	for (size_t i = 0; i < cntr->num_cqs; i++)
+		pmv_cq_look(cntr->cqs[i]);
+	pthread_mutex_unlock(&cntr->lock);
+	pmv_agent_nudge(cntr->domain);
+}
+
+static uint64_t cntr_read(struct fid_cntr *fid)
+{
+	struct pmv_cntr *cntr = pmv_to_cntr(fid);
+
+	progress(cntr);
+	return atomic_load(&cntr->value);
+}
+
+static uint64_t cntr_readerr(struct fid_cntr *fid)
+{
+	struct pmv_cntr *cntr = pmv_to_cntr(fid);
+
+	progress(cntr);
+	return atomic_load(&cntr->errors);
+}
+
+static int cntr_add(struct fid_cntr *fid, uint64_t value)
+{
+	atomic_fetch_add(&pmv_to_cntr(fid)->value, value);
+	return 0;
+}
+
+static int cntr_set(struct fid_cntr *fid, uint64_t value)
+{
+	atomic_store(&pmv_to_cntr(fid)->value, value);
+	return 0;
+}
+
+static int cntr_adderr(struct fid_cntr *fid, uint64_t value)
+{
+	atomic_fetch_add(&pmv_to_cntr(fid)->errors, value);
+	return 0;
+}
+
+static int cntr_seterr(struct fid_cntr *fid, uint64_t value)
+{
+	atomic_store(&pmv_to_cntr(fid)->errors, value);
+	return 0;
+}
+
+static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
+{
+	const struct timespec step = {.tv_nsec = WAIT_STEP_NS};
+	struct pmv_cntr *cntr = pmv_to_cntr(fid);
+	uint64_t errors = atomic_load(&cntr->errors);
+	int64_t end = pmv_now_ns() + timeout * INT64_C(1000000);
+
+	for (;;) {
+		progress(cntr);
+		if (atomic_load(&cntr->value) >= threshold)
+			return 0;
+		if (atomic_load(&cntr->errors) != errors)
+			return -FI_EAVAIL;
+		if (timeout >= 0 && pmv_now_ns() >= end)
+			return -FI_ETIMEDOUT;
+		nanosleep(&step, NULL);
+	}
+}
+
+static struct fi_ops_cntr cntr_ops = {
+	.size = sizeof(struct fi_ops_cntr),
+	.read = cntr_read,
+	.readerr = cntr_readerr,
+	.add = cntr_add,
+	.set = cntr_set,
+	.wait = cntr_wait,
+	.adderr = cntr_adderr,
+	.seterr = cntr_seterr,
+};
+
+static int cntr_close(struct fid *fid)
+{
+	struct pmv_cntr *cntr = pmv_container_of(fid, struct pmv_cntr, cntr_fid.fid);
+
+	if (atomic_load(&cntr->users))
+		return -FI_EBUSY;
+	atomic_fetch_sub(&cntr->domain->users, 1);
+	pthread_mutex_destroy(&cntr->lock);
+	free(cntr->cqs);
+	free(cntr);
+	return 0;
+}
+
+static int cntr_control(struct fid *fid, int command, void *arg)
+{
+	(void) fid;
+	if (command != FI_GETWAITOBJ)
+		return -FI_ENOSYS;
+	*(enum fi_wait_obj *) arg = FI_WAIT_NONE;
+	return 0;
+}
+
+struct fi_ops pmv_cntr_fi_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = cntr_close,
+	.control = cntr_control,
+};
+
+int pmv_cntr_open(struct fid_domain *domain_fid, struct fi_cntr_attr *attr,
+		  struct fid_cntr **cntr_fid, void *context)
+{
+	struct pmv_cntr *cntr;
+
+	if (attr && ((attr->events != FI_CNTR_EVENTS_COMP) || attr->flags))
+		return -FI_ENOSYS;
+	if (attr && attr->wait_obj != FI_WAIT_NONE && attr->wait_obj != FI_WAIT_UNSPEC)
+		return -FI_ENOSYS;
+
+	cntr = calloc(1, sizeof(*cntr));
+	if (!cntr)
+		return -FI_ENOMEM;
+	cntr->domain = pmv_to_domain(domain_fid);
+	pthread_mutex_init(&cntr->lock, NULL);
+	cntr->cntr_fid = (struct fid_cntr){
+		.fid = {.fclass = FI_CLASS_CNTR, .context = context, .ops = &pmv_cntr_fi_ops},
+		.ops = &cntr_ops,
+	};
+	atomic_fetch_add(&cntr->domain->users, 1);
+	*cntr_fid = &cntr->cntr_fid;
+	return 0;
+}

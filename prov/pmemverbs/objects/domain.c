@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* domain.c -- a domain of the core, wrapped; queries on keys */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_errno.h>
+
+#include <rdma/fi_ext_pmemverbs.h>
+#include "commit/commit.h"
+#include "objects/info.h"
+#include "base/setting.h"
+#include "rdm/rdm.h"
+
+/* Queries */
+
+static int query_key(struct fid_ep *ep_fid, uint64_t key, struct fi_pmemverbs_region *region)
+{
+	static const enum fi_pmemverbs_method methods[] = {
+		[PMV_METHOD_REFUSED] = FI_PMEMVERBS_REFUSED,
+		[PMV_METHOD_WRITE] = FI_PMEMVERBS_WRITE,
+		[PMV_METHOD_READ] = FI_PMEMVERBS_READ,
+		[PMV_METHOD_AGENT] = FI_PMEMVERBS_AGENT,
+	};
+	struct pmv_ep *ep = pmv_to_ep(ep_fid);
+	struct pmv_attr attr;
+	struct pmv_plan plan;
+
+	if (!pmv_attr_of(ep, key, &attr))
+		return -FI_ENOKEY;
+	plan = pmv_plan_commit(&attr, ep->domain->transport, NULL);
+	if (plan.method == PMV_METHOD_AGENT && !ep->mailbox.peer.agent)
+		plan.method = PMV_METHOD_REFUSED;
+	*region = (struct fi_pmemverbs_region){
+		.domain = (enum fi_pmemverbs_domain) attr.persist,
+		.method = attr.writable ? methods[plan.method] : FI_PMEMVERBS_REFUSED,
+		.pmem = attr.pmem,
+		.ddio = attr.ddio,
+		.uncached = attr.uncached,
+		.relaxed = attr.relaxed,
+	};
+	return 0;
+}
+
+static const char *core_name(struct fid_domain *fid)
+{
+	return pmv_to_domain(fid)->fabric->core->name;
+}
+
+static struct fi_pmemverbs_ops queries = {
+	.size = sizeof(struct fi_pmemverbs_ops),
+	.query_key = query_key,
+	.core_name = core_name,
+};
+
+/*
+ * Private ops of a core take its own fids, so those of a core are not handed
+ * through: callers such as RxM do without.
+ */
+static int domain_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops,
+			   void *context)
+{
+	(void) fid;
+	(void) context;
+	if (strcmp(name, FI_PMEMVERBS_OPS))
+		return -FI_ENOSYS;
+	if (flags)
+		return -FI_EBADFLAGS;
+	*ops = &queries;
+	return 0;
+}
+
+/* Opening and closing */
+
+static int domain_close(struct fid *fid)
+{
+	struct pmv_domain *domain = pmv_container_of(fid, struct pmv_domain, domain_fid.fid);
+	int ret;
+
+	/* The core would say so, too, but only after its region is gone. */
+	if (atomic_load(&domain->users))
+		return -FI_EBUSY;
+	if (domain->scratch_mr) {
+		ret = fi_close(&domain->scratch_mr->fid);
+		if (ret)
+			return ret;
+		domain->scratch_mr = NULL;
+	}
+	ret = fi_close(&domain->core_fid->fid);
+	if (ret)
+		return ret;
+	pmv_agent_destroy(domain);
+	pmv_op_pool_destroy(&domain->reqs);
+	pmv_domain_forget_closed(domain);
+	munmap(domain->scratch, sysconf(_SC_PAGESIZE));
+	free(domain);
+	return 0;
+}
+
+static int domain_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
+{
+	struct pmv_domain *domain = pmv_container_of(fid, struct pmv_domain, domain_fid.fid);
+	struct fid *core_fid = pmv_fid_core(bfid);
+
+	if (!core_fid)
+		return -FI_EINVAL;
+	/* The core's events would name its regions, whose keys say nothing. */
+	if (flags & PMV_REG_MR)
+		return -FI_ENOSYS;
+	return domain->core_fid->fid.ops->bind(&domain->core_fid->fid, core_fid, flags);
+}
+
+static int domain_control(struct fid *fid, int command, void *arg)
+{
+	struct pmv_domain *domain = pmv_container_of(fid, struct pmv_domain, domain_fid.fid);
+
+	return fi_control(&domain->core_fid->fid, command, arg);
+}
+
+static struct fi_ops domain_fi_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = domain_close,
+	.bind = domain_bind,
+	.control = domain_control,
+	.ops_open = domain_ops_open,
+};
+
+/* What connected endpoints have no use for, and no core offers for them. */
+
+static int no_av(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av **av, void *context)
+{
+	(void) fid, (void) attr, (void) av, (void) context;
+	return -FI_ENOSYS;
+}
+
+static int no_scalable_ep(struct fid_domain *fid, struct fi_info *info, struct fid_ep **sep,
+			  void *context)
+{
+	(void) fid, (void) info, (void) sep, (void) context;
+	return -FI_ENOSYS;
+}
+
+static int no_poll(struct fid_domain *fid, struct fi_poll_attr *attr, struct fid_poll **pollset)
+{
+	(void) fid, (void) attr, (void) pollset;
+	return -FI_ENOSYS;
+}
+
+static int no_stx(struct fid_domain *fid, struct fi_tx_attr *attr, struct fid_stx **stx,
+		  void *context)
+{
+	(void) fid, (void) attr, (void) stx, (void) context;
+	return -FI_ENOSYS;
+}
+
+static int domain_query_atomic(struct fid_domain *fid, enum fi_datatype datatype, enum fi_op op,
+			       struct fi_atomic_attr *attr, uint64_t flags)
+{
+	return fi_query_atomic(pmv_to_domain(fid)->core_fid, datatype, op, attr, flags);
+}
+
+static struct fi_ops_domain domain_ops = {
+	.size = offsetof(struct fi_ops_domain, query_collective),
+	.av_open = no_av,
+	.cq_open = pmv_cq_open,
+	.endpoint = pmv_ep_open,
+	.scalable_ep = no_scalable_ep,
+	.cntr_open = pmv_cntr_open,
+	.poll_open = no_poll,
+	.stx_ctx = no_stx,
+	.srx_ctx = pmv_srx_open,
+	.query_atomic = domain_query_atomic,
+};
+
+static int open_scratch(struct pmv_domain *domain, int mr_mode)
+{
+	size_t size = sysconf(_SC_PAGESIZE);
+	int ret;
+
+	domain->scratch =
+		mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (domain->scratch == MAP_FAILED)
+		return -FI_ENOMEM;
+	if (!(mr_mode & (FI_MR_LOCAL | PMV_MR_BASIC)))
+		return 0;
+	ret = fi_mr_reg(domain->core_fid, domain->scratch, size, FI_READ | FI_WRITE, 0, 0,
+			PMV_CORE_MR_NOCACHE, &domain->scratch_mr, NULL);
+	if (ret)
+		munmap(domain->scratch, size);
+	else
+		domain->scratch_desc = fi_mr_desc(domain->scratch_mr);
+	return ret;
+}
+
+int pmv_domain_open(struct fid_fabric *fabric_fid, struct fi_info *info,
+		    struct fid_domain **domain_fid, void *context)
+{
+	struct pmv_fabric *fabric = pmv_to_fabric(fabric_fid);
+	struct fi_info *core_info;
+	struct pmv_domain *domain;
+	int ret = -FI_ENOMEM;
+
+	if (info->ep_attr && info->ep_attr->type == FI_EP_RDM)
+		return pmv_rdm_domain_open(fabric, info, domain_fid, context);
+	core_info = pmv_info_to_core(fabric->core, info);
+	domain = calloc(1, sizeof(*domain));
+	if (!core_info || !domain)
+		goto free;
+	domain->fabric = fabric;
+	domain->transport = pmv_core_transport(fabric->core, info);
+	domain->keyed = pmv_info_keyed(info->domain_attr->mr_mode);
+	domain->hooks = pmv_rdm_hooks();
+	domain->pmem = pmv_info_is_pmem(info) || (pmv_setting.commit_all && domain->keyed);
+	domain->virt_addr = info->domain_attr->mr_mode & (FI_MR_VIRT_ADDR | PMV_MR_BASIC);
+	domain->cpu_placed = pmv_core_places_by_cpu(fabric->core, info->domain_attr->name);
+	ret = pmv_op_pool_init(&domain->reqs);
+	if (ret)
+		goto free;
+	ret = fi_domain(fabric->core_fid, core_info, &domain->core_fid, domain);
+	if (ret)
+		goto pool;
+	ret = open_scratch(domain, core_info->domain_attr->mr_mode);
+	if (ret)
+		goto close;
+	ret = pmv_agent_init(domain);
+	if (ret)
+		goto scratch;
+	pthread_mutex_init(&domain->closed_lock, NULL);
+
+	domain->domain_fid = (struct fid_domain){
+		.fid = {.fclass = FI_CLASS_DOMAIN, .context = context, .ops = &domain_fi_ops},
+		.ops = &domain_ops,
+		.mr = &pmv_mr_ops,
+	};
+	*domain_fid = &domain->domain_fid;
+	fi_freeinfo(core_info);
+	return 0;
+
+scratch:
+	if (domain->scratch_mr)
+		fi_close(&domain->scratch_mr->fid);
+	munmap(domain->scratch, sysconf(_SC_PAGESIZE));
+close:
+	fi_close(&domain->core_fid->fid);
+pool:
+	pmv_op_pool_destroy(&domain->reqs);
+free:
+	free(domain);
+	if (core_info)
+		fi_freeinfo(core_info);
+	return ret;
+}

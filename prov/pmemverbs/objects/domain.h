@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* domain.h -- a domain of the core, wrapped, with what commits need of it */
+#ifndef PMV_DOMAIN_H
+#define PMV_DOMAIN_H
+
+#include <pthread.h>
+#include <stddef.h>
+
+#include <rdma/fi_domain.h>
+
+#include "agent/agent.h"
+#include "commit/hooks.h"
+#include "objects/fabric.h"
+#include "progress/op.h"
+
+/*
+ * verbs keeps regions registered after they were closed (its MR cache), so
+ * their keys go on working.  This bit, which it knows as OFI_MR_NOCACHE since
+ * 1.10, makes a close what it says; other cores ignore it.
+ */
+#define PMV_CORE_MR_NOCACHE (1ULL << 60)
+
+/*
+ * By READs a commit is at most a flush in front, the write, the flush behind it and
+ * the notice.  One by the agent can have more messages than that, and READs without
+ * an order among writes.  Queues are opened for the former: what finds no room in
+ * the transmit queue waits, and so no CQ overruns that is as long as all queues of
+ * the endpoints on it.
+ */
+#define PMV_MAX_PARTS 4
+
+/* So much can be read there at once. */
+#define PMV_SCRATCH_SIZE 4096
+
+/* RxM is done with an endpoint before it has closed so many more, in all of its threads. */
+#define PMV_CLOSED 16
+
+struct pmv_domain {
+	struct fid_domain domain_fid;
+	struct fid_domain *core_fid;
+	struct pmv_fabric *fabric;
+	enum pmv_transport transport;
+	bool pmem;       /* opened with FI_RMA_PMEM, or as if */
+	bool keyed;      /* keys carry attributes */
+	bool virt_addr;  /* peers address regions by virtual addresses, not by offsets */
+	bool cpu_placed; /* software places what comes in */
+	const struct pmv_hooks *hooks; /* NULL: the application opened it itself */
+	atomic_int users;              /* objects opened in it, closed before it */
+	struct pmv_op_pool reqs;
+	struct pmv_agent agent;
+	/* Where flush READs of all endpoints go; nobody looks at it. */
+	void *scratch;
+	struct fid_mr *scratch_mr;
+	void *scratch_desc;
+	/* The last endpoints that were closed: see closed.c. */
+	pthread_mutex_t closed_lock;
+	struct pmv_ep *closed[PMV_CLOSED];
+	size_t num_closed;
+};
+
+/* pmv_domain_forget_closed -- the domain is being closed */
+void pmv_domain_forget_closed(struct pmv_domain *domain);
+
+static inline struct pmv_domain *pmv_to_domain(struct fid_domain *fid)
+{
+	return pmv_container_of(fid, struct pmv_domain, domain_fid);
+}
+
+extern struct fi_ops_mr pmv_mr_ops;
+
+int pmv_cq_open(struct fid_domain *domain_fid, struct fi_cq_attr *attr, struct fid_cq **cq_fid,
+		void *context);
+int pmv_cntr_open(struct fid_domain *domain_fid, struct fi_cntr_attr *attr,
+		  struct fid_cntr **cntr_fid, void *context);
+int pmv_ep_open(struct fid_domain *domain_fid, struct fi_info *info, struct fid_ep **ep_fid,
+		void *context);
+int pmv_srx_open(struct fid_domain *domain_fid, struct fi_rx_attr *attr, struct fid_ep **srx_fid,
+		 void *context);
+
+#endif /* PMV_DOMAIN_H */

@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* ep.c -- endpoints: opening, binding, closing, options */
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/fi_errno.h>
+
+#include <rdma/fi_ext_pmemverbs.h>
+#include "commit/commit.h"
+#include "objects/eq.h"
+#include "agent/handshake.h"
+#include "objects/info.h"
+#include "objects/mr.h"
+#include "commit/lost_writes.h"
+#include "base/setting.h"
+#include "objects/srx.h"
+
+static struct pmv_ep *to_ep(struct fid *fid)
+{
+	return pmv_container_of(fid, struct pmv_ep, ep_fid.fid);
+}
+
+/* Binding */
+
+static int bind_cq(struct pmv_ep *ep, struct pmv_cq *cq, uint64_t flags)
+{
+	int ret = fi_ep_bind(ep->core_fid, &cq->core_fid->fid, flags);
+
+	if (ret)
+		return ret;
+	if (flags & FI_TRANSMIT) {
+		ep->tx_cq = cq;
+		ep->tx_selective = flags & FI_SELECTIVE_COMPLETION;
+	}
+	if (flags & FI_RECV) {
+		ep->rx_cq = cq;
+		ep->rx_selective = flags & FI_SELECTIVE_COMPLETION;
+	}
+	return 0;
+}
+
+static int bind_cntr(struct pmv_ep *ep, struct pmv_cntr *cntr, uint64_t flags)
+{
+	static const struct {
+		uint64_t flag;
+		enum pmv_cntr_kind kind;
+		enum pmv_slow slow;
+	} kinds[] = {
+		{FI_SEND, PMV_CNTR_SEND, PMV_SLOW_COUNT_TX},
+		{FI_RECV, PMV_CNTR_RECV, PMV_SLOW_COUNT_RX},
+		{FI_READ, PMV_CNTR_READ, PMV_SLOW_COUNT_TX},
+		{FI_WRITE, PMV_CNTR_WRITE, PMV_SLOW_COUNT_TX},
+	};
+
+	/* What peers do here is known only to the core. */
+	if (flags & ~(FI_SEND | FI_RECV | FI_READ | FI_WRITE))
+		return -FI_ENOSYS;
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		if (!(flags & kinds[i].flag))
+			continue;
+		if (ep->cntr[kinds[i].kind])
+			return -FI_EINVAL;
+		ep->cntr[kinds[i].kind] = cntr;
+		atomic_fetch_add(&cntr->users, 1);
+		atomic_fetch_or(&ep->slow, kinds[i].slow);
+	}
+	return 0;
+}
+
+static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
+{
+	struct pmv_ep *ep = to_ep(fid);
+	struct fid *core_fid;
+	int ret;
+
+	switch (bfid->fclass) {
+	case FI_CLASS_CQ:
+		return bind_cq(ep, pmv_container_of(bfid, struct pmv_cq, cq_fid.fid), flags);
+	case FI_CLASS_CNTR:
+		return bind_cntr(ep, pmv_container_of(bfid, struct pmv_cntr, cntr_fid.fid), flags);
+	case FI_CLASS_SRX_CTX:
+		if (ep->receives.one_kind) {
+			PMV_WARN(EP_CTRL, "FI_OPT_PMEMVERBS_RECV_MR is of endpoints that receive "
+					  "by themselves, not from a shared context\n");
+			return -FI_EINVAL;
+		}
+		/* fall through */
+	default:
+		core_fid = pmv_fid_core(bfid);
+		ret = core_fid ? fi_ep_bind(ep->core_fid, core_fid, flags) : -FI_EINVAL;
+		if (!ret && bfid->fclass == FI_CLASS_EQ)
+			ep->eq = pmv_container_of(bfid, struct pmv_eq, eq_fid.fid);
+		if (!ret && bfid->fclass == FI_CLASS_SRX_CTX) {
+			ep->srx = true;
+			/* Others use up its receives, too. */
+			atomic_fetch_and(&ep->slow, ~PMV_SLOW_RECEIVES);
+		}
+		return ret;
+	}
+}
+
+/*
+ * bind_own_cq -- where counters are bound and no CQ is, completions have to be
+ * had all the same; the agent's acknowledgements need a way out; and tcp can't do
+ * without a CQ in either direction
+ */
+static int bind_own_cq(struct pmv_ep *ep)
+{
+	uint64_t flags = (ep->tx_cq ? 0 : FI_TRANSMIT) | (ep->rx_cq ? 0 : FI_RECV);
+	bool counts = !pmv_ep_direct(ep, PMV_SLOW_COUNT_TX | PMV_SLOW_COUNT_RX);
+	bool acknowledges = ep->domain->keyed && !ep->tx_cq && ep->rx_cq;
+	struct fi_cq_attr attr = {.wait_obj = FI_WAIT_NONE};
+	struct fid_cq *cq_fid;
+	int ret;
+
+	if (!flags || !(counts || acknowledges || ep->domain->fabric->core->needs_cqs))
+		return 0;
+	if (!counts && flags == (FI_TRANSMIT | FI_RECV))
+		return 0;
+	ret = pmv_cq_open(&ep->domain->domain_fid, &attr, &cq_fid, NULL);
+	if (ret)
+		return ret;
+	ep->own_cq = pmv_to_cq(cq_fid);
+	return bind_cq(ep, ep->own_cq, flags | FI_SELECTIVE_COMPLETION);
+}
+
+int pmv_ep_prepare(struct pmv_ep *ep)
+{
+	int ret;
+
+	if (ep->prepared)
+		return 0;
+	/* Its receives are the shared context's, and counted by nobody here. */
+	if (ep->srx && ep->cntr[PMV_CNTR_RECV]) {
+		PMV_WARN(EP_CTRL, "receives of a shared context can't be counted\n");
+		return -FI_ENOSYS;
+	}
+	ret = bind_own_cq(ep);
+	if (ret)
+		return ret;
+	for (int i = 0; i < PMV_CNTR_KINDS; i++) {
+		struct pmv_cq *cq = i == PMV_CNTR_RECV ? ep->rx_cq : ep->tx_cq;
+
+		if (!ep->cntr[i] || ep->counting & 1U << i)
+			continue;
+		ret = pmv_cntr_add_cq(ep->cntr[i], cq);
+		if (ret)
+			return ret;
+		ep->counting |= 1U << i;
+	}
+	ep->prepared = true;
+	return 0;
+}
+
+static int ep_enable(struct pmv_ep *ep)
+{
+	int ret = pmv_ep_prepare(ep);
+
+	return ret ? ret : fi_enable(ep->core_fid);
+}
+
+static int ep_control(struct fid *fid, int command, void *arg)
+{
+	struct pmv_ep *ep = to_ep(fid);
+
+	if (command == FI_ENABLE)
+		return ep_enable(ep);
+	return fi_control(&ep->core_fid->fid, command, arg);
+}
+
+/* Closing */
+
+/*
+ * report_abandoned -- a request that the core has not completed by the time its
+ * endpoint was closed: say so to the application; if the core does complete it
+ * later, nobody hears of it
+ */
+static void report_abandoned(struct pmv_ep *ep, struct pmv_op *req)
+{
+	struct pmv_cntr *cntr = pmv_cntr_of(ep, req->flags);
+	struct pmv_comp *comp;
+
+	if (cntr && req->counted)
+		pmv_cntr_count(cntr, false);
+	if (req->silent)
+		return;
+	comp = calloc(1, sizeof(*comp));
+	if (!comp)
+		return;
+	comp->is_error = true;
+	comp->err = (struct fi_cq_err_entry){
+		.op_context = req->context,
+		.flags = req->flags,
+		.err = FI_ECANCELED,
+	};
+	pmv_cq_add(req->flags & FI_RECV ? ep->rx_cq : ep->tx_cq, comp);
+}
+
+/*
+ * abandon_requests -- under the locks of the CQs, so that no reader is about to
+ * report one of them, or still looks at the endpoint
+ */
+static void abandon_requests(struct pmv_ep *ep)
+{
+	struct pmv_cq *first = ep->tx_cq < ep->rx_cq ? ep->tx_cq : ep->rx_cq;
+	struct pmv_cq *second = ep->tx_cq < ep->rx_cq ? ep->rx_cq : ep->tx_cq;
+	struct pmv_op *req;
+
+	if (first && first != second)
+		pthread_mutex_lock(&first->lock);
+	if (second)
+		pthread_mutex_lock(&second->lock);
+	for (req = pmv_op_abandon(&ep->domain->reqs, ep); req; req = req->next)
+		report_abandoned(ep, req);
+	if (second)
+		pthread_mutex_unlock(&second->lock);
+	if (first && first != second)
+		pthread_mutex_unlock(&first->lock);
+}
+
+static void release_cntrs(struct pmv_ep *ep)
+{
+	for (int i = 0; i < PMV_CNTR_KINDS; i++) {
+		if (!ep->cntr[i])
+			continue;
+		if (ep->counting & 1U << i)
+			pmv_cntr_drop_cq(ep->cntr[i], i == PMV_CNTR_RECV ? ep->rx_cq : ep->tx_cq);
+		atomic_fetch_sub(&ep->cntr[i]->users, 1);
+	}
+}
+
+static int ep_close(struct fid *fid)
+{
+	struct pmv_ep *ep = to_ep(fid);
+	int ret;
+
+	/* Whoever reads the CQ must not post to what is being closed. */
+	if (ep->tx_cq)
+		pmv_cq_unstall(ep->tx_cq, &ep->on_tx_cq);
+	if (ep->rx_cq)
+		pmv_cq_unstall(ep->rx_cq, &ep->on_rx_cq);
+	pmv_agent_detach(ep, true);
+	ret = pmv_eq_close(ep->eq, &ep->core_fid->fid, fid);
+	if (ret) {
+		ep->mailbox.closing = false;
+		pmv_agent_attach(ep);
+		if (ep->tx_cq)
+			pmv_ep_stall(ep);
+		return ret;
+	}
+	pmv_agent_forget(ep);
+	if (ep->tx_cq) {
+		pmv_ep_drop_pending(ep);
+		/* The core has flushed what was under way into its queues. */
+		pmv_cq_progress(ep->tx_cq);
+	}
+	if (ep->rx_cq && ep->rx_cq != ep->tx_cq && !pmv_ep_direct(ep, PMV_SLOW_COUNT_RX))
+		pmv_cq_progress(ep->rx_cq);
+	abandon_requests(ep);
+	if (ep->peer)
+		pmv_lost_writes_lost(ep->peer);
+	release_cntrs(ep);
+	pmv_mailbox_close(ep);
+	if (ep->wants_agent)
+		pmv_agent_unwant(ep->domain);
+	pmv_receive_tracker_destroy(&ep->receives);
+	pmv_dirty_free(&ep->dirty);
+	if (ep->own_cq)
+		fi_close(&ep->own_cq->cq_fid.fid);
+	pthread_mutex_destroy(&ep->lock);
+	pthread_mutex_destroy(&ep->order_lock);
+	pthread_mutex_destroy(&ep->mark_lock);
+	pthread_mutex_destroy(&ep->send_lock);
+	atomic_fetch_sub(&ep->domain->users, 1);
+	pmv_ep_bury(ep);
+	return 0;
+}
+
+struct fi_ops pmv_ep_fi_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = ep_close,
+	.bind = ep_bind,
+	.control = ep_control,
+};
+
+/* Options and the rest */
+
+static ssize_t ep_cancel(struct fid *fid, void *context)
+{
+	struct pmv_ep *ep = to_ep(fid);
+	struct pmv_op *req = NULL;
+	ssize_t ret;
+
+	/* What is counted is known to the core by its request. */
+	if (!pmv_ep_direct(ep, PMV_SLOW_COUNT_RX))
+		req = pmv_op_find(&ep->domain->reqs, ep, context);
+	if (pmv_ep_direct(ep, PMV_SLOW_RECEIVES))
+		return fi_cancel(&ep->core_fid->fid, req ? req : context);
+	pthread_mutex_lock(&ep->receives.lock);
+	ret = fi_cancel(&ep->core_fid->fid, req ? req : context);
+	/* tcp says so whether or not it was in time. */
+	if (!ret)
+		ep->receives.cancelled++;
+	pthread_mutex_unlock(&ep->receives.lock);
+	return ret;
+}
+
+static int ep_getopt(struct fid *fid, int level, int optname, void *optval, size_t *optlen)
+{
+	return pmv_getopt(&to_ep(fid)->core_fid->fid, level, optname, optval, optlen);
+}
+
+/* set_recv_mr -- before the peer is told of it, and before any receive could be otherwise */
+static int set_recv_mr(struct pmv_ep *ep, const void *optval, size_t optlen)
+{
+	struct fid_mr *mr_fid;
+	struct pmv_attr kind;
+	int ret = 0;
+
+	if (optlen != sizeof(mr_fid))
+		return -FI_EINVAL;
+	memcpy(&mr_fid, optval, sizeof(mr_fid));
+	if (ep->srx || !mr_fid || !pmv_mr_kind(ep->domain, mr_fid, &kind)) {
+		PMV_WARN(EP_CTRL,
+			 "FI_OPT_PMEMVERBS_RECV_MR needs a region of the endpoint's domain, opened "
+			 "with FI_RMA_PMEM, that was registered with FI_RMA_PMEM and FI_RECV or "
+			 "FI_REMOTE_WRITE; and an endpoint without a shared receive context\n");
+		return -FI_EINVAL;
+	}
+	pthread_mutex_lock(&ep->receives.lock);
+	if (ep->receives.posted || ep->mailbox.block) {
+		ret = -FI_EBUSY;
+	} else {
+		ep->receives.kind = kind;
+		ep->receives.one_kind = true;
+	}
+	pthread_mutex_unlock(&ep->receives.lock);
+	if (ret)
+		PMV_WARN(EP_CTRL, "FI_OPT_PMEMVERBS_RECV_MR has to be set before the endpoint is "
+				  "connected or accepted, and before its first receive\n");
+	return ret;
+}
+
+static int ep_setopt(struct fid *fid, int level, int optname, const void *optval, size_t optlen)
+{
+	if (level == FI_OPT_ENDPOINT && optname == FI_OPT_PMEMVERBS_RECV_MR)
+		return set_recv_mr(to_ep(fid), optval, optlen);
+	return fi_setopt(&to_ep(fid)->core_fid->fid, level, optname, optval, optlen);
+}
+
+static int ep_no_tx_ctx(struct fid_ep *fid, int index, struct fi_tx_attr *attr,
+			struct fid_ep **tx_ep, void *context)
+{
+	(void) fid, (void) index, (void) attr, (void) tx_ep, (void) context;
+	return -FI_ENOSYS;
+}
+
+static int ep_no_rx_ctx(struct fid_ep *fid, int index, struct fi_rx_attr *attr,
+			struct fid_ep **rx_ep, void *context)
+{
+	(void) fid, (void) index, (void) attr, (void) rx_ep, (void) context;
+	return -FI_ENOSYS;
+}
+
+static ssize_t ep_rx_size_left(struct fid_ep *fid)
+{
+	struct fid_ep *core_fid = pmv_to_ep(fid)->core_fid;
+
+	return core_fid->ops->rx_size_left(core_fid);
+}
+
+static ssize_t ep_tx_size_left(struct fid_ep *fid)
+{
+	struct fid_ep *core_fid = pmv_to_ep(fid)->core_fid;
+
+	return core_fid->ops->tx_size_left(core_fid);
+}
+
+static struct fi_ops_ep ep_ops = {
+	.size = sizeof(struct fi_ops_ep),
+	.cancel = ep_cancel,
+	.getopt = ep_getopt,
+	.setopt = ep_setopt,
+	.tx_ctx = ep_no_tx_ctx,
+	.rx_ctx = ep_no_rx_ctx,
+	.rx_size_left = ep_rx_size_left,
+	.tx_size_left = ep_tx_size_left,
+};
+
+static unsigned initial_slow(const struct pmv_ep *ep)
+{
+	const struct pmv_domain *domain = ep->domain;
+	bool keeps = domain->pmem && domain->keyed;
+
+	return (domain->fabric->core->fence ? 0 : PMV_SLOW_READS) |
+	       (ep->tx_op_flags & FI_COMMIT_COMPLETE ? PMV_SLOW_COMMIT : 0) |
+	       (pmv_setting.commit_all ? PMV_SLOW_ALL : 0) | (keeps ? PMV_SLOW_RECEIVES : 0);
+}
+
+int pmv_ep_open(struct fid_domain *domain_fid, struct fi_info *info, struct fid_ep **ep_fid,
+		void *context)
+{
+	struct pmv_domain *domain = pmv_to_domain(domain_fid);
+	struct fi_info *core_info = pmv_info_to_core(domain->fabric->core, info);
+	struct pmv_ep *ep = calloc(1, sizeof(*ep));
+	int ret = -FI_ENOMEM;
+
+	if (!core_info || !ep)
+		goto free;
+	if (core_info->ep_attr->type == FI_EP_RDM) {
+		PMV_WARN(EP_CTRL, "an endpoint of FI_EP_RDM needs a domain of its kind\n");
+		ret = -FI_EINVAL;
+		goto free;
+	}
+	ret = fi_endpoint(domain->core_fid, core_info, &ep->core_fid, ep);
+	if (ret)
+		goto free;
+	ep->domain = domain;
+	ep->tx_op_flags = info->tx_attr ? info->tx_attr->op_flags : 0;
+	ep->rx_op_flags = info->rx_attr ? info->rx_attr->op_flags : 0;
+	ep->rx_cq_data = info->mode & FI_RX_CQ_DATA;
+	ep->on_tx_cq.ep = ep;
+	ep->on_rx_cq.ep = ep;
+	ep->stalled_tail = &ep->stalled;
+	ep->awaiting_tail = &ep->awaiting;
+	ep->covered_tail = &ep->covered;
+	atomic_init(&ep->slow, initial_slow(ep));
+	pthread_mutex_init(&ep->lock, NULL);
+	pthread_mutex_init(&ep->order_lock, NULL);
+	pthread_mutex_init(&ep->mark_lock, NULL);
+	pthread_mutex_init(&ep->send_lock, NULL);
+	pmv_receive_tracker_init(&ep->receives, core_info->rx_attr ? core_info->rx_attr->size : 0);
+	ep->ep_fid = (struct fid_ep){
+		.fid = {.fclass = FI_CLASS_EP, .context = context, .ops = &pmv_ep_fi_ops},
+		.ops = &ep_ops,
+		.cm = &pmv_ep_cm_ops,
+		.msg = &pmv_msg_ops,
+		.rma = &pmv_rma_ops,
+		.atomic = &pmv_atomic_ops,
+	};
+	atomic_fetch_add(&domain->users, 1);
+	if (info->handle)
+		pmv_handshake_take(domain->fabric, core_info->handle, ep);
+	*ep_fid = &ep->ep_fid;
+	fi_freeinfo(core_info);
+	return 0;
+
+free:
+	free(ep);
+	if (core_info)
+		fi_freeinfo(core_info);
+	return ret;
+}

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* eq.c -- event queues; eq.h says how events flow */
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/fi_errno.h>
+
+#include "base/clock.h"
+#include "commit/commit.h"
+#include "objects/eq.h"
+#include "memory/guard.h"
+#include "agent/handshake.h"
+#include "objects/pep.h"
+#include "objects/info.h"
+#include "base/setting.h"
+
+/*
+ * our_fid -- the object of ours that an event names.  We open the core's
+ * endpoints with ours as their context.  Events that an application writes
+ * itself may name anything, and come back as they are.
+ */
+static struct fid *our_fid(struct fid *fid)
+{
+	return !fid || pmv_fid_core(fid) ? fid : fid->context;
+}
+
+/* take_handshake -- off the end of an event's CM data */
+static void take_handshake(struct pmv_event *event, struct pmv_handshake *handshake)
+{
+	size_t len = event->len > sizeof(event->cm) ? event->len - sizeof(event->cm) : 0;
+
+	event->len = sizeof(event->cm) + pmv_handshake_decode(event->cm.data, len, handshake);
+}
+
+/* name_provider -- the application knows the request's provider by our name */
+static void name_provider(struct fi_info *info, const struct fi_info *asked)
+{
+	char *name = asked->fabric_attr->prov_name ? strdup(asked->fabric_attr->prov_name) : NULL;
+
+	if (!name)
+		return;
+	free(info->fabric_attr->prov_name);
+	info->fabric_attr->prov_name = name;
+	info->fabric_attr->prov_version = asked->fabric_attr->prov_version;
+}
+
+static void translate_connreq(struct pmv_event *event)
+{
+	struct fi_eq_cm_entry *entry = &event->cm;
+	struct pmv_handshake handshake;
+	struct pmv_pep *pep;
+
+	if (!entry->fid || entry->fid->fclass != FI_CLASS_PEP)
+		return;
+	pep = pmv_container_of(entry->fid, struct pmv_pep, pep_fid.fid);
+	take_handshake(event, &handshake);
+	if (entry->info)
+		pmv_handshake_keep(pep->fabric, entry->info->handle, &handshake);
+	for (struct fi_info *info = entry->info; info; info = info->next) {
+		pmv_info_from_core(info, pep->info);
+		name_provider(info, pep->info);
+	}
+}
+
+static struct pmv_ep *ep_of(struct fid *fid)
+{
+	return fid && fid->ops == &pmv_ep_fi_ops ? pmv_container_of(fid, struct pmv_ep, ep_fid.fid)
+						 : NULL;
+}
+
+/* translate_connected -- the passive side has heard the peer's handshake before, and gets no data
+ */
+static void translate_connected(struct pmv_event *event)
+{
+	struct pmv_ep *ep = ep_of(event->cm.fid);
+	struct pmv_handshake handshake;
+
+	if (!ep || event->len <= sizeof(event->cm) || ep->mailbox.connected)
+		return;
+	take_handshake(event, &handshake);
+	pmv_mailbox_connect(ep, &handshake);
+	/* Its mailbox would never be looked into. */
+	if (pmv_agent_attach(ep))
+		fi_shutdown(ep->core_fid, 0);
+}
+
+/*
+ * end_operations -- the connection is lost: have what is under way fail now.
+ * verbs asks for 7 retries, which Soft-RoCE takes as without end.
+ */
+static void end_operations(struct fid *fid)
+{
+	struct pmv_ep *ep = ep_of(fid);
+
+	if (!ep)
+		return;
+	if (ep->domain->fabric->core->lingers)
+		fi_shutdown(ep->core_fid, 0);
+	pmv_ep_break(ep);
+}
+
+static void translate(struct pmv_event *event)
+{
+	switch (event->event) {
+	case FI_CONNREQ:
+		event->cm.fid = our_fid(event->cm.fid);
+		translate_connreq(event);
+		break;
+	case FI_CONNECTED:
+		event->cm.fid = our_fid(event->cm.fid);
+		translate_connected(event);
+		break;
+	case FI_SHUTDOWN:
+		event->cm.fid = our_fid(event->cm.fid);
+		end_operations(event->cm.fid);
+		break;
+	default:
+		break;
+	}
+}
+
+/* hand_over -- copy a kept event to the caller; what does not fit stays for the next read */
+static ssize_t hand_over(struct pmv_eq *eq, uint32_t *event, void *buf, size_t len, uint64_t flags)
+{
+	bool is_cm = eq->kept.event == FI_CONNREQ || eq->kept.event == FI_CONNECTED ||
+		     eq->kept.event == FI_SHUTDOWN;
+	size_t least = is_cm ? sizeof(struct fi_eq_cm_entry) : eq->kept.len;
+	size_t size = eq->kept.len < len ? eq->kept.len : len;
+
+	if (len < least && len < eq->kept.len)
+		return -FI_ETOOSMALL;
+	/* CM data that the caller has no room for is cut off, as the cores do. */
+	memcpy(buf, eq->kept.room, size);
+	*event = eq->kept.event;
+	if (!(flags & FI_PEEK))
+		eq->kept.len = 0;
+	return size;
+}
+
+/* take -- read the core's next event, if none is kept */
+static ssize_t take(struct pmv_eq *eq)
+{
+	ssize_t ret;
+
+	if (eq->kept.len)
+		return 0;
+	/* A core may copy what has arrived on connections, too. */
+	pmv_guard_enter();
+	ret = fi_eq_read(eq->core_fid, &eq->kept.event, eq->kept.room, sizeof(eq->kept.room), 0);
+	pmv_guard_leave();
+	if (ret < 0)
+		return ret;
+	eq->kept.len = ret;
+	translate(&eq->kept);
+	return 0;
+}
+
+static ssize_t eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, uint64_t flags)
+{
+	struct pmv_eq *eq = pmv_to_eq(fid);
+	ssize_t ret;
+
+	pthread_mutex_lock(&eq->lock);
+	ret = take(eq);
+	if (!ret)
+		ret = hand_over(eq, event, buf, len, flags);
+	pthread_mutex_unlock(&eq->lock);
+	return ret;
+}
+
+/*
+ * eq_sread -- waits in the core with a peek, so that the event itself is read
+ * under our lock
+ */
+static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, int timeout,
+			uint64_t flags)
+{
+	struct pmv_eq *eq = pmv_to_eq(fid);
+	int64_t end = pmv_now_ms() + timeout;
+	struct pmv_event peeked;
+
+	for (;;) {
+		ssize_t ret = eq_read(fid, event, buf, len, flags);
+		int64_t left = timeout < 0 ? -1 : end - pmv_now_ms();
+
+		if (ret != -FI_EAGAIN || (timeout >= 0 && left <= 0))
+			return ret;
+		pmv_guard_enter();
+		ret = fi_eq_sread(eq->core_fid, &peeked.event, peeked.room, sizeof(peeked.room),
+				  (int) left, FI_PEEK);
+		pmv_guard_leave();
+		if (ret < 0)
+			return ret;
+	}
+}
+
+static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *buf, uint64_t flags)
+{
+	struct pmv_eq *eq = pmv_to_eq(fid);
+	ssize_t ret;
+
+	/* What the event names is not closed meanwhile. */
+	pthread_mutex_lock(&eq->lock);
+	ret = fi_eq_readerr(eq->core_fid, buf, flags);
+	if (ret > 0 && buf->fid) {
+		buf->fid = our_fid(buf->fid);
+		buf->context = buf->fid ? buf->fid->context : NULL;
+		end_operations(buf->fid);
+	}
+	pthread_mutex_unlock(&eq->lock);
+	return ret;
+}
+
+static ssize_t eq_write(struct fid_eq *fid, uint32_t event, const void *buf, size_t len,
+			uint64_t flags)
+{
+	return fi_eq_write(pmv_to_eq(fid)->core_fid, event, buf, len, flags);
+}
+
+static const char *eq_strerror(struct fid_eq *fid, int prov_errno, const void *err_data, char *buf,
+			       size_t len)
+{
+	return fi_eq_strerror(pmv_to_eq(fid)->core_fid, prov_errno, err_data, buf, len);
+}
+
+static struct fi_ops_eq eq_ops = {
+	.size = sizeof(struct fi_ops_eq),
+	.read = eq_read,
+	.readerr = eq_readerr,
+	.write = eq_write,
+	.sread = eq_sread,
+	.strerror = eq_strerror,
+};
+
+int pmv_eq_trywait(struct pmv_eq *eq)
+{
+	bool kept;
+
+	pthread_mutex_lock(&eq->lock);
+	kept = eq->kept.len;
+	pthread_mutex_unlock(&eq->lock);
+	if (kept)
+		return -FI_EAGAIN;
+	return fi_trywait(eq->fabric->core_fid, (struct fid *[]){&eq->core_fid->fid}, 1);
+}
+
+int pmv_eq_close(struct pmv_eq *eq, struct fid *core_fid, struct fid *fid)
+{
+	int ret;
+
+	if (!eq)
+		return fi_close(core_fid);
+	pthread_mutex_lock(&eq->lock);
+	ret = fi_close(core_fid);
+	if (!ret && eq->kept.len && eq->kept.entry.fid == fid) {
+		if (eq->kept.event == FI_CONNREQ)
+			fi_freeinfo(eq->kept.cm.info);
+		eq->kept.len = 0;
+	}
+	pthread_mutex_unlock(&eq->lock);
+	return ret;
+}
+
+static int eq_close(struct fid *fid)
+{
+	struct pmv_eq *eq = pmv_container_of(fid, struct pmv_eq, eq_fid.fid);
+	int ret = fi_close(&eq->core_fid->fid);
+
+	if (ret)
+		return ret;
+	if (eq->kept.len && eq->kept.event == FI_CONNREQ)
+		fi_freeinfo(eq->kept.cm.info);
+	pthread_mutex_destroy(&eq->lock);
+	free(eq);
+	return 0;
+}
+
+static int eq_control(struct fid *fid, int command, void *arg)
+{
+	struct pmv_eq *eq = pmv_container_of(fid, struct pmv_eq, eq_fid.fid);
+
+	return fi_control(&eq->core_fid->fid, command, arg);
+}
+
+struct fi_ops pmv_eq_fi_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = eq_close,
+	.control = eq_control,
+};
+
+int pmv_eq_open(struct fid_fabric *fabric_fid, struct fi_eq_attr *attr, struct fid_eq **eq_fid,
+		void *context)
+{
+	struct pmv_fabric *fabric = pmv_to_fabric(fabric_fid);
+	struct pmv_eq *eq = calloc(1, sizeof(*eq));
+	int ret;
+
+	if (!eq)
+		return -FI_ENOMEM;
+	eq->fabric = fabric;
+	ret = fi_eq_open(fabric->core_fid, attr, &eq->core_fid, eq);
+	if (ret) {
+		free(eq);
+		return ret;
+	}
+	pthread_mutex_init(&eq->lock, NULL);
+	eq->eq_fid = (struct fid_eq){
+		.fid = {.fclass = FI_CLASS_EQ, .context = context, .ops = &pmv_eq_fi_ops},
+		.ops = &eq_ops,
+	};
+	*eq_fid = &eq->eq_fid;
+	return 0;
+}

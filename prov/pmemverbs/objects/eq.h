@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * eq.h -- an event queue of the core, wrapped
+ *
+ * The core's events name the core's objects and carry the core's fi_info; they
+ * are read into a buffer of our own, translated and handed on.  An event that
+ * was only peeked at, or did not fit, is kept until it is read.
+ */
+#ifndef PMV_EQ_H
+#define PMV_EQ_H
+
+#include <pthread.h>
+
+#include <rdma/fi_cm.h>
+#include <rdma/fi_eq.h>
+
+#include "objects/fabric.h"
+
+/* More CM data than any core carries. */
+#define PMV_MAX_CM_DATA 512
+
+struct pmv_event {
+	uint32_t event;
+	size_t len; /* 0: none kept */
+	union {
+		struct fi_eq_entry entry;
+		struct fi_eq_cm_entry cm;
+		char room[sizeof(struct fi_eq_cm_entry) + PMV_MAX_CM_DATA];
+	};
+};
+
+struct pmv_eq {
+	struct fid_eq eq_fid;
+	struct fid_eq *core_fid;
+	struct pmv_fabric *fabric;
+	pthread_mutex_t lock;
+	struct pmv_event kept;
+};
+
+static inline struct pmv_eq *pmv_to_eq(struct fid_eq *fid)
+{
+	return pmv_container_of(fid, struct pmv_eq, eq_fid);
+}
+
+extern struct fi_ops pmv_eq_fi_ops;
+
+/* pmv_eq_trywait -- 0: the core's descriptor may be waited on; -FI_EAGAIN: there is an event */
+int pmv_eq_trywait(struct pmv_eq *eq);
+
+/*
+ * pmv_eq_close -- close the core's endpoint behind one of ours; no event of it
+ * is kept, or being translated, afterwards.  eq: where it is bound, or NULL.
+ */
+int pmv_eq_close(struct pmv_eq *eq, struct fid *core_fid, struct fid *fid);
+
+#endif /* PMV_EQ_H */

@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * getinfo.c -- what is offered to whom
+ *
+ * Nothing is offered unless somebody asks for it: by name, through
+ * FI_PROVIDER, or with FI_RMA_PMEM in the hints.  The cores are asked with a
+ * flag that shows them also when FI_PROVIDER=pmemverbs hides them.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_ext_pmemverbs.h>
+
+#include "objects/domain.h"
+#include "objects/getinfo.h"
+#include "objects/info.h"
+#include "base/setting.h"
+#include "rdm/rdm.h"
+
+/*
+ * The fabrics that were offered, so that fi_fabric, which is given a name only,
+ * knows whose it is.  The cores' names of fabrics do not collide.
+ */
+struct offer {
+	struct offer *next;
+	const struct pmv_core *core;
+	char name[];
+};
+
+static struct offer *offers;
+static pthread_mutex_t offers_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct offer *find_offer(const char *name)
+{
+	struct offer *offer = offers;
+
+	while (offer && strcmp(offer->name, name))
+		offer = offer->next;
+	return offer;
+}
+
+const struct pmv_core *pmv_getinfo_core_of(const char *fabric_name)
+{
+	struct offer *offer;
+
+	pthread_mutex_lock(&offers_lock);
+	offer = find_offer(fabric_name);
+	pthread_mutex_unlock(&offers_lock);
+	return offer ? offer->core : NULL;
+}
+
+static void remember(const struct pmv_core *core, const char *name)
+{
+	struct offer *offer;
+
+	pthread_mutex_lock(&offers_lock);
+	if (!find_offer(name) && (offer = malloc(sizeof(*offer) + strlen(name) + 1))) {
+		strcpy(offer->name, name);
+		offer->core = core;
+		offer->next = offers;
+		offers = offer;
+	}
+	pthread_mutex_unlock(&offers_lock);
+}
+
+/* Asked for? */
+
+/* names_us -- does a list of providers, as in FI_PROVIDER or prov_name, name this one? */
+static bool names_us(const char *list)
+{
+	static const char separators[] = ",;";
+
+	/* A list that begins with ^ says what is not wanted. */
+	if (!list || *list == '^')
+		return false;
+	for (;;) {
+		size_t len = strcspn(list, separators);
+
+		if (len == strlen(PMV_NAME) && !strncasecmp(list, PMV_NAME, len))
+			return true;
+		list += len;
+		if (!*list++)
+			return false;
+	}
+}
+
+static bool is_asked_for(const struct fi_info *hints)
+{
+	return (hints->fabric_attr->prov_name && names_us(hints->fabric_attr->prov_name)) ||
+	       names_us(pmv_other_setting("provider")) || pmv_info_is_pmem(hints);
+}
+
+/*
+ * warn_unasked -- a program that does not ask for this provider goes without it, but its
+ * environment says that somebody counts on it
+ */
+static void warn_unasked(uint64_t flags, const struct fi_info *hints)
+{
+	if (hints->fabric_attr->prov_name || (flags & (PMV_CORE_PROV_ONLY | PMV_GETINFO_HIDDEN)))
+		return;
+	if (pmv_setting.bad)
+		PMV_ALERT(FABRIC, "%s\n", pmv_setting.bad);
+	else if (pmv_setting.commit_all)
+		PMV_ALERT(FABRIC, "FI_PMEMVERBS_COMMIT=all makes nothing durable in a program that "
+				  "does not ask for pmemverbs: set FI_PROVIDER=pmemverbs\n");
+}
+
+/* What can't be served */
+
+static int refuse(const char *why)
+{
+	PMV_INFO(FABRIC, "not offered: %s\n", why);
+	return -FI_ENODATA;
+}
+
+static int check_hints(uint32_t version, uint64_t flags, const struct fi_info *hints)
+{
+	int mr_mode = hints->domain_attr->mr_mode;
+	enum fi_ep_type type = hints->ep_attr->type;
+
+	if (pmv_setting.bad) {
+		PMV_ALERT(FABRIC, "%s\n", pmv_setting.bad);
+		return -FI_EINVAL;
+	}
+	if (type != FI_EP_UNSPEC && type != FI_EP_MSG && type != FI_EP_RDM)
+		return refuse("ep_attr->type: only FI_EP_MSG and FI_EP_RDM");
+	if (pmv_setting.commit_all && (flags & PMV_CORE_PROV_ONLY) && !pmv_rdm_calls_rxm()) {
+		PMV_ALERT(FABRIC, "FI_PMEMVERBS_COMMIT=all: another provider on top, such as "
+				  "pmemverbs;ofi_rxm, executes atomics by itself, which makes "
+				  "nothing durable; use FI_EP_RDM of pmemverbs alone\n");
+		return -FI_ENODATA;
+	}
+	if ((hints->caps & FI_PMEM) && !(hints->caps & FI_RMA))
+		return refuse("caps: FI_RMA_PMEM needs FI_RMA");
+	if ((hints->caps | hints->tx_attr->caps | hints->rx_attr->caps) & FI_HMEM)
+		return refuse("caps: FI_HMEM, since data of small commits and of injected ones are "
+			      "copied by the processor");
+	if (!pmv_info_is_pmem(hints))
+		return 0;
+	if (mr_mode == PMV_MR_SCALABLE ||
+	    (FI_VERSION_GE(version, FI_VERSION(1, 5)) && !pmv_info_keyed(mr_mode))) {
+		if (pmv_setting.commit_all)
+			PMV_ALERT(FABRIC,
+				  "FI_PMEMVERBS_COMMIT=all can't make this program durable: "
+				  "it does not let the provider choose keys "
+				  "(FI_MR_PROV_KEY in mr_mode)\n");
+		return refuse("domain_attr->mr_mode: FI_RMA_PMEM needs FI_MR_PROV_KEY, since the "
+			      "keys say what the memory is");
+	}
+	return 0;
+}
+
+bool pmv_is_named(const char *wanted, const char *name)
+{
+	return !wanted || (name && !strcmp(wanted, name));
+}
+
+/*
+ * is_usable -- utility providers on top of the core answer, too; XRC leaves no
+ * room for CM data; and tcp answers whatever fabric and domain are asked for
+ */
+static bool is_usable(const struct fi_info *info, const struct pmv_core *core,
+		      const struct fi_info *hints)
+{
+	return info->ep_attr->type == FI_EP_MSG && info->fabric_attr->prov_name &&
+	       !strcmp(info->fabric_attr->prov_name, core->name) &&
+	       info->ep_attr->protocol != FI_PROTO_RDMA_CM_IB_XRC &&
+	       pmv_is_named(hints->fabric_attr->name, info->fabric_attr->name) &&
+	       pmv_is_named(hints->domain_attr->name, info->domain_attr->name);
+}
+
+/*
+ * ask_core -- what the core offers of use; hints are an application's, complete
+ */
+static struct fi_info *ask_core(const struct pmv_core *core, uint32_t version, const char *node,
+				const char *service, uint64_t flags, const struct fi_info *hints)
+{
+	struct fi_info *core_hints = pmv_info_to_core(core, hints);
+	struct fi_info *list = NULL;
+	struct fi_info **at = &list;
+
+	if (!core_hints)
+		return NULL;
+	core_hints->ep_attr->type = FI_EP_MSG;
+	/* Nobody compares it, but 8 is ours to promise. */
+	core_hints->domain_attr->mr_key_size = 0;
+	if (fi_getinfo(pmv_core_version(version), node, service, flags | PMV_GETINFO_HIDDEN,
+		       core_hints, &list))
+		list = NULL;
+	fi_freeinfo(core_hints);
+
+	while (*at) {
+		struct fi_info *info = *at;
+
+		if (is_usable(info, core, hints)) {
+			at = &info->next;
+			continue;
+		}
+		*at = info->next;
+		info->next = NULL;
+		fi_freeinfo(info);
+	}
+	return list;
+}
+
+/* adopt -- make the core's infos ours; returns where the list goes on */
+static struct fi_info **adopt(const struct pmv_core *core, struct fi_info **list,
+			      const struct fi_info *hints)
+{
+	for (; *list; list = &(*list)->next) {
+		struct fi_info *info = *list;
+
+		remember(core, info->fabric_attr->name);
+		pmv_info_from_core(info, hints);
+		/* The core has been asked with its own; a passive endpoint has to come back. */
+		info->handle = hints->handle;
+		/* libfabric sets the name, and would append ours to what is there. */
+		free(info->fabric_attr->prov_name);
+		info->fabric_attr->prov_name = NULL;
+	}
+	return list;
+}
+
+/* Which of the hints no core can serve: found by leaving out one group at a time. */
+
+static void leave_caps(struct fi_info *hints)
+{
+	hints->caps = 0;
+}
+
+static void leave_mode(struct fi_info *hints)
+{
+	hints->mode = ~0ULL;
+	hints->domain_attr->mode = ~0ULL;
+}
+
+static void leave_address(struct fi_info *hints)
+{
+	hints->addr_format = FI_FORMAT_UNSPEC;
+	free(hints->src_addr);
+	free(hints->dest_addr);
+	hints->src_addr = hints->dest_addr = NULL;
+	hints->src_addrlen = hints->dest_addrlen = 0;
+}
+
+static void leave_tx(struct fi_info *hints)
+{
+	memset(hints->tx_attr, 0, sizeof(*hints->tx_attr));
+}
+
+static void leave_rx(struct fi_info *hints)
+{
+	memset(hints->rx_attr, 0, sizeof(*hints->rx_attr));
+}
+
+static void leave_ep(struct fi_info *hints)
+{
+	free(hints->ep_attr->auth_key);
+	memset(hints->ep_attr, 0, sizeof(*hints->ep_attr));
+}
+
+static void leave_mr_mode(struct fi_info *hints)
+{
+	hints->domain_attr->mr_mode = ~(PMV_MR_BASIC | PMV_MR_SCALABLE);
+}
+
+static void leave_domain_name(struct fi_info *hints)
+{
+	free(hints->domain_attr->name);
+	hints->domain_attr->name = NULL;
+}
+
+static void leave_domain(struct fi_info *hints)
+{
+	struct fi_info *blank = fi_allocinfo();
+	struct fi_domain_attr *attr = hints->domain_attr;
+
+	if (!blank)
+		return;
+	blank->domain_attr->name = attr->name;
+	blank->domain_attr->mr_mode = attr->mr_mode;
+	blank->domain_attr->mode = attr->mode;
+	attr->name = NULL;
+	hints->domain_attr = blank->domain_attr;
+	blank->domain_attr = attr;
+	fi_freeinfo(blank);
+}
+
+static void leave_fabric(struct fi_info *hints)
+{
+	free(hints->fabric_attr->name);
+	hints->fabric_attr->name = NULL;
+	hints->fabric_attr->fabric = NULL;
+}
+
+static void explain(uint32_t version, uint64_t flags, const struct fi_info *hints)
+{
+	static const struct {
+		const char *hint;
+		void (*leave)(struct fi_info *hints);
+	} groups[] = {
+		{"caps", leave_caps},
+		{"mode", leave_mode},
+		{"addr_format, src_addr or dest_addr", leave_address},
+		{"tx_attr", leave_tx},
+		{"rx_attr", leave_rx},
+		{"ep_attr", leave_ep},
+		{"domain_attr->mr_mode", leave_mr_mode},
+		{"domain_attr->name", leave_domain_name},
+		{"domain_attr", leave_domain},
+		{"fabric_attr", leave_fabric},
+	};
+	const struct pmv_core *core;
+
+	if (!fi_log_enabled(&pmv_prov, FI_LOG_INFO, FI_LOG_FABRIC))
+		return;
+	for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++) {
+		for (size_t n = 0; (core = pmv_core_next(n)); n++) {
+			struct fi_info *less = pmv_info_complete(hints);
+			struct fi_info *info = NULL;
+
+			if (less) {
+				groups[i].leave(less);
+				info = ask_core(core, version, NULL, NULL, flags & FI_SOURCE, less);
+				fi_freeinfo(less);
+			}
+			if (!info)
+				continue;
+			fi_freeinfo(info);
+			PMV_INFO(FABRIC, "not offered: the core %s can't serve the hints' %s\n",
+				 core->name, groups[i].hint);
+			return;
+		}
+	}
+	PMV_INFO(FABRIC,
+		 "not offered: no core of FI_PMEMVERBS_CORE=%s answers for this node and service; "
+		 "is "
+		 "there an RDMA device or a network interface?\n",
+		 pmv_setting.core);
+}
+
+int pmv_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
+		const struct fi_info *hints, struct fi_info **info)
+{
+	struct fi_info *complete = pmv_info_complete(hints);
+	struct fi_info **tail = info;
+	const struct pmv_core *core;
+	enum fi_ep_type type;
+	int ret;
+
+	*info = NULL;
+	if (!complete)
+		return -FI_ENOMEM;
+	if (!hints) {
+		/* No hints: any mode will do. */
+		leave_mode(complete);
+		if (FI_VERSION_GE(version, FI_VERSION(1, 5)))
+			leave_mr_mode(complete);
+	}
+	type = complete->ep_attr->type;
+	ret = is_asked_for(complete) ? 0 : -FI_ENODATA;
+	if (ret)
+		warn_unasked(flags, complete);
+	/* RxM does not know the capability, and who is to be made durable does not ask for it. */
+	if (pmv_rdm_wants_pmem() || (pmv_setting.commit_all && (complete->caps & FI_RMA)))
+		complete->caps |= FI_PMEM;
+	if (!ret)
+		ret = check_hints(version, flags, complete);
+	if (ret)
+		goto free;
+
+	for (size_t n = 0; type != FI_EP_RDM && (core = pmv_core_next(n)); n++) {
+		*tail = ask_core(core, version, node, service, flags, complete);
+		tail = adopt(core, tail, complete);
+	}
+	if (type != FI_EP_MSG)
+		*tail = pmv_rdm_ask(version, node, service, flags, complete);
+	if (!*info) {
+		if (type != FI_EP_RDM)
+			explain(version, flags, complete);
+		ret = -FI_ENODATA;
+	}
+free:
+	fi_freeinfo(complete);
+	return ret;
+}

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * info.c -- between the fi_info of an application and that of the core
+ *
+ * The core is shown only what it knows.  A transmit queue that is to hold n
+ * commits is asked for with room for all their parts.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/fi_errno.h>
+
+#include <rdma/fi_ext_pmemverbs.h>
+#include "objects/domain.h"
+#include "objects/info.h"
+#include "base/setting.h"
+
+bool pmv_info_keyed(int mr_mode)
+{
+	return mr_mode == PMV_MR_BASIC || (mr_mode & FI_MR_PROV_KEY);
+}
+
+bool pmv_info_is_pmem(const struct fi_info *info)
+{
+	return (info->caps & FI_PMEM) ||
+	       (info->tx_attr &&
+		((info->tx_attr->caps & FI_PMEM) || (info->tx_attr->op_flags & FI_COMMIT))) ||
+	       (info->rx_attr && (info->rx_attr->caps & FI_PMEM));
+}
+
+/*
+ * Parts of a commit are posted by whoever reads the CQ, so a core is asked for
+ * more where an application serializes calls by object only.  With one thread
+ * for a domain, or for what shares a CQ, those calls are serialized as well.
+ */
+static enum fi_threading core_threading(enum fi_threading threading)
+{
+	switch (threading) {
+	case FI_THREAD_FID:
+	case FI_THREAD_ENDPOINT:
+		return FI_THREAD_SAFE;
+	default:
+		return threading;
+	}
+}
+
+/* A flush reads what was written. */
+static uint64_t core_caps(uint64_t caps, bool pmem)
+{
+	caps &= ~PMV_OWN_CAPS;
+	if (pmem && (caps & FI_WRITE))
+		caps |= FI_READ;
+	if (pmem && (caps & FI_REMOTE_WRITE))
+		caps |= FI_REMOTE_READ;
+	return caps;
+}
+
+void pmv_info_strip_own(struct fi_info *info)
+{
+	bool pmem = pmv_info_is_pmem(info);
+
+	info->caps = core_caps(info->caps, pmem);
+	info->tx_attr->caps = core_caps(info->tx_attr->caps, pmem);
+	info->rx_attr->caps = core_caps(info->rx_attr->caps, pmem);
+	info->domain_attr->caps &= ~PMV_OWN_CAPS;
+	info->tx_attr->op_flags &= ~FI_COMMIT;
+}
+
+void pmv_info_strip(struct fi_info *info)
+{
+	bool pmem = pmv_info_is_pmem(info);
+
+	pmv_info_strip_own(info);
+	if (pmem)
+		info->tx_attr->size *= PMV_MAX_PARTS;
+	info->domain_attr->threading = core_threading(info->domain_attr->threading);
+}
+
+struct fi_info *pmv_info_complete(const struct fi_info *info)
+{
+	struct fi_info *copy = info ? fi_dupinfo(info) : fi_allocinfo();
+	struct fi_info *blank = fi_allocinfo();
+
+	if (!copy || !blank) {
+		if (copy)
+			fi_freeinfo(copy);
+		if (blank)
+			fi_freeinfo(blank);
+		return NULL;
+	}
+#define COMPLETE(attr)                                                                             \
+	do {                                                                                       \
+		if (!copy->attr) {                                                                 \
+			copy->attr = blank->attr;                                                  \
+			blank->attr = NULL;                                                        \
+		}                                                                                  \
+	} while (0)
+	COMPLETE(tx_attr);
+	COMPLETE(rx_attr);
+	COMPLETE(ep_attr);
+	COMPLETE(domain_attr);
+	COMPLETE(fabric_attr);
+#undef COMPLETE
+	fi_freeinfo(blank);
+	copy->next = NULL;
+	return copy;
+}
+
+/* Objects that the application has open are wrapped: the core is shown its own. */
+static void unwrap_fids(struct fi_info *info)
+{
+	if (info->fabric_attr->fabric)
+		info->fabric_attr->fabric = pmv_to_fabric(info->fabric_attr->fabric)->core_fid;
+	if (info->domain_attr->domain)
+		info->domain_attr->domain = pmv_to_domain(info->domain_attr->domain)->core_fid;
+	/* A connection request's handle is the core's; a passive endpoint is ours. */
+	if (info->handle && pmv_fid_core(info->handle))
+		info->handle = pmv_fid_core(info->handle);
+}
+
+struct fi_info *pmv_info_to_core(const struct pmv_core *core, const struct fi_info *info)
+{
+	struct fi_info *copy = pmv_info_complete(info);
+
+	if (!copy)
+		return NULL;
+	pmv_info_strip(copy);
+	unwrap_fids(copy);
+	free(copy->fabric_attr->prov_name);
+	copy->fabric_attr->prov_name = strdup(core->name);
+	copy->fabric_attr->prov_version = 0;
+	copy->fabric_attr->api_version = pmv_core_version(copy->fabric_attr->api_version);
+	/* The agent posts on all endpoints, whichever thread it runs in. */
+	if (pmv_setting.agent != PMV_AGENT_OFF)
+		copy->domain_attr->threading = FI_THREAD_SAFE;
+	if (copy->fabric_attr->prov_name)
+		return copy;
+	fi_freeinfo(copy);
+	return NULL;
+}
+
+/* What is offered in one direction: theirs, less what was only asked for a flush. */
+static uint64_t with_pmem(uint64_t caps, uint64_t asked, bool pmem)
+{
+	const uint64_t reads = FI_READ | FI_REMOTE_READ;
+	const uint64_t directions = reads | FI_WRITE | FI_REMOTE_WRITE;
+
+	/* Data of small commits and of injected ones are copied by the processor. */
+	caps &= ~(PMV_OWN_CAPS | FI_HMEM);
+	if (asked & directions)
+		caps &= ~(reads & ~asked);
+	if (pmem && (caps & FI_RMA))
+		caps |= FI_PMEM;
+	return caps;
+}
+
+/* Tagged messages of an MSG core need its own receive contexts. */
+static uint64_t our_caps(uint64_t caps, uint64_t asked, bool pmem)
+{
+	return with_pmem(caps & ~FI_TAGGED, asked, pmem) | FI_FENCE;
+}
+
+static void take_op_flags(struct fi_info *info, const struct fi_info *asked)
+{
+	info->tx_attr->op_flags &= ~FI_COMMIT;
+	if (asked->tx_attr)
+		info->tx_attr->op_flags |= asked->tx_attr->op_flags & FI_COMMIT;
+}
+
+void pmv_info_from_rxm(struct fi_info *info, const struct fi_info *asked)
+{
+	bool pmem = pmv_info_is_pmem(asked) ||
+		    (!asked->caps && pmv_info_keyed(info->domain_attr->mr_mode));
+
+	info->caps = with_pmem(info->caps, asked->caps, pmem);
+	info->tx_attr->caps =
+		with_pmem(info->tx_attr->caps, asked->tx_attr ? asked->tx_attr->caps : 0, pmem);
+	info->rx_attr->caps =
+		with_pmem(info->rx_attr->caps, asked->rx_attr ? asked->rx_attr->caps : 0, pmem);
+	info->domain_attr->mr_mode &= ~FI_MR_HMEM;
+	take_op_flags(info, asked);
+	info->fabric_attr->fabric = NULL;
+	info->domain_attr->domain = NULL;
+}
+
+void pmv_info_from_core(struct fi_info *info, const struct fi_info *asked)
+{
+	int mr_mode = info->domain_attr->mr_mode & ~FI_MR_HMEM;
+	int allowed = asked->domain_attr ? asked->domain_attr->mr_mode : 0;
+	bool pmem;
+
+	/* Keys that the application chooses could carry nothing. */
+	if (!pmv_info_keyed(mr_mode) && mr_mode != PMV_MR_SCALABLE && (allowed & FI_MR_PROV_KEY))
+		mr_mode |= FI_MR_PROV_KEY;
+	info->domain_attr->mr_mode = mr_mode;
+	if (pmv_info_keyed(mr_mode))
+		info->domain_attr->mr_key_size = sizeof(uint64_t);
+	pmem = pmv_info_is_pmem(asked) || (!asked->caps && pmv_info_keyed(mr_mode));
+
+	info->caps = our_caps(info->caps, asked->caps, pmem);
+	info->tx_attr->caps =
+		our_caps(info->tx_attr->caps, asked->tx_attr ? asked->tx_attr->caps : 0, pmem);
+	info->rx_attr->caps =
+		our_caps(info->rx_attr->caps, asked->rx_attr ? asked->rx_attr->caps : 0, pmem);
+	info->rx_attr->caps &= ~FI_FENCE;
+	if (pmem && info->tx_attr->size >= PMV_MAX_PARTS)
+		info->tx_attr->size /= PMV_MAX_PARTS;
+	take_op_flags(info, asked);
+
+	if (asked->domain_attr && asked->domain_attr->threading)
+		info->domain_attr->threading = asked->domain_attr->threading;
+	info->fabric_attr->fabric = NULL;
+	info->domain_attr->domain = NULL;
+}

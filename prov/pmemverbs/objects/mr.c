@@ -1,0 +1,473 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * mr.c -- memory registration: what the memory is goes into the key
+ *
+ * A flush is a READ of the region, so peers that may write a region have to be
+ * able to read it: regions with FI_PMEM, and in domains opened with FI_RMA_PMEM
+ * all regions, since a commit to volatile memory is a flush, too.
+ *
+ * The local descriptor is the core's, so that it can be handed to the core as
+ * the application passes it.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/fi_errno.h>
+
+#include <rdma/fi_ext_pmemverbs.h>
+#include "memory/file.h"
+#include "agent/flush.h"
+#include "memory/guard.h"
+#include "memory/mem.h"
+#include "commit/plan.h"
+#include "objects/mr.h"
+#include "base/setting.h"
+
+static int mr_close(struct fid *fid)
+{
+	struct pmv_mr *mr = pmv_container_of(fid, struct pmv_mr, mr_fid.fid);
+	int ret;
+
+	/* First: what the agent is about to touch may be unmapped once this returns. */
+	if (mr->region)
+		pmv_agent_remove_region(mr->domain, mr->region);
+	mr->region = NULL;
+	ret = fi_close(&mr->core_fid->fid);
+	if (ret)
+		return ret;
+	/* Up to here the core may have touched it. */
+	pmv_guard_remove(mr->watch);
+	pmv_files_close(mr->files);
+	atomic_fetch_sub(&mr->domain->users, 1);
+	free(mr);
+	return 0;
+}
+
+static int mr_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
+{
+	struct pmv_mr *mr = pmv_container_of(fid, struct pmv_mr, mr_fid.fid);
+	struct fid *core_fid = pmv_fid_core(bfid);
+
+	/* A core that counted what peers do to a region could not do it in our counters. */
+	if (bfid->fclass == FI_CLASS_CNTR)
+		return -FI_ENOSYS;
+	return core_fid ? fi_mr_bind(mr->core_fid, core_fid, flags) : -FI_EINVAL;
+}
+
+static int mr_control(struct fid *fid, int command, void *arg)
+{
+	struct pmv_mr *mr = pmv_container_of(fid, struct pmv_mr, mr_fid.fid);
+
+	return fi_control(&mr->core_fid->fid, command, arg);
+}
+
+static struct fi_ops mr_fi_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = mr_close,
+	.bind = mr_bind,
+	.control = mr_control,
+};
+
+bool pmv_mr_kind(const struct pmv_domain *domain, struct fid_mr *mr_fid, struct pmv_attr *attr)
+{
+	struct pmv_mr *mr = pmv_container_of(mr_fid, struct pmv_mr, mr_fid);
+
+	return mr_fid->fid.ops == &mr_fi_ops && mr->domain == domain && mr->region &&
+	       (mr->region->use & PMV_REGION_PMEM) && pmv_key_unpack(mr_fid->key, attr);
+}
+
+/* is_nameless -- a file in memory that nobody can open again */
+static bool is_nameless(const struct pmv_mem *mem)
+{
+	return mem->backing == PMV_VOLATILE_FS && mem->unnamed;
+}
+
+/*
+ * warn_of_declaration -- a declaration is believed; where it promises more than
+ * was found, somebody should know
+ */
+static void warn_of_declaration(const struct iovec *iov, size_t count)
+{
+	struct pmv_mem mem;
+
+	if (pmv_setting.domain == PMV_NONE)
+		return;
+	for (size_t i = 0; i < count; i++) {
+		int ret = pmv_mem_detect(iov[i].iov_base, iov[i].iov_len, &mem);
+
+		if (!ret && mem.persist >= pmv_setting.domain)
+			continue;
+		/* A library's own, and not what the declaration is about: is_found_pmem. */
+		if (pmv_setting.commit_all && is_nameless(&mem))
+			continue;
+		PMV_ALERT(MR,
+			  "FI_PMEMVERBS_DOMAIN declares %s for memory where %s%s was detected "
+			  "(%s); if that is not true, committed data is lost in a power failure\n",
+			  pmv_persist_name(pmv_setting.domain), ret ? "nothing persistent" : "",
+			  ret ? "" : pmv_persist_name(mem.persist), mem.what);
+		return;
+	}
+}
+
+static bool is_devdax(const struct iovec *iov, size_t count)
+{
+	struct pmv_mem mem;
+
+	for (size_t i = 0; i < count; i++) {
+		pmv_mem_detect(iov[i].iov_base, iov[i].iov_len, &mem);
+		if (mem.backing == PMV_DEVDAX)
+			return true;
+	}
+	return false;
+}
+
+/* find_persist -- the weakest domain among the parts of a region */
+static int find_persist(const struct iovec *iov, size_t count, enum pmv_persist *persist, int *node)
+{
+	struct pmv_mem mem;
+
+	if (pmv_setting.domain_declared) {
+		if (pmv_setting.domain == PMV_PAGE && is_devdax(iov, count)) {
+			PMV_WARN(MR, "FI_PMEMVERBS_DOMAIN=page: device DAX has no pages to sync\n");
+			return -FI_EINVAL;
+		}
+		warn_of_declaration(iov, count);
+		*persist = pmv_setting.domain;
+		return 0;
+	}
+	*persist = PMV_WSP;
+	for (size_t i = 0; i < count; i++) {
+		int ret = pmv_mem_detect(iov[i].iov_base, iov[i].iov_len, &mem);
+
+		if (ret) {
+			PMV_WARN(MR, "FI_PMEM refused for %p, %zu bytes: %s\n", iov[i].iov_base,
+				 iov[i].iov_len, mem.what);
+			return ret;
+		}
+		PMV_INFO(MR, "FI_PMEM region %p, %zu bytes: %s, %s\n", iov[i].iov_base,
+			 iov[i].iov_len, pmv_persist_name(mem.persist), mem.what);
+		if (mem.persist < *persist)
+			*persist = mem.persist;
+		*node = mem.numa_node;
+	}
+	return 0;
+}
+
+static void warn_of_uncovered(const struct iovec *iov, const struct pmv_mem *mem)
+{
+	if (!is_nameless(mem))
+		PMV_ALERT(MR,
+			  "FI_PMEMVERBS_COMMIT=all does not make writes to %p, %zu bytes, durable: "
+			  "%s\n",
+			  iov->iov_base, iov->iov_len, mem->what);
+}
+
+/*
+ * is_found_pmem -- is it persistent memory though its owner did not say so?  What
+ * lies in no file is a program's own, also where a declaration makes all FI_PMEM
+ * memory persistent.  A file that is not durable was meant to be, unless it lies in
+ * memory and has no name: libraries keep such for themselves.
+ */
+static bool is_found_pmem(const struct iovec *iov, size_t count)
+{
+	struct pmv_file_demand demand = {.persist = PMV_WSP};
+	struct pmv_files *files;
+	struct pmv_mem mem;
+
+	for (size_t i = 0; i < count; i++) {
+		int ret = pmv_mem_detect(iov[i].iov_base, iov[i].iov_len, &mem);
+
+		if (mem.backing == PMV_ANON || mem.backing == PMV_PRIVATE)
+			return false;
+		if (ret && !pmv_setting.domain_declared) {
+			warn_of_uncovered(&iov[i], &mem);
+			return false;
+		}
+		if (mem.persist < demand.persist)
+			demand.persist = mem.persist;
+	}
+	if (pmv_setting.domain_declared)
+		return true;
+	/* What a program that asked for it would be refused. */
+	if (pmv_files_open(iov, count, &demand, &files, &mem)) {
+		warn_of_uncovered(iov, &mem);
+		return false;
+	}
+	pmv_files_close(files);
+	return true;
+}
+
+/*
+ * may_fault -- does a core of this process copy what arrives?  Then the page it goes
+ * to may have no memory (guard.h), which only the agent can know of: a flush from
+ * afar would read back what is lost.
+ */
+static bool may_fault(const struct pmv_domain *domain)
+{
+	return domain->fabric->core->driven && pmv_setting.agent != PMV_AGENT_OFF;
+}
+
+/*
+ * lands_in_cache -- inbound data that software places is in the caches, whatever the
+ * I/O controller does; promises: is anything promised of the memory?
+ */
+static bool lands_in_cache(const struct pmv_domain *domain, bool promises)
+{
+	if (!pmv_setting.ddio_declared || pmv_setting.ddio)
+		return true;
+	if (domain->cpu_placed && promises)
+		PMV_ALERT(MR, "FI_PMEMVERBS_DDIO=off is believed, although software places inbound "
+			      "data here, which leaves it in the caches\n");
+	return false;
+}
+
+/* may_be_written -- may somebody commit to it? */
+static bool may_be_written(const struct pmv_domain *domain, uint64_t access, uint64_t flags)
+{
+	return (access & FI_REMOTE_WRITE) && (domain->pmem || (flags & FI_PMEM));
+}
+
+/* may_be_sent_to -- may somebody commit messages that are received in it? */
+static bool may_be_sent_to(const struct pmv_domain *domain, uint64_t access, uint64_t flags)
+{
+	return (access & FI_RECV) && (flags & FI_PMEM) && domain->pmem && domain->keyed;
+}
+
+static int mr_attributes(struct pmv_domain *domain, const struct iovec *iov, size_t count,
+			 uint64_t access, uint64_t flags, struct pmv_attr *attr, int *node)
+{
+	bool promises = (flags & FI_PMEM) &&
+			((access & FI_REMOTE_WRITE) || may_be_sent_to(domain, access, flags));
+	int ret;
+
+	*node = -1;
+	*attr = (struct pmv_attr){
+		.persist = PMV_NONE,
+		.pmem = flags & FI_PMEM,
+		.ddio = lands_in_cache(domain, promises),
+		.uncached = flags & FI_UNCACHED,
+		.relaxed = pmv_setting.relaxed,
+		.readable = access & FI_REMOTE_READ,
+		.writable = access & FI_REMOTE_WRITE,
+	};
+	/* Nothing is promised of memory that no peer may write or send to. */
+	if (!promises)
+		return 0;
+	if (!domain->keyed) {
+		PMV_WARN(MR, "FI_PMEM needs keys that the provider chooses: open the domain with "
+			     "FI_MR_PROV_KEY in mr_mode\n");
+		return -FI_EINVAL;
+	}
+	ret = find_persist(iov, count, &attr->persist, node);
+	if (!pmv_setting.domain_declared && attr->persist > PMV_DMP && may_fault(domain))
+		attr->persist = PMV_DMP;
+	return ret;
+}
+
+/*
+ * open_files -- of a region of whose memory something is promised.  Without an agent
+ * nobody can sync pages.
+ */
+static int open_files(const struct iovec *iov, size_t count, enum pmv_persist persist,
+		      struct pmv_files **files)
+{
+	const struct pmv_file_demand demand = {
+		.persist = persist,
+		.declared = pmv_setting.domain_declared,
+	};
+	struct pmv_mem mem;
+	int ret;
+
+	*files = NULL;
+	if (persist == PMV_PAGE && pmv_setting.agent == PMV_AGENT_OFF)
+		return 0;
+	ret = pmv_files_open(iov, count, &demand, files, &mem);
+	if (ret)
+		PMV_WARN(MR, "FI_PMEM refused for %p, %zu bytes: %s\n", iov->iov_base, iov->iov_len,
+			 mem.what);
+	return ret;
+}
+
+static void explain_failure(int err, uint64_t flags)
+{
+	if (err == -FI_EFAULT && (flags & FI_PMEM))
+		PMV_WARN(MR, "the kernel does not pin this memory for a NIC; recent ones refuse "
+			     "plain files: use devdax, or the tcp core\n");
+	if (err == -FI_EOPNOTSUPP && (flags & FI_PMEM))
+		PMV_WARN(
+			MR,
+			"the kernel does not pin files on a DAX file system for a NIC: use devdax, "
+			"or a NIC with on-demand paging and FI_VERBS_USE_ODP=1\n");
+}
+
+/*
+ * wrap -- finish a registration: the core's region, ours around it.  The core's
+ * key must fit the low half, which all keys of providers so far do.
+ */
+static int wrap(struct pmv_domain *domain, struct fid_mr *core_fid, const struct pmv_attr *attr,
+		struct pmv_files *files, void *context, struct fid_mr **mr_fid)
+{
+	uint64_t key = fi_mr_key(core_fid);
+	struct pmv_mr *mr = calloc(1, sizeof(*mr));
+	int ret = mr ? 0 : -FI_ENOMEM;
+
+	if (domain->keyed && key > UINT32_MAX) {
+		PMV_WARN(MR, "the core's key %#llx leaves no room for attributes\n",
+			 (unsigned long long) key);
+		ret = -FI_EKEYREJECTED;
+	}
+	if (ret) {
+		fi_close(&core_fid->fid);
+		pmv_files_close(files);
+		free(mr);
+		return ret;
+	}
+	atomic_fetch_add(&domain->users, 1);
+	mr->domain = domain;
+	mr->core_fid = core_fid;
+	mr->files = files;
+	mr->mr_fid = (struct fid_mr){
+		.fid = {.fclass = FI_CLASS_MR, .context = context, .ops = &mr_fi_ops},
+		.mem_desc = fi_mr_desc(core_fid),
+		.key = domain->keyed ? pmv_key_pack((uint32_t) key, attr) : key,
+	};
+	*mr_fid = &mr->mr_fid;
+	return 0;
+}
+
+static int watch_mapping(void *arg, void *addr, size_t len)
+{
+	struct pmv_mr *mr = arg;
+
+	return pmv_guard_add(&mr->watch, addr, len);
+}
+
+/*
+ * watch -- the memory of a region whose loss a commit can report; anything else would
+ * hide it
+ */
+static int watch(struct pmv_mr *mr, const struct fi_mr_attr *mr_attr, bool needed)
+{
+	int ret = 0;
+
+	if (pmv_setting.agent == PMV_AGENT_OFF || (mr->domain->fabric->core->driven && !needed))
+		return 0;
+	for (size_t i = 0; i < mr_attr->iov_count && !ret; i++) {
+		const struct iovec *iov = &mr_attr->mr_iov[i];
+
+		if (pmv_mem_may_fault(iov->iov_base, iov->iov_len))
+			ret = pmv_guard_add(&mr->watch, iov->iov_base, iov->iov_len);
+	}
+	return ret ? ret : pmv_files_each(mr->files, watch_mapping, mr);
+}
+
+/* introduce -- tell the agent, or nobody could commit to a region that needs it */
+static int introduce(struct pmv_mr *mr, const struct fi_mr_attr *mr_attr,
+		     const struct pmv_attr *attr, int node)
+{
+	struct pmv_domain *domain = mr->domain;
+	struct pmv_region_attr region = {
+		.key = (uint32_t) fi_mr_key(mr->core_fid),
+		.persist = attr->persist,
+		.use = (attr->writable ? PMV_REGION_REMOTE : 0) |
+		       (attr->pmem && domain->pmem ? PMV_REGION_PMEM : 0),
+		.start = domain->virt_addr ? (uintptr_t) mr_attr->mr_iov[0].iov_base : 0,
+		.iov = mr_attr->mr_iov,
+		.iov_count = mr_attr->iov_count,
+		.files = mr->files,
+		/* No transport needs it where InfiniBand does not, but for the order of writes. */
+		.needs_agent = attr->relaxed ||
+			       pmv_write_method(attr, PMV_TRANSPORT_IB) == PMV_METHOD_AGENT,
+	};
+	int ret;
+
+	/* Without an agent it is still asked where messages are received: receives.h. */
+	if (pmv_setting.agent == PMV_AGENT_OFF && !(region.use & PMV_REGION_PMEM))
+		return 0;
+	ret = pmv_setting.agent == PMV_AGENT_OFF ? 0 : pmv_flush_init();
+	if (ret) {
+		PMV_WARN(MR, "libpmem2 has no way to write this processor's caches back\n");
+		mr_close(&mr->mr_fid.fid);
+		return ret;
+	}
+	if (attr->pmem)
+		ret = watch(mr, mr_attr, region.needs_agent);
+	region.watch = mr->watch;
+	if (!ret)
+		ret = pmv_agent_add_region(domain, &region, node, &mr->region);
+	if (ret)
+		mr_close(&mr->mr_fid.fid);
+	return ret;
+}
+
+static int mr_regattr(struct fid *fid, const struct fi_mr_attr *mr_attr, uint64_t flags,
+		      struct fid_mr **mr_fid)
+{
+	struct pmv_domain *domain = pmv_container_of(fid, struct pmv_domain, domain_fid.fid);
+	struct fi_mr_attr core_attr = *mr_attr;
+	uint64_t core_flags = flags & ~(FI_PMEM | FI_UNCACHED);
+	struct fid_mr *core_fid;
+	struct pmv_files *files;
+	struct pmv_attr attr;
+	int ret, node;
+
+	if (pmv_setting.commit_all && domain->keyed && (mr_attr->access & FI_REMOTE_WRITE) &&
+	    !(flags & FI_PMEM) && is_found_pmem(mr_attr->mr_iov, mr_attr->iov_count))
+		flags |= FI_PMEM;
+	if (may_be_written(domain, mr_attr->access, flags)) {
+		core_attr.access |= FI_REMOTE_READ;
+		core_flags |= PMV_CORE_MR_NOCACHE;
+	} else if (may_be_sent_to(domain, mr_attr->access, flags)) {
+		core_flags |= PMV_CORE_MR_NOCACHE;
+	}
+	ret = mr_attributes(domain, mr_attr->mr_iov, mr_attr->iov_count, core_attr.access, flags,
+			    &attr, &node);
+	if (ret)
+		return ret;
+	ret = open_files(mr_attr->mr_iov, mr_attr->iov_count, attr.persist, &files);
+	if (ret)
+		return ret;
+	ret = fi_mr_regattr(domain->core_fid, &core_attr, core_flags, &core_fid);
+	if (ret) {
+		pmv_files_close(files);
+		explain_failure(ret, flags);
+		return ret;
+	}
+	ret = wrap(domain, core_fid, &attr, files, mr_attr->context, mr_fid);
+	if (ret || !domain->keyed ||
+	    !(may_be_written(domain, mr_attr->access, flags) ||
+	      may_be_sent_to(domain, mr_attr->access, flags)))
+		return ret;
+	return introduce(pmv_container_of(*mr_fid, struct pmv_mr, mr_fid), mr_attr, &attr, node);
+}
+
+static int mr_regv(struct fid *fid, const struct iovec *iov, size_t count, uint64_t access,
+		   uint64_t offset, uint64_t requested_key, uint64_t flags, struct fid_mr **mr_fid,
+		   void *context)
+{
+	struct fi_mr_attr attr = {
+		.mr_iov = iov,
+		.iov_count = count,
+		.access = access,
+		.offset = offset,
+		.requested_key = requested_key,
+		.context = context,
+	};
+
+	return mr_regattr(fid, &attr, flags, mr_fid);
+}
+
+static int mr_reg(struct fid *fid, const void *buf, size_t len, uint64_t access, uint64_t offset,
+		  uint64_t requested_key, uint64_t flags, struct fid_mr **mr_fid, void *context)
+{
+	struct iovec iov = {.iov_base = (void *) buf, .iov_len = len};
+
+	return mr_regv(fid, &iov, 1, access, offset, requested_key, flags, mr_fid, context);
+}
+
+struct fi_ops_mr pmv_mr_ops = {
+	.size = sizeof(struct fi_ops_mr),
+	.reg = mr_reg,
+	.regv = mr_regv,
+	.regattr = mr_regattr,
+};

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* pep.c -- passive endpoints */
+#include <stdlib.h>
+
+#include <rdma/fi_errno.h>
+
+#include "objects/pep.h"
+#include "agent/handshake.h"
+#include "objects/info.h"
+#include "base/setting.h"
+
+static struct pmv_pep *to_pep(struct fid *fid)
+{
+	return pmv_container_of(fid, struct pmv_pep, pep_fid.fid);
+}
+
+static int pep_close(struct fid *fid)
+{
+	struct pmv_pep *pep = to_pep(fid);
+	int ret = pmv_eq_close(pep->eq, &pep->core_fid->fid, fid);
+
+	if (ret)
+		return ret;
+	fi_freeinfo(pep->info);
+	free(pep);
+	return 0;
+}
+
+static int pep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
+{
+	struct pmv_pep *pep = to_pep(fid);
+	int ret;
+
+	if (bfid->fclass != FI_CLASS_EQ)
+		return -FI_EINVAL;
+	ret = fi_pep_bind(pep->core_fid, pmv_fid_core(bfid), flags);
+	if (!ret)
+		pep->eq = pmv_container_of(bfid, struct pmv_eq, eq_fid.fid);
+	return ret;
+}
+
+static int pep_control(struct fid *fid, int command, void *arg)
+{
+	return fi_control(&to_pep(fid)->core_fid->fid, command, arg);
+}
+
+struct fi_ops pmv_pep_fi_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = pep_close,
+	.bind = pep_bind,
+	.control = pep_control,
+};
+
+static int pep_getopt(struct fid *fid, int level, int optname, void *optval, size_t *optlen)
+{
+	return pmv_getopt(&to_pep(fid)->core_fid->fid, level, optname, optval, optlen);
+}
+
+static int pep_setopt(struct fid *fid, int level, int optname, const void *optval, size_t optlen)
+{
+	return fi_setopt(&to_pep(fid)->core_fid->fid, level, optname, optval, optlen);
+}
+
+static struct fi_ops_ep pep_ops = {
+	.size = offsetof(struct fi_ops_ep, tx_ctx),
+	.getopt = pep_getopt,
+	.setopt = pep_setopt,
+};
+
+static int pep_setname(struct fid *fid, void *addr, size_t addrlen)
+{
+	return fi_setname(&to_pep(fid)->core_fid->fid, addr, addrlen);
+}
+
+static int pep_getname(struct fid *fid, void *addr, size_t *addrlen)
+{
+	return fi_getname(&to_pep(fid)->core_fid->fid, addr, addrlen);
+}
+
+static int pep_listen(struct fid_pep *fid)
+{
+	return fi_listen(to_pep(&fid->fid)->core_fid);
+}
+
+/* The handle of a connection request is the core's own. */
+static int pep_reject(struct fid_pep *fid, struct fid *handle, const void *param, size_t paramlen)
+{
+	struct pmv_pep *pep = to_pep(&fid->fid);
+
+	pmv_handshake_take(pep->fabric, handle, NULL);
+	return fi_reject(pep->core_fid, handle, param, paramlen);
+}
+
+static struct fi_ops_cm pep_cm_ops = {
+	.size = offsetof(struct fi_ops_cm, join),
+	.setname = pep_setname,
+	.getname = pep_getname,
+	.listen = pep_listen,
+	.reject = pep_reject,
+};
+
+int pmv_pep_open(struct fid_fabric *fabric_fid, struct fi_info *info, struct fid_pep **pep_fid,
+		 void *context)
+{
+	struct pmv_fabric *fabric = pmv_to_fabric(fabric_fid);
+	struct fi_info *core_info = pmv_info_to_core(fabric->core, info);
+	struct pmv_pep *pep = calloc(1, sizeof(*pep));
+	int ret = -FI_ENOMEM;
+
+	if (!core_info || !pep)
+		goto free;
+	pep->fabric = fabric;
+	pep->info = fi_dupinfo(info);
+	if (!pep->info)
+		goto free;
+	ret = fi_passive_ep(fabric->core_fid, core_info, &pep->core_fid, pep);
+	if (ret)
+		goto free;
+	pep->pep_fid = (struct fid_pep){
+		.fid = {.fclass = FI_CLASS_PEP, .context = context, .ops = &pmv_pep_fi_ops},
+		.ops = &pep_ops,
+		.cm = &pep_cm_ops,
+	};
+	*pep_fid = &pep->pep_fid;
+	fi_freeinfo(core_info);
+	return 0;
+
+free:
+	if (core_info)
+		fi_freeinfo(core_info);
+	if (pep && pep->info)
+		fi_freeinfo(pep->info);
+	free(pep);
+	return ret;
+}
