@@ -25,7 +25,8 @@ static void open_end(struct world *world, struct end *end)
 	struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_TAGGED, .size = 16};
 
 	sure(sim_fabric(world->sim, &end->sim_fabric));
-	end->core = (struct pmv_core){.name = "pmemsim", .fence = true};
+	end->core = (struct pmv_core){
+		.name = "pmemsim", .ops = &pmv_engine_libfabric, .caps = PMV_ENGINE_FENCE};
 	end->fabric = (struct pmv_fabric){
 		.fabric_fid = {.api_version = FI_VERSION(1, 17)},
 		.core_fid = end->sim_fabric,
@@ -70,7 +71,7 @@ static void connect_ends(struct world *world)
 
 		introduce(one, other);
 		introduce(other, one);
-		sim_connect(pmv_to_ep(one)->core_fid, pmv_to_ep(other)->core_fid);
+		sim_connect(pmv_to_ep(one)->engine.fid, pmv_to_ep(other)->engine.fid);
 		sure(pmv_agent_attach(pmv_to_ep(one)));
 		sure(pmv_agent_attach(pmv_to_ep(other)));
 	}

@@ -231,7 +231,7 @@ static void run_agent(struct world *world)
 /* port_of -- of the core's endpoint below one of the provider's */
 static struct hw_port *port_of(struct fid_ep *ep)
 {
-	return sim_port(pmv_to_ep(ep)->core_fid);
+	return sim_port(pmv_to_ep(ep)->engine.fid);
 }
 
 static void fill(const struct world *world, unsigned int number, uint64_t *data)

@@ -50,7 +50,7 @@ int pmv_agent_init(struct pmv_domain *domain)
 	}
 	agent->mailboxes_tail = &agent->mailboxes;
 	/* Where software moves the data the kernel sees it. */
-	agent->batch->touch = !domain->fabric->core->cpu_placed;
+	agent->batch->touch = !domain->engine.core->cpu_placed;
 	atomic_init(&agent->node, -1);
 	pthread_mutex_init(&agent->serving, NULL);
 	pthread_mutex_init(&agent->lock, NULL);

@@ -73,7 +73,8 @@ int pmv_handshake_append(struct pmv_ep *ep, const void *param, size_t len, struc
 	size_t optlen = sizeof(room);
 	int ret;
 
-	if (pmv_getopt(&ep->core_fid->fid, FI_OPT_ENDPOINT, FI_OPT_CM_DATA_SIZE, &room, &optlen) ||
+	if (pmv_getopt(&ep->engine.fid->fid, FI_OPT_ENDPOINT, FI_OPT_CM_DATA_SIZE, &room,
+		       &optlen) ||
 	    room > sizeof(out->data) - PMV_HANDSHAKE_SIZE)
 		room = sizeof(out->data) - PMV_HANDSHAKE_SIZE;
 	if (len > room) {

@@ -31,8 +31,8 @@ static size_t ack_at(uint64_t number)
 static int register_part(struct pmv_ep *ep, const void *start, size_t len, uint64_t access,
 			 struct fid_mr **mr)
 {
-	return fi_mr_reg(ep->domain->core_fid, start, len, access, 0, 0, PMV_CORE_MR_NOCACHE, mr,
-			 NULL);
+	return fi_mr_reg(ep->domain->engine.domain_fid, start, len, access, 0, 0,
+			 PMV_CORE_MR_NOCACHE, mr, NULL);
 }
 
 /*
@@ -48,7 +48,7 @@ static int register_parts(struct pmv_ep *ep)
 	if (!ret)
 		ret = register_part(ep, mailbox->block + PMV_FLUSH_AT, PMV_FLUSH_SIZE,
 				    FI_REMOTE_READ, &mailbox->flush_mr);
-	if (ret || !ep->domain->scratch_mr)
+	if (ret || !ep->domain->engine.scratch_mr)
 		return ret;
 	ret = register_part(ep, mailbox->outbox, OUTBOX_SIZE, FI_WRITE, &mailbox->out_mr);
 	if (!ret)
@@ -119,7 +119,7 @@ void pmv_mailbox_handshake(struct pmv_ep *ep, uint8_t buf[PMV_HANDSHAKE_SIZE])
 {
 	const struct pmv_mailbox *mailbox = &ep->mailbox;
 	struct pmv_handshake handshake = {
-		.addr = ep->domain->virt_addr ? (uintptr_t) mailbox->block : 0,
+		.addr = ep->domain->engine.virt_addr ? (uintptr_t) mailbox->block : 0,
 		.key = (uint32_t) fi_mr_key(mailbox->mr),
 		.flush_key = (uint32_t) fi_mr_key(mailbox->flush_mr),
 		.secret = mailbox->secret,
@@ -143,7 +143,7 @@ static unsigned slow_for_messages(const struct pmv_ep *ep)
 		return pmv_ordered_by_flush(&peer->received) ? PMV_SLOW_SENDS : 0;
 	if (!peer->messages)
 		return 0;
-	return PMV_SLOW_SENDS | (ep->domain->fabric->core->imm_receives ? PMV_SLOW_IMMEDIATES : 0);
+	return PMV_SLOW_SENDS | (ep->domain->engine.core->imm_receives ? PMV_SLOW_IMMEDIATES : 0);
 }
 
 void pmv_mailbox_connect(struct pmv_ep *ep, const struct pmv_handshake *handshake)
@@ -154,7 +154,7 @@ void pmv_mailbox_connect(struct pmv_ep *ep, const struct pmv_handshake *handshak
 	mailbox->connected = handshake->known;
 	make_seals(mailbox);
 	ep->message_method = pmv_message_method(handshake->one_kind ? &handshake->received : NULL,
-						ep->domain->transport);
+						ep->domain->engine.transport);
 	atomic_fetch_or(&ep->slow, slow_for_messages(ep));
 	/* Any message may be one of those; more than a needless flush it can't cost. */
 	if (ep->message_method == PMV_METHOD_READ)
@@ -177,7 +177,7 @@ static ssize_t post_from(struct pmv_ep *ep, uint8_t *from, size_t at, size_t len
 		.context = context,
 	};
 
-	return fi_writemsg(ep->core_fid, &msg, FI_COMPLETION | flags);
+	return fi_writemsg(ep->engine.fid, &msg, FI_COMPLETION | flags);
 }
 
 static ssize_t post(struct pmv_ep *ep, size_t at, size_t len, void *context, uint64_t flags)

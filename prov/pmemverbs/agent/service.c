@@ -306,7 +306,7 @@ static void end_connection(struct pmv_mailbox *mailbox)
 	if (mailbox->ended || mailbox->num_owed || pmv_op_owes(&ep->domain->reqs, ep))
 		return;
 	mailbox->ended = true;
-	fi_shutdown(ep->core_fid, 0);
+	fi_shutdown(ep->engine.fid, 0);
 }
 
 /* rotate -- the first becomes the last, so that none is always the first */
@@ -456,7 +456,7 @@ static bool serve(struct pmv_domain *domain)
 	struct pmv_agent *agent = &domain->agent;
 	struct pmv_batch *batch = agent->batch;
 
-	pmv_service_pin(agent, domain->fabric->core->driven);
+	pmv_service_pin(agent, domain->engine.core->driven);
 	call_cores(agent);
 	look_around(agent);
 	if (!batch->count)

@@ -50,7 +50,7 @@ void pmv_agent_nudge(struct pmv_domain *domain)
 	struct pmv_agent *agent = &domain->agent;
 	bool found = true;
 
-	if (!domain->fabric->core->driven || pmv_setting.agent != PMV_AGENT_THREAD)
+	if (!domain->engine.core->driven || pmv_setting.agent != PMV_AGENT_THREAD)
 		return;
 	/* What was moved into a mailbox is there before this looks whether the thread sleeps. */
 	atomic_thread_fence(memory_order_seq_cst);
@@ -184,7 +184,7 @@ static enum readiness find_events(struct pmv_domain *domain)
 	struct pmv_agent *agent = &domain->agent;
 	enum readiness most = QUIET;
 
-	if (!domain->fabric->core->driven)
+	if (!domain->engine.core->driven)
 		return UNKNOWN;
 	agent->num_fds = 0;
 	pmv_service_pin(agent, true);
@@ -215,7 +215,7 @@ static void wake_up(struct pmv_agent *agent)
 static void sleep_blind(struct pmv_domain *domain, struct pmv_rest *rest, bool watching)
 {
 	struct pmv_agent *agent = &domain->agent;
-	bool driven = domain->fabric->core->driven;
+	bool driven = domain->engine.core->driven;
 	/* The application may stop calling the core at any time. */
 	bool needed = driven || rest->asked || atomic_load(&agent->needed);
 	int64_t longest = needed ? LONGEST_SLEEP_NS : DOZE_NS;

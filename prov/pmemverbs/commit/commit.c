@@ -85,7 +85,7 @@ static ssize_t await_covered(struct pmv_ep *ep)
  */
 static ssize_t await_reads(struct pmv_ep *ep)
 {
-	if (ep->domain->fabric->core->fence)
+	if (ep->domain->engine.core->caps & PMV_ENGINE_FENCE)
 		return 0;
 	if (atomic_load(&ep->reads))
 		pmv_cq_progress(ep->tx_cq);
@@ -95,7 +95,7 @@ static ssize_t await_reads(struct pmv_ep *ep)
 /* take_fence -- the flag that a fenced request is posted with; holds order_lock */
 static uint64_t take_fence(struct pmv_ep *ep)
 {
-	if (!ep->domain->fabric->core->fence)
+	if (!(ep->domain->engine.core->caps & PMV_ENGINE_FENCE))
 		return 0;
 	return atomic_exchange(&ep->fence_due, false) ? FI_FENCE : 0;
 }
@@ -126,7 +126,7 @@ ssize_t pmv_post_begin(struct pmv_ep *ep, struct pmv_post *post, uint64_t what, 
 		      ((flags & FI_FENCE) ||
 		       (!(what & FI_READ) && !pmv_ep_direct(ep, PMV_SLOW_FENCE_NEXT)));
 	bool counted = pmv_cntr_of(ep, what) != NULL;
-	bool is_read = (what & FI_READ) && !ep->domain->fabric->core->fence;
+	bool is_read = (what & FI_READ) && !(ep->domain->engine.core->caps & PMV_ENGINE_FENCE);
 	struct pmv_op *req = NULL;
 
 	*post = (struct pmv_post){.what = what, .context = context, .flags = flags & ~FI_FENCE};
@@ -149,7 +149,8 @@ ssize_t pmv_post_begin(struct pmv_ep *ep, struct pmv_post *post, uint64_t what, 
 		 * data, which is reported always.
 		 */
 		req->report = !quiet && (is_reported(ep, what, flags) ||
-					 ((what & FI_RECV) && ep->domain->fabric->core->fence &&
+					 ((what & FI_RECV) &&
+					  ep->domain->engine.core->caps & PMV_ENGINE_FENCE &&
 					  !is_unheard(ep, what)));
 		req->silent = quiet || is_unheard(ep, what);
 		req->is_read = is_read;
@@ -228,8 +229,9 @@ static ssize_t plan_message(struct pmv_ep *ep, const struct pmv_past *past, stru
 {
 	const struct pmv_handshake *peer = &ep->mailbox.peer;
 
-	*plan = pmv_plan_message(peer->one_kind ? &peer->received : NULL, ep->domain->transport,
-				 pmv_setting.relaxed || peer->relaxed, past);
+	*plan = pmv_plan_message(peer->one_kind ? &peer->received : NULL,
+				 ep->domain->engine.transport, pmv_setting.relaxed || peer->relaxed,
+				 past);
 	if (plan->method == PMV_METHOD_REFUSED)
 		return refuse(plan->why);
 	if (plan->method == PMV_METHOD_AGENT && !peer->messages)
@@ -293,7 +295,7 @@ static ssize_t plan_commit(struct pmv_ep *ep, const struct pmv_commit *commit, b
 		}
 		/* It is in caches there, as if it had come that way. */
 		attr.ddio |= commit->changed != 0;
-		one = pmv_plan_commit(&attr, ep->domain->transport, fenced ? &past : NULL);
+		one = pmv_plan_commit(&attr, ep->domain->engine.transport, fenced ? &past : NULL);
 		if (one.method == PMV_METHOD_REFUSED)
 			return refuse(one.why);
 		if ((one.method == PMV_METHOD_AGENT || one.after_agent) && !ep->mailbox.peer.agent)
@@ -452,7 +454,8 @@ static ssize_t post_operation(struct pmv_ep *ep, struct pmv_op *req,
 	bool is_message = commit->what & FI_MSG;
 	uint64_t core_flags = FI_COMPLETION |
 			      (commit->flags & (FI_INJECT | (is_message ? FI_REMOTE_CQ_DATA : 0)));
-	bool is_read = (commit->what & FI_READ) && !ep->domain->fabric->core->fence;
+	bool is_read =
+		(commit->what & FI_READ) && !(ep->domain->engine.core->caps & PMV_ENGINE_FENCE);
 	unsigned before = req->unposted;
 	bool counted;
 	ssize_t ret;
@@ -600,7 +603,7 @@ ssize_t pmv_commit_deferred(struct pmv_ep *ep, struct pmv_op *req)
 	struct pmv_plan plan;
 	ssize_t ret;
 
-	if (!ep->domain->fabric->core->fence && atomic_load(&ep->reads))
+	if (!(ep->domain->engine.core->caps & PMV_ENGINE_FENCE) && atomic_load(&ep->reads))
 		return -FI_EAGAIN;
 	pmv_flush_request_free(req->letter);
 	req->letter = NULL;
@@ -701,7 +704,7 @@ ssize_t pmv_commit(struct pmv_ep *ep, const struct pmv_commit *commit)
 	bool fence = commit->flags & FI_FENCE;
 	/* Immediate data must not pass an atomic in front of it, which may be under way. */
 	bool fenced = fence || !pmv_ep_direct(ep, PMV_SLOW_FENCE_NEXT) ||
-		      (wants_notice(commit) && ep->domain->fabric->core->fence);
+		      (wants_notice(commit) && ep->domain->engine.core->caps & PMV_ENGINE_FENCE);
 	struct pmv_op *req;
 	ssize_t ret = pmv_commit_check(ep, commit);
 

@@ -37,7 +37,8 @@ static bool is_simple(struct pmv_ep *ep, const struct pmv_commit *commit)
 static ssize_t post(struct pmv_ep *ep, struct pmv_op *req, const struct pmv_commit *commit)
 {
 	const struct fi_rma_iov *at = commit->rma_iov;
-	bool is_read = (commit->what & FI_READ) && !ep->domain->fabric->core->fence;
+	bool is_read =
+		(commit->what & FI_READ) && !(ep->domain->engine.core->caps & PMV_ENGINE_FENCE);
 	int parts = commit->unheard ? 0 : 1;
 	ssize_t ret;
 

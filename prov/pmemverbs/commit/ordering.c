@@ -15,7 +15,7 @@ bool pmv_attr_of(const struct pmv_ep *ep, uint64_t key, struct pmv_attr *attr)
 
 static bool is_for_agent(const struct pmv_ep *ep, const struct pmv_attr *attr)
 {
-	return pmv_write_method(attr, ep->domain->transport) == PMV_METHOD_AGENT;
+	return pmv_write_method(attr, ep->domain->engine.transport) == PMV_METHOD_AGENT;
 }
 
 bool pmv_is_for_agent(const struct pmv_ep *ep, uint64_t key)
@@ -56,7 +56,7 @@ static unsigned note_of(struct pmv_ep *ep, const struct pmv_attr *attr)
 {
 	unsigned note = NOTE_NONE;
 
-	switch (pmv_write_method(attr, ep->domain->transport)) {
+	switch (pmv_write_method(attr, ep->domain->engine.transport)) {
 	case PMV_METHOD_AGENT:
 		return NOTE_AGENT;
 	case PMV_METHOD_READ:
@@ -205,7 +205,8 @@ void pmv_note_lost_writes(struct pmv_ep *ep, const struct fi_rma_iov *rma_iov, s
 
 	for (size_t i = 0; peer && i < count; i++) {
 		if (pmv_attr_of(ep, rma_iov[i].key, &attr) &&
-		    (silent || pmv_write_method(&attr, ep->domain->transport) != PMV_METHOD_WRITE))
+		    (silent ||
+		     pmv_write_method(&attr, ep->domain->engine.transport) != PMV_METHOD_WRITE))
 			pmv_lost_writes_wrote(peer, (uint32_t) pmv_key_core(rma_iov[i].key));
 	}
 }

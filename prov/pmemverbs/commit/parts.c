@@ -86,18 +86,18 @@ static ssize_t post_read(struct pmv_ep *ep, struct pmv_op *req, uint64_t addr, s
 			 uint64_t key)
 {
 	struct pmv_domain *domain = ep->domain;
-	struct iovec iov = {.iov_base = domain->scratch, .iov_len = len};
+	struct iovec iov = {.iov_base = domain->engine.scratch, .iov_len = len};
 	struct fi_rma_iov rma_iov = {.addr = addr, .len = len, .key = key};
 	struct fi_msg_rma msg = {
 		.msg_iov = &iov,
-		.desc = &domain->scratch_desc,
+		.desc = &domain->engine.scratch_desc,
 		.iov_count = 1,
 		.rma_iov = &rma_iov,
 		.rma_iov_count = 1,
 		.context = req,
 	};
 
-	return fi_readmsg(ep->core_fid, &msg, FI_COMPLETION);
+	return fi_readmsg(ep->engine.fid, &msg, FI_COMPLETION);
 }
 
 static ssize_t post_flush(struct pmv_ep *ep, struct pmv_op *req)
@@ -137,7 +137,7 @@ static ssize_t post_notice(struct pmv_ep *ep, struct pmv_op *req)
 {
 	const uint64_t flags = FI_COMPLETION | FI_REMOTE_CQ_DATA | FI_FENCE;
 	struct pmv_domain *domain = ep->domain;
-	struct iovec iov = {.iov_base = domain->scratch, .iov_len = 0};
+	struct iovec iov = {.iov_base = domain->engine.scratch, .iov_len = 0};
 	/* The flush page of a letter's READ may not be written, not even without a byte. */
 	struct fi_rma_iov rma_iov = {
 		.addr = req->letter ? ep->mailbox.peer.addr : req->addr,
@@ -145,7 +145,7 @@ static ssize_t post_notice(struct pmv_ep *ep, struct pmv_op *req)
 	};
 	struct fi_msg_rma msg = {
 		.msg_iov = &iov,
-		.desc = domain->scratch_desc ? &domain->scratch_desc : NULL,
+		.desc = domain->engine.scratch_desc ? &domain->engine.scratch_desc : NULL,
 		.iov_count = 1,
 		.rma_iov = &rma_iov,
 		.rma_iov_count = 1,
@@ -154,7 +154,7 @@ static ssize_t post_notice(struct pmv_ep *ep, struct pmv_op *req)
 	};
 	bool counted = pmv_count_begin(ep, PMV_SLOW_IMMEDIATES);
 
-	return pmv_count_end(ep, counted, fi_writemsg(ep->core_fid, &msg, flags));
+	return pmv_count_end(ep, counted, fi_writemsg(ep->engine.fid, &msg, flags));
 }
 
 ssize_t pmv_flush_ordered(struct pmv_ep *ep, struct pmv_op *req)

@@ -26,12 +26,8 @@
 #ifndef PMV_METHOD_H
 #define PMV_METHOD_H
 
+#include "engine/core.h"
 #include "memory/key.h"
-
-enum pmv_transport {
-	PMV_TRANSPORT_IB,    /* a write completes when the target's NIC has it */
-	PMV_TRANSPORT_LOCAL, /* a write completes when it was handed over (iWARP, TCP) */
-};
 
 enum pmv_method {
 	PMV_METHOD_REFUSED, /* nothing proves durability; plan.why says why */

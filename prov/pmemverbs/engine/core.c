@@ -8,6 +8,7 @@
 #include <rdma/fi_endpoint.h>
 
 #include "engine/core.h"
+#include "engine/engine.h"
 #include "base/setting.h"
 
 /*
@@ -19,11 +20,16 @@
  */
 static const struct pmv_core cores[] = {
 	{.name = "verbs",
-	 .fence = true,
+	 .ops = &pmv_engine_libfabric,
+	 .caps = PMV_ENGINE_FENCE,
 	 .lingers = true,
 	 .imm_receives = true,
 	 .values_until = FI_VERSION(2, 2)},
-	{.name = "tcp", .cpu_placed = true, .driven = true, .needs_cqs = true},
+	{.name = "tcp",
+	 .ops = &pmv_engine_libfabric,
+	 .cpu_placed = true,
+	 .driven = true,
+	 .needs_cqs = true},
 };
 
 #define NUM_CORES (sizeof(cores) / sizeof(cores[0]))

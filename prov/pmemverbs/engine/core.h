@@ -8,17 +8,34 @@
 #ifndef PMV_CORE_H
 #define PMV_CORE_H
 
+#include <stdbool.h>
+#include <stddef.h>
+
 #include <rdma/fabric.h>
 
-#include "commit/plan.h"
+enum pmv_transport {
+	PMV_TRANSPORT_IB,    /* a write completes when the target's NIC has it */
+	PMV_TRANSPORT_LOCAL, /* a write completes when it was handed over (iWARP, TCP) */
+};
+
+/* What an engine can do. */
+enum pmv_engine_cap {
+	/* FI_FENCE keeps a request from being executed before earlier reads and atomics return */
+	PMV_ENGINE_FENCE = 1 << 0,
+	/* a list of requests costs one doorbell */
+	PMV_ENGINE_LIST = 1 << 1,
+	/* RDMA FLUSH */
+	PMV_ENGINE_FLUSH = 1 << 2,
+	/* RDMA ATOMIC WRITE */
+	PMV_ENGINE_ATOMIC_WRITE = 1 << 3,
+};
+
+struct pmv_engine_ops;
 
 struct pmv_core {
 	const char *name;
-	/*
-	 * FI_FENCE on a request keeps it from being executed before earlier
-	 * reads and atomics of the connection have returned.
-	 */
-	bool fence;
+	const struct pmv_engine_ops *ops;
+	unsigned caps; /* enum pmv_engine_cap */
 	/* Software places inbound data: it is in the caches, like with DDIO. */
 	bool cpu_placed;
 	/* After FI_SHUTDOWN it goes on with what is under way, until fi_shutdown. */

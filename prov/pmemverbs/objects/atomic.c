@@ -11,107 +11,39 @@
 #include <rdma/fi_errno.h>
 
 #include <rdma/fi_ext_pmemverbs.h>
-#include "objects/atomic.h"
+#include "engine/atomic.h"
 #include "commit/group.h"
 #include "engine/length.h"
 #include "base/setting.h"
 
-struct atomic {
-	const struct fi_msg_atomic *msg;
-	bool fetch;
-	bool compare;
-	bool inject; /* by fi_inject_atomic */
-	struct fi_ioc *result;
-	void **result_desc;
-	size_t result_count;
-	const struct fi_ioc *operand;
-	void **operand_desc;
-	size_t operand_count;
-};
-
-static uint64_t what_is(const struct atomic *op)
+static uint64_t what_is(const struct pmv_atomic *op)
 {
 	return FI_ATOMIC | (op->fetch ? FI_READ : FI_WRITE);
 }
 
-size_t pmv_operand_size(enum fi_datatype datatype)
-{
-	switch (datatype) {
-	case FI_INT8:
-	case FI_UINT8:
-		return 1;
-	case FI_INT16:
-	case FI_UINT16:
-		return 2;
-	case FI_INT32:
-	case FI_UINT32:
-	case FI_FLOAT:
-		return 4;
-	case FI_INT64:
-	case FI_UINT64:
-	case FI_DOUBLE:
-	case FI_FLOAT_COMPLEX:
-		return 8;
-	case FI_DOUBLE_COMPLEX:
-		return 16;
-	case FI_LONG_DOUBLE:
-		return sizeof(long double);
-	default:
-		return 2 * sizeof(long double);
-	}
-}
-
-/* operand_value -- the 64 bits that stand for an operand where it is passed by value */
-static uint64_t operand_value(enum fi_datatype datatype, const struct fi_ioc *ioc)
-{
-	uint64_t value = 0;
-
-	/* verbs has none that is longer. */
-	memcpy(&value, ioc->addr,
-	       pmv_operand_size(datatype) < sizeof(value) ? pmv_operand_size(datatype)
-							  : sizeof(value));
-	return value;
-}
-
 static ssize_t post_atomic(struct pmv_ep *ep, const void *arg, void *context, uint64_t flags)
 {
-	bool by_value = pmv_core_takes_values(ep->domain->fabric->core);
-	const struct atomic *op = arg;
-	struct fi_msg_atomic msg = *op->msg;
+	struct pmv_atomic op = *(const struct pmv_atomic *) arg;
+	struct pmv_wr wr = {
+		.kind = PMV_WR_ATOMIC, .context = context, .flags = flags, .atomic = &op};
+	struct fi_msg_atomic msg = *op.msg;
 	struct fi_rma_ioc rma_iov[PMV_MAX_RMA];
-	struct fi_ioc operand;
 
 	for (size_t i = 0; i < msg.rma_iov_count; i++) {
 		rma_iov[i] = msg.rma_iov[i];
 		rma_iov[i].key = pmv_ep_key(rma_iov[i].key);
 	}
 	msg.rma_iov = rma_iov;
-	msg.context = context;
-	if (!op->fetch)
-		return fi_atomicmsg(ep->core_fid, &msg, flags);
-
-	if (by_value && msg.iov_count && msg.msg_iov->addr)
-		msg.addr = operand_value(msg.datatype, msg.msg_iov);
-	if (!op->compare)
-		return fi_fetch_atomicmsg(ep->core_fid, &msg, op->result, op->result_desc,
-					  op->result_count, flags);
-
-	if (!op->operand_count)
-		return -FI_EINVAL;
-	operand = op->operand[0];
-	if (by_value)
-		operand.addr = (void *) operand_value(msg.datatype, &operand);
-	return fi_compare_atomicmsg(ep->core_fid, &msg, by_value ? &operand : op->operand,
-				    op->operand_desc, op->operand_count, op->result,
-				    op->result_desc, op->result_count, flags);
+	op.msg = &msg;
+	return pmv_engine_post_one(&ep->engine, &wr);
 }
 
 static ssize_t post_inject(struct pmv_ep *ep, const void *arg, void *context, uint64_t flags)
 {
-	const struct fi_msg_atomic *msg = ((const struct atomic *) arg)->msg;
+	const struct fi_msg_atomic *msg = ((const struct pmv_atomic *) arg)->msg;
 
 	(void) context, (void) flags;
-	return fi_inject_atomic(ep->core_fid, msg->msg_iov->addr, msg->msg_iov->count, msg->addr,
+	return fi_inject_atomic(ep->engine.fid, msg->msg_iov->addr, msg->msg_iov->count, msg->addr,
 				msg->rma_iov->addr, pmv_ep_key(msg->rma_iov->key), msg->datatype,
 				msg->op);
 }
@@ -147,11 +79,12 @@ static struct fi_ioc *put_iocs(struct block *block, const struct fi_ioc *ioc, si
 	return copy;
 }
 
-static struct atomic *put_atomic(struct block *block, const struct atomic *op, bool data_too)
+static struct pmv_atomic *put_atomic(struct block *block, const struct pmv_atomic *op,
+				     bool data_too)
 {
 	const struct fi_msg_atomic *msg = op->msg;
 	size_t size = pmv_operand_size(msg->datatype);
-	struct atomic *copy = put(block, op, sizeof(*op));
+	struct pmv_atomic *copy = put(block, op, sizeof(*op));
 	struct fi_msg_atomic *msg_copy = put(block, msg, sizeof(*msg));
 	void *iov = put_iocs(block, msg->msg_iov, msg->iov_count, size, data_too);
 	void *desc = put(block, msg->desc, msg->iov_count * sizeof(void *));
@@ -184,7 +117,7 @@ static void *copy_atomic(const void *op, bool data_too)
 	return block.base ? put_atomic(&block, op, data_too) : NULL;
 }
 
-static ssize_t commit_atomic(struct pmv_ep *ep, const struct atomic *op, uint64_t flags)
+static ssize_t commit_atomic(struct pmv_ep *ep, const struct pmv_atomic *op, uint64_t flags)
 {
 	const struct fi_msg_atomic *msg = op->msg;
 	struct fi_rma_iov rma_iov[PMV_MAX_RMA];
@@ -243,7 +176,7 @@ static void note_end(struct pmv_ep *ep, const struct fi_msg_atomic *msg, bool po
 			     posted);
 }
 
-static ssize_t post_or_commit(struct pmv_ep *ep, const struct atomic *op, uint64_t flags)
+static ssize_t post_or_commit(struct pmv_ep *ep, const struct pmv_atomic *op, uint64_t flags)
 {
 	uint64_t what = what_is(op);
 	struct pmv_post post;
@@ -265,10 +198,10 @@ static ssize_t post_or_commit(struct pmv_ep *ep, const struct atomic *op, uint64
 	return ret;
 }
 
-static ssize_t do_atomic(struct pmv_ep *ep, const struct atomic *op, uint64_t flags)
+static ssize_t do_atomic(struct pmv_ep *ep, const struct pmv_atomic *op, uint64_t flags)
 {
 	struct pmv_atomic_msg copy;
-	struct atomic atomic = *op;
+	struct pmv_atomic atomic = *op;
 
 	atomic.msg = pmv_atomic_lengths(
 		op->msg, pmv_atomic_count(op->msg, op->result, op->result_count), &copy);
@@ -277,7 +210,7 @@ static ssize_t do_atomic(struct pmv_ep *ep, const struct atomic *op, uint64_t fl
 
 static ssize_t atomic_writemsg(struct fid_ep *fid, const struct fi_msg_atomic *msg, uint64_t flags)
 {
-	struct atomic atomic = {.msg = msg};
+	struct pmv_atomic atomic = {.msg = msg};
 
 	return do_atomic(pmv_to_ep(fid), &atomic, flags);
 }
@@ -299,7 +232,7 @@ static ssize_t atomic_inject(struct fid_ep *fid, const void *buf, size_t count, 
 	struct fi_ioc ioc = {(void *) buf, count};
 	void *context = NULL;
 	PMV_ATOMIC_MSG(&ioc, NULL, 1);
-	struct atomic atomic = {.msg = &msg, .inject = true};
+	struct pmv_atomic atomic = {.msg = &msg, .inject = true};
 	ssize_t ret;
 
 	if (count && is_covered(ep, &msg))
@@ -307,8 +240,8 @@ static ssize_t atomic_inject(struct fid_ep *fid, const void *buf, size_t count, 
 	if (!pmv_ep_is_open(ep))
 		return -FI_EAGAIN;
 	pmv_note_begin(ep, key, addr, len);
-	ret = fi_inject_atomic(ep->core_fid, buf, count, dest_addr, addr, pmv_ep_key(key), datatype,
-			       op);
+	ret = fi_inject_atomic(ep->engine.fid, buf, count, dest_addr, addr, pmv_ep_key(key),
+			       datatype, op);
 	if (!ret)
 		pmv_note_read(ep);
 	pmv_note_end(ep, key, addr, len, !ret);
@@ -319,7 +252,7 @@ static ssize_t atomic_readwritemsg(struct fid_ep *fid, const struct fi_msg_atomi
 				   struct fi_ioc *resultv, void **result_desc, size_t result_count,
 				   uint64_t flags)
 {
-	struct atomic atomic = {
+	struct pmv_atomic atomic = {
 		.msg = msg,
 		.fetch = true,
 		.result = resultv,
@@ -347,7 +280,7 @@ static ssize_t atomic_compwritemsg(struct fid_ep *fid, const struct fi_msg_atomi
 				   size_t compare_count, struct fi_ioc *resultv, void **result_desc,
 				   size_t result_count, uint64_t flags)
 {
-	struct atomic atomic = {
+	struct pmv_atomic atomic = {
 		.msg = msg,
 		.fetch = true,
 		.compare = true,
@@ -375,55 +308,22 @@ static ssize_t atomic_compwritev(struct fid_ep *fid, const struct fi_ioc *iov, v
 				   result_desc, result_count, pmv_to_ep(fid)->tx_op_flags);
 }
 
-/* Those of one operand are those of a list of one, whatever the endpoint. */
-
-ssize_t pmv_atomic_write(struct fid_ep *fid, const void *buf, size_t count, void *desc,
-			 fi_addr_t dest_addr, uint64_t addr, uint64_t key,
-			 enum fi_datatype datatype, enum fi_op op, void *context)
-{
-	struct fi_ioc ioc = {(void *) buf, count};
-
-	return fi_atomicv(fid, &ioc, &desc, 1, dest_addr, addr, key, datatype, op, context);
-}
-
-ssize_t pmv_atomic_readwrite(struct fid_ep *fid, const void *buf, size_t count, void *desc,
-			     void *result, void *result_desc, fi_addr_t dest_addr, uint64_t addr,
-			     uint64_t key, enum fi_datatype datatype, enum fi_op op, void *context)
-{
-	struct fi_ioc ioc = {(void *) buf, count}, result_ioc = {result, count};
-
-	return fi_fetch_atomicv(fid, &ioc, &desc, 1, &result_ioc, &result_desc, 1, dest_addr, addr,
-				key, datatype, op, context);
-}
-
-ssize_t pmv_atomic_compwrite(struct fid_ep *fid, const void *buf, size_t count, void *desc,
-			     const void *compare, void *compare_desc, void *result,
-			     void *result_desc, fi_addr_t dest_addr, uint64_t addr, uint64_t key,
-			     enum fi_datatype datatype, enum fi_op op, void *context)
-{
-	struct fi_ioc ioc = {(void *) buf, count}, result_ioc = {result, count};
-	struct fi_ioc compare_ioc = {(void *) compare, count};
-
-	return fi_compare_atomicv(fid, &ioc, &desc, 1, &compare_ioc, &compare_desc, 1, &result_ioc,
-				  &result_desc, 1, dest_addr, addr, key, datatype, op, context);
-}
-
 static int atomic_writevalid(struct fid_ep *fid, enum fi_datatype datatype, enum fi_op op,
 			     size_t *count)
 {
-	return fi_atomicvalid(pmv_to_ep(fid)->core_fid, datatype, op, count);
+	return fi_atomicvalid(pmv_to_ep(fid)->engine.fid, datatype, op, count);
 }
 
 static int atomic_readwritevalid(struct fid_ep *fid, enum fi_datatype datatype, enum fi_op op,
 				 size_t *count)
 {
-	return fi_fetch_atomicvalid(pmv_to_ep(fid)->core_fid, datatype, op, count);
+	return fi_fetch_atomicvalid(pmv_to_ep(fid)->engine.fid, datatype, op, count);
 }
 
 static int atomic_compwritevalid(struct fid_ep *fid, enum fi_datatype datatype, enum fi_op op,
 				 size_t *count)
 {
-	return fi_compare_atomicvalid(pmv_to_ep(fid)->core_fid, datatype, op, count);
+	return fi_compare_atomicvalid(pmv_to_ep(fid)->engine.fid, datatype, op, count);
 }
 
 struct fi_ops_atomic pmv_atomic_ops = {

@@ -7,7 +7,7 @@
 
 static struct fid_ep *core_of(struct fid *fid)
 {
-	return pmv_container_of(fid, struct pmv_ep, ep_fid.fid)->core_fid;
+	return pmv_container_of(fid, struct pmv_ep, ep_fid.fid)->engine.fid;
 }
 
 static int cm_setname(struct fid *fid, void *addr, size_t addrlen)
@@ -35,7 +35,7 @@ static int cm_connect(struct fid_ep *fid, const void *addr, const void *param, s
 		ret = pmv_agent_promise(ep);
 	if (!ret)
 		ret = pmv_handshake_append(ep, param, paramlen, &data);
-	return ret ? ret : fi_connect(ep->core_fid, addr, data.data, data.len);
+	return ret ? ret : fi_connect(ep->engine.fid, addr, data.data, data.len);
 }
 
 static int cm_accept(struct fid_ep *fid, const void *param, size_t paramlen)
@@ -47,7 +47,7 @@ static int cm_accept(struct fid_ep *fid, const void *param, size_t paramlen)
 	if (ret)
 		return ret;
 	if (!ep->mailbox.connected)
-		return fi_accept(ep->core_fid, param, paramlen);
+		return fi_accept(ep->engine.fid, param, paramlen);
 	ret = pmv_agent_promise(ep);
 	if (!ret)
 		ret = pmv_handshake_append(ep, param, paramlen, &data);
@@ -56,7 +56,7 @@ static int cm_accept(struct fid_ep *fid, const void *param, size_t paramlen)
 	/* The peer may commit as soon as it knows. */
 	ret = pmv_agent_attach(ep);
 	if (!ret)
-		ret = fi_accept(ep->core_fid, data.data, data.len);
+		ret = fi_accept(ep->engine.fid, data.data, data.len);
 	if (ret)
 		pmv_agent_detach(ep, false);
 	return ret;
@@ -65,7 +65,7 @@ static int cm_accept(struct fid_ep *fid, const void *param, size_t paramlen)
 static int cm_shutdown(struct fid_ep *fid, uint64_t flags)
 {
 	struct pmv_ep *ep = pmv_to_ep(fid);
-	int ret = fi_shutdown(ep->core_fid, flags);
+	int ret = fi_shutdown(ep->engine.fid, flags);
 
 	if (!ret)
 		pmv_ep_break(ep);

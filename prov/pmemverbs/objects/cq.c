@@ -392,7 +392,7 @@ static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
 
 	pmv_agent_progress(cq->domain);
 	pthread_mutex_lock(&cq->lock);
-	if (cq->domain->fabric->core->driven)
+	if (cq->domain->engine.core->driven)
 		atomic_store_explicit(&cq->reads, cq->reads + 1, memory_order_relaxed);
 	do {
 		ret = read_ready(cq, buf, count);
@@ -486,7 +486,7 @@ int pmv_cq_trywait_core(struct pmv_cq *cq)
 
 	/* Some cores move data here, too. */
 	pmv_guard_enter();
-	ret = fi_trywait(cq->domain->fabric->core_fid, &fid, 1);
+	ret = fi_trywait(cq->domain->engine.fabric_fid, &fid, 1);
 	pmv_guard_leave();
 	return ret;
 }
@@ -736,21 +736,21 @@ static int open_core(struct pmv_cq *cq, const struct fi_cq_attr *attr)
 	int ret;
 
 	/* The agent's thread sleeps on it, too, where the core needs calls. */
-	core_attr.wait_obj = cq->wait_obj == FI_WAIT_NONE && !cq->domain->fabric->core->driven
+	core_attr.wait_obj = cq->wait_obj == FI_WAIT_NONE && !cq->domain->engine.core->driven
 				     ? FI_WAIT_NONE
 				     : FI_WAIT_FD;
 	core_attr.wait_cond = FI_CQ_COND_NONE;
 	core_attr.format = cq->format;
 	core_attr.size = cq->size * PMV_MAX_PARTS;
-	ret = fi_cq_open(cq->domain->core_fid, &core_attr, &cq->core_fid, cq);
+	ret = fi_cq_open(cq->domain->engine.domain_fid, &core_attr, &cq->core_fid, cq);
 	if (!ret)
 		return 0;
 	core_attr.size = attr->size;
-	ret = fi_cq_open(cq->domain->core_fid, &core_attr, &cq->core_fid, cq);
+	ret = fi_cq_open(cq->domain->engine.domain_fid, &core_attr, &cq->core_fid, cq);
 	/* Devices' limits are powers of two, or one less. */
 	while (ret && cq->domain->hooks && core_attr.size > LEAST_RXM_SIZE) {
 		core_attr.size = (core_attr.size - 1) / 2;
-		ret = fi_cq_open(cq->domain->core_fid, &core_attr, &cq->core_fid, cq);
+		ret = fi_cq_open(cq->domain->engine.domain_fid, &core_attr, &cq->core_fid, cq);
 	}
 	if (!ret && cq->domain->pmem)
 		PMV_WARN(CQ,
@@ -804,7 +804,7 @@ int pmv_cq_open(struct fid_domain *domain_fid, struct fi_cq_attr *attr, struct f
 		cq_free(cq);
 		return ret;
 	}
-	if (cq->wait_obj != FI_WAIT_NONE || cq->domain->fabric->core->driven)
+	if (cq->wait_obj != FI_WAIT_NONE || cq->domain->engine.core->driven)
 		ret = fi_control(&cq->core_fid->fid, FI_GETWAIT, &cq->core_fd);
 	if (!ret && cq->wait_obj != FI_WAIT_NONE)
 		ret = make_waitable(cq);

@@ -2,8 +2,6 @@
 /* domain.c -- a domain of the core, wrapped; queries on keys */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <rdma/fi_atomic.h>
 #include <rdma/fi_errno.h>
@@ -30,7 +28,7 @@ static int query_key(struct fid_ep *ep_fid, uint64_t key, struct fi_pmemverbs_re
 
 	if (!pmv_attr_of(ep, key, &attr))
 		return -FI_ENOKEY;
-	plan = pmv_plan_commit(&attr, ep->domain->transport, NULL);
+	plan = pmv_plan_commit(&attr, ep->domain->engine.transport, NULL);
 	if (plan.method == PMV_METHOD_AGENT && !ep->mailbox.peer.agent)
 		plan.method = PMV_METHOD_REFUSED;
 	*region = (struct fi_pmemverbs_region){
@@ -82,19 +80,15 @@ static int domain_close(struct fid *fid)
 	/* The core would say so, too, but only after its region is gone. */
 	if (atomic_load(&domain->users))
 		return -FI_EBUSY;
-	if (domain->scratch_mr) {
-		ret = fi_close(&domain->scratch_mr->fid);
-		if (ret)
-			return ret;
-		domain->scratch_mr = NULL;
-	}
-	ret = fi_close(&domain->core_fid->fid);
+	ret = pmv_engine_close(&domain->engine);
+	if (ret)
+		return ret;
+	ret = fi_close(&domain->engine.domain_fid->fid);
 	if (ret)
 		return ret;
 	pmv_agent_destroy(domain);
 	pmv_op_pool_destroy(&domain->reqs);
 	pmv_domain_forget_closed(domain);
-	munmap(domain->scratch, sysconf(_SC_PAGESIZE));
 	free(domain);
 	return 0;
 }
@@ -109,14 +103,15 @@ static int domain_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 	/* The core's events would name its regions, whose keys say nothing. */
 	if (flags & PMV_REG_MR)
 		return -FI_ENOSYS;
-	return domain->core_fid->fid.ops->bind(&domain->core_fid->fid, core_fid, flags);
+	return domain->engine.domain_fid->fid.ops->bind(&domain->engine.domain_fid->fid, core_fid,
+							flags);
 }
 
 static int domain_control(struct fid *fid, int command, void *arg)
 {
 	struct pmv_domain *domain = pmv_container_of(fid, struct pmv_domain, domain_fid.fid);
 
-	return fi_control(&domain->core_fid->fid, command, arg);
+	return fi_control(&domain->engine.domain_fid->fid, command, arg);
 }
 
 static struct fi_ops domain_fi_ops = {
@@ -158,7 +153,7 @@ static int no_stx(struct fid_domain *fid, struct fi_tx_attr *attr, struct fid_st
 static int domain_query_atomic(struct fid_domain *fid, enum fi_datatype datatype, enum fi_op op,
 			       struct fi_atomic_attr *attr, uint64_t flags)
 {
-	return fi_query_atomic(pmv_to_domain(fid)->core_fid, datatype, op, attr, flags);
+	return fi_query_atomic(pmv_to_domain(fid)->engine.domain_fid, datatype, op, attr, flags);
 }
 
 static struct fi_ops_domain domain_ops = {
@@ -173,26 +168,6 @@ static struct fi_ops_domain domain_ops = {
 	.srx_ctx = pmv_srx_open,
 	.query_atomic = domain_query_atomic,
 };
-
-static int open_scratch(struct pmv_domain *domain, int mr_mode)
-{
-	size_t size = sysconf(_SC_PAGESIZE);
-	int ret;
-
-	domain->scratch =
-		mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (domain->scratch == MAP_FAILED)
-		return -FI_ENOMEM;
-	if (!(mr_mode & (FI_MR_LOCAL | PMV_MR_BASIC)))
-		return 0;
-	ret = fi_mr_reg(domain->core_fid, domain->scratch, size, FI_READ | FI_WRITE, 0, 0,
-			PMV_CORE_MR_NOCACHE, &domain->scratch_mr, NULL);
-	if (ret)
-		munmap(domain->scratch, size);
-	else
-		domain->scratch_desc = fi_mr_desc(domain->scratch_mr);
-	return ret;
-}
 
 int pmv_domain_open(struct fid_fabric *fabric_fid, struct fi_info *info,
 		    struct fid_domain **domain_fid, void *context)
@@ -209,19 +184,21 @@ int pmv_domain_open(struct fid_fabric *fabric_fid, struct fi_info *info,
 	if (!core_info || !domain)
 		goto free;
 	domain->fabric = fabric;
-	domain->transport = pmv_core_transport(fabric->core, info);
+	domain->engine.core = fabric->core;
+	domain->engine.fabric_fid = fabric->core_fid;
+	domain->engine.transport = pmv_core_transport(fabric->core, info);
 	domain->keyed = pmv_info_keyed(info->domain_attr->mr_mode);
 	domain->hooks = pmv_rdm_hooks();
 	domain->pmem = pmv_info_is_pmem(info) || (pmv_setting.commit_all && domain->keyed);
-	domain->virt_addr = info->domain_attr->mr_mode & (FI_MR_VIRT_ADDR | PMV_MR_BASIC);
+	domain->engine.virt_addr = info->domain_attr->mr_mode & (FI_MR_VIRT_ADDR | PMV_MR_BASIC);
 	domain->cpu_placed = pmv_core_places_by_cpu(fabric->core, info->domain_attr->name);
 	ret = pmv_op_pool_init(&domain->reqs);
 	if (ret)
 		goto free;
-	ret = fi_domain(fabric->core_fid, core_info, &domain->core_fid, domain);
+	ret = fi_domain(fabric->core_fid, core_info, &domain->engine.domain_fid, domain);
 	if (ret)
 		goto pool;
-	ret = open_scratch(domain, core_info->domain_attr->mr_mode);
+	ret = pmv_engine_open(&domain->engine, core_info->domain_attr->mr_mode);
 	if (ret)
 		goto close;
 	ret = pmv_agent_init(domain);
@@ -239,11 +216,9 @@ int pmv_domain_open(struct fid_fabric *fabric_fid, struct fi_info *info,
 	return 0;
 
 scratch:
-	if (domain->scratch_mr)
-		fi_close(&domain->scratch_mr->fid);
-	munmap(domain->scratch, sysconf(_SC_PAGESIZE));
+	pmv_engine_close(&domain->engine);
 close:
-	fi_close(&domain->core_fid->fid);
+	fi_close(&domain->engine.domain_fid->fid);
 pool:
 	pmv_op_pool_destroy(&domain->reqs);
 free:

@@ -10,15 +10,9 @@
 
 #include "agent/agent.h"
 #include "commit/hooks.h"
+#include "engine/engine.h"
 #include "objects/fabric.h"
 #include "progress/op.h"
-
-/*
- * verbs keeps regions registered after they were closed (its MR cache), so
- * their keys go on working.  This bit, which it knows as OFI_MR_NOCACHE since
- * 1.10, makes a close what it says; other cores ignore it.
- */
-#define PMV_CORE_MR_NOCACHE (1ULL << 60)
 
 /*
  * By READs a commit is at most a flush in front, the write, the flush behind it and
@@ -29,29 +23,20 @@
  */
 #define PMV_MAX_PARTS 4
 
-/* So much can be read there at once. */
-#define PMV_SCRATCH_SIZE 4096
-
 /* RxM is done with an endpoint before it has closed so many more, in all of its threads. */
 #define PMV_CLOSED 16
 
 struct pmv_domain {
 	struct fid_domain domain_fid;
-	struct fid_domain *core_fid;
+	struct pmv_engine engine;
 	struct pmv_fabric *fabric;
-	enum pmv_transport transport;
-	bool pmem;       /* opened with FI_RMA_PMEM, or as if */
-	bool keyed;      /* keys carry attributes */
-	bool virt_addr;  /* peers address regions by virtual addresses, not by offsets */
-	bool cpu_placed; /* software places what comes in */
+	bool pmem;                     /* opened with FI_RMA_PMEM, or as if */
+	bool keyed;                    /* keys carry attributes */
+	bool cpu_placed;               /* software places what comes in */
 	const struct pmv_hooks *hooks; /* NULL: the application opened it itself */
 	atomic_int users;              /* objects opened in it, closed before it */
 	struct pmv_op_pool reqs;
 	struct pmv_agent agent;
-	/* Where flush READs of all endpoints go; nobody looks at it. */
-	void *scratch;
-	struct fid_mr *scratch_mr;
-	void *scratch_desc;
 	/* The last endpoints that were closed: see closed.c. */
 	pthread_mutex_t closed_lock;
 	struct pmv_ep *closed[PMV_CLOSED];

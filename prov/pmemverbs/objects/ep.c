@@ -24,7 +24,7 @@ static struct pmv_ep *to_ep(struct fid *fid)
 
 static int bind_cq(struct pmv_ep *ep, struct pmv_cq *cq, uint64_t flags)
 {
-	int ret = fi_ep_bind(ep->core_fid, &cq->core_fid->fid, flags);
+	int ret = fi_ep_bind(ep->engine.fid, &cq->core_fid->fid, flags);
 
 	if (ret)
 		return ret;
@@ -87,7 +87,7 @@ static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 		/* fall through */
 	default:
 		core_fid = pmv_fid_core(bfid);
-		ret = core_fid ? fi_ep_bind(ep->core_fid, core_fid, flags) : -FI_EINVAL;
+		ret = core_fid ? fi_ep_bind(ep->engine.fid, core_fid, flags) : -FI_EINVAL;
 		if (!ret && bfid->fclass == FI_CLASS_EQ)
 			ep->eq = pmv_container_of(bfid, struct pmv_eq, eq_fid.fid);
 		if (!ret && bfid->fclass == FI_CLASS_SRX_CTX) {
@@ -113,7 +113,7 @@ static int bind_own_cq(struct pmv_ep *ep)
 	struct fid_cq *cq_fid;
 	int ret;
 
-	if (!flags || !(counts || acknowledges || ep->domain->fabric->core->needs_cqs))
+	if (!flags || !(counts || acknowledges || ep->domain->engine.core->needs_cqs))
 		return 0;
 	if (!counts && flags == (FI_TRANSMIT | FI_RECV))
 		return 0;
@@ -156,7 +156,7 @@ static int ep_enable(struct pmv_ep *ep)
 {
 	int ret = pmv_ep_prepare(ep);
 
-	return ret ? ret : fi_enable(ep->core_fid);
+	return ret ? ret : fi_enable(ep->engine.fid);
 }
 
 static int ep_control(struct fid *fid, int command, void *arg)
@@ -165,7 +165,7 @@ static int ep_control(struct fid *fid, int command, void *arg)
 
 	if (command == FI_ENABLE)
 		return ep_enable(ep);
-	return fi_control(&ep->core_fid->fid, command, arg);
+	return fi_control(&ep->engine.fid->fid, command, arg);
 }
 
 /* Closing */
@@ -240,7 +240,7 @@ static int ep_close(struct fid *fid)
 	if (ep->rx_cq)
 		pmv_cq_unstall(ep->rx_cq, &ep->on_rx_cq);
 	pmv_agent_detach(ep, true);
-	ret = pmv_eq_close(ep->eq, &ep->core_fid->fid, fid);
+	ret = pmv_eq_close(ep->eq, &ep->engine.fid->fid, fid);
 	if (ret) {
 		ep->mailbox.closing = false;
 		pmv_agent_attach(ep);
@@ -295,9 +295,9 @@ static ssize_t ep_cancel(struct fid *fid, void *context)
 	if (!pmv_ep_direct(ep, PMV_SLOW_COUNT_RX))
 		req = pmv_op_find(&ep->domain->reqs, ep, context);
 	if (pmv_ep_direct(ep, PMV_SLOW_RECEIVES))
-		return fi_cancel(&ep->core_fid->fid, req ? req : context);
+		return fi_cancel(&ep->engine.fid->fid, req ? req : context);
 	pthread_mutex_lock(&ep->receives.lock);
-	ret = fi_cancel(&ep->core_fid->fid, req ? req : context);
+	ret = fi_cancel(&ep->engine.fid->fid, req ? req : context);
 	/* tcp says so whether or not it was in time. */
 	if (!ret)
 		ep->receives.cancelled++;
@@ -307,7 +307,7 @@ static ssize_t ep_cancel(struct fid *fid, void *context)
 
 static int ep_getopt(struct fid *fid, int level, int optname, void *optval, size_t *optlen)
 {
-	return pmv_getopt(&to_ep(fid)->core_fid->fid, level, optname, optval, optlen);
+	return pmv_getopt(&to_ep(fid)->engine.fid->fid, level, optname, optval, optlen);
 }
 
 /* set_recv_mr -- before the peer is told of it, and before any receive could be otherwise */
@@ -345,7 +345,7 @@ static int ep_setopt(struct fid *fid, int level, int optname, const void *optval
 {
 	if (level == FI_OPT_ENDPOINT && optname == FI_OPT_PMEMVERBS_RECV_MR)
 		return set_recv_mr(to_ep(fid), optval, optlen);
-	return fi_setopt(&to_ep(fid)->core_fid->fid, level, optname, optval, optlen);
+	return fi_setopt(&to_ep(fid)->engine.fid->fid, level, optname, optval, optlen);
 }
 
 static int ep_no_tx_ctx(struct fid_ep *fid, int index, struct fi_tx_attr *attr,
@@ -364,14 +364,14 @@ static int ep_no_rx_ctx(struct fid_ep *fid, int index, struct fi_rx_attr *attr,
 
 static ssize_t ep_rx_size_left(struct fid_ep *fid)
 {
-	struct fid_ep *core_fid = pmv_to_ep(fid)->core_fid;
+	struct fid_ep *core_fid = pmv_to_ep(fid)->engine.fid;
 
 	return core_fid->ops->rx_size_left(core_fid);
 }
 
 static ssize_t ep_tx_size_left(struct fid_ep *fid)
 {
-	struct fid_ep *core_fid = pmv_to_ep(fid)->core_fid;
+	struct fid_ep *core_fid = pmv_to_ep(fid)->engine.fid;
 
 	return core_fid->ops->tx_size_left(core_fid);
 }
@@ -392,7 +392,7 @@ static unsigned initial_slow(const struct pmv_ep *ep)
 	const struct pmv_domain *domain = ep->domain;
 	bool keeps = domain->pmem && domain->keyed;
 
-	return (domain->fabric->core->fence ? 0 : PMV_SLOW_READS) |
+	return ((domain->engine.core->caps & PMV_ENGINE_FENCE) ? 0 : PMV_SLOW_READS) |
 	       (ep->tx_op_flags & FI_COMMIT_COMPLETE ? PMV_SLOW_COMMIT : 0) |
 	       (pmv_setting.commit_all ? PMV_SLOW_ALL : 0) | (keeps ? PMV_SLOW_RECEIVES : 0);
 }
@@ -401,7 +401,7 @@ int pmv_ep_open(struct fid_domain *domain_fid, struct fi_info *info, struct fid_
 		void *context)
 {
 	struct pmv_domain *domain = pmv_to_domain(domain_fid);
-	struct fi_info *core_info = pmv_info_to_core(domain->fabric->core, info);
+	struct fi_info *core_info = pmv_info_to_core(domain->engine.core, info);
 	struct pmv_ep *ep = calloc(1, sizeof(*ep));
 	int ret = -FI_ENOMEM;
 
@@ -412,10 +412,11 @@ int pmv_ep_open(struct fid_domain *domain_fid, struct fi_info *info, struct fid_
 		ret = -FI_EINVAL;
 		goto free;
 	}
-	ret = fi_endpoint(domain->core_fid, core_info, &ep->core_fid, ep);
+	ret = fi_endpoint(domain->engine.domain_fid, core_info, &ep->engine.fid, ep);
 	if (ret)
 		goto free;
 	ep->domain = domain;
+	ep->engine.engine = &domain->engine;
 	ep->tx_op_flags = info->tx_attr ? info->tx_attr->op_flags : 0;
 	ep->rx_op_flags = info->rx_attr ? info->rx_attr->op_flags : 0;
 	ep->rx_cq_data = info->mode & FI_RX_CQ_DATA;

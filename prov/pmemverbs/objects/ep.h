@@ -47,7 +47,7 @@ struct pmv_lost_writes;
 
 struct pmv_ep {
 	struct fid_ep ep_fid;
-	struct fid_ep *core_fid;
+	struct pmv_engine_ep engine;
 	struct pmv_domain *domain;
 	struct pmv_cq *tx_cq;
 	struct pmv_cq *rx_cq;

@@ -81,7 +81,7 @@ static void translate_connected(struct pmv_event *event)
 	pmv_mailbox_connect(ep, &handshake);
 	/* Its mailbox would never be looked into. */
 	if (pmv_agent_attach(ep))
-		fi_shutdown(ep->core_fid, 0);
+		fi_shutdown(ep->engine.fid, 0);
 }
 
 /*
@@ -94,8 +94,8 @@ static void end_operations(struct fid *fid)
 
 	if (!ep)
 		return;
-	if (ep->domain->fabric->core->lingers)
-		fi_shutdown(ep->core_fid, 0);
+	if (ep->domain->engine.core->lingers)
+		fi_shutdown(ep->engine.fid, 0);
 	pmv_ep_break(ep);
 }
 

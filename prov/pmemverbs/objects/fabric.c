@@ -18,7 +18,7 @@
 struct fid *pmv_fid_core(struct fid *fid)
 {
 	if (fid->ops == &pmv_ep_fi_ops)
-		return &pmv_container_of(fid, struct pmv_ep, ep_fid.fid)->core_fid->fid;
+		return &pmv_container_of(fid, struct pmv_ep, ep_fid.fid)->engine.fid->fid;
 	if (fid->ops == &pmv_pep_fi_ops)
 		return &pmv_container_of(fid, struct pmv_pep, pep_fid.fid)->core_fid->fid;
 	if (fid->ops == &pmv_srx_fi_ops)

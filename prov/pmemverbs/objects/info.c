@@ -112,7 +112,8 @@ static void unwrap_fids(struct fi_info *info)
 	if (info->fabric_attr->fabric)
 		info->fabric_attr->fabric = pmv_to_fabric(info->fabric_attr->fabric)->core_fid;
 	if (info->domain_attr->domain)
-		info->domain_attr->domain = pmv_to_domain(info->domain_attr->domain)->core_fid;
+		info->domain_attr->domain =
+			pmv_to_domain(info->domain_attr->domain)->engine.domain_fid;
 	/* A connection request's handle is the core's; a passive endpoint is ours. */
 	if (info->handle && pmv_fid_core(info->handle))
 		info->handle = pmv_fid_core(info->handle);

@@ -3,18 +3,10 @@
 #ifndef PMV_INFO_H
 #define PMV_INFO_H
 
-#include "engine/core.h"
+#include "engine/engine.h"
 
 /* Capabilities that are ours, not the core's. */
 #define PMV_OWN_CAPS (FI_RMA_PMEM | FI_FENCE)
-
-/*
- * What applications of before 1.5 may ask for: FI_MR_BASIC and FI_MR_SCALABLE.
- * libfabric still takes them, but since 2.0 its headers warn of their names.
- */
-#define PMV_MR_BASIC (1 << 0)
-#define PMV_MR_SCALABLE (1 << 1)
-#define PMV_REG_MR (1ULL << 59)
 
 /* pmv_info_complete -- a copy with all attributes there; of NULL, an empty one */
 struct fi_info *pmv_info_complete(const struct fi_info *info);

@@ -204,7 +204,7 @@ static bool is_found_pmem(const struct iovec *iov, size_t count)
  */
 static bool may_fault(const struct pmv_domain *domain)
 {
-	return domain->fabric->core->driven && pmv_setting.agent != PMV_AGENT_OFF;
+	return domain->engine.core->driven && pmv_setting.agent != PMV_AGENT_OFF;
 }
 
 /*
@@ -350,7 +350,7 @@ static int watch(struct pmv_mr *mr, const struct fi_mr_attr *mr_attr, bool neede
 {
 	int ret = 0;
 
-	if (pmv_setting.agent == PMV_AGENT_OFF || (mr->domain->fabric->core->driven && !needed))
+	if (pmv_setting.agent == PMV_AGENT_OFF || (mr->domain->engine.core->driven && !needed))
 		return 0;
 	for (size_t i = 0; i < mr_attr->iov_count && !ret; i++) {
 		const struct iovec *iov = &mr_attr->mr_iov[i];
@@ -371,7 +371,7 @@ static int introduce(struct pmv_mr *mr, const struct fi_mr_attr *mr_attr,
 		.persist = attr->persist,
 		.use = (attr->writable ? PMV_REGION_REMOTE : 0) |
 		       (attr->pmem && domain->pmem ? PMV_REGION_PMEM : 0),
-		.start = domain->virt_addr ? (uintptr_t) mr_attr->mr_iov[0].iov_base : 0,
+		.start = domain->engine.virt_addr ? (uintptr_t) mr_attr->mr_iov[0].iov_base : 0,
 		.iov = mr_attr->mr_iov,
 		.iov_count = mr_attr->iov_count,
 		.files = mr->files,
@@ -427,7 +427,7 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *mr_attr, uint64_
 	ret = open_files(mr_attr->mr_iov, mr_attr->iov_count, attr.persist, &files);
 	if (ret)
 		return ret;
-	ret = fi_mr_regattr(domain->core_fid, &core_attr, core_flags, &core_fid);
+	ret = fi_mr_regattr(domain->engine.domain_fid, &core_attr, core_flags, &core_fid);
 	if (ret) {
 		pmv_files_close(files);
 		explain_failure(ret, flags);

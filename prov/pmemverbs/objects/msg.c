@@ -28,7 +28,7 @@ static ssize_t recv_carefully(struct pmv_ep *ep, const struct fi_msg *msg, uint6
 	if (ret)
 		return ret;
 	core_msg.context = post.context;
-	return pmv_post_end(ep, &post, fi_recvmsg(ep->core_fid, &core_msg, post.flags));
+	return pmv_post_end(ep, &post, fi_recvmsg(ep->engine.fid, &core_msg, post.flags));
 }
 
 /*
@@ -88,7 +88,7 @@ static ssize_t msg_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, f
 		return ret;
 	pmv_guard_enter();
 	if (pmv_ep_direct(ep, PMV_SLOW_COUNT_RX))
-		ret = fi_recv(ep->core_fid, buf, len, desc, src_addr, context);
+		ret = fi_recv(ep->engine.fid, buf, len, desc, src_addr, context);
 	else
 		ret = recv_carefully(ep, &msg, ep->rx_op_flags);
 	pmv_guard_leave();
@@ -107,7 +107,7 @@ static ssize_t msg_recvv(struct fid_ep *fid, const struct iovec *iov, void **des
 		return ret;
 	pmv_guard_enter();
 	if (pmv_ep_direct(ep, PMV_SLOW_COUNT_RX))
-		ret = fi_recvv(ep->core_fid, iov, desc, count, src_addr, context);
+		ret = fi_recvv(ep->engine.fid, iov, desc, count, src_addr, context);
 	else
 		ret = recv_carefully(ep, &msg, ep->rx_op_flags);
 	pmv_guard_leave();
@@ -124,7 +124,7 @@ static ssize_t msg_recvmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_
 		return ret;
 	pmv_guard_enter();
 	if (pmv_ep_direct(ep, PMV_SLOW_COUNT_RX))
-		ret = fi_recvmsg(ep->core_fid, msg, flags);
+		ret = fi_recvmsg(ep->engine.fid, msg, flags);
 	else
 		ret = recv_carefully(ep, msg, flags);
 	pmv_guard_leave();
@@ -144,7 +144,7 @@ static ssize_t post_send(struct pmv_ep *ep, const void *op, void *context, uint6
 	struct fi_msg msg = *(const struct fi_msg *) op;
 
 	msg.context = context;
-	return fi_sendmsg(ep->core_fid, &msg, flags);
+	return fi_sendmsg(ep->engine.fid, &msg, flags);
 }
 
 static void *copy_send(const void *op, bool data_too)
@@ -191,7 +191,7 @@ static ssize_t send_carefully(struct pmv_ep *ep, const struct fi_msg *msg, uint6
 		return ret;
 	core_msg.context = post.context;
 	counted = pmv_count_begin(ep, PMV_SLOW_SENDS);
-	ret = fi_sendmsg(ep->core_fid, &core_msg, post.flags);
+	ret = fi_sendmsg(ep->engine.fid, &core_msg, post.flags);
 	return pmv_post_end(ep, &post, pmv_count_end(ep, counted, ret));
 }
 
@@ -210,7 +210,7 @@ static ssize_t msg_send(struct fid_ep *fid, const void *buf, size_t len, void *d
 	if (!pmv_ep_direct(ep, SEND_SLOW))
 		return send_carefully(ep, &msg, ep->tx_op_flags, false);
 	counted = pmv_count_begin(ep, PMV_SLOW_SENDS);
-	ret = fi_send(ep->core_fid, buf, len, desc, dest_addr, context);
+	ret = fi_send(ep->engine.fid, buf, len, desc, dest_addr, context);
 	return pmv_count_end(ep, counted, ret);
 }
 
@@ -225,7 +225,7 @@ static ssize_t msg_sendv(struct fid_ep *fid, const struct iovec *iov, void **des
 	if (!pmv_ep_direct(ep, SEND_SLOW))
 		return send_carefully(ep, &msg, ep->tx_op_flags, false);
 	counted = pmv_count_begin(ep, PMV_SLOW_SENDS);
-	ret = fi_sendv(ep->core_fid, iov, desc, count, dest_addr, context);
+	ret = fi_sendv(ep->engine.fid, iov, desc, count, dest_addr, context);
 	return pmv_count_end(ep, counted, ret);
 }
 
@@ -238,7 +238,7 @@ static ssize_t msg_sendmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_
 	if ((flags & (FI_FENCE | FI_COMMIT | FI_IMMED)) || !pmv_ep_direct(ep, INJECT_SLOW))
 		return send_carefully(ep, msg, flags, false);
 	counted = pmv_count_begin(ep, PMV_SLOW_SENDS);
-	ret = fi_sendmsg(ep->core_fid, msg, flags);
+	ret = fi_sendmsg(ep->engine.fid, msg, flags);
 	return pmv_count_end(ep, counted, ret);
 }
 
@@ -256,7 +256,7 @@ static ssize_t msg_inject(struct fid_ep *fid, const void *buf, size_t len, fi_ad
 	if (!pmv_ep_direct(ep, INJECT_SLOW))
 		return send_carefully(ep, &msg, FI_INJECT, true);
 	counted = pmv_count_begin(ep, PMV_SLOW_SENDS);
-	ret = fi_inject(ep->core_fid, buf, len, dest_addr);
+	ret = fi_inject(ep->engine.fid, buf, len, dest_addr);
 	return pmv_count_end(ep, counted, ret);
 }
 
@@ -272,7 +272,7 @@ static ssize_t msg_senddata(struct fid_ep *fid, const void *buf, size_t len, voi
 	if (!pmv_ep_direct(ep, SEND_SLOW))
 		return send_carefully(ep, &msg, ep->tx_op_flags | FI_REMOTE_CQ_DATA, false);
 	counted = pmv_count_begin(ep, PMV_SLOW_SENDS);
-	ret = fi_senddata(ep->core_fid, buf, len, desc, data, dest_addr, context);
+	ret = fi_senddata(ep->engine.fid, buf, len, desc, data, dest_addr, context);
 	return pmv_count_end(ep, counted, ret);
 }
 
@@ -288,7 +288,7 @@ static ssize_t msg_injectdata(struct fid_ep *fid, const void *buf, size_t len, u
 	if (!pmv_ep_direct(ep, INJECT_SLOW))
 		return send_carefully(ep, &msg, FI_INJECT | FI_REMOTE_CQ_DATA, true);
 	counted = pmv_count_begin(ep, PMV_SLOW_SENDS);
-	ret = fi_injectdata(ep->core_fid, buf, len, data, dest_addr);
+	ret = fi_injectdata(ep->engine.fid, buf, len, data, dest_addr);
 	return pmv_count_end(ep, counted, ret);
 }
 

@@ -47,7 +47,7 @@ static ssize_t read_carefully(struct pmv_ep *ep, const struct fi_msg_rma *msg, u
 	if (ret)
 		return ret;
 	core.msg.context = post.context;
-	return pmv_post_end(ep, &post, fi_readmsg(ep->core_fid, &core.msg, post.flags));
+	return pmv_post_end(ep, &post, fi_readmsg(ep->engine.fid, &core.msg, post.flags));
 }
 
 static ssize_t rma_read(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src_addr,
@@ -61,7 +61,7 @@ static ssize_t rma_read(struct fid_ep *fid, void *buf, size_t len, void *desc, f
 
 	if (!pmv_ep_direct(ep, READ_SLOW))
 		return read_carefully(ep, &msg, ep->tx_op_flags & ~FI_COMMIT);
-	ret = fi_read(ep->core_fid, buf, len, desc, src_addr, addr, pmv_ep_key(key), context);
+	ret = fi_read(ep->engine.fid, buf, len, desc, src_addr, addr, pmv_ep_key(key), context);
 	if (!ret)
 		pmv_note_read(ep);
 	return ret;
@@ -77,7 +77,7 @@ static ssize_t rma_readv(struct fid_ep *fid, const struct iovec *iov, void **des
 
 	if (!pmv_ep_direct(ep, READ_SLOW))
 		return read_carefully(ep, &msg, ep->tx_op_flags & ~FI_COMMIT);
-	ret = fi_readv(ep->core_fid, iov, desc, count, src_addr, addr, pmv_ep_key(key), context);
+	ret = fi_readv(ep->engine.fid, iov, desc, count, src_addr, addr, pmv_ep_key(key), context);
 	if (!ret)
 		pmv_note_read(ep);
 	return ret;
@@ -99,7 +99,7 @@ static ssize_t post_write(struct pmv_ep *ep, const void *op, void *context, uint
 	struct fi_msg_rma msg = *(const struct fi_msg_rma *) op;
 
 	msg.context = context;
-	return fi_writemsg(ep->core_fid, &msg, flags);
+	return fi_writemsg(ep->engine.fid, &msg, flags);
 }
 
 static void *copy_write(const void *op, bool data_too)
@@ -119,7 +119,7 @@ static void *copy_write(const void *op, bool data_too)
 static ssize_t commit_write(struct pmv_ep *ep, const struct fi_msg_rma *msg, uint64_t flags,
 			    bool quiet)
 {
-	struct iovec nothing = {.iov_base = ep->domain->scratch, .iov_len = 0};
+	struct iovec nothing = {.iov_base = ep->domain->engine.scratch, .iov_len = 0};
 	struct pmv_commit commit;
 	struct core_rma core;
 	ssize_t ret = to_core(msg, &core);
@@ -129,7 +129,8 @@ static ssize_t commit_write(struct pmv_ep *ep, const struct fi_msg_rma *msg, uin
 	/* verbs can't post a request without any local buffer. */
 	if (!msg->iov_count) {
 		core.msg.msg_iov = &nothing;
-		core.msg.desc = ep->domain->scratch_desc ? &ep->domain->scratch_desc : NULL;
+		core.msg.desc =
+			ep->domain->engine.scratch_desc ? &ep->domain->engine.scratch_desc : NULL;
 		core.msg.iov_count = 1;
 	}
 	commit = (struct pmv_commit){
@@ -204,7 +205,7 @@ static ssize_t write_carefully(struct pmv_ep *ep, const struct fi_msg_rma *msg, 
 	if (!ret) {
 		core.msg.context = post.context;
 		counted = pmv_count_begin(ep, slow);
-		ret = fi_writemsg(ep->core_fid, &core.msg, post.flags);
+		ret = fi_writemsg(ep->engine.fid, &core.msg, post.flags);
 		ret = pmv_post_end(ep, &post, pmv_count_end(ep, counted, ret));
 	}
 	note_end(ep, msg, !ret);
@@ -225,7 +226,7 @@ static ssize_t rma_write(struct fid_ep *fid, const void *buf, size_t len, void *
 	if (!pmv_ep_direct(ep, WRITE_SLOW))
 		return write_carefully(ep, &msg, ep->tx_op_flags, false);
 	pmv_note_begin(ep, key, addr, len);
-	ret = fi_write(ep->core_fid, buf, len, desc, dest_addr, addr, pmv_ep_key(key), context);
+	ret = fi_write(ep->engine.fid, buf, len, desc, dest_addr, addr, pmv_ep_key(key), context);
 	pmv_note_end(ep, key, addr, len, !ret);
 	if (!ret)
 		pmv_note_for_peer(ep, &rma_iov, 1, false);
@@ -243,7 +244,8 @@ static ssize_t rma_writev(struct fid_ep *fid, const struct iovec *iov, void **de
 	if (!pmv_ep_direct(ep, WRITE_SLOW))
 		return write_carefully(ep, &msg, ep->tx_op_flags, false);
 	pmv_note_begin(ep, key, addr, rma_iov.len);
-	ret = fi_writev(ep->core_fid, iov, desc, count, dest_addr, addr, pmv_ep_key(key), context);
+	ret = fi_writev(ep->engine.fid, iov, desc, count, dest_addr, addr, pmv_ep_key(key),
+			context);
 	pmv_note_end(ep, key, addr, rma_iov.len, !ret);
 	if (!ret)
 		pmv_note_for_peer(ep, &rma_iov, 1, false);
@@ -274,7 +276,7 @@ static ssize_t rma_writedata(struct fid_ep *fid, const void *buf, size_t len, vo
 		return write_carefully(ep, &msg, ep->tx_op_flags | FI_REMOTE_CQ_DATA, false);
 	pmv_note_begin(ep, key, addr, len);
 	counted = pmv_count_begin(ep, PMV_SLOW_IMMEDIATES);
-	ret = fi_writedata(ep->core_fid, buf, len, desc, data, dest_addr, addr, pmv_ep_key(key),
+	ret = fi_writedata(ep->engine.fid, buf, len, desc, data, dest_addr, addr, pmv_ep_key(key),
 			   context);
 	ret = pmv_count_end(ep, counted, ret);
 	pmv_note_end(ep, key, addr, len, !ret);
@@ -300,7 +302,7 @@ static ssize_t rma_inject(struct fid_ep *fid, const void *buf, size_t len, fi_ad
 	if (!pmv_ep_direct(ep, INJECT_SLOW))
 		return write_carefully(ep, &msg, FI_INJECT, true);
 	pmv_note_begin(ep, key, addr, len);
-	ret = fi_inject_write(ep->core_fid, buf, len, dest_addr, addr, pmv_ep_key(key));
+	ret = fi_inject_write(ep->engine.fid, buf, len, dest_addr, addr, pmv_ep_key(key));
 	pmv_note_end(ep, key, addr, len, !ret);
 	if (!ret)
 		pmv_note_for_peer(ep, &rma_iov, 1, true);
@@ -321,7 +323,7 @@ static ssize_t rma_injectdata(struct fid_ep *fid, const void *buf, size_t len, u
 		return write_carefully(ep, &msg, FI_INJECT | FI_REMOTE_CQ_DATA, true);
 	pmv_note_begin(ep, key, addr, len);
 	counted = pmv_count_begin(ep, PMV_SLOW_IMMEDIATES);
-	ret = fi_inject_writedata(ep->core_fid, buf, len, data, dest_addr, addr, pmv_ep_key(key));
+	ret = fi_inject_writedata(ep->engine.fid, buf, len, data, dest_addr, addr, pmv_ep_key(key));
 	ret = pmv_count_end(ep, counted, ret);
 	pmv_note_end(ep, key, addr, len, !ret);
 	if (!ret)

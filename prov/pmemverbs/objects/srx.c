@@ -115,7 +115,7 @@ int pmv_srx_open(struct fid_domain *domain_fid, struct fi_rx_attr *attr, struct 
 	if (!srx)
 		return -FI_ENOMEM;
 	srx->domain = pmv_to_domain(domain_fid);
-	ret = fi_srx_context(srx->domain->core_fid, attr, &srx->core_fid, srx);
+	ret = fi_srx_context(srx->domain->engine.domain_fid, attr, &srx->core_fid, srx);
 	if (ret) {
 		free(srx);
 		return ret;

@@ -10,7 +10,7 @@
 #include <rdma/fi_errno.h>
 
 #include <rdma/fi_ext_pmemverbs.h>
-#include "objects/atomic.h"
+#include "engine/atomic.h"
 #include "rdm/deferred.h"
 #include "engine/length.h"
 #include "base/setting.h"

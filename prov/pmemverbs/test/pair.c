@@ -153,7 +153,7 @@ static void connect_eps(struct pair *pair, const struct pair_options *options)
 	accepted(pmv_mailbox_open(pair->to));
 	introduce(pair->from, pair->to, options);
 	introduce(pair->to, pair->from, options);
-	fake_connect(pair->from->core_fid, pair->to->core_fid);
+	fake_connect(pair->from->engine.fid, pair->to->engine.fid);
 }
 
 static void register_memory(struct pair *pair)

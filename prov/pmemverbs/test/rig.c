@@ -96,7 +96,8 @@ struct rig *rig_open(const struct rig_options *options)
 	rig->fake.imm_receives = rig->options.imm_receives;
 	rig->core = (struct pmv_core){
 		.name = "fake",
-		.fence = !rig->options.no_fence,
+		.ops = &pmv_engine_libfabric,
+		.caps = rig->options.no_fence ? 0 : PMV_ENGINE_FENCE,
 		.needs_cqs = rig->options.needs_cqs,
 		.imm_receives = rig->options.imm_receives,
 		.values_until = rig->options.values_until,

@@ -639,7 +639,7 @@ static ssize_t post_nothing(struct pmv_ep *ep, const void *op, void *context, ui
 	struct fi_msg_rma msg = *(const struct fi_msg_rma *) op;
 
 	msg.context = context;
-	return fi_writemsg(ep->core_fid, &msg, flags);
+	return fi_writemsg(ep->engine.fid, &msg, flags);
 }
 
 static void commit_changed(struct pair *pair, enum pair_memory memory, size_t offset, size_t len)

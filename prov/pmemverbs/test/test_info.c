@@ -215,7 +215,7 @@ Test(to_core, shows_the_core_its_own_objects)
 	struct fid_fabric core_fabric;
 	struct fid_domain core_domain;
 	struct pmv_fabric fabric = {.core_fid = &core_fabric};
-	struct pmv_domain domain = {.core_fid = &core_domain};
+	struct pmv_domain domain = {.engine.domain_fid = &core_domain};
 	struct fid core_handle = {.fclass = FI_CLASS_CONNREQ};
 	struct fi_info *info = new_hints(FI_RMA);
 	struct fi_info *copy;

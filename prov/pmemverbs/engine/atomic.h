@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* atomic.h -- what atomics of FI_EP_MSG and FI_EP_RDM have in common */
+/* atomic.h -- sizes of operands, and the calls with one operand, which all endpoints share */
 #ifndef PMV_ATOMIC_H
 #define PMV_ATOMIC_H
 

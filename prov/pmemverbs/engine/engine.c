@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* engine.c -- the engine on a libfabric core provider; engine.h has the table */
+#include "engine/engine.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <rdma/fi_errno.h>
+
+#include "engine/atomic.h"
+
+static ssize_t post_rma(struct fid_ep *ep, const struct pmv_wr *wr)
+{
+	struct fi_msg_rma msg = *wr->rma;
+
+	msg.context = wr->context;
+	return wr->kind == PMV_WR_READ ? fi_readmsg(ep, &msg, wr->flags)
+					   : fi_writemsg(ep, &msg, wr->flags);
+}
+
+static ssize_t inject_rma(struct fid_ep *ep, const struct pmv_wr *wr)
+{
+	const struct fi_msg_rma *msg = wr->rma;
+	const struct fi_rma_iov *to = msg->rma_iov;
+	const struct iovec *from = msg->msg_iov;
+
+	if (wr->flags & FI_REMOTE_CQ_DATA)
+		return fi_inject_writedata(ep, from->iov_base, from->iov_len, msg->data, msg->addr,
+					   to->addr, to->key);
+	return fi_inject_write(ep, from->iov_base, from->iov_len, msg->addr, to->addr, to->key);
+}
+
+static ssize_t post_msg(struct fid_ep *ep, const struct pmv_wr *wr)
+{
+	struct fi_msg msg = *wr->msg;
+
+	msg.context = wr->context;
+	return wr->kind == PMV_WR_RECV ? fi_recvmsg(ep, &msg, wr->flags)
+					   : fi_sendmsg(ep, &msg, wr->flags);
+}
+
+static ssize_t inject_msg(struct fid_ep *ep, const struct pmv_wr *wr)
+{
+	const struct fi_msg *msg = wr->msg;
+	const struct iovec *from = msg->msg_iov;
+
+	if (wr->flags & FI_REMOTE_CQ_DATA)
+		return fi_injectdata(ep, from->iov_base, from->iov_len, msg->data, msg->addr);
+	return fi_inject(ep, from->iov_base, from->iov_len, msg->addr);
+}
+
+/* operand_value -- the 64 bits that stand for an operand where it is passed by value */
+static uint64_t operand_value(enum fi_datatype datatype, const struct fi_ioc *ioc)
+{
+	uint64_t value = 0;
+	size_t size = pmv_operand_size(datatype);
+
+	/* verbs has none that is longer. */
+	memcpy(&value, ioc->addr, size < sizeof(value) ? size : sizeof(value));
+	return value;
+}
+
+static ssize_t post_atomic(struct fid_ep *ep, const struct pmv_core *core,
+			   const struct pmv_wr *wr)
+{
+	const struct pmv_atomic *op = wr->atomic;
+	bool by_value = pmv_core_takes_values(core);
+	struct fi_msg_atomic msg = *op->msg;
+	struct fi_ioc operand;
+
+	msg.context = wr->context;
+	if (!op->fetch)
+		return fi_atomicmsg(ep, &msg, wr->flags);
+	if (by_value && msg.iov_count && msg.msg_iov->addr)
+		msg.addr = operand_value(msg.datatype, msg.msg_iov);
+	if (!op->compare)
+		return fi_fetch_atomicmsg(ep, &msg, op->result, op->result_desc, op->result_count,
+					  wr->flags);
+	if (!op->operand_count)
+		return -FI_EINVAL;
+	operand = op->operand[0];
+	if (by_value)
+		operand.addr = (void *) operand_value(msg.datatype, &operand);
+	return fi_compare_atomicmsg(ep, &msg, by_value ? &operand : op->operand, op->operand_desc,
+				    op->operand_count, op->result, op->result_desc,
+				    op->result_count, wr->flags);
+}
+
+static ssize_t inject_atomic(struct fid_ep *ep, const struct pmv_wr *wr)
+{
+	const struct fi_msg_atomic *msg = wr->atomic->msg;
+
+	return fi_inject_atomic(ep, msg->msg_iov->addr, msg->msg_iov->count, msg->addr,
+				msg->rma_iov->addr, msg->rma_iov->key, msg->datatype, msg->op);
+}
+
+static ssize_t post_one(struct fid_ep *ep, const struct pmv_core *core, const struct pmv_wr *wr)
+{
+	switch (wr->kind) {
+	case PMV_WR_WRITE:
+	case PMV_WR_READ:
+		return wr->inject ? inject_rma(ep, wr) : post_rma(ep, wr);
+	case PMV_WR_SEND:
+	case PMV_WR_RECV:
+		return wr->inject ? inject_msg(ep, wr) : post_msg(ep, wr);
+	case PMV_WR_ATOMIC:
+		return wr->inject ? inject_atomic(ep, wr) : post_atomic(ep, core, wr);
+	}
+	return -FI_EINVAL;
+}
+
+static ssize_t post(struct fid_ep *ep, const struct pmv_core *core, const struct pmv_wr *wrs,
+		    size_t count, size_t *posted)
+{
+	ssize_t ret = 0;
+
+	for (*posted = 0; *posted < count; ++*posted) {
+		ret = post_one(ep, core, &wrs[*posted]);
+		if (ret)
+			break;
+	}
+	return ret;
+}
+
+static ssize_t poll_cq(struct fid_cq *cq, void *buf, size_t count)
+{
+	return fi_cq_read(cq, buf, count);
+}
+
+static ssize_t poll_error(struct fid_cq *cq, struct fi_cq_err_entry *entry)
+{
+	return fi_cq_readerr(cq, entry, 0);
+}
+
+const struct pmv_engine_ops pmv_engine_libfabric = {
+	.post = post,
+	.poll = poll_cq,
+	.poll_error = poll_error,
+};
+
+int pmv_engine_open(struct pmv_engine *engine, int mr_mode)
+{
+	size_t size = sysconf(_SC_PAGESIZE);
+	int ret;
+
+	engine->scratch =
+		mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (engine->scratch == MAP_FAILED)
+		return -FI_ENOMEM;
+	if (!(mr_mode & (FI_MR_LOCAL | PMV_MR_BASIC)))
+		return 0;
+	ret = fi_mr_reg(engine->domain_fid, engine->scratch, size, FI_READ | FI_WRITE, 0, 0,
+			PMV_CORE_MR_NOCACHE, &engine->scratch_mr, NULL);
+	if (ret)
+		munmap(engine->scratch, size);
+	else
+		engine->scratch_desc = fi_mr_desc(engine->scratch_mr);
+	return ret;
+}
+
+int pmv_engine_close(struct pmv_engine *engine)
+{
+	int ret = engine->scratch_mr ? fi_close(&engine->scratch_mr->fid) : 0;
+
+	if (ret)
+		return ret;
+	munmap(engine->scratch, sysconf(_SC_PAGESIZE));
+	engine->scratch_mr = NULL;
+	return 0;
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * engine.h -- the few functions that post work requests and reap their completions
+ *
+ * Everything that the provider posts, and every queue that it polls, goes through an
+ * engine.  There is one: a libfabric core provider (libfabric.c).  Another one is a
+ * file with a table like that, and a row in core.c.
+ */
+#ifndef PMV_ENGINE_H
+#define PMV_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_rma.h>
+
+#include "engine/core.h"
+
+/*
+ * What applications of before 1.5 may ask for: FI_MR_BASIC and FI_MR_SCALABLE.
+ * libfabric still takes them, but since 2.0 its headers warn of their names.
+ */
+#define PMV_MR_BASIC (1 << 0)
+#define PMV_MR_SCALABLE (1 << 1)
+#define PMV_REG_MR (1ULL << 59)
+
+/*
+ * verbs keeps regions registered after they were closed (its MR cache), so
+ * their keys go on working.  This bit, which it knows as OFI_MR_NOCACHE since
+ * 1.10, makes a close what it says; other cores ignore it.
+ */
+#define PMV_CORE_MR_NOCACHE (1ULL << 60)
+
+enum pmv_wr_kind {
+	PMV_WR_WRITE,
+	PMV_WR_READ,
+	PMV_WR_SEND,
+	PMV_WR_RECV,
+	PMV_WR_ATOMIC,
+};
+
+/* An atomic, whatever the call was. */
+struct pmv_atomic {
+	const struct fi_msg_atomic *msg;
+	bool inject; /* by fi_inject_atomic */
+	bool fetch;
+	bool compare;
+	struct fi_ioc *result;
+	void **result_desc;
+	size_t result_count;
+	const struct fi_ioc *operand; /* that is compared */
+	void **operand_desc;
+	size_t operand_count;
+};
+
+/* A work request.  Keys are the core's. */
+struct pmv_wr {
+	enum pmv_wr_kind kind;
+	bool inject; /* as fi_inject*: no completion, the buffer is free at once */
+	void *context;
+	uint64_t flags; /* FI_COMPLETION, FI_FENCE, FI_INJECT, FI_REMOTE_CQ_DATA */
+	union {
+		const struct fi_msg_rma *rma;
+		const struct fi_msg *msg;
+		const struct pmv_atomic *atomic;
+	};
+};
+
+struct pmv_engine_ops {
+	/*
+	 * Post requests in order.  *posted: so many were, from the first one on.  0, or
+	 * why the next one was not: -FI_EAGAIN without room, or another negative fi_errno.
+	 */
+	ssize_t (*post)(struct fid_ep *ep, const struct pmv_core *core,
+			const struct pmv_wr *wrs, size_t count, size_t *posted);
+	/* As fi_cq_read and fi_cq_readerr. */
+	ssize_t (*poll)(struct fid_cq *cq, void *buf, size_t count);
+	ssize_t (*poll_error)(struct fid_cq *cq, struct fi_cq_err_entry *entry);
+};
+
+/* A domain, as the engine's users see it. */
+struct pmv_engine {
+	const struct pmv_core *core;
+	struct fid_fabric *fabric_fid;
+	struct fid_domain *domain_fid;
+	enum pmv_transport transport;
+	bool virt_addr; /* peers address regions by virtual addresses, not by offsets */
+	/* Where flush READs of all endpoints go; nobody looks at it. */
+	void *scratch;
+	struct fid_mr *scratch_mr; /* NULL: the core wants none */
+	void *scratch_desc;
+};
+
+/* As much can be read into the scratch page at once. */
+#define PMV_SCRATCH_SIZE 4096
+
+struct pmv_engine_ep {
+	struct pmv_engine *engine;
+	struct fid_ep *fid;
+};
+
+static inline ssize_t pmv_engine_post(const struct pmv_engine_ep *ep, const struct pmv_wr *wrs,
+				      size_t count, size_t *posted)
+{
+	return ep->engine->core->ops->post(ep->fid, ep->engine->core, wrs, count, posted);
+}
+
+static inline bool pmv_engine_can(const struct pmv_engine *engine, enum pmv_engine_cap cap)
+{
+	return engine->core->caps & cap;
+}
+
+/* pmv_engine_post_one -- 0 or a negative fi_errno */
+static inline ssize_t pmv_engine_post_one(const struct pmv_engine_ep *ep,
+					  const struct pmv_wr *wr)
+{
+	size_t posted;
+
+	return pmv_engine_post(ep, wr, 1, &posted);
+}
+
+extern const struct pmv_engine_ops pmv_engine_libfabric;
+
+/*
+ * pmv_engine_open -- for a domain that was opened: its scratch page.  0 or a negative
+ * fi_errno.  pmv_engine_close: before the domain is closed; the same.
+ */
+int pmv_engine_open(struct pmv_engine *engine, int mr_mode);
+int pmv_engine_close(struct pmv_engine *engine);
+
+#endif /* PMV_ENGINE_H */
