@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * bench_calls.c -- one kind of call again and again, for counting instructions
+ *
+ * util/count-instructions runs this under callgrind, which counts inside
+ * count_here() only.  Everything happens in one thread: agents work inside the
+ * application's calls.  So each run executes the same instructions.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pair.h"
+
+#define WARM_UP 100 /* memory that is reused later is allocated in these */
+#define SIZE 64
+
+static struct pair *pair;
+static struct rig *rig; /* without a peer, and so without an agent */
+
+static void expect_completion(struct fid_cq *cq)
+{
+	struct fi_cq_tagged_entry entry;
+
+	if (fi_cq_read(cq, &entry, 1) != 1) {
+		fprintf(stderr, "bench_calls: a completion is missing\n");
+		exit(1);
+	}
+}
+
+static void expect_accepted(ssize_t ret)
+{
+	if (ret) {
+		fprintf(stderr, "bench_calls: a call failed: %s\n", fi_strerror((int) -ret));
+		exit(1);
+	}
+}
+
+/* A commit to memory where a READ is enough. */
+static void commit(int i)
+{
+	expect_accepted(rig_commit(rig, KEY_MHP, CONTEXT(i), 0));
+	fake_complete(&rig->fake, SIZE_MAX);
+	expect_completion(rig->cq);
+}
+
+/* A commit by the agent, which works when the application at the target polls. */
+static void agent(int i)
+{
+	struct fi_cq_tagged_entry entry;
+
+	expect_accepted(pair_put(pair, DMP, 0, SIZE, CONTEXT(i), FI_COMMIT));
+	fake_complete(&pair->home->fake, SIZE_MAX);
+	if (fi_cq_read(pair->away->cq, &entry, 1) != -FI_EAGAIN)
+		exit(1);
+	fake_complete(&pair->away->fake, SIZE_MAX);
+	expect_completion(pair->home->cq);
+}
+
+/* A write that nobody has to remember. */
+static void uncommitted(int i)
+{
+	expect_accepted(rig_write(rig, KEY_MHP, CONTEXT(i)));
+	fake_complete(&rig->fake, SIZE_MAX);
+	expect_completion(rig->cq);
+}
+
+/* A write that the agent would be asked to write back. */
+static void tracked(int i)
+{
+	size_t offset = (size_t) (i % 4) * 4096;
+
+	expect_accepted(fi_write(pair->home->ep, pair->source + offset, SIZE, NULL, 0,
+				 pair_addr(pair, DMP, offset), pair_key(pair, DMP), CONTEXT(i)));
+	fake_complete(&pair->home->fake, SIZE_MAX);
+	expect_completion(pair->home->cq);
+}
+
+static void poll_nothing(int i)
+{
+	struct fi_cq_tagged_entry entry;
+
+	(void) i;
+	if (fi_cq_read(rig->cq, &entry, 1) != -FI_EAGAIN)
+		exit(1);
+}
+
+/* A message to a peer that has an agent. */
+static void send_message(int i)
+{
+	expect_accepted(fi_send(pair->home->ep, pair->source, SIZE, NULL, 0, CONTEXT(i)));
+	fake_complete(&pair->home->fake, SIZE_MAX);
+	expect_completion(pair->home->cq);
+}
+
+static const struct {
+	const char *name;
+	void (*call)(int i);
+	const char *what;
+} operations[] = {
+	{"commit", commit, "one-sided commit"},
+	{"agent", agent, "commit by the agent, both sides"},
+	{"write", uncommitted, "uncommitted write"},
+	{"tracked", tracked, "uncommitted write that is remembered"},
+	{"poll", poll_nothing, "poll that finds nothing"},
+	{"send", send_message, "uncommitted message"},
+};
+
+#define NUM_OPERATIONS (sizeof(operations) / sizeof(operations[0]))
+
+/* count_here -- callgrind finds it by its name: the compiler must leave it one function */
+__attribute__((noinline, noclone)) void count_here(void (*call)(int i), int times);
+
+void count_here(void (*call)(int i), int times)
+{
+	for (int i = 0; i < times; i++)
+		call(i);
+}
+
+static int usage(void)
+{
+	fprintf(stderr, "usage: bench_calls OPERATION [TIMES]\nOperations:\n");
+	for (size_t i = 0; i < NUM_OPERATIONS; i++)
+		fprintf(stderr, "  %-8s %s\n", operations[i].name, operations[i].what);
+	return 2;
+}
+
+int main(int argc, char **argv)
+{
+	int times = argc > 2 ? atoi(argv[2]) : 1000;
+	void (*call)(int i) = NULL;
+
+	if (argc == 2 && !strcmp(argv[1], "list")) {
+		for (size_t i = 0; i < NUM_OPERATIONS; i++)
+			printf("%s\t%s\n", operations[i].name, operations[i].what);
+		return 0;
+	}
+	for (size_t i = 0; argc > 1 && i < NUM_OPERATIONS; i++) {
+		if (!strcmp(argv[1], operations[i].name))
+			call = operations[i].call;
+	}
+	if (!call || times <= 0)
+		return usage();
+	pair = pair_open(NULL);
+	pair->forgets_events = true;
+	rig = rig_open(NULL);
+	for (int i = 0; i < WARM_UP; i++)
+		call(i);
+	count_here(call, times);
+	rig_close(rig);
+	pair_close(pair);
+	return 0;
+}
