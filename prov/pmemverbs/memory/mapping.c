@@ -204,6 +204,18 @@ static bool is_deleted(const struct place *place)
 	       !strcmp(place->file->path + len - strlen(mark), mark);
 }
 
+/* is_durable -- the file of a loop device, which is itself below another file */
+static bool is_durable(const struct pmv_platform *platform, const char *path,
+		       const struct pmv_node *node, unsigned int depth, int *numa_node)
+{
+	const struct pmv_mapped file = {.dev = node->dev, .ino = node->ino, .path = path};
+	struct pmv_mem mem = {.numa_node = -1};
+	bool durable = !pmv_mapping_detect(platform, &file, depth, &mem);
+
+	*numa_node = mem.numa_node;
+	return durable;
+}
+
 static int promise(const struct pmv_platform *platform, const struct pmv_medium *medium,
 		   const struct place *place, struct pmv_mem *mem)
 {
@@ -285,7 +297,7 @@ static int detect_disk(const struct pmv_platform *platform, const struct place *
 	if (!major(dev) && *place->fs.source == '/' && !platform->stat(place->fs.source, &source) &&
 	    S_ISBLK(source.mode))
 		dev = source.rdev;
-	pmv_platform_block(platform, dev, depth, &medium);
+	pmv_platform_block(platform, dev, depth, is_durable, &medium);
 
 	mem->numa_node = medium.numa_node;
 	mem->backing = place->file->sync ? PMV_FSDAX : PMV_FILE;
@@ -309,7 +321,7 @@ static int detect_block(const struct pmv_platform *platform, const struct place 
 {
 	struct pmv_medium medium;
 
-	if (!pmv_platform_block(platform, place->node.rdev, depth, &medium))
+	if (!pmv_platform_block(platform, place->node.rdev, depth, is_durable, &medium))
 		return pmv_refuse(mem, FI_EOPNOTSUPP,
 				  "%s is a block device that sysfs doesn't have" DECLARE,
 				  place->name);
@@ -348,7 +360,7 @@ static int detect_hidden(const struct pmv_platform *platform, const struct place
 	struct pmv_medium medium;
 
 	/* Then it is on a block device, whatever it is. */
-	if (pmv_platform_block(platform, place->file->dev, depth, &medium))
+	if (pmv_platform_block(platform, place->file->dev, depth, is_durable, &medium))
 		return detect_disk(platform, place, depth, mem);
 
 	for (size_t i = 0; i < sizeof(anon) / sizeof(anon[0]); i++) {

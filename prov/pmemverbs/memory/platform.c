@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #endif
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/fiemap.h>
@@ -21,11 +22,17 @@
 #include <sys/auxv.h>
 #endif
 
-#include "memory/mapping.h"
 #include "memory/platform.h"
 
 /* Devices upon devices: more than anybody stacks, less than a stack of calls holds. */
 #define MAX_DEPTH 8
+
+/* A device is followed down; what it keeps is added up. */
+struct search {
+	const struct pmv_platform *platform;
+	pmv_durable_fn durable;
+	struct pmv_medium *sum;
+};
 
 static const char *base_name(const char *path)
 {
@@ -56,14 +63,28 @@ static bool is_numbered(const char *name, const char *prefix)
 
 static bool join(char path[PATH_MAX], const char *dir, const char *name)
 {
-	return snprintf(path, PATH_MAX, "%s/%s", dir, name) < PATH_MAX;
+	if (snprintf(path, PATH_MAX, "%s/%s", dir, name) < PATH_MAX)
+		return true;
+	errno = ENAMETOOLONG;
+	return false;
 }
 
-/* read_attribute -- its first line; false, and an empty one, if there is none */
+/*
+ * is_absent -- did a call fail because there is no such thing here?  Else it may be
+ * there: no descriptor or no memory was left.
+ */
+static bool is_absent(void)
+{
+	return errno == ENOENT || errno == ENOTDIR || errno == EACCES || errno == EPERM;
+}
+
+/* read_attribute -- its first line; false, and an empty one, if there is none or it can't be read
+ */
 static bool read_attribute(const char *dir, const char *name, char *value, int size)
 {
 	char path[PATH_MAX];
 	FILE *file;
+	bool read;
 
 	*value = '\0';
 	file = join(path, dir, name) ? fopen(path, "re") : NULL;
@@ -71,9 +92,10 @@ static bool read_attribute(const char *dir, const char *name, char *value, int s
 		return false;
 	if (!fgets(value, size, file))
 		*value = '\0';
+	read = !ferror(file);
 	fclose(file);
 	value[strcspn(value, "\n")] = '\0';
-	return true;
+	return read;
 }
 
 static bool has_attribute(const char *dir, const char *name)
@@ -135,6 +157,12 @@ __attribute__((format(printf, 4, 5))) static void add_medium(struct pmv_medium *
 	va_end(args);
 }
 
+/* add_unread -- nothing is promised of what could be volatile */
+static void add_unread(const struct search *search, const char *name)
+{
+	add_medium(search->sum, PMV_NONE, -1, "%.50s, which sysfs fails to describe: %m", name);
+}
+
 /*
  * every_region_keeps_caches -- on one board caches survive or they don't: a
  * region that says otherwise casts doubt on those that say they do
@@ -174,14 +202,19 @@ static bool to_region(char *dir)
 	return false;
 }
 
-static void add_region(const struct pmv_platform *platform, const char *dir, struct pmv_medium *sum)
+static void add_region(const struct search *search, const char *dir)
 {
+	struct pmv_medium *sum = search->sum;
 	const char *name = base_name(dir);
 	int node = numa_node(dir);
 	char value[32];
 
 	/* The firmware's persistence domain is shown for these regions too. */
-	if (read_attribute(dir, "devtype", value, sizeof(value)) && !strcmp(value, "nd_volatile")) {
+	if (!read_attribute(dir, "devtype", value, sizeof(value)) && !is_absent()) {
+		add_unread(search, name);
+		return;
+	}
+	if (!strcmp(value, "nd_volatile")) {
 		add_medium(sum, PMV_NONE, node, "%s, which is volatile", name);
 		return;
 	}
@@ -197,7 +230,7 @@ static void add_region(const struct pmv_platform *platform, const char *dir, str
 		add_medium(sum, PMV_DMP, node, "%s %s", name, value);
 	else if (strcmp(value, "cpu_cache"))
 		add_medium(sum, PMV_PAGE, node, "%s of unknown persistence domain", name);
-	else if (every_region_keeps_caches(platform))
+	else if (every_region_keeps_caches(search->platform))
 		add_medium(sum, PMV_MHP, node, "%s %s", name, value);
 	else
 		add_medium(sum, PMV_DMP, node, "%s %s, but not so every region", name, value);
@@ -213,58 +246,74 @@ static bool is_ram_disk(const char *name)
  * add_loop -- a loop device keeps what its file keeps.  Where that can't be
  * found (deleted, or in another mount namespace) it counts as a drive.
  */
-static bool add_loop(const struct pmv_platform *platform, const char *device, unsigned int depth,
-		     struct pmv_medium *sum)
+static bool add_loop(const struct search *search, const char *device, unsigned int depth)
 {
-	struct pmv_mem mem = {.numa_node = -1};
-	struct pmv_mapped file;
+	const char *name = base_name(device);
 	struct pmv_node node;
 	char path[PATH_MAX];
+	int numa;
 
-	if (depth >= MAX_DEPTH ||
-	    !read_attribute(device, "loop/backing_file", path, sizeof(path)) ||
-	    platform->stat(path, &node))
+	if (depth >= MAX_DEPTH)
 		return false;
-	file = (struct pmv_mapped){.dev = node.dev, .ino = node.ino, .path = path};
-	if (pmv_mapping_detect(platform, &file, depth + 1, &mem))
-		add_medium(sum, PMV_NONE, mem.numa_node, "%s, whose file %.40s may be volatile",
-			   base_name(device), base_name(path));
+	if (!read_attribute(device, "loop/backing_file", path, sizeof(path))) {
+		if (is_absent())
+			return false;
+		add_unread(search, name);
+		return true;
+	}
+	if (search->platform->stat(path, &node))
+		return false;
+	if (search->durable(search->platform, path, &node, depth + 1, &numa))
+		add_medium(search->sum, PMV_PAGE, numa, "%s", name);
 	else
-		add_medium(sum, PMV_PAGE, mem.numa_node, "%s", base_name(device));
+		add_medium(search->sum, PMV_NONE, numa, "%s, whose file %.40s may be volatile",
+			   name, base_name(path));
 	return true;
 }
 
-static void add_block(const struct pmv_platform *platform, const char *device, unsigned int depth,
-		      struct pmv_medium *sum);
+static void add_block(const struct search *search, const char *device, unsigned int depth);
+
+static void add_slave(const struct search *search, const char *slaves, const char *name,
+		      unsigned int depth)
+{
+	char slave[PATH_MAX];
+
+	if (depth < MAX_DEPTH && resolve_link(slaves, name, slave))
+		add_block(search, slave, depth + 1);
+	else
+		add_medium(search->sum, PMV_PAGE, -1, "%.60s, which can't be followed", name);
+}
 
 /* add_slaves -- the devices below one of device mapper or md; false: there are none */
-static bool add_slaves(const struct pmv_platform *platform, const char *device, unsigned int depth,
-		       struct pmv_medium *sum)
+static bool add_slaves(const struct search *search, const char *device, unsigned int depth)
 {
-	char slaves[PATH_MAX], slave[PATH_MAX];
 	struct dirent *entry;
+	char slaves[PATH_MAX];
 	bool any = false;
 	DIR *dir;
 
 	dir = join(slaves, device, "slaves") ? opendir(slaves) : NULL;
-	if (!dir)
-		return false;
-	while ((entry = readdir(dir))) {
+	if (!dir) {
+		if (is_absent())
+			return false;
+		add_unread(search, base_name(device));
+		return true;
+	}
+	while (errno = 0, (entry = readdir(dir))) {
 		if (*entry->d_name == '.')
 			continue;
 		any = true;
-		if (depth < MAX_DEPTH && resolve_link(slaves, entry->d_name, slave))
-			add_block(platform, slave, depth + 1, sum);
-		else
-			add_medium(sum, PMV_PAGE, -1, "%.60s, which can't be followed",
-				   entry->d_name);
+		add_slave(search, slaves, entry->d_name, depth);
+	}
+	if (errno) {
+		add_unread(search, base_name(device));
+		any = true;
 	}
 	closedir(dir);
 	return any;
 }
 
-static void add_block(const struct pmv_platform *platform, const char *device, unsigned int depth,
-		      struct pmv_medium *sum)
+static void add_block(const struct search *search, const char *device, unsigned int depth)
 {
 	char dir[PATH_MAX], region[PATH_MAX];
 	const char *name;
@@ -275,30 +324,32 @@ static void add_block(const struct pmv_platform *platform, const char *device, u
 	name = base_name(dir);
 	snprintf(region, sizeof(region), "%s", dir);
 
-	if (add_slaves(platform, dir, depth, sum) || add_loop(platform, dir, depth, sum))
+	if (add_slaves(search, dir, depth) || add_loop(search, dir, depth))
 		return;
 	if (is_ram_disk(name))
-		add_medium(sum, PMV_NONE, numa_node(dir), "%s, a RAM disk", name);
+		add_medium(search->sum, PMV_NONE, numa_node(dir), "%s, a RAM disk", name);
 	else if (to_region(region))
-		add_region(platform, region, sum);
+		add_region(search, region);
 	else
-		add_medium(sum, PMV_PAGE, numa_node(dir), "%s", name);
+		add_medium(search->sum, PMV_PAGE, numa_node(dir), "%s", name);
 }
 
 bool pmv_platform_block(const struct pmv_platform *platform, dev_t dev, unsigned int depth,
-			struct pmv_medium *medium)
+			pmv_durable_fn durable, struct pmv_medium *medium)
 {
+	const struct search search = {platform, durable, medium};
 	char dir[PATH_MAX];
 
 	*medium = (struct pmv_medium){.numa_node = -1};
 	if (!find_device(platform, "block", dev, dir))
 		return false;
-	add_block(platform, dir, depth, medium);
+	add_block(&search, dir, depth);
 	return true;
 }
 
 bool pmv_platform_dax(const struct pmv_platform *platform, dev_t dev, struct pmv_medium *medium)
 {
+	const struct search search = {.platform = platform, .sum = medium};
 	char dir[PATH_MAX], subsystem[PATH_MAX];
 	int node;
 
@@ -309,7 +360,7 @@ bool pmv_platform_dax(const struct pmv_platform *platform, dev_t dev, struct pmv
 
 	node = numa_node(dir);
 	if (to_region(dir))
-		add_region(platform, dir, medium);
+		add_region(&search, dir);
 	else
 		add_medium(medium, PMV_NONE, node, "no NVDIMM region (it may be volatile)");
 	return true;

@@ -49,9 +49,16 @@ struct pmv_medium {
 	char what[96];            /* what decided that */
 };
 
+/*
+ * Does msync make a loop device's file durable?  That depends on the file's file
+ * system, which is the caller's business.  depth: of the file, as in pmv_mapping_detect.
+ */
+typedef bool (*pmv_durable_fn)(const struct pmv_platform *platform, const char *path,
+			       const struct pmv_node *file, unsigned int depth, int *numa_node);
+
 /* pmv_platform_block -- what a block device keeps; false: sysfs doesn't have it */
 bool pmv_platform_block(const struct pmv_platform *platform, dev_t dev, unsigned int depth,
-			struct pmv_medium *medium);
+			pmv_durable_fn durable, struct pmv_medium *medium);
 
 /*
  * pmv_platform_dax -- what a character device keeps, PMV_DMP or better if that
