@@ -20,13 +20,14 @@ struct walk {
 	uintptr_t end;
 	struct pmv_vma vma; /* the mapping whose lines are being read ... */
 	bool reading;       /* ... if it is one of the range's */
+	bool cut;           /* its path does not fit */
 	pmv_vma_fn each;
 	void *arg;
 	struct pmv_mem *mem;
 };
 
 /* parse_header -- "start-end perms offset major:minor inode path" */
-static bool parse_header(const char *line, struct pmv_vma *vma)
+static bool parse_header(const char *line, struct pmv_vma *vma, bool *cut)
 {
 	unsigned int major, minor;
 	uint64_t ino;
@@ -39,7 +40,7 @@ static bool parse_header(const char *line, struct pmv_vma *vma)
 		return false;
 
 	vma->shared = perms[3] == 's';
-	snprintf(vma->path, sizeof(vma->path), "%s", line + path);
+	*cut = snprintf(vma->path, sizeof(vma->path), "%s", line + path) >= (int) sizeof(vma->path);
 	vma->file = (struct pmv_mapped){
 		.dev = makedev(major, minor),
 		.ino = (ino_t) ino,
@@ -83,6 +84,10 @@ static int begin_vma(struct walk *walk)
 		return pmv_refuse(walk->mem, FI_EFAULT,
 				  "0x%" PRIxPTR " to 0x%" PRIxPTR " is not mapped", walk->next,
 				  vma->start < walk->end ? vma->start : walk->end);
+	/* Whether the file was deleted stands at the end. */
+	if (walk->cut)
+		return pmv_refuse(walk->mem, FI_EOPNOTSUPP, "the path %.60s... is too long",
+				  vma->path);
 	walk->reading = true;
 	return 0;
 }
@@ -104,7 +109,7 @@ static int read_line(struct walk *walk, const char *line)
 	ret = end_vma(walk);
 	if (ret || walk->next == walk->end)
 		return ret;
-	if (!parse_header(line, &walk->vma))
+	if (!parse_header(line, &walk->vma, &walk->cut))
 		return pmv_refuse(walk->mem, FI_EIO, "%s can't be understood at '%.40s'",
 				  walk->maps, line);
 	return begin_vma(walk);
