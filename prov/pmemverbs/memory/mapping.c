@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* mapping.c -- from a mapped file to its file system and device; backing.h says how */
+/* mapping.c -- from a mapped file to its file system and device; mapping.h says how */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -14,6 +12,7 @@
 #include <rdma/fi_errno.h>
 
 #include "memory/mapping.h"
+#include "memory/mount.h"
 #include "memory/platform.h"
 
 #define DECLARE "; FI_PMEMVERBS_DOMAIN can declare what survives a power failure there"
@@ -46,32 +45,14 @@ static const struct {
 	{"rootfs", FS_VOLATILE}, {"overlay", FS_OVERLAY},
 };
 
-/* Mounted with one of these a file system leaves what msync writes in the drive's cache. */
-static const char *const no_barriers[] = {
-	"nobarrier",              /* ext4, xfs, btrfs, f2fs, gfs2, nilfs2 */
-	"barrier=0",              /* ext3 of old */
-	"barrier=none",           /* reiserfs */
-	"fsync_mode=nobarrier",   /* f2fs */
-	"journal_flush_disabled", /* bcachefs */
-};
-
-/* A line of mountinfo. */
-struct mount {
-	dev_t dev;
-	char type[32]; /* empty: not found */
-	char source[256];
-	bool forgetful;         /* overlayfs, mounted so that it ignores msync */
-	bool realtime;          /* XFS with a second device for data */
-	const char *no_barrier; /* the option that makes it so, or NULL */
-};
-
 /* What is known of a file before its devices are looked at. */
 struct place {
 	const struct pmv_mapped *file;
 	char name[84];        /* for logs */
 	struct pmv_node node; /* what the path leads to ... */
 	bool here;            /* ... if that is this file */
-	struct mount fs;      /* the file's */
+	struct pmv_mount fs;  /* the file's */
+	bool whole;           /* else there may be file systems that are not known */
 };
 
 int pmv_refuse(struct pmv_mem *mem, int err, const char *fmt, ...)
@@ -85,85 +66,13 @@ int pmv_refuse(struct pmv_mem *mem, int err, const char *fmt, ...)
 	return -err;
 }
 
-/* has_option -- is it one of "rw,size=4k,..."? */
-static bool has_option(const char *options, const char *option)
-{
-	size_t len = strlen(option);
-
-	for (;; options++) {
-		if (!strncmp(options, option, len) && strchr(",= \n", options[len]))
-			return true;
-		options = strchr(options, ',');
-		if (!options)
-			return false;
-	}
-}
-
-/* no_barrier -- the option that lets msync end before the data is durable, or NULL */
-static const char *no_barrier(const char *type, const char *options)
-{
-	for (size_t i = 0; i < sizeof(no_barriers) / sizeof(no_barriers[0]); i++) {
-		if (has_option(options, no_barriers[i]))
-			return no_barriers[i];
-	}
-	/* This one shows the default and keeps silent about what is dangerous. */
-	if (!strcmp(type, "ocfs2") && !has_option(options, "barrier=1"))
-		return "barrier=0";
-	return NULL;
-}
-
-/* parse_mount -- "id parent major:minor root point options ... - type source options" */
-static bool parse_mount(const char *line, uint64_t *id, struct mount *mount)
-{
-	const char *rest = strstr(line, " - ");
-	unsigned int major, minor;
-	int options = 0;
-
-	*mount = (struct mount){0};
-	if (!rest || sscanf(line, "%" SCNu64 " %*u %u:%u", id, &major, &minor) != 3 ||
-	    sscanf(rest, " - %31s %255s %n", mount->type, mount->source, &options) < 2)
-		return false;
-	mount->dev = makedev(major, minor);
-	if (options) {
-		mount->forgetful = has_option(rest + options, "volatile");
-		mount->realtime = has_option(rest + options, "rtdev");
-		mount->no_barrier = no_barrier(mount->type, rest + options);
-	}
-	return true;
-}
-
-/* read_mounts -- the file system with a device number, and the one a mount ID stands for */
-static void read_mounts(const struct pmv_platform *platform, dev_t dev, struct mount *by_dev,
-			uint64_t id, struct mount *by_id)
-{
-	FILE *file = fopen(platform->mountinfo, "re");
-	struct mount mount;
-	char *line = NULL;
-	size_t size = 0;
-	uint64_t this_id;
-
-	*by_dev = *by_id = (struct mount){0};
-	if (!file)
-		return;
-	while (getline(&line, &size, file) >= 0) {
-		if (!parse_mount(line, &this_id, &mount))
-			continue;
-		if (mount.dev == dev)
-			*by_dev = mount;
-		if (id && this_id == id)
-			*by_id = mount;
-	}
-	free(line);
-	fclose(file);
-}
-
 /*
  * leads_here -- is what the path leads to the mapped file?  btrfs has device
  * numbers of its own for stat, overlayfs also inode numbers, and older kernels
  * (6.1, not 6.12) map a file on overlayfs under the numbers of the layer below.
  */
 static bool leads_here(const struct pmv_mapped *file, const struct pmv_node *node,
-		       const struct mount *mount)
+		       const struct pmv_mount *mount)
 {
 	bool same_fs = node->dev == file->dev || (*mount->type && mount->dev == file->dev);
 	bool same_ino = node->ino == file->ino;
@@ -177,7 +86,7 @@ static void find_place(const struct pmv_platform *platform, const struct pmv_map
 		       struct place *place)
 {
 	size_t len = strlen(file->path);
-	struct mount mount;
+	struct pmv_mount mount;
 	bool found;
 
 	*place = (struct place){.file = file};
@@ -188,7 +97,8 @@ static void find_place(const struct pmv_platform *platform, const struct pmv_map
 			 file->path + len - (sizeof(place->name) - 4));
 
 	found = *file->path == '/' && !platform->stat(file->path, &place->node);
-	read_mounts(platform, file->dev, &place->fs, found ? place->node.mount : 0, &mount);
+	place->whole = !pmv_mount_find(platform->mountinfo, file->dev,
+				       found ? place->node.mount : 0, &place->fs, &mount);
 	place->here = found && leads_here(file, &place->node, &mount);
 	if (!*place->fs.type && place->here)
 		place->fs = mount;
@@ -407,6 +317,11 @@ int pmv_mapping_detect(const struct pmv_platform *platform, const struct pmv_map
 		return detect_dax(platform, &place, mem);
 	if (place.here && S_ISBLK(place.node.mode))
 		return detect_block(platform, &place, depth, mem);
+	if (!*place.fs.type && !place.whole)
+		return pmv_refuse(mem, FI_EIO,
+				  "%s: its file system can't be found, as %s can't be read or "
+				  "understood",
+				  place.name, platform->mountinfo);
 	if (!*place.fs.type)
 		return detect_hidden(platform, &place, depth, mem);
 

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
@@ -749,6 +750,35 @@ Test(mem, btrfs)
 	expect(3, 1, PMV_PAGE, PMV_FILE);
 }
 
+/* mountinfo has a blank as \040 and a backslash as \134. */
+Test(mem, names_with_blanks)
+{
+	char source[400];
+
+	device("block", DISK, "devices/pci0/sda");
+	device("block", "fe:00", "devices/virtual/block/zram0");
+	mount_fs(60, "00:30", "/mnt/my\\040files", "btrfs /dev/disk/by-label/my\\134x20disk rw");
+	mount_fs(61, "00:31", "/mnt/-\\040-\\040tmpfs", "btrfs /dev/mapper/my\\040-\\040swap rw");
+	node("/dev/disk/by-label/my\\x20disk", DEVTMPFS, 4, S_IFBLK, DISK);
+	node("/dev/mapper/my - swap", DEVTMPFS, 5, S_IFBLK, "fe:00");
+	file(0, "00:30", "/mnt/my files/a");
+	file(1, "00:31", "/mnt/- - tmpfs/a");
+	expect(0, 1, PMV_PAGE, PMV_FILE);
+	cr_assert(strstr(mem.what, "sda"), "%s", mem.what);
+	expect_refused(1, 1, FI_EOPNOTSUPP, PMV_VOLATILE_FS, "zram0");
+
+	/* The beginning of a long one is another device's name. */
+	memset(source, 'x', sizeof(source));
+	memcpy(source, "btrfs /", strlen("btrfs /"));
+	strcpy(source + sizeof(source) - strlen(" rw") - 1, " rw");
+	mount_fs(62, "00:32", "/mnt/long", source);
+	source[strlen("btrfs ") + 255] = '\0';
+	node(source + strlen("btrfs "), DEVTMPFS, 6, S_IFBLK, DISK);
+	file(2, "00:32", "/mnt/long/a");
+	expect(2, 1, PMV_PAGE, PMV_FILE);
+	cr_assert(!strstr(mem.what, "sda"), "%s", mem.what);
+}
+
 Test(mem, overlayfs)
 {
 	mount_fs(60, "00:30", "/o", "overlay overlay rw,lowerdir=/l,upperdir=/u,workdir=/w");
@@ -779,6 +809,12 @@ Test(mem, overlayfs_that_ignores_msync)
 	file(1, "00:31", "/p/a");
 	expect_refused(0, 1, FI_EOPNOTSUPP, PMV_UNKNOWN, "volatile");
 	expect(1, 1, PMV_PAGE, PMV_FILE);
+
+	/* A quotation mark in a name begins no quote. */
+	mount_fs(62, "00:32", "/q", "overlay overlay rw,lowerdir=/l,upperdir=/u\",volatile");
+	node("/q/a", "00:32", 7, S_IFREG, "00:00")->mount = 62;
+	file(2, "00:32", "/q/a");
+	expect_refused(2, 1, FI_EOPNOTSUPP, PMV_UNKNOWN, "volatile");
 }
 
 /* Linux 6.1: smaps has the numbers of the layer below, which in a container isn't mounted. */
@@ -1000,9 +1036,92 @@ Test(mem, mountinfo_missing)
 	sync_file(0, PMEM0, "/mnt/pmem/a");
 	file(1, PMEM0, "/mnt/pmem/a");
 	file(2, TMPFS, "/dev/shm/a");
-	expect(0, 1, PMV_DMP, PMV_FSDAX);
-	expect(1, 1, PMV_PAGE, PMV_FILE);
-	expect_refused(2, 1, FI_EOPNOTSUPP, PMV_UNKNOWN, "not mounted");
+	vma(3, 1, "rw-s", DEVTMPFS, 100, "/dev/dax0.0", FLAGS);
+	dax(REGION0 "/dax0.0/dax0.0", DAX0);
+	/* How it is mounted counts. */
+	for (uint64_t at = 0; at < 3; at++)
+		expect_refused(at, 1, FI_EIO, PMV_UNKNOWN, mountinfo);
+	expect(3, 1, PMV_DMP, PMV_DEVDAX);
+}
+
+Test(mem, lines_of_mountinfo_that_are_not_understood)
+{
+	append(mountinfo, "60 1 8:17 / /mnt/x rw,relatime shared:1 ext4 /dev/sdb1 rw,nobarrier\n");
+	device("block", "08:11", "devices/pci0/sdb");
+	file(0, DISK, "/data/a");
+	file(1, "08:11", "/mnt/x/a");
+	expect(0, 1, PMV_PAGE, PMV_FILE);
+	expect_refused(1, 1, FI_EIO, PMV_UNKNOWN, mountinfo);
+}
+
+Test(mem, paths_that_do_not_fit)
+{
+	char path[PATH_MAX + 100];
+
+	memset(path, 'x', sizeof(path));
+	path[0] = '/';
+	strcpy(path + sizeof(path) - strlen(" (deleted)") - 1, " (deleted)");
+	file(0, DISK, "/data/a");
+	file(1, DISK, path);
+	file(2, DISK, "/data/b");
+	expect(0, 1, PMV_PAGE, PMV_FILE);
+	expect_refused(1, 1, FI_EOPNOTSUPP, PMV_UNKNOWN, "too long");
+	expect(2, 1, PMV_PAGE, PMV_FILE);
+}
+
+/* unreadable -- such an attribute, or such a directory, is there */
+static void unreadable(const char *dir, const char *name)
+{
+	char path[PATH_MAX];
+
+	cr_assert(snprintf(path, sizeof(path), "%s/%s/%s", sysfs, dir, name) < PATH_MAX);
+	make_parents(path);
+	unlink(path);
+	cr_assert(!symlink(path, path));
+}
+
+Test(mem, what_sysfs_fails_to_tell_may_be_volatile)
+{
+	static const char *const devices[] = {"devices/virtual/block/dm-1",
+					      "devices/virtual/block/loop0",
+					      REGION0 "/namespace0.0/block/pmem0"};
+
+	region(REGION0, "memory_controller", "0");
+	for (size_t i = 0; i < sizeof(devices) / sizeof(devices[0]); i++) {
+		char dev[16];
+
+		snprintf(dev, sizeof(dev), "fe:%zx", i);
+		device("block", dev, devices[i]);
+		file(i, dev, "/mnt/x/a");
+		expect(i, 1, PMV_PAGE, PMV_FILE);
+	}
+	unreadable("devices/virtual/block/dm-1", "slaves");
+	unreadable("devices/virtual/block/loop0", "loop/backing_file");
+	unreadable(REGION0, "devtype");
+	for (size_t i = 0; i < sizeof(devices) / sizeof(devices[0]); i++)
+		expect_refused(i, 1, FI_EOPNOTSUPP, PMV_VOLATILE_FS, "sysfs fails");
+}
+
+/* Whatever can't be opened then: a file in memory doesn't become one on a disk. */
+Test(mem, without_descriptors_nothing_more_is_promised)
+{
+	struct rlimit limit;
+	bool found = false;
+
+	mapper();
+	slave(DM, "loop0", "devices/virtual/block/loop0");
+	put("devices/virtual/block/loop0", "loop/backing_file", "/dev/shm/image");
+	node("/dev/shm/image", TMPFS, 50, S_IFREG, "00:00");
+	file(0, "fd:00", "/mnt/dm/a");
+	cr_assert(!getrlimit(RLIMIT_NOFILE, &limit));
+	for (limit.rlim_cur = 0; !found; limit.rlim_cur++) {
+		cr_assert_lt(limit.rlim_cur, 100);
+		cr_assert(!setrlimit(RLIMIT_NOFILE, &limit));
+		cr_assert_neq(detect(0, 1), 0, "%s", mem.what);
+		found = strstr(mem.what, "whose file image may be volatile");
+	}
+	limit.rlim_cur = limit.rlim_max;
+	cr_assert(!setrlimit(RLIMIT_NOFILE, &limit));
 }
 
 /* ---- fuzzing ---------------------------------------------------------- */

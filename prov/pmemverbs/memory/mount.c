@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* mount.c -- reads mountinfo with libmount, which decodes it, also while mounts come and go */
+#include <stdio.h>
+#include <string.h>
+
+#include <libmount.h>
+#include <rdma/fi_errno.h>
+
+#include "memory/mount.h"
+
+/* Mounted with one of these a file system leaves what msync writes in the drive's cache. */
+static const char *const no_barriers[] = {
+	"nobarrier",              /* ext4, xfs, btrfs, f2fs, gfs2, nilfs2 */
+	"barrier=0",              /* ext3 of old */
+	"barrier=none",           /* reiserfs */
+	"fsync_mode=nobarrier",   /* f2fs */
+	"journal_flush_disabled", /* bcachefs */
+};
+
+/*
+ * has_option -- is it one of "rw,size=4k,..."?  libmount would take quotation marks
+ * in them for quotes.  The kernel quotes nothing: they are part of a path.
+ */
+static bool has_option(const char *options, const char *option)
+{
+	size_t len = strlen(option);
+
+	for (;; options++) {
+		if (!strncmp(options, option, len) && strchr(",=", options[len]))
+			return true;
+		options = strchr(options, ',');
+		if (!options)
+			return false;
+	}
+}
+
+/* no_barrier -- the option that lets msync end before the data is durable, or NULL */
+static const char *no_barrier(const char *type, const char *options)
+{
+	for (size_t i = 0; i < sizeof(no_barriers) / sizeof(no_barriers[0]); i++) {
+		if (has_option(options, no_barriers[i]))
+			return no_barriers[i];
+	}
+	/* This one shows the default and keeps silent about what is dangerous. */
+	if (!strcmp(type, "ocfs2") && !has_option(options, "barrier=1"))
+		return "barrier=0";
+	return NULL;
+}
+
+/* copy -- empty, if it does not fit: half a path may lead elsewhere */
+static void copy(char *to, size_t size, const char *from)
+{
+	if (!from || (size_t) snprintf(to, size, "%s", from) >= size)
+		*to = '\0';
+}
+
+static void describe(struct libmnt_fs *fs, struct pmv_mount *mount)
+{
+	const char *options = mnt_fs_get_fs_options(fs);
+	const char *type = mnt_fs_get_fstype(fs);
+
+	*mount = (struct pmv_mount){.dev = mnt_fs_get_devno(fs)};
+	snprintf(mount->type, sizeof(mount->type), "%s", type ? type : "?");
+	copy(mount->source, sizeof(mount->source), mnt_fs_get_srcpath(fs));
+	if (!options)
+		options = "";
+	mount->forgetful = has_option(options, "volatile");
+	mount->realtime = has_option(options, "rtdev");
+	mount->no_barrier = no_barrier(mount->type, options);
+}
+
+static int skip_line(struct libmnt_table *table, const char *filename, int line)
+{
+	bool *whole = mnt_table_get_userdata(table);
+
+	(void) filename;
+	(void) line;
+	*whole = false;
+	return 1;
+}
+
+int pmv_mount_find(const char *mountinfo, dev_t dev, uint64_t id, struct pmv_mount *by_dev,
+		   struct pmv_mount *by_id)
+{
+	struct libmnt_table *table = mnt_new_table();
+	struct libmnt_iter *iter = mnt_new_iter(MNT_ITER_FORWARD);
+	struct libmnt_fs *fs;
+	bool whole = true;
+
+	*by_dev = *by_id = (struct pmv_mount){0};
+	if (!table || !iter || mnt_table_set_userdata(table, &whole) ||
+	    mnt_table_set_parser_errcb(table, skip_line) || mnt_table_parse_file(table, mountinfo))
+		whole = false;
+	while (table && iter && !mnt_table_next_fs(table, iter, &fs)) {
+		/* What does not begin like mountinfo was parsed as if it were fstab. */
+		if (!mnt_fs_is_kernel(fs)) {
+			whole = false;
+			continue;
+		}
+		if (mnt_fs_get_devno(fs) == dev)
+			describe(fs, by_dev);
+		if (id && (uint64_t) mnt_fs_get_id(fs) == id)
+			describe(fs, by_id);
+	}
+	mnt_free_iter(iter);
+	mnt_unref_table(table);
+	return whole ? 0 : -FI_EIO;
+}
