@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* mapping.c -- from a mapped file to its file system and device; mapping.h says how */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
+#include "memory/mapping.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +10,6 @@
 
 #include <rdma/fi_errno.h>
 
-#include "memory/mapping.h"
 #include "memory/mount.h"
 #include "memory/platform.h"
 
@@ -19,17 +17,17 @@
 #define EMULATE "; FI_PMEMVERBS_DOMAIN can declare emulated persistent memory"
 
 enum fs_kind {
-	FS_OTHER, /* not known to keep what msync has written */
+	FS_OTHER, /* it is not known whether what msync writes is durable there */
 	FS_DISK,
 	FS_VOLATILE,
 	FS_OVERLAY,
 };
 
 /*
- * NFS counts as a disk: msync ends in COMMIT, and a server may answer that only
- * when the data is on stable storage (RFC 1813, RFC 8881).  The protocols of
- * CIFS, 9P and FUSE leave it to the server what a flush does.  JFS is missing: its
- * fsync does not ask the drive to empty its cache.
+ * NFS counts as a disk: msync sends COMMIT, and a server may answer that only when
+ * the data is on stable storage (RFC 1813, RFC 8881).  With CIFS, 9P and FUSE the
+ * server decides what a flush does.  JFS is missing, because its fsync does not
+ * flush the drive's cache.
  */
 static const struct {
 	const char *type;
@@ -45,14 +43,14 @@ static const struct {
 	{"rootfs", FS_VOLATILE}, {"overlay", FS_OVERLAY},
 };
 
-/* What is known of a file before its devices are looked at. */
+/* What is known about a file before its devices are examined. */
 struct place {
 	const struct pmv_mapped *file;
 	char name[84];        /* for logs */
 	struct pmv_node node; /* what the path leads to ... */
 	bool here;            /* ... if that is this file */
 	struct pmv_mount fs;  /* the file's */
-	bool whole;           /* else there may be file systems that are not known */
+	bool whole;           /* mountinfo was read without an error */
 };
 
 int pmv_refuse(struct pmv_mem *mem, int err, const char *fmt, ...)
@@ -67,9 +65,10 @@ int pmv_refuse(struct pmv_mem *mem, int err, const char *fmt, ...)
 }
 
 /*
- * leads_here -- is what the path leads to the mapped file?  btrfs has device
- * numbers of its own for stat, overlayfs also inode numbers, and older kernels
- * (6.1, not 6.12) map a file on overlayfs under the numbers of the layer below.
+ * leads_here -- does the path lead to the mapped file?  stat returns other device
+ * numbers than smaps on btrfs, and on overlayfs also other inode numbers.  Older
+ * kernels (6.1, not 6.12) show a mapped file of overlayfs with the numbers of the
+ * layer below.
  */
 static bool leads_here(const struct pmv_mapped *file, const struct pmv_node *node,
 		       const struct pmv_mount *mount)
@@ -104,7 +103,7 @@ static void find_place(const struct pmv_platform *platform, const struct pmv_map
 		place->fs = mount;
 }
 
-/* is_deleted -- does the kernel say so?  A file may have such a name, and be there. */
+/* is_deleted -- does smaps say so?  A file that exists may have such a name, too. */
 static bool is_deleted(const struct place *place)
 {
 	static const char mark[] = " (deleted)";
@@ -114,7 +113,7 @@ static bool is_deleted(const struct place *place)
 	       !strcmp(place->file->path + len - strlen(mark), mark);
 }
 
-/* is_durable -- the file of a loop device, which is itself below another file */
+/* is_durable -- is the file of a loop device? */
 static bool is_durable(const struct pmv_platform *platform, const char *path,
 		       const struct pmv_node *node, unsigned int depth, int *numa_node)
 {
@@ -157,7 +156,7 @@ static int detect_dax(const struct pmv_platform *platform, const struct place *p
 	return promise(platform, &medium, place, mem);
 }
 
-/* detect_sync -- a mapping with MAP_SYNC: as device DAX, its data is durable without msync */
+/* detect_sync -- with MAP_SYNC data is durable without msync, as on device DAX */
 static int detect_sync(const struct pmv_platform *platform, const struct place *place,
 		       const struct pmv_medium *medium, struct pmv_mem *mem)
 {
@@ -176,7 +175,7 @@ static int detect_sync(const struct pmv_platform *platform, const struct place *
 	return promise(platform, medium, place, mem);
 }
 
-/* detect_page -- through the page cache or not: msync makes it durable */
+/* detect_page -- a file that msync makes durable, with or without the page cache */
 static int detect_page(const struct place *place, const char *fs, const struct pmv_medium *medium,
 		       struct pmv_mem *mem)
 {
@@ -233,34 +232,34 @@ static int detect_block(const struct pmv_platform *platform, const struct place 
 
 	if (!pmv_platform_block(platform, place->node.rdev, depth, is_durable, &medium))
 		return pmv_refuse(mem, FI_EOPNOTSUPP,
-				  "%s is a block device that sysfs doesn't have" DECLARE,
+				  "%s is a block device that sysfs does not show" DECLARE,
 				  place->name);
 	mem->numa_node = medium.numa_node;
 	return detect_page(place, "", &medium, mem);
 }
 
 /*
- * detect_overlay -- the file may lie on any file system, and where it does may
- * be out of sight (in a container always).  Those in memory have no extents.
+ * detect_overlay -- the file may lie on any file system, and this one is not always
+ * visible (never in a container).  Files in memory have no extents.
  */
 static int detect_overlay(const struct pmv_platform *platform, const struct place *place,
 			  struct pmv_mem *mem)
 {
 	const struct pmv_medium unknown = {.numa_node = -1};
 
-	if (place->fs.forgetful)
+	if (place->fs.ignores_msync)
 		return pmv_refuse(mem, FI_EOPNOTSUPP,
 				  "%s is on overlayfs with the option volatile, which ignores "
 				  "msync" EMULATE,
 				  place->name);
 	if (!place->here || !platform->has_extents(place->file->path))
 		return pmv_refuse(mem, FI_EOPNOTSUPP,
-				  "%s is on overlayfs, and not seen to be on a disk" DECLARE,
+				  "%s is on overlayfs, and it is not known to be on a disk" DECLARE,
 				  place->name);
 	return detect_page(place, "overlayfs", &unknown, mem);
 }
 
-/* detect_hidden -- on a file system that isn't mounted, or not here */
+/* detect_hidden -- a file on a file system that is not mounted in this mount namespace */
 static int detect_hidden(const struct pmv_platform *platform, const struct place *place,
 			 unsigned int depth, struct pmv_mem *mem)
 {
@@ -269,7 +268,7 @@ static int detect_hidden(const struct pmv_platform *platform, const struct place
 	const char *path = place->file->path;
 	struct pmv_medium medium;
 
-	/* Then it is on a block device, whatever it is. */
+	/* The file is on a block device, whatever its file system is. */
 	if (pmv_platform_block(platform, place->file->dev, depth, is_durable, &medium))
 		return detect_disk(platform, place, depth, mem);
 
@@ -297,7 +296,7 @@ static enum fs_kind kind_of(const char *type)
 	return FS_OTHER;
 }
 
-/* is_unnamed -- smaps says so behind the name that it had */
+/* is_unnamed -- smaps says so after the name that the file had */
 static bool is_unnamed(const char *path)
 {
 	static const char mark[] = " (deleted)";
@@ -319,8 +318,8 @@ int pmv_mapping_detect(const struct pmv_platform *platform, const struct pmv_map
 		return detect_block(platform, &place, depth, mem);
 	if (!*place.fs.type && !place.whole)
 		return pmv_refuse(mem, FI_EIO,
-				  "%s: its file system can't be found, as %s can't be read or "
-				  "understood",
+				  "the file system of %s can't be found, because %s can't be read "
+				  "or understood",
 				  place.name, platform->mountinfo);
 	if (!*place.fs.type)
 		return detect_hidden(platform, &place, depth, mem);
@@ -336,8 +335,8 @@ int pmv_mapping_detect(const struct pmv_platform *platform, const struct pmv_map
 				  place.name, place.fs.type);
 	default:
 		return pmv_refuse(mem, FI_EOPNOTSUPP,
-				  "%s is on %s, which is not known to keep what msync has "
-				  "written" DECLARE,
+				  "%s is on %s, and it is not known whether msync makes data "
+				  "durable there" DECLARE,
 				  place.name, place.fs.type);
 	}
 }

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* mem.c -- from a range of addresses to the mappings it lies in; the weakest of them counts */
+#include "memory/mem.h"
+
 #include <string.h>
 
 #include <rdma/fi_errno.h>
 
-#include "memory/mem.h"
 #include "memory/platform.h"
 #include "memory/vma.h"
 
-/* What is known of a range. */
+/* What is known about a range so far. */
 struct range {
 	const struct pmv_platform *platform;
-	struct pmv_vma last; /* the mapping seen last */
+	struct pmv_vma last; /* the previous mapping */
 	unsigned int mappings;
-	struct pmv_mem weakest; /* of those */
-	bool devdax;            /* is one of those */
+	struct pmv_mem weakest; /* of the mappings */
+	bool devdax;            /* one of them is device DAX */
 	struct pmv_mem *mem;    /* the answer */
 };
 
@@ -44,7 +45,7 @@ static bool same_file(const struct pmv_vma *a, const struct pmv_vma *b)
 	       a->file.sync == b->file.sync && !strcmp(a->path, b->path);
 }
 
-/* join_vma -- one more mapping of the range */
+/* join_vma -- add a mapping to what is known about the range */
 static int join_vma(void *arg, const struct pmv_vma *vma)
 {
 	struct range *range = arg;
@@ -52,7 +53,7 @@ static int join_vma(void *arg, const struct pmv_vma *vma)
 	struct pmv_mem *weakest = &range->weakest;
 	int ret;
 
-	/* mprotect, madvise and the like cut one mapping into many. */
+	/* mprotect, madvise and others split one mapping into many. */
 	if (range->mappings && same_file(vma, &range->last))
 		return 0;
 	range->last = *vma;
@@ -86,10 +87,10 @@ int pmv_mem_detect_on(const struct pmv_platform *platform, const void *addr, siz
 	if (ret)
 		return ret;
 
-	/* msync is what makes a file durable, and device DAX has none. */
+	/* A file would need msync, which device DAX does not have. */
 	if (range.devdax && range.weakest.persist == PMV_PAGE)
 		return pmv_refuse(mem, FI_EOPNOTSUPP,
-				  "device DAX and a file in one region: register them apart");
+				  "device DAX and a file in one region: register them separately");
 	*mem = range.weakest;
 	return 0;
 }

@@ -2,10 +2,10 @@
 /*
  * mem.h -- what backs a region's memory, and what survives a power failure there
  *
- * Only what can be proven is promised: where the sources disagree the weaker
- * domain is taken, and where they are silent the memory is refused.  What this
- * can't prove, FI_PMEMVERBS_DOMAIN may declare.  PMV_NONE and PMV_WSP are never
- * detected: nothing that a system says of itself proves the latter.
+ * Only what can be proven is promised.  Where the sources disagree the weaker
+ * domain counts.  Where they say nothing the memory is refused; then
+ * FI_PMEMVERBS_DOMAIN can declare what survives.  PMV_WSP is never detected,
+ * because no system describes itself well enough to prove it.
  */
 #ifndef PMV_MEM_H
 #define PMV_MEM_H
@@ -15,8 +15,8 @@
 
 #include "memory/key.h"
 
-enum pmv_mapping {
-	PMV_UNKNOWN,     /* none of the below, or it can't be told */
+enum pmv_backing {
+	PMV_UNKNOWN,     /* none of these, or it is not known */
 	PMV_ANON,        /* anonymous memory, private or shared */
 	PMV_PRIVATE,     /* a private mapping of a file */
 	PMV_VOLATILE_FS, /* a file in memory: tmpfs, ramfs, hugetlbfs, memfd */
@@ -27,35 +27,36 @@ enum pmv_mapping {
 
 struct pmv_mem {
 	enum pmv_persist persist;
-	enum pmv_mapping backing;
+	enum pmv_backing backing;
 	int numa_node;  /* -1: unknown */
 	bool unnamed;   /* a file that was removed after it was opened, or never had a name */
-	char what[320]; /* for logs: what was found; why nothing can be promised */
+	char what[320]; /* for logs: what was found, or why nothing is promised */
 };
 
 /*
- * pmv_mem_detect -- what backs [addr, addr + len) and what survives a power
+ * pmv_mem_detect -- find out what backs [addr, addr + len) and what survives a power
  * failure there; of several mappings the weakest counts.
  *
- * Returns 0, or with PMV_NONE and mem->what saying why and what to do:
+ * Returns 0 or one of these errors.  Then mem->persist is PMV_NONE, and mem->what says
+ * why and what to do:
  *   -FI_EINVAL      never durable: anonymous memory, a private mapping, no length
  *   -FI_EFAULT      part of the range is not mapped
- *   -FI_EOPNOTSUPP  nothing can be promised: volatile, or not known to be durable
+ *   -FI_EOPNOTSUPP  volatile, or not known to be durable
  *   -FI_EIO         the kernel's description of the memory can't be read
- * On failure mem->backing, numa_node and unnamed still say what is known.  Later
- * changes to the mapping (munmap, truncate) are not seen.
+ * Even then mem->backing, numa_node and unnamed say what is known.  Later changes to
+ * the mapping (munmap, truncate) are not noticed.
  */
 int pmv_mem_detect(const void *addr, size_t len, struct pmv_mem *mem);
 
 /*
- * pmv_mem_may_fault -- can a page of it turn out to have no memory?  Only where a file
- * or a device is mapped, or it isn't known.
+ * pmv_mem_may_fault -- could a page of the range turn out to have no memory?  That is
+ * possible where a file or a device is mapped, and assumed where nothing is known.
  */
 bool pmv_mem_may_fault(const void *addr, size_t len);
 
 struct pmv_platform;
 
-/* pmv_mem_detect_on -- pmv_mem_detect, with other sources than this system */
+/* pmv_mem_detect_on -- pmv_mem_detect for another system than this one */
 int pmv_mem_detect_on(const struct pmv_platform *platform, const void *addr, size_t len,
 		      struct pmv_mem *mem);
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* mount.c -- reads mountinfo with libmount, which decodes it, also while mounts come and go */
+/* mount.c -- read mountinfo with libmount, which decodes names */
+#include "memory/mount.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include <libmount.h>
 #include <rdma/fi_errno.h>
 
-#include "memory/mount.h"
-
-/* Mounted with one of these a file system leaves what msync writes in the drive's cache. */
+/* With one of these options a file system leaves what msync writes in the drive's cache. */
 static const char *const no_barriers[] = {
 	"nobarrier",              /* ext4, xfs, btrfs, f2fs, gfs2, nilfs2 */
 	"barrier=0",              /* ext3 of old */
@@ -18,8 +18,8 @@ static const char *const no_barriers[] = {
 };
 
 /*
- * has_option -- is it one of "rw,size=4k,..."?  libmount would take quotation marks
- * in them for quotes.  The kernel quotes nothing: they are part of a path.
+ * has_option -- is it one of "rw,size=4k,..."?  libmount's functions for options
+ * treat quotation marks as quotes.  The kernel does not: they are part of a path.
  */
 static bool has_option(const char *options, const char *option)
 {
@@ -41,13 +41,13 @@ static const char *no_barrier(const char *type, const char *options)
 		if (has_option(options, no_barriers[i]))
 			return no_barriers[i];
 	}
-	/* This one shows the default and keeps silent about what is dangerous. */
+	/* ocfs2 shows barrier=1, the default, and nothing for barrier=0. */
 	if (!strcmp(type, "ocfs2") && !has_option(options, "barrier=1"))
 		return "barrier=0";
 	return NULL;
 }
 
-/* copy -- empty, if it does not fit: half a path may lead elsewhere */
+/* copy -- the result is empty if it does not fit: part of a path may lead elsewhere */
 static void copy(char *to, size_t size, const char *from)
 {
 	if (!from || (size_t) snprintf(to, size, "%s", from) >= size)
@@ -64,7 +64,7 @@ static void describe(struct libmnt_fs *fs, struct pmv_mount *mount)
 	copy(mount->source, sizeof(mount->source), mnt_fs_get_srcpath(fs));
 	if (!options)
 		options = "";
-	mount->forgetful = has_option(options, "volatile");
+	mount->ignores_msync = has_option(options, "volatile");
 	mount->realtime = has_option(options, "rtdev");
 	mount->no_barrier = no_barrier(mount->type, options);
 }
@@ -92,7 +92,7 @@ int pmv_mount_find(const char *mountinfo, dev_t dev, uint64_t id, struct pmv_mou
 	    mnt_table_set_parser_errcb(table, skip_line) || mnt_table_parse_file(table, mountinfo))
 		whole = false;
 	while (table && iter && !mnt_table_next_fs(table, iter, &fs)) {
-		/* What does not begin like mountinfo was parsed as if it were fstab. */
+		/* libmount takes a file that does not begin like mountinfo for fstab. */
 		if (!mnt_fs_is_kernel(fs)) {
 			whole = false;
 			continue;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* platform.c -- what devices keep through a power failure, as far as sysfs tells */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
+/* platform.c -- what devices keep in a power failure, from sysfs */
+#include "memory/platform.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -22,12 +21,10 @@
 #include <sys/auxv.h>
 #endif
 
-#include "memory/platform.h"
-
-/* Devices upon devices: more than anybody stacks, less than a stack of calls holds. */
+/* Devices on top of devices: more than anybody uses, few enough for recursive calls. */
 #define MAX_DEPTH 8
 
-/* A device is followed down; what it keeps is added up. */
+/* A device, and all devices below it, are added to a sum. */
 struct search {
 	const struct pmv_platform *platform;
 	pmv_durable_fn durable;
@@ -70,16 +67,15 @@ static bool join(char path[PATH_MAX], const char *dir, const char *name)
 }
 
 /*
- * is_absent -- did a call fail because there is no such thing here?  Else it may be
- * there: no descriptor or no memory was left.
+ * is_absent -- did a call fail because there is no such file, or none that this
+ * process may see?  Otherwise the file may exist: for instance, no descriptor was left.
  */
 static bool is_absent(void)
 {
 	return errno == ENOENT || errno == ENOTDIR || errno == EACCES || errno == EPERM;
 }
 
-/* read_attribute -- its first line; false, and an empty one, if there is none or it can't be read
- */
+/* read_attribute -- its first line; false, and empty, if it does not exist or can't be read */
 static bool read_attribute(const char *dir, const char *name, char *value, int size)
 {
 	char path[PATH_MAX];
@@ -122,7 +118,7 @@ static bool find_device(const struct pmv_platform *platform, const char *type, d
 	return resolve_link(platform->sysfs, name, dir);
 }
 
-/* numa_node -- of the device, or of the nearest one that it is part of */
+/* numa_node -- the node of the device, or of the nearest device that it is part of */
 static int numa_node(const char *device)
 {
 	char dir[PATH_MAX];
@@ -136,7 +132,7 @@ static int numa_node(const char *device)
 	return -1;
 }
 
-/* add_medium -- one more device that holds part of it: the weakest counts */
+/* add_medium -- add a device that holds part of the data: the weakest counts */
 __attribute__((format(printf, 4, 5))) static void add_medium(struct pmv_medium *sum,
 							     enum pmv_persist persist, int node,
 							     const char *fmt, ...)
@@ -157,15 +153,15 @@ __attribute__((format(printf, 4, 5))) static void add_medium(struct pmv_medium *
 	va_end(args);
 }
 
-/* add_unread -- nothing is promised of what could be volatile */
+/* add_unread -- a device that may be volatile */
 static void add_unread(const struct search *search, const char *name)
 {
-	add_medium(search->sum, PMV_NONE, -1, "%.50s, which sysfs fails to describe: %m", name);
+	add_medium(search->sum, PMV_NONE, -1, "%.50s, which sysfs failed to describe (%m)", name);
 }
 
 /*
- * every_region_keeps_caches -- on one board caches survive or they don't: a
- * region that says otherwise casts doubt on those that say they do
+ * every_region_keeps_caches -- on one board all caches survive or none does.  So if
+ * one region says that they do not, the others are not believed either.
  */
 static bool every_region_keeps_caches(const struct pmv_platform *platform)
 {
@@ -188,7 +184,7 @@ static bool every_region_keeps_caches(const struct pmv_platform *platform)
 	return caches;
 }
 
-/* to_region -- from a device up to the NVDIMM region it lies in; CXL's have the same names */
+/* to_region -- from a device up to its NVDIMM region; regions of CXL have the same names */
 static bool to_region(char *dir)
 {
 	do {
@@ -209,7 +205,7 @@ static void add_region(const struct search *search, const char *dir)
 	int node = numa_node(dir);
 	char value[32];
 
-	/* The firmware's persistence domain is shown for these regions too. */
+	/* These regions have a persistence domain, too: the firmware's. */
 	if (!read_attribute(dir, "devtype", value, sizeof(value)) && !is_absent()) {
 		add_unread(search, name);
 		return;
@@ -218,7 +214,7 @@ static void add_region(const struct search *search, const char *dir)
 		add_medium(sum, PMV_NONE, node, "%s, which is volatile", name);
 		return;
 	}
-	/* Mostly memory set aside with memmap=, which is no more than DRAM. */
+	/* This is mostly DRAM that was set aside with memmap=. */
 	if (strstr(dir, "/e820_pmem/")) {
 		add_medium(sum, PMV_NONE, node, "%s, which only the e820 map calls persistent",
 			   name);
@@ -233,18 +229,19 @@ static void add_region(const struct search *search, const char *dir)
 	else if (every_region_keeps_caches(search->platform))
 		add_medium(sum, PMV_MHP, node, "%s %s", name, value);
 	else
-		add_medium(sum, PMV_DMP, node, "%s %s, but not so every region", name, value);
+		add_medium(sum, PMV_DMP, node, "%s %s, but another region says otherwise", name,
+			   value);
 }
 
-/* is_ram_disk -- block devices that keep nothing or, made for tests, need not */
+/* is_ram_disk -- block devices in memory; nullb, made for tests, may be one */
 static bool is_ram_disk(const char *name)
 {
 	return is_numbered(name, "ram") || is_numbered(name, "zram") || is_numbered(name, "nullb");
 }
 
 /*
- * add_loop -- a loop device keeps what its file keeps.  Where that can't be
- * found (deleted, or in another mount namespace) it counts as a drive.
+ * add_loop -- a loop device keeps what its file keeps.  If the file can't be found
+ * (deleted, or in another mount namespace), the device counts as a drive.
  */
 static bool add_loop(const struct search *search, const char *device, unsigned int depth)
 {
@@ -284,7 +281,7 @@ static void add_slave(const struct search *search, const char *slaves, const cha
 		add_medium(search->sum, PMV_PAGE, -1, "%.60s, which can't be followed", name);
 }
 
-/* add_slaves -- the devices below one of device mapper or md; false: there are none */
+/* add_slaves -- the devices below a device of device mapper or md; false: there are none */
 static bool add_slaves(const struct search *search, const char *device, unsigned int depth)
 {
 	struct dirent *entry;
@@ -414,7 +411,7 @@ static bool writes_back(void)
 }
 #endif
 
-/* The thread's own: those of the process are gone with its first thread. */
+/* Those of the process (/proc/self) disappear when its first thread ends. */
 const struct pmv_platform pmv_platform = {
 	.smaps = "/proc/thread-self/smaps",
 	.maps = "/proc/thread-self/maps",

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* vma.c -- reads the kernel's description of the mappings of this process */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
+/* vma.c -- read the mappings of this process from /proc */
+#include "memory/vma.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,16 +10,14 @@
 
 #include <rdma/fi_errno.h>
 
-#include "memory/vma.h"
-
-/* A range while its mappings are read, in the order of their addresses. */
+/* Mappings are read in the order of their addresses. */
 struct walk {
 	const char *maps;
-	uintptr_t next; /* all before it is known */
+	uintptr_t next; /* what lies before this address has been read */
 	uintptr_t end;
 	struct pmv_vma vma; /* the mapping whose lines are being read ... */
-	bool reading;       /* ... if it is one of the range's */
-	bool cut;           /* its path does not fit */
+	bool reading;       /* ... if it is part of the range */
+	bool cut;           /* its path was too long for it */
 	pmv_vma_fn each;
 	void *arg;
 	struct pmv_mem *mem;
@@ -64,7 +61,7 @@ static bool has_flag(const char *line, const char *flag)
 	return false;
 }
 
-/* end_vma -- all lines of a mapping have been read */
+/* end_vma -- the last line of a mapping has been read */
 static int end_vma(struct walk *walk)
 {
 	if (!walk->reading)
@@ -84,7 +81,7 @@ static int begin_vma(struct walk *walk)
 		return pmv_refuse(walk->mem, FI_EFAULT,
 				  "0x%" PRIxPTR " to 0x%" PRIxPTR " is not mapped", walk->next,
 				  vma->start < walk->end ? vma->start : walk->end);
-	/* Whether the file was deleted stands at the end. */
+	/* The end of the path would say whether the file was deleted. */
 	if (walk->cut)
 		return pmv_refuse(walk->mem, FI_EOPNOTSUPP, "the path %.60s... is too long",
 				  vma->path);
@@ -93,9 +90,9 @@ static int begin_vma(struct walk *walk)
 }
 
 /*
- * read_line -- a mapping's header, or one of the fields that follow it: only
- * the latter begin with a capital.  What is neither may have been the header of
- * the fields that follow, which must not be taken for another mapping's.
+ * read_line -- a mapping's header, or one of the fields that follow it.  Only fields
+ * begin with a capital letter.  A line that is neither is an error: the fields
+ * after it would be taken for those of the mapping before it.
  */
 static int read_line(struct walk *walk, const char *line)
 {
@@ -126,8 +123,8 @@ static int end_of_smaps(struct walk *walk)
 }
 
 /*
- * read_range -- the mappings of a range; those behind it are not read, as the
- * kernel walks the page tables of each that is
+ * read_range -- stops reading behind the range, because the kernel walks the page
+ * tables of every mapping that is read
  */
 static int read_range(struct walk *walk, FILE *smaps)
 {
@@ -164,7 +161,7 @@ int pmv_vma_each(const char *maps, const void *addr, size_t len, pmv_vma_fn each
 	int ret;
 
 	if (walk.end <= walk.next)
-		return pmv_refuse(mem, FI_EINVAL, "%zu bytes at %p are no memory region", len,
+		return pmv_refuse(mem, FI_EINVAL, "%zu bytes at %p are not a memory region", len,
 				  addr);
 	file = fopen(maps, "re");
 	if (!file)

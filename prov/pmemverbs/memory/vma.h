@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* vma.h -- the mappings of this process, as the kernel describes them */
+/* vma.h -- the mappings of this process, from /proc */
 #ifndef PMV_VMA_H
 #define PMV_VMA_H
 
@@ -18,13 +18,13 @@ struct pmv_vma {
 	char path[PATH_MAX];
 };
 
-/* Not 0: ends the walk, which returns it. */
+/* A result that is not 0 ends the walk and is its result. */
 typedef int (*pmv_vma_fn)(void *arg, const struct pmv_vma *vma);
 
 /*
- * pmv_vma_each -- the mappings of [addr, addr + len), in the order of their
- * addresses.  maps: smaps or maps; only the former knows of MAP_SYNC.  Where part
- * of the range is not mapped, or the description can't be read, mem says so.
+ * pmv_vma_each -- call a function for each mapping of [addr, addr + len), in the
+ * order of addresses.  maps: the path of smaps or maps; only smaps shows MAP_SYNC.
+ * If part of the range is not mapped, or the file can't be read, mem says so.
  */
 int pmv_vma_each(const char *maps, const void *addr, size_t len, pmv_vma_fn each, void *arg,
 		 struct pmv_mem *mem);

@@ -635,7 +635,7 @@ Test(mem, file_systems)
 	static const struct {
 		const char *type;
 		enum pmv_persist persist;
-		enum pmv_mapping backing;
+		enum pmv_backing backing;
 	} rows[] = {
 		{"ext4", PMV_PAGE, PMV_FILE},
 		{"xfs", PMV_PAGE, PMV_FILE},
@@ -931,9 +931,9 @@ Test(mem, msync_does_nothing_for_device_dax)
 	vma(3, 1, "rw-s", DEVTMPFS, 100, "/dev/dax0.0", FLAGS);
 	expect(0, 2, PMV_DMP, PMV_DEVDAX);
 	expect(1, 2, PMV_PAGE, PMV_FILE);
-	expect_refused(0, 3, FI_EOPNOTSUPP, PMV_UNKNOWN, "apart");
-	expect_refused(1, 3, FI_EOPNOTSUPP, PMV_UNKNOWN, "apart");
-	expect_refused(2, 2, FI_EOPNOTSUPP, PMV_UNKNOWN, "apart");
+	expect_refused(0, 3, FI_EOPNOTSUPP, PMV_UNKNOWN, "separately");
+	expect_refused(1, 3, FI_EOPNOTSUPP, PMV_UNKNOWN, "separately");
+	expect_refused(2, 2, FI_EOPNOTSUPP, PMV_UNKNOWN, "separately");
 }
 
 Test(mem, the_range_may_begin_and_end_within_a_mapping)
@@ -965,7 +965,7 @@ Test(mem, holes)
 Test(mem, no_range)
 {
 	file(0, DISK, "/data/a");
-	expect_refused(0, 0, FI_EINVAL, PMV_UNKNOWN, "no memory region");
+	expect_refused(0, 0, FI_EINVAL, PMV_UNKNOWN, "not a memory region");
 	cr_assert_eq(pmv_mem_detect_on(&fake, (void *) BASE, SIZE_MAX, &mem), -FI_EINVAL);
 	cr_assert_eq(pmv_mem_detect_on(&fake, (void *) BASE, 0 - BASE, &mem), -FI_EINVAL);
 }
@@ -1099,7 +1099,7 @@ Test(mem, what_sysfs_fails_to_tell_may_be_volatile)
 	unreadable("devices/virtual/block/loop0", "loop/backing_file");
 	unreadable(REGION0, "devtype");
 	for (size_t i = 0; i < sizeof(devices) / sizeof(devices[0]); i++)
-		expect_refused(i, 1, FI_EOPNOTSUPP, PMV_VOLATILE_FS, "sysfs fails");
+		expect_refused(i, 1, FI_EOPNOTSUPP, PMV_VOLATILE_FS, "sysfs failed");
 }
 
 /* Whatever can't be opened then: a file in memory doesn't become one on a disk. */
