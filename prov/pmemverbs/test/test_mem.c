@@ -323,6 +323,16 @@ Test(mem, caches_persist_only_if_every_region_says_so)
 	expect(0, 2, PMV_DMP, PMV_DEVDAX);
 }
 
+/* A container may not see them. */
+Test(mem, caches_persist_only_if_every_region_is_seen)
+{
+	put(REGION0, "devtype", "nd_pmem");
+	put(REGION0, "persistence_domain", "cpu_cache");
+	dax(REGION0 "/dax0.0/dax0.0", DAX0);
+	vma(0, 2, "rw-s", DEVTMPFS, 100, "/dev/dax0.0", FLAGS);
+	expect(0, 2, PMV_DMP, PMV_DEVDAX);
+}
+
 Test(mem, devdax_of_unknown_domain)
 {
 	region(REGION0, NULL, "1");
@@ -1028,6 +1038,27 @@ Test(mem, smaps_missing)
 	expect_refused(0, 1, FI_EIO, PMV_UNKNOWN, smaps);
 }
 
+static size_t load(const char *path, char *buf, size_t size)
+{
+	FILE *in = fopen(path, "r");
+	size_t len = fread(buf, 1, size, in);
+
+	cr_assert_lt(len, size);
+	fclose(in);
+	return len;
+}
+
+/* store -- as a new file: ext4 writes one that was truncated to disk when it is closed */
+static void store(const char *path, const char *buf, size_t len)
+{
+	FILE *out;
+
+	unlink(path);
+	out = fopen(path, "w");
+	cr_assert_eq(fwrite(buf, 1, len, out), len);
+	fclose(out);
+}
+
 Test(mem, mountinfo_missing)
 {
 	unlink(mountinfo);
@@ -1046,11 +1077,28 @@ Test(mem, mountinfo_missing)
 
 Test(mem, lines_of_mountinfo_that_are_not_understood)
 {
-	append(mountinfo, "60 1 8:17 / /mnt/x rw,relatime shared:1 ext4 /dev/sdb1 rw,nobarrier\n");
+	static const char *const lines[] = {
+		"60 1 8:17 / /mnt/x rw,relatime shared:1 ext4 /dev/sdb1 rw,nobarrier",
+		"60 1 8:17 / /mnt/x rw,relatime shared:1 - ext4",
+		"60 1 8-17 / /mnt/x rw,relatime shared:1 - ext4 /dev/sdb1 rw",
+		"60 1 8:17",
+		"8:17",
+	};
+	static char whole[8192];
+	size_t len = load(mountinfo, whole, sizeof(whole));
+
 	device("block", "08:11", "devices/pci0/sdb");
 	file(0, DISK, "/data/a");
 	file(1, "08:11", "/mnt/x/a");
-	expect(0, 1, PMV_PAGE, PMV_FILE);
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		store(mountinfo, whole, len);
+		append(mountinfo, "%s\n", lines[i]);
+		expect(0, 1, PMV_PAGE, PMV_FILE);
+		expect_refused(1, 1, FI_EIO, PMV_UNKNOWN, mountinfo);
+	}
+	/* libmount takes it for a kind of fstab. */
+	store(mountinfo, "", 0);
+	append(mountinfo, "/dev/sdb1 /mnt/x ext4 rw 0 0\n");
 	expect_refused(1, 1, FI_EIO, PMV_UNKNOWN, mountinfo);
 }
 
@@ -1069,15 +1117,15 @@ Test(mem, paths_that_do_not_fit)
 	expect(2, 1, PMV_PAGE, PMV_FILE);
 }
 
-/* unreadable -- such an attribute, or such a directory, is there */
-static void unreadable(const char *dir, const char *name)
+/* unreadable -- it exists, but opening or, if it is a directory, reading it fails */
+static void unreadable(const char *dir, const char *name, bool directory)
 {
 	char path[PATH_MAX];
 
 	cr_assert(snprintf(path, sizeof(path), "%s/%s/%s", sysfs, dir, name) < PATH_MAX);
 	make_parents(path);
 	unlink(path);
-	cr_assert(!symlink(path, path));
+	cr_assert(directory ? !mkdir(path, 0700) : !symlink(path, path));
 }
 
 Test(mem, what_sysfs_fails_to_tell_may_be_volatile)
@@ -1095,11 +1143,13 @@ Test(mem, what_sysfs_fails_to_tell_may_be_volatile)
 		file(i, dev, "/mnt/x/a");
 		expect(i, 1, PMV_PAGE, PMV_FILE);
 	}
-	unreadable("devices/virtual/block/dm-1", "slaves");
-	unreadable("devices/virtual/block/loop0", "loop/backing_file");
-	unreadable(REGION0, "devtype");
-	for (size_t i = 0; i < sizeof(devices) / sizeof(devices[0]); i++)
-		expect_refused(i, 1, FI_EOPNOTSUPP, PMV_VOLATILE_FS, "sysfs failed");
+	for (int directory = 0; directory < 2; directory++) {
+		unreadable("devices/virtual/block/dm-1", "slaves", false);
+		unreadable("devices/virtual/block/loop0", "loop/backing_file", directory);
+		unreadable(REGION0, "devtype", directory);
+		for (size_t i = 0; i < sizeof(devices) / sizeof(devices[0]); i++)
+			expect_refused(i, 1, FI_EOPNOTSUPP, PMV_VOLATILE_FS, "sysfs failed");
+	}
 }
 
 /* Whatever can't be opened then: a file in memory doesn't become one on a disk. */
@@ -1125,27 +1175,6 @@ Test(mem, without_descriptors_nothing_more_is_promised)
 }
 
 /* ---- fuzzing ---------------------------------------------------------- */
-
-static size_t load(const char *path, char *buf, size_t size)
-{
-	FILE *in = fopen(path, "r");
-	size_t len = fread(buf, 1, size, in);
-
-	cr_assert_lt(len, size);
-	fclose(in);
-	return len;
-}
-
-/* store -- as a new file: ext4 writes one that was truncated to disk when it is closed */
-static void store(const char *path, const char *buf, size_t len)
-{
-	FILE *out;
-
-	unlink(path);
-	out = fopen(path, "w");
-	cr_assert_eq(fwrite(buf, 1, len, out), len);
-	fclose(out);
-}
 
 static void mixed_range(void)
 {
@@ -1278,6 +1307,38 @@ Test(own, file)
 		cr_assert_eq(pmv_mem_detect(addr, MIB, &mem), -FI_EOPNOTSUPP, "%s", mem.what);
 	}
 	unlink(path);
+	close(fd);
+}
+
+/* What is behind overlayfs: only files on a disk have extents. */
+Test(own, extents)
+{
+	char path[] = "test_mem.XXXXXX";
+	int fd = mkstemp(path);
+	struct statfs fs;
+
+	cr_assert_geq(fd, 0);
+	cr_assert(!fstatfs(fd, &fs));
+	if (fs.f_type == EXT4_SUPER_MAGIC || fs.f_type == XFS_SUPER_MAGIC ||
+	    fs.f_type == BTRFS_SUPER_MAGIC)
+		cr_assert(pmv_platform.has_extents(path));
+	unlink(path);
+	close(fd);
+	cr_assert(!pmv_platform.has_extents(path), "it is gone");
+	cr_assert(!pmv_platform.has_extents("/proc/self/maps"), "it is on no disk");
+}
+
+Test(own, what_may_fault)
+{
+	int fd = memfd_create("test", 0);
+	char *addr;
+
+	cr_assert(!ftruncate(fd, MIB));
+	addr = map(-1, MAP_PRIVATE | MAP_ANONYMOUS);
+	cr_assert(!pmv_mem_may_fault(addr, MIB));
+	cr_assert(pmv_mem_may_fault(map(fd, MAP_SHARED), MIB));
+	munmap(addr + MIB / 2, MIB / 4);
+	cr_assert(pmv_mem_may_fault(addr, MIB));
 	close(fd);
 }
 
