@@ -661,6 +661,7 @@ static void leave(struct hw *hw, struct hw_port *port, struct hw_request *reques
 		size_t len = request->len < receive->len ? request->len : receive->len;
 
 		request->receive_context = receive->context;
+		request->receive_quiet = receive->quiet;
 		set_target(hw, request, receive->buf, len);
 		peer->num_receives--;
 		memmove(&peer->receives[0], &peer->receives[1],
@@ -729,13 +730,14 @@ void hw_complete(struct hw *hw, struct hw_port *port)
 static void notice(struct hw *hw, struct hw_port *port, struct hw_request *request)
 {
 	request->noticed = true;
-	hw->complete(port->peer, &(struct hw_event){
-					 .receive = true,
-					 .what = request->what,
-					 .imm = request->imm,
-					 .len = request->len,
-					 .context = request->receive_context,
-				 });
+	if (!request->receive_quiet)
+		hw->complete(port->peer, &(struct hw_event){
+						 .receive = true,
+						 .what = request->what,
+						 .imm = request->imm,
+						 .len = request->len,
+						 .context = request->receive_context,
+					 });
 	retire(port);
 }
 

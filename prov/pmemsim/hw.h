@@ -89,6 +89,7 @@ struct hw_request {
 	hw_update update;
 	uint64_t compare;
 	void *receive_context;
+	bool receive_quiet;
 	int note; /* whoever posts it may put a number here, for telling what happened */
 };
 
@@ -96,6 +97,7 @@ struct hw_receive {
 	char *buf;
 	size_t len;
 	void *context;
+	bool quiet; /* what it receives makes no entry */
 };
 
 struct hw_port;

@@ -16,14 +16,13 @@
 #include <rdma/fi_endpoint.h>
 
 #include "hw.h"
-
-struct sim_region;
+#include "testcore/mr.h"
 
 /* The network: one model, one name space of keys. */
 struct sim {
 	struct hw *hw;
 	uint64_t last_key;
-	struct sim_region *regions;
+	struct testcore_mrs mrs;
 	unsigned int devices;
 	unsigned int room; /* of a send queue */
 	int note;          /* what is posted now is told of under this number */

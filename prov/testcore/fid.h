@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* fid.h -- what all objects of a test core need */
+#ifndef TESTCORE_FID_H
+#define TESTCORE_FID_H
+
+#include <stddef.h>
+#include <stdlib.h>
+
+/* testcore_of -- the object that a libfabric handle is a member of */
+#define testcore_of(ptr, type, member) ((type *) ((char *) (ptr) -offsetof(type, member)))
+
+/* testcore_need -- a test without memory ends here */
+static inline void *testcore_need(void *memory)
+{
+	if (!memory)
+		abort();
+	return memory;
+}
+
+#endif /* TESTCORE_FID_H */
