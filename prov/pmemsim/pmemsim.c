@@ -266,7 +266,10 @@ struct hw_port *sim_port(struct fid_ep *ep)
 
 static int mr_close(struct fid *fid)
 {
-	testcore_mr_close(testcore_of(fid, struct testcore_mr, fid.fid));
+	struct testcore_mr *mr = testcore_of(fid, struct testcore_mr, fid.fid);
+
+	testcore_mr_destroy(mr);
+	free(mr);
 	return 0;
 }
 
@@ -279,11 +282,14 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t f
 		      struct fid_mr **mr_fid)
 {
 	struct sim *sim = testcore_of(fid, struct sim_domain, fid.fid)->sim;
+	struct testcore_mr *mr;
 
 	(void) flags;
 	if (attr->iov_count != 1)
 		return -FI_EINVAL;
-	*mr_fid = &testcore_mr_open(&sim->mrs, attr, ++sim->last_key, &mr_fi_ops)->fid;
+	mr = testcore_need(malloc(sizeof(*mr)));
+	testcore_mr_init(mr, &sim->mrs, attr, ++sim->last_key, &mr_fi_ops);
+	*mr_fid = &mr->fid;
 	return 0;
 }
 

@@ -51,7 +51,7 @@ int testcore_ep_control(struct fid *fid, int command, void *arg)
 	return command == FI_ENABLE ? 0 : -FI_ENOSYS;
 }
 
-static bool is_injected(enum testcore_call call)
+bool testcore_injects(enum testcore_call call)
 {
 	return call == TESTCORE_INJECT_WRITE || call == TESTCORE_INJECT_WRITEDATA ||
 	       call == TESTCORE_INJECT || call == TESTCORE_INJECTDATA ||
@@ -67,7 +67,7 @@ ssize_t testcore_ep_post(struct fid_ep *fid, struct testcore_request *request, v
 		request->buf = request->iov[0].iov_base;
 		request->desc = desc ? desc[0] : NULL;
 	}
-	request->injected = is_injected(request->call);
+	request->injected = testcore_injects(request->call);
 	request->reported = !request->injected && (!selective || (request->flags & FI_COMPLETION));
 	return ep->post(ep, request);
 }

@@ -50,13 +50,16 @@ enum testcore_call {
 	TESTCORE_COMPARE_ATOMICMSG,
 };
 
+/* testcore_injects -- does such a call never complete? */
+bool testcore_injects(enum testcore_call call);
+
 #define TESTCORE_MAX_IOV 8
 
 struct testcore_request {
 	enum testcore_call call;
 	uint64_t what;  /* FI_RMA | FI_READ, ... as in a completion */
 	uint64_t flags; /* of the call; a shorter one has the endpoint's */
-	bool injected;  /* by fi_inject and its like: not even an error makes an entry */
+	bool injected;  /* see testcore_injects; not even an error makes an entry */
 	bool reported;  /* success makes an entry in the CQ */
 	void *context;
 	size_t iov_count;

@@ -7,15 +7,14 @@
 
 #include "testcore/fid.h"
 
-struct testcore_mr *testcore_mr_open(struct testcore_mrs *all, const struct fi_mr_attr *attr,
-				     uint64_t key, struct fi_ops *ops)
+void testcore_mr_init(struct testcore_mr *mr, struct testcore_mrs *all,
+		      const struct fi_mr_attr *attr, uint64_t key, struct fi_ops *ops)
 {
-	struct testcore_mr *mr = testcore_need(malloc(sizeof(*mr)));
 	size_t len = attr->iov_count * sizeof(attr->mr_iov[0]);
 
 	*mr = (struct testcore_mr){
 		.fid = {.fid = {.fclass = FI_CLASS_MR, .context = attr->context, .ops = ops},
-			.mem_desc = mr,
+			.mem_desc = attr->mr_iov[0].iov_base,
 			.key = key},
 		.access = attr->access,
 		.iov_count = attr->iov_count,
@@ -23,14 +22,12 @@ struct testcore_mr *testcore_mr_open(struct testcore_mrs *all, const struct fi_m
 	};
 	memcpy(mr->iov, attr->mr_iov, len);
 	LIST_INSERT_HEAD(all, mr, next);
-	return mr;
 }
 
-void testcore_mr_close(struct testcore_mr *mr)
+void testcore_mr_destroy(struct testcore_mr *mr)
 {
 	LIST_REMOVE(mr, next);
 	free(mr->iov);
-	free(mr);
 }
 
 struct testcore_mr *testcore_mr_find(const struct testcore_mrs *all, uint64_t key)

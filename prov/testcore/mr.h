@@ -19,10 +19,10 @@ struct testcore_mr {
 
 LIST_HEAD(testcore_mrs, testcore_mr);
 
-/* testcore_mr_open, testcore_mr_close -- the core says what its key is and how it is closed */
-struct testcore_mr *testcore_mr_open(struct testcore_mrs *all, const struct fi_mr_attr *attr,
-				     uint64_t key, struct fi_ops *ops);
-void testcore_mr_close(struct testcore_mr *mr);
+/* testcore_mr_init -- the core says what its key is and how it is closed */
+void testcore_mr_init(struct testcore_mr *mr, struct testcore_mrs *all,
+		      const struct fi_mr_attr *attr, uint64_t key, struct fi_ops *ops);
+void testcore_mr_destroy(struct testcore_mr *mr);
 
 /* testcore_mr_find -- NULL: no region has that key */
 struct testcore_mr *testcore_mr_find(const struct testcore_mrs *all, uint64_t key);

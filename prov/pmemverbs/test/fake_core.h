@@ -15,38 +15,11 @@
 #include <stdint.h>
 
 #include <rdma/fabric.h>
-#include <rdma/fi_atomic.h>
-#include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
-#include <rdma/fi_endpoint.h>
 #include <rdma/fi_eq.h>
-#include <rdma/fi_rma.h>
 
-/* In this order tests go through all of a kind. */
-enum fake_call {
-	FAKE_READ,
-	FAKE_READV,
-	FAKE_READMSG,
-	FAKE_WRITE,
-	FAKE_WRITEV,
-	FAKE_WRITEMSG,
-	FAKE_WRITEDATA,
-	FAKE_INJECT_WRITE,
-	FAKE_INJECT_WRITEDATA,
-	FAKE_SEND,
-	FAKE_SENDV,
-	FAKE_SENDMSG,
-	FAKE_SENDDATA,
-	FAKE_INJECT,
-	FAKE_INJECTDATA,
-	FAKE_RECV,
-	FAKE_RECVV,
-	FAKE_RECVMSG,
-	FAKE_ATOMICMSG,
-	FAKE_INJECT_ATOMIC,
-	FAKE_FETCH_ATOMICMSG,
-	FAKE_COMPARE_ATOMICMSG,
-};
+#include "testcore/ep.h"
+#include "testcore/mr.h"
 
 enum fake_state {
 	FAKE_UNDER_WAY,
@@ -55,34 +28,14 @@ enum fake_state {
 };
 
 struct fake_ep;
-struct fake_mr;
-
-#define FAKE_MAX_IOV 8
 
 struct fake_post {
-	enum fake_call call;
+	struct testcore_request op;
 	enum fake_state state;
 	int err; /* once it has ended */
 	struct fake_ep *ep;
-	uint64_t what;  /* FI_RMA | FI_READ, ... as in a completion */
-	uint64_t flags; /* of the call */
-	bool quiet;     /* injected: not even an error makes an entry */
-	bool reported;  /* success makes an entry in the CQ */
-	void *context;
-	const void *buf;
-	void *desc;
-	size_t iov_count;
-	struct iovec iov[FAKE_MAX_IOV]; /* of a message */
-	size_t len;                     /* of all local buffers */
-	uint64_t addr;
-	uint64_t key;
-	size_t rma_len;
-	uint64_t data;
-	fi_addr_t dest; /* where some cores take an operand from */
-	const void *compare;
-	void *result;
 	bool delivered; /* at the peer, if there is one */
-	void *inlined;  /* a copy of what an injected one sends */
+	char *inlined;  /* a copy of what an injected one sends */
 };
 
 /* How the core's CQ names an operation that has ended, unlike what wrappers make up. */
@@ -107,7 +60,7 @@ struct fake {
 	size_t max_posts;
 	size_t first_open; /* all before it have ended */
 	struct fake_ep *eps;
-	struct fake_mr *mrs;
+	struct testcore_mrs mrs;
 	unsigned int denied; /* by regions that lack the access */
 	bool imm_receives;   /* immediate data uses up one of the peer's receives */
 	bool virt_addr;      /* peers address regions by virtual addresses, not by offsets */
@@ -149,9 +102,6 @@ void fake_destroy(struct fake *fake);
  * to nowhere is lost, and so is a message that finds no receive.
  */
 void fake_connect(struct fid_ep *one, struct fid_ep *other);
-
-/* fake_injects -- does such a call never complete? */
-bool fake_injects(enum fake_call call);
 
 /* fake_deliver -- the n oldest that are not, without ending them; returns how many there were */
 size_t fake_deliver(struct fake *fake, size_t n);

@@ -123,7 +123,7 @@ static void see_ack(struct fake *fake, const struct fake_post *post, void *arg)
 	const struct pair *pair = arg;
 
 	(void) fake;
-	if (post->key == pair->to->mailbox.peer.key)
+	if (post->op.key == pair->to->mailbox.peer.key)
 		record('K', NULL, 0);
 }
 
@@ -308,8 +308,8 @@ const struct fake_post *pair_post(struct pair *pair, size_t n)
 
 static bool is_message(struct pair *pair, const struct fake_post *post)
 {
-	return post->what == (FI_RMA | FI_WRITE) && post->len &&
-	       post->key == pair->from->mailbox.peer.key;
+	return post->op.what == (FI_RMA | FI_WRITE) && post->op.len &&
+	       post->op.key == pair->from->mailbox.peer.key;
 }
 
 const char *pair_posted(struct pair *pair)
@@ -333,14 +333,14 @@ bool pair_message(struct pair *pair, const struct fake_post *post, struct pmv_me
 {
 	static uint8_t copy[PMV_MESSAGE_SIZE];
 	static uint64_t slot[PMV_MESSAGE_SIZE / 8];
-	size_t at = post->addr - pair->from->mailbox.peer.addr;
+	size_t at = post->op.addr - pair->from->mailbox.peer.addr;
 
 	if (!is_message(pair, post))
 		return false;
-	cr_assert_leq(post->len, PMV_MESSAGE_SIZE);
-	memcpy(slot, post->buf, post->len);
+	cr_assert_leq(post->op.len, PMV_MESSAGE_SIZE);
+	memcpy(slot, post->op.buf, post->op.len);
 	cr_assert_eq(at, slot[0] % PMV_SLOTS * PMV_MESSAGE_SIZE, "it is not for its slot");
-	cr_assert_eq(post->len, post->rma_len);
+	cr_assert_eq(post->op.len, post->op.rma_len);
 	return pmv_message_decode((uint8_t *) slot, slot[0], &pair->from->mailbox.message_out, copy,
 				  message) == PMV_ARRIVED;
 }

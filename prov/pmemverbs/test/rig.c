@@ -212,7 +212,7 @@ ssize_t rig_fetch(struct rig *rig, uint64_t key, void *context, uint64_t flags)
 	return fi_fetch_atomicmsg(rig->ep, &msg, &result, NULL, 1, flags);
 }
 
-ssize_t rig_call(struct rig *rig, enum fake_call call, void *buf, uint64_t key, void *context)
+ssize_t rig_call(struct rig *rig, enum testcore_call call, void *buf, uint64_t key, void *context)
 {
 	struct fid_ep *ep = rig->ep;
 	struct iovec iov = {buf, CALL_LEN};
@@ -222,46 +222,46 @@ ssize_t rig_call(struct rig *rig, enum fake_call call, void *buf, uint64_t key, 
 	struct fi_msg_rma rma = {&iov, &desc, 1, 0, &rma_iov, 1, context, DATA};
 
 	switch (call) {
-	case FAKE_READ:
+	case TESTCORE_READ:
 		return fi_read(ep, buf, CALL_LEN, NULL, 0, ADDR, key, context);
-	case FAKE_READV:
+	case TESTCORE_READV:
 		return fi_readv(ep, &iov, &desc, 1, 0, ADDR, key, context);
-	case FAKE_READMSG:
+	case TESTCORE_READMSG:
 		return fi_readmsg(ep, &rma, 0);
-	case FAKE_WRITE:
+	case TESTCORE_WRITE:
 		return fi_write(ep, buf, CALL_LEN, NULL, 0, ADDR, key, context);
-	case FAKE_WRITEV:
+	case TESTCORE_WRITEV:
 		return fi_writev(ep, &iov, &desc, 1, 0, ADDR, key, context);
-	case FAKE_WRITEMSG:
+	case TESTCORE_WRITEMSG:
 		return fi_writemsg(ep, &rma, 0);
-	case FAKE_WRITEDATA:
+	case TESTCORE_WRITEDATA:
 		return fi_writedata(ep, buf, CALL_LEN, NULL, DATA, 0, ADDR, key, context);
-	case FAKE_INJECT_WRITE:
+	case TESTCORE_INJECT_WRITE:
 		return fi_inject_write(ep, buf, CALL_LEN, 0, ADDR, key);
-	case FAKE_INJECT_WRITEDATA:
+	case TESTCORE_INJECT_WRITEDATA:
 		return fi_inject_writedata(ep, buf, CALL_LEN, DATA, 0, ADDR, key);
-	case FAKE_SEND:
+	case TESTCORE_SEND:
 		return fi_send(ep, buf, CALL_LEN, NULL, 0, context);
-	case FAKE_SENDV:
+	case TESTCORE_SENDV:
 		return fi_sendv(ep, &iov, &desc, 1, 0, context);
-	case FAKE_SENDMSG:
+	case TESTCORE_SENDMSG:
 		return fi_sendmsg(ep, &msg, 0);
-	case FAKE_SENDDATA:
+	case TESTCORE_SENDDATA:
 		return fi_senddata(ep, buf, CALL_LEN, NULL, DATA, 0, context);
-	case FAKE_INJECT:
+	case TESTCORE_INJECT:
 		return fi_inject(ep, buf, CALL_LEN, 0);
-	case FAKE_INJECTDATA:
+	case TESTCORE_INJECTDATA:
 		return fi_injectdata(ep, buf, CALL_LEN, DATA, 0);
-	case FAKE_RECV:
+	case TESTCORE_RECV:
 		return fi_recv(ep, buf, CALL_LEN, NULL, 0, context);
-	case FAKE_RECVV:
+	case TESTCORE_RECVV:
 		return fi_recvv(ep, &iov, &desc, 1, 0, context);
-	case FAKE_RECVMSG:
+	case TESTCORE_RECVMSG:
 		return fi_recvmsg(ep, &msg, 0);
-	case FAKE_ATOMICMSG:
+	case TESTCORE_ATOMICMSG:
 		return fi_atomic(ep, buf, 1, NULL, 0, ADDR, key, FI_UINT64, FI_ATOMIC_WRITE,
 				 context);
-	case FAKE_FETCH_ATOMICMSG:
+	case TESTCORE_FETCH_ATOMICMSG:
 		return rig_fetch(rig, key, context, 0);
 	default:
 		cr_assert_fail("call %d is not for this", call);
@@ -277,11 +277,11 @@ const struct fake_post *rig_post(struct rig *rig, size_t n)
 
 static char letter(const struct fake_post *post)
 {
-	if (post->what & FI_ATOMIC)
+	if (post->op.what & FI_ATOMIC)
 		return 'A';
-	if (post->what & FI_MSG)
-		return post->what & FI_SEND ? 'S' : 'X';
-	return post->what & FI_READ ? 'R' : 'W';
+	if (post->op.what & FI_MSG)
+		return post->op.what & FI_SEND ? 'S' : 'X';
+	return post->op.what & FI_READ ? 'R' : 'W';
 }
 
 const char *rig_posted(struct rig *rig)
@@ -293,8 +293,9 @@ const char *rig_posted(struct rig *rig)
 		const struct fake_post *post = rig_post(rig, rig->shown);
 
 		len += snprintf(rig->posted + len, sizeof(rig->posted) - len, "%s%s%c%s%s",
-				len ? " " : "", post->flags & FI_FENCE ? "f" : "", letter(post),
-				post->len ? "" : "0", post->flags & FI_REMOTE_CQ_DATA ? "i" : "");
+				len ? " " : "", post->op.flags & FI_FENCE ? "f" : "", letter(post),
+				post->op.len ? "" : "0",
+				post->op.flags & FI_REMOTE_CQ_DATA ? "i" : "");
 		cr_assert_lt(len, sizeof(rig->posted));
 	}
 	return rig->posted;

@@ -105,7 +105,7 @@ ssize_t rig_fetch(struct rig *rig, uint64_t key, void *context, uint64_t flags);
  * rig_call -- the application makes that call, or for an atomic one like it, without
  * flags: CALL_LEN bytes go between there and ADDR, or are sent from or received there
  */
-ssize_t rig_call(struct rig *rig, enum fake_call call, void *buf, uint64_t key, void *context);
+ssize_t rig_call(struct rig *rig, enum testcore_call call, void *buf, uint64_t key, void *context);
 #define CALL_LEN 8
 
 /* The immediate data of all of them. */

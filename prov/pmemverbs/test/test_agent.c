@@ -742,7 +742,7 @@ static pthread_t committer;
 
 static void commit_meanwhile(struct fake *fake, const struct fake_post *post, void *arg)
 {
-	if (post->context != CONTEXT(2))
+	if (post->op.context != CONTEXT(2))
 		return;
 	fake->on_post = NULL;
 	cr_assert_eq(pthread_create(&committer, NULL, commit_large, arg), 0);

@@ -21,7 +21,7 @@ static void commit_one(enum pair_memory memory, const char *done, bool offsets)
 
 	accepted(pair_put(pair, memory, 100, 50, CONTEXT(1), FI_COMMIT));
 	expect_sent(pair, "W M");
-	cr_expect_not(pair_post(pair, 0)->flags & FI_FENCE);
+	cr_expect_not(pair_post(pair, 0)->op.flags & FI_FENCE);
 	pair_expect_message(pair, 0, &message);
 	cr_expect_eq(message.number, 1);
 	cr_expect_eq(message.count, 1);
@@ -622,7 +622,7 @@ Test(notice, is_given_by_the_agent_once_the_data_are_durable)
 		accepted(pair_put(pair, (enum pair_memory) memory, 0, 64, CONTEXT(1),
 				  FI_COMMIT | FI_REMOTE_CQ_DATA));
 		expect_sent(pair, "W M");
-		cr_expect_not(pair_post(pair, 1)->flags & FI_REMOTE_CQ_DATA);
+		cr_expect_not(pair_post(pair, 1)->op.flags & FI_REMOTE_CQ_DATA);
 		pair_expect_message(pair, 0, &message);
 		cr_expect(message.notify);
 		cr_expect_eq(message.data, DATA);
@@ -691,7 +691,7 @@ Test(notice, comes_from_the_initiator_where_the_agent_can_not_give_it)
 	/* The acknowledgement is what it waits for. */
 	rig_expect_nothing(pair->home);
 	expect_sent(pair, "fW0i");
-	cr_expect_eq(pair_post(pair, 0)->data, DATA);
+	cr_expect_eq(pair_post(pair, 0)->op.data, DATA);
 	pair_deliver(pair);
 	expect_notice(pair);
 	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);

@@ -349,7 +349,7 @@ Test(fence, injected_data_may_be_changed_at_once)
 		pair_round(pair);
 		rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
 		rig_expect_nothing(pair->home);
-		cr_expect_eq(pair_post(pair, 1)->flags & FI_INJECT, inject ? FI_INJECT : 0);
+		cr_expect_eq(pair_post(pair, 1)->op.flags & FI_INJECT, inject ? FI_INJECT : 0);
 		pair_round(pair);
 		rig_expect(pair->home, CONTEXT(2), RIG_WRITTEN);
 		cr_expect_arr_eq(pair->durable[DMP] + 4096, expected, PAIR_LARGE);
@@ -459,9 +459,9 @@ Test(relaxed, what_was_written_is_read_back_before_the_agent_hears)
 	accepted(pair_put(pair, MHP, 0, 64, CONTEXT(1), FI_COMMIT));
 	expect_sent(pair, "W R fM");
 	/* All of it: a READ pushes nothing else there. */
-	cr_expect_eq(pair_post(pair, 1)->len, 64);
-	cr_expect_eq(pair_post(pair, 1)->addr, pair_addr(pair, MHP, 0));
-	cr_expect_eq(pair_post(pair, 1)->key, (uint32_t) pair_key(pair, MHP));
+	cr_expect_eq(pair_post(pair, 1)->op.len, 64);
+	cr_expect_eq(pair_post(pair, 1)->op.addr, pair_addr(pair, MHP, 0));
+	cr_expect_eq(pair_post(pair, 1)->op.key, (uint32_t) pair_key(pair, MHP));
 	fake_complete(&pair->home->fake, 1);
 	rig_expect_nothing(pair->home);
 	pair_round(pair);
@@ -475,9 +475,10 @@ Test(relaxed, long_writes_are_read_back_in_parts)
 
 	accepted(pair_put(pair, MHP, 100, 10000, CONTEXT(1), FI_COMMIT));
 	expect_sent(pair, "W R R R fM");
-	for (size_t i = 0, at = 100; i < 3; at += pair_post(pair, 3 - i++)->len)
-		cr_expect_eq(pair_post(pair, 3 - i)->addr, pair_addr(pair, MHP, at));
-	cr_expect_eq(pair_post(pair, 3)->len + pair_post(pair, 2)->len + pair_post(pair, 1)->len,
+	for (size_t i = 0, at = 100; i < 3; at += pair_post(pair, 3 - i++)->op.len)
+		cr_expect_eq(pair_post(pair, 3 - i)->op.addr, pair_addr(pair, MHP, at));
+	cr_expect_eq(pair_post(pair, 3)->op.len + pair_post(pair, 2)->op.len +
+			     pair_post(pair, 1)->op.len,
 		     10000);
 	pair_round(pair);
 	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
@@ -534,7 +535,7 @@ Test(relaxed, failed_commits_are_read_back_all_the_same)
 	pair->home->fake.room = -1;
 	rig_expect_nothing(pair->home);
 	expect_sent(pair, "R fM");
-	cr_expect_eq(pair_post(pair, 1)->addr, pair_addr(pair, DMP, 0));
+	cr_expect_eq(pair_post(pair, 1)->op.addr, pair_addr(pair, DMP, 0));
 	pair_round(pair);
 	rig_expect_error(pair->home, CONTEXT(3), RIG_WRITTEN, FI_EACCES);
 	pair_close(pair);

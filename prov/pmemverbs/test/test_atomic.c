@@ -59,19 +59,19 @@ Test(atomics, operands_are_pointers_for_cores_that_follow_the_manual)
 		struct rig *rig = rig_open(NULL);
 
 		accepted(fetch(rig, as_msg));
-		cr_expect_eq(rig_post(rig, 0)->call, FAKE_FETCH_ATOMICMSG);
-		cr_expect_eq(rig_post(rig, 0)->buf, &operand);
-		cr_expect_eq(rig_post(rig, 0)->dest, 0);
-		cr_expect_eq(rig_post(rig, 0)->result, &result);
+		cr_expect_eq(rig_post(rig, 0)->op.call, TESTCORE_FETCH_ATOMICMSG);
+		cr_expect_eq(rig_post(rig, 0)->op.buf, &operand);
+		cr_expect_eq(rig_post(rig, 0)->op.dest, 0);
+		cr_expect_eq(rig_post(rig, 0)->op.result, &result);
 		accepted(compare(rig, as_msg, 0));
-		cr_expect_eq(rig_post(rig, 1)->call, FAKE_COMPARE_ATOMICMSG);
-		cr_expect_eq(rig_post(rig, 1)->buf, &operand);
-		cr_expect_eq(rig_post(rig, 1)->compare, &comparand);
-		cr_expect_eq(rig_post(rig, 1)->result, &result);
+		cr_expect_eq(rig_post(rig, 1)->op.call, TESTCORE_COMPARE_ATOMICMSG);
+		cr_expect_eq(rig_post(rig, 1)->op.buf, &operand);
+		cr_expect_eq(rig_post(rig, 1)->op.compare, &comparand);
+		cr_expect_eq(rig_post(rig, 1)->op.result, &result);
 		for (size_t i = 0; i < 2; i++) {
-			cr_expect_eq(rig_post(rig, i)->key, CORE_KEY_MHP);
-			cr_expect_eq(rig_post(rig, i)->addr, ADDR);
-			cr_expect_eq(rig_post(rig, i)->context, CONTEXT(1));
+			cr_expect_eq(rig_post(rig, i)->op.key, CORE_KEY_MHP);
+			cr_expect_eq(rig_post(rig, i)->op.addr, ADDR);
+			cr_expect_eq(rig_post(rig, i)->op.context, CONTEXT(1));
 		}
 		rig_close(rig);
 	}
@@ -83,16 +83,16 @@ Test(atomics, operands_are_values_for_cores_that_take_them_so)
 		struct rig *rig = rig_open(&by_value);
 
 		accepted(fetch(rig, as_msg));
-		cr_expect_eq(rig_post(rig, 0)->dest, operand);
-		cr_expect_eq(rig_post(rig, 0)->result, &result);
+		cr_expect_eq(rig_post(rig, 0)->op.dest, operand);
+		cr_expect_eq(rig_post(rig, 0)->op.result, &result);
 		accepted(compare(rig, as_msg, 0));
-		cr_expect_eq(rig_post(rig, 1)->dest, operand);
-		cr_expect_eq((uintptr_t) rig_post(rig, 1)->compare, comparand);
-		cr_expect_eq(rig_post(rig, 1)->result, &result);
+		cr_expect_eq(rig_post(rig, 1)->op.dest, operand);
+		cr_expect_eq((uintptr_t) rig_post(rig, 1)->op.compare, comparand);
+		cr_expect_eq(rig_post(rig, 1)->op.result, &result);
 		/* Atomics that return nothing never did that. */
 		accepted(plain_atomic(rig, 0));
-		cr_expect_eq(rig_post(rig, 2)->buf, &operand);
-		cr_expect_eq(rig_post(rig, 2)->dest, 0);
+		cr_expect_eq(rig_post(rig, 2)->op.buf, &operand);
+		cr_expect_eq(rig_post(rig, 2)->op.dest, 0);
 		rig_close(rig);
 	}
 }
@@ -118,7 +118,7 @@ Test(atomics, no_more_is_read_of_an_operand_than_there_is)
 		memset(&expected, 0x5a, types[i].size);
 		accepted(fi_fetch_atomic(rig->ep, value, 1, NULL, &result, NULL, 0, ADDR, KEY_MHP,
 					 types[i].datatype, FI_SUM, CONTEXT(1)));
-		cr_expect_eq(rig_post(rig, 0)->dest, expected, "datatype %d", types[i].datatype);
+		cr_expect_eq(rig_post(rig, 0)->op.dest, expected, "datatype %d", types[i].datatype);
 		free(value);
 		rig_close(rig);
 	}
@@ -130,9 +130,9 @@ Test(atomics, are_committed_like_writes)
 
 	accepted(plain_atomic(rig, FI_COMMIT));
 	expect_posted(rig, "A R");
-	cr_expect_neq(rig_post(rig, 0)->context, CONTEXT(1));
-	cr_expect_eq(rig_post(rig, 1)->addr, ADDR);
-	cr_expect_eq(rig_post(rig, 1)->key, CORE_KEY_MHP);
+	cr_expect_neq(rig_post(rig, 0)->op.context, CONTEXT(1));
+	cr_expect_eq(rig_post(rig, 1)->op.addr, ADDR);
+	cr_expect_eq(rig_post(rig, 1)->op.key, CORE_KEY_MHP);
 	rig_expect_parts(rig, 2, CONTEXT(1), FI_ATOMIC | FI_WRITE);
 
 	accepted(rig_fetch(rig, KEY_MHP, CONTEXT(2), FI_COMMIT));
@@ -157,7 +157,7 @@ Test(atomics, notice_of_a_commit_is_always_a_write_of_its_own)
 
 		accepted(rig_fetch(rig, keys[i], CONTEXT(1), FI_COMMIT | FI_IMMED));
 		expect_posted(rig, posted[i]);
-		cr_expect_eq(rig_post(rig, (size_t) parts - 1)->data, DATA);
+		cr_expect_eq(rig_post(rig, (size_t) parts - 1)->op.data, DATA);
 		rig_expect_parts(rig, parts, CONTEXT(1), FETCHED);
 		rig_close(rig);
 	}

@@ -8,7 +8,7 @@
 
 static bool inside(const struct fake_post *post, uint64_t addr, size_t len)
 {
-	return post->addr >= addr && post->addr + post->rma_len <= addr + len;
+	return post->op.addr >= addr && post->op.addr + post->op.rma_len <= addr + len;
 }
 
 /* A commit of any shape. */
@@ -50,21 +50,21 @@ Test(commit, is_a_write_and_a_read_of_one_byte_of_it)
 	accepted(commit_ranges(rig, &iov, 1, &rma_iov, 1, CONTEXT(1), 0));
 	expect_posted(rig, "W R");
 	write = rig_post(rig, 0);
-	cr_expect_eq(write->buf, buf);
-	cr_expect_eq(write->len, LEN);
-	cr_expect_eq(write->addr, ADDR);
-	cr_expect_eq(write->rma_len, LEN);
-	cr_expect_eq(write->key, CORE_KEY_MHP);
-	cr_expect_eq(write->flags, FI_COMPLETION);
+	cr_expect_eq(write->op.buf, buf);
+	cr_expect_eq(write->op.len, LEN);
+	cr_expect_eq(write->op.addr, ADDR);
+	cr_expect_eq(write->op.rma_len, LEN);
+	cr_expect_eq(write->op.key, CORE_KEY_MHP);
+	cr_expect_eq(write->op.flags, FI_COMPLETION);
 
 	read = rig_post(rig, 1);
-	cr_expect_eq(read->len, 1);
-	cr_expect_eq(read->rma_len, 1);
+	cr_expect_eq(read->op.len, 1);
+	cr_expect_eq(read->op.rma_len, 1);
 	cr_expect(inside(read, ADDR, LEN));
-	cr_expect_eq(read->key, CORE_KEY_MHP);
-	cr_expect_eq(read->flags, FI_COMPLETION);
-	cr_expect((char *) read->buf < buf || (char *) read->buf >= buf + LEN);
-	cr_expect_not_null(read->buf);
+	cr_expect_eq(read->op.key, CORE_KEY_MHP);
+	cr_expect_eq(read->op.flags, FI_COMPLETION);
+	cr_expect((char *) read->op.buf < buf || (char *) read->op.buf >= buf + LEN);
+	cr_expect_not_null(read->op.buf);
 
 	rig_expect_parts(rig, 2, CONTEXT(1), RIG_WRITTEN);
 	rig_close(rig);
@@ -77,8 +77,8 @@ Test(commit, core_never_sees_the_context_or_the_flag_of_a_commit)
 	accepted(rig_commit(rig, KEY_MHP, CONTEXT(1), FI_FENCE | FI_IMMED));
 	expect_posted(rig, "W R fW0i");
 	for (size_t i = 0; i < 3; i++) {
-		cr_expect_neq(rig_post(rig, i)->context, CONTEXT(1));
-		cr_expect(!(rig_post(rig, i)->flags & (FI_COMMIT | FI_IMMED)));
+		cr_expect_neq(rig_post(rig, i)->op.context, CONTEXT(1));
+		cr_expect(!(rig_post(rig, i)->op.flags & (FI_COMMIT | FI_IMMED)));
 	}
 	rig_expect_parts(rig, 3, CONTEXT(1), RIG_WRITTEN);
 	rig_close(rig);
@@ -89,8 +89,8 @@ Test(commit, flush_uses_a_registered_buffer_where_the_core_wants_one)
 	struct rig *rig = rig_open(&(struct rig_options){.mr_local = true});
 
 	accepted(rig_commit(rig, KEY_MHP, CONTEXT(1), 0));
-	cr_expect_eq(rig_post(rig, 1)->desc, rig_post(rig, 1)->buf);
-	cr_expect_not_null(rig_post(rig, 1)->desc);
+	cr_expect_eq(rig_post(rig, 1)->op.desc, rig_post(rig, 1)->op.buf);
+	cr_expect_not_null(rig_post(rig, 1)->op.desc);
 	rig_expect_parts(rig, 2, CONTEXT(1), RIG_WRITTEN);
 	rig_close(rig);
 }
@@ -132,8 +132,8 @@ Test(commit, without_data_reads_where_it_would_have_written)
 
 	accepted(commit_range(rig, ADDR, 0, KEY_MHP, CONTEXT(1)));
 	expect_posted(rig, "W0 R");
-	cr_expect_eq(rig_post(rig, 1)->len, 1);
-	cr_expect_eq(rig_post(rig, 1)->addr, ADDR);
+	cr_expect_eq(rig_post(rig, 1)->op.len, 1);
+	cr_expect_eq(rig_post(rig, 1)->op.addr, ADDR);
 	rig_expect_parts(rig, 2, CONTEXT(1), RIG_WRITTEN);
 	rig_close(rig);
 }
@@ -160,10 +160,10 @@ Test(commit, without_buffers_still_gives_the_core_one)
 
 		accepted(commit_ranges(rig, NULL, 0, &rma_iov, 1, CONTEXT(1), 0));
 		expect_posted(rig, "W0 R");
-		cr_expect_eq(rig_post(rig, 0)->iov_count, 1);
-		cr_expect_eq(rig_post(rig, 0)->rma_len, 0);
-		cr_expect_not_null(rig_post(rig, 0)->buf);
-		cr_expect_eq(rig_post(rig, 0)->desc != NULL, mr_local);
+		cr_expect_eq(rig_post(rig, 0)->op.iov_count, 1);
+		cr_expect_eq(rig_post(rig, 0)->op.rma_len, 0);
+		cr_expect_not_null(rig_post(rig, 0)->op.buf);
+		cr_expect_eq(rig_post(rig, 0)->op.desc != NULL, mr_local);
 		rig_expect_parts(rig, 2, CONTEXT(1), RIG_WRITTEN);
 		rig_close(rig);
 	}
@@ -218,7 +218,7 @@ Test(commit, flush_reads_only_regions_that_may_be_read)
 
 	if (!commit_ranges(rig, &iov, 1, rma_iov, 2, CONTEXT(1), 0)) {
 		expect_posted(rig, "W R");
-		cr_expect_eq(rig_post(rig, 1)->key, CORE_KEY_MHP);
+		cr_expect_eq(rig_post(rig, 1)->op.key, CORE_KEY_MHP);
 		fake_complete(&rig->fake, 2);
 		rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
 	}
@@ -230,8 +230,8 @@ Test(commit, hands_on_that_the_data_is_to_be_injected)
 	struct rig *rig = rig_open(NULL);
 
 	accepted(rig_commit(rig, KEY_MHP, CONTEXT(1), FI_INJECT));
-	cr_expect_eq(rig_post(rig, 0)->flags, FI_COMPLETION | FI_INJECT);
-	cr_expect_eq(rig_post(rig, 1)->flags, FI_COMPLETION);
+	cr_expect_eq(rig_post(rig, 0)->op.flags, FI_COMPLETION | FI_INJECT);
+	cr_expect_eq(rig_post(rig, 1)->op.flags, FI_COMPLETION);
 	rig_expect_parts(rig, 2, CONTEXT(1), RIG_WRITTEN);
 	rig_close(rig);
 }
@@ -420,11 +420,11 @@ static void expect_notice(struct rig *rig, size_t n)
 {
 	const struct fake_post *notice = rig_post(rig, n);
 
-	cr_expect_eq(notice->what, RIG_WRITTEN);
-	cr_expect_eq(notice->flags, FI_COMPLETION | FI_REMOTE_CQ_DATA | FI_FENCE);
-	cr_expect_eq(notice->data, DATA);
-	cr_expect_eq(notice->len, 0);
-	cr_expect_eq(notice->rma_len, 0);
+	cr_expect_eq(notice->op.what, RIG_WRITTEN);
+	cr_expect_eq(notice->op.flags, FI_COMPLETION | FI_REMOTE_CQ_DATA | FI_FENCE);
+	cr_expect_eq(notice->op.data, DATA);
+	cr_expect_eq(notice->op.len, 0);
+	cr_expect_eq(notice->op.rma_len, 0);
 }
 
 Test(notice, follows_the_flush_and_is_part_of_the_commit)
@@ -438,7 +438,7 @@ Test(notice, follows_the_flush_and_is_part_of_the_commit)
 		accepted(rig_commit(rig, KEY_MHP, CONTEXT(1), spellings[i]));
 		expect_posted(rig, "W R fW0i");
 		expect_notice(rig, 2);
-		cr_expect_eq(rig_post(rig, 2)->key, CORE_KEY_MHP);
+		cr_expect_eq(rig_post(rig, 2)->op.key, CORE_KEY_MHP);
 		rig_expect_parts(rig, 3, CONTEXT(1), RIG_WRITTEN);
 		rig_close(rig);
 	}
@@ -450,7 +450,7 @@ Test(notice, rides_along_where_the_write_itself_is_the_proof)
 
 	accepted(rig_commit(rig, KEY_WSP, CONTEXT(1), FI_IMMED));
 	expect_posted(rig, "Wi");
-	cr_expect_eq(rig_post(rig, 0)->data, DATA);
+	cr_expect_eq(rig_post(rig, 0)->op.data, DATA);
 	rig_expect_parts(rig, 1, CONTEXT(1), RIG_WRITTEN);
 	rig_close(rig);
 }
@@ -541,7 +541,7 @@ Test(refusal, concerns_commits_only)
 
 	for (size_t i = 0; i < 3; i++) {
 		accepted(rig_write(rig, keys[i], CONTEXT(i)));
-		cr_expect_eq(rig_post(rig, i)->key, keys[i] & UINT32_MAX);
+		cr_expect_eq(rig_post(rig, i)->op.key, keys[i] & UINT32_MAX);
 	}
 	expect_posted(rig, "W W W");
 	rig_close(rig);
@@ -600,9 +600,9 @@ Test(refusal, in_domains_whose_keys_say_nothing)
 	/* All 64 bits of such a key are the core's. */
 	accepted(rig_write(rig, UINT64_C(0xfedcba9876543210), CONTEXT(1)));
 	accepted(rig_writemsg(rig, KEY_MHP, CONTEXT(2), 0));
-	cr_expect_eq(rig_post(rig, 0)->key, UINT64_C(0xfedcba9876543210));
+	cr_expect_eq(rig_post(rig, 0)->op.key, UINT64_C(0xfedcba9876543210));
 	/* Unless it is a peer's whose keys do. */
-	cr_expect_eq(rig_post(rig, 1)->key, CORE_KEY_MHP);
+	cr_expect_eq(rig_post(rig, 1)->op.key, CORE_KEY_MHP);
 	rig_close(rig);
 }
 
@@ -641,7 +641,7 @@ Test(op_flags, are_overridden_by_calls_with_flags)
 
 	accepted(rig_writemsg(rig, KEY_MHP, CONTEXT(0), 0));
 	expect_posted(rig, "W");
-	cr_expect_eq(rig_post(rig, 0)->context, CONTEXT(0));
+	cr_expect_eq(rig_post(rig, 0)->op.context, CONTEXT(0));
 	rig_close(rig);
 }
 
@@ -655,7 +655,7 @@ static void post_plain(struct rig *rig, uint64_t flags)
 	accepted(fi_inject_writedata(rig->ep, data, 8, DATA, 0, ADDR, KEY_MHP));
 	expect_posted(rig, "R S S W Wi");
 	for (size_t i = 0; i < 5; i++)
-		cr_expect(!(rig_post(rig, i)->flags & FI_COMMIT));
+		cr_expect(!(rig_post(rig, i)->op.flags & FI_COMMIT));
 }
 
 Test(op_flags, concern_no_reads_and_nothing_that_is_injected)
@@ -689,24 +689,24 @@ Test(plain, operations_go_to_the_core_as_they_are)
 {
 	struct rig *rig = rig_open(NULL);
 
-	for (enum fake_call call = FAKE_READ; call <= FAKE_RECVMSG; call++) {
+	for (enum testcore_call call = TESTCORE_READ; call <= TESTCORE_RECVMSG; call++) {
 		size_t posted = rig->fake.num_posts;
 		const struct fake_post *post;
 
 		cr_assert_eq(rig_call(rig, call, data, KEY_MHP, CONTEXT(1)), 0, "call %d", call);
 		cr_assert_eq(rig->fake.num_posts, posted + 1, "call %d", call);
 		post = rig_post(rig, posted);
-		cr_expect_eq(post->call, call, "call %d", call);
-		cr_expect_eq(post->buf, data, "call %d", call);
-		cr_expect_eq(post->len, CALL_LEN, "call %d", call);
-		cr_expect_eq(post->context, fake_injects(call) ? NULL : CONTEXT(1), "call %d",
-			     call);
-		if (post->what & FI_RMA) {
-			cr_expect_eq(post->addr, ADDR, "call %d", call);
-			cr_expect_eq(post->key, CORE_KEY_MHP, "call %d", call);
+		cr_expect_eq(post->op.call, call, "call %d", call);
+		cr_expect_eq(post->op.buf, data, "call %d", call);
+		cr_expect_eq(post->op.len, CALL_LEN, "call %d", call);
+		cr_expect_eq(post->op.context, testcore_injects(call) ? NULL : CONTEXT(1),
+			     "call %d", call);
+		if (post->op.what & FI_RMA) {
+			cr_expect_eq(post->op.addr, ADDR, "call %d", call);
+			cr_expect_eq(post->op.key, CORE_KEY_MHP, "call %d", call);
 		}
-		if (post->flags & FI_REMOTE_CQ_DATA)
-			cr_expect_eq(post->data, DATA, "call %d", call);
+		if (post->op.flags & FI_REMOTE_CQ_DATA)
+			cr_expect_eq(post->op.data, DATA, "call %d", call);
 	}
 	rig_close(rig);
 }
@@ -718,11 +718,11 @@ Test(plain, messages_of_the_rma_calls_keep_their_flags)
 
 	accepted(rig_writemsg(rig, KEY_MHP, CONTEXT(0), flags));
 	accepted(rig_readmsg(rig, KEY_MHP, CONTEXT(1), FI_COMPLETION | FI_MORE));
-	cr_expect_eq(rig_post(rig, 0)->flags, flags);
-	cr_expect_eq(rig_post(rig, 0)->data, DATA);
-	cr_expect_eq(rig_post(rig, 0)->context, CONTEXT(0));
-	cr_expect_eq(rig_post(rig, 1)->flags, FI_COMPLETION | FI_MORE);
-	cr_expect_eq(rig_post(rig, 1)->context, CONTEXT(1));
+	cr_expect_eq(rig_post(rig, 0)->op.flags, flags);
+	cr_expect_eq(rig_post(rig, 0)->op.data, DATA);
+	cr_expect_eq(rig_post(rig, 0)->op.context, CONTEXT(0));
+	cr_expect_eq(rig_post(rig, 1)->op.flags, FI_COMPLETION | FI_MORE);
+	cr_expect_eq(rig_post(rig, 1)->op.context, CONTEXT(1));
 	rig_close(rig);
 }
 

@@ -62,8 +62,8 @@ Test(cover, completes_a_write_when_a_flush_behind_it_has)
 
 	accepted(rig_write(rig, KEY_MHP, CONTEXT(1)));
 	expect_flushed(rig, "W", "R");
-	cr_expect_eq(rig_post(rig, 1)->key, CORE_KEY_MHP);
-	cr_expect(rig_post(rig, 1)->addr >= ADDR && rig_post(rig, 1)->addr < ADDR + LEN);
+	cr_expect_eq(rig_post(rig, 1)->op.key, CORE_KEY_MHP);
+	cr_expect(rig_post(rig, 1)->op.addr >= ADDR && rig_post(rig, 1)->op.addr < ADDR + LEN);
 	rig_expect_parts(rig, 2, CONTEXT(1), RIG_WRITTEN);
 	expect_posted(rig, "");
 	rig_close(rig);
@@ -72,15 +72,15 @@ Test(cover, completes_a_write_when_a_flush_behind_it_has)
 Test(cover, concerns_every_call_that_writes)
 {
 	static const struct {
-		enum fake_call call;
+		enum testcore_call call;
 		const char *written;
 		uint64_t flags;
 	} cases[] = {
-		{FAKE_WRITE, "W", RIG_WRITTEN},
-		{FAKE_WRITEV, "W", RIG_WRITTEN},
-		{FAKE_WRITEMSG, "W", RIG_WRITTEN},
-		{FAKE_ATOMICMSG, "A", FI_ATOMIC | FI_WRITE},
-		{FAKE_FETCH_ATOMICMSG, "A", FI_ATOMIC | FI_READ},
+		{TESTCORE_WRITE, "W", RIG_WRITTEN},
+		{TESTCORE_WRITEV, "W", RIG_WRITTEN},
+		{TESTCORE_WRITEMSG, "W", RIG_WRITTEN},
+		{TESTCORE_ATOMICMSG, "A", FI_ATOMIC | FI_WRITE},
+		{TESTCORE_FETCH_ATOMICMSG, "A", FI_ATOMIC | FI_READ},
 	};
 	struct rig *rig = open_all(NULL);
 
@@ -119,7 +119,7 @@ Test(cover, leaves_alone_what_is_not_persistent)
 	accepted(rig_send(rig, CONTEXT(4)));
 	expect_posted(rig, "W W R S");
 	for (size_t i = 0; i < 4; i++)
-		cr_expect_eq(rig_post(rig, i)->context, CONTEXT(i + 1));
+		cr_expect_eq(rig_post(rig, i)->op.context, CONTEXT(i + 1));
 	rig->fake.on_close = FAKE_CLOSE_FORGETS;
 	rig_close(rig);
 }
@@ -324,7 +324,7 @@ Test(cover, counts_and_injects)
 
 	accepted(fi_inject_write(rig->ep, data, 8, 0, ADDR, KEY_MHP));
 	expect_posted(rig, "W");
-	cr_expect(rig_post(rig, 0)->flags & FI_INJECT);
+	cr_expect(rig_post(rig, 0)->op.flags & FI_INJECT);
 	cr_expect_eq(fi_cntr_read(cntr), 0);
 	expect_posted(rig, "R");
 	accepted(fi_inject_write(rig->ep, data, 8, 0, ADDR, KEY_MHP));
@@ -526,13 +526,13 @@ Test(cover, without_an_order_among_writes_reads_back_what_was_written)
 	expect_sent(pair, "R R fM");
 	for (unsigned int i = 1; i <= 2; i++) {
 		const struct fake_post *read = pair_post(pair, i);
-		bool is_mhp = read->key == (uint32_t) pair_key(pair, MHP);
+		bool is_mhp = read->op.key == (uint32_t) pair_key(pair, MHP);
 
-		cr_expect_eq(read->len, 64);
-		cr_expect_eq(read->addr,
+		cr_expect_eq(read->op.len, 64);
+		cr_expect_eq(read->op.addr,
 			     pair_addr(pair, is_mhp ? MHP : DMP, is_mhp ? 2 * 512 : 512));
 	}
-	cr_expect_neq(pair_post(pair, 1)->key, pair_post(pair, 2)->key);
+	cr_expect_neq(pair_post(pair, 1)->op.key, pair_post(pair, 2)->op.key);
 	pair_round(pair);
 	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
 	rig_expect(pair->home, CONTEXT(2), RIG_WRITTEN);

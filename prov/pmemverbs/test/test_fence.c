@@ -67,22 +67,22 @@ Test(fenced_commit, on_a_fresh_endpoint_waits_for_nothing)
 Test(fenced_commit, after_writes_of_every_kind_flushes_first)
 {
 	static const struct {
-		enum fake_call call;
+		enum testcore_call call;
 		uint64_t flags; /* of the completion */
 	} writes[] = {
-		{FAKE_WRITE, RIG_WRITTEN},
-		{FAKE_WRITEV, RIG_WRITTEN},
-		{FAKE_WRITEDATA, RIG_WRITTEN},
-		{FAKE_INJECT_WRITE, 0},
-		{FAKE_INJECT_WRITEDATA, 0},
-		{FAKE_WRITEMSG, RIG_WRITTEN},
-		{FAKE_ATOMICMSG, FI_ATOMIC | FI_WRITE},
-		{FAKE_FETCH_ATOMICMSG, FI_ATOMIC | FI_READ},
+		{TESTCORE_WRITE, RIG_WRITTEN},
+		{TESTCORE_WRITEV, RIG_WRITTEN},
+		{TESTCORE_WRITEDATA, RIG_WRITTEN},
+		{TESTCORE_INJECT_WRITE, 0},
+		{TESTCORE_INJECT_WRITEDATA, 0},
+		{TESTCORE_WRITEMSG, RIG_WRITTEN},
+		{TESTCORE_ATOMICMSG, FI_ATOMIC | FI_WRITE},
+		{TESTCORE_FETCH_ATOMICMSG, FI_ATOMIC | FI_READ},
 	};
 
 	for (size_t i = 0; i < sizeof(writes) / sizeof(writes[0]); i++) {
 		struct rig *rig = rig_open(NULL);
-		enum fake_call call = writes[i].call;
+		enum testcore_call call = writes[i].call;
 
 		cr_assert_eq(rig_call(rig, call, data, KEY_DMP, CONTEXT(0)), 0, "call %d", call);
 		rig_posted(rig);
@@ -108,10 +108,10 @@ Test(fenced_commit, reads_for_the_flush_in_front_what_it_will_write)
 	accepted(rig_commit(rig, KEY_MHP, CONTEXT(1), FI_FENCE));
 	expect_posted(rig, "W R fW R");
 	flush = rig_post(rig, 1);
-	cr_expect_eq(flush->len, 1);
-	cr_expect_eq(flush->key, CORE_KEY_MHP);
-	cr_expect(flush->addr >= ADDR && flush->addr < ADDR + LEN);
-	cr_expect(flush->flags & FI_COMPLETION);
+	cr_expect_eq(flush->op.len, 1);
+	cr_expect_eq(flush->op.key, CORE_KEY_MHP);
+	cr_expect(flush->op.addr >= ADDR && flush->op.addr < ADDR + LEN);
+	cr_expect(flush->op.flags & FI_COMPLETION);
 	fake_complete(&rig->fake, SIZE_MAX);
 	rig_expect_each(rig, 0, 1, RIG_WRITTEN);
 	rig_close(rig);
@@ -280,12 +280,12 @@ Test(fenced_commit, fails_with_the_error_of_the_flush_in_front)
 Test(fence, alone_is_taken_to_the_core_only_after_reads_and_atomics)
 {
 	static const struct {
-		enum fake_call before;
+		enum testcore_call before;
 		const char *posted;
 	} cases[] = {
-		{FAKE_WRITE, "W W"},      {FAKE_SEND, "W W"},
-		{FAKE_READ, "fW W"},      {FAKE_FETCH_ATOMICMSG, "fW W"},
-		{FAKE_ATOMICMSG, "fW W"},
+		{TESTCORE_WRITE, "W W"},      {TESTCORE_SEND, "W W"},
+		{TESTCORE_READ, "fW W"},      {TESTCORE_FETCH_ATOMICMSG, "fW W"},
+		{TESTCORE_ATOMICMSG, "fW W"},
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -324,7 +324,7 @@ Test(fence, of_every_kind_of_operation_is_taken_to_the_core)
 	expect_posted(rig, "R fS R fW R fA");
 	/* They stay the application's own. */
 	for (size_t i = 0; i < 6; i++)
-		cr_expect_eq(rig_post(rig, i)->context, CONTEXT(i));
+		cr_expect_eq(rig_post(rig, i)->op.context, CONTEXT(i));
 	rig_close(rig);
 }
 
@@ -363,7 +363,7 @@ Test(fence, that_could_not_be_posted_is_still_due)
 		refused(rig_writemsg(rig, KEY_MHP, CONTEXT(1), flags[i]), FI_EAGAIN);
 		rig->fake.room = -1;
 		accepted(rig_writemsg(rig, KEY_MHP, CONTEXT(1), flags[i]));
-		cr_expect_eq(rig_post(rig, 1)->flags & FI_FENCE, FI_FENCE);
+		cr_expect_eq(rig_post(rig, 1)->op.flags & FI_FENCE, FI_FENCE);
 		rig_close(rig);
 	}
 }
@@ -382,7 +382,7 @@ static struct rig *open_with_a_fenced_read(void)
 /* Once is enough. */
 static void expect_passed_on(struct rig *rig, bool quiet)
 {
-	uint64_t what = rig_post(rig, 3)->what;
+	uint64_t what = rig_post(rig, 3)->op.what;
 
 	accepted(rig_send(rig, CONTEXT(4)));
 	expect_posted(rig, "S");
@@ -401,26 +401,26 @@ Test(fence, of_a_read_passes_to_the_next_request)
 {
 	static const struct {
 		const char *what;
-		enum fake_call call;
+		enum testcore_call call;
 		const char *posted;
 	} next[] = {
-		{"write", FAKE_WRITE, "fW"},
-		{"writev", FAKE_WRITEV, "fW"},
-		{"writedata", FAKE_WRITEDATA, "fWi"},
-		{"inject_write", FAKE_INJECT_WRITE, "fW"},
-		{"inject_writedata", FAKE_INJECT_WRITEDATA, "fWi"},
-		{"writemsg", FAKE_WRITEMSG, "fW"},
-		{"send", FAKE_SEND, "fS"},
-		{"sendv", FAKE_SENDV, "fS"},
-		{"senddata", FAKE_SENDDATA, "fSi"},
-		{"inject", FAKE_INJECT, "fS"},
-		{"injectdata", FAKE_INJECTDATA, "fSi"},
-		{"sendmsg", FAKE_SENDMSG, "fS"},
+		{"write", TESTCORE_WRITE, "fW"},
+		{"writev", TESTCORE_WRITEV, "fW"},
+		{"writedata", TESTCORE_WRITEDATA, "fWi"},
+		{"inject_write", TESTCORE_INJECT_WRITE, "fW"},
+		{"inject_writedata", TESTCORE_INJECT_WRITEDATA, "fWi"},
+		{"writemsg", TESTCORE_WRITEMSG, "fW"},
+		{"send", TESTCORE_SEND, "fS"},
+		{"sendv", TESTCORE_SENDV, "fS"},
+		{"senddata", TESTCORE_SENDDATA, "fSi"},
+		{"inject", TESTCORE_INJECT, "fS"},
+		{"injectdata", TESTCORE_INJECTDATA, "fSi"},
+		{"sendmsg", TESTCORE_SENDMSG, "fS"},
 	};
 
 	for (size_t i = 0; i < sizeof(next) / sizeof(next[0]); i++) {
 		struct rig *rig = open_with_a_fenced_read();
-		bool quiet = fake_injects(next[i].call);
+		bool quiet = testcore_injects(next[i].call);
 		const struct fake_post *post;
 
 		/* It is not lost if there is no room. */
@@ -433,11 +433,11 @@ Test(fence, of_a_read_passes_to_the_next_request)
 		cr_expect_str_eq(rig_posted(rig), next[i].posted, "%s: %s", next[i].what,
 				 rig->posted);
 		post = rig_post(rig, 3);
-		cr_expect_eq(post->buf, data, "%s", next[i].what);
-		cr_expect_eq(post->len, CALL_LEN, "%s", next[i].what);
-		cr_expect_eq(!(post->flags & FI_INJECT), !quiet, "%s", next[i].what);
-		if (post->flags & FI_REMOTE_CQ_DATA)
-			cr_expect_eq(post->data, DATA, "%s", next[i].what);
+		cr_expect_eq(post->op.buf, data, "%s", next[i].what);
+		cr_expect_eq(post->op.len, CALL_LEN, "%s", next[i].what);
+		cr_expect_eq(!(post->op.flags & FI_INJECT), !quiet, "%s", next[i].what);
+		if (post->op.flags & FI_REMOTE_CQ_DATA)
+			cr_expect_eq(post->op.data, DATA, "%s", next[i].what);
 		expect_passed_on(rig, quiet);
 	}
 }
@@ -661,7 +661,7 @@ static void intrude(struct fake *fake, const struct fake_post *post, void *arg)
 	struct intruder *intruder = arg;
 
 	(void) fake;
-	if (intruder->started || post->what != intruder->what)
+	if (intruder->started || post->op.what != intruder->what)
 		return;
 	intruder->started = true;
 	cr_assert_eq(pthread_create(&intruder->thread, NULL, run_intruder, intruder), 0);
@@ -706,13 +706,14 @@ static void expect_behind_read(struct rig *rig, uint64_t key)
 	for (size_t i = 0; i < rig->fake.num_posts; i++) {
 		const struct fake_post *post = rig_post(rig, i);
 
-		fenced = fenced || (read && (post->flags & FI_FENCE));
-		if (key ? post->what == RIG_WRITTEN && post->key == key : post->what & FI_SEND) {
+		fenced = fenced || (read && (post->op.flags & FI_FENCE));
+		if (key ? post->op.what == RIG_WRITTEN && post->op.key == key
+			: post->op.what & FI_SEND) {
 			cr_expect(read, "no READ in front of a fenced write");
 			cr_expect(fenced, "a fenced write does not wait for the READ");
 			return;
 		}
-		read = read || post->what == (FI_RMA | FI_READ);
+		read = read || post->op.what == (FI_RMA | FI_READ);
 	}
 	cr_assert_fail("nothing was written with key %#llx", (unsigned long long) key);
 }

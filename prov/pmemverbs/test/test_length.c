@@ -43,7 +43,7 @@ Test(length, of_a_commit_is_what_is_written)
 
 	for (size_t i = 0; i < WRONG; i++) {
 		accepted(put(pair, DMP, 1024 * i, wrong[i], CONTEXT(i), FI_COMMIT));
-		cr_expect_eq(pair_post(pair, 1)->rma_len, 64, "the core has to agree");
+		cr_expect_eq(pair_post(pair, 1)->op.rma_len, 64, "the core has to agree");
 		expect_named(pair, 1024 * i);
 		rounds(pair);
 		rig_expect(pair->home, CONTEXT(i), RIG_WRITTEN);
@@ -58,7 +58,7 @@ Test(length, of_a_write_that_a_later_commit_covers_is_what_is_written)
 
 	for (size_t i = 0; i < WRONG; i++) {
 		accepted(put(pair, DMP, 1024 * i, wrong[i], CONTEXT(1), 0));
-		cr_expect_eq(pair_post(pair, 0)->rma_len, 64);
+		cr_expect_eq(pair_post(pair, 0)->op.rma_len, 64);
 		accepted(pair_put(pair, DMP, 1024 * i, 0, CONTEXT(2), FI_COMMIT));
 		expect_named(pair, 1024 * i);
 		rounds(pair);
@@ -108,8 +108,8 @@ Test(length, of_nothing_is_nothing_whatever_is_said)
 	accepted(rig_write(rig, KEY_MHP, CONTEXT(1)));
 	accepted(fi_writemsg(rig->ep, &msg, FI_COMMIT));
 	expect_posted(rig, "W W0 R");
-	cr_expect_eq(rig_post(rig, 1)->rma_len, 0);
-	cr_expect_eq(rig_post(rig, 2)->addr, ADDR);
+	cr_expect_eq(rig_post(rig, 1)->op.rma_len, 0);
+	cr_expect_eq(rig_post(rig, 2)->op.addr, ADDR);
 	fake_complete(&rig->fake, SIZE_MAX);
 	rig_expect_each(rig, 1, 2, RIG_WRITTEN);
 	rig_close(rig);
@@ -245,7 +245,7 @@ Test(length, of_an_atomic_that_reads_is_that_of_its_result)
 	};
 
 	accepted(fi_fetch_atomicmsg(pair->home->ep, &msg, &result, NULL, 1, 0));
-	cr_expect_eq(pair_post(pair, 0)->rma_len, 2 * 8);
+	cr_expect_eq(pair_post(pair, 0)->op.rma_len, 2 * 8);
 	rounds(pair);
 	pair_close(pair);
 }

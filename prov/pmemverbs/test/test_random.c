@@ -100,7 +100,7 @@ static bool fence_between(struct program *prog, int ep, size_t after, size_t las
 	for (size_t i = after + 1; i <= last; i++) {
 		const struct fake_post *post = rig_post(prog->rig, i);
 
-		if (ep_of(prog, post) == ep && (post->flags & FI_FENCE))
+		if (ep_of(prog, post) == ep && (post->op.flags & FI_FENCE))
 			return true;
 	}
 	return false;
@@ -112,7 +112,7 @@ static bool flushed_between(struct program *prog, int ep, size_t write, size_t l
 	for (size_t i = write + 1; i < last; i++) {
 		const struct fake_post *post = rig_post(prog->rig, i);
 
-		if (ep_of(prog, post) == ep && post->what == (FI_RMA | FI_READ) &&
+		if (ep_of(prog, post) == ep && post->op.what == (FI_RMA | FI_READ) &&
 		    (prog->rig->options.no_fence || fence_between(prog, ep, i, last)))
 			return true;
 	}
@@ -164,8 +164,8 @@ static void see_main(struct program *prog, size_t n, int id)
 
 	CHECK(prog, id == prog->posting);
 	CHECK(prog, op->main == NONE);
-	CHECK(prog, post->what == op->what && ep_of(prog, post) == op->ep);
-	CHECK(prog, post->what & FI_MSG || post->key == pmv_key_core(op->key));
+	CHECK(prog, post->op.what == op->what && ep_of(prog, post) == op->ep);
+	CHECK(prog, post->op.what & FI_MSG || post->op.key == pmv_key_core(op->key));
 	op->main = n;
 	for (int i = 0; i < id; i++)
 		past_flush =
@@ -181,9 +181,9 @@ static void see_main(struct program *prog, size_t n, int id)
 			CHECK(prog, before->flush != NONE || !before->flushes);
 	}
 	/* A fenced read hands its fence on to the next request; atomics the core fences itself. */
-	if (op->commit || !(post->what & FI_READ))
+	if (op->commit || !(post->op.what & FI_READ))
 		prog->fence_next[op->ep] = false;
-	else if (!(post->what & FI_ATOMIC) && (post->flags & FI_FENCE))
+	else if (!(post->op.what & FI_ATOMIC) && (post->op.flags & FI_FENCE))
 		prog->fence_next[op->ep] = true;
 }
 
@@ -195,19 +195,20 @@ static void see_part(struct program *prog, size_t n)
 	/* Parts of one commit have one context, which is used again only after it. */
 	for (int i = prog->num_ops - 1; i >= 0 && !op; i--) {
 		if (prog->ops[i].commit && !prog->ops[i].completions && prog->ops[i].main != NONE &&
-		    rig_post(prog->rig, prog->ops[i].main)->context == post->context)
+		    rig_post(prog->rig, prog->ops[i].main)->op.context == post->op.context)
 			op = &prog->ops[i];
 	}
-	if (op && post->what == (FI_RMA | FI_READ) && op->flushes && op->flush == NONE) {
-		CHECK(prog, post->len == 1 && post->rma_len == 1);
+	if (op && post->op.what == (FI_RMA | FI_READ) && op->flushes && op->flush == NONE) {
+		CHECK(prog, post->op.len == 1 && post->op.rma_len == 1);
 		op->flush = n;
-	} else if (op && (post->flags & FI_REMOTE_CQ_DATA)) {
+	} else if (op && (post->op.flags & FI_REMOTE_CQ_DATA)) {
 		CHECK(prog, op->notice && op->behind == NONE);
 		CHECK(prog, op->flush != NONE || !op->flushes);
-		CHECK(prog, post->len == 0 && post->data == DATA && (post->flags & FI_FENCE));
+		CHECK(prog,
+		      post->op.len == 0 && post->op.data == DATA && (post->op.flags & FI_FENCE));
 		op->behind = n;
 	} else {
-		CHECK(prog, post->what == (FI_RMA | FI_READ) && post->len == 1);
+		CHECK(prog, post->op.what == (FI_RMA | FI_READ) && post->op.len == 1);
 		CHECK(prog, prog->posting >= 0);
 		op = &prog->ops[prog->posting];
 		CHECK(prog, op->commit && (op->fenced || prog->fence_next[op->ep]));
@@ -220,7 +221,7 @@ static void look(struct program *prog)
 {
 	for (; prog->looked_at < prog->rig->fake.num_posts; prog->looked_at++) {
 		const struct fake_post *post = rig_post(prog->rig, prog->looked_at);
-		const char *buf = post->buf;
+		const char *buf = post->op.buf;
 
 		if (buf >= area[0] && buf < area[MAX_OPS])
 			see_main(prog, prog->looked_at, (int) ((buf - area[0]) / 16));
@@ -261,7 +262,7 @@ static void told(struct program *prog, const void *context, uint64_t flags, int 
 		CHECK(prog, ended(prog, op->behind, 0) && op->behind > op->main &&
 				    (!op->flushes || op->behind > op->flush));
 	else if (op->notice)
-		CHECK(prog, rig_post(prog->rig, op->main)->flags & FI_REMOTE_CQ_DATA);
+		CHECK(prog, rig_post(prog->rig, op->main)->op.flags & FI_REMOTE_CQ_DATA);
 }
 
 /* Steps */
@@ -313,7 +314,7 @@ static void note_failure(struct program *prog, int fail_in)
 		struct op *op = &prog->ops[i];
 
 		if (op->commit && op->main != NONE &&
-		    rig_post(prog->rig, op->main)->context == prog->rig->fake.fail_context) {
+		    rig_post(prog->rig, op->main)->op.context == prog->rig->fake.fail_context) {
 			op->post_failed = true;
 			return;
 		}

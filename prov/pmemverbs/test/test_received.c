@@ -88,10 +88,10 @@ Test(received, commit_is_the_completion_of_the_flush)
 	expect_sent(pair, "Si R");
 	read = pair_post(pair, 0);
 	/* Of what is there as long as the connection is. */
-	cr_expect_eq(read->key, pair->from->mailbox.peer.flush_key);
-	cr_expect_eq(read->addr, pmv_handshake_flush_addr(&pair->from->mailbox.peer));
-	cr_expect_eq(read->len, 1);
-	cr_expect_not(read->flags & FI_FENCE);
+	cr_expect_eq(read->op.key, pair->from->mailbox.peer.flush_key);
+	cr_expect_eq(read->op.addr, pmv_handshake_flush_addr(&pair->from->mailbox.peer));
+	cr_expect_eq(read->op.len, 1);
+	cr_expect_not(read->op.flags & FI_FENCE);
 	rig_expect_parts(pair->home, 2, CONTEXT(1), RIG_SENT);
 	pair_close(pair);
 }
@@ -167,7 +167,7 @@ Test(received, on_a_path_without_order_is_refused)
 
 /* Fences */
 
-static void expect_flushed_first(struct pair *pair, enum fake_call before)
+static void expect_flushed_first(struct pair *pair, enum testcore_call before)
 {
 	pair_posted(pair);
 	accepted(pair_send(pair, 0, 8, CONTEXT(2), FI_COMMIT | FI_FENCE));
@@ -182,12 +182,12 @@ Test(fence, any_message_is_flushed_first_where_only_that_orders_them)
 
 	for (size_t i = 0; i < 14; i++)
 		pair_receive(pair, READ_DMP, 64 * i, 64);
-	for (enum fake_call call = FAKE_SEND; call <= FAKE_INJECTDATA; call++) {
+	for (enum testcore_call call = TESTCORE_SEND; call <= TESTCORE_INJECTDATA; call++) {
 		accepted(rig_call(pair->home, call, pair->source, 0, CONTEXT(1)));
 		expect_flushed_first(pair, call);
 	}
 	accepted(pair_send(pair, 0, 8, CONTEXT(1), FI_FENCE));
-	expect_flushed_first(pair, FAKE_SENDMSG);
+	expect_flushed_first(pair, TESTCORE_SENDMSG);
 	pair_close(pair);
 }
 

@@ -48,7 +48,7 @@ static void commit_one(enum pair_memory memory, const char *done, bool offsets)
 	pair_receive(pair, memory, 100, 50);
 	accepted(pair_send(pair, 100, 50, CONTEXT(1), FI_COMMIT));
 	expect_sent(pair, "S M");
-	cr_expect_not(pair_post(pair, 0)->flags & FI_FENCE);
+	cr_expect_not(pair_post(pair, 0)->op.flags & FI_FENCE);
 	pair_expect_message(pair, 0, &message);
 	cr_expect(message.messages && message.data == 1);
 	cr_expect_eq(message.count, 0);
@@ -287,7 +287,7 @@ Test(send, takes_its_own_immediate_data_along)
 	pair_receive(pair, DMP, 0, 64);
 	accepted(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT | FI_REMOTE_CQ_DATA));
 	expect_sent(pair, "Si M");
-	cr_expect_eq(pair_post(pair, 1)->data, DATA);
+	cr_expect_eq(pair_post(pair, 1)->op.data, DATA);
 	pair_round(pair);
 	expect_done(pair, "F D K");
 	rig_expect(pair->home, CONTEXT(1), RIG_SENT);

@@ -155,7 +155,7 @@ static void crowd_close(struct crowd *crowd)
 /* The operation of the application that one of the core's is, or -1: a flush, a notice. */
 static int operation_of(const struct fake_post *op)
 {
-	const char *buf = op->buf;
+	const char *buf = op->op.buf;
 
 	return buf >= area[0] && buf < area[TOTAL] ? (int) ((buf - area[0]) / 8) : -1;
 }
@@ -175,10 +175,10 @@ static void expect_fences_hold(struct crowd *crowd)
 		const struct fake_post *op = rig_post(crowd->rig, i);
 		int n = operation_of(op);
 
-		if (op->what == (FI_RMA | FI_READ))
+		if (op->op.what == (FI_RMA | FI_READ))
 			read = i + 1;
 		/* A fence makes all READs before it count. */
-		if (op->flags & FI_FENCE)
+		if (op->op.flags & FI_FENCE)
 			fenced = read;
 		if (n < 0)
 			continue;

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* fake_eq.c -- event queues and passive endpoints of the fake core */
+#include "fake_core.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <rdma/fi_cm.h>
+#include <rdma/fi_errno.h>
+
+#include "fake_impl.h"
+#include "testcore/fid.h"
+
+struct fake_event {
+	struct fake_event *next;
+	bool is_error;
+	uint32_t event;
+	size_t len;
+	union {
+		struct fi_eq_err_entry err;
+		char room[512];
+	};
+};
+
+struct fake_eq {
+	struct fid_eq fid;
+	struct fake *fake;
+	struct fake_event *events;
+};
+
+static void add_event(struct fake_eq *eq, const struct fake_event *event)
+{
+	struct fake_event **at = &eq->events;
+	struct fake_event *copy = testcore_need(malloc(sizeof(*copy)));
+
+	*copy = *event;
+	while (*at)
+		at = &(*at)->next;
+	*at = copy;
+}
+
+void fake_raise(struct fid_eq *fid, uint32_t event, const void *entry, size_t len)
+{
+	struct fake_event add = {.event = event, .len = len};
+
+	memcpy(add.room, entry, len);
+	add_event(testcore_of(fid, struct fake_eq, fid), &add);
+}
+
+void fake_raise_error(struct fid_eq *fid, const struct fi_eq_err_entry *entry)
+{
+	add_event(testcore_of(fid, struct fake_eq, fid),
+		  &(struct fake_event){.is_error = true, .err = *entry});
+}
+
+static void drop_event(struct fake_eq *eq)
+{
+	struct fake_event *event = eq->events;
+
+	eq->events = event->next;
+	free(event);
+}
+
+static ssize_t eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, uint64_t flags)
+{
+	struct fake_eq *eq = testcore_of(fid, struct fake_eq, fid);
+	ssize_t ret;
+
+	if (!eq->events)
+		return -FI_EAGAIN;
+	if (eq->events->is_error)
+		return -FI_EAVAIL;
+	if (eq->events->len > len)
+		return -FI_ETOOSMALL;
+	*event = eq->events->event;
+	ret = (ssize_t) eq->events->len;
+	memcpy(buf, eq->events->room, eq->events->len);
+	if (!(flags & FI_PEEK))
+		drop_event(eq);
+	return ret;
+}
+
+static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *buf, uint64_t flags)
+{
+	struct fake_eq *eq = testcore_of(fid, struct fake_eq, fid);
+
+	(void) flags;
+	if (!eq->events || !eq->events->is_error)
+		return -FI_EAGAIN;
+	*buf = eq->events->err;
+	drop_event(eq);
+	return sizeof(*buf);
+}
+
+static ssize_t eq_write(struct fid_eq *fid, uint32_t event, const void *buf, size_t len,
+			uint64_t flags)
+{
+	(void) flags;
+	fake_raise(fid, event, buf, len);
+	return (ssize_t) len;
+}
+
+/* Nothing arrives while somebody waits. */
+static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, int timeout,
+			uint64_t flags)
+{
+	ssize_t ret = eq_read(fid, event, buf, len, flags);
+
+	if (ret == -FI_EAGAIN && timeout > 0)
+		usleep(timeout * 1000);
+	return ret;
+}
+
+bool fake_eq_is_empty(struct fid *fid)
+{
+	return !testcore_of(fid, struct fake_eq, fid.fid)->events;
+}
+
+static struct fi_ops_eq eq_ops = {
+	.size = sizeof(struct fi_ops_eq),
+	.read = eq_read,
+	.readerr = eq_readerr,
+	.write = eq_write,
+	.sread = eq_sread,
+};
+
+static int eq_close(struct fid *fid)
+{
+	struct fake_eq *eq = testcore_of(fid, struct fake_eq, fid.fid);
+
+	while (eq->events)
+		drop_event(eq);
+	eq->fake->open_objects--;
+	free(eq);
+	return 0;
+}
+
+static struct fi_ops eq_fi_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = eq_close,
+};
+
+int fake_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **fid,
+		 void *context)
+{
+	struct fake_eq *eq = calloc(1, sizeof(*eq));
+
+	(void) attr;
+	if (!eq)
+		return -FI_ENOMEM;
+	eq->fake = testcore_of(fabric, struct fake, fabric);
+	eq->fake->open_objects++;
+	eq->fid.fid.fclass = FI_CLASS_EQ;
+	eq->fid.fid.context = context;
+	eq->fid.fid.ops = &eq_fi_ops;
+	eq->fid.ops = &eq_ops;
+	*fid = &eq->fid;
+	return 0;
+}
+
+/* Passive endpoints */
+
+static int pep_close(struct fid *fid)
+{
+	struct fid_pep *pep = testcore_of(fid, struct fid_pep, fid);
+
+	free(pep);
+	return 0;
+}
+
+static int pep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
+{
+	(void) fid, (void) flags;
+	return bfid->fclass == FI_CLASS_EQ ? 0 : -FI_EINVAL;
+}
+
+static struct fi_ops pep_fi_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = pep_close,
+	.bind = pep_bind,
+};
+
+int fake_pep_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_pep **fid,
+		  void *context)
+{
+	struct fid_pep *pep = calloc(1, sizeof(*pep));
+
+	(void) fabric, (void) info;
+	if (!pep)
+		return -FI_ENOMEM;
+	pep->fid.fclass = FI_CLASS_PEP;
+	pep->fid.context = context;
+	pep->fid.ops = &pep_fi_ops;
+	*fid = pep;
+	return 0;
+}
