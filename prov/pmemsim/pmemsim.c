@@ -157,11 +157,23 @@ static int make(const struct sim *sim, struct hw_request *hw,
 	return 0;
 }
 
+/* gather -- what a request sends, to be freed; a single number is taken from where it is */
+static char *gather(const struct testcore_request *request)
+{
+	char *payload;
+
+	if (!request->len || !(request->what & (FI_WRITE | FI_SEND)) || (request->what & FI_ATOMIC))
+		return NULL;
+	payload = testcore_need(malloc(request->len));
+	testcore_gather(request, payload);
+	return payload;
+}
+
 static ssize_t transmit(struct sim_ep *ep, const struct testcore_request *request)
 {
 	struct sim *sim = ep->sim;
 	struct hw_request hw;
-	char *payload = NULL;
+	char *gathered;
 	bool posted;
 	int ret = make(sim, &hw, request);
 
@@ -169,14 +181,11 @@ static ssize_t transmit(struct sim_ep *ep, const struct testcore_request *reques
 		return ret;
 	if (ep->port->dead)
 		return -FI_ENOTCONN;
-	if (hw.kind != HW_READ && hw.len) {
-		payload = testcore_need(malloc(hw.len));
-		testcore_gather(request, payload);
-	}
+	gathered = gather(request);
 	if (sim->filter)
 		sim->filter(&hw, sim->filter_arg);
-	posted = hw_post(ep->port, &hw, payload);
-	free(payload);
+	posted = hw_post(ep->port, &hw, request->what & FI_ATOMIC ? request->buf : gathered);
+	free(gathered);
 	return posted ? 0 : -FI_EAGAIN;
 }
 

@@ -33,6 +33,7 @@ static ssize_t post_atomic(struct fid_ep *fid, enum testcore_call call,
 			   const struct fi_ioc *result, uint64_t flags)
 {
 	size_t size = size_of(msg->datatype);
+	struct iovec iov[TESTCORE_MAX_IOV];
 	struct testcore_request request = {
 		.call = call,
 		.what = FI_ATOMIC | (call >= TESTCORE_FETCH_ATOMIC ? FI_READ : FI_WRITE),
@@ -50,21 +51,15 @@ static ssize_t post_atomic(struct fid_ep *fid, enum testcore_call call,
 
 	if (!size || msg->iov_count > TESTCORE_MAX_IOV)
 		return -FI_EINVAL;
-	for (size_t i = 0; i < msg->iov_count; i++) {
-		request.iov[i].iov_base = msg->msg_iov[i].addr;
-		request.iov[i].iov_len = msg->msg_iov[i].count * size;
-		request.len += request.iov[i].iov_len;
-	}
+	for (size_t i = 0; i < msg->iov_count; i++)
+		iov[i] = (struct iovec){msg->msg_iov[i].addr, msg->msg_iov[i].count * size};
 	if (msg->rma_iov_count) {
 		request.addr = msg->rma_iov[0].addr;
 		request.key = msg->rma_iov[0].key;
 	}
 	for (size_t i = 0; i < msg->rma_iov_count; i++)
 		request.rma_len += msg->rma_iov[i].count * size;
-	/* Fetching has no operand. */
-	if (!msg->iov_count)
-		request.len = request.rma_len;
-	return testcore_ep_post(fid, &request, msg->desc);
+	return testcore_ep_post(fid, &request, iov, msg->desc);
 }
 
 /* What the shorter forms have in common. */

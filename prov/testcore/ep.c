@@ -58,11 +58,18 @@ bool testcore_injects(enum testcore_call call)
 	       call == TESTCORE_INJECT_ATOMIC;
 }
 
-ssize_t testcore_ep_post(struct fid_ep *fid, struct testcore_request *request, void **desc)
+ssize_t testcore_ep_post(struct fid_ep *fid, struct testcore_request *request,
+			 const struct iovec *iov, void **desc)
 {
 	struct testcore_ep *ep = testcore_of(fid, struct testcore_ep, fid);
 	bool selective = request->what & FI_RECV ? ep->rx_selective : ep->tx_selective;
 
+	if (request->iov_count > TESTCORE_MAX_IOV)
+		return -FI_EINVAL;
+	for (size_t i = 0; i < request->iov_count; i++) {
+		request->iov[i] = iov[i];
+		request->len += iov[i].iov_len;
+	}
 	if (request->iov_count) {
 		request->buf = request->iov[0].iov_base;
 		request->desc = desc ? desc[0] : NULL;

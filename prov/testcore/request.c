@@ -7,22 +7,11 @@
  */
 #include "testcore/request.h"
 
-#include <rdma/fi_errno.h>
-
 #include "testcore/fid.h"
 
 static uint64_t op_flags(struct fid_ep *fid)
 {
 	return testcore_of(fid, struct testcore_ep, fid)->op_flags;
-}
-
-static size_t iov_len(const struct iovec *iov, size_t count)
-{
-	size_t len = 0;
-
-	for (size_t i = 0; i < count; i++)
-		len += iov[i].iov_len;
-	return len;
 }
 
 /* RMA */
@@ -41,27 +30,24 @@ static ssize_t post_rma(struct fid_ep *fid, enum testcore_call call, uint64_t wh
 		.dest = msg->addr,
 	};
 
-	if (msg->iov_count > TESTCORE_MAX_IOV)
-		return -FI_EINVAL;
-	for (size_t i = 0; i < msg->iov_count; i++)
-		request.iov[i] = msg->msg_iov[i];
-	request.len = iov_len(request.iov, request.iov_count);
 	if (msg->rma_iov_count) {
 		request.addr = msg->rma_iov[0].addr;
 		request.key = msg->rma_iov[0].key;
 	}
 	for (size_t i = 0; i < msg->rma_iov_count; i++)
 		request.rma_len += msg->rma_iov[i].len;
-	return testcore_ep_post(fid, &request, msg->desc);
+	return testcore_ep_post(fid, &request, msg->msg_iov, msg->desc);
 }
 
 static ssize_t rma_vector(struct fid_ep *fid, enum testcore_call call, uint64_t what,
 			  const struct iovec *iov, void **desc, size_t count, uint64_t addr,
 			  uint64_t key, uint64_t data, void *context, uint64_t flags)
 {
-	struct fi_rma_iov rma_iov = {addr, iov_len(iov, count), key};
+	struct fi_rma_iov rma_iov = {addr, 0, key};
 	struct fi_msg_rma msg = {iov, desc, count, 0, &rma_iov, 1, context, data};
 
+	for (size_t i = 0; i < count; i++)
+		rma_iov.len += iov[i].iov_len;
 	return post_rma(fid, call, what, &msg, flags);
 }
 
@@ -161,12 +147,7 @@ static ssize_t post_msg(struct fid_ep *fid, enum testcore_call call, uint64_t wh
 		.dest = msg->addr,
 	};
 
-	if (msg->iov_count > TESTCORE_MAX_IOV)
-		return -FI_EINVAL;
-	for (size_t i = 0; i < msg->iov_count; i++)
-		request.iov[i] = msg->msg_iov[i];
-	request.len = iov_len(request.iov, request.iov_count);
-	return testcore_ep_post(fid, &request, msg->desc);
+	return testcore_ep_post(fid, &request, msg->msg_iov, msg->desc);
 }
 
 static ssize_t send_vector(struct fid_ep *fid, enum testcore_call call, const struct iovec *iov,

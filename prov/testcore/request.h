@@ -5,8 +5,9 @@
 
 #include "testcore/ep.h"
 
-/* testcore_ep_post -- a request as far as its call tells, and its buffers' descriptors */
-ssize_t testcore_ep_post(struct fid_ep *fid, struct testcore_request *request, void **desc);
+/* testcore_ep_post -- a request as far as its call tells; its local buffers are added to it */
+ssize_t testcore_ep_post(struct fid_ep *fid, struct testcore_request *request,
+			 const struct iovec *iov, void **desc);
 
 extern struct fi_ops_rma testcore_rma_ops;
 extern struct fi_ops_msg testcore_msg_ops;
