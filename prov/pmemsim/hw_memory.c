@@ -191,23 +191,33 @@ void hw_drain(struct hw *hw)
 	}
 }
 
-void hw_touch(struct hw *hw, void *addr, size_t len)
+/* pages_of -- the first page of a range of a file and the one behind its last; NULL: no file */
+static struct hw_memory *pages_of(struct hw *hw, const char *addr, size_t len, size_t *first,
+				  size_t *end)
 {
 	struct hw_memory *memory = hw_memory_of(hw, addr);
-	size_t offset;
 
 	if (!memory || memory->domain != HW_PAGED || !len)
-		return;
-	offset = (char *) addr - memory->base;
-	for (size_t page = offset / HW_PAGE; page <= (offset + len - 1) / HW_PAGE; page++) {
+		return NULL;
+	*first = (addr - memory->base) / HW_PAGE;
+	*end = (addr - memory->base + len - 1) / HW_PAGE + 1;
+	return memory;
+}
+
+void hw_touch(struct hw *hw, void *addr, size_t len)
+{
+	size_t page, end;
+	struct hw_memory *memory = pages_of(hw, addr, len, &page, &end);
+
+	for (; memory && page < end; page++) {
 		memory->touched[page] = 1;
 		hw_changed(hw, &memory->touched[page], 1);
 	}
 }
 
 /*
- * store -- past the caches: visible at once, and on its way until the fence; what
- * else the line holds is not.  A page gets dirty.
+ * Past the caches: visible at once, and on its way until the fence; what else the
+ * line holds is not.  A page gets dirty.
  */
 void hw_store(struct hw *hw, void *to, const void *from, size_t len)
 {
@@ -220,16 +230,13 @@ void hw_store(struct hw *hw, void *to, const void *from, size_t len)
 	hw_touch(hw, to, len);
 }
 
-/* sync -- pages that the kernel knows to be dirty, because they were touched or stored to */
+/* Only pages that the kernel knows to be dirty, because they were touched or stored to. */
 void hw_sync(struct hw *hw, void *addr, size_t len)
 {
-	struct hw_memory *memory = hw_memory_of(hw, addr);
-	size_t offset;
+	size_t page, end;
+	struct hw_memory *memory = pages_of(hw, addr, len, &page, &end);
 
-	if (!memory || memory->domain != HW_PAGED || !len)
-		return;
-	offset = (char *) addr - memory->base;
-	for (size_t page = offset / HW_PAGE; page <= (offset + len - 1) / HW_PAGE; page++) {
+	for (; memory && page < end; page++) {
 		size_t at = page * HW_PAGE;
 
 		if (memory->touched[page] ||

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* setup.c -- opens what a world consists of, and names the memory that it changes */
+#include "world_impl.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +12,6 @@
 #include "agent/handshake.h"
 #include "base/setting.h"
 #include "agent/writeback.h"
-#include "world_impl.h"
 
 static void sure(int ret)
 {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* world.c -- the steps of pmemverbs at both ends of the model, and what mutants do to them */
+#include "world.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,9 +22,7 @@ enum {
 	STEP_LOSS,      /* the initiator hears that a connection is lost */
 };
 
-/* What the world's owner comes back to; it is no part of any state. */
-static ucontext_t *caller;
-static struct world *current;
+struct world *world_current;
 
 /* Time stands still: nothing that is modelled depends on it. */
 
@@ -37,9 +37,9 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *ts)
 
 /* Mutations */
 
-static bool mutates(enum world_mutation mutation)
+bool world_mutates(enum world_mutation mutation)
 {
-	return current->config.mutation == mutation;
+	return world_current->config.mutation == mutation;
 }
 
 /* drop_flush -- what is left completes as soon as the write did */
@@ -58,15 +58,16 @@ static void filter(struct hw_request *request, void *arg)
 	/* Nobody looks at the entries of messages. */
 	if (world->config.reduced && request->kind == HW_SEND)
 		request->notifies = false;
-	if (mutates(MUTATION_FENCE_IGNORED))
+	if (world_mutates(MUTATION_FENCE_IGNORED))
 		request->fence = false;
-	if (mutates(MUTATION_NOTICE_TOO_SOON) && request->notifies && !request->len)
+	if (world_mutates(MUTATION_NOTICE_TOO_SOON) && request->notifies && !request->len)
 		request->fence = false;
 	if (request->kind != HW_READ)
 		return;
-	if (mutates(MUTATION_FLUSH_DROPPED) || (mutates(MUTATION_ORDER_DROPPED) && first))
+	if (world_mutates(MUTATION_FLUSH_DROPPED) ||
+	    (world_mutates(MUTATION_ORDER_DROPPED) && first))
 		drop_flush(request);
-	if (mutates(MUTATION_FLUSH_EMPTY)) {
+	if (world_mutates(MUTATION_FLUSH_EMPTY)) {
 		request->len = 0;
 		request->result = NULL;
 	}
@@ -75,7 +76,7 @@ static void filter(struct hw_request *request, void *arg)
 /* swap_flush -- a READ that was just posted goes before the write in front of it */
 static void swap_flush(struct hw_port *port)
 {
-	unsigned int first = port->count - current->posted_in_step;
+	unsigned int first = port->count - world_current->posted_in_step;
 
 	for (unsigned int i = first + 1; i < port->count; i++) {
 		struct hw_request *before = port->queue[i - 1];
@@ -93,137 +94,9 @@ void __wrap_pmv_dirty_add(struct pmv_dirty *dirty, uint32_t key, uint64_t addr, 
 
 void __wrap_pmv_dirty_add(struct pmv_dirty *dirty, uint32_t key, uint64_t addr, uint64_t len)
 {
-	if (mutates(MUTATION_DIRTY_LOST) && pmv_dirty_count(dirty, key, false))
+	if (world_mutates(MUTATION_DIRTY_LOST) && pmv_dirty_count(dirty, key, false))
 		return;
 	__real_pmv_dirty_add(dirty, key, addr, len);
-}
-
-/* The target's processor */
-
-/* pause_agent -- anything may happen between two things that the agent does */
-static void pause_agent(const char *next)
-{
-	if (!current->looking)
-		return;
-	current->agent_does = next;
-	swapcontext(&current->agent, caller);
-}
-
-static void cpu_flush(const void *addr, size_t len)
-{
-	pause_agent("writes cache lines back (clwb)");
-	if (mutates(MUTATION_LINE_LEFT_OUT)) {
-		const char *last =
-			(const char *) (((uintptr_t) addr + len - 1) / HW_LINE * HW_LINE);
-
-		len = last > (const char *) addr ? (size_t) (last - (const char *) addr) : 0;
-	}
-	hw_flush(current->sim->hw, addr, len);
-}
-
-static void settle_debts(void)
-{
-	if (current->drain_due)
-		hw_drain(current->sim->hw);
-	if (current->sync_due)
-		hw_sync(current->sim->hw, current->sync_addr, current->sync_len);
-	current->drain_due = current->sync_due = false;
-	current->sync_addr = NULL;
-	current->sync_len = 0;
-}
-
-static void cpu_drain(void)
-{
-	pause_agent("waits for what it has written back (sfence)");
-	if (mutates(MUTATION_ACK_TOO_SOON) || mutates(MUTATION_STORE_TOO_SOON))
-		current->drain_due = true;
-	else
-		hw_drain(current->sim->hw);
-}
-
-static void cpu_store(void *to, const void *from, size_t len)
-{
-	pause_agent("stores data that came with the message (non-temporal)");
-	hw_store(current->sim->hw, to, from, len);
-	if (mutates(MUTATION_STORE_TOO_SOON)) {
-		pause_agent("waits for what was to be durable before");
-		settle_debts();
-	}
-}
-
-static int cpu_touch(void *addr, size_t len)
-{
-	pause_agent("tells the kernel that pages were written");
-	if (!mutates(MUTATION_NOT_TOUCHED))
-		hw_touch(current->sim->hw, addr, len);
-	return 0;
-}
-
-static int cpu_sync(void *addr, size_t len)
-{
-	pause_agent("syncs pages (msync)");
-	if (mutates(MUTATION_PAGE_LEFT_OUT)) {
-		char *last = (char *) (((uintptr_t) addr + len - 1) / HW_PAGE * HW_PAGE);
-
-		len = last > (char *) addr ? (size_t) (last - (char *) addr) : 0;
-	}
-	if (mutates(MUTATION_ACK_TOO_SOON) || mutates(MUTATION_STORE_TOO_SOON)) {
-		current->sync_due = true;
-		current->sync_addr = addr;
-		current->sync_len = len;
-	} else {
-		hw_sync(current->sim->hw, addr, len);
-	}
-	return 0;
-}
-
-static const struct pmv_flush_ops cpu = {
-	.flush = cpu_flush,
-	.drain = cpu_drain,
-	.store = cpu_store,
-	.touch = cpu_touch,
-	.sync = cpu_sync,
-};
-
-static void look(void)
-{
-	pmv_agent_progress(pmv_to_domain(current->away.domain));
-	current->looking = false;
-}
-
-/* forget_registers -- the caller's, which would only make states of their own */
-static void forget_registers(ucontext_t *context)
-{
-	static const int registers[] = {REG_RBP, REG_R12, REG_R13, REG_R14, REG_R15, REG_RDI,
-					REG_RSI, REG_RDX, REG_RCX, REG_R8,  REG_R9};
-
-	for (size_t i = 0; i < sizeof(registers) / sizeof(registers[0]); i++)
-		context->uc_mcontext.gregs[registers[i]] = 0;
-}
-
-/* run_agent -- until it pauses or has nothing to do; what its stack held is wiped */
-static void run_agent(struct world *world)
-{
-	if (!world->looking) {
-		settle_debts();
-		world->looking = true;
-		getcontext(&world->agent);
-		world->agent.uc_stack.ss_sp = world->stack;
-		world->agent.uc_stack.ss_size = STACK_SIZE;
-		world->agent.uc_link = caller;
-		makecontext(&world->agent, look, 0);
-		forget_registers(&world->agent);
-	}
-	swapcontext(caller, &world->agent);
-	if (world->looking) {
-		char *sp = (char *) world->agent.uc_mcontext.gregs[REG_RSP];
-
-		memset(world->stack, 0, sp - 128 - world->stack);
-		return;
-	}
-	memset(world->stack, 0, STACK_SIZE);
-	memset(&world->agent, 0, sizeof(world->agent));
-	world->agent_does = NULL;
 }
 
 /* The program */
@@ -286,7 +159,7 @@ static void post_next(struct world *world)
 	const struct world_op *op = &world->config.ops[world->next_op];
 	struct op_state *state = &world->ops[world->next_op];
 	uint64_t flags = FI_COMPLETION | (op->commit ? FI_COMMIT : 0) |
-			 (op->fence && !mutates(MUTATION_FENCE_IGNORED) ? FI_FENCE : 0) |
+			 (op->fence && !world_mutates(MUTATION_FENCE_IGNORED) ? FI_FENCE : 0) |
 			 (op->notice ? FI_IMMED : 0);
 	uint64_t data[HW_PAGE / 8];
 	void *context = context_of(world->next_op);
@@ -306,7 +179,7 @@ static void post_next(struct world *world)
 		ret = post_send(world, op, data, context, flags);
 		break;
 	}
-	if (mutates(MUTATION_FLUSH_TOO_SOON))
+	if (world_mutates(MUTATION_FLUSH_TOO_SOON))
 		swap_flush(port_of(world->home.eps[op->ep]));
 	world->sim->note = 0;
 	world->posted_in_step = 0;
@@ -508,7 +381,7 @@ static void take(void *arg, struct hw_step step)
 		poll_home(world);
 		break;
 	case STEP_AGENT:
-		run_agent(world);
+		world_run_agent(world);
 		break;
 	case STEP_TARGET:
 		have_completed(world, world->away.eps[step.at], step.index);
@@ -615,14 +488,13 @@ void world_open(struct explore_world *explored, const struct world_config *confi
 	};
 	struct world *world;
 
-	if (!caller)
-		caller = calloc(1, sizeof(*caller));
+	world_prepare_agent();
 	arena_reset();
 	arena_open();
 	world = calloc(1, sizeof(*world));
-	current = world;
+	world_current = world;
 	world->config = *config;
-	pmv_flush = &cpu;
+	pmv_flush = &world_cpu;
 	world_set_up(world);
 	world->sim->filter = filter;
 	world->sim->filter_arg = world;
@@ -640,7 +512,7 @@ void world_close(struct explore_world *explored)
 	arena_open();
 	/* The agent is in the middle of something, with locks that nobody else will let go. */
 	while (world->looking)
-		run_agent(world);
+		world_run_agent(world);
 	world_tear_down(world);
 	arena_close();
 	free(world->batch);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* world_impl.h -- what a world consists of: for world.c, setup.c and invariants.c */
+/* world_impl.h -- what a world consists of: for world*.c, setup.c and invariants.c */
 #ifndef PMEMSIM_WORLD_IMPL_H
 #define PMEMSIM_WORLD_IMPL_H
 
@@ -63,6 +63,20 @@ enum {
 	GROUP_AWAY = 1 << 1,
 	GROUP_AGENT = 1 << 2, /* its stack */
 };
+
+/* The world whose step is taken: what the provider calls is told of no world. */
+extern struct world *world_current;
+
+bool world_mutates(enum world_mutation mutation);
+
+/* world_cpu.c: how the target's processor writes memory back */
+extern const struct pmv_flush_ops world_cpu;
+
+/* world_prepare_agent -- with the arena closed: what it needs is no part of a state */
+void world_prepare_agent(void);
+
+/* world_run_agent -- until it pauses or has nothing to do; what its stack held is wiped */
+void world_run_agent(struct world *world);
 
 /* setup.c: both ends and what is between them; the arena is open */
 void world_set_up(struct world *world);
