@@ -216,6 +216,16 @@ struct pair *pair_open(const struct pair_options *options)
 	return pair;
 }
 
+struct pmv_ep *pair_join(struct pair *pair)
+{
+	struct pmv_ep *ep = pmv_to_ep(rig_ep(pair->away, pair->away->cq));
+
+	accepted(pmv_mailbox_open(ep));
+	ep->mailbox.connected = true;
+	accepted(pmv_agent_attach(ep));
+	return ep;
+}
+
 void pair_close(struct pair *pair)
 {
 	cr_assert_eq(pair->away->fake.denied, 0, "what is asked of the target is not allowed");

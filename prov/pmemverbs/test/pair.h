@@ -77,6 +77,9 @@ struct pair_options {
 struct pair *pair_open(const struct pair_options *options);
 void pair_close(struct pair *pair);
 
+/* pair_join -- one more connected endpoint away, served by the same agent; the test closes it */
+struct pmv_ep *pair_join(struct pair *pair);
+
 uint64_t pair_key(struct pair *pair, enum pair_memory memory);
 uint64_t pair_addr(struct pair *pair, enum pair_memory memory, size_t offset);
 

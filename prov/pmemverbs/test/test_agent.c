@@ -408,16 +408,6 @@ Test(agent, never_looks_at_a_mailbox_that_was_closed)
 
 /* Many connections */
 
-static struct pmv_ep *join(struct pair *pair)
-{
-	struct pmv_ep *ep = pmv_to_ep(rig_ep(pair->away, pair->away->cq));
-
-	accepted(pmv_mailbox_open(ep));
-	ep->mailbox.connected = true;
-	accepted(pmv_agent_attach(ep));
-	return ep;
-}
-
 static void leave(struct pmv_ep *ep)
 {
 	accepted(fi_close(&ep->ep_fid.fid));
@@ -461,14 +451,14 @@ Test(agent, serves_all_in_turn_whoever_comes_and_goes)
 
 	pair->forgets_events = true;
 	for (int i = 0; i < CROWD; i++) {
-		eps[i] = join(pair);
+		eps[i] = pair_join(pair);
 		expect_all_served(pair, eps, i + 1);
 	}
 	/* Whatever their places are by now. */
 	for (int count = CROWD; count > 1; count--) {
 		leave(eps[--count]);
 		expect_all_served(pair, eps, count);
-		eps[count++] = join(pair);
+		eps[count++] = pair_join(pair);
 		expect_all_served(pair, eps, count);
 		leave(eps[0]);
 		eps[0] = eps[count - 1];
@@ -501,7 +491,7 @@ Test(agent, reads_a_queue_once_however_many_endpoints_share_it)
 	served = reads_of_a_pass(pair);
 	cr_expect_gt(served, few, "what was posted is to be reaped");
 	for (int i = 0; i < CROWD; i++)
-		eps[i] = join(pair);
+		eps[i] = pair_join(pair);
 	cr_expect_eq(reads_of_a_pass(pair), few);
 	for (int i = 0; i < 4; i++)
 		fill_mailbox(pair, eps[i]);

@@ -3,11 +3,9 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -16,6 +14,7 @@
 #include <criterion/criterion.h>
 
 #include "memory/guard.h"
+#include "syscalls.h"
 
 #define PAGES 4
 
@@ -27,27 +26,13 @@ static struct pmv_watch *watch;
 static int map_error, tries;
 static unsigned long max_refused, last_tried;
 
-long syscall(long number, ...)
+int syscalls_answer(long number, const long *args)
 {
-	static long (*next)(long number, ...);
-	long args[6];
-	va_list list;
-
-	va_start(list, number);
-	for (int i = 0; i < 6; i++)
-		args[i] = va_arg(list, long);
-	va_end(list);
-	if (!next)
-		next = (long (*)(long, ...)) dlsym(RTLD_NEXT, "syscall");
-	if (number == SYS_mmap) {
-		tries++;
-		last_tried = (unsigned long) args[1];
-		if (last_tried <= max_refused) {
-			errno = map_error;
-			return -1;
-		}
-	}
-	return next(number, args[0], args[1], args[2], args[3], args[4], args[5]);
+	if (number != SYS_mmap)
+		return 0;
+	tries++;
+	last_tried = (unsigned long) args[1];
+	return last_tried <= max_refused ? map_error : 0;
 }
 
 static void refuse(int err, unsigned long max)

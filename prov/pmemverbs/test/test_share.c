@@ -100,16 +100,6 @@ static struct pmv_region *add_big(struct shared *shared, enum pmv_persist persis
 	return region;
 }
 
-static struct pmv_ep *join(struct pair *pair)
-{
-	struct pmv_ep *ep = pmv_to_ep(rig_ep(pair->away, pair->away->cq));
-
-	accepted(pmv_mailbox_open(ep));
-	ep->mailbox.connected = true;
-	accepted(pmv_agent_attach(ep));
-	return ep;
-}
-
 static struct shared *share(enum pmv_persist persist, size_t len,
 			    const struct pair_options *options)
 {
@@ -121,7 +111,7 @@ static struct shared *share(enum pmv_persist persist, size_t len,
 	shared->domain = pmv_to_domain(shared->pair->away->domain);
 	pmv_flush = &counter;
 	shared->region = add_big(shared, persist, len);
-	shared->other = join(shared->pair);
+	shared->other = pair_join(shared->pair);
 	return shared;
 }
 
@@ -236,7 +226,7 @@ Test(share, all_get_their_turn_though_everybody_asks_for_much)
 	for (int i = 0; i < CROWD; i++) {
 		struct pmv_mailbox *link;
 
-		eps[i] = join(shared->pair);
+		eps[i] = pair_join(shared->pair);
 		link = &eps[i]->mailbox;
 		pmv_message_encode(link->block + PMV_MESSAGE_SIZE, &message, &link->message_in);
 	}
@@ -371,7 +361,7 @@ static void open_and_close(void)
 	done.on_flush = NULL;
 	accepted(fi_close(&shared->other->ep_fid.fid));
 	shared->other = NULL;
-	opened = join(shared->pair);
+	opened = pair_join(shared->pair);
 	rig_close_ep(shared->pair->away);
 	pair_unregister(shared->pair, DMP);
 }
