@@ -6,7 +6,7 @@
 #include <rdma/fi_errno.h>
 
 #include "agent/handshake.h"
-#include "base/setting.h"
+#include "base/log.h"
 
 struct pmv_handshake_kept {
 	struct pmv_handshake_kept *next;

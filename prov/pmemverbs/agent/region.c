@@ -10,7 +10,7 @@
 #include "memory/file.h"
 #include "agent/flush.h"
 #include "memory/guard.h"
-#include "base/setting.h"
+#include "base/log.h"
 #include "agent/region.h"
 
 /* Pieces are sorted by start; those of several regions may overlap. */

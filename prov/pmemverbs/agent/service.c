@@ -7,7 +7,7 @@
 
 #include "objects/ep.h"
 #include "memory/guard.h"
-#include "base/setting.h"
+#include "base/log.h"
 #include "agent/service.h"
 #include "agent/writeback.h"
 

@@ -8,6 +8,7 @@
 #include <rdma/fi_errno.h>
 
 #include "objects/domain.h"
+#include "base/log.h"
 #include "base/setting.h"
 #include "agent/wake.h"
 

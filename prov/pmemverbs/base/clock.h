@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* clock.h -- the time that timeouts are measured in */
+/* clock.h -- the clock for timeouts */
 #ifndef PMV_CLOCK_H
 #define PMV_CLOCK_H
 

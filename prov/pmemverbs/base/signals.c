@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* signals.c -- a process that is told to end ends; signals.h says why it might not */
+/* signals.c -- remove libinfinipath's signal handlers; signals.h says why */
+#include "base/signals.h"
+
 #include <dlfcn.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
-#include "base/setting.h"
-#include "base/signals.h"
+#include "base/log.h"
 
-/* is_infinipath -- is the handler libinfinipath's? */
+/* is_infinipath -- does the handler belong to libinfinipath? */
 static bool is_infinipath(const struct sigaction *action)
 {
 	union {

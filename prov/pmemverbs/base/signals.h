@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * signals.h -- a process that is told to end ends
+ * signals.h -- a process that is told to end does end
  *
- * libfabric loads libinfinipath (through psm), which installs handlers for SIGINT,
- * SIGTERM and the signals of crashes when it is loaded.  They call exit(), which is
- * not allowed there: what runs then waits for locks that the interrupted code holds,
- * those of malloc among them, and the process never ends.
+ * libfabric loads libinfinipath (through psm), which then installs handlers for SIGINT,
+ * SIGTERM and the signals of crashes.  These handlers call exit(), which signal handlers
+ * must not do: exit() may wait for a lock that the interrupted code holds, such as
+ * malloc's, and then the process never ends.
  */
 #ifndef PMV_SIGNALS_H
 #define PMV_SIGNALS_H
 
 /*
- * pmv_signals_restore -- give those of them that still have such a handler the
- * default action again; handlers of the application stay
+ * pmv_signals_restore -- give the signals that still have one of libinfinipath's handlers
+ * their default action; the application's handlers stay
  */
 void pmv_signals_restore(void);
 

@@ -38,8 +38,10 @@
 
 #include <rdma/fi_ext_pmemverbs.h>
 #include "commit/group.h"
+#include "engine/length.h"
 #include "commit/flush_request.h"
 #include "commit/lost_writes.h"
+#include "base/log.h"
 #include "base/setting.h"
 
 /* Before anything is posted */
@@ -320,7 +322,7 @@ static bool wants_notice(const struct pmv_commit *commit)
 	return !(commit->what & FI_MSG) && (commit->flags & (FI_REMOTE_CQ_DATA | FI_IMMED));
 }
 
-/* regions_of -- that a commit over RxM covers; how many */
+/* regions_of -- the regions that a commit for FI_EP_RDM covers; returns how many */
 static size_t regions_of(const struct pmv_commit *commit, uint32_t regions[PMV_OP_REGIONS])
 {
 	size_t n = 0;
@@ -346,7 +348,8 @@ ssize_t pmv_commit_check(struct pmv_ep *ep, const struct pmv_commit *commit)
 	if (!peer && !(commit->flags & FI_COMMIT))
 		return 0;
 	if (!peer || commit->rma_iov_count > PMV_OP_REGIONS)
-		return refuse("this libfabric's RxM makes of a write what is not known here");
+		return refuse(
+			"the layer for FI_EP_RDM has turned the write into something unknown");
 	count = regions_of(commit, regions);
 	return ep->domain->hooks->may_commit(peer, regions, count, commit->flags & FI_FENCE);
 }
@@ -364,7 +367,7 @@ struct pmv_op *pmv_commit_request(struct pmv_ep *ep, const struct pmv_commit *co
 	req->report = !commit->quiet && is_reported(ep, commit->what, commit->flags);
 	req->silent = commit->quiet || is_unheard(ep, commit->what);
 	if (ep->peer) {
-		req->writes = pmv_lost_writes_writes(ep->peer);
+		req->writes = pmv_lost_writes_number(ep->peer);
 		req->num_regions = (unsigned int) regions_of(commit, req->regions);
 	}
 	return req;

@@ -6,7 +6,7 @@
 #include <rdma/fi_errno.h>
 
 #include "commit/flush_request.h"
-#include "base/setting.h"
+#include "engine/length.h"
 
 /* As many as most letters have. */
 #define FEW_RANGES 4

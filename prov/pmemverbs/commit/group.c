@@ -13,7 +13,6 @@
 #include <rdma/fi_ext_pmemverbs.h>
 #include "commit/group.h"
 #include "commit/flush_request.h"
-#include "base/setting.h"
 
 bool pmv_covers(struct pmv_ep *ep, uint64_t key)
 {

@@ -2,11 +2,10 @@
 /*
  * hooks.h -- what is asked of the layer that replaces connections under the application
  *
- * An endpoint of FI_EP_RDM stands on connected endpoints that come and go.  What was
- * written on a connection that was lost must not pass for committed on the next one
- * (lost_writes.h).  The layer above hands these functions down when it opens a domain;
- * a domain that the application opens itself has none.  They are called by the thread
- * that posts, while it posts.
+ * An endpoint of FI_EP_RDM uses connected endpoints that come and go.  What was written on
+ * a lost connection must not count as committed on the next one (lost_writes.h).  The
+ * layer above hands these functions down when it opens a domain; a domain that the
+ * application opens itself has none.  The thread that posts calls them, while it posts.
  */
 #ifndef PMV_HOOKS_H
 #define PMV_HOOKS_H
@@ -19,31 +18,31 @@
 #include "commit/lost_writes.h"
 
 struct pmv_hooks {
-	/* is this write the one that the application is posting? */
+	/* is this the write that the application is posting? */
 	bool (*is_applications)(const struct fi_rma_iov *to);
-	/* if it is: the peer that it goes to */
-	struct pmv_lost_writes *(*peer)(void);
+	/* if it is: the tracker of writes to the same peer */
+	struct pmv_lost_writes *(*tracker)(void);
 
 	/*
-	 * -FI_ECONNRESET after a warning: a commit to these regions (all: of all regions) would
-	 * cover writes that were lost; else 0
+	 * -FI_ECONNRESET after a warning: a commit to these regions (with `all`, to all regions)
+	 * would cover lost writes; else 0
 	 */
-	ssize_t (*may_commit)(struct pmv_lost_writes *peer, const uint32_t *keys, size_t count,
+	ssize_t (*may_commit)(struct pmv_lost_writes *tracker, const uint32_t *keys, size_t count,
 			      bool all);
 
 	/*
-	 * the write commits what the target's processor has changed there: so many bytes; 0: it
-	 * does not
+	 * how many bytes there the target's processor has changed, if the write commits these;
+	 * else 0
 	 */
 	size_t (*changed)(const struct fi_rma_iov *to);
-	/* -FI_ECONNRESET after a warning: that was changed on an earlier connection; else 0 */
-	ssize_t (*may_commit_changed)(struct pmv_lost_writes *peer);
+	/* -FI_ECONNRESET after a warning: they were changed on an earlier connection; else 0 */
+	ssize_t (*may_commit_changed)(struct pmv_lost_writes *tracker);
 
-	/* true: the write only finds out which endpoint is the peer's, and is not posted */
-	bool (*probes)(const struct fi_rma_iov *to, struct pmv_lost_writes *peer);
+	/* true: the write must not be posted; it only finds out which endpoint is the peer's */
+	bool (*probes)(const struct fi_rma_iov *to, struct pmv_lost_writes *tracker);
 
 	/* -FI_ECONNRESET: the message must not be sent on this endpoint; else 0 */
-	ssize_t (*may_send)(const struct pmv_lost_writes *peer);
+	ssize_t (*may_send)(const struct pmv_lost_writes *tracker);
 };
 
 #endif /* PMV_HOOKS_H */

@@ -1,26 +1,28 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* lost_writes.c -- what was written and not committed; peer.h has the argument */
+/* lost_writes.c -- what was written and not committed; lost_writes.h has the argument */
+#include "commit/lost_writes.h"
+
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "memory/key.h"
-#include "commit/lost_writes.h"
 
 struct pmv_lost_writes_region {
-	uint32_t key; /* first: what the tree is searched for */
+	uint32_t key; /* first: the tree is searched for it */
 	bool lost;
 	uint64_t wrote;     /* the number of the last write */
-	uint64_t committed; /* this one and all before it */
-	struct pmv_lost_writes_region *next;
+	uint64_t committed; /* the number of the last write that a commit has covered */
+	LIST_ENTRY(pmv_lost_writes_region) next;
 };
 
 #define FIRST_SWEEP 1024
 
-static void init(struct pmv_lost_writes *peer)
+static void init(struct pmv_lost_writes *tracker)
 {
-	*peer = (struct pmv_lost_writes){.sweep_at = FIRST_SWEEP};
-	pthread_mutex_init(&peer->lock, NULL);
+	*tracker = (struct pmv_lost_writes){.sweep_at = FIRST_SWEEP};
+	LIST_INIT(&tracker->regions);
+	pthread_mutex_init(&tracker->lock, NULL);
 }
 
 static void ignore(void *node)
@@ -28,220 +30,228 @@ static void ignore(void *node)
 	(void) node;
 }
 
-static void destroy(struct pmv_lost_writes *peer)
+static void destroy(struct pmv_lost_writes *tracker)
 {
 	struct pmv_lost_writes_region *region;
 
-	tdestroy(peer->tree, ignore);
-	while ((region = peer->regions)) {
-		peer->regions = region->next;
+	tdestroy(tracker->tree, ignore);
+	while ((region = LIST_FIRST(&tracker->regions))) {
+		LIST_REMOVE(region, next);
 		free(region);
 	}
-	pthread_mutex_destroy(&peer->lock);
+	pthread_mutex_destroy(&tracker->lock);
 }
 
-void pmv_lost_writes_list_init(struct pmv_lost_writes_list *peers)
+void pmv_lost_writes_list_init(struct pmv_lost_writes_list *list)
 {
-	peers->list = NULL;
-	pthread_mutex_init(&peers->lock, NULL);
-	init(&peers->nobody);
-	peers->nobody.forgetful = true;
+	SLIST_INIT(&list->trackers);
+	pthread_mutex_init(&list->lock, NULL);
+	init(&list->nobody);
+	list->nobody.forgetful = true;
 }
 
-void pmv_lost_writes_list_destroy(struct pmv_lost_writes_list *peers)
+void pmv_lost_writes_list_destroy(struct pmv_lost_writes_list *list)
 {
-	struct pmv_lost_writes *peer;
+	struct pmv_lost_writes *tracker;
 
-	while ((peer = peers->list)) {
-		peers->list = peer->next;
-		destroy(peer);
-		free(peer);
+	while ((tracker = SLIST_FIRST(&list->trackers))) {
+		SLIST_REMOVE_HEAD(&list->trackers, next);
+		destroy(tracker);
+		free(tracker);
 	}
-	destroy(&peers->nobody);
-	pthread_mutex_destroy(&peers->lock);
+	destroy(&list->nobody);
+	pthread_mutex_destroy(&list->lock);
 }
 
-static struct pmv_lost_writes *add_peer(struct pmv_lost_writes_list *peers, const void *addr,
-					size_t addrlen)
+static struct pmv_lost_writes *add_tracker(struct pmv_lost_writes_list *list, const void *addr,
+					   size_t addrlen)
 {
-	struct pmv_lost_writes *peer = addrlen <= sizeof(peer->addr) ? malloc(sizeof(*peer)) : NULL;
+	struct pmv_lost_writes *tracker =
+		addrlen <= sizeof(tracker->addr) ? malloc(sizeof(*tracker)) : NULL;
 
-	/* Not to be mistaken later for one that nothing was written to. */
-	if (!peer || peers->nobody.addrlen) {
-		peers->nobody.addrlen = 1;
-		free(peer);
-		return &peers->nobody;
+	/* A peer that once had no tracker must not get a new one, which knows no writes. */
+	if (!tracker || list->nobody.addrlen) {
+		list->nobody.addrlen = 1;
+		free(tracker);
+		return &list->nobody;
 	}
-	init(peer);
-	peer->addrlen = addrlen;
-	memcpy(peer->addr, addr, addrlen);
-	peer->next = peers->list;
-	peers->list = peer;
-	return peer;
+	init(tracker);
+	tracker->addrlen = addrlen;
+	memcpy(tracker->addr, addr, addrlen);
+	SLIST_INSERT_HEAD(&list->trackers, tracker, next);
+	return tracker;
 }
 
-struct pmv_lost_writes *pmv_lost_writes_list_get(struct pmv_lost_writes_list *peers,
+struct pmv_lost_writes *pmv_lost_writes_list_get(struct pmv_lost_writes_list *list,
 						 const void *addr, size_t addrlen)
 {
-	struct pmv_lost_writes *peer;
+	struct pmv_lost_writes *tracker;
 
-	pthread_mutex_lock(&peers->lock);
-	for (peer = peers->list; peer; peer = peer->next) {
-		if (peer->addrlen == addrlen && !memcmp(peer->addr, addr, addrlen))
+	pthread_mutex_lock(&list->lock);
+	SLIST_FOREACH(tracker, &list->trackers, next)
+	{
+		if (tracker->addrlen == addrlen && !memcmp(tracker->addr, addr, addrlen))
 			break;
 	}
-	if (!peer)
-		peer = add_peer(peers, addr, addrlen);
-	pthread_mutex_unlock(&peers->lock);
-	return peer;
+	if (!tracker)
+		tracker = add_tracker(list, addr, addrlen);
+	pthread_mutex_unlock(&list->lock);
+	return tracker;
 }
 
-static struct pmv_lost_writes_region *find(struct pmv_lost_writes *peer, uint32_t key)
+static struct pmv_lost_writes_region *find(struct pmv_lost_writes *tracker, uint32_t key)
 {
 	struct pmv_lost_writes_region **node;
 
-	if (!peer->last || peer->last->key != key) {
-		node = tfind(&key, &peer->tree, pmv_key_compare);
-		peer->last = node ? *node : NULL;
+	if (!tracker->last || tracker->last->key != key) {
+		node = tfind(&key, &tracker->tree, pmv_key_compare);
+		tracker->last = node ? *node : NULL;
 	}
-	return peer->last;
+	return tracker->last;
 }
 
-/* sweep -- forget regions that there is nothing to tell of */
-static void sweep(struct pmv_lost_writes *peer)
+/* sweep -- forget regions whose writes are all committed */
+static void sweep(struct pmv_lost_writes *tracker)
 {
-	struct pmv_lost_writes_region **at = &peer->regions, *region;
+	struct pmv_lost_writes_region *region, *next;
 
-	peer->last = NULL;
-	while ((region = *at)) {
-		if (region->lost || region->committed < region->wrote) {
-			at = &region->next;
+	tracker->last = NULL;
+	for (region = LIST_FIRST(&tracker->regions); region; region = next) {
+		next = LIST_NEXT(region, next);
+		if (region->lost || region->committed < region->wrote)
 			continue;
-		}
-		*at = region->next;
-		tdelete(region, &peer->tree, pmv_key_compare);
+		LIST_REMOVE(region, next);
+		tdelete(region, &tracker->tree, pmv_key_compare);
 		free(region);
-		peer->num_regions--;
+		tracker->num_regions--;
 	}
-	peer->sweep_at = 2 * peer->num_regions > FIRST_SWEEP ? 2 * peer->num_regions : FIRST_SWEEP;
+	tracker->sweep_at =
+		2 * tracker->num_regions > FIRST_SWEEP ? 2 * tracker->num_regions : FIRST_SWEEP;
 }
 
 /* add_region -- NULL: there is no room for it */
-static struct pmv_lost_writes_region *add_region(struct pmv_lost_writes *peer, uint32_t key)
+static struct pmv_lost_writes_region *add_region(struct pmv_lost_writes *tracker, uint32_t key)
 {
 	struct pmv_lost_writes_region *region;
 
-	if (peer->num_regions >= peer->sweep_at)
-		sweep(peer);
-	if (peer->num_regions >= PMV_LOST_WRITES_REGIONS)
+	if (tracker->num_regions >= tracker->sweep_at)
+		sweep(tracker);
+	if (tracker->num_regions >= PMV_LOST_WRITES_REGIONS)
 		return NULL;
 	region = calloc(1, sizeof(*region));
 	if (!region)
 		return NULL;
 	region->key = key;
-	if (!tsearch(region, &peer->tree, pmv_key_compare)) {
+	if (!tsearch(region, &tracker->tree, pmv_key_compare)) {
 		free(region);
 		return NULL;
 	}
-	region->next = peer->regions;
-	peer->regions = region;
-	peer->num_regions++;
-	peer->last = region;
+	LIST_INSERT_HEAD(&tracker->regions, region, next);
+	tracker->num_regions++;
+	tracker->last = region;
 	return region;
 }
 
-void pmv_lost_writes_wrote(struct pmv_lost_writes *peer, uint32_t key)
+void pmv_lost_writes_add(struct pmv_lost_writes *tracker, uint32_t key)
 {
 	struct pmv_lost_writes_region *region;
 
-	pthread_mutex_lock(&peer->lock);
-	region = find(peer, key);
+	pthread_mutex_lock(&tracker->lock);
+	region = find(tracker, key);
 	if (!region)
-		region = add_region(peer, key);
+		region = add_region(tracker, key);
 	if (region)
-		region->wrote = ++peer->writes;
+		region->wrote = ++tracker->number;
 	else
-		peer->overflown = true;
-	pthread_mutex_unlock(&peer->lock);
+		tracker->overflown = true;
+	pthread_mutex_unlock(&tracker->lock);
 }
 
-static uint64_t read_locked(struct pmv_lost_writes *peer, const uint64_t *number)
+static uint64_t read_locked(struct pmv_lost_writes *tracker, const uint64_t *number)
 {
 	uint64_t value;
 
-	pthread_mutex_lock(&peer->lock);
+	pthread_mutex_lock(&tracker->lock);
 	value = *number;
-	pthread_mutex_unlock(&peer->lock);
+	pthread_mutex_unlock(&tracker->lock);
 	return value;
 }
 
-uint64_t pmv_lost_writes_writes(struct pmv_lost_writes *peer)
+uint64_t pmv_lost_writes_number(struct pmv_lost_writes *tracker)
 {
-	return read_locked(peer, &peer->writes);
+	return read_locked(tracker, &tracker->number);
 }
 
-void pmv_lost_writes_committed(struct pmv_lost_writes *peer, uint32_t key, uint64_t writes)
+void pmv_lost_writes_committed(struct pmv_lost_writes *tracker, uint32_t key, uint64_t number)
 {
 	struct pmv_lost_writes_region *region;
 
-	pthread_mutex_lock(&peer->lock);
-	region = find(peer, key);
-	if (region && region->committed < writes)
-		region->committed = writes;
-	pthread_mutex_unlock(&peer->lock);
+	pthread_mutex_lock(&tracker->lock);
+	region = find(tracker, key);
+	if (region && region->committed < number)
+		region->committed = number;
+	pthread_mutex_unlock(&tracker->lock);
 }
 
-void pmv_lost_writes_lost(struct pmv_lost_writes *peer)
+void pmv_lost_writes_disconnected(struct pmv_lost_writes *tracker)
 {
-	pthread_mutex_lock(&peer->lock);
-	peer->losses++;
-	peer->forgetful |= peer->overflown;
-	for (struct pmv_lost_writes_region *region = peer->regions; region; region = region->next) {
+	struct pmv_lost_writes_region *region;
+
+	pthread_mutex_lock(&tracker->lock);
+	tracker->losses++;
+	tracker->forgetful |= tracker->overflown;
+	LIST_FOREACH(region, &tracker->regions, next)
+	{
 		region->lost |= region->committed < region->wrote;
 		region->committed = region->wrote;
 	}
-	pthread_mutex_unlock(&peer->lock);
+	pthread_mutex_unlock(&tracker->lock);
 }
 
-uint64_t pmv_lost_writes_losses(struct pmv_lost_writes *peer)
+uint64_t pmv_lost_writes_losses(struct pmv_lost_writes *tracker)
 {
-	return read_locked(peer, &peer->losses);
+	return read_locked(tracker, &tracker->losses);
 }
 
-/* is_lost -- told: it will not be once more */
-static bool is_lost(struct pmv_lost_writes_region *region, bool told)
+/* take_loss -- has the region lost writes?  That is said once. */
+static bool take_loss(struct pmv_lost_writes_region *region)
 {
 	bool lost = region && region->lost;
 
-	if (lost && told)
+	if (lost)
 		region->lost = false;
 	return lost;
 }
 
-bool pmv_lost_writes_has_lost(struct pmv_lost_writes *peer, const uint32_t *keys, size_t count)
+bool pmv_lost_writes_has_lost(struct pmv_lost_writes *tracker, const uint32_t *keys, size_t count)
 {
+	const struct pmv_lost_writes_region *region;
 	bool lost;
 
-	pthread_mutex_lock(&peer->lock);
-	lost = peer->forgetful;
-	for (size_t i = 0; i < count; i++)
-		lost |= is_lost(find(peer, keys[i]), false);
-	pthread_mutex_unlock(&peer->lock);
+	pthread_mutex_lock(&tracker->lock);
+	lost = tracker->forgetful;
+	for (size_t i = 0; i < count; i++) {
+		region = find(tracker, keys[i]);
+		lost |= region && region->lost;
+	}
+	pthread_mutex_unlock(&tracker->lock);
 	return lost;
 }
 
-bool pmv_lost_writes_may_commit(struct pmv_lost_writes *peer, const uint32_t *keys, size_t count,
+bool pmv_lost_writes_may_commit(struct pmv_lost_writes *tracker, const uint32_t *keys, size_t count,
 				bool all)
 {
+	struct pmv_lost_writes_region *region;
 	bool lost;
 
-	pthread_mutex_lock(&peer->lock);
-	lost = peer->forgetful;
+	pthread_mutex_lock(&tracker->lock);
+	lost = tracker->forgetful;
 	for (size_t i = 0; i < count; i++)
-		lost |= is_lost(find(peer, keys[i]), true);
-	for (struct pmv_lost_writes_region *region = all ? peer->regions : NULL; region;
-	     region = region->next)
-		lost |= is_lost(region, true);
-	pthread_mutex_unlock(&peer->lock);
+		lost |= take_loss(find(tracker, keys[i]));
+	if (all) {
+		LIST_FOREACH(region, &tracker->regions, next)
+		lost |= take_loss(region);
+	}
+	pthread_mutex_unlock(&tracker->lock);
 	return !lost;
 }

@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * lost_writes.h -- what an endpoint of FI_EP_RDM has written to a peer and nothing has
- * committed
+ * lost_writes.h -- a tracker of writes that may be lost with a connection
  *
- * A commit covers what was written before it on its connection.  RxM replaces a
- * connection that was lost, and tells nobody.  What was written to a region then,
- * and is not covered by a commit that has completed, may never have arrived, or
- * may still be in the caches there: so the next commit to that region, on whatever
- * connection, has to fail, once.  It does not matter whether a write completed: a
- * completion proves nothing, or it would not be noted here.
+ * A commit covers what was written before it on its connection.  FI_EP_RDM replaces a
+ * lost connection without telling anybody.  What was written to a region on the lost one,
+ * and is not covered by a completed commit, may never have arrived, or may still be in
+ * the target's caches.  So the next commit to that region has to fail once, whatever
+ * connection it uses.  Whether the writes had completed does not matter: a completion that
+ * proves durability needs no tracking.
  *
- * Writes are numbered as they are noted, after they were posted.  A commit takes
- * down the number when it is about to be posted, and covers those up to it.
+ * Each write gets a number when it is added, after it was posted.  A commit takes the
+ * current number just before it is posted, and covers the writes up to that number.
  *
- * Regions with nothing to tell of are forgotten now and then.  If that leaves too
- * many, because nobody ever commits, new ones are not noted; after a loss no commit
- * can be proven then any more.
+ * From time to time, regions whose writes are all committed are forgotten.  If too many
+ * regions are left, because nothing is ever committed, writes to further regions are not
+ * tracked.  After a loss no commit can be proven then.
  *
- * All calls lock for themselves.
+ * All functions do their own locking.
  */
 #ifndef PMV_LOST_WRITES_H
 #define PMV_LOST_WRITES_H
@@ -26,68 +25,73 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #define PMV_LOST_WRITES_ADDR_SIZE 128
 
 struct pmv_lost_writes_region;
 
+/* The writes to one peer. */
 struct pmv_lost_writes {
-	struct pmv_lost_writes *next;
+	SLIST_ENTRY(pmv_lost_writes) next;
 	pthread_mutex_t lock;
 	void *tree; /* of regions, by key */
 	struct pmv_lost_writes_region *last;
-	struct pmv_lost_writes_region *regions; /* all of them */
+	LIST_HEAD(, pmv_lost_writes_region) regions; /* all of them */
 	size_t num_regions;
-	size_t sweep_at; /* with so many it is time to forget some */
-	uint64_t writes; /* so many were noted */
-	uint64_t losses; /* of connections */
-	bool overflown;  /* not all writes are noted */
-	bool forgetful;  /* nor were those that went down: no commit can be proven any more */
+	size_t sweep_at; /* at this number of regions, the committed ones are forgotten */
+	uint64_t number; /* of the last write */
+	uint64_t losses; /* how many connections were lost */
+	bool overflown;  /* not all writes are tracked */
+	bool forgetful;  /* nor are all lost ones: no commit can be proven any more */
 	size_t addrlen;
 	unsigned char addr[PMV_LOST_WRITES_ADDR_SIZE];
 };
 
-/* Those of one endpoint. */
+/* The trackers of one endpoint, one for each peer. */
 struct pmv_lost_writes_list {
 	pthread_mutex_t lock;
-	struct pmv_lost_writes *list;
-	struct pmv_lost_writes nobody; /* stands for those that there was no memory for */
+	SLIST_HEAD(, pmv_lost_writes) trackers;
+	struct pmv_lost_writes nobody; /* for all peers that there was no memory for */
 };
 
-void pmv_lost_writes_list_init(struct pmv_lost_writes_list *peers);
-void pmv_lost_writes_list_destroy(struct pmv_lost_writes_list *peers);
+void pmv_lost_writes_list_init(struct pmv_lost_writes_list *list);
+void pmv_lost_writes_list_destroy(struct pmv_lost_writes_list *list);
 
-/* pmv_lost_writes_list_get -- the peer with this address, for as long as there are peers */
-struct pmv_lost_writes *pmv_lost_writes_list_get(struct pmv_lost_writes_list *peers,
+/* pmv_lost_writes_list_get -- the tracker for the peer with this address; it lives as the list */
+struct pmv_lost_writes *pmv_lost_writes_list_get(struct pmv_lost_writes_list *list,
 						 const void *addr, size_t addrlen);
 
-/* So many regions with writes that nothing has committed are remembered. */
+/* At most this many regions with uncommitted writes are tracked for a peer. */
 #define PMV_LOST_WRITES_REGIONS 65536
 
-/* pmv_lost_writes_wrote -- a write was posted that does not commit by itself */
-void pmv_lost_writes_wrote(struct pmv_lost_writes *peer, uint32_t key);
+/* pmv_lost_writes_add -- a write that does not commit by itself was posted */
+void pmv_lost_writes_add(struct pmv_lost_writes *tracker, uint32_t key);
 
-/* pmv_lost_writes_writes -- the number that a commit takes down */
-uint64_t pmv_lost_writes_writes(struct pmv_lost_writes *peer);
-
-/* pmv_lost_writes_committed -- a commit to the region has completed, on the connection of now */
-void pmv_lost_writes_committed(struct pmv_lost_writes *peer, uint32_t key, uint64_t writes);
-
-/* pmv_lost_writes_lost -- so was the connection */
-void pmv_lost_writes_lost(struct pmv_lost_writes *peer);
-
-/* pmv_lost_writes_losses -- so many were; the same number: the same connection */
-uint64_t pmv_lost_writes_losses(struct pmv_lost_writes *peer);
-
-/* pmv_lost_writes_has_lost -- would pmv_lost_writes_may_commit say no?  It still will. */
-bool pmv_lost_writes_has_lost(struct pmv_lost_writes *peer, const uint32_t *keys, size_t count);
+/* pmv_lost_writes_number -- the number of the last write, for a commit to take */
+uint64_t pmv_lost_writes_number(struct pmv_lost_writes *tracker);
 
 /*
- * pmv_lost_writes_may_commit -- to these regions, and with all set to all of them.  False:
- * writes that the commit would cover went down with an earlier connection, which
- * is told once; or it was forgotten which, which is told always.
+ * pmv_lost_writes_committed -- a commit that took this number has completed, on the
+ * present connection
  */
-bool pmv_lost_writes_may_commit(struct pmv_lost_writes *peer, const uint32_t *keys, size_t count,
+void pmv_lost_writes_committed(struct pmv_lost_writes *tracker, uint32_t key, uint64_t number);
+
+/* pmv_lost_writes_disconnected -- the connection is lost */
+void pmv_lost_writes_disconnected(struct pmv_lost_writes *tracker);
+
+/* pmv_lost_writes_losses -- how many connections were lost; the same number: the same connection */
+uint64_t pmv_lost_writes_losses(struct pmv_lost_writes *tracker);
+
+/* pmv_lost_writes_has_lost -- would pmv_lost_writes_may_commit say no?  It still will. */
+bool pmv_lost_writes_has_lost(struct pmv_lost_writes *tracker, const uint32_t *keys, size_t count);
+
+/*
+ * pmv_lost_writes_may_commit -- may these regions, or with `all` all regions, be committed?
+ * False: writes that the commit would cover were lost with an earlier connection, which is
+ * said once; or it is no longer known which were lost, which is said every time.
+ */
+bool pmv_lost_writes_may_commit(struct pmv_lost_writes *tracker, const uint32_t *keys, size_t count,
 				bool all);
 
 #endif /* PMV_LOST_WRITES_H */

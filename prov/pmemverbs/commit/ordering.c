@@ -186,7 +186,7 @@ struct pmv_lost_writes *pmv_note_peer(struct pmv_ep *ep, const struct fi_rma_iov
 	if (!hooks->is_applications(rma_iov))
 		return NULL;
 	if (!ep->peer)
-		ep->peer = hooks->peer();
+		ep->peer = hooks->tracker();
 	return ep->peer;
 }
 
@@ -207,6 +207,6 @@ void pmv_note_lost_writes(struct pmv_ep *ep, const struct fi_rma_iov *rma_iov, s
 		if (pmv_attr_of(ep, rma_iov[i].key, &attr) &&
 		    (silent ||
 		     pmv_write_method(&attr, ep->domain->engine.transport) != PMV_METHOD_WRITE))
-			pmv_lost_writes_wrote(peer, (uint32_t) pmv_key_core(rma_iov[i].key));
+			pmv_lost_writes_add(peer, (uint32_t) pmv_key_core(rma_iov[i].key));
 	}
 }

@@ -58,14 +58,14 @@ void pmv_mark_set(struct pmv_ep *ep, uint64_t key, uint64_t addr);
 uint64_t pmv_mark_or(struct pmv_ep *ep, uint64_t key, uint64_t addr);
 
 /*
- * pmv_note_peer -- whom one of RxM's endpoints belongs to; NULL: what it writes is not
- * the application's, but what RxM makes of messages
+ * pmv_note_peer -- the tracker for the peer that an endpoint of the RDM layer writes to;
+ * NULL: the write is not the application's, but part of a message
  */
 struct pmv_lost_writes *pmv_note_peer(struct pmv_ep *ep, const struct fi_rma_iov *rma_iov);
 
 /*
- * pmv_note_for_peer -- remember over the loss of one of RxM's connections that
- * something was written that does not commit; silent: not even its error is heard of
+ * pmv_note_for_peer -- track a write that does not commit, in case FI_EP_RDM loses the
+ * connection; silent: nobody hears even of its error
  */
 void pmv_note_lost_writes(struct pmv_ep *ep, const struct fi_rma_iov *rma_iov, size_t count,
 			  bool silent);

@@ -7,7 +7,7 @@
 #include "commit/group.h"
 #include "commit/flush_request.h"
 #include "commit/lost_writes.h"
-#include "base/setting.h"
+#include "base/log.h"
 
 /* So long nothing has to be heard of a letter until it is asked whether anybody is there. */
 #define PROBE_NS INT64_C(200000000)

@@ -8,6 +8,7 @@
 #include <rdma/fi_endpoint.h>
 
 #include "engine/core.h"
+#include "base/log.h"
 #include "engine/engine.h"
 #include "base/setting.h"
 

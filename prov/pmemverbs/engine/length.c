@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* length.c -- how much an operation writes; length.h says which of two answers counts */
-#include <rdma/fi_errno.h>
-
-#include "objects/ep.h"
 #include "engine/length.h"
-#include "base/setting.h"
+
+#include <stdbool.h>
+
+#include "base/log.h"
 
 enum answer {
 	AGREES,
-	DIFFERS, /* of one place: it can be corrected */
-	MAKES_NO_SENSE,
+	DIFFERS, /* there is one place: its length can be corrected */
+	MALFORMED,
 };
 
-/* take -- one more length, of `left` that are not named yet; false: that is more */
+/* take -- subtract a place's length from what is left; false: it is longer */
 static bool take(size_t *left, size_t len)
 {
 	if (len > *left)
@@ -29,9 +29,9 @@ static enum answer compare(bool fits, size_t left, size_t places)
 		return DIFFERS;
 	PMV_WARN(EP_DATA,
 		 "an operation on several places of the target is refused: their lengths have to "
-		 "add up to what is written, and there may be %d\n",
+		 "add up to what is written, and at most %d places are allowed\n",
 		 PMV_MAX_RMA);
-	return MAKES_NO_SENSE;
+	return MALFORMED;
 }
 
 const struct fi_msg_rma *pmv_write_lengths(const struct fi_msg_rma *msg, struct pmv_rma_msg *copy)

@@ -2,14 +2,17 @@
 /*
  * length.h -- how much an operation writes
  *
- * An application says it twice: by its own buffers, and by the places at the
- * target.  Where the two differ cores do not agree on what happens: verbs never
- * looks at the places' lengths, tcp trusts them and loses its stream.  What is
- * remembered as written, and what a commit names, has to be all that was written;
- * so the buffers decide, for us and for the core.
+ * An application says it twice: by its own buffers, and by the places at the target.
+ * Cores differ in what they do when the two disagree: verbs never looks at the places'
+ * lengths, tcp trusts them and loses track of its stream.  What is remembered as written,
+ * and what a commit names, has to be all that was written.  So the buffers decide, for
+ * this provider and for the core.
  */
 #ifndef PMV_LENGTH_H
 #define PMV_LENGTH_H
+
+#include <stddef.h>
+#include <sys/uio.h>
 
 #include <rdma/fi_atomic.h>
 #include <rdma/fi_rma.h>
@@ -28,14 +31,23 @@ struct pmv_atomic_msg {
 	struct fi_rma_ioc rma_iov[PMV_MAX_RMA];
 };
 
+static inline size_t pmv_iov_len(const struct iovec *iov, size_t count)
+{
+	size_t len = 0;
+
+	for (size_t i = 0; i < count; i++)
+		len += iov[i].iov_len;
+	return len;
+}
+
 /*
- * pmv_write_lengths -- the message itself, or with the length that is written in
- * `copy`; NULL after a warning: it names too many places, or several with another
- * length altogether, and nobody can tell which of them is meant
+ * pmv_write_lengths -- the message itself, or a copy in `copy` with the length that is
+ * written.  NULL after a warning: it names too many places, or several whose lengths do
+ * not add up, and nobody can tell which of them is wrong.
  */
 const struct fi_msg_rma *pmv_write_lengths(const struct fi_msg_rma *msg, struct pmv_rma_msg *copy);
 
-/* pmv_atomic_lengths -- the same; count: of what is operated on, in all */
+/* pmv_atomic_lengths -- the same; `count` is the number of operands */
 const struct fi_msg_atomic *pmv_atomic_lengths(const struct fi_msg_atomic *msg, size_t count,
 					       struct pmv_atomic_msg *copy);
 

@@ -19,7 +19,7 @@
 
 #include "memory/file.h"
 #include "memory/platform.h"
-#include "base/setting.h"
+#include "base/log.h"
 #include "memory/vma.h"
 
 struct file {

@@ -22,14 +22,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What survives a power failure.  The values travel in keys: never renumber. */
-enum pmv_persist {
-	PMV_NONE = 0, /* nothing: a commit means global visibility */
-	PMV_PAGE = 1, /* what msync has written */
-	PMV_DMP = 2,  /* DIMM and memory controller */
-	PMV_MHP = 3,  /* the caches too */
-	PMV_WSP = 4,  /* I/O controller and NIC buffers too */
-};
+#include "base/persist.h"
 
 struct pmv_attr {
 	enum pmv_persist persist;

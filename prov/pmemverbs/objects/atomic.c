@@ -14,7 +14,7 @@
 #include "engine/atomic.h"
 #include "commit/group.h"
 #include "engine/length.h"
-#include "base/setting.h"
+#include "base/log.h"
 
 static uint64_t what_is(const struct pmv_atomic *op)
 {

@@ -12,8 +12,9 @@
 
 #include "base/clock.h"
 #include "commit/commit.h"
+#include "engine/info.h"
 #include "memory/guard.h"
-#include "base/setting.h"
+#include "base/log.h"
 
 /*
  * So many entries are taken from the core before the application reads them, beside as
@@ -720,13 +721,13 @@ static int make_waitable(struct pmv_cq *cq)
 	return 0;
 }
 
-/* Less than this is none for RxM. */
-#define LEAST_RXM_SIZE 1024
+/* Shorter ones are of no use to the RDM layer. */
+#define LEAST_RDM_SIZE 1024
 
 /*
  * open_core -- every commit takes several entries of the core's queue, which
  * overruns silently on some; where no such long queue is to be had, the length
- * asked for has to do.  RxM asks for as many peers as there may be in a job
+ * asked for has to do.  The RDM layer asks for as many peers as there may be in a job
  * (FI_UNIVERSE_SIZE, 256), which is more than some devices have: it gets what
  * there is.
  */
@@ -741,14 +742,14 @@ static int open_core(struct pmv_cq *cq, const struct fi_cq_attr *attr)
 				     : FI_WAIT_FD;
 	core_attr.wait_cond = FI_CQ_COND_NONE;
 	core_attr.format = cq->format;
-	core_attr.size = cq->size * PMV_MAX_PARTS;
+	core_attr.size = cq->size * PMV_INFO_MAX_REQUESTS;
 	ret = fi_cq_open(cq->domain->engine.domain_fid, &core_attr, &cq->core_fid, cq);
 	if (!ret)
 		return 0;
 	core_attr.size = attr->size;
 	ret = fi_cq_open(cq->domain->engine.domain_fid, &core_attr, &cq->core_fid, cq);
 	/* Devices' limits are powers of two, or one less. */
-	while (ret && cq->domain->hooks && core_attr.size > LEAST_RXM_SIZE) {
+	while (ret && cq->domain->hooks && core_attr.size > LEAST_RDM_SIZE) {
 		core_attr.size = (core_attr.size - 1) / 2;
 		ret = fi_cq_open(cq->domain->engine.domain_fid, &core_attr, &cq->core_fid, cq);
 	}
@@ -756,8 +757,8 @@ static int open_core(struct pmv_cq *cq, const struct fi_cq_attr *attr)
 		PMV_WARN(CQ,
 			 "the core has no CQ of %zu entries: keep at most %zu commits under way on "
 			 "this one\n",
-			 cq->size * PMV_MAX_PARTS,
-			 (core_attr.size ? core_attr.size : cq->size) / PMV_MAX_PARTS);
+			 cq->size * PMV_INFO_MAX_REQUESTS,
+			 (core_attr.size ? core_attr.size : cq->size) / PMV_INFO_MAX_REQUESTS);
 	return ret;
 }
 

@@ -8,9 +8,10 @@
 
 #include <rdma/fi_ext_pmemverbs.h>
 #include "commit/commit.h"
-#include "objects/info.h"
+#include "engine/info.h"
 #include "base/setting.h"
 #include "rdm/rdm.h"
+#include "objects/unwrap.h"
 
 /* Queries */
 
@@ -55,7 +56,7 @@ static struct fi_pmemverbs_ops queries = {
 
 /*
  * Private ops of a core take its own fids, so those of a core are not handed
- * through: callers such as RxM do without.
+ * through: the callers do without.
  */
 static int domain_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops,
 			   void *context)
@@ -96,7 +97,7 @@ static int domain_close(struct fid *fid)
 static int domain_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 {
 	struct pmv_domain *domain = pmv_container_of(fid, struct pmv_domain, domain_fid.fid);
-	struct fid *core_fid = pmv_fid_core(bfid);
+	struct fid *core_fid = pmv_unwrap_fid(bfid);
 
 	if (!core_fid)
 		return -FI_EINVAL;
@@ -178,8 +179,8 @@ int pmv_domain_open(struct fid_fabric *fabric_fid, struct fi_info *info,
 	int ret = -FI_ENOMEM;
 
 	if (info->ep_attr && info->ep_attr->type == FI_EP_RDM)
-		return pmv_rdm_domain_open(fabric, info, domain_fid, context);
-	core_info = pmv_info_to_core(fabric->core, info);
+		return pmv_rdm_domain_open(fabric->rdm, info, domain_fid, context);
+	core_info = pmv_unwrap_info(fabric->core, info);
 	domain = calloc(1, sizeof(*domain));
 	if (!core_info || !domain)
 		goto free;
@@ -187,7 +188,7 @@ int pmv_domain_open(struct fid_fabric *fabric_fid, struct fi_info *info,
 	domain->engine.core = fabric->core;
 	domain->engine.fabric_fid = fabric->core_fid;
 	domain->engine.transport = pmv_core_transport(fabric->core, info);
-	domain->keyed = pmv_info_keyed(info->domain_attr->mr_mode);
+	domain->keyed = pmv_info_is_keyed(info->domain_attr->mr_mode);
 	domain->hooks = pmv_rdm_hooks();
 	domain->pmem = pmv_info_is_pmem(info) || (pmv_setting.commit_all && domain->keyed);
 	domain->engine.virt_addr = info->domain_attr->mr_mode & (FI_MR_VIRT_ADDR | PMV_MR_BASIC);

@@ -14,16 +14,7 @@
 #include "objects/fabric.h"
 #include "progress/op.h"
 
-/*
- * By READs a commit is at most a flush in front, the write, the flush behind it and
- * the notice.  One by the agent can have more messages than that, and READs without
- * an order among writes.  Queues are opened for the former: what finds no room in
- * the transmit queue waits, and so no CQ overruns that is as long as all queues of
- * the endpoints on it.
- */
-#define PMV_MAX_PARTS 4
-
-/* RxM is done with an endpoint before it has closed so many more, in all of its threads. */
+/* Every thread of a layer above is done with an endpoint before so many more are closed. */
 #define PMV_CLOSED 16
 
 struct pmv_domain {
@@ -37,7 +28,7 @@ struct pmv_domain {
 	atomic_int users;              /* objects opened in it, closed before it */
 	struct pmv_op_pool reqs;
 	struct pmv_agent agent;
-	/* The last endpoints that were closed: see closed.c. */
+	/* The last endpoints that were closed: see zombie.c. */
 	pthread_mutex_t closed_lock;
 	struct pmv_ep *closed[PMV_CLOSED];
 	size_t num_closed;

@@ -9,11 +9,13 @@
 #include "commit/commit.h"
 #include "objects/eq.h"
 #include "agent/handshake.h"
-#include "objects/info.h"
+#include "engine/info.h"
 #include "objects/mr.h"
 #include "commit/lost_writes.h"
+#include "base/log.h"
 #include "base/setting.h"
 #include "objects/srx.h"
+#include "objects/unwrap.h"
 
 static struct pmv_ep *to_ep(struct fid *fid)
 {
@@ -86,7 +88,7 @@ static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 		}
 		/* fall through */
 	default:
-		core_fid = pmv_fid_core(bfid);
+		core_fid = pmv_unwrap_fid(bfid);
 		ret = core_fid ? fi_ep_bind(ep->engine.fid, core_fid, flags) : -FI_EINVAL;
 		if (!ret && bfid->fclass == FI_CLASS_EQ)
 			ep->eq = pmv_container_of(bfid, struct pmv_eq, eq_fid.fid);
@@ -258,7 +260,7 @@ static int ep_close(struct fid *fid)
 		pmv_cq_progress(ep->rx_cq);
 	abandon_requests(ep);
 	if (ep->peer)
-		pmv_lost_writes_lost(ep->peer);
+		pmv_lost_writes_disconnected(ep->peer);
 	release_cntrs(ep);
 	pmv_mailbox_close(ep);
 	if (ep->wants_agent)
@@ -401,7 +403,7 @@ int pmv_ep_open(struct fid_domain *domain_fid, struct fi_info *info, struct fid_
 		void *context)
 {
 	struct pmv_domain *domain = pmv_to_domain(domain_fid);
-	struct fi_info *core_info = pmv_info_to_core(domain->engine.core, info);
+	struct fi_info *core_info = pmv_unwrap_info(domain->engine.core, info);
 	struct pmv_ep *ep = calloc(1, sizeof(*ep));
 	int ret = -FI_ENOMEM;
 

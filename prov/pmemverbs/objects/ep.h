@@ -88,7 +88,7 @@ struct pmv_ep {
 	struct pmv_receive_tracker receives;
 	atomic_bool wants_agent; /* for them */
 
-	/* Of RxM's: who is at the other end, once it has written there; see peer.h. */
+	/* For an endpoint of the RDM layer: the tracker for its peer, once it has written there. */
 	struct pmv_lost_writes *peer;
 
 	/* A place that can be read through the key: see note.h. */
@@ -162,15 +162,6 @@ static inline ssize_t pmv_count_end(struct pmv_ep *ep, bool counted, ssize_t ret
 
 /* pmv_ep_prepare -- before it is enabled, which connecting does as well */
 int pmv_ep_prepare(struct pmv_ep *ep);
-
-static inline size_t pmv_iov_len(const struct iovec *iov, size_t count)
-{
-	size_t len = 0;
-
-	for (size_t i = 0; i < count; i++)
-		len += iov[i].iov_len;
-	return len;
-}
 
 /* pmv_ep_bury -- it is closed; it is freed some time later: see closed.c */
 void pmv_ep_bury(struct pmv_ep *ep);

@@ -11,8 +11,8 @@
 #include "memory/guard.h"
 #include "agent/handshake.h"
 #include "objects/pep.h"
-#include "objects/info.h"
-#include "base/setting.h"
+#include "engine/info.h"
+#include "objects/unwrap.h"
 
 /*
  * our_fid -- the object of ours that an event names.  We open the core's
@@ -21,7 +21,7 @@
  */
 static struct fid *our_fid(struct fid *fid)
 {
-	return !fid || pmv_fid_core(fid) ? fid : fid->context;
+	return !fid || pmv_unwrap_fid(fid) ? fid : fid->context;
 }
 
 /* take_handshake -- off the end of an event's CM data */

@@ -1,48 +1,34 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* fabric.c -- a fabric of the core, wrapped; waiting on several objects */
+#include "objects/fabric.h"
+
+#include <stddef.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <rdma/fi_errno.h>
 
-#include "objects/cntr.h"
-#include "objects/ep.h"
-#include "objects/getinfo.h"
 #include "agent/handshake.h"
-#include "objects/pep.h"
-#include "base/setting.h"
-#include "rdm/rdm.h"
+#include "base/log.h"
 #include "base/signals.h"
-#include "objects/srx.h"
-
-struct fid *pmv_fid_core(struct fid *fid)
-{
-	if (fid->ops == &pmv_ep_fi_ops)
-		return &pmv_container_of(fid, struct pmv_ep, ep_fid.fid)->engine.fid->fid;
-	if (fid->ops == &pmv_pep_fi_ops)
-		return &pmv_container_of(fid, struct pmv_pep, pep_fid.fid)->core_fid->fid;
-	if (fid->ops == &pmv_srx_fi_ops)
-		return &pmv_container_of(fid, struct pmv_srx, srx_fid.fid)->core_fid->fid;
-	if (fid->ops == &pmv_cq_fi_ops)
-		return &pmv_container_of(fid, struct pmv_cq, cq_fid.fid)->core_fid->fid;
-	if (fid->ops == &pmv_eq_fi_ops)
-		return &pmv_container_of(fid, struct pmv_eq, eq_fid.fid)->core_fid->fid;
-	return NULL;
-}
+#include "engine/info.h"
+#include "objects/cq.h"
+#include "objects/eq.h"
+#include "objects/getinfo.h"
+#include "objects/unwrap.h"
+#include "rdm/rdm.h"
 
 static int fabric_close(struct fid *fid)
 {
 	struct pmv_fabric *fabric = pmv_container_of(fid, struct pmv_fabric, fabric_fid.fid);
-	int ret = pmv_rdm_fabric_close(fabric);
+	int ret = pmv_rdm_fabric_close(fabric->rdm);
 
 	if (!ret)
 		ret = fi_close(&fabric->core_fid->fid);
 	if (ret)
 		return ret;
+	pmv_rdm_fabric_free(fabric->rdm);
 	pmv_handshake_forget_all(fabric);
 	pthread_mutex_destroy(&fabric->hello_lock);
-	pthread_mutex_destroy(&fabric->rxm_lock);
-	free(fabric->name);
 	free(fabric);
 	return 0;
 }
@@ -65,11 +51,11 @@ static int fabric_trywait(struct fid_fabric *fid, struct fid **fids, int count)
 	struct pmv_fabric *fabric = pmv_to_fabric(fid);
 
 	for (int i = 0; i < count; i++) {
-		struct fid *core_fid = pmv_fid_core(fids[i]);
+		struct fid *core_fid = pmv_unwrap_fid(fids[i]);
 		int ret;
 
 		if (!core_fid)
-			ret = pmv_rdm_trywait(fabric, fids[i]);
+			ret = pmv_rdm_trywait(fabric->rdm, fids[i]);
 		else if (fids[i]->fclass == FI_CLASS_CQ)
 			ret = pmv_cq_trywait(pmv_container_of(fids[i], struct pmv_cq, cq_fid.fid));
 		else if (fids[i]->fclass == FI_CLASS_EQ)
@@ -86,7 +72,7 @@ static int fabric_trywait(struct fid_fabric *fid, struct fid **fids, int count)
 static int fabric_wait_open(struct fid_fabric *fid, struct fi_wait_attr *attr,
 			    struct fid_wait **waitset)
 {
-	return pmv_rdm_wait_open(pmv_to_fabric(fid), attr, waitset);
+	return pmv_rdm_wait_open(pmv_to_fabric(fid)->rdm, attr, waitset);
 }
 
 static struct fi_ops_fabric fabric_ops = {
@@ -98,13 +84,31 @@ static struct fi_ops_fabric fabric_ops = {
 	.trywait = fabric_trywait,
 };
 
-int pmv_fabric(struct fi_fabric_attr *attr, struct fid_fabric **fabric_fid, void *context)
+/* open_core -- the core's fabric, and the RDM layer's, which opens later what it needs */
+static int open_core(struct pmv_fabric *fabric, const struct fi_fabric_attr *attr)
 {
 	struct fi_fabric_attr core_attr = *attr;
-	struct pmv_fabric *fabric;
 	int ret;
 
-	fabric = calloc(1, sizeof(*fabric));
+	core_attr.prov_name = (char *) fabric->core->name;
+	/* Our version says nothing about the core's; 0 is never too new for it. */
+	core_attr.prov_version = 0;
+	core_attr.api_version = pmv_info_api_version(attr->api_version);
+	core_attr.fabric = NULL;
+	fabric->rdm = pmv_rdm_fabric_new(attr->name, attr->api_version);
+	if (!fabric->rdm)
+		return -FI_ENOMEM;
+	ret = fi_fabric(&core_attr, &fabric->core_fid, fabric);
+	if (ret)
+		pmv_rdm_fabric_free(fabric->rdm);
+	return ret;
+}
+
+int pmv_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric_fid, void *context)
+{
+	struct pmv_fabric *fabric = calloc(1, sizeof(*fabric));
+	int ret;
+
 	if (!fabric)
 		return -FI_ENOMEM;
 	fabric->core = pmv_getinfo_core_of(attr->name);
@@ -113,22 +117,14 @@ int pmv_fabric(struct fi_fabric_attr *attr, struct fid_fabric **fabric_fid, void
 		free(fabric);
 		return -FI_ENODATA;
 	}
-	core_attr.prov_name = (char *) fabric->core->name;
-	/* Ours says nothing of the core's; 0 is never too new for it. */
-	core_attr.prov_version = 0;
-	core_attr.api_version = pmv_core_version(attr->api_version);
-	core_attr.fabric = NULL;
-	fabric->name = strdup(attr->name);
-	ret = fabric->name ? fi_fabric(&core_attr, &fabric->core_fid, fabric) : -FI_ENOMEM;
+	ret = open_core(fabric, attr);
 	if (ret) {
-		free(fabric->name);
 		free(fabric);
 		return ret;
 	}
-	/* Now that it is used: to be installed changes nothing for other programs. */
+	/* Not earlier: installing the provider changes nothing for other programs. */
 	pmv_signals_restore();
 	pthread_mutex_init(&fabric->hello_lock, NULL);
-	pthread_mutex_init(&fabric->rxm_lock, NULL);
 	fabric->fabric_fid = (struct fid_fabric){
 		.fid = {.fclass = FI_CLASS_FABRIC, .context = context, .ops = &fabric_fi_ops},
 		.ops = &fabric_ops,

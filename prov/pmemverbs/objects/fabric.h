@@ -4,13 +4,13 @@
 #define PMV_FABRIC_H
 
 #include <pthread.h>
-#include <stddef.h>
 
 #include <rdma/fabric.h>
 
+#include "base/container.h"
 #include "engine/core.h"
 
-#define pmv_container_of(ptr, type, member) ((type *) ((char *) (ptr) -offsetof(type, member)))
+struct pmv_rdm_fabric;
 
 struct pmv_fabric {
 	struct fid_fabric fabric_fid;
@@ -18,9 +18,7 @@ struct pmv_fabric {
 	const struct pmv_core *core;
 	pthread_mutex_t hello_lock;
 	struct pmv_handshake_kept *handshakes; /* of connection requests not yet answered */
-	char *name;
-	pthread_mutex_t rxm_lock;
-	struct fid_fabric *rxm_fid; /* RxM's fabric over this provider, once FI_EP_RDM needs it */
+	struct pmv_rdm_fabric *rdm;            /* for FI_EP_RDM */
 };
 
 static inline struct pmv_fabric *pmv_to_fabric(struct fid_fabric *fid)
@@ -36,7 +34,7 @@ int pmv_pep_open(struct fid_fabric *fabric_fid, struct fi_info *info, struct fid
 int pmv_eq_open(struct fid_fabric *fabric_fid, struct fi_eq_attr *attr, struct fid_eq **eq_fid,
 		void *context);
 
-/* pmv_fid_core -- the core's fid behind one of ours; NULL: it is none that can be bound */
-struct fid *pmv_fid_core(struct fid *fid);
+/* pmv_fabric_open -- libfabric's fi_fabric; fi_getinfo has offered the fabric before */
+int pmv_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric_fid, void *context);
 
 #endif /* PMV_FABRIC_H */

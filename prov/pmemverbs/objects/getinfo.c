@@ -2,44 +2,51 @@
 /*
  * getinfo.c -- what is offered to whom
  *
- * Nothing is offered unless somebody asks for it: by name, through
- * FI_PROVIDER, or with FI_RMA_PMEM in the hints.  The cores are asked with a
- * flag that shows them also when FI_PROVIDER=pmemverbs hides them.
+ * Nothing is offered unless the application asks for it: by name, through FI_PROVIDER,
+ * or with FI_RMA_PMEM in the hints.  The cores are asked with a flag that makes them
+ * answer even if FI_PROVIDER=pmemverbs hides them.
  */
+#include "objects/getinfo.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
 #include <rdma/fi_ext_pmemverbs.h>
 
-#include "objects/domain.h"
-#include "objects/getinfo.h"
-#include "objects/info.h"
+#include "base/log.h"
 #include "base/setting.h"
+#include "engine/engine.h"
+#include "engine/info.h"
+#include "objects/unwrap.h"
 #include "rdm/rdm.h"
 
 /*
- * The fabrics that were offered, so that fi_fabric, which is given a name only,
- * knows whose it is.  The cores' names of fabrics do not collide.
+ * The fabrics that were offered.  fi_fabric is given only a name, and has to know whose
+ * fabric it is.  Names of fabrics of different cores do not collide.
  */
 struct offer {
-	struct offer *next;
+	SLIST_ENTRY(offer) next;
 	const struct pmv_core *core;
 	char name[];
 };
 
-static struct offer *offers;
+static SLIST_HEAD(, offer) offers = SLIST_HEAD_INITIALIZER(offers);
 static pthread_mutex_t offers_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct offer *find_offer(const char *name)
 {
-	struct offer *offer = offers;
+	struct offer *offer;
 
-	while (offer && strcmp(offer->name, name))
-		offer = offer->next;
-	return offer;
+	SLIST_FOREACH(offer, &offers, next)
+	{
+		if (!strcmp(offer->name, name))
+			return offer;
+	}
+	return NULL;
 }
 
 const struct pmv_core *pmv_getinfo_core_of(const char *fabric_name)
@@ -60,20 +67,19 @@ static void remember(const struct pmv_core *core, const char *name)
 	if (!find_offer(name) && (offer = malloc(sizeof(*offer) + strlen(name) + 1))) {
 		strcpy(offer->name, name);
 		offer->core = core;
-		offer->next = offers;
-		offers = offer;
+		SLIST_INSERT_HEAD(&offers, offer, next);
 	}
 	pthread_mutex_unlock(&offers_lock);
 }
 
-/* Asked for? */
+/* Is this provider asked for? */
 
-/* names_us -- does a list of providers, as in FI_PROVIDER or prov_name, name this one? */
+/* names_us -- does a list of providers, from FI_PROVIDER or prov_name, name this one? */
 static bool names_us(const char *list)
 {
 	static const char separators[] = ",;";
 
-	/* A list that begins with ^ says what is not wanted. */
+	/* A list that begins with ^ names the unwanted ones. */
 	if (!list || *list == '^')
 		return false;
 	for (;;) {
@@ -90,16 +96,16 @@ static bool names_us(const char *list)
 static bool is_asked_for(const struct fi_info *hints)
 {
 	return (hints->fabric_attr->prov_name && names_us(hints->fabric_attr->prov_name)) ||
-	       names_us(pmv_other_setting("provider")) || pmv_info_is_pmem(hints);
+	       names_us(pmv_setting_other("provider")) || pmv_info_is_pmem(hints);
 }
 
 /*
- * warn_unasked -- a program that does not ask for this provider goes without it, but its
- * environment says that somebody counts on it
+ * warn_unasked -- the program does not ask for this provider and does without it; warn if
+ * the environment shows that somebody relies on it
  */
 static void warn_unasked(uint64_t flags, const struct fi_info *hints)
 {
-	if (hints->fabric_attr->prov_name || (flags & (PMV_CORE_PROV_ONLY | PMV_GETINFO_HIDDEN)))
+	if (hints->fabric_attr->prov_name || (flags & (PMV_INFO_CORE_ONLY | PMV_INFO_HIDDEN)))
 		return;
 	if (pmv_setting.bad)
 		PMV_ALERT(FABRIC, "%s\n", pmv_setting.bad);
@@ -108,7 +114,7 @@ static void warn_unasked(uint64_t flags, const struct fi_info *hints)
 				  "does not ask for pmemverbs: set FI_PROVIDER=pmemverbs\n");
 }
 
-/* What can't be served */
+/* What is refused */
 
 static int refuse(const char *why)
 {
@@ -127,86 +133,69 @@ static int check_hints(uint32_t version, uint64_t flags, const struct fi_info *h
 	}
 	if (type != FI_EP_UNSPEC && type != FI_EP_MSG && type != FI_EP_RDM)
 		return refuse("ep_attr->type: only FI_EP_MSG and FI_EP_RDM");
-	if (pmv_setting.commit_all && (flags & PMV_CORE_PROV_ONLY) && !pmv_rdm_calls_rxm()) {
-		PMV_ALERT(FABRIC, "FI_PMEMVERBS_COMMIT=all: another provider on top, such as "
-				  "pmemverbs;ofi_rxm, executes atomics by itself, which makes "
-				  "nothing durable; use FI_EP_RDM of pmemverbs alone\n");
+	if ((flags & PMV_INFO_CORE_ONLY) && !pmv_rdm_may_layer())
 		return -FI_ENODATA;
-	}
 	if ((hints->caps & FI_PMEM) && !(hints->caps & FI_RMA))
 		return refuse("caps: FI_RMA_PMEM needs FI_RMA");
 	if ((hints->caps | hints->tx_attr->caps | hints->rx_attr->caps) & FI_HMEM)
-		return refuse("caps: FI_HMEM, since data of small commits and of injected ones are "
-			      "copied by the processor");
+		return refuse("caps: FI_HMEM, since the processor copies the data of small and of "
+			      "injected commits");
 	if (!pmv_info_is_pmem(hints))
 		return 0;
 	if (mr_mode == PMV_MR_SCALABLE ||
-	    (FI_VERSION_GE(version, FI_VERSION(1, 5)) && !pmv_info_keyed(mr_mode))) {
+	    (FI_VERSION_GE(version, FI_VERSION(1, 5)) && !pmv_info_is_keyed(mr_mode))) {
 		if (pmv_setting.commit_all)
 			PMV_ALERT(FABRIC,
 				  "FI_PMEMVERBS_COMMIT=all can't make this program durable: "
-				  "it does not let the provider choose keys "
+				  "it does not let the provider choose the keys "
 				  "(FI_MR_PROV_KEY in mr_mode)\n");
 		return refuse("domain_attr->mr_mode: FI_RMA_PMEM needs FI_MR_PROV_KEY, since the "
-			      "keys say what the memory is");
+			      "keys describe the memory");
 	}
 	return 0;
 }
 
-bool pmv_is_named(const char *wanted, const char *name)
-{
-	return !wanted || (name && !strcmp(wanted, name));
-}
+struct question {
+	const struct pmv_core *core;
+	const struct fi_info *hints;
+};
 
 /*
- * is_usable -- utility providers on top of the core answer, too; XRC leaves no
- * room for CM data; and tcp answers whatever fabric and domain are asked for
+ * is_usable -- utility providers on top of the core answer, too; XRC leaves no room for
+ * our CM data; and tcp answers whatever fabric and domain are asked for
  */
-static bool is_usable(const struct fi_info *info, const struct pmv_core *core,
-		      const struct fi_info *hints)
+static bool is_usable(const struct fi_info *info, const struct fi_info *kept, const void *arg)
 {
+	const struct question *question = arg;
+
+	(void) kept;
 	return info->ep_attr->type == FI_EP_MSG && info->fabric_attr->prov_name &&
-	       !strcmp(info->fabric_attr->prov_name, core->name) &&
+	       !strcmp(info->fabric_attr->prov_name, question->core->name) &&
 	       info->ep_attr->protocol != FI_PROTO_RDMA_CM_IB_XRC &&
-	       pmv_is_named(hints->fabric_attr->name, info->fabric_attr->name) &&
-	       pmv_is_named(hints->domain_attr->name, info->domain_attr->name);
+	       pmv_info_is_named(question->hints->fabric_attr->name, info->fabric_attr->name) &&
+	       pmv_info_is_named(question->hints->domain_attr->name, info->domain_attr->name);
 }
 
-/*
- * ask_core -- what the core offers of use; hints are an application's, complete
- */
+/* ask_core -- what the core offers that can be used; hints are an application's, complete */
 static struct fi_info *ask_core(const struct pmv_core *core, uint32_t version, const char *node,
 				const char *service, uint64_t flags, const struct fi_info *hints)
 {
-	struct fi_info *core_hints = pmv_info_to_core(core, hints);
+	struct fi_info *core_hints = pmv_unwrap_info(core, hints);
 	struct fi_info *list = NULL;
-	struct fi_info **at = &list;
 
 	if (!core_hints)
 		return NULL;
 	core_hints->ep_attr->type = FI_EP_MSG;
-	/* Nobody compares it, but 8 is ours to promise. */
+	/* The key size is this provider's promise, not the core's. */
 	core_hints->domain_attr->mr_key_size = 0;
-	if (fi_getinfo(pmv_core_version(version), node, service, flags | PMV_GETINFO_HIDDEN,
+	if (fi_getinfo(pmv_info_api_version(version), node, service, flags | PMV_INFO_HIDDEN,
 		       core_hints, &list))
 		list = NULL;
 	fi_freeinfo(core_hints);
-
-	while (*at) {
-		struct fi_info *info = *at;
-
-		if (is_usable(info, core, hints)) {
-			at = &info->next;
-			continue;
-		}
-		*at = info->next;
-		info->next = NULL;
-		fi_freeinfo(info);
-	}
-	return list;
+	return pmv_info_filter(list, is_usable, &(struct question){core, hints});
 }
 
-/* adopt -- make the core's infos ours; returns where the list goes on */
+/* adopt -- turn the core's infos into ours; returns where the list goes on */
 static struct fi_info **adopt(const struct pmv_core *core, struct fi_info **list,
 			      const struct fi_info *hints)
 {
@@ -215,7 +204,8 @@ static struct fi_info **adopt(const struct pmv_core *core, struct fi_info **list
 
 		remember(core, info->fabric_attr->name);
 		pmv_info_from_core(info, hints);
-		/* The core has been asked with its own; a passive endpoint has to come back. */
+		/* The core was given its own handle; the application gets the one that it passed.
+		 */
 		info->handle = hints->handle;
 		/* libfabric sets the name, and would append ours to what is there. */
 		free(info->fabric_attr->prov_name);
@@ -224,7 +214,7 @@ static struct fi_info **adopt(const struct pmv_core *core, struct fi_info **list
 	return list;
 }
 
-/* Which of the hints no core can serve: found by leaving out one group at a time. */
+/* Leaving out one group of hints at a time shows which one no core can serve. */
 
 static void leave_caps(struct fi_info *hints)
 {
@@ -296,6 +286,7 @@ static void leave_fabric(struct fi_info *hints)
 	hints->fabric_attr->fabric = NULL;
 }
 
+/* explain -- log why nothing was offered */
 static void explain(uint32_t version, uint64_t flags, const struct fi_info *hints)
 {
 	static const struct {
@@ -337,8 +328,7 @@ static void explain(uint32_t version, uint64_t flags, const struct fi_info *hint
 	}
 	PMV_INFO(FABRIC,
 		 "not offered: no core of FI_PMEMVERBS_CORE=%s answers for this node and service; "
-		 "is "
-		 "there an RDMA device or a network interface?\n",
+		 "is there an RDMA device or a network interface?\n",
 		 pmv_setting.core);
 }
 
@@ -364,7 +354,10 @@ int pmv_getinfo(uint32_t version, const char *node, const char *service, uint64_
 	ret = is_asked_for(complete) ? 0 : -FI_ENODATA;
 	if (ret)
 		warn_unasked(flags, complete);
-	/* RxM does not know the capability, and who is to be made durable does not ask for it. */
+	/*
+	 * The RDM layer does not know the capability.  Programs that COMMIT=all makes durable
+	 * do not ask for it.
+	 */
 	if (pmv_rdm_wants_pmem() || (pmv_setting.commit_all && (complete->caps & FI_RMA)))
 		complete->caps |= FI_PMEM;
 	if (!ret)

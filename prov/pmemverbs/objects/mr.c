@@ -21,7 +21,9 @@
 #include "memory/mem.h"
 #include "commit/plan.h"
 #include "objects/mr.h"
+#include "base/log.h"
 #include "base/setting.h"
+#include "objects/unwrap.h"
 
 static int mr_close(struct fid *fid)
 {
@@ -46,7 +48,7 @@ static int mr_close(struct fid *fid)
 static int mr_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 {
 	struct pmv_mr *mr = pmv_container_of(fid, struct pmv_mr, mr_fid.fid);
-	struct fid *core_fid = pmv_fid_core(bfid);
+	struct fid *core_fid = pmv_unwrap_fid(bfid);
 
 	/* A core that counted what peers do to a region could not do it in our counters. */
 	if (bfid->fclass == FI_CLASS_CNTR)

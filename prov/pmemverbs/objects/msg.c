@@ -10,6 +10,7 @@
 #include <rdma/fi_ext_pmemverbs.h>
 #include "commit/commit.h"
 #include "memory/guard.h"
+#include "base/log.h"
 #include "base/setting.h"
 
 /* An injected message has no completion that could tell of durability: it never commits. */
@@ -133,7 +134,7 @@ static ssize_t msg_recvmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_
 
 /* Sending */
 
-/* may_send -- RxM makes messages of atomics, by fi_send and fi_inject */
+/* may_send -- the RDM layer sends atomics as messages, by fi_send and fi_inject */
 static inline ssize_t may_send(struct pmv_ep *ep)
 {
 	return ep->domain->hooks ? ep->domain->hooks->may_send(ep->peer) : 0;

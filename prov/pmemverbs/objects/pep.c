@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* pep.c -- passive endpoints */
+#include "objects/pep.h"
+
 #include <stdlib.h>
 
 #include <rdma/fi_errno.h>
 
-#include "objects/pep.h"
 #include "agent/handshake.h"
-#include "objects/info.h"
-#include "base/setting.h"
+#include "base/container.h"
+#include "objects/eq.h"
+#include "objects/fabric.h"
+#include "objects/unwrap.h"
 
 static struct pmv_pep *to_pep(struct fid *fid)
 {
@@ -33,7 +36,7 @@ static int pep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 
 	if (bfid->fclass != FI_CLASS_EQ)
 		return -FI_EINVAL;
-	ret = fi_pep_bind(pep->core_fid, pmv_fid_core(bfid), flags);
+	ret = fi_pep_bind(pep->core_fid, pmv_unwrap_fid(bfid), flags);
 	if (!ret)
 		pep->eq = pmv_container_of(bfid, struct pmv_eq, eq_fid.fid);
 	return ret;
@@ -82,7 +85,7 @@ static int pep_listen(struct fid_pep *fid)
 	return fi_listen(to_pep(&fid->fid)->core_fid);
 }
 
-/* The handle of a connection request is the core's own. */
+/* The handle of a connection request belongs to the core. */
 static int pep_reject(struct fid_pep *fid, struct fid *handle, const void *param, size_t paramlen)
 {
 	struct pmv_pep *pep = to_pep(&fid->fid);
@@ -103,7 +106,7 @@ int pmv_pep_open(struct fid_fabric *fabric_fid, struct fi_info *info, struct fid
 		 void *context)
 {
 	struct pmv_fabric *fabric = pmv_to_fabric(fabric_fid);
-	struct fi_info *core_info = pmv_info_to_core(fabric->core, info);
+	struct fi_info *core_info = pmv_unwrap_info(fabric->core, info);
 	struct pmv_pep *pep = calloc(1, sizeof(*pep));
 	int ret = -FI_ENOMEM;
 

@@ -5,14 +5,15 @@
 
 #include <rdma/fi_endpoint.h>
 
-#include "objects/eq.h"
+struct pmv_eq;
+struct pmv_fabric;
 
 struct pmv_pep {
 	struct fid_pep pep_fid;
 	struct fid_pep *core_fid;
 	struct pmv_fabric *fabric;
 	struct pmv_eq *eq;
-	struct fi_info *info; /* what the application asked for: connection requests say the same */
+	struct fi_info *info; /* what the application asked for, for its connection requests */
 };
 
 extern struct fi_ops pmv_pep_fi_ops;

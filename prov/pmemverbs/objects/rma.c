@@ -8,7 +8,7 @@
 #include <rdma/fi_ext_pmemverbs.h>
 #include "commit/group.h"
 #include "engine/length.h"
-#include "base/setting.h"
+#include "base/log.h"
 
 #define WRITE_SLOW                                                                                 \
 	(PMV_SLOW_CLOSED | PMV_SLOW_COUNT_TX | PMV_SLOW_FENCE_NEXT | PMV_SLOW_COMMIT | PMV_SLOW_ALL)

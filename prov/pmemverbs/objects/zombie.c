@@ -2,9 +2,9 @@
 /*
  * zombie.c -- what is left of an endpoint that was closed
  *
- * RxM closes an endpoint, and only then reads from the CQ what had arrived there:
- * it posts those receives again, and answers, on the endpoint that is no more.  So
- * that one is kept for a while, and takes nothing.
+ * The RDM layer closes an endpoint, and only then reads from the CQ what had arrived
+ * there.  Then it posts those receives again, and answers, on the closed endpoint.  So
+ * the endpoint is kept for a while, and refuses everything.
  */
 #include <stdlib.h>
 

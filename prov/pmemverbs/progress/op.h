@@ -46,7 +46,7 @@ enum pmv_part {
 	PMV_PART_NOTICE = 1 << 3,    /* the write of 0 bytes with immediate */
 };
 
-/* Regions of a commit over RxM, which hands on no more. */
+/* Regions of a commit for FI_EP_RDM: the layer above passes on no more. */
 #define PMV_OP_REGIONS 4
 
 struct pmv_flush_request;
@@ -70,8 +70,8 @@ struct pmv_op {
 	struct pmv_flush_request *letter; /* to the agent; the request's */
 	struct pmv_postponed
 		*deferred; /* an operation for when the agent has answered; the request's */
-	uint64_t writes;   /* over RxM: these are committed with it, of ... */
-	uint32_t regions[PMV_OP_REGIONS]; /* ... these: see peer.h */
+	uint64_t writes;   /* for FI_EP_RDM: it commits the writes up to this one, of ... */
+	uint32_t regions[PMV_OP_REGIONS]; /* ... these: see lost_writes.h */
 	unsigned int num_regions;
 	bool notice_later; /* the notice, too, is for then */
 	bool single;       /* one operation of the core, whose entry is handed on */

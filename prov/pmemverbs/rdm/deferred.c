@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* deferred.c -- a CQ of RxM's that keeps atomics back until they are durable; held.h says how */
+/* deferred.c -- a CQ of RxM's that defers atomics until they are durable; deferred.h says how */
+#include "rdm/deferred.h"
+
 #include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -10,19 +12,21 @@
 #include <rdma/fi_errno.h>
 
 #include "base/clock.h"
+#include "base/container.h"
 #include "objects/cq.h"
-#include "rdm/deferred.h"
 #include "rdm/rdm_ep.h"
 #include "rdm/table.h"
 
-/* Address space: memory is used for as many as were ever under way at once. */
-#define MAX_HELD ((size_t) 1 << 16)
-#define HELD_BYTES (MAX_HELD * sizeof(struct pmv_deferred))
+/* This reserves addresses; memory is used for as many as were ever under way at once. */
+#define MAX_DEFERRED ((size_t) 1 << 16)
+#define DEFERRED_BYTES (MAX_DEFERRED * sizeof(struct pmv_deferred))
 
-/* So long the core is waited for while something waits for room in it. */
+/* While something waits for room in the core, nothing sleeps for longer than this. */
 #define RETRY_MS 1
 
-struct held_cq {
+STAILQ_HEAD(deferred_list, pmv_deferred);
+
+struct deferred_cq {
 	TABLE(fi_ops) fid_ops;
 	TABLE(fi_ops_cq) ops;
 	struct fi_ops *rxm_fid_ops;
@@ -30,150 +34,135 @@ struct held_cq {
 	size_t entry_size;
 	bool has_flags;
 	struct pmv_deferred *base;
-	pthread_mutex_t commit_lock; /* held while one is committed: its endpoint stays open */
-	pthread_mutex_t lock;        /* of all below */
-	size_t used;                 /* so many were ever handed out */
-	struct pmv_deferred *free;
-	struct pmv_deferred *unposted; /* the core had no room to commit them */
-	struct pmv_deferred **unposted_tail;
-	struct pmv_deferred *failed; /* what commits them was refused */
-	struct pmv_deferred **failed_tail;
+	pthread_mutex_t commit_lock; /* taken while one is committed: its endpoint stays open */
+	pthread_mutex_t lock;        /* for everything below */
+	size_t used;                 /* how many were ever handed out */
+	struct deferred_list free;
+	struct deferred_list unposted; /* the core had no room to commit them */
+	struct deferred_list failed;   /* their commit was refused */
 };
 
-static struct held_cq *to_held_cq(const struct fid_cq *fid)
+static struct deferred_cq *to_deferred_cq(const struct fid_cq *fid)
 {
-	return pmv_container_of(fid->ops, struct held_cq, ops);
+	return pmv_container_of(fid->ops, struct deferred_cq, ops);
 }
 
-/* held_of -- NULL: the application's own */
-static struct pmv_deferred *held_of(struct held_cq *cq, const void *context)
+/* deferred_of -- NULL: the context is the application's */
+static struct pmv_deferred *deferred_of(struct deferred_cq *cq, const void *context)
 {
-	return (uintptr_t) context - (uintptr_t) cq->base < HELD_BYTES
+	return (uintptr_t) context - (uintptr_t) cq->base < DEFERRED_BYTES
 		       ? (struct pmv_deferred *) (uintptr_t) context
 		       : NULL;
 }
 
+static struct pmv_deferred *take_first(struct deferred_list *list)
+{
+	struct pmv_deferred *deferred = STAILQ_FIRST(list);
+
+	if (deferred)
+		STAILQ_REMOVE_HEAD(list, next);
+	return deferred;
+}
+
 struct pmv_deferred *pmv_deferred_get(struct fid_cq *fid, struct fid_ep *ep)
 {
-	struct held_cq *cq = to_held_cq(fid);
-	struct pmv_deferred *held;
+	struct deferred_cq *cq = to_deferred_cq(fid);
+	struct pmv_deferred *deferred;
 
 	pthread_mutex_lock(&cq->lock);
-	held = cq->free;
-	if (held)
-		cq->free = held->next;
-	else if (cq->used < MAX_HELD)
-		held = &cq->base[cq->used++];
-	if (held)
-		*held = (struct pmv_deferred){.ep = ep};
+	deferred = take_first(&cq->free);
+	if (!deferred && cq->used < MAX_DEFERRED)
+		deferred = &cq->base[cq->used++];
+	if (deferred)
+		*deferred = (struct pmv_deferred){.ep = ep};
 	pthread_mutex_unlock(&cq->lock);
-	return held;
+	return deferred;
 }
 
-static void put(struct held_cq *cq, struct pmv_deferred *held)
+static void put(struct deferred_cq *cq, struct pmv_deferred *deferred)
 {
 	pthread_mutex_lock(&cq->lock);
-	held->ep = NULL;
-	held->next = cq->free;
-	cq->free = held;
+	deferred->ep = NULL;
+	STAILQ_INSERT_HEAD(&cq->free, deferred, next);
 	pthread_mutex_unlock(&cq->lock);
 }
 
-void pmv_deferred_put(struct fid_cq *fid, struct pmv_deferred *held)
+void pmv_deferred_put(struct fid_cq *fid, struct pmv_deferred *deferred)
 {
-	put(to_held_cq(fid), held);
+	put(to_deferred_cq(fid), deferred);
 }
 
-static void append(struct pmv_deferred ***tail, struct pmv_deferred *held)
-{
-	held->next = NULL;
-	**tail = held;
-	*tail = &held->next;
-}
-
-static struct pmv_deferred *take_first(struct pmv_deferred **list, struct pmv_deferred ***tail)
-{
-	struct pmv_deferred *held = *list;
-
-	if (!held)
-		return NULL;
-	*list = held->next;
-	if (!*list)
-		*tail = list;
-	return held;
-}
-
-/* commit -- false: there is no room now */
-static bool commit(struct held_cq *cq, struct pmv_deferred *held)
+/* commit -- false: there is no room in the core now */
+static bool commit(struct deferred_cq *cq, struct pmv_deferred *deferred)
 {
 	ssize_t ret;
 
 	pthread_mutex_lock(&cq->commit_lock);
-	ret = held->ep ? pmv_rdm_commit_held(held) : -FI_ECANCELED;
+	ret = deferred->ep ? pmv_rdm_ep_commit(deferred) : -FI_ECANCELED;
 	pthread_mutex_unlock(&cq->commit_lock);
 	if (!ret)
 		return true;
 	pthread_mutex_lock(&cq->lock);
 	if (ret == -FI_EAGAIN) {
-		append(&cq->unposted_tail, held);
+		STAILQ_INSERT_TAIL(&cq->unposted, deferred, next);
 	} else {
-		held->err = (int) -ret;
-		append(&cq->failed_tail, held);
+		deferred->err = (int) -ret;
+		STAILQ_INSERT_TAIL(&cq->failed, deferred, next);
 	}
 	pthread_mutex_unlock(&cq->lock);
 	return ret != -FI_EAGAIN;
 }
 
-/* push -- try again, each of them once */
-static void push(struct held_cq *cq)
+/* push -- try each of the unposted once more, as long as there is room */
+static void push(struct deferred_cq *cq)
 {
-	struct pmv_deferred *held;
+	struct pmv_deferred *deferred;
 	bool room = true;
 
 	while (room) {
 		pthread_mutex_lock(&cq->lock);
-		held = take_first(&cq->unposted, &cq->unposted_tail);
+		deferred = take_first(&cq->unposted);
 		pthread_mutex_unlock(&cq->lock);
-		room = held && commit(cq, held);
+		room = deferred && commit(cq, deferred);
 	}
 }
 
-static bool is_empty(struct held_cq *cq, struct pmv_deferred *const *list)
+static bool is_empty(struct deferred_cq *cq, const struct deferred_list *list)
 {
 	bool empty;
 
 	pthread_mutex_lock(&cq->lock);
-	empty = !*list;
+	empty = STAILQ_EMPTY(list);
 	pthread_mutex_unlock(&cq->lock);
 	return empty;
 }
 
-/* take -- is the entry one for the application?  It is made so. */
-static bool take(struct held_cq *cq, void *entry)
+/* take -- true: the entry is one for the application, and says what it should */
+static bool take(struct deferred_cq *cq, void *entry)
 {
-	struct fi_cq_msg_entry *msg = entry; /* all formats begin like that one */
-	struct pmv_deferred *held = held_of(cq, msg->op_context);
+	struct fi_cq_msg_entry *msg = entry; /* all formats begin like this one */
+	struct pmv_deferred *deferred = deferred_of(cq, msg->op_context);
 	bool report;
 
-	if (!held)
+	if (!deferred)
 		return true;
-	if (!held->executed) {
-		held->executed = true;
+	if (!deferred->executed) {
+		deferred->executed = true;
 		if (cq->has_flags)
-			held->flags = msg->flags;
-		commit(cq, held);
+			deferred->flags = msg->flags;
+		commit(cq, deferred);
 		return false;
 	}
-	msg->op_context = held->context;
+	msg->op_context = deferred->context;
 	if (cq->has_flags)
-		msg->flags = held->flags;
-	report = held->report;
-	put(cq, held);
+		msg->flags = deferred->flags;
+	report = deferred->report;
+	put(cq, deferred);
 	return report;
 }
 
-/* sift -- of count entries those for the application, at the beginning */
-static ssize_t sift(struct held_cq *cq, void *buf, fi_addr_t *src_addr, ssize_t count)
+/* sift -- move the application's entries to the beginning; returns how many these are */
+static ssize_t sift(struct deferred_cq *cq, void *buf, fi_addr_t *src_addr, ssize_t count)
 {
 	char *entries = buf;
 	ssize_t kept = 0;
@@ -195,14 +184,14 @@ static ssize_t sift(struct held_cq *cq, void *buf, fi_addr_t *src_addr, ssize_t 
 
 static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src_addr)
 {
-	struct held_cq *cq = to_held_cq(fid);
+	struct deferred_cq *cq = to_deferred_cq(fid);
 	ssize_t ret;
 
 	push(cq);
 	do {
 		if (!is_empty(cq, &cq->failed))
 			return -FI_EAVAIL;
-		/* Their read is this, too, but for the table that it is called from. */
+		/* RxM's read does the same, but through a table: it would come back here. */
 		ret = cq->rxm_ops->readfrom(fid, buf, count, src_addr);
 		if (ret <= 0)
 			return ret;
@@ -219,7 +208,7 @@ static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
 static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src_addr,
 			    const void *cond, int timeout)
 {
-	struct held_cq *cq = to_held_cq(fid);
+	struct deferred_cq *cq = to_deferred_cq(fid);
 	int64_t end = pmv_now_ms() + timeout;
 
 	for (;;) {
@@ -232,11 +221,11 @@ static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr
 			return ret;
 		if (retry)
 			left = RETRY_MS;
-		/* It reads through here; what was sifted before comes through as it is. */
+		/* RxM reads through the functions here.  What was sifted already stays as it is. */
 		ret = cq->rxm_ops->sreadfrom(fid, buf, count, src_addr, cond, (int) left);
 		if (ret > 0)
 			ret = sift(cq, buf, src_addr, ret);
-		/* In less time it is fi_cq_signal that has ended it. */
+		/* If it returned earlier, fi_cq_signal has ended it. */
 		if (ret && !(retry && ret == -FI_EAGAIN &&
 			     pmv_now_ns() - start >= RETRY_MS * INT64_C(1000000)))
 			return ret;
@@ -250,39 +239,39 @@ static ssize_t cq_sread(struct fid_cq *fid, void *buf, size_t count, const void 
 
 static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *entry, uint64_t flags)
 {
-	struct held_cq *cq = to_held_cq(fid);
-	struct pmv_deferred *held;
+	struct deferred_cq *cq = to_deferred_cq(fid);
+	struct pmv_deferred *deferred;
 	ssize_t ret = 1;
 
 	pthread_mutex_lock(&cq->lock);
-	held = take_first(&cq->failed, &cq->failed_tail);
+	deferred = take_first(&cq->failed);
 	pthread_mutex_unlock(&cq->lock);
-	if (held) {
-		entry->err = held->err;
+	if (deferred) {
+		entry->err = deferred->err;
 		entry->prov_errno = 0;
 		entry->len = 0;
 		entry->olen = 0;
 		entry->buf = NULL;
 		entry->data = 0;
 		entry->tag = 0;
-		/* The field for its size is younger: not all that call have it. */
+		/* Not every caller's structure is new enough to have the field for its size. */
 		entry->err_data = NULL;
 	} else {
 		ret = cq->rxm_ops->readerr(fid, entry, flags);
-		held = ret > 0 ? held_of(cq, entry->op_context) : NULL;
+		deferred = ret > 0 ? deferred_of(cq, entry->op_context) : NULL;
 	}
-	if (held) {
-		entry->op_context = held->context;
-		if (held->executed)
-			entry->flags = held->flags ? held->flags : FI_ATOMIC;
-		put(cq, held);
+	if (deferred) {
+		entry->op_context = deferred->context;
+		if (deferred->executed)
+			entry->flags = deferred->flags ? deferred->flags : FI_ATOMIC;
+		put(cq, deferred);
 	}
 	return ret;
 }
 
 int pmv_deferred_trywait(struct fid_cq *fid)
 {
-	struct held_cq *cq = to_held_cq(fid);
+	struct deferred_cq *cq = to_deferred_cq(fid);
 
 	push(cq);
 	return is_empty(cq, &cq->unposted) && is_empty(cq, &cq->failed) ? 0 : -FI_EAGAIN;
@@ -290,7 +279,7 @@ int pmv_deferred_trywait(struct fid_cq *fid)
 
 void pmv_deferred_drop(struct fid_cq *fid, struct fid_ep *ep)
 {
-	struct held_cq *cq = to_held_cq(fid);
+	struct deferred_cq *cq = to_deferred_cq(fid);
 
 	pthread_mutex_lock(&cq->commit_lock);
 	pthread_mutex_lock(&cq->lock);
@@ -304,14 +293,14 @@ void pmv_deferred_drop(struct fid_cq *fid, struct fid_ep *ep)
 
 static int cq_close(struct fid *fid)
 {
-	struct held_cq *cq = pmv_container_of(fid->ops, struct held_cq, fid_ops);
+	struct deferred_cq *cq = pmv_container_of(fid->ops, struct deferred_cq, fid_ops);
 	int ret = cq->rxm_fid_ops->close(fid);
 
 	if (ret)
 		return ret;
 	pthread_mutex_destroy(&cq->lock);
 	pthread_mutex_destroy(&cq->commit_lock);
-	munmap(cq->base, HELD_BYTES);
+	munmap(cq->base, DEFERRED_BYTES);
 	free(cq);
 	return 0;
 }
@@ -323,23 +312,24 @@ bool pmv_deferred_is_cq(const struct fid *fid)
 
 int pmv_deferred_wrap(struct fid_cq *fid, const struct fi_cq_attr *attr)
 {
-	struct held_cq *cq = calloc(1, sizeof(*cq));
-	void *base = mmap(NULL, HELD_BYTES, PROT_READ | PROT_WRITE,
+	struct deferred_cq *cq = calloc(1, sizeof(*cq));
+	void *base = mmap(NULL, DEFERRED_BYTES, PROT_READ | PROT_WRITE,
 			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (!cq || base == MAP_FAILED) {
 		if (base != MAP_FAILED)
-			munmap(base, HELD_BYTES);
+			munmap(base, DEFERRED_BYTES);
 		free(cq);
 		return -FI_ENOMEM;
 	}
 	cq->base = base;
-	/* Which RxM takes for the shortest. */
+	/* RxM takes an unspecified format for the shortest. */
 	cq->entry_size = pmv_cq_entry_size(
 		attr->format == FI_CQ_FORMAT_UNSPEC ? FI_CQ_FORMAT_CONTEXT : attr->format);
 	cq->has_flags = cq->entry_size >= sizeof(struct fi_cq_msg_entry);
-	cq->unposted_tail = &cq->unposted;
-	cq->failed_tail = &cq->failed;
+	STAILQ_INIT(&cq->free);
+	STAILQ_INIT(&cq->unposted);
+	STAILQ_INIT(&cq->failed);
 	pthread_mutex_init(&cq->lock, NULL);
 	pthread_mutex_init(&cq->commit_lock, NULL);
 	cq->rxm_fid_ops = fid->fid.ops;

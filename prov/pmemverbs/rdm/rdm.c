@@ -4,82 +4,135 @@
  *
  * A replaced table is a copy of RxM's: see table.h.
  */
+#include "rdm/rdm.h"
+
+#include <assert.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <rdma/fi_errno.h>
 
-#include "objects/getinfo.h"
-#include "rdm/deferred.h"
-#include "objects/info.h"
+#include "base/container.h"
+#include "base/log.h"
 #include "base/setting.h"
-#include "rdm/rdm.h"
+#include "engine/core.h"
+#include "engine/info.h"
+#include "rdm/deferred.h"
 #include "rdm/rdm_ep.h"
 #include "rdm/rdm_guard.h"
 #include "rdm/table.h"
 
 #define RXM_OVER_US PMV_NAME ";ofi_rxm"
 
-/* What RxM is told */
+/* Before anything is offered */
+
+/* define_settings -- RxM's own definitions serve RxM alone; these read the same variables */
+static void define_settings(void)
+{
+	fi_param_define(NULL, "ofi_rxm_num_msg_eps", FI_PARAM_STRING,
+			"of ofi_rxm; pmemverbs offers no FI_EP_RDM if it is above 1");
+	fi_param_define(NULL, "ofi_rxm_sar_limit", FI_PARAM_STRING,
+			"of ofi_rxm; pmemverbs does not change it if it is set");
+}
 
 /*
- * RxM copies messages of up to 128 KiB piece by piece, unless it is on libfabric's
- * own tcp and finds there what only the two of them know (until 1.19).  Over tcp
- * that costs more than to have the receiver read the message, from somewhat more
- * than 24 KiB on: at 64 KiB by half.
+ * stand_alone -- keep RxM from offering itself over this provider
  *
- * RxM listens to what the whole process hears, so it is told just where no other
- * RxM is there: in a process that uses this provider alone, and without RDMA, where
- * copying may well be better.  Only the sender's limit counts.
+ * FI_EP_RDM is offered here, so RxM may stand on this provider only for those who name
+ * both.  libfabric does the same with some core providers of its own.  It marks them in
+ * fi_provider::context; the layout is the same in all versions from 1.11 to 2.6.
  */
-void pmv_rdm_tune(void)
+static void stand_alone(void)
 {
-	const char *names = pmv_other_setting("provider");
+	const struct {
+		int type;
+		bool disable_logging;
+		bool disable_layering;
+	} mark = {.disable_layering = true};
+	const char *names = pmv_setting_other("provider");
+
+	static_assert(sizeof(mark) <= sizeof(pmv_prov.context), "no room");
+	if (FI_VERSION_GE(fi_version(), FI_VERSION(2, 7)) || (names && strstr(names, ";ofi_")))
+		return;
+	memcpy(&pmv_prov.context, &mark, sizeof(mark));
+}
+
+/*
+ * tune -- have RxM copy only short messages
+ *
+ * RxM copies messages of up to 128 KiB piece by piece, unless it stands on libfabric's
+ * own tcp and uses a private interface (until 1.19).  Over tcp, from a little more than
+ * 24 KiB on, it costs less if the receiver reads the message.  At 64 KiB copying takes 1.5
+ * times the processor time (a stream on one machine, libfabric 1.17).
+ *
+ * RxM reads its settings from the environment of the whole process.  So they are changed
+ * only where no other RxM can be: in a process that uses this provider alone.  With RDMA,
+ * copying may well be better, so nothing is changed there.  Only the sender's limit counts.
+ */
+static void tune(void)
+{
+	const char *names = pmv_setting_other("provider");
 
 	if (names && !strcasecmp(names, PMV_NAME) && !pmv_core_may_be_rdma() &&
-	    !pmv_other_setting("ofi_rxm_sar_limit"))
+	    !pmv_setting_other("ofi_rxm_sar_limit"))
 		setenv("FI_OFI_RXM_SAR_LIMIT", "24576", 0);
+}
+
+void pmv_rdm_start(void)
+{
+	define_settings();
+	stand_alone();
+	tune();
 }
 
 /* What is offered */
 
-/* RxM calls back within the calls made here, and can't say on whose behalf. */
+/*
+ * RxM calls this provider from within the calls that this file makes to RxM, and can't
+ * say on whose behalf.
+ */
 static _Thread_local struct {
-	bool calls_rxm;
-	bool pmem;
-} front;
+	bool rxm;  /* RxM is being called */
+	bool pmem; /* for somebody who wants FI_RMA_PMEM */
+} inside;
 
 static void enter_rxm(bool pmem)
 {
-	front.calls_rxm = true;
-	front.pmem = pmem;
+	inside.rxm = true;
+	inside.pmem = pmem;
 }
 
 static void leave_rxm(void)
 {
-	front.calls_rxm = false;
-	front.pmem = false;
+	inside.rxm = false;
+	inside.pmem = false;
 }
 
-bool pmv_rdm_calls_rxm(void)
+bool pmv_rdm_may_layer(void)
 {
-	return front.calls_rxm;
+	if (!pmv_setting.commit_all || inside.rxm)
+		return true;
+	PMV_ALERT(FABRIC, "FI_PMEMVERBS_COMMIT=all: another provider on top, such as "
+			  "pmemverbs;ofi_rxm, executes atomics by itself, which makes "
+			  "nothing durable; use FI_EP_RDM of pmemverbs alone\n");
+	return false;
 }
 
 bool pmv_rdm_wants_pmem(void)
 {
-	return front.pmem;
+	return inside.pmem;
 }
 
 const struct pmv_hooks *pmv_rdm_hooks(void)
 {
-	return front.calls_rxm ? &pmv_rdm_ep_hooks : NULL;
+	return inside.rxm ? &pmv_rdm_ep_hooks : NULL;
 }
 
-/* is_spread -- is RxM told to use several connections to a peer, which nothing orders? */
+/* is_spread -- is RxM to use several connections to a peer?  Nothing orders these. */
 static bool is_spread(void)
 {
-	const char *setting = pmv_other_setting("ofi_rxm_num_msg_eps");
+	const char *setting = pmv_setting_other("ofi_rxm_num_msg_eps");
 
 	if (!setting || strtoul(setting, NULL, 0) <= 1)
 		return false;
@@ -98,18 +151,19 @@ static bool is_same(const struct fi_info *a, const struct fi_info *b)
 	       (!a->src_addrlen || !memcmp(a->src_addr, b->src_addr, a->src_addrlen));
 }
 
-/* is_usable -- RxM answers several times over, and not all that it answers is asked for */
-static bool is_usable(const struct fi_info *info, const struct fi_info *before,
-		      const struct fi_info *hints)
+/* is_usable -- RxM offers things several times, and not all of them were asked for */
+static bool is_usable(const struct fi_info *info, const struct fi_info *kept, const void *arg)
 {
+	const struct fi_info *hints = arg;
+
 	if (!info->fabric_attr->prov_name || strcmp(info->fabric_attr->prov_name, RXM_OVER_US) ||
 	    info->ep_attr->type != FI_EP_RDM || info->ep_attr->protocol != FI_PROTO_RXM ||
 	    (info->caps & FI_COLLECTIVE) ||
-	    !pmv_is_named(hints->fabric_attr->name, info->fabric_attr->name) ||
-	    !pmv_is_named(hints->domain_attr->name, info->domain_attr->name))
+	    !pmv_info_is_named(hints->fabric_attr->name, info->fabric_attr->name) ||
+	    !pmv_info_is_named(hints->domain_attr->name, info->domain_attr->name))
 		return false;
-	for (; before != info; before = before->next) {
-		if (is_same(before, info))
+	for (; kept != info; kept = kept->next) {
+		if (is_same(kept, info))
 			return false;
 	}
 	return true;
@@ -127,7 +181,7 @@ static struct fi_info *to_rxm(const struct fi_info *info)
 	free(copy->fabric_attr->prov_name);
 	copy->fabric_attr->prov_name = strdup(RXM_OVER_US);
 	copy->fabric_attr->prov_version = 0;
-	copy->fabric_attr->api_version = pmv_core_version(copy->fabric_attr->api_version);
+	copy->fabric_attr->api_version = pmv_info_api_version(copy->fabric_attr->api_version);
 	copy->fabric_attr->fabric = NULL;
 	copy->domain_attr->domain = NULL;
 	if (copy->fabric_attr->prov_name)
@@ -136,59 +190,56 @@ static struct fi_info *to_rxm(const struct fi_info *info)
 	return NULL;
 }
 
-struct fi_info *pmv_rdm_ask(uint32_t version, const char *node, const char *service, uint64_t flags,
-			    const struct fi_info *hints)
+/* why_not_offered -- whatever RxM would answer; NULL: RxM can be asked */
+static const char *why_not_offered(const struct fi_info *hints)
 {
+	if (hints->caps & FI_FENCE)
+		return "FI_EP_RDM is not offered with FI_FENCE: RxM does not fence messages; "
+		       "fi_writemsg takes the flag all the same";
+	/* libfabric 1.17 writes to that event queue without checking that there is one. */
+	if (hints->caps & FI_COLLECTIVE)
+		return "FI_EP_RDM is not offered with FI_COLLECTIVE: a join is reported by an "
+		       "event queue of RxM's own; use pmemverbs;ofi_rxm";
+	return NULL;
+}
+
+static struct fi_info *ask_rxm(uint32_t version, const char *node, const char *service,
+			       uint64_t flags, const struct fi_info *hints)
+{
+	struct fi_info *rxm_hints = to_rxm(hints);
 	struct fi_info *list = NULL;
-	struct fi_info **at = &list;
-	struct fi_info *rxm_hints;
 	int ret;
 
-	if (flags & PMV_CORE_PROV_ONLY)
-		return NULL;
-	if (hints->caps & FI_FENCE) {
-		PMV_INFO(FABRIC, "FI_EP_RDM is not offered with FI_FENCE: RxM does not fence "
-				 "messages; fi_writemsg takes the flag all the same\n");
-		return NULL;
-	}
-	/* libfabric 1.17 writes there without looking whether there is one. */
-	if (hints->caps & FI_COLLECTIVE) {
-		PMV_INFO(FABRIC,
-			 "FI_EP_RDM is not offered with FI_COLLECTIVE: who joins is told so "
-			 "by an event queue of RxM's own; use pmemverbs;ofi_rxm\n");
-		return NULL;
-	}
-	if (is_spread())
-		return NULL;
-	rxm_hints = to_rxm(hints);
 	if (!rxm_hints)
 		return NULL;
 	rxm_hints->domain_attr->mr_key_size = 0;
 	enter_rxm(pmv_info_is_pmem(hints));
-	ret = fi_getinfo(pmv_core_version(version), node, service, flags | PMV_GETINFO_HIDDEN,
+	ret = fi_getinfo(pmv_info_api_version(version), node, service, flags | PMV_INFO_HIDDEN,
 			 rxm_hints, &list);
 	leave_rxm();
 	fi_freeinfo(rxm_hints);
-	if (ret) {
-		PMV_INFO(FABRIC,
-			 "FI_EP_RDM is not offered: ofi_rxm can't serve the hints, or there "
-			 "is none\n");
+	if (!ret)
+		return pmv_info_filter(list, is_usable, hints);
+	PMV_INFO(FABRIC,
+		 "FI_EP_RDM is not offered: ofi_rxm can't serve the hints, or there is none\n");
+	return NULL;
+}
+
+struct fi_info *pmv_rdm_ask(uint32_t version, const char *node, const char *service, uint64_t flags,
+			    const struct fi_info *hints)
+{
+	const char *why = why_not_offered(hints);
+	struct fi_info *list;
+
+	if (flags & PMV_INFO_CORE_ONLY)
 		return NULL;
-	}
-
-	while (*at) {
-		struct fi_info *info = *at;
-
-		if (is_usable(info, list, hints)) {
-			at = &info->next;
-			continue;
-		}
-		*at = info->next;
-		info->next = NULL;
-		fi_freeinfo(info);
-	}
+	if (why)
+		PMV_INFO(FABRIC, "%s\n", why);
+	if (why || is_spread())
+		return NULL;
+	list = ask_rxm(version, node, service, flags, hints);
 	for (struct fi_info *info = list; info; info = info->next) {
-		pmv_info_from_rxm(info, hints);
+		pmv_info_from_layer(info, hints);
 		/* libfabric sets the name, and would append ours to what is there. */
 		free(info->fabric_attr->prov_name);
 		info->fabric_attr->prov_name = NULL;
@@ -281,36 +332,77 @@ static int rdm_domain_close(struct fid *fid)
 	return ret;
 }
 
-/* need_rxm -- RxM's fabric is opened by who needs it first, and stays */
-static int need_rxm(struct pmv_fabric *fabric)
+/* Fabrics */
+
+struct pmv_rdm_fabric {
+	char *name;
+	uint32_t api_version;
+	pthread_mutex_t lock;
+	struct fid_fabric *fid; /* RxM's, once something needs it */
+};
+
+struct pmv_rdm_fabric *pmv_rdm_fabric_new(const char *name, uint32_t api_version)
+{
+	struct pmv_rdm_fabric *fabric = calloc(1, sizeof(*fabric));
+
+	if (!fabric)
+		return NULL;
+	fabric->name = strdup(name);
+	if (!fabric->name) {
+		free(fabric);
+		return NULL;
+	}
+	fabric->api_version = pmv_info_api_version(api_version);
+	pthread_mutex_init(&fabric->lock, NULL);
+	return fabric;
+}
+
+int pmv_rdm_fabric_close(struct pmv_rdm_fabric *fabric)
+{
+	int ret = fabric->fid ? fi_close(&fabric->fid->fid) : 0;
+
+	if (!ret)
+		fabric->fid = NULL;
+	return ret;
+}
+
+void pmv_rdm_fabric_free(struct pmv_rdm_fabric *fabric)
+{
+	pthread_mutex_destroy(&fabric->lock);
+	free(fabric->name);
+	free(fabric);
+}
+
+/* open_rxm -- RxM's fabric, which stays open */
+static int open_rxm(struct pmv_rdm_fabric *fabric)
 {
 	struct fi_fabric_attr attr = {
 		.name = fabric->name,
 		.prov_name = (char *) RXM_OVER_US,
-		.api_version = pmv_core_version(fabric->fabric_fid.api_version),
+		.api_version = fabric->api_version,
 	};
 	int ret = 0;
 
-	pthread_mutex_lock(&fabric->rxm_lock);
+	pthread_mutex_lock(&fabric->lock);
 	enter_rxm(false);
-	if (!fabric->rxm_fid)
-		ret = fi_fabric(&attr, &fabric->rxm_fid, NULL);
+	if (!fabric->fid)
+		ret = fi_fabric(&attr, &fabric->fid, NULL);
 	leave_rxm();
-	pthread_mutex_unlock(&fabric->rxm_lock);
+	pthread_mutex_unlock(&fabric->lock);
 	return ret;
 }
 
-int pmv_rdm_domain_open(struct pmv_fabric *fabric, struct fi_info *info,
+int pmv_rdm_domain_open(struct pmv_rdm_fabric *fabric, struct fi_info *info,
 			struct fid_domain **domain_fid, void *context)
 {
 	struct fi_info *rxm_info = to_rxm(info);
 	struct rdm_domain *rdm = calloc(1, sizeof(*rdm));
-	int ret = rxm_info && rdm ? need_rxm(fabric) : -FI_ENOMEM;
+	int ret = rxm_info && rdm ? open_rxm(fabric) : -FI_ENOMEM;
 
 	if (ret)
 		goto free;
 	enter_rxm(pmv_info_is_pmem(info));
-	ret = fi_domain(fabric->rxm_fid, rxm_info, domain_fid, context);
+	ret = fi_domain(fabric->fid, rxm_info, domain_fid, context);
 	leave_rxm();
 	if (ret)
 		goto free;
@@ -335,16 +427,15 @@ free:
 	return ret;
 }
 
-int pmv_rdm_wait_open(struct pmv_fabric *fabric, struct fi_wait_attr *attr,
+int pmv_rdm_wait_open(struct pmv_rdm_fabric *fabric, struct fi_wait_attr *attr,
 		      struct fid_wait **waitset)
 {
-	int ret = need_rxm(fabric);
-
-	/* The function around it warns, since 2.0, that wait sets are old. */
-	return ret ? -FI_ENOSYS : fabric->rxm_fid->ops->wait_open(fabric->rxm_fid, attr, waitset);
+	/* fi_wait_open itself warns, since 2.0, that wait sets are deprecated. */
+	return open_rxm(fabric) ? -FI_ENOSYS
+				: fabric->fid->ops->wait_open(fabric->fid, attr, waitset);
 }
 
-int pmv_rdm_trywait(struct pmv_fabric *fabric, struct fid *fid)
+int pmv_rdm_trywait(struct pmv_rdm_fabric *fabric, struct fid *fid)
 {
 	int ret = pmv_deferred_is_cq(fid)
 			  ? pmv_deferred_trywait(pmv_container_of(fid, struct fid_cq, fid))
@@ -352,14 +443,5 @@ int pmv_rdm_trywait(struct pmv_fabric *fabric, struct fid *fid)
 
 	if (ret)
 		return ret;
-	return fabric->rxm_fid ? fi_trywait(fabric->rxm_fid, &fid, 1) : -FI_ENOSYS;
-}
-
-int pmv_rdm_fabric_close(struct pmv_fabric *fabric)
-{
-	int ret = fabric->rxm_fid ? fi_close(&fabric->rxm_fid->fid) : 0;
-
-	if (!ret)
-		fabric->rxm_fid = NULL;
-	return ret;
+	return fabric->fid ? fi_trywait(fabric->fid, &fid, 1) : -FI_ENOSYS;
 }

@@ -2,31 +2,35 @@
 /*
  * rdm_atomic.c -- atomics of FI_EP_RDM
  *
- * RxM sends a message, and the target's processor executes the atomic and answers.
- * By then it is in the caches there, and so is all that came before on the
- * connection: durable if caches persist, else not.  With FI_PMEMVERBS_COMMIT=all
- * the agent then makes it so: see held.h.
+ * RxM sends a message; the target's processor executes the atomic and answers.  Then the
+ * result is in the target's caches, and so is everything that came before on the
+ * connection.  If caches persist, all of it is durable.  If they do not, the agent makes
+ * it durable with FI_PMEMVERBS_COMMIT=all (see deferred.h); else such commits are refused.
  */
-#include <rdma/fi_errno.h>
-
-#include <rdma/fi_ext_pmemverbs.h>
-#include "engine/atomic.h"
-#include "rdm/deferred.h"
-#include "engine/length.h"
-#include "base/setting.h"
 #include "rdm/rdm_atomic.h"
-#include "rdm/rdm_ep.h"
+
+#include <rdma/fi_errno.h>
+#include <rdma/fi_ext_pmemverbs.h>
+
+#include "base/log.h"
+#include "base/setting.h"
+#include "engine/atomic.h"
+#include "engine/engine.h"
+#include "engine/length.h"
+#include "memory/key.h"
 #include "progress/op.h"
+#include "rdm/deferred.h"
+#include "rdm/rdm_ep.h"
 
-/* What commits */
+/* Which atomics commit */
 
-/* caches_lose -- what a processor has written there */
+/* caches_lose -- does a power failure lose what the target's processor has written? */
 static bool caches_lose(const struct pmv_attr *attr)
 {
 	return attr->persist == PMV_DMP || attr->persist == PMV_PAGE;
 }
 
-/* why_unordered -- with what came before it; NULL: it is */
+/* why_unordered -- why it may pass what came before it; NULL: it may not */
 static const char *why_unordered(const struct pmv_attr *attr, uint64_t flags)
 {
 	if (flags & FI_FENCE)
@@ -36,7 +40,7 @@ static const char *why_unordered(const struct pmv_attr *attr, uint64_t flags)
 	return NULL;
 }
 
-/* is_committed -- also because it is to be durable though the call does not say so */
+/* is_committed -- by its flags, or by FI_PMEMVERBS_COMMIT=all */
 static bool is_committed(uint64_t key, uint64_t flags)
 {
 	struct pmv_attr attr;
@@ -45,7 +49,7 @@ static bool is_committed(uint64_t key, uint64_t flags)
 	       (pmv_setting.commit_all && pmv_key_unpack(key, &attr) && attr.pmem);
 }
 
-const char *pmv_rdm_check_atomic(uint64_t key, uint64_t flags)
+const char *pmv_rdm_atomic_check(uint64_t key, uint64_t flags)
 {
 	struct pmv_attr attr;
 	const char *why;
@@ -53,14 +57,14 @@ const char *pmv_rdm_check_atomic(uint64_t key, uint64_t flags)
 	if (!is_committed(key, flags))
 		return NULL;
 	if (!pmv_key_unpack(key, &attr))
-		return "the key says nothing of the memory behind it";
+		return "the key does not describe the memory behind it";
 	why = why_unordered(&attr, flags);
 	if (!why && caches_lose(&attr))
 		why = "the target's processor executes it, and its caches do not persist";
 	return why;
 }
 
-bool pmv_rdm_holds_atomic(uint64_t key, uint64_t flags)
+bool pmv_rdm_atomic_is_deferred(uint64_t key, uint64_t flags)
 {
 	struct pmv_attr attr;
 
@@ -68,69 +72,59 @@ bool pmv_rdm_holds_atomic(uint64_t key, uint64_t flags)
 	       caches_lose(&attr) && !why_unordered(&attr, flags);
 }
 
-/* What the atomic that is being posted commits; RxM calls back, and can't say for whom. */
+/* What the atomic that is being posted commits.  RxM calls back and can't say for whom. */
 static _Thread_local struct {
-	struct pmv_lost_writes *peer; /* NULL: nothing */
+	struct pmv_lost_writes *tracker; /* NULL: nothing */
 	uint32_t regions[PMV_OP_REGIONS];
 	size_t count;
 } committing;
 
-/* begin_commit -- an atomic commits what was written before it, too, and on its connection */
+/* begin_commit -- an atomic commits also what was written before it, on its connection */
 static ssize_t begin_commit(struct pmv_rdm_ep *rdm, fi_addr_t dest, uint64_t key)
 {
-	if (!committing.peer) {
-		committing.peer = pmv_rdm_peer_at(rdm, dest);
+	if (!committing.tracker) {
+		committing.tracker = pmv_rdm_ep_tracker(rdm, dest);
 		committing.count = 0;
 	}
 	if (committing.count == PMV_OP_REGIONS)
 		return -FI_EINVAL;
 	committing.regions[committing.count] = (uint32_t) pmv_key_core(key);
-	return pmv_rdm_may_commit(committing.peer, &committing.regions[committing.count++], 1,
-				  false);
+	return pmv_rdm_ep_may_commit(committing.tracker, &committing.regions[committing.count++], 1,
+				     false);
 }
 
-ssize_t pmv_rdm_may_send(const struct pmv_lost_writes *peer)
+ssize_t pmv_rdm_atomic_may_send(const struct pmv_lost_writes *tracker)
 {
-	/* A new connection has nobody yet. */
-	if (!committing.peer || (peer && peer != committing.peer))
+	/* A new connection has no peer yet. */
+	if (!committing.tracker || (tracker && tracker != committing.tracker))
 		return 0;
-	/* It may be another message that RxM sends meanwhile: the atomic's caller is to hear it. */
-	return pmv_lost_writes_has_lost(committing.peer, committing.regions, committing.count)
+	/* RxM may send another message in between; the atomic's caller has to be told. */
+	return pmv_lost_writes_has_lost(committing.tracker, committing.regions, committing.count)
 		       ? -FI_ECONNRESET
 		       : 0;
 }
 
 /* Posting */
 
-/* One atomic, whatever the call was. */
-struct atomic {
-	const struct fi_msg_atomic *msg;
-	struct fi_ioc *result; /* NULL: it fetches nothing */
-	void **result_desc;
-	size_t result_count;
-	const struct fi_ioc *compare; /* NULL: it compares nothing */
-	void **compare_desc;
-	size_t compare_count;
-};
-
-/* is_held -- is it to complete when the agent has made it durable, and can it? */
-static bool is_held(const struct pmv_rdm_ep *rdm, const struct fi_msg_atomic *msg, uint64_t flags)
+/* is_deferred -- must its completion wait for the agent, and can it? */
+static bool is_deferred(const struct pmv_rdm_ep *rdm, const struct fi_msg_atomic *msg,
+			uint64_t flags)
 {
 	return rdm->tx_cq && !rdm->counts && msg->rma_iov_count == 1 &&
-	       pmv_rdm_holds_atomic(msg->rma_iov->key, flags);
+	       pmv_rdm_atomic_is_deferred(msg->rma_iov->key, flags);
 }
 
-/* check_atomic -- 0: hand it to RxM */
+/* check_atomic -- 0: pass it to RxM */
 static ssize_t check_atomic(struct pmv_rdm_ep *rdm, const struct fi_msg_atomic *msg, uint64_t flags)
 {
 	ssize_t ret = 0;
 
 	for (size_t i = 0; !ret && i < msg->rma_iov_count; i++) {
 		uint64_t key = msg->rma_iov[i].key;
-		const char *why = pmv_rdm_check_atomic(key, flags);
+		const char *why = pmv_rdm_atomic_check(key, flags);
 
-		if (why && pmv_rdm_holds_atomic(key, flags))
-			why = "that takes one region, a completion queue, and no counter of it";
+		if (why && pmv_rdm_atomic_is_deferred(key, flags))
+			why = "this needs a single region, a completion queue and no counter";
 		if (why) {
 			PMV_WARN(EP_DATA, "an atomic of FI_EP_RDM can't be committed: %s\n", why);
 			return -FI_EOPNOTSUPP;
@@ -141,45 +135,45 @@ static ssize_t check_atomic(struct pmv_rdm_ep *rdm, const struct fi_msg_atomic *
 	return ret;
 }
 
-/* hold -- a context for it, until it is durable; NULL: none is left */
-static struct pmv_deferred *hold(struct fid_ep *fid, const struct fi_msg_atomic *msg,
-				 uint64_t flags)
+/* defer -- a context for it until it is durable; NULL: none is left */
+static struct pmv_deferred *defer(struct fid_ep *fid, const struct fi_msg_atomic *msg,
+				  uint64_t flags)
 {
 	const struct pmv_rdm_ep *rdm = PMV_RDM_OF(fid, atomic);
-	struct pmv_deferred *held = pmv_deferred_get(rdm->tx_cq, fid);
+	struct pmv_deferred *deferred = pmv_deferred_get(rdm->tx_cq, fid);
 
-	if (!held)
+	if (!deferred)
 		return NULL;
-	held->dest = msg->addr;
-	held->addr = msg->rma_iov->addr;
-	held->key = msg->rma_iov->key;
-	held->len = msg->rma_iov->count * pmv_operand_size(msg->datatype);
-	held->context = msg->context;
-	/* Those that are injected RxM does not report. */
-	held->report = !(flags & FI_INJECT) && ((flags & FI_COMPLETION) || !rdm->selective);
-	return held;
+	deferred->dest = msg->addr;
+	deferred->addr = msg->rma_iov->addr;
+	deferred->key = msg->rma_iov->key;
+	deferred->len = msg->rma_iov->count * pmv_operand_size(msg->datatype);
+	deferred->context = msg->context;
+	/* RxM does not report injected ones. */
+	deferred->report = !(flags & FI_INJECT) && ((flags & FI_COMPLETION) || !rdm->selective);
+	return deferred;
 }
 
-static ssize_t post_atomic(struct fid_ep *fid, const struct atomic *atomic,
+static ssize_t post_atomic(struct fid_ep *fid, const struct pmv_atomic *atomic,
 			   const struct fi_msg_atomic *msg, uint64_t flags)
 {
 	const struct fi_ops_atomic *rxm = PMV_RDM_OF(fid, atomic)->rxm_atomic;
 
 	if (atomic->compare)
-		return rxm->compwritemsg(fid, msg, atomic->compare, atomic->compare_desc,
-					 atomic->compare_count, atomic->result, atomic->result_desc,
+		return rxm->compwritemsg(fid, msg, atomic->operand, atomic->operand_desc,
+					 atomic->operand_count, atomic->result, atomic->result_desc,
 					 atomic->result_count, flags);
-	if (atomic->result)
+	if (atomic->fetch)
 		return rxm->readwritemsg(fid, msg, atomic->result, atomic->result_desc,
 					 atomic->result_count, flags);
 	return rxm->writemsg(fid, msg, flags);
 }
 
-static ssize_t do_atomic(struct fid_ep *fid, const struct atomic *atomic, uint64_t flags)
+static ssize_t do_atomic(struct fid_ep *fid, const struct pmv_atomic *atomic, uint64_t flags)
 {
 	struct pmv_rdm_ep *rdm = PMV_RDM_OF(fid, atomic);
 	size_t count = pmv_atomic_count(atomic->msg, atomic->result, atomic->result_count);
-	struct pmv_deferred *held = NULL;
+	struct pmv_deferred *deferred = NULL;
 	const struct fi_msg_atomic *given;
 	struct pmv_atomic_msg copy;
 	struct fi_msg_atomic msg;
@@ -191,26 +185,26 @@ static ssize_t do_atomic(struct fid_ep *fid, const struct atomic *atomic, uint64
 	msg = *given;
 	if (msg.op == FI_ATOMIC_READ && !(flags & FI_COMMIT))
 		return post_atomic(fid, atomic, &msg, flags);
-	if (is_held(rdm, &msg, flags)) {
-		held = hold(fid, &msg, flags);
-		if (!held)
+	if (is_deferred(rdm, &msg, flags)) {
+		deferred = defer(fid, &msg, flags);
+		if (!deferred)
 			return -FI_EAGAIN;
-		msg.context = held;
+		msg.context = deferred;
 		flags = (flags & ~FI_INJECT) | FI_COMPLETION;
-		ret = pmv_rdm_find_connection(fid, held);
+		ret = pmv_rdm_ep_find_connection(fid, deferred);
 	} else {
 		ret = check_atomic(rdm, &msg, flags);
 	}
 	if (!ret) {
 		ret = post_atomic(fid, atomic, &msg, flags & ~FI_COMMIT);
-		/* RxM has connected again meanwhile: with this it is told. */
-		if (ret == -FI_ECONNRESET && committing.peer)
-			pmv_rdm_may_commit(committing.peer, committing.regions, committing.count,
-					   false);
+		/* RxM has connected again in between: the loss is reported with this. */
+		if (ret == -FI_ECONNRESET && committing.tracker)
+			pmv_rdm_ep_may_commit(committing.tracker, committing.regions,
+					      committing.count, false);
 	}
-	committing.peer = NULL;
-	if (ret && held)
-		pmv_deferred_put(rdm->tx_cq, held);
+	committing.tracker = NULL;
+	if (ret && deferred)
+		pmv_deferred_put(rdm->tx_cq, deferred);
 	return ret;
 }
 
@@ -218,7 +212,7 @@ static ssize_t do_atomic(struct fid_ep *fid, const struct atomic *atomic, uint64
 
 static ssize_t rdm_atomicmsg(struct fid_ep *fid, const struct fi_msg_atomic *msg, uint64_t flags)
 {
-	return do_atomic(fid, &(struct atomic){.msg = msg}, flags);
+	return do_atomic(fid, &(struct pmv_atomic){.msg = msg}, flags);
 }
 
 static ssize_t rdm_atomicv(struct fid_ep *fid, const struct fi_ioc *iov, void **desc, size_t count,
@@ -245,8 +239,9 @@ static ssize_t rdm_fetch_atomicmsg(struct fid_ep *fid, const struct fi_msg_atomi
 				   struct fi_ioc *resultv, void **result_desc, size_t result_count,
 				   uint64_t flags)
 {
-	const struct atomic atomic = {
+	const struct pmv_atomic atomic = {
 		.msg = msg,
+		.fetch = true,
 		.result = resultv,
 		.result_desc = result_desc,
 		.result_count = result_count,
@@ -272,14 +267,16 @@ static ssize_t rdm_compare_atomicmsg(struct fid_ep *fid, const struct fi_msg_ato
 				     size_t compare_count, struct fi_ioc *resultv,
 				     void **result_desc, size_t result_count, uint64_t flags)
 {
-	const struct atomic atomic = {
+	const struct pmv_atomic atomic = {
 		.msg = msg,
+		.fetch = true,
 		.result = resultv,
 		.result_desc = result_desc,
 		.result_count = result_count,
-		.compare = comparev,
-		.compare_desc = compare_desc,
-		.compare_count = compare_count,
+		.compare = true,
+		.operand = comparev,
+		.operand_desc = compare_desc,
+		.operand_count = compare_count,
 	};
 
 	return do_atomic(fid, &atomic, flags);
@@ -299,7 +296,7 @@ static ssize_t rdm_compare_atomicv(struct fid_ep *fid, const struct fi_ioc *iov,
 				     PMV_RDM_OF(fid, atomic)->tx_op_flags);
 }
 
-void pmv_rdm_replace_atomics(struct fid_ep *ep, struct pmv_rdm_ep *rdm)
+void pmv_rdm_atomic_replace(struct fid_ep *ep, struct pmv_rdm_ep *rdm)
 {
 	rdm->rxm_atomic = ep->atomic;
 	COPY_TABLE(rdm->atomic, ep->atomic);

@@ -2,56 +2,54 @@
 /*
  * rdm_ep.c -- endpoints of FI_EP_RDM: writes and messages
  *
- * RxM keeps what a commit rests on: all writes to a peer go through one MSG
- * endpoint, in order, with the application's flags and 64-bit keys, and complete
- * when they complete there.  What it does not do is done here and in rdm_atomic.c,
- * in functions that replace its own:
+ * RxM keeps what a commit relies on: all writes to a peer go through one MSG endpoint, in
+ * order, with the application's flags and 64-bit keys, and complete when they complete
+ * there.  What RxM does not do is done here and in rdm_atomic.c, in functions that replace
+ * RxM's:
  *
- *   writes   RxM refuses FI_COMMIT_COMPLETE in op_flags: the calls that take none
- *            become calls with flags.  An injected write without a completion
- *            loses its flags in RxM, unless RxM has to copy it itself, as it does
- *            with one of two pieces.
- *   messages RxM drops the flag, so it is refused.
- *   loss     RxM connects again without a word.  So the endpoint keeps what was
- *            written to each peer: see peer.h.  RxM says nowhere which of its
- *            endpoints is connected to whom; it is found out when one is given
- *            what the application has just posted to a peer.
+ *   writes   RxM refuses FI_COMMIT_COMPLETE in op_flags.  So calls without flags become
+ *            calls with flags.  An injected write without a completion loses its flags in
+ *            RxM, unless RxM has to copy the data.  It copies the data of two pieces.
+ *   messages RxM drops the flag.  So messages with it are refused.
+ *   loss     RxM connects again without telling anybody.  So the endpoint remembers what
+ *            was written to each peer: see lost_writes.h.  RxM does not say which of its
+ *            connections leads to which peer.  A connection's peer is found out when the
+ *            connection is given what the application has just posted to that peer.
  */
-#include <stdlib.h>
-#include <netinet/in.h>
-
-#include <rdma/fi_errno.h>
-
-#include <rdma/fi_ext_pmemverbs.h>
-#include "objects/ep.h"
-#include "objects/eq.h"
-#include "rdm/deferred.h"
-#include "engine/length.h"
-#include "base/setting.h"
-#include "rdm/rdm_atomic.h"
 #include "rdm/rdm_ep.h"
 
-/* The write that is being posted; RxM calls back, and can't say on whose behalf. */
+#include <netinet/in.h>
+#include <stdlib.h>
+
+#include <rdma/fi_errno.h>
+#include <rdma/fi_ext_pmemverbs.h>
+
+#include "base/log.h"
+#include "engine/length.h"
+#include "rdm/deferred.h"
+#include "rdm/rdm_atomic.h"
+
+/* The write that is being posted.  RxM calls back and can't say on whose behalf. */
 static _Thread_local struct {
 	struct pmv_rdm_ep *ep;
 	fi_addr_t dest;
 	const struct fi_rma_iov *to;
-	size_t changed;  /* so many bytes there, by an atomic ... */
-	uint64_t losses; /* ... that was sent after so many connections were lost */
-	bool looks;      /* nothing is written: RxM shows its endpoint */
-	bool found;      /* it did */
-} front;
+	size_t changed;  /* how many bytes an atomic has changed there ... */
+	uint64_t losses; /* ... and how many connections were lost before it was sent */
+	bool probes;     /* nothing is written: RxM only chooses its endpoint */
+	bool found;      /* it has chosen one */
+} posting;
 
-/* commits -- do the calls without a flags argument, too? */
+/* commits -- do the calls without a flags argument commit, too? */
 static bool commits(const struct pmv_rdm_ep *rdm)
 {
 	return rdm->tx_op_flags & FI_COMMIT;
 }
 
-/* Peers */
+/* Lost writes */
 
-/* RxM tells peers apart by these, and not by what else a sockaddr has room for */
-struct pmv_lost_writes *pmv_rdm_peer_at(struct pmv_rdm_ep *rdm, fi_addr_t dest)
+/* RxM tells peers apart by address and port only, not by the rest of a sockaddr. */
+struct pmv_lost_writes *pmv_rdm_ep_tracker(struct pmv_rdm_ep *rdm, fi_addr_t dest)
 {
 	union {
 		struct sockaddr any;
@@ -76,63 +74,63 @@ struct pmv_lost_writes *pmv_rdm_peer_at(struct pmv_rdm_ep *rdm, fi_addr_t dest)
 	default:
 		plain = addr;
 	}
-	return pmv_lost_writes_list_get(&rdm->peers, &plain, len);
+	return pmv_lost_writes_list_get(&rdm->lost_writes, &plain, len);
 }
 
 static bool is_applications(const struct fi_rma_iov *to)
 {
-	return front.ep && front.to && front.to->addr == to->addr && front.to->len == to->len &&
-	       front.to->key == to->key;
+	return posting.ep && posting.to && posting.to->addr == to->addr &&
+	       posting.to->len == to->len && posting.to->key == to->key;
 }
 
-static struct pmv_lost_writes *peer_of_write(void)
+static struct pmv_lost_writes *tracker_of_write(void)
 {
-	return pmv_rdm_peer_at(front.ep, front.dest);
+	return pmv_rdm_ep_tracker(posting.ep, posting.dest);
 }
 
 static size_t changed(const struct fi_rma_iov *to)
 {
-	return is_applications(to) ? front.changed : 0;
+	return is_applications(to) ? posting.changed : 0;
 }
 
-static bool probes(const struct fi_rma_iov *to, struct pmv_lost_writes *peer)
+static bool probes(const struct fi_rma_iov *to, struct pmv_lost_writes *tracker)
 {
-	if (!is_applications(to) || !front.looks)
+	if (!is_applications(to) || !posting.probes)
 		return false;
-	front.losses = pmv_lost_writes_losses(peer);
-	front.found = true;
+	posting.losses = pmv_lost_writes_losses(tracker);
+	posting.found = true;
 	return true;
 }
 
-static ssize_t may_commit_changed(struct pmv_lost_writes *peer)
+static ssize_t may_commit_changed(struct pmv_lost_writes *tracker)
 {
-	if (front.losses == pmv_lost_writes_losses(peer))
+	if (posting.losses == pmv_lost_writes_losses(tracker))
 		return 0;
-	PMV_WARN(EP_DATA, "an atomic was executed, but the connection lost before it was "
-			  "committed: it may be lost with it\n");
+	PMV_WARN(EP_DATA, "an atomic was executed, but the connection was lost before it was "
+			  "committed: its result may be lost\n");
 	return -FI_ECONNRESET;
 }
 
-ssize_t pmv_rdm_may_commit(struct pmv_lost_writes *peer, const uint32_t *keys, size_t count,
-			   bool all)
+ssize_t pmv_rdm_ep_may_commit(struct pmv_lost_writes *tracker, const uint32_t *keys, size_t count,
+			      bool all)
 {
-	if (pmv_lost_writes_may_commit(peer, keys, count, all))
+	if (pmv_lost_writes_may_commit(tracker, keys, count, all))
 		return 0;
 	PMV_WARN(EP_DATA,
-		 "not committed: a connection to the peer was lost with writes that this commit "
-		 "would cover, and they may be lost with it; write again what was written "
-		 "to this memory since the last commit there\n");
+		 "not committed: a connection to the peer was lost, and with it perhaps writes "
+		 "that this commit would cover; write again what was written to this memory "
+		 "since the last commit there\n");
 	return -FI_ECONNRESET;
 }
 
 const struct pmv_hooks pmv_rdm_ep_hooks = {
 	.is_applications = is_applications,
-	.peer = peer_of_write,
-	.may_commit = pmv_rdm_may_commit,
+	.tracker = tracker_of_write,
+	.may_commit = pmv_rdm_ep_may_commit,
 	.changed = changed,
 	.may_commit_changed = may_commit_changed,
 	.probes = probes,
-	.may_send = pmv_rdm_may_send,
+	.may_send = pmv_rdm_atomic_may_send,
 };
 
 /* Messages */
@@ -157,7 +155,7 @@ static ssize_t rdm_tsendmsg(struct fid_ep *fid, const struct fi_msg_tagged *msg,
 	return PMV_RDM_OF(fid, tagged)->rxm_tagged->sendmsg(fid, msg, flags);
 }
 
-/* With FI_COMMIT_COMPLETE in op_flags those without a flags argument are no better. */
+/* With FI_COMMIT_COMPLETE in op_flags, calls without a flags argument are refused, too. */
 
 static ssize_t no_send(struct fid_ep *fid, const void *buf, size_t len, void *desc,
 		       fi_addr_t dest_addr, void *context)
@@ -207,7 +205,7 @@ static ssize_t no_tsenddata(struct fid_ep *fid, const void *buf, size_t len, voi
 
 /* Writes */
 
-/* inject_in_pieces -- one empty piece more: see the top of this file */
+/* inject_in_pieces -- add an empty piece: see the top of this file */
 static ssize_t inject_in_pieces(struct fid_ep *fid, const struct fi_msg_rma *msg, uint64_t flags)
 {
 	struct pmv_rdm_ep *rdm = PMV_RDM_OF(fid, rma);
@@ -227,21 +225,21 @@ static ssize_t inject_in_pieces(struct fid_ep *fid, const struct fi_msg_rma *msg
 	return rdm->rxm_rma->writemsg(fid, &pieces, flags);
 }
 
-/* begin_write -- to is there until end_write */
+/* begin_write -- `to` stays valid until end_write */
 static struct pmv_rdm_ep *begin_write(struct fid_ep *fid, fi_addr_t dest,
 				      const struct fi_rma_iov *to)
 {
 	struct pmv_rdm_ep *rdm = PMV_RDM_OF(fid, rma);
 
-	front.ep = rdm;
-	front.dest = dest;
-	front.to = to;
+	posting.ep = rdm;
+	posting.dest = dest;
+	posting.to = to;
 	return rdm;
 }
 
 static ssize_t end_write(ssize_t ret)
 {
-	front.ep = NULL;
+	posting.ep = NULL;
 	return ret;
 }
 
@@ -250,7 +248,7 @@ static ssize_t rdm_writemsg(struct fid_ep *fid, const struct fi_msg_rma *msg, ui
 	struct pmv_rma_msg copy;
 	struct pmv_rdm_ep *rdm;
 
-	/* RxM passes it on in one of several calls, which are to name the same. */
+	/* RxM passes it on through one of several calls; all must see the same lengths. */
 	msg = pmv_write_lengths(msg, &copy);
 	if (!msg)
 		return -FI_EINVAL;
@@ -271,19 +269,6 @@ static ssize_t write_with_flags(struct fid_ep *fid, const struct iovec *iov, voi
 	return rdm_writemsg(fid, &msg, PMV_RDM_OF(fid, rma)->tx_op_flags | more_flags);
 }
 
-static ssize_t rdm_write(struct fid_ep *fid, const void *buf, size_t len, void *desc,
-			 fi_addr_t dest_addr, uint64_t addr, uint64_t key, void *context)
-{
-	struct iovec iov = {.iov_base = (void *) buf, .iov_len = len};
-	const struct fi_rma_iov to = {addr, len, key};
-	struct pmv_rdm_ep *rdm;
-
-	if (commits(PMV_RDM_OF(fid, rma)))
-		return write_with_flags(fid, &iov, &desc, 1, 0, dest_addr, addr, key, context, 0);
-	rdm = begin_write(fid, dest_addr, &to);
-	return end_write(rdm->rxm_rma->write(fid, buf, len, desc, dest_addr, addr, key, context));
-}
-
 static ssize_t rdm_writev(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
 			  fi_addr_t dest_addr, uint64_t addr, uint64_t key, void *context)
 {
@@ -295,6 +280,14 @@ static ssize_t rdm_writev(struct fid_ep *fid, const struct iovec *iov, void **de
 	rdm = begin_write(fid, dest_addr, &to);
 	return end_write(
 		rdm->rxm_rma->writev(fid, iov, desc, count, dest_addr, addr, key, context));
+}
+
+static ssize_t rdm_write(struct fid_ep *fid, const void *buf, size_t len, void *desc,
+			 fi_addr_t dest_addr, uint64_t addr, uint64_t key, void *context)
+{
+	struct iovec iov = {.iov_base = (void *) buf, .iov_len = len};
+
+	return rdm_writev(fid, &iov, &desc, 1, dest_addr, addr, key, context);
 }
 
 static ssize_t rdm_writedata(struct fid_ep *fid, const void *buf, size_t len, void *desc,
@@ -331,44 +324,45 @@ static ssize_t rdm_inject_writedata(struct fid_ep *fid, const void *buf, size_t 
 	return end_write(rdm->rxm_rma->injectdata(fid, buf, len, data, dest_addr, addr, key));
 }
 
-/* Writes for atomics that are held */
+/* Writes for deferred atomics */
 
-/* An injected write of nothing makes RxM show its endpoint, which is all that becomes of it. */
-ssize_t pmv_rdm_find_connection(struct fid_ep *fid, struct pmv_deferred *held)
+/* RxM gives an injected write of nothing to the peer's endpoint, which does not post it. */
+ssize_t pmv_rdm_ep_find_connection(struct fid_ep *fid, struct pmv_deferred *deferred)
 {
-	const struct fi_rma_iov to = {.addr = held->addr, .len = 0, .key = held->key};
-	struct pmv_rdm_ep *rdm = begin_write(fid, held->dest, &to);
+	const struct fi_rma_iov to = {.addr = deferred->addr, .len = 0, .key = deferred->key};
+	struct pmv_rdm_ep *rdm = begin_write(fid, deferred->dest, &to);
 	ssize_t ret;
 
-	front.looks = true;
-	front.found = false;
-	ret = end_write(rdm->rxm_rma->inject(fid, NULL, 0, held->dest, held->addr, held->key));
-	front.looks = false;
+	posting.probes = true;
+	posting.found = false;
+	ret = end_write(
+		rdm->rxm_rma->inject(fid, NULL, 0, deferred->dest, deferred->addr, deferred->key));
+	posting.probes = false;
 	if (ret)
 		return ret;
-	held->losses = front.losses;
-	return front.found ? 0 : -FI_EOPNOTSUPP;
+	deferred->losses = posting.losses;
+	return posting.found ? 0 : -FI_EOPNOTSUPP;
 }
 
-ssize_t pmv_rdm_commit_held(struct pmv_deferred *held)
+ssize_t pmv_rdm_ep_commit(struct pmv_deferred *deferred)
 {
-	const struct fi_rma_iov to = {.addr = held->addr, .len = 0, .key = held->key};
+	const struct fi_rma_iov to = {.addr = deferred->addr, .len = 0, .key = deferred->key};
 	struct fi_msg_rma msg = {
-		.addr = held->dest,
+		.addr = deferred->dest,
 		.rma_iov = &to,
 		.rma_iov_count = 1,
-		.context = held,
+		.context = deferred,
 	};
-	struct pmv_rdm_ep *rdm = begin_write(held->ep, held->dest, &to);
+	struct pmv_rdm_ep *rdm = begin_write(deferred->ep, deferred->dest, &to);
 	ssize_t ret;
 
-	front.changed = held->len;
-	front.losses = held->losses;
-	/* Whoever can't be reached any more is not to be waited for. */
-	ret = may_commit_changed(peer_of_write());
+	posting.changed = deferred->len;
+	posting.losses = deferred->losses;
+	/* If the peer can't be reached any more, fail at once instead of waiting for it. */
+	ret = may_commit_changed(tracker_of_write());
 	if (!ret)
-		ret = rdm->rxm_rma->writemsg(held->ep, &msg, FI_COMMIT | FI_COMPLETION);
-	front.changed = 0;
+		ret = rdm->rxm_rma->writemsg(deferred->ep, &msg, FI_COMMIT | FI_COMPLETION);
+	posting.changed = 0;
 	return end_write(ret);
 }
 
@@ -378,8 +372,8 @@ static int rdm_ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 {
 	struct pmv_rdm_ep *rdm = PMV_RDM_OF(fid, ops);
 
-	/* RxM raises no events for an endpoint, and could not read an event queue of ours. */
-	if (bfid->ops == &pmv_eq_fi_ops)
+	/* RxM raises no events for an endpoint, and could not read our event queue. */
+	if (bfid->fclass == FI_CLASS_EQ)
 		return 0;
 	if (bfid->fclass == FI_CLASS_AV)
 		rdm->av = pmv_container_of(bfid, struct fid_av, fid);
@@ -397,18 +391,18 @@ static int rdm_ep_close(struct fid *fid)
 	struct pmv_rdm_ep *rdm = PMV_RDM_OF(fid, ops);
 	int ret;
 
-	/* Whoever reads the CQ must not post to what is being closed. */
+	/* A thread that reads the CQ must not post to an endpoint that is being closed. */
 	if (rdm->tx_cq)
 		pmv_deferred_drop(rdm->tx_cq, pmv_container_of(fid, struct fid_ep, fid));
 	ret = rdm->rxm_ops->close(fid);
 	if (ret)
 		return ret;
-	pmv_lost_writes_list_destroy(&rdm->peers);
+	pmv_lost_writes_list_destroy(&rdm->lost_writes);
 	free(rdm);
 	return 0;
 }
 
-/* replace_tables -- those of RxM's functions that would not keep what is promised */
+/* replace_tables -- replace the functions of RxM's that would not keep what is promised */
 static void replace_tables(struct fid_ep *ep, struct pmv_rdm_ep *rdm)
 {
 	rdm->rxm_ops = ep->fid.ops;
@@ -447,9 +441,9 @@ static void replace_tables(struct fid_ep *ep, struct pmv_rdm_ep *rdm)
 	rdm->rma.fn.injectdata = rdm_inject_writedata;
 	ep->rma = &rdm->rma.fn;
 
-	/* Only where they were asked for. */
+	/* Only if atomics were asked for. */
 	if (ep->atomic)
-		pmv_rdm_replace_atomics(ep, rdm);
+		pmv_rdm_atomic_replace(ep, rdm);
 }
 
 int pmv_rdm_ep_wrap(struct fid_ep *ep, size_t inject_size, uint64_t op_flags)
@@ -460,7 +454,7 @@ int pmv_rdm_ep_wrap(struct fid_ep *ep, size_t inject_size, uint64_t op_flags)
 		return -FI_ENOMEM;
 	rdm->inject_size = inject_size;
 	rdm->tx_op_flags = op_flags;
-	pmv_lost_writes_list_init(&rdm->peers);
+	pmv_lost_writes_list_init(&rdm->lost_writes);
 	replace_tables(ep, rdm);
 	return 0;
 }

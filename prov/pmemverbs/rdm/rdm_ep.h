@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rdm_ep.h -- endpoints of FI_EP_RDM: RxM's, some of whose functions are replaced
+ * rdm_ep.h -- endpoints of FI_EP_RDM: RxM's, with some of their functions replaced
  *
- * RxM's endpoint for a peer is one of our own FI_EP_MSG.  It is told here what RxM
- * does not tell it: whether what it is given is what the application is posting.
+ * RxM's connection to a peer is an FI_EP_MSG of this provider.  That endpoint asks
+ * through pmv_rdm_ep_hooks what RxM does not tell it: whether a request that RxM posts
+ * is what the application is posting.
  */
 #ifndef PMV_RDM_EP_H
 #define PMV_RDM_EP_H
@@ -14,7 +15,7 @@
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 
-#include "objects/fabric.h"
+#include "base/container.h"
 #include "commit/hooks.h"
 #include "commit/lost_writes.h"
 #include "rdm/table.h"
@@ -35,34 +36,37 @@ struct pmv_rdm_ep {
 	size_t inject_size;
 	uint64_t tx_op_flags; /* the application's */
 	bool selective;
-	bool counts; /* a counter would count an atomic that is held */
+	bool counts; /* a counter would count a deferred atomic */
 	struct fid_cq *tx_cq;
 	struct fid_av *av;
-	struct pmv_lost_writes_list peers;
+	struct pmv_lost_writes_list lost_writes;
 };
 
 #define PMV_RDM_OF(fid, member) pmv_container_of((fid)->member, struct pmv_rdm_ep, member)
 
 /*
- * pmv_rdm_ep_wrap -- have this endpoint of RxM's do what was promised; inject_size is
- * RxM's, op_flags are the application's
+ * pmv_rdm_ep_wrap -- replace functions of an endpoint of RxM's; inject_size is RxM's,
+ * op_flags are the application's
  */
 int pmv_rdm_ep_wrap(struct fid_ep *ep, size_t inject_size, uint64_t op_flags);
 
-/* pmv_rdm_peer_at -- as long as the endpoint */
-struct pmv_lost_writes *pmv_rdm_peer_at(struct pmv_rdm_ep *rdm, fi_addr_t dest);
+/* pmv_rdm_ep_tracker -- the writes to this peer; kept as long as the endpoint */
+struct pmv_lost_writes *pmv_rdm_ep_tracker(struct pmv_rdm_ep *rdm, fi_addr_t dest);
 
-/* pmv_rdm_find_connection -- that the atomic will be sent on: fills in how many were lost */
-ssize_t pmv_rdm_find_connection(struct fid_ep *fid, struct pmv_deferred *held);
+/*
+ * pmv_rdm_ep_find_connection -- find out on which connection the atomic will be sent: fills
+ * in how many connections were lost before
+ */
+ssize_t pmv_rdm_ep_find_connection(struct fid_ep *fid, struct pmv_deferred *deferred);
 
-/* pmv_rdm_commit_held -- post what commits an atomic that was executed; see held.h */
-ssize_t pmv_rdm_commit_held(struct pmv_deferred *held);
+/* pmv_rdm_ep_commit -- post the commit of an atomic that was executed */
+ssize_t pmv_rdm_ep_commit(struct pmv_deferred *deferred);
 
-/* What connected endpoints ask, when RxM has opened them; called while RxM posts. */
+/* For the MSG endpoints that RxM opens; called while RxM posts. */
 extern const struct pmv_hooks pmv_rdm_ep_hooks;
 
-/* pmv_rdm_may_commit -- like pmv_lost_writes_may_commit; -FI_ECONNRESET after a warning: no */
-ssize_t pmv_rdm_may_commit(struct pmv_lost_writes *peer, const uint32_t *keys, size_t count,
-			   bool all);
+/* pmv_rdm_ep_may_commit -- 0, or -FI_ECONNRESET after a warning: see pmv_lost_writes_may_commit */
+ssize_t pmv_rdm_ep_may_commit(struct pmv_lost_writes *tracker, const uint32_t *keys, size_t count,
+			      bool all);
 
 #endif /* PMV_RDM_EP_H */

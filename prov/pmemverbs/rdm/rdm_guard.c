@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rdm_guard.c -- RxM's queues and counters under guard; rdm_guard.h says why */
+/* rdm_guard.c -- RxM's queues and counters are read under guard; rdm_guard.h says why */
+#include "rdm/rdm_guard.h"
+
 #include <pthread.h>
 
 #include "memory/guard.h"
-#include "rdm/rdm_guard.h"
 #include "rdm/table.h"
 
-/* All of RxM's objects of a kind have one table, so one copy of it does for all. */
+/* All of RxM's objects of a kind share one table, so one copy is enough. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct fi_ops_cq *rxm_cq;
 static TABLE(fi_ops_cq) guarded_cq;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rdm_guard.h -- RxM's queues and counters, read under guard (guard.h)
+ * rdm_guard.h -- RxM's queues and counters, read under guard (memory/guard.h)
  *
- * When one of them is read, RxM executes what has arrived: it copies messages and
- * does atomics, in memory that may have lost its file.
+ * When the application reads one of them, RxM executes what has arrived: it copies
+ * messages and executes atomics, in memory that may have lost its file.
  */
 #ifndef PMV_RDM_GUARD_H
 #define PMV_RDM_GUARD_H

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * table.h -- a copy of one of RxM's tables of functions, some of which are replaced
+ * table.h -- copies of RxM's tables of functions, in which some functions are replaced
  *
- * What belongs to the object is kept beside its table, where the functions find it.
+ * The copy is a member of a structure for the object, where the functions find the rest
+ * of that structure.
  */
 #ifndef PMV_TABLE_H
 #define PMV_TABLE_H
@@ -10,7 +11,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Functions that a later libfabric has behind those that are known here. */
+/* Room for functions that a later libfabric appends to the table. */
 #define LATER_FUNCTIONS 16
 
 #define TABLE(type)                                                                                \

@@ -2,6 +2,7 @@
 /* test_commit.c -- what a commit posts, when it completes, and what is refused */
 #include <string.h>
 
+#include "engine/info.h"
 #include "objects/domain.h"
 #include "base/setting.h"
 #include "rig.h"
@@ -733,10 +734,10 @@ Test(core, is_asked_for_queues_that_hold_all_parts)
 	struct rig *rig = rig_open(&(struct rig_options){.cq_size = 32});
 	struct fid_ep *ep;
 
-	cr_expect_eq(rig->fake.cq_size, 32 * PMV_MAX_PARTS);
+	cr_expect_eq(rig->fake.cq_size, 32 * PMV_INFO_MAX_REQUESTS);
 	rig->info->tx_attr->size = 64;
 	ep = rig_ep(rig, rig->cq);
-	cr_expect_eq(rig->fake.ep_info->tx_attr->size, 64 * PMV_MAX_PARTS);
+	cr_expect_eq(rig->fake.ep_info->tx_attr->size, 64 * PMV_INFO_MAX_REQUESTS);
 	accepted(fi_close(&ep->fid));
 	rig_close(rig);
 }

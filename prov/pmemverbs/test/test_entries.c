@@ -3,6 +3,7 @@
  * test_entries.c -- how many entries of the core's queues a commit takes: what the
  * manual says, and what queues are opened for
  */
+#include "engine/info.h"
 #include "pair.h"
 
 #define IMMED (FI_COMMIT | FI_IMMED)
@@ -64,7 +65,7 @@ Test(entries, of_commits_by_reads_are_four_at_most)
 		count_from_here(pair);
 		accepted(pair_put(pair, cases[i].memory, 0, 8, CONTEXT(9), cases[i].flags));
 		cr_expect_eq(entries(pair), cases[i].entries, "case %zu", i);
-		cr_expect_leq(cases[i].entries, PMV_MAX_PARTS);
+		cr_expect_leq(cases[i].entries, PMV_INFO_MAX_REQUESTS);
 		pair_close(pair);
 	}
 }
@@ -81,7 +82,7 @@ Test(entries, of_commits_by_the_agent_grow_with_what_was_written)
 		accepted(pair_put(pair, DMP, 200 * (places - 1), 8, CONTEXT(9), IMMED));
 		cr_expect_eq(entries(pair), 1 + messages(most), "%zu places", places);
 		if (most <= 2 * PMV_MAX_RANGES)
-			cr_expect_leq(1 + messages(most), PMV_MAX_PARTS);
+			cr_expect_leq(1 + messages(most), PMV_INFO_MAX_REQUESTS);
 		pair_close(pair);
 	}
 }
@@ -203,7 +204,7 @@ Test(entries, have_room_in_a_completion_queue_as_long_as_the_others_together)
 		ep = rig_ep(rig, rig->cq);
 		core = rig->fake.ep_info;
 		cr_expect_geq(rig->fake.cq_size, 2 * (core->tx_attr->size + core->rx_attr->size));
-		cr_expect_eq(core->tx_attr->size, tx_size * PMV_MAX_PARTS);
+		cr_expect_eq(core->tx_attr->size, tx_size * PMV_INFO_MAX_REQUESTS);
 		accepted(fi_close(&ep->fid));
 		rig_close(rig);
 	}

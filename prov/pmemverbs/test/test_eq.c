@@ -5,6 +5,7 @@
 #include "objects/eq.h"
 #include "agent/handshake.h"
 #include "objects/pep.h"
+#include "objects/unwrap.h"
 #include "rig.h"
 
 #define CM_DATA "handshake"
@@ -38,8 +39,8 @@ static void stage_open(struct stage *stage)
 	accepted(fi_pep_bind(stage->pep, &stage->eq->fid, 0));
 	accepted(fi_ep_bind(rig->ep, &stage->eq->fid, 0));
 	stage->core_eq = pmv_to_eq(stage->eq)->core_fid;
-	stage->core_ep = pmv_fid_core(&rig->ep->fid);
-	stage->core_pep = pmv_fid_core(&stage->pep->fid);
+	stage->core_ep = pmv_unwrap_fid(&rig->ep->fid);
+	stage->core_pep = pmv_unwrap_fid(&stage->pep->fid);
 }
 
 static void stage_close(struct stage *stage)
@@ -395,7 +396,7 @@ Test(events, that_nobody_read_go_with_the_queue)
 
 	stage_open(&stage);
 	accepted(pmv_pep_open(&stage.rig->fabric.fabric_fid, stage.rig->info, &pep, NULL));
-	raise_cm(&stage, FI_CONNREQ, pmv_fid_core(&pep->fid), core_request());
+	raise_cm(&stage, FI_CONNREQ, pmv_unwrap_fid(&pep->fid), core_request());
 	cr_assert_eq(read_event(&stage, &event, &entry, FI_PEEK), (ssize_t) CM_LEN);
 	accepted(fi_close(&pep->fid));
 	stage_close(&stage);

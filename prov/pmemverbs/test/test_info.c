@@ -7,7 +7,9 @@
 
 #include <rdma/fi_ext_pmemverbs.h>
 #include "objects/domain.h"
-#include "objects/info.h"
+#include "objects/unwrap.h"
+#include "engine/info.h"
+#include "base/log.h"
 #include "base/setting.h"
 #include "rdm/rdm_atomic.h"
 
@@ -138,8 +140,8 @@ Test(strip, makes_room_for_all_parts_of_a_commit_however_it_is_asked_for)
 			info->tx_attr->op_flags = FI_COMMIT;
 		cr_expect_eq(pmv_info_is_pmem(info), way < 4);
 		pmv_info_strip(info);
-		cr_expect_eq(info->tx_attr->size, way < 4 ? 100 * PMV_MAX_PARTS : 100, "way %d",
-			     way);
+		cr_expect_eq(info->tx_attr->size, way < 4 ? 100 * PMV_INFO_MAX_REQUESTS : 100,
+			     "way %d", way);
 		cr_expect_eq(info->rx_attr->size, 50);
 		fi_freeinfo(info);
 	}
@@ -223,7 +225,7 @@ Test(to_core, shows_the_core_its_own_objects)
 	info->fabric_attr->fabric = &fabric.fabric_fid;
 	info->domain_attr->domain = &domain.domain_fid;
 	info->handle = &core_handle;
-	copy = pmv_info_to_core(&core, info);
+	copy = pmv_unwrap_info(&core, info);
 	cr_assert_not_null(copy);
 	cr_expect_eq(copy->fabric_attr->fabric, &core_fabric);
 	cr_expect_eq(copy->domain_attr->domain, &core_domain);
@@ -285,7 +287,8 @@ Test(from_core, offers_persistence_to_who_asks_for_it_or_for_anything)
 		cr_expect_eq(info->caps & FI_PMEM, pmem, "case %zu", i);
 		cr_expect_eq(info->tx_attr->caps & FI_PMEM, pmem, "case %zu", i);
 		cr_expect_eq(info->rx_attr->caps & FI_PMEM, pmem, "case %zu", i);
-		cr_expect_eq(info->tx_attr->size, pmem ? 400 / PMV_MAX_PARTS : 400, "case %zu", i);
+		cr_expect_eq(info->tx_attr->size, pmem ? 400 / PMV_INFO_MAX_REQUESTS : 400,
+			     "case %zu", i);
 		cr_expect_eq(info->rx_attr->size, 300);
 		fi_freeinfo(info);
 		fi_freeinfo(hints);
@@ -383,7 +386,7 @@ Test(from_core, makes_keys_the_providers_where_the_application_allows_it)
 			     info->domain_attr->mr_mode);
 		cr_expect_eq(info->domain_attr->mr_key_size, cases[i].key_size, "%s",
 			     cases[i].what);
-		cr_expect_eq(pmv_info_keyed(info->domain_attr->mr_mode), cases[i].key_size == 8);
+		cr_expect_eq(pmv_info_is_keyed(info->domain_attr->mr_mode), cases[i].key_size == 8);
 		fi_freeinfo(info);
 		fi_freeinfo(hints);
 	}
@@ -481,7 +484,7 @@ Test(rxm, gets_the_capability_but_no_fence)
 
 		hints->tx_attr->op_flags = i ? 0 : FI_COMMIT;
 		info->domain_attr->mr_key_size = 8;
-		pmv_info_from_rxm(info, hints);
+		pmv_info_from_layer(info, hints);
 		/* Without any hints everything is offered. */
 		cr_expect_eq(!!(info->caps & FI_PMEM), i != 1);
 		cr_expect_eq(!!(info->tx_attr->caps & FI_PMEM), i != 1);
@@ -519,20 +522,20 @@ Test(rxm, may_execute_committed_atomics_where_caches_persist)
 		uint64_t key = key_for(persist, persist != PMV_NONE, false);
 
 		pmv_setting.commit_all = false;
-		cr_expect_eq(!pmv_rdm_check_atomic(key, FI_COMMIT), safe[persist]);
-		cr_expect_null(pmv_rdm_check_atomic(key, 0));
-		cr_expect_null(pmv_rdm_check_atomic(key, FI_FENCE), "nothing was promised");
-		cr_expect_not_null(pmv_rdm_check_atomic(key, FI_COMMIT | FI_FENCE));
+		cr_expect_eq(!pmv_rdm_atomic_check(key, FI_COMMIT), safe[persist]);
+		cr_expect_null(pmv_rdm_atomic_check(key, 0));
+		cr_expect_null(pmv_rdm_atomic_check(key, FI_FENCE), "nothing was promised");
+		cr_expect_not_null(pmv_rdm_atomic_check(key, FI_COMMIT | FI_FENCE));
 		pmv_setting.commit_all = true;
-		cr_expect_eq(!pmv_rdm_check_atomic(key, FI_COMMIT), safe[persist]);
-		cr_expect_eq(!pmv_rdm_check_atomic(key, 0), safe[persist]);
+		cr_expect_eq(!pmv_rdm_atomic_check(key, FI_COMMIT), safe[persist]);
+		cr_expect_eq(!pmv_rdm_atomic_check(key, 0), safe[persist]);
 		key = key_for(persist, false, false);
-		cr_expect_null(pmv_rdm_check_atomic(key, 0), "it is volatile");
+		cr_expect_null(pmv_rdm_atomic_check(key, 0), "it is volatile");
 		key = key_for(persist, true, true);
-		cr_expect_not_null(pmv_rdm_check_atomic(key, 0));
+		cr_expect_not_null(pmv_rdm_atomic_check(key, 0));
 	}
-	cr_expect_null(pmv_rdm_check_atomic(42, 0));
-	cr_expect_not_null(pmv_rdm_check_atomic(42, FI_COMMIT));
+	cr_expect_null(pmv_rdm_atomic_check(42, 0));
+	cr_expect_not_null(pmv_rdm_atomic_check(42, FI_COMMIT));
 }
 
 /* Elsewhere the agent makes them durable behind RxM, but only one by one and in order. */
@@ -540,18 +543,18 @@ Test(rxm, has_the_agent_commit_atomics_where_caches_do_not_persist)
 {
 	for (enum pmv_persist persist = PMV_NONE; persist <= PMV_WSP; persist++) {
 		uint64_t key = key_for(persist, persist != PMV_NONE, false);
-		bool held = persist == PMV_DMP || persist == PMV_PAGE;
+		bool deferred = persist == PMV_DMP || persist == PMV_PAGE;
 
 		pmv_setting.commit_all = false;
-		cr_expect_not(pmv_rdm_holds_atomic(key, FI_COMMIT));
+		cr_expect_not(pmv_rdm_atomic_is_deferred(key, FI_COMMIT));
 		pmv_setting.commit_all = true;
-		cr_expect_eq(pmv_rdm_holds_atomic(key, 0), held);
-		cr_expect_eq(pmv_rdm_holds_atomic(key, FI_COMMIT), held);
-		cr_expect_not(pmv_rdm_holds_atomic(key, FI_FENCE));
-		cr_expect_not(pmv_rdm_holds_atomic(key_for(persist, false, false), 0));
-		cr_expect_not(pmv_rdm_holds_atomic(key_for(persist, true, true), 0));
+		cr_expect_eq(pmv_rdm_atomic_is_deferred(key, 0), deferred);
+		cr_expect_eq(pmv_rdm_atomic_is_deferred(key, FI_COMMIT), deferred);
+		cr_expect_not(pmv_rdm_atomic_is_deferred(key, FI_FENCE));
+		cr_expect_not(pmv_rdm_atomic_is_deferred(key_for(persist, false, false), 0));
+		cr_expect_not(pmv_rdm_atomic_is_deferred(key_for(persist, true, true), 0));
 	}
-	cr_expect_not(pmv_rdm_holds_atomic(42, 0));
+	cr_expect_not(pmv_rdm_atomic_is_deferred(42, 0));
 }
 
 /* And back */
@@ -587,7 +590,7 @@ Test(round_trip, never_asks_for_a_longer_queue_than_was_offered)
 	static const uint64_t asked[] = {0, FI_RMA, FI_RMA | FI_PMEM, FI_RMA | FI_PMEM | FI_WRITE};
 
 	for (size_t i = 0; i < 4; i++) {
-		for (size_t most = PMV_MAX_PARTS; most < 1030; most++) {
+		for (size_t most = PMV_INFO_MAX_REQUESTS; most < 1030; most++) {
 			struct fi_info *hints = new_hints(asked[i]);
 			struct fi_info *info = grant(hints, most);
 			struct fi_info *again = pmv_info_to_core(&core, info);

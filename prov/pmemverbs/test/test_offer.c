@@ -14,7 +14,8 @@
 
 #include <rdma/fi_ext_pmemverbs.h>
 #include "objects/getinfo.h"
-#include "objects/info.h"
+#include "engine/info.h"
+#include "base/log.h"
 #include "base/setting.h"
 #include "rdm/rdm.h"
 
@@ -128,14 +129,14 @@ Test(settings, of_rxm_that_somebody_has_made_are_left_alone)
 	pmv_setting.core = "tcp";
 	provider = PMV_NAME;
 	sar_limit = "65536";
-	pmv_rdm_tune();
+	pmv_rdm_start();
 	cr_expect_null(getenv("FI_OFI_RXM_SAR_LIMIT"));
 	sar_limit = NULL;
 	provider = "pmemverbs,tcp";
-	pmv_rdm_tune();
+	pmv_rdm_start();
 	cr_expect_null(getenv("FI_OFI_RXM_SAR_LIMIT"));
 	provider = PMV_NAME;
-	pmv_rdm_tune();
+	pmv_rdm_start();
 	cr_expect_str_eq(getenv("FI_OFI_RXM_SAR_LIMIT"), "24576");
 }
 
@@ -174,7 +175,7 @@ static struct fi_info *hmem_offer(void (*take)(struct fi_info *, const struct fi
 Test(hmem, is_not_offered_either)
 {
 	for (int rxm = 0; rxm < 2; rxm++) {
-		struct fi_info *info = hmem_offer(rxm ? pmv_info_from_rxm : pmv_info_from_core);
+		struct fi_info *info = hmem_offer(rxm ? pmv_info_from_layer : pmv_info_from_core);
 
 		cr_expect_not((info->caps | info->tx_attr->caps | info->rx_attr->caps) & FI_HMEM);
 		cr_expect_not(info->domain_attr->mr_mode & FI_MR_HMEM);

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * info.c -- between the fi_info of an application and that of the core
+ * info.c -- translation between the fi_info of an application and that of the core
  *
- * The core is shown only what it knows.  A transmit queue that is to hold n
- * commits is asked for with room for all their parts.
+ * The core sees only what it knows.  Where commits are possible, it is asked for
+ * transmit queues with room for all requests of a commit.
  */
+#include "engine/info.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include <rdma/fi_errno.h>
-
 #include <rdma/fi_ext_pmemverbs.h>
-#include "objects/domain.h"
-#include "objects/info.h"
-#include "base/setting.h"
 
-bool pmv_info_keyed(int mr_mode)
+#include "base/setting.h"
+#include "engine/engine.h"
+
+bool pmv_info_is_keyed(int mr_mode)
 {
 	return mr_mode == PMV_MR_BASIC || (mr_mode & FI_MR_PROV_KEY);
 }
@@ -29,9 +30,9 @@ bool pmv_info_is_pmem(const struct fi_info *info)
 }
 
 /*
- * Parts of a commit are posted by whoever reads the CQ, so a core is asked for
- * more where an application serializes calls by object only.  With one thread
- * for a domain, or for what shares a CQ, those calls are serialized as well.
+ * The thread that reads the CQ posts parts of commits.  So where the application
+ * serializes its calls by object only, the core has to be thread-safe.  With one thread
+ * for a domain, or for what shares a CQ, these calls are serialized as well.
  */
 static enum fi_threading core_threading(enum fi_threading threading)
 {
@@ -47,7 +48,7 @@ static enum fi_threading core_threading(enum fi_threading threading)
 /* A flush reads what was written. */
 static uint64_t core_caps(uint64_t caps, bool pmem)
 {
-	caps &= ~PMV_OWN_CAPS;
+	caps &= ~PMV_INFO_OWN_CAPS;
 	if (pmem && (caps & FI_WRITE))
 		caps |= FI_READ;
 	if (pmem && (caps & FI_REMOTE_WRITE))
@@ -62,7 +63,7 @@ void pmv_info_strip_own(struct fi_info *info)
 	info->caps = core_caps(info->caps, pmem);
 	info->tx_attr->caps = core_caps(info->tx_attr->caps, pmem);
 	info->rx_attr->caps = core_caps(info->rx_attr->caps, pmem);
-	info->domain_attr->caps &= ~PMV_OWN_CAPS;
+	info->domain_attr->caps &= ~PMV_INFO_OWN_CAPS;
 	info->tx_attr->op_flags &= ~FI_COMMIT;
 }
 
@@ -72,7 +73,7 @@ void pmv_info_strip(struct fi_info *info)
 
 	pmv_info_strip_own(info);
 	if (pmem)
-		info->tx_attr->size *= PMV_MAX_PARTS;
+		info->tx_attr->size *= PMV_INFO_MAX_REQUESTS;
 	info->domain_attr->threading = core_threading(info->domain_attr->threading);
 }
 
@@ -106,19 +107,6 @@ struct fi_info *pmv_info_complete(const struct fi_info *info)
 	return copy;
 }
 
-/* Objects that the application has open are wrapped: the core is shown its own. */
-static void unwrap_fids(struct fi_info *info)
-{
-	if (info->fabric_attr->fabric)
-		info->fabric_attr->fabric = pmv_to_fabric(info->fabric_attr->fabric)->core_fid;
-	if (info->domain_attr->domain)
-		info->domain_attr->domain =
-			pmv_to_domain(info->domain_attr->domain)->engine.domain_fid;
-	/* A connection request's handle is the core's; a passive endpoint is ours. */
-	if (info->handle && pmv_fid_core(info->handle))
-		info->handle = pmv_fid_core(info->handle);
-}
-
 struct fi_info *pmv_info_to_core(const struct pmv_core *core, const struct fi_info *info)
 {
 	struct fi_info *copy = pmv_info_complete(info);
@@ -126,12 +114,14 @@ struct fi_info *pmv_info_to_core(const struct pmv_core *core, const struct fi_in
 	if (!copy)
 		return NULL;
 	pmv_info_strip(copy);
-	unwrap_fids(copy);
+	copy->fabric_attr->fabric = NULL;
+	copy->domain_attr->domain = NULL;
+	copy->handle = NULL;
 	free(copy->fabric_attr->prov_name);
 	copy->fabric_attr->prov_name = strdup(core->name);
 	copy->fabric_attr->prov_version = 0;
-	copy->fabric_attr->api_version = pmv_core_version(copy->fabric_attr->api_version);
-	/* The agent posts on all endpoints, whichever thread it runs in. */
+	copy->fabric_attr->api_version = pmv_info_api_version(copy->fabric_attr->api_version);
+	/* The agent posts on all endpoints, in whatever thread it runs. */
 	if (pmv_setting.agent != PMV_AGENT_OFF)
 		copy->domain_attr->threading = FI_THREAD_SAFE;
 	if (copy->fabric_attr->prov_name)
@@ -140,14 +130,14 @@ struct fi_info *pmv_info_to_core(const struct pmv_core *core, const struct fi_in
 	return NULL;
 }
 
-/* What is offered in one direction: theirs, less what was only asked for a flush. */
+/* with_pmem -- what is offered in one direction: the core's, less what only flushes need */
 static uint64_t with_pmem(uint64_t caps, uint64_t asked, bool pmem)
 {
 	const uint64_t reads = FI_READ | FI_REMOTE_READ;
 	const uint64_t directions = reads | FI_WRITE | FI_REMOTE_WRITE;
 
-	/* Data of small commits and of injected ones are copied by the processor. */
-	caps &= ~(PMV_OWN_CAPS | FI_HMEM);
+	/* The processor copies the data of small and of injected commits. */
+	caps &= ~(PMV_INFO_OWN_CAPS | FI_HMEM);
 	if (asked & directions)
 		caps &= ~(reads & ~asked);
 	if (pmem && (caps & FI_RMA))
@@ -155,7 +145,7 @@ static uint64_t with_pmem(uint64_t caps, uint64_t asked, bool pmem)
 	return caps;
 }
 
-/* Tagged messages of an MSG core need its own receive contexts. */
+/* Tagged messages of an MSG core would need the core's own receive contexts. */
 static uint64_t our_caps(uint64_t caps, uint64_t asked, bool pmem)
 {
 	return with_pmem(caps & ~FI_TAGGED, asked, pmem) | FI_FENCE;
@@ -168,10 +158,10 @@ static void take_op_flags(struct fi_info *info, const struct fi_info *asked)
 		info->tx_attr->op_flags |= asked->tx_attr->op_flags & FI_COMMIT;
 }
 
-void pmv_info_from_rxm(struct fi_info *info, const struct fi_info *asked)
+void pmv_info_from_layer(struct fi_info *info, const struct fi_info *asked)
 {
 	bool pmem = pmv_info_is_pmem(asked) ||
-		    (!asked->caps && pmv_info_keyed(info->domain_attr->mr_mode));
+		    (!asked->caps && pmv_info_is_keyed(info->domain_attr->mr_mode));
 
 	info->caps = with_pmem(info->caps, asked->caps, pmem);
 	info->tx_attr->caps =
@@ -190,13 +180,13 @@ void pmv_info_from_core(struct fi_info *info, const struct fi_info *asked)
 	int allowed = asked->domain_attr ? asked->domain_attr->mr_mode : 0;
 	bool pmem;
 
-	/* Keys that the application chooses could carry nothing. */
-	if (!pmv_info_keyed(mr_mode) && mr_mode != PMV_MR_SCALABLE && (allowed & FI_MR_PROV_KEY))
+	/* A key that the application chooses carries no attributes. */
+	if (!pmv_info_is_keyed(mr_mode) && mr_mode != PMV_MR_SCALABLE && (allowed & FI_MR_PROV_KEY))
 		mr_mode |= FI_MR_PROV_KEY;
 	info->domain_attr->mr_mode = mr_mode;
-	if (pmv_info_keyed(mr_mode))
+	if (pmv_info_is_keyed(mr_mode))
 		info->domain_attr->mr_key_size = sizeof(uint64_t);
-	pmem = pmv_info_is_pmem(asked) || (!asked->caps && pmv_info_keyed(mr_mode));
+	pmem = pmv_info_is_pmem(asked) || (!asked->caps && pmv_info_is_keyed(mr_mode));
 
 	info->caps = our_caps(info->caps, asked->caps, pmem);
 	info->tx_attr->caps =
@@ -204,12 +194,38 @@ void pmv_info_from_core(struct fi_info *info, const struct fi_info *asked)
 	info->rx_attr->caps =
 		our_caps(info->rx_attr->caps, asked->rx_attr ? asked->rx_attr->caps : 0, pmem);
 	info->rx_attr->caps &= ~FI_FENCE;
-	if (pmem && info->tx_attr->size >= PMV_MAX_PARTS)
-		info->tx_attr->size /= PMV_MAX_PARTS;
+	if (pmem && info->tx_attr->size >= PMV_INFO_MAX_REQUESTS)
+		info->tx_attr->size /= PMV_INFO_MAX_REQUESTS;
 	take_op_flags(info, asked);
 
 	if (asked->domain_attr && asked->domain_attr->threading)
 		info->domain_attr->threading = asked->domain_attr->threading;
 	info->fabric_attr->fabric = NULL;
 	info->domain_attr->domain = NULL;
+}
+
+struct fi_info *pmv_info_filter(struct fi_info *list,
+				bool (*keep)(const struct fi_info *info, const struct fi_info *kept,
+					     const void *arg),
+				const void *arg)
+{
+	struct fi_info **at = &list;
+
+	while (*at) {
+		struct fi_info *info = *at;
+
+		if (keep(info, list, arg)) {
+			at = &info->next;
+			continue;
+		}
+		*at = info->next;
+		info->next = NULL;
+		fi_freeinfo(info);
+	}
+	return list;
+}
+
+bool pmv_info_is_named(const char *wanted, const char *name)
+{
+	return !wanted || (name && !strcmp(wanted, name));
 }

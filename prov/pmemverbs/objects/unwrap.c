@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* unwrap.c -- from an application's object to the core's behind it */
+#include "objects/unwrap.h"
+
+#include "base/container.h"
+#include "engine/info.h"
+#include "objects/domain.h"
+#include "objects/ep.h"
+#include "objects/eq.h"
+#include "objects/pep.h"
+#include "objects/srx.h"
+
+struct fid *pmv_unwrap_fid(struct fid *fid)
+{
+	if (fid->ops == &pmv_ep_fi_ops)
+		return &pmv_container_of(fid, struct pmv_ep, ep_fid.fid)->engine.fid->fid;
+	if (fid->ops == &pmv_pep_fi_ops)
+		return &pmv_container_of(fid, struct pmv_pep, pep_fid.fid)->core_fid->fid;
+	if (fid->ops == &pmv_srx_fi_ops)
+		return &pmv_container_of(fid, struct pmv_srx, srx_fid.fid)->core_fid->fid;
+	if (fid->ops == &pmv_cq_fi_ops)
+		return &pmv_container_of(fid, struct pmv_cq, cq_fid.fid)->core_fid->fid;
+	if (fid->ops == &pmv_eq_fi_ops)
+		return &pmv_container_of(fid, struct pmv_eq, eq_fid.fid)->core_fid->fid;
+	return NULL;
+}
+
+struct fi_info *pmv_unwrap_info(const struct pmv_core *core, const struct fi_info *info)
+{
+	struct fi_info *copy = pmv_info_to_core(core, info);
+
+	if (!copy)
+		return NULL;
+	if (info->fabric_attr && info->fabric_attr->fabric)
+		copy->fabric_attr->fabric = pmv_to_fabric(info->fabric_attr->fabric)->core_fid;
+	if (info->domain_attr && info->domain_attr->domain)
+		copy->domain_attr->domain =
+			pmv_to_domain(info->domain_attr->domain)->engine.domain_fid;
+	/* The handle is a connection request of the core's, or a passive endpoint of ours. */
+	if (info->handle) {
+		struct fid *core_fid = pmv_unwrap_fid(info->handle);
+
+		copy->handle = core_fid ? core_fid : info->handle;
+	}
+	return copy;
+}
