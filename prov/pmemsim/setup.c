@@ -7,7 +7,7 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_ext_pmemverbs.h>
 
-#include "agent/handshake.h"
+#include "objects/handshake.h"
 #include "base/setting.h"
 #include "agent/writeback.h"
 #include "world_impl.h"

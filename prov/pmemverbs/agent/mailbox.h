@@ -13,13 +13,18 @@
 #define PMV_MAILBOX_H
 
 #include <stdatomic.h>
+#include <sys/queue.h>
 #include <sys/types.h>
 
 #include <rdma/fi_domain.h>
 
 #include "agent/wire.h"
 
-struct pmv_ep;
+struct pmv_engine_ep;
+struct pmv_op;
+struct pmv_op_owner;
+struct pmv_queue;
+struct pmv_receive_tracker;
 struct pmv_work;
 
 /* An acknowledgement that is still to be posted. */
@@ -29,6 +34,14 @@ struct pmv_owed {
 };
 
 struct pmv_mailbox {
+	/* Of the endpoint. */
+	const struct pmv_engine_ep *engine;
+	struct pmv_op_owner *owner;
+	struct pmv_receive_tracker *receives;
+	struct pmv_queue *notice_queue; /* NULL: nobody reads notices */
+	bool takes_notices;             /* they need no receive */
+	atomic_uint unacked;            /* operations that wait for an acknowledgement */
+
 	uint8_t *block;        /* the peer writes here */
 	uint8_t *outbox;       /* what is sent to the peer, at the same places as in its block */
 	uint8_t *repeated;     /* behind that: what is sent once more */
@@ -50,7 +63,7 @@ struct pmv_mailbox {
 	uint64_t missing_ack; /* when that was looked at last; 0: none */
 
 	/* Messages from the peer. */
-	struct pmv_mailbox *next; /* of the agent */
+	TAILQ_ENTRY(pmv_mailbox) next; /* of the agent */
 	bool promised;            /* the peer is told that there is an agent */
 	bool attached;
 	bool warned;
@@ -71,21 +84,24 @@ struct pmv_mailbox {
 };
 
 /* pmv_mailbox_open -- get a block, if there is none; 0 or a negative fi_errno */
-int pmv_mailbox_open(struct pmv_ep *ep);
+int pmv_mailbox_open(struct pmv_mailbox *mailbox);
 /* pmv_mailbox_close -- once the core's endpoint is closed and the agent knows it no more */
-void pmv_mailbox_close(struct pmv_ep *ep);
+void pmv_mailbox_close(struct pmv_mailbox *mailbox);
 
 /* pmv_mailbox_handshake -- what the peer has to know */
-void pmv_mailbox_handshake(struct pmv_ep *ep, uint8_t buf[PMV_HANDSHAKE_SIZE]);
+void pmv_mailbox_handshake(struct pmv_mailbox *mailbox, uint8_t buf[PMV_HANDSHAKE_SIZE]);
 
 /* pmv_mailbox_connect -- what the peer said */
-void pmv_mailbox_connect(struct pmv_ep *ep, const struct pmv_handshake *handshake);
+void pmv_mailbox_connect(struct pmv_mailbox *mailbox, const struct pmv_handshake *handshake);
+
+/* pmv_mailbox_flush_place -- the peer's flush page: a READ of it pushes as any other */
+void pmv_mailbox_flush_place(const struct pmv_mailbox *mailbox, uint64_t *addr, uint64_t *key);
 
 /*
  * pmv_mailbox_send -- post a message, whose number is filled in here.  -FI_EAGAIN:
  * no room in the mailbox or in the send queue.
  */
-ssize_t pmv_mailbox_send(struct pmv_ep *ep, struct pmv_message *message, void *context,
+ssize_t pmv_mailbox_send(struct pmv_mailbox *mailbox, struct pmv_message *message, struct pmv_op *op,
 			 uint64_t flags);
 
 /*
@@ -96,8 +112,8 @@ ssize_t pmv_mailbox_send(struct pmv_ep *ep, struct pmv_message *message, void *c
  * shows whether an earlier one is missing.
  * Both: 0 or a negative fi_errno.
  */
-ssize_t pmv_mailbox_repeat(struct pmv_ep *ep, void *context);
-ssize_t pmv_mailbox_ask(struct pmv_ep *ep, void *context);
+ssize_t pmv_mailbox_repeat(struct pmv_mailbox *mailbox, struct pmv_op *op);
+ssize_t pmv_mailbox_ask(struct pmv_mailbox *mailbox, struct pmv_op *op);
 bool pmv_mailbox_may_ask(const struct pmv_mailbox *mailbox);
 
 /*
@@ -127,6 +143,6 @@ void pmv_mailbox_put_back(struct pmv_mailbox *mailbox, uint64_t number);
 
 /* pmv_mailbox_owe -- message `number` has been served; pmv_mailbox_pay posts what is owed */
 void pmv_mailbox_owe(struct pmv_mailbox *mailbox, uint64_t number, enum pmv_fault fault);
-ssize_t pmv_mailbox_pay(struct pmv_ep *ep);
+ssize_t pmv_mailbox_pay(struct pmv_mailbox *mailbox);
 
 #endif /* PMV_MAILBOX_H */

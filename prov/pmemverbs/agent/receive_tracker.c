@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* receive_tracker.c -- where messages were received; receives.h has the argument */
-#include <stdlib.h>
-#include <string.h>
-
 #include "agent/receive_tracker.h"
+
+#include <stdlib.h>
 
 #define LEAST_EXTENTS 64
 #define MOST_EXTENTS 8192
@@ -11,14 +10,14 @@
 /* About a KiB each: more pieces of memory than anybody receives in. */
 #define MOST_OLD_PIECES 1024
 
-void pmv_receive_tracker_init(struct pmv_receive_tracker *receives, size_t depth)
+void pmv_receive_tracker_init(struct pmv_receive_tracker *receives, size_t depth, bool on)
 {
 	size_t max_size = LEAST_EXTENTS;
 
 	/* A queue may be deeper than was asked for. */
 	while (max_size < 2 * depth && max_size < MOST_EXTENTS)
 		max_size *= 2;
-	*receives = (struct pmv_receive_tracker){.max_size = max_size};
+	*receives = (struct pmv_receive_tracker){.on = on, .max_size = max_size};
 	pthread_mutex_init(&receives->lock, NULL);
 }
 

@@ -23,8 +23,9 @@
 #ifndef PMV_RECEIVE_TRACKER_H
 #define PMV_RECEIVE_TRACKER_H
 
-#include "memory/dirty.h"
 #include "agent/region.h"
+#include "agent/wire.h"
+#include "memory/dirty.h"
 
 /* A part of the buffer of one receive. */
 struct pmv_extent {
@@ -35,6 +36,7 @@ struct pmv_extent {
 };
 
 struct pmv_receive_tracker {
+	atomic_bool on; /* a peer may commit messages that are received here */
 	pthread_mutex_t lock;
 	uint64_t posted;
 	uint64_t served; /* as many messages were made durable, once */
@@ -53,8 +55,8 @@ struct pmv_receive_tracker {
 	uint64_t old_end;
 };
 
-/* pmv_receive_tracker_init -- depth: of the receive queue */
-void pmv_receive_tracker_init(struct pmv_receive_tracker *receives, size_t depth);
+/* pmv_receive_tracker_init -- depth: of the receive queue; on: it is used */
+void pmv_receive_tracker_init(struct pmv_receive_tracker *receives, size_t depth, bool on);
 void pmv_receive_tracker_destroy(struct pmv_receive_tracker *receives);
 
 /*

@@ -1,58 +1,58 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* service.c -- rounds of the agent; service.h has the rules */
-#include <stdlib.h>
-#include <string.h>
+#include "agent/service.h"
 
+#include <stdlib.h>
+
+#include <rdma/fi_cm.h>
 #include <rdma/fi_errno.h>
 
-#include "objects/ep.h"
-#include "memory/guard.h"
-#include "base/setting.h"
-#include "agent/service.h"
+#include "agent/agent.h"
+#include "agent/mailbox.h"
+#include "agent/receive_tracker.h"
 #include "agent/writeback.h"
+#include "memory/guard.h"
+#include "progress/op.h"
+#include "progress/queue.h"
 
-static struct pmv_ep *ep_of(struct pmv_mailbox *mailbox)
+/* Queues */
+
+static void pin(struct pmv_agent *agent, struct pmv_queue *queue)
 {
-	return pmv_container_of(mailbox, struct pmv_ep, mailbox);
-}
-
-/* CQs */
-
-static void pin(struct pmv_agent *agent, struct pmv_cq *cq)
-{
-	if (!cq || cq->pinned)
+	if (!queue || queue->pinned)
 		return;
-	cq->pinned = true;
-	cq->next_pinned = agent->pinned;
-	agent->pinned = cq;
+	queue->pinned = true;
+	TAILQ_INSERT_HEAD(&agent->pinned, queue, next_pinned);
 }
 
-static void pin_both(struct pmv_agent *agent, struct pmv_ep *ep)
+static void pin_both(struct pmv_agent *agent, const struct pmv_mailbox *mailbox)
 {
-	pin(agent, ep->tx_cq);
-	pin(agent, ep->rx_cq);
+	pin(agent, mailbox->owner->tx_queue);
+	pin(agent, mailbox->owner->rx_queue);
 }
 
 void pmv_service_pin(struct pmv_agent *agent, bool all)
 {
+	struct pmv_mailbox *mailbox;
+
 	pthread_mutex_lock(&agent->lock);
-	for (struct pmv_mailbox *mailbox = agent->mailboxes; mailbox; mailbox = mailbox->next) {
+	TAILQ_FOREACH (mailbox, &agent->mailboxes, next) {
 		if (all || mailbox->starved || (mailbox->refused && !mailbox->ended))
-			pin_both(agent, ep_of(mailbox));
+			pin_both(agent, mailbox);
 	}
 	pthread_mutex_unlock(&agent->lock);
 }
 
 void pmv_service_unpin(struct pmv_agent *agent)
 {
-	struct pmv_cq *cq;
+	struct pmv_queue *queue;
 
-	if (!agent->pinned)
+	if (TAILQ_EMPTY(&agent->pinned))
 		return;
 	pthread_mutex_lock(&agent->lock);
-	while ((cq = agent->pinned)) {
-		agent->pinned = cq->next_pinned;
-		cq->pinned = false;
+	while ((queue = TAILQ_FIRST(&agent->pinned))) {
+		TAILQ_REMOVE(&agent->pinned, queue, next_pinned);
+		queue->pinned = false;
 	}
 	pthread_cond_broadcast(&agent->unpinned);
 	pthread_mutex_unlock(&agent->lock);
@@ -65,8 +65,10 @@ void pmv_service_unpin(struct pmv_agent *agent)
  */
 static void call_cores(struct pmv_agent *agent)
 {
-	for (struct pmv_cq *cq = agent->pinned; cq; cq = cq->next_pinned)
-		pmv_cq_progress(cq);
+	struct pmv_queue *queue;
+
+	TAILQ_FOREACH (queue, &agent->pinned, next_pinned)
+		pmv_queue_progress(queue);
 	pmv_service_unpin(agent);
 }
 
@@ -75,11 +77,7 @@ static void call_cores(struct pmv_agent *agent)
 /* has_room -- for notices; without it the peer has to wait for the application */
 static bool has_room(const struct pmv_mailbox *mailbox)
 {
-	const struct pmv_ep *ep = pmv_container_of(mailbox, struct pmv_ep, mailbox);
-	struct pmv_cq *cq = ep->rx_cq;
-
-	/* One of our own nobody reads, and notify leaves it out. */
-	return !cq || cq == ep->own_cq || pmv_cq_has_room(cq);
+	return !mailbox->notice_queue || pmv_queue_has_room(mailbox->notice_queue);
 }
 
 /* is_open -- may another request of this connection be taken? */
@@ -91,8 +89,9 @@ static bool is_open(const struct pmv_mailbox *mailbox)
 
 bool pmv_service_waits(const struct pmv_agent *agent)
 {
-	for (const struct pmv_mailbox *mailbox = agent->mailboxes; mailbox;
-	     mailbox = mailbox->next) {
+	const struct pmv_mailbox *mailbox;
+
+	TAILQ_FOREACH (mailbox, &agent->mailboxes, next) {
 		if (mailbox->working)
 			return true;
 		if (is_open(mailbox) && pmv_mailbox_has_whole_message(mailbox) &&
@@ -149,16 +148,15 @@ static void name_span(void *arg, const struct pmv_span *part)
 /* name_messages -- wherever the first messages of the connection were received */
 static void name_messages(struct pmv_agent *agent, struct pmv_work *work)
 {
-	struct pmv_ep *ep = ep_of(work->mailbox);
+	struct pmv_receive_tracker *receives = work->mailbox->receives;
 	struct naming naming = {.agent = agent, .work = work};
 	enum pmv_fault fault = PMV_FAULT_MESSAGE;
 
-	if (pmv_ep_direct(ep, PMV_SLOW_RECEIVES)) {
+	if (!atomic_load(&receives->on)) {
 		work->fault = fault;
 		return;
 	}
-	fault = pmv_receive_tracker_serve(&ep->receives, &agent->regions, work->data, name_span,
-					  &naming);
+	fault = pmv_receive_tracker_serve(receives, &agent->regions, work->data, name_span, &naming);
 	/* They were handed over once: nobody will ever know again where they are. */
 	work->mailbox->lost_receives |= naming.lost;
 	if (work->mailbox->lost_receives)
@@ -287,7 +285,7 @@ static void take_up(struct pmv_batch *batch, struct pmv_mailbox *mailbox)
 
 static void pay(struct pmv_mailbox *mailbox)
 {
-	ssize_t ret = pmv_mailbox_pay(ep_of(mailbox));
+	ssize_t ret = pmv_mailbox_pay(mailbox);
 
 	mailbox->starved = ret == -FI_EAGAIN;
 	/* The connection is lost: its peer hears that from the core. */
@@ -301,33 +299,31 @@ static void pay(struct pmv_mailbox *mailbox)
  */
 static void end_connection(struct pmv_mailbox *mailbox)
 {
-	struct pmv_ep *ep = ep_of(mailbox);
-
-	if (mailbox->ended || mailbox->num_owed || pmv_op_owes(&ep->domain->reqs, ep))
+	if (mailbox->ended || mailbox->num_owed || pmv_op_owes(mailbox->owner))
 		return;
 	mailbox->ended = true;
-	fi_shutdown(ep->engine.fid, 0);
+	fi_shutdown(mailbox->engine->fid, 0);
 }
 
 /* rotate -- the first becomes the last, so that none is always the first */
 static void rotate(struct pmv_agent *agent)
 {
-	struct pmv_mailbox *first = agent->mailboxes;
+	struct pmv_mailbox *first = TAILQ_FIRST(&agent->mailboxes);
 
-	if (!first || !first->next)
+	if (!first)
 		return;
-	agent->mailboxes = first->next;
-	first->next = NULL;
-	*agent->mailboxes_tail = first;
-	agent->mailboxes_tail = &first->next;
+	TAILQ_REMOVE(&agent->mailboxes, first, next);
+	TAILQ_INSERT_TAIL(&agent->mailboxes, first, next);
 }
 
 /* look_around -- pay what is owed, and fill the batch */
 static void look_around(struct pmv_agent *agent)
 {
+	struct pmv_mailbox *mailbox;
+
 	pthread_mutex_lock(&agent->lock);
 	agent->batch->count = 0;
-	for (struct pmv_mailbox *mailbox = agent->mailboxes; mailbox; mailbox = mailbox->next) {
+	TAILQ_FOREACH (mailbox, &agent->mailboxes, next) {
 		if (mailbox->num_owed)
 			pay(mailbox);
 		if (mailbox->refused)
@@ -342,11 +338,11 @@ static void look_around(struct pmv_agent *agent)
 }
 
 /* notify -- the application's completion, now that all of it is durable */
-static void notify(struct pmv_ep *ep, uint64_t data)
+static void notify(const struct pmv_mailbox *mailbox, uint64_t data)
 {
 	struct pmv_comp *comp;
 
-	if (!ep->rx_cq || ep->rx_cq == ep->own_cq)
+	if (!mailbox->notice_queue)
 		return;
 	comp = calloc(1, sizeof(*comp));
 	if (!comp) {
@@ -357,7 +353,7 @@ static void notify(struct pmv_ep *ep, uint64_t data)
 		.flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA,
 		.data = data,
 	};
-	pmv_cq_add(ep->rx_cq, comp);
+	pmv_queue_add(mailbox->notice_queue, comp);
 }
 
 static void warn_of_fault(struct pmv_mailbox *mailbox, const struct pmv_work *work)
@@ -385,7 +381,7 @@ static void finish(struct pmv_work *work)
 	warn_of_fault(mailbox, work);
 	/* Of an endpoint that is about to be closed the application hears no more. */
 	if (work->notify && !work->fault && mailbox->attached)
-		notify(ep_of(mailbox), work->data);
+		notify(mailbox, work->data);
 	pmv_mailbox_owe(mailbox, work->number, work->fault);
 }
 
@@ -433,7 +429,7 @@ static void conclude(struct pmv_agent *agent)
 			continue;
 		if (mailbox->num_owed && !mailbox->starved)
 			pay(mailbox);
-		pin_both(agent, ep_of(mailbox));
+		pin_both(agent, mailbox);
 	}
 	pthread_mutex_unlock(&agent->lock);
 }
@@ -451,12 +447,11 @@ void pmv_service_forget(struct pmv_agent *agent, struct pmv_mailbox *mailbox)
 	mailbox->working = false;
 }
 
-static bool serve(struct pmv_domain *domain)
+static bool serve(struct pmv_agent *agent)
 {
-	struct pmv_agent *agent = &domain->agent;
 	struct pmv_batch *batch = agent->batch;
 
-	pmv_service_pin(agent, domain->engine.core->driven);
+	pmv_service_pin(agent, agent->engine->core->driven);
 	call_cores(agent);
 	look_around(agent);
 	if (!batch->count)
@@ -467,12 +462,12 @@ static bool serve(struct pmv_domain *domain)
 	return true;
 }
 
-bool pmv_service_round(struct pmv_domain *domain)
+bool pmv_service_round(struct pmv_agent *agent)
 {
 	bool busy;
 
 	pmv_guard_enter();
-	busy = serve(domain);
+	busy = serve(agent);
 	pmv_guard_leave();
 	return busy;
 }

@@ -19,10 +19,13 @@
 #ifndef PMV_SERVICE_H
 #define PMV_SERVICE_H
 
-#include "agent/agent.h"
+#include <stdbool.h>
+
+struct pmv_agent;
+struct pmv_mailbox;
 
 /* pmv_service_round -- true: there was something to do.  The caller holds `serving`. */
-bool pmv_service_round(struct pmv_domain *domain);
+bool pmv_service_round(struct pmv_agent *agent);
 
 /* pmv_service_waits -- is there a request that could be taken now?  Holds the lock. */
 bool pmv_service_waits(const struct pmv_agent *agent);

@@ -23,7 +23,10 @@
 #ifndef PMV_WAKE_H
 #define PMV_WAKE_H
 
-#include "agent/service.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+struct pmv_agent;
 
 /* What a thread knows of its rest. */
 struct pmv_rest {
@@ -38,6 +41,6 @@ struct pmv_rest {
 void pmv_rest_begin(struct pmv_rest *rest);
 
 /* pmv_rest -- after a round; busy: it had something to do */
-void pmv_rest(struct pmv_domain *domain, struct pmv_rest *rest, bool busy);
+void pmv_rest(struct pmv_agent *agent, struct pmv_rest *rest, bool busy);
 
 #endif /* PMV_WAKE_H */

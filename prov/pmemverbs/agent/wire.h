@@ -86,6 +86,7 @@
 #include <stdint.h>
 
 #include "memory/key.h"
+#include "memory/range.h"
 
 #define PMV_HANDSHAKE_SIZE 24
 
@@ -133,12 +134,6 @@ struct pmv_seal {
 enum pmv_sealed {
 	PMV_SEALED_MESSAGE = 1,
 	PMV_SEALED_ACK = 2,
-};
-
-struct pmv_range {
-	uint64_t addr;
-	uint64_t len;
-	uint32_t key; /* the core's */
 };
 
 struct pmv_message {

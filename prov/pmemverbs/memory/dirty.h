@@ -16,7 +16,10 @@
 #ifndef PMV_DIRTY_H
 #define PMV_DIRTY_H
 
-#include "agent/wire.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "memory/range.h"
 
 #define PMV_DIRTY_RANGES 64
 #define PMV_DIRTY_CLEAN 16

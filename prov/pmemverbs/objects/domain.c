@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* domain.c -- a domain of the core, wrapped; queries on keys */
+#include "objects/domain.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include <rdma/fi_atomic.h>
 #include <rdma/fi_errno.h>
-
 #include <rdma/fi_ext_pmemverbs.h>
-#include "commit/commit.h"
-#include "objects/info.h"
+
 #include "base/setting.h"
+#include "commit/ordering.h"
+#include "commit/parts.h"
+#include "objects/ep.h"
+#include "objects/info.h"
 #include "rdm/rdm.h"
 
 /* Queries */
@@ -86,9 +90,9 @@ static int domain_close(struct fid *fid)
 	ret = fi_close(&domain->engine.domain_fid->fid);
 	if (ret)
 		return ret;
-	pmv_agent_destroy(domain);
-	pmv_op_pool_destroy(&domain->reqs);
-	pmv_domain_forget_closed(domain);
+	pmv_agent_destroy(&domain->agent);
+	pmv_op_pool_destroy(&domain->ops);
+	pmv_zombies_destroy(&domain->zombies);
 	free(domain);
 	return 0;
 }
@@ -192,7 +196,7 @@ int pmv_domain_open(struct fid_fabric *fabric_fid, struct fi_info *info,
 	domain->pmem = pmv_info_is_pmem(info) || (pmv_setting.commit_all && domain->keyed);
 	domain->engine.virt_addr = info->domain_attr->mr_mode & (FI_MR_VIRT_ADDR | PMV_MR_BASIC);
 	domain->cpu_placed = pmv_core_places_by_cpu(fabric->core, info->domain_attr->name);
-	ret = pmv_op_pool_init(&domain->reqs);
+	ret = pmv_op_pool_init(&domain->ops, sizeof(struct pmv_commit_op));
 	if (ret)
 		goto free;
 	ret = fi_domain(fabric->core_fid, core_info, &domain->engine.domain_fid, domain);
@@ -201,10 +205,10 @@ int pmv_domain_open(struct fid_fabric *fabric_fid, struct fi_info *info,
 	ret = pmv_engine_open(&domain->engine, core_info->domain_attr->mr_mode);
 	if (ret)
 		goto close;
-	ret = pmv_agent_init(domain);
+	ret = pmv_agent_init(&domain->agent, &domain->engine);
 	if (ret)
 		goto scratch;
-	pthread_mutex_init(&domain->closed_lock, NULL);
+	pmv_zombies_init(&domain->zombies);
 
 	domain->domain_fid = (struct fid_domain){
 		.fid = {.fclass = FI_CLASS_DOMAIN, .context = context, .ops = &domain_fi_ops},
@@ -220,7 +224,7 @@ scratch:
 close:
 	fi_close(&domain->engine.domain_fid->fid);
 pool:
-	pmv_op_pool_destroy(&domain->reqs);
+	pmv_op_pool_destroy(&domain->ops);
 free:
 	free(domain);
 	if (core_info)

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* eq.c -- event queues; eq.h says how events flow */
+#include "objects/eq.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include <rdma/fi_errno.h>
 
 #include "base/clock.h"
-#include "commit/commit.h"
-#include "objects/eq.h"
+#include "commit/parts.h"
 #include "memory/guard.h"
-#include "agent/handshake.h"
-#include "objects/pep.h"
+#include "objects/ep.h"
+#include "objects/handshake.h"
 #include "objects/info.h"
-#include "base/setting.h"
+#include "objects/pep.h"
 
 /*
  * our_fid -- the object of ours that an event names.  We open the core's
@@ -78,9 +79,9 @@ static void translate_connected(struct pmv_event *event)
 	if (!ep || event->len <= sizeof(event->cm) || ep->mailbox.connected)
 		return;
 	take_handshake(event, &handshake);
-	pmv_mailbox_connect(ep, &handshake);
+	pmv_handshake_connect(ep, &handshake);
 	/* Its mailbox would never be looked into. */
-	if (pmv_agent_attach(ep))
+	if (pmv_agent_attach(&ep->domain->agent, &ep->mailbox))
 		fi_shutdown(ep->engine.fid, 0);
 }
 

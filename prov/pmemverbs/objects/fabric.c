@@ -6,9 +6,11 @@
 #include <rdma/fi_errno.h>
 
 #include "objects/cntr.h"
+#include "objects/cq.h"
+#include "objects/eq.h"
 #include "objects/ep.h"
 #include "objects/getinfo.h"
-#include "agent/handshake.h"
+#include "objects/handshake.h"
 #include "objects/pep.h"
 #include "base/setting.h"
 #include "rdm/rdm.h"
@@ -24,7 +26,7 @@ struct fid *pmv_fid_core(struct fid *fid)
 	if (fid->ops == &pmv_srx_fi_ops)
 		return &pmv_container_of(fid, struct pmv_srx, srx_fid.fid)->core_fid->fid;
 	if (fid->ops == &pmv_cq_fi_ops)
-		return &pmv_container_of(fid, struct pmv_cq, cq_fid.fid)->core_fid->fid;
+		return &pmv_container_of(fid, struct pmv_cq, cq_fid.fid)->queue.core_fid->fid;
 	if (fid->ops == &pmv_eq_fi_ops)
 		return &pmv_container_of(fid, struct pmv_eq, eq_fid.fid)->core_fid->fid;
 	return NULL;
@@ -40,7 +42,7 @@ static int fabric_close(struct fid *fid)
 	if (ret)
 		return ret;
 	pmv_handshake_forget_all(fabric);
-	pthread_mutex_destroy(&fabric->hello_lock);
+	pthread_mutex_destroy(&fabric->handshakes_lock);
 	pthread_mutex_destroy(&fabric->rxm_lock);
 	free(fabric->name);
 	free(fabric);
@@ -127,7 +129,7 @@ int pmv_fabric(struct fi_fabric_attr *attr, struct fid_fabric **fabric_fid, void
 	}
 	/* Now that it is used: to be installed changes nothing for other programs. */
 	pmv_signals_restore();
-	pthread_mutex_init(&fabric->hello_lock, NULL);
+	pthread_mutex_init(&fabric->handshakes_lock, NULL);
 	pthread_mutex_init(&fabric->rxm_lock, NULL);
 	fabric->fabric_fid = (struct fid_fabric){
 		.fid = {.fclass = FI_CLASS_FABRIC, .context = context, .ops = &fabric_fi_ops},

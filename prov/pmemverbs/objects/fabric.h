@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <stddef.h>
+#include <sys/queue.h>
 
 #include <rdma/fabric.h>
 
@@ -16,8 +17,9 @@ struct pmv_fabric {
 	struct fid_fabric fabric_fid;
 	struct fid_fabric *core_fid;
 	const struct pmv_core *core;
-	pthread_mutex_t hello_lock;
-	struct pmv_handshake_kept *handshakes; /* of connection requests not yet answered */
+	pthread_mutex_t handshakes_lock;
+	/* of connection requests that are not answered yet */
+	LIST_HEAD(, pmv_handshake_kept) handshakes;
 	char *name;
 	pthread_mutex_t rxm_lock;
 	struct fid_fabric *rxm_fid; /* RxM's fabric over this provider, once FI_EP_RDM needs it */

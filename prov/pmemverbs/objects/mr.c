@@ -9,19 +9,19 @@
  * The local descriptor is the core's, so that it can be handed to the core as
  * the application passes it.
  */
+#include "objects/mr.h"
+
 #include <stdlib.h>
-#include <string.h>
 
 #include <rdma/fi_errno.h>
-
 #include <rdma/fi_ext_pmemverbs.h>
-#include "memory/file.h"
+
 #include "agent/flush.h"
+#include "base/setting.h"
+#include "commit/plan.h"
+#include "memory/file.h"
 #include "memory/guard.h"
 #include "memory/mem.h"
-#include "commit/plan.h"
-#include "objects/mr.h"
-#include "base/setting.h"
 
 static int mr_close(struct fid *fid)
 {
@@ -30,7 +30,7 @@ static int mr_close(struct fid *fid)
 
 	/* First: what the agent is about to touch may be unmapped once this returns. */
 	if (mr->region)
-		pmv_agent_remove_region(mr->domain, mr->region);
+		pmv_agent_remove_region(&mr->domain->agent, mr->region);
 	mr->region = NULL;
 	ret = fi_close(&mr->core_fid->fid);
 	if (ret)
@@ -394,7 +394,7 @@ static int introduce(struct pmv_mr *mr, const struct fi_mr_attr *mr_attr,
 		ret = watch(mr, mr_attr, region.needs_agent);
 	region.watch = mr->watch;
 	if (!ret)
-		ret = pmv_agent_add_region(domain, &region, node, &mr->region);
+		ret = pmv_agent_add_region(&domain->agent, &region, node, &mr->region);
 	if (ret)
 		mr_close(&mr->mr_fid.fid);
 	return ret;

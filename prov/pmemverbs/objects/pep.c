@@ -5,7 +5,7 @@
 #include <rdma/fi_errno.h>
 
 #include "objects/pep.h"
-#include "agent/handshake.h"
+#include "objects/handshake.h"
 #include "objects/info.h"
 #include "base/setting.h"
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* srx.c -- shared receive contexts: the core's calls */
+#include "objects/srx.h"
+
 #include <stdlib.h>
 
 #include <rdma/fi_errno.h>
 
 #include "memory/guard.h"
-#include "objects/srx.h"
 
 static struct pmv_srx *to_srx(struct fid *fid)
 {

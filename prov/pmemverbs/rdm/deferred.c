@@ -335,7 +335,7 @@ int pmv_deferred_wrap(struct fid_cq *fid, const struct fi_cq_attr *attr)
 	}
 	cq->base = base;
 	/* Which RxM takes for the shortest. */
-	cq->entry_size = pmv_cq_entry_size(
+	cq->entry_size = pmv_queue_entry_size(
 		attr->format == FI_CQ_FORMAT_UNSPEC ? FI_CQ_FORMAT_CONTEXT : attr->format);
 	cq->has_flags = cq->entry_size >= sizeof(struct fi_cq_msg_entry);
 	cq->unposted_tail = &cq->unposted;

@@ -10,9 +10,15 @@
 #ifndef PMV_HANDSHAKE_H
 #define PMV_HANDSHAKE_H
 
-#include "objects/ep.h"
+#include <stddef.h>
+#include <stdint.h>
 
-struct pmv_handshake_kept;
+#include <rdma/fabric.h>
+
+#include "agent/wire.h"
+
+struct pmv_ep;
+struct pmv_fabric;
 
 /* pmv_handshake_keep -- of a connection request; a later one with that handle replaces it */
 void pmv_handshake_keep(struct pmv_fabric *fabric, struct fid *handle,
@@ -22,6 +28,9 @@ void pmv_handshake_keep(struct pmv_fabric *fabric, struct fid *handle,
 void pmv_handshake_take(struct pmv_fabric *fabric, struct fid *handle, struct pmv_ep *ep);
 
 void pmv_handshake_forget_all(struct pmv_fabric *fabric);
+
+/* pmv_handshake_connect -- the endpoint's peer has sent this */
+void pmv_handshake_connect(struct pmv_ep *ep, const struct pmv_handshake *handshake);
 
 /* CM data with room for a handshake behind it. */
 struct pmv_cm_data {
