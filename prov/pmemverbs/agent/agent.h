@@ -40,7 +40,7 @@ struct pmv_agent {
 	pthread_mutex_t serving; /* held for a whole round, by whoever serves */
 	pthread_mutex_t lock;    /* of the mailboxes, of what serves them, and of all below */
 	TAILQ_HEAD(, pmv_mailbox) mailboxes;
-	struct pmv_batch *batch; /* of who serves, but for the requests' mailboxes */
+	struct pmv_batch *batch;        /* of who serves, but for the requests' mailboxes */
 	TAILQ_HEAD(, pmv_queue) pinned; /* used without the lock, and not closed meanwhile */
 	pthread_cond_t unpinned;
 	int promises;    /* how many endpoints have told their peers of an agent */

@@ -32,8 +32,8 @@ static size_t ack_at(uint64_t number)
 
 /* Opening and closing */
 
-static int register_part(struct pmv_mailbox *mailbox, const void *start, size_t len, uint64_t access,
-			 struct fid_mr **mr)
+static int register_part(struct pmv_mailbox *mailbox, const void *start, size_t len,
+			 uint64_t access, struct fid_mr **mr)
 {
 	return fi_mr_reg(mailbox->engine->engine->domain_fid, start, len, access, 0, 0,
 			 PMV_CORE_MR_NOCACHE, mr, NULL);
@@ -46,7 +46,8 @@ static int register_part(struct pmv_mailbox *mailbox, const void *start, size_t 
  */
 static int register_parts(struct pmv_mailbox *mailbox)
 {
-	int ret = register_part(mailbox, mailbox->block, PMV_BLOCK_SIZE, FI_REMOTE_WRITE, &mailbox->mr);
+	int ret = register_part(mailbox, mailbox->block, PMV_BLOCK_SIZE, FI_REMOTE_WRITE,
+				&mailbox->mr);
 
 	if (!ret)
 		ret = register_part(mailbox, mailbox->block + PMV_FLUSH_AT, PMV_FLUSH_SIZE,
@@ -82,8 +83,8 @@ int pmv_mailbox_open(struct pmv_mailbox *mailbox)
 	memcpy(&mailbox->secret, random, sizeof(random));
 	mailbox->secret &= PMV_SECRET_MASK;
 	make_seals(mailbox);
-	mailbox->block =
-		mmap(NULL, MAPPING_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	mailbox->block = mmap(NULL, MAPPING_SIZE, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (mailbox->block == MAP_FAILED) {
 		mailbox->block = NULL;
 		return -FI_ENOMEM;
@@ -177,23 +178,24 @@ static ssize_t post(struct pmv_mailbox *mailbox, size_t at, size_t len, struct p
 
 /* Messages from here */
 
-static ssize_t post_message(struct pmv_mailbox *mailbox, struct pmv_message *message, struct pmv_op *op,
-			    uint64_t flags)
+static ssize_t post_message(struct pmv_mailbox *mailbox, struct pmv_message *message,
+			    struct pmv_op *op, uint64_t flags)
 {
 	size_t at = message_at(mailbox->sent + 1);
 	ssize_t ret;
 
 	message->number = mailbox->sent + 1;
 	message->seen = (uint32_t) mailbox->acked;
-	ret = post(mailbox, at, pmv_message_encode(mailbox->outbox + at, message, &mailbox->message_out),
-		   op, flags);
+	ret = post(mailbox, at,
+		   pmv_message_encode(mailbox->outbox + at, message, &mailbox->message_out), op,
+		   flags);
 	if (!ret)
 		mailbox->sent++;
 	return ret;
 }
 
-ssize_t pmv_mailbox_send(struct pmv_mailbox *mailbox, struct pmv_message *message, struct pmv_op *op,
-			 uint64_t flags)
+ssize_t pmv_mailbox_send(struct pmv_mailbox *mailbox, struct pmv_message *message,
+			 struct pmv_op *op, uint64_t flags)
 {
 	if (mailbox->sent - mailbox->acked >= PMV_WINDOW)
 		return -FI_EAGAIN;

@@ -64,7 +64,7 @@ struct pmv_mailbox {
 
 	/* Messages from the peer. */
 	TAILQ_ENTRY(pmv_mailbox) next; /* of the agent */
-	bool promised;            /* the peer is told that there is an agent */
+	bool promised;                 /* the peer is told that there is an agent */
 	bool attached;
 	bool warned;
 	bool closing;
@@ -101,8 +101,8 @@ void pmv_mailbox_flush_place(const struct pmv_mailbox *mailbox, uint64_t *addr, 
  * pmv_mailbox_send -- post a message, whose number is filled in here.  -FI_EAGAIN:
  * no room in the mailbox or in the send queue.
  */
-ssize_t pmv_mailbox_send(struct pmv_mailbox *mailbox, struct pmv_message *message, struct pmv_op *op,
-			 uint64_t flags);
+ssize_t pmv_mailbox_send(struct pmv_mailbox *mailbox, struct pmv_message *message,
+			 struct pmv_op *op, uint64_t flags);
 
 /*
  * pmv_mailbox_repeat -- post a message that is not acknowledged once more, as it was:

@@ -36,7 +36,8 @@ void pmv_service_pin(struct pmv_agent *agent, bool all)
 	struct pmv_mailbox *mailbox;
 
 	pthread_mutex_lock(&agent->lock);
-	TAILQ_FOREACH (mailbox, &agent->mailboxes, next) {
+	TAILQ_FOREACH(mailbox, &agent->mailboxes, next)
+	{
 		if (all || mailbox->starved || (mailbox->refused && !mailbox->ended))
 			pin_both(agent, mailbox);
 	}
@@ -67,8 +68,8 @@ static void call_cores(struct pmv_agent *agent)
 {
 	struct pmv_queue *queue;
 
-	TAILQ_FOREACH (queue, &agent->pinned, next_pinned)
-		pmv_queue_progress(queue);
+	TAILQ_FOREACH(queue, &agent->pinned, next_pinned)
+	pmv_queue_progress(queue);
 	pmv_service_unpin(agent);
 }
 
@@ -91,7 +92,8 @@ bool pmv_service_waits(const struct pmv_agent *agent)
 {
 	const struct pmv_mailbox *mailbox;
 
-	TAILQ_FOREACH (mailbox, &agent->mailboxes, next) {
+	TAILQ_FOREACH(mailbox, &agent->mailboxes, next)
+	{
 		if (mailbox->working)
 			return true;
 		if (is_open(mailbox) && pmv_mailbox_has_whole_message(mailbox) &&
@@ -156,7 +158,8 @@ static void name_messages(struct pmv_agent *agent, struct pmv_work *work)
 		work->fault = fault;
 		return;
 	}
-	fault = pmv_receive_tracker_serve(receives, &agent->regions, work->data, name_span, &naming);
+	fault = pmv_receive_tracker_serve(receives, &agent->regions, work->data, name_span,
+					  &naming);
 	/* They were handed over once: nobody will ever know again where they are. */
 	work->mailbox->lost_receives |= naming.lost;
 	if (work->mailbox->lost_receives)
@@ -323,7 +326,8 @@ static void look_around(struct pmv_agent *agent)
 
 	pthread_mutex_lock(&agent->lock);
 	agent->batch->count = 0;
-	TAILQ_FOREACH (mailbox, &agent->mailboxes, next) {
+	TAILQ_FOREACH(mailbox, &agent->mailboxes, next)
+	{
 		if (mailbox->num_owed)
 			pay(mailbox);
 		if (mailbox->refused)

@@ -79,7 +79,8 @@ static bool take_out(struct pmv_agent *agent)
 {
 	struct pmv_agent *at;
 
-	LIST_FOREACH (at, &threads, next_running) {
+	LIST_FOREACH(at, &threads, next_running)
+	{
 		if (at == agent) {
 			LIST_REMOVE(agent, next_running);
 			return true;
@@ -121,8 +122,8 @@ void pmv_agent_stop_all(void)
 
 	if (pthread_mutex_trylock(&threads_lock))
 		return;
-	LIST_FOREACH (agent, &threads, next_running)
-		tell_to_stop(agent);
+	LIST_FOREACH(agent, &threads, next_running)
+	tell_to_stop(agent);
 	clock_gettime(CLOCK_REALTIME, &end);
 	end.tv_nsec += LAST_WAIT_NS;
 	if (end.tv_nsec >= 1000000000) {

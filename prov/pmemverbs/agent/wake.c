@@ -100,7 +100,8 @@ static bool wake_sleepers(struct pmv_agent *agent)
 	if (all)
 		agent->woke_ns = now;
 
-	TAILQ_FOREACH (mailbox, &agent->mailboxes, next) {
+	TAILQ_FOREACH(mailbox, &agent->mailboxes, next)
+	{
 		struct pmv_queue *queue = mailbox->owner->tx_queue;
 
 		if (!queue || !atomic_load(&queue->watched))
@@ -109,7 +110,8 @@ static bool wake_sleepers(struct pmv_agent *agent)
 		if (!atomic_load(&mailbox->unacked))
 			continue;
 		watching = true;
-		if ((all || pmv_mailbox_has_ack(mailbox)) && atomic_exchange(&queue->watched, false))
+		if ((all || pmv_mailbox_has_ack(mailbox)) &&
+		    atomic_exchange(&queue->watched, false))
 			pmv_queue_wake(queue);
 	}
 	if (watched)
@@ -187,7 +189,8 @@ static enum readiness find_events(struct pmv_agent *agent)
 		return UNKNOWN;
 	agent->num_fds = 0;
 	pmv_service_pin(agent, true);
-	TAILQ_FOREACH (queue, &agent->pinned, next_pinned) {
+	TAILQ_FOREACH(queue, &agent->pinned, next_pinned)
+	{
 		enum readiness one = look_at(agent, queue);
 
 		if (one > most)

@@ -148,13 +148,13 @@ ssize_t pmv_post_begin(struct pmv_ep *ep, struct pmv_post *post, uint64_t what, 
 		 * verbs reports every receive; one may be used up by remote CQ
 		 * data, which is reported always.
 		 */
-		req->op.audience = quiet || is_unheard(ep, what) ? PMV_TELL_NOBODY
-				   : is_reported(ep, what, flags) ||
-						   ((what & FI_RECV) &&
-						    pmv_engine_can(ep->engine.engine,
-								   PMV_ENGINE_FENCE))
-					   ? PMV_TELL_ALL
-					   : PMV_TELL_ERROR;
+		req->op.audience =
+			quiet || is_unheard(ep, what) ? PMV_TELL_NOBODY
+			: is_reported(ep, what, flags) ||
+					((what & FI_RECV) &&
+					 pmv_engine_can(ep->engine.engine, PMV_ENGINE_FENCE))
+				? PMV_TELL_ALL
+				: PMV_TELL_ERROR;
 		req->is_read = is_read;
 		if (is_read)
 			atomic_fetch_add(&ep->reads, 1);
@@ -363,9 +363,9 @@ struct pmv_commit_op *pmv_commit_request(struct pmv_ep *ep, const struct pmv_com
 	req->op.flags = commit->what;
 	req->data = commit->data;
 	req->counted = true;
-	req->op.audience = commit->quiet || is_unheard(ep, commit->what) ? PMV_TELL_NOBODY
-			   : is_reported(ep, commit->what, commit->flags)  ? PMV_TELL_ALL
-									     : PMV_TELL_ERROR;
+	req->op.audience = commit->quiet || is_unheard(ep, commit->what)  ? PMV_TELL_NOBODY
+			   : is_reported(ep, commit->what, commit->flags) ? PMV_TELL_ALL
+									  : PMV_TELL_ERROR;
 	if (ep->peer) {
 		req->writes = pmv_lost_writes_writes(ep->peer);
 		req->num_regions = (unsigned int) regions_of(commit, req->regions);
@@ -388,8 +388,9 @@ static void drop_parts(struct pmv_commit_op *req, unsigned before)
 }
 
 /* write_letter -- its parts; what it says is taken later.  -FI_ENOMEM: there is no letter. */
-static ssize_t write_letter(struct pmv_ep *ep, struct pmv_commit_op *req, const struct pmv_commit *commit,
-			    const struct pmv_plan *plan, enum pmv_flush_request_kind kind)
+static ssize_t write_letter(struct pmv_ep *ep, struct pmv_commit_op *req,
+			    const struct pmv_commit *commit, const struct pmv_plan *plan,
+			    enum pmv_flush_request_kind kind)
 {
 	bool reads = plan->flush_agent || ep->wrote_relaxed;
 	bool flush = reads || (kind == PMV_FLUSH_REQUEST_CARRIES && plan->flush_first);
@@ -420,9 +421,9 @@ static uint64_t place_in(struct pmv_ep *ep, const struct fi_rma_iov *at)
 }
 
 /* prepare -- the parts that follow the operation */
-static ssize_t prepare(struct pmv_ep *ep, struct pmv_commit_op *req, const struct pmv_commit *commit,
-		       const struct pmv_plan *plan, const struct fi_rma_iov *at,
-		       uint64_t *core_flags)
+static ssize_t prepare(struct pmv_ep *ep, struct pmv_commit_op *req,
+		       const struct pmv_commit *commit, const struct pmv_plan *plan,
+		       const struct fi_rma_iov *at, uint64_t *core_flags)
 {
 	if (plan->method == PMV_METHOD_AGENT)
 		return write_letter(ep, req, commit, plan, PMV_FLUSH_REQUEST_BEHIND);
@@ -534,7 +535,8 @@ static ssize_t take_letter(struct pmv_ep *ep, struct pmv_commit_op *req)
 }
 
 /* take_dirty -- of the operation that was just posted, too, for the letter about it */
-static void take_dirty(struct pmv_ep *ep, struct pmv_commit_op *req, const struct pmv_commit *commit)
+static void take_dirty(struct pmv_ep *ep, struct pmv_commit_op *req,
+		       const struct pmv_commit *commit)
 {
 	ssize_t ret;
 
@@ -667,8 +669,8 @@ static ssize_t commit_after_agent(struct pmv_ep *ep, struct pmv_commit_op *req,
 }
 
 /* commit_now -- post the operation, and then what makes it durable */
-static ssize_t commit_now(struct pmv_ep *ep, struct pmv_commit_op *req, const struct pmv_commit *commit,
-			  bool fenced)
+static ssize_t commit_now(struct pmv_ep *ep, struct pmv_commit_op *req,
+			  const struct pmv_commit *commit, bool fenced)
 {
 	const struct fi_rma_iov *at;
 	struct pmv_plan plan;

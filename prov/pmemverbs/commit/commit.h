@@ -15,7 +15,7 @@ struct pmv_post {
 	void *context;
 	uint64_t flags;
 	struct pmv_commit_op *req; /* the context, if it is ours */
-	bool fenced;        /* the endpoint's order_lock is held until the end */
+	bool fenced;               /* the endpoint's order_lock is held until the end */
 };
 
 /*

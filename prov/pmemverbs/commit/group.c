@@ -144,7 +144,8 @@ void pmv_cover_next(struct pmv_ep *ep, bool looking)
 	if (!ep->covered)
 		return;
 	/* The agent's thread looks, too, and earlier: it waits for nothing here. */
-	if (looking || pmv_queue_is_armed(ep->owner.tx_queue) || pmv_queue_is_armed(ep->owner.rx_queue))
+	if (looking || pmv_queue_is_armed(ep->owner.tx_queue) ||
+	    pmv_queue_is_armed(ep->owner.rx_queue))
 		ep->looked = true;
 	if (!ep->looked || atomic_load(&ep->covering))
 		return;

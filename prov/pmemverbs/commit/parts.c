@@ -108,6 +108,14 @@ void pmv_commit_abandoned(struct pmv_ep *ep, struct pmv_op *op)
 
 	if (count && req->counted)
 		pmv_count_add(count, false);
+	/* What waits for this flush waits no more. */
+	while (req->covers) {
+		struct pmv_commit_op *covered = req->covers;
+
+		req->covers = covered->cover_next;
+		covered->cover_next = ep->covered;
+		ep->covered = covered;
+	}
 	pmv_flush_request_free(req->letter);
 	pmv_postponed_free(req->deferred);
 	req->letter = NULL;
@@ -118,6 +126,16 @@ void pmv_commit_abandoned(struct pmv_ep *ep, struct pmv_op *op)
 static void part_done(struct pmv_ep *ep, struct pmv_commit_op *req, int err)
 {
 	pmv_op_done(&ep->domain->ops, &req->op, err, 0);
+}
+
+void pmv_commit_release(struct pmv_ep *ep)
+{
+	while (ep->covered) {
+		struct pmv_commit_op *req = ep->covered;
+
+		ep->covered = req->cover_next;
+		part_done(ep, req, 0);
+	}
 }
 
 void pmv_op_drop(struct pmv_ep *ep, struct pmv_commit_op *req, int err)

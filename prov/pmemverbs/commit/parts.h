@@ -28,8 +28,8 @@ struct pmv_commit_op {
 	struct pmv_op op;
 	struct pmv_commit_op *next; /* waiting on its endpoint */
 	uint64_t data;
-	uint64_t addr; /* in the target's region: what the flush reads */
-	uint64_t key;  /* the core's */
+	uint64_t addr;                    /* in the target's region: what the flush reads */
+	uint64_t key;                     /* the core's */
 	unsigned unposted;                /* enum pmv_part */
 	struct pmv_commit_op *cover_next; /* among those that one flush covers: see cover.h */
 	struct pmv_commit_op *covers;     /* of a flush: these */
@@ -57,8 +57,12 @@ void pmv_commit_init(struct pmv_ep *ep);
 /* pmv_commit_connected -- what follows from what the peer said */
 void pmv_commit_connected(struct pmv_ep *ep);
 
-/* pmv_commit_abandoned -- the endpoint was closed before the operation ended */
+/*
+ * pmv_commit_abandoned -- the endpoint was closed before the operation ended; once all
+ * were, pmv_commit_release
+ */
 void pmv_commit_abandoned(struct pmv_ep *ep, struct pmv_op *op);
+void pmv_commit_release(struct pmv_ep *ep);
 
 /* pmv_op_drop -- a poster's reference; the request may end here if the core was faster */
 void pmv_op_drop(struct pmv_ep *ep, struct pmv_commit_op *req, int err);

@@ -111,8 +111,8 @@ static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
  */
 static int bind_own_cq(struct pmv_ep *ep)
 {
-	uint64_t flags = (ep->owner.tx_queue ? 0 : FI_TRANSMIT) |
-			 (ep->owner.rx_queue ? 0 : FI_RECV);
+	uint64_t flags =
+		(ep->owner.tx_queue ? 0 : FI_TRANSMIT) | (ep->owner.rx_queue ? 0 : FI_RECV);
 	bool counts = !pmv_ep_direct(ep, PMV_SLOW_COUNT_TX | PMV_SLOW_COUNT_RX);
 	bool acknowledges = ep->domain->keyed && !ep->owner.tx_queue && ep->owner.rx_queue;
 	struct fi_cq_attr attr = {.wait_obj = FI_WAIT_NONE};
@@ -227,8 +227,9 @@ static void abandon_operations(struct pmv_ep *ep)
 	if (second)
 		pthread_mutex_lock(&second->lock);
 	list = pmv_op_abandon(&ep->owner);
-	STAILQ_FOREACH (op, &list, next)
-		report_abandoned(ep, op);
+	STAILQ_FOREACH(op, &list, next)
+	report_abandoned(ep, op);
+	pmv_commit_release(ep);
 	if (second)
 		pthread_mutex_unlock(&second->lock);
 	if (first && first != second)

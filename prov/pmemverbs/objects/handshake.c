@@ -23,7 +23,8 @@ static struct pmv_handshake_kept *unlist(struct pmv_fabric *fabric, struct fid *
 {
 	struct pmv_handshake_kept *kept;
 
-	LIST_FOREACH (kept, &fabric->handshakes, next) {
+	LIST_FOREACH(kept, &fabric->handshakes, next)
+	{
 		if (kept->handle == handle) {
 			LIST_REMOVE(kept, next);
 			break;

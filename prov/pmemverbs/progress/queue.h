@@ -75,7 +75,7 @@ struct pmv_queue {
 	pthread_mutex_t ready_lock;
 	STAILQ_HEAD(, pmv_comp) ready;
 	atomic_size_t num_ready;
-	atomic_bool room_wanted; /* somebody waits for the application to read ... */
+	atomic_bool room_wanted;     /* somebody waits for the application to read ... */
 	void (*has_room)(void *arg); /* ... and is told with this */
 	void *has_room_arg;
 
