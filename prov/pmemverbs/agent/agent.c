@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* agent.c -- what the agent works for; agent.h has the rules */
+/* agent.c -- the endpoints and regions that the agent works for; agent.h has the rules */
 #include "agent/agent.h"
 
 #include <errno.h>
@@ -78,8 +78,8 @@ void pmv_agent_destroy(struct pmv_agent *agent)
 /* Endpoints */
 
 /*
- * is_wanted -- may the peer ask for anything?  Of regions that are closed by now, too;
- * and where the path reorders, of any region.
+ * is_wanted -- may the peer ask for anything?  It may name regions that are closed by now;
+ * and any region where the path reorders writes.
  */
 static bool is_wanted(const struct pmv_agent *agent, const struct pmv_mailbox *mailbox)
 {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* flush.c -- libpmem2's functions and msync; flush.h says what for */
+#include "agent/flush.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -9,8 +11,6 @@
 #include <unistd.h>
 
 #include <libpmem2.h>
-
-#include "agent/flush.h"
 
 static pmem2_flush_fn flush_fn;
 static pmem2_drain_fn drain_fn;

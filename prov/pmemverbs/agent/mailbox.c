@@ -14,7 +14,7 @@
 #include "engine/engine.h"
 #include "progress/op.h"
 
-/* The block, the flush page behind it, and what is sent from the next page on. */
+/* The block, the flush page behind it, and on the next page the outbox. */
 #define OUTBOX_AT                                                                                  \
 	((PMV_FLUSH_AT + PMV_FLUSH_SIZE + PMV_BLOCK_ALIGN - 1) & ~(size_t) (PMV_BLOCK_ALIGN - 1))
 #define OUTBOX_SIZE (PMV_BLOCK_SIZE + PMV_MESSAGE_SIZE)
@@ -40,9 +40,9 @@ static int register_part(struct pmv_mailbox *mailbox, const void *start, size_t 
 }
 
 /*
- * register_parts -- each with no more rights than it needs: a peer of the domain that
- * could read a block would see other peers' data, and one that could write an outbox
- * could spoil what is sent
+ * register_parts -- each with only the rights that it needs.  If peers of the domain could
+ * read a block, they would see other peers' data.  If they could write to an outbox, they
+ * could change what is sent.
  */
 static int register_parts(struct pmv_mailbox *mailbox)
 {
@@ -60,7 +60,7 @@ static int register_parts(struct pmv_mailbox *mailbox)
 	return ret;
 }
 
-/* make_seals -- once both halves of the secret are known, in whatever order */
+/* make_seals -- from both halves of the secret, of which either may be known first */
 static void make_seals(struct pmv_mailbox *mailbox)
 {
 	uint64_t mine = mailbox->secret, theirs = mailbox->peer.secret;
@@ -203,8 +203,8 @@ ssize_t pmv_mailbox_send(struct pmv_mailbox *mailbox, struct pmv_message *messag
 }
 
 /*
- * pmv_mailbox_repeat -- from a place of its own: cores send from where the message is when
- * its turn comes, and the outbox's slot may have the next one by then
+ * pmv_mailbox_repeat -- from a place of its own: a core may read the message only when it
+ * sends it, and the outbox's slot may contain another message by then
  */
 ssize_t pmv_mailbox_repeat(struct pmv_mailbox *mailbox, struct pmv_op *op)
 {
@@ -269,7 +269,7 @@ enum pmv_arrival pmv_mailbox_take_ack(struct pmv_mailbox *mailbox, struct pmv_ac
 
 	if (arrival != PMV_ARRIVED)
 		return arrival;
-	/* What was not sent, or is done already, can't be done. */
+	/* It was never sent, or was acknowledged before. */
 	if (ack->done <= mailbox->acked || ack->done > mailbox->sent)
 		return PMV_MALFORMED;
 	mailbox->acked = ack->done;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* region.c -- the memory that an agent may be asked for; region.h has the rules */
+#include "agent/region.h"
+
 #include <errno.h>
 #include <search.h>
 #include <stdlib.h>
@@ -7,11 +9,10 @@
 
 #include <rdma/fi_errno.h>
 
-#include "memory/file.h"
 #include "agent/flush.h"
-#include "memory/guard.h"
 #include "base/setting.h"
-#include "agent/region.h"
+#include "memory/file.h"
+#include "memory/guard.h"
 
 /* Pieces are sorted by start; those of several regions may overlap. */
 struct pmv_piece {

@@ -60,9 +60,9 @@ void pmv_service_unpin(struct pmv_agent *agent)
 }
 
 /*
- * call_cores -- some move data in calls only; and what was posted has to be reaped.
- * Endpoints share CQs, and a core may look at all endpoints of a CQ whenever it is
- * read: each is read once.
+ * call_cores -- some cores move data only in calls, and completions have to be reaped.
+ * Endpoints share queues, and each read may look at all endpoints of a queue: so each
+ * queue is read once.
  */
 static void call_cores(struct pmv_agent *agent)
 {
@@ -75,7 +75,7 @@ static void call_cores(struct pmv_agent *agent)
 
 /* Taking requests */
 
-/* has_room -- for notices; without it the peer has to wait for the application */
+/* has_room -- for a notice; without room the request waits for the application */
 static bool has_room(const struct pmv_mailbox *mailbox)
 {
 	return !mailbox->notice_queue || pmv_queue_has_room(mailbox->notice_queue);
@@ -84,7 +84,7 @@ static bool has_room(const struct pmv_mailbox *mailbox)
 /* is_open -- may another request of this connection be taken? */
 static bool is_open(const struct pmv_mailbox *mailbox)
 {
-	/* What is owed comes first, which bounds what one peer may ask for. */
+	/* Owed acknowledgements come first: that limits what one peer may ask for. */
 	return !mailbox->num_owed && !mailbox->working && !mailbox->refused;
 }
 
@@ -103,7 +103,7 @@ bool pmv_service_waits(const struct pmv_agent *agent)
 	return false;
 }
 
-/* name_ranges -- of a request that is to flush them, and perhaps to store in the last one */
+/* name_ranges -- the ranges that a request flushes, and perhaps one that it stores to */
 static void name_ranges(struct pmv_agent *agent, struct pmv_work *work,
 			const struct pmv_message *message)
 {
@@ -160,7 +160,7 @@ static void name_messages(struct pmv_agent *agent, struct pmv_work *work)
 	}
 	fault = pmv_receive_tracker_serve(receives, &agent->regions, work->data, name_span,
 					  &naming);
-	/* They were handed over once: nobody will ever know again where they are. */
+	/* They are handed over only once: after a failure their places are lost. */
 	work->mailbox->lost_receives |= naming.lost;
 	if (work->mailbox->lost_receives)
 		fault = PMV_FAULT_MEMORY;
@@ -192,7 +192,7 @@ static void refuse(struct pmv_work *work, struct pmv_mailbox *mailbox)
 	work->fault = PMV_FAULT_MESSAGE;
 }
 
-/* What requests may cost of a slice, at the most. */
+/* What requests take from a slice, at most. */
 struct cost {
 	uint64_t lines;
 	uint64_t pages;
@@ -219,8 +219,9 @@ static void add_cost(struct cost *cost, const struct pmv_work *work)
 }
 
 /*
- * is_used_up -- no further request then: all but the last one of a round come to their
- * end in it.  So none is put back that has taken receives, which are handed over once.
+ * is_used_up -- then no further request is taken: all requests of a round except the last
+ * one end in it.  So no request is put back whose receives were handed over, which
+ * happens only once.
  */
 static bool is_used_up(const struct cost *cost)
 {
@@ -244,7 +245,7 @@ static bool take(struct pmv_agent *agent, struct pmv_mailbox *mailbox, struct co
 	case PMV_ARRIVED:
 		break;
 	}
-	/* Who reads the queue has the thread woken up. */
+	/* Reading the queue wakes the thread. */
 	mailbox->lacks_room = message.notify && !has_room(mailbox);
 	if (mailbox->lacks_room) {
 		pmv_mailbox_put_back(mailbox, mailbox->served);
@@ -256,7 +257,7 @@ static bool take(struct pmv_agent *agent, struct pmv_mailbox *mailbox, struct co
 	return true;
 }
 
-/* collect -- of one peer a quarter of the batch at the most, and little more than it gets done */
+/* collect -- at most a quarter of the batch from one peer, and little more than one slice */
 static void collect(struct pmv_agent *agent, struct pmv_mailbox *mailbox)
 {
 	struct pmv_batch *batch = agent->batch;
@@ -270,7 +271,7 @@ static void collect(struct pmv_agent *agent, struct pmv_mailbox *mailbox)
 	}
 }
 
-/* take_up -- the request that the last round has not come to the end of */
+/* take_up -- continue the request that the last round did not finish */
 static void take_up(struct pmv_batch *batch, struct pmv_mailbox *mailbox)
 {
 	struct pmv_work *work;
@@ -291,14 +292,14 @@ static void pay(struct pmv_mailbox *mailbox)
 	ssize_t ret = pmv_mailbox_pay(mailbox);
 
 	mailbox->starved = ret == -FI_EAGAIN;
-	/* The connection is lost: its peer hears that from the core. */
+	/* The connection is lost: the core tells the peer. */
 	if (ret && ret != -FI_EAGAIN)
 		mailbox->num_owed = 0;
 }
 
 /*
- * end_connection -- of a peer that does not keep to the rules, as soon as it has been
- * told so: what is posted may be lost with the connection
+ * end_connection -- of a peer that sent a malformed request, but only after its
+ * acknowledgement was sent: what is still posted may be lost with the connection
  */
 static void end_connection(struct pmv_mailbox *mailbox)
 {
@@ -308,7 +309,7 @@ static void end_connection(struct pmv_mailbox *mailbox)
 	fi_shutdown(mailbox->engine->fid, 0);
 }
 
-/* rotate -- the first becomes the last, so that none is always the first */
+/* rotate -- move the first mailbox to the end, so that no mailbox is always the first */
 static void rotate(struct pmv_agent *agent)
 {
 	struct pmv_mailbox *first = TAILQ_FIRST(&agent->mailboxes);
@@ -319,7 +320,7 @@ static void rotate(struct pmv_agent *agent)
 	TAILQ_INSERT_TAIL(&agent->mailboxes, first, next);
 }
 
-/* look_around -- pay what is owed, and fill the batch */
+/* look_around -- send owed acknowledgements, and fill the batch */
 static void look_around(struct pmv_agent *agent)
 {
 	struct pmv_mailbox *mailbox;
@@ -363,12 +364,13 @@ static void notify(const struct pmv_mailbox *mailbox, uint64_t data)
 static void warn_of_fault(struct pmv_mailbox *mailbox, const struct pmv_work *work)
 {
 	if (work->malformed)
-		PMV_WARN(EP_DATA, "a peer's request makes no sense: its connection is ended\n");
+		PMV_WARN(EP_DATA, "malformed request from a peer: the connection is ended\n");
 	if (!work->fault || work->malformed || work->fault == PMV_FAULT_IO || mailbox->warned)
 		return;
 	mailbox->warned = true;
-	PMV_WARN(EP_DATA, "a peer's commit is refused, %s; more of this connection are not shown\n",
-		 work->fault == PMV_FAULT_MESSAGE ? "it makes no sense"
+	PMV_WARN(EP_DATA,
+		 "a peer's commit is refused: %s; further ones of this connection are not logged\n",
+		 work->fault == PMV_FAULT_MESSAGE ? "the request is malformed"
 		 : work->messages
 			 ? "a buffer of its messages is not registered with FI_PMEM any more, or "
 			   "there was no memory to know where they are"
@@ -383,13 +385,13 @@ static void finish(struct pmv_work *work)
 		mailbox->faulted = work->number;
 	mailbox->refused |= work->malformed;
 	warn_of_fault(mailbox, work);
-	/* Of an endpoint that is about to be closed the application hears no more. */
+	/* The application gets no notices of an endpoint that is being closed. */
 	if (work->notify && !work->fault && mailbox->attached)
 		notify(mailbox, work->data);
 	pmv_mailbox_owe(mailbox, work->number, work->fault);
 }
 
-/* put_by -- until the next round; those behind it are still in the mailbox */
+/* put_by -- keep a request until the next round; those behind it stay in the mailbox */
 static void put_by(struct pmv_work *work)
 {
 	struct pmv_mailbox *mailbox = work->mailbox;
@@ -402,7 +404,7 @@ static void put_by(struct pmv_work *work)
 		pmv_mailbox_put_back(mailbox, work->number);
 		mailbox->put_back = true;
 	}
-	/* See is_used_up: rather fail than say that it was flushed. */
+	/* See is_used_up: fail it rather than report that it was flushed. */
 	if (work->state == PMV_WORK_WAITS && work->messages)
 		mailbox->lost_receives = true;
 }
@@ -428,7 +430,7 @@ static void conclude(struct pmv_agent *agent)
 		if (!mailbox)
 			continue;
 		mailbox->put_back = false;
-		/* It may be about to be closed; and once for each mailbox is enough. */
+		/* It may be about to be closed.  Once for each mailbox is enough. */
 		if (!mailbox->attached)
 			continue;
 		if (mailbox->num_owed && !mailbox->starved)

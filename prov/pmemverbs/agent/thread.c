@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* thread.c -- threads of agents begin and end */
+/* thread.c -- starts and stops the agents' threads */
 #include "agent/agent.h"
 
 #include <signal.h>
@@ -11,7 +11,7 @@
 #include "agent/service.h"
 #include "agent/wake.h"
 
-/* So long the process waits for its threads when it ends, all in all. */
+/* The process waits this long for all of its threads together when it ends. */
 #define LAST_WAIT_NS 500000000
 
 static bool move_to_node(int node)
@@ -52,7 +52,7 @@ int pmv_agent_start(struct pmv_agent *agent)
 
 	if (atomic_load(&agent->running) || pmv_setting.agent != PMV_AGENT_THREAD)
 		return 0;
-	/* The application's signals are not for this thread; a fault of its own is (guard.h). */
+	/* The thread takes none of the application's signals, but its own faults (guard.h). */
 	sigfillset(&all);
 	sigdelset(&all, SIGBUS);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
@@ -74,7 +74,7 @@ int pmv_agent_start(struct pmv_agent *agent)
 	return 0;
 }
 
-/* take_out -- of the list; false: it was not in there.  Holds threads_lock. */
+/* take_out -- remove from the list; false: it was not in there.  Holds threads_lock. */
 static bool take_out(struct pmv_agent *agent)
 {
 	struct pmv_agent *at;
@@ -99,7 +99,7 @@ void pmv_agent_stop(struct pmv_agent *agent)
 {
 	bool found;
 
-	/* Whoever ends the process meanwhile must not wait for the thread as well. */
+	/* Only one may join it: the process may be ending meanwhile. */
 	pthread_mutex_lock(&threads_lock);
 	found = take_out(agent);
 	pthread_mutex_unlock(&threads_lock);
@@ -111,9 +111,8 @@ void pmv_agent_stop(struct pmv_agent *agent)
 }
 
 /*
- * A thread may be in a sync that takes minutes, or wait for a lock that is held
- * further down on this very stack.  It is left behind then: the provider's code stays
- * mapped, and the process ends all the same.
+ * A thread may be in a sync that takes minutes, or wait for a lock that this thread holds.
+ * Then it is left running: the provider's code stays mapped, and the process ends anyway.
  */
 void pmv_agent_stop_all(void)
 {

@@ -15,28 +15,28 @@
 #include "progress/op.h"
 #include "progress/queue.h"
 
-/* After the last request it looks on for so long without sleeping ... */
+/* After the last request the thread looks for more this long without sleeping ... */
 #define SPIN_NS 50000
-/* ... then sleeps for longer and longer, but never so long that a commit takes a millisecond. */
+/* ... then it sleeps longer and longer, but no commit may take a millisecond. */
 #define LEAST_SLEEP_NS 20000
 #define LONGEST_SLEEP_NS 700000
 /*
- * Where all memory can be flushed from afar, peers may ask for what was received,
- * or because they say themselves that the path reorders.  Hardly any does: only
- * the first one that asks waits for so long, and the others have their processor.
+ * Where peers can flush all memory with READs, they may still ask for received messages,
+ * or because their path reorders writes.  That is rare.  Only the first request waits this
+ * long, and processes without such requests keep their processor.
  */
 #define DOZE_NS 20000000
-/* How often those who wait for acknowledgements look whether the peer is still there. */
+/* How often threads that wait for acknowledgements check that the peer is still there. */
 #define LOSS_WAKE_NS 200000000
-/* With descriptors; a thread of the core's may move data without any event. */
+/* With descriptors: a thread of the core may move data without any event. */
 #define LEAST_EVENT_MS 10
 #define LONGEST_EVENT_MS 160
-/* Where one of them is always ready, and may hide what others have left. */
+/* Where one of them is always ready, and may hide events of others. */
 #define STUCK_EVENT_MS 2
-/* Each call may move as little as one message; so many fit a socket. */
+/* A call may move as little as one message; this many fit into a socket's buffer. */
 #define MOST_PATIENCE 2048
 #define LEAST_PATIENCE 8
-/* So many calls of the application while the thread slept: it does not sleep itself. */
+/* After this many reads during one sleep of the thread, the application is polling. */
 #define POLLING_READS 16
 
 /* Waking */
@@ -53,7 +53,7 @@ void pmv_agent_wake_for_requests(struct pmv_agent *agent)
 {
 	bool found = true;
 
-	/* What was moved into a mailbox is there before this looks whether the thread sleeps. */
+	/* Order the data that were moved into a mailbox before the check of `asleep`. */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (!atomic_load(&agent->asleep))
 		return;
@@ -82,8 +82,8 @@ bool pmv_agent_watch(struct pmv_agent *agent, struct pmv_queue *queue)
 }
 
 /*
- * wake_sleepers -- those who wait for acknowledgements that have arrived, and now
- * and then all, to find out whether any will; holds the lock
+ * wake_sleepers -- wake those whose acknowledgements have arrived; and now and then all,
+ * so that they check the connection.  Holds the lock.
  */
 static bool wake_sleepers(struct pmv_agent *agent)
 {
@@ -92,7 +92,7 @@ static bool wake_sleepers(struct pmv_agent *agent)
 	int64_t now;
 	bool all;
 
-	/* Most targets wait for none, and may have many mailboxes. */
+	/* Most targets wait for no acknowledgement, and may have many mailboxes. */
 	if (!atomic_exchange(&agent->watched, false))
 		return false;
 	now = pmv_now_ns();
@@ -136,7 +136,7 @@ static bool add_fd(struct pmv_agent *agent, int fd)
 	return true;
 }
 
-/* add_edges -- of a CQ, once; the kernel forgets a descriptor that is closed */
+/* add_edges -- of a queue, once; the kernel removes a descriptor when it is closed */
 static bool add_edges(struct pmv_agent *agent, struct pmv_queue *queue)
 {
 	struct epoll_event event = {.events = EPOLLIN | EPOLLET};
@@ -149,12 +149,12 @@ static bool add_edges(struct pmv_agent *agent, struct pmv_queue *queue)
 enum readiness {
 	QUIET,
 	READY,
-	UNKNOWN, /* something can't be waited for, or need not: the application is at it */
+	UNKNOWN, /* a queue can't be waited for, or need not be: the application polls it */
 };
 
 /*
- * is_polled -- the application reads the CQ over and over, and moves the data with
- * that: where nothing needs the agent the thread would only be in its way
+ * is_polled -- the application reads the queue all the time, and moves the data that way.
+ * If no memory needs the agent the thread would only be in its way.
  */
 static bool is_polled(struct pmv_agent *agent, struct pmv_queue *queue)
 {
@@ -179,7 +179,7 @@ static enum readiness look_at(struct pmv_agent *agent, struct pmv_queue *queue)
 	return add_fd(agent, queue->core_fd) ? QUIET : UNKNOWN;
 }
 
-/* find_events -- must any core be called again before the descriptors can be waited for? */
+/* find_events -- must a core be called again before the thread can sleep on descriptors? */
 static enum readiness find_events(struct pmv_agent *agent)
 {
 	enum readiness most = QUIET;
@@ -258,8 +258,8 @@ void pmv_rest_begin(struct pmv_rest *rest)
 }
 
 /*
- * fall_asleep -- from here on a kick ends the sleep, and what has come without one is
- * looked for: others move data as well, and so may what prepares the sleep.  False:
+ * fall_asleep -- from here on a kick ends the sleep.  Then look for requests that came
+ * without a kick: other threads move data, and preparing the sleep may do so, too.  False:
  * there is something to do.
  */
 static bool fall_asleep(struct pmv_agent *agent, enum readiness *events, bool *watching)

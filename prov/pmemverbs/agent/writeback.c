@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* writeback.c -- slices of requests, flushed and synced; writeback.h has the rules */
+#include "agent/writeback.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/flush.h"
-#include "agent/writeback.h"
 
 /* What is left of a connection's slice of a round. */
 struct slice {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* dirty.c -- what is to be made durable; dirty.h has the argument */
+#include "memory/dirty.h"
+
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "memory/dirty.h"
 #include "memory/key.h"
 
 #define CACHE_LINE 64

@@ -3,6 +3,8 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include "memory/file.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -17,9 +19,8 @@
 
 #include <rdma/fi_errno.h>
 
-#include "memory/file.h"
-#include "memory/platform.h"
 #include "base/setting.h"
+#include "memory/platform.h"
 #include "memory/vma.h"
 
 struct file {

@@ -3,6 +3,8 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include "memory/guard.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -13,8 +15,6 @@
 #include <unistd.h>
 
 #include <rdma/fi_errno.h>
-
-#include "memory/guard.h"
 
 /*
  * A range that is watched, or was: the handler may be looking at any, so none is
