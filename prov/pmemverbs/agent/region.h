@@ -42,10 +42,10 @@ struct pmv_region {
 	uint64_t start; /* as peers address it */
 	uint64_t len;
 	int users;
-	uint64_t serial;   /* unique among all regions that there ever were */
-	bool needs_agent;  /* only the agent makes writes durable here */
-	atomic_int lost;   /* enum pmv_loss */
-	unsigned failures; /* the count in region.c when it was registered */
+	uint64_t serial;               /* unique among all regions that there ever were */
+	bool needs_agent;              /* only the agent makes writes durable here */
+	atomic_int lost;               /* enum pmv_loss */
+	unsigned failures;             /* the count in region.c when it was registered */
 	const struct pmv_files *files; /* ours, or NULL: file.h */
 	const struct pmv_watch *watch; /* or NULL: guard.h */
 	size_t iov_count;

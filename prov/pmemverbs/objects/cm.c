@@ -61,7 +61,7 @@ static int cm_accept(struct fid_ep *fid, const void *param, size_t paramlen)
 		ret = pmv_handshake_append(ep, param, paramlen, &data);
 	if (ret)
 		return ret;
-	/* The peer may commit as soon as it knows. */
+	/* The peer may commit as soon as it has the handshake. */
 	ret = pmv_agent_attach(&ep->domain->agent, &ep->mailbox);
 	if (!ret)
 		ret = fi_accept(ep->engine.fid, data.data, data.len);

@@ -58,8 +58,8 @@ static struct fi_pmemverbs_ops queries = {
 };
 
 /*
- * Private ops of a core take its own fids, so those of a core are not handed
- * through: callers such as RxM do without.
+ * A core's private ops take the core's fids, so they are not handed through: callers have
+ * to work without them.
  */
 static int domain_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops,
 			   void *context)
@@ -81,7 +81,7 @@ static int domain_close(struct fid *fid)
 	struct pmv_domain *domain = pmv_container_of(fid, struct pmv_domain, domain_fid.fid);
 	int ret;
 
-	/* The core would say so, too, but only after its region is gone. */
+	/* The core would refuse, too, but only after the scratch region is closed. */
 	if (atomic_load(&domain->users))
 		return -FI_EBUSY;
 	ret = pmv_engine_close(&domain->engine);
@@ -126,7 +126,7 @@ static struct fi_ops domain_fi_ops = {
 	.ops_open = domain_ops_open,
 };
 
-/* What connected endpoints have no use for, and no core offers for them. */
+/* Connected endpoints have no use for these, and no core offers them. */
 
 static int no_av(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av **av, void *context)
 {

@@ -57,7 +57,7 @@ static int bind_cntr(struct pmv_ep *ep, struct pmv_cntr *cntr, uint64_t flags)
 		{FI_WRITE, PMV_COUNT_WRITE, PMV_SLOW_COUNT_TX},
 	};
 
-	/* What peers do here is known only to the core. */
+	/* Only the core knows what peers do here. */
 	if (flags & ~(FI_SEND | FI_RECV | FI_READ | FI_WRITE))
 		return -FI_ENOSYS;
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
@@ -97,7 +97,7 @@ static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 			ep->eq = pmv_container_of(bfid, struct pmv_eq, eq_fid.fid);
 		if (!ret && bfid->fclass == FI_CLASS_SRX_CTX) {
 			ep->srx = true;
-			/* Others use up its receives, too. */
+			/* Other endpoints use up its receives, too. */
 			atomic_store(&ep->receives.on, false);
 		}
 		return ret;
@@ -105,9 +105,9 @@ static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 }
 
 /*
- * bind_own_cq -- where counters are bound and no CQ is, completions have to be
- * had all the same; the agent's acknowledgements need a way out; and tcp can't do
- * without a CQ in either direction
+ * bind_own_cq -- where the application has bound no CQ: counters need completions, the
+ * agent's acknowledgements need a transmit queue, and some cores need a CQ in each
+ * direction
  */
 static int bind_own_cq(struct pmv_ep *ep)
 {
@@ -148,7 +148,7 @@ int pmv_ep_prepare(struct pmv_ep *ep)
 
 	if (ep->prepared)
 		return 0;
-	/* Its receives are the shared context's, and counted by nobody here. */
+	/* The shared context has its receives, and they are not counted here. */
 	if (ep->srx && ep->counts[PMV_COUNT_RECV]) {
 		PMV_WARN(EP_CTRL, "receives of a shared context can't be counted\n");
 		return -FI_ENOSYS;
@@ -339,7 +339,7 @@ static int ep_getopt(struct fid *fid, int level, int optname, void *optval, size
 	return pmv_getopt(&to_ep(fid)->engine.fid->fid, level, optname, optval, optlen);
 }
 
-/* set_recv_mr -- before the peer is told of it, and before any receive could be otherwise */
+/* set_recv_mr -- before the peer is told, and before any receive in other memory */
 static int set_recv_mr(struct pmv_ep *ep, const void *optval, size_t optlen)
 {
 	struct fid_mr *mr_fid;

@@ -158,7 +158,7 @@ static inline ssize_t pmv_count_end(struct pmv_ep *ep, bool counted, ssize_t ret
 	return ret;
 }
 
-/* pmv_ep_prepare -- before it is enabled, which connecting does as well */
+/* pmv_ep_prepare -- before the endpoint is enabled; connecting enables it, too */
 int pmv_ep_prepare(struct pmv_ep *ep);
 
 static inline size_t pmv_iov_len(const struct iovec *iov, size_t count)

@@ -97,7 +97,7 @@ int pmv_handshake_append(struct pmv_ep *ep, const void *param, size_t len, struc
 	out->len = len;
 	if (len)
 		memcpy(out->data, param, len);
-	/* Where keys say nothing of the memory nobody commits. */
+	/* Without attributes in the keys there are no commits. */
 	if (!ep->domain->keyed)
 		return 0;
 	ret = pmv_mailbox_open(&ep->mailbox);

@@ -2,10 +2,10 @@
 /*
  * handshake.h -- the handshake in CM data: who sends one, and where it is kept
  *
- * A connection request carries one behind the application's data.  It is taken
- * off there and kept by the request's handle, until an endpoint is opened for
- * it or it is rejected.  The acceptance carries one if the request did: a peer
- * without pmemverbs gets to see its application's data alone.
+ * A connection request has one behind the application's data.  It is removed there, and
+ * kept under the request's handle until an endpoint is opened for the request or the
+ * request is rejected.  The acceptance has one only if the request had one: so a peer
+ * without pmemverbs sees only the application's data.
  */
 #ifndef PMV_HANDSHAKE_H
 #define PMV_HANDSHAKE_H
