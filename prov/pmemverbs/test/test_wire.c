@@ -360,7 +360,7 @@ Test(message, is_what_the_header_says_byte_by_byte)
 		.count = 2,
 		.ranges = {{UINT64_C(0x2122232425262728), UINT64_C(0x3132333435363738), 0x41424344},
 			   {UINT64_C(0x5152535455565758), 5, 0x61626364}},
-		.payload = "handshake",
+		.payload = "hello",
 	};
 	union slot slot = {0}, sealed = {0};
 
