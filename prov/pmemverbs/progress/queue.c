@@ -387,7 +387,8 @@ ssize_t pmv_queue_read(struct pmv_queue *queue, void *buf, size_t count)
 	ssize_t ret = 0;
 
 	pthread_mutex_lock(&queue->lock);
-	atomic_store_explicit(&queue->reads, queue->reads + 1, memory_order_relaxed);
+	if (queue->engine->core->driven)
+		atomic_store_explicit(&queue->reads, queue->reads + 1, memory_order_relaxed);
 	do {
 		if (atomic_load(&queue->num_ready))
 			ret = read_ready(queue, buf, count);
