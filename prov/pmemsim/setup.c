@@ -73,7 +73,8 @@ static void connect_ends(struct world *world)
 		introduce(other, one);
 		sim_connect(pmv_to_ep(one)->engine.fid, pmv_to_ep(other)->engine.fid);
 		sure(pmv_agent_attach(&pmv_to_ep(one)->domain->agent, &pmv_to_ep(one)->mailbox));
-		sure(pmv_agent_attach(&pmv_to_ep(other)->domain->agent, &pmv_to_ep(other)->mailbox));
+		sure(pmv_agent_attach(&pmv_to_ep(other)->domain->agent,
+				      &pmv_to_ep(other)->mailbox));
 	}
 }
 

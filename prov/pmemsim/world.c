@@ -470,8 +470,8 @@ static void scrub_pool(struct pmv_op_pool *pool)
 	struct pmv_op *list[LARGE_REQUESTS], *op;
 	size_t count = 0;
 
-	STAILQ_FOREACH (op, &pool->free, next)
-		list[count++] = op;
+	STAILQ_FOREACH(op, &pool->free, next)
+	list[count++] = op;
 	qsort(list, count, sizeof(list[0]), compare_requests);
 	STAILQ_INIT(&pool->free);
 	for (size_t i = 0; i < count; i++) {

@@ -89,7 +89,8 @@ Test(agent, flushes_a_region_of_several_pieces_piece_by_piece)
 	};
 	struct pmv_region *region;
 
-	accepted(pmv_agent_add_region(&pmv_to_domain(pair->away->domain)->agent, &attr, -1, &region));
+	accepted(pmv_agent_add_region(&pmv_to_domain(pair->away->domain)->agent, &attr, -1,
+				      &region));
 	tell_one(pair, (struct pmv_range){90, 30, 5});
 	pair_serve(pair);
 	expect_done(pair, "F F D K");
