@@ -9,7 +9,7 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_ext_pmemverbs.h>
 
-#include "agent/handshake.h"
+#include "objects/handshake.h"
 #include "base/setting.h"
 #include "agent/writeback.h"
 
@@ -50,8 +50,8 @@ static void open_links(struct world *world)
 		if (world->config.one_kind)
 			sure(fi_setopt(&ep->fid, FI_OPT_ENDPOINT, FI_OPT_PMEMVERBS_RECV_MR,
 				       &world->mr[0], sizeof(world->mr[0])));
-		sure(pmv_mailbox_open(pmv_to_ep(world->home.eps[i])));
-		sure(pmv_mailbox_open(pmv_to_ep(ep)));
+		sure(pmv_mailbox_open(&pmv_to_ep(world->home.eps[i])->mailbox));
+		sure(pmv_mailbox_open(&pmv_to_ep(ep)->mailbox));
 	}
 }
 
@@ -60,9 +60,9 @@ static void introduce(struct fid_ep *ep, struct fid_ep *to)
 	uint8_t buf[PMV_HANDSHAKE_SIZE];
 	struct pmv_handshake handshake;
 
-	pmv_mailbox_handshake(pmv_to_ep(ep), buf);
+	pmv_mailbox_handshake(&pmv_to_ep(ep)->mailbox, buf);
 	pmv_handshake_decode(buf, sizeof(buf), &handshake);
-	pmv_mailbox_connect(pmv_to_ep(to), &handshake);
+	pmv_handshake_connect(pmv_to_ep(to), &handshake);
 }
 
 static void connect_ends(struct world *world)
@@ -73,8 +73,9 @@ static void connect_ends(struct world *world)
 		introduce(one, other);
 		introduce(other, one);
 		sim_connect(pmv_to_ep(one)->engine.fid, pmv_to_ep(other)->engine.fid);
-		sure(pmv_agent_attach(pmv_to_ep(one)));
-		sure(pmv_agent_attach(pmv_to_ep(other)));
+		sure(pmv_agent_attach(&pmv_to_ep(one)->domain->agent, &pmv_to_ep(one)->mailbox));
+		sure(pmv_agent_attach(&pmv_to_ep(other)->domain->agent,
+				      &pmv_to_ep(other)->mailbox));
 	}
 }
 
@@ -195,9 +196,9 @@ static bool is_small(const struct world_config *config)
 #define SMALL_REQUESTS 48
 #define SMALL_MESSAGES 12
 
-static size_t pool_len(const struct world *world)
+static size_t pool_len(const struct world *world, const struct pmv_op_pool *pool)
 {
-	return (is_small(&world->config) ? SMALL_REQUESTS : LARGE_REQUESTS) * sizeof(struct pmv_op);
+	return (is_small(&world->config) ? SMALL_REQUESTS : LARGE_REQUESTS) * pool->size;
 }
 
 static void add_block(struct world *world, struct explore_world *explored, struct fid_ep *ep,
@@ -235,8 +236,9 @@ void world_add_spans(struct world *world, struct explore_world *explored)
 
 	add_span(explored, __data_start, _end - __data_start, GROUP_HOME | GROUP_AWAY);
 	for (size_t i = 0; i < 2; i++) {
-		add_span(explored, pmv_to_domain(ends[i]->domain)->reqs.base, pool_len(world),
-			 1 << i);
+		const struct pmv_op_pool *pool = &pmv_to_domain(ends[i]->domain)->ops;
+
+		add_span(explored, pool->base, pool_len(world, pool), 1 << i);
 		for (unsigned int j = 0; j < world->config.num_eps; j++)
 			add_block(world, explored, ends[i]->eps[j], 1 << i);
 	}
@@ -262,7 +264,9 @@ void world_check_room(struct world *world)
 	struct end *const ends[] = {&world->home, &world->away};
 
 	for (size_t i = 0; i < 2; i++) {
-		if (pmv_to_domain(ends[i]->domain)->reqs.used > pool_len(world))
+		const struct pmv_op_pool *pool = &pmv_to_domain(ends[i]->domain)->ops;
+
+		if (pool->used > pool_len(world, pool))
 			abort();
 		for (unsigned int j = 0; j < world->config.num_eps; j++) {
 			const struct pmv_mailbox *link = &pmv_to_ep(ends[i]->eps[j])->mailbox;

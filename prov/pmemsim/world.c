@@ -340,17 +340,17 @@ static int compare_requests(const void *a, const void *b)
 /* scrub_pool -- free requests hold nothing, and are taken in the order of their addresses */
 static void scrub_pool(struct pmv_op_pool *pool)
 {
-	struct pmv_op *list[LARGE_REQUESTS];
+	struct pmv_op *list[LARGE_REQUESTS], *op;
 	size_t count = 0;
 
-	for (struct pmv_op *req = pool->free; req; req = req->next)
-		list[count++] = req;
+	STAILQ_FOREACH(op, &pool->free, next)
+	list[count++] = op;
 	qsort(list, count, sizeof(list[0]), compare_requests);
+	STAILQ_INIT(&pool->free);
 	for (size_t i = 0; i < count; i++) {
-		memset((void *) list[i], 0, sizeof(*list[i]));
-		list[i]->next = i + 1 < count ? list[i + 1] : NULL;
+		memset((void *) list[i], 0, pool->size);
+		STAILQ_INSERT_TAIL(&pool->free, list[i], next);
 	}
-	pool->free = count ? list[0] : NULL;
 }
 
 /*
@@ -359,8 +359,8 @@ static void scrub_pool(struct pmv_op_pool *pool)
  */
 static void scrub(struct world *world, unsigned int groups)
 {
-	scrub_pool(&pmv_to_domain(world->home.domain)->reqs);
-	scrub_pool(&pmv_to_domain(world->away.domain)->reqs);
+	scrub_pool(&pmv_to_domain(world->home.domain)->ops);
+	scrub_pool(&pmv_to_domain(world->away.domain)->ops);
 	if (!world->looking && groups & GROUP_AWAY) {
 		void *batch = pmv_to_domain(world->away.domain)->agent.batch;
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* agent.c -- what the agent works for; agent.h has the rules */
+/* agent.c -- the endpoints and regions that the agent works for; agent.h has the rules */
+#include "agent/agent.h"
+
+#include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -7,10 +10,10 @@
 
 #include <rdma/fi_errno.h>
 
-#include "objects/ep.h"
-#include "base/setting.h"
+#include "agent/mailbox.h"
 #include "agent/service.h"
 #include "agent/writeback.h"
+#include "progress/queue.h"
 
 /* Opening and closing */
 
@@ -34,11 +37,11 @@ static void close_fds(struct pmv_agent *agent)
 		close(agent->edges_fd);
 }
 
-int pmv_agent_init(struct pmv_domain *domain)
+int pmv_agent_init(struct pmv_agent *agent, const struct pmv_engine *engine)
 {
-	struct pmv_agent *agent = &domain->agent;
 	int ret;
 
+	agent->engine = engine;
 	agent->batch = calloc(1, sizeof(*agent->batch));
 	if (!agent->batch)
 		return -FI_ENOMEM;
@@ -48,9 +51,10 @@ int pmv_agent_init(struct pmv_domain *domain)
 		free(agent->batch);
 		return ret;
 	}
-	agent->mailboxes_tail = &agent->mailboxes;
+	TAILQ_INIT(&agent->mailboxes);
+	TAILQ_INIT(&agent->pinned);
 	/* Where software moves the data the kernel sees it. */
-	agent->batch->touch = !domain->engine.core->cpu_placed;
+	agent->batch->touch = !engine->core->cpu_placed;
 	atomic_init(&agent->node, -1);
 	pthread_mutex_init(&agent->serving, NULL);
 	pthread_mutex_init(&agent->lock, NULL);
@@ -59,10 +63,8 @@ int pmv_agent_init(struct pmv_domain *domain)
 	return 0;
 }
 
-void pmv_agent_destroy(struct pmv_domain *domain)
+void pmv_agent_destroy(struct pmv_agent *agent)
 {
-	struct pmv_agent *agent = &domain->agent;
-
 	pmv_agent_stop(agent);
 	pmv_regions_destroy(&agent->regions);
 	pthread_cond_destroy(&agent->unpinned);
@@ -76,36 +78,33 @@ void pmv_agent_destroy(struct pmv_domain *domain)
 /* Endpoints */
 
 /*
- * is_wanted -- may the peer ask for anything?  Of regions that are closed by now, too;
- * and where the path reorders, of any region.
+ * is_wanted -- may the peer ask for anything?  It may name regions that are closed by now;
+ * and any region where the path reorders writes.
  */
 static bool is_wanted(const struct pmv_agent *agent, const struct pmv_mailbox *mailbox)
 {
 	return atomic_load(&agent->was_wanted) || pmv_setting.relaxed || mailbox->peer.relaxed;
 }
 
-int pmv_agent_promise(struct pmv_ep *ep)
+int pmv_agent_promise(struct pmv_agent *agent, struct pmv_mailbox *mailbox)
 {
-	struct pmv_agent *agent = &ep->domain->agent;
 	int ret = 0;
 
-	if (pmv_setting.agent != PMV_AGENT_THREAD || !ep->domain->keyed)
+	if (pmv_setting.agent != PMV_AGENT_THREAD)
 		return 0;
 	pthread_mutex_lock(&agent->lock);
-	if (!ep->mailbox.promised && is_wanted(agent, &ep->mailbox))
-		ret = pmv_agent_start(ep->domain);
-	if (!ret && !ep->mailbox.promised) {
-		ep->mailbox.promised = true;
+	if (!mailbox->promised && is_wanted(agent, mailbox))
+		ret = pmv_agent_start(agent);
+	if (!ret && !mailbox->promised) {
+		mailbox->promised = true;
 		agent->promises++;
 	}
 	pthread_mutex_unlock(&agent->lock);
 	return ret;
 }
 
-int pmv_agent_attach(struct pmv_ep *ep)
+int pmv_agent_attach(struct pmv_agent *agent, struct pmv_mailbox *mailbox)
 {
-	struct pmv_agent *agent = &ep->domain->agent;
-	struct pmv_mailbox *mailbox = &ep->mailbox;
 	int ret = 0;
 
 	pthread_mutex_lock(&agent->lock);
@@ -115,13 +114,10 @@ int pmv_agent_attach(struct pmv_ep *ep)
 		if (!mailbox->work)
 			ret = -FI_ENOMEM;
 		else if (is_wanted(agent, mailbox))
-			ret = pmv_agent_start(ep->domain);
+			ret = pmv_agent_start(agent);
 		if (!ret) {
 			mailbox->attached = true;
-			mailbox->next = agent->mailboxes;
-			agent->mailboxes = mailbox;
-			if (!mailbox->next)
-				agent->mailboxes_tail = &mailbox->next;
+			TAILQ_INSERT_HEAD(&agent->mailboxes, mailbox, next);
 		}
 	}
 	pthread_mutex_unlock(&agent->lock);
@@ -129,29 +125,18 @@ int pmv_agent_attach(struct pmv_ep *ep)
 	return ret;
 }
 
-void pmv_agent_detach(struct pmv_ep *ep, bool closing)
+void pmv_agent_detach(struct pmv_agent *agent, struct pmv_mailbox *mailbox, bool closing)
 {
-	struct pmv_agent *agent = &ep->domain->agent;
-
 	pthread_mutex_lock(&agent->lock);
-	for (struct pmv_mailbox **at = &agent->mailboxes; *at; at = &(*at)->next) {
-		if (*at == &ep->mailbox) {
-			*at = ep->mailbox.next;
-			if (!*at)
-				agent->mailboxes_tail = at;
-			break;
-		}
-	}
-	ep->mailbox.attached = false;
-	ep->mailbox.closing = closing;
+	if (mailbox->attached)
+		TAILQ_REMOVE(&agent->mailboxes, mailbox, next);
+	mailbox->attached = false;
+	mailbox->closing = closing;
 	pthread_mutex_unlock(&agent->lock);
 }
 
-void pmv_agent_forget(struct pmv_ep *ep)
+void pmv_agent_forget(struct pmv_agent *agent, struct pmv_mailbox *mailbox)
 {
-	struct pmv_agent *agent = &ep->domain->agent;
-	struct pmv_mailbox *mailbox = &ep->mailbox;
-
 	pthread_mutex_lock(&agent->lock);
 	pmv_service_forget(agent, mailbox);
 	free(mailbox->work);
@@ -162,26 +147,23 @@ void pmv_agent_forget(struct pmv_ep *ep)
 	pthread_mutex_unlock(&agent->lock);
 }
 
-void pmv_agent_leave(struct pmv_cq *cq)
+void pmv_agent_leave(struct pmv_agent *agent, struct pmv_queue *queue)
 {
-	struct pmv_agent *agent = &cq->domain->agent;
-
 	pthread_mutex_lock(&agent->lock);
-	while (cq->pinned)
+	while (queue->pinned)
 		pthread_cond_wait(&agent->unpinned, &agent->lock);
 	pthread_mutex_unlock(&agent->lock);
 }
 
 /* Memory */
 
-int pmv_agent_want(struct pmv_domain *domain)
+int pmv_agent_want(struct pmv_agent *agent)
 {
-	struct pmv_agent *agent = &domain->agent;
 	int ret = 0;
 
 	pthread_mutex_lock(&agent->lock);
-	if (agent->promises || agent->mailboxes)
-		ret = pmv_agent_start(domain);
+	if (agent->promises || !TAILQ_EMPTY(&agent->mailboxes))
+		ret = pmv_agent_start(agent);
 	if (!ret)
 		atomic_fetch_add(&agent->wanted, 1);
 	atomic_store(&agent->was_wanted, true);
@@ -189,22 +171,21 @@ int pmv_agent_want(struct pmv_domain *domain)
 	return ret;
 }
 
-void pmv_agent_unwant(struct pmv_domain *domain)
+void pmv_agent_unwant(struct pmv_agent *agent)
 {
-	atomic_fetch_sub(&domain->agent.wanted, 1);
+	atomic_fetch_sub(&agent->wanted, 1);
 }
 
-int pmv_agent_add_region(struct pmv_domain *domain, const struct pmv_region_attr *attr, int node,
+int pmv_agent_add_region(struct pmv_agent *agent, const struct pmv_region_attr *attr, int node,
 			 struct pmv_region **region)
 {
-	struct pmv_agent *agent = &domain->agent;
-	int ret = pmv_agent_want(domain);
+	int ret = pmv_agent_want(agent);
 
 	if (ret)
 		return ret;
 	*region = pmv_region_add(&agent->regions, attr);
 	if (!*region) {
-		pmv_agent_unwant(domain);
+		pmv_agent_unwant(agent);
 		return -FI_ENOMEM;
 	}
 	if (node >= 0)
@@ -214,27 +195,25 @@ int pmv_agent_add_region(struct pmv_domain *domain, const struct pmv_region_attr
 	return 0;
 }
 
-void pmv_agent_remove_region(struct pmv_domain *domain, struct pmv_region *region)
+void pmv_agent_remove_region(struct pmv_agent *agent, struct pmv_region *region)
 {
 	if (region->needs_agent)
-		atomic_fetch_sub(&domain->agent.needed, 1);
-	pmv_region_remove(&domain->agent.regions, region);
-	pmv_agent_unwant(domain);
+		atomic_fetch_sub(&agent->needed, 1);
+	pmv_region_remove(&agent->regions, region);
+	pmv_agent_unwant(agent);
 }
 
 /* Calls */
 
-void pmv_agent_progress(struct pmv_domain *domain)
+void pmv_agent_serve(struct pmv_agent *agent)
 {
-	struct pmv_agent *agent = &domain->agent;
-
-	if (pmv_setting.agent != PMV_AGENT_PROGRESS || pthread_mutex_trylock(&agent->serving))
+	if (pthread_mutex_trylock(&agent->serving))
 		return;
-	pmv_service_round(domain);
+	pmv_service_round(agent);
 	pthread_mutex_unlock(&agent->serving);
 }
 
-bool pmv_agent_needs_calls(struct pmv_domain *domain)
+bool pmv_agent_needs_calls(struct pmv_agent *agent)
 {
-	return pmv_setting.agent == PMV_AGENT_PROGRESS && atomic_load(&domain->agent.wanted) > 0;
+	return pmv_setting.agent == PMV_AGENT_PROGRESS && atomic_load(&agent->wanted) > 0;
 }

@@ -2,21 +2,20 @@
 /*
  * agent.h -- the target's side of a commit: write back, then acknowledge
  *
- * A domain has one agent.  It serves the mailboxes of all endpoints of the
- * domain, in a thread of its own or inside the application's calls, as
- * FI_PMEMVERBS_AGENT says.  Several requests make one batch: what they name is
- * flushed together, pages of one region are synced once.
+ * A domain has one agent.  It serves the mailboxes of all endpoints of the domain, in a
+ * thread of its own or inside the application's calls (FI_PMEMVERBS_AGENT).  Several
+ * requests make one batch: their ranges are flushed together, and pages of one region
+ * are synced once.
  *
- * Every request of one connection is served after all earlier ones, and what it
- * names was written before it, so it is there.
+ * Every request of a connection is served after all earlier ones.  Its ranges were
+ * written before the request itself, so the data have arrived.
  *
- * agent.c knows what the agent works for; service.c has its rounds; writeback.c
- * makes durable what requests name; thread.c begins and ends threads, wake.c has
- * them sleep and wakes them.
+ * agent.c knows endpoints and regions; service.c has the rounds; writeback.c makes ranges
+ * durable; thread.c starts and stops threads; wake.c puts them to sleep and wakes them.
  *
- * Locks, in the order in which they nest: `serving`, `lock`, those of CQs and regions.
- * `lock` is never held for long.  Whoever holds a CQ's lock, or an endpoint's, must
- * not call in here, but for pmv_agent_kick.
+ * Locks: `serving` and `lock`, which is never held for long; progress/queue.h has the
+ * order of all locks.  Whoever holds a queue's lock, or an endpoint's, must not call in
+ * here, but for pmv_agent_kick.
  */
 #ifndef PMV_AGENT_H
 #define PMV_AGENT_H
@@ -25,86 +24,95 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <sys/queue.h>
 
-#include "agent/mailbox.h"
 #include "agent/region.h"
+#include "base/setting.h"
+#include "engine/engine.h"
 
-struct pmv_domain;
-struct pmv_cq;
 struct pmv_batch;
+struct pmv_mailbox;
+struct pmv_queue;
 
 struct pmv_agent {
-	pthread_mutex_t serving; /* held for a whole round, by whoever serves */
+	const struct pmv_engine *engine;
+	pthread_mutex_t serving; /* held during a round by the thread that serves */
 	pthread_mutex_t lock;    /* of the mailboxes, of what serves them, and of all below */
-	struct pmv_mailbox *mailboxes;
-	struct pmv_mailbox **mailboxes_tail;
-	struct pmv_batch *batch; /* of who serves, but for the requests' mailboxes */
-	struct pmv_cq *pinned;   /* are used without the lock, and not closed meanwhile */
+	TAILQ_HEAD(, pmv_mailbox) mailboxes;
+	struct pmv_batch *batch;        /* of `serving`; the requests' mailboxes are of `lock` */
+	TAILQ_HEAD(, pmv_queue) pinned; /* used without the lock, and not closed meanwhile */
 	pthread_cond_t unpinned;
 	int promises;    /* how many endpoints have told their peers of an agent */
-	int64_t woke_ns; /* when sleepers were woken for nothing */
+	int64_t woke_ns; /* when all sleepers were last woken */
 	struct pmv_regions regions;
-	atomic_int wanted; /* by how many regions, and endpoints that receive */
+	atomic_int wanted; /* by this many regions and receiving endpoints */
 	atomic_bool was_wanted;
-	atomic_int needed; /* by how many regions, to make anything durable there */
+	atomic_int needed; /* by this many regions, where nothing else makes data durable */
 
 	/* Of the thread. */
-	struct pmv_agent *next_running;
+	LIST_ENTRY(pmv_agent) next_running;
 	pthread_t thread;
 	atomic_bool running;
 	atomic_bool stop;
 	atomic_bool asleep;
 	atomic_ulong sleeps;
-	atomic_bool watched; /* a CQ may be */
+	atomic_bool watched; /* a queue may be */
 	atomic_int node;     /* the memory's; -1: unknown */
 	int kick_fd;
-	int edges_fd;       /* tells of kick_fd, and once of each event of a CQ */
-	struct pollfd *fds; /* the CQs' descriptors that it sleeps on */
+	int edges_fd;       /* epoll: kick_fd, and the queues' events, edge-triggered */
+	struct pollfd *fds; /* the queues' descriptors that it sleeps on */
 	size_t num_fds;
 	size_t max_fds;
 };
 
-int pmv_agent_init(struct pmv_domain *domain);
-void pmv_agent_destroy(struct pmv_domain *domain);
+int pmv_agent_init(struct pmv_agent *agent, const struct pmv_engine *engine);
+void pmv_agent_destroy(struct pmv_agent *agent);
 
 /*
- * pmv_agent_promise -- the endpoint is about to tell its peer of an agent: fails
- * where the thread is wanted already and can't be started
+ * pmv_agent_promise -- the endpoint is about to tell its peer that there is an agent.
+ * Fails if the thread is already wanted and can't be started.
  */
-int pmv_agent_promise(struct pmv_ep *ep);
+int pmv_agent_promise(struct pmv_agent *agent, struct pmv_mailbox *mailbox);
 
 /*
- * pmv_agent_attach -- serve an endpoint's mailbox, until it is detached; one that
- * is being closed is not attached again
+ * pmv_agent_attach -- serve a mailbox until it is detached.  A mailbox that is being
+ * closed is not attached again.
  */
-int pmv_agent_attach(struct pmv_ep *ep);
-void pmv_agent_detach(struct pmv_ep *ep, bool closing);
-/* pmv_agent_forget -- it is closed: nothing in here looks at it any more */
-void pmv_agent_forget(struct pmv_ep *ep);
-/* pmv_agent_leave -- ... nor at this CQ, which no endpoint that is open is bound to */
-void pmv_agent_leave(struct pmv_cq *cq);
+int pmv_agent_attach(struct pmv_agent *agent, struct pmv_mailbox *mailbox);
+void pmv_agent_detach(struct pmv_agent *agent, struct pmv_mailbox *mailbox, bool closing);
+/* pmv_agent_forget -- its endpoint is closed: drop everything that refers to the mailbox */
+void pmv_agent_forget(struct pmv_agent *agent, struct pmv_mailbox *mailbox);
+/* pmv_agent_leave -- wait until the thread does not use a queue, which has no endpoints now */
+void pmv_agent_leave(struct pmv_agent *agent, struct pmv_queue *queue);
 
 /*
- * pmv_agent_want -- there is something that peers may ask it for; the first one
- * brings the thread to life, if there are connections already.  Fails if that
- * can't be started: nothing must be promised then.
+ * pmv_agent_want -- peers may ask the agent for something from now on.  The first call
+ * starts the thread, if there are connections already.  If this fails nothing may be
+ * promised to peers.
  */
-int pmv_agent_want(struct pmv_domain *domain);
-void pmv_agent_unwant(struct pmv_domain *domain);
+int pmv_agent_want(struct pmv_agent *agent);
+void pmv_agent_unwant(struct pmv_agent *agent);
 
 /*
- * pmv_agent_add_region -- node: that of its memory, or -1.  Fails without memory, where
- * the key is known, and as pmv_agent_want.
+ * pmv_agent_add_region -- node: the NUMA node of its memory, or -1.  Fails without memory,
+ * if the key is known already, and as pmv_agent_want.
  */
-int pmv_agent_add_region(struct pmv_domain *domain, const struct pmv_region_attr *attr, int node,
+int pmv_agent_add_region(struct pmv_agent *agent, const struct pmv_region_attr *attr, int node,
 			 struct pmv_region **region);
-void pmv_agent_remove_region(struct pmv_domain *domain, struct pmv_region *region);
+void pmv_agent_remove_region(struct pmv_agent *agent, struct pmv_region *region);
 
-/* pmv_agent_progress -- serve what has arrived, unless somebody is at it */
-void pmv_agent_progress(struct pmv_domain *domain);
+/* pmv_agent_serve -- serve what has arrived, unless another thread is serving */
+void pmv_agent_serve(struct pmv_agent *agent);
 
-/* pmv_agent_needs_calls -- is there a mailbox that only the application's calls look into? */
-bool pmv_agent_needs_calls(struct pmv_domain *domain);
+/* pmv_agent_progress -- serve inside a call of the application, if that is the setting */
+static inline void pmv_agent_progress(struct pmv_agent *agent)
+{
+	if (pmv_setting.agent == PMV_AGENT_PROGRESS)
+		pmv_agent_serve(agent);
+}
+
+/* pmv_agent_needs_calls -- are mailboxes served only inside the application's calls? */
+bool pmv_agent_needs_calls(struct pmv_agent *agent);
 
 /* wake.c */
 
@@ -112,26 +120,32 @@ bool pmv_agent_needs_calls(struct pmv_domain *domain);
 void pmv_agent_kick(struct pmv_agent *agent);
 
 /*
- * pmv_agent_nudge -- the caller has had a core move data that moves none by itself:
- * wake the thread up if there is a request among them, of which no descriptor tells
+ * pmv_agent_nudge -- the caller has let a core move data that moves none by itself.  No
+ * descriptor reports a request among them, so wake the thread up if there is one.
  */
-void pmv_agent_nudge(struct pmv_domain *domain);
+void pmv_agent_wake_for_requests(struct pmv_agent *agent);
+
+static inline void pmv_agent_nudge(struct pmv_agent *agent)
+{
+	if (pmv_setting.agent == PMV_AGENT_THREAD && agent->engine->core->driven)
+		pmv_agent_wake_for_requests(agent);
+}
 
 /*
- * pmv_agent_watch -- wake the CQ up when an acknowledgement has arrived for one
- * of its endpoints, which no core does.  False: no thread can.
+ * pmv_agent_watch -- have the thread wake who sleeps on the queue when an acknowledgement
+ * has arrived for one of its endpoints.  No core does that.  False: there is no thread.
  */
-bool pmv_agent_watch(struct pmv_cq *cq);
+bool pmv_agent_watch(struct pmv_agent *agent, struct pmv_queue *queue);
 
 /* thread.c */
 
 /* pmv_agent_start -- the thread, if there is none yet; holds the lock */
-int pmv_agent_start(struct pmv_domain *domain);
+int pmv_agent_start(struct pmv_agent *agent);
 void pmv_agent_stop(struct pmv_agent *agent);
 
 /*
- * pmv_agent_stop_all -- the process ends, with domains that nobody closed, and perhaps
- * out of a signal's handler: waits for no lock, and not for long for a thread
+ * pmv_agent_stop_all -- the process ends while domains are open, perhaps inside a signal
+ * handler.  Waits for no lock, and only a short time for a thread.
  */
 void pmv_agent_stop_all(void);
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* flush.c -- libpmem2's functions and msync; flush.h says what for */
+/* flush.c -- libpmem2's functions and msync, behind the table of flush.h */
+#include "agent/flush.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -9,8 +11,6 @@
 #include <unistd.h>
 
 #include <libpmem2.h>
-
-#include "agent/flush.h"
 
 static pmem2_flush_fn flush_fn;
 static pmem2_drain_fn drain_fn;
@@ -40,7 +40,7 @@ static void page_bounds(void *addr, size_t len, uintptr_t *start, uintptr_t *end
 	*end = ((uintptr_t) addr + len + page - 1) & ~(page - 1);
 }
 
-/* touch -- the kernel would not write pages back that were written while pinned */
+/* touch -- else the kernel does not write back pages that a device wrote while pinned */
 static int touch(void *addr, size_t len)
 {
 	uintptr_t start, end;
@@ -48,7 +48,7 @@ static int touch(void *addr, size_t len)
 	page_bounds(addr, len, &start, &end);
 	if (populates)
 		return madvise((void *) start, end - start, MADV_POPULATE_WRITE) ? -errno : 0;
-	/* A write that changes nothing, whoever else writes there. */
+	/* An atomic write that changes nothing, even if others write there. */
 	for (; start < end; start += sysconf(_SC_PAGESIZE))
 		atomic_fetch_or((atomic_uchar *) start, 0);
 	return 0;
@@ -73,8 +73,8 @@ static const struct pmv_flush_ops hardware = {
 const struct pmv_flush_ops *pmv_flush = &hardware;
 
 /*
- * find_populate -- asked of a page where nothing but the kernel's age can be the
- * reason: EINVAL is also its answer for memory that may not be written
+ * find_populate -- tried on a page of our own: the kernel also answers EINVAL for memory
+ * that may not be written
  */
 static void find_populate(void *page, size_t size)
 {
@@ -82,9 +82,9 @@ static void find_populate(void *page, size_t size)
 }
 
 /*
- * find_functions -- libpmem2 hands its functions out by mapping, but they depend
- * on the granularity alone.  A mapping of our own is asked, as the application
- * may have told libpmem2 of its own already, which takes each but once.
+ * find_functions -- libpmem2 has functions for each mapping, but they depend only on the
+ * granularity.  Use a mapping of our own: libpmem2 accepts each mapping only once, and
+ * the application may have registered its own already.
  */
 static int find_functions(void)
 {

@@ -2,8 +2,8 @@
 /*
  * flush.h -- what makes data durable from the processor's side
  *
- * The agent touches memory through this table only, so that a model of the
- * hardware can stand in for the hardware.
+ * The agent accesses memory only through this table, so that a model of the hardware can
+ * replace the hardware.
  */
 #ifndef PMV_FLUSH_H
 #define PMV_FLUSH_H
@@ -13,9 +13,9 @@
 struct pmv_flush_ops {
 	/* start writing the cache lines of a range back to memory */
 	void (*flush)(const void *addr, size_t len);
-	/* wait until all that was flushed, or stored past the caches, has left the processor */
+	/* wait until all flushed lines and non-temporal stores have left the processor */
 	void (*drain)(void);
-	/* copy past the caches; drain ends it */
+	/* copy with non-temporal stores; drain waits for them */
 	void (*store)(void *to, const void *from, size_t len);
 	/*
 	 * tell the kernel that a device has written a range of a file, of which
@@ -29,7 +29,7 @@ struct pmv_flush_ops {
 /* pmv_flush -- libpmem2 and msync, unless a test has put something else here */
 extern const struct pmv_flush_ops *pmv_flush;
 
-/* pmv_flush_init -- find the processor's instructions; 0 or a negative fi_errno */
+/* pmv_flush_init -- choose the processor's instructions; 0 or a negative fi_errno */
 int pmv_flush_init(void);
 
 #endif /* PMV_FLUSH_H */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* mailbox.c -- blocks, messages and acknowledgements; mailbox.h says how they are used */
+#include "agent/mailbox.h"
+
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
@@ -7,14 +9,16 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 
-#include "objects/ep.h"
+#include "agent/receive_tracker.h"
 #include "base/setting.h"
+#include "engine/engine.h"
+#include "progress/op.h"
 
-/* The block, the flush page behind it, and what is sent from the next page on. */
+/* The block, the flush page behind it, and on the next page the outbox. */
 #define OUTBOX_AT                                                                                  \
 	((PMV_FLUSH_AT + PMV_FLUSH_SIZE + PMV_BLOCK_ALIGN - 1) & ~(size_t) (PMV_BLOCK_ALIGN - 1))
 #define OUTBOX_SIZE (PMV_BLOCK_SIZE + PMV_MESSAGE_SIZE)
-#define LINK_SIZE (OUTBOX_AT + OUTBOX_SIZE)
+#define MAPPING_SIZE (OUTBOX_AT + OUTBOX_SIZE)
 
 static size_t message_at(uint64_t number)
 {
@@ -28,35 +32,35 @@ static size_t ack_at(uint64_t number)
 
 /* Opening and closing */
 
-static int register_part(struct pmv_ep *ep, const void *start, size_t len, uint64_t access,
-			 struct fid_mr **mr)
+static int register_part(struct pmv_mailbox *mailbox, const void *start, size_t len,
+			 uint64_t access, struct fid_mr **mr)
 {
-	return fi_mr_reg(ep->domain->engine.domain_fid, start, len, access, 0, 0,
+	return fi_mr_reg(mailbox->engine->engine->domain_fid, start, len, access, 0, 0,
 			 PMV_CORE_MR_NOCACHE, mr, NULL);
 }
 
 /*
- * register_parts -- each with no more rights than it needs: a peer of the domain that
- * could read a block would see other peers' data, and one that could write an outbox
- * could spoil what is sent
+ * register_parts -- each with only the rights that it needs.  If peers of the domain could
+ * read a block, they would see other peers' data.  If they could write to an outbox, they
+ * could change what is sent.
  */
-static int register_parts(struct pmv_ep *ep)
+static int register_parts(struct pmv_mailbox *mailbox)
 {
-	struct pmv_mailbox *mailbox = &ep->mailbox;
-	int ret = register_part(ep, mailbox->block, PMV_BLOCK_SIZE, FI_REMOTE_WRITE, &mailbox->mr);
+	int ret = register_part(mailbox, mailbox->block, PMV_BLOCK_SIZE, FI_REMOTE_WRITE,
+				&mailbox->mr);
 
 	if (!ret)
-		ret = register_part(ep, mailbox->block + PMV_FLUSH_AT, PMV_FLUSH_SIZE,
+		ret = register_part(mailbox, mailbox->block + PMV_FLUSH_AT, PMV_FLUSH_SIZE,
 				    FI_REMOTE_READ, &mailbox->flush_mr);
-	if (ret || !ep->domain->engine.scratch_mr)
+	if (ret || !mailbox->engine->engine->scratch_mr)
 		return ret;
-	ret = register_part(ep, mailbox->outbox, OUTBOX_SIZE, FI_WRITE, &mailbox->out_mr);
+	ret = register_part(mailbox, mailbox->outbox, OUTBOX_SIZE, FI_WRITE, &mailbox->out_mr);
 	if (!ret)
 		mailbox->desc = fi_mr_desc(mailbox->out_mr);
 	return ret;
 }
 
-/* make_seals -- once both halves of the secret are known, in whatever order */
+/* make_seals -- from both halves of the secret, of which either may be known first */
 static void make_seals(struct pmv_mailbox *mailbox)
 {
 	uint64_t mine = mailbox->secret, theirs = mailbox->peer.secret;
@@ -67,9 +71,8 @@ static void make_seals(struct pmv_mailbox *mailbox)
 	mailbox->ack_in = pmv_seal(theirs, mine, PMV_SEALED_ACK);
 }
 
-int pmv_mailbox_open(struct pmv_ep *ep)
+int pmv_mailbox_open(struct pmv_mailbox *mailbox)
 {
-	struct pmv_mailbox *mailbox = &ep->mailbox;
 	uint8_t random[sizeof(mailbox->secret)];
 	int ret;
 
@@ -80,8 +83,8 @@ int pmv_mailbox_open(struct pmv_ep *ep)
 	memcpy(&mailbox->secret, random, sizeof(random));
 	mailbox->secret &= PMV_SECRET_MASK;
 	make_seals(mailbox);
-	mailbox->block =
-		mmap(NULL, LINK_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	mailbox->block = mmap(NULL, MAPPING_SIZE, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (mailbox->block == MAP_FAILED) {
 		mailbox->block = NULL;
 		return -FI_ENOMEM;
@@ -89,9 +92,9 @@ int pmv_mailbox_open(struct pmv_ep *ep)
 	mailbox->outbox = mailbox->block + OUTBOX_AT;
 	mailbox->repeated = mailbox->outbox + PMV_BLOCK_SIZE;
 	atomic_init(&mailbox->next_ack, 1);
-	ret = register_parts(ep);
+	ret = register_parts(mailbox);
 	if (ret)
-		pmv_mailbox_close(ep);
+		pmv_mailbox_close(mailbox);
 	return ret;
 }
 
@@ -102,122 +105,109 @@ static void unregister(struct fid_mr **mr)
 	*mr = NULL;
 }
 
-void pmv_mailbox_close(struct pmv_ep *ep)
+void pmv_mailbox_close(struct pmv_mailbox *mailbox)
 {
-	struct pmv_mailbox *mailbox = &ep->mailbox;
-
 	if (!mailbox->block)
 		return;
 	unregister(&mailbox->mr);
 	unregister(&mailbox->flush_mr);
 	unregister(&mailbox->out_mr);
-	munmap(mailbox->block, LINK_SIZE);
+	munmap(mailbox->block, MAPPING_SIZE);
 	mailbox->block = NULL;
 }
 
-void pmv_mailbox_handshake(struct pmv_ep *ep, uint8_t buf[PMV_HANDSHAKE_SIZE])
+void pmv_mailbox_handshake(struct pmv_mailbox *mailbox, uint8_t buf[PMV_HANDSHAKE_SIZE])
 {
-	const struct pmv_mailbox *mailbox = &ep->mailbox;
 	struct pmv_handshake handshake = {
-		.addr = ep->domain->engine.virt_addr ? (uintptr_t) mailbox->block : 0,
+		.addr = mailbox->engine->engine->virt_addr ? (uintptr_t) mailbox->block : 0,
 		.key = (uint32_t) fi_mr_key(mailbox->mr),
 		.flush_key = (uint32_t) fi_mr_key(mailbox->flush_mr),
 		.secret = mailbox->secret,
 		.agent = pmv_setting.agent != PMV_AGENT_OFF,
-		.notices = !ep->rx_cq_data,
-		.messages = !pmv_ep_direct(ep, PMV_SLOW_RECEIVES),
+		.notices = mailbox->takes_notices,
+		.messages = atomic_load(&mailbox->receives->on),
 		.relaxed = pmv_setting.relaxed,
-		.one_kind = ep->receives.one_kind,
-		.received = ep->receives.kind,
+		.one_kind = mailbox->receives->one_kind,
+		.received = mailbox->receives->kind,
 	};
 
 	pmv_handshake_encode(buf, &handshake);
 }
 
-/* slow_for_messages -- what a commit has to know of those that were sent before it */
-static unsigned slow_for_messages(const struct pmv_ep *ep)
+void pmv_mailbox_connect(struct pmv_mailbox *mailbox, const struct pmv_handshake *handshake)
 {
-	const struct pmv_handshake *peer = &ep->mailbox.peer;
-
-	if (ep->message_method != PMV_METHOD_AGENT)
-		return pmv_ordered_by_flush(&peer->received) ? PMV_SLOW_SENDS : 0;
-	if (!peer->messages)
-		return 0;
-	return PMV_SLOW_SENDS | (ep->domain->engine.core->imm_receives ? PMV_SLOW_IMMEDIATES : 0);
-}
-
-void pmv_mailbox_connect(struct pmv_ep *ep, const struct pmv_handshake *handshake)
-{
-	struct pmv_mailbox *mailbox = &ep->mailbox;
-
 	mailbox->peer = *handshake;
 	mailbox->connected = handshake->known;
 	make_seals(mailbox);
-	ep->message_method = pmv_message_method(handshake->one_kind ? &handshake->received : NULL,
-						ep->domain->engine.transport);
-	atomic_fetch_or(&ep->slow, slow_for_messages(ep));
-	/* Any message may be one of those; more than a needless flush it can't cost. */
-	if (ep->message_method == PMV_METHOD_READ)
-		atomic_store(&ep->wrote_flush, true);
 }
 
-static ssize_t post_from(struct pmv_ep *ep, uint8_t *from, size_t at, size_t len, void *context,
-			 uint64_t flags)
+void pmv_mailbox_flush_place(const struct pmv_mailbox *mailbox, uint64_t *addr, uint64_t *key)
 {
-	struct pmv_mailbox *mailbox = &ep->mailbox;
+	*addr = pmv_handshake_flush_addr(&mailbox->peer);
+	*key = mailbox->peer.flush_key;
+}
+
+static ssize_t post_from(struct pmv_mailbox *mailbox, uint8_t *from, size_t at, size_t len,
+			 struct pmv_op *op, uint64_t flags)
+{
 	struct iovec iov = {.iov_base = from, .iov_len = len};
 	struct fi_rma_iov rma_iov = {
 		.addr = mailbox->peer.addr + at, .len = len, .key = mailbox->peer.key};
-	struct fi_msg_rma msg = {
+	const struct fi_msg_rma msg = {
 		.msg_iov = &iov,
 		.desc = mailbox->desc ? &mailbox->desc : NULL,
 		.iov_count = 1,
 		.rma_iov = &rma_iov,
 		.rma_iov_count = 1,
-		.context = context,
+	};
+	const struct pmv_wr wr = {
+		.kind = PMV_WR_WRITE,
+		.context = op,
+		.flags = FI_COMPLETION | flags,
+		.rma = &msg,
 	};
 
-	return fi_writemsg(ep->engine.fid, &msg, FI_COMPLETION | flags);
+	return pmv_engine_post_one(mailbox->engine, &wr);
 }
 
-static ssize_t post(struct pmv_ep *ep, size_t at, size_t len, void *context, uint64_t flags)
+static ssize_t post(struct pmv_mailbox *mailbox, size_t at, size_t len, struct pmv_op *op,
+		    uint64_t flags)
 {
-	return post_from(ep, ep->mailbox.outbox + at, at, len, context, flags);
+	return post_from(mailbox, mailbox->outbox + at, at, len, op, flags);
 }
 
 /* Messages from here */
 
-static ssize_t post_message(struct pmv_ep *ep, struct pmv_message *message, void *context,
-			    uint64_t flags)
+static ssize_t post_message(struct pmv_mailbox *mailbox, struct pmv_message *message,
+			    struct pmv_op *op, uint64_t flags)
 {
-	struct pmv_mailbox *mailbox = &ep->mailbox;
 	size_t at = message_at(mailbox->sent + 1);
 	ssize_t ret;
 
 	message->number = mailbox->sent + 1;
 	message->seen = (uint32_t) mailbox->acked;
-	ret = post(ep, at, pmv_message_encode(mailbox->outbox + at, message, &mailbox->message_out),
-		   context, flags);
+	ret = post(mailbox, at,
+		   pmv_message_encode(mailbox->outbox + at, message, &mailbox->message_out), op,
+		   flags);
 	if (!ret)
 		mailbox->sent++;
 	return ret;
 }
 
-ssize_t pmv_mailbox_send(struct pmv_ep *ep, struct pmv_message *message, void *context,
-			 uint64_t flags)
+ssize_t pmv_mailbox_send(struct pmv_mailbox *mailbox, struct pmv_message *message,
+			 struct pmv_op *op, uint64_t flags)
 {
-	if (ep->mailbox.sent - ep->mailbox.acked >= PMV_WINDOW)
+	if (mailbox->sent - mailbox->acked >= PMV_WINDOW)
 		return -FI_EAGAIN;
-	return post_message(ep, message, context, flags);
+	return post_message(mailbox, message, op, flags);
 }
 
 /*
- * pmv_mailbox_repeat -- from a place of its own: cores send from where the message is when
- * its turn comes, and the outbox's slot may have the next one by then
+ * pmv_mailbox_repeat -- from a place of its own: a core may read the message only when it
+ * sends it, and the outbox's slot may contain another message by then
  */
-ssize_t pmv_mailbox_repeat(struct pmv_ep *ep, void *context)
+ssize_t pmv_mailbox_repeat(struct pmv_mailbox *mailbox, struct pmv_op *op)
 {
-	struct pmv_mailbox *mailbox = &ep->mailbox;
 	bool last = mailbox->repeat_asked && mailbox->asked > mailbox->acked;
 	uint64_t number = last ? mailbox->asked : mailbox->acked + 1;
 	uint8_t copy[PMV_MESSAGE_SIZE];
@@ -229,7 +219,7 @@ ssize_t pmv_mailbox_repeat(struct pmv_ep *ep, void *context)
 	if (pmv_message_decode(mailbox->repeated, number, &mailbox->message_out, copy, &message) !=
 	    PMV_ARRIVED)
 		return -FI_ECANCELED;
-	return post_from(ep, mailbox->repeated, message_at(number), PMV_MESSAGE_SIZE, context, 0);
+	return post_from(mailbox, mailbox->repeated, message_at(number), PMV_MESSAGE_SIZE, op, 0);
 }
 
 bool pmv_mailbox_may_ask(const struct pmv_mailbox *mailbox)
@@ -237,13 +227,13 @@ bool pmv_mailbox_may_ask(const struct pmv_mailbox *mailbox)
 	return mailbox->asked <= mailbox->acked && mailbox->sent - mailbox->acked < PMV_SLOTS;
 }
 
-ssize_t pmv_mailbox_ask(struct pmv_ep *ep, void *context)
+ssize_t pmv_mailbox_ask(struct pmv_mailbox *mailbox, struct pmv_op *op)
 {
 	struct pmv_message nothing = {0};
-	ssize_t ret = post_message(ep, &nothing, context, 0);
+	ssize_t ret = post_message(mailbox, &nothing, op, 0);
 
 	if (!ret)
-		ep->mailbox.asked = ep->mailbox.sent;
+		mailbox->asked = mailbox->sent;
 	return ret;
 }
 
@@ -279,7 +269,7 @@ enum pmv_arrival pmv_mailbox_take_ack(struct pmv_mailbox *mailbox, struct pmv_ac
 
 	if (arrival != PMV_ARRIVED)
 		return arrival;
-	/* What was not sent, or is done already, can't be done. */
+	/* It was never sent, or was acknowledged before. */
 	if (ack->done <= mailbox->acked || ack->done > mailbox->sent)
 		return PMV_MALFORMED;
 	mailbox->acked = ack->done;
@@ -335,35 +325,33 @@ void pmv_mailbox_owe(struct pmv_mailbox *mailbox, uint64_t number, enum pmv_faul
 	*last = (struct pmv_owed){.done = number, .fault = fault};
 }
 
-static ssize_t post_ack(struct pmv_ep *ep, const struct pmv_owed *owed)
+static ssize_t post_ack(struct pmv_mailbox *mailbox, const struct pmv_owed *owed)
 {
-	struct pmv_mailbox *mailbox = &ep->mailbox;
 	struct pmv_ack ack = {
 		.number = mailbox->acks + 1, .done = owed->done, .fault = owed->fault};
 	size_t at = ack_at(ack.number);
-	struct pmv_op *req = pmv_op_get_own(&ep->domain->reqs, ep);
+	struct pmv_op *op = pmv_op_get_own(mailbox->owner);
 	ssize_t ret;
 
-	if (!req)
+	if (!op)
 		return -FI_EAGAIN;
-	req->silent = true;
+	op->audience = PMV_TELL_NOBODY;
 	pmv_ack_encode(mailbox->outbox + at, &ack, &mailbox->ack_out);
-	ret = post(ep, at, PMV_ACK_SIZE, req, 0);
+	ret = post(mailbox, at, PMV_ACK_SIZE, op, 0);
 	if (ret)
-		pmv_op_put(&ep->domain->reqs, req);
+		pmv_op_put(mailbox->owner->pool, op);
 	else
 		mailbox->acks++;
 	return ret;
 }
 
-ssize_t pmv_mailbox_pay(struct pmv_ep *ep)
+ssize_t pmv_mailbox_pay(struct pmv_mailbox *mailbox)
 {
-	struct pmv_mailbox *mailbox = &ep->mailbox;
 	unsigned int paid = 0;
 	ssize_t ret = 0;
 
 	while (paid < mailbox->num_owed && !ret) {
-		ret = post_ack(ep, &mailbox->owed[paid]);
+		ret = post_ack(mailbox, &mailbox->owed[paid]);
 		paid += !ret;
 	}
 	mailbox->num_owed -= paid;

@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* receive_tracker.c -- where messages were received; receives.h has the argument */
-#include <stdlib.h>
-#include <string.h>
-
+/* receive_tracker.c -- where messages were received; receive_tracker.h has the rules */
 #include "agent/receive_tracker.h"
+
+#include <stdlib.h>
 
 #define LEAST_EXTENTS 64
 #define MOST_EXTENTS 8192
 
-/* About a KiB each: more pieces of memory than anybody receives in. */
+/* About a KiB each.  Nobody receives in more pieces of memory. */
 #define MOST_OLD_PIECES 1024
 
-void pmv_receive_tracker_init(struct pmv_receive_tracker *receives, size_t depth)
+void pmv_receive_tracker_init(struct pmv_receive_tracker *receives, size_t depth, bool on)
 {
 	size_t max_size = LEAST_EXTENTS;
 
 	/* A queue may be deeper than was asked for. */
 	while (max_size < 2 * depth && max_size < MOST_EXTENTS)
 		max_size *= 2;
-	*receives = (struct pmv_receive_tracker){.max_size = max_size};
+	*receives = (struct pmv_receive_tracker){.on = on, .max_size = max_size};
 	pthread_mutex_init(&receives->lock, NULL);
 }
 
@@ -99,7 +98,7 @@ static bool grow(struct pmv_receive_tracker *receives)
 static void add_extent(struct pmv_receive_tracker *receives, const struct pmv_extent *extent)
 {
 	if (receives->count == receives->size && !grow(receives)) {
-		/* Without any memory it is old at once. */
+		/* Without any memory it is joined at once. */
 		if (!receives->size) {
 			make_old(receives, extent);
 			return;
@@ -134,7 +133,7 @@ void pmv_receive_tracker_add(struct pmv_receive_tracker *receives, struct pmv_re
 
 /* Serving */
 
-/* take_range -- false: a byte of it is not persistent any more; what is, is handed over */
+/* take_range -- hand over what is persistent; false: a byte of the range is not any more */
 static bool take_range(struct pmv_regions *regions, uintptr_t at, uint64_t left, pmv_span_fn take,
 		       void *arg)
 {
@@ -190,7 +189,7 @@ static enum pmv_fault take_ring(struct pmv_receive_tracker *receives, struct pmv
 	return whole ? PMV_FAULT_NONE : PMV_FAULT_ACCESS;
 }
 
-/* forget -- the receives that are used up for sure */
+/* forget -- the receives that messages have certainly used up */
 static void forget(struct pmv_receive_tracker *receives, uint64_t messages)
 {
 	while (receives->count && extent_at(receives, 0)->number < messages)

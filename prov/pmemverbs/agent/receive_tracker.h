@@ -2,29 +2,29 @@
 /*
  * receive_tracker.h -- where the messages of a connection were received
  *
- * Messages use up an endpoint's receives in the order in which these were
- * posted.  So a peer that says how many messages it has sent says which buffers
- * hold them; nobody has to look at completions.  Receives are numbered from 0,
- * under the lock under which they are posted, and those parts of their buffers
- * are kept that lie in persistent memory.
+ * Messages use up an endpoint's receives in the order in which the receives were posted.
+ * So the number of messages that a peer has sent says which buffers contain them, and
+ * nobody has to look at completions.  Receives are numbered from 0.  They are posted and
+ * numbered under one lock.  The parts of their buffers in persistent memory are kept.
  *
- * A receive that was cancelled is used up by no message.  Nobody can tell which
- * one that was, nor whether it came too late: with d of them message n (from 0)
- * may have used up any of the receives n to n + d.  So d more are made durable
- * than are forgotten.
+ * No message uses up a receive that was cancelled.  But nobody knows which one was
+ * cancelled, or whether that came too late.  After d cancellations message n (from 0) may
+ * have used up any of the receives n to n + d.  So d more receives are made durable than
+ * are forgotten.
  *
- * An application may promise that all receives are in memory of one kind, which the
- * peer is then told of, so that it has no need of an agent where writes to such
- * memory have none.  It is not taken at its word.
+ * An application may promise that all receives are in memory of one kind.  The peer is
+ * told, and needs no agent for messages if writes to such memory need none.  The promise
+ * is checked.
  *
- * Memory is bounded: what does not fit is joined into ranges, as in dirty.h, which
- * are made durable as a whole until messages have used up all receives in there.
+ * Memory is bounded.  Receives that do not fit are joined into ranges, as in dirty.h,
+ * which are made durable as a whole until messages have used up all receives in them.
  */
 #ifndef PMV_RECEIVE_TRACKER_H
 #define PMV_RECEIVE_TRACKER_H
 
-#include "memory/dirty.h"
 #include "agent/region.h"
+#include "agent/wire.h"
+#include "memory/dirty.h"
 
 /* A part of the buffer of one receive. */
 struct pmv_extent {
@@ -35,9 +35,10 @@ struct pmv_extent {
 };
 
 struct pmv_receive_tracker {
+	atomic_bool on; /* a peer may commit messages that are received here */
 	pthread_mutex_t lock;
 	uint64_t posted;
-	uint64_t served; /* as many messages were made durable, once */
+	uint64_t served; /* this many messages were made durable */
 	uint64_t cancelled;
 	bool one_kind; /* all are in memory of this kind: */
 	struct pmv_attr kind;
@@ -47,19 +48,19 @@ struct pmv_receive_tracker {
 	size_t max_size;
 	size_t head;
 	size_t count;
-	/* What fitted no more, and the number behind the last receive of them. */
+	/* Receives that did not fit, and the number behind the last one of them. */
 	struct pmv_dirty old;
 	unsigned int old_pieces;
 	uint64_t old_end;
 };
 
-/* pmv_receive_tracker_init -- depth: of the receive queue */
-void pmv_receive_tracker_init(struct pmv_receive_tracker *receives, size_t depth);
+/* pmv_receive_tracker_init -- depth: of the receive queue; on: it is used */
+void pmv_receive_tracker_init(struct pmv_receive_tracker *receives, size_t depth, bool on);
 void pmv_receive_tracker_destroy(struct pmv_receive_tracker *receives);
 
 /*
- * pmv_receive_tracker_fit -- are these buffers in memory of the one kind, all of them?  The
- * regions are of one domain, so that they differ in what persists and nothing else.
+ * pmv_receive_tracker_fit -- are all of these buffers in memory of the one kind?  The
+ * regions belong to one domain, so they differ only in their persistence domain.
  */
 bool pmv_receive_tracker_fit(const struct pmv_receive_tracker *receives,
 			     struct pmv_regions *regions, const struct iovec *iov, size_t count);
@@ -68,16 +69,16 @@ bool pmv_receive_tracker_fit(const struct pmv_receive_tracker *receives,
 void pmv_receive_tracker_add(struct pmv_receive_tracker *receives, struct pmv_regions *regions,
 			     const struct iovec *iov, size_t count);
 
-/* Takes over a part, and the reference to its region. */
+/* Is given a part, with a reference to its region. */
 typedef void (*pmv_span_fn)(void *arg, const struct pmv_span *part);
 
 /*
- * pmv_receive_tracker_serve -- hand over all that may hold one of the peer's first
- * `messages` messages and was not handed over for good
+ * pmv_receive_tracker_serve -- hand over every part that may contain one of the peer's
+ * first `messages` messages and may not be durable yet
  *
- * PMV_FAULT_MESSAGE: there can't be so many, or were more already; nothing was
- * handed over.  PMV_FAULT_ACCESS: some of it is persistent memory no longer.
- * PMV_FAULT_MEMORY: it could not be kept where they are.
+ * PMV_FAULT_MESSAGE: the number is impossible, too high or lower than before; nothing was
+ * handed over.  PMV_FAULT_ACCESS: a part is no longer persistent memory.
+ * PMV_FAULT_MEMORY: there was no memory to keep their places.
  */
 enum pmv_fault pmv_receive_tracker_serve(struct pmv_receive_tracker *receives,
 					 struct pmv_regions *regions, uint64_t messages,

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* region.c -- the memory that an agent may be asked for; region.h has the rules */
+/* region.c -- the memory that the agent makes durable; region.h has the rules */
+#include "agent/region.h"
+
 #include <errno.h>
 #include <search.h>
 #include <stdlib.h>
@@ -7,27 +9,25 @@
 
 #include <rdma/fi_errno.h>
 
-#include "memory/file.h"
 #include "agent/flush.h"
+#include "base/setting.h"
+#include "memory/file.h"
 #include "memory/guard.h"
-#include "base/log.h"
-#include "agent/region.h"
 
 /* Pieces are sorted by start; those of several regions may overlap. */
 struct pmv_piece {
 	uintptr_t start;
 	uintptr_t end;
-	uintptr_t reach; /* the largest end of this one and all before */
+	uintptr_t reach; /* the highest end of this piece and all before it */
 	struct pmv_region *region;
 	uint64_t offset;
 	uint32_t id;
 };
 
 /*
- * How often writing back has failed in this process where the application's own
- * mapping was synced.  The kernel reports a failure once then, to whoever syncs
- * first, whatever region the pages are in: so none of those that were registered
- * before is trusted any more.
+ * How often a sync of the application's own mappings has failed in this process.  There
+ * the kernel reports a failure only once, to whoever syncs first, whatever region the
+ * pages belong to.  So no region that was registered before is trusted any more.
  */
 static atomic_uint failures;
 
@@ -106,7 +106,7 @@ static void insert_piece(struct pmv_regions *regions, struct pmv_piece piece)
 	update_reach(regions, at);
 }
 
-/* add_pieces -- there is room for them; those without a byte are none */
+/* add_pieces -- there is room for them; empty ones are left out */
 static void add_pieces(struct pmv_regions *regions, struct pmv_region *region)
 {
 	uint64_t offset = 0;
@@ -229,7 +229,7 @@ struct pmv_region *pmv_region_get(struct pmv_regions *regions, uint32_t key, uin
 	node = tfind(&key, &regions->tree, pmv_key_compare);
 	if (node && ((*node)->use & PMV_REGION_REMOTE)) {
 		*offset = addr - (*node)->start;
-		/* An address in front of it makes an offset beyond its end. */
+		/* An address in front of the region gives an offset beyond its end. */
 		if (*offset <= (*node)->len && len <= (*node)->len - *offset)
 			region = *node;
 	}
@@ -310,8 +310,8 @@ void pmv_region_lose(struct pmv_region *region, enum pmv_loss loss, int err)
 }
 
 /*
- * apply -- a call of the table to a range, piece by piece, through mappings of our
- * own where there are any
+ * apply -- call a function of flush.h for a range, piece by piece, in our own mappings
+ * where there are any
  */
 static int apply(struct pmv_region *region, uint64_t offset, uint64_t len,
 		 int (*call)(void *addr, size_t len))
@@ -335,7 +335,7 @@ static int apply(struct pmv_region *region, uint64_t offset, uint64_t len,
 	return 0;
 }
 
-/* look_again -- is the file there in which somebody will look for what was synced? */
+/* look_again -- does the file still exist to which the pages were synced? */
 static int look_again(struct pmv_region *region)
 {
 	static const enum pmv_loss losses[] = {
@@ -360,7 +360,7 @@ int pmv_region_sync(struct pmv_region *region, uint64_t offset, uint64_t len)
 {
 	int ret;
 
-	/* Nobody would believe it any more. */
+	/* No commit would succeed anyway. */
 	if (pmv_region_is_lost(region))
 		return -FI_EIO;
 	ret = apply(region, offset, len, pmv_flush->sync);

@@ -2,10 +2,9 @@
 /*
  * region.h -- the memory that an agent may be asked to make durable
  *
- * Regions of a domain that peers may write, by the core's key; and those that
- * are persistent, by address, since messages are received by address.  Who works
- * on one holds a reference; it can't be removed, nor the memory behind it go
- * away, until that is given back.
+ * Regions that peers may write are found by the core's key.  Persistent regions are also
+ * found by address, since messages are received by address.  Whoever uses a region holds a
+ * reference.  Until that is given back the region is not removed, and its memory stays.
  */
 #ifndef PMV_REGION_H
 #define PMV_REGION_H
@@ -23,14 +22,14 @@ enum pmv_region_use {
 	PMV_REGION_PMEM = 1 << 1,   /* registered with FI_PMEM */
 };
 
-/* What a region was lost by: nobody can tell then which bytes of it were. */
+/* Why a region is lost.  Nobody can tell which of its bytes are. */
 enum pmv_loss {
 	PMV_NOT_LOST,
 	PMV_LOST_SYNC,     /* the kernel could not write its pages back */
-	PMV_LOST_UNLINKED, /* nobody finds its file any more */
+	PMV_LOST_UNLINKED, /* its file has no name any more */
 	PMV_LOST_SHORTER,  /* its file was truncated */
 	PMV_LOST_FAULT,    /* there was no memory behind one of its pages */
-	PMV_LOST_UNKNOWN,  /* nobody says what has become of its file */
+	PMV_LOST_UNKNOWN,  /* the state of its file is unknown */
 };
 
 struct pmv_files;
@@ -43,10 +42,10 @@ struct pmv_region {
 	uint64_t start; /* as peers address it */
 	uint64_t len;
 	int users;
-	uint64_t serial;   /* of all that there were: no other one has it */
-	bool needs_agent;  /* what is written here is durable when the agent says so */
-	atomic_int lost;   /* enum pmv_loss */
-	unsigned failures; /* of memory without a file of our own so far, when it was registered */
+	uint64_t serial;               /* unique among all regions that there ever were */
+	bool needs_agent;              /* only the agent makes writes durable here */
+	atomic_int lost;               /* enum pmv_loss */
+	unsigned failures;             /* the count in region.c when it was registered */
 	const struct pmv_files *files; /* ours, or NULL: file.h */
 	const struct pmv_watch *watch; /* or NULL: guard.h */
 	size_t iov_count;
@@ -66,11 +65,11 @@ struct pmv_regions {
 	uint64_t last_serial;
 };
 
-/* Persistent memory in one piece, all of it in one region. */
+/* Contiguous persistent memory in one region. */
 struct pmv_span {
 	uintptr_t start;
 	uint64_t len;
-	uint32_t id; /* the piece's: no other one ever has it */
+	uint32_t id; /* of the piece, and never of another one */
 	enum pmv_persist persist;
 	struct pmv_region *region;
 	uint64_t offset; /* in the region */
@@ -79,7 +78,7 @@ struct pmv_span {
 void pmv_regions_init(struct pmv_regions *regions);
 void pmv_regions_destroy(struct pmv_regions *regions);
 
-/* What a region is made of: once it is added, it may be asked for. */
+/* What a region consists of.  Peers may ask for it as soon as it is added. */
 struct pmv_region_attr {
 	uint32_t key;
 	enum pmv_persist persist;
@@ -99,43 +98,43 @@ struct pmv_region *pmv_region_add(struct pmv_regions *regions, const struct pmv_
 void pmv_region_remove(struct pmv_regions *regions, struct pmv_region *region);
 
 /*
- * pmv_region_get -- the region that has all of a range and that peers may write,
- * with a reference; NULL: there is none.  *offset: where in it.
+ * pmv_region_get -- the region that contains all of a range and that peers may write, with
+ * a reference; NULL: there is none.  *offset: where in the region.
  */
 struct pmv_region *pmv_region_get(struct pmv_regions *regions, uint32_t key, uint64_t addr,
 				  uint64_t len, uint64_t *offset);
 
-/* pmv_region_hold -- the region that was found before, if it is there still, with a reference */
+/* pmv_region_hold -- a region that was found before, if it still exists, with a reference */
 struct pmv_region *pmv_region_hold(struct pmv_regions *regions, uint32_t key, uint64_t serial);
 void pmv_region_put(struct pmv_regions *regions, struct pmv_region *region);
 
 /*
- * pmv_regions_find -- the first part of [start, start + len) that is persistent;
- * false: none is.  hold: its region gets a reference.
+ * pmv_regions_find -- the first persistent part of [start, start + len); false: there is
+ * none.  hold: take a reference to its region.
  */
 bool pmv_regions_find(struct pmv_regions *regions, uintptr_t start, uint64_t len, bool hold,
 		      struct pmv_span *part);
 
 /*
- * pmv_region_piece -- the memory at an offset, as far as it is contiguous but at
- * most *len, which is then its length
+ * pmv_region_piece -- the memory at an offset.  *len: at most this much; then how much of
+ * it is contiguous.
  */
 void *pmv_region_piece(const struct pmv_region *region, uint64_t offset, uint64_t *len);
 
 /*
- * pmv_region_touch, pmv_region_sync -- the table's calls (flush.h) for a range of a
- * region; the region is lost, and the result negative, where one fails
+ * pmv_region_touch, pmv_region_sync -- call the functions of flush.h for a range.  If one
+ * fails the region is lost and the result is negative.
  */
 int pmv_region_touch(struct pmv_region *region, uint64_t offset, uint64_t len);
 int pmv_region_sync(struct pmv_region *region, uint64_t offset, uint64_t len);
 
 /*
- * pmv_region_is_lost -- what was written there may not be durable, so no commit to
- * it may succeed any more
+ * pmv_region_is_lost -- writes to it may not be durable, so no commit to it may succeed
+ * any more
  */
 bool pmv_region_is_lost(struct pmv_region *region);
 
-/* pmv_region_lose -- says so in the log, once for each region; err: a negative errno, or 0 */
+/* pmv_region_lose -- mark it as lost, and log that once; err: a negative errno, or 0 */
 void pmv_region_lose(struct pmv_region *region, enum pmv_loss loss, int err);
 
 #endif /* PMV_REGION_H */

@@ -1,98 +1,99 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* service.c -- rounds of the agent; service.h has the rules */
-#include <stdlib.h>
-#include <string.h>
+#include "agent/service.h"
 
+#include <stdlib.h>
+
+#include <rdma/fi_cm.h>
 #include <rdma/fi_errno.h>
 
-#include "objects/ep.h"
-#include "memory/guard.h"
-#include "base/log.h"
-#include "agent/service.h"
+#include "agent/agent.h"
+#include "agent/mailbox.h"
+#include "agent/receive_tracker.h"
 #include "agent/writeback.h"
+#include "memory/guard.h"
+#include "progress/op.h"
+#include "progress/queue.h"
 
-static struct pmv_ep *ep_of(struct pmv_mailbox *mailbox)
+/* Queues */
+
+static void pin(struct pmv_agent *agent, struct pmv_queue *queue)
 {
-	return pmv_container_of(mailbox, struct pmv_ep, mailbox);
-}
-
-/* CQs */
-
-static void pin(struct pmv_agent *agent, struct pmv_cq *cq)
-{
-	if (!cq || cq->pinned)
+	if (!queue || queue->pinned)
 		return;
-	cq->pinned = true;
-	cq->next_pinned = agent->pinned;
-	agent->pinned = cq;
+	queue->pinned = true;
+	TAILQ_INSERT_HEAD(&agent->pinned, queue, next_pinned);
 }
 
-static void pin_both(struct pmv_agent *agent, struct pmv_ep *ep)
+static void pin_both(struct pmv_agent *agent, const struct pmv_mailbox *mailbox)
 {
-	pin(agent, ep->tx_cq);
-	pin(agent, ep->rx_cq);
+	pin(agent, mailbox->owner->tx_queue);
+	pin(agent, mailbox->owner->rx_queue);
 }
 
 void pmv_service_pin(struct pmv_agent *agent, bool all)
 {
+	struct pmv_mailbox *mailbox;
+
 	pthread_mutex_lock(&agent->lock);
-	for (struct pmv_mailbox *mailbox = agent->mailboxes; mailbox; mailbox = mailbox->next) {
+	TAILQ_FOREACH(mailbox, &agent->mailboxes, next)
+	{
 		if (all || mailbox->starved || (mailbox->refused && !mailbox->ended))
-			pin_both(agent, ep_of(mailbox));
+			pin_both(agent, mailbox);
 	}
 	pthread_mutex_unlock(&agent->lock);
 }
 
 void pmv_service_unpin(struct pmv_agent *agent)
 {
-	struct pmv_cq *cq;
+	struct pmv_queue *queue;
 
-	if (!agent->pinned)
+	if (TAILQ_EMPTY(&agent->pinned))
 		return;
 	pthread_mutex_lock(&agent->lock);
-	while ((cq = agent->pinned)) {
-		agent->pinned = cq->next_pinned;
-		cq->pinned = false;
+	while ((queue = TAILQ_FIRST(&agent->pinned))) {
+		TAILQ_REMOVE(&agent->pinned, queue, next_pinned);
+		queue->pinned = false;
 	}
 	pthread_cond_broadcast(&agent->unpinned);
 	pthread_mutex_unlock(&agent->lock);
 }
 
 /*
- * call_cores -- some move data in calls only; and what was posted has to be reaped.
- * Endpoints share CQs, and a core may look at all endpoints of a CQ whenever it is
- * read: each is read once.
+ * call_cores -- some cores move data only in calls, and completions have to be reaped.
+ * Endpoints share queues, and each read may look at all endpoints of a queue: so each
+ * queue is read once.
  */
 static void call_cores(struct pmv_agent *agent)
 {
-	for (struct pmv_cq *cq = agent->pinned; cq; cq = cq->next_pinned)
-		pmv_cq_progress(cq);
+	struct pmv_queue *queue;
+
+	TAILQ_FOREACH(queue, &agent->pinned, next_pinned)
+	pmv_queue_progress(queue);
 	pmv_service_unpin(agent);
 }
 
 /* Taking requests */
 
-/* has_room -- for notices; without it the peer has to wait for the application */
+/* has_room -- for a notice; without room the request waits for the application */
 static bool has_room(const struct pmv_mailbox *mailbox)
 {
-	const struct pmv_ep *ep = pmv_container_of(mailbox, struct pmv_ep, mailbox);
-	struct pmv_cq *cq = ep->rx_cq;
-
-	/* One of our own nobody reads, and notify leaves it out. */
-	return !cq || cq == ep->own_cq || pmv_cq_has_room(cq);
+	return !mailbox->notice_queue || pmv_queue_has_room(mailbox->notice_queue);
 }
 
 /* is_open -- may another request of this connection be taken? */
 static bool is_open(const struct pmv_mailbox *mailbox)
 {
-	/* What is owed comes first, which bounds what one peer may ask for. */
+	/* Owed acknowledgements come first: that limits what one peer may ask for. */
 	return !mailbox->num_owed && !mailbox->working && !mailbox->refused;
 }
 
 bool pmv_service_waits(const struct pmv_agent *agent)
 {
-	for (const struct pmv_mailbox *mailbox = agent->mailboxes; mailbox;
-	     mailbox = mailbox->next) {
+	const struct pmv_mailbox *mailbox;
+
+	TAILQ_FOREACH(mailbox, &agent->mailboxes, next)
+	{
 		if (mailbox->working)
 			return true;
 		if (is_open(mailbox) && pmv_mailbox_has_whole_message(mailbox) &&
@@ -102,7 +103,7 @@ bool pmv_service_waits(const struct pmv_agent *agent)
 	return false;
 }
 
-/* name_ranges -- of a request that is to flush them, and perhaps to store in the last one */
+/* name_ranges -- the ranges that a request flushes, and perhaps one that it stores to */
 static void name_ranges(struct pmv_agent *agent, struct pmv_work *work,
 			const struct pmv_message *message)
 {
@@ -149,17 +150,17 @@ static void name_span(void *arg, const struct pmv_span *part)
 /* name_messages -- wherever the first messages of the connection were received */
 static void name_messages(struct pmv_agent *agent, struct pmv_work *work)
 {
-	struct pmv_ep *ep = ep_of(work->mailbox);
+	struct pmv_receive_tracker *receives = work->mailbox->receives;
 	struct naming naming = {.agent = agent, .work = work};
 	enum pmv_fault fault = PMV_FAULT_MESSAGE;
 
-	if (pmv_ep_direct(ep, PMV_SLOW_RECEIVES)) {
+	if (!atomic_load(&receives->on)) {
 		work->fault = fault;
 		return;
 	}
-	fault = pmv_receive_tracker_serve(&ep->receives, &agent->regions, work->data, name_span,
+	fault = pmv_receive_tracker_serve(receives, &agent->regions, work->data, name_span,
 					  &naming);
-	/* They were handed over once: nobody will ever know again where they are. */
+	/* They are handed over only once: after a failure their places are lost. */
 	work->mailbox->lost_receives |= naming.lost;
 	if (work->mailbox->lost_receives)
 		fault = PMV_FAULT_MEMORY;
@@ -191,7 +192,7 @@ static void refuse(struct pmv_work *work, struct pmv_mailbox *mailbox)
 	work->fault = PMV_FAULT_MESSAGE;
 }
 
-/* What requests may cost of a slice, at the most. */
+/* What requests take from a slice, at most. */
 struct cost {
 	uint64_t lines;
 	uint64_t pages;
@@ -218,8 +219,9 @@ static void add_cost(struct cost *cost, const struct pmv_work *work)
 }
 
 /*
- * is_used_up -- no further request then: all but the last one of a round come to their
- * end in it.  So none is put back that has taken receives, which are handed over once.
+ * is_used_up -- then no further request is taken: all requests of a round except the last
+ * one end in it.  So no request is put back whose receives were handed over, which
+ * happens only once.
  */
 static bool is_used_up(const struct cost *cost)
 {
@@ -243,7 +245,7 @@ static bool take(struct pmv_agent *agent, struct pmv_mailbox *mailbox, struct co
 	case PMV_ARRIVED:
 		break;
 	}
-	/* Who reads the queue has the thread woken up. */
+	/* Reading the queue wakes the thread. */
 	mailbox->lacks_room = message.notify && !has_room(mailbox);
 	if (mailbox->lacks_room) {
 		pmv_mailbox_put_back(mailbox, mailbox->served);
@@ -255,7 +257,7 @@ static bool take(struct pmv_agent *agent, struct pmv_mailbox *mailbox, struct co
 	return true;
 }
 
-/* collect -- of one peer a quarter of the batch at the most, and little more than it gets done */
+/* collect -- at most a quarter of the batch from one peer, and little more than one slice */
 static void collect(struct pmv_agent *agent, struct pmv_mailbox *mailbox)
 {
 	struct pmv_batch *batch = agent->batch;
@@ -269,7 +271,7 @@ static void collect(struct pmv_agent *agent, struct pmv_mailbox *mailbox)
 	}
 }
 
-/* take_up -- the request that the last round has not come to the end of */
+/* take_up -- continue the request that the last round did not finish */
 static void take_up(struct pmv_batch *batch, struct pmv_mailbox *mailbox)
 {
 	struct pmv_work *work;
@@ -287,47 +289,46 @@ static void take_up(struct pmv_batch *batch, struct pmv_mailbox *mailbox)
 
 static void pay(struct pmv_mailbox *mailbox)
 {
-	ssize_t ret = pmv_mailbox_pay(ep_of(mailbox));
+	ssize_t ret = pmv_mailbox_pay(mailbox);
 
 	mailbox->starved = ret == -FI_EAGAIN;
-	/* The connection is lost: its peer hears that from the core. */
+	/* The connection is lost: the core tells the peer. */
 	if (ret && ret != -FI_EAGAIN)
 		mailbox->num_owed = 0;
 }
 
 /*
- * end_connection -- of a peer that does not keep to the rules, as soon as it has been
- * told so: what is posted may be lost with the connection
+ * end_connection -- of a peer that sent a malformed request, but only after its
+ * acknowledgement was sent: what is still posted may be lost with the connection
  */
 static void end_connection(struct pmv_mailbox *mailbox)
 {
-	struct pmv_ep *ep = ep_of(mailbox);
-
-	if (mailbox->ended || mailbox->num_owed || pmv_op_owes(&ep->domain->reqs, ep))
+	if (mailbox->ended || mailbox->num_owed || pmv_op_owes(mailbox->owner))
 		return;
 	mailbox->ended = true;
-	fi_shutdown(ep->engine.fid, 0);
+	fi_shutdown(mailbox->engine->fid, 0);
 }
 
-/* rotate -- the first becomes the last, so that none is always the first */
+/* rotate -- move the first mailbox to the end, so that no mailbox is always the first */
 static void rotate(struct pmv_agent *agent)
 {
-	struct pmv_mailbox *first = agent->mailboxes;
+	struct pmv_mailbox *first = TAILQ_FIRST(&agent->mailboxes);
 
-	if (!first || !first->next)
+	if (!first)
 		return;
-	agent->mailboxes = first->next;
-	first->next = NULL;
-	*agent->mailboxes_tail = first;
-	agent->mailboxes_tail = &first->next;
+	TAILQ_REMOVE(&agent->mailboxes, first, next);
+	TAILQ_INSERT_TAIL(&agent->mailboxes, first, next);
 }
 
-/* look_around -- pay what is owed, and fill the batch */
+/* look_around -- send owed acknowledgements, and fill the batch */
 static void look_around(struct pmv_agent *agent)
 {
+	struct pmv_mailbox *mailbox;
+
 	pthread_mutex_lock(&agent->lock);
 	agent->batch->count = 0;
-	for (struct pmv_mailbox *mailbox = agent->mailboxes; mailbox; mailbox = mailbox->next) {
+	TAILQ_FOREACH(mailbox, &agent->mailboxes, next)
+	{
 		if (mailbox->num_owed)
 			pay(mailbox);
 		if (mailbox->refused)
@@ -342,11 +343,11 @@ static void look_around(struct pmv_agent *agent)
 }
 
 /* notify -- the application's completion, now that all of it is durable */
-static void notify(struct pmv_ep *ep, uint64_t data)
+static void notify(const struct pmv_mailbox *mailbox, uint64_t data)
 {
 	struct pmv_comp *comp;
 
-	if (!ep->rx_cq || ep->rx_cq == ep->own_cq)
+	if (!mailbox->notice_queue)
 		return;
 	comp = calloc(1, sizeof(*comp));
 	if (!comp) {
@@ -357,18 +358,19 @@ static void notify(struct pmv_ep *ep, uint64_t data)
 		.flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA,
 		.data = data,
 	};
-	pmv_cq_add(ep->rx_cq, comp);
+	pmv_queue_add(mailbox->notice_queue, comp);
 }
 
 static void warn_of_fault(struct pmv_mailbox *mailbox, const struct pmv_work *work)
 {
 	if (work->malformed)
-		PMV_WARN(EP_DATA, "a peer's request makes no sense: its connection is ended\n");
+		PMV_WARN(EP_DATA, "malformed request from a peer: the connection is ended\n");
 	if (!work->fault || work->malformed || work->fault == PMV_FAULT_IO || mailbox->warned)
 		return;
 	mailbox->warned = true;
-	PMV_WARN(EP_DATA, "a peer's commit is refused, %s; more of this connection are not shown\n",
-		 work->fault == PMV_FAULT_MESSAGE ? "it makes no sense"
+	PMV_WARN(EP_DATA,
+		 "a peer's commit is refused: %s; further ones of this connection are not logged\n",
+		 work->fault == PMV_FAULT_MESSAGE ? "the request is malformed"
 		 : work->messages
 			 ? "a buffer of its messages is not registered with FI_PMEM any more, or "
 			   "there was no memory to know where they are"
@@ -383,13 +385,13 @@ static void finish(struct pmv_work *work)
 		mailbox->faulted = work->number;
 	mailbox->refused |= work->malformed;
 	warn_of_fault(mailbox, work);
-	/* Of an endpoint that is about to be closed the application hears no more. */
+	/* The application gets no notices of an endpoint that is being closed. */
 	if (work->notify && !work->fault && mailbox->attached)
-		notify(ep_of(mailbox), work->data);
+		notify(mailbox, work->data);
 	pmv_mailbox_owe(mailbox, work->number, work->fault);
 }
 
-/* put_by -- until the next round; those behind it are still in the mailbox */
+/* put_by -- keep a request until the next round; those behind it stay in the mailbox */
 static void put_by(struct pmv_work *work)
 {
 	struct pmv_mailbox *mailbox = work->mailbox;
@@ -402,7 +404,7 @@ static void put_by(struct pmv_work *work)
 		pmv_mailbox_put_back(mailbox, work->number);
 		mailbox->put_back = true;
 	}
-	/* See is_used_up: rather fail than say that it was flushed. */
+	/* See is_used_up: fail it rather than report that it was flushed. */
 	if (work->state == PMV_WORK_WAITS && work->messages)
 		mailbox->lost_receives = true;
 }
@@ -428,12 +430,12 @@ static void conclude(struct pmv_agent *agent)
 		if (!mailbox)
 			continue;
 		mailbox->put_back = false;
-		/* It may be about to be closed; and once for each mailbox is enough. */
+		/* It may be about to be closed.  Once for each mailbox is enough. */
 		if (!mailbox->attached)
 			continue;
 		if (mailbox->num_owed && !mailbox->starved)
 			pay(mailbox);
-		pin_both(agent, ep_of(mailbox));
+		pin_both(agent, mailbox);
 	}
 	pthread_mutex_unlock(&agent->lock);
 }
@@ -451,12 +453,11 @@ void pmv_service_forget(struct pmv_agent *agent, struct pmv_mailbox *mailbox)
 	mailbox->working = false;
 }
 
-static bool serve(struct pmv_domain *domain)
+static bool serve(struct pmv_agent *agent)
 {
-	struct pmv_agent *agent = &domain->agent;
 	struct pmv_batch *batch = agent->batch;
 
-	pmv_service_pin(agent, domain->engine.core->driven);
+	pmv_service_pin(agent, agent->engine->core->driven);
 	call_cores(agent);
 	look_around(agent);
 	if (!batch->count)
@@ -467,12 +468,12 @@ static bool serve(struct pmv_domain *domain)
 	return true;
 }
 
-bool pmv_service_round(struct pmv_domain *domain)
+bool pmv_service_round(struct pmv_agent *agent)
 {
 	bool busy;
 
 	pmv_guard_enter();
-	busy = serve(domain);
+	busy = serve(agent);
 	pmv_guard_leave();
 	return busy;
 }

@@ -1,39 +1,42 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * service.h -- rounds: requests are taken from mailboxes, carried out, acknowledged
+ * service.h -- rounds: take requests from mailboxes, carry them out, acknowledge them
  *
- * A round looks into every mailbox once.  Each connection gets its slice of the
- * round (writeback.h); what does not fit stays with its mailbox until the next round,
- * and nothing else is taken from that mailbox meanwhile, so that the requests of one
- * connection are done, and acknowledged, in their order.
+ * A round looks into every mailbox once.  Each connection gets its slice of the round
+ * (writeback.h).  A request that does not fit is continued in the next round, and no other
+ * request is taken from that mailbox before.  So the requests of a connection are done,
+ * and acknowledged, in their order.
  *
- * One thread at a time serves; it holds `serving`.  It holds `lock` as well while it
- * looks at mailboxes and endpoints, and never while it flushes: whoever opens or closes
- * something waits for no write-back.  An endpoint that is closed meanwhile leaves its
- * requests to themselves; a CQ that is closed waits for the thread to come out of it.
+ * One thread at a time serves, and holds `serving`.  It also holds `lock` while it looks at
+ * mailboxes and endpoints, but never while it flushes: so nobody who opens or closes
+ * something waits for a write-back.  If an endpoint is closed meanwhile its requests are
+ * dropped.  Closing a queue waits until the thread has left it.
  *
- * What can't be carried out yet is no work, and keeps nobody awake: a request that
- * has arrived in part, or one that asks for a notice for which the application's
- * queue has no room.
+ * Some requests can't be carried out yet: those that have arrived only in part, and those
+ * that ask for a notice while the application's queue has no room.  They keep no thread
+ * awake.
  */
 #ifndef PMV_SERVICE_H
 #define PMV_SERVICE_H
 
-#include "agent/agent.h"
+#include <stdbool.h>
+
+struct pmv_agent;
+struct pmv_mailbox;
 
 /* pmv_service_round -- true: there was something to do.  The caller holds `serving`. */
-bool pmv_service_round(struct pmv_domain *domain);
+bool pmv_service_round(struct pmv_agent *agent);
 
 /* pmv_service_waits -- is there a request that could be taken now?  Holds the lock. */
 bool pmv_service_waits(const struct pmv_agent *agent);
 
-/* pmv_service_forget -- what is under way for a mailbox that is no more; holds the lock */
+/* pmv_service_forget -- drop what is under way for a mailbox; holds the lock */
 void pmv_service_forget(struct pmv_agent *agent, struct pmv_mailbox *mailbox);
 
 /*
- * pmv_service_pin, pmv_service_unpin -- CQs that are used without the lock, each once:
- * of all mailboxes, or of those that need their cores called.  The CQs' list is the
- * serving thread's.
+ * pmv_service_pin -- list the queues of all mailboxes, or of those whose cores need calls,
+ * each once.  Pinned queues can be used without the lock and are not closed.  The list
+ * belongs to the thread that serves.  pmv_service_unpin empties it.
  */
 void pmv_service_pin(struct pmv_agent *agent, bool all);
 void pmv_service_unpin(struct pmv_agent *agent);

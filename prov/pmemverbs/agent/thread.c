@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* thread.c -- threads of agents begin and end */
+/* thread.c -- starts and stops the agents' threads */
+#include "agent/agent.h"
+
 #include <signal.h>
 #include <string.h>
 #include <time.h>
 
 #include <numa.h>
-#include <rdma/fi_errno.h>
 
-#include "objects/domain.h"
-#include "base/log.h"
-#include "base/setting.h"
+#include "agent/service.h"
 #include "agent/wake.h"
 
-/* So long the process waits for its threads when it ends, all in all. */
+/* The process waits this long for all of its threads together when it ends. */
 #define LAST_WAIT_NS 500000000
 
 static bool move_to_node(int node)
@@ -24,8 +23,7 @@ static bool move_to_node(int node)
 
 static void *run(void *arg)
 {
-	struct pmv_domain *domain = arg;
-	struct pmv_agent *agent = &domain->agent;
+	struct pmv_agent *agent = arg;
 	struct pmv_rest rest = {0};
 	bool placed = false;
 
@@ -36,30 +34,29 @@ static void *run(void *arg)
 		if (!placed && atomic_load(&agent->node) >= 0)
 			placed = move_to_node(atomic_load(&agent->node));
 		pthread_mutex_lock(&agent->serving);
-		busy = pmv_service_round(domain);
+		busy = pmv_service_round(agent);
 		pthread_mutex_unlock(&agent->serving);
-		pmv_rest(domain, &rest, busy);
+		pmv_rest(agent, &rest, busy);
 	}
 	return NULL;
 }
 
 /* All that run. */
-static struct pmv_agent *threads;
+static LIST_HEAD(, pmv_agent) threads = LIST_HEAD_INITIALIZER(threads);
 static pthread_mutex_t threads_lock = PTHREAD_MUTEX_INITIALIZER;
 
-int pmv_agent_start(struct pmv_domain *domain)
+int pmv_agent_start(struct pmv_agent *agent)
 {
-	struct pmv_agent *agent = &domain->agent;
 	sigset_t all, old;
 	int ret;
 
 	if (atomic_load(&agent->running) || pmv_setting.agent != PMV_AGENT_THREAD)
 		return 0;
-	/* The application's signals are not for this thread; a fault of its own is (guard.h). */
+	/* The thread takes none of the application's signals, but its own faults (guard.h). */
 	sigfillset(&all);
 	sigdelset(&all, SIGBUS);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	ret = pthread_create(&agent->thread, NULL, run, domain);
+	ret = pthread_create(&agent->thread, NULL, run, agent);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (ret) {
 		PMV_WARN(DOMAIN,
@@ -72,23 +69,24 @@ int pmv_agent_start(struct pmv_domain *domain)
 	pthread_setname_np(agent->thread, "pmemverbs");
 	atomic_store(&agent->running, true);
 	pthread_mutex_lock(&threads_lock);
-	agent->next_running = threads;
-	threads = agent;
+	LIST_INSERT_HEAD(&threads, agent, next_running);
 	pthread_mutex_unlock(&threads_lock);
 	return 0;
 }
 
-/* take_out -- of the list; false: it was not in there.  Holds threads_lock. */
+/* take_out -- remove from the list; false: it was not in there.  Holds threads_lock. */
 static bool take_out(struct pmv_agent *agent)
 {
-	struct pmv_agent **at = &threads;
+	struct pmv_agent *at;
 
-	while (*at && *at != agent)
-		at = &(*at)->next_running;
-	if (!*at)
-		return false;
-	*at = agent->next_running;
-	return true;
+	LIST_FOREACH(at, &threads, next_running)
+	{
+		if (at == agent) {
+			LIST_REMOVE(agent, next_running);
+			return true;
+		}
+	}
+	return false;
 }
 
 static void tell_to_stop(struct pmv_agent *agent)
@@ -101,7 +99,7 @@ void pmv_agent_stop(struct pmv_agent *agent)
 {
 	bool found;
 
-	/* Whoever ends the process meanwhile must not wait for the thread as well. */
+	/* Only one may join it: the process may be ending meanwhile. */
 	pthread_mutex_lock(&threads_lock);
 	found = take_out(agent);
 	pthread_mutex_unlock(&threads_lock);
@@ -113,28 +111,26 @@ void pmv_agent_stop(struct pmv_agent *agent)
 }
 
 /*
- * A thread may be in a sync that takes minutes, or wait for a lock that is held
- * further down on this very stack.  It is left behind then: the provider's code stays
- * mapped, and the process ends all the same.
+ * A thread may be in a sync that takes minutes, or wait for a lock that this thread holds.
+ * Then it is left running: the provider's code stays mapped, and the process ends anyway.
  */
 void pmv_agent_stop_all(void)
 {
+	struct pmv_agent *agent;
 	struct timespec end;
 
 	if (pthread_mutex_trylock(&threads_lock))
 		return;
-	for (struct pmv_agent *agent = threads; agent; agent = agent->next_running)
-		tell_to_stop(agent);
+	LIST_FOREACH(agent, &threads, next_running)
+	tell_to_stop(agent);
 	clock_gettime(CLOCK_REALTIME, &end);
 	end.tv_nsec += LAST_WAIT_NS;
 	if (end.tv_nsec >= 1000000000) {
 		end.tv_sec++;
 		end.tv_nsec -= 1000000000;
 	}
-	while (threads) {
-		struct pmv_agent *agent = threads;
-
-		threads = agent->next_running;
+	while ((agent = LIST_FIRST(&threads))) {
+		LIST_REMOVE(agent, next_running);
 		if (!pthread_timedjoin_np(agent->thread, NULL, &end))
 			atomic_store(&agent->running, false);
 	}

@@ -1,38 +1,42 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* wake.c -- the agent's thread sleeps, and is woken up; wake.h says when */
+#include "agent/wake.h"
+
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/agent.h"
+#include "agent/mailbox.h"
+#include "agent/service.h"
 #include "base/clock.h"
-#include "objects/ep.h"
-#include "base/setting.h"
-#include "agent/wake.h"
+#include "progress/op.h"
+#include "progress/queue.h"
 
-/* After the last request it looks on for so long without sleeping ... */
+/* After the last request the thread looks for more this long without sleeping ... */
 #define SPIN_NS 50000
-/* ... then sleeps for longer and longer, but never so long that a commit takes a millisecond. */
+/* ... then it sleeps longer and longer, but no commit may take a millisecond. */
 #define LEAST_SLEEP_NS 20000
 #define LONGEST_SLEEP_NS 700000
 /*
- * Where all memory can be flushed from afar, peers may ask for what was received,
- * or because they say themselves that the path reorders.  Hardly any does: only
- * the first one that asks waits for so long, and the others have their processor.
+ * Where peers can flush all memory with READs, they may still ask for received messages,
+ * or because their path reorders writes.  That is rare.  Only the first request waits this
+ * long, and processes without such requests keep their processor.
  */
 #define DOZE_NS 20000000
-/* How often those who wait for acknowledgements look whether the peer is still there. */
+/* How often threads that wait for acknowledgements check that the peer is still there. */
 #define LOSS_WAKE_NS 200000000
-/* With descriptors; a thread of the core's may move data without any event. */
+/* With descriptors: a thread of the core may move data without any event. */
 #define LEAST_EVENT_MS 10
 #define LONGEST_EVENT_MS 160
-/* Where one of them is always ready, and may hide what others have left. */
+/* Where one of them is always ready, and may hide events of others. */
 #define STUCK_EVENT_MS 2
-/* Each call may move as little as one message; so many fit a socket. */
+/* A call may move as little as one message; this many fit into a socket's buffer. */
 #define MOST_PATIENCE 2048
 #define LEAST_PATIENCE 8
-/* So many calls of the application while the thread slept: it does not sleep itself. */
+/* After this many reads during one sleep of the thread, the application is polling. */
 #define POLLING_READS 16
 
 /* Waking */
@@ -45,14 +49,11 @@ void pmv_agent_kick(struct pmv_agent *agent)
 		return;
 }
 
-void pmv_agent_nudge(struct pmv_domain *domain)
+void pmv_agent_wake_for_requests(struct pmv_agent *agent)
 {
-	struct pmv_agent *agent = &domain->agent;
 	bool found = true;
 
-	if (!domain->engine.core->driven || pmv_setting.agent != PMV_AGENT_THREAD)
-		return;
-	/* What was moved into a mailbox is there before this looks whether the thread sleeps. */
+	/* Order the data that were moved into a mailbox before the check of `asleep`. */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (!atomic_load(&agent->asleep))
 		return;
@@ -65,17 +66,15 @@ void pmv_agent_nudge(struct pmv_domain *domain)
 		pmv_agent_kick(agent);
 }
 
-bool pmv_agent_watch(struct pmv_cq *cq)
+bool pmv_agent_watch(struct pmv_agent *agent, struct pmv_queue *queue)
 {
-	struct pmv_agent *agent = &cq->domain->agent;
-
 	if (pmv_setting.agent != PMV_AGENT_THREAD)
 		return false;
-	atomic_store(&cq->watched, true);
+	atomic_store(&queue->watched, true);
 	atomic_store(&agent->watched, true);
 	if (!atomic_load(&agent->running)) {
 		pthread_mutex_lock(&agent->lock);
-		pmv_agent_start(cq->domain);
+		pmv_agent_start(agent);
 		pthread_mutex_unlock(&agent->lock);
 	}
 	pmv_agent_kick(agent);
@@ -83,16 +82,17 @@ bool pmv_agent_watch(struct pmv_cq *cq)
 }
 
 /*
- * wake_sleepers -- those who wait for acknowledgements that have arrived, and now
- * and then all, to find out whether any will; holds the lock
+ * wake_sleepers -- wake those whose acknowledgements have arrived; and now and then all,
+ * so that they check the connection.  Holds the lock.
  */
 static bool wake_sleepers(struct pmv_agent *agent)
 {
 	bool watching = false, watched = false;
+	struct pmv_mailbox *mailbox;
 	int64_t now;
 	bool all;
 
-	/* Most targets wait for none, and may have many mailboxes. */
+	/* Most targets wait for no acknowledgement, and may have many mailboxes. */
 	if (!atomic_exchange(&agent->watched, false))
 		return false;
 	now = pmv_now_ns();
@@ -100,18 +100,19 @@ static bool wake_sleepers(struct pmv_agent *agent)
 	if (all)
 		agent->woke_ns = now;
 
-	for (struct pmv_mailbox *mailbox = agent->mailboxes; mailbox; mailbox = mailbox->next) {
-		struct pmv_ep *ep = pmv_container_of(mailbox, struct pmv_ep, mailbox);
+	TAILQ_FOREACH(mailbox, &agent->mailboxes, next)
+	{
+		struct pmv_queue *queue = mailbox->owner->tx_queue;
 
-		if (!ep->tx_cq || !atomic_load(&ep->tx_cq->watched))
+		if (!queue || !atomic_load(&queue->watched))
 			continue;
 		watched = true;
-		if (!atomic_load(&ep->unacked))
+		if (!atomic_load(&mailbox->unacked))
 			continue;
 		watching = true;
 		if ((all || pmv_mailbox_has_ack(mailbox)) &&
-		    atomic_exchange(&ep->tx_cq->watched, false))
-			pmv_cq_wake(ep->tx_cq);
+		    atomic_exchange(&queue->watched, false))
+			pmv_queue_wake(queue);
 	}
 	if (watched)
 		atomic_store(&agent->watched, true);
@@ -135,61 +136,62 @@ static bool add_fd(struct pmv_agent *agent, int fd)
 	return true;
 }
 
-/* add_edges -- of a CQ, once; the kernel forgets a descriptor that is closed */
-static bool add_edges(struct pmv_agent *agent, struct pmv_cq *cq)
+/* add_edges -- of a queue, once; the kernel removes a descriptor when it is closed */
+static bool add_edges(struct pmv_agent *agent, struct pmv_queue *queue)
 {
 	struct epoll_event event = {.events = EPOLLIN | EPOLLET};
 
-	if (!cq->edges && !epoll_ctl(agent->edges_fd, EPOLL_CTL_ADD, cq->core_fd, &event))
-		cq->edges = true;
-	return cq->edges;
+	if (!queue->edges && !epoll_ctl(agent->edges_fd, EPOLL_CTL_ADD, queue->core_fd, &event))
+		queue->edges = true;
+	return queue->edges;
 }
 
 enum readiness {
 	QUIET,
 	READY,
-	UNKNOWN, /* something can't be waited for, or need not: the application is at it */
+	UNKNOWN, /* a queue can't be waited for, or need not be: the application polls it */
 };
 
 /*
- * is_polled -- the application reads the CQ over and over, and moves the data with
- * that: where nothing needs the agent the thread would only be in its way
+ * is_polled -- the application reads the queue all the time, and moves the data that way.
+ * If no memory needs the agent the thread would only be in its way.
  */
-static bool is_polled(struct pmv_agent *agent, struct pmv_cq *cq)
+static bool is_polled(struct pmv_agent *agent, struct pmv_queue *queue)
 {
-	unsigned reads = atomic_load_explicit(&cq->reads, memory_order_relaxed);
-	bool polled = reads - cq->seen_reads >= POLLING_READS;
+	unsigned reads = atomic_load_explicit(&queue->reads, memory_order_relaxed);
+	bool polled = reads - queue->seen_reads >= POLLING_READS;
 
-	cq->seen_reads = reads;
+	queue->seen_reads = reads;
 	return polled && !atomic_load(&agent->needed);
 }
 
-static enum readiness look_at(struct pmv_agent *agent, struct pmv_cq *cq)
+static enum readiness look_at(struct pmv_agent *agent, struct pmv_queue *queue)
 {
 	int ret;
 
-	if (is_polled(agent, cq) || cq->core_fd < 0 || !add_edges(agent, cq))
+	if (is_polled(agent, queue) || queue->core_fd < 0 || !add_edges(agent, queue))
 		return UNKNOWN;
-	if (pmv_cq_is_full(cq))
+	if (pmv_queue_is_full(queue))
 		return QUIET;
-	ret = pmv_cq_trywait_core(cq);
+	ret = pmv_queue_trywait(queue);
 	if (ret)
 		return ret == -FI_EAGAIN ? READY : UNKNOWN;
-	return add_fd(agent, cq->core_fd) ? QUIET : UNKNOWN;
+	return add_fd(agent, queue->core_fd) ? QUIET : UNKNOWN;
 }
 
-/* find_events -- must any core be called again before the descriptors can be waited for? */
-static enum readiness find_events(struct pmv_domain *domain)
+/* find_events -- must a core be called again before the thread can sleep on descriptors? */
+static enum readiness find_events(struct pmv_agent *agent)
 {
-	struct pmv_agent *agent = &domain->agent;
 	enum readiness most = QUIET;
+	struct pmv_queue *queue;
 
-	if (!domain->engine.core->driven)
+	if (!agent->engine->core->driven)
 		return UNKNOWN;
 	agent->num_fds = 0;
 	pmv_service_pin(agent, true);
-	for (struct pmv_cq *cq = agent->pinned; cq; cq = cq->next_pinned) {
-		enum readiness one = look_at(agent, cq);
+	TAILQ_FOREACH(queue, &agent->pinned, next_pinned)
+	{
+		enum readiness one = look_at(agent, queue);
 
 		if (one > most)
 			most = one;
@@ -212,10 +214,9 @@ static void wake_up(struct pmv_agent *agent)
 		return;
 }
 
-static void sleep_blind(struct pmv_domain *domain, struct pmv_rest *rest, bool watching)
+static void sleep_blind(struct pmv_agent *agent, struct pmv_rest *rest, bool watching)
 {
-	struct pmv_agent *agent = &domain->agent;
-	bool driven = domain->engine.core->driven;
+	bool driven = agent->engine->core->driven;
 	/* The application may stop calling the core at any time. */
 	bool needed = driven || rest->asked || atomic_load(&agent->needed);
 	int64_t longest = needed ? LONGEST_SLEEP_NS : DOZE_NS;
@@ -257,17 +258,16 @@ void pmv_rest_begin(struct pmv_rest *rest)
 }
 
 /*
- * fall_asleep -- from here on a kick ends the sleep, and what has come without one is
- * looked for: others move data as well, and so may what prepares the sleep.  False:
+ * fall_asleep -- from here on a kick ends the sleep.  Then look for requests that came
+ * without a kick: other threads move data, and preparing the sleep may do so, too.  False:
  * there is something to do.
  */
-static bool fall_asleep(struct pmv_domain *domain, enum readiness *events, bool *watching)
+static bool fall_asleep(struct pmv_agent *agent, enum readiness *events, bool *watching)
 {
-	struct pmv_agent *agent = &domain->agent;
 	bool waits;
 
 	atomic_store(&agent->asleep, true);
-	*events = find_events(domain);
+	*events = find_events(agent);
 	pthread_mutex_lock(&agent->lock);
 	*watching = wake_sleepers(agent);
 	waits = pmv_service_waits(agent);
@@ -277,9 +277,8 @@ static bool fall_asleep(struct pmv_domain *domain, enum readiness *events, bool 
 	return atomic_load(&agent->asleep);
 }
 
-void pmv_rest(struct pmv_domain *domain, struct pmv_rest *rest, bool busy)
+void pmv_rest(struct pmv_agent *agent, struct pmv_rest *rest, bool busy)
 {
-	struct pmv_agent *agent = &domain->agent;
 	enum readiness events;
 	bool watching;
 
@@ -296,13 +295,13 @@ void pmv_rest(struct pmv_domain *domain, struct pmv_rest *rest, bool busy)
 		pthread_mutex_unlock(&agent->lock);
 		return;
 	}
-	if (!fall_asleep(domain, &events, &watching))
+	if (!fall_asleep(agent, &events, &watching))
 		return;
 	if (events == QUIET) {
 		rest->patience = MOST_PATIENCE;
 		sleep_on_events(agent, rest, false);
 	} else if (events == UNKNOWN) {
-		sleep_blind(domain, rest, watching);
+		sleep_blind(agent, rest, watching);
 	} else if (++rest->calls < rest->patience) {
 		atomic_store(&agent->asleep, false);
 	} else {

@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* wire.c -- what two endpoints tell each other; wire.h has the formats */
+/* wire.c -- encodes and decodes what two endpoints tell each other; wire.h has the formats */
+#include "agent/wire.h"
+
 #include <endian.h>
 #include <string.h>
 
 #include <sodium/crypto_shorthash.h>
 
-#include "agent/wire.h"
-
-/* No text ends like this. */
-#define HELLO_MAGIC UINT16_C(0xf5e7)
-#define HELLO_VERSION 1
+/* No text ends with these bytes. */
+#define HANDSHAKE_MAGIC UINT16_C(0xf5e7)
+#define HANDSHAKE_VERSION 1
 
 /* Processes have addresses of at most 57 bits. */
 #define PAGE_BITS 45
 
 enum {
-	HELLO_AGENT = 1 << 0,
-	HELLO_NOTICES = 1 << 1,
-	HELLO_MESSAGES = 1 << 2,
-	HELLO_RELAXED = 1 << 3,
-	HELLO_KIND_SHIFT = 4,
-	HELLO_KIND_MASK = 7,
-	HELLO_DDIO = 1 << 7,
+	HANDSHAKE_AGENT = 1 << 0,
+	HANDSHAKE_NOTICES = 1 << 1,
+	HANDSHAKE_MESSAGES = 1 << 2,
+	HANDSHAKE_RELAXED = 1 << 3,
+	HANDSHAKE_KIND_SHIFT = 4,
+	HANDSHAKE_KIND_MASK = 7,
+	HANDSHAKE_DDIO = 1 << 7,
 };
 enum { MESSAGE_NOTIFY = 1 << 0, MESSAGE_STORE = 1 << 1, MESSAGE_MESSAGES = 1 << 2 };
 
-struct wire_hello {
+struct wire_handshake {
 	uint16_t magic;
 	uint8_t version;
 	uint8_t flags;
@@ -60,7 +60,7 @@ struct wire_ack {
 	uint32_t zero;
 };
 
-_Static_assert(sizeof(struct wire_hello) == PMV_HANDSHAKE_SIZE, "handshake");
+_Static_assert(sizeof(struct wire_handshake) == PMV_HANDSHAKE_SIZE, "handshake");
 _Static_assert(sizeof(struct wire_range) == PMV_RANGE_SIZE, "range");
 _Static_assert(sizeof(struct wire_message) == PMV_MESSAGE_HEADER, "message");
 _Static_assert(sizeof(struct wire_ack) == PMV_ACK_SIZE, "ack");
@@ -100,7 +100,7 @@ struct pmv_seal pmv_seal(uint64_t from, uint64_t to, enum pmv_sealed what)
 	return seal;
 }
 
-/* put_seal -- into the bytes of a whole message or acknowledgement, where zeros are */
+/* put_seal -- into a whole message or acknowledgement, which has zeros in its place */
 static void put_seal(uint8_t *buf, size_t len, const struct pmv_seal *seal)
 {
 	uint8_t hash[crypto_shorthash_BYTES];
@@ -109,7 +109,7 @@ static void put_seal(uint8_t *buf, size_t len, const struct pmv_seal *seal)
 	memcpy(buf + SEAL_AT, hash, sizeof(hash));
 }
 
-/* is_sealed -- takes the seal out */
+/* is_sealed -- puts zeros in the place of the seal */
 static bool is_sealed(uint8_t *buf, size_t len, const struct pmv_seal *seal)
 {
 	uint8_t hash[crypto_shorthash_BYTES], found[crypto_shorthash_BYTES];
@@ -121,9 +121,9 @@ static bool is_sealed(uint8_t *buf, size_t len, const struct pmv_seal *seal)
 }
 
 /*
- * copy_in -- from memory that is written to meanwhile, in 8-byte words.  What a
- * message speaks of was written before it, and is loaded and flushed after it.  It is
- * the seal that tells whether that was too early, and no thread of ours writes.
+ * copy_in -- from memory that the peer may write to meanwhile, in 8-byte words.  The data
+ * that a message names were written before it, and are loaded and flushed after it.  The
+ * seal shows whether the copy was made too early.  No thread of ours writes there.
  */
 __attribute__((noinline, no_sanitize("thread"))) static void copy_in(uint8_t *to,
 								     const volatile uint8_t *from,
@@ -142,31 +142,31 @@ __attribute__((noinline, no_sanitize("thread"))) static void copy_in(uint8_t *to
 
 static uint8_t encode_flags(const struct pmv_handshake *handshake)
 {
-	unsigned int flags = (handshake->agent ? HELLO_AGENT : 0) |
-			     (handshake->notices ? HELLO_NOTICES : 0) |
-			     (handshake->messages ? HELLO_MESSAGES : 0) |
-			     (handshake->relaxed ? HELLO_RELAXED : 0);
+	unsigned int flags = (handshake->agent ? HANDSHAKE_AGENT : 0) |
+			     (handshake->notices ? HANDSHAKE_NOTICES : 0) |
+			     (handshake->messages ? HANDSHAKE_MESSAGES : 0) |
+			     (handshake->relaxed ? HANDSHAKE_RELAXED : 0);
 
 	if (handshake->one_kind)
-		flags |= (handshake->received.persist + 1U) << HELLO_KIND_SHIFT |
-			 (handshake->received.ddio ? HELLO_DDIO : 0);
+		flags |= (handshake->received.persist + 1U) << HANDSHAKE_KIND_SHIFT |
+			 (handshake->received.ddio ? HANDSHAKE_DDIO : 0);
 	return (uint8_t) flags;
 }
 
 /* decode_kind -- false: there is no such kind of memory */
 static bool decode_kind(uint8_t flags, struct pmv_handshake *handshake)
 {
-	unsigned int kind = flags >> HELLO_KIND_SHIFT & HELLO_KIND_MASK;
+	unsigned int kind = flags >> HANDSHAKE_KIND_SHIFT & HANDSHAKE_KIND_MASK;
 
 	if (!kind)
-		return !(flags & HELLO_DDIO);
+		return !(flags & HANDSHAKE_DDIO);
 	if (kind > PMV_WSP + 1)
 		return false;
 	handshake->one_kind = true;
 	handshake->received = (struct pmv_attr){
 		.persist = (enum pmv_persist)(kind - 1),
 		.pmem = true,
-		.ddio = flags & HELLO_DDIO,
+		.ddio = flags & HANDSHAKE_DDIO,
 		/* A flush reads the flush page. */
 		.readable = true,
 	};
@@ -180,9 +180,9 @@ uint64_t pmv_handshake_flush_addr(const struct pmv_handshake *handshake)
 
 void pmv_handshake_encode(uint8_t buf[PMV_HANDSHAKE_SIZE], const struct pmv_handshake *handshake)
 {
-	struct wire_hello wire = {
-		.magic = htole16(HELLO_MAGIC),
-		.version = HELLO_VERSION,
+	struct wire_handshake wire = {
+		.magic = htole16(HANDSHAKE_MAGIC),
+		.version = HANDSHAKE_VERSION,
 		.flags = encode_flags(handshake),
 		.key = htole32(handshake->key),
 		.flush_key = htole32(handshake->flush_key),
@@ -193,13 +193,13 @@ void pmv_handshake_encode(uint8_t buf[PMV_HANDSHAKE_SIZE], const struct pmv_hand
 	memcpy(buf, &wire, sizeof(wire));
 }
 
-/* understand -- what a handshake says; false: nothing */
-static bool understand(const struct wire_hello *wire, struct pmv_handshake *handshake)
+/* understand -- read a handshake; false: it can't be understood */
+static bool understand(const struct wire_handshake *wire, struct pmv_handshake *handshake)
 {
 	uint64_t page = get_48(wire->page);
 
-	/* Of what a later version says nothing is understood. */
-	if (wire->version != HELLO_VERSION || page >> PAGE_BITS ||
+	/* Nothing that a later version says can be understood. */
+	if (wire->version != HANDSHAKE_VERSION || page >> PAGE_BITS ||
 	    !decode_kind(wire->flags, handshake))
 		return false;
 	handshake->known = true;
@@ -207,22 +207,22 @@ static bool understand(const struct wire_hello *wire, struct pmv_handshake *hand
 	handshake->secret = get_48(wire->secret);
 	handshake->key = le32toh(wire->key);
 	handshake->flush_key = le32toh(wire->flush_key);
-	handshake->agent = wire->flags & HELLO_AGENT;
-	handshake->notices = wire->flags & HELLO_NOTICES;
-	handshake->messages = handshake->agent && (wire->flags & HELLO_MESSAGES);
-	handshake->relaxed = wire->flags & HELLO_RELAXED;
+	handshake->agent = wire->flags & HANDSHAKE_AGENT;
+	handshake->notices = wire->flags & HANDSHAKE_NOTICES;
+	handshake->messages = handshake->agent && (wire->flags & HANDSHAKE_MESSAGES);
+	handshake->relaxed = wire->flags & HANDSHAKE_RELAXED;
 	return true;
 }
 
 size_t pmv_handshake_decode(const void *cm_data, size_t len, struct pmv_handshake *handshake)
 {
-	struct wire_hello wire;
+	struct wire_handshake wire;
 
 	*handshake = (struct pmv_handshake){0};
 	if (len < sizeof(wire))
 		return len;
 	memcpy(&wire, (const uint8_t *) cm_data + len - sizeof(wire), sizeof(wire));
-	if (le16toh(wire.magic) != HELLO_MAGIC)
+	if (le16toh(wire.magic) != HANDSHAKE_MAGIC)
 		return len;
 	if (!understand(&wire, handshake))
 		*handshake = (struct pmv_handshake){0};
@@ -269,9 +269,9 @@ __attribute__((noinline, no_sanitize("thread"))) bool pmv_message_ready(
 	return le64toh(*(const volatile uint64_t *) (slot + NUMBER_AT)) == number;
 }
 
-/* make_sense -- a message that is whole; false: it was not made by the rules */
-static bool make_sense(const uint8_t *copy, const struct wire_message *wire,
-		       struct pmv_message *message)
+/* read_message -- a whole message; false: it is malformed */
+static bool read_message(const uint8_t *copy, const struct wire_message *wire,
+			 struct pmv_message *message)
 {
 	size_t len = le16toh(wire->len);
 	size_t at = PMV_MESSAGE_HEADER + wire->count * (size_t) PMV_RANGE_SIZE;
@@ -320,7 +320,7 @@ enum pmv_arrival pmv_message_decode(const volatile uint8_t *slot, uint64_t numbe
 	copy_in(copy + sizeof(wire), slot + sizeof(wire), (len - sizeof(wire) + 7) & ~(size_t) 7);
 	if (!is_sealed(copy, len, seal))
 		return PMV_NOT_YET;
-	return make_sense(copy, &wire, message) ? PMV_ARRIVED : PMV_MALFORMED;
+	return read_message(copy, &wire, message) ? PMV_ARRIVED : PMV_MALFORMED;
 }
 
 /* Acknowledgements */

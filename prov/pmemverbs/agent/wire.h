@@ -2,19 +2,19 @@
 /*
  * wire.h -- what two endpoints of pmemverbs tell each other, byte by byte
  *
- * All numbers are little-endian.  Nothing that arrives is believed: the decoders
- * check everything that can be checked without knowing the receiver's memory.
+ * All numbers are little-endian.  Nothing that arrives is trusted: the
+ * decoders check everything that can be checked without knowing the receiver's memory.
  *
- * Hello: 24 bytes behind the application's CM private data of a connection
- * request and of its acceptance.  A peer without pmemverbs finds its own data
- * where they always were.  Later versions keep magic, version and length.
+ * Handshake: 24 bytes behind the application's private CM data, in a connection
+ * request and in its acceptance.  A peer without pmemverbs finds its own data where
+ * they always were.  Later versions keep magic, version and length.
  *
  *    0  u16  magic
  *    2  u8   version (1)
  *    3  u8   1: an agent serves the mailbox; 2: it can notify of a commit; 4: it can
  *            commit messages; 8: the path to this side may reorder writes; 16, 32, 64:
- *            0, or 1 and the persistence domain (enum pmv_persist) that all messages
- *            are received in; 128: and DDIO is on there
+ *            0, or 1 + the persistence domain (enum pmv_persist) in which all messages
+ *            are received; 128: DDIO is on there
  *    4  u48  address of the block, in pages of 4096 bytes
  *   10  u48  this side's half of the connection's secret
  *   16  u32  the core's key of the block
@@ -29,17 +29,17 @@
  * anything, for READs that push writes.  It is a region of its own: where regions
  * are addressed by offset, both begin at 0.
  *
- * Seals.  A domain's regions are open to all peers that are connected to it, and
- * the keys of regions can be guessed.  So anybody may write to a block.  What
- * counts is sealed: SipHash-2-4 of its bytes, with 8 zeros for the seal itself,
- * under a key that both halves of the secret make.  Only the two ends have heard
- * them, and no region holds them.  Sender and kind are part of the key: nothing
- * can be sent back to its sender, and no message passes for an acknowledgement.
- * The number is among the sealed bytes: nothing is taken twice.  Whatever else is
- * written to a slot is as if nothing had arrived: see Repair below.
+ * Seals.  All peers that are connected to a domain can access its regions, and the keys
+ * of regions can be guessed.  So anybody may write to a block.  Every message and
+ * acknowledgement therefore has a seal: SipHash-2-4 of its bytes, with 8 zeros in the
+ * place of the seal.  The hash key is made from both halves of the secret, which only
+ * the two ends know and no region contains.  Sender and kind are part of the key, so
+ * nothing can be sent back to its sender, and no message can pass for an
+ * acknowledgement.  The number is among the sealed bytes, so nothing is taken twice.
+ * Anything else in a slot is treated as if nothing had arrived: see Repair below.
  *
- * Message to the agent.  Its ranges are to become durable, the stored data after
- * them.
+ * Message to the agent.  The agent makes its ranges durable, then stores the data, if
+ * there are any, and makes them durable.
  *
  *    0  u64  number: 1, 2, ...
  *    8  u64  seal
@@ -50,7 +50,7 @@
  *            stored that follows the ranges; 4: alone, that the first messages of this
  *            connection, so many, are to become durable where they were received;
  *            a write with immediate data counts as one where it uses up a receive
- *   28  u32  number of the last message whose acknowledgement the sender had, low half
+ *   28  u32  number of the last message whose acknowledgement the sender has, low half
  *   32  ranges: u64 address, u64 length, u32 the core's key, u32 zero
  *    .  data to store, as long as the last range says
  *
@@ -62,21 +62,20 @@
  *   24  u32  0, or what went wrong with that message: enum pmv_fault
  *   28  u32  zero
  *
- * Flow control: a message is sent when at most 62 others are not acknowledged, or
- * 63 if it is empty.  So there are never more acknowledgements under way than slots
- * for them.
+ * Flow control: a message is sent only if at most 62 others are not acknowledged, or 63
+ * if it is empty.  So there are never more acknowledgements under way than slots.
  *
- * Repair.  A sender that has waited for long writes the oldest message that is not
- * acknowledged once more, as it was, and sends an empty one behind it.  So a message
- * that somebody has overwritten is there again.  An acknowledgement that somebody has
- * overwritten shows by a later one that is there, and ends the connection: it may
- * have told of a fault.
+ * Repair.  Somebody may overwrite a message or an acknowledgement.  A sender that has
+ * waited for a long time therefore repeats the oldest message that is not acknowledged,
+ * and sends an empty message behind it.  If an acknowledgement is missing although a
+ * later one is there, it was overwritten.  It may have reported a fault, so this ends
+ * the connection.
  *
- * After a fault the agent stores no data until the sender has had the
- * acknowledgement that says so: what the data were to follow is not durable.
+ * After a fault the agent stores no data until the sender has the acknowledgement that
+ * reports the fault: the writes that the data must follow are not durable.
  *
- * A write may become visible in any order of its bytes: the seal is what tells
- * that all of them are there.
+ * The bytes of a write may become visible in any order.  The seal shows that all of
+ * them are there.
  */
 #ifndef PMV_WIRE_H
 #define PMV_WIRE_H
@@ -86,6 +85,7 @@
 #include <stdint.h>
 
 #include "memory/key.h"
+#include "memory/range.h"
 
 #define PMV_HANDSHAKE_SIZE 24
 
@@ -99,7 +99,7 @@
 #define PMV_ACKS_AT (PMV_SLOTS * PMV_MESSAGE_SIZE)
 #define PMV_BLOCK_SIZE (PMV_ACKS_AT + PMV_SLOTS * PMV_ACK_SIZE)
 
-/* Room for data in a message with so many ranges. */
+/* Room for data in a message with this number of ranges. */
 #define PMV_STORE_ROOM(ranges)                                                                     \
 	(PMV_MESSAGE_SIZE - PMV_MESSAGE_HEADER - (ranges) * (size_t) PMV_RANGE_SIZE)
 
@@ -108,11 +108,11 @@
 #define PMV_BLOCK_ALIGN 4096
 #define PMV_SECRET_MASK UINT64_C(0xffffffffffff)
 
-/* So many messages may wait for their acknowledgement; one more if it is empty. */
+/* This many messages may wait for an acknowledgement; one more if it is empty. */
 #define PMV_WINDOW (PMV_SLOTS - 1)
 
 struct pmv_handshake {
-	bool known; /* the rest says something */
+	bool known; /* there was one; else the rest is 0 */
 	uint64_t addr;
 	uint32_t key;
 	uint32_t flush_key;
@@ -125,7 +125,7 @@ struct pmv_handshake {
 	struct pmv_attr received;
 };
 
-/* What one end seals one kind of thing with. */
+/* The key of one end's seals on one kind. */
 struct pmv_seal {
 	uint8_t key[16];
 };
@@ -133,12 +133,6 @@ struct pmv_seal {
 enum pmv_sealed {
 	PMV_SEALED_MESSAGE = 1,
 	PMV_SEALED_ACK = 2,
-};
-
-struct pmv_range {
-	uint64_t addr;
-	uint64_t len;
-	uint32_t key; /* the core's */
 };
 
 struct pmv_message {
@@ -153,10 +147,10 @@ struct pmv_message {
 	const void *payload; /* what is to be stored in the last range */
 };
 
-/* What went wrong with a message.  The values travel: never renumber. */
+/* What went wrong with a message.  The values are sent: never renumber. */
 enum pmv_fault {
 	PMV_FAULT_NONE = 0,
-	PMV_FAULT_MESSAGE = 1, /* it can't be understood */
+	PMV_FAULT_MESSAGE = 1, /* it is malformed */
 	PMV_FAULT_ACCESS = 2,  /* no such memory, or not for writing, or beyond its end */
 	PMV_FAULT_IO = 3,      /* the medium failed */
 	PMV_FAULT_MEMORY = 4,  /* it is not known where messages are, for want of memory */
@@ -168,7 +162,7 @@ struct pmv_ack {
 	enum pmv_fault fault;
 };
 
-/* pmv_seal -- for what goes from the side with one half of the secret to the other */
+/* pmv_seal -- of what the side with the first half of the secret sends to the other */
 struct pmv_seal pmv_seal(uint64_t from, uint64_t to, enum pmv_sealed what);
 
 /* pmv_handshake_flush_addr -- where the flush page begins */
@@ -193,7 +187,7 @@ bool pmv_message_ready(const volatile uint8_t *slot, uint64_t number);
 enum pmv_arrival {
 	PMV_ARRIVED,
 	PMV_NOT_YET,   /* something else is there, or only a part */
-	PMV_MALFORMED, /* it is whole and makes no sense */
+	PMV_MALFORMED, /* it is whole, but does not keep to the rules */
 };
 
 /*

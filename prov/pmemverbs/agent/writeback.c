@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* writeback.c -- slices of requests, flushed and synced; writeback.h has the rules */
+/* writeback.c -- flushes and syncs slices of requests; writeback.h has the rules */
+#include "agent/writeback.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/flush.h"
-#include "agent/writeback.h"
 
 /* What is left of a connection's slice of a round. */
 struct slice {
@@ -64,7 +65,7 @@ static bool make_room(struct pmv_work *work)
 
 bool pmv_work_name(struct pmv_work *work, struct pmv_region *region, uint64_t offset, uint64_t len)
 {
-	/* Also of nothing: it could not be durable. */
+	/* Also without a byte: a commit to a lost region fails. */
 	fail_if_lost(work, region);
 	if (!len)
 		return true;
@@ -112,8 +113,8 @@ void pmv_work_join(struct pmv_work *work)
 /* Pages */
 
 /*
- * sync_pages -- whatever pages of the batch were named so far; requests that named
- * some of them fail where that fails
+ * sync_pages -- all pages of the batch so far.  If a sync fails, so do the requests with
+ * pages in it.
  */
 static void sync_pages(struct pmv_batch *batch, struct pmv_regions *regions)
 {
@@ -139,8 +140,8 @@ static void sync_pages(struct pmv_batch *batch, struct pmv_regions *regions)
 }
 
 /*
- * find_sync -- the one that these pages cost least in, if that is less than one of
- * their own.  *cost: of that, in bytes of a slice.
+ * find_sync -- the sync in which these pages cost least, if that is less than a new one
+ * costs; else NULL.  *cost: what they cost, in bytes of a slice.
  */
 static struct pmv_sync *find_sync(struct pmv_batch *batch, const struct pmv_stretch *pages,
 				  uint64_t *cost)
@@ -182,7 +183,7 @@ static struct pmv_sync *add_sync(struct pmv_batch *batch, struct pmv_regions *re
 	return sync;
 }
 
-/* note_pages -- have them synced at the end of the round; returns their cost */
+/* note_pages -- sync them at the end of the round; returns their cost */
 static uint64_t note_pages(struct pmv_batch *batch, struct pmv_regions *regions,
 			   struct pmv_work *work, struct pmv_region *region,
 			   const struct pmv_stretch *pages)
@@ -190,7 +191,7 @@ static uint64_t note_pages(struct pmv_batch *batch, struct pmv_regions *regions,
 	uint64_t cost;
 	struct pmv_sync *sync;
 
-	/* Those named and no others: between them may lie gigabytes. */
+	/* Only these pages: the gaps between them may be gigabytes. */
 	if (batch->touch)
 		pmv_region_touch(region, pages->offset, pages->len);
 	sync = find_sync(batch, pages, &cost);
@@ -207,7 +208,7 @@ static uint64_t note_pages(struct pmv_batch *batch, struct pmv_regions *regions,
 	return cost;
 }
 
-/* settle -- all that was flushed so far is durable when this returns */
+/* settle -- make durable all that was flushed so far */
 static void settle(struct pmv_batch *batch, struct pmv_regions *regions)
 {
 	sync_pages(batch, regions);
@@ -249,7 +250,7 @@ static void store_data(struct pmv_region *region, uint64_t offset, uint64_t len,
 
 /* Slices */
 
-/* affordable -- so many bytes of a stretch may be flushed now; 0: none */
+/* affordable -- how many bytes of a stretch may be flushed now; 0: none */
 static uint64_t affordable(struct pmv_batch *batch, const struct slice *slice,
 			   const struct pmv_stretch *rest)
 {
@@ -261,7 +262,7 @@ static uint64_t affordable(struct pmv_batch *batch, const struct slice *slice,
 		most = slice->pages > PMV_SYNC_COST ? slice->pages - PMV_SYNC_COST : 0;
 		if (first.len <= most)
 			return first.len;
-		/* What lies in pages that are synced anyway may cost nothing. */
+		/* Pages that are synced anyway may cost nothing. */
 		find_sync(batch, &first, &cost);
 		return cost <= slice->pages ? first.len : most;
 	}
@@ -329,8 +330,8 @@ static bool flush_on(struct pmv_batch *batch, struct pmv_regions *regions, struc
 }
 
 /*
- * may_store -- is all that the data are to follow durable?  The sender takes that
- * from it having had the acknowledgements before; those of this batch it has not.
+ * may_store -- are all writes durable that the data must follow?  The sender knows that of
+ * requests whose acknowledgements it had, but not of requests in this batch.
  */
 static bool may_store(const struct pmv_batch *batch, const struct pmv_work *work)
 {
@@ -343,7 +344,7 @@ static bool may_store(const struct pmv_batch *batch, const struct pmv_work *work
 	return true;
 }
 
-/* store -- data is not stored after a fault: what was to be durable before it is not */
+/* store -- no data after a fault: earlier writes are not durable then */
 static void store(struct pmv_batch *batch, struct pmv_regions *regions, struct pmv_work *work,
 		  struct slice *slice)
 {

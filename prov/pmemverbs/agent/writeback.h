@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * writeback.h -- what requests name is written back: a slice of each at a time
+ * writeback.h -- writes back the ranges of requests, a slice at a time
  *
- * A batch is what is worked on in one round: requests of many connections, in the
- * order in which each connection sent them.  What they name is joined first, so that
- * no byte is flushed twice for one request.  Then every connection gets a slice of
- * the round; a request that needs more remembers how far it has come.  One drain
- * ends the round, and one sync for all pages of a region that lie together: many
- * small commits cost little more than one.
+ * A batch has the requests of one round.  They come from many connections, and those of
+ * one connection are in their order.  First the ranges of a request are joined, so that no
+ * byte is flushed twice for it.  Then every connection gets a slice of the round.  A
+ * request that needs more remembers how far it has come.  The round ends with one drain,
+ * and with one sync for pages of a region that are close together: many small commits
+ * cost little more than one.
  *
- * No region is held from one slice to the next, so whoever closes one waits for a
- * slice at the most.  A region is found again by its key and its serial number:
- * another one that has got the same key since is not what the request was about.
+ * No region is held from one slice to the next, so closing a region waits for one slice at
+ * most.  A region is found again by its key and its serial number, since another region
+ * may have got the same key.
  */
 #ifndef PMV_WRITEBACK_H
 #define PMV_WRITEBACK_H
@@ -21,11 +21,11 @@
 
 struct pmv_mailbox;
 
-/* So much of each connection is flushed in one round: bytes of cache lines, ... */
+/* A connection's slice of a round: this many bytes of cache lines ... */
 #define PMV_LINE_SLICE ((uint64_t) 256 << 10)
-/* ... and of pages, and of what lies between those that one sync writes. */
+/* ... and of pages, with the gaps between pages that one sync writes. */
 #define PMV_PAGE_SLICE ((uint64_t) 64 << 20)
-/* What a sync costs, however little it writes, in bytes of that slice. */
+/* A sync costs this many bytes of the slice, however little it writes. */
 #define PMV_SYNC_COST ((uint64_t) 4 << 20)
 
 #define PMV_BATCH_WORKS 64
@@ -46,13 +46,13 @@ enum pmv_work_state {
 	PMV_WORK_DONE,
 };
 
-/* One request on its way from the mailbox to its acknowledgement. */
+/* A request on its way from the mailbox to its acknowledgement. */
 struct pmv_work {
 	struct pmv_mailbox *mailbox; /* under the agent's lock; NULL: its endpoint is closed */
-	const void *source;          /* the same, only ever compared */
+	const void *source;          /* the same mailbox, only to compare */
 	uint64_t number;
 	uint64_t data;
-	uint64_t faulted; /* the last request of the connection with a fault, before this one */
+	uint64_t faulted; /* the connection's last request with a fault before this one */
 	uint32_t seen;
 	bool notify;
 	bool store;
@@ -60,15 +60,15 @@ struct pmv_work {
 	bool malformed;
 	enum pmv_fault fault;
 	enum pmv_work_state state;
-	/* What is to become durable, and how far that has come. */
+	/* The ranges to make durable, and how far that has come. */
 	struct pmv_stretch *more; /* malloc'ed, where there are too many for ... */
 	struct pmv_stretch named[PMV_MAX_RANGES];
 	size_t count;
 	size_t room; /* of more */
 	size_t at;
 	uint64_t done;  /* bytes of that one */
-	uint64_t syncs; /* bit per sync of the batch that has pages of it */
-	/* Behind all that: data to store there. */
+	uint64_t syncs; /* bit for each sync of the batch with pages of this request */
+	/* The range to store data in, after all that. */
 	struct pmv_stretch target;
 	size_t payload; /* in copy */
 	uint8_t copy[PMV_MESSAGE_SIZE];
@@ -91,22 +91,22 @@ struct pmv_batch {
 	struct pmv_sync syncs[PMV_BATCH_SYNCS];
 };
 
-/* pmv_work_begin -- nothing is named yet */
+/* pmv_work_begin -- a request without any ranges yet */
 void pmv_work_begin(struct pmv_work *work, struct pmv_mailbox *mailbox, uint64_t number);
 void pmv_work_free(struct pmv_work *work);
 
 /*
- * pmv_work_name -- a part of a region, which the caller holds.  False: no memory
- * for it.
+ * pmv_work_name -- add a part of a region, which the caller holds.  False: there was no
+ * memory.
  */
 bool pmv_work_name(struct pmv_work *work, struct pmv_region *region, uint64_t offset, uint64_t len);
 
-/* pmv_work_join -- all is named: what overlaps or adjoins becomes one */
+/* pmv_work_join -- after all were added: join ranges that overlap or touch */
 void pmv_work_join(struct pmv_work *work);
 
 /*
- * pmv_batch_carry_out -- a slice of each connection; what was flushed of it is
- * durable when this returns, or its request has a fault
+ * pmv_batch_carry_out -- do a slice for each connection.  When this returns the flushed
+ * ranges are durable, or their request has a fault.
  */
 void pmv_batch_carry_out(struct pmv_batch *batch, struct pmv_regions *regions);
 

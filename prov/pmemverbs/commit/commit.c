@@ -67,16 +67,16 @@ static bool is_riding(struct pmv_ep *ep)
 /* await_agent -- a fence waits for the completion of commits, too, which the agent decides on */
 static ssize_t await_agent(struct pmv_ep *ep)
 {
-	if (atomic_load(&ep->unacked))
-		pmv_cq_progress(ep->tx_cq);
-	return atomic_load(&ep->unacked) ? -FI_EAGAIN : 0;
+	if (atomic_load(&ep->mailbox.unacked))
+		pmv_queue_progress(ep->owner.tx_queue);
+	return atomic_load(&ep->mailbox.unacked) ? -FI_EAGAIN : 0;
 }
 
 /* await_covered -- and for that of what is held back */
 static ssize_t await_covered(struct pmv_ep *ep)
 {
 	if (!pmv_cover_is_idle(ep))
-		pmv_cq_look(ep->tx_cq);
+		pmv_queue_look(ep->owner.tx_queue);
 	return pmv_cover_is_idle(ep) ? 0 : -FI_EAGAIN;
 }
 
@@ -90,7 +90,7 @@ static ssize_t await_reads(struct pmv_ep *ep)
 	if (ep->domain->engine.core->caps & PMV_ENGINE_FENCE)
 		return 0;
 	if (atomic_load(&ep->reads))
-		pmv_cq_progress(ep->tx_cq);
+		pmv_queue_progress(ep->owner.tx_queue);
 	return atomic_load(&ep->reads) ? -FI_EAGAIN : 0;
 }
 
@@ -111,7 +111,7 @@ static void return_fence(struct pmv_ep *ep, uint64_t flags)
 /* is_unheard -- nobody reads a CQ that is ours alone */
 static bool is_unheard(const struct pmv_ep *ep, uint64_t what)
 {
-	return (what & FI_RECV ? ep->rx_cq : ep->tx_cq) == ep->own_cq;
+	return (what & FI_RECV ? ep->owner.rx_queue : ep->owner.tx_queue) == ep->unread;
 }
 
 static bool is_reported(const struct pmv_ep *ep, uint64_t what, uint64_t flags)
@@ -127,9 +127,9 @@ ssize_t pmv_post_begin(struct pmv_ep *ep, struct pmv_post *post, uint64_t what, 
 	bool fenced = !(what & FI_RECV) &&
 		      ((flags & FI_FENCE) ||
 		       (!(what & FI_READ) && !pmv_ep_direct(ep, PMV_SLOW_FENCE_NEXT)));
-	bool counted = pmv_cntr_of(ep, what) != NULL;
+	bool counted = ep->counts[pmv_count_kind(what)] != NULL;
 	bool is_read = (what & FI_READ) && !(ep->domain->engine.core->caps & PMV_ENGINE_FENCE);
-	struct pmv_op *req = NULL;
+	struct pmv_commit_op *req = NULL;
 
 	*post = (struct pmv_post){.what = what, .context = context, .flags = flags & ~FI_FENCE};
 	if (!(what & FI_RECV) && !pmv_ep_is_open(ep))
@@ -139,28 +139,30 @@ ssize_t pmv_post_begin(struct pmv_ep *ep, struct pmv_post *post, uint64_t what, 
 	if ((flags & FI_FENCE) && (await_agent(ep) || await_covered(ep)))
 		return -FI_EAGAIN;
 	if (counted || is_read || quiet) {
-		req = pmv_op_get(&ep->domain->reqs, ep);
+		req = pmv_commit_op(pmv_op_get(&ep->owner));
 		if (!req)
 			return -FI_EAGAIN;
-		req->context = context;
-		req->flags = what;
-		req->single = true;
+		req->op.context = context;
+		req->op.flags = what;
+		req->op.single = true;
 		req->counted = counted;
 		/*
 		 * verbs reports every receive; one may be used up by remote CQ
 		 * data, which is reported always.
 		 */
-		req->report = !quiet && (is_reported(ep, what, flags) ||
-					 ((what & FI_RECV) &&
-					  ep->domain->engine.core->caps & PMV_ENGINE_FENCE &&
-					  !is_unheard(ep, what)));
-		req->silent = quiet || is_unheard(ep, what);
+		req->op.audience =
+			quiet || is_unheard(ep, what) ? PMV_TELL_NOBODY
+			: is_reported(ep, what, flags) ||
+					((what & FI_RECV) &&
+					 pmv_engine_can(ep->engine.engine, PMV_ENGINE_FENCE))
+				? PMV_TELL_ALL
+				: PMV_TELL_ERROR;
 		req->is_read = is_read;
 		if (is_read)
 			atomic_fetch_add(&ep->reads, 1);
 		/* The only reference becomes the core's when it takes the operation. */
 		post->req = req;
-		post->context = req;
+		post->context = &req->op;
 		post->flags |= FI_COMPLETION;
 	}
 	if (fenced) {
@@ -173,7 +175,7 @@ ssize_t pmv_post_begin(struct pmv_ep *ep, struct pmv_post *post, uint64_t what, 
 
 ssize_t pmv_post_end(struct pmv_ep *ep, struct pmv_post *post, ssize_t ret)
 {
-	struct pmv_op *req = post->req;
+	struct pmv_commit_op *req = post->req;
 
 	if (ret)
 		return_fence(ep, post->flags);
@@ -189,7 +191,7 @@ ssize_t pmv_post_end(struct pmv_ep *ep, struct pmv_post *post, ssize_t ret)
 	if (ret && req) {
 		if (req->is_read)
 			atomic_fetch_sub(&ep->reads, 1);
-		pmv_op_put(&ep->domain->reqs, req);
+		pmv_op_put(&ep->domain->ops, &req->op);
 	}
 	return ret;
 }
@@ -215,7 +217,7 @@ static ssize_t refuse_agent(struct pmv_ep *ep, const char *why)
 static bool has_agent_past(struct pmv_ep *ep)
 {
 	return atomic_load(&ep->posting_agent) || atomic_load(&ep->wrote_agent) ||
-	       atomic_load(&ep->unacked);
+	       atomic_load(&ep->mailbox.unacked);
 }
 
 /* refuse_message -- the target can't commit it */
@@ -354,18 +356,19 @@ ssize_t pmv_commit_check(struct pmv_ep *ep, const struct pmv_commit *commit)
 	return ep->domain->hooks->may_commit(peer, regions, count, commit->flags & FI_FENCE);
 }
 
-struct pmv_op *pmv_commit_request(struct pmv_ep *ep, const struct pmv_commit *commit)
+struct pmv_commit_op *pmv_commit_request(struct pmv_ep *ep, const struct pmv_commit *commit)
 {
-	struct pmv_op *req = pmv_op_get(&ep->domain->reqs, ep);
+	struct pmv_commit_op *req = pmv_commit_op(pmv_op_get(&ep->owner));
 
 	if (!req)
 		return NULL;
-	req->context = commit->context;
-	req->flags = commit->what;
+	req->op.context = commit->context;
+	req->op.flags = commit->what;
 	req->data = commit->data;
 	req->counted = true;
-	req->report = !commit->quiet && is_reported(ep, commit->what, commit->flags);
-	req->silent = commit->quiet || is_unheard(ep, commit->what);
+	req->op.audience = commit->quiet || is_unheard(ep, commit->what)  ? PMV_TELL_NOBODY
+			   : is_reported(ep, commit->what, commit->flags) ? PMV_TELL_ALL
+									  : PMV_TELL_ERROR;
 	if (ep->peer) {
 		req->writes = pmv_lost_writes_number(ep->peer);
 		req->num_regions = (unsigned int) regions_of(commit, req->regions);
@@ -374,22 +377,23 @@ struct pmv_op *pmv_commit_request(struct pmv_ep *ep, const struct pmv_commit *co
 }
 
 /* add_part -- a part that is to be posted has a reference */
-static void add_part(struct pmv_op *req, enum pmv_part part)
+static void add_part(struct pmv_commit_op *req, enum pmv_part part)
 {
 	req->unposted |= part;
-	atomic_fetch_add(&req->refs, 1);
+	atomic_fetch_add(&req->op.pending, 1);
 }
 
 /* drop_parts -- all but those that were there before; other references keep the request */
-static void drop_parts(struct pmv_op *req, unsigned before)
+static void drop_parts(struct pmv_commit_op *req, unsigned before)
 {
-	atomic_fetch_sub(&req->refs, __builtin_popcount(req->unposted & ~before));
+	atomic_fetch_sub(&req->op.pending, __builtin_popcount(req->unposted & ~before));
 	req->unposted = before;
 }
 
 /* write_letter -- its parts; what it says is taken later.  -FI_ENOMEM: there is no letter. */
-static ssize_t write_letter(struct pmv_ep *ep, struct pmv_op *req, const struct pmv_commit *commit,
-			    const struct pmv_plan *plan, enum pmv_flush_request_kind kind)
+static ssize_t write_letter(struct pmv_ep *ep, struct pmv_commit_op *req,
+			    const struct pmv_commit *commit, const struct pmv_plan *plan,
+			    enum pmv_flush_request_kind kind)
 {
 	bool reads = plan->flush_agent || ep->wrote_relaxed;
 	bool flush = reads || (kind == PMV_FLUSH_REQUEST_CARRIES && plan->flush_first);
@@ -420,9 +424,9 @@ static uint64_t place_in(struct pmv_ep *ep, const struct fi_rma_iov *at)
 }
 
 /* prepare -- the parts that follow the operation */
-static ssize_t prepare(struct pmv_ep *ep, struct pmv_op *req, const struct pmv_commit *commit,
-		       const struct pmv_plan *plan, const struct fi_rma_iov *at,
-		       uint64_t *core_flags)
+static ssize_t prepare(struct pmv_ep *ep, struct pmv_commit_op *req,
+		       const struct pmv_commit *commit, const struct pmv_plan *plan,
+		       const struct fi_rma_iov *at, uint64_t *core_flags)
 {
 	if (plan->method == PMV_METHOD_AGENT)
 		return write_letter(ep, req, commit, plan, PMV_FLUSH_REQUEST_BEHIND);
@@ -450,7 +454,7 @@ static ssize_t prepare(struct pmv_ep *ep, struct pmv_op *req, const struct pmv_c
  * After an error the request is what it was, but for a flush in front of the
  * operation, which may have been posted.
  */
-static ssize_t post_operation(struct pmv_ep *ep, struct pmv_op *req,
+static ssize_t post_operation(struct pmv_ep *ep, struct pmv_commit_op *req,
 			      const struct pmv_commit *commit, const struct pmv_plan *plan,
 			      const struct fi_rma_iov *at, bool fenced)
 {
@@ -465,10 +469,10 @@ static ssize_t post_operation(struct pmv_ep *ep, struct pmv_op *req,
 
 	ret = prepare(ep, req, commit, plan, at, &core_flags);
 	if (!ret && plan->flush_first) {
-		atomic_fetch_add(&req->refs, 1);
+		atomic_fetch_add(&req->op.pending, 1);
 		ret = pmv_flush_ordered(ep, req);
 		if (ret)
-			atomic_fetch_sub(&req->refs, 1);
+			atomic_fetch_sub(&req->op.pending, 1);
 	}
 	if (ret) {
 		drop_parts(req, before);
@@ -480,18 +484,18 @@ static ssize_t post_operation(struct pmv_ep *ep, struct pmv_op *req,
 	req->is_read = is_read;
 	if (is_read)
 		atomic_fetch_add(&ep->reads, 1);
-	atomic_fetch_add(&req->refs, 1);
+	atomic_fetch_add(&req->op.pending, 1);
 	counted = pmv_count_begin(ep, is_message                       ? PMV_SLOW_SENDS
 				      : core_flags & FI_REMOTE_CQ_DATA ? PMV_SLOW_IMMEDIATES
 								       : 0);
-	ret = pmv_count_end(ep, counted, commit->post(ep, commit->op, req, core_flags));
+	ret = pmv_count_end(ep, counted, commit->post(ep, commit->op, &req->op, core_flags));
 	pmv_note_commit(ep, commit->rma_iov, commit->rma_iov_count, !ret, -1);
 	if (ret) {
 		return_fence(ep, core_flags);
 		if (is_read)
 			atomic_fetch_sub(&ep->reads, 1);
 		req->is_read = false;
-		atomic_fetch_sub(&req->refs, 1);
+		atomic_fetch_sub(&req->op.pending, 1);
 		drop_parts(req, before);
 		return ret;
 	}
@@ -506,11 +510,10 @@ static ssize_t post_operation(struct pmv_ep *ep, struct pmv_op *req,
 	return 0;
 }
 
-void pmv_commit_give_up(struct pmv_ep *ep, struct pmv_op *req)
+void pmv_commit_give_up(struct pmv_ep *ep, struct pmv_commit_op *req)
 {
 	req->counted = false;
-	req->report = false;
-	req->silent = true;
+	req->op.audience = PMV_TELL_NOBODY;
 	pmv_op_drop(ep, req, 0);
 }
 
@@ -520,22 +523,23 @@ void pmv_commit_give_up(struct pmv_ep *ep, struct pmv_op *req)
  * take_letter -- what it is to say.  Until it is answered, or given up, it counts
  * as not acknowledged: before what it took is dirty no longer.
  */
-static ssize_t take_letter(struct pmv_ep *ep, struct pmv_op *req)
+static ssize_t take_letter(struct pmv_ep *ep, struct pmv_commit_op *req)
 {
 	ssize_t ret;
 
-	atomic_fetch_add(&ep->unacked, 1);
+	atomic_fetch_add(&ep->mailbox.unacked, 1);
 	if (ep->dirty.lost)
 		ret = atomic_load(&ep->broken) ? -FI_ENOTCONN : -FI_ENOMEM;
 	else
 		ret = pmv_flush_request_take(ep, req->letter);
 	if (ret)
-		atomic_fetch_sub(&ep->unacked, 1);
+		atomic_fetch_sub(&ep->mailbox.unacked, 1);
 	return ret;
 }
 
 /* take_dirty -- of the operation that was just posted, too, for the letter about it */
-static void take_dirty(struct pmv_ep *ep, struct pmv_op *req, const struct pmv_commit *commit)
+static void take_dirty(struct pmv_ep *ep, struct pmv_commit_op *req,
+		       const struct pmv_commit *commit)
 {
 	ssize_t ret;
 
@@ -544,7 +548,7 @@ static void take_dirty(struct pmv_ep *ep, struct pmv_op *req, const struct pmv_c
 	ret = take_letter(ep, req);
 	if (ret) {
 		req->unposted &= ~PMV_PART_LETTER;
-		pmv_op_part_done(req, (int) -ret, 0);
+		pmv_op_done(&ep->domain->ops, &req->op, (int) -ret, 0);
 	}
 }
 
@@ -580,7 +584,7 @@ void pmv_postponed_free(struct pmv_postponed *deferred)
 }
 
 /* defer -- keep a copy of the operation */
-static ssize_t defer(struct pmv_op *req, const struct pmv_commit *commit)
+static ssize_t defer(struct pmv_commit_op *req, const struct pmv_commit *commit)
 {
 	size_t count = commit->rma_iov_count;
 	struct pmv_postponed *deferred =
@@ -598,7 +602,7 @@ static ssize_t defer(struct pmv_op *req, const struct pmv_commit *commit)
 	return deferred->commit.op ? 0 : -FI_ENOMEM;
 }
 
-ssize_t pmv_commit_deferred(struct pmv_ep *ep, struct pmv_op *req)
+ssize_t pmv_commit_deferred(struct pmv_ep *ep, struct pmv_commit_op *req)
 {
 	struct pmv_postponed *deferred = req->deferred;
 	const struct pmv_commit *commit = &deferred->commit;
@@ -620,7 +624,7 @@ ssize_t pmv_commit_deferred(struct pmv_ep *ep, struct pmv_op *req)
 	if (req->letter)
 		take_dirty(ep, req, commit);
 	/* The core has a reference of its own. */
-	atomic_fetch_sub(&req->refs, 1);
+	atomic_fetch_sub(&req->op.pending, 1);
 	req->deferred = NULL;
 	pmv_postponed_free(deferred);
 	return 0;
@@ -637,7 +641,7 @@ static bool may_carry(struct pmv_ep *ep, const struct pmv_commit *commit)
 }
 
 /* commit_after_agent -- fenced, and the agent has to do something first */
-static ssize_t commit_after_agent(struct pmv_ep *ep, struct pmv_op *req,
+static ssize_t commit_after_agent(struct pmv_ep *ep, struct pmv_commit_op *req,
 				  const struct pmv_commit *commit)
 {
 	const struct fi_rma_iov *at;
@@ -668,8 +672,8 @@ static ssize_t commit_after_agent(struct pmv_ep *ep, struct pmv_op *req,
 }
 
 /* commit_now -- post the operation, and then what makes it durable */
-static ssize_t commit_now(struct pmv_ep *ep, struct pmv_op *req, const struct pmv_commit *commit,
-			  bool fenced)
+static ssize_t commit_now(struct pmv_ep *ep, struct pmv_commit_op *req,
+			  const struct pmv_commit *commit, bool fenced)
 {
 	const struct fi_rma_iov *at;
 	struct pmv_plan plan;
@@ -708,7 +712,7 @@ ssize_t pmv_commit(struct pmv_ep *ep, const struct pmv_commit *commit)
 	/* Immediate data must not pass an atomic in front of it, which may be under way. */
 	bool fenced = fence || !pmv_ep_direct(ep, PMV_SLOW_FENCE_NEXT) ||
 		      (wants_notice(commit) && ep->domain->engine.core->caps & PMV_ENGINE_FENCE);
-	struct pmv_op *req;
+	struct pmv_commit_op *req;
 	ssize_t ret = pmv_commit_check(ep, commit);
 
 	if (ret)
@@ -742,7 +746,7 @@ ssize_t pmv_commit_method(struct pmv_ep *ep, const struct pmv_commit *commit,
 	return ret;
 }
 
-void pmv_commit_flush(struct pmv_ep *ep, struct pmv_op *req, const struct pmv_commit *commit,
+void pmv_commit_flush(struct pmv_ep *ep, struct pmv_commit_op *req, const struct pmv_commit *commit,
 		      bool read)
 {
 	const struct pmv_plan plan = {.method = PMV_METHOD_AGENT};

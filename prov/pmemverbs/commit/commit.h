@@ -14,8 +14,8 @@ struct pmv_post {
 	uint64_t what;
 	void *context;
 	uint64_t flags;
-	struct pmv_op *req; /* the context, if it is ours */
-	bool fenced;        /* the endpoint's order_lock is held until the end */
+	struct pmv_commit_op *req; /* the context, if it is ours */
+	bool fenced;               /* the endpoint's order_lock is held until the end */
 };
 
 /*
@@ -79,16 +79,16 @@ ssize_t pmv_commit_method(struct pmv_ep *ep, const struct pmv_commit *commit,
 			  enum pmv_method *method);
 
 /* pmv_commit_request -- of a commit; NULL: none is left */
-struct pmv_op *pmv_commit_request(struct pmv_ep *ep, const struct pmv_commit *commit);
+struct pmv_commit_op *pmv_commit_request(struct pmv_ep *ep, const struct pmv_commit *commit);
 
 /* pmv_commit_give_up -- nothing that was asked for was posted: the call tells it */
-void pmv_commit_give_up(struct pmv_ep *ep, struct pmv_op *req);
+void pmv_commit_give_up(struct pmv_ep *ep, struct pmv_commit_op *req);
 
 /*
  * pmv_commit_flush -- a request that is nothing but a flush: by a READ of its
  * addr, and of the commit's regions by the agent; holds the endpoint's lock
  */
-void pmv_commit_flush(struct pmv_ep *ep, struct pmv_op *req, const struct pmv_commit *commit,
+void pmv_commit_flush(struct pmv_ep *ep, struct pmv_commit_op *req, const struct pmv_commit *commit,
 		      bool read);
 
 /* An operation, and room for what it names, for later. */
@@ -100,7 +100,7 @@ struct pmv_postponed {
 void pmv_postponed_free(struct pmv_postponed *deferred);
 
 /* pmv_commit_deferred -- post it, now that the agent has answered; holds the endpoint's lock */
-ssize_t pmv_commit_deferred(struct pmv_ep *ep, struct pmv_op *req);
+ssize_t pmv_commit_deferred(struct pmv_ep *ep, struct pmv_commit_op *req);
 
 /* pmv_ep_is_open -- may something new be posted, or has something else to come first? */
 bool pmv_ep_is_open(struct pmv_ep *ep);

@@ -216,7 +216,7 @@ static bool next_message(const struct pmv_flush_request *letter, struct pmv_mess
 	return true;
 }
 
-ssize_t pmv_flush_request_post(struct pmv_ep *ep, struct pmv_op *req, bool fenced)
+ssize_t pmv_flush_request_post(struct pmv_ep *ep, struct pmv_commit_op *req, bool fenced)
 {
 	struct pmv_flush_request *letter = req->letter;
 	uint64_t flags = fenced || letter->fenced ? FI_FENCE : 0;
@@ -227,10 +227,10 @@ ssize_t pmv_flush_request_post(struct pmv_ep *ep, struct pmv_op *req, bool fence
 	do {
 		last = next_message(letter, &message);
 		/* Before the core can complete it. */
-		atomic_fetch_add(&req->refs, 1);
-		ret = pmv_mailbox_send(ep, &message, req, flags);
+		atomic_fetch_add(&req->op.pending, 1);
+		ret = pmv_mailbox_send(&ep->mailbox, &message, &req->op, flags);
 		if (ret) {
-			atomic_fetch_sub(&req->refs, 1);
+			atomic_fetch_sub(&req->op.pending, 1);
 			return ret;
 		}
 		letter->sent += message.count;

@@ -59,7 +59,7 @@ void pmv_flush_request_notify(struct pmv_flush_request *letter, uint64_t data);
  * fenced: reads that may be under way come first.  -FI_EAGAIN: no room now.  0:
  * all is posted, and the letter's number is known.
  */
-ssize_t pmv_flush_request_post(struct pmv_ep *ep, struct pmv_op *req, bool fenced);
+ssize_t pmv_flush_request_post(struct pmv_ep *ep, struct pmv_commit_op *req, bool fenced);
 
 /* pmv_flush_request_last -- number of its last message, once all are posted */
 uint64_t pmv_flush_request_last(const struct pmv_flush_request *letter);

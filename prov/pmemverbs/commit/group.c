@@ -33,7 +33,7 @@ static bool is_simple(struct pmv_ep *ep, const struct pmv_commit *commit)
 }
 
 /* post -- the operation, with a reference for the core's completion if there will be one */
-static ssize_t post(struct pmv_ep *ep, struct pmv_op *req, const struct pmv_commit *commit)
+static ssize_t post(struct pmv_ep *ep, struct pmv_commit_op *req, const struct pmv_commit *commit)
 {
 	const struct fi_rma_iov *at = commit->rma_iov;
 	bool is_read =
@@ -44,9 +44,9 @@ static ssize_t post(struct pmv_ep *ep, struct pmv_op *req, const struct pmv_comm
 	req->is_read = is_read;
 	if (is_read)
 		atomic_fetch_add(&ep->reads, 1);
-	atomic_fetch_add(&req->refs, parts);
+	atomic_fetch_add(&req->op.pending, parts);
 	pmv_note_begin(ep, at->key, at->addr, at->len);
-	ret = commit->post(ep, commit->op, req, FI_COMPLETION | (commit->flags & FI_INJECT));
+	ret = commit->post(ep, commit->op, &req->op, FI_COMPLETION | (commit->flags & FI_INJECT));
 	pmv_note_end(ep, at->key, at->addr, at->len, !ret);
 	if (!ret) {
 		if (commit->what & FI_ATOMIC)
@@ -56,14 +56,14 @@ static ssize_t post(struct pmv_ep *ep, struct pmv_op *req, const struct pmv_comm
 	if (is_read)
 		atomic_fetch_sub(&ep->reads, 1);
 	req->is_read = false;
-	atomic_fetch_sub(&req->refs, parts);
+	atomic_fetch_sub(&req->op.pending, parts);
 	return ret;
 }
 
 ssize_t pmv_cover(struct pmv_ep *ep, struct pmv_commit *commit)
 {
 	enum pmv_method method;
-	struct pmv_op *req;
+	struct pmv_commit_op *req;
 	ssize_t ret;
 	bool idle;
 
@@ -116,7 +116,7 @@ struct keys {
 };
 
 /* add_key -- false: there is no room for another one */
-static bool add_key(struct pmv_ep *ep, struct keys *keys, const struct pmv_op *req)
+static bool add_key(struct pmv_ep *ep, struct keys *keys, const struct pmv_commit_op *req)
 {
 	if (!pmv_is_for_agent(ep, req->key)) {
 		keys->read = true;
@@ -134,26 +134,21 @@ static bool add_key(struct pmv_ep *ep, struct keys *keys, const struct pmv_op *r
 	return true;
 }
 
-/* is_asleep -- somebody may have looked, and wait on the descriptor since */
-static bool is_asleep(struct pmv_cq *cq)
-{
-	return cq && atomic_load(&cq->armed);
-}
-
 void pmv_cover_next(struct pmv_ep *ep, bool looking)
 {
-	struct pmv_op *flush, **end = &ep->covered;
+	struct pmv_commit_op *flush, **end = &ep->covered;
 	struct keys keys = {.count = 0};
 	struct pmv_commit commit = {.rma_iov = keys.rma_iov};
 
 	if (!ep->covered)
 		return;
 	/* The agent's thread looks, too, and earlier: it waits for nothing here. */
-	if (looking || is_asleep(ep->tx_cq) || is_asleep(ep->rx_cq))
+	if (looking || pmv_queue_is_armed(ep->owner.tx_queue) ||
+	    pmv_queue_is_armed(ep->owner.rx_queue))
 		ep->looked = true;
 	if (!ep->looked || atomic_load(&ep->covering))
 		return;
-	flush = pmv_op_get_own(&ep->domain->reqs, ep);
+	flush = pmv_commit_op(pmv_op_get_own(&ep->owner));
 	if (!flush)
 		return;
 	while (*end && add_key(ep, &keys, *end))
@@ -165,8 +160,8 @@ void pmv_cover_next(struct pmv_ep *ep, bool looking)
 	if (!ep->covered)
 		ep->covered_tail = &ep->covered;
 
-	flush->silent = true;
-	flush->flags = FI_RMA | FI_WRITE;
+	flush->op.audience = PMV_TELL_NOBODY;
+	flush->op.flags = FI_RMA | FI_WRITE;
 	flush->addr = keys.addr;
 	flush->key = keys.key;
 	commit.rma_iov_count = keys.count;
@@ -174,23 +169,20 @@ void pmv_cover_next(struct pmv_ep *ep, bool looking)
 	pmv_commit_flush(ep, flush, &commit, keys.read);
 }
 
-void pmv_cover_done(struct pmv_op_pool *pool, struct pmv_op *flush)
+void pmv_cover_done(struct pmv_ep *ep, struct pmv_commit_op *flush)
 {
-	int err = atomic_load(&flush->failed);
-	struct pmv_ep *ep = flush->ep;
-	struct pmv_cq *cq = ep ? ep->tx_cq : NULL;
-	struct pmv_op *req = flush->covers;
+	int err = atomic_load(&flush->op.error);
+	struct pmv_commit_op *req = flush->covers;
 
 	flush->covers = NULL;
 	while (req) {
-		struct pmv_op *next = req->cover_next;
+		struct pmv_commit_op *next = req->cover_next;
 
-		if (pmv_op_part_done(req, err, flush->prov_errno) && pmv_op_finish(pool, req))
-			pmv_cq_add(cq, &req->comp);
+		if (pmv_op_done(&ep->domain->ops, &req->op, err, flush->op.prov_errno))
+			pmv_queue_add(ep->owner.tx_queue, &req->op.comp);
 		req = next;
 	}
-	if (ep)
-		atomic_store(&ep->covering, false);
+	atomic_store(&ep->covering, false);
 }
 
 enum pmv_pending pmv_cover_pending(struct pmv_ep *ep)
@@ -215,7 +207,7 @@ bool pmv_cover_is_idle(struct pmv_ep *ep)
 void pmv_cover_drop(struct pmv_ep *ep)
 {
 	while (ep->covered) {
-		struct pmv_op *req = ep->covered;
+		struct pmv_commit_op *req = ep->covered;
 
 		ep->covered = req->cover_next;
 		pmv_op_drop(ep, req, FI_ECANCELED);

@@ -20,7 +20,7 @@ bool pmv_covers(struct pmv_ep *ep, uint64_t key);
 ssize_t pmv_cover(struct pmv_ep *ep, struct pmv_commit *commit);
 
 /* pmv_cover_done -- a flush has ended: with it those that it covers */
-void pmv_cover_done(struct pmv_op_pool *pool, struct pmv_op *flush);
+void pmv_cover_done(struct pmv_ep *ep, struct pmv_commit_op *flush);
 
 /*
  * pmv_cover_next -- post a flush if one is waited for and none is under way; holds

@@ -17,6 +17,9 @@
 
 #include "commit/lost_writes.h"
 
+/* A commit of that layer has this many regions at most. */
+#define PMV_OP_REGIONS 4
+
 struct pmv_hooks {
 	/* is this the write that the application is posting? */
 	bool (*is_applications)(const struct fi_rma_iov *to);

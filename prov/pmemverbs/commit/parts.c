@@ -14,75 +14,139 @@
 
 /* Requests */
 
-bool pmv_op_part_done(struct pmv_op *req, int err, int prov_errno)
+static void ended(struct pmv_op_owner *owner, struct pmv_op *op)
 {
-	int none = 0;
-
-	if (err && atomic_compare_exchange_strong(&req->failed, &none, err))
-		req->prov_errno = prov_errno;
-	return atomic_fetch_sub(&req->refs, 1) == 1;
-}
-
-struct pmv_cntr *pmv_cntr_of(struct pmv_ep *ep, uint64_t what)
-{
-	if (what & FI_RECV)
-		return ep->cntr[PMV_CNTR_RECV];
-	if (what & FI_SEND)
-		return ep->cntr[PMV_CNTR_SEND];
-	return ep->cntr[what & FI_READ ? PMV_CNTR_READ : PMV_CNTR_WRITE];
-}
-
-bool pmv_op_finish(struct pmv_op_pool *pool, struct pmv_op *req)
-{
-	struct pmv_ep *ep = req->ep;
-	int err = atomic_load(&req->failed);
-	struct pmv_cntr *cntr = ep ? pmv_cntr_of(ep, req->flags) : NULL;
+	struct pmv_ep *ep = pmv_container_of(owner, struct pmv_ep, owner);
+	struct pmv_commit_op *req = pmv_commit_op(op);
+	int err = atomic_load(&op->error);
+	struct pmv_count *count = ep->counts[pmv_count_kind(op->flags)];
 
 	if (req->covers)
-		pmv_cover_done(pool, req);
-	for (unsigned int i = 0; ep && !err && i < req->num_regions; i++)
+		pmv_cover_done(ep, req);
+	for (unsigned int i = 0; !err && i < req->num_regions; i++)
 		pmv_lost_writes_committed(ep->peer, req->regions[i], req->writes);
-	if (ep && req->is_read)
+	if (req->is_read)
 		atomic_fetch_sub(&ep->reads, 1);
-	if (ep && req->is_probe)
+	if (req->is_probe)
 		atomic_store(&ep->probing, false);
-	if (ep && req->is_repeat)
+	if (req->is_repeat)
 		atomic_store(&ep->repeating, false);
-	if (cntr && req->counted)
-		pmv_cntr_count(cntr, !err);
-	/* Of a closed endpoint the application has heard already. */
-	if (!ep || (err ? req->silent : !req->report)) {
-		pmv_op_put(pool, req);
-		return false;
-	}
-
-	req->ep = NULL;
-	req->comp.is_error = err != 0;
-	if (err) {
-		req->comp.err = (struct fi_cq_err_entry){
-			.op_context = req->context,
-			.flags = req->flags,
-			.err = err,
-			.prov_errno = req->prov_errno,
-		};
-	} else {
-		req->comp.ok = (struct fi_cq_tagged_entry){
-			.op_context = req->context,
-			.flags = req->flags,
-		};
-	}
-	return true;
+	if (count && req->counted)
+		pmv_count_add(count, !err);
+	pmv_flush_request_free(req->letter);
+	pmv_postponed_free(req->deferred);
+	req->letter = NULL;
+	req->deferred = NULL;
 }
 
-void pmv_op_drop(struct pmv_ep *ep, struct pmv_op *req, int err)
+static void lost(struct pmv_op_owner *owner)
 {
-	if (pmv_op_part_done(req, err, 0) && pmv_op_finish(&ep->domain->reqs, req))
-		pmv_cq_add(ep->tx_cq, &req->comp);
+	atomic_store(&pmv_container_of(owner, struct pmv_ep, owner)->broken, true);
+}
+
+static enum pmv_pending push_tx(struct pmv_waiter *waiter, bool looking)
+{
+	return pmv_ep_push(pmv_container_of(waiter, struct pmv_ep, on_tx), looking);
+}
+
+static enum pmv_pending push_rx(struct pmv_waiter *waiter, bool looking)
+{
+	return pmv_ep_push(pmv_container_of(waiter, struct pmv_ep, on_rx), looking);
+}
+
+static unsigned initial_slow(const struct pmv_ep *ep)
+{
+	return (pmv_engine_can(ep->engine.engine, PMV_ENGINE_FENCE) ? 0 : PMV_SLOW_READS) |
+	       (ep->tx_op_flags & FI_COMMIT_COMPLETE ? PMV_SLOW_COMMIT : 0) |
+	       (pmv_setting.commit_all ? PMV_SLOW_ALL : 0);
+}
+
+void pmv_commit_init(struct pmv_ep *ep)
+{
+	ep->owner.ended = ended;
+	ep->owner.lost = lost;
+	ep->on_tx.push = push_tx;
+	ep->on_rx.push = push_rx;
+	ep->stalled_tail = &ep->stalled;
+	ep->awaiting_tail = &ep->awaiting;
+	ep->covered_tail = &ep->covered;
+	atomic_init(&ep->slow, initial_slow(ep));
+	pthread_mutex_init(&ep->lock, NULL);
+	pthread_mutex_init(&ep->order_lock, NULL);
+	pthread_mutex_init(&ep->mark_lock, NULL);
+	pthread_mutex_init(&ep->send_lock, NULL);
+}
+
+/* slow_for_messages -- what a commit has to know of those that were sent before it */
+static unsigned slow_for_messages(const struct pmv_ep *ep)
+{
+	const struct pmv_handshake *peer = &ep->mailbox.peer;
+
+	if (ep->message_method != PMV_METHOD_AGENT)
+		return pmv_ordered_by_flush(&peer->received) ? PMV_SLOW_SENDS : 0;
+	if (!peer->messages)
+		return 0;
+	return PMV_SLOW_SENDS | (ep->engine.engine->core->imm_receives ? PMV_SLOW_IMMEDIATES : 0);
+}
+
+void pmv_commit_connected(struct pmv_ep *ep)
+{
+	const struct pmv_handshake *peer = &ep->mailbox.peer;
+
+	ep->message_method = pmv_message_method(peer->one_kind ? &peer->received : NULL,
+						ep->engine.engine->transport);
+	atomic_fetch_or(&ep->slow, slow_for_messages(ep));
+	/* Any message may be one of those; more than a needless flush it can't cost. */
+	if (ep->message_method == PMV_METHOD_READ)
+		atomic_store(&ep->wrote_flush, true);
+}
+
+void pmv_commit_abandoned(struct pmv_ep *ep, struct pmv_op *op)
+{
+	struct pmv_commit_op *req = pmv_commit_op(op);
+	struct pmv_count *count = ep->counts[pmv_count_kind(op->flags)];
+
+	if (count && req->counted)
+		pmv_count_add(count, false);
+	/* What waits for this flush waits no more. */
+	while (req->covers) {
+		struct pmv_commit_op *covered = req->covers;
+
+		req->covers = covered->cover_next;
+		covered->cover_next = ep->covered;
+		ep->covered = covered;
+	}
+	pmv_flush_request_free(req->letter);
+	pmv_postponed_free(req->deferred);
+	req->letter = NULL;
+	req->deferred = NULL;
+}
+
+/* part_done -- of a request that somebody else holds a reference to as well */
+static void part_done(struct pmv_ep *ep, struct pmv_commit_op *req, int err)
+{
+	pmv_op_done(&ep->domain->ops, &req->op, err, 0);
+}
+
+void pmv_commit_release(struct pmv_ep *ep)
+{
+	while (ep->covered) {
+		struct pmv_commit_op *req = ep->covered;
+
+		ep->covered = req->cover_next;
+		part_done(ep, req, 0);
+	}
+}
+
+void pmv_op_drop(struct pmv_ep *ep, struct pmv_commit_op *req, int err)
+{
+	if (pmv_op_done(&ep->domain->ops, &req->op, err, 0))
+		pmv_queue_add(ep->owner.tx_queue, &req->op.comp);
 }
 
 /* Parts */
 
-static ssize_t post_read(struct pmv_ep *ep, struct pmv_op *req, uint64_t addr, size_t len,
+static ssize_t post_read(struct pmv_ep *ep, struct pmv_commit_op *req, uint64_t addr, size_t len,
 			 uint64_t key)
 {
 	struct pmv_domain *domain = ep->domain;
@@ -94,38 +158,37 @@ static ssize_t post_read(struct pmv_ep *ep, struct pmv_op *req, uint64_t addr, s
 		.iov_count = 1,
 		.rma_iov = &rma_iov,
 		.rma_iov_count = 1,
-		.context = req,
+		.context = &req->op,
 	};
 
 	return fi_readmsg(ep->engine.fid, &msg, FI_COMPLETION);
 }
 
-static ssize_t post_flush(struct pmv_ep *ep, struct pmv_op *req)
+static ssize_t post_flush(struct pmv_ep *ep, struct pmv_commit_op *req)
 {
 	return post_read(ep, req, req->addr, 1, req->key);
 }
 
-void pmv_flush_at_page(struct pmv_ep *ep, struct pmv_op *req)
+void pmv_flush_at_page(struct pmv_ep *ep, struct pmv_commit_op *req)
 {
-	req->addr = pmv_handshake_flush_addr(&ep->mailbox.peer);
-	req->key = ep->mailbox.peer.flush_key;
+	pmv_mailbox_flush_place(&ep->mailbox, &req->addr, &req->key);
 }
 
 /*
  * read_back -- without an order among writes a READ pushes only what it reads: all
  * that the letter names, then.  Each READ has a reference of its own.
  */
-static ssize_t read_back(struct pmv_ep *ep, struct pmv_op *req)
+static ssize_t read_back(struct pmv_ep *ep, struct pmv_commit_op *req)
 {
 	struct pmv_range range;
 
 	while (pmv_flush_request_unread(req->letter, PMV_SCRATCH_SIZE, &range)) {
 		ssize_t ret;
 
-		atomic_fetch_add(&req->refs, 1);
+		atomic_fetch_add(&req->op.pending, 1);
 		ret = post_read(ep, req, range.addr, range.len, range.key);
 		if (ret) {
-			atomic_fetch_sub(&req->refs, 1);
+			atomic_fetch_sub(&req->op.pending, 1);
 			return ret;
 		}
 		pmv_flush_request_was_read(req->letter, range.len);
@@ -133,7 +196,7 @@ static ssize_t read_back(struct pmv_ep *ep, struct pmv_op *req)
 	return 0;
 }
 
-static ssize_t post_notice(struct pmv_ep *ep, struct pmv_op *req)
+static ssize_t post_notice(struct pmv_ep *ep, struct pmv_commit_op *req)
 {
 	const uint64_t flags = FI_COMPLETION | FI_REMOTE_CQ_DATA | FI_FENCE;
 	struct pmv_domain *domain = ep->domain;
@@ -149,7 +212,7 @@ static ssize_t post_notice(struct pmv_ep *ep, struct pmv_op *req)
 		.iov_count = 1,
 		.rma_iov = &rma_iov,
 		.rma_iov_count = 1,
-		.context = req,
+		.context = &req->op,
 		.data = req->data,
 	};
 	bool counted = pmv_count_begin(ep, PMV_SLOW_IMMEDIATES);
@@ -157,7 +220,7 @@ static ssize_t post_notice(struct pmv_ep *ep, struct pmv_op *req)
 	return pmv_count_end(ep, counted, fi_writemsg(ep->engine.fid, &msg, flags));
 }
 
-ssize_t pmv_flush_ordered(struct pmv_ep *ep, struct pmv_op *req)
+ssize_t pmv_flush_ordered(struct pmv_ep *ep, struct pmv_commit_op *req)
 {
 	bool ordered = atomic_exchange(&ep->wrote_ordered, false);
 	ssize_t ret = post_flush(ep, req);
@@ -169,7 +232,7 @@ ssize_t pmv_flush_ordered(struct pmv_ep *ep, struct pmv_op *req)
 	return ret;
 }
 
-static ssize_t flush(struct pmv_ep *ep, struct pmv_op *req)
+static ssize_t flush(struct pmv_ep *ep, struct pmv_commit_op *req)
 {
 	bool reads = req->letter && pmv_flush_request_reads_back(req->letter);
 	ssize_t ret = reads ? read_back(ep, req) : 0;
@@ -180,7 +243,7 @@ static ssize_t flush(struct pmv_ep *ep, struct pmv_op *req)
 		if (!reads)
 			return post_flush(ep, req);
 		/* The part itself has nothing to wait for. */
-		pmv_op_part_done(req, 0, 0);
+		part_done(ep, req, 0);
 		return 0;
 	}
 	pthread_mutex_lock(&ep->order_lock);
@@ -199,16 +262,16 @@ static void update_slow(struct pmv_ep *ep)
 		atomic_fetch_and(&ep->slow, ~PMV_SLOW_CLOSED);
 }
 
-static void enqueue(struct pmv_op *req, struct pmv_op ***tail)
+static void enqueue(struct pmv_commit_op *req, struct pmv_commit_op ***tail)
 {
 	req->next = NULL;
 	**tail = req;
 	*tail = &req->next;
 }
 
-static struct pmv_op *dequeue(struct pmv_op **head, struct pmv_op ***tail)
+static struct pmv_commit_op *dequeue(struct pmv_commit_op **head, struct pmv_commit_op ***tail)
 {
-	struct pmv_op *req = *head;
+	struct pmv_commit_op *req = *head;
 
 	*head = req->next;
 	if (!*head)
@@ -217,7 +280,7 @@ static struct pmv_op *dequeue(struct pmv_op **head, struct pmv_op ***tail)
 }
 
 /* requeue -- in front of the others that are stalled, where it was */
-static void requeue(struct pmv_ep *ep, struct pmv_op *req)
+static void requeue(struct pmv_ep *ep, struct pmv_commit_op *req)
 {
 	req->next = ep->stalled;
 	if (!req->next)
@@ -229,11 +292,11 @@ static void requeue(struct pmv_ep *ep, struct pmv_op *req)
  * post_letter -- also after an error: later letters rely on that this one was
  * sent.  But then the agent is not to store, nor to notify.
  */
-static ssize_t post_letter(struct pmv_ep *ep, struct pmv_op *req)
+static ssize_t post_letter(struct pmv_ep *ep, struct pmv_commit_op *req)
 {
 	ssize_t ret = -FI_ECANCELED;
 
-	if (atomic_load(&req->failed))
+	if (atomic_load(&req->op.error))
 		pmv_flush_request_mute(req->letter);
 	if (!atomic_load(&ep->broken))
 		ret = pmv_flush_request_post(ep, req, atomic_load(&ep->fence_due));
@@ -242,7 +305,7 @@ static ssize_t post_letter(struct pmv_ep *ep, struct pmv_op *req)
 	if (ret) {
 		/* What it took will not be made durable. */
 		ep->dirty.lost = true;
-		atomic_fetch_sub(&ep->unacked, 1);
+		atomic_fetch_sub(&ep->mailbox.unacked, 1);
 		return ret;
 	}
 	if (pmv_flush_request_carries(req->letter))
@@ -259,26 +322,26 @@ static ssize_t post_letter(struct pmv_ep *ep, struct pmv_op *req)
  * answered -- the agent has done what the letter said, or err; the letter's
  * reference goes.  What had to wait for that is posted next.
  */
-static void answered(struct pmv_ep *ep, struct pmv_op *req, int err)
+static void answered(struct pmv_ep *ep, struct pmv_commit_op *req, int err)
 {
-	atomic_fetch_sub(&ep->unacked, 1);
+	atomic_fetch_sub(&ep->mailbox.unacked, 1);
 	if (req->deferred)
 		ep->deferred--;
-	if (!err && !atomic_load(&req->failed) && (req->deferred || req->notice_later)) {
+	if (!err && !atomic_load(&req->op.error) && (req->deferred || req->notice_later)) {
 		req->unposted |= req->deferred ? PMV_PART_OPERATION : PMV_PART_NOTICE;
 		req->notice_later = false;
 		/* The part's, and that of its place in the queue. */
-		atomic_fetch_add(&req->refs, 2);
+		atomic_fetch_add(&req->op.pending, 2);
 		enqueue(req, &ep->stalled_tail);
 	}
 	pmv_op_drop(ep, req, err);
 }
 
-static void mark_failed(struct pmv_op *req, int err)
+static void mark_failed(struct pmv_commit_op *req, int err)
 {
 	int none = 0;
 
-	atomic_compare_exchange_strong(&req->failed, &none, err);
+	atomic_compare_exchange_strong(&req->op.error, &none, err);
 }
 
 static int fault_errno(enum pmv_fault fault)
@@ -304,12 +367,12 @@ static int fault_errno(enum pmv_fault fault)
  */
 static void take_fault(struct pmv_ep *ep, const struct pmv_ack *ack)
 {
-	struct pmv_op *const heads[] = {ep->awaiting, ep->stalled};
+	struct pmv_commit_op *const heads[] = {ep->awaiting, ep->stalled};
 
 	if (!ack->fault)
 		return;
 	for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
-		for (struct pmv_op *req = heads[i]; req; req = req->next) {
+		for (struct pmv_commit_op *req = heads[i]; req; req = req->next) {
 			if (req->letter && (pmv_flush_request_has(req->letter, ack->done) ||
 					    pmv_flush_request_is_for_all(req->letter)))
 				mark_failed(req, fault_errno(ack->fault));
@@ -319,7 +382,7 @@ static void take_fault(struct pmv_ep *ep, const struct pmv_ack *ack)
 
 static void fail_all(struct pmv_ep *ep)
 {
-	for (struct pmv_op *req = ep->stalled; req; req = req->next) {
+	for (struct pmv_commit_op *req = ep->stalled; req; req = req->next) {
 		if (req->letter)
 			mark_failed(req, FI_ECANCELED);
 	}
@@ -348,23 +411,23 @@ static void take_acks(struct pmv_ep *ep)
 }
 
 /* post_own -- something that no request of the application's needs; -FI_EAGAIN: not now */
-static ssize_t post_own(struct pmv_ep *ep, ssize_t (*post)(struct pmv_ep *ep, void *context))
+static ssize_t post_own(struct pmv_ep *ep,
+			ssize_t (*post)(struct pmv_ep *ep, struct pmv_commit_op *req))
 {
-	struct pmv_op *req = pmv_op_get_own(&ep->domain->reqs, ep);
+	struct pmv_commit_op *req = pmv_commit_op(pmv_op_get_own(&ep->owner));
 	ssize_t ret;
 
 	if (!req)
 		return -FI_EAGAIN;
-	req->silent = true;
+	req->op.audience = PMV_TELL_NOBODY;
 	ret = post(ep, req);
 	if (ret)
-		pmv_op_put(&ep->domain->reqs, req);
+		pmv_op_put(&ep->domain->ops, &req->op);
 	return ret;
 }
 
-static ssize_t post_probe(struct pmv_ep *ep, void *context)
+static ssize_t post_probe(struct pmv_ep *ep, struct pmv_commit_op *req)
 {
-	struct pmv_op *req = context;
 	ssize_t ret;
 
 	req->is_probe = true;
@@ -377,17 +440,21 @@ static ssize_t post_probe(struct pmv_ep *ep, void *context)
 }
 
 /* post_repeat -- one at a time: what it sends stays until it has been sent */
-static ssize_t post_repeat(struct pmv_ep *ep, void *context)
+static ssize_t post_repeat(struct pmv_ep *ep, struct pmv_commit_op *req)
 {
-	struct pmv_op *req = context;
 	ssize_t ret;
 
 	req->is_repeat = true;
 	atomic_store(&ep->repeating, true);
-	ret = pmv_mailbox_repeat(ep, context);
+	ret = pmv_mailbox_repeat(&ep->mailbox, &req->op);
 	if (ret)
 		atomic_store(&ep->repeating, false);
 	return ret;
+}
+
+static ssize_t post_ask(struct pmv_ep *ep, struct pmv_commit_op *req)
+{
+	return pmv_mailbox_ask(&ep->mailbox, &req->op);
 }
 
 /*
@@ -413,16 +480,16 @@ static void probe(struct pmv_ep *ep)
 	if (!ret && !atomic_load(&ep->repeating))
 		ret = post_own(ep, post_repeat);
 	if (!ret && pmv_mailbox_may_ask(&ep->mailbox))
-		ret = post_own(ep, pmv_mailbox_ask);
+		ret = post_own(ep, post_ask);
 	if (ret && ret != -FI_EAGAIN)
 		atomic_store(&ep->broken, true);
 }
 
-ssize_t pmv_post_parts(struct pmv_ep *ep, struct pmv_op *req)
+ssize_t pmv_post_parts(struct pmv_ep *ep, struct pmv_commit_op *req)
 {
 	static const struct {
 		enum pmv_part part;
-		ssize_t (*post)(struct pmv_ep *ep, struct pmv_op *req);
+		ssize_t (*post)(struct pmv_ep *ep, struct pmv_commit_op *req);
 	} parts[] = {
 		{PMV_PART_OPERATION, pmv_commit_deferred},
 		{PMV_PART_FLUSH, flush},
@@ -440,14 +507,14 @@ ssize_t pmv_post_parts(struct pmv_ep *ep, struct pmv_op *req)
 		 * rely on this one, and on what it reads back.
 		 */
 		ret = -FI_ECANCELED;
-		if (!atomic_load(&req->failed) || parts[i].part == PMV_PART_LETTER ||
+		if (!atomic_load(&req->op.error) || parts[i].part == PMV_PART_LETTER ||
 		    (parts[i].part == PMV_PART_FLUSH && req->letter))
 			ret = parts[i].post(ep, req);
 		if (ret == -FI_EAGAIN)
 			return ret;
 		req->unposted &= ~parts[i].part;
 		if (ret)
-			pmv_op_part_done(req, (int) -ret, 0);
+			part_done(ep, req, (int) -ret);
 	}
 	return 0;
 }
@@ -459,7 +526,7 @@ enum pmv_pending pmv_ep_push(struct pmv_ep *ep, bool looking)
 	pthread_mutex_lock(&ep->lock);
 	take_acks(ep);
 	while (ep->stalled) {
-		struct pmv_op *req = dequeue(&ep->stalled, &ep->stalled_tail);
+		struct pmv_commit_op *req = dequeue(&ep->stalled, &ep->stalled_tail);
 
 		if (pmv_post_parts(ep, req) == -FI_EAGAIN) {
 			requeue(ep, req);
@@ -479,29 +546,29 @@ enum pmv_pending pmv_ep_push(struct pmv_ep *ep, bool looking)
 
 void pmv_ep_stall(struct pmv_ep *ep)
 {
-	pmv_cq_stall(ep->tx_cq, &ep->on_tx_cq);
+	pmv_queue_wait(ep->owner.tx_queue, &ep->on_tx);
 	/* Who waits for what the target does in return may read the other one only. */
-	if (ep->rx_cq && ep->rx_cq != ep->tx_cq)
-		pmv_cq_stall(ep->rx_cq, &ep->on_rx_cq);
+	if (ep->owner.rx_queue && ep->owner.rx_queue != ep->owner.tx_queue)
+		pmv_queue_wait(ep->owner.rx_queue, &ep->on_rx);
 }
 
 void pmv_ep_break(struct pmv_ep *ep)
 {
 	atomic_store(&ep->broken, true);
-	if (ep->tx_cq && atomic_load(&ep->unacked))
-		pmv_cq_wake(ep->tx_cq);
+	if (ep->owner.tx_queue && atomic_load(&ep->mailbox.unacked))
+		pmv_queue_wake(ep->owner.tx_queue);
 }
 
 void pmv_ep_drop_pending(struct pmv_ep *ep)
 {
 	pthread_mutex_lock(&ep->lock);
 	while (ep->stalled) {
-		struct pmv_op *req = dequeue(&ep->stalled, &ep->stalled_tail);
+		struct pmv_commit_op *req = dequeue(&ep->stalled, &ep->stalled_tail);
 
 		if (req->unposted & PMV_PART_LETTER)
-			atomic_fetch_sub(&ep->unacked, 1);
+			atomic_fetch_sub(&ep->mailbox.unacked, 1);
 		for (unsigned left = req->unposted; left; left &= left - 1)
-			pmv_op_part_done(req, FI_ECANCELED, 0);
+			part_done(ep, req, FI_ECANCELED);
 		req->unposted = 0;
 		pmv_op_drop(ep, req, 0);
 	}
@@ -512,7 +579,7 @@ void pmv_ep_drop_pending(struct pmv_ep *ep)
 	pthread_mutex_unlock(&ep->lock);
 }
 
-void pmv_post_or_queue(struct pmv_ep *ep, struct pmv_op *req)
+void pmv_post_or_queue(struct pmv_ep *ep, struct pmv_commit_op *req)
 {
 	if (ep->stalled || pmv_post_parts(ep, req) == -FI_EAGAIN)
 		enqueue(req, &ep->stalled_tail);

@@ -10,22 +10,62 @@
 #ifndef PMV_PARTS_H
 #define PMV_PARTS_H
 
+#include "commit/hooks.h"
 #include "objects/ep.h"
 
-/*
- * pmv_op_part_done -- drop a reference: a part has completed or never will;
- * err is 0 or a positive fi_errno.  True: it was the last one.
- */
-bool pmv_op_part_done(struct pmv_op *req, int err, int prov_errno);
+/* What a commit still has to post, in this order. */
+enum pmv_part {
+	PMV_PART_OPERATION = 1 << 0, /* the write or atomic itself, if it had to wait */
+	PMV_PART_FLUSH = 1 << 1,     /* the READ */
+	PMV_PART_LETTER = 1 << 2,    /* the agent's messages; done when it has acknowledged them */
+	PMV_PART_NOTICE = 1 << 3,    /* the write of 0 bytes with immediate */
+};
 
-/* pmv_op_finish -- count the request, fill its entry; false: nothing to report, it is gone */
-bool pmv_op_finish(struct pmv_op_pool *pool, struct pmv_op *req);
+struct pmv_flush_request;
+struct pmv_postponed;
+
+struct pmv_commit_op {
+	struct pmv_op op;
+	struct pmv_commit_op *next; /* waiting on its endpoint */
+	uint64_t data;
+	uint64_t addr;                    /* in the target's region: what the flush reads */
+	uint64_t key;                     /* the core's */
+	unsigned unposted;                /* enum pmv_part */
+	struct pmv_commit_op *cover_next; /* among those that one flush covers: see cover.h */
+	struct pmv_commit_op *covers;     /* of a flush: these */
+	struct pmv_flush_request *letter; /* to the agent; the request's */
+	/* an operation for when the agent has answered; the request's */
+	struct pmv_postponed *deferred;
+	uint64_t writes;                  /* over RxM: these are committed with it, of ... */
+	uint32_t regions[PMV_OP_REGIONS]; /* ... these: see peer.h */
+	unsigned int num_regions;
+	bool notice_later; /* the notice, too, is for then */
+	bool counted;      /* by the counter for its kind */
+	bool is_read;      /* counted by the endpoint while it is under way */
+	bool is_probe;
+	bool is_repeat;
+};
+
+static inline struct pmv_commit_op *pmv_commit_op(struct pmv_op *op)
+{
+	return (struct pmv_commit_op *) op;
+}
+
+/* pmv_commit_init -- of a new endpoint */
+void pmv_commit_init(struct pmv_ep *ep);
+
+/* pmv_commit_connected -- what follows from what the peer said */
+void pmv_commit_connected(struct pmv_ep *ep);
+
+/*
+ * pmv_commit_abandoned -- the endpoint was closed before the operation ended; once all
+ * were, pmv_commit_release
+ */
+void pmv_commit_abandoned(struct pmv_ep *ep, struct pmv_op *op);
+void pmv_commit_release(struct pmv_ep *ep);
 
 /* pmv_op_drop -- a poster's reference; the request may end here if the core was faster */
-void pmv_op_drop(struct pmv_ep *ep, struct pmv_op *req, int err);
-
-/* pmv_cntr_of -- the counter of such operations, or NULL */
-struct pmv_cntr *pmv_cntr_of(struct pmv_ep *ep, uint64_t what);
+void pmv_op_drop(struct pmv_ep *ep, struct pmv_commit_op *req, int err);
 
 /*
  * pmv_post_parts -- post what a request still has to post, in order.  -FI_EAGAIN:
@@ -33,22 +73,22 @@ struct pmv_cntr *pmv_cntr_of(struct pmv_ep *ep, uint64_t what);
  * The caller holds a reference, so the request does not end in here, and with a
  * letter the endpoint's lock.
  */
-ssize_t pmv_post_parts(struct pmv_ep *ep, struct pmv_op *req);
+ssize_t pmv_post_parts(struct pmv_ep *ep, struct pmv_commit_op *req);
 
 /*
  * pmv_post_or_queue -- post a request's parts, or keep it with its reference until
  * the core and the agent take them; holds the endpoint's lock
  */
-void pmv_post_or_queue(struct pmv_ep *ep, struct pmv_op *req);
+void pmv_post_or_queue(struct pmv_ep *ep, struct pmv_commit_op *req);
 
 /* pmv_flush_at_page -- the peer's flush page: a READ of it pushes as any other */
-void pmv_flush_at_page(struct pmv_ep *ep, struct pmv_op *req);
+void pmv_flush_at_page(struct pmv_ep *ep, struct pmv_commit_op *req);
 
 /*
  * pmv_flush_ordered -- data written before the READ becomes durable with it; from
  * here on a fence waits for the READ instead of posting one.  Holds order_lock.
  */
-ssize_t pmv_flush_ordered(struct pmv_ep *ep, struct pmv_op *req);
+ssize_t pmv_flush_ordered(struct pmv_ep *ep, struct pmv_commit_op *req);
 
 /*
  * pmv_ep_push -- take acknowledgements, and post what is to be posted; returns what

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* dirty.c -- what is to be made durable; dirty.h has the argument */
+/* dirty.c -- ranges that were written and are not durable yet; dirty.h has the rules */
+#include "memory/dirty.h"
+
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "memory/dirty.h"
 #include "memory/key.h"
 
 #define CACHE_LINE 64
@@ -75,7 +76,7 @@ static void becomes_dirty(struct pmv_dirty *dirty, struct pmv_dirty_region *regi
 	dirty->num_regions++;
 }
 
-/* forget_clean -- the one that was written the longest time ago, if they are too many */
+/* forget_clean -- if there are too many, the one whose last write is oldest */
 static void forget_clean(struct pmv_dirty *dirty)
 {
 	struct pmv_dirty_region *region = dirty->clean;
@@ -125,7 +126,7 @@ static uint64_t line(uint64_t addr)
 	return addr / CACHE_LINE;
 }
 
-/* touch -- do two ranges, the first one first, share or adjoin cache lines? */
+/* touch -- are two ranges in the same or in adjacent cache lines?  The first starts first. */
 static bool touch(uint64_t end, uint64_t start)
 {
 	return start <= end || line(start) <= line(end - 1) + 1;
@@ -138,7 +139,7 @@ static void remove_at(struct pmv_dirty_region *region, unsigned int at, unsigned
 	region->count -= count;
 }
 
-/* join_closest -- one range less, at the price of the smallest gap */
+/* join_closest -- join the two ranges with the smallest gap */
 static void join_closest(struct pmv_dirty_region *region)
 {
 	unsigned int closest = 0;

@@ -2,21 +2,22 @@
 /*
  * dirty.h -- what an endpoint has written and nothing has made durable yet
  *
- * Kept for each region that only an agent makes durable.  Ranges that share or
- * adjoin cache lines are joined.  When a region has too many, the two with the
- * smallest gap between them are: what lies between is flushed needlessly, but
- * nothing that was written is left out.  Memory: PMV_DIRTY_RANGES ranges, about
- * a KiB, for each region with something dirty, and for the PMV_DIRTY_CLEAN others
- * that were written last.  Of the latter nothing is lost when they are forgotten;
- * they only spare an allocation.  When there are more than PMV_DIRTY_REGIONS of the
- * former, which nobody commits, no commit can be proven any more.
+ * Kept for each region that only an agent makes durable.  Ranges in the same or adjacent
+ * cache lines are joined.  When a region has too many ranges, the two with the smallest
+ * gap are joined: the gap is flushed needlessly, but no write is left out.  Memory: about
+ * a KiB (PMV_DIRTY_RANGES ranges) for each dirty region, and for the PMV_DIRTY_CLEAN clean
+ * ones that were written last.  Clean ones are kept only to save an allocation.  With more
+ * than PMV_DIRTY_REGIONS dirty regions no commit can be proven any more.
  *
- * Not locked: the endpoint's lock is.
+ * The caller's lock protects it.
  */
 #ifndef PMV_DIRTY_H
 #define PMV_DIRTY_H
 
-#include "agent/wire.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "memory/range.h"
 
 #define PMV_DIRTY_RANGES 64
 #define PMV_DIRTY_CLEAN 16
@@ -27,22 +28,22 @@ struct pmv_dirty_region;
 struct pmv_dirty {
 	void *tree; /* of regions, by key */
 	struct pmv_dirty_region *last;
-	struct pmv_dirty_region *regions; /* with something dirty, in any order */
-	struct pmv_dirty_region *clean;   /* the others, the one that was written last first */
+	struct pmv_dirty_region *regions; /* the dirty ones, in any order */
+	struct pmv_dirty_region *clean;   /* the clean ones, the last written one first */
 	unsigned int num_regions;
 	unsigned int num_clean;
 	unsigned int ranges; /* in all of them */
-	bool lost;           /* no memory to note a write: no commit can be proven any more */
+	bool lost;           /* no memory to keep a write: no commit can be proven any more */
 };
 
 void pmv_dirty_free(struct pmv_dirty *dirty);
 
-/* pmv_dirty_add -- note a write; without memory `lost` is set, for good */
+/* pmv_dirty_add -- keep a write; without memory `lost` is set, and stays set */
 void pmv_dirty_add(struct pmv_dirty *dirty, uint32_t key, uint64_t addr, uint64_t len);
 
 /*
- * pmv_dirty_count -- ranges of a region, of all regions with all set
- * pmv_dirty_take -- hand these ranges over, in any order; they are clean then
+ * pmv_dirty_count -- the number of ranges of a region; with `all`, of all regions
+ * pmv_dirty_take -- hand these ranges over, in any order; then they are clean
  */
 unsigned int pmv_dirty_count(struct pmv_dirty *dirty, uint32_t key, bool all);
 void pmv_dirty_take(struct pmv_dirty *dirty, uint32_t key, bool all, struct pmv_range *ranges);

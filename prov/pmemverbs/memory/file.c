@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* file.c -- the files behind a region, opened anew; file.h says why */
+/* file.c -- opens the files behind a region again; file.h says why */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include "memory/file.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -17,18 +19,17 @@
 
 #include <rdma/fi_errno.h>
 
-#include "memory/file.h"
+#include "base/setting.h"
 #include "memory/platform.h"
-#include "base/log.h"
 #include "memory/vma.h"
 
 struct file {
 	int fd;
 	dev_t dev; /* as the kernel describes mappings */
 	ino_t ino;
-	bool sized;   /* its size counts: no device, and it has had all of the region */
-	bool linked;  /* its name counts: no device, and it has had one */
-	uint64_t end; /* of what the region has of it */
+	bool sized;   /* it is no device, and was long enough for the region */
+	bool linked;  /* it is no device, and had a name */
+	uint64_t end; /* of the region's part of it */
 };
 
 /* Part of a region that is one mapping of one file, as ours is. */
@@ -84,7 +85,7 @@ static int compare(void *arg, const struct pmv_vma *vma)
 	return 0;
 }
 
-/* has_numbers -- stat has other numbers than mappings have on btrfs and overlayfs */
+/* has_numbers -- on btrfs and overlayfs stat returns other numbers than mappings have */
 static bool has_numbers(const void *page, const struct pmv_vma *vma)
 {
 	struct comparison comparison = {.with = vma};
@@ -117,7 +118,7 @@ static bool is_same_page(void *theirs, void *own)
 	return true;
 }
 
-/* is_mapped_file -- a mapping of ours tells; errno: why not */
+/* is_mapped_file -- found out with a mapping of our own; errno: why not */
 static bool is_mapped_file(int fd, const struct wanted *wanted)
 {
 	off_t offset = (off_t) (wanted->vma->offset + (wanted->at - wanted->vma->start));
@@ -151,7 +152,8 @@ static bool is_mapped_file(int fd, const struct wanted *wanted)
 
 static int open_path(const char *path, const struct wanted *wanted)
 {
-	/* To write: the kernel takes a shared mapping that can never be written for no such. */
+	/* Writable: a shared mapping that can never be written is not a shared one to the kernel.
+	 */
 	int fd = *path == '/' ? open(path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK) : -1;
 
 	int err;
@@ -164,7 +166,10 @@ static int open_path(const char *path, const struct wanted *wanted)
 	return -1;
 }
 
-/* open_anew -- by its path or, for who may, by its mapping: the path may lead elsewhere here */
+/*
+ * open_anew -- by its path, which may lead to another file here; or by its mapping, for
+ * which not every process has the right
+ */
 static int open_anew(const struct wanted *wanted)
 {
 	char path[80];
@@ -229,7 +234,7 @@ static int refuse_open(const struct pmv_vma *vma, bool unnamed, struct pmv_mem *
 			  vma->path);
 }
 
-/* check_past -- an error that nobody has been told of: this takes it, for our description only */
+/* check_past -- an earlier error that was not reported; this takes it only from our description */
 static int check_past(const struct file *file, const struct segment *segment, const char *path,
 		      struct pmv_mem *mem)
 {
@@ -245,7 +250,7 @@ static int check_past(const struct file *file, const struct segment *segment, co
 		path);
 }
 
-/* has_holes -- also where nobody knows */
+/* has_holes -- also true if that is unknown */
 static bool has_holes(int fd, uint64_t offset, uint64_t len)
 {
 	off_t hole = lseek(fd, (off_t) offset, SEEK_HOLE);
@@ -254,9 +259,8 @@ static bool has_holes(int fd, uint64_t offset, uint64_t len)
 }
 
 /*
- * reserve -- blocks for all of a part, so that no write finds the disk full.  Not all
- * file systems can do that; ZFS asks for as much free space, whether there are holes or
- * not.
+ * reserve -- allocate blocks for all of a part, so that no write finds the disk full.  Not
+ * all file systems can do that.  ZFS needs that much free space even without holes.
  */
 static int reserve(const struct file *file, uint64_t offset, uint64_t len, const char *path,
 		   struct pmv_mem *mem)
@@ -318,7 +322,7 @@ static void *grow(void *array, size_t count, size_t size)
 	return count & (count - 1) ? array : realloc(array, (count ? 2 * count : 1) * size);
 }
 
-/* find_file -- opens it, unless the region has it already; -1 and errno: it can't be had */
+/* find_file -- open it, unless the region has it already; -1 and errno: it can't be opened */
 static ssize_t find_file(struct pmv_files *files, const struct wanted *wanted)
 {
 	const struct pmv_mapped *mapped = &wanted->vma->file;
@@ -425,7 +429,7 @@ static int open_vma(void *arg, const struct pmv_vma *vma)
 	file = find_file(opening->files, &wanted);
 	if (file >= 0)
 		return add_segment(opening, vma, (size_t) file);
-	/* What lies on DAX nobody syncs, so nobody takes its errors. */
+	/* Nobody syncs files on DAX, so nobody takes their errors. */
 	if (opening->demand->declared ||
 	    (!wanted.synced && !one.unnamed && errno != EMFILE && errno != ENFILE))
 		return go_without(opening, vma);
@@ -439,7 +443,7 @@ int pmv_files_open(const struct iovec *iov, size_t count, const struct pmv_file_
 	int ret = 0;
 
 	*files = NULL;
-	/* What is declared to need no sync is not looked at. */
+	/* If no sync is needed, by declaration, the files are not checked. */
 	if (demand->persist == PMV_NONE || (demand->declared && demand->persist != PMV_PAGE))
 		return 0;
 	opening.files = calloc(1, sizeof(*opening.files));
@@ -489,7 +493,7 @@ void *pmv_files_map(const struct pmv_files *files, const void *addr, size_t *len
 				*len = segment->end - at;
 			return segment->own + (at - segment->start);
 		}
-		/* Up to where one begins there is none. */
+		/* There is none up to the start of this one. */
 		if (segment->start > at && *len > segment->start - at)
 			*len = segment->start - at;
 	}
@@ -515,8 +519,8 @@ int pmv_files_each(const struct pmv_files *files, int (*each)(void *arg, void *a
 }
 
 /*
- * look_at -- links and size, and no more: since Linux 6.13 the next write has to change
- * the inode on the disk once somebody has asked for its times
+ * look_at -- only links and size: since Linux 6.13 asking for the times makes the next
+ * write change the inode on the disk
  */
 static int look_at(int fd, struct statx *stx)
 {

@@ -2,21 +2,19 @@
 /*
  * file.h -- the files behind a region, opened anew
  *
- * Linux reports that pages could not be written back once for each open file
- * description, to whoever syncs first on it; msync uses the one of the mapping.
- * So the application's fsync, msync or sync_file_range, or another process that
- * inherited the description, would take the error that the agent has to see.  A
- * region therefore has descriptions of its own, opened when it is registered, and
- * mappings of its own, on which nobody else syncs.  What others sync meanwhile is
- * written back all the same, and what fails then is still reported here.  How the
- * application opened the file (O_DSYNC) makes no difference.
+ * When Linux can't write pages back it reports that once for each open file description,
+ * to whoever syncs on it first.  msync uses the description of the mapping.  So an fsync,
+ * msync or sync_file_range of the application, or of another process that inherited the
+ * description, would take the error that the agent has to see.  A region therefore has its
+ * own descriptions, opened when it is registered, and its own mappings, on which nobody
+ * else syncs.  If others sync meanwhile the pages are written back, and a failure is still
+ * reported here.  How the application opened the file (O_DSYNC) makes no difference.
  *
- * An error from before the registration that nobody has been told of is reported
- * to a new description, too: the registration fails with it, once.  One that
- * somebody was told of is theirs.
+ * An earlier error that was never reported is reported to a new description, too: then the
+ * registration fails, once.  An error that was already reported is not.
  *
- * The pages are those of the application's mapping: what is written there is
- * synced here, as long as the application leaves its mapping alone.
+ * The pages are those of the application's mapping: data that are written there are synced
+ * here, as long as the application does not change its mapping.
  */
 #ifndef PMV_FILE_H
 #define PMV_FILE_H
@@ -32,13 +30,13 @@ struct pmv_files;
 /* What a registration asks of its files. */
 struct pmv_file_demand {
 	enum pmv_persist persist;
-	/* FI_PMEMVERBS_DOMAIN says so: the files are not asked whether that can be true. */
+	/* from FI_PMEMVERBS_DOMAIN: the files are not checked */
 	bool declared;
 };
 
 /*
- * pmv_files_open -- *files: NULL where none has to be synced or looked at again.
- * On failure mem->what says why, and what to do.
+ * pmv_files_open -- *files: NULL if no file has to be synced or checked again.  On failure
+ * mem->what says why, and what to do.
  *   -FI_EINVAL      the region reaches beyond the end of its file
  *   -FI_EOPNOTSUPP  a file is unlinked, or can't be opened
  *   -FI_ENOSPC      no room for all of it
@@ -50,19 +48,19 @@ int pmv_files_open(const struct iovec *iov, size_t count, const struct pmv_file_
 void pmv_files_close(struct pmv_files *files);
 
 /*
- * pmv_files_map -- where we have mapped what the application has at an address, or
- * NULL: nowhere.  *len is cut to what the answer holds for.
+ * pmv_files_map -- our mapping of the page that the application has at an address, or
+ * NULL.  *len is reduced to the length for which the answer holds.
  */
 void *pmv_files_map(const struct pmv_files *files, const void *addr, size_t *len);
 
-/* pmv_files_cover -- is all of a region mapped here, too? */
+/* pmv_files_cover -- do our mappings have all of a region? */
 bool pmv_files_cover(const struct pmv_files *files);
 
-/* pmv_files_each -- our mappings; what is not 0 ends it and is returned */
+/* pmv_files_each -- call `each` for our mappings; a result other than 0 ends it */
 int pmv_files_each(const struct pmv_files *files, int (*each)(void *arg, void *addr, size_t len),
 		   void *arg);
 
-/* What has become of a file; PMV_FILE_HERE: it is as it was at the registration. */
+/* The state of a file; PMV_FILE_HERE: as it was at the registration. */
 enum pmv_file_state {
 	PMV_FILE_HERE,
 	PMV_FILE_UNLINKED,

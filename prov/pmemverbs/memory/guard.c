@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* guard.c -- the handler of SIGBUS; guard.h says what for */
+/* guard.c -- the handler of SIGBUS; guard.h says what it does */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include "memory/guard.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -14,11 +16,9 @@
 
 #include <rdma/fi_errno.h>
 
-#include "memory/guard.h"
-
 /*
- * A range that is watched, or was: the handler may be looking at any, so none is
- * ever freed, and those that are not used wait in the list for the next one.
+ * A range that is or was watched.  The handler may be reading any of them, so none is ever
+ * freed.  Unused ones stay in the list and are used again.
  */
 struct pmv_watch {
 	struct pmv_watch *next; /* of all; never changes */
@@ -39,8 +39,8 @@ static struct sigaction before;
 static uintptr_t page;
 
 /*
- * mark -- notes that memory in [from, to) is replaced, in each region that has part of
- * it: overlapping ones, and those that share a page.  False: none has.  In the handler.
+ * mark -- mark each region that has part of [from, to) as hit: regions may overlap, or
+ * share a page.  False: no region has part of it.  Runs in the handler.
  */
 static bool mark(uintptr_t from, uintptr_t to)
 {
@@ -50,7 +50,7 @@ static bool mark(uintptr_t from, uintptr_t to)
 		uintptr_t end = atomic_load(&watch->end), start = atomic_load(&watch->start);
 		struct pmv_watch *first = atomic_load(&watch->first);
 
-		/* The end again: a range that has changed meanwhile is another one. */
+		/* Read the end again: the range may have changed meanwhile. */
 		if (first && from < end && start < to && end == atomic_load(&watch->end)) {
 			atomic_store(&first->hit, true);
 			any = true;
@@ -60,8 +60,8 @@ static bool mark(uintptr_t from, uintptr_t to)
 }
 
 /*
- * replace -- memory for a block.  By a system call: libraries intercept mmap and take
- * locks in it.
+ * replace -- map memory for a block.  A direct system call: libraries intercept mmap and
+ * take locks in it.
  */
 static bool replace(uintptr_t start, uintptr_t size)
 {
@@ -72,22 +72,22 @@ static bool replace(uintptr_t start, uintptr_t size)
 }
 
 /*
- * rescue -- true: the thread can go on.  Device DAX and hugetlbfs are cut at huge pages
- * only: elsewhere the kernel refuses (EINVAL), and changes nothing.  After any other
- * error, a larger block might be memory that is no region.
+ * rescue -- true: the thread can go on.  Mappings of device DAX and hugetlbfs can only be
+ * split at huge pages: elsewhere the kernel refuses with EINVAL and changes nothing.
+ * After any other error a larger block might be memory of no region.
  */
 static bool rescue(const siginfo_t *info)
 {
 	const uintptr_t sizes[] = {page, 1UL << 21, 1UL << 30};
 	uintptr_t at = (uintptr_t) info->si_addr;
 
-	/* Not by the kernel, or not here: there is no address, or it is none of ours. */
+	/* Not sent by the kernel, or not in the provider: then the address is none of ours. */
 	if (info->si_code <= 0 || !pmv_guard_depth)
 		return false;
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		uintptr_t start = at & ~(sizes[i] - 1);
 
-		/* First: nobody may read the new memory and not know. */
+		/* Mark first: nobody may read the new memory without knowing. */
 		if (!mark(start, start + sizes[i]))
 			return false;
 		if (replace(start, sizes[i]))
@@ -98,19 +98,19 @@ static bool rescue(const siginfo_t *info)
 	return false;
 }
 
-/* pass_on -- to the handler from before, as the kernel would have called it */
+/* pass_on -- to the previous handler, as the kernel would have called it */
 static void pass_on(int signo, siginfo_t *info, void *context)
 {
 	bool was_touched = info->si_code > 0 && info->si_code != BUS_MCEERR_AO;
 	struct sigaction old = before;
 
-	/* A page that was touched kills, too, where it is ignored. */
+	/* Touching a page kills the process even if the signal is ignored. */
 	if (old.sa_handler == SIG_IGN && !was_touched)
 		return;
 	if (old.sa_handler == SIG_DFL || old.sa_handler == SIG_IGN) {
 		old.sa_handler = SIG_DFL;
 		sigaction(signo, &old, NULL);
-		/* It is about to be touched again. */
+		/* The thread touches the page again, and is killed. */
 		if (!was_touched)
 			raise(signo);
 		return;
@@ -133,8 +133,8 @@ static void on_sigbus(int signo, siginfo_t *info, void *context)
 }
 
 /*
- * install -- once: a handler that came later may call ours, which would then have
- * come before it.  Holds the lock.
+ * install -- only once: a later handler may call ours, and would then be the one before
+ * ours.  Holds the lock.
  */
 static void install(void)
 {
@@ -144,13 +144,13 @@ static void install(void)
 		return;
 	page = (uintptr_t) sysconf(_SC_PAGESIZE);
 	sigaction(SIGBUS, NULL, &before);
-	/* On the signal stack if there is one: some languages have no other that is large. */
+	/* On the signal stack, if there is one: in some languages only that one is large. */
 	action.sa_flags = SA_SIGINFO | SA_ONSTACK | (before.sa_flags & (SA_NODEFER | SA_RESTART));
 	action.sa_mask = before.sa_mask;
 	installed = !sigaction(SIGBUS, &action, NULL);
 }
 
-/* unused -- a watch that nobody has; holds the lock */
+/* unused -- a watch that is free; holds the lock */
 static struct pmv_watch *unused(void)
 {
 	struct pmv_watch *watch = atomic_load(&watches);
@@ -176,7 +176,7 @@ int pmv_guard_add(struct pmv_watch **watch, void *addr, size_t len)
 	install();
 	one = unused();
 	if (one) {
-		/* The kernel tells pages of poisoned memory, not bytes. */
+		/* The kernel reports poisoned memory by pages. */
 		start = (uintptr_t) addr & ~(page - 1);
 		end = ((uintptr_t) addr + len + page - 1) & ~(page - 1);
 		atomic_store(&one->hit, false);

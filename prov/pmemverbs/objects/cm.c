@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* cm.c -- connecting endpoints: the core's calls */
+#include "objects/ep.h"
+
 #include <rdma/fi_errno.h>
 
-#include "commit/commit.h"
-#include "agent/handshake.h"
+#include "commit/parts.h"
+#include "objects/handshake.h"
 
 static struct fid_ep *core_of(struct fid *fid)
 {
@@ -25,6 +27,12 @@ static int cm_getpeer(struct fid_ep *fid, void *addr, size_t *addrlen)
 	return fi_getpeer(core_of(&fid->fid), addr, addrlen);
 }
 
+/* promise -- to the peer that there is an agent; where keys say nothing, nobody commits */
+static int promise(struct pmv_ep *ep)
+{
+	return ep->domain->keyed ? pmv_agent_promise(&ep->domain->agent, &ep->mailbox) : 0;
+}
+
 static int cm_connect(struct fid_ep *fid, const void *addr, const void *param, size_t paramlen)
 {
 	struct pmv_ep *ep = pmv_to_ep(fid);
@@ -32,7 +40,7 @@ static int cm_connect(struct fid_ep *fid, const void *addr, const void *param, s
 	int ret = pmv_ep_prepare(ep);
 
 	if (!ret)
-		ret = pmv_agent_promise(ep);
+		ret = promise(ep);
 	if (!ret)
 		ret = pmv_handshake_append(ep, param, paramlen, &data);
 	return ret ? ret : fi_connect(ep->engine.fid, addr, data.data, data.len);
@@ -48,17 +56,17 @@ static int cm_accept(struct fid_ep *fid, const void *param, size_t paramlen)
 		return ret;
 	if (!ep->mailbox.connected)
 		return fi_accept(ep->engine.fid, param, paramlen);
-	ret = pmv_agent_promise(ep);
+	ret = promise(ep);
 	if (!ret)
 		ret = pmv_handshake_append(ep, param, paramlen, &data);
 	if (ret)
 		return ret;
-	/* The peer may commit as soon as it knows. */
-	ret = pmv_agent_attach(ep);
+	/* The peer may commit as soon as it has the handshake. */
+	ret = pmv_agent_attach(&ep->domain->agent, &ep->mailbox);
 	if (!ret)
 		ret = fi_accept(ep->engine.fid, data.data, data.len);
 	if (ret)
-		pmv_agent_detach(ep, false);
+		pmv_agent_detach(&ep->domain->agent, &ep->mailbox, false);
 	return ret;
 }
 

@@ -1,37 +1,38 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* cntr.c -- counters; cntr.h says what they count */
+#include "objects/cntr.h"
+
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include <rdma/fi_errno.h>
 
 #include "base/clock.h"
-#include "objects/cntr.h"
+#include "progress/queue.h"
 
 /* How long a waiting thread sleeps between two looks at the queues. */
 #define WAIT_STEP_NS 50000
 
-int pmv_cntr_add_cq(struct pmv_cntr *cntr, struct pmv_cq *cq)
+int pmv_cntr_add_queue(struct pmv_cntr *cntr, struct pmv_queue *queue)
 {
-	struct pmv_cq **cqs;
+	struct pmv_queue **queues;
 
 	pthread_mutex_lock(&cntr->lock);
-	cqs = realloc(cntr->cqs, (cntr->num_cqs + 1) * sizeof(*cqs));
-	if (cqs) {
-		cqs[cntr->num_cqs++] = cq;
-		cntr->cqs = cqs;
+	queues = realloc(cntr->queues, (cntr->num_queues + 1) * sizeof(*queues));
+	if (queues) {
+		queues[cntr->num_queues++] = queue;
+		cntr->queues = queues;
 	}
 	pthread_mutex_unlock(&cntr->lock);
-	return cqs ? 0 : -FI_ENOMEM;
+	return queues ? 0 : -FI_ENOMEM;
 }
 
-void pmv_cntr_drop_cq(struct pmv_cntr *cntr, struct pmv_cq *cq)
+void pmv_cntr_drop_queue(struct pmv_cntr *cntr, struct pmv_queue *queue)
 {
 	pthread_mutex_lock(&cntr->lock);
-	for (size_t i = 0; i < cntr->num_cqs; i++) {
-		if (cntr->cqs[i] == cq) {
-			cntr->cqs[i] = cntr->cqs[--cntr->num_cqs];
+	for (size_t i = 0; i < cntr->num_queues; i++) {
+		if (cntr->queues[i] == queue) {
+			cntr->queues[i] = cntr->queues[--cntr->num_queues];
 			break;
 		}
 	}
@@ -40,12 +41,12 @@ void pmv_cntr_drop_cq(struct pmv_cntr *cntr, struct pmv_cq *cq)
 
 static void progress(struct pmv_cntr *cntr)
 {
-	pmv_agent_progress(cntr->domain);
+	pmv_agent_progress(&cntr->domain->agent);
 	pthread_mutex_lock(&cntr->lock);
-	for (size_t i = 0; i < cntr->num_cqs; i++)
-		pmv_cq_look(cntr->cqs[i]);
+	for (size_t i = 0; i < cntr->num_queues; i++)
+		pmv_queue_look(cntr->queues[i]);
 	pthread_mutex_unlock(&cntr->lock);
-	pmv_agent_nudge(cntr->domain);
+	pmv_agent_nudge(&cntr->domain->agent);
 }
 
 static uint64_t cntr_read(struct fid_cntr *fid)
@@ -53,7 +54,7 @@ static uint64_t cntr_read(struct fid_cntr *fid)
 	struct pmv_cntr *cntr = pmv_to_cntr(fid);
 
 	progress(cntr);
-	return atomic_load(&cntr->value);
+	return atomic_load(&cntr->count.value);
 }
 
 static uint64_t cntr_readerr(struct fid_cntr *fid)
@@ -61,30 +62,30 @@ static uint64_t cntr_readerr(struct fid_cntr *fid)
 	struct pmv_cntr *cntr = pmv_to_cntr(fid);
 
 	progress(cntr);
-	return atomic_load(&cntr->errors);
+	return atomic_load(&cntr->count.errors);
 }
 
 static int cntr_add(struct fid_cntr *fid, uint64_t value)
 {
-	atomic_fetch_add(&pmv_to_cntr(fid)->value, value);
+	atomic_fetch_add(&pmv_to_cntr(fid)->count.value, value);
 	return 0;
 }
 
 static int cntr_set(struct fid_cntr *fid, uint64_t value)
 {
-	atomic_store(&pmv_to_cntr(fid)->value, value);
+	atomic_store(&pmv_to_cntr(fid)->count.value, value);
 	return 0;
 }
 
 static int cntr_adderr(struct fid_cntr *fid, uint64_t value)
 {
-	atomic_fetch_add(&pmv_to_cntr(fid)->errors, value);
+	atomic_fetch_add(&pmv_to_cntr(fid)->count.errors, value);
 	return 0;
 }
 
 static int cntr_seterr(struct fid_cntr *fid, uint64_t value)
 {
-	atomic_store(&pmv_to_cntr(fid)->errors, value);
+	atomic_store(&pmv_to_cntr(fid)->count.errors, value);
 	return 0;
 }
 
@@ -92,14 +93,14 @@ static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 {
 	const struct timespec step = {.tv_nsec = WAIT_STEP_NS};
 	struct pmv_cntr *cntr = pmv_to_cntr(fid);
-	uint64_t errors = atomic_load(&cntr->errors);
+	uint64_t errors = atomic_load(&cntr->count.errors);
 	int64_t end = pmv_now_ns() + timeout * INT64_C(1000000);
 
 	for (;;) {
 		progress(cntr);
-		if (atomic_load(&cntr->value) >= threshold)
+		if (atomic_load(&cntr->count.value) >= threshold)
 			return 0;
-		if (atomic_load(&cntr->errors) != errors)
+		if (atomic_load(&cntr->count.errors) != errors)
 			return -FI_EAVAIL;
 		if (timeout >= 0 && pmv_now_ns() >= end)
 			return -FI_ETIMEDOUT;
@@ -126,7 +127,7 @@ static int cntr_close(struct fid *fid)
 		return -FI_EBUSY;
 	atomic_fetch_sub(&cntr->domain->users, 1);
 	pthread_mutex_destroy(&cntr->lock);
-	free(cntr->cqs);
+	free(cntr->queues);
 	free(cntr);
 	return 0;
 }

@@ -2,23 +2,25 @@
 /*
  * cntr.h -- counters of our own
  *
- * The core's would count the parts of a commit; these count operations, when
- * they have reached the completion level that was asked for.  verbs has none.
+ * The core's would count all work requests of a commit.  These count operations, when
+ * they have reached the completion level that was asked for.  verbs has no counters.
  */
 #ifndef PMV_CNTR_H
 #define PMV_CNTR_H
 
-#include "objects/cq.h"
+#include "objects/domain.h"
+#include "progress/count.h"
+
+struct pmv_queue;
 
 struct pmv_cntr {
 	struct fid_cntr cntr_fid;
 	struct pmv_domain *domain;
-	atomic_uint_fast64_t value;
-	atomic_uint_fast64_t errors;
+	struct pmv_count count;
 	atomic_int users; /* endpoints bound */
 	pthread_mutex_t lock;
-	struct pmv_cq **cqs; /* where the counted operations complete */
-	size_t num_cqs;
+	struct pmv_queue **queues; /* where the counted operations complete */
+	size_t num_queues;
 };
 
 static inline struct pmv_cntr *pmv_to_cntr(struct fid_cntr *fid)
@@ -28,12 +30,7 @@ static inline struct pmv_cntr *pmv_to_cntr(struct fid_cntr *fid)
 
 extern struct fi_ops pmv_cntr_fi_ops;
 
-int pmv_cntr_add_cq(struct pmv_cntr *cntr, struct pmv_cq *cq);
-void pmv_cntr_drop_cq(struct pmv_cntr *cntr, struct pmv_cq *cq);
-
-static inline void pmv_cntr_count(struct pmv_cntr *cntr, bool ok)
-{
-	atomic_fetch_add(ok ? &cntr->value : &cntr->errors, 1);
-}
+int pmv_cntr_add_queue(struct pmv_cntr *cntr, struct pmv_queue *queue);
+void pmv_cntr_drop_queue(struct pmv_cntr *cntr, struct pmv_queue *queue);
 
 #endif /* PMV_CNTR_H */

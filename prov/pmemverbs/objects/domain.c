@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* domain.c -- a domain of the core, wrapped; queries on keys */
+#include "objects/domain.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include <rdma/fi_atomic.h>
 #include <rdma/fi_errno.h>
-
 #include <rdma/fi_ext_pmemverbs.h>
-#include "commit/commit.h"
-#include "engine/info.h"
+
 #include "base/setting.h"
+#include "commit/ordering.h"
+#include "commit/parts.h"
+#include "objects/ep.h"
+#include "objects/info.h"
 #include "rdm/rdm.h"
-#include "objects/unwrap.h"
 
 /* Queries */
 
@@ -55,8 +58,8 @@ static struct fi_pmemverbs_ops queries = {
 };
 
 /*
- * Private ops of a core take its own fids, so those of a core are not handed
- * through: the callers do without.
+ * A core's private ops take the core's fids, so they are not handed through: callers have
+ * to work without them.
  */
 static int domain_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops,
 			   void *context)
@@ -78,7 +81,7 @@ static int domain_close(struct fid *fid)
 	struct pmv_domain *domain = pmv_container_of(fid, struct pmv_domain, domain_fid.fid);
 	int ret;
 
-	/* The core would say so, too, but only after its region is gone. */
+	/* The core would refuse, too, but only after the scratch region is closed. */
 	if (atomic_load(&domain->users))
 		return -FI_EBUSY;
 	ret = pmv_engine_close(&domain->engine);
@@ -87,9 +90,9 @@ static int domain_close(struct fid *fid)
 	ret = fi_close(&domain->engine.domain_fid->fid);
 	if (ret)
 		return ret;
-	pmv_agent_destroy(domain);
-	pmv_op_pool_destroy(&domain->reqs);
-	pmv_domain_forget_closed(domain);
+	pmv_agent_destroy(&domain->agent);
+	pmv_op_pool_destroy(&domain->ops);
+	pmv_zombies_destroy(&domain->zombies);
 	free(domain);
 	return 0;
 }
@@ -97,7 +100,7 @@ static int domain_close(struct fid *fid)
 static int domain_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 {
 	struct pmv_domain *domain = pmv_container_of(fid, struct pmv_domain, domain_fid.fid);
-	struct fid *core_fid = pmv_unwrap_fid(bfid);
+	struct fid *core_fid = pmv_fid_core(bfid);
 
 	if (!core_fid)
 		return -FI_EINVAL;
@@ -123,7 +126,7 @@ static struct fi_ops domain_fi_ops = {
 	.ops_open = domain_ops_open,
 };
 
-/* What connected endpoints have no use for, and no core offers for them. */
+/* Connected endpoints have no use for these, and no core offers them. */
 
 static int no_av(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av **av, void *context)
 {
@@ -179,8 +182,8 @@ int pmv_domain_open(struct fid_fabric *fabric_fid, struct fi_info *info,
 	int ret = -FI_ENOMEM;
 
 	if (info->ep_attr && info->ep_attr->type == FI_EP_RDM)
-		return pmv_rdm_domain_open(fabric->rdm, info, domain_fid, context);
-	core_info = pmv_unwrap_info(fabric->core, info);
+		return pmv_rdm_domain_open(fabric, info, domain_fid, context);
+	core_info = pmv_info_to_core(fabric->core, info);
 	domain = calloc(1, sizeof(*domain));
 	if (!core_info || !domain)
 		goto free;
@@ -188,12 +191,12 @@ int pmv_domain_open(struct fid_fabric *fabric_fid, struct fi_info *info,
 	domain->engine.core = fabric->core;
 	domain->engine.fabric_fid = fabric->core_fid;
 	domain->engine.transport = pmv_core_transport(fabric->core, info);
-	domain->keyed = pmv_info_is_keyed(info->domain_attr->mr_mode);
+	domain->keyed = pmv_info_keyed(info->domain_attr->mr_mode);
 	domain->hooks = pmv_rdm_hooks();
 	domain->pmem = pmv_info_is_pmem(info) || (pmv_setting.commit_all && domain->keyed);
 	domain->engine.virt_addr = info->domain_attr->mr_mode & (FI_MR_VIRT_ADDR | PMV_MR_BASIC);
 	domain->cpu_placed = pmv_core_places_by_cpu(fabric->core, info->domain_attr->name);
-	ret = pmv_op_pool_init(&domain->reqs);
+	ret = pmv_op_pool_init(&domain->ops, sizeof(struct pmv_commit_op));
 	if (ret)
 		goto free;
 	ret = fi_domain(fabric->core_fid, core_info, &domain->engine.domain_fid, domain);
@@ -202,10 +205,10 @@ int pmv_domain_open(struct fid_fabric *fabric_fid, struct fi_info *info,
 	ret = pmv_engine_open(&domain->engine, core_info->domain_attr->mr_mode);
 	if (ret)
 		goto close;
-	ret = pmv_agent_init(domain);
+	ret = pmv_agent_init(&domain->agent, &domain->engine);
 	if (ret)
 		goto scratch;
-	pthread_mutex_init(&domain->closed_lock, NULL);
+	pmv_zombies_init(&domain->zombies);
 
 	domain->domain_fid = (struct fid_domain){
 		.fid = {.fclass = FI_CLASS_DOMAIN, .context = context, .ops = &domain_fi_ops},
@@ -221,7 +224,7 @@ scratch:
 close:
 	fi_close(&domain->engine.domain_fid->fid);
 pool:
-	pmv_op_pool_destroy(&domain->reqs);
+	pmv_op_pool_destroy(&domain->ops);
 free:
 	free(domain);
 	if (core_info)

@@ -12,10 +12,17 @@
 #include "commit/hooks.h"
 #include "engine/engine.h"
 #include "objects/fabric.h"
+#include "objects/zombie.h"
 #include "progress/op.h"
 
-/* Every thread of a layer above is done with an endpoint before so many more are closed. */
-#define PMV_CLOSED 16
+/*
+ * Work requests of one commit without an agent: a flush in front, the write, the flush
+ * behind it and the notice.  One by the agent may need more: several messages, and READs
+ * where nothing keeps the order of writes.  Queues are opened for the former.  What finds
+ * no room in the transmit queue waits, so a CQ that is as long as all transmit queues of
+ * its endpoints never overruns.
+ */
+#define PMV_MAX_PARTS 4
 
 struct pmv_domain {
 	struct fid_domain domain_fid;
@@ -26,16 +33,10 @@ struct pmv_domain {
 	bool cpu_placed;               /* software places what comes in */
 	const struct pmv_hooks *hooks; /* NULL: the application opened it itself */
 	atomic_int users;              /* objects opened in it, closed before it */
-	struct pmv_op_pool reqs;
+	struct pmv_op_pool ops;
 	struct pmv_agent agent;
-	/* The last endpoints that were closed: see zombie.c. */
-	pthread_mutex_t closed_lock;
-	struct pmv_ep *closed[PMV_CLOSED];
-	size_t num_closed;
+	struct pmv_zombies zombies;
 };
-
-/* pmv_domain_forget_closed -- the domain is being closed */
-void pmv_domain_forget_closed(struct pmv_domain *domain);
 
 static inline struct pmv_domain *pmv_to_domain(struct fid_domain *fid)
 {

@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* ep.c -- endpoints: opening, binding, closing, options */
+#include "objects/ep.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include <rdma/fi_errno.h>
-
 #include <rdma/fi_ext_pmemverbs.h>
-#include "commit/commit.h"
-#include "objects/eq.h"
-#include "agent/handshake.h"
-#include "engine/info.h"
-#include "objects/mr.h"
-#include "commit/lost_writes.h"
-#include "base/log.h"
+
 #include "base/setting.h"
+#include "commit/lost_writes.h"
+#include "commit/parts.h"
+#include "objects/cntr.h"
+#include "objects/cq.h"
+#include "objects/eq.h"
+#include "objects/handshake.h"
+#include "objects/info.h"
+#include "objects/mr.h"
 #include "objects/srx.h"
-#include "objects/unwrap.h"
 
 static struct pmv_ep *to_ep(struct fid *fid)
 {
@@ -26,17 +28,18 @@ static struct pmv_ep *to_ep(struct fid *fid)
 
 static int bind_cq(struct pmv_ep *ep, struct pmv_cq *cq, uint64_t flags)
 {
-	int ret = fi_ep_bind(ep->engine.fid, &cq->core_fid->fid, flags);
+	int ret = fi_ep_bind(ep->engine.fid, &cq->queue.core_fid->fid, flags);
 
 	if (ret)
 		return ret;
 	if (flags & FI_TRANSMIT) {
-		ep->tx_cq = cq;
+		ep->owner.tx_queue = &cq->queue;
 		ep->tx_selective = flags & FI_SELECTIVE_COMPLETION;
 	}
 	if (flags & FI_RECV) {
-		ep->rx_cq = cq;
+		ep->owner.rx_queue = &cq->queue;
 		ep->rx_selective = flags & FI_SELECTIVE_COMPLETION;
+		ep->mailbox.notice_queue = cq == ep->own_cq ? NULL : &cq->queue;
 	}
 	return 0;
 }
@@ -45,24 +48,24 @@ static int bind_cntr(struct pmv_ep *ep, struct pmv_cntr *cntr, uint64_t flags)
 {
 	static const struct {
 		uint64_t flag;
-		enum pmv_cntr_kind kind;
+		enum pmv_count_kind kind;
 		enum pmv_slow slow;
 	} kinds[] = {
-		{FI_SEND, PMV_CNTR_SEND, PMV_SLOW_COUNT_TX},
-		{FI_RECV, PMV_CNTR_RECV, PMV_SLOW_COUNT_RX},
-		{FI_READ, PMV_CNTR_READ, PMV_SLOW_COUNT_TX},
-		{FI_WRITE, PMV_CNTR_WRITE, PMV_SLOW_COUNT_TX},
+		{FI_SEND, PMV_COUNT_SEND, PMV_SLOW_COUNT_TX},
+		{FI_RECV, PMV_COUNT_RECV, PMV_SLOW_COUNT_RX},
+		{FI_READ, PMV_COUNT_READ, PMV_SLOW_COUNT_TX},
+		{FI_WRITE, PMV_COUNT_WRITE, PMV_SLOW_COUNT_TX},
 	};
 
-	/* What peers do here is known only to the core. */
+	/* Only the core knows what peers do here. */
 	if (flags & ~(FI_SEND | FI_RECV | FI_READ | FI_WRITE))
 		return -FI_ENOSYS;
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		if (!(flags & kinds[i].flag))
 			continue;
-		if (ep->cntr[kinds[i].kind])
+		if (ep->counts[kinds[i].kind])
 			return -FI_EINVAL;
-		ep->cntr[kinds[i].kind] = cntr;
+		ep->counts[kinds[i].kind] = &cntr->count;
 		atomic_fetch_add(&cntr->users, 1);
 		atomic_fetch_or(&ep->slow, kinds[i].slow);
 	}
@@ -88,29 +91,30 @@ static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 		}
 		/* fall through */
 	default:
-		core_fid = pmv_unwrap_fid(bfid);
+		core_fid = pmv_fid_core(bfid);
 		ret = core_fid ? fi_ep_bind(ep->engine.fid, core_fid, flags) : -FI_EINVAL;
 		if (!ret && bfid->fclass == FI_CLASS_EQ)
 			ep->eq = pmv_container_of(bfid, struct pmv_eq, eq_fid.fid);
 		if (!ret && bfid->fclass == FI_CLASS_SRX_CTX) {
 			ep->srx = true;
-			/* Others use up its receives, too. */
-			atomic_fetch_and(&ep->slow, ~PMV_SLOW_RECEIVES);
+			/* Other endpoints use up its receives, too. */
+			atomic_store(&ep->receives.on, false);
 		}
 		return ret;
 	}
 }
 
 /*
- * bind_own_cq -- where counters are bound and no CQ is, completions have to be
- * had all the same; the agent's acknowledgements need a way out; and tcp can't do
- * without a CQ in either direction
+ * bind_own_cq -- where the application has bound no CQ: counters need completions, the
+ * agent's acknowledgements need a transmit queue, and some cores need a CQ in each
+ * direction
  */
 static int bind_own_cq(struct pmv_ep *ep)
 {
-	uint64_t flags = (ep->tx_cq ? 0 : FI_TRANSMIT) | (ep->rx_cq ? 0 : FI_RECV);
+	uint64_t flags =
+		(ep->owner.tx_queue ? 0 : FI_TRANSMIT) | (ep->owner.rx_queue ? 0 : FI_RECV);
 	bool counts = !pmv_ep_direct(ep, PMV_SLOW_COUNT_TX | PMV_SLOW_COUNT_RX);
-	bool acknowledges = ep->domain->keyed && !ep->tx_cq && ep->rx_cq;
+	bool acknowledges = ep->domain->keyed && !ep->owner.tx_queue && ep->owner.rx_queue;
 	struct fi_cq_attr attr = {.wait_obj = FI_WAIT_NONE};
 	struct fid_cq *cq_fid;
 	int ret;
@@ -123,7 +127,19 @@ static int bind_own_cq(struct pmv_ep *ep)
 	if (ret)
 		return ret;
 	ep->own_cq = pmv_to_cq(cq_fid);
+	ep->unread = &ep->own_cq->queue;
 	return bind_cq(ep, ep->own_cq, flags | FI_SELECTIVE_COMPLETION);
+}
+
+static struct pmv_cntr *to_cntr(struct pmv_count *count)
+{
+	return pmv_container_of(count, struct pmv_cntr, count);
+}
+
+/* queue_of -- where operations of a kind complete */
+static struct pmv_queue *queue_of(const struct pmv_ep *ep, enum pmv_count_kind kind)
+{
+	return kind == PMV_COUNT_RECV ? ep->owner.rx_queue : ep->owner.tx_queue;
 }
 
 int pmv_ep_prepare(struct pmv_ep *ep)
@@ -132,20 +148,18 @@ int pmv_ep_prepare(struct pmv_ep *ep)
 
 	if (ep->prepared)
 		return 0;
-	/* Its receives are the shared context's, and counted by nobody here. */
-	if (ep->srx && ep->cntr[PMV_CNTR_RECV]) {
+	/* The shared context has its receives, and they are not counted here. */
+	if (ep->srx && ep->counts[PMV_COUNT_RECV]) {
 		PMV_WARN(EP_CTRL, "receives of a shared context can't be counted\n");
 		return -FI_ENOSYS;
 	}
 	ret = bind_own_cq(ep);
 	if (ret)
 		return ret;
-	for (int i = 0; i < PMV_CNTR_KINDS; i++) {
-		struct pmv_cq *cq = i == PMV_CNTR_RECV ? ep->rx_cq : ep->tx_cq;
-
-		if (!ep->cntr[i] || ep->counting & 1U << i)
+	for (int i = 0; i < PMV_COUNT_KINDS; i++) {
+		if (!ep->counts[i] || ep->counting & 1U << i)
 			continue;
-		ret = pmv_cntr_add_cq(ep->cntr[i], cq);
+		ret = pmv_cntr_add_queue(to_cntr(ep->counts[i]), queue_of(ep, i));
 		if (ret)
 			return ret;
 		ep->counting |= 1U << i;
@@ -173,47 +187,49 @@ static int ep_control(struct fid *fid, int command, void *arg)
 /* Closing */
 
 /*
- * report_abandoned -- a request that the core has not completed by the time its
- * endpoint was closed: say so to the application; if the core does complete it
- * later, nobody hears of it
+ * report_abandoned -- tell the application of an operation that the core has not
+ * completed by the time its endpoint was closed.  If the core does complete it later,
+ * nobody is told.
  */
-static void report_abandoned(struct pmv_ep *ep, struct pmv_op *req)
+static void report_abandoned(struct pmv_ep *ep, struct pmv_op *op)
 {
-	struct pmv_cntr *cntr = pmv_cntr_of(ep, req->flags);
 	struct pmv_comp *comp;
 
-	if (cntr && req->counted)
-		pmv_cntr_count(cntr, false);
-	if (req->silent)
+	pmv_commit_abandoned(ep, op);
+	if (op->audience == PMV_TELL_NOBODY)
 		return;
 	comp = calloc(1, sizeof(*comp));
 	if (!comp)
 		return;
 	comp->is_error = true;
 	comp->err = (struct fi_cq_err_entry){
-		.op_context = req->context,
-		.flags = req->flags,
+		.op_context = op->context,
+		.flags = op->flags,
 		.err = FI_ECANCELED,
 	};
-	pmv_cq_add(req->flags & FI_RECV ? ep->rx_cq : ep->tx_cq, comp);
+	pmv_queue_add(op->flags & FI_RECV ? ep->owner.rx_queue : ep->owner.tx_queue, comp);
 }
 
 /*
- * abandon_requests -- under the locks of the CQs, so that no reader is about to
+ * abandon_operations -- under the locks of the queues, so that no reader is about to
  * report one of them, or still looks at the endpoint
  */
-static void abandon_requests(struct pmv_ep *ep)
+static void abandon_operations(struct pmv_ep *ep)
 {
-	struct pmv_cq *first = ep->tx_cq < ep->rx_cq ? ep->tx_cq : ep->rx_cq;
-	struct pmv_cq *second = ep->tx_cq < ep->rx_cq ? ep->rx_cq : ep->tx_cq;
-	struct pmv_op *req;
+	struct pmv_queue *tx = ep->owner.tx_queue, *rx = ep->owner.rx_queue;
+	struct pmv_queue *first = tx < rx ? tx : rx;
+	struct pmv_queue *second = tx < rx ? rx : tx;
+	struct pmv_op_list list;
+	struct pmv_op *op;
 
 	if (first && first != second)
 		pthread_mutex_lock(&first->lock);
 	if (second)
 		pthread_mutex_lock(&second->lock);
-	for (req = pmv_op_abandon(&ep->domain->reqs, ep); req; req = req->next)
-		report_abandoned(ep, req);
+	list = pmv_op_abandon(&ep->owner);
+	STAILQ_FOREACH(op, &list, next)
+	report_abandoned(ep, op);
+	pmv_commit_release(ep);
 	if (second)
 		pthread_mutex_unlock(&second->lock);
 	if (first && first != second)
@@ -222,49 +238,60 @@ static void abandon_requests(struct pmv_ep *ep)
 
 static void release_cntrs(struct pmv_ep *ep)
 {
-	for (int i = 0; i < PMV_CNTR_KINDS; i++) {
-		if (!ep->cntr[i])
+	for (int i = 0; i < PMV_COUNT_KINDS; i++) {
+		struct pmv_cntr *cntr;
+
+		if (!ep->counts[i])
 			continue;
+		cntr = to_cntr(ep->counts[i]);
 		if (ep->counting & 1U << i)
-			pmv_cntr_drop_cq(ep->cntr[i], i == PMV_CNTR_RECV ? ep->rx_cq : ep->tx_cq);
-		atomic_fetch_sub(&ep->cntr[i]->users, 1);
+			pmv_cntr_drop_queue(cntr, queue_of(ep, i));
+		atomic_fetch_sub(&cntr->users, 1);
 	}
+}
+
+/* take_leftovers -- what the core has put into its queues when its endpoint was closed */
+static void take_leftovers(struct pmv_ep *ep)
+{
+	struct pmv_queue *tx = ep->owner.tx_queue, *rx = ep->owner.rx_queue;
+
+	if (tx) {
+		pmv_ep_drop_pending(ep);
+		pmv_queue_progress(tx);
+	}
+	if (rx && rx != tx && !pmv_ep_direct(ep, PMV_SLOW_COUNT_RX))
+		pmv_queue_progress(rx);
 }
 
 static int ep_close(struct fid *fid)
 {
 	struct pmv_ep *ep = to_ep(fid);
+	struct pmv_agent *agent = &ep->domain->agent;
 	int ret;
 
-	/* Whoever reads the CQ must not post to what is being closed. */
-	if (ep->tx_cq)
-		pmv_cq_unstall(ep->tx_cq, &ep->on_tx_cq);
-	if (ep->rx_cq)
-		pmv_cq_unstall(ep->rx_cq, &ep->on_rx_cq);
-	pmv_agent_detach(ep, true);
+	/* Whoever reads the queue must not post to what is being closed. */
+	if (ep->owner.tx_queue)
+		pmv_queue_unwait(ep->owner.tx_queue, &ep->on_tx);
+	if (ep->owner.rx_queue)
+		pmv_queue_unwait(ep->owner.rx_queue, &ep->on_rx);
+	pmv_agent_detach(agent, &ep->mailbox, true);
 	ret = pmv_eq_close(ep->eq, &ep->engine.fid->fid, fid);
 	if (ret) {
 		ep->mailbox.closing = false;
-		pmv_agent_attach(ep);
-		if (ep->tx_cq)
+		pmv_agent_attach(agent, &ep->mailbox);
+		if (ep->owner.tx_queue)
 			pmv_ep_stall(ep);
 		return ret;
 	}
-	pmv_agent_forget(ep);
-	if (ep->tx_cq) {
-		pmv_ep_drop_pending(ep);
-		/* The core has flushed what was under way into its queues. */
-		pmv_cq_progress(ep->tx_cq);
-	}
-	if (ep->rx_cq && ep->rx_cq != ep->tx_cq && !pmv_ep_direct(ep, PMV_SLOW_COUNT_RX))
-		pmv_cq_progress(ep->rx_cq);
-	abandon_requests(ep);
+	pmv_agent_forget(agent, &ep->mailbox);
+	take_leftovers(ep);
+	abandon_operations(ep);
 	if (ep->peer)
-		pmv_lost_writes_disconnected(ep->peer);
+		pmv_lost_writes_lost(ep->peer);
 	release_cntrs(ep);
-	pmv_mailbox_close(ep);
+	pmv_mailbox_close(&ep->mailbox);
 	if (ep->wants_agent)
-		pmv_agent_unwant(ep->domain);
+		pmv_agent_unwant(agent);
 	pmv_receive_tracker_destroy(&ep->receives);
 	pmv_dirty_free(&ep->dirty);
 	if (ep->own_cq)
@@ -274,7 +301,7 @@ static int ep_close(struct fid *fid)
 	pthread_mutex_destroy(&ep->mark_lock);
 	pthread_mutex_destroy(&ep->send_lock);
 	atomic_fetch_sub(&ep->domain->users, 1);
-	pmv_ep_bury(ep);
+	pmv_zombies_add(&ep->domain->zombies, ep);
 	return 0;
 }
 
@@ -290,16 +317,16 @@ struct fi_ops pmv_ep_fi_ops = {
 static ssize_t ep_cancel(struct fid *fid, void *context)
 {
 	struct pmv_ep *ep = to_ep(fid);
-	struct pmv_op *req = NULL;
+	struct pmv_op *op = NULL;
 	ssize_t ret;
 
-	/* What is counted is known to the core by its request. */
+	/* The core knows a counted receive by its operation. */
 	if (!pmv_ep_direct(ep, PMV_SLOW_COUNT_RX))
-		req = pmv_op_find(&ep->domain->reqs, ep, context);
-	if (pmv_ep_direct(ep, PMV_SLOW_RECEIVES))
-		return fi_cancel(&ep->engine.fid->fid, req ? req : context);
+		op = pmv_op_find(&ep->owner, context);
+	if (!atomic_load(&ep->receives.on))
+		return fi_cancel(&ep->engine.fid->fid, op ? op : context);
 	pthread_mutex_lock(&ep->receives.lock);
-	ret = fi_cancel(&ep->engine.fid->fid, req ? req : context);
+	ret = fi_cancel(&ep->engine.fid->fid, op ? op : context);
 	/* tcp says so whether or not it was in time. */
 	if (!ret)
 		ep->receives.cancelled++;
@@ -312,7 +339,7 @@ static int ep_getopt(struct fid *fid, int level, int optname, void *optval, size
 	return pmv_getopt(&to_ep(fid)->engine.fid->fid, level, optname, optval, optlen);
 }
 
-/* set_recv_mr -- before the peer is told of it, and before any receive could be otherwise */
+/* set_recv_mr -- before the peer is told, and before any receive in other memory */
 static int set_recv_mr(struct pmv_ep *ep, const void *optval, size_t optlen)
 {
 	struct fid_mr *mr_fid;
@@ -389,21 +416,28 @@ static struct fi_ops_ep ep_ops = {
 	.tx_size_left = ep_tx_size_left,
 };
 
-static unsigned initial_slow(const struct pmv_ep *ep)
+/* join -- hand each layer what it needs of the others */
+static void join(struct pmv_ep *ep, const struct fi_info *info, size_t rx_size)
 {
-	const struct pmv_domain *domain = ep->domain;
-	bool keeps = domain->pmem && domain->keyed;
+	struct pmv_domain *domain = ep->domain;
 
-	return ((domain->engine.core->caps & PMV_ENGINE_FENCE) ? 0 : PMV_SLOW_READS) |
-	       (ep->tx_op_flags & FI_COMMIT_COMPLETE ? PMV_SLOW_COMMIT : 0) |
-	       (pmv_setting.commit_all ? PMV_SLOW_ALL : 0) | (keeps ? PMV_SLOW_RECEIVES : 0);
+	ep->engine.engine = &domain->engine;
+	ep->owner.pool = &domain->ops;
+	ep->mailbox.engine = &ep->engine;
+	ep->mailbox.owner = &ep->owner;
+	ep->mailbox.receives = &ep->receives;
+	ep->mailbox.takes_notices = !(info->mode & FI_RX_CQ_DATA);
+	ep->tx_op_flags = info->tx_attr ? info->tx_attr->op_flags : 0;
+	ep->rx_op_flags = info->rx_attr ? info->rx_attr->op_flags : 0;
+	pmv_receive_tracker_init(&ep->receives, rx_size, domain->pmem && domain->keyed);
+	pmv_commit_init(ep);
 }
 
 int pmv_ep_open(struct fid_domain *domain_fid, struct fi_info *info, struct fid_ep **ep_fid,
 		void *context)
 {
 	struct pmv_domain *domain = pmv_to_domain(domain_fid);
-	struct fi_info *core_info = pmv_unwrap_info(domain->engine.core, info);
+	struct fi_info *core_info = pmv_info_to_core(domain->engine.core, info);
 	struct pmv_ep *ep = calloc(1, sizeof(*ep));
 	int ret = -FI_ENOMEM;
 
@@ -418,21 +452,7 @@ int pmv_ep_open(struct fid_domain *domain_fid, struct fi_info *info, struct fid_
 	if (ret)
 		goto free;
 	ep->domain = domain;
-	ep->engine.engine = &domain->engine;
-	ep->tx_op_flags = info->tx_attr ? info->tx_attr->op_flags : 0;
-	ep->rx_op_flags = info->rx_attr ? info->rx_attr->op_flags : 0;
-	ep->rx_cq_data = info->mode & FI_RX_CQ_DATA;
-	ep->on_tx_cq.ep = ep;
-	ep->on_rx_cq.ep = ep;
-	ep->stalled_tail = &ep->stalled;
-	ep->awaiting_tail = &ep->awaiting;
-	ep->covered_tail = &ep->covered;
-	atomic_init(&ep->slow, initial_slow(ep));
-	pthread_mutex_init(&ep->lock, NULL);
-	pthread_mutex_init(&ep->order_lock, NULL);
-	pthread_mutex_init(&ep->mark_lock, NULL);
-	pthread_mutex_init(&ep->send_lock, NULL);
-	pmv_receive_tracker_init(&ep->receives, core_info->rx_attr ? core_info->rx_attr->size : 0);
+	join(ep, info, core_info->rx_attr ? core_info->rx_attr->size : 0);
 	ep->ep_fid = (struct fid_ep){
 		.fid = {.fclass = FI_CLASS_EP, .context = context, .ops = &pmv_ep_fi_ops},
 		.ops = &ep_ops,

@@ -10,12 +10,15 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_rma.h>
 
-#include "objects/cntr.h"
-#include "objects/cq.h"
-#include "memory/dirty.h"
 #include "agent/mailbox.h"
-#include "commit/plan.h"
 #include "agent/receive_tracker.h"
+#include "commit/plan.h"
+#include "engine/engine.h"
+#include "memory/dirty.h"
+#include "objects/domain.h"
+#include "progress/count.h"
+#include "progress/op.h"
+#include "progress/queue.h"
 
 /* Why a call can't just be handed to the core. */
 enum pmv_slow {
@@ -31,38 +34,38 @@ enum pmv_slow {
 	 */
 	PMV_SLOW_SENDS = 1 << 6,      /* messages ... */
 	PMV_SLOW_IMMEDIATES = 1 << 7, /* ... and immediate data */
-	PMV_SLOW_RECEIVES = 1 << 8,   /* a peer may commit messages: see receives.h */
-	PMV_SLOW_ALL = 1 << 9,        /* FI_PMEMVERBS_COMMIT=all */
+	PMV_SLOW_ALL = 1 << 8,        /* FI_PMEMVERBS_COMMIT=all */
 };
 
-enum pmv_cntr_kind {
-	PMV_CNTR_SEND,
-	PMV_CNTR_RECV,
-	PMV_CNTR_READ,
-	PMV_CNTR_WRITE,
-	PMV_CNTR_KINDS,
-};
-
+struct pmv_commit_op;
+struct pmv_cq;
+struct pmv_eq;
 struct pmv_lost_writes;
 
 struct pmv_ep {
 	struct fid_ep ep_fid;
-	struct pmv_engine_ep engine;
 	struct pmv_domain *domain;
-	struct pmv_cq *tx_cq;
-	struct pmv_cq *rx_cq;
+	struct pmv_engine_ep engine;
+	struct pmv_mailbox mailbox;
+	/* Where its messages are received, if a peer may commit them. */
+	struct pmv_receive_tracker receives;
+
+	/* Of the application's calls. */
 	struct pmv_cq *own_cq; /* for directions that the application bound no CQ to */
 	struct pmv_eq *eq;
-	struct pmv_cntr *cntr[PMV_CNTR_KINDS];
-	bool prepared;        /* what it needs was bound to it */
-	unsigned counting;    /* bit per kind: the counter knows the CQ */
-	uint64_t tx_op_flags; /* the application's */
+	bool prepared;     /* what it needs was bound to it */
+	unsigned counting; /* bit per kind: the counter knows the queue */
 	uint64_t rx_op_flags;
+	bool srx;                /* receives go to a shared context */
+	atomic_bool wants_agent; /* for its receives */
+
+	/* What it commits, and how its operations end. */
+	struct pmv_op_owner owner;
+	struct pmv_count *counts[PMV_COUNT_KINDS];
+	const struct pmv_queue *unread; /* a queue of our own, whose entries nobody is told of */
+	uint64_t tx_op_flags;           /* the application's */
 	bool tx_selective;
 	bool rx_selective;
-	bool srx;        /* receives go to a shared context */
-	bool rx_cq_data; /* remote CQ data has to use a receive */
-	struct pmv_mailbox mailbox;
 	atomic_uint slow; /* enum pmv_slow */
 
 	/* Of fenced operations, and of what takes one of the flags: see note.h. */
@@ -84,11 +87,7 @@ struct pmv_ep {
 	atomic_uint_fast64_t sends;
 	atomic_uint_fast64_t told_sends; /* what the agent was told of; written under the lock */
 
-	/* Where its messages are received, if a peer may commit them. */
-	struct pmv_receive_tracker receives;
-	atomic_bool wants_agent; /* for them */
-
-	/* For an endpoint of the RDM layer: the tracker for its peer, once it has written there. */
+	/* Of RxM's: who is at the other end, once it has written there; see peer.h. */
 	struct pmv_lost_writes *peer;
 
 	/* A place that can be read through the key: see note.h. */
@@ -96,16 +95,15 @@ struct pmv_ep {
 	uint64_t mark_addr;
 	pthread_mutex_t mark_lock;
 
-	pthread_mutex_t lock;   /* of the mailbox's sending half, and all below */
-	struct pmv_op *stalled; /* requests with parts still to post, in order */
-	struct pmv_op **stalled_tail;
-	struct pmv_op *awaiting; /* requests that the agent was told of, in order */
-	struct pmv_op **awaiting_tail;
-	atomic_uint unacked;    /* how many these are */
-	unsigned int deferred;  /* how many of them are to be executed afterwards */
-	uint64_t riding;        /* the last message that carried data */
-	struct pmv_op *covered; /* operations that the next flush covers: see cover.h */
-	struct pmv_op **covered_tail;
+	pthread_mutex_t lock;          /* of the mailbox's sending half, and all below */
+	struct pmv_commit_op *stalled; /* requests with parts still to post, in order */
+	struct pmv_commit_op **stalled_tail;
+	struct pmv_commit_op *awaiting; /* requests that the agent was told of, in order */
+	struct pmv_commit_op **awaiting_tail;
+	unsigned int deferred;         /* how many of them are to be executed afterwards */
+	uint64_t riding;               /* the last message that carried data */
+	struct pmv_commit_op *covered; /* operations that the next flush covers: see cover.h */
+	struct pmv_commit_op **covered_tail;
 	bool looked;                  /* somebody waits for one of them */
 	atomic_bool covering;         /* one is under way */
 	struct pmv_dirty dirty;       /* what the agent has not been told of */
@@ -115,8 +113,8 @@ struct pmv_ep {
 	atomic_bool probing;          /* a READ is under way that fails if nothing ever will be */
 	bool wrote_relaxed;           /* over a path that keeps no order */
 	atomic_bool wrote_unreadable; /* ... to where nothing can be read back */
-	struct pmv_stall on_tx_cq;
-	struct pmv_stall on_rx_cq;
+	struct pmv_waiter on_tx;
+	struct pmv_waiter on_rx;
 };
 
 static inline struct pmv_ep *pmv_to_ep(struct fid_ep *fid)
@@ -160,11 +158,17 @@ static inline ssize_t pmv_count_end(struct pmv_ep *ep, bool counted, ssize_t ret
 	return ret;
 }
 
-/* pmv_ep_prepare -- before it is enabled, which connecting does as well */
+/* pmv_ep_prepare -- before the endpoint is enabled; connecting enables it, too */
 int pmv_ep_prepare(struct pmv_ep *ep);
 
-/* pmv_ep_bury -- it is closed; it is freed some time later: see closed.c */
-void pmv_ep_bury(struct pmv_ep *ep);
+static inline size_t pmv_iov_len(const struct iovec *iov, size_t count)
+{
+	size_t len = 0;
+
+	for (size_t i = 0; i < count; i++)
+		len += iov[i].iov_len;
+	return len;
+}
 
 extern struct fi_ops pmv_ep_fi_ops;
 extern struct fi_ops_cm pmv_ep_cm_ops;

@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* eq.c -- event queues; eq.h says how events flow */
+#include "objects/eq.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include <rdma/fi_errno.h>
 
 #include "base/clock.h"
-#include "commit/commit.h"
-#include "objects/eq.h"
+#include "commit/parts.h"
 #include "memory/guard.h"
-#include "agent/handshake.h"
+#include "objects/ep.h"
+#include "objects/handshake.h"
+#include "objects/info.h"
 #include "objects/pep.h"
-#include "engine/info.h"
-#include "objects/unwrap.h"
 
 /*
- * our_fid -- the object of ours that an event names.  We open the core's
- * endpoints with ours as their context.  Events that an application writes
- * itself may name anything, and come back as they are.
+ * our_fid -- our object for the one that an event names.  We open the core's endpoints
+ * with ours as their context.  Events that the application writes itself may name any
+ * object, and are not changed.
  */
 static struct fid *our_fid(struct fid *fid)
 {
-	return !fid || pmv_unwrap_fid(fid) ? fid : fid->context;
+	return !fid || pmv_fid_core(fid) ? fid : fid->context;
 }
 
 /* take_handshake -- off the end of an event's CM data */
@@ -32,7 +33,7 @@ static void take_handshake(struct pmv_event *event, struct pmv_handshake *handsh
 	event->len = sizeof(event->cm) + pmv_handshake_decode(event->cm.data, len, handshake);
 }
 
-/* name_provider -- the application knows the request's provider by our name */
+/* name_provider -- the application knows the provider by our name */
 static void name_provider(struct fi_info *info, const struct fi_info *asked)
 {
 	char *name = asked->fabric_attr->prov_name ? strdup(asked->fabric_attr->prov_name) : NULL;
@@ -68,8 +69,7 @@ static struct pmv_ep *ep_of(struct fid *fid)
 						 : NULL;
 }
 
-/* translate_connected -- the passive side has heard the peer's handshake before, and gets no data
- */
+/* translate_connected -- the passive side had the handshake before, and gets no data here */
 static void translate_connected(struct pmv_event *event)
 {
 	struct pmv_ep *ep = ep_of(event->cm.fid);
@@ -78,15 +78,15 @@ static void translate_connected(struct pmv_event *event)
 	if (!ep || event->len <= sizeof(event->cm) || ep->mailbox.connected)
 		return;
 	take_handshake(event, &handshake);
-	pmv_mailbox_connect(ep, &handshake);
-	/* Its mailbox would never be looked into. */
-	if (pmv_agent_attach(ep))
+	pmv_handshake_connect(ep, &handshake);
+	/* Nobody would serve its mailbox. */
+	if (pmv_agent_attach(&ep->domain->agent, &ep->mailbox))
 		fi_shutdown(ep->engine.fid, 0);
 }
 
 /*
- * end_operations -- the connection is lost: have what is under way fail now.
- * verbs asks for 7 retries, which Soft-RoCE takes as without end.
+ * end_operations -- the connection is lost: let operations under way fail now.  verbs asks
+ * for 7 retries, and Soft-RoCE retries without end then.
  */
 static void end_operations(struct fid *fid)
 {
@@ -119,7 +119,7 @@ static void translate(struct pmv_event *event)
 	}
 }
 
-/* hand_over -- copy a kept event to the caller; what does not fit stays for the next read */
+/* hand_over -- copy a kept event to the caller; if it does not fit it stays for the next read */
 static ssize_t hand_over(struct pmv_eq *eq, uint32_t *event, void *buf, size_t len, uint64_t flags)
 {
 	bool is_cm = eq->kept.event == FI_CONNREQ || eq->kept.event == FI_CONNECTED ||
@@ -129,7 +129,7 @@ static ssize_t hand_over(struct pmv_eq *eq, uint32_t *event, void *buf, size_t l
 
 	if (len < least && len < eq->kept.len)
 		return -FI_ETOOSMALL;
-	/* CM data that the caller has no room for is cut off, as the cores do. */
+	/* CM data without room is cut off, as the cores do. */
 	memcpy(buf, eq->kept.room, size);
 	*event = eq->kept.event;
 	if (!(flags & FI_PEEK))
@@ -169,8 +169,8 @@ static ssize_t eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t le
 }
 
 /*
- * eq_sread -- waits in the core with a peek, so that the event itself is read
- * under our lock
+ * eq_sread -- waits in the core with a peek, so that the event itself is read under our
+ * lock
  */
 static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, int timeout,
 			uint64_t flags)
@@ -199,7 +199,7 @@ static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *buf, uint6
 	struct pmv_eq *eq = pmv_to_eq(fid);
 	ssize_t ret;
 
-	/* What the event names is not closed meanwhile. */
+	/* Under the lock the object is not closed meanwhile. */
 	pthread_mutex_lock(&eq->lock);
 	ret = fi_eq_readerr(eq->core_fid, buf, flags);
 	if (ret > 0 && buf->fid) {

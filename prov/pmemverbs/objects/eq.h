@@ -2,9 +2,9 @@
 /*
  * eq.h -- an event queue of the core, wrapped
  *
- * The core's events name the core's objects and carry the core's fi_info; they
- * are read into a buffer of our own, translated and handed on.  An event that
- * was only peeked at, or did not fit, is kept until it is read.
+ * The core's events name the core's objects and have the core's fi_info.  They are read
+ * into a buffer of our own, translated, and handed to the application.  An event that the
+ * application only peeked at, or had no room for, is kept until it is read.
  */
 #ifndef PMV_EQ_H
 #define PMV_EQ_H

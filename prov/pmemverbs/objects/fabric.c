@@ -7,7 +7,7 @@
 
 #include <rdma/fi_errno.h>
 
-#include "agent/handshake.h"
+#include "objects/handshake.h"
 #include "base/log.h"
 #include "base/signals.h"
 #include "engine/info.h"
@@ -28,7 +28,7 @@ static int fabric_close(struct fid *fid)
 		return ret;
 	pmv_rdm_fabric_free(fabric->rdm);
 	pmv_handshake_forget_all(fabric);
-	pthread_mutex_destroy(&fabric->hello_lock);
+	pthread_mutex_destroy(&fabric->handshakes_lock);
 	free(fabric);
 	return 0;
 }
@@ -124,7 +124,7 @@ int pmv_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric_fid,
 	}
 	/* Not earlier: installing the provider changes nothing for other programs. */
 	pmv_signals_restore();
-	pthread_mutex_init(&fabric->hello_lock, NULL);
+	pthread_mutex_init(&fabric->handshakes_lock, NULL);
 	fabric->fabric_fid = (struct fid_fabric){
 		.fid = {.fclass = FI_CLASS_FABRIC, .context = context, .ops = &fabric_fi_ops},
 		.ops = &fabric_ops,

@@ -5,6 +5,8 @@
 
 #include <pthread.h>
 
+#include <sys/queue.h>
+
 #include <rdma/fabric.h>
 
 #include "base/container.h"
@@ -16,8 +18,9 @@ struct pmv_fabric {
 	struct fid_fabric fabric_fid;
 	struct fid_fabric *core_fid;
 	const struct pmv_core *core;
-	pthread_mutex_t hello_lock;
-	struct pmv_handshake_kept *handshakes; /* of connection requests not yet answered */
+	pthread_mutex_t handshakes_lock;
+	/* of connection requests that are not answered yet */
+	LIST_HEAD(, pmv_handshake_kept) handshakes;
 	struct pmv_rdm_fabric *rdm;            /* for FI_EP_RDM */
 };
 

@@ -1,43 +1,40 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * mr.c -- memory registration: what the memory is goes into the key
+ * mr.c -- memory registration: the attributes of the memory become part of the key
  *
- * A flush is a READ of the region, so peers that may write a region have to be
- * able to read it: regions with FI_PMEM, and in domains opened with FI_RMA_PMEM
- * all regions, since a commit to volatile memory is a flush, too.
+ * A flush is a READ of the region, so peers that may write a region must be able to read
+ * it.  That holds for regions with FI_PMEM, and in domains opened with FI_RMA_PMEM for all
+ * regions, since a commit to volatile memory is a flush, too.
  *
- * The local descriptor is the core's, so that it can be handed to the core as
- * the application passes it.
+ * The local descriptor is the core's, so the application's can be handed to the core.
  */
+#include "objects/mr.h"
+
 #include <stdlib.h>
-#include <string.h>
 
 #include <rdma/fi_errno.h>
-
 #include <rdma/fi_ext_pmemverbs.h>
-#include "memory/file.h"
+
 #include "agent/flush.h"
+#include "base/setting.h"
+#include "commit/plan.h"
+#include "memory/file.h"
 #include "memory/guard.h"
 #include "memory/mem.h"
-#include "commit/plan.h"
-#include "objects/mr.h"
-#include "base/log.h"
-#include "base/setting.h"
-#include "objects/unwrap.h"
 
 static int mr_close(struct fid *fid)
 {
 	struct pmv_mr *mr = pmv_container_of(fid, struct pmv_mr, mr_fid.fid);
 	int ret;
 
-	/* First: what the agent is about to touch may be unmapped once this returns. */
+	/* First: the agent uses the memory, which may be unmapped once this returns. */
 	if (mr->region)
-		pmv_agent_remove_region(mr->domain, mr->region);
+		pmv_agent_remove_region(&mr->domain->agent, mr->region);
 	mr->region = NULL;
 	ret = fi_close(&mr->core_fid->fid);
 	if (ret)
 		return ret;
-	/* Up to here the core may have touched it. */
+	/* Until here the core may have used the memory. */
 	pmv_guard_remove(mr->watch);
 	pmv_files_close(mr->files);
 	atomic_fetch_sub(&mr->domain->users, 1);
@@ -48,9 +45,9 @@ static int mr_close(struct fid *fid)
 static int mr_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 {
 	struct pmv_mr *mr = pmv_container_of(fid, struct pmv_mr, mr_fid.fid);
-	struct fid *core_fid = pmv_unwrap_fid(bfid);
+	struct fid *core_fid = pmv_fid_core(bfid);
 
-	/* A core that counted what peers do to a region could not do it in our counters. */
+	/* The core can't count peers' operations in our counters. */
 	if (bfid->fclass == FI_CLASS_CNTR)
 		return -FI_ENOSYS;
 	return core_fid ? fi_mr_bind(mr->core_fid, core_fid, flags) : -FI_EINVAL;
@@ -78,15 +75,15 @@ bool pmv_mr_kind(const struct pmv_domain *domain, struct fid_mr *mr_fid, struct 
 	       (mr->region->use & PMV_REGION_PMEM) && pmv_key_unpack(mr_fid->key, attr);
 }
 
-/* is_nameless -- a file in memory that nobody can open again */
+/* is_nameless -- a file in memory without a name */
 static bool is_nameless(const struct pmv_mem *mem)
 {
 	return mem->backing == PMV_VOLATILE_FS && mem->unnamed;
 }
 
 /*
- * warn_of_declaration -- a declaration is believed; where it promises more than
- * was found, somebody should know
+ * warn_of_declaration -- a declaration is trusted, but if it promises more than was
+ * detected somebody should know
  */
 static void warn_of_declaration(const struct iovec *iov, size_t count)
 {
@@ -99,7 +96,7 @@ static void warn_of_declaration(const struct iovec *iov, size_t count)
 
 		if (!ret && mem.persist >= pmv_setting.domain)
 			continue;
-		/* A library's own, and not what the declaration is about: is_found_pmem. */
+		/* A library's own file, which the declaration does not mean: is_found_pmem. */
 		if (pmv_setting.commit_all && is_nameless(&mem))
 			continue;
 		PMV_ALERT(MR,
@@ -165,10 +162,10 @@ static void warn_of_uncovered(const struct iovec *iov, const struct pmv_mem *mem
 }
 
 /*
- * is_found_pmem -- is it persistent memory though its owner did not say so?  What
- * lies in no file is a program's own, also where a declaration makes all FI_PMEM
- * memory persistent.  A file that is not durable was meant to be, unless it lies in
- * memory and has no name: libraries keep such for themselves.
+ * is_found_pmem -- is it persistent memory although its owner did not say so?  Memory
+ * without a file is private to the program, even if a declaration makes all FI_PMEM memory
+ * persistent.  A file that is not durable deserves a warning, unless it lies in memory and
+ * has no name: libraries create such files for themselves.
  */
 static bool is_found_pmem(const struct iovec *iov, size_t count)
 {
@@ -190,7 +187,7 @@ static bool is_found_pmem(const struct iovec *iov, size_t count)
 	}
 	if (pmv_setting.domain_declared)
 		return true;
-	/* What a program that asked for it would be refused. */
+	/* A program that asked for FI_PMEM would be refused. */
 	if (pmv_files_open(iov, count, &demand, &files, &mem)) {
 		warn_of_uncovered(iov, &mem);
 		return false;
@@ -200,9 +197,9 @@ static bool is_found_pmem(const struct iovec *iov, size_t count)
 }
 
 /*
- * may_fault -- does a core of this process copy what arrives?  Then the page it goes
- * to may have no memory (guard.h), which only the agent can know of: a flush from
- * afar would read back what is lost.
+ * may_fault -- does the core copy inbound data in this process?  Then the page may have no
+ * memory behind it (guard.h), and only the agent knows: a peer's flush would read back
+ * data that are lost.
  */
 static bool may_fault(const struct pmv_domain *domain)
 {
@@ -210,8 +207,8 @@ static bool may_fault(const struct pmv_domain *domain)
 }
 
 /*
- * lands_in_cache -- inbound data that software places is in the caches, whatever the
- * I/O controller does; promises: is anything promised of the memory?
+ * lands_in_cache -- inbound data that software places are in the caches, whatever the I/O
+ * controller does.  promises: is durability promised for the memory?
  */
 static bool lands_in_cache(const struct pmv_domain *domain, bool promises)
 {
@@ -252,7 +249,7 @@ static int mr_attributes(struct pmv_domain *domain, const struct iovec *iov, siz
 		.readable = access & FI_REMOTE_READ,
 		.writable = access & FI_REMOTE_WRITE,
 	};
-	/* Nothing is promised of memory that no peer may write or send to. */
+	/* Nothing is promised for memory that no peer may write or send to. */
 	if (!promises)
 		return 0;
 	if (!domain->keyed) {
@@ -267,8 +264,8 @@ static int mr_attributes(struct pmv_domain *domain, const struct iovec *iov, siz
 }
 
 /*
- * open_files -- of a region of whose memory something is promised.  Without an agent
- * nobody can sync pages.
+ * open_files -- of a region for which durability is promised.  Without an agent nobody can
+ * sync pages.
  */
 static int open_files(const struct iovec *iov, size_t count, enum pmv_persist persist,
 		      struct pmv_files **files)
@@ -303,8 +300,8 @@ static void explain_failure(int err, uint64_t flags)
 }
 
 /*
- * wrap -- finish a registration: the core's region, ours around it.  The core's
- * key must fit the low half, which all keys of providers so far do.
+ * wrap -- make our region around the core's.  The core's key must fit into 32 bits, as the
+ * keys of all providers so far do.
  */
 static int wrap(struct pmv_domain *domain, struct fid_mr *core_fid, const struct pmv_attr *attr,
 		struct pmv_files *files, void *context, struct fid_mr **mr_fid)
@@ -345,8 +342,8 @@ static int watch_mapping(void *arg, void *addr, size_t len)
 }
 
 /*
- * watch -- the memory of a region whose loss a commit can report; anything else would
- * hide it
+ * watch -- the memory of a region, if commits can report its loss.  Otherwise the watch
+ * would hide the loss.
  */
 static int watch(struct pmv_mr *mr, const struct fi_mr_attr *mr_attr, bool needed)
 {
@@ -363,7 +360,7 @@ static int watch(struct pmv_mr *mr, const struct fi_mr_attr *mr_attr, bool neede
 	return ret ? ret : pmv_files_each(mr->files, watch_mapping, mr);
 }
 
-/* introduce -- tell the agent, or nobody could commit to a region that needs it */
+/* introduce -- tell the agent of a region */
 static int introduce(struct pmv_mr *mr, const struct fi_mr_attr *mr_attr,
 		     const struct pmv_attr *attr, int node)
 {
@@ -396,7 +393,7 @@ static int introduce(struct pmv_mr *mr, const struct fi_mr_attr *mr_attr,
 		ret = watch(mr, mr_attr, region.needs_agent);
 	region.watch = mr->watch;
 	if (!ret)
-		ret = pmv_agent_add_region(domain, &region, node, &mr->region);
+		ret = pmv_agent_add_region(&domain->agent, &region, node, &mr->region);
 	if (ret)
 		mr_close(&mr->mr_fid.fid);
 	return ret;

@@ -38,12 +38,12 @@ static ssize_t recv_carefully(struct pmv_ep *ep, const struct fi_msg *msg, uint6
  */
 static ssize_t keep_begin(struct pmv_ep *ep, const struct iovec *iov, size_t count, bool *kept)
 {
-	*kept = !pmv_ep_direct(ep, PMV_SLOW_RECEIVES);
+	*kept = atomic_load_explicit(&ep->receives.on, memory_order_relaxed);
 	if (!*kept)
 		return 0;
 	/* From now on a peer may commit something, and be it to volatile memory. */
 	if (!atomic_exchange(&ep->wants_agent, true)) {
-		int ret = pmv_agent_want(ep->domain);
+		int ret = pmv_agent_want(&ep->domain->agent);
 
 		if (ret) {
 			atomic_store(&ep->wants_agent, false);

@@ -6,7 +6,7 @@
 
 #include <rdma/fi_errno.h>
 
-#include "agent/handshake.h"
+#include "objects/handshake.h"
 #include "base/container.h"
 #include "objects/eq.h"
 #include "objects/fabric.h"

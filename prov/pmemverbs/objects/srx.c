@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* srx.c -- shared receive contexts: the core's calls */
+#include "objects/srx.h"
+
 #include <stdlib.h>
 
 #include <rdma/fi_errno.h>
 
 #include "memory/guard.h"
-#include "objects/srx.h"
-#include "objects/unwrap.h"
 
 static struct pmv_srx *to_srx(struct fid *fid)
 {
@@ -90,7 +90,7 @@ static int srx_close(struct fid *fid)
 
 static int srx_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 {
-	struct fid *core_fid = pmv_unwrap_fid(bfid);
+	struct fid *core_fid = pmv_fid_core(bfid);
 
 	return core_fid ? fi_ep_bind(to_srx(fid)->core_fid, core_fid, flags) : -FI_EINVAL;
 }

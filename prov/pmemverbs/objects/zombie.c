@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * zombie.c -- what is left of an endpoint that was closed
- *
- * The RDM layer closes an endpoint, and only then reads from the CQ what had arrived
- * there.  Then it posts those receives again, and answers, on the closed endpoint.  So
- * the endpoint is kept for a while, and refuses everything.
- */
+/* zombie.c -- endpoints that were closed, and may still be called; zombie.h says by whom */
+#include "objects/zombie.h"
+
 #include <stdlib.h>
 
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 
-#include "objects/domain.h"
 #include "objects/ep.h"
 
 static ssize_t no_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t addr,
@@ -168,23 +163,27 @@ static struct fi_ops_rma rma_ops = {
 	.injectdata = no_write_injectdata,
 };
 
-void pmv_ep_bury(struct pmv_ep *ep)
+void pmv_zombies_add(struct pmv_zombies *zombies, struct pmv_ep *ep)
 {
-	struct pmv_domain *domain = ep->domain;
 	struct pmv_ep *oldest;
 
 	ep->ep_fid.msg = &msg_ops;
 	ep->ep_fid.rma = &rma_ops;
-	pthread_mutex_lock(&domain->closed_lock);
-	oldest = domain->closed[domain->num_closed % PMV_CLOSED];
-	domain->closed[domain->num_closed++ % PMV_CLOSED] = ep;
-	pthread_mutex_unlock(&domain->closed_lock);
+	pthread_mutex_lock(&zombies->lock);
+	oldest = zombies->eps[zombies->count % PMV_ZOMBIES];
+	zombies->eps[zombies->count++ % PMV_ZOMBIES] = ep;
+	pthread_mutex_unlock(&zombies->lock);
 	free(oldest);
 }
 
-void pmv_domain_forget_closed(struct pmv_domain *domain)
+void pmv_zombies_init(struct pmv_zombies *zombies)
 {
-	for (size_t i = 0; i < PMV_CLOSED; i++)
-		free(domain->closed[i]);
-	pthread_mutex_destroy(&domain->closed_lock);
+	pthread_mutex_init(&zombies->lock, NULL);
+}
+
+void pmv_zombies_destroy(struct pmv_zombies *zombies)
+{
+	for (size_t i = 0; i < PMV_ZOMBIES; i++)
+		free(zombies->eps[i]);
+	pthread_mutex_destroy(&zombies->lock);
 }

@@ -1,33 +1,33 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* op.c -- the pool of requests; req.h says what one is */
+/* op.c -- the pool of operations, and how one ends; op.h says what an operation is */
+#include "progress/op.h"
+
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include <rdma/fi_errno.h>
 
-#include "commit/flush_request.h"
-
 /*
- * Address space, 16 MiB: memory is used for as many requests as were ever under
- * way at once.  That is a few hundred endpoints with full send queues; whoever
- * has more gets -FI_EAGAIN, as from a full queue.
+ * Only address space: memory is used for as many operations as were ever under way
+ * at once.  That is enough for a few hundred endpoints with full send queues.  Who
+ * needs more gets -FI_EAGAIN, as from a full queue.
  */
-#define POOL_REQS ((size_t) 1 << 16)
-#define POOL_BYTES (sizeof(struct pmv_op) * POOL_REQS)
+#define POOL_OPS ((size_t) 1 << 16)
 
-/* So many of them are kept for what makes others end. */
-#define KEPT_REQS ((size_t) 1024)
+/* This many of them are kept for operations that let others end. */
+#define OWN_OPS ((size_t) 1024)
 
-int pmv_op_pool_init(struct pmv_op_pool *pool)
+int pmv_op_pool_init(struct pmv_op_pool *pool, size_t size)
 {
-	void *base = mmap(NULL, POOL_BYTES, PROT_READ | PROT_WRITE,
+	size_t reserved = size * POOL_OPS;
+	void *base = mmap(NULL, reserved, PROT_READ | PROT_WRITE,
 			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (base == MAP_FAILED)
 		return -FI_ENOMEM;
-	*pool = (struct pmv_op_pool){.base = base, .reserved = POOL_BYTES};
+	*pool = (struct pmv_op_pool){.base = base, .size = size, .reserved = reserved};
+	STAILQ_INIT(&pool->free);
 	pthread_mutex_init(&pool->lock, NULL);
 	return 0;
 }
@@ -38,102 +38,160 @@ void pmv_op_pool_destroy(struct pmv_op_pool *pool)
 	munmap(pool->base, pool->reserved);
 }
 
-static struct pmv_op *get(struct pmv_op_pool *pool, struct pmv_ep *ep, size_t most)
+static struct pmv_op *get(struct pmv_op_owner *owner, size_t most)
 {
-	struct pmv_op *req = NULL;
+	struct pmv_op_pool *pool = owner->pool;
+	struct pmv_op *op = NULL;
 
 	pthread_mutex_lock(&pool->lock);
 	if (pool->taken < most) {
 		pool->taken++;
-		req = pool->free;
-		if (req) {
-			pool->free = req->next;
+		op = STAILQ_FIRST(&pool->free);
+		if (op) {
+			STAILQ_REMOVE_HEAD(&pool->free, next);
 		} else {
-			req = (struct pmv_op *) (pool->base + pool->used);
-			pool->used += sizeof(*req);
+			op = (struct pmv_op *) (pool->base + pool->used);
+			pool->used += pool->size;
 		}
-		memset(&req->next, 0, sizeof(*req) - offsetof(struct pmv_op, next));
-		req->comp.embedded = true;
-		req->ep = ep;
-		atomic_init(&req->refs, 1);
+		memset(&op->next, 0, pool->size - offsetof(struct pmv_op, next));
+		op->comp.embedded = true;
+		atomic_init(&op->pending, 1);
+		op->owner = owner;
 	}
 	pthread_mutex_unlock(&pool->lock);
-	return req;
+	return op;
 }
 
-struct pmv_op *pmv_op_get(struct pmv_op_pool *pool, struct pmv_ep *ep)
+struct pmv_op *pmv_op_get(struct pmv_op_owner *owner)
 {
-	return get(pool, ep, POOL_REQS - KEPT_REQS);
+	return get(owner, POOL_OPS - OWN_OPS);
 }
 
-struct pmv_op *pmv_op_get_own(struct pmv_op_pool *pool, struct pmv_ep *ep)
+struct pmv_op *pmv_op_get_own(struct pmv_op_owner *owner)
 {
-	return get(pool, ep, POOL_REQS);
+	return get(owner, POOL_OPS);
 }
 
-static void free_content(struct pmv_op *req)
+void pmv_op_put(struct pmv_op_pool *pool, struct pmv_op *op)
 {
-	pmv_flush_request_free(req->letter);
-	pmv_postponed_free(req->deferred);
-	req->letter = NULL;
-	req->deferred = NULL;
-}
-
-void pmv_op_put(struct pmv_op_pool *pool, struct pmv_op *req)
-{
-	req->ep = NULL;
-	free_content(req);
+	op->owner = NULL;
 	pthread_mutex_lock(&pool->lock);
-	req->next = pool->free;
-	pool->free = req;
+	STAILQ_INSERT_HEAD(&pool->free, op, next);
 	pool->taken--;
 	pthread_mutex_unlock(&pool->lock);
 }
 
-struct pmv_op *pmv_op_find(struct pmv_op_pool *pool, struct pmv_ep *ep, void *context)
+/* How an operation ends */
+
+void pmv_op_fail(struct pmv_op *op, int err, int prov_errno)
 {
-	struct pmv_op *found = NULL;
+	int none = 0;
 
-	pthread_mutex_lock(&pool->lock);
-	for (size_t at = 0; at < pool->used && !found; at += sizeof(struct pmv_op)) {
-		struct pmv_op *req = (struct pmv_op *) (pool->base + at);
-
-		if (req->ep == ep && req->context == context && (req->flags & FI_RECV))
-			found = req;
-	}
-	pthread_mutex_unlock(&pool->lock);
-	return found;
+	if (atomic_compare_exchange_strong(&op->error, &none, err))
+		op->prov_errno = prov_errno;
 }
 
-struct pmv_op *pmv_op_abandon(struct pmv_op_pool *pool, struct pmv_ep *ep)
+static void fill_entry(struct pmv_op *op, int err)
 {
-	struct pmv_op *list = NULL;
+	op->comp.is_error = err != 0;
+	if (err) {
+		op->comp.err = (struct fi_cq_err_entry){
+			.op_context = op->context,
+			.flags = op->flags,
+			.err = err,
+			.prov_errno = op->prov_errno,
+		};
+	} else {
+		op->comp.ok = (struct fi_cq_tagged_entry){
+			.op_context = op->context,
+			.flags = op->flags,
+		};
+	}
+}
+
+/* end -- true: the application is to be told */
+static bool end(struct pmv_op_pool *pool, struct pmv_op *op)
+{
+	struct pmv_op_owner *owner = op->owner;
+	int err = atomic_load(&op->error);
+	enum pmv_audience least = err ? PMV_TELL_ERROR : PMV_TELL_ALL;
+
+	if (owner)
+		owner->ended(owner, op);
+	/* The application was told when the endpoint was closed. */
+	if (!owner || op->audience < least) {
+		pmv_op_put(pool, op);
+		return false;
+	}
+	op->owner = NULL;
+	fill_entry(op, err);
+	return true;
+}
+
+bool pmv_op_done(struct pmv_op_pool *pool, struct pmv_op *op, int err, int prov_errno)
+{
+	if (err)
+		pmv_op_fail(op, err, prov_errno);
+	return atomic_fetch_sub(&op->pending, 1) == 1 && end(pool, op);
+}
+
+/* An endpoint's operations */
+
+/* next_of -- the first operation of an owner from a place in the pool on; holds the lock */
+static struct pmv_op *next_of(struct pmv_op_owner *owner, size_t *at)
+{
+	struct pmv_op_pool *pool = owner->pool;
+
+	while (*at < pool->used) {
+		struct pmv_op *op = (struct pmv_op *) (pool->base + *at);
+
+		*at += pool->size;
+		if (op->owner == owner)
+			return op;
+	}
+	return NULL;
+}
+
+struct pmv_op *pmv_op_find(struct pmv_op_owner *owner, void *context)
+{
+	struct pmv_op_pool *pool = owner->pool;
+	struct pmv_op *op;
+	size_t at = 0;
 
 	pthread_mutex_lock(&pool->lock);
-	for (size_t at = 0; at < pool->used; at += sizeof(struct pmv_op)) {
-		struct pmv_op *req = (struct pmv_op *) (pool->base + at);
+	do
+		op = next_of(owner, &at);
+	while (op && !(op->context == context && (op->flags & FI_RECV)));
+	pthread_mutex_unlock(&pool->lock);
+	return op;
+}
 
-		if (req->ep != ep)
-			continue;
-		free_content(req);
-		req->ep = NULL;
-		req->next = list;
-		list = req;
+struct pmv_op_list pmv_op_abandon(struct pmv_op_owner *owner)
+{
+	struct pmv_op_pool *pool = owner->pool;
+	struct pmv_op_list list = STAILQ_HEAD_INITIALIZER(list);
+	struct pmv_op *op;
+	size_t at = 0;
+
+	pthread_mutex_lock(&pool->lock);
+	while ((op = next_of(owner, &at))) {
+		op->owner = NULL;
+		STAILQ_INSERT_HEAD(&list, op, next);
 	}
 	pthread_mutex_unlock(&pool->lock);
 	return list;
 }
 
-bool pmv_op_owes(struct pmv_op_pool *pool, const struct pmv_ep *ep)
+bool pmv_op_owes(struct pmv_op_owner *owner)
 {
-	bool found = false;
+	struct pmv_op_pool *pool = owner->pool;
+	struct pmv_op *op;
+	size_t at = 0;
 
 	pthread_mutex_lock(&pool->lock);
-	for (size_t at = 0; at < pool->used && !found; at += sizeof(struct pmv_op)) {
-		const struct pmv_op *req = (const struct pmv_op *) (pool->base + at);
-
-		found = req->ep == ep && req->silent;
-	}
+	do
+		op = next_of(owner, &at);
+	while (op && op->audience != PMV_TELL_NOBODY);
 	pthread_mutex_unlock(&pool->lock);
-	return found;
+	return op;
 }

@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 #include "base/container.h"
-#include "objects/cq.h"
+#include "progress/queue.h"
 #include "rdm/rdm_ep.h"
 #include "rdm/table.h"
 
@@ -324,7 +324,7 @@ int pmv_deferred_wrap(struct fid_cq *fid, const struct fi_cq_attr *attr)
 	}
 	cq->base = base;
 	/* RxM takes an unspecified format for the shortest. */
-	cq->entry_size = pmv_cq_entry_size(
+	cq->entry_size = pmv_queue_entry_size(
 		attr->format == FI_CQ_FORMAT_UNSPEC ? FI_CQ_FORMAT_CONTEXT : attr->format);
 	cq->has_flags = cq->entry_size >= sizeof(struct fi_cq_msg_entry);
 	STAILQ_INIT(&cq->free);

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "objects/cq.h"
+#include "objects/handshake.h"
 #include "pair.h"
 
 /* The one that memory is written back for. */
@@ -55,7 +57,7 @@ static void name(const void *at, size_t len)
 static void no_notice_yet(void)
 {
 	if (current->expects_notice)
-		cr_assert_eq(atomic_load(&pmv_to_cq(current->away->rx_cq)->num_ready), 0,
+		cr_assert_eq(atomic_load(&pmv_to_cq(current->away->rx_cq)->queue.num_ready), 0,
 			     "a notice has come too early");
 }
 
@@ -134,12 +136,12 @@ static void introduce(struct pmv_ep *ep, struct pmv_ep *to, const struct pair_op
 	uint8_t buf[PMV_HANDSHAKE_SIZE];
 	struct pmv_handshake handshake;
 
-	pmv_mailbox_handshake(ep, buf);
+	pmv_mailbox_handshake(&ep->mailbox, buf);
 	cr_assert_eq(pmv_handshake_decode(buf, sizeof(buf), &handshake), 0);
 	handshake.notices = handshake.notices && !options->no_notices;
 	handshake.agent = handshake.agent && !options->no_agent;
 	handshake.messages = handshake.messages && handshake.agent && !options->older;
-	pmv_mailbox_connect(to, &handshake);
+	pmv_handshake_connect(to, &handshake);
 }
 
 static void connect_eps(struct pair *pair, const struct pair_options *options)
@@ -149,8 +151,8 @@ static void connect_eps(struct pair *pair, const struct pair_options *options)
 	if (options->one_kind)
 		accepted(fi_setopt(&pair->away->ep->fid, FI_OPT_ENDPOINT, FI_OPT_PMEMVERBS_RECV_MR,
 				   &pair->mr[options->received], sizeof(struct fid_mr *)));
-	accepted(pmv_mailbox_open(pair->from));
-	accepted(pmv_mailbox_open(pair->to));
+	accepted(pmv_mailbox_open(&pair->from->mailbox));
+	accepted(pmv_mailbox_open(&pair->to->mailbox));
 	introduce(pair->from, pair->to, options);
 	introduce(pair->to, pair->from, options);
 	fake_connect(pair->from->engine.fid, pair->to->engine.fid);
@@ -211,8 +213,8 @@ struct pair *pair_open(const struct pair_options *options)
 	pair->away->fake.on_post_arg = pair;
 	pair->home->fake.automatic = pair->away->fake.automatic = options->automatic;
 	/* Last: this is where threads start. */
-	accepted(pmv_agent_attach(pair->from));
-	accepted(pmv_agent_attach(pair->to));
+	accepted(pmv_agent_attach(&pair->from->domain->agent, &pair->from->mailbox));
+	accepted(pmv_agent_attach(&pair->to->domain->agent, &pair->to->mailbox));
 	return pair;
 }
 
@@ -298,7 +300,7 @@ void pair_deliver(struct pair *pair)
 
 void pair_serve(struct pair *pair)
 {
-	pmv_agent_progress(pmv_to_domain(pair->away->domain));
+	pmv_agent_progress(&pmv_to_domain(pair->away->domain)->agent);
 	fake_complete(&pair->away->fake, SIZE_MAX);
 }
 

@@ -89,13 +89,14 @@ Test(agent, flushes_a_region_of_several_pieces_piece_by_piece)
 	};
 	struct pmv_region *region;
 
-	accepted(pmv_agent_add_region(pmv_to_domain(pair->away->domain), &attr, -1, &region));
+	accepted(pmv_agent_add_region(&pmv_to_domain(pair->away->domain)->agent, &attr, -1,
+				      &region));
 	tell_one(pair, (struct pmv_range){90, 30, 5});
 	pair_serve(pair);
 	expect_done(pair, "F F D K");
 	cr_expect(pair_is(pair, pair_event(pair, 'F', 0), DMP, 90, 10));
 	cr_expect(pair_is(pair, pair_event(pair, 'F', 1), MHP, 4096, 20));
-	pmv_agent_remove_region(pmv_to_domain(pair->away->domain), region);
+	pmv_agent_remove_region(&pmv_to_domain(pair->away->domain)->agent, region);
 	pair_close(pair);
 }
 
@@ -263,9 +264,9 @@ Test(agent, ends_the_connection_of_a_message_that_makes_no_sense)
 	tell_of(pair, DMP, 64, 8);
 	tell_of(pair, DMP, 128, 8);
 	spoil(pair, 2);
-	pmv_agent_progress(pmv_to_domain(pair->away->domain));
+	pmv_agent_progress(&pmv_to_domain(pair->away->domain)->agent);
 	expect_done(pair, "F D K K");
-	pmv_agent_progress(pmv_to_domain(pair->away->domain));
+	pmv_agent_progress(&pmv_to_domain(pair->away->domain)->agent);
 	cr_expect_eq(pair->away->fake.shutdowns, 0, "the acknowledgement is under way");
 	pair_serve(pair);
 	pair_expect_ack(pair, 1, PMV_FAULT_NONE);
@@ -365,7 +366,7 @@ Test(agent, application_does_not_hear_of_acknowledgements_that_fail)
 	struct pair *pair = pair_open(NULL);
 
 	tell_of(pair, DMP, 0, 8);
-	pmv_agent_progress(pmv_to_domain(pair->away->domain));
+	pmv_agent_progress(&pmv_to_domain(pair->away->domain)->agent);
 	cr_expect_eq(fake_under_way(&pair->away->fake), 1);
 	fake_fail_all(&pair->away->fake, FI_EIO, 5);
 	rig_expect_nothing(pair->away);
@@ -473,7 +474,7 @@ static int reads_of_a_pass(struct pair *pair)
 {
 	int before = pair->away->fake.cq_reads;
 
-	pmv_agent_progress(pmv_to_domain(pair->away->domain));
+	pmv_agent_progress(&pmv_to_domain(pair->away->domain)->agent);
 	return pair->away->fake.cq_reads - before;
 }
 

@@ -4,6 +4,7 @@
  * notices; fenced ones are in test_agent_fence.c
  */
 #include "commit/commit.h"
+#include "objects/cq.h"
 #include "pair.h"
 
 static void commit_some(struct pair *pair, int count)
@@ -722,7 +723,7 @@ Test(notice, waits_for_room_at_the_target)
 		accepted(pair_put(pair, DMP, 0, 8, CONTEXT(i), FI_COMMIT | FI_IMMED));
 	for (int i = 0; i < 20; i++)
 		pair_round(pair);
-	cr_expect_leq(atomic_load(&pmv_to_cq(pair->away->rx_cq)->num_ready), 3 + 16);
+	cr_expect_leq(atomic_load(&pmv_to_cq(pair->away->rx_cq)->queue.num_ready), 3 + 16);
 	for (int i = 0; i < 20; i++) {
 		expect_notice(pair);
 		pair_round(pair);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* test_close.c -- endpoints that are closed with commits under way */
+#include "objects/cq.h"
 #include "rig.h"
 
 static char data[8];
@@ -89,7 +90,7 @@ Test(close, does_not_tell_again_what_is_told_but_not_read)
 	fake_fail(&rig->fake, FI_EIO, 5);
 	fake_fail(&rig->fake, FI_ECANCELED, 5);
 	/* A fence or a counter takes entries before the application reads them. */
-	pmv_cq_progress(pmv_to_cq(rig->cq));
+	pmv_queue_progress(&pmv_to_cq(rig->cq)->queue);
 	rig_close_ep(rig);
 	rig_expect(rig, CONTEXT(0), RIG_WRITTEN);
 	rig_expect_error(rig, CONTEXT(1), RIG_WRITTEN, FI_EIO);
@@ -226,7 +227,8 @@ Test(close, loses_no_requests)
 		rig_expect_nothing(rig);
 		rig->ep = rig_ep(rig, rig->cq);
 	}
-	cr_expect_leq(pmv_to_domain(rig->domain)->reqs.used, 50 * sizeof(struct pmv_op));
+	cr_expect_leq(pmv_to_domain(rig->domain)->ops.used,
+		      50 * pmv_to_domain(rig->domain)->ops.size);
 	rig_close(rig);
 }
 

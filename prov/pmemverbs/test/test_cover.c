@@ -8,6 +8,7 @@
 
 #include "commit/commit.h"
 #include "memory/key.h"
+#include "objects/cq.h"
 #include "pair.h"
 
 static char data[LEN];
@@ -210,7 +211,7 @@ Test(cover, waits_until_the_application_looks)
 	struct pmv_cq *cq = pmv_to_cq(rig->cq);
 
 	write_some(rig, 1, 3);
-	pmv_cq_progress(cq);
+	pmv_queue_progress(&cq->queue);
 	expect_posted(rig, "W W");
 	rig_expect_nothing(rig);
 	expect_posted(rig, "R");
@@ -220,7 +221,7 @@ Test(cover, waits_until_the_application_looks)
 	cr_assert_eq(pmv_cq_trywait(cq), 0);
 	write_some(rig, 3, 4);
 	cr_assert_eq(pmv_cq_trywait(cq), -FI_EAGAIN);
-	pmv_cq_progress(cq);
+	pmv_queue_progress(&cq->queue);
 	expect_posted(rig, "W R");
 	rig_expect_parts(rig, 2, CONTEXT(3), RIG_WRITTEN);
 	rig_close(rig);
@@ -431,7 +432,7 @@ Test(cover, of_a_closed_endpoint_is_one_error_for_each_write)
 Test(cover, of_closed_endpoints_loses_no_requests)
 {
 	struct rig *rig = open_all(NULL);
-	struct pmv_op_pool *pool = &pmv_to_domain(rig->domain)->reqs;
+	struct pmv_op_pool *pool = &pmv_to_domain(rig->domain)->ops;
 	size_t used = 0;
 
 	for (int round = 0; round < 10; round++) {

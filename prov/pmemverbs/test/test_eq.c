@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "objects/eq.h"
-#include "agent/handshake.h"
+#include "objects/handshake.h"
 #include "objects/pep.h"
 #include "objects/unwrap.h"
 #include "rig.h"

@@ -2,6 +2,7 @@
 /* test_length.c -- what is written counts, not what is said of the target's memory */
 #include <string.h>
 
+#include "objects/cq.h"
 #include "pair.h"
 
 /* Of the 64 bytes that are written; also none, and more than there is. */
@@ -24,7 +25,7 @@ static void rounds(struct pair *pair)
 {
 	for (int i = 0; i < 4; i++) {
 		pair_round(pair);
-		pmv_cq_progress(pmv_to_cq(pair->home->cq));
+		pmv_queue_progress(&pmv_to_cq(pair->home->cq)->queue);
 	}
 }
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "commit/commit.h"
+#include "objects/handshake.h"
 #include "objects/mr.h"
 #include "pair.h"
 #include "objects/srx.h"
@@ -61,7 +62,7 @@ static void commit_where_all_persists(bool local, const char *sent)
 	struct pmv_handshake handshake = pair->from->mailbox.peer;
 
 	handshake.received.persist = PMV_WSP;
-	pmv_mailbox_connect(pair->from, &handshake);
+	pmv_handshake_connect(pair->from, &handshake);
 	pair_receive(pair, MHP, 0, 64);
 	accepted(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT));
 	expect_sent(pair, sent);
@@ -144,7 +145,7 @@ Test(received, an_older_initiator_asks_the_agent_as_ever)
 	struct pmv_handshake handshake = pair->from->mailbox.peer;
 
 	handshake.one_kind = false;
-	pmv_mailbox_connect(pair->from, &handshake);
+	pmv_handshake_connect(pair->from, &handshake);
 	pair_receive(pair, MHP, 0, 64);
 	accepted(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT));
 	expect_sent(pair, "S M");
@@ -398,8 +399,8 @@ static struct pmv_handshake said_by(struct rig *rig)
 	uint8_t buf[PMV_HANDSHAKE_SIZE];
 	struct pmv_handshake handshake;
 
-	accepted(pmv_mailbox_open(pmv_to_ep(rig->ep)));
-	pmv_mailbox_handshake(pmv_to_ep(rig->ep), buf);
+	accepted(pmv_mailbox_open(&pmv_to_ep(rig->ep)->mailbox));
+	pmv_mailbox_handshake(&pmv_to_ep(rig->ep)->mailbox, buf);
 	pmv_handshake_decode(buf, sizeof(buf), &handshake);
 	return handshake;
 }
@@ -443,7 +444,7 @@ Test(option, comes_too_late_behind_a_receive_or_a_connection)
 		if (late == 1)
 			accepted(fi_recv(rig->ep, volatile_memory, 8, NULL, 0, NULL));
 		if (late == 2)
-			accepted(pmv_mailbox_open(pmv_to_ep(rig->ep)));
+			accepted(pmv_mailbox_open(&pmv_to_ep(rig->ep)->mailbox));
 		cr_expect_eq(promise(rig, mr, sizeof(mr)), late ? -FI_EBUSY : 0);
 		handshake = said_by(rig);
 		cr_expect_eq(handshake.one_kind, !late);

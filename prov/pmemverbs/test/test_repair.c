@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "objects/handshake.h"
 #include "pair.h"
 
 /* wait_long -- nothing has been heard of the agent for so long that home asks */
@@ -294,14 +295,14 @@ Test(seals, are_the_same_whether_a_side_hears_or_speaks_first)
 	struct pmv_ep *first = pmv_to_ep(rig->ep), *then = pmv_to_ep(rig_ep(rig, rig->cq));
 	struct pmv_seal in, out;
 
-	accepted(pmv_mailbox_open(first));
-	pmv_mailbox_connect(first, &handshake);
+	accepted(pmv_mailbox_open(&first->mailbox));
+	pmv_handshake_connect(first, &handshake);
 	in = pmv_seal(handshake.secret, first->mailbox.secret, PMV_SEALED_MESSAGE);
 	cr_expect_arr_eq(&first->mailbox.message_in, &in, sizeof(in));
 
 	/* Who accepts has heard before it has anything of its own. */
-	pmv_mailbox_connect(then, &handshake);
-	accepted(pmv_mailbox_open(then));
+	pmv_handshake_connect(then, &handshake);
+	accepted(pmv_mailbox_open(&then->mailbox));
 	cr_expect_neq(then->mailbox.secret, 0);
 	cr_expect_neq(then->mailbox.secret, first->mailbox.secret);
 	in = pmv_seal(handshake.secret, then->mailbox.secret, PMV_SEALED_MESSAGE);

@@ -6,6 +6,7 @@
 
 #include "commit/commit.h"
 #include "dice.h"
+#include "objects/cq.h"
 #include "objects/mr.h"
 #include "pair.h"
 
@@ -255,7 +256,7 @@ static void with_immediates(bool imm_receives)
 	accepted(pair_put(pair, MHP, 0, 8, CONTEXT(0), FI_COMMIT | FI_IMMED));
 	accepted(pair_put(pair, DMP, 2000, 8, CONTEXT(0), FI_COMMIT | FI_IMMED));
 	pair_round(pair);
-	pmv_cq_progress(pmv_to_cq(pair->home->cq));
+	pmv_queue_progress(&pmv_to_cq(pair->home->cq)->queue);
 	pair_deliver(pair);
 	cr_expect_eq(fake_receives(&pair->away->fake), 10 - used);
 	pair_done(pair);
@@ -580,9 +581,9 @@ Test(refusal, of_messages_where_receives_are_shared)
 	pmv_setting.agent = PMV_AGENT_PROGRESS;
 	/* As binding one does, which the fake core does not know. */
 	ep->srx = true;
-	atomic_fetch_and(&ep->slow, ~PMV_SLOW_RECEIVES);
-	accepted(pmv_mailbox_open(ep));
-	pmv_mailbox_handshake(ep, buf);
+	atomic_store(&ep->receives.on, false);
+	accepted(pmv_mailbox_open(&ep->mailbox));
+	pmv_mailbox_handshake(&ep->mailbox, buf);
 	pmv_handshake_decode(buf, sizeof(buf), &handshake);
 	cr_expect(handshake.agent);
 	cr_expect_not(handshake.messages);
@@ -755,7 +756,7 @@ Test(agent, refuses_messages_where_no_receives_are_kept)
 	struct pair *pair = pair_open(NULL);
 
 	pair_receive(pair, DMP, 0, 64);
-	atomic_fetch_and(&pair->to->slow, ~PMV_SLOW_RECEIVES);
+	atomic_store(&pair->to->receives.on, false);
 	tell_number(pair, 0, PMV_FAULT_MESSAGE);
 	tell_number(pair, 1, PMV_FAULT_MESSAGE);
 	expect_done(pair, "K K");

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "objects/cq.h"
 #include "pair.h"
 #include "agent/service.h"
 #include "agent/writeback.h"
@@ -96,7 +97,7 @@ static struct pmv_region *add_big(struct shared *shared, enum pmv_persist persis
 	};
 	struct pmv_region *region;
 
-	accepted(pmv_agent_add_region(shared->domain, &attr, -1, &region));
+	accepted(pmv_agent_add_region(&shared->domain->agent, &attr, -1, &region));
 	return region;
 }
 
@@ -120,7 +121,7 @@ static void end_sharing(struct shared *shared)
 	if (shared->other)
 		accepted(fi_close(&shared->other->ep_fid.fid));
 	if (shared->region)
-		pmv_agent_remove_region(shared->domain, shared->region);
+		pmv_agent_remove_region(&shared->domain->agent, shared->region);
 	pair_close(shared->pair);
 	free(shared);
 }
@@ -340,7 +341,7 @@ Test(share, region_may_go_between_two_slices)
 
 	tell_of(shared, 0, BIG_LEN);
 	pair_serve(shared->pair);
-	pmv_agent_remove_region(shared->domain, shared->region);
+	pmv_agent_remove_region(&shared->domain->agent, shared->region);
 	/* Another one that has got the same key is not what was meant. */
 	shared->region = add_big(shared, PMV_DMP, BIG_LEN);
 	for (int i = 0; i < SLICES; i++)
@@ -443,10 +444,10 @@ Test(share, thread_sleeps_though_a_request_has_come_in_part, .timeout = 60)
 
 static void fill_cq(struct pair *pair)
 {
-	struct pmv_cq *cq = pmv_to_cq(pair->away->rx_cq);
+	struct pmv_queue *queue = &pmv_to_cq(pair->away->rx_cq)->queue;
 
-	for (size_t i = 0; i < cq->size; i++)
-		pmv_cq_add(cq, calloc(1, sizeof(struct pmv_comp)));
+	for (size_t i = 0; i < queue->size; i++)
+		pmv_queue_add(queue, calloc(1, sizeof(struct pmv_comp)));
 }
 
 Test(share, notice_without_room_keeps_nobody_waiting_or_awake, .timeout = 60)

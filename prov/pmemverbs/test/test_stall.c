@@ -3,6 +3,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "objects/cq.h"
 #include "rig.h"
 
 static char data[8];
@@ -277,7 +278,7 @@ Test(stall, does_not_make_sread_spin, .timeout = 20)
 		if (raised) {
 			accepted(rig_write(rig, KEY_MHP, CONTEXT(0)));
 			fake_complete(&rig->fake, 1);
-			pmv_cq_progress(pmv_to_cq(rig->cq));
+			pmv_queue_progress(&pmv_to_cq(rig->cq)->queue);
 			rig_expect(rig, CONTEXT(0), RIG_WRITTEN);
 		}
 		rig->fake.room = 1;

@@ -44,7 +44,8 @@ Test(start, registration_fails_where_a_peer_was_told_of_an_agent)
 	struct pmv_agent *agent = &pmv_to_domain(rig->domain)->agent;
 	struct fid_mr *mr;
 
-	accepted(pmv_agent_promise(pmv_to_ep(rig->ep)));
+	accepted(pmv_agent_promise(&pmv_to_ep(rig->ep)->domain->agent,
+				   &pmv_to_ep(rig->ep)->mailbox));
 	cr_expect_not(atomic_load(&agent->running), "there is nothing to do for it yet");
 	fails = true;
 	refused(reg(rig, &mr), FI_EAGAIN);
@@ -60,7 +61,8 @@ Test(start, first_receive_fails_there_as_well)
 {
 	struct rig *rig = open_target();
 
-	accepted(pmv_agent_promise(pmv_to_ep(rig->ep)));
+	accepted(pmv_agent_promise(&pmv_to_ep(rig->ep)->domain->agent,
+				   &pmv_to_ep(rig->ep)->mailbox));
 	fails = true;
 	refused(fi_recv(rig->ep, memory, 64, NULL, 0, NULL), FI_EAGAIN);
 	cr_expect_eq(fake_receives(&rig->fake), 0);

@@ -2,17 +2,23 @@
 /*
  * handshake.h -- the handshake in CM data: who sends one, and where it is kept
  *
- * A connection request carries one behind the application's data.  It is taken
- * off there and kept by the request's handle, until an endpoint is opened for
- * it or it is rejected.  The acceptance carries one if the request did: a peer
- * without pmemverbs gets to see its application's data alone.
+ * A connection request has one behind the application's data.  It is removed there, and
+ * kept under the request's handle until an endpoint is opened for the request or the
+ * request is rejected.  The acceptance has one only if the request had one: so a peer
+ * without pmemverbs sees only the application's data.
  */
 #ifndef PMV_HANDSHAKE_H
 #define PMV_HANDSHAKE_H
 
-#include "objects/ep.h"
+#include <stddef.h>
+#include <stdint.h>
 
-struct pmv_handshake_kept;
+#include <rdma/fabric.h>
+
+#include "agent/wire.h"
+
+struct pmv_ep;
+struct pmv_fabric;
 
 /* pmv_handshake_keep -- of a connection request; a later one with that handle replaces it */
 void pmv_handshake_keep(struct pmv_fabric *fabric, struct fid *handle,
@@ -22,6 +28,9 @@ void pmv_handshake_keep(struct pmv_fabric *fabric, struct fid *handle,
 void pmv_handshake_take(struct pmv_fabric *fabric, struct fid *handle, struct pmv_ep *ep);
 
 void pmv_handshake_forget_all(struct pmv_fabric *fabric);
+
+/* pmv_handshake_connect -- the endpoint's peer has sent this */
+void pmv_handshake_connect(struct pmv_ep *ep, const struct pmv_handshake *handshake);
 
 /* CM data with room for a handshake behind it. */
 struct pmv_cm_data {

@@ -1,27 +1,32 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* handshake.c -- the handshake in CM data; handshake.h says where it goes */
+#include "objects/handshake.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include <rdma/fi_errno.h>
 
-#include "agent/handshake.h"
-#include "base/log.h"
+#include "base/setting.h"
+#include "commit/parts.h"
+#include "objects/ep.h"
+#include "objects/fabric.h"
 
 struct pmv_handshake_kept {
-	struct pmv_handshake_kept *next;
+	LIST_ENTRY(pmv_handshake_kept) next;
 	struct fid *handle;
 	struct pmv_handshake handshake;
 };
 
-static struct pmv_handshake_kept *unlink_kept(struct pmv_fabric *fabric, struct fid *handle)
+/* unlist -- what is kept by a handle, or NULL; holds the lock */
+static struct pmv_handshake_kept *unlist(struct pmv_fabric *fabric, struct fid *handle)
 {
-	struct pmv_handshake_kept *kept = NULL;
+	struct pmv_handshake_kept *kept;
 
-	for (struct pmv_handshake_kept **at = &fabric->handshakes; *at; at = &(*at)->next) {
-		if ((*at)->handle == handle) {
-			kept = *at;
-			*at = kept->next;
+	LIST_FOREACH(kept, &fabric->handshakes, next)
+	{
+		if (kept->handle == handle) {
+			LIST_REMOVE(kept, next);
 			break;
 		}
 	}
@@ -33,27 +38,28 @@ void pmv_handshake_keep(struct pmv_fabric *fabric, struct fid *handle,
 {
 	struct pmv_handshake_kept *kept;
 
-	pthread_mutex_lock(&fabric->hello_lock);
-	kept = unlink_kept(fabric, handle);
+	pthread_mutex_lock(&fabric->handshakes_lock);
+	kept = unlist(fabric, handle);
 	if (!kept)
 		kept = malloc(sizeof(*kept));
-	/* Without memory the peer is one that has said nothing. */
+	/* Without memory it is as if the peer had sent none. */
 	if (kept) {
-		*kept = (struct pmv_handshake_kept){fabric->handshakes, handle, *handshake};
-		fabric->handshakes = kept;
+		kept->handle = handle;
+		kept->handshake = *handshake;
+		LIST_INSERT_HEAD(&fabric->handshakes, kept, next);
 	}
-	pthread_mutex_unlock(&fabric->hello_lock);
+	pthread_mutex_unlock(&fabric->handshakes_lock);
 }
 
 void pmv_handshake_take(struct pmv_fabric *fabric, struct fid *handle, struct pmv_ep *ep)
 {
 	struct pmv_handshake_kept *kept;
 
-	pthread_mutex_lock(&fabric->hello_lock);
-	kept = unlink_kept(fabric, handle);
-	pthread_mutex_unlock(&fabric->hello_lock);
+	pthread_mutex_lock(&fabric->handshakes_lock);
+	kept = unlist(fabric, handle);
+	pthread_mutex_unlock(&fabric->handshakes_lock);
 	if (kept && ep)
-		pmv_mailbox_connect(ep, &kept->handshake);
+		pmv_handshake_connect(ep, &kept->handshake);
 	free(kept);
 }
 
@@ -61,10 +67,16 @@ void pmv_handshake_forget_all(struct pmv_fabric *fabric)
 {
 	struct pmv_handshake_kept *kept;
 
-	while ((kept = fabric->handshakes)) {
-		fabric->handshakes = kept->next;
+	while ((kept = LIST_FIRST(&fabric->handshakes))) {
+		LIST_REMOVE(kept, next);
 		free(kept);
 	}
+}
+
+void pmv_handshake_connect(struct pmv_ep *ep, const struct pmv_handshake *handshake)
+{
+	pmv_mailbox_connect(&ep->mailbox, handshake);
+	pmv_commit_connected(ep);
 }
 
 int pmv_handshake_append(struct pmv_ep *ep, const void *param, size_t len, struct pmv_cm_data *out)
@@ -85,20 +97,20 @@ int pmv_handshake_append(struct pmv_ep *ep, const void *param, size_t len, struc
 	out->len = len;
 	if (len)
 		memcpy(out->data, param, len);
-	/* Where keys say nothing of the memory nobody commits. */
+	/* Without attributes in the keys there are no commits. */
 	if (!ep->domain->keyed)
 		return 0;
-	ret = pmv_mailbox_open(ep);
+	ret = pmv_mailbox_open(&ep->mailbox);
 	if (ret) {
 		PMV_WARN(EP_CTRL,
 			 "no memory could be registered for commits by an agent (%s): they "
 			 "will be refused on this connection\n",
 			 fi_strerror(-ret));
-		/* It is as if the peer had said nothing, either. */
-		pmv_mailbox_connect(ep, &(struct pmv_handshake){0});
+		/* It is as if the peer had sent no handshake, either. */
+		pmv_handshake_connect(ep, &(struct pmv_handshake){0});
 		return 0;
 	}
-	pmv_mailbox_handshake(ep, out->data + len);
+	pmv_mailbox_handshake(&ep->mailbox, out->data + len);
 	out->len += PMV_HANDSHAKE_SIZE;
 	return 0;
 }

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* range.h -- a range of a peer's memory */
+#ifndef PMV_RANGE_H
+#define PMV_RANGE_H
+
+#include <stdint.h>
+
+struct pmv_range {
+	uint64_t addr;
+	uint64_t len;
+	uint32_t key; /* the core's */
+};
+
+#endif /* PMV_RANGE_H */

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * queue.h -- completions on their way from a core's queue to the application
+ *
+ * The application's entries are read from the core straight into its buffer.  Entries
+ * of operations (op.h) are removed from there, or rewritten.  Entries that do not come
+ * from the core wait in the ready list, and are handed out first.
+ *
+ * An endpoint that waits for something has a waiter on the queue: whoever reads the
+ * queue pushes all waiters before and after that.
+ *
+ * The descriptor, if there is one, tells of the core's events and of the ready list.
+ * `armed` means that somebody may sleep on it.
+ *
+ * All locks of the provider, in the order in which they nest.  Who holds one may take
+ * only those behind it:
+ *
+ *   an event queue's, a counter's
+ *   serving     the agent's rounds (agent.h)
+ *   agent       the mailboxes, and what serves them (agent.h)
+ *   lock        a queue's: entries are taken from the core, operations end; where two
+ *               are needed, the one at the lower address first
+ *   stall_lock  a queue's: its waiters, which are pushed
+ *   ep lock     an endpoint's: what it has to post, and what it waits for
+ *   order_lock, send_lock, mark_lock    an endpoint's: one post each
+ *   ready_lock  a queue's: its ready list
+ *   the others: of the pool, regions and receive trackers, for a few lines each
+ *
+ * pmv_agent_kick takes none of them and may be called with any.
+ */
+#ifndef PMV_QUEUE_H
+#define PMV_QUEUE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/queue.h>
+#include <sys/types.h>
+
+#include <rdma/fi_domain.h>
+#include <rdma/fi_eq.h>
+
+struct pmv_comp;
+struct pmv_engine;
+struct pmv_op_pool;
+
+/* What an endpoint waits for. */
+enum pmv_pending {
+	PMV_PENDING_NONE,
+	PMV_PENDING_FLUSH, /* a flush, whose completion comes from the core */
+	PMV_PENDING_ACKS,  /* acknowledgements */
+	PMV_PENDING_POSTS, /* room to post the rest */
+};
+
+/* An endpoint's place among those that wait. */
+struct pmv_waiter {
+	TAILQ_ENTRY(pmv_waiter) next;
+	bool listed;
+	/* go on as far as possible; looking: the application is reading.  What it waits for now. */
+	enum pmv_pending (*push)(struct pmv_waiter *waiter, bool looking);
+};
+
+struct pmv_queue {
+	const struct pmv_engine *engine;
+	struct fid_cq *core_fid;
+	struct pmv_op_pool *pool;
+	size_t entry_size;
+	size_t size; /* what the application asked for */
+
+	pthread_mutex_t lock;   /* held while entries are taken from the core */
+	struct pmv_comp *spare; /* for the core's next entry */
+	atomic_uint reads; /* by the application, if the core is driven; written under the lock */
+
+	pthread_mutex_t ready_lock;
+	STAILQ_HEAD(, pmv_comp) ready;
+	atomic_size_t num_ready;
+	atomic_bool room_wanted;     /* somebody waits for the application to read ... */
+	void (*has_room)(void *arg); /* ... and is told with this */
+	void *has_room_arg;
+
+	pthread_mutex_t stall_lock;
+	TAILQ_HEAD(, pmv_waiter) waiters;
+	atomic_int pending; /* enum pmv_pending: the highest of all waiters */
+
+	int epoll_fd; /* core_fd and wake_fd; -1: no wait object */
+	int wake_fd;
+	int core_fd;
+	atomic_bool armed;
+
+	/* For whoever moves the data while the application does not: the agent's thread. */
+	TAILQ_ENTRY(pmv_queue) next_pinned;
+	bool pinned;         /* in use without a lock: it must not be closed */
+	bool edges;          /* the thread gets its events */
+	unsigned seen_reads; /* the reads before the thread slept */
+	atomic_bool watched; /* the thread wakes who waits for acknowledgements */
+};
+
+/* pmv_queue_entry_size -- of the application's entries; 0: there is no such format */
+size_t pmv_queue_entry_size(enum fi_cq_format format);
+
+struct pmv_queue_attr {
+	const struct pmv_engine *engine;
+	struct fid_cq *core_fid;
+	struct pmv_op_pool *pool;
+	size_t entry_size;
+	size_t size;
+	bool has_fd;   /* the core's queue has a descriptor */
+	bool waitable; /* the application may wait */
+	void (*has_room)(void *arg);
+	void *has_room_arg;
+};
+
+/* pmv_queue_open -- around a core's queue, which the caller closes; 0 or a negative fi_errno */
+int pmv_queue_open(struct pmv_queue *queue, const struct pmv_queue_attr *attr);
+void pmv_queue_close(struct pmv_queue *queue);
+
+/* pmv_queue_read -- the application's fi_cq_read */
+ssize_t pmv_queue_read(struct pmv_queue *queue, void *buf, size_t count);
+
+/* pmv_queue_take_error -- the error at the head of the ready list, or NULL; the caller frees it */
+struct pmv_comp *pmv_queue_take_error(struct pmv_queue *queue);
+void pmv_queue_free(struct pmv_queue *queue, struct pmv_comp *comp);
+
+/* pmv_queue_add -- put an entry into the ready list and wake who waits */
+void pmv_queue_add(struct pmv_queue *queue, struct pmv_comp *comp);
+
+/* pmv_queue_wake -- have whoever waits look again */
+void pmv_queue_wake(struct pmv_queue *queue);
+
+/* pmv_queue_progress -- move what the core has into the ready list, and push the waiters */
+void pmv_queue_progress(struct pmv_queue *queue);
+/* pmv_queue_look -- the same for an application that waits */
+void pmv_queue_look(struct pmv_queue *queue);
+
+/*
+ * pmv_queue_has_room -- for a notice; pmv_queue_is_full -- nothing more is taken from
+ * the core.  If there is no room, has_room is called when the application reads.
+ */
+bool pmv_queue_has_room(struct pmv_queue *queue);
+bool pmv_queue_is_full(struct pmv_queue *queue);
+
+/* pmv_queue_wait -- push this waiter whenever the queue is read, until it waits for nothing */
+void pmv_queue_wait(struct pmv_queue *queue, struct pmv_waiter *waiter);
+void pmv_queue_unwait(struct pmv_queue *queue, struct pmv_waiter *waiter);
+
+/* pmv_queue_is_armed -- may somebody sleep on the descriptor?  queue may be NULL. */
+bool pmv_queue_is_armed(struct pmv_queue *queue);
+
+/*
+ * pmv_queue_arm -- somebody is about to sleep: whatever comes from now on makes the
+ * descriptor ready.  0 or a negative fi_errno.  pmv_queue_is_ready: is something ready
+ * already?
+ */
+int pmv_queue_arm(struct pmv_queue *queue);
+bool pmv_queue_is_ready(struct pmv_queue *queue);
+
+/* pmv_queue_trywait -- may the core's descriptor be waited on?  0, or -FI_EAGAIN: there is work */
+int pmv_queue_trywait(struct pmv_queue *queue);
+
+static inline enum pmv_pending pmv_queue_pending(struct pmv_queue *queue)
+{
+	return (enum pmv_pending) atomic_load(&queue->pending);
+}
+
+#endif /* PMV_QUEUE_H */
