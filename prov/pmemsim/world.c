@@ -389,7 +389,7 @@ static void take(void *arg, struct hw_step step)
 		break;
 	case STEP_LOSS:
 		world->heard_of_loss[step.at] = true;
-		pmv_ep_break(pmv_to_ep(world->home.eps[step.at]));
+		pmv_initiator_break(&pmv_to_ep(world->home.eps[step.at])->initiator);
 		break;
 	default:
 		hw_take(world->sim->hw, step);

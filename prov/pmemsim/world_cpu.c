@@ -103,7 +103,7 @@ const struct pmv_flush_ops world_cpu = {
 
 static void look(void)
 {
-	pmv_agent_progress(pmv_to_domain(world_current->away.domain));
+	pmv_agent_progress(&pmv_to_domain(world_current->away.domain)->agent);
 	world_current->looking = false;
 }
 

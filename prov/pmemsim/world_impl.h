@@ -5,7 +5,7 @@
 
 #include <ucontext.h>
 
-#include "commit/commit.h"
+#include "objects/ep.h"
 #include "pmemsim.h"
 #include "world.h"
 

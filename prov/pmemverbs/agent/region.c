@@ -10,7 +10,7 @@
 #include <rdma/fi_errno.h>
 
 #include "agent/flush.h"
-#include "base/setting.h"
+#include "base/log.h"
 #include "memory/file.h"
 #include "memory/guard.h"
 

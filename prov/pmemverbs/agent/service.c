@@ -14,6 +14,7 @@
 #include "memory/guard.h"
 #include "progress/op.h"
 #include "progress/queue.h"
+#include "base/log.h"
 
 /* Queues */
 

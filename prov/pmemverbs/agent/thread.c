@@ -10,6 +10,7 @@
 
 #include "agent/service.h"
 #include "agent/wake.h"
+#include "base/log.h"
 
 /* The process waits this long for all of its threads together when it ends. */
 #define LAST_WAIT_NS 500000000

@@ -1,36 +1,36 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* flush_request.c -- what one commit tells the agent; letter.h has the order of things */
+/* flush_request.c -- what one commit asks of the agent */
+#include "commit/flush_request.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include <rdma/fi_errno.h>
 
-#include "commit/flush_request.h"
+#include "commit/ordering.h"
 #include "engine/length.h"
 
-/* As many as most letters have. */
+/* Most requests have no more ranges. */
 #define FEW_RANGES 4
 
 struct pmv_flush_request {
-	struct pmv_range at[PMV_FLUSH_REQUEST_KEYS]; /* of the commit, each of no bytes */
+	struct pmv_range at[PMV_FLUSH_REQUEST_KEYS]; /* the commit's regions, each of no bytes */
 	unsigned int num_keys;
 	bool all;
-	bool fenced;
-	bool read_back;
-	unsigned int read;  /* so many ranges are read back ... */
-	uint64_t read_part; /* ... and so much of the next one */
 	bool notify;
-	bool messages; /* about those, too */
-	uint64_t data; /* of the notice; or how many messages */
-	bool carries;
+	bool messages; /* messages are committed, too */
+	bool payload;
+	uint64_t data;          /* immediate data, or the number of messages */
 	struct pmv_range store; /* where the payload goes */
 
-	unsigned int count; /* of ranges, with the store behind them */
+	unsigned int count; /* of ranges, `store` behind them */
 	unsigned int sent;
+	unsigned int read;  /* so many ranges are read back ... */
+	uint64_t read_part; /* ... and so much of the next one */
+	uint64_t first, last; /* numbers of its messages */
 	struct pmv_range *ranges;
-	uint64_t first, last;
 	struct pmv_range few[FEW_RANGES];
-	unsigned char payload[];
+	unsigned char bytes[]; /* of the payload */
 };
 
 static size_t gather(unsigned char *to, const struct iovec *iov, size_t count)
@@ -45,213 +45,188 @@ static size_t gather(unsigned char *to, const struct iovec *iov, size_t count)
 	return len;
 }
 
-struct pmv_flush_request *pmv_flush_request_new(struct pmv_ep *ep, const struct pmv_commit *commit,
-						enum pmv_flush_request_kind kind, bool fenced)
+struct pmv_flush_request *pmv_flush_request_new(struct pmv_initiator *ini,
+						const struct pmv_submission *submission, bool all,
+						bool payload)
 {
-	bool carries = kind == PMV_FLUSH_REQUEST_CARRIES;
-	size_t payload = carries ? pmv_iov_len(commit->iov, commit->iov_count) : 0;
-	struct pmv_flush_request *letter = calloc(1, sizeof(*letter) + payload);
+	const struct fi_msg_rma *msg = payload ? submission->wr.rma : NULL;
+	size_t len = msg ? pmv_iov_len(msg->msg_iov, msg->iov_count) : 0;
+	struct pmv_flush_request *request = malloc(sizeof(*request) + len);
 
-	if (!letter)
+	if (!request)
 		return NULL;
-	letter->all = kind != PMV_FLUSH_REQUEST_BEHIND;
-	letter->fenced = fenced;
-	letter->messages = (commit->what & FI_MSG) && ep->message_method == PMV_METHOD_AGENT;
-	letter->ranges = letter->few;
-	for (size_t i = 0; i < commit->rma_iov_count && i < PMV_FLUSH_REQUEST_KEYS; i++) {
-		const struct fi_rma_iov *rma_iov = &commit->rma_iov[i];
+	memset(request, 0, sizeof(*request));
+	request->all = all;
+	request->messages =
+		(submission->what & FI_MSG) && ini->message_method == PMV_METHOD_AGENT;
+	request->ranges = request->few;
+	for (size_t i = 0; i < submission->num_to && i < PMV_FLUSH_REQUEST_KEYS; i++) {
+		const struct fi_rma_iov *to = &submission->to[i];
 
-		if (commit->changed || pmv_is_for_agent(ep, rma_iov->key))
-			letter->at[letter->num_keys++] = (struct pmv_range){
-				.addr = rma_iov->addr,
-				.key = (uint32_t) pmv_key_core(rma_iov->key),
-			};
+		if (submission->changed || pmv_ordering_is_for_agent(ini, to->key))
+			request->at[request->num_keys++] = (struct pmv_range){
+				.addr = to->addr, .key = (uint32_t) pmv_key_core(to->key)};
 	}
-	if (carries) {
-		letter->carries = true;
-		letter->store = (struct pmv_range){
-			.addr = commit->rma_iov->addr,
-			.len = gather(letter->payload, commit->iov, commit->iov_count),
-			.key = (uint32_t) pmv_key_core(commit->rma_iov->key),
+	if (msg) {
+		request->payload = true;
+		request->store = (struct pmv_range){
+			.addr = submission->to->addr,
+			.len = gather(request->bytes, msg->msg_iov, msg->iov_count),
+			.key = (uint32_t) pmv_key_core(submission->to->key),
 		};
 	}
-	return letter;
+	return request;
 }
 
-void pmv_flush_request_free(struct pmv_flush_request *letter)
+void pmv_flush_request_free(struct pmv_flush_request *request)
 {
-	if (letter && letter->ranges != letter->few)
-		free(letter->ranges);
-	free(letter);
+	if (request && request->ranges != request->few)
+		free(request->ranges);
+	free(request);
 }
 
-void pmv_flush_request_mute(struct pmv_flush_request *letter)
+bool pmv_flush_request_fits(struct pmv_initiator *ini, const struct pmv_submission *submission)
 {
-	letter->notify = false;
-	if (letter->carries)
-		letter->count--;
-	letter->carries = false;
+	unsigned int count = pmv_dirty_count(&ini->dirty, 0, true) + 1;
+	const struct fi_msg_rma *msg = submission->wr.rma;
+
+	return submission->wr.kind == PMV_WR_WRITE && submission->num_to == 1 &&
+	       count <= PMV_MAX_RANGES &&
+	       pmv_iov_len(msg->msg_iov, msg->iov_count) <= PMV_STORE_ROOM(count);
 }
 
-bool pmv_flush_request_is_for_all(const struct pmv_flush_request *letter)
+void pmv_flush_request_notify(struct pmv_flush_request *request, uint64_t data)
 {
-	return letter->all;
+	request->notify = true;
+	request->data = data;
 }
 
-void pmv_flush_request_read_back(struct pmv_flush_request *letter)
+static unsigned int count_dirty(struct pmv_initiator *ini, const struct pmv_flush_request *request)
 {
-	letter->read_back = true;
+	unsigned int count = 0;
+
+	if (request->all)
+		return pmv_dirty_count(&ini->dirty, 0, true);
+	for (unsigned int i = 0; i < request->num_keys; i++)
+		count += pmv_dirty_count(&ini->dirty, request->at[i].key, false);
+	return count;
 }
 
-bool pmv_flush_request_reads_back(const struct pmv_flush_request *letter)
+ssize_t pmv_flush_request_take(struct pmv_initiator *ini, struct pmv_flush_request *request)
 {
-	return letter->read_back;
+	/* A region that is named twice is counted twice: that is room to spare. */
+	unsigned int count = count_dirty(ini, request);
+	unsigned int room = count + request->num_keys + 1;
+	unsigned int at = 0;
+
+	if (room > FEW_RANGES) {
+		request->ranges = malloc(room * sizeof(*request->ranges));
+		if (!request->ranges) {
+			request->ranges = request->few;
+			return -FI_ENOMEM;
+		}
+	}
+	/* A region with nothing to flush is named, too: it may have failed.  `store` names its own. */
+	for (unsigned int i = 0; i < request->num_keys && !request->payload; i++) {
+		if (!pmv_dirty_count(&ini->dirty, request->at[i].key, false))
+			request->ranges[at++] = request->at[i];
+	}
+	if (request->all) {
+		pmv_dirty_take(&ini->dirty, 0, true, request->ranges + at);
+		at += count;
+	}
+	for (unsigned int i = 0; !request->all && i < request->num_keys; i++) {
+		unsigned int more = pmv_dirty_count(&ini->dirty, request->at[i].key, false);
+
+		pmv_dirty_take(&ini->dirty, request->at[i].key, false, request->ranges + at);
+		at += more;
+	}
+	if (request->payload)
+		request->ranges[at++] = request->store;
+	request->count = at;
+	if (request->messages) {
+		/* All that are counted are in the send queue by now. */
+		request->data = atomic_load(&ini->sends);
+		atomic_store(&ini->told_sends, request->data);
+	}
+	atomic_store(&ini->ordering.wrote_agent, ini->dirty.ranges > 0);
+	return 0;
 }
 
-bool pmv_flush_request_unread(const struct pmv_flush_request *letter, uint64_t most,
+void pmv_flush_request_mute(struct pmv_flush_request *request)
+{
+	request->notify = false;
+	if (request->payload)
+		request->count--;
+	request->payload = false;
+}
+
+bool pmv_flush_request_unread(const struct pmv_flush_request *request, uint64_t most,
 			      struct pmv_range *range)
 {
-	unsigned int written = letter->count - (letter->carries ? 1 : 0);
+	unsigned int written = request->count - (request->payload ? 1 : 0);
 
-	if (letter->read >= written)
+	if (request->read >= written)
 		return false;
-	*range = letter->ranges[letter->read];
-	range->addr += letter->read_part;
-	range->len -= letter->read_part;
+	*range = request->ranges[request->read];
+	range->addr += request->read_part;
+	range->len -= request->read_part;
 	if (range->len > most)
 		range->len = most;
 	return true;
 }
 
-void pmv_flush_request_was_read(struct pmv_flush_request *letter, uint64_t len)
+void pmv_flush_request_was_read(struct pmv_flush_request *request, uint64_t len)
 {
-	letter->read_part += len;
-	if (letter->read_part < letter->ranges[letter->read].len)
+	request->read_part += len;
+	if (request->read_part < request->ranges[request->read].len)
 		return;
-	letter->read++;
-	letter->read_part = 0;
+	request->read++;
+	request->read_part = 0;
 }
 
-void pmv_flush_request_notify(struct pmv_flush_request *letter, uint64_t data)
+bool pmv_flush_request_next(const struct pmv_flush_request *request, struct pmv_message *message)
 {
-	letter->notify = true;
-	letter->data = data;
-}
-
-static unsigned int count_dirty(struct pmv_ep *ep, const struct pmv_flush_request *letter)
-{
-	unsigned int count = 0;
-
-	if (letter->all)
-		return pmv_dirty_count(&ep->dirty, 0, true);
-	for (unsigned int i = 0; i < letter->num_keys; i++)
-		count += pmv_dirty_count(&ep->dirty, letter->at[i].key, false);
-	return count;
-}
-
-bool pmv_flush_request_may_carry(struct pmv_ep *ep, const struct pmv_commit *commit)
-{
-	unsigned int count = pmv_dirty_count(&ep->dirty, 0, true) + 1;
-
-	return commit->iov && commit->rma_iov_count == 1 && count <= PMV_MAX_RANGES &&
-	       pmv_iov_len(commit->iov, commit->iov_count) <= PMV_STORE_ROOM(count);
-}
-
-ssize_t pmv_flush_request_take(struct pmv_ep *ep, struct pmv_flush_request *letter)
-{
-	/* A region that is named twice is counted twice: that is room to spare. */
-	unsigned int count = count_dirty(ep, letter);
-	unsigned int room = count + letter->num_keys + 1;
-	unsigned int at = 0;
-
-	if (room > FEW_RANGES) {
-		letter->ranges = malloc(room * sizeof(*letter->ranges));
-		if (!letter->ranges) {
-			letter->ranges = letter->few;
-			return -FI_ENOMEM;
-		}
-	}
-	/* A region with nothing to flush is named, too: it may have failed.  Data name theirs. */
-	for (unsigned int i = 0; i < letter->num_keys && !letter->carries; i++) {
-		if (!pmv_dirty_count(&ep->dirty, letter->at[i].key, false))
-			letter->ranges[at++] = letter->at[i];
-	}
-	if (letter->all) {
-		pmv_dirty_take(&ep->dirty, 0, true, letter->ranges + at);
-		at += count;
-	}
-	for (unsigned int i = 0; !letter->all && i < letter->num_keys; i++) {
-		unsigned int more = pmv_dirty_count(&ep->dirty, letter->at[i].key, false);
-
-		pmv_dirty_take(&ep->dirty, letter->at[i].key, false, letter->ranges + at);
-		at += more;
-	}
-	if (letter->carries)
-		letter->ranges[at++] = letter->store;
-	letter->count = at;
-	if (letter->messages) {
-		/* All that are counted are in the send queue by now. */
-		letter->data = atomic_load(&ep->sends);
-		atomic_store(&ep->told_sends, letter->data);
-	}
-	atomic_store(&ep->wrote_agent, ep->dirty.ranges > 0);
-	return 0;
-}
-
-/* next_message -- of those ranges that are left; true: it is the last one */
-static bool next_message(const struct pmv_flush_request *letter, struct pmv_message *message)
-{
-	unsigned int left = letter->count - letter->sent;
+	unsigned int left = request->count - request->sent;
 
 	*message = (struct pmv_message){.count = left < PMV_MAX_RANGES ? left : PMV_MAX_RANGES};
-	memcpy(message->ranges, letter->ranges + letter->sent,
+	memcpy(message->ranges, request->ranges + request->sent,
 	       message->count * sizeof(message->ranges[0]));
 	if (message->count < left)
 		return false;
-	message->notify = letter->notify;
-	message->messages = letter->messages;
-	message->data = letter->data;
-	message->store = letter->carries;
-	message->payload = letter->payload;
+	message->notify = request->notify;
+	message->messages = request->messages;
+	message->data = request->data;
+	message->store = request->payload;
+	message->payload = request->bytes;
 	return true;
 }
 
-ssize_t pmv_flush_request_post(struct pmv_ep *ep, struct pmv_commit_op *req, bool fenced)
+void pmv_flush_request_was_sent(struct pmv_flush_request *request,
+				const struct pmv_message *message)
 {
-	struct pmv_flush_request *letter = req->letter;
-	uint64_t flags = fenced || letter->fenced ? FI_FENCE : 0;
-	struct pmv_message message;
-	ssize_t ret;
-	bool last;
-
-	do {
-		last = next_message(letter, &message);
-		/* Before the core can complete it. */
-		atomic_fetch_add(&req->op.pending, 1);
-		ret = pmv_mailbox_send(&ep->mailbox, &message, &req->op, flags);
-		if (ret) {
-			atomic_fetch_sub(&req->op.pending, 1);
-			return ret;
-		}
-		letter->sent += message.count;
-		if (!letter->first)
-			letter->first = message.number;
-		letter->last = message.number;
-	} while (!last);
-	return 0;
+	request->sent += message->count;
+	if (!request->first)
+		request->first = message->number;
+	request->last = message->number;
 }
 
-uint64_t pmv_flush_request_last(const struct pmv_flush_request *letter)
+uint64_t pmv_flush_request_last(const struct pmv_flush_request *request)
 {
-	return letter->last;
+	return request->last;
 }
 
-bool pmv_flush_request_has(const struct pmv_flush_request *letter, uint64_t number)
+bool pmv_flush_request_has(const struct pmv_flush_request *request, uint64_t number)
 {
-	return letter->first <= number && number <= letter->last;
+	return request->first <= number && number <= request->last;
 }
 
-bool pmv_flush_request_carries(const struct pmv_flush_request *letter)
+bool pmv_flush_request_is_for_all(const struct pmv_flush_request *request)
 {
-	return letter->carries;
+	return request->all;
+}
+
+bool pmv_flush_request_has_payload(const struct pmv_flush_request *request)
+{
+	return request->payload;
 }

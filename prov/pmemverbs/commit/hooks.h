@@ -18,7 +18,7 @@
 #include "commit/lost_writes.h"
 
 /* A commit of that layer has this many regions at most. */
-#define PMV_OP_REGIONS 4
+#define PMV_HOOKS_REGIONS 4
 
 struct pmv_hooks {
 	/* is this the write that the application is posting? */

@@ -1,212 +1,257 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ordering.c -- what is remembered of writes; note.h says for whom */
-#include <rdma/fi_ext_pmemverbs.h>
+/* ordering.c -- what is remembered of writes; initiator.h has the rules */
 #include "commit/ordering.h"
-#include "commit/lost_writes.h"
+
 #include "base/setting.h"
 
-bool pmv_attr_of(const struct pmv_ep *ep, uint64_t key, struct pmv_attr *attr)
+void pmv_ordering_init(struct pmv_ordering *ordering)
 {
-	if (!ep->domain->keyed || !pmv_key_unpack(key, attr))
+	pthread_mutex_init(&ordering->lock, NULL);
+	pthread_mutex_init(&ordering->place_lock, NULL);
+}
+
+void pmv_ordering_destroy(struct pmv_ordering *ordering)
+{
+	pthread_mutex_destroy(&ordering->lock);
+	pthread_mutex_destroy(&ordering->place_lock);
+}
+
+bool pmv_ordering_attr(const struct pmv_initiator *ini, uint64_t key, struct pmv_attr *attr)
+{
+	if (!ini->keyed || !pmv_key_unpack(key, attr))
 		return false;
 	attr->relaxed |= pmv_setting.relaxed;
 	return true;
 }
 
-static bool is_for_agent(const struct pmv_ep *ep, const struct pmv_attr *attr)
+static bool is_for_agent(const struct pmv_initiator *ini, const struct pmv_attr *attr)
 {
-	return pmv_write_method(attr, ep->domain->engine.transport) == PMV_METHOD_AGENT;
+	return pmv_write_method(attr, ini->engine->engine->transport) == PMV_METHOD_AGENT;
 }
 
-bool pmv_is_for_agent(const struct pmv_ep *ep, uint64_t key)
+bool pmv_ordering_is_for_agent(const struct pmv_initiator *ini, uint64_t key)
 {
 	struct pmv_attr attr;
 
-	return pmv_attr_of(ep, key, &attr) && is_for_agent(ep, &attr);
+	return pmv_ordering_attr(ini, key, &attr) && is_for_agent(ini, &attr);
 }
 
-/* note_dirty -- holds the endpoint's lock */
-static void note_dirty(struct pmv_ep *ep, const struct pmv_attr *attr, uint64_t key, uint64_t addr,
-		       size_t len)
+unsigned pmv_ordering_note(const struct pmv_initiator *ini, const struct pmv_attr *attr)
 {
-	if (!len)
-		return;
-	if (attr->relaxed && !attr->readable) {
-		/* Nothing ever proves anything of it. */
-		atomic_store(&ep->wrote_unreadable, true);
-		return;
-	}
-	atomic_store(&ep->wrote_agent, true);
-	if (attr->relaxed)
-		ep->wrote_relaxed = true;
-	/* Without an agent no commit there succeeds anyway. */
-	if (ep->mailbox.peer.agent)
-		pmv_dirty_add(&ep->dirty, (uint32_t) pmv_key_core(key), addr, len);
-}
+	unsigned notes = 0;
 
-/* What has to be remembered of a write. */
-enum note {
-	NOTE_NONE = 0,
-	NOTE_AGENT = 1 << 0,
-	NOTE_FLUSH = 1 << 1,
-	NOTE_ORDERED = 1 << 2,
-};
-
-static unsigned note_of(struct pmv_ep *ep, const struct pmv_attr *attr)
-{
-	unsigned note = NOTE_NONE;
-
-	switch (pmv_write_method(attr, ep->domain->engine.transport)) {
+	switch (pmv_write_method(attr, ini->engine->engine->transport)) {
 	case PMV_METHOD_AGENT:
-		return NOTE_AGENT;
+		/* Nothing ever proves anything of data that can't be read back. */
+		if (attr->relaxed && !attr->readable)
+			return PMV_NOTE_AGENT | PMV_NOTE_UNREADABLE;
+		return PMV_NOTE_AGENT | (attr->relaxed ? PMV_NOTE_UNORDERED : 0);
 	case PMV_METHOD_READ:
 		if (pmv_ordered_by_flush(attr))
-			note |= NOTE_ORDERED;
+			notes |= PMV_NOTE_ORDERED;
 		/* Once that flag is set it stays, and there is nothing to count for it. */
-		if (!atomic_load_explicit(&ep->wrote_flush, memory_order_relaxed))
-			note |= NOTE_FLUSH;
-		return note;
+		if (!atomic_load_explicit(&ini->ordering.wrote_flush, memory_order_relaxed))
+			notes |= PMV_NOTE_FLUSH;
+		return notes;
 	case PMV_METHOD_WRITE:
 	case PMV_METHOD_REFUSED:
 		break;
 	}
-	return NOTE_NONE;
+	return 0;
 }
 
-static void count_posting(struct pmv_ep *ep, unsigned note, int change)
+static void count_posting(struct pmv_ordering *ordering, unsigned notes, int change)
 {
-	if (note & NOTE_AGENT)
-		atomic_fetch_add(&ep->posting_agent, change);
-	if (note & NOTE_FLUSH)
-		atomic_fetch_add(&ep->posting_flush, change);
-	if (note & NOTE_ORDERED)
-		atomic_fetch_add(&ep->posting_ordered, change);
+	if (notes & PMV_NOTE_AGENT)
+		atomic_fetch_add(&ordering->posting_agent, change);
+	if (notes & PMV_NOTE_FLUSH)
+		atomic_fetch_add(&ordering->posting_flush, change);
+	if (notes & PMV_NOTE_ORDERED)
+		atomic_fetch_add(&ordering->posting_ordered, change);
 }
 
-static void note_flags(struct pmv_ep *ep, unsigned note)
+/* set_ordered -- where a flush was posted behind it a fence waits for that */
+static void set_ordered(struct pmv_ordering *ordering, bool flushed)
 {
-	if (note & NOTE_FLUSH)
-		atomic_store(&ep->wrote_flush, true);
-	if (note & NOTE_ORDERED)
-		atomic_store(&ep->wrote_ordered, true);
+	atomic_store(flushed ? &ordering->fence_due : &ordering->wrote_ordered, true);
 }
 
-void pmv_mark_set(struct pmv_ep *ep, uint64_t key, uint64_t addr)
+void pmv_ordering_begin(struct pmv_initiator *ini, unsigned notes)
 {
-	if (atomic_load_explicit(&ep->mark_key, memory_order_relaxed) == key)
+	if (notes)
+		count_posting(&ini->ordering, notes, 1);
+}
+
+void pmv_ordering_end(struct pmv_initiator *ini, unsigned notes, bool posted, bool flushed)
+{
+	struct pmv_ordering *ordering = &ini->ordering;
+
+	if (!notes)
 		return;
-	pthread_mutex_lock(&ep->mark_lock);
-	atomic_store(&ep->mark_key, key);
-	ep->mark_addr = addr;
-	pthread_mutex_unlock(&ep->mark_lock);
+	if (posted && (notes & PMV_NOTE_FLUSH))
+		atomic_store(&ordering->wrote_flush, true);
+	if (posted && (notes & PMV_NOTE_ORDERED))
+		set_ordered(ordering, flushed);
+	count_posting(ordering, notes, -1);
 }
 
-uint64_t pmv_mark_or(struct pmv_ep *ep, uint64_t key, uint64_t addr)
+void pmv_ordering_dirty(struct pmv_initiator *ini, unsigned notes, uint64_t key, uint64_t addr,
+			size_t len)
 {
-	pthread_mutex_lock(&ep->mark_lock);
-	if (atomic_load(&ep->mark_key) == key)
-		addr = ep->mark_addr;
-	pthread_mutex_unlock(&ep->mark_lock);
+	struct pmv_ordering *ordering = &ini->ordering;
+
+	if (!len)
+		return;
+	if (notes & PMV_NOTE_UNREADABLE) {
+		atomic_store(&ordering->wrote_unreadable, true);
+		return;
+	}
+	atomic_store(&ordering->wrote_agent, true);
+	if (notes & PMV_NOTE_UNORDERED)
+		atomic_store(&ordering->wrote_unordered, true);
+	/* Without an agent no commit there succeeds anyway. */
+	if (ini->mailbox->peer.agent)
+		pmv_dirty_add(&ini->dirty, (uint32_t) pmv_key_core(key), addr, len);
+}
+
+static void dirty_locked(struct pmv_initiator *ini, unsigned notes, uint64_t key, uint64_t addr,
+			 size_t len)
+{
+	pthread_mutex_lock(&ini->lock);
+	pmv_ordering_dirty(ini, notes, key, addr, len);
+	pthread_mutex_unlock(&ini->lock);
+}
+
+unsigned pmv_ordering_begin_write(struct pmv_initiator *ini, uint64_t key, uint64_t addr,
+				  size_t len)
+{
+	struct pmv_attr attr;
+	unsigned notes;
+
+	if (!pmv_ordering_attr(ini, key, &attr))
+		return 0;
+	notes = pmv_ordering_note(ini, &attr);
+	pmv_ordering_begin(ini, notes);
+	if ((notes & PMV_NOTE_AGENT) && ini->mailbox->peer.agent)
+		dirty_locked(ini, notes, key, addr, len);
+	return notes;
+}
+
+void pmv_ordering_end_write(struct pmv_initiator *ini, unsigned notes, uint64_t key, uint64_t addr,
+			    size_t len, bool posted)
+{
+	if (posted && (notes & PMV_NOTE_AGENT))
+		dirty_locked(ini, notes, key, addr, len);
+	if (posted && len && ini->keyed && pmv_key_is_ours(key))
+		pmv_ordering_set_place(ini, key, addr);
+	pmv_ordering_end(ini, notes, posted, false);
+}
+
+uint64_t pmv_ordering_take_fence(struct pmv_initiator *ini)
+{
+	if (!pmv_engine_can(ini->engine->engine, PMV_ENGINE_FENCE))
+		return 0;
+	return atomic_exchange(&ini->ordering.fence_due, false) ? FI_FENCE : 0;
+}
+
+void pmv_ordering_return_fence(struct pmv_initiator *ini, uint64_t flags)
+{
+	if (flags & FI_FENCE)
+		atomic_store(&ini->ordering.fence_due, true);
+}
+
+/*
+ * In this order: what leaves the first is in the second by then, and so on.  Messages that
+ * are the agent's to see to are made durable for messages only.
+ */
+static bool has_agent_past(struct pmv_initiator *ini, bool message)
+{
+	return (message && atomic_load(&ini->sends) != atomic_load(&ini->told_sends)) ||
+	       atomic_load(&ini->ordering.posting_agent) ||
+	       atomic_load(&ini->ordering.wrote_agent) || atomic_load(&ini->mailbox->unacked);
+}
+
+struct pmv_past pmv_ordering_past(struct pmv_initiator *ini, bool message)
+{
+	struct pmv_ordering *ordering = &ini->ordering;
+
+	return (struct pmv_past){
+		.agent = has_agent_past(ini, message),
+		.flush = atomic_load(&ordering->posting_flush) ||
+			 atomic_load(&ordering->wrote_flush),
+		.ordered = atomic_load(&ordering->posting_ordered) ||
+			   atomic_load(&ordering->wrote_ordered),
+	};
+}
+
+void pmv_ordering_set_place(struct pmv_initiator *ini, uint64_t key, uint64_t addr)
+{
+	struct pmv_ordering *ordering = &ini->ordering;
+
+	if (atomic_load_explicit(&ordering->place_key, memory_order_relaxed) == key)
+		return;
+	pthread_mutex_lock(&ordering->place_lock);
+	atomic_store(&ordering->place_key, key);
+	ordering->place_addr = addr;
+	pthread_mutex_unlock(&ordering->place_lock);
+}
+
+uint64_t pmv_ordering_place(struct pmv_initiator *ini, uint64_t key, uint64_t addr)
+{
+	struct pmv_ordering *ordering = &ini->ordering;
+
+	pthread_mutex_lock(&ordering->place_lock);
+	if (atomic_load(&ordering->place_key) == key)
+		addr = ordering->place_addr;
+	pthread_mutex_unlock(&ordering->place_lock);
 	return addr;
 }
 
-void pmv_note_begin(struct pmv_ep *ep, uint64_t key, uint64_t addr, size_t len)
+bool pmv_ordering_send_begin(struct pmv_initiator *ini, unsigned slow)
 {
-	struct pmv_attr attr;
-	unsigned note;
-
-	if (!pmv_attr_of(ep, key, &attr))
-		return;
-	note = note_of(ep, &attr);
-	count_posting(ep, note, 1);
-	if (!(note & NOTE_AGENT) || !ep->mailbox.peer.agent)
-		return;
-	pthread_mutex_lock(&ep->lock);
-	note_dirty(ep, &attr, key, addr, len);
-	pthread_mutex_unlock(&ep->lock);
+	if (pmv_initiator_is_fast(ini, slow))
+		return false;
+	pthread_mutex_lock(&ini->send_lock);
+	if (ini->message_method != PMV_METHOD_AGENT)
+		atomic_fetch_add(&ini->ordering.posting_ordered, 1);
+	return true;
 }
 
-void pmv_note_end(struct pmv_ep *ep, uint64_t key, uint64_t addr, size_t len, bool posted)
+void pmv_ordering_send_end(struct pmv_initiator *ini, bool counted, bool posted, bool flushed)
 {
-	struct pmv_attr attr;
-	unsigned note;
-
-	if (!pmv_attr_of(ep, key, &attr))
+	if (!counted)
 		return;
-	note = note_of(ep, &attr);
-	if (posted) {
-		note_flags(ep, note);
-		if (note & NOTE_AGENT) {
-			pthread_mutex_lock(&ep->lock);
-			note_dirty(ep, &attr, key, addr, len);
-			pthread_mutex_unlock(&ep->lock);
-		}
-		if (len)
-			pmv_mark_set(ep, key, addr);
-	}
-	count_posting(ep, note, -1);
-}
-
-void pmv_note_read(struct pmv_ep *ep)
-{
-	atomic_store(&ep->fence_due, true);
-}
-
-void pmv_note_commit(struct pmv_ep *ep, const struct fi_rma_iov *rma_iov, size_t count, bool posted,
-		     int change)
-{
-	struct pmv_attr attr;
-
-	for (size_t i = 0; i < count; i++) {
-		unsigned note;
-
-		if (!pmv_attr_of(ep, rma_iov[i].key, &attr))
-			continue;
-		note = note_of(ep, &attr) & ~NOTE_AGENT;
+	if (ini->message_method != PMV_METHOD_AGENT) {
 		if (posted)
-			note_flags(ep, note);
-		count_posting(ep, note, change);
+			set_ordered(&ini->ordering, flushed);
+		atomic_fetch_sub(&ini->ordering.posting_ordered, 1);
+	} else if (posted) {
+		atomic_fetch_add(&ini->sends, 1);
 	}
-}
-
-void pmv_note_changed(struct pmv_ep *ep, const struct fi_rma_iov *rma_iov, size_t changed)
-{
-	struct pmv_attr attr;
-
-	if (pmv_attr_of(ep, rma_iov->key, &attr) && (changed || is_for_agent(ep, &attr)))
-		note_dirty(ep, &attr, rma_iov->key, rma_iov->addr,
-			   changed ? changed : rma_iov->len);
+	pthread_mutex_unlock(&ini->send_lock);
 }
 
 /* An endpoint belongs to the peer that it writes to first. */
-struct pmv_lost_writes *pmv_note_peer(struct pmv_ep *ep, const struct fi_rma_iov *rma_iov)
+struct pmv_lost_writes *pmv_ordering_tracker(struct pmv_initiator *ini, const struct fi_rma_iov *to)
 {
-	const struct pmv_hooks *hooks = ep->domain->hooks;
-
-	if (!hooks->is_applications(rma_iov))
+	if (!ini->hooks->is_applications(to))
 		return NULL;
-	if (!ep->peer)
-		ep->peer = hooks->tracker();
-	return ep->peer;
+	if (!ini->tracker)
+		ini->tracker = ini->hooks->tracker();
+	return ini->tracker;
 }
 
-bool pmv_note_probe(struct pmv_ep *ep, const struct fi_rma_iov *rma_iov)
+void pmv_ordering_lost_write(struct pmv_initiator *ini, const struct fi_rma_iov *to, size_t count,
+			     bool unheard)
 {
-	struct pmv_lost_writes *peer = pmv_note_peer(ep, rma_iov);
-
-	return peer && ep->domain->hooks->probes(rma_iov, peer);
-}
-
-void pmv_note_lost_writes(struct pmv_ep *ep, const struct fi_rma_iov *rma_iov, size_t count,
-			  bool silent)
-{
-	struct pmv_lost_writes *peer = pmv_note_peer(ep, rma_iov);
+	struct pmv_lost_writes *peer = pmv_ordering_tracker(ini, to);
 	struct pmv_attr attr;
 
 	for (size_t i = 0; peer && i < count; i++) {
-		if (pmv_attr_of(ep, rma_iov[i].key, &attr) &&
-		    (silent ||
-		     pmv_write_method(&attr, ep->domain->engine.transport) != PMV_METHOD_WRITE))
-			pmv_lost_writes_add(peer, (uint32_t) pmv_key_core(rma_iov[i].key));
+		if (!pmv_ordering_attr(ini, to[i].key, &attr))
+			continue;
+		if (unheard ||
+		    pmv_write_method(&attr, ini->engine->engine->transport) != PMV_METHOD_WRITE)
+			pmv_lost_writes_add(peer, (uint32_t) pmv_key_core(to[i].key));
 	}
 }

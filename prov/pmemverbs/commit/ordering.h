@@ -1,83 +1,91 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * ordering.h -- what is remembered of writes, for the commits and fences after them
- *
- * What earlier operations mean for a later fence is kept in four flags of the
- * endpoint:
- *   wrote_agent    data that the agent has to be told of: see dirty.h
- *   wrote_flush    data whose completion proves nothing (never taken)
- *   wrote_ordered  data that the next flush READ makes durable, and only that
- *   fence_due      a READ or atomic may be under way that a fence must wait for
- * A flag is set after the operation was posted that it speaks of.  Until then the
- * operation is counted (posting_*), as another thread may have seen it completed
- * and post a commit meanwhile; and dirty ranges are noted before and after it, as
- * another thread may have taken them meanwhile.  A flag that is taken is taken,
- * and the operation posted that makes it moot, under order_lock, which every
- * fenced operation holds from looking at the flags until it is posted: no thread
- * sees a flag gone before what replaces it is in the send queue.  A flag left
- * standing needlessly costs a flush.
- *
- * The flush of a commit to MHP memory sets none of them: data there persists in
- * the order in which it arrives, and nothing has to wait for the READ.
- */
-#ifndef PMV_NOTE_H
-#define PMV_NOTE_H
+/* ordering.h -- what is remembered of writes, for the commits and fences after them */
+#ifndef PMV_ORDERING_H
+#define PMV_ORDERING_H
 
-#include "objects/ep.h"
+#include "commit/initiator.h"
 
-/* pmv_attr_of -- what a key says, with what is known here of the path; false: nothing */
-bool pmv_attr_of(const struct pmv_ep *ep, uint64_t key, struct pmv_attr *attr);
+/* What has to be remembered of an operation: see struct pmv_ordering. */
+enum pmv_note {
+	PMV_NOTE_AGENT = 1 << 0,
+	PMV_NOTE_FLUSH = 1 << 1,
+	PMV_NOTE_ORDERED = 1 << 2,
+	PMV_NOTE_UNORDERED = 1 << 3,
+	PMV_NOTE_UNREADABLE = 1 << 4,
+};
 
-/* pmv_is_for_agent -- does only the agent make writes there durable? */
-bool pmv_is_for_agent(const struct pmv_ep *ep, uint64_t key);
+void pmv_ordering_init(struct pmv_ordering *ordering);
+void pmv_ordering_destroy(struct pmv_ordering *ordering);
+
+/* pmv_ordering_attr -- what a key says, with what is known here of the path; false: nothing */
+bool pmv_ordering_attr(const struct pmv_initiator *ini, uint64_t key, struct pmv_attr *attr);
+
+/* pmv_ordering_is_for_agent -- does only the agent make writes there durable? */
+bool pmv_ordering_is_for_agent(const struct pmv_initiator *ini, uint64_t key);
+
+/* pmv_ordering_note -- what has to be remembered of a write there: enum pmv_note, or 0 */
+unsigned pmv_ordering_note(const struct pmv_initiator *ini, const struct pmv_attr *attr);
 
 /*
- * pmv_note_begin, pmv_note_end -- remember a write, from before it is posted until
- * after it was or was not; with no lock held
+ * pmv_ordering_begin, pmv_ordering_end -- around posting an operation with these notes;
+ * flushed: a flush was posted with it
  */
-void pmv_note_begin(struct pmv_ep *ep, uint64_t key, uint64_t addr, size_t len);
-void pmv_note_end(struct pmv_ep *ep, uint64_t key, uint64_t addr, size_t len, bool posted);
-void pmv_note_read(struct pmv_ep *ep);
+void pmv_ordering_begin(struct pmv_initiator *ini, unsigned notes);
+void pmv_ordering_end(struct pmv_initiator *ini, unsigned notes, bool posted, bool flushed);
 
 /*
- * pmv_note_commit -- of a commit's operation, with change 1 before and -1 after it; the
- * letter sees to what is dirty.
- * pmv_note_changed -- that for the letter: what is dirty there now, all that is written
- * or so many bytes; holds the endpoint's lock
+ * pmv_ordering_dirty -- the agent is to be told of this range.  It is noted before and after
+ * the operation is posted: another thread may have told the agent meanwhile.  Holds the
+ * initiator's lock.
  */
-void pmv_note_commit(struct pmv_ep *ep, const struct fi_rma_iov *rma_iov, size_t count, bool posted,
-		     int change);
-void pmv_note_changed(struct pmv_ep *ep, const struct fi_rma_iov *rma_iov, size_t changed);
+void pmv_ordering_dirty(struct pmv_initiator *ini, unsigned notes, uint64_t key, uint64_t addr,
+			size_t len);
 
-/*
- * The mark: one address that lies inside the region of the key that was used
- * last.  A commit without data has none of its own that is sure to; the flush
- * may read anywhere.
- */
-void pmv_mark_set(struct pmv_ep *ep, uint64_t key, uint64_t addr);
-uint64_t pmv_mark_or(struct pmv_ep *ep, uint64_t key, uint64_t addr);
+/* A write that does not commit, of one range: all of that, from before it is posted ... */
+unsigned pmv_ordering_begin_write(struct pmv_initiator *ini, uint64_t key, uint64_t addr,
+				  size_t len);
+/* ... until it was, or was not. */
+void pmv_ordering_end_write(struct pmv_initiator *ini, unsigned notes, uint64_t key, uint64_t addr,
+			    size_t len, bool posted);
 
-/*
- * pmv_note_peer -- the tracker for the peer that an endpoint of the RDM layer writes to;
- * NULL: the write is not the application's, but part of a message
- */
-struct pmv_lost_writes *pmv_note_peer(struct pmv_ep *ep, const struct fi_rma_iov *rma_iov);
-
-/*
- * pmv_note_for_peer -- track a write that does not commit, in case FI_EP_RDM loses the
- * connection; silent: nobody hears even of its error
- */
-void pmv_note_lost_writes(struct pmv_ep *ep, const struct fi_rma_iov *rma_iov, size_t count,
-			  bool silent);
-
-static inline void pmv_note_for_peer(struct pmv_ep *ep, const struct fi_rma_iov *rma_iov,
-				     size_t count, bool silent)
+/* pmv_ordering_read -- a READ or an atomic was posted */
+static inline void pmv_ordering_read(struct pmv_initiator *ini)
 {
-	if (ep->domain->hooks && count)
-		pmv_note_lost_writes(ep, rma_iov, count, silent);
+	atomic_store(&ini->ordering.fence_due, true);
 }
 
-/* pmv_note_probe -- true: the write only finds out which endpoint is the peer's: see hooks.h */
-bool pmv_note_probe(struct pmv_ep *ep, const struct fi_rma_iov *rma_iov);
+/* pmv_ordering_take_fence -- the flag that a fenced request is posted with; holds the lock */
+uint64_t pmv_ordering_take_fence(struct pmv_initiator *ini);
+/* pmv_ordering_return_fence -- it was not posted */
+void pmv_ordering_return_fence(struct pmv_initiator *ini, uint64_t flags);
 
-#endif /* PMV_NOTE_H */
+/* pmv_ordering_past -- what a fenced operation has to wait for */
+struct pmv_past pmv_ordering_past(struct pmv_initiator *ini, bool message);
+
+/* pmv_ordering_set_place, pmv_ordering_place -- a place in the region that can be read */
+void pmv_ordering_set_place(struct pmv_initiator *ini, uint64_t key, uint64_t addr);
+uint64_t pmv_ordering_place(struct pmv_initiator *ini, uint64_t key, uint64_t addr);
+
+/*
+ * pmv_ordering_send_begin -- an operation is about to use up one of the peer's receives, if
+ * that is of interest (slow: PMV_SLOW_SENDS, PMV_SLOW_IMMEDIATES or 0).
+ * pmv_ordering_send_end -- it was posted or not, and perhaps a flush behind it; counted: what
+ * the former returned
+ */
+bool pmv_ordering_send_begin(struct pmv_initiator *ini, unsigned slow);
+void pmv_ordering_send_end(struct pmv_initiator *ini, bool counted, bool posted, bool flushed);
+
+/*
+ * pmv_ordering_tracker -- whom an endpoint that others open and close writes to; NULL: the
+ * write is not the application's
+ */
+struct pmv_lost_writes *pmv_ordering_tracker(struct pmv_initiator *ini, const struct fi_rma_iov *to);
+
+/*
+ * pmv_ordering_lost_write -- a write was posted that does not commit and may be lost with
+ * the connection; unheard: nobody is told of its error either
+ */
+void pmv_ordering_lost_write(struct pmv_initiator *ini, const struct fi_rma_iov *to, size_t count,
+			     bool unheard);
+
+#endif /* PMV_ORDERING_H */

@@ -1,101 +1,107 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* plan.c -- how a commit is made; method.h has the table and the argument */
-#include <stddef.h>
-
+/* plan.c -- the steps of one operation; plan.h has their meaning */
 #include "commit/plan.h"
 
-static enum pmv_persist effective(const struct pmv_attr *attr, enum pmv_transport transport)
+#include <assert.h>
+
+static struct pmv_step *add(struct pmv_plan *plan, enum pmv_step_kind kind)
 {
-	if (attr->persist == PMV_WSP && transport != PMV_TRANSPORT_IB)
-		return PMV_MHP;
-	return attr->persist;
+	assert(plan->count < PMV_MAX_STEPS);
+	plan->steps[plan->count] = (struct pmv_step){.kind = kind};
+	return &plan->steps[plan->count++];
 }
 
-enum pmv_method pmv_write_method(const struct pmv_attr *attr, enum pmv_transport transport)
+/* add_request -- ask the agent, and wait for it */
+static struct pmv_step *add_request(struct pmv_plan *plan, bool read_back)
 {
-	enum pmv_persist persist = effective(attr, transport);
+	struct pmv_step *ask;
 
-	if (persist == PMV_PAGE || (persist == PMV_DMP && attr->ddio))
-		return PMV_METHOD_AGENT;
-	/* The NIC's buffers persist in the order in which they were filled. */
-	if (persist == PMV_WSP)
-		return PMV_METHOD_WRITE;
-	if (attr->relaxed)
-		return PMV_METHOD_AGENT;
-	return PMV_METHOD_READ;
+	if (read_back)
+		add(plan, PMV_STEP_READ_BACK);
+	ask = add(plan, PMV_STEP_ASK);
+	/* The request must not pass those READs. */
+	ask->fence = read_back;
+	add(plan, PMV_STEP_AWAIT);
+	return ask;
 }
 
-/* Data is durable in the order of arrival only where arrival makes it durable. */
-bool pmv_ordered_by_flush(const struct pmv_attr *attr)
+/* notify -- by the agent itself, if it can, else by a write behind its acknowledgement */
+static void notify(struct pmv_plan *plan, struct pmv_step *ask, const struct pmv_plan_facts *facts)
 {
-	return attr->persist == PMV_DMP;
+	if (!facts->immediate)
+		return;
+	if (facts->notifies)
+		ask->immediate = true;
+	else
+		add(plan, PMV_STEP_IMMEDIATE);
 }
 
-static const char *agent_why(const struct pmv_attr *attr)
+/*
+ * plan_after_agent -- the agent has to make earlier data durable before this operation is
+ * executed.  It can store a small payload itself, all in one round trip.  Else the
+ * operation waits here for the acknowledgement.
+ */
+static struct pmv_plan plan_after_agent(const struct pmv_choice *choice,
+					const struct pmv_plan_facts *facts)
 {
-	if (attr->persist == PMV_PAGE)
-		return "the target's memory is a plain file, which only msync at the target makes "
-		       "durable; use a DAX mapping (devdax, or fsdax with MAP_SYNC)";
-	if (attr->persist == PMV_DMP && attr->ddio)
-		return "the target's caches do not persist and inbound data lands in them; if DDIO "
-		       "is off there, set FI_PMEMVERBS_DDIO=off at the target";
-	return "the path may reorder writes (FI_PMEMVERBS_ORDERING=relaxed)";
-}
+	bool read_back = choice->flush_agent || facts->unordered;
+	struct pmv_plan plan = {0};
+	struct pmv_step *ask;
 
-static struct pmv_plan refuse(const char *why)
-{
-	return (struct pmv_plan){.method = PMV_METHOD_REFUSED, .why = why};
-}
-
-struct pmv_plan pmv_plan_commit(const struct pmv_attr *attr, enum pmv_transport transport,
-				const struct pmv_past *past)
-{
-	struct pmv_plan plan = {.method = pmv_write_method(attr, transport)};
-
-	/* Only the agent can tell when what it was asked for is done. */
-	plan.after_agent = past && past->agent;
-	if (plan.after_agent)
-		plan.why = "an earlier write of this endpoint, which the fence covers, went to "
-			   "memory that a flush from here can't make durable";
-	/* The write's own completion says nothing of earlier ones that need more. */
-	if (past && past->flush && plan.method == PMV_METHOD_WRITE)
-		plan.method = PMV_METHOD_READ;
-
-	plan.flush_first = past && past->ordered;
-	/* Without an order among writes, nothing that is posted here can make one. */
-	if (attr->relaxed && (past || plan.method == PMV_METHOD_READ))
-		plan.method = PMV_METHOD_AGENT;
-	if (plan.method == PMV_METHOD_AGENT)
-		plan.why = agent_why(attr);
-	plan.flush_agent = plan.method == PMV_METHOD_AGENT && attr->relaxed;
-	plan.notice =
-		plan.method == PMV_METHOD_WRITE ? PMV_NOTICE_WITH_WRITE : PMV_NOTICE_AFTER_FLUSH;
-	if (!attr->readable && (plan.method == PMV_METHOD_READ || plan.flush_agent ||
-				(plan.flush_first && plan.method != PMV_METHOD_AGENT)))
-		return refuse("the target's region does not let peers read, so no flush can be "
-			      "made; register it with FI_PMEM or with FI_REMOTE_READ");
+	if (!facts->fits) {
+		add_request(&plan, read_back);
+		add(&plan, PMV_STEP_PLAN);
+		return plan;
+	}
+	/* READ_BACK flushes as well. */
+	if (choice->flush_first && !read_back)
+		add(&plan, PMV_STEP_FLUSH);
+	ask = add_request(&plan, read_back);
+	ask->fence = read_back || choice->flush_first;
+	ask->payload = true;
+	notify(&plan, ask, facts);
 	return plan;
 }
 
-enum pmv_method pmv_message_method(const struct pmv_attr *received, enum pmv_transport transport)
+struct pmv_plan pmv_plan_operation(const struct pmv_choice *choice,
+				   const struct pmv_plan_facts *facts)
 {
-	return received ? pmv_write_method(received, transport) : PMV_METHOD_AGENT;
+	struct pmv_plan plan = {0};
+	struct pmv_step *data;
+
+	if (choice->after_agent)
+		return plan_after_agent(choice, facts);
+	if (choice->flush_first)
+		add(&plan, PMV_STEP_FLUSH_BEFORE);
+	data = add(&plan, PMV_STEP_DATA);
+	data->fence = facts->fenced;
+	if (facts->grouped) {
+		if (choice->method != PMV_METHOD_WRITE || facts->injected)
+			add(&plan, PMV_STEP_JOIN);
+		return plan;
+	}
+	if (choice->method == PMV_METHOD_AGENT) {
+		notify(&plan, add_request(&plan, choice->flush_agent || facts->unordered), facts);
+		return plan;
+	}
+	if (choice->method == PMV_METHOD_READ)
+		add(&plan, PMV_STEP_FLUSH);
+	if (!facts->immediate)
+		return plan;
+	if (choice->immediate == PMV_IMMEDIATE_WITH_DATA && !facts->atomic)
+		data->immediate = true;
+	else
+		add(&plan, PMV_STEP_IMMEDIATE);
+	return plan;
 }
 
-struct pmv_plan pmv_plan_message(const struct pmv_attr *received, enum pmv_transport transport,
-				 bool relaxed, const struct pmv_past *past)
+struct pmv_plan pmv_plan_flush(bool agent, bool read, bool unordered)
 {
-	/* What anything may be needs what a file does. */
-	static const struct pmv_attr anything = {.persist = PMV_PAGE};
-	struct pmv_plan plan;
+	struct pmv_plan plan = {0};
 
-	/* Where it was received can't be read back. */
-	if (relaxed)
-		return refuse("the path may reorder writes (FI_PMEMVERBS_ORDERING=relaxed): "
-			      "nothing tells when a message is where it was received");
-	plan = pmv_plan_commit(received ? received : &anything, transport, past);
-	if (!received)
-		plan.why = "only the target knows where it receives a message; its application "
-			   "can say so with FI_OPT_PMEMVERBS_RECV_MR";
+	if (read)
+		add(&plan, PMV_STEP_FLUSH);
+	if (agent)
+		add_request(&plan, unordered);
 	return plan;
 }

@@ -1,93 +1,70 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * plan.h -- how a commit is made, as a pure function of what is known
+ * plan.h -- the steps of one operation, as a pure function of what is known
  *
- * What makes a write durable depends on what survives a power failure at the
- * target and on what may still hold the data when it strikes:
- *
- *   persists          DDIO   single update        b after a (fenced commit of b)
- *   DMP               on     agent                agent
- *   DMP               off    write, READ          [READ], fenced write, READ
- *   MHP               any    write, READ          write, READ
- *   WSP               any    write                write
- *   PAGE              any    agent                agent
- *   NONE (volatile)   any    write, READ          write, READ
- *
- * The READ flushes because neither PCI Express nor the NIC may let it return
- * before every earlier posted write of the same connection has reached its
- * destination: the caches with DDIO, the memory controller without.  That
- * holds for the address it reads and for all others as long as nothing relaxes
- * the order of writes; where something may, only the agent can tell.
- *
- * On iWARP and TCP a write's completion says only that it was handed to the
- * local transport.  WSP needs it to mean that the target's NIC has the data,
- * so WSP is treated as MHP there.
+ * The method says what proves durability (method.h).  The plan lists the steps that lead
+ * there, in their order.  The interpreter (run.h) takes them one by one; steps that are
+ * one work request each and stand side by side are posted together.
  */
-#ifndef PMV_METHOD_H
-#define PMV_METHOD_H
+#ifndef PMV_PLAN_H
+#define PMV_PLAN_H
 
-#include "engine/core.h"
-#include "memory/key.h"
+#include <stdbool.h>
 
-enum pmv_method {
-	PMV_METHOD_REFUSED, /* nothing proves durability; plan.why says why */
-	PMV_METHOD_WRITE,   /* the write's completion is the proof */
-	PMV_METHOD_READ,    /* a READ behind the write is the proof */
-	PMV_METHOD_AGENT,   /* the target's processor has to write the data back */
+#include "commit/method.h"
+
+enum pmv_step_kind {
+	/* A READ in front of the data, which are fenced behind it: earlier data first. */
+	PMV_STEP_FLUSH_BEFORE,
+	/* The write, atomic or message itself. */
+	PMV_STEP_DATA,
+	/* A READ behind the data. */
+	PMV_STEP_FLUSH,
+	/* READs of everything that the flush request names: nothing else keeps an order. */
+	PMV_STEP_READ_BACK,
+	/* The flush request goes to the agent, in as many messages as it takes. */
+	PMV_STEP_ASK,
+	/* Wait for the agent's acknowledgement. */
+	PMV_STEP_AWAIT,
+	/* A write of 0 bytes with immediate data, fenced behind the flush. */
+	PMV_STEP_IMMEDIATE,
+	/* Wait for a flush that covers many operations (group.h). */
+	PMV_STEP_JOIN,
+	/* Plan the operation itself, now that everything before it is durable. */
+	PMV_STEP_PLAN,
 };
 
-/* When the target may hear of the write, if it is to hear of it. */
-enum pmv_notice {
-	PMV_NOTICE_WITH_WRITE,  /* write with immediate */
-	PMV_NOTICE_AFTER_FLUSH, /* fenced write of 0 bytes with immediate, behind the READ */
+struct pmv_step {
+	enum pmv_step_kind kind;
+	bool fence;     /* behind the READs and atomics that were posted before */
+	bool immediate; /* DATA takes immediate data along; ASK has the agent notify */
+	bool payload;   /* ASK takes the data along, and the agent stores them */
 };
 
-/*
- * What was posted on the endpoint before a fenced commit and may still be
- * volatile.  The fence covers all of it, whatever region it went to.
- */
-struct pmv_past {
-	bool agent;   /* writes that only an agent makes durable */
-	bool flush;   /* writes whose completion alone proves nothing (not WSP) */
-	bool ordered; /* writes that are durable in order only behind a flush (DMP) */
-};
+/* READ_BACK, FLUSH, ASK, AWAIT, IMMEDIATE: no plan has more, whatever it is for. */
+#define PMV_MAX_STEPS 6
 
 struct pmv_plan {
-	enum pmv_method method;
-	bool flush_first; /* a READ in front of the write, and the write fenced behind it */
-	/* Everything that was asked of the agent has to be done before the write is executed. */
-	bool after_agent;
-	/* The agent must hear of the write only behind a READ: nothing else keeps the order. */
-	bool flush_agent;
-	enum pmv_notice notice;
-	const char *why;
+	unsigned int count;
+	struct pmv_step steps[PMV_MAX_STEPS];
 };
 
-/*
- * pmv_write_method -- how a write to such memory becomes durable, by itself
- */
-enum pmv_method pmv_write_method(const struct pmv_attr *attr, enum pmv_transport transport);
+/* What a plan depends on besides the method. */
+struct pmv_plan_facts {
+	bool fenced;    /* the call has FI_FENCE, or an earlier read has left a fence due */
+	bool atomic;    /* it carries no immediate data */
+	bool injected;  /* the core does not say when it is done */
+	bool immediate; /* the target's application is to be notified */
+	bool notifies;  /* the agent can do that */
+	bool unordered; /* earlier data went over a path that keeps no order */
+	bool fits;      /* one message to the agent has room for the data */
+	bool grouped;   /* one flush covers it and others */
+};
 
-/*
- * pmv_plan_commit -- how a commit is made; past is NULL without a fence
- */
-struct pmv_plan pmv_plan_commit(const struct pmv_attr *attr, enum pmv_transport transport,
-				const struct pmv_past *past);
+struct pmv_plan pmv_plan_operation(const struct pmv_choice *choice,
+				   const struct pmv_plan_facts *facts);
 
-/*
- * pmv_ordered_by_flush -- where a flush makes data durable: only that, or the order
- * of arrival, too?
- */
-bool pmv_ordered_by_flush(const struct pmv_attr *attr);
+/* pmv_plan_flush -- a flush alone: by the agent, by a READ, or both */
+struct pmv_plan pmv_plan_flush(bool agent, bool read, bool unordered);
 
-/*
- * pmv_message_method, pmv_plan_message -- the same of a message.  received: the
- * memory that all of the connection's messages are received in, if it is of one
- * kind.  Else NULL, and only the target's processor knows.  relaxed: the path may
- * place messages out of order.
- */
-enum pmv_method pmv_message_method(const struct pmv_attr *received, enum pmv_transport transport);
-struct pmv_plan pmv_plan_message(const struct pmv_attr *received, enum pmv_transport transport,
-				 bool relaxed, const struct pmv_past *past);
-
-#endif /* PMV_METHOD_H */
+#endif /* PMV_PLAN_H */

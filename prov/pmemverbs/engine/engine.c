@@ -12,11 +12,16 @@
 
 static ssize_t post_rma(struct fid_ep *ep, const struct pmv_wr *wr)
 {
-	struct fi_msg_rma msg = *wr->rma;
+	const struct fi_msg_rma *msg = wr->rma;
+	struct fi_msg_rma copy;
 
-	msg.context = wr->context;
-	return wr->kind == PMV_WR_READ ? fi_readmsg(ep, &msg, wr->flags)
-					   : fi_writemsg(ep, &msg, wr->flags);
+	if (msg->context != wr->context) {
+		copy = *msg;
+		copy.context = wr->context;
+		msg = &copy;
+	}
+	return wr->kind == PMV_WR_READ ? fi_readmsg(ep, msg, wr->flags)
+				       : fi_writemsg(ep, msg, wr->flags);
 }
 
 static ssize_t inject_rma(struct fid_ep *ep, const struct pmv_wr *wr)
@@ -33,11 +38,16 @@ static ssize_t inject_rma(struct fid_ep *ep, const struct pmv_wr *wr)
 
 static ssize_t post_msg(struct fid_ep *ep, const struct pmv_wr *wr)
 {
-	struct fi_msg msg = *wr->msg;
+	const struct fi_msg *msg = wr->msg;
+	struct fi_msg copy;
 
-	msg.context = wr->context;
-	return wr->kind == PMV_WR_RECV ? fi_recvmsg(ep, &msg, wr->flags)
-					   : fi_sendmsg(ep, &msg, wr->flags);
+	if (msg->context != wr->context) {
+		copy = *msg;
+		copy.context = wr->context;
+		msg = &copy;
+	}
+	return wr->kind == PMV_WR_RECV ? fi_recvmsg(ep, msg, wr->flags)
+				       : fi_sendmsg(ep, msg, wr->flags);
 }
 
 static ssize_t inject_msg(struct fid_ep *ep, const struct pmv_wr *wr)

@@ -20,6 +20,15 @@
 /* rma_iov_limit of the cores is at most this. */
 #define PMV_MAX_RMA 8
 
+static inline size_t pmv_iov_len(const struct iovec *iov, size_t count)
+{
+	size_t len = 0;
+
+	for (size_t i = 0; i < count; i++)
+		len += iov[i].iov_len;
+	return len;
+}
+
 /* Room for a message with other lengths. */
 struct pmv_rma_msg {
 	struct fi_msg_rma msg;
@@ -30,15 +39,6 @@ struct pmv_atomic_msg {
 	struct fi_msg_atomic msg;
 	struct fi_rma_ioc rma_iov[PMV_MAX_RMA];
 };
-
-static inline size_t pmv_iov_len(const struct iovec *iov, size_t count)
-{
-	size_t len = 0;
-
-	for (size_t i = 0; i < count; i++)
-		len += iov[i].iov_len;
-	return len;
-}
 
 /*
  * pmv_write_lengths -- the message itself, or a copy in `copy` with the length that is

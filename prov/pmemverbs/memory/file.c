@@ -19,7 +19,7 @@
 
 #include <rdma/fi_errno.h>
 
-#include "base/setting.h"
+#include "base/log.h"
 #include "memory/platform.h"
 #include "memory/vma.h"
 

@@ -4,7 +4,6 @@
 
 #include <rdma/fi_errno.h>
 
-#include "commit/parts.h"
 #include "objects/handshake.h"
 
 static struct fid_ep *core_of(struct fid *fid)
@@ -76,7 +75,7 @@ static int cm_shutdown(struct fid_ep *fid, uint64_t flags)
 	int ret = fi_shutdown(ep->engine.fid, flags);
 
 	if (!ret)
-		pmv_ep_break(ep);
+		pmv_initiator_break(&ep->initiator);
 	return ret;
 }
 

@@ -10,7 +10,8 @@
 #include <rdma/fi_errno.h>
 
 #include "base/clock.h"
-#include "base/setting.h"
+#include "engine/info.h"
+#include "base/log.h"
 #include "progress/op.h"
 
 /* How long to sleep between two looks where nothing wakes who waits. */
@@ -310,7 +311,7 @@ static int open_core(struct pmv_cq *cq, const struct fi_cq_attr *attr, size_t si
 				     : FI_WAIT_FD;
 	core_attr.wait_cond = FI_CQ_COND_NONE;
 	core_attr.format = cq->format;
-	core_attr.size = size * PMV_MAX_PARTS;
+	core_attr.size = size * PMV_INFO_MAX_REQUESTS;
 	ret = fi_cq_open(domain->engine.domain_fid, &core_attr, core_fid, cq);
 	if (!ret)
 		return 0;
@@ -325,8 +326,8 @@ static int open_core(struct pmv_cq *cq, const struct fi_cq_attr *attr, size_t si
 		PMV_WARN(CQ,
 			 "the core has no CQ of %zu entries: keep at most %zu commits under way on "
 			 "this one\n",
-			 size * PMV_MAX_PARTS,
-			 (core_attr.size ? core_attr.size : size) / PMV_MAX_PARTS);
+			 size * PMV_INFO_MAX_REQUESTS,
+			 (core_attr.size ? core_attr.size : size) / PMV_INFO_MAX_REQUESTS);
 	return ret;
 }
 

@@ -11,10 +11,12 @@
 
 #include "base/setting.h"
 #include "commit/ordering.h"
-#include "commit/parts.h"
+#include "commit/ordering.h"
+#include "commit/run.h"
 #include "objects/ep.h"
-#include "objects/info.h"
+#include "engine/info.h"
 #include "rdm/rdm.h"
+#include "objects/unwrap.h"
 
 /* Queries */
 
@@ -28,16 +30,16 @@ static int query_key(struct fid_ep *ep_fid, uint64_t key, struct fi_pmemverbs_re
 	};
 	struct pmv_ep *ep = pmv_to_ep(ep_fid);
 	struct pmv_attr attr;
-	struct pmv_plan plan;
+	struct pmv_choice choice;
 
-	if (!pmv_attr_of(ep, key, &attr))
+	if (!pmv_ordering_attr(&ep->initiator, key, &attr))
 		return -FI_ENOKEY;
-	plan = pmv_plan_commit(&attr, ep->domain->engine.transport, NULL);
-	if (plan.method == PMV_METHOD_AGENT && !ep->mailbox.peer.agent)
-		plan.method = PMV_METHOD_REFUSED;
+	choice = pmv_choose_commit(&attr, ep->domain->engine.transport, NULL);
+	if (choice.method == PMV_METHOD_AGENT && !ep->mailbox.peer.agent)
+		choice.method = PMV_METHOD_REFUSED;
 	*region = (struct fi_pmemverbs_region){
 		.domain = (enum fi_pmemverbs_domain) attr.persist,
-		.method = attr.writable ? methods[plan.method] : FI_PMEMVERBS_REFUSED,
+		.method = attr.writable ? methods[choice.method] : FI_PMEMVERBS_REFUSED,
 		.pmem = attr.pmem,
 		.ddio = attr.ddio,
 		.uncached = attr.uncached,
@@ -100,7 +102,7 @@ static int domain_close(struct fid *fid)
 static int domain_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 {
 	struct pmv_domain *domain = pmv_container_of(fid, struct pmv_domain, domain_fid.fid);
-	struct fid *core_fid = pmv_fid_core(bfid);
+	struct fid *core_fid = pmv_unwrap_fid(bfid);
 
 	if (!core_fid)
 		return -FI_EINVAL;
@@ -182,8 +184,8 @@ int pmv_domain_open(struct fid_fabric *fabric_fid, struct fi_info *info,
 	int ret = -FI_ENOMEM;
 
 	if (info->ep_attr && info->ep_attr->type == FI_EP_RDM)
-		return pmv_rdm_domain_open(fabric, info, domain_fid, context);
-	core_info = pmv_info_to_core(fabric->core, info);
+		return pmv_rdm_domain_open(fabric->rdm, info, domain_fid, context);
+	core_info = pmv_unwrap_info(fabric->core, info);
 	domain = calloc(1, sizeof(*domain));
 	if (!core_info || !domain)
 		goto free;
@@ -191,12 +193,12 @@ int pmv_domain_open(struct fid_fabric *fabric_fid, struct fi_info *info,
 	domain->engine.core = fabric->core;
 	domain->engine.fabric_fid = fabric->core_fid;
 	domain->engine.transport = pmv_core_transport(fabric->core, info);
-	domain->keyed = pmv_info_keyed(info->domain_attr->mr_mode);
+	domain->keyed = pmv_info_is_keyed(info->domain_attr->mr_mode);
 	domain->hooks = pmv_rdm_hooks();
 	domain->pmem = pmv_info_is_pmem(info) || (pmv_setting.commit_all && domain->keyed);
 	domain->engine.virt_addr = info->domain_attr->mr_mode & (FI_MR_VIRT_ADDR | PMV_MR_BASIC);
 	domain->cpu_placed = pmv_core_places_by_cpu(fabric->core, info->domain_attr->name);
-	ret = pmv_op_pool_init(&domain->ops, sizeof(struct pmv_commit_op));
+	ret = pmv_op_pool_init(&domain->ops, sizeof(struct pmv_run));
 	if (ret)
 		goto free;
 	ret = fi_domain(fabric->core_fid, core_info, &domain->engine.domain_fid, domain);

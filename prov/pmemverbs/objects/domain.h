@@ -15,15 +15,6 @@
 #include "objects/zombie.h"
 #include "progress/op.h"
 
-/*
- * Work requests of one commit without an agent: a flush in front, the write, the flush
- * behind it and the notice.  One by the agent may need more: several messages, and READs
- * where nothing keeps the order of writes.  Queues are opened for the former.  What finds
- * no room in the transmit queue waits, so a CQ that is as long as all transmit queues of
- * its endpoints never overruns.
- */
-#define PMV_MAX_PARTS 4
-
 struct pmv_domain {
 	struct fid_domain domain_fid;
 	struct pmv_engine engine;

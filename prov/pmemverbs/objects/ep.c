@@ -8,16 +8,19 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_ext_pmemverbs.h>
 
+#include "base/log.h"
 #include "base/setting.h"
 #include "commit/lost_writes.h"
-#include "commit/parts.h"
+#include "commit/run.h"
+#include "engine/length.h"
 #include "objects/cntr.h"
 #include "objects/cq.h"
 #include "objects/eq.h"
 #include "objects/handshake.h"
-#include "objects/info.h"
+#include "engine/info.h"
 #include "objects/mr.h"
 #include "objects/srx.h"
+#include "objects/unwrap.h"
 
 static struct pmv_ep *to_ep(struct fid *fid)
 {
@@ -33,12 +36,12 @@ static int bind_cq(struct pmv_ep *ep, struct pmv_cq *cq, uint64_t flags)
 	if (ret)
 		return ret;
 	if (flags & FI_TRANSMIT) {
-		ep->owner.tx_queue = &cq->queue;
-		ep->tx_selective = flags & FI_SELECTIVE_COMPLETION;
+		ep->initiator.owner.tx_queue = &cq->queue;
+		ep->initiator.tx_selective = flags & FI_SELECTIVE_COMPLETION;
 	}
 	if (flags & FI_RECV) {
-		ep->owner.rx_queue = &cq->queue;
-		ep->rx_selective = flags & FI_SELECTIVE_COMPLETION;
+		ep->initiator.owner.rx_queue = &cq->queue;
+		ep->initiator.rx_selective = flags & FI_SELECTIVE_COMPLETION;
 		ep->mailbox.notice_queue = cq == ep->own_cq ? NULL : &cq->queue;
 	}
 	return 0;
@@ -49,7 +52,7 @@ static int bind_cntr(struct pmv_ep *ep, struct pmv_cntr *cntr, uint64_t flags)
 	static const struct {
 		uint64_t flag;
 		enum pmv_count_kind kind;
-		enum pmv_slow slow;
+		enum pmv_slow_path slow;
 	} kinds[] = {
 		{FI_SEND, PMV_COUNT_SEND, PMV_SLOW_COUNT_TX},
 		{FI_RECV, PMV_COUNT_RECV, PMV_SLOW_COUNT_RX},
@@ -63,11 +66,11 @@ static int bind_cntr(struct pmv_ep *ep, struct pmv_cntr *cntr, uint64_t flags)
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		if (!(flags & kinds[i].flag))
 			continue;
-		if (ep->counts[kinds[i].kind])
+		if (ep->initiator.counts[kinds[i].kind])
 			return -FI_EINVAL;
-		ep->counts[kinds[i].kind] = &cntr->count;
+		ep->initiator.counts[kinds[i].kind] = &cntr->count;
 		atomic_fetch_add(&cntr->users, 1);
-		atomic_fetch_or(&ep->slow, kinds[i].slow);
+		atomic_fetch_or(&ep->initiator.slow, kinds[i].slow);
 	}
 	return 0;
 }
@@ -91,7 +94,7 @@ static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 		}
 		/* fall through */
 	default:
-		core_fid = pmv_fid_core(bfid);
+		core_fid = pmv_unwrap_fid(bfid);
 		ret = core_fid ? fi_ep_bind(ep->engine.fid, core_fid, flags) : -FI_EINVAL;
 		if (!ret && bfid->fclass == FI_CLASS_EQ)
 			ep->eq = pmv_container_of(bfid, struct pmv_eq, eq_fid.fid);
@@ -111,10 +114,10 @@ static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
  */
 static int bind_own_cq(struct pmv_ep *ep)
 {
-	uint64_t flags =
-		(ep->owner.tx_queue ? 0 : FI_TRANSMIT) | (ep->owner.rx_queue ? 0 : FI_RECV);
-	bool counts = !pmv_ep_direct(ep, PMV_SLOW_COUNT_TX | PMV_SLOW_COUNT_RX);
-	bool acknowledges = ep->domain->keyed && !ep->owner.tx_queue && ep->owner.rx_queue;
+	uint64_t flags = (ep->initiator.owner.tx_queue ? 0 : FI_TRANSMIT) |
+			 (ep->initiator.owner.rx_queue ? 0 : FI_RECV);
+	bool counts = !pmv_initiator_is_fast(&ep->initiator, PMV_SLOW_COUNT_TX | PMV_SLOW_COUNT_RX);
+	bool acknowledges = ep->domain->keyed && !ep->initiator.owner.tx_queue && ep->initiator.owner.rx_queue;
 	struct fi_cq_attr attr = {.wait_obj = FI_WAIT_NONE};
 	struct fid_cq *cq_fid;
 	int ret;
@@ -127,7 +130,7 @@ static int bind_own_cq(struct pmv_ep *ep)
 	if (ret)
 		return ret;
 	ep->own_cq = pmv_to_cq(cq_fid);
-	ep->unread = &ep->own_cq->queue;
+	ep->initiator.unread = &ep->own_cq->queue;
 	return bind_cq(ep, ep->own_cq, flags | FI_SELECTIVE_COMPLETION);
 }
 
@@ -139,7 +142,7 @@ static struct pmv_cntr *to_cntr(struct pmv_count *count)
 /* queue_of -- where operations of a kind complete */
 static struct pmv_queue *queue_of(const struct pmv_ep *ep, enum pmv_count_kind kind)
 {
-	return kind == PMV_COUNT_RECV ? ep->owner.rx_queue : ep->owner.tx_queue;
+	return kind == PMV_COUNT_RECV ? ep->initiator.owner.rx_queue : ep->initiator.owner.tx_queue;
 }
 
 int pmv_ep_prepare(struct pmv_ep *ep)
@@ -149,7 +152,7 @@ int pmv_ep_prepare(struct pmv_ep *ep)
 	if (ep->prepared)
 		return 0;
 	/* The shared context has its receives, and they are not counted here. */
-	if (ep->srx && ep->counts[PMV_COUNT_RECV]) {
+	if (ep->srx && ep->initiator.counts[PMV_COUNT_RECV]) {
 		PMV_WARN(EP_CTRL, "receives of a shared context can't be counted\n");
 		return -FI_ENOSYS;
 	}
@@ -157,9 +160,9 @@ int pmv_ep_prepare(struct pmv_ep *ep)
 	if (ret)
 		return ret;
 	for (int i = 0; i < PMV_COUNT_KINDS; i++) {
-		if (!ep->counts[i] || ep->counting & 1U << i)
+		if (!ep->initiator.counts[i] || ep->counting & 1U << i)
 			continue;
-		ret = pmv_cntr_add_queue(to_cntr(ep->counts[i]), queue_of(ep, i));
+		ret = pmv_cntr_add_queue(to_cntr(ep->initiator.counts[i]), queue_of(ep, i));
 		if (ret)
 			return ret;
 		ep->counting |= 1U << i;
@@ -194,8 +197,10 @@ static int ep_control(struct fid *fid, int command, void *arg)
 static void report_abandoned(struct pmv_ep *ep, struct pmv_op *op)
 {
 	struct pmv_comp *comp;
+	struct pmv_count *count = ep->initiator.counts[pmv_count_kind(op->flags)];
 
-	pmv_commit_abandoned(ep, op);
+	if (count && pmv_to_run(op)->counted)
+		pmv_count_add(count, false);
 	if (op->audience == PMV_TELL_NOBODY)
 		return;
 	comp = calloc(1, sizeof(*comp));
@@ -207,7 +212,7 @@ static void report_abandoned(struct pmv_ep *ep, struct pmv_op *op)
 		.flags = op->flags,
 		.err = FI_ECANCELED,
 	};
-	pmv_queue_add(op->flags & FI_RECV ? ep->owner.rx_queue : ep->owner.tx_queue, comp);
+	pmv_queue_add(op->flags & FI_RECV ? ep->initiator.owner.rx_queue : ep->initiator.owner.tx_queue, comp);
 }
 
 /*
@@ -216,7 +221,7 @@ static void report_abandoned(struct pmv_ep *ep, struct pmv_op *op)
  */
 static void abandon_operations(struct pmv_ep *ep)
 {
-	struct pmv_queue *tx = ep->owner.tx_queue, *rx = ep->owner.rx_queue;
+	struct pmv_queue *tx = ep->initiator.owner.tx_queue, *rx = ep->initiator.owner.rx_queue;
 	struct pmv_queue *first = tx < rx ? tx : rx;
 	struct pmv_queue *second = tx < rx ? rx : tx;
 	struct pmv_op_list list;
@@ -226,10 +231,9 @@ static void abandon_operations(struct pmv_ep *ep)
 		pthread_mutex_lock(&first->lock);
 	if (second)
 		pthread_mutex_lock(&second->lock);
-	list = pmv_op_abandon(&ep->owner);
-	STAILQ_FOREACH(op, &list, next)
-	report_abandoned(ep, op);
-	pmv_commit_release(ep);
+	list = pmv_initiator_abandon(&ep->initiator);
+	STAILQ_FOREACH (op, &list, next)
+		report_abandoned(ep, op);
 	if (second)
 		pthread_mutex_unlock(&second->lock);
 	if (first && first != second)
@@ -241,9 +245,9 @@ static void release_cntrs(struct pmv_ep *ep)
 	for (int i = 0; i < PMV_COUNT_KINDS; i++) {
 		struct pmv_cntr *cntr;
 
-		if (!ep->counts[i])
+		if (!ep->initiator.counts[i])
 			continue;
-		cntr = to_cntr(ep->counts[i]);
+		cntr = to_cntr(ep->initiator.counts[i]);
 		if (ep->counting & 1U << i)
 			pmv_cntr_drop_queue(cntr, queue_of(ep, i));
 		atomic_fetch_sub(&cntr->users, 1);
@@ -253,13 +257,13 @@ static void release_cntrs(struct pmv_ep *ep)
 /* take_leftovers -- what the core has put into its queues when its endpoint was closed */
 static void take_leftovers(struct pmv_ep *ep)
 {
-	struct pmv_queue *tx = ep->owner.tx_queue, *rx = ep->owner.rx_queue;
+	struct pmv_queue *tx = ep->initiator.owner.tx_queue, *rx = ep->initiator.owner.rx_queue;
 
 	if (tx) {
-		pmv_ep_drop_pending(ep);
+		pmv_initiator_drop(&ep->initiator);
 		pmv_queue_progress(tx);
 	}
-	if (rx && rx != tx && !pmv_ep_direct(ep, PMV_SLOW_COUNT_RX))
+	if (rx && rx != tx && !pmv_initiator_is_fast(&ep->initiator, PMV_SLOW_COUNT_RX))
 		pmv_queue_progress(rx);
 }
 
@@ -270,36 +274,29 @@ static int ep_close(struct fid *fid)
 	int ret;
 
 	/* Whoever reads the queue must not post to what is being closed. */
-	if (ep->owner.tx_queue)
-		pmv_queue_unwait(ep->owner.tx_queue, &ep->on_tx);
-	if (ep->owner.rx_queue)
-		pmv_queue_unwait(ep->owner.rx_queue, &ep->on_rx);
+	pmv_initiator_unwait(&ep->initiator);
 	pmv_agent_detach(agent, &ep->mailbox, true);
 	ret = pmv_eq_close(ep->eq, &ep->engine.fid->fid, fid);
 	if (ret) {
 		ep->mailbox.closing = false;
 		pmv_agent_attach(agent, &ep->mailbox);
-		if (ep->owner.tx_queue)
-			pmv_ep_stall(ep);
+		if (ep->initiator.owner.tx_queue)
+			pmv_initiator_wait(&ep->initiator);
 		return ret;
 	}
 	pmv_agent_forget(agent, &ep->mailbox);
 	take_leftovers(ep);
 	abandon_operations(ep);
-	if (ep->peer)
-		pmv_lost_writes_lost(ep->peer);
+	if (ep->initiator.tracker)
+		pmv_lost_writes_disconnected(ep->initiator.tracker);
 	release_cntrs(ep);
 	pmv_mailbox_close(&ep->mailbox);
 	if (ep->wants_agent)
 		pmv_agent_unwant(agent);
 	pmv_receive_tracker_destroy(&ep->receives);
-	pmv_dirty_free(&ep->dirty);
 	if (ep->own_cq)
 		fi_close(&ep->own_cq->cq_fid.fid);
-	pthread_mutex_destroy(&ep->lock);
-	pthread_mutex_destroy(&ep->order_lock);
-	pthread_mutex_destroy(&ep->mark_lock);
-	pthread_mutex_destroy(&ep->send_lock);
+	pmv_initiator_destroy(&ep->initiator);
 	atomic_fetch_sub(&ep->domain->users, 1);
 	pmv_zombies_add(&ep->domain->zombies, ep);
 	return 0;
@@ -321,8 +318,8 @@ static ssize_t ep_cancel(struct fid *fid, void *context)
 	ssize_t ret;
 
 	/* The core knows a counted receive by its operation. */
-	if (!pmv_ep_direct(ep, PMV_SLOW_COUNT_RX))
-		op = pmv_op_find(&ep->owner, context);
+	if (!pmv_initiator_is_fast(&ep->initiator, PMV_SLOW_COUNT_RX))
+		op = pmv_op_find(&ep->initiator.owner, context);
 	if (!atomic_load(&ep->receives.on))
 		return fi_cancel(&ep->engine.fid->fid, op ? op : context);
 	pthread_mutex_lock(&ep->receives.lock);
@@ -416,28 +413,53 @@ static struct fi_ops_ep ep_ops = {
 	.tx_size_left = ep_tx_size_left,
 };
 
-/* join -- hand each layer what it needs of the others */
-static void join(struct pmv_ep *ep, const struct fi_info *info, size_t rx_size)
+/* slow_at_first -- what calls have to heed, as far as that is known when the endpoint opens */
+static unsigned slow_at_first(const struct pmv_ep *ep)
 {
+	bool fence = pmv_engine_can(&ep->domain->engine, PMV_ENGINE_FENCE);
+
+	return (fence ? 0 : PMV_SLOW_READS) | (ep->tx_op_flags & FI_COMMIT ? PMV_SLOW_COMMIT : 0) |
+	       (pmv_setting.commit_all ? PMV_SLOW_ALL : 0);
+}
+
+static void join_initiator(struct pmv_ep *ep, size_t max_places)
+{
+	struct pmv_initiator *ini = &ep->initiator;
+	struct pmv_domain *domain = ep->domain;
+
+	ini->owner.pool = &domain->ops;
+	ini->engine = &ep->engine;
+	ini->mailbox = &ep->mailbox;
+	ini->hooks = domain->hooks;
+	ini->keyed = domain->keyed;
+	ini->max_places = max_places && max_places < PMV_MAX_RMA ? max_places : PMV_MAX_RMA;
+	atomic_init(&ini->slow, slow_at_first(ep));
+	pmv_initiator_init(ini);
+}
+
+/* join -- hand each layer what it needs of the others */
+static void join(struct pmv_ep *ep, const struct fi_info *info, const struct fi_info *core_info)
+{
+	size_t max_places = core_info->tx_attr ? core_info->tx_attr->rma_iov_limit : 0;
+	size_t rx_size = core_info->rx_attr ? core_info->rx_attr->size : 0;
 	struct pmv_domain *domain = ep->domain;
 
 	ep->engine.engine = &domain->engine;
-	ep->owner.pool = &domain->ops;
 	ep->mailbox.engine = &ep->engine;
-	ep->mailbox.owner = &ep->owner;
+	ep->mailbox.owner = &ep->initiator.owner;
 	ep->mailbox.receives = &ep->receives;
 	ep->mailbox.takes_notices = !(info->mode & FI_RX_CQ_DATA);
 	ep->tx_op_flags = info->tx_attr ? info->tx_attr->op_flags : 0;
 	ep->rx_op_flags = info->rx_attr ? info->rx_attr->op_flags : 0;
 	pmv_receive_tracker_init(&ep->receives, rx_size, domain->pmem && domain->keyed);
-	pmv_commit_init(ep);
+	join_initiator(ep, max_places);
 }
 
 int pmv_ep_open(struct fid_domain *domain_fid, struct fi_info *info, struct fid_ep **ep_fid,
 		void *context)
 {
 	struct pmv_domain *domain = pmv_to_domain(domain_fid);
-	struct fi_info *core_info = pmv_info_to_core(domain->engine.core, info);
+	struct fi_info *core_info = pmv_unwrap_info(domain->engine.core, info);
 	struct pmv_ep *ep = calloc(1, sizeof(*ep));
 	int ret = -FI_ENOMEM;
 
@@ -452,7 +474,7 @@ int pmv_ep_open(struct fid_domain *domain_fid, struct fi_info *info, struct fid_
 	if (ret)
 		goto free;
 	ep->domain = domain;
-	join(ep, info, core_info->rx_attr ? core_info->rx_attr->size : 0);
+	join(ep, info, core_info);
 	ep->ep_fid = (struct fid_ep){
 		.fid = {.fclass = FI_CLASS_EP, .context = context, .ops = &pmv_ep_fi_ops},
 		.ops = &ep_ops,

@@ -8,12 +8,12 @@
 #include <rdma/fi_errno.h>
 
 #include "base/clock.h"
-#include "commit/parts.h"
 #include "memory/guard.h"
 #include "objects/ep.h"
 #include "objects/handshake.h"
-#include "objects/info.h"
+#include "engine/info.h"
 #include "objects/pep.h"
+#include "objects/unwrap.h"
 
 /*
  * our_fid -- our object for the one that an event names.  We open the core's endpoints
@@ -22,7 +22,7 @@
  */
 static struct fid *our_fid(struct fid *fid)
 {
-	return !fid || pmv_fid_core(fid) ? fid : fid->context;
+	return !fid || pmv_unwrap_fid(fid) ? fid : fid->context;
 }
 
 /* take_handshake -- off the end of an event's CM data */
@@ -96,7 +96,7 @@ static void end_operations(struct fid *fid)
 		return;
 	if (ep->domain->engine.core->lingers)
 		fi_shutdown(ep->engine.fid, 0);
-	pmv_ep_break(ep);
+	pmv_initiator_break(&ep->initiator);
 }
 
 static void translate(struct pmv_event *event)

@@ -180,7 +180,7 @@ static bool is_usable(const struct fi_info *info, const struct fi_info *kept, co
 static struct fi_info *ask_core(const struct pmv_core *core, uint32_t version, const char *node,
 				const char *service, uint64_t flags, const struct fi_info *hints)
 {
-	struct fi_info *core_hints = pmv_unwrap_info(core, hints);
+	struct fi_info *core_hints = pmv_info_to_core(core, hints);
 	struct fi_info *list = NULL;
 
 	if (!core_hints)

@@ -7,8 +7,7 @@
 
 #include <rdma/fi_errno.h>
 
-#include "base/setting.h"
-#include "commit/parts.h"
+#include "base/log.h"
 #include "objects/ep.h"
 #include "objects/fabric.h"
 
@@ -76,7 +75,7 @@ void pmv_handshake_forget_all(struct pmv_fabric *fabric)
 void pmv_handshake_connect(struct pmv_ep *ep, const struct pmv_handshake *handshake)
 {
 	pmv_mailbox_connect(&ep->mailbox, handshake);
-	pmv_commit_connected(ep);
+	pmv_initiator_connected(&ep->initiator);
 }
 
 int pmv_handshake_append(struct pmv_ep *ep, const void *param, size_t len, struct pmv_cm_data *out)

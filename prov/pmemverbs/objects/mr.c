@@ -16,11 +16,13 @@
 #include <rdma/fi_ext_pmemverbs.h>
 
 #include "agent/flush.h"
+#include "base/log.h"
 #include "base/setting.h"
 #include "commit/plan.h"
 #include "memory/file.h"
 #include "memory/guard.h"
 #include "memory/mem.h"
+#include "objects/unwrap.h"
 
 static int mr_close(struct fid *fid)
 {
@@ -45,7 +47,7 @@ static int mr_close(struct fid *fid)
 static int mr_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 {
 	struct pmv_mr *mr = pmv_container_of(fid, struct pmv_mr, mr_fid.fid);
-	struct fid *core_fid = pmv_fid_core(bfid);
+	struct fid *core_fid = pmv_unwrap_fid(bfid);
 
 	/* The core can't count peers' operations in our counters. */
 	if (bfid->fclass == FI_CLASS_CNTR)

@@ -1,36 +1,42 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * msg.c -- messages: the core's, but for commits, fences, counters and stalled commits
+ * msg.c -- messages: the calls become one, which needs no care or is submitted
  *
- * Where the peer may be asked to commit messages, those that are sent are counted;
- * where a peer may ask for it here, the buffers of receives are kept: receives.h.
+ * Where the peer may be asked to commit messages, those that are sent are counted.  Where
+ * a peer may ask for it here, the buffers of receives are kept: receive_tracker.h.
  */
-#include <rdma/fi_errno.h>
+#include "objects/ep.h"
 
+#include <rdma/fi_errno.h>
 #include <rdma/fi_ext_pmemverbs.h>
-#include "commit/commit.h"
-#include "memory/guard.h"
+
+#include "agent/agent.h"
 #include "base/log.h"
 #include "base/setting.h"
+#include "base/log.h"
+#include "base/setting.h"
+#include "commit/ordering.h"
+#include "commit/submit.h"
+#include "memory/guard.h"
 
 /* An injected message has no completion that could tell of durability: it never commits. */
-#define INJECT_SLOW (PMV_SLOW_CLOSED | PMV_SLOW_COUNT_TX | PMV_SLOW_FENCE_NEXT)
-#define SEND_SLOW (INJECT_SLOW | PMV_SLOW_COMMIT)
+#define SEND_SLOW (PMV_SLOW_CLOSED | PMV_SLOW_COUNT_TX | PMV_SLOW_FENCE_NEXT)
 
-/* Receiving, under guard: a core may copy what has waited for a receive, and all behind it */
-
-static ssize_t recv_carefully(struct pmv_ep *ep, const struct fi_msg *msg, uint64_t flags)
+static ssize_t submit(struct pmv_ep *ep, const struct fi_msg *msg, uint64_t what, uint64_t flags,
+		      bool unheard)
 {
-	const uint64_t what = FI_MSG | FI_RECV;
-	struct fi_msg core_msg = *msg;
-	struct pmv_post post;
-	ssize_t ret = pmv_post_begin(ep, &post, what, msg->context, flags, false);
+	const struct pmv_submission submission = {
+		.what = what,
+		.context = msg->context,
+		.flags = flags,
+		.unheard = unheard,
+		.wr = {.kind = what & FI_RECV ? PMV_WR_RECV : PMV_WR_SEND, .msg = msg},
+	};
 
-	if (ret)
-		return ret;
-	core_msg.context = post.context;
-	return pmv_post_end(ep, &post, fi_recvmsg(ep->engine.fid, &core_msg, post.flags));
+	return pmv_submit(&ep->initiator, &submission);
 }
+
+/* Receiving */
 
 /*
  * keep_begin, keep_end -- around posting a receive: its number is the core's.  The
@@ -76,221 +82,134 @@ static ssize_t keep_end(struct pmv_ep *ep, bool kept, const struct iovec *iov, s
 	return ret;
 }
 
-static ssize_t msg_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src_addr,
-			void *context)
+/* recv_msg -- under guard: a core may copy what has waited for a receive, and all behind it */
+static ssize_t recv_msg(struct pmv_ep *ep, const struct fi_msg *msg, uint64_t flags)
 {
-	struct pmv_ep *ep = pmv_to_ep(fid);
-	struct iovec iov = {.iov_base = buf, .iov_len = len};
-	struct fi_msg msg = {&iov, &desc, 1, src_addr, context, 0};
-	bool kept;
-	ssize_t ret = keep_begin(ep, &iov, 1, &kept);
-
-	if (ret)
-		return ret;
-	pmv_guard_enter();
-	if (pmv_ep_direct(ep, PMV_SLOW_COUNT_RX))
-		ret = fi_recv(ep->engine.fid, buf, len, desc, src_addr, context);
-	else
-		ret = recv_carefully(ep, &msg, ep->rx_op_flags);
-	pmv_guard_leave();
-	return keep_end(ep, kept, &iov, 1, ret);
-}
-
-static ssize_t msg_recvv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
-			 fi_addr_t src_addr, void *context)
-{
-	struct pmv_ep *ep = pmv_to_ep(fid);
-	struct fi_msg msg = {iov, desc, count, src_addr, context, 0};
-	bool kept;
-	ssize_t ret = keep_begin(ep, iov, count, &kept);
-
-	if (ret)
-		return ret;
-	pmv_guard_enter();
-	if (pmv_ep_direct(ep, PMV_SLOW_COUNT_RX))
-		ret = fi_recvv(ep->engine.fid, iov, desc, count, src_addr, context);
-	else
-		ret = recv_carefully(ep, &msg, ep->rx_op_flags);
-	pmv_guard_leave();
-	return keep_end(ep, kept, iov, count, ret);
-}
-
-static ssize_t msg_recvmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags)
-{
-	struct pmv_ep *ep = pmv_to_ep(fid);
+	const struct pmv_wr wr = {
+		.kind = PMV_WR_RECV, .context = msg->context, .flags = flags, .msg = msg};
 	bool kept;
 	ssize_t ret = keep_begin(ep, msg->msg_iov, msg->iov_count, &kept);
 
 	if (ret)
 		return ret;
 	pmv_guard_enter();
-	if (pmv_ep_direct(ep, PMV_SLOW_COUNT_RX))
-		ret = fi_recvmsg(ep->engine.fid, msg, flags);
+	if (pmv_initiator_is_fast(&ep->initiator, PMV_SLOW_COUNT_RX))
+		ret = pmv_engine_post_one(&ep->engine, &wr);
 	else
-		ret = recv_carefully(ep, msg, flags);
+		ret = submit(ep, msg, FI_MSG | FI_RECV, flags, false);
 	pmv_guard_leave();
 	return keep_end(ep, kept, msg->msg_iov, msg->iov_count, ret);
 }
 
+static ssize_t msg_recvmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags)
+{
+	return recv_msg(pmv_to_ep(fid), msg, flags);
+}
+
+static ssize_t msg_recvv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
+			 fi_addr_t src_addr, void *context)
+{
+	struct pmv_ep *ep = pmv_to_ep(fid);
+	const struct fi_msg msg = {iov, desc, count, src_addr, context, 0};
+
+	return recv_msg(ep, &msg, ep->rx_op_flags);
+}
+
+static ssize_t msg_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src_addr,
+			void *context)
+{
+	const struct iovec iov = {.iov_base = buf, .iov_len = len};
+
+	return msg_recvv(fid, &iov, &desc, 1, src_addr, context);
+}
+
 /* Sending */
 
-/* may_send -- the RDM layer sends atomics as messages, by fi_send and fi_inject */
-static inline ssize_t may_send(struct pmv_ep *ep)
+/* send_msg -- unheard: it never completes (fi_inject) */
+static ssize_t send_msg(struct pmv_ep *ep, const struct fi_msg *msg, uint64_t flags, bool unheard)
 {
-	return ep->domain->hooks ? ep->domain->hooks->may_send(ep->peer) : 0;
-}
-
-static ssize_t post_send(struct pmv_ep *ep, const void *op, void *context, uint64_t flags)
-{
-	struct fi_msg msg = *(const struct fi_msg *) op;
-
-	msg.context = context;
-	return fi_sendmsg(ep->engine.fid, &msg, flags);
-}
-
-static void *copy_send(const void *op, bool data_too)
-{
-	struct fi_msg msg = *(const struct fi_msg *) op;
-	struct fi_msg *copy =
-		pmv_copy_buffers(sizeof(*copy), &msg.msg_iov, &msg.desc, msg.iov_count, data_too);
-
-	if (copy)
-		*copy = msg;
-	return copy;
-}
-
-static ssize_t commit_send(struct pmv_ep *ep, const struct fi_msg *msg, uint64_t flags)
-{
-	return pmv_commit(ep, &(struct pmv_commit){
-				      .what = FI_MSG | FI_SEND,
-				      .context = msg->context,
-				      .flags = flags,
-				      .post = post_send,
-				      .op = msg,
-				      .copy = copy_send,
-			      });
-}
-
-static ssize_t send_carefully(struct pmv_ep *ep, const struct fi_msg *msg, uint64_t flags,
-			      bool quiet)
-{
-	const uint64_t what = FI_MSG | FI_SEND;
-	struct fi_msg core_msg = *msg;
-	struct pmv_post post;
+	struct pmv_initiator *ini = &ep->initiator;
+	const struct pmv_wr wr = {.kind = PMV_WR_SEND,
+				  .inject = unheard,
+				  .context = msg->context,
+				  .flags = flags,
+				  .msg = msg};
 	bool counted;
 	ssize_t ret;
 
 	if (flags & FI_IMMED) {
-		PMV_WARN(EP_DATA, "FI_IMMED is of writes: a message's completion at the target "
+		PMV_WARN(EP_DATA, "FI_IMMED is for writes: a message's completion at the target "
 				  "comes with the message\n");
 		return -FI_EINVAL;
 	}
-	if (flags & FI_COMMIT)
-		return commit_send(ep, msg, flags);
-	ret = pmv_post_begin(ep, &post, what, msg->context, flags, quiet);
-	if (ret)
-		return ret;
-	core_msg.context = post.context;
-	counted = pmv_count_begin(ep, PMV_SLOW_SENDS);
-	ret = fi_sendmsg(ep->engine.fid, &core_msg, post.flags);
-	return pmv_post_end(ep, &post, pmv_count_end(ep, counted, ret));
+	if ((flags & (FI_FENCE | FI_COMMIT)) || !pmv_initiator_is_fast(ini, SEND_SLOW))
+		return submit(ep, msg, FI_MSG | FI_SEND, flags, unheard);
+	counted = pmv_ordering_send_begin(ini, PMV_SLOW_SENDS);
+	ret = pmv_engine_post_one(&ep->engine, &wr);
+	pmv_ordering_send_end(ini, counted, !ret, false);
+	return ret;
+}
+
+/* may_send -- also for a layer above: hooks.h */
+static ssize_t may_send(const struct pmv_ep *ep)
+{
+	const struct pmv_hooks *hooks = ep->initiator.hooks;
+
+	return hooks ? hooks->may_send(ep->initiator.tracker) : 0;
+}
+
+static ssize_t send_one(struct fid_ep *fid, const void *buf, size_t len, void *desc, uint64_t data,
+			fi_addr_t dest_addr, void *context, uint64_t flags, bool unheard)
+{
+	const struct iovec iov = {.iov_base = (void *) buf, .iov_len = len};
+	const struct fi_msg msg = {&iov, desc ? &desc : NULL, 1, dest_addr, context, data};
+
+	return send_msg(pmv_to_ep(fid), &msg, flags, unheard);
 }
 
 static ssize_t msg_send(struct fid_ep *fid, const void *buf, size_t len, void *desc,
 			fi_addr_t dest_addr, void *context)
 {
 	struct pmv_ep *ep = pmv_to_ep(fid);
-	struct iovec iov = {.iov_base = (void *) buf, .iov_len = len};
-	struct fi_msg msg = {&iov, desc ? &desc : NULL, 1, dest_addr, context, 0};
-	bool counted;
-	ssize_t ret;
+	ssize_t ret = may_send(ep);
 
-	ret = may_send(ep);
-	if (ret)
-		return ret;
-	if (!pmv_ep_direct(ep, SEND_SLOW))
-		return send_carefully(ep, &msg, ep->tx_op_flags, false);
-	counted = pmv_count_begin(ep, PMV_SLOW_SENDS);
-	ret = fi_send(ep->engine.fid, buf, len, desc, dest_addr, context);
-	return pmv_count_end(ep, counted, ret);
+	return ret ? ret
+		   : send_one(fid, buf, len, desc, 0, dest_addr, context, ep->tx_op_flags, false);
 }
 
 static ssize_t msg_sendv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
 			 fi_addr_t dest_addr, void *context)
 {
 	struct pmv_ep *ep = pmv_to_ep(fid);
-	struct fi_msg msg = {iov, desc, count, dest_addr, context, 0};
-	bool counted;
-	ssize_t ret;
+	const struct fi_msg msg = {iov, desc, count, dest_addr, context, 0};
 
-	if (!pmv_ep_direct(ep, SEND_SLOW))
-		return send_carefully(ep, &msg, ep->tx_op_flags, false);
-	counted = pmv_count_begin(ep, PMV_SLOW_SENDS);
-	ret = fi_sendv(ep->engine.fid, iov, desc, count, dest_addr, context);
-	return pmv_count_end(ep, counted, ret);
+	return send_msg(ep, &msg, ep->tx_op_flags, false);
 }
 
 static ssize_t msg_sendmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags)
 {
-	struct pmv_ep *ep = pmv_to_ep(fid);
-	bool counted;
-	ssize_t ret;
-
-	if ((flags & (FI_FENCE | FI_COMMIT | FI_IMMED)) || !pmv_ep_direct(ep, INJECT_SLOW))
-		return send_carefully(ep, msg, flags, false);
-	counted = pmv_count_begin(ep, PMV_SLOW_SENDS);
-	ret = fi_sendmsg(ep->engine.fid, msg, flags);
-	return pmv_count_end(ep, counted, ret);
+	return send_msg(pmv_to_ep(fid), msg, flags, false);
 }
 
 static ssize_t msg_inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t dest_addr)
 {
-	struct pmv_ep *ep = pmv_to_ep(fid);
-	struct iovec iov = {.iov_base = (void *) buf, .iov_len = len};
-	struct fi_msg msg = {&iov, NULL, 1, dest_addr, NULL, 0};
-	bool counted;
-	ssize_t ret;
+	ssize_t ret = may_send(pmv_to_ep(fid));
 
-	ret = may_send(ep);
-	if (ret)
-		return ret;
-	if (!pmv_ep_direct(ep, INJECT_SLOW))
-		return send_carefully(ep, &msg, FI_INJECT, true);
-	counted = pmv_count_begin(ep, PMV_SLOW_SENDS);
-	ret = fi_inject(ep->engine.fid, buf, len, dest_addr);
-	return pmv_count_end(ep, counted, ret);
+	return ret ? ret : send_one(fid, buf, len, NULL, 0, dest_addr, NULL, FI_INJECT, true);
 }
 
 static ssize_t msg_senddata(struct fid_ep *fid, const void *buf, size_t len, void *desc,
 			    uint64_t data, fi_addr_t dest_addr, void *context)
 {
-	struct pmv_ep *ep = pmv_to_ep(fid);
-	struct iovec iov = {.iov_base = (void *) buf, .iov_len = len};
-	struct fi_msg msg = {&iov, desc ? &desc : NULL, 1, dest_addr, context, data};
-	bool counted;
-	ssize_t ret;
-
-	if (!pmv_ep_direct(ep, SEND_SLOW))
-		return send_carefully(ep, &msg, ep->tx_op_flags | FI_REMOTE_CQ_DATA, false);
-	counted = pmv_count_begin(ep, PMV_SLOW_SENDS);
-	ret = fi_senddata(ep->engine.fid, buf, len, desc, data, dest_addr, context);
-	return pmv_count_end(ep, counted, ret);
+	return send_one(fid, buf, len, desc, data, dest_addr, context,
+			pmv_to_ep(fid)->tx_op_flags | FI_REMOTE_CQ_DATA, false);
 }
 
 static ssize_t msg_injectdata(struct fid_ep *fid, const void *buf, size_t len, uint64_t data,
 			      fi_addr_t dest_addr)
 {
-	struct pmv_ep *ep = pmv_to_ep(fid);
-	struct iovec iov = {.iov_base = (void *) buf, .iov_len = len};
-	struct fi_msg msg = {&iov, NULL, 1, dest_addr, NULL, data};
-	bool counted;
-	ssize_t ret;
-
-	if (!pmv_ep_direct(ep, INJECT_SLOW))
-		return send_carefully(ep, &msg, FI_INJECT | FI_REMOTE_CQ_DATA, true);
-	counted = pmv_count_begin(ep, PMV_SLOW_SENDS);
-	ret = fi_injectdata(ep->engine.fid, buf, len, data, dest_addr);
-	return pmv_count_end(ep, counted, ret);
+	return send_one(fid, buf, len, NULL, data, dest_addr, NULL, FI_INJECT | FI_REMOTE_CQ_DATA,
+			true);
 }
 
 struct fi_ops_msg pmv_msg_ops = {

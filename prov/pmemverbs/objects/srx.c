@@ -7,6 +7,7 @@
 #include <rdma/fi_errno.h>
 
 #include "memory/guard.h"
+#include "objects/unwrap.h"
 
 static struct pmv_srx *to_srx(struct fid *fid)
 {
@@ -90,7 +91,7 @@ static int srx_close(struct fid *fid)
 
 static int srx_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 {
-	struct fid *core_fid = pmv_fid_core(bfid);
+	struct fid *core_fid = pmv_unwrap_fid(bfid);
 
 	return core_fid ? fi_ep_bind(to_srx(fid)->core_fid, core_fid, flags) : -FI_EINVAL;
 }

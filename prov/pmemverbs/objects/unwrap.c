@@ -4,6 +4,7 @@
 
 #include "base/container.h"
 #include "engine/info.h"
+#include "objects/cq.h"
 #include "objects/domain.h"
 #include "objects/ep.h"
 #include "objects/eq.h"
@@ -19,7 +20,7 @@ struct fid *pmv_unwrap_fid(struct fid *fid)
 	if (fid->ops == &pmv_srx_fi_ops)
 		return &pmv_container_of(fid, struct pmv_srx, srx_fid.fid)->core_fid->fid;
 	if (fid->ops == &pmv_cq_fi_ops)
-		return &pmv_container_of(fid, struct pmv_cq, cq_fid.fid)->core_fid->fid;
+		return &pmv_container_of(fid, struct pmv_cq, cq_fid.fid)->queue.core_fid->fid;
 	if (fid->ops == &pmv_eq_fi_ops)
 		return &pmv_container_of(fid, struct pmv_eq, eq_fid.fid)->core_fid->fid;
 	return NULL;

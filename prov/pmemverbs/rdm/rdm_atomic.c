@@ -75,7 +75,7 @@ bool pmv_rdm_atomic_is_deferred(uint64_t key, uint64_t flags)
 /* What the atomic that is being posted commits.  RxM calls back and can't say for whom. */
 static _Thread_local struct {
 	struct pmv_lost_writes *tracker; /* NULL: nothing */
-	uint32_t regions[PMV_OP_REGIONS];
+	uint32_t regions[PMV_HOOKS_REGIONS];
 	size_t count;
 } committing;
 
@@ -86,7 +86,7 @@ static ssize_t begin_commit(struct pmv_rdm_ep *rdm, fi_addr_t dest, uint64_t key
 		committing.tracker = pmv_rdm_ep_tracker(rdm, dest);
 		committing.count = 0;
 	}
-	if (committing.count == PMV_OP_REGIONS)
+	if (committing.count == PMV_HOOKS_REGIONS)
 		return -FI_EINVAL;
 	committing.regions[committing.count] = (uint32_t) pmv_key_core(key);
 	return pmv_rdm_ep_may_commit(committing.tracker, &committing.regions[committing.count++], 1,

@@ -222,9 +222,9 @@ struct pmv_ep *pair_join(struct pair *pair)
 {
 	struct pmv_ep *ep = pmv_to_ep(rig_ep(pair->away, pair->away->cq));
 
-	accepted(pmv_mailbox_open(ep));
+	accepted(pmv_mailbox_open(&ep->mailbox));
 	ep->mailbox.connected = true;
-	accepted(pmv_agent_attach(ep));
+	accepted(pmv_agent_attach(&ep->domain->agent, &ep->mailbox));
 	return ep;
 }
 

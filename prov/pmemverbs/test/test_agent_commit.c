@@ -3,7 +3,7 @@
  * test_agent_commit.c -- commits by the target's agent, from both ends, and their
  * notices; fenced ones are in test_agent_fence.c
  */
-#include "commit/commit.h"
+#include "objects/ep.h"
 #include "objects/cq.h"
 #include "pair.h"
 
@@ -453,7 +453,7 @@ Test(commit_by_agent, fails_when_the_connection_is_lost)
 	commit_some(pair, 3);
 	pair_deliver(pair);
 	rig_expect_nothing(pair->home);
-	pmv_ep_break(pair->from);
+	pmv_initiator_break(&pair->from->initiator);
 	expect_lost(pair, 3);
 	/* What comes too late changes nothing. */
 	pair_serve(pair);
@@ -468,7 +468,7 @@ Test(commit_by_agent, fails_when_the_connection_is_lost_while_it_waits_for_room)
 	pair->home->fake.room = 1;
 	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(0), FI_COMMIT));
 	pair_deliver(pair);
-	pmv_ep_break(pair->from);
+	pmv_initiator_break(&pair->from->initiator);
 	rig_expect_error(pair->home, CONTEXT(0), RIG_WRITTEN, FI_ECANCELED);
 	rig_expect_nothing(pair->home);
 	pair_close(pair);
@@ -551,7 +551,7 @@ Test(commit_by_agent, never_succeeds_after_the_connection_was_lost)
 	struct fi_cq_tagged_entry entry;
 
 	commit_some(pair, 1);
-	pmv_ep_break(pair->from);
+	pmv_initiator_break(&pair->from->initiator);
 	pair_deliver(pair);
 	expect_lost(pair, 1);
 	if (!pair_put(pair, DMP, 0, 64, CONTEXT(2), FI_COMMIT)) {

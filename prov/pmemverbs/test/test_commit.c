@@ -686,6 +686,18 @@ Test(op_flags, with_a_counter_concern_no_reads_and_nothing_that_is_injected)
 
 /* Plain operations */
 
+/* as_posted -- the engine posts messages only, but for what is injected */
+static enum testcore_call as_posted(enum testcore_call call)
+{
+	if (testcore_injects(call))
+		return call;
+	if (call <= TESTCORE_READMSG)
+		return TESTCORE_READMSG;
+	if (call <= TESTCORE_WRITEDATA)
+		return TESTCORE_WRITEMSG;
+	return call <= TESTCORE_SENDDATA ? TESTCORE_SENDMSG : TESTCORE_RECVMSG;
+}
+
 Test(plain, operations_go_to_the_core_as_they_are)
 {
 	struct rig *rig = rig_open(NULL);
@@ -697,7 +709,7 @@ Test(plain, operations_go_to_the_core_as_they_are)
 		cr_assert_eq(rig_call(rig, call, data, KEY_MHP, CONTEXT(1)), 0, "call %d", call);
 		cr_assert_eq(rig->fake.num_posts, posted + 1, "call %d", call);
 		post = rig_post(rig, posted);
-		cr_expect_eq(post->op.call, call, "call %d", call);
+		cr_expect_eq(post->op.call, as_posted(call), "call %d", call);
 		cr_expect_eq(post->op.buf, data, "call %d", call);
 		cr_expect_eq(post->op.len, CALL_LEN, "call %d", call);
 		cr_expect_eq(post->op.context, testcore_injects(call) ? NULL : CONTEXT(1),

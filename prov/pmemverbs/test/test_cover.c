@@ -6,7 +6,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "commit/commit.h"
+#include "commit/submit.h"
+#include "objects/ep.h"
 #include "memory/key.h"
 #include "objects/cq.h"
 #include "pair.h"
@@ -635,14 +636,6 @@ Test(cover, finds_shared_files_and_nothing_else)
 
 /* Atomics over RxM, whose commit writes nothing: rdm_ep.c */
 
-static ssize_t post_nothing(struct pmv_ep *ep, const void *op, void *context, uint64_t flags)
-{
-	struct fi_msg_rma msg = *(const struct fi_msg_rma *) op;
-
-	msg.context = context;
-	return fi_writemsg(ep->engine.fid, &msg, flags);
-}
-
 static void commit_changed(struct pair *pair, enum pair_memory memory, size_t offset, size_t len)
 {
 	const struct fi_rma_iov rma_iov = {
@@ -656,18 +649,17 @@ static void commit_changed(struct pair *pair, enum pair_memory memory, size_t of
 	struct iovec iov = {data, 0};
 	const struct fi_msg_rma msg = {
 		.msg_iov = &iov, .iov_count = 1, .rma_iov = &core_rma_iov, .rma_iov_count = 1};
-	const struct pmv_commit commit = {
-		.rma_iov = &rma_iov,
-		.rma_iov_count = 1,
+	const struct pmv_submission commit = {
 		.what = FI_RMA | FI_WRITE,
+		.to = &rma_iov,
+		.num_to = 1,
 		.context = CONTEXT(1),
 		.flags = FI_COMMIT | FI_COMPLETION,
-		.post = post_nothing,
-		.op = &msg,
+		.wr = {.kind = PMV_WR_WRITE, .rma = &msg},
 		.changed = len,
 	};
 
-	accepted(pmv_commit(pair->from, &commit));
+	accepted(pmv_submit(&pair->from->initiator, &commit));
 }
 
 /* Whatever a NIC's writes there need: these were the processor's. */

@@ -145,7 +145,7 @@ Test(length, of_several_places_has_to_be_what_is_written)
 		refused(put_two(pair, 64, 0, 9, flags[i]), FI_EINVAL);
 	}
 	expect_sent(pair, "");
-	cr_expect_eq(pmv_dirty_count(&pair->from->dirty, 0, true), 0);
+	cr_expect_eq(pmv_dirty_count(&pair->from->initiator.dirty, 0, true), 0);
 	accepted(put_two(pair, 40, 24, 2, FI_COMMIT));
 	pair_expect_message(pair, 0, &message);
 	cr_expect_eq(message.count, 2);
@@ -225,7 +225,7 @@ Test(length, of_an_atomic_on_several_places_has_to_be_that_of_its_operands)
 	pair = pair_open(NULL);
 	refused(add(pair, 1, 2, false, FI_COMMIT), FI_EINVAL);
 	expect_sent(pair, "");
-	cr_expect_eq(pmv_dirty_count(&pair->from->dirty, 0, true), 0);
+	cr_expect_eq(pmv_dirty_count(&pair->from->initiator.dirty, 0, true), 0);
 	pair_close(pair);
 }
 

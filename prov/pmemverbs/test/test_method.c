@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "commit/plan.h"
+#include "commit/method.h"
 
 /* A value of an axis with two values, or both. */
 enum axis { NO, YES, ANY };
@@ -145,7 +145,7 @@ static const struct row *row_of(const struct config *config)
 	return found;
 }
 
-static const char *cell_of(const struct pmv_plan *plan)
+static const char *cell_of(const struct pmv_choice *plan)
 {
 	static char cell[8];
 
@@ -161,7 +161,7 @@ static const char *cell_of(const struct pmv_plan *plan)
 
 static void expect_plan(const struct config *config, const struct pmv_past *past, const char *cell)
 {
-	struct pmv_plan plan = pmv_plan_commit(&config->attr, config->transport, past);
+	struct pmv_choice plan = pmv_choose_commit(&config->attr, config->transport, past);
 
 	cr_expect_str_eq(cell_of(&plan), cell,
 			 "persist %d, ddio %d, transport %d, relaxed %d, readable %d, fenced %d "
@@ -174,9 +174,9 @@ static void expect_plan(const struct config *config, const struct pmv_past *past
 	cr_expect_eq(plan.why != NULL, plan.method == PMV_METHOD_REFUSED ||
 					       plan.method == PMV_METHOD_AGENT || plan.after_agent);
 	if (plan.method == PMV_METHOD_WRITE)
-		cr_expect_eq(plan.notice, PMV_NOTICE_WITH_WRITE);
+		cr_expect_eq(plan.immediate, PMV_IMMEDIATE_WITH_DATA);
 	if (plan.method == PMV_METHOD_READ)
-		cr_expect_eq(plan.notice, PMV_NOTICE_AFTER_FLUSH);
+		cr_expect_eq(plan.immediate, PMV_IMMEDIATE_BEHIND_FLUSH);
 }
 
 Test(method, single_commits_follow_the_table)
@@ -251,19 +251,19 @@ Test(method, what_does_not_matter_changes_nothing)
 Test(method, reasons_name_the_remedy)
 {
 	struct config config = {.attr = {.persist = PMV_DMP, .ddio = true, .readable = true}};
-	struct pmv_plan plan = pmv_plan_commit(&config.attr, PMV_TRANSPORT_IB, NULL);
+	struct pmv_choice plan = pmv_choose_commit(&config.attr, PMV_TRANSPORT_IB, NULL);
 
 	cr_expect_not_null(strstr(plan.why, "FI_PMEMVERBS_DDIO"));
 	config.attr.persist = PMV_PAGE;
-	plan = pmv_plan_commit(&config.attr, PMV_TRANSPORT_IB, NULL);
+	plan = pmv_choose_commit(&config.attr, PMV_TRANSPORT_IB, NULL);
 	cr_expect_not_null(strstr(plan.why, "DAX"));
 	config.attr.persist = PMV_MHP;
 	config.attr.relaxed = true;
-	plan = pmv_plan_commit(&config.attr, PMV_TRANSPORT_IB, NULL);
+	plan = pmv_choose_commit(&config.attr, PMV_TRANSPORT_IB, NULL);
 	cr_expect_not_null(strstr(plan.why, "FI_PMEMVERBS_ORDERING"));
 	config.attr.relaxed = false;
 	config.attr.readable = false;
-	plan = pmv_plan_commit(&config.attr, PMV_TRANSPORT_IB, NULL);
+	plan = pmv_choose_commit(&config.attr, PMV_TRANSPORT_IB, NULL);
 	cr_expect_not_null(strstr(plan.why, "FI_REMOTE_READ"));
 }
 
@@ -298,7 +298,7 @@ static const struct {
 static void expect_message(const struct pmv_attr *attr, enum pmv_transport transport,
 			   const struct pmv_past *past, const char *cell)
 {
-	struct pmv_plan plan = pmv_plan_message(attr, transport, false, past);
+	struct pmv_choice plan = pmv_choose_message(attr, transport, false, past);
 	char expected[8];
 
 	snprintf(expected, sizeof(expected), "%s%s", past && past->agent ? "A" : "", cell);
@@ -306,7 +306,7 @@ static void expect_message(const struct pmv_attr *attr, enum pmv_transport trans
 			 attr ? (int) attr->persist : -1, cell_of(&plan), expected);
 	cr_expect_eq(plan.why != NULL, plan.method == PMV_METHOD_AGENT || plan.after_agent);
 	/* Without an order nothing says where it is. */
-	plan = pmv_plan_message(attr, transport, true, past);
+	plan = pmv_choose_message(attr, transport, true, past);
 	cr_expect_eq(plan.method, PMV_METHOD_REFUSED);
 	cr_expect_not_null(strstr(plan.why, "FI_PMEMVERBS_ORDERING"));
 }
@@ -360,7 +360,7 @@ Test(method, of_a_message_to_who_knows_where_is_the_agents)
 
 	for (int local = 0; local < 2; local++) {
 		enum pmv_transport transport = local ? PMV_TRANSPORT_LOCAL : PMV_TRANSPORT_IB;
-		struct pmv_plan plan = pmv_plan_message(NULL, transport, false, NULL);
+		struct pmv_choice plan = pmv_choose_message(NULL, transport, false, NULL);
 
 		expect_messages(NULL, transport, "a", fenced);
 		cr_expect_eq(pmv_message_method(NULL, transport), PMV_METHOD_AGENT);

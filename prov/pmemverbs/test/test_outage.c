@@ -17,7 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "commit/commit.h"
+#include "commit/submit.h"
+#include "objects/ep.h"
 #include "dice.h"
 #include "pair.h"
 
@@ -96,8 +97,8 @@ static bool is_covered(struct program *prog, int id)
 
 		if (!before->accepted || !is_agents(before->memory))
 			continue;
-		/* Of what has failed the application knows, or is about to. */
-		if (prog->pair->sync_fails && (before->commit || before->memory == PAGE))
+		/* The application knows of what has failed, or is about to: an error is both files'. */
+		if (prog->pair->sync_fails && (before->commit || before->memory != DMP))
 			continue;
 		if ((op->fenced || before->memory == op->memory) && !survives(prog, i))
 			return false;
@@ -220,7 +221,7 @@ static void post(struct program *prog)
 		ret = fi_writemsg(pair->home->ep, &msg, flags);
 	CHECK(prog, !ret || ret == -FI_EAGAIN);
 	op->accepted = !ret;
-	waited += !ret && op->commit && !pmv_ep_is_open(pair->from);
+	waited += !ret && op->commit && !pmv_submit_is_open(&pair->from->initiator);
 }
 
 static void step(struct program *prog)
@@ -299,7 +300,7 @@ static void lose_connection(struct program *prog)
 
 	prog->lost = true;
 	if (one_in(&prog->random, 2))
-		pmv_ep_break(pair->from);
+		pmv_initiator_break(&pair->from->initiator);
 	else
 		fake_fail_all(&pair->home->fake, FI_EIO, 5);
 	if (one_in(&prog->random, 2)) {
@@ -307,7 +308,7 @@ static void lose_connection(struct program *prog)
 			one_in(&prog->random, 2) ? FAKE_CLOSE_CANCELS : FAKE_CLOSE_FORGETS;
 		rig_close_ep(pair->home);
 	} else {
-		pmv_ep_break(pair->from);
+		pmv_initiator_break(&pair->from->initiator);
 	}
 }
 

@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "commit/commit.h"
+#include "objects/ep.h"
 #include "objects/handshake.h"
 #include "objects/mr.h"
 #include "pair.h"

@@ -12,7 +12,7 @@
 /* wait_long -- nothing has been heard of the agent for so long that home asks */
 static void wait_long(struct pair *pair)
 {
-	pair->from->heard_ns = pmv_now_ns() - INT64_C(1000000000);
+	pair->from->initiator.heard_ns = pmv_now_ns() - INT64_C(1000000000);
 	rig_expect_nothing(pair->home);
 }
 
@@ -63,7 +63,7 @@ Test(repair, sends_nothing_that_the_agent_would_do_again)
 	pair_serve(pair);
 	expect_done(pair, "F D K");
 	/* Its acknowledgement has arrived, but home has not looked yet. */
-	pair->from->heard_ns = 0;
+	pair->from->initiator.heard_ns = 0;
 	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
 	expect_sent(pair, "");
 	accepted(pair_put(pair, DMP, 100, 50, CONTEXT(2), FI_COMMIT));

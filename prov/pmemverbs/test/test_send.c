@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "commit/commit.h"
+#include "objects/ep.h"
 #include "dice.h"
 #include "objects/cq.h"
 #include "objects/mr.h"
@@ -1079,7 +1079,7 @@ Test(send, is_counted_by_threads_that_share_an_endpoint, .timeout = 60)
 		pthread_create(&threads[i], NULL, send_many, pair);
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
-	cr_expect_eq(atomic_load(&pair->from->sends), ALL);
+	cr_expect_eq(atomic_load(&pair->from->initiator.sends), ALL);
 	accepted(pair_send(pair, 0, 8, CONTEXT(0), FI_COMMIT));
 	while (atomic_load(&completed) < ALL + 1)
 		take_one(pair);

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* initiator.c -- what an endpoint knows of its own operations */
+#include "commit/initiator.h"
+
+#include "commit/group.h"
+#include "commit/ordering.h"
+#include "commit/run.h"
+
+static enum pmv_pending push_tx(struct pmv_waiter *waiter, bool looking)
+{
+	return pmv_run_push(pmv_container_of(waiter, struct pmv_initiator, on_tx_queue), looking);
+}
+
+static enum pmv_pending push_rx(struct pmv_waiter *waiter, bool looking)
+{
+	return pmv_run_push(pmv_container_of(waiter, struct pmv_initiator, on_rx_queue), looking);
+}
+
+static void lost(struct pmv_op_owner *owner)
+{
+	atomic_store(&pmv_container_of(owner, struct pmv_initiator, owner)->broken, true);
+}
+
+void pmv_initiator_init(struct pmv_initiator *ini)
+{
+	ini->owner.ended = pmv_run_ended;
+	ini->owner.lost = lost;
+	ini->on_tx_queue.push = push_tx;
+	ini->on_rx_queue.push = push_rx;
+	STAILQ_INIT(&ini->stalled);
+	STAILQ_INIT(&ini->awaiting);
+	STAILQ_INIT(&ini->group.members);
+	pmv_ordering_init(&ini->ordering);
+	pthread_mutex_init(&ini->send_lock, NULL);
+	pthread_mutex_init(&ini->lock, NULL);
+}
+
+void pmv_initiator_destroy(struct pmv_initiator *ini)
+{
+	pmv_dirty_free(&ini->dirty);
+	pmv_ordering_destroy(&ini->ordering);
+	pthread_mutex_destroy(&ini->send_lock);
+	pthread_mutex_destroy(&ini->lock);
+}
+
+/* slow_for_messages -- what a commit has to know of messages that were sent before it */
+static unsigned slow_for_messages(const struct pmv_initiator *ini)
+{
+	const struct pmv_handshake *peer = &ini->mailbox->peer;
+
+	if (ini->message_method != PMV_METHOD_AGENT)
+		return pmv_ordered_by_flush(&peer->received) ? PMV_SLOW_SENDS : 0;
+	if (!peer->messages)
+		return 0;
+	return PMV_SLOW_SENDS | (ini->engine->engine->core->imm_receives ? PMV_SLOW_IMMEDIATES : 0);
+}
+
+void pmv_initiator_connected(struct pmv_initiator *ini)
+{
+	const struct pmv_handshake *peer = &ini->mailbox->peer;
+
+	ini->message_method = pmv_message_method(peer->one_kind ? &peer->received : NULL,
+						 ini->engine->engine->transport);
+	atomic_fetch_or(&ini->slow, slow_for_messages(ini));
+	/* Any message may be one of those; a needless flush is all that it can cost. */
+	if (ini->message_method == PMV_METHOD_READ)
+		atomic_store(&ini->ordering.wrote_flush, true);
+}
+
+void pmv_initiator_break(struct pmv_initiator *ini)
+{
+	atomic_store(&ini->broken, true);
+	if (ini->owner.tx_queue && atomic_load(&ini->mailbox->unacked))
+		pmv_queue_wake(ini->owner.tx_queue);
+}
+
+void pmv_initiator_wait(struct pmv_initiator *ini)
+{
+	struct pmv_queue *tx = ini->owner.tx_queue, *rx = ini->owner.rx_queue;
+
+	pmv_queue_wait(tx, &ini->on_tx_queue);
+	/* Who waits for what the target does in return may read the other queue only. */
+	if (rx && rx != tx)
+		pmv_queue_wait(rx, &ini->on_rx_queue);
+}
+
+void pmv_initiator_unwait(struct pmv_initiator *ini)
+{
+	if (ini->owner.tx_queue)
+		pmv_queue_unwait(ini->owner.tx_queue, &ini->on_tx_queue);
+	if (ini->owner.rx_queue)
+		pmv_queue_unwait(ini->owner.rx_queue, &ini->on_rx_queue);
+}
+
+struct pmv_op_list pmv_initiator_abandon(struct pmv_initiator *ini)
+{
+	struct pmv_op_list list;
+	struct pmv_op *op;
+
+	/* Their flush holds them, and will not end. */
+	pmv_group_abandon(ini);
+	list = pmv_op_abandon(&ini->owner);
+	STAILQ_FOREACH(op, &list, next)
+		pmv_run_release(pmv_to_run(op));
+	return list;
+}
+
+enum pmv_audience pmv_initiator_audience(const struct pmv_initiator *ini, uint64_t what,
+					 uint64_t flags, bool unheard)
+{
+	bool receive = what & FI_RECV;
+	bool selective = receive ? ini->rx_selective : ini->tx_selective;
+
+	if (unheard || (receive ? ini->owner.rx_queue : ini->owner.tx_queue) == ini->unread)
+		return PMV_TELL_NOBODY;
+	if ((flags & FI_COMPLETION) || !selective)
+		return PMV_TELL_ALL;
+	/* verbs reports every receive: one may be used up by immediate data, which is reported always. */
+	if (receive && pmv_engine_can(ini->engine->engine, PMV_ENGINE_FENCE))
+		return PMV_TELL_ALL;
+	return PMV_TELL_ERROR;
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * initiator.h -- what an endpoint knows of its own operations, to commit them
+ *
+ * Locks, in the order in which they nest: `lock`, ordering.lock, send_lock.  No completion
+ * queue is read under any of them.
+ */
+#ifndef PMV_INITIATOR_H
+#define PMV_INITIATOR_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "agent/mailbox.h"
+#include "commit/hooks.h"
+#include "commit/method.h"
+#include "engine/engine.h"
+#include "memory/dirty.h"
+#include "progress/count.h"
+#include "progress/op.h"
+#include "progress/queue.h"
+
+/* Why a call can't just be handed to the core. */
+enum pmv_slow_path {
+	PMV_SLOW_CLOSED = 1 << 0,   /* something has to be posted, or executed, first */
+	PMV_SLOW_COUNT_TX = 1 << 1, /* a counter is bound to what it posts */
+	PMV_SLOW_COUNT_RX = 1 << 2,
+	PMV_SLOW_FENCE_NEXT = 1 << 3, /* a fenced read passed: the next request carries its fence */
+	PMV_SLOW_READS = 1 << 4,      /* the core has no fence: reads are counted here */
+	PMV_SLOW_COMMIT = 1 << 5,     /* op_flags have FI_COMMIT_COMPLETE */
+	/*
+	 * The peer can commit messages, so what uses up its receives is counted.  Where
+	 * only a flush orders messages, it is remembered that some were sent.
+	 */
+	PMV_SLOW_SENDS = 1 << 6,      /* messages ... */
+	PMV_SLOW_IMMEDIATES = 1 << 7, /* ... and immediate data */
+	PMV_SLOW_ALL = 1 << 8,        /* FI_PMEMVERBS_COMMIT=all */
+};
+
+/*
+ * Ordering state: what earlier operations mean for a later fence.
+ *
+ * A flag (wrote_*) is set after the operation was posted that it speaks of.  Until then the
+ * operation is counted (posting_*): another thread may have seen it completed and post a
+ * commit meanwhile.  A flag is taken, and the request posted that makes it moot, under
+ * `lock`.  Every fenced operation holds the lock from looking at the flags until it is
+ * posted, so no thread sees a flag gone before what replaces it is in the send queue.  A
+ * flag that is left standing needlessly costs a flush.
+ *
+ * The flush of a commit to MHP memory sets no flag: data there persist in the order in
+ * which they arrive, and nothing has to wait for the READ.
+ */
+struct pmv_ordering {
+	pthread_mutex_t lock;
+	atomic_int posting_agent;
+	atomic_int posting_flush;
+	atomic_int posting_ordered;
+	atomic_bool wrote_agent;      /* data that the agent has not been told of: dirty.h */
+	atomic_bool wrote_flush;      /* data whose completion proves nothing (never taken) */
+	atomic_bool wrote_ordered;    /* data that only the next flush READ makes durable */
+	atomic_bool wrote_unordered;  /* data over a path that keeps no order (never taken) */
+	atomic_bool wrote_unreadable; /* ... to where nothing can be read back (never taken) */
+	atomic_bool fence_due;        /* a READ or atomic may be under way */
+	atomic_int reads;             /* under way, where the core has no fence */
+	/*
+	 * An address inside the region of the key that was used last.  A commit without data
+	 * has none that is sure to be; its flush may read anywhere.
+	 */
+	pthread_mutex_t place_lock;
+	atomic_uint_fast64_t place_key;
+	uint64_t place_addr;
+};
+
+struct pmv_run;
+
+/* Operations that the next flush covers: group.h. */
+struct pmv_group {
+	struct pmv_op_list members;
+	bool wanted;          /* somebody waits for one of them */
+	atomic_bool flushing; /* a flush is under way: */
+	struct pmv_run *flush;
+};
+
+struct pmv_initiator {
+	struct pmv_op_owner owner; /* first: the endpoint's operations belong to it */
+	struct pmv_engine_ep *engine;
+	struct pmv_mailbox *mailbox;
+	const struct pmv_hooks *hooks; /* or NULL */
+	struct pmv_lost_writes *tracker;/* with hooks: who is at the other end, once it is known */
+	struct pmv_count *counts[PMV_COUNT_KINDS];
+	size_t max_places;  /* of one operation at the target */
+	bool keyed;         /* keys carry attributes */
+	bool tx_selective;  /* of the application's binding */
+	bool rx_selective;
+	const struct pmv_queue *unread; /* a queue of our own, whose entries nobody reads */
+	atomic_uint slow;   /* enum pmv_slow_path */
+	struct pmv_ordering ordering;
+
+	/* Messages: how they become durable, and how many used up the peer's receives. */
+	enum pmv_method message_method;
+	pthread_mutex_t send_lock; /* from before one is posted until it is counted */
+	atomic_uint_fast64_t sends;
+	atomic_uint_fast64_t told_sends; /* as many the agent was told of */
+
+	pthread_mutex_t lock; /* of all below, and of the mailbox's sending half */
+	struct pmv_op_list stalled;  /* operations that wait for room, in order */
+	struct pmv_op_list awaiting; /* ... for the agent's acknowledgement, in order */
+	unsigned int deferred;       /* operations that are executed after an acknowledgement */
+	uint64_t payload_message;    /* the last message to the agent that carried a payload */
+	struct pmv_group group;
+	struct pmv_dirty dirty; /* what the agent has not been told of */
+	atomic_bool broken;     /* nothing more is to be expected of the connection */
+	atomic_bool repeating;  /* a message is being posted once more */
+	atomic_bool probing;    /* a READ is under way that fails if nothing ever will be */
+	int64_t heard_ns;       /* when something was heard while operations await the agent */
+	struct pmv_waiter on_tx_queue;
+	struct pmv_waiter on_rx_queue;
+};
+
+/* pmv_initiator_init -- all of it is zero but engine, mailbox, hooks, keyed and owner.pool */
+void pmv_initiator_init(struct pmv_initiator *ini);
+void pmv_initiator_destroy(struct pmv_initiator *ini);
+
+/* pmv_initiator_connected -- the mailbox has the peer's handshake */
+void pmv_initiator_connected(struct pmv_initiator *ini);
+
+/* pmv_initiator_break -- the connection is lost: what waits for the agent fails */
+void pmv_initiator_break(struct pmv_initiator *ini);
+
+/* pmv_initiator_wait -- have push called whenever one of the queues is read */
+void pmv_initiator_wait(struct pmv_initiator *ini);
+void pmv_initiator_unwait(struct pmv_initiator *ini);
+
+/* pmv_initiator_drop -- the endpoint is being closed: give up what is not posted or answered */
+void pmv_initiator_drop(struct pmv_initiator *ini);
+
+/*
+ * pmv_initiator_abandon -- operations that the core did not complete before its endpoint was
+ * closed; the caller tells the application.  Nobody reads the queues meanwhile.
+ */
+struct pmv_op_list pmv_initiator_abandon(struct pmv_initiator *ini);
+
+static inline bool pmv_initiator_is_fast(const struct pmv_initiator *ini, unsigned slow)
+{
+	return !(atomic_load_explicit(&ini->slow, memory_order_relaxed) & slow);
+}
+
+/* pmv_initiator_audience -- who is told of such an operation; unheard: fi_inject and the like */
+enum pmv_audience pmv_initiator_audience(const struct pmv_initiator *ini, uint64_t what,
+					 uint64_t flags, bool unheard);
+
+/* The key as the core knows it. */
+static inline uint64_t pmv_core_key(uint64_t key)
+{
+	return pmv_key_is_ours(key) ? pmv_key_core(key) : key;
+}
+
+#endif /* PMV_INITIATOR_H */

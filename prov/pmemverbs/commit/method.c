@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* method.c -- how a commit is made; method.h has the table and the argument */
+#include <stddef.h>
+
+#include "commit/method.h"
+
+static enum pmv_persist effective(const struct pmv_attr *attr, enum pmv_transport transport)
+{
+	if (attr->persist == PMV_WSP && transport != PMV_TRANSPORT_IB)
+		return PMV_MHP;
+	return attr->persist;
+}
+
+enum pmv_method pmv_write_method(const struct pmv_attr *attr, enum pmv_transport transport)
+{
+	enum pmv_persist persist = effective(attr, transport);
+
+	if (persist == PMV_PAGE || (persist == PMV_DMP && attr->ddio))
+		return PMV_METHOD_AGENT;
+	/* The NIC's buffers persist in the order in which they were filled. */
+	if (persist == PMV_WSP)
+		return PMV_METHOD_WRITE;
+	if (attr->relaxed)
+		return PMV_METHOD_AGENT;
+	return PMV_METHOD_READ;
+}
+
+/* Data is durable in the order of arrival only where arrival makes it durable. */
+bool pmv_ordered_by_flush(const struct pmv_attr *attr)
+{
+	return attr->persist == PMV_DMP;
+}
+
+static const char *agent_why(const struct pmv_attr *attr)
+{
+	if (attr->persist == PMV_PAGE)
+		return "the target's memory is a plain file, which only msync at the target makes "
+		       "durable; use a DAX mapping (devdax, or fsdax with MAP_SYNC)";
+	if (attr->persist == PMV_DMP && attr->ddio)
+		return "the target's caches do not persist and inbound data lands in them; if DDIO "
+		       "is off there, set FI_PMEMVERBS_DDIO=off at the target";
+	return "the path may reorder writes (FI_PMEMVERBS_ORDERING=relaxed)";
+}
+
+static struct pmv_choice refuse(const char *why)
+{
+	return (struct pmv_choice){.method = PMV_METHOD_REFUSED, .why = why};
+}
+
+struct pmv_choice pmv_choose_commit(const struct pmv_attr *attr, enum pmv_transport transport,
+				const struct pmv_past *past)
+{
+	struct pmv_choice choice = {.method = pmv_write_method(attr, transport)};
+
+	/* Only the agent can tell when what it was asked for is done. */
+	choice.after_agent = past && past->agent;
+	if (choice.after_agent)
+		choice.why = "an earlier write of this endpoint, which the fence covers, went to "
+			   "memory that a flush from here can't make durable";
+	/* The write's own completion says nothing of earlier ones that need more. */
+	if (past && past->flush && choice.method == PMV_METHOD_WRITE)
+		choice.method = PMV_METHOD_READ;
+
+	choice.flush_first = past && past->ordered;
+	/* Without an order among writes, nothing that is posted here can make one. */
+	if (attr->relaxed && (past || choice.method == PMV_METHOD_READ))
+		choice.method = PMV_METHOD_AGENT;
+	if (choice.method == PMV_METHOD_AGENT)
+		choice.why = agent_why(attr);
+	choice.flush_agent = choice.method == PMV_METHOD_AGENT && attr->relaxed;
+	choice.immediate =
+		choice.method == PMV_METHOD_WRITE ? PMV_IMMEDIATE_WITH_DATA : PMV_IMMEDIATE_BEHIND_FLUSH;
+	if (!attr->readable && (choice.method == PMV_METHOD_READ || choice.flush_agent ||
+				(choice.flush_first && choice.method != PMV_METHOD_AGENT)))
+		return refuse("the target's region does not let peers read, so no flush can be "
+			      "made; register it with FI_PMEM or with FI_REMOTE_READ");
+	return choice;
+}
+
+enum pmv_method pmv_message_method(const struct pmv_attr *received, enum pmv_transport transport)
+{
+	return received ? pmv_write_method(received, transport) : PMV_METHOD_AGENT;
+}
+
+struct pmv_choice pmv_choose_message(const struct pmv_attr *received, enum pmv_transport transport,
+				 bool relaxed, const struct pmv_past *past)
+{
+	/* What anything may be needs what a file does. */
+	static const struct pmv_attr anything = {.persist = PMV_PAGE};
+	struct pmv_choice choice;
+
+	/* Where it was received can't be read back. */
+	if (relaxed)
+		return refuse("the path may reorder writes (FI_PMEMVERBS_ORDERING=relaxed): "
+			      "nothing tells when a message is where it was received");
+	choice = pmv_choose_commit(received ? received : &anything, transport, past);
+	if (!received)
+		choice.why = "only the target knows where it receives a message; its application "
+			   "can say so with FI_OPT_PMEMVERBS_RECV_MR";
+	return choice;
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * method.h -- how a commit is made, as a pure function of what is known
+ *
+ * What makes a write durable depends on what survives a power failure at the
+ * target and on what may still hold the data when it strikes:
+ *
+ *   persists          DDIO   single update        b after a (fenced commit of b)
+ *   DMP               on     agent                agent
+ *   DMP               off    write, READ          [READ], fenced write, READ
+ *   MHP               any    write, READ          write, READ
+ *   WSP               any    write                write
+ *   PAGE              any    agent                agent
+ *   NONE (volatile)   any    write, READ          write, READ
+ *
+ * The READ flushes because neither PCI Express nor the NIC may let it return
+ * before every earlier posted write of the same connection has reached its
+ * destination: the caches with DDIO, the memory controller without.  That
+ * holds for the address it reads and for all others as long as nothing relaxes
+ * the order of writes; where something may, only the agent can tell.
+ *
+ * On iWARP and TCP a write's completion says only that it was handed to the
+ * local transport.  WSP needs it to mean that the target's NIC has the data,
+ * so WSP is treated as MHP there.
+ */
+#ifndef PMV_METHOD_H
+#define PMV_METHOD_H
+
+#include "engine/core.h"
+#include "memory/key.h"
+
+enum pmv_method {
+	PMV_METHOD_REFUSED, /* nothing proves durability; choice.why says why */
+	PMV_METHOD_WRITE,   /* the write's completion is the proof */
+	PMV_METHOD_READ,    /* a READ behind the write is the proof */
+	PMV_METHOD_AGENT,   /* the target's processor has to write the data back */
+};
+
+/* When the target may hear of the write, if it is to hear of it. */
+enum pmv_immediate {
+	PMV_IMMEDIATE_WITH_DATA,  /* write with immediate */
+	PMV_IMMEDIATE_BEHIND_FLUSH, /* fenced write of 0 bytes with immediate, behind the READ */
+};
+
+/*
+ * What was posted on the endpoint before a fenced commit and may still be
+ * volatile.  The fence covers all of it, whatever region it went to.
+ */
+struct pmv_past {
+	bool agent;   /* writes that only an agent makes durable */
+	bool flush;   /* writes whose completion alone proves nothing (not WSP) */
+	bool ordered; /* writes that are durable in order only behind a flush (DMP) */
+};
+
+struct pmv_choice {
+	enum pmv_method method;
+	bool flush_first; /* a READ in front of the write, and the write fenced behind it */
+	/* Everything that was asked of the agent has to be done before the write is executed. */
+	bool after_agent;
+	/* The agent must hear of the write only behind a READ: nothing else keeps the order. */
+	bool flush_agent;
+	enum pmv_immediate immediate;
+	const char *why;
+};
+
+/*
+ * pmv_write_method -- how a write to such memory becomes durable, by itself
+ */
+enum pmv_method pmv_write_method(const struct pmv_attr *attr, enum pmv_transport transport);
+
+/*
+ * pmv_choose_commit -- how a commit is made; past is NULL without a fence
+ */
+struct pmv_choice pmv_choose_commit(const struct pmv_attr *attr, enum pmv_transport transport,
+				const struct pmv_past *past);
+
+/*
+ * pmv_ordered_by_flush -- where a flush makes data durable: only that, or the order
+ * of arrival, too?
+ */
+bool pmv_ordered_by_flush(const struct pmv_attr *attr);
+
+/*
+ * pmv_message_method, pmv_choose_message -- the same of a message.  received: the
+ * memory that all of the connection's messages are received in, if it is of one
+ * kind.  Else NULL, and only the target's processor knows.  relaxed: the path may
+ * place messages out of order.
+ */
+enum pmv_method pmv_message_method(const struct pmv_attr *received, enum pmv_transport transport);
+struct pmv_choice pmv_choose_message(const struct pmv_attr *received, enum pmv_transport transport,
+				 bool relaxed, const struct pmv_past *past);
+
+#endif /* PMV_METHOD_H */

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* run.c -- the interpreter; run.h has the rules */
+#include "commit/run.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include <rdma/fi_errno.h>
+
+#include "base/clock.h"
+#include "commit/answer.h"
+#include "commit/batch.h"
+#include "commit/flush_request.h"
+#include "commit/group.h"
+#include "commit/ordering.h"
+#include "commit/start.h"
+
+/* Beginning and end */
+
+void pmv_run_free_kept(struct pmv_run *run)
+{
+	if (run->kept)
+		free(run->kept->wr);
+	free(run->kept);
+	run->kept = NULL;
+}
+
+void pmv_run_free_request(struct pmv_run *run)
+{
+	pmv_flush_request_free(run->request);
+	run->request = NULL;
+}
+
+void pmv_run_release(struct pmv_run *run)
+{
+	pmv_run_free_request(run);
+	pmv_run_free_kept(run);
+}
+
+struct pmv_run *pmv_run_new(struct pmv_initiator *ini, const struct pmv_submission *submission)
+{
+	struct pmv_op *op = pmv_op_get(&ini->owner);
+	struct pmv_run *run = pmv_to_run(op);
+
+	if (!op)
+		return NULL;
+	op->context = submission->context;
+	op->flags = submission->what;
+	op->audience = pmv_initiator_audience(ini, submission->what, submission->flags,
+					      submission->unheard);
+	run->counted = true;
+	run->data = submission->data;
+	if (!ini->tracker)
+		return run;
+	run->writes = pmv_lost_writes_number(ini->tracker);
+	for (size_t i = 0; i < submission->num_to && i < PMV_HOOKS_REGIONS; i++)
+		run->regions[run->num_regions++] = (uint32_t) pmv_key_core(submission->to[i].key);
+	return run;
+}
+
+void pmv_run_ended(struct pmv_op_owner *owner, struct pmv_op *op)
+{
+	struct pmv_initiator *ini = pmv_container_of(owner, struct pmv_initiator, owner);
+	struct pmv_run *run = pmv_to_run(op);
+	bool ok = !pmv_run_has_failed(run);
+	struct pmv_count *count = run->counted ? ini->counts[pmv_count_kind(op->flags)] : NULL;
+
+	switch (run->role) {
+	case PMV_RUN_GROUP:
+		pmv_group_flushed(ini, run);
+		break;
+	case PMV_RUN_PROBE:
+		atomic_store(&ini->probing, false);
+		break;
+	case PMV_RUN_REPEAT:
+		atomic_store(&ini->repeating, false);
+		break;
+	case PMV_RUN_NORMAL:
+		break;
+	}
+	for (unsigned int i = 0; ok && i < run->num_regions; i++)
+		pmv_lost_writes_committed(ini->tracker, run->regions[i], run->writes);
+	if (run->fetches)
+		atomic_fetch_sub(&ini->ordering.reads, 1);
+	if (count)
+		pmv_count_add(count, ok);
+	if (run->request || run->kept)
+		pmv_run_release(run);
+}
+
+void pmv_run_end(struct pmv_run *run, int err)
+{
+	struct pmv_initiator *ini = pmv_run_initiator(run);
+
+	if (pmv_op_done(ini->owner.pool, &run->op, err, 0))
+		pmv_queue_add(ini->owner.tx_queue, &run->op.comp);
+}
+
+/* Steps of several work requests.  All hold the initiator's lock. */
+
+/*
+ * read_back -- where writes keep no order a READ pushes only what it reads: so everything
+ * that the request names
+ */
+static ssize_t read_back(struct pmv_run *run)
+{
+	struct pmv_initiator *ini = pmv_run_initiator(run);
+	struct pmv_ordering *ordering = &ini->ordering;
+	struct pmv_batch_room room;
+	struct pmv_range range;
+	struct pmv_wr wr;
+	ssize_t ret = 0;
+
+	while (!ret && pmv_flush_request_unread(run->request, PMV_SCRATCH_SIZE, &range)) {
+		wr = pmv_batch_read(ini, run, &room, range.addr, range.len, range.key);
+		pmv_run_posting(run, 1);
+		ret = pmv_engine_post_one(ini->engine, &wr);
+		if (ret)
+			pmv_run_not_posted(run, 1);
+		else
+			pmv_flush_request_was_read(run->request, range.len);
+	}
+	/* What only a flush makes durable is flushed with that. */
+	if (!ret && atomic_load(&ordering->wrote_ordered)) {
+		run->plan.steps[run->at].kind = PMV_STEP_FLUSH;
+		return pmv_batch_post(run, NULL, 0, false);
+	}
+	if (!ret)
+		run->at++;
+	return ret;
+}
+
+/* ask -- also after an error, as later requests rely on this one: run.h */
+static ssize_t ask(struct pmv_run *run, const struct pmv_step *step)
+{
+	struct pmv_initiator *ini = pmv_run_initiator(run);
+	bool fence = step->fence || atomic_load(&ini->ordering.fence_due);
+	struct pmv_message message;
+	ssize_t ret = 0;
+	bool last;
+
+	if (pmv_run_has_failed(run))
+		pmv_flush_request_mute(run->request);
+	do {
+		last = pmv_flush_request_next(run->request, &message);
+		pmv_run_posting(run, 1);
+		ret = atomic_load(&ini->broken)
+			      ? -FI_ECANCELED
+			      : pmv_mailbox_send(ini->mailbox, &message, &run->op,
+						 fence ? FI_FENCE : 0);
+		if (ret)
+			pmv_run_not_posted(run, 1);
+		else
+			pmv_flush_request_was_sent(run->request, &message);
+	} while (!ret && !last);
+	if (ret == -FI_EAGAIN)
+		return ret;
+	if (ret) {
+		/* What it took will not be made durable. */
+		ini->dirty.lost = true;
+		pmv_run_release_unacked(run);
+		run->at = run->plan.count;
+		return ret;
+	}
+	if (pmv_flush_request_has_payload(run->request))
+		ini->payload_message = pmv_flush_request_last(run->request);
+	if (run->kept)
+		ini->deferred++;
+	if (STAILQ_EMPTY(&ini->awaiting))
+		ini->heard_ns = pmv_now_ns();
+	STAILQ_INSERT_TAIL(&ini->awaiting, &run->op, next);
+	run->at++;
+	return 0;
+}
+
+/* The interpreter itself */
+
+static ssize_t take_step(struct pmv_run *run, const struct pmv_step *step)
+{
+	switch (step->kind) {
+	case PMV_STEP_FLUSH_BEFORE:
+	case PMV_STEP_DATA:
+	case PMV_STEP_FLUSH:
+	case PMV_STEP_IMMEDIATE:
+		return pmv_batch_post(run, NULL, 0, false);
+	case PMV_STEP_READ_BACK:
+		return read_back(run);
+	case PMV_STEP_ASK:
+		return ask(run, step);
+	case PMV_STEP_PLAN:
+		return pmv_start_kept(run);
+	case PMV_STEP_AWAIT:
+	case PMV_STEP_JOIN:
+		break;
+	}
+	return PMV_RUN_PARKED;
+}
+
+/* is_needed -- also after an error: run.h */
+static bool is_needed(const struct pmv_run *run, const struct pmv_step *step)
+{
+	return run->request && (step->kind == PMV_STEP_READ_BACK || step->kind == PMV_STEP_ASK ||
+				step->kind == PMV_STEP_AWAIT || step->kind == PMV_STEP_FLUSH);
+}
+
+/*
+ * carry_on -- 0: the plan is done.  PMV_RUN_PARKED: it waits for the agent or for a flush.
+ * -FI_EAGAIN: the core or the mailbox has no room: it stays at this step.
+ */
+ssize_t pmv_run_carry_on(struct pmv_run *run)
+{
+	while (run->at < run->plan.count) {
+		const struct pmv_step *step = &run->plan.steps[run->at];
+		ssize_t ret;
+
+		if (pmv_run_has_failed(run) && !is_needed(run, step)) {
+			run->at++;
+			continue;
+		}
+		ret = take_step(run, step);
+		if (ret == -FI_EAGAIN || ret == PMV_RUN_PARKED)
+			return ret;
+		if (!ret)
+			continue;
+		pmv_op_fail(&run->op, (int) -ret, 0);
+		run->at++;
+	}
+	return 0;
+}
+
+/* update_slow -- may the endpoint take something new?  Holds the lock. */
+static void update_slow(struct pmv_initiator *ini)
+{
+	if (!STAILQ_EMPTY(&ini->stalled) || ini->deferred ||
+	    ini->mailbox->acked < ini->payload_message)
+		atomic_fetch_or(&ini->slow, PMV_SLOW_CLOSED);
+	else
+		atomic_fetch_and(&ini->slow, ~PMV_SLOW_CLOSED);
+}
+
+/* carry_on_in_order -- behind those that wait for room.  Holds the lock. */
+void pmv_run_carry_on_in_order(struct pmv_run *run)
+{
+	struct pmv_initiator *ini = pmv_run_initiator(run);
+	ssize_t ret = STAILQ_EMPTY(&ini->stalled) ? pmv_run_carry_on(run) : -FI_EAGAIN;
+
+	if (ret == -FI_EAGAIN)
+		STAILQ_INSERT_TAIL(&ini->stalled, &run->op, next);
+	else if (!ret)
+		pmv_run_end(run, 0);
+	update_slow(ini);
+}
+
+void pmv_run_answered(struct pmv_run *run, int err)
+{
+	struct pmv_initiator *ini = pmv_run_initiator(run);
+
+	assert(STAILQ_FIRST(&ini->awaiting) == &run->op);
+	STAILQ_REMOVE_HEAD(&ini->awaiting, next);
+	pmv_run_release_unacked(run);
+	if (run->kept)
+		ini->deferred--;
+	run->at++;
+	if (!err && !pmv_run_has_failed(run) && run->at < run->plan.count)
+		STAILQ_INSERT_TAIL(&ini->stalled, &run->op, next);
+	else
+		pmv_run_end(run, err);
+}
+
+enum pmv_pending pmv_run_push(struct pmv_initiator *ini, bool looking)
+{
+	enum pmv_pending pending;
+	struct pmv_op *op;
+
+	pthread_mutex_lock(&ini->lock);
+	pmv_answer_take(ini);
+	while ((op = STAILQ_FIRST(&ini->stalled))) {
+		ssize_t ret;
+
+		STAILQ_REMOVE_HEAD(&ini->stalled, next);
+		ret = pmv_run_carry_on(pmv_to_run(op));
+		if (ret == -FI_EAGAIN) {
+			STAILQ_INSERT_HEAD(&ini->stalled, op, next);
+			break;
+		}
+		if (!ret)
+			pmv_run_end(pmv_to_run(op), 0);
+	}
+	pmv_group_next(ini, looking);
+	pmv_answer_probe(ini);
+	update_slow(ini);
+	pending = !STAILQ_EMPTY(&ini->stalled)    ? PMV_PENDING_POSTS
+		  : !STAILQ_EMPTY(&ini->awaiting) ? PMV_PENDING_ACKS
+						  : pmv_group_pending(ini);
+	pthread_mutex_unlock(&ini->lock);
+	return pending;
+}
+
+void pmv_initiator_drop(struct pmv_initiator *ini)
+{
+	struct pmv_op *op;
+
+	pthread_mutex_lock(&ini->lock);
+	while ((op = STAILQ_FIRST(&ini->stalled))) {
+		STAILQ_REMOVE_HEAD(&ini->stalled, next);
+		pmv_run_release_unacked(pmv_to_run(op));
+		pmv_run_end(pmv_to_run(op), FI_ECANCELED);
+	}
+	while ((op = STAILQ_FIRST(&ini->awaiting)))
+		pmv_run_answered(pmv_to_run(op), FI_ECANCELED);
+	pmv_group_drop(ini);
+	update_slow(ini);
+	pthread_mutex_unlock(&ini->lock);
+}

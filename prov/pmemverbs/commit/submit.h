@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * submit.h -- an application's call, on its way to the core
+ *
+ * Calls that need no care go to the engine directly.  All others come here: commits,
+ * fences, operations that are counted.
+ */
+#ifndef PMV_SUBMIT_H
+#define PMV_SUBMIT_H
+
+#include "commit/initiator.h"
+
+struct pmv_submission {
+	uint64_t what;               /* FI_RMA | FI_WRITE, FI_ATOMIC | ..., FI_MSG | FI_SEND */
+	const struct fi_rma_iov *to; /* places at the target, with the application's keys */
+	size_t num_to;               /* 0: it is a message */
+	void *context;
+	uint64_t data;    /* immediate data */
+	uint64_t flags;   /* the application's */
+	struct pmv_wr wr; /* the operation, with the core's keys; without context and flags */
+	size_t changed;   /* see hooks.h: so many bytes at `to`, which names none */
+	bool unheard;     /* of a call that never completes (fi_inject) */
+};
+
+/*
+ * pmv_submit -- post the operation, and what makes it durable if it commits.  A negative
+ * fi_errno: nothing of it was posted.  0: it is accepted, and completes exactly once.
+ */
+ssize_t pmv_submit(struct pmv_initiator *ini, const struct pmv_submission *submission);
+
+/* pmv_submit_is_open -- may something new be posted?  Else something has to come first. */
+bool pmv_submit_is_open(struct pmv_initiator *ini);
+
+#endif /* PMV_SUBMIT_H */
