@@ -8,7 +8,7 @@
 build_packages=(gcc make autoconf automake libtool pkg-config
 	libfabric-dev libibverbs-dev librdmacm-dev libpmem2-dev libsodium-dev libnuma-dev libmount-dev)
 # With a question mark: where the distribution has it.  The sources are formatted by version 14.
-test_packages=(libfabric-bin libcriterion-dev libglib2.0-dev libxxhash-dev clang-format-14? valgrind xz-utils man-db
+test_packages=(libfabric-bin libcriterion-dev libglib2.0-dev libxxhash-dev clang-format-14? universal-ctags valgrind xz-utils man-db
 	e2fsprogs openmpi-bin libopenmpi-dev)
 
 say()
@@ -89,7 +89,7 @@ copy_sources()
 	make -C "$1" distclean
 }
 
-# configure_and_make DIR SOURCES [CONFIGURE-OPTION...]
+# configure_and_make DIR SOURCES [CONFIGURE-OPTION...] -- all, or what make_targets names
 configure_and_make()
 {
 	local dir=$1 sources=$2
@@ -104,7 +104,8 @@ configure_and_make()
 		[ "$(cat options 2>/dev/null)" != "$sources $*" ]; then
 		"$sources/configure" "$@" && printf '%s' "$sources $*" >options || return
 	fi
-	make -j"$(nproc)"
+	# shellcheck disable=SC2086 # words
+	make -j"$(nproc)" ${make_targets-}
 }
 
 # build_tree DIR [CONFIGURE-OPTION...] -- configure if need be, and make, in DIR

@@ -1,16 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* invariants.c -- what must hold in every state of a world: world.h */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "world_impl.h"
 
-static uint64_t unit_at(struct world *world, unsigned int region, size_t offset)
-{
-	uint64_t value;
+#define MAX_UNITS 64
 
-	hw_image(world->sim->hw, world->memory[region] + offset, sizeof(value), (char *) &value);
-	return value;
+/*
+ * image_of -- what a power failure now would leave of an operation's place, in units of 8
+ * bytes; returns how many.  In one go: every state of every world asks for it.
+ */
+static size_t image_of(struct world *world, const struct world_op *op, uint64_t units[MAX_UNITS])
+{
+	if (op->len > MAX_UNITS * sizeof(units[0]))
+		abort();
+	hw_image(world->sim->hw, world->memory[op->region] + op->offset, op->len, (char *) units);
+	return op->len / sizeof(units[0]);
 }
 
 /* is_or_later -- does a unit hold what an operation wrote, or a later one? */
@@ -22,10 +29,11 @@ static bool is_or_later(uint64_t value, unsigned int number)
 /* survives -- is all of an operation in what a power failure would leave now? */
 static bool survives(struct world *world, unsigned int number)
 {
-	const struct world_op *op = &world->config.ops[number];
+	uint64_t units[MAX_UNITS];
+	size_t count = image_of(world, &world->config.ops[number], units);
 
-	for (size_t i = 0; i < op->len; i += 8) {
-		if (!is_or_later(unit_at(world, op->region, op->offset + i), number))
+	for (size_t i = 0; i < count; i++) {
+		if (!is_or_later(units[i], number))
 			return false;
 	}
 	return true;
@@ -34,10 +42,11 @@ static bool survives(struct world *world, unsigned int number)
 /* is_begun -- is any of it? */
 static bool is_begun(struct world *world, unsigned int number)
 {
-	const struct world_op *op = &world->config.ops[number];
+	uint64_t units[MAX_UNITS];
+	size_t count = image_of(world, &world->config.ops[number], units);
 
-	for (size_t i = 0; i < op->len; i += 8) {
-		if (unit_at(world, op->region, op->offset + i) == number + 1)
+	for (size_t i = 0; i < count; i++) {
+		if (units[i] == number + 1)
 			return true;
 	}
 	return false;

@@ -2,6 +2,7 @@
 /* setup.c -- opens what a world consists of, and names the memory that it changes */
 #include "world_impl.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -218,16 +219,33 @@ static void add_block(struct world *world, struct explore_world *explored, struc
 	}
 }
 
+/* batch_works -- so many of a batch's works are used, at most */
+static size_t batch_works(const struct world *world)
+{
+	return is_small(&world->config) ? SMALL_MESSAGES : PMV_BATCH_WORKS;
+}
+
+/* A world has few regions, whose pages lie together. */
+#define BATCH_TAIL                                                                                 \
+	(offsetof(struct pmv_batch, syncs[WORLD_MAX_REGIONS]) - offsetof(struct pmv_batch, count))
+
 /* The initiator's agent is never told anything, so its batch stays what it is. */
 static void add_batch(struct world *world, struct explore_world *explored)
 {
 	struct pmv_batch *batch = pmv_to_domain(world->away.domain)->agent.batch;
-	size_t works = is_small(&world->config) ? SMALL_MESSAGES : PMV_BATCH_WORKS;
-	char *tail = (char *) &batch->count;
 
-	add_span(explored, (char *) batch->works, works * sizeof(batch->works[0]), GROUP_AWAY);
-	/* A world has few regions, whose pages lie together. */
-	add_span(explored, tail, (char *) &batch->syncs[WORLD_MAX_REGIONS] - tail, GROUP_AWAY);
+	add_span(explored, (char *) batch->works, batch_works(world) * sizeof(batch->works[0]),
+		 GROUP_AWAY);
+	add_span(explored, (char *) &batch->count, BATCH_TAIL, GROUP_AWAY);
+}
+
+void world_reset_batch(struct world *world)
+{
+	struct pmv_batch *batch = pmv_to_domain(world->away.domain)->agent.batch;
+	const struct pmv_batch *kept = world->batch;
+
+	memcpy(batch->works, kept->works, batch_works(world) * sizeof(batch->works[0]));
+	memcpy((char *) &batch->count, (const char *) &kept->count, BATCH_TAIL);
 }
 
 void world_add_spans(struct world *world, struct explore_world *explored)

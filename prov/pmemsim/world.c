@@ -361,11 +361,8 @@ static void scrub(struct world *world, unsigned int groups)
 {
 	scrub_pool(&pmv_to_domain(world->home.domain)->ops);
 	scrub_pool(&pmv_to_domain(world->away.domain)->ops);
-	if (!world->looking && groups & GROUP_AWAY) {
-		void *batch = pmv_to_domain(world->away.domain)->agent.batch;
-
-		memcpy(batch, world->batch, arena_len(batch));
-	}
+	if (!world->looking && groups & GROUP_AWAY)
+		world_reset_batch(world);
 }
 
 static void take(void *arg, struct hw_step step)

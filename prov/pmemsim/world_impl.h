@@ -85,6 +85,9 @@ void world_tear_down(struct world *world);
 /* world_add_spans -- name all that is large and may change */
 void world_add_spans(struct world *world, struct explore_world *explored);
 
+/* world_reset_batch -- the target's agent has nothing to do: its batch is as it was then */
+void world_reset_batch(struct world *world);
+
 /* world_check_room -- what is not in a span must not be used */
 void world_check_room(struct world *world);
 

@@ -21,7 +21,7 @@ struct batch {
 };
 
 struct pmv_wr pmv_batch_read(struct pmv_initiator *ini, struct pmv_run *run,
-			   struct pmv_batch_room *room, uint64_t addr, size_t len, uint64_t key)
+			     struct pmv_batch_room *room, uint64_t addr, size_t len, uint64_t key)
 {
 	struct pmv_engine *engine = ini->engine->engine;
 
@@ -44,7 +44,7 @@ static struct pmv_wr flush_wr(struct batch *batch)
 	struct pmv_run *run = batch->run;
 
 	return pmv_batch_read(batch->ini, run, &batch->room[batch->count], run->place_addr, 1,
-			    pmv_core_key(run->place_key));
+			      pmv_core_key(run->place_key));
 }
 
 /* count_receive -- of one batch no more than one request uses up a receive of the peer's */
@@ -54,7 +54,8 @@ static void count_receive(struct batch *batch, unsigned slow)
 	batch->counted_at = batch->count;
 }
 
-/* immediate_wr -- where a request was sent the flush page is the run's place: nobody may write it */
+/* immediate_wr -- where a request was sent the flush page is the run's place: nobody may write it
+ */
 static struct pmv_wr immediate_wr(struct batch *batch)
 {
 	struct pmv_engine *engine = batch->ini->engine->engine;
@@ -213,8 +214,8 @@ static size_t count_completions(const struct batch *batch, size_t from)
 	return completions;
 }
 
-ssize_t pmv_batch_post(struct pmv_run *run, const struct pmv_submission *submission,
-			    unsigned notes, bool held)
+ssize_t pmv_batch_post(struct pmv_run *run, const struct pmv_submission *submission, unsigned notes,
+		       bool held)
 {
 	const struct pmv_step *steps = run->plan.steps + run->at;
 	size_t most = run->plan.count - run->at, posted;
@@ -246,4 +247,3 @@ ssize_t pmv_batch_post(struct pmv_run *run, const struct pmv_submission *submiss
 	run->at += (unsigned int) posted;
 	return ret;
 }
-

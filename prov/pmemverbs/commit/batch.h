@@ -19,14 +19,14 @@ struct pmv_batch_room {
 
 /* pmv_batch_read -- a READ into the scratch page; key: the core's */
 struct pmv_wr pmv_batch_read(struct pmv_initiator *ini, struct pmv_run *run,
-			   struct pmv_batch_room *room, uint64_t addr, size_t len, uint64_t key);
+			     struct pmv_batch_room *room, uint64_t addr, size_t len, uint64_t key);
 
 /*
  * pmv_batch_post -- the run's next step and those beside it; run->at moves on by as many as
  * were posted.  submission and notes (ordering.h) are for DATA, else NULL and 0; held: the
  * caller has the ordering lock.  0, or why the next one was not posted.
  */
-ssize_t pmv_batch_post(struct pmv_run *run, const struct pmv_submission *submission,
-		       unsigned notes, bool held);
+ssize_t pmv_batch_post(struct pmv_run *run, const struct pmv_submission *submission, unsigned notes,
+		       bool held);
 
 #endif /* PMV_BATCH_H */

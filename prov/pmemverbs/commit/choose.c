@@ -20,9 +20,8 @@ static ssize_t refuse(const char *why)
 static ssize_t refuse_agent(struct pmv_initiator *ini, const char *why)
 {
 	PMV_WARN(EP_DATA, "commit refused: %s; and %s\n", why,
-		 ini->mailbox->connected
-			 ? "the target's agent is switched off (FI_PMEMVERBS_AGENT)"
-			 : "the target has no agent: it does not use pmemverbs");
+		 ini->mailbox->connected ? "the target's agent is switched off (FI_PMEMVERBS_AGENT)"
+					 : "the target has no agent: it does not use pmemverbs");
 	return -FI_EOPNOTSUPP;
 }
 

@@ -25,8 +25,8 @@ struct pmv_flush_request {
 
 	unsigned int count; /* of ranges, `store` behind them */
 	unsigned int sent;
-	unsigned int read;  /* so many ranges are read back ... */
-	uint64_t read_part; /* ... and so much of the next one */
+	unsigned int read;    /* so many ranges are read back ... */
+	uint64_t read_part;   /* ... and so much of the next one */
 	uint64_t first, last; /* numbers of its messages */
 	struct pmv_range *ranges;
 	struct pmv_range few[FEW_RANGES];
@@ -57,8 +57,7 @@ struct pmv_flush_request *pmv_flush_request_new(struct pmv_initiator *ini,
 		return NULL;
 	memset(request, 0, sizeof(*request));
 	request->all = all;
-	request->messages =
-		(submission->what & FI_MSG) && ini->message_method == PMV_METHOD_AGENT;
+	request->messages = (submission->what & FI_MSG) && ini->message_method == PMV_METHOD_AGENT;
 	request->ranges = request->few;
 	for (size_t i = 0; i < submission->num_to && i < PMV_FLUSH_REQUEST_KEYS; i++) {
 		const struct fi_rma_iov *to = &submission->to[i];
@@ -126,7 +125,8 @@ ssize_t pmv_flush_request_take(struct pmv_initiator *ini, struct pmv_flush_reque
 			return -FI_ENOMEM;
 		}
 	}
-	/* A region with nothing to flush is named, too: it may have failed.  `store` names its own. */
+	/* A region with nothing to flush is named, too: it may have failed.  `store` names its own.
+	 */
 	for (unsigned int i = 0; i < request->num_keys && !request->payload; i++) {
 		if (!pmv_dirty_count(&ini->dirty, request->at[i].key, false))
 			request->ranges[at++] = request->at[i];

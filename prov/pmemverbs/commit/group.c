@@ -99,9 +99,8 @@ void pmv_group_next(struct pmv_initiator *ini, bool looking)
 	flush->place_key = regions.key;
 	group->flush = flush;
 	atomic_store(&group->flushing, true);
-	pmv_start_flush(flush,
-		      &(struct pmv_submission){.to = regions.to, .num_to = regions.count},
-		      regions.read);
+	pmv_start_flush(flush, &(struct pmv_submission){.to = regions.to, .num_to = regions.count},
+			regions.read);
 }
 
 /* end_members -- err: 0 or a positive fi_errno */

@@ -101,7 +101,7 @@ struct pmv_op_list pmv_initiator_abandon(struct pmv_initiator *ini)
 	pmv_group_abandon(ini);
 	list = pmv_op_abandon(&ini->owner);
 	STAILQ_FOREACH(op, &list, next)
-		pmv_run_release(pmv_to_run(op));
+	pmv_run_release(pmv_to_run(op));
 	return list;
 }
 
@@ -115,7 +115,8 @@ enum pmv_audience pmv_initiator_audience(const struct pmv_initiator *ini, uint64
 		return PMV_TELL_NOBODY;
 	if ((flags & FI_COMPLETION) || !selective)
 		return PMV_TELL_ALL;
-	/* verbs reports every receive: one may be used up by immediate data, which is reported always. */
+	/* verbs reports every receive: one may be used up by immediate data, which is reported
+	 * always. */
 	if (receive && pmv_engine_can(ini->engine->engine, PMV_ENGINE_FENCE))
 		return PMV_TELL_ALL;
 	return PMV_TELL_ERROR;

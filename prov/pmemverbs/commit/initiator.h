@@ -86,15 +86,15 @@ struct pmv_initiator {
 	struct pmv_op_owner owner; /* first: the endpoint's operations belong to it */
 	struct pmv_engine_ep *engine;
 	struct pmv_mailbox *mailbox;
-	const struct pmv_hooks *hooks; /* or NULL */
-	struct pmv_lost_writes *tracker;/* with hooks: who is at the other end, once it is known */
+	const struct pmv_hooks *hooks;   /* or NULL */
+	struct pmv_lost_writes *tracker; /* with hooks: who is at the other end, once it is known */
 	struct pmv_count *counts[PMV_COUNT_KINDS];
-	size_t max_places;  /* of one operation at the target */
-	bool keyed;         /* keys carry attributes */
-	bool tx_selective;  /* of the application's binding */
+	size_t max_places; /* of one operation at the target */
+	bool keyed;        /* keys carry attributes */
+	bool tx_selective; /* of the application's binding */
 	bool rx_selective;
 	const struct pmv_queue *unread; /* a queue of our own, whose entries nobody reads */
-	atomic_uint slow;   /* enum pmv_slow_path */
+	atomic_uint slow;               /* enum pmv_slow_path */
 	struct pmv_ordering ordering;
 
 	/* Messages: how they become durable, and how many used up the peer's receives. */
@@ -103,7 +103,7 @@ struct pmv_initiator {
 	atomic_uint_fast64_t sends;
 	atomic_uint_fast64_t told_sends; /* as many the agent was told of */
 
-	pthread_mutex_t lock; /* of all below, and of the mailbox's sending half */
+	pthread_mutex_t lock;        /* of all below, and of the mailbox's sending half */
 	struct pmv_op_list stalled;  /* operations that wait for room, in order */
 	struct pmv_op_list awaiting; /* ... for the agent's acknowledgement, in order */
 	unsigned int deferred;       /* operations that are executed after an acknowledgement */

@@ -48,7 +48,7 @@ static struct pmv_choice refuse(const char *why)
 }
 
 struct pmv_choice pmv_choose_commit(const struct pmv_attr *attr, enum pmv_transport transport,
-				const struct pmv_past *past)
+				    const struct pmv_past *past)
 {
 	struct pmv_choice choice = {.method = pmv_write_method(attr, transport)};
 
@@ -56,7 +56,7 @@ struct pmv_choice pmv_choose_commit(const struct pmv_attr *attr, enum pmv_transp
 	choice.after_agent = past && past->agent;
 	if (choice.after_agent)
 		choice.why = "an earlier write of this endpoint, which the fence covers, went to "
-			   "memory that a flush from here can't make durable";
+			     "memory that a flush from here can't make durable";
 	/* The write's own completion says nothing of earlier ones that need more. */
 	if (past && past->flush && choice.method == PMV_METHOD_WRITE)
 		choice.method = PMV_METHOD_READ;
@@ -68,8 +68,8 @@ struct pmv_choice pmv_choose_commit(const struct pmv_attr *attr, enum pmv_transp
 	if (choice.method == PMV_METHOD_AGENT)
 		choice.why = agent_why(attr);
 	choice.flush_agent = choice.method == PMV_METHOD_AGENT && attr->relaxed;
-	choice.immediate =
-		choice.method == PMV_METHOD_WRITE ? PMV_IMMEDIATE_WITH_DATA : PMV_IMMEDIATE_BEHIND_FLUSH;
+	choice.immediate = choice.method == PMV_METHOD_WRITE ? PMV_IMMEDIATE_WITH_DATA
+							     : PMV_IMMEDIATE_BEHIND_FLUSH;
 	if (!attr->readable && (choice.method == PMV_METHOD_READ || choice.flush_agent ||
 				(choice.flush_first && choice.method != PMV_METHOD_AGENT)))
 		return refuse("the target's region does not let peers read, so no flush can be "
@@ -83,7 +83,7 @@ enum pmv_method pmv_message_method(const struct pmv_attr *received, enum pmv_tra
 }
 
 struct pmv_choice pmv_choose_message(const struct pmv_attr *received, enum pmv_transport transport,
-				 bool relaxed, const struct pmv_past *past)
+				     bool relaxed, const struct pmv_past *past)
 {
 	/* What anything may be needs what a file does. */
 	static const struct pmv_attr anything = {.persist = PMV_PAGE};
@@ -96,6 +96,6 @@ struct pmv_choice pmv_choose_message(const struct pmv_attr *received, enum pmv_t
 	choice = pmv_choose_commit(received ? received : &anything, transport, past);
 	if (!received)
 		choice.why = "only the target knows where it receives a message; its application "
-			   "can say so with FI_OPT_PMEMVERBS_RECV_MR";
+			     "can say so with FI_OPT_PMEMVERBS_RECV_MR";
 	return choice;
 }

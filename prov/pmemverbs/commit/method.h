@@ -38,7 +38,7 @@ enum pmv_method {
 
 /* When the target may hear of the write, if it is to hear of it. */
 enum pmv_immediate {
-	PMV_IMMEDIATE_WITH_DATA,  /* write with immediate */
+	PMV_IMMEDIATE_WITH_DATA,    /* write with immediate */
 	PMV_IMMEDIATE_BEHIND_FLUSH, /* fenced write of 0 bytes with immediate, behind the READ */
 };
 
@@ -72,7 +72,7 @@ enum pmv_method pmv_write_method(const struct pmv_attr *attr, enum pmv_transport
  * pmv_choose_commit -- how a commit is made; past is NULL without a fence
  */
 struct pmv_choice pmv_choose_commit(const struct pmv_attr *attr, enum pmv_transport transport,
-				const struct pmv_past *past);
+				    const struct pmv_past *past);
 
 /*
  * pmv_ordered_by_flush -- where a flush makes data durable: only that, or the order
@@ -88,6 +88,6 @@ bool pmv_ordered_by_flush(const struct pmv_attr *attr);
  */
 enum pmv_method pmv_message_method(const struct pmv_attr *received, enum pmv_transport transport);
 struct pmv_choice pmv_choose_message(const struct pmv_attr *received, enum pmv_transport transport,
-				 bool relaxed, const struct pmv_past *past);
+				     bool relaxed, const struct pmv_past *past);
 
 #endif /* PMV_METHOD_H */

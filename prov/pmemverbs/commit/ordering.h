@@ -79,7 +79,8 @@ void pmv_ordering_send_end(struct pmv_initiator *ini, bool counted, bool posted,
  * pmv_ordering_tracker -- whom an endpoint that others open and close writes to; NULL: the
  * write is not the application's
  */
-struct pmv_lost_writes *pmv_ordering_tracker(struct pmv_initiator *ini, const struct fi_rma_iov *to);
+struct pmv_lost_writes *pmv_ordering_tracker(struct pmv_initiator *ini,
+					     const struct fi_rma_iov *to);
 
 /*
  * pmv_ordering_lost_write -- a write was posted that does not commit and may be lost with

@@ -144,10 +144,9 @@ static ssize_t ask(struct pmv_run *run, const struct pmv_step *step)
 	do {
 		last = pmv_flush_request_next(run->request, &message);
 		pmv_run_posting(run, 1);
-		ret = atomic_load(&ini->broken)
-			      ? -FI_ECANCELED
-			      : pmv_mailbox_send(ini->mailbox, &message, &run->op,
-						 fence ? FI_FENCE : 0);
+		ret = atomic_load(&ini->broken) ? -FI_ECANCELED
+						: pmv_mailbox_send(ini->mailbox, &message, &run->op,
+								   fence ? FI_FENCE : 0);
 		if (ret)
 			pmv_run_not_posted(run, 1);
 		else

@@ -20,8 +20,7 @@
 static bool wants_immediate(const struct pmv_submission *submission)
 {
 	/* A message takes its data along. */
-	return !(submission->what & FI_MSG) &&
-	       (submission->flags & (FI_REMOTE_CQ_DATA | FI_IMMED));
+	return !(submission->what & FI_MSG) && (submission->flags & (FI_REMOTE_CQ_DATA | FI_IMMED));
 }
 
 static void make_plan(struct pmv_run *run, const struct pmv_submission *submission,
@@ -320,7 +319,7 @@ static ssize_t begin_now(struct pmv_run *run, const struct pmv_submission *submi
 }
 
 ssize_t pmv_start(struct pmv_run *run, const struct pmv_submission *submission, bool fenced,
-		      bool grouped)
+		  bool grouped)
 {
 	struct pmv_initiator *ini = pmv_run_initiator(run);
 	ssize_t ret;

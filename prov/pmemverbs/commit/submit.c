@@ -206,9 +206,9 @@ static ssize_t submit_commit(struct pmv_initiator *ini, const struct pmv_submiss
 	bool fence = flags & FI_FENCE;
 	bool notifies = !(submission->what & FI_MSG) && (flags & (FI_REMOTE_CQ_DATA | FI_IMMED));
 	/* Immediate data must not pass an atomic in front of it, which may be under way. */
-	bool fenced = !grouped &&
-		      (fence || !pmv_initiator_is_fast(ini, PMV_SLOW_FENCE_NEXT) ||
-		       (notifies && pmv_engine_can(ini->engine->engine, PMV_ENGINE_FENCE)));
+	bool fenced =
+		!grouped && (fence || !pmv_initiator_is_fast(ini, PMV_SLOW_FENCE_NEXT) ||
+			     (notifies && pmv_engine_can(ini->engine->engine, PMV_ENGINE_FENCE)));
 	ssize_t ret = check_losses(ini, submission);
 	struct pmv_run *run;
 

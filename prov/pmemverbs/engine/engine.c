@@ -71,8 +71,7 @@ static uint64_t operand_value(enum fi_datatype datatype, const struct fi_ioc *io
 	return value;
 }
 
-static ssize_t post_atomic(struct fid_ep *ep, const struct pmv_core *core,
-			   const struct pmv_wr *wr)
+static ssize_t post_atomic(struct fid_ep *ep, const struct pmv_core *core, const struct pmv_wr *wr)
 {
 	const struct pmv_atomic *op = wr->atomic;
 	bool by_value = pmv_core_takes_values(core);

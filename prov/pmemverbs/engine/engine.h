@@ -74,8 +74,8 @@ struct pmv_engine_ops {
 	 * Post requests in order.  *posted: so many were, from the first one on.  0, or
 	 * why the next one was not: -FI_EAGAIN without room, or another negative fi_errno.
 	 */
-	ssize_t (*post)(struct fid_ep *ep, const struct pmv_core *core,
-			const struct pmv_wr *wrs, size_t count, size_t *posted);
+	ssize_t (*post)(struct fid_ep *ep, const struct pmv_core *core, const struct pmv_wr *wrs,
+			size_t count, size_t *posted);
 	/* As fi_cq_read and fi_cq_readerr. */
 	ssize_t (*poll)(struct fid_cq *cq, void *buf, size_t count);
 	ssize_t (*poll_error)(struct fid_cq *cq, struct fi_cq_err_entry *entry);
@@ -114,8 +114,7 @@ static inline bool pmv_engine_can(const struct pmv_engine *engine, enum pmv_engi
 }
 
 /* pmv_engine_post_one -- 0 or a negative fi_errno */
-static inline ssize_t pmv_engine_post_one(const struct pmv_engine_ep *ep,
-					  const struct pmv_wr *wr)
+static inline ssize_t pmv_engine_post_one(const struct pmv_engine_ep *ep, const struct pmv_wr *wr)
 {
 	size_t posted;
 

@@ -40,8 +40,9 @@ static ssize_t submit(struct pmv_ep *ep, const struct pmv_atomic *op, uint64_t f
 	};
 
 	if (count > ep->initiator.max_places) {
-		PMV_WARN(EP_DATA, "an atomic on %zu places of the target is refused: %zu is all that the "
-				  "core can do (rma_iov_limit)\n",
+		PMV_WARN(EP_DATA,
+			 "an atomic on %zu places of the target is refused: %zu is all that the "
+			 "core can do (rma_iov_limit)\n",
 			 count, ep->initiator.max_places);
 		return -FI_EINVAL;
 	}

@@ -117,7 +117,8 @@ static int bind_own_cq(struct pmv_ep *ep)
 	uint64_t flags = (ep->initiator.owner.tx_queue ? 0 : FI_TRANSMIT) |
 			 (ep->initiator.owner.rx_queue ? 0 : FI_RECV);
 	bool counts = !pmv_initiator_is_fast(&ep->initiator, PMV_SLOW_COUNT_TX | PMV_SLOW_COUNT_RX);
-	bool acknowledges = ep->domain->keyed && !ep->initiator.owner.tx_queue && ep->initiator.owner.rx_queue;
+	bool acknowledges =
+		ep->domain->keyed && !ep->initiator.owner.tx_queue && ep->initiator.owner.rx_queue;
 	struct fi_cq_attr attr = {.wait_obj = FI_WAIT_NONE};
 	struct fid_cq *cq_fid;
 	int ret;
@@ -212,7 +213,9 @@ static void report_abandoned(struct pmv_ep *ep, struct pmv_op *op)
 		.flags = op->flags,
 		.err = FI_ECANCELED,
 	};
-	pmv_queue_add(op->flags & FI_RECV ? ep->initiator.owner.rx_queue : ep->initiator.owner.tx_queue, comp);
+	pmv_queue_add(op->flags & FI_RECV ? ep->initiator.owner.rx_queue
+					  : ep->initiator.owner.tx_queue,
+		      comp);
 }
 
 /*
@@ -232,8 +235,8 @@ static void abandon_operations(struct pmv_ep *ep)
 	if (second)
 		pthread_mutex_lock(&second->lock);
 	list = pmv_initiator_abandon(&ep->initiator);
-	STAILQ_FOREACH (op, &list, next)
-		report_abandoned(ep, op);
+	STAILQ_FOREACH(op, &list, next)
+	report_abandoned(ep, op);
 	if (second)
 		pthread_mutex_unlock(&second->lock);
 	if (first && first != second)

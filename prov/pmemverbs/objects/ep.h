@@ -27,8 +27,8 @@ struct pmv_ep {
 
 	struct pmv_cq *own_cq; /* for directions that the application bound no CQ to */
 	struct pmv_eq *eq;
-	bool prepared;     /* what it needs was bound to it */
-	unsigned counting; /* bit per kind: the counter knows the queue */
+	bool prepared;        /* what it needs was bound to it */
+	unsigned counting;    /* bit per kind: the counter knows the queue */
 	uint64_t tx_op_flags; /* the application's */
 	uint64_t rx_op_flags;
 	bool srx;                /* receives go to a shared context */

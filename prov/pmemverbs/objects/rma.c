@@ -11,8 +11,7 @@
 #include "engine/length.h"
 
 /* An injected write has no completion that could tell of durability: op_flags do not concern it. */
-#define INJECT_SLOW                                                                                \
-	(PMV_SLOW_CLOSED | PMV_SLOW_COUNT_TX | PMV_SLOW_FENCE_NEXT | PMV_SLOW_ALL)
+#define INJECT_SLOW (PMV_SLOW_CLOSED | PMV_SLOW_COUNT_TX | PMV_SLOW_FENCE_NEXT | PMV_SLOW_ALL)
 #define WRITE_SLOW (INJECT_SLOW | PMV_SLOW_COMMIT)
 #define READ_SLOW (PMV_SLOW_CLOSED | PMV_SLOW_COUNT_TX | PMV_SLOW_READS)
 
@@ -37,8 +36,9 @@ static ssize_t submit(struct pmv_ep *ep, const struct fi_msg_rma *msg, uint64_t 
 	struct fi_msg_rma core = *msg;
 
 	if (msg->rma_iov_count > ini->max_places) {
-		PMV_WARN(EP_DATA, "an operation on %zu places of the target is refused: %zu is all that "
-				  "the core can do (rma_iov_limit)\n",
+		PMV_WARN(EP_DATA,
+			 "an operation on %zu places of the target is refused: %zu is all that "
+			 "the core can do (rma_iov_limit)\n",
 			 msg->rma_iov_count, ini->max_places);
 		return -FI_EINVAL;
 	}
@@ -50,7 +50,8 @@ static ssize_t submit(struct pmv_ep *ep, const struct fi_msg_rma *msg, uint64_t 
 	/* verbs can't post a request without any local buffer. */
 	if (!msg->iov_count && (what & FI_WRITE)) {
 		core.msg_iov = &nothing;
-		core.desc = ep->domain->engine.scratch_desc ? &ep->domain->engine.scratch_desc : NULL;
+		core.desc =
+			ep->domain->engine.scratch_desc ? &ep->domain->engine.scratch_desc : NULL;
 		core.iov_count = 1;
 	}
 	submission.wr = (struct pmv_wr){

@@ -225,7 +225,7 @@ Test(to_core, shows_the_core_its_own_objects)
 	info->fabric_attr->fabric = &fabric.fabric_fid;
 	info->domain_attr->domain = &domain.domain_fid;
 	info->handle = &core_handle;
-	copy = pmv_info_to_core(&core, info);
+	copy = pmv_unwrap_info(&core, info);
 	cr_assert_not_null(copy);
 	cr_expect_eq(copy->fabric_attr->fabric, &core_fabric);
 	cr_expect_eq(copy->domain_attr->domain, &core_domain);

@@ -97,7 +97,8 @@ static bool is_covered(struct program *prog, int id)
 
 		if (!before->accepted || !is_agents(before->memory))
 			continue;
-		/* The application knows of what has failed, or is about to: an error is both files'. */
+		/* The application knows of what has failed, or is about to: an error is both
+		 * files'. */
 		if (prog->pair->sync_fails && (before->commit || before->memory != DMP))
 			continue;
 		if ((op->fenced || before->memory == op->memory) && !survives(prog, i))
