@@ -153,7 +153,7 @@ static ssize_t post_from(struct pmv_mailbox *mailbox, uint8_t *from, size_t at, 
 	struct iovec iov = {.iov_base = from, .iov_len = len};
 	struct fi_rma_iov rma_iov = {
 		.addr = mailbox->peer.addr + at, .len = len, .key = mailbox->peer.key};
-	const struct fi_msg_rma msg = {
+	struct fi_msg_rma msg = {
 		.msg_iov = &iov,
 		.desc = mailbox->desc ? &mailbox->desc : NULL,
 		.iov_count = 1,

@@ -118,7 +118,7 @@ static ssize_t post_probe(struct pmv_initiator *ini, struct pmv_run *run)
 	ssize_t ret;
 
 	pmv_mailbox_flush_place(ini->mailbox, &addr, &key);
-	wr = pmv_batch_read(ini, run, &room, addr, 1, key);
+	pmv_batch_read(ini, run, &wr, &room, addr, 1, key);
 	atomic_store(&ini->probing, true);
 	ret = pmv_engine_post_one(ini->engine, &wr);
 	if (ret)

@@ -2,7 +2,11 @@
 /* batch.c -- steps that are one work request each, posted together */
 #include "commit/batch.h"
 
+#include <stdint.h>
+
 #include "commit/ordering.h"
+
+#define NONE SIZE_MAX
 
 struct batch {
 	struct pmv_initiator *ini;
@@ -10,18 +14,20 @@ struct batch {
 	const struct pmv_submission *submission; /* NULL: DATA is not among them */
 	unsigned notes;                          /* of DATA */
 	bool locked;                             /* we hold the ordering lock */
-	bool took_ordered;                       /* the flag is the FLUSH's */
-	bool due;                                /* ... and the next one has to be waited for */
+	bool took_ordered;                       /* the first flush has taken the flag ... */
+	bool due;                                /* ... and a fence has to wait for that flush */
 	bool counted;                            /* a receive of the peer's is used up ... */
 	size_t counted_at;                       /* ... by this one */
 	uint64_t fence;                          /* DATA's */
+	size_t data;                             /* its index, or NONE */
+	size_t flush;                            /* that of the first flush, or NONE */
 	size_t count;
 	struct pmv_wr wrs[PMV_MAX_STEPS];
 	struct pmv_batch_room room[PMV_MAX_STEPS];
 };
 
-struct pmv_wr pmv_batch_read(struct pmv_initiator *ini, struct pmv_run *run,
-			     struct pmv_batch_room *room, uint64_t addr, size_t len, uint64_t key)
+void pmv_batch_read(struct pmv_initiator *ini, struct pmv_run *run, struct pmv_wr *wr,
+		    struct pmv_batch_room *room, uint64_t addr, size_t len, uint64_t key)
 {
 	struct pmv_engine *engine = ini->engine->engine;
 
@@ -35,36 +41,30 @@ struct pmv_wr pmv_batch_read(struct pmv_initiator *ini, struct pmv_run *run,
 		.rma_iov_count = 1,
 		.context = run,
 	};
-	return (struct pmv_wr){
+	*wr = (struct pmv_wr){
 		.kind = PMV_WR_READ, .context = run, .flags = FI_COMPLETION, .rma = &room->msg};
 }
 
-static struct pmv_wr flush_wr(struct batch *batch)
-{
-	struct pmv_run *run = batch->run;
-
-	return pmv_batch_read(batch->ini, run, &batch->room[batch->count], run->place_addr, 1,
-			      pmv_core_key(run->place_key));
-}
-
-/* count_receive -- of one batch no more than one request uses up a receive of the peer's */
-static void count_receive(struct batch *batch, unsigned slow)
+/* count_receive -- no more than one request of a batch uses up a receive of the peer's */
+static void count_receive(struct batch *batch, size_t at, unsigned slow)
 {
 	batch->counted = pmv_ordering_send_begin(batch->ini, slow);
-	batch->counted_at = batch->count;
+	batch->counted_at = at;
 }
 
-/* immediate_wr -- where a request was sent the flush page is the run's place: nobody may write it
+/*
+ * fill_immediate -- at the run's place.  Where the agent was asked that is the flush page,
+ * which nobody may write: at the peer's block, then.
  */
-static struct pmv_wr immediate_wr(struct batch *batch)
+static void fill_immediate(struct batch *batch, size_t at)
 {
 	struct pmv_engine *engine = batch->ini->engine->engine;
 	const struct pmv_handshake *peer = &batch->ini->mailbox->peer;
-	struct pmv_batch_room *room = &batch->room[batch->count];
+	struct pmv_batch_room *room = &batch->room[at];
 	struct pmv_run *run = batch->run;
 	bool asked = run->request != NULL;
 
-	count_receive(batch, PMV_SLOW_IMMEDIATES);
+	count_receive(batch, at, PMV_SLOW_IMMEDIATES);
 	room->iov = (struct iovec){.iov_base = engine->scratch};
 	room->to = (struct fi_rma_iov){
 		.addr = asked ? peer->addr : run->place_addr,
@@ -79,7 +79,7 @@ static struct pmv_wr immediate_wr(struct batch *batch)
 		.context = run,
 		.data = run->data,
 	};
-	return (struct pmv_wr){
+	batch->wrs[at] = (struct pmv_wr){
 		.kind = PMV_WR_WRITE,
 		.context = run,
 		.flags = FI_COMPLETION | FI_REMOTE_CQ_DATA | FI_FENCE,
@@ -87,34 +87,33 @@ static struct pmv_wr immediate_wr(struct batch *batch)
 	};
 }
 
-static struct pmv_wr data_wr(struct batch *batch, const struct pmv_step *step)
+static void fill_data(struct batch *batch, const struct pmv_step *step, size_t at)
 {
 	const struct pmv_submission *submission = batch->submission;
 	bool message = submission->what & FI_MSG;
 	struct pmv_initiator *ini = batch->ini;
+	struct pmv_wr *wr = &batch->wrs[at];
 	struct pmv_run *run = batch->run;
-	struct pmv_wr wr = submission->wr;
 
 	if (pmv_run_is_grouped(run))
 		batch->notes = pmv_ordering_begin_write(ini, submission->to->key,
 							submission->to->addr, submission->to->len);
 	else
 		pmv_ordering_begin(ini, batch->notes);
-	wr.context = run;
-	wr.flags = FI_COMPLETION | (submission->flags & FI_INJECT) |
-		   (message ? submission->flags & FI_REMOTE_CQ_DATA : 0) |
-		   (step->immediate ? FI_REMOTE_CQ_DATA : 0);
 	if (step->fence)
 		batch->fence = pmv_ordering_take_fence(ini);
-	wr.flags |= batch->fence;
+	*wr = submission->wr;
+	wr->context = run;
+	wr->flags = FI_COMPLETION | (submission->flags & FI_INJECT) |
+		    (message ? submission->flags & FI_REMOTE_CQ_DATA : 0) |
+		    (step->immediate ? FI_REMOTE_CQ_DATA : 0) | batch->fence;
 	if ((submission->what & FI_READ) &&
 	    !pmv_engine_can(ini->engine->engine, PMV_ENGINE_FENCE)) {
 		run->fetches = true;
 		atomic_fetch_add(&ini->ordering.reads, 1);
 	}
 	if (message || step->immediate)
-		count_receive(batch, message ? PMV_SLOW_SENDS : PMV_SLOW_IMMEDIATES);
-	return wr;
+		count_receive(batch, at, message ? PMV_SLOW_SENDS : PMV_SLOW_IMMEDIATES);
 }
 
 /* end_data -- flushed: the READ behind it was posted, too */
@@ -142,19 +141,10 @@ static void end_data(struct batch *batch, const struct pmv_step *step, bool post
 		atomic_fetch_and(&ini->slow, ~PMV_SLOW_FENCE_NEXT);
 }
 
-static bool is_flush(const struct pmv_step *step)
-{
-	return step->kind == PMV_STEP_FLUSH_BEFORE || step->kind == PMV_STEP_FLUSH;
-}
-
-static bool is_single(const struct pmv_step *step)
-{
-	return is_flush(step) || step->kind == PMV_STEP_DATA || step->kind == PMV_STEP_IMMEDIATE;
-}
-
 /*
- * take_ordered -- a flush makes durable what only a flush does, so its flag is taken before
- * it is posted.  held: the caller has the ordering lock.
+ * take_ordered -- a flush makes durable what only a flush does, so the flag is taken before
+ * it is posted.  held: the caller has the ordering lock, which comes before all other locks
+ * here.
  */
 static void take_ordered(struct batch *batch, bool held)
 {
@@ -162,87 +152,102 @@ static void take_ordered(struct batch *batch, bool held)
 
 	if (!held && !atomic_load(&ordering->wrote_ordered))
 		return;
-	if (!held && !batch->locked) {
+	if (!held)
 		pthread_mutex_lock(&ordering->lock);
-		batch->locked = true;
-	}
-	batch->took_ordered |= atomic_exchange(&ordering->wrote_ordered, false);
-	batch->due = batch->took_ordered;
+	batch->locked = !held;
+	batch->took_ordered = batch->due = atomic_exchange(&ordering->wrote_ordered, false);
 }
 
-static struct pmv_wr make_wr(struct batch *batch, const struct pmv_step *step)
+/* find -- which of the steps go together, and which are what */
+static void find(struct batch *batch, const struct pmv_step *steps, size_t most)
 {
-	if (step->kind == PMV_STEP_DATA)
-		return data_wr(batch, step);
-	if (step->kind == PMV_STEP_IMMEDIATE)
-		return immediate_wr(batch);
+	for (; batch->count < most; batch->count++) {
+		switch (steps[batch->count].kind) {
+		case PMV_STEP_DATA:
+			batch->data = batch->count;
+			break;
+		case PMV_STEP_FLUSH_BEFORE:
+		case PMV_STEP_FLUSH:
+			if (batch->flush == NONE)
+				batch->flush = batch->count;
+			break;
+		case PMV_STEP_IMMEDIATE:
+			break;
+		default:
+			return;
+		}
+	}
+}
+
+static void fill(struct batch *batch, const struct pmv_step *step, size_t at)
+{
+	struct pmv_run *run = batch->run;
+
+	if (step->kind == PMV_STEP_DATA) {
+		fill_data(batch, step, at);
+		return;
+	}
+	if (step->kind == PMV_STEP_IMMEDIATE) {
+		fill_immediate(batch, at);
+		return;
+	}
 	/* A fence waits for it instead of posting one; DATA behind it takes that as its fence. */
 	if (step->kind == PMV_STEP_FLUSH_BEFORE || batch->due)
 		pmv_ordering_read(batch->ini);
 	batch->due = false;
-	return flush_wr(batch);
+	pmv_batch_read(batch->ini, run, &batch->wrs[at], &batch->room[at], run->place_addr, 1,
+		       pmv_core_key(run->place_key));
+}
+
+/* is_flushed -- was a flush posted behind this one? */
+static bool is_flushed(const struct pmv_step *steps, size_t at, size_t posted)
+{
+	return at + 1 < posted && steps[at + 1].kind == PMV_STEP_FLUSH;
 }
 
 static void end_batch(struct batch *batch, const struct pmv_step *steps, size_t posted)
 {
+	size_t data = batch->data, sent = batch->counted_at;
 	struct pmv_ordering *ordering = &batch->ini->ordering;
-	size_t at = batch->counted_at;
-	bool flushed = false;
 
-	for (size_t i = 0; i < posted; i++)
-		flushed |= is_flush(&steps[i]);
-	if (batch->took_ordered && !flushed)
+	if (batch->took_ordered && batch->flush >= posted)
 		atomic_store(&ordering->wrote_ordered, true);
-	pmv_ordering_send_end(batch->ini, batch->counted, at < posted,
-			      at + 1 < posted && is_flush(&steps[at + 1]));
-	for (size_t i = 0; i < batch->count; i++) {
-		if (steps[i].kind == PMV_STEP_DATA)
-			end_data(batch, &steps[i], i < posted,
-				 i + 1 < posted && is_flush(&steps[i + 1]));
-	}
+	pmv_ordering_send_end(batch->ini, batch->counted, sent < posted,
+			      is_flushed(steps, sent, posted));
+	if (data != NONE)
+		end_data(batch, &steps[data], data < posted, is_flushed(steps, data, posted));
 	if (batch->locked)
 		pthread_mutex_unlock(&ordering->lock);
-}
-
-/* count_completions -- what is injected has none */
-static size_t count_completions(const struct batch *batch, size_t from)
-{
-	size_t completions = 0;
-
-	for (size_t i = from; i < batch->count; i++)
-		completions += !batch->wrs[i].inject;
-	return completions;
 }
 
 ssize_t pmv_batch_post(struct pmv_run *run, const struct pmv_submission *submission, unsigned notes,
 		       bool held)
 {
 	const struct pmv_step *steps = run->plan.steps + run->at;
-	size_t most = run->plan.count - run->at, posted;
+	bool injected = submission && submission->wr.inject;
 	struct batch batch;
+	size_t posted;
 	ssize_t ret;
 
+	/* Not all of it: most of the room is never used. */
 	batch.ini = pmv_run_initiator(run);
 	batch.run = run;
 	batch.submission = submission;
 	batch.notes = notes;
-	batch.locked = false;
-	batch.took_ordered = false;
-	batch.due = false;
-	batch.counted = false;
-	batch.counted_at = 0;
+	batch.locked = batch.took_ordered = batch.due = batch.counted = false;
+	batch.counted_at = batch.count = 0;
+	batch.data = batch.flush = NONE;
 	batch.fence = 0;
-	batch.count = 0;
-	/* Before any other lock. */
-	for (size_t i = 0; i < most && is_single(&steps[i]); i++) {
-		if (is_flush(&steps[i]))
-			take_ordered(&batch, held);
-	}
-	for (; batch.count < most && is_single(&steps[batch.count]); batch.count++)
-		batch.wrs[batch.count] = make_wr(&batch, &steps[batch.count]);
-	pmv_run_posting(run, count_completions(&batch, 0));
+	find(&batch, steps, run->plan.count - run->at);
+	if (batch.flush != NONE)
+		take_ordered(&batch, held);
+	for (size_t i = 0; i < batch.count; i++)
+		fill(&batch, &steps[i], i);
+	/* What is injected has no completion. */
+	pmv_run_posting(run, batch.count - injected);
 	ret = pmv_engine_post(batch.ini->engine, batch.wrs, batch.count, &posted);
-	pmv_run_not_posted(run, count_completions(&batch, posted));
+	if (posted < batch.count)
+		pmv_run_not_posted(run, batch.count - posted - (injected && batch.data >= posted));
 	end_batch(&batch, steps, posted);
 	run->at += (unsigned int) posted;
 	return ret;

@@ -17,9 +17,9 @@ struct pmv_batch_room {
 	struct fi_rma_iov to;
 };
 
-/* pmv_batch_read -- a READ into the scratch page; key: the core's */
-struct pmv_wr pmv_batch_read(struct pmv_initiator *ini, struct pmv_run *run,
-			     struct pmv_batch_room *room, uint64_t addr, size_t len, uint64_t key);
+/* pmv_batch_read -- fill in a READ into the scratch page; key: the core's */
+void pmv_batch_read(struct pmv_initiator *ini, struct pmv_run *run, struct pmv_wr *wr,
+		    struct pmv_batch_room *room, uint64_t addr, size_t len, uint64_t key);
 
 /*
  * pmv_batch_post -- the run's next step and those beside it; run->at moves on by as many as

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* method.c -- how a commit is made; method.h has the table and the argument */
+#include "commit/method.h"
+
 #include <stddef.h>
 
-#include "commit/method.h"
 
 static enum pmv_persist effective(const struct pmv_attr *attr, enum pmv_transport transport)
 {

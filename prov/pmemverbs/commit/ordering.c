@@ -70,12 +70,6 @@ static void count_posting(struct pmv_ordering *ordering, unsigned notes, int cha
 		atomic_fetch_add(&ordering->posting_ordered, change);
 }
 
-/* set_ordered -- where a flush was posted behind it a fence waits for that */
-static void set_ordered(struct pmv_ordering *ordering, bool flushed)
-{
-	atomic_store(flushed ? &ordering->fence_due : &ordering->wrote_ordered, true);
-}
-
 void pmv_ordering_begin(struct pmv_initiator *ini, unsigned notes)
 {
 	if (notes)
@@ -91,7 +85,7 @@ void pmv_ordering_end(struct pmv_initiator *ini, unsigned notes, bool posted, bo
 	if (posted && (notes & PMV_NOTE_FLUSH))
 		atomic_store(&ordering->wrote_flush, true);
 	if (posted && (notes & PMV_NOTE_ORDERED))
-		set_ordered(ordering, flushed);
+		pmv_ordering_set_ordered(ordering, flushed);
 	count_posting(ordering, notes, -1);
 }
 
@@ -205,30 +199,6 @@ uint64_t pmv_ordering_place(struct pmv_initiator *ini, uint64_t key, uint64_t ad
 		addr = ordering->place_addr;
 	pthread_mutex_unlock(&ordering->place_lock);
 	return addr;
-}
-
-bool pmv_ordering_send_begin(struct pmv_initiator *ini, unsigned slow)
-{
-	if (pmv_initiator_is_fast(ini, slow))
-		return false;
-	pthread_mutex_lock(&ini->send_lock);
-	if (ini->message_method != PMV_METHOD_AGENT)
-		atomic_fetch_add(&ini->ordering.posting_ordered, 1);
-	return true;
-}
-
-void pmv_ordering_send_end(struct pmv_initiator *ini, bool counted, bool posted, bool flushed)
-{
-	if (!counted)
-		return;
-	if (ini->message_method != PMV_METHOD_AGENT) {
-		if (posted)
-			set_ordered(&ini->ordering, flushed);
-		atomic_fetch_sub(&ini->ordering.posting_ordered, 1);
-	} else if (posted) {
-		atomic_fetch_add(&ini->sends, 1);
-	}
-	pthread_mutex_unlock(&ini->send_lock);
 }
 
 /* An endpoint belongs to the peer that it writes to first. */

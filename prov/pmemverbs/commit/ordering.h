@@ -66,14 +66,42 @@ struct pmv_past pmv_ordering_past(struct pmv_initiator *ini, bool message);
 void pmv_ordering_set_place(struct pmv_initiator *ini, uint64_t key, uint64_t addr);
 uint64_t pmv_ordering_place(struct pmv_initiator *ini, uint64_t key, uint64_t addr);
 
+/* pmv_ordering_set_ordered -- where a flush was posted behind it a fence waits for that */
+static inline void pmv_ordering_set_ordered(struct pmv_ordering *ordering, bool flushed)
+{
+	atomic_store(flushed ? &ordering->fence_due : &ordering->wrote_ordered, true);
+}
+
 /*
  * pmv_ordering_send_begin -- an operation is about to use up one of the peer's receives, if
  * that is of interest (slow: PMV_SLOW_SENDS, PMV_SLOW_IMMEDIATES or 0).
  * pmv_ordering_send_end -- it was posted or not, and perhaps a flush behind it; counted: what
  * the former returned
  */
-bool pmv_ordering_send_begin(struct pmv_initiator *ini, unsigned slow);
-void pmv_ordering_send_end(struct pmv_initiator *ini, bool counted, bool posted, bool flushed);
+static inline bool pmv_ordering_send_begin(struct pmv_initiator *ini, unsigned slow)
+{
+	if (pmv_initiator_is_fast(ini, slow))
+		return false;
+	pthread_mutex_lock(&ini->send_lock);
+	if (ini->message_method != PMV_METHOD_AGENT)
+		atomic_fetch_add(&ini->ordering.posting_ordered, 1);
+	return true;
+}
+
+static inline void pmv_ordering_send_end(struct pmv_initiator *ini, bool counted, bool posted,
+					 bool flushed)
+{
+	if (!counted)
+		return;
+	if (ini->message_method != PMV_METHOD_AGENT) {
+		if (posted)
+			pmv_ordering_set_ordered(&ini->ordering, flushed);
+		atomic_fetch_sub(&ini->ordering.posting_ordered, 1);
+	} else if (posted) {
+		atomic_fetch_add(&ini->sends, 1);
+	}
+	pthread_mutex_unlock(&ini->send_lock);
+}
 
 /*
  * pmv_ordering_tracker -- whom an endpoint that others open and close writes to; NULL: the

@@ -4,6 +4,8 @@
 
 #include <assert.h>
 
+static const struct pmv_plan empty = {.data = PMV_MAX_STEPS, .ask = PMV_MAX_STEPS};
+
 static struct pmv_step *add(struct pmv_plan *plan, enum pmv_step_kind kind)
 {
 	assert(plan->count < PMV_MAX_STEPS);
@@ -18,6 +20,7 @@ static struct pmv_step *add_request(struct pmv_plan *plan, bool read_back)
 
 	if (read_back)
 		add(plan, PMV_STEP_READ_BACK);
+	plan->ask = plan->count;
 	ask = add(plan, PMV_STEP_ASK);
 	/* The request must not pass those READs. */
 	ask->fence = read_back;
@@ -45,7 +48,7 @@ static struct pmv_plan plan_after_agent(const struct pmv_choice *choice,
 					const struct pmv_plan_facts *facts)
 {
 	bool read_back = choice->flush_agent || facts->unordered;
-	struct pmv_plan plan = {0};
+	struct pmv_plan plan = empty;
 	struct pmv_step *ask;
 
 	if (!facts->fits) {
@@ -66,13 +69,14 @@ static struct pmv_plan plan_after_agent(const struct pmv_choice *choice,
 struct pmv_plan pmv_plan_operation(const struct pmv_choice *choice,
 				   const struct pmv_plan_facts *facts)
 {
-	struct pmv_plan plan = {0};
+	struct pmv_plan plan = empty;
 	struct pmv_step *data;
 
 	if (choice->after_agent)
 		return plan_after_agent(choice, facts);
 	if (choice->flush_first)
 		add(&plan, PMV_STEP_FLUSH_BEFORE);
+	plan.data = plan.count;
 	data = add(&plan, PMV_STEP_DATA);
 	data->fence = facts->fenced;
 	if (facts->grouped) {
@@ -97,7 +101,7 @@ struct pmv_plan pmv_plan_operation(const struct pmv_choice *choice,
 
 struct pmv_plan pmv_plan_flush(bool agent, bool read, bool unordered)
 {
-	struct pmv_plan plan = {0};
+	struct pmv_plan plan = empty;
 
 	if (read)
 		add(&plan, PMV_STEP_FLUSH);

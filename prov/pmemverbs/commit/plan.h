@@ -10,6 +10,7 @@
 #define PMV_PLAN_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "commit/method.h"
 
@@ -35,7 +36,7 @@ enum pmv_step_kind {
 };
 
 struct pmv_step {
-	enum pmv_step_kind kind;
+	uint8_t kind;   /* enum pmv_step_kind */
 	bool fence;     /* behind the READs and atomics that were posted before */
 	bool immediate; /* DATA takes immediate data along; ASK has the agent notify */
 	bool payload;   /* ASK takes the data along, and the agent stores them */
@@ -45,8 +46,10 @@ struct pmv_step {
 #define PMV_MAX_STEPS 6
 
 struct pmv_plan {
-	unsigned int count;
 	struct pmv_step steps[PMV_MAX_STEPS];
+	uint8_t count;
+	uint8_t data; /* the index of DATA, or PMV_MAX_STEPS */
+	uint8_t ask;  /* likewise */
 };
 
 /* What a plan depends on besides the method. */

@@ -112,7 +112,7 @@ static ssize_t read_back(struct pmv_run *run)
 	ssize_t ret = 0;
 
 	while (!ret && pmv_flush_request_unread(run->request, PMV_SCRATCH_SIZE, &range)) {
-		wr = pmv_batch_read(ini, run, &room, range.addr, range.len, range.key);
+		pmv_batch_read(ini, run, &wr, &room, range.addr, range.len, range.key);
 		pmv_run_posting(run, 1);
 		ret = pmv_engine_post_one(ini->engine, &wr);
 		if (ret)

@@ -42,25 +42,15 @@ static void make_plan(struct pmv_run *run, const struct pmv_submission *submissi
 	run->at = 0;
 }
 
-/* find_step -- its index; plan.count: there is none */
-static unsigned int find_step(const struct pmv_run *run, enum pmv_step_kind kind)
-{
-	unsigned int i = 0;
-
-	while (i < run->plan.count && run->plan.steps[i].kind != kind)
-		i++;
-	return i;
-}
-
 /* make_request -- if the plan asks the agent; what it names is taken later */
 static ssize_t make_request(struct pmv_run *run, const struct pmv_submission *submission, bool all)
 {
 	struct pmv_initiator *ini = pmv_run_initiator(run);
-	unsigned int at = find_step(run, PMV_STEP_ASK);
-	const struct pmv_step *step = &run->plan.steps[at];
+	const struct pmv_step *step;
 
-	if (at == run->plan.count)
+	if (run->plan.ask == PMV_MAX_STEPS)
 		return 0;
+	step = &run->plan.steps[run->plan.ask];
 	run->request = pmv_flush_request_new(ini, submission, all, step->payload);
 	if (!run->request)
 		return -FI_ENOMEM;
@@ -145,7 +135,6 @@ static ssize_t start(struct pmv_run *run, const struct pmv_submission *submissio
 {
 	struct pmv_initiator *ini = pmv_run_initiator(run);
 	struct pmv_chosen chosen;
-	unsigned int data;
 	ssize_t ret = pmv_choose(ini, submission, &chosen);
 
 	/* Another thread has asked the agent for something meanwhile. */
@@ -159,9 +148,8 @@ static ssize_t start(struct pmv_run *run, const struct pmv_submission *submissio
 	if (ret)
 		return ret;
 	set_place(run, &chosen);
-	data = find_step(run, PMV_STEP_DATA);
 	ret = pmv_batch_post(run, submission, chosen.notes & ~PMV_NOTE_AGENT, fenced);
-	if (run->at <= data) {
+	if (run->at <= run->plan.data) {
 		pmv_run_free_request(run);
 		return ret;
 	}

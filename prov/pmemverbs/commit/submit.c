@@ -216,7 +216,7 @@ static ssize_t submit_commit(struct pmv_initiator *ini, const struct pmv_submiss
 		return ret;
 	if (!pmv_submit_is_open(ini) && !(fence && awaits_payload(ini)))
 		return -FI_EAGAIN;
-	if (!is_ready(ini, false, fence, fenced))
+	if (fenced && !is_ready(ini, false, fence, true))
 		return -FI_EAGAIN;
 	run = pmv_run_new(ini, submission);
 	if (!run)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* core.c -- the core providers below, and what is known of each */
+#include "engine/core.h"
+
 #include <dirent.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +9,6 @@
 
 #include <rdma/fi_endpoint.h>
 
-#include "engine/core.h"
 #include "base/log.h"
 #include "engine/engine.h"
 #include "base/setting.h"

@@ -12,16 +12,10 @@
 
 static ssize_t post_rma(struct fid_ep *ep, const struct pmv_wr *wr)
 {
-	const struct fi_msg_rma *msg = wr->rma;
-	struct fi_msg_rma copy;
-
-	if (msg->context != wr->context) {
-		copy = *msg;
-		copy.context = wr->context;
-		msg = &copy;
-	}
-	return wr->kind == PMV_WR_READ ? fi_readmsg(ep, msg, wr->flags)
-				       : fi_writemsg(ep, msg, wr->flags);
+	if (wr->rma->context != wr->context)
+		wr->rma->context = wr->context;
+	return wr->kind == PMV_WR_READ ? fi_readmsg(ep, wr->rma, wr->flags)
+				       : fi_writemsg(ep, wr->rma, wr->flags);
 }
 
 static ssize_t inject_rma(struct fid_ep *ep, const struct pmv_wr *wr)
@@ -38,16 +32,10 @@ static ssize_t inject_rma(struct fid_ep *ep, const struct pmv_wr *wr)
 
 static ssize_t post_msg(struct fid_ep *ep, const struct pmv_wr *wr)
 {
-	const struct fi_msg *msg = wr->msg;
-	struct fi_msg copy;
-
-	if (msg->context != wr->context) {
-		copy = *msg;
-		copy.context = wr->context;
-		msg = &copy;
-	}
-	return wr->kind == PMV_WR_RECV ? fi_recvmsg(ep, msg, wr->flags)
-				       : fi_sendmsg(ep, msg, wr->flags);
+	if (wr->msg->context != wr->context)
+		wr->msg->context = wr->context;
+	return wr->kind == PMV_WR_RECV ? fi_recvmsg(ep, wr->msg, wr->flags)
+				       : fi_sendmsg(ep, wr->msg, wr->flags);
 }
 
 static ssize_t inject_msg(struct fid_ep *ep, const struct pmv_wr *wr)
@@ -104,31 +92,36 @@ static ssize_t inject_atomic(struct fid_ep *ep, const struct pmv_wr *wr)
 				msg->rma_iov->addr, msg->rma_iov->key, msg->datatype, msg->op);
 }
 
-static ssize_t post_one(struct fid_ep *ep, const struct pmv_core *core, const struct pmv_wr *wr)
+static ssize_t inject(const struct pmv_engine_ep *ep, const struct pmv_wr *wr)
 {
-	switch (wr->kind) {
-	case PMV_WR_WRITE:
-	case PMV_WR_READ:
-		return wr->inject ? inject_rma(ep, wr) : post_rma(ep, wr);
-	case PMV_WR_SEND:
-	case PMV_WR_RECV:
-		return wr->inject ? inject_msg(ep, wr) : post_msg(ep, wr);
-	case PMV_WR_ATOMIC:
-		return wr->inject ? inject_atomic(ep, wr) : post_atomic(ep, core, wr);
-	}
-	return -FI_EINVAL;
+	if (wr->kind == PMV_WR_ATOMIC)
+		return inject_atomic(ep->fid, wr);
+	return wr->kind == PMV_WR_SEND ? inject_msg(ep->fid, wr) : inject_rma(ep->fid, wr);
 }
 
-static ssize_t post(struct fid_ep *ep, const struct pmv_core *core, const struct pmv_wr *wrs,
-		    size_t count, size_t *posted)
+static inline ssize_t post_wr(const struct pmv_engine_ep *ep, const struct pmv_wr *wr)
+{
+	if (wr->inject)
+		return inject(ep, wr);
+	if (wr->kind == PMV_WR_ATOMIC)
+		return post_atomic(ep->fid, ep->engine->core, wr);
+	return wr->kind <= PMV_WR_READ ? post_rma(ep->fid, wr) : post_msg(ep->fid, wr);
+}
+
+static ssize_t post_one(const struct pmv_engine_ep *ep, const struct pmv_wr *wr)
+{
+	return post_wr(ep, wr);
+}
+
+static ssize_t post(const struct pmv_engine_ep *ep, const struct pmv_wr *wrs, size_t count,
+		    size_t *posted)
 {
 	ssize_t ret = 0;
+	size_t i = 0;
 
-	for (*posted = 0; *posted < count; ++*posted) {
-		ret = post_one(ep, core, &wrs[*posted]);
-		if (ret)
-			break;
-	}
+	while (i < count && !(ret = post_wr(ep, &wrs[i])))
+		i++;
+	*posted = i;
 	return ret;
 }
 
@@ -143,6 +136,7 @@ static ssize_t poll_error(struct fid_cq *cq, struct fi_cq_err_entry *entry)
 }
 
 const struct pmv_engine_ops pmv_engine_libfabric = {
+	.post_one = post_one,
 	.post = post,
 	.poll = poll_cq,
 	.poll_error = poll_error,

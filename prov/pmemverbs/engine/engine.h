@@ -56,26 +56,33 @@ struct pmv_atomic {
 	size_t operand_count;
 };
 
-/* A work request.  Keys are the core's. */
+/*
+ * A work request.  Keys are the core's.  The engine puts the context into the message, which
+ * is the caller's copy, unless it is there already.
+ */
 struct pmv_wr {
 	enum pmv_wr_kind kind;
 	bool inject; /* as fi_inject*: no completion, the buffer is free at once */
 	void *context;
 	uint64_t flags; /* FI_COMPLETION, FI_FENCE, FI_INJECT, FI_REMOTE_CQ_DATA */
 	union {
-		const struct fi_msg_rma *rma;
-		const struct fi_msg *msg;
+		struct fi_msg_rma *rma;
+		struct fi_msg *msg;
 		const struct pmv_atomic *atomic;
 	};
 };
 
+struct pmv_engine_ep;
+
 struct pmv_engine_ops {
+	/* Post a request: 0, -FI_EAGAIN without room, or another negative fi_errno. */
+	ssize_t (*post_one)(const struct pmv_engine_ep *ep, const struct pmv_wr *wr);
 	/*
 	 * Post requests in order.  *posted: so many were, from the first one on.  0, or
-	 * why the next one was not: -FI_EAGAIN without room, or another negative fi_errno.
+	 * why the next one was not.
 	 */
-	ssize_t (*post)(struct fid_ep *ep, const struct pmv_core *core, const struct pmv_wr *wrs,
-			size_t count, size_t *posted);
+	ssize_t (*post)(const struct pmv_engine_ep *ep, const struct pmv_wr *wrs, size_t count,
+			size_t *posted);
 	/* As fi_cq_read and fi_cq_readerr. */
 	ssize_t (*poll)(struct fid_cq *cq, void *buf, size_t count);
 	ssize_t (*poll_error)(struct fid_cq *cq, struct fi_cq_err_entry *entry);
@@ -99,26 +106,24 @@ struct pmv_engine {
 
 struct pmv_engine_ep {
 	struct pmv_engine *engine;
+	const struct pmv_engine_ops *ops; /* the engine's */
 	struct fid_ep *fid;
 };
 
 static inline ssize_t pmv_engine_post(const struct pmv_engine_ep *ep, const struct pmv_wr *wrs,
 				      size_t count, size_t *posted)
 {
-	return ep->engine->core->ops->post(ep->fid, ep->engine->core, wrs, count, posted);
+	return ep->ops->post(ep, wrs, count, posted);
+}
+
+static inline ssize_t pmv_engine_post_one(const struct pmv_engine_ep *ep, const struct pmv_wr *wr)
+{
+	return ep->ops->post_one(ep, wr);
 }
 
 static inline bool pmv_engine_can(const struct pmv_engine *engine, enum pmv_engine_cap cap)
 {
 	return engine->core->caps & cap;
-}
-
-/* pmv_engine_post_one -- 0 or a negative fi_errno */
-static inline ssize_t pmv_engine_post_one(const struct pmv_engine_ep *ep, const struct pmv_wr *wr)
-{
-	size_t posted;
-
-	return pmv_engine_post(ep, wr, 1, &posted);
 }
 
 extern const struct pmv_engine_ops pmv_engine_libfabric;

@@ -59,8 +59,7 @@ static void *put_descs(struct block *block, void **desc, size_t count)
 	return put(block, desc, count * sizeof(*desc));
 }
 
-static const struct fi_msg_rma *put_rma(struct block *block, const struct fi_msg_rma *msg,
-					bool data_too)
+static struct fi_msg_rma *put_rma(struct block *block, const struct fi_msg_rma *msg, bool data_too)
 {
 	struct fi_msg_rma *copy = put(block, msg, sizeof(*msg));
 	struct iovec *iov = put_iovs(block, msg->msg_iov, msg->iov_count, data_too);
@@ -75,7 +74,7 @@ static const struct fi_msg_rma *put_rma(struct block *block, const struct fi_msg
 	return copy;
 }
 
-static const struct fi_msg *put_msg(struct block *block, const struct fi_msg *msg, bool data_too)
+static struct fi_msg *put_msg(struct block *block, const struct fi_msg *msg, bool data_too)
 {
 	struct fi_msg *copy = put(block, msg, sizeof(*msg));
 	struct iovec *iov = put_iovs(block, msg->msg_iov, msg->iov_count, data_too);

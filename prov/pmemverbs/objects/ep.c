@@ -448,6 +448,7 @@ static void join(struct pmv_ep *ep, const struct fi_info *info, const struct fi_
 	struct pmv_domain *domain = ep->domain;
 
 	ep->engine.engine = &domain->engine;
+	ep->engine.ops = domain->engine.core->ops;
 	ep->mailbox.engine = &ep->engine;
 	ep->mailbox.owner = &ep->initiator.owner;
 	ep->mailbox.receives = &ep->receives;

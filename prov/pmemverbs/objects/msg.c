@@ -25,12 +25,13 @@
 static ssize_t submit(struct pmv_ep *ep, const struct fi_msg *msg, uint64_t what, uint64_t flags,
 		      bool unheard)
 {
+	struct fi_msg copy = *msg;
 	const struct pmv_submission submission = {
 		.what = what,
 		.context = msg->context,
 		.flags = flags,
 		.unheard = unheard,
-		.wr = {.kind = what & FI_RECV ? PMV_WR_RECV : PMV_WR_SEND, .msg = msg},
+		.wr = {.kind = what & FI_RECV ? PMV_WR_RECV : PMV_WR_SEND, .msg = &copy},
 	};
 
 	return pmv_submit(&ep->initiator, &submission);
@@ -86,7 +87,11 @@ static ssize_t keep_end(struct pmv_ep *ep, bool kept, const struct iovec *iov, s
 static ssize_t recv_msg(struct pmv_ep *ep, const struct fi_msg *msg, uint64_t flags)
 {
 	const struct pmv_wr wr = {
-		.kind = PMV_WR_RECV, .context = msg->context, .flags = flags, .msg = msg};
+		.kind = PMV_WR_RECV,
+		.context = msg->context,
+		.flags = flags,
+		.msg = (struct fi_msg *) msg, /* has the context */
+	};
 	bool kept;
 	ssize_t ret = keep_begin(ep, msg->msg_iov, msg->iov_count, &kept);
 
@@ -125,25 +130,32 @@ static ssize_t msg_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, f
 
 /* Sending */
 
+static ssize_t send_carefully(struct pmv_ep *ep, const struct fi_msg *msg, uint64_t flags,
+			      bool unheard)
+{
+	if (!(flags & FI_IMMED))
+		return submit(ep, msg, FI_MSG | FI_SEND, flags, unheard);
+	PMV_WARN(EP_DATA, "FI_IMMED is for writes: a message's completion at the target comes with "
+			  "the message\n");
+	return -FI_EINVAL;
+}
+
 /* send_msg -- unheard: it never completes (fi_inject) */
-static ssize_t send_msg(struct pmv_ep *ep, const struct fi_msg *msg, uint64_t flags, bool unheard)
+static inline ssize_t send_msg(struct pmv_ep *ep, const struct fi_msg *msg, uint64_t flags,
+			       bool unheard)
 {
 	struct pmv_initiator *ini = &ep->initiator;
 	const struct pmv_wr wr = {.kind = PMV_WR_SEND,
 				  .inject = unheard,
 				  .context = msg->context,
 				  .flags = flags,
-				  .msg = msg};
+				  /* has the context */
+				  .msg = (struct fi_msg *) msg};
 	bool counted;
 	ssize_t ret;
 
-	if (flags & FI_IMMED) {
-		PMV_WARN(EP_DATA, "FI_IMMED is for writes: a message's completion at the target "
-				  "comes with the message\n");
-		return -FI_EINVAL;
-	}
-	if ((flags & (FI_FENCE | FI_COMMIT)) || !pmv_initiator_is_fast(ini, SEND_SLOW))
-		return submit(ep, msg, FI_MSG | FI_SEND, flags, unheard);
+	if ((flags & (FI_FENCE | FI_COMMIT | FI_IMMED)) || !pmv_initiator_is_fast(ini, SEND_SLOW))
+		return send_carefully(ep, msg, flags, unheard);
 	counted = pmv_ordering_send_begin(ini, PMV_SLOW_SENDS);
 	ret = pmv_engine_post_one(&ep->engine, &wr);
 	pmv_ordering_send_end(ini, counted, !ret, false);
@@ -158,8 +170,9 @@ static ssize_t may_send(const struct pmv_ep *ep)
 	return hooks ? hooks->may_send(ep->initiator.tracker) : 0;
 }
 
-static ssize_t send_one(struct fid_ep *fid, const void *buf, size_t len, void *desc, uint64_t data,
-			fi_addr_t dest_addr, void *context, uint64_t flags, bool unheard)
+static inline ssize_t send_one(struct fid_ep *fid, const void *buf, size_t len, void *desc,
+			       uint64_t data, fi_addr_t dest_addr, void *context, uint64_t flags,
+			       bool unheard)
 {
 	const struct iovec iov = {.iov_base = (void *) buf, .iov_len = len};
 	const struct fi_msg msg = {&iov, desc ? &desc : NULL, 1, dest_addr, context, data};
