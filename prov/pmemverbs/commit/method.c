@@ -4,7 +4,6 @@
 
 #include <stddef.h>
 
-
 static enum pmv_persist effective(const struct pmv_attr *attr, enum pmv_transport transport)
 {
 	if (attr->persist == PMV_WSP && transport != PMV_TRANSPORT_IB)

@@ -24,24 +24,24 @@ libtesting_la_SOURCES = $(testcore_sources) \
 # For all programs that name no others.  Before Criterion, of which a function is replaced.
 LDADD = libtesting.la libprovider.la $(CRITERION_LIBS) $(LIBFABRIC_LIBS) -lpthread
 
-test_agent_SOURCES = %D%/test_agent.c
-test_agent_commit_SOURCES = %D%/test_agent_commit.c
+test_agent_SOURCES = %D%/test_agent.c %D%/test_agent_threads.c %D%/test_agent.h
+test_agent_commit_SOURCES = %D%/test_agent_commit.c %D%/test_agent_faults.c %D%/test_agent_commit.h
 test_agent_fence_SOURCES = %D%/test_agent_fence.c
 test_atomic_SOURCES = %D%/test_atomic.c
 test_close_SOURCES = %D%/test_close.c
 test_cntr_SOURCES = %D%/test_cntr.c
-test_commit_SOURCES = %D%/test_commit.c
-test_cover_SOURCES = %D%/test_cover.c
+test_commit_SOURCES = %D%/test_commit.c %D%/test_commit_refused.c %D%/test_commit.h
+test_cover_SOURCES = %D%/test_cover.c %D%/test_cover_agent.c %D%/test_cover.h
 test_dirty_SOURCES = %D%/test_dirty.c
 test_entries_SOURCES = %D%/test_entries.c
 test_eq_SOURCES = %D%/test_eq.c
 test_errors_SOURCES = %D%/test_errors.c
-test_fence_SOURCES = %D%/test_fence.c
+test_fence_SOURCES = %D%/test_fence.c %D%/test_fence_core.c
 test_file_SOURCES = %D%/test_file.c %D%/syscalls.c %D%/syscalls.h
 test_flush_SOURCES = %D%/test_flush.c
 test_flush_effect_SOURCES = %D%/test_flush_effect.c
 test_guard_SOURCES = %D%/test_guard.c %D%/syscalls.c %D%/syscalls.h
-test_info_SOURCES = %D%/test_info.c
+test_info_SOURCES = %D%/test_info.c %D%/test_info_rdm.c %D%/test_info.h
 test_key_SOURCES = %D%/test_key.c
 test_length_SOURCES = %D%/test_length.c
 test_mem_SOURCES = %D%/test_mem.c
@@ -53,12 +53,12 @@ test_random_SOURCES = %D%/test_random.c
 test_received_SOURCES = %D%/test_received.c
 test_region_SOURCES = %D%/test_region.c
 test_repair_SOURCES = %D%/test_repair.c
-test_send_SOURCES = %D%/test_send.c
+test_send_SOURCES = %D%/test_send.c %D%/test_send_errors.c %D%/test_send.h
 test_share_SOURCES = %D%/test_share.c
 test_stall_SOURCES = %D%/test_stall.c
 test_start_SOURCES = %D%/test_start.c
 test_threads_SOURCES = %D%/test_threads.c
-test_wire_SOURCES = %D%/test_wire.c
+test_wire_SOURCES = %D%/test_wire.c %D%/test_wire_messages.c %D%/test_wire.h
 
 # What is asked of the kernel and of libpmem2 is looked at on its way.
 test_flush_LDFLAGS = -Wl,--wrap=msync,--wrap=madvise,--wrap=pmem2_get_flush_fn \
