@@ -207,7 +207,7 @@ static void commit_changed(struct pair *pair, enum pair_memory memory, size_t of
 		.key = pmv_key_core(rma_iov.key),
 	};
 	struct iovec iov = {data, 0};
-	const struct fi_msg_rma msg = {
+	struct fi_msg_rma msg = {
 		.msg_iov = &iov, .iov_count = 1, .rma_iov = &core_rma_iov, .rma_iov_count = 1};
 	const struct pmv_submission commit = {
 		.what = FI_RMA | FI_WRITE,
