@@ -111,6 +111,7 @@ ssize_t pmv_choose(struct pmv_initiator *ini, const struct pmv_submission *submi
 			*choice = one;
 			chosen->at = to;
 		}
+		choice->flush_agent |= one.flush_agent;
 	}
 	return 0;
 }

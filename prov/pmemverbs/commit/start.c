@@ -236,12 +236,18 @@ static ssize_t begin_after_agent(struct pmv_run *run, const struct pmv_submissio
 {
 	struct pmv_initiator *ini = pmv_run_initiator(run);
 	struct pmv_chosen chosen;
-	ssize_t ret = pmv_choose(ini, submission, &chosen);
 	bool stores;
+	ssize_t ret;
 
+	/* Whoever takes a flag has posted a READ then, which the request does not pass. */
+	pthread_mutex_lock(&ini->ordering.lock);
+	ret = pmv_choose(ini, submission, &chosen);
+	pthread_mutex_unlock(&ini->ordering.lock);
+	/* The agent has come to an end with it meanwhile, or another thread could not post. */
+	if (!ret && !chosen.choice.after_agent)
+		ret = -FI_EAGAIN;
 	if (ret)
 		return ret;
-	chosen.choice.after_agent = true;
 	pthread_mutex_lock(&ini->lock);
 	stores = may_store(ini, submission);
 	if (!stores)

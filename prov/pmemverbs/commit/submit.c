@@ -240,7 +240,9 @@ ssize_t pmv_submit(struct pmv_initiator *ini, const struct pmv_submission *submi
 	struct pmv_submission commit;
 	bool grouped;
 
-	if (!(submission->flags & FI_COMMIT) && !pmv_group_takes(ini, submission))
+	/* A receive commits nothing: its sender does. */
+	if ((submission->what & FI_RECV) ||
+	    (!(submission->flags & FI_COMMIT) && !pmv_group_takes(ini, submission)))
 		return submit_plain(ini, submission);
 	/* Nobody hears how it ends, so a later commit has to. */
 	if (submission->unheard && ini->hooks && submission->num_to)

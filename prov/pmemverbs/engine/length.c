@@ -29,7 +29,7 @@ static enum answer compare(bool fits, size_t left, size_t places)
 		return DIFFERS;
 	PMV_WARN(EP_DATA,
 		 "an operation on several places of the target is refused: their lengths have to "
-		 "add up to what is written, and at most %d places are allowed\n",
+		 "add up to that of the buffers, and at most %d places are allowed\n",
 		 PMV_MAX_RMA);
 	return MALFORMED;
 }

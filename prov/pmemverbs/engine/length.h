@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * length.h -- how much an operation writes
+ * length.h -- how much an operation writes or reads
  *
  * An application says it twice: by its own buffers, and by the places at the target.
  * Cores differ in what they do when the two disagree: verbs never looks at the places'
@@ -41,9 +41,9 @@ struct pmv_atomic_msg {
 };
 
 /*
- * pmv_write_lengths -- the message itself, or a copy in `copy` with the length that is
- * written.  NULL after a warning: it names too many places, or several whose lengths do
- * not add up, and nobody can tell which of them is wrong.
+ * pmv_write_lengths -- of a write or a read: the message itself, or a copy in `copy` with
+ * the length of the buffers.  NULL after a warning: it names too many places, or several whose
+ * lengths do not add up, and nobody can tell which of them is wrong.
  */
 const struct fi_msg_rma *pmv_write_lengths(const struct fi_msg_rma *msg, struct pmv_rma_msg *copy);
 

@@ -119,7 +119,9 @@ static int post_each(struct rig *rig, uint64_t kind)
 		accepted(fi_recv(rig->ep, data, 8, NULL, 0, CONTEXT(0)));
 		accepted(fi_recvv(rig->ep, &iov, &desc, 1, 0, CONTEXT(1)));
 		accepted(fi_recvmsg(rig->ep, &msg, 0));
-		return 3;
+		/* It is for the sender to commit. */
+		accepted(fi_recvmsg(rig->ep, &msg, FI_COMMIT));
+		return 4;
 	case FI_READ:
 		accepted(rig_read(rig, KEY_MHP, CONTEXT(0)));
 		accepted(fi_readv(rig->ep, &iov, &desc, 1, 0, ADDR, KEY_MHP, CONTEXT(1)));
