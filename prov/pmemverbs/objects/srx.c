@@ -16,13 +16,18 @@ static struct pmv_srx *to_srx(struct fid *fid)
 
 /* As in msg.c, under guard. */
 
-static ssize_t srx_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src_addr,
-			void *context)
+static ssize_t srx_recvmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags)
 {
+	const struct pmv_wr wr = {
+		.kind = PMV_WR_RECV,
+		.context = msg->context,
+		.flags = flags,
+		.msg = (struct fi_msg *) msg, /* has the context */
+	};
 	ssize_t ret;
 
 	pmv_guard_enter();
-	ret = fi_recv(to_srx(&fid->fid)->core_fid, buf, len, desc, src_addr, context);
+	ret = pmv_engine_post_one(&to_srx(&fid->fid)->engine, &wr);
 	pmv_guard_leave();
 	return ret;
 }
@@ -30,22 +35,17 @@ static ssize_t srx_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, f
 static ssize_t srx_recvv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
 			 fi_addr_t src_addr, void *context)
 {
-	ssize_t ret;
+	const struct fi_msg msg = {iov, desc, count, src_addr, context, 0};
 
-	pmv_guard_enter();
-	ret = fi_recvv(to_srx(&fid->fid)->core_fid, iov, desc, count, src_addr, context);
-	pmv_guard_leave();
-	return ret;
+	return srx_recvmsg(fid, &msg, 0);
 }
 
-static ssize_t srx_recvmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags)
+static ssize_t srx_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src_addr,
+			void *context)
 {
-	ssize_t ret;
+	const struct iovec iov = {.iov_base = buf, .iov_len = len};
 
-	pmv_guard_enter();
-	ret = fi_recvmsg(to_srx(&fid->fid)->core_fid, msg, flags);
-	pmv_guard_leave();
-	return ret;
+	return srx_recvv(fid, &iov, &desc, 1, src_addr, context);
 }
 
 static struct fi_ops_msg srx_msg_ops = {
@@ -57,17 +57,17 @@ static struct fi_ops_msg srx_msg_ops = {
 
 static ssize_t srx_cancel(struct fid *fid, void *context)
 {
-	return fi_cancel(&to_srx(fid)->core_fid->fid, context);
+	return fi_cancel(&to_srx(fid)->engine.fid->fid, context);
 }
 
 static int srx_getopt(struct fid *fid, int level, int optname, void *optval, size_t *optlen)
 {
-	return fi_getopt(&to_srx(fid)->core_fid->fid, level, optname, optval, optlen);
+	return fi_getopt(&to_srx(fid)->engine.fid->fid, level, optname, optval, optlen);
 }
 
 static int srx_setopt(struct fid *fid, int level, int optname, const void *optval, size_t optlen)
 {
-	return fi_setopt(&to_srx(fid)->core_fid->fid, level, optname, optval, optlen);
+	return fi_setopt(&to_srx(fid)->engine.fid->fid, level, optname, optval, optlen);
 }
 
 static struct fi_ops_ep srx_ops = {
@@ -80,7 +80,7 @@ static struct fi_ops_ep srx_ops = {
 static int srx_close(struct fid *fid)
 {
 	struct pmv_srx *srx = to_srx(fid);
-	int ret = fi_close(&srx->core_fid->fid);
+	int ret = fi_close(&srx->engine.fid->fid);
 
 	if (ret)
 		return ret;
@@ -93,12 +93,12 @@ static int srx_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 {
 	struct fid *core_fid = pmv_unwrap_fid(bfid);
 
-	return core_fid ? fi_ep_bind(to_srx(fid)->core_fid, core_fid, flags) : -FI_EINVAL;
+	return core_fid ? fi_ep_bind(to_srx(fid)->engine.fid, core_fid, flags) : -FI_EINVAL;
 }
 
 static int srx_control(struct fid *fid, int command, void *arg)
 {
-	return fi_control(&to_srx(fid)->core_fid->fid, command, arg);
+	return fi_control(&to_srx(fid)->engine.fid->fid, command, arg);
 }
 
 struct fi_ops pmv_srx_fi_ops = {
@@ -117,7 +117,9 @@ int pmv_srx_open(struct fid_domain *domain_fid, struct fi_rx_attr *attr, struct 
 	if (!srx)
 		return -FI_ENOMEM;
 	srx->domain = pmv_to_domain(domain_fid);
-	ret = fi_srx_context(srx->domain->engine.domain_fid, attr, &srx->core_fid, srx);
+	srx->engine.engine = &srx->domain->engine;
+	srx->engine.ops = srx->domain->engine.core->ops;
+	ret = fi_srx_context(srx->domain->engine.domain_fid, attr, &srx->engine.fid, srx);
 	if (ret) {
 		free(srx);
 		return ret;

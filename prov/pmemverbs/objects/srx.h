@@ -5,11 +5,12 @@
 
 #include <rdma/fi_endpoint.h>
 
+#include "engine/engine.h"
 #include "objects/domain.h"
 
 struct pmv_srx {
 	struct fid_ep srx_fid;
-	struct fid_ep *core_fid;
+	struct pmv_engine_ep engine;
 	struct pmv_domain *domain;
 };
 

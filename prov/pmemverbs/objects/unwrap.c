@@ -18,7 +18,7 @@ struct fid *pmv_unwrap_fid(struct fid *fid)
 	if (fid->ops == &pmv_pep_fi_ops)
 		return &pmv_container_of(fid, struct pmv_pep, pep_fid.fid)->core_fid->fid;
 	if (fid->ops == &pmv_srx_fi_ops)
-		return &pmv_container_of(fid, struct pmv_srx, srx_fid.fid)->core_fid->fid;
+		return &pmv_container_of(fid, struct pmv_srx, srx_fid.fid)->engine.fid->fid;
 	if (fid->ops == &pmv_cq_fi_ops)
 		return &pmv_container_of(fid, struct pmv_cq, cq_fid.fid)->queue.core_fid->fid;
 	if (fid->ops == &pmv_eq_fi_ops)

@@ -538,7 +538,7 @@ Test(option, is_not_of_shared_receives)
 	struct fid_ep core = {.fid = {.fclass = FI_CLASS_EQ}};
 	struct pmv_srx srx = {
 		.srx_fid = {.fid = {.fclass = FI_CLASS_SRX_CTX, .ops = &pmv_srx_fi_ops}},
-		.core_fid = &core,
+		.engine = {.fid = &core},
 	};
 
 	for (int shared_first = 0; shared_first < 2; shared_first++) {
