@@ -176,7 +176,8 @@ static ssize_t ask(struct pmv_run *run, const struct pmv_step *step)
 
 static ssize_t take_step(struct pmv_run *run, const struct pmv_step *step)
 {
-	switch (step->kind) {
+	/* The compiler finds a kind that is missing here. */
+	switch ((enum pmv_step_kind) step->kind) {
 	case PMV_STEP_FLUSH_BEFORE:
 	case PMV_STEP_DATA:
 	case PMV_STEP_FLUSH:

@@ -302,7 +302,7 @@ static void expect_order(const struct pmv_plan *plan, const struct pmv_step *bef
 	const char *text = text_of(plan);
 	bool flushed = before && before->kind == PMV_STEP_FLUSH;
 
-	switch (step->kind) {
+	switch ((enum pmv_step_kind) step->kind) {
 	case PMV_STEP_FLUSH_BEFORE:
 		cr_expect(!before && after && after->kind == PMV_STEP_DATA, "%s", text);
 		break;
@@ -337,9 +337,21 @@ static void expect_order(const struct pmv_plan *plan, const struct pmv_step *bef
 	}
 }
 
+/* index_of -- of the first such step; PMV_MAX_STEPS: there is none */
+static unsigned index_of(const struct pmv_plan *plan, enum pmv_step_kind kind)
+{
+	for (unsigned int i = 0; i < plan->count; i++) {
+		if (plan->steps[i].kind == kind)
+			return i;
+	}
+	return PMV_MAX_STEPS;
+}
+
 static void expect_all_in_order(const struct pmv_plan *plan, enum pmv_method method)
 {
 	cr_assert(plan->count > 0 && plan->count <= PMV_MAX_STEPS);
+	cr_expect_eq(plan->data, index_of(plan, PMV_STEP_DATA), "%s", text_of(plan));
+	cr_expect_eq(plan->ask, index_of(plan, PMV_STEP_ASK), "%s", text_of(plan));
 	for (unsigned int i = 0; i < plan->count; i++)
 		expect_order(plan, i ? &plan->steps[i - 1] : NULL, &plan->steps[i],
 			     i + 1 < plan->count ? &plan->steps[i + 1] : NULL, method);
