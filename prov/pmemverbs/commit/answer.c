@@ -10,7 +10,7 @@
 #include "commit/flush_request.h"
 #include "commit/run.h"
 
-/* After so long without an acknowledgement it is asked whether the peer is there. */
+/* After this time without an acknowledgement a probe finds out whether the peer is there. */
 #define PROBE_NS INT64_C(200000000)
 
 static int fault_errno(enum pmv_fault fault)
@@ -31,8 +31,8 @@ static int fault_errno(enum pmv_fault fault)
 }
 
 /*
- * take_fault -- one message of a request failed, and so the request.  Fenced ones behind it
- * fail with it, as they are not done before it is.
+ * take_fault -- a request fails if one of its messages does.  Fenced requests behind it
+ * fail, too: they promise that it was done.
  */
 static void take_fault(struct pmv_initiator *ini, const struct pmv_ack *ack)
 {
@@ -93,7 +93,7 @@ void pmv_answer_take(struct pmv_initiator *ini)
 		fail_all(ini);
 }
 
-/* post_own -- something that no operation of the application's asks for; -FI_EAGAIN: not now */
+/* post_own -- for no operation of the application; -FI_EAGAIN: not now */
 static ssize_t post_own(struct pmv_initiator *ini, enum pmv_run_role role,
 			ssize_t (*post)(struct pmv_initiator *ini, struct pmv_run *run))
 {
@@ -126,7 +126,7 @@ static ssize_t post_probe(struct pmv_initiator *ini, struct pmv_run *run)
 	return ret;
 }
 
-/* post_repeat -- one at a time: what it sends has to stay until it is sent */
+/* post_repeat -- one at a time: its buffer must not change until it is sent */
 static ssize_t post_repeat(struct pmv_initiator *ini, struct pmv_run *run)
 {
 	ssize_t ret;
@@ -144,8 +144,8 @@ static ssize_t post_empty(struct pmv_initiator *ini, struct pmv_run *run)
 }
 
 /*
- * A target that dies after its NIC has taken the request leaves nothing behind that could
- * fail.  So a READ is posted, which does.
+ * A target may die after its NIC has taken the request.  Then nothing is in flight that could
+ * fail.  So a READ is posted, which fails.
  */
 void pmv_answer_probe(struct pmv_initiator *ini)
 {

@@ -11,8 +11,8 @@
 void pmv_answer_take(struct pmv_initiator *ini);
 
 /*
- * pmv_answer_probe -- nothing was heard for long: post something that fails if the peer is
- * gone, and send again what somebody may have overwritten (agent/wire.h, Repair)
+ * pmv_answer_probe -- if nothing was heard for some time: post a READ, which fails if the
+ * peer is gone, and repeat a message that somebody may have overwritten (agent/wire.h, Repair)
  */
 void pmv_answer_probe(struct pmv_initiator *ini);
 

@@ -10,7 +10,7 @@
 #include "commit/ordering.h"
 #include "engine/length.h"
 
-/* Most requests have no more ranges. */
+/* Few requests have more ranges than this; they allocate them. */
 #define FEW_RANGES 4
 
 struct pmv_flush_request {
@@ -23,10 +23,10 @@ struct pmv_flush_request {
 	uint64_t data;          /* immediate data, or the number of messages */
 	struct pmv_range store; /* where the payload goes */
 
-	unsigned int count; /* of ranges, `store` behind them */
+	unsigned int count; /* of ranges; the last one is `store`, if there is a payload */
 	unsigned int sent;
-	unsigned int read;    /* so many ranges are read back ... */
-	uint64_t read_part;   /* ... and so much of the next one */
+	unsigned int read;    /* ranges that are read back ... */
+	uint64_t read_part;   /* ... and bytes of the next one */
 	uint64_t first, last; /* numbers of its messages */
 	struct pmv_range *ranges;
 	struct pmv_range few[FEW_RANGES];
@@ -125,7 +125,9 @@ ssize_t pmv_flush_request_take(struct pmv_initiator *ini, struct pmv_flush_reque
 			return -FI_ENOMEM;
 		}
 	}
-	/* A region with nothing to flush is named, too: it may have failed.  `store` names its own.
+	/*
+	 * A region without dirty ranges is named, too: the agent may know that it has failed.
+	 * `store` names its own region.
 	 */
 	for (unsigned int i = 0; i < request->num_keys && !request->payload; i++) {
 		if (!pmv_dirty_count(&ini->dirty, request->at[i].key, false))
@@ -145,7 +147,7 @@ ssize_t pmv_flush_request_take(struct pmv_initiator *ini, struct pmv_flush_reque
 		request->ranges[at++] = request->store;
 	request->count = at;
 	if (request->messages) {
-		/* All that are counted are in the send queue by now. */
+		/* They are counted after they were posted: all are in the send queue. */
 		request->data = atomic_load(&ini->sends);
 		atomic_store(&ini->told_sends, request->data);
 	}

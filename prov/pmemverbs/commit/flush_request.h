@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * flush_request.h -- what one commit asks of the agent, in as many messages as it takes
+ * flush_request.h -- what one commit asks of the agent, in one message or several
  *
- * A request names everything that was written to the commit's regions (to all regions, if
- * the commit is fenced) and that the agent has not been told of.  It takes that from the
- * dirty ranges under the initiator's lock, which is held until the request is posted or
- * waits behind all others.  So requests arrive in the order in which they took, and the
- * acknowledgement of one covers everything that earlier ones took.
+ * A request names the dirty ranges of the commit's regions, or of all regions if the commit
+ * is fenced.  A range is dirty from when it is written until a request names it.  A request
+ * takes its ranges under the initiator's lock, which is held until the request is posted or
+ * stands at the end of the list that waits for room.  So requests arrive in the order in
+ * which they took ranges, and an acknowledgement also covers the ranges of all earlier
+ * requests.
  */
 #ifndef PMV_FLUSH_REQUEST_H
 #define PMV_FLUSH_REQUEST_H
@@ -14,7 +15,7 @@
 #include "agent/wire.h"
 #include "commit/submit.h"
 
-/* A commit names so many regions at most. */
+/* The most regions that a commit may name. */
 #define PMV_FLUSH_REQUEST_KEYS 8
 
 struct pmv_flush_request;
@@ -47,8 +48,8 @@ ssize_t pmv_flush_request_take(struct pmv_initiator *ini, struct pmv_flush_reque
 void pmv_flush_request_mute(struct pmv_flush_request *request);
 
 /*
- * pmv_flush_request_unread -- of what it names the next part to read back, at most so long;
- * false: all is read.  pmv_flush_request_was_read: so much of it was posted.
+ * pmv_flush_request_unread -- the next part of its ranges to read back, at most `most` bytes;
+ * false: all is read.  pmv_flush_request_was_read: a READ of its first `len` bytes was posted.
  */
 bool pmv_flush_request_unread(const struct pmv_flush_request *request, uint64_t most,
 			      struct pmv_range *range);

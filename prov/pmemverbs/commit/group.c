@@ -75,7 +75,7 @@ void pmv_group_next(struct pmv_initiator *ini, bool looking)
 
 	if (STAILQ_EMPTY(&group->members))
 		return;
-	/* The agent's thread looks, too, and earlier: it waits for nothing here. */
+	/* The agent's thread reads the queue, too, but needs no flush. */
 	if (looking || pmv_queue_is_armed(ini->owner.tx_queue) ||
 	    pmv_queue_is_armed(ini->owner.rx_queue))
 		group->wanted = true;

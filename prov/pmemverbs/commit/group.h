@@ -3,15 +3,15 @@
  * group.h -- group commit: one flush for many writes (FI_PMEMVERBS_COMMIT=all)
  *
  * A write or atomic to persistent memory that does not ask for a commit is posted at once.
- * Its completion is kept back until a flush that was posted behind it is done.  That flush is
- * posted by whoever reads the completion queue, and so begins to wait: it covers everything
+ * Its completion waits for a flush behind it.  The flush is posted when the application
+ * reads the completion queue, that is when it begins to wait.  The flush covers everything
  * that was written by then, so a burst of writes pays for one flush.  An endpoint has one
- * flush under way; what is written meanwhile waits for the next one.
+ * flush under way.  Later writes wait for the next one.
  *
- * A member joins after it was posted, and the flush takes all members as it is posted: so
- * each of them was posted before.  A READ makes durable what came before on the connection,
- * whatever region it reads (method.h).  A flush request names the regions that only the
- * agent can flush.
+ * An operation joins the group after it was posted.  The flush takes all members when it is
+ * posted, so it stands behind each of them.  A READ makes durable everything that came before
+ * it on the connection, whatever region it reads (method.h).  For regions that only the
+ * agent can flush there is a flush request, which names them.
  *
  * All but pmv_group_takes and pmv_group_is_idle hold the initiator's lock.
  */
@@ -20,10 +20,10 @@
 
 #include "commit/run.h"
 
-/* pmv_group_takes -- is the operation to be durable though the call does not say so? */
+/* pmv_group_takes -- must the operation be durable although the call does not ask for it? */
 bool pmv_group_takes(const struct pmv_initiator *ini, const struct pmv_submission *submission);
 
-/* pmv_group_join -- true: it is the first one, and somebody has to look after it */
+/* pmv_group_join -- true: it is the first member, so the caller lets the queue wait for it */
 bool pmv_group_join(struct pmv_initiator *ini, struct pmv_run *run);
 
 /* pmv_group_next -- post a flush if one is waited for and none is under way */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * hooks.h -- what is asked of the layer that replaces connections under the application
+ * hooks.h -- questions to the layer that replaces connections under the application
  *
  * An endpoint of FI_EP_RDM uses connected endpoints that come and go.  What was written on
  * a lost connection must not count as committed on the next one (lost_writes.h).  The

@@ -79,7 +79,7 @@ void pmv_initiator_wait(struct pmv_initiator *ini)
 	struct pmv_queue *tx = ini->owner.tx_queue, *rx = ini->owner.rx_queue;
 
 	pmv_queue_wait(tx, &ini->on_tx_queue);
-	/* Who waits for what the target does in return may read the other queue only. */
+	/* An application that waits for the target's reaction may read the other queue only. */
 	if (rx && rx != tx)
 		pmv_queue_wait(rx, &ini->on_rx_queue);
 }
@@ -115,8 +115,10 @@ enum pmv_audience pmv_initiator_audience(const struct pmv_initiator *ini, uint64
 		return PMV_TELL_NOBODY;
 	if ((flags & FI_COMPLETION) || !selective)
 		return PMV_TELL_ALL;
-	/* verbs reports every receive: one may be used up by immediate data, which is reported
-	 * always. */
+	/*
+	 * verbs reports every receive, because immediate data may use it up, and immediate data
+	 * are always reported.
+	 */
 	if (receive && pmv_engine_can(ini->engine->engine, PMV_ENGINE_FENCE))
 		return PMV_TELL_ALL;
 	return PMV_TELL_ERROR;

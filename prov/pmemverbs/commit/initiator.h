@@ -30,8 +30,8 @@ enum pmv_slow_path {
 	PMV_SLOW_READS = 1 << 4,      /* the core has no fence: reads are counted here */
 	PMV_SLOW_COMMIT = 1 << 5,     /* op_flags have FI_COMMIT_COMPLETE */
 	/*
-	 * The peer can commit messages, so what uses up its receives is counted.  Where
-	 * only a flush orders messages, it is remembered that some were sent.
+	 * The peer can commit messages.  So all that uses up its receives is counted, or, if
+	 * only a flush keeps messages in order, it is remembered that there were some.
 	 */
 	PMV_SLOW_SENDS = 1 << 6,      /* messages ... */
 	PMV_SLOW_IMMEDIATES = 1 << 7, /* ... and immediate data */
@@ -41,15 +41,17 @@ enum pmv_slow_path {
 /*
  * Ordering state: what earlier operations mean for a later fence.
  *
- * A flag (wrote_*) is set after the operation was posted that it speaks of.  Until then the
- * operation is counted (posting_*): another thread may have seen it completed and post a
- * commit meanwhile.  A flag is taken, and the request posted that makes it moot, under
- * `lock`.  Every fenced operation holds the lock from looking at the flags until it is
- * posted, so no thread sees a flag gone before what replaces it is in the send queue.  A
- * flag that is left standing needlessly costs a flush.
+ * A flag (wrote_*) is set after its operation was posted.  Until then the operation is
+ * counted (posting_*), because another thread may see it completed, and post a commit, before
+ * the flag is set.
+ *
+ * A thread that takes a flag also posts the request that makes the flag unnecessary, and
+ * holds `lock` for both.  Every fenced operation holds the lock from its look at the flags
+ * until it is posted.  So when a thread finds a flag cleared, the request that replaces it is in
+ * the send queue already.  A flag that stays set without need costs one flush.
  *
  * The flush of a commit to MHP memory sets no flag: data there persist in the order in
- * which they arrive, and nothing has to wait for the READ.
+ * which they arrive, so nothing has to wait for the READ.
  */
 struct pmv_ordering {
 	pthread_mutex_t lock;
@@ -64,8 +66,8 @@ struct pmv_ordering {
 	atomic_bool fence_due;        /* a READ or atomic may be under way */
 	atomic_int reads;             /* under way, where the core has no fence */
 	/*
-	 * An address inside the region of the key that was used last.  A commit without data
-	 * has none that is sure to be; its flush may read anywhere.
+	 * An address inside the region of the key that was used last.  The flush of a commit
+	 * without data reads there, since the commit's own address may be outside.
 	 */
 	pthread_mutex_t place_lock;
 	atomic_uint_fast64_t place_key;
@@ -101,7 +103,7 @@ struct pmv_initiator {
 	enum pmv_method message_method;
 	pthread_mutex_t send_lock; /* from before one is posted until it is counted */
 	atomic_uint_fast64_t sends;
-	atomic_uint_fast64_t told_sends; /* as many the agent was told of */
+	atomic_uint_fast64_t told_sends; /* how many of them the agent knows of */
 
 	pthread_mutex_t lock;        /* of all below, and of the mailbox's sending half */
 	struct pmv_op_list stalled;  /* operations that wait for room, in order */
@@ -113,12 +115,12 @@ struct pmv_initiator {
 	atomic_bool broken;     /* nothing more is to be expected of the connection */
 	atomic_bool repeating;  /* a message is being posted once more */
 	atomic_bool probing;    /* a READ is under way that fails if nothing ever will be */
-	int64_t heard_ns;       /* when something was heard while operations await the agent */
+	int64_t heard_ns;       /* when the agent was last heard of; for operations that await it */
 	struct pmv_waiter on_tx_queue;
 	struct pmv_waiter on_rx_queue;
 };
 
-/* pmv_initiator_init -- all of it is zero but engine, mailbox, hooks, keyed and owner.pool */
+/* pmv_initiator_init -- engine, mailbox, hooks, keyed and owner.pool are set, the rest is 0 */
 void pmv_initiator_init(struct pmv_initiator *ini);
 void pmv_initiator_destroy(struct pmv_initiator *ini);
 
@@ -128,7 +130,7 @@ void pmv_initiator_connected(struct pmv_initiator *ini);
 /* pmv_initiator_break -- the connection is lost: what waits for the agent fails */
 void pmv_initiator_break(struct pmv_initiator *ini);
 
-/* pmv_initiator_wait -- have push called whenever one of the queues is read */
+/* pmv_initiator_wait -- from now on pmv_run_push is called when one of the queues is read */
 void pmv_initiator_wait(struct pmv_initiator *ini);
 void pmv_initiator_unwait(struct pmv_initiator *ini);
 

@@ -57,12 +57,12 @@ struct pmv_choice pmv_choose_commit(const struct pmv_attr *attr, enum pmv_transp
 	if (choice.after_agent)
 		choice.why = "an earlier write of this endpoint, which the fence covers, went to "
 			     "memory that a flush from here can't make durable";
-	/* The write's own completion says nothing of earlier ones that need more. */
+	/* Earlier writes need a flush, and the completion of this one is no proof of theirs. */
 	if (past && past->flush && choice.method == PMV_METHOD_WRITE)
 		choice.method = PMV_METHOD_READ;
 
 	choice.flush_first = past && past->ordered;
-	/* Without an order among writes, nothing that is posted here can make one. */
+	/* If writes keep no order, no request from here can give them one. */
 	if (attr->relaxed && (past || choice.method == PMV_METHOD_READ))
 		choice.method = PMV_METHOD_AGENT;
 	if (choice.method == PMV_METHOD_AGENT)
@@ -85,11 +85,11 @@ enum pmv_method pmv_message_method(const struct pmv_attr *received, enum pmv_tra
 struct pmv_choice pmv_choose_message(const struct pmv_attr *received, enum pmv_transport transport,
 				     bool relaxed, const struct pmv_past *past)
 {
-	/* What anything may be needs what a file does. */
+	/* It may be any kind of memory.  A file needs most, so do what a file needs. */
 	static const struct pmv_attr anything = {.persist = PMV_PAGE};
 	struct pmv_choice choice;
 
-	/* Where it was received can't be read back. */
+	/* Nobody here knows where it was received, so it can't be read back. */
 	if (relaxed)
 		return refuse("the path may reorder writes (FI_PMEMVERBS_ORDERING=relaxed): "
 			      "nothing tells when a message is where it was received");

@@ -13,11 +13,12 @@
  *   PAGE              any    agent                agent
  *   NONE (volatile)   any    write, READ          write, READ
  *
- * The READ flushes because neither PCI Express nor the NIC may let it return
- * before every earlier posted write of the same connection has reached its
- * destination: the caches with DDIO, the memory controller without.  That
- * holds for the address it reads and for all others as long as nothing relaxes
- * the order of writes; where something may, only the agent can tell.
+ * A READ flushes, because neither PCI Express nor the NIC may let it return
+ * before every earlier write of the same connection has reached its
+ * destination.  That is the caches with DDIO, and the memory controller
+ * without.  It holds for all addresses, not only for the one that is read, as
+ * long as nothing relaxes the order of writes.  Where something may relax it,
+ * only the agent can tell.
  *
  * On iWARP and TCP a write's completion says only that it was handed to the
  * local transport.  WSP needs it to mean that the target's NIC has the data,
@@ -36,7 +37,7 @@ enum pmv_method {
 	PMV_METHOD_AGENT,   /* the target's processor has to write the data back */
 };
 
-/* When the target may hear of the write, if it is to hear of it. */
+/* When the target's application may be told of the write, if it is told. */
 enum pmv_immediate {
 	PMV_IMMEDIATE_WITH_DATA,    /* write with immediate */
 	PMV_IMMEDIATE_BEHIND_FLUSH, /* fenced write of 0 bytes with immediate, behind the READ */
@@ -55,9 +56,9 @@ struct pmv_past {
 struct pmv_choice {
 	enum pmv_method method;
 	bool flush_first; /* a READ in front of the write, and the write fenced behind it */
-	/* Everything that was asked of the agent has to be done before the write is executed. */
+	/* The agent has to be done with everything before the write is executed. */
 	bool after_agent;
-	/* The agent must hear of the write only behind a READ: nothing else keeps the order. */
+	/* A READ has to stand between the write and the request: nothing else keeps order. */
 	bool flush_agent;
 	enum pmv_immediate immediate;
 	const char *why;
@@ -81,10 +82,10 @@ struct pmv_choice pmv_choose_commit(const struct pmv_attr *attr, enum pmv_transp
 bool pmv_ordered_by_flush(const struct pmv_attr *attr);
 
 /*
- * pmv_message_method, pmv_choose_message -- the same of a message.  received: the
- * memory that all of the connection's messages are received in, if it is of one
- * kind.  Else NULL, and only the target's processor knows.  relaxed: the path may
- * place messages out of order.
+ * pmv_message_method, pmv_choose_message -- the same for a message.  received: the
+ * kind of memory that receives all messages of the connection.  NULL: there are
+ * several kinds, and only the target's processor knows which message is where.
+ * relaxed: the path may place messages out of order.
  */
 enum pmv_method pmv_message_method(const struct pmv_attr *received, enum pmv_transport transport);
 struct pmv_choice pmv_choose_message(const struct pmv_attr *received, enum pmv_transport transport,

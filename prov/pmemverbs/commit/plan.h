@@ -2,9 +2,9 @@
 /*
  * plan.h -- the steps of one operation, as a pure function of what is known
  *
- * The method says what proves durability (method.h).  The plan lists the steps that lead
- * there, in their order.  The interpreter (run.h) takes them one by one; steps that are
- * one work request each and stand side by side are posted together.
+ * The method says what proves durability (method.h).  The plan lists the steps to that proof,
+ * in their order.  The interpreter (run.h) takes them one by one.  Neighbouring steps of one
+ * work request each are posted together (batch.h).
  */
 #ifndef PMV_PLAN_H
 #define PMV_PLAN_H
@@ -15,15 +15,15 @@
 #include "commit/method.h"
 
 enum pmv_step_kind {
-	/* A READ in front of the data, which are fenced behind it: earlier data first. */
+	/* A READ in front of the data, which are fenced behind it: earlier data come first. */
 	PMV_STEP_FLUSH_BEFORE,
 	/* The write, atomic or message itself. */
 	PMV_STEP_DATA,
 	/* A READ behind the data. */
 	PMV_STEP_FLUSH,
-	/* READs of everything that the flush request names: nothing else keeps an order. */
+	/* READs of all bytes that the flush request names: nothing else keeps an order. */
 	PMV_STEP_READ_BACK,
-	/* The flush request goes to the agent, in as many messages as it takes. */
+	/* The flush request goes to the agent, in one message or several. */
 	PMV_STEP_ASK,
 	/* Wait for the agent's acknowledgement. */
 	PMV_STEP_AWAIT,

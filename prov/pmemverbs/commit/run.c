@@ -99,8 +99,8 @@ void pmv_run_end(struct pmv_run *run, int err)
 /* Steps of several work requests.  All hold the initiator's lock. */
 
 /*
- * read_back -- where writes keep no order a READ pushes only what it reads: so everything
- * that the request names
+ * read_back -- if writes keep no order, a READ pushes only the bytes that it reads.  So all
+ * bytes that the request names are read.
  */
 static ssize_t read_back(struct pmv_run *run)
 {
@@ -120,7 +120,7 @@ static ssize_t read_back(struct pmv_run *run)
 		else
 			pmv_flush_request_was_read(run->request, range.len);
 	}
-	/* What only a flush makes durable is flushed with that. */
+	/* Writes that only a flush makes durable need one more READ. */
 	if (!ret && atomic_load(&ordering->wrote_ordered)) {
 		run->plan.steps[run->at].kind = PMV_STEP_FLUSH;
 		return pmv_batch_post(run, NULL, 0, false);
@@ -155,7 +155,7 @@ static ssize_t ask(struct pmv_run *run, const struct pmv_step *step)
 	if (ret == -FI_EAGAIN)
 		return ret;
 	if (ret) {
-		/* What it took will not be made durable. */
+		/* Nobody will make the ranges durable that the request took. */
 		ini->dirty.lost = true;
 		pmv_run_release_unacked(run);
 		run->at = run->plan.count;
@@ -176,7 +176,8 @@ static ssize_t ask(struct pmv_run *run, const struct pmv_step *step)
 
 static ssize_t take_step(struct pmv_run *run, const struct pmv_step *step)
 {
-	switch (step->kind) {
+	/* The compiler finds a kind that is missing here. */
+	switch ((enum pmv_step_kind) step->kind) {
 	case PMV_STEP_FLUSH_BEFORE:
 	case PMV_STEP_DATA:
 	case PMV_STEP_FLUSH:

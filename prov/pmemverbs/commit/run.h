@@ -7,13 +7,13 @@
  * so the operation ends when the plan is done and nothing is in flight.
  *
  * A run whose next step finds no room in the core waits in the initiator's list `stalled`,
- * in order; meanwhile the endpoint takes nothing new.  One that has asked the agent waits in
- * `awaiting`.  Whoever reads one of the endpoint's completion queues calls push, which takes
- * acknowledgements and carries on.
+ * in order.  Meanwhile the endpoint takes nothing new.  A run that has asked the agent waits
+ * in the list `awaiting`.  Reading one of the endpoint's completion queues calls
+ * pmv_run_push, which takes acknowledgements and carries on.
  *
- * After an error the target must not hear of success.  But later requests to the agent rely
- * on earlier ones, and on the READs in front of them: these are posted all the same, and the
- * agent then neither stores nor notifies.
+ * After an error the target's application must not hear of success.  But later requests to
+ * the agent rely on earlier ones, and on the READs in front of them.  So these are still
+ * posted, and the agent neither stores nor notifies for them.
  */
 #ifndef PMV_RUN_H
 #define PMV_RUN_H
@@ -118,8 +118,8 @@ void pmv_run_release(struct pmv_run *run);
 /*
  * pmv_run_carry_on -- take steps.  0: the plan is done.  PMV_RUN_PARKED: it waits for the
  * agent or for a flush.  -FI_EAGAIN: there is no room; it stays at this step.
- * pmv_run_carry_on_in_order -- the same, behind the runs that wait for room, until it is
- * done or waits as well; holds the lock.
+ * pmv_run_carry_on_in_order -- the same, but runs that already wait for room go first.  It
+ * ends the run, or lists it as stalled.  Holds the lock.
  */
 #define PMV_RUN_PARKED 1
 ssize_t pmv_run_carry_on(struct pmv_run *run);

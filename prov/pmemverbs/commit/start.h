@@ -2,9 +2,9 @@
 /*
  * start.h -- a run begins: it is planned, and its data are posted
  *
- * An operation is accepted when its data are posted, or when the request to the agent that
- * comes before them is.  Up to then a failure is the call's to tell, and afterwards the
- * completion's.
+ * An operation is accepted when its data are posted, or when a request to the agent that has
+ * to come before the data is made.  The call returns failures from before that.  The completion
+ * tells all others.
  */
 #ifndef PMV_START_H
 #define PMV_START_H

@@ -19,7 +19,7 @@ bool pmv_submit_is_open(struct pmv_initiator *ini)
 	return pmv_initiator_is_fast(ini, PMV_SLOW_CLOSED);
 }
 
-/* awaits_payload -- is it closed only because a payload that the agent stores is unanswered? */
+/* awaits_payload -- is a payload that the agent has not stored yet the only reason to be closed? */
 static bool awaits_payload(struct pmv_initiator *ini)
 {
 	bool only;
@@ -31,9 +31,9 @@ static bool awaits_payload(struct pmv_initiator *ini)
 }
 
 /*
- * is_ready -- a fenced operation waits for commits that the agent decides on, for operations
- * that a group's flush covers, and for reads where the core has no fence.  Whoever reads the
- * completion queue finds out; the application tries again, as after any -FI_EAGAIN.
+ * is_ready -- a fenced operation waits for commits by the agent, for operations that a
+ * group's flush covers, and, if the core has no fence, for reads.  Their ends are found in
+ * the completion queue, so look there.  Then the application tries again.
  */
 static bool is_ready(struct pmv_initiator *ini, bool agent, bool group, bool reads)
 {
@@ -50,7 +50,7 @@ static bool is_ready(struct pmv_initiator *ini, bool agent, bool group, bool rea
 
 /* Operations that do not commit */
 
-/* plain_op -- so that it is counted, or its end is known; NULL: none is left */
+/* plain_op -- an operation is needed to count it, or to know its end; NULL: none is left */
 static struct pmv_op *plain_op(struct pmv_initiator *ini, const struct pmv_submission *submission,
 			       bool fetches)
 {
@@ -104,7 +104,7 @@ static ssize_t post_plain(struct pmv_initiator *ini, const struct pmv_submission
 	if (ret)
 		pmv_ordering_return_fence(ini, fence);
 	else if ((what & FI_READ) && !(what & FI_ATOMIC) && fence)
-		/* The core does not fence reads: the next request does it for this one. */
+		/* The core does not fence reads: the next request carries the fence. */
 		atomic_fetch_or(&ini->slow, PMV_SLOW_FENCE_NEXT);
 	else if (fenced && !(what & FI_READ))
 		atomic_fetch_and(&ini->slow, ~PMV_SLOW_FENCE_NEXT);
@@ -144,7 +144,7 @@ static ssize_t submit_plain(struct pmv_initiator *ini, const struct pmv_submissi
 	bool fetches = (what & FI_READ) && !pmv_engine_can(ini->engine->engine, PMV_ENGINE_FENCE);
 	struct pmv_wr wr = submission->wr;
 	bool fence = (flags & FI_FENCE) && !is_receive;
-	/* What is injected takes no flags. */
+	/* An injected operation takes no flags. */
 	bool fenced = fence || (!is_receive && !wr.inject && !(what & FI_READ) &&
 				!pmv_initiator_is_fast(ini, PMV_SLOW_FENCE_NEXT));
 	struct pmv_op *op = NULL;
@@ -160,7 +160,7 @@ static ssize_t submit_plain(struct pmv_initiator *ini, const struct pmv_submissi
 		op = plain_op(ini, submission, fetches);
 		if (!op)
 			return -FI_EAGAIN;
-		/* The one that is pending is the core's when it takes the operation. */
+		/* It is made with one pending, which stands for this work request. */
 		wr.context = op;
 		wr.flags |= FI_COMPLETION;
 	}
@@ -178,7 +178,7 @@ static ssize_t refuse(const char *why)
 	return -FI_EOPNOTSUPP;
 }
 
-/* check_losses -- would it cover what was lost with an earlier connection?  0: it would not */
+/* check_losses -- 0, or the commit would cover writes that an earlier connection has lost */
 static ssize_t check_losses(struct pmv_initiator *ini, const struct pmv_submission *submission)
 {
 	const struct pmv_hooks *hooks = ini->hooks;
@@ -205,7 +205,7 @@ static ssize_t submit_commit(struct pmv_initiator *ini, const struct pmv_submiss
 	uint64_t flags = submission->flags;
 	bool fence = flags & FI_FENCE;
 	bool notifies = !(submission->what & FI_MSG) && (flags & (FI_REMOTE_CQ_DATA | FI_IMMED));
-	/* Immediate data must not pass an atomic in front of it, which may be under way. */
+	/* An earlier atomic may be under way, and immediate data must not pass it. */
 	bool fenced =
 		!grouped && (fence || !pmv_initiator_is_fast(ini, PMV_SLOW_FENCE_NEXT) ||
 			     (notifies && pmv_engine_can(ini->engine->engine, PMV_ENGINE_FENCE)));
@@ -225,8 +225,8 @@ static ssize_t submit_commit(struct pmv_initiator *ini, const struct pmv_submiss
 }
 
 /*
- * may_group -- the others are committed one by one: those that the target is told of, that
- * are fenced, or that have no byte to flush, or several places
+ * may_group -- otherwise the operation is committed alone: if the target is told of it, if
+ * it is fenced, if it has several places, or if it has no byte that a flush could read
  */
 static bool may_group(struct pmv_initiator *ini, const struct pmv_submission *submission)
 {
@@ -244,7 +244,7 @@ ssize_t pmv_submit(struct pmv_initiator *ini, const struct pmv_submission *submi
 	if ((submission->what & FI_RECV) ||
 	    (!(submission->flags & FI_COMMIT) && !pmv_group_takes(ini, submission)))
 		return submit_plain(ini, submission);
-	/* Nobody hears how it ends, so a later commit has to. */
+	/* Nobody hears of its error, so a later commit has to fail in its place. */
 	if (submission->unheard && ini->hooks && submission->num_to)
 		pmv_ordering_lost_write(ini, submission->to, submission->num_to, true);
 	if (submission->flags & FI_COMMIT)

@@ -2,8 +2,8 @@
 /*
  * submit.h -- an application's call, on its way to the core
  *
- * Calls that need no care go to the engine directly.  All others come here: commits,
- * fences, operations that are counted.
+ * Commits, fenced operations and operations that are counted come here.  All other calls go
+ * straight to the engine.
  */
 #ifndef PMV_SUBMIT_H
 #define PMV_SUBMIT_H
@@ -18,7 +18,7 @@ struct pmv_submission {
 	uint64_t data;    /* immediate data */
 	uint64_t flags;   /* the application's */
 	struct pmv_wr wr; /* the operation, with the core's keys; without context and flags */
-	size_t changed;   /* see hooks.h: so many bytes at `to`, which names none */
+	size_t changed;   /* the length at `to`, if the target's processor writes there: hooks.h */
 	bool unheard;     /* of a call that never completes (fi_inject) */
 };
 

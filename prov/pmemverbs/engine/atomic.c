@@ -31,7 +31,7 @@ size_t pmv_operand_size(enum fi_datatype datatype)
 	}
 }
 
-/* Those of one operand are those of a list of one, whatever the endpoint. */
+/* A call with one operand is a call with a list of one, for every kind of endpoint. */
 
 ssize_t pmv_atomic_write(struct fid_ep *fid, const void *buf, size_t count, void *desc,
 			 fi_addr_t dest_addr, uint64_t addr, uint64_t key,

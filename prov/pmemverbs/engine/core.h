@@ -2,8 +2,8 @@
 /*
  * core.h -- the core providers below, and what is known of each
  *
- * A new core is a new row in core.c.  Cores that are not listed there are not
- * used: nobody has looked at what orders they keep.
+ * A new core is a new row in core.c.  No other cores are used: nobody has checked in which
+ * order they execute requests.
  */
 #ifndef PMV_CORE_H
 #define PMV_CORE_H
@@ -38,7 +38,7 @@ struct pmv_core {
 	unsigned caps; /* enum pmv_engine_cap */
 	/* Software places inbound data: it is in the caches, like with DDIO. */
 	bool cpu_placed;
-	/* After FI_SHUTDOWN it goes on with what is under way, until fi_shutdown. */
+	/* After FI_SHUTDOWN it still carries out what is posted, until fi_shutdown is called. */
 	bool lingers;
 	/* It moves data only inside calls that read its queues. */
 	bool driven;

@@ -3,8 +3,8 @@
  * engine.h -- the few functions that post work requests and reap their completions
  *
  * Everything that the provider posts, and every queue that it polls, goes through an
- * engine.  There is one: a libfabric core provider (libfabric.c).  Another one is a
- * file with a table like that, and a row in core.c.
+ * engine.  There is one: a libfabric core provider (engine.c).  Another engine is a
+ * file with such a table of functions, and a row in core.c.
  */
 #ifndef PMV_ENGINE_H
 #define PMV_ENGINE_H
@@ -20,7 +20,7 @@
 #include "engine/core.h"
 
 /*
- * What applications of before 1.5 may ask for: FI_MR_BASIC and FI_MR_SCALABLE.
+ * FI_MR_BASIC and FI_MR_SCALABLE, which applications for libfabric before 1.5 ask for.
  * libfabric still takes them, but since 2.0 its headers warn of their names.
  */
 #define PMV_MR_BASIC (1 << 0)
@@ -28,9 +28,9 @@
 #define PMV_REG_MR (1ULL << 59)
 
 /*
- * verbs keeps regions registered after they were closed (its MR cache), so
- * their keys go on working.  This bit, which it knows as OFI_MR_NOCACHE since
- * 1.10, makes a close what it says; other cores ignore it.
+ * verbs has a cache of regions: a closed region stays registered, and its key goes on
+ * working.  With this bit a close ends the registration.  verbs knows the bit since 1.10, as
+ * OFI_MR_NOCACHE; other cores ignore it.
  */
 #define PMV_CORE_MR_NOCACHE (1ULL << 60)
 
@@ -101,7 +101,7 @@ struct pmv_engine {
 	void *scratch_desc;
 };
 
-/* As much can be read into the scratch page at once. */
+/* The most that one READ can read into the scratch page. */
 #define PMV_SCRATCH_SIZE 4096
 
 struct pmv_engine_ep {

@@ -30,9 +30,9 @@ bool pmv_info_is_pmem(const struct fi_info *info)
 }
 
 /*
- * The thread that reads the CQ posts parts of commits.  So where the application
- * serializes its calls by object only, the core has to be thread-safe.  With one thread
- * for a domain, or for what shares a CQ, these calls are serialized as well.
+ * The thread that reads the CQ also posts parts of commits.  If the application serializes
+ * its calls only by object, the core has to be thread-safe.  If one thread makes all calls to
+ * a domain, or to all objects with the same CQ, these posts are serialized, too.
  */
 static enum fi_threading core_threading(enum fi_threading threading)
 {
@@ -45,7 +45,7 @@ static enum fi_threading core_threading(enum fi_threading threading)
 	}
 }
 
-/* A flush reads what was written. */
+/* A flush is a READ of memory that is written, so whoever may write has to read. */
 static uint64_t core_caps(uint64_t caps, bool pmem)
 {
 	caps &= ~PMV_INFO_OWN_CAPS;
@@ -121,7 +121,7 @@ struct fi_info *pmv_info_to_core(const struct pmv_core *core, const struct fi_in
 	copy->fabric_attr->prov_name = strdup(core->name);
 	copy->fabric_attr->prov_version = 0;
 	copy->fabric_attr->api_version = pmv_info_api_version(copy->fabric_attr->api_version);
-	/* The agent posts on all endpoints, in whatever thread it runs. */
+	/* The agent posts on all endpoints, from any thread. */
 	if (pmv_setting.agent != PMV_AGENT_OFF)
 		copy->domain_attr->threading = FI_THREAD_SAFE;
 	if (copy->fabric_attr->prov_name)
@@ -130,13 +130,13 @@ struct fi_info *pmv_info_to_core(const struct pmv_core *core, const struct fi_in
 	return NULL;
 }
 
-/* with_pmem -- what is offered in one direction: the core's, less what only flushes need */
+/* with_pmem -- the caps of one direction: the core's, less those that only flushes need */
 static uint64_t with_pmem(uint64_t caps, uint64_t asked, bool pmem)
 {
 	const uint64_t reads = FI_READ | FI_REMOTE_READ;
 	const uint64_t directions = reads | FI_WRITE | FI_REMOTE_WRITE;
 
-	/* The processor copies the data of small and of injected commits. */
+	/* The processor copies the data of small and of injected commits: no device memory. */
 	caps &= ~(PMV_INFO_OWN_CAPS | FI_HMEM);
 	if (asked & directions)
 		caps &= ~(reads & ~asked);

@@ -2,11 +2,10 @@
 /*
  * length.h -- how much an operation writes or reads
  *
- * An application says it twice: by its own buffers, and by the places at the target.
- * Cores differ in what they do when the two disagree: verbs never looks at the places'
- * lengths, tcp trusts them and loses track of its stream.  What is remembered as written,
- * and what a commit names, has to be all that was written.  So the buffers decide, for
- * this provider and for the core.
+ * An application says it twice: by its own buffers, and by the places at the target.  The two
+ * may disagree.  Then verbs ignores the lengths of the places, and tcp trusts them and loses
+ * track of its stream.  This provider must remember, and commit, all that was written.  So
+ * the buffers decide, here and for the core.
  */
 #ifndef PMV_LENGTH_H
 #define PMV_LENGTH_H

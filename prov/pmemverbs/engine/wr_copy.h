@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* wr_copy.h -- a work request that is kept beyond the call that asked for it */
+/* wr_copy.h -- a copy of a work request, which outlives the application's call */
 #ifndef PMV_WR_COPY_H
 #define PMV_WR_COPY_H
 

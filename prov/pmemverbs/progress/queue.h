@@ -21,8 +21,11 @@
  *   lock        a queue's: entries are taken from the core, operations end; where two
  *               are needed, the one at the lower address first
  *   stall_lock  a queue's: its waiters, which are pushed
- *   ep lock     an endpoint's: what it has to post, and what it waits for
- *   order_lock, send_lock, mark_lock    an endpoint's: one post each
+ *   an endpoint's, in struct pmv_initiator:
+ *     lock            what it has to post, and what it waits for
+ *     ordering.lock   a fenced operation, from the look at the flags until it is posted
+ *     send_lock       an operation that uses up a receive of the peer's, while it is posted
+ *     place_lock      for a few lines
  *   ready_lock  a queue's: its ready list
  *   the others: of the pool, regions and receive trackers, for a few lines each
  *

@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * test_plan.c -- the steps of an operation, for everything that they depend on
+ *
+ * The tables are written out; nothing in here computes an expected plan.  A plan is written
+ * as its steps, in their order:
+ *
+ *   f   FLUSH_BEFORE   a READ in front of the data
+ *   D   DATA           the write, atomic or message itself
+ *   F   FLUSH          a READ behind the data
+ *   R   READ_BACK      READs of everything that the request names
+ *   A   ASK            the request to the agent
+ *   w   AWAIT          its acknowledgement
+ *   I   IMMEDIATE      a fenced write of 0 bytes with immediate data
+ *   J   JOIN           the group's flush
+ *   P   PLAN           the operation itself is planned
+ *
+ * and behind a step what it has: * a fence, ! immediate data, + the payload.
+ */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "commit/plan.h"
+
+/* A value of something that is true or false, or both. */
+enum axis { NO, YES, ANY };
+
+static bool fits(enum axis axis, bool value)
+{
+	return axis == ANY || (axis == YES) == value;
+}
+
+/* An operation whose data need not wait for the agent. */
+struct row {
+	enum pmv_method method;
+	enum axis with_data; /* immediate data may go along with the data */
+	enum axis flush_agent;
+	enum axis unordered;
+	enum axis atomic;
+	enum axis injected;
+	enum axis immediate;
+	enum axis notifies;
+	enum axis grouped;
+	const char *plain;
+	const char *fenced;
+	const char *flush_first; /* and fenced: no other operation is flushed first */
+};
+
+#define WRITE PMV_METHOD_WRITE
+#define READ PMV_METHOD_READ
+#define AGENT PMV_METHOD_AGENT
+
+/* clang-format off */
+static const struct row rows[] = {
+	/*method with flush unord atom inj  imm  notif group  plain      fenced      flush first */
+	{WRITE, ANY, ANY,  ANY,  ANY, ANY, NO,  ANY,  NO,  "D",       "D*",       "f D*"},
+	{WRITE, YES, ANY,  ANY,  NO,  ANY, YES, ANY,  NO,  "D!",      "D*!",      "f D*!"},
+	{WRITE, YES, ANY,  ANY,  YES, ANY, YES, ANY,  NO,  "D I",     "D* I",     "f D* I"},
+	{WRITE, NO,  ANY,  ANY,  ANY, ANY, YES, ANY,  NO,  "D I",     "D* I",     "f D* I"},
+
+	{READ,  NO,  ANY,  ANY,  ANY, ANY, NO,  ANY,  NO,  "D F",     "D* F",     "f D* F"},
+	{READ,  NO,  ANY,  ANY,  ANY, ANY, YES, ANY,  NO,  "D F I",   "D* F I",   "f D* F I"},
+
+	{AGENT, NO,  NO,   NO,   ANY, ANY, NO,  ANY,  NO,  "D A w",   "D* A w",   "f D* A w"},
+	{AGENT, NO,  NO,   NO,   ANY, ANY, YES, YES,  NO,  "D A! w",  "D* A! w",  "f D* A! w"},
+	{AGENT, NO,  NO,   NO,   ANY, ANY, YES, NO,   NO,  "D A w I", "D* A w I", "f D* A w I"},
+	/* Nothing keeps the order: what the agent is asked for is read back first. */
+	{AGENT, NO,  YES,  ANY,  ANY, ANY, NO,  ANY,  NO,  "D R A* w",   "D* R A* w",   "f D* R A* w"},
+	{AGENT, NO,  YES,  ANY,  ANY, ANY, YES, YES,  NO,  "D R A*! w",  "D* R A*! w",  "f D* R A*! w"},
+	{AGENT, NO,  YES,  ANY,  ANY, ANY, YES, NO,   NO,  "D R A* w I", "D* R A* w I", "f D* R A* w I"},
+	{AGENT, NO,  NO,   YES,  ANY, ANY, NO,  ANY,  NO,  "D R A* w",   "D* R A* w",   "f D* R A* w"},
+	{AGENT, NO,  NO,   YES,  ANY, ANY, YES, YES,  NO,  "D R A*! w",  "D* R A*! w",  "f D* R A*! w"},
+	{AGENT, NO,  NO,   YES,  ANY, ANY, YES, NO,   NO,  "D R A* w I", "D* R A* w I", "f D* R A* w I"},
+
+	/* A group's flush is the proof, unless a write's own completion is. */
+	{WRITE, ANY, ANY,  ANY,  ANY, NO,  ANY, ANY,  YES, "D",       "D*",       "f D*"},
+	{WRITE, ANY, ANY,  ANY,  ANY, YES, ANY, ANY,  YES, "D J",     "D* J",     "f D* J"},
+	{READ,  NO,  ANY,  ANY,  ANY, ANY, ANY, ANY,  YES, "D J",     "D* J",     "f D* J"},
+	{AGENT, NO,  ANY,  ANY,  ANY, ANY, ANY, ANY,  YES, "D J",     "D* J",     "f D* J"},
+};
+
+/* An operation that the agent has to do something for before it is executed. */
+static const struct after_row {
+	enum axis fits;
+	enum axis flush_agent;
+	enum axis unordered;
+	enum axis flush_first;
+	enum axis immediate;
+	enum axis notifies;
+	const char *steps;
+} after_rows[] = {
+	/*fits flush unord first imm  notif */
+	{NO,  NO,   NO,   ANY,  ANY, ANY,  "A w P"},
+	{NO,  YES,  ANY,  ANY,  ANY, ANY,  "R A* w P"},
+	{NO,  NO,   YES,  ANY,  ANY, ANY,  "R A* w P"},
+
+	{YES, NO,   NO,   NO,   NO,  ANY,  "A+ w"},
+	{YES, NO,   NO,   NO,   YES, YES,  "A!+ w"},
+	{YES, NO,   NO,   NO,   YES, NO,   "A+ w I"},
+	{YES, NO,   NO,   YES,  NO,  ANY,  "F A*+ w"},
+	{YES, NO,   NO,   YES,  YES, YES,  "F A*!+ w"},
+	{YES, NO,   NO,   YES,  YES, NO,   "F A*+ w I"},
+
+	{YES, YES,  ANY,  ANY,  NO,  ANY,  "R A*+ w"},
+	{YES, YES,  ANY,  ANY,  YES, YES,  "R A*!+ w"},
+	{YES, YES,  ANY,  ANY,  YES, NO,   "R A*+ w I"},
+	{YES, NO,   YES,  ANY,  NO,  ANY,  "R A*+ w"},
+	{YES, NO,   YES,  ANY,  YES, YES,  "R A*!+ w"},
+	{YES, NO,   YES,  ANY,  YES, NO,   "R A*+ w I"},
+};
+
+/* A flush alone. */
+static const struct {
+	bool agent;
+	bool read;
+	bool unordered;
+	const char *steps;
+} flushes[] = {
+	{false, true,  false, "F"},
+	{false, true,  true,  "F"},
+	{true,  false, false, "A w"},
+	{true,  false, true,  "R A* w"},
+	{true,  true,  false, "F A w"},
+	{true,  true,  true,  "F R A* w"},
+};
+/* clang-format on */
+
+#define NUM_ROWS (sizeof(rows) / sizeof(rows[0]))
+#define NUM_AFTER_ROWS (sizeof(after_rows) / sizeof(after_rows[0]))
+#define NUM_FLUSHES (sizeof(flushes) / sizeof(flushes[0]))
+
+/* All there is, counted: three methods, and a bit for each of the rest. */
+#define NUM_BITS 12
+#define NUM_CASES (3u << NUM_BITS)
+
+struct plan_case {
+	struct pmv_choice choice;
+	struct pmv_plan_facts facts;
+};
+
+static struct plan_case case_of(unsigned n)
+{
+	static const enum pmv_method methods[] = {WRITE, READ, AGENT};
+
+	return (struct plan_case){
+		.choice =
+			{
+				.method = methods[n >> NUM_BITS],
+				.flush_first = n & 1 << 0,
+				.after_agent = n & 1 << 1,
+				.flush_agent = n & 1 << 2,
+				.immediate = n & 1 << 3 ? PMV_IMMEDIATE_WITH_DATA
+							: PMV_IMMEDIATE_BEHIND_FLUSH,
+			},
+		.facts =
+			{
+				.fenced = n & 1 << 4,
+				.atomic = n & 1 << 5,
+				.injected = n & 1 << 6,
+				.immediate = n & 1 << 7,
+				.notifies = n & 1 << 8,
+				.unordered = n & 1 << 9,
+				.fits = n & 1 << 10,
+				.grouped = n & 1 << 11,
+			},
+	};
+}
+
+/* happens -- method.c makes no other choices: without a fence nothing is flushed first */
+static bool happens(const struct plan_case *one)
+{
+	if (one->choice.flush_first && !one->facts.fenced)
+		return false;
+	return one->choice.method == WRITE || one->choice.immediate == PMV_IMMEDIATE_BEHIND_FLUSH;
+}
+
+static const char *text_of(const struct pmv_plan *plan)
+{
+	static const char letters[] = {
+		[PMV_STEP_FLUSH_BEFORE] = 'f', [PMV_STEP_DATA] = 'D', [PMV_STEP_FLUSH] = 'F',
+		[PMV_STEP_READ_BACK] = 'R',    [PMV_STEP_ASK] = 'A',  [PMV_STEP_AWAIT] = 'w',
+		[PMV_STEP_IMMEDIATE] = 'I',    [PMV_STEP_JOIN] = 'J', [PMV_STEP_PLAN] = 'P',
+	};
+	static char text[PMV_MAX_STEPS * 5 + 1];
+	char *at = text;
+
+	*at = '\0';
+	for (unsigned int i = 0; i < plan->count; i++) {
+		const struct pmv_step *step = &plan->steps[i];
+
+		at += sprintf(at, "%s%c%s%s%s", i ? " " : "", letters[step->kind],
+			      step->fence ? "*" : "", step->immediate ? "!" : "",
+			      step->payload ? "+" : "");
+	}
+	return text;
+}
+
+static void expect_steps(const struct plan_case *one, const char *steps)
+{
+	struct pmv_plan plan = pmv_plan_operation(&one->choice, &one->facts);
+
+	cr_expect_str_eq(
+		text_of(&plan), steps,
+		"method %d, first %d, after %d, flush_agent %d, with_data %d; fenced %d, atomic "
+		"%d, injected %d, immediate %d, notifies %d, unordered %d, fits %d, grouped %d: "
+		"%s instead of %s",
+		one->choice.method, one->choice.flush_first, one->choice.after_agent,
+		one->choice.flush_agent, one->choice.immediate == PMV_IMMEDIATE_WITH_DATA,
+		one->facts.fenced, one->facts.atomic, one->facts.injected, one->facts.immediate,
+		one->facts.notifies, one->facts.unordered, one->facts.fits, one->facts.grouped,
+		text_of(&plan), steps);
+}
+
+static bool is_row_of(const struct row *row, const struct plan_case *one)
+{
+	return row->method == one->choice.method &&
+	       fits(row->with_data, one->choice.immediate == PMV_IMMEDIATE_WITH_DATA) &&
+	       fits(row->flush_agent, one->choice.flush_agent) &&
+	       fits(row->unordered, one->facts.unordered) && fits(row->atomic, one->facts.atomic) &&
+	       fits(row->injected, one->facts.injected) &&
+	       fits(row->immediate, one->facts.immediate) &&
+	       fits(row->notifies, one->facts.notifies) && fits(row->grouped, one->facts.grouped);
+}
+
+Test(plan, operations_follow_the_table)
+{
+	for (unsigned n = 0; n < NUM_CASES; n++) {
+		struct plan_case one = case_of(n);
+		const struct row *found = NULL;
+
+		if (!happens(&one) || one.choice.after_agent)
+			continue;
+		for (size_t i = 0; i < NUM_ROWS; i++) {
+			if (!is_row_of(&rows[i], &one))
+				continue;
+			cr_assert_null(found, "two rows for one case: %u", n);
+			found = &rows[i];
+		}
+		cr_assert_not_null(found, "no row for a case: %u", n);
+		expect_steps(&one, one.choice.flush_first ? found->flush_first
+				   : one.facts.fenced     ? found->fenced
+							  : found->plain);
+	}
+}
+
+static bool is_after_row_of(const struct after_row *row, const struct plan_case *one)
+{
+	return fits(row->fits, one->facts.fits) &&
+	       fits(row->flush_agent, one->choice.flush_agent) &&
+	       fits(row->unordered, one->facts.unordered) &&
+	       fits(row->flush_first, one->choice.flush_first) &&
+	       fits(row->immediate, one->facts.immediate) &&
+	       fits(row->notifies, one->facts.notifies);
+}
+
+Test(plan, operations_after_the_agent_follow_the_table)
+{
+	for (unsigned n = 0; n < NUM_CASES; n++) {
+		struct plan_case one = case_of(n);
+		const struct after_row *found = NULL;
+
+		if (!happens(&one) || !one.choice.after_agent)
+			continue;
+		for (size_t i = 0; i < NUM_AFTER_ROWS; i++) {
+			if (!is_after_row_of(&after_rows[i], &one))
+				continue;
+			cr_assert_null(found, "two rows for one case: %u", n);
+			found = &after_rows[i];
+		}
+		cr_assert_not_null(found, "no row for a case: %u", n);
+		expect_steps(&one, found->steps);
+	}
+}
+
+Test(plan, flushes_follow_the_table)
+{
+	for (size_t i = 0; i < NUM_FLUSHES; i++) {
+		struct pmv_plan plan =
+			pmv_plan_flush(flushes[i].agent, flushes[i].read, flushes[i].unordered);
+
+		cr_expect_str_eq(text_of(&plan), flushes[i].steps);
+	}
+}
+
+/* What holds for every plan, also for choices that method.c does not make. */
+
+static unsigned count(const struct pmv_plan *plan, enum pmv_step_kind kind)
+{
+	unsigned found = 0;
+
+	for (unsigned int i = 0; i < plan->count; i++)
+		found += plan->steps[i].kind == kind;
+	return found;
+}
+
+/* expect_order -- what may stand in front of a step and behind it; NULL: there is none */
+static void expect_order(const struct pmv_plan *plan, const struct pmv_step *before,
+			 const struct pmv_step *step, const struct pmv_step *after,
+			 enum pmv_method method)
+{
+	const char *text = text_of(plan);
+	bool flushed = before && before->kind == PMV_STEP_FLUSH;
+
+	switch ((enum pmv_step_kind) step->kind) {
+	case PMV_STEP_FLUSH_BEFORE:
+		cr_expect(!before && after && after->kind == PMV_STEP_DATA, "%s", text);
+		break;
+	case PMV_STEP_READ_BACK:
+		cr_expect(after && after->kind == PMV_STEP_ASK && after->fence, "%s", text);
+		break;
+	case PMV_STEP_ASK:
+		cr_expect(after && after->kind == PMV_STEP_AWAIT, "%s", text);
+		break;
+	case PMV_STEP_AWAIT:
+		cr_expect(before && before->kind == PMV_STEP_ASK, "%s", text);
+		break;
+	case PMV_STEP_IMMEDIATE:
+		cr_expect(before && !after &&
+				  (flushed || before->kind == PMV_STEP_AWAIT ||
+				   (before->kind == PMV_STEP_DATA && method == WRITE)),
+			  "%s", text);
+		break;
+	case PMV_STEP_JOIN:
+		cr_expect(before && before->kind == PMV_STEP_DATA && !after, "%s", text);
+		break;
+	case PMV_STEP_PLAN:
+		cr_expect(before && before->kind == PMV_STEP_AWAIT && !after, "%s", text);
+		break;
+	case PMV_STEP_DATA:
+		/* What proves that they are durable. */
+		cr_expect(method == WRITE || (after && after->kind != PMV_STEP_IMMEDIATE), "%s",
+			  text);
+		break;
+	case PMV_STEP_FLUSH:
+		break;
+	}
+}
+
+/* index_of -- of the first such step; PMV_MAX_STEPS: there is none */
+static unsigned index_of(const struct pmv_plan *plan, enum pmv_step_kind kind)
+{
+	for (unsigned int i = 0; i < plan->count; i++) {
+		if (plan->steps[i].kind == kind)
+			return i;
+	}
+	return PMV_MAX_STEPS;
+}
+
+static void expect_all_in_order(const struct pmv_plan *plan, enum pmv_method method)
+{
+	cr_assert(plan->count > 0 && plan->count <= PMV_MAX_STEPS);
+	cr_expect_eq(plan->data, index_of(plan, PMV_STEP_DATA), "%s", text_of(plan));
+	cr_expect_eq(plan->ask, index_of(plan, PMV_STEP_ASK), "%s", text_of(plan));
+	for (unsigned int i = 0; i < plan->count; i++)
+		expect_order(plan, i ? &plan->steps[i - 1] : NULL, &plan->steps[i],
+			     i + 1 < plan->count ? &plan->steps[i + 1] : NULL, method);
+}
+
+/* expect_flags -- only those that the step can have; returns how many of each kind there are */
+static void expect_flags(const struct pmv_plan *plan, const struct plan_case *one,
+			 unsigned *immediates, unsigned *payloads)
+{
+	*immediates = count(plan, PMV_STEP_IMMEDIATE);
+	*payloads = 0;
+	for (unsigned int i = 0; i < plan->count; i++) {
+		const struct pmv_step *step = &plan->steps[i];
+		bool ask = step->kind == PMV_STEP_ASK, data = step->kind == PMV_STEP_DATA;
+
+		cr_expect(!step->fence || ask || data);
+		cr_expect(!step->immediate || (ask && one->facts.notifies) ||
+			  (data && !one->facts.atomic));
+		cr_expect(!step->payload || (ask && one->facts.fits));
+		cr_expect(!data || step->fence == one->facts.fenced);
+		*immediates += step->immediate;
+		*payloads += step->payload;
+	}
+}
+
+Test(plan, every_operation_keeps_the_rules)
+{
+	for (unsigned n = 0; n < NUM_CASES; n++) {
+		struct plan_case one = case_of(n);
+		struct pmv_plan plan = pmv_plan_operation(&one.choice, &one.facts);
+		unsigned immediates, payloads;
+		bool later = count(&plan, PMV_STEP_PLAN);
+		bool told = one.facts.immediate && !later &&
+			    (!one.facts.grouped || one.choice.after_agent);
+
+		expect_all_in_order(&plan, one.choice.method);
+		expect_flags(&plan, &one, &immediates, &payloads);
+		/* The data go one way, and the target's application is told once. */
+		cr_expect_eq(count(&plan, PMV_STEP_DATA) + later + payloads, 1, "%s",
+			     text_of(&plan));
+		cr_expect_eq(immediates, told, "%s", text_of(&plan));
+		cr_expect_leq(count(&plan, PMV_STEP_ASK), 1);
+	}
+}
+
+Test(plan, every_flush_keeps_the_rules)
+{
+	for (size_t i = 0; i < NUM_FLUSHES; i++) {
+		struct pmv_plan plan =
+			pmv_plan_flush(flushes[i].agent, flushes[i].read, flushes[i].unordered);
+
+		expect_all_in_order(&plan, READ);
+		cr_expect_eq(count(&plan, PMV_STEP_ASK), flushes[i].agent);
+		cr_expect_eq(count(&plan, PMV_STEP_FLUSH), flushes[i].read);
+	}
+}
