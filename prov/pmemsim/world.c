@@ -107,10 +107,21 @@ static struct hw_port *port_of(struct fid_ep *ep)
 	return sim_port(pmv_to_ep(ep)->engine.fid);
 }
 
-static void fill(const struct world *world, unsigned int number, uint64_t *data)
+/* data_of -- an operation's buffer, which is the core's until it has completed */
+static uint64_t *data_of(const struct world *world, unsigned int number)
 {
-	for (size_t i = 0; i < world->config.ops[number].len / 8; i++)
-		data[i] = number + 1;
+	return world->data + number * (HW_PAGE / 8);
+}
+
+static void fill_data(struct world *world)
+{
+	world->data = malloc(world->config.num_ops * (size_t) HW_PAGE);
+	if (!world->data && world->config.num_ops)
+		abort();
+	for (unsigned int number = 0; number < world->config.num_ops; number++) {
+		for (size_t i = 0; i < HW_PAGE / 8; i++)
+			data_of(world, number)[i] = number + 1;
+	}
 }
 
 static void *context_of(unsigned int number)
@@ -161,11 +172,10 @@ static void post_next(struct world *world)
 	uint64_t flags = FI_COMPLETION | (op->commit ? FI_COMMIT : 0) |
 			 (op->fence && !world_mutates(MUTATION_FENCE_IGNORED) ? FI_FENCE : 0) |
 			 (op->notice ? FI_IMMED : 0);
-	uint64_t data[HW_PAGE / 8];
+	uint64_t *data = data_of(world, world->next_op);
 	void *context = context_of(world->next_op);
 	ssize_t ret;
 
-	fill(world, world->next_op, data);
 	world->sim->note = (int) world->next_op + 1;
 	world->posted_in_step = 0;
 	switch (op->kind) {
@@ -497,6 +507,7 @@ void world_open(struct explore_world *explored, const struct world_config *confi
 	world->sim->filter_arg = world;
 	arena_close();
 	world->batch = keep_batch(world);
+	fill_data(world);
 	*explored = none;
 	explored->world = world;
 	world_add_spans(world, explored);
@@ -513,4 +524,5 @@ void world_close(struct explore_world *explored)
 	world_tear_down(world);
 	arena_close();
 	free(world->batch);
+	free(world->data);
 }

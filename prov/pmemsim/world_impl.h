@@ -54,6 +54,7 @@ struct world {
 	const char *agent_does; /* when it goes on */
 	ucontext_t agent;
 	char *stack;
+	uint64_t *data; /* a page for each operation, which stays what it is */
 	void *batch; /* what its batch is like while it does nothing */
 };
 
