@@ -55,7 +55,7 @@ struct world {
 	ucontext_t agent;
 	char *stack;
 	uint64_t *data; /* a page for each operation, which stays what it is */
-	void *batch; /* what its batch is like while it does nothing */
+	void *batch;    /* what its batch is like while it does nothing */
 };
 
 /* Who may have changed what, after a step of software. */
