@@ -91,7 +91,7 @@ ssize_t pmv_choose(struct pmv_initiator *ini, const struct pmv_submission *submi
 		before = pmv_ordering_past(ini, message);
 		past = &before;
 	}
-	*chosen = (struct pmv_chosen){.at = submission->to};
+	*chosen = (struct pmv_chosen){.at = message ? NULL : submission->to};
 	if (message)
 		return choose_message(ini, past, chosen);
 	if (!submission->num_to) {

@@ -213,7 +213,7 @@ static ssize_t keep(struct pmv_run *run, const struct pmv_submission *submission
 	kept->submission = *submission;
 	if (size)
 		memcpy(kept->to, submission->to, size);
-	kept->submission.to = kept->to;
+	kept->submission.to = size ? kept->to : NULL;
 	kept->wr = pmv_wr_copy(&submission->wr, submission->flags & FI_INJECT);
 	if (!kept->wr)
 		return -FI_ENOMEM;
