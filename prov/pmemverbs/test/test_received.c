@@ -257,6 +257,7 @@ Test(fence, needs_no_flush_where_arrival_is_the_order)
 Test(fence, covers_writes_before_a_message)
 {
 	struct pair *pair = open_kind(MHP);
+	const struct fake_post *read;
 	struct pmv_message message;
 
 	pair_receive(pair, MHP, 0, 64);
@@ -278,6 +279,9 @@ Test(fence, covers_writes_before_a_message)
 		rig_expect(pair->home, CONTEXT(i), i == 2 ? RIG_SENT : RIG_WRITTEN);
 	rig_expect_nothing(pair->home);
 	expect_sent(pair, "S R");
+	read = pair_post(pair, 0);
+	cr_expect_eq(read->op.key, pair->from->mailbox.peer.flush_key);
+	cr_expect_eq(read->op.addr, pmv_handshake_flush_addr(&pair->from->mailbox.peer));
 	pair_deliver(pair);
 	rig_expect(pair->home, CONTEXT(4), RIG_SENT);
 	pair_close(pair);
