@@ -354,7 +354,7 @@ static void scrub_pool(struct pmv_op_pool *pool)
 	size_t count = 0;
 
 	STAILQ_FOREACH(op, &pool->free, next)
-	list[count++] = op;
+		list[count++] = op;
 	qsort(list, count, sizeof(list[0]), compare_requests);
 	STAILQ_INIT(&pool->free);
 	for (size_t i = 0; i < count; i++) {

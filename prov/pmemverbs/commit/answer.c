@@ -42,8 +42,7 @@ static void take_fault(struct pmv_initiator *ini, const struct pmv_ack *ack)
 	if (!ack->fault)
 		return;
 	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
-		STAILQ_FOREACH(op, lists[i], next)
-		{
+		STAILQ_FOREACH(op, lists[i], next) {
 			const struct pmv_flush_request *request = pmv_to_run(op)->request;
 
 			if (request && (pmv_flush_request_has(request, ack->done) ||
@@ -62,8 +61,7 @@ static void fail_all(struct pmv_initiator *ini)
 {
 	struct pmv_op *op;
 
-	STAILQ_FOREACH(op, &ini->stalled, next)
-	{
+	STAILQ_FOREACH(op, &ini->stalled, next) {
 		if (pmv_to_run(op)->request)
 			pmv_op_fail(op, FI_ECANCELED, 0);
 	}

@@ -6,8 +6,6 @@
 
 #include "base/log.h"
 #include "base/setting.h"
-#include "base/log.h"
-#include "base/setting.h"
 #include "commit/ordering.h"
 
 static ssize_t refuse(const char *why)

@@ -101,7 +101,7 @@ struct pmv_op_list pmv_initiator_abandon(struct pmv_initiator *ini)
 	pmv_group_abandon(ini);
 	list = pmv_op_abandon(&ini->owner);
 	STAILQ_FOREACH(op, &list, next)
-	pmv_run_release(pmv_to_run(op));
+		pmv_run_release(pmv_to_run(op));
 	return list;
 }
 

@@ -24,16 +24,12 @@ bool pmv_ordering_attr(const struct pmv_initiator *ini, uint64_t key, struct pmv
 	return true;
 }
 
-static bool is_for_agent(const struct pmv_initiator *ini, const struct pmv_attr *attr)
-{
-	return pmv_write_method(attr, ini->engine->engine->transport) == PMV_METHOD_AGENT;
-}
-
 bool pmv_ordering_is_for_agent(const struct pmv_initiator *ini, uint64_t key)
 {
 	struct pmv_attr attr;
 
-	return pmv_ordering_attr(ini, key, &attr) && is_for_agent(ini, &attr);
+	return pmv_ordering_attr(ini, key, &attr) &&
+	       pmv_write_method(&attr, ini->engine->engine->transport) == PMV_METHOD_AGENT;
 }
 
 unsigned pmv_ordering_note(const struct pmv_initiator *ini, const struct pmv_attr *attr)

@@ -37,7 +37,7 @@ void pmv_run_release(struct pmv_run *run)
 	pmv_run_free_kept(run);
 }
 
-struct pmv_run *pmv_run_new(struct pmv_initiator *ini, const struct pmv_submission *submission)
+struct pmv_run *pmv_run_get(struct pmv_initiator *ini, const struct pmv_submission *submission)
 {
 	struct pmv_op *op = pmv_op_get(&ini->owner);
 	struct pmv_run *run = pmv_to_run(op);
@@ -49,6 +49,15 @@ struct pmv_run *pmv_run_new(struct pmv_initiator *ini, const struct pmv_submissi
 	op->audience = pmv_initiator_audience(ini, submission->what, submission->flags,
 					      submission->unheard);
 	run->counted = true;
+	return run;
+}
+
+struct pmv_run *pmv_run_new(struct pmv_initiator *ini, const struct pmv_submission *submission)
+{
+	struct pmv_run *run = pmv_run_get(ini, submission);
+
+	if (!run)
+		return NULL;
 	run->data = submission->data;
 	if (!ini->tracker)
 		return run;
@@ -203,10 +212,6 @@ static bool is_needed(const struct pmv_run *run, const struct pmv_step *step)
 				step->kind == PMV_STEP_AWAIT || step->kind == PMV_STEP_FLUSH);
 }
 
-/*
- * carry_on -- 0: the plan is done.  PMV_RUN_PARKED: it waits for the agent or for a flush.
- * -FI_EAGAIN: the core or the mailbox has no room: it stays at this step.
- */
 ssize_t pmv_run_carry_on(struct pmv_run *run)
 {
 	while (run->at < run->plan.count) {
@@ -238,7 +243,6 @@ static void update_slow(struct pmv_initiator *ini)
 		atomic_fetch_and(&ini->slow, ~PMV_SLOW_CLOSED);
 }
 
-/* carry_on_in_order -- behind those that wait for room.  Holds the lock. */
 void pmv_run_carry_on_in_order(struct pmv_run *run)
 {
 	struct pmv_initiator *ini = pmv_run_initiator(run);

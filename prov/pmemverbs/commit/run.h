@@ -106,7 +106,11 @@ static inline bool pmv_run_is_grouped(const struct pmv_run *run)
 	return run->plan.steps[run->plan.count - 1].kind == PMV_STEP_JOIN;
 }
 
-/* pmv_run_new -- for a submission; NULL: none is left */
+/*
+ * pmv_run_get -- a run that completes as the submission asks; NULL: none is left
+ * pmv_run_new -- the same, for a commit: it also knows the writes that it makes durable
+ */
+struct pmv_run *pmv_run_get(struct pmv_initiator *ini, const struct pmv_submission *submission);
 struct pmv_run *pmv_run_new(struct pmv_initiator *ini, const struct pmv_submission *submission);
 
 /* pmv_run_end -- the run's plan is done, or given up after an error (a positive fi_errno) */

@@ -17,12 +17,6 @@
 
 /* Planning, and what comes before the data are accepted */
 
-static bool wants_immediate(const struct pmv_submission *submission)
-{
-	/* A message takes its data along. */
-	return !(submission->what & FI_MSG) && (submission->flags & (FI_REMOTE_CQ_DATA | FI_IMMED));
-}
-
 static void make_plan(struct pmv_run *run, const struct pmv_submission *submission,
 		      const struct pmv_choice *choice, bool fenced, bool grouped, bool fits)
 {
@@ -31,7 +25,7 @@ static void make_plan(struct pmv_run *run, const struct pmv_submission *submissi
 		.fenced = fenced,
 		.atomic = submission->what & FI_ATOMIC,
 		.injected = submission->wr.inject,
-		.immediate = wants_immediate(submission),
+		.immediate = pmv_submission_notifies(submission),
 		.notifies = ini->mailbox->peer.notices,
 		.unordered = atomic_load(&ini->ordering.wrote_unordered),
 		.fits = fits,

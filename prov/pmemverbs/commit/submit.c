@@ -54,21 +54,15 @@ static bool is_ready(struct pmv_initiator *ini, bool agent, bool group, bool rea
 static struct pmv_op *plain_op(struct pmv_initiator *ini, const struct pmv_submission *submission,
 			       bool fetches)
 {
-	struct pmv_op *op = pmv_op_get(&ini->owner);
-	struct pmv_run *run = pmv_to_run(op);
+	struct pmv_run *run = pmv_run_get(ini, submission);
 
-	if (!op)
+	if (!run)
 		return NULL;
-	op->context = submission->context;
-	op->flags = submission->what;
-	op->single = true;
-	op->audience = pmv_initiator_audience(ini, submission->what, submission->flags,
-					      submission->unheard);
-	run->counted = true;
+	run->op.single = true;
 	run->fetches = fetches;
 	if (fetches)
 		atomic_fetch_add(&ini->ordering.reads, 1);
-	return op;
+	return &run->op;
 }
 
 static void drop_plain_op(struct pmv_initiator *ini, struct pmv_op *op)
@@ -204,7 +198,7 @@ static ssize_t submit_commit(struct pmv_initiator *ini, const struct pmv_submiss
 {
 	uint64_t flags = submission->flags;
 	bool fence = flags & FI_FENCE;
-	bool notifies = !(submission->what & FI_MSG) && (flags & (FI_REMOTE_CQ_DATA | FI_IMMED));
+	bool notifies = pmv_submission_notifies(submission);
 	/* An earlier atomic may be under way, and immediate data must not pass it. */
 	bool fenced =
 		!grouped && (fence || !pmv_initiator_is_fast(ini, PMV_SLOW_FENCE_NEXT) ||

@@ -8,6 +8,8 @@
 #ifndef PMV_SUBMIT_H
 #define PMV_SUBMIT_H
 
+#include <rdma/fi_ext_pmemverbs.h>
+
 #include "commit/initiator.h"
 
 struct pmv_submission {
@@ -21,6 +23,12 @@ struct pmv_submission {
 	size_t changed;   /* the length at `to`, if the target's processor writes there: hooks.h */
 	bool unheard;     /* of a call that never completes (fi_inject) */
 };
+
+/* pmv_submission_notifies -- does immediate data follow it?  A message takes its data along. */
+static inline bool pmv_submission_notifies(const struct pmv_submission *submission)
+{
+	return !(submission->what & FI_MSG) && (submission->flags & (FI_REMOTE_CQ_DATA | FI_IMMED));
+}
 
 /*
  * pmv_submit -- post the operation, and what makes it durable if it commits.  A negative

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * atomic.c -- atomics; those that commit go to commit.c
+ * atomic.c -- atomics; those that need care go to commit/submit.h
  *
  * All of them end up as one call with a message, operands and results, where
  * the number of operands tells which of the core's three calls it is.

@@ -11,7 +11,6 @@
 
 #include "base/setting.h"
 #include "commit/ordering.h"
-#include "commit/ordering.h"
 #include "commit/run.h"
 #include "objects/ep.h"
 #include "engine/info.h"

@@ -236,7 +236,7 @@ static void abandon_operations(struct pmv_ep *ep)
 		pthread_mutex_lock(&second->lock);
 	list = pmv_initiator_abandon(&ep->initiator);
 	STAILQ_FOREACH(op, &list, next)
-	report_abandoned(ep, op);
+		report_abandoned(ep, op);
 	if (second)
 		pthread_mutex_unlock(&second->lock);
 	if (first && first != second)

@@ -13,8 +13,6 @@
 #include "agent/agent.h"
 #include "base/log.h"
 #include "base/setting.h"
-#include "base/log.h"
-#include "base/setting.h"
 #include "commit/ordering.h"
 #include "commit/submit.h"
 #include "memory/guard.h"
