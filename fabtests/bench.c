@@ -3,14 +3,16 @@
  * bench.c -- what the benchmarks on libfabric share: the target, which serves
  * any of them, and the initiator's talk with it
  *
- * Over RDMA hardware the target sleeps in fi_cq_sread while its memory is
- * written: it must not take a processor from the measurement.  Where the
+ * Unless -c says otherwise, over RDMA hardware the target sleeps in fi_cq_sread while its
+ * memory is written: it must not take a processor from the measurement.  Where the
  * provider needs the target's calls to make progress (tcp), it polls.
  */
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "bench.h"
 #include "stats.h"
@@ -18,7 +20,18 @@
 enum { MSG_REGION, MSG_CLEAR, MSG_VERIFY, MSG_COUNT, MSG_ALIVE, MSG_BYE };
 
 #define ALIVE_SECONDS 10
+#define SLEEP_MS 200
 #define SPINS_PER_CLOCK 4096
+
+static bool waits_on_fd(const struct bench *bench)
+{
+	return bench->wait == WAIT_SREAD || bench->wait == WAIT_FD;
+}
+
+static bool sleeps(const struct bench *bench)
+{
+	return waits_on_fd(bench) || bench->wait == WAIT_AWAY;
+}
 
 static struct bench_msg *to_send(struct bench *bench)
 {
@@ -52,11 +65,11 @@ static int create_messages(struct bench *bench)
 }
 
 /* create_conn -- an endpoint with its receives posted */
-static int create_conn(struct bench *bench, struct fi_info *info, enum fi_wait_obj wait)
+static int create_conn(struct bench *bench, struct fi_info *info)
 {
 	struct conn_attr attr = {
 		.format = FI_CQ_FORMAT_DATA,
-		.wait = wait,
+		.wait = waits_on_fd(bench) ? FI_WAIT_FD : FI_WAIT_NONE,
 		.selective = true,
 	};
 	int i, ret;
@@ -215,6 +228,35 @@ ssize_t bench_write(struct bench *bench, size_t offset, size_t size, uint64_t fl
 	return fi_writemsg(bench->conn.ep, &msg, flags);
 }
 
+/* sleep_fd -- until the queue's descriptor is ready, or ms are over */
+static void sleep_fd(struct bench *bench, struct fid_cq *cq, int ms)
+{
+	struct fid *fid = &cq->fid;
+	struct pollfd fd = {.events = POLLIN};
+
+	if (!fi_control(fid, FI_GETWAIT, &fd.fd) && !fi_trywait(bench->node.fabric, &fid, 1))
+		poll(&fd, 1, ms);
+}
+
+/* read_or_sleep -- fi_cq_read, or as the options say */
+static ssize_t read_or_sleep(struct bench *bench, struct fid_cq *cq, struct fi_cq_data_entry *entry)
+{
+	static const struct timespec away = {.tv_nsec = 200000000};
+	ssize_t ret;
+
+	if (bench->wait == WAIT_SREAD) {
+		ret = fi_cq_sread(cq, entry, 1, NULL, SLEEP_MS);
+		return ret == -FI_EINTR ? -FI_EAGAIN : ret;
+	}
+	if (bench->wait == WAIT_AWAY)
+		nanosleep(&away, NULL);
+	ret = fi_cq_read(cq, entry, 1);
+	if (ret != -FI_EAGAIN || bench->wait != WAIT_FD)
+		return ret;
+	sleep_fd(bench, cq, SLEEP_MS);
+	return fi_cq_read(cq, entry, 1);
+}
+
 int bench_wait(struct bench *bench)
 {
 	struct fi_cq_data_entry entry;
@@ -222,8 +264,8 @@ int bench_wait(struct bench *bench)
 	uint64_t deadline = 0;
 	ssize_t ret;
 
-	while ((ret = fi_cq_read(bench->conn.txcq, &entry, 1)) == -FI_EAGAIN) {
-		if (++spins % SPINS_PER_CLOCK)
+	while ((ret = read_or_sleep(bench, bench->conn.txcq, &entry)) == -FI_EAGAIN) {
+		if (++spins % SPINS_PER_CLOCK && !sleeps(bench))
 			continue;
 		if (!deadline)
 			deadline = deadline_in(bench->opts->timeout);
@@ -251,7 +293,7 @@ static int connect_to_target(struct bench *bench)
 	int ret;
 
 	do {
-		ret = create_conn(bench, bench->node.info, FI_WAIT_NONE);
+		ret = create_conn(bench, bench->node.info);
 		if (!ret)
 			ret = conn_connect(&bench->conn, NULL, 0, NULL);
 	} while (conn_again(&bench->conn, ret, deadline));
@@ -288,6 +330,7 @@ int bench_start(struct bench *bench, const struct options *opts, uint64_t caps, 
 
 	memset(bench, 0, sizeof(*bench));
 	bench->opts = opts;
+	bench->wait = opts->wait;
 	bench->next_alive = deadline_in(ALIVE_SECONDS);
 	ret = node_open(&bench->node, opts, &attr);
 	if (!ret)
@@ -425,13 +468,12 @@ static void await_end(struct bench *bench)
 /* next_completion -- 1: there was one, 0: none within a moment, and the peer is there */
 static int next_completion(struct bench *bench, struct fi_cq_data_entry *entry)
 {
-	int i, spins = SPINS_PER_CLOCK;
+	int i, spins = sleeps(bench) ? 1 : SPINS_PER_CLOCK;
 	ssize_t ret;
 
-	if (node_is_passive(&bench->node)) {
-		spins = 1;
-		ret = fi_cq_sread(bench->conn.rxcq, entry, 1, NULL, 200);
-		if (ret != -FI_EAGAIN && ret != -FI_EAVAIL && ret != -FI_EINTR)
+	if (sleeps(bench)) {
+		ret = read_or_sleep(bench, bench->conn.rxcq, entry);
+		if (ret != -FI_EAGAIN && ret != -FI_EAVAIL)
 			return ret < 0 ? report("fi_cq_sread", ret) : 1;
 	}
 	for (i = 0; i < spins; i++) {
@@ -479,9 +521,11 @@ static int accept_one(struct bench *bench)
 	len = conn_request(&bench->node, &event);
 	if (len < 0)
 		return (int) len;
+	if (bench->wait == WAIT_DEFAULT && node_is_passive(&bench->node))
+		bench->wait = WAIT_SREAD;
 	ret = create_messages(bench);
 	if (!ret)
-		ret = create_conn(bench, event.entry.info, FI_WAIT_UNSPEC);
+		ret = create_conn(bench, event.entry.info);
 	fi_freeinfo(event.entry.info);
 	return ret ? ret : conn_accept(&bench->conn, NULL, 0);
 }
@@ -493,7 +537,7 @@ int bench_serve(const struct options *opts)
 		.threading = FI_THREAD_DOMAIN,
 		.port = opts->src_port,
 	};
-	struct bench bench = {.opts = opts};
+	struct bench bench = {.opts = opts, .wait = opts->wait};
 	int ret;
 
 	ret = node_listen(&bench.node, opts, &attr);

@@ -27,6 +27,7 @@ struct bench_msg {
 
 struct bench {
 	const struct options *opts;
+	enum wait_method wait;
 	struct node node;
 	struct conn conn;
 	struct bench_msg *messages; /* one to send, the others to receive into */

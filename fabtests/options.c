@@ -60,6 +60,11 @@ static const struct {
 	{'w', "-w <number>", "iterations before the measurement", FIELD(warmup)},
 	{'W', "-W <number>", "writes outstanding at a time", FIELD(window)},
 	{'C', "-C <number>", "a commit every so many writes", FIELD(every)},
+	{'i', "-i <microseconds>", "pause before each operation (default: none)", 0},
+	{'c', "-c <method>",
+	 "how to wait for completions: spin, sread, fd; server: also away, which makes no call for "
+	 "200 ms at a time (default: spin; a server over verbs: sread)",
+	 0},
 	{'v', "-v", "verify the data at the target", 0},
 	{'o', "-o <operation>", NULL, 0},
 	{'h', "-h, --help", "this text", 0},
@@ -201,6 +206,20 @@ static bool parse_ops(struct options *opts, char *text)
 	return true;
 }
 
+static bool parse_wait(const char *text, enum wait_method *wait)
+{
+	static const char *const names[] = {"default", "spin", "sread", "fd", "away"};
+
+	for (size_t i = WAIT_SPIN; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (!strcmp(text, names[i])) {
+			*wait = (enum wait_method) i;
+			return true;
+		}
+	}
+	fprintf(stderr, "'%s' is not a way to wait\n", text);
+	return false;
+}
+
 static bool parse_one(struct options *opts, int letter, char *arg)
 {
 	switch (letter) {
@@ -236,6 +255,10 @@ static bool parse_one(struct options *opts, int letter, char *arg)
 		return parse_ulong(arg, 1, &opts->window);
 	case 'C':
 		return parse_ulong(arg, 1, &opts->every);
+	case 'i':
+		return parse_ulong(arg, 0, &opts->pause);
+	case 'c':
+		return parse_wait(arg, &opts->wait);
 	case 'v':
 		opts->verify = true;
 		return true;

@@ -11,6 +11,15 @@
 #define MAX_SIZES 64
 #define MAX_OPS 128
 
+/* How completions are waited for. */
+enum wait_method {
+	WAIT_DEFAULT,
+	WAIT_SPIN,
+	WAIT_SREAD,
+	WAIT_FD,
+	WAIT_AWAY, /* server: it does not look */
+};
+
 struct options {
 	const char *prog;
 	const char *provider;
@@ -34,6 +43,8 @@ struct options {
 	unsigned long connections;
 	unsigned long timeout; /* seconds */
 	unsigned long long seed;
+	unsigned long pause; /* microseconds before each operation */
+	enum wait_method wait;
 	bool verify;
 	int status;    /* to exit with, when options_parse says so */
 	int target_fd; /* functional program: where a target gets its commands */

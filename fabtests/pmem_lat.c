@@ -7,6 +7,7 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "bench.h"
 #include "stats.h"
@@ -14,7 +15,7 @@
 static const struct program program = {
 	.name = "fi_pmem_lat",
 	.summary = "Latency of durable remote writes.",
-	.letters = "pfdsBPMSIwvoh",
+	.letters = "pfdsBPMSIwicvoh",
 	.operations = "commit: write with FI_COMMIT_COMPLETE (default); write: plain; "
 		      "commit-immed: and FI_REMOTE_CQ_DATA; "
 		      "fenced-pair: record, then fenced commit of 8 bytes behind it; "
@@ -73,6 +74,13 @@ static int operate(struct bench *bench, int op, size_t size)
 	return ret ? report("fi_writemsg", ret) : bench_wait(bench);
 }
 
+static void pause_for(unsigned long us)
+{
+	const struct timespec ts = {.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000};
+
+	nanosleep(&ts, NULL);
+}
+
 static int run_loop(struct bench *bench, int op, size_t size, uint64_t *samples, unsigned long n)
 {
 	uint64_t start = now_ns();
@@ -81,6 +89,10 @@ static int run_loop(struct bench *bench, int op, size_t size, uint64_t *samples,
 	int ret;
 
 	for (i = 0; i < n; i++) {
+		if (bench->opts->pause) {
+			pause_for(bench->opts->pause);
+			start = now_ns();
+		}
 		ret = operate(bench, op, size);
 		if (ret)
 			return ret;

@@ -51,7 +51,8 @@ int pmv_agent_init(struct pmv_agent *agent, const struct pmv_engine *engine)
 		free(agent->batch);
 		return ret;
 	}
-	TAILQ_INIT(&agent->mailboxes);
+	pmv_look_init(&agent->looks);
+	agent->hints.fd = -1;
 	TAILQ_INIT(&agent->pinned);
 	/* Where software moves the data the kernel sees it. */
 	agent->batch->touch = !engine->core->cpu_placed;
@@ -71,6 +72,7 @@ void pmv_agent_destroy(struct pmv_agent *agent)
 	pthread_mutex_destroy(&agent->lock);
 	pthread_mutex_destroy(&agent->serving);
 	close_fds(agent);
+	pmv_hint_close(&agent->hints);
 	free(agent->batch);
 	free(agent->fds);
 }
@@ -90,10 +92,10 @@ int pmv_agent_promise(struct pmv_agent *agent, struct pmv_mailbox *mailbox)
 {
 	int ret = 0;
 
-	if (pmv_setting.agent != PMV_AGENT_THREAD)
-		return 0;
 	pthread_mutex_lock(&agent->lock);
-	if (!mailbox->promised && is_wanted(agent, mailbox))
+	if (agent->hints.fd < 0 && !agent->engine->core->driven)
+		pmv_hint_open(&agent->hints);
+	if (pmv_setting_has_thread() && !mailbox->promised && is_wanted(agent, mailbox))
 		ret = pmv_agent_start(agent);
 	if (!ret && !mailbox->promised) {
 		mailbox->promised = true;
@@ -117,7 +119,9 @@ int pmv_agent_attach(struct pmv_agent *agent, struct pmv_mailbox *mailbox)
 			ret = pmv_agent_start(agent);
 		if (!ret) {
 			mailbox->attached = true;
-			TAILQ_INSERT_HEAD(&agent->mailboxes, mailbox, next);
+			pmv_look_add(&agent->looks, mailbox);
+			/* The peer answers with a hint, if hints arrive. */
+			pmv_mailbox_hint(mailbox, true);
 		}
 	}
 	pthread_mutex_unlock(&agent->lock);
@@ -129,7 +133,7 @@ void pmv_agent_detach(struct pmv_agent *agent, struct pmv_mailbox *mailbox, bool
 {
 	pthread_mutex_lock(&agent->lock);
 	if (mailbox->attached)
-		TAILQ_REMOVE(&agent->mailboxes, mailbox, next);
+		pmv_look_remove(&agent->looks, mailbox);
 	mailbox->attached = false;
 	mailbox->closing = closing;
 	pthread_mutex_unlock(&agent->lock);
@@ -162,7 +166,7 @@ int pmv_agent_want(struct pmv_agent *agent)
 	int ret = 0;
 
 	pthread_mutex_lock(&agent->lock);
-	if (agent->promises || !TAILQ_EMPTY(&agent->mailboxes))
+	if (agent->promises || pmv_look_any(&agent->looks))
 		ret = pmv_agent_start(agent);
 	if (!ret)
 		atomic_fetch_add(&agent->wanted, 1);

@@ -11,7 +11,7 @@
  * written before the request itself, so the data have arrived.
  *
  * agent.c knows endpoints and regions; service.c has the rounds; writeback.c makes ranges
- * durable; thread.c starts and stops threads; wake.c puts them to sleep and wakes them.
+ * durable; thread.c starts and stops threads; rest.c puts them to sleep; wake.c wakes them.
  *
  * Locks: `serving` and `lock`, which is never held for long; progress/queue.h has the
  * order of all locks.  Whoever holds a queue's lock, or an endpoint's, must not call in
@@ -26,6 +26,8 @@
 #include <stdbool.h>
 #include <sys/queue.h>
 
+#include "agent/hint.h"
+#include "agent/look.h"
 #include "agent/region.h"
 #include "base/setting.h"
 #include "engine/engine.h"
@@ -38,7 +40,8 @@ struct pmv_agent {
 	const struct pmv_engine *engine;
 	pthread_mutex_t serving; /* held during a round by the thread that serves */
 	pthread_mutex_t lock;    /* of the mailboxes, of what serves them, and of all below */
-	TAILQ_HEAD(, pmv_mailbox) mailboxes;
+	struct pmv_looks looks;  /* the mailboxes */
+	struct pmv_hint_socket hints;
 	struct pmv_batch *batch;        /* of `serving`; the requests' mailboxes are of `lock` */
 	TAILQ_HEAD(, pmv_queue) pinned; /* used without the lock, and not closed meanwhile */
 	pthread_cond_t unpinned;
@@ -127,7 +130,7 @@ void pmv_agent_wake_for_requests(struct pmv_agent *agent);
 
 static inline void pmv_agent_nudge(struct pmv_agent *agent)
 {
-	if (pmv_setting.agent == PMV_AGENT_THREAD && agent->engine->core->driven)
+	if (pmv_setting_has_thread() && agent->engine->core->driven)
 		pmv_agent_wake_for_requests(agent);
 }
 

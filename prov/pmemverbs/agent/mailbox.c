@@ -10,6 +10,7 @@
 #include <rdma/fi_rma.h>
 
 #include "agent/receive_tracker.h"
+#include "base/clock.h"
 #include "base/setting.h"
 #include "engine/engine.h"
 #include "progress/op.h"
@@ -19,6 +20,10 @@
 	((PMV_FLUSH_AT + PMV_FLUSH_SIZE + PMV_BLOCK_ALIGN - 1) & ~(size_t) (PMV_BLOCK_ALIGN - 1))
 #define OUTBOX_SIZE (PMV_BLOCK_SIZE + PMV_MESSAGE_SIZE)
 #define MAPPING_SIZE (OUTBOX_AT + OUTBOX_SIZE)
+
+/* Without an acknowledgement hints are repeated: this long after the request, then less often. */
+#define HINT_WAIT_NS 1000000
+#define LONGEST_HINT_WAIT_NS 100000000
 
 static size_t message_at(uint64_t number)
 {
@@ -69,6 +74,17 @@ static void make_seals(struct pmv_mailbox *mailbox)
 	mailbox->message_in = pmv_seal(theirs, mine, PMV_SEALED_MESSAGE);
 	mailbox->ack_out = pmv_seal(mine, theirs, PMV_SEALED_ACK);
 	mailbox->ack_in = pmv_seal(theirs, mine, PMV_SEALED_ACK);
+	mailbox->hint_in = pmv_seal(theirs, mine, PMV_SEALED_HINT);
+}
+
+static void make_hints(struct pmv_mailbox *mailbox)
+{
+	struct pmv_seal seal = pmv_seal(mailbox->secret, mailbox->peer.secret, PMV_SEALED_HINT);
+
+	pmv_hint_encode(mailbox->hint, mailbox->peer.key, false, &seal);
+	pmv_hint_encode(mailbox->asking_hint, mailbox->peer.key, true, &seal);
+	pmv_hint_find_peer(mailbox->hints, mailbox->engine->fid, mailbox->peer.port,
+			   &mailbox->hint_peer);
 }
 
 int pmv_mailbox_open(struct pmv_mailbox *mailbox)
@@ -116,6 +132,12 @@ void pmv_mailbox_close(struct pmv_mailbox *mailbox)
 	mailbox->block = NULL;
 }
 
+/* listens -- is the agent's thread woken by hints? */
+static bool listens(const struct pmv_mailbox *mailbox)
+{
+	return pmv_setting.agent == PMV_AGENT_THREAD && mailbox->hints->fd >= 0;
+}
+
 void pmv_mailbox_handshake(struct pmv_mailbox *mailbox, uint8_t buf[PMV_HANDSHAKE_SIZE])
 {
 	struct pmv_handshake handshake = {
@@ -126,6 +148,7 @@ void pmv_mailbox_handshake(struct pmv_mailbox *mailbox, uint8_t buf[PMV_HANDSHAK
 		.agent = pmv_setting.agent != PMV_AGENT_OFF,
 		.notices = mailbox->takes_notices,
 		.messages = atomic_load(&mailbox->receives->on),
+		.port = listens(mailbox) ? mailbox->hints->port : 0,
 		.relaxed = pmv_setting.relaxed,
 		.one_kind = mailbox->receives->one_kind,
 		.received = mailbox->receives->kind,
@@ -139,6 +162,7 @@ void pmv_mailbox_connect(struct pmv_mailbox *mailbox, const struct pmv_handshake
 	mailbox->peer = *handshake;
 	mailbox->connected = handshake->known;
 	make_seals(mailbox);
+	make_hints(mailbox);
 }
 
 void pmv_mailbox_flush_place(const struct pmv_mailbox *mailbox, uint64_t *addr, uint64_t *key)
@@ -176,6 +200,41 @@ static ssize_t post(struct pmv_mailbox *mailbox, size_t at, size_t len, struct p
 	return post_from(mailbox, mailbox->outbox + at, at, len, op, flags);
 }
 
+/* Hints */
+
+void pmv_mailbox_hint(const struct pmv_mailbox *mailbox, bool ask)
+{
+	pmv_hint_send(mailbox->hints, &mailbox->hint_peer,
+		      ask ? mailbox->asking_hint : mailbox->hint, PMV_HINT_SIZE);
+}
+
+/* hint_of_request -- a request was posted: wake the agent up, if it may be asleep */
+static void hint_of_request(struct pmv_mailbox *mailbox)
+{
+	int64_t now;
+
+	if (!mailbox->hint_peer.len)
+		return;
+	now = pmv_now_ns();
+	atomic_store(&mailbox->hint_wait_ns, HINT_WAIT_NS);
+	atomic_store(&mailbox->hint_again_ns, now + HINT_WAIT_NS);
+	if (now >= mailbox->awake_ns)
+		pmv_mailbox_hint(mailbox, false);
+}
+
+void pmv_mailbox_hint_again(struct pmv_mailbox *mailbox, int64_t now)
+{
+	int_fast64_t again = atomic_load(&mailbox->hint_again_ns);
+	int64_t wait = atomic_load(&mailbox->hint_wait_ns);
+
+	if (!mailbox->hint_peer.len || now < again ||
+	    !atomic_compare_exchange_strong(&mailbox->hint_again_ns, &again, now + wait))
+		return;
+	if (wait < LONGEST_HINT_WAIT_NS)
+		atomic_store(&mailbox->hint_wait_ns, 2 * wait);
+	pmv_mailbox_hint(mailbox, false);
+}
+
 /* Messages from here */
 
 static ssize_t post_message(struct pmv_mailbox *mailbox, struct pmv_message *message,
@@ -189,9 +248,11 @@ static ssize_t post_message(struct pmv_mailbox *mailbox, struct pmv_message *mes
 	ret = post(mailbox, at,
 		   pmv_message_encode(mailbox->outbox + at, message, &mailbox->message_out), op,
 		   flags);
-	if (!ret)
-		mailbox->sent++;
-	return ret;
+	if (ret)
+		return ret;
+	mailbox->sent++;
+	hint_of_request(mailbox);
+	return 0;
 }
 
 ssize_t pmv_mailbox_send(struct pmv_mailbox *mailbox, struct pmv_message *message,
@@ -273,6 +334,9 @@ enum pmv_arrival pmv_mailbox_take_ack(struct pmv_mailbox *mailbox, struct pmv_ac
 	if (ack->done <= mailbox->acked || ack->done > mailbox->sent)
 		return PMV_MALFORMED;
 	mailbox->acked = ack->done;
+	/* It is asked again before it stops looking. */
+	if (mailbox->hint_peer.len)
+		mailbox->awake_ns = pmv_now_ns() + (int64_t) ack->looks_us * (1000 / 2);
 	atomic_store(&mailbox->next_ack, number + 1);
 	return PMV_ARRIVED;
 }
@@ -328,7 +392,11 @@ void pmv_mailbox_owe(struct pmv_mailbox *mailbox, uint64_t number, enum pmv_faul
 static ssize_t post_ack(struct pmv_mailbox *mailbox, const struct pmv_owed *owed)
 {
 	struct pmv_ack ack = {
-		.number = mailbox->acks + 1, .done = owed->done, .fault = owed->fault};
+		.number = mailbox->acks + 1,
+		.done = owed->done,
+		.fault = owed->fault,
+		.looks_us = (uint32_t) (mailbox->look.window_ns / 1000),
+	};
 	size_t at = ack_at(ack.number);
 	struct pmv_op *op = pmv_op_get_own(mailbox->owner);
 	ssize_t ret;

@@ -18,6 +18,8 @@
 
 #include <rdma/fi_domain.h>
 
+#include "agent/hint.h"
+#include "agent/look.h"
 #include "agent/wire.h"
 
 struct pmv_engine_ep;
@@ -36,6 +38,7 @@ struct pmv_owed {
 struct pmv_mailbox {
 	/* Of the endpoint. */
 	const struct pmv_engine_ep *engine;
+	const struct pmv_hint_socket *hints;
 	struct pmv_op_owner *owner;
 	struct pmv_receive_tracker *receives;
 	struct pmv_queue *notice_queue; /* NULL: nobody reads notices */
@@ -52,7 +55,9 @@ struct pmv_mailbox {
 	uint64_t secret; /* our half */
 	bool connected;  /* the peer has a block, too */
 	struct pmv_handshake peer;
-	struct pmv_seal message_out, message_in, ack_out, ack_in;
+	struct pmv_seal message_out, message_in, ack_out, ack_in, hint_in;
+	struct pmv_hint_peer hint_peer;
+	uint8_t hint[PMV_HINT_SIZE], asking_hint[PMV_HINT_SIZE];
 
 	/* Messages from here. */
 	uint64_t sent;
@@ -61,10 +66,13 @@ struct pmv_mailbox {
 	uint64_t asked;       /* the last empty message */
 	bool repeat_asked;    /* the next repeat is of that one */
 	uint64_t missing_ack; /* was missing when this was last checked; 0: none */
+	int64_t awake_ns;     /* until then the peer's agent looks into its mailbox by itself */
+	atomic_int_fast64_t hint_again_ns, hint_wait_ns; /* if there is no acknowledgement */
 
 	/* Messages from the peer. */
-	TAILQ_ENTRY(pmv_mailbox) next; /* of the agent */
-	bool promised;                 /* the peer is told that there is an agent */
+	TAILQ_ENTRY(pmv_mailbox) next; /* of the agent, in a list of its looks */
+	struct pmv_look look;
+	bool promised; /* the peer is told that there is an agent */
 	bool attached;
 	bool warned;
 	bool closing;
@@ -88,6 +96,14 @@ struct pmv_mailbox {
 int pmv_mailbox_open(struct pmv_mailbox *mailbox);
 /* pmv_mailbox_close -- after the core's endpoint was closed and the agent has forgotten it */
 void pmv_mailbox_close(struct pmv_mailbox *mailbox);
+
+/*
+ * pmv_mailbox_hint -- have the peer's agent look into its mailbox; ask: and send a hint
+ * back.  pmv_mailbox_hint_again: if acknowledgements have been missing for a while, the
+ * last hint was lost, or the agent fell asleep before the request came.
+ */
+void pmv_mailbox_hint(const struct pmv_mailbox *mailbox, bool ask);
+void pmv_mailbox_hint_again(struct pmv_mailbox *mailbox, int64_t now);
 
 /* pmv_mailbox_handshake -- make the handshake for the peer */
 void pmv_mailbox_handshake(struct pmv_mailbox *mailbox, uint8_t buf[PMV_HANDSHAKE_SIZE]);

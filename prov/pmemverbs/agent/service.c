@@ -11,6 +11,7 @@
 #include "agent/mailbox.h"
 #include "agent/receive_tracker.h"
 #include "agent/writeback.h"
+#include "base/clock.h"
 #include "memory/guard.h"
 #include "progress/op.h"
 #include "progress/queue.h"
@@ -37,7 +38,7 @@ void pmv_service_pin(struct pmv_agent *agent, bool all)
 	struct pmv_mailbox *mailbox;
 
 	pthread_mutex_lock(&agent->lock);
-	TAILQ_FOREACH(mailbox, &agent->mailboxes, next)
+	TAILQ_FOREACH(mailbox, &agent->looks.warm, next)
 	{
 		if (all || mailbox->starved || (mailbox->refused && !mailbox->ended))
 			pin_both(agent, mailbox);
@@ -93,7 +94,7 @@ bool pmv_service_waits(const struct pmv_agent *agent)
 {
 	const struct pmv_mailbox *mailbox;
 
-	TAILQ_FOREACH(mailbox, &agent->mailboxes, next)
+	TAILQ_FOREACH(mailbox, &agent->looks.warm, next)
 	{
 		if (mailbox->working)
 			return true;
@@ -253,6 +254,7 @@ static bool take(struct pmv_agent *agent, struct pmv_mailbox *mailbox, struct co
 		return false;
 	}
 	begin(agent, work, mailbox, &message);
+	pmv_look_served(&agent->looks, mailbox, pmv_now_ns());
 	batch->count++;
 	add_cost(cost, work);
 	return true;
@@ -313,12 +315,12 @@ static void end_connection(struct pmv_mailbox *mailbox)
 /* rotate -- move the first mailbox to the end, so that no mailbox is always the first */
 static void rotate(struct pmv_agent *agent)
 {
-	struct pmv_mailbox *first = TAILQ_FIRST(&agent->mailboxes);
+	struct pmv_mailbox *first = TAILQ_FIRST(&agent->looks.warm);
 
 	if (!first)
 		return;
-	TAILQ_REMOVE(&agent->mailboxes, first, next);
-	TAILQ_INSERT_TAIL(&agent->mailboxes, first, next);
+	TAILQ_REMOVE(&agent->looks.warm, first, next);
+	TAILQ_INSERT_TAIL(&agent->looks.warm, first, next);
 }
 
 /* look_around -- send owed acknowledgements, and fill the batch */
@@ -328,7 +330,7 @@ static void look_around(struct pmv_agent *agent)
 
 	pthread_mutex_lock(&agent->lock);
 	agent->batch->count = 0;
-	TAILQ_FOREACH(mailbox, &agent->mailboxes, next)
+	TAILQ_FOREACH(mailbox, &agent->looks.warm, next)
 	{
 		if (mailbox->num_owed)
 			pay(mailbox);

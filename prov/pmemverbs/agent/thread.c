@@ -9,7 +9,7 @@
 #include <numa.h>
 
 #include "agent/service.h"
-#include "agent/wake.h"
+#include "agent/rest.h"
 #include "base/log.h"
 
 /* The process waits this long for all of its threads together when it ends. */
@@ -25,10 +25,10 @@ static bool move_to_node(int node)
 static void *run(void *arg)
 {
 	struct pmv_agent *agent = arg;
-	struct pmv_rest rest = {0};
+	struct pmv_rest rest;
 	bool placed = false;
 
-	pmv_rest_begin(&rest);
+	pmv_rest_begin(agent, &rest);
 	while (!atomic_load(&agent->stop)) {
 		bool busy;
 
@@ -51,7 +51,7 @@ int pmv_agent_start(struct pmv_agent *agent)
 	sigset_t all, old;
 	int ret;
 
-	if (atomic_load(&agent->running) || pmv_setting.agent != PMV_AGENT_THREAD)
+	if (atomic_load(&agent->running) || !pmv_setting_has_thread())
 		return 0;
 	/* The thread takes none of the application's signals, but its own faults (guard.h). */
 	sigfillset(&all);

@@ -9,10 +9,10 @@
 
 /* No text ends with these bytes. */
 #define HANDSHAKE_MAGIC UINT16_C(0xf5e7)
-#define HANDSHAKE_VERSION 1
+#define HANDSHAKE_VERSION UINT64_C(1)
 
-/* Processes have addresses of at most 57 bits. */
-#define PAGE_BITS 45
+/* Processes have addresses of at most 57 bits, so pages of 45. */
+#define VERSION_SHIFT 45
 
 enum {
 	HANDSHAKE_AGENT = 1 << 0,
@@ -27,10 +27,10 @@ enum { MESSAGE_NOTIFY = 1 << 0, MESSAGE_STORE = 1 << 1, MESSAGE_MESSAGES = 1 << 
 
 struct wire_handshake {
 	uint16_t magic;
-	uint8_t version;
 	uint8_t flags;
-	uint8_t page[6];
-	uint8_t secret[6];
+	uint8_t page[6]; /* and the version */
+	uint8_t secret[5];
+	uint16_t port;
 	uint32_t key;
 	uint32_t flush_key;
 };
@@ -57,13 +57,21 @@ struct wire_ack {
 	uint64_t seal;
 	uint64_t done;
 	uint32_t fault;
-	uint32_t zero;
+	uint32_t looks_us;
+};
+
+struct wire_hint {
+	uint32_t key;
+	uint32_t ask;
+	uint64_t seal;
 };
 
 _Static_assert(sizeof(struct wire_handshake) == PMV_HANDSHAKE_SIZE, "handshake");
 _Static_assert(sizeof(struct wire_range) == PMV_RANGE_SIZE, "range");
 _Static_assert(sizeof(struct wire_message) == PMV_MESSAGE_HEADER, "message");
 _Static_assert(sizeof(struct wire_ack) == PMV_ACK_SIZE, "ack");
+_Static_assert(sizeof(struct wire_hint) == PMV_HINT_SIZE, "hint");
+_Static_assert(offsetof(struct wire_hint, seal) == offsetof(struct wire_ack, seal), "seal");
 _Static_assert(PMV_STORE_ROOM(PMV_MAX_RANGES) <= PMV_MESSAGE_SIZE, "ranges fit");
 _Static_assert(offsetof(struct wire_message, seal) == offsetof(struct wire_ack, seal), "seal");
 _Static_assert(sizeof(struct pmv_seal) == crypto_shorthash_KEYBYTES, "key");
@@ -72,20 +80,20 @@ _Static_assert(sizeof(uint64_t) == crypto_shorthash_BYTES, "seal");
 #define NUMBER_AT offsetof(struct wire_message, number)
 #define SEAL_AT offsetof(struct wire_message, seal)
 
-/* Numbers of 48 bits */
+/* Numbers of less than 8 bytes */
 
-static void put_48(uint8_t to[6], uint64_t value)
+static void put(uint8_t *to, size_t size, uint64_t value)
 {
 	uint64_t wire = htole64(value);
 
-	memcpy(to, &wire, 6);
+	memcpy(to, &wire, size);
 }
 
-static uint64_t get_48(const uint8_t from[6])
+static uint64_t get(const uint8_t *from, size_t size)
 {
 	uint64_t wire = 0;
 
-	memcpy(&wire, from, 6);
+	memcpy(&wire, from, size);
 	return le64toh(wire);
 }
 
@@ -95,8 +103,8 @@ struct pmv_seal pmv_seal(uint64_t from, uint64_t to, enum pmv_sealed what)
 {
 	struct pmv_seal seal = {.key = {[12] = (uint8_t) what}};
 
-	put_48(seal.key, from);
-	put_48(seal.key + 6, to);
+	put(seal.key, 6, from);
+	put(seal.key + 6, 6, to);
 	return seal;
 }
 
@@ -182,29 +190,30 @@ void pmv_handshake_encode(uint8_t buf[PMV_HANDSHAKE_SIZE], const struct pmv_hand
 {
 	struct wire_handshake wire = {
 		.magic = htole16(HANDSHAKE_MAGIC),
-		.version = HANDSHAKE_VERSION,
 		.flags = encode_flags(handshake),
+		.port = htole16(handshake->port),
 		.key = htole32(handshake->key),
 		.flush_key = htole32(handshake->flush_key),
 	};
 
-	put_48(wire.page, handshake->addr / PMV_BLOCK_ALIGN);
-	put_48(wire.secret, handshake->secret);
+	put(wire.page, sizeof(wire.page),
+	    handshake->addr / PMV_BLOCK_ALIGN + (HANDSHAKE_VERSION << VERSION_SHIFT));
+	put(wire.secret, sizeof(wire.secret), handshake->secret);
 	memcpy(buf, &wire, sizeof(wire));
 }
 
 /* understand -- read a handshake; false: it can't be understood */
 static bool understand(const struct wire_handshake *wire, struct pmv_handshake *handshake)
 {
-	uint64_t page = get_48(wire->page);
+	uint64_t page = get(wire->page, sizeof(wire->page));
 
 	/* Nothing that a later version says can be understood. */
-	if (wire->version != HANDSHAKE_VERSION || page >> PAGE_BITS ||
-	    !decode_kind(wire->flags, handshake))
+	if (page >> VERSION_SHIFT != HANDSHAKE_VERSION || !decode_kind(wire->flags, handshake))
 		return false;
 	handshake->known = true;
-	handshake->addr = page * PMV_BLOCK_ALIGN;
-	handshake->secret = get_48(wire->secret);
+	handshake->addr = (page & ((UINT64_C(1) << VERSION_SHIFT) - 1)) * PMV_BLOCK_ALIGN;
+	handshake->secret = get(wire->secret, sizeof(wire->secret));
+	handshake->port = le16toh(wire->port);
 	handshake->key = le32toh(wire->key);
 	handshake->flush_key = le32toh(wire->flush_key);
 	handshake->agent = wire->flags & HANDSHAKE_AGENT;
@@ -332,6 +341,7 @@ void pmv_ack_encode(uint8_t buf[PMV_ACK_SIZE], const struct pmv_ack *ack,
 		.number = htole64(ack->number),
 		.done = htole64(ack->done),
 		.fault = htole32((uint32_t) ack->fault),
+		.looks_us = htole32(ack->looks_us),
 	};
 
 	memcpy(buf, &wire, sizeof(wire));
@@ -354,6 +364,35 @@ enum pmv_arrival pmv_ack_decode(const volatile uint8_t *slot, uint64_t number,
 		.number = number,
 		.done = le64toh(wire.done),
 		.fault = (enum pmv_fault) le32toh(wire.fault),
+		.looks_us = le32toh(wire.looks_us),
 	};
-	return wire.zero ? PMV_MALFORMED : PMV_ARRIVED;
+	return PMV_ARRIVED;
+}
+
+void pmv_hint_encode(uint8_t buf[PMV_HINT_SIZE], uint32_t key, bool ask,
+		     const struct pmv_seal *seal)
+{
+	struct wire_hint wire = {.key = htole32(key), .ask = htole32(ask)};
+
+	memcpy(buf, &wire, sizeof(wire));
+	put_seal(buf, sizeof(wire), seal);
+}
+
+uint32_t pmv_hint_key(const uint8_t buf[PMV_HINT_SIZE])
+{
+	struct wire_hint wire;
+
+	memcpy(&wire, buf, sizeof(wire));
+	return le32toh(wire.key);
+}
+
+bool pmv_hint_decode(const uint8_t buf[PMV_HINT_SIZE], const struct pmv_seal *seal, bool *ask)
+{
+	uint8_t copy[PMV_HINT_SIZE];
+	struct wire_hint wire;
+
+	memcpy(copy, buf, sizeof(copy));
+	memcpy(&wire, buf, sizeof(wire));
+	*ask = wire.ask != 0;
+	return is_sealed(copy, sizeof(copy), seal);
 }

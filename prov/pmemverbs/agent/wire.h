@@ -10,13 +10,14 @@
  * they always were.  Later versions keep magic, version and length.
  *
  *    0  u16  magic
- *    2  u8   version (1)
- *    3  u8   1: an agent serves the mailbox; 2: it can notify of a commit; 4: it can
+ *    2  u8   1: an agent serves the mailbox; 2: it can notify of a commit; 4: it can
  *            commit messages; 8: the path to this side may reorder writes; 16, 32, 64:
  *            0, or 1 + the persistence domain (enum pmv_persist) in which all messages
  *            are received; 128: DDIO is on there
- *    4  u48  address of the block, in pages of 4096 bytes
- *   10  u48  this side's half of the connection's secret
+ *    3  u48  address of the block, in pages of 4096 bytes, and in the three highest
+ *            bits the version (1)
+ *    9  u40  this side's half of the connection's secret
+ *   14  u16  the port to which hints are sent; 0: none
  *   16  u32  the core's key of the block
  *   20  u32  the core's key of the flush page
  *
@@ -31,12 +32,12 @@
  *
  * Seals.  All peers that are connected to a domain can access its regions, and the keys
  * of regions can be guessed.  So anybody may write to a block.  Every message and
- * acknowledgement therefore has a seal: SipHash-2-4 of its bytes, with 8 zeros in the
- * place of the seal.  The hash key is made from both halves of the secret, which only
- * the two ends know and no region contains.  Sender and kind are part of the key, so
- * nothing can be sent back to its sender, and no message can pass for an
- * acknowledgement.  The number is among the sealed bytes, so nothing is taken twice.
- * Anything else in a slot is treated as if nothing had arrived: see Repair below.
+ * acknowledgement, and every hint, therefore has a seal: SipHash-2-4 of its bytes, with 8 zeros in
+ * the place of the seal.  The hash key is made from both halves of the secret, which only the two
+ * ends know and no region contains.  Sender and kind are part of the key, so nothing can be sent
+ * back to its sender, and no message can pass for an acknowledgement.  The number is among the
+ * sealed bytes, so nothing is taken twice. Anything else in a slot is treated as if nothing had
+ * arrived: see Repair below.
  *
  * Message to the agent.  The agent makes its ranges durable, then stores the data, if
  * there are any, and makes them durable.
@@ -60,7 +61,13 @@
  *    8  u64  seal
  *   16  u64  number of a message: it and all before it are done
  *   24  u32  0, or what went wrong with that message: enum pmv_fault
- *   28  u32  zero
+ *   28  u32  how long the agent looks for the next message from now on, in microseconds
+ *
+ * Hint: a datagram (see hint.h).
+ *
+ *    0  u32  the core's key of the receiver's block
+ *    4  u32  1: it asks for a hint back
+ *    8  u64  seal
  *
  * Flow control: a message is sent only if at most 62 others are not acknowledged, or 63
  * if it is empty.  So there are never more acknowledgements under way than slots.
@@ -92,6 +99,7 @@
 #define PMV_SLOTS 64
 #define PMV_MESSAGE_SIZE 512
 #define PMV_ACK_SIZE 32
+#define PMV_HINT_SIZE 16
 #define PMV_MAX_RANGES 20
 #define PMV_RANGE_SIZE 24
 #define PMV_MESSAGE_HEADER 32
@@ -106,7 +114,7 @@
 #define PMV_FLUSH_AT PMV_BLOCK_SIZE
 #define PMV_FLUSH_SIZE 64
 #define PMV_BLOCK_ALIGN 4096
-#define PMV_SECRET_MASK UINT64_C(0xffffffffffff)
+#define PMV_SECRET_MASK UINT64_C(0xffffffffff)
 
 /* This many messages may wait for an acknowledgement; one more if it is empty. */
 #define PMV_WINDOW (PMV_SLOTS - 1)
@@ -117,6 +125,7 @@ struct pmv_handshake {
 	uint32_t key;
 	uint32_t flush_key;
 	uint64_t secret; /* this side's half */
+	uint16_t port;   /* the agent can be woken by a hint to this port; 0: not so */
 	bool agent;      /* the mailbox is served */
 	bool notices;    /* a message may ask for a notice */
 	bool messages;   /* the agent can commit messages */
@@ -133,6 +142,7 @@ struct pmv_seal {
 enum pmv_sealed {
 	PMV_SEALED_MESSAGE = 1,
 	PMV_SEALED_ACK = 2,
+	PMV_SEALED_HINT = 3,
 };
 
 struct pmv_message {
@@ -160,6 +170,7 @@ struct pmv_ack {
 	uint64_t number;
 	uint64_t done;
 	enum pmv_fault fault;
+	uint32_t looks_us;
 };
 
 /* pmv_seal -- of what the side with the first half of the secret sends to the other */
@@ -203,5 +214,14 @@ void pmv_ack_encode(uint8_t buf[PMV_ACK_SIZE], const struct pmv_ack *ack,
 
 enum pmv_arrival pmv_ack_decode(const volatile uint8_t *slot, uint64_t number,
 				const struct pmv_seal *seal, struct pmv_ack *ack);
+
+void pmv_hint_encode(uint8_t buf[PMV_HINT_SIZE], uint32_t key, bool ask,
+		     const struct pmv_seal *seal);
+
+/* pmv_hint_key -- the key of the block that the hint is for, as it says */
+uint32_t pmv_hint_key(const uint8_t buf[PMV_HINT_SIZE]);
+
+/* pmv_hint_decode -- false: the peer has not sent it */
+bool pmv_hint_decode(const uint8_t buf[PMV_HINT_SIZE], const struct pmv_seal *seal, bool *ask);
 
 #endif /* PMV_WIRE_H */

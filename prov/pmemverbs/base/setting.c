@@ -86,7 +86,7 @@ void pmv_setting_read(void)
 	static const char *const domains[] = {"auto", "none", "page", "dmp", "mhp", "wsp"};
 	static const char *const ddio[] = {"auto", "on", "off"};
 	static const char *const ordering[] = {"strict", "relaxed"};
-	static const char *const agent[] = {"thread", "progress", "off"};
+	static const char *const agent[] = {"thread", "busy", "progress", "off"};
 	static const char *const commit[] = {"explicit", "all"};
 	char *core = NULL;
 	int choice;
@@ -109,7 +109,8 @@ void pmv_setting_read(void)
 			"strict)");
 	fi_param_define(&pmv_prov, "agent", FI_PARAM_STRING,
 			"who writes the peers' data back to this process's memory where the peers "
-			"can't do it remotely: thread (a thread of the provider), progress (the "
+			"can't do it remotely: thread (a thread of the provider), busy (the "
+			"same, but it never sleeps and takes a processor), progress (the "
 			"application's calls that read completion queues and counters), off "
 			"(nobody: such commits are refused) (default: thread)");
 	fi_param_define(&pmv_prov, "commit", FI_PARAM_STRING,

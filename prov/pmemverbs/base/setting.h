@@ -9,6 +9,7 @@
 
 enum pmv_agent_mode {
 	PMV_AGENT_THREAD,   /* it has a thread of its own */
+	PMV_AGENT_BUSY,     /* ... which never sleeps */
 	PMV_AGENT_PROGRESS, /* it runs inside the application's calls */
 	PMV_AGENT_OFF,
 };
@@ -26,6 +27,11 @@ struct pmv_setting {
 };
 
 extern struct pmv_setting pmv_setting;
+
+static inline bool pmv_setting_has_thread(void)
+{
+	return pmv_setting.agent == PMV_AGENT_THREAD || pmv_setting.agent == PMV_AGENT_BUSY;
+}
 
 /* pmv_setting_read -- define the settings and read them; once, when libfabric loads us */
 void pmv_setting_read(void);

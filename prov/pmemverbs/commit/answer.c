@@ -148,10 +148,14 @@ static ssize_t post_empty(struct pmv_initiator *ini, struct pmv_run *run)
 void pmv_answer_probe(struct pmv_initiator *ini)
 {
 	struct pmv_mailbox *mailbox = ini->mailbox;
+	int64_t now;
 	ssize_t ret;
 
-	if (STAILQ_EMPTY(&ini->awaiting) || atomic_load(&ini->probing) ||
-	    pmv_now_ns() - ini->heard_ns < PROBE_NS)
+	if (STAILQ_EMPTY(&ini->awaiting))
+		return;
+	now = pmv_now_ns();
+	pmv_mailbox_hint_again(mailbox, now);
+	if (atomic_load(&ini->probing) || now - ini->heard_ns < PROBE_NS)
 		return;
 	ret = post_own(ini, PMV_RUN_PROBE, post_probe);
 	if (ret == -FI_EAGAIN)

@@ -450,6 +450,7 @@ static void join(struct pmv_ep *ep, const struct fi_info *info, const struct fi_
 	ep->engine.engine = &domain->engine;
 	ep->engine.ops = domain->engine.core->ops;
 	ep->mailbox.engine = &ep->engine;
+	ep->mailbox.hints = &domain->agent.hints;
 	ep->mailbox.owner = &ep->initiator.owner;
 	ep->mailbox.receives = &ep->receives;
 	ep->mailbox.takes_notices = !(info->mode & FI_RX_CQ_DATA);

@@ -141,6 +141,8 @@ static void introduce(struct pmv_ep *ep, struct pmv_ep *to, const struct pair_op
 	handshake.notices = handshake.notices && !options->no_notices;
 	handshake.agent = handshake.agent && !options->no_agent;
 	handshake.messages = handshake.messages && handshake.agent && !options->older;
+	if (options->port)
+		handshake.port = options->port;
 	pmv_handshake_connect(to, &handshake);
 }
 
@@ -153,6 +155,10 @@ static void connect_eps(struct pair *pair, const struct pair_options *options)
 				   &pair->mr[options->received], sizeof(struct fid_mr *)));
 	accepted(pmv_mailbox_open(&pair->from->mailbox));
 	accepted(pmv_mailbox_open(&pair->to->mailbox));
+	if (options->hints) {
+		accepted(pmv_agent_promise(&pair->from->domain->agent, &pair->from->mailbox));
+		accepted(pmv_agent_promise(&pair->to->domain->agent, &pair->to->mailbox));
+	}
 	introduce(pair->from, pair->to, options);
 	introduce(pair->to, pair->from, options);
 	fake_connect(pair->from->engine.fid, pair->to->engine.fid);
@@ -491,7 +497,7 @@ void pair_expect_ack(struct pair *pair, uint64_t done, enum pmv_fault fault)
 void pair_answer(struct pair *pair, uint64_t number, uint64_t done, enum pmv_fault fault)
 {
 	struct pmv_mailbox *link = &pair->from->mailbox;
-	struct pmv_ack ack = {number, done, fault};
+	struct pmv_ack ack = {number, done, fault, 0};
 
 	pmv_ack_encode(link->block + PMV_ACKS_AT + number % PMV_SLOTS * PMV_ACK_SIZE, &ack,
 		       &link->ack_in);

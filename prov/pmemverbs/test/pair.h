@@ -70,6 +70,8 @@ struct pair_options {
 	bool older;      /* it is one that can't commit messages */
 	bool one_kind;   /* it receives nowhere but in memory of this kind: */
 	enum pair_memory received;
+	bool hints;     /* the agents' sockets are open ... */
+	uint16_t port;  /* ... and peers are told that away's is this one; 0: as it is */
 	bool thread;    /* agents have threads; else they work when they are told to */
 	bool automatic; /* whatever is posted is delivered and succeeds at once */
 };

@@ -17,23 +17,24 @@ static const struct pmv_handshake hello_out = {
 	.addr = UINT64_C(0x0122334455667000),
 	.key = 0x99aabbcc,
 	.flush_key = 0xddeeff01,
-	.secret = UINT64_C(0x616263646566),
+	.secret = UINT64_C(0x6162636465),
+	.port = 0x7172,
 	.agent = true,
 	.notices = true,
 };
 
 static const uint8_t hello_bytes[PMV_HANDSHAKE_SIZE] = {
-	0xe7, 0xf5, 1,    3,    0x67, 0x56, 0x45, 0x34, 0x23, 0x12, 0x66, 0x65,
-	0x64, 0x63, 0x62, 0x61, 0xcc, 0xbb, 0xaa, 0x99, 0x01, 0xff, 0xee, 0xdd,
+	0xe7, 0xf5, 3,    0x67, 0x56, 0x45, 0x34, 0x23, 0x32, 0x65, 0x64, 0x63,
+	0x62, 0x61, 0x72, 0x71, 0xcc, 0xbb, 0xaa, 0x99, 0x01, 0xff, 0xee, 0xdd,
 };
 
 static bool same_hello(const struct pmv_handshake *a, const struct pmv_handshake *b)
 {
 	return a->known == b->known && a->addr == b->addr && a->key == b->key &&
-	       a->flush_key == b->flush_key && a->secret == b->secret && a->agent == b->agent &&
-	       a->notices == b->notices && a->messages == b->messages && a->relaxed == b->relaxed &&
-	       a->one_kind == b->one_kind && a->received.persist == b->received.persist &&
-	       a->received.ddio == b->received.ddio;
+	       a->flush_key == b->flush_key && a->secret == b->secret && a->port == b->port &&
+	       a->agent == b->agent && a->notices == b->notices && a->messages == b->messages &&
+	       a->relaxed == b->relaxed && a->one_kind == b->one_kind &&
+	       a->received.persist == b->received.persist && a->received.ddio == b->received.ddio;
 }
 
 static bool says_nothing(const struct pmv_handshake *handshake)
@@ -65,12 +66,12 @@ Test(handshake, is_what_the_header_says_byte_by_byte)
 						  .messages = bit == 2,
 						  .relaxed = bit == 3,
 					  });
-		cr_expect_eq(buf[3], 1U << bit);
+		cr_expect_eq(buf[2], 1U << bit);
 	}
 	pmv_handshake_encode(
 		buf, &(struct pmv_handshake){.one_kind = true,
 					     .received = {.persist = PMV_WSP, .ddio = true}});
-	cr_expect_eq(buf[3], 5 << 4 | 128);
+	cr_expect_eq(buf[2], 5 << 4 | 128);
 }
 
 Test(handshake, is_read_as_it_was_written)
@@ -82,6 +83,7 @@ Test(handshake, is_read_as_it_was_written)
 			.key = (uint32_t) dice_bits(&state),
 			.flush_key = (uint32_t) dice_bits(&state),
 			.secret = dice_bits(&state) & PMV_SECRET_MASK,
+			.port = (uint16_t) dice_bits(&state),
 			.agent = i & 1,
 			.notices = i & 2,
 			/* Without an agent nobody commits messages. */
@@ -124,7 +126,7 @@ Test(handshake, of_memory_that_does_not_exist_says_nothing)
 		struct pmv_handshake handshake;
 
 		memcpy(data, hello_bytes, sizeof(data));
-		data[3] = (uint8_t) (3 | bits << 4);
+		data[2] = (uint8_t) (3 | bits << 4);
 		cr_expect_eq(pmv_handshake_decode(data, sizeof(data), &handshake), 0);
 		cr_expect_eq(handshake.known, known, "bits %u", bits);
 		cr_expect_eq(says_nothing(&handshake), !known, "bits %u", bits);
@@ -184,8 +186,8 @@ Test(handshake, of_another_version_is_taken_off_and_says_nothing)
 	struct pmv_handshake handshake = hello_out;
 
 	memcpy(data + 10, hello_bytes, PMV_HANDSHAKE_SIZE);
-	for (int version = 0; version < 256; version++) {
-		data[12] = (uint8_t) version;
+	for (int version = 0; version < 8; version++) {
+		data[18] = (uint8_t) (version << 5 | (hello_bytes[8] & 31));
 		cr_expect_eq(pmv_handshake_decode(data, sizeof(data), &handshake), 10);
 		cr_expect_eq(says_nothing(&handshake), version != 1);
 	}
@@ -226,6 +228,8 @@ Test(seal, is_another_one_for_each_sender_receiver_and_kind)
 		pmv_seal(THERE, HERE, PMV_SEALED_MESSAGE),
 		pmv_seal(HERE, THERE, PMV_SEALED_ACK),
 		pmv_seal(THERE, HERE, PMV_SEALED_ACK),
+		pmv_seal(HERE, THERE, PMV_SEALED_HINT),
+		pmv_seal(THERE, HERE, PMV_SEALED_HINT),
 		pmv_seal(HERE ^ 1, THERE, PMV_SEALED_MESSAGE),
 		pmv_seal(HERE ^ 1ULL << 47, THERE, PMV_SEALED_MESSAGE),
 		pmv_seal(HERE, THERE ^ 1, PMV_SEALED_MESSAGE),
@@ -235,5 +239,34 @@ Test(seal, is_another_one_for_each_sender_receiver_and_kind)
 	for (size_t i = 0; i < sizeof(seals) / sizeof(seals[0]); i++) {
 		for (size_t j = 0; j < i; j++)
 			cr_expect(memcmp(&seals[i], &seals[j], sizeof(seals[i])), "%zu %zu", i, j);
+	}
+}
+
+/* Hints */
+
+Test(hint, is_what_the_header_says_byte_by_byte)
+{
+	uint8_t buf[PMV_HINT_SIZE], expected[PMV_HINT_SIZE] = {0x44, 0x33, 0x22, 0x11, 1};
+
+	pmv_hint_encode(buf, 0x11223344, true, &ack_seal);
+	cr_expect_arr_eq(buf, expected, 8);
+	cr_expect_eq(pmv_hint_key(buf), 0x11223344);
+}
+
+Test(hint, is_believed_only_whole_and_from_the_peer)
+{
+	for (int ask = 0; ask < 2; ask++) {
+		uint8_t buf[PMV_HINT_SIZE];
+		bool asked;
+
+		pmv_hint_encode(buf, 0x11223344, ask, &ack_seal);
+		cr_assert(pmv_hint_decode(buf, &ack_seal, &asked));
+		cr_expect_eq(asked, ask);
+		cr_expect_not(pmv_hint_decode(buf, &message_seal, &asked));
+		for (size_t i = 0; i < PMV_HINT_SIZE; i++) {
+			buf[i] ^= 1;
+			cr_expect_not(pmv_hint_decode(buf, &ack_seal, &asked), "byte %zu", i);
+			buf[i] ^= 1;
+		}
 	}
 }

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * look.h -- which mailboxes the agent looks into
+ *
+ * A mailbox is looked into in every round while a request is likely: for a time behind the
+ * last one, its window.  The window follows the time between requests, as polling drivers
+ * do: it grows if a longer one would have found the request, and shrinks if requests come
+ * so rarely that looking for them costs more than being woken up.
+ *
+ * After that its peer has to send a hint.  Where hints do not arrive, a mailbox is looked
+ * into in every round, and the thread sleeps only for a short time.  That is so until the
+ * first hint of the connection has come, and again if a request comes without one.
+ *
+ * The agent's lock protects all of it.
+ */
+#ifndef PMV_LOOK_H
+#define PMV_LOOK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+struct pmv_mailbox;
+
+TAILQ_HEAD(pmv_mailbox_list, pmv_mailbox);
+
+/* Of an agent. */
+struct pmv_looks {
+	struct pmv_mailbox_list warm; /* looked into in every round */
+	struct pmv_mailbox_list cold; /* after a hint only, and now and then */
+	unsigned int unhinted;        /* mailboxes whose peers' hints have not come */
+	bool unfinished;              /* something goes on in the next rounds */
+	int64_t bound_ns;             /* no window is longer */
+	int64_t until_ns;             /* the end of the last window */
+};
+
+/* Of a mailbox. */
+struct pmv_look {
+	bool cold;
+	bool hinted; /* hints of its peer arrive */
+	int64_t window_ns;
+	int64_t until_ns;
+	int64_t served_ns; /* the last request was taken then */
+};
+
+void pmv_look_init(struct pmv_looks *looks);
+
+/* pmv_look_bound -- no window is to be longer, within what makes sense */
+void pmv_look_bound(struct pmv_looks *looks, int64_t ns);
+
+/* pmv_look_add, pmv_look_remove -- a mailbox that is served from now on, or no more */
+void pmv_look_add(struct pmv_looks *looks, struct pmv_mailbox *mailbox);
+void pmv_look_remove(struct pmv_looks *looks, struct pmv_mailbox *mailbox);
+
+static inline bool pmv_look_any(const struct pmv_looks *looks)
+{
+	return !TAILQ_EMPTY(&looks->warm) || !TAILQ_EMPTY(&looks->cold);
+}
+
+/* pmv_look_served -- a request was taken from it */
+void pmv_look_served(struct pmv_looks *looks, struct pmv_mailbox *mailbox, int64_t now);
+
+/* pmv_look_hinted -- its peer has sent a hint: the request may still be on its way */
+void pmv_look_hinted(struct pmv_looks *looks, struct pmv_mailbox *mailbox, int64_t now);
+
+/* pmv_look_cool -- look no more into the mailboxes whose windows are over */
+void pmv_look_cool(struct pmv_looks *looks, int64_t now);
+
+/* pmv_look_everywhere -- find requests whose hints were lost */
+void pmv_look_everywhere(struct pmv_looks *looks, int64_t now);
+
+/* pmv_look_find -- the mailbox with this key of its block, or NULL */
+struct pmv_mailbox *pmv_look_find(const struct pmv_looks *looks, uint32_t key);
+
+#endif /* PMV_LOOK_H */

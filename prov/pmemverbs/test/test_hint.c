@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* test_hint.c -- hints: who sends them and when, and who believes them */
+#include <sched.h>
+#include <string.h>
+
+#include <criterion/criterion.h>
+
+#include "agent/agent.h"
+#include "agent/listen.h"
+#include "agent/mailbox.h"
+#include "agent/service.h"
+#include "pair.h"
+
+#define SECOND INT64_C(1000000000)
+
+/* What the peer's agent listens to is here. */
+static struct pmv_hint_socket ear;
+
+static struct pair *open_pair(void)
+{
+	struct pair_options options = {.hints = true};
+
+	pmv_hint_open(&ear);
+	cr_assert_geq(ear.fd, 0);
+	options.port = ear.port;
+	return pair_open(&options);
+}
+
+static void close_pair(struct pair *pair)
+{
+	pair_close(pair);
+	pmv_hint_close(&ear);
+}
+
+/* heard -- how many hints have come from home; on one machine they come at once */
+static unsigned int heard(const struct pair *pair, bool ask)
+{
+	const struct pmv_mailbox *from = &pair->from->mailbox;
+	uint8_t buf[PMV_HINT_SIZE + 1];
+	unsigned int count = 0;
+	size_t len;
+
+	while ((len = pmv_hint_receive(&ear, buf, sizeof(buf)))) {
+		bool asked;
+
+		cr_assert_eq(len, PMV_HINT_SIZE);
+		/* The other side was told this port, too. */
+		if (pmv_hint_key(buf) != from->peer.key)
+			continue;
+		cr_expect(pmv_hint_decode(buf, &pair->to->mailbox.hint_in, &asked));
+		cr_expect_eq(asked, ask);
+		count++;
+	}
+	return count;
+}
+
+static void commit(struct pair *pair, int n)
+{
+	accepted(pair_put(pair, DMP, 0, 8, CONTEXT(n), FI_COMMIT));
+}
+
+/* answer -- the agent serves what has come, and says that it looks for so long from now on */
+static void answer(struct pair *pair, int n, int64_t looks_ns)
+{
+	pair_deliver(pair);
+	pmv_service_round(&pair->to->domain->agent);
+	pair->to->mailbox.look.window_ns = looks_ns;
+	pair_serve(pair);
+	rig_expect(pair->home, CONTEXT(n), FI_RMA | FI_WRITE);
+}
+
+Test(hint, is_asked_for_when_the_connection_is_made)
+{
+	struct pair *pair = open_pair();
+
+	cr_expect_eq(heard(pair, true), 1);
+	close_pair(pair);
+}
+
+Test(hint, follows_a_request_unless_the_agent_looks_anyway)
+{
+	struct pair *pair = open_pair();
+
+	heard(pair, true);
+	commit(pair, 1);
+	cr_expect_eq(heard(pair, false), 1, "nobody knows whether it is awake");
+	answer(pair, 1, 3600 * SECOND);
+	commit(pair, 2);
+	cr_expect_eq(heard(pair, false), 0);
+	answer(pair, 2, 3600 * SECOND);
+	/* Half of the time is over. */
+	pair->from->mailbox.awake_ns -= 1800 * SECOND;
+	commit(pair, 3);
+	cr_expect_eq(heard(pair, false), 1);
+	close_pair(pair);
+}
+
+Test(hint, is_repeated_until_there_is_an_acknowledgement)
+{
+	struct pair *pair = open_pair();
+	struct pmv_mailbox *from = &pair->from->mailbox;
+
+	heard(pair, true);
+	commit(pair, 1);
+	heard(pair, false);
+	for (int64_t wait = 1; wait <= 8; wait *= 2) {
+		cr_expect_eq(atomic_load(&from->hint_wait_ns), wait * SECOND / 1000);
+		atomic_store(&from->hint_again_ns, INT64_MAX);
+		rig_expect_nothing(pair->home);
+		cr_expect_eq(heard(pair, false), 0);
+		atomic_store(&from->hint_again_ns, 0);
+		rig_expect_nothing(pair->home);
+		cr_expect_eq(heard(pair, false), 1);
+	}
+	answer(pair, 1, 0);
+	atomic_store(&from->hint_again_ns, 0);
+	rig_expect_nothing(pair->home);
+	cr_expect_eq(heard(pair, false), 0);
+	close_pair(pair);
+}
+
+/* Where a peer has no agent that listens. */
+Test(hint, is_not_sent_to_nobody)
+{
+	struct pair *pair = pair_open(&(struct pair_options){.hints = true});
+
+	cr_expect_eq(pair->from->mailbox.hint_peer.len, 0);
+	commit(pair, 1);
+	answer(pair, 1, 0);
+	pair_close(pair);
+}
+
+/* Believing them */
+
+/* say -- send a datagram to the socket of the agent away */
+static void say(const struct pair *pair, const void *buf, size_t len)
+{
+	const struct pmv_hint_socket *to = &pair->to->domain->agent.hints;
+	struct pmv_hint_peer peer;
+
+	pmv_hint_find_peer(&ear, pair->from->engine.fid, to->port, &peer);
+	cr_assert_neq(peer.len, 0);
+	pmv_hint_send(&ear, &peer, buf, len);
+}
+
+static bool is_hinted(const struct pair *pair)
+{
+	struct pmv_agent *agent = &pair->to->domain->agent;
+	bool hinted;
+
+	pthread_mutex_lock(&agent->lock);
+	hinted = pair->to->mailbox.look.hinted;
+	pthread_mutex_unlock(&agent->lock);
+	return hinted;
+}
+
+Test(hint, of_the_peer_is_believed_and_answered)
+{
+	struct pair *pair = open_pair();
+	struct pmv_agent *agent = &pair->to->domain->agent;
+
+	heard(pair, true);
+	cr_expect_not(is_hinted(pair));
+	cr_expect_eq(agent->looks.unhinted, 1);
+	cr_expect(pmv_listen(agent, SECOND), "there is none");
+	say(pair, pair->from->mailbox.hint, PMV_HINT_SIZE);
+	cr_expect(pmv_listen(agent, SECOND));
+	cr_expect(is_hinted(pair));
+	cr_expect_eq(agent->looks.unhinted, 0);
+	cr_expect_gt(agent->looks.until_ns, SECOND, "the request may come behind it");
+	cr_expect_gt(pair->to->mailbox.look.until_ns, SECOND);
+	close_pair(pair);
+}
+
+Test(hint, that_is_forged_is_not_believed)
+{
+	struct pair *pair = open_pair();
+	struct pmv_agent *agent = &pair->to->domain->agent;
+	uint8_t buf[2 * PMV_HINT_SIZE] = {0};
+
+	for (size_t len = 1; len <= sizeof(buf); len++) {
+		memcpy(buf, pair->from->mailbox.hint, PMV_HINT_SIZE);
+		buf[len % PMV_HINT_SIZE] ^= 1;
+		say(pair, buf, len);
+		cr_expect_not(pmv_listen(agent, SECOND), "%zu bytes", len);
+	}
+	/* Its own, sent back to it; and a whole one with something behind it. */
+	say(pair, pair->to->mailbox.hint, PMV_HINT_SIZE);
+	memcpy(buf, pair->from->mailbox.hint, PMV_HINT_SIZE);
+	say(pair, buf, PMV_HINT_SIZE + 1);
+	cr_expect_not(pmv_listen(agent, SECOND));
+	cr_expect_not(is_hinted(pair));
+	cr_expect_eq(agent->looks.until_ns, 0);
+	close_pair(pair);
+}
+
+Test(hint, floods_are_read_in_parts)
+{
+	struct pair *pair = open_pair();
+	struct pmv_agent *agent = &pair->to->domain->agent;
+
+	for (int i = 0; i < 65; i++)
+		say(pair, "", 1);
+	say(pair, pair->from->mailbox.hint, PMV_HINT_SIZE);
+	cr_expect_not(pmv_listen(agent, SECOND));
+	cr_expect_not(is_hinted(pair));
+	cr_expect(pmv_listen(agent, SECOND));
+	cr_expect(is_hinted(pair));
+	close_pair(pair);
+}
+
+/* Both sides ask when they are connected, and the other one answers. */
+Test(hint, shows_both_agents_that_hints_arrive)
+{
+	struct pair *pair = pair_open(&(struct pair_options){.hints = true, .thread = true});
+
+	while (!is_hinted(pair))
+		sched_yield();
+	pair_close(pair);
+}
+
+Test(hint, that_is_lost_costs_time_only)
+{
+	struct pair *pair = open_pair();
+	struct pmv_agent *agent = &pair->to->domain->agent;
+	struct pmv_mailbox *to = &pair->to->mailbox;
+	struct pmv_message message = {0};
+
+	say(pair, pair->from->mailbox.hint, PMV_HINT_SIZE);
+	cr_expect(pmv_listen(agent, SECOND));
+	pmv_look_cool(&agent->looks, 2 * SECOND);
+	cr_expect(to->look.cold);
+	pair_tell(pair, &message);
+	cr_expect_not(pmv_service_waits(agent));
+	cr_expect_not(pmv_service_round(agent));
+	pmv_look_everywhere(&agent->looks, 2 * SECOND);
+	cr_expect_not(to->look.cold);
+	cr_expect_not(to->look.hinted, "hints do not arrive");
+	cr_expect_eq(agent->looks.unhinted, 1);
+	cr_expect(pmv_service_waits(agent));
+	pair_serve(pair);
+	pair_expect_ack(pair, 1, PMV_FAULT_NONE);
+	close_pair(pair);
+}
+
+/* Windows */
+
+static void serve_at(struct pair *pair, int64_t now)
+{
+	pmv_look_served(&pair->to->domain->agent.looks, &pair->to->mailbox, now);
+}
+
+Test(look, window_follows_the_time_between_requests)
+{
+	struct pair *pair = open_pair();
+	struct pmv_looks *looks = &pair->to->domain->agent.looks;
+	const struct pmv_look *look = &pair->to->mailbox.look;
+	int64_t now = 100 * SECOND;
+
+	pmv_look_bound(looks, SECOND / 1000);
+	serve_at(pair, now);
+	cr_expect_eq(look->window_ns, 50000);
+	cr_expect_eq(looks->until_ns, now + 50000);
+	/* It grows to twice the time, up to the bound ... */
+	serve_at(pair, now += 100000);
+	cr_expect_eq(look->window_ns, 200000);
+	serve_at(pair, now += 500000);
+	cr_expect_eq(look->window_ns, 1000000);
+	cr_expect_eq(look->until_ns, now + 1000000);
+	/* ... stays while requests come sooner ... */
+	serve_at(pair, now += 1000);
+	cr_expect_eq(look->window_ns, 1000000);
+	/* ... and shrinks where they come too late for any window. */
+	for (int64_t window = 500000; window > 50000; window /= 2) {
+		serve_at(pair, now += SECOND);
+		cr_expect_eq(look->window_ns, window);
+	}
+	serve_at(pair, now += SECOND);
+	serve_at(pair, now += SECOND);
+	cr_expect_eq(look->window_ns, 50000);
+	close_pair(pair);
+}
+
+Test(look, stays_warm_without_hints_and_while_there_is_work)
+{
+	struct pair *pair = open_pair();
+	struct pmv_agent *agent = &pair->to->domain->agent;
+	struct pmv_mailbox *to = &pair->to->mailbox;
+
+	pmv_look_cool(&agent->looks, 10 * SECOND);
+	cr_expect_not(to->look.cold, "no hint has come");
+	pmv_look_hinted(&agent->looks, to, 10 * SECOND);
+	pmv_look_cool(&agent->looks, 10 * SECOND);
+	cr_expect_not(to->look.cold, "its time is not over");
+	pmv_mailbox_owe(to, 1, PMV_FAULT_NONE);
+	pmv_look_cool(&agent->looks, 11 * SECOND);
+	cr_expect_not(to->look.cold, "an acknowledgement is to be sent");
+	cr_expect(agent->looks.unfinished);
+	to->num_owed = 0;
+	to->lacks_room = true;
+	pmv_look_cool(&agent->looks, 11 * SECOND);
+	cr_expect_not(to->look.cold, "it waits for room");
+	cr_expect_not(agent->looks.unfinished, "... and is told of it");
+	to->lacks_room = false;
+	pmv_look_cool(&agent->looks, 11 * SECOND);
+	cr_expect(to->look.cold);
+	cr_expect_eq(pmv_look_find(&agent->looks, pair->from->mailbox.peer.key), to);
+	cr_expect_null(pmv_look_find(&agent->looks, pair->from->mailbox.peer.key + 1000));
+	close_pair(pair);
+}
