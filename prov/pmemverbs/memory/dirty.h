@@ -16,6 +16,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "memory/range.h"
 
@@ -28,8 +29,8 @@ struct pmv_dirty_region;
 struct pmv_dirty {
 	void *tree; /* of regions, by key */
 	struct pmv_dirty_region *last;
-	struct pmv_dirty_region *regions; /* the dirty ones, in any order */
-	struct pmv_dirty_region *clean;   /* the clean ones, the last written one first */
+	LIST_HEAD(, pmv_dirty_region) regions; /* the dirty ones, in any order */
+	LIST_HEAD(, pmv_dirty_region) clean;   /* the clean ones, the last written one first */
 	unsigned int num_regions;
 	unsigned int num_clean;
 	unsigned int ranges; /* in all of them */
