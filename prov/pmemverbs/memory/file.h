@@ -27,23 +27,17 @@
 
 struct pmv_files;
 
-/* What a registration asks of its files. */
-struct pmv_file_demand {
-	enum pmv_persist persist;
-	/* from FI_PMEMVERBS_DOMAIN: the files are not checked */
-	bool declared;
-};
-
 /*
- * pmv_files_open -- *files: NULL if no file has to be synced or checked again.  On failure
- * mem->what says why, and what to do.
+ * pmv_files_open -- *files: NULL if no file has to be synced or checked again.  persist: what
+ * the registration asks of them.  If that was declared (FI_PMEMVERBS_DOMAIN) they are not
+ * checked.  On failure mem->what says why, and what to do.
  *   -FI_EINVAL      the region reaches beyond the end of its file
  *   -FI_EOPNOTSUPP  a file is unlinked, or can't be opened
  *   -FI_ENOSPC      no room for all of it
  *   -FI_EIO         pages were lost before
  *   -FI_EMFILE      no file descriptor for one of them
  */
-int pmv_files_open(const struct iovec *iov, size_t count, const struct pmv_file_demand *demand,
+int pmv_files_open(const struct iovec *iov, size_t count, enum pmv_persist persist, bool declared,
 		   struct pmv_files **files, struct pmv_mem *mem);
 void pmv_files_close(struct pmv_files *files);
 

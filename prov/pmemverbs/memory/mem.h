@@ -54,10 +54,8 @@ int pmv_mem_detect(const void *addr, size_t len, struct pmv_mem *mem);
  */
 bool pmv_mem_may_fault(const void *addr, size_t len);
 
-struct pmv_platform;
-
-/* pmv_mem_detect_on -- pmv_mem_detect for another system than this one */
-int pmv_mem_detect_on(const struct pmv_platform *platform, const void *addr, size_t len,
-		      struct pmv_mem *mem);
+/* pmv_mem_refuse -- say why nothing is promised; returns -err */
+int pmv_mem_refuse(struct pmv_mem *mem, int err, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 
 #endif /* PMV_MEM_H */

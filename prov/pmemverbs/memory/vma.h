@@ -13,8 +13,7 @@ struct pmv_vma {
 	uintptr_t start;
 	uintptr_t end;
 	uint64_t offset; /* of start, in the file */
-	bool shared;
-	struct pmv_mapped file; /* no inode: anonymous */
+	struct pmv_mapped file;
 	char path[PATH_MAX];
 };
 

@@ -171,7 +171,7 @@ static void warn_of_uncovered(const struct iovec *iov, const struct pmv_mem *mem
  */
 static bool is_found_pmem(const struct iovec *iov, size_t count)
 {
-	struct pmv_file_demand demand = {.persist = PMV_WSP};
+	enum pmv_persist persist = PMV_WSP;
 	struct pmv_files *files;
 	struct pmv_mem mem;
 
@@ -184,13 +184,13 @@ static bool is_found_pmem(const struct iovec *iov, size_t count)
 			warn_of_uncovered(&iov[i], &mem);
 			return false;
 		}
-		if (mem.persist < demand.persist)
-			demand.persist = mem.persist;
+		if (mem.persist < persist)
+			persist = mem.persist;
 	}
 	if (pmv_setting.domain_declared)
 		return true;
 	/* A program that asked for FI_PMEM would be refused. */
-	if (pmv_files_open(iov, count, &demand, &files, &mem)) {
+	if (pmv_files_open(iov, count, persist, false, &files, &mem)) {
 		warn_of_uncovered(iov, &mem);
 		return false;
 	}
@@ -272,17 +272,13 @@ static int mr_attributes(struct pmv_domain *domain, const struct iovec *iov, siz
 static int open_files(const struct iovec *iov, size_t count, enum pmv_persist persist,
 		      struct pmv_files **files)
 {
-	const struct pmv_file_demand demand = {
-		.persist = persist,
-		.declared = pmv_setting.domain_declared,
-	};
 	struct pmv_mem mem;
 	int ret;
 
 	*files = NULL;
 	if (persist == PMV_PAGE && pmv_setting.agent == PMV_AGENT_OFF)
 		return 0;
-	ret = pmv_files_open(iov, count, &demand, files, &mem);
+	ret = pmv_files_open(iov, count, persist, pmv_setting.domain_declared, files, &mem);
 	if (ret)
 		PMV_WARN(MR, "FI_PMEM refused for %p, %zu bytes: %s\n", iov->iov_base, iov->iov_len,
 			 mem.what);
