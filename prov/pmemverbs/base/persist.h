@@ -12,7 +12,4 @@ enum pmv_persist {
 	PMV_WSP = 4,  /* I/O controller and NIC buffers too */
 };
 
-/* pmv_persist_name -- as FI_PMEMVERBS_DOMAIN spells it */
-const char *pmv_persist_name(enum pmv_persist persist);
-
 #endif /* PMV_PERSIST_H */

@@ -37,4 +37,7 @@ void pmv_setting_read(void);
  */
 const char *pmv_setting_other(const char *name);
 
+/* pmv_setting_domain_name -- as FI_PMEMVERBS_DOMAIN spells it */
+const char *pmv_setting_domain_name(enum pmv_persist persist);
+
 #endif /* PMV_SETTING_H */

@@ -104,8 +104,9 @@ static void warn_of_declaration(const struct iovec *iov, size_t count)
 		PMV_ALERT(MR,
 			  "FI_PMEMVERBS_DOMAIN declares %s for memory where %s%s was detected "
 			  "(%s); if that is not true, committed data is lost in a power failure\n",
-			  pmv_persist_name(pmv_setting.domain), ret ? "nothing persistent" : "",
-			  ret ? "" : pmv_persist_name(mem.persist), mem.what);
+			  pmv_setting_domain_name(pmv_setting.domain),
+			  ret ? "nothing persistent" : "",
+			  ret ? "" : pmv_setting_domain_name(mem.persist), mem.what);
 		return;
 	}
 }
@@ -146,7 +147,7 @@ static int find_persist(const struct iovec *iov, size_t count, enum pmv_persist 
 			return ret;
 		}
 		PMV_INFO(MR, "FI_PMEM region %p, %zu bytes: %s, %s\n", iov[i].iov_base,
-			 iov[i].iov_len, pmv_persist_name(mem.persist), mem.what);
+			 iov[i].iov_len, pmv_setting_domain_name(mem.persist), mem.what);
 		if (mem.persist < *persist)
 			*persist = mem.persist;
 		*node = mem.numa_node;

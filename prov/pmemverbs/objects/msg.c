@@ -63,7 +63,7 @@ static ssize_t keep_begin(struct pmv_ep *ep, const struct iovec *iov, size_t cou
 	PMV_WARN(EP_DATA,
 		 "receive refused: not all of its buffer is registered with FI_RMA_PMEM and is "
 		 "memory like that of FI_OPT_PMEMVERBS_RECV_MR (%s)\n",
-		 pmv_persist_name(ep->receives.kind.persist));
+		 pmv_setting_domain_name(ep->receives.kind.persist));
 	return -FI_EINVAL;
 }
 
