@@ -88,8 +88,7 @@ struct pmv_lost_writes *pmv_lost_writes_list_get(struct pmv_lost_writes_list *li
 	struct pmv_lost_writes *tracker;
 
 	pthread_mutex_lock(&list->lock);
-	SLIST_FOREACH(tracker, &list->trackers, next)
-	{
+	SLIST_FOREACH(tracker, &list->trackers, next) {
 		if (tracker->addrlen == addrlen && !memcmp(tracker->addr, addr, addrlen))
 			break;
 	}

@@ -41,8 +41,7 @@ static struct offer *find_offer(const char *name)
 {
 	struct offer *offer;
 
-	SLIST_FOREACH(offer, &offers, next)
-	{
+	SLIST_FOREACH(offer, &offers, next) {
 		if (!strcmp(offer->name, name))
 			return offer;
 	}
