@@ -2,6 +2,7 @@
 /* mapping.c -- from a mapped file to its file system and device; mapping.h says how */
 #include "memory/mapping.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -35,6 +36,7 @@ struct place {
 	bool here;            /* ... if that is this file */
 	struct pmv_mount fs;  /* the file's */
 	bool whole;           /* mountinfo was read without an error */
+	struct pmv_mem *mem;  /* what is promised there */
 };
 
 /*
@@ -54,18 +56,17 @@ static bool leads_here(const struct pmv_mapped *file, const struct pmv_node *nod
 	return same_fs && same_ino;
 }
 
-static void find_place(const struct pmv_mapped *file, struct place *place)
+static void find_place(const struct pmv_mapped *file, struct pmv_mem *mem, struct place *place)
 {
-	size_t len = strlen(file->path);
+	const size_t len = strlen(file->path), most = sizeof(place->name) - strlen("...") - 1;
 	struct pmv_mount mount;
 	bool found;
 
-	*place = (struct place){.file = file};
-	if (len < sizeof(place->name) - 3)
-		snprintf(place->name, sizeof(place->name), "%s", len ? file->path : "a file");
-	else
-		snprintf(place->name, sizeof(place->name), "...%s",
-			 file->path + len - (sizeof(place->name) - 4));
+	*place = (struct place){.file = file, .mem = mem};
+	snprintf(place->name, sizeof(place->name), "%s%s", len > most ? "..." : "",
+		 len > most ? file->path + len - most
+		 : len      ? file->path
+			    : "a file");
 
 	found = *file->path == '/' && !pmv_platform.stat(file->path, &place->node);
 	place->whole = !pmv_mount_find(pmv_platform.mountinfo, file->dev,
@@ -75,65 +76,68 @@ static void find_place(const struct pmv_mapped *file, struct place *place)
 		place->fs = mount;
 }
 
-static int promise(const struct pmv_medium *medium, const struct place *place, struct pmv_mem *mem)
+__attribute__((format(printf, 2, 3))) static int refuse(const struct place *place, const char *fmt,
+							...)
 {
+	char why[224];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(why, sizeof(why), fmt, args);
+	va_end(args);
+	return pmv_mem_refuse(place->mem, FI_EOPNOTSUPP, "%s %s", place->name, why);
+}
+
+/* promise -- of memory that is mapped as it is: what its medium keeps */
+static int promise(const struct place *place, const struct pmv_medium *medium)
+{
+	struct pmv_mem *mem = place->mem;
+	const char *kind = mem->backing == PMV_DEVDAX ? "device DAX" : "MAP_SYNC file";
+
+	if (medium->persist < PMV_DMP)
+		return refuse(place, "(%s) lies on %s" DECLARE, kind, medium->what);
 	if (medium->persist == PMV_DMP && !pmv_platform.writes_back())
-		return pmv_mem_refuse(mem, FI_EOPNOTSUPP,
-				      "%s (%s): this processor has no instruction that writes its "
-				      "caches back to persistent memory",
-				      place->name, medium->what);
+		return refuse(place,
+			      "(%s): this processor has no instruction that writes its caches back "
+			      "to persistent memory",
+			      medium->what);
 	mem->persist = medium->persist;
-	snprintf(mem->what, sizeof(mem->what), "%s %s, %s",
-		 mem->backing == PMV_DEVDAX ? "device DAX" : "MAP_SYNC file", place->name,
-		 medium->what);
+	snprintf(mem->what, sizeof(mem->what), "%s %s, %s", kind, place->name, medium->what);
 	return 0;
 }
 
-static int detect_dax(const struct place *place, struct pmv_mem *mem)
+static int detect_dax(const struct place *place)
 {
 	struct pmv_medium medium;
 
 	if (!pmv_platform_dax(place->node.rdev, &medium))
-		return pmv_mem_refuse(mem, FI_EOPNOTSUPP,
-				      "%s is a device, and not device DAX" DECLARE, place->name);
-	mem->backing = PMV_DEVDAX;
-	mem->numa_node = medium.numa_node;
-	if (medium.persist < PMV_DMP)
-		return pmv_mem_refuse(mem, FI_EOPNOTSUPP, "%s lies in %s" DECLARE, place->name,
-				      medium.what);
-	return promise(&medium, place, mem);
+		return refuse(place, "is a device, and not device DAX" DECLARE);
+	place->mem->backing = PMV_DEVDAX;
+	place->mem->numa_node = medium.numa_node;
+	return promise(place, &medium);
 }
 
 /* detect_sync -- with MAP_SYNC data is durable without msync, as on device DAX */
-static int detect_sync(const struct place *place, const struct pmv_medium *medium,
-		       struct pmv_mem *mem)
+static int detect_sync(const struct place *place, const struct pmv_medium *medium)
 {
-	mem->backing = PMV_FSDAX;
+	place->mem->backing = PMV_FSDAX;
 	if (!medium->known)
-		return pmv_mem_refuse(mem, FI_EOPNOTSUPP,
-				      "the device below %s (MAP_SYNC) can't be found" DECLARE,
-				      place->name);
+		return refuse(place, "(MAP_SYNC) lies on a device that can't be found" DECLARE);
 	if (place->fs.realtime)
-		return pmv_mem_refuse(mem, FI_EOPNOTSUPP,
-				      "%s (MAP_SYNC) may lie on XFS's real-time device" DECLARE,
-				      place->name);
-	if (medium->persist < PMV_DMP)
-		return pmv_mem_refuse(mem, FI_EOPNOTSUPP, "%s (MAP_SYNC) lies on %s" DECLARE,
-				      place->name, medium->what);
-	return promise(medium, place, mem);
+		return refuse(place, "(MAP_SYNC) may lie on XFS's real-time device" DECLARE);
+	return promise(place, medium);
 }
 
 /* detect_page -- a file that msync makes durable, with or without the page cache */
-static int detect_page(const struct place *place, const char *fs, const struct pmv_medium *medium,
-		       struct pmv_mem *mem)
+static int detect_page(const struct place *place, const char *fs, const struct pmv_medium *medium)
 {
 	bool dax = medium->known && medium->persist >= PMV_DMP;
+	struct pmv_mem *mem = place->mem;
 
 	mem->backing = PMV_FILE;
 	if (medium->known && medium->persist == PMV_NONE) {
 		mem->backing = PMV_VOLATILE_FS;
-		return pmv_mem_refuse(mem, FI_EOPNOTSUPP, "%s lies on %s" EMULATE, place->name,
-				      medium->what);
+		return refuse(place, "lies on %s" EMULATE, medium->what);
 	}
 	mem->persist = PMV_PAGE;
 	snprintf(mem->what, sizeof(mem->what), "%s%s%s, %s%sdurable by msync%s", place->name,
@@ -142,7 +146,7 @@ static int detect_page(const struct place *place, const char *fs, const struct p
 	return 0;
 }
 
-static int detect_disk(const struct place *place, unsigned int depth, struct pmv_mem *mem)
+static int detect_disk(const struct place *place, unsigned int depth)
 {
 	const char *fs = *place->fs.type ? place->fs.type : "a file system";
 	dev_t dev = place->file->dev;
@@ -155,61 +159,49 @@ static int detect_disk(const struct place *place, unsigned int depth, struct pmv
 		dev = source.rdev;
 	pmv_platform_block(dev, depth, &medium);
 
-	mem->numa_node = medium.numa_node;
-	mem->backing = place->file->sync ? PMV_FSDAX : PMV_FILE;
+	place->mem->numa_node = medium.numa_node;
+	place->mem->backing = place->file->sync ? PMV_FSDAX : PMV_FILE;
 	/* A file that exists may have such a name, too. */
-	if (mem->unnamed && !place->here)
-		return pmv_mem_refuse(
-			mem, FI_EOPNOTSUPP,
-			"%s is unlinked: nobody finds it after a power failure; map a "
-			"file by a name that stays",
-			place->name);
+	if (place->mem->unnamed && !place->here)
+		return refuse(place, "is unlinked: nobody finds it after a power failure; map a "
+				     "file by a name that stays");
 	if (place->fs.no_barrier)
-		return pmv_mem_refuse(
-			mem, FI_EOPNOTSUPP,
-			"%s is on %s mounted with %s, so what is synced may be left in "
-			"the drive's cache; mount it without that option" DECLARE,
-			place->name, fs, place->fs.no_barrier);
-	if (place->file->sync)
-		return detect_sync(place, &medium, mem);
-	return detect_page(place, fs, &medium, mem);
+		return refuse(place,
+			      "is on %s mounted with %s, so what is synced may be left in the "
+			      "drive's cache; mount it without that option" DECLARE,
+			      fs, place->fs.no_barrier);
+	return place->file->sync ? detect_sync(place, &medium) : detect_page(place, fs, &medium);
 }
 
-static int detect_block(const struct place *place, unsigned int depth, struct pmv_mem *mem)
+static int detect_block(const struct place *place, unsigned int depth)
 {
 	struct pmv_medium medium;
 
 	if (!pmv_platform_block(place->node.rdev, depth, &medium))
-		return pmv_mem_refuse(mem, FI_EOPNOTSUPP,
-				      "%s is a block device that sysfs does not show" DECLARE,
-				      place->name);
-	mem->numa_node = medium.numa_node;
-	return detect_page(place, "", &medium, mem);
+		return refuse(place, "is a block device that sysfs does not show" DECLARE);
+	place->mem->numa_node = medium.numa_node;
+	return detect_page(place, "", &medium);
 }
 
 /*
  * detect_overlay -- the file may lie on any file system, and this one is not always
  * visible (never in a container).  Files in memory have no extents.
  */
-static int detect_overlay(const struct place *place, struct pmv_mem *mem)
+static int detect_overlay(const struct place *place)
 {
 	const struct pmv_medium unknown = {.numa_node = -1};
 
 	if (place->fs.ignores_msync)
-		return pmv_mem_refuse(mem, FI_EOPNOTSUPP,
-				      "%s is on overlayfs with the option volatile, which ignores "
-				      "msync" EMULATE,
-				      place->name);
+		return refuse(place, "is on overlayfs with the option volatile, which ignores "
+				     "msync" EMULATE);
 	if (!place->here || !pmv_platform.has_extents(place->file->path))
-		return pmv_mem_refuse(
-			mem, FI_EOPNOTSUPP,
-			"%s is on overlayfs, and it is not known to be on a disk" DECLARE,
-			place->name);
-	return detect_page(place, "overlayfs", &unknown, mem);
+		return refuse(place,
+			      "is on overlayfs, and it is not known to be on a disk" DECLARE);
+	return detect_page(place, "overlayfs", &unknown);
 }
 
 /* detect_hidden -- a file on a file system that is not mounted in this mount namespace */
-static int detect_hidden(const struct place *place, unsigned int depth, struct pmv_mem *mem)
+static int detect_hidden(const struct place *place, unsigned int depth)
 {
 	static const char *const anon[] = {"/dev/zero (deleted)", "/SYSV", "/anon_hugepage",
 					   "[anon_shmem"};
@@ -218,22 +210,20 @@ static int detect_hidden(const struct place *place, unsigned int depth, struct p
 
 	/* The file is on a block device, whatever its file system is. */
 	if (pmv_platform_block(place->file->dev, depth, &medium))
-		return detect_disk(place, depth, mem);
+		return detect_disk(place, depth);
 
 	for (size_t i = 0; i < sizeof(anon) / sizeof(anon[0]); i++) {
 		if (strncmp(path, anon[i], strlen(anon[i])))
 			continue;
-		mem->backing = PMV_ANON;
-		return pmv_mem_refuse(mem, FI_EINVAL, "%s is shared anonymous memory" EMULATE,
-				      place->name);
+		place->mem->backing = PMV_ANON;
+		return pmv_mem_refuse(place->mem, FI_EINVAL,
+				      "%s is shared anonymous memory" EMULATE, place->name);
 	}
 	if (!strncmp(path, "/memfd:", strlen("/memfd:"))) {
-		mem->backing = PMV_VOLATILE_FS;
-		return pmv_mem_refuse(mem, FI_EOPNOTSUPP, "%s is volatile" EMULATE, place->name);
+		place->mem->backing = PMV_VOLATILE_FS;
+		return refuse(place, "is volatile" EMULATE);
 	}
-	return pmv_mem_refuse(mem, FI_EOPNOTSUPP,
-			      "%s is on a file system that is not mounted here" DECLARE,
-			      place->name);
+	return refuse(place, "is on a file system that is not mounted here" DECLARE);
 }
 
 static bool is_one_of(const char *name, const char *const names[])
@@ -260,12 +250,11 @@ int pmv_mapping_detect(const struct pmv_mapped *file, unsigned int depth, struct
 	*mem = (struct pmv_mem){.numa_node = -1};
 	if (pmv_mapping_is_anonymous(file)) {
 		mem->backing = PMV_ANON;
-		return pmv_mem_refuse(
-			mem, FI_EINVAL,
-			"anonymous memory%s%s is lost with its process; map a file or "
-			"a device, or declare emulated persistent memory with "
-			"FI_PMEMVERBS_DOMAIN",
-			*file->path ? " " : "", file->path);
+		return pmv_mem_refuse(mem, FI_EINVAL,
+				      "anonymous memory%s%s is lost with its process; map a file "
+				      "or a device, or declare emulated persistent memory with "
+				      "FI_PMEMVERBS_DOMAIN",
+				      *file->path ? " " : "", file->path);
 	}
 	if (!file->shared) {
 		mem->backing = PMV_PRIVATE;
@@ -275,30 +264,27 @@ int pmv_mapping_detect(const struct pmv_mapped *file, unsigned int depth, struct
 	}
 
 	mem->unnamed = is_unnamed(file->path);
-	find_place(file, &place);
+	find_place(file, mem, &place);
 	if (place.here && S_ISCHR(place.node.mode))
-		return detect_dax(&place, mem);
+		return detect_dax(&place);
 	if (place.here && S_ISBLK(place.node.mode))
-		return detect_block(&place, depth, mem);
+		return detect_block(&place, depth);
 	if (!*fs && !place.whole)
-		return pmv_mem_refuse(
-			mem, FI_EIO,
-			"the file system of %s can't be found, because %s can't be read "
-			"or understood",
-			place.name, pmv_platform.mountinfo);
+		return pmv_mem_refuse(mem, FI_EIO,
+				      "the file system of %s can't be found, because %s can't be "
+				      "read or understood",
+				      place.name, pmv_platform.mountinfo);
 	if (!*fs)
-		return detect_hidden(&place, depth, mem);
+		return detect_hidden(&place, depth);
 	if (is_one_of(fs, disks))
-		return detect_disk(&place, depth, mem);
+		return detect_disk(&place, depth);
 	if (!strcmp(fs, "overlay"))
-		return detect_overlay(&place, mem);
+		return detect_overlay(&place);
 	if (is_one_of(fs, volatiles)) {
 		mem->backing = PMV_VOLATILE_FS;
-		return pmv_mem_refuse(mem, FI_EOPNOTSUPP, "%s is on %s, which is volatile" EMULATE,
-				      place.name, fs);
+		return refuse(&place, "is on %s, which is volatile" EMULATE, fs);
 	}
-	return pmv_mem_refuse(mem, FI_EOPNOTSUPP,
-			      "%s is on %s, and it is not known whether msync makes data durable "
-			      "there" DECLARE,
-			      place.name, fs);
+	return refuse(
+		&place,
+		"is on %s, and it is not known whether msync makes data durable there" DECLARE, fs);
 }

@@ -86,32 +86,6 @@ static int read_line(struct walk *walk, const char *line)
 	return ret || walk->next == walk->end ? ret : begin_vma(walk, line);
 }
 
-/*
- * read_range -- stops reading behind the range, because the kernel walks the page
- * tables of every mapping that is read
- */
-static int read_range(struct walk *walk, FILE *maps)
-{
-	char *line = NULL;
-	size_t size = 0;
-	int ret = 0;
-
-	while (!ret && walk->next < walk->end) {
-		if (getline(&line, &size, maps) >= 0) {
-			line[strcspn(line, "\n")] = '\0';
-			ret = read_line(walk, line);
-		} else if (!feof(maps)) {
-			ret = pmv_mem_refuse(walk->mem, FI_EIO, "%s can't be read: %m", walk->maps);
-		} else {
-			ret = end_vma(walk);
-			if (!ret && walk->next < walk->end)
-				ret = refuse_gap(walk, walk->end);
-		}
-	}
-	free(line);
-	return ret;
-}
-
 int pmv_vma_each(const char *maps, const void *addr, size_t len, pmv_vma_fn each, void *arg,
 		 struct pmv_mem *mem)
 {
@@ -123,8 +97,10 @@ int pmv_vma_each(const char *maps, const void *addr, size_t len, pmv_vma_fn each
 		.arg = arg,
 		.mem = mem,
 	};
+	char *line = NULL;
+	size_t size = 0;
 	FILE *file;
-	int ret;
+	int ret = 0;
 
 	if (walk.end <= walk.next)
 		return pmv_mem_refuse(mem, FI_EINVAL, "%zu bytes at %p are not a memory region",
@@ -132,7 +108,20 @@ int pmv_vma_each(const char *maps, const void *addr, size_t len, pmv_vma_fn each
 	file = fopen(maps, "re");
 	if (!file)
 		return pmv_mem_refuse(mem, FI_EIO, "%s can't be opened: %m", maps);
-	ret = read_range(&walk, file);
+	/* Not to the end: the kernel walks the page tables of every mapping that is read. */
+	while (!ret && walk.next < walk.end) {
+		if (getline(&line, &size, file) >= 0) {
+			line[strcspn(line, "\n")] = '\0';
+			ret = read_line(&walk, line);
+		} else if (!feof(file)) {
+			ret = pmv_mem_refuse(mem, FI_EIO, "%s can't be read: %m", maps);
+		} else {
+			ret = end_vma(&walk);
+			if (!ret && walk.next < walk.end)
+				ret = refuse_gap(&walk, walk.end);
+		}
+	}
+	free(line);
 	fclose(file);
 	return ret;
 }
