@@ -85,7 +85,7 @@
 #include <stdint.h>
 
 #include "memory/key.h"
-#include "memory/range.h"
+#include "memory/key.h"
 
 #define PMV_HANDSHAKE_SIZE 24
 

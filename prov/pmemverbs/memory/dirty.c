@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "memory/key.h"
-
 #define CACHE_LINE 64
 
 /* Sorted, disjoint, and with at least a clean cache line between any two. */
@@ -51,15 +49,6 @@ static struct pmv_dirty_region *add_region(struct pmv_dirty *dirty, uint32_t key
 	return region;
 }
 
-/* becomes_dirty -- a clean region is about to get its first range */
-static void becomes_dirty(struct pmv_dirty *dirty, struct pmv_dirty_region *region)
-{
-	LIST_REMOVE(region, entry);
-	dirty->num_clean--;
-	LIST_INSERT_HEAD(&dirty->regions, region, entry);
-	dirty->num_regions++;
-}
-
 /* becomes_clean -- if there are too many, the one whose last write is oldest is forgotten */
 static void becomes_clean(struct pmv_dirty *dirty, struct pmv_dirty_region *region)
 {
@@ -86,15 +75,10 @@ void pmv_dirty_free(struct pmv_dirty *dirty)
 	*dirty = (struct pmv_dirty){0};
 }
 
-static uint64_t line(uint64_t addr)
-{
-	return addr / CACHE_LINE;
-}
-
 /* touch -- are two ranges in the same or in adjacent cache lines?  The first starts first. */
 static bool touch(uint64_t end, uint64_t start)
 {
-	return start <= end || line(start) <= line(end - 1) + 1;
+	return start / CACHE_LINE <= (end - 1) / CACHE_LINE + 1;
 }
 
 static void remove_at(struct pmv_dirty_region *region, unsigned int at, unsigned int count)
@@ -177,8 +161,12 @@ void pmv_dirty_add(struct pmv_dirty *dirty, uint32_t key, uint64_t addr, uint64_
 		return;
 	}
 	before = region->count;
-	if (!before)
-		becomes_dirty(dirty, region);
+	if (!before) {
+		LIST_REMOVE(region, entry);
+		dirty->num_clean--;
+		LIST_INSERT_HEAD(&dirty->regions, region, entry);
+		dirty->num_regions++;
+	}
 	add_range(region, addr, addr + len < addr ? UINT64_MAX : addr + len);
 	dirty->ranges += region->count - before;
 }

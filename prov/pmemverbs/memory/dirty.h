@@ -18,7 +18,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-#include "memory/range.h"
+#include "memory/key.h"
 
 #define PMV_DIRTY_RANGES 64
 #define PMV_DIRTY_CLEAN 16

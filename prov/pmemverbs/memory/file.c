@@ -134,8 +134,7 @@ static int open_path(const char *path, struct opening *opening)
 
 	if (*path != '/')
 		return -ENOENT;
-	/* Writable: a shared mapping that can never be written is not a shared one to the kernel.
-	 */
+	/* Writable: to the kernel a mapping that can never be written is not a shared one. */
 	fd = open(path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	if (fd < 0)
 		return -errno;
@@ -270,10 +269,7 @@ static int check_file(struct file *file, const struct opening *opening)
 	}
 	file->linked = st.st_nlink;
 	if (!file->linked && !opening->declared)
-		return pmv_mem_refuse(opening->mem, FI_EOPNOTSUPP,
-				      "%.80s is unlinked: nobody finds it after a power failure; "
-				      "map a file by a name that stays",
-				      path);
+		return pmv_mem_refuse(opening->mem, FI_EOPNOTSUPP, "%.80s " PMV_MEM_UNLINKED, path);
 	file->sized &= (uint64_t) st.st_size >= end;
 	if (!file->sized && !opening->declared)
 		return refuse_end(opening);
@@ -441,8 +437,7 @@ bool pmv_files_cover(const struct pmv_files *files)
 	return files && !files->gaps;
 }
 
-int pmv_files_each(const struct pmv_files *files, int (*each)(void *arg, void *addr, size_t len),
-		   void *arg)
+int pmv_files_watch(const struct pmv_files *files, struct pmv_watch **watch)
 {
 	const struct segment *segment;
 	int ret = 0;
@@ -450,9 +445,8 @@ int pmv_files_each(const struct pmv_files *files, int (*each)(void *arg, void *a
 	if (!files)
 		return 0;
 	SLIST_FOREACH(segment, &files->segments, next) {
-		ret = each(arg, segment->own, segment->end - segment->start);
-		if (ret)
-			break;
+		if (!ret)
+			ret = pmv_guard_add(watch, segment->own, segment->end - segment->start);
 	}
 	return ret;
 }

@@ -163,8 +163,7 @@ static int detect_disk(const struct place *place, unsigned int depth)
 	place->mem->backing = place->file->sync ? PMV_FSDAX : PMV_FILE;
 	/* A file that exists may have such a name, too. */
 	if (place->mem->unnamed && !place->here)
-		return refuse(place, "is unlinked: nobody finds it after a power failure; map a "
-				     "file by a name that stays");
+		return refuse(place, PMV_MEM_UNLINKED);
 	if (place->fs.no_barrier)
 		return refuse(place,
 			      "is on %s mounted with %s, so what is synced may be left in the "

@@ -25,6 +25,10 @@ enum pmv_backing {
 	PMV_DEVDAX, /* device DAX */
 };
 
+/* Why a file without a name is refused. */
+#define PMV_MEM_UNLINKED                                                                           \
+	"is unlinked: nobody finds it after a power failure; map a file by a name that stays"
+
 struct pmv_mem {
 	enum pmv_persist persist;
 	enum pmv_backing backing;

@@ -72,13 +72,6 @@ static bool read_attribute(const char *dir, const char *name, char *value, int s
 	return read;
 }
 
-static bool has_attribute(const char *dir, const char *name)
-{
-	char path[PATH_MAX];
-
-	return join(path, dir, name) && !access(path, F_OK);
-}
-
 static bool resolve_link(const char *dir, const char *name, char target[PATH_MAX])
 {
 	char path[PATH_MAX];
@@ -136,23 +129,29 @@ static void add_unread(struct pmv_medium *sum, const char *name)
 	add_medium(sum, PMV_NONE, -1, "%.50s, which sysfs failed to describe (%m)", name);
 }
 
+/* has_domain -- is it the persistence domain of a region? */
+static bool has_domain(const char *region, const char *domain)
+{
+	char value[32];
+
+	return read_attribute(region, "persistence_domain", value, sizeof(value)) &&
+	       !strcmp(value, domain);
+}
+
 /*
  * every_region_keeps_caches -- on one board all caches survive or none does.  So if
  * one region says that they do not, the others are not believed either.
  */
 static bool every_region_keeps_caches(void)
 {
-	char pattern[PATH_MAX], domain[32];
+	char pattern[PATH_MAX];
 	glob_t regions = {0};
 	bool caches;
 
 	caches = join(pattern, pmv_platform.sysfs, "bus/nd/devices/region[0-9]*") &&
 		 !glob(pattern, GLOB_ERR, NULL, &regions);
 	for (size_t i = 0; i < regions.gl_pathc; i++)
-		caches = caches &&
-			 read_attribute(regions.gl_pathv[i], "persistence_domain", domain,
-					sizeof(domain)) &&
-			 !strcmp(domain, "cpu_cache");
+		caches = caches && has_domain(regions.gl_pathv[i], "cpu_cache");
 	globfree(&regions);
 	return caches;
 }
@@ -175,34 +174,26 @@ static void add_region(struct pmv_medium *sum, const char *dir)
 {
 	const char *name = basename(dir);
 	int node = numa_node(dir);
-	char value[32];
+	char type[32];
 
-	/* These regions have a persistence domain, too: the firmware's. */
-	if (!read_attribute(dir, "devtype", value, sizeof(value)) && !is_absent()) {
+	if (!read_attribute(dir, "devtype", type, sizeof(type)) && !is_absent())
 		add_unread(sum, name);
-		return;
-	}
-	if (!strcmp(value, "nd_volatile")) {
+	/* These regions have a persistence domain, too: the firmware's. */
+	else if (!strcmp(type, "nd_volatile"))
 		add_medium(sum, PMV_NONE, node, "%s, which is volatile", name);
-		return;
-	}
 	/* This is mostly DRAM that was set aside with memmap=. */
-	if (strstr(dir, "/e820_pmem/")) {
+	else if (strstr(dir, "/e820_pmem/"))
 		add_medium(sum, PMV_NONE, node, "%s, which only the e820 map calls persistent",
 			   name);
-		return;
-	}
-
-	read_attribute(dir, "persistence_domain", value, sizeof(value));
-	if (!strcmp(value, "memory_controller"))
-		add_medium(sum, PMV_DMP, node, "%s %s", name, value);
-	else if (strcmp(value, "cpu_cache"))
+	else if (has_domain(dir, "memory_controller"))
+		add_medium(sum, PMV_DMP, node, "%s memory_controller", name);
+	else if (!has_domain(dir, "cpu_cache"))
 		add_medium(sum, PMV_PAGE, node, "%s of unknown persistence domain", name);
 	else if (every_region_keeps_caches())
-		add_medium(sum, PMV_MHP, node, "%s %s", name, value);
+		add_medium(sum, PMV_MHP, node, "%s cpu_cache", name);
 	else
-		add_medium(sum, PMV_DMP, node, "%s %s, but another region says otherwise", name,
-			   value);
+		add_medium(sum, PMV_DMP, node, "%s cpu_cache, but another region says otherwise",
+			   name);
 }
 
 /* is_ram_disk -- block devices in memory; nullb, made for tests, may be one */
@@ -279,21 +270,20 @@ static bool add_slaves(struct pmv_medium *sum, const char *device, unsigned int 
 
 static void add_block(struct pmv_medium *sum, const char *device, unsigned int depth)
 {
-	char dir[PATH_MAX], region[PATH_MAX];
+	char dir[PATH_MAX], partition[PATH_MAX];
 	const char *name;
 
 	snprintf(dir, sizeof(dir), "%s", device);
-	if (has_attribute(dir, "partition"))
+	if (join(partition, dir, "partition") && !access(partition, F_OK))
 		to_parent(dir);
 	name = basename(dir);
-	snprintf(region, sizeof(region), "%s", dir);
 
 	if (add_slaves(sum, dir, depth) || add_loop(sum, dir, depth))
 		return;
 	if (is_ram_disk(name))
 		add_medium(sum, PMV_NONE, numa_node(dir), "%s, a RAM disk", name);
-	else if (to_region(region))
-		add_region(sum, region);
+	else if (to_region(dir))
+		add_region(sum, dir);
 	else
 		add_medium(sum, PMV_PAGE, numa_node(dir), "%s", name);
 }

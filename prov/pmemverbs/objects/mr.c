@@ -333,13 +333,6 @@ static int wrap(struct pmv_domain *domain, struct fid_mr *core_fid, const struct
 	return 0;
 }
 
-static int watch_mapping(void *arg, void *addr, size_t len)
-{
-	struct pmv_mr *mr = arg;
-
-	return pmv_guard_add(&mr->watch, addr, len);
-}
-
 /*
  * watch -- the memory of a region, if commits can report its loss.  Otherwise the watch
  * would hide the loss.
@@ -356,7 +349,7 @@ static int watch(struct pmv_mr *mr, const struct fi_mr_attr *mr_attr, bool neede
 		if (pmv_mem_may_fault(iov->iov_base, iov->iov_len))
 			ret = pmv_guard_add(&mr->watch, iov->iov_base, iov->iov_len);
 	}
-	return ret ? ret : pmv_files_each(mr->files, watch_mapping, mr);
+	return ret ? ret : pmv_files_watch(mr->files, &mr->watch);
 }
 
 /* introduce -- tell the agent of a region */
