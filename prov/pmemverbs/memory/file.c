@@ -212,10 +212,10 @@ static int refuse_open(const struct opening *opening, bool unnamed)
 /* check_past -- an earlier error that was not reported; this takes it only from our description */
 static int check_past(const struct file *file, const struct opening *opening)
 {
-	if (!sync_file_range(file->fd, offset_of(opening, opening->from), (off_t) page_size(),
-			     SYNC_FILE_RANGE_WAIT_BEFORE))
-		return 0;
-	if (errno != EIO && errno != ENOSPC && errno != EDQUOT)
+	int ret = sync_file_range(file->fd, offset_of(opening, opening->from), (off_t) page_size(),
+				  SYNC_FILE_RANGE_WAIT_BEFORE);
+
+	if (!ret || (errno != EIO && errno != ENOSPC && errno != EDQUOT))
 		return 0;
 	return pmv_mem_refuse(opening->mem, FI_EIO,
 			      "pages of %.80s were lost before it was registered (%m); check the "
@@ -231,11 +231,8 @@ static int reserve(const struct file *file, const struct opening *opening)
 {
 	off_t hole, start = offset_of(opening, opening->from),
 		    end = offset_of(opening, opening->to);
-	int ret, err;
+	int err, ret = TEMP_FAILURE_RETRY(fallocate(file->fd, 0, start, end - start));
 
-	do {
-		ret = fallocate(file->fd, 0, start, end - start);
-	} while (ret && errno == EINTR);
 	if (ret && errno == EIO)
 		return pmv_mem_refuse(opening->mem, FI_EIO, "%.80s can't be given its blocks: %m",
 				      opening->vma->path);

@@ -56,24 +56,13 @@ static bool mark(uintptr_t from, uintptr_t to)
 }
 
 /*
- * replace -- map memory for a block.  A direct system call: libraries intercept mmap and
- * take locks in it.
- */
-static bool replace(uintptr_t start, uintptr_t size)
-{
-	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;
-
-	return syscall(SYS_mmap, start, size, PROT_READ | PROT_WRITE, flags, -1, 0L) ==
-	       (long) start;
-}
-
-/*
  * rescue -- true: the thread can go on.  Mappings of device DAX and hugetlbfs can only be
  * split at huge pages: elsewhere the kernel refuses with EINVAL and changes nothing.
  * After any other error a larger block might be memory of no region.
  */
 static bool rescue(const siginfo_t *info)
 {
+	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;
 	const uintptr_t sizes[] = {page, 1UL << 21, 1UL << 30};
 	uintptr_t at = (uintptr_t) info->si_addr;
 
@@ -82,14 +71,15 @@ static bool rescue(const siginfo_t *info)
 		return false;
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		uintptr_t start = at & ~(sizes[i] - 1);
+		long ret;
 
 		/* Mark first: nobody may read the new memory without knowing. */
 		if (!mark(start, start + sizes[i]))
 			return false;
-		if (replace(start, sizes[i]))
-			return true;
-		if (errno != EINVAL)
-			return false;
+		/* Libraries intercept mmap, and take locks in it. */
+		ret = syscall(SYS_mmap, start, sizes[i], PROT_READ | PROT_WRITE, flags, -1, 0L);
+		if (ret != -1 || errno != EINVAL)
+			return ret == (long) start;
 	}
 	return false;
 }
@@ -148,10 +138,7 @@ static struct pmv_watch *unused(void)
 
 	while (watch && atomic_load(&watch->first))
 		watch = watch->next;
-	if (watch)
-		return watch;
-	watch = calloc(1, sizeof(*watch));
-	if (watch) {
+	if (!watch && (watch = calloc(1, sizeof(*watch)))) {
 		watch->next = atomic_load(&watches);
 		atomic_store(&watches, watch);
 	}

@@ -232,19 +232,10 @@ static bool is_one_of(const char *name, const char *const names[])
 	return *names;
 }
 
-/* is_unnamed -- smaps says so after the name that the file had */
-static bool is_unnamed(const char *path)
-{
-	static const char mark[] = " (deleted)";
-	size_t len = strlen(path);
-
-	return len >= strlen(mark) && !strcmp(path + len - strlen(mark), mark);
-}
-
 int pmv_mapping_detect(const struct pmv_mapped *file, unsigned int depth, struct pmv_mem *mem)
 {
 	struct place place;
-	const char *fs = place.fs.type;
+	const char *fs = place.fs.type, *last = strrchr(file->path, ' ');
 
 	*mem = (struct pmv_mem){.numa_node = -1};
 	if (pmv_mapping_is_anonymous(file)) {
@@ -262,7 +253,7 @@ int pmv_mapping_detect(const struct pmv_mapped *file, unsigned int depth, struct
 				      "MAP_SHARED");
 	}
 
-	mem->unnamed = is_unnamed(file->path);
+	mem->unnamed = last && !strcmp(last, " (deleted)");
 	find_place(file, mem, &place);
 	if (place.here && S_ISCHR(place.node.mode))
 		return detect_dax(&place);

@@ -210,10 +210,10 @@ static bool is_ram_disk(const char *name)
 static bool add_loop(struct pmv_medium *sum, const char *device, unsigned int depth)
 {
 	const char *name = basename(device);
-	struct pmv_mapped file = {.shared = true};
+	char path[PATH_MAX];
+	struct pmv_mapped file = {.shared = true, .path = path};
 	struct pmv_node node;
 	struct pmv_mem mem;
-	char path[PATH_MAX];
 
 	if (depth >= MAX_DEPTH)
 		return false;
@@ -227,7 +227,6 @@ static bool add_loop(struct pmv_medium *sum, const char *device, unsigned int de
 		return false;
 	file.dev = node.dev;
 	file.ino = node.ino;
-	file.path = path;
 	if (!pmv_mapping_detect(&file, depth + 1, &mem))
 		add_medium(sum, PMV_PAGE, mem.numa_node, "%s", name);
 	else

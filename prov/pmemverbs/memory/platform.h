@@ -38,6 +38,7 @@ extern struct pmv_platform {
 	bool (*writes_back)(void); /* the processor can write its caches back to memory */
 } pmv_platform;
 
+/* What a device keeps. */
 struct pmv_medium {
 	bool known;
 	enum pmv_persist persist; /* PMV_NONE: volatile; PMV_PAGE: keeps what msync writes */
@@ -45,16 +46,10 @@ struct pmv_medium {
 	char what[96];            /* the device that decided it */
 };
 
-/*
- * pmv_platform_block -- what a block device keeps; false: sysfs does not show it.
- * depth: as in pmv_mapping_detect
- */
+/* pmv_platform_block -- false: sysfs does not show it.  depth: as in pmv_mapping_detect */
 bool pmv_platform_block(dev_t dev, unsigned int depth, struct pmv_medium *medium);
 
-/*
- * pmv_platform_dax -- what a device DAX node keeps: PMV_DMP or better, if that is
- * known; false: it is not device DAX
- */
+/* pmv_platform_dax -- false: it is not device DAX */
 bool pmv_platform_dax(dev_t dev, struct pmv_medium *medium);
 
 #endif /* PMV_PLATFORM_H */
