@@ -78,7 +78,7 @@ void pmv_dirty_free(struct pmv_dirty *dirty)
 /* touch -- are two ranges in the same or in adjacent cache lines?  The first starts first. */
 static bool touch(uint64_t end, uint64_t start)
 {
-	return start / CACHE_LINE <= (end - 1) / CACHE_LINE + 1;
+	return start <= end || start / CACHE_LINE <= (end - 1) / CACHE_LINE + 1;
 }
 
 static void remove_at(struct pmv_dirty_region *region, unsigned int at, unsigned int count)
