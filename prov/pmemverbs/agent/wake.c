@@ -95,7 +95,7 @@ static bool wake_sleepers(struct pmv_agent *agent)
 	/* Most targets wait for no acknowledgement, and may have many mailboxes. */
 	if (!atomic_exchange(&agent->watched, false))
 		return false;
-	now = pmv_now_ns();
+	now = pmv_clock_ns();
 	all = now - agent->woke_ns > LOSS_WAKE_NS;
 	if (all)
 		agent->woke_ns = now;
@@ -284,12 +284,12 @@ void pmv_rest(struct pmv_agent *agent, struct pmv_rest *rest, bool busy)
 
 	if (busy) {
 		rest->asked = true;
-		rest->spin_until_ns = pmv_now_ns() + SPIN_NS;
+		rest->spin_until_ns = pmv_clock_ns() + SPIN_NS;
 		rest->sleep_ns = LEAST_SLEEP_NS;
 		rest->sleep_ms = LEAST_EVENT_MS;
 		rest->calls = 0;
 	}
-	if (busy || pmv_now_ns() < rest->spin_until_ns) {
+	if (busy || pmv_clock_ns() < rest->spin_until_ns) {
 		pthread_mutex_lock(&agent->lock);
 		wake_sleepers(agent);
 		pthread_mutex_unlock(&agent->lock);

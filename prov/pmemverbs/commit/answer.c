@@ -78,7 +78,7 @@ void pmv_answer_take(struct pmv_initiator *ini)
 
 	while (mailbox->acked < mailbox->sent &&
 	       (arrival = pmv_mailbox_take_ack(mailbox, &ack)) == PMV_ARRIVED) {
-		ini->heard_ns = pmv_now_ns();
+		ini->heard_ns = pmv_clock_ns();
 		take_fault(ini, &ack);
 		while (!STAILQ_EMPTY(&ini->awaiting) &&
 		       pmv_flush_request_last(first_awaiting(ini)->request) <= ack.done)
@@ -151,12 +151,12 @@ void pmv_answer_probe(struct pmv_initiator *ini)
 	ssize_t ret;
 
 	if (STAILQ_EMPTY(&ini->awaiting) || atomic_load(&ini->probing) ||
-	    pmv_now_ns() - ini->heard_ns < PROBE_NS)
+	    pmv_clock_ns() - ini->heard_ns < PROBE_NS)
 		return;
 	ret = post_own(ini, PMV_RUN_PROBE, post_probe);
 	if (ret == -FI_EAGAIN)
 		return;
-	ini->heard_ns = pmv_now_ns();
+	ini->heard_ns = pmv_clock_ns();
 	if (!ret && pmv_mailbox_misses_ack(mailbox)) {
 		PMV_WARN(EP_DATA, "somebody has overwritten an acknowledgement of the target's "
 				  "agent: commits on this connection fail from here on\n");

@@ -175,7 +175,7 @@ static ssize_t ask(struct pmv_run *run, const struct pmv_step *step)
 	if (run->kept)
 		ini->deferred++;
 	if (STAILQ_EMPTY(&ini->awaiting))
-		ini->heard_ns = pmv_now_ns();
+		ini->heard_ns = pmv_clock_ns();
 	STAILQ_INSERT_TAIL(&ini->awaiting, &run->op, next);
 	run->at++;
 	return 0;

@@ -154,7 +154,7 @@ static ssize_t read_or_wait(struct fid_cq *fid, void *buf, size_t count, const v
 {
 	struct pmv_cq *cq = pmv_to_cq(fid);
 	unsigned heeded = atomic_load(&cq->heeded);
-	int64_t end = pmv_now_ms() + timeout;
+	int64_t end = pmv_clock_ms() + timeout;
 	size_t wanted = 1;
 	size_t got = 0;
 
@@ -164,7 +164,7 @@ static ssize_t read_or_wait(struct fid_cq *fid, void *buf, size_t count, const v
 	for (;;) {
 		char *at = (char *) buf + got * cq->queue.entry_size;
 		ssize_t ret = cq_read(fid, at, count - got);
-		int64_t left = timeout < 0 ? -1 : end - pmv_now_ms();
+		int64_t left = timeout < 0 ? -1 : end - pmv_clock_ms();
 
 		if (ret > 0)
 			got += ret;

@@ -176,12 +176,12 @@ static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t l
 			uint64_t flags)
 {
 	struct pmv_eq *eq = pmv_to_eq(fid);
-	int64_t end = pmv_now_ms() + timeout;
+	int64_t end = pmv_clock_ms() + timeout;
 	struct pmv_event peeked;
 
 	for (;;) {
 		ssize_t ret = eq_read(fid, event, buf, len, flags);
-		int64_t left = timeout < 0 ? -1 : end - pmv_now_ms();
+		int64_t left = timeout < 0 ? -1 : end - pmv_clock_ms();
 
 		if (ret != -FI_EAGAIN || (timeout >= 0 && left <= 0))
 			return ret;

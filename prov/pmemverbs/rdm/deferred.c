@@ -209,13 +209,13 @@ static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr
 			    const void *cond, int timeout)
 {
 	struct deferred_cq *cq = to_deferred_cq(fid);
-	int64_t end = pmv_now_ms() + timeout;
+	int64_t end = pmv_clock_ms() + timeout;
 
 	for (;;) {
 		ssize_t ret = cq_readfrom(fid, buf, count, src_addr);
-		int64_t left = timeout < 0 ? -1 : end - pmv_now_ms();
+		int64_t left = timeout < 0 ? -1 : end - pmv_clock_ms();
 		bool retry = !is_empty(cq, &cq->unposted);
-		int64_t start = pmv_now_ns();
+		int64_t start = pmv_clock_ns();
 
 		if (ret != -FI_EAGAIN || (timeout >= 0 && left <= 0))
 			return ret;
@@ -227,7 +227,7 @@ static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr
 			ret = sift(cq, buf, src_addr, ret);
 		/* If it returned earlier, fi_cq_signal has ended it. */
 		if (ret && !(retry && ret == -FI_EAGAIN &&
-			     pmv_now_ns() - start >= RETRY_MS * INT64_C(1000000)))
+			     pmv_clock_ns() - start >= RETRY_MS * INT64_C(1000000)))
 			return ret;
 	}
 }
