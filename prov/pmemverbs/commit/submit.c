@@ -14,8 +14,9 @@
 
 bool pmv_submit_is_open(struct pmv_initiator *ini)
 {
-	if (!pmv_initiator_is_fast(ini, PMV_SLOW_CLOSED))
-		pmv_run_push(ini, false);
+	if (pmv_initiator_is_fast(ini, PMV_SLOW_CLOSED))
+		return true;
+	pmv_run_push(ini, false);
 	return pmv_initiator_is_fast(ini, PMV_SLOW_CLOSED);
 }
 
@@ -234,6 +235,8 @@ ssize_t pmv_submit(struct pmv_initiator *ini, const struct pmv_submission *submi
 	struct pmv_submission commit;
 	bool grouped;
 
+	if (!pmv_initiator_is_fast(ini, PMV_SLOW_GONE))
+		return -FI_ESHUTDOWN;
 	/* A receive commits nothing: its sender does. */
 	if ((submission->what & FI_RECV) ||
 	    (!(submission->flags & FI_COMMIT) && !pmv_group_takes(ini, submission)))

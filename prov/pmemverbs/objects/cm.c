@@ -5,25 +5,11 @@
 #include <rdma/fi_errno.h>
 
 #include "objects/handshake.h"
-
-static struct fid_ep *core_of(struct fid *fid)
-{
-	return pmv_container_of(fid, struct pmv_ep, ep_fid.fid)->engine.fid;
-}
-
-static int cm_setname(struct fid *fid, void *addr, size_t addrlen)
-{
-	return fi_setname(&core_of(fid)->fid, addr, addrlen);
-}
-
-static int cm_getname(struct fid *fid, void *addr, size_t *addrlen)
-{
-	return fi_getname(&core_of(fid)->fid, addr, addrlen);
-}
+#include "objects/unwrap.h"
 
 static int cm_getpeer(struct fid_ep *fid, void *addr, size_t *addrlen)
 {
-	return fi_getpeer(core_of(&fid->fid), addr, addrlen);
+	return fi_getpeer(pmv_to_ep(fid)->engine.fid, addr, addrlen);
 }
 
 /* promise -- to the peer that there is an agent; where keys say nothing, nobody commits */
@@ -93,8 +79,8 @@ static int cm_reject(struct fid_pep *fid, struct fid *handle, const void *param,
 
 struct fi_ops_cm pmv_ep_cm_ops = {
 	.size = offsetof(struct fi_ops_cm, join),
-	.setname = cm_setname,
-	.getname = cm_getname,
+	.setname = pmv_unwrap_setname,
+	.getname = pmv_unwrap_getname,
 	.getpeer = cm_getpeer,
 	.connect = cm_connect,
 	.listen = cm_listen,

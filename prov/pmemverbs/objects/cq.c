@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "engine/info.h"
 #include "base/log.h"
+#include "objects/unwrap.h"
 #include "progress/op.h"
 
 /* How long to sleep between two looks where nothing wakes who waits. */
@@ -264,7 +265,7 @@ static int cq_control(struct fid *fid, int command, void *arg)
 		*(enum fi_wait_obj *) arg = cq->wait_obj;
 		return 0;
 	default:
-		return fi_control(&cq->queue.core_fid->fid, command, arg);
+		return pmv_unwrap_control(fid, command, arg);
 	}
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ep.h -- a connected endpoint of the core, wrapped */
+/* ep.h -- a connected endpoint of the core, or a shared receive context, wrapped */
 #ifndef PMV_EP_H
 #define PMV_EP_H
 
@@ -31,7 +31,7 @@ struct pmv_ep {
 	unsigned counting;    /* bit per kind: the counter knows the queue */
 	uint64_t tx_op_flags; /* the application's */
 	uint64_t rx_op_flags;
-	bool srx;                /* receives go to a shared context */
+	bool srx;                /* receives go to a shared context, or it is one */
 	atomic_bool wants_agent; /* for its receives */
 };
 
@@ -44,6 +44,8 @@ static inline struct pmv_ep *pmv_to_ep(struct fid_ep *fid)
 int pmv_ep_prepare(struct pmv_ep *ep);
 
 extern struct fi_ops pmv_ep_fi_ops;
+extern struct fi_ops pmv_srx_fi_ops;
+extern struct fi_ops_ep pmv_ep_ops;
 extern struct fi_ops_cm pmv_ep_cm_ops;
 extern struct fi_ops_msg pmv_msg_ops;
 extern struct fi_ops_rma pmv_rma_ops;

@@ -275,17 +275,10 @@ static int eq_close(struct fid *fid)
 	return 0;
 }
 
-static int eq_control(struct fid *fid, int command, void *arg)
-{
-	struct pmv_eq *eq = pmv_container_of(fid, struct pmv_eq, eq_fid.fid);
-
-	return fi_control(&eq->core_fid->fid, command, arg);
-}
-
 struct fi_ops pmv_eq_fi_ops = {
 	.size = sizeof(struct fi_ops),
 	.close = eq_close,
-	.control = eq_control,
+	.control = pmv_unwrap_control,
 };
 
 int pmv_eq_open(struct fid_fabric *fabric_fid, struct fi_eq_attr *attr, struct fid_eq **eq_fid,

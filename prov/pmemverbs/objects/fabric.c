@@ -33,17 +33,10 @@ static int fabric_close(struct fid *fid)
 	return 0;
 }
 
-static int fabric_control(struct fid *fid, int command, void *arg)
-{
-	struct pmv_fabric *fabric = pmv_container_of(fid, struct pmv_fabric, fabric_fid.fid);
-
-	return fi_control(&fabric->core_fid->fid, command, arg);
-}
-
-static struct fi_ops fabric_fi_ops = {
+struct fi_ops pmv_fabric_fi_ops = {
 	.size = sizeof(struct fi_ops),
 	.close = fabric_close,
-	.control = fabric_control,
+	.control = pmv_unwrap_control,
 };
 
 static int fabric_trywait(struct fid_fabric *fid, struct fid **fids, int count)
@@ -126,7 +119,7 @@ int pmv_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric_fid,
 	pmv_signals_restore();
 	pthread_mutex_init(&fabric->handshakes_lock, NULL);
 	fabric->fabric_fid = (struct fid_fabric){
-		.fid = {.fclass = FI_CLASS_FABRIC, .context = context, .ops = &fabric_fi_ops},
+		.fid = {.fclass = FI_CLASS_FABRIC, .context = context, .ops = &pmv_fabric_fi_ops},
 		.ops = &fabric_ops,
 	};
 	*fabric_fid = &fabric->fabric_fid;

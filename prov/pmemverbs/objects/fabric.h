@@ -29,6 +29,8 @@ static inline struct pmv_fabric *pmv_to_fabric(struct fid_fabric *fid)
 	return pmv_container_of(fid, struct pmv_fabric, fabric_fid);
 }
 
+extern struct fi_ops pmv_fabric_fi_ops;
+
 /* Objects that a fabric opens. */
 int pmv_domain_open(struct fid_fabric *fabric_fid, struct fi_info *info,
 		    struct fid_domain **domain_fid, void *context);

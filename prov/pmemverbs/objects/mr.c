@@ -8,7 +8,7 @@
  *
  * The local descriptor is the core's, so the application's can be handed to the core.
  */
-#include "objects/mr.h"
+#include "objects/domain.h"
 
 #include <stdlib.h>
 
@@ -55,25 +55,18 @@ static int mr_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 	return core_fid ? fi_mr_bind(mr->core_fid, core_fid, flags) : -FI_EINVAL;
 }
 
-static int mr_control(struct fid *fid, int command, void *arg)
-{
-	struct pmv_mr *mr = pmv_container_of(fid, struct pmv_mr, mr_fid.fid);
-
-	return fi_control(&mr->core_fid->fid, command, arg);
-}
-
-static struct fi_ops mr_fi_ops = {
+struct fi_ops pmv_mr_fi_ops = {
 	.size = sizeof(struct fi_ops),
 	.close = mr_close,
 	.bind = mr_bind,
-	.control = mr_control,
+	.control = pmv_unwrap_control,
 };
 
 bool pmv_mr_kind(const struct pmv_domain *domain, struct fid_mr *mr_fid, struct pmv_attr *attr)
 {
 	struct pmv_mr *mr = pmv_container_of(mr_fid, struct pmv_mr, mr_fid);
 
-	return mr_fid->fid.ops == &mr_fi_ops && mr->domain == domain && mr->region &&
+	return mr_fid->fid.ops == &pmv_mr_fi_ops && mr->domain == domain && mr->region &&
 	       (mr->region->use & PMV_REGION_PMEM) && pmv_key_unpack(mr_fid->key, attr);
 }
 
@@ -328,7 +321,7 @@ static int wrap(struct pmv_domain *domain, struct fid_mr *core_fid, const struct
 	mr->core_fid = core_fid;
 	mr->files = files;
 	mr->mr_fid = (struct fid_mr){
-		.fid = {.fclass = FI_CLASS_MR, .context = context, .ops = &mr_fi_ops},
+		.fid = {.fclass = FI_CLASS_MR, .context = context, .ops = &pmv_mr_fi_ops},
 		.mem_desc = fi_mr_desc(core_fid),
 		.key = domain->keyed ? pmv_key_pack((uint32_t) key, attr) : key,
 	};

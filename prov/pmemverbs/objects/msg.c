@@ -18,7 +18,7 @@
 #include "memory/guard.h"
 
 /* An injected message has no completion that could tell of durability: it never commits. */
-#define SEND_SLOW (PMV_SLOW_CLOSED | PMV_SLOW_COUNT_TX | PMV_SLOW_FENCE_NEXT)
+#define SEND_SLOW (PMV_SLOW_GONE | PMV_SLOW_CLOSED | PMV_SLOW_COUNT_TX | PMV_SLOW_FENCE_NEXT)
 
 static ssize_t submit(struct pmv_ep *ep, const struct fi_msg *msg, uint64_t what, uint64_t flags,
 		      bool unheard)
@@ -96,7 +96,7 @@ static ssize_t recv_msg(struct pmv_ep *ep, const struct fi_msg *msg, uint64_t fl
 	if (ret)
 		return ret;
 	pmv_guard_enter();
-	if (pmv_initiator_is_fast(&ep->initiator, PMV_SLOW_COUNT_RX))
+	if (pmv_initiator_is_fast(&ep->initiator, PMV_SLOW_GONE | PMV_SLOW_COUNT_RX))
 		ret = pmv_engine_post_one(&ep->engine, &wr);
 	else
 		ret = submit(ep, msg, FI_MSG | FI_RECV, flags, false);

@@ -11,9 +11,10 @@
 #include "engine/length.h"
 
 /* An injected write has no completion that could tell of durability: op_flags do not concern it. */
-#define INJECT_SLOW (PMV_SLOW_CLOSED | PMV_SLOW_COUNT_TX | PMV_SLOW_FENCE_NEXT | PMV_SLOW_ALL)
+#define POST_SLOW (PMV_SLOW_GONE | PMV_SLOW_CLOSED | PMV_SLOW_COUNT_TX)
+#define INJECT_SLOW (POST_SLOW | PMV_SLOW_FENCE_NEXT | PMV_SLOW_ALL)
 #define WRITE_SLOW (INJECT_SLOW | PMV_SLOW_COMMIT)
-#define READ_SLOW (PMV_SLOW_CLOSED | PMV_SLOW_COUNT_TX | PMV_SLOW_READS)
+#define READ_SLOW (POST_SLOW | PMV_SLOW_READS)
 
 /* Flags that the core alone can't do. */
 #define OWN_FLAGS (FI_COMMIT | FI_IMMED | FI_FENCE)
