@@ -178,7 +178,7 @@ int pmv_domain_open(struct fid_fabric *fabric_fid, struct fi_info *info,
 	int ret = -FI_ENOMEM;
 
 	if (info->ep_attr && info->ep_attr->type == FI_EP_RDM)
-		return pmv_rdm_domain_open(fabric->rdm, info, domain_fid, context);
+		return pmv_rdm_domain_open(&fabric->rdm, info, domain_fid, context);
 	core_info = pmv_unwrap_info(fabric->core, info);
 	domain = calloc(1, sizeof(*domain));
 	if (!core_info || !domain)

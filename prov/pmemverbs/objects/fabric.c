@@ -15,18 +15,17 @@
 #include "objects/eq.h"
 #include "objects/getinfo.h"
 #include "objects/unwrap.h"
-#include "rdm/rdm.h"
 
 static int fabric_close(struct fid *fid)
 {
 	struct pmv_fabric *fabric = pmv_container_of(fid, struct pmv_fabric, fabric_fid.fid);
-	int ret = pmv_rdm_fabric_close(fabric->rdm);
+	int ret = pmv_rdm_fabric_close(&fabric->rdm);
 
 	if (!ret)
 		ret = fi_close(&fabric->core_fid->fid);
 	if (ret)
 		return ret;
-	pmv_rdm_fabric_free(fabric->rdm);
+	pmv_rdm_fabric_free(&fabric->rdm);
 	pmv_handshake_forget_all(fabric);
 	pthread_mutex_destroy(&fabric->handshakes_lock);
 	free(fabric);
@@ -48,7 +47,7 @@ static int fabric_trywait(struct fid_fabric *fid, struct fid **fids, int count)
 		int ret;
 
 		if (!core_fid)
-			ret = pmv_rdm_trywait(fabric->rdm, fids[i]);
+			ret = pmv_rdm_trywait(&fabric->rdm, fids[i]);
 		else if (fids[i]->fclass == FI_CLASS_CQ)
 			ret = pmv_cq_trywait(pmv_container_of(fids[i], struct pmv_cq, cq_fid.fid));
 		else if (fids[i]->fclass == FI_CLASS_EQ)
@@ -65,7 +64,7 @@ static int fabric_trywait(struct fid_fabric *fid, struct fid **fids, int count)
 static int fabric_wait_open(struct fid_fabric *fid, struct fi_wait_attr *attr,
 			    struct fid_wait **waitset)
 {
-	return pmv_rdm_wait_open(pmv_to_fabric(fid)->rdm, attr, waitset);
+	return pmv_rdm_wait_open(&pmv_to_fabric(fid)->rdm, attr, waitset);
 }
 
 static struct fi_ops_fabric fabric_ops = {
@@ -88,12 +87,12 @@ static int open_core(struct pmv_fabric *fabric, const struct fi_fabric_attr *att
 	core_attr.prov_version = 0;
 	core_attr.api_version = pmv_info_api_version(attr->api_version);
 	core_attr.fabric = NULL;
-	fabric->rdm = pmv_rdm_fabric_new(attr->name, attr->api_version);
-	if (!fabric->rdm)
-		return -FI_ENOMEM;
+	ret = pmv_rdm_fabric_init(&fabric->rdm, attr);
+	if (ret)
+		return ret;
 	ret = fi_fabric(&core_attr, &fabric->core_fid, fabric);
 	if (ret)
-		pmv_rdm_fabric_free(fabric->rdm);
+		pmv_rdm_fabric_free(&fabric->rdm);
 	return ret;
 }
 

@@ -11,8 +11,7 @@
 
 #include "base/container.h"
 #include "engine/core.h"
-
-struct pmv_rdm_fabric;
+#include "rdm/rdm.h"
 
 struct pmv_fabric {
 	struct fid_fabric fabric_fid;
@@ -21,7 +20,7 @@ struct pmv_fabric {
 	pthread_mutex_t handshakes_lock;
 	/* of connection requests that are not answered yet */
 	LIST_HEAD(, pmv_handshake_kept) handshakes;
-	struct pmv_rdm_fabric *rdm; /* for FI_EP_RDM */
+	struct pmv_rdm_fabric rdm; /* for FI_EP_RDM */
 };
 
 static inline struct pmv_fabric *pmv_to_fabric(struct fid_fabric *fid)

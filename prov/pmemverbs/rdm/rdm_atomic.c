@@ -5,9 +5,9 @@
  * RxM sends a message; the target's processor executes the atomic and answers.  Then the
  * result is in the target's caches, and so is everything that came before on the
  * connection.  If caches persist, all of it is durable.  If they do not, the agent makes
- * it durable with FI_PMEMVERBS_COMMIT=all (see deferred.h); else such commits are refused.
+ * it durable with FI_PMEMVERBS_COMMIT=all (see rdm_cq.h); else such commits are refused.
  */
-#include "rdm/rdm_atomic.h"
+#include "rdm/rdm_ep.h"
 
 #include <rdma/fi_errno.h>
 #include <rdma/fi_ext_pmemverbs.h>
@@ -19,8 +19,7 @@
 #include "engine/length.h"
 #include "memory/key.h"
 #include "progress/op.h"
-#include "rdm/deferred.h"
-#include "rdm/rdm_ep.h"
+#include "rdm/rdm_cq.h"
 
 /* Which atomics commit */
 
@@ -110,7 +109,7 @@ ssize_t pmv_rdm_atomic_may_send(const struct pmv_lost_writes *tracker)
 static bool is_deferred(const struct pmv_rdm_ep *rdm, const struct fi_msg_atomic *msg,
 			uint64_t flags)
 {
-	return rdm->tx_cq && !rdm->counts && msg->rma_iov_count == 1 &&
+	return rdm->deferred.pool && !rdm->counts && msg->rma_iov_count == 1 &&
 	       pmv_rdm_atomic_is_deferred(msg->rma_iov->key, flags);
 }
 
@@ -139,18 +138,20 @@ static ssize_t check_atomic(struct pmv_rdm_ep *rdm, const struct fi_msg_atomic *
 static struct pmv_deferred *defer(struct fid_ep *fid, const struct fi_msg_atomic *msg,
 				  uint64_t flags)
 {
-	const struct pmv_rdm_ep *rdm = PMV_RDM_OF(fid, atomic);
-	struct pmv_deferred *deferred = pmv_deferred_get(rdm->tx_cq, fid);
+	struct pmv_rdm_ep *rdm = PMV_RDM_OF(fid, atomic);
+	/* RxM does not report injected ones. */
+	bool report = !(flags & FI_INJECT) && ((flags & FI_COMPLETION) || !rdm->selective);
+	struct pmv_deferred *deferred = (struct pmv_deferred *) pmv_op_get(&rdm->deferred);
 
 	if (!deferred)
 		return NULL;
+	deferred->op.context = msg->context;
+	deferred->op.audience = report ? PMV_TELL_ALL : PMV_TELL_ERROR;
+	deferred->ep = fid;
 	deferred->dest = msg->addr;
 	deferred->addr = msg->rma_iov->addr;
 	deferred->key = msg->rma_iov->key;
 	deferred->len = msg->rma_iov->count * pmv_operand_size(msg->datatype);
-	deferred->context = msg->context;
-	/* RxM does not report injected ones. */
-	deferred->report = !(flags & FI_INJECT) && ((flags & FI_COMPLETION) || !rdm->selective);
 	return deferred;
 }
 
@@ -204,7 +205,7 @@ static ssize_t do_atomic(struct fid_ep *fid, const struct pmv_atomic *atomic, ui
 	}
 	committing.tracker = NULL;
 	if (ret && deferred)
-		pmv_deferred_put(rdm->tx_cq, deferred);
+		pmv_op_put(rdm->deferred.pool, &deferred->op);
 	return ret;
 }
 
@@ -298,8 +299,7 @@ static ssize_t rdm_compare_atomicv(struct fid_ep *fid, const struct fi_ioc *iov,
 
 void pmv_rdm_atomic_replace(struct fid_ep *ep, struct pmv_rdm_ep *rdm)
 {
-	rdm->rxm_atomic = ep->atomic;
-	COPY_TABLE(rdm->atomic, ep->atomic);
+	REPLACE_TABLE(ep->atomic, rdm->rxm_atomic, rdm->atomic);
 	rdm->atomic.fn.write = pmv_atomic_write;
 	rdm->atomic.fn.writev = rdm_atomicv;
 	rdm->atomic.fn.writemsg = rdm_atomicmsg;
@@ -310,5 +310,4 @@ void pmv_rdm_atomic_replace(struct fid_ep *ep, struct pmv_rdm_ep *rdm)
 	rdm->atomic.fn.compwrite = pmv_atomic_compwrite;
 	rdm->atomic.fn.compwritev = rdm_compare_atomicv;
 	rdm->atomic.fn.compwritemsg = rdm_compare_atomicmsg;
-	ep->atomic = &rdm->atomic.fn;
 }

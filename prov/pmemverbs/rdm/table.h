@@ -32,6 +32,12 @@ static inline void copy_table(void *to, size_t room, const void *from)
 	memcpy(to, &size, sizeof(size));
 }
 
-#define COPY_TABLE(table, from) copy_table(&(table), sizeof(table), from)
+/* REPLACE_TABLE -- let `at` point to a copy, and `rxm` to what it pointed to */
+#define REPLACE_TABLE(at, rxm, table)                                                              \
+	do {                                                                                       \
+		(rxm) = (at);                                                                      \
+		copy_table(&(table), sizeof(table), at);                                           \
+		(at) = &(table).fn;                                                                \
+	} while (0)
 
 #endif /* PMV_TABLE_H */
