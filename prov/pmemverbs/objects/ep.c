@@ -485,7 +485,7 @@ int pmv_ep_open(struct fid_domain *domain_fid, struct fi_info *info, struct fid_
 		.cm = &pmv_ep_cm_ops,
 		.msg = &pmv_msg_ops,
 		.rma = &pmv_rma_ops,
-		.atomic = &pmv_atomic_ops,
+		.atomic = pmv_ep_atomic(ep),
 	};
 	atomic_fetch_add(&domain->users, 1);
 	if (info->handle)

@@ -21,7 +21,7 @@
 #include "memory/guard.h"
 #include "rdm/rdm_cq.h"
 #include "rdm/rdm_ep.h"
-#include "rdm/table.h"
+#include "base/table.h"
 
 #define RXM_OVER_US PMV_NAME ";ofi_rxm"
 
@@ -250,8 +250,8 @@ struct fi_info *pmv_rdm_ask(uint32_t version, const char *node, const char *serv
 /* Domains */
 
 struct rdm_domain {
-	TABLE(fi_ops) fid_ops;
-	TABLE(fi_ops_domain) ops;
+	PMV_TABLE(fi_ops) fid_ops;
+	PMV_TABLE(fi_ops_domain) ops;
 	const struct fi_ops *rxm_fid_ops;
 	const struct fi_ops_domain *rxm_ops;
 };
@@ -302,7 +302,7 @@ static int rdm_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct f
 static struct {
 	pthread_mutex_t lock;
 	struct fi_ops_cntr *rxm;
-	TABLE(fi_ops_cntr) ops;
+	PMV_TABLE(fi_ops_cntr) ops;
 } cntrs = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static uint64_t cntr_read(struct fid_cntr *cntr)
@@ -344,7 +344,7 @@ static int rdm_cntr_open(struct fid_domain *fid, struct fi_cntr_attr *attr, stru
 		return ret;
 	pthread_mutex_lock(&cntrs.lock);
 	if (!cntrs.rxm) {
-		REPLACE_TABLE((*cntr)->ops, cntrs.rxm, cntrs.ops);
+		PMV_TABLE_REPLACE((*cntr)->ops, cntrs.rxm, cntrs.ops);
 		cntrs.ops.fn.read = cntr_read;
 		cntrs.ops.fn.readerr = cntr_readerr;
 		cntrs.ops.fn.wait = cntr_wait;
@@ -436,9 +436,9 @@ int pmv_rdm_domain_open(struct pmv_rdm_fabric *fabric, struct fi_info *info,
 	leave_rxm();
 	if (ret)
 		goto free;
-	REPLACE_TABLE((*domain_fid)->fid.ops, rdm->rxm_fid_ops, rdm->fid_ops);
+	PMV_TABLE_REPLACE((*domain_fid)->fid.ops, rdm->rxm_fid_ops, rdm->fid_ops);
 	rdm->fid_ops.fn.close = rdm_domain_close;
-	REPLACE_TABLE((*domain_fid)->ops, rdm->rxm_ops, rdm->ops);
+	PMV_TABLE_REPLACE((*domain_fid)->ops, rdm->rxm_ops, rdm->ops);
 	rdm->ops.fn.endpoint = rdm_ep_open;
 	rdm->ops.fn.av_open = rdm_av_open;
 	rdm->ops.fn.cq_open = rdm_cq_open;

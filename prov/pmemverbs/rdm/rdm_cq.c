@@ -13,7 +13,7 @@
 #include "memory/guard.h"
 #include "progress/queue.h"
 #include "rdm/rdm_ep.h"
-#include "rdm/table.h"
+#include "base/table.h"
 
 /* While something waits for room in the core, nothing sleeps for longer than this. */
 #define RETRY_MS 1
@@ -21,8 +21,8 @@
 STAILQ_HEAD(deferred_list, pmv_deferred);
 
 struct rdm_cq {
-	TABLE(fi_ops) fid_ops;
-	TABLE(fi_ops_cq) ops;
+	PMV_TABLE(fi_ops) fid_ops;
+	PMV_TABLE(fi_ops_cq) ops;
 	struct fi_ops *rxm_fid_ops;
 	struct fi_ops_cq *rxm_ops;
 	size_t entry_size;
@@ -318,9 +318,9 @@ int pmv_rdm_cq_wrap(struct fid_cq *fid, const struct fi_cq_attr *attr)
 	STAILQ_INIT(&cq->failed);
 	pthread_mutex_init(&cq->lock, NULL);
 	pthread_mutex_init(&cq->commit_lock, NULL);
-	REPLACE_TABLE(fid->fid.ops, cq->rxm_fid_ops, cq->fid_ops);
+	PMV_TABLE_REPLACE(fid->fid.ops, cq->rxm_fid_ops, cq->fid_ops);
 	cq->fid_ops.fn.close = cq_close;
-	REPLACE_TABLE(fid->ops, cq->rxm_ops, cq->ops);
+	PMV_TABLE_REPLACE(fid->ops, cq->rxm_ops, cq->ops);
 	cq->ops.fn.read = cq_read;
 	cq->ops.fn.readfrom = cq_readfrom;
 	cq->ops.fn.readerr = cq_readerr;

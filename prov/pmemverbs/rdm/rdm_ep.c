@@ -380,12 +380,12 @@ static int rdm_ep_close(struct fid *fid)
 /* replace_tables -- replace the functions of RxM's that would not keep what is promised */
 static void replace_tables(struct fid_ep *ep, struct pmv_rdm_ep *rdm)
 {
-	REPLACE_TABLE(ep->fid.ops, rdm->rxm_ops, rdm->ops);
+	PMV_TABLE_REPLACE(ep->fid.ops, rdm->rxm_ops, rdm->ops);
 	rdm->ops.fn.close = rdm_ep_close;
 	rdm->ops.fn.bind = rdm_ep_bind;
 
-	REPLACE_TABLE(ep->msg, rdm->rxm_msg, rdm->msg);
-	REPLACE_TABLE(ep->tagged, rdm->rxm_tagged, rdm->tagged);
+	PMV_TABLE_REPLACE(ep->msg, rdm->rxm_msg, rdm->msg);
+	PMV_TABLE_REPLACE(ep->tagged, rdm->rxm_tagged, rdm->tagged);
 	rdm->msg.fn.sendmsg = rdm_sendmsg;
 	rdm->tagged.fn.sendmsg = rdm_tsendmsg;
 	if (rdm->tx_op_flags & FI_COMMIT) {
@@ -397,7 +397,7 @@ static void replace_tables(struct fid_ep *ep, struct pmv_rdm_ep *rdm)
 		rdm->tagged.fn.senddata = no_tsenddata;
 	}
 
-	REPLACE_TABLE(ep->rma, rdm->rxm_rma, rdm->rma);
+	PMV_TABLE_REPLACE(ep->rma, rdm->rxm_rma, rdm->rma);
 	rdm->rma.fn.writemsg = rdm_writemsg;
 	rdm->rma.fn.write = rdm_write;
 	rdm->rma.fn.writev = rdm_writev;

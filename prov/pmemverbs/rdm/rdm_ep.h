@@ -19,16 +19,16 @@
 #include "commit/hooks.h"
 #include "commit/lost_writes.h"
 #include "progress/op.h"
-#include "rdm/table.h"
+#include "engine/atomic.h"
 
 struct pmv_deferred;
 
 struct pmv_rdm_ep {
-	TABLE(fi_ops) ops;
-	TABLE(fi_ops_msg) msg;
-	TABLE(fi_ops_tagged) tagged;
-	TABLE(fi_ops_rma) rma;
-	TABLE(fi_ops_atomic) atomic;
+	PMV_TABLE(fi_ops) ops;
+	PMV_TABLE(fi_ops_msg) msg;
+	PMV_TABLE(fi_ops_tagged) tagged;
+	PMV_TABLE(fi_ops_rma) rma;
+	struct pmv_atomic_calls atomic;
 	const struct fi_ops *rxm_ops;
 	const struct fi_ops_msg *rxm_msg;
 	const struct fi_ops_tagged *rxm_tagged;
