@@ -425,27 +425,13 @@ static unsigned slow_at_first(const struct pmv_ep *ep)
 	       (pmv_setting.commit_all ? PMV_SLOW_ALL : 0);
 }
 
-static void join_initiator(struct pmv_ep *ep, size_t max_places)
-{
-	struct pmv_initiator *ini = &ep->initiator;
-	struct pmv_domain *domain = ep->domain;
-
-	ini->owner.pool = &domain->ops;
-	ini->engine = &ep->engine;
-	ini->mailbox = &ep->mailbox;
-	ini->hooks = domain->hooks;
-	ini->keyed = domain->keyed;
-	ini->max_places = max_places && max_places < PMV_MAX_RMA ? max_places : PMV_MAX_RMA;
-	atomic_init(&ini->slow, slow_at_first(ep));
-	pmv_initiator_init(ini);
-}
-
 /* join -- hand each layer what it needs of the others */
 static void join(struct pmv_ep *ep, const struct fi_info *info, const struct fi_info *core_info)
 {
 	size_t max_places = core_info->tx_attr ? core_info->tx_attr->rma_iov_limit : 0;
 	size_t rx_size = core_info->rx_attr ? core_info->rx_attr->size : 0;
 	struct pmv_domain *domain = ep->domain;
+	struct pmv_initiator *ini = &ep->initiator;
 
 	ep->engine.engine = &domain->engine;
 	ep->engine.ops = domain->engine.core->ops;
@@ -456,7 +442,14 @@ static void join(struct pmv_ep *ep, const struct fi_info *info, const struct fi_
 	ep->tx_op_flags = info->tx_attr ? info->tx_attr->op_flags : 0;
 	ep->rx_op_flags = info->rx_attr ? info->rx_attr->op_flags : 0;
 	pmv_receive_tracker_init(&ep->receives, rx_size, domain->pmem && domain->keyed);
-	join_initiator(ep, max_places);
+	ini->owner.pool = &domain->ops;
+	ini->engine = &ep->engine;
+	ini->mailbox = &ep->mailbox;
+	ini->hooks = domain->hooks;
+	ini->keyed = domain->keyed;
+	ini->max_places = max_places && max_places < PMV_MAX_RMA ? max_places : PMV_MAX_RMA;
+	atomic_init(&ini->slow, slow_at_first(ep));
+	pmv_initiator_init(ini);
 }
 
 int pmv_ep_open(struct fid_domain *domain_fid, struct fi_info *info, struct fid_ep **ep_fid,

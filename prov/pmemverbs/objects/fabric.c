@@ -13,7 +13,6 @@
 #include "engine/info.h"
 #include "objects/cq.h"
 #include "objects/eq.h"
-#include "objects/getinfo.h"
 #include "objects/unwrap.h"
 
 static int fabric_close(struct fid *fid)

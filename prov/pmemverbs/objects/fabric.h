@@ -38,6 +38,13 @@ int pmv_pep_open(struct fid_fabric *fabric_fid, struct fi_info *info, struct fid
 int pmv_eq_open(struct fid_fabric *fabric_fid, struct fi_eq_attr *attr, struct fid_eq **eq_fid,
 		void *context);
 
+/* pmv_getinfo -- libfabric's fi_getinfo */
+int pmv_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
+		const struct fi_info *hints, struct fi_info **info);
+
+/* pmv_getinfo_core_of -- the core whose fabric with this name was offered; NULL: none */
+const struct pmv_core *pmv_getinfo_core_of(const char *fabric_name);
+
 /* pmv_fabric_open -- libfabric's fi_fabric; fi_getinfo has offered the fabric before */
 int pmv_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric_fid, void *context);
 

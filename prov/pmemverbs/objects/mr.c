@@ -76,43 +76,31 @@ static bool is_nameless(const struct pmv_mem *mem)
 	return mem->backing == PMV_VOLATILE_FS && mem->unnamed;
 }
 
-/*
- * warn_of_declaration -- a declaration is trusted, but if it promises more than was
- * detected somebody should know
- */
-static void warn_of_declaration(const struct iovec *iov, size_t count)
+/* check_declared -- a declaration is trusted, but if it promises more than was detected, tell */
+static int check_declared(const struct iovec *iov, size_t count)
 {
+	bool told = false;
 	struct pmv_mem mem;
 
-	if (pmv_setting.domain == PMV_NONE)
-		return;
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < count && pmv_setting.domain != PMV_NONE; i++) {
 		int ret = pmv_mem_detect(iov[i].iov_base, iov[i].iov_len, &mem);
 
-		if (!ret && mem.persist >= pmv_setting.domain)
-			continue;
-		/* A library's own file, which the declaration does not mean: is_found_pmem. */
-		if (pmv_setting.commit_all && is_nameless(&mem))
+		if (pmv_setting.domain == PMV_PAGE && mem.backing == PMV_DEVDAX) {
+			PMV_WARN(MR, "FI_PMEMVERBS_DOMAIN=page: device DAX has no pages to sync\n");
+			return -FI_EINVAL;
+		}
+		/* A library's own file is not meant by the declaration: is_found_pmem. */
+		if (told || (!ret && mem.persist >= pmv_setting.domain) ||
+		    (pmv_setting.commit_all && is_nameless(&mem)))
 			continue;
 		PMV_ALERT(MR,
 			  "FI_PMEMVERBS_DOMAIN declares %s for memory where %s%s was detected "
 			  "(%s); if that is not true, committed data is lost in a power failure\n",
 			  pmv_persist_name(pmv_setting.domain), ret ? "nothing persistent" : "",
 			  ret ? "" : pmv_persist_name(mem.persist), mem.what);
-		return;
+		told = true;
 	}
-}
-
-static bool is_devdax(const struct iovec *iov, size_t count)
-{
-	struct pmv_mem mem;
-
-	for (size_t i = 0; i < count; i++) {
-		pmv_mem_detect(iov[i].iov_base, iov[i].iov_len, &mem);
-		if (mem.backing == PMV_DEVDAX)
-			return true;
-	}
-	return false;
+	return 0;
 }
 
 /* find_persist -- the weakest domain among the parts of a region */
@@ -121,13 +109,8 @@ static int find_persist(const struct iovec *iov, size_t count, enum pmv_persist 
 	struct pmv_mem mem;
 
 	if (pmv_setting.domain_declared) {
-		if (pmv_setting.domain == PMV_PAGE && is_devdax(iov, count)) {
-			PMV_WARN(MR, "FI_PMEMVERBS_DOMAIN=page: device DAX has no pages to sync\n");
-			return -FI_EINVAL;
-		}
-		warn_of_declaration(iov, count);
 		*persist = pmv_setting.domain;
-		return 0;
+		return check_declared(iov, count);
 	}
 	*persist = PMV_WSP;
 	for (size_t i = 0; i < count; i++) {
@@ -403,17 +386,18 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *mr_attr, uint64_
 	struct fid_mr *core_fid;
 	struct pmv_files *files;
 	struct pmv_attr attr;
+	bool commits;
 	int ret, node;
 
 	if (pmv_setting.commit_all && domain->keyed && (mr_attr->access & FI_REMOTE_WRITE) &&
 	    !(flags & FI_PMEM) && is_found_pmem(mr_attr->mr_iov, mr_attr->iov_count))
 		flags |= FI_PMEM;
-	if (may_be_written(domain, mr_attr->access, flags)) {
+	if (may_be_written(domain, mr_attr->access, flags))
 		core_attr.access |= FI_REMOTE_READ;
+	commits = may_be_written(domain, mr_attr->access, flags) ||
+		  may_be_sent_to(domain, mr_attr->access, flags);
+	if (commits)
 		core_flags |= PMV_CORE_MR_NOCACHE;
-	} else if (may_be_sent_to(domain, mr_attr->access, flags)) {
-		core_flags |= PMV_CORE_MR_NOCACHE;
-	}
 	ret = mr_attributes(domain, mr_attr->mr_iov, mr_attr->iov_count, core_attr.access, flags,
 			    &attr, &node);
 	if (ret)
@@ -428,9 +412,7 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *mr_attr, uint64_
 		return ret;
 	}
 	ret = wrap(domain, core_fid, &attr, files, mr_attr->context, mr_fid);
-	if (ret || !domain->keyed ||
-	    !(may_be_written(domain, mr_attr->access, flags) ||
-	      may_be_sent_to(domain, mr_attr->access, flags)))
+	if (ret || !domain->keyed || !commits)
 		return ret;
 	return introduce(pmv_container_of(*mr_fid, struct pmv_mr, mr_fid), mr_attr, &attr, node);
 }

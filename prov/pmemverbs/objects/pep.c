@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* pep.c -- passive endpoints */
-#include "objects/pep.h"
+#include "objects/eq.h"
 
 #include <stdlib.h>
 
 #include <rdma/fi_errno.h>
 
 #include "objects/handshake.h"
-#include "base/container.h"
-#include "objects/eq.h"
-#include "objects/fabric.h"
 #include "objects/unwrap.h"
 
 static struct pmv_pep *to_pep(struct fid *fid)

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* provider.c -- what libfabric loads: the provider with its functions */
-#include "objects/getinfo.h"
+#include "objects/fabric.h"
 
 #include <rdma/providers/fi_prov.h>
 
 #include "agent/agent.h"
 #include "base/log.h"
 #include "base/setting.h"
-#include "objects/fabric.h"
-#include "rdm/rdm.h"
 
 /*
  * cleanup -- the process ends

@@ -8,7 +8,6 @@
 #include "objects/domain.h"
 #include "objects/ep.h"
 #include "objects/eq.h"
-#include "objects/pep.h"
 
 struct fid *pmv_unwrap_fid(struct fid *fid)
 {
