@@ -243,11 +243,12 @@ static ssize_t check(const struct pmv_initiator *ini, const struct pmv_submissio
 			 submission->num_to, ini->max_places);
 		return -FI_EINVAL;
 	}
-	if ((flags & FI_IMMED) && !(flags & FI_COMMIT) && !(submission->what & FI_RECV)) {
-		PMV_WARN(EP_DATA, "FI_IMMED needs FI_COMMIT\n");
-		return -FI_EINVAL;
-	}
-	return 0;
+	if (!(flags & FI_IMMED) || (submission->what & FI_RECV) ||
+	    ((flags & FI_COMMIT) && !(submission->what & FI_SEND)))
+		return 0;
+	PMV_WARN(EP_DATA, "FI_IMMED needs FI_COMMIT, and is for writes: a message's completion at "
+			  "the target comes with the message\n");
+	return -FI_EINVAL;
 }
 
 ssize_t pmv_submit(struct pmv_initiator *ini, const struct pmv_submission *submission)

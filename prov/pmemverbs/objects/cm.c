@@ -12,10 +12,12 @@ static int cm_getpeer(struct fid_ep *fid, void *addr, size_t *addrlen)
 	return fi_getpeer(pmv_to_ep(fid)->engine.fid, addr, addrlen);
 }
 
-/* promise -- to the peer that there is an agent; where keys say nothing, nobody commits */
-static int promise(struct pmv_ep *ep)
+/* promise -- an agent, in a handshake; where keys say nothing, nobody commits */
+static int promise(struct pmv_ep *ep, const void *param, size_t paramlen, struct pmv_cm_data *data)
 {
-	return ep->domain->keyed ? pmv_agent_promise(&ep->domain->agent, &ep->mailbox) : 0;
+	int ret = ep->domain->keyed ? pmv_agent_promise(&ep->domain->agent, &ep->mailbox) : 0;
+
+	return ret ? ret : pmv_handshake_append(ep, param, paramlen, data);
 }
 
 static int cm_connect(struct fid_ep *fid, const void *addr, const void *param, size_t paramlen)
@@ -25,9 +27,7 @@ static int cm_connect(struct fid_ep *fid, const void *addr, const void *param, s
 	int ret = pmv_ep_prepare(ep);
 
 	if (!ret)
-		ret = promise(ep);
-	if (!ret)
-		ret = pmv_handshake_append(ep, param, paramlen, &data);
+		ret = promise(ep, param, paramlen, &data);
 	return ret ? ret : fi_connect(ep->engine.fid, addr, data.data, data.len);
 }
 
@@ -41,9 +41,7 @@ static int cm_accept(struct fid_ep *fid, const void *param, size_t paramlen)
 		return ret;
 	if (!ep->mailbox.connected)
 		return fi_accept(ep->engine.fid, param, paramlen);
-	ret = promise(ep);
-	if (!ret)
-		ret = pmv_handshake_append(ep, param, paramlen, &data);
+	ret = promise(ep, param, paramlen, &data);
 	if (ret)
 		return ret;
 	/* The peer may commit as soon as it has the handshake. */

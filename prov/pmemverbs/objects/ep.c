@@ -179,15 +179,12 @@ static int ep_control(struct fid *fid, int command, void *arg)
 
 /* Closing */
 
-/*
- * report_abandoned -- tell the application of an operation that the core has not
- * completed by the time its endpoint was closed.  If the core does complete it later,
- * nobody is told.
- */
+/* report_abandoned -- as cancelled; if the core does complete it later, nobody is told */
 static void report_abandoned(struct pmv_ep *ep, struct pmv_op *op)
 {
+	enum pmv_count_kind kind = pmv_count_kind(op->flags);
+	struct pmv_count *count = ep->initiator.counts[kind];
 	struct pmv_comp *comp;
-	struct pmv_count *count = ep->initiator.counts[pmv_count_kind(op->flags)];
 
 	if (count && pmv_to_run(op)->counted)
 		pmv_count_add(count, false);
@@ -202,9 +199,7 @@ static void report_abandoned(struct pmv_ep *ep, struct pmv_op *op)
 		.flags = op->flags,
 		.err = FI_ECANCELED,
 	};
-	pmv_queue_add(op->flags & FI_RECV ? ep->initiator.owner.rx_queue
-					  : ep->initiator.owner.tx_queue,
-		      comp);
+	pmv_queue_add(queue_of(ep, kind), comp);
 }
 
 /*

@@ -75,43 +75,31 @@ static struct fi_ops_fabric fabric_ops = {
 	.trywait = fabric_trywait,
 };
 
-/* open_core -- the core's fabric, and the RDM layer's, which opens later what it needs */
-static int open_core(struct pmv_fabric *fabric, const struct fi_fabric_attr *attr)
+int pmv_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric_fid, void *context)
 {
+	const struct pmv_core *core = pmv_getinfo_core_of(attr->name);
 	struct fi_fabric_attr core_attr = *attr;
+	struct pmv_fabric *fabric;
 	int ret;
 
-	core_attr.prov_name = (char *) fabric->core->name;
+	if (!core) {
+		PMV_WARN(FABRIC, "fabric %s was not offered by fi_getinfo\n", attr->name);
+		return -FI_ENODATA;
+	}
+	fabric = calloc(1, sizeof(*fabric));
+	ret = fabric ? pmv_rdm_fabric_init(&fabric->rdm, attr) : -FI_ENOMEM;
+	if (ret)
+		goto free;
+	fabric->core = core;
+	core_attr.prov_name = (char *) core->name;
 	/* Our version says nothing about the core's; 0 is never too new for it. */
 	core_attr.prov_version = 0;
 	core_attr.api_version = pmv_info_api_version(attr->api_version);
 	core_attr.fabric = NULL;
-	ret = pmv_rdm_fabric_init(&fabric->rdm, attr);
-	if (ret)
-		return ret;
 	ret = fi_fabric(&core_attr, &fabric->core_fid, fabric);
-	if (ret)
-		pmv_rdm_fabric_free(&fabric->rdm);
-	return ret;
-}
-
-int pmv_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric_fid, void *context)
-{
-	struct pmv_fabric *fabric = calloc(1, sizeof(*fabric));
-	int ret;
-
-	if (!fabric)
-		return -FI_ENOMEM;
-	fabric->core = pmv_getinfo_core_of(attr->name);
-	if (!fabric->core) {
-		PMV_WARN(FABRIC, "fabric %s was not offered by fi_getinfo\n", attr->name);
-		free(fabric);
-		return -FI_ENODATA;
-	}
-	ret = open_core(fabric, attr);
 	if (ret) {
-		free(fabric);
-		return ret;
+		pmv_rdm_fabric_free(&fabric->rdm);
+		goto free;
 	}
 	/* Not earlier: installing the provider changes nothing for other programs. */
 	pmv_signals_restore();
@@ -122,4 +110,8 @@ int pmv_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric_fid,
 	};
 	*fabric_fid = &fabric->fabric_fid;
 	return 0;
+
+free:
+	free(fabric);
+	return ret;
 }

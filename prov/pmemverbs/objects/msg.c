@@ -128,16 +128,6 @@ static ssize_t msg_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, f
 
 /* Sending */
 
-static ssize_t send_carefully(struct pmv_ep *ep, const struct fi_msg *msg, uint64_t flags,
-			      bool unheard)
-{
-	if (!(flags & FI_IMMED))
-		return submit(ep, msg, FI_MSG | FI_SEND, flags, unheard);
-	PMV_WARN(EP_DATA, "FI_IMMED is for writes: a message's completion at the target comes with "
-			  "the message\n");
-	return -FI_EINVAL;
-}
-
 /* send_msg -- unheard: it never completes (fi_inject) */
 static inline ssize_t send_msg(struct pmv_ep *ep, const struct fi_msg *msg, uint64_t flags,
 			       bool unheard)
@@ -157,7 +147,7 @@ static inline ssize_t send_msg(struct pmv_ep *ep, const struct fi_msg *msg, uint
 	if (ret)
 		return ret;
 	if ((flags & (FI_FENCE | FI_COMMIT | FI_IMMED)) || !pmv_initiator_is_fast(ini, SEND_SLOW))
-		return send_carefully(ep, msg, flags, unheard);
+		return submit(ep, msg, FI_MSG | FI_SEND, flags, unheard);
 	counted = pmv_ordering_send_begin(ini, PMV_SLOW_SENDS);
 	ret = pmv_engine_post_one(&ep->engine, &wr);
 	pmv_ordering_send_end(ini, counted, !ret, false);
