@@ -36,6 +36,7 @@ enum pmv_slow_path {
 	PMV_SLOW_SENDS = 1 << 6,      /* messages ... */
 	PMV_SLOW_IMMEDIATES = 1 << 7, /* ... and immediate data */
 	PMV_SLOW_ALL = 1 << 8,        /* FI_PMEMVERBS_COMMIT=all */
+	PMV_SLOW_GONE = 1 << 9,       /* the endpoint is no more: nothing can be posted */
 };
 
 /*

@@ -14,8 +14,9 @@
 
 bool pmv_submit_is_open(struct pmv_initiator *ini)
 {
-	if (!pmv_initiator_is_fast(ini, PMV_SLOW_CLOSED))
-		pmv_run_push(ini, false);
+	if (pmv_initiator_is_fast(ini, PMV_SLOW_CLOSED))
+		return true;
+	pmv_run_push(ini, false);
 	return pmv_initiator_is_fast(ini, PMV_SLOW_CLOSED);
 }
 
@@ -229,11 +230,35 @@ static bool may_group(struct pmv_initiator *ini, const struct pmv_submission *su
 		submission->to->len && pmv_initiator_is_fast(ini, PMV_SLOW_FENCE_NEXT));
 }
 
+static ssize_t check(const struct pmv_initiator *ini, const struct pmv_submission *submission)
+{
+	uint64_t flags = submission->flags;
+
+	if (!pmv_initiator_is_fast(ini, PMV_SLOW_GONE))
+		return -FI_ESHUTDOWN;
+	if (submission->num_to > ini->max_places) {
+		PMV_WARN(EP_DATA,
+			 "an operation on %zu places of the target is refused: %zu is all that "
+			 "the core can do (rma_iov_limit)\n",
+			 submission->num_to, ini->max_places);
+		return -FI_EINVAL;
+	}
+	if (!(flags & FI_IMMED) || (submission->what & FI_RECV) ||
+	    ((flags & FI_COMMIT) && !(submission->what & FI_SEND)))
+		return 0;
+	PMV_WARN(EP_DATA, "FI_IMMED needs FI_COMMIT, and is for writes: a message's completion at "
+			  "the target comes with the message\n");
+	return -FI_EINVAL;
+}
+
 ssize_t pmv_submit(struct pmv_initiator *ini, const struct pmv_submission *submission)
 {
 	struct pmv_submission commit;
+	ssize_t ret = check(ini, submission);
 	bool grouped;
 
+	if (ret)
+		return ret;
 	/* A receive commits nothing: its sender does. */
 	if ((submission->what & FI_RECV) ||
 	    (!(submission->flags & FI_COMMIT) && !pmv_group_takes(ini, submission)))

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "engine/info.h"
 #include "base/log.h"
+#include "objects/unwrap.h"
 #include "progress/op.h"
 
 /* How long to sleep between two looks where nothing wakes who waits. */
@@ -35,14 +36,17 @@ static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
 	return ret;
 }
 
+/* no_source -- a connected endpoint has one peer: the core gives no address either */
+static ssize_t no_source(fi_addr_t *src_addr, ssize_t count)
+{
+	for (ssize_t i = 0; src_addr && i < count; i++)
+		src_addr[i] = FI_ADDR_NOTAVAIL;
+	return count;
+}
+
 static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src_addr)
 {
-	ssize_t ret = cq_read(fid, buf, count);
-
-	/* A connected endpoint has one peer: the core gives no address either. */
-	for (ssize_t i = 0; src_addr && i < ret; i++)
-		src_addr[i] = FI_ADDR_NOTAVAIL;
-	return ret;
+	return no_source(src_addr, cq_read(fid, buf, count));
 }
 
 static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf, uint64_t flags)
@@ -196,11 +200,7 @@ static ssize_t cq_sread(struct fid_cq *fid, void *buf, size_t count, const void 
 static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src_addr,
 			    const void *cond, int timeout)
 {
-	ssize_t ret = cq_sread(fid, buf, count, cond, timeout);
-
-	for (ssize_t i = 0; src_addr && i < ret; i++)
-		src_addr[i] = FI_ADDR_NOTAVAIL;
-	return ret;
+	return no_source(src_addr, cq_sread(fid, buf, count, cond, timeout));
 }
 
 static int cq_signal(struct fid_cq *fid)
@@ -236,9 +236,7 @@ static int cq_getwait(struct pmv_cq *cq, void *arg)
 	struct fi_wait_pollfd *pollfd = arg;
 	size_t room;
 
-	if (cq->queue.epoll_fd < 0)
-		return -FI_ENODATA;
-	if (cq->wait_obj == FI_WAIT_YIELD)
+	if (cq->queue.epoll_fd < 0 || cq->wait_obj == FI_WAIT_YIELD)
 		return -FI_ENODATA;
 	if (cq->wait_obj == FI_WAIT_FD) {
 		*(int *) arg = cq->queue.epoll_fd;
@@ -264,7 +262,7 @@ static int cq_control(struct fid *fid, int command, void *arg)
 		*(enum fi_wait_obj *) arg = cq->wait_obj;
 		return 0;
 	default:
-		return fi_control(&cq->queue.core_fid->fid, command, arg);
+		return pmv_unwrap_control(fid, command, arg);
 	}
 }
 
@@ -361,20 +359,6 @@ static int open_queue(struct pmv_cq *cq, const struct fi_cq_attr *attr)
 	return ret;
 }
 
-static bool is_known(enum fi_wait_obj wait_obj)
-{
-	switch (wait_obj) {
-	case FI_WAIT_NONE:
-	case FI_WAIT_UNSPEC:
-	case FI_WAIT_FD:
-	case FI_WAIT_POLLFD:
-	case FI_WAIT_YIELD:
-		return true;
-	default:
-		return false;
-	}
-}
-
 int pmv_cq_open(struct fid_domain *domain_fid, struct fi_cq_attr *attr, struct fid_cq **cq_fid,
 		void *context)
 {
@@ -384,7 +368,8 @@ int pmv_cq_open(struct fid_domain *domain_fid, struct fi_cq_attr *attr, struct f
 
 	if (!attr)
 		attr = &none;
-	if (!is_known(attr->wait_obj))
+	if (attr->wait_obj == FI_WAIT_SET || attr->wait_obj == FI_WAIT_MUTEX_COND ||
+	    attr->wait_obj > FI_WAIT_POLLFD)
 		return -FI_ENOSYS;
 	cq = calloc(1, sizeof(*cq));
 	if (!cq)

@@ -8,7 +8,7 @@
  *
  * The local descriptor is the core's, so the application's can be handed to the core.
  */
-#include "objects/mr.h"
+#include "objects/domain.h"
 
 #include <stdlib.h>
 
@@ -55,25 +55,18 @@ static int mr_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 	return core_fid ? fi_mr_bind(mr->core_fid, core_fid, flags) : -FI_EINVAL;
 }
 
-static int mr_control(struct fid *fid, int command, void *arg)
-{
-	struct pmv_mr *mr = pmv_container_of(fid, struct pmv_mr, mr_fid.fid);
-
-	return fi_control(&mr->core_fid->fid, command, arg);
-}
-
-static struct fi_ops mr_fi_ops = {
+struct fi_ops pmv_mr_fi_ops = {
 	.size = sizeof(struct fi_ops),
 	.close = mr_close,
 	.bind = mr_bind,
-	.control = mr_control,
+	.control = pmv_unwrap_control,
 };
 
 bool pmv_mr_kind(const struct pmv_domain *domain, struct fid_mr *mr_fid, struct pmv_attr *attr)
 {
 	struct pmv_mr *mr = pmv_container_of(mr_fid, struct pmv_mr, mr_fid);
 
-	return mr_fid->fid.ops == &mr_fi_ops && mr->domain == domain && mr->region &&
+	return mr_fid->fid.ops == &pmv_mr_fi_ops && mr->domain == domain && mr->region &&
 	       (mr->region->use & PMV_REGION_PMEM) && pmv_key_unpack(mr_fid->key, attr);
 }
 
@@ -83,23 +76,22 @@ static bool is_nameless(const struct pmv_mem *mem)
 	return mem->backing == PMV_VOLATILE_FS && mem->unnamed;
 }
 
-/*
- * warn_of_declaration -- a declaration is trusted, but if it promises more than was
- * detected somebody should know
- */
-static void warn_of_declaration(const struct iovec *iov, size_t count)
+/* check_declared -- a declaration is trusted, but if it promises more than was detected, tell */
+static int check_declared(const struct iovec *iov, size_t count)
 {
+	bool told = false;
 	struct pmv_mem mem;
 
-	if (pmv_setting.domain == PMV_NONE)
-		return;
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < count && pmv_setting.domain != PMV_NONE; i++) {
 		int ret = pmv_mem_detect(iov[i].iov_base, iov[i].iov_len, &mem);
 
-		if (!ret && mem.persist >= pmv_setting.domain)
-			continue;
-		/* A library's own file, which the declaration does not mean: is_found_pmem. */
-		if (pmv_setting.commit_all && is_nameless(&mem))
+		if (pmv_setting.domain == PMV_PAGE && mem.backing == PMV_DEVDAX) {
+			PMV_WARN(MR, "FI_PMEMVERBS_DOMAIN=page: device DAX has no pages to sync\n");
+			return -FI_EINVAL;
+		}
+		/* A library's own file is not meant by the declaration: is_found_pmem. */
+		if (told || (!ret && mem.persist >= pmv_setting.domain) ||
+		    (pmv_setting.commit_all && is_nameless(&mem)))
 			continue;
 		PMV_ALERT(MR,
 			  "FI_PMEMVERBS_DOMAIN declares %s for memory where %s%s was detected "
@@ -107,20 +99,9 @@ static void warn_of_declaration(const struct iovec *iov, size_t count)
 			  pmv_setting_domain_name(pmv_setting.domain),
 			  ret ? "nothing persistent" : "",
 			  ret ? "" : pmv_setting_domain_name(mem.persist), mem.what);
-		return;
+		told = true;
 	}
-}
-
-static bool is_devdax(const struct iovec *iov, size_t count)
-{
-	struct pmv_mem mem;
-
-	for (size_t i = 0; i < count; i++) {
-		pmv_mem_detect(iov[i].iov_base, iov[i].iov_len, &mem);
-		if (mem.backing == PMV_DEVDAX)
-			return true;
-	}
-	return false;
+	return 0;
 }
 
 /* find_persist -- the weakest domain among the parts of a region */
@@ -129,13 +110,8 @@ static int find_persist(const struct iovec *iov, size_t count, enum pmv_persist 
 	struct pmv_mem mem;
 
 	if (pmv_setting.domain_declared) {
-		if (pmv_setting.domain == PMV_PAGE && is_devdax(iov, count)) {
-			PMV_WARN(MR, "FI_PMEMVERBS_DOMAIN=page: device DAX has no pages to sync\n");
-			return -FI_EINVAL;
-		}
-		warn_of_declaration(iov, count);
 		*persist = pmv_setting.domain;
-		return 0;
+		return check_declared(iov, count);
 	}
 	*persist = PMV_WSP;
 	for (size_t i = 0; i < count; i++) {
@@ -325,7 +301,7 @@ static int wrap(struct pmv_domain *domain, struct fid_mr *core_fid, const struct
 	mr->core_fid = core_fid;
 	mr->files = files;
 	mr->mr_fid = (struct fid_mr){
-		.fid = {.fclass = FI_CLASS_MR, .context = context, .ops = &mr_fi_ops},
+		.fid = {.fclass = FI_CLASS_MR, .context = context, .ops = &pmv_mr_fi_ops},
 		.mem_desc = fi_mr_desc(core_fid),
 		.key = domain->keyed ? pmv_key_pack((uint32_t) key, attr) : key,
 	};
@@ -400,17 +376,18 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *mr_attr, uint64_
 	struct fid_mr *core_fid;
 	struct pmv_files *files;
 	struct pmv_attr attr;
+	bool commits;
 	int ret, node;
 
 	if (pmv_setting.commit_all && domain->keyed && (mr_attr->access & FI_REMOTE_WRITE) &&
 	    !(flags & FI_PMEM) && is_found_pmem(mr_attr->mr_iov, mr_attr->iov_count))
 		flags |= FI_PMEM;
-	if (may_be_written(domain, mr_attr->access, flags)) {
+	if (may_be_written(domain, mr_attr->access, flags))
 		core_attr.access |= FI_REMOTE_READ;
+	commits = may_be_written(domain, mr_attr->access, flags) ||
+		  may_be_sent_to(domain, mr_attr->access, flags);
+	if (commits)
 		core_flags |= PMV_CORE_MR_NOCACHE;
-	} else if (may_be_sent_to(domain, mr_attr->access, flags)) {
-		core_flags |= PMV_CORE_MR_NOCACHE;
-	}
 	ret = mr_attributes(domain, mr_attr->mr_iov, mr_attr->iov_count, core_attr.access, flags,
 			    &attr, &node);
 	if (ret)
@@ -425,9 +402,7 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *mr_attr, uint64_
 		return ret;
 	}
 	ret = wrap(domain, core_fid, &attr, files, mr_attr->context, mr_fid);
-	if (ret || !domain->keyed ||
-	    !(may_be_written(domain, mr_attr->access, flags) ||
-	      may_be_sent_to(domain, mr_attr->access, flags)))
+	if (ret || !domain->keyed || !commits)
 		return ret;
 	return introduce(pmv_container_of(*mr_fid, struct pmv_mr, mr_fid), mr_attr, &attr, node);
 }

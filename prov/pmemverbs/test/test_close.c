@@ -246,3 +246,21 @@ Test(close, of_a_domain_that_is_busy_leaves_it_usable)
 	rig_expect_parts(rig, 2, CONTEXT(0), RIG_WRITTEN);
 	rig_close(rig);
 }
+
+/* A layer above may do so: struct pmv_zombies. */
+Test(close, lets_later_calls_fail)
+{
+	struct rig *rig = rig_open(NULL);
+	struct fid_ep *ep = rig->ep;
+	char buf[8] = {0};
+
+	rig_close_ep(rig);
+	refused(fi_recv(ep, buf, sizeof(buf), NULL, 0, NULL), FI_ESHUTDOWN);
+	refused(fi_send(ep, buf, sizeof(buf), NULL, 0, NULL), FI_ESHUTDOWN);
+	refused(fi_inject(ep, buf, sizeof(buf), 0), FI_ESHUTDOWN);
+	refused(fi_read(ep, buf, sizeof(buf), NULL, 0, 0, KEY_MHP, NULL), FI_ESHUTDOWN);
+	refused(fi_write(ep, buf, sizeof(buf), NULL, 0, 0, KEY_MHP, NULL), FI_ESHUTDOWN);
+	refused(fi_inject_write(ep, buf, sizeof(buf), 0, 0, KEY_MHP), FI_ESHUTDOWN);
+	rig_expect_nothing(rig);
+	rig_close(rig);
+}
