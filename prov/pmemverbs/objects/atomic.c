@@ -30,7 +30,7 @@ static ssize_t post_atomic(struct fid_ep *fid, const struct pmv_atomic *op, uint
 		to[i] = (struct fi_rma_iov){
 			.addr = ioc->addr, .len = ioc->count * size, .key = ioc->key};
 		core_to[i] = *ioc;
-		core_to[i].key = pmv_core_key(ioc->key);
+		core_to[i].key = pmv_initiator_core_key(ioc->key);
 	}
 	core_msg.rma_iov = core_to;
 	core.msg = &core_msg;

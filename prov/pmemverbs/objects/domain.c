@@ -33,7 +33,7 @@ static int query_key(struct fid_ep *ep_fid, uint64_t key, struct fi_pmemverbs_re
 
 	if (!pmv_ordering_attr(&ep->initiator, key, &attr))
 		return -FI_ENOKEY;
-	choice = pmv_choose_commit(&attr, ep->domain->engine.transport, NULL);
+	choice = pmv_method_choose(&attr, ep->domain->engine.transport, NULL);
 	if (choice.method == PMV_METHOD_AGENT && !ep->mailbox.peer.agent)
 		choice.method = PMV_METHOD_REFUSED;
 	*region = (struct fi_pmemverbs_region){

@@ -247,7 +247,7 @@ static void take_leftovers(struct pmv_ep *ep)
 	struct pmv_queue *tx = ep->initiator.owner.tx_queue, *rx = ep->initiator.owner.rx_queue;
 
 	if (tx) {
-		pmv_initiator_drop(&ep->initiator);
+		pmv_run_drop_all(&ep->initiator);
 		pmv_queue_progress(tx);
 	}
 	if (rx && rx != tx && !pmv_initiator_is_fast(&ep->initiator, PMV_SLOW_COUNT_RX))

@@ -344,7 +344,7 @@ static int introduce(struct pmv_mr *mr, const struct fi_mr_attr *mr_attr,
 		.files = mr->files,
 		/* No transport needs it where InfiniBand does not, but for the order of writes. */
 		.needs_agent = attr->relaxed ||
-			       pmv_write_method(attr, PMV_TRANSPORT_IB) == PMV_METHOD_AGENT,
+			       pmv_method_of_write(attr, PMV_TRANSPORT_IB) == PMV_METHOD_AGENT,
 	};
 	int ret;
 

@@ -40,7 +40,7 @@ static ssize_t submit(struct pmv_ep *ep, const struct fi_msg_rma *msg, uint64_t 
 
 	for (size_t i = 0; i < msg->rma_iov_count; i++) {
 		to[i] = msg->rma_iov[i];
-		to[i].key = pmv_core_key(to[i].key);
+		to[i].key = pmv_initiator_core_key(to[i].key);
 	}
 	core.rma_iov = to;
 	/* verbs can't post a request without any local buffer. */
@@ -69,7 +69,7 @@ static ssize_t read_msg(struct pmv_ep *ep, const struct fi_msg_rma *msg, uint64_
 	    !pmv_initiator_is_fast(&ep->initiator, READ_SLOW))
 		return submit(ep, msg, FI_RMA | FI_READ, flags, false);
 	from = *msg->rma_iov;
-	from.key = pmv_core_key(from.key);
+	from.key = pmv_initiator_core_key(from.key);
 	core = *msg;
 	core.rma_iov = &from;
 	ret = pmv_engine_post_one(&ep->engine, &wr);
@@ -131,15 +131,15 @@ static ssize_t write_msg(struct pmv_ep *ep, const struct fi_msg_rma *msg, uint64
 	    !pmv_initiator_is_fast(ini, unheard ? INJECT_SLOW : WRITE_SLOW))
 		return submit(ep, msg, FI_RMA | FI_WRITE, flags, unheard);
 	to = *at;
-	to.key = pmv_core_key(at->key);
+	to.key = pmv_initiator_core_key(at->key);
 	core = *msg;
 	core.rma_iov = &to;
-	notes = pmv_ordering_begin_write(ini, at->key, at->addr, at->len);
+	notes = pmv_ordering_begin_write(ini, at);
 	if (flags & FI_REMOTE_CQ_DATA)
 		counted = pmv_ordering_send_begin(ini, PMV_SLOW_IMMEDIATES);
 	ret = pmv_engine_post_one(&ep->engine, &wr);
 	pmv_ordering_send_end(ini, counted, !ret, false);
-	pmv_ordering_end_write(ini, notes, at->key, at->addr, at->len, !ret);
+	pmv_ordering_end(ini, notes, at, !ret, false);
 	if (!ret && ini->hooks)
 		pmv_ordering_lost_write(ini, at, 1, unheard);
 	return ret;

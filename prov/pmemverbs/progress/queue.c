@@ -234,7 +234,7 @@ static ssize_t take_error(struct pmv_queue *queue)
 		return -FI_ENOMEM;
 	err.entry.err_data = comp->err_data;
 	err.entry.err_data_size = sizeof(comp->err_data);
-	ret = queue->engine->core->ops->poll_error(queue->core_fid, &err.entry);
+	ret = queue->engine->core->ops->poll_error(queue->core_fid, &err.entry, 0);
 	if (ret <= 0) {
 		free(comp);
 		return ret ? ret : -FI_EAGAIN;
