@@ -197,7 +197,7 @@ int pmv_agent_add_region(struct pmv_agent *agent, const struct pmv_region_attr *
 
 void pmv_agent_remove_region(struct pmv_agent *agent, struct pmv_region *region)
 {
-	if (region->needs_agent)
+	if (region->attr.needs_agent)
 		atomic_fetch_sub(&agent->needed, 1);
 	pmv_region_remove(&agent->regions, region);
 	pmv_agent_unwant(agent);

@@ -27,12 +27,6 @@ struct pmv_queue;
 struct pmv_receive_tracker;
 struct pmv_work;
 
-/* An acknowledgement that is still to be posted. */
-struct pmv_owed {
-	uint64_t done;
-	enum pmv_fault fault;
-};
-
 struct pmv_mailbox {
 	/* Of the endpoint. */
 	const struct pmv_engine_ep *engine;
@@ -70,21 +64,18 @@ struct pmv_mailbox {
 	bool closing;
 	bool starved;          /* there was no room for an acknowledgement */
 	bool lacks_room;       /* ... for the next request's notice */
-	bool lost_receives;    /* there was no memory to keep them */
 	bool refused;          /* the peer sent a malformed request: no more are served ... */
 	bool ended;            /* ... and the connection was ended */
-	bool put_back;         /* in this round */
 	bool working;          /* `work` takes several rounds: */
 	struct pmv_work *work; /* see writeback.h */
 	uint64_t served;       /* this one and all before it are taken */
 	uint64_t faulted;      /* the last one with a fault */
 	uint64_t acks;         /* posted */
 	unsigned int num_owed;
-	struct pmv_owed owed[PMV_SLOTS];
+	struct pmv_ack owed[PMV_SLOTS]; /* still to be numbered and posted */
 };
 
-/* pmv_mailbox_open -- allocate and register the block, unless there is one; 0 or a negative
- * fi_errno */
+/* pmv_mailbox_open -- allocate and register the block, unless there is one */
 int pmv_mailbox_open(struct pmv_mailbox *mailbox);
 /* pmv_mailbox_close -- after the core's endpoint was closed and the agent has forgotten it */
 void pmv_mailbox_close(struct pmv_mailbox *mailbox);
@@ -130,17 +121,9 @@ bool pmv_mailbox_has_ack(const struct pmv_mailbox *mailbox);
 /* pmv_mailbox_take_ack -- PMV_MALFORMED: the peer does not keep to the rules; take no more */
 enum pmv_arrival pmv_mailbox_take_ack(struct pmv_mailbox *mailbox, struct pmv_ack *ack);
 
-/* pmv_mailbox_has_message, pmv_mailbox_take_message -- the same for messages of the peer */
-bool pmv_mailbox_has_message(const struct pmv_mailbox *mailbox);
-enum pmv_arrival pmv_mailbox_take_message(struct pmv_mailbox *mailbox,
-					  uint8_t copy[PMV_MESSAGE_SIZE],
-					  struct pmv_message *message);
-
-/* pmv_mailbox_has_whole_message -- the same, but checks every byte, which takes longer */
-bool pmv_mailbox_has_whole_message(const struct pmv_mailbox *mailbox);
-
-/* pmv_mailbox_put_back -- take this message and all later ones again, another time */
-void pmv_mailbox_put_back(struct pmv_mailbox *mailbox, uint64_t number);
+/* pmv_mailbox_look -- is the next message of the peer there, whole?  Then it is number `served` + 1
+ */
+enum pmv_arrival pmv_mailbox_look(const struct pmv_mailbox *mailbox, struct pmv_message *message);
 
 /*
  * pmv_mailbox_owe -- message `number` was served, and its acknowledgement is owed;

@@ -40,16 +40,18 @@ void pmv_receive_tracker_destroy(struct pmv_receive_tracker *receives)
 bool pmv_receive_tracker_fit(const struct pmv_receive_tracker *receives,
 			     struct pmv_regions *regions, const struct iovec *iov, size_t count)
 {
-	for (size_t i = 0; i < count; i++) {
-		uintptr_t at = (uintptr_t) iov[i].iov_base;
-		uint64_t left = iov[i].iov_len;
-		struct pmv_span part;
+	struct pmv_span part;
 
-		for (; left; at += part.len, left -= part.len) {
-			if (!pmv_regions_find(regions, at, left, false, &part) ||
-			    part.start != at || part.persist != receives->kind.persist)
+	for (size_t i = 0; i < count; i++) {
+		struct iovec rest = iov[i];
+		uint64_t len = 0;
+
+		for (; pmv_regions_find(regions, &rest, false, &part); len += part.len) {
+			if (part.persist != receives->kind.persist)
 				return false;
 		}
+		if (len < iov[i].iov_len)
+			return false;
 	}
 	return true;
 }
@@ -112,51 +114,47 @@ static void add_extent(struct pmv_receive_tracker *receives, const struct pmv_ex
 void pmv_receive_tracker_add(struct pmv_receive_tracker *receives, struct pmv_regions *regions,
 			     const struct iovec *iov, size_t count)
 {
-	for (size_t i = 0; i < count; i++) {
-		uintptr_t at = (uintptr_t) iov[i].iov_base;
-		uint64_t left = iov[i].iov_len;
-		struct pmv_span part;
+	struct pmv_span part;
 
-		while (pmv_regions_find(regions, at, left, false, &part)) {
+	for (size_t i = 0; i < count; i++) {
+		struct iovec rest = iov[i];
+
+		while (pmv_regions_find(regions, &rest, false, &part))
 			add_extent(receives, &(struct pmv_extent){
 						     .number = receives->posted,
 						     .start = part.start,
 						     .len = part.len,
 						     .id = part.id,
 					     });
-			left -= part.start - at + part.len;
-			at = part.start + part.len;
-		}
 	}
 	receives->posted++;
 }
 
 /* Serving */
 
-/* take_range -- hand over what is persistent; false: a byte of the range is not any more */
-static bool take_range(struct pmv_regions *regions, uintptr_t at, uint64_t left, pmv_span_fn take,
-		       void *arg)
+/* name_range -- what is persistent; PMV_FAULT_ACCESS: a byte of the range is not any more */
+static enum pmv_fault name_range(struct pmv_receive_tracker *receives, struct pmv_regions *regions,
+				 uint64_t start, uint64_t len, struct pmv_work *work)
 {
+	struct iovec rest = {.iov_base = (void *) (uintptr_t) start, .iov_len = len};
 	struct pmv_span part;
-	bool whole = true;
 
-	while (left && pmv_regions_find(regions, at, left, true, &part)) {
-		if (part.start != at)
-			whole = false;
-		left -= part.start - at + part.len;
-		at = part.start + part.len;
-		take(arg, &part);
+	while (pmv_regions_find(regions, &rest, true, &part)) {
+		if (!pmv_work_name(work, part.region, part.offset, part.len))
+			receives->lost = true;
+		pmv_region_put(regions, part.region);
+		len -= part.len;
 	}
-	return whole && !left;
+	return len ? PMV_FAULT_ACCESS : PMV_FAULT_NONE;
 }
 
-static enum pmv_fault take_old(struct pmv_receive_tracker *receives, struct pmv_regions *regions,
-			       pmv_span_fn take, void *arg)
+static enum pmv_fault name_old(struct pmv_receive_tracker *receives, struct pmv_regions *regions,
+			       struct pmv_work *work)
 {
 	struct pmv_dirty *old = &receives->old;
 	unsigned int count = pmv_dirty_count(old, 0, true);
+	enum pmv_fault fault = PMV_FAULT_NONE;
 	struct pmv_range *ranges;
-	bool whole = true;
 
 	if (old->lost)
 		return PMV_FAULT_MEMORY;
@@ -167,26 +165,11 @@ static enum pmv_fault take_old(struct pmv_receive_tracker *receives, struct pmv_
 		return PMV_FAULT_MEMORY;
 	pmv_dirty_take(old, 0, true, ranges);
 	for (unsigned int i = 0; i < count; i++) {
-		whole &= take_range(regions, (uintptr_t) ranges[i].addr, ranges[i].len, take, arg);
-		pmv_dirty_add(old, ranges[i].key, ranges[i].addr, ranges[i].len);
+		fault |= name_range(receives, regions, ranges[i].addr, ranges[i].len, work);
+		pmv_dirty_add(old, (uint32_t) ranges[i].key, ranges[i].addr, ranges[i].len);
 	}
 	free(ranges);
-	return whole ? PMV_FAULT_NONE : PMV_FAULT_ACCESS;
-}
-
-static enum pmv_fault take_ring(struct pmv_receive_tracker *receives, struct pmv_regions *regions,
-				uint64_t messages, pmv_span_fn take, void *arg)
-{
-	bool whole = true;
-
-	for (size_t i = 0; i < receives->count; i++) {
-		const struct pmv_extent *extent = extent_at(receives, i);
-
-		if (extent->number >= messages + receives->cancelled)
-			break;
-		whole &= take_range(regions, extent->start, extent->len, take, arg);
-	}
-	return whole ? PMV_FAULT_NONE : PMV_FAULT_ACCESS;
+	return fault;
 }
 
 /* forget -- the receives that messages have certainly used up */
@@ -200,19 +183,29 @@ static void forget(struct pmv_receive_tracker *receives, uint64_t messages)
 
 enum pmv_fault pmv_receive_tracker_serve(struct pmv_receive_tracker *receives,
 					 struct pmv_regions *regions, uint64_t messages,
-					 pmv_span_fn take, void *arg)
+					 struct pmv_work *work)
 {
-	enum pmv_fault fault = PMV_FAULT_MESSAGE, other;
+	enum pmv_fault fault = PMV_FAULT_MESSAGE;
 
 	pthread_mutex_lock(&receives->lock);
-	if (messages <= receives->posted && messages >= receives->served) {
+	if (atomic_load(&receives->on) && messages <= receives->posted &&
+	    messages >= receives->served) {
 		receives->served = messages;
-		fault = take_old(receives, regions, take, arg);
-		other = take_ring(receives, regions, messages, take, arg);
-		if (!fault)
-			fault = other;
+		fault = name_old(receives, regions, work);
+		for (size_t i = 0; i < receives->count; i++) {
+			const struct pmv_extent *extent = extent_at(receives, i);
+			enum pmv_fault other;
+
+			if (extent->number >= messages + receives->cancelled)
+				break;
+			other = name_range(receives, regions, extent->start, extent->len, work);
+			if (!fault)
+				fault = other;
+		}
 		forget(receives, messages);
 	}
+	if (receives->lost)
+		fault = PMV_FAULT_MEMORY;
 	pthread_mutex_unlock(&receives->lock);
 	return fault;
 }

@@ -22,8 +22,7 @@
 #ifndef PMV_RECEIVE_TRACKER_H
 #define PMV_RECEIVE_TRACKER_H
 
-#include "agent/region.h"
-#include "agent/wire.h"
+#include "agent/writeback.h"
 #include "memory/dirty.h"
 
 /* A part of the buffer of one receive. */
@@ -40,6 +39,7 @@ struct pmv_receive_tracker {
 	uint64_t posted;
 	uint64_t served; /* this many messages were made durable */
 	uint64_t cancelled;
+	bool lost;     /* the places of some messages, for want of memory */
 	bool one_kind; /* all are in memory of this kind: */
 	struct pmv_attr kind;
 	/* A ring: count of them from head on, in the order of their numbers. */
@@ -69,19 +69,16 @@ bool pmv_receive_tracker_fit(const struct pmv_receive_tracker *receives,
 void pmv_receive_tracker_add(struct pmv_receive_tracker *receives, struct pmv_regions *regions,
 			     const struct iovec *iov, size_t count);
 
-/* Is given a part, with a reference to its region. */
-typedef void (*pmv_span_fn)(void *arg, const struct pmv_span *part);
-
 /*
- * pmv_receive_tracker_serve -- hand over every part that may contain one of the peer's
- * first `messages` messages and may not be durable yet
+ * pmv_receive_tracker_serve -- name every part that may contain one of the peer's first
+ * `messages` messages and may not be durable yet.  That happens only once.
  *
- * PMV_FAULT_MESSAGE: the number is impossible, too high or lower than before; nothing was
- * handed over.  PMV_FAULT_ACCESS: a part is no longer persistent memory.
- * PMV_FAULT_MEMORY: there was no memory to keep their places.
+ * PMV_FAULT_MESSAGE: nothing was named, as the number is impossible: too high or lower than
+ * before, or the peer was never told that it may commit messages.  PMV_FAULT_ACCESS: a part
+ * is no longer persistent memory.  PMV_FAULT_MEMORY: there was no memory to keep their places.
  */
 enum pmv_fault pmv_receive_tracker_serve(struct pmv_receive_tracker *receives,
 					 struct pmv_regions *regions, uint64_t messages,
-					 pmv_span_fn take, void *arg);
+					 struct pmv_work *work);
 
 #endif /* PMV_RECEIVE_TRACKER_H */

@@ -33,12 +33,7 @@ static atomic_uint failures;
 
 void pmv_regions_init(struct pmv_regions *regions)
 {
-	regions->tree = NULL;
-	regions->pieces = NULL;
-	atomic_init(&regions->num_pieces, 0);
-	regions->max_pieces = 0;
-	regions->last_id = 0;
-	regions->last_serial = 0;
+	*regions = (struct pmv_regions){0};
 	pthread_mutex_init(&regions->lock, NULL);
 	pthread_cond_init(&regions->unused, NULL);
 }
@@ -111,7 +106,7 @@ static void add_pieces(struct pmv_regions *regions, struct pmv_region *region)
 {
 	uint64_t offset = 0;
 
-	for (size_t i = 0; i < region->iov_count; i++) {
+	for (size_t i = 0; i < region->attr.iov_count; i++) {
 		uintptr_t start = (uintptr_t) region->iov[i].iov_base;
 		size_t len = region->iov[i].iov_len;
 
@@ -138,14 +133,15 @@ static void remove_pieces(struct pmv_regions *regions, const struct pmv_region *
 	update_reach(regions, 0);
 }
 
-bool pmv_regions_find(struct pmv_regions *regions, uintptr_t start, uint64_t len, bool hold,
+bool pmv_regions_find(struct pmv_regions *regions, struct iovec *rest, bool hold,
 		      struct pmv_span *part)
 {
-	uintptr_t end = start + len < start ? UINTPTR_MAX : start + len;
+	uintptr_t start = (uintptr_t) rest->iov_base;
+	uintptr_t end = start + rest->iov_len < start ? UINTPTR_MAX : start + rest->iov_len;
 	const struct pmv_piece *found = NULL;
 	size_t behind;
 
-	if (!len || !atomic_load_explicit(&regions->num_pieces, memory_order_relaxed))
+	if (start == end || !atomic_load_explicit(&regions->num_pieces, memory_order_relaxed))
 		return false;
 	pthread_mutex_lock(&regions->lock);
 	behind = first_behind(regions, start);
@@ -159,16 +155,18 @@ bool pmv_regions_find(struct pmv_regions *regions, uintptr_t start, uint64_t len
 		start = found->start;
 	}
 	if (found) {
+		uintptr_t found_end = end < found->end ? end : found->end;
+
 		*part = (struct pmv_span){
 			.start = start,
-			.len = (end < found->end ? end : found->end) - start,
+			.len = found_end - start,
 			.id = found->id,
-			.persist = found->region->persist,
+			.persist = found->region->attr.persist,
 			.region = found->region,
 			.offset = found->offset + (start - found->start),
 		};
-		if (hold)
-			found->region->users++;
+		*rest = (struct iovec){(void *) found_end, end - found_end};
+		found->region->users += hold;
 	}
 	pthread_mutex_unlock(&regions->lock);
 	return found;
@@ -182,16 +180,10 @@ struct pmv_region *pmv_region_add(struct pmv_regions *regions, const struct pmv_
 
 	if (!region)
 		return NULL;
-	region->key = attr->key;
-	region->persist = attr->persist;
-	region->use = attr->use;
-	region->start = attr->start;
-	region->needs_agent = attr->needs_agent;
-	region->failures = atomic_load(&failures);
-	region->files = attr->files;
-	region->watch = attr->watch;
-	region->iov_count = attr->iov_count;
 	memcpy(region->iov, attr->iov, iov_len);
+	region->attr = *attr;
+	region->attr.iov = region->iov;
+	region->failures = atomic_load(&failures);
 	for (size_t i = 0; i < attr->iov_count; i++)
 		region->len += attr->iov[i].iov_len;
 
@@ -212,7 +204,7 @@ void pmv_region_remove(struct pmv_regions *regions, struct pmv_region *region)
 {
 	pthread_mutex_lock(&regions->lock);
 	tdelete(region, &regions->tree, pmv_key_compare);
-	if (region->use & PMV_REGION_PMEM)
+	if (region->attr.use & PMV_REGION_PMEM)
 		remove_pieces(regions, region);
 	while (region->users)
 		pthread_cond_wait(&regions->unused, &regions->lock);
@@ -220,35 +212,42 @@ void pmv_region_remove(struct pmv_regions *regions, struct pmv_region *region)
 	free(region);
 }
 
+/* find -- by the core's key, or NULL; holds the lock */
+static struct pmv_region *find(struct pmv_regions *regions, uint32_t key)
+{
+	struct pmv_region **node = tfind(&key, &regions->tree, pmv_key_compare);
+
+	return node ? *node : NULL;
+}
+
 struct pmv_region *pmv_region_get(struct pmv_regions *regions, uint32_t key, uint64_t addr,
 				  uint64_t len, uint64_t *offset)
 {
-	struct pmv_region **node, *region = NULL;
+	struct pmv_region *region;
 
 	pthread_mutex_lock(&regions->lock);
-	node = tfind(&key, &regions->tree, pmv_key_compare);
-	if (node && ((*node)->use & PMV_REGION_REMOTE)) {
-		*offset = addr - (*node)->start;
-		/* An address in front of the region gives an offset beyond its end. */
-		if (*offset <= (*node)->len && len <= (*node)->len - *offset)
-			region = *node;
-	}
-	if (region)
+	region = find(regions, key);
+	*offset = region ? addr - region->attr.start : 0;
+	/* An address in front of the region gives an offset beyond its end. */
+	if (region && (region->attr.use & PMV_REGION_REMOTE) && *offset <= region->len &&
+	    len <= region->len - *offset)
 		region->users++;
+	else
+		region = NULL;
 	pthread_mutex_unlock(&regions->lock);
 	return region;
 }
 
 struct pmv_region *pmv_region_hold(struct pmv_regions *regions, uint32_t key, uint64_t serial)
 {
-	struct pmv_region **node, *region = NULL;
+	struct pmv_region *region;
 
 	pthread_mutex_lock(&regions->lock);
-	node = tfind(&key, &regions->tree, pmv_key_compare);
-	if (node && (*node)->serial == serial)
-		region = *node;
-	if (region)
+	region = find(regions, key);
+	if (region && region->serial == serial)
 		region->users++;
+	else
+		region = NULL;
 	pthread_mutex_unlock(&regions->lock);
 	return region;
 }
@@ -265,7 +264,7 @@ void *pmv_region_piece(const struct pmv_region *region, uint64_t offset, uint64_
 {
 	size_t i = 0;
 
-	while (i + 1 < region->iov_count && offset >= region->iov[i].iov_len)
+	while (i + 1 < region->attr.iov_count && offset >= region->iov[i].iov_len)
 		offset -= region->iov[i++].iov_len;
 	if (*len > region->iov[i].iov_len - offset)
 		*len = region->iov[i].iov_len - offset;
@@ -276,11 +275,11 @@ bool pmv_region_is_lost(struct pmv_region *region)
 {
 	if (atomic_load(&region->lost))
 		return true;
-	if (pmv_guard_was_hit(region->watch)) {
+	if (pmv_guard_was_hit(region->attr.watch)) {
 		pmv_region_lose(region, PMV_LOST_FAULT, 0);
 		return true;
 	}
-	return region->persist == PMV_PAGE && !pmv_files_cover(region->files) &&
+	return region->attr.persist == PMV_PAGE && !pmv_files_cover(region->attr.files) &&
 	       region->failures != atomic_load(&failures);
 }
 
@@ -320,7 +319,7 @@ static int apply(struct pmv_region *region, uint64_t offset, uint64_t len,
 		uint64_t piece = len;
 		void *at = pmv_region_piece(region, offset, &piece);
 		size_t part = piece;
-		void *own = pmv_files_map(region->files, at, &part);
+		void *own = pmv_files_map(region->attr.files, at, &part);
 		int ret = call(own ? own : at, part);
 
 		if (ret) {
@@ -343,7 +342,7 @@ static int look_again(struct pmv_region *region)
 		[PMV_FILE_SHORTER] = PMV_LOST_SHORTER,
 		[PMV_FILE_UNKNOWN] = PMV_LOST_UNKNOWN,
 	};
-	enum pmv_file_state state = pmv_files_state(region->files);
+	enum pmv_file_state state = pmv_files_state(region->attr.files);
 
 	if (state == PMV_FILE_HERE)
 		return 0;

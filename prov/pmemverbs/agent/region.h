@@ -35,20 +35,26 @@ enum pmv_loss {
 struct pmv_files;
 struct pmv_watch;
 
-struct pmv_region {
-	uint32_t key; /* first: what the tree is searched for */
+/* What a region consists of.  Peers may ask for it as soon as it is added. */
+struct pmv_region_attr {
+	uint32_t key;
 	enum pmv_persist persist;
 	unsigned use;   /* enum pmv_region_use */
-	uint64_t start; /* as peers address it */
+	uint64_t start; /* the address that peers know the first byte by */
+	const struct iovec *iov;
+	size_t iov_count;
+	const struct pmv_files *files; /* ours, or NULL: file.h; they outlive the region ... */
+	const struct pmv_watch *watch; /* ... as does this, or NULL: guard.h */
+	bool needs_agent;              /* only the agent makes writes durable here */
+};
+
+struct pmv_region {
+	struct pmv_region_attr attr; /* first its key: what the tree is searched for */
 	uint64_t len;
 	int users;
-	uint64_t serial;               /* unique among all regions that there ever were */
-	bool needs_agent;              /* only the agent makes writes durable here */
-	atomic_int lost;               /* enum pmv_loss */
-	unsigned failures;             /* the count in region.c when it was registered */
-	const struct pmv_files *files; /* ours, or NULL: file.h */
-	const struct pmv_watch *watch; /* or NULL: guard.h */
-	size_t iov_count;
+	uint64_t serial;   /* unique among all regions that there ever were */
+	atomic_int lost;   /* enum pmv_loss */
+	unsigned failures; /* the count in region.c when it was registered */
 	struct iovec iov[];
 };
 
@@ -78,19 +84,6 @@ struct pmv_span {
 void pmv_regions_init(struct pmv_regions *regions);
 void pmv_regions_destroy(struct pmv_regions *regions);
 
-/* What a region consists of.  Peers may ask for it as soon as it is added. */
-struct pmv_region_attr {
-	uint32_t key;
-	enum pmv_persist persist;
-	unsigned use;   /* enum pmv_region_use */
-	uint64_t start; /* the address that peers know the first byte by */
-	const struct iovec *iov;
-	size_t iov_count;
-	const struct pmv_files *files; /* NULL, or they outlive the region; as does the watch */
-	const struct pmv_watch *watch;
-	bool needs_agent;
-};
-
 /* pmv_region_add -- NULL: without memory, or where the key is known already */
 struct pmv_region *pmv_region_add(struct pmv_regions *regions, const struct pmv_region_attr *attr);
 
@@ -109,10 +102,10 @@ struct pmv_region *pmv_region_hold(struct pmv_regions *regions, uint32_t key, ui
 void pmv_region_put(struct pmv_regions *regions, struct pmv_region *region);
 
 /*
- * pmv_regions_find -- the first persistent part of [start, start + len); false: there is
- * none.  hold: take a reference to its region.
+ * pmv_regions_find -- the first persistent part of `rest`, which becomes what is behind it;
+ * false: there is none.  hold: take a reference to its region.
  */
-bool pmv_regions_find(struct pmv_regions *regions, uintptr_t start, uint64_t len, bool hold,
+bool pmv_regions_find(struct pmv_regions *regions, struct iovec *rest, bool hold,
 		      struct pmv_span *part);
 
 /*

@@ -93,15 +93,9 @@
 #define PMV_MESSAGE_SIZE 512
 #define PMV_ACK_SIZE 32
 #define PMV_MAX_RANGES 20
-#define PMV_RANGE_SIZE 24
-#define PMV_MESSAGE_HEADER 32
 
 #define PMV_ACKS_AT (PMV_SLOTS * PMV_MESSAGE_SIZE)
 #define PMV_BLOCK_SIZE (PMV_ACKS_AT + PMV_SLOTS * PMV_ACK_SIZE)
-
-/* Room for data in a message with this number of ranges. */
-#define PMV_STORE_ROOM(ranges)                                                                     \
-	(PMV_MESSAGE_SIZE - PMV_MESSAGE_HEADER - (ranges) * (size_t) PMV_RANGE_SIZE)
 
 #define PMV_FLUSH_AT PMV_BLOCK_SIZE
 #define PMV_FLUSH_SIZE 64
@@ -135,17 +129,27 @@ enum pmv_sealed {
 	PMV_SEALED_ACK = 2,
 };
 
+/* A message, as it is sent: decoding fills all of it up to `payload`. */
 struct pmv_message {
 	uint64_t number;
-	uint32_t seen; /* acknowledged, low half */
-	uint64_t data; /* if it notifies or commits messages */
-	bool notify;
-	bool store;
-	bool messages;
-	unsigned int count;
+	uint64_t seal;
+	uint64_t data;
+	uint16_t len;
+	uint8_t count;
+	bool notify : 1;
+	bool store : 1;
+	bool messages : 1;
+	uint8_t unknown : 5;
+	uint32_t seen;
 	struct pmv_range ranges[PMV_MAX_RANGES];
-	const void *payload; /* what is to be stored in the last range */
+	const void *payload; /* to send; it follows the ranges, where it is after decoding */
 };
+
+#define PMV_MESSAGE_HEADER offsetof(struct pmv_message, ranges)
+
+/* Room for data in a message with this number of ranges. */
+#define PMV_STORE_ROOM(count)                                                                      \
+	(PMV_MESSAGE_SIZE - PMV_MESSAGE_HEADER - (count) * sizeof(struct pmv_range))
 
 /* What went wrong with a message.  The values are sent: never renumber. */
 enum pmv_fault {
@@ -156,10 +160,13 @@ enum pmv_fault {
 	PMV_FAULT_MEMORY = 4,  /* it is not known where messages are, for want of memory */
 };
 
+/* An acknowledgement, as it is sent. */
 struct pmv_ack {
 	uint64_t number;
+	uint64_t seal;
 	uint64_t done;
 	enum pmv_fault fault;
+	uint32_t zero;
 };
 
 /* pmv_seal -- of what the side with the first half of the secret sends to the other */
@@ -177,8 +184,8 @@ void pmv_handshake_encode(uint8_t buf[PMV_HANDSHAKE_SIZE], const struct pmv_hand
  */
 size_t pmv_handshake_decode(const void *cm_data, size_t len, struct pmv_handshake *handshake);
 
-/* pmv_message_encode -- returns the length; the message must fit */
-size_t pmv_message_encode(uint8_t buf[PMV_MESSAGE_SIZE], const struct pmv_message *message,
+/* pmv_message_encode -- returns the length, which it fills in; the message must fit */
+size_t pmv_message_encode(uint8_t buf[PMV_MESSAGE_SIZE], struct pmv_message *message,
 			  const struct pmv_seal *seal);
 
 /* pmv_message_ready -- has message number arrived, as far as a glance can tell? */
@@ -190,13 +197,9 @@ enum pmv_arrival {
 	PMV_MALFORMED, /* it is whole, but does not keep to the rules */
 };
 
-/*
- * pmv_message_decode -- read message number from a slot that the peer may write
- * to meanwhile.  copy has what was read, and keeps message->payload.
- */
+/* pmv_message_decode -- read message number from a slot that the peer may write to meanwhile */
 enum pmv_arrival pmv_message_decode(const volatile uint8_t *slot, uint64_t number,
-				    const struct pmv_seal *seal, uint8_t copy[PMV_MESSAGE_SIZE],
-				    struct pmv_message *message);
+				    const struct pmv_seal *seal, struct pmv_message *message);
 
 void pmv_ack_encode(uint8_t buf[PMV_ACK_SIZE], const struct pmv_ack *ack,
 		    const struct pmv_seal *seal);
