@@ -271,6 +271,13 @@ enum pmv_arrival pmv_mailbox_take_ack(struct pmv_mailbox *mailbox, struct pmv_ac
 
 /* Messages from the peer */
 
+bool pmv_mailbox_has_message(const struct pmv_mailbox *mailbox)
+{
+	uint64_t number = mailbox->served + 1;
+
+	return pmv_message_ready(mailbox->block + message_at(number), number);
+}
+
 enum pmv_arrival pmv_mailbox_look(const struct pmv_mailbox *mailbox, struct pmv_message *message)
 {
 	uint64_t number = mailbox->served + 1;
@@ -291,7 +298,7 @@ void pmv_mailbox_owe(struct pmv_mailbox *mailbox, uint64_t number, enum pmv_faul
 
 static ssize_t post_ack(struct pmv_mailbox *mailbox, struct pmv_ack *ack)
 {
-	struct pmv_op *op = pmv_op_get_own(mailbox->owner);
+	struct pmv_op *op = pmv_op_get(mailbox->owner, true);
 	uint8_t *slot;
 	ssize_t ret;
 

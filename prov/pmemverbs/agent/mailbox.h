@@ -121,8 +121,11 @@ bool pmv_mailbox_has_ack(const struct pmv_mailbox *mailbox);
 /* pmv_mailbox_take_ack -- PMV_MALFORMED: the peer does not keep to the rules; take no more */
 enum pmv_arrival pmv_mailbox_take_ack(struct pmv_mailbox *mailbox, struct pmv_ack *ack);
 
-/* pmv_mailbox_look -- is the next message of the peer there, whole?  Then it is number `served` + 1
+/*
+ * pmv_mailbox_look -- is the next message of the peer there, whole?  Then it is number
+ * `served` + 1.  pmv_mailbox_has_message -- as far as a glance can tell.
  */
+bool pmv_mailbox_has_message(const struct pmv_mailbox *mailbox);
 enum pmv_arrival pmv_mailbox_look(const struct pmv_mailbox *mailbox, struct pmv_message *message);
 
 /*

@@ -70,7 +70,7 @@ static void call_cores(struct pmv_agent *agent)
 	struct pmv_queue *queue;
 
 	TAILQ_FOREACH(queue, &agent->pinned, next_pinned)
-	pmv_queue_progress(queue);
+	pmv_queue_progress(queue, false);
 	pmv_service_unpin(agent);
 }
 
@@ -129,27 +129,17 @@ static void name_ranges(struct pmv_agent *agent, struct pmv_work *work)
 	}
 }
 
-static void begin(struct pmv_agent *agent, struct pmv_work *work, struct pmv_mailbox *mailbox)
+static void name_all(struct pmv_agent *agent, struct pmv_work *work)
 {
 	enum pmv_fault fault = PMV_FAULT_NONE;
 
-	pmv_work_begin(work, mailbox);
-	work->faulted = mailbox->faulted;
 	if (work->request.messages)
-		fault = pmv_receive_tracker_serve(mailbox->receives, &agent->regions,
+		fault = pmv_receive_tracker_serve(work->mailbox->receives, &agent->regions,
 						  work->request.data, work);
 	if (fault)
 		work->fault = fault;
 	name_ranges(agent, work);
 	pmv_work_join(work);
-}
-
-static void refuse(struct pmv_work *work, struct pmv_mailbox *mailbox)
-{
-	pmv_work_begin(work, mailbox);
-	work->request.store = work->request.messages = work->request.notify = false;
-	work->malformed = true;
-	work->fault = PMV_FAULT_MESSAGE;
 }
 
 /* take -- one request; false: there is none, or none after it */
@@ -166,11 +156,14 @@ static bool take(struct pmv_agent *agent, struct pmv_mailbox *mailbox, struct pm
 		return false;
 	mailbox->served++;
 	agent->batch->count++;
+	pmv_work_begin(work, mailbox);
+	work->faulted = mailbox->faulted;
 	if (arrival == PMV_MALFORMED) {
-		refuse(work, mailbox);
+		work->malformed = true;
+		work->fault = PMV_FAULT_MESSAGE;
 		return false;
 	}
-	begin(agent, work, mailbox);
+	name_all(agent, work);
 	pmv_work_charge(work, slice);
 	return true;
 }
@@ -253,7 +246,7 @@ static void look_around(struct pmv_agent *agent)
 			end_connection(mailbox);
 		else if (mailbox->working)
 			take_up(agent->batch, mailbox);
-		else if (is_open(mailbox))
+		else if (is_open(mailbox) && pmv_mailbox_has_message(mailbox))
 			collect(agent, mailbox);
 	}
 	rotate(agent);

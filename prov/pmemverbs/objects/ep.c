@@ -264,10 +264,10 @@ static void take_leftovers(struct pmv_ep *ep)
 
 	if (tx) {
 		pmv_initiator_drop(&ep->initiator);
-		pmv_queue_progress(tx);
+		pmv_queue_progress(tx, false);
 	}
 	if (rx && rx != tx && !pmv_initiator_is_fast(&ep->initiator, PMV_SLOW_COUNT_RX))
-		pmv_queue_progress(rx);
+		pmv_queue_progress(rx, false);
 }
 
 static int ep_close(struct fid *fid)

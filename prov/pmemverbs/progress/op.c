@@ -38,13 +38,13 @@ void pmv_op_pool_destroy(struct pmv_op_pool *pool)
 	munmap(pool->base, pool->reserved);
 }
 
-static struct pmv_op *get(struct pmv_op_owner *owner, size_t most)
+struct pmv_op *pmv_op_get(struct pmv_op_owner *owner, bool own)
 {
 	struct pmv_op_pool *pool = owner->pool;
 	struct pmv_op *op = NULL;
 
 	pthread_mutex_lock(&pool->lock);
-	if (pool->taken < most) {
+	if (pool->taken < (own ? POOL_OPS : POOL_OPS - OWN_OPS)) {
 		pool->taken++;
 		op = STAILQ_FIRST(&pool->free);
 		if (op) {
@@ -60,16 +60,6 @@ static struct pmv_op *get(struct pmv_op_owner *owner, size_t most)
 	}
 	pthread_mutex_unlock(&pool->lock);
 	return op;
-}
-
-struct pmv_op *pmv_op_get(struct pmv_op_owner *owner)
-{
-	return get(owner, POOL_OPS - OWN_OPS);
-}
-
-struct pmv_op *pmv_op_get_own(struct pmv_op_owner *owner)
-{
-	return get(owner, POOL_OPS);
 }
 
 void pmv_op_put(struct pmv_op_pool *pool, struct pmv_op *op)
@@ -94,19 +84,14 @@ void pmv_op_fail(struct pmv_op *op, int err, int prov_errno)
 static void fill_entry(struct pmv_op *op, int err)
 {
 	op->comp.is_error = err != 0;
-	if (err) {
-		op->comp.err = (struct fi_cq_err_entry){
-			.op_context = op->context,
-			.flags = op->flags,
-			.err = err,
-			.prov_errno = op->prov_errno,
-		};
-	} else {
-		op->comp.ok = (struct fi_cq_tagged_entry){
-			.op_context = op->context,
-			.flags = op->flags,
-		};
-	}
+	if (err)
+		op->comp.err = (struct fi_cq_err_entry){.op_context = op->context,
+							.flags = op->flags,
+							.err = err,
+							.prov_errno = op->prov_errno};
+	else
+		op->comp.ok =
+			(struct fi_cq_tagged_entry){.op_context = op->context, .flags = op->flags};
 }
 
 /* end -- true: the application is to be told */
@@ -137,15 +122,14 @@ bool pmv_op_done(struct pmv_op_pool *pool, struct pmv_op *op, int err, int prov_
 
 /* An endpoint's operations */
 
-/* next_of -- the first operation of an owner from a place in the pool on; holds the lock */
-static struct pmv_op *next_of(struct pmv_op_owner *owner, size_t *at)
+/* next_of -- the owner's next operation in the pool, or its first one; holds the lock */
+static struct pmv_op *next_of(struct pmv_op_owner *owner, struct pmv_op *op)
 {
 	struct pmv_op_pool *pool = owner->pool;
+	char *at = op ? (char *) op + pool->size : pool->base;
 
-	while (*at < pool->used) {
-		struct pmv_op *op = (struct pmv_op *) (pool->base + *at);
-
-		*at += pool->size;
+	for (; at < pool->base + pool->used; at += pool->size) {
+		op = (struct pmv_op *) at;
 		if (op->owner == owner)
 			return op;
 	}
@@ -154,44 +138,38 @@ static struct pmv_op *next_of(struct pmv_op_owner *owner, size_t *at)
 
 struct pmv_op *pmv_op_find(struct pmv_op_owner *owner, void *context)
 {
-	struct pmv_op_pool *pool = owner->pool;
-	struct pmv_op *op;
-	size_t at = 0;
+	struct pmv_op *op = NULL;
 
-	pthread_mutex_lock(&pool->lock);
+	pthread_mutex_lock(&owner->pool->lock);
 	do
-		op = next_of(owner, &at);
+		op = next_of(owner, op);
 	while (op && !(op->context == context && (op->flags & FI_RECV)));
-	pthread_mutex_unlock(&pool->lock);
+	pthread_mutex_unlock(&owner->pool->lock);
+	return op;
+}
+
+bool pmv_op_owes(struct pmv_op_owner *owner)
+{
+	struct pmv_op *op = NULL;
+
+	pthread_mutex_lock(&owner->pool->lock);
+	do
+		op = next_of(owner, op);
+	while (op && op->audience != PMV_TELL_NOBODY);
+	pthread_mutex_unlock(&owner->pool->lock);
 	return op;
 }
 
 struct pmv_op_list pmv_op_abandon(struct pmv_op_owner *owner)
 {
-	struct pmv_op_pool *pool = owner->pool;
 	struct pmv_op_list list = STAILQ_HEAD_INITIALIZER(list);
-	struct pmv_op *op;
-	size_t at = 0;
+	struct pmv_op *op = NULL;
 
-	pthread_mutex_lock(&pool->lock);
-	while ((op = next_of(owner, &at))) {
+	pthread_mutex_lock(&owner->pool->lock);
+	while ((op = next_of(owner, op))) {
 		op->owner = NULL;
 		STAILQ_INSERT_HEAD(&list, op, next);
 	}
-	pthread_mutex_unlock(&pool->lock);
+	pthread_mutex_unlock(&owner->pool->lock);
 	return list;
-}
-
-bool pmv_op_owes(struct pmv_op_owner *owner)
-{
-	struct pmv_op_pool *pool = owner->pool;
-	struct pmv_op *op;
-	size_t at = 0;
-
-	pthread_mutex_lock(&pool->lock);
-	do
-		op = next_of(owner, &at);
-	while (op && op->audience != PMV_TELL_NOBODY);
-	pthread_mutex_unlock(&pool->lock);
-	return op;
 }

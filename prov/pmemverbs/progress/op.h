@@ -87,12 +87,11 @@ int pmv_op_pool_init(struct pmv_op_pool *pool, size_t size);
 void pmv_op_pool_destroy(struct pmv_op_pool *pool);
 
 /*
- * pmv_op_get -- all zeros but for its owner, and pending: 1.  NULL: none left.
- * pmv_op_get_own -- for what others wait for, flushes and acknowledgements: a few
- * are kept for that, or nothing would ever be given back.
+ * pmv_op_get -- all zeros but for its owner, and pending: 1.  NULL: none left.  own: it is
+ * not the application's, and others wait for it (flushes, acknowledgements).  A few are
+ * kept for that, or nothing would ever be given back.
  */
-struct pmv_op *pmv_op_get(struct pmv_op_owner *owner);
-struct pmv_op *pmv_op_get_own(struct pmv_op_owner *owner);
+struct pmv_op *pmv_op_get(struct pmv_op_owner *owner, bool own);
 void pmv_op_put(struct pmv_op_pool *pool, struct pmv_op *op);
 
 /*

@@ -24,19 +24,14 @@
 
 size_t pmv_queue_entry_size(enum fi_cq_format format)
 {
-	switch (format) {
-	case FI_CQ_FORMAT_CONTEXT:
-		return sizeof(struct fi_cq_entry);
-	case FI_CQ_FORMAT_MSG:
-		return sizeof(struct fi_cq_msg_entry);
-	case FI_CQ_FORMAT_DATA:
-		return sizeof(struct fi_cq_data_entry);
-	case FI_CQ_FORMAT_TAGGED:
-		return sizeof(struct fi_cq_tagged_entry);
-	case FI_CQ_FORMAT_UNSPEC:
-		break;
-	}
-	return 0;
+	static const size_t sizes[] = {
+		[FI_CQ_FORMAT_CONTEXT] = sizeof(struct fi_cq_entry),
+		[FI_CQ_FORMAT_MSG] = sizeof(struct fi_cq_msg_entry),
+		[FI_CQ_FORMAT_DATA] = sizeof(struct fi_cq_data_entry),
+		[FI_CQ_FORMAT_TAGGED] = sizeof(struct fi_cq_tagged_entry),
+	};
+
+	return (size_t) format < sizeof(sizes) / sizeof(sizes[0]) ? sizes[format] : 0;
 }
 
 /* The ready list */
@@ -64,7 +59,7 @@ void pmv_queue_add(struct pmv_queue *queue, struct pmv_comp *comp)
 	pmv_queue_wake(queue);
 }
 
-static struct pmv_comp *ready_take(struct pmv_queue *queue, bool error)
+struct pmv_comp *pmv_queue_take(struct pmv_queue *queue, bool error)
 {
 	struct pmv_comp *comp;
 
@@ -115,11 +110,6 @@ static bool ready_has_error(struct pmv_queue *queue)
 	return error;
 }
 
-struct pmv_comp *pmv_queue_take_error(struct pmv_queue *queue)
-{
-	return ready_take(queue, true);
-}
-
 void pmv_queue_free(struct pmv_queue *queue, struct pmv_comp *comp)
 {
 	if (comp->embedded)
@@ -129,12 +119,6 @@ void pmv_queue_free(struct pmv_queue *queue, struct pmv_comp *comp)
 }
 
 /* The core's entries */
-
-/* All formats are prefixes of the tagged one. */
-static void write_entry(struct pmv_queue *queue, void *slot, const struct fi_cq_tagged_entry *entry)
-{
-	memcpy(slot, entry, queue->entry_size);
-}
 
 /*
  * settle -- a work request of an operation has completed without error.  True: the
@@ -153,7 +137,8 @@ static bool settle(struct pmv_queue *queue, struct pmv_op *op, char *slot, const
 		memmove(slot, core_entry, queue->entry_size);
 		memcpy(slot, &op->context, sizeof(op->context));
 	} else {
-		write_entry(queue, slot, &op->comp.ok);
+		/* All formats are prefixes of the tagged one. */
+		memcpy(slot, &op->comp.ok, queue->entry_size);
 	}
 	pmv_op_put(queue->pool, op);
 	return true;
@@ -343,7 +328,7 @@ static inline void push_waiters(struct pmv_queue *queue, bool looking)
 		push_all(queue, looking);
 }
 
-static void progress(struct pmv_queue *queue, bool looking)
+void pmv_queue_progress(struct pmv_queue *queue, bool looking)
 {
 	size_t room = queue->size + SPARE_ROOM;
 
@@ -357,16 +342,6 @@ static void progress(struct pmv_queue *queue, bool looking)
 	pthread_mutex_unlock(&queue->lock);
 }
 
-void pmv_queue_progress(struct pmv_queue *queue)
-{
-	progress(queue, false);
-}
-
-void pmv_queue_look(struct pmv_queue *queue)
-{
-	progress(queue, true);
-}
-
 /* Reading */
 
 /* read_ready -- so many entries of the ready list, or -FI_EAVAIL: an error is next */
@@ -375,8 +350,8 @@ static ssize_t read_ready(struct pmv_queue *queue, char *buf, size_t count)
 	ssize_t got = 0;
 	struct pmv_comp *comp;
 
-	while ((size_t) got < count && (comp = ready_take(queue, false))) {
-		write_entry(queue, buf + got++ * queue->entry_size, &comp->ok);
+	while ((size_t) got < count && (comp = pmv_queue_take(queue, false))) {
+		memcpy(buf + got++ * queue->entry_size, &comp->ok, queue->entry_size);
 		pmv_queue_free(queue, comp);
 	}
 	return !got && ready_has_error(queue) ? -FI_EAVAIL : got;
@@ -461,30 +436,19 @@ static int make_waitable(struct pmv_queue *queue)
 	return 0;
 }
 
-int pmv_queue_open(struct pmv_queue *queue, const struct pmv_queue_attr *attr)
+int pmv_queue_open(struct pmv_queue *queue, bool has_fd, bool waitable)
 {
 	int ret = 0;
 
-	*queue = (struct pmv_queue){
-		.engine = attr->engine,
-		.core_fid = attr->core_fid,
-		.pool = attr->pool,
-		.entry_size = attr->entry_size,
-		.size = attr->size,
-		.has_room = attr->has_room,
-		.has_room_arg = attr->has_room_arg,
-		.epoll_fd = -1,
-		.wake_fd = -1,
-		.core_fd = -1,
-	};
+	queue->epoll_fd = queue->wake_fd = queue->core_fd = -1;
 	STAILQ_INIT(&queue->ready);
 	TAILQ_INIT(&queue->waiters);
 	pthread_mutex_init(&queue->lock, NULL);
 	pthread_mutex_init(&queue->ready_lock, NULL);
 	pthread_mutex_init(&queue->stall_lock, NULL);
-	if (attr->has_fd)
+	if (has_fd)
 		ret = fi_control(&queue->core_fid->fid, FI_GETWAIT, &queue->core_fd);
-	if (!ret && attr->waitable)
+	if (!ret && waitable)
 		ret = make_waitable(queue);
 	if (ret)
 		pmv_queue_close(queue);

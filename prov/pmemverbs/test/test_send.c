@@ -238,7 +238,7 @@ static void with_immediates(bool imm_receives)
 	accepted(pair_put(pair, MHP, 0, 8, CONTEXT(0), FI_COMMIT | FI_IMMED));
 	accepted(pair_put(pair, DMP, 2000, 8, CONTEXT(0), FI_COMMIT | FI_IMMED));
 	pair_round(pair);
-	pmv_queue_progress(&pmv_to_cq(pair->home->cq)->queue);
+	pmv_queue_progress(&pmv_to_cq(pair->home->cq)->queue, false);
 	pair_deliver(pair);
 	cr_expect_eq(fake_receives(&pair->away->fake), 10 - used);
 	pair_done(pair);
