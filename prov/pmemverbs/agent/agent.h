@@ -51,6 +51,7 @@ struct pmv_agent {
 
 	/* Of the thread. */
 	LIST_ENTRY(pmv_agent) next_running;
+	bool listed;
 	pthread_t thread;
 	atomic_bool running;
 	atomic_bool stop;

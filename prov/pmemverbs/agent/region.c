@@ -11,7 +11,6 @@
 
 #include "agent/flush.h"
 #include "base/log.h"
-#include "memory/file.h"
 #include "memory/guard.h"
 
 /* Pieces are sorted by start; those of several regions may overlap. */
@@ -271,19 +270,8 @@ void *pmv_region_piece(const struct pmv_region *region, uint64_t offset, uint64_
 	return (char *) region->iov[i].iov_base + offset;
 }
 
-bool pmv_region_is_lost(struct pmv_region *region)
-{
-	if (atomic_load(&region->lost))
-		return true;
-	if (pmv_guard_was_hit(region->attr.watch)) {
-		pmv_region_lose(region, PMV_LOST_FAULT, 0);
-		return true;
-	}
-	return region->attr.persist == PMV_PAGE && !pmv_files_cover(region->attr.files) &&
-	       region->failures != atomic_load(&failures);
-}
-
-void pmv_region_lose(struct pmv_region *region, enum pmv_loss loss, int err)
+/* lose -- mark it as lost, and log that once; err: a negative errno, or 0 */
+static void lose(struct pmv_region *region, enum pmv_loss loss, int err)
 {
 	static const char *const what[] = {
 		[PMV_LOST_SYNC] = "pages could not be written back; check the medium, and register "
@@ -308,6 +296,18 @@ void pmv_region_lose(struct pmv_region *region, enum pmv_loss loss, int err)
 		 err ? fi_strerror(-err) : "", err ? ": " : "", what[loss]);
 }
 
+bool pmv_region_is_lost(struct pmv_region *region)
+{
+	if (atomic_load(&region->lost))
+		return true;
+	if (pmv_guard_was_hit(region->attr.watch)) {
+		lose(region, PMV_LOST_FAULT, 0);
+		return true;
+	}
+	return region->attr.persist == PMV_PAGE && !pmv_files_cover(region->attr.files) &&
+	       region->failures != atomic_load(&failures);
+}
+
 /*
  * apply -- call a function of flush.h for a range, piece by piece, in our own mappings
  * where there are any
@@ -315,21 +315,21 @@ void pmv_region_lose(struct pmv_region *region, enum pmv_loss loss, int err)
 static int apply(struct pmv_region *region, uint64_t offset, uint64_t len,
 		 int (*call)(void *addr, size_t len))
 {
-	while (len) {
+	for (size_t part = 0; len; offset += part, len -= part) {
 		uint64_t piece = len;
 		void *at = pmv_region_piece(region, offset, &piece);
-		size_t part = piece;
-		void *own = pmv_files_map(region->attr.files, at, &part);
-		int ret = call(own ? own : at, part);
+		void *own;
+		int ret;
 
-		if (ret) {
-			if (!own)
-				atomic_fetch_add(&failures, 1);
-			pmv_region_lose(region, PMV_LOST_SYNC, ret);
-			return ret;
-		}
-		offset += part;
-		len -= part;
+		part = piece;
+		own = pmv_files_map(region->attr.files, at, &part);
+		ret = call(own ? own : at, part);
+		if (!ret)
+			continue;
+		if (!own)
+			atomic_fetch_add(&failures, 1);
+		lose(region, PMV_LOST_SYNC, ret);
+		return ret;
 	}
 	return 0;
 }
@@ -337,16 +337,11 @@ static int apply(struct pmv_region *region, uint64_t offset, uint64_t len,
 /* look_again -- does the file still exist to which the pages were synced? */
 static int look_again(struct pmv_region *region)
 {
-	static const enum pmv_loss losses[] = {
-		[PMV_FILE_UNLINKED] = PMV_LOST_UNLINKED,
-		[PMV_FILE_SHORTER] = PMV_LOST_SHORTER,
-		[PMV_FILE_UNKNOWN] = PMV_LOST_UNKNOWN,
-	};
 	enum pmv_file_state state = pmv_files_state(region->attr.files);
 
 	if (state == PMV_FILE_HERE)
 		return 0;
-	pmv_region_lose(region, losses[state], state == PMV_FILE_UNKNOWN ? -errno : 0);
+	lose(region, (enum pmv_loss) state, state == PMV_FILE_UNKNOWN ? -errno : 0);
 	return -FI_EIO;
 }
 

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <sys/uio.h>
 
+#include "memory/file.h"
 #include "memory/key.h"
 
 /* What a region is for. */
@@ -25,14 +26,13 @@ enum pmv_region_use {
 /* Why a region is lost.  Nobody can tell which of its bytes are. */
 enum pmv_loss {
 	PMV_NOT_LOST,
-	PMV_LOST_SYNC,     /* the kernel could not write its pages back */
-	PMV_LOST_UNLINKED, /* its file has no name any more */
-	PMV_LOST_SHORTER,  /* its file was truncated */
-	PMV_LOST_FAULT,    /* there was no memory behind one of its pages */
-	PMV_LOST_UNKNOWN,  /* the state of its file is unknown */
+	PMV_LOST_UNLINKED = PMV_FILE_UNLINKED, /* its file has no name any more */
+	PMV_LOST_SHORTER = PMV_FILE_SHORTER,   /* its file was truncated */
+	PMV_LOST_UNKNOWN = PMV_FILE_UNKNOWN,   /* the state of its file is unknown */
+	PMV_LOST_SYNC,                         /* the kernel could not write its pages back */
+	PMV_LOST_FAULT,                        /* there was no memory behind one of its pages */
 };
 
-struct pmv_files;
 struct pmv_watch;
 
 /* What a region consists of.  Peers may ask for it as soon as it is added. */
@@ -121,13 +121,7 @@ void *pmv_region_piece(const struct pmv_region *region, uint64_t offset, uint64_
 int pmv_region_touch(struct pmv_region *region, uint64_t offset, uint64_t len);
 int pmv_region_sync(struct pmv_region *region, uint64_t offset, uint64_t len);
 
-/*
- * pmv_region_is_lost -- writes to it may not be durable, so no commit to it may succeed
- * any more
- */
+/* pmv_region_is_lost -- writes to it may not be durable, so no commit to it may succeed any more */
 bool pmv_region_is_lost(struct pmv_region *region);
-
-/* pmv_region_lose -- mark it as lost, and log that once; err: a negative errno, or 0 */
-void pmv_region_lose(struct pmv_region *region, enum pmv_loss loss, int err);
 
 #endif /* PMV_REGION_H */
