@@ -13,6 +13,7 @@
 #include <libpmem2.h>
 
 static pmem2_memcpy_fn memcpy_fn;
+static int found;      /* what pmv_flush_init returns */
 static bool populates; /* the kernel has MADV_POPULATE_WRITE (5.14) */
 
 static void store(void *to, const void *from, size_t len)
@@ -60,19 +61,20 @@ static struct pmv_flush_ops hardware = {
 const struct pmv_flush_ops *pmv_flush = &hardware;
 
 /*
- * find_functions -- libpmem2 has functions for each mapping, but they depend only on the
- * granularity.  Use a mapping of our own: libpmem2 accepts each mapping only once, and
- * the application may have registered its own already.
+ * find_functions -- libpmem2's depend only on a mapping's granularity, but it accepts each
+ * mapping once, and the application's may be its own already: so use one of ours
  */
-static int find_functions(void)
+static void find_functions(void)
 {
 	size_t page = sysconf(_SC_PAGESIZE);
 	struct pmem2_source *source = NULL;
 	struct pmem2_map *map = NULL;
 	void *memory = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	if (memory == MAP_FAILED)
-		return -ENOMEM;
+	if (memory == MAP_FAILED) {
+		found = -ENOMEM;
+		return;
+	}
 	/* On a page of our own: EINVAL is also the answer for memory that may not be written. */
 	populates = !madvise(memory, page, MADV_POPULATE_WRITE);
 	if (!pmem2_source_from_anon(&source, page) &&
@@ -86,20 +88,13 @@ static int find_functions(void)
 	if (source)
 		pmem2_source_delete(&source);
 	munmap(memory, page);
-	return hardware.flush && hardware.drain && memcpy_fn ? 0 : -EOPNOTSUPP;
-}
-
-static int found;
-
-static void find_once(void)
-{
-	found = find_functions();
+	found = hardware.flush && hardware.drain && memcpy_fn ? 0 : -EOPNOTSUPP;
 }
 
 int pmv_flush_init(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-	pthread_once(&once, find_once);
+	pthread_once(&once, find_functions);
 	return found;
 }

@@ -40,9 +40,8 @@ static int register_part(struct pmv_mailbox *mailbox, size_t at, size_t len, uin
 }
 
 /*
- * register_parts -- each with only the rights that it needs.  If peers of the domain could
- * read a block, they would see other peers' data.  If they could write to an outbox, they
- * could change what is sent.
+ * register_parts -- each with only the rights that it needs: peers of the domain must neither
+ * read other peers' data in a block nor change what is sent from an outbox
  */
 static int register_parts(struct pmv_mailbox *mailbox)
 {
@@ -70,14 +69,12 @@ static void make_seals(struct pmv_mailbox *mailbox)
 
 int pmv_mailbox_open(struct pmv_mailbox *mailbox)
 {
-	uint8_t random[sizeof(mailbox->secret)];
 	int ret;
 
 	if (mailbox->block)
 		return 0;
-	if (getrandom(random, sizeof(random), 0) != sizeof(random))
+	if (getrandom(&mailbox->secret, sizeof(mailbox->secret), 0) != sizeof(mailbox->secret))
 		return -FI_EOTHER;
-	memcpy(&mailbox->secret, random, sizeof(random));
 	mailbox->secret &= PMV_SECRET_MASK;
 	make_seals(mailbox);
 	mailbox->block = mmap(NULL, MAPPING_SIZE, PROT_READ | PROT_WRITE,
@@ -87,7 +84,6 @@ int pmv_mailbox_open(struct pmv_mailbox *mailbox)
 		return -FI_ENOMEM;
 	}
 	mailbox->outbox = mailbox->block + OUTBOX_AT;
-	mailbox->repeated = mailbox->outbox + PMV_BLOCK_SIZE;
 	atomic_init(&mailbox->next_ack, 1);
 	ret = register_parts(mailbox);
 	if (ret)
@@ -194,22 +190,22 @@ ssize_t pmv_mailbox_send(struct pmv_mailbox *mailbox, struct pmv_message *messag
 }
 
 /*
- * pmv_mailbox_repeat -- from a place of its own: a core may read the message only when it
- * sends it, and the outbox's slot may contain another message by then
+ * From a place of its own: a core may read the message only when it sends it, and the
+ * outbox's slot may contain another one by then
  */
 ssize_t pmv_mailbox_repeat(struct pmv_mailbox *mailbox, struct pmv_op *op)
 {
 	bool last = mailbox->repeat_asked && mailbox->asked > mailbox->acked;
 	uint64_t number = last ? mailbox->asked : mailbox->acked + 1;
+	uint8_t *copy = mailbox->outbox + PMV_BLOCK_SIZE;
 	struct pmv_message message;
 
 	mailbox->repeat_asked = !mailbox->repeat_asked;
-	memcpy(mailbox->repeated, mailbox->outbox + message_at(number), PMV_MESSAGE_SIZE);
+	memcpy(copy, mailbox->outbox + message_at(number), PMV_MESSAGE_SIZE);
 	/* Where every region has all rights others may write to the outbox, too. */
-	if (pmv_message_decode(mailbox->repeated, number, &mailbox->message_out, &message) !=
-	    PMV_ARRIVED)
+	if (pmv_message_decode(copy, number, &mailbox->message_out, &message) != PMV_ARRIVED)
 		return -FI_ECANCELED;
-	return post(mailbox, mailbox->repeated, message_at(number), PMV_MESSAGE_SIZE, op, 0);
+	return post(mailbox, copy, message_at(number), PMV_MESSAGE_SIZE, op, 0);
 }
 
 bool pmv_mailbox_may_ask(const struct pmv_mailbox *mailbox)
@@ -298,7 +294,7 @@ void pmv_mailbox_owe(struct pmv_mailbox *mailbox, uint64_t number, enum pmv_faul
 
 static ssize_t post_ack(struct pmv_mailbox *mailbox, struct pmv_ack *ack)
 {
-	struct pmv_op *op = pmv_op_get(mailbox->owner, true);
+	struct pmv_op *op = pmv_op_get(mailbox->owner, PMV_OP_OWN);
 	uint8_t *slot;
 	ssize_t ret;
 

@@ -3,11 +3,8 @@
  * mailbox.h -- how an endpoint and its peer's agent talk past the application
  *
  * Each side has a block of memory to which the other side writes messages and
- * acknowledgements.  wire.h has the formats and explains the seals.  None of this uses
- * receives.
- *
- * The endpoint's lock protects the sending half; the agent's lock protects the half that
- * serves the peer's messages.
+ * acknowledgements (wire.h).  None of this uses receives.  The endpoint's lock protects the
+ * sending half; the agent's lock protects the half that serves the peer's messages.
  */
 #ifndef PMV_MAILBOX_H
 #define PMV_MAILBOX_H
@@ -37,8 +34,7 @@ struct pmv_mailbox {
 	atomic_uint unacked;            /* operations that wait for an acknowledgement */
 
 	uint8_t *block;        /* the peer writes here */
-	uint8_t *outbox;       /* what is sent to the peer, at the same places as in its block */
-	uint8_t *repeated;     /* behind that: the message that is repeated */
+	uint8_t *outbox;       /* what is sent, at the same places; behind that what is repeated */
 	struct fid_mr *mr;     /* of the block */
 	struct fid_mr *out_mr; /* of the outbox, where the core wants one */
 	struct fid_mr *flush_mr;
@@ -80,19 +76,14 @@ int pmv_mailbox_open(struct pmv_mailbox *mailbox);
 /* pmv_mailbox_close -- after the core's endpoint was closed and the agent has forgotten it */
 void pmv_mailbox_close(struct pmv_mailbox *mailbox);
 
-/* pmv_mailbox_handshake -- make the handshake for the peer */
+/* pmv_mailbox_handshake -- for the peer; pmv_mailbox_connect -- the peer's has arrived */
 void pmv_mailbox_handshake(struct pmv_mailbox *mailbox, uint8_t buf[PMV_HANDSHAKE_SIZE]);
-
-/* pmv_mailbox_connect -- the peer's handshake has arrived */
 void pmv_mailbox_connect(struct pmv_mailbox *mailbox, const struct pmv_handshake *handshake);
 
 /* pmv_mailbox_flush_place -- the peer's flush page: a READ of it pushes as any other */
 void pmv_mailbox_flush_place(const struct pmv_mailbox *mailbox, uint64_t *addr, uint64_t *key);
 
-/*
- * pmv_mailbox_send -- post a message, whose number is filled in here.  -FI_EAGAIN:
- * no room in the mailbox or in the send queue.
- */
+/* pmv_mailbox_send -- number and post a message; -FI_EAGAIN: no room there, or in the send queue */
 ssize_t pmv_mailbox_send(struct pmv_mailbox *mailbox, struct pmv_message *message,
 			 struct pmv_op *op, uint64_t flags);
 
@@ -109,15 +100,13 @@ ssize_t pmv_mailbox_ask(struct pmv_mailbox *mailbox, struct pmv_op *op);
 bool pmv_mailbox_may_ask(const struct pmv_mailbox *mailbox);
 
 /*
- * pmv_mailbox_misses_ack -- true: an acknowledgement was overwritten, because two calls
- * have found a later one.  Where writes are reordered one call proves nothing: it may
- * come between the two.
+ * pmv_mailbox_misses_ack -- true: an acknowledgement was overwritten, as two calls have found
+ * a later one.  One proves nothing: reordered writes may come before and after it.
  */
 bool pmv_mailbox_misses_ack(struct pmv_mailbox *mailbox);
 
 /* pmv_mailbox_has_ack -- is the next acknowledgement there, whole?  Needs no lock. */
 bool pmv_mailbox_has_ack(const struct pmv_mailbox *mailbox);
-
 /* pmv_mailbox_take_ack -- PMV_MALFORMED: the peer does not keep to the rules; take no more */
 enum pmv_arrival pmv_mailbox_take_ack(struct pmv_mailbox *mailbox, struct pmv_ack *ack);
 
@@ -128,10 +117,7 @@ enum pmv_arrival pmv_mailbox_take_ack(struct pmv_mailbox *mailbox, struct pmv_ac
 bool pmv_mailbox_has_message(const struct pmv_mailbox *mailbox);
 enum pmv_arrival pmv_mailbox_look(const struct pmv_mailbox *mailbox, struct pmv_message *message);
 
-/*
- * pmv_mailbox_owe -- message `number` was served, and its acknowledgement is owed;
- * pmv_mailbox_pay posts all that are owed
- */
+/* pmv_mailbox_owe -- a message was served; pmv_mailbox_pay -- post all acknowledgements owed */
 void pmv_mailbox_owe(struct pmv_mailbox *mailbox, uint64_t number, enum pmv_fault fault);
 ssize_t pmv_mailbox_pay(struct pmv_mailbox *mailbox);
 

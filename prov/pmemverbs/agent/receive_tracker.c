@@ -46,6 +46,7 @@ bool pmv_receive_tracker_fit(const struct pmv_receive_tracker *receives,
 		struct iovec rest = iov[i];
 		uint64_t len = 0;
 
+		/* Regions of one domain differ only in their persistence domain. */
 		for (; pmv_regions_find(regions, &rest, false, &part); len += part.len) {
 			if (part.persist != receives->kind.persist)
 				return false;
@@ -59,12 +60,6 @@ bool pmv_receive_tracker_fit(const struct pmv_receive_tracker *receives,
 static struct pmv_extent *extent_at(struct pmv_receive_tracker *receives, size_t i)
 {
 	return &receives->ring[(receives->head + i) & (receives->size - 1)];
-}
-
-static void drop_first(struct pmv_receive_tracker *receives)
-{
-	receives->head++;
-	receives->count--;
 }
 
 static void make_old(struct pmv_receive_tracker *receives, const struct pmv_extent *extent)
@@ -106,7 +101,8 @@ static void add_extent(struct pmv_receive_tracker *receives, const struct pmv_ex
 			return;
 		}
 		make_old(receives, extent_at(receives, 0));
-		drop_first(receives);
+		receives->head++;
+		receives->count--;
 	}
 	*extent_at(receives, receives->count++) = *extent;
 }
@@ -175,8 +171,8 @@ static enum pmv_fault name_old(struct pmv_receive_tracker *receives, struct pmv_
 /* forget -- the receives that messages have certainly used up */
 static void forget(struct pmv_receive_tracker *receives, uint64_t messages)
 {
-	while (receives->count && extent_at(receives, 0)->number < messages)
-		drop_first(receives);
+	for (; receives->count && extent_at(receives, 0)->number < messages; receives->count--)
+		receives->head++;
 	if (receives->old_end <= messages)
 		forget_old(receives);
 }

@@ -2,19 +2,18 @@
 /*
  * receive_tracker.h -- where the messages of a connection were received
  *
- * Messages use up an endpoint's receives in the order in which the receives were posted.
- * So the number of messages that a peer has sent says which buffers contain them, and
- * nobody has to look at completions.  Receives are numbered from 0.  They are posted and
- * numbered under one lock.  The parts of their buffers in persistent memory are kept.
+ * Messages use up an endpoint's receives in the order in which they were posted.  So the
+ * number of messages that a peer has sent says which buffers contain them, and nobody has to
+ * look at completions.  Receives are numbered from 0, under the lock under which they are
+ * posted.  The parts of their buffers in persistent memory are kept.
  *
  * No message uses up a receive that was cancelled.  But nobody knows which one was
  * cancelled, or whether that came too late.  After d cancellations message n (from 0) may
  * have used up any of the receives n to n + d.  So d more receives are made durable than
  * are forgotten.
  *
- * An application may promise that all receives are in memory of one kind.  The peer is
- * told, and needs no agent for messages if writes to such memory need none.  The promise
- * is checked.
+ * An application may promise that all receives are in memory of one kind, which is checked.
+ * The peer is told, and needs no agent for messages if writes to such memory need none.
  *
  * Memory is bounded.  Receives that do not fit are joined into ranges, as in dirty.h,
  * which are made durable as a whole until messages have used up all receives in them.
@@ -58,10 +57,7 @@ struct pmv_receive_tracker {
 void pmv_receive_tracker_init(struct pmv_receive_tracker *receives, size_t depth, bool on);
 void pmv_receive_tracker_destroy(struct pmv_receive_tracker *receives);
 
-/*
- * pmv_receive_tracker_fit -- are all of these buffers in memory of the one kind?  The
- * regions belong to one domain, so they differ only in their persistence domain.
- */
+/* pmv_receive_tracker_fit -- are all of these buffers in memory of the one kind? */
 bool pmv_receive_tracker_fit(const struct pmv_receive_tracker *receives,
 			     struct pmv_regions *regions, const struct iovec *iov, size_t count);
 

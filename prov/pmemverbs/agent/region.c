@@ -24,9 +24,9 @@ struct pmv_piece {
 };
 
 /*
- * How often a sync of the application's own mappings has failed in this process.  There
- * the kernel reports a failure only once, to whoever syncs first, whatever region the
- * pages belong to.  So no region that was registered before is trusted any more.
+ * How often a sync of the application's own mappings has failed in this process.  There the
+ * kernel tells only whoever syncs first, whatever region the pages belong to.  So no region
+ * that was registered before is trusted any more.
  */
 static atomic_uint failures;
 
@@ -63,39 +63,41 @@ static size_t first_behind(const struct pmv_regions *regions, uintptr_t at)
 
 static void update_reach(struct pmv_regions *regions, size_t from)
 {
-	for (size_t i = from; i < atomic_load(&regions->num_pieces); i++) {
-		struct pmv_piece *piece = &regions->pieces[i];
+	uintptr_t reach = from ? regions->pieces[from - 1].reach : 0;
 
-		piece->reach = i ? piece[-1].reach : 0;
-		if (piece->reach < piece->end)
-			piece->reach = piece->end;
+	for (size_t i = from; i < atomic_load(&regions->num_pieces); i++) {
+		if (reach < regions->pieces[i].end)
+			reach = regions->pieces[i].end;
+		regions->pieces[i].reach = reach;
 	}
 }
 
 static bool reserve_pieces(struct pmv_regions *regions, size_t more)
 {
 	size_t need = atomic_load(&regions->num_pieces) + more;
-	struct pmv_piece *pieces;
+	struct pmv_piece *pieces = realloc(regions->pieces, (need + 1) * sizeof(*pieces));
 
-	if (need <= regions->max_pieces)
-		return true;
-	pieces = realloc(regions->pieces, 2 * need * sizeof(*pieces));
-	if (!pieces)
-		return false;
-	regions->pieces = pieces;
-	regions->max_pieces = 2 * need;
-	return true;
+	if (pieces)
+		regions->pieces = pieces;
+	return pieces;
 }
 
-static void insert_piece(struct pmv_regions *regions, struct pmv_piece piece)
+static void insert_piece(struct pmv_regions *regions, struct pmv_region *region,
+			 const struct iovec *iov, uint64_t offset)
 {
-	size_t at = first_behind(regions, piece.start);
+	uintptr_t start = (uintptr_t) iov->iov_base;
+	size_t at = first_behind(regions, start);
 	size_t count = atomic_load(&regions->num_pieces);
 
 	memmove(&regions->pieces[at + 1], &regions->pieces[at],
 		(count - at) * sizeof(regions->pieces[0]));
-	piece.id = ++regions->last_id;
-	regions->pieces[at] = piece;
+	regions->pieces[at] = (struct pmv_piece){
+		.start = start,
+		.end = start + iov->iov_len,
+		.region = region,
+		.offset = offset,
+		.id = ++regions->last_id,
+	};
 	atomic_store(&regions->num_pieces, count + 1);
 	update_reach(regions, at);
 }
@@ -105,18 +107,9 @@ static void add_pieces(struct pmv_regions *regions, struct pmv_region *region)
 {
 	uint64_t offset = 0;
 
-	for (size_t i = 0; i < region->attr.iov_count; i++) {
-		uintptr_t start = (uintptr_t) region->iov[i].iov_base;
-		size_t len = region->iov[i].iov_len;
-
-		if (len)
-			insert_piece(regions, (struct pmv_piece){
-						      .start = start,
-						      .end = start + len,
-						      .region = region,
-						      .offset = offset,
-					      });
-		offset += len;
+	for (size_t i = 0; i < region->attr.iov_count; offset += region->iov[i++].iov_len) {
+		if (region->iov[i].iov_len)
+			insert_piece(regions, region, &region->iov[i], offset);
 	}
 }
 
@@ -176,6 +169,7 @@ struct pmv_region *pmv_region_add(struct pmv_regions *regions, const struct pmv_
 	size_t iov_len = attr->iov_count * sizeof(*attr->iov);
 	struct pmv_region *region = calloc(1, sizeof(*region) + iov_len);
 	struct pmv_region **node = NULL;
+	bool added;
 
 	if (!region)
 		return NULL;
@@ -190,13 +184,13 @@ struct pmv_region *pmv_region_add(struct pmv_regions *regions, const struct pmv_
 	if (!(attr->use & PMV_REGION_PMEM) || reserve_pieces(regions, attr->iov_count))
 		node = tsearch(region, &regions->tree, pmv_key_compare);
 	region->serial = ++regions->last_serial;
-	if (node && *node == region && (attr->use & PMV_REGION_PMEM))
+	added = node && *node == region;
+	if (added && (attr->use & PMV_REGION_PMEM))
 		add_pieces(regions, region);
 	pthread_mutex_unlock(&regions->lock);
-	if (node && *node == region)
-		return region;
-	free(region);
-	return NULL;
+	if (!added)
+		free(region);
+	return added ? region : NULL;
 }
 
 void pmv_region_remove(struct pmv_regions *regions, struct pmv_region *region)
@@ -308,10 +302,7 @@ bool pmv_region_is_lost(struct pmv_region *region)
 	       region->failures != atomic_load(&failures);
 }
 
-/*
- * apply -- call a function of flush.h for a range, piece by piece, in our own mappings
- * where there are any
- */
+/* apply -- call a function of flush.h for a range, in our own mappings where there are any */
 static int apply(struct pmv_region *region, uint64_t offset, uint64_t len,
 		 int (*call)(void *addr, size_t len))
 {

@@ -66,7 +66,6 @@ struct pmv_regions {
 	void *tree;
 	struct pmv_piece *pieces; /* of persistent regions, by address */
 	atomic_size_t num_pieces;
-	size_t max_pieces;
 	uint32_t last_id;
 	uint64_t last_serial;
 };
@@ -97,7 +96,7 @@ void pmv_region_remove(struct pmv_regions *regions, struct pmv_region *region);
 struct pmv_region *pmv_region_get(struct pmv_regions *regions, uint32_t key, uint64_t addr,
 				  uint64_t len, uint64_t *offset);
 
-/* pmv_region_hold -- a region that was found before, if it still exists, with a reference */
+/* pmv_region_hold -- the same, if a region that was found before still exists */
 struct pmv_region *pmv_region_hold(struct pmv_regions *regions, uint32_t key, uint64_t serial);
 void pmv_region_put(struct pmv_regions *regions, struct pmv_region *region);
 
@@ -114,10 +113,7 @@ bool pmv_regions_find(struct pmv_regions *regions, struct iovec *rest, bool hold
  */
 void *pmv_region_piece(const struct pmv_region *region, uint64_t offset, uint64_t *len);
 
-/*
- * pmv_region_touch, pmv_region_sync -- call the functions of flush.h for a range.  If one
- * fails the region is lost and the result is negative.
- */
+/* These call the functions of flush.h.  If one fails the region is lost. */
 int pmv_region_touch(struct pmv_region *region, uint64_t offset, uint64_t len);
 int pmv_region_sync(struct pmv_region *region, uint64_t offset, uint64_t len);
 

@@ -61,9 +61,8 @@ void pmv_service_unpin(struct pmv_agent *agent)
 }
 
 /*
- * call_cores -- some cores move data only in calls, and completions have to be reaped.
- * Endpoints share queues, and each read may look at all endpoints of a queue: so each
- * queue is read once.
+ * call_cores -- some cores move data only in calls, and completions have to be reaped.  Each
+ * queue is read once, since endpoints share queues.
  */
 static void call_cores(struct pmv_agent *agent)
 {
@@ -104,7 +103,7 @@ bool pmv_service_waits(const struct pmv_agent *agent)
 	return false;
 }
 
-/* name_ranges -- the ranges that a request flushes, and perhaps one that it stores to */
+/* name_ranges -- those that a request flushes, and perhaps one that it stores to */
 static void name_ranges(struct pmv_agent *agent, struct pmv_work *work)
 {
 	const struct pmv_message *request = &work->request;
@@ -129,24 +128,12 @@ static void name_ranges(struct pmv_agent *agent, struct pmv_work *work)
 	}
 }
 
-static void name_all(struct pmv_agent *agent, struct pmv_work *work)
-{
-	enum pmv_fault fault = PMV_FAULT_NONE;
-
-	if (work->request.messages)
-		fault = pmv_receive_tracker_serve(work->mailbox->receives, &agent->regions,
-						  work->request.data, work);
-	if (fault)
-		work->fault = fault;
-	name_ranges(agent, work);
-	pmv_work_join(work);
-}
-
 /* take -- one request; false: there is none, or none after it */
 static bool take(struct pmv_agent *agent, struct pmv_mailbox *mailbox, struct pmv_slice *slice)
 {
 	struct pmv_work *work = &agent->batch->works[agent->batch->count];
 	enum pmv_arrival arrival = pmv_mailbox_look(mailbox, &work->request);
+	enum pmv_fault fault = PMV_FAULT_NONE;
 
 	if (arrival == PMV_NOT_YET)
 		return false;
@@ -163,7 +150,13 @@ static bool take(struct pmv_agent *agent, struct pmv_mailbox *mailbox, struct pm
 		work->fault = PMV_FAULT_MESSAGE;
 		return false;
 	}
-	name_all(agent, work);
+	if (work->request.messages)
+		fault = pmv_receive_tracker_serve(mailbox->receives, &agent->regions,
+						  work->request.data, work);
+	if (fault)
+		work->fault = fault;
+	name_ranges(agent, work);
+	pmv_work_join(work);
 	pmv_work_charge(work, slice);
 	return true;
 }
@@ -174,10 +167,12 @@ static bool take(struct pmv_agent *agent, struct pmv_mailbox *mailbox, struct pm
  */
 static void collect(struct pmv_agent *agent, struct pmv_mailbox *mailbox)
 {
+	unsigned int most = agent->batch->count + PMV_BATCH_WORKS / 4;
 	struct pmv_slice slice = PMV_WHOLE_SLICE;
-	unsigned int room = PMV_BATCH_WORKS / 4;
 
-	while (room-- && agent->batch->count < PMV_BATCH_WORKS && slice.lines && slice.pages &&
+	if (most > PMV_BATCH_WORKS)
+		most = PMV_BATCH_WORKS;
+	while (agent->batch->count < most && slice.lines && slice.pages &&
 	       take(agent, mailbox, &slice))
 		;
 }
@@ -220,17 +215,6 @@ static void end_connection(struct pmv_mailbox *mailbox)
 	fi_shutdown(mailbox->engine->fid, 0);
 }
 
-/* rotate -- move the first mailbox to the end, so that no mailbox is always the first */
-static void rotate(struct pmv_agent *agent)
-{
-	struct pmv_mailbox *first = TAILQ_FIRST(&agent->mailboxes);
-
-	if (!first)
-		return;
-	TAILQ_REMOVE(&agent->mailboxes, first, next);
-	TAILQ_INSERT_TAIL(&agent->mailboxes, first, next);
-}
-
 /* look_around -- send owed acknowledgements, and fill the batch */
 static void look_around(struct pmv_agent *agent)
 {
@@ -249,7 +233,12 @@ static void look_around(struct pmv_agent *agent)
 		else if (is_open(mailbox) && pmv_mailbox_has_message(mailbox))
 			collect(agent, mailbox);
 	}
-	rotate(agent);
+	/* No mailbox is always the first. */
+	mailbox = TAILQ_FIRST(&agent->mailboxes);
+	if (mailbox) {
+		TAILQ_REMOVE(&agent->mailboxes, mailbox, next);
+		TAILQ_INSERT_TAIL(&agent->mailboxes, mailbox, next);
+	}
 	pthread_mutex_unlock(&agent->lock);
 }
 
@@ -313,8 +302,7 @@ static void conclude(struct pmv_agent *agent)
 		if (work->mailbox && work->ended) {
 			finish(work);
 		} else if (work->mailbox) {
-			/* It goes on in the next round; those behind it are still in the mailbox.
-			 */
+			/* It goes on; those behind it are still in the mailbox. */
 			*work->mailbox->work = *work;
 			work->more = NULL;
 			work->mailbox->working = true;
@@ -348,27 +336,19 @@ void pmv_service_forget(struct pmv_agent *agent, struct pmv_mailbox *mailbox)
 	mailbox->working = false;
 }
 
-static bool serve(struct pmv_agent *agent)
+bool pmv_service_round(struct pmv_agent *agent)
 {
 	struct pmv_batch *batch = agent->batch;
 
+	pmv_guard_enter();
 	pmv_service_pin(agent, agent->engine->core->driven);
 	call_cores(agent);
 	look_around(agent);
-	if (!batch->count)
-		return false;
-	pmv_batch_carry_out(batch, &agent->regions);
-	conclude(agent);
-	call_cores(agent);
-	return true;
-}
-
-bool pmv_service_round(struct pmv_agent *agent)
-{
-	bool busy;
-
-	pmv_guard_enter();
-	busy = serve(agent);
+	if (batch->count) {
+		pmv_batch_carry_out(batch, &agent->regions);
+		conclude(agent);
+		call_cores(agent);
+	}
 	pmv_guard_leave();
-	return busy;
+	return batch->count;
 }

@@ -107,8 +107,8 @@ void pmv_agent_stop(struct pmv_agent *agent)
 }
 
 /*
- * A thread may be in a sync that takes minutes, or wait for a lock that this thread holds.
- * Then it is left running: the provider's code stays mapped, and the process ends anyway.
+ * A thread in a sync that takes minutes, or that waits for a lock of this thread's, is left
+ * running: the provider's code stays mapped, and the process ends anyway
  */
 void pmv_agent_stop_all(void)
 {

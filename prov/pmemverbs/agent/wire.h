@@ -25,18 +25,16 @@
  *       0  64 slots of 512 bytes: the mailbox; message n is in slot n % 64
  *   32768  64 slots of 32 bytes: acknowledgement n is in slot n % 64
  *
- * Flush page: memory behind the block that peers may read and that never holds
- * anything, for READs that push writes.  It is a region of its own: where regions
- * are addressed by offset, both begin at 0.
+ * Flush page: memory behind the block that peers may read and that never holds anything, for
+ * READs that push writes.  It is a region of its own: by offset, both begin at 0.
  *
- * Seals.  All peers that are connected to a domain can access its regions, and the keys
- * of regions can be guessed.  So anybody may write to a block.  Every message and
- * acknowledgement therefore has a seal: SipHash-2-4 of its bytes, with 8 zeros in the
- * place of the seal.  The hash key is made from both halves of the secret, which only
- * the two ends know and no region contains.  Sender and kind are part of the key, so
- * nothing can be sent back to its sender, and no message can pass for an
- * acknowledgement.  The number is among the sealed bytes, so nothing is taken twice.
- * Anything else in a slot is treated as if nothing had arrived: see Repair below.
+ * Seals.  All peers that are connected to a domain can access its regions, and keys can be
+ * guessed.  So anybody may write to a block.  Every message and acknowledgement therefore has
+ * a seal: SipHash-2-4 of its bytes, with 8 zeros in the place of the seal.  The hash key is
+ * made from both halves of the secret, which only the two ends know and no region contains.
+ * It contains sender and kind, so nothing can be sent back, and no message can pass for an
+ * acknowledgement.  The number is sealed, too, so nothing is taken twice.  Anything else in a
+ * slot is treated as if nothing had arrived: see Repair below.
  *
  * Message to the agent.  The agent makes its ranges durable, then stores the data, if
  * there are any, and makes them durable.
@@ -65,17 +63,15 @@
  * Flow control: a message is sent only if at most 62 others are not acknowledged, or 63
  * if it is empty.  So there are never more acknowledgements under way than slots.
  *
- * Repair.  Somebody may overwrite a message or an acknowledgement.  A sender that has
- * waited for a long time therefore repeats the oldest message that is not acknowledged,
- * and sends an empty message behind it.  If an acknowledgement is missing although a
- * later one is there, it was overwritten.  It may have reported a fault, so this ends
- * the connection.
+ * Repair.  Somebody may overwrite a message or an acknowledgement.  A sender that has waited
+ * for a long time therefore repeats the oldest message that is not acknowledged, and sends an
+ * empty one behind it.  An acknowledgement that is missing although a later one is there was
+ * overwritten.  It may have reported a fault, so this ends the connection.
  *
  * After a fault the agent stores no data until the sender has the acknowledgement that
  * reports the fault: the writes that the data must follow are not durable.
  *
- * The bytes of a write may become visible in any order.  The seal shows that all of
- * them are there.
+ * The bytes of a write may become visible in any order: the seal shows that all are there.
  */
 #ifndef PMV_WIRE_H
 #define PMV_WIRE_H

@@ -144,10 +144,7 @@ void pmv_work_charge(const struct pmv_work *work, struct pmv_slice *slice)
 
 /* Pages */
 
-/*
- * sync_pages -- all pages of the batch so far.  If a sync fails, so do the requests with
- * pages in it.
- */
+/* sync_pages -- all of the batch so far; a sync that fails fails the requests with pages in it */
 static void sync_pages(struct pmv_batch *batch, struct pmv_regions *regions)
 {
 	for (unsigned int i = 0; i < batch->num_syncs; i++) {
@@ -287,9 +284,8 @@ static uint64_t flush_slice(struct pmv_batch *batch, struct pmv_regions *regions
 }
 
 /*
- * flush_on -- from where the request has come to, as far as the slice reaches; true:
- * to the end.  A part that is gone does not keep the others from being flushed: a
- * later commit relies on that they were.
+ * flush_on -- from where the request has come to, as far as the slice reaches; true: to the
+ * end.  Also if a part is gone: a later commit relies on that the others were flushed.
  */
 static bool flush_on(struct pmv_batch *batch, struct pmv_regions *regions, struct pmv_work *work,
 		     struct pmv_slice *slice)

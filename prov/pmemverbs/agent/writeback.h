@@ -2,16 +2,14 @@
 /*
  * writeback.h -- writes back the ranges of requests, a slice at a time
  *
- * A batch has the requests of one round.  They come from many connections, and those of
- * one connection are in their order.  First the ranges of a request are joined, so that no
- * byte is flushed twice for it.  Then every connection gets a slice of the round.  A
- * request that needs more remembers how far it has come.  The round ends with one drain,
- * and with one sync for pages of a region that are close together: many small commits
- * cost little more than one.
+ * A batch has the requests of one round.  Those of one connection are in their order.  First
+ * the ranges of a request are joined, so that no byte is flushed twice for it.  Then every
+ * connection gets a slice of the round.  A request that needs more remembers how far it has
+ * come.  The round ends with one drain, and with one sync for pages of a region that are
+ * close together: many small commits cost little more than one.
  *
  * No region is held from one slice to the next, so closing a region waits for one slice at
- * most.  A region is found again by its key and its serial number, since another region
- * may have got the same key.
+ * most.  Its serial number tells it from a later one that has got the same key.
  */
 #ifndef PMV_WRITEBACK_H
 #define PMV_WRITEBACK_H
@@ -82,10 +80,7 @@ struct pmv_slice {
 void pmv_work_begin(struct pmv_work *work, struct pmv_mailbox *mailbox);
 void pmv_work_free(struct pmv_work *work);
 
-/*
- * pmv_work_name -- add a part of a region, which the caller holds.  False: there was no
- * memory.
- */
+/* pmv_work_name -- add a part of a region, which the caller holds; false: no memory */
 bool pmv_work_name(struct pmv_work *work, struct pmv_region *region, uint64_t offset, uint64_t len);
 
 /* pmv_work_join -- after all were added: join ranges that overlap or touch */

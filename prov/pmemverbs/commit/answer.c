@@ -95,7 +95,7 @@ void pmv_answer_take(struct pmv_initiator *ini)
 static ssize_t post_own(struct pmv_initiator *ini, enum pmv_run_role role,
 			ssize_t (*post)(struct pmv_initiator *ini, struct pmv_run *run))
 {
-	struct pmv_op *op = pmv_op_get(&ini->owner, true);
+	struct pmv_op *op = pmv_op_get(&ini->owner, PMV_OP_OWN);
 	ssize_t ret;
 
 	if (!op)

@@ -81,7 +81,7 @@ void pmv_group_next(struct pmv_initiator *ini, bool looking)
 		group->wanted = true;
 	if (!group->wanted || atomic_load(&group->flushing))
 		return;
-	op = pmv_op_get(&ini->owner, true);
+	op = pmv_op_get(&ini->owner, PMV_OP_OWN);
 	if (!op)
 		return;
 	flush = pmv_to_run(op);

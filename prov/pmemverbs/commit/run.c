@@ -39,7 +39,7 @@ void pmv_run_release(struct pmv_run *run)
 
 struct pmv_run *pmv_run_get(struct pmv_initiator *ini, const struct pmv_submission *submission)
 {
-	struct pmv_op *op = pmv_op_get(&ini->owner, false);
+	struct pmv_op *op = pmv_op_get(&ini->owner, PMV_OP_APPLICATION);
 	struct pmv_run *run = pmv_to_run(op);
 
 	if (!op)

@@ -8,19 +8,9 @@
 
 #include <rdma/fi_errno.h>
 
-/*
- * Only address space: memory is used for as many operations as were ever under way
- * at once.  That is enough for a few hundred endpoints with full send queues.  Who
- * needs more gets -FI_EAGAIN, as from a full queue.
- */
-#define POOL_OPS ((size_t) 1 << 16)
-
-/* This many of them are kept for operations that let others end. */
-#define OWN_OPS ((size_t) 1024)
-
 int pmv_op_pool_init(struct pmv_op_pool *pool, size_t size)
 {
-	size_t reserved = size * POOL_OPS;
+	size_t reserved = size * PMV_OP_OWN;
 	void *base = mmap(NULL, reserved, PROT_READ | PROT_WRITE,
 			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
@@ -38,13 +28,13 @@ void pmv_op_pool_destroy(struct pmv_op_pool *pool)
 	munmap(pool->base, pool->reserved);
 }
 
-struct pmv_op *pmv_op_get(struct pmv_op_owner *owner, bool own)
+struct pmv_op *pmv_op_get(struct pmv_op_owner *owner, enum pmv_op_most most)
 {
 	struct pmv_op_pool *pool = owner->pool;
 	struct pmv_op *op = NULL;
 
 	pthread_mutex_lock(&pool->lock);
-	if (pool->taken < (own ? POOL_OPS : POOL_OPS - OWN_OPS)) {
+	if (pool->taken < most) {
 		pool->taken++;
 		op = STAILQ_FIRST(&pool->free);
 		if (op) {
@@ -81,19 +71,6 @@ void pmv_op_fail(struct pmv_op *op, int err, int prov_errno)
 		op->prov_errno = prov_errno;
 }
 
-static void fill_entry(struct pmv_op *op, int err)
-{
-	op->comp.is_error = err != 0;
-	if (err)
-		op->comp.err = (struct fi_cq_err_entry){.op_context = op->context,
-							.flags = op->flags,
-							.err = err,
-							.prov_errno = op->prov_errno};
-	else
-		op->comp.ok =
-			(struct fi_cq_tagged_entry){.op_context = op->context, .flags = op->flags};
-}
-
 /* end -- true: the application is to be told */
 static bool end(struct pmv_op_pool *pool, struct pmv_op *op)
 {
@@ -109,7 +86,15 @@ static bool end(struct pmv_op_pool *pool, struct pmv_op *op)
 		return false;
 	}
 	op->owner = NULL;
-	fill_entry(op, err);
+	op->comp.is_error = err != 0;
+	if (err)
+		op->comp.err = (struct fi_cq_err_entry){.op_context = op->context,
+							.flags = op->flags,
+							.err = err,
+							.prov_errno = op->prov_errno};
+	else
+		op->comp.ok =
+			(struct fi_cq_tagged_entry){.op_context = op->context, .flags = op->flags};
 	return true;
 }
 

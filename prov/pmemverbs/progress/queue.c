@@ -16,9 +16,8 @@
 #include "progress/op.h"
 
 /*
- * This many entries more than the application asked for are taken from the core before
- * it reads them.  A short queue, or one that is full of notices, must not keep the core
- * from working.
+ * So many entries more than the application asked for are taken from the core: a short queue,
+ * or one that is full of notices, must not keep the core from working
  */
 #define SPARE_ROOM 1024
 
@@ -120,10 +119,7 @@ void pmv_queue_free(struct pmv_queue *queue, struct pmv_comp *comp)
 
 /* The core's entries */
 
-/*
- * settle -- a work request of an operation has completed without error.  True: the
- * slot now holds what the application is told.
- */
+/* settle -- a work request has completed; true: the slot holds what the application is told */
 static bool settle(struct pmv_queue *queue, struct pmv_op *op, char *slot, const char *core_entry)
 {
 	if (!pmv_op_done(queue->pool, op, 0, 0))
@@ -201,10 +197,7 @@ static void end_with_error(struct pmv_queue *queue, const struct fi_cq_err_entry
 		ready_add(queue, &op->comp);
 }
 
-/*
- * take_error -- move the core's error entry into the ready list.  There is room behind
- * the entry for cores that have a longer one than this build knows.
- */
+/* take_error -- move the core's error entry, perhaps a longer one than ours, to the ready list */
 static ssize_t take_error(struct pmv_queue *queue)
 {
 	union {

@@ -2,12 +2,10 @@
 /*
  * queue.h -- completions on their way from a core's queue to the application
  *
- * The application's entries are read from the core straight into its buffer.  Entries
- * of operations (op.h) are removed from there, or rewritten.  Entries that do not come
- * from the core wait in the ready list, and are handed out first.
- *
- * An endpoint that waits for something has a waiter on the queue: whoever reads the
- * queue pushes all waiters before and after that.
+ * The application's entries are read from the core straight into its buffer.  Entries of
+ * operations (op.h) are removed from there, or rewritten.  Entries that do not come from the
+ * core wait in the ready list, and are handed out first.  Whoever reads the queue pushes all
+ * waiters before and after that: endpoints that wait for something.
  *
  * The descriptor, if there is one, tells of the core's events and of the ready list.
  * `armed` means that somebody may sleep on it.
@@ -145,8 +143,7 @@ bool pmv_queue_is_armed(struct pmv_queue *queue);
 
 /*
  * pmv_queue_arm -- somebody is about to sleep: whatever comes from now on makes the
- * descriptor ready.  0 or a negative fi_errno.  pmv_queue_is_ready: is something ready
- * already?
+ * descriptor ready.  pmv_queue_is_ready -- is something ready already?
  */
 int pmv_queue_arm(struct pmv_queue *queue);
 bool pmv_queue_is_ready(struct pmv_queue *queue);
