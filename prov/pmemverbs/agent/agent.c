@@ -134,7 +134,13 @@ void pmv_agent_detach(struct pmv_agent *agent, struct pmv_mailbox *mailbox, bool
 void pmv_agent_forget(struct pmv_agent *agent, struct pmv_mailbox *mailbox)
 {
 	pthread_mutex_lock(&agent->lock);
-	pmv_service_forget(agent, mailbox);
+	for (unsigned int i = 0; i < agent->batch->count; i++) {
+		if (agent->batch->works[i].mailbox == mailbox)
+			agent->batch->works[i].mailbox = NULL;
+	}
+	if (mailbox->working)
+		pmv_work_free(mailbox->work);
+	mailbox->working = false;
 	free(mailbox->work);
 	mailbox->work = NULL;
 	if (mailbox->promised)

@@ -88,12 +88,10 @@ ssize_t pmv_mailbox_send(struct pmv_mailbox *mailbox, struct pmv_message *messag
 			 struct pmv_op *op, uint64_t flags);
 
 /*
- * pmv_mailbox_repeat -- post a message again that is not acknowledged: somebody may have
- * overwritten it.  The oldest one and the last empty one take turns.  Only one repeat may
- * be under way.  -FI_ECANCELED: the message is not known any more.
- * pmv_mailbox_ask -- post an empty message, if pmv_mailbox_may_ask: its acknowledgement
- * shows whether an earlier one is missing.
- * Both: 0 or a negative fi_errno.
+ * pmv_mailbox_repeat -- post a message again that is not acknowledged: the oldest one and the
+ * last empty one take turns.  Only one may be under way.  -FI_ECANCELED: it is not known any more.
+ * pmv_mailbox_ask -- post an empty message, if pmv_mailbox_may_ask: its acknowledgement shows
+ * whether an earlier one is missing
  */
 ssize_t pmv_mailbox_repeat(struct pmv_mailbox *mailbox, struct pmv_op *op);
 ssize_t pmv_mailbox_ask(struct pmv_mailbox *mailbox, struct pmv_op *op);

@@ -12,12 +12,12 @@
 
 void pmv_receive_tracker_init(struct pmv_receive_tracker *receives, size_t depth, bool on)
 {
-	size_t max_size = LEAST_EXTENTS;
+	size_t size = LEAST_EXTENTS;
 
 	/* A queue may be deeper than was asked for. */
-	while (max_size < 2 * depth && max_size < MOST_EXTENTS)
-		max_size *= 2;
-	*receives = (struct pmv_receive_tracker){.on = on, .max_size = max_size};
+	while (size < 2 * depth && size < MOST_EXTENTS)
+		size *= 2;
+	*receives = (struct pmv_receive_tracker){.on = on, .size = size};
 	pthread_mutex_init(&receives->lock, NULL);
 }
 
@@ -72,34 +72,15 @@ static void make_old(struct pmv_receive_tracker *receives, const struct pmv_exte
 		pmv_dirty_add(&receives->old, extent->id, extent->start, extent->len);
 }
 
-/* grow -- the ring is full; false: it can't be larger */
-static bool grow(struct pmv_receive_tracker *receives)
-{
-	size_t size = receives->size ? 2 * receives->size : LEAST_EXTENTS;
-	struct pmv_extent *ring;
-
-	if (size > receives->max_size)
-		return false;
-	ring = malloc(size * sizeof(*ring));
-	if (!ring)
-		return false;
-	for (size_t i = 0; i < receives->count; i++)
-		ring[i] = *extent_at(receives, i);
-	free(receives->ring);
-	receives->ring = ring;
-	receives->size = size;
-	receives->head = 0;
-	return true;
-}
-
 static void add_extent(struct pmv_receive_tracker *receives, const struct pmv_extent *extent)
 {
-	if (receives->count == receives->size && !grow(receives)) {
-		/* Without any memory it is joined at once. */
-		if (!receives->size) {
-			make_old(receives, extent);
-			return;
-		}
+	if (!receives->ring)
+		receives->ring = malloc(receives->size * sizeof(*receives->ring));
+	if (!receives->ring) {
+		make_old(receives, extent);
+		return;
+	}
+	if (receives->count == receives->size) {
 		make_old(receives, extent_at(receives, 0));
 		receives->head++;
 		receives->count--;
@@ -152,11 +133,9 @@ static enum pmv_fault name_old(struct pmv_receive_tracker *receives, struct pmv_
 	enum pmv_fault fault = PMV_FAULT_NONE;
 	struct pmv_range *ranges;
 
-	if (old->lost)
-		return PMV_FAULT_MEMORY;
-	if (!count)
+	if (!count && !old->lost)
 		return PMV_FAULT_NONE;
-	ranges = malloc(count * sizeof(*ranges));
+	ranges = old->lost ? NULL : malloc(count * sizeof(*ranges));
 	if (!ranges)
 		return PMV_FAULT_MEMORY;
 	pmv_dirty_take(old, 0, true, ranges);

@@ -41,10 +41,9 @@ struct pmv_receive_tracker {
 	bool lost;     /* the places of some messages, for want of memory */
 	bool one_kind; /* all are in memory of this kind: */
 	struct pmv_attr kind;
-	/* A ring: count of them from head on, in the order of their numbers. */
+	/* A ring, or NULL: count of them from head on, in the order of their numbers. */
 	struct pmv_extent *ring;
 	size_t size; /* a power of two */
-	size_t max_size;
 	size_t head;
 	size_t count;
 	/* Receives that did not fit, and the number behind the last one of them. */

@@ -2,9 +2,9 @@
 /*
  * region.h -- the memory that an agent may be asked to make durable
  *
- * Regions that peers may write are found by the core's key.  Persistent regions are also
- * found by address, since messages are received by address.  Whoever uses a region holds a
- * reference.  Until that is given back the region is not removed, and its memory stays.
+ * Regions that peers may write are found by the core's key; persistent ones also by address,
+ * where messages are received.  Whoever uses a region holds a reference: until that is given
+ * back the region is not removed, and its memory stays.
  */
 #ifndef PMV_REGION_H
 #define PMV_REGION_H
@@ -88,11 +88,7 @@ struct pmv_region *pmv_region_add(struct pmv_regions *regions, const struct pmv_
 
 /* pmv_region_remove -- waits until nobody uses it, and frees it */
 void pmv_region_remove(struct pmv_regions *regions, struct pmv_region *region);
-
-/*
- * pmv_region_get -- the region that contains all of a range and that peers may write, with
- * a reference; NULL: there is none.  *offset: where in the region.
- */
+/* pmv_region_get -- that contains all of a range and that peers may write, with a reference */
 struct pmv_region *pmv_region_get(struct pmv_regions *regions, uint32_t key, uint64_t addr,
 				  uint64_t len, uint64_t *offset);
 
@@ -107,10 +103,7 @@ void pmv_region_put(struct pmv_regions *regions, struct pmv_region *region);
 bool pmv_regions_find(struct pmv_regions *regions, struct iovec *rest, bool hold,
 		      struct pmv_span *part);
 
-/*
- * pmv_region_piece -- the memory at an offset.  *len: at most this much; then how much of
- * it is contiguous.
- */
+/* pmv_region_piece -- at an offset.  *len: at most this much; then how much is contiguous. */
 void *pmv_region_piece(const struct pmv_region *region, uint64_t offset, uint64_t *len);
 
 /* These call the functions of flush.h.  If one fails the region is lost. */

@@ -203,10 +203,7 @@ static void pay(struct pmv_mailbox *mailbox)
 		mailbox->num_owed = 0;
 }
 
-/*
- * end_connection -- of a peer that sent a malformed request, but only after its
- * acknowledgement was sent: what is still posted may be lost with the connection
- */
+/* end_connection -- but only after the acknowledgement was sent: it may be lost otherwise */
 static void end_connection(struct pmv_mailbox *mailbox)
 {
 	if (mailbox->ended || mailbox->num_owed || pmv_op_owes(mailbox->owner))
@@ -321,19 +318,6 @@ static void conclude(struct pmv_agent *agent)
 		pin_both(agent, mailbox);
 	}
 	pthread_mutex_unlock(&agent->lock);
-}
-
-void pmv_service_forget(struct pmv_agent *agent, struct pmv_mailbox *mailbox)
-{
-	struct pmv_batch *batch = agent->batch;
-
-	for (unsigned int i = 0; i < batch->count; i++) {
-		if (batch->works[i].mailbox == mailbox)
-			batch->works[i].mailbox = NULL;
-	}
-	if (mailbox->working)
-		pmv_work_free(mailbox->work);
-	mailbox->working = false;
 }
 
 bool pmv_service_round(struct pmv_agent *agent)

@@ -20,16 +20,12 @@
 #include <stdbool.h>
 
 struct pmv_agent;
-struct pmv_mailbox;
 
 /* pmv_service_round -- true: there was something to do.  The caller holds `serving`. */
 bool pmv_service_round(struct pmv_agent *agent);
 
 /* pmv_service_waits -- is there a request that could be taken now?  Holds the lock. */
 bool pmv_service_waits(const struct pmv_agent *agent);
-
-/* pmv_service_forget -- drop what is under way for a mailbox; holds the lock */
-void pmv_service_forget(struct pmv_agent *agent, struct pmv_mailbox *mailbox);
 
 /*
  * pmv_service_pin -- list the queues of all mailboxes, or of those whose cores need calls,

@@ -2,12 +2,12 @@
 /*
  * wire.h -- what two endpoints of pmemverbs tell each other, byte by byte
  *
- * All numbers are little-endian.  Nothing that arrives is trusted: the
- * decoders check everything that can be checked without knowing the receiver's memory.
+ * All numbers are little-endian.  The decoders check all that arrives, as far as that can be
+ * checked without knowing the receiver's memory.
  *
- * Handshake: 24 bytes behind the application's private CM data, in a connection
- * request and in its acceptance.  A peer without pmemverbs finds its own data where
- * they always were.  Later versions keep magic, version and length.
+ * Handshake: 24 bytes behind the application's private CM data, in a connection request and
+ * in its acceptance.  A plain peer finds its own data.  Later versions keep magic, version
+ * and length.
  *
  *    0  u16  magic
  *    2  u8   version (1)

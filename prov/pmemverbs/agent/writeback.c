@@ -168,10 +168,7 @@ static void sync_pages(struct pmv_batch *batch, struct pmv_regions *regions)
 	batch->num_syncs = 0;
 }
 
-/*
- * find_sync -- the sync in which these pages cost least, if that is less than a new one
- * costs; else NULL.  *cost: what they cost, in bytes of a slice.
- */
+/* find_sync -- in which these pages cost less than in a new one, or NULL.  *cost: of a slice. */
 static struct pmv_stretch *find_sync(struct pmv_batch *batch, const struct pmv_stretch *pages,
 				     uint64_t *cost)
 {

@@ -92,9 +92,8 @@ void pmv_work_charge(const struct pmv_work *work, struct pmv_slice *slice);
 struct pmv_stretch pmv_stretch_of(const struct pmv_region *region, uint64_t offset, uint64_t len);
 
 /*
- * pmv_batch_carry_out -- do a slice for each connection, of whose requests only the last
- * one may need more.  When this returns the flushed ranges are durable, or their request
- * has a fault.
+ * pmv_batch_carry_out -- do a slice for each connection, of whose requests only the last may
+ * need more.  Then the flushed ranges are durable, or their request has a fault.
  */
 void pmv_batch_carry_out(struct pmv_batch *batch, struct pmv_regions *regions);
 

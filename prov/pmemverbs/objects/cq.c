@@ -102,7 +102,7 @@ int pmv_cq_trywait(struct pmv_cq *cq)
 	ret = pmv_queue_arm(&cq->queue);
 	if (ret)
 		return ret;
-	if (pmv_queue_is_ready(&cq->queue) || must_look(cq) ||
+	if (atomic_load(&cq->queue.num_ready) || must_look(cq) ||
 	    atomic_load(&cq->signals) != atomic_load(&cq->heeded))
 		return -FI_EAGAIN;
 	ret = pmv_queue_trywait(&cq->queue);

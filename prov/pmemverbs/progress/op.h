@@ -101,9 +101,8 @@ struct pmv_op *pmv_op_get(struct pmv_op_owner *owner, enum pmv_op_most most);
 void pmv_op_put(struct pmv_op_pool *pool, struct pmv_op *op);
 
 /*
- * pmv_op_done -- one of the pending has come to its end; err: 0 or a positive fi_errno.
- * True: the operation has ended, and op->comp is what the application is to be told.
- * An operation that has ended and is not told of is gone.
+ * pmv_op_done -- one of the pending has come to its end; err: 0 or a positive fi_errno.  True:
+ * the application is to be told op->comp.  An operation that has ended untold is gone.
  */
 bool pmv_op_done(struct pmv_op_pool *pool, struct pmv_op *op, int err, int prov_errno);
 

@@ -153,9 +153,8 @@ static bool put_behind(struct pmv_queue *queue, const void *entry)
 }
 
 /*
- * filter -- remove the entries of operations from a buffer; returns how many are left.
- * A flush may end many writes, whose entries have no room here and go to the ready
- * list.  Then the entries behind it have to stay behind them.
+ * filter -- remove the entries of operations from a buffer; returns how many are left.  A
+ * flush may end many writes, whose entries go to the ready list, and those behind it, too.
  */
 static size_t filter(struct pmv_queue *queue, char *buf, size_t count)
 {
@@ -383,11 +382,6 @@ ssize_t pmv_queue_read(struct pmv_queue *queue, void *buf, size_t count)
 bool pmv_queue_is_armed(struct pmv_queue *queue)
 {
 	return queue && atomic_load(&queue->armed);
-}
-
-bool pmv_queue_is_ready(struct pmv_queue *queue)
-{
-	return atomic_load(&queue->num_ready);
 }
 
 int pmv_queue_arm(struct pmv_queue *queue)

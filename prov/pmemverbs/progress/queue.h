@@ -141,12 +141,8 @@ void pmv_queue_unwait(struct pmv_queue *queue, struct pmv_waiter *waiter);
 /* pmv_queue_is_armed -- may somebody sleep on the descriptor?  queue may be NULL. */
 bool pmv_queue_is_armed(struct pmv_queue *queue);
 
-/*
- * pmv_queue_arm -- somebody is about to sleep: whatever comes from now on makes the
- * descriptor ready.  pmv_queue_is_ready -- is something ready already?
- */
+/* pmv_queue_arm -- before a sleep: whatever comes from now on makes the descriptor ready */
 int pmv_queue_arm(struct pmv_queue *queue);
-bool pmv_queue_is_ready(struct pmv_queue *queue);
 
 /* pmv_queue_trywait -- may the core's descriptor be waited on?  0, or -FI_EAGAIN: there is work */
 int pmv_queue_trywait(struct pmv_queue *queue);

@@ -76,7 +76,7 @@ Test(send, into_volatile_memory_is_acknowledged_once_it_is_there)
 	expect_done(pair, "K");
 	cr_expect_arr_eq(volatile_memory, pair->source, 64);
 	rig_expect(pair->home, CONTEXT(1), RIG_SENT);
-	cr_expect_eq(kept(pair)->size, 0, "and costs no memory");
+	cr_expect_null(kept(pair)->ring, "and costs no memory");
 	pair_close(pair);
 }
 
