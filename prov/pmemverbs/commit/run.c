@@ -52,7 +52,7 @@ static enum pmv_audience audience_of(const struct pmv_initiator *ini,
 
 struct pmv_run *pmv_run_get(struct pmv_initiator *ini, const struct pmv_submission *submission)
 {
-	struct pmv_run *run = pmv_to_run(pmv_op_get(&ini->owner));
+	struct pmv_run *run = pmv_to_run(pmv_op_get(&ini->owner, PMV_OP_APPLICATION));
 
 	if (!run)
 		return NULL;
@@ -66,7 +66,7 @@ struct pmv_run *pmv_run_get(struct pmv_initiator *ini, const struct pmv_submissi
 
 struct pmv_run *pmv_run_get_own(struct pmv_initiator *ini, atomic_bool *under_way)
 {
-	struct pmv_run *run = pmv_to_run(pmv_op_get_own(&ini->owner));
+	struct pmv_run *run = pmv_to_run(pmv_op_get(&ini->owner, PMV_OP_OWN));
 
 	if (!run)
 		return NULL;

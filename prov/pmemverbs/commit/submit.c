@@ -45,9 +45,9 @@ static bool is_ready(struct pmv_initiator *ini, bool agent, bool group, bool rea
 {
 	reads = reads && !pmv_engine_can(ini->engine->engine, PMV_ENGINE_FENCE);
 	if (has_to_wait(ini, agent, reads))
-		pmv_queue_progress(ini->owner.tx_queue);
+		pmv_queue_progress(ini->owner.tx_queue, false);
 	if (group && !pmv_group_is_idle(ini))
-		pmv_queue_look(ini->owner.tx_queue);
+		pmv_queue_progress(ini->owner.tx_queue, true);
 	return !has_to_wait(ini, agent, reads) && !(group && !pmv_group_is_idle(ini));
 }
 

@@ -31,11 +31,11 @@ struct pmv_attr {
 	bool writable; /* peers may write */
 };
 
-/* A range of a peer's memory. */
+/* A range of a peer's memory, in the form in which it is sent. */
 struct pmv_range {
 	uint64_t addr;
 	uint64_t len;
-	uint32_t key; /* the core's */
+	uint64_t key; /* the core's, of 32 bits */
 };
 
 #define PMV_KEY_TAG UINT64_C(0xf5)

@@ -44,7 +44,7 @@ static void progress(struct pmv_cntr *cntr)
 	pmv_agent_progress(&cntr->domain->agent);
 	pthread_mutex_lock(&cntr->lock);
 	for (size_t i = 0; i < cntr->num_queues; i++)
-		pmv_queue_look(cntr->queues[i]);
+		pmv_queue_progress(cntr->queues[i], true);
 	pthread_mutex_unlock(&cntr->lock);
 	pmv_agent_nudge(&cntr->domain->agent);
 }

@@ -53,7 +53,7 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf, uint6
 {
 	struct pmv_cq *cq = pmv_to_cq(fid);
 	uint32_t api_version = cq->domain->fabric->fabric_fid.api_version;
-	struct pmv_comp *comp = pmv_queue_take_error(&cq->queue);
+	struct pmv_comp *comp = pmv_queue_take(&cq->queue, true);
 
 	(void) flags;
 	if (!comp)
@@ -106,7 +106,7 @@ int pmv_cq_trywait(struct pmv_cq *cq)
 	ret = pmv_queue_arm(&cq->queue);
 	if (ret)
 		return ret;
-	if (pmv_queue_is_ready(&cq->queue) || must_look(cq) ||
+	if (atomic_load(&cq->queue.num_ready) || must_look(cq) ||
 	    atomic_load(&cq->signals) != atomic_load(&cq->heeded))
 		return -FI_EAGAIN;
 	ret = pmv_queue_trywait(&cq->queue);
@@ -339,23 +339,24 @@ static int open_queue(struct pmv_cq *cq, const struct fi_cq_attr *attr)
 {
 	static const size_t default_size = 1024;
 	struct pmv_domain *domain = cq->domain;
-	struct pmv_queue_attr queue_attr = {
+	struct pmv_queue *queue = &cq->queue;
+	int ret;
+
+	*queue = (struct pmv_queue){
 		.engine = &domain->engine,
 		.pool = &domain->ops,
 		.entry_size = pmv_queue_entry_size(cq->format),
 		.size = attr->size ? attr->size : default_size,
-		.has_fd = cq->wait_obj != FI_WAIT_NONE || domain->engine.core->driven,
-		.waitable = cq->wait_obj != FI_WAIT_NONE,
 		.has_room = kick,
 		.has_room_arg = &domain->agent,
 	};
-	int ret = open_core(cq, attr, queue_attr.size, &queue_attr.core_fid);
-
+	ret = open_core(cq, attr, queue->size, &queue->core_fid);
 	if (ret)
 		return ret;
-	ret = pmv_queue_open(&cq->queue, &queue_attr);
+	ret = pmv_queue_open(queue, cq->wait_obj != FI_WAIT_NONE || domain->engine.core->driven,
+			     cq->wait_obj != FI_WAIT_NONE);
 	if (ret)
-		fi_close(&queue_attr.core_fid->fid);
+		fi_close(&queue->core_fid->fid);
 	return ret;
 }
 

@@ -248,10 +248,10 @@ static void take_leftovers(struct pmv_ep *ep)
 
 	if (tx) {
 		pmv_run_drop_all(&ep->initiator);
-		pmv_queue_progress(tx);
+		pmv_queue_progress(tx, false);
 	}
 	if (rx && rx != tx && !pmv_initiator_is_fast(&ep->initiator, PMV_SLOW_COUNT_RX))
-		pmv_queue_progress(rx);
+		pmv_queue_progress(rx, false);
 }
 
 /* bury -- it is closed, and freed some time later: struct pmv_zombies */

@@ -67,7 +67,7 @@ bool pmv_mr_kind(const struct pmv_domain *domain, struct fid_mr *mr_fid, struct 
 	struct pmv_mr *mr = pmv_container_of(mr_fid, struct pmv_mr, mr_fid);
 
 	return mr_fid->fid.ops == &pmv_mr_fi_ops && mr->domain == domain && mr->region &&
-	       (mr->region->use & PMV_REGION_PMEM) && pmv_key_unpack(mr_fid->key, attr);
+	       (mr->region->attr.use & PMV_REGION_PMEM) && pmv_key_unpack(mr_fid->key, attr);
 }
 
 /* is_nameless -- a file in memory without a name */

@@ -137,7 +137,8 @@ static struct pmv_deferred *defer(struct fid_ep *fid, const struct fi_msg_atomic
 	struct pmv_rdm_ep *rdm = PMV_RDM_OF(fid, atomic);
 	/* RxM does not report injected ones. */
 	bool report = !(flags & FI_INJECT) && ((flags & FI_COMPLETION) || !rdm->selective);
-	struct pmv_deferred *deferred = (struct pmv_deferred *) pmv_op_get(&rdm->deferred);
+	struct pmv_deferred *deferred =
+		(struct pmv_deferred *) pmv_op_get(&rdm->deferred, PMV_OP_APPLICATION);
 
 	if (!deferred)
 		return NULL;

@@ -90,7 +90,7 @@ Test(close, does_not_tell_again_what_is_told_but_not_read)
 	fake_fail(&rig->fake, FI_EIO, 5);
 	fake_fail(&rig->fake, FI_ECANCELED, 5);
 	/* A fence or a counter takes entries before the application reads them. */
-	pmv_queue_progress(&pmv_to_cq(rig->cq)->queue);
+	pmv_queue_progress(&pmv_to_cq(rig->cq)->queue, false);
 	rig_close_ep(rig);
 	rig_expect(rig, CONTEXT(0), RIG_WRITTEN);
 	rig_expect_error(rig, CONTEXT(1), RIG_WRITTEN, FI_EIO);
