@@ -9,23 +9,37 @@
 
 #include "testcore/fid.h"
 
+#define MANY 64
+
+/* restart -- with the oldest entry at the start */
+static void restart(struct testcore_cq *cq)
+{
+	memmove(cq->entries, cq->entries + cq->first, cq->count * sizeof(cq->entries[0]));
+	memset(cq->entries + cq->count, 0, cq->first * sizeof(cq->entries[0]));
+	cq->first = 0;
+}
+
 void testcore_cq_add(struct testcore_cq *cq, const struct testcore_entry *entry)
 {
-	if (cq->count == cq->room) {
+	if (cq->first > cq->count)
+		restart(cq);
+	if (cq->first + cq->count == cq->room) {
 		cq->room = cq->room ? 2 * cq->room : 8;
 		cq->entries =
 			testcore_need(realloc(cq->entries, cq->room * sizeof(cq->entries[0])));
 	}
-	cq->entries[cq->count++] = *entry;
+	cq->entries[cq->first + cq->count++] = *entry;
 }
 
+/* drop -- where there are many, one must not cost as much as all */
 static void drop(struct testcore_cq *cq, size_t n)
 {
 	if (!n)
 		return;
+	cq->first += n;
 	cq->count -= n;
-	memmove(cq->entries, cq->entries + n, cq->count * sizeof(cq->entries[0]));
-	memset(cq->entries + cq->count, 0, n * sizeof(cq->entries[0]));
+	if (cq->count < MANY)
+		restart(cq);
 }
 
 ssize_t testcore_cq_read(struct fid_cq *fid, void *buf, size_t count)
@@ -33,8 +47,9 @@ ssize_t testcore_cq_read(struct fid_cq *fid, void *buf, size_t count)
 	struct testcore_cq *cq = testcore_of(fid, struct testcore_cq, fid);
 	size_t got = 0;
 
-	while (got < count && got < cq->count && !cq->entries[got].err) {
-		memcpy((char *) buf + got * cq->entry_size, &cq->entries[got].ok, cq->entry_size);
+	while (got < count && got < cq->count && !cq->entries[cq->first + got].err) {
+		memcpy((char *) buf + got * cq->entry_size, &cq->entries[cq->first + got].ok,
+		       cq->entry_size);
 		got++;
 	}
 	drop(cq, got);
@@ -48,7 +63,7 @@ ssize_t testcore_cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf, uin
 	struct testcore_cq *cq = testcore_of(fid, struct testcore_cq, fid);
 	size_t room = buf->err_data ? buf->err_data_size : 0;
 	void *err_data = room >= sizeof(int) ? buf->err_data : NULL;
-	const struct testcore_entry *entry = cq->entries;
+	const struct testcore_entry *entry = cq->entries + cq->first;
 
 	(void) flags;
 	if (!cq->count || !entry->err)

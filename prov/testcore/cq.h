@@ -23,9 +23,10 @@ struct testcore_entry {
 struct testcore_cq {
 	struct fid_cq fid;
 	size_t entry_size;
+	size_t first; /* the oldest one's place: 0, unless there are many */
 	size_t count;
 	size_t room;
-	struct testcore_entry *entries; /* the oldest first */
+	struct testcore_entry *entries;
 };
 
 /* testcore_cq_init -- the core brings its own way to close it; the rest it may replace */

@@ -80,12 +80,14 @@ void pmv_agent_destroy(struct pmv_agent *agent)
 /* Endpoints */
 
 /*
- * is_wanted -- may the peer ask for anything?  It may name regions that are closed by now;
- * and any region where the path reorders writes.
+ * start_if_wanted -- may the peer ask for anything?  It may name regions that are closed by
+ * now; and any region where the path reorders writes.  Holds the lock.
  */
-static bool is_wanted(const struct pmv_agent *agent, const struct pmv_mailbox *mailbox)
+static int start_if_wanted(struct pmv_agent *agent, const struct pmv_mailbox *mailbox)
 {
-	return atomic_load(&agent->was_wanted) || pmv_setting.relaxed || mailbox->peer.relaxed;
+	if (!atomic_load(&agent->was_wanted) && !pmv_setting.relaxed && !mailbox->peer.relaxed)
+		return 0;
+	return pmv_agent_start(agent);
 }
 
 int pmv_agent_promise(struct pmv_agent *agent, struct pmv_mailbox *mailbox)
@@ -95,11 +97,10 @@ int pmv_agent_promise(struct pmv_agent *agent, struct pmv_mailbox *mailbox)
 	pthread_mutex_lock(&agent->lock);
 	if (agent->hints.fd < 0 && !agent->engine->core->driven)
 		pmv_hint_open(&agent->hints);
-	if (pmv_setting_has_thread() && !mailbox->promised && is_wanted(agent, mailbox))
-		ret = pmv_agent_start(agent);
-	if (!ret && !mailbox->promised) {
-		mailbox->promised = true;
-		agent->promises++;
+	if (!mailbox->promised && pmv_setting_has_thread()) {
+		ret = start_if_wanted(agent, mailbox);
+		mailbox->promised = !ret;
+		agent->promises += !ret;
 	}
 	pthread_mutex_unlock(&agent->lock);
 	return ret;
@@ -113,10 +114,7 @@ int pmv_agent_attach(struct pmv_agent *agent, struct pmv_mailbox *mailbox)
 	if (!mailbox->attached && !mailbox->closing && mailbox->block && mailbox->connected) {
 		if (!mailbox->work)
 			mailbox->work = malloc(sizeof(*mailbox->work));
-		if (!mailbox->work)
-			ret = -FI_ENOMEM;
-		else if (is_wanted(agent, mailbox))
-			ret = pmv_agent_start(agent);
+		ret = mailbox->work ? start_if_wanted(agent, mailbox) : -FI_ENOMEM;
 		if (!ret) {
 			mailbox->attached = true;
 			pmv_look_add(&agent->looks, mailbox);
@@ -142,7 +140,13 @@ void pmv_agent_detach(struct pmv_agent *agent, struct pmv_mailbox *mailbox, bool
 void pmv_agent_forget(struct pmv_agent *agent, struct pmv_mailbox *mailbox)
 {
 	pthread_mutex_lock(&agent->lock);
-	pmv_service_forget(agent, mailbox);
+	for (unsigned int i = 0; i < agent->batch->count; i++) {
+		if (agent->batch->works[i].mailbox == mailbox)
+			agent->batch->works[i].mailbox = NULL;
+	}
+	if (mailbox->working)
+		pmv_work_free(mailbox->work);
+	mailbox->working = false;
 	free(mailbox->work);
 	mailbox->work = NULL;
 	if (mailbox->promised)
@@ -201,7 +205,7 @@ int pmv_agent_add_region(struct pmv_agent *agent, const struct pmv_region_attr *
 
 void pmv_agent_remove_region(struct pmv_agent *agent, struct pmv_region *region)
 {
-	if (region->needs_agent)
+	if (region->attr.needs_agent)
 		atomic_fetch_sub(&agent->needed, 1);
 	pmv_region_remove(&agent->regions, region);
 	pmv_agent_unwant(agent);

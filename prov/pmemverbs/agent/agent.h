@@ -3,19 +3,12 @@
  * agent.h -- the target's side of a commit: write back, then acknowledge
  *
  * A domain has one agent.  It serves the mailboxes of all endpoints of the domain, in a
- * thread of its own or inside the application's calls (FI_PMEMVERBS_AGENT).  Several
- * requests make one batch: their ranges are flushed together, and pages of one region
- * are synced once.
+ * thread of its own or inside the application's calls (FI_PMEMVERBS_AGENT).  Every request
+ * of a connection is served after all earlier ones.  Its ranges were written before the
+ * request itself, so the data have arrived.
  *
- * Every request of a connection is served after all earlier ones.  Its ranges were
- * written before the request itself, so the data have arrived.
- *
- * agent.c knows endpoints and regions; service.c has the rounds; writeback.c makes ranges
- * durable; thread.c starts and stops threads; rest.c puts them to sleep; wake.c wakes them.
- *
- * Locks: `serving` and `lock`, which is never held for long; progress/queue.h has the
- * order of all locks.  Whoever holds a queue's lock, or an endpoint's, must not call in
- * here, but for pmv_agent_kick.
+ * Whoever holds a queue's lock, or an endpoint's, must not call in here, but for
+ * pmv_agent_kick.  `lock` is never held for long.
  */
 #ifndef PMV_AGENT_H
 #define PMV_AGENT_H
@@ -54,6 +47,7 @@ struct pmv_agent {
 
 	/* Of the thread. */
 	LIST_ENTRY(pmv_agent) next_running;
+	bool listed;
 	pthread_t thread;
 	atomic_bool running;
 	atomic_bool stop;
@@ -71,16 +65,10 @@ struct pmv_agent {
 int pmv_agent_init(struct pmv_agent *agent, const struct pmv_engine *engine);
 void pmv_agent_destroy(struct pmv_agent *agent);
 
-/*
- * pmv_agent_promise -- the endpoint is about to tell its peer that there is an agent.
- * Fails if the thread is already wanted and can't be started.
- */
+/* pmv_agent_promise -- the endpoint is about to tell its peer that there is an agent */
 int pmv_agent_promise(struct pmv_agent *agent, struct pmv_mailbox *mailbox);
 
-/*
- * pmv_agent_attach -- serve a mailbox until it is detached.  A mailbox that is being
- * closed is not attached again.
- */
+/* pmv_agent_attach -- serve a mailbox until it is detached, unless it is being closed */
 int pmv_agent_attach(struct pmv_agent *agent, struct pmv_mailbox *mailbox);
 void pmv_agent_detach(struct pmv_agent *agent, struct pmv_mailbox *mailbox, bool closing);
 /* pmv_agent_forget -- its endpoint is closed: drop everything that refers to the mailbox */
@@ -89,17 +77,13 @@ void pmv_agent_forget(struct pmv_agent *agent, struct pmv_mailbox *mailbox);
 void pmv_agent_leave(struct pmv_agent *agent, struct pmv_queue *queue);
 
 /*
- * pmv_agent_want -- peers may ask the agent for something from now on.  The first call
- * starts the thread, if there are connections already.  If this fails nothing may be
- * promised to peers.
+ * pmv_agent_want -- peers may ask the agent for something from now on: starts the thread, if
+ * there are connections.  If this fails nothing may be promised to peers.
  */
 int pmv_agent_want(struct pmv_agent *agent);
 void pmv_agent_unwant(struct pmv_agent *agent);
 
-/*
- * pmv_agent_add_region -- node: the NUMA node of its memory, or -1.  Fails without memory,
- * if the key is known already, and as pmv_agent_want.
- */
+/* pmv_agent_add_region -- node: the NUMA node of its memory, or -1.  Wants the agent, too. */
 int pmv_agent_add_region(struct pmv_agent *agent, const struct pmv_region_attr *attr, int node,
 			 struct pmv_region **region);
 void pmv_agent_remove_region(struct pmv_agent *agent, struct pmv_region *region);
@@ -146,10 +130,7 @@ bool pmv_agent_watch(struct pmv_agent *agent, struct pmv_queue *queue);
 int pmv_agent_start(struct pmv_agent *agent);
 void pmv_agent_stop(struct pmv_agent *agent);
 
-/*
- * pmv_agent_stop_all -- the process ends while domains are open, perhaps inside a signal
- * handler.  Waits for no lock, and only a short time for a thread.
- */
+/* pmv_agent_stop_all -- the process ends, perhaps inside a signal handler: waits for no lock */
 void pmv_agent_stop_all(void);
 
 #endif /* PMV_AGENT_H */

@@ -12,59 +12,47 @@
 
 #include <libpmem2.h>
 
-static pmem2_flush_fn flush_fn;
-static pmem2_drain_fn drain_fn;
 static pmem2_memcpy_fn memcpy_fn;
+static int found;      /* what pmv_flush_init returns */
 static bool populates; /* the kernel has MADV_POPULATE_WRITE (5.14) */
-
-static void flush(const void *addr, size_t len)
-{
-	flush_fn(addr, len);
-}
-
-static void drain(void)
-{
-	drain_fn();
-}
 
 static void store(void *to, const void *from, size_t len)
 {
 	memcpy_fn(to, from, len, PMEM2_F_MEM_NONTEMPORAL | PMEM2_F_MEM_NODRAIN);
 }
 
-static void page_bounds(void *addr, size_t len, uintptr_t *start, uintptr_t *end)
+/* whole_pages -- where the first page of a range begins; *len: of all of its pages */
+static char *whole_pages(void *addr, size_t *len)
 {
-	uintptr_t page = sysconf(_SC_PAGESIZE);
+	size_t page = sysconf(_SC_PAGESIZE);
+	size_t before = (uintptr_t) addr & (page - 1);
 
-	*start = (uintptr_t) addr & ~(page - 1);
-	*end = ((uintptr_t) addr + len + page - 1) & ~(page - 1);
+	*len = (before + *len + page - 1) & ~(page - 1);
+	return (char *) addr - before;
 }
 
 /* touch -- else the kernel does not write back pages that a device wrote while pinned */
 static int touch(void *addr, size_t len)
 {
-	uintptr_t start, end;
+	char *start = whole_pages(addr, &len);
 
-	page_bounds(addr, len, &start, &end);
 	if (populates)
-		return madvise((void *) start, end - start, MADV_POPULATE_WRITE) ? -errno : 0;
+		return madvise(start, len, MADV_POPULATE_WRITE) ? -errno : 0;
 	/* An atomic write that changes nothing, even if others write there. */
-	for (; start < end; start += sysconf(_SC_PAGESIZE))
-		atomic_fetch_or((atomic_uchar *) start, 0);
+	for (size_t at = 0; at < len; at += sysconf(_SC_PAGESIZE))
+		atomic_fetch_or((atomic_uchar *) (start + at), 0);
 	return 0;
 }
 
 static int sync_pages(void *addr, size_t len)
 {
-	uintptr_t start, end;
+	char *start = whole_pages(addr, &len);
 
-	page_bounds(addr, len, &start, &end);
-	return msync((void *) start, end - start, MS_SYNC) ? -errno : 0;
+	return msync(start, len, MS_SYNC) ? -errno : 0;
 }
 
-static const struct pmv_flush_ops hardware = {
-	.flush = flush,
-	.drain = drain,
+/* libpmem2's functions are added by pmv_flush_init. */
+static struct pmv_flush_ops hardware = {
 	.store = store,
 	.touch = touch,
 	.sync = sync_pages,
@@ -73,33 +61,26 @@ static const struct pmv_flush_ops hardware = {
 const struct pmv_flush_ops *pmv_flush = &hardware;
 
 /*
- * find_populate -- tried on a page of our own: the kernel also answers EINVAL for memory
- * that may not be written
+ * find_functions -- libpmem2's depend only on a mapping's granularity, but it accepts each
+ * mapping once, and the application's may be its own already: so use one of ours
  */
-static void find_populate(void *page, size_t size)
-{
-	populates = !madvise(page, size, MADV_POPULATE_WRITE);
-}
-
-/*
- * find_functions -- libpmem2 has functions for each mapping, but they depend only on the
- * granularity.  Use a mapping of our own: libpmem2 accepts each mapping only once, and
- * the application may have registered its own already.
- */
-static int find_functions(void)
+static void find_functions(void)
 {
 	size_t page = sysconf(_SC_PAGESIZE);
 	struct pmem2_source *source = NULL;
 	struct pmem2_map *map = NULL;
 	void *memory = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	if (memory == MAP_FAILED)
-		return -ENOMEM;
-	find_populate(memory, page);
+	if (memory == MAP_FAILED) {
+		found = -ENOMEM;
+		return;
+	}
+	/* On a page of our own: EINVAL is also the answer for memory that may not be written. */
+	populates = !madvise(memory, page, MADV_POPULATE_WRITE);
 	if (!pmem2_source_from_anon(&source, page) &&
 	    !pmem2_map_from_existing(&map, source, memory, page, PMEM2_GRANULARITY_CACHE_LINE)) {
-		flush_fn = pmem2_get_flush_fn(map);
-		drain_fn = pmem2_get_drain_fn(map);
+		hardware.flush = pmem2_get_flush_fn(map);
+		hardware.drain = pmem2_get_drain_fn(map);
 		memcpy_fn = pmem2_get_memcpy_fn(map);
 	}
 	if (map)
@@ -107,20 +88,13 @@ static int find_functions(void)
 	if (source)
 		pmem2_source_delete(&source);
 	munmap(memory, page);
-	return flush_fn && drain_fn && memcpy_fn ? 0 : -EOPNOTSUPP;
-}
-
-static int found;
-
-static void find_once(void)
-{
-	found = find_functions();
+	found = hardware.flush && hardware.drain && memcpy_fn ? 0 : -EOPNOTSUPP;
 }
 
 int pmv_flush_init(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-	pthread_once(&once, find_once);
+	pthread_once(&once, find_functions);
 	return found;
 }

@@ -17,10 +17,7 @@ struct pmv_flush_ops {
 	void (*drain)(void);
 	/* copy with non-temporal stores; drain waits for them */
 	void (*store)(void *to, const void *from, size_t len);
-	/*
-	 * tell the kernel that a device has written a range of a file, of which
-	 * it knows nothing; 0 or a negative errno
-	 */
+	/* tell the kernel of what a device has written to a file; 0 or a negative errno */
 	int (*touch)(void *addr, size_t len);
 	/* write the pages of a range that the kernel knows to be dirty to their file; the same */
 	int (*sync)(void *addr, size_t len);

@@ -9,33 +9,31 @@
 #define AT_ONCE 64
 
 /* heed -- look into the mailbox that a hint names; false: it is forged, or late */
-static bool heed(struct pmv_agent *agent, const uint8_t *buf, size_t len, int64_t now)
+static bool heed(struct pmv_agent *agent, const struct pmv_hint *hint, int64_t now)
 {
-	struct pmv_mailbox *mailbox;
-	bool ask;
+	struct pmv_mailbox *mailbox = pmv_look_find(&agent->looks, hint->key);
 
-	if (len != PMV_HINT_SIZE)
-		return false;
-	mailbox = pmv_look_find(&agent->looks, pmv_hint_key(buf));
-	if (!mailbox || !pmv_hint_decode(buf, &mailbox->hint_in, &ask))
+	if (!mailbox || !pmv_hint_is_genuine(hint, &mailbox->hint_in))
 		return false;
 	pmv_look_hinted(&agent->looks, mailbox, now);
-	if (ask)
+	if (hint->ask)
 		pmv_mailbox_hint(mailbox, false);
 	return true;
 }
 
 bool pmv_listen(struct pmv_agent *agent, int64_t now)
 {
-	/* Room for one byte more: then a datagram that is too long does not pass for a hint. */
-	uint8_t buf[PMV_HINT_SIZE + 1];
+	struct {
+		struct pmv_hint hint;
+		char more; /* a datagram that is too long does not pass for a hint */
+	} buf;
 	unsigned int count = 0, heeded = 0;
 	size_t len;
 
-	while (count < AT_ONCE && (len = pmv_hint_receive(&agent->hints, buf, sizeof(buf)))) {
+	while (count < AT_ONCE && (len = pmv_hint_receive(&agent->hints, &buf, sizeof(buf)))) {
 		count++;
 		pthread_mutex_lock(&agent->lock);
-		heeded += heed(agent, buf, len, now);
+		heeded += len == sizeof(buf.hint) && heed(agent, &buf.hint, now);
 		pthread_mutex_unlock(&agent->lock);
 	}
 	return heeded || !count;

@@ -37,31 +37,27 @@ static size_t ack_at(uint64_t number)
 
 /* Opening and closing */
 
-static int register_part(struct pmv_mailbox *mailbox, const void *start, size_t len,
-			 uint64_t access, struct fid_mr **mr)
+static int register_part(struct pmv_mailbox *mailbox, size_t at, size_t len, uint64_t access,
+			 struct fid_mr **mr)
 {
-	return fi_mr_reg(mailbox->engine->engine->domain_fid, start, len, access, 0, 0,
-			 PMV_CORE_MR_NOCACHE, mr, NULL);
+	return fi_mr_reg(mailbox->engine->engine->domain_fid, mailbox->block + at, len, access, 0,
+			 0, PMV_CORE_MR_NOCACHE, mr, NULL);
 }
 
 /*
- * register_parts -- each with only the rights that it needs.  If peers of the domain could
- * read a block, they would see other peers' data.  If they could write to an outbox, they
- * could change what is sent.
+ * register_parts -- each with only the rights that it needs: peers of the domain must neither
+ * read other peers' data in a block nor change what is sent from an outbox
  */
 static int register_parts(struct pmv_mailbox *mailbox)
 {
-	int ret = register_part(mailbox, mailbox->block, PMV_BLOCK_SIZE, FI_REMOTE_WRITE,
-				&mailbox->mr);
+	int ret = register_part(mailbox, 0, PMV_BLOCK_SIZE, FI_REMOTE_WRITE, &mailbox->mr);
 
 	if (!ret)
-		ret = register_part(mailbox, mailbox->block + PMV_FLUSH_AT, PMV_FLUSH_SIZE,
-				    FI_REMOTE_READ, &mailbox->flush_mr);
-	if (ret || !mailbox->engine->engine->scratch_mr)
-		return ret;
-	ret = register_part(mailbox, mailbox->outbox, OUTBOX_SIZE, FI_WRITE, &mailbox->out_mr);
-	if (!ret)
-		mailbox->desc = fi_mr_desc(mailbox->out_mr);
+		ret = register_part(mailbox, PMV_FLUSH_AT, PMV_FLUSH_SIZE, FI_REMOTE_READ,
+				    &mailbox->flush_mr);
+	if (!ret && mailbox->engine->engine->scratch_mr)
+		ret = register_part(mailbox, OUTBOX_AT, OUTBOX_SIZE, FI_WRITE, &mailbox->out_mr);
+	mailbox->desc = mailbox->out_mr ? fi_mr_desc(mailbox->out_mr) : NULL;
 	return ret;
 }
 
@@ -81,22 +77,20 @@ static void make_hints(struct pmv_mailbox *mailbox)
 {
 	struct pmv_seal seal = pmv_seal(mailbox->secret, mailbox->peer.secret, PMV_SEALED_HINT);
 
-	pmv_hint_encode(mailbox->hint, mailbox->peer.key, false, &seal);
-	pmv_hint_encode(mailbox->asking_hint, mailbox->peer.key, true, &seal);
+	mailbox->hint = pmv_hint_make(mailbox->peer.key, false, &seal);
+	mailbox->asking_hint = pmv_hint_make(mailbox->peer.key, true, &seal);
 	pmv_hint_find_peer(mailbox->hints, mailbox->engine->fid, mailbox->peer.port,
 			   &mailbox->hint_peer);
 }
 
 int pmv_mailbox_open(struct pmv_mailbox *mailbox)
 {
-	uint8_t random[sizeof(mailbox->secret)];
 	int ret;
 
 	if (mailbox->block)
 		return 0;
-	if (getrandom(random, sizeof(random), 0) != sizeof(random))
+	if (getrandom(&mailbox->secret, sizeof(mailbox->secret), 0) != sizeof(mailbox->secret))
 		return -FI_EOTHER;
-	memcpy(&mailbox->secret, random, sizeof(random));
 	mailbox->secret &= PMV_SECRET_MASK;
 	make_seals(mailbox);
 	mailbox->block = mmap(NULL, MAPPING_SIZE, PROT_READ | PROT_WRITE,
@@ -106,7 +100,6 @@ int pmv_mailbox_open(struct pmv_mailbox *mailbox)
 		return -FI_ENOMEM;
 	}
 	mailbox->outbox = mailbox->block + OUTBOX_AT;
-	mailbox->repeated = mailbox->outbox + PMV_BLOCK_SIZE;
 	atomic_init(&mailbox->next_ack, 1);
 	ret = register_parts(mailbox);
 	if (ret)
@@ -171,8 +164,8 @@ void pmv_mailbox_flush_place(const struct pmv_mailbox *mailbox, uint64_t *addr, 
 	*key = mailbox->peer.flush_key;
 }
 
-static ssize_t post_from(struct pmv_mailbox *mailbox, uint8_t *from, size_t at, size_t len,
-			 struct pmv_op *op, uint64_t flags)
+static ssize_t post(struct pmv_mailbox *mailbox, uint8_t *from, size_t at, size_t len,
+		    struct pmv_op *op, uint64_t flags)
 {
 	struct iovec iov = {.iov_base = from, .iov_len = len};
 	struct fi_rma_iov rma_iov = {
@@ -194,18 +187,13 @@ static ssize_t post_from(struct pmv_mailbox *mailbox, uint8_t *from, size_t at, 
 	return pmv_engine_post_one(mailbox->engine, &wr);
 }
 
-static ssize_t post(struct pmv_mailbox *mailbox, size_t at, size_t len, struct pmv_op *op,
-		    uint64_t flags)
-{
-	return post_from(mailbox, mailbox->outbox + at, at, len, op, flags);
-}
-
 /* Hints */
 
 void pmv_mailbox_hint(const struct pmv_mailbox *mailbox, bool ask)
 {
-	pmv_hint_send(mailbox->hints, &mailbox->hint_peer,
-		      ask ? mailbox->asking_hint : mailbox->hint, PMV_HINT_SIZE);
+	const struct pmv_hint *hint = ask ? &mailbox->asking_hint : &mailbox->hint;
+
+	pmv_hint_send(mailbox->hints, &mailbox->hint_peer, hint, sizeof(*hint));
 }
 
 /* hint_of_request -- a request was posted: wake the agent up, if it may be asleep */
@@ -215,7 +203,7 @@ static void hint_of_request(struct pmv_mailbox *mailbox)
 
 	if (!mailbox->hint_peer.len)
 		return;
-	now = pmv_now_ns();
+	now = pmv_clock_ns();
 	atomic_store(&mailbox->hint_wait_ns, HINT_WAIT_NS);
 	atomic_store(&mailbox->hint_again_ns, now + HINT_WAIT_NS);
 	if (now >= mailbox->awake_ns)
@@ -241,13 +229,13 @@ static ssize_t post_message(struct pmv_mailbox *mailbox, struct pmv_message *mes
 			    struct pmv_op *op, uint64_t flags)
 {
 	size_t at = message_at(mailbox->sent + 1);
+	uint8_t *slot = mailbox->outbox + at;
 	ssize_t ret;
 
 	message->number = mailbox->sent + 1;
 	message->seen = (uint32_t) mailbox->acked;
-	ret = post(mailbox, at,
-		   pmv_message_encode(mailbox->outbox + at, message, &mailbox->message_out), op,
-		   flags);
+	pmv_message_encode(slot, message, &mailbox->message_out);
+	ret = post(mailbox, slot, at, message->len, op, flags);
 	if (ret)
 		return ret;
 	mailbox->sent++;
@@ -264,23 +252,22 @@ ssize_t pmv_mailbox_send(struct pmv_mailbox *mailbox, struct pmv_message *messag
 }
 
 /*
- * pmv_mailbox_repeat -- from a place of its own: a core may read the message only when it
- * sends it, and the outbox's slot may contain another message by then
+ * From a place of its own: a core may read the message only when it sends it, and the
+ * outbox's slot may contain another one by then
  */
 ssize_t pmv_mailbox_repeat(struct pmv_mailbox *mailbox, struct pmv_op *op)
 {
 	bool last = mailbox->repeat_asked && mailbox->asked > mailbox->acked;
 	uint64_t number = last ? mailbox->asked : mailbox->acked + 1;
-	uint8_t copy[PMV_MESSAGE_SIZE];
+	uint8_t *copy = mailbox->outbox + PMV_BLOCK_SIZE;
 	struct pmv_message message;
 
 	mailbox->repeat_asked = !mailbox->repeat_asked;
-	memcpy(mailbox->repeated, mailbox->outbox + message_at(number), PMV_MESSAGE_SIZE);
+	memcpy(copy, mailbox->outbox + message_at(number), PMV_MESSAGE_SIZE);
 	/* Where every region has all rights others may write to the outbox, too. */
-	if (pmv_message_decode(mailbox->repeated, number, &mailbox->message_out, copy, &message) !=
-	    PMV_ARRIVED)
+	if (pmv_message_decode(copy, number, &mailbox->message_out, &message) != PMV_ARRIVED)
 		return -FI_ECANCELED;
-	return post_from(mailbox, mailbox->repeated, message_at(number), PMV_MESSAGE_SIZE, op, 0);
+	return post(mailbox, copy, message_at(number), PMV_MESSAGE_SIZE, op, 0);
 }
 
 bool pmv_mailbox_may_ask(const struct pmv_mailbox *mailbox)
@@ -298,6 +285,12 @@ ssize_t pmv_mailbox_ask(struct pmv_mailbox *mailbox, struct pmv_op *op)
 	return ret;
 }
 
+static enum pmv_arrival look_for_ack(const struct pmv_mailbox *mailbox, uint64_t number,
+				     struct pmv_ack *ack)
+{
+	return pmv_ack_decode(mailbox->block + ack_at(number), number, &mailbox->ack_in, ack);
+}
+
 bool pmv_mailbox_misses_ack(struct pmv_mailbox *mailbox)
 {
 	uint64_t next = atomic_load(&mailbox->next_ack);
@@ -306,8 +299,7 @@ bool pmv_mailbox_misses_ack(struct pmv_mailbox *mailbox)
 
 	mailbox->missing_ack = 0;
 	for (uint64_t number = next + 1; number < next + PMV_SLOTS; number++) {
-		if (pmv_ack_decode(mailbox->block + ack_at(number), number, &mailbox->ack_in,
-				   &ack) == PMV_ARRIVED)
+		if (look_for_ack(mailbox, number, &ack) == PMV_ARRIVED)
 			mailbox->missing_ack = next;
 	}
 	return missed && mailbox->missing_ack;
@@ -315,18 +307,15 @@ bool pmv_mailbox_misses_ack(struct pmv_mailbox *mailbox)
 
 bool pmv_mailbox_has_ack(const struct pmv_mailbox *mailbox)
 {
-	uint64_t number = atomic_load(&mailbox->next_ack);
 	struct pmv_ack ack;
 
-	return pmv_ack_decode(mailbox->block + ack_at(number), number, &mailbox->ack_in, &ack) !=
-	       PMV_NOT_YET;
+	return look_for_ack(mailbox, atomic_load(&mailbox->next_ack), &ack) != PMV_NOT_YET;
 }
 
 enum pmv_arrival pmv_mailbox_take_ack(struct pmv_mailbox *mailbox, struct pmv_ack *ack)
 {
 	uint64_t number = atomic_load(&mailbox->next_ack);
-	enum pmv_arrival arrival =
-		pmv_ack_decode(mailbox->block + ack_at(number), number, &mailbox->ack_in, ack);
+	enum pmv_arrival arrival = look_for_ack(mailbox, number, ack);
 
 	if (arrival != PMV_ARRIVED)
 		return arrival;
@@ -336,7 +325,7 @@ enum pmv_arrival pmv_mailbox_take_ack(struct pmv_mailbox *mailbox, struct pmv_ac
 	mailbox->acked = ack->done;
 	/* It is asked again before it stops looking. */
 	if (mailbox->hint_peer.len)
-		mailbox->awake_ns = pmv_now_ns() + (int64_t) ack->looks_us * (1000 / 2);
+		mailbox->awake_ns = pmv_clock_ns() + (int64_t) ack->looks_us * (1000 / 2);
 	atomic_store(&mailbox->next_ack, number + 1);
 	return PMV_ARRIVED;
 }
@@ -350,62 +339,37 @@ bool pmv_mailbox_has_message(const struct pmv_mailbox *mailbox)
 	return pmv_message_ready(mailbox->block + message_at(number), number);
 }
 
-enum pmv_arrival pmv_mailbox_take_message(struct pmv_mailbox *mailbox,
-					  uint8_t copy[PMV_MESSAGE_SIZE],
-					  struct pmv_message *message)
+enum pmv_arrival pmv_mailbox_look(const struct pmv_mailbox *mailbox, struct pmv_message *message)
 {
 	uint64_t number = mailbox->served + 1;
-	enum pmv_arrival arrival = pmv_message_decode(mailbox->block + message_at(number), number,
-						      &mailbox->message_in, copy, message);
 
-	if (arrival != PMV_NOT_YET)
-		mailbox->served = number;
-	return arrival;
-}
-
-bool pmv_mailbox_has_whole_message(const struct pmv_mailbox *mailbox)
-{
-	uint64_t number = mailbox->served + 1;
-	uint8_t copy[PMV_MESSAGE_SIZE];
-	struct pmv_message message;
-
-	return pmv_mailbox_has_message(mailbox) &&
-	       pmv_message_decode(mailbox->block + message_at(number), number, &mailbox->message_in,
-				  copy, &message) != PMV_NOT_YET;
-}
-
-void pmv_mailbox_put_back(struct pmv_mailbox *mailbox, uint64_t number)
-{
-	mailbox->served = number - 1;
+	return pmv_message_decode(mailbox->block + message_at(number), number, &mailbox->message_in,
+				  message);
 }
 
 void pmv_mailbox_owe(struct pmv_mailbox *mailbox, uint64_t number, enum pmv_fault fault)
 {
-	struct pmv_owed *last = mailbox->num_owed ? &mailbox->owed[mailbox->num_owed - 1] : NULL;
+	struct pmv_ack *last = mailbox->num_owed ? &mailbox->owed[mailbox->num_owed - 1] : NULL;
 
 	/* One acknowledgement covers any number of messages without a fault. */
 	if (!last || last->fault || fault)
 		last = &mailbox->owed[mailbox->num_owed++];
-	*last = (struct pmv_owed){.done = number, .fault = fault};
+	*last = (struct pmv_ack){.done = number, .fault = fault};
 }
 
-static ssize_t post_ack(struct pmv_mailbox *mailbox, const struct pmv_owed *owed)
+static ssize_t post_ack(struct pmv_mailbox *mailbox, struct pmv_ack *ack)
 {
-	struct pmv_ack ack = {
-		.number = mailbox->acks + 1,
-		.done = owed->done,
-		.fault = owed->fault,
-		.looks_us = (uint32_t) (mailbox->look.window_ns / 1000),
-	};
-	size_t at = ack_at(ack.number);
-	struct pmv_op *op = pmv_op_get_own(mailbox->owner);
+	struct pmv_op *op = pmv_op_get(mailbox->owner, PMV_OP_OWN);
+	uint8_t *slot;
 	ssize_t ret;
 
 	if (!op)
 		return -FI_EAGAIN;
-	op->audience = PMV_TELL_NOBODY;
-	pmv_ack_encode(mailbox->outbox + at, &ack, &mailbox->ack_out);
-	ret = post(mailbox, at, PMV_ACK_SIZE, op, 0);
+	ack->number = mailbox->acks + 1;
+	ack->looks_us = (uint32_t) (mailbox->look.window_ns / 1000);
+	slot = mailbox->outbox + ack_at(ack->number);
+	pmv_ack_encode(slot, ack, &mailbox->ack_out);
+	ret = post(mailbox, slot, ack_at(ack->number), PMV_ACK_SIZE, op, 0);
 	if (ret)
 		pmv_op_put(mailbox->owner->pool, op);
 	else

@@ -3,11 +3,8 @@
  * mailbox.h -- how an endpoint and its peer's agent talk past the application
  *
  * Each side has a block of memory to which the other side writes messages and
- * acknowledgements.  wire.h has the formats and explains the seals.  None of this uses
- * receives.
- *
- * The endpoint's lock protects the sending half; the agent's lock protects the half that
- * serves the peer's messages.
+ * acknowledgements (wire.h).  None of this uses receives.  The endpoint's lock protects the
+ * sending half; the agent's lock protects the half that serves the peer's messages.
  */
 #ifndef PMV_MAILBOX_H
 #define PMV_MAILBOX_H
@@ -29,12 +26,6 @@ struct pmv_queue;
 struct pmv_receive_tracker;
 struct pmv_work;
 
-/* An acknowledgement that is still to be posted. */
-struct pmv_owed {
-	uint64_t done;
-	enum pmv_fault fault;
-};
-
 struct pmv_mailbox {
 	/* Of the endpoint. */
 	const struct pmv_engine_ep *engine;
@@ -46,8 +37,7 @@ struct pmv_mailbox {
 	atomic_uint unacked;            /* operations that wait for an acknowledgement */
 
 	uint8_t *block;        /* the peer writes here */
-	uint8_t *outbox;       /* what is sent to the peer, at the same places as in its block */
-	uint8_t *repeated;     /* behind that: the message that is repeated */
+	uint8_t *outbox;       /* what is sent, at the same places; behind that what is repeated */
 	struct fid_mr *mr;     /* of the block */
 	struct fid_mr *out_mr; /* of the outbox, where the core wants one */
 	struct fid_mr *flush_mr;
@@ -57,7 +47,7 @@ struct pmv_mailbox {
 	struct pmv_handshake peer;
 	struct pmv_seal message_out, message_in, ack_out, ack_in, hint_in;
 	struct pmv_hint_peer hint_peer;
-	uint8_t hint[PMV_HINT_SIZE], asking_hint[PMV_HINT_SIZE];
+	struct pmv_hint hint, asking_hint;
 
 	/* Messages from here. */
 	uint64_t sent;
@@ -78,21 +68,18 @@ struct pmv_mailbox {
 	bool closing;
 	bool starved;          /* there was no room for an acknowledgement */
 	bool lacks_room;       /* ... for the next request's notice */
-	bool lost_receives;    /* there was no memory to keep them */
 	bool refused;          /* the peer sent a malformed request: no more are served ... */
 	bool ended;            /* ... and the connection was ended */
-	bool put_back;         /* in this round */
 	bool working;          /* `work` takes several rounds: */
 	struct pmv_work *work; /* see writeback.h */
 	uint64_t served;       /* this one and all before it are taken */
 	uint64_t faulted;      /* the last one with a fault */
 	uint64_t acks;         /* posted */
 	unsigned int num_owed;
-	struct pmv_owed owed[PMV_SLOTS];
+	struct pmv_ack owed[PMV_SLOTS]; /* still to be numbered and posted */
 };
 
-/* pmv_mailbox_open -- allocate and register the block, unless there is one; 0 or a negative
- * fi_errno */
+/* pmv_mailbox_open -- allocate and register the block, unless there is one */
 int pmv_mailbox_open(struct pmv_mailbox *mailbox);
 /* pmv_mailbox_close -- after the core's endpoint was closed and the agent has forgotten it */
 void pmv_mailbox_close(struct pmv_mailbox *mailbox);
@@ -105,63 +92,46 @@ void pmv_mailbox_close(struct pmv_mailbox *mailbox);
 void pmv_mailbox_hint(const struct pmv_mailbox *mailbox, bool ask);
 void pmv_mailbox_hint_again(struct pmv_mailbox *mailbox, int64_t now);
 
-/* pmv_mailbox_handshake -- make the handshake for the peer */
+/* pmv_mailbox_handshake -- for the peer; pmv_mailbox_connect -- the peer's has arrived */
 void pmv_mailbox_handshake(struct pmv_mailbox *mailbox, uint8_t buf[PMV_HANDSHAKE_SIZE]);
-
-/* pmv_mailbox_connect -- the peer's handshake has arrived */
 void pmv_mailbox_connect(struct pmv_mailbox *mailbox, const struct pmv_handshake *handshake);
 
 /* pmv_mailbox_flush_place -- the peer's flush page: a READ of it pushes as any other */
 void pmv_mailbox_flush_place(const struct pmv_mailbox *mailbox, uint64_t *addr, uint64_t *key);
 
-/*
- * pmv_mailbox_send -- post a message, whose number is filled in here.  -FI_EAGAIN:
- * no room in the mailbox or in the send queue.
- */
+/* pmv_mailbox_send -- number and post a message; -FI_EAGAIN: no room there, or in the send queue */
 ssize_t pmv_mailbox_send(struct pmv_mailbox *mailbox, struct pmv_message *message,
 			 struct pmv_op *op, uint64_t flags);
 
 /*
- * pmv_mailbox_repeat -- post a message again that is not acknowledged: somebody may have
- * overwritten it.  The oldest one and the last empty one take turns.  Only one repeat may
- * be under way.  -FI_ECANCELED: the message is not known any more.
- * pmv_mailbox_ask -- post an empty message, if pmv_mailbox_may_ask: its acknowledgement
- * shows whether an earlier one is missing.
- * Both: 0 or a negative fi_errno.
+ * pmv_mailbox_repeat -- post a message again that is not acknowledged: the oldest one and the
+ * last empty one take turns.  Only one may be under way.  -FI_ECANCELED: it is not known any more.
+ * pmv_mailbox_ask -- post an empty message, if pmv_mailbox_may_ask: its acknowledgement shows
+ * whether an earlier one is missing
  */
 ssize_t pmv_mailbox_repeat(struct pmv_mailbox *mailbox, struct pmv_op *op);
 ssize_t pmv_mailbox_ask(struct pmv_mailbox *mailbox, struct pmv_op *op);
 bool pmv_mailbox_may_ask(const struct pmv_mailbox *mailbox);
 
 /*
- * pmv_mailbox_misses_ack -- true: an acknowledgement was overwritten, because two calls
- * have found a later one.  Where writes are reordered one call proves nothing: it may
- * come between the two.
+ * pmv_mailbox_misses_ack -- true: an acknowledgement was overwritten, as two calls have found
+ * a later one.  One proves nothing: reordered writes may come before and after it.
  */
 bool pmv_mailbox_misses_ack(struct pmv_mailbox *mailbox);
 
 /* pmv_mailbox_has_ack -- is the next acknowledgement there, whole?  Needs no lock. */
 bool pmv_mailbox_has_ack(const struct pmv_mailbox *mailbox);
-
 /* pmv_mailbox_take_ack -- PMV_MALFORMED: the peer does not keep to the rules; take no more */
 enum pmv_arrival pmv_mailbox_take_ack(struct pmv_mailbox *mailbox, struct pmv_ack *ack);
 
-/* pmv_mailbox_has_message, pmv_mailbox_take_message -- the same for messages of the peer */
-bool pmv_mailbox_has_message(const struct pmv_mailbox *mailbox);
-enum pmv_arrival pmv_mailbox_take_message(struct pmv_mailbox *mailbox,
-					  uint8_t copy[PMV_MESSAGE_SIZE],
-					  struct pmv_message *message);
-
-/* pmv_mailbox_has_whole_message -- the same, but checks every byte, which takes longer */
-bool pmv_mailbox_has_whole_message(const struct pmv_mailbox *mailbox);
-
-/* pmv_mailbox_put_back -- take this message and all later ones again, another time */
-void pmv_mailbox_put_back(struct pmv_mailbox *mailbox, uint64_t number);
-
 /*
- * pmv_mailbox_owe -- message `number` was served, and its acknowledgement is owed;
- * pmv_mailbox_pay posts all that are owed
+ * pmv_mailbox_look -- is the next message of the peer there, whole?  Then it is number
+ * `served` + 1.  pmv_mailbox_has_message -- as far as a glance can tell.
  */
+bool pmv_mailbox_has_message(const struct pmv_mailbox *mailbox);
+enum pmv_arrival pmv_mailbox_look(const struct pmv_mailbox *mailbox, struct pmv_message *message);
+
+/* pmv_mailbox_owe -- a message was served; pmv_mailbox_pay -- post all acknowledgements owed */
 void pmv_mailbox_owe(struct pmv_mailbox *mailbox, uint64_t number, enum pmv_fault fault);
 ssize_t pmv_mailbox_pay(struct pmv_mailbox *mailbox);
 

@@ -12,12 +12,12 @@
 
 void pmv_receive_tracker_init(struct pmv_receive_tracker *receives, size_t depth, bool on)
 {
-	size_t max_size = LEAST_EXTENTS;
+	size_t size = LEAST_EXTENTS;
 
 	/* A queue may be deeper than was asked for. */
-	while (max_size < 2 * depth && max_size < MOST_EXTENTS)
-		max_size *= 2;
-	*receives = (struct pmv_receive_tracker){.on = on, .max_size = max_size};
+	while (size < 2 * depth && size < MOST_EXTENTS)
+		size *= 2;
+	*receives = (struct pmv_receive_tracker){.on = on, .size = size};
 	pthread_mutex_init(&receives->lock, NULL);
 }
 
@@ -40,16 +40,19 @@ void pmv_receive_tracker_destroy(struct pmv_receive_tracker *receives)
 bool pmv_receive_tracker_fit(const struct pmv_receive_tracker *receives,
 			     struct pmv_regions *regions, const struct iovec *iov, size_t count)
 {
-	for (size_t i = 0; i < count; i++) {
-		uintptr_t at = (uintptr_t) iov[i].iov_base;
-		uint64_t left = iov[i].iov_len;
-		struct pmv_span part;
+	struct pmv_span part;
 
-		for (; left; at += part.len, left -= part.len) {
-			if (!pmv_regions_find(regions, at, left, false, &part) ||
-			    part.start != at || part.persist != receives->kind.persist)
+	for (size_t i = 0; i < count; i++) {
+		struct iovec rest = iov[i];
+		uint64_t len = 0;
+
+		/* Regions of one domain differ only in their persistence domain. */
+		for (; pmv_regions_find(regions, &rest, false, &part); len += part.len) {
+			if (part.persist != receives->kind.persist)
 				return false;
 		}
+		if (len < iov[i].iov_len)
+			return false;
 	}
 	return true;
 }
@@ -57,12 +60,6 @@ bool pmv_receive_tracker_fit(const struct pmv_receive_tracker *receives,
 static struct pmv_extent *extent_at(struct pmv_receive_tracker *receives, size_t i)
 {
 	return &receives->ring[(receives->head + i) & (receives->size - 1)];
-}
-
-static void drop_first(struct pmv_receive_tracker *receives)
-{
-	receives->head++;
-	receives->count--;
 }
 
 static void make_old(struct pmv_receive_tracker *receives, const struct pmv_extent *extent)
@@ -75,36 +72,18 @@ static void make_old(struct pmv_receive_tracker *receives, const struct pmv_exte
 		pmv_dirty_add(&receives->old, extent->id, extent->start, extent->len);
 }
 
-/* grow -- the ring is full; false: it can't be larger */
-static bool grow(struct pmv_receive_tracker *receives)
-{
-	size_t size = receives->size ? 2 * receives->size : LEAST_EXTENTS;
-	struct pmv_extent *ring;
-
-	if (size > receives->max_size)
-		return false;
-	ring = malloc(size * sizeof(*ring));
-	if (!ring)
-		return false;
-	for (size_t i = 0; i < receives->count; i++)
-		ring[i] = *extent_at(receives, i);
-	free(receives->ring);
-	receives->ring = ring;
-	receives->size = size;
-	receives->head = 0;
-	return true;
-}
-
 static void add_extent(struct pmv_receive_tracker *receives, const struct pmv_extent *extent)
 {
-	if (receives->count == receives->size && !grow(receives)) {
-		/* Without any memory it is joined at once. */
-		if (!receives->size) {
-			make_old(receives, extent);
-			return;
-		}
+	if (!receives->ring)
+		receives->ring = malloc(receives->size * sizeof(*receives->ring));
+	if (!receives->ring) {
+		make_old(receives, extent);
+		return;
+	}
+	if (receives->count == receives->size) {
 		make_old(receives, extent_at(receives, 0));
-		drop_first(receives);
+		receives->head++;
+		receives->count--;
 	}
 	*extent_at(receives, receives->count++) = *extent;
 }
@@ -112,107 +91,96 @@ static void add_extent(struct pmv_receive_tracker *receives, const struct pmv_ex
 void pmv_receive_tracker_add(struct pmv_receive_tracker *receives, struct pmv_regions *regions,
 			     const struct iovec *iov, size_t count)
 {
-	for (size_t i = 0; i < count; i++) {
-		uintptr_t at = (uintptr_t) iov[i].iov_base;
-		uint64_t left = iov[i].iov_len;
-		struct pmv_span part;
+	struct pmv_span part;
 
-		while (pmv_regions_find(regions, at, left, false, &part)) {
+	for (size_t i = 0; i < count; i++) {
+		struct iovec rest = iov[i];
+
+		while (pmv_regions_find(regions, &rest, false, &part))
 			add_extent(receives, &(struct pmv_extent){
 						     .number = receives->posted,
 						     .start = part.start,
 						     .len = part.len,
 						     .id = part.id,
 					     });
-			left -= part.start - at + part.len;
-			at = part.start + part.len;
-		}
 	}
 	receives->posted++;
 }
 
 /* Serving */
 
-/* take_range -- hand over what is persistent; false: a byte of the range is not any more */
-static bool take_range(struct pmv_regions *regions, uintptr_t at, uint64_t left, pmv_span_fn take,
-		       void *arg)
+/* name_range -- what is persistent; PMV_FAULT_ACCESS: a byte of the range is not any more */
+static enum pmv_fault name_range(struct pmv_receive_tracker *receives, struct pmv_regions *regions,
+				 uint64_t start, uint64_t len, struct pmv_work *work)
 {
+	struct iovec rest = {.iov_base = (void *) (uintptr_t) start, .iov_len = len};
 	struct pmv_span part;
-	bool whole = true;
 
-	while (left && pmv_regions_find(regions, at, left, true, &part)) {
-		if (part.start != at)
-			whole = false;
-		left -= part.start - at + part.len;
-		at = part.start + part.len;
-		take(arg, &part);
+	while (pmv_regions_find(regions, &rest, true, &part)) {
+		if (!pmv_work_name(work, part.region, part.offset, part.len))
+			receives->lost = true;
+		pmv_region_put(regions, part.region);
+		len -= part.len;
 	}
-	return whole && !left;
+	return len ? PMV_FAULT_ACCESS : PMV_FAULT_NONE;
 }
 
-static enum pmv_fault take_old(struct pmv_receive_tracker *receives, struct pmv_regions *regions,
-			       pmv_span_fn take, void *arg)
+static enum pmv_fault name_old(struct pmv_receive_tracker *receives, struct pmv_regions *regions,
+			       struct pmv_work *work)
 {
 	struct pmv_dirty *old = &receives->old;
 	unsigned int count = pmv_dirty_count(old, 0, true);
+	enum pmv_fault fault = PMV_FAULT_NONE;
 	struct pmv_range *ranges;
-	bool whole = true;
 
-	if (old->lost)
-		return PMV_FAULT_MEMORY;
-	if (!count)
+	if (!count && !old->lost)
 		return PMV_FAULT_NONE;
-	ranges = malloc(count * sizeof(*ranges));
+	ranges = old->lost ? NULL : malloc(count * sizeof(*ranges));
 	if (!ranges)
 		return PMV_FAULT_MEMORY;
 	pmv_dirty_take(old, 0, true, ranges);
 	for (unsigned int i = 0; i < count; i++) {
-		whole &= take_range(regions, (uintptr_t) ranges[i].addr, ranges[i].len, take, arg);
-		pmv_dirty_add(old, ranges[i].key, ranges[i].addr, ranges[i].len);
+		fault |= name_range(receives, regions, ranges[i].addr, ranges[i].len, work);
+		pmv_dirty_add(old, (uint32_t) ranges[i].key, ranges[i].addr, ranges[i].len);
 	}
 	free(ranges);
-	return whole ? PMV_FAULT_NONE : PMV_FAULT_ACCESS;
-}
-
-static enum pmv_fault take_ring(struct pmv_receive_tracker *receives, struct pmv_regions *regions,
-				uint64_t messages, pmv_span_fn take, void *arg)
-{
-	bool whole = true;
-
-	for (size_t i = 0; i < receives->count; i++) {
-		const struct pmv_extent *extent = extent_at(receives, i);
-
-		if (extent->number >= messages + receives->cancelled)
-			break;
-		whole &= take_range(regions, extent->start, extent->len, take, arg);
-	}
-	return whole ? PMV_FAULT_NONE : PMV_FAULT_ACCESS;
+	return fault;
 }
 
 /* forget -- the receives that messages have certainly used up */
 static void forget(struct pmv_receive_tracker *receives, uint64_t messages)
 {
-	while (receives->count && extent_at(receives, 0)->number < messages)
-		drop_first(receives);
+	for (; receives->count && extent_at(receives, 0)->number < messages; receives->count--)
+		receives->head++;
 	if (receives->old_end <= messages)
 		forget_old(receives);
 }
 
 enum pmv_fault pmv_receive_tracker_serve(struct pmv_receive_tracker *receives,
 					 struct pmv_regions *regions, uint64_t messages,
-					 pmv_span_fn take, void *arg)
+					 struct pmv_work *work)
 {
-	enum pmv_fault fault = PMV_FAULT_MESSAGE, other;
+	enum pmv_fault fault = PMV_FAULT_MESSAGE;
 
 	pthread_mutex_lock(&receives->lock);
-	if (messages <= receives->posted && messages >= receives->served) {
+	if (atomic_load(&receives->on) && messages <= receives->posted &&
+	    messages >= receives->served) {
 		receives->served = messages;
-		fault = take_old(receives, regions, take, arg);
-		other = take_ring(receives, regions, messages, take, arg);
-		if (!fault)
-			fault = other;
+		fault = name_old(receives, regions, work);
+		for (size_t i = 0; i < receives->count; i++) {
+			const struct pmv_extent *extent = extent_at(receives, i);
+			enum pmv_fault other;
+
+			if (extent->number >= messages + receives->cancelled)
+				break;
+			other = name_range(receives, regions, extent->start, extent->len, work);
+			if (!fault)
+				fault = other;
+		}
 		forget(receives, messages);
 	}
+	if (receives->lost)
+		fault = PMV_FAULT_MEMORY;
 	pthread_mutex_unlock(&receives->lock);
 	return fault;
 }

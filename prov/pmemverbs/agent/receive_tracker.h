@@ -2,19 +2,18 @@
 /*
  * receive_tracker.h -- where the messages of a connection were received
  *
- * Messages use up an endpoint's receives in the order in which the receives were posted.
- * So the number of messages that a peer has sent says which buffers contain them, and
- * nobody has to look at completions.  Receives are numbered from 0.  They are posted and
- * numbered under one lock.  The parts of their buffers in persistent memory are kept.
+ * Messages use up an endpoint's receives in the order in which they were posted.  So the
+ * number of messages that a peer has sent says which buffers contain them, and nobody has to
+ * look at completions.  Receives are numbered from 0, under the lock under which they are
+ * posted.  The parts of their buffers in persistent memory are kept.
  *
  * No message uses up a receive that was cancelled.  But nobody knows which one was
  * cancelled, or whether that came too late.  After d cancellations message n (from 0) may
  * have used up any of the receives n to n + d.  So d more receives are made durable than
  * are forgotten.
  *
- * An application may promise that all receives are in memory of one kind.  The peer is
- * told, and needs no agent for messages if writes to such memory need none.  The promise
- * is checked.
+ * An application may promise that all receives are in memory of one kind, which is checked.
+ * The peer is told, and needs no agent for messages if writes to such memory need none.
  *
  * Memory is bounded.  Receives that do not fit are joined into ranges, as in dirty.h,
  * which are made durable as a whole until messages have used up all receives in them.
@@ -22,8 +21,7 @@
 #ifndef PMV_RECEIVE_TRACKER_H
 #define PMV_RECEIVE_TRACKER_H
 
-#include "agent/region.h"
-#include "agent/wire.h"
+#include "agent/writeback.h"
 #include "memory/dirty.h"
 
 /* A part of the buffer of one receive. */
@@ -40,12 +38,12 @@ struct pmv_receive_tracker {
 	uint64_t posted;
 	uint64_t served; /* this many messages were made durable */
 	uint64_t cancelled;
+	bool lost;     /* the places of some messages, for want of memory */
 	bool one_kind; /* all are in memory of this kind: */
 	struct pmv_attr kind;
-	/* A ring: count of them from head on, in the order of their numbers. */
+	/* A ring, or NULL: count of them from head on, in the order of their numbers. */
 	struct pmv_extent *ring;
 	size_t size; /* a power of two */
-	size_t max_size;
 	size_t head;
 	size_t count;
 	/* Receives that did not fit, and the number behind the last one of them. */
@@ -58,10 +56,7 @@ struct pmv_receive_tracker {
 void pmv_receive_tracker_init(struct pmv_receive_tracker *receives, size_t depth, bool on);
 void pmv_receive_tracker_destroy(struct pmv_receive_tracker *receives);
 
-/*
- * pmv_receive_tracker_fit -- are all of these buffers in memory of the one kind?  The
- * regions belong to one domain, so they differ only in their persistence domain.
- */
+/* pmv_receive_tracker_fit -- are all of these buffers in memory of the one kind? */
 bool pmv_receive_tracker_fit(const struct pmv_receive_tracker *receives,
 			     struct pmv_regions *regions, const struct iovec *iov, size_t count);
 
@@ -69,19 +64,16 @@ bool pmv_receive_tracker_fit(const struct pmv_receive_tracker *receives,
 void pmv_receive_tracker_add(struct pmv_receive_tracker *receives, struct pmv_regions *regions,
 			     const struct iovec *iov, size_t count);
 
-/* Is given a part, with a reference to its region. */
-typedef void (*pmv_span_fn)(void *arg, const struct pmv_span *part);
-
 /*
- * pmv_receive_tracker_serve -- hand over every part that may contain one of the peer's
- * first `messages` messages and may not be durable yet
+ * pmv_receive_tracker_serve -- name every part that may contain one of the peer's first
+ * `messages` messages and may not be durable yet.  That happens only once.
  *
- * PMV_FAULT_MESSAGE: the number is impossible, too high or lower than before; nothing was
- * handed over.  PMV_FAULT_ACCESS: a part is no longer persistent memory.
- * PMV_FAULT_MEMORY: there was no memory to keep their places.
+ * PMV_FAULT_MESSAGE: nothing was named, as the number is impossible: too high or lower than
+ * before, or the peer was never told that it may commit messages.  PMV_FAULT_ACCESS: a part
+ * is no longer persistent memory.  PMV_FAULT_MEMORY: there was no memory to keep their places.
  */
 enum pmv_fault pmv_receive_tracker_serve(struct pmv_receive_tracker *receives,
 					 struct pmv_regions *regions, uint64_t messages,
-					 pmv_span_fn take, void *arg);
+					 struct pmv_work *work);
 
 #endif /* PMV_RECEIVE_TRACKER_H */

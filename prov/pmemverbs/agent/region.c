@@ -11,7 +11,6 @@
 
 #include "agent/flush.h"
 #include "base/log.h"
-#include "memory/file.h"
 #include "memory/guard.h"
 
 /* Pieces are sorted by start; those of several regions may overlap. */
@@ -25,20 +24,15 @@ struct pmv_piece {
 };
 
 /*
- * How often a sync of the application's own mappings has failed in this process.  There
- * the kernel reports a failure only once, to whoever syncs first, whatever region the
- * pages belong to.  So no region that was registered before is trusted any more.
+ * How often a sync of the application's own mappings has failed in this process.  There the
+ * kernel tells only whoever syncs first, whatever region the pages belong to.  So no region
+ * that was registered before is trusted any more.
  */
 static atomic_uint failures;
 
 void pmv_regions_init(struct pmv_regions *regions)
 {
-	regions->tree = NULL;
-	regions->pieces = NULL;
-	atomic_init(&regions->num_pieces, 0);
-	regions->max_pieces = 0;
-	regions->last_id = 0;
-	regions->last_serial = 0;
+	*regions = (struct pmv_regions){0};
 	pthread_mutex_init(&regions->lock, NULL);
 	pthread_cond_init(&regions->unused, NULL);
 }
@@ -69,39 +63,41 @@ static size_t first_behind(const struct pmv_regions *regions, uintptr_t at)
 
 static void update_reach(struct pmv_regions *regions, size_t from)
 {
-	for (size_t i = from; i < atomic_load(&regions->num_pieces); i++) {
-		struct pmv_piece *piece = &regions->pieces[i];
+	uintptr_t reach = from ? regions->pieces[from - 1].reach : 0;
 
-		piece->reach = i ? piece[-1].reach : 0;
-		if (piece->reach < piece->end)
-			piece->reach = piece->end;
+	for (size_t i = from; i < atomic_load(&regions->num_pieces); i++) {
+		if (reach < regions->pieces[i].end)
+			reach = regions->pieces[i].end;
+		regions->pieces[i].reach = reach;
 	}
 }
 
 static bool reserve_pieces(struct pmv_regions *regions, size_t more)
 {
 	size_t need = atomic_load(&regions->num_pieces) + more;
-	struct pmv_piece *pieces;
+	struct pmv_piece *pieces = realloc(regions->pieces, (need + 1) * sizeof(*pieces));
 
-	if (need <= regions->max_pieces)
-		return true;
-	pieces = realloc(regions->pieces, 2 * need * sizeof(*pieces));
-	if (!pieces)
-		return false;
-	regions->pieces = pieces;
-	regions->max_pieces = 2 * need;
-	return true;
+	if (pieces)
+		regions->pieces = pieces;
+	return pieces;
 }
 
-static void insert_piece(struct pmv_regions *regions, struct pmv_piece piece)
+static void insert_piece(struct pmv_regions *regions, struct pmv_region *region,
+			 const struct iovec *iov, uint64_t offset)
 {
-	size_t at = first_behind(regions, piece.start);
+	uintptr_t start = (uintptr_t) iov->iov_base;
+	size_t at = first_behind(regions, start);
 	size_t count = atomic_load(&regions->num_pieces);
 
 	memmove(&regions->pieces[at + 1], &regions->pieces[at],
 		(count - at) * sizeof(regions->pieces[0]));
-	piece.id = ++regions->last_id;
-	regions->pieces[at] = piece;
+	regions->pieces[at] = (struct pmv_piece){
+		.start = start,
+		.end = start + iov->iov_len,
+		.region = region,
+		.offset = offset,
+		.id = ++regions->last_id,
+	};
 	atomic_store(&regions->num_pieces, count + 1);
 	update_reach(regions, at);
 }
@@ -111,18 +107,9 @@ static void add_pieces(struct pmv_regions *regions, struct pmv_region *region)
 {
 	uint64_t offset = 0;
 
-	for (size_t i = 0; i < region->iov_count; i++) {
-		uintptr_t start = (uintptr_t) region->iov[i].iov_base;
-		size_t len = region->iov[i].iov_len;
-
-		if (len)
-			insert_piece(regions, (struct pmv_piece){
-						      .start = start,
-						      .end = start + len,
-						      .region = region,
-						      .offset = offset,
-					      });
-		offset += len;
+	for (size_t i = 0; i < region->attr.iov_count; offset += region->iov[i++].iov_len) {
+		if (region->iov[i].iov_len)
+			insert_piece(regions, region, &region->iov[i], offset);
 	}
 }
 
@@ -138,14 +125,15 @@ static void remove_pieces(struct pmv_regions *regions, const struct pmv_region *
 	update_reach(regions, 0);
 }
 
-bool pmv_regions_find(struct pmv_regions *regions, uintptr_t start, uint64_t len, bool hold,
+bool pmv_regions_find(struct pmv_regions *regions, struct iovec *rest, bool hold,
 		      struct pmv_span *part)
 {
-	uintptr_t end = start + len < start ? UINTPTR_MAX : start + len;
+	uintptr_t start = (uintptr_t) rest->iov_base;
+	uintptr_t end = start + rest->iov_len < start ? UINTPTR_MAX : start + rest->iov_len;
 	const struct pmv_piece *found = NULL;
 	size_t behind;
 
-	if (!len || !atomic_load_explicit(&regions->num_pieces, memory_order_relaxed))
+	if (start == end || !atomic_load_explicit(&regions->num_pieces, memory_order_relaxed))
 		return false;
 	pthread_mutex_lock(&regions->lock);
 	behind = first_behind(regions, start);
@@ -159,16 +147,18 @@ bool pmv_regions_find(struct pmv_regions *regions, uintptr_t start, uint64_t len
 		start = found->start;
 	}
 	if (found) {
+		uintptr_t found_end = end < found->end ? end : found->end;
+
 		*part = (struct pmv_span){
 			.start = start,
-			.len = (end < found->end ? end : found->end) - start,
+			.len = found_end - start,
 			.id = found->id,
-			.persist = found->region->persist,
+			.persist = found->region->attr.persist,
 			.region = found->region,
 			.offset = found->offset + (start - found->start),
 		};
-		if (hold)
-			found->region->users++;
+		*rest = (struct iovec){(void *) found_end, end - found_end};
+		found->region->users += hold;
 	}
 	pthread_mutex_unlock(&regions->lock);
 	return found;
@@ -179,19 +169,14 @@ struct pmv_region *pmv_region_add(struct pmv_regions *regions, const struct pmv_
 	size_t iov_len = attr->iov_count * sizeof(*attr->iov);
 	struct pmv_region *region = calloc(1, sizeof(*region) + iov_len);
 	struct pmv_region **node = NULL;
+	bool added;
 
 	if (!region)
 		return NULL;
-	region->key = attr->key;
-	region->persist = attr->persist;
-	region->use = attr->use;
-	region->start = attr->start;
-	region->needs_agent = attr->needs_agent;
-	region->failures = atomic_load(&failures);
-	region->files = attr->files;
-	region->watch = attr->watch;
-	region->iov_count = attr->iov_count;
 	memcpy(region->iov, attr->iov, iov_len);
+	region->attr = *attr;
+	region->attr.iov = region->iov;
+	region->failures = atomic_load(&failures);
 	for (size_t i = 0; i < attr->iov_count; i++)
 		region->len += attr->iov[i].iov_len;
 
@@ -199,20 +184,20 @@ struct pmv_region *pmv_region_add(struct pmv_regions *regions, const struct pmv_
 	if (!(attr->use & PMV_REGION_PMEM) || reserve_pieces(regions, attr->iov_count))
 		node = tsearch(region, &regions->tree, pmv_key_compare);
 	region->serial = ++regions->last_serial;
-	if (node && *node == region && (attr->use & PMV_REGION_PMEM))
+	added = node && *node == region;
+	if (added && (attr->use & PMV_REGION_PMEM))
 		add_pieces(regions, region);
 	pthread_mutex_unlock(&regions->lock);
-	if (node && *node == region)
-		return region;
-	free(region);
-	return NULL;
+	if (!added)
+		free(region);
+	return added ? region : NULL;
 }
 
 void pmv_region_remove(struct pmv_regions *regions, struct pmv_region *region)
 {
 	pthread_mutex_lock(&regions->lock);
 	tdelete(region, &regions->tree, pmv_key_compare);
-	if (region->use & PMV_REGION_PMEM)
+	if (region->attr.use & PMV_REGION_PMEM)
 		remove_pieces(regions, region);
 	while (region->users)
 		pthread_cond_wait(&regions->unused, &regions->lock);
@@ -220,35 +205,42 @@ void pmv_region_remove(struct pmv_regions *regions, struct pmv_region *region)
 	free(region);
 }
 
+/* find -- by the core's key, or NULL; holds the lock */
+static struct pmv_region *find(struct pmv_regions *regions, uint32_t key)
+{
+	struct pmv_region **node = tfind(&key, &regions->tree, pmv_key_compare);
+
+	return node ? *node : NULL;
+}
+
 struct pmv_region *pmv_region_get(struct pmv_regions *regions, uint32_t key, uint64_t addr,
 				  uint64_t len, uint64_t *offset)
 {
-	struct pmv_region **node, *region = NULL;
+	struct pmv_region *region;
 
 	pthread_mutex_lock(&regions->lock);
-	node = tfind(&key, &regions->tree, pmv_key_compare);
-	if (node && ((*node)->use & PMV_REGION_REMOTE)) {
-		*offset = addr - (*node)->start;
-		/* An address in front of the region gives an offset beyond its end. */
-		if (*offset <= (*node)->len && len <= (*node)->len - *offset)
-			region = *node;
-	}
-	if (region)
+	region = find(regions, key);
+	*offset = region ? addr - region->attr.start : 0;
+	/* An address in front of the region gives an offset beyond its end. */
+	if (region && (region->attr.use & PMV_REGION_REMOTE) && *offset <= region->len &&
+	    len <= region->len - *offset)
 		region->users++;
+	else
+		region = NULL;
 	pthread_mutex_unlock(&regions->lock);
 	return region;
 }
 
 struct pmv_region *pmv_region_hold(struct pmv_regions *regions, uint32_t key, uint64_t serial)
 {
-	struct pmv_region **node, *region = NULL;
+	struct pmv_region *region;
 
 	pthread_mutex_lock(&regions->lock);
-	node = tfind(&key, &regions->tree, pmv_key_compare);
-	if (node && (*node)->serial == serial)
-		region = *node;
-	if (region)
+	region = find(regions, key);
+	if (region && region->serial == serial)
 		region->users++;
+	else
+		region = NULL;
 	pthread_mutex_unlock(&regions->lock);
 	return region;
 }
@@ -265,26 +257,15 @@ void *pmv_region_piece(const struct pmv_region *region, uint64_t offset, uint64_
 {
 	size_t i = 0;
 
-	while (i + 1 < region->iov_count && offset >= region->iov[i].iov_len)
+	while (i + 1 < region->attr.iov_count && offset >= region->iov[i].iov_len)
 		offset -= region->iov[i++].iov_len;
 	if (*len > region->iov[i].iov_len - offset)
 		*len = region->iov[i].iov_len - offset;
 	return (char *) region->iov[i].iov_base + offset;
 }
 
-bool pmv_region_is_lost(struct pmv_region *region)
-{
-	if (atomic_load(&region->lost))
-		return true;
-	if (pmv_guard_was_hit(region->watch)) {
-		pmv_region_lose(region, PMV_LOST_FAULT, 0);
-		return true;
-	}
-	return region->persist == PMV_PAGE && !pmv_files_cover(region->files) &&
-	       region->failures != atomic_load(&failures);
-}
-
-void pmv_region_lose(struct pmv_region *region, enum pmv_loss loss, int err)
+/* lose -- mark it as lost, and log that once; err: a negative errno, or 0 */
+static void lose(struct pmv_region *region, enum pmv_loss loss, int err)
 {
 	static const char *const what[] = {
 		[PMV_LOST_SYNC] = "pages could not be written back; check the medium, and register "
@@ -309,28 +290,37 @@ void pmv_region_lose(struct pmv_region *region, enum pmv_loss loss, int err)
 		 err ? fi_strerror(-err) : "", err ? ": " : "", what[loss]);
 }
 
-/*
- * apply -- call a function of flush.h for a range, piece by piece, in our own mappings
- * where there are any
- */
+bool pmv_region_is_lost(struct pmv_region *region)
+{
+	if (atomic_load(&region->lost))
+		return true;
+	if (pmv_guard_was_hit(region->attr.watch)) {
+		lose(region, PMV_LOST_FAULT, 0);
+		return true;
+	}
+	return region->attr.persist == PMV_PAGE && !pmv_files_cover(region->attr.files) &&
+	       region->failures != atomic_load(&failures);
+}
+
+/* apply -- call a function of flush.h for a range, in our own mappings where there are any */
 static int apply(struct pmv_region *region, uint64_t offset, uint64_t len,
 		 int (*call)(void *addr, size_t len))
 {
-	while (len) {
+	for (size_t part = 0; len; offset += part, len -= part) {
 		uint64_t piece = len;
 		void *at = pmv_region_piece(region, offset, &piece);
-		size_t part = piece;
-		void *own = pmv_files_map(region->files, at, &part);
-		int ret = call(own ? own : at, part);
+		void *own;
+		int ret;
 
-		if (ret) {
-			if (!own)
-				atomic_fetch_add(&failures, 1);
-			pmv_region_lose(region, PMV_LOST_SYNC, ret);
-			return ret;
-		}
-		offset += part;
-		len -= part;
+		part = piece;
+		own = pmv_files_map(region->attr.files, at, &part);
+		ret = call(own ? own : at, part);
+		if (!ret)
+			continue;
+		if (!own)
+			atomic_fetch_add(&failures, 1);
+		lose(region, PMV_LOST_SYNC, ret);
+		return ret;
 	}
 	return 0;
 }
@@ -338,16 +328,11 @@ static int apply(struct pmv_region *region, uint64_t offset, uint64_t len,
 /* look_again -- does the file still exist to which the pages were synced? */
 static int look_again(struct pmv_region *region)
 {
-	static const enum pmv_loss losses[] = {
-		[PMV_FILE_UNLINKED] = PMV_LOST_UNLINKED,
-		[PMV_FILE_SHORTER] = PMV_LOST_SHORTER,
-		[PMV_FILE_UNKNOWN] = PMV_LOST_UNKNOWN,
-	};
-	enum pmv_file_state state = pmv_files_state(region->files);
+	enum pmv_file_state state = pmv_files_state(region->attr.files);
 
 	if (state == PMV_FILE_HERE)
 		return 0;
-	pmv_region_lose(region, losses[state], state == PMV_FILE_UNKNOWN ? -errno : 0);
+	lose(region, (enum pmv_loss) state, state == PMV_FILE_UNKNOWN ? -errno : 0);
 	return -FI_EIO;
 }
 

@@ -2,9 +2,9 @@
 /*
  * region.h -- the memory that an agent may be asked to make durable
  *
- * Regions that peers may write are found by the core's key.  Persistent regions are also
- * found by address, since messages are received by address.  Whoever uses a region holds a
- * reference.  Until that is given back the region is not removed, and its memory stays.
+ * Regions that peers may write are found by the core's key; persistent ones also by address,
+ * where messages are received.  Whoever uses a region holds a reference: until that is given
+ * back the region is not removed, and its memory stays.
  */
 #ifndef PMV_REGION_H
 #define PMV_REGION_H
@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <sys/uio.h>
 
+#include "memory/file.h"
 #include "memory/key.h"
 
 /* What a region is for. */
@@ -25,30 +26,35 @@ enum pmv_region_use {
 /* Why a region is lost.  Nobody can tell which of its bytes are. */
 enum pmv_loss {
 	PMV_NOT_LOST,
-	PMV_LOST_SYNC,     /* the kernel could not write its pages back */
-	PMV_LOST_UNLINKED, /* its file has no name any more */
-	PMV_LOST_SHORTER,  /* its file was truncated */
-	PMV_LOST_FAULT,    /* there was no memory behind one of its pages */
-	PMV_LOST_UNKNOWN,  /* the state of its file is unknown */
+	PMV_LOST_UNLINKED = PMV_FILE_UNLINKED, /* its file has no name any more */
+	PMV_LOST_SHORTER = PMV_FILE_SHORTER,   /* its file was truncated */
+	PMV_LOST_UNKNOWN = PMV_FILE_UNKNOWN,   /* the state of its file is unknown */
+	PMV_LOST_SYNC,                         /* the kernel could not write its pages back */
+	PMV_LOST_FAULT,                        /* there was no memory behind one of its pages */
 };
 
-struct pmv_files;
 struct pmv_watch;
 
-struct pmv_region {
-	uint32_t key; /* first: what the tree is searched for */
+/* What a region consists of.  Peers may ask for it as soon as it is added. */
+struct pmv_region_attr {
+	uint32_t key;
 	enum pmv_persist persist;
 	unsigned use;   /* enum pmv_region_use */
-	uint64_t start; /* as peers address it */
+	uint64_t start; /* the address that peers know the first byte by */
+	const struct iovec *iov;
+	size_t iov_count;
+	const struct pmv_files *files; /* ours, or NULL: file.h; they outlive the region ... */
+	const struct pmv_watch *watch; /* ... as does this, or NULL: guard.h */
+	bool needs_agent;              /* only the agent makes writes durable here */
+};
+
+struct pmv_region {
+	struct pmv_region_attr attr; /* first its key: what the tree is searched for */
 	uint64_t len;
 	int users;
-	uint64_t serial;               /* unique among all regions that there ever were */
-	bool needs_agent;              /* only the agent makes writes durable here */
-	atomic_int lost;               /* enum pmv_loss */
-	unsigned failures;             /* the count in region.c when it was registered */
-	const struct pmv_files *files; /* ours, or NULL: file.h */
-	const struct pmv_watch *watch; /* or NULL: guard.h */
-	size_t iov_count;
+	uint64_t serial;   /* unique among all regions that there ever were */
+	atomic_int lost;   /* enum pmv_loss */
+	unsigned failures; /* the count in region.c when it was registered */
 	struct iovec iov[];
 };
 
@@ -60,7 +66,6 @@ struct pmv_regions {
 	void *tree;
 	struct pmv_piece *pieces; /* of persistent regions, by address */
 	atomic_size_t num_pieces;
-	size_t max_pieces;
 	uint32_t last_id;
 	uint64_t last_serial;
 };
@@ -78,63 +83,34 @@ struct pmv_span {
 void pmv_regions_init(struct pmv_regions *regions);
 void pmv_regions_destroy(struct pmv_regions *regions);
 
-/* What a region consists of.  Peers may ask for it as soon as it is added. */
-struct pmv_region_attr {
-	uint32_t key;
-	enum pmv_persist persist;
-	unsigned use;   /* enum pmv_region_use */
-	uint64_t start; /* the address that peers know the first byte by */
-	const struct iovec *iov;
-	size_t iov_count;
-	const struct pmv_files *files; /* NULL, or they outlive the region; as does the watch */
-	const struct pmv_watch *watch;
-	bool needs_agent;
-};
-
 /* pmv_region_add -- NULL: without memory, or where the key is known already */
 struct pmv_region *pmv_region_add(struct pmv_regions *regions, const struct pmv_region_attr *attr);
 
 /* pmv_region_remove -- waits until nobody uses it, and frees it */
 void pmv_region_remove(struct pmv_regions *regions, struct pmv_region *region);
-
-/*
- * pmv_region_get -- the region that contains all of a range and that peers may write, with
- * a reference; NULL: there is none.  *offset: where in the region.
- */
+/* pmv_region_get -- that contains all of a range and that peers may write, with a reference */
 struct pmv_region *pmv_region_get(struct pmv_regions *regions, uint32_t key, uint64_t addr,
 				  uint64_t len, uint64_t *offset);
 
-/* pmv_region_hold -- a region that was found before, if it still exists, with a reference */
+/* pmv_region_hold -- the same, if a region that was found before still exists */
 struct pmv_region *pmv_region_hold(struct pmv_regions *regions, uint32_t key, uint64_t serial);
 void pmv_region_put(struct pmv_regions *regions, struct pmv_region *region);
 
 /*
- * pmv_regions_find -- the first persistent part of [start, start + len); false: there is
- * none.  hold: take a reference to its region.
+ * pmv_regions_find -- the first persistent part of `rest`, which becomes what is behind it;
+ * false: there is none.  hold: take a reference to its region.
  */
-bool pmv_regions_find(struct pmv_regions *regions, uintptr_t start, uint64_t len, bool hold,
+bool pmv_regions_find(struct pmv_regions *regions, struct iovec *rest, bool hold,
 		      struct pmv_span *part);
 
-/*
- * pmv_region_piece -- the memory at an offset.  *len: at most this much; then how much of
- * it is contiguous.
- */
+/* pmv_region_piece -- at an offset.  *len: at most this much; then how much is contiguous. */
 void *pmv_region_piece(const struct pmv_region *region, uint64_t offset, uint64_t *len);
 
-/*
- * pmv_region_touch, pmv_region_sync -- call the functions of flush.h for a range.  If one
- * fails the region is lost and the result is negative.
- */
+/* These call the functions of flush.h.  If one fails the region is lost. */
 int pmv_region_touch(struct pmv_region *region, uint64_t offset, uint64_t len);
 int pmv_region_sync(struct pmv_region *region, uint64_t offset, uint64_t len);
 
-/*
- * pmv_region_is_lost -- writes to it may not be durable, so no commit to it may succeed
- * any more
- */
+/* pmv_region_is_lost -- writes to it may not be durable, so no commit to it may succeed any more */
 bool pmv_region_is_lost(struct pmv_region *region);
-
-/* pmv_region_lose -- mark it as lost, and log that once; err: a negative errno, or 0 */
-void pmv_region_lose(struct pmv_region *region, enum pmv_loss loss, int err);
 
 #endif /* PMV_REGION_H */

@@ -57,10 +57,10 @@ static int64_t time_sleep(struct pmv_agent *agent)
 	int64_t least = INT64_MAX;
 
 	for (int i = 0; i < TIMED_SLEEPS; i++) {
-		int64_t start = pmv_now_ns(), took;
+		int64_t start = pmv_clock_ns(), took;
 
 		nap(agent, 1, false);
-		took = pmv_now_ns() - start;
+		took = pmv_clock_ns() - start;
 		least = took < least ? took : least;
 	}
 	return least;
@@ -129,7 +129,7 @@ static int64_t longest_sleep(struct pmv_agent *agent, const struct pmv_rest *res
 static void sleep_blind(struct pmv_agent *agent, struct pmv_rest *rest, bool watching)
 {
 	int64_t longest = longest_sleep(agent, rest);
-	bool deaf = pmv_now_ns() < rest->deaf_ns;
+	bool deaf = pmv_clock_ns() < rest->deaf_ns;
 
 	if (deaf)
 		longest = LONGEST_SLEEP_NS;
@@ -168,7 +168,7 @@ static bool fall_asleep(struct pmv_agent *agent, enum pmv_events *events, bool *
 	pthread_mutex_lock(&agent->lock);
 	*watching = pmv_wake_sleepers(agent);
 	waits = pmv_service_waits(agent);
-	pmv_look_cool(&agent->looks, pmv_now_ns());
+	pmv_look_cool(&agent->looks, pmv_clock_ns());
 	pthread_mutex_unlock(&agent->lock);
 	if (waits || atomic_load(&agent->stop))
 		atomic_store(&agent->asleep, false);
@@ -177,7 +177,7 @@ static bool fall_asleep(struct pmv_agent *agent, enum pmv_events *events, bool *
 
 void pmv_rest(struct pmv_agent *agent, struct pmv_rest *rest, bool busy)
 {
-	int64_t now = pmv_now_ns();
+	int64_t now = pmv_clock_ns();
 	enum pmv_events events;
 	bool watching;
 

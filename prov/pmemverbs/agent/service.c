@@ -62,16 +62,15 @@ void pmv_service_unpin(struct pmv_agent *agent)
 }
 
 /*
- * call_cores -- some cores move data only in calls, and completions have to be reaped.
- * Endpoints share queues, and each read may look at all endpoints of a queue: so each
- * queue is read once.
+ * call_cores -- some cores move data only in calls, and completions have to be reaped.  Each
+ * queue is read once, since endpoints share queues.
  */
 static void call_cores(struct pmv_agent *agent)
 {
 	struct pmv_queue *queue;
 
 	TAILQ_FOREACH(queue, &agent->pinned, next_pinned)
-	pmv_queue_progress(queue);
+	pmv_queue_progress(queue, false);
 	pmv_service_unpin(agent);
 }
 
@@ -93,29 +92,29 @@ static bool is_open(const struct pmv_mailbox *mailbox)
 bool pmv_service_waits(const struct pmv_agent *agent)
 {
 	const struct pmv_mailbox *mailbox;
+	struct pmv_message message;
 
 	TAILQ_FOREACH(mailbox, &agent->looks.warm, next)
 	{
-		if (mailbox->working)
-			return true;
-		if (is_open(mailbox) && pmv_mailbox_has_whole_message(mailbox) &&
-		    (!mailbox->lacks_room || has_room(mailbox)))
+		if (mailbox->working ||
+		    (is_open(mailbox) && pmv_mailbox_look(mailbox, &message) != PMV_NOT_YET &&
+		     (!mailbox->lacks_room || has_room(mailbox))))
 			return true;
 	}
 	return false;
 }
 
-/* name_ranges -- the ranges that a request flushes, and perhaps one that it stores to */
-static void name_ranges(struct pmv_agent *agent, struct pmv_work *work,
-			const struct pmv_message *message)
+/* name_ranges -- those that a request flushes, and perhaps one that it stores to */
+static void name_ranges(struct pmv_agent *agent, struct pmv_work *work)
 {
-	unsigned int flushed = message->count - (message->store ? 1 : 0);
+	const struct pmv_message *request = &work->request;
+	unsigned int flushed = request->count - (request->store ? 1 : 0);
 
-	for (unsigned int i = 0; i < message->count; i++) {
-		const struct pmv_range *range = &message->ranges[i];
+	for (unsigned int i = 0; i < request->count; i++) {
+		const struct pmv_range *range = &request->ranges[i];
 		uint64_t offset;
-		struct pmv_region *region = pmv_region_get(&agent->regions, range->key, range->addr,
-							   range->len, &offset);
+		struct pmv_region *region = pmv_region_get(&agent->regions, (uint32_t) range->key,
+							   range->addr, range->len, &offset);
 
 		if (!region) {
 			work->fault = PMV_FAULT_ACCESS;
@@ -125,153 +124,59 @@ static void name_ranges(struct pmv_agent *agent, struct pmv_work *work,
 		if (i < flushed)
 			pmv_work_name(work, region, offset, range->len);
 		else
-			work->target = (struct pmv_stretch){.key = region->key,
-							    .persist = region->persist,
-							    .serial = region->serial,
-							    .offset = offset,
-							    .len = range->len};
+			work->target = pmv_stretch_of(region, offset, range->len);
 		pmv_region_put(&agent->regions, region);
 	}
 }
 
-struct naming {
-	struct pmv_agent *agent;
-	struct pmv_work *work;
-	bool lost;
-};
-
-static void name_span(void *arg, const struct pmv_span *part)
+/* take -- one request; false: there is none, or none after it */
+static bool take(struct pmv_agent *agent, struct pmv_mailbox *mailbox, struct pmv_slice *slice)
 {
-	struct naming *naming = arg;
+	struct pmv_work *work = &agent->batch->works[agent->batch->count];
+	enum pmv_arrival arrival = pmv_mailbox_look(mailbox, &work->request);
+	enum pmv_fault fault = PMV_FAULT_NONE;
 
-	if (!pmv_work_name(naming->work, part->region, part->offset, part->len))
-		naming->lost = true;
-	pmv_region_put(&naming->agent->regions, part->region);
-}
-
-/* name_messages -- wherever the first messages of the connection were received */
-static void name_messages(struct pmv_agent *agent, struct pmv_work *work)
-{
-	struct pmv_receive_tracker *receives = work->mailbox->receives;
-	struct naming naming = {.agent = agent, .work = work};
-	enum pmv_fault fault = PMV_FAULT_MESSAGE;
-
-	if (!atomic_load(&receives->on)) {
-		work->fault = fault;
-		return;
+	if (arrival == PMV_NOT_YET)
+		return false;
+	/* Reading the queue wakes the thread. */
+	mailbox->lacks_room = arrival == PMV_ARRIVED && work->request.notify && !has_room(mailbox);
+	if (mailbox->lacks_room)
+		return false;
+	mailbox->served++;
+	pmv_look_served(&agent->looks, mailbox, pmv_clock_ns());
+	agent->batch->count++;
+	pmv_work_begin(work, mailbox);
+	work->faulted = mailbox->faulted;
+	if (arrival == PMV_MALFORMED) {
+		work->malformed = true;
+		work->fault = PMV_FAULT_MESSAGE;
+		return false;
 	}
-	fault = pmv_receive_tracker_serve(receives, &agent->regions, work->data, name_span,
-					  &naming);
-	/* They are handed over only once: after a failure their places are lost. */
-	work->mailbox->lost_receives |= naming.lost;
-	if (work->mailbox->lost_receives)
-		fault = PMV_FAULT_MEMORY;
+	if (work->request.messages)
+		fault = pmv_receive_tracker_serve(mailbox->receives, &agent->regions,
+						  work->request.data, work);
 	if (fault)
 		work->fault = fault;
-}
-
-static void begin(struct pmv_agent *agent, struct pmv_work *work, struct pmv_mailbox *mailbox,
-		  const struct pmv_message *message)
-{
-	pmv_work_begin(work, mailbox, mailbox->served);
-	work->faulted = mailbox->faulted;
-	work->seen = message->seen;
-	work->data = message->data;
-	work->notify = message->notify;
-	work->store = message->store;
-	work->messages = message->messages;
-	work->payload = (const uint8_t *) message->payload - work->copy;
-	if (message->messages)
-		name_messages(agent, work);
-	name_ranges(agent, work, message);
+	name_ranges(agent, work);
 	pmv_work_join(work);
-}
-
-static void refuse(struct pmv_work *work, struct pmv_mailbox *mailbox)
-{
-	pmv_work_begin(work, mailbox, mailbox->served);
-	work->malformed = true;
-	work->fault = PMV_FAULT_MESSAGE;
-}
-
-/* What requests take from a slice, at most. */
-struct cost {
-	uint64_t lines;
-	uint64_t pages;
-};
-
-static void add_stretch(struct cost *cost, const struct pmv_stretch *stretch)
-{
-	uint64_t len = stretch->len < PMV_PAGE_SLICE ? stretch->len : PMV_PAGE_SLICE;
-
-	if (stretch->persist == PMV_PAGE)
-		cost->pages += PMV_SYNC_COST + len;
-	else if (stretch->persist == PMV_DMP)
-		cost->lines += len;
-}
-
-static void add_cost(struct cost *cost, const struct pmv_work *work)
-{
-	const struct pmv_stretch *named = work->more ? work->more : work->named;
-
-	for (size_t i = 0; i < work->count; i++)
-		add_stretch(cost, &named[i]);
-	if (work->store)
-		add_stretch(cost, &work->target);
-}
-
-/*
- * is_used_up -- then no further request is taken: all requests of a round except the last
- * one end in it.  So no request is put back whose receives were handed over, which
- * happens only once.
- */
-static bool is_used_up(const struct cost *cost)
-{
-	return cost->lines >= PMV_LINE_SLICE || cost->pages >= PMV_PAGE_SLICE;
-}
-
-/* take -- one request; false: there is none, or none after it */
-static bool take(struct pmv_agent *agent, struct pmv_mailbox *mailbox, struct cost *cost)
-{
-	struct pmv_batch *batch = agent->batch;
-	struct pmv_work *work = &batch->works[batch->count];
-	struct pmv_message message;
-
-	switch (pmv_mailbox_take_message(mailbox, work->copy, &message)) {
-	case PMV_NOT_YET:
-		return false;
-	case PMV_MALFORMED:
-		refuse(work, mailbox);
-		batch->count++;
-		return false;
-	case PMV_ARRIVED:
-		break;
-	}
-	/* Reading the queue wakes the thread. */
-	mailbox->lacks_room = message.notify && !has_room(mailbox);
-	if (mailbox->lacks_room) {
-		pmv_mailbox_put_back(mailbox, mailbox->served);
-		return false;
-	}
-	begin(agent, work, mailbox, &message);
-	pmv_look_served(&agent->looks, mailbox, pmv_now_ns());
-	batch->count++;
-	add_cost(cost, work);
+	pmv_work_charge(work, slice);
 	return true;
 }
 
-/* collect -- at most a quarter of the batch from one peer, and little more than one slice */
+/*
+ * collect -- at most a quarter of the batch from one peer, and little more than one slice:
+ * all of its requests in a round but the last one end in it
+ */
 static void collect(struct pmv_agent *agent, struct pmv_mailbox *mailbox)
 {
-	struct pmv_batch *batch = agent->batch;
-	unsigned int room = PMV_BATCH_WORKS / 4;
-	struct cost cost = {0};
+	unsigned int most = agent->batch->count + PMV_BATCH_WORKS / 4;
+	struct pmv_slice slice = PMV_WHOLE_SLICE;
 
-	while (room-- && batch->count < PMV_BATCH_WORKS && !is_used_up(&cost) &&
-	       pmv_mailbox_has_message(mailbox)) {
-		if (!take(agent, mailbox, &cost))
-			return;
-	}
+	if (most > PMV_BATCH_WORKS)
+		most = PMV_BATCH_WORKS;
+	while (agent->batch->count < most && slice.lines && slice.pages &&
+	       take(agent, mailbox, &slice))
+		;
 }
 
 /* take_up -- continue the request that the last round did not finish */
@@ -300,27 +205,13 @@ static void pay(struct pmv_mailbox *mailbox)
 		mailbox->num_owed = 0;
 }
 
-/*
- * end_connection -- of a peer that sent a malformed request, but only after its
- * acknowledgement was sent: what is still posted may be lost with the connection
- */
+/* end_connection -- but only after the acknowledgement was sent: it may be lost otherwise */
 static void end_connection(struct pmv_mailbox *mailbox)
 {
 	if (mailbox->ended || mailbox->num_owed || pmv_op_owes(mailbox->owner))
 		return;
 	mailbox->ended = true;
 	fi_shutdown(mailbox->engine->fid, 0);
-}
-
-/* rotate -- move the first mailbox to the end, so that no mailbox is always the first */
-static void rotate(struct pmv_agent *agent)
-{
-	struct pmv_mailbox *first = TAILQ_FIRST(&agent->looks.warm);
-
-	if (!first)
-		return;
-	TAILQ_REMOVE(&agent->looks.warm, first, next);
-	TAILQ_INSERT_TAIL(&agent->looks.warm, first, next);
 }
 
 /* look_around -- send owed acknowledgements, and fill the batch */
@@ -338,10 +229,15 @@ static void look_around(struct pmv_agent *agent)
 			end_connection(mailbox);
 		else if (mailbox->working)
 			take_up(agent->batch, mailbox);
-		else if (is_open(mailbox))
+		else if (is_open(mailbox) && pmv_mailbox_has_message(mailbox))
 			collect(agent, mailbox);
 	}
-	rotate(agent);
+	/* No mailbox is always the first. */
+	mailbox = TAILQ_FIRST(&agent->looks.warm);
+	if (mailbox) {
+		TAILQ_REMOVE(&agent->looks.warm, mailbox, next);
+		TAILQ_INSERT_TAIL(&agent->looks.warm, mailbox, next);
+	}
 	pthread_mutex_unlock(&agent->lock);
 }
 
@@ -374,7 +270,7 @@ static void warn_of_fault(struct pmv_mailbox *mailbox, const struct pmv_work *wo
 	PMV_WARN(EP_DATA,
 		 "a peer's commit is refused: %s; further ones of this connection are not logged\n",
 		 work->fault == PMV_FAULT_MESSAGE ? "the request is malformed"
-		 : work->messages
+		 : work->request.messages
 			 ? "a buffer of its messages is not registered with FI_PMEM any more, or "
 			   "there was no memory to know where they are"
 			 : "it names memory that is not registered, or beyond its end");
@@ -385,31 +281,13 @@ static void finish(struct pmv_work *work)
 	struct pmv_mailbox *mailbox = work->mailbox;
 
 	if (work->fault)
-		mailbox->faulted = work->number;
+		mailbox->faulted = work->request.number;
 	mailbox->refused |= work->malformed;
 	warn_of_fault(mailbox, work);
 	/* The application gets no notices of an endpoint that is being closed. */
-	if (work->notify && !work->fault && mailbox->attached)
-		notify(mailbox, work->data);
-	pmv_mailbox_owe(mailbox, work->number, work->fault);
-}
-
-/* put_by -- keep a request until the next round; those behind it stay in the mailbox */
-static void put_by(struct pmv_work *work)
-{
-	struct pmv_mailbox *mailbox = work->mailbox;
-
-	if (work->state == PMV_WORK_BEGUN) {
-		*mailbox->work = *work;
-		work->more = NULL;
-		mailbox->working = true;
-	} else if (!mailbox->put_back) {
-		pmv_mailbox_put_back(mailbox, work->number);
-		mailbox->put_back = true;
-	}
-	/* See is_used_up: fail it rather than report that it was flushed. */
-	if (work->state == PMV_WORK_WAITS && work->messages)
-		mailbox->lost_receives = true;
+	if (work->request.notify && !work->fault && mailbox->attached)
+		notify(mailbox, work->request.data);
+	pmv_mailbox_owe(mailbox, work->request.number, work->fault);
 }
 
 static void conclude(struct pmv_agent *agent)
@@ -420,21 +298,22 @@ static void conclude(struct pmv_agent *agent)
 	for (unsigned int i = 0; i < batch->count; i++) {
 		struct pmv_work *work = &batch->works[i];
 
-		if (work->mailbox && work->state == PMV_WORK_DONE)
+		if (work->mailbox && work->ended) {
 			finish(work);
-		else if (work->mailbox)
-			put_by(work);
+		} else if (work->mailbox) {
+			/* It goes on; those behind it are still in the mailbox. */
+			*work->mailbox->work = *work;
+			work->more = NULL;
+			work->mailbox->working = true;
+		}
 		pmv_work_free(work);
 	}
 	for (unsigned int i = 0; i < batch->count; i++) {
 		struct pmv_mailbox *mailbox = batch->works[i].mailbox;
 
 		batch->works[i].mailbox = NULL;
-		if (!mailbox)
-			continue;
-		mailbox->put_back = false;
 		/* It may be about to be closed.  Once for each mailbox is enough. */
-		if (!mailbox->attached)
+		if (!mailbox || !mailbox->attached)
 			continue;
 		if (mailbox->num_owed && !mailbox->starved)
 			pay(mailbox);
@@ -443,40 +322,19 @@ static void conclude(struct pmv_agent *agent)
 	pthread_mutex_unlock(&agent->lock);
 }
 
-void pmv_service_forget(struct pmv_agent *agent, struct pmv_mailbox *mailbox)
+bool pmv_service_round(struct pmv_agent *agent)
 {
 	struct pmv_batch *batch = agent->batch;
 
-	for (unsigned int i = 0; i < batch->count; i++) {
-		if (batch->works[i].mailbox == mailbox)
-			batch->works[i].mailbox = NULL;
-	}
-	if (mailbox->working)
-		pmv_work_free(mailbox->work);
-	mailbox->working = false;
-}
-
-static bool serve(struct pmv_agent *agent)
-{
-	struct pmv_batch *batch = agent->batch;
-
+	pmv_guard_enter();
 	pmv_service_pin(agent, agent->engine->core->driven);
 	call_cores(agent);
 	look_around(agent);
-	if (!batch->count)
-		return false;
-	pmv_batch_carry_out(batch, &agent->regions);
-	conclude(agent);
-	call_cores(agent);
-	return true;
-}
-
-bool pmv_service_round(struct pmv_agent *agent)
-{
-	bool busy;
-
-	pmv_guard_enter();
-	busy = serve(agent);
+	if (batch->count) {
+		pmv_batch_carry_out(batch, &agent->regions);
+		conclude(agent);
+		call_cores(agent);
+	}
 	pmv_guard_leave();
-	return busy;
+	return batch->count;
 }

@@ -4,17 +4,15 @@
  *
  * A round looks into every mailbox once.  Each connection gets its slice of the round
  * (writeback.h).  A request that does not fit is continued in the next round, and no other
- * request is taken from that mailbox before.  So the requests of a connection are done,
- * and acknowledged, in their order.
+ * one is taken from that mailbox before.  So a connection's requests are done, and
+ * acknowledged, in their order.
  *
  * One thread at a time serves, and holds `serving`.  It also holds `lock` while it looks at
- * mailboxes and endpoints, but never while it flushes: so nobody who opens or closes
- * something waits for a write-back.  If an endpoint is closed meanwhile its requests are
- * dropped.  Closing a queue waits until the thread has left it.
+ * mailboxes and endpoints, but never while it flushes: nobody who opens or closes something
+ * waits for a write-back.  The requests of an endpoint that is closed meanwhile are dropped.
  *
- * Some requests can't be carried out yet: those that have arrived only in part, and those
- * that ask for a notice while the application's queue has no room.  They keep no thread
- * awake.
+ * Requests that have arrived only in part, or want a notice for which the application's
+ * queue has no room, can't be carried out yet.  They keep no thread awake.
  */
 #ifndef PMV_SERVICE_H
 #define PMV_SERVICE_H
@@ -22,7 +20,6 @@
 #include <stdbool.h>
 
 struct pmv_agent;
-struct pmv_mailbox;
 
 /* pmv_service_round -- true: there was something to do.  The caller holds `serving`. */
 bool pmv_service_round(struct pmv_agent *agent);
@@ -30,13 +27,9 @@ bool pmv_service_round(struct pmv_agent *agent);
 /* pmv_service_waits -- is there a request that could be taken now?  Holds the lock. */
 bool pmv_service_waits(const struct pmv_agent *agent);
 
-/* pmv_service_forget -- drop what is under way for a mailbox; holds the lock */
-void pmv_service_forget(struct pmv_agent *agent, struct pmv_mailbox *mailbox);
-
 /*
  * pmv_service_pin -- list the queues of all mailboxes, or of those whose cores need calls,
- * each once.  Pinned queues can be used without the lock and are not closed.  The list
- * belongs to the thread that serves.  pmv_service_unpin empties it.
+ * each once, for the thread that serves: they can be used without the lock and are not closed
  */
 void pmv_service_pin(struct pmv_agent *agent, bool all);
 void pmv_service_unpin(struct pmv_agent *agent);

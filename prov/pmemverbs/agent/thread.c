@@ -71,23 +71,16 @@ int pmv_agent_start(struct pmv_agent *agent)
 	atomic_store(&agent->running, true);
 	pthread_mutex_lock(&threads_lock);
 	LIST_INSERT_HEAD(&threads, agent, next_running);
+	agent->listed = true;
 	pthread_mutex_unlock(&threads_lock);
 	return 0;
 }
 
-/* take_out -- remove from the list; false: it was not in there.  Holds threads_lock. */
-static bool take_out(struct pmv_agent *agent)
+/* take_out -- of the list: whoever does that may join the thread.  Holds threads_lock. */
+static void take_out(struct pmv_agent *agent)
 {
-	struct pmv_agent *at;
-
-	LIST_FOREACH(at, &threads, next_running)
-	{
-		if (at == agent) {
-			LIST_REMOVE(agent, next_running);
-			return true;
-		}
-	}
-	return false;
+	LIST_REMOVE(agent, next_running);
+	agent->listed = false;
 }
 
 static void tell_to_stop(struct pmv_agent *agent)
@@ -102,7 +95,9 @@ void pmv_agent_stop(struct pmv_agent *agent)
 
 	/* Only one may join it: the process may be ending meanwhile. */
 	pthread_mutex_lock(&threads_lock);
-	found = take_out(agent);
+	found = agent->listed;
+	if (found)
+		take_out(agent);
 	pthread_mutex_unlock(&threads_lock);
 	if (!found)
 		return;
@@ -112,8 +107,8 @@ void pmv_agent_stop(struct pmv_agent *agent)
 }
 
 /*
- * A thread may be in a sync that takes minutes, or wait for a lock that this thread holds.
- * Then it is left running: the provider's code stays mapped, and the process ends anyway.
+ * A thread in a sync that takes minutes, or that waits for a lock of this thread's, is left
+ * running: the provider's code stays mapped, and the process ends anyway
  */
 void pmv_agent_stop_all(void)
 {
@@ -126,12 +121,10 @@ void pmv_agent_stop_all(void)
 	tell_to_stop(agent);
 	clock_gettime(CLOCK_REALTIME, &end);
 	end.tv_nsec += LAST_WAIT_NS;
-	if (end.tv_nsec >= 1000000000) {
-		end.tv_sec++;
-		end.tv_nsec -= 1000000000;
-	}
+	end.tv_sec += end.tv_nsec / 1000000000;
+	end.tv_nsec %= 1000000000;
 	while ((agent = LIST_FIRST(&threads))) {
-		LIST_REMOVE(agent, next_running);
+		take_out(agent);
 		if (!pthread_timedjoin_np(agent->thread, NULL, &end))
 			atomic_store(&agent->running, false);
 	}

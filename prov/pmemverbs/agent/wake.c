@@ -89,7 +89,7 @@ bool pmv_wake_sleepers(struct pmv_agent *agent)
 	/* Most targets wait for no acknowledgement, and may have many mailboxes. */
 	if (!atomic_exchange(&agent->watched, false))
 		return false;
-	watch.now = pmv_now_ns();
+	watch.now = pmv_clock_ns();
 	watch.all = watch.now - agent->woke_ns > LOSS_WAKE_NS;
 	if (watch.all)
 		agent->woke_ns = watch.now;

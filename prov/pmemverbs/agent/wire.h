@@ -2,22 +2,22 @@
 /*
  * wire.h -- what two endpoints of pmemverbs tell each other, byte by byte
  *
- * All numbers are little-endian.  Nothing that arrives is trusted: the
- * decoders check everything that can be checked without knowing the receiver's memory.
+ * All numbers are little-endian.  The decoders check all that arrives, as far as that can be
+ * checked without knowing the receiver's memory.
  *
- * Handshake: 24 bytes behind the application's private CM data, in a connection
- * request and in its acceptance.  A peer without pmemverbs finds its own data where
- * they always were.  Later versions keep magic, version and length.
+ * Handshake: 24 bytes behind the application's private CM data, in a connection request and
+ * in its acceptance.  A plain peer finds its own data.  Later versions keep magic, version
+ * and length.
  *
  *    0  u16  magic
  *    2  u8   1: an agent serves the mailbox; 2: it can notify of a commit; 4: it can
  *            commit messages; 8: the path to this side may reorder writes; 16, 32, 64:
  *            0, or 1 + the persistence domain (enum pmv_persist) in which all messages
  *            are received; 128: DDIO is on there
- *    3  u48  address of the block, in pages of 4096 bytes, and in the three highest
- *            bits the version (1)
+ *    3  u45  address of the block, in pages of 4096 bytes
+ *       u3   version (1)
  *    9  u40  this side's half of the connection's secret
- *   14  u16  the port to which hints are sent; 0: none
+ *   14  u16  the UDP port to which hints are sent; 0: none
  *   16  u32  the core's key of the block
  *   20  u32  the core's key of the flush page
  *
@@ -26,18 +26,16 @@
  *       0  64 slots of 512 bytes: the mailbox; message n is in slot n % 64
  *   32768  64 slots of 32 bytes: acknowledgement n is in slot n % 64
  *
- * Flush page: memory behind the block that peers may read and that never holds
- * anything, for READs that push writes.  It is a region of its own: where regions
- * are addressed by offset, both begin at 0.
+ * Flush page: memory behind the block that peers may read and that never holds anything, for
+ * READs that push writes.  It is a region of its own: by offset, both begin at 0.
  *
- * Seals.  All peers that are connected to a domain can access its regions, and the keys
- * of regions can be guessed.  So anybody may write to a block.  Every message and
- * acknowledgement, and every hint, therefore has a seal: SipHash-2-4 of its bytes, with 8 zeros in
- * the place of the seal.  The hash key is made from both halves of the secret, which only the two
- * ends know and no region contains.  Sender and kind are part of the key, so nothing can be sent
- * back to its sender, and no message can pass for an acknowledgement.  The number is among the
- * sealed bytes, so nothing is taken twice. Anything else in a slot is treated as if nothing had
- * arrived: see Repair below.
+ * Seals.  All peers that are connected to a domain can access its regions, and keys can be
+ * guessed.  So anybody may write to a block.  Every message and acknowledgement therefore has
+ * a seal: SipHash-2-4 of its bytes, with 8 zeros in the place of the seal.  The hash key is
+ * made from both halves of the secret, which only the two ends know and no region contains.
+ * It contains sender and kind, so nothing can be sent back, and no message can pass for an
+ * acknowledgement.  The number is sealed, too, so nothing is taken twice.  Anything else in a
+ * slot is treated as if nothing had arrived: see Repair below.
  *
  * Message to the agent.  The agent makes its ranges durable, then stores the data, if
  * there are any, and makes them durable.
@@ -63,7 +61,7 @@
  *   24  u32  0, or what went wrong with that message: enum pmv_fault
  *   28  u32  how long the agent looks for the next message from now on, in microseconds
  *
- * Hint: a datagram (see hint.h).
+ * Hint: a datagram (hint.h).
  *
  *    0  u32  the core's key of the receiver's block
  *    4  u32  1: it asks for a hint back
@@ -72,17 +70,15 @@
  * Flow control: a message is sent only if at most 62 others are not acknowledged, or 63
  * if it is empty.  So there are never more acknowledgements under way than slots.
  *
- * Repair.  Somebody may overwrite a message or an acknowledgement.  A sender that has
- * waited for a long time therefore repeats the oldest message that is not acknowledged,
- * and sends an empty message behind it.  If an acknowledgement is missing although a
- * later one is there, it was overwritten.  It may have reported a fault, so this ends
- * the connection.
+ * Repair.  Somebody may overwrite a message or an acknowledgement.  A sender that has waited
+ * for a long time therefore repeats the oldest message that is not acknowledged, and sends an
+ * empty one behind it.  An acknowledgement that is missing although a later one is there was
+ * overwritten.  It may have reported a fault, so this ends the connection.
  *
  * After a fault the agent stores no data until the sender has the acknowledgement that
  * reports the fault: the writes that the data must follow are not durable.
  *
- * The bytes of a write may become visible in any order.  The seal shows that all of
- * them are there.
+ * The bytes of a write may become visible in any order: the seal shows that all are there.
  */
 #ifndef PMV_WIRE_H
 #define PMV_WIRE_H
@@ -92,24 +88,16 @@
 #include <stdint.h>
 
 #include "memory/key.h"
-#include "memory/range.h"
 
 #define PMV_HANDSHAKE_SIZE 24
 
 #define PMV_SLOTS 64
 #define PMV_MESSAGE_SIZE 512
 #define PMV_ACK_SIZE 32
-#define PMV_HINT_SIZE 16
 #define PMV_MAX_RANGES 20
-#define PMV_RANGE_SIZE 24
-#define PMV_MESSAGE_HEADER 32
 
 #define PMV_ACKS_AT (PMV_SLOTS * PMV_MESSAGE_SIZE)
 #define PMV_BLOCK_SIZE (PMV_ACKS_AT + PMV_SLOTS * PMV_ACK_SIZE)
-
-/* Room for data in a message with this number of ranges. */
-#define PMV_STORE_ROOM(ranges)                                                                     \
-	(PMV_MESSAGE_SIZE - PMV_MESSAGE_HEADER - (ranges) * (size_t) PMV_RANGE_SIZE)
 
 #define PMV_FLUSH_AT PMV_BLOCK_SIZE
 #define PMV_FLUSH_SIZE 64
@@ -145,17 +133,27 @@ enum pmv_sealed {
 	PMV_SEALED_HINT = 3,
 };
 
+/* A message, as it is sent: decoding fills all of it up to `payload`. */
 struct pmv_message {
 	uint64_t number;
-	uint32_t seen; /* acknowledged, low half */
-	uint64_t data; /* if it notifies or commits messages */
-	bool notify;
-	bool store;
-	bool messages;
-	unsigned int count;
+	uint64_t seal;
+	uint64_t data;
+	uint16_t len;
+	uint8_t count;
+	bool notify : 1;
+	bool store : 1;
+	bool messages : 1;
+	uint8_t unknown : 5;
+	uint32_t seen;
 	struct pmv_range ranges[PMV_MAX_RANGES];
-	const void *payload; /* what is to be stored in the last range */
+	const void *payload; /* to send; it follows the ranges, where it is after decoding */
 };
+
+#define PMV_MESSAGE_HEADER offsetof(struct pmv_message, ranges)
+
+/* Room for data in a message with this number of ranges. */
+#define PMV_STORE_ROOM(count)                                                                      \
+	(PMV_MESSAGE_SIZE - PMV_MESSAGE_HEADER - (count) * sizeof(struct pmv_range))
 
 /* What went wrong with a message.  The values are sent: never renumber. */
 enum pmv_fault {
@@ -166,11 +164,20 @@ enum pmv_fault {
 	PMV_FAULT_MEMORY = 4,  /* it is not known where messages are, for want of memory */
 };
 
+/* An acknowledgement, as it is sent. */
 struct pmv_ack {
 	uint64_t number;
+	uint64_t seal;
 	uint64_t done;
 	enum pmv_fault fault;
 	uint32_t looks_us;
+};
+
+/* A hint, as it is sent. */
+struct pmv_hint {
+	uint32_t key; /* the core's, of the receiver's block */
+	uint32_t ask; /* 1: it asks for a hint back */
+	uint64_t seal;
 };
 
 /* pmv_seal -- of what the side with the first half of the secret sends to the other */
@@ -188,8 +195,8 @@ void pmv_handshake_encode(uint8_t buf[PMV_HANDSHAKE_SIZE], const struct pmv_hand
  */
 size_t pmv_handshake_decode(const void *cm_data, size_t len, struct pmv_handshake *handshake);
 
-/* pmv_message_encode -- returns the length; the message must fit */
-size_t pmv_message_encode(uint8_t buf[PMV_MESSAGE_SIZE], const struct pmv_message *message,
+/* pmv_message_encode -- returns the length, which it fills in; the message must fit */
+size_t pmv_message_encode(uint8_t buf[PMV_MESSAGE_SIZE], struct pmv_message *message,
 			  const struct pmv_seal *seal);
 
 /* pmv_message_ready -- has message number arrived, as far as a glance can tell? */
@@ -201,13 +208,9 @@ enum pmv_arrival {
 	PMV_MALFORMED, /* it is whole, but does not keep to the rules */
 };
 
-/*
- * pmv_message_decode -- read message number from a slot that the peer may write
- * to meanwhile.  copy has what was read, and keeps message->payload.
- */
+/* pmv_message_decode -- read message number from a slot that the peer may write to meanwhile */
 enum pmv_arrival pmv_message_decode(const volatile uint8_t *slot, uint64_t number,
-				    const struct pmv_seal *seal, uint8_t copy[PMV_MESSAGE_SIZE],
-				    struct pmv_message *message);
+				    const struct pmv_seal *seal, struct pmv_message *message);
 
 void pmv_ack_encode(uint8_t buf[PMV_ACK_SIZE], const struct pmv_ack *ack,
 		    const struct pmv_seal *seal);
@@ -215,13 +218,9 @@ void pmv_ack_encode(uint8_t buf[PMV_ACK_SIZE], const struct pmv_ack *ack,
 enum pmv_arrival pmv_ack_decode(const volatile uint8_t *slot, uint64_t number,
 				const struct pmv_seal *seal, struct pmv_ack *ack);
 
-void pmv_hint_encode(uint8_t buf[PMV_HINT_SIZE], uint32_t key, bool ask,
-		     const struct pmv_seal *seal);
+struct pmv_hint pmv_hint_make(uint32_t key, bool ask, const struct pmv_seal *seal);
 
-/* pmv_hint_key -- the key of the block that the hint is for, as it says */
-uint32_t pmv_hint_key(const uint8_t buf[PMV_HINT_SIZE]);
-
-/* pmv_hint_decode -- false: the peer has not sent it */
-bool pmv_hint_decode(const uint8_t buf[PMV_HINT_SIZE], const struct pmv_seal *seal, bool *ask);
+/* pmv_hint_is_genuine -- has the peer made it? */
+bool pmv_hint_is_genuine(const struct pmv_hint *hint, const struct pmv_seal *seal);
 
 #endif /* PMV_WIRE_H */

@@ -7,27 +7,19 @@
 
 #include "agent/flush.h"
 
-/* What is left of a connection's slice of a round. */
-struct slice {
-	uint64_t lines;
-	uint64_t pages;
-};
-
 /* What a request names */
 
-static struct pmv_stretch *named(struct pmv_work *work)
+static const struct pmv_stretch *named(const struct pmv_work *work)
 {
 	return work->more ? work->more : work->named;
 }
 
-void pmv_work_begin(struct pmv_work *work, struct pmv_mailbox *mailbox, uint64_t number)
+void pmv_work_begin(struct pmv_work *work, struct pmv_mailbox *mailbox)
 {
 	work->mailbox = mailbox;
 	work->source = mailbox;
-	work->number = number;
-	work->notify = work->store = work->messages = work->malformed = false;
+	work->malformed = work->ended = false;
 	work->fault = PMV_FAULT_NONE;
-	work->state = PMV_WORK_WAITS;
 	work->more = NULL;
 	work->count = work->at = 0;
 	work->room = PMV_MAX_RANGES;
@@ -63,6 +55,17 @@ static bool make_room(struct pmv_work *work)
 	return true;
 }
 
+struct pmv_stretch pmv_stretch_of(const struct pmv_region *region, uint64_t offset, uint64_t len)
+{
+	return (struct pmv_stretch){
+		.key = region->attr.key,
+		.persist = region->attr.persist,
+		.serial = region->serial,
+		.offset = offset,
+		.len = len,
+	};
+}
+
 bool pmv_work_name(struct pmv_work *work, struct pmv_region *region, uint64_t offset, uint64_t len)
 {
 	/* Also without a byte: a commit to a lost region fails. */
@@ -71,13 +74,8 @@ bool pmv_work_name(struct pmv_work *work, struct pmv_region *region, uint64_t of
 		return true;
 	if (!make_room(work))
 		return false;
-	named(work)[work->count++] = (struct pmv_stretch){
-		.key = region->key,
-		.persist = region->persist,
-		.serial = region->serial,
-		.offset = offset,
-		.len = len,
-	};
+	(work->more ? work->more : work->named)[work->count++] =
+		pmv_stretch_of(region, offset, len);
 	return true;
 }
 
@@ -90,41 +88,72 @@ static int by_place(const void *one, const void *other)
 	return a->offset < b->offset ? -1 : a->offset > b->offset;
 }
 
+/* joined -- two stretches of a region, and what is between them */
+static struct pmv_stretch joined(const struct pmv_stretch *a, const struct pmv_stretch *b)
+{
+	uint64_t a_end = a->offset + a->len, b_end = b->offset + b->len;
+	struct pmv_stretch both = *a;
+
+	both.offset = a->offset < b->offset ? a->offset : b->offset;
+	both.len = (a_end > b_end ? a_end : b_end) - both.offset;
+	return both;
+}
+
 void pmv_work_join(struct pmv_work *work)
 {
-	struct pmv_stretch *all = named(work);
-	size_t left = 0;
+	struct pmv_stretch *all = work->more ? work->more : work->named;
+	size_t last = 0;
 
 	if (work->count < 2)
 		return;
 	qsort(all, work->count, sizeof(*all), by_place);
 	for (size_t i = 1; i < work->count; i++) {
-		struct pmv_stretch *last = &all[left];
-		uint64_t end = all[i].offset + all[i].len;
-
-		if (all[i].serial != last->serial || all[i].offset > last->offset + last->len)
-			all[++left] = all[i];
-		else if (end > last->offset + last->len)
-			last->len = end - last->offset;
+		if (all[i].serial != all[last].serial ||
+		    all[i].offset > all[last].offset + all[last].len)
+			all[++last] = all[i];
+		else
+			all[last] = joined(&all[last], &all[i]);
 	}
-	work->count = left + 1;
+	work->count = last + 1;
+}
+
+/* Slices */
+
+static void charge(struct pmv_slice *slice, enum pmv_persist persist, uint64_t cost)
+{
+	uint64_t *left = persist == PMV_PAGE ? &slice->pages : &slice->lines;
+
+	/* Caches that persist need no flush. */
+	if (persist == PMV_PAGE || persist == PMV_DMP)
+		*left -= cost < *left ? cost : *left;
+}
+
+static void charge_most(struct pmv_slice *slice, const struct pmv_stretch *stretch)
+{
+	charge(slice, stretch->persist,
+	       stretch->len + (stretch->persist == PMV_PAGE ? PMV_SYNC_COST : 0));
+}
+
+void pmv_work_charge(const struct pmv_work *work, struct pmv_slice *slice)
+{
+	for (size_t i = 0; i < work->count; i++)
+		charge_most(slice, &named(work)[i]);
+	if (work->request.store)
+		charge_most(slice, &work->target);
 }
 
 /* Pages */
 
-/*
- * sync_pages -- all pages of the batch so far.  If a sync fails, so do the requests with
- * pages in it.
- */
+/* sync_pages -- all of the batch so far; a sync that fails fails the requests with pages in it */
 static void sync_pages(struct pmv_batch *batch, struct pmv_regions *regions)
 {
 	for (unsigned int i = 0; i < batch->num_syncs; i++) {
-		const struct pmv_sync *sync = &batch->syncs[i];
+		const struct pmv_stretch *sync = &batch->syncs[i];
 		struct pmv_region *region = pmv_region_hold(regions, sync->key, sync->serial);
 		enum pmv_fault fault = region ? PMV_FAULT_NONE : PMV_FAULT_ACCESS;
 
 		if (region) {
-			pmv_region_sync(region, sync->start, sync->end - sync->start);
+			pmv_region_sync(region, sync->offset, sync->len);
 			if (pmv_region_is_lost(region))
 				fault = PMV_FAULT_IO;
 			pmv_region_put(regions, region);
@@ -139,48 +168,24 @@ static void sync_pages(struct pmv_batch *batch, struct pmv_regions *regions)
 	batch->num_syncs = 0;
 }
 
-/*
- * find_sync -- the sync in which these pages cost least, if that is less than a new one
- * costs; else NULL.  *cost: what they cost, in bytes of a slice.
- */
-static struct pmv_sync *find_sync(struct pmv_batch *batch, const struct pmv_stretch *pages,
-				  uint64_t *cost)
+/* find_sync -- in which these pages cost less than in a new one, or NULL.  *cost: of a slice. */
+static struct pmv_stretch *find_sync(struct pmv_batch *batch, const struct pmv_stretch *pages,
+				     uint64_t *cost)
 {
-	struct pmv_sync *best = NULL;
+	struct pmv_stretch *best = NULL;
 
 	*cost = PMV_SYNC_COST + pages->len;
 	for (unsigned int i = 0; i < batch->num_syncs; i++) {
-		struct pmv_sync *sync = &batch->syncs[i];
-		uint64_t end = pages->offset + pages->len;
-		uint64_t start = pages->offset < sync->start ? pages->offset : sync->start;
-		uint64_t grown;
+		struct pmv_stretch *sync = &batch->syncs[i];
+		uint64_t grown = joined(sync, pages).len;
 
-		if (sync->serial != pages->serial)
+		if (sync->serial != pages->serial || grown > PMV_PAGE_SLICE ||
+		    grown - sync->len > *cost)
 			continue;
-		grown = (end > sync->end ? end : sync->end) - start;
-		if (grown > PMV_PAGE_SLICE || grown - (sync->end - sync->start) > *cost)
-			continue;
-		*cost = grown - (sync->end - sync->start);
+		*cost = grown - sync->len;
 		best = sync;
 	}
 	return best;
-}
-
-static struct pmv_sync *add_sync(struct pmv_batch *batch, struct pmv_regions *regions,
-				 const struct pmv_stretch *pages)
-{
-	struct pmv_sync *sync;
-
-	if (batch->num_syncs == PMV_BATCH_SYNCS)
-		sync_pages(batch, regions);
-	sync = &batch->syncs[batch->num_syncs++];
-	*sync = (struct pmv_sync){
-		.key = pages->key,
-		.serial = pages->serial,
-		.start = pages->offset,
-		.end = pages->offset + pages->len,
-	};
-	return sync;
 }
 
 /* note_pages -- sync them at the end of the round; returns their cost */
@@ -189,19 +194,19 @@ static uint64_t note_pages(struct pmv_batch *batch, struct pmv_regions *regions,
 			   const struct pmv_stretch *pages)
 {
 	uint64_t cost;
-	struct pmv_sync *sync;
+	struct pmv_stretch *sync;
 
 	/* Only these pages: the gaps between them may be gigabytes. */
 	if (batch->touch)
 		pmv_region_touch(region, pages->offset, pages->len);
 	sync = find_sync(batch, pages, &cost);
-	if (!sync) {
-		sync = add_sync(batch, regions, pages);
+	if (sync) {
+		*sync = joined(sync, pages);
 	} else {
-		if (pages->offset < sync->start)
-			sync->start = pages->offset;
-		if (pages->offset + pages->len > sync->end)
-			sync->end = pages->offset + pages->len;
+		if (batch->num_syncs == PMV_BATCH_SYNCS)
+			sync_pages(batch, regions);
+		sync = &batch->syncs[batch->num_syncs++];
+		*sync = *pages;
 	}
 	work->syncs |= UINT64_C(1) << (sync - batch->syncs);
 	batch->undrained = true;
@@ -221,54 +226,44 @@ static void settle(struct pmv_batch *batch, struct pmv_regions *regions)
 
 static void flush_lines(struct pmv_region *region, uint64_t offset, uint64_t len)
 {
-	while (len) {
-		uint64_t piece = len;
+	for (uint64_t piece = len; len; offset += piece, len -= piece, piece = len) {
 		void *at = pmv_region_piece(region, offset, &piece);
 
 		pmv_flush->flush(at, piece);
-		offset += piece;
-		len -= piece;
 	}
 }
 
 static void store_data(struct pmv_region *region, uint64_t offset, uint64_t len,
 		       const uint8_t *data)
 {
-	while (len) {
-		uint64_t piece = len;
+	for (uint64_t piece = len; len; offset += piece, len -= piece, piece = len) {
 		void *at = pmv_region_piece(region, offset, &piece);
 
-		if (region->persist == PMV_PAGE)
+		if (region->attr.persist == PMV_PAGE)
 			memcpy(at, data, piece);
 		else
 			pmv_flush->store(at, data, piece);
 		data += piece;
-		offset += piece;
-		len -= piece;
 	}
 }
 
-/* Slices */
+/* What a slice affords */
 
 /* affordable -- how many bytes of a stretch may be flushed now; 0: none */
-static uint64_t affordable(struct pmv_batch *batch, const struct slice *slice,
+static uint64_t affordable(struct pmv_batch *batch, const struct pmv_slice *slice,
 			   const struct pmv_stretch *rest)
 {
 	uint64_t cost, most = slice->lines;
 
 	if (rest->persist == PMV_PAGE) {
-		struct pmv_stretch first = *rest;
-
-		most = slice->pages > PMV_SYNC_COST ? slice->pages - PMV_SYNC_COST : 0;
-		if (first.len <= most)
-			return first.len;
 		/* Pages that are synced anyway may cost nothing. */
-		find_sync(batch, &first, &cost);
-		return cost <= slice->pages ? first.len : most;
-	}
-	/* Caches that persist need no flush. */
-	if (rest->persist != PMV_DMP)
+		find_sync(batch, rest, &cost);
+		if (cost <= slice->pages)
+			return rest->len;
+		most = slice->pages > PMV_SYNC_COST ? slice->pages - PMV_SYNC_COST : 0;
+	} else if (rest->persist != PMV_DMP) {
 		return rest->len;
+	}
 	return rest->len < most ? rest->len : most;
 }
 
@@ -285,21 +280,12 @@ static uint64_t flush_slice(struct pmv_batch *batch, struct pmv_regions *regions
 	return part->len;
 }
 
-static void charge(struct slice *slice, enum pmv_persist persist, uint64_t cost)
-{
-	uint64_t *left = persist == PMV_PAGE ? &slice->pages : &slice->lines;
-
-	if (persist == PMV_PAGE || persist == PMV_DMP)
-		*left -= cost < *left ? cost : *left;
-}
-
 /*
- * flush_on -- from where the request has come to, as far as the slice reaches; true:
- * to the end.  A part that is gone does not keep the others from being flushed: a
- * later commit relies on that they were.
+ * flush_on -- from where the request has come to, as far as the slice reaches; true: to the
+ * end.  Also if a part is gone: a later commit relies on that the others were flushed.
  */
 static bool flush_on(struct pmv_batch *batch, struct pmv_regions *regions, struct pmv_work *work,
-		     struct slice *slice)
+		     struct pmv_slice *slice)
 {
 	while (work->at < work->count) {
 		struct pmv_stretch part = named(work)[work->at];
@@ -335,7 +321,7 @@ static bool flush_on(struct pmv_batch *batch, struct pmv_regions *regions, struc
  */
 static bool may_store(const struct pmv_batch *batch, const struct pmv_work *work)
 {
-	if (work->faulted && (int32_t) (work->seen - (uint32_t) work->faulted) < 0)
+	if (work->faulted && (int32_t) (work->request.seen - (uint32_t) work->faulted) < 0)
 		return false;
 	for (const struct pmv_work *before = batch->works; before <= work; before++) {
 		if (before->source == work->source && before->fault)
@@ -346,7 +332,7 @@ static bool may_store(const struct pmv_batch *batch, const struct pmv_work *work
 
 /* store -- no data after a fault: earlier writes are not durable then */
 static void store(struct pmv_batch *batch, struct pmv_regions *regions, struct pmv_work *work,
-		  struct slice *slice)
+		  struct pmv_slice *slice)
 {
 	const struct pmv_stretch *target = &work->target;
 	struct pmv_region *region;
@@ -363,7 +349,8 @@ static void store(struct pmv_batch *batch, struct pmv_regions *regions, struct p
 		work->fault = PMV_FAULT_ACCESS;
 		return;
 	}
-	store_data(region, target->offset, target->len, work->copy + work->payload);
+	store_data(region, target->offset, target->len,
+		   (const uint8_t *) (work->request.ranges + work->request.count));
 	if (target->len)
 		charge(slice, target->persist, flush_slice(batch, regions, work, region, target));
 	fail_if_lost(work, region);
@@ -373,29 +360,18 @@ static void store(struct pmv_batch *batch, struct pmv_regions *regions, struct p
 void pmv_batch_carry_out(struct pmv_batch *batch, struct pmv_regions *regions)
 {
 	const void *source = NULL;
-	struct slice slice = {0};
-	bool used_up = false;
+	struct pmv_slice slice = {0};
 
 	/* Those of a connection are side by side. */
 	for (unsigned int i = 0; i < batch->count; i++) {
 		struct pmv_work *work = &batch->works[i];
 
-		if (work->source != source) {
-			source = work->source;
-			slice = (struct slice){.lines = PMV_LINE_SLICE, .pages = PMV_PAGE_SLICE};
-			used_up = false;
-		}
-		/* In their order: what waits comes behind what has begun. */
-		if (used_up)
-			continue;
-		work->state = PMV_WORK_BEGUN;
-		if (flush_on(batch, regions, work, &slice)) {
-			if (work->store)
-				store(batch, regions, work, &slice);
-			work->state = PMV_WORK_DONE;
-		} else {
-			used_up = true;
-		}
+		if (work->source != source)
+			slice = PMV_WHOLE_SLICE;
+		source = work->source;
+		work->ended = flush_on(batch, regions, work, &slice);
+		if (work->ended && work->request.store)
+			store(batch, regions, work, &slice);
 	}
 	settle(batch, regions);
 }

@@ -2,16 +2,14 @@
 /*
  * writeback.h -- writes back the ranges of requests, a slice at a time
  *
- * A batch has the requests of one round.  They come from many connections, and those of
- * one connection are in their order.  First the ranges of a request are joined, so that no
- * byte is flushed twice for it.  Then every connection gets a slice of the round.  A
- * request that needs more remembers how far it has come.  The round ends with one drain,
- * and with one sync for pages of a region that are close together: many small commits
- * cost little more than one.
+ * A batch has the requests of one round.  Those of one connection are in their order.  First
+ * the ranges of a request are joined, so that no byte is flushed twice for it.  Then every
+ * connection gets a slice of the round.  A request that needs more remembers how far it has
+ * come.  The round ends with one drain, and with one sync for pages of a region that are
+ * close together: many small commits cost little more than one.
  *
  * No region is held from one slice to the next, so closing a region waits for one slice at
- * most.  A region is found again by its key and its serial number, since another region
- * may have got the same key.
+ * most.  Its serial number tells it from a later one that has got the same key.
  */
 #ifndef PMV_WRITEBACK_H
 #define PMV_WRITEBACK_H
@@ -40,26 +38,14 @@ struct pmv_stretch {
 	uint64_t len;
 };
 
-enum pmv_work_state {
-	PMV_WORK_WAITS, /* for its turn */
-	PMV_WORK_BEGUN,
-	PMV_WORK_DONE,
-};
-
 /* A request on its way from the mailbox to its acknowledgement. */
 struct pmv_work {
 	struct pmv_mailbox *mailbox; /* under the agent's lock; NULL: its endpoint is closed */
 	const void *source;          /* the same mailbox, only to compare */
-	uint64_t number;
-	uint64_t data;
 	uint64_t faulted; /* the connection's last request with a fault before this one */
-	uint32_t seen;
-	bool notify;
-	bool store;
-	bool messages;
 	bool malformed;
+	bool ended;
 	enum pmv_fault fault;
-	enum pmv_work_state state;
 	/* The ranges to make durable, and how far that has come. */
 	struct pmv_stretch *more; /* malloc'ed, where there are too many for ... */
 	struct pmv_stretch named[PMV_MAX_RANGES];
@@ -70,16 +56,7 @@ struct pmv_work {
 	uint64_t syncs; /* bit for each sync of the batch with pages of this request */
 	/* The range to store data in, after all that. */
 	struct pmv_stretch target;
-	size_t payload; /* in copy */
-	uint8_t copy[PMV_MESSAGE_SIZE];
-};
-
-/* Pages of a region that one sync writes. */
-struct pmv_sync {
-	uint32_t key;
-	uint64_t serial;
-	uint64_t start;
-	uint64_t end;
+	struct pmv_message request;
 };
 
 struct pmv_batch {
@@ -87,26 +64,36 @@ struct pmv_batch {
 	unsigned int count;
 	unsigned int num_syncs;
 	bool undrained;
-	bool touch; /* pages that a device wrote */
-	struct pmv_sync syncs[PMV_BATCH_SYNCS];
+	bool touch;                                /* pages that a device wrote */
+	struct pmv_stretch syncs[PMV_BATCH_SYNCS]; /* pages that one sync writes */
 };
 
-/* pmv_work_begin -- a request without any ranges yet */
-void pmv_work_begin(struct pmv_work *work, struct pmv_mailbox *mailbox, uint64_t number);
+/* What is left of a connection's slice of a round. */
+struct pmv_slice {
+	uint64_t lines;
+	uint64_t pages;
+};
+
+#define PMV_WHOLE_SLICE ((struct pmv_slice){PMV_LINE_SLICE, PMV_PAGE_SLICE})
+
+/* pmv_work_begin -- the request is there; it names nothing yet */
+void pmv_work_begin(struct pmv_work *work, struct pmv_mailbox *mailbox);
 void pmv_work_free(struct pmv_work *work);
 
-/*
- * pmv_work_name -- add a part of a region, which the caller holds.  False: there was no
- * memory.
- */
+/* pmv_work_name -- add a part of a region, which the caller holds; false: no memory */
 bool pmv_work_name(struct pmv_work *work, struct pmv_region *region, uint64_t offset, uint64_t len);
 
 /* pmv_work_join -- after all were added: join ranges that overlap or touch */
 void pmv_work_join(struct pmv_work *work);
 
+/* pmv_work_charge -- take from a slice what the request will take, at most */
+void pmv_work_charge(const struct pmv_work *work, struct pmv_slice *slice);
+
+struct pmv_stretch pmv_stretch_of(const struct pmv_region *region, uint64_t offset, uint64_t len);
+
 /*
- * pmv_batch_carry_out -- do a slice for each connection.  When this returns the flushed
- * ranges are durable, or their request has a fault.
+ * pmv_batch_carry_out -- do a slice for each connection, of whose requests only the last may
+ * need more.  Then the flushed ranges are durable, or their request has a fault.
  */
 void pmv_batch_carry_out(struct pmv_batch *batch, struct pmv_regions *regions);
 

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <time.h>
 
-static inline int64_t pmv_now_ns(void)
+static inline int64_t pmv_clock_ns(void)
 {
 	struct timespec ts;
 
@@ -14,9 +14,9 @@ static inline int64_t pmv_now_ns(void)
 	return ts.tv_sec * INT64_C(1000000000) + ts.tv_nsec;
 }
 
-static inline int64_t pmv_now_ms(void)
+static inline int64_t pmv_clock_ms(void)
 {
-	return pmv_now_ns() / 1000000;
+	return pmv_clock_ns() / 1000000;
 }
 
 #endif /* PMV_CLOCK_H */

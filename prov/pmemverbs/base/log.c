@@ -22,8 +22,8 @@ static unsigned long long hash(const char *text)
 	return value | 1;
 }
 
-void pmv_alert(struct pmv_alerts *alerts, enum fi_log_subsys subsys, const char *func, int line,
-	       const char *fmt, ...)
+void pmv_log_alert(struct pmv_alerts *alerts, enum fi_log_subsys subsys, const char *func, int line,
+		   const char *fmt, ...)
 {
 	unsigned long long text_hash;
 	char text[768];

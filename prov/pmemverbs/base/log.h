@@ -19,14 +19,13 @@ extern struct fi_provider pmv_prov;
 /*
  * PMV_ALERT -- a warning that a set-up is less durable than it looks
  *
- * Libfabric prints no warnings unless FI_LOG_LEVEL is set.  An alert then goes to
- * stderr.  There, the same text is not repeated, and each place in the code prints
- * at most PMV_MOST_ALERTS texts.
+ * Without FI_LOG_LEVEL libfabric prints no warnings; then it goes to stderr.  There, the
+ * same text is not repeated, and each place prints at most PMV_MOST_ALERTS texts.
  */
 #define PMV_ALERT(subsys, ...)                                                                     \
 	do {                                                                                       \
 		static struct pmv_alerts alerts_;                                                  \
-		pmv_alert(&alerts_, FI_LOG_##subsys, __func__, __LINE__, __VA_ARGS__);             \
+		pmv_log_alert(&alerts_, FI_LOG_##subsys, __func__, __LINE__, __VA_ARGS__);         \
 	} while (0)
 
 #define PMV_MOST_ALERTS 8
@@ -37,7 +36,7 @@ struct pmv_alerts {
 	atomic_ullong last; /* a hash of the text */
 };
 
-void pmv_alert(struct pmv_alerts *alerts, enum fi_log_subsys subsys, const char *func, int line,
-	       const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+void pmv_log_alert(struct pmv_alerts *alerts, enum fi_log_subsys subsys, const char *func, int line,
+		   const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 
 #endif /* PMV_LOG_H */

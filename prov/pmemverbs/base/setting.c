@@ -12,13 +12,13 @@
 
 struct pmv_setting pmv_setting;
 
+static const char *const domains[] = {"auto", "none", "page", "dmp", "mhp", "wsp"};
+
 /*
  * set_bad -- keep an unknown name or value as an error for fi_getinfo: a typing error
  * must not make a weaker or a stronger promise than was meant
  */
-static void set_bad(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-
-static void set_bad(const char *fmt, ...)
+__attribute__((format(printf, 1, 2))) static void set_bad(const char *fmt, ...)
 {
 	static char bad[256];
 	va_list args;
@@ -57,25 +57,28 @@ const char *pmv_setting_other(const char *name)
 	return fi_param_get_str(NULL, name, &value) ? NULL : value;
 }
 
+const char *pmv_setting_domain_name(enum pmv_persist persist)
+{
+	return domains[persist + 1];
+}
+
 /* check_names -- find misspelt settings in the environment */
 static void check_names(void)
 {
-	static const char *const names[] = {"CORE",     "DOMAIN", "DDIO",
-					    "ORDERING", "AGENT",  "COMMIT"};
+	static const char *const names[] = {"CORE",  "DOMAIN", "DDIO", "ORDERING",
+					    "AGENT", "COMMIT", NULL};
 	static const char prefix[] = "FI_PMEMVERBS_";
 
 	for (char **entry = environ; *entry; entry++) {
-		const char *name;
+		const char *name = *entry + strlen(prefix);
 		size_t len, i = 0;
 
 		if (strncmp(*entry, prefix, strlen(prefix)))
 			continue;
-		name = *entry + strlen(prefix);
 		len = strcspn(name, "=");
-		while (i < sizeof(names) / sizeof(names[0]) &&
-		       (strlen(names[i]) != len || strncmp(names[i], name, len)))
+		while (names[i] && (strncmp(names[i], name, len) || names[i][len]))
 			i++;
-		if (i == sizeof(names) / sizeof(names[0]))
+		if (!names[i])
 			set_bad("FI_PMEMVERBS_%.*s is not a setting; fi_info -e lists them",
 				len < 60 ? (int) len : 60, name);
 	}
@@ -83,7 +86,6 @@ static void check_names(void)
 
 void pmv_setting_read(void)
 {
-	static const char *const domains[] = {"auto", "none", "page", "dmp", "mhp", "wsp"};
 	static const char *const ddio[] = {"auto", "on", "off"};
 	static const char *const ordering[] = {"strict", "relaxed"};
 	static const char *const agent[] = {"thread", "busy", "progress", "off"};
@@ -127,8 +129,8 @@ void pmv_setting_read(void)
 	choice = get_choice("ddio", ddio, 3);
 	pmv_setting.ddio_declared = choice > 0;
 	pmv_setting.ddio = choice != 2;
-	pmv_setting.relaxed = get_choice("ordering", ordering, 2) == 1;
+	pmv_setting.relaxed = get_choice("ordering", ordering, 2);
 	pmv_setting.agent = (enum pmv_agent_mode) get_choice("agent", agent, 3);
-	pmv_setting.commit_all = get_choice("commit", commit, 2) == 1;
+	pmv_setting.commit_all = get_choice("commit", commit, 2);
 	check_names();
 }

@@ -5,7 +5,14 @@
 
 #include <stdbool.h>
 
-#include "base/persist.h"
+/* Persistence domains: what survives a power failure.  Keys carry the values: never renumber. */
+enum pmv_persist {
+	PMV_NONE = 0, /* nothing: a commit means global visibility */
+	PMV_PAGE = 1, /* what msync has written */
+	PMV_DMP = 2,  /* DIMM and memory controller */
+	PMV_MHP = 3,  /* the caches too */
+	PMV_WSP = 4,  /* I/O controller and NIC buffers too */
+};
 
 enum pmv_agent_mode {
 	PMV_AGENT_THREAD,   /* it has a thread of its own */
@@ -42,5 +49,8 @@ void pmv_setting_read(void);
  * libfabric.conf.  NULL: it is not set.
  */
 const char *pmv_setting_other(const char *name);
+
+/* pmv_setting_domain_name -- as FI_PMEMVERBS_DOMAIN spells it */
+const char *pmv_setting_domain_name(enum pmv_persist persist);
 
 #endif /* PMV_SETTING_H */

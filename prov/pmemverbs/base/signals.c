@@ -10,26 +10,18 @@
 
 #include "base/log.h"
 
-/* is_infinipath -- does the handler belong to libinfinipath? */
+/* is_infinipath -- does the handler belong to libinfinipath?  SIG_DFL belongs to nothing. */
 static bool is_infinipath(const struct sigaction *action)
 {
-	union {
+	/* Both kinds of handlers are in the same place. */
+	const union {
 		void (*handler)(int);
-		void (*sigaction)(int, siginfo_t *, void *);
 		void *address;
 	} is = {.handler = action->sa_handler};
 	Dl_info info;
-	const char *name;
 
-	if (action->sa_flags & SA_SIGINFO)
-		is.sigaction = action->sa_sigaction;
-	else if (action->sa_handler == SIG_DFL || action->sa_handler == SIG_IGN)
-		return false;
-	if (!dladdr(is.address, &info) || !info.dli_fname)
-		return false;
-	name = strrchr(info.dli_fname, '/');
-	name = name ? name + 1 : info.dli_fname;
-	return !strncmp(name, "libinfinipath.", strlen("libinfinipath."));
+	return dladdr(is.address, &info) && info.dli_fname &&
+	       !strncmp(basename(info.dli_fname), "libinfinipath.", strlen("libinfinipath."));
 }
 
 void pmv_signals_restore(void)

@@ -2,10 +2,9 @@
 /*
  * signals.h -- a process that is told to end does end
  *
- * libfabric loads libinfinipath (through psm), which then installs handlers for SIGINT,
- * SIGTERM and the signals of crashes.  These handlers call exit(), which signal handlers
- * must not do: exit() may wait for a lock that the interrupted code holds, such as
- * malloc's, and then the process never ends.
+ * libfabric loads libinfinipath (through psm), which installs handlers for SIGINT, SIGTERM
+ * and the signals of crashes.  They call exit(), which may wait for a lock that the
+ * interrupted code holds, such as malloc's: then the process never ends.
  */
 #ifndef PMV_SIGNALS_H
 #define PMV_SIGNALS_H

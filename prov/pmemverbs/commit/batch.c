@@ -8,31 +8,38 @@
 
 #define NONE SIZE_MAX
 
+/* What a work request of our own points to. */
+struct room {
+	struct fi_msg_rma msg;
+	struct iovec iov;
+	struct fi_rma_iov to;
+};
+
 struct batch {
 	struct pmv_initiator *ini;
 	struct pmv_run *run;
 	const struct pmv_submission *submission; /* NULL: DATA is not among them */
+	const struct fi_rma_iov *group_at;       /* where a member of a group writes */
 	unsigned notes;                          /* of DATA */
 	bool locked;                             /* we hold the ordering lock */
-	bool took_ordered;                       /* the first flush has taken the flag ... */
-	bool due;                                /* ... and a fence has to wait for that flush */
+	bool took_ordered;                       /* the first flush has taken the flag */
 	bool counted;                            /* a receive of the peer's is used up ... */
 	size_t counted_at;                       /* ... by this one */
 	uint64_t fence;                          /* DATA's */
 	size_t data;                             /* its index, or NONE */
 	size_t flush;                            /* that of the first flush, or NONE */
-	size_t count;
 	struct pmv_wr wrs[PMV_MAX_STEPS];
-	struct pmv_batch_room room[PMV_MAX_STEPS];
+	struct room room[PMV_MAX_STEPS];
 };
 
-void pmv_batch_read(struct pmv_initiator *ini, struct pmv_run *run, struct pmv_wr *wr,
-		    struct pmv_batch_room *room, uint64_t addr, size_t len, uint64_t key)
+/* fill_own -- a request of our own; at this end is the scratch page */
+static void fill_own(struct pmv_run *run, struct pmv_wr *wr, struct room *room, uint64_t addr,
+		     size_t len, uint64_t core_key)
 {
-	struct pmv_engine *engine = ini->engine->engine;
+	struct pmv_engine *engine = pmv_run_initiator(run)->engine->engine;
 
 	room->iov = (struct iovec){.iov_base = engine->scratch, .iov_len = len};
-	room->to = (struct fi_rma_iov){.addr = addr, .len = len, .key = key};
+	room->to = (struct fi_rma_iov){.addr = addr, .len = len, .key = core_key};
 	room->msg = (struct fi_msg_rma){
 		.msg_iov = &room->iov,
 		.desc = &engine->scratch_desc,
@@ -40,9 +47,19 @@ void pmv_batch_read(struct pmv_initiator *ini, struct pmv_run *run, struct pmv_w
 		.rma_iov = &room->to,
 		.rma_iov_count = 1,
 		.context = run,
+		.data = run->data,
 	};
 	*wr = (struct pmv_wr){
 		.kind = PMV_WR_READ, .context = run, .flags = FI_COMPLETION, .rma = &room->msg};
+}
+
+ssize_t pmv_batch_read(struct pmv_run *run, uint64_t addr, size_t len, uint64_t core_key)
+{
+	struct pmv_wr wr;
+	struct room room;
+
+	fill_own(run, &wr, &room, addr, len, core_key);
+	return pmv_engine_post_one(pmv_run_initiator(run)->engine, &wr);
 }
 
 /* count_receive -- no more than one request of a batch uses up a receive of the peer's */
@@ -58,33 +75,17 @@ static void count_receive(struct batch *batch, size_t at, unsigned slow)
  */
 static void fill_immediate(struct batch *batch, size_t at)
 {
-	struct pmv_engine *engine = batch->ini->engine->engine;
 	const struct pmv_handshake *peer = &batch->ini->mailbox->peer;
-	struct pmv_batch_room *room = &batch->room[at];
 	struct pmv_run *run = batch->run;
-	bool asked = run->request != NULL;
+	struct pmv_wr *wr = &batch->wrs[at];
 
 	count_receive(batch, at, PMV_SLOW_IMMEDIATES);
-	room->iov = (struct iovec){.iov_base = engine->scratch};
-	room->to = (struct fi_rma_iov){
-		.addr = asked ? peer->addr : run->place_addr,
-		.key = asked ? peer->key : pmv_core_key(run->place_key),
-	};
-	room->msg = (struct fi_msg_rma){
-		.msg_iov = &room->iov,
-		.desc = engine->scratch_desc ? &engine->scratch_desc : NULL,
-		.iov_count = 1,
-		.rma_iov = &room->to,
-		.rma_iov_count = 1,
-		.context = run,
-		.data = run->data,
-	};
-	batch->wrs[at] = (struct pmv_wr){
-		.kind = PMV_WR_WRITE,
-		.context = run,
-		.flags = FI_COMPLETION | FI_REMOTE_CQ_DATA | FI_FENCE,
-		.rma = &room->msg,
-	};
+	fill_own(run, wr, &batch->room[at], run->request ? peer->addr : run->place_addr, 0,
+		 run->request ? peer->key : pmv_initiator_core_key(run->place_key));
+	wr->kind = PMV_WR_WRITE;
+	wr->flags |= FI_REMOTE_CQ_DATA | FI_FENCE;
+	if (!*wr->rma->desc)
+		wr->rma->desc = NULL;
 }
 
 static void fill_data(struct batch *batch, const struct pmv_step *step, size_t at)
@@ -93,49 +94,52 @@ static void fill_data(struct batch *batch, const struct pmv_step *step, size_t a
 	bool message = submission->what & FI_MSG;
 	struct pmv_initiator *ini = batch->ini;
 	struct pmv_wr *wr = &batch->wrs[at];
-	struct pmv_run *run = batch->run;
 
-	if (pmv_run_is_grouped(run))
-		batch->notes = pmv_ordering_begin_write(ini, submission->to->key,
-							submission->to->addr, submission->to->len);
-	else
-		pmv_ordering_begin(ini, batch->notes);
+	pmv_ordering_begin(ini, batch->notes, batch->group_at);
 	if (step->fence)
 		batch->fence = pmv_ordering_take_fence(ini);
 	*wr = submission->wr;
-	wr->context = run;
+	wr->context = batch->run;
 	wr->flags = FI_COMPLETION | (submission->flags & FI_INJECT) |
 		    (message ? submission->flags & FI_REMOTE_CQ_DATA : 0) |
 		    (step->immediate ? FI_REMOTE_CQ_DATA : 0) | batch->fence;
-	if ((submission->what & FI_READ) &&
-	    !pmv_engine_can(ini->engine->engine, PMV_ENGINE_FENCE)) {
-		run->fetches = true;
-		atomic_fetch_add(&ini->ordering.reads, 1);
-	}
+	if ((submission->what & FI_READ) && !pmv_engine_can(ini->engine->engine, PMV_ENGINE_FENCE))
+		pmv_run_set_fetches(batch->run, true);
 	if (message || step->immediate)
 		count_receive(batch, at, message ? PMV_SLOW_SENDS : PMV_SLOW_IMMEDIATES);
+}
+
+static void fill(struct batch *batch, const struct pmv_step *step, size_t at)
+{
+	struct pmv_run *run = batch->run;
+
+	if (step->kind == PMV_STEP_DATA) {
+		fill_data(batch, step, at);
+		return;
+	}
+	if (step->kind == PMV_STEP_IMMEDIATE) {
+		fill_immediate(batch, at);
+		return;
+	}
+	/* A fence waits for it instead of posting one; DATA behind it takes that as its fence. */
+	if (step->kind == PMV_STEP_FLUSH_BEFORE || (batch->took_ordered && at == batch->flush))
+		pmv_ordering_read(batch->ini);
+	fill_own(run, &batch->wrs[at], &batch->room[at], run->place_addr, 1,
+		 pmv_initiator_core_key(run->place_key));
 }
 
 /* end_data -- flushed: the READ behind it was posted, too */
 static void end_data(struct batch *batch, const struct pmv_step *step, bool posted, bool flushed)
 {
-	const struct pmv_submission *submission = batch->submission;
 	struct pmv_initiator *ini = batch->ini;
-	struct pmv_run *run = batch->run;
 
-	if (pmv_run_is_grouped(run))
-		pmv_ordering_end_write(ini, batch->notes, submission->to->key, submission->to->addr,
-				       submission->to->len, posted);
-	else
-		pmv_ordering_end(ini, batch->notes, posted, flushed);
+	pmv_ordering_end(ini, batch->notes, batch->group_at, posted, flushed);
 	if (!posted) {
 		pmv_ordering_return_fence(ini, batch->fence);
-		if (run->fetches)
-			atomic_fetch_sub(&ini->ordering.reads, 1);
-		run->fetches = false;
+		pmv_run_set_fetches(batch->run, false);
 		return;
 	}
-	if (submission->what & FI_ATOMIC)
+	if (batch->submission->what & FI_ATOMIC)
 		pmv_ordering_read(ini);
 	if (step->fence)
 		atomic_fetch_and(&ini->slow, ~PMV_SLOW_FENCE_NEXT);
@@ -155,48 +159,21 @@ static void take_ordered(struct batch *batch, bool held)
 	if (!held)
 		pthread_mutex_lock(&ordering->lock);
 	batch->locked = !held;
-	batch->took_ordered = batch->due = atomic_exchange(&ordering->wrote_ordered, false);
+	batch->took_ordered = atomic_exchange(&ordering->wrote_ordered, false);
 }
 
-/* find -- which of the steps go together, and which are what */
-static void find(struct batch *batch, const struct pmv_step *steps, size_t most)
+/* find -- how many of the steps go together, and which are what */
+static size_t find(struct batch *batch, const struct pmv_step *steps, size_t most)
 {
-	for (; batch->count < most; batch->count++) {
-		switch (steps[batch->count].kind) {
-		case PMV_STEP_DATA:
-			batch->data = batch->count;
-			break;
-		case PMV_STEP_FLUSH_BEFORE:
-		case PMV_STEP_FLUSH:
-			if (batch->flush == NONE)
-				batch->flush = batch->count;
-			break;
-		case PMV_STEP_IMMEDIATE:
-			break;
-		default:
-			return;
-		}
-	}
-}
+	size_t count = 0;
 
-static void fill(struct batch *batch, const struct pmv_step *step, size_t at)
-{
-	struct pmv_run *run = batch->run;
-
-	if (step->kind == PMV_STEP_DATA) {
-		fill_data(batch, step, at);
-		return;
+	for (; count < most && steps[count].kind <= PMV_STEP_IMMEDIATE; count++) {
+		if (steps[count].kind == PMV_STEP_DATA)
+			batch->data = count;
+		else if (steps[count].kind != PMV_STEP_IMMEDIATE && batch->flush == NONE)
+			batch->flush = count;
 	}
-	if (step->kind == PMV_STEP_IMMEDIATE) {
-		fill_immediate(batch, at);
-		return;
-	}
-	/* A fence waits for it instead of posting one; DATA behind it takes that as its fence. */
-	if (step->kind == PMV_STEP_FLUSH_BEFORE || batch->due)
-		pmv_ordering_read(batch->ini);
-	batch->due = false;
-	pmv_batch_read(batch->ini, run, &batch->wrs[at], &batch->room[at], run->place_addr, 1,
-		       pmv_core_key(run->place_key));
+	return count;
 }
 
 /* is_flushed -- was a flush posted behind this one? */
@@ -226,28 +203,29 @@ ssize_t pmv_batch_post(struct pmv_run *run, const struct pmv_submission *submiss
 	const struct pmv_step *steps = run->plan.steps + run->at;
 	bool injected = submission && submission->wr.inject;
 	struct batch batch;
-	size_t posted;
+	size_t count, posted;
 	ssize_t ret;
 
 	/* Not all of it: most of the room is never used. */
 	batch.ini = pmv_run_initiator(run);
 	batch.run = run;
 	batch.submission = submission;
+	batch.group_at = submission && pmv_run_is_grouped(run) ? submission->to : NULL;
 	batch.notes = notes;
-	batch.locked = batch.took_ordered = batch.due = batch.counted = false;
-	batch.counted_at = batch.count = 0;
+	batch.locked = batch.took_ordered = batch.counted = false;
+	batch.counted_at = 0;
 	batch.data = batch.flush = NONE;
 	batch.fence = 0;
-	find(&batch, steps, run->plan.count - run->at);
+	count = find(&batch, steps, run->plan.count - run->at);
 	if (batch.flush != NONE)
 		take_ordered(&batch, held);
-	for (size_t i = 0; i < batch.count; i++)
+	for (size_t i = 0; i < count; i++)
 		fill(&batch, &steps[i], i);
 	/* What is injected has no completion. */
-	pmv_run_posting(run, batch.count - injected);
-	ret = pmv_engine_post(batch.ini->engine, batch.wrs, batch.count, &posted);
-	if (posted < batch.count)
-		pmv_run_not_posted(run, batch.count - posted - (injected && batch.data >= posted));
+	pmv_run_posting(run, (int) (count - injected));
+	ret = pmv_engine_post(batch.ini->engine, batch.wrs, count, &posted);
+	if (posted < count)
+		pmv_run_posting(run, -(int) (count - posted - (injected && batch.data >= posted)));
 	end_batch(&batch, steps, posted);
 	run->at += (unsigned int) posted;
 	return ret;

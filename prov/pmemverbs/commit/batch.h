@@ -10,16 +10,8 @@
 
 #include "commit/run.h"
 
-/* Room for what a work request of our own points to. */
-struct pmv_batch_room {
-	struct fi_msg_rma msg;
-	struct iovec iov;
-	struct fi_rma_iov to;
-};
-
-/* pmv_batch_read -- fill in a READ into the scratch page; key: the core's */
-void pmv_batch_read(struct pmv_initiator *ini, struct pmv_run *run, struct pmv_wr *wr,
-		    struct pmv_batch_room *room, uint64_t addr, size_t len, uint64_t key);
+/* pmv_batch_read -- post a READ into the scratch page, which run->op.pending counts already */
+ssize_t pmv_batch_read(struct pmv_run *run, uint64_t addr, size_t len, uint64_t core_key);
 
 /*
  * pmv_batch_post -- the run's next step and those beside it; run->at moves on by as many as

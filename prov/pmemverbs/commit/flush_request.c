@@ -7,31 +7,9 @@
 
 #include <rdma/fi_errno.h>
 
+#include "commit/batch.h"
 #include "commit/ordering.h"
 #include "engine/length.h"
-
-/* Few requests have more ranges than this; they allocate them. */
-#define FEW_RANGES 4
-
-struct pmv_flush_request {
-	struct pmv_range at[PMV_FLUSH_REQUEST_KEYS]; /* the commit's regions, each of no bytes */
-	unsigned int num_keys;
-	bool all;
-	bool notify;
-	bool messages; /* messages are committed, too */
-	bool payload;
-	uint64_t data;          /* immediate data, or the number of messages */
-	struct pmv_range store; /* where the payload goes */
-
-	unsigned int count; /* of ranges; the last one is `store`, if there is a payload */
-	unsigned int sent;
-	unsigned int read;    /* ranges that are read back ... */
-	uint64_t read_part;   /* ... and bytes of the next one */
-	uint64_t first, last; /* numbers of its messages */
-	struct pmv_range *ranges;
-	struct pmv_range few[FEW_RANGES];
-	unsigned char bytes[]; /* of the payload */
-};
 
 static size_t gather(unsigned char *to, const struct iovec *iov, size_t count)
 {
@@ -62,7 +40,7 @@ struct pmv_flush_request *pmv_flush_request_new(struct pmv_initiator *ini,
 	for (size_t i = 0; i < submission->num_to && i < PMV_FLUSH_REQUEST_KEYS; i++) {
 		const struct fi_rma_iov *to = &submission->to[i];
 
-		if (submission->changed || pmv_ordering_is_for_agent(ini, to->key))
+		if (submission->changed || (pmv_ordering_note_key(ini, to->key) & PMV_NOTE_AGENT))
 			request->at[request->num_keys++] = (struct pmv_range){
 				.addr = to->addr, .key = (uint32_t) pmv_key_core(to->key)};
 	}
@@ -94,58 +72,50 @@ bool pmv_flush_request_fits(struct pmv_initiator *ini, const struct pmv_submissi
 	       pmv_iov_len(msg->msg_iov, msg->iov_count) <= PMV_STORE_ROOM(count);
 }
 
-void pmv_flush_request_notify(struct pmv_flush_request *request, uint64_t data)
-{
-	request->notify = true;
-	request->data = data;
-}
-
 static unsigned int count_dirty(struct pmv_initiator *ini, const struct pmv_flush_request *request)
 {
-	unsigned int count = 0;
+	unsigned int keys = request->all ? 1 : request->num_keys, count = 0;
 
-	if (request->all)
-		return pmv_dirty_count(&ini->dirty, 0, true);
-	for (unsigned int i = 0; i < request->num_keys; i++)
-		count += pmv_dirty_count(&ini->dirty, request->at[i].key, false);
+	for (unsigned int i = 0; i < keys; i++)
+		count += pmv_dirty_count(&ini->dirty, request->at[i].key, request->all);
 	return count;
+}
+
+static void take_dirty(struct pmv_initiator *ini, struct pmv_flush_request *request)
+{
+	unsigned int keys = request->all ? 1 : request->num_keys;
+
+	for (unsigned int i = 0; i < keys; i++) {
+		uint32_t key = request->at[i].key;
+		unsigned int count = pmv_dirty_count(&ini->dirty, key, request->all);
+
+		pmv_dirty_take(&ini->dirty, key, request->all, request->ranges + request->count);
+		request->count += count;
+	}
 }
 
 ssize_t pmv_flush_request_take(struct pmv_initiator *ini, struct pmv_flush_request *request)
 {
 	/* A region that is named twice is counted twice: that is room to spare. */
-	unsigned int count = count_dirty(ini, request);
-	unsigned int room = count + request->num_keys + 1;
-	unsigned int at = 0;
+	unsigned int room = count_dirty(ini, request) + request->num_keys + 1;
+	struct pmv_range *ranges = request->few;
 
-	if (room > FEW_RANGES) {
-		request->ranges = malloc(room * sizeof(*request->ranges));
-		if (!request->ranges) {
-			request->ranges = request->few;
-			return -FI_ENOMEM;
-		}
-	}
+	if (room > PMV_FLUSH_REQUEST_FEW)
+		ranges = malloc(room * sizeof(*ranges));
+	if (!ranges)
+		return -FI_ENOMEM;
+	request->ranges = ranges;
 	/*
 	 * A region without dirty ranges is named, too: the agent may know that it has failed.
 	 * `store` names its own region.
 	 */
 	for (unsigned int i = 0; i < request->num_keys && !request->payload; i++) {
 		if (!pmv_dirty_count(&ini->dirty, request->at[i].key, false))
-			request->ranges[at++] = request->at[i];
+			ranges[request->count++] = request->at[i];
 	}
-	if (request->all) {
-		pmv_dirty_take(&ini->dirty, 0, true, request->ranges + at);
-		at += count;
-	}
-	for (unsigned int i = 0; !request->all && i < request->num_keys; i++) {
-		unsigned int more = pmv_dirty_count(&ini->dirty, request->at[i].key, false);
-
-		pmv_dirty_take(&ini->dirty, request->at[i].key, false, request->ranges + at);
-		at += more;
-	}
+	take_dirty(ini, request);
 	if (request->payload)
-		request->ranges[at++] = request->store;
-	request->count = at;
+		ranges[request->count++] = request->store;
 	if (request->messages) {
 		/* They are counted after they were posted: all are in the send queue. */
 		request->data = atomic_load(&ini->sends);
@@ -155,39 +125,34 @@ ssize_t pmv_flush_request_take(struct pmv_initiator *ini, struct pmv_flush_reque
 	return 0;
 }
 
-void pmv_flush_request_mute(struct pmv_flush_request *request)
-{
-	request->notify = false;
-	if (request->payload)
-		request->count--;
-	request->payload = false;
-}
-
-bool pmv_flush_request_unread(const struct pmv_flush_request *request, uint64_t most,
-			      struct pmv_range *range)
+ssize_t pmv_flush_request_read_back(struct pmv_flush_request *request, struct pmv_run *run)
 {
 	unsigned int written = request->count - (request->payload ? 1 : 0);
 
-	if (request->read >= written)
-		return false;
-	*range = request->ranges[request->read];
-	range->addr += request->read_part;
-	range->len -= request->read_part;
-	if (range->len > most)
-		range->len = most;
-	return true;
+	while (request->read < written) {
+		const struct pmv_range *range = &request->ranges[request->read];
+		uint64_t len = range->len - request->read_part;
+		ssize_t ret;
+
+		if (len > PMV_SCRATCH_SIZE)
+			len = PMV_SCRATCH_SIZE;
+		pmv_run_posting(run, 1);
+		ret = pmv_batch_read(run, range->addr + request->read_part, len, range->key);
+		if (ret) {
+			pmv_run_posting(run, -1);
+			return ret;
+		}
+		request->read_part += len;
+		if (request->read_part < range->len)
+			continue;
+		request->read++;
+		request->read_part = 0;
+	}
+	return 0;
 }
 
-void pmv_flush_request_was_read(struct pmv_flush_request *request, uint64_t len)
-{
-	request->read_part += len;
-	if (request->read_part < request->ranges[request->read].len)
-		return;
-	request->read++;
-	request->read_part = 0;
-}
-
-bool pmv_flush_request_next(const struct pmv_flush_request *request, struct pmv_message *message)
+/* fill_next -- the next message; true: it is the last one */
+static bool fill_next(const struct pmv_flush_request *request, struct pmv_message *message)
 {
 	unsigned int left = request->count - request->sent;
 
@@ -204,31 +169,31 @@ bool pmv_flush_request_next(const struct pmv_flush_request *request, struct pmv_
 	return true;
 }
 
-void pmv_flush_request_was_sent(struct pmv_flush_request *request,
-				const struct pmv_message *message)
+ssize_t pmv_flush_request_send(struct pmv_flush_request *request, struct pmv_run *run,
+			       uint64_t flags)
 {
-	request->sent += message->count;
-	if (!request->first)
-		request->first = message->number;
-	request->last = message->number;
-}
+	struct pmv_message message;
+	bool last;
 
-uint64_t pmv_flush_request_last(const struct pmv_flush_request *request)
-{
-	return request->last;
-}
+	if (pmv_run_has_failed(run)) {
+		request->notify = false;
+		request->count -= request->payload;
+		request->payload = false;
+	}
+	do {
+		ssize_t ret;
 
-bool pmv_flush_request_has(const struct pmv_flush_request *request, uint64_t number)
-{
-	return request->first <= number && number <= request->last;
-}
-
-bool pmv_flush_request_is_for_all(const struct pmv_flush_request *request)
-{
-	return request->all;
-}
-
-bool pmv_flush_request_has_payload(const struct pmv_flush_request *request)
-{
-	return request->payload;
+		last = fill_next(request, &message);
+		pmv_run_posting(run, 1);
+		ret = pmv_mailbox_send(pmv_run_initiator(run)->mailbox, &message, &run->op, flags);
+		if (ret) {
+			pmv_run_posting(run, -1);
+			return ret;
+		}
+		request->sent += message.count;
+		if (!request->first)
+			request->first = message.number;
+		request->last = message.number;
+	} while (!last);
+	return 0;
 }

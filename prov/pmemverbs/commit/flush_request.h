@@ -3,11 +3,9 @@
  * flush_request.h -- what one commit asks of the agent, in one message or several
  *
  * A request names the dirty ranges of the commit's regions, or of all regions if the commit
- * is fenced.  A range is dirty from when it is written until a request names it.  A request
- * takes its ranges under the initiator's lock, which is held until the request is posted or
- * stands at the end of the list that waits for room.  So requests arrive in the order in
- * which they took ranges, and an acknowledgement also covers the ranges of all earlier
- * requests.
+ * is fenced.  It takes them under the initiator's lock, which is held until it is posted or
+ * stands at the end of the list that waits for room.  So requests arrive in the order in which
+ * they took ranges, and an acknowledgement also covers the ranges of all earlier requests.
  */
 #ifndef PMV_FLUSH_REQUEST_H
 #define PMV_FLUSH_REQUEST_H
@@ -18,12 +16,32 @@
 /* The most regions that a commit may name. */
 #define PMV_FLUSH_REQUEST_KEYS 8
 
-struct pmv_flush_request;
+/* Few requests have more ranges than this; they allocate them. */
+#define PMV_FLUSH_REQUEST_FEW 4
 
-/*
- * pmv_flush_request_new -- about the submission's regions, or about all regions.  payload:
- * the agent stores the data.  NULL: no memory.
- */
+struct pmv_run;
+
+struct pmv_flush_request {
+	struct pmv_range at[PMV_FLUSH_REQUEST_KEYS]; /* the commit's regions, each of no bytes */
+	unsigned int num_keys;
+	bool all;               /* not only these regions */
+	bool notify;            /* the agent notifies the target's application */
+	bool messages;          /* messages are committed, too */
+	bool payload;           /* the agent stores the data */
+	uint64_t data;          /* immediate data, or the number of messages */
+	struct pmv_range store; /* where the payload goes */
+
+	unsigned int count; /* of ranges; the last one is `store`, if there is a payload */
+	unsigned int sent;
+	unsigned int read;    /* ranges that are read back ... */
+	uint64_t read_part;   /* ... and bytes of the next one */
+	uint64_t first, last; /* numbers of its messages, once they are sent */
+	struct pmv_range *ranges;
+	struct pmv_range few[PMV_FLUSH_REQUEST_FEW];
+	unsigned char bytes[]; /* of the payload */
+};
+
+/* pmv_flush_request_new -- payload: the agent stores the data.  NULL: no memory. */
 struct pmv_flush_request *pmv_flush_request_new(struct pmv_initiator *ini,
 						const struct pmv_submission *submission, bool all,
 						bool payload);
@@ -31,42 +49,20 @@ void pmv_flush_request_free(struct pmv_flush_request *request);
 
 /*
  * pmv_flush_request_fits -- does one message hold the data and everything that is dirty?
- * Holds the initiator's lock.
+ * pmv_flush_request_take -- what is dirty now.  -FI_ENOMEM: nothing is taken.
+ * Both hold the initiator's lock.
  */
 bool pmv_flush_request_fits(struct pmv_initiator *ini, const struct pmv_submission *submission);
-
-/* pmv_flush_request_notify -- the agent is to notify the target's application */
-void pmv_flush_request_notify(struct pmv_flush_request *request, uint64_t data);
-
-/*
- * pmv_flush_request_take -- what is dirty now; holds the initiator's lock.  -FI_ENOMEM:
- * nothing is taken.
- */
 ssize_t pmv_flush_request_take(struct pmv_initiator *ini, struct pmv_flush_request *request);
 
-/* pmv_flush_request_mute -- the commit has failed: the agent stores nothing, notifies nobody */
-void pmv_flush_request_mute(struct pmv_flush_request *request);
-
 /*
- * pmv_flush_request_unread -- the next part of its ranges to read back, at most `most` bytes;
- * false: all is read.  pmv_flush_request_was_read: a READ of its first `len` bytes was posted.
+ * pmv_flush_request_read_back -- post READs of all bytes that it names
+ * pmv_flush_request_send -- post its messages.  If the run has failed the agent stores nothing
+ * and notifies nobody.
+ * Both: 0, or why the next one was not posted.
  */
-bool pmv_flush_request_unread(const struct pmv_flush_request *request, uint64_t most,
-			      struct pmv_range *range);
-void pmv_flush_request_was_read(struct pmv_flush_request *request, uint64_t len);
-
-/*
- * pmv_flush_request_next -- the next message; true: it is the last one.
- * pmv_flush_request_was_sent: it has this number.
- */
-bool pmv_flush_request_next(const struct pmv_flush_request *request, struct pmv_message *message);
-void pmv_flush_request_was_sent(struct pmv_flush_request *request,
-				const struct pmv_message *message);
-
-/* pmv_flush_request_last -- number of its last message, once all are sent */
-uint64_t pmv_flush_request_last(const struct pmv_flush_request *request);
-bool pmv_flush_request_has(const struct pmv_flush_request *request, uint64_t number);
-bool pmv_flush_request_is_for_all(const struct pmv_flush_request *request);
-bool pmv_flush_request_has_payload(const struct pmv_flush_request *request);
+ssize_t pmv_flush_request_read_back(struct pmv_flush_request *request, struct pmv_run *run);
+ssize_t pmv_flush_request_send(struct pmv_flush_request *request, struct pmv_run *run,
+			       uint64_t flags);
 
 #endif /* PMV_FLUSH_REQUEST_H */

@@ -27,13 +27,18 @@ bool pmv_group_takes(const struct pmv_initiator *ini, const struct pmv_submissio
 	return false;
 }
 
-bool pmv_group_join(struct pmv_initiator *ini, struct pmv_run *run)
+void pmv_group_join(struct pmv_run *run)
 {
-	struct pmv_group *group = &ini->group;
-	bool first = STAILQ_EMPTY(&group->members) && !atomic_load(&group->flushing);
+	struct pmv_initiator *ini = pmv_run_initiator(run);
+	bool first;
 
-	STAILQ_INSERT_TAIL(&group->members, &run->op, next);
-	return first;
+	pthread_mutex_lock(&ini->lock);
+	first = pmv_group_pending(ini) == PMV_PENDING_NONE;
+	STAILQ_INSERT_TAIL(&ini->group.members, &run->op, next);
+	pthread_mutex_unlock(&ini->lock);
+	/* Else the queue has it in view already. */
+	if (first)
+		pmv_initiator_wait(ini);
 }
 
 /* The regions of one flush. */
@@ -41,18 +46,15 @@ struct regions {
 	struct fi_rma_iov to[PMV_FLUSH_REQUEST_KEYS];
 	size_t count;
 	bool read; /* for one of its members a READ is enough */
-	uint64_t addr;
-	uint64_t key;
 };
 
 /* add_region -- of a member; false: there is no room for another one */
-static bool add_region(struct pmv_initiator *ini, struct regions *regions,
-		       const struct pmv_run *run)
+static bool add_region(struct pmv_run *flush, struct regions *regions, const struct pmv_run *run)
 {
-	if (!pmv_ordering_is_for_agent(ini, run->place_key)) {
+	if (!(pmv_ordering_note_key(pmv_run_initiator(flush), run->place_key) & PMV_NOTE_AGENT)) {
 		regions->read = true;
-		regions->addr = run->place_addr;
-		regions->key = run->place_key;
+		flush->place_addr = run->place_addr;
+		flush->place_key = run->place_key;
 		return true;
 	}
 	for (size_t i = 0; i < regions->count; i++) {
@@ -70,7 +72,7 @@ void pmv_group_next(struct pmv_initiator *ini, bool looking)
 {
 	struct pmv_group *group = &ini->group;
 	struct regions regions = {.count = 0};
-	struct pmv_op *op, *member;
+	struct pmv_op *member;
 	struct pmv_run *flush;
 
 	if (STAILQ_EMPTY(&group->members))
@@ -81,30 +83,22 @@ void pmv_group_next(struct pmv_initiator *ini, bool looking)
 		group->wanted = true;
 	if (!group->wanted || atomic_load(&group->flushing))
 		return;
-	op = pmv_op_get_own(&ini->owner);
-	if (!op)
+	flush = pmv_run_get_own(ini, &group->flushing);
+	if (!flush)
 		return;
-	flush = pmv_to_run(op);
 	STAILQ_INIT(&flush->members);
 	while ((member = STAILQ_FIRST(&group->members)) &&
-	       add_region(ini, &regions, pmv_to_run(member))) {
+	       add_region(flush, &regions, pmv_to_run(member))) {
 		STAILQ_REMOVE_HEAD(&group->members, next);
 		STAILQ_INSERT_TAIL(&flush->members, member, next);
 	}
 	group->wanted = !STAILQ_EMPTY(&group->members);
-	flush->role = PMV_RUN_GROUP;
-	op->audience = PMV_TELL_NOBODY;
-	op->flags = FI_RMA | FI_WRITE;
-	flush->place_addr = regions.addr;
-	flush->place_key = regions.key;
 	group->flush = flush;
-	atomic_store(&group->flushing, true);
 	pmv_start_flush(flush, &(struct pmv_submission){.to = regions.to, .num_to = regions.count},
 			regions.read);
 }
 
-/* end_members -- err: 0 or a positive fi_errno */
-static void end_members(struct pmv_op_list *members, int err, int prov_errno)
+void pmv_group_end(struct pmv_op_list *members, int err, int prov_errno)
 {
 	struct pmv_op *op;
 
@@ -114,13 +108,6 @@ static void end_members(struct pmv_op_list *members, int err, int prov_errno)
 			pmv_op_fail(op, err, prov_errno);
 		pmv_run_end(pmv_to_run(op), 0);
 	}
-}
-
-void pmv_group_flushed(struct pmv_initiator *ini, struct pmv_run *flush)
-{
-	end_members(&flush->members, atomic_load(&flush->op.error), flush->op.prov_errno);
-	ini->group.flush = NULL;
-	atomic_store(&ini->group.flushing, false);
 }
 
 enum pmv_pending pmv_group_pending(struct pmv_initiator *ini)
@@ -140,15 +127,4 @@ bool pmv_group_is_idle(struct pmv_initiator *ini)
 	idle = pmv_group_pending(ini) == PMV_PENDING_NONE;
 	pthread_mutex_unlock(&ini->lock);
 	return idle;
-}
-
-void pmv_group_drop(struct pmv_initiator *ini)
-{
-	end_members(&ini->group.members, FI_ECANCELED, 0);
-}
-
-void pmv_group_abandon(struct pmv_initiator *ini)
-{
-	if (ini->group.flush)
-		end_members(&ini->group.flush->members, FI_ECANCELED, 0);
 }

@@ -3,17 +3,15 @@
  * group.h -- group commit: one flush for many writes (FI_PMEMVERBS_COMMIT=all)
  *
  * A write or atomic to persistent memory that does not ask for a commit is posted at once.
- * Its completion waits for a flush behind it.  The flush is posted when the application
- * reads the completion queue, that is when it begins to wait.  The flush covers everything
- * that was written by then, so a burst of writes pays for one flush.  An endpoint has one
- * flush under way.  Later writes wait for the next one.
+ * Its completion waits for a flush behind it, which is posted when the application reads the
+ * completion queue, that is when it begins to wait.  So a burst of writes pays for one flush.
+ * An endpoint has one flush under way.  Later writes wait for the next one.
  *
- * An operation joins the group after it was posted.  The flush takes all members when it is
- * posted, so it stands behind each of them.  A READ makes durable everything that came before
- * it on the connection, whatever region it reads (method.h).  For regions that only the
- * agent can flush there is a flush request, which names them.
+ * An operation joins the group after it was posted, and the flush takes all members when it
+ * is posted, so it stands behind each of them.  A READ makes all of them durable (method.h).
+ * For regions that only the agent can flush there is a flush request, which names them.
  *
- * All but pmv_group_takes and pmv_group_is_idle hold the initiator's lock.
+ * All but pmv_group_takes, pmv_group_join and pmv_group_is_idle hold the initiator's lock.
  */
 #ifndef PMV_GROUP_H
 #define PMV_GROUP_H
@@ -23,14 +21,11 @@
 /* pmv_group_takes -- must the operation be durable although the call does not ask for it? */
 bool pmv_group_takes(const struct pmv_initiator *ini, const struct pmv_submission *submission);
 
-/* pmv_group_join -- true: it is the first member, so the caller lets the queue wait for it */
-bool pmv_group_join(struct pmv_initiator *ini, struct pmv_run *run);
+/* pmv_group_join -- the run waits for the next flush */
+void pmv_group_join(struct pmv_run *run);
 
 /* pmv_group_next -- post a flush if one is waited for and none is under way */
 void pmv_group_next(struct pmv_initiator *ini, bool looking);
-
-/* pmv_group_flushed -- the flush has ended, and with it its members; needs no lock */
-void pmv_group_flushed(struct pmv_initiator *ini, struct pmv_run *flush);
 
 /* pmv_group_pending -- what members wait for */
 enum pmv_pending pmv_group_pending(struct pmv_initiator *ini);
@@ -38,11 +33,7 @@ enum pmv_pending pmv_group_pending(struct pmv_initiator *ini);
 /* pmv_group_is_idle -- is no operation kept back? */
 bool pmv_group_is_idle(struct pmv_initiator *ini);
 
-/*
- * pmv_group_drop -- no further flush will be posted.
- * pmv_group_abandon -- nor will anybody hear of the one that is under way
- */
-void pmv_group_drop(struct pmv_initiator *ini);
-void pmv_group_abandon(struct pmv_initiator *ini);
+/* pmv_group_end -- these members end; err: 0 or a positive fi_errno.  It needs no lock. */
+void pmv_group_end(struct pmv_op_list *members, int err, int prov_errno);
 
 #endif /* PMV_GROUP_H */

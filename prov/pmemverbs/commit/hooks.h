@@ -25,26 +25,19 @@ struct pmv_hooks {
 	bool (*is_applications)(const struct fi_rma_iov *to);
 	/* if it is: the tracker of writes to the same peer */
 	struct pmv_lost_writes *(*tracker)(void);
-
-	/*
-	 * -FI_ECONNRESET after a warning: a commit to these regions (with `all`, to all regions)
-	 * would cover lost writes; else 0
-	 */
-	ssize_t (*may_commit)(struct pmv_lost_writes *tracker, const uint32_t *keys, size_t count,
-			      bool all);
-
-	/*
-	 * how many bytes there the target's processor has changed, if the write commits these;
-	 * else 0
-	 */
+	/* how many bytes there the target's processor has changed, if the write commits these */
 	size_t (*changed)(const struct fi_rma_iov *to);
-	/* -FI_ECONNRESET after a warning: they were changed on an earlier connection; else 0 */
-	ssize_t (*may_commit_changed)(struct pmv_lost_writes *tracker);
-
 	/* true: the write must not be posted; it only finds out which endpoint is the peer's */
 	bool (*probes)(const struct fi_rma_iov *to, struct pmv_lost_writes *tracker);
 
-	/* -FI_ECONNRESET: the message must not be sent on this endpoint; else 0 */
+	/* 0, or -FI_ECONNRESET (the first two warn): */
+
+	/* a commit to these regions (with `all`, to all regions) would cover lost writes */
+	ssize_t (*may_commit)(struct pmv_lost_writes *tracker, const uint32_t *keys, size_t count,
+			      bool all);
+	/* what the processor has changed was changed on an earlier connection */
+	ssize_t (*may_commit_changed)(struct pmv_lost_writes *tracker);
+	/* the message must not be sent on this endpoint */
 	ssize_t (*may_send)(const struct pmv_lost_writes *tracker);
 };
 

@@ -2,6 +2,8 @@
 /* initiator.c -- what an endpoint knows of its own operations */
 #include "commit/initiator.h"
 
+#include <rdma/fi_errno.h>
+
 #include "commit/group.h"
 #include "commit/ordering.h"
 #include "commit/run.h"
@@ -30,7 +32,8 @@ void pmv_initiator_init(struct pmv_initiator *ini)
 	STAILQ_INIT(&ini->stalled);
 	STAILQ_INIT(&ini->awaiting);
 	STAILQ_INIT(&ini->group.members);
-	pmv_ordering_init(&ini->ordering);
+	pthread_mutex_init(&ini->ordering.lock, NULL);
+	pthread_mutex_init(&ini->ordering.place_lock, NULL);
 	pthread_mutex_init(&ini->send_lock, NULL);
 	pthread_mutex_init(&ini->lock, NULL);
 }
@@ -38,7 +41,8 @@ void pmv_initiator_init(struct pmv_initiator *ini)
 void pmv_initiator_destroy(struct pmv_initiator *ini)
 {
 	pmv_dirty_free(&ini->dirty);
-	pmv_ordering_destroy(&ini->ordering);
+	pthread_mutex_destroy(&ini->ordering.lock);
+	pthread_mutex_destroy(&ini->ordering.place_lock);
 	pthread_mutex_destroy(&ini->send_lock);
 	pthread_mutex_destroy(&ini->lock);
 }
@@ -49,7 +53,7 @@ static unsigned slow_for_messages(const struct pmv_initiator *ini)
 	const struct pmv_handshake *peer = &ini->mailbox->peer;
 
 	if (ini->message_method != PMV_METHOD_AGENT)
-		return pmv_ordered_by_flush(&peer->received) ? PMV_SLOW_SENDS : 0;
+		return pmv_method_orders_by_flush(&peer->received) ? PMV_SLOW_SENDS : 0;
 	if (!peer->messages)
 		return 0;
 	return PMV_SLOW_SENDS | (ini->engine->engine->core->imm_receives ? PMV_SLOW_IMMEDIATES : 0);
@@ -59,8 +63,8 @@ void pmv_initiator_connected(struct pmv_initiator *ini)
 {
 	const struct pmv_handshake *peer = &ini->mailbox->peer;
 
-	ini->message_method = pmv_message_method(peer->one_kind ? &peer->received : NULL,
-						 ini->engine->engine->transport);
+	ini->message_method = pmv_method_of_message(peer->one_kind ? &peer->received : NULL,
+						    ini->engine->engine->transport);
 	atomic_fetch_or(&ini->slow, slow_for_messages(ini));
 	/* Any message may be one of those; a needless flush is all that it can cost. */
 	if (ini->message_method == PMV_METHOD_READ)
@@ -98,28 +102,10 @@ struct pmv_op_list pmv_initiator_abandon(struct pmv_initiator *ini)
 	struct pmv_op *op;
 
 	/* Their flush holds them, and will not end. */
-	pmv_group_abandon(ini);
+	if (ini->group.flush)
+		pmv_group_end(&ini->group.flush->members, FI_ECANCELED, 0);
 	list = pmv_op_abandon(&ini->owner);
 	STAILQ_FOREACH(op, &list, next)
 		pmv_run_release(pmv_to_run(op));
 	return list;
-}
-
-enum pmv_audience pmv_initiator_audience(const struct pmv_initiator *ini, uint64_t what,
-					 uint64_t flags, bool unheard)
-{
-	bool receive = what & FI_RECV;
-	bool selective = receive ? ini->rx_selective : ini->tx_selective;
-
-	if (unheard || (receive ? ini->owner.rx_queue : ini->owner.tx_queue) == ini->unread)
-		return PMV_TELL_NOBODY;
-	if ((flags & FI_COMPLETION) || !selective)
-		return PMV_TELL_ALL;
-	/*
-	 * verbs reports every receive, because immediate data may use it up, and immediate data
-	 * are always reported.
-	 */
-	if (receive && pmv_engine_can(ini->engine->engine, PMV_ENGINE_FENCE))
-		return PMV_TELL_ALL;
-	return PMV_TELL_ERROR;
 }

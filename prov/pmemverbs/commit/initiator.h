@@ -29,29 +29,24 @@ enum pmv_slow_path {
 	PMV_SLOW_FENCE_NEXT = 1 << 3, /* a fenced read passed: the next request carries its fence */
 	PMV_SLOW_READS = 1 << 4,      /* the core has no fence: reads are counted here */
 	PMV_SLOW_COMMIT = 1 << 5,     /* op_flags have FI_COMMIT_COMPLETE */
-	/*
-	 * The peer can commit messages.  So all that uses up its receives is counted, or, if
-	 * only a flush keeps messages in order, it is remembered that there were some.
-	 */
+	/* The peer can commit messages: all that uses up its receives is counted, or noted. */
 	PMV_SLOW_SENDS = 1 << 6,      /* messages ... */
 	PMV_SLOW_IMMEDIATES = 1 << 7, /* ... and immediate data */
 	PMV_SLOW_ALL = 1 << 8,        /* FI_PMEMVERBS_COMMIT=all */
+	PMV_SLOW_GONE = 1 << 9,       /* the endpoint is no more: nothing can be posted */
 };
 
 /*
  * Ordering state: what earlier operations mean for a later fence.
  *
  * A flag (wrote_*) is set after its operation was posted.  Until then the operation is
- * counted (posting_*), because another thread may see it completed, and post a commit, before
- * the flag is set.
+ * counted (posting_*): another thread may see it completed, and post a commit, before that.
  *
- * A thread that takes a flag also posts the request that makes the flag unnecessary, and
- * holds `lock` for both.  Every fenced operation holds the lock from its look at the flags
- * until it is posted.  So when a thread finds a flag cleared, the request that replaces it is in
- * the send queue already.  A flag that stays set without need costs one flush.
+ * Who takes a flag also posts the request that makes it unnecessary, and holds `lock` for
+ * both.  A fenced operation holds it from its look at the flags until it is posted.  So if it
+ * finds a flag cleared, the request that replaces it is in the send queue already.
  *
- * The flush of a commit to MHP memory sets no flag: data there persist in the order in
- * which they arrive, so nothing has to wait for the READ.
+ * The flush of a commit to MHP memory sets no flag: data there persist as they arrive.
  */
 struct pmv_ordering {
 	pthread_mutex_t lock;
@@ -65,10 +60,7 @@ struct pmv_ordering {
 	atomic_bool wrote_unreadable; /* ... to where nothing can be read back (never taken) */
 	atomic_bool fence_due;        /* a READ or atomic may be under way */
 	atomic_int reads;             /* under way, where the core has no fence */
-	/*
-	 * An address inside the region of the key that was used last.  The flush of a commit
-	 * without data reads there, since the commit's own address may be outside.
-	 */
+	/* In the region of the last key: a commit without data reads there, not at its place. */
 	pthread_mutex_t place_lock;
 	atomic_uint_fast64_t place_key;
 	uint64_t place_addr;
@@ -124,18 +116,16 @@ struct pmv_initiator {
 void pmv_initiator_init(struct pmv_initiator *ini);
 void pmv_initiator_destroy(struct pmv_initiator *ini);
 
-/* pmv_initiator_connected -- the mailbox has the peer's handshake */
+/*
+ * pmv_initiator_connected -- the mailbox has the peer's handshake
+ * pmv_initiator_break -- the connection is lost: what waits for the agent fails
+ */
 void pmv_initiator_connected(struct pmv_initiator *ini);
-
-/* pmv_initiator_break -- the connection is lost: what waits for the agent fails */
 void pmv_initiator_break(struct pmv_initiator *ini);
 
-/* pmv_initiator_wait -- from now on pmv_run_push is called when one of the queues is read */
+/* pmv_initiator_wait -- call pmv_run_push whenever one of the queues is read */
 void pmv_initiator_wait(struct pmv_initiator *ini);
 void pmv_initiator_unwait(struct pmv_initiator *ini);
-
-/* pmv_initiator_drop -- the endpoint is being closed: give up what is not posted or answered */
-void pmv_initiator_drop(struct pmv_initiator *ini);
 
 /*
  * pmv_initiator_abandon -- operations that the core did not complete before its endpoint was
@@ -148,12 +138,8 @@ static inline bool pmv_initiator_is_fast(const struct pmv_initiator *ini, unsign
 	return !(atomic_load_explicit(&ini->slow, memory_order_relaxed) & slow);
 }
 
-/* pmv_initiator_audience -- who is told of such an operation; unheard: fi_inject and the like */
-enum pmv_audience pmv_initiator_audience(const struct pmv_initiator *ini, uint64_t what,
-					 uint64_t flags, bool unheard);
-
 /* The key as the core knows it. */
-static inline uint64_t pmv_core_key(uint64_t key)
+static inline uint64_t pmv_initiator_core_key(uint64_t key)
 {
 	return pmv_key_is_ours(key) ? pmv_key_core(key) : key;
 }

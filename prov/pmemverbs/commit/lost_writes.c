@@ -21,24 +21,12 @@ struct pmv_lost_writes_region {
 static void init(struct pmv_lost_writes *tracker)
 {
 	*tracker = (struct pmv_lost_writes){.sweep_at = FIRST_SWEEP};
-	LIST_INIT(&tracker->regions);
 	pthread_mutex_init(&tracker->lock, NULL);
-}
-
-static void ignore(void *node)
-{
-	(void) node;
 }
 
 static void destroy(struct pmv_lost_writes *tracker)
 {
-	struct pmv_lost_writes_region *region;
-
-	tdestroy(tracker->tree, ignore);
-	while ((region = LIST_FIRST(&tracker->regions))) {
-		LIST_REMOVE(region, next);
-		free(region);
-	}
+	tdestroy(tracker->tree, free);
 	pthread_mutex_destroy(&tracker->lock);
 }
 
@@ -88,8 +76,7 @@ struct pmv_lost_writes *pmv_lost_writes_list_get(struct pmv_lost_writes_list *li
 	struct pmv_lost_writes *tracker;
 
 	pthread_mutex_lock(&list->lock);
-	SLIST_FOREACH(tracker, &list->trackers, next)
-	{
+	SLIST_FOREACH(tracker, &list->trackers, next) {
 		if (tracker->addrlen == addrlen && !memcmp(tracker->addr, addr, addrlen))
 			break;
 	}
@@ -139,10 +126,9 @@ static struct pmv_lost_writes_region *add_region(struct pmv_lost_writes *tracker
 	if (tracker->num_regions >= PMV_LOST_WRITES_REGIONS)
 		return NULL;
 	region = calloc(1, sizeof(*region));
-	if (!region)
-		return NULL;
-	region->key = key;
-	if (!tsearch(region, &tracker->tree, pmv_key_compare)) {
+	if (region)
+		region->key = key;
+	if (!region || !tsearch(region, &tracker->tree, pmv_key_compare)) {
 		free(region);
 		return NULL;
 	}
@@ -165,21 +151,6 @@ void pmv_lost_writes_add(struct pmv_lost_writes *tracker, uint32_t key)
 	else
 		tracker->overflown = true;
 	pthread_mutex_unlock(&tracker->lock);
-}
-
-static uint64_t read_locked(struct pmv_lost_writes *tracker, const uint64_t *number)
-{
-	uint64_t value;
-
-	pthread_mutex_lock(&tracker->lock);
-	value = *number;
-	pthread_mutex_unlock(&tracker->lock);
-	return value;
-}
-
-uint64_t pmv_lost_writes_number(struct pmv_lost_writes *tracker)
-{
-	return read_locked(tracker, &tracker->number);
 }
 
 void pmv_lost_writes_committed(struct pmv_lost_writes *tracker, uint32_t key, uint64_t number)
@@ -208,24 +179,11 @@ void pmv_lost_writes_disconnected(struct pmv_lost_writes *tracker)
 	pthread_mutex_unlock(&tracker->lock);
 }
 
-uint64_t pmv_lost_writes_losses(struct pmv_lost_writes *tracker)
+/* look -- for lost writes to these regions, or to all; what it finds is forgotten if `take` */
+static bool look(struct pmv_lost_writes *tracker, const uint32_t *keys, size_t count, bool all,
+		 bool take)
 {
-	return read_locked(tracker, &tracker->losses);
-}
-
-/* take_loss -- has the region lost writes?  That is said once. */
-static bool take_loss(struct pmv_lost_writes_region *region)
-{
-	bool lost = region && region->lost;
-
-	if (lost)
-		region->lost = false;
-	return lost;
-}
-
-bool pmv_lost_writes_has_lost(struct pmv_lost_writes *tracker, const uint32_t *keys, size_t count)
-{
-	const struct pmv_lost_writes_region *region;
+	struct pmv_lost_writes_region *region;
 	bool lost;
 
 	pthread_mutex_lock(&tracker->lock);
@@ -233,25 +191,25 @@ bool pmv_lost_writes_has_lost(struct pmv_lost_writes *tracker, const uint32_t *k
 	for (size_t i = 0; i < count; i++) {
 		region = find(tracker, keys[i]);
 		lost |= region && region->lost;
+		if (region && take)
+			region->lost = false;
+	}
+	for (region = all ? LIST_FIRST(&tracker->regions) : NULL; region;
+	     region = LIST_NEXT(region, next)) {
+		lost |= region->lost;
+		region->lost = false;
 	}
 	pthread_mutex_unlock(&tracker->lock);
 	return lost;
 }
 
+bool pmv_lost_writes_has_lost(struct pmv_lost_writes *tracker, const uint32_t *keys, size_t count)
+{
+	return look(tracker, keys, count, false, false);
+}
+
 bool pmv_lost_writes_may_commit(struct pmv_lost_writes *tracker, const uint32_t *keys, size_t count,
 				bool all)
 {
-	struct pmv_lost_writes_region *region;
-	bool lost;
-
-	pthread_mutex_lock(&tracker->lock);
-	lost = tracker->forgetful;
-	for (size_t i = 0; i < count; i++)
-		lost |= take_loss(find(tracker, keys[i]));
-	if (all) {
-		LIST_FOREACH(region, &tracker->regions, next)
-		lost |= take_loss(region);
-	}
-	pthread_mutex_unlock(&tracker->lock);
-	return !lost;
+	return !look(tracker, keys, count, all, true);
 }

@@ -2,19 +2,16 @@
 /*
  * lost_writes.h -- a tracker of writes that may be lost with a connection
  *
- * A commit covers what was written before it on its connection.  FI_EP_RDM replaces a
- * lost connection without telling anybody.  What was written to a region on the lost one,
- * and is not covered by a completed commit, may never have arrived, or may still be in
- * the target's caches.  So the next commit to that region has to fail once, whatever
- * connection it uses.  Whether the writes had completed does not matter: a completion that
- * proves durability needs no tracking.
+ * A commit covers what was written before it on its connection.  FI_EP_RDM replaces a lost
+ * connection without telling anybody.  What was written to a region on the lost one, and not
+ * committed, may never have arrived, or may still be in the target's caches, even if it had
+ * completed.  So the next commit to that region has to fail once, on whatever connection.
  *
  * Each write gets a number when it is added, after it was posted.  A commit takes the
  * current number just before it is posted, and covers the writes up to that number.
  *
- * From time to time, regions whose writes are all committed are forgotten.  If too many
- * regions are left, because nothing is ever committed, writes to further regions are not
- * tracked.  After a loss no commit can be proven then.
+ * Now and then regions whose writes are all committed are forgotten.  If too many are left
+ * writes to further regions are not tracked, and after a loss no commit can be proven.
  *
  * All functions do their own locking.
  */
@@ -22,6 +19,7 @@
 #define PMV_LOST_WRITES_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -40,10 +38,10 @@ struct pmv_lost_writes {
 	LIST_HEAD(, pmv_lost_writes_region) regions; /* all of them */
 	size_t num_regions;
 	size_t sweep_at; /* at this number of regions, the committed ones are forgotten */
-	uint64_t number; /* of the last write */
-	uint64_t losses; /* how many connections were lost */
-	bool overflown;  /* not all writes are tracked */
-	bool forgetful;  /* nor are all lost ones: no commit can be proven any more */
+	atomic_uint_fast64_t number; /* of the last write */
+	atomic_uint_fast64_t losses; /* how many connections were lost */
+	bool overflown;              /* not all writes are tracked */
+	bool forgetful;              /* nor are all lost ones: no commit can be proven any more */
 	size_t addrlen;
 	unsigned char addr[PMV_LOST_WRITES_ADDR_SIZE];
 };
@@ -69,28 +67,31 @@ struct pmv_lost_writes *pmv_lost_writes_list_get(struct pmv_lost_writes_list *li
 void pmv_lost_writes_add(struct pmv_lost_writes *tracker, uint32_t key);
 
 /* pmv_lost_writes_number -- the number of the last write, for a commit to take */
-uint64_t pmv_lost_writes_number(struct pmv_lost_writes *tracker);
+static inline uint64_t pmv_lost_writes_number(struct pmv_lost_writes *tracker)
+{
+	return atomic_load(&tracker->number);
+}
 
-/*
- * pmv_lost_writes_committed -- a commit that took this number has completed, on the
- * present connection
- */
+/* pmv_lost_writes_committed -- a commit that took this number has completed */
 void pmv_lost_writes_committed(struct pmv_lost_writes *tracker, uint32_t key, uint64_t number);
 
-/* pmv_lost_writes_disconnected -- the connection is lost */
+/*
+ * pmv_lost_writes_disconnected -- the connection is lost
+ * pmv_lost_writes_losses -- how many were lost; the same number: the same connection
+ */
 void pmv_lost_writes_disconnected(struct pmv_lost_writes *tracker);
-
-/* pmv_lost_writes_losses -- how many connections were lost; the same number: the same connection */
-uint64_t pmv_lost_writes_losses(struct pmv_lost_writes *tracker);
-
-/* pmv_lost_writes_has_lost -- would pmv_lost_writes_may_commit say no?  It still will. */
-bool pmv_lost_writes_has_lost(struct pmv_lost_writes *tracker, const uint32_t *keys, size_t count);
+static inline uint64_t pmv_lost_writes_losses(struct pmv_lost_writes *tracker)
+{
+	return atomic_load(&tracker->losses);
+}
 
 /*
  * pmv_lost_writes_may_commit -- may these regions, or with `all` all regions, be committed?
  * False: writes that the commit would cover were lost with an earlier connection, which is
  * said once; or it is no longer known which were lost, which is said every time.
+ * pmv_lost_writes_has_lost -- would it say no?  It still will.
  */
+bool pmv_lost_writes_has_lost(struct pmv_lost_writes *tracker, const uint32_t *keys, size_t count);
 bool pmv_lost_writes_may_commit(struct pmv_lost_writes *tracker, const uint32_t *keys, size_t count,
 				bool all);
 

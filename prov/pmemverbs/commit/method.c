@@ -4,29 +4,18 @@
 
 #include <stddef.h>
 
-static enum pmv_persist effective(const struct pmv_attr *attr, enum pmv_transport transport)
+enum pmv_method pmv_method_of_write(const struct pmv_attr *attr, enum pmv_transport transport)
 {
-	if (attr->persist == PMV_WSP && transport != PMV_TRANSPORT_IB)
-		return PMV_MHP;
-	return attr->persist;
-}
-
-enum pmv_method pmv_write_method(const struct pmv_attr *attr, enum pmv_transport transport)
-{
-	enum pmv_persist persist = effective(attr, transport);
-
-	if (persist == PMV_PAGE || (persist == PMV_DMP && attr->ddio))
+	if (attr->persist == PMV_PAGE || (attr->persist == PMV_DMP && attr->ddio))
 		return PMV_METHOD_AGENT;
 	/* The NIC's buffers persist in the order in which they were filled. */
-	if (persist == PMV_WSP)
+	if (attr->persist == PMV_WSP && transport == PMV_TRANSPORT_IB)
 		return PMV_METHOD_WRITE;
-	if (attr->relaxed)
-		return PMV_METHOD_AGENT;
-	return PMV_METHOD_READ;
+	return attr->relaxed ? PMV_METHOD_AGENT : PMV_METHOD_READ;
 }
 
 /* Data is durable in the order of arrival only where arrival makes it durable. */
-bool pmv_ordered_by_flush(const struct pmv_attr *attr)
+bool pmv_method_orders_by_flush(const struct pmv_attr *attr)
 {
 	return attr->persist == PMV_DMP;
 }
@@ -47,10 +36,10 @@ static struct pmv_choice refuse(const char *why)
 	return (struct pmv_choice){.method = PMV_METHOD_REFUSED, .why = why};
 }
 
-struct pmv_choice pmv_choose_commit(const struct pmv_attr *attr, enum pmv_transport transport,
+struct pmv_choice pmv_method_choose(const struct pmv_attr *attr, enum pmv_transport transport,
 				    const struct pmv_past *past)
 {
-	struct pmv_choice choice = {.method = pmv_write_method(attr, transport)};
+	struct pmv_choice choice = {.method = pmv_method_of_write(attr, transport)};
 
 	/* Only the agent can tell when what it was asked for is done. */
 	choice.after_agent = past && past->agent;
@@ -77,13 +66,14 @@ struct pmv_choice pmv_choose_commit(const struct pmv_attr *attr, enum pmv_transp
 	return choice;
 }
 
-enum pmv_method pmv_message_method(const struct pmv_attr *received, enum pmv_transport transport)
+enum pmv_method pmv_method_of_message(const struct pmv_attr *received, enum pmv_transport transport)
 {
-	return received ? pmv_write_method(received, transport) : PMV_METHOD_AGENT;
+	return received ? pmv_method_of_write(received, transport) : PMV_METHOD_AGENT;
 }
 
-struct pmv_choice pmv_choose_message(const struct pmv_attr *received, enum pmv_transport transport,
-				     bool relaxed, const struct pmv_past *past)
+struct pmv_choice pmv_method_choose_message(const struct pmv_attr *received,
+					    enum pmv_transport transport, bool relaxed,
+					    const struct pmv_past *past)
 {
 	/* It may be any kind of memory.  A file needs most, so do what a file needs. */
 	static const struct pmv_attr anything = {.persist = PMV_PAGE};
@@ -93,7 +83,7 @@ struct pmv_choice pmv_choose_message(const struct pmv_attr *received, enum pmv_t
 	if (relaxed)
 		return refuse("the path may reorder writes (FI_PMEMVERBS_ORDERING=relaxed): "
 			      "nothing tells when a message is where it was received");
-	choice = pmv_choose_commit(received ? received : &anything, transport, past);
+	choice = pmv_method_choose(received ? received : &anything, transport, past);
 	if (!received)
 		choice.why = "only the target knows where it receives a message; its application "
 			     "can say so with FI_OPT_PMEMVERBS_RECV_MR";

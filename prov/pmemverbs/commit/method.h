@@ -2,8 +2,8 @@
 /*
  * method.h -- how a commit is made, as a pure function of what is known
  *
- * What makes a write durable depends on what survives a power failure at the
- * target and on what may still hold the data when it strikes:
+ * What makes a write durable depends on what survives a power failure at the target and on
+ * what may still hold the data when it strikes:
  *
  *   persists          DDIO   single update        b after a (fenced commit of b)
  *   DMP               on     agent                agent
@@ -13,16 +13,13 @@
  *   PAGE              any    agent                agent
  *   NONE (volatile)   any    write, READ          write, READ
  *
- * A READ flushes, because neither PCI Express nor the NIC may let it return
- * before every earlier write of the same connection has reached its
- * destination.  That is the caches with DDIO, and the memory controller
- * without.  It holds for all addresses, not only for the one that is read, as
- * long as nothing relaxes the order of writes.  Where something may relax it,
- * only the agent can tell.
+ * A READ flushes, because neither PCI Express nor the NIC may let it return before every
+ * earlier write of the connection has reached its destination: the caches with DDIO, and the
+ * memory controller without.  It holds for all addresses, not only for the one that is read,
+ * unless something relaxes the order of writes.  Then only the agent can tell.
  *
- * On iWARP and TCP a write's completion says only that it was handed to the
- * local transport.  WSP needs it to mean that the target's NIC has the data,
- * so WSP is treated as MHP there.
+ * On iWARP and TCP a write's completion says only that it was handed to the local transport.
+ * WSP needs it to mean that the target's NIC has the data, so WSP is treated as MHP there.
  */
 #ifndef PMV_METHOD_H
 #define PMV_METHOD_H
@@ -64,31 +61,25 @@ struct pmv_choice {
 	const char *why;
 };
 
-/*
- * pmv_write_method -- how a write to such memory becomes durable, by itself
- */
-enum pmv_method pmv_write_method(const struct pmv_attr *attr, enum pmv_transport transport);
+/* pmv_method_of_write -- how a write to such memory becomes durable, by itself */
+enum pmv_method pmv_method_of_write(const struct pmv_attr *attr, enum pmv_transport transport);
 
-/*
- * pmv_choose_commit -- how a commit is made; past is NULL without a fence
- */
-struct pmv_choice pmv_choose_commit(const struct pmv_attr *attr, enum pmv_transport transport,
+/* pmv_method_choose -- how a commit is made; past is NULL without a fence */
+struct pmv_choice pmv_method_choose(const struct pmv_attr *attr, enum pmv_transport transport,
 				    const struct pmv_past *past);
 
-/*
- * pmv_ordered_by_flush -- where a flush makes data durable: only that, or the order
- * of arrival, too?
- */
-bool pmv_ordered_by_flush(const struct pmv_attr *attr);
+/* pmv_method_orders_by_flush -- do data there become durable in order only behind a flush? */
+bool pmv_method_orders_by_flush(const struct pmv_attr *attr);
 
 /*
- * pmv_message_method, pmv_choose_message -- the same for a message.  received: the
- * kind of memory that receives all messages of the connection.  NULL: there are
- * several kinds, and only the target's processor knows which message is where.
- * relaxed: the path may place messages out of order.
+ * pmv_method_of_message, pmv_method_choose_message -- the same for a message.  received: the kind
+ * of memory that receives all messages.  NULL: only the target's processor knows which message is
+ * where.  relaxed: the path may place messages out of order.
  */
-enum pmv_method pmv_message_method(const struct pmv_attr *received, enum pmv_transport transport);
-struct pmv_choice pmv_choose_message(const struct pmv_attr *received, enum pmv_transport transport,
-				     bool relaxed, const struct pmv_past *past);
+enum pmv_method pmv_method_of_message(const struct pmv_attr *received,
+				      enum pmv_transport transport);
+struct pmv_choice pmv_method_choose_message(const struct pmv_attr *received,
+					    enum pmv_transport transport, bool relaxed,
+					    const struct pmv_past *past);
 
 #endif /* PMV_METHOD_H */

@@ -4,18 +4,6 @@
 
 #include "base/setting.h"
 
-void pmv_ordering_init(struct pmv_ordering *ordering)
-{
-	pthread_mutex_init(&ordering->lock, NULL);
-	pthread_mutex_init(&ordering->place_lock, NULL);
-}
-
-void pmv_ordering_destroy(struct pmv_ordering *ordering)
-{
-	pthread_mutex_destroy(&ordering->lock);
-	pthread_mutex_destroy(&ordering->place_lock);
-}
-
 bool pmv_ordering_attr(const struct pmv_initiator *ini, uint64_t key, struct pmv_attr *attr)
 {
 	if (!ini->keyed || !pmv_key_unpack(key, attr))
@@ -24,26 +12,18 @@ bool pmv_ordering_attr(const struct pmv_initiator *ini, uint64_t key, struct pmv
 	return true;
 }
 
-bool pmv_ordering_is_for_agent(const struct pmv_initiator *ini, uint64_t key)
-{
-	struct pmv_attr attr;
-
-	return pmv_ordering_attr(ini, key, &attr) &&
-	       pmv_write_method(&attr, ini->engine->engine->transport) == PMV_METHOD_AGENT;
-}
-
 unsigned pmv_ordering_note(const struct pmv_initiator *ini, const struct pmv_attr *attr)
 {
 	unsigned notes = 0;
 
-	switch (pmv_write_method(attr, ini->engine->engine->transport)) {
+	switch (pmv_method_of_write(attr, ini->engine->engine->transport)) {
 	case PMV_METHOD_AGENT:
 		/* Nothing ever proves anything of data that can't be read back. */
 		if (attr->relaxed && !attr->readable)
 			return PMV_NOTE_AGENT | PMV_NOTE_UNREADABLE;
 		return PMV_NOTE_AGENT | (attr->relaxed ? PMV_NOTE_UNORDERED : 0);
 	case PMV_METHOD_READ:
-		if (pmv_ordered_by_flush(attr))
+		if (pmv_method_orders_by_flush(attr))
 			notes |= PMV_NOTE_ORDERED;
 		/* Once that flag is set it stays, and there is nothing to count for it. */
 		if (!atomic_load_explicit(&ini->ordering.wrote_flush, memory_order_relaxed))
@@ -56,7 +36,14 @@ unsigned pmv_ordering_note(const struct pmv_initiator *ini, const struct pmv_att
 	return 0;
 }
 
-static void count_posting(struct pmv_ordering *ordering, unsigned notes, int change)
+unsigned pmv_ordering_note_key(const struct pmv_initiator *ini, uint64_t key)
+{
+	struct pmv_attr attr;
+
+	return pmv_ordering_attr(ini, key, &attr) ? pmv_ordering_note(ini, &attr) : 0;
+}
+
+static inline void count_posting(struct pmv_ordering *ordering, unsigned notes, int change)
 {
 	if (notes & PMV_NOTE_AGENT)
 		atomic_fetch_add(&ordering->posting_agent, change);
@@ -66,31 +53,11 @@ static void count_posting(struct pmv_ordering *ordering, unsigned notes, int cha
 		atomic_fetch_add(&ordering->posting_ordered, change);
 }
 
-void pmv_ordering_begin(struct pmv_initiator *ini, unsigned notes)
-{
-	if (notes)
-		count_posting(&ini->ordering, notes, 1);
-}
-
-void pmv_ordering_end(struct pmv_initiator *ini, unsigned notes, bool posted, bool flushed)
+void pmv_ordering_dirty(struct pmv_initiator *ini, unsigned notes, const struct fi_rma_iov *at)
 {
 	struct pmv_ordering *ordering = &ini->ordering;
 
-	if (!notes)
-		return;
-	if (posted && (notes & PMV_NOTE_FLUSH))
-		atomic_store(&ordering->wrote_flush, true);
-	if (posted && (notes & PMV_NOTE_ORDERED))
-		pmv_ordering_set_ordered(ordering, flushed);
-	count_posting(ordering, notes, -1);
-}
-
-void pmv_ordering_dirty(struct pmv_initiator *ini, unsigned notes, uint64_t key, uint64_t addr,
-			size_t len)
-{
-	struct pmv_ordering *ordering = &ini->ordering;
-
-	if (!len)
+	if (!at->len)
 		return;
 	if (notes & PMV_NOTE_UNREADABLE) {
 		atomic_store(&ordering->wrote_unreadable, true);
@@ -101,40 +68,53 @@ void pmv_ordering_dirty(struct pmv_initiator *ini, unsigned notes, uint64_t key,
 		atomic_store(&ordering->wrote_unordered, true);
 	/* Without an agent no commit there succeeds anyway. */
 	if (ini->mailbox->peer.agent)
-		pmv_dirty_add(&ini->dirty, (uint32_t) pmv_key_core(key), addr, len);
+		pmv_dirty_add(&ini->dirty, (uint32_t) pmv_key_core(at->key), at->addr, at->len);
 }
 
-static void dirty_locked(struct pmv_initiator *ini, unsigned notes, uint64_t key, uint64_t addr,
-			 size_t len)
+/*
+ * dirty -- a range is noted before and after the operation is posted: another thread may
+ * have told the agent meanwhile
+ */
+static void dirty(struct pmv_initiator *ini, unsigned notes, const struct fi_rma_iov *at)
 {
 	pthread_mutex_lock(&ini->lock);
-	pmv_ordering_dirty(ini, notes, key, addr, len);
+	pmv_ordering_dirty(ini, notes, at);
 	pthread_mutex_unlock(&ini->lock);
 }
 
-unsigned pmv_ordering_begin_write(struct pmv_initiator *ini, uint64_t key, uint64_t addr,
-				  size_t len)
+void pmv_ordering_begin(struct pmv_initiator *ini, unsigned notes, const struct fi_rma_iov *at)
 {
-	struct pmv_attr attr;
-	unsigned notes;
+	if (!notes)
+		return;
+	count_posting(&ini->ordering, notes, 1);
+	if (at && (notes & PMV_NOTE_AGENT) && ini->mailbox->peer.agent)
+		dirty(ini, notes, at);
+}
 
-	if (!pmv_ordering_attr(ini, key, &attr))
-		return 0;
-	notes = pmv_ordering_note(ini, &attr);
-	pmv_ordering_begin(ini, notes);
-	if ((notes & PMV_NOTE_AGENT) && ini->mailbox->peer.agent)
-		dirty_locked(ini, notes, key, addr, len);
+unsigned pmv_ordering_begin_write(struct pmv_initiator *ini, const struct fi_rma_iov *at)
+{
+	unsigned notes = pmv_ordering_note_key(ini, at->key);
+
+	pmv_ordering_begin(ini, notes, at);
 	return notes;
 }
 
-void pmv_ordering_end_write(struct pmv_initiator *ini, unsigned notes, uint64_t key, uint64_t addr,
-			    size_t len, bool posted)
+void pmv_ordering_end(struct pmv_initiator *ini, unsigned notes, const struct fi_rma_iov *at,
+		      bool posted, bool flushed)
 {
-	if (posted && (notes & PMV_NOTE_AGENT))
-		dirty_locked(ini, notes, key, addr, len);
-	if (posted && len && ini->keyed && pmv_key_is_ours(key))
-		pmv_ordering_set_place(ini, key, addr);
-	pmv_ordering_end(ini, notes, posted, false);
+	struct pmv_ordering *ordering = &ini->ordering;
+
+	if (posted && at && at->len && ini->keyed && pmv_key_is_ours(at->key))
+		pmv_ordering_set_place(ini, at->key, at->addr);
+	if (!notes)
+		return;
+	if (posted && at && (notes & PMV_NOTE_AGENT))
+		dirty(ini, notes, at);
+	if (posted && (notes & PMV_NOTE_FLUSH))
+		atomic_store(&ordering->wrote_flush, true);
+	if (posted && (notes & PMV_NOTE_ORDERED))
+		pmv_ordering_set_ordered(ordering, flushed);
+	count_posting(ordering, notes, -1);
 }
 
 uint64_t pmv_ordering_take_fence(struct pmv_initiator *ini)
@@ -151,22 +131,17 @@ void pmv_ordering_return_fence(struct pmv_initiator *ini, uint64_t flags)
 }
 
 /*
- * In this order: what leaves the first is in the second by then, and so on.  Messages that
- * are the agent's to see to are made durable for messages only.
+ * For the agent, in this order: what leaves the first is in the second by then, and so on.
+ * Messages that are the agent's to see to are made durable for messages only.
  */
-static bool has_agent_past(struct pmv_initiator *ini, bool message)
-{
-	return (message && atomic_load(&ini->sends) != atomic_load(&ini->told_sends)) ||
-	       atomic_load(&ini->ordering.posting_agent) ||
-	       atomic_load(&ini->ordering.wrote_agent) || atomic_load(&ini->mailbox->unacked);
-}
-
 struct pmv_past pmv_ordering_past(struct pmv_initiator *ini, bool message)
 {
 	struct pmv_ordering *ordering = &ini->ordering;
 
 	return (struct pmv_past){
-		.agent = has_agent_past(ini, message),
+		.agent = (message && atomic_load(&ini->sends) != atomic_load(&ini->told_sends)) ||
+			 atomic_load(&ordering->posting_agent) ||
+			 atomic_load(&ordering->wrote_agent) || atomic_load(&ini->mailbox->unacked),
 		.flush = atomic_load(&ordering->posting_flush) ||
 			 atomic_load(&ordering->wrote_flush),
 		.ordered = atomic_load(&ordering->posting_ordered) ||
@@ -217,7 +192,7 @@ void pmv_ordering_lost_write(struct pmv_initiator *ini, const struct fi_rma_iov 
 		if (!pmv_ordering_attr(ini, to[i].key, &attr))
 			continue;
 		if (unheard ||
-		    pmv_write_method(&attr, ini->engine->engine->transport) != PMV_METHOD_WRITE)
+		    pmv_method_of_write(&attr, ini->engine->engine->transport) != PMV_METHOD_WRITE)
 			pmv_lost_writes_add(peer, (uint32_t) pmv_key_core(to[i].key));
 	}
 }

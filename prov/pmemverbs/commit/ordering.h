@@ -7,46 +7,32 @@
 
 /* What has to be remembered of an operation: see struct pmv_ordering. */
 enum pmv_note {
-	PMV_NOTE_AGENT = 1 << 0,
+	PMV_NOTE_AGENT = 1 << 0, /* only the agent makes it durable */
 	PMV_NOTE_FLUSH = 1 << 1,
 	PMV_NOTE_ORDERED = 1 << 2,
 	PMV_NOTE_UNORDERED = 1 << 3,
 	PMV_NOTE_UNREADABLE = 1 << 4,
 };
 
-void pmv_ordering_init(struct pmv_ordering *ordering);
-void pmv_ordering_destroy(struct pmv_ordering *ordering);
-
 /* pmv_ordering_attr -- what a key says, with what is known here of the path; false: nothing */
 bool pmv_ordering_attr(const struct pmv_initiator *ini, uint64_t key, struct pmv_attr *attr);
 
-/* pmv_ordering_is_for_agent -- does only the agent make writes there durable? */
-bool pmv_ordering_is_for_agent(const struct pmv_initiator *ini, uint64_t key);
-
 /* pmv_ordering_note -- what has to be remembered of a write there: enum pmv_note, or 0 */
 unsigned pmv_ordering_note(const struct pmv_initiator *ini, const struct pmv_attr *attr);
+unsigned pmv_ordering_note_key(const struct pmv_initiator *ini, uint64_t key);
+
+/* pmv_ordering_dirty -- the agent is to be told of this range; holds the initiator's lock */
+void pmv_ordering_dirty(struct pmv_initiator *ini, unsigned notes, const struct fi_rma_iov *at);
 
 /*
- * pmv_ordering_begin, pmv_ordering_end -- around posting an operation with these notes;
- * flushed: a flush was posted with it
+ * pmv_ordering_begin, pmv_ordering_end -- around posting an operation with these notes.
+ * at: where it writes, if it does not commit: the agent may have to be told of that.  flushed:
+ * a flush was posted with it.  pmv_ordering_begin_write: the same, and finds out the notes.
  */
-void pmv_ordering_begin(struct pmv_initiator *ini, unsigned notes);
-void pmv_ordering_end(struct pmv_initiator *ini, unsigned notes, bool posted, bool flushed);
-
-/*
- * pmv_ordering_dirty -- the agent is to be told of this range.  It is noted before and after
- * the operation is posted: another thread may have told the agent meanwhile.  Holds the
- * initiator's lock.
- */
-void pmv_ordering_dirty(struct pmv_initiator *ini, unsigned notes, uint64_t key, uint64_t addr,
-			size_t len);
-
-/* A write that does not commit, of one range: all of that, from before it is posted ... */
-unsigned pmv_ordering_begin_write(struct pmv_initiator *ini, uint64_t key, uint64_t addr,
-				  size_t len);
-/* ... until it was, or was not. */
-void pmv_ordering_end_write(struct pmv_initiator *ini, unsigned notes, uint64_t key, uint64_t addr,
-			    size_t len, bool posted);
+void pmv_ordering_begin(struct pmv_initiator *ini, unsigned notes, const struct fi_rma_iov *at);
+unsigned pmv_ordering_begin_write(struct pmv_initiator *ini, const struct fi_rma_iov *at);
+void pmv_ordering_end(struct pmv_initiator *ini, unsigned notes, const struct fi_rma_iov *at,
+		      bool posted, bool flushed);
 
 /* pmv_ordering_read -- a READ or an atomic was posted */
 static inline void pmv_ordering_read(struct pmv_initiator *ini)
@@ -54,9 +40,11 @@ static inline void pmv_ordering_read(struct pmv_initiator *ini)
 	atomic_store(&ini->ordering.fence_due, true);
 }
 
-/* pmv_ordering_take_fence -- the flag that a fenced request is posted with; holds the lock */
+/*
+ * pmv_ordering_take_fence -- the flag that a fenced request is posted with; holds the lock
+ * pmv_ordering_return_fence -- it was not posted
+ */
 uint64_t pmv_ordering_take_fence(struct pmv_initiator *ini);
-/* pmv_ordering_return_fence -- it was not posted */
 void pmv_ordering_return_fence(struct pmv_initiator *ini, uint64_t flags);
 
 /* pmv_ordering_past -- what a fenced operation has to wait for */
@@ -73,10 +61,9 @@ static inline void pmv_ordering_set_ordered(struct pmv_ordering *ordering, bool 
 }
 
 /*
- * pmv_ordering_send_begin -- an operation is about to use up one of the peer's receives, if
- * that is of interest (slow: PMV_SLOW_SENDS, PMV_SLOW_IMMEDIATES or 0).
- * pmv_ordering_send_end -- it was posted or not, and perhaps a flush behind it; counted: what
- * the former returned
+ * pmv_ordering_send_begin -- around posting what uses up one of the peer's receives, if that
+ * is of interest (slow: PMV_SLOW_SENDS, PMV_SLOW_IMMEDIATES or 0)
+ * pmv_ordering_send_end -- counted: what the former returned; flushed: a flush was posted behind
  */
 static inline bool pmv_ordering_send_begin(struct pmv_initiator *ini, unsigned slow)
 {
@@ -103,17 +90,11 @@ static inline void pmv_ordering_send_end(struct pmv_initiator *ini, bool counted
 	pthread_mutex_unlock(&ini->send_lock);
 }
 
-/*
- * pmv_ordering_tracker -- whom an endpoint that others open and close writes to; NULL: the
- * write is not the application's
- */
+/* pmv_ordering_tracker -- of the peer, with hooks; NULL: the write is not the application's */
 struct pmv_lost_writes *pmv_ordering_tracker(struct pmv_initiator *ini,
 					     const struct fi_rma_iov *to);
 
-/*
- * pmv_ordering_lost_write -- a write was posted that does not commit and may be lost with
- * the connection; unheard: nobody is told of its error either
- */
+/* pmv_ordering_lost_write -- a write may get lost; unheard: nobody is told of its error either */
 void pmv_ordering_lost_write(struct pmv_initiator *ini, const struct fi_rma_iov *to, size_t count,
 			     bool unheard);
 

@@ -15,24 +15,17 @@
 #include "commit/method.h"
 
 enum pmv_step_kind {
-	/* A READ in front of the data, which are fenced behind it: earlier data come first. */
-	PMV_STEP_FLUSH_BEFORE,
-	/* The write, atomic or message itself. */
-	PMV_STEP_DATA,
-	/* A READ behind the data. */
-	PMV_STEP_FLUSH,
-	/* READs of all bytes that the flush request names: nothing else keeps an order. */
-	PMV_STEP_READ_BACK,
-	/* The flush request goes to the agent, in one message or several. */
-	PMV_STEP_ASK,
-	/* Wait for the agent's acknowledgement. */
-	PMV_STEP_AWAIT,
-	/* A write of 0 bytes with immediate data, fenced behind the flush. */
-	PMV_STEP_IMMEDIATE,
-	/* Wait for a flush that covers many operations (group.h). */
-	PMV_STEP_JOIN,
-	/* Plan the operation itself, now that everything before it is durable. */
-	PMV_STEP_PLAN,
+	/* One work request each: */
+	PMV_STEP_FLUSH_BEFORE, /* a READ; the data are fenced behind it: earlier data come first */
+	PMV_STEP_DATA,         /* the write, atomic or message itself */
+	PMV_STEP_FLUSH,        /* a READ behind the data */
+	PMV_STEP_IMMEDIATE,    /* a write of 0 bytes with immediate data, fenced behind the flush */
+	/* Others: */
+	PMV_STEP_READ_BACK, /* READs of all that the request names: nothing else keeps an order */
+	PMV_STEP_ASK,       /* the flush request goes to the agent, in one message or several */
+	PMV_STEP_AWAIT,     /* wait for the agent's acknowledgement */
+	PMV_STEP_JOIN,      /* wait for a flush that covers many operations (group.h) */
+	PMV_STEP_PLAN,      /* plan the operation itself: all before it is durable now */
 };
 
 struct pmv_step {
@@ -64,10 +57,9 @@ struct pmv_plan_facts {
 	bool grouped;   /* one flush covers it and others */
 };
 
+/* pmv_plan_flush -- a flush alone: by the agent, by a READ, or both */
 struct pmv_plan pmv_plan_operation(const struct pmv_choice *choice,
 				   const struct pmv_plan_facts *facts);
-
-/* pmv_plan_flush -- a flush alone: by the agent, by a READ, or both */
 struct pmv_plan pmv_plan_flush(bool agent, bool read, bool unordered);
 
 #endif /* PMV_PLAN_H */

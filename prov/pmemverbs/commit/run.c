@@ -8,7 +8,6 @@
 #include <rdma/fi_errno.h>
 
 #include "base/clock.h"
-#include "commit/answer.h"
 #include "commit/batch.h"
 #include "commit/flush_request.h"
 #include "commit/group.h"
@@ -16,14 +15,6 @@
 #include "commit/start.h"
 
 /* Beginning and end */
-
-void pmv_run_free_kept(struct pmv_run *run)
-{
-	if (run->kept)
-		free(run->kept->wr);
-	free(run->kept);
-	run->kept = NULL;
-}
 
 void pmv_run_free_request(struct pmv_run *run)
 {
@@ -34,36 +25,55 @@ void pmv_run_free_request(struct pmv_run *run)
 void pmv_run_release(struct pmv_run *run)
 {
 	pmv_run_free_request(run);
-	pmv_run_free_kept(run);
+	free(run->kept);
+	run->kept = NULL;
+}
+
+/* audience_of -- who is told of it */
+static enum pmv_audience audience_of(const struct pmv_initiator *ini,
+				     const struct pmv_submission *submission)
+{
+	bool receive = submission->what & FI_RECV;
+	bool selective = receive ? ini->rx_selective : ini->tx_selective;
+
+	if (submission->unheard ||
+	    (receive ? ini->owner.rx_queue : ini->owner.tx_queue) == ini->unread)
+		return PMV_TELL_NOBODY;
+	if ((submission->flags & FI_COMPLETION) || !selective)
+		return PMV_TELL_ALL;
+	/*
+	 * verbs reports every receive, because immediate data may use it up, and immediate data
+	 * are always reported.
+	 */
+	if (receive && pmv_engine_can(ini->engine->engine, PMV_ENGINE_FENCE))
+		return PMV_TELL_ALL;
+	return PMV_TELL_ERROR;
 }
 
 struct pmv_run *pmv_run_get(struct pmv_initiator *ini, const struct pmv_submission *submission)
 {
-	struct pmv_op *op = pmv_op_get(&ini->owner);
-	struct pmv_run *run = pmv_to_run(op);
-
-	if (!op)
-		return NULL;
-	op->context = submission->context;
-	op->flags = submission->what;
-	op->audience = pmv_initiator_audience(ini, submission->what, submission->flags,
-					      submission->unheard);
-	run->counted = true;
-	return run;
-}
-
-struct pmv_run *pmv_run_new(struct pmv_initiator *ini, const struct pmv_submission *submission)
-{
-	struct pmv_run *run = pmv_run_get(ini, submission);
+	struct pmv_run *run = pmv_to_run(pmv_op_get(&ini->owner, PMV_OP_APPLICATION));
 
 	if (!run)
 		return NULL;
+	run->op.context = submission->context;
+	run->op.flags = submission->what;
+	run->op.audience = audience_of(ini, submission);
+	run->counted = true;
 	run->data = submission->data;
-	if (!ini->tracker)
-		return run;
-	run->writes = pmv_lost_writes_number(ini->tracker);
-	for (size_t i = 0; i < submission->num_to && i < PMV_HOOKS_REGIONS; i++)
-		run->regions[run->num_regions++] = (uint32_t) pmv_key_core(submission->to[i].key);
+	return run;
+}
+
+struct pmv_run *pmv_run_get_own(struct pmv_initiator *ini, atomic_bool *under_way)
+{
+	struct pmv_run *run = pmv_to_run(pmv_op_get(&ini->owner, PMV_OP_OWN));
+
+	if (!run)
+		return NULL;
+	run->op.audience = PMV_TELL_NOBODY;
+	run->under_way = under_way;
+	if (under_way)
+		atomic_store(under_way, true);
 	return run;
 }
 
@@ -74,23 +84,15 @@ void pmv_run_ended(struct pmv_op_owner *owner, struct pmv_op *op)
 	bool ok = !pmv_run_has_failed(run);
 	struct pmv_count *count = run->counted ? ini->counts[pmv_count_kind(op->flags)] : NULL;
 
-	switch (run->role) {
-	case PMV_RUN_GROUP:
-		pmv_group_flushed(ini, run);
-		break;
-	case PMV_RUN_PROBE:
-		atomic_store(&ini->probing, false);
-		break;
-	case PMV_RUN_REPEAT:
-		atomic_store(&ini->repeating, false);
-		break;
-	case PMV_RUN_NORMAL:
-		break;
+	if (run->under_way == &ini->group.flushing) {
+		pmv_group_end(&run->members, atomic_load(&op->error), op->prov_errno);
+		ini->group.flush = NULL;
 	}
+	if (run->under_way)
+		atomic_store(run->under_way, false);
 	for (unsigned int i = 0; ok && i < run->num_regions; i++)
 		pmv_lost_writes_committed(ini->tracker, run->regions[i], run->writes);
-	if (run->fetches)
-		atomic_fetch_sub(&ini->ordering.reads, 1);
+	pmv_run_set_fetches(run, false);
 	if (count)
 		pmv_count_add(count, ok);
 	if (run->request || run->kept)
@@ -113,30 +115,17 @@ void pmv_run_end(struct pmv_run *run, int err)
  */
 static ssize_t read_back(struct pmv_run *run)
 {
-	struct pmv_initiator *ini = pmv_run_initiator(run);
-	struct pmv_ordering *ordering = &ini->ordering;
-	struct pmv_batch_room room;
-	struct pmv_range range;
-	struct pmv_wr wr;
-	ssize_t ret = 0;
+	ssize_t ret = pmv_flush_request_read_back(run->request, run);
 
-	while (!ret && pmv_flush_request_unread(run->request, PMV_SCRATCH_SIZE, &range)) {
-		pmv_batch_read(ini, run, &wr, &room, range.addr, range.len, range.key);
-		pmv_run_posting(run, 1);
-		ret = pmv_engine_post_one(ini->engine, &wr);
-		if (ret)
-			pmv_run_not_posted(run, 1);
-		else
-			pmv_flush_request_was_read(run->request, range.len);
-	}
+	if (ret)
+		return ret;
 	/* Writes that only a flush makes durable need one more READ. */
-	if (!ret && atomic_load(&ordering->wrote_ordered)) {
+	if (atomic_load(&pmv_run_initiator(run)->ordering.wrote_ordered)) {
 		run->plan.steps[run->at].kind = PMV_STEP_FLUSH;
 		return pmv_batch_post(run, NULL, 0, false);
 	}
-	if (!ret)
-		run->at++;
-	return ret;
+	run->at++;
+	return 0;
 }
 
 /* ask -- also after an error, as later requests rely on this one: run.h */
@@ -144,38 +133,25 @@ static ssize_t ask(struct pmv_run *run, const struct pmv_step *step)
 {
 	struct pmv_initiator *ini = pmv_run_initiator(run);
 	bool fence = step->fence || atomic_load(&ini->ordering.fence_due);
-	struct pmv_message message;
-	ssize_t ret = 0;
-	bool last;
+	ssize_t ret = -FI_ECANCELED;
 
-	if (pmv_run_has_failed(run))
-		pmv_flush_request_mute(run->request);
-	do {
-		last = pmv_flush_request_next(run->request, &message);
-		pmv_run_posting(run, 1);
-		ret = atomic_load(&ini->broken) ? -FI_ECANCELED
-						: pmv_mailbox_send(ini->mailbox, &message, &run->op,
-								   fence ? FI_FENCE : 0);
-		if (ret)
-			pmv_run_not_posted(run, 1);
-		else
-			pmv_flush_request_was_sent(run->request, &message);
-	} while (!ret && !last);
+	if (!atomic_load(&ini->broken))
+		ret = pmv_flush_request_send(run->request, run, fence ? FI_FENCE : 0);
 	if (ret == -FI_EAGAIN)
 		return ret;
 	if (ret) {
 		/* Nobody will make the ranges durable that the request took. */
 		ini->dirty.lost = true;
-		pmv_run_release_unacked(run);
+		pmv_run_set_unacked(run, false);
 		run->at = run->plan.count;
 		return ret;
 	}
-	if (pmv_flush_request_has_payload(run->request))
-		ini->payload_message = pmv_flush_request_last(run->request);
+	if (run->request->payload)
+		ini->payload_message = run->request->last;
 	if (run->kept)
 		ini->deferred++;
 	if (STAILQ_EMPTY(&ini->awaiting))
-		ini->heard_ns = pmv_now_ns();
+		ini->heard_ns = pmv_clock_ns();
 	STAILQ_INSERT_TAIL(&ini->awaiting, &run->op, next);
 	run->at++;
 	return 0;
@@ -261,7 +237,7 @@ void pmv_run_answered(struct pmv_run *run, int err)
 
 	assert(STAILQ_FIRST(&ini->awaiting) == &run->op);
 	STAILQ_REMOVE_HEAD(&ini->awaiting, next);
-	pmv_run_release_unacked(run);
+	pmv_run_set_unacked(run, false);
 	if (run->kept)
 		ini->deferred--;
 	run->at++;
@@ -300,19 +276,19 @@ enum pmv_pending pmv_run_push(struct pmv_initiator *ini, bool looking)
 	return pending;
 }
 
-void pmv_initiator_drop(struct pmv_initiator *ini)
+void pmv_run_drop_all(struct pmv_initiator *ini)
 {
 	struct pmv_op *op;
 
 	pthread_mutex_lock(&ini->lock);
 	while ((op = STAILQ_FIRST(&ini->stalled))) {
 		STAILQ_REMOVE_HEAD(&ini->stalled, next);
-		pmv_run_release_unacked(pmv_to_run(op));
+		pmv_run_set_unacked(pmv_to_run(op), false);
 		pmv_run_end(pmv_to_run(op), FI_ECANCELED);
 	}
 	while ((op = STAILQ_FIRST(&ini->awaiting)))
 		pmv_run_answered(pmv_to_run(op), FI_ECANCELED);
-	pmv_group_drop(ini);
+	pmv_group_end(&ini->group.members, FI_ECANCELED, 0);
 	update_slow(ini);
 	pthread_mutex_unlock(&ini->lock);
 }

@@ -1,19 +1,135 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* start.c -- a run begins: it is planned, and its data are posted */
+/* start.c -- a run begins: its method is chosen, it is planned, and its data are posted */
 #include "commit/start.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include <rdma/fi_errno.h>
 
-#include <rdma/fi_ext_pmemverbs.h>
+#include "base/log.h"
+#include "base/setting.h"
 #include "commit/batch.h"
-#include "commit/choose.h"
 #include "commit/flush_request.h"
 #include "commit/group.h"
 #include "commit/ordering.h"
-#include "engine/wr_copy.h"
+
+/* The method, out of what the keys and the endpoint say */
+
+struct chosen {
+	struct pmv_choice choice;
+	const struct fi_rma_iov *at; /* where a flush reads; of a message: nowhere */
+	unsigned notes;              /* what has to be remembered: ordering.h */
+};
+
+static ssize_t refuse(const char *why)
+{
+	PMV_WARN(EP_DATA, "commit refused: %s\n", why);
+	return -FI_EOPNOTSUPP;
+}
+
+/* refuse_agent -- only an agent could do it, and there is none */
+static ssize_t refuse_agent(struct pmv_initiator *ini, const char *why)
+{
+	PMV_WARN(EP_DATA, "commit refused: %s; and %s\n", why,
+		 ini->mailbox->connected ? "the target's agent is switched off (FI_PMEMVERBS_AGENT)"
+					 : "the target has no agent: it does not use pmemverbs");
+	return -FI_EOPNOTSUPP;
+}
+
+static ssize_t choose_message(struct pmv_initiator *ini, const struct pmv_past *past,
+			      struct chosen *chosen)
+{
+	const struct pmv_handshake *peer = &ini->mailbox->peer;
+	struct pmv_choice *choice = &chosen->choice;
+
+	*choice = pmv_method_choose_message(peer->one_kind ? &peer->received : NULL,
+					    ini->engine->engine->transport,
+					    pmv_setting.relaxed || peer->relaxed, past);
+	if (choice->method == PMV_METHOD_REFUSED)
+		return refuse(choice->why);
+	if (choice->method == PMV_METHOD_AGENT && !peer->agent)
+		return refuse_agent(ini, choice->why);
+	if (choice->method == PMV_METHOD_AGENT && !peer->messages)
+		return refuse("the target can't commit messages: its domain was opened without "
+			      "FI_RMA_PMEM, or it uses a shared receive context");
+	return choice->after_agent && !peer->agent ? refuse_agent(ini, choice->why) : 0;
+}
+
+/* choose_place -- the method for one place */
+static ssize_t choose_place(struct pmv_initiator *ini, const struct pmv_submission *submission,
+			    const struct fi_rma_iov *to, const struct pmv_past *past,
+			    struct pmv_choice *choice, unsigned *notes)
+{
+	struct pmv_attr attr;
+
+	if (!pmv_ordering_attr(ini, to->key, &attr))
+		return refuse("the key says nothing of the memory behind it; its owner has to "
+			      "register it through pmemverbs, in a domain whose mr_mode has "
+			      "FI_MR_PROV_KEY, and hand over all 64 bits of the key");
+	if (!attr.writable) {
+		PMV_WARN(EP_DATA, "the target's region lacks FI_REMOTE_WRITE\n");
+		return -FI_EACCES;
+	}
+	*notes |= pmv_ordering_note(ini, &attr);
+	/* What the target's processor has changed is in its caches. */
+	attr.ddio |= submission->changed != 0;
+	*choice = pmv_method_choose(&attr, ini->engine->engine->transport, past);
+	if (choice->method == PMV_METHOD_REFUSED)
+		return refuse(choice->why);
+	if ((choice->method == PMV_METHOD_AGENT || choice->after_agent) &&
+	    !ini->mailbox->peer.agent)
+		return refuse_agent(ini, choice->why);
+	if (past && attr.relaxed && atomic_load(&ini->ordering.wrote_unreadable))
+		return refuse("an earlier write of this endpoint, which the fence covers, went "
+			      "where peers can't read, over a path that may reorder writes "
+			      "(FI_PMEMVERBS_ORDERING=relaxed)");
+	return 0;
+}
+
+/* strength -- the agent's word covers all methods, a READ those below it */
+static int strength(const struct pmv_choice *choice)
+{
+	return choice->method == PMV_METHOD_AGENT ? 2 : choice->method == PMV_METHOD_READ;
+}
+
+/*
+ * choose -- one method for all places of the submission: the strongest that one of them
+ * needs.  An error, after a warning: it can't be committed.
+ */
+static ssize_t choose(struct pmv_initiator *ini, const struct pmv_submission *submission,
+		      struct chosen *chosen)
+{
+	bool message = submission->what & FI_MSG;
+	struct pmv_past before, *past = NULL;
+
+	if (submission->flags & FI_FENCE) {
+		before = pmv_ordering_past(ini, message);
+		past = &before;
+	}
+	*chosen = (struct chosen){.at = message ? NULL : submission->to};
+	if (message)
+		return choose_message(ini, past, chosen);
+	if (!submission->num_to) {
+		PMV_WARN(EP_DATA, "a commit needs an address and a key, also without data\n");
+		return -FI_EINVAL;
+	}
+	for (size_t i = 0; i < submission->num_to; i++) {
+		const struct fi_rma_iov *to = &submission->to[i];
+		struct pmv_choice one, *choice = &chosen->choice;
+		ssize_t ret = choose_place(ini, submission, to, past, &one, &chosen->notes);
+
+		if (ret)
+			return ret;
+		one.flush_agent |= choice->flush_agent;
+		if (!i || strength(&one) > strength(choice) ||
+		    (strength(&one) == strength(choice) && !chosen->at->len)) {
+			*choice = one;
+			chosen->at = to;
+		}
+		choice->flush_agent |= one.flush_agent;
+	}
+	return 0;
+}
 
 /* Planning, and what comes before the data are accepted */
 
@@ -49,8 +165,10 @@ static ssize_t make_request(struct pmv_run *run, const struct pmv_submission *su
 	if (!run->request)
 		return -FI_ENOMEM;
 	pmv_mailbox_flush_place(ini->mailbox, &run->place_addr, &run->place_key);
-	if (step->immediate)
-		pmv_flush_request_notify(run->request, submission->data);
+	if (step->immediate) {
+		run->request->notify = true;
+		run->request->data = submission->data;
+	}
 	return 0;
 }
 
@@ -63,13 +181,13 @@ static ssize_t take_request(struct pmv_run *run)
 	struct pmv_initiator *ini = pmv_run_initiator(run);
 	ssize_t ret;
 
-	pmv_run_hold_unacked(run);
+	pmv_run_set_unacked(run, true);
 	if (ini->dirty.lost)
 		ret = atomic_load(&ini->broken) ? -FI_ENOTCONN : -FI_ENOMEM;
 	else
 		ret = pmv_flush_request_take(ini, run->request);
 	if (ret)
-		pmv_run_release_unacked(run);
+		pmv_run_set_unacked(run, false);
 	return ret;
 }
 
@@ -81,43 +199,19 @@ static void take_written(struct pmv_run *run, const struct pmv_submission *submi
 	ssize_t ret;
 
 	for (size_t i = 0; i < submission->num_to; i++) {
-		const struct fi_rma_iov *to = &submission->to[i];
-		struct pmv_attr attr;
-		unsigned notes;
+		struct fi_rma_iov to = submission->to[i];
+		unsigned notes = pmv_ordering_note_key(ini, to.key);
 
-		if (!pmv_ordering_attr(ini, to->key, &attr))
-			continue;
-		notes = pmv_ordering_note(ini, &attr);
+		if (changed)
+			to.len = changed;
 		if (changed || (notes & PMV_NOTE_AGENT))
-			pmv_ordering_dirty(ini, notes, to->key, to->addr,
-					   changed ? changed : to->len);
+			pmv_ordering_dirty(ini, notes, &to);
 	}
 	ret = take_request(run);
 	if (!ret)
 		return;
 	pmv_op_fail(&run->op, (int) -ret, 0);
 	run->at = run->plan.count;
-}
-
-/* place_in -- a place inside the range that is written; without one, of the region */
-static uint64_t place_in(struct pmv_initiator *ini, const struct fi_rma_iov *at)
-{
-	return at->len ? at->addr : pmv_ordering_place(ini, at->key, at->addr);
-}
-
-static void set_place(struct pmv_run *run, const struct pmv_chosen *chosen)
-{
-	struct pmv_initiator *ini = pmv_run_initiator(run);
-
-	if (run->request)
-		return;
-	if (!chosen->at) {
-		/* A message: what is behind it waits for a receive as it does. */
-		pmv_mailbox_flush_place(ini->mailbox, &run->place_addr, &run->place_key);
-		return;
-	}
-	run->place_addr = place_in(ini, chosen->at);
-	run->place_key = chosen->at->key;
 }
 
 /*
@@ -128,8 +222,10 @@ static ssize_t start(struct pmv_run *run, const struct pmv_submission *submissio
 		     bool grouped)
 {
 	struct pmv_initiator *ini = pmv_run_initiator(run);
-	struct pmv_chosen chosen;
-	ssize_t ret = pmv_choose(ini, submission, &chosen);
+	const struct fi_rma_iov *at;
+	struct chosen chosen;
+	uint64_t addr = 0;
+	ssize_t ret = choose(ini, submission, &chosen);
 
 	/* Another thread has asked the agent for something meanwhile. */
 	if (!ret && chosen.choice.after_agent && !run->kept)
@@ -141,8 +237,20 @@ static ssize_t start(struct pmv_run *run, const struct pmv_submission *submissio
 	ret = make_request(run, submission, false);
 	if (ret)
 		return ret;
-	set_place(run, &chosen);
-	ret = pmv_batch_post(run, submission, chosen.notes & ~PMV_NOTE_AGENT, fenced);
+	at = chosen.at;
+	/* Inside the range that is written; without one, of the region. */
+	if (at)
+		addr = at->len ? at->addr : pmv_ordering_place(ini, at->key, at->addr);
+	if (at && !run->request) {
+		run->place_addr = addr;
+		run->place_key = at->key;
+	} else if (!at) {
+		/* A message: what is behind it waits for a receive as it does. */
+		pmv_mailbox_flush_place(ini->mailbox, &run->place_addr, &run->place_key);
+	}
+	/* Its request, or the group's flush, tells the agent. */
+	ret = pmv_batch_post(run, submission,
+			     grouped ? chosen.notes : chosen.notes & ~PMV_NOTE_AGENT, fenced);
 	if (run->at <= run->plan.data) {
 		pmv_run_free_request(run);
 		return ret;
@@ -153,15 +261,15 @@ static ssize_t start(struct pmv_run *run, const struct pmv_submission *submissio
 		run->at++;
 	}
 	/* The connection is lost if nothing can be read there. */
-	if (chosen.at)
-		pmv_ordering_set_place(ini, chosen.at->key, place_in(ini, chosen.at));
+	if (at)
+		pmv_ordering_set_place(ini, at->key, addr);
 	return 0;
 }
 
 ssize_t pmv_start_kept(struct pmv_run *run)
 {
 	struct pmv_initiator *ini = pmv_run_initiator(run);
-	const struct pmv_submission *submission = &run->kept->submission;
+	const struct pmv_submission *submission = run->kept;
 	struct pmv_plan plan = run->plan;
 	unsigned int at = run->at;
 	ssize_t ret;
@@ -180,40 +288,12 @@ ssize_t pmv_start_kept(struct pmv_run *run)
 	}
 	if (run->request)
 		take_written(run, submission);
-	pmv_run_free_kept(run);
+	free(run->kept);
+	run->kept = NULL;
 	return 0;
-}
-
-/* give_up -- nothing of it was posted that counts: the call tells the application */
-static void give_up(struct pmv_run *run)
-{
-	run->counted = false;
-	run->num_regions = 0;
-	run->op.audience = PMV_TELL_NOBODY;
-	pmv_run_end(run, 0);
 }
 
 /* Ways in */
-
-/* keep -- a copy of the submission, until the agent has answered */
-static ssize_t keep(struct pmv_run *run, const struct pmv_submission *submission)
-{
-	size_t size = submission->num_to * sizeof(*submission->to);
-	struct pmv_kept *kept = calloc(1, sizeof(*kept) + size);
-
-	run->kept = kept;
-	if (!kept)
-		return -FI_ENOMEM;
-	kept->submission = *submission;
-	if (size)
-		memcpy(kept->to, submission->to, size);
-	kept->submission.to = size ? kept->to : NULL;
-	kept->wr = pmv_wr_copy(&submission->wr, submission->flags & FI_INJECT);
-	if (!kept->wr)
-		return -FI_ENOMEM;
-	kept->submission.wr = *kept->wr;
-	return 0;
-}
 
 /* may_store -- can the agent store the data, so that one round trip does it all? */
 static bool may_store(struct pmv_initiator *ini, const struct pmv_submission *submission)
@@ -229,13 +309,13 @@ static bool may_store(struct pmv_initiator *ini, const struct pmv_submission *su
 static ssize_t begin_after_agent(struct pmv_run *run, const struct pmv_submission *submission)
 {
 	struct pmv_initiator *ini = pmv_run_initiator(run);
-	struct pmv_chosen chosen;
+	struct chosen chosen;
 	bool stores;
 	ssize_t ret;
 
 	/* Whoever takes a flag has posted a READ then, which the request does not pass. */
 	pthread_mutex_lock(&ini->ordering.lock);
-	ret = pmv_choose(ini, submission, &chosen);
+	ret = choose(ini, submission, &chosen);
 	pthread_mutex_unlock(&ini->ordering.lock);
 	/* The agent has come to an end with it meanwhile, or another thread could not post. */
 	if (!ret && !chosen.choice.after_agent)
@@ -244,8 +324,10 @@ static ssize_t begin_after_agent(struct pmv_run *run, const struct pmv_submissio
 		return ret;
 	pthread_mutex_lock(&ini->lock);
 	stores = may_store(ini, submission);
-	if (!stores)
-		ret = keep(run, submission);
+	if (!stores) {
+		run->kept = pmv_submission_copy(submission);
+		ret = run->kept ? 0 : -FI_ENOMEM;
+	}
 	make_plan(run, submission, &chosen.choice, true, false, stores);
 	if (!ret)
 		ret = make_request(run, submission, true);
@@ -257,19 +339,6 @@ static ssize_t begin_after_agent(struct pmv_run *run, const struct pmv_submissio
 	if (!ret)
 		pmv_initiator_wait(ini);
 	return ret;
-}
-
-static void join_group(struct pmv_run *run)
-{
-	struct pmv_initiator *ini = pmv_run_initiator(run);
-	bool first;
-
-	pthread_mutex_lock(&ini->lock);
-	first = pmv_group_join(ini, run);
-	pthread_mutex_unlock(&ini->lock);
-	/* Else the queue has it in view already. */
-	if (first)
-		pmv_initiator_wait(ini);
 }
 
 static ssize_t begin_now(struct pmv_run *run, const struct pmv_submission *submission, bool fenced,
@@ -288,9 +357,7 @@ static ssize_t begin_now(struct pmv_run *run, const struct pmv_submission *submi
 
 	/* Accepted: from here on every failure is the completion's to tell. */
 	if (run->at < run->plan.count && pmv_run_is_grouped(run)) {
-		run->place_addr = submission->to->addr;
-		run->place_key = submission->to->key;
-		join_group(run);
+		pmv_group_join(run);
 		return 0;
 	}
 	if (!run->request && !pmv_run_carry_on(run)) {
@@ -317,8 +384,13 @@ ssize_t pmv_start(struct pmv_run *run, const struct pmv_submission *submission, 
 		ret = begin_after_agent(run, submission);
 	else
 		ret = begin_now(run, submission, fenced, grouped);
-	if (ret)
-		give_up(run);
+	if (!ret)
+		return 0;
+	/* Nothing of it was posted that counts: the call tells the application. */
+	run->counted = false;
+	run->num_regions = 0;
+	run->op.audience = PMV_TELL_NOBODY;
+	pmv_run_end(run, 0);
 	return ret;
 }
 

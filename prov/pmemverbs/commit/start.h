@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * start.h -- a run begins: it is planned, and its data are posted
+ * start.h -- a run begins: its method is chosen, it is planned, and its data are posted
  *
  * An operation is accepted when its data are posted, or when a request to the agent that has
  * to come before the data is made.  The call returns failures from before that.  The completion

@@ -4,7 +4,6 @@
 
 #include <rdma/fi_errno.h>
 
-#include <rdma/fi_ext_pmemverbs.h>
 #include "base/log.h"
 #include "commit/group.h"
 #include "commit/ordering.h"
@@ -14,8 +13,9 @@
 
 bool pmv_submit_is_open(struct pmv_initiator *ini)
 {
-	if (!pmv_initiator_is_fast(ini, PMV_SLOW_CLOSED))
-		pmv_run_push(ini, false);
+	if (pmv_initiator_is_fast(ini, PMV_SLOW_CLOSED))
+		return true;
+	pmv_run_push(ini, false);
 	return pmv_initiator_is_fast(ini, PMV_SLOW_CLOSED);
 }
 
@@ -30,6 +30,12 @@ static bool awaits_payload(struct pmv_initiator *ini)
 	return only;
 }
 
+static bool has_to_wait(struct pmv_initiator *ini, bool agent, bool reads)
+{
+	return (agent && atomic_load(&ini->mailbox->unacked)) ||
+	       (reads && atomic_load(&ini->ordering.reads));
+}
+
 /*
  * is_ready -- a fenced operation waits for commits by the agent, for operations that a
  * group's flush covers, and, if the core has no fence, for reads.  Their ends are found in
@@ -37,51 +43,15 @@ static bool awaits_payload(struct pmv_initiator *ini)
  */
 static bool is_ready(struct pmv_initiator *ini, bool agent, bool group, bool reads)
 {
-	const atomic_int *under_way = &ini->ordering.reads;
-
 	reads = reads && !pmv_engine_can(ini->engine->engine, PMV_ENGINE_FENCE);
-	if ((agent && atomic_load(&ini->mailbox->unacked)) || (reads && atomic_load(under_way)))
-		pmv_queue_progress(ini->owner.tx_queue);
+	if (has_to_wait(ini, agent, reads))
+		pmv_queue_progress(ini->owner.tx_queue, false);
 	if (group && !pmv_group_is_idle(ini))
-		pmv_queue_look(ini->owner.tx_queue);
-	return !(agent && atomic_load(&ini->mailbox->unacked)) &&
-	       !(reads && atomic_load(under_way)) && !(group && !pmv_group_is_idle(ini));
+		pmv_queue_progress(ini->owner.tx_queue, true);
+	return !has_to_wait(ini, agent, reads) && !(group && !pmv_group_is_idle(ini));
 }
 
 /* Operations that do not commit */
-
-/* plain_op -- an operation is needed to count it, or to know its end; NULL: none is left */
-static struct pmv_op *plain_op(struct pmv_initiator *ini, const struct pmv_submission *submission,
-			       bool fetches)
-{
-	struct pmv_run *run = pmv_run_get(ini, submission);
-
-	if (!run)
-		return NULL;
-	run->op.single = true;
-	run->fetches = fetches;
-	if (fetches)
-		atomic_fetch_add(&ini->ordering.reads, 1);
-	return &run->op;
-}
-
-static void drop_plain_op(struct pmv_initiator *ini, struct pmv_op *op)
-{
-	if (op && pmv_to_run(op)->fetches)
-		atomic_fetch_sub(&ini->ordering.reads, 1);
-	if (op)
-		pmv_op_put(ini->owner.pool, op);
-}
-
-/* slow_of -- does it use up one of the peer's receives? */
-static unsigned slow_of(const struct pmv_submission *submission)
-{
-	if (submission->what & FI_SEND)
-		return PMV_SLOW_SENDS;
-	return (submission->what & FI_RMA) && (submission->flags & FI_REMOTE_CQ_DATA)
-		       ? PMV_SLOW_IMMEDIATES
-		       : 0;
-}
 
 /* post_plain -- under the ordering lock, if it is fenced */
 static ssize_t post_plain(struct pmv_initiator *ini, const struct pmv_submission *submission,
@@ -89,7 +59,10 @@ static ssize_t post_plain(struct pmv_initiator *ini, const struct pmv_submission
 {
 	uint64_t what = submission->what;
 	uint64_t fence = fenced ? pmv_ordering_take_fence(ini) : 0;
-	bool counted = pmv_ordering_send_begin(ini, slow_of(submission));
+	bool immediate = (what & FI_RMA) && (submission->flags & FI_REMOTE_CQ_DATA);
+	bool counted = pmv_ordering_send_begin(ini, what & FI_SEND ? PMV_SLOW_SENDS
+						    : immediate    ? PMV_SLOW_IMMEDIATES
+								   : 0);
 	ssize_t ret;
 
 	wr->flags |= fence;
@@ -118,14 +91,14 @@ static ssize_t post_noted(struct pmv_initiator *ini, const struct pmv_submission
 	ssize_t ret;
 
 	for (size_t i = 0; i < count; i++)
-		notes[i] = pmv_ordering_begin_write(ini, to[i].key, to[i].addr, to[i].len);
+		notes[i] = pmv_ordering_begin_write(ini, &to[i]);
 	if (fenced)
 		pthread_mutex_lock(&ini->ordering.lock);
 	ret = post_plain(ini, submission, wr, fenced);
 	if (fenced)
 		pthread_mutex_unlock(&ini->ordering.lock);
 	for (size_t i = 0; i < count; i++)
-		pmv_ordering_end_write(ini, notes[i], to[i].key, to[i].addr, to[i].len, !ret);
+		pmv_ordering_end(ini, notes[i], &to[i], !ret, false);
 	if (!ret && ini->hooks && count)
 		pmv_ordering_lost_write(ini, to, count, submission->unheard);
 	return ret;
@@ -141,7 +114,7 @@ static ssize_t submit_plain(struct pmv_initiator *ini, const struct pmv_submissi
 	/* An injected operation takes no flags. */
 	bool fenced = fence || (!is_receive && !wr.inject && !(what & FI_READ) &&
 				!pmv_initiator_is_fast(ini, PMV_SLOW_FENCE_NEXT));
-	struct pmv_op *op = NULL;
+	struct pmv_run *run = NULL;
 	ssize_t ret;
 
 	if (!is_receive && !pmv_submit_is_open(ini))
@@ -151,29 +124,28 @@ static ssize_t submit_plain(struct pmv_initiator *ini, const struct pmv_submissi
 	wr.context = submission->context;
 	wr.flags = flags & ~FI_FENCE;
 	if (!wr.inject && (ini->counts[pmv_count_kind(what)] || fetches || submission->unheard)) {
-		op = plain_op(ini, submission, fetches);
-		if (!op)
+		run = pmv_run_get(ini, submission);
+		if (!run)
 			return -FI_EAGAIN;
 		/* It is made with one pending, which stands for this work request. */
-		wr.context = op;
+		run->op.single = true;
+		pmv_run_set_fetches(run, fetches);
+		wr.context = run;
 		wr.flags |= FI_COMPLETION;
 	}
 	ret = post_noted(ini, submission, &wr, fenced);
-	if (ret)
-		drop_plain_op(ini, op);
+	if (ret && run) {
+		pmv_run_set_fetches(run, false);
+		pmv_op_put(ini->owner.pool, &run->op);
+	}
 	return ret;
 }
 
 /* Commits */
 
-static ssize_t refuse(const char *why)
-{
-	PMV_WARN(EP_DATA, "commit refused: %s\n", why);
-	return -FI_EOPNOTSUPP;
-}
-
 /* check_losses -- 0, or the commit would cover writes that an earlier connection has lost */
-static ssize_t check_losses(struct pmv_initiator *ini, const struct pmv_submission *submission)
+static ssize_t check_losses(struct pmv_initiator *ini, const struct pmv_submission *submission,
+			    bool grouped)
 {
 	const struct pmv_hooks *hooks = ini->hooks;
 	uint32_t regions[PMV_HOOKS_REGIONS];
@@ -184,13 +156,28 @@ static ssize_t check_losses(struct pmv_initiator *ini, const struct pmv_submissi
 		return 0;
 	peer = pmv_ordering_tracker(ini, submission->to);
 	ret = peer && submission->changed ? hooks->may_commit_changed(peer) : 0;
-	if (ret || (!peer && !(submission->flags & FI_COMMIT)))
+	if (ret || (!peer && grouped))
 		return ret;
-	if (!peer || submission->num_to > PMV_HOOKS_REGIONS)
-		return refuse("this libfabric hands on a write in a form that is not known here");
+	if (!peer || submission->num_to > PMV_HOOKS_REGIONS) {
+		PMV_WARN(EP_DATA, "commit refused: this libfabric hands on a write in a form that "
+				  "is not known here\n");
+		return -FI_EOPNOTSUPP;
+	}
 	for (size_t i = 0; i < submission->num_to; i++)
 		regions[i] = (uint32_t) pmv_key_core(submission->to[i].key);
 	return hooks->may_commit(peer, regions, submission->num_to, submission->flags & FI_FENCE);
+}
+
+/* note_writes -- those that the run is to make durable: lost_writes.h */
+static void note_writes(struct pmv_run *run, const struct pmv_submission *submission)
+{
+	struct pmv_lost_writes *tracker = pmv_run_initiator(run)->tracker;
+
+	if (!tracker)
+		return;
+	run->writes = pmv_lost_writes_number(tracker);
+	for (size_t i = 0; i < submission->num_to && i < PMV_HOOKS_REGIONS; i++)
+		run->regions[run->num_regions++] = (uint32_t) pmv_key_core(submission->to[i].key);
 }
 
 static ssize_t submit_commit(struct pmv_initiator *ini, const struct pmv_submission *submission,
@@ -203,7 +190,7 @@ static ssize_t submit_commit(struct pmv_initiator *ini, const struct pmv_submiss
 	bool fenced =
 		!grouped && (fence || !pmv_initiator_is_fast(ini, PMV_SLOW_FENCE_NEXT) ||
 			     (notifies && pmv_engine_can(ini->engine->engine, PMV_ENGINE_FENCE)));
-	ssize_t ret = check_losses(ini, submission);
+	ssize_t ret = check_losses(ini, submission, grouped);
 	struct pmv_run *run;
 
 	if (ret)
@@ -212,9 +199,10 @@ static ssize_t submit_commit(struct pmv_initiator *ini, const struct pmv_submiss
 		return -FI_EAGAIN;
 	if (fenced && !is_ready(ini, false, fence, true))
 		return -FI_EAGAIN;
-	run = pmv_run_new(ini, submission);
+	run = pmv_run_get(ini, submission);
 	if (!run)
 		return -FI_EAGAIN;
+	note_writes(run, submission);
 	return pmv_start(run, submission, fenced, grouped);
 }
 
@@ -229,24 +217,39 @@ static bool may_group(struct pmv_initiator *ini, const struct pmv_submission *su
 		submission->to->len && pmv_initiator_is_fast(ini, PMV_SLOW_FENCE_NEXT));
 }
 
+static ssize_t check(const struct pmv_initiator *ini, const struct pmv_submission *submission)
+{
+	uint64_t flags = submission->flags;
+
+	if (!pmv_initiator_is_fast(ini, PMV_SLOW_GONE))
+		return -FI_ESHUTDOWN;
+	if (submission->num_to > ini->max_places) {
+		PMV_WARN(EP_DATA,
+			 "an operation on %zu places of the target is refused: %zu is all that "
+			 "the core can do (rma_iov_limit)\n",
+			 submission->num_to, ini->max_places);
+		return -FI_EINVAL;
+	}
+	if (!(flags & FI_IMMED) || (submission->what & FI_RECV) ||
+	    ((flags & FI_COMMIT) && !(submission->what & FI_SEND)))
+		return 0;
+	PMV_WARN(EP_DATA, "FI_IMMED needs FI_COMMIT, and is for writes: a message's completion at "
+			  "the target comes with the message\n");
+	return -FI_EINVAL;
+}
+
 ssize_t pmv_submit(struct pmv_initiator *ini, const struct pmv_submission *submission)
 {
-	struct pmv_submission commit;
-	bool grouped;
+	bool commits = submission->flags & FI_COMMIT;
+	ssize_t ret = check(ini, submission);
 
+	if (ret)
+		return ret;
 	/* A receive commits nothing: its sender does. */
-	if ((submission->what & FI_RECV) ||
-	    (!(submission->flags & FI_COMMIT) && !pmv_group_takes(ini, submission)))
+	if ((submission->what & FI_RECV) || (!commits && !pmv_group_takes(ini, submission)))
 		return submit_plain(ini, submission);
 	/* Nobody hears of its error, so a later commit has to fail in its place. */
 	if (submission->unheard && ini->hooks && submission->num_to)
 		pmv_ordering_lost_write(ini, submission->to, submission->num_to, true);
-	if (submission->flags & FI_COMMIT)
-		return submit_commit(ini, submission, false);
-	grouped = may_group(ini, submission);
-	if (grouped)
-		return submit_commit(ini, submission, true);
-	commit = *submission;
-	commit.flags |= FI_COMMIT;
-	return submit_commit(ini, &commit, false);
+	return submit_commit(ini, submission, !commits && may_group(ini, submission));
 }

@@ -24,6 +24,9 @@ struct pmv_submission {
 	bool unheard;     /* of a call that never completes (fi_inject) */
 };
 
+/* pmv_submission_copy -- it and all that it points to, in one block to be freed; NULL: no memory */
+struct pmv_submission *pmv_submission_copy(const struct pmv_submission *submission);
+
 /* pmv_submission_notifies -- does immediate data follow it?  A message takes its data along. */
 static inline bool pmv_submission_notifies(const struct pmv_submission *submission)
 {

@@ -2,7 +2,7 @@
 /* core.c -- the core providers below, and what is known of each */
 #include "engine/core.h"
 
-#include <dirent.h>
+#include <glob.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,9 +16,9 @@
 /*
  * verbs: FI_FENCE is IBV_SEND_FENCE.
  * Both match messages with an endpoint's receives in the order of either.
- * tcp: ignores FI_FENCE, and its read responses are sent from the memory as it
- * is later; so a fence waits here until earlier reads have completed.  A flush
- * needs no such wait: the target executes one connection's requests in order.
+ * tcp: ignores FI_FENCE, and its read responses are sent from the memory as it is later; so a
+ * fence waits here until earlier reads have completed.  A flush needs no such wait: the target
+ * executes one connection's requests in order.
  */
 static const struct pmv_core cores[] = {
 	{.name = "verbs",
@@ -45,11 +45,6 @@ static const struct pmv_core *find(const char *name, size_t len)
 	return NULL;
 }
 
-const struct pmv_core *pmv_core_find(const char *name)
-{
-	return find(name, strlen(name));
-}
-
 const struct pmv_core *pmv_core_next(size_t n)
 {
 	const char *name = pmv_setting.core;
@@ -73,30 +68,17 @@ const struct pmv_core *pmv_core_next(size_t n)
 
 enum pmv_transport pmv_core_transport(const struct pmv_core *core, const struct fi_info *info)
 {
-	switch (info->ep_attr->protocol) {
-	case FI_PROTO_RDMA_CM_IB_RC:
-		return core->cpu_placed ? PMV_TRANSPORT_LOCAL : PMV_TRANSPORT_IB;
-	default:
-		return PMV_TRANSPORT_LOCAL;
-	}
-}
-
-bool pmv_core_takes_values(const struct pmv_core *core)
-{
-	return FI_VERSION_LT(fi_version(), core->values_until);
+	if (info->ep_attr->protocol == FI_PROTO_RDMA_CM_IB_RC && !core->cpu_placed)
+		return PMV_TRANSPORT_IB;
+	return PMV_TRANSPORT_LOCAL;
 }
 
 static bool has_rdma_device(void)
 {
-	DIR *devices = opendir("/sys/class/infiniband");
-	const struct dirent *entry;
-	bool found = false;
+	glob_t devices = {0};
+	bool found = !glob("/sys/class/infiniband/*", GLOB_NOSORT, NULL, &devices);
 
-	if (!devices)
-		return false;
-	while (!found && (entry = readdir(devices)))
-		found = entry->d_name[0] != '.';
-	closedir(devices);
+	globfree(&devices);
 	return found;
 }
 

@@ -4,7 +4,6 @@
 
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <rdma/fi_errno.h>
 
@@ -62,7 +61,7 @@ static uint64_t operand_value(enum fi_datatype datatype, const struct fi_ioc *io
 static ssize_t post_atomic(struct fid_ep *ep, const struct pmv_core *core, const struct pmv_wr *wr)
 {
 	const struct pmv_atomic *op = wr->atomic;
-	bool by_value = pmv_core_takes_values(core);
+	bool by_value = FI_VERSION_LT(fi_version(), core->values_until);
 	struct fi_msg_atomic msg = *op->msg;
 	struct fi_ioc operand;
 
@@ -125,38 +124,27 @@ static ssize_t post(const struct pmv_engine_ep *ep, const struct pmv_wr *wrs, si
 	return ret;
 }
 
-static ssize_t poll_cq(struct fid_cq *cq, void *buf, size_t count)
-{
-	return fi_cq_read(cq, buf, count);
-}
-
-static ssize_t poll_error(struct fid_cq *cq, struct fi_cq_err_entry *entry)
-{
-	return fi_cq_readerr(cq, entry, 0);
-}
-
 const struct pmv_engine_ops pmv_engine_libfabric = {
 	.post_one = post_one,
 	.post = post,
-	.poll = poll_cq,
-	.poll_error = poll_error,
+	.poll = fi_cq_read,
+	.poll_error = fi_cq_readerr,
 };
 
 int pmv_engine_open(struct pmv_engine *engine, int mr_mode)
 {
-	size_t size = sysconf(_SC_PAGESIZE);
 	int ret;
 
-	engine->scratch =
-		mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	engine->scratch = mmap(NULL, PMV_SCRATCH_SIZE, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (engine->scratch == MAP_FAILED)
 		return -FI_ENOMEM;
 	if (!(mr_mode & (FI_MR_LOCAL | PMV_MR_BASIC)))
 		return 0;
-	ret = fi_mr_reg(engine->domain_fid, engine->scratch, size, FI_READ | FI_WRITE, 0, 0,
-			PMV_CORE_MR_NOCACHE, &engine->scratch_mr, NULL);
+	ret = fi_mr_reg(engine->domain_fid, engine->scratch, PMV_SCRATCH_SIZE, FI_READ | FI_WRITE,
+			0, 0, PMV_CORE_MR_NOCACHE, &engine->scratch_mr, NULL);
 	if (ret)
-		munmap(engine->scratch, size);
+		munmap(engine->scratch, PMV_SCRATCH_SIZE);
 	else
 		engine->scratch_desc = fi_mr_desc(engine->scratch_mr);
 	return ret;
@@ -168,7 +156,7 @@ int pmv_engine_close(struct pmv_engine *engine)
 
 	if (ret)
 		return ret;
-	munmap(engine->scratch, sysconf(_SC_PAGESIZE));
+	munmap(engine->scratch, PMV_SCRATCH_SIZE);
 	engine->scratch_mr = NULL;
 	return 0;
 }

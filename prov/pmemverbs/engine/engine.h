@@ -2,9 +2,8 @@
 /*
  * engine.h -- the few functions that post work requests and reap their completions
  *
- * Everything that the provider posts, and every queue that it polls, goes through an
- * engine.  There is one: a libfabric core provider (engine.c).  Another engine is a
- * file with such a table of functions, and a row in core.c.
+ * All that is posted, and every queue that is polled, goes through an engine.  There is one:
+ * a libfabric core provider (engine.c).  Another one is such a table, and a row in core.c.
  */
 #ifndef PMV_ENGINE_H
 #define PMV_ENGINE_H
@@ -19,18 +18,14 @@
 
 #include "engine/core.h"
 
-/*
- * FI_MR_BASIC and FI_MR_SCALABLE, which applications for libfabric before 1.5 ask for.
- * libfabric still takes them, but since 2.0 its headers warn of their names.
- */
+/* FI_MR_BASIC and FI_MR_SCALABLE (libfabric before 1.5): since 2.0 the headers warn of them. */
 #define PMV_MR_BASIC (1 << 0)
 #define PMV_MR_SCALABLE (1 << 1)
 #define PMV_REG_MR (1ULL << 59)
 
 /*
- * verbs has a cache of regions: a closed region stays registered, and its key goes on
- * working.  With this bit a close ends the registration.  verbs knows the bit since 1.10, as
- * OFI_MR_NOCACHE; other cores ignore it.
+ * In verbs' cache a closed region stays registered, and its key goes on working.  With this
+ * bit (OFI_MR_NOCACHE, since 1.10) a close ends the registration; other cores ignore it.
  */
 #define PMV_CORE_MR_NOCACHE (1ULL << 60)
 
@@ -77,15 +72,12 @@ struct pmv_engine_ep;
 struct pmv_engine_ops {
 	/* Post a request: 0, -FI_EAGAIN without room, or another negative fi_errno. */
 	ssize_t (*post_one)(const struct pmv_engine_ep *ep, const struct pmv_wr *wr);
-	/*
-	 * Post requests in order.  *posted: so many were, from the first one on.  0, or
-	 * why the next one was not.
-	 */
+	/* Post them in order.  *posted: so many were.  0, or why the next one was not. */
 	ssize_t (*post)(const struct pmv_engine_ep *ep, const struct pmv_wr *wrs, size_t count,
 			size_t *posted);
 	/* As fi_cq_read and fi_cq_readerr. */
 	ssize_t (*poll)(struct fid_cq *cq, void *buf, size_t count);
-	ssize_t (*poll_error)(struct fid_cq *cq, struct fi_cq_err_entry *entry);
+	ssize_t (*poll_error)(struct fid_cq *cq, struct fi_cq_err_entry *entry, uint64_t flags);
 };
 
 /* A domain, as the engine's users see it. */
@@ -94,9 +86,8 @@ struct pmv_engine {
 	struct fid_fabric *fabric_fid;
 	struct fid_domain *domain_fid;
 	enum pmv_transport transport;
-	bool virt_addr; /* peers address regions by virtual addresses, not by offsets */
-	/* Where flush READs of all endpoints go; nobody looks at it. */
-	void *scratch;
+	bool virt_addr;            /* peers address regions by virtual addresses, not by offsets */
+	void *scratch;             /* where flush READs of all endpoints go; nobody looks at it */
 	struct fid_mr *scratch_mr; /* NULL: the core wants none */
 	void *scratch_desc;
 };
@@ -128,10 +119,7 @@ static inline bool pmv_engine_can(const struct pmv_engine *engine, enum pmv_engi
 
 extern const struct pmv_engine_ops pmv_engine_libfabric;
 
-/*
- * pmv_engine_open -- for a domain that was opened: its scratch page.  0 or a negative
- * fi_errno.  pmv_engine_close: before the domain is closed; the same.
- */
+/* pmv_engine_open, pmv_engine_close -- a domain's scratch page; 0 or a negative fi_errno */
 int pmv_engine_open(struct pmv_engine *engine, int mr_mode);
 int pmv_engine_close(struct pmv_engine *engine);
 

@@ -30,19 +30,14 @@ bool pmv_info_is_pmem(const struct fi_info *info)
 }
 
 /*
- * The thread that reads the CQ also posts parts of commits.  If the application serializes
- * its calls only by object, the core has to be thread-safe.  If one thread makes all calls to
- * a domain, or to all objects with the same CQ, these posts are serialized, too.
+ * The thread that reads the CQ also posts parts of commits.  That is serialized only if one
+ * thread makes all calls to a domain, or to all objects with the same CQ.
  */
 static enum fi_threading core_threading(enum fi_threading threading)
 {
-	switch (threading) {
-	case FI_THREAD_FID:
-	case FI_THREAD_ENDPOINT:
-		return FI_THREAD_SAFE;
-	default:
-		return threading;
-	}
+	bool by_object = threading == FI_THREAD_FID || threading == FI_THREAD_ENDPOINT;
+
+	return by_object ? FI_THREAD_SAFE : threading;
 }
 
 /* A flush is a READ of memory that is written, so whoever may write has to read. */
@@ -79,23 +74,19 @@ void pmv_info_strip(struct fi_info *info)
 
 struct fi_info *pmv_info_complete(const struct fi_info *info)
 {
-	struct fi_info *copy = info ? fi_dupinfo(info) : fi_allocinfo();
+	struct fi_info *copy = fi_dupinfo(info);
 	struct fi_info *blank = fi_allocinfo();
 
 	if (!copy || !blank) {
-		if (copy)
-			fi_freeinfo(copy);
-		if (blank)
-			fi_freeinfo(blank);
+		fi_freeinfo(copy);
+		fi_freeinfo(blank);
 		return NULL;
 	}
 #define COMPLETE(attr)                                                                             \
-	do {                                                                                       \
-		if (!copy->attr) {                                                                 \
-			copy->attr = blank->attr;                                                  \
-			blank->attr = NULL;                                                        \
-		}                                                                                  \
-	} while (0)
+	if (!copy->attr) {                                                                         \
+		copy->attr = blank->attr;                                                          \
+		blank->attr = NULL;                                                                \
+	}
 	COMPLETE(tx_attr);
 	COMPLETE(rx_attr);
 	COMPLETE(ep_attr);
@@ -145,33 +136,33 @@ static uint64_t with_pmem(uint64_t caps, uint64_t asked, bool pmem)
 	return caps;
 }
 
-/* Tagged messages of an MSG core would need the core's own receive contexts. */
-static uint64_t our_caps(uint64_t caps, uint64_t asked, bool pmem)
+/* offer -- what both have in common; less, more: other caps than the layer's */
+static void offer(struct fi_info *info, const struct fi_info *asked, bool pmem, uint64_t less,
+		  uint64_t more)
 {
-	return with_pmem(caps & ~FI_TAGGED, asked, pmem) | FI_FENCE;
-}
+	uint64_t asked_tx = asked->tx_attr ? asked->tx_attr->caps : 0;
+	uint64_t asked_rx = asked->rx_attr ? asked->rx_attr->caps : 0;
 
-static void take_op_flags(struct fi_info *info, const struct fi_info *asked)
-{
+	info->caps = with_pmem(info->caps & ~less, asked->caps, pmem) | more;
+	info->tx_attr->caps = with_pmem(info->tx_attr->caps & ~less, asked_tx, pmem) | more;
+	info->rx_attr->caps = with_pmem(info->rx_attr->caps & ~less, asked_rx, pmem);
 	info->tx_attr->op_flags &= ~FI_COMMIT;
 	if (asked->tx_attr)
 		info->tx_attr->op_flags |= asked->tx_attr->op_flags & FI_COMMIT;
+	info->fabric_attr->fabric = NULL;
+	info->domain_attr->domain = NULL;
+}
+
+/* is_offered -- who asks for nothing gets FI_RMA_PMEM, too, where it works */
+static bool is_offered(const struct fi_info *asked, int mr_mode)
+{
+	return pmv_info_is_pmem(asked) || (!asked->caps && pmv_info_is_keyed(mr_mode));
 }
 
 void pmv_info_from_layer(struct fi_info *info, const struct fi_info *asked)
 {
-	bool pmem = pmv_info_is_pmem(asked) ||
-		    (!asked->caps && pmv_info_is_keyed(info->domain_attr->mr_mode));
-
-	info->caps = with_pmem(info->caps, asked->caps, pmem);
-	info->tx_attr->caps =
-		with_pmem(info->tx_attr->caps, asked->tx_attr ? asked->tx_attr->caps : 0, pmem);
-	info->rx_attr->caps =
-		with_pmem(info->rx_attr->caps, asked->rx_attr ? asked->rx_attr->caps : 0, pmem);
+	offer(info, asked, is_offered(asked, info->domain_attr->mr_mode), 0, 0);
 	info->domain_attr->mr_mode &= ~FI_MR_HMEM;
-	take_op_flags(info, asked);
-	info->fabric_attr->fabric = NULL;
-	info->domain_attr->domain = NULL;
 }
 
 void pmv_info_from_core(struct fi_info *info, const struct fi_info *asked)
@@ -186,22 +177,13 @@ void pmv_info_from_core(struct fi_info *info, const struct fi_info *asked)
 	info->domain_attr->mr_mode = mr_mode;
 	if (pmv_info_is_keyed(mr_mode))
 		info->domain_attr->mr_key_size = sizeof(uint64_t);
-	pmem = pmv_info_is_pmem(asked) || (!asked->caps && pmv_info_is_keyed(mr_mode));
-
-	info->caps = our_caps(info->caps, asked->caps, pmem);
-	info->tx_attr->caps =
-		our_caps(info->tx_attr->caps, asked->tx_attr ? asked->tx_attr->caps : 0, pmem);
-	info->rx_attr->caps =
-		our_caps(info->rx_attr->caps, asked->rx_attr ? asked->rx_attr->caps : 0, pmem);
-	info->rx_attr->caps &= ~FI_FENCE;
+	pmem = is_offered(asked, mr_mode);
+	/* Tagged messages of an MSG core would need the core's own receive contexts. */
+	offer(info, asked, pmem, FI_TAGGED, FI_FENCE);
 	if (pmem && info->tx_attr->size >= PMV_INFO_MAX_REQUESTS)
 		info->tx_attr->size /= PMV_INFO_MAX_REQUESTS;
-	take_op_flags(info, asked);
-
 	if (asked->domain_attr && asked->domain_attr->threading)
 		info->domain_attr->threading = asked->domain_attr->threading;
-	info->fabric_attr->fabric = NULL;
-	info->domain_attr->domain = NULL;
 }
 
 struct fi_info *pmv_info_filter(struct fi_info *list,

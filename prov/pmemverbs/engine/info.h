@@ -9,10 +9,7 @@
 
 struct pmv_core;
 
-/*
- * The newest API whose structures this build knows.  The core is never asked for a
- * newer one, so it neither reads nor writes fields that this build does not have.
- */
+/* At most the API that this build knows: the core uses no fields that are not there. */
 static inline uint32_t pmv_info_api_version(uint32_t api_version)
 {
 	const uint32_t newest = FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION);
@@ -32,8 +29,7 @@ static inline uint32_t pmv_info_api_version(uint32_t api_version)
  * The core's queues are opened with room for so many requests per operation.
  *
  * A commit that READs make durable needs at most this: a flush in front, the write, the
- * flush behind it and the notice.  A commit by the agent may have more messages, and
- * READs that no order relates to writes.  What finds no room in the transmit queue waits.
+ * flush behind it and the notice.  A commit by the agent may need more, and waits for room.
  * So a CQ never overruns if it is as long as the queues of all its endpoints together.
  */
 #define PMV_INFO_MAX_REQUESTS 4
@@ -41,24 +37,21 @@ static inline uint32_t pmv_info_api_version(uint32_t api_version)
 /* pmv_info_complete -- a copy that has all attributes; of NULL, an empty one */
 struct fi_info *pmv_info_complete(const struct fi_info *info);
 
-/* pmv_info_strip -- leave what the core knows, and ask it for what commits need */
+/*
+ * pmv_info_strip -- leave what the core knows, and ask it for what commits need
+ * pmv_info_strip_own -- the same for a layer between the application and this provider
+ */
 void pmv_info_strip(struct fi_info *info);
-/* pmv_info_strip_own -- the same for a layer between the application and this provider */
 void pmv_info_strip_own(struct fi_info *info);
 
-/*
- * pmv_info_to_core -- a copy that the core accepts; NULL: no memory.  It names no open
- * objects: the application's are not the core's.
- */
+/* pmv_info_to_core -- a copy that the core accepts; it names no open objects.  NULL: no memory */
 struct fi_info *pmv_info_to_core(const struct pmv_core *core, const struct fi_info *info);
 
-/* pmv_info_from_core -- turn the core's info into ours, for what was asked for */
-void pmv_info_from_core(struct fi_info *info, const struct fi_info *asked);
-
 /*
- * pmv_info_from_layer -- the same with what a layer between the application and this
- * provider offers; it can't keep FI_FENCE's promise
+ * pmv_info_from_core -- turn the core's info into ours, for what was asked for
+ * pmv_info_from_layer -- the same with a layer's, which can't keep FI_FENCE's promise
  */
+void pmv_info_from_core(struct fi_info *info, const struct fi_info *asked);
 void pmv_info_from_layer(struct fi_info *info, const struct fi_info *asked);
 
 /*
@@ -70,13 +63,13 @@ struct fi_info *pmv_info_filter(struct fi_info *list,
 					     const void *arg),
 				const void *arg);
 
-/* pmv_info_is_keyed -- does the provider choose the keys, so that they carry attributes? */
+/*
+ * pmv_info_is_keyed -- does the provider choose the keys, so that they carry attributes?
+ * pmv_info_is_pmem -- does the application want FI_RMA_PMEM?
+ * pmv_info_is_named -- does the fabric or domain have the wanted name, if one is wanted?
+ */
 bool pmv_info_is_keyed(int mr_mode);
-
-/* pmv_info_is_pmem -- does the application want FI_RMA_PMEM? */
 bool pmv_info_is_pmem(const struct fi_info *info);
-
-/* pmv_info_is_named -- does the fabric or domain have the wanted name, if one is wanted? */
 bool pmv_info_is_named(const char *wanted, const char *name);
 
 #endif /* PMV_INFO_H */

@@ -28,15 +28,15 @@ static inline size_t pmv_iov_len(const struct iovec *iov, size_t count)
 	return len;
 }
 
-/* Room for a message with other lengths. */
+/* Room for a message with another length. */
 struct pmv_rma_msg {
 	struct fi_msg_rma msg;
-	struct fi_rma_iov rma_iov[PMV_MAX_RMA];
+	struct fi_rma_iov place;
 };
 
 struct pmv_atomic_msg {
 	struct fi_msg_atomic msg;
-	struct fi_rma_ioc rma_iov[PMV_MAX_RMA];
+	struct fi_rma_ioc place;
 };
 
 /*

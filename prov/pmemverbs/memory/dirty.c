@@ -6,15 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "memory/key.h"
-
 #define CACHE_LINE 64
 
 /* Sorted, disjoint, and with at least a clean cache line between any two. */
 struct pmv_dirty_region {
 	uint32_t key; /* first: what the tree is searched for */
 	unsigned int count;
-	struct pmv_dirty_region *next, **at; /* on one of the two lists; what points to it */
+	LIST_ENTRY(pmv_dirty_region) entry; /* on one of the two lists */
 	struct {
 		uint64_t start;
 		uint64_t end;
@@ -32,22 +30,6 @@ static struct pmv_dirty_region *find(struct pmv_dirty *dirty, uint32_t key)
 	return dirty->last;
 }
 
-static void link_region(struct pmv_dirty_region **list, struct pmv_dirty_region *region)
-{
-	region->next = *list;
-	region->at = list;
-	if (region->next)
-		region->next->at = &region->next;
-	*list = region;
-}
-
-static void unlink_region(struct pmv_dirty_region *region)
-{
-	*region->at = region->next;
-	if (region->next)
-		region->next->at = region->at;
-}
-
 static struct pmv_dirty_region *add_region(struct pmv_dirty *dirty, uint32_t key)
 {
 	struct pmv_dirty_region *region = NULL;
@@ -61,31 +43,25 @@ static struct pmv_dirty_region *add_region(struct pmv_dirty *dirty, uint32_t key
 		free(region);
 		return NULL;
 	}
-	link_region(&dirty->clean, region);
+	LIST_INSERT_HEAD(&dirty->clean, region, entry);
 	dirty->num_clean++;
 	dirty->last = region;
 	return region;
 }
 
-/* becomes_dirty -- a clean region is about to get its first range */
-static void becomes_dirty(struct pmv_dirty *dirty, struct pmv_dirty_region *region)
+/* becomes_clean -- if there are too many, the one whose last write is oldest is forgotten */
+static void becomes_clean(struct pmv_dirty *dirty, struct pmv_dirty_region *region)
 {
-	unlink_region(region);
-	dirty->num_clean--;
-	link_region(&dirty->regions, region);
-	dirty->num_regions++;
-}
+	struct pmv_dirty_region *next;
 
-/* forget_clean -- if there are too many, the one whose last write is oldest */
-static void forget_clean(struct pmv_dirty *dirty)
-{
-	struct pmv_dirty_region *region = dirty->clean;
-
-	if (dirty->num_clean <= PMV_DIRTY_CLEAN)
+	LIST_REMOVE(region, entry);
+	dirty->num_regions--;
+	LIST_INSERT_HEAD(&dirty->clean, region, entry);
+	if (dirty->num_clean++ < PMV_DIRTY_CLEAN)
 		return;
-	while (region->next)
-		region = region->next;
-	unlink_region(region);
+	while ((next = LIST_NEXT(region, entry)))
+		region = next;
+	LIST_REMOVE(region, entry);
 	dirty->num_clean--;
 	tdelete(region, &dirty->tree, pmv_key_compare);
 	if (dirty->last == region)
@@ -93,43 +69,16 @@ static void forget_clean(struct pmv_dirty *dirty)
 	free(region);
 }
 
-static void becomes_clean(struct pmv_dirty *dirty, struct pmv_dirty_region *region)
-{
-	unlink_region(region);
-	dirty->num_regions--;
-	link_region(&dirty->clean, region);
-	dirty->num_clean++;
-	forget_clean(dirty);
-}
-
-static void ignore(void *node)
-{
-	(void) node;
-}
-
 void pmv_dirty_free(struct pmv_dirty *dirty)
 {
-	struct pmv_dirty_region *lists[] = {dirty->regions, dirty->clean};
-
-	tdestroy(dirty->tree, ignore);
-	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
-		for (struct pmv_dirty_region *next, *region = lists[i]; region; region = next) {
-			next = region->next;
-			free(region);
-		}
-	}
+	tdestroy(dirty->tree, free);
 	*dirty = (struct pmv_dirty){0};
-}
-
-static uint64_t line(uint64_t addr)
-{
-	return addr / CACHE_LINE;
 }
 
 /* touch -- are two ranges in the same or in adjacent cache lines?  The first starts first. */
 static bool touch(uint64_t end, uint64_t start)
 {
-	return start <= end || line(start) <= line(end - 1) + 1;
+	return start <= end || start / CACHE_LINE <= (end - 1) / CACHE_LINE + 1;
 }
 
 static void remove_at(struct pmv_dirty_region *region, unsigned int at, unsigned int count)
@@ -212,8 +161,12 @@ void pmv_dirty_add(struct pmv_dirty *dirty, uint32_t key, uint64_t addr, uint64_
 		return;
 	}
 	before = region->count;
-	if (!before)
-		becomes_dirty(dirty, region);
+	if (!before) {
+		LIST_REMOVE(region, entry);
+		dirty->num_clean--;
+		LIST_INSERT_HEAD(&dirty->regions, region, entry);
+		dirty->num_regions++;
+	}
 	add_range(region, addr, addr + len < addr ? UINT64_MAX : addr + len);
 	dirty->ranges += region->count - before;
 }
@@ -228,6 +181,7 @@ unsigned int pmv_dirty_count(struct pmv_dirty *dirty, uint32_t key, bool all)
 	return region ? region->count : 0;
 }
 
+/* take -- of a region that has some */
 static unsigned int take(struct pmv_dirty *dirty, struct pmv_dirty_region *region,
 			 struct pmv_range *ranges)
 {
@@ -242,21 +196,16 @@ static unsigned int take(struct pmv_dirty *dirty, struct pmv_dirty_region *regio
 	}
 	region->count = 0;
 	dirty->ranges -= count;
-	if (count)
-		becomes_clean(dirty, region);
+	becomes_clean(dirty, region);
 	return count;
 }
 
 void pmv_dirty_take(struct pmv_dirty *dirty, uint32_t key, bool all, struct pmv_range *ranges)
 {
-	struct pmv_dirty_region *region;
+	struct pmv_dirty_region *region = all ? NULL : find(dirty, key);
 
-	if (!all) {
-		region = find(dirty, key);
-		if (region)
-			take(dirty, region, ranges);
-		return;
-	}
-	while (dirty->regions)
-		ranges += take(dirty, dirty->regions, ranges);
+	if (region && region->count)
+		take(dirty, region, ranges);
+	while (all && (region = LIST_FIRST(&dirty->regions)))
+		ranges += take(dirty, region, ranges);
 }

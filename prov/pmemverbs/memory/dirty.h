@@ -3,11 +3,10 @@
  * dirty.h -- what an endpoint has written and nothing has made durable yet
  *
  * Kept for each region that only an agent makes durable.  Ranges in the same or adjacent
- * cache lines are joined.  When a region has too many ranges, the two with the smallest
- * gap are joined: the gap is flushed needlessly, but no write is left out.  Memory: about
- * a KiB (PMV_DIRTY_RANGES ranges) for each dirty region, and for the PMV_DIRTY_CLEAN clean
- * ones that were written last.  Clean ones are kept only to save an allocation.  With more
- * than PMV_DIRTY_REGIONS dirty regions no commit can be proven any more.
+ * cache lines are joined.  When a region has too many, the two with the smallest gap are
+ * joined: the gap is flushed needlessly, but no write is left out.  Memory: about a KiB for
+ * each dirty region, and for the PMV_DIRTY_CLEAN clean ones that were written last, which
+ * saves allocations.  With more than PMV_DIRTY_REGIONS dirty ones no commit can be proven.
  *
  * The caller's lock protects it.
  */
@@ -16,8 +15,9 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
-#include "memory/range.h"
+#include "memory/key.h"
 
 #define PMV_DIRTY_RANGES 64
 #define PMV_DIRTY_CLEAN 16
@@ -28,8 +28,8 @@ struct pmv_dirty_region;
 struct pmv_dirty {
 	void *tree; /* of regions, by key */
 	struct pmv_dirty_region *last;
-	struct pmv_dirty_region *regions; /* the dirty ones, in any order */
-	struct pmv_dirty_region *clean;   /* the clean ones, the last written one first */
+	LIST_HEAD(, pmv_dirty_region) regions; /* the dirty ones, in any order */
+	LIST_HEAD(, pmv_dirty_region) clean;   /* the clean ones, the last written one first */
 	unsigned int num_regions;
 	unsigned int num_clean;
 	unsigned int ranges; /* in all of them */

@@ -3,15 +3,14 @@
  * file.h -- the files behind a region, opened anew
  *
  * When Linux can't write pages back it reports that once for each open file description,
- * to whoever syncs on it first.  msync uses the description of the mapping.  So an fsync,
- * msync or sync_file_range of the application, or of another process that inherited the
- * description, would take the error that the agent has to see.  A region therefore has its
- * own descriptions, opened when it is registered, and its own mappings, on which nobody
- * else syncs.  If others sync meanwhile the pages are written back, and a failure is still
- * reported here.  How the application opened the file (O_DSYNC) makes no difference.
+ * to whoever syncs on it first.  msync uses the description of the mapping.  So a sync of
+ * the application, or of another process that inherited the description, would take the
+ * error that the agent has to see.  A region therefore has its own descriptions, opened when
+ * it is registered, and its own mappings, on which nobody else syncs.  If others sync
+ * meanwhile the pages are written back, and a failure is still reported here.
  *
  * An earlier error that was never reported is reported to a new description, too: then the
- * registration fails, once.  An error that was already reported is not.
+ * registration fails, once.
  *
  * The pages are those of the application's mapping: data that are written there are synced
  * here, as long as the application does not change its mapping.
@@ -23,27 +22,22 @@
 #include <stddef.h>
 #include <sys/uio.h>
 
+#include "memory/guard.h"
 #include "memory/mem.h"
 
 struct pmv_files;
 
-/* What a registration asks of its files. */
-struct pmv_file_demand {
-	enum pmv_persist persist;
-	/* from FI_PMEMVERBS_DOMAIN: the files are not checked */
-	bool declared;
-};
-
 /*
- * pmv_files_open -- *files: NULL if no file has to be synced or checked again.  On failure
- * mem->what says why, and what to do.
+ * pmv_files_open -- *files: NULL if no file has to be synced or checked again.  persist: what
+ * the registration asks of them.  If that was declared (FI_PMEMVERBS_DOMAIN) they are not
+ * checked.  On failure mem->what says why, and what to do.
  *   -FI_EINVAL      the region reaches beyond the end of its file
  *   -FI_EOPNOTSUPP  a file is unlinked, or can't be opened
  *   -FI_ENOSPC      no room for all of it
  *   -FI_EIO         pages were lost before
  *   -FI_EMFILE      no file descriptor for one of them
  */
-int pmv_files_open(const struct iovec *iov, size_t count, const struct pmv_file_demand *demand,
+int pmv_files_open(const struct iovec *iov, size_t count, enum pmv_persist persist, bool declared,
 		   struct pmv_files **files, struct pmv_mem *mem);
 void pmv_files_close(struct pmv_files *files);
 
@@ -56,9 +50,8 @@ void *pmv_files_map(const struct pmv_files *files, const void *addr, size_t *len
 /* pmv_files_cover -- do our mappings have all of a region? */
 bool pmv_files_cover(const struct pmv_files *files);
 
-/* pmv_files_each -- call `each` for our mappings; a result other than 0 ends it */
-int pmv_files_each(const struct pmv_files *files, int (*each)(void *arg, void *addr, size_t len),
-		   void *arg);
+/* pmv_files_watch -- pmv_guard_add for our mappings */
+int pmv_files_watch(const struct pmv_files *files, struct pmv_watch **watch);
 
 /* The state of a file; PMV_FILE_HERE: as it was at the registration. */
 enum pmv_file_state {

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* guard.c -- the handler of SIGBUS; guard.h says what it does */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "memory/guard.h"
 
 #include <errno.h>
@@ -26,7 +23,6 @@ struct pmv_watch {
 	atomic_uintptr_t end;              /* 0: not used */
 	_Atomic(struct pmv_watch *) first; /* of its region: the one that is hit for all */
 	atomic_bool hit;
-	struct pmv_watch *sibling; /* the next one of its region */
 };
 
 __thread unsigned int pmv_guard_depth;
@@ -34,7 +30,7 @@ __thread unsigned int pmv_guard_depth;
 static _Atomic(struct pmv_watch *) watches;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of changes to them */
 
-static bool installed;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct sigaction before;
 static uintptr_t page;
 
@@ -60,24 +56,13 @@ static bool mark(uintptr_t from, uintptr_t to)
 }
 
 /*
- * replace -- map memory for a block.  A direct system call: libraries intercept mmap and
- * take locks in it.
- */
-static bool replace(uintptr_t start, uintptr_t size)
-{
-	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;
-
-	return syscall(SYS_mmap, start, size, PROT_READ | PROT_WRITE, flags, -1, 0L) ==
-	       (long) start;
-}
-
-/*
  * rescue -- true: the thread can go on.  Mappings of device DAX and hugetlbfs can only be
  * split at huge pages: elsewhere the kernel refuses with EINVAL and changes nothing.
  * After any other error a larger block might be memory of no region.
  */
 static bool rescue(const siginfo_t *info)
 {
+	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;
 	const uintptr_t sizes[] = {page, 1UL << 21, 1UL << 30};
 	uintptr_t at = (uintptr_t) info->si_addr;
 
@@ -86,14 +71,15 @@ static bool rescue(const siginfo_t *info)
 		return false;
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		uintptr_t start = at & ~(sizes[i] - 1);
+		long ret;
 
 		/* Mark first: nobody may read the new memory without knowing. */
 		if (!mark(start, start + sizes[i]))
 			return false;
-		if (replace(start, sizes[i]))
-			return true;
-		if (errno != EINVAL)
-			return false;
+		/* Libraries intercept mmap, and take locks in it. */
+		ret = syscall(SYS_mmap, start, sizes[i], PROT_READ | PROT_WRITE, flags, -1, 0L);
+		if (ret != -1 || errno != EINVAL)
+			return ret == (long) start;
 	}
 	return false;
 }
@@ -132,22 +118,17 @@ static void on_sigbus(int signo, siginfo_t *info, void *context)
 	errno = err;
 }
 
-/*
- * install -- only once: a later handler may call ours, and would then be the one before
- * ours.  Holds the lock.
- */
+/* install -- only once: a later handler may call ours, and would then be the one before ours */
 static void install(void)
 {
 	struct sigaction action = {.sa_sigaction = on_sigbus};
 
-	if (installed)
-		return;
 	page = (uintptr_t) sysconf(_SC_PAGESIZE);
 	sigaction(SIGBUS, NULL, &before);
 	/* On the signal stack, if there is one: in some languages only that one is large. */
 	action.sa_flags = SA_SIGINFO | SA_ONSTACK | (before.sa_flags & (SA_NODEFER | SA_RESTART));
 	action.sa_mask = before.sa_mask;
-	installed = !sigaction(SIGBUS, &action, NULL);
+	sigaction(SIGBUS, &action, NULL);
 }
 
 /* unused -- a watch that is free; holds the lock */
@@ -157,10 +138,7 @@ static struct pmv_watch *unused(void)
 
 	while (watch && atomic_load(&watch->first))
 		watch = watch->next;
-	if (watch)
-		return watch;
-	watch = calloc(1, sizeof(*watch));
-	if (watch) {
+	if (!watch && (watch = calloc(1, sizeof(*watch)))) {
 		watch->next = atomic_load(&watches);
 		atomic_store(&watches, watch);
 	}
@@ -170,24 +148,18 @@ static struct pmv_watch *unused(void)
 int pmv_guard_add(struct pmv_watch **watch, void *addr, size_t len)
 {
 	struct pmv_watch *one;
-	uintptr_t start, end;
 
+	pthread_once(&once, install);
 	pthread_mutex_lock(&lock);
-	install();
 	one = unused();
 	if (one) {
-		/* The kernel reports poisoned memory by pages. */
-		start = (uintptr_t) addr & ~(page - 1);
-		end = ((uintptr_t) addr + len + page - 1) & ~(page - 1);
-		atomic_store(&one->hit, false);
-		atomic_store(&one->first, *watch ? *watch : one);
-		one->sibling = *watch ? (*watch)->sibling : NULL;
-		if (*watch)
-			(*watch)->sibling = one;
-		else
+		if (!*watch)
 			*watch = one;
-		atomic_store(&one->start, start);
-		atomic_store(&one->end, end);
+		atomic_store(&one->hit, false);
+		atomic_store(&one->first, *watch);
+		/* The kernel reports poisoned memory by pages. */
+		atomic_store(&one->start, (uintptr_t) addr & ~(page - 1));
+		atomic_store(&one->end, ((uintptr_t) addr + len + page - 1) & ~(page - 1));
 	}
 	pthread_mutex_unlock(&lock);
 	return one ? 0 : -FI_ENOMEM;
@@ -195,13 +167,14 @@ int pmv_guard_add(struct pmv_watch **watch, void *addr, size_t len)
 
 void pmv_guard_remove(struct pmv_watch *watch)
 {
+	if (!watch)
+		return;
 	pthread_mutex_lock(&lock);
-	while (watch) {
-		struct pmv_watch *next = watch->sibling;
-
-		atomic_store(&watch->end, 0);
-		atomic_store(&watch->first, NULL);
-		watch = next;
+	for (struct pmv_watch *one = atomic_load(&watches); one; one = one->next) {
+		if (atomic_load(&one->first) != watch)
+			continue;
+		atomic_store(&one->end, 0);
+		atomic_store(&one->first, NULL);
 	}
 	pthread_mutex_unlock(&lock);
 }

@@ -3,16 +3,14 @@
  * guard.h -- a page that has no memory behind it ends a commit, not the process
  *
  * A process gets SIGBUS if it touches a mapped page of a truncated file, a hole on a full
- * disk, or poisoned memory.  In this process the agent touches regions, and so does a core
- * that copies data which has arrived, in the agent's thread or in a call of the
- * application.  So the process has one handler.  If the thread is inside the provider
+ * disk, or poisoned memory.  The agent touches regions, and so does a core that copies data
+ * which has arrived.  So the process has one handler.  If the thread is inside the provider
  * (between pmv_guard_enter and pmv_guard_leave) and the page belongs to a watched range,
  * the handler maps anonymous memory there, so that the copy can end, and marks all ranges
  * with part of that page as hit.  Commits to their regions fail from then on.
  *
  * All other signals go to the previous handler, or have their previous effect.  A handler
- * that is installed later gets all signals.  Ours is never removed, and the library is
- * never unmapped.
+ * that is installed later gets all signals.  Ours is never removed, nor the library unmapped.
  */
 #ifndef PMV_GUARD_H
 #define PMV_GUARD_H
@@ -38,9 +36,8 @@ bool pmv_guard_was_hit(const struct pmv_watch *watch);
 /*
  * How deep a thread is inside the provider.  The handler must be able to read it in
  * threads that have never been here; other models of thread-local storage would have to
- * allocate it first.  It costs one instruction.  The provider's thread-local storage is
- * less than 100 bytes, and comes from the reserve that the C library keeps for this (more
- * than a KiB in glibc).
+ * allocate it first.  It comes from the C library's reserve (more than a KiB in glibc), of
+ * which the provider takes less than 100 bytes.
  */
 extern __thread unsigned int pmv_guard_depth __attribute__((tls_model("initial-exec")));
 

@@ -23,14 +23,9 @@ enum {
 
 uint64_t pmv_key_pack(uint32_t core_key, const struct pmv_attr *attr)
 {
-	uint64_t flags = 0;
-
-	flags |= attr->pmem ? KEY_PMEM : 0;
-	flags |= attr->ddio ? KEY_DDIO : 0;
-	flags |= attr->uncached ? KEY_UNCACHED : 0;
-	flags |= attr->relaxed ? KEY_RELAXED : 0;
-	flags |= attr->readable ? KEY_READABLE : 0;
-	flags |= attr->writable ? KEY_WRITABLE : 0;
+	uint64_t flags = attr->pmem * KEY_PMEM | attr->ddio * KEY_DDIO |
+			 attr->uncached * KEY_UNCACHED | attr->relaxed * KEY_RELAXED |
+			 attr->readable * KEY_READABLE | attr->writable * KEY_WRITABLE;
 
 	return PMV_KEY_TAG << KEY_TAG_SHIFT | KEY_VERSION << KEY_VERSION_SHIFT |
 	       flags << KEY_FLAGS_SHIFT | (uint64_t) attr->persist << KEY_PERSIST_SHIFT | core_key;

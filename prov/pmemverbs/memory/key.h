@@ -2,19 +2,16 @@
 /*
  * key.h -- the rkey as carrier of what the memory is
  *
- * A 64-bit key is the core provider's key in the low half and, in the high
- * half, what its owner says of the region.  The initiator chooses the method
- * of a commit from the key alone: it has to know nothing else of the target.
+ * The low half is the core provider's key, the high half is what its owner says of the
+ * region.  From it alone the initiator chooses the method of a commit.
  *
  *  63       56 55      48 47      42 41     36 35 34   32 31             0
  * +-----------+----------+----------+---------+--+-------+----------------+
  * | 0xf5 tag  | version  | zero     | flags   |  |persist| core key       |
  * +-----------+----------+----------+---------+--+-------+----------------+
  *
- * The tag keeps a plain core key, or one chosen by an application, from being
- * taken for one of ours.  Reserved bits are zero and checked: a later version
- * may use them, and an initiator that does not know their meaning must refuse
- * to commit instead of guessing.
+ * The tag keeps other keys from being taken for ours.  Reserved bits are zero and
+ * checked: an initiator that does not know what they mean must refuse to commit.
  */
 #ifndef PMV_KEY_H
 #define PMV_KEY_H
@@ -22,7 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/persist.h"
+#include "base/setting.h"
 
 struct pmv_attr {
 	enum pmv_persist persist;
@@ -32,6 +29,13 @@ struct pmv_attr {
 	bool relaxed;  /* the path may place writes of one connection out of order */
 	bool readable; /* peers may read: a flush READ can work */
 	bool writable; /* peers may write */
+};
+
+/* A range of a peer's memory, in the form in which it is sent. */
+struct pmv_range {
+	uint64_t addr;
+	uint64_t len;
+	uint64_t key; /* the core's, of 32 bits */
 };
 
 #define PMV_KEY_TAG UINT64_C(0xf5)

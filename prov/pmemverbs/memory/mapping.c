@@ -16,32 +16,17 @@
 #define DECLARE "; FI_PMEMVERBS_DOMAIN can declare what survives a power failure there"
 #define EMULATE "; FI_PMEMVERBS_DOMAIN can declare emulated persistent memory"
 
-enum fs_kind {
-	FS_OTHER, /* it is not known whether what msync writes is durable there */
-	FS_DISK,
-	FS_VOLATILE,
-	FS_OVERLAY,
-};
-
 /*
  * NFS counts as a disk: msync sends COMMIT, and a server may answer that only when
  * the data is on stable storage (RFC 1813, RFC 8881).  With CIFS, 9P and FUSE the
  * server decides what a flush does.  JFS is missing, because its fsync does not
  * flush the drive's cache.
  */
-static const struct {
-	const char *type;
-	enum fs_kind kind;
-} file_systems[] = {
-	{"ext2", FS_DISK},       {"ext3", FS_DISK},          {"ext4", FS_DISK},
-	{"xfs", FS_DISK},        {"btrfs", FS_DISK},         {"f2fs", FS_DISK},
-	{"zfs", FS_DISK},        {"bcachefs", FS_DISK},      {"nilfs2", FS_DISK},
-	{"ocfs2", FS_DISK},      {"gfs2", FS_DISK},          {"reiserfs", FS_DISK},
-	{"vfat", FS_DISK},       {"exfat", FS_DISK},         {"ubifs", FS_DISK},
-	{"nfs", FS_DISK},        {"nfs4", FS_DISK},          {"tmpfs", FS_VOLATILE},
-	{"ramfs", FS_VOLATILE},  {"hugetlbfs", FS_VOLATILE}, {"devtmpfs", FS_VOLATILE},
-	{"rootfs", FS_VOLATILE}, {"overlay", FS_OVERLAY},
+static const char *const disks[] = {
+	"ext2",  "ext3", "ext4",     "xfs",  "btrfs", "f2fs",  "zfs", "bcachefs", "nilfs2",
+	"ocfs2", "gfs2", "reiserfs", "vfat", "exfat", "ubifs", "nfs", "nfs4",     NULL,
 };
+static const char *const volatiles[] = {"tmpfs", "ramfs", "hugetlbfs", "devtmpfs", "rootfs", NULL};
 
 /* What is known about a file before its devices are examined. */
 struct place {
@@ -51,18 +36,8 @@ struct place {
 	bool here;            /* ... if that is this file */
 	struct pmv_mount fs;  /* the file's */
 	bool whole;           /* mountinfo was read without an error */
+	struct pmv_mem *mem;  /* what is promised there */
 };
-
-int pmv_refuse(struct pmv_mem *mem, int err, const char *fmt, ...)
-{
-	va_list args;
-
-	mem->persist = PMV_NONE;
-	va_start(args, fmt);
-	vsnprintf(mem->what, sizeof(mem->what), fmt, args);
-	va_end(args);
-	return -err;
-}
 
 /*
  * leads_here -- does the path lead to the mapped file?  stat returns other device
@@ -81,111 +56,88 @@ static bool leads_here(const struct pmv_mapped *file, const struct pmv_node *nod
 	return same_fs && same_ino;
 }
 
-static void find_place(const struct pmv_platform *platform, const struct pmv_mapped *file,
-		       struct place *place)
+static void find_place(const struct pmv_mapped *file, struct pmv_mem *mem, struct place *place)
 {
-	size_t len = strlen(file->path);
+	const size_t len = strlen(file->path), most = sizeof(place->name) - strlen("...") - 1;
 	struct pmv_mount mount;
 	bool found;
 
-	*place = (struct place){.file = file};
-	if (len < sizeof(place->name) - 3)
-		snprintf(place->name, sizeof(place->name), "%s", len ? file->path : "a file");
-	else
-		snprintf(place->name, sizeof(place->name), "...%s",
-			 file->path + len - (sizeof(place->name) - 4));
+	*place = (struct place){.file = file, .mem = mem};
+	snprintf(place->name, sizeof(place->name), "%s%s", len > most ? "..." : "",
+		 len > most ? file->path + len - most
+		 : len      ? file->path
+			    : "a file");
 
-	found = *file->path == '/' && !platform->stat(file->path, &place->node);
-	place->whole = !pmv_mount_find(platform->mountinfo, file->dev,
+	found = *file->path == '/' && !pmv_platform.stat(file->path, &place->node);
+	place->whole = !pmv_mount_find(pmv_platform.mountinfo, file->dev,
 				       found ? place->node.mount : 0, &place->fs, &mount);
 	place->here = found && leads_here(file, &place->node, &mount);
 	if (!*place->fs.type && place->here)
 		place->fs = mount;
 }
 
-/* is_deleted -- does smaps say so?  A file that exists may have such a name, too. */
-static bool is_deleted(const struct place *place)
+__attribute__((format(printf, 2, 3))) static int refuse(const struct place *place, const char *fmt,
+							...)
 {
-	static const char mark[] = " (deleted)";
-	size_t len = strlen(place->file->path);
+	char why[224];
+	va_list args;
 
-	return !place->here && len >= strlen(mark) &&
-	       !strcmp(place->file->path + len - strlen(mark), mark);
+	va_start(args, fmt);
+	vsnprintf(why, sizeof(why), fmt, args);
+	va_end(args);
+	return pmv_mem_refuse(place->mem, FI_EOPNOTSUPP, "%s %s", place->name, why);
 }
 
-/* is_durable -- is the file of a loop device? */
-static bool is_durable(const struct pmv_platform *platform, const char *path,
-		       const struct pmv_node *node, unsigned int depth, int *numa_node)
+/* promise -- of memory that is mapped as it is: what its medium keeps */
+static int promise(const struct place *place, const struct pmv_medium *medium)
 {
-	const struct pmv_mapped file = {.dev = node->dev, .ino = node->ino, .path = path};
-	struct pmv_mem mem = {.numa_node = -1};
-	bool durable = !pmv_mapping_detect(platform, &file, depth, &mem);
+	struct pmv_mem *mem = place->mem;
+	const char *kind = mem->backing == PMV_DEVDAX ? "device DAX" : "MAP_SYNC file";
 
-	*numa_node = mem.numa_node;
-	return durable;
-}
-
-static int promise(const struct pmv_platform *platform, const struct pmv_medium *medium,
-		   const struct place *place, struct pmv_mem *mem)
-{
-	if (medium->persist == PMV_DMP && !platform->writes_back())
-		return pmv_refuse(mem, FI_EOPNOTSUPP,
-				  "%s (%s): this processor has no instruction that writes its "
-				  "caches back to persistent memory",
-				  place->name, medium->what);
+	if (medium->persist < PMV_DMP)
+		return refuse(place, "(%s) lies on %s" DECLARE, kind, medium->what);
+	if (medium->persist == PMV_DMP && !pmv_platform.writes_back())
+		return refuse(place,
+			      "(%s): this processor has no instruction that writes its caches back "
+			      "to persistent memory",
+			      medium->what);
 	mem->persist = medium->persist;
-	snprintf(mem->what, sizeof(mem->what), "%s %s, %s",
-		 mem->backing == PMV_DEVDAX ? "device DAX" : "MAP_SYNC file", place->name,
-		 medium->what);
+	snprintf(mem->what, sizeof(mem->what), "%s %s, %s", kind, place->name, medium->what);
 	return 0;
 }
 
-static int detect_dax(const struct pmv_platform *platform, const struct place *place,
-		      struct pmv_mem *mem)
+static int detect_dax(const struct place *place)
 {
 	struct pmv_medium medium;
 
-	if (!pmv_platform_dax(platform, place->node.rdev, &medium))
-		return pmv_refuse(mem, FI_EOPNOTSUPP, "%s is a device, and not device DAX" DECLARE,
-				  place->name);
-	mem->backing = PMV_DEVDAX;
-	mem->numa_node = medium.numa_node;
-	if (medium.persist < PMV_DMP)
-		return pmv_refuse(mem, FI_EOPNOTSUPP, "%s lies in %s" DECLARE, place->name,
-				  medium.what);
-	return promise(platform, &medium, place, mem);
+	if (!pmv_platform_dax(place->node.rdev, &medium))
+		return refuse(place, "is a device, and not device DAX" DECLARE);
+	place->mem->backing = PMV_DEVDAX;
+	place->mem->numa_node = medium.numa_node;
+	return promise(place, &medium);
 }
 
 /* detect_sync -- with MAP_SYNC data is durable without msync, as on device DAX */
-static int detect_sync(const struct pmv_platform *platform, const struct place *place,
-		       const struct pmv_medium *medium, struct pmv_mem *mem)
+static int detect_sync(const struct place *place, const struct pmv_medium *medium)
 {
-	mem->backing = PMV_FSDAX;
+	place->mem->backing = PMV_FSDAX;
 	if (!medium->known)
-		return pmv_refuse(mem, FI_EOPNOTSUPP,
-				  "the device below %s (MAP_SYNC) can't be found" DECLARE,
-				  place->name);
+		return refuse(place, "(MAP_SYNC) lies on a device that can't be found" DECLARE);
 	if (place->fs.realtime)
-		return pmv_refuse(mem, FI_EOPNOTSUPP,
-				  "%s (MAP_SYNC) may lie on XFS's real-time device" DECLARE,
-				  place->name);
-	if (medium->persist < PMV_DMP)
-		return pmv_refuse(mem, FI_EOPNOTSUPP, "%s (MAP_SYNC) lies on %s" DECLARE,
-				  place->name, medium->what);
-	return promise(platform, medium, place, mem);
+		return refuse(place, "(MAP_SYNC) may lie on XFS's real-time device" DECLARE);
+	return promise(place, medium);
 }
 
 /* detect_page -- a file that msync makes durable, with or without the page cache */
-static int detect_page(const struct place *place, const char *fs, const struct pmv_medium *medium,
-		       struct pmv_mem *mem)
+static int detect_page(const struct place *place, const char *fs, const struct pmv_medium *medium)
 {
 	bool dax = medium->known && medium->persist >= PMV_DMP;
+	struct pmv_mem *mem = place->mem;
 
 	mem->backing = PMV_FILE;
 	if (medium->known && medium->persist == PMV_NONE) {
 		mem->backing = PMV_VOLATILE_FS;
-		return pmv_refuse(mem, FI_EOPNOTSUPP, "%s lies on %s" EMULATE, place->name,
-				  medium->what);
+		return refuse(place, "lies on %s" EMULATE, medium->what);
 	}
 	mem->persist = PMV_PAGE;
 	snprintf(mem->what, sizeof(mem->what), "%s%s%s, %s%sdurable by msync%s", place->name,
@@ -194,8 +146,7 @@ static int detect_page(const struct place *place, const char *fs, const struct p
 	return 0;
 }
 
-static int detect_disk(const struct pmv_platform *platform, const struct place *place,
-		       unsigned int depth, struct pmv_mem *mem)
+static int detect_disk(const struct place *place, unsigned int depth)
 {
 	const char *fs = *place->fs.type ? place->fs.type : "a file system";
 	dev_t dev = place->file->dev;
@@ -203,65 +154,53 @@ static int detect_disk(const struct pmv_platform *platform, const struct place *
 	struct pmv_node source;
 
 	/* Some file systems on a disk have a device number that is not the disk's. */
-	if (!major(dev) && *place->fs.source == '/' && !platform->stat(place->fs.source, &source) &&
-	    S_ISBLK(source.mode))
+	if (!major(dev) && *place->fs.source == '/' &&
+	    !pmv_platform.stat(place->fs.source, &source) && S_ISBLK(source.mode))
 		dev = source.rdev;
-	pmv_platform_block(platform, dev, depth, is_durable, &medium);
+	pmv_platform_block(dev, depth, &medium);
 
-	mem->numa_node = medium.numa_node;
-	mem->backing = place->file->sync ? PMV_FSDAX : PMV_FILE;
-	if (is_deleted(place))
-		return pmv_refuse(mem, FI_EOPNOTSUPP,
-				  "%s is unlinked: nobody finds it after a power failure; map a "
-				  "file by a name that stays",
-				  place->name);
+	place->mem->numa_node = medium.numa_node;
+	place->mem->backing = place->file->sync ? PMV_FSDAX : PMV_FILE;
+	/* A file that exists may have such a name, too. */
+	if (place->mem->unnamed && !place->here)
+		return refuse(place, PMV_MEM_UNLINKED);
 	if (place->fs.no_barrier)
-		return pmv_refuse(mem, FI_EOPNOTSUPP,
-				  "%s is on %s mounted with %s, so what is synced may be left in "
-				  "the drive's cache; mount it without that option" DECLARE,
-				  place->name, fs, place->fs.no_barrier);
-	if (place->file->sync)
-		return detect_sync(platform, place, &medium, mem);
-	return detect_page(place, fs, &medium, mem);
+		return refuse(place,
+			      "is on %s mounted with %s, so what is synced may be left in the "
+			      "drive's cache; mount it without that option" DECLARE,
+			      fs, place->fs.no_barrier);
+	return place->file->sync ? detect_sync(place, &medium) : detect_page(place, fs, &medium);
 }
 
-static int detect_block(const struct pmv_platform *platform, const struct place *place,
-			unsigned int depth, struct pmv_mem *mem)
+static int detect_block(const struct place *place, unsigned int depth)
 {
 	struct pmv_medium medium;
 
-	if (!pmv_platform_block(platform, place->node.rdev, depth, is_durable, &medium))
-		return pmv_refuse(mem, FI_EOPNOTSUPP,
-				  "%s is a block device that sysfs does not show" DECLARE,
-				  place->name);
-	mem->numa_node = medium.numa_node;
-	return detect_page(place, "", &medium, mem);
+	if (!pmv_platform_block(place->node.rdev, depth, &medium))
+		return refuse(place, "is a block device that sysfs does not show" DECLARE);
+	place->mem->numa_node = medium.numa_node;
+	return detect_page(place, "", &medium);
 }
 
 /*
  * detect_overlay -- the file may lie on any file system, and this one is not always
  * visible (never in a container).  Files in memory have no extents.
  */
-static int detect_overlay(const struct pmv_platform *platform, const struct place *place,
-			  struct pmv_mem *mem)
+static int detect_overlay(const struct place *place)
 {
 	const struct pmv_medium unknown = {.numa_node = -1};
 
 	if (place->fs.ignores_msync)
-		return pmv_refuse(mem, FI_EOPNOTSUPP,
-				  "%s is on overlayfs with the option volatile, which ignores "
-				  "msync" EMULATE,
-				  place->name);
-	if (!place->here || !platform->has_extents(place->file->path))
-		return pmv_refuse(mem, FI_EOPNOTSUPP,
-				  "%s is on overlayfs, and it is not known to be on a disk" DECLARE,
-				  place->name);
-	return detect_page(place, "overlayfs", &unknown, mem);
+		return refuse(place, "is on overlayfs with the option volatile, which ignores "
+				     "msync" EMULATE);
+	if (!place->here || !pmv_platform.has_extents(place->file->path))
+		return refuse(place,
+			      "is on overlayfs, and it is not known to be on a disk" DECLARE);
+	return detect_page(place, "overlayfs", &unknown);
 }
 
 /* detect_hidden -- a file on a file system that is not mounted in this mount namespace */
-static int detect_hidden(const struct pmv_platform *platform, const struct place *place,
-			 unsigned int depth, struct pmv_mem *mem)
+static int detect_hidden(const struct place *place, unsigned int depth)
 {
 	static const char *const anon[] = {"/dev/zero (deleted)", "/SYSV", "/anon_hugepage",
 					   "[anon_shmem"};
@@ -269,74 +208,73 @@ static int detect_hidden(const struct pmv_platform *platform, const struct place
 	struct pmv_medium medium;
 
 	/* The file is on a block device, whatever its file system is. */
-	if (pmv_platform_block(platform, place->file->dev, depth, is_durable, &medium))
-		return detect_disk(platform, place, depth, mem);
+	if (pmv_platform_block(place->file->dev, depth, &medium))
+		return detect_disk(place, depth);
 
 	for (size_t i = 0; i < sizeof(anon) / sizeof(anon[0]); i++) {
 		if (strncmp(path, anon[i], strlen(anon[i])))
 			continue;
-		mem->backing = PMV_ANON;
-		return pmv_refuse(mem, FI_EINVAL, "%s is shared anonymous memory" EMULATE,
-				  place->name);
+		place->mem->backing = PMV_ANON;
+		return pmv_mem_refuse(place->mem, FI_EINVAL,
+				      "%s is shared anonymous memory" EMULATE, place->name);
 	}
 	if (!strncmp(path, "/memfd:", strlen("/memfd:"))) {
-		mem->backing = PMV_VOLATILE_FS;
-		return pmv_refuse(mem, FI_EOPNOTSUPP, "%s is volatile" EMULATE, place->name);
+		place->mem->backing = PMV_VOLATILE_FS;
+		return refuse(place, "is volatile" EMULATE);
 	}
-	return pmv_refuse(mem, FI_EOPNOTSUPP,
-			  "%s is on a file system that is not mounted here" DECLARE, place->name);
+	return refuse(place, "is on a file system that is not mounted here" DECLARE);
 }
 
-static enum fs_kind kind_of(const char *type)
+static bool is_one_of(const char *name, const char *const names[])
 {
-	for (size_t i = 0; i < sizeof(file_systems) / sizeof(file_systems[0]); i++) {
-		if (!strcmp(file_systems[i].type, type))
-			return file_systems[i].kind;
-	}
-	return FS_OTHER;
+	while (*names && strcmp(*names, name))
+		names++;
+	return *names;
 }
 
-/* is_unnamed -- smaps says so after the name that the file had */
-static bool is_unnamed(const char *path)
-{
-	static const char mark[] = " (deleted)";
-	size_t len = strlen(path);
-
-	return len >= strlen(mark) && !strcmp(path + len - strlen(mark), mark);
-}
-
-int pmv_mapping_detect(const struct pmv_platform *platform, const struct pmv_mapped *file,
-		       unsigned int depth, struct pmv_mem *mem)
+int pmv_mapping_detect(const struct pmv_mapped *file, unsigned int depth, struct pmv_mem *mem)
 {
 	struct place place;
+	const char *fs = place.fs.type, *last = strrchr(file->path, ' ');
 
-	mem->unnamed = is_unnamed(file->path);
-	find_place(platform, file, &place);
-	if (place.here && S_ISCHR(place.node.mode))
-		return detect_dax(platform, &place, mem);
-	if (place.here && S_ISBLK(place.node.mode))
-		return detect_block(platform, &place, depth, mem);
-	if (!*place.fs.type && !place.whole)
-		return pmv_refuse(mem, FI_EIO,
-				  "the file system of %s can't be found, because %s can't be read "
-				  "or understood",
-				  place.name, platform->mountinfo);
-	if (!*place.fs.type)
-		return detect_hidden(platform, &place, depth, mem);
-
-	switch (kind_of(place.fs.type)) {
-	case FS_DISK:
-		return detect_disk(platform, &place, depth, mem);
-	case FS_OVERLAY:
-		return detect_overlay(platform, &place, mem);
-	case FS_VOLATILE:
-		mem->backing = PMV_VOLATILE_FS;
-		return pmv_refuse(mem, FI_EOPNOTSUPP, "%s is on %s, which is volatile" EMULATE,
-				  place.name, place.fs.type);
-	default:
-		return pmv_refuse(mem, FI_EOPNOTSUPP,
-				  "%s is on %s, and it is not known whether msync makes data "
-				  "durable there" DECLARE,
-				  place.name, place.fs.type);
+	*mem = (struct pmv_mem){.numa_node = -1};
+	if (pmv_mapping_is_anonymous(file)) {
+		mem->backing = PMV_ANON;
+		return pmv_mem_refuse(mem, FI_EINVAL,
+				      "anonymous memory%s%s is lost with its process; map a file "
+				      "or a device, or declare emulated persistent memory with "
+				      "FI_PMEMVERBS_DOMAIN",
+				      *file->path ? " " : "", file->path);
 	}
+	if (!file->shared) {
+		mem->backing = PMV_PRIVATE;
+		return pmv_mem_refuse(mem, FI_EINVAL,
+				      "a private mapping keeps its changes from the file; map with "
+				      "MAP_SHARED");
+	}
+
+	mem->unnamed = last && !strcmp(last, " (deleted)");
+	find_place(file, mem, &place);
+	if (place.here && S_ISCHR(place.node.mode))
+		return detect_dax(&place);
+	if (place.here && S_ISBLK(place.node.mode))
+		return detect_block(&place, depth);
+	if (!*fs && !place.whole)
+		return pmv_mem_refuse(mem, FI_EIO,
+				      "the file system of %s can't be found, because %s can't be "
+				      "read or understood",
+				      place.name, pmv_platform.mountinfo);
+	if (!*fs)
+		return detect_hidden(&place, depth);
+	if (is_one_of(fs, disks))
+		return detect_disk(&place, depth);
+	if (!strcmp(fs, "overlay"))
+		return detect_overlay(&place);
+	if (is_one_of(fs, volatiles)) {
+		mem->backing = PMV_VOLATILE_FS;
+		return refuse(&place, "is on %s, which is volatile" EMULATE, fs);
+	}
+	return refuse(
+		&place,
+		"is on %s, and it is not known whether msync makes data durable there" DECLARE, fs);
 }

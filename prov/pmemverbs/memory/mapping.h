@@ -16,23 +16,24 @@
 
 #include "memory/mem.h"
 
-/* A file in a shared mapping, with the device and inode number that smaps shows. */
+/* What is mapped, as smaps describes it. */
 struct pmv_mapped {
 	dev_t dev;
 	ino_t ino;
+	bool shared;
 	bool sync;        /* MAP_SYNC */
-	const char *path; /* from smaps: it may be deleted, or lead to another file now */
+	const char *path; /* it may be deleted, or lead to another file now */
 };
+
+static inline bool pmv_mapping_is_anonymous(const struct pmv_mapped *file)
+{
+	return !file->ino && !file->dev;
+}
 
 /*
  * pmv_mapping_detect -- pmv_mem_detect for one mapping.  depth: the number of devices
  * above the file, if it is a loop device's file, else 0.
  */
-int pmv_mapping_detect(const struct pmv_platform *platform, const struct pmv_mapped *file,
-		       unsigned int depth, struct pmv_mem *mem);
-
-/* pmv_refuse -- say why nothing is promised; returns -err */
-int pmv_refuse(struct pmv_mem *mem, int err, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
+int pmv_mapping_detect(const struct pmv_mapped *file, unsigned int depth, struct pmv_mem *mem);
 
 #endif /* PMV_MAPPING_H */

@@ -25,6 +25,10 @@ enum pmv_backing {
 	PMV_DEVDAX, /* device DAX */
 };
 
+/* Why a file without a name is refused. */
+#define PMV_MEM_UNLINKED                                                                           \
+	"is unlinked: nobody finds it after a power failure; map a file by a name that stays"
+
 struct pmv_mem {
 	enum pmv_persist persist;
 	enum pmv_backing backing;
@@ -54,10 +58,8 @@ int pmv_mem_detect(const void *addr, size_t len, struct pmv_mem *mem);
  */
 bool pmv_mem_may_fault(const void *addr, size_t len);
 
-struct pmv_platform;
-
-/* pmv_mem_detect_on -- pmv_mem_detect for another system than this one */
-int pmv_mem_detect_on(const struct pmv_platform *platform, const void *addr, size_t len,
-		      struct pmv_mem *mem);
+/* pmv_mem_refuse -- say why nothing is promised; returns -err */
+int pmv_mem_refuse(struct pmv_mem *mem, int err, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 
 #endif /* PMV_MEM_H */

@@ -47,21 +47,16 @@ static const char *no_barrier(const char *type, const char *options)
 	return NULL;
 }
 
-/* copy -- the result is empty if it does not fit: part of a path may lead elsewhere */
-static void copy(char *to, size_t size, const char *from)
-{
-	if (!from || (size_t) snprintf(to, size, "%s", from) >= size)
-		*to = '\0';
-}
-
 static void describe(struct libmnt_fs *fs, struct pmv_mount *mount)
 {
-	const char *options = mnt_fs_get_fs_options(fs);
-	const char *type = mnt_fs_get_fstype(fs);
+	const char *options = mnt_fs_get_fs_options(fs), *type = mnt_fs_get_fstype(fs);
+	const char *source = mnt_fs_get_srcpath(fs);
 
 	*mount = (struct pmv_mount){.dev = mnt_fs_get_devno(fs)};
 	snprintf(mount->type, sizeof(mount->type), "%s", type ? type : "?");
-	copy(mount->source, sizeof(mount->source), mnt_fs_get_srcpath(fs));
+	/* Part of a path may lead elsewhere. */
+	if (source && strlen(source) < sizeof(mount->source))
+		strcpy(mount->source, source);
 	if (!options)
 		options = "";
 	mount->ignores_msync = has_option(options, "volatile");

@@ -5,6 +5,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
+#include <glob.h>
 #include <limits.h>
 #include <linux/fiemap.h>
 #include <linux/fs.h>
@@ -12,31 +14,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#ifdef __aarch64__
-#include <sys/auxv.h>
-#endif
+#include "memory/mapping.h"
 
 /* Devices on top of devices: more than anybody uses, few enough for recursive calls. */
 #define MAX_DEPTH 8
-
-/* A device, and all devices below it, are added to a sum. */
-struct search {
-	const struct pmv_platform *platform;
-	pmv_durable_fn durable;
-	struct pmv_medium *sum;
-};
-
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
 
 /* to_parent -- false: there is none */
 static bool to_parent(char *path)
@@ -47,15 +34,6 @@ static bool to_parent(char *path)
 		return false;
 	*slash = '\0';
 	return *path;
-}
-
-/* is_numbered -- is it "region0" for "region"? */
-static bool is_numbered(const char *name, const char *prefix)
-{
-	size_t len = strlen(prefix);
-
-	return !strncmp(name, prefix, len) && name[len] &&
-	       name[len + strspn(name + len, "0123456789")] == '\0';
 }
 
 static bool join(char path[PATH_MAX], const char *dir, const char *name)
@@ -94,13 +72,6 @@ static bool read_attribute(const char *dir, const char *name, char *value, int s
 	return read;
 }
 
-static bool has_attribute(const char *dir, const char *name)
-{
-	char path[PATH_MAX];
-
-	return join(path, dir, name) && !access(path, F_OK);
-}
-
 static bool resolve_link(const char *dir, const char *name, char target[PATH_MAX])
 {
 	char path[PATH_MAX];
@@ -109,13 +80,12 @@ static bool resolve_link(const char *dir, const char *name, char target[PATH_MAX
 }
 
 /* find_device -- the sysfs directory of a device number */
-static bool find_device(const struct pmv_platform *platform, const char *type, dev_t dev,
-			char dir[PATH_MAX])
+static bool find_device(const char *type, dev_t dev, char dir[PATH_MAX])
 {
 	char name[64];
 
 	snprintf(name, sizeof(name), "dev/%s/%u:%u", type, major(dev), minor(dev));
-	return resolve_link(platform->sysfs, name, dir);
+	return resolve_link(pmv_platform.sysfs, name, dir);
 }
 
 /* numa_node -- the node of the device, or of the nearest device that it is part of */
@@ -154,212 +124,193 @@ __attribute__((format(printf, 4, 5))) static void add_medium(struct pmv_medium *
 }
 
 /* add_unread -- a device that may be volatile */
-static void add_unread(const struct search *search, const char *name)
+static void add_unread(struct pmv_medium *sum, const char *name)
 {
-	add_medium(search->sum, PMV_NONE, -1, "%.50s, which sysfs failed to describe (%m)", name);
+	add_medium(sum, PMV_NONE, -1, "%.50s, which sysfs failed to describe (%m)", name);
+}
+
+/* has_domain -- is it the persistence domain of a region? */
+static bool has_domain(const char *region, const char *domain)
+{
+	char value[32];
+
+	return read_attribute(region, "persistence_domain", value, sizeof(value)) &&
+	       !strcmp(value, domain);
 }
 
 /*
  * every_region_keeps_caches -- on one board all caches survive or none does.  So if
  * one region says that they do not, the others are not believed either.
  */
-static bool every_region_keeps_caches(const struct pmv_platform *platform)
+static bool every_region_keeps_caches(void)
 {
-	char all[PATH_MAX], region[PATH_MAX], domain[32];
-	bool caches = true;
-	struct dirent *entry;
-	DIR *dir;
+	char pattern[PATH_MAX];
+	glob_t regions = {0};
+	bool caches;
 
-	dir = join(all, platform->sysfs, "bus/nd/devices") ? opendir(all) : NULL;
-	if (!dir)
-		return false;
-	while (caches && (entry = readdir(dir))) {
-		if (!is_numbered(entry->d_name, "region"))
-			continue;
-		caches = join(region, all, entry->d_name) &&
-			 read_attribute(region, "persistence_domain", domain, sizeof(domain)) &&
-			 !strcmp(domain, "cpu_cache");
-	}
-	closedir(dir);
+	caches = join(pattern, pmv_platform.sysfs, "bus/nd/devices/region[0-9]*") &&
+		 !glob(pattern, GLOB_ERR, NULL, &regions);
+	for (size_t i = 0; i < regions.gl_pathc; i++)
+		caches = caches && has_domain(regions.gl_pathv[i], "cpu_cache");
+	globfree(&regions);
 	return caches;
 }
 
 /* to_region -- from a device up to its NVDIMM region; regions of CXL have the same names */
 static bool to_region(char *dir)
 {
-	do {
-		char bus[PATH_MAX];
+	char *bus = strstr(dir, "/ndbus");
+	int len = 0;
 
-		snprintf(bus, sizeof(bus), "%s", dir);
-		if (is_numbered(base_name(dir), "region") && to_parent(bus) &&
-		    is_numbered(base_name(bus), "ndbus"))
-			return true;
-	} while (to_parent(dir));
-	return false;
+	if (bus)
+		sscanf(bus, "/ndbus%*u/region%*u%n", &len);
+	if (!len)
+		return false;
+	bus[len] = '\0';
+	return true;
 }
 
-static void add_region(const struct search *search, const char *dir)
+static void add_region(struct pmv_medium *sum, const char *dir)
 {
-	struct pmv_medium *sum = search->sum;
-	const char *name = base_name(dir);
+	const char *name = basename(dir);
 	int node = numa_node(dir);
-	char value[32];
+	char type[32];
 
+	if (!read_attribute(dir, "devtype", type, sizeof(type)) && !is_absent())
+		add_unread(sum, name);
 	/* These regions have a persistence domain, too: the firmware's. */
-	if (!read_attribute(dir, "devtype", value, sizeof(value)) && !is_absent()) {
-		add_unread(search, name);
-		return;
-	}
-	if (!strcmp(value, "nd_volatile")) {
+	else if (!strcmp(type, "nd_volatile"))
 		add_medium(sum, PMV_NONE, node, "%s, which is volatile", name);
-		return;
-	}
 	/* This is mostly DRAM that was set aside with memmap=. */
-	if (strstr(dir, "/e820_pmem/")) {
+	else if (strstr(dir, "/e820_pmem/"))
 		add_medium(sum, PMV_NONE, node, "%s, which only the e820 map calls persistent",
 			   name);
-		return;
-	}
-
-	read_attribute(dir, "persistence_domain", value, sizeof(value));
-	if (!strcmp(value, "memory_controller"))
-		add_medium(sum, PMV_DMP, node, "%s %s", name, value);
-	else if (strcmp(value, "cpu_cache"))
+	else if (has_domain(dir, "memory_controller"))
+		add_medium(sum, PMV_DMP, node, "%s memory_controller", name);
+	else if (!has_domain(dir, "cpu_cache"))
 		add_medium(sum, PMV_PAGE, node, "%s of unknown persistence domain", name);
-	else if (every_region_keeps_caches(search->platform))
-		add_medium(sum, PMV_MHP, node, "%s %s", name, value);
+	else if (every_region_keeps_caches())
+		add_medium(sum, PMV_MHP, node, "%s cpu_cache", name);
 	else
-		add_medium(sum, PMV_DMP, node, "%s %s, but another region says otherwise", name,
-			   value);
+		add_medium(sum, PMV_DMP, node, "%s cpu_cache, but another region says otherwise",
+			   name);
 }
 
 /* is_ram_disk -- block devices in memory; nullb, made for tests, may be one */
 static bool is_ram_disk(const char *name)
 {
-	return is_numbered(name, "ram") || is_numbered(name, "zram") || is_numbered(name, "nullb");
+	return !fnmatch("ram[0-9]*", name, 0) || !fnmatch("zram[0-9]*", name, 0) ||
+	       !fnmatch("nullb[0-9]*", name, 0);
 }
 
 /*
  * add_loop -- a loop device keeps what its file keeps.  If the file can't be found
  * (deleted, or in another mount namespace), the device counts as a drive.
  */
-static bool add_loop(const struct search *search, const char *device, unsigned int depth)
+static bool add_loop(struct pmv_medium *sum, const char *device, unsigned int depth)
 {
-	const char *name = base_name(device);
-	struct pmv_node node;
+	const char *name = basename(device);
 	char path[PATH_MAX];
-	int numa;
+	struct pmv_mapped file = {.shared = true, .path = path};
+	struct pmv_node node;
+	struct pmv_mem mem;
 
 	if (depth >= MAX_DEPTH)
 		return false;
 	if (!read_attribute(device, "loop/backing_file", path, sizeof(path))) {
 		if (is_absent())
 			return false;
-		add_unread(search, name);
+		add_unread(sum, name);
 		return true;
 	}
-	if (search->platform->stat(path, &node))
+	if (pmv_platform.stat(path, &node))
 		return false;
-	if (search->durable(search->platform, path, &node, depth + 1, &numa))
-		add_medium(search->sum, PMV_PAGE, numa, "%s", name);
+	file.dev = node.dev;
+	file.ino = node.ino;
+	if (!pmv_mapping_detect(&file, depth + 1, &mem))
+		add_medium(sum, PMV_PAGE, mem.numa_node, "%s", name);
 	else
-		add_medium(search->sum, PMV_NONE, numa, "%s, whose file %.40s may be volatile",
-			   name, base_name(path));
+		add_medium(sum, PMV_NONE, mem.numa_node, "%s, whose file %.40s may be volatile",
+			   name, basename(path));
 	return true;
 }
 
-static void add_block(const struct search *search, const char *device, unsigned int depth);
+static void add_block(struct pmv_medium *sum, const char *device, unsigned int depth);
 
-static void add_slave(const struct search *search, const char *slaves, const char *name,
-		      unsigned int depth)
+static int is_visible(const struct dirent *entry)
 {
-	char slave[PATH_MAX];
-
-	if (depth < MAX_DEPTH && resolve_link(slaves, name, slave))
-		add_block(search, slave, depth + 1);
-	else
-		add_medium(search->sum, PMV_PAGE, -1, "%.60s, which can't be followed", name);
+	return *entry->d_name != '.';
 }
 
 /* add_slaves -- the devices below a device of device mapper or md; false: there are none */
-static bool add_slaves(const struct search *search, const char *device, unsigned int depth)
+static bool add_slaves(struct pmv_medium *sum, const char *device, unsigned int depth)
 {
-	struct dirent *entry;
-	char slaves[PATH_MAX];
-	bool any = false;
-	DIR *dir;
+	char slaves[PATH_MAX], slave[PATH_MAX];
+	struct dirent **entries = NULL;
+	int count =
+		join(slaves, device, "slaves") ? scandir(slaves, &entries, is_visible, NULL) : -1;
 
-	dir = join(slaves, device, "slaves") ? opendir(slaves) : NULL;
-	if (!dir) {
-		if (is_absent())
-			return false;
-		add_unread(search, base_name(device));
-		return true;
+	if (count < 0 && is_absent())
+		return false;
+	if (count < 0)
+		add_unread(sum, basename(device));
+	for (int i = 0; i < count; i++) {
+		const char *name = entries[i]->d_name;
+
+		if (depth < MAX_DEPTH && resolve_link(slaves, name, slave))
+			add_block(sum, slave, depth + 1);
+		else
+			add_medium(sum, PMV_PAGE, -1, "%.60s, which can't be followed", name);
+		free(entries[i]);
 	}
-	while (errno = 0, (entry = readdir(dir))) {
-		if (*entry->d_name == '.')
-			continue;
-		any = true;
-		add_slave(search, slaves, entry->d_name, depth);
-	}
-	if (errno) {
-		add_unread(search, base_name(device));
-		any = true;
-	}
-	closedir(dir);
-	return any;
+	free(entries);
+	return count;
 }
 
-static void add_block(const struct search *search, const char *device, unsigned int depth)
+static void add_block(struct pmv_medium *sum, const char *device, unsigned int depth)
 {
-	char dir[PATH_MAX], region[PATH_MAX];
+	char dir[PATH_MAX], partition[PATH_MAX];
 	const char *name;
 
 	snprintf(dir, sizeof(dir), "%s", device);
-	if (has_attribute(dir, "partition"))
+	if (join(partition, dir, "partition") && !access(partition, F_OK))
 		to_parent(dir);
-	name = base_name(dir);
-	snprintf(region, sizeof(region), "%s", dir);
+	name = basename(dir);
 
-	if (add_slaves(search, dir, depth) || add_loop(search, dir, depth))
+	if (add_slaves(sum, dir, depth) || add_loop(sum, dir, depth))
 		return;
 	if (is_ram_disk(name))
-		add_medium(search->sum, PMV_NONE, numa_node(dir), "%s, a RAM disk", name);
-	else if (to_region(region))
-		add_region(search, region);
+		add_medium(sum, PMV_NONE, numa_node(dir), "%s, a RAM disk", name);
+	else if (to_region(dir))
+		add_region(sum, dir);
 	else
-		add_medium(search->sum, PMV_PAGE, numa_node(dir), "%s", name);
+		add_medium(sum, PMV_PAGE, numa_node(dir), "%s", name);
 }
 
-bool pmv_platform_block(const struct pmv_platform *platform, dev_t dev, unsigned int depth,
-			pmv_durable_fn durable, struct pmv_medium *medium)
+bool pmv_platform_block(dev_t dev, unsigned int depth, struct pmv_medium *medium)
 {
-	const struct search search = {platform, durable, medium};
 	char dir[PATH_MAX];
 
 	*medium = (struct pmv_medium){.numa_node = -1};
-	if (!find_device(platform, "block", dev, dir))
+	if (!find_device("block", dev, dir))
 		return false;
-	add_block(&search, dir, depth);
+	add_block(medium, dir, depth);
 	return true;
 }
 
-bool pmv_platform_dax(const struct pmv_platform *platform, dev_t dev, struct pmv_medium *medium)
+bool pmv_platform_dax(dev_t dev, struct pmv_medium *medium)
 {
-	const struct search search = {.platform = platform, .sum = medium};
 	char dir[PATH_MAX], subsystem[PATH_MAX];
-	int node;
 
 	*medium = (struct pmv_medium){.numa_node = -1};
-	if (!find_device(platform, "char", dev, dir) ||
-	    !resolve_link(dir, "subsystem", subsystem) || strcmp(base_name(subsystem), "dax"))
+	if (!find_device("char", dev, dir) || !resolve_link(dir, "subsystem", subsystem) ||
+	    strcmp(basename(subsystem), "dax"))
 		return false;
-
-	node = numa_node(dir);
 	if (to_region(dir))
-		add_region(&search, dir);
+		add_region(medium, dir);
 	else
-		add_medium(medium, PMV_NONE, node, "no NVDIMM region (it may be volatile)");
+		add_medium(medium, PMV_NONE, numa_node(dir),
+			   "no NVDIMM region (it may be volatile)");
 	return true;
 }
 
@@ -392,27 +343,19 @@ static bool has_extents(const char *path)
 	return !ret;
 }
 
+static bool writes_back(void)
+{
 #if defined(__x86_64__)
-/* clflush is part of the architecture. */
-static bool writes_back(void)
-{
-	return true;
-}
+	return true; /* clflush is part of the architecture. */
 #elif defined(__aarch64__)
-/* DC CVAP */
-static bool writes_back(void)
-{
-	return getauxval(AT_HWCAP) & HWCAP_DCPOP;
-}
+	return getauxval(AT_HWCAP) & HWCAP_DCPOP; /* DC CVAP */
 #else
-static bool writes_back(void)
-{
 	return false;
-}
 #endif
+}
 
 /* Those of the process (/proc/self) disappear when its first thread ends. */
-const struct pmv_platform pmv_platform = {
+struct pmv_platform pmv_platform = {
 	.smaps = "/proc/thread-self/smaps",
 	.maps = "/proc/thread-self/maps",
 	.mountinfo = "/proc/thread-self/mountinfo",

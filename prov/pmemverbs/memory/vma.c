@@ -15,17 +15,23 @@ struct walk {
 	const char *maps;
 	uintptr_t next; /* what lies before this address has been read */
 	uintptr_t end;
-	struct pmv_vma vma; /* the mapping whose lines are being read ... */
-	bool reading;       /* ... if it is part of the range */
-	bool cut;           /* its path was too long for it */
+	struct pmv_vma vma; /* the mapping whose lines are being read */
 	pmv_vma_fn each;
 	void *arg;
 	struct pmv_mem *mem;
 };
 
-/* parse_header -- "start-end perms offset major:minor inode path" */
-static bool parse_header(const char *line, struct pmv_vma *vma, bool *cut)
+static int refuse_gap(const struct walk *walk, uintptr_t end)
 {
+	return pmv_mem_refuse(walk->mem, FI_EFAULT,
+			      "0x%" PRIxPTR " to 0x%" PRIxPTR " is not mapped", walk->next,
+			      end < walk->end ? end : walk->end);
+}
+
+/* begin_vma -- at its first line: "start-end perms offset major:minor inode path" */
+static int begin_vma(struct walk *walk, const char *line)
+{
+	struct pmv_vma *vma = &walk->vma;
 	unsigned int major, minor;
 	uint64_t ino;
 	char perms[5];
@@ -34,64 +40,37 @@ static bool parse_header(const char *line, struct pmv_vma *vma, bool *cut)
 	if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %4s %" SCNx64 " %x:%x %" SCNu64 " %n",
 		   &vma->start, &vma->end, perms, &vma->offset, &major, &minor, &ino, &path) != 7 ||
 	    !path || strlen(perms) != 4 || vma->start >= vma->end)
-		return false;
-
-	vma->shared = perms[3] == 's';
-	*cut = snprintf(vma->path, sizeof(vma->path), "%s", line + path) >= (int) sizeof(vma->path);
+		return pmv_mem_refuse(walk->mem, FI_EIO, "%s can't be understood at '%.40s'",
+				      walk->maps, line);
+	if (vma->end <= walk->next)
+		return 0;
+	if (vma->start > walk->next)
+		return refuse_gap(walk, vma->start);
+	/* The end of the path would say whether the file was deleted. */
+	if (snprintf(vma->path, sizeof(vma->path), "%s", line + path) >= (int) sizeof(vma->path))
+		return pmv_mem_refuse(walk->mem, FI_EOPNOTSUPP, "the path %.60s... is too long",
+				      vma->path);
 	vma->file = (struct pmv_mapped){
 		.dev = makedev(major, minor),
 		.ino = (ino_t) ino,
+		.shared = perms[3] == 's',
 		.path = vma->path,
 	};
-	return true;
+	return 0;
 }
 
-/* has_flag -- is it one of "VmFlags: rd wr sh mr mw ..."? */
-static bool has_flag(const char *line, const char *flag)
-{
-	size_t len = strlen(flag);
-
-	line += strcspn(line, ":");
-	while (*line) {
-		line += strspn(line, ": ");
-		if (strcspn(line, " ") == len && !strncmp(line, flag, len))
-			return true;
-		line += strcspn(line, " ");
-	}
-	return false;
-}
-
-/* end_vma -- the last line of a mapping has been read */
+/* end_vma -- the last line of a mapping has been read; is it part of the range? */
 static int end_vma(struct walk *walk)
 {
-	if (!walk->reading)
+	if (walk->vma.end <= walk->next)
 		return 0;
-	walk->reading = false;
 	walk->next = walk->vma.end < walk->end ? walk->vma.end : walk->end;
 	return walk->each(walk->arg, &walk->vma);
 }
 
-static int begin_vma(struct walk *walk)
-{
-	struct pmv_vma *vma = &walk->vma;
-
-	if (vma->end <= walk->next)
-		return 0;
-	if (vma->start > walk->next)
-		return pmv_refuse(walk->mem, FI_EFAULT,
-				  "0x%" PRIxPTR " to 0x%" PRIxPTR " is not mapped", walk->next,
-				  vma->start < walk->end ? vma->start : walk->end);
-	/* The end of the path would say whether the file was deleted. */
-	if (walk->cut)
-		return pmv_refuse(walk->mem, FI_EOPNOTSUPP, "the path %.60s... is too long",
-				  vma->path);
-	walk->reading = true;
-	return 0;
-}
-
 /*
- * read_line -- a mapping's header, or one of the fields that follow it.  Only fields
- * begin with a capital letter.  A line that is neither is an error: the fields
+ * read_line -- the first line of a mapping, or one of the fields that follow it.  Only
+ * fields begin with a capital letter.  A line that is neither is an error: the fields
  * after it would be taken for those of the mapping before it.
  */
 static int read_line(struct walk *walk, const char *line)
@@ -100,50 +79,11 @@ static int read_line(struct walk *walk, const char *line)
 
 	if (*line >= 'A' && *line <= 'Z') {
 		if (!strncmp(line, "VmFlags:", strlen("VmFlags:")))
-			walk->vma.file.sync = has_flag(line, "sf");
+			walk->vma.file.sync = strstr(line, " sf ");
 		return 0;
 	}
 	ret = end_vma(walk);
-	if (ret || walk->next == walk->end)
-		return ret;
-	if (!parse_header(line, &walk->vma, &walk->cut))
-		return pmv_refuse(walk->mem, FI_EIO, "%s can't be understood at '%.40s'",
-				  walk->maps, line);
-	return begin_vma(walk);
-}
-
-static int end_of_smaps(struct walk *walk)
-{
-	int ret = end_vma(walk);
-
-	if (ret || walk->next == walk->end)
-		return ret;
-	return pmv_refuse(walk->mem, FI_EFAULT, "0x%" PRIxPTR " to 0x%" PRIxPTR " is not mapped",
-			  walk->next, walk->end);
-}
-
-/*
- * read_range -- stops reading behind the range, because the kernel walks the page
- * tables of every mapping that is read
- */
-static int read_range(struct walk *walk, FILE *smaps)
-{
-	char *line = NULL;
-	size_t size = 0;
-	int ret = 0;
-
-	while (!ret && walk->next < walk->end) {
-		if (getline(&line, &size, smaps) >= 0) {
-			line[strcspn(line, "\n")] = '\0';
-			ret = read_line(walk, line);
-		} else if (feof(smaps)) {
-			ret = end_of_smaps(walk);
-		} else {
-			ret = pmv_refuse(walk->mem, FI_EIO, "%s can't be read: %m", walk->maps);
-		}
-	}
-	free(line);
-	return ret;
+	return ret || walk->next == walk->end ? ret : begin_vma(walk, line);
 }
 
 int pmv_vma_each(const char *maps, const void *addr, size_t len, pmv_vma_fn each, void *arg,
@@ -157,16 +97,31 @@ int pmv_vma_each(const char *maps, const void *addr, size_t len, pmv_vma_fn each
 		.arg = arg,
 		.mem = mem,
 	};
+	char *line = NULL;
+	size_t size = 0;
 	FILE *file;
-	int ret;
+	int ret = 0;
 
 	if (walk.end <= walk.next)
-		return pmv_refuse(mem, FI_EINVAL, "%zu bytes at %p are not a memory region", len,
-				  addr);
+		return pmv_mem_refuse(mem, FI_EINVAL, "%zu bytes at %p are not a memory region",
+				      len, addr);
 	file = fopen(maps, "re");
 	if (!file)
-		return pmv_refuse(mem, FI_EIO, "%s can't be opened: %m", maps);
-	ret = read_range(&walk, file);
+		return pmv_mem_refuse(mem, FI_EIO, "%s can't be opened: %m", maps);
+	/* Not to the end: the kernel walks the page tables of every mapping that is read. */
+	while (!ret && walk.next < walk.end) {
+		if (getline(&line, &size, file) >= 0) {
+			line[strcspn(line, "\n")] = '\0';
+			ret = read_line(&walk, line);
+		} else if (!feof(file)) {
+			ret = pmv_mem_refuse(mem, FI_EIO, "%s can't be read: %m", maps);
+		} else {
+			ret = end_vma(&walk);
+			if (!ret && walk.next < walk.end)
+				ret = refuse_gap(&walk, walk.end);
+		}
+	}
+	free(line);
 	fclose(file);
 	return ret;
 }

@@ -13,8 +13,7 @@ struct pmv_vma {
 	uintptr_t start;
 	uintptr_t end;
 	uint64_t offset; /* of start, in the file */
-	bool shared;
-	struct pmv_mapped file; /* no inode: anonymous */
+	struct pmv_mapped file;
 	char path[PATH_MAX];
 };
 
@@ -22,9 +21,9 @@ struct pmv_vma {
 typedef int (*pmv_vma_fn)(void *arg, const struct pmv_vma *vma);
 
 /*
- * pmv_vma_each -- call a function for each mapping of [addr, addr + len), in the
- * order of addresses.  maps: the path of smaps or maps; only smaps shows MAP_SYNC.
- * If part of the range is not mapped, or the file can't be read, mem says so.
+ * pmv_vma_each -- for each mapping of [addr, addr + len), in order.  maps: smaps or maps;
+ * only smaps shows MAP_SYNC.  If part of the range is not mapped, or the file can't be
+ * read, mem says so.
  */
 int pmv_vma_each(const char *maps, const void *addr, size_t len, pmv_vma_fn each, void *arg,
 		 struct pmv_mem *mem);

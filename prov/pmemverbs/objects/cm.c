@@ -5,31 +5,19 @@
 #include <rdma/fi_errno.h>
 
 #include "objects/handshake.h"
-
-static struct fid_ep *core_of(struct fid *fid)
-{
-	return pmv_container_of(fid, struct pmv_ep, ep_fid.fid)->engine.fid;
-}
-
-static int cm_setname(struct fid *fid, void *addr, size_t addrlen)
-{
-	return fi_setname(&core_of(fid)->fid, addr, addrlen);
-}
-
-static int cm_getname(struct fid *fid, void *addr, size_t *addrlen)
-{
-	return fi_getname(&core_of(fid)->fid, addr, addrlen);
-}
+#include "objects/unwrap.h"
 
 static int cm_getpeer(struct fid_ep *fid, void *addr, size_t *addrlen)
 {
-	return fi_getpeer(core_of(&fid->fid), addr, addrlen);
+	return fi_getpeer(pmv_to_ep(fid)->engine.fid, addr, addrlen);
 }
 
-/* promise -- to the peer that there is an agent; where keys say nothing, nobody commits */
-static int promise(struct pmv_ep *ep)
+/* promise -- an agent, in a handshake; where keys say nothing, nobody commits */
+static int promise(struct pmv_ep *ep, const void *param, size_t paramlen, struct pmv_cm_data *data)
 {
-	return ep->domain->keyed ? pmv_agent_promise(&ep->domain->agent, &ep->mailbox) : 0;
+	int ret = ep->domain->keyed ? pmv_agent_promise(&ep->domain->agent, &ep->mailbox) : 0;
+
+	return ret ? ret : pmv_handshake_append(ep, param, paramlen, data);
 }
 
 static int cm_connect(struct fid_ep *fid, const void *addr, const void *param, size_t paramlen)
@@ -39,9 +27,7 @@ static int cm_connect(struct fid_ep *fid, const void *addr, const void *param, s
 	int ret = pmv_ep_prepare(ep);
 
 	if (!ret)
-		ret = promise(ep);
-	if (!ret)
-		ret = pmv_handshake_append(ep, param, paramlen, &data);
+		ret = promise(ep, param, paramlen, &data);
 	return ret ? ret : fi_connect(ep->engine.fid, addr, data.data, data.len);
 }
 
@@ -55,9 +41,7 @@ static int cm_accept(struct fid_ep *fid, const void *param, size_t paramlen)
 		return ret;
 	if (!ep->mailbox.connected)
 		return fi_accept(ep->engine.fid, param, paramlen);
-	ret = promise(ep);
-	if (!ret)
-		ret = pmv_handshake_append(ep, param, paramlen, &data);
+	ret = promise(ep, param, paramlen, &data);
 	if (ret)
 		return ret;
 	/* The peer may commit as soon as it has the handshake. */
@@ -93,8 +77,8 @@ static int cm_reject(struct fid_pep *fid, struct fid *handle, const void *param,
 
 struct fi_ops_cm pmv_ep_cm_ops = {
 	.size = offsetof(struct fi_ops_cm, join),
-	.setname = cm_setname,
-	.getname = cm_getname,
+	.setname = pmv_unwrap_setname,
+	.getname = pmv_unwrap_getname,
 	.getpeer = cm_getpeer,
 	.connect = cm_connect,
 	.listen = cm_listen,

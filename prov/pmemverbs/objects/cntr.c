@@ -44,7 +44,7 @@ static void progress(struct pmv_cntr *cntr)
 	pmv_agent_progress(&cntr->domain->agent);
 	pthread_mutex_lock(&cntr->lock);
 	for (size_t i = 0; i < cntr->num_queues; i++)
-		pmv_queue_look(cntr->queues[i]);
+		pmv_queue_progress(cntr->queues[i], true);
 	pthread_mutex_unlock(&cntr->lock);
 	pmv_agent_nudge(&cntr->domain->agent);
 }
@@ -94,7 +94,7 @@ static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 	const struct timespec step = {.tv_nsec = WAIT_STEP_NS};
 	struct pmv_cntr *cntr = pmv_to_cntr(fid);
 	uint64_t errors = atomic_load(&cntr->count.errors);
-	int64_t end = pmv_now_ns() + timeout * INT64_C(1000000);
+	int64_t end = pmv_clock_ns() + timeout * INT64_C(1000000);
 
 	for (;;) {
 		progress(cntr);
@@ -102,7 +102,7 @@ static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 			return 0;
 		if (atomic_load(&cntr->count.errors) != errors)
 			return -FI_EAVAIL;
-		if (timeout >= 0 && pmv_now_ns() >= end)
+		if (timeout >= 0 && pmv_clock_ns() >= end)
 			return -FI_ETIMEDOUT;
 		nanosleep(&step, NULL);
 	}

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "engine/info.h"
 #include "base/log.h"
+#include "objects/unwrap.h"
 #include "progress/op.h"
 
 /* How long to sleep between two looks where nothing wakes who waits. */
@@ -35,21 +36,24 @@ static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
 	return ret;
 }
 
+/* no_source -- a connected endpoint has one peer: the core gives no address either */
+static ssize_t no_source(fi_addr_t *src_addr, ssize_t count)
+{
+	for (ssize_t i = 0; src_addr && i < count; i++)
+		src_addr[i] = FI_ADDR_NOTAVAIL;
+	return count;
+}
+
 static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src_addr)
 {
-	ssize_t ret = cq_read(fid, buf, count);
-
-	/* A connected endpoint has one peer: the core gives no address either. */
-	for (ssize_t i = 0; src_addr && i < ret; i++)
-		src_addr[i] = FI_ADDR_NOTAVAIL;
-	return ret;
+	return no_source(src_addr, cq_read(fid, buf, count));
 }
 
 static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf, uint64_t flags)
 {
 	struct pmv_cq *cq = pmv_to_cq(fid);
 	uint32_t api_version = cq->domain->fabric->fabric_fid.api_version;
-	struct pmv_comp *comp = pmv_queue_take_error(&cq->queue);
+	struct pmv_comp *comp = pmv_queue_take(&cq->queue, true);
 
 	(void) flags;
 	if (!comp)
@@ -102,7 +106,7 @@ int pmv_cq_trywait(struct pmv_cq *cq)
 	ret = pmv_queue_arm(&cq->queue);
 	if (ret)
 		return ret;
-	if (pmv_queue_is_ready(&cq->queue) || must_look(cq) ||
+	if (atomic_load(&cq->queue.num_ready) || must_look(cq) ||
 	    atomic_load(&cq->signals) != atomic_load(&cq->heeded))
 		return -FI_EAGAIN;
 	ret = pmv_queue_trywait(&cq->queue);
@@ -154,7 +158,7 @@ static ssize_t read_or_wait(struct fid_cq *fid, void *buf, size_t count, const v
 {
 	struct pmv_cq *cq = pmv_to_cq(fid);
 	unsigned heeded = atomic_load(&cq->heeded);
-	int64_t end = pmv_now_ms() + timeout;
+	int64_t end = pmv_clock_ms() + timeout;
 	size_t wanted = 1;
 	size_t got = 0;
 
@@ -164,7 +168,7 @@ static ssize_t read_or_wait(struct fid_cq *fid, void *buf, size_t count, const v
 	for (;;) {
 		char *at = (char *) buf + got * cq->queue.entry_size;
 		ssize_t ret = cq_read(fid, at, count - got);
-		int64_t left = timeout < 0 ? -1 : end - pmv_now_ms();
+		int64_t left = timeout < 0 ? -1 : end - pmv_clock_ms();
 
 		if (ret > 0)
 			got += ret;
@@ -196,11 +200,7 @@ static ssize_t cq_sread(struct fid_cq *fid, void *buf, size_t count, const void 
 static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src_addr,
 			    const void *cond, int timeout)
 {
-	ssize_t ret = cq_sread(fid, buf, count, cond, timeout);
-
-	for (ssize_t i = 0; src_addr && i < ret; i++)
-		src_addr[i] = FI_ADDR_NOTAVAIL;
-	return ret;
+	return no_source(src_addr, cq_sread(fid, buf, count, cond, timeout));
 }
 
 static int cq_signal(struct fid_cq *fid)
@@ -236,9 +236,7 @@ static int cq_getwait(struct pmv_cq *cq, void *arg)
 	struct fi_wait_pollfd *pollfd = arg;
 	size_t room;
 
-	if (cq->queue.epoll_fd < 0)
-		return -FI_ENODATA;
-	if (cq->wait_obj == FI_WAIT_YIELD)
+	if (cq->queue.epoll_fd < 0 || cq->wait_obj == FI_WAIT_YIELD)
 		return -FI_ENODATA;
 	if (cq->wait_obj == FI_WAIT_FD) {
 		*(int *) arg = cq->queue.epoll_fd;
@@ -264,7 +262,7 @@ static int cq_control(struct fid *fid, int command, void *arg)
 		*(enum fi_wait_obj *) arg = cq->wait_obj;
 		return 0;
 	default:
-		return fi_control(&cq->queue.core_fid->fid, command, arg);
+		return pmv_unwrap_control(fid, command, arg);
 	}
 }
 
@@ -341,38 +339,25 @@ static int open_queue(struct pmv_cq *cq, const struct fi_cq_attr *attr)
 {
 	static const size_t default_size = 1024;
 	struct pmv_domain *domain = cq->domain;
-	struct pmv_queue_attr queue_attr = {
+	struct pmv_queue *queue = &cq->queue;
+	int ret;
+
+	*queue = (struct pmv_queue){
 		.engine = &domain->engine,
 		.pool = &domain->ops,
 		.entry_size = pmv_queue_entry_size(cq->format),
 		.size = attr->size ? attr->size : default_size,
-		.has_fd = cq->wait_obj != FI_WAIT_NONE || domain->engine.core->driven,
-		.waitable = cq->wait_obj != FI_WAIT_NONE,
 		.has_room = kick,
 		.has_room_arg = &domain->agent,
 	};
-	int ret = open_core(cq, attr, queue_attr.size, &queue_attr.core_fid);
-
+	ret = open_core(cq, attr, queue->size, &queue->core_fid);
 	if (ret)
 		return ret;
-	ret = pmv_queue_open(&cq->queue, &queue_attr);
+	ret = pmv_queue_open(queue, cq->wait_obj != FI_WAIT_NONE || domain->engine.core->driven,
+			     cq->wait_obj != FI_WAIT_NONE);
 	if (ret)
-		fi_close(&queue_attr.core_fid->fid);
+		fi_close(&queue->core_fid->fid);
 	return ret;
-}
-
-static bool is_known(enum fi_wait_obj wait_obj)
-{
-	switch (wait_obj) {
-	case FI_WAIT_NONE:
-	case FI_WAIT_UNSPEC:
-	case FI_WAIT_FD:
-	case FI_WAIT_POLLFD:
-	case FI_WAIT_YIELD:
-		return true;
-	default:
-		return false;
-	}
 }
 
 int pmv_cq_open(struct fid_domain *domain_fid, struct fi_cq_attr *attr, struct fid_cq **cq_fid,
@@ -384,7 +369,8 @@ int pmv_cq_open(struct fid_domain *domain_fid, struct fi_cq_attr *attr, struct f
 
 	if (!attr)
 		attr = &none;
-	if (!is_known(attr->wait_obj))
+	if (attr->wait_obj == FI_WAIT_SET || attr->wait_obj == FI_WAIT_MUTEX_COND ||
+	    attr->wait_obj > FI_WAIT_POLLFD)
 		return -FI_ENOSYS;
 	cq = calloc(1, sizeof(*cq));
 	if (!cq)

@@ -33,7 +33,7 @@ static int query_key(struct fid_ep *ep_fid, uint64_t key, struct fi_pmemverbs_re
 
 	if (!pmv_ordering_attr(&ep->initiator, key, &attr))
 		return -FI_ENOKEY;
-	choice = pmv_choose_commit(&attr, ep->domain->engine.transport, NULL);
+	choice = pmv_method_choose(&attr, ep->domain->engine.transport, NULL);
 	if (choice.method == PMV_METHOD_AGENT && !ep->mailbox.peer.agent)
 		choice.method = PMV_METHOD_REFUSED;
 	*region = (struct fi_pmemverbs_region){
@@ -93,7 +93,9 @@ static int domain_close(struct fid *fid)
 		return ret;
 	pmv_agent_destroy(&domain->agent);
 	pmv_op_pool_destroy(&domain->ops);
-	pmv_zombies_destroy(&domain->zombies);
+	for (size_t i = 0; i < sizeof(domain->zombies.eps) / sizeof(domain->zombies.eps[0]); i++)
+		free(domain->zombies.eps[i]);
+	pthread_mutex_destroy(&domain->zombies.lock);
 	free(domain);
 	return 0;
 }
@@ -112,18 +114,11 @@ static int domain_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 							flags);
 }
 
-static int domain_control(struct fid *fid, int command, void *arg)
-{
-	struct pmv_domain *domain = pmv_container_of(fid, struct pmv_domain, domain_fid.fid);
-
-	return fi_control(&domain->engine.domain_fid->fid, command, arg);
-}
-
-static struct fi_ops domain_fi_ops = {
+struct fi_ops pmv_domain_fi_ops = {
 	.size = sizeof(struct fi_ops),
 	.close = domain_close,
 	.bind = domain_bind,
-	.control = domain_control,
+	.control = pmv_unwrap_control,
 	.ops_open = domain_ops_open,
 };
 
@@ -183,7 +178,7 @@ int pmv_domain_open(struct fid_fabric *fabric_fid, struct fi_info *info,
 	int ret = -FI_ENOMEM;
 
 	if (info->ep_attr && info->ep_attr->type == FI_EP_RDM)
-		return pmv_rdm_domain_open(fabric->rdm, info, domain_fid, context);
+		return pmv_rdm_domain_open(&fabric->rdm, info, domain_fid, context);
 	core_info = pmv_unwrap_info(fabric->core, info);
 	domain = calloc(1, sizeof(*domain));
 	if (!core_info || !domain)
@@ -209,10 +204,10 @@ int pmv_domain_open(struct fid_fabric *fabric_fid, struct fi_info *info,
 	ret = pmv_agent_init(&domain->agent, &domain->engine);
 	if (ret)
 		goto scratch;
-	pmv_zombies_init(&domain->zombies);
+	pthread_mutex_init(&domain->zombies.lock, NULL);
 
 	domain->domain_fid = (struct fid_domain){
-		.fid = {.fclass = FI_CLASS_DOMAIN, .context = context, .ops = &domain_fi_ops},
+		.fid = {.fclass = FI_CLASS_DOMAIN, .context = context, .ops = &pmv_domain_fi_ops},
 		.ops = &domain_ops,
 		.mr = &pmv_mr_ops,
 	};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* domain.h -- a domain of the core, wrapped, with what commits need of it */
+/* domain.h -- a domain of the core and its memory regions, wrapped, for commits */
 #ifndef PMV_DOMAIN_H
 #define PMV_DOMAIN_H
 
@@ -12,8 +12,22 @@
 #include "commit/hooks.h"
 #include "engine/engine.h"
 #include "objects/fabric.h"
-#include "objects/zombie.h"
 #include "progress/op.h"
+
+struct pmv_ep;
+
+/*
+ * Endpoints that were closed, and may still be called.  A layer between the application and
+ * this domain may close an endpoint, and only then read from the CQ what had arrived there: it
+ * posts those receives again, and answers, on the closed endpoint.  So the last endpoints that
+ * were closed stay in memory for a while, where every call fails (PMV_SLOW_GONE).
+ */
+struct pmv_zombies {
+	pthread_mutex_t lock;
+	/* The layer is done with one before this many more are closed, in all threads. */
+	struct pmv_ep *eps[16];
+	size_t next;
+};
 
 struct pmv_domain {
 	struct fid_domain domain_fid;
@@ -34,6 +48,23 @@ static inline struct pmv_domain *pmv_to_domain(struct fid_domain *fid)
 	return pmv_container_of(fid, struct pmv_domain, domain_fid);
 }
 
+struct pmv_mr {
+	struct fid_mr mr_fid;
+	struct fid_mr *core_fid;
+	struct pmv_domain *domain;
+	struct pmv_region *region; /* as the agent knows it; NULL: it does not */
+	struct pmv_files *files;   /* behind it, opened anew; or NULL */
+	struct pmv_watch *watch;   /* of what the agent and the core touch; or NULL */
+};
+
+/*
+ * pmv_mr_kind -- what a region is that messages to endpoints of the domain can be
+ * committed in; false: it is none
+ */
+bool pmv_mr_kind(const struct pmv_domain *domain, struct fid_mr *mr_fid, struct pmv_attr *attr);
+
+extern struct fi_ops pmv_domain_fi_ops;
+extern struct fi_ops pmv_mr_fi_ops;
 extern struct fi_ops_mr pmv_mr_ops;
 
 int pmv_cq_open(struct fid_domain *domain_fid, struct fi_cq_attr *attr, struct fid_cq **cq_fid,

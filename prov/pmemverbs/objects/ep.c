@@ -18,8 +18,6 @@
 #include "objects/eq.h"
 #include "objects/handshake.h"
 #include "engine/info.h"
-#include "objects/mr.h"
-#include "objects/srx.h"
 #include "objects/unwrap.h"
 
 static struct pmv_ep *to_ep(struct fid *fid)
@@ -172,33 +170,21 @@ int pmv_ep_prepare(struct pmv_ep *ep)
 	return 0;
 }
 
-static int ep_enable(struct pmv_ep *ep)
-{
-	int ret = pmv_ep_prepare(ep);
-
-	return ret ? ret : fi_enable(ep->engine.fid);
-}
-
 static int ep_control(struct fid *fid, int command, void *arg)
 {
-	struct pmv_ep *ep = to_ep(fid);
+	int ret = command == FI_ENABLE ? pmv_ep_prepare(to_ep(fid)) : 0;
 
-	if (command == FI_ENABLE)
-		return ep_enable(ep);
-	return fi_control(&ep->engine.fid->fid, command, arg);
+	return ret ? ret : pmv_unwrap_control(fid, command, arg);
 }
 
 /* Closing */
 
-/*
- * report_abandoned -- tell the application of an operation that the core has not
- * completed by the time its endpoint was closed.  If the core does complete it later,
- * nobody is told.
- */
+/* report_abandoned -- as cancelled; if the core does complete it later, nobody is told */
 static void report_abandoned(struct pmv_ep *ep, struct pmv_op *op)
 {
+	enum pmv_count_kind kind = pmv_count_kind(op->flags);
+	struct pmv_count *count = ep->initiator.counts[kind];
 	struct pmv_comp *comp;
-	struct pmv_count *count = ep->initiator.counts[pmv_count_kind(op->flags)];
 
 	if (count && pmv_to_run(op)->counted)
 		pmv_count_add(count, false);
@@ -213,9 +199,7 @@ static void report_abandoned(struct pmv_ep *ep, struct pmv_op *op)
 		.flags = op->flags,
 		.err = FI_ECANCELED,
 	};
-	pmv_queue_add(op->flags & FI_RECV ? ep->initiator.owner.rx_queue
-					  : ep->initiator.owner.tx_queue,
-		      comp);
+	pmv_queue_add(queue_of(ep, kind), comp);
 }
 
 /*
@@ -263,11 +247,27 @@ static void take_leftovers(struct pmv_ep *ep)
 	struct pmv_queue *tx = ep->initiator.owner.tx_queue, *rx = ep->initiator.owner.rx_queue;
 
 	if (tx) {
-		pmv_initiator_drop(&ep->initiator);
-		pmv_queue_progress(tx);
+		pmv_run_drop_all(&ep->initiator);
+		pmv_queue_progress(tx, false);
 	}
 	if (rx && rx != tx && !pmv_initiator_is_fast(&ep->initiator, PMV_SLOW_COUNT_RX))
-		pmv_queue_progress(rx);
+		pmv_queue_progress(rx, false);
+}
+
+/* bury -- it is closed, and freed some time later: struct pmv_zombies */
+static void bury(struct pmv_ep *ep)
+{
+	struct pmv_zombies *zombies = &ep->domain->zombies;
+	struct pmv_ep **place;
+
+	ep->initiator.hooks = NULL;
+	atomic_store(&ep->receives.on, false);
+	atomic_store(&ep->initiator.slow, PMV_SLOW_GONE);
+	pthread_mutex_lock(&zombies->lock);
+	place = &zombies->eps[zombies->next++ % (sizeof(zombies->eps) / sizeof(*place))];
+	free(*place);
+	*place = ep;
+	pthread_mutex_unlock(&zombies->lock);
 }
 
 static int ep_close(struct fid *fid)
@@ -301,7 +301,7 @@ static int ep_close(struct fid *fid)
 		fi_close(&ep->own_cq->cq_fid.fid);
 	pmv_initiator_destroy(&ep->initiator);
 	atomic_fetch_sub(&ep->domain->users, 1);
-	pmv_zombies_add(&ep->domain->zombies, ep);
+	bury(ep);
 	return 0;
 }
 
@@ -332,11 +332,6 @@ static ssize_t ep_cancel(struct fid *fid, void *context)
 		ep->receives.cancelled++;
 	pthread_mutex_unlock(&ep->receives.lock);
 	return ret;
-}
-
-static int ep_getopt(struct fid *fid, int level, int optname, void *optval, size_t *optlen)
-{
-	return pmv_getopt(&to_ep(fid)->engine.fid->fid, level, optname, optval, optlen);
 }
 
 /* set_recv_mr -- before the peer is told, and before any receive in other memory */
@@ -374,7 +369,7 @@ static int ep_setopt(struct fid *fid, int level, int optname, const void *optval
 {
 	if (level == FI_OPT_ENDPOINT && optname == FI_OPT_PMEMVERBS_RECV_MR)
 		return set_recv_mr(to_ep(fid), optval, optlen);
-	return fi_setopt(&to_ep(fid)->engine.fid->fid, level, optname, optval, optlen);
+	return pmv_unwrap_setopt(fid, level, optname, optval, optlen);
 }
 
 static int ep_no_tx_ctx(struct fid_ep *fid, int index, struct fi_tx_attr *attr,
@@ -405,10 +400,10 @@ static ssize_t ep_tx_size_left(struct fid_ep *fid)
 	return core_fid->ops->tx_size_left(core_fid);
 }
 
-static struct fi_ops_ep ep_ops = {
+struct fi_ops_ep pmv_ep_ops = {
 	.size = sizeof(struct fi_ops_ep),
 	.cancel = ep_cancel,
-	.getopt = ep_getopt,
+	.getopt = pmv_unwrap_getopt,
 	.setopt = ep_setopt,
 	.tx_ctx = ep_no_tx_ctx,
 	.rx_ctx = ep_no_rx_ctx,
@@ -425,27 +420,13 @@ static unsigned slow_at_first(const struct pmv_ep *ep)
 	       (pmv_setting.commit_all ? PMV_SLOW_ALL : 0);
 }
 
-static void join_initiator(struct pmv_ep *ep, size_t max_places)
-{
-	struct pmv_initiator *ini = &ep->initiator;
-	struct pmv_domain *domain = ep->domain;
-
-	ini->owner.pool = &domain->ops;
-	ini->engine = &ep->engine;
-	ini->mailbox = &ep->mailbox;
-	ini->hooks = domain->hooks;
-	ini->keyed = domain->keyed;
-	ini->max_places = max_places && max_places < PMV_MAX_RMA ? max_places : PMV_MAX_RMA;
-	atomic_init(&ini->slow, slow_at_first(ep));
-	pmv_initiator_init(ini);
-}
-
 /* join -- hand each layer what it needs of the others */
 static void join(struct pmv_ep *ep, const struct fi_info *info, const struct fi_info *core_info)
 {
 	size_t max_places = core_info->tx_attr ? core_info->tx_attr->rma_iov_limit : 0;
 	size_t rx_size = core_info->rx_attr ? core_info->rx_attr->size : 0;
 	struct pmv_domain *domain = ep->domain;
+	struct pmv_initiator *ini = &ep->initiator;
 
 	ep->engine.engine = &domain->engine;
 	ep->engine.ops = domain->engine.core->ops;
@@ -457,7 +438,14 @@ static void join(struct pmv_ep *ep, const struct fi_info *info, const struct fi_
 	ep->tx_op_flags = info->tx_attr ? info->tx_attr->op_flags : 0;
 	ep->rx_op_flags = info->rx_attr ? info->rx_attr->op_flags : 0;
 	pmv_receive_tracker_init(&ep->receives, rx_size, domain->pmem && domain->keyed);
-	join_initiator(ep, max_places);
+	ini->owner.pool = &domain->ops;
+	ini->engine = &ep->engine;
+	ini->mailbox = &ep->mailbox;
+	ini->hooks = domain->hooks;
+	ini->keyed = domain->keyed;
+	ini->max_places = max_places && max_places < PMV_MAX_RMA ? max_places : PMV_MAX_RMA;
+	atomic_init(&ini->slow, slow_at_first(ep));
+	pmv_initiator_init(ini);
 }
 
 int pmv_ep_open(struct fid_domain *domain_fid, struct fi_info *info, struct fid_ep **ep_fid,
@@ -482,11 +470,11 @@ int pmv_ep_open(struct fid_domain *domain_fid, struct fi_info *info, struct fid_
 	join(ep, info, core_info);
 	ep->ep_fid = (struct fid_ep){
 		.fid = {.fclass = FI_CLASS_EP, .context = context, .ops = &pmv_ep_fi_ops},
-		.ops = &ep_ops,
+		.ops = &pmv_ep_ops,
 		.cm = &pmv_ep_cm_ops,
 		.msg = &pmv_msg_ops,
 		.rma = &pmv_rma_ops,
-		.atomic = &pmv_atomic_ops,
+		.atomic = pmv_ep_atomic(ep),
 	};
 	atomic_fetch_add(&domain->users, 1);
 	if (info->handle)

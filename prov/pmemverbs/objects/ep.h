@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ep.h -- a connected endpoint of the core, wrapped */
+/* ep.h -- a connected endpoint of the core, or a shared receive context, wrapped */
 #ifndef PMV_EP_H
 #define PMV_EP_H
 
@@ -11,7 +11,7 @@
 #include "agent/mailbox.h"
 #include "agent/receive_tracker.h"
 #include "commit/initiator.h"
-#include "engine/engine.h"
+#include "engine/atomic.h"
 #include "objects/domain.h"
 
 struct pmv_cq;
@@ -31,7 +31,8 @@ struct pmv_ep {
 	unsigned counting;    /* bit per kind: the counter knows the queue */
 	uint64_t tx_op_flags; /* the application's */
 	uint64_t rx_op_flags;
-	bool srx;                /* receives go to a shared context */
+	struct pmv_atomic_calls atomic;
+	bool srx;                /* receives go to a shared context, or it is one */
 	atomic_bool wants_agent; /* for its receives */
 };
 
@@ -43,10 +44,14 @@ static inline struct pmv_ep *pmv_to_ep(struct fid_ep *fid)
 /* pmv_ep_prepare -- before it is enabled, which connecting does as well */
 int pmv_ep_prepare(struct pmv_ep *ep);
 
+/* pmv_ep_atomic -- fill in the calls for atomics; op_flags are known */
+struct fi_ops_atomic *pmv_ep_atomic(struct pmv_ep *ep);
+
 extern struct fi_ops pmv_ep_fi_ops;
+extern struct fi_ops pmv_srx_fi_ops;
+extern struct fi_ops_ep pmv_ep_ops;
 extern struct fi_ops_cm pmv_ep_cm_ops;
 extern struct fi_ops_msg pmv_msg_ops;
 extern struct fi_ops_rma pmv_rma_ops;
-extern struct fi_ops_atomic pmv_atomic_ops;
 
 #endif /* PMV_EP_H */

@@ -12,7 +12,6 @@
 #include "objects/ep.h"
 #include "objects/handshake.h"
 #include "engine/info.h"
-#include "objects/pep.h"
 #include "objects/unwrap.h"
 
 /*
@@ -99,32 +98,29 @@ static void end_operations(struct fid *fid)
 	pmv_initiator_break(&ep->initiator);
 }
 
+static bool is_cm(const struct pmv_event *event)
+{
+	return event->event == FI_CONNREQ || event->event == FI_CONNECTED ||
+	       event->event == FI_SHUTDOWN;
+}
+
 static void translate(struct pmv_event *event)
 {
-	switch (event->event) {
-	case FI_CONNREQ:
-		event->cm.fid = our_fid(event->cm.fid);
+	if (!is_cm(event))
+		return;
+	event->cm.fid = our_fid(event->cm.fid);
+	if (event->event == FI_CONNREQ)
 		translate_connreq(event);
-		break;
-	case FI_CONNECTED:
-		event->cm.fid = our_fid(event->cm.fid);
+	else if (event->event == FI_CONNECTED)
 		translate_connected(event);
-		break;
-	case FI_SHUTDOWN:
-		event->cm.fid = our_fid(event->cm.fid);
+	else
 		end_operations(event->cm.fid);
-		break;
-	default:
-		break;
-	}
 }
 
 /* hand_over -- copy a kept event to the caller; if it does not fit it stays for the next read */
 static ssize_t hand_over(struct pmv_eq *eq, uint32_t *event, void *buf, size_t len, uint64_t flags)
 {
-	bool is_cm = eq->kept.event == FI_CONNREQ || eq->kept.event == FI_CONNECTED ||
-		     eq->kept.event == FI_SHUTDOWN;
-	size_t least = is_cm ? sizeof(struct fi_eq_cm_entry) : eq->kept.len;
+	size_t least = is_cm(&eq->kept) ? sizeof(struct fi_eq_cm_entry) : eq->kept.len;
 	size_t size = eq->kept.len < len ? eq->kept.len : len;
 
 	if (len < least && len < eq->kept.len)
@@ -168,20 +164,17 @@ static ssize_t eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t le
 	return ret;
 }
 
-/*
- * eq_sread -- waits in the core with a peek, so that the event itself is read under our
- * lock
- */
+/* eq_sread -- waits in the core with a peek, so that the event is read under our lock */
 static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, int timeout,
 			uint64_t flags)
 {
 	struct pmv_eq *eq = pmv_to_eq(fid);
-	int64_t end = pmv_now_ms() + timeout;
+	int64_t end = pmv_clock_ms() + timeout;
 	struct pmv_event peeked;
 
 	for (;;) {
 		ssize_t ret = eq_read(fid, event, buf, len, flags);
-		int64_t left = timeout < 0 ? -1 : end - pmv_now_ms();
+		int64_t left = timeout < 0 ? -1 : end - pmv_clock_ms();
 
 		if (ret != -FI_EAGAIN || (timeout >= 0 && left <= 0))
 			return ret;
@@ -244,6 +237,14 @@ int pmv_eq_trywait(struct pmv_eq *eq)
 	return fi_trywait(eq->fabric->core_fid, (struct fid *[]){&eq->core_fid->fid}, 1);
 }
 
+/* drop_kept -- nobody will read the event */
+static void drop_kept(struct pmv_eq *eq)
+{
+	if (eq->kept.len && eq->kept.event == FI_CONNREQ)
+		fi_freeinfo(eq->kept.cm.info);
+	eq->kept.len = 0;
+}
+
 int pmv_eq_close(struct pmv_eq *eq, struct fid *core_fid, struct fid *fid)
 {
 	int ret;
@@ -252,11 +253,8 @@ int pmv_eq_close(struct pmv_eq *eq, struct fid *core_fid, struct fid *fid)
 		return fi_close(core_fid);
 	pthread_mutex_lock(&eq->lock);
 	ret = fi_close(core_fid);
-	if (!ret && eq->kept.len && eq->kept.entry.fid == fid) {
-		if (eq->kept.event == FI_CONNREQ)
-			fi_freeinfo(eq->kept.cm.info);
-		eq->kept.len = 0;
-	}
+	if (!ret && eq->kept.len && eq->kept.entry.fid == fid)
+		drop_kept(eq);
 	pthread_mutex_unlock(&eq->lock);
 	return ret;
 }
@@ -268,24 +266,16 @@ static int eq_close(struct fid *fid)
 
 	if (ret)
 		return ret;
-	if (eq->kept.len && eq->kept.event == FI_CONNREQ)
-		fi_freeinfo(eq->kept.cm.info);
+	drop_kept(eq);
 	pthread_mutex_destroy(&eq->lock);
 	free(eq);
 	return 0;
 }
 
-static int eq_control(struct fid *fid, int command, void *arg)
-{
-	struct pmv_eq *eq = pmv_container_of(fid, struct pmv_eq, eq_fid.fid);
-
-	return fi_control(&eq->core_fid->fid, command, arg);
-}
-
 struct fi_ops pmv_eq_fi_ops = {
 	.size = sizeof(struct fi_ops),
 	.close = eq_close,
-	.control = eq_control,
+	.control = pmv_unwrap_control,
 };
 
 int pmv_eq_open(struct fid_fabric *fabric_fid, struct fi_eq_attr *attr, struct fid_eq **eq_fid,

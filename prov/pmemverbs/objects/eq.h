@@ -12,6 +12,7 @@
 #include <pthread.h>
 
 #include <rdma/fi_cm.h>
+#include <rdma/fi_endpoint.h>
 #include <rdma/fi_eq.h>
 
 #include "objects/fabric.h"
@@ -42,7 +43,17 @@ static inline struct pmv_eq *pmv_to_eq(struct fid_eq *fid)
 	return pmv_container_of(fid, struct pmv_eq, eq_fid);
 }
 
+/* A passive endpoint of the core, wrapped; its connection requests are events. */
+struct pmv_pep {
+	struct fid_pep pep_fid;
+	struct fid_pep *core_fid;
+	struct pmv_fabric *fabric;
+	struct pmv_eq *eq;
+	struct fi_info *info; /* what the application asked for, for its connection requests */
+};
+
 extern struct fi_ops pmv_eq_fi_ops;
+extern struct fi_ops pmv_pep_fi_ops;
 
 /* pmv_eq_trywait -- 0: the core's descriptor may be waited on; -FI_EAGAIN: there is an event */
 int pmv_eq_trywait(struct pmv_eq *eq);

@@ -13,37 +13,28 @@
 #include "engine/info.h"
 #include "objects/cq.h"
 #include "objects/eq.h"
-#include "objects/getinfo.h"
 #include "objects/unwrap.h"
-#include "rdm/rdm.h"
 
 static int fabric_close(struct fid *fid)
 {
 	struct pmv_fabric *fabric = pmv_container_of(fid, struct pmv_fabric, fabric_fid.fid);
-	int ret = pmv_rdm_fabric_close(fabric->rdm);
+	int ret = pmv_rdm_fabric_close(&fabric->rdm);
 
 	if (!ret)
 		ret = fi_close(&fabric->core_fid->fid);
 	if (ret)
 		return ret;
-	pmv_rdm_fabric_free(fabric->rdm);
+	pmv_rdm_fabric_free(&fabric->rdm);
 	pmv_handshake_forget_all(fabric);
 	pthread_mutex_destroy(&fabric->handshakes_lock);
 	free(fabric);
 	return 0;
 }
 
-static int fabric_control(struct fid *fid, int command, void *arg)
-{
-	struct pmv_fabric *fabric = pmv_container_of(fid, struct pmv_fabric, fabric_fid.fid);
-
-	return fi_control(&fabric->core_fid->fid, command, arg);
-}
-
-static struct fi_ops fabric_fi_ops = {
+struct fi_ops pmv_fabric_fi_ops = {
 	.size = sizeof(struct fi_ops),
 	.close = fabric_close,
-	.control = fabric_control,
+	.control = pmv_unwrap_control,
 };
 
 static int fabric_trywait(struct fid_fabric *fid, struct fid **fids, int count)
@@ -55,7 +46,7 @@ static int fabric_trywait(struct fid_fabric *fid, struct fid **fids, int count)
 		int ret;
 
 		if (!core_fid)
-			ret = pmv_rdm_trywait(fabric->rdm, fids[i]);
+			ret = pmv_rdm_trywait(&fabric->rdm, fids[i]);
 		else if (fids[i]->fclass == FI_CLASS_CQ)
 			ret = pmv_cq_trywait(pmv_container_of(fids[i], struct pmv_cq, cq_fid.fid));
 		else if (fids[i]->fclass == FI_CLASS_EQ)
@@ -72,7 +63,7 @@ static int fabric_trywait(struct fid_fabric *fid, struct fid **fids, int count)
 static int fabric_wait_open(struct fid_fabric *fid, struct fi_wait_attr *attr,
 			    struct fid_wait **waitset)
 {
-	return pmv_rdm_wait_open(pmv_to_fabric(fid)->rdm, attr, waitset);
+	return pmv_rdm_wait_open(&pmv_to_fabric(fid)->rdm, attr, waitset);
 }
 
 static struct fi_ops_fabric fabric_ops = {
@@ -84,51 +75,43 @@ static struct fi_ops_fabric fabric_ops = {
 	.trywait = fabric_trywait,
 };
 
-/* open_core -- the core's fabric, and the RDM layer's, which opens later what it needs */
-static int open_core(struct pmv_fabric *fabric, const struct fi_fabric_attr *attr)
+int pmv_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric_fid, void *context)
 {
+	const struct pmv_core *core = pmv_getinfo_core_of(attr->name);
 	struct fi_fabric_attr core_attr = *attr;
+	struct pmv_fabric *fabric;
 	int ret;
 
-	core_attr.prov_name = (char *) fabric->core->name;
+	if (!core) {
+		PMV_WARN(FABRIC, "fabric %s was not offered by fi_getinfo\n", attr->name);
+		return -FI_ENODATA;
+	}
+	fabric = calloc(1, sizeof(*fabric));
+	ret = fabric ? pmv_rdm_fabric_init(&fabric->rdm, attr) : -FI_ENOMEM;
+	if (ret)
+		goto free;
+	fabric->core = core;
+	core_attr.prov_name = (char *) core->name;
 	/* Our version says nothing about the core's; 0 is never too new for it. */
 	core_attr.prov_version = 0;
 	core_attr.api_version = pmv_info_api_version(attr->api_version);
 	core_attr.fabric = NULL;
-	fabric->rdm = pmv_rdm_fabric_new(attr->name, attr->api_version);
-	if (!fabric->rdm)
-		return -FI_ENOMEM;
 	ret = fi_fabric(&core_attr, &fabric->core_fid, fabric);
-	if (ret)
-		pmv_rdm_fabric_free(fabric->rdm);
-	return ret;
-}
-
-int pmv_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric_fid, void *context)
-{
-	struct pmv_fabric *fabric = calloc(1, sizeof(*fabric));
-	int ret;
-
-	if (!fabric)
-		return -FI_ENOMEM;
-	fabric->core = pmv_getinfo_core_of(attr->name);
-	if (!fabric->core) {
-		PMV_WARN(FABRIC, "fabric %s was not offered by fi_getinfo\n", attr->name);
-		free(fabric);
-		return -FI_ENODATA;
-	}
-	ret = open_core(fabric, attr);
 	if (ret) {
-		free(fabric);
-		return ret;
+		pmv_rdm_fabric_free(&fabric->rdm);
+		goto free;
 	}
 	/* Not earlier: installing the provider changes nothing for other programs. */
 	pmv_signals_restore();
 	pthread_mutex_init(&fabric->handshakes_lock, NULL);
 	fabric->fabric_fid = (struct fid_fabric){
-		.fid = {.fclass = FI_CLASS_FABRIC, .context = context, .ops = &fabric_fi_ops},
+		.fid = {.fclass = FI_CLASS_FABRIC, .context = context, .ops = &pmv_fabric_fi_ops},
 		.ops = &fabric_ops,
 	};
 	*fabric_fid = &fabric->fabric_fid;
 	return 0;
+
+free:
+	free(fabric);
+	return ret;
 }

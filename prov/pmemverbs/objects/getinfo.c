@@ -6,7 +6,7 @@
  * or with FI_RMA_PMEM in the hints.  The cores are asked with a flag that makes them
  * answer even if FI_PROVIDER=pmemverbs hides them.
  */
-#include "objects/getinfo.h"
+#include "objects/fabric.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -22,7 +22,6 @@
 #include "engine/engine.h"
 #include "engine/info.h"
 #include "objects/unwrap.h"
-#include "rdm/rdm.h"
 
 /*
  * The fabrics that were offered.  fi_fabric is given only a name, and has to know whose
@@ -41,8 +40,7 @@ static struct offer *find_offer(const char *name)
 {
 	struct offer *offer;
 
-	SLIST_FOREACH(offer, &offers, next)
-	{
+	SLIST_FOREACH(offer, &offers, next) {
 		if (!strcmp(offer->name, name))
 			return offer;
 	}
@@ -214,17 +212,15 @@ static struct fi_info **adopt(const struct pmv_core *core, struct fi_info **list
 	return list;
 }
 
-/* Leaving out one group of hints at a time shows which one no core can serve. */
-
-static void leave_caps(struct fi_info *hints)
-{
-	hints->caps = 0;
-}
-
 static void leave_mode(struct fi_info *hints)
 {
 	hints->mode = ~0ULL;
 	hints->domain_attr->mode = ~0ULL;
+}
+
+static void leave_mr_mode(struct fi_info *hints)
+{
+	hints->domain_attr->mr_mode = ~(PMV_MR_BASIC | PMV_MR_SCALABLE);
 }
 
 static void leave_address(struct fi_info *hints)
@@ -236,93 +232,74 @@ static void leave_address(struct fi_info *hints)
 	hints->src_addrlen = hints->dest_addrlen = 0;
 }
 
-static void leave_tx(struct fi_info *hints)
+#define GROUPS 10
+
+/* leave_out -- one of the groups of hints; returns its name */
+static const char *leave_out(struct fi_info *hints, size_t group)
 {
-	memset(hints->tx_attr, 0, sizeof(*hints->tx_attr));
+	struct fi_domain_attr *domain = hints->domain_attr;
+
+	switch (group) {
+	case 0:
+		hints->caps = 0;
+		return "caps";
+	case 1:
+		leave_mode(hints);
+		return "mode";
+	case 2:
+		leave_address(hints);
+		return "addr_format, src_addr or dest_addr";
+	case 3:
+		memset(hints->tx_attr, 0, sizeof(*hints->tx_attr));
+		return "tx_attr";
+	case 4:
+		memset(hints->rx_attr, 0, sizeof(*hints->rx_attr));
+		return "rx_attr";
+	case 5:
+		free(hints->ep_attr->auth_key);
+		memset(hints->ep_attr, 0, sizeof(*hints->ep_attr));
+		return "ep_attr";
+	case 6:
+		leave_mr_mode(hints);
+		return "domain_attr->mr_mode";
+	case 7:
+		free(domain->name);
+		domain->name = NULL;
+		return "domain_attr->name";
+	case 8:
+		free(domain->auth_key);
+		*domain = (struct fi_domain_attr){
+			.name = domain->name, .mr_mode = domain->mr_mode, .mode = domain->mode};
+		return "domain_attr";
+	default:
+		free(hints->fabric_attr->name);
+		hints->fabric_attr->name = NULL;
+		return "fabric_attr";
+	}
 }
 
-static void leave_rx(struct fi_info *hints)
-{
-	memset(hints->rx_attr, 0, sizeof(*hints->rx_attr));
-}
-
-static void leave_ep(struct fi_info *hints)
-{
-	free(hints->ep_attr->auth_key);
-	memset(hints->ep_attr, 0, sizeof(*hints->ep_attr));
-}
-
-static void leave_mr_mode(struct fi_info *hints)
-{
-	hints->domain_attr->mr_mode = ~(PMV_MR_BASIC | PMV_MR_SCALABLE);
-}
-
-static void leave_domain_name(struct fi_info *hints)
-{
-	free(hints->domain_attr->name);
-	hints->domain_attr->name = NULL;
-}
-
-static void leave_domain(struct fi_info *hints)
-{
-	struct fi_info *blank = fi_allocinfo();
-	struct fi_domain_attr *attr = hints->domain_attr;
-
-	if (!blank)
-		return;
-	blank->domain_attr->name = attr->name;
-	blank->domain_attr->mr_mode = attr->mr_mode;
-	blank->domain_attr->mode = attr->mode;
-	attr->name = NULL;
-	hints->domain_attr = blank->domain_attr;
-	blank->domain_attr = attr;
-	fi_freeinfo(blank);
-}
-
-static void leave_fabric(struct fi_info *hints)
-{
-	free(hints->fabric_attr->name);
-	hints->fabric_attr->name = NULL;
-	hints->fabric_attr->fabric = NULL;
-}
-
-/* explain -- log why nothing was offered */
+/* explain -- log which group of hints no core can serve: it can without them */
 static void explain(uint32_t version, uint64_t flags, const struct fi_info *hints)
 {
-	static const struct {
-		const char *hint;
-		void (*leave)(struct fi_info *hints);
-	} groups[] = {
-		{"caps", leave_caps},
-		{"mode", leave_mode},
-		{"addr_format, src_addr or dest_addr", leave_address},
-		{"tx_attr", leave_tx},
-		{"rx_attr", leave_rx},
-		{"ep_attr", leave_ep},
-		{"domain_attr->mr_mode", leave_mr_mode},
-		{"domain_attr->name", leave_domain_name},
-		{"domain_attr", leave_domain},
-		{"fabric_attr", leave_fabric},
-	};
 	const struct pmv_core *core;
 
 	if (!fi_log_enabled(&pmv_prov, FI_LOG_INFO, FI_LOG_FABRIC))
 		return;
-	for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++) {
+	for (size_t group = 0; group < GROUPS; group++) {
 		for (size_t n = 0; (core = pmv_core_next(n)); n++) {
-			struct fi_info *less = pmv_info_complete(hints);
-			struct fi_info *info = NULL;
+			struct fi_info *less = pmv_info_complete(hints), *info;
+			const char *left;
 
-			if (less) {
-				groups[i].leave(less);
-				info = ask_core(core, version, NULL, NULL, flags & FI_SOURCE, less);
-				fi_freeinfo(less);
-			}
+			if (!less)
+				return;
+			left = leave_out(less, group);
+			info = ask_core(core, version, NULL, NULL, flags & FI_SOURCE, less);
+			fi_freeinfo(less);
 			if (!info)
 				continue;
 			fi_freeinfo(info);
 			PMV_INFO(FABRIC, "not offered: the core %s can't serve the hints' %s\n",
-				 core->name, groups[i].hint);
+				 core->name, left);
 			return;
 		}
 	}

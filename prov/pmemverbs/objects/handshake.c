@@ -9,7 +9,7 @@
 
 #include "base/log.h"
 #include "objects/ep.h"
-#include "objects/fabric.h"
+#include "objects/unwrap.h"
 
 struct pmv_handshake_kept {
 	LIST_ENTRY(pmv_handshake_kept) next;
@@ -84,8 +84,8 @@ int pmv_handshake_append(struct pmv_ep *ep, const void *param, size_t len, struc
 	size_t optlen = sizeof(room);
 	int ret;
 
-	if (pmv_getopt(&ep->engine.fid->fid, FI_OPT_ENDPOINT, FI_OPT_CM_DATA_SIZE, &room,
-		       &optlen) ||
+	if (pmv_unwrap_getopt(&ep->ep_fid.fid, FI_OPT_ENDPOINT, FI_OPT_CM_DATA_SIZE, &room,
+			      &optlen) ||
 	    room > sizeof(out->data) - PMV_HANDSHAKE_SIZE)
 		room = sizeof(out->data) - PMV_HANDSHAKE_SIZE;
 	if (len > room) {
@@ -112,14 +112,4 @@ int pmv_handshake_append(struct pmv_ep *ep, const void *param, size_t len, struc
 	pmv_mailbox_handshake(&ep->mailbox, out->data + len);
 	out->len += PMV_HANDSHAKE_SIZE;
 	return 0;
-}
-
-int pmv_getopt(struct fid *core_fid, int level, int optname, void *optval, size_t *optlen)
-{
-	int ret = fi_getopt(core_fid, level, optname, optval, optlen);
-	size_t *size = optval;
-
-	if (!ret && level == FI_OPT_ENDPOINT && optname == FI_OPT_CM_DATA_SIZE)
-		*size = *size > PMV_HANDSHAKE_SIZE ? *size - PMV_HANDSHAKE_SIZE : 0;
-	return ret;
 }

@@ -44,7 +44,4 @@ struct pmv_cm_data {
  */
 int pmv_handshake_append(struct pmv_ep *ep, const void *param, size_t len, struct pmv_cm_data *out);
 
-/* pmv_getopt -- the core's options, with what is left of its CM data */
-int pmv_getopt(struct fid *core_fid, int level, int optname, void *optval, size_t *optlen);
-
 #endif /* PMV_HANDSHAKE_H */

@@ -8,7 +8,7 @@
  *
  * The local descriptor is the core's, so the application's can be handed to the core.
  */
-#include "objects/mr.h"
+#include "objects/domain.h"
 
 #include <stdlib.h>
 
@@ -55,26 +55,19 @@ static int mr_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 	return core_fid ? fi_mr_bind(mr->core_fid, core_fid, flags) : -FI_EINVAL;
 }
 
-static int mr_control(struct fid *fid, int command, void *arg)
-{
-	struct pmv_mr *mr = pmv_container_of(fid, struct pmv_mr, mr_fid.fid);
-
-	return fi_control(&mr->core_fid->fid, command, arg);
-}
-
-static struct fi_ops mr_fi_ops = {
+struct fi_ops pmv_mr_fi_ops = {
 	.size = sizeof(struct fi_ops),
 	.close = mr_close,
 	.bind = mr_bind,
-	.control = mr_control,
+	.control = pmv_unwrap_control,
 };
 
 bool pmv_mr_kind(const struct pmv_domain *domain, struct fid_mr *mr_fid, struct pmv_attr *attr)
 {
 	struct pmv_mr *mr = pmv_container_of(mr_fid, struct pmv_mr, mr_fid);
 
-	return mr_fid->fid.ops == &mr_fi_ops && mr->domain == domain && mr->region &&
-	       (mr->region->use & PMV_REGION_PMEM) && pmv_key_unpack(mr_fid->key, attr);
+	return mr_fid->fid.ops == &pmv_mr_fi_ops && mr->domain == domain && mr->region &&
+	       (mr->region->attr.use & PMV_REGION_PMEM) && pmv_key_unpack(mr_fid->key, attr);
 }
 
 /* is_nameless -- a file in memory without a name */
@@ -83,43 +76,32 @@ static bool is_nameless(const struct pmv_mem *mem)
 	return mem->backing == PMV_VOLATILE_FS && mem->unnamed;
 }
 
-/*
- * warn_of_declaration -- a declaration is trusted, but if it promises more than was
- * detected somebody should know
- */
-static void warn_of_declaration(const struct iovec *iov, size_t count)
+/* check_declared -- a declaration is trusted, but if it promises more than was detected, tell */
+static int check_declared(const struct iovec *iov, size_t count)
 {
+	bool told = false;
 	struct pmv_mem mem;
 
-	if (pmv_setting.domain == PMV_NONE)
-		return;
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < count && pmv_setting.domain != PMV_NONE; i++) {
 		int ret = pmv_mem_detect(iov[i].iov_base, iov[i].iov_len, &mem);
 
-		if (!ret && mem.persist >= pmv_setting.domain)
-			continue;
-		/* A library's own file, which the declaration does not mean: is_found_pmem. */
-		if (pmv_setting.commit_all && is_nameless(&mem))
+		if (pmv_setting.domain == PMV_PAGE && mem.backing == PMV_DEVDAX) {
+			PMV_WARN(MR, "FI_PMEMVERBS_DOMAIN=page: device DAX has no pages to sync\n");
+			return -FI_EINVAL;
+		}
+		/* A library's own file is not meant by the declaration: is_found_pmem. */
+		if (told || (!ret && mem.persist >= pmv_setting.domain) ||
+		    (pmv_setting.commit_all && is_nameless(&mem)))
 			continue;
 		PMV_ALERT(MR,
 			  "FI_PMEMVERBS_DOMAIN declares %s for memory where %s%s was detected "
 			  "(%s); if that is not true, committed data is lost in a power failure\n",
-			  pmv_persist_name(pmv_setting.domain), ret ? "nothing persistent" : "",
-			  ret ? "" : pmv_persist_name(mem.persist), mem.what);
-		return;
+			  pmv_setting_domain_name(pmv_setting.domain),
+			  ret ? "nothing persistent" : "",
+			  ret ? "" : pmv_setting_domain_name(mem.persist), mem.what);
+		told = true;
 	}
-}
-
-static bool is_devdax(const struct iovec *iov, size_t count)
-{
-	struct pmv_mem mem;
-
-	for (size_t i = 0; i < count; i++) {
-		pmv_mem_detect(iov[i].iov_base, iov[i].iov_len, &mem);
-		if (mem.backing == PMV_DEVDAX)
-			return true;
-	}
-	return false;
+	return 0;
 }
 
 /* find_persist -- the weakest domain among the parts of a region */
@@ -128,13 +110,8 @@ static int find_persist(const struct iovec *iov, size_t count, enum pmv_persist 
 	struct pmv_mem mem;
 
 	if (pmv_setting.domain_declared) {
-		if (pmv_setting.domain == PMV_PAGE && is_devdax(iov, count)) {
-			PMV_WARN(MR, "FI_PMEMVERBS_DOMAIN=page: device DAX has no pages to sync\n");
-			return -FI_EINVAL;
-		}
-		warn_of_declaration(iov, count);
 		*persist = pmv_setting.domain;
-		return 0;
+		return check_declared(iov, count);
 	}
 	*persist = PMV_WSP;
 	for (size_t i = 0; i < count; i++) {
@@ -146,7 +123,7 @@ static int find_persist(const struct iovec *iov, size_t count, enum pmv_persist 
 			return ret;
 		}
 		PMV_INFO(MR, "FI_PMEM region %p, %zu bytes: %s, %s\n", iov[i].iov_base,
-			 iov[i].iov_len, pmv_persist_name(mem.persist), mem.what);
+			 iov[i].iov_len, pmv_setting_domain_name(mem.persist), mem.what);
 		if (mem.persist < *persist)
 			*persist = mem.persist;
 		*node = mem.numa_node;
@@ -171,7 +148,7 @@ static void warn_of_uncovered(const struct iovec *iov, const struct pmv_mem *mem
  */
 static bool is_found_pmem(const struct iovec *iov, size_t count)
 {
-	struct pmv_file_demand demand = {.persist = PMV_WSP};
+	enum pmv_persist persist = PMV_WSP;
 	struct pmv_files *files;
 	struct pmv_mem mem;
 
@@ -184,13 +161,13 @@ static bool is_found_pmem(const struct iovec *iov, size_t count)
 			warn_of_uncovered(&iov[i], &mem);
 			return false;
 		}
-		if (mem.persist < demand.persist)
-			demand.persist = mem.persist;
+		if (mem.persist < persist)
+			persist = mem.persist;
 	}
 	if (pmv_setting.domain_declared)
 		return true;
 	/* A program that asked for FI_PMEM would be refused. */
-	if (pmv_files_open(iov, count, &demand, &files, &mem)) {
+	if (pmv_files_open(iov, count, persist, false, &files, &mem)) {
 		warn_of_uncovered(iov, &mem);
 		return false;
 	}
@@ -272,17 +249,13 @@ static int mr_attributes(struct pmv_domain *domain, const struct iovec *iov, siz
 static int open_files(const struct iovec *iov, size_t count, enum pmv_persist persist,
 		      struct pmv_files **files)
 {
-	const struct pmv_file_demand demand = {
-		.persist = persist,
-		.declared = pmv_setting.domain_declared,
-	};
 	struct pmv_mem mem;
 	int ret;
 
 	*files = NULL;
 	if (persist == PMV_PAGE && pmv_setting.agent == PMV_AGENT_OFF)
 		return 0;
-	ret = pmv_files_open(iov, count, &demand, files, &mem);
+	ret = pmv_files_open(iov, count, persist, pmv_setting.domain_declared, files, &mem);
 	if (ret)
 		PMV_WARN(MR, "FI_PMEM refused for %p, %zu bytes: %s\n", iov->iov_base, iov->iov_len,
 			 mem.what);
@@ -328,19 +301,12 @@ static int wrap(struct pmv_domain *domain, struct fid_mr *core_fid, const struct
 	mr->core_fid = core_fid;
 	mr->files = files;
 	mr->mr_fid = (struct fid_mr){
-		.fid = {.fclass = FI_CLASS_MR, .context = context, .ops = &mr_fi_ops},
+		.fid = {.fclass = FI_CLASS_MR, .context = context, .ops = &pmv_mr_fi_ops},
 		.mem_desc = fi_mr_desc(core_fid),
 		.key = domain->keyed ? pmv_key_pack((uint32_t) key, attr) : key,
 	};
 	*mr_fid = &mr->mr_fid;
 	return 0;
-}
-
-static int watch_mapping(void *arg, void *addr, size_t len)
-{
-	struct pmv_mr *mr = arg;
-
-	return pmv_guard_add(&mr->watch, addr, len);
 }
 
 /*
@@ -359,7 +325,7 @@ static int watch(struct pmv_mr *mr, const struct fi_mr_attr *mr_attr, bool neede
 		if (pmv_mem_may_fault(iov->iov_base, iov->iov_len))
 			ret = pmv_guard_add(&mr->watch, iov->iov_base, iov->iov_len);
 	}
-	return ret ? ret : pmv_files_each(mr->files, watch_mapping, mr);
+	return ret ? ret : pmv_files_watch(mr->files, &mr->watch);
 }
 
 /* introduce -- tell the agent of a region */
@@ -378,7 +344,7 @@ static int introduce(struct pmv_mr *mr, const struct fi_mr_attr *mr_attr,
 		.files = mr->files,
 		/* No transport needs it where InfiniBand does not, but for the order of writes. */
 		.needs_agent = attr->relaxed ||
-			       pmv_write_method(attr, PMV_TRANSPORT_IB) == PMV_METHOD_AGENT,
+			       pmv_method_of_write(attr, PMV_TRANSPORT_IB) == PMV_METHOD_AGENT,
 	};
 	int ret;
 
@@ -410,17 +376,18 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *mr_attr, uint64_
 	struct fid_mr *core_fid;
 	struct pmv_files *files;
 	struct pmv_attr attr;
+	bool commits;
 	int ret, node;
 
 	if (pmv_setting.commit_all && domain->keyed && (mr_attr->access & FI_REMOTE_WRITE) &&
 	    !(flags & FI_PMEM) && is_found_pmem(mr_attr->mr_iov, mr_attr->iov_count))
 		flags |= FI_PMEM;
-	if (may_be_written(domain, mr_attr->access, flags)) {
+	if (may_be_written(domain, mr_attr->access, flags))
 		core_attr.access |= FI_REMOTE_READ;
+	commits = may_be_written(domain, mr_attr->access, flags) ||
+		  may_be_sent_to(domain, mr_attr->access, flags);
+	if (commits)
 		core_flags |= PMV_CORE_MR_NOCACHE;
-	} else if (may_be_sent_to(domain, mr_attr->access, flags)) {
-		core_flags |= PMV_CORE_MR_NOCACHE;
-	}
 	ret = mr_attributes(domain, mr_attr->mr_iov, mr_attr->iov_count, core_attr.access, flags,
 			    &attr, &node);
 	if (ret)
@@ -435,9 +402,7 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *mr_attr, uint64_
 		return ret;
 	}
 	ret = wrap(domain, core_fid, &attr, files, mr_attr->context, mr_fid);
-	if (ret || !domain->keyed ||
-	    !(may_be_written(domain, mr_attr->access, flags) ||
-	      may_be_sent_to(domain, mr_attr->access, flags)))
+	if (ret || !domain->keyed || !commits)
 		return ret;
 	return introduce(pmv_container_of(*mr_fid, struct pmv_mr, mr_fid), mr_attr, &attr, node);
 }

@@ -18,7 +18,7 @@
 #include "memory/guard.h"
 
 /* An injected message has no completion that could tell of durability: it never commits. */
-#define SEND_SLOW (PMV_SLOW_CLOSED | PMV_SLOW_COUNT_TX | PMV_SLOW_FENCE_NEXT)
+#define SEND_SLOW (PMV_SLOW_GONE | PMV_SLOW_CLOSED | PMV_SLOW_COUNT_TX | PMV_SLOW_FENCE_NEXT)
 
 static ssize_t submit(struct pmv_ep *ep, const struct fi_msg *msg, uint64_t what, uint64_t flags,
 		      bool unheard)
@@ -63,7 +63,7 @@ static ssize_t keep_begin(struct pmv_ep *ep, const struct iovec *iov, size_t cou
 	PMV_WARN(EP_DATA,
 		 "receive refused: not all of its buffer is registered with FI_RMA_PMEM and is "
 		 "memory like that of FI_OPT_PMEMVERBS_RECV_MR (%s)\n",
-		 pmv_persist_name(ep->receives.kind.persist));
+		 pmv_setting_domain_name(ep->receives.kind.persist));
 	return -FI_EINVAL;
 }
 
@@ -96,7 +96,7 @@ static ssize_t recv_msg(struct pmv_ep *ep, const struct fi_msg *msg, uint64_t fl
 	if (ret)
 		return ret;
 	pmv_guard_enter();
-	if (pmv_initiator_is_fast(&ep->initiator, PMV_SLOW_COUNT_RX))
+	if (pmv_initiator_is_fast(&ep->initiator, PMV_SLOW_GONE | PMV_SLOW_COUNT_RX))
 		ret = pmv_engine_post_one(&ep->engine, &wr);
 	else
 		ret = submit(ep, msg, FI_MSG | FI_RECV, flags, false);
@@ -128,44 +128,30 @@ static ssize_t msg_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, f
 
 /* Sending */
 
-static ssize_t send_carefully(struct pmv_ep *ep, const struct fi_msg *msg, uint64_t flags,
-			      bool unheard)
-{
-	if (!(flags & FI_IMMED))
-		return submit(ep, msg, FI_MSG | FI_SEND, flags, unheard);
-	PMV_WARN(EP_DATA, "FI_IMMED is for writes: a message's completion at the target comes with "
-			  "the message\n");
-	return -FI_EINVAL;
-}
-
 /* send_msg -- unheard: it never completes (fi_inject) */
 static inline ssize_t send_msg(struct pmv_ep *ep, const struct fi_msg *msg, uint64_t flags,
 			       bool unheard)
 {
 	struct pmv_initiator *ini = &ep->initiator;
-	const struct pmv_wr wr = {.kind = PMV_WR_SEND,
-				  .inject = unheard,
-				  .context = msg->context,
-				  .flags = flags,
-				  /* has the context */
-				  .msg = (struct fi_msg *) msg};
+	const struct pmv_wr wr = {
+		.kind = PMV_WR_SEND,
+		.inject = unheard,
+		.context = msg->context,
+		.flags = flags,
+		.msg = (struct fi_msg *) msg, /* has the context */
+	};
+	/* A layer above may have to be asked. */
+	ssize_t ret = ini->hooks ? ini->hooks->may_send(ini->tracker) : 0;
 	bool counted;
-	ssize_t ret;
 
+	if (ret)
+		return ret;
 	if ((flags & (FI_FENCE | FI_COMMIT | FI_IMMED)) || !pmv_initiator_is_fast(ini, SEND_SLOW))
-		return send_carefully(ep, msg, flags, unheard);
+		return submit(ep, msg, FI_MSG | FI_SEND, flags, unheard);
 	counted = pmv_ordering_send_begin(ini, PMV_SLOW_SENDS);
 	ret = pmv_engine_post_one(&ep->engine, &wr);
 	pmv_ordering_send_end(ini, counted, !ret, false);
 	return ret;
-}
-
-/* may_send -- also for a layer above: hooks.h */
-static ssize_t may_send(const struct pmv_ep *ep)
-{
-	const struct pmv_hooks *hooks = ep->initiator.hooks;
-
-	return hooks ? hooks->may_send(ep->initiator.tracker) : 0;
 }
 
 static inline ssize_t send_one(struct fid_ep *fid, const void *buf, size_t len, void *desc,
@@ -181,11 +167,8 @@ static inline ssize_t send_one(struct fid_ep *fid, const void *buf, size_t len, 
 static ssize_t msg_send(struct fid_ep *fid, const void *buf, size_t len, void *desc,
 			fi_addr_t dest_addr, void *context)
 {
-	struct pmv_ep *ep = pmv_to_ep(fid);
-	ssize_t ret = may_send(ep);
-
-	return ret ? ret
-		   : send_one(fid, buf, len, desc, 0, dest_addr, context, ep->tx_op_flags, false);
+	return send_one(fid, buf, len, desc, 0, dest_addr, context, pmv_to_ep(fid)->tx_op_flags,
+			false);
 }
 
 static ssize_t msg_sendv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
@@ -204,9 +187,7 @@ static ssize_t msg_sendmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_
 
 static ssize_t msg_inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t dest_addr)
 {
-	ssize_t ret = may_send(pmv_to_ep(fid));
-
-	return ret ? ret : send_one(fid, buf, len, NULL, 0, dest_addr, NULL, FI_INJECT, true);
+	return send_one(fid, buf, len, NULL, 0, dest_addr, NULL, FI_INJECT, true);
 }
 
 static ssize_t msg_senddata(struct fid_ep *fid, const void *buf, size_t len, void *desc,

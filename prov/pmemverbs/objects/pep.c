@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* pep.c -- passive endpoints */
-#include "objects/pep.h"
+#include "objects/eq.h"
 
 #include <stdlib.h>
 
 #include <rdma/fi_errno.h>
 
 #include "objects/handshake.h"
-#include "base/container.h"
-#include "objects/eq.h"
-#include "objects/fabric.h"
 #include "objects/unwrap.h"
 
 static struct pmv_pep *to_pep(struct fid *fid)
@@ -42,43 +39,18 @@ static int pep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 	return ret;
 }
 
-static int pep_control(struct fid *fid, int command, void *arg)
-{
-	return fi_control(&to_pep(fid)->core_fid->fid, command, arg);
-}
-
 struct fi_ops pmv_pep_fi_ops = {
 	.size = sizeof(struct fi_ops),
 	.close = pep_close,
 	.bind = pep_bind,
-	.control = pep_control,
+	.control = pmv_unwrap_control,
 };
-
-static int pep_getopt(struct fid *fid, int level, int optname, void *optval, size_t *optlen)
-{
-	return pmv_getopt(&to_pep(fid)->core_fid->fid, level, optname, optval, optlen);
-}
-
-static int pep_setopt(struct fid *fid, int level, int optname, const void *optval, size_t optlen)
-{
-	return fi_setopt(&to_pep(fid)->core_fid->fid, level, optname, optval, optlen);
-}
 
 static struct fi_ops_ep pep_ops = {
 	.size = offsetof(struct fi_ops_ep, tx_ctx),
-	.getopt = pep_getopt,
-	.setopt = pep_setopt,
+	.getopt = pmv_unwrap_getopt,
+	.setopt = pmv_unwrap_setopt,
 };
-
-static int pep_setname(struct fid *fid, void *addr, size_t addrlen)
-{
-	return fi_setname(&to_pep(fid)->core_fid->fid, addr, addrlen);
-}
-
-static int pep_getname(struct fid *fid, void *addr, size_t *addrlen)
-{
-	return fi_getname(&to_pep(fid)->core_fid->fid, addr, addrlen);
-}
 
 static int pep_listen(struct fid_pep *fid)
 {
@@ -96,8 +68,8 @@ static int pep_reject(struct fid_pep *fid, struct fid *handle, const void *param
 
 static struct fi_ops_cm pep_cm_ops = {
 	.size = offsetof(struct fi_ops_cm, join),
-	.setname = pep_setname,
-	.getname = pep_getname,
+	.setname = pmv_unwrap_setname,
+	.getname = pmv_unwrap_getname,
 	.listen = pep_listen,
 	.reject = pep_reject,
 };

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* provider.c -- what libfabric loads: the provider with its functions */
-#include "objects/provider.h"
+#include "objects/fabric.h"
+
+#include <rdma/providers/fi_prov.h>
 
 #include "agent/agent.h"
 #include "base/log.h"
 #include "base/setting.h"
-#include "objects/fabric.h"
-#include "objects/getinfo.h"
-#include "rdm/rdm.h"
 
 /*
  * cleanup -- the process ends
@@ -21,7 +20,9 @@ static void cleanup(void)
 	pmv_agent_stop_all();
 }
 
-/* Nothing here may call fi_getinfo, which would wait for libfabric's lock. */
+/* libfabric calls it once.  It may not call fi_getinfo, which would wait for libfabric's lock. */
+__attribute__((visibility("default"))) struct fi_provider *fi_prov_ini(void);
+
 struct fi_provider *fi_prov_ini(void)
 {
 	/* libfabric hides a provider that declares an older API from newer applications. */

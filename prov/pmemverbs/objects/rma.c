@@ -11,9 +11,10 @@
 #include "engine/length.h"
 
 /* An injected write has no completion that could tell of durability: op_flags do not concern it. */
-#define INJECT_SLOW (PMV_SLOW_CLOSED | PMV_SLOW_COUNT_TX | PMV_SLOW_FENCE_NEXT | PMV_SLOW_ALL)
+#define POST_SLOW (PMV_SLOW_GONE | PMV_SLOW_CLOSED | PMV_SLOW_COUNT_TX)
+#define INJECT_SLOW (POST_SLOW | PMV_SLOW_FENCE_NEXT | PMV_SLOW_ALL)
 #define WRITE_SLOW (INJECT_SLOW | PMV_SLOW_COMMIT)
-#define READ_SLOW (PMV_SLOW_CLOSED | PMV_SLOW_COUNT_TX | PMV_SLOW_READS)
+#define READ_SLOW (POST_SLOW | PMV_SLOW_READS)
 
 /* Flags that the core alone can't do. */
 #define OWN_FLAGS (FI_COMMIT | FI_IMMED | FI_FENCE)
@@ -22,7 +23,10 @@ static ssize_t submit(struct pmv_ep *ep, const struct fi_msg_rma *msg, uint64_t 
 		      uint64_t flags, bool unheard)
 {
 	struct pmv_initiator *ini = &ep->initiator;
-	struct iovec nothing = {.iov_base = ep->domain->engine.scratch};
+	struct pmv_engine *engine = &ep->domain->engine;
+	struct fi_rma_iov to[PMV_MAX_RMA];
+	struct fi_msg_rma core = *msg;
+	struct iovec nothing;
 	struct pmv_submission submission = {
 		.what = what,
 		.to = msg->rma_iov,
@@ -31,33 +35,21 @@ static ssize_t submit(struct pmv_ep *ep, const struct fi_msg_rma *msg, uint64_t 
 		.data = msg->data,
 		.flags = flags,
 		.unheard = unheard,
+		.wr = {.kind = what & FI_READ ? PMV_WR_READ : PMV_WR_WRITE, .rma = &core},
 	};
-	struct fi_rma_iov to[PMV_MAX_RMA];
-	struct fi_msg_rma core = *msg;
 
-	if (msg->rma_iov_count > ini->max_places) {
-		PMV_WARN(EP_DATA,
-			 "an operation on %zu places of the target is refused: %zu is all that "
-			 "the core can do (rma_iov_limit)\n",
-			 msg->rma_iov_count, ini->max_places);
-		return -FI_EINVAL;
-	}
 	for (size_t i = 0; i < msg->rma_iov_count; i++) {
 		to[i] = msg->rma_iov[i];
-		to[i].key = pmv_core_key(to[i].key);
+		to[i].key = pmv_initiator_core_key(to[i].key);
 	}
 	core.rma_iov = to;
 	/* verbs can't post a request without any local buffer. */
 	if (!msg->iov_count && (what & FI_WRITE)) {
+		nothing = (struct iovec){.iov_base = engine->scratch};
 		core.msg_iov = &nothing;
-		core.desc =
-			ep->domain->engine.scratch_desc ? &ep->domain->engine.scratch_desc : NULL;
+		core.desc = engine->scratch_desc ? &engine->scratch_desc : NULL;
 		core.iov_count = 1;
 	}
-	submission.wr = (struct pmv_wr){
-		.kind = what & FI_READ ? PMV_WR_READ : PMV_WR_WRITE,
-		.rma = &core,
-	};
 	if (ini->hooks && msg->rma_iov_count && (what & FI_WRITE))
 		submission.changed = ini->hooks->changed(msg->rma_iov);
 	return pmv_submit(ini, &submission);
@@ -77,7 +69,7 @@ static ssize_t read_msg(struct pmv_ep *ep, const struct fi_msg_rma *msg, uint64_
 	    !pmv_initiator_is_fast(&ep->initiator, READ_SLOW))
 		return submit(ep, msg, FI_RMA | FI_READ, flags, false);
 	from = *msg->rma_iov;
-	from.key = pmv_core_key(from.key);
+	from.key = pmv_initiator_core_key(from.key);
 	core = *msg;
 	core.rma_iov = &from;
 	ret = pmv_engine_post_one(&ep->engine, &wr);
@@ -136,23 +128,18 @@ static ssize_t write_msg(struct pmv_ep *ep, const struct fi_msg_rma *msg, uint64
 	ssize_t ret;
 
 	if ((flags & OWN_FLAGS) || msg->rma_iov_count != 1 || !msg->iov_count ||
-	    !pmv_initiator_is_fast(ini, unheard ? INJECT_SLOW : WRITE_SLOW)) {
-		if ((flags & FI_IMMED) && !(flags & FI_COMMIT)) {
-			PMV_WARN(EP_DATA, "FI_IMMED needs FI_COMMIT\n");
-			return -FI_EINVAL;
-		}
+	    !pmv_initiator_is_fast(ini, unheard ? INJECT_SLOW : WRITE_SLOW))
 		return submit(ep, msg, FI_RMA | FI_WRITE, flags, unheard);
-	}
 	to = *at;
-	to.key = pmv_core_key(at->key);
+	to.key = pmv_initiator_core_key(at->key);
 	core = *msg;
 	core.rma_iov = &to;
-	notes = pmv_ordering_begin_write(ini, at->key, at->addr, at->len);
+	notes = pmv_ordering_begin_write(ini, at);
 	if (flags & FI_REMOTE_CQ_DATA)
 		counted = pmv_ordering_send_begin(ini, PMV_SLOW_IMMEDIATES);
 	ret = pmv_engine_post_one(&ep->engine, &wr);
 	pmv_ordering_send_end(ini, counted, !ret, false);
-	pmv_ordering_end_write(ini, notes, at->key, at->addr, at->len, !ret);
+	pmv_ordering_end(ini, notes, at, !ret, false);
 	if (!ret && ini->hooks)
 		pmv_ordering_lost_write(ini, at, 1, unheard);
 	return ret;

@@ -8,22 +8,55 @@
 #include "objects/domain.h"
 #include "objects/ep.h"
 #include "objects/eq.h"
-#include "objects/pep.h"
-#include "objects/srx.h"
 
 struct fid *pmv_unwrap_fid(struct fid *fid)
 {
-	if (fid->ops == &pmv_ep_fi_ops)
+	if (fid->ops == &pmv_ep_fi_ops || fid->ops == &pmv_srx_fi_ops)
 		return &pmv_container_of(fid, struct pmv_ep, ep_fid.fid)->engine.fid->fid;
 	if (fid->ops == &pmv_pep_fi_ops)
 		return &pmv_container_of(fid, struct pmv_pep, pep_fid.fid)->core_fid->fid;
-	if (fid->ops == &pmv_srx_fi_ops)
-		return &pmv_container_of(fid, struct pmv_srx, srx_fid.fid)->engine.fid->fid;
 	if (fid->ops == &pmv_cq_fi_ops)
 		return &pmv_container_of(fid, struct pmv_cq, cq_fid.fid)->queue.core_fid->fid;
 	if (fid->ops == &pmv_eq_fi_ops)
 		return &pmv_container_of(fid, struct pmv_eq, eq_fid.fid)->core_fid->fid;
+	if (fid->ops == &pmv_mr_fi_ops)
+		return &pmv_container_of(fid, struct pmv_mr, mr_fid.fid)->core_fid->fid;
+	if (fid->ops == &pmv_domain_fi_ops)
+		return &pmv_container_of(fid, struct pmv_domain, domain_fid.fid)
+				->engine.domain_fid->fid;
+	if (fid->ops == &pmv_fabric_fi_ops)
+		return &pmv_container_of(fid, struct pmv_fabric, fabric_fid.fid)->core_fid->fid;
 	return NULL;
+}
+
+int pmv_unwrap_control(struct fid *fid, int command, void *arg)
+{
+	return fi_control(pmv_unwrap_fid(fid), command, arg);
+}
+
+int pmv_unwrap_getopt(struct fid *fid, int level, int optname, void *optval, size_t *optlen)
+{
+	int ret = fi_getopt(pmv_unwrap_fid(fid), level, optname, optval, optlen);
+	size_t *size = optval;
+
+	if (!ret && level == FI_OPT_ENDPOINT && optname == FI_OPT_CM_DATA_SIZE)
+		*size = *size > PMV_HANDSHAKE_SIZE ? *size - PMV_HANDSHAKE_SIZE : 0;
+	return ret;
+}
+
+int pmv_unwrap_setopt(struct fid *fid, int level, int optname, const void *optval, size_t optlen)
+{
+	return fi_setopt(pmv_unwrap_fid(fid), level, optname, optval, optlen);
+}
+
+int pmv_unwrap_setname(struct fid *fid, void *addr, size_t addrlen)
+{
+	return fi_setname(pmv_unwrap_fid(fid), addr, addrlen);
+}
+
+int pmv_unwrap_getname(struct fid *fid, void *addr, size_t *addrlen)
+{
+	return fi_getname(pmv_unwrap_fid(fid), addr, addrlen);
 }
 
 struct fi_info *pmv_unwrap_info(const struct pmv_core *core, const struct fi_info *info)

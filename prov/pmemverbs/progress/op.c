@@ -8,19 +8,9 @@
 
 #include <rdma/fi_errno.h>
 
-/*
- * Only address space: memory is used for as many operations as were ever under way
- * at once.  That is enough for a few hundred endpoints with full send queues.  Who
- * needs more gets -FI_EAGAIN, as from a full queue.
- */
-#define POOL_OPS ((size_t) 1 << 16)
-
-/* This many of them are kept for operations that let others end. */
-#define OWN_OPS ((size_t) 1024)
-
 int pmv_op_pool_init(struct pmv_op_pool *pool, size_t size)
 {
-	size_t reserved = size * POOL_OPS;
+	size_t reserved = size * PMV_OP_OWN;
 	void *base = mmap(NULL, reserved, PROT_READ | PROT_WRITE,
 			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
@@ -38,7 +28,7 @@ void pmv_op_pool_destroy(struct pmv_op_pool *pool)
 	munmap(pool->base, pool->reserved);
 }
 
-static struct pmv_op *get(struct pmv_op_owner *owner, size_t most)
+struct pmv_op *pmv_op_get(struct pmv_op_owner *owner, enum pmv_op_most most)
 {
 	struct pmv_op_pool *pool = owner->pool;
 	struct pmv_op *op = NULL;
@@ -62,16 +52,6 @@ static struct pmv_op *get(struct pmv_op_owner *owner, size_t most)
 	return op;
 }
 
-struct pmv_op *pmv_op_get(struct pmv_op_owner *owner)
-{
-	return get(owner, POOL_OPS - OWN_OPS);
-}
-
-struct pmv_op *pmv_op_get_own(struct pmv_op_owner *owner)
-{
-	return get(owner, POOL_OPS);
-}
-
 void pmv_op_put(struct pmv_op_pool *pool, struct pmv_op *op)
 {
 	op->owner = NULL;
@@ -91,24 +71,6 @@ void pmv_op_fail(struct pmv_op *op, int err, int prov_errno)
 		op->prov_errno = prov_errno;
 }
 
-static void fill_entry(struct pmv_op *op, int err)
-{
-	op->comp.is_error = err != 0;
-	if (err) {
-		op->comp.err = (struct fi_cq_err_entry){
-			.op_context = op->context,
-			.flags = op->flags,
-			.err = err,
-			.prov_errno = op->prov_errno,
-		};
-	} else {
-		op->comp.ok = (struct fi_cq_tagged_entry){
-			.op_context = op->context,
-			.flags = op->flags,
-		};
-	}
-}
-
 /* end -- true: the application is to be told */
 static bool end(struct pmv_op_pool *pool, struct pmv_op *op)
 {
@@ -124,7 +86,15 @@ static bool end(struct pmv_op_pool *pool, struct pmv_op *op)
 		return false;
 	}
 	op->owner = NULL;
-	fill_entry(op, err);
+	op->comp.is_error = err != 0;
+	if (err)
+		op->comp.err = (struct fi_cq_err_entry){.op_context = op->context,
+							.flags = op->flags,
+							.err = err,
+							.prov_errno = op->prov_errno};
+	else
+		op->comp.ok =
+			(struct fi_cq_tagged_entry){.op_context = op->context, .flags = op->flags};
 	return true;
 }
 
@@ -137,15 +107,14 @@ bool pmv_op_done(struct pmv_op_pool *pool, struct pmv_op *op, int err, int prov_
 
 /* An endpoint's operations */
 
-/* next_of -- the first operation of an owner from a place in the pool on; holds the lock */
-static struct pmv_op *next_of(struct pmv_op_owner *owner, size_t *at)
+/* next_of -- the owner's next operation in the pool, or its first one; holds the lock */
+static struct pmv_op *next_of(struct pmv_op_owner *owner, struct pmv_op *op)
 {
 	struct pmv_op_pool *pool = owner->pool;
+	char *at = op ? (char *) op + pool->size : pool->base;
 
-	while (*at < pool->used) {
-		struct pmv_op *op = (struct pmv_op *) (pool->base + *at);
-
-		*at += pool->size;
+	for (; at < pool->base + pool->used; at += pool->size) {
+		op = (struct pmv_op *) at;
 		if (op->owner == owner)
 			return op;
 	}
@@ -154,44 +123,38 @@ static struct pmv_op *next_of(struct pmv_op_owner *owner, size_t *at)
 
 struct pmv_op *pmv_op_find(struct pmv_op_owner *owner, void *context)
 {
-	struct pmv_op_pool *pool = owner->pool;
-	struct pmv_op *op;
-	size_t at = 0;
+	struct pmv_op *op = NULL;
 
-	pthread_mutex_lock(&pool->lock);
+	pthread_mutex_lock(&owner->pool->lock);
 	do
-		op = next_of(owner, &at);
+		op = next_of(owner, op);
 	while (op && !(op->context == context && (op->flags & FI_RECV)));
-	pthread_mutex_unlock(&pool->lock);
+	pthread_mutex_unlock(&owner->pool->lock);
+	return op;
+}
+
+bool pmv_op_owes(struct pmv_op_owner *owner)
+{
+	struct pmv_op *op = NULL;
+
+	pthread_mutex_lock(&owner->pool->lock);
+	do
+		op = next_of(owner, op);
+	while (op && op->audience != PMV_TELL_NOBODY);
+	pthread_mutex_unlock(&owner->pool->lock);
 	return op;
 }
 
 struct pmv_op_list pmv_op_abandon(struct pmv_op_owner *owner)
 {
-	struct pmv_op_pool *pool = owner->pool;
 	struct pmv_op_list list = STAILQ_HEAD_INITIALIZER(list);
-	struct pmv_op *op;
-	size_t at = 0;
+	struct pmv_op *op = NULL;
 
-	pthread_mutex_lock(&pool->lock);
-	while ((op = next_of(owner, &at))) {
+	pthread_mutex_lock(&owner->pool->lock);
+	while ((op = next_of(owner, op))) {
 		op->owner = NULL;
 		STAILQ_INSERT_HEAD(&list, op, next);
 	}
-	pthread_mutex_unlock(&pool->lock);
+	pthread_mutex_unlock(&owner->pool->lock);
 	return list;
-}
-
-bool pmv_op_owes(struct pmv_op_owner *owner)
-{
-	struct pmv_op_pool *pool = owner->pool;
-	struct pmv_op *op;
-	size_t at = 0;
-
-	pthread_mutex_lock(&pool->lock);
-	do
-		op = next_of(owner, &at);
-	while (op && op->audience != PMV_TELL_NOBODY);
-	pthread_mutex_unlock(&pool->lock);
-	return op;
 }

@@ -4,8 +4,7 @@
  *
  * An operation is the context of every work request that is posted to the core on its
  * behalf.  All operations of a domain lie in one reserved range of addresses, so a
- * completion's context tells by itself whether it is one of ours: no object of the
- * application can have an address in there.
+ * completion's context tells by itself whether it is one of ours.
  *
  * `pending` counts its work requests in flight, and one more while whoever carries the
  * operation out is not done with it.  When it falls to 0 the operation ends: its owner
@@ -87,18 +86,23 @@ int pmv_op_pool_init(struct pmv_op_pool *pool, size_t size);
 void pmv_op_pool_destroy(struct pmv_op_pool *pool);
 
 /*
- * pmv_op_get -- all zeros but for its owner, and pending: 1.  NULL: none left.
- * pmv_op_get_own -- for what others wait for, flushes and acknowledgements: a few
- * are kept for that, or nothing would ever be given back.
+ * How many operations may be under way if one more is handed out.  A pool is only address
+ * space: memory is used for as many as ever were under way at once.  That is enough for a
+ * few hundred endpoints with full send queues.  Some are kept for operations of our own for
+ * which others wait (flushes, acknowledgements), or nothing would ever be given back.
  */
-struct pmv_op *pmv_op_get(struct pmv_op_owner *owner);
-struct pmv_op *pmv_op_get_own(struct pmv_op_owner *owner);
+enum pmv_op_most {
+	PMV_OP_OWN = 1 << 16,
+	PMV_OP_APPLICATION = PMV_OP_OWN - 1024,
+};
+
+/* pmv_op_get -- all zeros but for its owner, and pending: 1.  NULL: none left, try again. */
+struct pmv_op *pmv_op_get(struct pmv_op_owner *owner, enum pmv_op_most most);
 void pmv_op_put(struct pmv_op_pool *pool, struct pmv_op *op);
 
 /*
- * pmv_op_done -- one of the pending has come to its end; err: 0 or a positive fi_errno.
- * True: the operation has ended, and op->comp is what the application is to be told.
- * An operation that has ended and is not told of is gone.
+ * pmv_op_done -- one of the pending has come to its end; err: 0 or a positive fi_errno.  True:
+ * the application is to be told op->comp.  An operation that has ended untold is gone.
  */
 bool pmv_op_done(struct pmv_op_pool *pool, struct pmv_op *op, int err, int prov_errno);
 
@@ -109,9 +113,8 @@ void pmv_op_fail(struct pmv_op *op, int err, int prov_errno);
 struct pmv_op *pmv_op_find(struct pmv_op_owner *owner, void *context);
 
 /*
- * pmv_op_abandon -- the endpoint was closed: take its operations from it.  The core may
- * still complete them, so they stay in the pool; nobody hears of that any more.  No
- * queue of the endpoint may be read meanwhile.
+ * pmv_op_abandon -- the endpoint was closed: take its operations from it.  The core may still
+ * complete them, of which nobody hears.  No queue of the endpoint may be read meanwhile.
  */
 struct pmv_op_list pmv_op_abandon(struct pmv_op_owner *owner);
 

@@ -16,27 +16,21 @@
 #include "progress/op.h"
 
 /*
- * This many entries more than the application asked for are taken from the core before
- * it reads them.  A short queue, or one that is full of notices, must not keep the core
- * from working.
+ * So many entries more than the application asked for are taken from the core: a short queue,
+ * or one that is full of notices, must not keep the core from working
  */
 #define SPARE_ROOM 1024
 
 size_t pmv_queue_entry_size(enum fi_cq_format format)
 {
-	switch (format) {
-	case FI_CQ_FORMAT_CONTEXT:
-		return sizeof(struct fi_cq_entry);
-	case FI_CQ_FORMAT_MSG:
-		return sizeof(struct fi_cq_msg_entry);
-	case FI_CQ_FORMAT_DATA:
-		return sizeof(struct fi_cq_data_entry);
-	case FI_CQ_FORMAT_TAGGED:
-		return sizeof(struct fi_cq_tagged_entry);
-	case FI_CQ_FORMAT_UNSPEC:
-		break;
-	}
-	return 0;
+	static const size_t sizes[] = {
+		[FI_CQ_FORMAT_CONTEXT] = sizeof(struct fi_cq_entry),
+		[FI_CQ_FORMAT_MSG] = sizeof(struct fi_cq_msg_entry),
+		[FI_CQ_FORMAT_DATA] = sizeof(struct fi_cq_data_entry),
+		[FI_CQ_FORMAT_TAGGED] = sizeof(struct fi_cq_tagged_entry),
+	};
+
+	return (size_t) format < sizeof(sizes) / sizeof(sizes[0]) ? sizes[format] : 0;
 }
 
 /* The ready list */
@@ -64,7 +58,7 @@ void pmv_queue_add(struct pmv_queue *queue, struct pmv_comp *comp)
 	pmv_queue_wake(queue);
 }
 
-static struct pmv_comp *ready_take(struct pmv_queue *queue, bool error)
+struct pmv_comp *pmv_queue_take(struct pmv_queue *queue, bool error)
 {
 	struct pmv_comp *comp;
 
@@ -115,11 +109,6 @@ static bool ready_has_error(struct pmv_queue *queue)
 	return error;
 }
 
-struct pmv_comp *pmv_queue_take_error(struct pmv_queue *queue)
-{
-	return ready_take(queue, true);
-}
-
 void pmv_queue_free(struct pmv_queue *queue, struct pmv_comp *comp)
 {
 	if (comp->embedded)
@@ -130,16 +119,7 @@ void pmv_queue_free(struct pmv_queue *queue, struct pmv_comp *comp)
 
 /* The core's entries */
 
-/* All formats are prefixes of the tagged one. */
-static void write_entry(struct pmv_queue *queue, void *slot, const struct fi_cq_tagged_entry *entry)
-{
-	memcpy(slot, entry, queue->entry_size);
-}
-
-/*
- * settle -- a work request of an operation has completed without error.  True: the
- * slot now holds what the application is told.
- */
+/* settle -- a work request has completed; true: the slot holds what the application is told */
 static bool settle(struct pmv_queue *queue, struct pmv_op *op, char *slot, const char *core_entry)
 {
 	if (!pmv_op_done(queue->pool, op, 0, 0))
@@ -153,7 +133,8 @@ static bool settle(struct pmv_queue *queue, struct pmv_op *op, char *slot, const
 		memmove(slot, core_entry, queue->entry_size);
 		memcpy(slot, &op->context, sizeof(op->context));
 	} else {
-		write_entry(queue, slot, &op->comp.ok);
+		/* All formats are prefixes of the tagged one. */
+		memcpy(slot, &op->comp.ok, queue->entry_size);
 	}
 	pmv_op_put(queue->pool, op);
 	return true;
@@ -172,9 +153,8 @@ static bool put_behind(struct pmv_queue *queue, const void *entry)
 }
 
 /*
- * filter -- remove the entries of operations from a buffer; returns how many are left.
- * A flush may end many writes, whose entries have no room here and go to the ready
- * list.  Then the entries behind it have to stay behind them.
+ * filter -- remove the entries of operations from a buffer; returns how many are left.  A
+ * flush may end many writes, whose entries go to the ready list, and those behind it, too.
  */
 static size_t filter(struct pmv_queue *queue, char *buf, size_t count)
 {
@@ -216,10 +196,7 @@ static void end_with_error(struct pmv_queue *queue, const struct fi_cq_err_entry
 		ready_add(queue, &op->comp);
 }
 
-/*
- * take_error -- move the core's error entry into the ready list.  There is room behind
- * the entry for cores that have a longer one than this build knows.
- */
+/* take_error -- move the core's error entry, perhaps a longer one than ours, to the ready list */
 static ssize_t take_error(struct pmv_queue *queue)
 {
 	union {
@@ -234,7 +211,7 @@ static ssize_t take_error(struct pmv_queue *queue)
 		return -FI_ENOMEM;
 	err.entry.err_data = comp->err_data;
 	err.entry.err_data_size = sizeof(comp->err_data);
-	ret = queue->engine->core->ops->poll_error(queue->core_fid, &err.entry);
+	ret = queue->engine->core->ops->poll_error(queue->core_fid, &err.entry, 0);
 	if (ret <= 0) {
 		free(comp);
 		return ret ? ret : -FI_EAGAIN;
@@ -343,7 +320,7 @@ static inline void push_waiters(struct pmv_queue *queue, bool looking)
 		push_all(queue, looking);
 }
 
-static void progress(struct pmv_queue *queue, bool looking)
+void pmv_queue_progress(struct pmv_queue *queue, bool looking)
 {
 	size_t room = queue->size + SPARE_ROOM;
 
@@ -357,16 +334,6 @@ static void progress(struct pmv_queue *queue, bool looking)
 	pthread_mutex_unlock(&queue->lock);
 }
 
-void pmv_queue_progress(struct pmv_queue *queue)
-{
-	progress(queue, false);
-}
-
-void pmv_queue_look(struct pmv_queue *queue)
-{
-	progress(queue, true);
-}
-
 /* Reading */
 
 /* read_ready -- so many entries of the ready list, or -FI_EAVAIL: an error is next */
@@ -375,8 +342,8 @@ static ssize_t read_ready(struct pmv_queue *queue, char *buf, size_t count)
 	ssize_t got = 0;
 	struct pmv_comp *comp;
 
-	while ((size_t) got < count && (comp = ready_take(queue, false))) {
-		write_entry(queue, buf + got++ * queue->entry_size, &comp->ok);
+	while ((size_t) got < count && (comp = pmv_queue_take(queue, false))) {
+		memcpy(buf + got++ * queue->entry_size, &comp->ok, queue->entry_size);
 		pmv_queue_free(queue, comp);
 	}
 	return !got && ready_has_error(queue) ? -FI_EAVAIL : got;
@@ -415,11 +382,6 @@ ssize_t pmv_queue_read(struct pmv_queue *queue, void *buf, size_t count)
 bool pmv_queue_is_armed(struct pmv_queue *queue)
 {
 	return queue && atomic_load(&queue->armed);
-}
-
-bool pmv_queue_is_ready(struct pmv_queue *queue)
-{
-	return atomic_load(&queue->num_ready);
 }
 
 int pmv_queue_arm(struct pmv_queue *queue)
@@ -461,30 +423,19 @@ static int make_waitable(struct pmv_queue *queue)
 	return 0;
 }
 
-int pmv_queue_open(struct pmv_queue *queue, const struct pmv_queue_attr *attr)
+int pmv_queue_open(struct pmv_queue *queue, bool has_fd, bool waitable)
 {
 	int ret = 0;
 
-	*queue = (struct pmv_queue){
-		.engine = attr->engine,
-		.core_fid = attr->core_fid,
-		.pool = attr->pool,
-		.entry_size = attr->entry_size,
-		.size = attr->size,
-		.has_room = attr->has_room,
-		.has_room_arg = attr->has_room_arg,
-		.epoll_fd = -1,
-		.wake_fd = -1,
-		.core_fd = -1,
-	};
+	queue->epoll_fd = queue->wake_fd = queue->core_fd = -1;
 	STAILQ_INIT(&queue->ready);
 	TAILQ_INIT(&queue->waiters);
 	pthread_mutex_init(&queue->lock, NULL);
 	pthread_mutex_init(&queue->ready_lock, NULL);
 	pthread_mutex_init(&queue->stall_lock, NULL);
-	if (attr->has_fd)
+	if (has_fd)
 		ret = fi_control(&queue->core_fid->fid, FI_GETWAIT, &queue->core_fd);
-	if (!ret && attr->waitable)
+	if (!ret && waitable)
 		ret = make_waitable(queue);
 	if (ret)
 		pmv_queue_close(queue);

@@ -2,12 +2,10 @@
 /*
  * queue.h -- completions on their way from a core's queue to the application
  *
- * The application's entries are read from the core straight into its buffer.  Entries
- * of operations (op.h) are removed from there, or rewritten.  Entries that do not come
- * from the core wait in the ready list, and are handed out first.
- *
- * An endpoint that waits for something has a waiter on the queue: whoever reads the
- * queue pushes all waiters before and after that.
+ * The application's entries are read from the core straight into its buffer.  Entries of
+ * operations (op.h) are removed from there, or rewritten.  Entries that do not come from the
+ * core wait in the ready list, and are handed out first.  Whoever reads the queue pushes all
+ * waiters before and after that: endpoints that wait for something.
  *
  * The descriptor, if there is one, tells of the core's events and of the ready list.
  * `armed` means that somebody may sleep on it.
@@ -102,27 +100,19 @@ struct pmv_queue {
 /* pmv_queue_entry_size -- of the application's entries; 0: there is no such format */
 size_t pmv_queue_entry_size(enum fi_cq_format format);
 
-struct pmv_queue_attr {
-	const struct pmv_engine *engine;
-	struct fid_cq *core_fid;
-	struct pmv_op_pool *pool;
-	size_t entry_size;
-	size_t size;
-	bool has_fd;   /* the core's queue has a descriptor */
-	bool waitable; /* the application may wait */
-	void (*has_room)(void *arg);
-	void *has_room_arg;
-};
-
-/* pmv_queue_open -- around a core's queue, which the caller closes; 0 or a negative fi_errno */
-int pmv_queue_open(struct pmv_queue *queue, const struct pmv_queue_attr *attr);
+/*
+ * pmv_queue_open -- the caller has set the first members, and has_room, and the rest to 0;
+ * it closes the core's queue.  has_fd: the core's queue has a descriptor; waitable: the
+ * application may wait.  0 or a negative fi_errno.
+ */
+int pmv_queue_open(struct pmv_queue *queue, bool has_fd, bool waitable);
 void pmv_queue_close(struct pmv_queue *queue);
 
 /* pmv_queue_read -- the application's fi_cq_read */
 ssize_t pmv_queue_read(struct pmv_queue *queue, void *buf, size_t count);
 
-/* pmv_queue_take_error -- the error at the head of the ready list, or NULL; the caller frees it */
-struct pmv_comp *pmv_queue_take_error(struct pmv_queue *queue);
+/* pmv_queue_take -- the head of the ready list, if it is (not) an error; the caller frees it */
+struct pmv_comp *pmv_queue_take(struct pmv_queue *queue, bool error);
 void pmv_queue_free(struct pmv_queue *queue, struct pmv_comp *comp);
 
 /* pmv_queue_add -- put an entry into the ready list and wake who waits */
@@ -131,10 +121,11 @@ void pmv_queue_add(struct pmv_queue *queue, struct pmv_comp *comp);
 /* pmv_queue_wake -- have whoever waits look again */
 void pmv_queue_wake(struct pmv_queue *queue);
 
-/* pmv_queue_progress -- move what the core has into the ready list, and push the waiters */
-void pmv_queue_progress(struct pmv_queue *queue);
-/* pmv_queue_look -- the same for an application that waits */
-void pmv_queue_look(struct pmv_queue *queue);
+/*
+ * pmv_queue_progress -- move what the core has into the ready list, and push the waiters;
+ * looking: for an application that waits
+ */
+void pmv_queue_progress(struct pmv_queue *queue, bool looking);
 
 /*
  * pmv_queue_has_room -- for a notice; pmv_queue_is_full -- nothing more is taken from
@@ -150,13 +141,8 @@ void pmv_queue_unwait(struct pmv_queue *queue, struct pmv_waiter *waiter);
 /* pmv_queue_is_armed -- may somebody sleep on the descriptor?  queue may be NULL. */
 bool pmv_queue_is_armed(struct pmv_queue *queue);
 
-/*
- * pmv_queue_arm -- somebody is about to sleep: whatever comes from now on makes the
- * descriptor ready.  0 or a negative fi_errno.  pmv_queue_is_ready: is something ready
- * already?
- */
+/* pmv_queue_arm -- before a sleep: whatever comes from now on makes the descriptor ready */
 int pmv_queue_arm(struct pmv_queue *queue);
-bool pmv_queue_is_ready(struct pmv_queue *queue);
 
 /* pmv_queue_trywait -- may the core's descriptor be waited on?  0, or -FI_EAGAIN: there is work */
 int pmv_queue_trywait(struct pmv_queue *queue);

@@ -18,10 +18,10 @@
 #include "base/setting.h"
 #include "engine/core.h"
 #include "engine/info.h"
-#include "rdm/deferred.h"
+#include "memory/guard.h"
+#include "rdm/rdm_cq.h"
 #include "rdm/rdm_ep.h"
-#include "rdm/rdm_guard.h"
-#include "rdm/table.h"
+#include "base/table.h"
 
 #define RXM_OVER_US PMV_NAME ";ofi_rxm"
 
@@ -250,8 +250,8 @@ struct fi_info *pmv_rdm_ask(uint32_t version, const char *node, const char *serv
 /* Domains */
 
 struct rdm_domain {
-	TABLE(fi_ops) fid_ops;
-	TABLE(fi_ops_domain) ops;
+	PMV_TABLE(fi_ops) fid_ops;
+	PMV_TABLE(fi_ops_domain) ops;
 	const struct fi_ops *rxm_fid_ops;
 	const struct fi_ops_domain *rxm_ops;
 };
@@ -292,12 +292,46 @@ static int rdm_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct f
 
 	if (ret)
 		return ret;
-	pmv_rdm_guard_cq(*cq);
-	if (!pmv_setting.commit_all)
-		return 0;
-	ret = pmv_deferred_wrap(*cq, attr);
+	ret = pmv_rdm_cq_wrap(*cq, attr);
 	if (ret)
 		fi_close(&(*cq)->fid);
+	return ret;
+}
+
+/* Counters are read under guard, as CQs are (rdm_cq.h).  All share one table. */
+static struct {
+	pthread_mutex_t lock;
+	struct fi_ops_cntr *rxm;
+	PMV_TABLE(fi_ops_cntr) ops;
+} cntrs = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static uint64_t cntr_read(struct fid_cntr *cntr)
+{
+	uint64_t ret;
+
+	pmv_guard_enter();
+	ret = cntrs.rxm->read(cntr);
+	pmv_guard_leave();
+	return ret;
+}
+
+static uint64_t cntr_readerr(struct fid_cntr *cntr)
+{
+	uint64_t ret;
+
+	pmv_guard_enter();
+	ret = cntrs.rxm->readerr(cntr);
+	pmv_guard_leave();
+	return ret;
+}
+
+static int cntr_wait(struct fid_cntr *cntr, uint64_t threshold, int timeout)
+{
+	int ret;
+
+	pmv_guard_enter();
+	ret = cntrs.rxm->wait(cntr, threshold, timeout);
+	pmv_guard_leave();
 	return ret;
 }
 
@@ -306,9 +340,19 @@ static int rdm_cntr_open(struct fid_domain *fid, struct fi_cntr_attr *attr, stru
 {
 	int ret = to_rdm_domain(fid)->rxm_ops->cntr_open(fid, attr, cntr, context);
 
-	if (!ret)
-		pmv_rdm_guard_cntr(*cntr);
-	return ret;
+	if (ret)
+		return ret;
+	pthread_mutex_lock(&cntrs.lock);
+	if (!cntrs.rxm) {
+		PMV_TABLE_REPLACE((*cntr)->ops, cntrs.rxm, cntrs.ops);
+		cntrs.ops.fn.read = cntr_read;
+		cntrs.ops.fn.readerr = cntr_readerr;
+		cntrs.ops.fn.wait = cntr_wait;
+	} else if ((*cntr)->ops == cntrs.rxm) {
+		(*cntr)->ops = &cntrs.ops.fn;
+	}
+	pthread_mutex_unlock(&cntrs.lock);
+	return 0;
 }
 
 static int rdm_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av **av,
@@ -334,27 +378,14 @@ static int rdm_domain_close(struct fid *fid)
 
 /* Fabrics */
 
-struct pmv_rdm_fabric {
-	char *name;
-	uint32_t api_version;
-	pthread_mutex_t lock;
-	struct fid_fabric *fid; /* RxM's, once something needs it */
-};
-
-struct pmv_rdm_fabric *pmv_rdm_fabric_new(const char *name, uint32_t api_version)
+int pmv_rdm_fabric_init(struct pmv_rdm_fabric *fabric, const struct fi_fabric_attr *attr)
 {
-	struct pmv_rdm_fabric *fabric = calloc(1, sizeof(*fabric));
-
-	if (!fabric)
-		return NULL;
-	fabric->name = strdup(name);
-	if (!fabric->name) {
-		free(fabric);
-		return NULL;
-	}
-	fabric->api_version = pmv_info_api_version(api_version);
+	fabric->name = strdup(attr->name);
+	if (!fabric->name)
+		return -FI_ENOMEM;
+	fabric->api_version = pmv_info_api_version(attr->api_version);
 	pthread_mutex_init(&fabric->lock, NULL);
-	return fabric;
+	return 0;
 }
 
 int pmv_rdm_fabric_close(struct pmv_rdm_fabric *fabric)
@@ -370,7 +401,6 @@ void pmv_rdm_fabric_free(struct pmv_rdm_fabric *fabric)
 {
 	pthread_mutex_destroy(&fabric->lock);
 	free(fabric->name);
-	free(fabric);
 }
 
 /* open_rxm -- RxM's fabric, which stays open */
@@ -406,17 +436,13 @@ int pmv_rdm_domain_open(struct pmv_rdm_fabric *fabric, struct fi_info *info,
 	leave_rxm();
 	if (ret)
 		goto free;
-	rdm->rxm_fid_ops = (*domain_fid)->fid.ops;
-	COPY_TABLE(rdm->fid_ops, rdm->rxm_fid_ops);
+	PMV_TABLE_REPLACE((*domain_fid)->fid.ops, rdm->rxm_fid_ops, rdm->fid_ops);
 	rdm->fid_ops.fn.close = rdm_domain_close;
-	(*domain_fid)->fid.ops = &rdm->fid_ops.fn;
-	rdm->rxm_ops = (*domain_fid)->ops;
-	COPY_TABLE(rdm->ops, rdm->rxm_ops);
+	PMV_TABLE_REPLACE((*domain_fid)->ops, rdm->rxm_ops, rdm->ops);
 	rdm->ops.fn.endpoint = rdm_ep_open;
 	rdm->ops.fn.av_open = rdm_av_open;
 	rdm->ops.fn.cq_open = rdm_cq_open;
 	rdm->ops.fn.cntr_open = rdm_cntr_open;
-	(*domain_fid)->ops = &rdm->ops.fn;
 	fi_freeinfo(rxm_info);
 	return 0;
 
@@ -437,8 +463,8 @@ int pmv_rdm_wait_open(struct pmv_rdm_fabric *fabric, struct fi_wait_attr *attr,
 
 int pmv_rdm_trywait(struct pmv_rdm_fabric *fabric, struct fid *fid)
 {
-	int ret = pmv_deferred_is_cq(fid)
-			  ? pmv_deferred_trywait(pmv_container_of(fid, struct fid_cq, fid))
+	int ret = pmv_rdm_cq_pool(fid)
+			  ? pmv_rdm_cq_trywait(pmv_container_of(fid, struct fid_cq, fid))
 			  : 0;
 
 	if (ret)

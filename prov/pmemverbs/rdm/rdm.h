@@ -9,6 +9,8 @@
 #ifndef PMV_RDM_H
 #define PMV_RDM_H
 
+#include <pthread.h>
+
 #include <rdma/fi_domain.h>
 #include <rdma/fi_eq.h>
 
@@ -30,11 +32,15 @@ bool pmv_rdm_wants_pmem(void);
 /* pmv_rdm_hooks -- for a domain that is being opened; NULL: the application opens it itself */
 const struct pmv_hooks *pmv_rdm_hooks(void);
 
-/* What a fabric needs for FI_EP_RDM; RxM's fabric is opened when it is first used. */
-struct pmv_rdm_fabric;
+/* What a fabric needs for FI_EP_RDM. */
+struct pmv_rdm_fabric {
+	char *name;
+	uint32_t api_version;
+	pthread_mutex_t lock;
+	struct fid_fabric *fid; /* RxM's, once something needs it */
+};
 
-/* pmv_rdm_fabric_new -- NULL: no memory */
-struct pmv_rdm_fabric *pmv_rdm_fabric_new(const char *name, uint32_t api_version);
+int pmv_rdm_fabric_init(struct pmv_rdm_fabric *fabric, const struct fi_fabric_attr *attr);
 /* pmv_rdm_fabric_close -- close RxM's fabric; if that succeeds, pmv_rdm_fabric_free follows */
 int pmv_rdm_fabric_close(struct pmv_rdm_fabric *fabric);
 void pmv_rdm_fabric_free(struct pmv_rdm_fabric *fabric);

@@ -5,22 +5,17 @@
  * RxM sends a message; the target's processor executes the atomic and answers.  Then the
  * result is in the target's caches, and so is everything that came before on the
  * connection.  If caches persist, all of it is durable.  If they do not, the agent makes
- * it durable with FI_PMEMVERBS_COMMIT=all (see deferred.h); else such commits are refused.
+ * it durable with FI_PMEMVERBS_COMMIT=all (see rdm_cq.h); else such commits are refused.
  */
-#include "rdm/rdm_atomic.h"
+#include "rdm/rdm_ep.h"
 
 #include <rdma/fi_errno.h>
 #include <rdma/fi_ext_pmemverbs.h>
 
 #include "base/log.h"
 #include "base/setting.h"
-#include "engine/atomic.h"
-#include "engine/engine.h"
-#include "engine/length.h"
 #include "memory/key.h"
-#include "progress/op.h"
-#include "rdm/deferred.h"
-#include "rdm/rdm_ep.h"
+#include "rdm/rdm_cq.h"
 
 /* Which atomics commit */
 
@@ -110,7 +105,7 @@ ssize_t pmv_rdm_atomic_may_send(const struct pmv_lost_writes *tracker)
 static bool is_deferred(const struct pmv_rdm_ep *rdm, const struct fi_msg_atomic *msg,
 			uint64_t flags)
 {
-	return rdm->tx_cq && !rdm->counts && msg->rma_iov_count == 1 &&
+	return rdm->deferred.pool && !rdm->counts && msg->rma_iov_count == 1 &&
 	       pmv_rdm_atomic_is_deferred(msg->rma_iov->key, flags);
 }
 
@@ -139,18 +134,21 @@ static ssize_t check_atomic(struct pmv_rdm_ep *rdm, const struct fi_msg_atomic *
 static struct pmv_deferred *defer(struct fid_ep *fid, const struct fi_msg_atomic *msg,
 				  uint64_t flags)
 {
-	const struct pmv_rdm_ep *rdm = PMV_RDM_OF(fid, atomic);
-	struct pmv_deferred *deferred = pmv_deferred_get(rdm->tx_cq, fid);
+	struct pmv_rdm_ep *rdm = PMV_RDM_OF(fid, atomic);
+	/* RxM does not report injected ones. */
+	bool report = !(flags & FI_INJECT) && ((flags & FI_COMPLETION) || !rdm->selective);
+	struct pmv_deferred *deferred =
+		(struct pmv_deferred *) pmv_op_get(&rdm->deferred, PMV_OP_APPLICATION);
 
 	if (!deferred)
 		return NULL;
+	deferred->op.context = msg->context;
+	deferred->op.audience = report ? PMV_TELL_ALL : PMV_TELL_ERROR;
+	deferred->ep = fid;
 	deferred->dest = msg->addr;
 	deferred->addr = msg->rma_iov->addr;
 	deferred->key = msg->rma_iov->key;
 	deferred->len = msg->rma_iov->count * pmv_operand_size(msg->datatype);
-	deferred->context = msg->context;
-	/* RxM does not report injected ones. */
-	deferred->report = !(flags & FI_INJECT) && ((flags & FI_COMPLETION) || !rdm->selective);
 	return deferred;
 }
 
@@ -172,17 +170,12 @@ static ssize_t post_atomic(struct fid_ep *fid, const struct pmv_atomic *atomic,
 static ssize_t do_atomic(struct fid_ep *fid, const struct pmv_atomic *atomic, uint64_t flags)
 {
 	struct pmv_rdm_ep *rdm = PMV_RDM_OF(fid, atomic);
-	size_t count = pmv_atomic_count(atomic->msg, atomic->result, atomic->result_count);
+	struct fi_msg_atomic msg = *atomic->msg;
 	struct pmv_deferred *deferred = NULL;
-	const struct fi_msg_atomic *given;
-	struct pmv_atomic_msg copy;
-	struct fi_msg_atomic msg;
-	ssize_t ret = 0;
+	ssize_t ret;
 
-	given = pmv_atomic_lengths(atomic->msg, count, &copy);
-	if (!given || (flags & FI_IMMED))
+	if (flags & FI_IMMED)
 		return -FI_EINVAL;
-	msg = *given;
 	if (msg.op == FI_ATOMIC_READ && !(flags & FI_COMMIT))
 		return post_atomic(fid, atomic, &msg, flags);
 	if (is_deferred(rdm, &msg, flags)) {
@@ -204,111 +197,14 @@ static ssize_t do_atomic(struct fid_ep *fid, const struct pmv_atomic *atomic, ui
 	}
 	committing.tracker = NULL;
 	if (ret && deferred)
-		pmv_deferred_put(rdm->tx_cq, deferred);
+		pmv_op_put(rdm->deferred.pool, &deferred->op);
 	return ret;
-}
-
-/* The calls */
-
-static ssize_t rdm_atomicmsg(struct fid_ep *fid, const struct fi_msg_atomic *msg, uint64_t flags)
-{
-	return do_atomic(fid, &(struct pmv_atomic){.msg = msg}, flags);
-}
-
-static ssize_t rdm_atomicv(struct fid_ep *fid, const struct fi_ioc *iov, void **desc, size_t count,
-			   fi_addr_t dest_addr, uint64_t addr, uint64_t key,
-			   enum fi_datatype datatype, enum fi_op op, void *context)
-{
-	PMV_ATOMIC_MSG(iov, desc, count);
-
-	return rdm_atomicmsg(fid, &msg, PMV_RDM_OF(fid, atomic)->tx_op_flags);
-}
-
-static ssize_t rdm_inject_atomic(struct fid_ep *fid, const void *buf, size_t count,
-				 fi_addr_t dest_addr, uint64_t addr, uint64_t key,
-				 enum fi_datatype datatype, enum fi_op op)
-{
-	struct fi_ioc ioc = {(void *) buf, count};
-	void *context = NULL;
-	PMV_ATOMIC_MSG(&ioc, NULL, 1);
-
-	return rdm_atomicmsg(fid, &msg, FI_INJECT);
-}
-
-static ssize_t rdm_fetch_atomicmsg(struct fid_ep *fid, const struct fi_msg_atomic *msg,
-				   struct fi_ioc *resultv, void **result_desc, size_t result_count,
-				   uint64_t flags)
-{
-	const struct pmv_atomic atomic = {
-		.msg = msg,
-		.fetch = true,
-		.result = resultv,
-		.result_desc = result_desc,
-		.result_count = result_count,
-	};
-
-	return do_atomic(fid, &atomic, flags);
-}
-
-static ssize_t rdm_fetch_atomicv(struct fid_ep *fid, const struct fi_ioc *iov, void **desc,
-				 size_t count, struct fi_ioc *resultv, void **result_desc,
-				 size_t result_count, fi_addr_t dest_addr, uint64_t addr,
-				 uint64_t key, enum fi_datatype datatype, enum fi_op op,
-				 void *context)
-{
-	PMV_ATOMIC_MSG(iov, desc, count);
-
-	return rdm_fetch_atomicmsg(fid, &msg, resultv, result_desc, result_count,
-				   PMV_RDM_OF(fid, atomic)->tx_op_flags);
-}
-
-static ssize_t rdm_compare_atomicmsg(struct fid_ep *fid, const struct fi_msg_atomic *msg,
-				     const struct fi_ioc *comparev, void **compare_desc,
-				     size_t compare_count, struct fi_ioc *resultv,
-				     void **result_desc, size_t result_count, uint64_t flags)
-{
-	const struct pmv_atomic atomic = {
-		.msg = msg,
-		.fetch = true,
-		.result = resultv,
-		.result_desc = result_desc,
-		.result_count = result_count,
-		.compare = true,
-		.operand = comparev,
-		.operand_desc = compare_desc,
-		.operand_count = compare_count,
-	};
-
-	return do_atomic(fid, &atomic, flags);
-}
-
-static ssize_t rdm_compare_atomicv(struct fid_ep *fid, const struct fi_ioc *iov, void **desc,
-				   size_t count, const struct fi_ioc *comparev, void **compare_desc,
-				   size_t compare_count, struct fi_ioc *resultv, void **result_desc,
-				   size_t result_count, fi_addr_t dest_addr, uint64_t addr,
-				   uint64_t key, enum fi_datatype datatype, enum fi_op op,
-				   void *context)
-{
-	PMV_ATOMIC_MSG(iov, desc, count);
-
-	return rdm_compare_atomicmsg(fid, &msg, comparev, compare_desc, compare_count, resultv,
-				     result_desc, result_count,
-				     PMV_RDM_OF(fid, atomic)->tx_op_flags);
 }
 
 void pmv_rdm_atomic_replace(struct fid_ep *ep, struct pmv_rdm_ep *rdm)
 {
-	rdm->rxm_atomic = ep->atomic;
-	COPY_TABLE(rdm->atomic, ep->atomic);
-	rdm->atomic.fn.write = pmv_atomic_write;
-	rdm->atomic.fn.writev = rdm_atomicv;
-	rdm->atomic.fn.writemsg = rdm_atomicmsg;
-	rdm->atomic.fn.inject = rdm_inject_atomic;
-	rdm->atomic.fn.readwrite = pmv_atomic_readwrite;
-	rdm->atomic.fn.readwritev = rdm_fetch_atomicv;
-	rdm->atomic.fn.readwritemsg = rdm_fetch_atomicmsg;
-	rdm->atomic.fn.compwrite = pmv_atomic_compwrite;
-	rdm->atomic.fn.compwritev = rdm_compare_atomicv;
-	rdm->atomic.fn.compwritemsg = rdm_compare_atomicmsg;
-	ep->atomic = &rdm->atomic.fn;
+	PMV_TABLE_REPLACE(ep->atomic, rdm->rxm_atomic, rdm->atomic.ops);
+	pmv_atomic_fill(&rdm->atomic.ops.fn);
+	rdm->atomic.post = do_atomic;
+	rdm->atomic.op_flags = rdm->tx_op_flags;
 }

@@ -26,8 +26,7 @@
 
 #include "base/log.h"
 #include "engine/length.h"
-#include "rdm/deferred.h"
-#include "rdm/rdm_atomic.h"
+#include "rdm/rdm_cq.h"
 
 /* The write that is being posted.  RxM calls back and can't say on whose behalf. */
 static _Thread_local struct {
@@ -39,12 +38,6 @@ static _Thread_local struct {
 	bool probes;     /* nothing is written: RxM only chooses its endpoint */
 	bool found;      /* it has chosen one */
 } posting;
-
-/* commits -- do the calls without a flags argument commit, too? */
-static bool commits(const struct pmv_rdm_ep *rdm)
-{
-	return rdm->tx_op_flags & FI_COMMIT;
-}
 
 /* Lost writes */
 
@@ -259,33 +252,19 @@ static ssize_t rdm_writemsg(struct fid_ep *fid, const struct fi_msg_rma *msg, ui
 	return end_write(rdm->rxm_rma->writemsg(fid, msg, flags));
 }
 
-static ssize_t write_with_flags(struct fid_ep *fid, const struct iovec *iov, void **desc,
-				size_t count, uint64_t data, fi_addr_t dest_addr, uint64_t addr,
-				uint64_t key, void *context, uint64_t more_flags)
-{
-	struct fi_rma_iov rma_iov = {addr, pmv_iov_len(iov, count), key};
-	struct fi_msg_rma msg = {iov, desc, count, dest_addr, &rma_iov, 1, context, data};
-
-	return rdm_writemsg(fid, &msg, PMV_RDM_OF(fid, rma)->tx_op_flags | more_flags);
-}
-
 static ssize_t rdm_writev(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
 			  fi_addr_t dest_addr, uint64_t addr, uint64_t key, void *context)
 {
 	const struct fi_rma_iov to = {addr, pmv_iov_len(iov, count), key};
-	struct pmv_rdm_ep *rdm;
+	const struct fi_msg_rma msg = {iov, desc, count, dest_addr, &to, 1, context, 0};
 
-	if (commits(PMV_RDM_OF(fid, rma)))
-		return write_with_flags(fid, iov, desc, count, 0, dest_addr, addr, key, context, 0);
-	rdm = begin_write(fid, dest_addr, &to);
-	return end_write(
-		rdm->rxm_rma->writev(fid, iov, desc, count, dest_addr, addr, key, context));
+	return rdm_writemsg(fid, &msg, PMV_RDM_OF(fid, rma)->tx_op_flags);
 }
 
 static ssize_t rdm_write(struct fid_ep *fid, const void *buf, size_t len, void *desc,
 			 fi_addr_t dest_addr, uint64_t addr, uint64_t key, void *context)
 {
-	struct iovec iov = {.iov_base = (void *) buf, .iov_len = len};
+	const struct iovec iov = {.iov_base = (void *) buf, .iov_len = len};
 
 	return rdm_writev(fid, &iov, &desc, 1, dest_addr, addr, key, context);
 }
@@ -294,16 +273,11 @@ static ssize_t rdm_writedata(struct fid_ep *fid, const void *buf, size_t len, vo
 			     uint64_t data, fi_addr_t dest_addr, uint64_t addr, uint64_t key,
 			     void *context)
 {
-	struct iovec iov = {.iov_base = (void *) buf, .iov_len = len};
+	const struct iovec iov = {.iov_base = (void *) buf, .iov_len = len};
 	const struct fi_rma_iov to = {addr, len, key};
-	struct pmv_rdm_ep *rdm;
+	const struct fi_msg_rma msg = {&iov, &desc, 1, dest_addr, &to, 1, context, data};
 
-	if (commits(PMV_RDM_OF(fid, rma)))
-		return write_with_flags(fid, &iov, &desc, 1, data, dest_addr, addr, key, context,
-					FI_REMOTE_CQ_DATA);
-	rdm = begin_write(fid, dest_addr, &to);
-	return end_write(
-		rdm->rxm_rma->writedata(fid, buf, len, desc, data, dest_addr, addr, key, context));
+	return rdm_writemsg(fid, &msg, PMV_RDM_OF(fid, rma)->tx_op_flags | FI_REMOTE_CQ_DATA);
 }
 
 static ssize_t rdm_inject_write(struct fid_ep *fid, const void *buf, size_t len,
@@ -379,7 +353,8 @@ static int rdm_ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 		rdm->av = pmv_container_of(bfid, struct fid_av, fid);
 	if (bfid->fclass == FI_CLASS_CNTR && (flags & (FI_READ | FI_WRITE)))
 		rdm->counts = true;
-	if (pmv_deferred_is_cq(bfid) && (flags & FI_TRANSMIT)) {
+	if (pmv_rdm_cq_pool(bfid) && (flags & FI_TRANSMIT)) {
+		rdm->deferred.pool = pmv_rdm_cq_pool(bfid);
 		rdm->tx_cq = pmv_container_of(bfid, struct fid_cq, fid);
 		rdm->selective = flags & FI_SELECTIVE_COMPLETION;
 	}
@@ -393,7 +368,7 @@ static int rdm_ep_close(struct fid *fid)
 
 	/* A thread that reads the CQ must not post to an endpoint that is being closed. */
 	if (rdm->tx_cq)
-		pmv_deferred_drop(rdm->tx_cq, pmv_container_of(fid, struct fid_ep, fid));
+		pmv_rdm_cq_drop(rdm->tx_cq, &rdm->deferred);
 	ret = rdm->rxm_ops->close(fid);
 	if (ret)
 		return ret;
@@ -405,41 +380,30 @@ static int rdm_ep_close(struct fid *fid)
 /* replace_tables -- replace the functions of RxM's that would not keep what is promised */
 static void replace_tables(struct fid_ep *ep, struct pmv_rdm_ep *rdm)
 {
-	rdm->rxm_ops = ep->fid.ops;
-	COPY_TABLE(rdm->ops, ep->fid.ops);
+	PMV_TABLE_REPLACE(ep->fid.ops, rdm->rxm_ops, rdm->ops);
 	rdm->ops.fn.close = rdm_ep_close;
 	rdm->ops.fn.bind = rdm_ep_bind;
-	ep->fid.ops = &rdm->ops.fn;
 
-	rdm->rxm_msg = ep->msg;
-	COPY_TABLE(rdm->msg, ep->msg);
+	PMV_TABLE_REPLACE(ep->msg, rdm->rxm_msg, rdm->msg);
+	PMV_TABLE_REPLACE(ep->tagged, rdm->rxm_tagged, rdm->tagged);
 	rdm->msg.fn.sendmsg = rdm_sendmsg;
-	if (commits(rdm)) {
+	rdm->tagged.fn.sendmsg = rdm_tsendmsg;
+	if (rdm->tx_op_flags & FI_COMMIT) {
 		rdm->msg.fn.send = no_send;
 		rdm->msg.fn.sendv = no_sendv;
 		rdm->msg.fn.senddata = no_senddata;
-	}
-	ep->msg = &rdm->msg.fn;
-
-	rdm->rxm_tagged = ep->tagged;
-	COPY_TABLE(rdm->tagged, ep->tagged);
-	rdm->tagged.fn.sendmsg = rdm_tsendmsg;
-	if (commits(rdm)) {
 		rdm->tagged.fn.send = no_tsend;
 		rdm->tagged.fn.sendv = no_tsendv;
 		rdm->tagged.fn.senddata = no_tsenddata;
 	}
-	ep->tagged = &rdm->tagged.fn;
 
-	rdm->rxm_rma = ep->rma;
-	COPY_TABLE(rdm->rma, ep->rma);
+	PMV_TABLE_REPLACE(ep->rma, rdm->rxm_rma, rdm->rma);
 	rdm->rma.fn.writemsg = rdm_writemsg;
 	rdm->rma.fn.write = rdm_write;
 	rdm->rma.fn.writev = rdm_writev;
 	rdm->rma.fn.writedata = rdm_writedata;
 	rdm->rma.fn.inject = rdm_inject_write;
 	rdm->rma.fn.injectdata = rdm_inject_writedata;
-	ep->rma = &rdm->rma.fn;
 
 	/* Only if atomics were asked for. */
 	if (ep->atomic)

@@ -18,16 +18,17 @@
 #include "base/container.h"
 #include "commit/hooks.h"
 #include "commit/lost_writes.h"
-#include "rdm/table.h"
+#include "progress/op.h"
+#include "engine/atomic.h"
 
 struct pmv_deferred;
 
 struct pmv_rdm_ep {
-	TABLE(fi_ops) ops;
-	TABLE(fi_ops_msg) msg;
-	TABLE(fi_ops_tagged) tagged;
-	TABLE(fi_ops_rma) rma;
-	TABLE(fi_ops_atomic) atomic;
+	PMV_TABLE(fi_ops) ops;
+	PMV_TABLE(fi_ops_msg) msg;
+	PMV_TABLE(fi_ops_tagged) tagged;
+	PMV_TABLE(fi_ops_rma) rma;
+	struct pmv_atomic_calls atomic;
 	const struct fi_ops *rxm_ops;
 	const struct fi_ops_msg *rxm_msg;
 	const struct fi_ops_tagged *rxm_tagged;
@@ -36,7 +37,8 @@ struct pmv_rdm_ep {
 	size_t inject_size;
 	uint64_t tx_op_flags; /* the application's */
 	bool selective;
-	bool counts; /* a counter would count a deferred atomic */
+	bool counts;                  /* a counter would count a deferred atomic */
+	struct pmv_op_owner deferred; /* its pool is of tx_cq; or NULL: it defers none */
 	struct fid_cq *tx_cq;
 	struct fid_av *av;
 	struct pmv_lost_writes_list lost_writes;
@@ -68,5 +70,22 @@ extern const struct pmv_hooks pmv_rdm_ep_hooks;
 /* pmv_rdm_ep_may_commit -- 0, or -FI_ECONNRESET after a warning: see pmv_lost_writes_may_commit */
 ssize_t pmv_rdm_ep_may_commit(struct pmv_lost_writes *tracker, const uint32_t *keys, size_t count,
 			      bool all);
+
+/* rdm_atomic.c: atomics, which RxM sends as messages */
+
+/*
+ * pmv_rdm_atomic_check -- the target's processor executes RxM's atomics.  Is one to memory
+ * with this key durable when it has answered?  NULL, or a sentence that says why not.
+ */
+const char *pmv_rdm_atomic_check(uint64_t key, uint64_t flags);
+
+/* pmv_rdm_atomic_is_deferred -- must one to memory with this key wait for the agent to complete? */
+bool pmv_rdm_atomic_is_deferred(uint64_t key, uint64_t flags);
+
+/* pmv_rdm_atomic_may_send -- RxM's endpoint is given a message, perhaps an atomic that commits */
+ssize_t pmv_rdm_atomic_may_send(const struct pmv_lost_writes *tracker);
+
+/* pmv_rdm_atomic_replace -- in an endpoint of RxM's that has atomics */
+void pmv_rdm_atomic_replace(struct fid_ep *ep, struct pmv_rdm_ep *rdm);
 
 #endif /* PMV_RDM_EP_H */

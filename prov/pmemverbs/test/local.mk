@@ -45,7 +45,8 @@ test_hint_SOURCES = %D%/test_hint.c
 test_info_SOURCES = %D%/test_info.c %D%/test_info_rdm.c %D%/test_info.h
 test_key_SOURCES = %D%/test_key.c
 test_length_SOURCES = %D%/test_length.c
-test_mem_SOURCES = %D%/test_mem.c
+test_mem_SOURCES = %D%/test_mem.c %D%/test_mem_files.c %D%/test_mem_input.c %D%/test_mem_own.c \
+	%D%/mem_system.c %D%/mem_system.h
 test_method_SOURCES = %D%/test_method.c
 test_offer_SOURCES = %D%/test_offer.c
 test_outage_SOURCES = %D%/test_outage.c

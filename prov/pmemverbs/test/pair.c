@@ -349,7 +349,6 @@ const char *pair_posted(struct pair *pair)
 
 bool pair_message(struct pair *pair, const struct fake_post *post, struct pmv_message *message)
 {
-	static uint8_t copy[PMV_MESSAGE_SIZE];
 	static uint64_t slot[PMV_MESSAGE_SIZE / 8];
 	size_t at = post->op.addr - pair->from->mailbox.peer.addr;
 
@@ -359,7 +358,7 @@ bool pair_message(struct pair *pair, const struct fake_post *post, struct pmv_me
 	memcpy(slot, post->op.buf, post->op.len);
 	cr_assert_eq(at, slot[0] % PMV_SLOTS * PMV_MESSAGE_SIZE, "it is not for its slot");
 	cr_assert_eq(post->op.len, post->op.rma_len);
-	return pmv_message_decode((uint8_t *) slot, slot[0], &pair->from->mailbox.message_out, copy,
+	return pmv_message_decode((uint8_t *) slot, slot[0], &pair->from->mailbox.message_out,
 				  message) == PMV_ARRIVED;
 }
 
@@ -497,7 +496,7 @@ void pair_expect_ack(struct pair *pair, uint64_t done, enum pmv_fault fault)
 void pair_answer(struct pair *pair, uint64_t number, uint64_t done, enum pmv_fault fault)
 {
 	struct pmv_mailbox *link = &pair->from->mailbox;
-	struct pmv_ack ack = {number, done, fault, 0};
+	struct pmv_ack ack = {.number = number, .done = done, .fault = fault};
 
 	pmv_ack_encode(link->block + PMV_ACKS_AT + number % PMV_SLOTS * PMV_ACK_SIZE, &ack,
 		       &link->ack_in);

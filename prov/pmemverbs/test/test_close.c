@@ -90,7 +90,7 @@ Test(close, does_not_tell_again_what_is_told_but_not_read)
 	fake_fail(&rig->fake, FI_EIO, 5);
 	fake_fail(&rig->fake, FI_ECANCELED, 5);
 	/* A fence or a counter takes entries before the application reads them. */
-	pmv_queue_progress(&pmv_to_cq(rig->cq)->queue);
+	pmv_queue_progress(&pmv_to_cq(rig->cq)->queue, false);
 	rig_close_ep(rig);
 	rig_expect(rig, CONTEXT(0), RIG_WRITTEN);
 	rig_expect_error(rig, CONTEXT(1), RIG_WRITTEN, FI_EIO);
@@ -244,5 +244,23 @@ Test(close, of_a_domain_that_is_busy_leaves_it_usable)
 	cr_expect_eq(rig->fake.open_objects, 4);
 	accepted(rig_commit(rig, KEY_MHP, CONTEXT(0), 0));
 	rig_expect_parts(rig, 2, CONTEXT(0), RIG_WRITTEN);
+	rig_close(rig);
+}
+
+/* A layer above may do so: struct pmv_zombies. */
+Test(close, lets_later_calls_fail)
+{
+	struct rig *rig = rig_open(NULL);
+	struct fid_ep *ep = rig->ep;
+	char buf[8] = {0};
+
+	rig_close_ep(rig);
+	refused(fi_recv(ep, buf, sizeof(buf), NULL, 0, NULL), FI_ESHUTDOWN);
+	refused(fi_send(ep, buf, sizeof(buf), NULL, 0, NULL), FI_ESHUTDOWN);
+	refused(fi_inject(ep, buf, sizeof(buf), 0), FI_ESHUTDOWN);
+	refused(fi_read(ep, buf, sizeof(buf), NULL, 0, 0, KEY_MHP, NULL), FI_ESHUTDOWN);
+	refused(fi_write(ep, buf, sizeof(buf), NULL, 0, 0, KEY_MHP, NULL), FI_ESHUTDOWN);
+	refused(fi_inject_write(ep, buf, sizeof(buf), 0, 0, KEY_MHP), FI_ESHUTDOWN);
+	rig_expect_nothing(rig);
 	rig_close(rig);
 }

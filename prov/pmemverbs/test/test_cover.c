@@ -197,7 +197,7 @@ Test(cover, waits_until_the_application_looks)
 	struct pmv_cq *cq = pmv_to_cq(rig->cq);
 
 	write_some(rig, 1, 3);
-	pmv_queue_progress(&cq->queue);
+	pmv_queue_progress(&cq->queue, false);
 	expect_posted(rig, "W W");
 	rig_expect_nothing(rig);
 	expect_posted(rig, "R");
@@ -207,7 +207,7 @@ Test(cover, waits_until_the_application_looks)
 	cr_assert_eq(pmv_cq_trywait(cq), 0);
 	write_some(rig, 3, 4);
 	cr_assert_eq(pmv_cq_trywait(cq), -FI_EAGAIN);
-	pmv_queue_progress(&cq->queue);
+	pmv_queue_progress(&cq->queue, false);
 	expect_posted(rig, "W R");
 	rig_expect_parts(rig, 2, CONTEXT(3), RIG_WRITTEN);
 	rig_close(rig);

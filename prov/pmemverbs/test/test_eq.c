@@ -4,7 +4,6 @@
 
 #include "objects/eq.h"
 #include "objects/handshake.h"
-#include "objects/pep.h"
 #include "objects/unwrap.h"
 #include "rig.h"
 

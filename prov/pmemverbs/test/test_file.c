@@ -162,10 +162,9 @@ TestSuite(file, .init = setup, .fini = teardown);
 static int open_as(void *addr, size_t len, enum pmv_persist persist, bool declared)
 {
 	const struct iovec iov = {addr, len};
-	const struct pmv_file_demand demand = {.persist = persist, .declared = declared};
 
 	pmv_files_close(files);
-	return pmv_files_open(&iov, 1, &demand, &files, &mem);
+	return pmv_files_open(&iov, 1, persist, declared, &files, &mem);
 }
 
 static int open_at(size_t at, size_t len)

@@ -12,6 +12,7 @@
 #include "pair.h"
 
 #define SECOND INT64_C(1000000000)
+#define HINT sizeof(struct pmv_hint)
 
 /* What the peer's agent listens to is here. */
 static struct pmv_hint_socket ear;
@@ -36,19 +37,17 @@ static void close_pair(struct pair *pair)
 static unsigned int heard(const struct pair *pair, bool ask)
 {
 	const struct pmv_mailbox *from = &pair->from->mailbox;
-	uint8_t buf[PMV_HINT_SIZE + 1];
 	unsigned int count = 0;
+	struct pmv_hint hint;
 	size_t len;
 
-	while ((len = pmv_hint_receive(&ear, buf, sizeof(buf)))) {
-		bool asked;
-
-		cr_assert_eq(len, PMV_HINT_SIZE);
+	while ((len = pmv_hint_receive(&ear, &hint, sizeof(hint)))) {
+		cr_assert_eq(len, sizeof(hint));
 		/* The other side was told this port, too. */
-		if (pmv_hint_key(buf) != from->peer.key)
+		if (hint.key != from->peer.key)
 			continue;
-		cr_expect(pmv_hint_decode(buf, &pair->to->mailbox.hint_in, &asked));
-		cr_expect_eq(asked, ask);
+		cr_expect(pmv_hint_is_genuine(&hint, &pair->to->mailbox.hint_in));
+		cr_expect_eq(hint.ask, ask);
 		count++;
 	}
 	return count;
@@ -163,7 +162,7 @@ Test(hint, of_the_peer_is_believed_and_answered)
 	cr_expect_not(is_hinted(pair));
 	cr_expect_eq(agent->looks.unhinted, 1);
 	cr_expect(pmv_listen(agent, SECOND), "there is none");
-	say(pair, pair->from->mailbox.hint, PMV_HINT_SIZE);
+	say(pair, &pair->from->mailbox.hint, HINT);
 	cr_expect(pmv_listen(agent, SECOND));
 	cr_expect(is_hinted(pair));
 	cr_expect_eq(agent->looks.unhinted, 0);
@@ -176,18 +175,18 @@ Test(hint, that_is_forged_is_not_believed)
 {
 	struct pair *pair = open_pair();
 	struct pmv_agent *agent = &pair->to->domain->agent;
-	uint8_t buf[2 * PMV_HINT_SIZE] = {0};
+	uint8_t buf[2 * HINT] = {0};
 
 	for (size_t len = 1; len <= sizeof(buf); len++) {
-		memcpy(buf, pair->from->mailbox.hint, PMV_HINT_SIZE);
-		buf[len % PMV_HINT_SIZE] ^= 1;
+		memcpy(buf, &pair->from->mailbox.hint, HINT);
+		buf[len % HINT] ^= 1;
 		say(pair, buf, len);
 		cr_expect_not(pmv_listen(agent, SECOND), "%zu bytes", len);
 	}
 	/* Its own, sent back to it; and a whole one with something behind it. */
-	say(pair, pair->to->mailbox.hint, PMV_HINT_SIZE);
-	memcpy(buf, pair->from->mailbox.hint, PMV_HINT_SIZE);
-	say(pair, buf, PMV_HINT_SIZE + 1);
+	say(pair, &pair->to->mailbox.hint, HINT);
+	memcpy(buf, &pair->from->mailbox.hint, HINT);
+	say(pair, buf, HINT + 1);
 	cr_expect_not(pmv_listen(agent, SECOND));
 	cr_expect_not(is_hinted(pair));
 	cr_expect_eq(agent->looks.until_ns, 0);
@@ -201,7 +200,7 @@ Test(hint, floods_are_read_in_parts)
 
 	for (int i = 0; i < 65; i++)
 		say(pair, "", 1);
-	say(pair, pair->from->mailbox.hint, PMV_HINT_SIZE);
+	say(pair, &pair->from->mailbox.hint, HINT);
 	cr_expect_not(pmv_listen(agent, SECOND));
 	cr_expect_not(is_hinted(pair));
 	cr_expect(pmv_listen(agent, SECOND));
@@ -226,7 +225,7 @@ Test(hint, that_is_lost_costs_time_only)
 	struct pmv_mailbox *to = &pair->to->mailbox;
 	struct pmv_message message = {0};
 
-	say(pair, pair->from->mailbox.hint, PMV_HINT_SIZE);
+	say(pair, &pair->from->mailbox.hint, HINT);
 	cr_expect(pmv_listen(agent, SECOND));
 	pmv_look_cool(&agent->looks, 2 * SECOND);
 	cr_expect(to->look.cold);

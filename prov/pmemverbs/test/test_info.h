@@ -14,7 +14,7 @@
 #include "engine/info.h"
 #include "base/log.h"
 #include "base/setting.h"
-#include "rdm/rdm_atomic.h"
+#include "rdm/rdm_ep.h"
 
 #define OWN (FI_PMEM | FI_FENCE)
 static const struct pmv_core core = {.name = "fake"};

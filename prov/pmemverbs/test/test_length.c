@@ -25,7 +25,7 @@ static void rounds(struct pair *pair)
 {
 	for (int i = 0; i < 4; i++) {
 		pair_round(pair);
-		pmv_queue_progress(&pmv_to_cq(pair->home->cq)->queue);
+		pmv_queue_progress(&pmv_to_cq(pair->home->cq)->queue, false);
 	}
 }
 

@@ -161,7 +161,7 @@ static const char *cell_of(const struct pmv_choice *plan)
 
 static void expect_plan(const struct config *config, const struct pmv_past *past, const char *cell)
 {
-	struct pmv_choice plan = pmv_choose_commit(&config->attr, config->transport, past);
+	struct pmv_choice plan = pmv_method_choose(&config->attr, config->transport, past);
 
 	cr_expect_str_eq(cell_of(&plan), cell,
 			 "persist %d, ddio %d, transport %d, relaxed %d, readable %d, fenced %d "
@@ -224,7 +224,7 @@ Test(method, writes_become_durable_as_the_table_says)
 			    !fits(writes[i].relaxed, config.attr.relaxed))
 				continue;
 			found++;
-			cr_expect_eq(pmv_write_method(&config.attr, config.transport),
+			cr_expect_eq(pmv_method_of_write(&config.attr, config.transport),
 				     writes[i].method,
 				     "persist %d, ddio %d, transport %d, relaxed %d",
 				     config.attr.persist, config.attr.ddio, config.transport,
@@ -251,19 +251,19 @@ Test(method, what_does_not_matter_changes_nothing)
 Test(method, reasons_name_the_remedy)
 {
 	struct config config = {.attr = {.persist = PMV_DMP, .ddio = true, .readable = true}};
-	struct pmv_choice plan = pmv_choose_commit(&config.attr, PMV_TRANSPORT_IB, NULL);
+	struct pmv_choice plan = pmv_method_choose(&config.attr, PMV_TRANSPORT_IB, NULL);
 
 	cr_expect_not_null(strstr(plan.why, "FI_PMEMVERBS_DDIO"));
 	config.attr.persist = PMV_PAGE;
-	plan = pmv_choose_commit(&config.attr, PMV_TRANSPORT_IB, NULL);
+	plan = pmv_method_choose(&config.attr, PMV_TRANSPORT_IB, NULL);
 	cr_expect_not_null(strstr(plan.why, "DAX"));
 	config.attr.persist = PMV_MHP;
 	config.attr.relaxed = true;
-	plan = pmv_choose_commit(&config.attr, PMV_TRANSPORT_IB, NULL);
+	plan = pmv_method_choose(&config.attr, PMV_TRANSPORT_IB, NULL);
 	cr_expect_not_null(strstr(plan.why, "FI_PMEMVERBS_ORDERING"));
 	config.attr.relaxed = false;
 	config.attr.readable = false;
-	plan = pmv_choose_commit(&config.attr, PMV_TRANSPORT_IB, NULL);
+	plan = pmv_method_choose(&config.attr, PMV_TRANSPORT_IB, NULL);
 	cr_expect_not_null(strstr(plan.why, "FI_REMOTE_READ"));
 }
 
@@ -298,7 +298,7 @@ static const struct {
 static void expect_message(const struct pmv_attr *attr, enum pmv_transport transport,
 			   const struct pmv_past *past, const char *cell)
 {
-	struct pmv_choice plan = pmv_choose_message(attr, transport, false, past);
+	struct pmv_choice plan = pmv_method_choose_message(attr, transport, false, past);
 	char expected[8];
 
 	snprintf(expected, sizeof(expected), "%s%s", past && past->agent ? "A" : "", cell);
@@ -306,7 +306,7 @@ static void expect_message(const struct pmv_attr *attr, enum pmv_transport trans
 			 attr ? (int) attr->persist : -1, cell_of(&plan), expected);
 	cr_expect_eq(plan.why != NULL, plan.method == PMV_METHOD_AGENT || plan.after_agent);
 	/* Without an order nothing says where it is. */
-	plan = pmv_choose_message(attr, transport, true, past);
+	plan = pmv_method_choose_message(attr, transport, true, past);
 	cr_expect_eq(plan.method, PMV_METHOD_REFUSED);
 	cr_expect_not_null(strstr(plan.why, "FI_PMEMVERBS_ORDERING"));
 }
@@ -344,7 +344,7 @@ Test(method, of_a_message_into_one_kind_of_memory_follows_the_table)
 				continue;
 			found++;
 			expect_messages(&attr, transport, received[i].single, fenced);
-			cr_expect_eq(pmv_message_method(&attr, transport),
+			cr_expect_eq(pmv_method_of_message(&attr, transport),
 				     *received[i].single == 'a'   ? PMV_METHOD_AGENT
 				     : *received[i].single == 'r' ? PMV_METHOD_READ
 								  : PMV_METHOD_WRITE);
@@ -360,10 +360,10 @@ Test(method, of_a_message_to_who_knows_where_is_the_agents)
 
 	for (int local = 0; local < 2; local++) {
 		enum pmv_transport transport = local ? PMV_TRANSPORT_LOCAL : PMV_TRANSPORT_IB;
-		struct pmv_choice plan = pmv_choose_message(NULL, transport, false, NULL);
+		struct pmv_choice plan = pmv_method_choose_message(NULL, transport, false, NULL);
 
 		expect_messages(NULL, transport, "a", fenced);
-		cr_expect_eq(pmv_message_method(NULL, transport), PMV_METHOD_AGENT);
+		cr_expect_eq(pmv_method_of_message(NULL, transport), PMV_METHOD_AGENT);
 		cr_expect_not_null(strstr(plan.why, "FI_OPT_PMEMVERBS_RECV_MR"));
 	}
 }

@@ -13,7 +13,7 @@
 #include <rdma/fi_errno.h>
 
 #include <rdma/fi_ext_pmemverbs.h>
-#include "objects/getinfo.h"
+#include "objects/fabric.h"
 #include "engine/info.h"
 #include "base/log.h"
 #include "base/setting.h"

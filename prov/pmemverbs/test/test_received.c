@@ -10,9 +10,7 @@
 
 #include "objects/ep.h"
 #include "objects/handshake.h"
-#include "objects/mr.h"
 #include "pair.h"
-#include "objects/srx.h"
 
 /* Not persistent, and not registered either. */
 static char volatile_memory[4096];
@@ -540,8 +538,8 @@ Test(option, is_not_of_shared_receives)
 {
 	/* Of what the fake core knows an event queue is bound as simply. */
 	struct fid_ep core = {.fid = {.fclass = FI_CLASS_EQ}};
-	struct pmv_srx srx = {
-		.srx_fid = {.fid = {.fclass = FI_CLASS_SRX_CTX, .ops = &pmv_srx_fi_ops}},
+	struct pmv_ep srx = {
+		.ep_fid = {.fid = {.fclass = FI_CLASS_SRX_CTX, .ops = &pmv_srx_fi_ops}},
 		.engine = {.fid = &core},
 	};
 
@@ -552,11 +550,11 @@ Test(option, is_not_of_shared_receives)
 		pmv_setting.agent = PMV_AGENT_PROGRESS;
 		mr = region(rig, FI_RECV, FI_PMEM);
 		if (shared_first) {
-			accepted(fi_ep_bind(rig->ep, &srx.srx_fid.fid, 0));
+			accepted(fi_ep_bind(rig->ep, &srx.ep_fid.fid, 0));
 			refused(promise(rig, mr, sizeof(mr)), FI_EINVAL);
 		} else {
 			accepted(promise(rig, mr, sizeof(mr)));
-			refused(fi_ep_bind(rig->ep, &srx.srx_fid.fid, 0), FI_EINVAL);
+			refused(fi_ep_bind(rig->ep, &srx.ep_fid.fid, 0), FI_EINVAL);
 		}
 		cr_expect_eq(pmv_to_ep(rig->ep)->srx, shared_first);
 		cr_expect_eq(said_by(rig).one_kind, !shared_first);

@@ -204,7 +204,7 @@ static unsigned int regions_at(struct pmv_region **all, const char *at)
 	unsigned int count = 0;
 
 	for (int i = 0; i < PLAIN_REGIONS; i++) {
-		for (size_t n = 0; all[i] && n < all[i]->iov_count; n++) {
+		for (size_t n = 0; all[i] && n < all[i]->attr.iov_count; n++) {
 			const char *base = all[i]->iov[n].iov_base;
 
 			count += at >= base && at < base + all[i]->iov[n].iov_len;
@@ -218,7 +218,8 @@ static void look_up(struct pmv_region **all)
 	size_t start = dice(&state, SIZE), len = dice(&state, SIZE - start + 1);
 	size_t first = start;
 	struct pmv_span span;
-	bool found = pmv_regions_find(&regions, (uintptr_t) memory + start, len, false, &span);
+	struct iovec rest = {memory + start, len};
+	bool found = pmv_regions_find(&regions, &rest, false, &span);
 	uint64_t piece;
 
 	while (first < start + len && !regions_at(all, memory + first))
@@ -228,6 +229,8 @@ static void look_up(struct pmv_region **all)
 		return;
 	cr_assert_eq(span.start, (uintptr_t) memory + first);
 	cr_assert(span.len && first + span.len <= start + len);
+	cr_expect_eq(rest.iov_base, memory + first + span.len);
+	cr_expect_eq(rest.iov_len, start + len - first - span.len);
 	piece = span.len;
 	cr_assert_eq(pmv_region_piece(span.region, span.offset, &piece), memory + first);
 	cr_assert_eq(piece, span.len);
@@ -254,13 +257,14 @@ Test(region, with_an_address_is_held)
 {
 	struct iovec iov = {memory, SIZE};
 	struct pmv_region *region = make(KEY, PMV_DMP, PMV_REGION_PMEM, 0, &iov, 1);
+	struct iovec rest = {memory, SIZE_MAX};
 	struct pmv_span span;
 
-	cr_assert(pmv_regions_find(&regions, (uintptr_t) memory, UINT64_MAX, true, &span));
+	cr_assert(pmv_regions_find(&regions, &rest, true, &span));
 	cr_expect_eq(span.len, SIZE);
 	cr_expect_eq(region->users, 1);
 	pmv_region_put(&regions, region);
-	cr_expect_not(pmv_regions_find(&regions, (uintptr_t) memory, 0, true, &span));
+	cr_expect_not(pmv_regions_find(&regions, &(struct iovec){memory, 0}, true, &span));
 	cr_expect_eq(region->users, 0);
 }
 

@@ -12,7 +12,7 @@
 /* wait_long -- nothing has been heard of the agent for so long that home asks */
 static void wait_long(struct pair *pair)
 {
-	pair->from->initiator.heard_ns = pmv_now_ns() - INT64_C(1000000000);
+	pair->from->initiator.heard_ns = pmv_clock_ns() - INT64_C(1000000000);
 	rig_expect_nothing(pair->home);
 }
 

@@ -8,7 +8,6 @@
 #include "objects/ep.h"
 #include "dice.h"
 #include "objects/cq.h"
-#include "objects/mr.h"
 
 /* What goes wrong */
 

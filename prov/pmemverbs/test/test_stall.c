@@ -278,7 +278,7 @@ Test(stall, does_not_make_sread_spin, .timeout = 20)
 		if (raised) {
 			accepted(rig_write(rig, KEY_MHP, CONTEXT(0)));
 			fake_complete(&rig->fake, 1);
-			pmv_queue_progress(&pmv_to_cq(rig->cq)->queue);
+			pmv_queue_progress(&pmv_to_cq(rig->cq)->queue, false);
 			rig_expect(rig, CONTEXT(0), RIG_WRITTEN);
 		}
 		rig->fake.room = 1;

@@ -1,104 +1,71 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* deferred.c -- a CQ of RxM's that defers atomics until they are durable; deferred.h says how */
-#include "rdm/deferred.h"
+/* rdm_cq.c -- RxM's completion queues; rdm_cq.h says what is done with them */
+#include "rdm/rdm_cq.h"
 
-#include <pthread.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include <rdma/fi_errno.h>
 
 #include "base/clock.h"
 #include "base/container.h"
+#include "base/setting.h"
+#include "memory/guard.h"
 #include "progress/queue.h"
 #include "rdm/rdm_ep.h"
-#include "rdm/table.h"
-
-/* This reserves addresses; memory is used for as many as were ever under way at once. */
-#define MAX_DEFERRED ((size_t) 1 << 16)
-#define DEFERRED_BYTES (MAX_DEFERRED * sizeof(struct pmv_deferred))
+#include "base/table.h"
 
 /* While something waits for room in the core, nothing sleeps for longer than this. */
 #define RETRY_MS 1
 
 STAILQ_HEAD(deferred_list, pmv_deferred);
 
-struct deferred_cq {
-	TABLE(fi_ops) fid_ops;
-	TABLE(fi_ops_cq) ops;
+struct rdm_cq {
+	PMV_TABLE(fi_ops) fid_ops;
+	PMV_TABLE(fi_ops_cq) ops;
 	struct fi_ops *rxm_fid_ops;
 	struct fi_ops_cq *rxm_ops;
 	size_t entry_size;
 	bool has_flags;
-	struct pmv_deferred *base;
+	bool defers; /* else nothing below is used */
+	struct pmv_op_pool pool;
 	pthread_mutex_t commit_lock; /* taken while one is committed: its endpoint stays open */
-	pthread_mutex_t lock;        /* for everything below */
-	size_t used;                 /* how many were ever handed out */
-	struct deferred_list free;
+	pthread_mutex_t lock;
 	struct deferred_list unposted; /* the core had no room to commit them */
 	struct deferred_list failed;   /* their commit was refused */
 };
 
-static struct deferred_cq *to_deferred_cq(const struct fid_cq *fid)
+static struct rdm_cq *to_rdm_cq(const struct fid_cq *fid)
 {
-	return pmv_container_of(fid->ops, struct deferred_cq, ops);
+	return pmv_container_of(fid->ops, struct rdm_cq, ops);
 }
 
 /* deferred_of -- NULL: the context is the application's */
-static struct pmv_deferred *deferred_of(struct deferred_cq *cq, const void *context)
+static struct pmv_deferred *deferred_of(struct rdm_cq *cq, void *context)
 {
-	return (uintptr_t) context - (uintptr_t) cq->base < DEFERRED_BYTES
-		       ? (struct pmv_deferred *) (uintptr_t) context
-		       : NULL;
+	return pmv_is_op(&cq->pool, context) ? context : NULL;
 }
 
-static struct pmv_deferred *take_first(struct deferred_list *list)
+/* take_first -- NULL: there is none */
+static struct pmv_deferred *take_first(struct rdm_cq *cq, struct deferred_list *list)
 {
-	struct pmv_deferred *deferred = STAILQ_FIRST(list);
-
-	if (deferred)
-		STAILQ_REMOVE_HEAD(list, next);
-	return deferred;
-}
-
-struct pmv_deferred *pmv_deferred_get(struct fid_cq *fid, struct fid_ep *ep)
-{
-	struct deferred_cq *cq = to_deferred_cq(fid);
 	struct pmv_deferred *deferred;
 
 	pthread_mutex_lock(&cq->lock);
-	deferred = take_first(&cq->free);
-	if (!deferred && cq->used < MAX_DEFERRED)
-		deferred = &cq->base[cq->used++];
+	deferred = STAILQ_FIRST(list);
 	if (deferred)
-		*deferred = (struct pmv_deferred){.ep = ep};
+		STAILQ_REMOVE_HEAD(list, next);
 	pthread_mutex_unlock(&cq->lock);
 	return deferred;
 }
 
-static void put(struct deferred_cq *cq, struct pmv_deferred *deferred)
-{
-	pthread_mutex_lock(&cq->lock);
-	deferred->ep = NULL;
-	STAILQ_INSERT_HEAD(&cq->free, deferred, next);
-	pthread_mutex_unlock(&cq->lock);
-}
-
-void pmv_deferred_put(struct fid_cq *fid, struct pmv_deferred *deferred)
-{
-	put(to_deferred_cq(fid), deferred);
-}
-
 /* commit -- false: there is no room in the core now */
-static bool commit(struct deferred_cq *cq, struct pmv_deferred *deferred)
+static bool commit(struct rdm_cq *cq, struct pmv_deferred *deferred)
 {
 	ssize_t ret;
 
 	pthread_mutex_lock(&cq->commit_lock);
-	ret = deferred->ep ? pmv_rdm_ep_commit(deferred) : -FI_ECANCELED;
+	ret = deferred->op.owner ? pmv_rdm_ep_commit(deferred) : -FI_ECANCELED;
 	pthread_mutex_unlock(&cq->commit_lock);
 	if (!ret)
 		return true;
@@ -106,7 +73,7 @@ static bool commit(struct deferred_cq *cq, struct pmv_deferred *deferred)
 	if (ret == -FI_EAGAIN) {
 		STAILQ_INSERT_TAIL(&cq->unposted, deferred, next);
 	} else {
-		deferred->err = (int) -ret;
+		pmv_op_fail(&deferred->op, (int) -ret, 0);
 		STAILQ_INSERT_TAIL(&cq->failed, deferred, next);
 	}
 	pthread_mutex_unlock(&cq->lock);
@@ -114,20 +81,18 @@ static bool commit(struct deferred_cq *cq, struct pmv_deferred *deferred)
 }
 
 /* push -- try each of the unposted once more, as long as there is room */
-static void push(struct deferred_cq *cq)
+static void push(struct rdm_cq *cq)
 {
 	struct pmv_deferred *deferred;
 	bool room = true;
 
 	while (room) {
-		pthread_mutex_lock(&cq->lock);
-		deferred = take_first(&cq->unposted);
-		pthread_mutex_unlock(&cq->lock);
+		deferred = take_first(cq, &cq->unposted);
 		room = deferred && commit(cq, deferred);
 	}
 }
 
-static bool is_empty(struct deferred_cq *cq, const struct deferred_list *list)
+static bool is_empty(struct rdm_cq *cq, const struct deferred_list *list)
 {
 	bool empty;
 
@@ -138,7 +103,7 @@ static bool is_empty(struct deferred_cq *cq, const struct deferred_list *list)
 }
 
 /* take -- true: the entry is one for the application, and says what it should */
-static bool take(struct deferred_cq *cq, void *entry)
+static bool take(struct rdm_cq *cq, void *entry)
 {
 	struct fi_cq_msg_entry *msg = entry; /* all formats begin like this one */
 	struct pmv_deferred *deferred = deferred_of(cq, msg->op_context);
@@ -149,20 +114,20 @@ static bool take(struct deferred_cq *cq, void *entry)
 	if (!deferred->executed) {
 		deferred->executed = true;
 		if (cq->has_flags)
-			deferred->flags = msg->flags;
+			deferred->op.flags = msg->flags;
 		commit(cq, deferred);
 		return false;
 	}
-	msg->op_context = deferred->context;
+	msg->op_context = deferred->op.context;
 	if (cq->has_flags)
-		msg->flags = deferred->flags;
-	report = deferred->report;
-	put(cq, deferred);
+		msg->flags = deferred->op.flags;
+	report = deferred->op.audience == PMV_TELL_ALL;
+	pmv_op_put(&cq->pool, &deferred->op);
 	return report;
 }
 
 /* sift -- move the application's entries to the beginning; returns how many these are */
-static ssize_t sift(struct deferred_cq *cq, void *buf, fi_addr_t *src_addr, ssize_t count)
+static ssize_t sift(struct rdm_cq *cq, void *buf, fi_addr_t *src_addr, ssize_t count)
 {
 	char *entries = buf;
 	ssize_t kept = 0;
@@ -182,17 +147,40 @@ static ssize_t sift(struct deferred_cq *cq, void *buf, fi_addr_t *src_addr, ssiz
 	return kept;
 }
 
-static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src_addr)
+static ssize_t read_rxm(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src_addr)
 {
-	struct deferred_cq *cq = to_deferred_cq(fid);
 	ssize_t ret;
 
+	pmv_guard_enter();
+	/* RxM's read does the same, but through a table: it would come back here. */
+	ret = to_rdm_cq(fid)->rxm_ops->readfrom(fid, buf, count, src_addr);
+	pmv_guard_leave();
+	return ret;
+}
+
+static ssize_t sread_rxm(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src_addr,
+			 const void *cond, int timeout)
+{
+	ssize_t ret;
+
+	pmv_guard_enter();
+	ret = to_rdm_cq(fid)->rxm_ops->sreadfrom(fid, buf, count, src_addr, cond, timeout);
+	pmv_guard_leave();
+	return ret;
+}
+
+static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src_addr)
+{
+	struct rdm_cq *cq = to_rdm_cq(fid);
+	ssize_t ret;
+
+	if (!cq->defers)
+		return read_rxm(fid, buf, count, src_addr);
 	push(cq);
 	do {
 		if (!is_empty(cq, &cq->failed))
 			return -FI_EAVAIL;
-		/* RxM's read does the same, but through a table: it would come back here. */
-		ret = cq->rxm_ops->readfrom(fid, buf, count, src_addr);
+		ret = read_rxm(fid, buf, count, src_addr);
 		if (ret <= 0)
 			return ret;
 		ret = sift(cq, buf, src_addr, ret);
@@ -208,26 +196,28 @@ static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
 static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src_addr,
 			    const void *cond, int timeout)
 {
-	struct deferred_cq *cq = to_deferred_cq(fid);
-	int64_t end = pmv_now_ms() + timeout;
+	struct rdm_cq *cq = to_rdm_cq(fid);
+	int64_t end = pmv_clock_ms() + timeout;
 
+	if (!cq->defers)
+		return sread_rxm(fid, buf, count, src_addr, cond, timeout);
 	for (;;) {
 		ssize_t ret = cq_readfrom(fid, buf, count, src_addr);
-		int64_t left = timeout < 0 ? -1 : end - pmv_now_ms();
+		int64_t left = timeout < 0 ? -1 : end - pmv_clock_ms();
 		bool retry = !is_empty(cq, &cq->unposted);
-		int64_t start = pmv_now_ns();
+		int64_t start = pmv_clock_ns();
 
 		if (ret != -FI_EAGAIN || (timeout >= 0 && left <= 0))
 			return ret;
 		if (retry)
 			left = RETRY_MS;
 		/* RxM reads through the functions here.  What was sifted already stays as it is. */
-		ret = cq->rxm_ops->sreadfrom(fid, buf, count, src_addr, cond, (int) left);
+		ret = sread_rxm(fid, buf, count, src_addr, cond, (int) left);
 		if (ret > 0)
 			ret = sift(cq, buf, src_addr, ret);
 		/* If it returned earlier, fi_cq_signal has ended it. */
 		if (ret && !(retry && ret == -FI_EAGAIN &&
-			     pmv_now_ns() - start >= RETRY_MS * INT64_C(1000000)))
+			     pmv_clock_ns() - start >= RETRY_MS * INT64_C(1000000)))
 			return ret;
 	}
 }
@@ -239,15 +229,12 @@ static ssize_t cq_sread(struct fid_cq *fid, void *buf, size_t count, const void 
 
 static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *entry, uint64_t flags)
 {
-	struct deferred_cq *cq = to_deferred_cq(fid);
-	struct pmv_deferred *deferred;
+	struct rdm_cq *cq = to_rdm_cq(fid);
+	struct pmv_deferred *deferred = take_first(cq, &cq->failed);
 	ssize_t ret = 1;
 
-	pthread_mutex_lock(&cq->lock);
-	deferred = take_first(&cq->failed);
-	pthread_mutex_unlock(&cq->lock);
 	if (deferred) {
-		entry->err = deferred->err;
+		entry->err = deferred->op.error;
 		entry->prov_errno = 0;
 		entry->len = 0;
 		entry->olen = 0;
@@ -261,88 +248,83 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *entry, uin
 		deferred = ret > 0 ? deferred_of(cq, entry->op_context) : NULL;
 	}
 	if (deferred) {
-		entry->op_context = deferred->context;
+		entry->op_context = deferred->op.context;
 		if (deferred->executed)
-			entry->flags = deferred->flags ? deferred->flags : FI_ATOMIC;
-		put(cq, deferred);
+			entry->flags = deferred->op.flags ? deferred->op.flags : FI_ATOMIC;
+		pmv_op_put(&cq->pool, &deferred->op);
 	}
 	return ret;
 }
 
-int pmv_deferred_trywait(struct fid_cq *fid)
+int pmv_rdm_cq_trywait(struct fid_cq *fid)
 {
-	struct deferred_cq *cq = to_deferred_cq(fid);
+	struct rdm_cq *cq = to_rdm_cq(fid);
 
 	push(cq);
 	return is_empty(cq, &cq->unposted) && is_empty(cq, &cq->failed) ? 0 : -FI_EAGAIN;
 }
 
-void pmv_deferred_drop(struct fid_cq *fid, struct fid_ep *ep)
+void pmv_rdm_cq_drop(struct fid_cq *fid, struct pmv_op_owner *owner)
 {
-	struct deferred_cq *cq = to_deferred_cq(fid);
+	struct rdm_cq *cq = to_rdm_cq(fid);
 
 	pthread_mutex_lock(&cq->commit_lock);
-	pthread_mutex_lock(&cq->lock);
-	for (size_t i = 0; i < cq->used; i++) {
-		if (cq->base[i].ep == ep)
-			cq->base[i].ep = NULL;
-	}
-	pthread_mutex_unlock(&cq->lock);
+	pmv_op_abandon(owner);
 	pthread_mutex_unlock(&cq->commit_lock);
 }
 
 static int cq_close(struct fid *fid)
 {
-	struct deferred_cq *cq = pmv_container_of(fid->ops, struct deferred_cq, fid_ops);
+	struct rdm_cq *cq = pmv_container_of(fid->ops, struct rdm_cq, fid_ops);
 	int ret = cq->rxm_fid_ops->close(fid);
 
 	if (ret)
 		return ret;
 	pthread_mutex_destroy(&cq->lock);
 	pthread_mutex_destroy(&cq->commit_lock);
-	munmap(cq->base, DEFERRED_BYTES);
+	if (cq->defers)
+		pmv_op_pool_destroy(&cq->pool);
 	free(cq);
 	return 0;
 }
 
-bool pmv_deferred_is_cq(const struct fid *fid)
+struct pmv_op_pool *pmv_rdm_cq_pool(const struct fid *fid)
 {
-	return fid->fclass == FI_CLASS_CQ && fid->ops->close == cq_close;
+	struct rdm_cq *cq;
+
+	if (fid->fclass != FI_CLASS_CQ || fid->ops->close != cq_close)
+		return NULL;
+	cq = pmv_container_of(fid->ops, struct rdm_cq, fid_ops);
+	return cq->defers ? &cq->pool : NULL;
 }
 
-int pmv_deferred_wrap(struct fid_cq *fid, const struct fi_cq_attr *attr)
+int pmv_rdm_cq_wrap(struct fid_cq *fid, const struct fi_cq_attr *attr)
 {
-	struct deferred_cq *cq = calloc(1, sizeof(*cq));
-	void *base = mmap(NULL, DEFERRED_BYTES, PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	struct rdm_cq *cq = calloc(1, sizeof(*cq));
+	int ret = cq ? 0 : -FI_ENOMEM;
 
-	if (!cq || base == MAP_FAILED) {
-		if (base != MAP_FAILED)
-			munmap(base, DEFERRED_BYTES);
+	if (cq && pmv_setting.commit_all)
+		ret = pmv_op_pool_init(&cq->pool, sizeof(struct pmv_deferred));
+	if (ret) {
 		free(cq);
-		return -FI_ENOMEM;
+		return ret;
 	}
-	cq->base = base;
+	cq->defers = pmv_setting.commit_all;
 	/* RxM takes an unspecified format for the shortest. */
 	cq->entry_size = pmv_queue_entry_size(
 		attr->format == FI_CQ_FORMAT_UNSPEC ? FI_CQ_FORMAT_CONTEXT : attr->format);
 	cq->has_flags = cq->entry_size >= sizeof(struct fi_cq_msg_entry);
-	STAILQ_INIT(&cq->free);
 	STAILQ_INIT(&cq->unposted);
 	STAILQ_INIT(&cq->failed);
 	pthread_mutex_init(&cq->lock, NULL);
 	pthread_mutex_init(&cq->commit_lock, NULL);
-	cq->rxm_fid_ops = fid->fid.ops;
-	COPY_TABLE(cq->fid_ops, fid->fid.ops);
+	PMV_TABLE_REPLACE(fid->fid.ops, cq->rxm_fid_ops, cq->fid_ops);
 	cq->fid_ops.fn.close = cq_close;
-	fid->fid.ops = &cq->fid_ops.fn;
-	cq->rxm_ops = fid->ops;
-	COPY_TABLE(cq->ops, fid->ops);
+	PMV_TABLE_REPLACE(fid->ops, cq->rxm_ops, cq->ops);
 	cq->ops.fn.read = cq_read;
 	cq->ops.fn.readfrom = cq_readfrom;
 	cq->ops.fn.readerr = cq_readerr;
 	cq->ops.fn.sread = cq_sread;
 	cq->ops.fn.sreadfrom = cq_sreadfrom;
-	fid->ops = &cq->ops.fn;
 	return 0;
 }
