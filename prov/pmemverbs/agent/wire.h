@@ -81,7 +81,6 @@
 #include <stdint.h>
 
 #include "memory/key.h"
-#include "memory/key.h"
 
 #define PMV_HANDSHAKE_SIZE 24
 
