@@ -61,10 +61,7 @@ void pmv_service_unpin(struct pmv_agent *agent)
 	pthread_mutex_unlock(&agent->lock);
 }
 
-/*
- * call_cores -- some cores move data only in calls, and completions have to be reaped.  Each
- * queue is read once, since endpoints share queues.
- */
+/* call_cores -- some move data only in calls, and completions have to be reaped: once a queue */
 static void call_cores(struct pmv_agent *agent)
 {
 	struct pmv_queue *queue;
@@ -82,10 +79,9 @@ static bool has_room(const struct pmv_mailbox *mailbox)
 	return !mailbox->notice_queue || pmv_queue_has_room(mailbox->notice_queue);
 }
 
-/* is_open -- may another request of this connection be taken? */
+/* is_open -- acknowledgements owed come first: that limits what one peer may ask for */
 static bool is_open(const struct pmv_mailbox *mailbox)
 {
-	/* Owed acknowledgements come first: that limits what one peer may ask for. */
 	return !mailbox->num_owed && !mailbox->working && !mailbox->refused;
 }
 
@@ -220,7 +216,6 @@ static void look_around(struct pmv_agent *agent)
 	struct pmv_mailbox *mailbox;
 
 	pthread_mutex_lock(&agent->lock);
-	agent->batch->count = 0;
 	TAILQ_FOREACH(mailbox, &agent->looks.warm, next)
 	{
 		if (mailbox->num_owed)
@@ -319,22 +314,29 @@ static void conclude(struct pmv_agent *agent)
 			pay(mailbox);
 		pin_both(agent, mailbox);
 	}
+	batch->count = 0;
 	pthread_mutex_unlock(&agent->lock);
+}
+
+static bool serve(struct pmv_agent *agent)
+{
+	pmv_service_pin(agent, agent->engine->core->driven);
+	call_cores(agent);
+	look_around(agent);
+	if (!agent->batch->count)
+		return false;
+	pmv_batch_carry_out(agent->batch, &agent->regions);
+	conclude(agent);
+	call_cores(agent);
+	return true;
 }
 
 bool pmv_service_round(struct pmv_agent *agent)
 {
-	struct pmv_batch *batch = agent->batch;
+	bool busy;
 
 	pmv_guard_enter();
-	pmv_service_pin(agent, agent->engine->core->driven);
-	call_cores(agent);
-	look_around(agent);
-	if (batch->count) {
-		pmv_batch_carry_out(batch, &agent->regions);
-		conclude(agent);
-		call_cores(agent);
-	}
+	busy = serve(agent);
 	pmv_guard_leave();
-	return batch->count;
+	return busy;
 }
