@@ -64,6 +64,8 @@ struct pmv_ordering {
 	pthread_mutex_t place_lock;
 	atomic_uint_fast64_t place_key;
 	uint64_t place_addr;
+	atomic_uint_fast64_t quiet_key; /* it, if writes there need not be remembered; or 0 */
+	atomic_uint_fast64_t flush_key; /* of the last region that a READ has flushed: quick.h */
 };
 
 struct pmv_run;

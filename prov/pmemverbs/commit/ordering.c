@@ -105,7 +105,7 @@ void pmv_ordering_end(struct pmv_initiator *ini, unsigned notes, const struct fi
 	struct pmv_ordering *ordering = &ini->ordering;
 
 	if (posted && at && at->len && ini->keyed && pmv_key_is_ours(at->key))
-		pmv_ordering_set_place(ini, at->key, at->addr);
+		pmv_ordering_set_place(ini, at->key, at->addr, !notes && !ini->hooks);
 	if (!notes)
 		return;
 	if (posted && at && (notes & PMV_NOTE_AGENT))
@@ -149,14 +149,16 @@ struct pmv_past pmv_ordering_past(struct pmv_initiator *ini, bool message)
 	};
 }
 
-void pmv_ordering_set_place(struct pmv_initiator *ini, uint64_t key, uint64_t addr)
+void pmv_ordering_set_place(struct pmv_initiator *ini, uint64_t key, uint64_t addr, bool quiet)
 {
 	struct pmv_ordering *ordering = &ini->ordering;
 
-	if (atomic_load_explicit(&ordering->place_key, memory_order_relaxed) == key)
+	if (atomic_load_explicit(&ordering->place_key, memory_order_relaxed) == key &&
+	    (!quiet || pmv_ordering_is_quiet(ini, key)))
 		return;
 	pthread_mutex_lock(&ordering->place_lock);
 	atomic_store(&ordering->place_key, key);
+	atomic_store(&ordering->quiet_key, quiet ? key : 0);
 	ordering->place_addr = addr;
 	pthread_mutex_unlock(&ordering->place_lock);
 }

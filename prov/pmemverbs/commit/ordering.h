@@ -50,9 +50,18 @@ void pmv_ordering_return_fence(struct pmv_initiator *ini, uint64_t flags);
 /* pmv_ordering_past -- what a fenced operation has to wait for */
 struct pmv_past pmv_ordering_past(struct pmv_initiator *ini, bool message);
 
-/* pmv_ordering_set_place, pmv_ordering_place -- a place in the region that can be read */
-void pmv_ordering_set_place(struct pmv_initiator *ini, uint64_t key, uint64_t addr);
+/*
+ * pmv_ordering_set_place, pmv_ordering_place -- a place in the region that can be read.
+ * quiet: a write to this region need not be remembered, now and later.
+ */
+void pmv_ordering_set_place(struct pmv_initiator *ini, uint64_t key, uint64_t addr, bool quiet);
 uint64_t pmv_ordering_place(struct pmv_initiator *ini, uint64_t key, uint64_t addr);
+
+/* pmv_ordering_is_quiet -- is it the last key, and is there nothing to do but to write? */
+static inline bool pmv_ordering_is_quiet(const struct pmv_initiator *ini, uint64_t key)
+{
+	return key && atomic_load_explicit(&ini->ordering.quiet_key, memory_order_relaxed) == key;
+}
 
 /* pmv_ordering_set_ordered -- where a flush was posted behind it a fence waits for that */
 static inline void pmv_ordering_set_ordered(struct pmv_ordering *ordering, bool flushed)

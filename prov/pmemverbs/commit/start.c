@@ -214,6 +214,29 @@ static void take_written(struct pmv_run *run, const struct pmv_submission *submi
 	run->at = run->plan.count;
 }
 
+/* skip_failed -- of what follows the data every failure is the completion's to tell */
+static void skip_failed(struct pmv_run *run, ssize_t ret)
+{
+	if (!ret || ret == -FI_EAGAIN)
+		return;
+	pmv_op_fail(&run->op, (int) -ret, 0);
+	run->at++;
+}
+
+/* remember -- the place, and whether the next commit there may take the quick way */
+static void remember(struct pmv_run *run, const struct pmv_submission *submission,
+		     const struct chosen *chosen, uint64_t addr)
+{
+	struct pmv_initiator *ini = pmv_run_initiator(run);
+	const struct pmv_plan *plan = &run->plan;
+	bool quiet = !chosen->notes && submission->num_to == 1 && !ini->hooks;
+
+	pmv_ordering_set_place(ini, chosen->at->key, addr, quiet);
+	if (quiet && submission->wr.kind == PMV_WR_WRITE && plan->count == 2 &&
+	    !plan->steps[0].fence && plan->steps[1].kind == PMV_STEP_FLUSH)
+		atomic_store(&ini->ordering.flush_key, chosen->at->key);
+}
+
 /*
  * start -- plan, and post everything up to the data.  fenced: the caller has the ordering
  * lock.  An error: nothing was posted but perhaps a flush in front.
@@ -255,14 +278,10 @@ static ssize_t start(struct pmv_run *run, const struct pmv_submission *submissio
 		pmv_run_free_request(run);
 		return ret;
 	}
-	/* Of what follows every failure is the completion's to tell. */
-	if (ret && ret != -FI_EAGAIN) {
-		pmv_op_fail(&run->op, (int) -ret, 0);
-		run->at++;
-	}
+	skip_failed(run, ret);
 	/* The connection is lost if nothing can be read there. */
 	if (at)
-		pmv_ordering_set_place(ini, at->key, addr);
+		remember(run, submission, &chosen, addr);
 	return 0;
 }
 
@@ -341,6 +360,23 @@ static ssize_t begin_after_agent(struct pmv_run *run, const struct pmv_submissio
 	return ret;
 }
 
+/* carry_on -- it is accepted: from here on every failure is the completion's to tell */
+static void carry_on(struct pmv_run *run, const struct pmv_submission *submission)
+{
+	struct pmv_initiator *ini = pmv_run_initiator(run);
+
+	if (!run->request && !pmv_run_carry_on(run)) {
+		pmv_run_end(run, 0);
+		return;
+	}
+	pthread_mutex_lock(&ini->lock);
+	if (run->request)
+		take_written(run, submission);
+	pmv_run_carry_on_in_order(run);
+	pthread_mutex_unlock(&ini->lock);
+	pmv_initiator_wait(ini);
+}
+
 static ssize_t begin_now(struct pmv_run *run, const struct pmv_submission *submission, bool fenced,
 			 bool grouped)
 {
@@ -355,22 +391,26 @@ static ssize_t begin_now(struct pmv_run *run, const struct pmv_submission *submi
 	if (ret)
 		return ret;
 
-	/* Accepted: from here on every failure is the completion's to tell. */
 	if (run->at < run->plan.count && pmv_run_is_grouped(run)) {
 		pmv_group_join(run);
 		return 0;
 	}
-	if (!run->request && !pmv_run_carry_on(run)) {
-		pmv_run_end(run, 0);
-		return 0;
-	}
-	pthread_mutex_lock(&ini->lock);
-	if (run->request)
-		take_written(run, submission);
-	pmv_run_carry_on_in_order(run);
-	pthread_mutex_unlock(&ini->lock);
-	pmv_initiator_wait(ini);
+	carry_on(run, submission);
 	return 0;
+}
+
+void pmv_start_go_on(struct pmv_run *run, ssize_t ret)
+{
+	skip_failed(run, ret);
+	carry_on(run, NULL);
+}
+
+void pmv_start_refuse(struct pmv_run *run)
+{
+	run->counted = false;
+	run->num_regions = 0;
+	run->op.audience = PMV_TELL_NOBODY;
+	pmv_run_end(run, 0);
 }
 
 ssize_t pmv_start(struct pmv_run *run, const struct pmv_submission *submission, bool fenced,
@@ -384,13 +424,8 @@ ssize_t pmv_start(struct pmv_run *run, const struct pmv_submission *submission, 
 		ret = begin_after_agent(run, submission);
 	else
 		ret = begin_now(run, submission, fenced, grouped);
-	if (!ret)
-		return 0;
-	/* Nothing of it was posted that counts: the call tells the application. */
-	run->counted = false;
-	run->num_regions = 0;
-	run->op.audience = PMV_TELL_NOBODY;
-	pmv_run_end(run, 0);
+	if (ret)
+		pmv_start_refuse(run);
 	return ret;
 }
 

@@ -19,6 +19,13 @@ ssize_t pmv_start(struct pmv_run *run, const struct pmv_submission *submission, 
 		  bool grouped);
 
 /*
+ * pmv_start_go_on -- the data were posted, and ret says why the next step was not, or 0
+ * pmv_start_refuse -- nothing of it was posted that counts: the call tells the application
+ */
+void pmv_start_go_on(struct pmv_run *run, ssize_t ret);
+void pmv_start_refuse(struct pmv_run *run);
+
+/*
  * pmv_start_kept -- PMV_STEP_PLAN: the kept operation itself, now that everything before it
  * is durable.  -FI_EAGAIN: not now.  Holds the lock.
  */

@@ -112,6 +112,12 @@ static ssize_t post_one(const struct pmv_engine_ep *ep, const struct pmv_wr *wr)
 	return post_wr(ep, wr);
 }
 
+static ssize_t write_msg(const struct pmv_engine_ep *ep, const struct fi_msg_rma *msg,
+			 uint64_t flags)
+{
+	return fi_writemsg(ep->fid, msg, flags);
+}
+
 static ssize_t post(const struct pmv_engine_ep *ep, const struct pmv_wr *wrs, size_t count,
 		    size_t *posted)
 {
@@ -126,6 +132,7 @@ static ssize_t post(const struct pmv_engine_ep *ep, const struct pmv_wr *wrs, si
 
 const struct pmv_engine_ops pmv_engine_libfabric = {
 	.post_one = post_one,
+	.write = write_msg,
 	.post = post,
 	.poll = fi_cq_read,
 	.poll_error = fi_cq_readerr,

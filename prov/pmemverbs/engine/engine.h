@@ -72,6 +72,9 @@ struct pmv_engine_ep;
 struct pmv_engine_ops {
 	/* Post a request: 0, -FI_EAGAIN without room, or another negative fi_errno. */
 	ssize_t (*post_one)(const struct pmv_engine_ep *ep, const struct pmv_wr *wr);
+	/* A write whose context and flags are the core's to see; the message is not changed. */
+	ssize_t (*write)(const struct pmv_engine_ep *ep, const struct fi_msg_rma *msg,
+			 uint64_t flags);
 	/* Post them in order.  *posted: so many were.  0, or why the next one was not. */
 	ssize_t (*post)(const struct pmv_engine_ep *ep, const struct pmv_wr *wrs, size_t count,
 			size_t *posted);

@@ -6,7 +6,7 @@
 #include <rdma/fi_ext_pmemverbs.h>
 
 #include "base/log.h"
-#include "commit/ordering.h"
+#include "commit/quick.h"
 #include "commit/submit.h"
 #include "engine/length.h"
 
@@ -145,6 +145,25 @@ static ssize_t write_msg(struct pmv_ep *ep, const struct fi_msg_rma *msg, uint64
 	return ret;
 }
 
+/* is_quick -- can the core do it alone, and nothing is remembered of it? */
+static inline bool is_quick(const struct pmv_ep *ep, uint64_t key, uint64_t flags)
+{
+	return !(flags & (OWN_FLAGS | FI_REMOTE_CQ_DATA)) &&
+	       pmv_ordering_is_quiet(&ep->initiator, key) &&
+	       pmv_initiator_is_fast(&ep->initiator, WRITE_SLOW);
+}
+
+/* write_quick -- of one buffer; keys of ours have the core's in the low half */
+static inline ssize_t write_quick(const struct pmv_ep *ep, const struct iovec *iov, void **desc,
+				  fi_addr_t dest_addr, uint64_t addr, uint64_t key, void *context,
+				  uint64_t flags)
+{
+	const struct fi_rma_iov to = {addr, iov->iov_len, (uint32_t) key};
+	const struct fi_msg_rma msg = {iov, desc, 1, dest_addr, &to, 1, context, 0};
+
+	return ep->engine.ops->write(&ep->engine, &msg, flags);
+}
+
 static ssize_t rma_writev(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
 			  fi_addr_t dest_addr, uint64_t addr, uint64_t key, void *context)
 {
@@ -171,7 +190,11 @@ static ssize_t rma_write(struct fid_ep *fid, const void *buf, size_t len, void *
 			 fi_addr_t dest_addr, uint64_t addr, uint64_t key, void *context)
 {
 	struct pmv_ep *ep = pmv_to_ep(fid);
+	const struct iovec iov = {(void *) buf, len};
 
+	if (is_quick(ep, key, ep->tx_op_flags))
+		return write_quick(ep, &iov, desc ? &desc : NULL, dest_addr, addr, key, context,
+				   ep->tx_op_flags);
 	return write_one(ep, buf, len, desc, 0, dest_addr, addr, key, context, ep->tx_op_flags,
 			 false);
 }
@@ -180,6 +203,17 @@ static ssize_t rma_writemsg(struct fid_ep *fid, const struct fi_msg_rma *msg, ui
 {
 	struct pmv_rma_msg copy;
 
+	if (msg->iov_count == 1 && msg->rma_iov_count == 1 &&
+	    msg->rma_iov->len == msg->msg_iov->iov_len) {
+		struct pmv_ep *ep = pmv_to_ep(fid);
+		const struct fi_rma_iov *to = msg->rma_iov;
+
+		if (is_quick(ep, to->key, flags))
+			return write_quick(ep, msg->msg_iov, msg->desc, msg->addr, to->addr,
+					   to->key, msg->context, flags);
+		if (to->len && pmv_quick_may_commit(&ep->initiator, to->key, flags))
+			return pmv_quick_commit(&ep->initiator, msg, flags);
+	}
 	msg = pmv_write_lengths(msg, &copy);
 	return msg ? write_msg(pmv_to_ep(fid), msg, flags, false) : -FI_EINVAL;
 }
