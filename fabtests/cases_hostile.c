@@ -676,7 +676,7 @@ static int greed(struct scene *scene)
 {
 	struct raw *raw = &scene->raw;
 	struct pmv_message message = {.count = PMV_MAX_RANGES};
-	struct remote *big = served_region(scene->steady.link, 64 << 20);
+	struct remote *big = served_region(scene->steady.link, 16 << 20);
 	unsigned int i;
 	struct pmv_ack ack = {0};
 

@@ -4,7 +4,7 @@
 TESTS = test_agent test_agent_commit test_agent_fence test_atomic test_close test_cntr test_commit \
 	test_cover test_dirty test_entries test_eq test_errors test_fence test_file test_flush \
 	test_flush_effect test_guard test_info test_key test_length test_mem test_method test_offer \
-	test_outage test_lost_writes test_plan test_random test_received test_region test_repair test_send test_share \
+	test_outage test_lost_writes test_plan test_quick test_random test_received test_region test_repair test_send test_share \
 	test_stall test_start test_threads test_wire
 check_PROGRAMS = $(TESTS) bench_calls bench_dirty
 
@@ -51,6 +51,7 @@ test_offer_SOURCES = %D%/test_offer.c
 test_outage_SOURCES = %D%/test_outage.c
 test_lost_writes_SOURCES = %D%/test_lost_writes.c
 test_plan_SOURCES = %D%/test_plan.c
+test_quick_SOURCES = %D%/test_quick.c
 test_random_SOURCES = %D%/test_random.c
 test_received_SOURCES = %D%/test_received.c
 test_region_SOURCES = %D%/test_region.c
