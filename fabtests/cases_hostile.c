@@ -676,7 +676,7 @@ static int greed(struct scene *scene)
 {
 	struct raw *raw = &scene->raw;
 	struct pmv_message message = {.count = PMV_MAX_RANGES};
-	struct remote *big = served_region(scene->steady.link, 64 << 20);
+	struct remote *big = served_region(scene->steady.link, 16 << 20);
 	unsigned int i;
 	struct pmv_ack ack = {0};
 
@@ -709,13 +709,14 @@ static int hostile_greed(struct fx *fx)
 
 static const struct edit hello_edits[] = {
 	{"another magic", 0, 2, 0x1234},
-	{"a later version", 2, 1, 2},
-	{"version 0", 2, 1, 0},
-	{"all flags", 3, 1, 255},
-	{"a block at the end of all", 4, 6, UINT64_MAX},
-	{"a block that is not there", 4, 6, 0x7f0000000},
+	{"a later version", 8, 1, 2 << 5},
+	{"version 0", 8, 1, 0},
+	{"all flags", 2, 1, 255},
+	{"a block at the end of all", 3, 6, UINT64_C(0x3fffffffffff)},
+	{"a block that is not there", 3, 6, UINT64_C(0x2007f0000000)},
+	{"a port that nobody listens to", 14, 2, 1},
 	{"an unknown key", 16, 4, 0x5a5a00},
-	{"another secret", 10, 6, 0},
+	{"another secret", 9, 5, 0},
 };
 
 /* one_hello -- connect with it, and where the target understands it have a message served */

@@ -31,6 +31,10 @@ static int open_family(struct pmv_hint_socket *hints, int family)
 
 void pmv_hint_open(struct pmv_hint_socket *hints)
 {
+	/* Others use it without a lock from now on. */
+	if (hints->tried)
+		return;
+	hints->tried = true;
 	hints->fd = open_family(hints, AF_INET6);
 	if (hints->fd < 0)
 		hints->fd = open_family(hints, AF_INET);
@@ -81,9 +85,7 @@ void pmv_hint_send(const struct pmv_hint_socket *hints, const struct pmv_hint_pe
 		return;
 }
 
-size_t pmv_hint_receive(const struct pmv_hint_socket *hints, void *buf, size_t len)
+ssize_t pmv_hint_receive(const struct pmv_hint_socket *hints, void *buf, size_t len)
 {
-	ssize_t ret = hints->fd < 0 ? 0 : recv(hints->fd, buf, len, 0);
-
-	return ret > 0 ? (size_t) ret : 0;
+	return hints->fd < 0 ? -1 : recv(hints->fd, buf, len, 0);
 }

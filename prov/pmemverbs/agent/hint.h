@@ -13,15 +13,18 @@
 #define PMV_HINT_H
 
 #include <netinet/in.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
+#include <sys/types.h>
 
 struct fid_ep;
 
 /* A domain's socket: hints are sent from it, and the agent sleeps on it. */
 struct pmv_hint_socket {
-	int fd; /* -1: no hints can be sent or received */
+	int fd;     /* -1: no hints can be sent or received ... */
+	bool tried; /* ... and it stays so */
 	int family;
 	uint16_t port;
 };
@@ -47,9 +50,9 @@ struct pmv_hint_peer {
 void pmv_hint_find_peer(const struct pmv_hint_socket *hints, struct fid_ep *core_ep, uint16_t port,
 			struct pmv_hint_peer *peer);
 
-/* Both never wait.  pmv_hint_receive returns the length; 0: there is no datagram. */
+/* Both never wait.  pmv_hint_receive returns the length, or -1: there is no datagram. */
 void pmv_hint_send(const struct pmv_hint_socket *hints, const struct pmv_hint_peer *peer,
 		   const void *buf, size_t len);
-size_t pmv_hint_receive(const struct pmv_hint_socket *hints, void *buf, size_t len);
+ssize_t pmv_hint_receive(const struct pmv_hint_socket *hints, void *buf, size_t len);
 
 #endif /* PMV_HINT_H */

@@ -8,14 +8,14 @@
 /* So many are read in one go. */
 #define AT_ONCE 64
 
-/* heed -- look into the mailbox that a hint names; false: it is forged, or late */
+/* heed -- look into the mailbox that a hint names; false: it is forged, or late, or repeated */
 static bool heed(struct pmv_agent *agent, const struct pmv_hint *hint, int64_t now)
 {
 	struct pmv_mailbox *mailbox = pmv_look_find(&agent->looks, hint->key);
 
-	if (!mailbox || !pmv_hint_is_genuine(hint, &mailbox->hint_in))
+	if (!mailbox || !pmv_hint_is_genuine(hint, &mailbox->hint_in) ||
+	    !pmv_look_hinted(&agent->looks, mailbox, now))
 		return false;
-	pmv_look_hinted(&agent->looks, mailbox, now);
 	if (hint->ask)
 		pmv_mailbox_hint(mailbox, false);
 	return true;
@@ -28,9 +28,9 @@ bool pmv_listen(struct pmv_agent *agent, int64_t now)
 		char more; /* a datagram that is too long does not pass for a hint */
 	} buf;
 	unsigned int count = 0, heeded = 0;
-	size_t len;
+	ssize_t len;
 
-	while (count < AT_ONCE && (len = pmv_hint_receive(&agent->hints, &buf, sizeof(buf)))) {
+	while (count < AT_ONCE && (len = pmv_hint_receive(&agent->hints, &buf, sizeof(buf))) >= 0) {
 		count++;
 		pthread_mutex_lock(&agent->lock);
 		heeded += len == sizeof(buf.hint) && heed(agent, &buf.hint, now);
@@ -46,7 +46,9 @@ void pmv_listen_ask(struct pmv_agent *agent)
 	/* Those whose hints have not come are warm. */
 	TAILQ_FOREACH(mailbox, &agent->looks.warm, next)
 	{
-		if (!mailbox->look.hinted)
-			pmv_mailbox_hint(mailbox, true);
+		if (mailbox->look.hinted)
+			continue;
+		pmv_mailbox_hint(mailbox, true);
+		pmv_look_asked(&agent->looks, mailbox);
 	}
 }

@@ -6,9 +6,13 @@
 
 #include "agent/mailbox.h"
 
-/* A hint may overtake its request by this much. */
 #define LEAST_WINDOW_NS 50000
 #define LONGEST_WINDOW_NS 5000000
+/* A hint may overtake its request by this much: the data before the request take time. */
+#define EXPECT_NS 10000000
+/* Who sends more hints without a request is not believed until one comes. */
+#define MOST_VAIN 16
+#define MOST_ASKS 10
 
 void pmv_look_init(struct pmv_looks *looks)
 {
@@ -51,8 +55,11 @@ static void set_hinted(struct pmv_looks *looks, struct pmv_mailbox *mailbox, boo
 
 void pmv_look_add(struct pmv_looks *looks, struct pmv_mailbox *mailbox)
 {
-	mailbox->look = (struct pmv_look){.window_ns = LEAST_WINDOW_NS};
-	looks->unhinted++;
+	mailbox->look = (struct pmv_look){
+		.window_ns = LEAST_WINDOW_NS,
+		.hinted = !mailbox->hint_peer.len,
+	};
+	looks->unhinted += !mailbox->look.hinted;
 	TAILQ_INSERT_HEAD(&looks->warm, mailbox, next);
 }
 
@@ -84,13 +91,31 @@ void pmv_look_served(struct pmv_looks *looks, struct pmv_mailbox *mailbox, int64
 
 	adapt(looks, look, now - look->served_ns);
 	look->served_ns = now;
+	look->expect_ns = 0;
+	look->vain = 0;
 	warm_up(looks, mailbox, now + look->window_ns);
 }
 
-void pmv_look_hinted(struct pmv_looks *looks, struct pmv_mailbox *mailbox, int64_t now)
+void pmv_look_promised(struct pmv_looks *looks, struct pmv_mailbox *mailbox, int64_t now)
 {
+	warm_up(looks, mailbox, now + mailbox->look.window_ns);
+}
+
+bool pmv_look_hinted(struct pmv_looks *looks, struct pmv_mailbox *mailbox, int64_t now)
+{
+	if (mailbox->look.vain == MOST_VAIN)
+		return false;
+	mailbox->look.vain++;
+	mailbox->look.expect_ns = now + EXPECT_NS;
 	set_hinted(looks, mailbox, true);
 	warm_up(looks, mailbox, now + LEAST_WINDOW_NS);
+	return true;
+}
+
+void pmv_look_asked(struct pmv_looks *looks, struct pmv_mailbox *mailbox)
+{
+	if (++mailbox->look.asks >= MOST_ASKS && !mailbox->look.served_ns)
+		set_hinted(looks, mailbox, true);
 }
 
 /* is_unfinished -- something of it is under way, and goes on in the next rounds */
@@ -103,13 +128,14 @@ void pmv_look_cool(struct pmv_looks *looks, int64_t now)
 {
 	struct pmv_mailbox *mailbox, *after;
 
-	looks->unfinished = false;
+	looks->unfinished = looks->expecting = false;
 	for (mailbox = TAILQ_FIRST(&looks->warm); mailbox; mailbox = after) {
 		after = TAILQ_NEXT(mailbox, next);
 		looks->unfinished |= is_unfinished(mailbox);
+		looks->expecting |= now < mailbox->look.expect_ns;
 		/* Reading the queue kicks the agent, but sends no hint. */
 		if (!mailbox->look.hinted || now < mailbox->look.until_ns ||
-		    is_unfinished(mailbox) || mailbox->lacks_room)
+		    now < mailbox->look.expect_ns || is_unfinished(mailbox) || mailbox->lacks_room)
 			continue;
 		mailbox->look.cold = true;
 		TAILQ_REMOVE(&looks->warm, mailbox, next);

@@ -9,7 +9,8 @@
  *
  * After that its peer has to send a hint.  Where hints do not arrive, a mailbox is looked
  * into in every round, and the thread sleeps only for a short time.  That is so until the
- * first hint of the connection has come, and again if a request comes without one.
+ * first hint of the connection has come, if the peer can be asked for one, and again if a
+ * request comes without one.
  *
  * The agent's lock protects all of it.
  */
@@ -31,6 +32,7 @@ struct pmv_looks {
 	struct pmv_mailbox_list cold; /* after a hint only, and now and then */
 	unsigned int unhinted;        /* mailboxes whose peers' hints have not come */
 	bool unfinished;              /* something goes on in the next rounds */
+	bool expecting;               /* a request may still come behind its hint */
 	int64_t bound_ns;             /* no window is longer */
 	int64_t until_ns;             /* the end of the last window */
 };
@@ -42,6 +44,9 @@ struct pmv_look {
 	int64_t window_ns;
 	int64_t until_ns;
 	int64_t served_ns; /* the last request was taken then */
+	int64_t expect_ns; /* a request is expected until then */
+	unsigned int vain; /* hints since the last request */
+	unsigned int asks; /* for a hint, without an answer */
 };
 
 void pmv_look_init(struct pmv_looks *looks);
@@ -58,11 +63,24 @@ static inline bool pmv_look_any(const struct pmv_looks *looks)
 	return !TAILQ_EMPTY(&looks->warm) || !TAILQ_EMPTY(&looks->cold);
 }
 
-/* pmv_look_served -- a request was taken from it */
+/*
+ * pmv_look_served -- a request was taken from it
+ * pmv_look_promised -- its peer was told that the agent looks for more
+ */
+void pmv_look_promised(struct pmv_looks *looks, struct pmv_mailbox *mailbox, int64_t now);
 void pmv_look_served(struct pmv_looks *looks, struct pmv_mailbox *mailbox, int64_t now);
 
-/* pmv_look_hinted -- its peer has sent a hint: the request may still be on its way */
-void pmv_look_hinted(struct pmv_looks *looks, struct pmv_mailbox *mailbox, int64_t now);
+/*
+ * pmv_look_hinted -- its peer has sent a hint: the request may still be on its way, behind
+ * the data that it is for.  False: there were many, and no request.
+ */
+bool pmv_look_hinted(struct pmv_looks *looks, struct pmv_mailbox *mailbox, int64_t now);
+
+/*
+ * pmv_look_asked -- the peer was asked for a hint.  If it has never sent a request it may
+ * have nobody who could answer, and is trusted in the end.
+ */
+void pmv_look_asked(struct pmv_looks *looks, struct pmv_mailbox *mailbox);
 
 /* pmv_look_cool -- look no more into the mailboxes whose windows are over */
 void pmv_look_cool(struct pmv_looks *looks, int64_t now);

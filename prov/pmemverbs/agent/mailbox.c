@@ -93,6 +93,9 @@ int pmv_mailbox_open(struct pmv_mailbox *mailbox)
 		return -FI_EOTHER;
 	mailbox->secret &= PMV_SECRET_MASK;
 	make_seals(mailbox);
+	/* Who accepts a connection has known the peer for a while. */
+	if (mailbox->connected)
+		make_hints(mailbox);
 	mailbox->block = mmap(NULL, MAPPING_SIZE, PROT_READ | PROT_WRITE,
 			      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (mailbox->block == MAP_FAILED) {
@@ -204,10 +207,13 @@ static void hint_of_request(struct pmv_mailbox *mailbox)
 	if (!mailbox->hint_peer.len)
 		return;
 	now = pmv_clock_ns();
+	mailbox->sent_ns = now;
 	atomic_store(&mailbox->hint_wait_ns, HINT_WAIT_NS);
 	atomic_store(&mailbox->hint_again_ns, now + HINT_WAIT_NS);
-	if (now >= mailbox->awake_ns)
-		pmv_mailbox_hint(mailbox, false);
+	if (now < mailbox->awake_ns)
+		return;
+	pmv_mailbox_hint(mailbox, false);
+	mailbox->awake_ns = now + HINT_WAIT_NS;
 }
 
 void pmv_mailbox_hint_again(struct pmv_mailbox *mailbox, int64_t now)
@@ -323,9 +329,12 @@ enum pmv_arrival pmv_mailbox_take_ack(struct pmv_mailbox *mailbox, struct pmv_ac
 	if (ack->done <= mailbox->acked || ack->done > mailbox->sent)
 		return PMV_MALFORMED;
 	mailbox->acked = ack->done;
-	/* It is asked again before it stops looking. */
+	/*
+	 * It looks for so long from when it has sent this on.  The next request takes as long
+	 * to it as the last one did: so it is in time if it is sent within that time after it.
+	 */
 	if (mailbox->hint_peer.len)
-		mailbox->awake_ns = pmv_clock_ns() + (int64_t) ack->looks_us * (1000 / 2);
+		mailbox->awake_ns = mailbox->sent_ns + (int64_t) ack->looks_us * (1000 * 3 / 4);
 	atomic_store(&mailbox->next_ack, number + 1);
 	return PMV_ARRIVED;
 }

@@ -56,6 +56,7 @@ struct pmv_mailbox {
 	uint64_t asked;       /* the last empty message */
 	bool repeat_asked;    /* the next repeat is of that one */
 	uint64_t missing_ack; /* was missing when this was last checked; 0: none */
+	int64_t sent_ns;      /* when the last message was posted, if there are hints */
 	int64_t awake_ns;     /* until then the peer's agent looks into its mailbox by itself */
 	atomic_int_fast64_t hint_again_ns, hint_wait_ns; /* if there is no acknowledgement */
 

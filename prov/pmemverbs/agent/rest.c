@@ -39,6 +39,13 @@
 #define WINDOW_SLEEPS 20
 #define TIMED_SLEEPS 5
 
+/* What the thread knows when it goes to sleep. */
+struct bed {
+	enum pmv_events events;
+	bool watching; /* somebody waits for an acknowledgement */
+	int64_t longest_ns;
+};
+
 /* nap -- sleep until it is kicked or, if it listens, a hint comes; false: the time is over */
 static bool nap(struct pmv_agent *agent, int64_t ns, bool listens)
 {
@@ -85,7 +92,8 @@ void pmv_rest_begin(struct pmv_agent *agent, struct pmv_rest *rest)
 /* look_after -- what is done now and then, whether it sleeps or not */
 static void look_after(struct pmv_agent *agent, struct pmv_rest *rest, int64_t now)
 {
-	if (now >= rest->listen_ns && now >= rest->deaf_ns) {
+	if (pmv_setting.agent == PMV_AGENT_THREAD && now >= rest->listen_ns &&
+	    now >= rest->deaf_ns) {
 		rest->listen_ns = now + LISTEN_NS;
 		if (!pmv_listen(agent, now))
 			rest->deaf_ns = now + LONGEST_SLEEP_NS;
@@ -97,6 +105,7 @@ static void look_after(struct pmv_agent *agent, struct pmv_rest *rest, int64_t n
 	if (now >= rest->everywhere_ns) {
 		rest->everywhere_ns = now + EVERYWHERE_NS;
 		pmv_look_everywhere(&agent->looks, now);
+		pmv_look_cool(&agent->looks, now);
 		pmv_listen_ask(agent);
 	}
 	pthread_mutex_unlock(&agent->lock);
@@ -115,30 +124,36 @@ static void wake_up(struct pmv_agent *agent, struct pmv_rest *rest, bool woken)
 		return;
 }
 
-/* longest_sleep -- how long it may sleep if no descriptor of the core wakes it */
-static int64_t longest_sleep(struct pmv_agent *agent, const struct pmv_rest *rest)
+/* longest_sleep -- how long, if no descriptor of the core wakes it; holds the lock */
+static int64_t longest_sleep(struct pmv_agent *agent, const struct pmv_rest *rest, int64_t now)
 {
+	const struct pmv_looks *looks = &agent->looks;
+
 	/* The application may stop calling the core at any time. */
-	if (agent->engine->core->driven)
+	if (agent->engine->core->driven || looks->unfinished || looks->expecting ||
+	    now < rest->deaf_ns)
 		return LONGEST_SLEEP_NS;
-	if (!agent->looks.unhinted && !agent->looks.unfinished)
+	if (!looks->unhinted)
 		return LONGEST_HINTED_NS;
 	return rest->asked || atomic_load(&agent->needed) ? LONGEST_SLEEP_NS : DOZE_NS;
 }
 
-static void sleep_blind(struct pmv_agent *agent, struct pmv_rest *rest, bool watching)
+static void sleep_blind(struct pmv_agent *agent, struct pmv_rest *rest, const struct bed *bed)
 {
-	int64_t longest = longest_sleep(agent, rest);
 	bool deaf = pmv_clock_ns() < rest->deaf_ns;
+	int64_t ns = rest->sleep_ns < bed->longest_ns ? rest->sleep_ns : bed->longest_ns;
 
-	if (deaf)
-		longest = LONGEST_SLEEP_NS;
-	if (watching)
+	if (bed->watching)
+		ns = LEAST_SLEEP_NS;
+	else if (bed->longest_ns == LONGEST_HINTED_NS)
+		ns = LONGEST_HINTED_NS;
+	rest->sleep_ns = 2 * ns;
+	if (ns == LONGEST_HINTED_NS)
 		rest->sleep_ns = LEAST_SLEEP_NS;
-	else if (longest == LONGEST_HINTED_NS || rest->sleep_ns > longest)
-		rest->sleep_ns = longest;
-	wake_up(agent, rest, nap(agent, rest->sleep_ns, !deaf));
-	rest->sleep_ns *= 2;
+	wake_up(agent, rest, nap(agent, ns, !deaf));
+	/* Hints are dropped meanwhile. */
+	if (deaf)
+		rest->everywhere_ns = 0;
 }
 
 static void sleep_on_events(struct pmv_agent *agent, struct pmv_rest *rest, bool stuck)
@@ -159,16 +174,19 @@ static void sleep_on_events(struct pmv_agent *agent, struct pmv_rest *rest, bool
  * without a kick: other threads move data, and preparing the sleep may do so, too.  False:
  * there is something to do.
  */
-static bool fall_asleep(struct pmv_agent *agent, enum pmv_events *events, bool *watching)
+static bool fall_asleep(struct pmv_agent *agent, const struct pmv_rest *rest, struct bed *bed)
 {
+	int64_t now;
 	bool waits;
 
 	atomic_store(&agent->asleep, true);
-	*events = pmv_events_find(agent);
+	bed->events = pmv_events_find(agent);
+	now = pmv_clock_ns();
 	pthread_mutex_lock(&agent->lock);
-	*watching = pmv_wake_sleepers(agent);
+	bed->watching = pmv_wake_sleepers(agent);
 	waits = pmv_service_waits(agent);
-	pmv_look_cool(&agent->looks, pmv_clock_ns());
+	pmv_look_cool(&agent->looks, now);
+	bed->longest_ns = longest_sleep(agent, rest, now);
 	pthread_mutex_unlock(&agent->lock);
 	if (waits || atomic_load(&agent->stop))
 		atomic_store(&agent->asleep, false);
@@ -178,8 +196,7 @@ static bool fall_asleep(struct pmv_agent *agent, enum pmv_events *events, bool *
 void pmv_rest(struct pmv_agent *agent, struct pmv_rest *rest, bool busy)
 {
 	int64_t now = pmv_clock_ns();
-	enum pmv_events events;
-	bool watching;
+	struct bed bed;
 
 	if (busy) {
 		rest->asked = true;
@@ -189,13 +206,13 @@ void pmv_rest(struct pmv_agent *agent, struct pmv_rest *rest, bool busy)
 	}
 	look_after(agent, rest, now);
 	if (busy || now < agent->looks.until_ns || pmv_setting.agent == PMV_AGENT_BUSY ||
-	    !fall_asleep(agent, &events, &watching))
+	    !fall_asleep(agent, rest, &bed))
 		return;
-	if (events == PMV_EVENTS_QUIET) {
+	if (bed.events == PMV_EVENTS_QUIET) {
 		rest->patience = MOST_PATIENCE;
 		sleep_on_events(agent, rest, false);
-	} else if (events == PMV_EVENTS_UNKNOWN) {
-		sleep_blind(agent, rest, watching);
+	} else if (bed.events == PMV_EVENTS_UNKNOWN) {
+		sleep_blind(agent, rest, &bed);
 	} else if (++rest->calls < rest->patience) {
 		atomic_store(&agent->asleep, false);
 	} else {

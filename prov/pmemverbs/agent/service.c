@@ -191,10 +191,13 @@ static void take_up(struct pmv_batch *batch, struct pmv_mailbox *mailbox)
 
 /* Acknowledging */
 
-static void pay(struct pmv_mailbox *mailbox)
+static void pay(struct pmv_agent *agent, struct pmv_mailbox *mailbox)
 {
+	uint64_t before = mailbox->acks;
 	ssize_t ret = pmv_mailbox_pay(mailbox);
 
+	if (mailbox->acks > before)
+		pmv_look_promised(&agent->looks, mailbox, pmv_clock_ns());
 	mailbox->starved = ret == -FI_EAGAIN;
 	/* The connection is lost: the core tells the peer. */
 	if (ret && ret != -FI_EAGAIN)
@@ -219,7 +222,7 @@ static void look_around(struct pmv_agent *agent)
 	TAILQ_FOREACH(mailbox, &agent->looks.warm, next)
 	{
 		if (mailbox->num_owed)
-			pay(mailbox);
+			pay(agent, mailbox);
 		if (mailbox->refused)
 			end_connection(mailbox);
 		else if (mailbox->working)
@@ -311,7 +314,7 @@ static void conclude(struct pmv_agent *agent)
 		if (!mailbox || !mailbox->attached)
 			continue;
 		if (mailbox->num_owed && !mailbox->starved)
-			pay(mailbox);
+			pay(agent, mailbox);
 		pin_both(agent, mailbox);
 	}
 	batch->count = 0;

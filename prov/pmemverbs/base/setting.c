@@ -130,7 +130,7 @@ void pmv_setting_read(void)
 	pmv_setting.ddio_declared = choice > 0;
 	pmv_setting.ddio = choice != 2;
 	pmv_setting.relaxed = get_choice("ordering", ordering, 2);
-	pmv_setting.agent = (enum pmv_agent_mode) get_choice("agent", agent, 3);
+	pmv_setting.agent = (enum pmv_agent_mode) get_choice("agent", agent, 4);
 	pmv_setting.commit_all = get_choice("commit", commit, 2);
 	check_names();
 }

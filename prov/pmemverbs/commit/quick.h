@@ -23,7 +23,7 @@ static inline bool pmv_quick_may_commit(const struct pmv_initiator *ini, uint64_
 	const struct pmv_ordering *ordering = &ini->ordering;
 
 	return (flags & ~FI_COMPLETION) == FI_COMMIT && pmv_ordering_is_quiet(ini, key) &&
-	       atomic_load_explicit(&ordering->flush_key, memory_order_relaxed) == key &&
+	       atomic_load_explicit(&ordering->flush_key, memory_order_acquire) == key &&
 	       !atomic_load(&ordering->wrote_ordered) && pmv_initiator_is_fast(ini, PMV_QUICK_SLOW);
 }
 

@@ -219,8 +219,8 @@ struct pair *pair_open(const struct pair_options *options)
 	pair->away->fake.on_post_arg = pair;
 	pair->home->fake.automatic = pair->away->fake.automatic = options->automatic;
 	/* Last: this is where threads start. */
-	accepted(pmv_agent_attach(&pair->from->domain->agent, &pair->from->mailbox));
 	accepted(pmv_agent_attach(&pair->to->domain->agent, &pair->to->mailbox));
+	accepted(pmv_agent_attach(&pair->from->domain->agent, &pair->from->mailbox));
 	return pair;
 }
 

@@ -9,6 +9,8 @@
 #include "agent/listen.h"
 #include "agent/mailbox.h"
 #include "agent/service.h"
+#include "base/clock.h"
+#include "objects/handshake.h"
 #include "pair.h"
 
 #define SECOND INT64_C(1000000000)
@@ -39,9 +41,9 @@ static unsigned int heard(const struct pair *pair, bool ask)
 	const struct pmv_mailbox *from = &pair->from->mailbox;
 	unsigned int count = 0;
 	struct pmv_hint hint;
-	size_t len;
+	ssize_t len;
 
-	while ((len = pmv_hint_receive(&ear, &hint, sizeof(hint)))) {
+	while ((len = pmv_hint_receive(&ear, &hint, sizeof(hint))) >= 0) {
 		cr_assert_eq(len, sizeof(hint));
 		/* The other side was told this port, too. */
 		if (hint.key != from->peer.key)
@@ -61,9 +63,12 @@ static void commit(struct pair *pair, int n)
 /* answer -- the agent serves what has come, and says that it looks for so long from now on */
 static void answer(struct pair *pair, int n, int64_t looks_ns)
 {
+	struct pmv_look *look = &pair->to->mailbox.look;
+
+	/* As if there had been one a moment before. */
+	look->served_ns = pmv_clock_ns();
+	look->window_ns = looks_ns;
 	pair_deliver(pair);
-	pmv_service_round(&pair->to->domain->agent);
-	pair->to->mailbox.look.window_ns = looks_ns;
 	pair_serve(pair);
 	rig_expect(pair->home, CONTEXT(n), FI_RMA | FI_WRITE);
 }
@@ -87,8 +92,8 @@ Test(hint, follows_a_request_unless_the_agent_looks_anyway)
 	commit(pair, 2);
 	cr_expect_eq(heard(pair, false), 0);
 	answer(pair, 2, 3600 * SECOND);
-	/* Half of the time is over. */
-	pair->from->mailbox.awake_ns -= 1800 * SECOND;
+	/* Three quarters of the time are over. */
+	pair->from->mailbox.awake_ns -= 2700 * SECOND;
 	commit(pair, 3);
 	cr_expect_eq(heard(pair, false), 1);
 	close_pair(pair);
@@ -177,7 +182,7 @@ Test(hint, that_is_forged_is_not_believed)
 	struct pmv_agent *agent = &pair->to->domain->agent;
 	uint8_t buf[2 * HINT] = {0};
 
-	for (size_t len = 1; len <= sizeof(buf); len++) {
+	for (size_t len = 0; len <= sizeof(buf); len++) {
 		memcpy(buf, &pair->from->mailbox.hint, HINT);
 		buf[len % HINT] ^= 1;
 		say(pair, buf, len);
@@ -216,6 +221,90 @@ Test(hint, shows_both_agents_that_hints_arrive)
 	while (!is_hinted(pair))
 		sched_yield();
 	pair_close(pair);
+}
+
+/* Who accepts knows the peer before it has a mailbox, and a socket. */
+Test(hint, of_who_accepts_is_genuine)
+{
+	struct pair *pair = open_pair();
+	struct pmv_ep *ep = pmv_to_ep(rig_ep(pair->home, pair->home->cq));
+	struct pmv_handshake peer = pair->from->mailbox.peer;
+	struct pmv_seal seal;
+
+	pmv_handshake_connect(ep, &peer);
+	accepted(pmv_mailbox_open(&ep->mailbox));
+	seal = pmv_seal(ep->mailbox.secret, peer.secret, PMV_SEALED_HINT);
+	cr_expect_neq(ep->mailbox.hint_peer.len, 0);
+	cr_expect(pmv_hint_is_genuine(&ep->mailbox.hint, &seal));
+	cr_expect(pmv_hint_is_genuine(&ep->mailbox.asking_hint, &seal));
+	accepted(fi_close(&ep->ep_fid.fid));
+	close_pair(pair);
+}
+
+/* Whoever has seen one may repeat it. */
+Test(hint, that_is_repeated_without_a_request_is_not_believed_for_ever)
+{
+	struct pair *pair = open_pair();
+	struct pmv_agent *agent = &pair->to->domain->agent;
+	struct pmv_message message = {0};
+
+	for (int i = 0; i < 16; i++) {
+		say(pair, &pair->from->mailbox.hint, HINT);
+		cr_expect(pmv_listen(agent, SECOND));
+	}
+	say(pair, &pair->from->mailbox.hint, HINT);
+	cr_expect_not(pmv_listen(agent, SECOND));
+	pair_tell(pair, &message);
+	pair_serve(pair);
+	say(pair, &pair->from->mailbox.hint, HINT);
+	cr_expect(pmv_listen(agent, SECOND), "there was a request");
+	close_pair(pair);
+}
+
+/* The data before a request may take longer than the hint behind it. */
+Test(look, goes_on_in_short_sleeps_behind_a_hint)
+{
+	struct pair *pair = open_pair();
+	struct pmv_agent *agent = &pair->to->domain->agent;
+	struct pmv_mailbox *to = &pair->to->mailbox;
+
+	pmv_look_hinted(&agent->looks, to, SECOND);
+	pmv_look_cool(&agent->looks, SECOND + SECOND / 200);
+	cr_expect_not(to->look.cold);
+	cr_expect(agent->looks.expecting);
+	pmv_look_cool(&agent->looks, SECOND + SECOND / 50);
+	cr_expect(to->look.cold);
+	pmv_look_cool(&agent->looks, SECOND + SECOND / 50);
+	cr_expect_not(agent->looks.expecting);
+	close_pair(pair);
+}
+
+Test(look, goes_on_from_the_acknowledgement)
+{
+	struct pair *pair = open_pair();
+	struct pmv_agent *agent = &pair->to->domain->agent;
+	struct pmv_mailbox *to = &pair->to->mailbox;
+
+	to->look.window_ns = SECOND;
+	pmv_look_promised(&agent->looks, to, 5 * SECOND);
+	cr_expect_eq(to->look.until_ns, 6 * SECOND);
+	cr_expect_eq(agent->looks.until_ns, 6 * SECOND);
+	close_pair(pair);
+}
+
+/* It may have no thread that could answer. */
+Test(look, trusts_a_peer_that_never_answers_and_never_asks)
+{
+	struct pair *pair = open_pair();
+	struct pmv_agent *agent = &pair->to->domain->agent;
+
+	for (int i = 0; i < 10; i++) {
+		cr_expect_not(is_hinted(pair));
+		pmv_listen_ask(agent);
+	}
+	cr_expect(is_hinted(pair));
+	cr_expect_eq(agent->looks.unhinted, 0);
+	close_pair(pair);
 }
 
 Test(hint, that_is_lost_costs_time_only)
