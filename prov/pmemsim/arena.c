@@ -37,6 +37,7 @@ struct arena {
 
 static struct arena *arena;
 static bool is_open;
+static void (*watcher)(const void *addr, size_t len);
 
 static char *small_start(void)
 {
@@ -78,10 +79,26 @@ void arena_seal(void)
 	arena->sealed = true;
 }
 
+void arena_watch(void (*changed)(const void *addr, size_t len))
+{
+	watcher = changed;
+}
+
+static void changed(const void *addr, size_t len)
+{
+	if (watcher)
+		watcher(addr, len);
+}
+
 char *arena_small(size_t *len)
 {
 	*len = arena->small - (char *) arena;
 	return (char *) arena;
+}
+
+size_t arena_own(void)
+{
+	return sizeof(struct arena);
 }
 
 size_t arena_len(const void *ptr)
@@ -103,6 +120,8 @@ static void *take(char **from, const char *end, size_t len)
 		abort();
 	*from += sizeof(*block) + len;
 	block->len = len;
+	changed(from, sizeof(*from));
+	changed(block, sizeof(*block));
 	return block->data;
 }
 
@@ -122,6 +141,8 @@ static void *allocate(size_t len)
 
 		*at = block->next;
 		block->next = NULL;
+		changed(at, sizeof(struct block *));
+		changed(block, sizeof(*block));
 		return block->data;
 	}
 	if (units <= NUM_CLASSES)
@@ -142,6 +163,8 @@ static void release(void *ptr)
 		at = &(*at)->next;
 	block->next = *at;
 	*at = block;
+	changed(at, sizeof(struct block *));
+	changed(block, sizeof(*block) + block->len);
 }
 
 /* What replaces libc's */

@@ -30,6 +30,12 @@ void arena_seal(void);
 /* arena_small -- all small objects are in there; *len: how much of it is used */
 char *arena_small(size_t *len);
 
+/* arena_watch -- whom to tell what comes, goes, and is changed for that; NULL: nobody */
+void arena_watch(void (*changed)(const void *addr, size_t len));
+
+/* arena_own -- so much at its start is the arena's own, and whoever watches it is told of it */
+size_t arena_own(void);
+
 /* arena_len -- room of what was allocated there */
 size_t arena_len(const void *ptr);
 

@@ -332,6 +332,8 @@ static const struct argp_option argp_options[] = {
 	 "All programs also where the taxonomy has no cell: relaxed paths, COMMIT=all", 0},
 	{"full", 'f', NULL, 0, "Cells without leaving out steps that commute: takes long", 0},
 	{"tell", 't', NULL, 0, "How each mutant is found out, in each cell", 0},
+	{"audit", 'a', "N", 0,
+	 "Look for changes that no step has told of after every N-th step (default: 199)", 0},
 	{"only", 'o', "TEXT", 0, "Only cells and mutants whose names have this in them", 0},
 	{"replay", 'R', "PATH", 0, "Tell a path that was printed, and what is wrong then", 0},
 	{"part", 'p', "I/N", 0, "Only the I-th of N parts of it all, counted from 0", 0},
@@ -363,6 +365,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 'R':
 		options.replay = arg;
+		return 0;
+	case 'a':
+		if (sscanf(arg, "%u%c", &explore_audit, &end) != 1 || !explore_audit)
+			argp_error(state, "'%s' is no number of steps", arg);
 		return 0;
 	case 'o':
 		options.only = arg;

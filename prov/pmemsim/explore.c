@@ -11,14 +11,15 @@
 
 #include "explore.h"
 
-#define CHUNK 512
-#define PIECE 8 /* chunks */
+#define CHUNK 128 /* XXH3 is quick up to there */
+#define PIECE 16  /* chunks */
 #define MAX_MARKS 4096
 
 struct span {
 	struct explore_span now;
 	size_t room;
-	char *mirror; /* what was there before the step that is being taken */
+	char *mirror;     /* what was there before the step that is being taken */
+	uint64_t *hashes; /* of the mirror's chunks; 0: not known yet */
 };
 
 /* What a chunk was before a step. */
@@ -26,6 +27,7 @@ struct undo {
 	uint32_t span;
 	uint32_t chunk;
 	uint64_t hash; /* of everything */
+	uint64_t chunk_hash;
 	char before[CHUNK];
 };
 
@@ -43,6 +45,8 @@ struct explorer {
 	unsigned int num_marks;
 	struct mark marks[MAX_MARKS];
 };
+
+unsigned int explore_audit = 199;
 
 static struct explorer *current;
 
@@ -64,12 +68,28 @@ static void update_arena(struct explorer *x)
 	x->spans[0].now.start = arena_small(&x->spans[0].now.len);
 }
 
+static void *map(size_t len)
+{
+	void *mapped = mmap(NULL, len, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (mapped == MAP_FAILED)
+		abort();
+	return mapped;
+}
+
+static size_t hashes_len(const struct span *span)
+{
+	return span->room / CHUNK * sizeof(span->hashes[0]);
+}
+
 static struct explorer *begin(struct explore_world *world)
 {
 	struct explorer *x = g_new0(struct explorer, 1);
 
-	/* Before copies are made: it is in one of the spans. */
+	/* Before copies are made: these are in one of the spans. */
 	current = x;
+	arena_watch(explore_changed);
 	x->world = world;
 	x->num_spans = 1 + (unsigned int) world->num_spans;
 	x->undo = g_array_new(FALSE, FALSE, sizeof(struct undo));
@@ -80,10 +100,8 @@ static struct explorer *begin(struct explore_world *world)
 		struct span *span = &x->spans[i];
 
 		span->room = (i ? span->now.len : ARENA_ROOM) + CHUNK;
-		span->mirror = mmap(NULL, span->room, PROT_READ | PROT_WRITE,
-				    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-		if (span->mirror == MAP_FAILED)
-			abort();
+		span->mirror = map(span->room);
+		span->hashes = map(hashes_len(span));
 		memcpy(span->mirror, span->now.start, span->now.len);
 	}
 	return x;
@@ -92,8 +110,11 @@ static struct explorer *begin(struct explore_world *world)
 static void end(struct explorer *x)
 {
 	current = NULL;
-	for (unsigned int i = 0; i < x->num_spans; i++)
+	arena_watch(NULL);
+	for (unsigned int i = 0; i < x->num_spans; i++) {
 		munmap(x->spans[i].mirror, x->spans[i].room);
+		munmap(x->spans[i].hashes, hashes_len(&x->spans[i]));
+	}
 	g_array_free(x->undo, TRUE);
 	g_free(x);
 }
@@ -111,32 +132,49 @@ static size_t chunk_len(const struct explorer *x, uint32_t span, size_t chunk)
 	return !span || left > CHUNK ? CHUNK : left;
 }
 
+/* copy_chunk -- a whole one, mostly: the compiler need not ask how long it is */
+static void copy_chunk(char *to, const char *from, size_t len)
+{
+	if (len == CHUNK)
+		memcpy(to, from, CHUNK);
+	else
+		memcpy(to, from, len);
+}
+
 static void note_chunk(struct explorer *x, uint32_t number, size_t chunk)
 {
 	char *now = x->spans[number].now.start + chunk * CHUNK;
 	char *before = x->spans[number].mirror + chunk * CHUNK;
+	uint64_t *hash = &x->spans[number].hashes[chunk];
 	size_t len = chunk_len(x, number, chunk);
 	struct undo *undo;
 
 	if (!memcmp(now, before, len))
 		return;
+	if (!*hash)
+		*hash = chunk_hash(before, len, number, chunk);
 	g_array_set_size(x->undo, x->undo->len + 1);
 	undo = &g_array_index(x->undo, struct undo, x->undo->len - 1);
 	undo->span = number;
 	undo->chunk = (uint32_t) chunk;
 	undo->hash = x->hash;
-	memcpy(undo->before, before, len);
-	x->hash += chunk_hash(now, len, number, chunk) - chunk_hash(before, len, number, chunk);
-	memcpy(before, now, len);
+	undo->chunk_hash = *hash;
+	copy_chunk(undo->before, before, len);
+	*hash = chunk_hash(now, len, number, chunk);
+	x->hash += *hash - undo->chunk_hash;
+	copy_chunk(before, now, len);
 }
 
-/* note_span -- most of it is what it was: larger pieces are looked at first */
-static void note_span(struct explorer *x, uint32_t number)
+static size_t num_chunks(const struct explorer *x, uint32_t number)
 {
-	size_t chunks = (x->spans[number].now.len + CHUNK - 1) / CHUNK;
+	return (x->spans[number].now.len + CHUNK - 1) / CHUNK;
+}
 
-	for (size_t first = 0; first < chunks; first += PIECE) {
-		size_t last = first + PIECE < chunks ? first + PIECE - 1 : chunks - 1;
+/* note_chunks -- most of it is what it was: larger pieces are looked at first */
+static void note_chunks(struct explorer *x, uint32_t number, size_t first, size_t end)
+{
+	for (; first < end; first += PIECE) {
+		size_t last = first + PIECE < end ? first + PIECE - 1 : end - 1;
 		size_t len = (last - first) * CHUNK + chunk_len(x, number, last);
 
 		if (!memcmp(x->spans[number].now.start + first * CHUNK,
@@ -147,19 +185,53 @@ static void note_span(struct explorer *x, uint32_t number)
 	}
 }
 
+static void note_span(struct explorer *x, uint32_t number)
+{
+	note_chunks(x, number, 0, num_chunks(x, number));
+}
+
+/* note_arena -- but for what is told */
+static void note_arena(struct explorer *x, unsigned int group)
+{
+	size_t at = arena_own() / CHUNK;
+
+	for (size_t i = 0; i < x->world->num_told; i++) {
+		const struct explore_told *told = &x->world->told[i];
+		size_t start = (size_t) (told->start - x->spans[0].now.start);
+		size_t from = (start + CHUNK - 1) / CHUNK, to = (start + told->len) / CHUNK;
+
+		if (from < at || from >= to || told->groups & group)
+			continue;
+		note_chunks(x, 0, at, from);
+		at = to;
+	}
+	note_chunks(x, 0, at, num_chunks(x, 0));
+}
+
 static void note_mark(struct explorer *x, const struct mark *mark)
 {
-	for (uint32_t i = 1; i < x->num_spans; i++) {
+	for (uint32_t i = 0; i < x->num_spans; i++) {
 		const struct explore_span *span = &x->spans[i].now;
-		size_t first, last;
 
 		if (mark->addr < span->start || mark->addr >= span->start + span->len)
 			continue;
-		first = (mark->addr - span->start) / CHUNK;
-		last = (mark->addr + mark->len - 1 - span->start) / CHUNK;
-		for (size_t chunk = first; chunk <= last; chunk++)
-			note_chunk(x, i, chunk);
+		note_chunks(x, i, (mark->addr - span->start) / CHUNK,
+			    (mark->addr + mark->len - 1 - span->start) / CHUNK + 1);
+		return;
 	}
+}
+
+/* audit -- all that has changed was told, or was where it need not be told */
+static void audit(struct explorer *x)
+{
+	unsigned int before = x->undo->len;
+
+	for (uint32_t i = 0; i < x->num_spans; i++)
+		note_span(x, i);
+	if (x->undo->len == before)
+		return;
+	fprintf(stderr, "explore: a step changes memory and does not tell\n");
+	abort();
 }
 
 static void take(struct explorer *x, struct hw_step step)
@@ -171,12 +243,13 @@ static void take(struct explorer *x, struct hw_step step)
 	x->world->take(x->world->world, step);
 	arena_close();
 	update_arena(x);
-	note_span(x, 0);
+	if (group)
+		note_arena(x, group);
 	for (uint32_t i = 1; i < x->num_spans && group; i++) {
-		if (x->spans[i].now.groups & group)
+		if (x->spans[i].now.watched)
 			note_span(x, i);
 	}
-	for (unsigned int i = 0; i < x->num_marks && !group; i++)
+	for (unsigned int i = 0; i < x->num_marks; i++)
 		note_mark(x, &x->marks[i]);
 }
 
@@ -188,8 +261,9 @@ static void undo_to(struct explorer *x, unsigned int length)
 		size_t at = (size_t) undo->chunk * CHUNK;
 		size_t len = chunk_len(x, undo->span, undo->chunk);
 
-		memcpy(span->now.start + at, undo->before, len);
-		memcpy(span->mirror + at, undo->before, len);
+		copy_chunk(span->now.start + at, undo->before, len);
+		copy_chunk(span->mirror + at, undo->before, len);
+		span->hashes[undo->chunk] = undo->chunk_hash;
 		x->hash = undo->hash;
 		g_array_set_size(x->undo, x->undo->len - 1);
 	}
@@ -264,6 +338,8 @@ static bool visit(struct search *s)
 
 	take(s->x, step);
 	s->result.steps++;
+	if (!(s->result.steps % explore_audit))
+		audit(s->x);
 	frame->moves |= s->x->hash != frame->hash;
 	if (is_wrong(s, false)) {
 		keep_path(s);
@@ -315,6 +391,8 @@ struct explore_result explore(struct explore_world *world, uint64_t max_states)
 		s.result.stopped = s.result.states >= max_states;
 	}
 	undo_to(s.x, 0);
+	if (!wrong)
+		audit(s.x);
 	end(s.x);
 	g_hash_table_destroy(s.seen);
 	g_array_free(s.frames, TRUE);

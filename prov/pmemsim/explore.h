@@ -19,21 +19,36 @@
 struct explore_span {
 	char *start;
 	size_t len;
-	unsigned int groups; /* of steps that may change it, a bit for each */
+	bool watched; /* what changes there need not be told, unless the step tells all */
 };
+
+/* Memory in the arena that changes only where explore_changed is told, but for steps of `groups`.
+ */
+struct explore_told {
+	const char *start;
+	size_t len;
+	unsigned int groups; /* a bit for each */
+};
+
+#define EXPLORE_MAX_TOLD 32
 
 struct explore_world {
 	void *world;
 	size_t (*steps)(void *world, struct hw_step *steps);
 	/* the arena is open meanwhile */
 	void (*take)(void *world, struct hw_step step);
-	/* which group of spans may it change?  0: those that explore_changed is told of */
+	/*
+	 * Whose software is it, a bit?  0: hardware, which tells explore_changed of all that it
+	 * changes, in the arena, too.
+	 */
 	unsigned int (*group)(struct hw_step step);
 	/* NULL, or what is wrong with this state; final: nothing can happen any more */
 	const char *(*check)(void *world, bool final);
 	void (*describe)(void *world, struct hw_step step, char *buf, size_t len);
 	size_t num_spans;
 	struct explore_span spans[EXPLORE_MAX_SPANS];
+	size_t num_told;
+	struct explore_told told[EXPLORE_MAX_TOLD]; /* by their addresses */
 };
 
 struct explore_result {
@@ -72,7 +87,13 @@ struct hw_step *explore_read_path(const char *text, size_t *len);
 /* explore_tell -- take a path, print each step and what is wrong then; the world is put back */
 void explore_tell(struct explore_world *world, const struct hw_step *path, size_t len);
 
-/* explore_changed -- a step without a group has changed memory in some span */
+/* explore_changed -- a step may have changed that; nothing that it leaves as it was costs much */
 void explore_changed(const void *addr, size_t len);
+
+/*
+ * explore_audit -- after every so many steps of `explore`, all memory is compared, and a change
+ * that was not told ends the program
+ */
+extern unsigned int explore_audit;
 
 #endif /* PMEMSIM_EXPLORE_H */

@@ -65,7 +65,16 @@ void hw_connect(struct hw_port *one, struct hw_port *other)
 
 /* Posting */
 
-bool hw_post(struct hw_port *port, const struct hw_request *request, const char *payload)
+/* port_changed -- what is in its queue, and how many */
+static void port_changed(struct hw *hw, struct hw_port *port)
+{
+	hw_changed(hw, &port->posted,
+		   (size_t) ((char *) &port->queue[port->count] - (char *) &port->posted));
+	hw_changed(hw, &port->completed, sizeof(port->completed));
+}
+
+bool hw_post(struct hw *hw, struct hw_port *port, const struct hw_request *request,
+	     const char *payload)
 {
 	struct hw_request *copy;
 
@@ -82,20 +91,30 @@ bool hw_post(struct hw_port *port, const struct hw_request *request, const char 
 	}
 	port->queue[port->count++] = copy;
 	port->posted++;
+	port_changed(hw, port);
 	return true;
 }
 
-bool hw_receive(struct hw_port *port, const struct hw_receive *receive)
+void hw_receives_changed(struct hw *hw, struct hw_port *port)
+{
+	hw_changed(hw, &port->num_receives, sizeof(port->num_receives));
+	hw_changed(hw, port->receives, port->num_receives * sizeof(port->receives[0]));
+}
+
+bool hw_receive(struct hw *hw, struct hw_port *port, const struct hw_receive *receive)
 {
 	if (port->num_receives == HW_MAX_QUEUE)
 		return false;
 	port->receives[port->num_receives++] = *receive;
+	hw_receives_changed(hw, port);
 	return true;
 }
 
-void hw_retire(struct hw_port *port)
+void hw_retire(struct hw *hw, struct hw_port *port)
 {
 	unsigned int kept = 0, completed = port->completed;
+
+	port_changed(hw, port);
 
 	for (unsigned int i = 0; i < port->count; i++) {
 		struct hw_request *request = port->queue[i];
@@ -116,7 +135,7 @@ void hw_retire(struct hw_port *port)
 void hw_retire_all(struct hw *hw)
 {
 	for (unsigned int i = 0; i < hw->num_ports; i++)
-		hw_retire(hw->ports[i]);
+		hw_retire(hw, hw->ports[i]);
 }
 
 /* Pieces */
@@ -156,9 +175,18 @@ void hw_set_target(const struct hw *hw, struct hw_request *request, char *target
 	request->left = request->pieces == 64 ? UINT64_MAX : (UINT64_C(1) << request->pieces) - 1;
 }
 
+/* left_changed -- the list of what is in the I/O controller, of so many requests at most */
+static void left_changed(struct hw *hw, unsigned int count)
+{
+	hw_changed(hw, &hw->num_left, sizeof(hw->num_left));
+	hw_changed(hw, hw->left, count * sizeof(hw->left[0]));
+	hw_changed(hw, hw->left_device, count * sizeof(hw->left_device[0]));
+}
+
 void hw_enter(struct hw *hw, struct hw_request *request, unsigned int device)
 {
 	request->stage = HW_LEFT;
+	hw_changed(hw, request, sizeof(*request));
 	if (!request->left) {
 		request->stage = HW_DONE;
 		return;
@@ -167,6 +195,7 @@ void hw_enter(struct hw *hw, struct hw_request *request, unsigned int device)
 		abort();
 	hw->left[hw->num_left] = request;
 	hw->left_device[hw->num_left++] = device;
+	left_changed(hw, hw->num_left);
 }
 
 static void finish_landing(struct hw *hw, struct hw_request *request)
@@ -174,6 +203,7 @@ static void finish_landing(struct hw *hw, struct hw_request *request)
 	unsigned int kept = 0;
 
 	request->stage = HW_DONE;
+	left_changed(hw, hw->num_left);
 	for (unsigned int i = 0; i < hw->num_left; i++) {
 		if (hw->left[i] == request)
 			continue;
@@ -194,6 +224,7 @@ void hw_land(struct hw *hw, struct hw_request *request, unsigned int piece)
 	hw_get_piece(hw, request, piece, &offset, &len);
 	hw_place(hw, request->target + offset, request->payload + offset, len);
 	request->left &= ~(UINT64_C(1) << piece);
+	hw_changed(hw, request, sizeof(*request));
 	if (!request->left)
 		finish_landing(hw, request);
 }

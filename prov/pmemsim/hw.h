@@ -150,7 +150,7 @@ struct hw {
 	struct hw_request *left[HW_MAX_QUEUE * 2];
 	unsigned int left_device[HW_MAX_QUEUE * 2];
 	void (*complete)(struct hw_port *port, const struct hw_event *event);
-	/* Tells that memory other than the model's own structures has changed. */
+	/* Called with all memory that a step changes, the model's own structures included. */
 	void (*changed)(const void *addr, size_t len);
 	/* How a lost connection may end; see hw_kill. */
 	bool may_die;
@@ -191,8 +191,9 @@ struct hw_memory *hw_memory(struct hw *hw, char *base, size_t len, enum hw_domai
 struct hw_memory *hw_memory_of(struct hw *hw, const char *addr);
 
 /* hw_post -- the model keeps the request; false: no room */
-bool hw_post(struct hw_port *port, const struct hw_request *request, const char *payload);
-bool hw_receive(struct hw_port *port, const struct hw_receive *receive);
+bool hw_post(struct hw *hw, struct hw_port *port, const struct hw_request *request,
+	     const char *payload);
+bool hw_receive(struct hw *hw, struct hw_port *port, const struct hw_receive *receive);
 
 /* hw_steps -- all that may happen now; returns how many, at most HW_MAX_STEPS */
 size_t hw_steps(struct hw *hw, struct hw_step *steps);

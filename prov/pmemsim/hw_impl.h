@@ -18,8 +18,10 @@ static inline bool hw_is_pending(const struct hw_memory *memory, size_t offset)
 
 /* hw.c */
 void hw_request_free(struct hw_request *request);
+/* hw_receives_changed -- before one goes, after one has come */
+void hw_receives_changed(struct hw *hw, struct hw_port *port);
 /* hw_retire -- forget requests that are done at both ends */
-void hw_retire(struct hw_port *port);
+void hw_retire(struct hw *hw, struct hw_port *port);
 void hw_retire_all(struct hw *hw);
 void hw_get_piece(const struct hw *hw, const struct hw_request *request, unsigned int piece,
 		  size_t *offset, size_t *len);
@@ -35,6 +37,7 @@ void hw_land(struct hw *hw, struct hw_request *request, unsigned int piece);
 void hw_push(struct hw *hw, unsigned int device, const char *addr, size_t len);
 
 /* hw_memory.c */
+/* hw_changed -- the caller's step changes that; an explorer looks nowhere else */
 void hw_changed(struct hw *hw, const void *addr, size_t len);
 /* hw_place -- bytes become visible, and in the memory controller if they bypass the cache */
 void hw_place(struct hw *hw, char *to, const char *from, size_t len);

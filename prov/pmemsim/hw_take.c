@@ -18,6 +18,7 @@ static void leave(struct hw *hw, struct hw_port *port, struct hw_request *reques
 		request->receive_context = receive->context;
 		request->receive_quiet = receive->quiet;
 		hw_set_target(hw, request, receive->buf, len);
+		hw_receives_changed(hw, peer);
 		peer->num_receives--;
 		memmove(&peer->receives[0], &peer->receives[1],
 			peer->num_receives * sizeof(peer->receives[0]));
@@ -47,6 +48,7 @@ static void execute(struct hw *hw, struct hw_port *port, struct hw_request *requ
 {
 	unsigned int device = port->peer->device;
 
+	hw_changed(hw, request, sizeof(*request));
 	if (request->fetched) {
 		request->responded = true;
 		hw_set_target(hw, request, request->target, sizeof(uint64_t));
@@ -58,10 +60,12 @@ static void execute(struct hw *hw, struct hw_port *port, struct hw_request *requ
 		hw_push(hw, device, request->target, request->len);
 	if (request->kind == HW_ATOMIC) {
 		fetch(request);
+		hw_changed(hw, request->payload, 2 * sizeof(uint64_t));
 		return;
 	}
 	if (request->len)
 		memcpy(request->payload, request->target, request->len);
+	hw_changed(hw, request->payload, request->len);
 	request->responded = true;
 	request->stage = HW_DONE;
 }
@@ -79,12 +83,13 @@ void hw_complete(struct hw *hw, struct hw_port *port)
 	if (request->reported)
 		hw->complete(port, &(struct hw_event){.what = request->what,
 						      .context = request->context});
-	hw_retire(port);
+	hw_retire(hw, port);
 }
 
 static void notice(struct hw *hw, struct hw_port *port, struct hw_request *request)
 {
 	request->noticed = true;
+	hw_changed(hw, request, sizeof(*request));
 	if (!request->receive_quiet)
 		hw->complete(port->peer, &(struct hw_event){
 						 .receive = true,
@@ -93,7 +98,7 @@ static void notice(struct hw *hw, struct hw_port *port, struct hw_request *reque
 						 .len = request->len,
 						 .context = request->receive_context,
 					 });
-	hw_retire(port);
+	hw_retire(hw, port);
 }
 
 /*
@@ -105,6 +110,7 @@ static void lose_queue(struct hw *hw, struct hw_port *port)
 	unsigned int kept = 0;
 	bool first = true;
 
+	hw_changed(hw, port, sizeof(*port));
 	for (unsigned int i = port->completed; i < port->count; i++) {
 		struct hw_request *request = port->queue[i];
 
@@ -152,12 +158,13 @@ void hw_take(struct hw *hw, struct hw_step step)
 	switch ((enum hw_step_kind) step.kind) {
 	case HW_ARRIVE:
 		request->stage = HW_ARRIVED;
+		hw_changed(hw, request, sizeof(*request));
 		if (request->err)
 			hw_kill(hw, port);
 		break;
 	case HW_LEAVE:
 		leave(hw, port, request);
-		hw_retire(port);
+		hw_retire(hw, port);
 		break;
 	case HW_EXECUTE:
 		execute(hw, port, request);
@@ -165,7 +172,7 @@ void hw_take(struct hw *hw, struct hw_step step)
 		break;
 	case HW_LAND:
 		hw_land(hw, request, step.piece);
-		hw_retire(port);
+		hw_retire(hw, port);
 		break;
 	case HW_NOTICE:
 		notice(hw, port, request);

@@ -101,7 +101,8 @@ static void post(struct litmus *litmus, unsigned int number)
 
 	for (size_t i = 0; i < Y / 8 + 1; i++)
 		data[i] = op->value;
-	if (!hw_post(litmus->home[op->how & SECOND ? 1 : 0], &request, (const char *) data))
+	if (!hw_post(litmus->hw, litmus->home[op->how & SECOND ? 1 : 0], &request,
+		     (const char *) data))
 		abort();
 }
 
@@ -110,7 +111,7 @@ static void receive(struct litmus *litmus, unsigned int connection, const struct
 {
 	const struct hw_receive buf = {.buf = litmus->memory + op->at, .len = op_len(op)};
 
-	if (!hw_receive(litmus->home[connection]->peer, &buf))
+	if (!hw_receive(litmus->hw, litmus->home[connection]->peer, &buf))
 		abort();
 }
 
@@ -224,11 +225,11 @@ static void take(void *world, struct hw_step step)
 	}
 }
 
-/* All of it is in the arena's small objects. */
+/* All of it is in the arena's small objects, and is looked at after each step. */
 static unsigned int group(struct hw_step step)
 {
 	(void) step;
-	return 0;
+	return 1;
 }
 
 static bool is_over(const struct litmus *litmus)

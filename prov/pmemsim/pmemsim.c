@@ -54,8 +54,13 @@ static void complete(struct hw_port *port, const struct hw_event *event)
 					 : FI_MSG | FI_RECV | (event->what & FI_REMOTE_CQ_DATA);
 	else
 		entry.ok.flags &= ~FI_REMOTE_CQ_DATA;
-	if (cq)
-		testcore_cq_add(cq, &entry);
+	if (!cq)
+		return;
+	testcore_cq_add(cq, &entry);
+	if (ep->sim->hw->changed) {
+		ep->sim->hw->changed(cq, sizeof(*cq));
+		ep->sim->hw->changed(cq->entries, cq->room * sizeof(cq->entries[0]));
+	}
 }
 
 static int cq_close(struct fid *fid)
@@ -184,7 +189,8 @@ static ssize_t transmit(struct sim_ep *ep, const struct testcore_request *reques
 	gathered = gather(request);
 	if (sim->filter)
 		sim->filter(&hw, sim->filter_arg);
-	posted = hw_post(ep->port, &hw, request->what & FI_ATOMIC ? request->buf : gathered);
+	posted = hw_post(ep->sim->hw, ep->port, &hw,
+			 request->what & FI_ATOMIC ? request->buf : gathered);
 	free(gathered);
 	return posted ? 0 : -FI_EAGAIN;
 }
@@ -200,7 +206,7 @@ static ssize_t receive(struct sim_ep *ep, const struct testcore_request *request
 
 	if (request->iov_count > 1)
 		return -FI_EINVAL;
-	return hw_receive(ep->port, &buffer) ? 0 : -FI_EAGAIN;
+	return hw_receive(ep->sim->hw, ep->port, &buffer) ? 0 : -FI_EAGAIN;
 }
 
 static ssize_t post(struct testcore_ep *core, const struct testcore_request *request)

@@ -22,8 +22,10 @@ static void sure(int ret)
 	}
 }
 
-static void open_end(struct world *world, struct end *end)
+static void open_end(struct world *world, struct end *end, unsigned int group)
 {
+	size_t before, after;
+	char *objects;
 	struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_TAGGED, .size = 16};
 
 	sure(sim_fabric(world->sim, &end->sim_fabric));
@@ -36,11 +38,15 @@ static void open_end(struct world *world, struct end *end)
 	};
 	sure(pmv_domain_open(&end->fabric.fabric_fid, world->info, &end->domain, NULL));
 	sure(fi_cq_open(end->domain, &attr, &end->cq, NULL));
+	/* What domains have is shared, in parts. */
+	objects = arena_small(&before);
 	for (unsigned int i = 0; i < world->config.num_eps; i++) {
 		sure(fi_endpoint(end->domain, world->info, &end->eps[i], NULL));
 		sure(fi_ep_bind(end->eps[i], &end->cq->fid, FI_TRANSMIT | FI_RECV));
 		sure(fi_enable(end->eps[i]));
 	}
+	arena_small(&after);
+	end->own = (struct explore_told){objects + before, after - before, group};
 }
 
 static void open_links(struct world *world)
@@ -145,8 +151,8 @@ void world_set_up(struct world *world)
 	pmv_setting.relaxed = config->believed.relaxed;
 	pmv_setting.commit_all = config->commit_all;
 	make_info(world);
-	open_end(world, &world->home);
-	open_end(world, &world->away);
+	open_end(world, &world->home, GROUP_HOME);
+	open_end(world, &world->away, GROUP_AWAY);
 	register_memory(world);
 	open_links(world);
 	connect_ends(world);
@@ -181,11 +187,11 @@ void world_tear_down(struct world *world)
 /* The program's own variables: the provider has some, too. */
 extern char __data_start[], _end[];
 
-static void add_span(struct explore_world *explored, void *start, size_t len, unsigned int groups)
+static void add_span(struct explore_world *explored, void *start, size_t len)
 {
 	if (explored->num_spans == EXPLORE_MAX_SPANS)
 		abort();
-	explored->spans[explored->num_spans++] = (struct explore_span){start, len, groups};
+	explored->spans[explored->num_spans++] = (struct explore_span){start, len, false};
 }
 
 /* Of what is large only a part is used by a program of a few operations. */
@@ -202,8 +208,7 @@ static size_t pool_len(const struct world *world, const struct pmv_op_pool *pool
 	return (is_small(&world->config) ? SMALL_REQUESTS : LARGE_REQUESTS) * pool->size;
 }
 
-static void add_block(struct world *world, struct explore_world *explored, struct fid_ep *ep,
-		      unsigned int groups)
+static void add_block(struct world *world, struct explore_world *explored, struct fid_ep *ep)
 {
 	const struct pmv_mailbox *link = &pmv_to_ep(ep)->mailbox;
 	/* What arrives and what is sent, messages and acknowledgements. */
@@ -211,11 +216,11 @@ static void add_block(struct world *world, struct explore_world *explored, struc
 
 	for (size_t i = 0; i < 2; i++) {
 		if (!is_small(&world->config)) {
-			add_span(explored, blocks[i], PMV_BLOCK_SIZE, groups);
+			add_span(explored, blocks[i], PMV_BLOCK_SIZE);
 			continue;
 		}
-		add_span(explored, blocks[i], SMALL_MESSAGES * PMV_MESSAGE_SIZE, groups);
-		add_span(explored, blocks[i] + PMV_ACKS_AT, SMALL_MESSAGES * PMV_ACK_SIZE, groups);
+		add_span(explored, blocks[i], SMALL_MESSAGES * PMV_MESSAGE_SIZE);
+		add_span(explored, blocks[i] + PMV_ACKS_AT, SMALL_MESSAGES * PMV_ACK_SIZE);
 	}
 }
 
@@ -234,9 +239,29 @@ static void add_batch(struct world *world, struct explore_world *explored)
 {
 	struct pmv_batch *batch = pmv_to_domain(world->away.domain)->agent.batch;
 
-	add_span(explored, (char *) batch->works, batch_works(world) * sizeof(batch->works[0]),
-		 GROUP_AWAY);
-	add_span(explored, (char *) &batch->count, BATCH_TAIL, GROUP_AWAY);
+	add_span(explored, (char *) batch->works, batch_works(world) * sizeof(batch->works[0]));
+	add_span(explored, (char *) &batch->count, BATCH_TAIL);
+}
+
+/* used_messages -- so many places of a connection's blocks were ever used, at most */
+static size_t used_messages(const struct world *world, unsigned int ep)
+{
+	const struct pmv_mailbox *one = &pmv_to_ep(world->home.eps[ep])->mailbox;
+	const struct pmv_mailbox *other = &pmv_to_ep(world->away.eps[ep])->mailbox;
+	size_t most = is_small(&world->config) ? SMALL_MESSAGES : PMV_SLOTS;
+	size_t used = 1 + (one->sent > other->sent ? one->sent : other->sent);
+
+	return used < most ? used : most;
+}
+
+/* used_works -- so many of the batch's works were ever used, at most */
+static size_t used_works(const struct world *world)
+{
+	size_t works = 0;
+
+	for (unsigned int i = 0; i < world->config.num_eps; i++)
+		works += used_messages(world, i);
+	return works < batch_works(world) ? works : batch_works(world);
 }
 
 void world_reset_batch(struct world *world)
@@ -244,37 +269,103 @@ void world_reset_batch(struct world *world)
 	struct pmv_batch *batch = pmv_to_domain(world->away.domain)->agent.batch;
 	const struct pmv_batch *kept = world->batch;
 
-	memcpy(batch->works, kept->works, batch_works(world) * sizeof(batch->works[0]));
+	memcpy(batch->works, kept->works, used_works(world) * sizeof(batch->works[0]));
 	memcpy((char *) &batch->count, (const char *) &kept->count, BATCH_TAIL);
+}
+
+static int compare_told(const void *a, const void *b)
+{
+	const struct explore_told *one = a, *other = b;
+
+	return (one->start > other->start) - (one->start < other->start);
+}
+
+/* add_own -- what is an end's, and the ports among that, of which everybody tells */
+static void add_own(const struct world *world, const struct end *end, struct explore_told *told,
+		    size_t *count)
+{
+	const char *at = end->own.start, *behind = at + end->own.len;
+
+	for (unsigned int i = 0; i < world->config.num_eps; i++) {
+		const char *port = (const char *) world_port(end->eps[i]);
+
+		if (port < at || port >= behind)
+			abort();
+		told[(*count)++] = (struct explore_told){at, (size_t) (port - at), end->own.groups};
+		told[(*count)++] = (struct explore_told){port, sizeof(struct hw_port), 0};
+		at = port + sizeof(struct hw_port);
+	}
+	told[(*count)++] = (struct explore_told){at, (size_t) (behind - at), end->own.groups};
+}
+
+/* add_told -- what is large in the arena, and is the model's own */
+static void add_told(struct world *world, struct explore_world *explored)
+{
+	const struct hw *hw = world->sim->hw;
+	struct explore_told *told = explored->told;
+	size_t count = 0;
+
+	told[count++] = (struct explore_told){(const char *) world->ops, sizeof(world->ops), 0};
+	told[count++] = (struct explore_told){(const char *) hw, sizeof(*hw), 0};
+	add_own(world, &world->home, told, &count);
+	add_own(world, &world->away, told, &count);
+	qsort(told, count, sizeof(told[0]), compare_told);
+	explored->num_told = count;
 }
 
 void world_add_spans(struct world *world, struct explore_world *explored)
 {
 	struct end *const ends[] = {&world->home, &world->away};
 
-	add_span(explored, __data_start, _end - __data_start, GROUP_HOME | GROUP_AWAY);
+	add_told(world, explored);
+	add_span(explored, __data_start, _end - __data_start);
+	explored->spans[explored->num_spans - 1].watched = true;
 	for (size_t i = 0; i < 2; i++) {
 		const struct pmv_op_pool *pool = &pmv_to_domain(ends[i]->domain)->ops;
 
-		add_span(explored, pool->base, pool_len(world, pool), 1 << i);
+		add_span(explored, pool->base, pool_len(world, pool));
 		for (unsigned int j = 0; j < world->config.num_eps; j++)
-			add_block(world, explored, ends[i]->eps[j], 1 << i);
+			add_block(world, explored, ends[i]->eps[j]);
 	}
 	add_batch(world, explored);
-	add_span(explored, world->stack, STACK_SIZE, GROUP_AGENT);
+	add_span(explored, world->stack, STACK_SIZE);
 	if (world->config.region_size >= HW_PAGE)
-		add_span(explored, world->room[WORLD_DRAM], world->config.region_size, GROUP_AWAY);
+		add_span(explored, world->room[WORLD_DRAM], world->config.region_size);
 	for (unsigned int i = 0; i < world->config.num_regions; i++) {
 		const struct hw_memory *memory = &world->sim->hw->memories[i];
 
 		/* The others are small. */
 		if (memory->domain != HW_PAGED)
 			continue;
-		add_span(explored, memory->base, memory->len, GROUP_AWAY);
-		add_span(explored, memory->durable, memory->len, GROUP_AWAY);
-		add_span(explored, memory->pending, memory->len, GROUP_AWAY);
-		add_span(explored, memory->placed, memory->len, GROUP_AWAY);
+		add_span(explored, memory->base, memory->len);
+		add_span(explored, memory->durable, memory->len);
+		add_span(explored, memory->pending, memory->len);
+		add_span(explored, memory->placed, memory->len);
 	}
+}
+
+void world_tell_used(struct world *world, const struct end *end)
+{
+	const struct pmv_op_pool *pool = &pmv_to_domain(end->domain)->ops;
+	const struct pmv_batch *batch = pmv_to_domain(world->away.domain)->agent.batch;
+
+	explore_changed(pool->base, pool->used);
+	for (unsigned int i = 0; i < world->config.num_eps; i++) {
+		const struct pmv_mailbox *link = &pmv_to_ep(end->eps[i])->mailbox;
+		size_t used = used_messages(world, i);
+
+		explore_changed(link->block, used * PMV_MESSAGE_SIZE);
+		explore_changed(link->outbox, used * PMV_MESSAGE_SIZE);
+		explore_changed(link->block + PMV_ACKS_AT, used * PMV_ACK_SIZE);
+		explore_changed(link->outbox + PMV_ACKS_AT, used * PMV_ACK_SIZE);
+	}
+	if (end == &world->home)
+		return;
+	explore_changed(batch->works, used_works(world) * sizeof(batch->works[0]));
+	explore_changed(&batch->count, BATCH_TAIL);
+	/* The agent stores to files by itself.  What is small is in the arena. */
+	for (unsigned int i = 0; i <= WORLD_DRAM && world->config.region_size >= HW_PAGE; i++)
+		explore_changed(world->memory[i], world->memory[i] ? world->config.region_size : 0);
 }
 
 void world_check_room(struct world *world)

@@ -101,8 +101,7 @@ void __wrap_pmv_dirty_add(struct pmv_dirty *dirty, uint32_t key, uint64_t addr, 
 
 /* The program */
 
-/* port_of -- of the core's endpoint below one of the provider's */
-static struct hw_port *port_of(struct fid_ep *ep)
+struct hw_port *world_port(struct fid_ep *ep)
 {
 	return sim_port(pmv_to_ep(ep)->engine.fid);
 }
@@ -190,14 +189,16 @@ static void post_next(struct world *world)
 		break;
 	}
 	if (world_mutates(MUTATION_FLUSH_TOO_SOON))
-		swap_flush(port_of(world->home.eps[op->ep]));
+		swap_flush(world_port(world->home.eps[op->ep]));
 	world->sim->note = 0;
 	world->posted_in_step = 0;
 	if (ret == -FI_EAGAIN)
 		return;
 	state->accepted = !ret;
+	explore_changed(state, sizeof(*state));
 	world->next_op++;
 	world->sim->hw->may_die = world->next_op >= world->config.dies_from;
+	explore_changed(&world->sim->hw->may_die, sizeof(world->sim->hw->may_die));
 }
 
 static void told(struct world *world, void *context, bool ok)
@@ -210,6 +211,7 @@ static void told(struct world *world, void *context, bool ok)
 			 "a completion names no operation that was posted");
 		return;
 	}
+	explore_changed(state, sizeof(*state));
 	state->succeeded = ok;
 	state->failed = !ok;
 	if (++state->told > 1)
@@ -221,7 +223,7 @@ static void told(struct world *world, void *context, bool ok)
 static void have_completed(struct world *world, struct fid_ep *ep, unsigned int count)
 {
 	while (count--)
-		hw_complete(world->sim->hw, port_of(ep));
+		hw_complete(world->sim->hw, world_port(ep));
 }
 
 static void poll_home(struct world *world)
@@ -246,6 +248,7 @@ static void notice(struct world *world, uint64_t number)
 	struct op_state *state = &world->ops[number];
 
 	if (number < world->next_op && state->accepted && world->config.ops[number].notice) {
+		explore_changed(state, sizeof(*state));
 		state->noticed = true;
 		if (++state->notices == 1)
 			return;
@@ -283,9 +286,7 @@ static unsigned int group(struct hw_step step)
 {
 	if (step.kind < STEP_POST)
 		return 0;
-	if (step.kind == STEP_AGENT)
-		return GROUP_AGENT | GROUP_AWAY;
-	return step.kind == STEP_TARGET ? GROUP_AWAY : GROUP_HOME;
+	return step.kind == STEP_AGENT || step.kind == STEP_TARGET ? GROUP_AWAY : GROUP_HOME;
 }
 
 /* poll_steps -- to look, also when one more request of an endpoint has completed */
@@ -295,7 +296,7 @@ static size_t poll_steps(struct world *world, struct end *end, uint8_t kind, str
 
 	list[count++] = (struct hw_step){.kind = kind};
 	for (unsigned int i = 0; i < world->config.num_eps; i++) {
-		if (hw_completable(world->sim->hw, port_of(end->eps[i])))
+		if (hw_completable(world->sim->hw, world_port(end->eps[i])))
 			list[count++] =
 				(struct hw_step){.kind = kind, .at = (uint8_t) i, .index = 1};
 	}
@@ -311,7 +312,7 @@ static bool free_step(struct world *world, struct hw_step *step)
 	if (hw_free_step(world->sim->hw, step))
 		return true;
 	for (unsigned int i = 0; i < world->config.num_eps; i++) {
-		struct hw_port *port = port_of(world->away.eps[i]);
+		struct hw_port *port = world_port(world->away.eps[i]);
 
 		if (!hw_completable(world->sim->hw, port))
 			continue;
@@ -334,7 +335,7 @@ static size_t steps(void *arg, struct hw_step *list)
 	count += poll_steps(world, &world->home, STEP_POLL, list + count);
 	count += poll_steps(world, &world->away, STEP_TARGET, list + count);
 	for (unsigned int i = 0; i < world->config.num_eps; i++) {
-		if (port_of(world->home.eps[i])->dead && !world->heard_of_loss[i])
+		if (world_port(world->home.eps[i])->dead && !world->heard_of_loss[i])
 			list[count++] = (struct hw_step){.kind = STEP_LOSS, .at = (uint8_t) i};
 	}
 	return count + hw_steps(world->sim->hw, list + count);
@@ -367,11 +368,11 @@ static void scrub_pool(struct pmv_op_pool *pool)
  * scrub -- wipe what the provider has left behind and never looks at: states that
  * differ in nothing else are the same
  */
-static void scrub(struct world *world, unsigned int groups)
+static void scrub(struct world *world, unsigned int group)
 {
 	scrub_pool(&pmv_to_domain(world->home.domain)->ops);
 	scrub_pool(&pmv_to_domain(world->away.domain)->ops);
-	if (!world->looking && groups & GROUP_AWAY)
+	if (!world->looking && group == GROUP_AWAY)
 		world_reset_batch(world);
 }
 
@@ -404,6 +405,7 @@ static void take(void *arg, struct hw_step step)
 	}
 	scrub(world, group(step));
 	world_check_room(world);
+	world_tell_used(world, group(step) == GROUP_AWAY ? &world->away : &world->home);
 }
 
 /* Words */

@@ -117,7 +117,16 @@ static void forget_registers(ucontext_t *context)
 		context->uc_mcontext.gregs[registers[i]] = 0;
 }
 
-void world_run_agent(struct world *world)
+/* stack_used -- up from here; what is below it is zero while the agent does not run */
+static char *stack_used(const struct world *world)
+{
+	if (!world->looking)
+		return world->stack + STACK_SIZE;
+	/* With the red zone. */
+	return (char *) world->agent.uc_mcontext.gregs[REG_RSP] - 128;
+}
+
+static void resume_agent(struct world *world)
 {
 	if (!world->looking) {
 		settle_debts();
@@ -130,13 +139,32 @@ void world_run_agent(struct world *world)
 		forget_registers(&world->agent);
 	}
 	swapcontext(caller, &world->agent);
-	if (world->looking) {
-		char *sp = (char *) world->agent.uc_mcontext.gregs[REG_RSP];
+}
 
-		memset(world->stack, 0, sp - 128 - world->stack);
+/* The end of the stack stays untouched. */
+#define STACK_SPARE 512
+
+static void check_depth(const struct world *world)
+{
+	static const char zeros[STACK_SPARE];
+
+	if (memcmp(world->stack, zeros, STACK_SPARE))
+		abort();
+}
+
+void world_run_agent(struct world *world)
+{
+	char *used = stack_used(world), *now;
+
+	resume_agent(world);
+	now = stack_used(world);
+	check_depth(world);
+	memset(world->stack, 0, now - world->stack);
+	if (now < used)
+		used = now;
+	explore_changed(used, world->stack + STACK_SIZE - used);
+	if (world->looking)
 		return;
-	}
-	memset(world->stack, 0, STACK_SIZE);
 	memset(&world->agent, 0, sizeof(world->agent));
 	world->agent_does = NULL;
 }

@@ -9,7 +9,7 @@
 #include "pmemsim.h"
 #include "world.h"
 
-#define STACK_SIZE 32768
+#define STACK_SIZE 16384
 #define LARGE_REQUESTS 4096
 
 struct op_state {
@@ -28,6 +28,7 @@ struct end {
 	struct fid_domain *domain;
 	struct fid_cq *cq;
 	struct fid_ep *eps[WORLD_MAX_EPS];
+	struct explore_told own; /* endpoints, which only its own software changes */
 };
 
 struct world {
@@ -58,11 +59,10 @@ struct world {
 	void *batch;    /* what its batch is like while it does nothing */
 };
 
-/* Who may have changed what, after a step of software. */
+/* Whose software a step is. */
 enum {
 	GROUP_HOME = 1 << 0,
 	GROUP_AWAY = 1 << 1,
-	GROUP_AGENT = 1 << 2, /* its stack */
 };
 
 /* The world whose step is taken: what the provider calls is told of no world. */
@@ -72,6 +72,9 @@ bool world_mutates(enum world_mutation mutation);
 
 /* world_cpu.c: how the target's processor writes memory back */
 extern const struct pmv_flush_ops world_cpu;
+
+/* world_port -- of the core's endpoint below one of the provider's */
+struct hw_port *world_port(struct fid_ep *ep);
 
 /* world_prepare_agent -- with the arena closed: what it needs is no part of a state */
 void world_prepare_agent(void);
@@ -88,6 +91,12 @@ void world_add_spans(struct world *world, struct explore_world *explored);
 
 /* world_reset_batch -- the target's agent has nothing to do: its batch is as it was then */
 void world_reset_batch(struct world *world);
+
+/*
+ * world_tell_used -- what software of an end may have changed of what is large.  It was used by
+ * now: these counts never go down.
+ */
+void world_tell_used(struct world *world, const struct end *end);
 
 /* world_check_room -- what is not in a span must not be used */
 void world_check_room(struct world *world);
