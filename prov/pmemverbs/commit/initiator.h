@@ -66,8 +66,7 @@ struct pmv_ordering {
 	pthread_mutex_t place_lock;
 	atomic_uint_fast64_t place_key;
 	uint64_t place_addr;
-	atomic_uint_fast64_t
-		quiet_key; /* place_key, if writes there need not be remembered; else 0 */
+	atomic_uint_fast64_t quiet_key; /* place_key, or 0: writes there have to be remembered */
 	atomic_uint_fast64_t flush_key; /* of the last region that a READ has flushed: quick.h */
 };
 
