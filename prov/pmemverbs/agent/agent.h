@@ -106,12 +106,12 @@ bool pmv_agent_needs_calls(struct pmv_agent *agent);
 /* pmv_agent_kick -- wake the thread up, if it sleeps */
 void pmv_agent_kick(struct pmv_agent *agent);
 
+void pmv_agent_wake_for_requests(struct pmv_agent *agent);
+
 /*
  * pmv_agent_nudge -- the caller has let a core move data that moves none by itself.  No
  * descriptor reports a request among them, so wake the thread up if there is one.
  */
-void pmv_agent_wake_for_requests(struct pmv_agent *agent);
-
 static inline void pmv_agent_nudge(struct pmv_agent *agent)
 {
 	if (pmv_setting_has_thread() && agent->engine->core->driven)

@@ -121,7 +121,7 @@ static void fill(struct batch *batch, const struct pmv_step *step, size_t at)
 		fill_immediate(batch, at);
 		return;
 	}
-	/* A fence waits for it instead of posting one; DATA behind it takes that as its fence. */
+	/* It counts as a READ under way: a fence, that of DATA behind it too, waits for it. */
 	if (step->kind == PMV_STEP_FLUSH_BEFORE || (batch->took_ordered && at == batch->flush))
 		pmv_ordering_read(batch->ini);
 	fill_own(run, &batch->wrs[at], &batch->room[at], run->place_addr, 1,

@@ -2,10 +2,11 @@
 /*
  * flush_request.h -- what one commit asks of the agent, in one message or several
  *
- * A request names the dirty ranges of the commit's regions, or of all regions if the commit
- * is fenced.  It takes them under the initiator's lock, which is held until it is posted or
- * stands at the end of the list that waits for room.  So requests arrive in the order in which
- * they took ranges, and an acknowledgement also covers the ranges of all earlier requests.
+ * A request names the dirty ranges of the commit's regions, or of all regions if a fenced
+ * commit has to wait for earlier data.  It takes them under the initiator's lock, which is held
+ * until it is posted or stands at the end of the list that waits for room.  So requests arrive in
+ * the order in which they took ranges, and an acknowledgement also covers the ranges of all earlier
+ * requests.
  */
 #ifndef PMV_FLUSH_REQUEST_H
 #define PMV_FLUSH_REQUEST_H

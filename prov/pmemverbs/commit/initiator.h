@@ -42,9 +42,11 @@ enum pmv_slow_path {
  * A flag (wrote_*) is set after its operation was posted.  Until then the operation is
  * counted (posting_*): another thread may see it completed, and post a commit, before that.
  *
- * Who takes a flag also posts the request that makes it unnecessary, and holds `lock` for
- * both.  A fenced operation holds it from its look at the flags until it is posted.  So if it
- * finds a flag cleared, the request that replaces it is in the send queue already.
+ * Who takes a flag also posts the request that makes it unnecessary, and holds this lock for
+ * both.  (wrote_agent is taken under the initiator's lock instead, and the request may wait for
+ * room: mailbox.unacked counts it from before the flag is taken.)  A fenced operation holds it from
+ * its look at the flags until it is posted.  So if it finds a flag cleared, the request that
+ * replaces it is in the send queue already.
  *
  * The flush of a commit to MHP memory sets no flag: data there persist as they arrive.
  */
@@ -64,7 +66,7 @@ struct pmv_ordering {
 	pthread_mutex_t place_lock;
 	atomic_uint_fast64_t place_key;
 	uint64_t place_addr;
-	atomic_uint_fast64_t quiet_key; /* it, if writes there need not be remembered; or 0 */
+	atomic_uint_fast64_t quiet_key; /* place_key, or 0: writes there have to be remembered */
 	atomic_uint_fast64_t flush_key; /* of the last region that a READ has flushed: quick.h */
 };
 

@@ -47,7 +47,7 @@ enum pmv_immediate {
 struct pmv_past {
 	bool agent;   /* writes that only an agent makes durable */
 	bool flush;   /* writes whose completion alone proves nothing (not WSP) */
-	bool ordered; /* writes that are durable in order only behind a flush (DMP) */
+	bool ordered; /* writes that later ones may overtake unless a flush is between (DMP) */
 };
 
 struct pmv_choice {

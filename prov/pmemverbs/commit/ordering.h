@@ -41,7 +41,7 @@ static inline void pmv_ordering_read(struct pmv_initiator *ini)
 }
 
 /*
- * pmv_ordering_take_fence -- the flag that a fenced request is posted with; holds the lock
+ * pmv_ordering_take_fence -- the flag that a fenced request is posted with; holds ordering.lock
  * pmv_ordering_return_fence -- it was not posted
  */
 uint64_t pmv_ordering_take_fence(struct pmv_initiator *ini);

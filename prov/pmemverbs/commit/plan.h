@@ -35,7 +35,7 @@ struct pmv_step {
 	bool payload;   /* ASK takes the data along, and the agent stores them */
 };
 
-/* READ_BACK, FLUSH, ASK, AWAIT, IMMEDIATE: no plan has more, whatever it is for. */
+/* The longest: FLUSH_BEFORE, DATA, READ_BACK, ASK, AWAIT, IMMEDIATE. */
 #define PMV_MAX_STEPS 6
 
 struct pmv_plan {
@@ -57,7 +57,10 @@ struct pmv_plan_facts {
 	bool grouped;   /* one flush covers it and others */
 };
 
-/* pmv_plan_flush -- a flush alone: by the agent, by a READ, or both */
+/*
+ * pmv_plan_operation -- the steps of an operation
+ * pmv_plan_flush -- a flush alone: by the agent, by a READ, or both
+ */
 struct pmv_plan pmv_plan_operation(const struct pmv_choice *choice,
 				   const struct pmv_plan_facts *facts);
 struct pmv_plan pmv_plan_flush(bool agent, bool read, bool unordered);

@@ -2,8 +2,8 @@
 /*
  * submit.h -- an application's call, on its way to the core
  *
- * Commits, fenced operations and operations that are counted come here.  All other calls go
- * straight to the engine.
+ * What has to be remembered, planned, counted or refused comes here: commits, fenced operations,
+ * several places, whatever PMV_SLOW_* says.  All other calls go straight to the engine.
  */
 #ifndef PMV_SUBMIT_H
 #define PMV_SUBMIT_H

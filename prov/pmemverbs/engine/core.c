@@ -15,7 +15,7 @@
 
 /*
  * verbs: FI_FENCE is IBV_SEND_FENCE.
- * Both match messages with an endpoint's receives in the order of either.
+ * Both: an endpoint's n-th message takes the n-th receive.
  * tcp: ignores FI_FENCE, and its read responses are sent from the memory as it is later; so a
  * fence waits here until earlier reads have completed.  A flush needs no such wait: the target
  * executes one connection's requests in order.

@@ -48,7 +48,7 @@ enum pmv_transport pmv_core_transport(const struct pmv_core *core, const struct 
 
 /*
  * pmv_core_places_by_cpu -- does software at this domain place inbound data?
- * pmv_core_may_be_rdma -- or can the core only be one that needs no RDMA device?
+ * pmv_core_may_be_rdma -- may the core be one on an RDMA device, and is there such a device?
  */
 bool pmv_core_places_by_cpu(const struct pmv_core *core, const char *domain_name);
 bool pmv_core_may_be_rdma(void);

@@ -48,7 +48,7 @@ uint64_t pmv_key_pack(uint32_t core_key, const struct pmv_attr *attr);
  */
 bool pmv_key_unpack(uint64_t key, struct pmv_attr *attr);
 
-/* pmv_key_is_ours -- or is it a plain peer's, all of whose 64 bits are the core's? */
+/* pmv_key_is_ours -- false: it is a plain peer's, and all 64 bits are the core's */
 static inline bool pmv_key_is_ours(uint64_t key)
 {
 	return key >> 56 == PMV_KEY_TAG;
