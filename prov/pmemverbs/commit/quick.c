@@ -6,13 +6,6 @@
 
 #include "commit/start.h"
 
-static const struct pmv_plan plan = {
-	.steps = {{.kind = PMV_STEP_DATA}, {.kind = PMV_STEP_FLUSH}},
-	.count = 2,
-	.data = 0,
-	.ask = PMV_MAX_STEPS,
-};
-
 /* post -- both, if there is room; *posted: so many were */
 static ssize_t post(struct pmv_run *run, const struct fi_msg_rma *msg, size_t *posted)
 {
@@ -46,7 +39,8 @@ ssize_t pmv_quick_commit(struct pmv_initiator *ini, const struct fi_msg_rma *msg
 	ret = post(run, msg, &posted);
 	if (posted == 2)
 		return 0;
-	run->plan = plan;
+	run->plan = pmv_plan_operation(&(struct pmv_choice){.method = PMV_METHOD_READ},
+				       &(struct pmv_plan_facts){0});
 	run->at = (unsigned int) posted;
 	run->place_addr = msg->rma_iov->addr;
 	run->place_key = msg->rma_iov->key;

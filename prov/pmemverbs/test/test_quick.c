@@ -245,3 +245,17 @@ Test(quick, write_posts_what_the_ordinary_one_posts)
 	fake_complete(&rig->fake, SIZE_MAX);
 	rig_close(rig);
 }
+
+/* What only the agent makes durable is remembered, so such a write is never a quiet one. */
+Test(quick, write_that_needs_the_agent_is_not_quiet)
+{
+	struct rig *rig = rig_open(NULL);
+
+	for (int i = 0; i < 3; i++) {
+		accepted(rig_write(rig, KEY_DMP_DDIO, CONTEXT(1)));
+		cr_expect_not(pmv_ordering_is_quiet(initiator(rig), KEY_DMP_DDIO));
+	}
+	cr_expect(atomic_load(&initiator(rig)->ordering.wrote_agent));
+	fake_complete(&rig->fake, SIZE_MAX);
+	rig_close(rig);
+}
