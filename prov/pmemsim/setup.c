@@ -2,6 +2,7 @@
 /* setup.c -- opens what a world consists of, and names the memory that it changes */
 #include "world_impl.h"
 
+#include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,6 +58,8 @@ static void open_links(struct world *world)
 		if (world->config.one_kind)
 			sure(fi_setopt(&ep->fid, FI_OPT_ENDPOINT, FI_OPT_PMEMVERBS_RECV_MR,
 				       &world->mr[0], sizeof(world->mr[0])));
+		if (!world->config.stores)
+			pmv_to_ep(world->home.eps[i])->initiator.store_pause = UINT_MAX;
 		sure(pmv_mailbox_open(&pmv_to_ep(world->home.eps[i])->mailbox));
 		sure(pmv_mailbox_open(&pmv_to_ep(ep)->mailbox));
 	}

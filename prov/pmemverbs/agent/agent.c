@@ -198,6 +198,8 @@ int pmv_agent_add_region(struct pmv_agent *agent, const struct pmv_region_attr *
 	}
 	if (node >= 0)
 		atomic_store(&agent->node, node);
+	if (attr->persist == PMV_PAGE)
+		atomic_fetch_add(&agent->files, 1);
 	if (attr->needs_agent && !atomic_fetch_add(&agent->needed, 1))
 		pmv_agent_kick(agent);
 	return 0;
@@ -205,6 +207,8 @@ int pmv_agent_add_region(struct pmv_agent *agent, const struct pmv_region_attr *
 
 void pmv_agent_remove_region(struct pmv_agent *agent, struct pmv_region *region)
 {
+	if (region->attr.persist == PMV_PAGE)
+		atomic_fetch_sub(&agent->files, 1);
 	if (region->attr.needs_agent)
 		atomic_fetch_sub(&agent->needed, 1);
 	pmv_region_remove(&agent->regions, region);
@@ -217,7 +221,7 @@ void pmv_agent_serve(struct pmv_agent *agent)
 {
 	if (pthread_mutex_trylock(&agent->serving))
 		return;
-	pmv_service_round(agent);
+	pmv_service_round(agent, PMV_WHOLE_SLICE);
 	pthread_mutex_unlock(&agent->serving);
 }
 

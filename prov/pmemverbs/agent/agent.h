@@ -19,6 +19,7 @@
 #include <stdbool.h>
 #include <sys/queue.h>
 
+#include "agent/help.h"
 #include "agent/hint.h"
 #include "agent/look.h"
 #include "agent/region.h"
@@ -35,6 +36,7 @@ struct pmv_agent {
 	pthread_mutex_t lock;    /* of the mailboxes, of what serves them, and of all below */
 	struct pmv_looks looks;  /* the mailboxes */
 	struct pmv_hint_socket hints;
+	struct pmv_help help;
 	struct pmv_batch *batch;        /* of `serving`; the requests' mailboxes are of `lock` */
 	TAILQ_HEAD(, pmv_queue) pinned; /* used without the lock, and not closed meanwhile */
 	pthread_cond_t unpinned;
@@ -44,6 +46,7 @@ struct pmv_agent {
 	atomic_int wanted; /* by this many regions and receiving endpoints */
 	atomic_bool was_wanted;
 	atomic_int needed; /* by this many regions, where nothing else makes data durable */
+	atomic_int files;  /* of this many regions pages have to be synced */
 
 	/* Of the thread. */
 	LIST_ENTRY(pmv_agent) next_running;
@@ -91,11 +94,16 @@ void pmv_agent_remove_region(struct pmv_agent *agent, struct pmv_region *region)
 /* pmv_agent_serve -- serve what has arrived, unless another thread is serving */
 void pmv_agent_serve(struct pmv_agent *agent);
 
-/* pmv_agent_progress -- serve inside a call of the application, if that is the setting */
+/*
+ * pmv_agent_progress -- serve inside a call of the application, if that is the setting, or if
+ * the thread wants help
+ */
 static inline void pmv_agent_progress(struct pmv_agent *agent)
 {
 	if (pmv_setting.agent == PMV_AGENT_PROGRESS)
 		pmv_agent_serve(agent);
+	else if (atomic_load_explicit(&agent->help.wanted, memory_order_relaxed))
+		pmv_help(agent);
 }
 
 /* pmv_agent_needs_calls -- are mailboxes served only inside the application's calls? */

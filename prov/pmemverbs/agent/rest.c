@@ -36,7 +36,7 @@
 #define MOST_PATIENCE 2048
 #define LEAST_PATIENCE 8
 /* To look for requests may take as long as this many sleeps, which are timed first. */
-#define WINDOW_SLEEPS 20
+#define WINDOW_SLEEPS 50
 #define TIMED_SLEEPS 5
 
 /* What the thread knows when it goes to sleep. */
@@ -44,6 +44,7 @@ struct bed {
 	enum pmv_events events;
 	bool watching; /* somebody waits for an acknowledgement */
 	int64_t longest_ns;
+	int64_t nap_ns; /* the application looks meanwhile; 0: it does not */
 };
 
 /* nap -- sleep until it is kicked or, if it listens, a hint comes; false: the time is over */
@@ -143,7 +144,9 @@ static void sleep_blind(struct pmv_agent *agent, struct pmv_rest *rest, const st
 	bool deaf = pmv_clock_ns() < rest->deaf_ns;
 	int64_t ns = rest->sleep_ns < bed->longest_ns ? rest->sleep_ns : bed->longest_ns;
 
-	if (bed->watching)
+	if (bed->nap_ns)
+		ns = bed->nap_ns;
+	else if (bed->watching)
 		ns = LEAST_SLEEP_NS;
 	else if (bed->longest_ns == LONGEST_HINTED_NS)
 		ns = LONGEST_HINTED_NS;
@@ -193,6 +196,21 @@ static bool fall_asleep(struct pmv_agent *agent, const struct pmv_rest *rest, st
 	return atomic_load(&agent->asleep);
 }
 
+/* may_sleep -- *nap_ns: while requests are likely, no longer than that */
+static bool may_sleep(struct pmv_agent *agent, int64_t now, int64_t *nap_ns)
+{
+	bool likely = now < agent->looks.until_ns;
+
+	*nap_ns = 0;
+	if (agent->engine->core->driven)
+		return !likely;
+	if (likely || agent->looks.expecting)
+		*nap_ns = pmv_help_nap(&agent->help, now);
+	else
+		pmv_help_end(&agent->help);
+	return !likely || *nap_ns;
+}
+
 void pmv_rest(struct pmv_agent *agent, struct pmv_rest *rest, bool busy)
 {
 	int64_t now = pmv_clock_ns();
@@ -205,7 +223,7 @@ void pmv_rest(struct pmv_agent *agent, struct pmv_rest *rest, bool busy)
 		rest->calls = 0;
 	}
 	look_after(agent, rest, now);
-	if (busy || now < agent->looks.until_ns || pmv_setting.agent == PMV_AGENT_BUSY ||
+	if (busy || pmv_setting.agent == PMV_AGENT_BUSY || !may_sleep(agent, now, &bed.nap_ns) ||
 	    !fall_asleep(agent, rest, &bed))
 		return;
 	if (bed.events == PMV_EVENTS_QUIET) {

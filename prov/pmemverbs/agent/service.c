@@ -100,6 +100,19 @@ bool pmv_service_waits(const struct pmv_agent *agent)
 	return false;
 }
 
+bool pmv_service_glance(const struct pmv_agent *agent)
+{
+	const struct pmv_mailbox *mailbox;
+
+	TAILQ_FOREACH(mailbox, &agent->looks.warm, next)
+	{
+		if (is_open(mailbox) ? pmv_mailbox_has_message(mailbox)
+				     : mailbox->num_owed || mailbox->working)
+			return true;
+	}
+	return false;
+}
+
 /* name_ranges -- those that a request flushes, and perhaps one that it stores to */
 static void name_ranges(struct pmv_agent *agent, struct pmv_work *work)
 {
@@ -163,10 +176,9 @@ static bool take(struct pmv_agent *agent, struct pmv_mailbox *mailbox, struct pm
  * collect -- at most a quarter of the batch from one peer, and little more than one slice:
  * all of its requests in a round but the last one end in it
  */
-static void collect(struct pmv_agent *agent, struct pmv_mailbox *mailbox)
+static void collect(struct pmv_agent *agent, struct pmv_mailbox *mailbox, struct pmv_slice slice)
 {
 	unsigned int most = agent->batch->count + PMV_BATCH_WORKS / 4;
-	struct pmv_slice slice = PMV_WHOLE_SLICE;
 
 	if (most > PMV_BATCH_WORKS)
 		most = PMV_BATCH_WORKS;
@@ -214,7 +226,7 @@ static void end_connection(struct pmv_mailbox *mailbox)
 }
 
 /* look_around -- send owed acknowledgements, and fill the batch */
-static void look_around(struct pmv_agent *agent)
+static void look_around(struct pmv_agent *agent, struct pmv_slice slice)
 {
 	struct pmv_mailbox *mailbox;
 
@@ -228,7 +240,7 @@ static void look_around(struct pmv_agent *agent)
 		else if (mailbox->working)
 			take_up(agent->batch, mailbox);
 		else if (is_open(mailbox) && pmv_mailbox_has_message(mailbox))
-			collect(agent, mailbox);
+			collect(agent, mailbox, slice);
 	}
 	/* No mailbox is always the first. */
 	mailbox = TAILQ_FIRST(&agent->looks.warm);
@@ -315,31 +327,33 @@ static void conclude(struct pmv_agent *agent)
 			continue;
 		if (mailbox->num_owed && !mailbox->starved)
 			pay(agent, mailbox);
-		pin_both(agent, mailbox);
+		/* Other cores' completions are left to the application, until there is no room. */
+		if (agent->engine->core->driven)
+			pin_both(agent, mailbox);
 	}
 	batch->count = 0;
 	pthread_mutex_unlock(&agent->lock);
 }
 
-static bool serve(struct pmv_agent *agent)
+static bool serve(struct pmv_agent *agent, struct pmv_slice slice)
 {
 	pmv_service_pin(agent, agent->engine->core->driven);
 	call_cores(agent);
-	look_around(agent);
+	look_around(agent, slice);
 	if (!agent->batch->count)
 		return false;
-	pmv_batch_carry_out(agent->batch, &agent->regions);
+	pmv_batch_carry_out(agent->batch, &agent->regions, slice);
 	conclude(agent);
 	call_cores(agent);
 	return true;
 }
 
-bool pmv_service_round(struct pmv_agent *agent)
+bool pmv_service_round(struct pmv_agent *agent, struct pmv_slice slice)
 {
 	bool busy;
 
 	pmv_guard_enter();
-	busy = serve(agent);
+	busy = serve(agent, slice);
 	pmv_guard_leave();
 	return busy;
 }

@@ -19,13 +19,23 @@
 
 #include <stdbool.h>
 
+#include "agent/writeback.h"
+
 struct pmv_agent;
 
-/* pmv_service_round -- true: there was something to do.  The caller holds `serving`. */
-bool pmv_service_round(struct pmv_agent *agent);
+/*
+ * pmv_service_round -- slice: of each connection.  True: there was something to do.  The
+ * caller holds `serving`.
+ */
+bool pmv_service_round(struct pmv_agent *agent, struct pmv_slice slice);
 
-/* pmv_service_waits -- is there a request that could be taken now?  Holds the lock. */
+/*
+ * pmv_service_waits -- is there a request that could be taken now?
+ * pmv_service_glance -- the same, but what looks like a request may prove to be none
+ * Both hold the lock.
+ */
 bool pmv_service_waits(const struct pmv_agent *agent);
+bool pmv_service_glance(const struct pmv_agent *agent);
 
 /*
  * pmv_service_pin -- list the queues of all mailboxes, or of those whose cores need calls,

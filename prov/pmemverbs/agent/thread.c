@@ -35,7 +35,7 @@ static void *run(void *arg)
 		if (!placed && atomic_load(&agent->node) >= 0)
 			placed = move_to_node(atomic_load(&agent->node));
 		pthread_mutex_lock(&agent->serving);
-		busy = pmv_service_round(agent);
+		busy = pmv_service_round(agent, PMV_WHOLE_SLICE);
 		pthread_mutex_unlock(&agent->serving);
 		pmv_rest(agent, &rest, busy);
 	}

@@ -183,7 +183,7 @@ static bool by_the_rules(const struct pmv_message *message)
 	size_t at = PMV_MESSAGE_HEADER + message->count * sizeof(struct pmv_range);
 
 	if (message->unknown || message->count > PMV_MAX_RANGES || at > message->len ||
-	    (message->store && !message->count) ||
+	    (message->store && !message->count) || (message->ordered && !message->store) ||
 	    (message->messages && (message->store || message->notify)))
 		return false;
 	for (unsigned int i = 0; i < message->count; i++) {

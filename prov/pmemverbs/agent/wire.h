@@ -48,7 +48,9 @@
  *   27  u8   1: notify the application; 2: the last range is where data is to be
  *            stored that follows the ranges; 4: alone, that the first messages of this
  *            connection, so many, are to become durable where they were received;
- *            a write with immediate data counts as one where it uses up a receive
+ *            a write with immediate data counts as one where it uses up a receive;
+ *            8, with 2: all that this and earlier messages name is durable before
+ *            the data are stored
  *   28  u32  number of the last message whose acknowledgement the sender has, low half
  *   32  ranges: u64 address, u64 length, u32 the core's key, u32 zero
  *    .  data to store, as long as the last range says
@@ -143,7 +145,8 @@ struct pmv_message {
 	bool notify : 1;
 	bool store : 1;
 	bool messages : 1;
-	uint8_t unknown : 5;
+	bool ordered : 1;
+	uint8_t unknown : 4;
 	uint32_t seen;
 	struct pmv_range ranges[PMV_MAX_RANGES];
 	const void *payload; /* to send; it follows the ranges, where it is after decoding */

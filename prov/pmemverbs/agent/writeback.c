@@ -339,10 +339,12 @@ static void store(struct pmv_batch *batch, struct pmv_regions *regions, struct p
 
 	if (work->fault)
 		return;
-	settle(batch, regions);
-	if (!may_store(batch, work)) {
-		work->fault = PMV_FAULT_IO;
-		return;
+	if (work->request.ordered) {
+		settle(batch, regions);
+		if (!may_store(batch, work)) {
+			work->fault = PMV_FAULT_IO;
+			return;
+		}
 	}
 	region = pmv_region_hold(regions, target->key, target->serial);
 	if (!region) {
@@ -357,7 +359,8 @@ static void store(struct pmv_batch *batch, struct pmv_regions *regions, struct p
 	pmv_region_put(regions, region);
 }
 
-void pmv_batch_carry_out(struct pmv_batch *batch, struct pmv_regions *regions)
+void pmv_batch_carry_out(struct pmv_batch *batch, struct pmv_regions *regions,
+			 struct pmv_slice whole)
 {
 	const void *source = NULL;
 	struct pmv_slice slice = {0};
@@ -367,7 +370,7 @@ void pmv_batch_carry_out(struct pmv_batch *batch, struct pmv_regions *regions)
 		struct pmv_work *work = &batch->works[i];
 
 		if (work->source != source)
-			slice = PMV_WHOLE_SLICE;
+			slice = whole;
 		source = work->source;
 		work->ended = flush_on(batch, regions, work, &slice);
 		if (work->ended && work->request.store)

@@ -96,6 +96,7 @@ struct pmv_stretch pmv_stretch_of(const struct pmv_region *region, uint64_t offs
  * pmv_batch_carry_out -- do a slice for each connection, of whose requests only the last may
  * need more.  Then the flushed ranges are durable, or their request has a fault.
  */
-void pmv_batch_carry_out(struct pmv_batch *batch, struct pmv_regions *regions);
+void pmv_batch_carry_out(struct pmv_batch *batch, struct pmv_regions *regions,
+			 struct pmv_slice whole);
 
 #endif /* PMV_WRITEBACK_H */

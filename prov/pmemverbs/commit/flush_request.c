@@ -165,6 +165,7 @@ static bool fill_next(const struct pmv_flush_request *request, struct pmv_messag
 	message->messages = request->messages;
 	message->data = request->data;
 	message->store = request->payload;
+	message->ordered = request->payload && request->all;
 	message->payload = request->bytes;
 	return true;
 }

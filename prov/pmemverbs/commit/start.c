@@ -13,6 +13,9 @@
 #include "commit/group.h"
 #include "commit/ordering.h"
 
+/* After a collision so many small commits are posted apart from their requests. */
+#define STORE_PAUSE 64
+
 /* The method, out of what the keys and the endpoint say */
 
 struct chosen {
@@ -241,26 +244,19 @@ static void remember(struct pmv_run *run, const struct pmv_submission *submissio
  * start -- plan, and post everything up to the data.  fenced: the caller has the ordering
  * lock.  An error: nothing was posted but perhaps a flush in front.
  */
-static ssize_t start(struct pmv_run *run, const struct pmv_submission *submission, bool fenced,
-		     bool grouped)
+static ssize_t start(struct pmv_run *run, const struct pmv_submission *submission,
+		     struct chosen *chosen, bool fenced, bool grouped)
 {
 	struct pmv_initiator *ini = pmv_run_initiator(run);
-	const struct fi_rma_iov *at;
-	struct chosen chosen;
+	const struct fi_rma_iov *at = chosen->at;
 	uint64_t addr = 0;
-	ssize_t ret = choose(ini, submission, &chosen);
+	ssize_t ret;
 
-	/* Another thread has asked the agent for something meanwhile. */
-	if (!ret && chosen.choice.after_agent && !run->kept)
-		ret = -FI_EAGAIN;
-	if (ret)
-		return ret;
-	chosen.choice.after_agent = false;
-	make_plan(run, submission, &chosen.choice, fenced, grouped, false);
+	chosen->choice.after_agent = false;
+	make_plan(run, submission, &chosen->choice, fenced, grouped, false);
 	ret = make_request(run, submission, false);
 	if (ret)
 		return ret;
-	at = chosen.at;
 	/* Inside the range that is written; without one, of the region. */
 	if (at)
 		addr = at->len ? at->addr : pmv_ordering_place(ini, at->key, at->addr);
@@ -273,7 +269,7 @@ static ssize_t start(struct pmv_run *run, const struct pmv_submission *submissio
 	}
 	/* Its request, or the group's flush, tells the agent. */
 	ret = pmv_batch_post(run, submission,
-			     grouped ? chosen.notes : chosen.notes & ~PMV_NOTE_AGENT, fenced);
+			     grouped ? chosen->notes : chosen->notes & ~PMV_NOTE_AGENT, fenced);
 	if (run->at <= run->plan.data) {
 		pmv_run_free_request(run);
 		return ret;
@@ -281,7 +277,7 @@ static ssize_t start(struct pmv_run *run, const struct pmv_submission *submissio
 	skip_failed(run, ret);
 	/* The connection is lost if nothing can be read there. */
 	if (at)
-		remember(run, submission, &chosen, addr);
+		remember(run, submission, chosen, addr);
 	return 0;
 }
 
@@ -291,6 +287,7 @@ ssize_t pmv_start_kept(struct pmv_run *run)
 	const struct pmv_submission *submission = run->kept;
 	struct pmv_plan plan = run->plan;
 	unsigned int at = run->at;
+	struct chosen chosen;
 	ssize_t ret;
 
 	if (!pmv_engine_can(ini->engine->engine, PMV_ENGINE_FENCE) &&
@@ -298,7 +295,9 @@ ssize_t pmv_start_kept(struct pmv_run *run)
 		return -FI_EAGAIN;
 	pmv_run_free_request(run);
 	pthread_mutex_lock(&ini->ordering.lock);
-	ret = start(run, submission, true, false);
+	ret = choose(ini, submission, &chosen);
+	if (!ret)
+		ret = start(run, submission, &chosen, true, false);
 	pthread_mutex_unlock(&ini->ordering.lock);
 	if (ret) {
 		run->plan = plan;
@@ -314,14 +313,33 @@ ssize_t pmv_start_kept(struct pmv_run *run)
 
 /* Ways in */
 
-/* may_store -- can the agent store the data, so that one round trip does it all? */
+/* may_store -- can the agent store the data?  It knows the regions that are for commits. */
 static bool may_store(struct pmv_initiator *ini, const struct pmv_submission *submission)
 {
 	struct pmv_attr attr;
 
-	/* An agent knows the regions that were registered for commits. */
 	return pmv_flush_request_fits(ini, submission) &&
 	       pmv_ordering_attr(ini, submission->to->key, &attr) && attr.pmem;
+}
+
+/* ask -- the agent comes first; it stores the data, or they are posted later.  Holds the lock. */
+static ssize_t ask(struct pmv_run *run, const struct pmv_submission *submission,
+		   const struct pmv_choice *choice, bool fenced, bool stores)
+{
+	ssize_t ret = 0;
+
+	if (!stores) {
+		run->kept = pmv_submission_copy(submission);
+		ret = run->kept ? 0 : -FI_ENOMEM;
+	}
+	make_plan(run, submission, choice, fenced, false, stores);
+	if (!ret)
+		ret = make_request(run, submission, fenced);
+	if (!ret)
+		ret = take_request(run);
+	if (!ret)
+		pmv_run_carry_on_in_order(run);
+	return ret;
 }
 
 /* begin_after_agent -- it is fenced, and the agent has to do something first */
@@ -329,7 +347,6 @@ static ssize_t begin_after_agent(struct pmv_run *run, const struct pmv_submissio
 {
 	struct pmv_initiator *ini = pmv_run_initiator(run);
 	struct chosen chosen;
-	bool stores;
 	ssize_t ret;
 
 	/* Whoever takes a flag has posted a READ then, which the request does not pass. */
@@ -342,18 +359,43 @@ static ssize_t begin_after_agent(struct pmv_run *run, const struct pmv_submissio
 	if (ret)
 		return ret;
 	pthread_mutex_lock(&ini->lock);
-	stores = may_store(ini, submission);
-	if (!stores) {
-		run->kept = pmv_submission_copy(submission);
-		ret = run->kept ? 0 : -FI_ENOMEM;
+	ret = ask(run, submission, &chosen.choice, true, may_store(ini, submission));
+	pthread_mutex_unlock(&ini->lock);
+	if (!ret)
+		pmv_initiator_wait(ini);
+	return ret;
+}
+
+void pmv_start_pause_stores(struct pmv_initiator *ini)
+{
+	pthread_mutex_lock(&ini->lock);
+	if (ini->mailbox->acked < ini->payload_message && ini->store_pause < STORE_PAUSE)
+		ini->store_pause = STORE_PAUSE;
+	pthread_mutex_unlock(&ini->lock);
+}
+
+/*
+ * begin_stored -- small data that need the agent anyway travel in the request: one work
+ * request instead of two.  1: they do not.
+ */
+static ssize_t begin_stored(struct pmv_run *run, const struct pmv_submission *submission,
+			    struct pmv_choice *choice)
+{
+	struct pmv_initiator *ini = pmv_run_initiator(run);
+	ssize_t ret = 1;
+
+	if (choice->method != PMV_METHOD_AGENT || choice->flush_agent ||
+	    submission->wr.kind != PMV_WR_WRITE || submission->num_to != 1 ||
+	    !submission->to->len || submission->changed ||
+	    atomic_load(&ini->ordering.wrote_unordered))
+		return 1;
+	pthread_mutex_lock(&ini->lock);
+	if (ini->store_pause) {
+		ini->store_pause--;
+	} else if (may_store(ini, submission)) {
+		choice->after_agent = true;
+		ret = ask(run, submission, choice, false, true);
 	}
-	make_plan(run, submission, &chosen.choice, true, false, stores);
-	if (!ret)
-		ret = make_request(run, submission, true);
-	if (!ret)
-		ret = take_request(run);
-	if (!ret)
-		pmv_run_carry_on_in_order(run);
 	pthread_mutex_unlock(&ini->lock);
 	if (!ret)
 		pmv_initiator_wait(ini);
@@ -377,15 +419,36 @@ static void carry_on(struct pmv_run *run, const struct pmv_submission *submissio
 	pmv_initiator_wait(ini);
 }
 
+/* may_follow_stores -- only requests may follow data that the agent has not stored yet */
+static bool may_follow_stores(struct pmv_initiator *ini)
+{
+	if (pmv_initiator_is_fast(ini, PMV_SLOW_CLOSED))
+		return true;
+	pmv_start_pause_stores(ini);
+	return false;
+}
+
 static ssize_t begin_now(struct pmv_run *run, const struct pmv_submission *submission, bool fenced,
 			 bool grouped)
 {
 	struct pmv_initiator *ini = pmv_run_initiator(run);
+	struct chosen chosen;
 	ssize_t ret;
 
 	if (fenced)
 		pthread_mutex_lock(&ini->ordering.lock);
-	ret = start(run, submission, fenced, grouped);
+	ret = choose(ini, submission, &chosen);
+	/* Another thread has asked the agent for something meanwhile. */
+	if (!ret && chosen.choice.after_agent)
+		ret = -FI_EAGAIN;
+	if (!ret && !fenced && !grouped) {
+		ret = begin_stored(run, submission, &chosen.choice);
+		if (ret <= 0)
+			return ret;
+		ret = may_follow_stores(ini) ? 0 : -FI_EAGAIN;
+	}
+	if (!ret)
+		ret = start(run, submission, &chosen, fenced, grouped);
 	if (fenced)
 		pthread_mutex_unlock(&ini->ordering.lock);
 	if (ret)

@@ -26,6 +26,12 @@ void pmv_start_go_on(struct pmv_run *run, ssize_t ret);
 void pmv_start_refuse(struct pmv_run *run);
 
 /*
+ * pmv_start_pause_stores -- something else has to wait until the agent has stored small data, so
+ * data and requests are posted apart for a while
+ */
+void pmv_start_pause_stores(struct pmv_initiator *ini);
+
+/*
  * pmv_start_kept -- PMV_STEP_PLAN: the kept operation itself, now that everything before it
  * is durable.  -FI_EAGAIN: not now.  Holds the lock.
  */

@@ -117,8 +117,10 @@ static ssize_t submit_plain(struct pmv_initiator *ini, const struct pmv_submissi
 	struct pmv_run *run = NULL;
 	ssize_t ret;
 
-	if (!is_receive && !pmv_submit_is_open(ini))
+	if (!is_receive && !pmv_submit_is_open(ini)) {
+		pmv_start_pause_stores(ini);
 		return -FI_EAGAIN;
+	}
 	if (!is_ready(ini, fence, fence, fenced))
 		return -FI_EAGAIN;
 	wr.context = submission->context;
@@ -195,7 +197,7 @@ static ssize_t submit_commit(struct pmv_initiator *ini, const struct pmv_submiss
 
 	if (ret)
 		return ret;
-	if (!pmv_submit_is_open(ini) && !(fence && awaits_payload(ini)))
+	if (!pmv_submit_is_open(ini) && (grouped || !awaits_payload(ini)))
 		return -FI_EAGAIN;
 	if (fenced && !is_ready(ini, false, fence, true))
 		return -FI_EAGAIN;

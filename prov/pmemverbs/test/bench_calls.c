@@ -141,7 +141,7 @@ int main(int argc, char **argv)
 	}
 	if (!call || times <= 0)
 		return usage();
-	pair = pair_open(NULL);
+	pair = pair_open(&(struct pair_options){.stores = true});
 	pair->forgets_events = true;
 	rig = rig_open(NULL);
 	for (int i = 0; i < WARM_UP; i++)

@@ -164,6 +164,7 @@ Test(agent, stores_data_only_after_a_sync_that_succeeded)
 		.count = 2,
 		.ranges = {range_of(pair, PAGE, 0, 10), range_of(pair, DMP, 0, 5)},
 		.store = true,
+		.ordered = true,
 		.payload = "handshake",
 	};
 

@@ -320,7 +320,7 @@ Test(hint, that_is_lost_costs_time_only)
 	cr_expect(to->look.cold);
 	pair_tell(pair, &message);
 	cr_expect_not(pmv_service_waits(agent));
-	cr_expect_not(pmv_service_round(agent));
+	cr_expect_not(pmv_service_round(agent, PMV_WHOLE_SLICE));
 	pmv_look_everywhere(&agent->looks, 2 * SECOND);
 	cr_expect_not(to->look.cold);
 	cr_expect_not(to->look.hinted, "hints do not arrive");

@@ -308,6 +308,7 @@ Test(share, data_are_stored_when_all_slices_before_them_are_durable)
 	struct pmv_message message = {.count = 2,
 				      .ranges = {{0, BIG_LEN, BIG_KEY}, to},
 				      .store = true,
+				      .ordered = true,
 				      .payload = "handshake"};
 	struct pmv_message bad = {.count = 1, .ranges = {{0, 8, 0xdead}}};
 

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* test_store.c -- small commits whose data travel in the request, for the agent to store */
+#include "test_agent_commit.h"
+
+#include "objects/ep.h"
+
+static struct pair *open_pair(void)
+{
+	return pair_open(&(struct pair_options){.stores = true});
+}
+
+static void store_one(enum pair_memory memory, const char *done)
+{
+	struct pair *pair = open_pair();
+	struct pmv_message message;
+
+	accepted(pair_put(pair, memory, 100, 50, CONTEXT(1), FI_COMMIT));
+	expect_sent(pair, "M");
+	pair_expect_message(pair, 0, &message);
+	cr_expect_eq(message.count, 1);
+	cr_expect(pair_names(pair, &message, memory, 100, 50));
+	cr_expect(message.store);
+	cr_expect_not(message.ordered);
+	cr_expect_arr_eq(message.payload, pair->source + 100, 50);
+	pair_deliver(pair);
+	rig_expect_nothing(pair->home);
+	cr_expect_not(pair_survives(pair, memory, 100, 50));
+	pair_serve(pair);
+	expect_done(pair, done);
+	cr_expect(pair_survives(pair, memory, 100, 50));
+	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+	rig_expect_nothing(pair->home);
+	expect_sent(pair, "");
+	pair_close(pair);
+}
+
+Test(store, takes_one_message)
+{
+	store_one(DMP, "S F D K");
+	store_one(PAGE, "Y D K");
+}
+
+Test(store, is_for_small_data_that_need_the_agent)
+{
+	struct pair *pair = open_pair();
+
+	accepted(pair_put(pair, DMP, 0, PAIR_LARGE, CONTEXT(1), FI_COMMIT));
+	expect_sent(pair, "W M");
+	accepted(pair_put(pair, DMP, 0, 0, CONTEXT(2), FI_COMMIT));
+	expect_sent(pair, "W0 M");
+	accepted(pair_put(pair, MHP, 0, 8, CONTEXT(3), FI_COMMIT));
+	expect_sent(pair, "W R");
+	accepted(pair_put(pair, READ_DMP, 0, 8, CONTEXT(4), FI_COMMIT));
+	expect_sent(pair, "W R");
+	accepted(pair_put(pair, DMP, 0, 8, CONTEXT(5), 0));
+	expect_sent(pair, "W");
+	pair_round(pair);
+	pair_close(pair);
+}
+
+Test(store, names_what_was_written_there_before)
+{
+	struct pair *pair = open_pair();
+	struct pmv_message message;
+
+	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(1), 0));
+	accepted(pair_put(pair, PAGE, 0, 64, CONTEXT(2), 0));
+	accepted(pair_put(pair, DMP, 1024, 8, CONTEXT(3), FI_COMMIT));
+	expect_sent(pair, "W W M");
+	pair_expect_message(pair, 0, &message);
+	cr_expect_eq(message.count, 2);
+	cr_expect(pair_names(pair, &message, DMP, 0, 64));
+	cr_expect(pair_names(pair, &message, DMP, 1024, 8));
+	pair_round(pair);
+	cr_expect(pair_survives(pair, DMP, 0, 64));
+	cr_expect(pair_survives(pair, DMP, 1024, 8));
+	cr_expect_not(pair_survives(pair, PAGE, 0, 64));
+	pair_close(pair);
+}
+
+/* The data are not there yet, and nothing else may come to their place before them. */
+Test(store, closes_the_endpoint_to_all_but_others)
+{
+	struct pair *pair = open_pair();
+
+	for (int i = 0; i < 3; i++)
+		accepted(pair_put(pair, DMP, 512 * (size_t) i, 8, CONTEXT(i), FI_COMMIT));
+	expect_sent(pair, "M M M");
+	accepted(pair_put(pair, PAGE, 0, 8, CONTEXT(3), FI_COMMIT));
+	accepted(pair_put(pair, DMP, 4096, 8, CONTEXT(4), FI_COMMIT | FI_FENCE));
+	expect_sent(pair, "M M");
+	pair_expect_stalled(pair);
+	refused(pair_put(pair, DMP, 0, PAIR_LARGE, CONTEXT(5), FI_COMMIT), FI_EAGAIN);
+	refused(pair_put(pair, MHP, 0, 8, CONTEXT(5), FI_COMMIT), FI_EAGAIN);
+	pair_round(pair);
+	for (int i = 0; i < 5; i++)
+		rig_expect(pair->home, CONTEXT(i), RIG_WRITTEN);
+	accepted(pair_put(pair, MHP, 0, 8, CONTEXT(5), FI_COMMIT));
+	expect_sent(pair, "W R");
+	pair_deliver(pair);
+	rig_expect(pair->home, CONTEXT(5), RIG_WRITTEN);
+	pair_close(pair);
+}
+
+static void commit(struct pair *pair, const char *sent)
+{
+	accepted(pair_put(pair, DMP, 0, 8, CONTEXT(1), FI_COMMIT));
+	expect_sent(pair, sent);
+	pair_round(pair);
+	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+}
+
+/* An application that goes on with something else is made to wait now and then only. */
+Test(store, pauses_after_a_collision)
+{
+	struct pair *pair = open_pair();
+
+	for (int i = 0; i < 3; i++) {
+		accepted(pair_put(pair, DMP, 0, 8, CONTEXT(1), FI_COMMIT));
+		expect_sent(pair, "M");
+		refused(rig_write(pair->home, KEY_MHP, CONTEXT(2)), FI_EAGAIN);
+		pair_round(pair);
+		rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+		for (int j = 0; j < 64; j++)
+			commit(pair, "W M");
+	}
+	commit(pair, "M");
+	pair_close(pair);
+}
+
+/* Only what is fenced depends on earlier commits. */
+Test(store, does_not_fail_with_earlier_ones)
+{
+	struct pair *pair = open_pair();
+
+	pair->sync_fails = true;
+	accepted(pair_put(pair, PAGE, 0, 8, CONTEXT(1), FI_COMMIT));
+	accepted(pair_put(pair, DMP, 0, 8, CONTEXT(2), FI_COMMIT));
+	accepted(pair_put(pair, DMP, 64, 8, CONTEXT(3), FI_COMMIT | FI_FENCE));
+	expect_sent(pair, "M M M");
+	pair_round(pair);
+	rig_expect_error(pair->home, CONTEXT(1), RIG_WRITTEN, FI_EIO);
+	rig_expect(pair->home, CONTEXT(2), RIG_WRITTEN);
+	rig_expect_error(pair->home, CONTEXT(3), RIG_WRITTEN, FI_EIO);
+	cr_expect(pair_survives(pair, DMP, 0, 8));
+	cr_expect_eq(pair->memory[DMP][64], 0);
+	pair_close(pair);
+}
+
+/* help.h: the application looks for requests in the thread's place */
+
+static void tell(struct pair *pair)
+{
+	accepted(pair_put(pair, DMP, 0, 8, CONTEXT(1), FI_COMMIT));
+	pair_deliver(pair);
+}
+
+Test(help, serves_small_requests)
+{
+	struct pair *pair = open_pair();
+	struct pmv_agent *agent = &pair->to->domain->agent;
+
+	pmv_help(agent);
+	expect_done(pair, "");
+	tell(pair);
+	/* The thread is serving. */
+	pthread_mutex_lock(&agent->serving);
+	pmv_help(agent);
+	pthread_mutex_unlock(&agent->serving);
+	expect_done(pair, "");
+	/* No call waits for a disk. */
+	cr_expect_eq(atomic_load(&agent->files), 2);
+	pmv_help(agent);
+	expect_done(pair, "");
+	atomic_store(&agent->files, 0);
+	pmv_help(agent);
+	expect_done(pair, "S F D K");
+	cr_expect_eq(atomic_load(&agent->help.calls), 4);
+	atomic_store(&agent->files, 2);
+	pair_close(pair);
+}
+
+Test(help, does_a_part_of_what_is_large)
+{
+	struct pair *pair = open_pair();
+	struct pmv_agent *agent = &pair->to->domain->agent;
+
+	accepted(pair_put(pair, DMP, 0, 20000, CONTEXT(1), FI_COMMIT));
+	pair_deliver(pair);
+	atomic_store(&agent->files, 0);
+	pmv_help(agent);
+	cr_expect_eq(pair_event(pair, 'F', 0)->len, 16384);
+	expect_done(pair, "F D");
+	pmv_help(agent);
+	expect_done(pair, "F D K");
+	cr_expect(pair_survives(pair, DMP, 0, 20000));
+	atomic_store(&agent->files, 2);
+	pair_close(pair);
+}
+
+Test(help, is_counted_before_the_thread_naps)
+{
+	struct pmv_help help = {0};
+	int64_t now = 1000000;
+
+	cr_expect_eq(pmv_help_nap(&help, now), 0);
+	cr_expect(atomic_load(&help.wanted));
+	/* So soon nothing can be said. */
+	atomic_store(&help.calls, 100);
+	cr_expect_eq(pmv_help_nap(&help, now + 1000), 0);
+	cr_expect_eq(pmv_help_nap(&help, now += 100000), 50000);
+	/* The thread naps longer while the calls go on. */
+	for (int64_t nap = 100000; nap < 1000000; nap *= 2) {
+		atomic_fetch_add(&help.calls, 100);
+		cr_expect_eq(pmv_help_nap(&help, now += nap), nap);
+	}
+	atomic_fetch_add(&help.calls, 1);
+	cr_expect_eq(pmv_help_nap(&help, now += 1000000), 0, "too few");
+	atomic_fetch_add(&help.calls, 100);
+	cr_expect_eq(pmv_help_nap(&help, now += 100000), 50000);
+	pmv_help_end(&help);
+	cr_expect_not(atomic_load(&help.wanted));
+	atomic_fetch_add(&help.calls, 100);
+	cr_expect_eq(pmv_help_nap(&help, now += 100000), 0, "nobody was asked for help");
+}
