@@ -300,6 +300,19 @@ static void finish(struct pmv_work *work)
 	pmv_mailbox_owe(mailbox, work->request.number, work->fault);
 }
 
+/*
+ * leave_ack -- may the application take the acknowledgement's entry from the core?  It may not
+ * read its queue, whose room in the core is four times its size.
+ */
+static bool leave_ack(struct pmv_queue *queue)
+{
+	if (queue && ++queue->acks < queue->size / 4)
+		return true;
+	if (queue)
+		queue->acks = 0;
+	return false;
+}
+
 static void conclude(struct pmv_agent *agent)
 {
 	struct pmv_batch *batch = agent->batch;
@@ -327,8 +340,7 @@ static void conclude(struct pmv_agent *agent)
 			continue;
 		if (mailbox->num_owed && !mailbox->starved)
 			pay(agent, mailbox);
-		/* Other cores' completions are left to the application, until there is no room. */
-		if (agent->engine->core->driven)
+		if (agent->engine->core->driven || !leave_ack(mailbox->owner->tx_queue))
 			pin_both(agent, mailbox);
 	}
 	batch->count = 0;

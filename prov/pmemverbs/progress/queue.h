@@ -92,6 +92,7 @@ struct pmv_queue {
 	/* For whoever moves the data while the application does not: the agent's thread. */
 	TAILQ_ENTRY(pmv_queue) next_pinned;
 	bool pinned;         /* in use without a lock: it must not be closed */
+	size_t acks;         /* whose entries the agent has left to the application */
 	bool edges;          /* the thread gets its events */
 	unsigned seen_reads; /* the reads before the thread slept */
 	atomic_bool watched; /* the thread wakes who waits for acknowledgements */
