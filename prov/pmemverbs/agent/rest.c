@@ -23,7 +23,7 @@
  */
 #define DOZE_NS 20000000
 /* With hints: requests whose hints were lost are found as late as this. */
-#define LONGEST_HINTED_NS 160000000
+#define LONGEST_HINTED_NS 320000000
 #define EVERYWHERE_NS 100000000
 /* How often a thread that is awake reads hints. */
 #define LISTEN_NS 20000
