@@ -140,7 +140,7 @@ void pmv_look_cool(struct pmv_looks *looks, int64_t now)
 		 */
 		if (mailbox->engine->engine->core->driven || !mailbox->look.hinted ||
 		    now < mailbox->look.until_ns || now < mailbox->look.expect_ns ||
-		    is_unfinished(mailbox) || mailbox->lacks_room)
+		    is_unfinished(mailbox) || mailbox->lacks_room || mailbox->events.owes)
 			continue;
 		mailbox->look.cold = true;
 		TAILQ_REMOVE(&looks->warm, mailbox, next);
