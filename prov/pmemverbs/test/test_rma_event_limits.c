@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "objects/cq.h"
 
 /* Queues */
@@ -15,6 +16,7 @@
 Test(rma_event, that_finds_no_room_in_the_queue_is_told_when_there_is_some)
 {
 	struct told told = told_open((struct pair_options){.away = {.cq_size = 2}});
+	struct pmv_looks *looks = &pmv_to_domain(told.pair->away->domain)->agent.looks;
 
 	for (int i = 1; i <= 100; i++) {
 		accepted(pair_put(told.pair, DMP, 0, 8, CONTEXT(i), i % 2 ? FI_COMMIT : 0));
@@ -23,6 +25,8 @@ Test(rma_event, that_finds_no_room_in_the_queue_is_told_when_there_is_some)
 	}
 	expect_told(&told, 100, 100);
 	cr_expect_eq(atomic_load(&pmv_to_cq(told.pair->away->cq)->queue.num_ready), 2);
+	/* The agent does not forget the mailbox, though nothing more comes from there. */
+	pmv_look_cool(looks, pmv_clock_ns() + INT64_C(1000000000));
 	expect_entries(&told, 100, FI_RMA | FI_REMOTE_WRITE);
 	told_close(&told);
 }
