@@ -468,8 +468,7 @@ static int commits_to_idle(struct fx *fx, struct link *link, struct remote *remo
 		       : 0;
 }
 
-/* end_command -- of those that last until the next one is there */
-static int end_command(struct target_proc *target, struct control_msg *msg)
+int end_command(struct target_proc *target, struct control_msg *msg)
 {
 	struct control_msg on = {.command = CTL_ON};
 	int ret = target_begin(target, &on, NULL);

@@ -120,6 +120,7 @@ extern const struct test_case message_cases[];
 extern const struct test_case hostile_cases[];
 extern const struct test_case stranger_cases[];
 extern const struct test_case file_cases[];
+extern const struct test_case event_cases[];
 
 /* failed, skipped -- keep the reason (the first one); -1 */
 int failed(struct fx *fx, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -153,6 +154,9 @@ int target_call(struct target_proc *target, struct control_msg *msg, void *paylo
 /* the two halves of it, for commands that take while the initiator goes on */
 int target_begin(struct target_proc *target, struct control_msg *msg, const void *payload);
 int target_finish(struct target_proc *target, struct control_msg *msg, void *payload, size_t room);
+
+/* end_command -- of those that last until the next one is there; the target's answer */
+int end_command(struct target_proc *target, struct control_msg *msg);
 
 /*
  * served_link -- a link to a target of its own, whose memory only the agent makes

@@ -35,7 +35,7 @@ static const struct program program = {
 static const struct test_case *const groups[] = {
 	data_cases,    completion_cases, order_cases,    mix_cases,     error_cases,
 	loss_cases,    domain_cases,     wait_cases,     sharing_cases, agent_cases,
-	message_cases, hostile_cases,    stranger_cases, file_cases,
+	message_cases, hostile_cases,    stranger_cases, file_cases,    event_cases,
 };
 
 /* ---- the server ---- */

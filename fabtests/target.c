@@ -48,6 +48,8 @@ struct tconn {
 	struct region message_region;
 	struct log_entry log[LOG];
 	size_t logged;
+	struct fid_cntr *cntr; /* of the peer's writes */
+	uint64_t events;       /* that were logged */
 };
 
 struct target {
@@ -56,7 +58,8 @@ struct target {
 	struct memory arena;
 	size_t used;
 	struct region regions[REGIONS];
-	struct own_file files[REGIONS]; /* of the regions that have one */
+	struct own_file files[REGIONS];  /* of the regions that have one */
+	struct fid_cntr *cntrs[REGIONS]; /* of peers' writes; or NULL */
 	struct tconn *conns[CONNS];
 	struct expectation armed;
 	bool is_armed;
@@ -97,7 +100,10 @@ static void log_completion(struct target *target, struct tconn *tc,
 	int i = receive_index(tc, entry->op_context);
 
 	*log = (struct log_entry){.flags = entry->flags, .data = entry->data, .len = entry->len};
-	if (entry->flags & FI_REMOTE_CQ_DATA)
+	/* Events have no data: the n-th one is of the n-th write. */
+	if (entry->flags & FI_REMOTE_WRITE && tc->cntr)
+		log->visible = target->is_armed && expectation_met(target, tc->events++);
+	else if (entry->flags & FI_REMOTE_CQ_DATA)
 		log->visible = target->is_armed && expectation_met(target, entry->data);
 	else if (i >= 0)
 		memcpy(log->head, tc->messages[i], sizeof(log->head));
@@ -187,6 +193,16 @@ static int open_srx(struct target *target, struct tconn *tc, struct fi_info *inf
 	return ret;
 }
 
+static int open_cntr(struct target *target, struct fid_cntr **cntr)
+{
+	struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP};
+	int ret = fi_cntr_open(target->node.domain, &attr, cntr, NULL);
+
+	if (ret)
+		*cntr = NULL;
+	return ret;
+}
+
 static int post_receives(struct tconn *tc)
 {
 	unsigned int i;
@@ -226,6 +242,9 @@ static int create_tconn(struct target *target, struct tconn *tc, struct fi_info 
 			      sizeof(tc->messages), FI_SEND | FI_RECV, 0);
 	if (!ret && flags & ACCEPT_SRX)
 		ret = open_srx(target, tc, info);
+	if (!ret && flags & ACCEPT_COUNT)
+		ret = open_cntr(target, &tc->cntr);
+	attr.remote_write_cntr = tc->cntr;
 	attr.srx = tc->srx;
 	if (!(flags & ACCEPT_BARE))
 		tc->nreceives = info->rx_attr->size < RECEIVES ? info->rx_attr->size : RECEIVES;
@@ -243,6 +262,7 @@ static void destroy_tconn(struct tconn *tc)
 	conn_close(&tc->conn);
 	if (tc->srx)
 		close_fid(&tc->srx->fid, "the shared receive context");
+	CLOSE(tc->cntr);
 	region_close(&tc->message_region);
 	free(tc);
 }
@@ -337,6 +357,8 @@ static int close_region(struct target *target, uint64_t id)
 
 	if (target->files[id].memory.base)
 		own_file_close(&target->files[id]);
+	CLOSE(target->cntrs[id]);
+	target->cntrs[id] = NULL;
 	return ret;
 }
 
@@ -549,6 +571,38 @@ static int cmd_pairs(struct target *target, struct control_msg *msg, const void 
 	return watcher.wrong ? -FI_EIO : 0;
 }
 
+/* cmd_count -- bind a counter to a region */
+static int cmd_count(struct target *target, uint64_t id)
+{
+	struct region *region = find_region(target, id);
+	int ret = region && !target->cntrs[id] ? open_cntr(target, &target->cntrs[id]) : -FI_EINVAL;
+
+	if (ret)
+		return ret;
+	ret = fi_mr_bind(region->mr, &target->cntrs[id]->fid, FI_REMOTE_WRITE);
+	return ret ? report("fi_mr_bind", ret) : 0;
+}
+
+/* cmd_counts -- perhaps after a sleep in fi_cntr_wait, and no other call */
+static int cmd_counts(struct target *target, struct control_msg *msg)
+{
+	struct tconn *tc = find_conn(target, msg->arg[0]);
+	uint64_t id = msg->arg[1], threshold = msg->arg[2];
+	int ret;
+
+	if (!tc || !tc->cntr || !find_region(target, id) || !target->cntrs[id])
+		return -FI_EINVAL;
+	if (threshold) {
+		ret = fi_cntr_wait(tc->cntr, threshold, (int) target->opts->timeout * 1000);
+		if (ret)
+			return report("fi_cntr_wait", ret);
+	}
+	msg->arg[0] = fi_cntr_read(tc->cntr);
+	msg->arg[1] = fi_cntr_read(target->cntrs[id]);
+	msg->arg[2] = fi_cntr_readerr(tc->cntr);
+	return 0;
+}
+
 static uint64_t cpu_us(void)
 {
 	struct rusage usage;
@@ -638,6 +692,10 @@ static int execute(struct target *target, struct control_msg *msg, void *payload
 		return cmd_watch(target, msg, payload);
 	case CTL_PAIRS:
 		return cmd_pairs(target, msg, payload);
+	case CTL_COUNT:
+		return cmd_count(target, msg->arg[0]);
+	case CTL_COUNTS:
+		return cmd_counts(target, msg);
 	case CTL_IDLE:
 		return cmd_idle(target, msg);
 	case CTL_SREAD:

@@ -5,6 +5,7 @@
 #include <rdma/fi_domain.h>
 
 #include "agent/mailbox.h"
+#include "engine/engine.h"
 
 #define LEAST_WINDOW_NS 50000
 #define LONGEST_WINDOW_NS 5000000
@@ -133,9 +134,13 @@ void pmv_look_cool(struct pmv_looks *looks, int64_t now)
 		after = TAILQ_NEXT(mailbox, next);
 		looks->unfinished |= is_unfinished(mailbox);
 		looks->expecting |= now < mailbox->look.expect_ns;
-		/* Reading the queue kicks the agent, but sends no hint. */
-		if (!mailbox->look.hinted || now < mailbox->look.until_ns ||
-		    now < mailbox->look.expect_ns || is_unfinished(mailbox) || mailbox->lacks_room)
+		/*
+		 * Where data are moved in calls, only the queues of warm mailboxes are called.
+		 * Reading the queue kicks the agent, but sends no hint.
+		 */
+		if (mailbox->engine->engine->core->driven || !mailbox->look.hinted ||
+		    now < mailbox->look.until_ns || now < mailbox->look.expect_ns ||
+		    is_unfinished(mailbox) || mailbox->lacks_room || mailbox->events.owes)
 			continue;
 		mailbox->look.cold = true;
 		TAILQ_REMOVE(&looks->warm, mailbox, next);

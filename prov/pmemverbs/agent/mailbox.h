@@ -17,6 +17,7 @@
 
 #include "agent/hint.h"
 #include "agent/look.h"
+#include "agent/rma_event.h"
 #include "agent/wire.h"
 
 struct pmv_engine_ep;
@@ -34,7 +35,8 @@ struct pmv_mailbox {
 	struct pmv_receive_tracker *receives;
 	struct pmv_queue *notice_queue; /* NULL: nobody reads notices */
 	bool takes_notices;             /* they need no receive */
-	atomic_uint unacked;            /* operations that wait for an acknowledgement */
+	struct pmv_rma_events events;
+	atomic_uint unacked; /* operations that wait for an acknowledgement */
 
 	uint8_t *block;        /* the peer writes here */
 	uint8_t *outbox;       /* what is sent, at the same places; behind that what is repeated */
@@ -67,15 +69,17 @@ struct pmv_mailbox {
 	bool attached;
 	bool warned;
 	bool closing;
-	bool starved;          /* there was no room for an acknowledgement */
-	bool lacks_room;       /* ... for the next request's notice */
-	bool refused;          /* the peer sent a malformed request: no more are served ... */
-	bool ended;            /* ... and the connection was ended */
-	bool working;          /* `work` takes several rounds: */
-	struct pmv_work *work; /* see writeback.h */
-	uint64_t served;       /* this one and all before it are taken */
-	uint64_t faulted;      /* the last one with a fault */
-	uint64_t acks;         /* posted */
+	bool starved;              /* there was no room for an acknowledgement */
+	bool lacks_room;           /* ... for the next request's notice */
+	bool refused;              /* the peer sent a malformed request: no more are served ... */
+	bool ended;                /* ... and the connection was ended */
+	bool working;              /* `work` takes several rounds: */
+	enum pmv_fault part_fault; /* of the last part of a request with a fault before it ... */
+	uint64_t part_faulted;     /* ... or in it: this message; another one continues it */
+	struct pmv_work *work;     /* see writeback.h */
+	uint64_t served;           /* this one and all before it are taken */
+	uint64_t faulted;          /* the last one with a fault */
+	uint64_t acks;             /* posted */
 	unsigned int num_owed;
 	struct pmv_ack owed[PMV_SLOTS]; /* still to be numbered and posted */
 };

@@ -33,6 +33,7 @@ enum pmv_loss {
 	PMV_LOST_FAULT,                        /* there was no memory behind one of its pages */
 };
 
+struct pmv_count;
 struct pmv_watch;
 
 /* What a region consists of.  Peers may ask for it as soon as it is added. */
@@ -52,9 +53,10 @@ struct pmv_region {
 	struct pmv_region_attr attr; /* first its key: what the tree is searched for */
 	uint64_t len;
 	int users;
-	uint64_t serial;   /* unique among all regions that there ever were */
-	atomic_int lost;   /* enum pmv_loss */
-	unsigned failures; /* the count in region.c when it was registered */
+	uint64_t serial;                         /* unique among all regions that there ever were */
+	atomic_int lost;                         /* enum pmv_loss */
+	unsigned failures;                       /* the count in region.c when it was registered */
+	struct pmv_count *_Atomic remote_writes; /* bound to it; or NULL */
 	struct iovec iov[];
 };
 

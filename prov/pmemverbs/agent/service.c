@@ -92,7 +92,7 @@ bool pmv_service_waits(const struct pmv_agent *agent)
 
 	TAILQ_FOREACH(mailbox, &agent->looks.warm, next)
 	{
-		if (mailbox->working ||
+		if (mailbox->working || pmv_rma_event_waits(&mailbox->events) ||
 		    (is_open(mailbox) && pmv_mailbox_look(mailbox, &message) != PMV_NOT_YET &&
 		     (!mailbox->lacks_room || has_room(mailbox))))
 			return true;
@@ -119,6 +119,8 @@ static void name_ranges(struct pmv_agent *agent, struct pmv_work *work)
 	const struct pmv_message *request = &work->request;
 	unsigned int flushed = request->count - (request->store ? 1 : 0);
 
+	if (request->event && !request->store)
+		flushed -= pmv_rma_event_places(request);
 	for (unsigned int i = 0; i < request->count; i++) {
 		const struct pmv_range *range = &request->ranges[i];
 		uint64_t offset;
@@ -132,7 +134,7 @@ static void name_ranges(struct pmv_agent *agent, struct pmv_work *work)
 		/* There is always room for so many. */
 		if (i < flushed)
 			pmv_work_name(work, region, offset, range->len);
-		else
+		else if (request->store)
 			work->target = pmv_stretch_of(region, offset, range->len);
 		pmv_region_put(&agent->regions, region);
 	}
@@ -235,11 +237,13 @@ static void look_around(struct pmv_agent *agent, struct pmv_slice slice)
 	{
 		if (mailbox->num_owed)
 			pay(agent, mailbox);
+		if (mailbox->events.owes)
+			pmv_rma_event_pay(&mailbox->events);
 		if (mailbox->refused)
 			end_connection(mailbox);
 		else if (mailbox->working)
 			take_up(agent->batch, mailbox);
-		else if (is_open(mailbox) && pmv_mailbox_has_message(mailbox))
+		else if (!mailbox->num_owed && pmv_mailbox_has_message(mailbox))
 			collect(agent, mailbox, slice);
 	}
 	/* No mailbox is always the first. */
@@ -286,17 +290,40 @@ static void warn_of_fault(struct pmv_mailbox *mailbox, const struct pmv_work *wo
 			 : "it names memory that is not registered, or beyond its end");
 }
 
-static void finish(struct pmv_work *work)
+/*
+ * tell -- the application, unless its endpoint is being closed.  A request of several messages
+ * is durable only if all of them are.
+ */
+static void tell(struct pmv_agent *agent, struct pmv_mailbox *mailbox, const struct pmv_work *work)
 {
+	const struct pmv_message *request = &work->request;
+	enum pmv_fault fault = work->fault;
+
+	if (mailbox->part_faulted && mailbox->part_faulted == request->number - 1)
+		fault = mailbox->part_fault;
+	if (fault && request->more) {
+		mailbox->part_faulted = request->number;
+		mailbox->part_fault = fault;
+	}
+	if (request->more || !mailbox->attached)
+		return;
+	if (request->notify && !fault)
+		notify(mailbox, request->data);
+	if (request->event)
+		pmv_rma_event_tell(mailbox, &agent->regions, request, fault);
+}
+
+static void finish(struct pmv_agent *agent, struct pmv_work *work)
+{
+	const struct pmv_message *request = &work->request;
 	struct pmv_mailbox *mailbox = work->mailbox;
 
 	if (work->fault)
 		mailbox->faulted = work->request.number;
 	mailbox->refused |= work->malformed;
 	warn_of_fault(mailbox, work);
-	/* The application gets no notices of an endpoint that is being closed. */
-	if (work->request.notify && !work->fault && mailbox->attached)
-		notify(mailbox, work->request.data);
+	if (request->flags)
+		tell(agent, mailbox, work);
 	pmv_mailbox_owe(mailbox, work->request.number, work->fault);
 }
 
@@ -322,7 +349,7 @@ static void conclude(struct pmv_agent *agent)
 		struct pmv_work *work = &batch->works[i];
 
 		if (work->mailbox && work->ended) {
-			finish(work);
+			finish(agent, work);
 		} else if (work->mailbox) {
 			/* It goes on; those behind it are still in the mailbox. */
 			*work->mailbox->work = *work;

@@ -177,20 +177,29 @@ __attribute__((noinline, no_sanitize("thread"))) bool pmv_message_ready(
 	return *(const volatile uint64_t *) slot == number;
 }
 
+/* may_have_flags -- do a message's flags go together? */
+static bool may_have_flags(const struct pmv_message *message)
+{
+	bool ends = message->store || message->notify || message->event;
+
+	return message->event <= PMV_EVENT_FETCH && (!message->ordered || message->store) &&
+	       !(message->messages && ends) && !(message->more && (ends || message->messages)) &&
+	       (!message->store || message->count);
+}
+
 /* by_the_rules -- of a whole message */
 static bool by_the_rules(const struct pmv_message *message)
 {
 	size_t at = PMV_MESSAGE_HEADER + message->count * sizeof(struct pmv_range);
+	uint64_t marked = 0;
 
-	if (message->unknown || message->count > PMV_MAX_RANGES || at > message->len ||
-	    (message->store && !message->count) || (message->ordered && !message->store) ||
-	    (message->messages && (message->store || message->notify)))
+	if (message->count > PMV_MAX_RANGES || at > message->len ||
+	    (message->flags && !may_have_flags(message)))
 		return false;
-	for (unsigned int i = 0; i < message->count; i++) {
-		if (message->ranges[i].key > UINT32_MAX)
-			return false;
-	}
-	return message->len - at == stored(message);
+	for (unsigned int i = 0; i < message->count; i++)
+		marked |= message->ranges[i].key >> 32;
+	/* An operation of interest has at least one place, and no other marks a range. */
+	return marked == (message->event != PMV_EVENT_NONE) && message->len - at == stored(message);
 }
 
 enum pmv_arrival pmv_message_decode(const volatile uint8_t *slot, uint64_t number,

@@ -49,10 +49,15 @@
  *            stored that follows the ranges; 4: alone, that the first messages of this
  *            connection, so many, are to become durable where they were received;
  *            a write with immediate data counts as one where it uses up a receive;
- *            8, with 2: all that this and earlier messages name is durable before
+ *            8: the request goes on in the next message, which has all of these flags;
+ *            16, 32, 48, 64: the operation that ends with this is of interest to the
+ *            application: enum pmv_rma_event;
+ *            128, with 2: all that this and earlier messages name is durable before
  *            the data are stored
  *   28  u32  number of the last message whose acknowledgement the sender has, low half
- *   32  ranges: u64 address, u64 length, u32 the core's key, u32 zero
+ *   32  ranges: u64 address, u64 length, u32 the core's key, u32 0, or 1 if the operation
+ *       of interest went there.  Those ranges are the last ones, and are not made durable,
+ *       unless it is the one where data is stored.
  *    .  data to store, as long as the last range says
  *
  * Acknowledgement.
@@ -135,6 +140,21 @@ enum pmv_sealed {
 	PMV_SEALED_HINT = 3,
 };
 
+/*
+ * An operation of which the application wants to be told.  It is told when all that the
+ * request names is durable.  The values are sent: never renumber.
+ */
+enum pmv_rma_event {
+	PMV_EVENT_NONE = 0,
+	PMV_EVENT_WRITE = 1,
+	PMV_EVENT_DATA = 2, /* immediate data tell the completion queue of it */
+	PMV_EVENT_ATOMIC = 3,
+	PMV_EVENT_FETCH = 4, /* an atomic that also reads */
+};
+
+/* In the key of a range: the operation of interest went there. */
+#define PMV_RANGE_EVENT (UINT64_C(1) << 32)
+
 /* A message, as it is sent: decoding fills all of it up to `payload`. */
 struct pmv_message {
 	uint64_t number;
@@ -142,11 +162,17 @@ struct pmv_message {
 	uint64_t data;
 	uint16_t len;
 	uint8_t count;
-	bool notify : 1;
-	bool store : 1;
-	bool messages : 1;
-	bool ordered : 1;
-	uint8_t unknown : 4;
+	union {
+		uint8_t flags; /* all of these: */
+		struct {
+			bool notify : 1;
+			bool store : 1;
+			bool messages : 1;
+			bool more : 1;
+			uint8_t event : 3; /* enum pmv_rma_event */
+			bool ordered : 1;
+		};
+	};
 	uint32_t seen;
 	struct pmv_range ranges[PMV_MAX_RANGES];
 	const void *payload; /* to send; it follows the ranges, where it is after decoding */

@@ -23,14 +23,42 @@ static size_t gather(unsigned char *to, const struct iovec *iov, size_t count)
 	return len;
 }
 
+/* set_event -- the agent tells of the operation; places are those of the submission */
+static void set_event(struct pmv_flush_request *request, const struct pmv_submission *submission,
+		      enum pmv_rma_event event)
+{
+	struct pmv_range *places = (struct pmv_range *) request->bytes;
+
+	request->event = event;
+	/* What does not commit has nothing made durable. */
+	if (submission->plain)
+		request->num_keys = 0;
+	if (request->payload) {
+		request->store.key |= PMV_RANGE_EVENT;
+		return;
+	}
+	for (size_t i = 0; i < submission->num_to; i++) {
+		const struct fi_rma_iov *to = &submission->to[i];
+
+		places[request->places++] = (struct pmv_range){
+			.addr = to->addr,
+			.len = to->len,
+			.key = pmv_key_core(to->key) | PMV_RANGE_EVENT,
+		};
+	}
+}
+
 struct pmv_flush_request *pmv_flush_request_new(struct pmv_initiator *ini,
 						const struct pmv_submission *submission, bool all,
-						bool payload)
+						bool payload, enum pmv_rma_event event)
 {
 	const struct fi_msg_rma *msg = payload ? submission->wr.rma : NULL;
 	size_t len = msg ? pmv_iov_len(msg->msg_iov, msg->iov_count) : 0;
-	struct pmv_flush_request *request = malloc(sizeof(*request) + len);
+	struct pmv_flush_request *request;
 
+	if (event)
+		len += submission->num_to * sizeof(struct pmv_range);
+	request = malloc(sizeof(*request) + len);
 	if (!request)
 		return NULL;
 	memset(request, 0, sizeof(*request));
@@ -52,6 +80,8 @@ struct pmv_flush_request *pmv_flush_request_new(struct pmv_initiator *ini,
 			.key = (uint32_t) pmv_key_core(submission->to->key),
 		};
 	}
+	if (event)
+		set_event(request, submission, event);
 	return request;
 }
 
@@ -94,12 +124,21 @@ static void take_dirty(struct pmv_initiator *ini, struct pmv_flush_request *requ
 	}
 }
 
+static void add_places(struct pmv_flush_request *request)
+{
+	memcpy(request->ranges + request->count, request->bytes,
+	       request->places * sizeof(struct pmv_range));
+	request->count += request->places;
+}
+
 ssize_t pmv_flush_request_take(struct pmv_initiator *ini, struct pmv_flush_request *request)
 {
 	/* A region that is named twice is counted twice: that is room to spare. */
 	unsigned int room = count_dirty(ini, request) + request->num_keys + 1;
 	struct pmv_range *ranges = request->few;
 
+	if (request->event)
+		room += request->places;
 	if (room > PMV_FLUSH_REQUEST_FEW)
 		ranges = malloc(room * sizeof(*ranges));
 	if (!ranges)
@@ -116,6 +155,8 @@ ssize_t pmv_flush_request_take(struct pmv_initiator *ini, struct pmv_flush_reque
 	take_dirty(ini, request);
 	if (request->payload)
 		ranges[request->count++] = request->store;
+	if (request->event)
+		add_places(request);
 	if (request->messages) {
 		/* They are counted after they were posted: all are in the send queue. */
 		request->data = atomic_load(&ini->sends);
@@ -137,7 +178,8 @@ ssize_t pmv_flush_request_read_back(struct pmv_flush_request *request, struct pm
 		if (len > PMV_SCRATCH_SIZE)
 			len = PMV_SCRATCH_SIZE;
 		pmv_run_posting(run, 1);
-		ret = pmv_batch_read(run, range->addr + request->read_part, len, range->key);
+		ret = pmv_batch_read(run, range->addr + request->read_part, len,
+				     (uint32_t) range->key);
 		if (ret) {
 			pmv_run_posting(run, -1);
 			return ret;
@@ -151,16 +193,23 @@ ssize_t pmv_flush_request_read_back(struct pmv_flush_request *request, struct pm
 	return 0;
 }
 
-/* fill_next -- the next message; true: it is the last one */
+/* fill_next -- the next message; true: it is the last one, which has all places of an event */
 static bool fill_next(const struct pmv_flush_request *request, struct pmv_message *message)
 {
 	unsigned int left = request->count - request->sent;
+	unsigned int next = left <= PMV_MAX_RANGES                    ? left
+			    : left - request->places < PMV_MAX_RANGES ? left - request->places
+								      : PMV_MAX_RANGES;
 
-	*message = (struct pmv_message){.count = left < PMV_MAX_RANGES ? left : PMV_MAX_RANGES};
+	memset(message, 0, PMV_MESSAGE_HEADER);
+	message->count = (uint8_t) next;
 	memcpy(message->ranges, request->ranges + request->sent,
 	       message->count * sizeof(message->ranges[0]));
-	if (message->count < left)
+	if (message->count < left) {
+		message->more = true;
 		return false;
+	}
+	message->event = request->event;
 	message->notify = request->notify;
 	message->messages = request->messages;
 	message->data = request->data;
@@ -178,8 +227,10 @@ ssize_t pmv_flush_request_send(struct pmv_flush_request *request, struct pmv_run
 
 	if (pmv_run_has_failed(run)) {
 		request->notify = false;
-		request->count -= request->payload;
+		request->event = PMV_EVENT_NONE;
+		request->count -= request->payload + request->places;
 		request->payload = false;
+		request->places = 0;
 	}
 	do {
 		ssize_t ret;

@@ -32,20 +32,26 @@ struct pmv_flush_request {
 	uint64_t data;          /* immediate data, or the number of messages */
 	struct pmv_range store; /* where the payload goes */
 
-	unsigned int count; /* of ranges; the last one is `store`, if there is a payload */
+	/* Of ranges; the last one is `store`, if there is a payload, or the last are `places`. */
+	unsigned int count;
 	unsigned int sent;
 	unsigned int read;    /* ranges that are read back ... */
+	uint8_t event;        /* enum pmv_rma_event: what the agent tells the application */
+	uint8_t places;       /* of that operation, unless it is `store` */
 	uint64_t read_part;   /* ... and bytes of the next one */
 	uint64_t first, last; /* numbers of its messages, once they are sent */
 	struct pmv_range *ranges;
 	struct pmv_range few[PMV_FLUSH_REQUEST_FEW];
-	unsigned char bytes[]; /* of the payload */
+	unsigned char bytes[]; /* of the payload, or `places` ranges */
 };
 
-/* pmv_flush_request_new -- payload: the agent stores the data.  NULL: no memory. */
+/*
+ * pmv_flush_request_new -- payload: the agent stores the data; event: it tells the
+ * application.  NULL: no memory.
+ */
 struct pmv_flush_request *pmv_flush_request_new(struct pmv_initiator *ini,
 						const struct pmv_submission *submission, bool all,
-						bool payload);
+						bool payload, enum pmv_rma_event event);
 void pmv_flush_request_free(struct pmv_flush_request *request);
 
 /*

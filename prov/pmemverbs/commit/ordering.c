@@ -14,14 +14,14 @@ bool pmv_ordering_attr(const struct pmv_initiator *ini, uint64_t key, struct pmv
 
 unsigned pmv_ordering_note(const struct pmv_initiator *ini, const struct pmv_attr *attr)
 {
-	unsigned notes = 0;
+	unsigned notes = attr->events * PMV_NOTE_EVENT;
 
 	switch (pmv_method_of_write(attr, ini->engine->engine->transport)) {
 	case PMV_METHOD_AGENT:
 		/* Nothing ever proves anything of data that can't be read back. */
 		if (attr->relaxed && !attr->readable)
-			return PMV_NOTE_AGENT | PMV_NOTE_UNREADABLE;
-		return PMV_NOTE_AGENT | (attr->relaxed ? PMV_NOTE_UNORDERED : 0);
+			return notes | PMV_NOTE_AGENT | PMV_NOTE_UNREADABLE;
+		return notes | PMV_NOTE_AGENT | (attr->relaxed ? PMV_NOTE_UNORDERED : 0);
 	case PMV_METHOD_READ:
 		if (pmv_method_orders_by_flush(attr))
 			notes |= PMV_NOTE_ORDERED;
@@ -33,7 +33,7 @@ unsigned pmv_ordering_note(const struct pmv_initiator *ini, const struct pmv_att
 	case PMV_METHOD_REFUSED:
 		break;
 	}
-	return 0;
+	return notes;
 }
 
 unsigned pmv_ordering_note_key(const struct pmv_initiator *ini, uint64_t key)

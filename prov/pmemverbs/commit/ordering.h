@@ -7,11 +7,12 @@
 
 /* What has to be remembered of an operation: see struct pmv_ordering. */
 enum pmv_note {
-	PMV_NOTE_AGENT = 1 << 0, /* only the agent makes it durable */
-	PMV_NOTE_FLUSH = 1 << 1,
-	PMV_NOTE_ORDERED = 1 << 2,
-	PMV_NOTE_UNORDERED = 1 << 3,
-	PMV_NOTE_UNREADABLE = 1 << 4,
+	PMV_NOTE_EVENT = 1 << 0, /* the target's application is to be told of it */
+	PMV_NOTE_AGENT = 1 << 1, /* only the agent makes it durable */
+	PMV_NOTE_FLUSH = 1 << 2,
+	PMV_NOTE_ORDERED = 1 << 3,
+	PMV_NOTE_UNORDERED = 1 << 4,
+	PMV_NOTE_UNREADABLE = 1 << 5,
 };
 
 /* pmv_ordering_attr -- what a key says, with what is known here of the path; false: nothing */

@@ -40,6 +40,26 @@ static void notify(struct pmv_plan *plan, struct pmv_step *ask, const struct pmv
 }
 
 /*
+ * add_event -- the agent tells the application of an operation that is durable without it, or
+ * does not commit.  The request must pass neither the data nor the flush.
+ */
+static void add_event(struct pmv_plan *plan, struct pmv_step *data, const struct pmv_choice *choice,
+		      const struct pmv_plan_facts *facts)
+{
+	bool flush = choice->method == PMV_METHOD_READ;
+	struct pmv_step *ask;
+
+	if (flush)
+		add(plan, PMV_STEP_FLUSH);
+	ask = add_request(plan, choice->flush_agent);
+	ask->fence |= flush;
+	if (facts->plain)
+		data->immediate = facts->immediate && !facts->atomic;
+	else
+		notify(plan, ask, facts);
+}
+
+/*
  * plan_after_agent -- the agent has to make earlier data durable before this operation is
  * executed.  It can store a small payload itself, all in one round trip.  Else the
  * operation waits here for the acknowledgement.
@@ -86,6 +106,10 @@ struct pmv_plan pmv_plan_operation(const struct pmv_choice *choice,
 	}
 	if (choice->method == PMV_METHOD_AGENT) {
 		notify(&plan, add_request(&plan, choice->flush_agent || facts->unordered), facts);
+		return plan;
+	}
+	if (facts->event) {
+		add_event(&plan, data, choice, facts);
 		return plan;
 	}
 	if (choice->method == PMV_METHOD_READ)

@@ -35,8 +35,8 @@ struct pmv_step {
 	bool payload;   /* ASK takes the data along, and the agent stores them */
 };
 
-/* The longest: FLUSH_BEFORE, DATA, READ_BACK, ASK, AWAIT, IMMEDIATE. */
-#define PMV_MAX_STEPS 6
+/* The longest: FLUSH_BEFORE, DATA, FLUSH, READ_BACK, ASK, AWAIT, IMMEDIATE. */
+#define PMV_MAX_STEPS 7
 
 struct pmv_plan {
 	struct pmv_step steps[PMV_MAX_STEPS];
@@ -55,6 +55,8 @@ struct pmv_plan_facts {
 	bool unordered; /* earlier data went over a path that keeps no order */
 	bool fits;      /* one message to the agent has room for the data */
 	bool grouped;   /* one flush covers it and others */
+	bool event;     /* the agent tells the target's application of it */
+	bool plain;     /* that is all: it does not commit */
 };
 
 /*

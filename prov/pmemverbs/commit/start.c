@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/setting.h"
 #include "commit/batch.h"
+#include "commit/event.h"
 #include "commit/flush_request.h"
 #include "commit/group.h"
 #include "commit/ordering.h"
@@ -22,6 +23,7 @@ struct chosen {
 	struct pmv_choice choice;
 	const struct fi_rma_iov *at; /* where a flush reads; of a message: nowhere */
 	unsigned notes;              /* what has to be remembered: ordering.h */
+	enum pmv_rma_event event;    /* what the target's application is told */
 };
 
 static ssize_t refuse(const char *why)
@@ -86,7 +88,32 @@ static ssize_t choose_place(struct pmv_initiator *ini, const struct pmv_submissi
 		return refuse("an earlier write of this endpoint, which the fence covers, went "
 			      "where peers can't read, over a path that may reorder writes "
 			      "(FI_PMEMVERBS_ORDERING=relaxed)");
-	return 0;
+	if (!attr.events)
+		return 0;
+	choice->flush_agent |= attr.relaxed;
+	return pmv_event_check(ini, &attr);
+}
+
+/* choose_plain -- it does not commit: the target's application is told of it, and no more */
+static ssize_t choose_plain(struct pmv_initiator *ini, const struct pmv_submission *submission,
+			    struct chosen *chosen)
+{
+	struct pmv_attr attr;
+	ssize_t ret = 0;
+
+	*chosen = (struct chosen){
+		.choice = {.method = PMV_METHOD_WRITE},
+		.at = submission->to,
+		.notes = PMV_NOTE_EVENT,
+		.event = pmv_event_of(submission),
+	};
+	for (size_t i = 0; i < submission->num_to && !ret; i++) {
+		if (!pmv_ordering_attr(ini, submission->to[i].key, &attr))
+			continue;
+		chosen->choice.flush_agent |= attr.relaxed;
+		ret = pmv_event_check(ini, &attr);
+	}
+	return ret;
 }
 
 /* strength -- the agent's word covers all methods, a READ those below it */
@@ -105,6 +132,8 @@ static ssize_t choose(struct pmv_initiator *ini, const struct pmv_submission *su
 	bool message = submission->what & FI_MSG;
 	struct pmv_past before, *past = NULL;
 
+	if (submission->plain)
+		return choose_plain(ini, submission, chosen);
 	if (submission->flags & FI_FENCE) {
 		before = pmv_ordering_past(ini, message);
 		past = &before;
@@ -131,13 +160,15 @@ static ssize_t choose(struct pmv_initiator *ini, const struct pmv_submission *su
 		}
 		choice->flush_agent |= one.flush_agent;
 	}
+	if (chosen->notes & PMV_NOTE_EVENT)
+		chosen->event = pmv_event_of(submission);
 	return 0;
 }
 
 /* Planning, and what comes before the data are accepted */
 
 static void make_plan(struct pmv_run *run, const struct pmv_submission *submission,
-		      const struct pmv_choice *choice, bool fenced, bool grouped, bool fits)
+		      const struct chosen *chosen, bool fenced, bool grouped, bool fits)
 {
 	struct pmv_initiator *ini = pmv_run_initiator(run);
 	const struct pmv_plan_facts facts = {
@@ -149,14 +180,17 @@ static void make_plan(struct pmv_run *run, const struct pmv_submission *submissi
 		.unordered = atomic_load(&ini->ordering.wrote_unordered),
 		.fits = fits,
 		.grouped = grouped,
+		.event = chosen->event,
+		.plain = submission->plain,
 	};
 
-	run->plan = pmv_plan_operation(choice, &facts);
+	run->plan = pmv_plan_operation(&chosen->choice, &facts);
 	run->at = 0;
 }
 
 /* make_request -- if the plan asks the agent; what it names is taken later */
-static ssize_t make_request(struct pmv_run *run, const struct pmv_submission *submission, bool all)
+static ssize_t make_request(struct pmv_run *run, const struct pmv_submission *submission, bool all,
+			    enum pmv_rma_event event)
 {
 	struct pmv_initiator *ini = pmv_run_initiator(run);
 	const struct pmv_step *step;
@@ -164,7 +198,7 @@ static ssize_t make_request(struct pmv_run *run, const struct pmv_submission *su
 	if (run->plan.ask == PMV_MAX_STEPS)
 		return 0;
 	step = &run->plan.steps[run->plan.ask];
-	run->request = pmv_flush_request_new(ini, submission, all, step->payload);
+	run->request = pmv_flush_request_new(ini, submission, all, step->payload, event);
 	if (!run->request)
 		return -FI_ENOMEM;
 	pmv_mailbox_flush_place(ini->mailbox, &run->place_addr, &run->place_key);
@@ -201,7 +235,7 @@ static void take_written(struct pmv_run *run, const struct pmv_submission *submi
 	size_t changed = submission->changed;
 	ssize_t ret;
 
-	for (size_t i = 0; i < submission->num_to; i++) {
+	for (size_t i = 0; i < submission->num_to && !submission->plain; i++) {
 		struct fi_rma_iov to = submission->to[i];
 		unsigned notes = pmv_ordering_note_key(ini, to.key);
 
@@ -253,14 +287,14 @@ static ssize_t start(struct pmv_run *run, const struct pmv_submission *submissio
 	ssize_t ret;
 
 	chosen->choice.after_agent = false;
-	make_plan(run, submission, &chosen->choice, fenced, grouped, false);
-	ret = make_request(run, submission, false);
+	make_plan(run, submission, chosen, fenced, grouped, false);
+	ret = make_request(run, submission, false, chosen->event);
 	if (ret)
 		return ret;
 	/* Inside the range that is written; without one, of the region. */
 	if (at)
 		addr = at->len ? at->addr : pmv_ordering_place(ini, at->key, at->addr);
-	if (at && !run->request) {
+	if (at && (!run->request || chosen->choice.method == PMV_METHOD_READ)) {
 		run->place_addr = addr;
 		run->place_key = at->key;
 	} else if (!at) {
@@ -324,7 +358,7 @@ static bool may_store(struct pmv_initiator *ini, const struct pmv_submission *su
 
 /* ask -- the agent comes first; it stores the data, or they are posted later.  Holds the lock. */
 static ssize_t ask(struct pmv_run *run, const struct pmv_submission *submission,
-		   const struct pmv_choice *choice, bool fenced, bool stores)
+		   const struct chosen *chosen, bool fenced, bool stores)
 {
 	ssize_t ret = 0;
 
@@ -332,9 +366,10 @@ static ssize_t ask(struct pmv_run *run, const struct pmv_submission *submission,
 		run->kept = pmv_submission_copy(submission);
 		ret = run->kept ? 0 : -FI_ENOMEM;
 	}
-	make_plan(run, submission, choice, fenced, false, stores);
+	make_plan(run, submission, chosen, fenced, false, stores);
 	if (!ret)
-		ret = make_request(run, submission, fenced);
+		ret = make_request(run, submission, fenced,
+				   stores ? chosen->event : PMV_EVENT_NONE);
 	if (!ret)
 		ret = take_request(run);
 	if (!ret)
@@ -359,7 +394,7 @@ static ssize_t begin_after_agent(struct pmv_run *run, const struct pmv_submissio
 	if (ret)
 		return ret;
 	pthread_mutex_lock(&ini->lock);
-	ret = ask(run, submission, &chosen.choice, true, may_store(ini, submission));
+	ret = ask(run, submission, &chosen, true, may_store(ini, submission));
 	pthread_mutex_unlock(&ini->lock);
 	if (!ret)
 		pmv_initiator_wait(ini);
@@ -379,9 +414,10 @@ void pmv_start_pause_stores(struct pmv_initiator *ini)
  * request instead of two.  1: they do not.
  */
 static ssize_t begin_stored(struct pmv_run *run, const struct pmv_submission *submission,
-			    struct pmv_choice *choice)
+			    struct chosen *chosen)
 {
 	struct pmv_initiator *ini = pmv_run_initiator(run);
+	struct pmv_choice *choice = &chosen->choice;
 	ssize_t ret = 1;
 
 	if (choice->method != PMV_METHOD_AGENT || choice->flush_agent ||
@@ -394,7 +430,7 @@ static ssize_t begin_stored(struct pmv_run *run, const struct pmv_submission *su
 		ini->store_pause--;
 	} else if (may_store(ini, submission)) {
 		choice->after_agent = true;
-		ret = ask(run, submission, choice, false, true);
+		ret = ask(run, submission, chosen, false, true);
 	}
 	pthread_mutex_unlock(&ini->lock);
 	if (!ret)
@@ -442,7 +478,7 @@ static ssize_t begin_now(struct pmv_run *run, const struct pmv_submission *submi
 	if (!ret && chosen.choice.after_agent)
 		ret = -FI_EAGAIN;
 	if (!ret && !fenced && !grouped) {
-		ret = begin_stored(run, submission, &chosen.choice);
+		ret = begin_stored(run, submission, &chosen);
 		if (ret <= 0)
 			return ret;
 		ret = may_follow_stores(ini) ? 0 : -FI_EAGAIN;
@@ -482,7 +518,7 @@ ssize_t pmv_start(struct pmv_run *run, const struct pmv_submission *submission, 
 	struct pmv_initiator *ini = pmv_run_initiator(run);
 	ssize_t ret;
 
-	if ((submission->flags & FI_FENCE) &&
+	if ((submission->flags & FI_FENCE) && !submission->plain &&
 	    pmv_ordering_past(ini, submission->what & FI_MSG).agent)
 		ret = begin_after_agent(run, submission);
 	else
@@ -500,7 +536,7 @@ void pmv_start_flush(struct pmv_run *run, const struct pmv_submission *regions, 
 
 	run->plan = pmv_plan_flush(asks, read, atomic_load(&ini->ordering.wrote_unordered));
 	if (asks)
-		ret = make_request(run, regions, false);
+		ret = make_request(run, regions, false, PMV_EVENT_NONE);
 	if (asks && !ret)
 		ret = take_request(run);
 	if (ret)

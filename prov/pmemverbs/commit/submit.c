@@ -5,6 +5,7 @@
 #include <rdma/fi_errno.h>
 
 #include "base/log.h"
+#include "commit/event.h"
 #include "commit/group.h"
 #include "commit/ordering.h"
 #include "commit/run.h"
@@ -145,6 +146,24 @@ static ssize_t submit_plain(struct pmv_initiator *ini, const struct pmv_submissi
 
 /* Commits */
 
+/* start_noted -- what it writes is remembered for later commits, as post_noted does */
+static ssize_t start_noted(struct pmv_run *run, const struct pmv_submission *submission,
+			   bool fenced)
+{
+	struct pmv_initiator *ini = pmv_run_initiator(run);
+	const struct fi_rma_iov *to = submission->to;
+	size_t count = submission->num_to;
+	unsigned notes[PMV_MAX_RMA];
+	ssize_t ret;
+
+	for (size_t i = 0; i < count; i++)
+		notes[i] = pmv_ordering_begin_write(ini, &to[i]);
+	ret = pmv_start(run, submission, fenced, false);
+	for (size_t i = 0; i < count; i++)
+		pmv_ordering_end(ini, notes[i], &to[i], !ret, false);
+	return ret;
+}
+
 /* check_losses -- 0, or the commit would cover writes that an earlier connection has lost */
 static ssize_t check_losses(struct pmv_initiator *ini, const struct pmv_submission *submission,
 			    bool grouped)
@@ -154,7 +173,7 @@ static ssize_t check_losses(struct pmv_initiator *ini, const struct pmv_submissi
 	struct pmv_lost_writes *peer;
 	ssize_t ret;
 
-	if (!hooks || !submission->num_to)
+	if (!hooks || !submission->num_to || submission->plain)
 		return 0;
 	peer = pmv_ordering_tracker(ini, submission->to);
 	ret = peer && submission->changed ? hooks->may_commit_changed(peer) : 0;
@@ -182,11 +201,11 @@ static void note_writes(struct pmv_run *run, const struct pmv_submission *submis
 		run->regions[run->num_regions++] = (uint32_t) pmv_key_core(submission->to[i].key);
 }
 
-static ssize_t submit_commit(struct pmv_initiator *ini, const struct pmv_submission *submission,
-			     bool grouped)
+/* submit_run -- a commit, or what is plain but told of */
+static ssize_t submit_run(struct pmv_initiator *ini, const struct pmv_submission *submission,
+			  bool grouped)
 {
-	uint64_t flags = submission->flags;
-	bool fence = flags & FI_FENCE;
+	bool fence = submission->flags & FI_FENCE, plain = submission->plain;
 	bool notifies = pmv_submission_notifies(submission);
 	/* An earlier atomic may be under way, and immediate data must not pass it. */
 	bool fenced =
@@ -197,13 +216,15 @@ static ssize_t submit_commit(struct pmv_initiator *ini, const struct pmv_submiss
 
 	if (ret)
 		return ret;
-	if (!pmv_submit_is_open(ini) && (grouped || !awaits_payload(ini)))
+	if (!pmv_submit_is_open(ini) && (grouped || plain || !awaits_payload(ini)))
 		return -FI_EAGAIN;
-	if (fenced && !is_ready(ini, false, fence, true))
+	if (fenced && !is_ready(ini, fence && plain, fence, true))
 		return -FI_EAGAIN;
 	run = pmv_run_get(ini, submission);
 	if (!run)
 		return -FI_EAGAIN;
+	if (plain)
+		return start_noted(run, submission, fenced);
 	note_writes(run, submission);
 	return pmv_start(run, submission, fenced, grouped);
 }
@@ -214,6 +235,8 @@ static ssize_t submit_commit(struct pmv_initiator *ini, const struct pmv_submiss
  */
 static bool may_group(struct pmv_initiator *ini, const struct pmv_submission *submission)
 {
+	if (pmv_event_is_wanted(ini, submission))
+		return false;
 	return submission->wr.inject ||
 	       (!(submission->flags & (FI_FENCE | FI_REMOTE_CQ_DATA)) && submission->num_to == 1 &&
 		submission->to->len && pmv_initiator_is_fast(ini, PMV_SLOW_FENCE_NEXT));
@@ -243,15 +266,21 @@ static ssize_t check(const struct pmv_initiator *ini, const struct pmv_submissio
 ssize_t pmv_submit(struct pmv_initiator *ini, const struct pmv_submission *submission)
 {
 	bool commits = submission->flags & FI_COMMIT;
+	struct pmv_submission plain;
 	ssize_t ret = check(ini, submission);
 
 	if (ret)
 		return ret;
 	/* A receive commits nothing: its sender does. */
-	if ((submission->what & FI_RECV) || (!commits && !pmv_group_takes(ini, submission)))
-		return submit_plain(ini, submission);
+	if ((submission->what & FI_RECV) || (!commits && !pmv_group_takes(ini, submission))) {
+		if (!pmv_event_is_wanted(ini, submission))
+			return submit_plain(ini, submission);
+		plain = *submission;
+		plain.plain = true;
+		submission = &plain;
+	}
 	/* Nobody hears of its error, so a later commit has to fail in its place. */
 	if (submission->unheard && ini->hooks && submission->num_to)
 		pmv_ordering_lost_write(ini, submission->to, submission->num_to, true);
-	return submit_commit(ini, submission, !commits && may_group(ini, submission));
+	return submit_run(ini, submission, !commits && may_group(ini, submission));
 }

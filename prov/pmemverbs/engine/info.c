@@ -29,6 +29,12 @@ bool pmv_info_is_pmem(const struct fi_info *info)
 	       (info->rx_attr && (info->rx_attr->caps & FI_PMEM));
 }
 
+bool pmv_info_has_events(const struct fi_info *info)
+{
+	return (info->caps & FI_RMA_EVENT) ||
+	       (info->rx_attr && (info->rx_attr->caps & FI_RMA_EVENT));
+}
+
 /*
  * The thread that reads the CQ also posts parts of commits.  That is serialized only if one
  * thread makes all calls to a domain, or to all objects with the same CQ.
@@ -180,6 +186,10 @@ void pmv_info_from_core(struct fi_info *info, const struct fi_info *asked)
 	pmem = is_offered(asked, mr_mode);
 	/* Tagged messages of an MSG core would need the core's own receive contexts. */
 	offer(info, asked, pmem, FI_TAGGED, FI_FENCE);
+	if (pmv_info_has_events(asked)) {
+		info->caps |= FI_RMA_EVENT;
+		info->rx_attr->caps |= FI_RMA_EVENT;
+	}
 	if (pmem && info->tx_attr->size >= PMV_INFO_MAX_REQUESTS)
 		info->tx_attr->size /= PMV_INFO_MAX_REQUESTS;
 	if (asked->domain_attr && asked->domain_attr->threading)

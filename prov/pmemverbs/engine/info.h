@@ -23,7 +23,7 @@ static inline uint32_t pmv_info_api_version(uint32_t api_version)
 #define PMV_INFO_CORE_ONLY (1ULL << 59)
 
 /* Capabilities that this provider adds to the core's. */
-#define PMV_INFO_OWN_CAPS (FI_RMA_PMEM | FI_FENCE)
+#define PMV_INFO_OWN_CAPS (FI_RMA_PMEM | FI_FENCE | FI_RMA_EVENT)
 
 /*
  * The core's queues are opened with room for so many requests per operation.
@@ -66,10 +66,12 @@ struct fi_info *pmv_info_filter(struct fi_info *list,
 /*
  * pmv_info_is_keyed -- does the provider choose the keys, so that they carry attributes?
  * pmv_info_is_pmem -- does the application want FI_RMA_PMEM?
+ * pmv_info_has_events -- does it want FI_RMA_EVENT?
  * pmv_info_is_named -- does the fabric or domain have the wanted name, if one is wanted?
  */
 bool pmv_info_is_keyed(int mr_mode);
 bool pmv_info_is_pmem(const struct fi_info *info);
+bool pmv_info_has_events(const struct fi_info *info);
 bool pmv_info_is_named(const char *wanted, const char *name);
 
 #endif /* PMV_INFO_H */

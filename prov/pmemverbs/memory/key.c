@@ -9,8 +9,9 @@
 #define KEY_PERSIST_SHIFT 32
 #define KEY_PERSIST_MASK UINT64_C(0x7)
 
-/* Everything above the core key that is neither tag, version, flag nor persist. */
-#define KEY_RESERVED ((UINT64_C(0x3f) << 42) | (UINT64_C(1) << 35))
+/* Tag, version and reserved bits: these are the same in all keys. */
+#define KEY_FIXED (UINT64_MAX << 43 | UINT64_C(1) << 35)
+#define KEY_FIXED_VALUE (PMV_KEY_TAG << KEY_TAG_SHIFT | KEY_VERSION << KEY_VERSION_SHIFT)
 
 enum {
 	KEY_PMEM = 1 << 0,
@@ -19,16 +20,18 @@ enum {
 	KEY_RELAXED = 1 << 3,
 	KEY_READABLE = 1 << 4,
 	KEY_WRITABLE = 1 << 5,
+	KEY_EVENTS = 1 << 6,
 };
 
 uint64_t pmv_key_pack(uint32_t core_key, const struct pmv_attr *attr)
 {
-	uint64_t flags = attr->pmem * KEY_PMEM | attr->ddio * KEY_DDIO |
-			 attr->uncached * KEY_UNCACHED | attr->relaxed * KEY_RELAXED |
-			 attr->readable * KEY_READABLE | attr->writable * KEY_WRITABLE;
+	uint64_t flags = attr->pmem * KEY_PMEM + attr->ddio * KEY_DDIO +
+			 attr->uncached * KEY_UNCACHED + attr->relaxed * KEY_RELAXED +
+			 attr->readable * KEY_READABLE + attr->writable * KEY_WRITABLE +
+			 attr->events * KEY_EVENTS;
 
-	return PMV_KEY_TAG << KEY_TAG_SHIFT | KEY_VERSION << KEY_VERSION_SHIFT |
-	       flags << KEY_FLAGS_SHIFT | (uint64_t) attr->persist << KEY_PERSIST_SHIFT | core_key;
+	return KEY_FIXED_VALUE | flags << KEY_FLAGS_SHIFT |
+	       (uint64_t) attr->persist << KEY_PERSIST_SHIFT | core_key;
 }
 
 bool pmv_key_unpack(uint64_t key, struct pmv_attr *attr)
@@ -36,9 +39,7 @@ bool pmv_key_unpack(uint64_t key, struct pmv_attr *attr)
 	uint64_t persist = key >> KEY_PERSIST_SHIFT & KEY_PERSIST_MASK;
 	uint64_t flags = key >> KEY_FLAGS_SHIFT;
 
-	if (key >> KEY_TAG_SHIFT != PMV_KEY_TAG ||
-	    (key >> KEY_VERSION_SHIFT & 0xff) != KEY_VERSION || (key & KEY_RESERVED) ||
-	    persist > PMV_WSP)
+	if ((key & KEY_FIXED) != KEY_FIXED_VALUE || persist > PMV_WSP)
 		return false;
 
 	attr->persist = (enum pmv_persist) persist;
@@ -48,6 +49,7 @@ bool pmv_key_unpack(uint64_t key, struct pmv_attr *attr)
 	attr->relaxed = flags & KEY_RELAXED;
 	attr->readable = flags & KEY_READABLE;
 	attr->writable = flags & KEY_WRITABLE;
+	attr->events = flags & KEY_EVENTS;
 	return true;
 }
 

@@ -5,7 +5,7 @@
  * The low half is the core provider's key, the high half is what its owner says of the
  * region.  From it alone the initiator chooses the method of a commit.
  *
- *  63       56 55      48 47      42 41     36 35 34   32 31             0
+ *  63       56 55      48 47      43 42     36 35 34   32 31             0
  * +-----------+----------+----------+---------+--+-------+----------------+
  * | 0xf5 tag  | version  | zero     | flags   |  |persist| core key       |
  * +-----------+----------+----------+---------+--+-------+----------------+
@@ -29,6 +29,7 @@ struct pmv_attr {
 	bool relaxed;  /* the path may place writes of one connection out of order */
 	bool readable; /* peers may read: a flush READ can work */
 	bool writable; /* peers may write */
+	bool events;   /* the owner's application is to be told of their writes */
 };
 
 /* A range of a peer's memory, in the form in which it is sent. */

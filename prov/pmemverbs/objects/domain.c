@@ -9,6 +9,7 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_ext_pmemverbs.h>
 
+#include "base/log.h"
 #include "base/setting.h"
 #include "commit/ordering.h"
 #include "commit/run.h"
@@ -169,6 +170,29 @@ static struct fi_ops_domain domain_ops = {
 	.query_atomic = domain_query_atomic,
 };
 
+/* describe -- what it is opened for; 0, or a negative fi_errno after a warning */
+static int describe(struct pmv_domain *domain, struct pmv_fabric *fabric,
+		    const struct fi_info *info)
+{
+	int mr_mode = info->domain_attr->mr_mode;
+
+	domain->fabric = fabric;
+	domain->engine.core = fabric->core;
+	domain->engine.fabric_fid = fabric->core_fid;
+	domain->engine.transport = pmv_core_transport(fabric->core, info);
+	domain->engine.virt_addr = mr_mode & (FI_MR_VIRT_ADDR | PMV_MR_BASIC);
+	domain->keyed = pmv_info_is_keyed(mr_mode);
+	domain->hooks = pmv_rdm_hooks();
+	domain->pmem = pmv_info_is_pmem(info) || (pmv_setting.commit_all && domain->keyed);
+	domain->events = pmv_info_has_events(info);
+	domain->cpu_placed = pmv_core_places_by_cpu(fabric->core, info->domain_attr->name);
+	if (!domain->events || (domain->keyed && pmv_setting.agent != PMV_AGENT_OFF))
+		return 0;
+	PMV_WARN(DOMAIN, "FI_RMA_EVENT needs %s\n",
+		 domain->keyed ? "an agent (FI_PMEMVERBS_AGENT)" : "FI_MR_PROV_KEY in mr_mode");
+	return -FI_EINVAL;
+}
+
 int pmv_domain_open(struct fid_fabric *fabric_fid, struct fi_info *info,
 		    struct fid_domain **domain_fid, void *context)
 {
@@ -183,16 +207,9 @@ int pmv_domain_open(struct fid_fabric *fabric_fid, struct fi_info *info,
 	domain = calloc(1, sizeof(*domain));
 	if (!core_info || !domain)
 		goto free;
-	domain->fabric = fabric;
-	domain->engine.core = fabric->core;
-	domain->engine.fabric_fid = fabric->core_fid;
-	domain->engine.transport = pmv_core_transport(fabric->core, info);
-	domain->keyed = pmv_info_is_keyed(info->domain_attr->mr_mode);
-	domain->hooks = pmv_rdm_hooks();
-	domain->pmem = pmv_info_is_pmem(info) || (pmv_setting.commit_all && domain->keyed);
-	domain->engine.virt_addr = info->domain_attr->mr_mode & (FI_MR_VIRT_ADDR | PMV_MR_BASIC);
-	domain->cpu_placed = pmv_core_places_by_cpu(fabric->core, info->domain_attr->name);
-	ret = pmv_op_pool_init(&domain->ops, sizeof(struct pmv_run));
+	ret = describe(domain, fabric, info);
+	if (!ret)
+		ret = pmv_op_pool_init(&domain->ops, sizeof(struct pmv_run));
 	if (ret)
 		goto free;
 	ret = fi_domain(fabric->core_fid, core_info, &domain->engine.domain_fid, domain);

@@ -35,6 +35,7 @@ struct pmv_domain {
 	struct pmv_fabric *fabric;
 	bool pmem;                     /* opened with FI_RMA_PMEM, or as if */
 	bool keyed;                    /* keys carry attributes */
+	bool events;                   /* opened with FI_RMA_EVENT */
 	bool cpu_placed;               /* software places what comes in */
 	const struct pmv_hooks *hooks; /* NULL: the application opened it itself */
 	atomic_int users;              /* objects opened in it, closed before it */
@@ -55,6 +56,7 @@ struct pmv_mr {
 	struct pmv_region *region; /* as the agent knows it; NULL: it does not */
 	struct pmv_files *files;   /* behind it, opened anew; or NULL */
 	struct pmv_watch *watch;   /* of what the agent and the core touch; or NULL */
+	struct pmv_cntr *cntr;     /* of peers' writes; or NULL */
 };
 
 /*

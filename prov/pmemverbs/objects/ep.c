@@ -41,6 +41,7 @@ static int bind_cq(struct pmv_ep *ep, struct pmv_cq *cq, uint64_t flags)
 		ep->initiator.owner.rx_queue = &cq->queue;
 		ep->initiator.rx_selective = flags & FI_SELECTIVE_COMPLETION;
 		ep->mailbox.notice_queue = cq == ep->own_cq ? NULL : &cq->queue;
+		ep->mailbox.events.queue = ep->initiator.rx_selective ? NULL : &cq->queue;
 	}
 	return 0;
 }
@@ -56,11 +57,17 @@ static int bind_cntr(struct pmv_ep *ep, struct pmv_cntr *cntr, uint64_t flags)
 		{FI_RECV, PMV_COUNT_RECV, PMV_SLOW_COUNT_RX},
 		{FI_READ, PMV_COUNT_READ, PMV_SLOW_COUNT_TX},
 		{FI_WRITE, PMV_COUNT_WRITE, PMV_SLOW_COUNT_TX},
+		{FI_REMOTE_WRITE, PMV_COUNT_REMOTE_WRITE, 0},
 	};
+	uint64_t possible = FI_SEND | FI_RECV | FI_READ | FI_WRITE |
+			    (ep->mailbox.events.wanted ? FI_REMOTE_WRITE : 0);
 
-	/* Only the core knows what peers do here. */
-	if (flags & ~(FI_SEND | FI_RECV | FI_READ | FI_WRITE))
+	/* Only the core knows what peers read here. */
+	if (flags & ~possible) {
+		PMV_WARN(EP_CTRL, "a counter can't be bound: of what peers do an endpoint counts "
+				  "writes, if it was opened with FI_RMA_EVENT\n");
 		return -FI_ENOSYS;
+	}
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		if (!(flags & kinds[i].flag))
 			continue;
@@ -114,7 +121,9 @@ static int bind_own_cq(struct pmv_ep *ep)
 {
 	uint64_t flags = (ep->initiator.owner.tx_queue ? 0 : FI_TRANSMIT) |
 			 (ep->initiator.owner.rx_queue ? 0 : FI_RECV);
-	bool counts = !pmv_initiator_is_fast(&ep->initiator, PMV_SLOW_COUNT_TX | PMV_SLOW_COUNT_RX);
+	bool counts =
+		!pmv_initiator_is_fast(&ep->initiator, PMV_SLOW_COUNT_TX | PMV_SLOW_COUNT_RX) ||
+		ep->mailbox.events.wanted;
 	bool acknowledges =
 		ep->domain->keyed && !ep->initiator.owner.tx_queue && ep->initiator.owner.rx_queue;
 	struct fi_cq_attr attr = {.wait_obj = FI_WAIT_NONE};
@@ -141,7 +150,9 @@ static struct pmv_cntr *to_cntr(struct pmv_count *count)
 /* queue_of -- where operations of a kind complete */
 static struct pmv_queue *queue_of(const struct pmv_ep *ep, enum pmv_count_kind kind)
 {
-	return kind == PMV_COUNT_RECV ? ep->initiator.owner.rx_queue : ep->initiator.owner.tx_queue;
+	return kind == PMV_COUNT_RECV || kind == PMV_COUNT_REMOTE_WRITE
+		       ? ep->initiator.owner.rx_queue
+		       : ep->initiator.owner.tx_queue;
 }
 
 int pmv_ep_prepare(struct pmv_ep *ep)
@@ -166,6 +177,7 @@ int pmv_ep_prepare(struct pmv_ep *ep)
 			return ret;
 		ep->counting |= 1U << i;
 	}
+	ep->mailbox.events.count = ep->initiator.counts[PMV_COUNT_REMOTE_WRITE];
 	ep->prepared = true;
 	return 0;
 }
@@ -435,6 +447,7 @@ static void join(struct pmv_ep *ep, const struct fi_info *info, const struct fi_
 	ep->mailbox.owner = &ep->initiator.owner;
 	ep->mailbox.receives = &ep->receives;
 	ep->mailbox.takes_notices = !(info->mode & FI_RX_CQ_DATA);
+	ep->mailbox.events.wanted = pmv_info_has_events(info);
 	ep->tx_op_flags = info->tx_attr ? info->tx_attr->op_flags : 0;
 	ep->rx_op_flags = info->rx_attr ? info->rx_attr->op_flags : 0;
 	pmv_receive_tracker_init(&ep->receives, rx_size, domain->pmem && domain->keyed);
@@ -448,6 +461,20 @@ static void join(struct pmv_ep *ep, const struct fi_info *info, const struct fi_
 	pmv_initiator_init(ini);
 }
 
+static int check_info(const struct pmv_domain *domain, const struct fi_info *info)
+{
+	if (info->ep_attr && info->ep_attr->type == FI_EP_RDM) {
+		PMV_WARN(EP_CTRL, "an endpoint of FI_EP_RDM needs a domain of its kind\n");
+		return -FI_EINVAL;
+	}
+	if (pmv_info_has_events(info) && !domain->events) {
+		PMV_WARN(EP_CTRL, "an endpoint with FI_RMA_EVENT needs a domain that was opened "
+				  "with it\n");
+		return -FI_EINVAL;
+	}
+	return 0;
+}
+
 int pmv_ep_open(struct fid_domain *domain_fid, struct fi_info *info, struct fid_ep **ep_fid,
 		void *context)
 {
@@ -458,11 +485,9 @@ int pmv_ep_open(struct fid_domain *domain_fid, struct fi_info *info, struct fid_
 
 	if (!core_info || !ep)
 		goto free;
-	if (core_info->ep_attr->type == FI_EP_RDM) {
-		PMV_WARN(EP_CTRL, "an endpoint of FI_EP_RDM needs a domain of its kind\n");
-		ret = -FI_EINVAL;
+	ret = check_info(domain, info);
+	if (ret)
 		goto free;
-	}
 	ret = fi_endpoint(domain->engine.domain_fid, core_info, &ep->engine.fid, ep);
 	if (ret)
 		goto free;

@@ -120,9 +120,37 @@ static int refuse(const char *why)
 	return -FI_ENODATA;
 }
 
+/* is_keyed -- would the provider choose the keys?  Without hints for that it does. */
+static bool is_keyed(uint32_t version, int mr_mode)
+{
+	return mr_mode != PMV_MR_SCALABLE &&
+	       (FI_VERSION_LT(version, FI_VERSION(1, 5)) || pmv_info_is_keyed(mr_mode));
+}
+
+/* check_events -- FI_RMA_EVENT is offered where the agent can tell of all writes */
+static int check_events(uint32_t version, const struct fi_info *hints)
+{
+	const uint64_t directions = FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
+
+	if (!pmv_info_has_events(hints))
+		return 0;
+	if (pmv_setting.agent == PMV_AGENT_OFF)
+		return refuse("caps: FI_RMA_EVENT needs the agent (FI_PMEMVERBS_AGENT=off)");
+	if (hints->ep_attr->type == FI_EP_RDM)
+		return refuse("caps: FI_RMA_EVENT is for FI_EP_MSG only");
+	if (hints->caps && !(hints->caps & (FI_RMA | FI_ATOMIC)))
+		return refuse("caps: FI_RMA_EVENT needs FI_RMA or FI_ATOMIC");
+	if ((hints->caps & directions) && !(hints->caps & FI_REMOTE_WRITE))
+		return refuse("caps: FI_RMA_EVENT needs FI_REMOTE_WRITE, as there are no events "
+			      "of reads");
+	if (!is_keyed(version, hints->domain_attr->mr_mode))
+		return refuse("domain_attr->mr_mode: FI_RMA_EVENT needs FI_MR_PROV_KEY, since the "
+			      "keys tell peers of it");
+	return 0;
+}
+
 static int check_hints(uint32_t version, uint64_t flags, const struct fi_info *hints)
 {
-	int mr_mode = hints->domain_attr->mr_mode;
 	enum fi_ep_type type = hints->ep_attr->type;
 
 	if (pmv_setting.bad) {
@@ -138,10 +166,7 @@ static int check_hints(uint32_t version, uint64_t flags, const struct fi_info *h
 	if ((hints->caps | hints->tx_attr->caps | hints->rx_attr->caps) & FI_HMEM)
 		return refuse("caps: FI_HMEM, since the processor copies the data of small and of "
 			      "injected commits");
-	if (!pmv_info_is_pmem(hints))
-		return 0;
-	if (mr_mode == PMV_MR_SCALABLE ||
-	    (FI_VERSION_GE(version, FI_VERSION(1, 5)) && !pmv_info_is_keyed(mr_mode))) {
+	if (pmv_info_is_pmem(hints) && !is_keyed(version, hints->domain_attr->mr_mode)) {
 		if (pmv_setting.commit_all)
 			PMV_ALERT(FABRIC,
 				  "FI_PMEMVERBS_COMMIT=all can't make this program durable: "
@@ -150,7 +175,7 @@ static int check_hints(uint32_t version, uint64_t flags, const struct fi_info *h
 		return refuse("domain_attr->mr_mode: FI_RMA_PMEM needs FI_MR_PROV_KEY, since the "
 			      "keys describe the memory");
 	}
-	return 0;
+	return check_events(version, hints);
 }
 
 struct question {
@@ -346,7 +371,7 @@ int pmv_getinfo(uint32_t version, const char *node, const char *service, uint64_
 		*tail = ask_core(core, version, node, service, flags, complete);
 		tail = adopt(core, tail, complete);
 	}
-	if (type != FI_EP_MSG)
+	if (type != FI_EP_MSG && !pmv_info_has_events(complete))
 		*tail = pmv_rdm_ask(version, node, service, flags, complete);
 	if (!*info) {
 		if (type != FI_EP_RDM)

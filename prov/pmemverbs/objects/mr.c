@@ -22,6 +22,7 @@
 #include "memory/file.h"
 #include "memory/guard.h"
 #include "memory/mem.h"
+#include "objects/cntr.h"
 #include "objects/unwrap.h"
 
 static int mr_close(struct fid *fid)
@@ -36,6 +37,8 @@ static int mr_close(struct fid *fid)
 	ret = fi_close(&mr->core_fid->fid);
 	if (ret)
 		return ret;
+	if (mr->cntr)
+		atomic_fetch_sub(&mr->cntr->users, 1);
 	/* Until here the core may have used the memory. */
 	pmv_guard_remove(mr->watch);
 	pmv_files_close(mr->files);
@@ -44,22 +47,52 @@ static int mr_close(struct fid *fid)
 	return 0;
 }
 
+/* bind_cntr -- at any time: operations count of which the agent is told from now on */
+static int bind_cntr(struct pmv_mr *mr, struct pmv_cntr *cntr, uint64_t flags)
+{
+	struct pmv_attr attr;
+
+	if (!mr->domain->events) {
+		PMV_WARN(MR, "peers' writes can't be counted: open the domain with FI_RMA_EVENT\n");
+		return -FI_ENOSYS;
+	}
+	if (flags != FI_REMOTE_WRITE || mr->cntr || !mr->region ||
+	    !pmv_key_unpack(mr->mr_fid.key, &attr) || !attr.events) {
+		PMV_WARN(MR, "a region that was registered with FI_REMOTE_WRITE can have one "
+			     "counter, for FI_REMOTE_WRITE\n");
+		return -FI_EINVAL;
+	}
+	atomic_fetch_add(&cntr->users, 1);
+	mr->cntr = cntr;
+	atomic_store(&mr->region->remote_writes, &cntr->count);
+	return 0;
+}
+
 static int mr_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 {
 	struct pmv_mr *mr = pmv_container_of(fid, struct pmv_mr, mr_fid.fid);
 	struct fid *core_fid = pmv_unwrap_fid(bfid);
 
-	/* The core can't count peers' operations in our counters. */
 	if (bfid->fclass == FI_CLASS_CNTR)
-		return -FI_ENOSYS;
+		return bind_cntr(mr, pmv_container_of(bfid, struct pmv_cntr, cntr_fid.fid), flags);
 	return core_fid ? fi_mr_bind(mr->core_fid, core_fid, flags) : -FI_EINVAL;
+}
+
+/* mr_control -- applications may enable a region that they have bound a counter to */
+static int mr_control(struct fid *fid, int command, void *arg)
+{
+	struct pmv_mr *mr = pmv_container_of(fid, struct pmv_mr, mr_fid.fid);
+
+	if (command == FI_ENABLE && mr->domain->events)
+		return 0;
+	return pmv_unwrap_control(fid, command, arg);
 }
 
 struct fi_ops pmv_mr_fi_ops = {
 	.size = sizeof(struct fi_ops),
 	.close = mr_close,
 	.bind = mr_bind,
-	.control = pmv_unwrap_control,
+	.control = mr_control,
 };
 
 bool pmv_mr_kind(const struct pmv_domain *domain, struct fid_mr *mr_fid, struct pmv_attr *attr)
@@ -211,6 +244,12 @@ static bool may_be_sent_to(const struct pmv_domain *domain, uint64_t access, uin
 	return (access & FI_RECV) && (flags & FI_PMEM) && domain->pmem && domain->keyed;
 }
 
+/* may_be_told_of -- may the application be told of writes there?  Then all of them are told of. */
+static bool may_be_told_of(const struct pmv_domain *domain, uint64_t access)
+{
+	return (access & FI_REMOTE_WRITE) && domain->events;
+}
+
 static int mr_attributes(struct pmv_domain *domain, const struct iovec *iov, size_t count,
 			 uint64_t access, uint64_t flags, struct pmv_attr *attr, int *node)
 {
@@ -227,6 +266,7 @@ static int mr_attributes(struct pmv_domain *domain, const struct iovec *iov, siz
 		.relaxed = pmv_setting.relaxed,
 		.readable = access & FI_REMOTE_READ,
 		.writable = access & FI_REMOTE_WRITE,
+		.events = may_be_told_of(domain, access),
 	};
 	/* Nothing is promised for memory that no peer may write or send to. */
 	if (!promises)
@@ -343,7 +383,7 @@ static int introduce(struct pmv_mr *mr, const struct fi_mr_attr *mr_attr,
 		.iov_count = mr_attr->iov_count,
 		.files = mr->files,
 		/* No transport needs it where InfiniBand does not, but for the order of writes. */
-		.needs_agent = attr->relaxed ||
+		.needs_agent = attr->relaxed || attr->events ||
 			       pmv_method_of_write(attr, PMV_TRANSPORT_IB) == PMV_METHOD_AGENT,
 	};
 	int ret;
@@ -372,11 +412,11 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *mr_attr, uint64_
 {
 	struct pmv_domain *domain = pmv_container_of(fid, struct pmv_domain, domain_fid.fid);
 	struct fi_mr_attr core_attr = *mr_attr;
-	uint64_t core_flags = flags & ~(FI_PMEM | FI_UNCACHED);
+	uint64_t core_flags = flags & ~(FI_PMEM | FI_UNCACHED | FI_RMA_EVENT);
 	struct fid_mr *core_fid;
 	struct pmv_files *files;
 	struct pmv_attr attr;
-	bool commits;
+	bool known; /* to the agent */
 	int ret, node;
 
 	if (pmv_setting.commit_all && domain->keyed && (mr_attr->access & FI_REMOTE_WRITE) &&
@@ -384,9 +424,10 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *mr_attr, uint64_
 		flags |= FI_PMEM;
 	if (may_be_written(domain, mr_attr->access, flags))
 		core_attr.access |= FI_REMOTE_READ;
-	commits = may_be_written(domain, mr_attr->access, flags) ||
-		  may_be_sent_to(domain, mr_attr->access, flags);
-	if (commits)
+	known = may_be_written(domain, mr_attr->access, flags) ||
+		may_be_sent_to(domain, mr_attr->access, flags) ||
+		may_be_told_of(domain, mr_attr->access);
+	if (known)
 		core_flags |= PMV_CORE_MR_NOCACHE;
 	ret = mr_attributes(domain, mr_attr->mr_iov, mr_attr->iov_count, core_attr.access, flags,
 			    &attr, &node);
@@ -402,7 +443,7 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *mr_attr, uint64_
 		return ret;
 	}
 	ret = wrap(domain, core_fid, &attr, files, mr_attr->context, mr_fid);
-	if (ret || !domain->keyed || !commits)
+	if (ret || !domain->keyed || !known)
 		return ret;
 	return introduce(pmv_container_of(*mr_fid, struct pmv_mr, mr_fid), mr_attr, &attr, node);
 }

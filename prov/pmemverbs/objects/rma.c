@@ -130,11 +130,14 @@ static ssize_t write_msg(struct pmv_ep *ep, const struct fi_msg_rma *msg, uint64
 	if ((flags & OWN_FLAGS) || msg->rma_iov_count != 1 || !msg->iov_count ||
 	    !pmv_initiator_is_fast(ini, unheard ? INJECT_SLOW : WRITE_SLOW))
 		return submit(ep, msg, FI_RMA | FI_WRITE, flags, unheard);
+	notes = pmv_ordering_note_key(ini, at->key);
+	if (notes & PMV_NOTE_EVENT)
+		return submit(ep, msg, FI_RMA | FI_WRITE, flags, unheard);
 	to = *at;
 	to.key = pmv_initiator_core_key(at->key);
 	core = *msg;
 	core.rma_iov = &to;
-	notes = pmv_ordering_begin_write(ini, at);
+	pmv_ordering_begin(ini, notes, at);
 	if (flags & FI_REMOTE_CQ_DATA)
 		counted = pmv_ordering_send_begin(ini, PMV_SLOW_IMMEDIATES);
 	ret = pmv_engine_post_one(&ep->engine, &wr);

@@ -19,6 +19,7 @@ enum pmv_count_kind {
 	PMV_COUNT_RECV,
 	PMV_COUNT_READ,
 	PMV_COUNT_WRITE,
+	PMV_COUNT_REMOTE_WRITE, /* the agent counts these */
 	PMV_COUNT_KINDS,
 };
 

@@ -4,7 +4,7 @@
 TESTS = test_agent test_agent_commit test_agent_fence test_atomic test_close test_cntr test_commit \
 	test_cover test_dirty test_entries test_eq test_errors test_fence test_file test_flush \
 	test_flush_effect test_guard test_hint test_info test_key test_length test_mem test_method test_offer \
-	test_outage test_lost_writes test_plan test_quick test_random test_received test_region test_repair test_send test_share \
+	test_outage test_lost_writes test_plan test_quick test_random test_received test_region test_repair test_rma_event test_send test_share \
 	test_stall test_start test_store test_threads test_wire
 check_PROGRAMS = $(TESTS) bench_calls bench_dirty
 
@@ -57,6 +57,7 @@ test_random_SOURCES = %D%/test_random.c
 test_received_SOURCES = %D%/test_received.c
 test_region_SOURCES = %D%/test_region.c
 test_repair_SOURCES = %D%/test_repair.c
+test_rma_event_SOURCES = %D%/test_rma_event.c %D%/test_rma_event_limits.c %D%/test_rma_event.h
 test_send_SOURCES = %D%/test_send.c %D%/test_send_errors.c %D%/test_send.h
 test_share_SOURCES = %D%/test_share.c
 test_stall_SOURCES = %D%/test_stall.c

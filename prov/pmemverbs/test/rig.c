@@ -24,7 +24,8 @@ static struct fi_info *make_info(const struct rig_options *options)
 	struct fi_info *info = fi_allocinfo();
 
 	cr_assert_not_null(info);
-	info->caps = FI_MSG | FI_RMA | FI_ATOMIC | FI_PMEM | FI_FENCE;
+	info->caps = FI_MSG | FI_RMA | FI_ATOMIC | FI_FENCE |
+		     (options->volatile_only ? 0 : FI_PMEM) | (options->events ? FI_RMA_EVENT : 0);
 	info->tx_attr->op_flags = options->tx_op_flags;
 	info->rx_attr->size = options->rx_size;
 	info->ep_attr->type = FI_EP_MSG;

@@ -28,7 +28,9 @@ struct rig_options {
 	bool selective;
 	bool mr_local;
 	bool virt_addr;
-	bool unkeyed; /* applications choose the keys */
+	bool unkeyed;       /* applications choose the keys */
+	bool events;        /* it is opened with FI_RMA_EVENT ... */
+	bool volatile_only; /* ... and without FI_PMEM */
 	uint32_t values_until;
 	uint64_t tx_op_flags;
 	enum fi_cq_format format; /* TAGGED, if none is given */

@@ -73,6 +73,21 @@ static void answer(struct pair *pair, int n, int64_t looks_ns)
 	rig_expect(pair->home, CONTEXT(n), FI_RMA | FI_WRITE);
 }
 
+/* A core that moves data in calls has to be called: a mailbox that nobody looks into gets none. */
+Test(hint, is_not_waited_for_where_the_core_has_to_be_called)
+{
+	struct pair *pair = pair_open(NULL);
+	struct pmv_agent *agent = &pmv_to_domain(pair->away->domain)->agent;
+
+	pair->away->core.driven = true;
+	pmv_look_cool(&agent->looks, pmv_clock_ns() + SECOND);
+	cr_expect_not(pair->to->mailbox.look.cold);
+	pair->away->core.driven = false;
+	pmv_look_cool(&agent->looks, pmv_clock_ns() + SECOND);
+	cr_expect(pair->to->mailbox.look.cold);
+	pair_close(pair);
+}
+
 Test(hint, is_asked_for_when_the_connection_is_made)
 {
 	struct pair *pair = open_pair();

@@ -6,7 +6,7 @@
 
 Test(strip, takes_away_what_the_core_does_not_know)
 {
-	static const uint64_t caps = FI_MSG | FI_RMA | FI_RMA_EVENT | FI_SOURCE;
+	static const uint64_t caps = FI_MSG | FI_RMA | FI_SOURCE;
 	static const uint64_t op_flags = FI_COMPLETION | FI_INJECT;
 	struct fi_info *info = new_info();
 
@@ -238,6 +238,24 @@ Test(from_core, offers_persistence_to_who_asks_for_it_or_for_anything)
 		cr_expect_eq(info->tx_attr->size, pmem ? 400 / PMV_INFO_MAX_REQUESTS : 400,
 			     "case %zu", i);
 		cr_expect_eq(info->rx_attr->size, 300);
+		fi_freeinfo(info);
+		fi_freeinfo(hints);
+	}
+}
+
+Test(from_core, offers_events_to_who_asks_for_them)
+{
+	for (int way = 0; way < 3; way++) {
+		struct fi_info *hints = new_hints(FI_RMA | (way == 1 ? FI_RMA_EVENT : 0));
+		struct fi_info *info;
+		uint64_t events = way ? FI_RMA_EVENT : 0;
+
+		hints->rx_attr->caps = way == 2 ? FI_RMA | FI_RMA_EVENT : 0;
+		info = offered_for(hints);
+		cr_expect_eq(info->caps & FI_RMA_EVENT, events);
+		cr_expect_eq(info->tx_attr->caps & FI_RMA_EVENT, 0);
+		cr_expect_eq(info->rx_attr->caps & FI_RMA_EVENT, events);
+		cr_expect_eq(info->caps & FI_PMEM, 0);
 		fi_freeinfo(info);
 		fi_freeinfo(hints);
 	}

@@ -16,7 +16,7 @@
 #include "base/setting.h"
 #include "rdm/rdm_ep.h"
 
-#define OWN (FI_PMEM | FI_FENCE)
+#define OWN (FI_PMEM | FI_FENCE | FI_RMA_EVENT)
 static const struct pmv_core core = {.name = "fake"};
 
 static inline struct fi_info *new_info(void)

@@ -6,7 +6,7 @@
 #include "dice.h"
 #include "memory/key.h"
 
-#define NUM_FLAGS 6
+#define NUM_FLAGS 7
 #define FUZZ_ROUNDS 2000000
 
 /* The layout that key.h draws; peers of other versions rely on it. */
@@ -15,7 +15,7 @@
 #define VERSION_MASK (UINT64_C(0xff) << 48)
 #define PERSIST_SHIFT 32
 #define FLAGS_SHIFT 36
-#define RESERVED ((UINT64_C(0x3f) << 42) | (UINT64_C(1) << 35))
+#define RESERVED ((UINT64_C(0x1f) << 43) | (UINT64_C(1) << 35))
 
 static const uint32_t core_keys[] = {0, 1, 0x7fffffff, 0x80000000, 0xdeadbeef, UINT32_MAX};
 
@@ -31,6 +31,7 @@ static struct pmv_attr attr_of(enum pmv_persist persist, unsigned flags)
 		.relaxed = flags & 8,
 		.readable = flags & 16,
 		.writable = flags & 32,
+		.events = flags & 64,
 	};
 }
 
@@ -38,7 +39,7 @@ static bool same(const struct pmv_attr *a, const struct pmv_attr *b)
 {
 	return a->persist == b->persist && a->pmem == b->pmem && a->ddio == b->ddio &&
 	       a->uncached == b->uncached && a->relaxed == b->relaxed &&
-	       a->readable == b->readable && a->writable == b->writable;
+	       a->readable == b->readable && a->writable == b->writable && a->events == b->events;
 }
 
 static void expect_refused(uint64_t key)

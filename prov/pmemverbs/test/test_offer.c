@@ -159,6 +159,54 @@ Test(hmem, is_not_served)
 	}
 }
 
+/* Events of what peers write */
+
+static int how_many_are_asked_for_events(uint64_t caps, enum fi_ep_type type)
+{
+	struct fi_info *hints = new_hints(PMV_NAME);
+
+	hints->caps = caps;
+	hints->ep_attr->type = type;
+	hints->domain_attr->mr_mode = FI_MR_PROV_KEY | FI_MR_VIRT_ADDR | FI_MR_LOCAL;
+	return how_many_are_asked(hints);
+}
+
+Test(rma_event, is_served_where_peers_write_and_the_agent_can_tell)
+{
+	static const struct {
+		uint64_t caps;
+		bool served;
+	} cases[] = {
+		{FI_RMA, true},
+		{FI_ATOMIC, true},
+		{FI_RMA | FI_REMOTE_WRITE, true},
+		{FI_RMA | FI_REMOTE_READ, false},
+		{FI_RMA | FI_WRITE, false},
+		{FI_MSG, false},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		uint64_t caps = cases[i].caps | FI_RMA_EVENT;
+
+		cr_expect_eq(how_many_are_asked_for_events(caps, FI_EP_MSG) > 0, cases[i].served,
+			     "case %zu", i);
+	}
+	cr_expect_eq(how_many_are_asked_for_events(FI_RMA | FI_RMA_EVENT, FI_EP_RDM), 0);
+	pmv_setting.agent = PMV_AGENT_OFF;
+	cr_expect_eq(how_many_are_asked_for_events(FI_RMA | FI_RMA_EVENT, FI_EP_MSG), 0);
+	cr_expect_gt(how_many_are_asked_for_events(FI_RMA, FI_EP_MSG), 0);
+}
+
+/* RxM knows nothing of them. */
+Test(rma_event, is_not_asked_of_rxm)
+{
+	int both = how_many_are_asked_for_events(FI_RMA, FI_EP_UNSPEC);
+	int events = how_many_are_asked_for_events(FI_RMA | FI_RMA_EVENT, FI_EP_UNSPEC);
+
+	cr_expect_eq(events, how_many_are_asked_for_events(FI_RMA, FI_EP_MSG));
+	cr_expect_lt(events, both);
+}
+
 /* hmem_offer -- of a core that can use it, to who has no hints of it */
 static struct fi_info *hmem_offer(void (*take)(struct fi_info *, const struct fi_info *))
 {

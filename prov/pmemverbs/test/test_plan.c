@@ -110,6 +110,38 @@ static const struct after_row {
 	{YES, NO,   YES,  ANY,  YES, NO,   "R A*+ w I"},
 };
 
+/* An operation of which the target's application is told, without need of the agent. */
+static const struct event_row {
+	enum pmv_method method;
+	enum axis plain; /* it does not commit */
+	enum axis flush_agent;
+	enum axis immediate;
+	enum axis notifies;
+	const char *not_fenced;
+	const char *fenced;
+	const char *flush_first;
+} event_rows[] = {
+	/*method plain flush imm  notif  not fenced    fenced         flush first */
+	{WRITE, NO,  NO,   NO,  ANY, "D A w",       "D* A w",       "f D* A w"},
+	{WRITE, NO,  NO,   YES, YES, "D A! w",      "D* A! w",      "f D* A! w"},
+	{WRITE, NO,  NO,   YES, NO,  "D A w I",     "D* A w I",     "f D* A w I"},
+	{WRITE, NO,  YES,  NO,  ANY, "D R A* w",    "D* R A* w",    "f D* R A* w"},
+	{WRITE, NO,  YES,  YES, YES, "D R A*! w",   "D* R A*! w",   "f D* R A*! w"},
+	{WRITE, NO,  YES,  YES, NO,  "D R A* w I",  "D* R A* w I",  "f D* R A* w I"},
+
+	{WRITE, YES, NO,   NO,  ANY, "D A w",       "D* A w",       "f D* A w"},
+	{WRITE, YES, NO,   YES, ANY, "D! A w",      "D*! A w",      "f D*! A w"},
+	{WRITE, YES, YES,  NO,  ANY, "D R A* w",    "D* R A* w",    "f D* R A* w"},
+	{WRITE, YES, YES,  YES, ANY, "D! R A* w",   "D*! R A* w",   "f D*! R A* w"},
+
+	{READ,  NO,  NO,   NO,  ANY, "D F A* w",    "D* F A* w",    "f D* F A* w"},
+	{READ,  NO,  NO,   YES, YES, "D F A*! w",   "D* F A*! w",   "f D* F A*! w"},
+	{READ,  NO,  NO,   YES, NO,  "D F A* w I",  "D* F A* w I",  "f D* F A* w I"},
+	{READ,  NO,  YES,  NO,  ANY, "D F R A* w",  "D* F R A* w",  "f D* F R A* w"},
+	{READ,  NO,  YES,  YES, YES, "D F R A*! w", "D* F R A*! w", "f D* F R A*! w"},
+	{READ,  NO,  YES,  YES, NO,  "D F R A* w I", "D* F R A* w I", "f D* F R A* w I"},
+};
+
 /* A flush alone. */
 static const struct {
 	bool agent;
@@ -128,6 +160,7 @@ static const struct {
 
 #define NUM_ROWS (sizeof(rows) / sizeof(rows[0]))
 #define NUM_AFTER_ROWS (sizeof(after_rows) / sizeof(after_rows[0]))
+#define NUM_EVENT_ROWS (sizeof(event_rows) / sizeof(event_rows[0]))
 #define NUM_FLUSHES (sizeof(flushes) / sizeof(flushes[0]))
 
 /* All there is, counted: three methods, and a bit for each of the rest. */
@@ -270,6 +303,54 @@ Test(plan, operations_after_the_agent_follow_the_table)
 		}
 		cr_assert_not_null(found, "no row for a case: %u", n);
 		expect_steps(&one, found->steps);
+	}
+}
+
+static bool is_event_row_of(const struct event_row *row, const struct plan_case *one)
+{
+	return row->method == one->choice.method && fits(row->plain, one->facts.plain) &&
+	       fits(row->flush_agent, one->choice.flush_agent) &&
+	       fits(row->immediate, one->facts.immediate) &&
+	       fits(row->notifies, one->facts.notifies);
+}
+
+static void expect_event(const struct plan_case *one)
+{
+	const struct event_row *found = NULL;
+
+	for (size_t i = 0; i < NUM_EVENT_ROWS; i++) {
+		if (!is_event_row_of(&event_rows[i], one))
+			continue;
+		cr_assert_null(found, "two rows for one case");
+		found = &event_rows[i];
+	}
+	cr_assert_not_null(found, "no row for a case");
+	expect_steps(one, one->choice.flush_first ? found->flush_first
+			  : one->facts.fenced     ? found->fenced
+						  : found->not_fenced);
+}
+
+Test(plan, operations_of_which_the_application_is_told_follow_the_table)
+{
+	for (unsigned n = 0; n < NUM_CASES; n++) {
+		struct plan_case one = case_of(n), untold = one;
+
+		one.facts.event = true;
+		if (!happens(&one) || one.facts.grouped)
+			continue;
+		/* The agent that is asked anyway is asked for that, too. */
+		if (one.choice.method == AGENT || one.choice.after_agent) {
+			struct pmv_plan plan = pmv_plan_operation(&untold.choice, &untold.facts);
+			char steps[PMV_MAX_STEPS * 5 + 1];
+
+			expect_steps(&one, strcpy(steps, text_of(&plan)));
+			continue;
+		}
+		expect_event(&one);
+		one.facts.plain = true;
+		/* What does not commit needs no flush, and atomics carry no data. */
+		if (one.choice.method == WRITE && !(one.facts.atomic && one.facts.immediate))
+			expect_event(&one);
 	}
 }
 

@@ -354,14 +354,44 @@ Test(message, of_more_ranges_than_there_may_be_is_malformed)
 	}
 }
 
-Test(message, with_flags_that_nobody_knows_is_malformed)
+Test(message, has_flags_that_go_together_or_is_malformed)
 {
-	for (int bit = 3; bit < 8; bit++) {
-		struct pmv_message out = shape(1);
-		union slot slot;
-		size_t len = pmv_message_encode(slot.bytes, &out, &message_seal);
+	/* 8: more, 16 to 64: an event, 128: ordered, which only data to store can be */
+	static const uint8_t good[] = {0,  1,  2,  1 | 2,  4,      8,          16,
+				       32, 48, 64, 1 | 16, 2 | 16, 1 | 2 | 32, 1 | 2 | 64};
 
-		slot.bytes[27] |= (uint8_t) (1 << bit);
+	for (unsigned int flags = 0; flags < 256; flags++) {
+		struct pmv_message out = random_message(2, 0, false), in;
+		unsigned int others = flags & ~0x80U;
+		bool expected = memchr(good, (int) others, sizeof(good));
+		union slot slot;
+		size_t len;
+
+		out.ranges[1].len = 0;
+		/* An event has a place. */
+		if (flags & 0x70)
+			out.ranges[1].key |= PMV_RANGE_EVENT;
+		len = pmv_message_encode(slot.bytes, &out, &message_seal);
+		slot.bytes[27] = (uint8_t) flags;
+		reseal(slot.bytes, len);
+		/* Any event goes with a notice and with data to store. */
+		expected |= (flags & 0x70) && (flags & 0x70) <= 0x40 && !(others & ~0x73U);
+		expected &= !(flags & 0x80) || (flags & 2);
+		cr_expect_eq(decode(&slot, &in), expected ? PMV_ARRIVED : PMV_MALFORMED,
+			     "flags %#x", flags);
+	}
+}
+
+Test(message, of_an_event_without_a_place_or_a_place_without_an_event_is_malformed)
+{
+	for (int event = 0; event < 2; event++) {
+		struct pmv_message out = random_message(2, 0, false);
+		union slot slot;
+		size_t len;
+
+		out.event = event ? PMV_EVENT_WRITE : PMV_EVENT_NONE;
+		out.ranges[1].key |= event ? 0 : PMV_RANGE_EVENT;
+		len = pmv_message_encode(slot.bytes, &out, &message_seal);
 		expect_malformed(&slot, len);
 	}
 }

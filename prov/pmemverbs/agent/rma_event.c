@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* rma_event.c -- events of what peers write here; rma_event.h has the rules */
+#include "agent/rma_event.h"
+
+#include <stdlib.h>
+
+#include <rdma/fi_errno.h>
+
+#include "agent/mailbox.h"
+#include "agent/region.h"
+#include "progress/count.h"
+#include "progress/op.h"
+#include "progress/queue.h"
+
+static const uint64_t flags_of[PMV_RMA_EVENT_ENTRIES] = {
+	[PMV_RMA_EVENT_WRITE] = FI_RMA | FI_REMOTE_WRITE,
+	[PMV_RMA_EVENT_ATOMIC] = FI_ATOMIC | FI_REMOTE_WRITE,
+};
+
+/* Counters */
+
+static bool is_place(const struct pmv_range *range)
+{
+	return range->key & PMV_RANGE_EVENT;
+}
+
+unsigned int pmv_rma_event_places(const struct pmv_message *request)
+{
+	unsigned int places = 0;
+
+	for (unsigned int i = 0; i < request->count; i++)
+		places += is_place(&request->ranges[i]);
+	return places;
+}
+
+/* is_first -- an operation counts once in a region, in however many places it writes there */
+static bool is_first(const struct pmv_message *request, unsigned int at)
+{
+	for (unsigned int i = 0; i < at; i++) {
+		if (request->ranges[i].key == request->ranges[at].key)
+			return false;
+	}
+	return true;
+}
+
+/* count_regions -- those that were closed meanwhile have no counters any more */
+static void count_regions(struct pmv_regions *regions, const struct pmv_message *request, bool ok)
+{
+	for (unsigned int i = 0; i < request->count; i++) {
+		const struct pmv_range *range = &request->ranges[i];
+		struct pmv_region *region;
+		struct pmv_count *count;
+		uint64_t offset;
+
+		if (!is_place(range) || !is_first(request, i))
+			continue;
+		region = pmv_region_get(regions, (uint32_t) range->key, range->addr, range->len,
+					&offset);
+		if (!region)
+			continue;
+		count = atomic_load(&region->remote_writes);
+		if (count)
+			pmv_count_add(count, ok);
+		pmv_region_put(regions, region);
+	}
+}
+
+/* Entries */
+
+static struct pmv_comp *new_entry(enum pmv_rma_event_entry entry, bool error)
+{
+	struct pmv_comp *comp = calloc(1, sizeof(*comp));
+
+	if (!comp)
+		return NULL;
+	comp->is_error = error;
+	if (error)
+		comp->err = (struct fi_cq_err_entry){.flags = flags_of[entry], .err = FI_EIO};
+	else
+		comp->ok = (struct fi_cq_tagged_entry){.flags = flags_of[entry]};
+	return comp;
+}
+
+/* pay_kind -- false: there is no room; or no memory, and the next round tries again */
+static bool pay_kind(struct pmv_queue *queue, enum pmv_rma_event_entry entry, bool error,
+		     uint64_t *owed)
+{
+	for (; *owed; --*owed) {
+		struct pmv_comp *comp = pmv_queue_has_room(queue) ? new_entry(entry, error) : NULL;
+
+		if (!comp)
+			return false;
+		pmv_queue_add(queue, comp);
+	}
+	return true;
+}
+
+void pmv_rma_event_pay(struct pmv_rma_events *events)
+{
+	bool paid = true;
+
+	for (int i = 0; i < PMV_RMA_EVENT_ENTRIES && paid; i++)
+		paid = pay_kind(events->queue, i, false, &events->owed[i]) &&
+		       pay_kind(events->queue, i, true, &events->owed_errors[i]);
+	events->owes = !paid;
+}
+
+bool pmv_rma_event_waits(const struct pmv_rma_events *events)
+{
+	return events->owes && pmv_queue_has_room(events->queue);
+}
+
+/* owe -- immediate data tell of their operation by themselves, but not of its failure */
+static void owe(struct pmv_rma_events *events, enum pmv_rma_event event, bool ok)
+{
+	enum pmv_rma_event_entry entry =
+		event == PMV_EVENT_ATOMIC ? PMV_RMA_EVENT_ATOMIC : PMV_RMA_EVENT_WRITE;
+
+	if (!events->queue || (ok && event == PMV_EVENT_DATA))
+		return;
+	if (ok)
+		events->owed[entry]++;
+	else
+		events->owed_errors[entry]++;
+	pmv_rma_event_pay(events);
+}
+
+void pmv_rma_event_tell(struct pmv_mailbox *mailbox, struct pmv_regions *regions,
+			const struct pmv_message *request, enum pmv_fault fault)
+{
+	struct pmv_rma_events *events = &mailbox->events;
+	bool ok = !fault;
+
+	/* With any other fault than the medium's the peer has asked for what can't be. */
+	if (!events->wanted || (fault && fault != PMV_FAULT_IO))
+		return;
+	count_regions(regions, request, ok);
+	/* For endpoints one that also reads is a remote read, of which nobody is told. */
+	if (request->event == PMV_EVENT_FETCH)
+		return;
+	if (events->count)
+		pmv_count_add(events->count, ok);
+	owe(events, (enum pmv_rma_event) request->event, ok);
+}

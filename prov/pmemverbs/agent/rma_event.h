@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * rma_event.h -- the application is told of what peers write here (FI_RMA_EVENT)
+ *
+ * Peers say of what in their requests (wire.h).  Counters count at once: the endpoint's, and
+ * those of the regions.  Entries of the completion queue are all alike, so those for which
+ * it has no room are only counted, and follow when the application has read some: none is
+ * lost, no memory is needed, and nobody waits.
+ *
+ * The agent's lock protects all of it.
+ */
+#ifndef PMV_RMA_EVENT_H
+#define PMV_RMA_EVENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/wire.h"
+
+struct pmv_count;
+struct pmv_mailbox;
+struct pmv_queue;
+struct pmv_regions;
+
+/* The kinds of entries. */
+enum pmv_rma_event_entry {
+	PMV_RMA_EVENT_WRITE,
+	PMV_RMA_EVENT_ATOMIC,
+	PMV_RMA_EVENT_ENTRIES,
+};
+
+/* Of an endpoint. */
+struct pmv_rma_events {
+	bool wanted;             /* it was opened with FI_RMA_EVENT */
+	bool owes;               /* some of `owed` is not 0 */
+	struct pmv_count *count; /* bound with FI_REMOTE_WRITE; or NULL */
+	struct pmv_queue *queue; /* NULL: it gets no entries */
+	uint64_t owed[PMV_RMA_EVENT_ENTRIES];
+	uint64_t owed_errors[PMV_RMA_EVENT_ENTRIES];
+};
+
+/* pmv_rma_event_places -- how many ranges of a request say where the operation went */
+unsigned int pmv_rma_event_places(const struct pmv_message *request);
+
+/* pmv_rma_event_tell -- a request was served; all of it is durable, unless there is a fault */
+void pmv_rma_event_tell(struct pmv_mailbox *mailbox, struct pmv_regions *regions,
+			const struct pmv_message *request, enum pmv_fault fault);
+
+/* pmv_rma_event_pay -- put the entries that are owed into the queue, as far as it has room */
+void pmv_rma_event_pay(struct pmv_rma_events *events);
+
+/* pmv_rma_event_waits -- is there room for an entry that is owed? */
+bool pmv_rma_event_waits(const struct pmv_rma_events *events);
+
+#endif /* PMV_RMA_EVENT_H */
