@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * stream.c -- the references' rows: up to a window of operations outstanding on one connection
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "memory.h"
+#include "stats.h"
+#include "stream.h"
+
+/* run_loop -- so many operations, or as many as the limit leaves time for */
+static int run_loop(struct stream *stream, struct measured *row, unsigned long n)
+{
+	uint64_t limit = stream->opts->limit * 1000000, first = now_ns(), now = first;
+	unsigned long posted = 0;
+	uint32_t slot;
+
+	row->count = 0;
+	for (stream->nfree = 0; stream->nfree < stream->window; stream->nfree++)
+		stream->free[stream->nfree] = stream->nfree;
+	while (row->count < n) {
+		while (posted < n && stream->nfree) {
+			slot = stream->free[--stream->nfree];
+			stream->posted_at[slot] = now_ns();
+			if (stream->start(stream, slot))
+				return -1;
+			posted++;
+		}
+		if (stream->end_one(stream, &slot))
+			return -1;
+		now = now_ns();
+		row->samples[row->count++] = now - stream->posted_at[slot];
+		stream->free[stream->nfree++] = slot;
+		if (limit && now - first > limit)
+			n = posted;
+	}
+	row->elapsed = now - first;
+	row->operations = row->count;
+	return 0;
+}
+
+static int run_row(struct stream *stream, struct measured *row)
+{
+	const struct options *opts = stream->opts;
+
+	pattern_fill(stream->source, row->bytes, row->bytes, 0);
+	if (run_loop(stream, row, opts->warmup) || run_loop(stream, row, opts->iterations))
+		return -1;
+	if (opts->verify && stream->verify(stream))
+		return -1;
+	if (row->in_flight > 1)
+		print_bandwidth(row->bytes, row->count, row->count, row->elapsed);
+	else
+		print_latency(row);
+	return append_csv(opts->csv, opts->prog, row);
+}
+
+static void print_header(unsigned long window)
+{
+	if (window > 1) {
+		printf("%lu outstanding:\n", window);
+		print_bandwidth_header();
+	} else {
+		print_latency_header();
+	}
+}
+
+int stream_run(struct stream *stream)
+{
+	const struct options *opts = stream->opts;
+	unsigned long most = opts->iterations > opts->warmup ? opts->iterations : opts->warmup;
+	struct measured row = {
+		.provider = stream->provider,
+		.operation = stream->operation,
+		.threads = 1,
+		.samples = calloc(most, sizeof(*row.samples)),
+	};
+	unsigned int i, k;
+	int ret = 0;
+
+	if (!row.samples) {
+		perror("calloc");
+		return -1;
+	}
+	for (k = 0; !ret && k < opts->nwindows; k++) {
+		print_header(opts->windows[k]);
+		for (i = 0; !ret && i < opts->nsizes; i++) {
+			row.in_flight = stream->window = opts->windows[k];
+			row.bytes = stream->size = opts->sizes[i];
+			ret = run_row(stream, &row);
+		}
+	}
+	free(row.samples);
+	return ret;
+}
+
+uint32_t stream_widest(const struct options *opts)
+{
+	uint32_t most = 1;
+
+	for (unsigned int i = 0; i < opts->nwindows; i++)
+		most = opts->windows[i] > most ? opts->windows[i] : most;
+	return most;
+}
+
+bool stream_fits(const struct options *opts)
+{
+	for (unsigned int i = 0; i < opts->nwindows; i++) {
+		if (opts->windows[i] > STREAM_MAX_WINDOW) {
+			fprintf(stderr, "at most %d outstanding\n", STREAM_MAX_WINDOW);
+			return false;
+		}
+	}
+	return true;
+}
