@@ -19,6 +19,7 @@ struct server {
 	struct bench *benches;
 	size_t started;
 	atomic_size_t served;
+	bool ended;       /* the first event after all have come: a connection has ended */
 	atomic_bool gone; /* give up */
 };
 
@@ -202,35 +203,48 @@ static void *serve_thread(void *arg)
 	return NULL;
 }
 
+/* is_event -- is there one, and not of a client that comes too late, which is refused? */
+static bool is_event(struct node *node, int ms)
+{
+	struct cm_event event;
+	ssize_t ret = fi_eq_sread(node->eq, &event.event, event.room, sizeof(event.room), ms, 0);
+
+	if (ret > 0 && event.event == FI_CONNREQ) {
+		fi_reject(node->pep, event.entry.info->handle, NULL, 0);
+		fi_freeinfo(event.entry.info);
+		return false;
+	}
+	return ret != -FI_EAGAIN && ret != -FI_EINTR;
+}
+
 /*
- * watch -- until all connections are served, and then until all are gone.  One that goes before
- * has failed, and there is nothing more to wait for.
+ * watch -- until all connections are served.  One that goes before has failed, and there is
+ * nothing more to wait for.
  */
 static void watch(struct server *server)
 {
-	struct node *node = server->benches[0].node;
-	uint64_t deadline = 0;
-	struct cm_event event;
-	size_t ended = 0;
-	bool served;
-	ssize_t ret;
-
-	while (ended < server->started && (!deadline || now_ns() < deadline)) {
-		served = atomic_load(&server->served) == server->started;
-		if (served && !deadline)
-			deadline = deadline_in(server->benches[0].opts->timeout);
-		ret = fi_eq_sread(node->eq, &event.event, event.room, sizeof(event.room),
-				  BENCH_SLEEP_MS, 0);
-		if (ret == -FI_EAGAIN || ret == -FI_EINTR)
-			continue;
-		if (ret > 0 && event.event == FI_CONNREQ) {
-			fi_reject(node->pep, event.entry.info->handle, NULL, 0);
-			fi_freeinfo(event.entry.info);
-			continue;
-		}
-		ended++;
-		if (!served && atomic_load(&server->served) < server->started)
+	while (atomic_load(&server->served) < server->started) {
+		if (is_event(server->benches[0].node, BENCH_SLEEP_MS))
+			server->ended = true;
+		if (server->ended && atomic_load(&server->served) < server->started)
 			atomic_store(&server->gone, true);
+	}
+}
+
+/* await_ends -- of connections that the client closes together; see await_end */
+static void await_ends(struct server *server)
+{
+	uint64_t deadline = deadline_in(server->benches[0].opts->timeout);
+	struct fi_cq_data_entry entry;
+	struct fi_cq_err_entry error;
+	size_t i;
+
+	while (!server->ended && now_ns() < deadline) {
+		for (i = 0; i < server->started; i++) {
+			if (fi_cq_read(server->benches[i].conn.rxcq, &entry, 1) == -FI_EAVAIL)
+				cq_error(server->benches[i].conn.rxcq, &error);
+		}
+		server->ended = is_event(server->benches[0].node, 1);
 	}
 }
 
@@ -257,6 +271,8 @@ static int serve_all(struct server *server, size_t n)
 		pthread_join(server->benches[i].thread, NULL);
 		ret = ret ? ret : server->benches[i].ret;
 	}
+	if (!ret)
+		await_ends(server);
 	return ret;
 }
 
