@@ -31,7 +31,7 @@
 static const struct program program = {
 	.name = "pmem_rpma_lat",
 	.summary = "Latency of durable remote writes with librpma, to hold fi_pmem_lat against.",
-	.letters = "sBPMSIwWTxvoh",
+	.letters = "sBPMSIwWiTxvoh",
 	.lists = true,
 	.operations = "flush: write and flush (default); write-send: the target flushes its caches "
 		      "and answers; message: the data are sent, the target copies, flushes and "

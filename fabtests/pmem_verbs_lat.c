@@ -29,7 +29,7 @@
 static const struct program program = {
 	.name = "pmem_verbs_lat",
 	.summary = "Latency of flushed remote writes on bare verbs, to hold fi_pmem_lat against.",
-	.letters = "dsBPMSIwWTxvoh",
+	.letters = "dsBPMSIwWiTxvoh",
 	.lists = true,
 	.operations = "write-read: both posted as one list (default); "
 		      "two-posts: both outstanding, posted one after the other; "

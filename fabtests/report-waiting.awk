@@ -55,6 +55,6 @@ END {
 	}
 	print "</tbody></table>"
 	print "<p>Red: more than five times the fastest cell. Where the agent runs in the application's calls and the application makes none," \
-		" a commit by the agent waits for the next call. A one-sided commit over tcp needs somebody at the target who calls, too: the" \
-		" agent's thread, or the application.</p>"
+		" a commit by the agent waits for the next call." (core != "tcp" ? "" : " A one-sided commit over tcp needs somebody at the" \
+		" target who calls, too: the agent's thread, or the application.") "</p>"
 }

@@ -4,10 +4,19 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "memory.h"
 #include "stats.h"
 #include "stream.h"
+
+static void pause_for(unsigned long us)
+{
+	const struct timespec ts = {.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000};
+
+	if (us)
+		nanosleep(&ts, NULL);
+}
 
 /* run_loop -- so many operations, or as many as the limit leaves time for */
 static int run_loop(struct stream *stream, struct measured *row, unsigned long n)
@@ -21,6 +30,7 @@ static int run_loop(struct stream *stream, struct measured *row, unsigned long n
 		stream->free[stream->nfree] = stream->nfree;
 	while (row->count < n) {
 		while (posted < n && stream->nfree) {
+			pause_for(row->pause);
 			slot = stream->free[--stream->nfree];
 			stream->posted_at[slot] = now_ns();
 			if (stream->start(stream, slot))
@@ -56,8 +66,10 @@ static int run_row(struct stream *stream, struct measured *row)
 	return append_csv(opts->csv, opts->prog, row);
 }
 
-static void print_header(unsigned long window)
+static void print_header(unsigned long window, unsigned long pause)
 {
+	if (pause)
+		printf("after pauses of %lu us:\n", pause);
 	if (window > 1) {
 		printf("%lu outstanding:\n", window);
 		print_bandwidth_header();
@@ -76,20 +88,20 @@ int stream_run(struct stream *stream)
 		.threads = 1,
 		.samples = calloc(most, sizeof(*row.samples)),
 	};
-	unsigned int i, k;
+	unsigned int i;
 	int ret = 0;
 
 	if (!row.samples) {
 		perror("calloc");
 		return -1;
 	}
-	for (k = 0; !ret && k < opts->nwindows; k++) {
-		print_header(opts->windows[k]);
-		for (i = 0; !ret && i < opts->nsizes; i++) {
-			row.in_flight = stream->window = opts->windows[k];
-			row.bytes = stream->size = opts->sizes[i];
-			ret = run_row(stream, &row);
-		}
+	for (i = 0; !ret && i < opts->npauses * opts->nwindows * opts->nsizes; i++) {
+		row.pause = opts->pauses[i / opts->nsizes / opts->nwindows];
+		row.in_flight = stream->window = opts->windows[i / opts->nsizes % opts->nwindows];
+		row.bytes = stream->size = opts->sizes[i % opts->nsizes];
+		if (i % opts->nsizes == 0)
+			print_header(row.in_flight, row.pause);
+		ret = run_row(stream, &row);
 	}
 	free(row.samples);
 	return ret;
@@ -106,6 +118,10 @@ uint32_t stream_widest(const struct options *opts)
 
 bool stream_fits(const struct options *opts)
 {
+	if (stream_widest(opts) > 1 && (opts->npauses > 1 || opts->pauses[0])) {
+		fprintf(stderr, "pauses (-i) are for one operation at a time: -W 1\n");
+		return false;
+	}
 	for (unsigned int i = 0; i < opts->nwindows; i++) {
 		if (opts->windows[i] > STREAM_MAX_WINDOW) {
 			fprintf(stderr, "at most %d outstanding\n", STREAM_MAX_WINDOW);

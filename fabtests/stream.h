@@ -35,13 +35,13 @@ struct stream {
 	uint64_t posted_at[STREAM_MAX_WINDOW];
 };
 
-/* stream_run -- a row for each window and size that the options name */
+/* stream_run -- a row for each pause, window and size that the options name */
 int stream_run(struct stream *stream);
 
 /* stream_widest -- the largest window */
 uint32_t stream_widest(const struct options *opts);
 
-/* stream_fits -- no window is too large; else that has been printed */
+/* stream_fits -- no window is too large, and pauses go with it; else that has been printed */
 bool stream_fits(const struct options *opts);
 
 #endif /* PMEM_STREAM_H */
