@@ -4,6 +4,7 @@
 # Reads missing.csv, the medians, and the rows: METHOD@SETTING|REFERENCE|LABEL, or =|TEXT.
 # REFERENCE is a method whose cell in the same column is 1.00, or @0: the row's own first cell.
 BEGIN {
+	many = value == "rate" || value == "bandwidth"
 	column = x == "bytes" ? 5 : x == "in_flight" ? 6 : x == "threads" ? 7 : 8
 }
 
@@ -40,9 +41,11 @@ FILENAME != "-" && FILENAME != "" {
 	if ($1 != section || $2 != core || (flight != "" && $6 != flight))
 		next
 	key = $3 "@" $4 SUBSEP $column
-	figure[key] = value == "rate" ? $15 : $9
-	least[key] = value == "rate" ? $16 : $10
-	most[key] = value == "rate" ? $17 : $11
+	# Megabytes of a second; or operations of it; or microseconds of an operation
+	unit = value == "bandwidth" ? $5 / 1e6 : 1
+	figure[key] = many ? $15 * unit : $9
+	least[key] = many ? $16 * unit : $10
+	most[key] = many ? $17 * unit : $11
 	p99[key] = $12
 	p999[key] = $13
 	count[key] = $14
@@ -83,7 +86,7 @@ function ratio(name, reference, at, other, r, class) {
 	if (reference == "" || !(other in figure) || !figure[other])
 		return ""
 	r = figure[name SUBSEP at] / figure[other]
-	class = value == "rate" ? (r >= 0.95 ? "good" : r < 0.5 ? "bad" : "") : (r <= 1.1 ? "good" : r > 2 ? "bad" : "")
+	class = many ? (r >= 0.95 ? "good" : r < 0.5 ? "bad" : "") : (r <= 1.1 ? "good" : r > 2 ? "bad" : "")
 	return sprintf(" <span class=\"%s\">×%.2f</span>", class, r)
 }
 
