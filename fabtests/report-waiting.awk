@@ -11,11 +11,7 @@ $1 == section && $2 == core {
 	figure[key] = $9
 	p99[key] = $12
 	split($4, part, " ")
-	row = part[1] " " part[2]
-	if (!(row in seen)) {
-		seen[row] = 1
-		rows[++nrows] = row
-	}
+	seen[part[1] " " part[2]] = 1
 }
 
 function show(v) {
@@ -45,7 +41,10 @@ END {
 	for (m = 1; m <= 2; m++)
 		print "<th>spins</th><th>fd</th><th>fi_cq_sread</th>"
 	print "</tr></thead><tbody>"
+	nrows = split("spin thread,spin progress,sread thread,sread progress,away thread,away progress", rows, ",")
 	for (r = 1; r <= nrows; r++) {
+		if (!(rows[r] in seen))
+			continue
 		split(rows[r], part, " ")
 		printf "<tr><td class=\"l\">%s</td><td class=\"l\">%s</td>", target[part[1]], agent[part[2]]
 		for (m = 1; m <= 2; m++)
