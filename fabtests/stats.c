@@ -32,6 +32,11 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+void sort_samples(uint64_t *samples, size_t n)
+{
+	qsort(samples, n, sizeof(*samples), compare);
+}
+
 void print_latency_header(void)
 {
 	printf("%-10s %10s %12s %12s %12s %12s\n", "bytes", "iters", "median us", "p99 us",
@@ -45,7 +50,7 @@ void print_latency(size_t bytes, uint64_t *samples, size_t n)
 
 	for (i = 0; i < n; i++)
 		total += samples[i];
-	qsort(samples, n, sizeof(*samples), compare);
+	sort_samples(samples, n);
 	printf("%-10zu %10zu %12.2f %12.2f %12.2f %12.2f\n", bytes, n, samples[n / 2] / 1e3,
 	       samples[n * 99 / 100] / 1e3, samples[0] / 1e3, bytes * 1e3 * n / total);
 	fflush(stdout);

@@ -14,6 +14,9 @@ uint64_t now_ns(void);
 /* ms_since -- milliseconds, from a time on that clock until now */
 unsigned long ms_since(uint64_t start);
 
+/* sort_samples -- the smallest first */
+void sort_samples(uint64_t *samples, size_t n);
+
 void print_latency_header(void);
 
 /* print_latency -- one line of the table; sorts the samples (nanoseconds) */
