@@ -9,7 +9,7 @@ build_packages=(gcc make autoconf automake libtool pkg-config
 	libfabric-dev libibverbs-dev librdmacm-dev libpmem2-dev libsodium-dev libnuma-dev libmount-dev)
 # With a question mark: where the distribution has it.  The sources are formatted by version 14.
 test_packages=(libfabric-bin libcriterion-dev libglib2.0-dev libxxhash-dev clang-format-14? universal-ctags valgrind xz-utils man-db
-	e2fsprogs openmpi-bin libopenmpi-dev)
+	e2fsprogs openmpi-bin libopenmpi-dev datamash gnuplot-nox)
 
 say()
 {
