@@ -34,15 +34,15 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+void sort_samples(uint64_t *samples, size_t n)
+{
+	qsort(samples, n, sizeof(*samples), compare);
+}
+
 void print_latency_header(void)
 {
 	printf("%-10s %10s %12s %12s %12s %12s\n", "bytes", "iters", "median us", "p99 us",
 	       "min us", "MB/s");
-}
-
-static void sort(struct measured *row)
-{
-	qsort(row->samples, row->count, sizeof(*row->samples), compare);
 }
 
 /* quantile -- in microseconds, of sorted samples; per: 2 is the median, 1000 the 99.9th percentile
@@ -61,7 +61,7 @@ void print_latency(struct measured *row)
 	for (i = 0, row->elapsed = 0; i < row->count; i++)
 		row->elapsed += row->samples[i];
 	row->operations = row->count;
-	sort(row);
+	sort_samples(row->samples, row->count);
 	printf("%-10zu %10zu %12.2f %12.2f %12.2f %12.2f\n", row->bytes, row->count,
 	       quantile(row, 2), quantile(row, 100), row->samples[0] / 1e3,
 	       row->bytes * 1e3 * row->count / row->elapsed);
@@ -83,7 +83,7 @@ int append_csv(const char *path, const char *program, struct measured *row)
 	if (!ftell(file))
 		fprintf(file, "program,provider,operation,bytes,in_flight,threads,pause_us,count,"
 			      "seconds,per_second,p50_us,p99_us,p999_us,min_us\n");
-	sort(row);
+	sort_samples(row->samples, row->count);
 	fprintf(file, "%s,%s,%s,%zu,%lu,%lu,%lu,%lu,%.6f,%.1f,%.3f,%.3f,%.3f,%.3f\n", program,
 		row->provider, row->operation, row->bytes, row->in_flight, row->threads, row->pause,
 		row->operations, row->elapsed / 1e9, row->operations * 1e9 / row->elapsed,

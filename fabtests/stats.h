@@ -14,6 +14,9 @@ uint64_t now_ns(void);
 /* ms_since -- milliseconds, from a time on that clock until now */
 unsigned long ms_since(uint64_t start);
 
+/* sort_samples -- the smallest first */
+void sort_samples(uint64_t *samples, size_t n);
+
 /* What has been measured: a row of a table */
 struct measured {
 	const char *provider;
