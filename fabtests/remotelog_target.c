@@ -7,12 +7,11 @@
  * the measurement; elsewhere it polls.  It also polls where it is this program that makes
  * the records durable, as the programs of the paper do.
  */
-#include <errno.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <rdma/fi_ext_pmemverbs.h>
@@ -343,6 +342,22 @@ static int listen_for_one(struct target *target)
 	return ret;
 }
 
+/* accept_control -- whoever is started from afar must not wait for ever */
+static int accept_control(const struct options *opts)
+{
+	int listener = control_listen(opts->src_addr, opts->src_port);
+	int fd = -1;
+
+	if (listener < 0)
+		return -1;
+	if (control_waits(listener, (int) opts->timeout * 1000))
+		fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	if (fd < 0)
+		fprintf(stderr, "no initiator has come\n");
+	close(listener);
+	return fd;
+}
+
 int remotelog_serve(const struct options *opts)
 {
 	struct target target = {.opts = opts};
@@ -353,7 +368,7 @@ int remotelog_serve(const struct options *opts)
 	ret = pmv_flush_init();
 	if (ret)
 		return report("libpmem2's instructions for this processor", ret);
-	target.control = control_accept(opts->src_addr, opts->src_port);
+	target.control = accept_control(opts);
 	if (target.control < 0)
 		return -FI_EOTHER;
 	ret = listen_for_one(&target);
