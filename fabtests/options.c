@@ -25,6 +25,7 @@ enum { OPT_TIMEOUT = 256, OPT_SEED, OPT_VERSION };
 static const struct option long_options[] = {
 	{"timeout", required_argument, NULL, OPT_TIMEOUT},
 	{"seed", required_argument, NULL, OPT_SEED},
+	{"csv", required_argument, NULL, 'x'},
 	{"version", no_argument, NULL, OPT_VERSION},
 	{"help", no_argument, NULL, 'h'},
 	{NULL, 0, NULL, 0},
@@ -56,11 +57,17 @@ static const struct {
 	 0},
 	{'S', "-S <bytes>", NULL, 0},
 	{'I', "-I <number>", "iterations", FIELD(iterations)},
-	{'n', "-n <number>", "connections", FIELD(connections)},
+	{'n', "-n <number>", "connections; fi_pmem_bw needs the same number at both ends",
+	 FIELD(connections)},
 	{'w', "-w <number>", "iterations before the measurement", FIELD(warmup)},
 	{'W', "-W <number>", "writes outstanding at a time", FIELD(window)},
 	{'C', "-C <number>", "a commit every so many writes", FIELD(every)},
 	{'i', "-i <microseconds>", "pause before each operation (default: none)", 0},
+	{'T', "-T <milliseconds>",
+	 "a row of the table takes no longer, and has less than -I iterations then (default: no "
+	 "limit)",
+	 0},
+	{'x', "--csv <file>", "append the rows to this file, too, with more columns", 0},
 	{'c', "-c <method>",
 	 "how to wait for completions: spin, sread, fd; server: also away, which makes no call for "
 	 "200 ms at a time (default: spin; a server over verbs: sread)",
@@ -96,7 +103,7 @@ static void print_option(const char *name, const char *fmt, ...)
 }
 
 /* print_sizes -- -S by itself */
-static void print_sizes(const struct options *opts)
+static void print_sizes(const struct options *opts, bool lists)
 {
 	char list[256] = "";
 	size_t used = 0;
@@ -104,7 +111,8 @@ static void print_sizes(const struct options *opts)
 	for (unsigned int i = 0; i < opts->nsizes && used < sizeof(list) - 24; i++)
 		used += (size_t) snprintf(list + used, sizeof(list) - used, "%s%zu", i ? ", " : "",
 					  opts->sizes[i]);
-	print_option("-S <bytes>", "size of a write in bytes%s (default: %s)",
+	print_option("-S <bytes>", "size of a write in bytes%s%s (default: %s)",
+		     lists ? ", or more than one: 8,64" : "",
 		     opts->nsizes > 1 ? ", or 'all': the powers of 2 up to 4 MiB" : "", list);
 }
 
@@ -114,7 +122,7 @@ static void print_entry(const struct program *prog, const struct options *opts, 
 	unsigned long value;
 
 	if (option_table[i].letter == 'S') {
-		print_sizes(opts);
+		print_sizes(opts, prog->lists);
 	} else if (option_table[i].letter == 'o') {
 		print_option(usage, "%s", prog->operations);
 	} else if (option_table[i].value) {
@@ -175,9 +183,26 @@ static bool is_port(const char *text)
 	return parse_number(text, 1, UINT16_MAX, &port);
 }
 
+/* parse_list -- numbers with commas between them */
+static bool parse_list(const char *text, unsigned long min, unsigned long *values, unsigned int *n)
+{
+	char *copy = strdup(text), *save, *word = copy ? strtok_r(copy, ",", &save) : NULL;
+	bool good = word;
+
+	for (*n = 0; good && word; word = strtok_r(NULL, ",", &save)) {
+		good = *n < MAX_SIZES && parse_ulong(word, min, &values[*n]);
+		++*n;
+	}
+	if (!good)
+		fprintf(stderr, "'%s' is not a list of at most %d numbers\n", text, MAX_SIZES);
+	free(copy);
+	return good;
+}
+
 static bool parse_sizes(struct options *opts, const char *text)
 {
-	unsigned long long size;
+	unsigned long sizes[MAX_SIZES];
+	size_t size;
 
 	opts->nsizes = 0;
 	if (!strcmp(text, "all")) {
@@ -185,10 +210,11 @@ static bool parse_sizes(struct options *opts, const char *text)
 			opts->sizes[opts->nsizes++] = size;
 		return true;
 	}
-	if (!parse_number(text, 1, SIZE_MAX / 2, &size))
+	if (!parse_list(text, 1, sizes, &opts->nsizes))
 		return false;
-	opts->sizes[opts->nsizes++] = size;
-	return true;
+	for (unsigned int i = 0; i < opts->nsizes; i++)
+		opts->sizes[i] = sizes[i];
+	return opts->sizes[0] <= SIZE_MAX / 2;
 }
 
 /* parse_ops -- a comma-separated list, which is taken apart in place */
@@ -252,11 +278,16 @@ static bool parse_one(struct options *opts, int letter, char *arg)
 	case 'w':
 		return parse_ulong(arg, 0, &opts->warmup);
 	case 'W':
-		return parse_ulong(arg, 1, &opts->window);
+		return parse_list(arg, 1, opts->windows, &opts->nwindows);
 	case 'C':
 		return parse_ulong(arg, 1, &opts->every);
 	case 'i':
-		return parse_ulong(arg, 0, &opts->pause);
+		return parse_list(arg, 0, opts->pauses, &opts->npauses);
+	case 'T':
+		return parse_ulong(arg, 1, &opts->limit);
+	case 'x':
+		opts->csv = arg;
+		return true;
 	case 'c':
 		return parse_wait(arg, &opts->wait);
 	case 'v':
@@ -282,10 +313,12 @@ static bool parse_one(struct options *opts, int letter, char *arg)
 	}
 }
 
-/* getopt_string -- the letters with a colon behind those that take an argument */
+/* getopt_string -- the letters with a colon behind those that take an argument; x is --csv alone */
 static void getopt_string(const char *letters, char *out)
 {
 	for (; *letters; letters++) {
+		if (*letters == 'x')
+			continue;
 		*out++ = *letters;
 		if (*letters != 'v' && *letters != 'h')
 			*out++ = ':';
@@ -327,6 +360,24 @@ static bool are_there(const struct options *opts)
 	       (!opts->memory || opts->acks || !memory_check(opts->memory));
 }
 
+/* settle_lists -- what was not named, and whether more was named than this program takes */
+static bool settle_lists(struct options *opts, const struct program *prog)
+{
+	bool sizes = strchr(prog->letters, 'S') && opts->nsizes > 1;
+
+	if (!prog->lists && (sizes || opts->nwindows > 1 || opts->npauses > 1)) {
+		fprintf(stderr, "one number only with -S and -W; %s --help tells the options\n",
+			prog->name);
+		return false;
+	}
+	if (!opts->nwindows)
+		opts->windows[opts->nwindows++] = opts->window;
+	if (!opts->npauses)
+		opts->pauses[opts->npauses++] = 0;
+	opts->window = opts->windows[0];
+	return true;
+}
+
 /* parse_all -- true: go on; else opts->status says how it ends */
 static bool parse_all(struct options *opts, const struct program *prog, int argc, char **argv)
 {
@@ -345,7 +396,8 @@ static bool parse_all(struct options *opts, const struct program *prog, int argc
 			opts->status = EXIT_SUCCESS;
 			return false;
 		}
-		if (!parse_one(opts, letter, optarg)) {
+		if ((letter == 'x' && !strchr(prog->letters, letter)) ||
+		    !parse_one(opts, letter, optarg)) {
 			fprintf(stderr, "%s --help tells the options\n", prog->name);
 			return false;
 		}
@@ -355,7 +407,7 @@ static bool parse_all(struct options *opts, const struct program *prog, int argc
 		return false;
 	}
 	opts->dst_addr = argv[optind];
-	return true;
+	return settle_lists(opts, prog);
 }
 
 bool options_parse(struct options *opts, const struct program *prog, int argc, char **argv)

@@ -30,20 +30,25 @@ struct options {
 	const char *dst_addr; /* NULL: this process is the server */
 	const char *dst_port;
 	const char *memory; /* NULL: anonymous */
+	const char *csv;    /* where rows go to, besides the table */
 	const char *acks;   /* fi_pmem_plug: check what is in memory against these */
 	const char *ops[MAX_OPS];
 	unsigned int nops;
 	size_t sizes[MAX_SIZES];
 	unsigned int nsizes;
+	unsigned long windows[MAX_SIZES]; /* all that -W names */
+	unsigned int nwindows;
+	unsigned long pauses[MAX_SIZES]; /* all that -i names: microseconds before each operation */
+	unsigned int npauses;
 	unsigned long iterations;
 	unsigned long warmup;
-	unsigned long window;
+	unsigned long window;  /* the first of these */
+	unsigned long limit;   /* milliseconds that a row of the table may take; 0: no limit */
 	unsigned long every;   /* a commit every so many writes */
 	unsigned long records; /* that a log has room for */
 	unsigned long connections;
 	unsigned long timeout; /* seconds */
 	unsigned long long seed;
-	unsigned long pause; /* microseconds before each operation */
 	enum wait_method wait;
 	bool verify;
 	int status;    /* to exit with, when options_parse says so */
@@ -58,6 +63,7 @@ struct program {
 	const char *summary;
 	const char *letters;    /* the options that it takes */
 	const char *operations; /* for --help: what -o may say */
+	bool lists;             /* -S, -W and -i take more than one value: a row for each */
 };
 
 /*

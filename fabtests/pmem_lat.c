@@ -15,17 +15,19 @@
 static const struct program program = {
 	.name = "fi_pmem_lat",
 	.summary = "Latency of durable remote writes.",
-	.letters = "pfdsBPMSIwicvoh",
+	.letters = "pfdsBPMSIwicTxvoh",
+	.lists = true,
 	.operations = "commit: write with FI_COMMIT_COMPLETE (default); write: plain; "
+		      "deliver: write with FI_DELIVERY_COMPLETE; "
 		      "commit-immed: and FI_REMOTE_CQ_DATA; "
 		      "fenced-pair: record, then fenced commit of 8 bytes behind it; "
 		      "write-read: write, and read of a byte of it, by this program; on both "
 		      "sides with -p and the core: what a layer above that can't go below",
 };
 
-enum { OP_COMMIT, OP_WRITE, OP_COMMIT_IMMED, OP_FENCED_PAIR, OP_WRITE_READ };
+enum { OP_COMMIT, OP_WRITE, OP_DELIVER, OP_COMMIT_IMMED, OP_FENCED_PAIR, OP_WRITE_READ };
 
-static const char *const operations[] = {"commit",      "write",      "commit-immed",
+static const char *const operations[] = {"commit",      "write",      "deliver", "commit-immed",
 					 "fenced-pair", "write-read", NULL};
 
 /* The tail of a fenced pair stands at the next multiple of 8 behind the record. */
@@ -34,42 +36,28 @@ static size_t tail_offset(size_t size)
 	return (size + 7) / 8 * 8;
 }
 
-static ssize_t post_read(struct bench *bench)
-{
-	struct iovec iov = {bench->messages, 1};
-	struct fi_rma_iov rma_iov = {bench->addr, 1, bench->key};
-	struct fi_msg_rma msg = {
-		.msg_iov = &iov,
-		.desc = &bench->message_region.desc,
-		.iov_count = 1,
-		.rma_iov = &rma_iov,
-		.rma_iov_count = 1,
-		.context = bench,
-	};
-
-	return fi_readmsg(bench->conn.ep, &msg, FI_COMPLETION);
-}
-
 /* operate -- one iteration */
 static int operate(struct bench *bench, int op, size_t size)
 {
 	uint64_t flags = FI_COMPLETION;
 	ssize_t ret = 0;
 
-	if (op != OP_WRITE && op != OP_WRITE_READ)
+	if (op == OP_DELIVER)
+		flags |= FI_DELIVERY_COMPLETE;
+	else if (op != OP_WRITE && op != OP_WRITE_READ)
 		flags |= FI_COMMIT_COMPLETE;
 	if (op == OP_COMMIT_IMMED)
 		flags |= FI_REMOTE_CQ_DATA;
 	if (op == OP_FENCED_PAIR) {
-		ret = bench_write(bench, 0, size, 0);
+		ret = bench_write(bench, 0, size, 0, bench);
 		if (!ret)
-			ret = bench_write(bench, tail_offset(size), 8, flags | FI_FENCE);
+			ret = bench_write(bench, tail_offset(size), 8, flags | FI_FENCE, bench);
 	} else if (op == OP_WRITE_READ) {
-		ret = bench_write(bench, 0, size, 0);
+		ret = bench_write(bench, 0, size, 0, bench);
 		if (!ret)
-			ret = post_read(bench);
+			ret = bench_read(bench, 0, bench);
 	} else {
-		ret = bench_write(bench, 0, size, flags);
+		ret = bench_write(bench, 0, size, flags, bench);
 	}
 	return ret ? report("fi_writemsg", ret) : bench_wait(bench);
 }
@@ -81,23 +69,24 @@ static void pause_for(unsigned long us)
 	nanosleep(&ts, NULL);
 }
 
-static int run_loop(struct bench *bench, int op, size_t size, uint64_t *samples, unsigned long n)
+/* run_loop -- up to n samples, as many as the limit leaves time for, but one at least */
+static int run_loop(struct bench *bench, struct measured *row, int op, unsigned long n)
 {
-	uint64_t start = now_ns();
-	unsigned long i;
-	uint64_t end;
+	uint64_t limit = bench->opts->limit * 1000000, start = now_ns(), first = start, end = start;
 	int ret;
 
-	for (i = 0; i < n; i++) {
-		if (bench->opts->pause) {
-			pause_for(bench->opts->pause);
+	for (row->count = 0; row->count < n; row->count++) {
+		if (row->count && limit && end - first > limit)
+			break;
+		if (row->pause) {
+			pause_for(row->pause);
 			start = now_ns();
 		}
-		ret = operate(bench, op, size);
+		ret = operate(bench, op, row->bytes);
 		if (ret)
 			return ret;
 		end = now_ns();
-		samples[i] = end - start;
+		row->samples[row->count] = end - start;
 		ret = bench_alive(bench, end);
 		if (ret)
 			return ret;
@@ -120,36 +109,54 @@ static int verify(struct bench *bench, int op, size_t size, unsigned long count)
 	return ret;
 }
 
-static int run_size(struct bench *bench, int op, size_t size, uint64_t *samples)
+static int run_row(struct bench *bench, int op, struct measured *row)
 {
 	const struct options *opts = bench->opts;
+	unsigned long warmed;
 	int ret;
 
-	pattern_fill(bench->region.buf, bench->region.len, size, 0);
+	pattern_fill(bench->region.buf, bench->region.len, row->bytes, 0);
 	ret = bench_clear(bench, bench->region.len);
 	if (!ret)
-		ret = run_loop(bench, op, size, samples, opts->warmup);
+		ret = run_loop(bench, row, op, opts->warmup);
+	warmed = row->count;
 	if (!ret)
-		ret = run_loop(bench, op, size, samples, opts->iterations);
+		ret = run_loop(bench, row, op, opts->iterations);
 	if (!ret)
-		ret = verify(bench, op, size, opts->warmup + opts->iterations);
-	if (!ret)
-		print_latency(size, samples, opts->iterations);
-	return ret;
+		ret = verify(bench, op, row->bytes, warmed + row->count);
+	if (ret)
+		return ret;
+	print_latency(row);
+	return append_csv(opts->csv, opts->prog, row) ? -FI_EIO : 0;
 }
 
 static int run_all(struct bench *bench, int op, uint64_t *samples)
 {
-	unsigned int i;
+	const struct options *opts = bench->opts;
+	struct measured row = {
+		.provider = opts->provider,
+		.operation = operations[op],
+		.in_flight = 1,
+		.threads = 1,
+		.samples = samples,
+	};
+	unsigned int i, k;
 	int ret;
 
-	ret = bench_start(bench, bench->opts, op == OP_FENCED_PAIR ? FI_FENCE : 0,
-			  tail_offset(options_largest(bench->opts)) + 8);
+	ret = bench_start(bench, NULL, opts, op == OP_FENCED_PAIR ? FI_FENCE : 0,
+			  tail_offset(options_largest(opts)) + 8);
 	if (!ret)
 		print_latency_header();
-	for (i = 0; !ret && i < bench->opts->nsizes; i++)
-		ret = run_size(bench, op, bench->opts->sizes[i], samples);
-	return bench_end(bench, ret);
+	for (k = 0; !ret && k < opts->npauses; k++) {
+		if (opts->npauses > 1)
+			printf("after pauses of %lu us:\n", opts->pauses[k]);
+		for (i = 0; !ret && i < opts->nsizes; i++) {
+			row.pause = opts->pauses[k];
+			row.bytes = opts->sizes[i];
+			ret = run_row(bench, op, &row);
+		}
+	}
+	return bench_end(bench, 1, ret);
 }
 
 static int client(const struct options *opts)

@@ -36,7 +36,7 @@
 static const struct program program = {
 	.name = "fi_pmem_scale",
 	.summary = "Many connections to one target: latency of a commit, memory, leaks.",
-	.letters = "pfdsbBPMSInwoh",
+	.letters = "pfdsbBPMSInwxoh",
 	.operations = "latency: commits on one connection among idle ones (default); "
 		      "churn: -I connections, each with a commit, -n at a time",
 };
@@ -540,6 +540,8 @@ static int measure(struct client *client, uint64_t *samples)
 {
 	const struct options *opts = client->hub.opts;
 	size_t count = client->hub.count;
+	struct measured row = {
+		.bytes = opts->sizes[0], .samples = samples, .count = opts->iterations};
 	int ret;
 
 	pattern_fill(client->hub.memory.base, opts->sizes[0], count, 0);
@@ -550,7 +552,7 @@ static int measure(struct client *client, uint64_t *samples)
 		ret = verify(client, 0, opts->sizes[0], count);
 	if (!ret) {
 		printf("%-6zu ", count - 1);
-		print_latency(opts->sizes[0], samples, opts->iterations);
+		print_latency(&row);
 	}
 	return ret;
 }
@@ -564,6 +566,28 @@ static void print_cost(const char *who, const struct usage *one, const struct us
 	       ((double) all->resident - (double) one->resident) / n / 1024,
 	       ((double) all->mapped - (double) one->mapped) / n / 1024,
 	       ((double) all->fds - (double) one->fds) / n, all->threads);
+}
+
+/* append_cost -- to the file of --csv, with the names of the columns before the first row */
+static int append_cost(const struct options *opts, const char *who, const struct usage *one,
+		       const struct usage *all)
+{
+	double n = (double) (all->connections - one->connections);
+	FILE *file = fopen(opts->csv, "a");
+	int ret;
+
+	if (!file)
+		return report(opts->csv, -errno);
+	if (!ftell(file))
+		fprintf(file, "program,provider,side,connections,heap_bytes,resident_bytes,"
+			      "mapped_bytes,fds\n");
+	fprintf(file, "%s,%s,%s,%" PRIu64 ",%.0f,%.0f,%.0f,%.2f\n", opts->prog, opts->provider, who,
+		all->connections, ((double) all->heap - (double) one->heap) / n,
+		((double) all->resident - (double) one->resident) / n,
+		((double) all->mapped - (double) one->mapped) / n,
+		((double) all->fds - (double) one->fds) / n);
+	ret = ferror(file) ? -FI_EIO : 0;
+	return fclose(file) || ret ? report(opts->csv, -FI_EIO) : 0;
 }
 
 static int run_latency(struct client *client)
@@ -597,7 +621,10 @@ static int run_latency(struct client *client)
 	       "mapped kB", "fds", "threads");
 	print_cost("target", &one.target, &all.target);
 	print_cost("initiator", &one.initiator, &all.initiator);
-	return 0;
+	if (!opts->csv)
+		return 0;
+	ret = append_cost(opts, "target", &one.target, &all.target);
+	return ret ? ret : append_cost(opts, "initiator", &one.initiator, &all.initiator);
 }
 
 /* ---- churn ---- */
