@@ -53,7 +53,10 @@ static int bad_among_good(struct fx *fx, struct link *link, struct remote *good,
 
 	if (expect(fx, n == AROUND, "good commits are refused"))
 		return -1;
-	ret = post_write(link, bad, &op);
+	while ((ret = post_write(link, bad, &op)) == -FI_EAGAIN) {
+		if (await_room(link))
+			return -1;
+	}
 	if (ret)
 		return failed_call(fx, "fi_writemsg", ret);
 	n += post_good(link, good, n, ops + n);

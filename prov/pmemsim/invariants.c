@@ -155,8 +155,13 @@ static const char *check_end(struct world *world)
 		return "nothing happens any more, and not all is posted";
 	for (unsigned int i = 0; i < world->next_op; i++) {
 		const struct op_state *state = &world->ops[i];
-		bool notice = world->config.ops[i].notice && state->succeeded;
+		const struct world_op *op = &world->config.ops[i];
+		bool notice = op->notice && state->succeeded;
 
+		/* There a write has completed when it was handed over, also if it gets lost then.
+		 */
+		if (world->config.rules.local && world_port(world->home.eps[op->ep])->dead)
+			notice = false;
 		if (!state->accepted || (state->told && state->notices >= notice))
 			continue;
 		snprintf(text, sizeof(text), "operation %u %s", i + 1,

@@ -18,19 +18,20 @@ void pmv_help(struct pmv_agent *agent)
 {
 	struct pmv_help *help = &agent->help;
 	unsigned long calls = atomic_load_explicit(&help->calls, memory_order_relaxed);
-	bool waits = false;
+	bool files = atomic_load(&agent->files), waits = false;
 
 	atomic_store_explicit(&help->calls, calls + 1, memory_order_relaxed);
 	if (pthread_mutex_trylock(&agent->serving))
 		return;
 	if (!pthread_mutex_trylock(&agent->lock)) {
-		waits = pmv_service_glance(agent);
+		waits = files ? pmv_service_waits(agent) : pmv_service_glance(agent);
 		pthread_mutex_unlock(&agent->lock);
 	}
-	if (waits && atomic_load(&agent->files))
-		pmv_agent_kick(agent);
-	else if (waits)
+	if (waits && !files)
 		pmv_service_round(agent, SMALL_SLICE);
+	/* The thread may have fallen asleep meanwhile: it goes on with what is left. */
+	if (waits && (files || !atomic_load(&help->wanted)))
+		pmv_agent_kick(agent);
 	pthread_mutex_unlock(&agent->serving);
 }
 

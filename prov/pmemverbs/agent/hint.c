@@ -31,13 +31,17 @@ static int open_family(struct pmv_hint_socket *hints, int family)
 
 void pmv_hint_open(struct pmv_hint_socket *hints)
 {
+	int fd;
+
 	/* Others use it without a lock from now on. */
 	if (hints->tried)
 		return;
 	hints->tried = true;
-	hints->fd = open_family(hints, AF_INET6);
-	if (hints->fd < 0)
-		hints->fd = open_family(hints, AF_INET);
+	fd = open_family(hints, AF_INET6);
+	if (fd < 0)
+		fd = open_family(hints, AF_INET);
+	/* Last: who sees it may use the others. */
+	atomic_store(&hints->fd, fd);
 }
 
 void pmv_hint_close(struct pmv_hint_socket *hints)

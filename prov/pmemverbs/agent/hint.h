@@ -13,6 +13,7 @@
 #define PMV_HINT_H
 
 #include <netinet/in.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -23,8 +24,8 @@ struct fid_ep;
 
 /* A domain's socket: hints are sent from it, and the agent sleeps on it. */
 struct pmv_hint_socket {
-	int fd;     /* -1: no hints can be sent or received ... */
-	bool tried; /* ... and it stays so */
+	atomic_int fd; /* -1: no hints can be sent or received ... */
+	bool tried;    /* ... and it stays so */
 	int family;
 	uint16_t port;
 };

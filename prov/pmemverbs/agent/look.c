@@ -5,7 +5,6 @@
 #include <rdma/fi_domain.h>
 
 #include "agent/mailbox.h"
-#include "engine/engine.h"
 
 #define LEAST_WINDOW_NS 50000
 #define LONGEST_WINDOW_NS 5000000
@@ -41,8 +40,8 @@ static void warm_up(struct pmv_looks *looks, struct pmv_mailbox *mailbox, int64_
 	look->cold = false;
 	if (until_ns > look->until_ns)
 		look->until_ns = until_ns;
-	if (until_ns > looks->until_ns)
-		looks->until_ns = until_ns;
+	if (until_ns > atomic_load(&looks->until_ns))
+		atomic_store(&looks->until_ns, until_ns);
 }
 
 static void set_hinted(struct pmv_looks *looks, struct pmv_mailbox *mailbox, bool hinted)
@@ -58,7 +57,8 @@ void pmv_look_add(struct pmv_looks *looks, struct pmv_mailbox *mailbox)
 {
 	mailbox->look = (struct pmv_look){
 		.window_ns = LEAST_WINDOW_NS,
-		.hinted = !mailbox->hint_peer.len,
+		/* A peer that listens to no hints can't answer, but sends them. */
+		.hinted = pmv_mailbox_listens(mailbox) && !mailbox->peer.port,
 	};
 	looks->unhinted += !mailbox->look.hinted;
 	TAILQ_INSERT_HEAD(&looks->warm, mailbox, next);
@@ -115,7 +115,8 @@ bool pmv_look_hinted(struct pmv_looks *looks, struct pmv_mailbox *mailbox, int64
 
 void pmv_look_asked(struct pmv_looks *looks, struct pmv_mailbox *mailbox)
 {
-	if (++mailbox->look.asks >= MOST_ASKS && !mailbox->look.served_ns)
+	if (pmv_mailbox_listens(mailbox) && mailbox->hint_peer.len &&
+	    ++mailbox->look.asks >= MOST_ASKS && !mailbox->look.served_ns)
 		set_hinted(looks, mailbox, true);
 }
 
@@ -135,12 +136,12 @@ void pmv_look_cool(struct pmv_looks *looks, int64_t now)
 		looks->unfinished |= is_unfinished(mailbox);
 		looks->expecting |= now < mailbox->look.expect_ns;
 		/*
-		 * Where data are moved in calls, only the queues of warm mailboxes are called.
-		 * Reading the queue kicks the agent, but sends no hint.
+		 * Where data are moved in calls no hints are sent, and only the queues of warm
+		 * mailboxes are called.  Reading the queue kicks the agent, but sends no hint.
 		 */
-		if (mailbox->engine->engine->core->driven || !mailbox->look.hinted ||
-		    now < mailbox->look.until_ns || now < mailbox->look.expect_ns ||
-		    is_unfinished(mailbox) || mailbox->lacks_room || mailbox->events.owes)
+		if (!mailbox->look.hinted || now < mailbox->look.until_ns ||
+		    now < mailbox->look.expect_ns || is_unfinished(mailbox) ||
+		    mailbox->lacks_room || mailbox->events.owes)
 			continue;
 		mailbox->look.cold = true;
 		TAILQ_REMOVE(&looks->warm, mailbox, next);
@@ -151,10 +152,13 @@ void pmv_look_cool(struct pmv_looks *looks, int64_t now)
 void pmv_look_everywhere(struct pmv_looks *looks, int64_t now)
 {
 	struct pmv_mailbox *mailbox, *after;
+	struct pmv_message message;
 
 	for (mailbox = TAILQ_FIRST(&looks->cold); mailbox; mailbox = after) {
 		after = TAILQ_NEXT(mailbox, next);
-		if (!pmv_mailbox_has_message(mailbox))
+		/* Anybody can write something there that looks like one. */
+		if (!pmv_mailbox_has_message(mailbox) ||
+		    pmv_mailbox_look(mailbox, &message) == PMV_NOT_YET)
 			continue;
 		set_hinted(looks, mailbox, false);
 		warm_up(looks, mailbox, now + LEAST_WINDOW_NS);

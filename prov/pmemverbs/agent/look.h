@@ -9,14 +9,15 @@
  *
  * After that its peer has to send a hint.  Where hints do not arrive, a mailbox is looked
  * into in every round, and the thread sleeps only for a short time.  That is so until the
- * first hint of the connection has come, if the peer can be asked for one, and again if a
- * request comes without one.
+ * first hint of the connection has come, and again if a request comes without one.  A peer
+ * that has never sent a request, and does not answer either, is trusted to send one.
  *
- * The agent's lock protects all of it.
+ * Only what is atomic is read without the agent's lock.
  */
 #ifndef PMV_LOOK_H
 #define PMV_LOOK_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -30,11 +31,11 @@ TAILQ_HEAD(pmv_mailbox_list, pmv_mailbox);
 struct pmv_looks {
 	struct pmv_mailbox_list warm; /* looked into in every round */
 	struct pmv_mailbox_list cold; /* after a hint only, and now and then */
-	unsigned int unhinted;        /* mailboxes whose peers' hints have not come */
+	atomic_uint unhinted;         /* mailboxes whose peers' hints have not come */
 	bool unfinished;              /* something goes on in the next rounds */
 	bool expecting;               /* a request may still come behind its hint */
 	int64_t bound_ns;             /* no window is longer */
-	int64_t until_ns;             /* the end of the last window */
+	atomic_int_fast64_t until_ns; /* the end of the last window */
 };
 
 /* Of a mailbox. */

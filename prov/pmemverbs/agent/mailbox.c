@@ -23,6 +23,8 @@
 
 /* Without an acknowledgement hints are repeated: this long after the request, then less often. */
 #define HINT_WAIT_NS 1000000
+/* An agent that was woken looks for at least this long. */
+#define HINT_HOLDS_NS 50000
 #define LONGEST_HINT_WAIT_NS 100000000
 
 static size_t message_at(uint64_t number)
@@ -128,10 +130,9 @@ void pmv_mailbox_close(struct pmv_mailbox *mailbox)
 	mailbox->block = NULL;
 }
 
-/* listens -- is the agent's thread woken by hints? */
-static bool listens(const struct pmv_mailbox *mailbox)
+bool pmv_mailbox_listens(const struct pmv_mailbox *mailbox)
 {
-	return pmv_setting.agent == PMV_AGENT_THREAD && mailbox->hints->fd >= 0;
+	return pmv_setting.agent == PMV_AGENT_THREAD && atomic_load(&mailbox->hints->fd) >= 0;
 }
 
 void pmv_mailbox_handshake(struct pmv_mailbox *mailbox, uint8_t buf[PMV_HANDSHAKE_SIZE])
@@ -144,7 +145,7 @@ void pmv_mailbox_handshake(struct pmv_mailbox *mailbox, uint8_t buf[PMV_HANDSHAK
 		.agent = pmv_setting.agent != PMV_AGENT_OFF,
 		.notices = mailbox->takes_notices,
 		.messages = atomic_load(&mailbox->receives->on),
-		.port = listens(mailbox) ? mailbox->hints->port : 0,
+		.port = pmv_mailbox_listens(mailbox) ? mailbox->hints->port : 0,
 		.relaxed = pmv_setting.relaxed,
 		.one_kind = mailbox->receives->one_kind,
 		.received = mailbox->receives->kind,
@@ -207,13 +208,13 @@ static void hint_of_request(struct pmv_mailbox *mailbox)
 	if (!mailbox->hint_peer.len)
 		return;
 	now = pmv_clock_ns();
-	mailbox->sent_ns = now;
+	mailbox->sent_ns[mailbox->sent % PMV_SLOTS] = now;
 	atomic_store(&mailbox->hint_wait_ns, HINT_WAIT_NS);
 	atomic_store(&mailbox->hint_again_ns, now + HINT_WAIT_NS);
 	if (now < mailbox->awake_ns)
 		return;
 	pmv_mailbox_hint(mailbox, false);
-	mailbox->awake_ns = now + HINT_WAIT_NS;
+	mailbox->awake_ns = now + HINT_HOLDS_NS;
 }
 
 void pmv_mailbox_hint_again(struct pmv_mailbox *mailbox, int64_t now)
@@ -322,6 +323,7 @@ enum pmv_arrival pmv_mailbox_take_ack(struct pmv_mailbox *mailbox, struct pmv_ac
 {
 	uint64_t number = atomic_load(&mailbox->next_ack);
 	enum pmv_arrival arrival = look_for_ack(mailbox, number, ack);
+	int64_t until;
 
 	if (arrival != PMV_ARRIVED)
 		return arrival;
@@ -331,10 +333,11 @@ enum pmv_arrival pmv_mailbox_take_ack(struct pmv_mailbox *mailbox, struct pmv_ac
 	mailbox->acked = ack->done;
 	/*
 	 * It looks for so long from when it has sent this on.  The next request takes as long
-	 * to it as the last one did: so it is in time if it is sent within that time after it.
+	 * to it as this one did: so it is in time if it is sent within that time after it.
 	 */
-	if (mailbox->hint_peer.len)
-		mailbox->awake_ns = mailbox->sent_ns + (int64_t) ack->looks_us * (1000 * 3 / 4);
+	until = mailbox->sent_ns[ack->done % PMV_SLOTS] + (int64_t) ack->looks_us * (1000 * 3 / 4);
+	if (mailbox->awake_ns < until)
+		mailbox->awake_ns = until;
 	atomic_store(&mailbox->next_ack, number + 1);
 	return PMV_ARRIVED;
 }

@@ -55,11 +55,11 @@ struct pmv_mailbox {
 	uint64_t sent;
 	uint64_t acked; /* this one and all before it */
 	atomic_uint_fast64_t next_ack;
-	uint64_t asked;       /* the last empty message */
-	bool repeat_asked;    /* the next repeat is of that one */
-	uint64_t missing_ack; /* was missing when this was last checked; 0: none */
-	int64_t sent_ns;      /* when the last message was posted, if there are hints */
-	int64_t awake_ns;     /* until then the peer's agent looks into its mailbox by itself */
+	uint64_t asked;             /* the last empty message */
+	bool repeat_asked;          /* the next repeat is of that one */
+	uint64_t missing_ack;       /* was missing when this was last checked; 0: none */
+	int64_t sent_ns[PMV_SLOTS]; /* when each was posted, if there are hints */
+	int64_t awake_ns; /* until then the peer's agent looks into its mailbox by itself */
 	atomic_int_fast64_t hint_again_ns, hint_wait_ns; /* if there is no acknowledgement */
 
 	/* Messages from the peer. */
@@ -88,6 +88,9 @@ struct pmv_mailbox {
 int pmv_mailbox_open(struct pmv_mailbox *mailbox);
 /* pmv_mailbox_close -- after the core's endpoint was closed and the agent has forgotten it */
 void pmv_mailbox_close(struct pmv_mailbox *mailbox);
+
+/* pmv_mailbox_listens -- is the agent's thread woken by hints? */
+bool pmv_mailbox_listens(const struct pmv_mailbox *mailbox);
 
 /*
  * pmv_mailbox_hint -- have the peer's agent look into its mailbox; ask: and send a hint

@@ -38,6 +38,7 @@
 /* To look for requests may take as long as this many sleeps, which are timed first. */
 #define WINDOW_SLEEPS 50
 #define TIMED_SLEEPS 5
+#define MOST_HELPED 64
 
 /* What the thread knows when it goes to sleep. */
 struct bed {
@@ -187,7 +188,9 @@ static bool fall_asleep(struct pmv_agent *agent, const struct pmv_rest *rest, st
 	now = pmv_clock_ns();
 	pthread_mutex_lock(&agent->lock);
 	bed->watching = pmv_wake_sleepers(agent);
-	waits = pmv_service_waits(agent);
+	/* A call of the application may have served a request after the last look. */
+	waits = pmv_service_waits(agent) ||
+		(!bed->nap_ns && now < atomic_load(&agent->looks.until_ns));
 	pmv_look_cool(&agent->looks, now);
 	bed->longest_ns = longest_sleep(agent, rest, now);
 	pthread_mutex_unlock(&agent->lock);
@@ -199,12 +202,14 @@ static bool fall_asleep(struct pmv_agent *agent, const struct pmv_rest *rest, st
 /* may_sleep -- *nap_ns: while requests are likely, no longer than that */
 static bool may_sleep(struct pmv_agent *agent, int64_t now, int64_t *nap_ns)
 {
-	bool likely = now < agent->looks.until_ns;
+	bool likely = now < atomic_load(&agent->looks.until_ns);
 
 	*nap_ns = 0;
 	if (agent->engine->core->driven)
 		return !likely;
-	if (likely || agent->looks.expecting)
+	/* To look into many mailboxes takes a call too long. */
+	if ((likely || agent->looks.expecting) &&
+	    atomic_load(&agent->looks.unhinted) <= MOST_HELPED)
 		*nap_ns = pmv_help_nap(&agent->help, now);
 	else
 		pmv_help_end(&agent->help);

@@ -17,6 +17,8 @@
 #include "progress/queue.h"
 #include "base/log.h"
 
+#define MOST_LEFT 16
+
 /* Queues */
 
 static void pin(struct pmv_agent *agent, struct pmv_queue *queue)
@@ -328,12 +330,13 @@ static void finish(struct pmv_agent *agent, struct pmv_work *work)
 }
 
 /*
- * leave_ack -- may the application take the acknowledgement's entry from the core?  It may not
- * read its queue, whose room in the core is four times its size.
+ * leave_ack -- may the application take the acknowledgement's entry from the core?  If it never
+ * reads its queue, few may be left: they take the domain's operations, and the queue's room in
+ * the core, which is four times its size.
  */
 static bool leave_ack(struct pmv_queue *queue)
 {
-	if (queue && ++queue->acks < queue->size / 4)
+	if (queue && ++queue->acks < MOST_LEFT && queue->acks < queue->size / 4)
 		return true;
 	if (queue)
 		queue->acks = 0;

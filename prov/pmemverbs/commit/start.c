@@ -427,8 +427,9 @@ static ssize_t begin_stored(struct pmv_run *run, const struct pmv_submission *su
 		return 1;
 	pthread_mutex_lock(&ini->lock);
 	if (ini->store_pause) {
-		ini->store_pause--;
-	} else if (may_store(ini, submission)) {
+		/* It may be tried again. */
+		ini->store_pause -= pmv_initiator_is_fast(ini, PMV_SLOW_CLOSED);
+	} else if (!ini->dirty.lost && may_store(ini, submission)) {
 		choice->after_agent = true;
 		ret = ask(run, submission, chosen, false, true);
 	}

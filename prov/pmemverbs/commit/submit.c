@@ -216,8 +216,11 @@ static ssize_t submit_run(struct pmv_initiator *ini, const struct pmv_submission
 
 	if (ret)
 		return ret;
-	if (!pmv_submit_is_open(ini) && (grouped || plain || !awaits_payload(ini)))
+	if (!pmv_submit_is_open(ini) &&
+	    (grouped || plain || (fenced && !fence) || !awaits_payload(ini))) {
+		pmv_start_pause_stores(ini);
 		return -FI_EAGAIN;
+	}
 	if (fenced && !is_ready(ini, fence && plain, fence, true))
 		return -FI_EAGAIN;
 	run = pmv_run_get(ini, submission);

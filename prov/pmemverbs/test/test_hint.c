@@ -73,18 +73,17 @@ static void answer(struct pair *pair, int n, int64_t looks_ns)
 	rig_expect(pair->home, CONTEXT(n), FI_RMA | FI_WRITE);
 }
 
-/* A core that moves data in calls has to be called: a mailbox that nobody looks into gets none. */
-Test(hint, is_not_waited_for_where_the_core_has_to_be_called)
+/*
+ * A core that moves data in calls gets none, and has to be called: a mailbox that nobody looks
+ * into would get nothing.
+ */
+Test(hint, is_not_waited_for_without_a_socket)
 {
 	struct pair *pair = pair_open(NULL);
 	struct pmv_agent *agent = &pmv_to_domain(pair->away->domain)->agent;
 
-	pair->away->core.driven = true;
 	pmv_look_cool(&agent->looks, pmv_clock_ns() + SECOND);
 	cr_expect_not(pair->to->mailbox.look.cold);
-	pair->away->core.driven = false;
-	pmv_look_cool(&agent->looks, pmv_clock_ns() + SECOND);
-	cr_expect(pair->to->mailbox.look.cold);
 	pair_close(pair);
 }
 
@@ -313,12 +312,28 @@ Test(look, trusts_a_peer_that_never_answers_and_never_asks)
 	struct pair *pair = open_pair();
 	struct pmv_agent *agent = &pair->to->domain->agent;
 
+	pmv_setting.agent = PMV_AGENT_THREAD;
 	for (int i = 0; i < 10; i++) {
 		cr_expect_not(is_hinted(pair));
 		pmv_listen_ask(agent);
 	}
+	pmv_setting.agent = PMV_AGENT_PROGRESS;
 	cr_expect(is_hinted(pair));
 	cr_expect_eq(agent->looks.unhinted, 0);
+	close_pair(pair);
+}
+
+/* Who listens to no hints finds every request by looking. */
+Test(look, trusts_nobody_without_listening)
+{
+	struct pair *pair = open_pair();
+	struct pmv_agent *agent = &pair->to->domain->agent;
+
+	for (int i = 0; i < 20; i++)
+		pmv_listen_ask(agent);
+	cr_expect_not(is_hinted(pair));
+	pmv_look_cool(&agent->looks, pmv_clock_ns() + SECOND);
+	cr_expect_not(pair->to->mailbox.look.cold);
 	close_pair(pair);
 }
 

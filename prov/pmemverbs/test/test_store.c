@@ -2,6 +2,10 @@
 /* test_store.c -- small commits whose data travel in the request, for the agent to store */
 #include "test_agent_commit.h"
 
+#include <unistd.h>
+
+#include "agent/service.h"
+
 #include "objects/ep.h"
 
 static struct pair *open_pair(void)
@@ -102,6 +106,51 @@ Test(store, closes_the_endpoint_to_all_but_others)
 	pair_close(pair);
 }
 
+/* Also those that need the core's fence, and so are not stored. */
+Test(store, is_not_passed_by_what_tells_the_target)
+{
+	static const struct {
+		enum pair_memory memory;
+		size_t len;
+	} cases[] = {{DMP, 8}, {MHP, 8}, {DMP, PAIR_LARGE}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct pair *pair = open_pair();
+
+		accepted(pair_put(pair, DMP, 0, 8, CONTEXT(1), FI_COMMIT));
+		expect_sent(pair, "M");
+		refused(pair_put(pair, cases[i].memory, 0, cases[i].len, CONTEXT(2),
+				 FI_COMMIT | FI_REMOTE_CQ_DATA),
+			FI_EAGAIN);
+		expect_sent(pair, "");
+		accepted(pair_put(pair, DMP, 0, 8, CONTEXT(3),
+				  FI_COMMIT | FI_FENCE | FI_REMOTE_CQ_DATA));
+		expect_sent(pair, "M");
+		pair_round(pair);
+		rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+		rig_expect(pair->home, CONTEXT(3), RIG_WRITTEN);
+		pair_close(pair);
+	}
+}
+
+/* With FI_PMEMVERBS_COMMIT=all a plain write is a commit, too, that waits for a common flush. */
+Test(store, pauses_for_members_of_a_group)
+{
+	struct pair *pair = open_pair();
+
+	atomic_fetch_or(&pair->from->initiator.slow, PMV_SLOW_ALL);
+	accepted(pair_put(pair, DMP, 0, 8, CONTEXT(1), FI_COMMIT));
+	refused(pair_put(pair, DMP, 64, 8, CONTEXT(2), 0), FI_EAGAIN);
+	cr_expect_eq(pair->from->initiator.store_pause, 64);
+	/* Another thread goes on with commits, and does not keep it waiting. */
+	refused(pair_put(pair, DMP, 0, 8, CONTEXT(3), FI_COMMIT), FI_EAGAIN);
+	pair_round(pair);
+	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+	accepted(pair_put(pair, DMP, 64, 8, CONTEXT(2), 0));
+	pair_round(pair);
+	pair_close(pair);
+}
+
 static void commit(struct pair *pair, const char *sent)
 {
 	accepted(pair_put(pair, DMP, 0, 8, CONTEXT(1), FI_COMMIT));
@@ -194,6 +243,45 @@ Test(help, does_a_part_of_what_is_large)
 	pmv_help(agent);
 	expect_done(pair, "F D K");
 	cr_expect(pair_survives(pair, DMP, 0, 20000));
+	atomic_store(&agent->files, 2);
+	pair_close(pair);
+}
+
+static struct pair *current;
+
+/* fall_asleep -- what the thread does when its window is over */
+static void fall_asleep(void *arg)
+{
+	struct pmv_agent *agent = &current->to->domain->agent;
+
+	(void) arg;
+	if (atomic_load(&agent->asleep))
+		return;
+	pmv_help_end(&agent->help);
+	atomic_store(&agent->asleep, true);
+	pthread_mutex_lock(&agent->lock);
+	cr_expect_not(pmv_service_waits(agent));
+	pthread_mutex_unlock(&agent->lock);
+}
+
+Test(help, leaves_nothing_to_a_thread_that_has_fallen_asleep)
+{
+	struct pair *pair = open_pair();
+	struct pmv_agent *agent = &pair->to->domain->agent;
+	uint64_t kicks = 0;
+
+	current = pair;
+	accepted(pair_put(pair, DMP, 0, 20000, CONTEXT(1), FI_COMMIT));
+	pair_deliver(pair);
+	atomic_store(&agent->files, 0);
+	pair->on_event = fall_asleep;
+	pmv_help(agent);
+	expect_done(pair, "F D");
+	cr_expect(pair->to->mailbox.working);
+	cr_expect_eq(read(agent->kick_fd, &kicks, sizeof(kicks)), sizeof(kicks));
+	atomic_store(&agent->asleep, false);
+	pair->on_event = NULL;
+	pair_serve(pair);
 	atomic_store(&agent->files, 2);
 	pair_close(pair);
 }
