@@ -9,7 +9,7 @@
 #include <stddef.h>
 
 #define MAX_SIZES 64
-#define MAX_OPS 128
+#define MAX_OPS 256
 
 /* How completions are waited for. */
 enum wait_method {
