@@ -430,6 +430,7 @@ static ssize_t begin_stored(struct pmv_run *run, const struct pmv_submission *su
 		/* It may be tried again. */
 		ini->store_pause -= pmv_initiator_is_fast(ini, PMV_SLOW_CLOSED);
 	} else if (!ini->dirty.lost && may_store(ini, submission)) {
+		/* The plan is the one for data that the agent stores after earlier ones. */
 		choice->after_agent = true;
 		ret = ask(run, submission, chosen, false, true);
 	}

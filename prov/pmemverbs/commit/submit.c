@@ -81,27 +81,41 @@ static ssize_t post_plain(struct pmv_initiator *ini, const struct pmv_submission
 	return ret;
 }
 
+/* begin_writes, end_writes -- around what posts it: what it writes is remembered */
+static void begin_writes(struct pmv_initiator *ini, const struct pmv_submission *submission,
+			 unsigned notes[PMV_MAX_RMA])
+{
+	for (size_t i = 0; i < submission->num_to; i++)
+		notes[i] = pmv_ordering_begin_write(ini, &submission->to[i]);
+}
+
+static void end_writes(struct pmv_initiator *ini, const struct pmv_submission *submission,
+		       const unsigned notes[PMV_MAX_RMA], bool posted)
+{
+	for (size_t i = 0; i < submission->num_to; i++)
+		pmv_ordering_end(ini, notes[i], &submission->to[i], posted, false);
+}
+
 /* post_noted -- and remember what it writes */
 static ssize_t post_noted(struct pmv_initiator *ini, const struct pmv_submission *submission,
 			  struct pmv_wr *wr, bool fenced)
 {
-	const struct fi_rma_iov *to = submission->to;
 	bool writes = submission->what & (FI_WRITE | FI_ATOMIC);
-	size_t count = writes ? submission->num_to : 0;
 	unsigned notes[PMV_MAX_RMA];
 	ssize_t ret;
 
-	for (size_t i = 0; i < count; i++)
-		notes[i] = pmv_ordering_begin_write(ini, &to[i]);
+	if (writes)
+		begin_writes(ini, submission, notes);
 	if (fenced)
 		pthread_mutex_lock(&ini->ordering.lock);
 	ret = post_plain(ini, submission, wr, fenced);
 	if (fenced)
 		pthread_mutex_unlock(&ini->ordering.lock);
-	for (size_t i = 0; i < count; i++)
-		pmv_ordering_end(ini, notes[i], &to[i], !ret, false);
-	if (!ret && ini->hooks && count)
-		pmv_ordering_lost_write(ini, to, count, submission->unheard);
+	if (writes)
+		end_writes(ini, submission, notes, !ret);
+	if (!ret && ini->hooks && writes && submission->num_to)
+		pmv_ordering_lost_write(ini, submission->to, submission->num_to,
+					submission->unheard);
 	return ret;
 }
 
@@ -151,16 +165,12 @@ static ssize_t start_noted(struct pmv_run *run, const struct pmv_submission *sub
 			   bool fenced)
 {
 	struct pmv_initiator *ini = pmv_run_initiator(run);
-	const struct fi_rma_iov *to = submission->to;
-	size_t count = submission->num_to;
 	unsigned notes[PMV_MAX_RMA];
 	ssize_t ret;
 
-	for (size_t i = 0; i < count; i++)
-		notes[i] = pmv_ordering_begin_write(ini, &to[i]);
+	begin_writes(ini, submission, notes);
 	ret = pmv_start(run, submission, fenced, false);
-	for (size_t i = 0; i < count; i++)
-		pmv_ordering_end(ini, notes[i], &to[i], !ret, false);
+	end_writes(ini, submission, notes, !ret);
 	return ret;
 }
 
