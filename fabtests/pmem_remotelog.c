@@ -125,10 +125,14 @@ static int finish(struct initiator *it)
 	return ret;
 }
 
-static int write_to(struct initiator *it, size_t from, size_t to, size_t len, uint64_t flags)
+/* transfer -- between memory here and a place in the log */
+static ssize_t transfer(struct initiator *it,
+			ssize_t (*call)(struct fid_ep *ep, const struct fi_msg_rma *msg,
+					uint64_t flags),
+			void *here, size_t there, size_t len, uint64_t flags)
 {
-	struct iovec iov = {it->memory + from, len};
-	struct fi_rma_iov rma_iov = {it->addr + to, len, it->key};
+	struct iovec iov = {here, len};
+	struct fi_rma_iov rma_iov = {it->addr + there, len, it->key};
 	struct fi_msg_rma msg = {
 		.msg_iov = &iov,
 		.desc = &it->region.desc,
@@ -138,7 +142,13 @@ static int write_to(struct initiator *it, size_t from, size_t to, size_t len, ui
 		.context = it,
 		.data = 1,
 	};
-	ssize_t ret = fi_writemsg(it->conn.ep, &msg, flags);
+
+	return call(it->conn.ep, &msg, flags);
+}
+
+static int write_to(struct initiator *it, size_t from, size_t to, size_t len, uint64_t flags)
+{
+	ssize_t ret = transfer(it, fi_writemsg, it->memory + from, to, len, flags);
 
 	return ret ? report("fi_writemsg", ret) : 0;
 }
@@ -155,17 +165,8 @@ static int write_tail(struct initiator *it, uint64_t flags)
 
 static int read_tail(struct initiator *it)
 {
-	struct iovec iov = {&areas(it)->read, REMOTELOG_TAIL_SIZE};
-	struct fi_rma_iov rma_iov = {it->addr, REMOTELOG_TAIL_SIZE, it->key};
-	struct fi_msg_rma msg = {
-		.msg_iov = &iov,
-		.desc = &it->region.desc,
-		.iov_count = 1,
-		.rma_iov = &rma_iov,
-		.rma_iov_count = 1,
-		.context = it,
-	};
-	ssize_t ret = fi_readmsg(it->conn.ep, &msg, FI_COMPLETION);
+	ssize_t ret =
+		transfer(it, fi_readmsg, &areas(it)->read, 0, REMOTELOG_TAIL_SIZE, FI_COMPLETION);
 
 	return ret ? report("fi_readmsg", ret) : finish(it);
 }

@@ -24,17 +24,7 @@ static void commit_one(enum pair_memory memory, const char *done, bool offsets)
 	cr_expect(pair_names(pair, &message, memory, 100, 50));
 	cr_expect_not(message.store);
 	cr_expect_not(message.notify);
-	rig_expect_nothing(pair->home);
-	pair_deliver(pair);
-	rig_expect_nothing(pair->home);
-	cr_expect_not(pair_survives(pair, memory, 100, 50));
-	pair_serve(pair);
-	expect_done(pair, done);
-	cr_expect(pair_survives(pair, memory, 100, 50));
-	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
-	rig_expect_nothing(pair->home);
-	rig_expect_nothing(pair->away);
-	expect_sent(pair, "");
+	expect_commit(pair, memory, done);
 	pair_close(pair);
 }
 

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "agent/service.h"
-
 #include "objects/ep.h"
 
 static struct pair *open_pair(void)
@@ -26,15 +25,7 @@ static void store_one(enum pair_memory memory, const char *done)
 	cr_expect(message.store);
 	cr_expect_not(message.ordered);
 	cr_expect_arr_eq(message.payload, pair->source + 100, 50);
-	pair_deliver(pair);
-	rig_expect_nothing(pair->home);
-	cr_expect_not(pair_survives(pair, memory, 100, 50));
-	pair_serve(pair);
-	expect_done(pair, done);
-	cr_expect(pair_survives(pair, memory, 100, 50));
-	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
-	rig_expect_nothing(pair->home);
-	expect_sent(pair, "");
+	expect_commit(pair, memory, done);
 	pair_close(pair);
 }
 
