@@ -106,6 +106,7 @@ struct pmv_initiator {
 	struct pmv_op_list awaiting; /* ... for the agent's acknowledgement, in order */
 	unsigned int deferred;       /* operations that are executed after an acknowledgement */
 	uint64_t payload_message;    /* the last message to the agent that carried a payload */
+	bool others_wait;            /* for that: what may not follow a payload was refused */
 	unsigned int store_pause;    /* so many small commits are not stored by the agent */
 	struct pmv_group group;
 	struct pmv_dirty dirty; /* what the agent has not been told of */

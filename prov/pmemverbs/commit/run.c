@@ -213,10 +213,12 @@ ssize_t pmv_run_carry_on(struct pmv_run *run)
 static void update_slow(struct pmv_initiator *ini)
 {
 	if (!STAILQ_EMPTY(&ini->stalled) || ini->deferred ||
-	    ini->mailbox->acked < ini->payload_message)
+	    ini->mailbox->acked < ini->payload_message) {
 		atomic_fetch_or(&ini->slow, PMV_SLOW_CLOSED);
-	else
+	} else {
+		ini->others_wait = false;
 		atomic_fetch_and(&ini->slow, ~PMV_SLOW_CLOSED);
+	}
 }
 
 void pmv_run_carry_on_in_order(struct pmv_run *run)

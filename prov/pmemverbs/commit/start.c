@@ -404,8 +404,11 @@ static ssize_t begin_after_agent(struct pmv_run *run, const struct pmv_submissio
 void pmv_start_pause_stores(struct pmv_initiator *ini)
 {
 	pthread_mutex_lock(&ini->lock);
-	if (ini->mailbox->acked < ini->payload_message && ini->store_pause < STORE_PAUSE)
-		ini->store_pause = STORE_PAUSE;
+	if (ini->mailbox->acked < ini->payload_message) {
+		ini->others_wait = true;
+		if (ini->store_pause < STORE_PAUSE)
+			ini->store_pause = STORE_PAUSE;
+	}
 	pthread_mutex_unlock(&ini->lock);
 }
 

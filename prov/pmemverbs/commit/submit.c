@@ -20,15 +20,18 @@ bool pmv_submit_is_open(struct pmv_initiator *ini)
 	return pmv_initiator_is_fast(ini, PMV_SLOW_CLOSED);
 }
 
-/* awaits_payload -- is a payload that the agent has not stored yet the only reason to be closed? */
-static bool awaits_payload(struct pmv_initiator *ini)
+/*
+ * may_follow_payload -- is a payload that the agent has not stored yet the only reason to be
+ * closed?  Commits may follow it, unless they would keep others waiting for ever.
+ */
+static bool may_follow_payload(struct pmv_initiator *ini)
 {
-	bool only;
+	bool may;
 
 	pthread_mutex_lock(&ini->lock);
-	only = STAILQ_EMPTY(&ini->stalled) && !ini->deferred;
+	may = STAILQ_EMPTY(&ini->stalled) && !ini->deferred && !ini->others_wait;
 	pthread_mutex_unlock(&ini->lock);
-	return only;
+	return may;
 }
 
 static bool has_to_wait(struct pmv_initiator *ini, bool agent, bool reads)
@@ -227,7 +230,7 @@ static ssize_t submit_run(struct pmv_initiator *ini, const struct pmv_submission
 	if (ret)
 		return ret;
 	if (!pmv_submit_is_open(ini) &&
-	    (grouped || plain || (fenced && !fence) || !awaits_payload(ini))) {
+	    (grouped || plain || (fenced && !fence) || !may_follow_payload(ini))) {
 		pmv_start_pause_stores(ini);
 		return -FI_EAGAIN;
 	}

@@ -110,13 +110,13 @@ Test(store, is_not_passed_by_what_tells_the_target)
 
 		accepted(pair_put(pair, DMP, 0, 8, CONTEXT(1), FI_COMMIT));
 		expect_sent(pair, "M");
+		accepted(pair_put(pair, DMP, 0, 8, CONTEXT(3),
+				  FI_COMMIT | FI_FENCE | FI_REMOTE_CQ_DATA));
+		expect_sent(pair, "M");
 		refused(pair_put(pair, cases[i].memory, 0, cases[i].len, CONTEXT(2),
 				 FI_COMMIT | FI_REMOTE_CQ_DATA),
 			FI_EAGAIN);
 		expect_sent(pair, "");
-		accepted(pair_put(pair, DMP, 0, 8, CONTEXT(3),
-				  FI_COMMIT | FI_FENCE | FI_REMOTE_CQ_DATA));
-		expect_sent(pair, "M");
 		pair_round(pair);
 		rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
 		rig_expect(pair->home, CONTEXT(3), RIG_WRITTEN);
@@ -139,6 +139,27 @@ Test(store, pauses_for_members_of_a_group)
 	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
 	accepted(pair_put(pair, DMP, 64, 8, CONTEXT(2), 0));
 	pair_round(pair);
+	pair_close(pair);
+}
+
+/* A thread that goes on with fenced commits does not keep others waiting for ever. */
+Test(store, lets_others_in_between_fenced_ones)
+{
+	struct pair *pair = open_pair();
+
+	for (int i = 0; i < 2; i++) {
+		accepted(pair_put(pair, DMP, 0, 8, CONTEXT(1), FI_COMMIT));
+		accepted(pair_put(pair, DMP, 64, 8, CONTEXT(2), FI_COMMIT | FI_FENCE));
+		refused(rig_write(pair->home, KEY_MHP, CONTEXT(3)), FI_EAGAIN);
+		refused(pair_put(pair, DMP, 64, 8, CONTEXT(4), FI_COMMIT | FI_FENCE), FI_EAGAIN);
+		pair_round(pair);
+		rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+		rig_expect(pair->home, CONTEXT(2), RIG_WRITTEN);
+		accepted(rig_write(pair->home, KEY_MHP, CONTEXT(3)));
+		pair_round(pair);
+		rig_expect(pair->home, CONTEXT(3), RIG_WRITTEN);
+		pair->from->initiator.store_pause = 0;
+	}
 	pair_close(pair);
 }
 
