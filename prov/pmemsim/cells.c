@@ -45,6 +45,9 @@ bool cell_next(size_t n, struct cell *cell)
 			continue;
 		if (cell->call == CALL_WRITE_STORED && !is_stored(cell))
 			continue;
+		/* The other completions come from the agent: those of a write are nobody's. */
+		if (cell->call == CALL_WRITE_EVENT && cell->local && cell->domain != PMV_WSP)
+			continue;
 		if (!n--)
 			return true;
 	}
@@ -62,6 +65,7 @@ void cell_name(const struct cell *cell, char *buf, size_t len)
 		[CALL_WRITE] = "Write",
 		[CALL_WRITE_IMM] = "WriteImm",
 		[CALL_WRITE_STORED] = "stored",
+		[CALL_WRITE_EVENT] = "event",
 		[CALL_WRITE_ALL] = "all",
 		[CALL_SEND_PM] = "Send to PM",
 		[CALL_SEND_DRAM] = "Send to DRAM",
@@ -325,6 +329,12 @@ static void spread(struct cell_program *program)
 
 #define TABLE(programs) programs, sizeof(programs) / sizeof((programs)[0])
 
+/* is_large -- it has too many orders if each write has a request to the agent behind it */
+static bool is_large(const struct cell_program *program)
+{
+	return program->num_ops > 2 || (program->num_ops == 2 && program->granule < HW_LINE);
+}
+
 bool cell_program(const struct cell *cell, size_t n, struct cell_program *program)
 {
 	static const struct {
@@ -341,7 +351,8 @@ bool cell_program(const struct cell *cell, size_t n, struct cell_program *progra
 		if (i == tables[sends][cell->order].count)
 			return false;
 		*program = tables[sends][cell->order].programs[i++];
-		n += cell->relaxed && program->overlaps;
+		n += (cell->relaxed && program->overlaps) ||
+		     (cell->call == CALL_WRITE_EVENT && is_large(program));
 	} while (n--);
 	if (cell->call == CALL_WRITE_IMM)
 		notify(program);
@@ -368,6 +379,7 @@ struct world_config cell_config(const struct cell *cell, const struct cell_progr
 		.domain = cell->domain,
 		.commit_all = cell->call == CALL_WRITE_ALL,
 		.stores = cell->call == CALL_WRITE_STORED,
+		.events = cell->call == CALL_WRITE_EVENT,
 		.one_kind = cell->call == CALL_SEND_ONLY,
 		.dies_from = WORLD_NEVER_DIES,
 		.reduced = true,

@@ -39,6 +39,21 @@ static bool survives(struct world *world, unsigned int number)
 	return true;
 }
 
+/* is_visible -- does the target's processor see all of an operation? */
+static bool is_visible(struct world *world, unsigned int number)
+{
+	const struct world_op *op = &world->config.ops[number];
+	const char *at = world->memory[op->region] + op->offset;
+	uint64_t unit;
+
+	for (size_t i = 0; i < op->len; i += sizeof(unit)) {
+		memcpy(&unit, at + i, sizeof(unit));
+		if (!is_or_later(unit, number))
+			return false;
+	}
+	return true;
+}
+
 /* is_begun -- is any of it? */
 static bool is_begun(struct world *world, unsigned int number)
 {
@@ -115,6 +130,21 @@ static const char *check_promises(struct world *world)
 	return NULL;
 }
 
+/* check_events -- the target's application finds what it was told of */
+static const char *check_events(struct world *world)
+{
+	static char text[160];
+
+	for (unsigned int i = 0; i < world->next_op && world->config.events; i++) {
+		if (!world->ops[i].noticed || is_visible(world, i))
+			continue;
+		snprintf(text, sizeof(text), "the target heard of operation %u and can't see it",
+			 i + 1);
+		return text;
+	}
+	return NULL;
+}
+
 /* A fenced message follows all that was sent before, a fenced write what was committed of it. */
 static const char *check_fences(struct world *world)
 {
@@ -156,7 +186,7 @@ static const char *check_end(struct world *world)
 	for (unsigned int i = 0; i < world->next_op; i++) {
 		const struct op_state *state = &world->ops[i];
 		const struct world_op *op = &world->config.ops[i];
-		bool notice = op->notice && state->succeeded;
+		bool notice = (op->notice || world->config.events) && state->succeeded;
 
 		/* There a write has completed when it was handed over, also if it gets lost then.
 		 */
@@ -178,6 +208,8 @@ const char *world_check(void *arg, bool final)
 
 	if (!wrong)
 		wrong = check_promises(world);
+	if (!wrong)
+		wrong = check_events(world);
 	if (!wrong)
 		wrong = check_fences(world);
 	if (!wrong && final)

@@ -15,9 +15,16 @@ static bool needs_completion_only(const struct cell *cell)
 	return !cell->relaxed && cell->domain == PMV_WSP && !cell->local;
 }
 
+/* is_seen -- the request behind the data is answered, which says that they are visible */
+static bool is_seen(const struct cell *cell)
+{
+	return cell->call == CALL_WRITE_EVENT && cell->domain != PMV_DMP;
+}
+
 static bool needs_flush(const struct cell *cell)
 {
-	return !cell->relaxed && !needs_agent(cell) && !needs_completion_only(cell);
+	return !cell->relaxed && !needs_agent(cell) && !needs_completion_only(cell) &&
+	       !is_seen(cell);
 }
 
 /* Once the NIC has it WSP needs no more, and any answer says that it has. */
@@ -80,11 +87,13 @@ static bool needs_more_than_buffers(const struct cell *cell)
 
 static bool is_wsp_local(const struct cell *cell)
 {
-	return !cell->relaxed && cell->domain == PMV_WSP && cell->local;
+	return !cell->relaxed && cell->domain == PMV_WSP && cell->local && !is_seen(cell);
 }
 
 static bool has_dirty_ranges(const struct cell *cell)
 {
+	if (cell->call == CALL_WRITE_EVENT && cell->order == ORDER_PAIR)
+		return false; /* of its programs none has so many ranges */
 	return needs_agent(cell) && cell->call < CALL_SEND_PM;
 }
 

@@ -135,6 +135,8 @@ static void make_info(struct world *world)
 	struct fi_info *info = fi_allocinfo();
 
 	info->caps = FI_MSG | FI_RMA | FI_ATOMIC | FI_PMEM | FI_FENCE;
+	if (world->config.events)
+		info->caps |= FI_RMA_EVENT;
 	info->ep_attr->type = FI_EP_MSG;
 	info->ep_attr->protocol =
 		world->config.believed.local ? FI_PROTO_IWARP : FI_PROTO_RDMA_CM_IB_RC;

@@ -243,11 +243,13 @@ static void poll_home(struct world *world)
 	}
 }
 
+/* notice -- the target's application hears of an operation, as it has asked for: once */
 static void notice(struct world *world, uint64_t number)
 {
 	struct op_state *state = &world->ops[number];
 
-	if (number < world->next_op && state->accepted && world->config.ops[number].notice) {
+	if (number < world->next_op && state->accepted &&
+	    (world->config.events || world->config.ops[number].notice)) {
 		explore_changed(state, sizeof(*state));
 		state->noticed = true;
 		if (++state->notices == 1)
@@ -270,6 +272,9 @@ static void poll_away(struct world *world)
 		ret = fi_cq_read(world->away.cq, &entry, 1);
 		if (ret == 1 && (entry.flags & FI_REMOTE_CQ_DATA)) {
 			notice(world, entry.data);
+		} else if (ret == 1 && (entry.flags & FI_REMOTE_WRITE)) {
+			/* They name no operation, and come in the order of one connection. */
+			notice(world, world->events++);
 		} else if (ret == -FI_EAVAIL) {
 			fi_cq_readerr(world->away.cq, &error, 0);
 		} else if (ret != 1) {

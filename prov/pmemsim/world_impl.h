@@ -44,6 +44,7 @@ struct world {
 	unsigned int posted_in_step;
 	struct op_state ops[WORLD_MAX_OPS];
 	bool heard_of_loss[WORLD_MAX_EPS];
+	unsigned int events; /* so many writes the target's application has heard of */
 	char wrong[128];
 
 	/* The agent, in the middle of what it does or not. */
