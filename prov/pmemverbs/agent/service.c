@@ -229,6 +229,22 @@ static void end_connection(struct pmv_mailbox *mailbox)
 	fi_shutdown(mailbox->engine->fid, 0);
 }
 
+/* put_last -- those that are served: whoever found no room in the batch comes before them next time
+ */
+static void put_last(struct pmv_agent *agent)
+{
+	const struct pmv_batch *batch = agent->batch;
+
+	for (unsigned int i = 0; i < batch->count; i++) {
+		struct pmv_mailbox *mailbox = batch->works[i].mailbox;
+
+		if (i && mailbox == batch->works[i - 1].mailbox)
+			continue;
+		TAILQ_REMOVE(&agent->looks.warm, mailbox, next);
+		TAILQ_INSERT_TAIL(&agent->looks.warm, mailbox, next);
+	}
+}
+
 /* look_around -- send owed acknowledgements, and fill the batch */
 static void look_around(struct pmv_agent *agent, struct pmv_slice slice)
 {
@@ -248,12 +264,7 @@ static void look_around(struct pmv_agent *agent, struct pmv_slice slice)
 		else if (!mailbox->num_owed && pmv_mailbox_has_message(mailbox))
 			collect(agent, mailbox, slice);
 	}
-	/* No mailbox is always the first. */
-	mailbox = TAILQ_FIRST(&agent->looks.warm);
-	if (mailbox) {
-		TAILQ_REMOVE(&agent->looks.warm, mailbox, next);
-		TAILQ_INSERT_TAIL(&agent->looks.warm, mailbox, next);
-	}
+	put_last(agent);
 	pthread_mutex_unlock(&agent->lock);
 }
 
