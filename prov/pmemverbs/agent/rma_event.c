@@ -95,14 +95,15 @@ static bool pay_kind(struct pmv_queue *queue, enum pmv_rma_event_entry entry, bo
 	return true;
 }
 
-void pmv_rma_event_pay(struct pmv_rma_events *events)
+bool pmv_rma_event_pay(struct pmv_rma_events *events)
 {
-	bool paid = true;
+	bool had_room = pmv_queue_has_room(events->queue), paid = true;
 
 	for (int i = 0; i < PMV_RMA_EVENT_ENTRIES && paid; i++)
 		paid = pay_kind(events->queue, i, false, &events->owed[i]) &&
 		       pay_kind(events->queue, i, true, &events->owed_errors[i]);
 	events->owes = !paid;
+	return had_room;
 }
 
 bool pmv_rma_event_waits(const struct pmv_rma_events *events)

@@ -46,8 +46,11 @@ unsigned int pmv_rma_event_places(const struct pmv_message *request);
 void pmv_rma_event_tell(struct pmv_mailbox *mailbox, struct pmv_regions *regions,
 			const struct pmv_message *request, enum pmv_fault fault);
 
-/* pmv_rma_event_pay -- put the entries that are owed into the queue, as far as it has room */
-void pmv_rma_event_pay(struct pmv_rma_events *events);
+/*
+ * pmv_rma_event_pay -- put the entries that are owed into the queue, as far as it has room.
+ * True: there was room for some.
+ */
+bool pmv_rma_event_pay(struct pmv_rma_events *events);
 
 /* pmv_rma_event_waits -- is there room for an entry that is owed? */
 bool pmv_rma_event_waits(const struct pmv_rma_events *events);

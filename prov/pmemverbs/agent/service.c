@@ -229,34 +229,51 @@ static void end_connection(struct pmv_mailbox *mailbox)
 	fi_shutdown(mailbox->engine->fid, 0);
 }
 
-/* put_last -- those that are served: whoever found no room in the batch comes before them next time
- */
-static void put_last(struct pmv_agent *agent)
+static void put_last(struct pmv_agent *agent, struct pmv_mailbox *mailbox)
+{
+	TAILQ_REMOVE(&agent->looks.warm, mailbox, next);
+	TAILQ_INSERT_TAIL(&agent->looks.warm, mailbox, next);
+}
+
+/* put_served_last -- whoever found no room in the batch comes before them next time */
+static void put_served_last(struct pmv_agent *agent)
 {
 	const struct pmv_batch *batch = agent->batch;
 
 	for (unsigned int i = 0; i < batch->count; i++) {
 		struct pmv_mailbox *mailbox = batch->works[i].mailbox;
 
-		if (i && mailbox == batch->works[i - 1].mailbox)
-			continue;
-		TAILQ_REMOVE(&agent->looks.warm, mailbox, next);
-		TAILQ_INSERT_TAIL(&agent->looks.warm, mailbox, next);
+		if (!i || mailbox != batch->works[i - 1].mailbox)
+			put_last(agent, mailbox);
 	}
+}
+
+/* pay_events -- after requests, whose notices need room, too; and others come first next time */
+static void pay_events(struct pmv_agent *agent)
+{
+	struct pmv_mailbox *mailbox, *paid = NULL;
+
+	TAILQ_FOREACH(mailbox, &agent->looks.warm, next)
+	{
+		if (mailbox->events.owes && pmv_rma_event_pay(&mailbox->events) && !paid)
+			paid = mailbox;
+	}
+	if (paid)
+		put_last(agent, paid);
 }
 
 /* look_around -- send owed acknowledgements, and fill the batch */
 static void look_around(struct pmv_agent *agent, struct pmv_slice slice)
 {
 	struct pmv_mailbox *mailbox;
+	bool owes = false;
 
 	pthread_mutex_lock(&agent->lock);
 	TAILQ_FOREACH(mailbox, &agent->looks.warm, next)
 	{
 		if (mailbox->num_owed)
 			pay(agent, mailbox);
-		if (mailbox->events.owes)
-			pmv_rma_event_pay(&mailbox->events);
+		owes |= mailbox->events.owes;
 		if (mailbox->refused)
 			end_connection(mailbox);
 		else if (mailbox->working)
@@ -264,7 +281,9 @@ static void look_around(struct pmv_agent *agent, struct pmv_slice slice)
 		else if (!mailbox->num_owed && pmv_mailbox_has_message(mailbox))
 			collect(agent, mailbox, slice);
 	}
-	put_last(agent);
+	if (owes)
+		pay_events(agent);
+	put_served_last(agent);
 	pthread_mutex_unlock(&agent->lock);
 }
 
