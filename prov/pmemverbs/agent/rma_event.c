@@ -24,15 +24,6 @@ static bool is_place(const struct pmv_range *range)
 	return range->key & PMV_RANGE_EVENT;
 }
 
-unsigned int pmv_rma_event_places(const struct pmv_message *request)
-{
-	unsigned int places = 0;
-
-	for (unsigned int i = 0; i < request->count; i++)
-		places += is_place(&request->ranges[i]);
-	return places;
-}
-
 /* is_first -- an operation counts once in a region, in however many places it writes there */
 static bool is_first(const struct pmv_message *request, unsigned int at)
 {

@@ -39,9 +39,6 @@ struct pmv_rma_events {
 	uint64_t owed_errors[PMV_RMA_EVENT_ENTRIES];
 };
 
-/* pmv_rma_event_places -- how many ranges of a request say where the operation went */
-unsigned int pmv_rma_event_places(const struct pmv_message *request);
-
 /* pmv_rma_event_tell -- a request was served; all of it is durable, unless there is a fault */
 void pmv_rma_event_tell(struct pmv_mailbox *mailbox, struct pmv_regions *regions,
 			const struct pmv_message *request, enum pmv_fault fault);

@@ -119,10 +119,7 @@ bool pmv_service_glance(const struct pmv_agent *agent)
 static void name_ranges(struct pmv_agent *agent, struct pmv_work *work)
 {
 	const struct pmv_message *request = &work->request;
-	unsigned int flushed = request->count - (request->store ? 1 : 0);
 
-	if (request->event && !request->store)
-		flushed -= pmv_rma_event_places(request);
 	for (unsigned int i = 0; i < request->count; i++) {
 		const struct pmv_range *range = &request->ranges[i];
 		uint64_t offset;
@@ -133,11 +130,11 @@ static void name_ranges(struct pmv_agent *agent, struct pmv_work *work)
 			work->fault = PMV_FAULT_ACCESS;
 			continue;
 		}
-		/* There is always room for so many. */
-		if (i < flushed)
-			pmv_work_name(work, region, offset, range->len);
-		else if (request->store)
+		/* Places of an event are named only for that.  There is always room for so many. */
+		if (request->store && i + 1U == request->count)
 			work->target = pmv_stretch_of(region, offset, range->len);
+		else if (!(range->key & PMV_RANGE_EVENT))
+			pmv_work_name(work, region, offset, range->len);
 		pmv_region_put(&agent->regions, region);
 	}
 }
