@@ -139,8 +139,9 @@ static void name_ranges(struct pmv_agent *agent, struct pmv_work *work)
 	}
 }
 
-/* take -- one request; false: there is none, or none after it */
-static bool take(struct pmv_agent *agent, struct pmv_mailbox *mailbox, struct pmv_slice *slice)
+/* take_message -- one request; false: there is none, or none after it */
+static bool take_message(struct pmv_agent *agent, struct pmv_mailbox *mailbox,
+			 struct pmv_slice *slice)
 {
 	struct pmv_work *work = &agent->batch->works[agent->batch->count];
 	enum pmv_arrival arrival = pmv_mailbox_look(mailbox, &work->request);
@@ -184,7 +185,7 @@ static void collect(struct pmv_agent *agent, struct pmv_mailbox *mailbox, struct
 	if (most > PMV_BATCH_WORKS)
 		most = PMV_BATCH_WORKS;
 	while (agent->batch->count < most && slice.lines && slice.pages &&
-	       take(agent, mailbox, &slice))
+	       take_message(agent, mailbox, &slice))
 		;
 }
 
@@ -284,8 +285,8 @@ static void look_around(struct pmv_agent *agent, struct pmv_slice slice)
 	pthread_mutex_unlock(&agent->lock);
 }
 
-/* notify -- the application's completion, now that all of it is durable */
-static void notify(const struct pmv_mailbox *mailbox, uint64_t data)
+/* give_notice -- the application's completion, now that all of it is durable */
+static void give_notice(const struct pmv_mailbox *mailbox, uint64_t data)
 {
 	struct pmv_comp *comp;
 
@@ -337,7 +338,7 @@ static void tell(struct pmv_agent *agent, struct pmv_mailbox *mailbox, const str
 	if (request->more || !mailbox->attached)
 		return;
 	if (request->notify && !fault)
-		notify(mailbox, request->data);
+		give_notice(mailbox, request->data);
 	if (request->event)
 		pmv_rma_event_tell(mailbox, &agent->regions, request, fault);
 }

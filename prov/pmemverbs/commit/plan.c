@@ -28,8 +28,9 @@ static struct pmv_step *add_request(struct pmv_plan *plan, bool read_back)
 	return ask;
 }
 
-/* notify -- by the agent itself, if it can, else by a write behind its acknowledgement */
-static void notify(struct pmv_plan *plan, struct pmv_step *ask, const struct pmv_plan_facts *facts)
+/* add_notice -- by the agent itself, if it can, else by a write behind its acknowledgement */
+static void add_notice(struct pmv_plan *plan, struct pmv_step *ask,
+		       const struct pmv_plan_facts *facts)
 {
 	if (!facts->immediate)
 		return;
@@ -56,7 +57,7 @@ static void add_event(struct pmv_plan *plan, struct pmv_step *data, const struct
 	if (facts->plain)
 		data->immediate = facts->immediate && !facts->atomic;
 	else
-		notify(plan, ask, facts);
+		add_notice(plan, ask, facts);
 }
 
 /*
@@ -82,7 +83,7 @@ static struct pmv_plan plan_for_agent(const struct pmv_choice *choice,
 	ask = add_request(&plan, read_back);
 	ask->fence = read_back || choice->flush_first;
 	ask->payload = true;
-	notify(&plan, ask, facts);
+	add_notice(&plan, ask, facts);
 	return plan;
 }
 
@@ -105,7 +106,8 @@ struct pmv_plan pmv_plan_operation(const struct pmv_choice *choice,
 		return plan;
 	}
 	if (choice->method == PMV_METHOD_AGENT) {
-		notify(&plan, add_request(&plan, choice->flush_agent || facts->unordered), facts);
+		add_notice(&plan, add_request(&plan, choice->flush_agent || facts->unordered),
+			   facts);
 		return plan;
 	}
 	if (facts->event) {
