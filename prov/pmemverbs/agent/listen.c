@@ -14,7 +14,7 @@ static bool heed(struct pmv_agent *agent, const struct pmv_hint *hint, int64_t n
 	struct pmv_mailbox *mailbox = pmv_look_find(&agent->looks, hint->key);
 
 	if (!mailbox || !pmv_hint_is_genuine(hint, &mailbox->hint_in) ||
-	    !pmv_look_hinted(&agent->looks, mailbox, now))
+	    !pmv_look_hinted(&agent->looks, mailbox, hint->ask, now))
 		return false;
 	if (hint->ask)
 		pmv_mailbox_hint(mailbox, false);

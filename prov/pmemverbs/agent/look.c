@@ -8,10 +8,15 @@
 
 #define LEAST_WINDOW_NS 50000
 #define LONGEST_WINDOW_NS 5000000
-/* A hint may overtake its request by this much: the data before the request take time. */
+/*
+ * A hint may overtake its request by this much: the data before the request take time.  The
+ * sender waits about twice as long for every further hint, up to a bound (mailbox.c).
+ */
 #define EXPECT_NS 10000000
-/* Who sends more hints without a request is not believed until one comes. */
+#define LONGEST_EXPECT_NS 200000000
+/* Who sends so many without a request is not believed until one comes, or time has passed. */
 #define MOST_VAIN 16
+#define FORGIVE_NS 50000000
 #define MOST_ASKS 10
 
 void pmv_look_init(struct pmv_looks *looks)
@@ -92,7 +97,7 @@ void pmv_look_served(struct pmv_looks *looks, struct pmv_mailbox *mailbox, int64
 
 	adapt(looks, look, now - look->served_ns);
 	look->served_ns = now;
-	look->expect_ns = 0;
+	look->expect_ns = look->waits_ns = 0;
 	look->vain = 0;
 	warm_up(looks, mailbox, now + look->window_ns);
 }
@@ -102,13 +107,33 @@ void pmv_look_promised(struct pmv_looks *looks, struct pmv_mailbox *mailbox, int
 	warm_up(looks, mailbox, now + mailbox->look.window_ns);
 }
 
-bool pmv_look_hinted(struct pmv_looks *looks, struct pmv_mailbox *mailbox, int64_t now)
+/* expect -- a request until the next hint, at least */
+static void expect(struct pmv_look *look, int64_t now)
 {
-	if (mailbox->look.vain == MOST_VAIN)
+	int64_t ns;
+
+	if (!look->waits_ns)
+		look->waits_ns = now;
+	ns = 2 * (now - look->waits_ns);
+	look->expect_ns = now + (ns < EXPECT_NS           ? EXPECT_NS
+				 : ns > LONGEST_EXPECT_NS ? LONGEST_EXPECT_NS
+							  : ns);
+}
+
+bool pmv_look_hinted(struct pmv_looks *looks, struct pmv_mailbox *mailbox, bool asks, int64_t now)
+{
+	struct pmv_look *look = &mailbox->look;
+	int64_t forgiven = (now - look->vain_ns) / FORGIVE_NS;
+
+	look->vain -= forgiven < look->vain ? (unsigned int) forgiven : look->vain;
+	if (look->vain == MOST_VAIN)
 		return false;
-	mailbox->look.vain++;
-	mailbox->look.expect_ns = now + EXPECT_NS;
+	look->vain++;
+	look->vain_ns = now;
 	set_hinted(looks, mailbox, true);
+	if (asks)
+		return true;
+	expect(look, now);
 	warm_up(looks, mailbox, now + LEAST_WINDOW_NS);
 	return true;
 }

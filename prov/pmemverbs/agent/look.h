@@ -45,8 +45,10 @@ struct pmv_look {
 	int64_t window_ns;
 	int64_t until_ns;
 	int64_t served_ns; /* the last request was taken then */
+	int64_t waits_ns;  /* the first hint since then came at this time; 0: none has */
 	int64_t expect_ns; /* a request is expected until then */
-	unsigned int vain; /* hints since the last request */
+	int64_t vain_ns;   /* the last hint that was believed */
+	unsigned int vain; /* hints since the last request that are not forgotten yet */
 	unsigned int asks; /* for a hint, without an answer */
 };
 
@@ -73,9 +75,10 @@ void pmv_look_served(struct pmv_looks *looks, struct pmv_mailbox *mailbox, int64
 
 /*
  * pmv_look_hinted -- its peer has sent a hint: the request may still be on its way, behind
- * the data that it is for.  False: there were many, and no request.
+ * the data that it is for.  asks: there is none, the hint only asks for one.  False: there were
+ * many in a short time, and no request.
  */
-bool pmv_look_hinted(struct pmv_looks *looks, struct pmv_mailbox *mailbox, int64_t now);
+bool pmv_look_hinted(struct pmv_looks *looks, struct pmv_mailbox *mailbox, bool asks, int64_t now);
 
 /*
  * pmv_look_asked -- the peer was asked for a hint.  If it has never sent a request it may

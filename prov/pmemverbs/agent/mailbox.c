@@ -246,6 +246,7 @@ static ssize_t post_message(struct pmv_mailbox *mailbox, struct pmv_message *mes
 	if (ret)
 		return ret;
 	mailbox->sent++;
+	mailbox->in_request = message->more;
 	hint_of_request(mailbox);
 	return 0;
 }
@@ -284,7 +285,8 @@ bool pmv_mailbox_may_ask(const struct pmv_mailbox *mailbox)
 
 ssize_t pmv_mailbox_ask(struct pmv_mailbox *mailbox, struct pmv_op *op)
 {
-	struct pmv_message nothing = {0};
+	/* In the middle of a request it is a part of that one. */
+	struct pmv_message nothing = {.more = mailbox->in_request};
 	ssize_t ret = post_message(mailbox, &nothing, op, 0);
 
 	if (!ret)

@@ -56,6 +56,7 @@ struct pmv_mailbox {
 	uint64_t acked; /* this one and all before it */
 	atomic_uint_fast64_t next_ack;
 	uint64_t asked;             /* the last empty message */
+	bool in_request;            /* the last message's request goes on in the next one */
 	bool repeat_asked;          /* the next repeat is of that one */
 	uint64_t missing_ack;       /* was missing when this was last checked; 0: none */
 	int64_t sent_ns[PMV_SLOTS]; /* when each was posted, if there are hints */

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "agent/agent.h"
-#include "agent/events.h"
 #include "agent/listen.h"
 #include "agent/service.h"
 #include "agent/wake.h"
@@ -39,14 +38,6 @@
 #define WINDOW_SLEEPS 50
 #define TIMED_SLEEPS 5
 #define MOST_HELPED 64
-
-/* What the thread knows when it goes to sleep. */
-struct bed {
-	enum pmv_events events;
-	bool watching; /* somebody waits for an acknowledgement */
-	int64_t longest_ns;
-	int64_t nap_ns; /* the application looks meanwhile; 0: it does not */
-};
 
 /* nap -- sleep until it is kicked or, if it listens, a hint comes; false: the time is over */
 static bool nap(struct pmv_agent *agent, int64_t ns, bool listens)
@@ -140,20 +131,27 @@ static int64_t longest_sleep(struct pmv_agent *agent, const struct pmv_rest *res
 	return rest->asked || atomic_load(&agent->needed) ? LONGEST_SLEEP_NS : DOZE_NS;
 }
 
-static void sleep_blind(struct pmv_agent *agent, struct pmv_rest *rest, const struct bed *bed)
+int64_t pmv_rest_sleep_ns(struct pmv_rest *rest, const struct pmv_bed *bed)
 {
-	bool deaf = pmv_clock_ns() < rest->deaf_ns;
 	int64_t ns = rest->sleep_ns < bed->longest_ns ? rest->sleep_ns : bed->longest_ns;
 
-	if (bed->nap_ns)
-		ns = bed->nap_ns;
-	else if (bed->watching)
+	if (bed->watching)
 		ns = LEAST_SLEEP_NS;
+	else if (bed->nap_ns)
+		ns = bed->nap_ns;
 	else if (bed->longest_ns == LONGEST_HINTED_NS)
 		ns = LONGEST_HINTED_NS;
 	rest->sleep_ns = 2 * ns;
 	if (ns == LONGEST_HINTED_NS)
 		rest->sleep_ns = LEAST_SLEEP_NS;
+	return ns;
+}
+
+static void sleep_blind(struct pmv_agent *agent, struct pmv_rest *rest, const struct pmv_bed *bed)
+{
+	bool deaf = pmv_clock_ns() < rest->deaf_ns;
+	int64_t ns = pmv_rest_sleep_ns(rest, bed);
+
 	wake_up(agent, rest, nap(agent, ns, !deaf));
 	/* Hints are dropped meanwhile. */
 	if (deaf)
@@ -178,7 +176,7 @@ static void sleep_on_events(struct pmv_agent *agent, struct pmv_rest *rest, bool
  * without a kick: other threads move data, and preparing the sleep may do so, too.  False:
  * there is something to do.
  */
-static bool fall_asleep(struct pmv_agent *agent, const struct pmv_rest *rest, struct bed *bed)
+static bool fall_asleep(struct pmv_agent *agent, const struct pmv_rest *rest, struct pmv_bed *bed)
 {
 	int64_t now;
 	bool waits;
@@ -219,7 +217,7 @@ static bool may_sleep(struct pmv_agent *agent, int64_t now, int64_t *nap_ns)
 void pmv_rest(struct pmv_agent *agent, struct pmv_rest *rest, bool busy)
 {
 	int64_t now = pmv_clock_ns();
-	struct bed bed;
+	struct pmv_bed bed;
 
 	if (busy) {
 		rest->asked = true;

@@ -16,6 +16,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "agent/events.h"
+
 struct pmv_agent;
 
 /* A thread's state between rounds. */
@@ -30,9 +32,20 @@ struct pmv_rest {
 	int64_t everywhere_ns; /* when to look into all mailboxes, and to ask for hints */
 };
 
+/* What it knows when it goes to sleep. */
+struct pmv_bed {
+	enum pmv_events events;
+	bool watching; /* somebody waits for an acknowledgement, and nothing else tells of that */
+	int64_t longest_ns;
+	int64_t nap_ns; /* the application looks for requests meanwhile; 0: it does not */
+};
+
 void pmv_rest_begin(struct pmv_agent *agent, struct pmv_rest *rest);
 
 /* pmv_rest -- after a round; busy: it had something to do */
 void pmv_rest(struct pmv_agent *agent, struct pmv_rest *rest, bool busy);
+
+/* pmv_rest_sleep_ns -- how long it sleeps now, if no descriptor of the core wakes it */
+int64_t pmv_rest_sleep_ns(struct pmv_rest *rest, const struct pmv_bed *bed);
 
 #endif /* PMV_REST_H */

@@ -24,15 +24,6 @@ static bool is_place(const struct pmv_range *range)
 	return range->key & PMV_RANGE_EVENT;
 }
 
-unsigned int pmv_rma_event_places(const struct pmv_message *request)
-{
-	unsigned int places = 0;
-
-	for (unsigned int i = 0; i < request->count; i++)
-		places += is_place(&request->ranges[i]);
-	return places;
-}
-
 /* is_first -- an operation counts once in a region, in however many places it writes there */
 static bool is_first(const struct pmv_message *request, unsigned int at)
 {
@@ -95,14 +86,15 @@ static bool pay_kind(struct pmv_queue *queue, enum pmv_rma_event_entry entry, bo
 	return true;
 }
 
-void pmv_rma_event_pay(struct pmv_rma_events *events)
+bool pmv_rma_event_pay(struct pmv_rma_events *events)
 {
-	bool paid = true;
+	bool had_room = pmv_queue_has_room(events->queue), paid = true;
 
 	for (int i = 0; i < PMV_RMA_EVENT_ENTRIES && paid; i++)
 		paid = pay_kind(events->queue, i, false, &events->owed[i]) &&
 		       pay_kind(events->queue, i, true, &events->owed_errors[i]);
 	events->owes = !paid;
+	return had_room;
 }
 
 bool pmv_rma_event_waits(const struct pmv_rma_events *events)

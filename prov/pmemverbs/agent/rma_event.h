@@ -39,15 +39,15 @@ struct pmv_rma_events {
 	uint64_t owed_errors[PMV_RMA_EVENT_ENTRIES];
 };
 
-/* pmv_rma_event_places -- how many ranges of a request say where the operation went */
-unsigned int pmv_rma_event_places(const struct pmv_message *request);
-
 /* pmv_rma_event_tell -- a request was served; all of it is durable, unless there is a fault */
 void pmv_rma_event_tell(struct pmv_mailbox *mailbox, struct pmv_regions *regions,
 			const struct pmv_message *request, enum pmv_fault fault);
 
-/* pmv_rma_event_pay -- put the entries that are owed into the queue, as far as it has room */
-void pmv_rma_event_pay(struct pmv_rma_events *events);
+/*
+ * pmv_rma_event_pay -- put the entries that are owed into the queue, as far as it has room.
+ * True: there was room for some.
+ */
+bool pmv_rma_event_pay(struct pmv_rma_events *events);
 
 /* pmv_rma_event_waits -- is there room for an entry that is owed? */
 bool pmv_rma_event_waits(const struct pmv_rma_events *events);

@@ -119,10 +119,7 @@ bool pmv_service_glance(const struct pmv_agent *agent)
 static void name_ranges(struct pmv_agent *agent, struct pmv_work *work)
 {
 	const struct pmv_message *request = &work->request;
-	unsigned int flushed = request->count - (request->store ? 1 : 0);
 
-	if (request->event && !request->store)
-		flushed -= pmv_rma_event_places(request);
 	for (unsigned int i = 0; i < request->count; i++) {
 		const struct pmv_range *range = &request->ranges[i];
 		uint64_t offset;
@@ -133,17 +130,18 @@ static void name_ranges(struct pmv_agent *agent, struct pmv_work *work)
 			work->fault = PMV_FAULT_ACCESS;
 			continue;
 		}
-		/* There is always room for so many. */
-		if (i < flushed)
-			pmv_work_name(work, region, offset, range->len);
-		else if (request->store)
+		/* Places of an event are named only for that.  There is always room for so many. */
+		if (request->store && i + 1U == request->count)
 			work->target = pmv_stretch_of(region, offset, range->len);
+		else if (!(range->key & PMV_RANGE_EVENT))
+			pmv_work_name(work, region, offset, range->len);
 		pmv_region_put(&agent->regions, region);
 	}
 }
 
-/* take -- one request; false: there is none, or none after it */
-static bool take(struct pmv_agent *agent, struct pmv_mailbox *mailbox, struct pmv_slice *slice)
+/* take_message -- one request; false: there is none, or none after it */
+static bool take_message(struct pmv_agent *agent, struct pmv_mailbox *mailbox,
+			 struct pmv_slice *slice)
 {
 	struct pmv_work *work = &agent->batch->works[agent->batch->count];
 	enum pmv_arrival arrival = pmv_mailbox_look(mailbox, &work->request);
@@ -187,7 +185,7 @@ static void collect(struct pmv_agent *agent, struct pmv_mailbox *mailbox, struct
 	if (most > PMV_BATCH_WORKS)
 		most = PMV_BATCH_WORKS;
 	while (agent->batch->count < most && slice.lines && slice.pages &&
-	       take(agent, mailbox, &slice))
+	       take_message(agent, mailbox, &slice))
 		;
 }
 
@@ -229,18 +227,51 @@ static void end_connection(struct pmv_mailbox *mailbox)
 	fi_shutdown(mailbox->engine->fid, 0);
 }
 
+static void put_last(struct pmv_agent *agent, struct pmv_mailbox *mailbox)
+{
+	TAILQ_REMOVE(&agent->looks.warm, mailbox, next);
+	TAILQ_INSERT_TAIL(&agent->looks.warm, mailbox, next);
+}
+
+/* put_served_last -- whoever found no room in the batch comes before them next time */
+static void put_served_last(struct pmv_agent *agent)
+{
+	const struct pmv_batch *batch = agent->batch;
+
+	for (unsigned int i = 0; i < batch->count; i++) {
+		struct pmv_mailbox *mailbox = batch->works[i].mailbox;
+
+		if (!i || mailbox != batch->works[i - 1].mailbox)
+			put_last(agent, mailbox);
+	}
+}
+
+/* pay_events -- after requests, whose notices need room, too; and others come first next time */
+static void pay_events(struct pmv_agent *agent)
+{
+	struct pmv_mailbox *mailbox, *paid = NULL;
+
+	TAILQ_FOREACH(mailbox, &agent->looks.warm, next)
+	{
+		if (mailbox->events.owes && pmv_rma_event_pay(&mailbox->events) && !paid)
+			paid = mailbox;
+	}
+	if (paid)
+		put_last(agent, paid);
+}
+
 /* look_around -- send owed acknowledgements, and fill the batch */
 static void look_around(struct pmv_agent *agent, struct pmv_slice slice)
 {
 	struct pmv_mailbox *mailbox;
+	bool owes = false;
 
 	pthread_mutex_lock(&agent->lock);
 	TAILQ_FOREACH(mailbox, &agent->looks.warm, next)
 	{
 		if (mailbox->num_owed)
 			pay(agent, mailbox);
-		if (mailbox->events.owes)
-			pmv_rma_event_pay(&mailbox->events);
+		owes |= mailbox->events.owes;
 		if (mailbox->refused)
 			end_connection(mailbox);
 		else if (mailbox->working)
@@ -248,17 +279,14 @@ static void look_around(struct pmv_agent *agent, struct pmv_slice slice)
 		else if (!mailbox->num_owed && pmv_mailbox_has_message(mailbox))
 			collect(agent, mailbox, slice);
 	}
-	/* No mailbox is always the first. */
-	mailbox = TAILQ_FIRST(&agent->looks.warm);
-	if (mailbox) {
-		TAILQ_REMOVE(&agent->looks.warm, mailbox, next);
-		TAILQ_INSERT_TAIL(&agent->looks.warm, mailbox, next);
-	}
+	if (owes)
+		pay_events(agent);
+	put_served_last(agent);
 	pthread_mutex_unlock(&agent->lock);
 }
 
-/* notify -- the application's completion, now that all of it is durable */
-static void notify(const struct pmv_mailbox *mailbox, uint64_t data)
+/* give_notice -- the application's completion, now that all of it is durable */
+static void give_notice(const struct pmv_mailbox *mailbox, uint64_t data)
 {
 	struct pmv_comp *comp;
 
@@ -310,7 +338,7 @@ static void tell(struct pmv_agent *agent, struct pmv_mailbox *mailbox, const str
 	if (request->more || !mailbox->attached)
 		return;
 	if (request->notify && !fault)
-		notify(mailbox, request->data);
+		give_notice(mailbox, request->data);
 	if (request->event)
 		pmv_rma_event_tell(mailbox, &agent->regions, request, fault);
 }

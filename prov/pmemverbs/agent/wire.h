@@ -79,8 +79,9 @@
  *
  * Repair.  Somebody may overwrite a message or an acknowledgement.  A sender that has waited
  * for a long time therefore repeats the oldest message that is not acknowledged, and sends an
- * empty one behind it.  An acknowledgement that is missing although a later one is there was
- * overwritten.  It may have reported a fault, so this ends the connection.
+ * empty one behind it.  If that comes between two messages of a request it has their flag 8.
+ * An acknowledgement that is missing although a later one is there was overwritten.  It may
+ * have reported a fault, so this ends the connection.
  *
  * After a fault the agent stores no data until the sender has the acknowledgement that
  * reports the fault: the writes that the data must follow are not durable.

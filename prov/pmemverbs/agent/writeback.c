@@ -213,8 +213,8 @@ static uint64_t note_pages(struct pmv_batch *batch, struct pmv_regions *regions,
 	return cost;
 }
 
-/* settle -- make durable all that was flushed so far */
-static void settle(struct pmv_batch *batch, struct pmv_regions *regions)
+/* end_flushes -- make durable all that was flushed so far */
+static void end_flushes(struct pmv_batch *batch, struct pmv_regions *regions)
 {
 	sync_pages(batch, regions);
 	if (batch->undrained)
@@ -316,10 +316,10 @@ static bool flush_on(struct pmv_batch *batch, struct pmv_regions *regions, struc
 }
 
 /*
- * may_store -- are all writes durable that the data must follow?  The sender knows that of
- * requests whose acknowledgements it had, but not of requests in this batch.
+ * earlier_are_durable -- are all writes durable that the data must follow?  The sender knows that
+ * of requests whose acknowledgements it had, but not of requests in this batch.
  */
-static bool may_store(const struct pmv_batch *batch, const struct pmv_work *work)
+static bool earlier_are_durable(const struct pmv_batch *batch, const struct pmv_work *work)
 {
 	if (work->faulted && (int32_t) (work->request.seen - (uint32_t) work->faulted) < 0)
 		return false;
@@ -340,8 +340,8 @@ static void store(struct pmv_batch *batch, struct pmv_regions *regions, struct p
 	if (work->fault)
 		return;
 	if (work->request.ordered) {
-		settle(batch, regions);
-		if (!may_store(batch, work)) {
+		end_flushes(batch, regions);
+		if (!earlier_are_durable(batch, work)) {
 			work->fault = PMV_FAULT_IO;
 			return;
 		}
@@ -376,5 +376,5 @@ void pmv_batch_carry_out(struct pmv_batch *batch, struct pmv_regions *regions,
 		if (work->ended && work->request.store)
 			store(batch, regions, work, &slice);
 	}
-	settle(batch, regions);
+	end_flushes(batch, regions);
 }

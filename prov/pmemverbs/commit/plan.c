@@ -28,8 +28,9 @@ static struct pmv_step *add_request(struct pmv_plan *plan, bool read_back)
 	return ask;
 }
 
-/* notify -- by the agent itself, if it can, else by a write behind its acknowledgement */
-static void notify(struct pmv_plan *plan, struct pmv_step *ask, const struct pmv_plan_facts *facts)
+/* add_notice -- by the agent itself, if it can, else by a write behind its acknowledgement */
+static void add_notice(struct pmv_plan *plan, struct pmv_step *ask,
+		       const struct pmv_plan_facts *facts)
 {
 	if (!facts->immediate)
 		return;
@@ -56,22 +57,22 @@ static void add_event(struct pmv_plan *plan, struct pmv_step *data, const struct
 	if (facts->plain)
 		data->immediate = facts->immediate && !facts->atomic;
 	else
-		notify(plan, ask, facts);
+		add_notice(plan, ask, facts);
 }
 
 /*
- * plan_after_agent -- the agent has to make earlier data durable before this operation is
- * executed.  It can store a small payload itself, all in one round trip.  Else the
+ * plan_for_agent -- the agent stores the data, or has to make earlier data durable before this
+ * operation is executed.  With a small payload it does both, all in one round trip.  Else the
  * operation waits here for the acknowledgement.
  */
-static struct pmv_plan plan_after_agent(const struct pmv_choice *choice,
-					const struct pmv_plan_facts *facts)
+static struct pmv_plan plan_for_agent(const struct pmv_choice *choice,
+				      const struct pmv_plan_facts *facts)
 {
 	bool read_back = choice->flush_agent || facts->unordered;
 	struct pmv_plan plan = empty;
 	struct pmv_step *ask;
 
-	if (!facts->fits) {
+	if (!facts->stored) {
 		add_request(&plan, read_back);
 		add(&plan, PMV_STEP_PLAN);
 		return plan;
@@ -82,7 +83,7 @@ static struct pmv_plan plan_after_agent(const struct pmv_choice *choice,
 	ask = add_request(&plan, read_back);
 	ask->fence = read_back || choice->flush_first;
 	ask->payload = true;
-	notify(&plan, ask, facts);
+	add_notice(&plan, ask, facts);
 	return plan;
 }
 
@@ -92,8 +93,8 @@ struct pmv_plan pmv_plan_operation(const struct pmv_choice *choice,
 	struct pmv_plan plan = empty;
 	struct pmv_step *data;
 
-	if (choice->after_agent)
-		return plan_after_agent(choice, facts);
+	if (choice->after_agent || facts->stored)
+		return plan_for_agent(choice, facts);
 	if (choice->flush_first)
 		add(&plan, PMV_STEP_FLUSH_BEFORE);
 	plan.data = plan.count;
@@ -105,7 +106,8 @@ struct pmv_plan pmv_plan_operation(const struct pmv_choice *choice,
 		return plan;
 	}
 	if (choice->method == PMV_METHOD_AGENT) {
-		notify(&plan, add_request(&plan, choice->flush_agent || facts->unordered), facts);
+		add_notice(&plan, add_request(&plan, choice->flush_agent || facts->unordered),
+			   facts);
 		return plan;
 	}
 	if (facts->event) {

@@ -53,7 +53,7 @@ struct pmv_plan_facts {
 	bool immediate; /* the target's application is to be notified */
 	bool notifies;  /* the agent can do that */
 	bool unordered; /* earlier data went over a path that keeps no order */
-	bool fits;      /* one message to the agent has room for the data */
+	bool stored;    /* the data travel in the request, and the agent stores them */
 	bool grouped;   /* one flush covers it and others */
 	bool event;     /* the agent tells the target's application of it */
 	bool plain;     /* that is all: it does not commit */

@@ -168,7 +168,7 @@ static ssize_t choose(struct pmv_initiator *ini, const struct pmv_submission *su
 /* Planning, and what comes before the data are accepted */
 
 static void make_plan(struct pmv_run *run, const struct pmv_submission *submission,
-		      const struct chosen *chosen, bool fenced, bool grouped, bool fits)
+		      const struct chosen *chosen, bool fenced, bool grouped, bool stored)
 {
 	struct pmv_initiator *ini = pmv_run_initiator(run);
 	const struct pmv_plan_facts facts = {
@@ -178,7 +178,7 @@ static void make_plan(struct pmv_run *run, const struct pmv_submission *submissi
 		.immediate = pmv_submission_notifies(submission),
 		.notifies = ini->mailbox->peer.notices,
 		.unordered = atomic_load(&ini->ordering.wrote_unordered),
-		.fits = fits,
+		.stored = stored,
 		.grouped = grouped,
 		.event = chosen->event,
 		.plain = submission->plain,
@@ -417,10 +417,10 @@ void pmv_start_pause_stores(struct pmv_initiator *ini)
  * request instead of two.  1: they do not.
  */
 static ssize_t begin_stored(struct pmv_run *run, const struct pmv_submission *submission,
-			    struct chosen *chosen)
+			    const struct chosen *chosen)
 {
 	struct pmv_initiator *ini = pmv_run_initiator(run);
-	struct pmv_choice *choice = &chosen->choice;
+	const struct pmv_choice *choice = &chosen->choice;
 	ssize_t ret = 1;
 
 	if (choice->method != PMV_METHOD_AGENT || choice->flush_agent ||
@@ -433,8 +433,6 @@ static ssize_t begin_stored(struct pmv_run *run, const struct pmv_submission *su
 		/* It may be tried again. */
 		ini->store_pause -= pmv_initiator_is_fast(ini, PMV_SLOW_CLOSED);
 	} else if (!ini->dirty.lost && may_store(ini, submission)) {
-		/* The plan is the one for data that the agent stores after earlier ones. */
-		choice->after_agent = true;
 		ret = ask(run, submission, chosen, false, true);
 	}
 	pthread_mutex_unlock(&ini->lock);

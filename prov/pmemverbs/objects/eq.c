@@ -133,8 +133,8 @@ static ssize_t hand_over(struct pmv_eq *eq, uint32_t *event, void *buf, size_t l
 	return size;
 }
 
-/* take -- read the core's next event, if none is kept */
-static ssize_t take(struct pmv_eq *eq)
+/* take_event -- read the core's next event, if none is kept */
+static ssize_t take_event(struct pmv_eq *eq)
 {
 	ssize_t ret;
 
@@ -157,7 +157,7 @@ static ssize_t eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t le
 	ssize_t ret;
 
 	pthread_mutex_lock(&eq->lock);
-	ret = take(eq);
+	ret = take_event(eq);
 	if (!ret)
 		ret = hand_over(eq, event, buf, len, flags);
 	pthread_mutex_unlock(&eq->lock);

@@ -275,6 +275,11 @@ Test(hint, that_is_repeated_without_a_request_is_not_believed_for_ever)
 	close_pair(pair);
 }
 
+static void serve_at(struct pair *pair, int64_t now)
+{
+	pmv_look_served(&pair->to->domain->agent.looks, &pair->to->mailbox, now);
+}
+
 /* The data before a request may take longer than the hint behind it. */
 Test(look, goes_on_in_short_sleeps_behind_a_hint)
 {
@@ -282,7 +287,7 @@ Test(look, goes_on_in_short_sleeps_behind_a_hint)
 	struct pmv_agent *agent = &pair->to->domain->agent;
 	struct pmv_mailbox *to = &pair->to->mailbox;
 
-	pmv_look_hinted(&agent->looks, to, SECOND);
+	pmv_look_hinted(&agent->looks, to, false, SECOND);
 	pmv_look_cool(&agent->looks, SECOND + SECOND / 200);
 	cr_expect_not(to->look.cold);
 	cr_expect(agent->looks.expecting);
@@ -290,6 +295,51 @@ Test(look, goes_on_in_short_sleeps_behind_a_hint)
 	cr_expect(to->look.cold);
 	pmv_look_cool(&agent->looks, SECOND + SECOND / 50);
 	cr_expect_not(agent->looks.expecting);
+	close_pair(pair);
+}
+
+/* The last gigabytes may take seconds.  The request must not wait for one more hint. */
+Test(look, goes_on_until_the_hint_is_repeated)
+{
+	struct pair *pair = open_pair();
+	struct pmv_mailbox *from = &pair->from->mailbox, *to = &pair->to->mailbox;
+	struct pmv_looks *looks = &pair->to->domain->agent.looks;
+	int64_t start, now;
+
+	heard(pair, true);
+	commit(pair, 1);
+	start = now = atomic_load(&from->hint_again_ns) - atomic_load(&from->hint_wait_ns);
+	while (now < start + 10 * SECOND) {
+		cr_expect(pmv_look_hinted(looks, to, false, now));
+		heard(pair, false);
+		now = atomic_load(&from->hint_again_ns);
+		pmv_look_cool(looks, now - 1);
+		cr_expect(looks->expecting, "%d ms later", (int) ((now - start) / 1000000));
+		pmv_mailbox_hint_again(from, now);
+		cr_expect_eq(heard(pair, false), 1);
+	}
+	serve_at(pair, now);
+	pmv_look_cool(looks, now);
+	cr_expect_not(looks->expecting);
+	close_pair(pair);
+}
+
+/* A peer that asks for hints may send no requests at all. */
+Test(hint, that_asks_is_answered_now_and_then_for_ever_and_announces_nothing)
+{
+	struct pair *pair = open_pair();
+	struct pmv_agent *agent = &pair->to->domain->agent;
+	struct pmv_hint hint;
+
+	heard(pair, true);
+	for (int i = 1; i <= 100; i++) {
+		say(pair, &pair->from->mailbox.asking_hint, HINT);
+		cr_assert(pmv_listen(agent, i * SECOND / 10), "the %d.", i);
+		cr_expect_eq(pmv_hint_receive(&ear, &hint, sizeof(hint)), HINT);
+		pmv_look_cool(&agent->looks, i * SECOND / 10);
+		cr_expect_not(agent->looks.expecting);
+	}
+	cr_expect(is_hinted(pair));
 	close_pair(pair);
 }
 
@@ -363,11 +413,6 @@ Test(hint, that_is_lost_costs_time_only)
 
 /* Windows */
 
-static void serve_at(struct pair *pair, int64_t now)
-{
-	pmv_look_served(&pair->to->domain->agent.looks, &pair->to->mailbox, now);
-}
-
 Test(look, window_follows_the_time_between_requests)
 {
 	struct pair *pair = open_pair();
@@ -407,7 +452,7 @@ Test(look, stays_warm_without_hints_and_while_there_is_work)
 
 	pmv_look_cool(&agent->looks, 10 * SECOND);
 	cr_expect_not(to->look.cold, "no hint has come");
-	pmv_look_hinted(&agent->looks, to, 10 * SECOND);
+	pmv_look_hinted(&agent->looks, to, false, 10 * SECOND);
 	pmv_look_cool(&agent->looks, 10 * SECOND);
 	cr_expect_not(to->look.cold, "its time is not over");
 	pmv_mailbox_owe(to, 1, PMV_FAULT_NONE);

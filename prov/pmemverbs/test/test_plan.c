@@ -80,9 +80,9 @@ static const struct row rows[] = {
 	{AGENT, NO,  ANY,  ANY,  ANY, ANY, ANY, ANY,  YES, "D J",     "D* J",     "f D* J"},
 };
 
-/* An operation that the agent has to do something for before it is executed. */
+/* An operation that the agent has to do something for before it is executed, or executes. */
 static const struct after_row {
-	enum axis fits;
+	enum axis stored;
 	enum axis flush_agent;
 	enum axis unordered;
 	enum axis flush_first;
@@ -90,7 +90,7 @@ static const struct after_row {
 	enum axis notifies;
 	const char *steps;
 } after_rows[] = {
-	/*fits flush unord first imm  notif */
+	/*stor flush unord first imm  notif */
 	{NO,  NO,   NO,   ANY,  ANY, ANY,  "A w P"},
 	{NO,  YES,  ANY,  ANY,  ANY, ANY,  "R A* w P"},
 	{NO,  NO,   YES,  ANY,  ANY, ANY,  "R A* w P"},
@@ -194,7 +194,7 @@ static struct plan_case case_of(unsigned n)
 				.immediate = n & 1 << 7,
 				.notifies = n & 1 << 8,
 				.unordered = n & 1 << 9,
-				.fits = n & 1 << 10,
+				.stored = n & 1 << 10,
 				.grouped = n & 1 << 11,
 			},
 	};
@@ -206,6 +206,12 @@ static bool happens(const struct plan_case *one)
 	if (one->choice.flush_first && !one->facts.fenced)
 		return false;
 	return one->choice.method == WRITE || one->choice.immediate == PMV_IMMEDIATE_BEHIND_FLUSH;
+}
+
+/* is_for_agent -- the rows of after_rows */
+static bool is_for_agent(const struct plan_case *one)
+{
+	return one->choice.after_agent || one->facts.stored;
 }
 
 static const char *text_of(const struct pmv_plan *plan)
@@ -236,12 +242,12 @@ static void expect_steps(const struct plan_case *one, const char *steps)
 	cr_expect_str_eq(
 		text_of(&plan), steps,
 		"method %d, first %d, after %d, flush_agent %d, with_data %d; fenced %d, atomic "
-		"%d, injected %d, immediate %d, notifies %d, unordered %d, fits %d, grouped %d: "
+		"%d, injected %d, immediate %d, notifies %d, unordered %d, stored %d, grouped %d: "
 		"%s instead of %s",
 		one->choice.method, one->choice.flush_first, one->choice.after_agent,
 		one->choice.flush_agent, one->choice.immediate == PMV_IMMEDIATE_WITH_DATA,
 		one->facts.fenced, one->facts.atomic, one->facts.injected, one->facts.immediate,
-		one->facts.notifies, one->facts.unordered, one->facts.fits, one->facts.grouped,
+		one->facts.notifies, one->facts.unordered, one->facts.stored, one->facts.grouped,
 		text_of(&plan), steps);
 }
 
@@ -262,7 +268,7 @@ Test(plan, operations_follow_the_table)
 		struct plan_case one = case_of(n);
 		const struct row *found = NULL;
 
-		if (!happens(&one) || one.choice.after_agent)
+		if (!happens(&one) || is_for_agent(&one))
 			continue;
 		for (size_t i = 0; i < NUM_ROWS; i++) {
 			if (!is_row_of(&rows[i], &one))
@@ -279,7 +285,7 @@ Test(plan, operations_follow_the_table)
 
 static bool is_after_row_of(const struct after_row *row, const struct plan_case *one)
 {
-	return fits(row->fits, one->facts.fits) &&
+	return fits(row->stored, one->facts.stored) &&
 	       fits(row->flush_agent, one->choice.flush_agent) &&
 	       fits(row->unordered, one->facts.unordered) &&
 	       fits(row->flush_first, one->choice.flush_first) &&
@@ -287,13 +293,13 @@ static bool is_after_row_of(const struct after_row *row, const struct plan_case 
 	       fits(row->notifies, one->facts.notifies);
 }
 
-Test(plan, operations_after_the_agent_follow_the_table)
+Test(plan, operations_after_or_by_the_agent_follow_the_table)
 {
 	for (unsigned n = 0; n < NUM_CASES; n++) {
 		struct plan_case one = case_of(n);
 		const struct after_row *found = NULL;
 
-		if (!happens(&one) || !one.choice.after_agent)
+		if (!happens(&one) || !is_for_agent(&one))
 			continue;
 		for (size_t i = 0; i < NUM_AFTER_ROWS; i++) {
 			if (!is_after_row_of(&after_rows[i], &one))
@@ -339,7 +345,7 @@ Test(plan, operations_of_which_the_application_is_told_follow_the_table)
 		if (!happens(&one) || one.facts.grouped)
 			continue;
 		/* The agent that is asked anyway is asked for that, too. */
-		if (one.choice.method == AGENT || one.choice.after_agent) {
+		if (one.choice.method == AGENT || is_for_agent(&one)) {
 			struct pmv_plan plan = pmv_plan_operation(&untold.choice, &untold.facts);
 			char steps[PMV_MAX_STEPS * 5 + 1];
 
@@ -451,7 +457,7 @@ static void expect_flags(const struct pmv_plan *plan, const struct plan_case *on
 		cr_expect(!step->fence || ask || data);
 		cr_expect(!step->immediate || (ask && one->facts.notifies) ||
 			  (data && !one->facts.atomic));
-		cr_expect(!step->payload || (ask && one->facts.fits));
+		cr_expect(!step->payload || (ask && one->facts.stored));
 		cr_expect(!data || step->fence == one->facts.fenced);
 		*immediates += step->immediate;
 		*payloads += step->payload;
@@ -465,8 +471,8 @@ Test(plan, every_operation_keeps_the_rules)
 		struct pmv_plan plan = pmv_plan_operation(&one.choice, &one.facts);
 		unsigned immediates, payloads;
 		bool later = count(&plan, PMV_STEP_PLAN);
-		bool told = one.facts.immediate && !later &&
-			    (!one.facts.grouped || one.choice.after_agent);
+		bool told =
+			one.facts.immediate && !later && (!one.facts.grouped || is_for_agent(&one));
 
 		expect_all_in_order(&plan, one.choice.method);
 		expect_flags(&plan, &one, &immediates, &payloads);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "commit/run.h"
 #include "objects/handshake.h"
 #include "pair.h"
 
@@ -114,6 +115,40 @@ Test(repair, has_room_for_its_question_when_the_mailbox_is_full)
 	for (int i = 0; i < 8; i++)
 		pair_round(pair);
 	rig_expect_each(pair->home, 0, PMV_WINDOW - 1, RIG_WRITTEN);
+	pair_close(pair);
+}
+
+/*
+ * A request of two messages, of which the first one fails, and the question comes between them.
+ * The target's application must not hear of a commit that is not durable.
+ */
+Test(repair, asks_in_the_middle_of_a_request_that_fails_all_the_same)
+{
+	struct pair *pair = pair_open(NULL);
+	struct iovec iov = {pair->source, 16};
+	struct fi_rma_iov to[] = {
+		{pair_addr(pair, PAGE, 0), 8, pair_key(pair, PAGE)},
+		{pair_addr(pair, DMP, 0), 8, pair_key(pair, DMP)},
+	};
+	struct fi_msg_rma msg = {&iov, NULL, 1, 0, to, 2, CONTEXT(99), DATA};
+
+	for (int i = 0; i < PMV_WINDOW - 1; i++)
+		accepted(pair_put(pair, PAGE_TOO, (size_t) i * 64, 8, CONTEXT(i), FI_COMMIT));
+	for (int i = 1; i <= PMV_MAX_RANGES; i++)
+		accepted(pair_put(pair, DMP, (size_t) i * 1024, 8, CONTEXT(100), 0));
+	pair->sync_fails = true;
+	accepted(fi_writemsg(pair->home->ep, &msg, FI_COMMIT | FI_IMMED));
+	pair_posted(pair);
+	pair->from->initiator.heard_ns = 0;
+	pmv_run_push(&pair->from->initiator, false);
+	expect_sent(pair, "R M M");
+	for (int i = 0; i < 8; i++) {
+		pair_round(pair);
+		pmv_run_push(&pair->from->initiator, false);
+	}
+	expect_sent(pair, "M");
+	cr_expect_eq(atomic_load(&pair->from->initiator.mailbox->unacked), 0);
+	rig_expect_nothing(pair->away);
 	pair_close(pair);
 }
 

@@ -150,6 +150,56 @@ Test(rma_event, of_who_floods_delays_nobody_by_more_than_its_share)
 	told_close(&told);
 }
 
+/*
+ * Somebody is owed more entries than there is room for, and the queue's reader is slow.  Others get
+ * what they need as it reads, a commit with a notice and an event.
+ */
+Test(rma_event, that_is_owed_a_thousand_times_lets_others_in)
+{
+	struct told told = told_open((struct pair_options){.away = {.cq_size = 2}});
+	struct pmv_message message = told_of(told.pair, PMV_EVENT_WRITE, PMV_RANGE_EVENT);
+	struct pmv_rma_events *events = &told.pair->to->mailbox.events;
+	struct fi_cq_tagged_entry entry;
+	struct pmv_ep *flooding;
+
+	told.pair->away->options.not_enabled = false;
+	flooding = pair_join(told.pair);
+	flooding->mailbox.events.owed[PMV_RMA_EVENT_WRITE] = 1000;
+	mailbox_tell(flooding, &message, 1);
+	pair_serve(told.pair);
+	accepted(pair_put(told.pair, DMP, 0, 8, CONTEXT(1), 0));
+	accepted(pair_put(told.pair, DMP, 0, 8, CONTEXT(2), FI_COMMIT | FI_IMMED));
+	pair_round(told.pair);
+	rig_expect(told.pair->home, CONTEXT(1), RIG_WRITTEN);
+	rig_expect_nothing(told.pair->home);
+	cr_expect(events->owes);
+	for (int i = 0; i < 6; i++) {
+		cr_assert_eq(fi_cq_read(told.pair->away->cq, &entry, 1), 1);
+		pair_serve(told.pair);
+	}
+	rig_expect(told.pair->home, CONTEXT(2), RIG_WRITTEN);
+	cr_expect_not(events->owes);
+	cr_expect_gt(flooding->mailbox.events.owed[PMV_RMA_EVENT_WRITE], 990);
+	accepted(fi_close(&flooding->ep_fid.fid));
+	told_close(&told);
+}
+
+/* Whatever its place in the request, what is not marked is made durable. */
+Test(rma_event, that_names_its_place_first_leaves_nothing_volatile)
+{
+	struct told told = told_open((struct pair_options){0});
+	struct pmv_message message = told_of(told.pair, PMV_EVENT_WRITE, PMV_RANGE_EVENT);
+
+	message.ranges[message.count++] = (struct pmv_range){pair_addr(told.pair, DMP, 64), 8,
+							     (uint32_t) pair_key(told.pair, DMP)};
+	pair_tell(told.pair, &message);
+	pair_serve(told.pair);
+	expect_done(told.pair, "F D K");
+	cr_expect(pair_is(told.pair, pair_event(told.pair, 'F', 0), DMP, 64, 8));
+	expect_told(&told, 1, 1);
+	told_close(&told);
+}
+
 /* It names memory that is not there, or not for it: nobody is told, and its sender knows. */
 Test(rma_event, of_memory_that_peers_may_not_write_is_none)
 {

@@ -126,14 +126,17 @@ static void end_sharing(struct shared *shared)
 	free(shared);
 }
 
+static void ask_at(struct pmv_mailbox *link, struct pmv_message *message, uint64_t number)
+{
+	message->number = number;
+	pmv_message_encode(link->block + number % PMV_SLOTS * PMV_MESSAGE_SIZE, message,
+			   &link->message_in);
+}
+
 /* ask -- the next request of the second connection */
 static void ask(struct shared *shared, struct pmv_message *message)
 {
-	struct pmv_mailbox *link = &shared->other->mailbox;
-
-	message->number = ++shared->told;
-	pmv_message_encode(link->block + message->number % PMV_SLOTS * PMV_MESSAGE_SIZE, message,
-			   &link->message_in);
+	ask_at(&shared->other->mailbox, message, ++shared->told);
 }
 
 static void ask_for(struct shared *shared, uint64_t offset, uint64_t len)
@@ -221,15 +224,12 @@ Test(share, all_get_their_turn_though_everybody_asks_for_much)
 {
 	enum { CROWD = PMV_BATCH_WORKS + 8 };
 	struct shared *shared = share(PMV_DMP, BIG_LEN, NULL);
-	struct pmv_message message = {.number = 1, .count = 1, .ranges = {{0, BIG_LEN, BIG_KEY}}};
+	struct pmv_message message = {.count = 1, .ranges = {{0, BIG_LEN, BIG_KEY}}};
 	struct pmv_ep *eps[CROWD];
 
 	for (int i = 0; i < CROWD; i++) {
-		struct pmv_mailbox *link;
-
 		eps[i] = pair_join(shared->pair);
-		link = &eps[i]->mailbox;
-		pmv_message_encode(link->block + PMV_MESSAGE_SIZE, &message, &link->message_in);
+		ask_at(&eps[i]->mailbox, &message, 1);
 	}
 	/* Each misses fewer rounds than there are connections. */
 	for (int round = 0; round < SLICES + CROWD + 2; round++)
@@ -239,6 +239,30 @@ Test(share, all_get_their_turn_though_everybody_asks_for_much)
 		accepted(fi_close(&eps[i]->ep_fid.fid));
 	}
 	end_sharing(shared);
+}
+
+/* Some always ask for as much as fits a batch, and in front of them are many that are idle. */
+Test(share, few_that_ask_for_much_let_others_in)
+{
+	struct pair *pair = pair_open(NULL);
+	struct pmv_message nothing = {0};
+	struct pmv_ep *eps[40];
+
+	/* The last one to come is the first in the list, and pair->to the last one. */
+	for (int i = 0; i < 40; i++)
+		eps[i] = pair_join(pair);
+	pair_tell(pair, &nothing);
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < 4; i++) {
+			for (uint64_t n = 1; n <= PMV_WINDOW; n++)
+				ask_at(&eps[i]->mailbox, &nothing, eps[i]->mailbox.served + n);
+		}
+		pair_serve(pair);
+	}
+	pair_expect_ack(pair, 1, PMV_FAULT_NONE);
+	for (int i = 0; i < 40; i++)
+		accepted(fi_close(&eps[i]->ep_fid.fid));
+	pair_close(pair);
 }
 
 Test(share, pages_that_lie_far_apart_are_not_synced_as_one)

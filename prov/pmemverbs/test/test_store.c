@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include "agent/rest.h"
 #include "agent/service.h"
 #include "objects/ep.h"
 
@@ -322,4 +323,15 @@ Test(help, is_counted_before_the_thread_naps)
 	cr_expect_not(atomic_load(&help.wanted));
 	atomic_fetch_add(&help.calls, 100);
 	cr_expect_eq(pmv_help_nap(&help, now += 100000), 0, "nobody was asked for help");
+}
+
+/* Calls of the application look for requests, and not for what other threads of it sleep for. */
+Test(help, does_not_keep_those_waiting_whom_the_thread_wakes)
+{
+	struct pmv_rest rest = {.sleep_ns = 40000};
+	struct pmv_bed bed = {.longest_ns = 700000, .nap_ns = 500000};
+
+	cr_expect_eq(pmv_rest_sleep_ns(&rest, &bed), 500000);
+	bed.watching = true;
+	cr_expect_eq(pmv_rest_sleep_ns(&rest, &bed), 20000);
 }
