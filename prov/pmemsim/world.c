@@ -353,20 +353,38 @@ static int compare_requests(const void *a, const void *b)
 	return (*one > *other) - (*one < *other);
 }
 
-/* scrub_pool -- free requests hold nothing, and are taken in the order of their addresses */
-static void scrub_pool(struct pmv_op_pool *pool)
+/*
+ * scrub_stack -- free requests hold nothing, and are taken in the order of their addresses; how
+ * often one was taken makes no difference.  A world has too few for any that are not on a stack.
+ */
+static void scrub_stack(struct pmv_op_pool *pool, struct pmv_op_stack *stack)
 {
 	struct pmv_op *list[LARGE_REQUESTS], *op;
+	uint32_t number = (uint32_t) (atomic_load(&stack->head) & PMV_OP_NUMBERS);
 	size_t count = 0;
 
-	STAILQ_FOREACH(op, &pool->free, next)
+	for (; number; number = (uint32_t) atomic_load(&op->behind)) {
+		op = (struct pmv_op *) (pool->base + (number - 1) * pool->size);
 		list[count++] = op;
-	qsort(list, count, sizeof(list[0]), compare_requests);
-	STAILQ_INIT(&pool->free);
-	for (size_t i = 0; i < count; i++) {
-		memset((void *) list[i], 0, pool->size);
-		STAILQ_INSERT_TAIL(&pool->free, list[i], next);
 	}
+	qsort(list, count, sizeof(list[0]), compare_requests);
+	while (count--) {
+		op = list[count];
+		memset((void *) op, 0, offsetof(struct pmv_op, home));
+		memset((char *) op + offsetof(struct pmv_op, next), 0,
+		       pool->size - offsetof(struct pmv_op, next));
+		atomic_store(&op->behind, number);
+		number = op->number;
+	}
+	atomic_store(&stack->head, number);
+}
+
+static void scrub_pool(struct pmv_op_pool *pool)
+{
+	struct pmv_op_stack *stack;
+
+	SLIST_FOREACH(stack, &pool->stacks, next_of_all)
+		scrub_stack(pool, stack);
 }
 
 /*

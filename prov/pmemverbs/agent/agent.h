@@ -106,6 +106,13 @@ static inline void pmv_agent_progress(struct pmv_agent *agent)
 		pmv_help(agent);
 }
 
+/* pmv_agent_has_use_for_calls -- has it to know that the application reads a queue? */
+static inline bool pmv_agent_has_use_for_calls(const struct pmv_agent *agent)
+{
+	return pmv_setting.agent == PMV_AGENT_PROGRESS || agent->engine->core->driven ||
+	       atomic_load_explicit(&agent->help.wanted, memory_order_relaxed);
+}
+
 /* pmv_agent_needs_calls -- are mailboxes served only inside the application's calls? */
 bool pmv_agent_needs_calls(struct pmv_agent *agent);
 

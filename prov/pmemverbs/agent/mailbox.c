@@ -379,6 +379,8 @@ static ssize_t post_ack(struct pmv_mailbox *mailbox, struct pmv_ack *ack)
 
 	if (!op)
 		return -FI_EAGAIN;
+	/* Nothing is to be done when it was sent. */
+	op->ordinary = true;
 	ack->number = mailbox->acks + 1;
 	ack->looks_us = (uint32_t) (mailbox->look.window_ns / 1000);
 	slot = mailbox->outbox + ack_at(ack->number);
@@ -401,6 +403,8 @@ ssize_t pmv_mailbox_pay(struct pmv_mailbox *mailbox)
 		paid += !ret;
 	}
 	mailbox->num_owed -= paid;
-	memmove(mailbox->owed, mailbox->owed + paid, mailbox->num_owed * sizeof(mailbox->owed[0]));
+	if (mailbox->num_owed)
+		memmove(mailbox->owed, mailbox->owed + paid,
+			mailbox->num_owed * sizeof(mailbox->owed[0]));
 	return ret;
 }

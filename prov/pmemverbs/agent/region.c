@@ -197,6 +197,8 @@ void pmv_region_remove(struct pmv_regions *regions, struct pmv_region *region)
 {
 	pthread_mutex_lock(&regions->lock);
 	tdelete(region, &regions->tree, pmv_key_compare);
+	if (regions->last == region)
+		regions->last = NULL;
 	if (region->attr.use & PMV_REGION_PMEM)
 		remove_pieces(regions, region);
 	while (region->users)
@@ -206,11 +208,15 @@ void pmv_region_remove(struct pmv_regions *regions, struct pmv_region *region)
 }
 
 /* find -- by the core's key, or NULL; holds the lock */
-static struct pmv_region *find(struct pmv_regions *regions, uint32_t key)
+static inline struct pmv_region *find(struct pmv_regions *regions, uint32_t key)
 {
-	struct pmv_region **node = tfind(&key, &regions->tree, pmv_key_compare);
+	struct pmv_region **node;
 
-	return node ? *node : NULL;
+	if (!regions->last || regions->last->attr.key != key) {
+		node = tfind(&key, &regions->tree, pmv_key_compare);
+		regions->last = node ? *node : NULL;
+	}
+	return regions->last;
 }
 
 struct pmv_region *pmv_region_get(struct pmv_regions *regions, uint32_t key, uint64_t addr,

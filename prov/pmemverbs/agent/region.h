@@ -66,6 +66,7 @@ struct pmv_regions {
 	pthread_mutex_t lock;
 	pthread_cond_t unused; /* a region has lost its last user */
 	void *tree;
+	struct pmv_region *last;  /* that was looked for; or NULL */
 	struct pmv_piece *pieces; /* of persistent regions, by address */
 	atomic_size_t num_pieces;
 	uint32_t last_id;

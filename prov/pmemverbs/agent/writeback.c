@@ -163,7 +163,7 @@ static void sync_pages(struct pmv_batch *batch, struct pmv_regions *regions)
 				batch->works[j].fault = fault;
 		}
 	}
-	for (unsigned int j = 0; batch->num_syncs && j < batch->count; j++)
+	for (unsigned int j = 0; j < batch->count; j++)
 		batch->works[j].syncs = 0;
 	batch->num_syncs = 0;
 }
@@ -216,7 +216,8 @@ static uint64_t note_pages(struct pmv_batch *batch, struct pmv_regions *regions,
 /* end_flushes -- make durable all that was flushed so far */
 static void end_flushes(struct pmv_batch *batch, struct pmv_regions *regions)
 {
-	sync_pages(batch, regions);
+	if (batch->num_syncs)
+		sync_pages(batch, regions);
 	if (batch->undrained)
 		pmv_flush->drain();
 	batch->undrained = false;

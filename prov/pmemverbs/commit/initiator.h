@@ -62,6 +62,11 @@ struct pmv_ordering {
 	atomic_bool wrote_unreadable; /* ... to where nothing can be read back (never taken) */
 	atomic_bool fence_due;        /* a READ or atomic may be under way */
 	atomic_int reads;             /* under way, where the core has no fence */
+	/*
+	 * The high half of a key, and in the low half what has to be remembered of writes there
+	 * (enum pmv_note): of 0, which is no key of ours, nothing.
+	 */
+	atomic_uint_fast64_t noted;
 	/* In the region of the last key: a commit without data reads there, not at its place. */
 	pthread_mutex_t place_lock;
 	atomic_uint_fast64_t place_key;

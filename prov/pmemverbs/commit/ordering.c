@@ -36,11 +36,19 @@ unsigned pmv_ordering_note(const struct pmv_initiator *ini, const struct pmv_att
 	return notes;
 }
 
-unsigned pmv_ordering_note_key(const struct pmv_initiator *ini, uint64_t key)
+unsigned pmv_ordering_note_new_key(struct pmv_initiator *ini, uint64_t key)
 {
 	struct pmv_attr attr;
+	unsigned notes;
 
-	return pmv_ordering_attr(ini, key, &attr) ? pmv_ordering_note(ini, &attr) : 0;
+	if (!pmv_ordering_attr(ini, key, &attr))
+		return 0;
+	notes = pmv_ordering_note(ini, &attr);
+	/* After the first flush that is another answer. */
+	if (!(notes & PMV_NOTE_FLUSH))
+		atomic_store_explicit(&ini->ordering.noted, (key & ~(uint64_t) UINT32_MAX) | notes,
+				      memory_order_relaxed);
+	return notes;
 }
 
 static inline void count_posting(struct pmv_ordering *ordering, unsigned notes, int change)

@@ -20,7 +20,15 @@ bool pmv_ordering_attr(const struct pmv_initiator *ini, uint64_t key, struct pmv
 
 /* pmv_ordering_note -- what has to be remembered of a write there: enum pmv_note, or 0 */
 unsigned pmv_ordering_note(const struct pmv_initiator *ini, const struct pmv_attr *attr);
-unsigned pmv_ordering_note_key(const struct pmv_initiator *ini, uint64_t key);
+unsigned pmv_ordering_note_new_key(struct pmv_initiator *ini, uint64_t key);
+
+/* pmv_ordering_note_key -- the same by key, of which only the high half matters */
+static inline unsigned pmv_ordering_note_key(struct pmv_initiator *ini, uint64_t key)
+{
+	uint64_t noted = atomic_load_explicit(&ini->ordering.noted, memory_order_relaxed);
+
+	return noted >> 32 == key >> 32 ? (uint32_t) noted : pmv_ordering_note_new_key(ini, key);
+}
 
 /* pmv_ordering_dirty -- the agent is to be told of this range; holds the initiator's lock */
 void pmv_ordering_dirty(struct pmv_initiator *ini, unsigned notes, const struct fi_rma_iov *at);

@@ -2,43 +2,40 @@
 /* quick.c -- the ordinary one-sided commit; quick.h says which */
 #include "commit/quick.h"
 
+#include <stddef.h>
+#include <string.h>
+
 #include <rdma/fi_errno.h>
 
 #include "commit/start.h"
 
-/* post -- both, if there is room; *posted: so many were */
-static ssize_t post(struct pmv_run *run, const struct fi_msg_rma *msg, size_t *posted)
+/* get_run -- as pmv_run_get, but only what an ordinary commit uses is set */
+static inline struct pmv_run *get_run(struct pmv_initiator *ini, void *context, uint64_t flags)
 {
-	const struct pmv_engine_ep *ep = pmv_run_initiator(run)->engine;
-	const struct fi_rma_iov *at = msg->rma_iov;
-	const struct fi_rma_iov to = {at->addr, at->len, (uint32_t) at->key};
-	const struct fi_rma_iov from = {at->addr, 1, (uint32_t) at->key};
-	const struct iovec scratch = {ep->engine->scratch, 1};
-	struct fi_msg_rma write = {msg->msg_iov, msg->desc, 1, msg->addr, &to, 1, run, 0};
-	struct fi_msg_rma read = {&scratch, &ep->engine->scratch_desc, 1, 0, &from, 1, run, 0};
-	const struct pmv_wr wrs[] = {
-		{.kind = PMV_WR_WRITE, .context = run, .flags = FI_COMPLETION, .rma = &write},
-		{.kind = PMV_WR_READ, .context = run, .flags = FI_COMPLETION, .rma = &read},
-	};
-
-	return pmv_engine_post(ep, wrs, 2, posted);
-}
-
-ssize_t pmv_quick_commit(struct pmv_initiator *ini, const struct fi_msg_rma *msg, uint64_t flags)
-{
-	const struct pmv_submission submission = {
-		.what = FI_RMA | FI_WRITE, .context = msg->context, .flags = flags};
-	struct pmv_run *run = pmv_run_get(ini, &submission);
-	size_t posted;
-	ssize_t ret;
+	struct pmv_run *run = pmv_to_run(pmv_op_take(&ini->owner, PMV_OP_APPLICATION));
 
 	if (!run)
-		return -FI_EAGAIN;
-	/* What it was made with stands for the READ. */
-	pmv_run_posting(run, 1);
-	ret = post(run, msg, &posted);
-	if (posted == 2)
-		return 0;
+		return NULL;
+	run->op.context = context;
+	run->op.flags = FI_RMA | FI_WRITE;
+	run->op.audience = ini->owner.tx_queue == ini->unread              ? PMV_TELL_NOBODY
+			   : (flags & FI_COMPLETION) || !ini->tx_selective ? PMV_TELL_ALL
+									   : PMV_TELL_ERROR;
+	run->op.ordinary = !ini->counts[PMV_COUNT_WRITE];
+	run->request = NULL;
+	run->kept = NULL;
+	run->under_way = NULL;
+	run->num_regions = 0;
+	run->counted = true;
+	run->fetches = run->unacked = false;
+	pmv_op_set_owner(&run->op, &ini->owner);
+	return run;
+}
+
+/* go_on -- as after pmv_start: `posted` steps are done */
+static ssize_t go_on(struct pmv_run *run, const struct fi_msg_rma *msg, size_t posted, ssize_t ret)
+{
+	memset(&run->plan, 0, sizeof(*run) - offsetof(struct pmv_run, plan));
 	run->plan = pmv_plan_operation(&(struct pmv_choice){.method = PMV_METHOD_READ},
 				       &(struct pmv_plan_facts){0});
 	run->at = (unsigned int) posted;
@@ -51,4 +48,33 @@ ssize_t pmv_quick_commit(struct pmv_initiator *ini, const struct fi_msg_rma *msg
 	pmv_run_posting(run, -1);
 	pmv_start_refuse(run);
 	return ret;
+}
+
+/* post -- both, if there is room; *posted: so many were */
+static inline ssize_t post(struct pmv_run *run, const struct pmv_engine_ep *ep,
+			   const struct fi_msg_rma *msg, size_t *posted)
+{
+	const struct fi_rma_iov *at = msg->rma_iov;
+	const struct fi_rma_iov to = {at->addr, at->len, (uint32_t) at->key};
+	const struct fi_rma_iov from = {at->addr, 1, (uint32_t) at->key};
+	const struct iovec scratch = {ep->engine->scratch, 1};
+	const struct fi_msg_rma write = {msg->msg_iov, msg->desc, 1, msg->addr, &to, 1, run, 0};
+	const struct fi_msg_rma read = {&scratch, &ep->engine->scratch_desc, 1, 0, &from, 1, run,
+					0};
+
+	return ep->ops->write_read(ep, &write, &read, FI_COMPLETION, posted);
+}
+
+ssize_t pmv_quick_commit(struct pmv_initiator *ini, const struct fi_msg_rma *msg, uint64_t flags)
+{
+	struct pmv_run *run = get_run(ini, msg->context, flags);
+	size_t posted;
+	ssize_t ret;
+
+	if (!run)
+		return -FI_EAGAIN;
+	/* What it was made with stands for the READ; nobody else knows of it yet. */
+	atomic_store_explicit(&run->op.pending, 2, memory_order_relaxed);
+	ret = post(run, ini->engine, msg, &posted);
+	return posted == 2 ? 0 : go_on(run, msg, posted, ret);
 }

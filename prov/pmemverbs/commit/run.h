@@ -25,22 +25,24 @@ struct pmv_flush_request;
 
 struct pmv_run {
 	struct pmv_op op; /* first */
-	struct pmv_plan plan;
-	unsigned int at;        /* the next step */
-	atomic_bool *under_way; /* of one that nobody asked for: the flag for that */
-	bool counted;           /* by the counter for its kind */
-	bool fetches;           /* counted in ordering.reads while it is in flight */
-	bool unacked;           /* counted in mailbox.unacked */
+	/* What has to be seen to when it ends: */
 	struct pmv_flush_request *request;
 	struct pmv_submission *kept; /* a copy, for PMV_STEP_PLAN */
-	uint64_t place_addr;         /* at the target: what a flush reads */
-	uint64_t place_key;          /* the application's, or the core's */
-	uint64_t data;               /* immediate data */
-	struct pmv_op_list members;  /* of a group's flush: the operations that it covers */
+	atomic_bool *under_way;      /* of one that nobody asked for: the flag for that */
+	unsigned int num_regions;    /* with hooks: how many of `regions` */
+	bool counted;                /* by the counter for its kind */
+	bool fetches;                /* counted in ordering.reads while it is in flight */
+	bool unacked;                /* counted in mailbox.unacked */
+	/* An ordinary one (quick.h) does not use the rest. */
+	struct pmv_plan plan;
+	unsigned int at;            /* the next step */
+	uint64_t place_addr;        /* at the target: what a flush reads */
+	uint64_t place_key;         /* the application's, or the core's */
+	uint64_t data;              /* immediate data */
+	struct pmv_op_list members; /* of a group's flush: the operations that it covers */
 	/* with hooks: lost_writes.h */
 	uint64_t writes;
 	uint32_t regions[PMV_HOOKS_REGIONS];
-	unsigned int num_regions;
 };
 
 static inline struct pmv_run *pmv_to_run(struct pmv_op *op)

@@ -118,6 +118,19 @@ static ssize_t write_msg(const struct pmv_engine_ep *ep, const struct fi_msg_rma
 	return fi_writemsg(ep->fid, msg, flags);
 }
 
+static ssize_t write_read(const struct pmv_engine_ep *ep, const struct fi_msg_rma *write,
+			  const struct fi_msg_rma *read, uint64_t flags, size_t *posted)
+{
+	ssize_t ret = fi_writemsg(ep->fid, write, flags);
+
+	*posted = 0;
+	if (ret)
+		return ret;
+	ret = fi_readmsg(ep->fid, read, flags);
+	*posted = ret ? 1 : 2;
+	return ret;
+}
+
 static ssize_t post(const struct pmv_engine_ep *ep, const struct pmv_wr *wrs, size_t count,
 		    size_t *posted)
 {
@@ -133,6 +146,7 @@ static ssize_t post(const struct pmv_engine_ep *ep, const struct pmv_wr *wrs, si
 const struct pmv_engine_ops pmv_engine_libfabric = {
 	.post_one = post_one,
 	.write = write_msg,
+	.write_read = write_read,
 	.post = post,
 	.poll = fi_cq_read,
 	.poll_error = fi_cq_readerr,

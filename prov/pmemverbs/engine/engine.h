@@ -75,6 +75,9 @@ struct pmv_engine_ops {
 	/* A write whose context and flags are the core's to see; the message is not changed. */
 	ssize_t (*write)(const struct pmv_engine_ep *ep, const struct fi_msg_rma *msg,
 			 uint64_t flags);
+	/* A WRITE, and a READ behind it; otherwise as `write` and `post`. */
+	ssize_t (*write_read)(const struct pmv_engine_ep *ep, const struct fi_msg_rma *write,
+			      const struct fi_msg_rma *read, uint64_t flags, size_t *posted);
 	/* Post them in order.  *posted: so many were.  0, or why the next one was not. */
 	ssize_t (*post)(const struct pmv_engine_ep *ep, const struct pmv_wr *wrs, size_t count,
 			size_t *posted);

@@ -127,6 +127,9 @@ static void add_range(struct pmv_dirty_region *region, uint64_t start, uint64_t 
 	unsigned int at = first_touched(region, start);
 	unsigned int joined = 0;
 
+	/* Often the same bytes are written again. */
+	if (at < region->count && region->range[at].start <= start && region->range[at].end >= end)
+		return;
 	while (at + joined < region->count && touch(end, region->range[at + joined].start)) {
 		if (region->range[at + joined].start < start)
 			start = region->range[at + joined].start;

@@ -24,9 +24,8 @@
 
 /* The application's calls */
 
-static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
+__attribute__((noinline)) static ssize_t serve_and_read(struct pmv_cq *cq, void *buf, size_t count)
 {
-	struct pmv_cq *cq = pmv_to_cq(fid);
 	struct pmv_agent *agent = &cq->domain->agent;
 	ssize_t ret;
 
@@ -34,6 +33,15 @@ static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
 	ret = pmv_queue_read(&cq->queue, buf, count);
 	pmv_agent_nudge(agent);
 	return ret;
+}
+
+static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
+{
+	struct pmv_cq *cq = pmv_to_cq(fid);
+
+	if (pmv_agent_has_use_for_calls(&cq->domain->agent))
+		return serve_and_read(cq, buf, count);
+	return pmv_queue_read(&cq->queue, buf, count);
 }
 
 /* no_source -- a connected endpoint has one peer: the core gives no address either */

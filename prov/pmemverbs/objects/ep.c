@@ -312,6 +312,7 @@ static int ep_close(struct fid *fid)
 	if (ep->own_cq)
 		fi_close(&ep->own_cq->cq_fid.fid);
 	pmv_initiator_destroy(&ep->initiator);
+	pmv_op_owner_close(&ep->initiator.owner);
 	atomic_fetch_sub(&ep->domain->users, 1);
 	bury(ep);
 	return 0;
@@ -451,7 +452,6 @@ static void join(struct pmv_ep *ep, const struct fi_info *info, const struct fi_
 	ep->tx_op_flags = info->tx_attr ? info->tx_attr->op_flags : 0;
 	ep->rx_op_flags = info->rx_attr ? info->rx_attr->op_flags : 0;
 	pmv_receive_tracker_init(&ep->receives, rx_size, domain->pmem && domain->keyed);
-	ini->owner.pool = &domain->ops;
 	ini->engine = &ep->engine;
 	ini->mailbox = &ep->mailbox;
 	ini->hooks = domain->hooks;
@@ -492,6 +492,11 @@ int pmv_ep_open(struct fid_domain *domain_fid, struct fi_info *info, struct fid_
 	if (ret)
 		goto free;
 	ep->domain = domain;
+	ret = pmv_op_owner_open(&ep->initiator.owner, &domain->ops);
+	if (ret) {
+		fi_close(&ep->engine.fid->fid);
+		goto free;
+	}
 	join(ep, info, core_info);
 	ep->ep_fid = (struct fid_ep){
 		.fid = {.fclass = FI_CLASS_EP, .context = context, .ops = &pmv_ep_fi_ops},

@@ -202,9 +202,17 @@ static ssize_t rma_write(struct fid_ep *fid, const void *buf, size_t len, void *
 			 false);
 }
 
-static ssize_t rma_writemsg(struct fid_ep *fid, const struct fi_msg_rma *msg, uint64_t flags)
+__attribute__((noinline)) static ssize_t write_any(struct fid_ep *fid, const struct fi_msg_rma *msg,
+						   uint64_t flags)
 {
 	struct pmv_rma_msg copy;
+
+	msg = pmv_write_lengths(msg, &copy);
+	return msg ? write_msg(pmv_to_ep(fid), msg, flags, false) : -FI_EINVAL;
+}
+
+static ssize_t rma_writemsg(struct fid_ep *fid, const struct fi_msg_rma *msg, uint64_t flags)
+{
 
 	if (msg->iov_count == 1 && msg->rma_iov_count == 1 &&
 	    msg->rma_iov->len == msg->msg_iov->iov_len) {
@@ -217,8 +225,7 @@ static ssize_t rma_writemsg(struct fid_ep *fid, const struct fi_msg_rma *msg, ui
 		if (to->len && pmv_quick_may_commit(&ep->initiator, to->key, flags))
 			return pmv_quick_commit(&ep->initiator, msg, flags);
 	}
-	msg = pmv_write_lengths(msg, &copy);
-	return msg ? write_msg(pmv_to_ep(fid), msg, flags, false) : -FI_EINVAL;
+	return write_any(fid, msg, flags);
 }
 
 static ssize_t rma_writedata(struct fid_ep *fid, const void *buf, size_t len, void *desc,

@@ -2,7 +2,7 @@
 /* op.c -- the pool of operations, and how one ends; op.h says what an operation is */
 #include "progress/op.h"
 
-#include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -24,11 +24,91 @@ int pmv_op_pool_init(struct pmv_op_pool *pool, size_t size)
 
 void pmv_op_pool_destroy(struct pmv_op_pool *pool)
 {
+	struct pmv_op_stack *stack;
+
+	while ((stack = SLIST_FIRST(&pool->stacks))) {
+		SLIST_REMOVE_HEAD(&pool->stacks, next_of_all);
+		free(stack);
+	}
 	pthread_mutex_destroy(&pool->lock);
 	munmap(pool->base, pool->reserved);
 }
 
-struct pmv_op *pmv_op_get(struct pmv_op_owner *owner, enum pmv_op_most most)
+int pmv_op_owner_open(struct pmv_op_owner *owner, struct pmv_op_pool *pool)
+{
+	struct pmv_op_stack *stack;
+
+	pthread_mutex_lock(&pool->lock);
+	stack = SLIST_FIRST(&pool->unused);
+	if (stack) {
+		SLIST_REMOVE_HEAD(&pool->unused, next);
+	} else {
+		stack = calloc(1, sizeof(*stack));
+		if (stack)
+			SLIST_INSERT_HEAD(&pool->stacks, stack, next_of_all);
+	}
+	pthread_mutex_unlock(&pool->lock);
+	owner->pool = pool;
+	owner->stack = stack;
+	return stack ? 0 : -FI_ENOMEM;
+}
+
+void pmv_op_owner_close(struct pmv_op_owner *owner)
+{
+	pthread_mutex_lock(&owner->pool->lock);
+	SLIST_INSERT_HEAD(&owner->pool->unused, owner->stack, next);
+	pthread_mutex_unlock(&owner->pool->lock);
+	owner->stack = NULL;
+}
+
+/* Free operations */
+
+_Static_assert(PMV_OP_OWN <= PMV_OP_NUMBERS, "their numbers fit");
+
+static inline struct pmv_op *numbered(const struct pmv_op_pool *pool, uint64_t number)
+{
+	return (struct pmv_op *) (pool->base + (number - 1) * pool->size);
+}
+
+static inline struct pmv_op *pop(const struct pmv_op_pool *pool, struct pmv_op_stack *stack)
+{
+	uint_fast64_t head = atomic_load(&stack->head), behind;
+	struct pmv_op *op;
+
+	do {
+		if (!(head & PMV_OP_NUMBERS))
+			return NULL;
+		op = numbered(pool, head & PMV_OP_NUMBERS);
+		/* If another thread has taken it meanwhile this is wrong, and the head another one.
+		 */
+		behind = atomic_load_explicit(&op->behind, memory_order_relaxed);
+		behind |= (head & ~PMV_OP_NUMBERS) + PMV_OP_NUMBERS + 1;
+	} while (!atomic_compare_exchange_weak(&stack->head, &head, behind));
+	return op;
+}
+
+static inline void push(struct pmv_op_stack *stack, struct pmv_op *op)
+{
+	uint_fast64_t head = atomic_load(&stack->head);
+
+	do
+		atomic_store_explicit(&op->behind, head & PMV_OP_NUMBERS, memory_order_relaxed);
+	while (!atomic_compare_exchange_weak(&stack->head, &head,
+					     (head & ~PMV_OP_NUMBERS) | op->number));
+}
+
+static inline struct pmv_op *prepare(struct pmv_op *op)
+{
+	op->comp.embedded = true;
+	atomic_store_explicit(&op->pending, 1, memory_order_relaxed);
+	atomic_store_explicit(&op->error, 0, memory_order_relaxed);
+	op->single = op->ordinary = false;
+	return op;
+}
+
+/* take_free -- of those that are on no stack */
+__attribute__((noinline)) static struct pmv_op *take_free(struct pmv_op_owner *owner,
+							  enum pmv_op_most most)
 {
 	struct pmv_op_pool *pool = owner->pool;
 	struct pmv_op *op = NULL;
@@ -42,26 +122,64 @@ struct pmv_op *pmv_op_get(struct pmv_op_owner *owner, enum pmv_op_most most)
 		} else {
 			op = (struct pmv_op *) (pool->base + pool->used);
 			pool->used += pool->size;
+			op->number = (uint32_t) (pool->used / pool->size);
 		}
-		memset(&op->next, 0, pool->size - offsetof(struct pmv_op, next));
-		op->comp.embedded = true;
-		atomic_init(&op->pending, 1);
-		op->owner = owner;
+		op->home = owner->stack;
 	}
 	pthread_mutex_unlock(&pool->lock);
+	return op ? prepare(op) : NULL;
+}
+
+struct pmv_op *pmv_op_take(struct pmv_op_owner *owner, enum pmv_op_most most)
+{
+	struct pmv_op *op = pop(owner->pool, owner->stack);
+
+	return op ? prepare(op) : take_free(owner, most);
+}
+
+struct pmv_op *pmv_op_get(struct pmv_op_owner *owner, enum pmv_op_most most)
+{
+	struct pmv_op *op = pmv_op_take(owner, most);
+
+	if (!op)
+		return NULL;
+	op->context = NULL;
+	op->flags = 0;
+	op->prov_errno = 0;
+	op->audience = PMV_TELL_NOBODY;
+	memset(op + 1, 0, owner->pool->size - sizeof(*op));
+	pmv_op_set_owner(op, owner);
 	return op;
 }
 
-void pmv_op_put(struct pmv_op_pool *pool, struct pmv_op *op)
+__attribute__((noinline)) static void put_free(struct pmv_op_pool *pool, struct pmv_op *op)
 {
-	op->owner = NULL;
 	pthread_mutex_lock(&pool->lock);
 	STAILQ_INSERT_HEAD(&pool->free, op, next);
 	pool->taken--;
 	pthread_mutex_unlock(&pool->lock);
 }
 
+void pmv_op_put(struct pmv_op_pool *pool, struct pmv_op *op)
+{
+	pmv_op_set_owner(op, NULL);
+	/* At most half of all are on stacks: the others are for whoever needs many. */
+	if (atomic_load_explicit(&pool->taken, memory_order_relaxed) < PMV_OP_APPLICATION / 2)
+		push(op->home, op);
+	else
+		put_free(pool, op);
+}
+
 /* How an operation ends */
+
+void pmv_op_report_error(struct pmv_op *op, int err)
+{
+	op->comp.is_error = true;
+	op->comp.err = (struct fi_cq_err_entry){.op_context = op->context,
+						.flags = op->flags,
+						.err = err,
+						.prov_errno = op->prov_errno};
+}
 
 void pmv_op_fail(struct pmv_op *op, int err, int prov_errno)
 {
@@ -71,38 +189,15 @@ void pmv_op_fail(struct pmv_op *op, int err, int prov_errno)
 		op->prov_errno = prov_errno;
 }
 
-/* end -- true: the application is to be told */
-static bool end(struct pmv_op_pool *pool, struct pmv_op *op)
-{
-	struct pmv_op_owner *owner = op->owner;
-	int err = atomic_load(&op->error);
-	enum pmv_audience least = err ? PMV_TELL_ERROR : PMV_TELL_ALL;
-
-	if (owner)
-		owner->ended(owner, op);
-	/* The application was told when the endpoint was closed. */
-	if (!owner || op->audience < least) {
-		pmv_op_put(pool, op);
-		return false;
-	}
-	op->owner = NULL;
-	op->comp.is_error = err != 0;
-	if (err)
-		op->comp.err = (struct fi_cq_err_entry){.op_context = op->context,
-							.flags = op->flags,
-							.err = err,
-							.prov_errno = op->prov_errno};
-	else
-		op->comp.ok =
-			(struct fi_cq_tagged_entry){.op_context = op->context, .flags = op->flags};
-	return true;
-}
-
 bool pmv_op_done(struct pmv_op_pool *pool, struct pmv_op *op, int err, int prov_errno)
 {
 	if (err)
 		pmv_op_fail(op, err, prov_errno);
-	return atomic_fetch_sub(&op->pending, 1) == 1 && end(pool, op);
+	if (!pmv_op_is_last(op) || !pmv_op_end(pool, op))
+		return false;
+	if (!op->comp.is_error)
+		op->comp.ok = pmv_op_success(op);
+	return true;
 }
 
 /* An endpoint's operations */

@@ -45,9 +45,23 @@ enum pmv_audience {
 	PMV_TELL_ALL,    /* the application */
 };
 
+/*
+ * An endpoint's free operations: a stack, which takes no lock.  Its head has the number of the
+ * first one, or 0, and above that a count of those that were taken: a first one that was taken
+ * and put back meanwhile makes another head.  It belongs to the pool, and outlives the endpoint.
+ */
+struct pmv_op_stack {
+	SLIST_ENTRY(pmv_op_stack) next; /* of the pool's, while no endpoint has it */
+	SLIST_ENTRY(pmv_op_stack) next_of_all;
+	atomic_uint_fast64_t head;
+};
+
+#define PMV_OP_NUMBERS ((UINT64_C(1) << 20) - 1) /* the bits of a head that are a number */
+
 /* Who has operations carried out: an endpoint. */
 struct pmv_op_owner {
 	struct pmv_op_pool *pool;
+	struct pmv_op_stack *stack;
 	struct pmv_queue *tx_queue; /* where they complete; NULL: there is none */
 	struct pmv_queue *rx_queue;
 	/* one has ended: op->error says how; before the application is told */
@@ -58,6 +72,11 @@ struct pmv_op_owner {
 
 struct pmv_op {
 	struct pmv_comp comp; /* first: a comp's address is its operation's */
+	/* These stay while it is free. */
+	struct pmv_op_stack *home;   /* where it is put; NULL: it was never taken */
+	uint32_t number;             /* in the pool, from 1 on */
+	atomic_uint_fast32_t behind; /* on the stack: the next one's number */
+	/* And these are set anew. */
 	STAILQ_ENTRY(pmv_op) next;
 	struct pmv_op_owner *_Atomic owner; /* NULL: free, ended, or left by a closed endpoint */
 	void *context;                      /* the application's */
@@ -66,18 +85,21 @@ struct pmv_op {
 	atomic_int error; /* the first one, a positive fi_errno; 0: none */
 	int prov_errno;
 	enum pmv_audience audience;
-	bool single; /* one work request, whose entry the application is handed */
+	bool single;   /* one work request, whose entry the application is handed */
+	bool ordinary; /* the owner need not hear that it has succeeded */
 };
 
 STAILQ_HEAD(pmv_op_list, pmv_op);
 
 struct pmv_op_pool {
 	char *base;
-	size_t size;     /* of each, with what is behind the operation itself */
-	size_t reserved; /* bytes of address space */
-	size_t used;     /* bytes ever handed out: memory behind them is touched */
-	size_t taken;    /* operations that are handed out now */
+	size_t size;         /* of each, with what is behind the operation itself */
+	size_t reserved;     /* bytes of address space */
+	size_t used;         /* bytes ever handed out: memory behind them is touched */
+	atomic_size_t taken; /* operations that are not free here: in use, or on a stack */
 	struct pmv_op_list free;
+	SLIST_HEAD(, pmv_op_stack) stacks; /* all of them ... */
+	SLIST_HEAD(, pmv_op_stack) unused; /* ... and those of endpoints that are closed */
 	pthread_mutex_t lock;
 };
 
@@ -96,15 +118,70 @@ enum pmv_op_most {
 	PMV_OP_APPLICATION = PMV_OP_OWN - 1024,
 };
 
-/* pmv_op_get -- all zeros but for its owner, and pending: 1.  NULL: none left, try again. */
+/*
+ * pmv_op_owner_open, pmv_op_owner_close -- an endpoint of that pool; 0 or -FI_ENOMEM.  Its
+ * operations may be put back later.
+ */
+int pmv_op_owner_open(struct pmv_op_owner *owner, struct pmv_op_pool *pool);
+void pmv_op_owner_close(struct pmv_op_owner *owner);
+
+/*
+ * pmv_op_get -- all zeros but for its owner, and pending: 1.  NULL: none left, try again.
+ * pmv_op_take -- the same, but the caller sets the context, the flags, the audience, what is
+ * behind the operation itself, and at last its owner with pmv_op_set_owner
+ * pmv_op_put -- nobody needs it any more
+ */
 struct pmv_op *pmv_op_get(struct pmv_op_owner *owner, enum pmv_op_most most);
+struct pmv_op *pmv_op_take(struct pmv_op_owner *owner, enum pmv_op_most most);
 void pmv_op_put(struct pmv_op_pool *pool, struct pmv_op *op);
+
+static inline void pmv_op_set_owner(struct pmv_op *op, struct pmv_op_owner *owner)
+{
+	atomic_store_explicit(&op->owner, owner, memory_order_release);
+}
 
 /*
  * pmv_op_done -- one of the pending has come to its end; err: 0 or a positive fi_errno.  True:
  * the application is to be told op->comp.  An operation that has ended untold is gone.
  */
 bool pmv_op_done(struct pmv_op_pool *pool, struct pmv_op *op, int err, int prov_errno);
+
+/*
+ * The same for a success, in two steps, without op->comp:
+ * pmv_op_is_last -- one of the pending has come to its end; true: call pmv_op_end
+ * pmv_op_end -- true: the application is to be told op->comp, if is_error, or pmv_op_success
+ */
+static inline bool pmv_op_is_last(struct pmv_op *op)
+{
+	return atomic_fetch_sub(&op->pending, 1) == 1;
+}
+
+static inline struct fi_cq_tagged_entry pmv_op_success(const struct pmv_op *op)
+{
+	return (struct fi_cq_tagged_entry){.op_context = op->context, .flags = op->flags};
+}
+
+/* pmv_op_report_error -- fill in op->comp */
+void pmv_op_report_error(struct pmv_op *op, int err);
+
+static inline bool pmv_op_end(struct pmv_op_pool *pool, struct pmv_op *op)
+{
+	struct pmv_op_owner *owner = op->owner;
+	int err = atomic_load(&op->error);
+
+	if (owner && (err || !op->ordinary))
+		owner->ended(owner, op);
+	/* The application was told when the endpoint was closed. */
+	if (!owner || op->audience < (err ? PMV_TELL_ERROR : PMV_TELL_ALL)) {
+		pmv_op_put(pool, op);
+		return false;
+	}
+	pmv_op_set_owner(op, NULL);
+	op->comp.is_error = false;
+	if (err)
+		pmv_op_report_error(op, err);
+	return true;
+}
 
 /* pmv_op_fail -- note an error, if it is the first one */
 void pmv_op_fail(struct pmv_op *op, int err, int prov_errno);

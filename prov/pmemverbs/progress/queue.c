@@ -119,29 +119,24 @@ void pmv_queue_free(struct pmv_queue *queue, struct pmv_comp *comp)
 
 /* The core's entries */
 
-/* settle -- a work request has completed; true: the slot holds what the application is told */
-static bool settle(struct pmv_queue *queue, struct pmv_op *op, char *slot, const char *core_entry)
+/* tell -- the slot gets what the application is told of an operation that has succeeded */
+static inline void tell(struct pmv_queue *queue, const struct pmv_op *op, char *slot,
+			const char *core_entry)
 {
-	if (!pmv_op_done(queue->pool, op, 0, 0))
-		return false;
-	if (op->comp.is_error) {
-		ready_add(queue, &op->comp);
-		return false;
-	}
 	if (op->single) {
 		/* The core's entry is right except for the context. */
 		memmove(slot, core_entry, queue->entry_size);
 		memcpy(slot, &op->context, sizeof(op->context));
 	} else {
+		const struct fi_cq_tagged_entry ok = pmv_op_success(op);
+
 		/* All formats are prefixes of the tagged one. */
-		memcpy(slot, &op->comp.ok, queue->entry_size);
+		memcpy(slot, &ok, queue->entry_size);
 	}
-	pmv_op_put(queue->pool, op);
-	return true;
 }
 
 /* put_behind -- add a copy of an entry to the ready list; false: no memory */
-static bool put_behind(struct pmv_queue *queue, const void *entry)
+__attribute__((noinline)) static bool put_behind(struct pmv_queue *queue, const void *entry)
 {
 	struct pmv_comp *comp = calloc(1, sizeof(*comp));
 
@@ -153,33 +148,48 @@ static bool put_behind(struct pmv_queue *queue, const void *entry)
 }
 
 /*
- * filter -- remove the entries of operations from a buffer; returns how many are left.  A
- * flush may end many writes, whose entries go to the ready list, and those behind it, too.
+ * settle -- the last work request of an operation has completed; true: the slot holds what the
+ * application is told
  */
-static size_t filter(struct pmv_queue *queue, char *buf, size_t count)
+__attribute__((noinline)) static bool settle(struct pmv_queue *queue, struct pmv_op *op, char *slot,
+					     const char *core_entry)
 {
-	bool behind = false;
-	size_t left = 0;
+	if (!pmv_op_end(queue->pool, op))
+		return false;
+	if (op->comp.is_error) {
+		ready_add(queue, &op->comp);
+		return false;
+	}
+	tell(queue, op, slot, core_entry);
+	pmv_op_put(queue->pool, op);
+	return true;
+}
 
-	for (size_t i = 0; i < count; i++) {
-		char *entry = buf + i * queue->entry_size;
-		char *slot = buf + left * queue->entry_size;
+/*
+ * filter -- remove the entries of operations from a buffer, or rewrite them; returns how many
+ * are left.  A flush may end many writes, whose entries go to the ready list, and those behind
+ * it, too.
+ */
+__attribute__((always_inline)) static inline size_t filter(struct pmv_queue *queue, char *buf,
+							   size_t count)
+{
+	size_t ready = atomic_load(&queue->num_ready), left = 0;
+	char *slot = buf;
+
+	for (char *entry = buf; count; count--, entry += queue->entry_size) {
 		void *context;
 
 		memcpy(&context, entry, sizeof(context));
-		if (!pmv_is_op(queue->pool, context)) {
-			if (slot != entry)
-				memcpy(slot, entry, queue->entry_size);
-		} else {
-			size_t ready = atomic_load(&queue->num_ready);
-			bool told = settle(queue, context, slot, entry);
-
-			behind |= atomic_load(&queue->num_ready) > ready;
-			if (!told)
+		if (pmv_is_op(queue->pool, context)) {
+			if (!pmv_op_is_last(context) || !settle(queue, context, slot, entry))
 				continue;
+		} else if (slot != entry) {
+			memcpy(slot, entry, queue->entry_size);
 		}
-		if (!behind || !put_behind(queue, slot))
-			left++;
+		if (atomic_load(&queue->num_ready) > ready && put_behind(queue, slot))
+			continue;
+		slot += queue->entry_size;
+		left++;
 	}
 	return left;
 }
@@ -230,7 +240,7 @@ static ssize_t take_error(struct pmv_queue *queue)
 }
 
 /* poll_core -- some cores copy what has arrived now, to wherever it belongs */
-static ssize_t poll_core(struct pmv_queue *queue, void *buf, size_t count)
+static inline ssize_t poll_core(struct pmv_queue *queue, void *buf, size_t count)
 {
 	ssize_t ret;
 

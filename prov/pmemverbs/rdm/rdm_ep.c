@@ -353,8 +353,11 @@ static int rdm_ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 		rdm->av = pmv_container_of(bfid, struct fid_av, fid);
 	if (bfid->fclass == FI_CLASS_CNTR && (flags & (FI_READ | FI_WRITE)))
 		rdm->counts = true;
-	if (pmv_rdm_cq_pool(bfid) && (flags & FI_TRANSMIT)) {
-		rdm->deferred.pool = pmv_rdm_cq_pool(bfid);
+	if (pmv_rdm_cq_pool(bfid) && (flags & FI_TRANSMIT) && !rdm->tx_cq) {
+		int ret = pmv_op_owner_open(&rdm->deferred, pmv_rdm_cq_pool(bfid));
+
+		if (ret)
+			return ret;
 		rdm->tx_cq = pmv_container_of(bfid, struct fid_cq, fid);
 		rdm->selective = flags & FI_SELECTIVE_COMPLETION;
 	}
@@ -372,6 +375,8 @@ static int rdm_ep_close(struct fid *fid)
 	ret = rdm->rxm_ops->close(fid);
 	if (ret)
 		return ret;
+	if (rdm->tx_cq)
+		pmv_op_owner_close(&rdm->deferred);
 	pmv_lost_writes_list_destroy(&rdm->lost_writes);
 	free(rdm);
 	return 0;

@@ -4,7 +4,7 @@
 TESTS = test_agent test_agent_commit test_agent_fence test_atomic test_close test_cntr test_commit \
 	test_cover test_dirty test_entries test_eq test_errors test_fence test_file test_flush \
 	test_flush_effect test_guard test_hint test_info test_key test_length test_mem test_method test_offer \
-	test_outage test_lost_writes test_plan test_quick test_random test_received test_region test_repair test_rma_event test_send test_share \
+	test_op test_outage test_lost_writes test_plan test_quick test_random test_received test_region test_repair test_rma_event test_send test_share \
 	test_stall test_start test_store test_threads test_wire
 check_PROGRAMS = $(TESTS) bench_calls bench_dirty
 
@@ -49,6 +49,7 @@ test_mem_SOURCES = %D%/test_mem.c %D%/test_mem_files.c %D%/test_mem_input.c %D%/
 	%D%/mem_system.c %D%/mem_system.h
 test_method_SOURCES = %D%/test_method.c
 test_offer_SOURCES = %D%/test_offer.c
+test_op_SOURCES = %D%/test_op.c
 test_outage_SOURCES = %D%/test_outage.c
 test_lost_writes_SOURCES = %D%/test_lost_writes.c
 test_plan_SOURCES = %D%/test_plan.c

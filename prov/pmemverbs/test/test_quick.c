@@ -259,3 +259,31 @@ Test(quick, write_that_needs_the_agent_is_not_quiet)
 	fake_complete(&rig->fake, SIZE_MAX);
 	rig_close(rig);
 }
+
+static unsigned fresh_notes(struct pmv_initiator *ini, uint64_t key)
+{
+	struct pmv_attr attr;
+
+	return pmv_ordering_attr(ini, key, &attr) ? pmv_ordering_note(ini, &attr) : 0;
+}
+
+/* What was found out of the last key is another one's only if they are of the same kind. */
+Test(quick, what_is_known_of_a_key_is_not_taken_for_another)
+{
+	struct rig *rig = rig_open(NULL);
+	struct pmv_initiator *ini = initiator(rig);
+	const uint64_t keys[] = {KEY_MHP,  KEY_DMP,   KEY_DMP_DDIO, KEY_WSP, KEY_PAGE,
+				 KEY_NONE, KEY_PLAIN, KEY_MHP + 1,  0};
+	size_t count = sizeof(keys) / sizeof(keys[0]);
+
+	for (int flushed = 0; flushed < 2; flushed++) {
+		for (size_t i = 0; i < count * count; i++) {
+			uint64_t one = keys[i / count], other = keys[i % count];
+
+			cr_expect_eq(pmv_ordering_note_key(ini, one), fresh_notes(ini, one));
+			cr_expect_eq(pmv_ordering_note_key(ini, other), fresh_notes(ini, other));
+		}
+		atomic_store(&ini->ordering.wrote_flush, true);
+	}
+	rig_close(rig);
+}
