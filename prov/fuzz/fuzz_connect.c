@@ -89,6 +89,23 @@ static size_t read_offer(const uint8_t *data, size_t len, struct offer *offer)
 	return len - PMV_HANDSHAKE_SIZE;
 }
 
+/* expect_offer -- the decoder reads the same, and nothing in front of the data */
+static void expect_offer(const uint8_t *data, size_t len, size_t own, const struct offer *offer)
+{
+	uint8_t *copy = malloc(len);
+	struct pmv_handshake handshake;
+
+	cr_assert(copy || !len);
+	if (len)
+		memcpy(copy, data, len);
+	cr_assert_eq(pmv_handshake_decode(copy, len, &handshake), own);
+	free(copy);
+	cr_assert_eq(handshake.known, offer->known);
+	cr_assert_eq(handshake.addr, offer->addr);
+	cr_assert_eq(handshake.key, offer->key);
+	cr_assert_eq(handshake.flush_key, offer->flush_key);
+}
+
 /* Events */
 
 static struct fi_info *core_request(void)
@@ -119,6 +136,7 @@ static size_t bring(uint32_t event, struct fid *fid, struct fi_info *info, struc
 
 	input_copy(&stage.input, sent.cm.data, len);
 	own = read_offer(sent.cm.data, len, offer);
+	expect_offer(sent.cm.data, len, own, offer);
 	fake_raise(pmv_to_eq(stage.eq)->core_fid, event, &sent, sizeof(sent.cm) + len);
 	ret = fi_eq_read(stage.eq, &what, &got, sizeof(got), 0);
 	cr_assert_eq(what, event);

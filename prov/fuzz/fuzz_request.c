@@ -40,7 +40,8 @@ struct sent {
 	struct version flushed[PMV_MAX_RANGES];
 	bool stores;
 	struct version stored;
-	size_t receives; /* so many are to be durable, as they were: */
+	uint64_t messages; /* it commits the first so many */
+	size_t receives;   /* so many are to be durable, as they were: */
 	uint8_t received[MOST_RECEIVES];
 };
 
@@ -85,34 +86,46 @@ static bool is_checked(enum pair_memory memory)
 	return memory != MHP;
 }
 
+/* is_durable -- that version of a byte, or a later one; a request may store older data there */
+static bool is_durable(enum pair_memory memory, size_t at, uint8_t version)
+{
+	return !is_checked(memory) || (uint8_t) target.pair->durable[memory][at] >= version ||
+	       target.stored[memory][at];
+}
+
 static void expect_durable(const struct version *version)
 {
-	const uint8_t *durable =
-		(uint8_t *) target.pair->durable[version->memory] + version->offset;
+	for (size_t i = 0; i < version->len; i++)
+		cr_assert(is_durable(version->memory, version->offset + i, version->bytes[i]));
+}
 
+/* expect_stored -- nothing older is stored behind it */
+static void expect_stored(const struct version *version)
+{
 	for (size_t i = 0; i < version->len && is_checked(version->memory); i++)
-		cr_assert(durable[i] >= version->bytes[i]);
+		cr_assert((uint8_t) target.pair->durable[version->memory][version->offset + i] >=
+			  version->bytes[i]);
 }
 
 static void expect_received(const struct sent *sent)
 {
 	for (size_t i = 0; i < sent->receives; i++) {
 		const struct receive *receive = &target.receives[i];
-		const uint8_t *durable =
-			(uint8_t *) target.pair->durable[receive->memory] + receive->offset;
 
-		for (size_t j = 0; j < receive->len && is_checked(receive->memory); j++)
-			cr_assert(durable[j] >= sent->received[i]);
+		for (size_t j = 0; j < receive->len; j++)
+			cr_assert(is_durable(receive->memory, receive->offset + j,
+					     sent->received[i]));
 	}
 }
 
 static void expect_claim(const struct sent *sent)
 {
 	cr_assert(sent->whole && !sent->must_fail);
+	cr_assert(sent->messages <= target.num_receives);
 	for (unsigned int i = 0; i < sent->count; i++)
 		expect_durable(&sent->flushed[i]);
 	if (sent->stores)
-		expect_durable(&sent->stored);
+		expect_stored(&sent->stored);
 	expect_received(sent);
 	target.notices_wanted += sent->notifies;
 }
@@ -221,6 +234,7 @@ static void note_store(struct sent *sent, struct pmv_message *message)
 
 static void note_receives(struct sent *sent, uint64_t messages)
 {
+	sent->messages = messages;
 	sent->receives = messages < target.num_receives ? messages : target.num_receives;
 	for (size_t i = 0; i < sent->receives; i++)
 		sent->received[i] = target.receives[i].write;
@@ -247,7 +261,34 @@ enum {
 	LEN_AS_IT_IS = 1, /* not what the ranges need */
 	WRONG_SEAL = 2,
 	WRONG_NUMBER = 4,
+	BYTES = 8, /* all of it is the input's, not only what a range may be */
 };
+
+/* input_range -- in few bytes, and most are near the end of a memory, or not far from it */
+static void input_range(struct pmv_range *range, bool is_stored)
+{
+	uint8_t how = input_8(&target.input);
+
+	range->key = how & 7;
+	if (how & 8)
+		range->key |= PMV_RANGE_EVENT;
+	range->addr = input_16(&target.input) % (PAIR_SIZE + 64);
+	range->len = input_16(&target.input) % (is_stored ? PMV_MESSAGE_SIZE : PAIR_SIZE + 64);
+	if (how & 16)
+		range->addr = input_64(&target.input);
+	if (how & 32)
+		range->len = input_64(&target.input);
+}
+
+static void input_message(struct pmv_message *message)
+{
+	message->flags = input_8(&target.input);
+	message->count = input_8(&target.input) % (PMV_MAX_RANGES + 2);
+	message->data = input_8(&target.input);
+	message->seen = input_8(&target.input);
+	for (unsigned int i = 0; i < message->count && i < PMV_MAX_RANGES; i++)
+		input_range(&message->ranges[i], message->store && i + 1U == message->count);
+}
 
 static void send_message(void)
 {
@@ -258,7 +299,10 @@ static void send_message(void)
 	struct sent *sent = &target.sent[target.told + 1];
 
 	memset(buf, 0, sizeof(buf));
-	input_copy(&target.input, buf, input_16(&target.input) % (PMV_MESSAGE_SIZE + 1));
+	if (how & BYTES)
+		input_copy(&target.input, buf, input_16(&target.input) % (PMV_MESSAGE_SIZE + 1));
+	else
+		input_message(message);
 	if (target.told == MOST_SENT || target.told - target.acked >= PMV_WINDOW)
 		return;
 	message->number = target.told + 1 + (how & WRONG_NUMBER ? message->number : 0);

@@ -25,7 +25,7 @@ enum {
 	REQUEST_POST = 5,
 	REQUEST_RECEIVE = 6
 };
-enum { REQUEST_READ = 9 };
+enum { REQUEST_READ = 9, REQUEST_BYTES = 8 };
 enum { ACK_CALL = 0, ACK_ANSWER = 3, ACK_COMPLETE = 5, ACK_READ = 9 };
 enum { ACK_SEND = 1, ACK_FETCH = 2, ACK_PUT = 3 };
 enum { CONNECT_REQUEST = 0, CONNECT_CONNECTED = 1, CONNECT_ACCEPT = 3, CONNECT_COMPLETE = 5 };
@@ -83,6 +83,29 @@ static unsigned int memory_of(uint32_t core_key)
 	return PEER_NOWHERE;
 }
 
+static void add_message(const struct pmv_message *message)
+{
+	add(&request,
+	    (uint8_t[]){0, message->flags, message->count, (uint8_t) message->data,
+			(uint8_t) message->seen},
+	    5);
+	for (unsigned int i = 0; i < message->count; i++) {
+		const struct pmv_range *range = &message->ranges[i];
+
+		add_8(&request,
+		      (unsigned int) (range->key & 7) + (range->key & PMV_RANGE_EVENT ? 8 : 0));
+		add_16(&request, range->addr);
+		add_16(&request, range->len);
+	}
+}
+
+static void add_bytes(const struct pmv_message *message)
+{
+	add_8(&request, REQUEST_BYTES);
+	add_16(&request, message->len);
+	add(&request, message, message->len);
+}
+
 /* see_request -- as peer_translate takes it */
 static void see_request(struct fake *fake, const struct fake_post *post, void *arg)
 {
@@ -107,9 +130,10 @@ static void see_request(struct fake *fake, const struct fake_post *post, void *a
 		range->key = (range->key & ~(uint64_t) UINT32_MAX) | memory;
 	}
 	add_8(&request, REQUEST_SEND);
-	add_8(&request, 0);
-	add_16(&request, message.len);
-	add(&request, &message, message.len);
+	if (message.number % 4)
+		add_message(&message);
+	else
+		add_bytes(&message);
 }
 
 static void see_ack(struct fake *fake, const struct fake_post *post, void *arg)
