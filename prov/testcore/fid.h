@@ -9,12 +9,18 @@
 /* testcore_of -- the object that a libfabric handle is a member of */
 #define testcore_of(ptr, type, member) ((type *) ((char *) (ptr) -offsetof(type, member)))
 
-/* testcore_need -- a test without memory ends here */
-static inline void *testcore_need(void *memory)
-{
-	if (!memory)
-		abort();
-	return memory;
-}
+/*
+ * testcore_need -- a test without memory ends here.  What is called may be called again: a test
+ * that lets one allocation fail means the provider's, not the core's.
+ */
+#define testcore_need(call)                                                                        \
+	({                                                                                         \
+		void *memory_ = (call);                                                            \
+		if (!memory_)                                                                      \
+			memory_ = (call);                                                          \
+		if (!memory_)                                                                      \
+			abort();                                                                   \
+		memory_;                                                                           \
+	})
 
 #endif /* TESTCORE_FID_H */

@@ -285,23 +285,27 @@ static void look_around(struct pmv_agent *agent, struct pmv_slice slice)
 	pthread_mutex_unlock(&agent->lock);
 }
 
-/* give_notice -- the application's completion, now that all of it is durable */
-static void give_notice(const struct pmv_mailbox *mailbox, uint64_t data)
+/*
+ * give_notice -- the application's completion, now that all of it is durable.  Without memory
+ * for it the commit fails: it was to be told.
+ */
+static enum pmv_fault give_notice(const struct pmv_mailbox *mailbox, uint64_t data)
 {
 	struct pmv_comp *comp;
 
 	if (!mailbox->notice_queue)
-		return;
+		return PMV_FAULT_NONE;
 	comp = calloc(1, sizeof(*comp));
 	if (!comp) {
-		PMV_WARN(CQ, "no memory for a completion: a notice is lost\n");
-		return;
+		PMV_WARN(CQ, "no memory for a completion: a peer's commit fails\n");
+		return PMV_FAULT_MEMORY;
 	}
 	comp->ok = (struct fi_cq_tagged_entry){
 		.flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA,
 		.data = data,
 	};
 	pmv_queue_add(mailbox->notice_queue, comp);
+	return PMV_FAULT_NONE;
 }
 
 static void warn_of_fault(struct pmv_mailbox *mailbox, const struct pmv_work *work)
@@ -324,7 +328,7 @@ static void warn_of_fault(struct pmv_mailbox *mailbox, const struct pmv_work *wo
  * tell -- the application, unless its endpoint is being closed.  A request of several messages
  * is durable only if all of them are.
  */
-static void tell(struct pmv_agent *agent, struct pmv_mailbox *mailbox, const struct pmv_work *work)
+static void tell(struct pmv_agent *agent, struct pmv_mailbox *mailbox, struct pmv_work *work)
 {
 	const struct pmv_message *request = &work->request;
 	enum pmv_fault fault = work->fault;
@@ -338,7 +342,7 @@ static void tell(struct pmv_agent *agent, struct pmv_mailbox *mailbox, const str
 	if (request->more || !mailbox->attached)
 		return;
 	if (request->notify && !fault)
-		give_notice(mailbox, request->data);
+		fault = work->fault = give_notice(mailbox, request->data);
 	if (request->event)
 		pmv_rma_event_tell(mailbox, &agent->regions, request, fault);
 }
@@ -348,12 +352,12 @@ static void finish(struct pmv_agent *agent, struct pmv_work *work)
 	const struct pmv_message *request = &work->request;
 	struct pmv_mailbox *mailbox = work->mailbox;
 
-	if (work->fault)
-		mailbox->faulted = work->request.number;
 	mailbox->refused |= work->malformed;
 	warn_of_fault(mailbox, work);
 	if (request->flags)
 		tell(agent, mailbox, work);
+	if (work->fault)
+		mailbox->faulted = work->request.number;
 	pmv_mailbox_owe(mailbox, work->request.number, work->fault);
 }
 

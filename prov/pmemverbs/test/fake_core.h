@@ -86,6 +86,8 @@ struct fake {
 	/* Called before an operation is looked at, without locks: what another thread might do. */
 	void (*on_post)(struct fake *fake, const struct fake_post *post, void *arg);
 	void *on_post_arg;
+	/* Called when an object is about to be opened: a negative fi_errno, or 0. */
+	int (*on_open)(const struct fake *fake);
 	/* Called when a region is about to be closed. */
 	void (*on_mr_close)(struct fake *fake, uint64_t key, void *arg);
 	void *on_mr_close_arg;

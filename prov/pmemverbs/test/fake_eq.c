@@ -144,12 +144,17 @@ static struct fi_ops eq_fi_ops = {
 int fake_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **fid,
 		 void *context)
 {
-	struct fake_eq *eq = calloc(1, sizeof(*eq));
+	struct fake *fake = testcore_of(fabric, struct fake, fabric);
+	int ret = fake_may_open(fake);
+	struct fake_eq *eq;
 
 	(void) attr;
+	if (ret)
+		return ret;
+	eq = calloc(1, sizeof(*eq));
 	if (!eq)
 		return -FI_ENOMEM;
-	eq->fake = testcore_of(fabric, struct fake, fabric);
+	eq->fake = fake;
 	eq->fake->open_objects++;
 	eq->fid.fid.fclass = FI_CLASS_EQ;
 	eq->fid.fid.context = context;
@@ -184,9 +189,13 @@ static struct fi_ops pep_fi_ops = {
 int fake_pep_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_pep **fid,
 		  void *context)
 {
-	struct fid_pep *pep = calloc(1, sizeof(*pep));
+	int ret = fake_may_open(testcore_of(fabric, struct fake, fabric));
+	struct fid_pep *pep;
 
-	(void) fabric, (void) info;
+	(void) info;
+	if (ret)
+		return ret;
+	pep = calloc(1, sizeof(*pep));
 	if (!pep)
 		return -FI_ENOMEM;
 	pep->fid.fclass = FI_CLASS_PEP;

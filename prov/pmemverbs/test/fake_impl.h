@@ -30,6 +30,12 @@ extern pthread_mutex_t fake_network;
 struct fake_ep *fake_to_ep(struct fid *fid);
 struct fake_cq *fake_to_cq(struct fid *fid);
 
+/* fake_may_open -- 0, or why no object can be opened now */
+static inline int fake_may_open(const struct fake *fake)
+{
+	return fake->on_open ? fake->on_open(fake) : 0;
+}
+
 /* fake_core.c: an endpoint's way to post; an operation ends, with the core's lock held */
 ssize_t fake_post_request(struct testcore_ep *ep, const struct testcore_request *request);
 void fake_end(struct fake_post *post, int err, int prov_errno);

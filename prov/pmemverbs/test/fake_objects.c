@@ -102,7 +102,10 @@ static int domain_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, st
 {
 	struct fake *fake = testcore_of(domain, struct fake, domain);
 	struct fake_cq *cq;
+	int ret = fake_may_open(fake);
 
+	if (ret)
+		return ret;
 	if (fake->max_cq_size && attr->size > fake->max_cq_size)
 		return -FI_EINVAL;
 	cq = calloc(1, sizeof(*cq));
@@ -215,8 +218,12 @@ static int domain_ep_open(struct fid_domain *domain, struct fi_info *info, struc
 			  void *context)
 {
 	struct fake *fake = testcore_of(domain, struct fake, domain);
-	struct fake_ep *ep = calloc(1, sizeof(*ep));
+	int ret = fake_may_open(fake);
+	struct fake_ep *ep;
 
+	if (ret)
+		return ret;
+	ep = calloc(1, sizeof(*ep));
 	if (!ep)
 		return -FI_ENOMEM;
 	testcore_ep_init(&ep->core, info, &ep_fi_ops, context, fake_post_request);
@@ -259,10 +266,15 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t f
 {
 	/* No two regions of any core have the same key, nor one of those that tests make up. */
 	static atomic_uint last_key = 0x1000;
-	struct fake_mr *mr = testcore_need(malloc(sizeof(*mr)));
+	struct fake *fake = testcore_of(fid, struct fake, domain.fid);
+	int ret = fake_may_open(fake);
+	struct fake_mr *mr;
 
 	(void) flags;
-	mr->fake = testcore_of(fid, struct fake, domain.fid);
+	if (ret)
+		return ret;
+	mr = testcore_need(malloc(sizeof(*mr)));
+	mr->fake = fake;
 	mr->fake->open_objects++;
 	pthread_mutex_lock(&fake_network);
 	testcore_mr_init(&mr->core, &mr->fake->mrs, attr, ++last_key, &mr_fi_ops);
@@ -304,7 +316,10 @@ static int fabric_domain(struct fid_fabric *fabric, struct fi_info *info, struct
 			 void *context)
 {
 	struct fake *fake = testcore_of(fabric, struct fake, fabric);
+	int ret = fake_may_open(fake);
 
+	if (ret)
+		return ret;
 	fi_freeinfo(fake->domain_info);
 	fake->domain_info = fi_dupinfo(info);
 	fake->open_objects++;

@@ -25,7 +25,9 @@ enum pair_memory {
 	PAIR_MEMORIES,
 };
 
+#ifndef PAIR_SIZE /* fuzzers have less */
 #define PAIR_SIZE 65536
+#endif
 
 /* So many bytes do not fit a message. */
 #define PAIR_LARGE 600
@@ -79,6 +81,12 @@ struct pair_options {
 
 struct pair *pair_open(const struct pair_options *options);
 void pair_close(struct pair *pair);
+
+/*
+ * pair_describe_memory -- all memory of this process is one anonymous mapping, from now on: the
+ * kernel takes long to describe it, for each region
+ */
+void pair_describe_memory(void);
 
 /* pair_join -- one more connected endpoint away, served by the same agent; the test closes it */
 struct pmv_ep *pair_join(struct pair *pair);

@@ -97,7 +97,7 @@ struct rig *rig_open(const struct rig_options *options)
 	rig->fake.imm_receives = rig->options.imm_receives;
 	rig->core = (struct pmv_core){
 		.name = "fake",
-		.ops = &pmv_engine_libfabric,
+		.ops = rig->options.engine ? rig->options.engine : &pmv_engine_libfabric,
 		.caps = rig->options.no_fence ? 0 : PMV_ENGINE_FENCE,
 		.needs_cqs = rig->options.needs_cqs,
 		.imm_receives = rig->options.imm_receives,

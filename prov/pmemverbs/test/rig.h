@@ -17,6 +17,8 @@
 #include "fake_core.h"
 
 struct rig_options {
+	const struct pmv_engine_ops *engine; /* NULL: the one for libfabric's cores */
+
 	bool no_fence; /* a core like tcp */
 	bool local;    /* its writes complete when they were handed over */
 	bool needs_cqs;

@@ -184,22 +184,6 @@ Test(rma_event, that_is_owed_a_thousand_times_lets_others_in)
 	told_close(&told);
 }
 
-/* Whatever its place in the request, what is not marked is made durable. */
-Test(rma_event, that_names_its_place_first_leaves_nothing_volatile)
-{
-	struct told told = told_open((struct pair_options){0});
-	struct pmv_message message = told_of(told.pair, PMV_EVENT_WRITE, PMV_RANGE_EVENT);
-
-	message.ranges[message.count++] = (struct pmv_range){pair_addr(told.pair, DMP, 64), 8,
-							     (uint32_t) pair_key(told.pair, DMP)};
-	pair_tell(told.pair, &message);
-	pair_serve(told.pair);
-	expect_done(told.pair, "F D K");
-	cr_expect(pair_is(told.pair, pair_event(told.pair, 'F', 0), DMP, 64, 8));
-	expect_told(&told, 1, 1);
-	told_close(&told);
-}
-
 /* It names memory that is not there, or not for it: nobody is told, and its sender knows. */
 Test(rma_event, of_memory_that_peers_may_not_write_is_none)
 {

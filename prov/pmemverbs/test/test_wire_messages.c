@@ -396,6 +396,24 @@ Test(message, of_an_event_without_a_place_or_a_place_without_an_event_is_malform
 	}
 }
 
+/* The agent would take the range behind a place for another place, and not flush it. */
+Test(message, with_a_range_behind_the_places_of_an_event_is_malformed)
+{
+	for (unsigned int place = 0; place < 4; place++) {
+		struct pmv_message out = random_message(4, 0, false), in;
+		union slot slot;
+		size_t len;
+
+		out.event = PMV_EVENT_WRITE;
+		out.ranges[place].key |= PMV_RANGE_EVENT;
+		len = pmv_message_encode(slot.bytes, &out, &message_seal);
+		if (place < 3)
+			expect_malformed(&slot, len);
+		else
+			cr_expect_eq(decode(&slot, &in), PMV_ARRIVED);
+	}
+}
+
 Test(message, about_messages_that_notifies_or_stores_is_malformed)
 {
 	for (int store = 0; store < 2; store++) {
