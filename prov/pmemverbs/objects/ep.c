@@ -101,8 +101,12 @@ static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 	default:
 		core_fid = pmv_unwrap_fid(bfid);
 		ret = core_fid ? fi_ep_bind(ep->engine.fid, core_fid, flags) : -FI_EINVAL;
-		if (!ret && bfid->fclass == FI_CLASS_EQ)
+		if (!ret && bfid->fclass == FI_CLASS_EQ && !ep->eq) {
 			ep->eq = pmv_container_of(bfid, struct pmv_eq, eq_fid.fid);
+			ep->member.core_fid = &ep->engine.fid->fid;
+			ep->member.fid = fid;
+			pmv_eq_join(ep->eq, &ep->member);
+		}
 		if (!ret && bfid->fclass == FI_CLASS_SRX_CTX) {
 			ep->srx = true;
 			/* Other endpoints use up its receives, too. */

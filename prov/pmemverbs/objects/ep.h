@@ -13,9 +13,9 @@
 #include "commit/initiator.h"
 #include "engine/atomic.h"
 #include "objects/domain.h"
+#include "objects/eq.h"
 
 struct pmv_cq;
-struct pmv_eq;
 
 struct pmv_ep {
 	struct fid_ep ep_fid;
@@ -27,9 +27,10 @@ struct pmv_ep {
 
 	struct pmv_cq *own_cq; /* for directions that the application bound no CQ to */
 	struct pmv_eq *eq;
-	bool prepared;        /* what it needs was bound to it */
-	unsigned counting;    /* bit per kind: the counter knows the queue */
-	uint64_t tx_op_flags; /* the application's */
+	struct pmv_eq_member member; /* there */
+	bool prepared;               /* what it needs was bound to it */
+	unsigned counting;           /* bit per kind: the counter knows the queue */
+	uint64_t tx_op_flags;        /* the application's */
 	uint64_t rx_op_flags;
 	struct pmv_atomic_calls atomic;
 	bool srx;                /* receives go to a shared context, or it is one */

@@ -104,10 +104,33 @@ static bool is_cm(const struct pmv_event *event)
 	       event->event == FI_SHUTDOWN;
 }
 
-static void translate(struct pmv_event *event)
+/*
+ * is_stale -- does the event name an endpoint that is closed?  verbs of libfabric 2.1 looks for
+ * completions when it closes one.  If it finds one with an error, it writes FI_SHUTDOWN, which
+ * nobody removes any more.  So nothing may be read from what the event names.
+ */
+static bool is_stale(struct pmv_eq *eq, const struct pmv_event *event)
+{
+	struct pmv_eq_member *member;
+
+	if (event->event == FI_CONNREQ || !event->cm.fid)
+		return false;
+	LIST_FOREACH(member, &eq->members, link)
+	{
+		if (member->core_fid == event->cm.fid || member->fid == event->cm.fid)
+			return false;
+	}
+	return true;
+}
+
+static void translate(struct pmv_eq *eq, struct pmv_event *event)
 {
 	if (!is_cm(event))
 		return;
+	if (is_stale(eq, event)) {
+		event->len = 0;
+		return;
+	}
 	event->cm.fid = our_fid(event->cm.fid);
 	if (event->event == FI_CONNREQ)
 		translate_connreq(event);
@@ -138,16 +161,17 @@ static ssize_t take_event(struct pmv_eq *eq)
 {
 	ssize_t ret;
 
-	if (eq->kept.len)
-		return 0;
-	/* A core may copy what has arrived on connections, too. */
-	pmv_guard_enter();
-	ret = fi_eq_read(eq->core_fid, &eq->kept.event, eq->kept.room, sizeof(eq->kept.room), 0);
-	pmv_guard_leave();
-	if (ret < 0)
-		return ret;
-	eq->kept.len = ret;
-	translate(&eq->kept);
+	while (!eq->kept.len) {
+		/* A core may copy what has arrived on connections, too. */
+		pmv_guard_enter();
+		ret = fi_eq_read(eq->core_fid, &eq->kept.event, eq->kept.room,
+				 sizeof(eq->kept.room), 0);
+		pmv_guard_leave();
+		if (ret <= 0)
+			return ret ? ret : -FI_EAGAIN;
+		eq->kept.len = ret;
+		translate(eq, &eq->kept);
+	}
 	return 0;
 }
 
@@ -245,8 +269,16 @@ static void drop_kept(struct pmv_eq *eq)
 	eq->kept.len = 0;
 }
 
+void pmv_eq_join(struct pmv_eq *eq, struct pmv_eq_member *member)
+{
+	pthread_mutex_lock(&eq->lock);
+	LIST_INSERT_HEAD(&eq->members, member, link);
+	pthread_mutex_unlock(&eq->lock);
+}
+
 int pmv_eq_close(struct pmv_eq *eq, struct fid *core_fid, struct fid *fid)
 {
+	struct pmv_eq_member *member;
 	int ret;
 
 	if (!eq)
@@ -255,6 +287,13 @@ int pmv_eq_close(struct pmv_eq *eq, struct fid *core_fid, struct fid *fid)
 	ret = fi_close(core_fid);
 	if (!ret && eq->kept.len && eq->kept.entry.fid == fid)
 		drop_kept(eq);
+	LIST_FOREACH(member, &eq->members, link)
+	{
+		if (!ret && member->fid == fid) {
+			LIST_REMOVE(member, link);
+			break;
+		}
+	}
 	pthread_mutex_unlock(&eq->lock);
 	return ret;
 }

@@ -10,6 +10,7 @@
 #define PMV_EQ_H
 
 #include <pthread.h>
+#include <sys/queue.h>
 
 #include <rdma/fi_cm.h>
 #include <rdma/fi_endpoint.h>
@@ -30,12 +31,20 @@ struct pmv_event {
 	};
 };
 
+/* An endpoint that is bound to a queue, and not closed yet. */
+struct pmv_eq_member {
+	LIST_ENTRY(pmv_eq_member) link;
+	struct fid *core_fid;
+	struct fid *fid;
+};
+
 struct pmv_eq {
 	struct fid_eq eq_fid;
 	struct fid_eq *core_fid;
 	struct pmv_fabric *fabric;
 	pthread_mutex_t lock;
 	struct pmv_event kept;
+	LIST_HEAD(, pmv_eq_member) members;
 };
 
 static inline struct pmv_eq *pmv_to_eq(struct fid_eq *fid)
@@ -57,6 +66,9 @@ extern struct fi_ops pmv_pep_fi_ops;
 
 /* pmv_eq_trywait -- 0: the core's descriptor may be waited on; -FI_EAGAIN: there is an event */
 int pmv_eq_trywait(struct pmv_eq *eq);
+
+/* pmv_eq_join -- an endpoint was bound to the queue */
+void pmv_eq_join(struct pmv_eq *eq, struct pmv_eq_member *member);
 
 /*
  * pmv_eq_close -- close the core's endpoint behind one of ours; no event of it

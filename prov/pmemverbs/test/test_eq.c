@@ -385,6 +385,24 @@ Test(events, of_what_is_closed_are_forgotten)
 	stage_close(&stage);
 }
 
+/* verbs of libfabric 2.1 writes an event for an endpoint that it is closing, and keeps it. */
+Test(events, of_endpoints_that_are_closed_are_dropped)
+{
+	struct stage stage;
+	union event entry;
+	uint32_t event;
+
+	stage_open(&stage);
+	rig_close_ep(stage.rig);
+	raise_cm(&stage, FI_SHUTDOWN, stage.core_ep, NULL);
+	raise_cm(&stage, FI_CONNREQ, stage.core_pep, core_request());
+	cr_assert_eq(read_event(&stage, &event, &entry, 0), (ssize_t) CM_LEN);
+	cr_expect_eq(event, FI_CONNREQ);
+	fi_freeinfo(entry.cm.info);
+	expect_none(&stage);
+	stage_close(&stage);
+}
+
 /* A listener that is not bound to the queue does not take its events with it. */
 Test(events, that_nobody_read_go_with_the_queue)
 {
