@@ -26,7 +26,7 @@ die()
 # version -- that of this tree
 version()
 {
-	say "${0##*/} of pmemverbs $(sed -n 's/^AC_INIT(\[pmemverbs\], \[\(.*\)\])$/\1/p' "$top/configure.ac")"
+	"$top/util/version" "${0##*/}"
 }
 
 # wrong WHAT -- the command line
