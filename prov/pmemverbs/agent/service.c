@@ -287,7 +287,8 @@ static void warn_of_fault(struct pmv_mailbox *mailbox, const struct pmv_work *wo
 		 "a peer's commit is refused: %s; further ones of this connection are not logged\n",
 		 work->fault == PMV_FAULT_MESSAGE ? "the request is malformed"
 		 : work->request.messages
-			 ? "a buffer of its messages is not registered with FI_PMEM any more, or "
+			 ? "a buffer of its messages is not registered with FI_RMA_PMEM any more, "
+			   "or "
 			   "there was no memory to know where they are"
 			 : "it names memory that is not registered, or beyond its end");
 }

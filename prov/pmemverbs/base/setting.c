@@ -29,11 +29,21 @@ __attribute__((format(printf, 1, 2))) static void set_bad(const char *fmt, ...)
 	pmv_setting.bad = bad;
 }
 
+void pmv_setting_refuse(const char *param, const char *value, size_t len, const char *known)
+{
+	char upper[16] = "";
+
+	for (size_t i = 0; param[i] && i < sizeof(upper) - 1; i++)
+		upper[i] = (char) toupper(param[i]);
+	set_bad("'%.*s' is not a value of FI_PMEMVERBS_%s: %s", len < 60 ? (int) len : 60, value,
+		upper, known);
+}
+
 /* get_choice -- the index of a setting's value; 0 (the default) if it is not set or unknown */
 static int get_choice(const char *param, const char *const names[], int count)
 {
 	char *value = NULL;
-	char upper[16] = "", known[64] = "";
+	char known[64] = "";
 
 	fi_param_get_str(&pmv_prov, param, &value);
 	if (!value)
@@ -44,9 +54,7 @@ static int get_choice(const char *param, const char *const names[], int count)
 		snprintf(known + strlen(known), sizeof(known) - strlen(known), "%s%s",
 			 i ? ", " : "", names[i]);
 	}
-	for (size_t i = 0; param[i] && i < sizeof(upper) - 1; i++)
-		upper[i] = (char) toupper(param[i]);
-	set_bad("'%.60s' is not a value of FI_PMEMVERBS_%s: %s", value, upper, known);
+	pmv_setting_refuse(param, value, strlen(value), known);
 	return 0;
 }
 
@@ -93,18 +101,21 @@ void pmv_setting_read(void)
 	char *core = NULL;
 	int choice;
 
-	fi_param_define(&pmv_prov, "core", FI_PARAM_STRING,
-			"core providers to use, in order of preference, separated by commas "
-			"(default: verbs,tcp)");
+	fi_param_define(
+		&pmv_prov, "core", FI_PARAM_STRING,
+		"core providers to use, in order of preference, separated by commas: verbs, "
+		"tcp (default: verbs,tcp)");
 	fi_param_define(&pmv_prov, "domain", FI_PARAM_STRING,
-			"what survives a power failure, for FI_PMEM memory that this process "
+			"what survives a power failure, for FI_RMA_PMEM memory that this process "
 			"registers: auto (detect it), none (volatile), page (what msync has "
 			"written), dmp (DIMMs and memory controller, ADR), mhp (CPU caches too, "
 			"eADR), wsp (I/O controller and NIC buffers too); a declaration overrides "
 			"what is detected (default: auto)");
-	fi_param_define(&pmv_prov, "ddio", FI_PARAM_STRING,
-			"whether inbound DMA lands in this machine's CPU caches: auto (detect it, "
-			"else assume on), on, off (default: auto)");
+	fi_param_define(
+		&pmv_prov, "ddio", FI_PARAM_STRING,
+		"whether inbound DMA lands in this machine's CPU caches: auto (the same as "
+		"on, since nothing tells it everywhere), on, off (set this at the target if "
+		"the NIC's root port has DDIO disabled) (default: auto)");
 	fi_param_define(&pmv_prov, "ordering", FI_PARAM_STRING,
 			"strict, or relaxed if the path may place the writes of one connection out "
 			"of order: PCIe relaxed ordering, out-of-order data placement (default: "

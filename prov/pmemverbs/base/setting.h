@@ -4,6 +4,7 @@
 #define PMV_SETTING_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 /* Persistence domains: what survives a power failure.  Keys carry the values: never renumber. */
 enum pmv_persist {
@@ -49,6 +50,10 @@ void pmv_setting_read(void);
  * libfabric.conf.  NULL: it is not set.
  */
 const char *pmv_setting_other(const char *name);
+
+/* pmv_setting_refuse -- a setting has this value, which is none of the known ones: fi_getinfo will
+ * fail */
+void pmv_setting_refuse(const char *param, const char *value, size_t len, const char *known);
 
 /* pmv_setting_domain_name -- as FI_PMEMVERBS_DOMAIN spells it */
 const char *pmv_setting_domain_name(enum pmv_persist persist);

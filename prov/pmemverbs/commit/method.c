@@ -62,7 +62,7 @@ struct pmv_choice pmv_method_choose(const struct pmv_attr *attr, enum pmv_transp
 	if (!attr->readable && (choice.method == PMV_METHOD_READ || choice.flush_agent ||
 				(choice.flush_first && choice.method != PMV_METHOD_AGENT)))
 		return refuse("the target's region does not let peers read, so no flush can be "
-			      "made; register it with FI_PMEM or with FI_REMOTE_READ");
+			      "made; register it with FI_RMA_PMEM or with FI_REMOTE_READ");
 	return choice;
 }
 

@@ -9,7 +9,6 @@
 
 #include <rdma/fi_endpoint.h>
 
-#include "base/log.h"
 #include "engine/engine.h"
 #include "base/setting.h"
 
@@ -45,6 +44,25 @@ static const struct pmv_core *find(const char *name, size_t len)
 	return NULL;
 }
 
+void pmv_core_check(void)
+{
+	const char *name = pmv_setting.core;
+	char known[64] = "";
+
+	for (size_t i = 0; i < NUM_CORES; i++)
+		snprintf(known + strlen(known), sizeof(known) - strlen(known), "%s%s",
+			 i ? ", " : "", cores[i].name);
+	for (;; name++) {
+		size_t len = strcspn(name, ",");
+
+		if (!find(name, len))
+			pmv_setting_refuse("core", name, len, known);
+		name += len;
+		if (!*name)
+			return;
+	}
+}
+
 const struct pmv_core *pmv_core_next(size_t n)
 {
 	const char *name = pmv_setting.core;
@@ -55,11 +73,6 @@ const struct pmv_core *pmv_core_next(size_t n)
 
 		if (core && !n--)
 			return core;
-		if (!core && len)
-			PMV_ALERT(FABRIC,
-				  "FI_PMEMVERBS_CORE: no use can be made of '%.*s'; known: verbs, "
-				  "tcp\n",
-				  (int) len, name);
 		name += len;
 		if (!*name)
 			return NULL;

@@ -41,6 +41,9 @@ struct pmv_core {
 	uint32_t values_until;
 };
 
+/* pmv_core_check -- refuse FI_PMEMVERBS_CORE if it names others than the known cores */
+void pmv_core_check(void);
+
 /* pmv_core_next -- the n-th core of FI_PMEMVERBS_CORE, or NULL */
 const struct pmv_core *pmv_core_next(size_t n);
 

@@ -151,11 +151,11 @@ static int find_persist(const struct iovec *iov, size_t count, enum pmv_persist 
 		int ret = pmv_mem_detect(iov[i].iov_base, iov[i].iov_len, &mem);
 
 		if (ret) {
-			PMV_WARN(MR, "FI_PMEM refused for %p, %zu bytes: %s\n", iov[i].iov_base,
+			PMV_WARN(MR, "FI_RMA_PMEM refused for %p, %zu bytes: %s\n", iov[i].iov_base,
 				 iov[i].iov_len, mem.what);
 			return ret;
 		}
-		PMV_INFO(MR, "FI_PMEM region %p, %zu bytes: %s, %s\n", iov[i].iov_base,
+		PMV_INFO(MR, "FI_RMA_PMEM region %p, %zu bytes: %s, %s\n", iov[i].iov_base,
 			 iov[i].iov_len, pmv_setting_domain_name(mem.persist), mem.what);
 		if (mem.persist < *persist)
 			*persist = mem.persist;
@@ -272,8 +272,9 @@ static int mr_attributes(struct pmv_domain *domain, const struct iovec *iov, siz
 	if (!promises)
 		return 0;
 	if (!domain->keyed) {
-		PMV_WARN(MR, "FI_PMEM needs keys that the provider chooses: open the domain with "
-			     "FI_MR_PROV_KEY in mr_mode\n");
+		PMV_WARN(MR,
+			 "FI_RMA_PMEM needs keys that the provider chooses: open the domain with "
+			 "FI_MR_PROV_KEY in mr_mode\n");
 		return -FI_EINVAL;
 	}
 	ret = find_persist(iov, count, &attr->persist, node);
@@ -297,8 +298,8 @@ static int open_files(const struct iovec *iov, size_t count, enum pmv_persist pe
 		return 0;
 	ret = pmv_files_open(iov, count, persist, pmv_setting.domain_declared, files, &mem);
 	if (ret)
-		PMV_WARN(MR, "FI_PMEM refused for %p, %zu bytes: %s\n", iov->iov_base, iov->iov_len,
-			 mem.what);
+		PMV_WARN(MR, "FI_RMA_PMEM refused for %p, %zu bytes: %s\n", iov->iov_base,
+			 iov->iov_len, mem.what);
 	return ret;
 }
 
