@@ -5,7 +5,7 @@ TESTS = test_agent test_agent_commit test_agent_fence test_atomic test_close tes
 	test_cover test_dirty test_entries test_eq test_errors test_fence test_file test_flush \
 	test_flush_effect test_guard test_hint test_info test_key test_length test_mem test_method test_offer \
 	test_outage test_lost_writes test_plan test_quick test_random test_received test_region test_repair test_rma_event test_send test_share \
-	test_stall test_start test_store test_threads test_wire
+	test_stall test_start test_store test_tally test_threads test_wire
 check_PROGRAMS = $(TESTS) bench_calls bench_dirty
 
 # What tests share, compiled once: a fake core provider, a rig that mounts the provider on it,
@@ -63,6 +63,7 @@ test_share_SOURCES = %D%/test_share.c
 test_stall_SOURCES = %D%/test_stall.c
 test_start_SOURCES = %D%/test_start.c
 test_store_SOURCES = %D%/test_store.c
+test_tally_SOURCES = %D%/test_tally.c
 test_threads_SOURCES = %D%/test_threads.c
 test_wire_SOURCES = %D%/test_wire.c %D%/test_wire_messages.c %D%/test_wire.h
 
