@@ -3,7 +3,7 @@
 
 TESTS = test_agent test_agent_commit test_agent_fence test_atomic test_close test_cntr test_commit \
 	test_cover test_dirty test_entries test_eq test_errors test_fence test_file test_flush \
-	test_flush_effect test_guard test_hint test_info test_inquiry test_key test_length test_mem test_method test_offer \
+	test_flush_effect test_guard test_hint test_info test_inquiry test_key test_length test_machine test_mem test_method test_offer \
 	test_outage test_lost_writes test_plan test_quick test_random test_received test_region test_repair test_rma_event test_send test_share \
 	test_stall test_start test_store test_tally test_threads test_wire
 check_PROGRAMS = $(TESTS) bench_calls bench_dirty
@@ -46,6 +46,8 @@ test_info_SOURCES = %D%/test_info.c %D%/test_info_rdm.c %D%/test_info.h
 test_inquiry_SOURCES = %D%/test_inquiry.c
 test_key_SOURCES = %D%/test_key.c
 test_length_SOURCES = %D%/test_length.c
+test_machine_SOURCES = %D%/test_machine.c %D%/mem_system.c %D%/mem_system.h
+test_machine_LDADD = libtesting.la libinfo.la $(CRITERION_LIBS) $(JSON_C_LIBS) $(LIBFABRIC_LIBS) -lpthread
 test_mem_SOURCES = %D%/test_mem.c %D%/test_mem_files.c %D%/test_mem_input.c %D%/test_mem_own.c \
 	%D%/mem_system.c %D%/mem_system.h
 test_method_SOURCES = %D%/test_method.c
