@@ -321,8 +321,11 @@ static void finish(struct pmv_agent *agent, struct pmv_work *work)
 	const struct pmv_message *request = &work->request;
 	struct pmv_mailbox *mailbox = work->mailbox;
 
-	if (work->fault)
+	agent->counts.requests++;
+	if (work->fault) {
+		agent->counts.refused++;
 		mailbox->faulted = work->request.number;
+	}
 	mailbox->refused |= work->malformed;
 	warn_of_fault(mailbox, work);
 	if (request->flags)
@@ -344,11 +347,24 @@ static bool leave_ack(struct pmv_queue *queue)
 	return false;
 }
 
+/* count -- what the batch has done */
+static void count(struct pmv_writeback_counts *sum, struct pmv_writeback_counts *counts)
+{
+	sum->flushes += counts->flushes;
+	sum->flushed_bytes += counts->flushed_bytes;
+	sum->syncs += counts->syncs;
+	sum->synced_bytes += counts->synced_bytes;
+	sum->stores += counts->stores;
+	sum->stored_bytes += counts->stored_bytes;
+	*counts = (struct pmv_writeback_counts){0};
+}
+
 static void conclude(struct pmv_agent *agent)
 {
 	struct pmv_batch *batch = agent->batch;
 
 	pthread_mutex_lock(&agent->lock);
+	count(&agent->counts.done, &batch->counts);
 	for (unsigned int i = 0; i < batch->count; i++) {
 		struct pmv_work *work = &batch->works[i];
 

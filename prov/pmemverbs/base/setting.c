@@ -73,8 +73,8 @@ const char *pmv_setting_domain_name(enum pmv_persist persist)
 /* check_names -- find misspelt settings in the environment */
 static void check_names(void)
 {
-	static const char *const names[] = {"CORE",  "DOMAIN", "DDIO", "ORDERING",
-					    "AGENT", "COMMIT", NULL};
+	static const char *const names[] = {"CORE",  "DOMAIN", "DDIO",   "ORDERING",
+					    "AGENT", "COMMIT", "ANSWER", NULL};
 	static const char prefix[] = "FI_PMEMVERBS_";
 
 	for (char **entry = environ; *entry; entry++) {
@@ -98,6 +98,7 @@ void pmv_setting_read(void)
 	static const char *const ordering[] = {"strict", "relaxed"};
 	static const char *const agent[] = {"thread", "busy", "progress", "off"};
 	static const char *const commit[] = {"explicit", "all"};
+	static const char *const answer[] = {"on", "off"};
 	char *core = NULL;
 	int choice;
 
@@ -132,6 +133,11 @@ void pmv_setting_read(void)
 			"programs without support for persistent memory; the provider detects "
 			"which memory is persistent) (default: explicit)");
 
+	fi_param_define(&pmv_prov, "answer", FI_PARAM_STRING,
+			"whether a process that listens tells whoever can connect to it "
+			"(fi_pmem_info --connect) its settings and counters, and never an address, "
+			"a key or a name: on, off (default: on)");
+
 	fi_param_get_str(&pmv_prov, "core", &core);
 	pmv_setting.core = core ? core : "verbs,tcp";
 	choice = get_choice("domain", domains, 6);
@@ -143,5 +149,6 @@ void pmv_setting_read(void)
 	pmv_setting.relaxed = get_choice("ordering", ordering, 2);
 	pmv_setting.agent = (enum pmv_agent_mode) get_choice("agent", agent, 4);
 	pmv_setting.commit_all = get_choice("commit", commit, 2);
+	pmv_setting.silent = get_choice("answer", answer, 2);
 	check_names();
 }

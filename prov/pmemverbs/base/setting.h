@@ -31,6 +31,7 @@ struct pmv_setting {
 	bool relaxed;              /* FI_PMEMVERBS_ORDERING */
 	enum pmv_agent_mode agent; /* FI_PMEMVERBS_AGENT */
 	bool commit_all;           /* FI_PMEMVERBS_COMMIT */
+	bool silent;               /* FI_PMEMVERBS_ANSWER=off */
 	const char *bad;           /* a sentence about an unknown name or value, or NULL */
 };
 
@@ -39,6 +40,12 @@ extern struct pmv_setting pmv_setting;
 static inline bool pmv_setting_has_thread(void)
 {
 	return pmv_setting.agent == PMV_AGENT_THREAD || pmv_setting.agent == PMV_AGENT_BUSY;
+}
+
+/* pmv_setting_fills_caches -- do keys say that inbound data may be in this machine's caches? */
+static inline bool pmv_setting_fills_caches(void)
+{
+	return !pmv_setting.ddio_declared || pmv_setting.ddio;
 }
 
 /* pmv_setting_read -- define the settings and read them; once, when libfabric loads us */

@@ -6,10 +6,12 @@
 
 #include "commit/start.h"
 
-/* post -- both, if there is room; *posted: so many were */
+/* post -- both, if there is room; *posted: so many were.  It is counted before they can complete.
+ */
 static ssize_t post(struct pmv_run *run, const struct fi_msg_rma *msg, size_t *posted)
 {
-	const struct pmv_engine_ep *ep = pmv_run_initiator(run)->engine;
+	struct pmv_initiator *ini = pmv_run_initiator(run);
+	const struct pmv_engine_ep *ep = ini->engine;
 	const struct fi_rma_iov *at = msg->rma_iov;
 	const struct fi_rma_iov to = {at->addr, at->len, (uint32_t) at->key};
 	const struct fi_rma_iov from = {at->addr, 1, (uint32_t) at->key};
@@ -21,6 +23,7 @@ static ssize_t post(struct pmv_run *run, const struct fi_msg_rma *msg, size_t *p
 		{.kind = PMV_WR_READ, .context = run, .flags = FI_COMPLETION, .rma = &read},
 	};
 
+	pmv_initiator_count(ini, PMV_METHOD_READ);
 	return pmv_engine_post(ep, wrs, 2, posted);
 }
 
@@ -48,6 +51,7 @@ ssize_t pmv_quick_commit(struct pmv_initiator *ini, const struct fi_msg_rma *msg
 		pmv_start_go_on(run, ret);
 		return 0;
 	}
+	pmv_initiator_uncount(pmv_run_initiator(run), PMV_METHOD_READ);
 	pmv_run_posting(run, -1);
 	pmv_start_refuse(run);
 	return ret;

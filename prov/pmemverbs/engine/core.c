@@ -11,6 +11,7 @@
 
 #include "engine/engine.h"
 #include "base/setting.h"
+#include "memory/platform.h"
 
 /*
  * verbs: FI_FENCE is IBV_SEND_FENCE.
@@ -88,8 +89,12 @@ enum pmv_transport pmv_core_transport(const struct pmv_core *core, const struct 
 
 static bool has_rdma_device(void)
 {
+	char pattern[256];
 	glob_t devices = {0};
-	bool found = !glob("/sys/class/infiniband/*", GLOB_NOSORT, NULL, &devices);
+	bool found;
+
+	snprintf(pattern, sizeof(pattern), "%s/class/infiniband/*", pmv_platform.sysfs);
+	found = !glob(pattern, GLOB_NOSORT, NULL, &devices);
 
 	globfree(&devices);
 	return found;
@@ -110,7 +115,7 @@ bool pmv_core_may_be_rdma(void)
 static bool is_soft_rnic(const char *rnic)
 {
 	char path[256];
-	int len = snprintf(path, sizeof(path), "/sys/class/infiniband/%s", rnic);
+	int len = snprintf(path, sizeof(path), "%s/class/infiniband/%s", pmv_platform.sysfs, rnic);
 
 	if (len >= (int) (sizeof(path) - sizeof("/device")) || access(path, F_OK))
 		return false;
@@ -121,4 +126,11 @@ static bool is_soft_rnic(const char *rnic)
 bool pmv_core_places_by_cpu(const struct pmv_core *core, const char *domain_name)
 {
 	return core->cpu_placed || (domain_name && is_soft_rnic(domain_name));
+}
+
+enum pmv_persist pmv_core_persist(const struct pmv_core *core, enum pmv_persist detected)
+{
+	bool may_fault = core->driven && pmv_setting.agent != PMV_AGENT_OFF;
+
+	return may_fault && detected > PMV_DMP ? PMV_DMP : detected;
 }

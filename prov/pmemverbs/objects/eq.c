@@ -11,6 +11,7 @@
 #include "memory/guard.h"
 #include "objects/ep.h"
 #include "objects/handshake.h"
+#include "objects/inform.h"
 #include "engine/info.h"
 #include "objects/unwrap.h"
 
@@ -140,13 +141,16 @@ static ssize_t take(struct pmv_eq *eq)
 
 	if (eq->kept.len)
 		return 0;
-	/* A core may copy what has arrived on connections, too. */
-	pmv_guard_enter();
-	ret = fi_eq_read(eq->core_fid, &eq->kept.event, eq->kept.room, sizeof(eq->kept.room), 0);
-	pmv_guard_leave();
-	if (ret < 0)
-		return ret;
-	eq->kept.len = ret;
+	do {
+		/* A core may copy what has arrived on connections, too. */
+		pmv_guard_enter();
+		ret = fi_eq_read(eq->core_fid, &eq->kept.event, eq->kept.room,
+				 sizeof(eq->kept.room), 0);
+		pmv_guard_leave();
+		if (ret < 0)
+			return ret;
+		eq->kept.len = ret;
+	} while (pmv_inform(&eq->kept));
 	translate(&eq->kept);
 	return 0;
 }

@@ -209,22 +209,12 @@ static bool is_found_pmem(const struct iovec *iov, size_t count)
 }
 
 /*
- * may_fault -- does the core copy inbound data in this process?  Then the page may have no
- * memory behind it (guard.h), and only the agent knows: a peer's flush would read back
- * data that are lost.
- */
-static bool may_fault(const struct pmv_domain *domain)
-{
-	return domain->engine.core->driven && pmv_setting.agent != PMV_AGENT_OFF;
-}
-
-/*
  * lands_in_cache -- inbound data that software places are in the caches, whatever the I/O
  * controller does.  promises: is durability promised for the memory?
  */
 static bool lands_in_cache(const struct pmv_domain *domain, bool promises)
 {
-	if (!pmv_setting.ddio_declared || pmv_setting.ddio)
+	if (pmv_setting_fills_caches())
 		return true;
 	if (domain->cpu_placed && promises)
 		PMV_ALERT(MR, "FI_PMEMVERBS_DDIO=off is believed, although software places inbound "
@@ -278,8 +268,8 @@ static int mr_attributes(struct pmv_domain *domain, const struct iovec *iov, siz
 		return -FI_EINVAL;
 	}
 	ret = find_persist(iov, count, &attr->persist, node);
-	if (!pmv_setting.domain_declared && attr->persist > PMV_DMP && may_fault(domain))
-		attr->persist = PMV_DMP;
+	if (!pmv_setting.domain_declared)
+		attr->persist = pmv_core_persist(domain->engine.core, attr->persist);
 	return ret;
 }
 
