@@ -29,7 +29,7 @@
 #include "cp_part.h"
 
 #define WAIT_MS 200
-#define ALIVE_MS 5000
+#define ALIVE_MS 1000
 #define READS (CP_BATCHES * CP_BATCH)
 /* So much of what is got is synced at once. */
 #define SYNC_BYTES ((uint64_t) 64 << 20)

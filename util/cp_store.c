@@ -80,8 +80,7 @@ __attribute__((format(printf, 3, 4))) static int refuse(struct cp_object *object
 static int open_beneath(int dir, const char *name, uint64_t flags)
 {
 	const struct open_how how = {
-		.flags = flags | O_CLOEXEC | O_NOFOLLOW |
-			 (flags & O_PATH ? 0 : O_NONBLOCK | O_NOCTTY),
+		.flags = flags | O_CLOEXEC | (flags & O_PATH ? 0 : O_NONBLOCK | O_NOCTTY),
 		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS |
 			   RESOLVE_NO_XDEV,
 	};
