@@ -32,7 +32,7 @@
 #define ALIVE_MS 1000
 #define READS (CP_BATCHES * CP_BATCH)
 /* So much of what is got is synced at once. */
-#define SYNC_BYTES ((uint64_t) 64 << 20)
+#define SYNC_BYTES ((uint64_t) 32 << 20)
 
 struct batch {
 	struct cp_op op;

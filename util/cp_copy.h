@@ -10,7 +10,7 @@
 
 /* Data are moved in pieces of this size, and put durably in batches of so many. */
 #define CP_CHUNK ((size_t) 1 << 20)
-#define CP_BATCH 16
+#define CP_BATCH 8
 
 /* What cp_link_open is asked for: the data of all batches, and their states. */
 #define CP_DATA_ROOM (CP_BATCHES * (CP_BATCH * CP_CHUNK) + CP_STATE_PAGE)

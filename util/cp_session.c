@@ -260,6 +260,11 @@ static int serve(struct session *session)
 			say(session, "has said nothing for too long", "");
 			return -FI_ETIMEDOUT;
 		}
+		/* Over tcp, a read of what is no longer there is never answered. */
+		if (!cp_object_is_whole(&session->object)) {
+			say(session, "its file was truncated", "");
+			return -FI_EIO;
+		}
 	}
 	return ret;
 }

@@ -367,6 +367,14 @@ int cp_object_digest(struct cp_object *object, uint64_t len, uint8_t *digest,
 	return err;
 }
 
+bool cp_object_is_whole(const struct cp_object *object)
+{
+	int fd = object->hidden ? object->part.fd : object->fd;
+	struct stat st;
+
+	return fd < 0 || !object->map || (!fstat(fd, &st) && (uint64_t) st.st_size >= object->len);
+}
+
 int cp_object_finish(struct cp_object *object)
 {
 	int err;

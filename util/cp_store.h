@@ -73,6 +73,9 @@ int cp_object_get(struct cp_object *object, const struct cp_message *request);
 int cp_object_digest(struct cp_object *object, uint64_t len, uint8_t *digest,
 		     int (*tick)(void *arg), void *arg);
 
+/* cp_object_is_whole -- is its file as long as it was? */
+bool cp_object_is_whole(const struct cp_object *object);
+
 /* cp_object_finish -- the data are complete: make them durable, give the file its name */
 int cp_object_finish(struct cp_object *object);
 
