@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # docs.sh -- ./runtests' check of the documentation: commands, programs, names
 #
-# Sourced by ./runtests.  Commands are the indented lines of Markdown, and what is between .EX and .EE on manual pages.  They run
+# Sourced by ./runtests.  Commands are the indented lines of Markdown, and the lines in .EX or .nf of EXAMPLES on manual pages.  They run
 # over tcp, with a file for /dev/dax0.0 and this machine for target.example.  Blocks that begin with "```sh lab", lines
 # of lab/lab, and programs that need RDMA are collected for a guest.  C is in blocks that begin with "```c".
 
@@ -11,7 +11,7 @@ docs_commands()
 {
 	case $1 in
 	*.md) sed -nE '/^```/,/^```/d; s/^    +([^ ].*)$/\1/p' "$1" ;;
-	*) sed -n '/^\.EX/,/^\.EE/{ /^\./d; s/\\-/-/g; s/\\e/\\/g; p }' "$1" ;;
+	*) sed -n '/^\.SH EXAMPLE/,/^\.SH [^E]/{ /^\.\(EX\|nf\)/,/^\.\(EE\|fi\)/{ /^\./d; s/\\-/-/g; s/\\e/\\/g; p } }' "$1" ;;
 	esac | sed -E ':join; /\\$/ { N; s/\\\n *//; b join }; s/ +#.*//'
 }
 
@@ -29,6 +29,7 @@ docs_here()
 	line=${line//target.example/127.0.0.1}
 	line=${line//\/dev\/dax0.0/$docs_memory}
 	line=${line//\/var\/tmp\//${docs_memory%/*}/docs.}
+	line=${line//\/srv\//$docs_dir/srv/}
 	line=${line//-p verbs/-p tcp}
 	line=${line//-I 10000/-I 200}
 	line=${line//-n 1000/-n 50}
@@ -58,12 +59,29 @@ docs_pair()
 # docs_lasting SERVER -- one that serves many, until the document ends
 docs_lasting()
 {
+	docs_end_lasting
 	eval "exec env $1" >"$work/docs.lasting" 2>&1 &
 	docs_lasts=$!
 	until grep -qs 'waiting on port' "$work/docs.lasting"; do
 		kill -0 $docs_lasts 2>/dev/null || { cat "$work/docs.lasting"; return 1; }
 		sleep 0.05
 	done
+}
+
+docs_end_lasting()
+{
+	[ -z "$docs_lasts" ] || { kill "$docs_lasts"; wait "$docs_lasts"; }
+	docs_lasts=''
+}
+
+# docs_prepare DIR -- an empty directory, with what commands may find there
+docs_prepare()
+{
+	docs_memory=$(disk_file)
+	docs_dir=$1
+	rm -rf "$1" && mkdir -p "$1/srv/files" && ln -s "$top/fabtests" "$1/fabtests" && cd "$1" || return
+	head -c 1000000 /dev/urandom >results.dat
+	truncate -s 2M srv/log
 }
 
 # docs_run LINE
@@ -91,7 +109,11 @@ docs_run()
 	"mpirun "*) docs_mpi "$line" ;;
 	"mpicc "* | "cc "*) eval "${line/ / -Wall -Wextra -Werror }" ;;
 	"fabtests/"* | "./log "*) eval "timeout 120 $line" ;;
+	# The lab's devices, in a step of its own.
+	"fi_pmem_target $docs_memory") [[ $in_guest = *fi_pmem_target*LAB_PMEM* ]] ;;
 	*fi_pmem_target\ *) docs_lasting "$line" ;;
+	# Of a program that is running: any does.
+	"fi_pmem_info --connect "*) docs_lasting "fi_pmem_demo -P ${line##*:} -M $docs_memory" && eval "timeout 120 $line" ;;
 	*" list") eval "$line" >/dev/null ;;
 	*fi_pmem_cp\ * | *fi_pmem_info* | *" -A "*) eval "timeout 120 $line" ;;
 	*fi_pmem_*\ 127.0.0.1*) docs_pair "$line" ;;
@@ -118,7 +140,7 @@ docs_file()
 		echo "not ok ${1#"$top"/}: this line failed: $line"
 		status=1
 	done 3<"$work/docs.commands"
-	[ -z "$docs_lasts" ] || kill "$docs_lasts" || status=1
+	docs_end_lasting
 	[ -z "$docs_server" ] || { echo "not ok ${1#"$top"/}: no client comes to: $docs_server"; status=1; }
 	return $status
 }
