@@ -8,6 +8,7 @@
  */
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/setting.h"
 #include "commit/method.h"
@@ -265,9 +266,12 @@ static void warn_of_settings(json_object *list, const struct info *info)
 		     pmv_setting.bad);
 }
 
+/* warn_of_ddio -- declared off, but what comes in through these devices is in the caches */
 static void warn_of_ddio(json_object *list, const struct info *info,
 			 const struct info_memory *memory)
 {
+	char soft[INFO_TEXT] = "";
+
 	if (pmv_setting_fills_caches() || memory->mem.persist != PMV_DMP)
 		return;
 	for (size_t i = 0; i < info->num_devices; i++) {
@@ -275,11 +279,10 @@ static void warn_of_ddio(json_object *list, const struct info *info,
 
 		if (info_region_of(device->core, memory).attr.persist != PMV_DMP)
 			continue;
-		if (device->soft)
-			warn(list, true, memory->name,
-			     "FI_PMEMVERBS_DDIO=off is declared, but at %s software places data, "
-			     "through the caches, which a power failure clears: unset it.",
-			     device->name);
+		if (device->soft && device->offered)
+			snprintf(soft + strlen(soft), sizeof(soft) - strlen(soft), "%s%s",
+				 *soft ? " and " : "",
+				 device->core->cpu_placed ? device->core->name : device->name);
 		else if (device->ddio.state == INFO_ON)
 			warn(list, true, memory->name,
 			     "FI_PMEMVERBS_DDIO=off is declared, but DDIO is on for %s (%s): unset "
@@ -287,6 +290,13 @@ static void warn_of_ddio(json_object *list, const struct info *info,
 			     "or switch DDIO off.",
 			     device->name, device->ddio.from);
 	}
+	if (*soft)
+		warn(list, true, memory->name,
+		     "FI_PMEMVERBS_DDIO=off is declared, but through %s software places data, in "
+		     "the "
+		     "caches, which a power failure clears: unset it, or allow RNICs only "
+		     "(FI_PMEMVERBS_CORE=verbs).",
+		     soft);
 }
 
 static void warn_of_domain(json_object *list, const struct info_memory *memory)

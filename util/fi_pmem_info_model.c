@@ -24,8 +24,8 @@ const char *info_domain_text(enum pmv_persist persist)
 	static const char *const texts[] = {
 		[PMV_NONE] = "nothing survives",
 		[PMV_PAGE] = "what was synced survives",
-		[PMV_DMP] = "ADR: DIMMs and memory controller survive",
-		[PMV_MHP] = "eADR or GPF: the caches survive, too",
+		[PMV_DMP] = "DIMMs and memory controller survive (ADR)",
+		[PMV_MHP] = "the caches survive, too (eADR, CXL GPF)",
 		[PMV_WSP] = "all survives, with the buffers of I/O and NIC",
 	};
 

@@ -474,7 +474,19 @@ Test(machine, ddio_declared_off_where_software_places_data_is_data_loss)
 	pmv_setting.ddio = false;
 	look(NULL);
 	expect_text("devices/0/kind", "software RDMA");
-	cr_expect(find("warnings", "at rxe0 software places data"));
+	cr_expect(find("warnings", "through rxe0 software places data"));
+	cr_expect(info_loses_data(model));
+}
+
+/* A peer without RDMA may come over tcp. */
+Test(machine, ddio_declared_off_does_not_hold_for_tcp)
+{
+	region(REGION0, "memory_controller", "0");
+	rnic(false, false, "0");
+	pmv_setting.ddio_declared = true;
+	pmv_setting.ddio = false;
+	look(NULL);
+	cr_expect(find("warnings", "through tcp software places data"));
 	cr_expect(info_loses_data(model));
 }
 
