@@ -3,9 +3,11 @@
  * explain.c -- what to look at when a call of libfabric fails: its errors have many
  * causes each
  */
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <rdma/fabric.h>
 #include <rdma/fi_errno.h>
@@ -17,6 +19,28 @@ int report(const char *call, ssize_t ret)
 {
 	fprintf(stderr, "%s: %s (%zd)\n", call, fi_strerror((int) -ret), ret);
 	return (int) ret;
+}
+
+/*
+ * say_load_errors -- a provider that needs another libfabric than this one, say, or a library
+ * that is missing, libfabric passes over in silence
+ */
+static void say_load_errors(const char *provider, const char *path)
+{
+	char *dirs = strdup(path), *rest = dirs, *dir, *file;
+
+	while ((dir = strsep(&rest, ":"))) {
+		if (asprintf(&file, "%s/lib%s-fi.so", dir, provider) < 0)
+			break;
+		if (!access(file, F_OK) && !dlopen(file, RTLD_NOW))
+			fprintf(stderr,
+				"It is there, but can't be loaded: %s.\n"
+				"A provider runs with the libfabric that it was built with, or a "
+				"newer one.\n",
+				dlerror());
+		free(file);
+	}
+	free(dirs);
 }
 
 bool provider_is_there(const struct options *opts)
@@ -36,6 +60,8 @@ bool provider_is_there(const struct options *opts)
 			"directory of libpmemverbs-fi.so;\nit is %s. fi_info -l lists the "
 			"providers that are found.\n",
 			opts->provider, path ? path : "not set");
+	if (!found && path)
+		say_load_errors(opts->provider, path);
 	return found;
 }
 
