@@ -56,7 +56,7 @@ Test(page, says_that_it_is_refused)
 Test(page, is_not_trusted)
 {
 	uint64_t values[VALUES] = {1};
-	uint8_t buf[PMV_PAGE_SIZE], bad[PMV_PAGE_SIZE];
+	uint8_t buf[PMV_PAGE_SIZE], bad[PMV_PAGE_SIZE], longer[4096];
 	size_t len = pmv_page_encode(buf, values, VALUES, 0);
 	struct pmv_page page;
 
@@ -73,6 +73,13 @@ Test(page, is_not_trusted)
 			cr_expect_leq(page.count, PMV_PAGE_VALUES);
 			cr_expect_leq(page.pages * PMV_PAGE_VALUES, PMV_TOLD_MOST);
 		}
+	}
+	/* More values than there is room for, in a long answer. */
+	memset(longer, 1, sizeof(longer));
+	memcpy(longer, buf, 8);
+	for (unsigned int count = PMV_PAGE_VALUES + 1; count < 256; count++) {
+		longer[7] = (uint8_t) count;
+		cr_expect_not(pmv_page_decode(longer, sizeof(longer), 0, &page), "%u", count);
 	}
 	/* Only the last page may be short. */
 	memcpy(bad, buf, len);
