@@ -8,9 +8,11 @@
 build_packages=(gcc make autoconf automake libtool pkg-config
 	libfabric-dev libibverbs-dev librdmacm-dev libpmem2-dev libsodium-dev libnuma-dev libmount-dev)
 # librpma-dev is for a reference of the benchmarks; datamash and gnuplot-nox are for fabtests/report, libxml2-utils to
-# look at what it writes.  With a question mark: where the distribution has it.  The sources are formatted by version 14.
+# look at what it writes.  The Debian package needs build-essential, debhelper, lintian and bash-completion; iproute2 is for
+# tests without a network.  With a question mark: where the distribution has it.  The sources are formatted by version 14.
 test_packages=(libfabric-bin libcriterion-dev libglib2.0-dev libxxhash-dev clang-format-14? universal-ctags valgrind xz-utils man-db
-	e2fsprogs openmpi-bin libopenmpi-dev librpma-dev datamash gnuplot-nox libxml2-utils)
+	e2fsprogs openmpi-bin libopenmpi-dev librpma-dev datamash gnuplot-nox libxml2-utils
+	build-essential debhelper lintian bash-completion iproute2)
 
 say()
 {
