@@ -3,6 +3,9 @@
  * cp_hostile.c -- a client of fi_pmem_target that means ill
  *
  *   cp_hostile HOST PORT ROUNDS
+ *   cp_hostile HOST PORT NAME PATH
+ *
+ * The second form gets NAME, truncates it where it is, and has its digest made.
  *
  * In each round it connects and sends messages that are wrong in some way: names that lead
  * out, lengths that are none, requests in the wrong order, bytes at random; writes to memory
@@ -13,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <rdma/fi_cm.h>
 #include <rdma/fi_errno.h>
@@ -166,6 +170,26 @@ static int try_round(struct fid_fabric *fabric, struct fi_info *info)
 	return bad;
 }
 
+static int try_truncated(struct fid_fabric *fabric, struct fi_info *info, const char *name,
+			 const char *path)
+{
+	struct cp_message message = {.type = CP_GET};
+	struct cp_link link;
+	int bad = cp_link_open(&link, fabric, info, SIZE) ||
+		  fi_connect(link.ep, info->dest_addr, CP_HELLO, CP_HELLO_LEN) ||
+		  cp_link_connected(&link, true, TIMEOUT_MS);
+
+	snprintf(message.text, sizeof(message.text), "%s", name);
+	bad = bad || cp_link_send(&link, &message, TIMEOUT_MS) || !answer(&link, &message) ||
+	      message.status || !message.size || truncate(path, 0);
+	message.type = CP_SUM;
+	/* It may already have noticed, and be gone. */
+	if (!bad && !cp_link_send(&link, &message, TIMEOUT_MS) && answer(&link, &message))
+		bad = !message.status;
+	cp_link_close(&link);
+	return bad;
+}
+
 int main(int argc, char **argv)
 {
 	struct fid_fabric *fabric;
@@ -173,12 +197,14 @@ int main(int argc, char **argv)
 	char error[512];
 	int bad = 0;
 
-	if (argc != 4)
+	if (argc != 4 && argc != 5)
 		return 2;
 	if (cp_find_provider(argv[1], argv[2], &info, error, sizeof(error)) ||
 	    fi_fabric(info->fabric_attr, &fabric, NULL))
 		return 1;
-	for (int round = 0; round < atoi(argv[3]); round++) {
+	if (argc == 5)
+		bad = try_truncated(fabric, info, argv[3], argv[4]);
+	for (int round = 0; argc == 4 && round < atoi(argv[3]); round++) {
 		srand((unsigned int) round + 1);
 		bad += try_round(fabric, info);
 	}

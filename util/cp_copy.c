@@ -198,6 +198,8 @@ static int hash_part(struct cp_copy *copy, int fd, uint64_t len, XXH3_state_t *h
 	for (uint64_t at = 0, part; !err && at < len; at += part) {
 		part = len - at < CP_CHUNK ? len - at : CP_CHUNK;
 		err = read_whole(fd, copy->link.data, part, at, hash);
+		if (!err && breathe(copy, 0))
+			err = ENOTCONN;
 	}
 	digest_of(hash, digest);
 	return err;
@@ -316,29 +318,38 @@ static int put_batch(struct put *put)
 	return ret;
 }
 
+/* retire_oldest -- when its commit has completed; wait for that if need be */
+static int retire_oldest(struct put *put, bool wait)
+{
+	struct batch *oldest = &put->batches[put->durable % CP_BATCHES];
+
+	if (put->durable == put->posted || (!oldest->op.done && !wait))
+		return 0;
+	if (wait_for(put->copy, &oldest->op))
+		return -1;
+	retire(put);
+	return 0;
+}
+
 static int put_data(struct put *put)
 {
 	struct cp_copy *copy = put->copy;
 	struct cp_op last = {.done = copy->lease.flags & CP_IN_PLACE};
 
-	while (put->at < copy->size || put->durable < put->posted) {
-		const struct batch *oldest = &put->batches[put->durable % CP_BATCHES];
+	while (put->at < copy->size) {
+		bool full = put->posted - put->durable == CP_BATCHES;
 
-		/* Wait only when all buffers are taken, or there is nothing else to do. */
-		if (put->durable < put->posted && !oldest->op.done &&
-		    (put->posted - put->durable == CP_BATCHES || put->at == copy->size) &&
-		    wait_for(copy, &oldest->op))
-			return -1;
-		if (put->durable < put->posted && oldest->op.done)
-			retire(put);
-		else if (put_batch(put))
+		if (retire_oldest(put, full) || put_batch(put))
 			return -1;
 	}
 	put->state.committed = copy->size;
 	digest_of(put->hash, put->state.digest);
-	/* Behind everything. */
 	if (write_state(put, FI_FENCE | FI_COMMIT | FI_COMPLETION, &last))
 		return -1;
+	while (put->durable < put->posted) {
+		if (retire_oldest(put, true))
+			return -1;
+	}
 	return wait_for(copy, &last);
 }
 
@@ -425,10 +436,11 @@ static int begin_get(struct get *get, int dir)
 		return -1;
 	request = (struct cp_message){.type = CP_SUM, .size = state->committed};
 	if (state->committed) {
-		bool whole = !hash_part(copy, get->part.fd, state->committed, get->hash, digest) &&
-			     !memcmp(digest, state->digest, CP_DIGEST);
+		int err = hash_part(copy, get->part.fd, state->committed, get->hash, digest);
 
-		if (!whole)
+		if (err)
+			return fail(copy->path, strerror(err));
+		if (memcmp(digest, state->digest, CP_DIGEST))
 			note(copy, "what an interrupted copy has left here is damaged: starting "
 				   "over");
 		else if (ask(copy, &request, &answer))

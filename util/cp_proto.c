@@ -10,7 +10,7 @@
 
 _Static_assert(sizeof(struct cp_message) == 80 + CP_TEXT, "no padding");
 _Static_assert(sizeof(struct cp_state) == 64, "no padding");
-_Static_assert(CP_STATES > CP_BATCHES + 1, "the newest durable state is not being written");
+_Static_assert(CP_STATES > CP_BATCHES + 1 + 1, "the newest durable state is not being written");
 
 void cp_message_swap(struct cp_message *message)
 {

@@ -63,7 +63,7 @@ struct cp_message {
 /*
  * The state of a copy, on a page behind the data of the hidden file: so much of this source is
  * durable.  It is written in turn to eight places.  A power failure may tear the ones that
- * are being written, at most CP_BATCHES, but never the newest one that is durable.
+ * are being written, one for each batch and the last one, but never the newest that is durable.
  */
 #define CP_STATE_MAGIC 0x31657461747363ULL
 #define CP_STATE_PAGE 4096

@@ -248,7 +248,7 @@ static int serve(struct session *session)
 {
 	struct cp_target *target = session->target;
 	struct cp_message request;
-	int64_t end = cp_now_ms() + target->timeout_ms;
+	int64_t end = cp_now_ms() + target->timeout_ms, look = 0;
 	int ret = 0;
 
 	while (ret >= 0 && !atomic_load(&target->stop)) {
@@ -261,10 +261,13 @@ static int serve(struct session *session)
 			return -FI_ETIMEDOUT;
 		}
 		/* Over tcp, a read of what is no longer there is never answered. */
+		if (cp_now_ms() < look)
+			continue;
 		if (!cp_object_is_whole(&session->object)) {
 			say(session, "its file was truncated", "");
 			return -FI_EIO;
 		}
+		look = cp_now_ms() + WAIT_MS;
 	}
 	return ret;
 }
