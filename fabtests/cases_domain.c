@@ -88,7 +88,7 @@ static int must_commit(struct fx *fx, const char *const *environment,
 	remote = declared(fx, environment, &link);
 	if (!remote || query_key(fx, link, remote->key, &region) ||
 	    expect(fx, region.domain == domain, "query_key tells of domain %d", region.domain) ||
-	    expect(fx, region.pmem, "query_key tells of no FI_PMEM") ||
+	    expect(fx, region.pmem, "query_key tells of no FI_RMA_PMEM") ||
 	    expect(fx, region.method != FI_PMEMVERBS_REFUSED, "query_key says that it can't") ||
 	    expect(fx, (region.method == FI_PMEMVERBS_AGENT) == agent,
 		   "query_key tells of method %d", region.method))

@@ -115,7 +115,7 @@ int wait_on_fd(struct fx *fx, struct link *link, int fd, struct op *op)
 	while (!op_done(op)) {
 		ret = fi_trywait(link->target->node.fabric, fids, 1);
 		if (!ret && poll(&pfd, 1, 5000) == 0)
-			return failed(fx, "fi_trywait allows to wait, and nothing comes");
+			return failed(fx, "fi_trywait says that one may wait, and nothing comes");
 		if (ret && ret != -FI_EAGAIN)
 			return failed_call(fx, "fi_trywait", ret);
 		if (reap(link))

@@ -219,16 +219,40 @@ bool node_is_passive(const struct node *node)
 	return protocol == FI_PROTO_RDMA_CM_IB_RC || protocol == FI_PROTO_IWARP;
 }
 
-static int report_event(struct fid_eq *eq)
+/*
+ * reason -- why a connection has failed
+ *
+ * tcp tells of a peer that goes away instead of accepting by what some earlier call has left
+ * in errno (EINPROGRESS from connect, say).  Only what a network can say is believed.
+ */
+static int reason(const struct node *node, int err)
 {
+	switch (err) {
+	case FI_EACCES:
+	case FI_EADDRNOTAVAIL:
+	case FI_ECONNABORTED:
+	case FI_ECONNREFUSED:
+	case FI_ECONNRESET:
+	case FI_EHOSTUNREACH:
+	case FI_ENETDOWN:
+	case FI_ENETUNREACH:
+	case FI_ENOTCONN:
+	case FI_ETIMEDOUT:
+		return err;
+	default:
+		return node_is_passive(node) ? err : FI_ECONNABORTED;
+	}
+}
+
+static int report_event(const struct node *node)
+{
+	struct fid_eq *eq = node->eq;
 	struct fi_eq_err_entry entry = {0};
 	ssize_t ret = fi_eq_readerr(eq, &entry, 0);
 
 	if (ret < 0)
 		return report("fi_eq_readerr", ret);
-	/* tcp's word for a peer that goes away instead of accepting */
-	if (entry.err == FI_EINPROGRESS)
-		entry.err = FI_ECONNABORTED;
+	entry.err = reason(node, entry.err);
 	/* callers may try again where nobody listens yet, and report it otherwise */
 	if (entry.err != FI_ECONNREFUSED)
 		fprintf(stderr, "connection event: %s (%d), provider says: %s (%d)\n",
@@ -249,7 +273,7 @@ ssize_t node_event(struct node *node, struct cm_event *event, uint64_t deadline)
 	} while ((ret == -FI_EAGAIN || ret == -FI_EINTR) && ms);
 
 	if (ret == -FI_EAVAIL)
-		return report_event(node->eq);
+		return report_event(node);
 	if (ret == -FI_EAGAIN) {
 		fprintf(stderr, "no connection event in time\n");
 		return -FI_ETIMEDOUT;
@@ -386,7 +410,7 @@ bool conn_again(struct conn *conn, int ret, uint64_t deadline)
 {
 	struct timespec pause = {.tv_nsec = 50000000};
 
-	if (ret == -FI_ECONNABORTED)
+	if (ret == -FI_ECONNABORTED || ret == -FI_ECONNRESET)
 		report_connection(conn->node->opts, ret);
 	if (ret != -FI_ECONNREFUSED)
 		return false;

@@ -88,17 +88,15 @@ int report_memory(int ret)
 
 int report_connection(const struct options *opts, int ret)
 {
-	report("connection", ret);
 	if (ret == -FI_ECONNREFUSED)
 		fprintf(stderr,
-			"Nobody accepts connections at %s, port %s: start the server first, or see "
-			"what it\nhas printed if it has ended.\n",
+			"connection refused: nobody accepts connections at %s, port %s: start the "
+			"server first,\nor see what it has printed if it has ended.\n",
 			opts->dst_addr, opts->dst_port);
 	else
 		fprintf(stderr,
-			"The server at %s, port %s, has not accepted the connection: see what it "
-			"has "
-			"printed.\n",
+			"connection refused: the server at %s, port %s, has ended it instead of "
+			"accepting it:\nsee what it has printed.\n",
 			opts->dst_addr, opts->dst_port);
 	return ret;
 }

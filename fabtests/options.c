@@ -43,7 +43,7 @@ static const struct {
 	{'f', "-f <fabric>", "fabric name (default: the first)", 0},
 	{'d', "-d <domain>", "domain name, the device (default: the first)", 0},
 	{'s', "-s <address>", "source address (default: any)", 0},
-	{'b', "-b <port>", "port of the server, the same as -B and -P", 0},
+	{'b', "-b <port>", "both: port of the server, as with -B and -P (default: 9228)", 0},
 	{'B', "-B <port>", "server: port to listen on (default: 9228)", 0},
 	{'P', "-P <port>", "client: port of the server (default: 9228)", 0},
 	{'M', "-M <path>",
@@ -53,7 +53,7 @@ static const struct {
 	{'N', "-N <records>", "server: records that the log has room for", FIELD(records)},
 	{'A', "-A <path>",
 	 "check the memory (-M) after a power failure; the file has what the client printed until "
-	 "then",
+	 "then (default: no check)",
 	 0},
 	{'S', "-S <bytes>", NULL, 0},
 	{'I', "-I <number>", "iterations", FIELD(iterations)},
@@ -67,12 +67,13 @@ static const struct {
 	 "a row of the table takes no longer, and has less than -I iterations then (default: no "
 	 "limit)",
 	 0},
-	{'x', "--csv <file>", "append the rows to this file, too, with more columns", 0},
+	{'x', "--csv <file>",
+	 "append the rows to this file, too, with more columns (default: none)", 0},
 	{'c', "-c <method>",
 	 "how to wait for completions: spin, sread, fd; server: also away, which makes no call for "
 	 "200 ms at a time (default: spin; a server over verbs: sread)",
 	 0},
-	{'v', "-v", "verify the data at the target", 0},
+	{'v', "-v", "verify the data at the target (default: no)", 0},
 	{'o', "-o <operation>", NULL, 0},
 	{'h', "-h, --help", "this text", 0},
 };
@@ -146,9 +147,11 @@ static void usage(const struct program *prog, const struct options *opts)
 			print_entry(prog, opts, i);
 	}
 	print_option("--timeout <seconds>",
-		     "give up when nothing happens for so long (default: %lu)", opts->timeout);
+		     "give up when nothing happens for so many seconds (default: %lu)",
+		     opts->timeout);
 	if (strchr(prog->letters, 'o') && strpbrk(prog->letters, "bA"))
-		print_option("--seed <number>", "of what is random (default: %llu)", opts->seed);
+		print_option("--seed <number>", "where random numbers begin (default: %llu)",
+			     opts->seed);
 	print_option("--version", "the version of pmemverbs");
 }
 

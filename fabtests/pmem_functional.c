@@ -29,7 +29,8 @@ static const struct program program = {
 	.summary = "Checks data and semantics of durable remote writes.\n"
 		   "Anonymous memory has to be declared: FI_PMEMVERBS_DOMAIN=mhp, say.",
 	.letters = "pfdsbBPMIovh",
-	.operations = "run this case (may be repeated, or a comma list); list: tell the names",
+	.operations = "run this case (may be repeated, or a comma list); list: tell the names "
+		      "(default: all cases)",
 };
 
 static const struct test_case *const groups[] = {

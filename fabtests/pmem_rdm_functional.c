@@ -23,7 +23,8 @@ static const struct program program = {
 	.summary = "Checks durable remote writes over FI_EP_RDM.\n"
 		   "Anonymous memory has to be declared: FI_PMEMVERBS_DOMAIN=mhp, say.",
 	.letters = "fdBPMoh",
-	.operations = "run this case (may be repeated, or a comma list); list: tell the names",
+	.operations = "run this case (may be repeated, or a comma list); list: tell the names "
+		      "(default: all cases)",
 };
 
 static const struct test *const groups[] = {rdm_write_cases, rdm_atomic_cases, rdm_loss_cases};

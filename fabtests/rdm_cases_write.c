@@ -38,6 +38,36 @@ static int run_data(struct client *client)
 	return expect_none(client);
 }
 
+/* count_commits -- those of the client's domain, by all methods; UINT64_MAX: it can't say */
+static uint64_t count_commits(struct client *client)
+{
+	struct fid_domain *domain = client->side.domain;
+	struct fi_pmemverbs_counters_ops *ops;
+	struct fi_pmemverbs_counters counters;
+
+	if (fi_open_ops(&domain->fid, FI_PMEMVERBS_COUNTERS_OPS, 0, (void **) &ops, NULL) ||
+	    ops->read(domain, &counters, sizeof(counters)) || counters.commits_refused ||
+	    counters.commits_failed)
+		return UINT64_MAX;
+	return counters.commits_write + counters.commits_read + counters.commits_agent;
+}
+
+/* The domain is RxM's, and its counters are those of the one below. */
+static int run_counters(struct client *client)
+{
+	uint64_t before = count_commits(client);
+
+	for (int n = 0; n < 5; n++) {
+		if (check(client, commit(client, 512, 64, n, 0), 0, "commit") ||
+		    await(client, n, WRITTEN))
+			return -1;
+	}
+	if (before == UINT64_MAX || count_commits(client) - before != 5)
+		return FAIL(client, "%llu commits were counted instead of 5",
+			    (unsigned long long) (count_commits(client) - before));
+	return expect_none(client);
+}
+
 static int run_burst(struct client *client)
 {
 	pattern_fill(client->buf, SIZE, 8, 0);
@@ -274,6 +304,7 @@ const struct test rdm_write_cases[] = {
 	{"rdm_data_table", run_data, {.av_type = FI_AV_TABLE}, ALWAYS},
 	{"rdm_data_sread", run_data, {MAP, .waits = true}, ALWAYS},
 	{"rdm_burst", run_burst, {MAP}, ALWAYS},
+	{"rdm_counters", run_counters, {MAP}, ALWAYS},
 	{"rdm_commit_waits", run_waits, {MAP}, ALWAYS},
 	{"rdm_commit_waits_sread", run_waits, {MAP, .waits = true}, ALWAYS},
 	{"rdm_op_flags", run_calls, {MAP, .op_flags = FI_COMMIT_COMPLETE}, ALWAYS},

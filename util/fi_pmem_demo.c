@@ -63,6 +63,8 @@ struct lease {
 };
 
 struct side {
+	const char *host; /* whom to connect to; NULL at the target */
+	const char *port;
 	struct fi_info *info;
 	struct fid_fabric *fabric;
 	struct fid_domain *domain;
@@ -124,15 +126,26 @@ static int explain(const char *node, int ret)
 	return 1;
 }
 
-/* explain_connection -- the peer is not there, or has gone */
-static int explain_connection(int err)
+/* explain_connection -- the peer is not there, or has gone: then tcp may give any reason */
+static int explain_connection(const struct side *side, int err)
 {
-	fprintf(stderr,
-		"fi_pmem_demo: connection: %s\n"
-		"Is the target running, on that host and port? If it has ended, it has printed "
-		"why.\n",
-		/* tcp says FI_EINPROGRESS of a peer that goes away instead of accepting. */
-		fi_strerror(err == FI_EINPROGRESS ? FI_ECONNABORTED : err));
+	fprintf(stderr, "fi_pmem_demo: ");
+	if (!side->host)
+		fprintf(stderr, "the initiator has gone before it was connected\n");
+	else if (err == FI_ECONNREFUSED)
+		fprintf(stderr,
+			"connection refused: nobody accepts connections at %s, port %s.\n"
+			"Is the target running, on that host and port? If it has ended, it has "
+			"printed why.\n",
+			side->host, side->port);
+	else if (err == FI_ETIMEDOUT || err == FI_EHOSTUNREACH || err == FI_ENETUNREACH)
+		fprintf(stderr, "no connection to %s, port %s: %s\n", side->host, side->port,
+			fi_strerror(err));
+	else
+		fprintf(stderr,
+			"connection refused: the target at %s, port %s, has ended it instead of "
+			"accepting it.\nIt has printed why.\n",
+			side->host, side->port);
 	return 1;
 }
 
@@ -178,10 +191,10 @@ static int wait_event(struct side *side, uint32_t type, struct event *event, int
 		fi_eq_sread(side->eq, &event->type, event->room, sizeof(event->room), timeout, 0);
 
 	if (ret == -FI_EAVAIL && fi_eq_readerr(side->eq, &err, 0) > 0)
-		return explain_connection(err.err);
+		return explain_connection(side, err.err);
 	if (ret < 0)
 		return fail("fi_eq_sread", ret);
-	return event->type == type ? 0 : explain_connection(FI_ECONNABORTED);
+	return event->type == type ? 0 : explain_connection(side, FI_ECONNABORTED);
 }
 
 /* open_endpoint -- an endpoint with one completion queue, ready to be connected */
@@ -492,7 +505,7 @@ static int append_all(struct side *side, const struct lease *lease, struct log *
 
 static int initiator(const char *host, const char *port, uint64_t records)
 {
-	struct side side = {0};
+	struct side side = {.host = host, .port = port};
 	struct log *log = map_log(NULL);
 	struct event event;
 	struct lease lease;

@@ -4,16 +4,19 @@
 #
 # Sourced by bash, with the top of the tree in $top.
 
-# To build and to use; to test, also what ./runtests runs.
+# To build and to use; to test, also what ./runtests runs.  libjson-c-dev is for fi_pmem_info --json, libxxhash-dev
+# for the checksums of fi_pmem_cp.
 build_packages=(gcc make autoconf automake libtool pkg-config
-	libfabric-dev libibverbs-dev librdmacm-dev libpmem2-dev libsodium-dev libnuma-dev libmount-dev)
+	libfabric-dev libibverbs-dev librdmacm-dev libpmem2-dev libsodium-dev libnuma-dev libmount-dev
+	libjson-c-dev libxxhash-dev)
 # librpma-dev is for a reference of the benchmarks; datamash and gnuplot-nox are for fabtests/report, libxml2-utils to
 # look at what it writes; debootstrap makes the Debian 13 in which much is tested again; clang and libclang-rt-dev are
-# for the fuzzers (libFuzzer).  With a question mark: where the distribution has it.  The sources are formatted by
-# version 14.
-test_packages=(libfabric-bin libcriterion-dev libglib2.0-dev libxxhash-dev clang-format-14? clang libclang-rt-dev?
-	universal-ctags valgrind xz-utils man-db e2fsprogs openmpi-bin libopenmpi-dev librpma-dev datamash gnuplot-nox
-	libxml2-utils debootstrap)
+# for the fuzzers (libFuzzer).  The Debian package needs build-essential, debhelper, lintian and bash-completion;
+# iproute2 is for tests without a network.  With a question mark: where the distribution has it.  The sources are
+# formatted by version 14.
+test_packages=(libfabric-bin libcriterion-dev libglib2.0-dev clang-format-14? clang libclang-rt-dev? universal-ctags
+	valgrind xz-utils man-db e2fsprogs openmpi-bin libopenmpi-dev librpma-dev datamash gnuplot-nox libxml2-utils
+	build-essential debhelper lintian bash-completion iproute2 debootstrap)
 
 say()
 {
@@ -29,7 +32,7 @@ die()
 # version -- that of this tree
 version()
 {
-	say "${0##*/} of pmemverbs $(sed -n 's/^AC_INIT(\[pmemverbs\], \[\(.*\)\])$/\1/p' "$top/configure.ac")"
+	"$top/util/version" "${0##*/}"
 }
 
 # wrong WHAT -- the command line

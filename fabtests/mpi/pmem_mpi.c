@@ -23,6 +23,12 @@
 #include "acks.h"
 #include "memory.h"
 
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#else
+#define PACKAGE_VERSION "(unknown version)"
+#endif
+
 #define WINDOW_SIZE (2 << 20)
 #define MESSAGE_SIZE (1 << 20)
 #define ROUNDS 50
@@ -377,7 +383,8 @@ static int usage(void)
 	       "  -s           MPI_Compare_and_swap there, too\n"
 	       "  -l           write a log of %d records, printing what is there for good\n"
 	       "  -A OUTPUT    compare a log with what was printed\n"
-	       "  -h, --help   this text\n\n"
+	       "  -h, --help   this text\n"
+	       "  --version    the version of pmemverbs\n\n"
 	       "fabtests/mpi/run PROGRAM starts it with all between the processes through "
 	       "pmemverbs.\n",
 	       ACKS_RECORDS);
@@ -392,7 +399,8 @@ static int wrong(void)
 
 int main(int argc, char **argv)
 {
-	static const struct option long_options[] = {{"help", no_argument, NULL, 'h'}, {0}};
+	static const struct option long_options[] = {
+		{"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, 'v'}, {0}};
 	const char *path = NULL, *acks = NULL;
 	int adds = 0, swaps = 0, log = 0;
 	int option, size, failed;
@@ -416,6 +424,9 @@ int main(int argc, char **argv)
 			break;
 		case 'h':
 			return usage();
+		case 'v':
+			printf("pmem_mpi of pmemverbs %s\n", PACKAGE_VERSION);
+			return 0;
 		default:
 			return wrong();
 		}

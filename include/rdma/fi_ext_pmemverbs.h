@@ -104,6 +104,56 @@ struct fi_pmemverbs_ops {
 	const char *(*core_name)(struct fid_domain *domain);
 };
 
+/*
+ * Counters of a domain, of FI_EP_MSG or FI_EP_RDM:
+ * fi_open_ops(&domain->fid, FI_PMEMVERBS_COUNTERS_OPS, 0, (void **) &ops, NULL).
+ *
+ * They begin with 0 when the domain is opened, and count what its endpoints have done since, also
+ * those that are closed.  Each is exact once the calls that it counts have returned.  They are read
+ * one after the other while operations go on, so one may have a commit that the next has not yet.
+ * A new version of this header may have more of them, at the end.
+ */
+#define FI_PMEMVERBS_COUNTERS_OPS "pmemverbs_counters_v1"
+
+struct fi_pmemverbs_counters {
+	uint64_t endpoints; /* open now */
+	/*
+	 * Commits from here: writes, atomics and messages with FI_COMMIT_COMPLETE, and what
+	 * FI_PMEMVERBS_COMMIT=all commits.  Each is counted once when it is accepted, by how it is
+	 * made (enum fi_pmemverbs_method), also if it shares its flush with others.
+	 */
+	uint64_t commits_write;
+	uint64_t commits_read;
+	uint64_t commits_agent;
+	uint64_t commits_refused; /* the call failed, but not with -FI_EAGAIN */
+	uint64_t commits_failed;  /* accepted, and completed with an error */
+	uint64_t requests_sent;   /* messages to peers' agents; a large commit takes several */
+	/*
+	 * What this domain's agent did for peers.  Commits that a peer makes without the agent
+	 * leave no trace here: only the peer counts them.
+	 */
+	uint64_t requests_served;  /* messages from peers that were acknowledged ... */
+	uint64_t requests_refused; /* ... with an error: nothing is promised of what they named */
+	uint64_t flushes;          /* ranges whose cache lines were written back */
+	uint64_t flushed_bytes;    /* of these ranges, not of their lines */
+	uint64_t syncs;            /* calls of msync */
+	uint64_t synced_bytes;     /* what these spanned: more than the kernel had to write */
+	uint64_t stores; /* data that came inside a request, and were put in their place */
+	uint64_t stored_bytes;
+	uint64_t sleeps; /* of the agent's thread */
+	uint64_t wakes;  /* sleeps that a peer or the application ended, and not the time */
+};
+
+struct fi_pmemverbs_counters_ops {
+	size_t size;
+	/*
+	 * Fills in the first `len` bytes of the structure.  `len` is the caller's
+	 * sizeof(struct fi_pmemverbs_counters); what this provider does not count is 0.
+	 * Returns 0, or -FI_EINVAL if `len` is no multiple of 8.
+	 */
+	int (*read)(struct fid_domain *domain, struct fi_pmemverbs_counters *counters, size_t len);
+};
+
 #ifdef __cplusplus
 }
 #endif

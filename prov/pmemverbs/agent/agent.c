@@ -198,8 +198,7 @@ int pmv_agent_add_region(struct pmv_agent *agent, const struct pmv_region_attr *
 	}
 	if (node >= 0)
 		atomic_store(&agent->node, node);
-	if (attr->persist == PMV_PAGE)
-		atomic_fetch_add(&agent->files, 1);
+	atomic_fetch_add(&agent->kinds[attr->persist], 1);
 	if (attr->needs_agent && !atomic_fetch_add(&agent->needed, 1))
 		pmv_agent_kick(agent);
 	return 0;
@@ -207,8 +206,7 @@ int pmv_agent_add_region(struct pmv_agent *agent, const struct pmv_region_attr *
 
 void pmv_agent_remove_region(struct pmv_agent *agent, struct pmv_region *region)
 {
-	if (region->attr.persist == PMV_PAGE)
-		atomic_fetch_sub(&agent->files, 1);
+	atomic_fetch_sub(&agent->kinds[region->attr.persist], 1);
 	if (region->attr.needs_agent)
 		atomic_fetch_sub(&agent->needed, 1);
 	pmv_region_remove(&agent->regions, region);

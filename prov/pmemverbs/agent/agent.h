@@ -23,12 +23,20 @@
 #include "agent/hint.h"
 #include "agent/look.h"
 #include "agent/region.h"
+#include "agent/writeback.h"
 #include "base/setting.h"
 #include "engine/engine.h"
 
 struct pmv_batch;
 struct pmv_mailbox;
 struct pmv_queue;
+
+/* What it has done since the domain was opened, for whoever asks. */
+struct pmv_agent_counts {
+	uint64_t requests; /* taken and acknowledged ... */
+	uint64_t refused;  /* ... with a fault */
+	struct pmv_writeback_counts done;
+};
 
 struct pmv_agent {
 	const struct pmv_engine *engine;
@@ -42,11 +50,12 @@ struct pmv_agent {
 	pthread_cond_t unpinned;
 	int promises;    /* how many endpoints have told their peers of an agent */
 	int64_t woke_ns; /* when all sleepers were last woken */
+	struct pmv_agent_counts counts;
 	struct pmv_regions regions;
 	atomic_int wanted; /* by this many regions and receiving endpoints */
 	atomic_bool was_wanted;
 	atomic_int needed; /* by this many regions, where nothing else makes data durable */
-	atomic_int files;  /* of this many regions pages have to be synced */
+	atomic_int kinds[PMV_WSP + 1]; /* this many regions have this domain; PAGE: are synced */
 
 	/* Of the thread. */
 	LIST_ENTRY(pmv_agent) next_running;
@@ -56,6 +65,7 @@ struct pmv_agent {
 	atomic_bool stop;
 	atomic_bool asleep;
 	atomic_ulong sleeps;
+	atomic_ulong wakes;  /* sleeps that did not end by themselves */
 	atomic_bool watched; /* a queue may be */
 	atomic_int node;     /* the memory's; -1: unknown */
 	int kick_fd;

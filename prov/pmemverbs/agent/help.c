@@ -18,7 +18,7 @@ void pmv_help(struct pmv_agent *agent)
 {
 	struct pmv_help *help = &agent->help;
 	unsigned long calls = atomic_load_explicit(&help->calls, memory_order_relaxed);
-	bool files = atomic_load(&agent->files), waits = false;
+	bool files = atomic_load(&agent->kinds[PMV_PAGE]), waits = false;
 
 	atomic_store_explicit(&help->calls, calls + 1, memory_order_relaxed);
 	if (pthread_mutex_trylock(&agent->serving))

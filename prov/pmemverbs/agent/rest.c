@@ -112,6 +112,8 @@ static void wake_up(struct pmv_agent *agent, struct pmv_rest *rest, bool woken)
 
 	atomic_store(&agent->asleep, false);
 	atomic_fetch_add(&agent->sleeps, 1);
+	if (woken)
+		atomic_fetch_add(&agent->wakes, 1);
 	rest->listen_ns = 0;
 	if (woken && read(agent->kick_fd, &kicks, sizeof(kicks)) < 0)
 		return;

@@ -319,7 +319,8 @@ static void warn_of_fault(struct pmv_mailbox *mailbox, const struct pmv_work *wo
 		 "a peer's commit is refused: %s; further ones of this connection are not logged\n",
 		 work->fault == PMV_FAULT_MESSAGE ? "the request is malformed"
 		 : work->request.messages
-			 ? "a buffer of its messages is not registered with FI_PMEM any more, or "
+			 ? "a buffer of its messages is not registered with FI_RMA_PMEM any more, "
+			   "or "
 			   "there was no memory to know where they are"
 			 : "it names memory that is not registered, or beyond its end");
 }
@@ -352,12 +353,15 @@ static void finish(struct pmv_agent *agent, struct pmv_work *work)
 	const struct pmv_message *request = &work->request;
 	struct pmv_mailbox *mailbox = work->mailbox;
 
+	agent->counts.requests++;
 	mailbox->refused |= work->malformed;
 	warn_of_fault(mailbox, work);
 	if (request->flags)
 		tell(agent, mailbox, work);
-	if (work->fault)
+	if (work->fault) {
+		agent->counts.refused++;
 		mailbox->faulted = work->request.number;
+	}
 	pmv_mailbox_owe(mailbox, work->request.number, work->fault);
 }
 
@@ -375,11 +379,24 @@ static bool leave_ack(struct pmv_queue *queue)
 	return false;
 }
 
+/* count -- what the batch has done */
+static void count(struct pmv_writeback_counts *sum, struct pmv_writeback_counts *counts)
+{
+	sum->flushes += counts->flushes;
+	sum->flushed_bytes += counts->flushed_bytes;
+	sum->syncs += counts->syncs;
+	sum->synced_bytes += counts->synced_bytes;
+	sum->stores += counts->stores;
+	sum->stored_bytes += counts->stored_bytes;
+	*counts = (struct pmv_writeback_counts){0};
+}
+
 static void conclude(struct pmv_agent *agent)
 {
 	struct pmv_batch *batch = agent->batch;
 
 	pthread_mutex_lock(&agent->lock);
+	count(&agent->counts.done, &batch->counts);
 	for (unsigned int i = 0; i < batch->count; i++) {
 		struct pmv_work *work = &batch->works[i];
 

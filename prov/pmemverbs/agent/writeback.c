@@ -154,6 +154,8 @@ static void sync_pages(struct pmv_batch *batch, struct pmv_regions *regions)
 
 		if (region) {
 			pmv_region_sync(region, sync->offset, sync->len);
+			batch->counts.syncs++;
+			batch->counts.synced_bytes += sync->len;
 			if (pmv_region_is_lost(region))
 				fault = PMV_FAULT_IO;
 			pmv_region_put(regions, region);
@@ -274,8 +276,11 @@ static uint64_t flush_slice(struct pmv_batch *batch, struct pmv_regions *regions
 {
 	if (part->persist == PMV_PAGE)
 		return note_pages(batch, regions, work, region, part);
-	if (part->persist == PMV_DMP)
+	if (part->persist == PMV_DMP) {
 		flush_lines(region, part->offset, part->len);
+		batch->counts.flushes++;
+		batch->counts.flushed_bytes += part->len;
+	}
 	/* Caches that persist need no flush, but the stores have to be in them. */
 	batch->undrained = true;
 	return part->len;
@@ -354,6 +359,8 @@ static void store(struct pmv_batch *batch, struct pmv_regions *regions, struct p
 	}
 	store_data(region, target->offset, target->len,
 		   (const uint8_t *) (work->request.ranges + work->request.count));
+	batch->counts.stores++;
+	batch->counts.stored_bytes += target->len;
 	if (target->len)
 		charge(slice, target->persist, flush_slice(batch, regions, work, region, target));
 	fail_if_lost(work, region);

@@ -60,9 +60,20 @@ struct pmv_work {
 	struct pmv_message request;
 };
 
+/* What was done for peers. */
+struct pmv_writeback_counts {
+	uint64_t flushes; /* of ranges of cache lines */
+	uint64_t flushed_bytes;
+	uint64_t syncs; /* of contiguous pages */
+	uint64_t synced_bytes;
+	uint64_t stores; /* of data that came in requests */
+	uint64_t stored_bytes;
+};
+
 struct pmv_batch {
 	struct pmv_work works[PMV_BATCH_WORKS];
 	unsigned int count;
+	struct pmv_writeback_counts counts; /* until whoever serves adds them to the agent's */
 	unsigned int num_syncs;
 	bool undrained;
 	bool touch;                                /* pages that a device wrote */

@@ -29,11 +29,21 @@ __attribute__((format(printf, 1, 2))) static void set_bad(const char *fmt, ...)
 	pmv_setting.bad = bad;
 }
 
+void pmv_setting_refuse(const char *param, const char *value, size_t len, const char *known)
+{
+	char upper[16] = "";
+
+	for (size_t i = 0; param[i] && i < sizeof(upper) - 1; i++)
+		upper[i] = (char) toupper(param[i]);
+	set_bad("'%.*s' is not a value of FI_PMEMVERBS_%s: %s", len < 60 ? (int) len : 60, value,
+		upper, known);
+}
+
 /* get_choice -- the index of a setting's value; 0 (the default) if it is not set or unknown */
 static int get_choice(const char *param, const char *const names[], int count)
 {
 	char *value = NULL;
-	char upper[16] = "", known[64] = "";
+	char known[64] = "";
 
 	fi_param_get_str(&pmv_prov, param, &value);
 	if (!value)
@@ -44,9 +54,7 @@ static int get_choice(const char *param, const char *const names[], int count)
 		snprintf(known + strlen(known), sizeof(known) - strlen(known), "%s%s",
 			 i ? ", " : "", names[i]);
 	}
-	for (size_t i = 0; param[i] && i < sizeof(upper) - 1; i++)
-		upper[i] = (char) toupper(param[i]);
-	set_bad("'%.60s' is not a value of FI_PMEMVERBS_%s: %s", value, upper, known);
+	pmv_setting_refuse(param, value, strlen(value), known);
 	return 0;
 }
 
@@ -65,8 +73,8 @@ const char *pmv_setting_domain_name(enum pmv_persist persist)
 /* check_names -- find misspelt settings in the environment */
 static void check_names(void)
 {
-	static const char *const names[] = {"CORE",  "DOMAIN", "DDIO", "ORDERING",
-					    "AGENT", "COMMIT", NULL};
+	static const char *const names[] = {"CORE",  "DOMAIN", "DDIO",   "ORDERING",
+					    "AGENT", "COMMIT", "ANSWER", NULL};
 	static const char prefix[] = "FI_PMEMVERBS_";
 
 	for (char **entry = environ; *entry; entry++) {
@@ -90,21 +98,25 @@ void pmv_setting_read(void)
 	static const char *const ordering[] = {"strict", "relaxed"};
 	static const char *const agent[] = {"thread", "busy", "progress", "off"};
 	static const char *const commit[] = {"explicit", "all"};
+	static const char *const answer[] = {"on", "off"};
 	char *core = NULL;
 	int choice;
 
-	fi_param_define(&pmv_prov, "core", FI_PARAM_STRING,
-			"core providers to use, in order of preference, separated by commas "
-			"(default: verbs,tcp)");
+	fi_param_define(
+		&pmv_prov, "core", FI_PARAM_STRING,
+		"core providers to use, in order of preference, separated by commas: verbs, "
+		"tcp (default: verbs,tcp)");
 	fi_param_define(&pmv_prov, "domain", FI_PARAM_STRING,
-			"what survives a power failure, for FI_PMEM memory that this process "
+			"what survives a power failure, for FI_RMA_PMEM memory that this process "
 			"registers: auto (detect it), none (volatile), page (what msync has "
 			"written), dmp (DIMMs and memory controller, ADR), mhp (CPU caches too, "
 			"eADR), wsp (I/O controller and NIC buffers too); a declaration overrides "
 			"what is detected (default: auto)");
-	fi_param_define(&pmv_prov, "ddio", FI_PARAM_STRING,
-			"whether inbound DMA lands in this machine's CPU caches: auto (detect it, "
-			"else assume on), on, off (default: auto)");
+	fi_param_define(
+		&pmv_prov, "ddio", FI_PARAM_STRING,
+		"whether inbound DMA lands in this machine's CPU caches: auto (the same as "
+		"on, since nothing tells it everywhere), on, off (set this at the target if "
+		"the NIC's root port has DDIO disabled) (default: auto)");
 	fi_param_define(&pmv_prov, "ordering", FI_PARAM_STRING,
 			"strict, or relaxed if the path may place the writes of one connection out "
 			"of order: PCIe relaxed ordering, out-of-order data placement (default: "
@@ -121,6 +133,11 @@ void pmv_setting_read(void)
 			"programs without support for persistent memory; the provider detects "
 			"which memory is persistent) (default: explicit)");
 
+	fi_param_define(&pmv_prov, "answer", FI_PARAM_STRING,
+			"whether a process that listens tells whoever can connect to it "
+			"(fi_pmem_info --connect) its settings and counters, and never an address, "
+			"a key or a name: on, off (default: on)");
+
 	fi_param_get_str(&pmv_prov, "core", &core);
 	pmv_setting.core = core ? core : "verbs,tcp";
 	choice = get_choice("domain", domains, 6);
@@ -132,5 +149,6 @@ void pmv_setting_read(void)
 	pmv_setting.relaxed = get_choice("ordering", ordering, 2);
 	pmv_setting.agent = (enum pmv_agent_mode) get_choice("agent", agent, 4);
 	pmv_setting.commit_all = get_choice("commit", commit, 2);
+	pmv_setting.silent = get_choice("answer", answer, 2);
 	check_names();
 }

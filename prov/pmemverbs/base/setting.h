@@ -4,6 +4,7 @@
 #define PMV_SETTING_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 /* Persistence domains: what survives a power failure.  Keys carry the values: never renumber. */
 enum pmv_persist {
@@ -30,6 +31,7 @@ struct pmv_setting {
 	bool relaxed;              /* FI_PMEMVERBS_ORDERING */
 	enum pmv_agent_mode agent; /* FI_PMEMVERBS_AGENT */
 	bool commit_all;           /* FI_PMEMVERBS_COMMIT */
+	bool silent;               /* FI_PMEMVERBS_ANSWER=off */
 	const char *bad;           /* a sentence about an unknown name or value, or NULL */
 };
 
@@ -38,6 +40,12 @@ extern struct pmv_setting pmv_setting;
 static inline bool pmv_setting_has_thread(void)
 {
 	return pmv_setting.agent == PMV_AGENT_THREAD || pmv_setting.agent == PMV_AGENT_BUSY;
+}
+
+/* pmv_setting_fills_caches -- do keys say that inbound data may be in this machine's caches? */
+static inline bool pmv_setting_fills_caches(void)
+{
+	return !pmv_setting.ddio_declared || pmv_setting.ddio;
 }
 
 /* pmv_setting_read -- define the settings and read them; once, when libfabric loads us */
@@ -49,6 +57,10 @@ void pmv_setting_read(void);
  * libfabric.conf.  NULL: it is not set.
  */
 const char *pmv_setting_other(const char *name);
+
+/* pmv_setting_refuse -- a setting has this value, which is none of the known ones: fi_getinfo will
+ * fail */
+void pmv_setting_refuse(const char *param, const char *value, size_t len, const char *known);
 
 /* pmv_setting_domain_name -- as FI_PMEMVERBS_DOMAIN spells it */
 const char *pmv_setting_domain_name(enum pmv_persist persist);

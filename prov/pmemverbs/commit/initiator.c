@@ -23,9 +23,21 @@ static void lost(struct pmv_op_owner *owner)
 	atomic_store(&pmv_container_of(owner, struct pmv_initiator, owner)->broken, true);
 }
 
+static void count_failed(struct pmv_initiator *ini, struct pmv_op *op)
+{
+	if (pmv_run_is_commit(pmv_to_run(op)))
+		atomic_fetch_add_explicit(&ini->commits.failed, 1, memory_order_relaxed);
+}
+
+static void failed(struct pmv_op_owner *owner, struct pmv_op *op)
+{
+	count_failed(pmv_container_of(owner, struct pmv_initiator, owner), op);
+}
+
 void pmv_initiator_init(struct pmv_initiator *ini)
 {
 	ini->owner.ended = pmv_run_ended;
+	ini->owner.failed = failed;
 	ini->owner.lost = lost;
 	ini->on_tx_queue.push = push_tx;
 	ini->on_rx_queue.push = push_rx;
@@ -105,7 +117,11 @@ struct pmv_op_list pmv_initiator_abandon(struct pmv_initiator *ini)
 	if (ini->group.flush)
 		pmv_group_end(&ini->group.flush->members, FI_ECANCELED, 0);
 	list = pmv_op_abandon(&ini->owner);
-	STAILQ_FOREACH(op, &list, next)
+	STAILQ_FOREACH(op, &list, next) {
+		/* Others have been counted. */
+		if (!pmv_run_has_failed(pmv_to_run(op)))
+			count_failed(ini, op);
 		pmv_run_release(pmv_to_run(op));
+	}
 	return list;
 }

@@ -77,6 +77,14 @@ struct pmv_ordering {
 
 struct pmv_run;
 
+/* Of one endpoint, and no other writes there.  On the quick way nobody holds a lock. */
+struct pmv_commit_counts {
+	/* by enum pmv_method: of PMV_METHOD_REFUSED the call has failed, the others were accepted
+	 */
+	atomic_uint_fast64_t by_method[PMV_METHOD_AGENT + 1];
+	atomic_uint_fast64_t failed; /* of those accepted */
+};
+
 /* Operations that the next flush covers: group.h. */
 struct pmv_group {
 	struct pmv_op_list members;
@@ -99,6 +107,7 @@ struct pmv_initiator {
 	const struct pmv_queue *unread; /* a queue of our own, whose entries nobody reads */
 	atomic_uint slow;               /* enum pmv_slow_path */
 	struct pmv_ordering ordering;
+	struct pmv_commit_counts commits;
 
 	/* Messages: how they become durable, and how many used up the peer's receives. */
 	enum pmv_method message_method;
@@ -147,6 +156,17 @@ struct pmv_op_list pmv_initiator_abandon(struct pmv_initiator *ini);
 static inline bool pmv_initiator_is_fast(const struct pmv_initiator *ini, unsigned slow)
 {
 	return !(atomic_load_explicit(&ini->slow, memory_order_relaxed) & slow);
+}
+
+static inline void pmv_initiator_count(struct pmv_initiator *ini, enum pmv_method method)
+{
+	atomic_fetch_add_explicit(&ini->commits.by_method[method], 1, memory_order_relaxed);
+}
+
+/* pmv_initiator_uncount -- it was not accepted after all */
+static inline void pmv_initiator_uncount(struct pmv_initiator *ini, enum pmv_method method)
+{
+	atomic_fetch_sub_explicit(&ini->commits.by_method[method], 1, memory_order_relaxed);
 }
 
 /* The key as the core knows it. */

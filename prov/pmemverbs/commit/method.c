@@ -31,6 +31,19 @@ static const char *agent_why(const struct pmv_attr *attr)
 	return "the path may reorder writes (FI_PMEMVERBS_ORDERING=relaxed)";
 }
 
+const char *pmv_method_one_sided_why(const struct pmv_attr *attr, enum pmv_transport transport)
+{
+	if (attr->persist == PMV_NONE)
+		return "the memory is volatile: a commit only means that the data is visible";
+	if (attr->persist == PMV_DMP)
+		return "inbound data bypasses the caches there, and a READ pushes it to the memory "
+		       "controller";
+	if (attr->persist == PMV_WSP && transport == PMV_TRANSPORT_IB)
+		return "the target's NIC has the data when the write completes, and its buffers "
+		       "persist";
+	return "the target's caches persist, and a READ pushes the data that far";
+}
+
 static struct pmv_choice refuse(const char *why)
 {
 	return (struct pmv_choice){.method = PMV_METHOD_REFUSED, .why = why};
@@ -62,7 +75,7 @@ struct pmv_choice pmv_method_choose(const struct pmv_attr *attr, enum pmv_transp
 	if (!attr->readable && (choice.method == PMV_METHOD_READ || choice.flush_agent ||
 				(choice.flush_first && choice.method != PMV_METHOD_AGENT)))
 		return refuse("the target's region does not let peers read, so no flush can be "
-			      "made; register it with FI_PMEM or with FI_REMOTE_READ");
+			      "made; register it with FI_RMA_PMEM or with FI_REMOTE_READ");
 	return choice;
 }
 

@@ -64,6 +64,9 @@ struct pmv_choice {
 /* pmv_method_of_write -- how a write to such memory becomes durable, by itself */
 enum pmv_method pmv_method_of_write(const struct pmv_attr *attr, enum pmv_transport transport);
 
+/* pmv_method_one_sided_why -- why a write to such memory needs no agent, if it needs none */
+const char *pmv_method_one_sided_why(const struct pmv_attr *attr, enum pmv_transport transport);
+
 /* pmv_method_choose -- how a commit is made; past is NULL without a fence */
 struct pmv_choice pmv_method_choose(const struct pmv_attr *attr, enum pmv_transport transport,
 				    const struct pmv_past *past);

@@ -27,7 +27,7 @@ static inline struct pmv_run *get_run(struct pmv_initiator *ini, void *context, 
 	run->under_way = NULL;
 	run->num_regions = 0;
 	run->counted = true;
-	run->fetches = run->unacked = false;
+	run->plain = run->fetches = run->unacked = false;
 	pmv_op_set_owner(&run->op, &ini->owner);
 	return run;
 }
@@ -45,6 +45,7 @@ static ssize_t go_on(struct pmv_run *run, const struct fi_msg_rma *msg, size_t p
 		pmv_start_go_on(run, ret);
 		return 0;
 	}
+	pmv_initiator_uncount(pmv_run_initiator(run), PMV_METHOD_READ);
 	pmv_run_posting(run, -1);
 	pmv_start_refuse(run);
 	return ret;
@@ -75,6 +76,8 @@ ssize_t pmv_quick_commit(struct pmv_initiator *ini, const struct fi_msg_rma *msg
 		return -FI_EAGAIN;
 	/* What it was made with stands for the READ; nobody else knows of it yet. */
 	atomic_store_explicit(&run->op.pending, 2, memory_order_relaxed);
+	/* Before it can complete. */
+	pmv_initiator_count(ini, PMV_METHOD_READ);
 	ret = post(run, ini->engine, msg, &posted);
 	return posted == 2 ? 0 : go_on(run, msg, posted, ret);
 }

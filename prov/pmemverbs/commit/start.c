@@ -377,6 +377,12 @@ static ssize_t ask(struct pmv_run *run, const struct pmv_submission *submission,
 	return ret;
 }
 
+static void accepted_by_agent(struct pmv_initiator *ini)
+{
+	pmv_initiator_count(ini, PMV_METHOD_AGENT);
+	pmv_initiator_wait(ini);
+}
+
 /* begin_after_agent -- it is fenced, and the agent has to do something first */
 static ssize_t begin_after_agent(struct pmv_run *run, const struct pmv_submission *submission)
 {
@@ -397,7 +403,7 @@ static ssize_t begin_after_agent(struct pmv_run *run, const struct pmv_submissio
 	ret = ask(run, submission, &chosen, true, may_store(ini, submission));
 	pthread_mutex_unlock(&ini->lock);
 	if (!ret)
-		pmv_initiator_wait(ini);
+		accepted_by_agent(ini);
 	return ret;
 }
 
@@ -437,7 +443,7 @@ static ssize_t begin_stored(struct pmv_run *run, const struct pmv_submission *su
 	}
 	pthread_mutex_unlock(&ini->lock);
 	if (!ret)
-		pmv_initiator_wait(ini);
+		accepted_by_agent(ini);
 	return ret;
 }
 
@@ -493,6 +499,8 @@ static ssize_t begin_now(struct pmv_run *run, const struct pmv_submission *submi
 	if (ret)
 		return ret;
 
+	if (!submission->plain)
+		pmv_initiator_count(ini, chosen.choice.method);
 	if (run->at < run->plan.count && pmv_run_is_grouped(run)) {
 		pmv_group_join(run);
 		return 0;
@@ -521,6 +529,7 @@ ssize_t pmv_start(struct pmv_run *run, const struct pmv_submission *submission, 
 	struct pmv_initiator *ini = pmv_run_initiator(run);
 	ssize_t ret;
 
+	run->plain = submission->plain;
 	if ((submission->flags & FI_FENCE) && !submission->plain &&
 	    pmv_ordering_past(ini, submission->what & FI_MSG).agent)
 		ret = begin_after_agent(run, submission);

@@ -298,5 +298,8 @@ ssize_t pmv_submit(struct pmv_initiator *ini, const struct pmv_submission *submi
 	/* Nobody hears of its error, so a later commit has to fail in its place. */
 	if (submission->unheard && ini->hooks && submission->num_to)
 		pmv_ordering_lost_write(ini, submission->to, submission->num_to, true);
-	return submit_run(ini, submission, !commits && may_group(ini, submission));
+	ret = submit_run(ini, submission, !commits && may_group(ini, submission));
+	if (ret && ret != -FI_EAGAIN && !submission->plain)
+		pmv_initiator_count(ini, PMV_METHOD_REFUSED);
+	return ret;
 }

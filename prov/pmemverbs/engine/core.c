@@ -9,9 +9,9 @@
 
 #include <rdma/fi_endpoint.h>
 
-#include "base/log.h"
 #include "engine/engine.h"
 #include "base/setting.h"
+#include "memory/platform.h"
 
 /*
  * verbs: FI_FENCE is IBV_SEND_FENCE.
@@ -45,6 +45,25 @@ static const struct pmv_core *find(const char *name, size_t len)
 	return NULL;
 }
 
+void pmv_core_check(void)
+{
+	const char *name = pmv_setting.core;
+	char known[64] = "";
+
+	for (size_t i = 0; i < NUM_CORES; i++)
+		snprintf(known + strlen(known), sizeof(known) - strlen(known), "%s%s",
+			 i ? ", " : "", cores[i].name);
+	for (;; name++) {
+		size_t len = strcspn(name, ",");
+
+		if (!find(name, len))
+			pmv_setting_refuse("core", name, len, known);
+		name += len;
+		if (!*name)
+			return;
+	}
+}
+
 const struct pmv_core *pmv_core_next(size_t n)
 {
 	const char *name = pmv_setting.core;
@@ -55,11 +74,6 @@ const struct pmv_core *pmv_core_next(size_t n)
 
 		if (core && !n--)
 			return core;
-		if (!core && len)
-			PMV_ALERT(FABRIC,
-				  "FI_PMEMVERBS_CORE: no use can be made of '%.*s'; known: verbs, "
-				  "tcp\n",
-				  (int) len, name);
 		name += len;
 		if (!*name)
 			return NULL;
@@ -75,8 +89,12 @@ enum pmv_transport pmv_core_transport(const struct pmv_core *core, const struct 
 
 static bool has_rdma_device(void)
 {
+	char pattern[256];
 	glob_t devices = {0};
-	bool found = !glob("/sys/class/infiniband/*", GLOB_NOSORT, NULL, &devices);
+	bool found;
+
+	snprintf(pattern, sizeof(pattern), "%s/class/infiniband/*", pmv_platform.sysfs);
+	found = !glob(pattern, GLOB_NOSORT, NULL, &devices);
 
 	globfree(&devices);
 	return found;
@@ -97,7 +115,7 @@ bool pmv_core_may_be_rdma(void)
 static bool is_soft_rnic(const char *rnic)
 {
 	char path[256];
-	int len = snprintf(path, sizeof(path), "/sys/class/infiniband/%s", rnic);
+	int len = snprintf(path, sizeof(path), "%s/class/infiniband/%s", pmv_platform.sysfs, rnic);
 
 	if (len >= (int) (sizeof(path) - sizeof("/device")) || access(path, F_OK))
 		return false;
@@ -108,4 +126,11 @@ static bool is_soft_rnic(const char *rnic)
 bool pmv_core_places_by_cpu(const struct pmv_core *core, const char *domain_name)
 {
 	return core->cpu_placed || (domain_name && is_soft_rnic(domain_name));
+}
+
+enum pmv_persist pmv_core_persist(const struct pmv_core *core, enum pmv_persist detected)
+{
+	bool may_fault = core->driven && pmv_setting.agent != PMV_AGENT_OFF;
+
+	return may_fault && detected > PMV_DMP ? PMV_DMP : detected;
 }

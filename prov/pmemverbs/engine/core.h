@@ -13,6 +13,8 @@
 
 #include <rdma/fabric.h>
 
+#include "base/setting.h"
+
 enum pmv_transport {
 	PMV_TRANSPORT_IB,    /* a write completes when the target's NIC has it */
 	PMV_TRANSPORT_LOCAL, /* a write completes when it was handed over (iWARP, TCP) */
@@ -41,6 +43,9 @@ struct pmv_core {
 	uint32_t values_until;
 };
 
+/* pmv_core_check -- refuse FI_PMEMVERBS_CORE if it names others than the known cores */
+void pmv_core_check(void);
+
 /* pmv_core_next -- the n-th core of FI_PMEMVERBS_CORE, or NULL */
 const struct pmv_core *pmv_core_next(size_t n);
 
@@ -51,6 +56,13 @@ enum pmv_transport pmv_core_transport(const struct pmv_core *core, const struct 
  * pmv_core_may_be_rdma -- may the core be one on an RDMA device, and is there such a device?
  */
 bool pmv_core_places_by_cpu(const struct pmv_core *core, const char *domain_name);
+
+/*
+ * pmv_core_persist -- what a region that was detected as this is treated as.  Where the core
+ * copies inbound data in this process, a page may have no memory behind it (guard.h), and only the
+ * agent knows: a peer's flush would read back data that are lost.
+ */
+enum pmv_persist pmv_core_persist(const struct pmv_core *core, enum pmv_persist detected);
 bool pmv_core_may_be_rdma(void);
 
 #endif /* PMV_CORE_H */

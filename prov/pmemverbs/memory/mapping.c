@@ -278,3 +278,16 @@ int pmv_mapping_detect(const struct pmv_mapped *file, unsigned int depth, struct
 		&place,
 		"is on %s, and it is not known whether msync makes data durable there" DECLARE, fs);
 }
+
+int pmv_mapping_detect_region(const char *region, struct pmv_mem *mem)
+{
+	struct place place = {.mem = mem};
+	struct pmv_medium medium;
+
+	*mem = (struct pmv_mem){.numa_node = -1, .backing = PMV_DEVDAX};
+	snprintf(place.name, sizeof(place.name), "%s", region);
+	if (!pmv_platform_region(region, &medium))
+		return refuse(&place, "is no region of NVDIMMs that sysfs shows");
+	mem->numa_node = medium.numa_node;
+	return promise(&place, &medium);
+}

@@ -36,4 +36,10 @@ static inline bool pmv_mapping_is_anonymous(const struct pmv_mapped *file)
  */
 int pmv_mapping_detect(const struct pmv_mapped *file, unsigned int depth, struct pmv_mem *mem);
 
+/*
+ * pmv_mapping_detect_region -- the same for device DAX on a region of NVDIMMs (region0), or a file
+ * with MAP_SYNC there
+ */
+int pmv_mapping_detect_region(const char *region, struct pmv_mem *mem);
+
 #endif /* PMV_MAPPING_H */

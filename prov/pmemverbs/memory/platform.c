@@ -314,6 +314,18 @@ bool pmv_platform_dax(dev_t dev, struct pmv_medium *medium)
 	return true;
 }
 
+bool pmv_platform_region(const char *name, struct pmv_medium *medium)
+{
+	char link[64], dir[PATH_MAX];
+
+	*medium = (struct pmv_medium){.numa_node = -1};
+	snprintf(link, sizeof(link), "bus/nd/devices/%s", name);
+	if (!resolve_link(pmv_platform.sysfs, link, dir) || !to_region(dir))
+		return false;
+	add_region(medium, dir);
+	return true;
+}
+
 static int stat_path(const char *path, struct pmv_node *node)
 {
 	struct statx stx;

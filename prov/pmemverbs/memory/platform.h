@@ -49,6 +49,9 @@ struct pmv_medium {
 /* pmv_platform_block -- false: sysfs does not show it.  depth: as in pmv_mapping_detect */
 bool pmv_platform_block(dev_t dev, unsigned int depth, struct pmv_medium *medium);
 
+/* pmv_platform_region -- of a region of NVDIMMs by its name (region0); false: there is none */
+bool pmv_platform_region(const char *name, struct pmv_medium *medium);
+
 /* pmv_platform_dax -- false: it is not device DAX */
 bool pmv_platform_dax(dev_t dev, struct pmv_medium *medium);
 

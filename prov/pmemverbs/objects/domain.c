@@ -16,6 +16,7 @@
 #include "objects/ep.h"
 #include "engine/info.h"
 #include "rdm/rdm.h"
+#include "objects/tally.h"
 #include "objects/unwrap.h"
 
 /* Queries */
@@ -68,11 +69,11 @@ static int domain_ops_open(struct fid *fid, const char *name, uint64_t flags, vo
 {
 	(void) fid;
 	(void) context;
-	if (strcmp(name, FI_PMEMVERBS_OPS))
+	if (strcmp(name, FI_PMEMVERBS_OPS) && strcmp(name, FI_PMEMVERBS_COUNTERS_OPS))
 		return -FI_ENOSYS;
 	if (flags)
 		return -FI_EBADFLAGS;
-	*ops = &queries;
+	*ops = strcmp(name, FI_PMEMVERBS_OPS) ? (void *) &pmv_tally_ops : &queries;
 	return 0;
 }
 
@@ -92,6 +93,7 @@ static int domain_close(struct fid *fid)
 	ret = fi_close(&domain->engine.domain_fid->fid);
 	if (ret)
 		return ret;
+	pmv_tally_end(domain);
 	pmv_agent_destroy(&domain->agent);
 	pmv_op_pool_destroy(&domain->ops);
 	for (size_t i = 0; i < sizeof(domain->zombies.eps) / sizeof(domain->zombies.eps[0]); i++)
@@ -228,6 +230,8 @@ int pmv_domain_open(struct fid_fabric *fabric_fid, struct fi_info *info,
 		.ops = &domain_ops,
 		.mr = &pmv_mr_ops,
 	};
+	pmv_tally_begin(domain);
+	pmv_rdm_note_domain(&domain->domain_fid);
 	*domain_fid = &domain->domain_fid;
 	fi_freeinfo(core_info);
 	return 0;

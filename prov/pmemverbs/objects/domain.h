@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #include <rdma/fi_domain.h>
+#include <rdma/fi_ext_pmemverbs.h>
 
 #include "agent/agent.h"
 #include "commit/hooks.h"
@@ -29,8 +30,16 @@ struct pmv_zombies {
 	size_t next;
 };
 
+/* Its endpoints, to add up what they count, and what those that are closed have counted. */
+struct pmv_tally {
+	pthread_mutex_t lock;
+	LIST_HEAD(, pmv_ep) eps;
+	struct fi_pmemverbs_counters closed;
+};
+
 struct pmv_domain {
 	struct fid_domain domain_fid;
+	LIST_ENTRY(pmv_domain) next; /* of its fabric */
 	struct pmv_engine engine;
 	struct pmv_fabric *fabric;
 	bool pmem;                     /* opened with FI_RMA_PMEM, or as if */
@@ -42,6 +51,7 @@ struct pmv_domain {
 	struct pmv_op_pool ops;
 	struct pmv_agent agent;
 	struct pmv_zombies zombies;
+	struct pmv_tally tally;
 };
 
 static inline struct pmv_domain *pmv_to_domain(struct fid_domain *fid)

@@ -18,6 +18,7 @@
 #include "objects/eq.h"
 #include "objects/handshake.h"
 #include "engine/info.h"
+#include "objects/tally.h"
 #include "objects/unwrap.h"
 
 static struct pmv_ep *to_ep(struct fid *fid)
@@ -306,6 +307,7 @@ static int ep_close(struct fid *fid)
 	pmv_agent_forget(agent, &ep->mailbox);
 	take_leftovers(ep);
 	abandon_operations(ep);
+	pmv_tally_leave(ep);
 	if (ep->initiator.tracker)
 		pmv_lost_writes_disconnected(ep->initiator.tracker);
 	release_cntrs(ep);
@@ -511,6 +513,7 @@ int pmv_ep_open(struct fid_domain *domain_fid, struct fi_info *info, struct fid_
 		.atomic = pmv_ep_atomic(ep),
 	};
 	atomic_fetch_add(&domain->users, 1);
+	pmv_tally_join(ep);
 	if (info->handle)
 		pmv_handshake_take(domain->fabric, core_info->handle, ep);
 	*ep_fid = &ep->ep_fid;

@@ -20,6 +20,7 @@ struct pmv_cq;
 struct pmv_ep {
 	struct fid_ep ep_fid;
 	struct pmv_domain *domain;
+	LIST_ENTRY(pmv_ep) next; /* of the domain's, for their counters */
 	struct pmv_engine_ep engine;
 	struct pmv_mailbox mailbox;
 	struct pmv_receive_tracker receives; /* of messages that the peer may commit */

@@ -11,6 +11,7 @@
 #include "memory/guard.h"
 #include "objects/ep.h"
 #include "objects/handshake.h"
+#include "objects/inform.h"
 #include "engine/info.h"
 #include "objects/unwrap.h"
 
@@ -170,7 +171,8 @@ static ssize_t take_event(struct pmv_eq *eq)
 		if (ret <= 0)
 			return ret ? ret : -FI_EAGAIN;
 		eq->kept.len = ret;
-		translate(eq, &eq->kept);
+		if (!pmv_inform(&eq->kept))
+			translate(eq, &eq->kept);
 	}
 	return 0;
 }

@@ -27,6 +27,7 @@ static int fabric_close(struct fid *fid)
 	pmv_rdm_fabric_free(&fabric->rdm);
 	pmv_handshake_forget_all(fabric);
 	pthread_mutex_destroy(&fabric->handshakes_lock);
+	pthread_mutex_destroy(&fabric->domains_lock);
 	free(fabric);
 	return 0;
 }
@@ -104,6 +105,7 @@ int pmv_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric_fid,
 	/* Not earlier: installing the provider changes nothing for other programs. */
 	pmv_signals_restore();
 	pthread_mutex_init(&fabric->handshakes_lock, NULL);
+	pthread_mutex_init(&fabric->domains_lock, NULL);
 	fabric->fabric_fid = (struct fid_fabric){
 		.fid = {.fclass = FI_CLASS_FABRIC, .context = context, .ops = &pmv_fabric_fi_ops},
 		.ops = &fabric_ops,

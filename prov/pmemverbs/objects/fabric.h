@@ -21,6 +21,8 @@ struct pmv_fabric {
 	/* of connection requests that are not answered yet */
 	LIST_HEAD(, pmv_handshake_kept) handshakes;
 	struct pmv_rdm_fabric rdm; /* for FI_EP_RDM */
+	pthread_mutex_t domains_lock;
+	LIST_HEAD(, pmv_domain) domains; /* all that are open */
 };
 
 static inline struct pmv_fabric *pmv_to_fabric(struct fid_fabric *fid)

@@ -151,11 +151,11 @@ static int find_persist(const struct iovec *iov, size_t count, enum pmv_persist 
 		int ret = pmv_mem_detect(iov[i].iov_base, iov[i].iov_len, &mem);
 
 		if (ret) {
-			PMV_WARN(MR, "FI_PMEM refused for %p, %zu bytes: %s\n", iov[i].iov_base,
+			PMV_WARN(MR, "FI_RMA_PMEM refused for %p, %zu bytes: %s\n", iov[i].iov_base,
 				 iov[i].iov_len, mem.what);
 			return ret;
 		}
-		PMV_INFO(MR, "FI_PMEM region %p, %zu bytes: %s, %s\n", iov[i].iov_base,
+		PMV_INFO(MR, "FI_RMA_PMEM region %p, %zu bytes: %s, %s\n", iov[i].iov_base,
 			 iov[i].iov_len, pmv_setting_domain_name(mem.persist), mem.what);
 		if (mem.persist < *persist)
 			*persist = mem.persist;
@@ -209,22 +209,12 @@ static bool is_found_pmem(const struct iovec *iov, size_t count)
 }
 
 /*
- * may_fault -- does the core copy inbound data in this process?  Then the page may have no
- * memory behind it (guard.h), and only the agent knows: a peer's flush would read back
- * data that are lost.
- */
-static bool may_fault(const struct pmv_domain *domain)
-{
-	return domain->engine.core->driven && pmv_setting.agent != PMV_AGENT_OFF;
-}
-
-/*
  * lands_in_cache -- inbound data that software places are in the caches, whatever the I/O
  * controller does.  promises: is durability promised for the memory?
  */
 static bool lands_in_cache(const struct pmv_domain *domain, bool promises)
 {
-	if (!pmv_setting.ddio_declared || pmv_setting.ddio)
+	if (pmv_setting_fills_caches())
 		return true;
 	if (domain->cpu_placed && promises)
 		PMV_ALERT(MR, "FI_PMEMVERBS_DDIO=off is believed, although software places inbound "
@@ -272,13 +262,14 @@ static int mr_attributes(struct pmv_domain *domain, const struct iovec *iov, siz
 	if (!promises)
 		return 0;
 	if (!domain->keyed) {
-		PMV_WARN(MR, "FI_PMEM needs keys that the provider chooses: open the domain with "
-			     "FI_MR_PROV_KEY in mr_mode\n");
+		PMV_WARN(MR,
+			 "FI_RMA_PMEM needs keys that the provider chooses: open the domain with "
+			 "FI_MR_PROV_KEY in mr_mode\n");
 		return -FI_EINVAL;
 	}
 	ret = find_persist(iov, count, &attr->persist, node);
-	if (!pmv_setting.domain_declared && attr->persist > PMV_DMP && may_fault(domain))
-		attr->persist = PMV_DMP;
+	if (!pmv_setting.domain_declared)
+		attr->persist = pmv_core_persist(domain->engine.core, attr->persist);
 	return ret;
 }
 
@@ -297,8 +288,8 @@ static int open_files(const struct iovec *iov, size_t count, enum pmv_persist pe
 		return 0;
 	ret = pmv_files_open(iov, count, persist, pmv_setting.domain_declared, files, &mem);
 	if (ret)
-		PMV_WARN(MR, "FI_PMEM refused for %p, %zu bytes: %s\n", iov->iov_base, iov->iov_len,
-			 mem.what);
+		PMV_WARN(MR, "FI_RMA_PMEM refused for %p, %zu bytes: %s\n", iov->iov_base,
+			 iov->iov_len, mem.what);
 	return ret;
 }
 

@@ -7,6 +7,7 @@
 #include "agent/agent.h"
 #include "base/log.h"
 #include "base/setting.h"
+#include "engine/core.h"
 
 /*
  * cleanup -- the process ends
@@ -31,6 +32,7 @@ struct fi_provider *fi_prov_ini(void)
 	pmv_prov.fabric = pmv_fabric_open;
 	pmv_prov.cleanup = cleanup;
 	pmv_setting_read();
+	pmv_core_check();
 	pmv_rdm_start();
 	return &pmv_prov;
 }

@@ -183,10 +183,14 @@ void pmv_op_report_error(struct pmv_op *op, int err)
 
 void pmv_op_fail(struct pmv_op *op, int err, int prov_errno)
 {
+	struct pmv_op_owner *owner = op->owner;
 	int none = 0;
 
-	if (atomic_compare_exchange_strong(&op->error, &none, err))
-		op->prov_errno = prov_errno;
+	if (!atomic_compare_exchange_strong(&op->error, &none, err))
+		return;
+	op->prov_errno = prov_errno;
+	if (owner && owner->failed)
+		owner->failed(owner, op);
 }
 
 bool pmv_op_done(struct pmv_op_pool *pool, struct pmv_op *op, int err, int prov_errno)

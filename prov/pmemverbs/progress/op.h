@@ -66,6 +66,8 @@ struct pmv_op_owner {
 	struct pmv_queue *rx_queue;
 	/* one has ended: op->error says how; before the application is told */
 	void (*ended)(struct pmv_op_owner *owner, struct pmv_op *op);
+	/* one has its first error; or NULL: nobody wants to know */
+	void (*failed)(struct pmv_op_owner *owner, struct pmv_op *op);
 	/* a work request that was not a receive has failed: nothing more is to be expected */
 	void (*lost)(struct pmv_op_owner *owner);
 };

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include <rdma/fi_errno.h>
+#include <rdma/fi_ext_pmemverbs.h>
 
 #include "base/container.h"
 #include "base/log.h"
@@ -93,8 +94,9 @@ void pmv_rdm_start(void)
  * say on whose behalf.
  */
 static _Thread_local struct {
-	bool rxm;  /* RxM is being called */
-	bool pmem; /* for somebody who wants FI_RMA_PMEM */
+	bool rxm;                  /* RxM is being called */
+	bool pmem;                 /* for somebody who wants FI_RMA_PMEM */
+	struct fid_domain *opened; /* for RxM */
 } inside;
 
 static void enter_rxm(bool pmem)
@@ -122,6 +124,12 @@ bool pmv_rdm_may_layer(void)
 bool pmv_rdm_wants_pmem(void)
 {
 	return inside.pmem;
+}
+
+void pmv_rdm_note_domain(struct fid_domain *domain)
+{
+	if (inside.rxm)
+		inside.opened = domain;
 }
 
 const struct pmv_hooks *pmv_rdm_hooks(void)
@@ -254,6 +262,7 @@ struct rdm_domain {
 	PMV_TABLE(fi_ops_domain) ops;
 	const struct fi_ops *rxm_fid_ops;
 	const struct fi_ops_domain *rxm_ops;
+	struct fid_domain *under; /* this provider's, which RxM has opened */
 };
 
 static const struct rdm_domain *to_rdm_domain(struct fid_domain *fid)
@@ -365,6 +374,37 @@ static int rdm_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct f
 	return to_rdm_domain(fid)->rxm_ops->av_open(fid, attr, av, context);
 }
 
+static int rdm_counters_read(struct fid_domain *fid, struct fi_pmemverbs_counters *counters,
+			     size_t len)
+{
+	struct fid_domain *under = to_rdm_domain(fid)->under;
+	struct fi_pmemverbs_counters_ops *ops;
+	int ret = fi_open_ops(&under->fid, FI_PMEMVERBS_COUNTERS_OPS, 0, (void **) &ops, NULL);
+
+	return ret ? ret : ops->read(under, counters, len);
+}
+
+static struct fi_pmemverbs_counters_ops counters_ops = {
+	.size = sizeof(struct fi_pmemverbs_counters_ops),
+	.read = rdm_counters_read,
+};
+
+static int rdm_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops,
+			void *context)
+{
+	struct rdm_domain *rdm =
+		pmv_container_of((const char *) fid->ops, struct rdm_domain, fid_ops);
+
+	if (strcmp(name, FI_PMEMVERBS_COUNTERS_OPS) || !rdm->under)
+		return rdm->rxm_fid_ops->ops_open
+			       ? rdm->rxm_fid_ops->ops_open(fid, name, flags, ops, context)
+			       : -FI_ENOSYS;
+	if (flags)
+		return -FI_EBADFLAGS;
+	*ops = &counters_ops;
+	return 0;
+}
+
 static int rdm_domain_close(struct fid *fid)
 {
 	struct rdm_domain *rdm =
@@ -432,12 +472,15 @@ int pmv_rdm_domain_open(struct pmv_rdm_fabric *fabric, struct fi_info *info,
 	if (ret)
 		goto free;
 	enter_rxm(pmv_info_is_pmem(info));
+	inside.opened = NULL;
 	ret = fi_domain(fabric->fid, rxm_info, domain_fid, context);
 	leave_rxm();
 	if (ret)
 		goto free;
+	rdm->under = inside.opened;
 	PMV_TABLE_REPLACE((*domain_fid)->fid.ops, rdm->rxm_fid_ops, rdm->fid_ops);
 	rdm->fid_ops.fn.close = rdm_domain_close;
+	rdm->fid_ops.fn.ops_open = rdm_ops_open;
 	PMV_TABLE_REPLACE((*domain_fid)->ops, rdm->rxm_ops, rdm->ops);
 	rdm->ops.fn.endpoint = rdm_ep_open;
 	rdm->ops.fn.av_open = rdm_av_open;

@@ -32,6 +32,9 @@ bool pmv_rdm_wants_pmem(void);
 /* pmv_rdm_hooks -- for a domain that is being opened; NULL: the application opens it itself */
 const struct pmv_hooks *pmv_rdm_hooks(void);
 
+/* pmv_rdm_note_domain -- this one was opened, perhaps for RxM, in whose place it counts then */
+void pmv_rdm_note_domain(struct fid_domain *domain);
+
 /* What a fabric needs for FI_EP_RDM. */
 struct pmv_rdm_fabric {
 	char *name;

@@ -82,6 +82,10 @@ struct fake {
 	int shutdowns;
 	int cq_reads;
 	int open_objects;
+	int rejections;             /* of connection requests ... */
+	struct fid *rejected;       /* ... the last one's handle ... */
+	uint8_t rejected_with[256]; /* ... and what it was told */
+	size_t rejected_len;
 
 	/* Called before an operation is looked at, without locks: what another thread might do. */
 	void (*on_post)(struct fake *fake, const struct fake_post *post, void *arg);

@@ -166,11 +166,14 @@ int fake_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_
 
 /* Passive endpoints */
 
+struct fake_pep {
+	struct fid_pep fid;
+	struct fake *fake;
+};
+
 static int pep_close(struct fid *fid)
 {
-	struct fid_pep *pep = testcore_of(fid, struct fid_pep, fid);
-
-	free(pep);
+	free(testcore_of(fid, struct fake_pep, fid.fid));
 	return 0;
 }
 
@@ -186,11 +189,32 @@ static struct fi_ops pep_fi_ops = {
 	.bind = pep_bind,
 };
 
+static int pep_reject(struct fid_pep *fid, struct fid *handle, const void *param, size_t len)
+{
+	struct fake *fake = testcore_of(fid, struct fake_pep, fid)->fake;
+
+	/* The room that verbs has. */
+	if (len > 55)
+		return -FI_EINVAL;
+	fake->rejections++;
+	fake->rejected = handle;
+	fake->rejected_len = len;
+	if (len)
+		memcpy(fake->rejected_with, param, len);
+	return 0;
+}
+
+static struct fi_ops_cm pep_cm_ops = {
+	.size = sizeof(struct fi_ops_cm),
+	.reject = pep_reject,
+};
+
 int fake_pep_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_pep **fid,
 		  void *context)
 {
-	int ret = fake_may_open(testcore_of(fabric, struct fake, fabric));
-	struct fid_pep *pep;
+	struct fake *fake = testcore_of(fabric, struct fake, fabric);
+	int ret = fake_may_open(fake);
+	struct fake_pep *pep;
 
 	(void) info;
 	if (ret)
@@ -198,9 +222,11 @@ int fake_pep_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_pe
 	pep = calloc(1, sizeof(*pep));
 	if (!pep)
 		return -FI_ENOMEM;
-	pep->fid.fclass = FI_CLASS_PEP;
-	pep->fid.context = context;
-	pep->fid.ops = &pep_fi_ops;
-	*fid = pep;
+	pep->fake = fake;
+	pep->fid.fid.fclass = FI_CLASS_PEP;
+	pep->fid.fid.context = context;
+	pep->fid.fid.ops = &pep_fi_ops;
+	pep->fid.cm = &pep_cm_ops;
+	*fid = &pep->fid;
 	return 0;
 }

@@ -3,9 +3,10 @@
 
 TESTS = test_agent test_agent_commit test_agent_fence test_atomic test_close test_cntr test_commit \
 	test_cover test_dirty test_entries test_eq test_errors test_fence test_file test_flush \
-	test_flush_effect test_guard test_hint test_info test_inject test_key test_length test_mem test_method test_offer \
-	test_op test_outage test_lost_writes test_plan test_quick test_random test_received test_region test_repair test_rma_event test_send test_share \
-	test_stall test_start test_store test_threads test_wire
+	test_flush_effect test_guard test_hint test_info test_inject test_inquiry test_key test_length test_machine test_mem \
+	test_method test_offer test_op test_outage test_lost_writes test_plan test_quick test_random test_received \
+	test_region test_repair test_rma_event test_send test_share test_stall test_start test_store test_tally test_threads \
+	test_wire
 check_PROGRAMS = $(TESTS) bench_calls bench_dirty
 
 # What tests share, compiled once: a fake core provider, a rig that mounts the provider on it,
@@ -44,8 +45,11 @@ test_guard_SOURCES = %D%/test_guard.c %D%/syscalls.c %D%/syscalls.h
 test_hint_SOURCES = %D%/test_hint.c
 test_info_SOURCES = %D%/test_info.c %D%/test_info_rdm.c %D%/test_info.h
 test_inject_SOURCES = %D%/test_inject.c %D%/test_inject_open.c %D%/inject.c %D%/inject.h
+test_inquiry_SOURCES = %D%/test_inquiry.c
 test_key_SOURCES = %D%/test_key.c
 test_length_SOURCES = %D%/test_length.c
+test_machine_SOURCES = %D%/test_machine.c %D%/mem_system.c %D%/mem_system.h
+test_machine_LDADD = libtesting.la libinfo.la $(CRITERION_LIBS) $(JSON_C_LIBS) $(LIBFABRIC_LIBS) -lpthread
 test_mem_SOURCES = %D%/test_mem.c %D%/test_mem_files.c %D%/test_mem_input.c %D%/test_mem_own.c \
 	%D%/mem_system.c %D%/mem_system.h
 test_method_SOURCES = %D%/test_method.c
@@ -65,6 +69,7 @@ test_share_SOURCES = %D%/test_share.c
 test_stall_SOURCES = %D%/test_stall.c
 test_start_SOURCES = %D%/test_start.c
 test_store_SOURCES = %D%/test_store.c
+test_tally_SOURCES = %D%/test_tally.c
 test_threads_SOURCES = %D%/test_threads.c
 test_wire_SOURCES = %D%/test_wire.c %D%/test_wire_messages.c %D%/test_wire.h
 

@@ -123,7 +123,7 @@ void mount_fs(unsigned int id, const char *dev, const char *where, const char *t
 	       minor(number), where, tail);
 }
 
-static void begin(void)
+void mem_system_begin(void)
 {
 	strcpy(strrchr(top, '.'), ".XXXXXX");
 	cr_assert(mkdtemp(top));
@@ -145,7 +145,7 @@ static void begin(void)
 	mount_fs(23, DISK, "/", "ext4 /dev/sda1 rw,discard");
 }
 
-static void end(void)
+void mem_system_end(void)
 {
 	char command[PATH_MAX];
 
@@ -153,7 +153,7 @@ static void end(void)
 	cr_assert(!system(command));
 }
 
-TestSuite(mem, .init = begin, .fini = end);
+TestSuite(mem, .init = mem_system_begin, .fini = mem_system_end);
 
 /* region -- domain NULL: the attribute is missing */
 void region(const char *dir, const char *domain, const char *numa)

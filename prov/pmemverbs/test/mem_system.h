@@ -42,6 +42,10 @@ extern bool extents, processor;
 /* The answer of detect. */
 extern struct pmv_mem mem;
 
+/* mem_system_begin, mem_system_end -- around each test */
+void mem_system_begin(void);
+void mem_system_end(void);
+
 void put(const char *dir, const char *name, const char *value);
 void point(const char *from, const char *to);
 struct pmv_node *node(const char *path, const char *dev, ino_t ino, mode_t mode, const char *rdev);

@@ -231,14 +231,14 @@ Test(help, serves_small_requests)
 	pthread_mutex_unlock(&agent->serving);
 	expect_done(pair, "");
 	/* No call waits for a disk. */
-	cr_expect_eq(atomic_load(&agent->files), 2);
+	cr_expect_eq(atomic_load(&agent->kinds[PMV_PAGE]), 2);
 	pmv_help(agent);
 	expect_done(pair, "");
-	atomic_store(&agent->files, 0);
+	atomic_store(&agent->kinds[PMV_PAGE], 0);
 	pmv_help(agent);
 	expect_done(pair, "S F D K");
 	cr_expect_eq(atomic_load(&agent->help.calls), 4);
-	atomic_store(&agent->files, 2);
+	atomic_store(&agent->kinds[PMV_PAGE], 2);
 	pair_close(pair);
 }
 
@@ -249,14 +249,14 @@ Test(help, does_a_part_of_what_is_large)
 
 	accepted(pair_put(pair, DMP, 0, 20000, CONTEXT(1), FI_COMMIT));
 	pair_deliver(pair);
-	atomic_store(&agent->files, 0);
+	atomic_store(&agent->kinds[PMV_PAGE], 0);
 	pmv_help(agent);
 	cr_expect_eq(pair_event(pair, 'F', 0)->len, 16384);
 	expect_done(pair, "F D");
 	pmv_help(agent);
 	expect_done(pair, "F D K");
 	cr_expect(pair_survives(pair, DMP, 0, 20000));
-	atomic_store(&agent->files, 2);
+	atomic_store(&agent->kinds[PMV_PAGE], 2);
 	pair_close(pair);
 }
 
@@ -286,7 +286,7 @@ Test(help, leaves_nothing_to_a_thread_that_has_fallen_asleep)
 	current = pair;
 	accepted(pair_put(pair, DMP, 0, 20000, CONTEXT(1), FI_COMMIT));
 	pair_deliver(pair);
-	atomic_store(&agent->files, 0);
+	atomic_store(&agent->kinds[PMV_PAGE], 0);
 	pair->on_event = fall_asleep;
 	pmv_help(agent);
 	expect_done(pair, "F D");
@@ -295,7 +295,7 @@ Test(help, leaves_nothing_to_a_thread_that_has_fallen_asleep)
 	atomic_store(&agent->asleep, false);
 	pair->on_event = NULL;
 	pair_serve(pair);
-	atomic_store(&agent->files, 2);
+	atomic_store(&agent->kinds[PMV_PAGE], 2);
 	pair_close(pair);
 }
 

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * cp_crash.c -- preloaded into fi_pmem_cp or fi_pmem_target: a disk that forgets, and accidents
+ *
+ * Whatever a program syncs is copied to the directory PMEM_CP_DISK, under the file's name:
+ * that is what a power failure would leave.  A file that is renamed before it is there, or a
+ * directory that is not synced behind a renaming, is told of on standard error, and ends the
+ * program with 9.
+ *
+ * PMEM_CP_ACCIDENT=KIND:MIB lets something happen once so much was synced or, with read and write,
+ * has gone through pread and pwrite:
+ *
+ *   crash     SIGKILL before the next sync.  The last page of the file, the state of a copy, is on
+ *             the disk as it is: the kernel may write back any page at any time.
+ *   spoil     a byte that is already synced changes
+ *   kill, stop, change    SIGKILL, SIGSTOP, a byte of the source changes: instead of a pread or
+ *             pwrite
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <libgen.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define PAGE 4096
+#define IS_DATA ((size_t) 65536) /* shorter ones are not counted */
+
+int msync(void *addr, size_t len, int flags);
+int fsync(int fd);
+int fdatasync(int fd);
+int renameat(int olddir, const char *old, int newdir, const char *new);
+ssize_t pread(int fd, void *buf, size_t len, off_t at);
+ssize_t pwrite(int fd, const void *buf, size_t len, off_t at);
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t moved; /* bytes */
+static bool unsynced;  /* a directory, after a renaming */
+
+static void end(const char *why)
+{
+	fprintf(stderr, "cp_crash: %s\n", why);
+	_exit(9);
+}
+
+/* happens -- once, and now? */
+static bool happens(const char *kind, size_t bytes)
+{
+	const char *wanted = getenv("PMEM_CP_ACCIDENT");
+	uint64_t before = moved;
+	size_t len = strlen(kind);
+
+	if (!wanted || strncmp(wanted, kind, len) || wanted[len] != ':')
+		return false;
+	if (bytes >= IS_DATA)
+		moved += bytes;
+	before >>= 20;
+	return before < strtoull(wanted + len + 1, NULL, 10) &&
+	       moved >> 20 >= strtoull(wanted + len + 1, NULL, 10);
+}
+
+/* on_disk -- the copy of a file, or -1: nobody asked for one */
+static int on_disk(const char *path)
+{
+	const char *dir = getenv("PMEM_CP_DISK");
+	char copy[PATH_MAX], name[2 * PATH_MAX];
+
+	if (!dir)
+		return -1;
+	snprintf(copy, sizeof(copy), "%s", path);
+	snprintf(name, sizeof(name), "%s/%s", dir, basename(copy));
+	return open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+}
+
+/* save -- part of a file to the disk */
+static void save(const char *path, uint64_t from, uint64_t len)
+{
+	static char buf[1 << 20];
+	int fd = open(path, O_RDONLY | O_CLOEXEC), disk = on_disk(path);
+
+	while (fd >= 0 && disk >= 0 && len) {
+		size_t part = len < sizeof(buf) ? len : sizeof(buf);
+		ssize_t ret = syscall(SYS_pread64, fd, buf, part, (off_t) from);
+
+		if (ret <= 0 || syscall(SYS_pwrite64, disk, buf, ret, (off_t) from) != ret)
+			break;
+		from += (uint64_t) ret;
+		len -= (uint64_t) ret;
+	}
+	if (fd >= 0)
+		close(fd);
+	if (disk >= 0)
+		close(disk);
+}
+
+static uint64_t size_of(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) ? 0 : (uint64_t) st.st_size;
+}
+
+/* crash -- the state is on the disk before what it tells of, if that can be */
+static void crash(const char *path)
+{
+	uint64_t size = size_of(path);
+
+	if (size >= PAGE)
+		save(path, size - PAGE, PAGE);
+	kill(getpid(), SIGKILL);
+}
+
+/* mapped -- the file at an address, and where in it */
+static bool mapped(uintptr_t addr, char *path, uint64_t *offset)
+{
+	FILE *maps = fopen("/proc/self/maps", "r");
+	uint64_t start, stop;
+	char line[PATH_MAX + 100];
+	bool found = false;
+
+	while (maps && !found && fgets(line, sizeof(line), maps)) {
+		found = sscanf(line, "%" SCNx64 "-%" SCNx64 " %*s %" SCNx64 " %*s %*s %4095s",
+			       &start, &stop, offset, path) == 4 &&
+			start <= addr && addr < stop && *path == '/';
+	}
+	if (maps)
+		fclose(maps);
+	*offset += addr - start;
+	return found;
+}
+
+int msync(void *addr, size_t len, int flags)
+{
+	char path[PATH_MAX];
+	uint64_t offset;
+	long ret;
+
+	pthread_mutex_lock(&lock);
+	if (!mapped((uintptr_t) addr, path, &offset))
+		end("msync of no file");
+	if (happens("crash", len))
+		crash(path);
+	ret = syscall(SYS_msync, addr, len, flags);
+	save(path, offset, len);
+	if (happens("spoil", len))
+		*(volatile char *) addr ^= 1;
+	pthread_mutex_unlock(&lock);
+	return (int) ret;
+}
+
+static int sync_file(long number, int fd)
+{
+	char path[PATH_MAX] = "", link[64];
+	struct stat st;
+	int disk;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	if (readlink(link, path, sizeof(path) - 1) < 0 || fstat(fd, &st))
+		return -1;
+	pthread_mutex_lock(&lock);
+	if (S_ISDIR(st.st_mode))
+		unsynced = false;
+	else {
+		if (happens("crash", size_of(path)))
+			crash(path);
+		save(path, 0, (uint64_t) st.st_size);
+		disk = on_disk(path);
+		if (disk >= 0 && (ftruncate(disk, st.st_size) || close(disk)))
+			end("the disk's file");
+	}
+	pthread_mutex_unlock(&lock);
+	return (int) syscall(number, fd);
+}
+
+int fsync(int fd)
+{
+	return sync_file(SYS_fsync, fd);
+}
+
+int fdatasync(int fd)
+{
+	return sync_file(SYS_fdatasync, fd);
+}
+
+/* same -- is the file on the disk what it is here? */
+static bool same(int dir, const char *name)
+{
+	char here[PAGE], there[PAGE];
+	int fd = openat(dir, name, O_RDONLY | O_CLOEXEC), disk = on_disk(name);
+	ssize_t len = -1, other;
+
+	while (fd >= 0 && disk >= 0) {
+		len = read(fd, here, sizeof(here));
+		other = read(disk, there, sizeof(there));
+		if (len <= 0 || other != len || memcmp(here, there, (size_t) len))
+			break;
+	}
+	if (len == 0)
+		len = -read(disk, there, 1);
+	else
+		len = -1;
+	close(fd);
+	close(disk);
+	return !len;
+}
+
+int renameat(int olddir, const char *old, int newdir, const char *new)
+{
+	if (getenv("PMEM_CP_DISK")) {
+		if (!same(olddir, old))
+			end("renamed before it was durable");
+		unsynced = true;
+	}
+	return (int) syscall(SYS_renameat2, olddir, old, newdir, new, 0);
+}
+
+static void change(int fd)
+{
+	char link[64], byte = 0;
+	int again;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	again = open(link, O_RDWR | O_CLOEXEC);
+	if (syscall(SYS_pread64, again, &byte, 1, 0L) != 1)
+		end("no source to change");
+	byte ^= 1;
+	if (syscall(SYS_pwrite64, again, &byte, 1, 0L) != 1)
+		end("no source to change");
+	close(again);
+}
+
+static void accident(int fd, size_t len)
+{
+	pthread_mutex_lock(&lock);
+	if (happens("kill", len))
+		kill(getpid(), SIGKILL);
+	if (happens("stop", len))
+		kill(getpid(), SIGSTOP);
+	if (happens("change", len))
+		change(fd);
+	pthread_mutex_unlock(&lock);
+}
+
+ssize_t pread(int fd, void *buf, size_t len, off_t at)
+{
+	accident(fd, len);
+	return syscall(SYS_pread64, fd, buf, len, at);
+}
+
+ssize_t pwrite(int fd, const void *buf, size_t len, off_t at)
+{
+	accident(fd, len);
+	return syscall(SYS_pwrite64, fd, buf, len, at);
+}
+
+__attribute__((destructor)) static void check_end(void)
+{
+	if (unsynced)
+		end("ended, and the directory of a renamed file is not durable");
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* tally.c -- the counters of a domain; tally.h says who counts */
+#include "objects/tally.h"
+
+#include <string.h>
+
+#include <rdma/fi_errno.h>
+
+#include "objects/ep.h"
+
+_Static_assert(!(sizeof(struct fi_pmemverbs_counters) % sizeof(uint64_t)), "numbers only");
+
+/* add_commits -- of an endpoint.  What it has sent is of its lock. */
+static void add_commits(struct pmv_ep *ep, struct fi_pmemverbs_counters *sum)
+{
+	struct pmv_initiator *ini = &ep->initiator;
+	atomic_uint_fast64_t *counts = ini->commits.by_method;
+
+	sum->commits_write += atomic_load(&counts[PMV_METHOD_WRITE]);
+	sum->commits_read += atomic_load(&counts[PMV_METHOD_READ]);
+	sum->commits_agent += atomic_load(&counts[PMV_METHOD_AGENT]);
+	sum->commits_refused += atomic_load(&counts[PMV_METHOD_REFUSED]);
+	sum->commits_failed += atomic_load(&ini->commits.failed);
+	pthread_mutex_lock(&ini->lock);
+	sum->requests_sent += ep->mailbox.sent;
+	pthread_mutex_unlock(&ini->lock);
+}
+
+/* add_service -- of the agent */
+static void add_service(struct pmv_agent *agent, struct fi_pmemverbs_counters *sum)
+{
+	const struct pmv_writeback_counts *done = &agent->counts.done;
+
+	pthread_mutex_lock(&agent->lock);
+	sum->requests_served += agent->counts.requests;
+	sum->requests_refused += agent->counts.refused;
+	sum->flushes += done->flushes;
+	sum->flushed_bytes += done->flushed_bytes;
+	sum->syncs += done->syncs;
+	sum->synced_bytes += done->synced_bytes;
+	sum->stores += done->stores;
+	sum->stored_bytes += done->stored_bytes;
+	pthread_mutex_unlock(&agent->lock);
+	sum->sleeps += atomic_load(&agent->sleeps);
+	sum->wakes += atomic_load(&agent->wakes);
+}
+
+/* add -- all numbers of one to those of another */
+static void add(struct fi_pmemverbs_counters *sum, const struct fi_pmemverbs_counters *more)
+{
+	const uint64_t *from = (const uint64_t *) more;
+	uint64_t *to = (uint64_t *) sum;
+
+	for (size_t i = 0; i < sizeof(*sum) / sizeof(*to); i++)
+		to[i] += from[i];
+}
+
+void pmv_tally_read(struct pmv_domain *domain, struct fi_pmemverbs_counters *sum)
+{
+	struct pmv_ep *ep;
+
+	pthread_mutex_lock(&domain->tally.lock);
+	add(sum, &domain->tally.closed);
+	LIST_FOREACH(ep, &domain->tally.eps, next)
+	{
+		sum->endpoints++;
+		add_commits(ep, sum);
+	}
+	pthread_mutex_unlock(&domain->tally.lock);
+	add_service(&domain->agent, sum);
+}
+
+static int read_counters(struct fid_domain *fid, struct fi_pmemverbs_counters *counters, size_t len)
+{
+	struct fi_pmemverbs_counters sum = {0};
+
+	if (len % sizeof(uint64_t))
+		return -FI_EINVAL;
+	pmv_tally_read(pmv_to_domain(fid), &sum);
+	memset(counters, 0, len);
+	memcpy(counters, &sum, len < sizeof(sum) ? len : sizeof(sum));
+	return 0;
+}
+
+struct fi_pmemverbs_counters_ops pmv_tally_ops = {
+	.size = sizeof(struct fi_pmemverbs_counters_ops),
+	.read = read_counters,
+};
+
+void pmv_tally_begin(struct pmv_domain *domain)
+{
+	struct pmv_fabric *fabric = domain->fabric;
+
+	pthread_mutex_init(&domain->tally.lock, NULL);
+	pthread_mutex_lock(&fabric->domains_lock);
+	LIST_INSERT_HEAD(&fabric->domains, domain, next);
+	pthread_mutex_unlock(&fabric->domains_lock);
+}
+
+void pmv_tally_end(struct pmv_domain *domain)
+{
+	struct pmv_fabric *fabric = domain->fabric;
+
+	pthread_mutex_lock(&fabric->domains_lock);
+	LIST_REMOVE(domain, next);
+	pthread_mutex_unlock(&fabric->domains_lock);
+	pthread_mutex_destroy(&domain->tally.lock);
+}
+
+void pmv_tally_join(struct pmv_ep *ep)
+{
+	struct pmv_tally *tally = &ep->domain->tally;
+
+	pthread_mutex_lock(&tally->lock);
+	LIST_INSERT_HEAD(&tally->eps, ep, next);
+	pthread_mutex_unlock(&tally->lock);
+}
+
+void pmv_tally_leave(struct pmv_ep *ep)
+{
+	struct pmv_tally *tally = &ep->domain->tally;
+
+	pthread_mutex_lock(&tally->lock);
+	LIST_REMOVE(ep, next);
+	add_commits(ep, &tally->closed);
+	pthread_mutex_unlock(&tally->lock);
+}
