@@ -2,6 +2,7 @@
 /* test_tally.c -- the counters of a domain: what is counted, where, and how often */
 #include <string.h>
 
+#include "commit/quick.h"
 #include "pair.h"
 
 static struct fi_pmemverbs_counters read_counters(struct rig *rig)
@@ -76,6 +77,24 @@ Test(tally, tells_refusals_from_calls_to_be_tried_again)
 	cr_expect_eq(counters.commits_refused, 2);
 	cr_expect_eq(counters.commits_read, 1);
 	cr_expect_eq(counters.commits_failed, 0);
+	rig_close(rig);
+}
+
+/* Counted before it is posted, and taken back. */
+Test(tally, has_no_commit_of_the_quick_way_that_found_no_room)
+{
+	struct rig *rig = rig_open(NULL);
+
+	for (int i = 0; i < 2; i++) {
+		accepted(rig_commit(rig, KEY_MHP, CONTEXT(i), 0));
+		end_commit(rig, CONTEXT(i));
+	}
+	cr_assert(pmv_quick_may_commit(&pmv_to_ep(rig->ep)->initiator, KEY_MHP, FI_COMMIT));
+	rig->fake.room = 0;
+	refused(rig_commit(rig, KEY_MHP, CONTEXT(2), 0), FI_EAGAIN);
+	rig->fake.room = -1;
+	cr_expect_eq(read_counters(rig).commits_read, 2);
+	cr_expect_eq(read_counters(rig).commits_refused, 0);
 	rig_close(rig);
 }
 
