@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* test_hint.c -- hints: who sends them and when, and who believes them */
 #include <netinet/in.h>
+#include <poll.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -56,15 +57,33 @@ static void close_pair(struct pair *pair)
 	pmv_hint_close(&ear);
 }
 
-/* heard -- how many hints have come from home; on one machine they come at once */
+/* arrive -- a busy machine may hand over a datagram later, also one that it sends to itself */
+static void arrive(int fd)
+{
+	struct pollfd pollfd = {.fd = fd, .events = POLLIN};
+
+	poll(&pollfd, 1, 1000);
+}
+
+/* hear -- the next datagram, or what was sent after all that was to be heard */
+static ssize_t hear(struct pmv_hint *hint)
+{
+	arrive(ear.fd);
+	return pmv_hint_receive(&ear, hint, sizeof(*hint));
+}
+
+/* heard -- how many hints have come from home */
 static unsigned int heard(const struct pair *pair, bool ask)
 {
 	const struct pmv_mailbox *from = &pair->from->mailbox;
+	struct pmv_hint_peer self;
 	unsigned int count = 0;
 	struct pmv_hint hint;
 	ssize_t len;
 
-	while ((len = pmv_hint_receive(&ear, &hint, sizeof(hint))) >= 0) {
+	pmv_hint_find_peer(&ear, pair->from->engine.fid, ear.port, &self);
+	pmv_hint_send(&ear, &self, "", 1);
+	while ((len = hear(&hint)) != 1) {
 		cr_assert_eq(len, sizeof(hint));
 		/* The other side was told this port, too. */
 		if (hint.key != from->peer.key)
@@ -180,6 +199,7 @@ static void say(const struct pair *pair, const void *buf, size_t len)
 	pmv_hint_find_peer(&ear, pair->from->engine.fid, to->port, &peer);
 	cr_assert_neq(peer.len, 0);
 	pmv_hint_send(&ear, &peer, buf, len);
+	arrive(to->fd);
 }
 
 static bool is_hinted(const struct pair *pair)
@@ -320,7 +340,7 @@ Test(look, goes_on_in_short_sleeps_behind_a_hint)
 }
 
 /* The last gigabytes may take seconds.  The request must not wait for one more hint. */
-Test(look, goes_on_until_the_hint_is_repeated)
+Test(hint, keeps_the_peer_looking_until_it_is_repeated)
 {
 	struct pair *pair = open_pair();
 	struct pmv_mailbox *from = &pair->from->mailbox, *to = &pair->to->mailbox;
@@ -356,7 +376,7 @@ Test(hint, that_asks_is_answered_now_and_then_for_ever_and_announces_nothing)
 	for (int i = 1; i <= 100; i++) {
 		say(pair, &pair->from->mailbox.asking_hint, HINT);
 		cr_assert(pmv_listen(agent, i * SECOND / 10), "the %d.", i);
-		cr_expect_eq(pmv_hint_receive(&ear, &hint, sizeof(hint)), HINT);
+		cr_expect_eq(hear(&hint), HINT);
 		pmv_look_cool(&agent->looks, i * SECOND / 10);
 		cr_expect_not(agent->looks.expecting);
 	}
