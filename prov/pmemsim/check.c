@@ -119,9 +119,10 @@ static struct explore_result run(const struct world_config *config, uint64_t max
 /* is_long -- three updates, or both at once, where the taxonomy has no cell: not every time */
 static bool is_long(const struct cell *cell, const struct cell_program *program)
 {
-	bool all = cell->call == CALL_WRITE_ALL;
+	bool all = cell->call == CALL_WRITE_ALL, event = cell->call == CALL_WRITE_EVENT;
 
-	return (cell->relaxed && all) || (program->num_ops > 2 && (cell->relaxed || all));
+	return (cell->relaxed && (all || event)) ||
+	       (program->num_ops > 2 && (cell->relaxed || all));
 }
 
 static void check_cell(size_t number, const struct cell *cell, const char *name)
