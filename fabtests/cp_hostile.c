@@ -92,7 +92,10 @@ static void write_to(struct cp_link *link, const struct cp_message *lease, uint6
 	int64_t end = cp_now_ms() + TIMEOUT_MS;
 
 	scribble(link->data, SIZE);
-	if (fi_writemsg(link->ep, &msg, FI_COMMIT | FI_COMPLETION))
+	/* Also with immediate data, which nobody there expects. */
+	if (fi_writemsg(link->ep, &msg,
+			FI_COMPLETION | (rand() % 2 ? FI_COMMIT : 0) |
+				(rand() % 2 ? FI_REMOTE_CQ_DATA : 0)))
 		return;
 	while (!done.done && cp_now_ms() < end && !cp_link_poll(link, 100))
 		;

@@ -218,6 +218,9 @@ int cp_link_poll(struct cp_link *link, int timeout_ms)
 	for (ssize_t i = 0; i < ret; i++) {
 		struct cp_op *op = entries[i].op_context;
 
+		/* Nobody here sends immediate data; over tcp they have no context. */
+		if (!op || (entries[i].flags & FI_REMOTE_CQ_DATA))
+			return fail(link, "the peer's message", -EPROTO);
 		op->len = entries[i].len;
 		op->done = true;
 	}

@@ -294,6 +294,7 @@ static void *run(void *arg)
 	say(session, "gone", session->link.error);
 	close_object(session);
 	cp_link_close(&session->link);
+	cp_object_release(&session->object);
 	fi_freeinfo(session->info);
 	atomic_store(&target->busy[session->number], false);
 	free(session);

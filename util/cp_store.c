@@ -164,6 +164,8 @@ static int map(struct cp_object *object, int fd, uint64_t offset, uint64_t len)
 	uint64_t unit = object->store->device ? object->store->alignment : CP_STATE_PAGE;
 	uint64_t start = offset / unit * unit, end = (offset + len + unit - 1) / unit * unit;
 
+	if (object->num_old == CP_MAX_OPENS)
+		return refuse(object, EBUSY, "connect again");
 	object->map_len = end - start;
 	/* With MAP_SYNC, where it is to be had, no msync is needed. */
 	object->map = mmap(NULL, object->map_len, prot, MAP_SHARED_VALIDATE | MAP_SYNC, fd,
@@ -182,11 +184,20 @@ static int map(struct cp_object *object, int fd, uint64_t offset, uint64_t len)
 	return 0;
 }
 
+/*
+ * unmap -- over tcp, what the peer has begun still goes to and from these addresses: to memory of
+ * nobody from now on.  If there is none, the file stays there until then.
+ */
 static void unmap(struct cp_object *object)
 {
-	atomic_store(&guards[object->client].end, 0);
-	if (object->map)
-		munmap(object->map, object->map_len);
+	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;
+
+	if (!object->map)
+		return;
+	object->old[object->num_old].map = object->map;
+	object->old[object->num_old++].len = object->map_len;
+	if (mmap(object->map, object->map_len, PROT_READ | PROT_WRITE, flags, -1, 0) != MAP_FAILED)
+		atomic_store(&guards[object->client].end, 0);
 	object->map = NULL;
 }
 
@@ -394,6 +405,9 @@ void cp_object_forget(struct cp_object *object)
 
 void cp_object_close(struct cp_object *object)
 {
+	struct cp_object closed = {
+		.store = object->store, .client = object->client, .dir = -1, .fd = -1};
+
 	unmap(object);
 	if (object->hidden)
 		cp_part_close(&object->part);
@@ -404,6 +418,15 @@ void cp_object_close(struct cp_object *object)
 	pthread_mutex_lock(&object->store->lock);
 	object->store->written[object->client].end = 0;
 	pthread_mutex_unlock(&object->store->lock);
-	*object = (struct cp_object){
-		.store = object->store, .client = object->client, .dir = -1, .fd = -1};
+	closed.num_old = object->num_old;
+	memcpy(closed.old, object->old, sizeof(closed.old));
+	*object = closed;
+}
+
+void cp_object_release(struct cp_object *object)
+{
+	atomic_store(&guards[object->client].end, 0);
+	while (object->num_old--)
+		munmap(object->old[object->num_old].map, object->old[object->num_old].len);
+	object->num_old = 0;
 }

@@ -22,6 +22,8 @@
 #include "cp_proto.h"
 
 #define CP_MAX_CLIENTS 256
+/* What one client may open while it is connected; an honest one needs three. */
+#define CP_MAX_OPENS 8
 
 struct cp_store {
 	const char *path;
@@ -54,6 +56,12 @@ struct cp_object {
 	uint64_t len;
 	uint64_t size; /* of its data */
 	char reason[256];
+	/* What was open, until the endpoint is closed: cp_object_release. */
+	struct {
+		char *map;
+		size_t len;
+	} old[CP_MAX_OPENS];
+	unsigned int num_old;
 };
 
 /* cp_store_open -- 0, or it has said on standard error why not */
@@ -82,7 +90,12 @@ int cp_object_finish(struct cp_object *object);
 /* cp_object_forget -- the data are wrong: the next copy starts over */
 void cp_object_forget(struct cp_object *object);
 
+/*
+ * cp_object_close -- its addresses are kept: what the peer has begun may still go to and from them
+ * cp_object_release -- no more, now that the endpoint is closed
+ */
 void cp_object_close(struct cp_object *object);
+void cp_object_release(struct cp_object *object);
 
 /* cp_store_guard -- from now on a page that has no memory ends a copy, not the process */
 int cp_store_guard(void);

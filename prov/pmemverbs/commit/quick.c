@@ -46,6 +46,8 @@ static ssize_t go_on(struct pmv_run *run, const struct fi_msg_rma *msg, size_t p
 		return 0;
 	}
 	pmv_initiator_uncount(pmv_run_initiator(run), PMV_METHOD_READ);
+	if (ret != -FI_EAGAIN)
+		pmv_initiator_count(pmv_run_initiator(run), PMV_METHOD_REFUSED);
 	pmv_run_posting(run, -1);
 	pmv_start_refuse(run);
 	return ret;

@@ -15,6 +15,9 @@
 #include "engine/info.h"
 #include "objects/unwrap.h"
 
+/* So many events that are not the application's are read in one call. */
+#define MOST_DROPPED 16
+
 /*
  * our_fid -- our object for the one that an event names.  We open the core's endpoints
  * with ours as their context.  Events that the application writes itself may name any
@@ -162,7 +165,10 @@ static ssize_t take_event(struct pmv_eq *eq)
 {
 	ssize_t ret;
 
-	while (!eq->kept.len) {
+	for (unsigned int dropped = 0; !eq->kept.len; dropped++) {
+		/* Whoever asks without end must not keep the application here. */
+		if (dropped == MOST_DROPPED)
+			return -FI_EAGAIN;
 		/* A core may copy what has arrived on connections, too. */
 		pmv_guard_enter();
 		ret = fi_eq_read(eq->core_fid, &eq->kept.event, eq->kept.room,

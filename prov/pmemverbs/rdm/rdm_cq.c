@@ -66,16 +66,17 @@ static bool commit(struct rdm_cq *cq, struct pmv_deferred *deferred)
 
 	pthread_mutex_lock(&cq->commit_lock);
 	ret = deferred->op.owner ? pmv_rdm_ep_commit(deferred) : -FI_ECANCELED;
+	/* This looks at its owner. */
+	if (ret && ret != -FI_EAGAIN)
+		pmv_op_fail(&deferred->op, (int) -ret, 0);
 	pthread_mutex_unlock(&cq->commit_lock);
 	if (!ret)
 		return true;
 	pthread_mutex_lock(&cq->lock);
-	if (ret == -FI_EAGAIN) {
+	if (ret == -FI_EAGAIN)
 		STAILQ_INSERT_TAIL(&cq->unposted, deferred, next);
-	} else {
-		pmv_op_fail(&deferred->op, (int) -ret, 0);
+	else
 		STAILQ_INSERT_TAIL(&cq->failed, deferred, next);
-	}
 	pthread_mutex_unlock(&cq->lock);
 	return ret != -FI_EAGAIN;
 }
