@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * client.c -- a client: its calls, from being posted to being executed
+ *
+ * The client keeps a copy of its ring: an entry is at the same place in both. Entries are
+ * posted in order, and each ends with a commit, which covers all that was written
+ * before it.  So when one call is durable, all calls before it are.  A place in the
+ * ring is used again when the call that had it was replied to, and its commit has completed: the
+ * reply may come first.
+ */
+#include "client.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static struct rpc_posted *posted_at(struct pmemrpc_client *client, uint64_t sequence)
+{
+	return &client->calls[sequence % client->window];
+}
+
+/* set_state -- the caller may be told, and may post calls then */
+static void set_state(struct pmemrpc_call *call, enum pmemrpc_state state)
+{
+	call->state = state;
+	if (call->notify)
+		call->notify(call);
+}
+
+void rpc_client_durable(struct pmemrpc_client *client, uint64_t sequence)
+{
+	while (client->durable < sequence) {
+		struct rpc_posted *posted = posted_at(client, ++client->durable);
+
+		set_state(posted->call, PMEMRPC_DURABLE);
+	}
+}
+
+/* post_piece -- write part of an entry; the last part has a completion, which means durable */
+static int post_piece(struct pmemrpc_client *client, struct rpc_posted *posted,
+		      const struct rpc_piece *piece)
+{
+	void *desc = fi_mr_desc(client->mirror_mr);
+	struct iovec iov = {.iov_base = client->ring.base + piece->offset, .iov_len = piece->len};
+	struct fi_rma_iov rma = {.addr = client->ring_addr + piece->offset,
+				 .len = piece->len,
+				 .key = client->ring_mr_key};
+	struct fi_msg_rma msg = {.msg_iov = &iov,
+				 .desc = &desc,
+				 .iov_count = 1,
+				 .rma_iov = &rma,
+				 .rma_iov_count = 1,
+				 .context = posted};
+	uint64_t flags = 0;
+	ssize_t ret;
+
+	/* The server is told when the entry is durable. */
+	if (piece->commit)
+		flags = FI_COMPLETION | FI_COMMIT_COMPLETE | FI_REMOTE_CQ_DATA;
+	if (piece->fence)
+		flags |= FI_FENCE;
+	ret = fi_writemsg(client->link.ep, &msg, flags);
+	if (ret && ret != -FI_EAGAIN)
+		rpc_fail(&client->error, "fi_writemsg", ret);
+	return (int) ret;
+}
+
+/* push -- post what is not posted yet; 0 also if there is no room now */
+static int push(struct pmemrpc_client *client)
+{
+	while (client->pushed < client->posted) {
+		struct rpc_posted *posted = posted_at(client, client->pushed + 1);
+		struct rpc_piece pieces[RPC_MAX_PIECES];
+		unsigned int count = rpc_ring_plan(client->ring.size, posted->place.position,
+						   posted->argument_len, pieces);
+
+		while (posted->pieces < count) {
+			int ret = post_piece(client, posted, &pieces[posted->pieces]);
+
+			if (ret)
+				return ret == -FI_EAGAIN ? 0 : ret;
+			posted->pieces++;
+			posted->pending = pieces[posted->pieces - 1].commit;
+		}
+		client->pushed++;
+	}
+	return 0;
+}
+
+/* lose -- the connection; pmemrpc_reconnect goes on */
+static int lose(struct pmemrpc_client *client, const char *what, int ret)
+{
+	rpc_fail(&client->error, what, ret);
+	client->connected = false;
+	return -FI_ENOTCONN;
+}
+
+int pmemrpc_post(struct pmemrpc_client *client, struct pmemrpc_call *call)
+{
+	struct rpc_place place = client->next;
+	struct rpc_posted *posted;
+	size_t len;
+
+	if (call->state == PMEMRPC_POSTED || call->state == PMEMRPC_DURABLE)
+		return rpc_say(&client->error, -FI_EBUSY, "the call is under way already");
+	if (call->argument_len > rpc_argument_max(client->ring.size))
+		return rpc_say(&client->error, -FI_EMSGSIZE,
+			       "the argument has %zu bytes, and the ring has room for %zu",
+			       call->argument_len, rpc_argument_max(client->ring.size));
+	if (!client->connected)
+		return -FI_ENOTCONN;
+	/* Replies of an earlier life need their places at the server as those of calls do. */
+	if (client->missed_from)
+		return -FI_EAGAIN;
+	len = rpc_footprint(call->argument_len);
+	if (client->posted - client->freed >= client->window ||
+	    place.position + len - client->tail > client->ring.size)
+		return -FI_EAGAIN;
+	rpc_ring_write(&client->ring, place, call->op, call->argument, call->argument_len);
+	posted = posted_at(client, place.sequence);
+	*posted = (struct rpc_posted){.kind = RPC_COMMIT,
+				      .call = call,
+				      .place = place,
+				      .argument_len = call->argument_len};
+	call->sequence = place.sequence;
+	call->state = PMEMRPC_POSTED;
+	client->posted = place.sequence;
+	client->next.sequence++;
+	client->next.position += len;
+	/* The call is accepted: if this fails it is sent when the client is connected again. */
+	if (push(client))
+		lose(client, "connection", -FI_ENOTCONN);
+	return 0;
+}
+
+void rpc_client_free(struct pmemrpc_client *client)
+{
+	while (client->freed < client->executed) {
+		struct rpc_posted *posted = posted_at(client, client->freed + 1);
+
+		if (posted->pending)
+			return;
+		client->tail = posted->place.position + rpc_footprint(posted->argument_len);
+		client->freed++;
+	}
+}
+
+/* take_missed -- a reply to a call of an earlier life */
+static void take_missed(struct pmemrpc_client *client, struct pmemrpc_call *call, void *data)
+{
+	call->reply = data;
+	call->reply_size = call->reply_len;
+	call->state = PMEMRPC_EXECUTED;
+	if (client->attr.missed)
+		client->attr.missed(call, client->attr.context);
+}
+
+/* take_reply -- a message from the server, which may say anything */
+static int take_reply(struct pmemrpc_client *client, const struct rpc_buffer *buffer, size_t len)
+{
+	const struct rpc_reply_message *message = buffer->data;
+	char *data = (char *) buffer->data + sizeof(*message);
+	struct rpc_posted *posted;
+	struct pmemrpc_call *call, missed;
+	uint64_t sequence;
+
+	if (len < sizeof(*message) || le32toh(message->type) != RPC_MSG_REPLY ||
+	    le64toh(message->len) != len - sizeof(*message))
+		return -EPROTO;
+	sequence = le64toh(message->sequence);
+	if (client->missed_from && sequence == client->missed_from) {
+		missed = (struct pmemrpc_call){.sequence = sequence,
+					       .status = (int) le32toh((uint32_t) message->status),
+					       .reply_len = len - sizeof(*message)};
+		client->missed_from = sequence < client->missed_to ? sequence + 1 : 0;
+		take_missed(client, &missed, data);
+		return 0;
+	}
+	if (sequence != client->executed + 1 || sequence > client->pushed)
+		return -EPROTO;
+	rpc_client_durable(client, sequence);
+	posted = posted_at(client, sequence);
+	call = posted->call;
+	call->status = (int) le32toh((uint32_t) message->status);
+	call->reply_len = len - sizeof(*message);
+	if (call->reply_size)
+		memcpy(call->reply, data,
+		       call->reply_len < call->reply_size ? call->reply_len : call->reply_size);
+	client->executed = sequence;
+	rpc_client_free(client);
+	set_state(call, PMEMRPC_EXECUTED);
+	return 0;
+}
+
+/* take -- one completion */
+static int take(struct pmemrpc_client *client, const struct fi_cq_data_entry *entry)
+{
+	enum rpc_kind *kind = entry->op_context;
+	struct rpc_buffer *buffer = entry->op_context;
+	struct rpc_posted *posted = entry->op_context;
+	int ret;
+
+	/* A server writes nothing here. */
+	if (!kind || (entry->flags & FI_REMOTE_CQ_DATA))
+		return -EPROTO;
+	switch (*kind) {
+	case RPC_COMMIT:
+		posted->pending = false;
+		rpc_client_free(client);
+		rpc_client_durable(client, posted->place.sequence);
+		return 0;
+	case RPC_SEND:
+		buffer->busy = false;
+		return 0;
+	default:
+		break;
+	}
+	client->greeted = buffer->pool == &client->greeting;
+	if (client->greeted || client->forgetting) {
+		client->greeted = true;
+		memset(&client->welcome, 0, sizeof(client->welcome));
+		memcpy(&client->welcome, buffer->data,
+		       entry->len < sizeof(client->welcome) ? entry->len : sizeof(client->welcome));
+		return 0;
+	}
+	ret = take_reply(client, buffer, entry->len);
+	return ret ? ret : rpc_pool_receive(buffer);
+}
+
+/* is_over -- the event queue says that the connection has ended, or was not made */
+static bool is_over(struct pmemrpc_client *client)
+{
+	struct fi_eq_err_entry err = {0};
+	struct rpc_event event;
+	ssize_t ret = fi_eq_read(client->eq, &event.type, event.room, sizeof(event.room), 0);
+
+	if (ret == -FI_EAVAIL) {
+		fi_eq_readerr(client->eq, &err, 0);
+		return true;
+	}
+	return ret != -FI_EAGAIN && ret != -FI_EINTR;
+}
+
+int rpc_client_poll(struct pmemrpc_client *client, int timeout_ms)
+{
+	struct fi_cq_data_entry entries[16];
+	struct fi_cq_err_entry err = {0};
+	ssize_t count;
+	int ret = push(client);
+
+	if (ret)
+		return lose(client, "connection", ret);
+	client->over |= is_over(client);
+	if (timeout_ms && !client->over)
+		/* What is not posted waits for room, which nobody tells of. */
+		count = fi_cq_sread(client->link.cq, entries, 16, NULL,
+				    client->pushed < client->posted ? 1 : timeout_ms);
+	else
+		count = fi_cq_read(client->link.cq, entries, 16);
+	if (count == -FI_EAVAIL && fi_cq_readerr(client->link.cq, &err, 0) > 0)
+		return lose(client, "connection",
+			    err.err == FI_ECANCELED ? -FI_ENOTCONN : -err.err);
+	for (ssize_t i = 0; i < count; i++) {
+		ret = take(client, &entries[i]);
+		if (ret)
+			return lose(client, "what the server says", ret);
+	}
+	/* What has arrived before the end counts, so that is read first. */
+	if (count <= 0 && client->over)
+		return lose(client, "connection", -FI_ENOTCONN);
+	return count > 0 ? (int) count : 0;
+}
+
+int pmemrpc_progress(struct pmemrpc_client *client)
+{
+	int ret;
+
+	if (!client->connected)
+		return -FI_ENOTCONN;
+	do {
+		ret = rpc_client_poll(client, 0);
+	} while (ret > 0);
+	return ret;
+}
+
+int pmemrpc_wait(struct pmemrpc_client *client, const struct pmemrpc_call *call,
+		 enum pmemrpc_state state, int timeout_ms)
+{
+	int64_t end = rpc_now_ms() + timeout_ms;
+
+	if (call->state == PMEMRPC_IDLE)
+		return -FI_EINVAL;
+	while (call->state < state) {
+		int64_t left = end - rpc_now_ms();
+		int ret;
+
+		if (!client->connected)
+			return -FI_ENOTCONN;
+		ret = rpc_client_poll(client, left < 0 ? 0 : left < 200 ? (int) left : 200);
+		if (ret < 0)
+			return ret;
+		if (!ret && left <= 0)
+			return rpc_say(&client->error, -FI_ETIMEDOUT, "the server has not %s",
+				       state == PMEMRPC_DURABLE ? "made the call durable in time"
+								: "replied in time");
+	}
+	return 0;
+}
+
+int pmemrpc_fd(const struct pmemrpc_client *client)
+{
+	return client->epoll_fd;
+}
+
+int pmemrpc_trywait(struct pmemrpc_client *client)
+{
+	struct fid *fids[] = {&client->link.cq->fid, &client->eq->fid};
+
+	if (!client->connected)
+		return -FI_ENOTCONN;
+	if (client->pushed < client->posted || client->over)
+		return -FI_EAGAIN;
+	return fi_trywait(client->fabric, fids, 2);
+}
+
+void pmemrpc_get_limits(const struct pmemrpc_client *client, struct pmemrpc_limits *limits)
+{
+	*limits = (struct pmemrpc_limits){.argument_max = rpc_argument_max(client->ring.size),
+					  .reply_max = client->reply_max,
+					  .window = client->window,
+					  .executed = client->executed,
+					  .durable = client->durable,
+					  .posted = client->posted,
+					  .sent_again = client->sent_again,
+					  .reconnects = client->reconnects};
+}
+
+const char *pmemrpc_client_error(const struct pmemrpc_client *client)
+{
+	return client->error.text;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* client.h -- what client.c and connect.c share */
+#ifndef RPC_CLIENT_H
+#define RPC_CLIENT_H
+
+#include <endian.h>
+#include <errno.h>
+
+#include "link.h"
+#include "pmemrpc.h"
+#include "ring.h"
+
+/* A call that has no reply yet. */
+struct rpc_posted {
+	enum rpc_kind kind; /* first: this is the context of its commit */
+	struct pmemrpc_call *call;
+	struct rpc_place place;
+	size_t argument_len;
+	unsigned int pieces; /* how many are posted */
+	bool pending;        /* its commit was posted, and has not completed */
+};
+
+/* freed <= executed <= durable <= pushed <= posted, and no more than window calls between them. */
+struct pmemrpc_client {
+	struct pmemrpc_client_attr attr;
+	char *node, *service, *provider;
+	struct fi_info *info;
+	struct fid_fabric *fabric;
+	struct fid_eq *eq;
+	int epoll_fd;
+	struct rpc_link link;
+	struct rpc_pool greeting, replies;
+	struct rpc_welcome_message welcome; /* the last one, or a refusal */
+	bool greeted;                       /* it has arrived */
+	bool forgetting;                    /* it is what is waited for */
+	bool connected;
+	bool over;        /* the connection has ended, and its last messages are being read */
+	bool lived;       /* it was connected before */
+	uint64_t process; /* random: another client with this identity has another one */
+
+	struct rpc_ring ring; /* this side's copy, with as much room behind it */
+	size_t mirror_len;
+	struct fid_mr *mirror_mr;
+	uint64_t ring_addr, ring_mr_key;
+	size_t reply_max;
+	unsigned int window;
+	struct rpc_posted *calls; /* by sequence % window */
+	struct rpc_place next;
+	uint64_t tail; /* the position up to which the ring is free again */
+	uint64_t posted, pushed, durable, executed;
+	uint64_t freed;                  /* this call and all before it need their places no more */
+	uint64_t missed_from, missed_to; /* replies of an earlier life that will come */
+	uint64_t sent_again;
+	unsigned int reconnects;
+	struct rpc_error error;
+};
+
+/* rpc_client_poll -- how many completions were read, within that time; -FI_ENOTCONN */
+int rpc_client_poll(struct pmemrpc_client *client, int timeout_ms);
+
+/* rpc_client_durable -- this call and all before it are: their callers are told */
+void rpc_client_durable(struct pmemrpc_client *client, uint64_t sequence);
+
+/* rpc_client_free -- the places of calls that need them no more */
+void rpc_client_free(struct pmemrpc_client *client);
+
+#endif /* RPC_CLIENT_H */

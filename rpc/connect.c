@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * connect.c -- a client comes, comes back, and goes
+ *
+ * On each connection the server says what it has executed: then that is all that was
+ * durable.  The key of the ring's checks is new, so what the last connection has left in
+ * the ring, or leaves there late, is not valid any more, and what is sent again is
+ * sealed with the new key.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "client.h"
+
+/* Between attempts: each opens a domain and more, which costs. */
+#define PAUSE_MS 20U
+#define MAX_PAUSE_MS 320U
+
+static void end_link(struct pmemrpc_client *client)
+{
+	client->connected = false;
+	rpc_link_end(&client->link);
+	if (client->mirror_mr)
+		fi_close(&client->mirror_mr->fid);
+	client->mirror_mr = NULL;
+	rpc_pool_close(&client->greeting);
+	rpc_pool_close(&client->replies);
+	rpc_link_close(&client->link);
+	if (client->eq)
+		fi_close(&client->eq->fid);
+	client->eq = NULL;
+}
+
+/* watch -- the client's descriptor becomes readable with this one; closed ones leave by themselves
+ */
+static int watch(struct pmemrpc_client *client, struct fid *fid)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+	int fd, ret = fi_control(fid, FI_GETWAIT, &fd);
+
+	if (ret)
+		return rpc_fail(&client->error, "FI_GETWAIT", ret);
+	if (epoll_ctl(client->epoll_fd, EPOLL_CTL_ADD, fd, &event) && errno != EEXIST)
+		return rpc_fail(&client->error, "epoll_ctl", -errno);
+	return 0;
+}
+
+static int begin_link(struct pmemrpc_client *client)
+{
+	struct fi_eq_attr attr = {.wait_obj = FI_WAIT_FD};
+	int ret = fi_eq_open(client->fabric, &attr, &client->eq, NULL);
+
+	if (ret)
+		return rpc_fail(&client->error, "fi_eq_open", ret);
+	ret = rpc_link_open(&client->link, client->fabric, client->eq, client->info,
+			    &client->error);
+	if (!ret)
+		ret = watch(client, &client->eq->fid);
+	if (!ret)
+		ret = watch(client, &client->link.cq->fid);
+	if (!ret)
+		ret = rpc_pool_open(&client->greeting, &client->link, 1, 3,
+				    sizeof(struct rpc_welcome_message));
+	return ret;
+}
+
+/* reach -- a connection; -FI_ECONNREFUSED: nobody listens there */
+static int reach(struct pmemrpc_client *client, int timeout_ms)
+{
+	struct fi_eq_err_entry err = {0};
+	struct rpc_event event;
+	ssize_t ret =
+		fi_connect(client->link.ep, client->info->dest_addr, RPC_HELLO, RPC_HELLO_LEN);
+
+	if (ret)
+		return rpc_fail(&client->error, "fi_connect", ret);
+	do {
+		ret = fi_eq_sread(client->eq, &event.type, event.room, sizeof(event.room),
+				  timeout_ms, 0);
+	} while (ret == -FI_EINTR);
+	if (ret == -FI_EAVAIL && fi_eq_readerr(client->eq, &err, 0) > 0) {
+		if (err.err_data_size && err.err_data_size < RPC_TEXT)
+			return rpc_say(&client->error, -FI_EACCES, "the server refuses: %.*s",
+				       (int) err.err_data_size, (const char *) err.err_data);
+		/* tcp says other things of a peer that is not there, or goes away meanwhile. */
+		return rpc_fail(&client->error, "connection", -FI_ECONNREFUSED);
+	}
+	if (ret == -FI_EAGAIN)
+		return rpc_fail(&client->error, "connection", -FI_ETIMEDOUT);
+	if (ret < 0 || event.type != FI_CONNECTED)
+		return rpc_fail(&client->error, "connection", ret < 0 ? ret : -FI_ECONNREFUSED);
+	return 0;
+}
+
+static int send_request(struct pmemrpc_client *client, uint32_t type, uint64_t from, int64_t end)
+{
+	struct rpc_buffer *buffer = rpc_pool_send_buffer(&client->greeting);
+	struct rpc_request_message *message;
+	int ret;
+
+	if (!buffer)
+		return rpc_fail(&client->error, "a message", -EPROTO);
+	message = buffer->data;
+	*message = (struct rpc_request_message){.type = htole32(type),
+						.version = htole32(RPC_VERSION),
+						.replies_from = htole64(from)};
+	memcpy(message->id, client->attr.id, sizeof(message->id));
+	message->process = htole64(client->process);
+	message->resumes = htole64(client->lived);
+	while ((ret = rpc_pool_send(buffer, sizeof(*message))) == -FI_EAGAIN) {
+		ret = rpc_client_poll(client, 1);
+		if (ret < 0)
+			return ret;
+		if (rpc_now_ms() > end)
+			return rpc_fail(&client->error, "the server", -FI_ETIMEDOUT);
+	}
+	return ret;
+}
+
+/* hear -- what the server answers */
+static int hear(struct pmemrpc_client *client, uint32_t type, int64_t end)
+{
+	struct rpc_welcome_message *welcome = &client->welcome;
+
+	while (!client->greeted) {
+		int ret = rpc_client_poll(client, 100);
+
+		if (ret < 0)
+			return ret;
+		if (rpc_now_ms() > end)
+			return rpc_fail(&client->error, "the server", -FI_ETIMEDOUT);
+	}
+	if (le32toh(welcome->type) == RPC_MSG_REFUSED && le32toh(welcome->error) & 0xfff) {
+		welcome->text[RPC_TEXT - 1] = 0;
+		return rpc_say(&client->error, -(int) (le32toh(welcome->error) & 0xfff),
+			       "the server refuses: %s", welcome->text);
+	}
+	if (le32toh(welcome->type) != type || le32toh(welcome->version) != RPC_VERSION)
+		return rpc_fail(&client->error, "what the server says", -EPROTO);
+	return 0;
+}
+
+/* make_mirror -- once, on the first connection: what the server's sizes are */
+static int make_mirror(struct pmemrpc_client *client)
+{
+	const struct rpc_welcome_message *welcome = &client->welcome;
+	uint64_t size = le64toh(welcome->ring), reply_max = le64toh(welcome->reply_max);
+	unsigned int window = le32toh(welcome->window);
+	/* Each reply needs a receive, and one more may be on its way to be used again. */
+	unsigned int receives = (unsigned int) client->info->rx_attr->size;
+
+	if (!size || size > PMEMRPC_MAX_RING || size % RPC_ALIGN || !window ||
+	    window > PMEMRPC_MAX_WINDOW || reply_max > PMEMRPC_MAX_REPLY || receives < 3)
+		return rpc_fail(&client->error, "what the server says", -EPROTO);
+	client->window = window < receives - 2 ? window : receives - 2;
+	client->reply_max = reply_max;
+	free(client->calls);
+	client->calls = calloc(client->window, sizeof(*client->calls));
+	client->mirror_len = 2 * size;
+	client->ring.size = size;
+	client->ring.base = mmap(NULL, client->mirror_len, PROT_READ | PROT_WRITE,
+				 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (client->ring.base == MAP_FAILED)
+		client->ring.base = NULL;
+	if (!client->calls || !client->ring.base)
+		return rpc_fail(&client->error, "a copy of the ring", -FI_ENOMEM);
+	return 0;
+}
+
+static struct rpc_posted *posted_at(struct pmemrpc_client *client, uint64_t sequence)
+{
+	return &client->calls[sequence % client->window];
+}
+
+/* begin -- a client that is new in this process */
+static uint64_t begin(struct pmemrpc_client *client, uint64_t executed, uint64_t position)
+{
+	uint64_t from = client->attr.replies_from;
+	uint64_t oldest = executed >= client->window ? executed - client->window + 1 : 1;
+
+	client->next = (struct rpc_place){executed + 1, position};
+	client->tail = position;
+	client->posted = client->pushed = client->durable = client->executed = client->freed =
+		executed;
+	client->missed_from = 0;
+	if (!from || from > executed)
+		return executed + 1;
+	client->missed_from = from < oldest ? oldest : from;
+	client->missed_to = executed;
+	return client->missed_from;
+}
+
+/* resume -- what is not executed was not durable: it will be sent again */
+static int resume(struct pmemrpc_client *client, uint64_t executed, uint64_t position,
+		  uint64_t *from)
+{
+	struct rpc_place place = client->next;
+
+	if (executed < client->durable || executed > client->posted)
+		return rpc_say(&client->error, -EUCLEAN,
+			       "the server has executed %llu calls, and should have between %llu "
+			       "and %llu: it has lost some, or another client has this identity",
+			       (unsigned long long) executed, (unsigned long long) client->durable,
+			       (unsigned long long) client->posted);
+	if (executed < client->posted)
+		place = posted_at(client, executed + 1)->place;
+	if (place.position != position)
+		return rpc_say(&client->error, -EUCLEAN, "another client has used this identity");
+	for (uint64_t i = client->freed + 1; i <= client->posted; i++) {
+		struct rpc_posted *posted = posted_at(client, i);
+
+		posted->pending = false;
+		if (i <= executed)
+			continue;
+		client->sent_again += posted->pieces != 0;
+		posted->pieces = 0;
+		rpc_ring_seal(&client->ring, posted->place, posted->argument_len);
+	}
+	client->pushed = executed;
+	/* Commits of the last connection won't complete any more: nothing else would free these. */
+	rpc_client_free(client);
+	*from = client->missed_from ? client->missed_from : client->executed + 1;
+	return 0;
+}
+
+/* settle -- the ring is this client's: take over what the server says, and say from where on */
+static int settle(struct pmemrpc_client *client, int64_t end)
+{
+	const struct rpc_welcome_message *welcome = &client->welcome;
+	uint64_t executed = le64toh(welcome->executed), position = le64toh(welcome->position);
+	uint64_t from = 0;
+	/* An attempt may have come so far, and failed later. */
+	int ret = client->ring.base ? 0 : make_mirror(client);
+
+	if (ret)
+		return ret;
+	if (le64toh(welcome->ring) != client->ring.size ||
+	    le64toh(welcome->reply_max) != client->reply_max ||
+	    le32toh(welcome->window) < client->window || position % RPC_ALIGN)
+		return rpc_fail(&client->error, "what the server says", -EPROTO);
+	client->ring.key = le64toh(welcome->check_key);
+	client->ring_addr = le64toh(welcome->ring_addr);
+	client->ring_mr_key = le64toh(welcome->ring_mr_key);
+	if (client->lived)
+		ret = resume(client, executed, position, &from);
+	else
+		from = begin(client, executed, position);
+	if (!ret)
+		ret = rpc_link_register(&client->link, client->ring.base, client->ring.size,
+					FI_WRITE, 0, &client->mirror_mr);
+	if (!ret)
+		ret = rpc_pool_open(&client->replies, &client->link, client->window + 1, 0,
+				    sizeof(struct rpc_reply_message) + client->reply_max >
+						    sizeof(*welcome)
+					    ? sizeof(struct rpc_reply_message) + client->reply_max
+					    : sizeof(*welcome));
+	if (!ret)
+		ret = send_request(client, RPC_MSG_READY, from, end);
+	if (ret)
+		return ret;
+	client->lived = true;
+	client->connected = true;
+	rpc_client_durable(client, executed);
+	return 0;
+}
+
+/* attempt -- to connect, once */
+static int attempt(struct pmemrpc_client *client, int64_t end)
+{
+	int64_t left = end - rpc_now_ms();
+	uint64_t pushed = client->pushed;
+	int ret;
+
+	end_link(client);
+	client->over = client->greeted = client->forgetting = false;
+	/* Until the server has said what it has, nothing may be sent. */
+	client->pushed = client->posted;
+	ret = begin_link(client);
+	if (!ret)
+		ret = reach(client, left > 0 ? (int) left : 0);
+	if (!ret)
+		ret = send_request(client, RPC_MSG_HELLO, 0, end);
+	if (!ret)
+		ret = hear(client, RPC_MSG_WELCOME, end);
+	if (!ret)
+		ret = settle(client, end);
+	if (ret) {
+		end_link(client);
+		client->pushed = client->lived ? pushed : 0;
+	}
+	return ret;
+}
+
+/* keep_trying -- as long as it is only that nobody is there */
+static int keep_trying(struct pmemrpc_client *client, int timeout_ms)
+{
+	int64_t end = rpc_now_ms() + timeout_ms;
+	unsigned int pause_ms = PAUSE_MS;
+
+	for (;;) {
+		int ret = attempt(client, end);
+
+		if ((ret != -FI_ECONNREFUSED && ret != -FI_ENOTCONN) || rpc_now_ms() >= end)
+			return ret;
+		usleep(pause_ms * 1000);
+		if (pause_ms < MAX_PAUSE_MS)
+			pause_ms *= 2;
+	}
+}
+
+static int copy_attr(struct pmemrpc_client *client, const struct pmemrpc_client_attr *attr)
+{
+	client->attr = *attr;
+	client->node = strdup(attr->node);
+	client->service = strdup(attr->service);
+	client->provider = attr->provider ? strdup(attr->provider) : NULL;
+	if (!client->node || !client->service || (attr->provider && !client->provider))
+		return rpc_fail(&client->error, "memory", -FI_ENOMEM);
+	return 0;
+}
+
+static int open_client(struct pmemrpc_client *client, const struct pmemrpc_client_attr *attr)
+{
+	int ret;
+
+	if (!attr->node || !attr->service)
+		return rpc_say(&client->error, -FI_EINVAL, "node and service are needed");
+	ret = copy_attr(client, attr);
+	if (ret)
+		return ret;
+	if (getrandom(&client->process, sizeof(client->process), 0) != sizeof(client->process))
+		return rpc_fail(&client->error, "random numbers", -FI_EIO);
+	client->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (client->epoll_fd < 0)
+		return rpc_fail(&client->error, "epoll_create1", -errno);
+	ret = rpc_find_provider(client->provider, false, client->node, client->service, 0,
+				&client->info, &client->error);
+	if (ret)
+		return ret;
+	ret = fi_fabric(client->info->fabric_attr, &client->fabric, NULL);
+	if (ret)
+		return rpc_fail(&client->error, "fi_fabric", ret);
+	return keep_trying(client, attr->timeout_ms);
+}
+
+int pmemrpc_connect(const struct pmemrpc_client_attr *attr, struct pmemrpc_client **client,
+		    char *error, size_t size)
+{
+	struct pmemrpc_client *made = calloc(1, sizeof(*made));
+	int ret = -FI_ENOMEM;
+
+	*client = NULL;
+	if (made) {
+		made->epoll_fd = -1;
+		ret = open_client(made, attr);
+	}
+	if (!ret) {
+		*client = made;
+		return 0;
+	}
+	if (size) {
+		strncpy(error, made ? made->error.text : "no memory", size - 1);
+		error[size - 1] = 0;
+	}
+	if (made)
+		pmemrpc_close(made);
+	return ret;
+}
+
+int pmemrpc_reconnect(struct pmemrpc_client *client, int timeout_ms)
+{
+	int ret = keep_trying(client, timeout_ms);
+
+	if (!ret)
+		client->reconnects++;
+	return ret;
+}
+
+void pmemrpc_close(struct pmemrpc_client *client)
+{
+	end_link(client);
+	if (client->fabric)
+		fi_close(&client->fabric->fid);
+	fi_freeinfo(client->info);
+	if (client->epoll_fd >= 0)
+		close(client->epoll_fd);
+	if (client->ring.base)
+		munmap(client->ring.base, client->mirror_len);
+	free(client->calls);
+	free(client->node);
+	free(client->service);
+	free(client->provider);
+	free(client);
+}
+
+int pmemrpc_forget(struct pmemrpc_client *client, int timeout_ms)
+{
+	int64_t end = rpc_now_ms() + timeout_ms;
+	int ret;
+
+	if (client->executed < client->posted || client->missed_from)
+		return rpc_say(&client->error, -FI_EBUSY, "calls wait for their replies");
+	client->greeted = false;
+	client->forgetting = true;
+	ret = client->connected ? send_request(client, RPC_MSG_FORGET, 0, end) : -FI_ENOTCONN;
+	if (!ret)
+		ret = hear(client, RPC_MSG_FORGOTTEN, end);
+	pmemrpc_close(client);
+	return ret;
+}

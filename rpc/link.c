@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* link.c -- one connection by libfabric; link.h says what for */
+#include "link.h"
+
+#include <netdb.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+int64_t rpc_now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * INT64_C(1000) + ts.tv_nsec / 1000000;
+}
+
+int rpc_say(struct rpc_error *error, int ret, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(error->text, sizeof(error->text), format, args);
+	va_end(args);
+	return ret;
+}
+
+int rpc_fail(struct rpc_error *error, const char *what, ssize_t ret)
+{
+	return rpc_say(error, (int) ret, "%s: %s", what, fi_strerror((int) -ret));
+}
+
+/* explain -- fi_getinfo says "No data available" of everything: what to look at */
+static int explain(struct rpc_error *error, const char *provider, const char *node, int ret)
+{
+	struct addrinfo *found;
+	int unknown = node ? getaddrinfo(node, NULL, NULL, &found) : 0;
+
+	if (unknown)
+		return rpc_say(error, ret, "there is no host '%s': %s", node,
+			       gai_strerror(unknown));
+	if (node)
+		freeaddrinfo(found);
+	return rpc_say(error, ret,
+		       "fi_getinfo: %s; fi_info -l has to list %s, FI_PROVIDER_PATH names the "
+		       "directory of libpmemverbs-fi.so; FI_LOG_LEVEL=info tells more",
+		       fi_strerror(-ret), provider);
+}
+
+int rpc_find_provider(const char *provider, bool server, const char *node, const char *service,
+		      unsigned int window, struct fi_info **info, struct rpc_error *error)
+{
+	struct fi_info *hints = fi_allocinfo();
+	int ret = -FI_ENOMEM;
+
+	/* By name: other providers offer FI_RMA_PMEM, too, and make no file durable. */
+	if (!provider)
+		provider = "pmemverbs";
+	if (hints) {
+		hints->fabric_attr->prov_name = strdup(provider);
+		hints->caps = FI_MSG | FI_RMA | FI_RMA_PMEM | FI_FENCE;
+		hints->mode = FI_RX_CQ_DATA;
+		hints->ep_attr->type = FI_EP_MSG;
+		hints->domain_attr->mr_mode =
+			FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+		hints->domain_attr->cq_data_size = 4;
+		hints->rx_attr->size = window;
+		ret = fi_getinfo(FI_VERSION(1, 17), node, service, server ? FI_SOURCE : 0, hints,
+				 info);
+		fi_freeinfo(hints);
+	}
+	return ret ? explain(error, provider, node, ret) : 0;
+}
+
+int rpc_link_open(struct rpc_link *link, struct fid_fabric *fabric, struct fid_eq *eq,
+		  struct fi_info *info, struct rpc_error *error)
+{
+	/*
+	 * Room for everything that this side or its peer can have under way.  With FI_CQ_FORMAT_MSG
+	 * verbs does not flag FI_REMOTE_CQ_DATA.
+	 */
+	struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_DATA,
+				  .wait_obj = FI_WAIT_FD,
+				  .size = info->tx_attr->size + 2 * info->rx_attr->size};
+	int ret;
+
+	*link = (struct rpc_link){.info = info, .error = error};
+	ret = fi_domain(fabric, info, &link->domain, NULL);
+	if (ret)
+		return rpc_fail(error, "fi_domain", ret);
+	ret = fi_cq_open(link->domain, &attr, &link->cq, NULL);
+	if (ret)
+		return rpc_fail(error, "fi_cq_open", ret);
+	ret = fi_endpoint(link->domain, info, &link->ep, NULL);
+	if (ret)
+		return rpc_fail(error, "fi_endpoint", ret);
+	ret = fi_ep_bind(link->ep, &eq->fid, 0);
+	/* Only what asks for it has a completion: data of long calls don't. */
+	if (!ret)
+		ret = fi_ep_bind(link->ep, &link->cq->fid, FI_TRANSMIT | FI_SELECTIVE_COMPLETION);
+	if (!ret)
+		ret = fi_ep_bind(link->ep, &link->cq->fid, FI_RECV);
+	if (!ret)
+		ret = fi_enable(link->ep);
+	return ret ? rpc_fail(error, "fi_enable", ret) : 0;
+}
+
+int rpc_link_register(struct rpc_link *link, void *base, size_t len, uint64_t access,
+		      uint64_t flags, struct fid_mr **mr)
+{
+	int ret = fi_mr_reg(link->domain, base, len, access, 0, 0, flags, mr, NULL);
+
+	return ret ? rpc_fail(link->error, "fi_mr_reg", ret) : 0;
+}
+
+int rpc_pool_receive(struct rpc_buffer *buffer)
+{
+	struct rpc_pool *pool = buffer->pool;
+	ssize_t ret = fi_recv(pool->link->ep, buffer->data, pool->len, fi_mr_desc(pool->mr),
+			      FI_ADDR_UNSPEC, buffer);
+
+	return ret ? rpc_fail(pool->link->error, "fi_recv", ret) : 0;
+}
+
+int rpc_pool_open(struct rpc_pool *pool, struct rpc_link *link, unsigned int receives,
+		  unsigned int sends, size_t len)
+{
+	unsigned int count = receives + sends;
+	int ret = 0;
+
+	len = (len + 63) / 64 * 64;
+	*pool = (struct rpc_pool){.link = link, .receives = receives, .sends = sends, .len = len};
+	pool->buffers = calloc(count, sizeof(*pool->buffers));
+	pool->memory =
+		mmap(NULL, count * len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (pool->memory == MAP_FAILED)
+		pool->memory = NULL;
+	if (!pool->buffers || !pool->memory)
+		return rpc_fail(link->error, "buffers", -FI_ENOMEM);
+	ret = rpc_link_register(link, pool->memory, count * len, FI_SEND | FI_RECV, 0, &pool->mr);
+	for (unsigned int i = 0; !ret && i < count; i++) {
+		pool->buffers[i] =
+			(struct rpc_buffer){.kind = i < receives ? RPC_RECEIVE : RPC_SEND,
+					    .pool = pool,
+					    .data = pool->memory + i * len};
+		if (i < receives)
+			ret = rpc_pool_receive(&pool->buffers[i]);
+	}
+	return ret;
+}
+
+void rpc_pool_close(struct rpc_pool *pool)
+{
+	if (pool->mr)
+		fi_close(&pool->mr->fid);
+	if (pool->memory)
+		munmap(pool->memory, (pool->receives + pool->sends) * pool->len);
+	free(pool->buffers);
+	*pool = (struct rpc_pool){0};
+}
+
+struct rpc_buffer *rpc_pool_send_buffer(struct rpc_pool *pool)
+{
+	for (unsigned int i = 0; i < pool->sends; i++) {
+		if (!pool->buffers[pool->receives + i].busy)
+			return &pool->buffers[pool->receives + i];
+	}
+	return NULL;
+}
+
+int rpc_pool_send(struct rpc_buffer *buffer, size_t len)
+{
+	struct rpc_pool *pool = buffer->pool;
+	struct iovec iov = {.iov_base = buffer->data, .iov_len = len};
+	void *desc = fi_mr_desc(pool->mr);
+	struct fi_msg msg = {.msg_iov = &iov, .desc = &desc, .iov_count = 1, .context = buffer};
+	ssize_t ret = fi_sendmsg(pool->link->ep, &msg, FI_COMPLETION);
+
+	buffer->busy = !ret;
+	if (ret && ret != -FI_EAGAIN)
+		rpc_fail(pool->link->error, "fi_sendmsg", ret);
+	return (int) ret;
+}
+
+void rpc_link_end(struct rpc_link *link)
+{
+	if (link->ep) {
+		fi_shutdown(link->ep, 0);
+		fi_close(&link->ep->fid);
+	}
+	link->ep = NULL;
+}
+
+void rpc_link_close(struct rpc_link *link)
+{
+	rpc_link_end(link);
+	if (link->cq)
+		fi_close(&link->cq->fid);
+	if (link->domain)
+		fi_close(&link->domain->fid);
+	*link = (struct rpc_link){0};
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * link.h -- one connection: domain, endpoint, queue, and buffers for messages
+ *
+ * Each connection has a domain of its own: libfabric protects memory by domain, so a peer
+ * reaches what was registered for it and nothing else.
+ */
+#ifndef RPC_LINK_H
+#define RPC_LINK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+
+#include "wire.h"
+
+#define RPC_ERROR 256
+
+struct rpc_error {
+	char text[RPC_ERROR];
+};
+
+/* rpc_fail -- leave "what: why", return the code */
+int rpc_fail(struct rpc_error *error, const char *what, ssize_t ret);
+__attribute__((format(printf, 3, 4))) int rpc_say(struct rpc_error *error, int ret,
+						  const char *format, ...);
+
+/* What the context of an operation is part of. */
+enum rpc_kind { RPC_RECEIVE, RPC_SEND, RPC_COMMIT };
+
+struct rpc_buffer {
+	enum rpc_kind kind; /* first, as in whatever a context is */
+	bool busy;          /* a send that is under way */
+	struct rpc_pool *pool;
+	void *data;
+};
+
+/* Buffers of one length: receives, then sends. */
+struct rpc_pool {
+	struct rpc_link *link;
+	struct fid_mr *mr;
+	char *memory;
+	struct rpc_buffer *buffers;
+	unsigned int receives, sends;
+	size_t len;
+};
+
+struct rpc_link {
+	struct fi_info *info; /* not the link's */
+	struct fid_domain *domain;
+	struct fid_cq *cq;
+	struct fid_ep *ep;
+	struct rpc_error *error;
+};
+
+/* An event of an event queue, with room for connection data. */
+struct rpc_event {
+	uint32_t type;
+	union {
+		struct fi_eq_cm_entry cm;
+		char room[sizeof(struct fi_eq_cm_entry) + 256];
+	};
+};
+
+/* rpc_find_provider -- for a server, with the address to listen at or NULL, or for a client */
+int rpc_find_provider(const char *provider, bool server, const char *node, const char *service,
+		      unsigned int window, struct fi_info **info, struct rpc_error *error);
+
+/* rpc_link_open -- an enabled endpoint without buffers */
+int rpc_link_open(struct rpc_link *link, struct fid_fabric *fabric, struct fid_eq *eq,
+		  struct fi_info *info, struct rpc_error *error);
+
+/* rpc_pool_open -- the receives are posted; a pool that is all zeros can be closed, too */
+int rpc_pool_open(struct rpc_pool *pool, struct rpc_link *link, unsigned int receives,
+		  unsigned int sends, size_t len);
+void rpc_pool_close(struct rpc_pool *pool);
+
+int rpc_pool_receive(struct rpc_buffer *buffer);
+
+/* rpc_pool_send_buffer -- one to be filled, NULL: all are under way */
+struct rpc_buffer *rpc_pool_send_buffer(struct rpc_pool *pool);
+
+/* rpc_pool_send -- -FI_EAGAIN: no room, and the buffer is not used */
+int rpc_pool_send(struct rpc_buffer *buffer, size_t len);
+
+/* rpc_link_register -- memory for this peer alone */
+int rpc_link_register(struct rpc_link *link, void *base, size_t len, uint64_t access,
+		      uint64_t flags, struct fid_mr **mr);
+
+/*
+ * rpc_link_end -- the connection: from now on the peer can't write anything any more.  Pools
+ * and other regions are closed next, and rpc_link_close is last.
+ */
+void rpc_link_end(struct rpc_link *link);
+void rpc_link_close(struct rpc_link *link);
+
+/* rpc_now_ms -- of a clock that nobody sets */
+int64_t rpc_now_ms(void);
+
+#endif /* RPC_LINK_H */

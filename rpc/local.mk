@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# local.mk -- libpmemrpc, durable remote procedure calls; %D% is this directory
+
+include_HEADERS = %D%/pmemrpc.h
+pkgconfig_DATA += %D%/pmemrpc.pc
+
+# Its objects: tests, which reach into them, use the same.
+noinst_LTLIBRARIES += librpc.la
+librpc_la_SOURCES = \
+	%D%/check.c \
+	%D%/client.c %D%/client.h \
+	%D%/connect.c \
+	%D%/link.c %D%/link.h \
+	%D%/pmem.c %D%/pmem.h \
+	%D%/pmemrpc.h \
+	%D%/ring.c %D%/ring.h \
+	%D%/serve.c \
+	%D%/server.c %D%/server.h \
+	%D%/session.c \
+	%D%/store.c %D%/store.h \
+	%D%/wire.h \
+	%D%/worker.c
+librpc_la_CFLAGS = -pthread $(AM_CFLAGS) $(PMEM2_CFLAGS) $(XXHASH_CFLAGS)
+librpc_la_LIBADD = $(LIBFABRIC_LIBS) $(PMEM2_LIBS) $(XXHASH_LIBS)
+
+lib_LTLIBRARIES = libpmemrpc.la
+libpmemrpc_la_SOURCES =
+libpmemrpc_la_LDFLAGS = -version-info 0:0:0 -export-symbols-regex '^pmemrpc_'
+libpmemrpc_la_LIBADD = librpc.la
+
+# The example.
+bin_PROGRAMS += %D%/fi_pmem_rpc
+%C%_fi_pmem_rpc_SOURCES = %D%/fi_pmem_rpc.c
+%C%_fi_pmem_rpc_LDADD = libpmemrpc.la
+
+# A client that means ill, for %D%/rpc-test.
+noinst_PROGRAMS += rpc_hostile
+rpc_hostile_SOURCES = %D%/rpc_hostile.c
+rpc_hostile_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/%D%
+rpc_hostile_LDADD = librpc.la
+
+noinst_PROGRAMS += rpc_crowd
+rpc_crowd_SOURCES = %D%/rpc_crowd.c
+rpc_crowd_LDADD = libpmemrpc.la
+
+# Caches that lose their contents, also for it.
+noinst_LTLIBRARIES += libcaches.la
+libcaches_la_SOURCES = %D%/caches.c
+libcaches_la_CFLAGS = $(AM_CFLAGS) $(PMEM2_CFLAGS)
+libcaches_la_LDFLAGS = -module -avoid-version -shared -rpath $(pkglibdir)
+noinst_PROGRAMS += lose_caches
+lose_caches_SOURCES = %D%/lose_caches.c
+lose_caches_LDADD = librpc.la
+
+EXTRA_DIST += %D%/README.md %D%/rpc-test

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * ring.h -- the entries of a client's log
+ *
+ * The ring is a sequence of bytes that wraps around.  A position counts bytes since the
+ * identity was new and never wraps: position % size is the place.  An entry begins at a
+ * multiple of 64:
+ *
+ *   8 bytes   the word: length of the body (24 bits, low), check (40 bits)
+ *   4         op           } the body
+ *   4         0            }
+ *   ...       argument     }
+ *   ...       up to the next multiple of 64: anything
+ *
+ * The check is a hash of the body, its length, the call's sequence and position, and the
+ * ring's key.  So the word makes exactly one call valid, at one place: what is torn, what an
+ * earlier lap has left, and what was written on an earlier connection (the key is
+ * new for each) is not valid, but for one chance in 2^40.
+ *
+ * Pure functions.  The peer may write to the ring at any time: it is read once.
+ */
+#ifndef RPC_RING_H
+#define RPC_RING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define RPC_ALIGN 64U
+#define RPC_WORD 8U
+#define RPC_BODY_HEAD 8U
+/* An entry up to this length goes in one write: then pmemverbs puts it into one message. */
+#define RPC_SHORT 384U
+
+struct rpc_ring {
+	unsigned char *base;
+	size_t size; /* a multiple of RPC_ALIGN */
+	uint64_t key;
+};
+
+/* Where the next call goes, or comes from. */
+struct rpc_place {
+	uint64_t sequence;
+	uint64_t position;
+};
+
+/* One write of an entry.  The last one carries FI_COMMIT; fenced: everything before is durable. */
+struct rpc_piece {
+	size_t offset;
+	size_t len;
+	bool commit;
+	bool fence;
+};
+
+#define RPC_MAX_PIECES 3
+
+/* rpc_footprint -- what an entry with so long an argument takes of the ring */
+static inline size_t rpc_footprint(size_t argument_len)
+{
+	return (RPC_WORD + RPC_BODY_HEAD + argument_len + RPC_ALIGN - 1) / RPC_ALIGN * RPC_ALIGN;
+}
+
+/* rpc_argument_max -- of a ring: the entry fills it */
+static inline size_t rpc_argument_max(size_t ring_size)
+{
+	return ring_size - RPC_WORD - RPC_BODY_HEAD;
+}
+
+/* rpc_ring_write -- an entry into the client's copy of the ring; the argument fits */
+void rpc_ring_write(const struct rpc_ring *ring, struct rpc_place place, uint32_t op,
+		    const void *argument, size_t argument_len);
+
+/* rpc_ring_seal -- the word of an entry again, after the key has changed */
+void rpc_ring_seal(const struct rpc_ring *ring, struct rpc_place place, size_t argument_len);
+
+/* rpc_ring_plan -- how an entry is written to the server; returns how many pieces */
+unsigned int rpc_ring_plan(size_t ring_size, uint64_t position, size_t argument_len,
+			   struct rpc_piece pieces[RPC_MAX_PIECES]);
+
+/*
+ * rpc_ring_read -- is the entry of this call there?  Copies the body first, and checks the copy.
+ * body has room for a ring.  Returns the length of the body, or 0: no valid entry.
+ */
+size_t rpc_ring_read(const struct rpc_ring *ring, struct rpc_place place, unsigned char *body);
+
+/* rpc_check -- in check.c: the word of a body */
+uint64_t rpc_check(uint64_t key, struct rpc_place place, const void *body, size_t len);
+
+#endif /* RPC_RING_H */

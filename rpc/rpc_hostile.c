@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * rpc_hostile.c -- a client that means ill
+ *
+ * It connects as a client does, gets a ring of its own, and then does something that no client
+ * does.  Each time the server has to end the connection, and to go on for the others.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "client.h"
+
+#define WAIT_MS 60000
+
+enum attack {
+	RANDOM_ENTRY,    /* random bytes in the ring, and a notice */
+	LONG_ENTRY,      /* an entry that says that it is longer than the ring */
+	WRONG_KEY,       /* a good entry, sealed with the last connection's key */
+	LATER_ENTRY,     /* a good entry with a later sequence */
+	NOTHING,         /* a notice, and no entry */
+	RANDOM_MESSAGE,  /* a message that is none */
+	SECOND_GREETING, /* another ring, please */
+	TWICE,           /* two processes with one identity: the later one has the ring */
+	BEYOND_RING,     /* a write behind the ring */
+	ATTACKS
+};
+
+static const char *const names[ATTACKS] = {
+	"random bytes",      "an entry longer than the ring", "a wrong key",
+	"a later sequence",  "a notice without an entry",     "a random message",
+	"a second greeting", "an older connection",           "a write behind the ring"};
+
+static int die(const char *what)
+{
+	fprintf(stderr, "rpc_hostile: %s\n", what);
+	exit(EXIT_FAILURE);
+}
+
+/* strike -- write these bytes, and tell the server that they are a call */
+static void strike(struct pmemrpc_client *client, size_t offset, size_t from, size_t len)
+{
+	static enum rpc_kind kind = RPC_COMMIT;
+	void *desc = fi_mr_desc(client->mirror_mr);
+	struct iovec iov = {.iov_base = client->ring.base + from, .iov_len = len};
+	struct fi_rma_iov rma = {
+		.addr = client->ring_addr + offset, .len = len, .key = client->ring_mr_key};
+	struct fi_msg_rma msg = {.msg_iov = &iov,
+				 .desc = &desc,
+				 .iov_count = 1,
+				 .rma_iov = &rma,
+				 .rma_iov_count = 1,
+				 .context = &kind};
+	ssize_t ret;
+
+	while ((ret = fi_writemsg(client->link.ep, &msg, FI_COMMIT_COMPLETE | FI_REMOTE_CQ_DATA)) ==
+	       -FI_EAGAIN)
+		rpc_client_poll(client, 1);
+	if (ret)
+		die("the write was not posted");
+}
+
+static void say(struct pmemrpc_client *client, const void *data, size_t len)
+{
+	struct rpc_buffer *buffer = rpc_pool_send_buffer(&client->greeting);
+
+	if (!buffer)
+		die("no room for a message");
+	memcpy(buffer->data, data, len);
+	while (rpc_pool_send(buffer, len) == -FI_EAGAIN)
+		rpc_client_poll(client, 1);
+}
+
+/* stay_away -- its identity is somebody else's now, who does not notice that it comes back */
+static void stay_away(struct pmemrpc_client *client, struct pmemrpc_client *other)
+{
+	if (pmemrpc_reconnect(client, WAIT_MS) != -EUCLEAN)
+		die("two processes use one identity");
+	if (pmemrpc_forget(other, WAIT_MS))
+		die("who came later has lost its ring");
+}
+
+/* attack -- returns another client that is there now, too, or NULL */
+static struct pmemrpc_client *attack(struct pmemrpc_client *client, enum attack kind,
+				     uint64_t last_key)
+{
+	struct rpc_ring *ring = &client->ring;
+	struct rpc_place place = client->next;
+	struct pmemrpc_client *other = NULL;
+	char error[256];
+	struct rpc_request_message message = {.type = htole32(RPC_MSG_HELLO),
+					      .version = htole32(RPC_VERSION)};
+
+	if (getrandom(ring->base, 256, 0) != 256 || getrandom(message.id, 16, 0) != 16)
+		die("no random numbers");
+	switch (kind) {
+	case LONG_ENTRY:
+		*(uint64_t *) ring->base |= 0xffffff;
+		break;
+	case WRONG_KEY:
+		ring->key = last_key;
+		rpc_ring_write(ring, place, 1, "", 0);
+		break;
+	case LATER_ENTRY:
+		place.sequence++;
+		rpc_ring_write(ring, place, 1, "", 0);
+		break;
+	case RANDOM_MESSAGE:
+		say(client, ring->base, 64);
+		return NULL;
+	case SECOND_GREETING:
+		say(client, &message, sizeof(message));
+		return NULL;
+	case TWICE:
+		if (pmemrpc_connect(&client->attr, &other, error, sizeof(error)))
+			die(error);
+		return other;
+	case BEYOND_RING:
+		strike(client, ring->size - 8, 0, 64);
+		return NULL;
+	default:
+		break;
+	}
+	strike(client, kind == NOTHING ? 128 : 0, 0, 64);
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	struct pmemrpc_client_attr attr = {.timeout_ms = WAIT_MS};
+	uint8_t id[PMEMRPC_ID_LEN];
+	uint64_t last_key = 0, key;
+
+	if (argc != 3 || getrandom(id, sizeof(id), 0) != sizeof(id))
+		die("usage: rpc_hostile HOST PORT");
+	attr.node = argv[1];
+	attr.service = argv[2];
+	memcpy(attr.id, id, sizeof(id));
+	for (enum attack kind = 0; kind < ATTACKS; kind++) {
+		struct pmemrpc_client *client, *other;
+		int64_t end = rpc_now_ms() + WAIT_MS;
+		char error[256];
+
+		if (pmemrpc_connect(&attr, &client, error, sizeof(error)))
+			die(error);
+		if (client->executed)
+			die("the server has executed what is no call");
+		key = client->ring.key;
+		other = attack(client, kind, last_key);
+		last_key = key;
+		while (rpc_client_poll(client, 100) >= 0) {
+			if (rpc_now_ms() > end)
+				die(names[kind]);
+		}
+		if (other)
+			stay_away(client, other);
+		printf("rpc_hostile: %s: %s\n", names[kind], pmemrpc_client_error(client));
+		pmemrpc_close(client);
+	}
+	return EXIT_SUCCESS;
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * serve.c -- a server's threads: who comes, who goes, and whom something has arrived from
+ *
+ * The thread that calls pmemrpc_server_run is the lobby: it takes events and connections, and hears
+ * who a client is.  That decides on its slot, and so on the worker that serves it from then on.
+ */
+#include <signal.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "server.h"
+
+/* While a client has not done what it has to do in time; and otherwise. */
+#define WATCH_MS 100
+#define SLEEP_MS 1000
+
+/* More than there are rings, so that a client can come back before its end was noticed. */
+#define MORE_SESSIONS 16
+
+/* let_in -- or tell it in a few words why not */
+static void let_in(struct pmemrpc_server *server, struct fi_info *info, const void *data,
+		   size_t len)
+{
+	const char *reason = NULL;
+
+	if (len < RPC_HELLO_LEN || memcmp(data, RPC_HELLO, RPC_HELLO_LEN))
+		reason = "this is a pmemrpc server";
+	else if (server->num_sessions >= server->store.sizes.clients + MORE_SESSIONS)
+		reason = "too many clients";
+	else if (rpc_session_begin(server, info))
+		reason = "no room for a client";
+	else
+		return;
+	server->counters.refused++;
+	fi_reject(server->pep, info->handle, reason, strlen(reason) + 1);
+	fi_freeinfo(info);
+}
+
+/* end_of -- the connection that an event is about; its worker may be another thread */
+static void end_of(struct pmemrpc_server *server, const struct fid *fid)
+{
+	pthread_mutex_lock(&server->lock);
+	for (struct rpc_session *i = server->all; i; i = i->all_next) {
+		if (fid != i->fid)
+			continue;
+		i->gone = true;
+		rpc_worker_wake(i->worker);
+	}
+	pthread_mutex_unlock(&server->lock);
+}
+
+/* take_events -- 1: there was one */
+static int take_events(struct pmemrpc_server *server)
+{
+	struct fi_eq_err_entry err = {0};
+	struct rpc_event event;
+	ssize_t ret = fi_eq_read(server->eq, &event.type, event.room, sizeof(event.room), 0);
+
+	if (ret == -FI_EAVAIL) {
+		if (fi_eq_readerr(server->eq, &err, 0) > 0)
+			end_of(server, err.fid);
+		return 1;
+	}
+	if (ret == -FI_EAGAIN || ret == -FI_EINTR)
+		return 0;
+	if (ret < (ssize_t) sizeof(event.cm))
+		return rpc_server_fail(server, "fi_eq_read", ret < 0 ? ret : -FI_EOTHER);
+	if (event.type == FI_CONNREQ)
+		let_in(server, event.cm.info, event.cm.data, (size_t) ret - sizeof(event.cm));
+	else if (event.type == FI_SHUTDOWN)
+		end_of(server, event.cm.fid);
+	return 1;
+}
+
+/* home -- the worker that a client belongs to */
+static struct rpc_worker *home(const struct rpc_session *session)
+{
+	struct pmemrpc_server *server = session->server;
+
+	return session->claimed < 0
+		       ? &server->lobby
+		       : &server->workers[(unsigned int) session->claimed % server->threads];
+}
+
+/* move -- to its worker */
+static void move(struct rpc_worker *worker, struct rpc_session *session)
+{
+	struct rpc_session **at = &worker->sessions;
+
+	while (*at != session)
+		at = &(*at)->next;
+	*at = session->next;
+	rpc_worker_send(home(session), session);
+}
+
+/* serve_all -- 1: there was something to do */
+static int serve_all(struct rpc_worker *worker)
+{
+	struct rpc_session *next;
+	int busy = 0;
+
+	rpc_worker_receive(worker);
+	for (struct rpc_session *i = worker->sessions; i && busy >= 0; i = next) {
+		int ret = rpc_session_serve(i);
+
+		next = i->next;
+		if (ret >= 0 && i->state == RPC_ENDED)
+			ret = rpc_session_end(i) < 0 ? -FI_EIO : 1;
+		else if (ret >= 0 && i->arrives)
+			move(worker, i);
+		busy = ret < 0 ? ret : busy | ret;
+	}
+	return busy;
+}
+
+/* may_sleep -- nothing has arrived meanwhile; how long, if nobody comes */
+static bool may_sleep(struct rpc_worker *worker, int *timeout_ms)
+{
+	struct pmemrpc_server *server = worker->server;
+	struct fid *fid = &server->eq->fid;
+
+	*timeout_ms = SLEEP_MS;
+	if (worker == &server->lobby && fi_trywait(server->fabric, &fid, 1))
+		return false;
+	for (struct rpc_session *i = worker->sessions; i; i = i->next) {
+		fid = &i->link.cq->fid;
+		if (i->state == RPC_ENDED || i->gone || fi_trywait(server->fabric, &fid, 1))
+			return false;
+		if (i->state != RPC_READY)
+			*timeout_ms = WATCH_MS;
+	}
+	return true;
+}
+
+/* end_all -- the threads end; a failure of one is the server's */
+static void end_all(struct pmemrpc_server *server, int ret)
+{
+	pthread_mutex_lock(&server->lock);
+	if (ret && !server->failed)
+		server->failed = ret;
+	pthread_mutex_unlock(&server->lock);
+	server->stopping = true;
+	rpc_worker_wake(&server->lobby);
+	for (unsigned int i = 0; i < server->threads; i++)
+		rpc_worker_wake(&server->workers[i]);
+}
+
+static void *work(void *arg)
+{
+	struct rpc_worker *worker = arg;
+	struct pmemrpc_server *server = worker->server;
+	struct epoll_event event;
+	uint64_t stop;
+
+	while (!server->stopping) {
+		bool is_lobby = worker == &server->lobby;
+		int timeout_ms, ret = is_lobby ? take_events(server) : 0;
+		int other = ret < 0 ? ret : serve_all(worker);
+
+		if (other < 0 || (is_lobby && read(server->stop_fd, &stop, sizeof(stop)) > 0))
+			end_all(server, other < 0 ? other : 0);
+		else if (!ret && !other && may_sleep(worker, &timeout_ms))
+			epoll_wait(worker->epoll_fd, &event, 1, timeout_ms);
+	}
+	return NULL;
+}
+
+/* start -- a thread that leaves signals to others, but for those that it causes itself */
+static int start(struct rpc_worker *worker)
+{
+	sigset_t all, before;
+	int ret;
+
+	sigfillset(&all);
+	sigdelset(&all, SIGBUS);
+	sigdelset(&all, SIGSEGV);
+	sigdelset(&all, SIGFPE);
+	sigdelset(&all, SIGILL);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	ret = pthread_create(&worker->thread, NULL, work, worker);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return ret ? rpc_server_fail(worker->server, "pthread_create", -ret) : 0;
+}
+
+int pmemrpc_server_run(struct pmemrpc_server *server)
+{
+	unsigned int started = 0;
+	int ret = 0;
+
+	server->stopping = false;
+	while (!ret && started < server->threads) {
+		ret = start(&server->workers[started]);
+		started += !ret;
+	}
+	if (ret)
+		end_all(server, ret);
+	work(&server->lobby);
+	for (unsigned int i = 0; i < started; i++)
+		pthread_join(server->workers[i].thread, NULL);
+	/* Who was on the way from one to the other. */
+	rpc_worker_receive(&server->lobby);
+	for (unsigned int i = 0; i < server->threads; i++)
+		rpc_worker_receive(&server->workers[i]);
+	return server->failed;
+}
+
+void pmemrpc_server_stop(struct pmemrpc_server *server)
+{
+	const uint64_t one = 1;
+	int err = errno;
+
+	/* It fails only if it was called 2^64 times. */
+	while (write(server->stop_fd, &one, sizeof(one)) < 0 && errno == EINTR)
+		;
+	errno = err;
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * server.h -- what server.c (memory, calls), serve.c (the loop), worker.c (threads) and session.c
+ * (one client) share
+ */
+#ifndef RPC_SERVER_H
+#define RPC_SERVER_H
+
+#include <endian.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "link.h"
+#include "pmem.h"
+#include "pmemrpc.h"
+#include "store.h"
+
+enum rpc_session_state {
+	RPC_CONNECTED, /* or about to be; it has said nothing yet */
+	RPC_WELCOMED,  /* it has its ring */
+	RPC_READY,     /* replies go to it, and its calls are executed */
+	RPC_FORGOTTEN, /* its ring is not its any more */
+	RPC_ENDED,     /* the connection is lost, or the client was wrong */
+};
+
+struct rpc_session {
+	struct pmemrpc_server *server;
+	struct rpc_worker *worker;    /* who serves it; the lobby, until it has a slot */
+	struct rpc_session *next;     /* of its worker, or on its way to one */
+	struct rpc_session *all_next; /* of all; needs the server's lock */
+	enum rpc_session_state state;
+	const struct fid *fid; /* of the endpoint: what events name */
+	atomic_bool gone;      /* an event says so */
+	struct fi_info *info;
+	struct rpc_link link;
+	struct rpc_pool requests, replies;
+	struct rpc_request_message hello;
+	bool counted; /* as a client that has a connection */
+	bool arrives; /* it has said that; its worker greets it */
+	int claimed;  /* the slot that is to be its; -1: it is not known yet */
+	int slot;     /* the one that it has; -1: none */
+	struct fid_mr *ring_mr;
+	uint64_t notices; /* of calls that are durable, and not executed yet */
+	uint64_t reply;   /* the call whose reply is sent next */
+	int64_t deadline; /* until it has to be READY, or gone */
+	struct rpc_error error;
+};
+
+/*
+ * A thread that serves the clients of some slots, always the same: so an old connection of a client
+ * and its new one have the same thread.  The lobby is the thread that listens; there
+ * clients are until they have said who they are.
+ */
+struct rpc_worker {
+	struct pmemrpc_server *server;
+	pthread_t thread;
+	int epoll_fd, wake_fd;
+	struct rpc_session *sessions;
+	struct rpc_session *inbox; /* needs the server's lock */
+	struct rpc_transaction transaction;
+	bool exclusive;      /* the call that is executed excludes others */
+	unsigned char *body; /* of that call: a copy */
+	unsigned char *reply;
+};
+
+struct rpc_counters {
+	atomic_uint_fast64_t executed, recovered, connections, refused;
+	atomic_uint_fast64_t clients, waiting; /* now */
+};
+
+struct pmemrpc_server {
+	struct rpc_pmem pmem;
+	struct rpc_store store;
+	pmemrpc_handler handler;
+	void *context;
+	struct fi_info *info;
+	struct fid_fabric *fabric;
+	struct fid_eq *eq;
+	struct fid_pep *pep;
+	int stop_fd;
+	struct rpc_worker lobby, *workers;
+	unsigned int threads;
+	pthread_mutex_t lock;
+	pthread_mutex_t exclusive; /* of calls that exclude others */
+	struct rpc_session *all;
+	atomic_uint num_sessions;
+	atomic_bool stopping;
+	int failed; /* why a thread has ended the others */
+	struct rpc_counters counters;
+	struct rpc_error error; /* needs the lock while threads run */
+};
+
+/* A call that is executed; its handler sees the first part. */
+struct rpc_execution {
+	struct pmemrpc_request request;
+	struct rpc_worker *worker;
+};
+
+/* rpc_server_fail, rpc_server_say -- as rpc_fail and rpc_say: the last one stays */
+int rpc_server_fail(struct pmemrpc_server *server, const char *what, ssize_t ret);
+__attribute__((format(printf, 2, 3))) void rpc_server_say(struct pmemrpc_server *server,
+							  const char *format, ...);
+
+/* rpc_server_execute -- the next call of a slot: 1, 0: there is none; an error is the server's end
+ */
+int rpc_server_execute(struct rpc_worker *worker, unsigned int slot);
+
+/* rpc_server_drain -- execute all that is valid, without the client */
+int rpc_server_drain(struct rpc_worker *worker, unsigned int slot);
+
+/* rpc_server_random -- keys that nobody can guess; -FI_EIO */
+int rpc_server_random(void *key, size_t len);
+
+/* rpc_worker_open -- what a thread needs; one that is all zeros but for its descriptors (-1) can
+ * be closed */
+int rpc_worker_open(struct rpc_worker *worker, struct pmemrpc_server *server);
+void rpc_worker_close(struct rpc_worker *worker);
+
+/* rpc_worker_watch -- this object's descriptor wakes it; unwatch before another one does */
+int rpc_worker_watch(struct rpc_worker *worker, struct fid *fid);
+int rpc_worker_unwatch(struct rpc_worker *worker, struct fid *fid);
+
+void rpc_worker_wake(struct rpc_worker *worker);
+
+/* rpc_worker_send -- it takes the session over; the caller has nothing to do with it any more */
+void rpc_worker_send(struct rpc_worker *worker, struct rpc_session *session);
+
+/* rpc_worker_receive -- those that were sent; they are linked, and not greeted yet */
+void rpc_worker_receive(struct rpc_worker *worker);
+
+/* rpc_session_begin -- somebody wants to be connected; on errors info is the caller's */
+int rpc_session_begin(struct pmemrpc_server *server, struct fi_info *info);
+
+/*
+ * rpc_session_serve -- what has arrived; 1: there was something.  What is wrong with the client
+ * makes it RPC_ENDED; an error is the server's end.  If it arrives, and its worker is another one,
+ * it is to be sent there.
+ */
+int rpc_session_serve(struct rpc_session *session);
+
+/* rpc_session_end -- revoke its access, execute what it has left, and free it */
+int rpc_session_end(struct rpc_session *session);
+
+#endif /* RPC_SERVER_H */

@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * session.c -- one client of a server
+ *
+ * Nothing that a client says is trusted.  It can write to its own ring, which is read once
+ * and checked (ring.h), and send messages, whose length and order are checked here.  What is
+ * wrong ends its connection, and nobody else's.
+ *
+ * A call is executed when the client's notice says that it is durable.  Its reply goes into
+ * persistent memory first, and from there to the client; so there is no difference
+ * between a reply and one that was missed.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "server.h"
+
+#define GREETING_MS 30000
+#define SENDS 16U
+#define ENTRIES 16
+
+int rpc_session_begin(struct pmemrpc_server *server, struct fi_info *info)
+{
+	const struct rpc_sizes *sizes = &server->store.sizes;
+	struct rpc_session *session = calloc(1, sizeof(*session));
+	size_t len = sizeof(struct rpc_reply_message) + sizes->reply_max;
+	int ret;
+
+	if (!session)
+		return -FI_ENOMEM;
+	session->server = server;
+	session->worker = &server->lobby;
+	session->slot = session->claimed = -1;
+	session->deadline = rpc_now_ms() + GREETING_MS;
+	ret = rpc_link_open(&session->link, server->fabric, server->eq, info, &session->error);
+	if (!ret)
+		ret = rpc_pool_open(&session->requests, &session->link,
+				    (unsigned int) sizes->window + 3, 0,
+				    sizeof(struct rpc_request_message));
+	if (!ret)
+		ret = rpc_pool_open(&session->replies, &session->link, 0, SENDS,
+				    len > sizeof(struct rpc_welcome_message)
+					    ? len
+					    : sizeof(struct rpc_welcome_message));
+	if (!ret)
+		ret = rpc_worker_watch(&server->lobby, &session->link.cq->fid);
+	if (!ret) {
+		session->fid = &session->link.ep->fid;
+		ret = fi_accept(session->link.ep, NULL, 0);
+	}
+	if (ret) {
+		rpc_link_end(&session->link);
+		rpc_pool_close(&session->requests);
+		rpc_pool_close(&session->replies);
+		rpc_link_close(&session->link);
+		rpc_server_say(server, "%s", session->error.text);
+		free(session);
+		return ret;
+	}
+	session->info = info;
+	session->next = server->lobby.sessions;
+	server->lobby.sessions = session;
+	pthread_mutex_lock(&server->lock);
+	session->all_next = server->all;
+	server->all = session;
+	server->num_sessions++;
+	pthread_mutex_unlock(&server->lock);
+	return 0;
+}
+
+int rpc_session_end(struct rpc_session *session)
+{
+	struct rpc_worker *worker = session->worker;
+	struct pmemrpc_server *server = session->server;
+	struct rpc_session **at = &worker->sessions;
+	int slot = session->slot;
+
+	while (*at != session)
+		at = &(*at)->next;
+	*at = session->next;
+	/* Before its endpoint is closed: another one may get that address, and its events. */
+	pthread_mutex_lock(&server->lock);
+	for (at = &server->all; *at != session; at = &(*at)->all_next)
+		;
+	*at = session->all_next;
+	server->num_sessions--;
+	pthread_mutex_unlock(&server->lock);
+	server->counters.waiting -= session->notices;
+	server->counters.clients -= session->counted;
+	/* First it can't write any more; then what it has written is what there is. */
+	rpc_link_end(&session->link);
+	if (session->ring_mr)
+		fi_close(&session->ring_mr->fid);
+	rpc_pool_close(&session->requests);
+	rpc_pool_close(&session->replies);
+	rpc_link_close(&session->link);
+	fi_freeinfo(session->info);
+	free(session);
+	return slot < 0 ? 0 : rpc_server_drain(worker, (unsigned int) slot);
+}
+
+/* wrong -- the client has broken the protocol */
+static int wrong(struct rpc_session *session, const char *what)
+{
+	session->state = RPC_ENDED;
+	session->server->counters.refused++;
+	rpc_server_say(session->server, "client %d: %s", session->slot, what);
+	return 0;
+}
+
+/* lost -- the connection, or this side could not go on with it */
+static int lost(struct rpc_session *session)
+{
+	session->state = RPC_ENDED;
+	return 0;
+}
+
+/* answer -- WELCOME, REFUSED or FORGOTTEN; the client has asked, so there is room */
+static int answer(struct rpc_session *session, uint32_t type, int error, const char *text)
+{
+	struct rpc_buffer *buffer = rpc_pool_send_buffer(&session->replies);
+	struct rpc_welcome_message *message;
+
+	if (!buffer)
+		return wrong(session, "it asks, and takes no answers");
+	message = buffer->data;
+	memset(message, 0, sizeof(*message));
+	message->type = htole32(type);
+	message->version = htole32(RPC_VERSION);
+	message->error = htole32((uint32_t) -error);
+	strncpy(message->text, text, sizeof(message->text) - 1);
+	if (type == RPC_MSG_WELCOME) {
+		const struct rpc_sizes *sizes = &session->server->store.sizes;
+		unsigned int slot = (unsigned int) session->slot;
+		const struct rpc_slot *state = rpc_store_slot(&session->server->store, slot);
+		struct rpc_ring ring = rpc_store_ring(&session->server->store, slot);
+
+		message->window = htole32((uint32_t) sizes->window);
+		message->ring = htole64(sizes->ring);
+		message->ring_mr_key = htole64(fi_mr_key(session->ring_mr));
+		if (session->info->domain_attr->mr_mode & FI_MR_VIRT_ADDR)
+			message->ring_addr = htole64((uint64_t) (uintptr_t) ring.base);
+		message->check_key = htole64(state->key);
+		message->reply_max = htole64(sizes->reply_max);
+		message->executed = htole64(state->executed);
+		message->position = htole64(state->position);
+	}
+	return rpc_pool_send(buffer, sizeof(*message)) ? lost(session) : 0;
+}
+
+static int refuse(struct rpc_session *session, int error, const char *text)
+{
+	session->server->counters.refused++;
+	rpc_server_say(session->server, "refused: %s", text);
+	/* It goes when it has read that, or when its time is over. */
+	return answer(session, RPC_MSG_REFUSED, error, text);
+}
+
+/* take_over -- the slot is this client's alone: an older connection of its is not one any more */
+static int take_over(struct rpc_session *session, int slot)
+{
+	struct rpc_session *other = session->worker->sessions;
+	int ret;
+
+	while (other && (other == session || other->slot != slot))
+		other = other->next;
+	/* The loop may stand at the other one: it is ended here, and freed there. */
+	if (other) {
+		other->state = RPC_ENDED;
+		rpc_link_end(&other->link);
+		if (other->ring_mr)
+			fi_close(&other->ring_mr->fid);
+		other->ring_mr = NULL;
+		other->slot = -1;
+	}
+	ret = rpc_server_drain(session->worker, (unsigned int) slot);
+	if (!ret)
+		session->slot = slot;
+	return ret;
+}
+
+/*
+ * is_replaced -- a client that comes back to its calls, after another one had its ring: they
+ * share the identity.  The later one of them keeps it: it may be the same program, started again.
+ */
+static bool is_replaced(const struct rpc_session *session, int slot,
+			const struct rpc_request_message *message)
+{
+	const struct rpc_slot *state = rpc_store_slot(&session->server->store, (unsigned int) slot);
+
+	return message->resumes && state->process != le64toh(message->process);
+}
+
+/* greet -- by the worker that its slot has; -ENOENT: the slot is somebody else's meanwhile */
+static int greet(struct rpc_session *session)
+{
+	struct pmemrpc_server *server = session->server;
+	const struct rpc_request_message *message = &session->hello;
+	struct rpc_ring ring;
+	uint64_t key;
+	int slot = session->claimed, ret;
+
+	if (!rpc_store_is_of(&server->store, (unsigned int) slot, message->id))
+		return -ENOENT;
+	if (message->resumes && !rpc_store_slot(&server->store, (unsigned int) slot)->process)
+		return refuse(session, -EUCLEAN, "it has lost all calls of this identity");
+	if (is_replaced(session, slot, message))
+		return refuse(session, -EUCLEAN, "another process has used this identity");
+	ret = take_over(session, slot);
+	if (!ret)
+		ret = rpc_server_random(&key, sizeof(key));
+	if (!ret)
+		ret = rpc_store_greet(&server->store, (unsigned int) slot,
+				      le64toh(message->process), key);
+	if (ret)
+		return rpc_server_fail(server, "the persistent memory", ret);
+	ring = rpc_store_ring(&server->store, (unsigned int) slot);
+	ret = rpc_link_register(&session->link, ring.base, ring.size, FI_REMOTE_WRITE, FI_RMA_PMEM,
+				&session->ring_mr);
+	if (ret)
+		return refuse(session, ret, "the server can't lend its memory");
+	session->state = RPC_WELCOMED;
+	return answer(session, RPC_MSG_WELCOME, 0, "");
+}
+
+/* claim -- in the lobby: its slot */
+static int claim(struct rpc_session *session)
+{
+	struct pmemrpc_server *server = session->server;
+	int slot = rpc_store_claim(&server->store, session->hello.id);
+
+	if (slot == -ENOSPC) {
+		session->arrives = false;
+		return refuse(session, -FI_EBUSY, "all rings have an owner");
+	}
+	if (slot < 0)
+		return rpc_server_fail(server, "the persistent memory", slot);
+	session->claimed = slot;
+	return rpc_worker_unwatch(&server->lobby, &session->link.cq->fid) ? lost(session) : 0;
+}
+
+/*
+ * arrive -- it has said who it is: from the lobby to its worker.  Back again if the slot was
+ * forgotten on the way, and has gone to somebody else.
+ */
+static int arrive(struct rpc_session *session)
+{
+	struct rpc_worker *worker = session->worker;
+	struct fid *fid = &session->link.cq->fid;
+	int ret;
+
+	if (worker == &session->server->lobby)
+		return session->claimed < 0 ? claim(session) : 0;
+	ret = greet(session);
+	if (ret == -ENOENT) {
+		session->claimed = -1;
+		return 0;
+	}
+	session->arrives = false;
+	return !ret && rpc_worker_watch(worker, fid) ? lost(session) : ret;
+}
+
+static int hello(struct rpc_session *session, const struct rpc_request_message *message)
+{
+	if (session->state != RPC_CONNECTED || session->slot >= 0)
+		return wrong(session, "a second greeting");
+	if (le32toh(message->version) != RPC_VERSION)
+		return refuse(session, -FI_EOPNOTSUPP, "this server has another version");
+	session->hello = *message;
+	session->arrives = true;
+	return 0;
+}
+
+/* make_ready -- from which reply on the client wants them */
+static int make_ready(struct rpc_session *session, uint64_t from)
+{
+	const struct rpc_slot *state =
+		rpc_store_slot(&session->server->store, (unsigned int) session->slot);
+	uint64_t window = session->server->store.sizes.window;
+
+	if (session->state != RPC_WELCOMED || !from || from > state->executed + 1 ||
+	    from + window <= state->executed)
+		return wrong(session, "it wants replies that there can't be");
+	session->reply = from;
+	session->state = RPC_READY;
+	session->server->counters.connections++;
+	session->server->counters.clients++;
+	session->counted = true;
+	return 0;
+}
+
+static int forget(struct rpc_session *session)
+{
+	int ret;
+
+	if (session->state != RPC_READY || session->notices)
+		return wrong(session, "it can't be forgotten now");
+	/* The ring is closed, and then it may be somebody else's. */
+	fi_close(&session->ring_mr->fid);
+	session->ring_mr = NULL;
+	session->state = RPC_FORGOTTEN;
+	session->deadline = rpc_now_ms() + GREETING_MS;
+	ret = rpc_server_drain(session->worker, (unsigned int) session->slot);
+	if (!ret)
+		ret = rpc_store_forget(&session->server->store, (unsigned int) session->slot);
+	session->slot = -1;
+	if (ret)
+		return rpc_server_fail(session->server, "the persistent memory", ret);
+	return answer(session, RPC_MSG_FORGOTTEN, 0, "");
+}
+
+static int take_request(struct rpc_session *session, struct rpc_buffer *buffer, size_t len)
+{
+	/* Once, before it is looked at. */
+	const struct rpc_request_message message =
+		*(const struct rpc_request_message *) buffer->data;
+
+	if (len != sizeof(message))
+		return wrong(session, "a message that is none");
+	if (rpc_pool_receive(buffer))
+		return lost(session);
+	switch (le32toh(message.type)) {
+	case RPC_MSG_HELLO:
+		return hello(session, &message);
+	case RPC_MSG_READY:
+		return session->slot < 0 ? wrong(session, "it has not greeted")
+					 : make_ready(session, le64toh(message.replies_from));
+	case RPC_MSG_FORGET:
+		return forget(session);
+	default:
+		return wrong(session, "a message that is none");
+	}
+}
+
+static int take(struct rpc_session *session, const struct fi_cq_data_entry *entry)
+{
+	struct rpc_buffer *buffer = entry->op_context;
+
+	if (entry->flags & FI_REMOTE_CQ_DATA) {
+		/* Notices use a receive on some cores; then it is posted again. */
+		if (session->state != RPC_WELCOMED && session->state != RPC_READY)
+			return wrong(session, "a call without a ring");
+		session->notices++;
+		session->server->counters.waiting++;
+		return buffer && rpc_pool_receive(buffer) ? lost(session) : 0;
+	}
+	if (!buffer)
+		return lost(session);
+	if (buffer->kind == RPC_RECEIVE)
+		return take_request(session, buffer, entry->len);
+	buffer->busy = false;
+	return 0;
+}
+
+/* send_replies -- those that there are, as long as there is room */
+static int send_replies(struct rpc_session *session)
+{
+	struct rpc_store *store = &session->server->store;
+	unsigned int slot = (unsigned int) session->slot;
+
+	while (session->reply <= rpc_store_slot(store, slot)->executed) {
+		const struct rpc_reply *reply = rpc_store_reply(store, slot, session->reply);
+		struct rpc_buffer *buffer = rpc_pool_send_buffer(&session->replies);
+		struct rpc_reply_message *message;
+		int ret;
+
+		if (!buffer)
+			return 0;
+		if (!reply)
+			return wrong(session, "it has more calls than its window");
+		message = buffer->data;
+		*message = (struct rpc_reply_message){
+			.type = htole32(RPC_MSG_REPLY),
+			.status = (int32_t) htole32((uint32_t) reply->status),
+			.sequence = htole64(session->reply),
+			.len = htole64(reply->len)};
+		memcpy(message + 1, reply + 1, reply->len);
+		ret = rpc_pool_send(buffer, sizeof(*message) + reply->len);
+		if (ret)
+			return ret == -FI_EAGAIN ? 0 : lost(session);
+		session->reply++;
+	}
+	return 0;
+}
+
+/* execute -- a call that is durable; its entry has to be there, and its reply needs a place */
+static int execute(struct rpc_session *session)
+{
+	struct rpc_store *store = &session->server->store;
+	unsigned int slot = (unsigned int) session->slot;
+	int ret;
+
+	session->notices--;
+	session->server->counters.waiting--;
+	if (rpc_store_slot(store, slot)->executed + 1 - session->reply >= store->sizes.window)
+		return wrong(session, "it has more calls than its window");
+	ret = rpc_server_execute(session->worker, slot);
+	if (!ret)
+		return wrong(session, "what it has written is no call");
+	return ret < 0 ? ret : 0;
+}
+
+int rpc_session_serve(struct rpc_session *session)
+{
+	struct fi_cq_data_entry entries[ENTRIES];
+	struct fi_cq_err_entry err = {0};
+	ssize_t count;
+	int ret = 0;
+
+	if (session->gone)
+		return lost(session);
+	if (session->state == RPC_ENDED)
+		return 0;
+	if (session->arrives) {
+		ret = arrive(session);
+		if (ret || session->arrives)
+			return ret;
+	}
+	count = fi_cq_read(session->link.cq, entries, ENTRIES);
+	if (count == -FI_EAVAIL) {
+		fi_cq_readerr(session->link.cq, &err, 0);
+		return lost(session);
+	}
+	for (ssize_t i = 0; !ret && i < count && session->state != RPC_ENDED; i++)
+		ret = session->arrives ? wrong(session, "it does not wait for its welcome")
+				       : take(session, &entries[i]);
+	if (!ret && session->arrives && session->state != RPC_ENDED)
+		ret = arrive(session);
+	while (!ret && session->notices && session->state == RPC_READY) {
+		ret = execute(session);
+		if (!ret && session->state == RPC_READY)
+			ret = send_replies(session);
+	}
+	if (!ret && session->state == RPC_READY)
+		ret = send_replies(session);
+	if (session->state != RPC_READY && session->state != RPC_ENDED &&
+	    rpc_now_ms() > session->deadline)
+		wrong(session, "it has a connection, and no ring");
+	return ret ? ret : count > 0;
+}

@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* store.c -- a server's persistent memory; store.h has its parts and why it is right */
+#include "store.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <xxhash.h>
+
+#include "pmemrpc.h"
+
+/* Kept as this machine keeps numbers: a store of the other byte order is not a store. */
+#define MAGIC UINT64_C(0x3263707276646d70)
+
+struct head {
+	uint64_t magic;
+	uint64_t check; /* of what follows */
+	struct rpc_sizes sizes;
+	uint64_t secret;
+};
+
+_Static_assert(sizeof(struct rpc_slot) <= RPC_ALIGN, "replies follow");
+
+/* The journal begins so; `len` bytes follow. */
+struct journal {
+	uint64_t check; /* of what follows, with the secret */
+	uint64_t len;
+};
+
+/* In a transaction: where, and how much; the contents follow, up to a multiple of 8. */
+struct change {
+	uint64_t offset;
+	uint64_t len;
+};
+
+static uint64_t round_up(uint64_t value, uint64_t unit)
+{
+	return (value + unit - 1) / unit * unit;
+}
+
+static uint64_t reply_stride(const struct rpc_sizes *sizes)
+{
+	return round_up(sizeof(struct rpc_reply) + sizes->reply_max, RPC_ALIGN);
+}
+
+/* own_len -- what the watermark and a reply take of a transaction */
+static uint64_t own_len(const struct rpc_sizes *sizes)
+{
+	return 2 * sizeof(struct change) + sizeof(struct rpc_slot) + sizeof(struct rpc_reply) +
+	       round_up(sizes->reply_max, 8);
+}
+
+static uint64_t journal_len(const struct rpc_sizes *sizes)
+{
+	return sizeof(struct journal) + own_len(sizes) + round_up(sizes->effects_max, 8);
+}
+
+static uint64_t slot_len(const struct rpc_sizes *sizes)
+{
+	return round_up(RPC_ALIGN + sizes->window * reply_stride(sizes), RPC_PAGE);
+}
+
+static bool in_range(const struct rpc_sizes *sizes)
+{
+	return sizes->clients && sizes->clients <= 4096 && sizes->ring &&
+	       sizes->ring % RPC_ALIGN == 0 && sizes->ring <= PMEMRPC_MAX_RING && sizes->window &&
+	       sizes->window <= PMEMRPC_MAX_WINDOW && sizes->reply_max <= PMEMRPC_MAX_REPLY &&
+	       sizes->effects_max <= UINT32_MAX && sizes->memory <= UINT64_C(1) << 56;
+}
+
+static void lay_out(struct rpc_store *store, const struct rpc_sizes *sizes)
+{
+	store->sizes = *sizes;
+	store->journal = RPC_PAGE;
+	store->slots = store->journal + round_up(journal_len(sizes), RPC_PAGE);
+	store->slot_len = slot_len(sizes);
+	store->rings = store->slots + sizes->clients * store->slot_len;
+	store->app = store->rings + sizes->clients * round_up(sizes->ring, RPC_PAGE);
+}
+
+uint64_t rpc_store_len(const struct rpc_sizes *sizes)
+{
+	struct rpc_store store;
+
+	if (!in_range(sizes))
+		return 0;
+	lay_out(&store, sizes);
+	return store.app + round_up(sizes->memory, RPC_PAGE);
+}
+
+static uint64_t head_check(const struct head *head)
+{
+	return XXH3_64bits(&head->sizes, sizeof(*head) - offsetof(struct head, sizes));
+}
+
+bool rpc_store_is_new(const struct rpc_memory *memory)
+{
+	const struct head *head = (const struct head *) memory->base;
+
+	return memory->len < sizeof(*head) || !head->magic;
+}
+
+int rpc_store_format(struct rpc_memory *memory, const struct rpc_sizes *sizes, uint64_t secret)
+{
+	static const unsigned char zeros[RPC_PAGE];
+	struct head head = {.magic = MAGIC, .sizes = *sizes, .secret = secret};
+	uint64_t len = rpc_store_len(sizes);
+	int ret;
+
+	if (!len || len > memory->len)
+		return -EINVAL;
+	head.check = head_check(&head);
+	for (uint64_t at = 0; at < len; at += RPC_PAGE)
+		memory->write(memory, memory->base + at, zeros, RPC_PAGE);
+	memory->write(memory, memory->base + sizeof(head.magic),
+		      (char *) &head + sizeof(head.magic), sizeof(head) - sizeof(head.magic));
+	ret = memory->persist(memory, memory->base, len);
+	if (ret)
+		return ret;
+	memory->write(memory, memory->base, &head.magic, sizeof(head.magic));
+	return memory->persist(memory, memory->base, sizeof(head.magic));
+}
+
+/* keep -- remember the error: nobody knows what is durable now */
+static int keep(struct rpc_store *store, int ret)
+{
+	if (ret)
+		store->failed = ret;
+	return ret;
+}
+
+/* carry_out -- write a transaction's contents to their places */
+static int carry_out(struct rpc_store *store, const unsigned char *changes, size_t len)
+{
+	struct rpc_memory *memory = store->memory;
+	int ret = 0;
+
+	for (size_t at = 0; at < len;) {
+		struct change change;
+
+		memcpy(&change, changes + at, sizeof(change));
+		at += sizeof(change);
+		memory->write(memory, memory->base + change.offset, changes + at, change.len);
+		at += round_up(change.len, 8);
+	}
+	for (size_t at = 0; !ret && at < len;) {
+		struct change change;
+
+		memcpy(&change, changes + at, sizeof(change));
+		at += sizeof(change) + round_up(change.len, 8);
+		ret = memory->persist(memory, memory->base + change.offset, change.len);
+	}
+	return keep(store, ret);
+}
+
+/*
+ * recover -- carry out a transaction that counts; it may have been carried out already
+ *
+ * That it is there does not mean that it is durable: the process may have been killed before
+ * it was.  Then a power failure half way would leave half of it, and nothing that tells the rest.
+ */
+static int recover(struct rpc_store *store)
+{
+	const unsigned char *place = store->memory->base + store->journal;
+	struct journal journal;
+	int ret;
+
+	memcpy(&journal, place, sizeof(journal));
+	if (!journal.len || journal.len > journal_len(&store->sizes) - sizeof(journal) ||
+	    rpc_journal_check(store->secret, place + sizeof(journal), journal.len) != journal.check)
+		return 0;
+	ret = keep(store,
+		   store->memory->persist(store->memory, place, sizeof(journal) + journal.len));
+	return ret ? ret : carry_out(store, place + sizeof(journal), journal.len);
+}
+
+static bool fits(uint64_t wanted, uint64_t is)
+{
+	return !wanted || wanted == is;
+}
+
+int rpc_store_open(struct rpc_store *store, struct rpc_memory *memory,
+		   const struct rpc_sizes *wanted)
+{
+	const struct head *head = (const struct head *) memory->base;
+	const struct rpc_sizes *sizes = &head->sizes;
+	uint64_t len;
+	int ret;
+
+	*store = (struct rpc_store){.memory = memory, .lock = PTHREAD_MUTEX_INITIALIZER};
+	if (memory->len < RPC_PAGE || head->magic != MAGIC || head->check != head_check(head))
+		return -EUCLEAN;
+	len = rpc_store_len(sizes);
+	if (!len || len > memory->len)
+		return -EUCLEAN;
+	if (!fits(wanted->clients, sizes->clients) || !fits(wanted->ring, sizes->ring) ||
+	    !fits(wanted->window, sizes->window) || !fits(wanted->reply_max, sizes->reply_max) ||
+	    !fits(wanted->effects_max, sizes->effects_max) || !fits(wanted->memory, sizes->memory))
+		return -EINVAL;
+	lay_out(store, sizes);
+	/* Who has made it may have been killed before its first word was durable. */
+	ret = keep(store, memory->persist(memory, memory->base, RPC_PAGE));
+	if (ret)
+		return ret;
+	store->secret = head->secret;
+	ret = rpc_transaction_open(&store->own, store);
+	return ret ? ret : recover(store);
+}
+
+void rpc_store_close(struct rpc_store *store)
+{
+	rpc_transaction_close(&store->own);
+}
+
+int rpc_transaction_open(struct rpc_transaction *transaction, const struct rpc_store *store)
+{
+	transaction->bytes = malloc(journal_len(&store->sizes));
+	rpc_transaction_drop(transaction);
+	return transaction->bytes ? 0 : -ENOMEM;
+}
+
+void rpc_transaction_close(struct rpc_transaction *transaction)
+{
+	free(transaction->bytes);
+	transaction->bytes = NULL;
+}
+
+struct rpc_slot *rpc_store_slot(const struct rpc_store *store, unsigned int slot)
+{
+	return (struct rpc_slot *) (store->memory->base + store->slots + slot * store->slot_len);
+}
+
+struct rpc_ring rpc_store_ring(const struct rpc_store *store, unsigned int slot)
+{
+	return (struct rpc_ring){
+		.base = store->memory->base + store->rings +
+			slot * round_up(store->sizes.ring, RPC_PAGE),
+		.size = store->sizes.ring,
+		.key = rpc_store_slot(store, slot)->key,
+	};
+}
+
+static unsigned char *reply_place(const struct rpc_store *store, unsigned int slot,
+				  uint64_t sequence)
+{
+	return (unsigned char *) rpc_store_slot(store, slot) + RPC_ALIGN +
+	       sequence % store->sizes.window * reply_stride(&store->sizes);
+}
+
+const struct rpc_reply *rpc_store_reply(const struct rpc_store *store, unsigned int slot,
+					uint64_t sequence)
+{
+	const struct rpc_reply *reply =
+		(const struct rpc_reply *) reply_place(store, slot, sequence);
+
+	if (!sequence || reply->sequence != sequence ||
+	    reply->life != rpc_store_slot(store, slot)->life)
+		return NULL;
+	return reply;
+}
+
+/* same_id -- takes as long for a wrong one as for the right one: who knows it may use the ring */
+static bool same_id(const uint8_t *a, const uint8_t *b)
+{
+	uint8_t differ = 0;
+
+	for (size_t i = 0; i < RPC_ID; i++)
+		differ |= a[i] ^ b[i];
+	return !differ;
+}
+
+/* find -- the slot of an identity, or one that is free; -ENOSPC: there is none */
+static int find(const struct rpc_store *store, const uint8_t id[RPC_ID])
+{
+	int found = -1, free_one = -ENOSPC;
+
+	for (int i = (int) store->sizes.clients - 1; i >= 0; i--) {
+		const struct rpc_slot *slot = rpc_store_slot(store, (unsigned int) i);
+
+		if (!slot->used)
+			free_one = i;
+		else if (same_id(slot->id, id))
+			found = i;
+	}
+	return found >= 0 ? found : free_one;
+}
+
+/* add -- to the transaction; there is room */
+static void add(const struct rpc_store *store, struct rpc_transaction *transaction,
+		const void *place, const void *data, size_t len)
+{
+	const struct change change = {
+		.offset = (uint64_t) ((const unsigned char *) place - store->memory->base),
+		.len = len};
+	unsigned char *end = transaction->bytes + transaction->len;
+
+	memcpy(end, &change, sizeof(change));
+	memset(end + sizeof(change) + len, 0, round_up(len, 8) - len);
+	if (len)
+		memcpy(end + sizeof(change), data, len);
+	transaction->len += sizeof(change) + round_up(len, 8);
+}
+
+/* commit -- write the journal, then carry it out; the store is locked */
+static int commit(struct rpc_store *store, struct rpc_transaction *transaction)
+{
+	struct rpc_memory *memory = store->memory;
+	unsigned char *place = memory->base + store->journal;
+	struct journal journal = {.len = transaction->len - sizeof(journal)};
+	int ret = store->failed;
+
+	if (!ret) {
+		journal.check = rpc_journal_check(
+			store->secret, transaction->bytes + sizeof(journal), journal.len);
+		memcpy(transaction->bytes, &journal, sizeof(journal));
+		memory->write(memory, place, transaction->bytes, transaction->len);
+		ret = keep(store, memory->persist(memory, place, transaction->len));
+	}
+	if (!ret)
+		ret = carry_out(store, transaction->bytes + sizeof(journal), journal.len);
+	rpc_transaction_drop(transaction);
+	return ret;
+}
+
+void rpc_transaction_drop(struct rpc_transaction *transaction)
+{
+	transaction->len = sizeof(struct journal);
+	transaction->effects_len = 0;
+	transaction->full = 0;
+}
+
+/* clear -- a ring that goes to somebody else, who can read it */
+static int clear(struct rpc_store *store, unsigned int slot)
+{
+	static const unsigned char zeros[RPC_ALIGN];
+	struct rpc_memory *memory = store->memory;
+	struct rpc_ring ring = rpc_store_ring(store, slot);
+
+	for (size_t at = 0; at < ring.size; at += sizeof(zeros))
+		memory->write(memory, ring.base + at, zeros, sizeof(zeros));
+	return keep(store, memory->persist(memory, ring.base, ring.size));
+}
+
+/* set -- a slot's state; the store is locked */
+static int set(struct rpc_store *store, struct rpc_slot *place, const struct rpc_slot *state)
+{
+	add(store, &store->own, place, state, sizeof(*state));
+	return commit(store, &store->own);
+}
+
+int rpc_store_claim(struct rpc_store *store, const uint8_t id[RPC_ID])
+{
+	struct rpc_slot *place, state;
+	int slot, ret = 0;
+
+	pthread_mutex_lock(&store->lock);
+	slot = find(store, id);
+	place = slot < 0 ? NULL : rpc_store_slot(store, (unsigned int) slot);
+	if (place && !place->used) {
+		state = (struct rpc_slot){.used = 1, .life = place->life + 1};
+		memcpy(state.id, id, RPC_ID);
+		ret = clear(store, (unsigned int) slot);
+		if (!ret)
+			ret = set(store, place, &state);
+	}
+	pthread_mutex_unlock(&store->lock);
+	return ret ? ret : slot;
+}
+
+bool rpc_store_is_of(struct rpc_store *store, unsigned int slot, const uint8_t id[RPC_ID])
+{
+	const struct rpc_slot *place = rpc_store_slot(store, slot);
+	bool is_of;
+
+	pthread_mutex_lock(&store->lock);
+	is_of = place->used && same_id(place->id, id);
+	pthread_mutex_unlock(&store->lock);
+	return is_of;
+}
+
+int rpc_store_greet(struct rpc_store *store, unsigned int slot, uint64_t process, uint64_t key)
+{
+	struct rpc_slot *place = rpc_store_slot(store, slot), state;
+	int ret;
+
+	pthread_mutex_lock(&store->lock);
+	state = *place;
+	state.process = process;
+	state.key = key;
+	ret = set(store, place, &state);
+	pthread_mutex_unlock(&store->lock);
+	return ret;
+}
+
+int rpc_store_forget(struct rpc_store *store, unsigned int slot)
+{
+	struct rpc_slot *place = rpc_store_slot(store, slot), state = {.life = place->life};
+	int ret;
+
+	pthread_mutex_lock(&store->lock);
+	ret = set(store, place, &state);
+	pthread_mutex_unlock(&store->lock);
+	return ret;
+}
+
+bool rpc_store_is_app(const struct rpc_store *store, const void *place, size_t len)
+{
+	uintptr_t start = (uintptr_t) store->memory->base + store->app;
+	uintptr_t at = (uintptr_t) place;
+
+	return at >= start && at - start <= store->sizes.memory &&
+	       len <= store->sizes.memory - (at - start);
+}
+
+int rpc_store_persist(struct rpc_store *store, const void *place, size_t len)
+{
+	int ret;
+
+	if (!rpc_store_is_app(store, place, len))
+		return -EINVAL;
+	ret = store->memory->persist(store->memory, place, len);
+	if (ret) {
+		pthread_mutex_lock(&store->lock);
+		keep(store, ret);
+		pthread_mutex_unlock(&store->lock);
+	}
+	return ret;
+}
+
+int rpc_store_change(const struct rpc_store *store, struct rpc_transaction *transaction,
+		     const void *place, const void *data, size_t len)
+{
+	if (!rpc_store_is_app(store, place, len))
+		return -EINVAL;
+	if (!transaction->full && len <= store->sizes.effects_max &&
+	    sizeof(struct change) + round_up(len, 8) <=
+		    store->sizes.effects_max - transaction->effects_len) {
+		add(store, transaction, place, data, len);
+		transaction->effects_len += sizeof(struct change) + round_up(len, 8);
+		return 0;
+	}
+	transaction->full = -ENOSPC;
+	return transaction->full;
+}
+
+int rpc_store_executed(struct rpc_store *store, struct rpc_transaction *transaction,
+		       unsigned int slot, size_t len, int status, const void *reply,
+		       size_t reply_len)
+{
+	struct rpc_slot *place = rpc_store_slot(store, slot), state = *place;
+	unsigned char *to = reply_place(store, slot, state.executed + 1);
+	/* The reply and its head are one change: they are neighbours. */
+	struct rpc_reply head = {.sequence = ++state.executed,
+				 .life = state.life,
+				 .status = status,
+				 .len = (uint32_t) reply_len};
+	unsigned char *end;
+	int ret;
+
+	state.position += rpc_footprint(len - RPC_BODY_HEAD);
+	end = transaction->bytes + transaction->len;
+	add(store, transaction, to, &head, sizeof(head));
+	((struct change *) end)->len += reply_len;
+	memcpy(transaction->bytes + transaction->len, reply, reply_len);
+	memset(transaction->bytes + transaction->len + reply_len, 0,
+	       round_up(reply_len, 8) - reply_len);
+	transaction->len += round_up(reply_len, 8);
+	add(store, transaction, place, &state, sizeof(state));
+	pthread_mutex_lock(&store->lock);
+	ret = commit(store, transaction);
+	pthread_mutex_unlock(&store->lock);
+	return ret;
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * store.h -- a server's persistent memory: rings, what is executed, replies, effects
+ *
+ * From the start, each part at a multiple of 4096:
+ *
+ *   head      sizes, secret; written once
+ *   journal   one transaction
+ *   slots     of each client: its state, its replies
+ *   rings     of each client; the only part that a client can write
+ *   memory    of the application
+ *
+ * All changes of slots and memory go through the journal.  A transaction is a list of
+ * places with their new contents.  It is written into the journal with a check, and
+ * made durable; now it counts.  Then the contents are written to their places and made
+ * durable; now the journal may be overwritten.  After a crash, a journal whose check is
+ * right is carried out again, which changes nothing if it was carried out before; one whose check
+ * is wrong has had no effect yet.  So effects, reply and watermark of a call become durable
+ * together or not at all.
+ *
+ * Several threads may execute calls, each those of other clients.  One at a time commits, in the
+ * one journal: so what is carried out again after a crash is the last transaction, and can't undo
+ * a later one.
+ *
+ * The memory is changed by two functions only, which a test replaces.  No network here.
+ */
+#ifndef RPC_STORE_H
+#define RPC_STORE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ring.h"
+
+#define RPC_PAGE 4096U
+#define RPC_ID 16U
+
+struct rpc_memory {
+	unsigned char *base;
+	size_t len;
+	void (*write)(struct rpc_memory *memory, void *place, const void *data, size_t len);
+	/* 0, or a negative errno: then nothing is known of what is durable */
+	int (*persist)(struct rpc_memory *memory, const void *place, size_t len);
+};
+
+/* What a store is made for.  0: as the head says. */
+struct rpc_sizes {
+	uint64_t clients;
+	uint64_t ring;
+	uint64_t window;
+	uint64_t reply_max;
+	uint64_t effects_max;
+	uint64_t memory;
+};
+
+/* A client's state, in persistent memory; changed by transactions only. */
+struct rpc_slot {
+	uint8_t id[RPC_ID];
+	uint64_t used;
+	uint64_t life;     /* how many identities have had this slot */
+	uint64_t key;      /* of its ring, new for each connection */
+	uint64_t executed; /* the watermark: this call and all before it are executed */
+	uint64_t position; /* where the next entry is */
+	uint64_t process;  /* a random number of the client's process that was here last */
+};
+
+/* A reply in persistent memory; the data follow. */
+struct rpc_reply {
+	uint64_t sequence;
+	uint64_t life; /* of the slot: calls of others had the same sequences */
+	int32_t status;
+	uint32_t len;
+};
+
+/* One that is being made, as it will be in the journal; each thread that executes calls has one. */
+struct rpc_transaction {
+	unsigned char *bytes;
+	size_t len, effects_len;
+	int full; /* the error of rpc_store_change, until the transaction ends */
+};
+
+struct rpc_store {
+	struct rpc_memory *memory;
+	struct rpc_sizes sizes;
+	uint64_t secret; /* of the journal's check: a client can't make a torn one look right */
+	size_t journal, slots, slot_len, rings, app;
+	pthread_mutex_t lock;       /* who commits, or looks at slots that are not its own */
+	struct rpc_transaction own; /* of greetings; needs the lock */
+	int failed;                 /* so does this */
+};
+
+/* rpc_store_len -- how long the memory has to be; 0: the sizes are out of range */
+uint64_t rpc_store_len(const struct rpc_sizes *sizes);
+
+/* rpc_store_is_new -- nothing was ever kept there, or making it was interrupted */
+bool rpc_store_is_new(const struct rpc_memory *memory);
+
+/* rpc_store_format -- make it; secret is random.  Only the last word that is written makes it
+ * valid. */
+int rpc_store_format(struct rpc_memory *memory, const struct rpc_sizes *sizes, uint64_t secret);
+
+/*
+ * rpc_store_open -- carry out what is in the journal; -EUCLEAN: not a store; -EINVAL: a size in
+ * `wanted` differs from what it was made for
+ */
+int rpc_store_open(struct rpc_store *store, struct rpc_memory *memory,
+		   const struct rpc_sizes *wanted);
+
+void rpc_store_close(struct rpc_store *store);
+
+struct rpc_slot *rpc_store_slot(const struct rpc_store *store, unsigned int slot);
+struct rpc_ring rpc_store_ring(const struct rpc_store *store, unsigned int slot);
+
+/* rpc_store_reply -- of a call, NULL: not there any more, or not yet */
+const struct rpc_reply *rpc_store_reply(const struct rpc_store *store, unsigned int slot,
+					uint64_t sequence);
+
+/*
+ * rpc_store_claim -- the slot of an identity; a free one is made its, with an empty ring.
+ * -ENOSPC: there is none; another error: it could not be made durable
+ */
+int rpc_store_claim(struct rpc_store *store, const uint8_t id[RPC_ID]);
+
+/* rpc_store_is_of -- does the slot belong to that identity? */
+bool rpc_store_is_of(struct rpc_store *store, unsigned int slot, const uint8_t id[RPC_ID]);
+
+/*
+ * rpc_store_greet -- a client is connected, and what is in the ring is not valid any more.  All
+ * that was valid has to be executed before.
+ */
+int rpc_store_greet(struct rpc_store *store, unsigned int slot, uint64_t process, uint64_t key);
+
+/* rpc_store_forget -- the slot is free */
+int rpc_store_forget(struct rpc_store *store, unsigned int slot);
+
+/* rpc_store_is_app -- is all of this in the application's memory? */
+bool rpc_store_is_app(const struct rpc_store *store, const void *place, size_t len);
+
+int rpc_transaction_open(struct rpc_transaction *transaction, const struct rpc_store *store);
+void rpc_transaction_close(struct rpc_transaction *transaction);
+
+/* rpc_store_change -- part of a transaction; -EINVAL: outside of the application's memory */
+int rpc_store_change(const struct rpc_store *store, struct rpc_transaction *transaction,
+		     const void *place, const void *data, size_t len);
+
+/* rpc_transaction_drop -- the changes made so far are not part of it */
+void rpc_transaction_drop(struct rpc_transaction *transaction);
+
+/* rpc_store_persist -- make durable what is in the application's memory; -EINVAL: it is not there
+ */
+int rpc_store_persist(struct rpc_store *store, const void *place, size_t len);
+
+/*
+ * rpc_store_executed -- the next call of the slot has been executed: its changes, its reply and
+ * the watermark, in one transaction, which begins anew.  `len` is that of the entry's body.
+ * Durable when it returns 0.  One thread at a time executes the calls of a slot.
+ */
+int rpc_store_executed(struct rpc_store *store, struct rpc_transaction *transaction,
+		       unsigned int slot, size_t len, int status, const void *reply,
+		       size_t reply_len);
+
+/* rpc_journal_check -- in check.c */
+uint64_t rpc_journal_check(uint64_t secret, const void *changes, size_t len);
+
+#endif /* RPC_STORE_H */

@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# local.mk -- the unit test of libpmemrpc's log; %D% is this directory
+
+TESTS += test_rpc_log
+check_PROGRAMS += test_rpc_log
+test_rpc_log_SOURCES = %D%/test_rpc_log.c %D%/cut.c %D%/cut.h prov/pmemverbs/test/criterion_tsan.c
+test_rpc_log_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/rpc
+# The checks are left out on purpose there.
+test_rpc_log_LDFLAGS = -Wl,--wrap=rpc_check,--wrap=rpc_journal_check
+test_rpc_log_LDADD = librpc.la $(CRITERION_LIBS) $(XXHASH_LIBS)
