@@ -205,24 +205,11 @@ static void fetch(void)
 {
 	enum pair_memory memory = (enum pair_memory)(input_8(&initiator.input) % PAIR_MEMORIES);
 	uint64_t flags = input_flags() & ~(uint64_t) FI_REMOTE_CQ_DATA;
-	struct pair *pair = initiator.pair;
-	static uint64_t operand = 1, old;
 	struct op *op = new_op();
-	struct fi_ioc ioc = {&operand, 1}, result = {&old, 1};
-	struct fi_rma_ioc rma_ioc = {pair_addr(pair, memory, 0), 1, pair_key(pair, memory)};
-	struct fi_msg_atomic msg = {
-		.msg_iov = &ioc,
-		.iov_count = 1,
-		.rma_iov = &rma_ioc,
-		.rma_iov_count = 1,
-		.datatype = FI_UINT64,
-		.op = FI_SUM,
-		.context = CONTEXT(op - initiator.ops),
-	};
 
 	op->told = is_told(flags);
 	op->asks = (flags & FI_COMMIT) && (memory == DMP || memory == PAGE || memory == PAGE_TOO);
-	posted(op, fi_fetch_atomicmsg(pair->home->ep, &msg, &result, NULL, 1, flags));
+	posted(op, pair_fetch(initiator.pair, memory, 0, CONTEXT(op - initiator.ops), flags));
 }
 
 static void completed(void *context, int err)

@@ -9,6 +9,8 @@
  * [RMW]  "Specifying and Verifying RDMA Synchronisation", arXiv 2601.14642
  * [Px86] Raad et al., "Persistency Semantics of the Intel-x86 Architecture", POPL 2020
  * [NT]   Raad et al., "Extending Intel-x86 Consistency and Persistency", POPL 2022
+ * [PARM] Cho et al., "Revamping Hardware Persistency Models", PLDI 2021: the examples of
+ *        its model checker, by their names
  * [PCI]  PCI Express Base Specification, transaction ordering rules
  * [SDM]  Intel's Software Developer's Manual, CLWB, CLFLUSHOPT, SFENCE, MOVNTI
  * [IB]   InfiniBand Architecture Specification, ordering of work requests and
@@ -303,30 +305,47 @@ const struct test litmus_tests[] = {
 
 	/* The processor's caches: only the memory controller persists */
 
-	/* [Px86]: stores to two lines persist in either order */
+	/* [Px86], [PARM] commit_weak: stores to two lines persist in either order, which nobody
+	 * sees while the power is on */
 	{"STORE STORE", COMMON, HW_DMP,
 	 .ops = {{STORE, X, 1}, {STORE, Y, 1}},
 	 .outcomes = {{ALLOWED, {{OVER}, {LEAVES, X, 0}, {LEAVES, Y, 0}}},
 		      {ALLOWED, {{OVER}, {LEAVES, X, 1}, {LEAVES, Y, 0}}},
 		      {ALLOWED, {{OVER}, {LEAVES, X, 0}, {LEAVES, Y, 1}}},
-		      {ALLOWED, {{OVER}, {LEAVES, X, 1}, {LEAVES, Y, 1}}}}},
-	/* [Px86]: and those to one line in the order in which they are made */
+		      {ALLOWED, {{OVER}, {LEAVES, X, 1}, {LEAVES, Y, 1}}},
+		      {FORBIDDEN, {{SEEN, X, 0}, {SEEN, Y, 1}}}}},
+	/* [Px86]: those to one place in the order in which they are made */
+	{"STORE STORE to one place", COMMON, HW_DMP,
+	 .ops = {{STORE, X, 1}, {STORE, X, 2}, {IMAGE, X}, {IMAGE, X}},
+	 .outcomes = {{ALLOWED, {{GOT, 2, 0}, {GOT, 3, 0}}},
+		      {ALLOWED, {{GOT, 2, 1}, {GOT, 3, 1}}},
+		      {ALLOWED, {{GOT, 2, 1}, {GOT, 3, 2}}},
+		      {ALLOWED, {{GOT, 2, 2}, {GOT, 3, 2}}},
+		      {FORBIDDEN, {{GOT, 2, 2}, {GOT, 3, 1}}},
+		      {FORBIDDEN, {{GOT, 2, 1}, {GOT, 3, 0}}}}},
+	/* and those to one line, too */
 	{"STORE STORE to one line", COMMON, HW_DMP,
 	 .ops = {{STORE, X, 1}, {STORE, X1, 1}},
 	 .outcomes = {{ALLOWED, {{LEAVES, X, 1}, {LEAVES, X1, 0}}},
 		      {ALLOWED, {{LEAVES, X, 1}, {LEAVES, X1, 1}}},
 		      {FORBIDDEN, {{LEAVES, X, 0}, {LEAVES, X1, 1}}}}},
-	/* [Px86], [SDM]: CLWB alone promises nothing */
+	/* [Px86], [SDM], [PARM] commit_weak_opt: CLWB alone promises nothing */
 	{"STORE CLWB STORE", COMMON, HW_DMP,
 	 .ops = {{STORE, X, 1}, {CLWB, X}, {STORE, Y, 1}},
-	 .outcomes = {{ALLOWED, {{LEAVES, X, 0}, {LEAVES, Y, 1}}},
-		      {ALLOWED, {{LEAVES, X, 1}, {LEAVES, Y, 0}}}}},
+	 .outcomes = {{ALLOWED, {{OVER}, {LEAVES, X, 0}, {LEAVES, Y, 0}}},
+		      {ALLOWED, {{OVER}, {LEAVES, X, 0}, {LEAVES, Y, 1}}},
+		      {ALLOWED, {{OVER}, {LEAVES, X, 1}, {LEAVES, Y, 0}}},
+		      {ALLOWED, {{OVER}, {LEAVES, X, 1}, {LEAVES, Y, 1}}}}},
+	/* [Px86]: nor does SFENCE */
 	{"STORE SFENCE STORE", COMMON, HW_DMP,
 	 .ops = {{STORE, X, 1}, {SFENCE}, {STORE, Y, 1}},
 	 .outcomes = {{ALLOWED, {{LEAVES, X, 0}, {LEAVES, Y, 1}}}}},
+	/* [Px86], [PARM] commit1: both together order; [SDM], not [Px86]: and make durable */
 	{"STORE CLWB SFENCE STORE", COMMON, HW_DMP,
 	 .ops = {{STORE, X, 1}, {CLWB, X}, {SFENCE}, {STORE, Y, 1}},
-	 .outcomes = {{ALLOWED, {{LEAVES, X, 1}, {LEAVES, Y, 0}}},
+	 .outcomes = {{ALLOWED, {{LEAVES, X, 0}, {LEAVES, Y, 0}}},
+		      {ALLOWED, {{LEAVES, X, 1}, {LEAVES, Y, 0}}},
+		      {ALLOWED, {{LEAVES, X, 1}, {LEAVES, Y, 1}}},
 		      {FORBIDDEN, {{HAS_DONE, 2}, {LEAVES, X, 0}}},
 		      {FORBIDDEN, {{LEAVES, X, 0}, {LEAVES, Y, 1}}}}},
 	{"CLWB of another line", COMMON, HW_DMP,
@@ -426,6 +445,36 @@ const struct test litmus_tests[] = {
 	 .outcomes = {{ALLOWED, {{GOT, 1, 0}, {HAS_DONE, 3}, {SEEN, X, 1}, {LEAVES, X, 0}}},
 		      {ALLOWED, {{GOT, 1, 1}, {HAS_DONE, 3}, {LEAVES, X, 1}}},
 		      {FORBIDDEN, {{GOT, 1, 1}, {HAS_DONE, 3}, {LEAVES, X, 0}}}}},
+	/* [PARM], where the other processor's stores are a device's WRITEs */
+	{"commit2", COMMON, HW_DMP,
+	 .ops = {{WRITE, X, 1}, {LOAD, X}, {CLWB, X}, {SFENCE}, {STORE, Y, 1}},
+	 .outcomes = {{ALLOWED, {{LEAVES, X, 0}, {LEAVES, Y, 0}}},
+		      {ALLOWED, {{GOT, 1, 1}, {LEAVES, X, 1}, {LEAVES, Y, 0}}},
+		      {ALLOWED, {{GOT, 1, 1}, {LEAVES, X, 1}, {LEAVES, Y, 1}}},
+		      {FORBIDDEN, {{GOT, 1, 1}, {LEAVES, X, 0}, {LEAVES, Y, 1}}}}},
+	{"commit2_opt", COMMON, HW_DMP,
+	 .ops = {{WRITE, X, 1}, {LOAD, X}, {CLWB, X}, {STORE, Y, 1}},
+	 .outcomes = {{ALLOWED, {{LEAVES, X, 0}, {LEAVES, Y, 0}}},
+		      {ALLOWED, {{GOT, 1, 1}, {LEAVES, X, 0}, {LEAVES, Y, 1}}},
+		      {ALLOWED, {{GOT, 1, 1}, {LEAVES, X, 1}, {LEAVES, Y, 0}}},
+		      {ALLOWED, {{GOT, 1, 1}, {LEAVES, X, 1}, {LEAVES, Y, 1}}}}},
+	{"commit_opt", COMMON, HW_DMP,
+	 .ops = {{WRITE, X, 1}, {WRITE, Y, 1}, {LOAD, Y}, {CLWB, X}, {CLWB, Y}, {SFENCE},
+		 {STORE, Z, 1}},
+	 .outcomes = {{ALLOWED, {{LEAVES, X, 1}, {LEAVES, Y, 0}, {LEAVES, Z, 0}}},
+		      {ALLOWED, {{LEAVES, X, 0}, {LEAVES, Y, 1}, {LEAVES, Z, 0}}},
+		      {ALLOWED, {{LEAVES, X, 1}, {LEAVES, Y, 1}, {LEAVES, Z, 0}}},
+		      {ALLOWED, {{GOT, 2, 1}, {LEAVES, X, 1}, {LEAVES, Y, 1}, {LEAVES, Z, 1}}},
+		      {FORBIDDEN, {{GOT, 2, 1}, {LEAVES, X, 0}, {LEAVES, Z, 1}}},
+		      {FORBIDDEN, {{GOT, 2, 1}, {LEAVES, Y, 0}, {LEAVES, Z, 1}}}}},
+	{"fob", COMMON, HW_DMP,
+	 .ops = {{WRITE, X, 1}, {WRITE, Y, 1}, {LOAD, Y}, {CLWB, X}, {SFENCE}, {STORE, Z, 1}},
+	 .outcomes = {{ALLOWED, {{LEAVES, X, 1}, {LEAVES, Y, 0}, {LEAVES, Z, 0}}},
+		      {ALLOWED, {{LEAVES, X, 0}, {LEAVES, Y, 1}, {LEAVES, Z, 0}}},
+		      {ALLOWED, {{LEAVES, X, 1}, {LEAVES, Y, 1}, {LEAVES, Z, 0}}},
+		      {ALLOWED, {{GOT, 2, 1}, {LEAVES, X, 1}, {LEAVES, Y, 0}, {LEAVES, Z, 1}}},
+		      {ALLOWED, {{GOT, 2, 1}, {LEAVES, X, 1}, {LEAVES, Y, 1}, {LEAVES, Z, 1}}},
+		      {FORBIDDEN, {{GOT, 2, 1}, {LEAVES, X, 0}, {LEAVES, Z, 1}}}}},
 	{"a line on its way out takes a WRITE along, DMP without DDIO", NO_DDIO, HW_DMP,
 	 .ops = {{WRITE, X, 1}, {READ, X}, {STORE, X1, 1}, {CLWB, X1}, {SFENCE}},
 	 .outcomes = {{ALLOWED, {{HAS_DONE, 1}, {HAS_DONE, 4}, {LEAVES, X, 1}}},

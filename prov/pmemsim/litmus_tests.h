@@ -77,7 +77,7 @@ struct term {
 	uint64_t value;
 };
 
-#define MAX_OPS 6
+#define MAX_OPS 7
 #define MAX_OUTCOMES 6
 #define MAX_TERMS 4
 

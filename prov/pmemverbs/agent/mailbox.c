@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/setting.h"
 #include "engine/engine.h"
+#include "memory/locked.h"
 #include "progress/op.h"
 
 /* The block, the flush page behind it, and on the next page the outbox. */
@@ -42,8 +43,10 @@ static size_t ack_at(uint64_t number)
 static int register_part(struct pmv_mailbox *mailbox, size_t at, size_t len, uint64_t access,
 			 struct fid_mr **mr)
 {
-	return fi_mr_reg(mailbox->engine->engine->domain_fid, mailbox->block + at, len, access, 0,
-			 0, PMV_CORE_MR_NOCACHE, mr, NULL);
+	return pmv_locked_explain(fi_mr_reg(mailbox->engine->engine->domain_fid,
+					    mailbox->block + at, len, access, 0, 0,
+					    PMV_CORE_MR_NOCACHE, mr, NULL),
+				  len);
 }
 
 /*

@@ -64,6 +64,7 @@ static struct pmv_extent *extent_at(struct pmv_receive_tracker *receives, size_t
 
 static void make_old(struct pmv_receive_tracker *receives, const struct pmv_extent *extent)
 {
+	/* analyse clang-analyzer-core.UndefinedBinaryOperatorResult: the ring is full. */
 	receives->old_end = extent->number + 1;
 	receives->old_pieces += !pmv_dirty_count(&receives->old, extent->id, false);
 	if (receives->old_pieces > MOST_OLD_PIECES)

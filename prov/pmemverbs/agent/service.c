@@ -130,11 +130,12 @@ static void name_ranges(struct pmv_agent *agent, struct pmv_work *work)
 			work->fault = PMV_FAULT_ACCESS;
 			continue;
 		}
-		/* Places of an event are named only for that.  There is always room for so many. */
+		/* Places of an event are named only for that. */
 		if (request->store && i + 1U == request->count)
 			work->target = pmv_stretch_of(region, offset, range->len);
-		else if (!(range->key & PMV_RANGE_EVENT))
-			pmv_work_name(work, region, offset, range->len);
+		else if (!(range->key & PMV_RANGE_EVENT) &&
+			 !pmv_work_name(work, region, offset, range->len))
+			work->fault = PMV_FAULT_MEMORY;
 		pmv_region_put(&agent->regions, region);
 	}
 }

@@ -194,19 +194,9 @@ static bool may_have_flags(const struct pmv_message *message)
 {
 	bool ends = message->store || message->notify || message->event;
 
-	return message->event <= PMV_EVENT_FETCH && (!message->ordered || message->store) &&
-	       !(message->messages && ends) && !(message->more && (ends || message->messages)) &&
+	return message->event <= PMV_EVENT_FETCH && !(message->messages && ends) &&
+	       !(message->more && (ends || message->messages || message->ordered)) &&
 	       (!message->store || message->count);
-}
-
-/* places_are_last -- the agent counts the marked ranges, from the end */
-static bool places_are_last(const struct pmv_message *message)
-{
-	for (unsigned int i = 1; i < message->count; i++) {
-		if (message->ranges[i].key >> 32 < message->ranges[i - 1].key >> 32)
-			return false;
-	}
-	return true;
 }
 
 /* by_the_rules -- of a whole message */
@@ -221,8 +211,7 @@ static bool by_the_rules(const struct pmv_message *message)
 	for (unsigned int i = 0; i < message->count; i++)
 		marked |= message->ranges[i].key >> 32;
 	/* An operation of interest has at least one place, and no other marks a range. */
-	return marked == (message->event != PMV_EVENT_NONE) &&
-	       (!marked || places_are_last(message)) && message->len - at == stored(message);
+	return marked == (message->event != PMV_EVENT_NONE) && message->len - at == stored(message);
 }
 
 enum pmv_arrival pmv_message_decode(const volatile uint8_t *slot, uint64_t number,

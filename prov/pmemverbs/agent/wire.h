@@ -46,18 +46,19 @@
  *   24  u16  length of the message
  *   26  u8   number of ranges, at most 20
  *   27  u8   1: notify the application; 2: the last range is where data is to be
- *            stored that follows the ranges; 4: alone, that the first messages of this
- *            connection, so many, are to become durable where they were received;
+ *            stored that follows the ranges; 4: with nothing but 128, that the first
+ *            messages of this connection, so many, are to become durable where they were
+ *            received;
  *            a write with immediate data counts as one where it uses up a receive;
  *            8: the request goes on in the next message, which has all of these flags;
  *            16, 32, 48, 64: the operation that ends with this is of interest to the
  *            application: enum pmv_rma_event;
- *            128, with 2: all that this and earlier messages name is durable before
- *            the data are stored
+ *            128: this promises what earlier messages name, too: it fails if one of
+ *            them does, and with 2 all that is durable before the data are stored
  *   28  u32  number of the last message whose acknowledgement the sender has, low half
  *   32  ranges: u64 address, u64 length, u32 the core's key, u32 0, or 1 if the operation
- *       of interest went there.  Those ranges are the last ones, and are not made durable,
- *       unless it is the one where data is stored.
+ *       of interest went there.  Such a range is not made durable, unless it is the one
+ *       where data is stored.
  *    .  data to store, as long as the last range says
  *
  * Acknowledgement.

@@ -68,10 +68,8 @@ struct pmv_stretch pmv_stretch_of(const struct pmv_region *region, uint64_t offs
 
 bool pmv_work_name(struct pmv_work *work, struct pmv_region *region, uint64_t offset, uint64_t len)
 {
-	/* Also without a byte: a commit to a lost region fails. */
+	/* Also without a byte: a commit fails whose region is lost, or is lost in this batch. */
 	fail_if_lost(work, region);
-	if (!len)
-		return true;
 	if (!make_room(work))
 		return false;
 	(work->more ? work->more : work->named)[work->count++] =
@@ -130,8 +128,9 @@ static void charge(struct pmv_slice *slice, enum pmv_persist persist, uint64_t c
 
 static void charge_most(struct pmv_slice *slice, const struct pmv_stretch *stretch)
 {
-	charge(slice, stretch->persist,
-	       stretch->len + (stretch->persist == PMV_PAGE ? PMV_SYNC_COST : 0));
+	bool syncs = stretch->len && stretch->persist == PMV_PAGE;
+
+	charge(slice, stretch->persist, stretch->len + (syncs ? PMV_SYNC_COST : 0));
 }
 
 void pmv_work_charge(const struct pmv_work *work, struct pmv_slice *slice)
@@ -299,6 +298,10 @@ static bool flush_on(struct pmv_batch *batch, struct pmv_regions *regions, struc
 
 		part.offset += work->done;
 		part.len -= work->done;
+		if (!part.len) {
+			work->at++;
+			continue;
+		}
 		part.len = affordable(batch, slice, &part);
 		if (!part.len)
 			return false;
@@ -367,6 +370,52 @@ static void store(struct pmv_batch *batch, struct pmv_regions *regions, struct p
 	pmv_region_put(regions, region);
 }
 
+static enum pmv_fault fault_of(struct pmv_regions *regions, const struct pmv_stretch *stretch)
+{
+	struct pmv_region *region = pmv_region_hold(regions, stretch->key, stretch->serial);
+	bool lost;
+
+	if (!region)
+		return PMV_FAULT_ACCESS;
+	lost = pmv_region_is_lost(region);
+	pmv_region_put(regions, region);
+	return lost ? PMV_FAULT_IO : PMV_FAULT_NONE;
+}
+
+/* fault_meanwhile -- of a region that the request names, with bytes or without */
+static enum pmv_fault fault_meanwhile(struct pmv_regions *regions, const struct pmv_work *work)
+{
+	enum pmv_fault fault = PMV_FAULT_NONE;
+
+	for (size_t i = 0; i < work->count && !fault; i++)
+		fault = fault_of(regions, &named(work)[i]);
+	if (!fault && work->request.store)
+		fault = fault_of(regions, &work->target);
+	return fault;
+}
+
+/*
+ * spread_faults -- to requests that promise what others name: a commit does not name again
+ * what an earlier one to its region has named, and one with `ordered` relies on all
+ */
+static void spread_faults(struct pmv_batch *batch, struct pmv_regions *regions)
+{
+	bool any = false;
+
+	for (unsigned int i = 0; i < batch->count; i++)
+		any |= batch->works[i].fault;
+	for (unsigned int i = 0; i < batch->count; i++) {
+		struct pmv_work *work = &batch->works[i];
+
+		/* Also of one that goes on: in later rounds nothing tells of this. */
+		if (any && !work->fault)
+			work->fault = fault_meanwhile(regions, work);
+		if (!work->fault && work->ended && work->request.ordered &&
+		    !earlier_are_durable(batch, work))
+			work->fault = PMV_FAULT_IO;
+	}
+}
+
 void pmv_batch_carry_out(struct pmv_batch *batch, struct pmv_regions *regions,
 			 struct pmv_slice whole)
 {
@@ -385,4 +434,5 @@ void pmv_batch_carry_out(struct pmv_batch *batch, struct pmv_regions *regions,
 			store(batch, regions, work, &slice);
 	}
 	end_flushes(batch, regions);
+	spread_faults(batch, regions);
 }

@@ -33,7 +33,7 @@ void pmv_setting_refuse(const char *param, const char *value, size_t len, const 
 {
 	char upper[16] = "";
 
-	for (size_t i = 0; param[i] && i < sizeof(upper) - 1; i++)
+	for (size_t i = 0; i < sizeof(upper) - 1 && param[i]; i++)
 		upper[i] = (char) toupper(param[i]);
 	set_bad("'%.*s' is not a value of FI_PMEMVERBS_%s: %s", len < 60 ? (int) len : 60, value,
 		upper, known);
@@ -73,8 +73,8 @@ const char *pmv_setting_domain_name(enum pmv_persist persist)
 /* check_names -- find misspelt settings in the environment */
 static void check_names(void)
 {
-	static const char *const names[] = {"CORE",  "DOMAIN", "DDIO",   "ORDERING",
-					    "AGENT", "COMMIT", "ANSWER", NULL};
+	static const char *const names[] = {"CORE",   "DOMAIN", "DDIO",  "ORDERING", "AGENT",
+					    "COMMIT", "ANSWER", "FENCE", NULL};
 	static const char prefix[] = "FI_PMEMVERBS_";
 
 	for (char **entry = environ; *entry; entry++) {
@@ -92,16 +92,8 @@ static void check_names(void)
 	}
 }
 
-void pmv_setting_read(void)
+static void define(void)
 {
-	static const char *const ddio[] = {"auto", "on", "off"};
-	static const char *const ordering[] = {"strict", "relaxed"};
-	static const char *const agent[] = {"thread", "busy", "progress", "off"};
-	static const char *const commit[] = {"explicit", "all"};
-	static const char *const answer[] = {"on", "off"};
-	char *core = NULL;
-	int choice;
-
 	fi_param_define(
 		&pmv_prov, "core", FI_PARAM_STRING,
 		"core providers to use, in order of preference, separated by commas: verbs, "
@@ -132,12 +124,28 @@ void pmv_setting_read(void)
 			"durable: explicit (those with FI_COMMIT_COMPLETE), all (every one, for "
 			"programs without support for persistent memory; the provider detects "
 			"which memory is persistent) (default: explicit)");
-
 	fi_param_define(&pmv_prov, "answer", FI_PARAM_STRING,
 			"whether a process that listens tells whoever can connect to it "
 			"(fi_pmem_info --connect) its settings and counters, and never an address, "
 			"a key or a name: on, off (default: on)");
+	fi_param_define(&pmv_prov, "fence", FI_PARAM_STRING,
+			"who holds a fenced request back until earlier reads and atomics have "
+			"returned: auto (the NIC; over Soft-RoCE, which can lose fenced requests, "
+			"this process), nic (the NIC, Soft-RoCE too) (default: auto)");
+}
 
+void pmv_setting_read(void)
+{
+	static const char *const ddio[] = {"auto", "on", "off"};
+	static const char *const ordering[] = {"strict", "relaxed"};
+	static const char *const agent[] = {"thread", "busy", "progress", "off"};
+	static const char *const commit[] = {"explicit", "all"};
+	static const char *const answer[] = {"on", "off"};
+	static const char *const fence[] = {"auto", "nic"};
+	char *core = NULL;
+	int choice;
+
+	define();
 	fi_param_get_str(&pmv_prov, "core", &core);
 	pmv_setting.core = core ? core : "verbs,tcp";
 	choice = get_choice("domain", domains, 6);
@@ -150,5 +158,6 @@ void pmv_setting_read(void)
 	pmv_setting.agent = (enum pmv_agent_mode) get_choice("agent", agent, 4);
 	pmv_setting.commit_all = get_choice("commit", commit, 2);
 	pmv_setting.silent = get_choice("answer", answer, 2);
+	pmv_setting.nic_fences = get_choice("fence", fence, 2);
 	check_names();
 }

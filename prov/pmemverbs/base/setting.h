@@ -32,6 +32,7 @@ struct pmv_setting {
 	enum pmv_agent_mode agent; /* FI_PMEMVERBS_AGENT */
 	bool commit_all;           /* FI_PMEMVERBS_COMMIT */
 	bool silent;               /* FI_PMEMVERBS_ANSWER=off */
+	bool nic_fences;           /* FI_PMEMVERBS_FENCE=nic */
 	const char *bad;           /* a sentence about an unknown name or value, or NULL */
 };
 

@@ -25,8 +25,8 @@ static int fault_errno(enum pmv_fault fault)
 }
 
 /*
- * take_fault -- a request fails if one of its messages does.  Fenced requests behind it
- * fail, too: they promise that it was done.
+ * take_fault -- a request fails if one of its messages does.  Requests behind it that promise
+ * that it was done fail, too.
  */
 static void take_fault(struct pmv_initiator *ini, const struct pmv_ack *ack)
 {
@@ -39,8 +39,9 @@ static void take_fault(struct pmv_initiator *ini, const struct pmv_ack *ack)
 		STAILQ_FOREACH(op, lists[i], next) {
 			const struct pmv_flush_request *request = pmv_to_run(op)->request;
 
-			if (request && (request->all || (request->first <= ack->done &&
-							 ack->done <= request->last)))
+			if (request &&
+			    (pmv_flush_request_relies(request) ||
+			     (request->first <= ack->done && ack->done <= request->last)))
 				pmv_op_fail(op, fault_errno(ack->fault), 0);
 		}
 	}

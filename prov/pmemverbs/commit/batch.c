@@ -20,7 +20,7 @@ struct batch {
 	struct pmv_run *run;
 	const struct pmv_submission *submission; /* NULL: DATA is not among them */
 	const struct fi_rma_iov *group_at;       /* where a member of a group writes */
-	unsigned notes;                          /* of DATA */
+	struct pmv_noted noted;                  /* of DATA */
 	bool locked;                             /* we hold the ordering lock */
 	bool took_ordered;                       /* the first flush has taken the flag */
 	bool counted;                            /* a receive of the peer's is used up ... */
@@ -83,7 +83,7 @@ static void fill_immediate(struct batch *batch, size_t at)
 	fill_own(run, wr, &batch->room[at], run->request ? peer->addr : run->place_addr, 0,
 		 run->request ? peer->key : pmv_initiator_core_key(run->place_key));
 	wr->kind = PMV_WR_WRITE;
-	wr->flags |= FI_REMOTE_CQ_DATA | FI_FENCE;
+	wr->flags |= FI_REMOTE_CQ_DATA | pmv_engine_fence(batch->ini->engine->engine);
 	if (!*wr->rma->desc)
 		wr->rma->desc = NULL;
 }
@@ -91,11 +91,13 @@ static void fill_immediate(struct batch *batch, size_t at)
 static void fill_data(struct batch *batch, const struct pmv_step *step, size_t at)
 {
 	const struct pmv_submission *submission = batch->submission;
+	/* analyse -Wanalyzer-null-dereference, clang-analyzer-core.NullDereference: only the plan
+	 * of a submission has the step DATA. */
 	bool message = submission->what & FI_MSG;
 	struct pmv_initiator *ini = batch->ini;
 	struct pmv_wr *wr = &batch->wrs[at];
 
-	pmv_ordering_begin(ini, batch->notes, batch->group_at);
+	pmv_ordering_begin(ini, &batch->noted, batch->group_at);
 	if (step->fence)
 		batch->fence = pmv_ordering_take_fence(ini);
 	*wr = submission->wr;
@@ -133,7 +135,7 @@ static void end_data(struct batch *batch, const struct pmv_step *step, bool post
 {
 	struct pmv_initiator *ini = batch->ini;
 
-	pmv_ordering_end(ini, batch->notes, batch->group_at, posted, flushed);
+	pmv_ordering_end(ini, &batch->noted, batch->group_at, posted, flushed);
 	if (!posted) {
 		pmv_ordering_return_fence(ini, batch->fence);
 		pmv_run_set_fetches(batch->run, false);
@@ -211,7 +213,7 @@ ssize_t pmv_batch_post(struct pmv_run *run, const struct pmv_submission *submiss
 	batch.run = run;
 	batch.submission = submission;
 	batch.group_at = submission && pmv_run_is_grouped(run) ? submission->to : NULL;
-	batch.notes = notes;
+	batch.noted = (struct pmv_noted){.notes = notes};
 	batch.locked = batch.took_ordered = batch.counted = false;
 	batch.counted_at = 0;
 	batch.data = batch.flush = NONE;

@@ -115,6 +115,8 @@ static void take_dirty(struct pmv_initiator *ini, struct pmv_flush_request *requ
 {
 	unsigned int keys = request->all ? 1 : request->num_keys;
 
+	/* Before the request is posted: ordering.c relies on that. */
+	atomic_fetch_add(&ini->ordering.takes, 1);
 	for (unsigned int i = 0; i < keys; i++) {
 		uint32_t key = request->at[i].key;
 		unsigned int count = pmv_dirty_count(&ini->dirty, key, request->all);
@@ -163,6 +165,8 @@ ssize_t pmv_flush_request_take(struct pmv_initiator *ini, struct pmv_flush_reque
 		atomic_store(&ini->told_sends, request->data);
 	}
 	atomic_store(&ini->ordering.wrote_agent, ini->dirty.ranges > 0);
+	/* If those data are not stored nothing shows that at the target. */
+	request->follows = ini->mailbox->acked < ini->payload_message;
 	return 0;
 }
 
@@ -214,7 +218,8 @@ static bool fill_next(const struct pmv_flush_request *request, struct pmv_messag
 	message->messages = request->messages;
 	message->data = request->data;
 	message->store = request->payload;
-	message->ordered = request->payload && request->all;
+	/* What an earlier one has taken is not named again, and the target is told by the agent. */
+	message->ordered = pmv_flush_request_relies(request);
 	message->payload = request->bytes;
 	return true;
 }
@@ -229,6 +234,7 @@ ssize_t pmv_flush_request_send(struct pmv_flush_request *request, struct pmv_run
 		request->notify = false;
 		request->event = PMV_EVENT_NONE;
 		request->count -= request->payload + request->places;
+		request->dropped = request->payload;
 		request->payload = false;
 		request->places = 0;
 	}

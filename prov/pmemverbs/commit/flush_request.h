@@ -29,6 +29,8 @@ struct pmv_flush_request {
 	bool notify;            /* the agent notifies the target's application */
 	bool messages;          /* messages are committed, too */
 	bool payload;           /* the agent stores the data */
+	bool dropped;           /* it does not: the commit had failed by then */
+	bool follows;           /* data that the agent may not have stored yet */
 	uint64_t data;          /* immediate data, or the number of messages */
 	struct pmv_range store; /* where the payload goes */
 
@@ -53,6 +55,17 @@ struct pmv_flush_request *pmv_flush_request_new(struct pmv_initiator *ini,
 						const struct pmv_submission *submission, bool all,
 						bool payload, enum pmv_rma_event event);
 void pmv_flush_request_free(struct pmv_flush_request *request);
+
+/*
+ * pmv_flush_request_relies -- does it promise that all earlier requests succeed?  Not that data
+ * of earlier commits were stored: who is told of those hears of their failure.  But the target's
+ * application does not.
+ */
+static inline bool pmv_flush_request_relies(const struct pmv_flush_request *request)
+{
+	return request->all || request->messages ||
+	       (request->follows && (request->notify || request->event));
+}
 
 /*
  * pmv_flush_request_fits -- does one message hold the data and everything that is dirty?

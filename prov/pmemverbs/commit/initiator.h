@@ -56,6 +56,7 @@ struct pmv_ordering {
 	atomic_int posting_flush;
 	atomic_int posting_ordered;
 	atomic_bool wrote_agent;      /* data that the agent has not been told of: dirty.h */
+	atomic_uint takes;            /* how often ranges were taken to tell the agent of them */
 	atomic_bool wrote_flush;      /* data whose completion proves nothing (never taken) */
 	atomic_bool wrote_ordered;    /* data that only the next flush READ makes durable */
 	atomic_bool wrote_unordered;  /* data over a path that keeps no order (never taken) */
@@ -119,7 +120,8 @@ struct pmv_initiator {
 	struct pmv_op_list stalled;  /* operations that wait for room, in order */
 	struct pmv_op_list awaiting; /* ... for the agent's acknowledgement, in order */
 	unsigned int deferred;       /* operations that are executed after an acknowledgement */
-	uint64_t payload_message;    /* the last message to the agent that carried a payload */
+	uint64_t payload_message;    /* the last message to the agent that carried a payload ... */
+	uint64_t dropped_message;    /* ... or had lost its payload by then */
 	bool others_wait;            /* for that: what may not follow a payload was refused */
 	unsigned int store_pause;    /* so many small commits are not stored by the agent */
 	struct pmv_group group;

@@ -80,44 +80,61 @@ void pmv_ordering_dirty(struct pmv_initiator *ini, unsigned notes, const struct 
 }
 
 /*
- * dirty -- a range is noted before and after the operation is posted: another thread may
- * have told the agent meanwhile
+ * A range is noted before the operation is posted, and once more after that if any were taken
+ * meanwhile: another thread may have told the agent of it too early.  Both post under the
+ * core's lock.  So who is told of the range before the operation is posted has counted
+ * that where it is seen here.
  */
-static void dirty(struct pmv_initiator *ini, unsigned notes, const struct fi_rma_iov *at)
+static unsigned dirty(struct pmv_initiator *ini, unsigned notes, const struct fi_rma_iov *at)
 {
+	unsigned takes;
+
 	pthread_mutex_lock(&ini->lock);
 	pmv_ordering_dirty(ini, notes, at);
+	takes = atomic_load(&ini->ordering.takes);
 	pthread_mutex_unlock(&ini->lock);
+	return takes;
 }
 
-void pmv_ordering_begin(struct pmv_initiator *ini, unsigned notes, const struct fi_rma_iov *at)
+/* dirty_again -- it was posted.  Without an agent this is the first time. */
+static void dirty_again(struct pmv_initiator *ini, const struct pmv_noted *noted,
+			const struct fi_rma_iov *at)
 {
-	if (!notes)
+	if (!noted->dirty || noted->takes != atomic_load(&ini->ordering.takes))
+		dirty(ini, noted->notes, at);
+}
+
+void pmv_ordering_begin(struct pmv_initiator *ini, struct pmv_noted *noted,
+			const struct fi_rma_iov *at)
+{
+	if (!noted->notes)
 		return;
-	count_posting(&ini->ordering, notes, 1);
-	if (at && (notes & PMV_NOTE_AGENT) && ini->mailbox->peer.agent)
-		dirty(ini, notes, at);
+	count_posting(&ini->ordering, noted->notes, 1);
+	noted->dirty = at && (noted->notes & PMV_NOTE_AGENT) && ini->mailbox->peer.agent;
+	if (noted->dirty)
+		noted->takes = dirty(ini, noted->notes, at);
 }
 
-unsigned pmv_ordering_begin_write(struct pmv_initiator *ini, const struct fi_rma_iov *at)
+struct pmv_noted pmv_ordering_begin_write(struct pmv_initiator *ini, const struct fi_rma_iov *at)
 {
-	unsigned notes = pmv_ordering_note_key(ini, at->key);
+	struct pmv_noted noted = {.notes = pmv_ordering_note_key(ini, at->key)};
 
-	pmv_ordering_begin(ini, notes, at);
-	return notes;
+	pmv_ordering_begin(ini, &noted, at);
+	return noted;
 }
 
-void pmv_ordering_end(struct pmv_initiator *ini, unsigned notes, const struct fi_rma_iov *at,
-		      bool posted, bool flushed)
+void pmv_ordering_end(struct pmv_initiator *ini, const struct pmv_noted *noted,
+		      const struct fi_rma_iov *at, bool posted, bool flushed)
 {
 	struct pmv_ordering *ordering = &ini->ordering;
+	unsigned notes = noted->notes;
 
 	if (posted && at && at->len && ini->keyed && pmv_key_is_ours(at->key))
 		pmv_ordering_set_place(ini, at->key, at->addr, !notes && !ini->hooks);
 	if (!notes)
 		return;
 	if (posted && at && (notes & PMV_NOTE_AGENT))
-		dirty(ini, notes, at);
+		dirty_again(ini, noted, at);
 	if (posted && (notes & PMV_NOTE_FLUSH))
 		atomic_store(&ordering->wrote_flush, true);
 	if (posted && (notes & PMV_NOTE_ORDERED))
@@ -127,9 +144,9 @@ void pmv_ordering_end(struct pmv_initiator *ini, unsigned notes, const struct fi
 
 uint64_t pmv_ordering_take_fence(struct pmv_initiator *ini)
 {
-	if (!pmv_engine_can(ini->engine->engine, PMV_ENGINE_FENCE))
-		return 0;
-	return atomic_exchange(&ini->ordering.fence_due, false) ? FI_FENCE : 0;
+	uint64_t fence = pmv_engine_fence(ini->engine->engine);
+
+	return fence && atomic_exchange(&ini->ordering.fence_due, false) ? fence : 0;
 }
 
 void pmv_ordering_return_fence(struct pmv_initiator *ini, uint64_t flags)

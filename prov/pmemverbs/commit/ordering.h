@@ -33,15 +33,23 @@ static inline unsigned pmv_ordering_note_key(struct pmv_initiator *ini, uint64_t
 /* pmv_ordering_dirty -- the agent is to be told of this range; holds the initiator's lock */
 void pmv_ordering_dirty(struct pmv_initiator *ini, unsigned notes, const struct fi_rma_iov *at);
 
+/* An operation that is being posted */
+struct pmv_noted {
+	unsigned notes; /* enum pmv_note */
+	unsigned takes; /* the count when its range was noted, if it was: */
+	bool dirty;
+};
+
 /*
  * pmv_ordering_begin, pmv_ordering_end -- around posting an operation with these notes.
  * at: where it writes, if it does not commit: the agent may have to be told of that.  flushed:
  * a flush was posted with it.  pmv_ordering_begin_write: the same, and finds out the notes.
  */
-void pmv_ordering_begin(struct pmv_initiator *ini, unsigned notes, const struct fi_rma_iov *at);
-unsigned pmv_ordering_begin_write(struct pmv_initiator *ini, const struct fi_rma_iov *at);
-void pmv_ordering_end(struct pmv_initiator *ini, unsigned notes, const struct fi_rma_iov *at,
-		      bool posted, bool flushed);
+void pmv_ordering_begin(struct pmv_initiator *ini, struct pmv_noted *noted,
+			const struct fi_rma_iov *at);
+struct pmv_noted pmv_ordering_begin_write(struct pmv_initiator *ini, const struct fi_rma_iov *at);
+void pmv_ordering_end(struct pmv_initiator *ini, const struct pmv_noted *noted,
+		      const struct fi_rma_iov *at, bool posted, bool flushed);
 
 /* pmv_ordering_read -- a READ or an atomic was posted */
 static inline void pmv_ordering_read(struct pmv_initiator *ini)

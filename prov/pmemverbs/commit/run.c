@@ -42,10 +42,10 @@ static enum pmv_audience audience_of(const struct pmv_initiator *ini,
 	if ((submission->flags & FI_COMPLETION) || !selective)
 		return PMV_TELL_ALL;
 	/*
-	 * verbs reports every receive, because immediate data may use it up, and immediate data
-	 * are always reported.
+	 * Where immediate data may use it up, every receive is reported, as immediate data always
+	 * are.
 	 */
-	if (receive && pmv_engine_can(ini->engine->engine, PMV_ENGINE_FENCE))
+	if (receive && ini->engine->engine->core->imm_receives)
 		return PMV_TELL_ALL;
 	return PMV_TELL_ERROR;
 }
@@ -136,7 +136,8 @@ static ssize_t ask(struct pmv_run *run, const struct pmv_step *step)
 	ssize_t ret = -FI_ECANCELED;
 
 	if (!atomic_load(&ini->broken))
-		ret = pmv_flush_request_send(run->request, run, fence ? FI_FENCE : 0);
+		ret = pmv_flush_request_send(run->request, run,
+					     fence ? pmv_engine_fence(ini->engine->engine) : 0);
 	if (ret == -FI_EAGAIN)
 		return ret;
 	if (ret) {
@@ -146,8 +147,10 @@ static ssize_t ask(struct pmv_run *run, const struct pmv_step *step)
 		run->at = run->plan.count;
 		return ret;
 	}
-	if (run->request->payload)
+	if (run->request->payload || run->request->dropped)
 		ini->payload_message = run->request->last;
+	if (run->request->dropped)
+		ini->dropped_message = run->request->last;
 	if (run->kept)
 		ini->deferred++;
 	if (STAILQ_EMPTY(&ini->awaiting))

@@ -22,14 +22,16 @@ bool pmv_submit_is_open(struct pmv_initiator *ini)
 
 /*
  * may_follow_payload -- is a payload that the agent has not stored yet the only reason to be
- * closed?  Commits may follow it, unless they would keep others waiting for ever.
+ * closed?  Commits may follow it, unless they would keep others waiting for ever, or it was
+ * never sent: then its failure is told first.
  */
 static bool may_follow_payload(struct pmv_initiator *ini)
 {
 	bool may;
 
 	pthread_mutex_lock(&ini->lock);
-	may = STAILQ_EMPTY(&ini->stalled) && !ini->deferred && !ini->others_wait;
+	may = STAILQ_EMPTY(&ini->stalled) && !ini->deferred && !ini->others_wait &&
+	      ini->mailbox->acked >= ini->dropped_message;
 	pthread_mutex_unlock(&ini->lock);
 	return may;
 }
@@ -86,17 +88,17 @@ static ssize_t post_plain(struct pmv_initiator *ini, const struct pmv_submission
 
 /* begin_writes, end_writes -- around what posts it: what it writes is remembered */
 static void begin_writes(struct pmv_initiator *ini, const struct pmv_submission *submission,
-			 unsigned notes[PMV_MAX_RMA])
+			 struct pmv_noted noted[PMV_MAX_RMA])
 {
 	for (size_t i = 0; i < submission->num_to; i++)
-		notes[i] = pmv_ordering_begin_write(ini, &submission->to[i]);
+		noted[i] = pmv_ordering_begin_write(ini, &submission->to[i]);
 }
 
 static void end_writes(struct pmv_initiator *ini, const struct pmv_submission *submission,
-		       const unsigned notes[PMV_MAX_RMA], bool posted)
+		       const struct pmv_noted noted[PMV_MAX_RMA], bool posted)
 {
 	for (size_t i = 0; i < submission->num_to; i++)
-		pmv_ordering_end(ini, notes[i], &submission->to[i], posted, false);
+		pmv_ordering_end(ini, &noted[i], &submission->to[i], posted, false);
 }
 
 /* post_noted -- and remember what it writes */
@@ -104,18 +106,18 @@ static ssize_t post_noted(struct pmv_initiator *ini, const struct pmv_submission
 			  struct pmv_wr *wr, bool fenced)
 {
 	bool writes = submission->what & (FI_WRITE | FI_ATOMIC);
-	unsigned notes[PMV_MAX_RMA];
+	struct pmv_noted noted[PMV_MAX_RMA];
 	ssize_t ret;
 
 	if (writes)
-		begin_writes(ini, submission, notes);
+		begin_writes(ini, submission, noted);
 	if (fenced)
 		pthread_mutex_lock(&ini->ordering.lock);
 	ret = post_plain(ini, submission, wr, fenced);
 	if (fenced)
 		pthread_mutex_unlock(&ini->ordering.lock);
 	if (writes)
-		end_writes(ini, submission, notes, !ret);
+		end_writes(ini, submission, noted, !ret);
 	if (!ret && ini->hooks && writes && submission->num_to)
 		pmv_ordering_lost_write(ini, submission->to, submission->num_to,
 					submission->unheard);
@@ -168,12 +170,12 @@ static ssize_t start_noted(struct pmv_run *run, const struct pmv_submission *sub
 			   bool fenced)
 {
 	struct pmv_initiator *ini = pmv_run_initiator(run);
-	unsigned notes[PMV_MAX_RMA];
+	struct pmv_noted noted[PMV_MAX_RMA];
 	ssize_t ret;
 
-	begin_writes(ini, submission, notes);
+	begin_writes(ini, submission, noted);
 	ret = pmv_start(run, submission, fenced, false);
-	end_writes(ini, submission, notes, !ret);
+	end_writes(ini, submission, noted, !ret);
 	return ret;
 }
 

@@ -128,6 +128,22 @@ bool pmv_core_places_by_cpu(const struct pmv_core *core, const char *domain_name
 	return core->cpu_placed || (domain_name && is_soft_rnic(domain_name));
 }
 
+/*
+ * Soft-RoCE (Linux 6.12: rxe_wqe_is_fenced, req_retry) loses fenced requests.  When it repeats its
+ * requests, a fenced one waits for READs and atomics that were posted with it or behind it, also
+ * for itself, and those wait for it.  It repeats them when the target has no receive for a
+ * message, or is slow to answer.  But it executes one connection's requests in order, READs and
+ * atomics too; so a fence may wait here, as over tcp.  (For atomics nothing can be done here:
+ * libfabric's verbs provider fences each one.)
+ */
+unsigned pmv_core_caps(const struct pmv_core *core, enum pmv_transport transport,
+		       const char *domain_name)
+{
+	bool soft_roce = transport == PMV_TRANSPORT_IB && domain_name && is_soft_rnic(domain_name);
+
+	return soft_roce && !pmv_setting.nic_fences ? core->caps & ~PMV_ENGINE_FENCE : core->caps;
+}
+
 enum pmv_persist pmv_core_persist(const struct pmv_core *core, enum pmv_persist detected)
 {
 	bool may_fault = core->driven && pmv_setting.agent != PMV_AGENT_OFF;

@@ -30,7 +30,7 @@ struct pmv_engine_ops;
 struct pmv_core {
 	const char *name;
 	const struct pmv_engine_ops *ops;
-	unsigned caps;     /* enum pmv_engine_cap */
+	unsigned caps;     /* enum pmv_engine_cap: see pmv_core_caps */
 	bool cpu_placed;   /* software places inbound data: in the caches, as with DDIO */
 	bool lingers;      /* after FI_SHUTDOWN it carries on, until fi_shutdown is called */
 	bool driven;       /* it moves data only inside calls that read its queues */
@@ -56,6 +56,10 @@ enum pmv_transport pmv_core_transport(const struct pmv_core *core, const struct 
  * pmv_core_may_be_rdma -- may the core be one on an RDMA device, and is there such a device?
  */
 bool pmv_core_places_by_cpu(const struct pmv_core *core, const char *domain_name);
+
+/* pmv_core_caps -- what the core can do at this domain: enum pmv_engine_cap */
+unsigned pmv_core_caps(const struct pmv_core *core, enum pmv_transport transport,
+		       const char *domain_name);
 
 /*
  * pmv_core_persist -- what a region that was detected as this is treated as.  Where the core

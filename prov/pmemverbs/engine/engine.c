@@ -8,6 +8,7 @@
 #include <rdma/fi_errno.h>
 
 #include "engine/atomic.h"
+#include "memory/locked.h"
 
 static ssize_t post_rma(struct fid_ep *ep, const struct pmv_wr *wr)
 {
@@ -164,7 +165,7 @@ int pmv_engine_open(struct pmv_engine *engine, int mr_mode)
 		return 0;
 	ret = fi_mr_reg(engine->domain_fid, engine->scratch, PMV_SCRATCH_SIZE, FI_READ | FI_WRITE,
 			0, 0, PMV_CORE_MR_NOCACHE, &engine->scratch_mr, NULL);
-	if (ret)
+	if (pmv_locked_explain(ret, PMV_SCRATCH_SIZE))
 		munmap(engine->scratch, PMV_SCRATCH_SIZE);
 	else
 		engine->scratch_desc = fi_mr_desc(engine->scratch_mr);

@@ -92,6 +92,7 @@ struct pmv_engine {
 	struct fid_fabric *fabric_fid;
 	struct fid_domain *domain_fid;
 	enum pmv_transport transport;
+	unsigned caps;             /* enum pmv_engine_cap */
 	bool virt_addr;            /* peers address regions by virtual addresses, not by offsets */
 	void *scratch;             /* where flush READs of all endpoints go; nobody looks at it */
 	struct fid_mr *scratch_mr; /* NULL: the core wants none */
@@ -120,7 +121,13 @@ static inline ssize_t pmv_engine_post_one(const struct pmv_engine_ep *ep, const 
 
 static inline bool pmv_engine_can(const struct pmv_engine *engine, enum pmv_engine_cap cap)
 {
-	return engine->core->caps & cap;
+	return engine->caps & cap;
+}
+
+/* pmv_engine_fence -- the flag that holds a request back until earlier READs have returned */
+static inline uint64_t pmv_engine_fence(const struct pmv_engine *engine)
+{
+	return pmv_engine_can(engine, PMV_ENGINE_FENCE) ? FI_FENCE : 0;
 }
 
 extern const struct pmv_engine_ops pmv_engine_libfabric;

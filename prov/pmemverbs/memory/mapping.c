@@ -235,6 +235,7 @@ static bool is_one_of(const char *name, const char *const names[])
 int pmv_mapping_detect(const struct pmv_mapped *file, unsigned int depth, struct pmv_mem *mem)
 {
 	struct place place;
+	/* analyse uninitvar: only where it will be. */
 	const char *fs = place.fs.type, *last = strrchr(file->path, ' ');
 
 	*mem = (struct pmv_mem){.numa_node = -1};

@@ -182,6 +182,8 @@ static int describe(struct pmv_domain *domain, struct pmv_fabric *fabric,
 	domain->engine.core = fabric->core;
 	domain->engine.fabric_fid = fabric->core_fid;
 	domain->engine.transport = pmv_core_transport(fabric->core, info);
+	domain->engine.caps =
+		pmv_core_caps(fabric->core, domain->engine.transport, info->domain_attr->name);
 	domain->engine.virt_addr = mr_mode & (FI_MR_VIRT_ADDR | PMV_MR_BASIC);
 	domain->keyed = pmv_info_is_keyed(mr_mode);
 	domain->hooks = pmv_rdm_hooks();

@@ -19,9 +19,14 @@
 #define MOST_DROPPED 16
 
 /*
+ * The application's own events of connections have this bit while the core has them.  No
+ * event of libfabric has it: it is for providers (FI_PROV_SPECIFIC, which 2.x has no more).
+ */
+#define OWN (UINT32_C(1) << 31)
+
+/*
  * our_fid -- our object for the one that an event names.  We open the core's endpoints
- * with ours as their context.  Events that the application writes itself may name any
- * object, and are not changed.
+ * with ours as their context.
  */
 static struct fid *our_fid(struct fid *fid)
 {
@@ -102,10 +107,9 @@ static void end_operations(struct fid *fid)
 	pmv_initiator_break(&ep->initiator);
 }
 
-static bool is_cm(const struct pmv_event *event)
+static bool is_cm(uint32_t event)
 {
-	return event->event == FI_CONNREQ || event->event == FI_CONNECTED ||
-	       event->event == FI_SHUTDOWN;
+	return event == FI_CONNREQ || event == FI_CONNECTED || event == FI_SHUTDOWN;
 }
 
 /*
@@ -121,16 +125,15 @@ static bool is_stale(struct pmv_eq *eq, const struct pmv_event *event)
 		return false;
 	LIST_FOREACH(member, &eq->members, link)
 	{
-		if (member->core_fid == event->cm.fid || member->fid == event->cm.fid)
+		if (member->core_fid == event->cm.fid)
 			return false;
 	}
 	return true;
 }
 
+/* translate -- the core's event of a connection */
 static void translate(struct pmv_eq *eq, struct pmv_event *event)
 {
-	if (!is_cm(event))
-		return;
 	if (is_stale(eq, event)) {
 		event->len = 0;
 		return;
@@ -147,7 +150,7 @@ static void translate(struct pmv_eq *eq, struct pmv_event *event)
 /* hand_over -- copy a kept event to the caller; if it does not fit it stays for the next read */
 static ssize_t hand_over(struct pmv_eq *eq, uint32_t *event, void *buf, size_t len, uint64_t flags)
 {
-	size_t least = is_cm(&eq->kept) ? sizeof(struct fi_eq_cm_entry) : eq->kept.len;
+	size_t least = is_cm(eq->kept.event) ? sizeof(struct fi_eq_cm_entry) : eq->kept.len;
 	size_t size = eq->kept.len < len ? eq->kept.len : len;
 
 	if (len < least && len < eq->kept.len)
@@ -158,6 +161,18 @@ static ssize_t hand_over(struct pmv_eq *eq, uint32_t *event, void *buf, size_t l
 	if (!(flags & FI_PEEK))
 		eq->kept.len = 0;
 	return size;
+}
+
+/* take_kept -- what was read is the core's, or comes back to the application as it went */
+static void take_kept(struct pmv_eq *eq)
+{
+	struct pmv_event *event = &eq->kept;
+
+	event->own = (event->event & OWN) && is_cm(event->event & ~OWN);
+	if (event->own)
+		event->event &= ~OWN;
+	else if (is_cm(event->event) && !pmv_inform(event))
+		translate(eq, event);
 }
 
 /* take_event -- read the core's next event, if none is kept */
@@ -177,8 +192,7 @@ static ssize_t take_event(struct pmv_eq *eq)
 		if (ret <= 0)
 			return ret ? ret : -FI_EAGAIN;
 		eq->kept.len = ret;
-		if (!pmv_inform(&eq->kept))
-			translate(eq, &eq->kept);
+		take_kept(eq);
 	}
 	return 0;
 }
@@ -239,7 +253,8 @@ static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *buf, uint6
 static ssize_t eq_write(struct fid_eq *fid, uint32_t event, const void *buf, size_t len,
 			uint64_t flags)
 {
-	return fi_eq_write(pmv_to_eq(fid)->core_fid, event, buf, len, flags);
+	return fi_eq_write(pmv_to_eq(fid)->core_fid, is_cm(event) ? event | OWN : event, buf, len,
+			   flags);
 }
 
 static const char *eq_strerror(struct fid_eq *fid, int prov_errno, const void *err_data, char *buf,
@@ -269,10 +284,10 @@ int pmv_eq_trywait(struct pmv_eq *eq)
 	return fi_trywait(eq->fabric->core_fid, (struct fid *[]){&eq->core_fid->fid}, 1);
 }
 
-/* drop_kept -- nobody will read the event */
+/* drop_kept -- nobody will read the event; what the application's own has is its own */
 static void drop_kept(struct pmv_eq *eq)
 {
-	if (eq->kept.len && eq->kept.event == FI_CONNREQ)
+	if (eq->kept.len && !eq->kept.own && eq->kept.event == FI_CONNREQ)
 		fi_freeinfo(eq->kept.cm.info);
 	eq->kept.len = 0;
 }

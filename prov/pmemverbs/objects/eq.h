@@ -24,6 +24,7 @@
 struct pmv_event {
 	uint32_t event;
 	size_t len; /* 0: none kept */
+	bool own;   /* the application has written it */
 	union {
 		struct fi_eq_entry entry;
 		struct fi_eq_cm_entry cm;

@@ -21,6 +21,7 @@
 #include "commit/plan.h"
 #include "memory/file.h"
 #include "memory/guard.h"
+#include "memory/locked.h"
 #include "memory/mem.h"
 #include "objects/cntr.h"
 #include "objects/unwrap.h"
@@ -293,8 +294,13 @@ static int open_files(const struct iovec *iov, size_t count, enum pmv_persist pe
 	return ret;
 }
 
-static void explain_failure(int err, uint64_t flags)
+static void explain_failure(int err, const struct iovec *iov, size_t count, uint64_t flags)
 {
+	size_t len = 0;
+
+	for (size_t i = 0; i < count; i++)
+		len += iov[i].iov_len;
+	pmv_locked_explain(err, len);
 	if (err == -FI_EFAULT && (flags & FI_PMEM))
 		PMV_WARN(MR, "the kernel does not pin this memory for a NIC; recent ones refuse "
 			     "plain files: use devdax, or the tcp core\n");
@@ -430,7 +436,7 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *mr_attr, uint64_
 	ret = fi_mr_regattr(domain->engine.domain_fid, &core_attr, core_flags, &core_fid);
 	if (ret) {
 		pmv_files_close(files);
-		explain_failure(ret, flags);
+		explain_failure(ret, mr_attr->mr_iov, mr_attr->iov_count, flags);
 		return ret;
 	}
 	ret = wrap(domain, core_fid, &attr, files, mr_attr->context, mr_fid);

@@ -124,25 +124,25 @@ static ssize_t write_msg(struct pmv_ep *ep, const struct fi_msg_rma *msg, uint64
 			    .flags = flags,
 			    .rma = &core};
 	bool counted = false;
-	unsigned notes;
+	struct pmv_noted noted;
 	ssize_t ret;
 
 	if ((flags & OWN_FLAGS) || msg->rma_iov_count != 1 || !msg->iov_count ||
 	    !pmv_initiator_is_fast(ini, unheard ? INJECT_SLOW : WRITE_SLOW))
 		return submit(ep, msg, FI_RMA | FI_WRITE, flags, unheard);
-	notes = pmv_ordering_note_key(ini, at->key);
-	if (notes & PMV_NOTE_EVENT)
+	noted.notes = pmv_ordering_note_key(ini, at->key);
+	if (noted.notes & PMV_NOTE_EVENT)
 		return submit(ep, msg, FI_RMA | FI_WRITE, flags, unheard);
 	to = *at;
 	to.key = pmv_initiator_core_key(at->key);
 	core = *msg;
 	core.rma_iov = &to;
-	pmv_ordering_begin(ini, notes, at);
+	pmv_ordering_begin(ini, &noted, at);
 	if (flags & FI_REMOTE_CQ_DATA)
 		counted = pmv_ordering_send_begin(ini, PMV_SLOW_IMMEDIATES);
 	ret = pmv_engine_post_one(&ep->engine, &wr);
 	pmv_ordering_send_end(ini, counted, !ret, false);
-	pmv_ordering_end(ini, notes, at, !ret, false);
+	pmv_ordering_end(ini, &noted, at, !ret, false);
 	if (!ret && ini->hooks)
 		pmv_ordering_lost_write(ini, at, 1, unheard);
 	return ret;

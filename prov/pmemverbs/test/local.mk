@@ -2,7 +2,7 @@
 # local.mk -- the unit tests; %D% is this directory
 
 TESTS = test_agent test_agent_commit test_agent_fence test_atomic test_close test_cntr test_commit \
-	test_cover test_dirty test_entries test_eq test_errors test_fence test_file test_flush \
+	test_cover test_cq test_dirty test_entries test_eq test_errors test_fence test_file test_flush \
 	test_flush_effect test_guard test_hint test_info test_inject test_inquiry test_key test_length test_machine test_mem \
 	test_method test_offer test_op test_outage test_lost_writes test_plan test_quick test_random test_received \
 	test_region test_repair test_rma_event test_send test_share test_stall test_start test_store test_tally test_threads \
@@ -33,6 +33,7 @@ test_close_SOURCES = %D%/test_close.c
 test_cntr_SOURCES = %D%/test_cntr.c
 test_commit_SOURCES = %D%/test_commit.c %D%/test_commit_refused.c %D%/test_commit.h
 test_cover_SOURCES = %D%/test_cover.c %D%/test_cover_agent.c %D%/test_cover.h
+test_cq_SOURCES = %D%/test_cq.c
 test_dirty_SOURCES = %D%/test_dirty.c
 test_entries_SOURCES = %D%/test_entries.c
 test_eq_SOURCES = %D%/test_eq.c

@@ -295,6 +295,25 @@ ssize_t pair_put(struct pair *pair, enum pair_memory memory, size_t offset, size
 	return fi_writemsg(pair->home->ep, &msg, flags);
 }
 
+ssize_t pair_fetch(struct pair *pair, enum pair_memory memory, size_t offset, void *context,
+		   uint64_t flags)
+{
+	static uint64_t operand = 1, old;
+	struct fi_ioc ioc = {&operand, 1}, result = {&old, 1};
+	struct fi_rma_ioc rma_ioc = {pair_addr(pair, memory, offset), 1, pair_key(pair, memory)};
+	struct fi_msg_atomic msg = {
+		.msg_iov = &ioc,
+		.iov_count = 1,
+		.rma_iov = &rma_ioc,
+		.rma_iov_count = 1,
+		.datatype = FI_UINT64,
+		.op = FI_SUM,
+		.context = context,
+	};
+
+	return fi_fetch_atomicmsg(pair->home->ep, &msg, &result, NULL, 1, flags);
+}
+
 void pair_inject(struct pair *pair, enum pair_memory memory, size_t offset, size_t len)
 {
 	accepted(fi_inject_write(pair->home->ep, pair->source + offset, len, 0,

@@ -101,6 +101,10 @@ ssize_t pair_put(struct pair *pair, enum pair_memory memory, size_t offset, size
 /* pair_inject -- the same, injected */
 void pair_inject(struct pair *pair, enum pair_memory memory, size_t offset, size_t len);
 
+/* pair_fetch -- add 1 to the 8 bytes there, and read what they were */
+ssize_t pair_fetch(struct pair *pair, enum pair_memory memory, size_t offset, void *context,
+		   uint64_t flags);
+
 /* pair_send -- a message of what is at that offset of the source */
 ssize_t pair_send(struct pair *pair, size_t offset, size_t len, void *context, uint64_t flags);
 /* pair_receive -- the peer receives it there */

@@ -224,14 +224,14 @@ Test(agent, stores_nothing_where_nobody_may)
 	pair_close(pair);
 }
 
-/* Whole, but with a flag that nobody knows. */
+/* Whole, but with flags that no message has together. */
 static void spoil(struct pair *pair, uint64_t number)
 {
 	struct pmv_mailbox *link = &pair->to->mailbox;
 	uint8_t *slot = link->block + number % PMV_SLOTS * PMV_MESSAGE_SIZE;
 	size_t len = slot[24] + 256U * slot[25];
 
-	slot[27] |= 0x80;
+	slot[27] |= 0x88;
 	memset(slot + 8, 0, 8);
 	crypto_shorthash(slot + 8, slot, len, link->message_in.key);
 }

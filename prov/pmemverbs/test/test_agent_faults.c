@@ -36,6 +36,64 @@ Test(commit_by_agent, on_a_medium_that_fails_is_an_io_error_once)
 	pair_close(pair);
 }
 
+static void expect_both_failed(struct pair *pair)
+{
+	rig_expect_nothing(pair->away);
+	rig_expect_error(pair->home, CONTEXT(1), RIG_WRITTEN, FI_EIO);
+	rig_expect_error(pair->home, CONTEXT(2), RIG_WRITTEN, FI_EIO);
+	rig_expect_nothing(pair->home);
+	pair_close(pair);
+}
+
+/* The first one has told the agent of all that the second one covers, too. */
+Test(commit_by_agent, without_a_byte_fails_with_the_one_before_it_in_the_same_round)
+{
+	static const uint64_t flags[] = {0, FI_IMMED, FI_REMOTE_CQ_DATA, FI_FENCE,
+					 FI_FENCE | FI_IMMED};
+
+	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+		struct pair *pair = pair_open(NULL);
+
+		pair->sync_fails = true;
+		accepted(pair_put(pair, PAGE, 0, 20, CONTEXT(1), FI_COMMIT));
+		accepted(pair_put(pair, PAGE, 0, 0, CONTEXT(2), FI_COMMIT | flags[i]));
+		pair_round(pair);
+		expect_both_failed(pair);
+	}
+}
+
+Test(commit_by_agent, that_is_fenced_fails_with_one_to_another_region_and_nobody_is_told)
+{
+	for (size_t len = 0; len <= 20; len += 20) {
+		struct pair *pair = pair_open(NULL);
+
+		pair->sync_fails = true;
+		accepted(pair_put(pair, PAGE, 0, 20, CONTEXT(1), FI_COMMIT));
+		accepted(pair_put(pair, DMP, 0, len, CONTEXT(2), FI_COMMIT | FI_FENCE | FI_IMMED));
+		pair_round(pair);
+		expect_both_failed(pair);
+	}
+}
+
+/* Who commits hears that the data before are not there.  The target's application does not. */
+Test(commit_by_agent, behind_data_that_were_not_stored_is_not_told_of)
+{
+	struct pair *pair =
+		pair_open(&(struct pair_options){.stores = true, .home = {.no_fence = true}});
+
+	pair->sync_fails = true;
+	accepted(pair_put(pair, PAGE, 0, 20, CONTEXT(1), FI_COMMIT));
+	accepted(pair_put(pair, DMP, 0, 20, CONTEXT(2), FI_COMMIT | FI_FENCE));
+	accepted(pair_put(pair, DMP, 64, 20, CONTEXT(3), FI_COMMIT | FI_IMMED));
+	pair_round(pair);
+	cr_expect_neq(memcmp(pair->memory[DMP], pair->source, 20), 0);
+	rig_expect_nothing(pair->away);
+	rig_expect_error(pair->home, CONTEXT(1), RIG_WRITTEN, FI_EIO);
+	rig_expect_error(pair->home, CONTEXT(2), RIG_WRITTEN, FI_EIO);
+	rig_expect_error(pair->home, CONTEXT(3), RIG_WRITTEN, FI_EIO);
+	pair_close(pair);
+}
+
 Test(commit_by_agent, that_the_agent_does_not_understand_is_invalid)
 {
 	struct pair *pair = pair_open(NULL);

@@ -352,6 +352,40 @@ Test(fence, may_be_posted_while_another_thread_posts_what_was_deferred, .timeout
 	pair_close(pair);
 }
 
+/* As another thread may, between the moment when a write is noted and that when it is posted. */
+static void commit_before_it(struct fake *fake, const struct fake_post *post, void *arg)
+{
+	struct pair *pair = arg;
+
+	(void) post;
+	fake->on_post = NULL;
+	accepted(pair_put(pair, DMP, 0, 0, CONTEXT(2), FI_COMMIT));
+	pair_round(pair);
+	rig_expect(pair->home, CONTEXT(2), RIG_WRITTEN);
+}
+
+Test(commit_by_agent, covers_a_write_that_an_earlier_one_has_named_too_early)
+{
+	for (int atomic = 0; atomic < 2; atomic++) {
+		struct pair *pair = pair_open(NULL);
+
+		pair->home->fake.on_post = commit_before_it;
+		pair->home->fake.on_post_arg = pair;
+		accepted(atomic ? pair_fetch(pair, DMP, 0, CONTEXT(1), 0)
+				: pair_put(pair, DMP, 0, 8, CONTEXT(1), 0));
+		cr_expect_null(pair->home->fake.on_post);
+		pair_deliver(pair);
+		rig_expect(pair->home, CONTEXT(1),
+			   atomic ? FI_ATOMIC | FI_READ : (uint64_t) RIG_WRITTEN);
+		cr_expect_arr_neq(pair->durable[DMP], pair->memory[DMP], 8);
+		accepted(pair_put(pair, DMP, 0, 0, CONTEXT(3), FI_COMMIT));
+		pair_round(pair);
+		rig_expect(pair->home, CONTEXT(3), RIG_WRITTEN);
+		cr_expect_arr_eq(pair->durable[DMP], pair->memory[DMP], 8);
+		pair_close(pair);
+	}
+}
+
 static bool is_kicked(struct pmv_agent *agent)
 {
 	uint64_t kicks;

@@ -227,8 +227,9 @@ Test(counters, on_a_selective_cq_make_no_entries)
 /* verbs reports all receives, as any may have been used up by remote CQ data. */
 Test(counters, on_a_selective_cq_of_verbs_keep_receives)
 {
+	struct rig_options options = {.selective = true, .imm_receives = true};
 	struct fid_cntr *cntr;
-	struct rig *rig = open_counted((struct rig_options){.selective = true}, ALL, &cntr);
+	struct rig *rig = open_counted(options, ALL, &cntr);
 
 	accepted(fi_recv(rig->ep, data, 8, NULL, 0, CONTEXT(3)));
 	fake_receive(&rig->fake, 0);

@@ -216,7 +216,7 @@ Test(dirty, many_regions_are_all_remembered)
 
 #define KEYS 3
 #define WINDOW 65536
-#define ROUNDS 6000
+#define ROUNDS DICE_RUNS(6000)
 
 struct map {
 	uint64_t base;

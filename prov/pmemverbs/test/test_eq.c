@@ -259,6 +259,64 @@ Test(events, of_the_application_may_look_like_the_cores)
 	stage_close(&stage);
 }
 
+/* What they name need not be ours, and what they carry is not the core's. */
+Test(events, of_the_application_are_neither_dropped_nor_changed)
+{
+	static const uint32_t events[] = {FI_CONNREQ, FI_CONNECTED, FI_SHUTDOWN};
+	struct fid strange = {.fclass = 4711};
+	struct stage stage;
+	union event entry;
+	uint32_t event;
+
+	stage_open(&stage);
+	for (size_t i = 0; i < 3; i++) {
+		union event in = {.cm = {.fid = &strange}};
+
+		memcpy(in.cm.data, CM_DATA, sizeof(CM_DATA));
+		cr_assert_eq(fi_eq_write(stage.eq, events[i], &in, CM_LEN, 0), (ssize_t) CM_LEN);
+		for (int peek = 1; peek >= 0; peek--) {
+			cr_assert_eq(read_event(&stage, &event, &entry, peek ? FI_PEEK : 0),
+				     (ssize_t) CM_LEN, "event %zu", i);
+			cr_expect_eq(event, events[i]);
+			cr_expect_arr_eq(&entry, &in, CM_LEN);
+		}
+	}
+	stage_close(&stage);
+}
+
+/* Only the core knows that a connection has ended. */
+Test(events, of_the_application_end_no_operation)
+{
+	struct stage stage;
+	union event entry;
+	uint32_t event;
+
+	stage_open(&stage);
+	stage.rig->core.lingers = true;
+	struct fi_eq_cm_entry in = {.fid = &stage.rig->ep->fid};
+	cr_assert_eq(fi_eq_write(stage.eq, FI_SHUTDOWN, &in, sizeof(in), 0), (ssize_t) sizeof(in));
+	cr_assert_eq(read_event(&stage, &event, &entry, 0), (ssize_t) sizeof(in));
+	cr_expect_eq(stage.rig->fake.shutdowns, 0);
+	stage_close(&stage);
+}
+
+/* The address sanitizer would show an fi_info that is freed twice. */
+Test(events, of_the_application_that_nobody_read_keep_what_is_the_applications)
+{
+	struct fi_info *info = core_request();
+	struct fi_eq_cm_entry in = {.info = info};
+	struct stage stage;
+	union event entry;
+	uint32_t event;
+
+	stage_open(&stage);
+	cr_assert_eq(fi_eq_write(stage.eq, FI_CONNREQ, &in, sizeof(in), 0), (ssize_t) sizeof(in));
+	cr_assert_eq(read_event(&stage, &event, &entry, FI_PEEK), (ssize_t) sizeof(in));
+	stage_close(&stage);
+	cr_expect_eq(info->tx_attr->size, 400);
+	fi_freeinfo(info);
+}
+
 Test(events, that_are_errors_name_the_applications_endpoint)
 {
 	struct stage stage;

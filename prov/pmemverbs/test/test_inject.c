@@ -270,23 +270,10 @@ static void send_to(struct run *run, enum pair_memory memory, size_t offset, uin
 
 static void fetch(struct run *run, enum pair_memory memory, size_t offset, uint64_t flags)
 {
-	static uint64_t operand = 1, old;
 	struct op *op = new_op(run, memory, offset, 8, flags);
-	struct fi_ioc ioc = {&operand, 1}, result = {&old, 1};
-	struct fi_rma_ioc rma_ioc = {pair_addr(run->pair, memory, offset), 1,
-				     pair_key(run->pair, memory)};
-	struct fi_msg_atomic msg = {
-		.msg_iov = &ioc,
-		.iov_count = 1,
-		.rma_iov = &rma_ioc,
-		.rma_iov_count = 1,
-		.datatype = FI_UINT64,
-		.op = FI_SUM,
-		.context = CONTEXT(op - run->ops),
-	};
 
 	op->what = FI_ATOMIC | FI_READ;
-	ACCEPT(run, op, fi_fetch_atomicmsg(run->pair->home->ep, &msg, &result, NULL, 1, flags));
+	ACCEPT(run, op, pair_fetch(run->pair, memory, offset, CONTEXT(op - run->ops), flags));
 }
 
 /* Programs */

@@ -9,6 +9,7 @@
 
 #include "../../../util/fi_pmem_info.h"
 #include "base/setting.h"
+#include "engine/core.h"
 #include "mem_system.h"
 
 #define ROOT_PORT "devices/pci0000:3a/0000:3a:00.0"
@@ -259,6 +260,7 @@ Test(machine, cxl_with_gpf_is_declared)
 	look(NULL);
 	expect_text(VERBS "commit", "read");
 	cr_expect(find("warnings", "GPF"));
+	cr_expect_not(find(VERBS "faster", "GPF"), "what was done is not advised");
 	cr_expect_not(info_loses_data(model));
 }
 
@@ -463,6 +465,23 @@ Test(machine, ddio_declared_off_but_on_is_data_loss)
 	look(NULL);
 	expect_text("memory/0/domain", "mhp");
 	cr_expect_not(info_loses_data(model));
+}
+
+/* A request that Soft-RoCE repeats waits for itself, if it is fenced. */
+Test(machine, soft_roce_fences_nothing)
+{
+	const struct pmv_core *verbs = pmv_core_next(0);
+
+	rnic(true, false, "0");
+	soft_rnic();
+	cr_assert_str_eq(verbs->name, "verbs");
+	cr_expect_eq(pmv_core_caps(verbs, PMV_TRANSPORT_IB, MLX5), PMV_ENGINE_FENCE);
+	cr_expect_eq(pmv_core_caps(verbs, PMV_TRANSPORT_IB, "gone"), PMV_ENGINE_FENCE);
+	cr_expect_eq(pmv_core_caps(verbs, PMV_TRANSPORT_IB, "rxe0"), 0);
+	/* Soft-iWARP does, and a target may answer a READ later than it executes what follows. */
+	cr_expect_eq(pmv_core_caps(verbs, PMV_TRANSPORT_LOCAL, "rxe0"), PMV_ENGINE_FENCE);
+	pmv_setting.nic_fences = true;
+	cr_expect_eq(pmv_core_caps(verbs, PMV_TRANSPORT_IB, "rxe0"), PMV_ENGINE_FENCE);
 }
 
 Test(machine, ddio_declared_off_where_software_places_data_is_data_loss)

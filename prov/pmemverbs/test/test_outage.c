@@ -22,7 +22,7 @@
 #include "dice.h"
 #include "pair.h"
 
-#define PROGRAMS 3000
+#define PROGRAMS DICE_RUNS(3000)
 #define STEPS 500
 #define MAX_OPS 90
 #define PLACE 720 /* bytes from one operation's place to the next one's */

@@ -184,6 +184,33 @@ Test(rma_event, that_is_owed_a_thousand_times_lets_others_in)
 	told_close(&told);
 }
 
+/* A peer may name places in any order: what is not one is flushed, wherever it stands. */
+Test(rma_event, of_a_place_leaves_no_range_unflushed)
+{
+	for (unsigned int place = 0; place < 3; place++) {
+		struct told told = told_open((struct pair_options){0});
+		struct pmv_message message = told_of(told.pair, PMV_EVENT_WRITE, 0);
+
+		message.count = 3;
+		for (unsigned int i = 0; i < 3; i++) {
+			message.ranges[i] = message.ranges[0];
+			message.ranges[i].addr = pair_addr(told.pair, DMP, i * 1024);
+		}
+		message.ranges[place].key |= PMV_RANGE_EVENT;
+		pair_tell(told.pair, &message);
+		pair_serve(told.pair);
+		pair_expect_ack(told.pair, 1, PMV_FAULT_NONE);
+		expect_done(told.pair, "F F D K");
+		for (unsigned int i = 0, n = 0; i < 3; i++) {
+			if (i != place)
+				cr_expect(pair_is(told.pair, pair_event(told.pair, 'F', n++), DMP,
+						  i * 1024, message.ranges[i].len));
+		}
+		expect_told(&told, 1, 1);
+		told_close(&told);
+	}
+}
+
 /* It names memory that is not there, or not for it: nobody is told, and its sender knows. */
 Test(rma_event, of_memory_that_peers_may_not_write_is_none)
 {

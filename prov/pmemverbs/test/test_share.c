@@ -598,3 +598,25 @@ Test(share, messages_behind_scattered_ranges_are_flushed)
 		first.ranges[i] = (struct pmv_range){i * 3 * PMV_SYNC_COST, 8, BIG_KEY};
 	expect_messages_flushed(shared, &first);
 }
+
+/* The second one names no byte of the region that is lost, and goes on for some rounds. */
+Test(share, loss_in_the_first_of_several_rounds_is_not_forgotten)
+{
+	struct shared *shared = share(PMV_DMP, BIG_LEN, NULL);
+	struct pair *pair = shared->pair;
+	struct pmv_range page = {pair_addr(pair, PAGE, 0), 8, (uint32_t) pair_key(pair, PAGE)};
+	struct pmv_message first = {.count = 1, .ranges = {page}};
+	struct pmv_message second = {.count = 2, .ranges = {page, {0, BIG_LEN, BIG_KEY}}};
+
+	second.ranges[0].len = 0;
+	pair_tell(pair, &first);
+	pair_tell(pair, &second);
+	done.on_sync = fail_to_sync;
+	pair_serve(pair);
+	done.on_sync = NULL;
+	for (int round = 0; round < SLICES + 1; round++)
+		pair_serve(pair);
+	pair_expect_ack(pair, 1, PMV_FAULT_IO);
+	pair_expect_ack(pair, 2, PMV_FAULT_IO);
+	end_sharing(shared);
+}
