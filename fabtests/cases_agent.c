@@ -386,12 +386,14 @@ static int agent_window(struct fx *fx)
 	struct link *link = served_link(fx, NULL);
 	struct remote *remote = link ? served_region(link, 1 << 20) : NULL;
 	struct write write = {.remote = remote, .flags = COMMIT};
-	struct op *ops[1000];
+	struct op *ops[1000] = {NULL};
 	unsigned int i, window;
 
 	if (!remote)
 		return -1;
 	window = (unsigned int) link->target->node.info->tx_attr->size;
+	if (expect(fx, window, "a transmit queue without room"))
+		return -1;
 	if (window > 200)
 		window = 200;
 	for (i = 0; i < ARRAY_SIZE(ops); i++) {
@@ -767,7 +769,6 @@ static unsigned int post_to_stopped(struct link *link, struct remote *remote, st
 {
 	if (target_signal(link->target, SIGSTOP))
 		return 0;
-	pause_ms(50);
 	return post_some(link, remote, ops);
 }
 

@@ -79,7 +79,7 @@ static int getinfo_passive_ep(struct fx *fx)
 				 hints, &info);
 	}
 	ret = expect(fx, !ret, "a passive endpoint in the hints: %s", fi_strerror(-ret)) ||
-	      expect(fx, info->handle == &pep->fid, "another handle came back");
+	      expect(fx, info && info->handle == &pep->fid, "another handle came back");
 	fi_freeinfo(info);
 	fi_freeinfo(hints);
 	if (pep)

@@ -219,7 +219,7 @@ static const struct edit edits[] = {
 	{"more, and a notice", 27, 1, 9},
 	{"an event without a place", 27, 1, 16},
 	{"an unknown event", 27, 1, 0x70},
-	{"an order without data", 27, 1, 0x80},
+	{"more, and an order", 27, 1, 0x88},
 	{"messages and a notice", 27, 1, 5},
 	{"messages and a store", 27, 1, 6},
 	{"all flags", 27, 1, 255},

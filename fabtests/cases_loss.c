@@ -20,7 +20,6 @@ static int commit_to_stopped(struct target_proc *target, struct link *link, stru
 
 	if (target_signal(target, SIGSTOP))
 		return -1;
-	pause_ms(50);
 	if (write_at(link, &write, &op) || linger(link, 300))
 		return -1;
 	*completed = op_done(op);
@@ -77,7 +76,6 @@ static int stopped_target_op_flags(struct fx *fx)
 		return skipped(fx, "shows something over tcp only");
 	if (target_signal(target, SIGSTOP))
 		return -1;
-	pause_ms(50);
 	if (plain_at(link, PLAIN_WRITE, remote, 0, 64, &op) || linger(link, 300))
 		return -1;
 	early = op_done(op);
@@ -158,6 +156,40 @@ static int push_on(struct stream *stream, unsigned int ms)
 static int all_ended(struct stream *stream)
 {
 	return all_done(stream->link, stream->ops, stream->n) || linger(stream->link, 100) ? -1 : 0;
+}
+
+/*
+ * The target stops amid a stream, for ten times as long as an endpoint waits before it asks
+ * again, and goes on: nothing is lost, and nothing fails.
+ */
+static int stopped_in_stream(struct fx *fx)
+{
+	static struct stream stream;
+	int i;
+
+	if (open_stream(fx, &stream) || push_on(&stream, 20))
+		return -1;
+	push(&stream, stream.n + 32);
+	if (target_signal(stream.link->target, SIGSTOP))
+		return -1;
+	push(&stream, stream.n + 32);
+	for (i = 0; i < 20; i++) {
+		pause_ms(100);
+		if (reap(stream.link))
+			return -1;
+	}
+	if (target_signal(stream.link->target, SIGCONT) || all_ended(&stream))
+		return -1;
+	for (i = 0; i < stream.n; i++) {
+		if (expect(fx, !stream.ops[i]->errors,
+			   "commit %d of %d has failed, but the target only stopped for a while", i,
+			   stream.n))
+			return -1;
+	}
+	return successes_landed(fx, stream.remote, stream.ops, stream.n) ||
+			       commit(stream.link, stream.remote, 0, 64, 0)
+		       ? -1
+		       : 0;
 }
 
 /*
@@ -350,6 +382,7 @@ static int many_connections(struct fx *fx)
 const struct test_case loss_cases[] = {
 	{"stopped_target", stopped_target},
 	{"stopped_target_op_flags", stopped_target_op_flags},
+	{"stopped_in_stream", stopped_in_stream},
 	{"killed_target", killed_target},
 	{"killed_target_idle", killed_target_idle},
 	{"killed_target_then_close", killed_target_then_close},

@@ -485,9 +485,35 @@ static int message_kind_elsewhere(struct fx *fx)
 		       : 0;
 }
 
+/*
+ * What comes behind a message for which there is no receive yet is repeated with it.  There a
+ * fenced request must not wait for the flush behind it.
+ */
+static int message_late_receive(struct fx *fx)
+{
+	struct link *link = message_link(fx, NULL);
+	struct remote *received = link ? received_region(link, STRIDE) : NULL;
+	struct remote *remote =
+		received ? fx_remote(fx, link->target, 4096, FI_REMOTE_WRITE, FI_RMA_PMEM) : NULL;
+	struct write write = {.remote = remote, .len = 64, .flags = COMMIT | FI_FENCE};
+	struct op *ops[2];
+
+	/* The commit before leaves a fence due. */
+	if (!remote || commit(link, remote, 0, 64, 0) ||
+	    send_to(link, received, 0, 64, FI_COMPLETION, &ops[0]) ||
+	    write_at(link, &write, &ops[1]))
+		return -1;
+	/* The device finds out that there is no receive. */
+	if (linger(link, 50) || receive_in(link, received, 0, STRIDE, STRIDE, 1) ||
+	    all_done(link, ops, ARRAY_SIZE(ops)))
+		return -1;
+	return remote_same(fx, received) || remote_same(fx, remote) ? -1 : 0;
+}
+
 const struct test_case message_cases[] = {
 	{"message_commit", message_commit},
 	{"message_stream", message_stream},
+	{"message_late_receive", message_late_receive},
 	{"message_volatile", message_volatile},
 	{"message_immediates", message_immediates},
 	{"message_fence_after_writes", message_fence_after_writes},

@@ -3,6 +3,7 @@
  * control.c -- the functional program's talk over TCP, beside the connections
  * that it tests
  */
+#include <dirent.h>
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -214,14 +215,14 @@ bool control_waits(int fd, int ms)
 	return poll(&pfd, 1, ms) > 0;
 }
 
-/* is_stopped -- the state follows the name in parentheses */
-static bool is_stopped(pid_t pid)
+/* runs -- may this thread run?  Its state follows the name in parentheses. */
+static bool runs(pid_t pid, const char *thread)
 {
-	char path[64], line[512] = "";
+	char path[320], line[512] = "";
 	FILE *file;
 	char *end;
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int) pid);
+	snprintf(path, sizeof(path), "/proc/%d/task/%s/stat", (int) pid, thread);
 	file = fopen(path, "r");
 	if (!file)
 		return false;
@@ -229,7 +230,23 @@ static bool is_stopped(pid_t pid)
 		line[0] = '\0';
 	fclose(file);
 	end = strrchr(line, ')');
-	return end && end[1] && end[2] == 'T';
+	return end && end[1] && !strchr("TtZX", end[2]);
+}
+
+bool control_is_stopped(pid_t pid)
+{
+	const struct dirent *entry;
+	bool stopped = true;
+	char path[64];
+	DIR *threads;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int) pid);
+	threads = opendir(path);
+	while (threads && stopped && (entry = readdir(threads)))
+		stopped = *entry->d_name == '.' || !runs(pid, entry->d_name);
+	if (threads)
+		closedir(threads);
+	return stopped;
 }
 
 int control_stop(int fd)
@@ -241,13 +258,11 @@ int control_stop(int fd)
 	if (child < 0)
 		return -1;
 	if (!child) {
-		while (!is_stopped(parent)) {
+		while (!control_is_stopped(parent)) {
 			if (getppid() != parent)
 				_exit(1);
 			usleep(1000);
 		}
-		/* Its other threads follow. */
-		usleep(10000);
 		control_send(fd, &msg, NULL);
 		control_receive(fd, &msg, NULL, 0, STOP_SECONDS);
 		if (getppid() == parent)

@@ -130,6 +130,9 @@ bool control_waits(int fd, int ms);
  */
 int control_stop(int fd);
 
+/* control_is_stopped -- are all threads of a process, or is it gone? */
+bool control_is_stopped(pid_t pid);
+
 /* target_run -- be a target, commanded over the socket opts->target_fd */
 struct options;
 int target_run(const struct options *opts);

@@ -124,18 +124,19 @@ static void crash(const char *path)
 static bool mapped(uintptr_t addr, char *path, uint64_t *offset)
 {
 	FILE *maps = fopen("/proc/self/maps", "r");
-	uint64_t start, stop;
+	uint64_t start, stop, at;
 	char line[PATH_MAX + 100];
 	bool found = false;
 
 	while (maps && !found && fgets(line, sizeof(line), maps)) {
 		found = sscanf(line, "%" SCNx64 "-%" SCNx64 " %*s %" SCNx64 " %*s %*s %4095s",
-			       &start, &stop, offset, path) == 4 &&
+			       &start, &stop, &at, path) == 4 &&
 			start <= addr && addr < stop && *path == '/';
+		if (found)
+			*offset = at + addr - start;
 	}
 	if (maps)
 		fclose(maps);
-	*offset += addr - start;
 	return found;
 }
 

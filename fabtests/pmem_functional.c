@@ -143,6 +143,9 @@ static int send_signal(struct server *server, struct control_msg *msg)
 		if (child->pid != (pid_t) msg->arg[0])
 			continue;
 		msg->status = kill(child->pid, (int) msg->arg[1]);
+		/* On a busy machine its threads go on for a while. */
+		while (msg->arg[1] == SIGSTOP && !control_is_stopped(child->pid))
+			pause_ms(1);
 		child->was_killed |= msg->arg[1] == SIGKILL;
 	}
 	return control_send(server->session, msg, NULL);

@@ -27,7 +27,8 @@ static const struct program program = {
 		      "(default: all cases)",
 };
 
-static const struct test *const groups[] = {rdm_write_cases, rdm_atomic_cases, rdm_loss_cases};
+static const struct test *const groups[] = {rdm_write_cases, rdm_atomic_cases, rdm_loss_cases,
+					    rdm_library_cases};
 
 #define NUM_GROUPS (sizeof(groups) / sizeof(groups[0]))
 
@@ -62,8 +63,10 @@ static int run_client(const struct options *opts)
 
 	client.buf = calloc(1, SIZE);
 	client.control = control_connect(opts->dst_addr, opts->dst_port, opts->timeout);
-	if (!client.buf || client.control < 0)
+	if (!client.buf || client.control < 0) {
+		free(client.buf);
 		return -1;
+	}
 	for (size_t i = 0; i < NUM_GROUPS; i++) {
 		for (const struct test *test = groups[i]; test->name; test++) {
 			if (!options_select(opts, test->name) || !fits(test))

@@ -64,9 +64,12 @@ static int send_note(struct link *link, struct ibv_send_wr *first, const struct 
 	};
 	struct ibv_send_wr *bad;
 
+	/* analyse autoVariables: until the list has been posted. */
 	if (first)
 		first->next = &wr;
 	errno = ibv_post_send(link->id->qp, first ? first : &wr, &bad);
+	if (first)
+		first->next = NULL;
 	return errno ? link_complain("ibv_post_send") : 0;
 }
 

@@ -269,8 +269,9 @@ int raw_answers(struct raw *raw, const char *what, uint64_t number, enum pmv_fau
 int raw_send(struct raw *raw, struct pmv_message *message)
 {
 	uint8_t bytes[PMV_MESSAGE_SIZE];
+	size_t len;
 
 	message->number = ++raw->sent;
-	return raw_put(raw, message->number, bytes,
-		       pmv_message_encode(bytes, message, &raw->message_out));
+	len = pmv_message_encode(bytes, message, &raw->message_out);
+	return raw_put(raw, message->number, bytes, len);
 }

@@ -38,20 +38,6 @@ static int run_data(struct client *client)
 	return expect_none(client);
 }
 
-/* count_commits -- those of the client's domain, by all methods; UINT64_MAX: it can't say */
-static uint64_t count_commits(struct client *client)
-{
-	struct fid_domain *domain = client->side.domain;
-	struct fi_pmemverbs_counters_ops *ops;
-	struct fi_pmemverbs_counters counters;
-
-	if (fi_open_ops(&domain->fid, FI_PMEMVERBS_COUNTERS_OPS, 0, (void **) &ops, NULL) ||
-	    ops->read(domain, &counters, sizeof(counters)) || counters.commits_refused ||
-	    counters.commits_failed)
-		return UINT64_MAX;
-	return counters.commits_write + counters.commits_read + counters.commits_agent;
-}
-
 /* The domain is RxM's, and its counters are those of the one below. */
 static int run_counters(struct client *client)
 {
@@ -212,28 +198,14 @@ static int run_fence(struct client *client)
 	return expect_none(client);
 }
 
-static int expect_count(struct client *client, uint64_t count)
-{
-	uint64_t end = now_ns() + PATIENCE_NS;
-
-	while (fi_cntr_read(client->side.cntr) < count) {
-		if (fi_cntr_readerr(client->side.cntr))
-			return FAIL(client, "an operation failed");
-		if (now_ns() > end)
-			return FAIL(client, "the counter stays at %llu",
-				    (unsigned long long) fi_cntr_read(client->side.cntr));
-	}
-	return fi_cntr_read(client->side.cntr) == count ? 0 : FAIL(client, "counted too much");
-}
-
 static int run_counter(struct client *client)
 {
 	ssize_t ret;
 
 	pattern_fill(client->buf, SIZE, 12, 0);
-	if (check(client, commit(client, 0, 8, 0, 0), 0, "commit") || expect_count(client, 1) ||
+	if (check(client, commit(client, 0, 8, 0, 0), 0, "commit") || counted(client, 1) ||
 	    stop_server(client) || check(client, commit(client, 8, 8, 0, 0), 0, "commit") ||
-	    expect_waits(client, expect_count, 2, "counting a commit"))
+	    expect_waits(client, counted, 2, "counting a commit"))
 		return -1;
 	for (int n = 0; n < 32; n++) {
 		POST(client, ret,
@@ -242,11 +214,11 @@ static int run_counter(struct client *client)
 		if (check(client, ret, 0, "fi_inject_write"))
 			return -1;
 	}
-	if (expect_count(client, 34) || expect_none(client))
+	if (counted(client, 34) || expect_none(client))
 		return -1;
 	/* Elsewhere they may still be under way, and would be when the next case looks. */
 	if (!commit_all &&
-	    (check(client, commit(client, 0, 8, 0, 0), 0, "commit") || expect_count(client, 35)))
+	    (check(client, commit(client, 0, 8, 0, 0), 0, "commit") || counted(client, 35)))
 		return -1;
 	if (expect_data(client, 31 * 64, INJECT, "what was injected"))
 		return -1;
@@ -258,7 +230,7 @@ static int run_counter(struct client *client)
 	     fi_inject_write(client->side.ep, client->buf, INJECT, client->server,
 			     client->offer.addr, client->offer.key));
 	return check(client, ret, 0, "fi_inject_write") ||
-	       expect_waits(client, expect_count, 35, "counting an injected write");
+	       expect_waits(client, counted, 35, "counting an injected write");
 }
 
 static int run_messages(struct client *client)

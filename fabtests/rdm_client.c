@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <rdma/fi_ext_pmemverbs.h>
+
 #include "rdm_functional.h"
 
 int ask(struct client *client, uint32_t command, uint64_t a, uint64_t b, void *payload, size_t room)
@@ -23,7 +25,7 @@ int open_client(struct client *client, const struct settings *settings)
 
 	client->settings = *settings;
 	client->num_early = 0;
-	if (ask(client, ASK_NAME, 0, 0, &client->offer, sizeof(client->offer)))
+	if (ask(client, ASK_NAME, settings->library, 0, &client->offer, sizeof(client->offer)))
 		return -1;
 	if (!pmv_key_unpack(client->offer.key, &client->attr))
 		return FAIL(client, "the key says nothing");
@@ -32,10 +34,15 @@ int open_client(struct client *client, const struct settings *settings)
 	ret = open_side(&client->side, client->opts, settings, client->opts->dst_addr, 0);
 	if (ret)
 		return FAIL(client, "opening failed");
-	ret = side_register(&client->side, client->buf, SIZE, FI_READ | FI_WRITE, 0, &client->mr);
-	if (ret)
-		return FAIL(client, "registering failed");
-	client->desc = fi_mr_desc(client->mr);
+	client->desc = NULL;
+	/* Libraries that don't ask for FI_MR_LOCAL write from memory that nobody has registered. */
+	if (!settings->library) {
+		ret = side_register(&client->side, client->buf, SIZE, FI_READ | FI_WRITE, 0,
+				    &client->mr);
+		if (ret)
+			return FAIL(client, "registering failed");
+		client->desc = fi_mr_desc(client->mr);
+	}
 	if (fi_av_insert(client->side.av, client->offer.name, 1, &client->server, 0, NULL) != 1)
 		return FAIL(client, "fi_av_insert failed");
 	return 0;
@@ -269,8 +276,7 @@ int written(struct client *client, uint64_t n)
 	return await(client, (int) n, WRITTEN);
 }
 
-/* expect_stuck -- nothing completes, and nothing is counted */
-static int expect_stuck(struct client *client, const char *what)
+int expect_stuck(struct client *client, const char *what)
 {
 	struct fid_cntr *cntr = client->side.cntr;
 	uint64_t end = now_ns() + STOPPED_NS;
@@ -290,4 +296,31 @@ int expect_waits(struct client *client, done_fn done, uint64_t n, const char *wh
 	if (!is_one_sided(client) && (expect_stuck(client, what) || go_on(client)))
 		return -1;
 	return done(client, n) || go_on(client) ? -1 : 0;
+}
+
+int counted(struct client *client, uint64_t count)
+{
+	uint64_t end = now_ns() + PATIENCE_NS;
+
+	while (fi_cntr_read(client->side.cntr) < count) {
+		if (fi_cntr_readerr(client->side.cntr))
+			return FAIL(client, "an operation failed");
+		if (now_ns() > end)
+			return FAIL(client, "the counter stays at %llu",
+				    (unsigned long long) fi_cntr_read(client->side.cntr));
+	}
+	return fi_cntr_read(client->side.cntr) == count ? 0 : FAIL(client, "counted too much");
+}
+
+uint64_t count_commits(struct client *client)
+{
+	struct fid_domain *domain = client->side.domain;
+	struct fi_pmemverbs_counters_ops *ops;
+	struct fi_pmemverbs_counters counters;
+
+	if (fi_open_ops(&domain->fid, FI_PMEMVERBS_COUNTERS_OPS, 0, (void **) &ops, NULL) ||
+	    ops->read(domain, &counters, sizeof(counters)) || counters.commits_refused ||
+	    counters.commits_failed)
+		return UINT64_MAX;
+	return counters.commits_write + counters.commits_read + counters.commits_agent;
 }

@@ -30,7 +30,7 @@ extern bool commit_all; /* FI_PMEMVERBS_COMMIT=all */
 
 /* What the client asks the server to do. */
 enum {
-	ASK_NAME,    /* -> struct offer */
+	ASK_NAME,    /* library: to open it as that one does -> struct offer */
 	ASK_BYTES,   /* offset, len -> payload */
 	ASK_NOTICES, /* number to wait for -> their struct notice */
 	ASK_STOP,    /* until something else comes */
@@ -53,6 +53,14 @@ struct offer {
 
 /* ---- what both sides open ---- */
 
+/* Who opens it so, and asks for the same: see rdm_libraries.c. */
+enum library {
+	NO_LIBRARY,
+	SOS, /* Sandia OpenSHMEM: the endpoint that is the default context and the target */
+	SOS_CONTEXTS, /* the same with an endpoint of its own for the default context */
+	OPENFAM,
+};
+
 struct side {
 	struct fi_info *info;
 	struct fid_fabric *fabric;
@@ -62,9 +70,16 @@ struct side {
 	struct fid_cntr *cntr;
 	struct fid_ep *ep;
 	uint64_t next_key;
+	/* of libraries only */
+	struct fid_eq *eq;
+	struct fid_cq *recv_cq;
+	struct fid_cntr *get_cntr;
+	struct fid_cq *target_cq;
+	struct fid_ep *target_ep; /* what peers write to, if it is another one */
 };
 
 struct settings {
+	enum library library; /* the rest is its, then */
 	enum fi_av_type av_type;
 	uint64_t op_flags;
 	bool selective;
@@ -81,6 +96,13 @@ int open_side(struct side *side, const struct options *opts, const struct settin
 
 /* open_ep -- once more, after it was closed */
 int open_ep(struct side *side, const struct settings *settings);
+
+/* open_library -- open_side as a library does it */
+int open_library(struct side *side, const struct options *opts, enum library library,
+		 const char *node, uint64_t flags);
+
+/* library_hints -- the caller's to free, or NULL */
+struct fi_info *library_hints(const struct options *opts, enum library library);
 
 int close_side(struct side *side);
 int side_register(struct side *side, void *buf, size_t len, uint64_t access, uint64_t flags,
@@ -183,6 +205,9 @@ int expect_error(struct client *client, int n, int err);
 /* expect_data -- the server's memory is what the buffer is */
 int expect_data(struct client *client, size_t offset, size_t len, const char *what);
 
+/* expect_stuck -- nothing completes, and nothing is counted, for a while */
+int expect_stuck(struct client *client, const char *what);
+
 /*
  * expect_waits -- the server is stopped.  Where a NIC may commit by itself what was
  * begun, it has to complete; else it must not before the server goes on.
@@ -192,6 +217,12 @@ int expect_waits(struct client *client, done_fn done, uint64_t n, const char *wh
 
 /* written -- the n-th write completes */
 int written(struct client *client, uint64_t n);
+
+/* counted -- the counter comes to n, and no further */
+int counted(struct client *client, uint64_t n);
+
+/* count_commits -- those of the client's domain, by all methods; UINT64_MAX: it can't say */
+uint64_t count_commits(struct client *client);
 
 /* ---- the cases ---- */
 
@@ -215,5 +246,6 @@ struct test {
 extern const struct test rdm_write_cases[];
 extern const struct test rdm_atomic_cases[];
 extern const struct test rdm_loss_cases[];
+extern const struct test rdm_library_cases[];
 
 #endif /* PMEM_RDM_FUNCTIONAL_H */

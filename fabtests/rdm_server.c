@@ -8,11 +8,16 @@
 
 #include "rdm_functional.h"
 
+/* Volatile memory, where OpenSHMEM libraries let peers write, too: the program's data. */
+static char scratch[SIZE] = {1};
+
 struct server {
+	const struct options *opts;
+	char node[NI_MAXHOST];
+	enum library library; /* as which it was opened */
 	struct side side;
 	struct memory memory;
 	struct fid_mr *mr;
-	void *scratch; /* volatile memory */
 	struct fid_mr *scratch_mr;
 	struct notice notices[MAX_NOTICES];
 	unsigned int num_notices;
@@ -21,10 +26,14 @@ struct server {
 /* progress -- RxM's targets move nothing unless they look */
 static int progress(struct server *server)
 {
+	struct fid_cq *target_cq = server->side.target_cq;
 	struct fi_cq_data_entry entry;
 	struct fi_cq_err_entry error;
 	ssize_t ret;
 
+	/* A library's endpoint for its peers, to which nothing is reported. */
+	if (target_cq && (ret = fi_cq_read(target_cq, &entry, 1)) != -FI_EAGAIN)
+		return report("fi_cq_read of the target's queue", ret < 0 ? ret : -FI_EOTHER);
 	while ((ret = fi_cq_read(server->side.cq, &entry, 1)) == 1) {
 		struct notice *notice = &server->notices[server->num_notices];
 
@@ -51,25 +60,42 @@ static int register_memory(struct server *server, struct offer *offer)
 {
 	struct side *side = &server->side;
 	bool virt_addr = side->info->domain_attr->mr_mode & FI_MR_VIRT_ADDR;
+	struct fid_ep *ep = side->target_ep ? side->target_ep : side->ep;
+	uint64_t access = FI_REMOTE_WRITE | FI_REMOTE_READ;
 	int ret;
 
-	server->scratch = calloc(1, SIZE);
-	if (!server->scratch)
-		return -1;
-	ret = side_register(side, server->memory.base, SIZE, FI_REMOTE_WRITE | FI_REMOTE_READ,
-			    commit_all ? 0 : FI_RMA_PMEM, &server->mr);
+	if (server->library == OPENFAM)
+		access |= FI_SEND | FI_RECV | FI_READ | FI_WRITE;
+	ret = side_register(side, server->memory.base, SIZE, access, commit_all ? 0 : FI_RMA_PMEM,
+			    &server->mr);
 	if (!ret)
-		ret = side_register(side, server->scratch, SIZE, FI_REMOTE_WRITE, 0,
-				    &server->scratch_mr);
+		ret = side_register(side, scratch, SIZE, FI_REMOTE_WRITE, 0, &server->scratch_mr);
 	if (ret)
 		return ret;
 	offer->key = fi_mr_key(server->mr);
 	offer->addr = virt_addr ? (uintptr_t) server->memory.base : 0;
 	offer->volatile_key = fi_mr_key(server->scratch_mr);
-	offer->volatile_addr = virt_addr ? (uintptr_t) server->scratch : 0;
+	offer->volatile_addr = virt_addr ? (uintptr_t) scratch : 0;
 	offer->name_len = sizeof(offer->name);
-	DO(fi_getname(&side->ep->fid, offer->name, &offer->name_len));
+	DO(fi_getname(&ep->fid, offer->name, &offer->name_len));
 	return 0;
+}
+
+static int open_as(struct server *server, enum library library, struct offer *offer)
+{
+	const struct settings settings = {.library = library, .av_type = FI_AV_MAP};
+	int ret = open_side(&server->side, server->opts, &settings, server->node, FI_SOURCE);
+
+	server->library = library;
+	return ret ? ret : register_memory(server, offer);
+}
+
+static int close_server(struct server *server)
+{
+	int ret = CLOSE(server->mr) | CLOSE(server->scratch_mr) | close_side(&server->side);
+
+	server->mr = server->scratch_mr = NULL;
+	return ret;
 }
 
 static int reopen(struct server *server, const struct offer *offer)
@@ -95,6 +121,9 @@ static int obey(struct server *server, int fd, const struct control_msg *ask, st
 
 	switch (ask->command) {
 	case ASK_NAME:
+		if (ask->arg[0] != server->library &&
+		    (close_server(server) || open_as(server, (enum library) ask->arg[0], offer)))
+			return -1;
 		server->num_notices = 0;
 		memset(server->memory.base, 0, SIZE);
 		return answer(fd, offer, sizeof(*offer));
@@ -122,19 +151,15 @@ static int obey(struct server *server, int fd, const struct control_msg *ask, st
 
 int serve(const struct options *opts, int fd)
 {
-	struct settings settings = {.av_type = FI_AV_MAP};
-	struct server server = {0};
+	struct server server = {.opts = opts};
 	struct offer offer = {0};
 	struct control_msg ask;
-	char node[NI_MAXHOST];
 	int ret;
 
-	if (control_address(fd, node, sizeof(node)) ||
+	if (control_address(fd, server.node, sizeof(server.node)) ||
 	    memory_map(&server.memory, opts->memory, SIZE))
 		return -1;
-	ret = open_side(&server.side, opts, &settings, node, FI_SOURCE);
-	if (!ret)
-		ret = register_memory(&server, &offer);
+	ret = open_as(&server, NO_LIBRARY, &offer);
 	while (!ret) {
 		ret = progress(&server);
 		if (ret || !control_waits(fd, 0))
@@ -148,8 +173,7 @@ int serve(const struct options *opts, int fd)
 		if (!ret)
 			ret = obey(&server, fd, &ask, &offer);
 	}
-	ret |= CLOSE(server.mr) | CLOSE(server.scratch_mr) | close_side(&server.side);
+	ret |= close_server(&server);
 	memory_unmap(&server.memory);
-	free(server.scratch);
 	return ret;
 }

@@ -44,7 +44,7 @@ int open_ep(struct side *side, const struct settings *settings)
 int open_side(struct side *side, const struct options *opts, const struct settings *settings,
 	      const char *node, uint64_t flags)
 {
-	struct fi_info *hints = make_hints(opts, settings);
+	struct fi_info *hints;
 	struct fi_cq_attr cq_attr = {
 		.format = FI_CQ_FORMAT_DATA,
 		.wait_obj = settings->waits ? FI_WAIT_FD : FI_WAIT_NONE,
@@ -54,6 +54,9 @@ int open_side(struct side *side, const struct options *opts, const struct settin
 	int ret;
 
 	*side = (struct side){.next_key = 1};
+	if (settings->library)
+		return open_library(side, opts, settings->library, node, flags);
+	hints = make_hints(opts, settings);
 	if (!hints)
 		return report("fi_allocinfo", -FI_ENOMEM);
 	ret = fi_getinfo(FI_VERSION(1, 17), node, NULL, flags, hints, &side->info);
@@ -71,8 +74,10 @@ int open_side(struct side *side, const struct options *opts, const struct settin
 
 int close_side(struct side *side)
 {
-	int ret = CLOSE(side->ep) | CLOSE(side->cntr) | CLOSE(side->cq) | CLOSE(side->av) |
-		  CLOSE(side->domain) | CLOSE(side->fabric);
+	int ret = CLOSE(side->ep) | CLOSE(side->target_ep) | CLOSE(side->cntr) |
+		  CLOSE(side->get_cntr) | CLOSE(side->cq) | CLOSE(side->recv_cq) |
+		  CLOSE(side->target_cq) | CLOSE(side->av) | CLOSE(side->domain) | CLOSE(side->eq) |
+		  CLOSE(side->fabric);
 
 	if (side->info)
 		fi_freeinfo(side->info);

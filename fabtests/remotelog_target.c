@@ -118,13 +118,14 @@ static int append(struct target *target, const char *message)
 static int take(struct target *target, const struct fi_cq_data_entry *entry)
 {
 	const char *context = entry->op_context;
-	size_t i = (size_t) (context - target->contexts);
+	size_t i;
 	int ret = 0;
 
 	target->notices++;
 	/* The agent's notices use no receive. */
-	if (!context || context < target->contexts || i >= RECEIVES)
+	if (context < target->contexts || context >= target->contexts + RECEIVES)
 		return 0;
+	i = (size_t) (context - target->contexts);
 	if (target->operation == REMOTELOG_COPY)
 		ret = append(target, target->messages + i * remotelog_stride(&target->layout));
 	return ret ? ret : post_receive(target, i);

@@ -68,7 +68,7 @@ static void *sync_on(void *arg)
 
 	/* An error is what this is for: it is the agent that has to see it, too. */
 	while (!atomic_load(&file->stop))
-		fsync(file->fd);
+		(void) fsync(file->fd);
 	return NULL;
 }
 

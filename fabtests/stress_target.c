@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* stress_target.c -- lends memory to whoever connects, takes messages, and hears of notices */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <rdma/fi_ext_pmemverbs.h>
+
+#include "stress.h"
+
+/* A receive: where its buffer is follows from its index. */
+struct receive {
+	struct fi_context2 context;
+	uint64_t held; /* the number of the message in it; 0: it is posted */
+};
+
+struct lender {
+	unsigned int slot;
+	struct conn conn;
+	bool open;
+	struct region regions[REGIONS + 1];
+	struct receive receives[BUFFERS];
+};
+
+struct target {
+	struct node node;
+	struct lender lenders[SLOTS];
+};
+
+static void stop_lending(struct lender *lender)
+{
+	conn_close(&lender->conn);
+	for (unsigned int i = 0; i <= REGIONS; i++)
+		region_close(&lender->regions[i]);
+	lender->open = false;
+}
+
+static int post_receive(struct lender *lender, unsigned int i)
+{
+	lender->receives[i].held = 0;
+	return (int) fi_recv(lender->conn.ep, live + buffer_at(lender->slot, i), BUFFER,
+			     lender->regions[REGIONS].desc, 0, &lender->receives[i]);
+}
+
+/* prepare -- register the slot's memory, and open an endpoint with receives */
+static int prepare(struct target *target, struct lender *lender, struct fi_info *info)
+{
+	struct conn_attr attr = {
+		.format = FI_CQ_FORMAT_DATA, .wait = FI_WAIT_NONE, .selective = true};
+	struct fid_mr *mr;
+	int ret = 0;
+
+	for (unsigned int i = 0; !ret && i <= REGIONS; i++) {
+		size_t len = i < REGIONS ? region_len() : (size_t) BUFFERS * BUFFER;
+
+		ret = region_register(
+			&target->node, &lender->regions[i], live + region_at(lender->slot, i), len,
+			i < REGIONS ? FI_REMOTE_WRITE | FI_REMOTE_READ : FI_RECV, FI_RMA_PMEM);
+	}
+	if (!ret)
+		ret = conn_create(&lender->conn, &target->node, info, &attr);
+	mr = lender->regions[REGIONS].mr;
+	if (!ret && world->slots[lender->slot].declares)
+		ret = fi_setopt(&lender->conn.ep->fid, FI_OPT_ENDPOINT, FI_OPT_PMEMVERBS_RECV_MR,
+				&mr, sizeof(mr));
+	for (unsigned int i = 0; !ret && i < BUFFERS; i++)
+		ret = post_receive(lender, i);
+	return ret;
+}
+
+/* lend -- to the connection whose slot a request names */
+static int lend(struct target *target, struct cm_event *request, size_t len)
+{
+	uint32_t number = SLOTS;
+	struct lender *lender;
+	struct slot *slot;
+	int ret;
+
+	if (len >= sizeof(request->entry) + sizeof(number))
+		memcpy(&number, request->entry.data, sizeof(number));
+	if (number >= stress.processes * stress.connections)
+		stress_fail("a request for slot %u, which there is not", number);
+	lender = &target->lenders[number];
+	slot = &world->slots[number];
+	/* Its last connection may be lost without our having heard of it. */
+	stop_lending(lender);
+	lender->slot = number;
+	/* The memory is registered anew, so it is synced again. */
+	oracle_end(number);
+	memset(live + region_at(number, REGIONS), 0, (size_t) BUFFERS * BUFFER);
+	memset(shadow + region_at(number, REGIONS), 0, (size_t) BUFFERS * BUFFER);
+	ret = prepare(target, lender, request->entry.info);
+	for (unsigned int i = 0; !ret && i < REGIONS; i++) {
+		slot->addr[i] = lender->regions[i].addr;
+		slot->key[i] = lender->regions[i].key;
+	}
+	slot->life = atomic_load(&world->life);
+	if (!ret)
+		ret = (int) fi_accept(lender->conn.ep, NULL, 0);
+	if (ret)
+		stress_fail("the target can't accept connection %u: %s", number, fi_strerror(-ret));
+	lender->open = true;
+	return 0;
+}
+
+/* arrived -- keep a message until its initiator has looked for it */
+static void arrived(struct lender *lender, const struct fi_cq_data_entry *entry)
+{
+	struct receive *receive = entry->op_context;
+
+	if (entry->flags & FI_REMOTE_CQ_DATA)
+		oracle_notice(lender->slot, (uint32_t) entry->data);
+	if (!receive)
+		return;
+	if (entry->flags & FI_REMOTE_WRITE || !(entry->flags & FI_RECV))
+		post_receive(lender, (unsigned int) (receive - lender->receives));
+	else
+		memcpy(&receive->held,
+		       live + buffer_at(lender->slot, (unsigned int) (receive - lender->receives)) +
+			       8,
+		       sizeof(receive->held));
+}
+
+static bool progress(struct lender *lender)
+{
+	uint64_t released = atomic_load(&world->slots[lender->slot].released);
+	struct fi_cq_data_entry entries[8];
+	struct fi_cq_err_entry error;
+	ssize_t ret = fi_cq_read(lender->conn.rxcq, entries, 8);
+
+	/* Receives that end with their connection; initiators see what else is wrong. */
+	if (ret == -FI_EAVAIL)
+		cq_error(lender->conn.rxcq, &error);
+	for (ssize_t i = 0; i < ret; i++)
+		arrived(lender, &entries[i]);
+	for (unsigned int i = 0; i < BUFFERS; i++) {
+		if (lender->receives[i].held && lender->receives[i].held <= released)
+			post_receive(lender, i);
+	}
+	return ret > 0;
+}
+
+/* hear -- of connections */
+static bool hear(struct target *target)
+{
+	struct cm_event event;
+	struct fi_eq_err_entry error = {0};
+	ssize_t ret = fi_eq_read(target->node.eq, &event.event, event.room, sizeof(event.room), 0);
+
+	if (ret == -FI_EAVAIL)
+		fi_eq_readerr(target->node.eq, &error, 0);
+	if (ret < 0)
+		return false;
+	if (event.event == FI_CONNREQ) {
+		if (node_domain(&target->node, event.entry.info))
+			stress_fail("the target can't open a domain");
+		lend(target, &event, (size_t) ret);
+		fi_freeinfo(event.entry.info);
+	}
+	for (unsigned int i = 0; event.event == FI_SHUTDOWN && i < SLOTS; i++) {
+		struct lender *lender = &target->lenders[i];
+
+		if (lender->open && event.entry.fid == &lender->conn.ep->fid)
+			stop_lending(lender);
+	}
+	return true;
+}
+
+static void serve(struct target *target)
+{
+	const struct timespec moment = {.tv_nsec = 1000000};
+
+	while (!atomic_load(&world->ending)) {
+		bool busy = hear(target);
+
+		for (unsigned int i = 0; i < SLOTS; i++) {
+			if (target->lenders[i].open)
+				busy = progress(&target->lenders[i]) || busy;
+		}
+		if (!busy)
+			nanosleep(&moment, NULL);
+	}
+}
+
+int stress_target(void)
+{
+	char port[8];
+	struct node_attr attr = {
+		.caps = FI_MSG | FI_RMA | FI_RMA_PMEM | FI_FENCE,
+		.threading = FI_THREAD_DOMAIN,
+		.port = port,
+	};
+	struct options opts = stress.opts;
+	struct target *target = calloc(1, sizeof(*target));
+	int ret;
+
+	/* A target that takes another one's place listens where that did. */
+	snprintf(port, sizeof(port), "%u", atomic_load(&world->port));
+	opts.dst_addr = NULL;
+	if (!target)
+		return 1;
+	shadow_begin();
+	attr.caps |= stress_atomics(&opts, &attr);
+	ret = node_listen(&target->node, &opts, &attr);
+	if (ret)
+		stress_fail("the target can't listen: %s", fi_strerror(-ret));
+	atomic_store(&world->port, node_port(&target->node));
+	serve(target);
+	for (unsigned int i = 0; i < SLOTS; i++)
+		stop_lending(&target->lenders[i]);
+	node_close(&target->node);
+	free(target);
+	return 0;
+}
