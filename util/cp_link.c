@@ -156,7 +156,7 @@ int cp_link_connected(struct cp_link *link, bool greeted, int timeout_ms)
 	if (ret == -FI_EAVAIL && fi_eq_readerr(link->eq, &err, 0) > 0) {
 		/* tcp says FI_EINPROGRESS of a peer that goes away instead of accepting. */
 		ret = err.err == FI_EINPROGRESS ? -FI_ECONNREFUSED : -err.err;
-		if (err.err_data_size && err.err_data_size < 64) {
+		if (err.err_data_size && err.err_data_size <= CP_REASON) {
 			snprintf(link->error, sizeof(link->error), "the target refuses: %.*s",
 				 (int) err.err_data_size, (const char *) err.err_data);
 			return (int) ret;

@@ -24,6 +24,8 @@
 
 #define CP_RECEIVES 4
 #define CP_HELLO_LEN sizeof(CP_HELLO)
+/* In so many bytes a target says why it refuses a connection: a core takes few. */
+#define CP_REASON 63
 
 /* The context of an operation: done when its completion was read. */
 struct cp_op {

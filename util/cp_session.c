@@ -110,6 +110,7 @@ static int lend(struct session *session, struct cp_message *answer)
 			 fi_strerror(-ret));
 		return refuse(answer, EOPNOTSUPP, reason);
 	}
+	object->charge = 0;
 	answer->key = fi_mr_key(session->mr);
 	if (session->info->domain_attr->mr_mode & FI_MR_VIRT_ADDR)
 		answer->addr = (uint64_t) (uintptr_t) object->base;
@@ -274,10 +275,15 @@ static int serve(struct session *session)
 
 static int begin(struct session *session)
 {
-	int ret = cp_link_open(&session->link, session->target->fabric, session->info, 0);
+	struct cp_link *link = &session->link;
+	int ret = cp_link_open(link, session->target->fabric, session->info, 0);
 
-	if (ret)
+	/* The client waits for an answer, and the handle is freed by that. */
+	if (ret) {
+		fi_reject(session->target->pep, session->info->handle, link->error,
+			  strnlen(link->error, CP_REASON - 1) + 1);
 		return ret;
+	}
 	ret = fi_accept(session->link.ep, CP_HELLO, CP_HELLO_LEN);
 	return ret ? ret : cp_link_connected(&session->link, false, session->target->timeout_ms);
 }

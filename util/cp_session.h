@@ -13,7 +13,8 @@
 struct cp_target {
 	struct cp_store store;
 	struct fid_fabric *fabric;
-	int timeout_ms; /* of a client that says nothing */
+	struct fid_pep *pep; /* where clients ask */
+	int timeout_ms;      /* of a client that says nothing */
 	bool verbose;
 	atomic_bool stop;
 	atomic_uint clients;

@@ -262,8 +262,10 @@ static int charge(struct cp_object *object, uint64_t size)
 			      store->max_file);
 	pthread_mutex_lock(&store->lock);
 	fits = size <= store->max_total - store->total;
-	if (fits)
+	if (fits) {
 		store->total += size;
+		object->charge = size;
+	}
 	pthread_mutex_unlock(&store->lock);
 	return fits ? 0 : refuse(object, EDQUOT, "the target takes no more (--max-total)");
 }
@@ -417,6 +419,7 @@ void cp_object_close(struct cp_object *object)
 		close(object->dir);
 	pthread_mutex_lock(&object->store->lock);
 	object->store->written[object->client].end = 0;
+	object->store->total -= object->charge;
 	pthread_mutex_unlock(&object->store->lock);
 	closed.num_old = object->num_old;
 	memcpy(closed.old, object->old, sizeof(closed.old));

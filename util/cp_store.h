@@ -33,7 +33,7 @@ struct cp_store {
 	uint64_t size;      /* of the device */
 	uint64_t alignment; /* of mappings of it */
 	uint64_t max_file;
-	uint64_t max_total; /* of what clients put, from the start on */
+	uint64_t max_total; /* of what clients could write to, from the start on */
 	pthread_mutex_t lock;
 	uint64_t total;
 	struct {
@@ -54,7 +54,8 @@ struct cp_object {
 	size_t map_len;
 	char *base; /* what the client may use */
 	uint64_t len;
-	uint64_t size; /* of its data */
+	uint64_t size;   /* of its data */
+	uint64_t charge; /* what closing it gives back: nobody can have written there */
 	char reason[256];
 	/* What was open, until the endpoint is closed: cp_object_release. */
 	struct {

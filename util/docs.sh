@@ -60,6 +60,8 @@ docs_pair()
 docs_lasting()
 {
 	docs_end_lasting
+	# What the last one has said is not this one's.
+	: >"$work/docs.lasting"
 	eval "exec env $1" >"$work/docs.lasting" 2>&1 &
 	docs_lasts=$!
 	until grep -qs 'waiting on port' "$work/docs.lasting"; do
@@ -100,6 +102,8 @@ docs_run()
 	"make bench_calls") grep -q 'bench_calls' "$top/prov/pmemverbs/test/local.mk" ;;
 	"../util/count-instructions "*) (cd "$work/plain" && make bench_calls && "$top/util/count-instructions" -n 20 "${line#* }") ;;
 	fabtests/report*) [[ $(declare -f step_report_tcp) = *report* ]] ;;
+	*fabtests/fio/get-source*) [[ $(declare -f step_build) = *fio/get-source* ]] ;;
+	"fio "*) [[ $(<"$top/fabtests/fio/fio-test") = *case_jobs* && -e $top/${line#* } ]] ;;
 	fabtests/remotelog*) [[ $(declare -f step_remotelog_tcp) = *remotelog* ]] ;;
 	# In the guest: docs_for_lab.
 	../fabtests/lab/lab* | pmem_*_lat*) ;;
@@ -107,19 +111,31 @@ docs_run()
 	"export "*) eval "$line" ;;
 	"fi_info "*) eval "$line" | grep -a 'provider: pmemverbs' ;;
 	"mpirun "*) docs_mpi "$line" ;;
+	"fi_pingpong "*) docs_pingpong "$line" ;;
 	"mpicc "* | "cc "*) eval "${line/ / -Wall -Wextra -Werror }" ;;
 	"fabtests/"* | "./log "*) eval "timeout 120 $line" ;;
 	# The lab's devices, in a step of its own.
 	"fi_pmem_target $docs_memory") [[ $in_guest = *fi_pmem_target*LAB_PMEM* ]] ;;
 	*fi_pmem_target\ *) docs_lasting "$line" ;;
+	*"fi_pmem_rpc -M "*) docs_lasting "$line" ;;
+	*fi_pmem_rpc\ *) eval "timeout 120 $line" ;;
 	# Of a program that is running: any does.
 	"fi_pmem_info --connect "*) docs_lasting "fi_pmem_demo -P ${line##*:} -M $docs_memory" && eval "timeout 120 $line" ;;
 	*" list") eval "$line" >/dev/null ;;
+	*fi_pmem_stress*) eval "timeout 120 env $line" ;;
 	*fi_pmem_cp\ * | *fi_pmem_info* | *" -A "*) eval "timeout 120 $line" ;;
 	*fi_pmem_*\ 127.0.0.1*) docs_pair "$line" ;;
 	*fi_pmem_*) docs_server=$line ;;
 	*) echo "no test runs this line" && return 1 ;;
 	esac
+}
+
+# docs_pingpong LINE -- it does not say that it is ready
+docs_pingpong()
+{
+	[[ $1 = *\ 127.0.0.1 ]] || { docs_server=$1; return; }
+	# shellcheck disable=SC2086 # words
+	timeout 120 "$top/fabtests/pair" --port 47592 $docs_server -- $1 && docs_server=''
 }
 
 # docs_mpi LINE -- its "..." is a program with its options
@@ -252,7 +268,7 @@ docs_pages()
 	# shellcheck disable=SC2046 # words
 	"$top/util/check-messages" "$top/man/fi_pmemverbs_troubleshooting.7" "$top/fabtests/explain.c" \
 		$(find "$top/prov/pmemverbs" -name test -prune -o -name '*.[ch]' -print) || status=1
-	for name in "$work"/plain/fi_pmem_* "$work"/plain/pmem_*_lat "$work"/plain/util/fi_pmem_*; do
+	for name in "$work"/plain/fi_pmem_* "$work"/plain/pmem_*_lat "$work"/plain/util/fi_pmem_* "$work"/plain/rpc/fi_pmem_*; do
 		[ -f "$name" ] && [ -x "$name" ] || continue
 		page=$top/man/${name##*/}.1
 		[ -e "$page" ] || { echo "not ok there is no page ${page##*/}" && status=1 && continue; }

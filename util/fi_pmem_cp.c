@@ -291,22 +291,23 @@ static int complete(struct cp_copy *copy, const struct place *here, const struct
 	char *last = last_part(putting ? here->name : there->name);
 	char *path = NULL;
 	struct stat st;
+	int len = 0;
 
 	if (!last)
 		return fail(here->name, strerror(ENOMEM));
 	copy->path = here->name;
 	copy->name = there->name;
 	if (putting && (!*there->name || there->name[strlen(there->name) - 1] == '/')) {
-		if (asprintf(&path, "%s%s", there->name, last) < 0 || strlen(path) >= CP_TEXT)
-			return fail(there->name, "the name is too long");
+		len = asprintf(&path, "%s%s", there->name, last);
 		copy->name = path;
 	} else if (!putting && !stat(here->name, &st) && S_ISDIR(st.st_mode)) {
-		if (asprintf(&path, "%s/%s", here->name, last) < 0)
-			return fail(here->name, strerror(ENOMEM));
+		len = asprintf(&path, "%s/%s", here->name, last);
 		copy->path = path;
 	}
 	free(last);
-	return 0;
+	if (len < 0)
+		return fail(here->name, strerror(ENOMEM));
+	return putting && len >= CP_TEXT ? fail(there->name, "the name is too long") : 0;
 }
 
 int main(int argc, char **argv)

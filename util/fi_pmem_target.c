@@ -136,8 +136,7 @@ static int fail(const char *call, int ret)
 }
 
 /* let_in -- accept a client, or tell it in a few words why not */
-static void let_in(struct settings *settings, struct fid_pep *pep, struct fi_info *info,
-		   const void *data, size_t len)
+static void let_in(struct settings *settings, struct fi_info *info, const void *data, size_t len)
 {
 	struct cp_target *target = settings->target;
 	const char *reason = NULL;
@@ -156,11 +155,11 @@ static void let_in(struct settings *settings, struct fid_pep *pep, struct fi_inf
 		atomic_store(&target->busy[i], false);
 		reason = "no thread for a client";
 	}
-	fi_reject(pep, info->handle, reason, strlen(reason) + 1);
+	fi_reject(target->pep, info->handle, reason, strlen(reason) + 1);
 	fi_freeinfo(info);
 }
 
-static int wait_for_clients(struct settings *settings, struct fid_eq *eq, struct fid_pep *pep)
+static int wait_for_clients(struct settings *settings, struct fid_eq *eq)
 {
 	struct fi_eq_err_entry err = {0};
 	struct cp_event event;
@@ -173,7 +172,7 @@ static int wait_for_clients(struct settings *settings, struct fid_eq *eq, struct
 		else if (ret < 0 && ret != -FI_EAGAIN && ret != -FI_EINTR)
 			return fail("fi_eq_sread", (int) ret);
 		else if (ret >= (ssize_t) sizeof(event.cm) && event.type == FI_CONNREQ)
-			let_in(settings, pep, event.cm.info, event.cm.data,
+			let_in(settings, event.cm.info, event.cm.data,
 			       (size_t) ret - sizeof(event.cm));
 	}
 	return 0;
@@ -184,7 +183,6 @@ static int listen_and_serve(struct settings *settings, struct fi_info *info)
 	struct cp_target *target = settings->target;
 	struct fi_eq_attr attr = {.wait_obj = FI_WAIT_UNSPEC};
 	struct sigaction action = {.sa_handler = on_end};
-	struct fid_pep *pep = NULL;
 	struct fid_eq *eq = NULL;
 	int ret = fi_fabric(info->fabric_attr, &target->fabric, NULL);
 	int64_t end;
@@ -198,17 +196,17 @@ static int listen_and_serve(struct settings *settings, struct fi_info *info)
 	if (!ret)
 		ret = fi_eq_open(target->fabric, &attr, &eq, NULL);
 	if (!ret)
-		ret = fi_passive_ep(target->fabric, info, &pep, NULL);
+		ret = fi_passive_ep(target->fabric, info, &target->pep, NULL);
 	if (!ret)
-		ret = fi_pep_bind(pep, &eq->fid, 0);
+		ret = fi_pep_bind(target->pep, &eq->fid, 0);
 	if (!ret)
-		ret = fi_listen(pep);
+		ret = fi_listen(target->pep);
 	if (ret)
 		fail("fi_listen", ret);
 	else {
 		printf("fi_pmem_target: waiting on port %s\n", settings->port);
 		fflush(stdout);
-		ret = wait_for_clients(settings, eq, pep);
+		ret = wait_for_clients(settings, eq);
 	}
 	atomic_store(&target->stop, true);
 	for (end = cp_now_ms() + END_MS; atomic_load(&target->clients) && cp_now_ms() < end;)
@@ -216,8 +214,8 @@ static int listen_and_serve(struct settings *settings, struct fi_info *info)
 	/* A thread that is waiting for its disk still has the fabric; what is durable is. */
 	if (atomic_load(&target->clients))
 		_exit(ret ? 1 : 0);
-	if (pep)
-		fi_close(&pep->fid);
+	if (target->pep)
+		fi_close(&target->pep->fid);
 	if (eq)
 		fi_close(&eq->fid);
 	fi_close(&target->fabric->fid);
