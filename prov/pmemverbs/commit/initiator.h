@@ -116,6 +116,10 @@ struct pmv_initiator {
 	atomic_uint_fast64_t sends;
 	atomic_uint_fast64_t told_sends; /* how many of them the agent knows of */
 
+	/* A fenced operation was refused since commits by the agent, or reads, had not ended. */
+	atomic_bool fence_awaits_agent;
+	atomic_bool fence_awaits_reads;
+
 	pthread_mutex_t lock;        /* of all below, and of the mailbox's sending half */
 	struct pmv_op_list stalled;  /* operations that wait for room, in order */
 	struct pmv_op_list awaiting; /* ... for the agent's acknowledgement, in order */

@@ -45,7 +45,8 @@ static bool has_to_wait(struct pmv_initiator *ini, bool agent, bool reads)
 /*
  * is_ready -- a fenced operation waits for commits by the agent, for operations that a
  * group's flush covers, and, if the core has no fence, for reads.  Their ends are found in
- * the completion queue, so look there.  Then the application tries again.
+ * the completion queue, so look there.  Then the application tries again; what it waits for is
+ * told of, for prolongs_wait.
  */
 static bool is_ready(struct pmv_initiator *ini, bool agent, bool group, bool reads)
 {
@@ -54,7 +55,44 @@ static bool is_ready(struct pmv_initiator *ini, bool agent, bool group, bool rea
 		pmv_queue_progress(ini->owner.tx_queue, false);
 	if (group && !pmv_group_is_idle(ini))
 		pmv_queue_progress(ini->owner.tx_queue, true);
-	return !has_to_wait(ini, agent, reads) && !(group && !pmv_group_is_idle(ini));
+	if (has_to_wait(ini, agent, reads)) {
+		if (agent)
+			atomic_store(&ini->fence_awaits_agent, true);
+		if (reads)
+			atomic_store(&ini->fence_awaits_reads, true);
+		return false;
+	}
+	return !(group && !pmv_group_is_idle(ini));
+}
+
+static bool is_awaited(atomic_bool *awaits, bool under_way)
+{
+	if (!atomic_load_explicit(awaits, memory_order_relaxed))
+		return false;
+	if (!under_way)
+		atomic_store(awaits, false);
+	return under_way;
+}
+
+/*
+ * prolongs_wait -- would one more of these keep a fenced operation waiting?  A stream of them, by
+ * another thread, would do so for ever.  When all have ended the wait is over, also if nobody
+ * tries the fenced operation again.
+ */
+static bool prolongs_wait(struct pmv_initiator *ini, bool agent, bool reads)
+{
+	return (agent &&
+		is_awaited(&ini->fence_awaits_agent, atomic_load(&ini->mailbox->unacked))) ||
+	       (reads && is_awaited(&ini->fence_awaits_reads, atomic_load(&ini->ordering.reads)));
+}
+
+/* is_held_up -- its end is found in the completion queue */
+static bool is_held_up(struct pmv_initiator *ini, bool agent, bool reads)
+{
+	if (!prolongs_wait(ini, agent, reads))
+		return false;
+	pmv_queue_progress(ini->owner.tx_queue, false);
+	return prolongs_wait(ini, agent, reads);
 }
 
 /* Operations that do not commit */
@@ -141,7 +179,7 @@ static ssize_t submit_plain(struct pmv_initiator *ini, const struct pmv_submissi
 		pmv_start_pause_stores(ini);
 		return -FI_EAGAIN;
 	}
-	if (!is_ready(ini, fence, fence, fenced))
+	if (is_held_up(ini, false, fetches) || !is_ready(ini, fence, fence, fenced))
 		return -FI_EAGAIN;
 	wr.context = submission->context;
 	wr.flags = flags & ~FI_FENCE;
@@ -236,7 +274,8 @@ static ssize_t submit_run(struct pmv_initiator *ini, const struct pmv_submission
 		pmv_start_pause_stores(ini);
 		return -FI_EAGAIN;
 	}
-	if (fenced && !is_ready(ini, fence && plain, fence, true))
+	if (is_held_up(ini, !plain, submission->what & FI_READ) ||
+	    (fenced && !is_ready(ini, fence && plain, fence, true)))
 		return -FI_EAGAIN;
 	run = pmv_run_get(ini, submission);
 	if (!run)

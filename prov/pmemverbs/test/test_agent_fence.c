@@ -81,6 +81,36 @@ Test(fence, while_data_ride_nothing_else_is_taken)
 	pair_close(pair);
 }
 
+/* Or a stream of commits, by another thread, would keep it waiting for ever. */
+Test(fence, that_is_refused_lets_no_commit_pass)
+{
+	struct pair *pair = pair_open(NULL);
+
+	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(1), FI_COMMIT));
+	refused(pair_put(pair, MHP, 0, 64, CONTEXT(2), FI_FENCE), FI_EAGAIN);
+	refused(pair_put(pair, DMP, 64, 64, CONTEXT(3), FI_COMMIT), FI_EAGAIN);
+	expect_sent(pair, "W M");
+	pair_round(pair);
+	accepted(pair_put(pair, MHP, 0, 64, CONTEXT(2), FI_FENCE));
+	accepted(pair_put(pair, DMP, 64, 64, CONTEXT(3), FI_COMMIT));
+	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+	pair_close(pair);
+}
+
+/* Who was refused may have changed its mind. */
+Test(fence, that_is_given_up_keeps_nobody_waiting)
+{
+	struct pair *pair = pair_open(NULL);
+
+	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(1), FI_COMMIT));
+	cr_expect_eq(pair_put(pair, MHP, 0, 64, CONTEXT(2), FI_FENCE), -FI_EAGAIN);
+	pair_round(pair);
+	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+	accepted(pair_put(pair, DMP, 64, 64, CONTEXT(3), FI_COMMIT));
+	accepted(pair_put(pair, DMP, 128, 64, CONTEXT(4), FI_COMMIT));
+	pair_close(pair);
+}
+
 Test(fence, data_ride_one_after_the_other)
 {
 	struct pair *pair = pair_open(NULL);

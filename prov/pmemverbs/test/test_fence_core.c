@@ -38,6 +38,26 @@ Test(no_fence, waits_until_the_reads_have_completed)
 }
 
 /* What was taken from the core while waiting is still there, in order, once. */
+/* Or a stream of them, by another thread, would keep it waiting for ever. */
+Test(no_fence, that_waits_for_reads_lets_no_more_of_them_pass)
+{
+	struct rig *rig = rig_open(&no_fence);
+
+	accepted(rig_read(rig, KEY_MHP, CONTEXT(0)));
+	refused(rig_writemsg(rig, KEY_MHP, CONTEXT(1), FI_FENCE), FI_EAGAIN);
+	refused(rig_read(rig, KEY_MHP, CONTEXT(2)), FI_EAGAIN);
+	fake_complete(&rig->fake, 1);
+	/* Also if the fenced operation was given up. */
+	accepted(rig_read(rig, KEY_MHP, CONTEXT(2)));
+	accepted(rig_read(rig, KEY_MHP, CONTEXT(3)));
+	expect_posted(rig, "R R R");
+	fake_complete(&rig->fake, SIZE_MAX);
+	rig_expect(rig, CONTEXT(0), FI_RMA | FI_READ);
+	rig_expect(rig, CONTEXT(2), FI_RMA | FI_READ);
+	rig_expect(rig, CONTEXT(3), FI_RMA | FI_READ);
+	rig_close(rig);
+}
+
 Test(no_fence, keeps_what_it_finds_while_waiting)
 {
 	struct rig *rig = rig_open(&no_fence);
