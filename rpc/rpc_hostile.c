@@ -24,13 +24,31 @@ enum attack {
 	SECOND_GREETING, /* another ring, please */
 	TWICE,           /* two processes with one identity: the later one has the ring */
 	BEYOND_RING,     /* a write behind the ring */
+	/* By clients that send. */
+	RANDOM_SENT,    /* random bytes in a cell */
+	LONG_SENT,      /* more bytes than a cell has */
+	WRONG_KEY_SENT, /* as the written ones */
+	LATER_SENT,
+	MESSAGE_SENT,   /* a message that other clients may send */
+	IMMEDIATE_SENT, /* with a notice, as of what was written */
 	ATTACKS
 };
 
-static const char *const names[ATTACKS] = {
-	"random bytes",      "an entry longer than the ring", "a wrong key",
-	"a later sequence",  "a notice without an entry",     "a random message",
-	"a second greeting", "an older connection",           "a write behind the ring"};
+static const char *const names[ATTACKS] = {"random bytes",
+					   "an entry longer than the ring",
+					   "a wrong key",
+					   "a later sequence",
+					   "a notice without an entry",
+					   "a random message",
+					   "a second greeting",
+					   "an older connection",
+					   "a write behind the ring",
+					   "random bytes, sent",
+					   "a message longer than its cell",
+					   "a wrong key, sent",
+					   "a later sequence, sent",
+					   "a request in a cell",
+					   "a notice, sent"};
 
 static int die(const char *what)
 {
@@ -59,6 +77,44 @@ static void strike(struct pmemrpc_client *client, size_t offset, size_t from, si
 		rpc_client_poll(client, 1);
 	if (ret)
 		die("the write was not posted");
+}
+
+/* throw -- send these bytes of the ring's copy */
+static void throw(struct pmemrpc_client * client, size_t from, size_t len, uint64_t flags)
+{
+	static enum rpc_kind kind = RPC_COMMIT;
+	void *desc = fi_mr_desc(client->mirror_mr);
+	struct iovec iov = {.iov_base = client->ring.base + from, .iov_len = len};
+	struct fi_msg msg = {.msg_iov = &iov, .desc = &desc, .iov_count = 1, .context = &kind};
+	ssize_t ret;
+
+	while ((ret = fi_sendmsg(client->link.ep, &msg, flags)) == -FI_EAGAIN)
+		rpc_client_poll(client, 1);
+	if (ret)
+		die("the message was not posted");
+}
+
+/* attack_by_message -- what comes first in the ring's copy is an attack already */
+static void attack_by_message(struct pmemrpc_client *client, enum attack kind)
+{
+	size_t cell = client->ring.cell, from = client->next.position % client->ring.size;
+	uint32_t forget = htole32(RPC_MSG_FORGET);
+
+	switch (kind) {
+	case WRONG_KEY_SENT:
+	case LATER_SENT:
+		throw(client, from, 64, FI_COMMIT_COMPLETE);
+		break;
+	case LONG_SENT:
+		throw(client, 0, cell + 1, FI_COMMIT_COMPLETE);
+		break;
+	case MESSAGE_SENT:
+		memcpy(client->ring.base, &forget, sizeof(forget));
+		throw(client, 0, sizeof(struct rpc_request_message), 0);
+		break;
+	default:
+		throw(client, 0, 64, kind == IMMEDIATE_SENT ? FI_REMOTE_CQ_DATA : 0);
+	}
 }
 
 static void say(struct pmemrpc_client *client, const void *data, size_t len)
@@ -99,10 +155,12 @@ static struct pmemrpc_client *attack(struct pmemrpc_client *client, enum attack 
 		*(uint64_t *) ring->base |= 0xffffff;
 		break;
 	case WRONG_KEY:
+	case WRONG_KEY_SENT:
 		ring->key = last_key;
 		rpc_ring_write(ring, place, 1, "", 0);
 		break;
 	case LATER_ENTRY:
+	case LATER_SENT:
 		place.sequence++;
 		rpc_ring_write(ring, place, 1, "", 0);
 		break;
@@ -122,7 +180,10 @@ static struct pmemrpc_client *attack(struct pmemrpc_client *client, enum attack 
 	default:
 		break;
 	}
-	strike(client, kind == NOTHING ? 128 : 0, 0, 64);
+	if (kind > BEYOND_RING)
+		attack_by_message(client, kind);
+	else
+		strike(client, kind == NOTHING ? 128 : 0, 0, 64);
 	return NULL;
 }
 
@@ -142,6 +203,7 @@ int main(int argc, char **argv)
 		int64_t end = rpc_now_ms() + WAIT_MS;
 		char error[256];
 
+		attr.transport = kind > BEYOND_RING ? PMEMRPC_SEND : PMEMRPC_WRITE;
 		if (pmemrpc_connect(&attr, &client, error, sizeof(error)))
 			die(error);
 		if (client->executed)
