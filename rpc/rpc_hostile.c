@@ -3,7 +3,8 @@
  * rpc_hostile.c -- a client that means ill
  *
  * It connects as a client does, gets a ring of its own, and then does something that no client
- * does.  Each time the server has to end the connection, and to go on for the others.
+ * does.  Each time the server has to end the connection, and to go on for the others.  In the end
+ * it sends more than the server has room for, but good calls: these are executed.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 #include "client.h"
 
 #define WAIT_MS 60000
+#define FLOOD 64U
 
 enum attack {
 	RANDOM_ENTRY,    /* random bytes in the ring, and a notice */
@@ -187,6 +189,52 @@ static struct pmemrpc_client *attack(struct pmemrpc_client *client, enum attack 
 	return NULL;
 }
 
+/* put_entry -- call number i of a flood, at a place of its own; returns it */
+static size_t put_entry(struct pmemrpc_client *client, unsigned char *copy, uint64_t i)
+{
+	struct rpc_ring ring = client->ring;
+	struct rpc_place place = {client->next.sequence + i, client->next.position + i * ring.cell};
+
+	ring.base = copy;
+	rpc_ring_write(&ring, place, 1, "", 0);
+	memcpy(client->ring.base + i * 64, copy + place.position % ring.size, 64);
+	return i * 64;
+}
+
+/*
+ * flood -- good calls, many more than there are cells, from a client that waits for nothing: each
+ * has to wait until its cell is free
+ */
+static void flood(struct pmemrpc_client_attr *attr)
+{
+	struct pmemrpc_call call = {.state = PMEMRPC_IDLE};
+	int64_t end = rpc_now_ms() + WAIT_MS;
+	struct pmemrpc_client *client;
+	unsigned char *copy;
+	char error[256];
+
+	attr->transport = PMEMRPC_SEND;
+	attr->argument_max = 20000;
+	if (pmemrpc_connect(attr, &client, error, sizeof(error)))
+		die(error);
+	copy = calloc(1, client->ring.size);
+	if (!copy)
+		die("no memory");
+	for (unsigned int i = 0; i < client->window; i++)
+		client->calls[i].call = &call;
+	client->posted = client->pushed = client->executed + FLOOD;
+	for (uint64_t i = 0; i < FLOOD; i++)
+		throw(client, put_entry(client, copy, i), 16, FI_COMMIT_COMPLETE);
+	while (client->executed < client->posted) {
+		if (rpc_client_poll(client, 100) < 0 || rpc_now_ms() > end)
+			die("a call of a flood is lost");
+	}
+	printf("rpc_hostile: a flood: %u calls in %zu cells\n", FLOOD,
+	       client->ring.size / client->ring.cell);
+	free(copy);
+	pmemrpc_close(client);
+}
+
 int main(int argc, char **argv)
 {
 	struct pmemrpc_client_attr attr = {.timeout_ms = WAIT_MS};
@@ -220,5 +268,6 @@ int main(int argc, char **argv)
 		printf("rpc_hostile: %s: %s\n", names[kind], pmemrpc_client_error(client));
 		pmemrpc_close(client);
 	}
+	flood(&attr);
 	return EXIT_SUCCESS;
 }
