@@ -480,7 +480,7 @@ struct shape {
 static const struct shape written[] = {
 	{128, 8, 0, 64}, {128, 48, 0, 0}, {192, 64, 0, 128}, {512, 496, 0, 512}, {576, 480, 0, 0}};
 static const struct shape sent[] = {
-	{128, 8, 64, 64}, {192, 48, 64, 0}, {576, 200, 256, 0}, {512, 496, 512, 512}};
+	{128, 8, 64, 64}, {192, 48, 64, 0}, {576, 120, 256, 0}, {512, 248, 512, 512}};
 
 /* live -- a store's life with such a ring and accidents; returns what was found wrong */
 static const char *live(const struct shape *shape, void (*accident)(struct cut *cut),
