@@ -107,12 +107,25 @@ static int commit_some(struct link *link, struct remote *remote)
 	return linger(link, 20);
 }
 
+/* says -- that is how the provider says that it commits messages */
+static int says(struct link *link, enum fi_pmemverbs_method method, int pmem)
+{
+	struct fi_pmemverbs_region region;
+
+	return query_messages(link->fx, link, &region) ||
+			       expect(link->fx, region.method == method && region.pmem == pmem,
+				      "query_messages tells of method %d, pmem %d", region.method,
+				      region.pmem)
+		       ? -1
+		       : 0;
+}
+
 static int message_commit(struct fx *fx)
 {
 	struct link *link = message_link(fx, NULL);
 	struct remote *remote = link ? received_region(link, PLACES * STRIDE) : NULL;
 
-	return remote ? commit_some(link, remote) : -1;
+	return remote && !says(link, FI_PMEMVERBS_AGENT, 0) ? commit_some(link, remote) : -1;
 }
 
 /* Many are under way at a time; each completes once */
@@ -332,7 +345,7 @@ static int refused_but_works(struct fx *fx, struct target_proc *target, enum acc
 	struct log_entry log[4];
 	struct op *op;
 
-	if (!link || refused(link, COMMIT, FI_EOPNOTSUPP) ||
+	if (!link || says(link, FI_PMEMVERBS_REFUSED, 0) || refused(link, COMMIT, FI_EOPNOTSUPP) ||
 	    refused(link, COMMIT | FI_FENCE, FI_EOPNOTSUPP))
 		return -1;
 	op = op_new(fx);
@@ -432,8 +445,12 @@ static int message_kind_commit(struct fx *fx)
 {
 	struct remote *remote;
 	struct link *link = kind_link(fx, fx->target, PLACES * STRIDE, &remote);
+	struct fi_pmemverbs_region region;
 
-	return link && !commit_some(link, remote) ? commit_many(link, remote) : -1;
+	/* As it would commit writes to the same memory. */
+	if (!link || query_key(fx, link, remote->key, &region) || says(link, region.method, 1))
+		return -1;
+	return commit_some(link, remote) ? -1 : commit_many(link, remote);
 }
 
 static int message_kind_fence(struct fx *fx)
@@ -461,7 +478,7 @@ static int message_kind_without_agent(struct fx *fx)
 		return skipped(fx, "pmemverbs' own");
 	target = fx_target(fx, &attr);
 	link = target ? kind_link(fx, target, PLACES * STRIDE, &remote) : NULL;
-	return link ? commit_some(link, remote) : -1;
+	return link && !says(link, FI_PMEMVERBS_READ, 1) ? commit_some(link, remote) : -1;
 }
 
 static int message_kind_elsewhere(struct fx *fx)

@@ -172,6 +172,9 @@ struct remote *served_region(struct link *link, size_t len);
 struct fi_pmemverbs_region;
 int query_key(struct fx *fx, struct link *link, uint64_t key, struct fi_pmemverbs_region *region);
 
+/* query_messages -- how it would commit them */
+int query_messages(struct fx *fx, struct link *link, struct fi_pmemverbs_region *region);
+
 /* by_agent -- commits to that region need the processor there; also false: it failed */
 bool by_agent(struct link *link, const struct remote *remote);
 

@@ -443,6 +443,18 @@ int query_key(struct fx *fx, struct link *link, uint64_t key, struct fi_pmemverb
 	return ret ? failed_call(fx, "query_key", ret) : 0;
 }
 
+int query_messages(struct fx *fx, struct link *link, struct fi_pmemverbs_region *region)
+{
+	struct fid_domain *domain = link->target->node.domain;
+	struct fi_pmemverbs_ops *ops;
+	int ret = fi_open_ops(&domain->fid, FI_PMEMVERBS_OPS, 0, (void **) &ops, NULL);
+
+	if (ret)
+		return failed_call(fx, "fi_open_ops", ret);
+	ret = ops->query_messages(link->conn.ep, region);
+	return ret ? failed_call(fx, "query_messages", ret) : 0;
+}
+
 bool by_agent(struct link *link, const struct remote *remote)
 {
 	struct fi_pmemverbs_region region;

@@ -68,23 +68,34 @@ static int post_piece(struct pmemrpc_client *client, struct rpc_posted *posted,
 	return (int) ret;
 }
 
+/* post_pieces -- write what is not written yet of an entry */
+static int post_pieces(struct pmemrpc_client *client, struct rpc_posted *posted)
+{
+	struct rpc_piece pieces[RPC_MAX_PIECES];
+	unsigned int count = rpc_ring_plan(client->ring.size, posted->place.position,
+					   posted->argument_len, pieces);
+
+	while (posted->pieces < count) {
+		int ret = post_piece(client, posted, &pieces[posted->pieces]);
+
+		if (ret)
+			return ret;
+		posted->pieces++;
+		posted->pending = pieces[posted->pieces - 1].commit;
+	}
+	return 0;
+}
+
 /* push -- post what is not posted yet; 0 also if there is no room now */
 static int push(struct pmemrpc_client *client)
 {
 	while (client->pushed < client->posted) {
 		struct rpc_posted *posted = posted_at(client, client->pushed + 1);
-		struct rpc_piece pieces[RPC_MAX_PIECES];
-		unsigned int count = rpc_ring_plan(client->ring.size, posted->place.position,
-						   posted->argument_len, pieces);
+		int ret = client->ring.cell ? rpc_send_entry(client, posted)
+					    : post_pieces(client, posted);
 
-		while (posted->pieces < count) {
-			int ret = post_piece(client, posted, &pieces[posted->pieces]);
-
-			if (ret)
-				return ret == -FI_EAGAIN ? 0 : ret;
-			posted->pieces++;
-			posted->pending = pieces[posted->pieces - 1].commit;
-		}
+		if (ret)
+			return ret == -FI_EAGAIN ? 0 : ret;
 		client->pushed++;
 	}
 	return 0;
@@ -106,16 +117,17 @@ int pmemrpc_post(struct pmemrpc_client *client, struct pmemrpc_call *call)
 
 	if (call->state == PMEMRPC_POSTED || call->state == PMEMRPC_DURABLE)
 		return rpc_say(&client->error, -FI_EBUSY, "the call is under way already");
-	if (call->argument_len > rpc_argument_max(client->ring.size))
+	if (call->argument_len > rpc_argument_max(&client->ring))
 		return rpc_say(&client->error, -FI_EMSGSIZE,
-			       "the argument has %zu bytes, and the ring has room for %zu",
-			       call->argument_len, rpc_argument_max(client->ring.size));
+			       "the argument has %zu bytes, and the %s has room for %zu",
+			       call->argument_len, client->ring.cell ? "cell" : "ring",
+			       rpc_argument_max(&client->ring));
 	if (!client->connected)
 		return -FI_ENOTCONN;
 	/* Replies of an earlier life need their places at the server as those of calls do. */
 	if (client->missed_from)
 		return -FI_EAGAIN;
-	len = rpc_footprint(call->argument_len);
+	len = rpc_footprint(&client->ring, call->argument_len);
 	if (client->posted - client->freed >= client->window ||
 	    place.position + len - client->tail > client->ring.size)
 		return -FI_EAGAIN;
@@ -143,7 +155,8 @@ void rpc_client_free(struct pmemrpc_client *client)
 
 		if (posted->pending)
 			return;
-		client->tail = posted->place.position + rpc_footprint(posted->argument_len);
+		client->tail =
+			posted->place.position + rpc_footprint(&client->ring, posted->argument_len);
 		client->freed++;
 	}
 }
@@ -328,14 +341,16 @@ int pmemrpc_trywait(struct pmemrpc_client *client)
 
 void pmemrpc_get_limits(const struct pmemrpc_client *client, struct pmemrpc_limits *limits)
 {
-	*limits = (struct pmemrpc_limits){.argument_max = rpc_argument_max(client->ring.size),
+	*limits = (struct pmemrpc_limits){.argument_max = rpc_argument_max(&client->ring),
 					  .reply_max = client->reply_max,
 					  .window = client->window,
 					  .executed = client->executed,
 					  .durable = client->durable,
 					  .posted = client->posted,
 					  .sent_again = client->sent_again,
-					  .reconnects = client->reconnects};
+					  .reconnects = client->reconnects,
+					  .flush = client->flush};
+	rpc_variant_commits(client, &limits->flushed_by_sender, &limits->flushed_by_receiver);
 }
 
 const char *pmemrpc_client_error(const struct pmemrpc_client *client)

@@ -38,6 +38,10 @@ struct pmemrpc_client {
 	bool lived;       /* it was connected before */
 	uint64_t process; /* random: another client with this identity has another one */
 
+	char variant[RPC_ERROR];
+	enum pmemrpc_flush flush;
+	uint64_t by_sender, by_receiver; /* commits of connections that have ended */
+
 	struct rpc_ring ring; /* this side's copy, with as much room behind it */
 	size_t mirror_len;
 	struct fid_mr *mirror_mr;
@@ -63,5 +67,19 @@ void rpc_client_durable(struct pmemrpc_client *client, uint64_t sequence);
 
 /* rpc_client_free -- the places of calls that need them no more */
 void rpc_client_free(struct pmemrpc_client *client);
+
+/* rpc_send_entry -- into a cell, which is free; its completion means durable.  In send.c */
+int rpc_send_entry(struct pmemrpc_client *client, struct rpc_posted *posted);
+
+/*
+ * rpc_variant_find -- who will make entries durable; an error if that can't be, or was asked for
+ * otherwise.  When there is a connection, or, to write, when the ring is known.  In variant.c
+ */
+int rpc_variant_find(struct pmemrpc_client *client);
+
+/* rpc_variant_commits -- of all connections so far; rpc_variant_end: before this one is closed */
+void rpc_variant_commits(const struct pmemrpc_client *client, uint64_t *by_sender,
+			 uint64_t *by_receiver);
+void rpc_variant_end(struct pmemrpc_client *client);
 
 #endif /* RPC_CLIENT_H */

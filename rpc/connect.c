@@ -23,6 +23,7 @@
 static void end_link(struct pmemrpc_client *client)
 {
 	client->connected = false;
+	rpc_variant_end(client);
 	rpc_link_end(&client->link);
 	if (client->mirror_mr)
 		fi_close(&client->mirror_mr->fid);
@@ -72,9 +73,10 @@ static int begin_link(struct pmemrpc_client *client)
 static int reach(struct pmemrpc_client *client, int timeout_ms)
 {
 	struct fi_eq_err_entry err = {0};
+	const struct rpc_card card = {.magic = RPC_MAGIC,
+				      .transport = (uint8_t) client->attr.transport};
 	struct rpc_event event;
-	ssize_t ret =
-		fi_connect(client->link.ep, client->info->dest_addr, RPC_HELLO, RPC_HELLO_LEN);
+	ssize_t ret = fi_connect(client->link.ep, client->info->dest_addr, &card, sizeof(card));
 
 	if (ret)
 		return rpc_fail(&client->error, "fi_connect", ret);
@@ -111,6 +113,7 @@ static int send_request(struct pmemrpc_client *client, uint32_t type, uint64_t f
 	memcpy(message->id, client->attr.id, sizeof(message->id));
 	message->process = htole64(client->process);
 	message->resumes = htole64(client->lived);
+	message->argument_max = htole64(client->attr.argument_max);
 	while ((ret = rpc_pool_send(buffer, sizeof(*message))) == -FI_EAGAIN) {
 		ret = rpc_client_poll(client, 1);
 		if (ret < 0)
@@ -144,17 +147,28 @@ static int hear(struct pmemrpc_client *client, uint32_t type, int64_t end)
 	return 0;
 }
 
+/* are_cells -- of this size, if entries are sent; each call of the window has its own */
+static bool are_cells(const struct pmemrpc_client *client, uint64_t cell, uint64_t size,
+		      unsigned int window)
+{
+	if (client->attr.transport != PMEMRPC_SEND)
+		return !cell;
+	return cell && cell % RPC_ALIGN == 0 && size % cell == 0 && size / cell == window;
+}
+
 /* make_mirror -- once, on the first connection: what the server's sizes are */
 static int make_mirror(struct pmemrpc_client *client)
 {
 	const struct rpc_welcome_message *welcome = &client->welcome;
 	uint64_t size = le64toh(welcome->ring), reply_max = le64toh(welcome->reply_max);
+	uint64_t cell = le64toh(welcome->cell);
 	unsigned int window = le32toh(welcome->window);
 	/* Each reply needs a receive, and one more may be on its way to be used again. */
 	unsigned int receives = (unsigned int) client->info->rx_attr->size;
 
 	if (!size || size > PMEMRPC_MAX_RING || size % RPC_ALIGN || !window ||
-	    window > PMEMRPC_MAX_WINDOW || reply_max > PMEMRPC_MAX_REPLY || receives < 3)
+	    window > PMEMRPC_MAX_WINDOW || reply_max > PMEMRPC_MAX_REPLY || receives < 3 ||
+	    !are_cells(client, cell, size, window))
 		return rpc_fail(&client->error, "what the server says", -EPROTO);
 	client->window = window < receives - 2 ? window : receives - 2;
 	client->reply_max = reply_max;
@@ -162,6 +176,7 @@ static int make_mirror(struct pmemrpc_client *client)
 	client->calls = calloc(client->window, sizeof(*client->calls));
 	client->mirror_len = 2 * size;
 	client->ring.size = size;
+	client->ring.cell = cell;
 	client->ring.base = mmap(NULL, client->mirror_len, PROT_READ | PROT_WRITE,
 				 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (client->ring.base == MAP_FAILED)
@@ -227,6 +242,24 @@ static int resume(struct pmemrpc_client *client, uint64_t executed, uint64_t pos
 	return 0;
 }
 
+/*
+ * decline -- the ring is not what was asked for: one without calls goes back.  What is answered
+ * changes nothing.
+ */
+static void decline(struct pmemrpc_client *client, int64_t end)
+{
+	const struct rpc_error error = client->error;
+
+	if (client->lived || client->welcome.executed ||
+	    rpc_pool_receive(&client->greeting.buffers[0]))
+		return;
+	client->greeted = false;
+	if (!send_request(client, RPC_MSG_READY, 1, end) &&
+	    !send_request(client, RPC_MSG_FORGET, 0, end))
+		hear(client, RPC_MSG_FORGOTTEN, end);
+	client->error = error;
+}
+
 /* settle -- the ring is this client's: take over what the server says, and say from where on */
 static int settle(struct pmemrpc_client *client, int64_t end)
 {
@@ -239,19 +272,28 @@ static int settle(struct pmemrpc_client *client, int64_t end)
 	if (ret)
 		return ret;
 	if (le64toh(welcome->ring) != client->ring.size ||
+	    le64toh(welcome->cell) != client->ring.cell ||
 	    le64toh(welcome->reply_max) != client->reply_max ||
-	    le32toh(welcome->window) < client->window || position % RPC_ALIGN)
+	    le32toh(welcome->window) < client->window ||
+	    position % (client->ring.cell ? client->ring.cell : RPC_ALIGN))
 		return rpc_fail(&client->error, "what the server says", -EPROTO);
 	client->ring.key = le64toh(welcome->check_key);
 	client->ring_addr = le64toh(welcome->ring_addr);
 	client->ring_mr_key = le64toh(welcome->ring_mr_key);
+	/* Of messages that was known before. */
+	ret = client->ring.cell ? 0 : rpc_variant_find(client);
+	if (ret) {
+		decline(client, end);
+		return ret;
+	}
 	if (client->lived)
 		ret = resume(client, executed, position, &from);
 	else
 		from = begin(client, executed, position);
 	if (!ret)
 		ret = rpc_link_register(&client->link, client->ring.base, client->ring.size,
-					FI_WRITE, 0, &client->mirror_mr);
+					client->ring.cell ? FI_SEND : FI_WRITE, 0,
+					&client->mirror_mr);
 	if (!ret)
 		ret = rpc_pool_open(&client->replies, &client->link, client->window + 1, 0,
 				    sizeof(struct rpc_reply_message) + client->reply_max >
@@ -282,6 +324,8 @@ static int attempt(struct pmemrpc_client *client, int64_t end)
 	ret = begin_link(client);
 	if (!ret)
 		ret = reach(client, left > 0 ? (int) left : 0);
+	if (!ret && client->attr.transport == PMEMRPC_SEND)
+		ret = rpc_variant_find(client);
 	if (!ret)
 		ret = send_request(client, RPC_MSG_HELLO, 0, end);
 	if (!ret)
@@ -397,6 +441,20 @@ void pmemrpc_close(struct pmemrpc_client *client)
 	free(client);
 }
 
+/* become_writer -- what is not an entry can't be sent into cells */
+static int become_writer(struct pmemrpc_client *client, int timeout_ms)
+{
+	end_link(client);
+	munmap(client->ring.base, client->mirror_len);
+	client->ring = (struct rpc_ring){0};
+	/* No commit is under way any more. */
+	client->freed = client->executed;
+	client->tail = client->next.position;
+	client->attr.transport = PMEMRPC_WRITE;
+	client->attr.flush = PMEMRPC_FLUSH_ANY;
+	return keep_trying(client, timeout_ms);
+}
+
 int pmemrpc_forget(struct pmemrpc_client *client, int timeout_ms)
 {
 	int64_t end = rpc_now_ms() + timeout_ms;
@@ -404,9 +462,13 @@ int pmemrpc_forget(struct pmemrpc_client *client, int timeout_ms)
 
 	if (client->executed < client->posted || client->missed_from)
 		return rpc_say(&client->error, -FI_EBUSY, "calls wait for their replies");
+	ret = client->connected ? 0 : -FI_ENOTCONN;
+	if (!ret && client->ring.cell)
+		ret = become_writer(client, timeout_ms);
 	client->greeted = false;
 	client->forgetting = true;
-	ret = client->connected ? send_request(client, RPC_MSG_FORGET, 0, end) : -FI_ENOTCONN;
+	if (!ret)
+		ret = send_request(client, RPC_MSG_FORGET, 0, end);
 	if (!ret)
 		ret = hear(client, RPC_MSG_FORGOTTEN, end);
 	pmemrpc_close(client);

@@ -57,11 +57,27 @@ struct settings {
 	bool forget;
 	bool replies;
 	bool verbose;
+	enum pmemrpc_transport transport;
+	enum pmemrpc_flush flush;
+};
+
+/* Those of the paper: entries are written or sent, and flushed by the sender or the receiver. */
+static const struct {
+	const char *name;
+	enum pmemrpc_transport transport;
+	enum pmemrpc_flush flush;
+} variants[] = {
+	{"write", PMEMRPC_WRITE, PMEMRPC_FLUSH_ANY},
+	{"wflush", PMEMRPC_WRITE, PMEMRPC_FLUSH_SENDER},
+	{"wrflush", PMEMRPC_WRITE, PMEMRPC_FLUSH_RECEIVER},
+	{"send", PMEMRPC_SEND, PMEMRPC_FLUSH_ANY},
+	{"sflush", PMEMRPC_SEND, PMEMRPC_FLUSH_SENDER},
+	{"srflush", PMEMRPC_SEND, PMEMRPC_FLUSH_RECEIVER},
 };
 
 const char *argp_program_version = "fi_pmem_rpc of pmemverbs " PACKAGE_VERSION;
 
-enum { RING = 256, CLIENTS, THREADS, FORGET, REPLIES };
+enum { RING = 256, CLIENTS, THREADS, FORGET, REPLIES, VARIANT };
 
 static const struct argp_option options[] = {
 	{"port", 'P', "PORT", 0, "of the server, 1 to 65535 (default: " DEFAULT_PORT ")", 0},
@@ -82,6 +98,10 @@ static const struct argp_option options[] = {
 	{"forget", FORGET, NULL, 0, "the server forgets the client of FILE at the end", 2},
 	{"replies", REPLIES, NULL, 0,
 	 "ask for the replies of the last calls of FILE, and check them", 2},
+	{"variant", VARIANT, "NAME", 0,
+	 "how calls get there: write (default) or send, flushed as the memory needs it; or wflush, "
+	 "wrflush, sflush, srflush: so, or not at all",
+	 2},
 	{"timeout", 't', "SECONDS", 0, "without a server (default: 30)", 2},
 	{"verbose", 'v', NULL, 0, "say how many calls are executed, after each 50", 2},
 	{0},
@@ -95,6 +115,20 @@ static uint64_t number(struct argp_state *state, const char *text, uint64_t max)
 	if (end == text || *text == '-' || *end || !value || value > max)
 		argp_error(state, "'%s' is not a number, or out of range", text);
 	return value;
+}
+
+static void set_variant(struct argp_state *state, const char *name)
+{
+	struct settings *settings = state->input;
+
+	for (size_t i = 0; i < sizeof(variants) / sizeof(variants[0]); i++) {
+		if (strcmp(variants[i].name, name))
+			continue;
+		settings->transport = variants[i].transport;
+		settings->flush = variants[i].flush;
+		return;
+	}
+	argp_error(state, "there is no variant '%s'", name);
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -135,6 +169,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 'v':
 		settings->verbose = true;
+		return 0;
+	case VARIANT:
+		set_variant(state, arg);
 		return 0;
 	case 't':
 		settings->timeout_ms = 1000 * (int) number(state, arg, 86400);
@@ -442,6 +479,22 @@ static int add(struct pmemrpc_client *client, const struct settings *settings)
 	return 0;
 }
 
+/* check_variant -- tells what was used; -1: something else than what was asked for */
+static int check_variant(struct pmemrpc_client *client, const struct settings *settings)
+{
+	struct pmemrpc_limits limits;
+
+	pmemrpc_get_limits(client, &limits);
+	printf("fi_pmem_rpc: %s\n"
+	       "fi_pmem_rpc: %llu commits flushed by the sender, %llu by the receiver\n",
+	       pmemrpc_variant(client), (unsigned long long) limits.flushed_by_sender,
+	       (unsigned long long) limits.flushed_by_receiver);
+	if ((settings->flush == PMEMRPC_FLUSH_SENDER && limits.flushed_by_receiver) ||
+	    (settings->flush == PMEMRPC_FLUSH_RECEIVER && limits.flushed_by_sender))
+		return fail("the provider has used another variant");
+	return 0;
+}
+
 /* What has come of the replies to an earlier life's calls. */
 struct missed {
 	uint64_t count;
@@ -465,6 +518,9 @@ static int call(const struct settings *settings)
 					   .service = settings->port,
 					   .replies_from = settings->replies,
 					   .missed = on_missed,
+					   .transport = settings->transport,
+					   .argument_max = settings->size,
+					   .flush = settings->flush,
 					   .timeout_ms = settings->timeout_ms};
 	struct missed missed = {0};
 	struct pmemrpc_client *client;
@@ -480,6 +536,8 @@ static int call(const struct settings *settings)
 	}
 	end_on_signal();
 	ret = add(client, settings);
+	if (!ret)
+		ret = check_variant(client, settings);
 	if (settings->replies)
 		printf("fi_pmem_rpc: %llu replies of an earlier life\n",
 		       (unsigned long long) missed.count);

@@ -152,11 +152,25 @@ int rpc_pool_open(struct rpc_pool *pool, struct rpc_link *link, unsigned int rec
 	return ret;
 }
 
+int rpc_pool_lend(struct rpc_pool *pool, struct rpc_link *link, void *memory, unsigned int receives,
+		  size_t len)
+{
+	*pool = (struct rpc_pool){
+		.link = link, .memory = memory, .lent = true, .receives = receives, .len = len};
+	pool->buffers = calloc(receives, sizeof(*pool->buffers));
+	if (!pool->buffers)
+		return rpc_fail(link->error, "buffers", -FI_ENOMEM);
+	for (unsigned int i = 0; i < receives; i++)
+		pool->buffers[i] = (struct rpc_buffer){
+			.kind = RPC_RECEIVE, .pool = pool, .data = pool->memory + i * len};
+	return rpc_link_register(link, memory, receives * len, FI_RECV, FI_RMA_PMEM, &pool->mr);
+}
+
 void rpc_pool_close(struct rpc_pool *pool)
 {
 	if (pool->mr)
 		fi_close(&pool->mr->fid);
-	if (pool->memory)
+	if (pool->memory && !pool->lent)
 		munmap(pool->memory, (pool->receives + pool->sends) * pool->len);
 	free(pool->buffers);
 	*pool = (struct rpc_pool){0};

@@ -48,6 +48,7 @@ struct rpc_pool {
 	struct rpc_link *link;
 	struct fid_mr *mr;
 	char *memory;
+	bool lent; /* it is somebody else's memory */
 	struct rpc_buffer *buffers;
 	unsigned int receives, sends;
 	size_t len;
@@ -82,6 +83,10 @@ int rpc_link_open(struct rpc_link *link, struct fid_fabric *fabric, struct fid_e
 int rpc_pool_open(struct rpc_pool *pool, struct rpc_link *link, unsigned int receives,
 		  unsigned int sends, size_t len);
 void rpc_pool_close(struct rpc_pool *pool);
+
+/* rpc_pool_lend -- receives in persistent memory, which stays the caller's; none is posted yet */
+int rpc_pool_lend(struct rpc_pool *pool, struct rpc_link *link, void *memory, unsigned int receives,
+		  size_t len);
 
 int rpc_pool_receive(struct rpc_buffer *buffer);
 

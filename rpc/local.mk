@@ -7,6 +7,7 @@ pkgconfig_DATA += %D%/pmemrpc.pc
 # Its objects: tests, which reach into them, use the same.
 noinst_LTLIBRARIES += librpc.la
 librpc_la_SOURCES = \
+	%D%/cells.c %D%/cells.h \
 	%D%/check.c \
 	%D%/client.c %D%/client.h \
 	%D%/connect.c \
@@ -14,10 +15,12 @@ librpc_la_SOURCES = \
 	%D%/pmem.c %D%/pmem.h \
 	%D%/pmemrpc.h \
 	%D%/ring.c %D%/ring.h \
+	%D%/send.c \
 	%D%/serve.c \
 	%D%/server.c %D%/server.h \
 	%D%/session.c \
 	%D%/store.c %D%/store.h \
+	%D%/variant.c \
 	%D%/wire.h \
 	%D%/worker.c
 librpc_la_CFLAGS = -pthread $(AM_CFLAGS) $(PMEM2_CFLAGS) $(XXHASH_CFLAGS)

@@ -62,6 +62,22 @@ struct pmemrpc_call {
 	size_t reply_len;  /* EXECUTED: of the whole reply */
 };
 
+/* How entries come into the log. */
+enum pmemrpc_transport {
+	PMEMRPC_WRITE, /* RDMA writes; of any length that the ring has room for */
+	PMEMRPC_SEND,  /* messages, each into a cell of the ring: all cells have one size */
+};
+
+/*
+ * Who makes entries durable.  The server's memory decides on it; to ask for one or the other is for
+ * experiments: where it is not so, the client is not connected.
+ */
+enum pmemrpc_flush {
+	PMEMRPC_FLUSH_ANY,      /* as the memory needs it; of limits: the provider does not tell */
+	PMEMRPC_FLUSH_SENDER,   /* a flush from here, or none is needed */
+	PMEMRPC_FLUSH_RECEIVER, /* the server's processor (the provider's agent) */
+};
+
 struct pmemrpc_client_attr {
 	const char *node; /* the server's */
 	const char *service;
@@ -80,6 +96,13 @@ struct pmemrpc_client_attr {
 	void (*missed)(const struct pmemrpc_call *call, void *context);
 	void *context;
 	int timeout_ms; /* until the connection is there */
+	enum pmemrpc_transport transport;
+	/*
+	 * PMEMRPC_SEND: the longest argument.  The ring has as many cells as fit, and no more calls
+	 * than that wait for replies.  0: each call of the server's window has a cell.
+	 */
+	size_t argument_max;
+	enum pmemrpc_flush flush;
 };
 
 /* pmemrpc_connect -- tries again until timeout_ms is over while nobody listens */
@@ -95,6 +118,9 @@ struct pmemrpc_limits {
 	uint64_t posted;     /* the last call that was posted */
 	uint64_t sent_again; /* calls that had to be: they were not durable */
 	unsigned int reconnects;
+	enum pmemrpc_flush flush;     /* how it is on this connection, as the provider says */
+	uint64_t flushed_by_sender;   /* calls that were committed so ... */
+	uint64_t flushed_by_receiver; /* ... or so; both 0 if the provider does not count */
 };
 
 void pmemrpc_get_limits(const struct pmemrpc_client *client, struct pmemrpc_limits *limits);
@@ -105,8 +131,8 @@ void pmemrpc_get_limits(const struct pmemrpc_client *client, struct pmemrpc_limi
  * Calls of one client are executed in the order in which they were posted.
  * -FI_EAGAIN: too many calls wait for replies, or the ring is full, or replies that were asked
  * for by replies_from have not come yet: call pmemrpc_progress.
- * -FI_EMSGSIZE: the argument does not fit into the ring.  -FI_EBUSY: it is under way already.
- * -FI_ENOTCONN: the connection is lost: call pmemrpc_reconnect.
+ * -FI_EMSGSIZE: the argument does not fit into the ring, or its cell.  -FI_EBUSY: it is under way
+ * already. -FI_ENOTCONN: the connection is lost: call pmemrpc_reconnect.
  */
 int pmemrpc_post(struct pmemrpc_client *client, struct pmemrpc_call *call);
 
@@ -137,6 +163,9 @@ int pmemrpc_reconnect(struct pmemrpc_client *client, int timeout_ms);
  */
 int pmemrpc_fd(const struct pmemrpc_client *client);
 int pmemrpc_trywait(struct pmemrpc_client *client);
+
+/* pmemrpc_variant -- how entries come to the server and become durable, as a sentence */
+const char *pmemrpc_variant(const struct pmemrpc_client *client);
 
 /* pmemrpc_client_error -- what has failed last, as a sentence */
 const char *pmemrpc_client_error(const struct pmemrpc_client *client);

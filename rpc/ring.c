@@ -61,6 +61,18 @@ void rpc_ring_seal(const struct rpc_ring *ring, struct rpc_place place, size_t a
 	put_word(ring, place.position, rpc_check(ring->key, place, wrapped, len));
 }
 
+size_t rpc_cell_size(size_t ring_size, size_t window, uint64_t argument_max)
+{
+	size_t len = RPC_WORD + RPC_BODY_HEAD;
+
+	if (!argument_max)
+		return ring_size / window / RPC_ALIGN * RPC_ALIGN;
+	if (argument_max > ring_size || argument_max > ring_size - len)
+		return 0;
+	len = (len + argument_max + RPC_ALIGN - 1) / RPC_ALIGN * RPC_ALIGN;
+	return len <= ring_size ? len : 0;
+}
+
 unsigned int rpc_ring_plan(size_t ring_size, uint64_t position, size_t argument_len,
 			   struct rpc_piece pieces[RPC_MAX_PIECES])
 {
@@ -88,7 +100,7 @@ size_t rpc_ring_read(const struct rpc_ring *ring, struct rpc_place place, unsign
 		le64toh(*(const volatile uint64_t *) (ring->base + place.position % ring->size));
 	size_t len = word & LEN_MASK;
 
-	if (len < RPC_BODY_HEAD || len > ring->size - RPC_WORD)
+	if (len < RPC_BODY_HEAD || len > RPC_BODY_HEAD + rpc_argument_max(ring))
 		return 0;
 	get(ring, place.position + RPC_WORD, body, len);
 	return rpc_check(ring->key, place, body, len) == word ? len : 0;

@@ -12,6 +12,10 @@
  *   ...       argument     }
  *   ...       up to the next multiple of 64: anything
  *
+ * Entries that are sent, as messages, go into cells: a ring is as many of them as fit, all of
+ * one size, and each entry has one, whatever its length.  It begins with it and does not
+ * wrap.  Messages are received in the order of the cells.
+ *
  * The check is a hash of the body, its length, the call's sequence and position, and the
  * ring's key.  So the word makes exactly one call valid, at one place: what is torn, what an
  * earlier lap has left, and what was written on an earlier connection (the key is
@@ -34,8 +38,9 @@
 
 struct rpc_ring {
 	unsigned char *base;
-	size_t size; /* a multiple of RPC_ALIGN */
+	size_t size; /* a multiple of RPC_ALIGN, and of the cell's size */
 	uint64_t key;
+	size_t cell; /* 0: entries follow one another */
 };
 
 /* Where the next call goes, or comes from. */
@@ -55,15 +60,29 @@ struct rpc_piece {
 #define RPC_MAX_PIECES 3
 
 /* rpc_footprint -- what an entry with so long an argument takes of the ring */
-static inline size_t rpc_footprint(size_t argument_len)
+static inline size_t rpc_footprint(const struct rpc_ring *ring, size_t argument_len)
 {
-	return (RPC_WORD + RPC_BODY_HEAD + argument_len + RPC_ALIGN - 1) / RPC_ALIGN * RPC_ALIGN;
+	size_t len = RPC_WORD + RPC_BODY_HEAD + argument_len;
+
+	return ring->cell ? ring->cell : (len + RPC_ALIGN - 1) / RPC_ALIGN * RPC_ALIGN;
 }
 
-/* rpc_argument_max -- of a ring: the entry fills it */
-static inline size_t rpc_argument_max(size_t ring_size)
+/* rpc_argument_max -- of a ring: the entry fills it, or its cell */
+static inline size_t rpc_argument_max(const struct rpc_ring *ring)
 {
-	return ring_size - RPC_WORD - RPC_BODY_HEAD;
+	return (ring->cell ? ring->cell : ring->size) - RPC_WORD - RPC_BODY_HEAD;
+}
+
+/*
+ * rpc_cell_size -- of a ring's cells, for such arguments; 0: each of `window` calls has one, and
+ * arguments are as long as that allows.  Returns 0 if no cell fits.
+ */
+size_t rpc_cell_size(size_t ring_size, size_t window, uint64_t argument_max);
+
+/* rpc_cell_count -- no more than there can be calls without a reply */
+static inline size_t rpc_cell_count(size_t ring_size, size_t window, size_t cell)
+{
+	return ring_size / cell < window ? ring_size / cell : window;
 }
 
 /* rpc_ring_write -- an entry into the client's copy of the ring; the argument fits */

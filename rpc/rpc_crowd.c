@@ -2,11 +2,12 @@
 /*
  * rpc_crowd.c -- many clients of fi_pmem_rpc's server at the same time
  *
- * Each has a connection, makes its calls, a few at a time, and checks that the reply to call number
- * n is n.  All are connected before the first one calls.  The calls also add to a counter of all
- * clients, which has to be right in the end: for a new store.
+ * Half of them send their calls.  Each has a connection, makes its calls, a few at a time, and
+ * checks that the reply to call number n is n.  All are connected before the first one calls.  The
+ * calls also add to a counter of all clients, which has to be right in the end: for a new store.
  */
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,15 +35,32 @@ static int die(const char *what)
 	exit(EXIT_FAILURE);
 }
 
-static void join(struct member *member, const char *host, const char *port)
+/* refuse_long -- an argument that is too long by one byte */
+static void refuse_long(struct pmemrpc_client *client)
 {
-	struct pmemrpc_client_attr attr = {.node = host, .service = port, .timeout_ms = TIMEOUT_MS};
+	struct pmemrpc_limits limits;
+	struct pmemrpc_call call = {.op = ADD_ALL};
+
+	pmemrpc_get_limits(client, &limits);
+	call.argument_len = limits.argument_max + 1;
+	if (pmemrpc_post(client, &call) != -EMSGSIZE)
+		die("a call is accepted that is too long");
+}
+
+/* join -- every second one sends its calls */
+static void join(struct member *member, const char *host, const char *port, bool sends)
+{
+	struct pmemrpc_client_attr attr = {.node = host,
+					   .service = port,
+					   .timeout_ms = TIMEOUT_MS,
+					   .transport = sends ? PMEMRPC_SEND : PMEMRPC_WRITE};
 	char error[256];
 
 	if (getrandom(attr.id, sizeof(attr.id), 0) != sizeof(attr.id))
 		die("no random numbers");
 	if (pmemrpc_connect(&attr, &member->client, error, sizeof(error)))
 		die(error);
+	refuse_long(member->client);
 }
 
 /* check -- replies that are there */
@@ -103,7 +121,7 @@ int main(int argc, char **argv)
 	if (!crowd || !members || !count)
 		die("usage: rpc_crowd HOST PORT CLIENTS CALLS");
 	for (size_t i = 0; i < members; i++)
-		join(&crowd[i], argv[1], argv[2]);
+		join(&crowd[i], argv[1], argv[2], i % 2);
 	printf("rpc_crowd: %zu clients are connected\n", members);
 	while (done < members) {
 		done = 0;

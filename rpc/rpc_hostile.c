@@ -3,7 +3,8 @@
  * rpc_hostile.c -- a client that means ill
  *
  * It connects as a client does, gets a ring of its own, and then does something that no client
- * does.  Each time the server has to end the connection, and to go on for the others.
+ * does.  Each time the server has to end the connection, and to go on for the others.  In the end
+ * it sends more than the server has room for, but good calls: these are executed.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 #include "client.h"
 
 #define WAIT_MS 60000
+#define FLOOD 64U
 
 enum attack {
 	RANDOM_ENTRY,    /* random bytes in the ring, and a notice */
@@ -24,13 +26,31 @@ enum attack {
 	SECOND_GREETING, /* another ring, please */
 	TWICE,           /* two processes with one identity: the later one has the ring */
 	BEYOND_RING,     /* a write behind the ring */
+	/* By clients that send. */
+	RANDOM_SENT,    /* random bytes in a cell */
+	LONG_SENT,      /* more bytes than a cell has */
+	WRONG_KEY_SENT, /* as the written ones */
+	LATER_SENT,
+	MESSAGE_SENT,   /* a message that other clients may send */
+	IMMEDIATE_SENT, /* with a notice, as of what was written */
 	ATTACKS
 };
 
-static const char *const names[ATTACKS] = {
-	"random bytes",      "an entry longer than the ring", "a wrong key",
-	"a later sequence",  "a notice without an entry",     "a random message",
-	"a second greeting", "an older connection",           "a write behind the ring"};
+static const char *const names[ATTACKS] = {"random bytes",
+					   "an entry longer than the ring",
+					   "a wrong key",
+					   "a later sequence",
+					   "a notice without an entry",
+					   "a random message",
+					   "a second greeting",
+					   "an older connection",
+					   "a write behind the ring",
+					   "random bytes, sent",
+					   "a message longer than its cell",
+					   "a wrong key, sent",
+					   "a later sequence, sent",
+					   "a request in a cell",
+					   "a notice, sent"};
 
 static int die(const char *what)
 {
@@ -59,6 +79,44 @@ static void strike(struct pmemrpc_client *client, size_t offset, size_t from, si
 		rpc_client_poll(client, 1);
 	if (ret)
 		die("the write was not posted");
+}
+
+/* throw -- send these bytes of the ring's copy */
+static void throw(struct pmemrpc_client * client, size_t from, size_t len, uint64_t flags)
+{
+	static enum rpc_kind kind = RPC_COMMIT;
+	void *desc = fi_mr_desc(client->mirror_mr);
+	struct iovec iov = {.iov_base = client->ring.base + from, .iov_len = len};
+	struct fi_msg msg = {.msg_iov = &iov, .desc = &desc, .iov_count = 1, .context = &kind};
+	ssize_t ret;
+
+	while ((ret = fi_sendmsg(client->link.ep, &msg, flags)) == -FI_EAGAIN)
+		rpc_client_poll(client, 1);
+	if (ret)
+		die("the message was not posted");
+}
+
+/* attack_by_message -- what comes first in the ring's copy is an attack already */
+static void attack_by_message(struct pmemrpc_client *client, enum attack kind)
+{
+	size_t cell = client->ring.cell, from = client->next.position % client->ring.size;
+	uint32_t forget = htole32(RPC_MSG_FORGET);
+
+	switch (kind) {
+	case WRONG_KEY_SENT:
+	case LATER_SENT:
+		throw(client, from, 64, FI_COMMIT_COMPLETE);
+		break;
+	case LONG_SENT:
+		throw(client, 0, cell + 1, FI_COMMIT_COMPLETE);
+		break;
+	case MESSAGE_SENT:
+		memcpy(client->ring.base, &forget, sizeof(forget));
+		throw(client, 0, sizeof(struct rpc_request_message), 0);
+		break;
+	default:
+		throw(client, 0, 64, kind == IMMEDIATE_SENT ? FI_REMOTE_CQ_DATA : 0);
+	}
 }
 
 static void say(struct pmemrpc_client *client, const void *data, size_t len)
@@ -99,10 +157,12 @@ static struct pmemrpc_client *attack(struct pmemrpc_client *client, enum attack 
 		*(uint64_t *) ring->base |= 0xffffff;
 		break;
 	case WRONG_KEY:
+	case WRONG_KEY_SENT:
 		ring->key = last_key;
 		rpc_ring_write(ring, place, 1, "", 0);
 		break;
 	case LATER_ENTRY:
+	case LATER_SENT:
 		place.sequence++;
 		rpc_ring_write(ring, place, 1, "", 0);
 		break;
@@ -122,8 +182,57 @@ static struct pmemrpc_client *attack(struct pmemrpc_client *client, enum attack 
 	default:
 		break;
 	}
-	strike(client, kind == NOTHING ? 128 : 0, 0, 64);
+	if (kind > BEYOND_RING)
+		attack_by_message(client, kind);
+	else
+		strike(client, kind == NOTHING ? 128 : 0, 0, 64);
 	return NULL;
+}
+
+/* put_entry -- call number i of a flood, at a place of its own; returns it */
+static size_t put_entry(struct pmemrpc_client *client, unsigned char *copy, uint64_t i)
+{
+	struct rpc_ring ring = client->ring;
+	struct rpc_place place = {client->next.sequence + i, client->next.position + i * ring.cell};
+
+	ring.base = copy;
+	rpc_ring_write(&ring, place, 1, "", 0);
+	memcpy(client->ring.base + i * 64, copy + place.position % ring.size, 64);
+	return i * 64;
+}
+
+/*
+ * flood -- good calls, many more than there are cells, from a client that waits for nothing: each
+ * has to wait until its cell is free
+ */
+static void flood(struct pmemrpc_client_attr *attr)
+{
+	struct pmemrpc_call call = {.state = PMEMRPC_IDLE};
+	int64_t end = rpc_now_ms() + WAIT_MS;
+	struct pmemrpc_client *client;
+	unsigned char *copy;
+	char error[256];
+
+	attr->transport = PMEMRPC_SEND;
+	attr->argument_max = 20000;
+	if (pmemrpc_connect(attr, &client, error, sizeof(error)))
+		die(error);
+	copy = calloc(1, client->ring.size);
+	if (!copy)
+		die("no memory");
+	for (unsigned int i = 0; i < client->window; i++)
+		client->calls[i].call = &call;
+	client->posted = client->pushed = client->executed + FLOOD;
+	for (uint64_t i = 0; i < FLOOD; i++)
+		throw(client, put_entry(client, copy, i), 16, FI_COMMIT_COMPLETE);
+	while (client->executed < client->posted) {
+		if (rpc_client_poll(client, 100) < 0 || rpc_now_ms() > end)
+			die("a call of a flood is lost");
+	}
+	printf("rpc_hostile: a flood: %u calls in %zu cells\n", FLOOD,
+	       client->ring.size / client->ring.cell);
+	free(copy);
+	pmemrpc_close(client);
 }
 
 int main(int argc, char **argv)
@@ -142,6 +251,7 @@ int main(int argc, char **argv)
 		int64_t end = rpc_now_ms() + WAIT_MS;
 		char error[256];
 
+		attr.transport = kind > BEYOND_RING ? PMEMRPC_SEND : PMEMRPC_WRITE;
 		if (pmemrpc_connect(&attr, &client, error, sizeof(error)))
 			die(error);
 		if (client->executed)
@@ -158,5 +268,6 @@ int main(int argc, char **argv)
 		printf("rpc_hostile: %s: %s\n", names[kind], pmemrpc_client_error(client));
 		pmemrpc_close(client);
 	}
+	flood(&attr);
 	return EXIT_SUCCESS;
 }

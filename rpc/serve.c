@@ -16,20 +16,19 @@
 #define WATCH_MS 100
 #define SLEEP_MS 1000
 
-/* More than there are rings, so that a client can come back before its end was noticed. */
-#define MORE_SESSIONS 16
-
 /* let_in -- or tell it in a few words why not */
 static void let_in(struct pmemrpc_server *server, struct fi_info *info, const void *data,
 		   size_t len)
 {
+	const struct rpc_card *card = data;
 	const char *reason = NULL;
 
-	if (len < RPC_HELLO_LEN || memcmp(data, RPC_HELLO, RPC_HELLO_LEN))
+	if (len < sizeof(*card) || memcmp(card->magic, RPC_MAGIC, RPC_MAGIC_LEN) ||
+	    card->transport > PMEMRPC_SEND)
 		reason = "this is a pmemrpc server";
-	else if (server->num_sessions >= server->store.sizes.clients + MORE_SESSIONS)
+	else if (server->num_sessions >= server->store.sizes.clients + RPC_MORE_SESSIONS)
 		reason = "too many clients";
-	else if (rpc_session_begin(server, info))
+	else if (rpc_session_begin(server, info, card->transport == PMEMRPC_SEND))
 		reason = "no room for a client";
 	else
 		return;

@@ -223,6 +223,12 @@ static int open_server(struct pmemrpc_server *server, const struct pmemrpc_serve
 	if (server->stop_fd < 0)
 		return rpc_fail(&server->error, "descriptors", -errno);
 	ret = open_store(server, attr);
+	if (!ret) {
+		server->doors =
+			calloc(rpc_store_doors(&server->store.sizes), sizeof(*server->doors));
+		if (!server->doors)
+			ret = rpc_fail(&server->error, "memory", -FI_ENOMEM);
+	}
 	if (!ret)
 		ret = open_workers(server, attr->threads);
 	if (!ret && epoll_ctl(server->lobby.epoll_fd, EPOLL_CTL_ADD, server->stop_fd, &event))
@@ -271,6 +277,7 @@ void pmemrpc_server_close(struct pmemrpc_server *server)
 		rpc_worker_close(&server->workers[i]);
 	rpc_worker_close(&server->lobby);
 	free(server->workers);
+	free(server->doors);
 	rpc_store_close(&server->store);
 	rpc_pmem_close(&server->pmem);
 	if (server->stop_fd >= 0)

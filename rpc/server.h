@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "cells.h"
 #include "link.h"
 #include "pmem.h"
 #include "pmemrpc.h"
@@ -34,6 +35,9 @@ struct rpc_session {
 	atomic_bool gone;      /* an event says so */
 	struct fi_info *info;
 	struct rpc_link link;
+	bool sends; /* its entries: then there are cells, and no requests */
+	int door;   /* its own, -1: none */
+	struct rpc_cells cells;
 	struct rpc_pool requests, replies;
 	struct rpc_request_message hello;
 	bool counted; /* as a client that has a connection */
@@ -84,6 +88,7 @@ struct pmemrpc_server {
 	pthread_mutex_t lock;
 	pthread_mutex_t exclusive; /* of calls that exclude others */
 	struct rpc_session *all;
+	bool *doors; /* which ones are taken; needs the lock */
 	atomic_uint num_sessions;
 	atomic_bool stopping;
 	int failed; /* why a thread has ended the others */
@@ -129,8 +134,11 @@ void rpc_worker_send(struct rpc_worker *worker, struct rpc_session *session);
 /* rpc_worker_receive -- those that were sent; they are linked, and not greeted yet */
 void rpc_worker_receive(struct rpc_worker *worker);
 
-/* rpc_session_begin -- somebody wants to be connected; on errors info is the caller's */
-int rpc_session_begin(struct pmemrpc_server *server, struct fi_info *info);
+/*
+ * rpc_session_begin -- somebody wants to be connected, to write or to send entries; on errors info
+ * is the caller's
+ */
+int rpc_session_begin(struct pmemrpc_server *server, struct fi_info *info, bool sends);
 
 /*
  * rpc_session_serve -- what has arrived; 1: there was something.  What is wrong with the client

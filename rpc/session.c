@@ -19,7 +19,53 @@
 #define SENDS 16U
 #define ENTRIES 16
 
-int rpc_session_begin(struct pmemrpc_server *server, struct fi_info *info)
+/* take_door -- there is one for each session that there may be */
+static int take_door(struct pmemrpc_server *server)
+{
+	int door = 0;
+
+	pthread_mutex_lock(&server->lock);
+	while (server->doors[door])
+		door++;
+	server->doors[door] = true;
+	pthread_mutex_unlock(&server->lock);
+	return door;
+}
+
+/* open_receives -- for who it is, and what it wants */
+static int open_receives(struct rpc_session *session)
+{
+	struct rpc_store *store = &session->server->store;
+
+	if (!session->sends)
+		return rpc_pool_open(&session->requests, &session->link,
+				     (unsigned int) store->sizes.window + 3, 0,
+				     sizeof(struct rpc_request_message));
+	session->door = take_door(session->server);
+	return rpc_cells_door(&session->cells, &session->link,
+			      rpc_store_door(store, (unsigned int) session->door));
+}
+
+/* close_link -- from now on the client can't write or send any more */
+static void close_link(struct rpc_session *session)
+{
+	struct pmemrpc_server *server = session->server;
+
+	rpc_link_end(&session->link);
+	if (session->ring_mr)
+		fi_close(&session->ring_mr->fid);
+	rpc_cells_close(&session->cells);
+	rpc_pool_close(&session->requests);
+	rpc_pool_close(&session->replies);
+	rpc_link_close(&session->link);
+	if (session->door < 0)
+		return;
+	pthread_mutex_lock(&server->lock);
+	server->doors[session->door] = false;
+	pthread_mutex_unlock(&server->lock);
+}
+
+int rpc_session_begin(struct pmemrpc_server *server, struct fi_info *info, bool sends)
 {
 	const struct rpc_sizes *sizes = &server->store.sizes;
 	struct rpc_session *session = calloc(1, sizeof(*session));
@@ -30,13 +76,12 @@ int rpc_session_begin(struct pmemrpc_server *server, struct fi_info *info)
 		return -FI_ENOMEM;
 	session->server = server;
 	session->worker = &server->lobby;
-	session->slot = session->claimed = -1;
+	session->sends = sends;
+	session->slot = session->claimed = session->door = -1;
 	session->deadline = rpc_now_ms() + GREETING_MS;
 	ret = rpc_link_open(&session->link, server->fabric, server->eq, info, &session->error);
 	if (!ret)
-		ret = rpc_pool_open(&session->requests, &session->link,
-				    (unsigned int) sizes->window + 3, 0,
-				    sizeof(struct rpc_request_message));
+		ret = open_receives(session);
 	if (!ret)
 		ret = rpc_pool_open(&session->replies, &session->link, 0, SENDS,
 				    len > sizeof(struct rpc_welcome_message)
@@ -49,10 +94,7 @@ int rpc_session_begin(struct pmemrpc_server *server, struct fi_info *info)
 		ret = fi_accept(session->link.ep, NULL, 0);
 	}
 	if (ret) {
-		rpc_link_end(&session->link);
-		rpc_pool_close(&session->requests);
-		rpc_pool_close(&session->replies);
-		rpc_link_close(&session->link);
+		close_link(session);
 		rpc_server_say(server, "%s", session->error.text);
 		free(session);
 		return ret;
@@ -83,17 +125,12 @@ int rpc_session_end(struct rpc_session *session)
 	for (at = &server->all; *at != session; at = &(*at)->all_next)
 		;
 	*at = session->all_next;
-	server->num_sessions--;
 	pthread_mutex_unlock(&server->lock);
 	server->counters.waiting -= session->notices;
 	server->counters.clients -= session->counted;
 	/* First it can't write any more; then what it has written is what there is. */
-	rpc_link_end(&session->link);
-	if (session->ring_mr)
-		fi_close(&session->ring_mr->fid);
-	rpc_pool_close(&session->requests);
-	rpc_pool_close(&session->replies);
-	rpc_link_close(&session->link);
+	close_link(session);
+	server->num_sessions--;
 	fi_freeinfo(session->info);
 	free(session);
 	return slot < 0 ? 0 : rpc_server_drain(worker, (unsigned int) slot);
@@ -135,9 +172,12 @@ static int answer(struct rpc_session *session, uint32_t type, int error, const c
 		const struct rpc_slot *state = rpc_store_slot(&session->server->store, slot);
 		struct rpc_ring ring = rpc_store_ring(&session->server->store, slot);
 
-		message->window = htole32((uint32_t) sizes->window);
-		message->ring = htole64(sizes->ring);
-		message->ring_mr_key = htole64(fi_mr_key(session->ring_mr));
+		message->window =
+			htole32((uint32_t) (ring.cell ? ring.size / ring.cell : sizes->window));
+		message->ring = htole64(ring.size);
+		message->cell = htole64(ring.cell);
+		if (session->ring_mr)
+			message->ring_mr_key = htole64(fi_mr_key(session->ring_mr));
 		if (session->info->domain_attr->mr_mode & FI_MR_VIRT_ADDR)
 			message->ring_addr = htole64((uint64_t) (uintptr_t) ring.base);
 		message->check_key = htole64(state->key);
@@ -171,6 +211,7 @@ static int take_over(struct rpc_session *session, int slot)
 		if (other->ring_mr)
 			fi_close(&other->ring_mr->fid);
 		other->ring_mr = NULL;
+		rpc_cells_close(&other->cells);
 		other->slot = -1;
 	}
 	ret = rpc_server_drain(session->worker, (unsigned int) slot);
@@ -191,12 +232,27 @@ static bool is_replaced(const struct rpc_session *session, int slot,
 	return message->resumes && state->process != le64toh(message->process);
 }
 
+/* lend_ring -- from now on the client can write or send entries there */
+static int lend_ring(struct rpc_session *session)
+{
+	struct rpc_store *store = &session->server->store;
+	unsigned int slot = (unsigned int) session->slot;
+	struct rpc_ring ring = rpc_store_ring(store, slot);
+
+	if (session->sends)
+		return rpc_cells_open(&session->cells, &session->link, &ring,
+				      rpc_store_slot(store, slot)->position);
+	return rpc_link_register(&session->link, ring.base, ring.size, FI_REMOTE_WRITE, FI_RMA_PMEM,
+				 &session->ring_mr);
+}
+
 /* greet -- by the worker that its slot has; -ENOENT: the slot is somebody else's meanwhile */
 static int greet(struct rpc_session *session)
 {
 	struct pmemrpc_server *server = session->server;
 	const struct rpc_request_message *message = &session->hello;
-	struct rpc_ring ring;
+	const struct rpc_sizes *sizes = &server->store.sizes;
+	size_t cell = rpc_cell_size(sizes->ring, sizes->window, le64toh(message->argument_max));
 	uint64_t key;
 	int slot = session->claimed, ret;
 
@@ -206,17 +262,17 @@ static int greet(struct rpc_session *session)
 		return refuse(session, -EUCLEAN, "it has lost all calls of this identity");
 	if (is_replaced(session, slot, message))
 		return refuse(session, -EUCLEAN, "another process has used this identity");
+	if (session->sends && !cell)
+		return refuse(session, -FI_EMSGSIZE, "a ring has no room for such an argument");
 	ret = take_over(session, slot);
 	if (!ret)
 		ret = rpc_server_random(&key, sizeof(key));
 	if (!ret)
 		ret = rpc_store_greet(&server->store, (unsigned int) slot,
-				      le64toh(message->process), key);
+				      le64toh(message->process), key, session->sends ? cell : 0);
 	if (ret)
 		return rpc_server_fail(server, "the persistent memory", ret);
-	ring = rpc_store_ring(&server->store, (unsigned int) slot);
-	ret = rpc_link_register(&session->link, ring.base, ring.size, FI_REMOTE_WRITE, FI_RMA_PMEM,
-				&session->ring_mr);
+	ret = lend_ring(session);
 	if (ret)
 		return refuse(session, ret, "the server can't lend its memory");
 	session->state = RPC_WELCOMED;
@@ -266,6 +322,8 @@ static int hello(struct rpc_session *session, const struct rpc_request_message *
 		return wrong(session, "a second greeting");
 	if (le32toh(message->version) != RPC_VERSION)
 		return refuse(session, -FI_EOPNOTSUPP, "this server has another version");
+	if (session->cells.cannot)
+		return refuse(session, -FI_EOPNOTSUPP, session->cells.cannot);
 	session->hello = *message;
 	session->arrives = true;
 	return 0;
@@ -293,7 +351,7 @@ static int forget(struct rpc_session *session)
 {
 	int ret;
 
-	if (session->state != RPC_READY || session->notices)
+	if (session->state != RPC_READY || session->notices || session->sends)
 		return wrong(session, "it can't be forgotten now");
 	/* The ring is closed, and then it may be somebody else's. */
 	fi_close(&session->ring_mr->fid);
@@ -317,7 +375,8 @@ static int take_request(struct rpc_session *session, struct rpc_buffer *buffer, 
 
 	if (len != sizeof(message))
 		return wrong(session, "a message that is none");
-	if (rpc_pool_receive(buffer))
+	/* The door has a receive for each of its messages. */
+	if (!session->sends && rpc_pool_receive(buffer))
 		return lost(session);
 	switch (le32toh(message.type)) {
 	case RPC_MSG_HELLO:
@@ -332,20 +391,33 @@ static int take_request(struct rpc_session *session, struct rpc_buffer *buffer, 
 	}
 }
 
+/* take_call -- one that was written and is durable, or that has just come into its cell */
+static int take_call(struct rpc_session *session)
+{
+	if (session->state != RPC_WELCOMED && session->state != RPC_READY)
+		return wrong(session, "a call without a ring");
+	session->notices++;
+	session->server->counters.waiting++;
+	return 0;
+}
+
 static int take(struct rpc_session *session, const struct fi_cq_data_entry *entry)
 {
 	struct rpc_buffer *buffer = entry->op_context;
 
 	if (entry->flags & FI_REMOTE_CQ_DATA) {
+		if (session->sends)
+			return wrong(session, "a notice, and its calls are sent");
+		take_call(session);
 		/* Notices use a receive on some cores; then it is posted again. */
-		if (session->state != RPC_WELCOMED && session->state != RPC_READY)
-			return wrong(session, "a call without a ring");
-		session->notices++;
-		session->server->counters.waiting++;
-		return buffer && rpc_pool_receive(buffer) ? lost(session) : 0;
+		return session->state != RPC_ENDED && buffer && rpc_pool_receive(buffer)
+			       ? lost(session)
+			       : 0;
 	}
 	if (!buffer)
 		return lost(session);
+	if (buffer->pool == &session->cells.ring)
+		return take_call(session);
 	if (buffer->kind == RPC_RECEIVE)
 		return take_request(session, buffer, entry->len);
 	buffer->busy = false;
@@ -396,8 +468,12 @@ static int execute(struct rpc_session *session)
 		return wrong(session, "it has more calls than its window");
 	ret = rpc_server_execute(session->worker, slot);
 	if (!ret)
-		return wrong(session, "what it has written is no call");
-	return ret < 0 ? ret : 0;
+		return wrong(session, session->sends ? "what it has sent is no call"
+						     : "what it has written is no call");
+	if (ret < 0)
+		return ret;
+	/* Now the entry is not needed any more. */
+	return session->sends && rpc_cells_again(&session->cells) ? lost(session) : 0;
 }
 
 int rpc_session_serve(struct rpc_session *session)

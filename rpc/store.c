@@ -12,7 +12,7 @@
 #include "pmemrpc.h"
 
 /* Kept as this machine keeps numbers: a store of the other byte order is not a store. */
-#define MAGIC UINT64_C(0x3263707276646d70)
+#define MAGIC UINT64_C(0x3363707276646d70)
 
 struct head {
 	uint64_t magic;
@@ -77,7 +77,13 @@ static void lay_out(struct rpc_store *store, const struct rpc_sizes *sizes)
 	store->slots = store->journal + round_up(journal_len(sizes), RPC_PAGE);
 	store->slot_len = slot_len(sizes);
 	store->rings = store->slots + sizes->clients * store->slot_len;
-	store->app = store->rings + sizes->clients * round_up(sizes->ring, RPC_PAGE);
+	store->doors = store->rings + sizes->clients * round_up(sizes->ring, RPC_PAGE);
+	store->app = store->doors + round_up(rpc_store_doors(sizes) * RPC_DOOR, RPC_PAGE);
+}
+
+unsigned int rpc_store_doors(const struct rpc_sizes *sizes)
+{
+	return (unsigned int) sizes->clients + RPC_MORE_SESSIONS;
 }
 
 uint64_t rpc_store_len(const struct rpc_sizes *sizes)
@@ -234,12 +240,23 @@ struct rpc_slot *rpc_store_slot(const struct rpc_store *store, unsigned int slot
 
 struct rpc_ring rpc_store_ring(const struct rpc_store *store, unsigned int slot)
 {
-	return (struct rpc_ring){
-		.base = store->memory->base + store->rings +
-			slot * round_up(store->sizes.ring, RPC_PAGE),
-		.size = store->sizes.ring,
-		.key = rpc_store_slot(store, slot)->key,
+	const struct rpc_sizes *sizes = &store->sizes;
+	const struct rpc_slot *state = rpc_store_slot(store, slot);
+	struct rpc_ring ring = {
+		.base = store->memory->base + store->rings + slot * round_up(sizes->ring, RPC_PAGE),
+		.size = sizes->ring,
+		.key = state->key,
+		.cell = state->cell,
 	};
+
+	if (ring.cell)
+		ring.size = ring.cell * rpc_cell_count(sizes->ring, sizes->window, ring.cell);
+	return ring;
+}
+
+unsigned char *rpc_store_door(const struct rpc_store *store, unsigned int door)
+{
+	return store->memory->base + store->doors + (size_t) door * RPC_DOOR;
 }
 
 static unsigned char *reply_place(const struct rpc_store *store, unsigned int slot,
@@ -336,11 +353,11 @@ static int clear(struct rpc_store *store, unsigned int slot)
 {
 	static const unsigned char zeros[RPC_ALIGN];
 	struct rpc_memory *memory = store->memory;
-	struct rpc_ring ring = rpc_store_ring(store, slot);
+	unsigned char *ring = rpc_store_ring(store, slot).base;
 
-	for (size_t at = 0; at < ring.size; at += sizeof(zeros))
-		memory->write(memory, ring.base + at, zeros, sizeof(zeros));
-	return keep(store, memory->persist(memory, ring.base, ring.size));
+	for (size_t at = 0; at < store->sizes.ring; at += sizeof(zeros))
+		memory->write(memory, ring + at, zeros, sizeof(zeros));
+	return keep(store, memory->persist(memory, ring, store->sizes.ring));
 }
 
 /* set -- a slot's state; the store is locked */
@@ -380,7 +397,8 @@ bool rpc_store_is_of(struct rpc_store *store, unsigned int slot, const uint8_t i
 	return is_of;
 }
 
-int rpc_store_greet(struct rpc_store *store, unsigned int slot, uint64_t process, uint64_t key)
+int rpc_store_greet(struct rpc_store *store, unsigned int slot, uint64_t process, uint64_t key,
+		    size_t cell)
 {
 	struct rpc_slot *place = rpc_store_slot(store, slot), state;
 	int ret;
@@ -389,6 +407,10 @@ int rpc_store_greet(struct rpc_store *store, unsigned int slot, uint64_t process
 	state = *place;
 	state.process = process;
 	state.key = key;
+	state.cell = (uint32_t) cell;
+	/* Nothing in the ring is valid with the new key, so calls may go on anywhere. */
+	if (cell)
+		state.position = round_up(state.position, cell);
 	ret = set(store, place, &state);
 	pthread_mutex_unlock(&store->lock);
 	return ret;
@@ -450,6 +472,7 @@ int rpc_store_executed(struct rpc_store *store, struct rpc_transaction *transact
 		       size_t reply_len)
 {
 	struct rpc_slot *place = rpc_store_slot(store, slot), state = *place;
+	struct rpc_ring ring = rpc_store_ring(store, slot);
 	unsigned char *to = reply_place(store, slot, state.executed + 1);
 	/* The reply and its head are one change: they are neighbours. */
 	struct rpc_reply head = {.sequence = ++state.executed,
@@ -459,7 +482,7 @@ int rpc_store_executed(struct rpc_store *store, struct rpc_transaction *transact
 	unsigned char *end;
 	int ret;
 
-	state.position += rpc_footprint(len - RPC_BODY_HEAD);
+	state.position += rpc_footprint(&ring, len - RPC_BODY_HEAD);
 	end = transaction->bytes + transaction->len;
 	add(store, transaction, to, &head, sizeof(head));
 	((struct change *) end)->len += reply_len;

@@ -8,6 +8,7 @@
  *   journal   one transaction
  *   slots     of each client: its state, its replies
  *   rings     of each client; the only part that a client can write
+ *   doors     where clients that send say who they are
  *   memory    of the application
  *
  * All changes of slots and memory go through the journal.  A transaction is a list of
@@ -36,6 +37,9 @@
 
 #define RPC_PAGE 4096U
 #define RPC_ID 16U
+#define RPC_DOOR 128U
+/* More than there are rings, so that a client can come back before its end was noticed. */
+#define RPC_MORE_SESSIONS 16U
 
 struct rpc_memory {
 	unsigned char *base;
@@ -58,7 +62,8 @@ struct rpc_sizes {
 /* A client's state, in persistent memory; changed by transactions only. */
 struct rpc_slot {
 	uint8_t id[RPC_ID];
-	uint64_t used;
+	uint32_t used;
+	uint32_t cell;     /* of its ring: entries are sent; 0: they are written */
 	uint64_t life;     /* how many identities have had this slot */
 	uint64_t key;      /* of its ring, new for each connection */
 	uint64_t executed; /* the watermark: this call and all before it are executed */
@@ -85,7 +90,7 @@ struct rpc_store {
 	struct rpc_memory *memory;
 	struct rpc_sizes sizes;
 	uint64_t secret; /* of the journal's check: a client can't make a torn one look right */
-	size_t journal, slots, slot_len, rings, app;
+	size_t journal, slots, slot_len, rings, doors, app;
 	pthread_mutex_t lock;       /* who commits, or looks at slots that are not its own */
 	struct rpc_transaction own; /* of greetings; needs the lock */
 	int failed;                 /* so does this */
@@ -113,6 +118,10 @@ void rpc_store_close(struct rpc_store *store);
 struct rpc_slot *rpc_store_slot(const struct rpc_store *store, unsigned int slot);
 struct rpc_ring rpc_store_ring(const struct rpc_store *store, unsigned int slot);
 
+/* rpc_store_door -- one of rpc_store_doors, RPC_DOOR bytes; nothing in it counts */
+unsigned char *rpc_store_door(const struct rpc_store *store, unsigned int door);
+unsigned int rpc_store_doors(const struct rpc_sizes *sizes);
+
 /* rpc_store_reply -- of a call, NULL: not there any more, or not yet */
 const struct rpc_reply *rpc_store_reply(const struct rpc_store *store, unsigned int slot,
 					uint64_t sequence);
@@ -128,9 +137,11 @@ bool rpc_store_is_of(struct rpc_store *store, unsigned int slot, const uint8_t i
 
 /*
  * rpc_store_greet -- a client is connected, and what is in the ring is not valid any more.  All
- * that was valid has to be executed before.
+ * that was valid has to be executed before.  It will send entries into such cells, or write them
+ * (0).
  */
-int rpc_store_greet(struct rpc_store *store, unsigned int slot, uint64_t process, uint64_t key);
+int rpc_store_greet(struct rpc_store *store, unsigned int slot, uint64_t process, uint64_t key,
+		    size_t cell);
 
 /* rpc_store_forget -- the slot is free */
 int rpc_store_forget(struct rpc_store *store, unsigned int slot);

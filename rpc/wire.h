@@ -3,13 +3,18 @@
  * wire.h -- what client and server say, besides the entries of the ring
  *
  *   client                                server
- *   connection request with RPC_HELLO  -> takes it, or rejects it with a sentence
+ *   connection request with a card     -> takes it, or rejects it with a sentence
  *   HELLO: identity, version           ->
  *                                      <- WELCOME: ring, sizes, what is executed;  or REFUSED
  *   READY: replies wanted from ...     ->
  *                                      <- REPLY: of each call that was missed, and then of each
- * call (an entry, committed with a notice) -> FORGET                             -> FORGOTTEN, or
- * REFUSED
+ *   call: an entry, committed          ->
+ *   FORGET                             -> FORGOTTEN, or REFUSED
+ *
+ * A client that writes its entries tells of each by the commit's notice.  One that sends them says
+ * so with its card: then the server has two receives for HELLO and READY, and all others are
+ * the ring's cells, in their order.  So the third message and all after it are entries, and nothing
+ * else may come: to be forgotten, such a client connects once more, as one that writes.
  *
  * All numbers are little endian.  Both sides check whatever arrives.
  */
@@ -18,9 +23,9 @@
 
 #include <stdint.h>
 
-#define RPC_HELLO "pmemrpc1"
-#define RPC_HELLO_LEN 8U
-#define RPC_VERSION 2U
+#define RPC_MAGIC "pmemrpc"
+#define RPC_MAGIC_LEN 7U
+#define RPC_VERSION 3U
 #define RPC_TEXT 96U
 
 enum rpc_message_type {
@@ -31,6 +36,12 @@ enum rpc_message_type {
 	RPC_MSG_REPLY,
 	RPC_MSG_FORGET,
 	RPC_MSG_FORGOTTEN,
+};
+
+/* The data of a connection request: what comes is known before anything is received. */
+struct rpc_card {
+	char magic[RPC_MAGIC_LEN];
+	uint8_t transport; /* enum pmemrpc_transport */
 };
 
 /*
@@ -44,6 +55,7 @@ struct rpc_request_message {
 	uint8_t id[16];        /* HELLO */
 	uint64_t process;      /* HELLO: a random number of the client's process */
 	uint64_t resumes;      /* HELLO: 1: it was connected before, 0: its first connection */
+	uint64_t argument_max; /* HELLO, if entries are sent: rpc_cell_size */
 };
 
 /* WELCOME, REFUSED, FORGOTTEN */
@@ -52,8 +64,9 @@ struct rpc_welcome_message {
 	uint32_t version;
 	uint32_t error; /* REFUSED: a positive errno */
 	uint32_t window;
-	uint64_t ring;
-	uint64_t ring_addr;
+	uint64_t ring;      /* what is used of it */
+	uint64_t cell;      /* 0: entries are written */
+	uint64_t ring_addr; /* if they are written */
 	uint64_t ring_mr_key;
 	uint64_t check_key; /* of the ring's checks */
 	uint64_t reply_max;

@@ -88,7 +88,7 @@ struct fi_pmemverbs_region {
 
 /*
  * Queries: fi_open_ops(&domain->fid, FI_PMEMVERBS_OPS, 0, (void **) &ops, NULL).
- * Both return 0 or a negative fi_errno.
+ * The queries return 0 or a negative fi_errno.
  */
 #define FI_PMEMVERBS_OPS "pmemverbs_ops_v1"
 
@@ -102,6 +102,12 @@ struct fi_pmemverbs_ops {
 	int (*query_key)(struct fid_ep *ep, uint64_t key, struct fi_pmemverbs_region *region);
 	/* The core provider below, as in FI_PMEMVERBS_CORE. */
 	const char *(*core_name)(struct fid_domain *domain);
+	/*
+	 * How a connected endpoint would commit messages, and what its peer has promised of the
+	 * memory in which they are received (FI_OPT_PMEMVERBS_RECV_MR).  If it has promised nothing
+	 * that is PAGE, which needs most, and pmem is 0.
+	 */
+	int (*query_messages)(struct fid_ep *ep, struct fi_pmemverbs_region *region);
 };
 
 /*

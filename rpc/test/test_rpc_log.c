@@ -8,6 +8,9 @@
  * and a reply that was given is the reply that is kept.  Some recoveries lose power again, and in
  * some the client comes back and goes on.  The server is killed, too: then it recovers from all
  * that was written, durable or not, and loses power meanwhile.
+ *
+ * The client writes its entries, or sends them: then they are in their cells, and may be
+ * executed, before they are durable, and a message waits until its cell is posted.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -39,6 +42,8 @@ enum mutant {
 	JOURNAL_TORN,    /* a torn journal counts */
 	PLACES_LATE,     /* the journal is overwritten before its contents are durable */
 	JOURNAL_UNSURE,  /* a journal that a killed process has left is taken for durable */
+	CELL_EARLY,      /* a cell is posted again before its call is executed */
+	CELL_STRIDE,     /* the watermark moves by the entry's length, not by its cell */
 	MUTANTS
 };
 
@@ -81,7 +86,9 @@ struct world {
 	struct rpc_store store;
 	unsigned char *mirror; /* the client's copy of the ring, and room behind it */
 	size_t argument_len;
-	uint64_t life; /* how often it has recovered */
+	size_t cell, other_cell; /* of this connection, and perhaps of the next one; 0: written */
+	uint64_t free_cells, cell_position; /* cells with a receive, and where the first one is */
+	uint64_t life;                      /* how often it has recovered */
 	struct rpc_place next, last_end;
 	uint64_t posted, durable, replied; /* as the client knows */
 	struct answer replies[CALLS + 1];
@@ -144,6 +151,16 @@ static void reply(struct world *world, const struct answer *answer)
 
 static bool post(struct world *world);
 
+/* skew -- a mutant's watermark */
+static void skew(struct world *world)
+{
+	struct rpc_slot *slot = rpc_store_slot(&world->store, 0), state = *slot;
+
+	state.position += RPC_ALIGN - state.cell;
+	cut_write(&world->cut.memory, slot, &state, sizeof(state));
+	cut_persist(&world->cut.memory, slot, sizeof(state));
+}
+
 /* execute -- the next call, if it is there */
 static bool execute(struct world *world, bool tell)
 {
@@ -162,15 +179,18 @@ static bool execute(struct world *world, bool tell)
 	}
 	if (mutant == EFFECT_FIRST) {
 		change(world, place.sequence, body, len);
-		rpc_store_greet(&world->store, 0, 1, state.key);
+		rpc_store_greet(&world->store, 0, 1, state.key, state.cell);
 	}
 	if (mutant != EFFECT_FIRST && mutant != WATERMARK_FIRST)
 		change(world, place.sequence, body, len);
 	rpc_store_executed(&world->store, &world->store.own, 0, len, 9, &answer, sizeof(answer));
 	if (mutant == WATERMARK_FIRST) {
 		change(world, place.sequence, body, len);
-		rpc_store_greet(&world->store, 0, 1, state.key);
+		rpc_store_greet(&world->store, 0, 1, state.key, state.cell);
 	}
+	if (mutant == CELL_STRIDE && ring.cell)
+		skew(world);
+	world->free_cells += mutant != CELL_EARLY;
 	if (tell && mutant != REPLY_EARLY)
 		reply(world, &answer);
 	return true;
@@ -208,13 +228,24 @@ static void judge(struct world *after, const struct world *before)
 static void explore(struct cut *cut);
 static void run(struct world *world);
 
+/* greet -- a connection: all cells of the ring get receives, from the next call's on */
+static void greet(struct world *world, uint64_t key)
+{
+	struct rpc_ring ring;
+
+	if (rpc_store_greet(&world->store, 0, 1, key, world->cell))
+		complain(world, "no transaction");
+	ring = rpc_store_ring(&world->store, 0);
+	world->cell_position = rpc_store_slot(&world->store, 0)->position;
+	world->free_cells = ring.cell ? ring.size / ring.cell : 0;
+}
+
 /* come_back -- the client connects again, sends what was not durable, and goes on */
 static void come_back(struct world *world)
 {
 	struct rpc_slot *slot = rpc_store_slot(&world->store, 0);
 
-	if (rpc_store_greet(&world->store, 0, 1, slot->key + 1))
-		complain(world, "no transaction");
+	greet(world, slot->key + 1);
 	world->posted = world->durable = world->replied = slot->executed;
 	world->next = (struct rpc_place){slot->executed + 1, slot->position};
 	world->last_end = world->next;
@@ -246,6 +277,8 @@ static struct world *heir(const struct world *before)
 	memset((char *) after + sizeof(after->cut), 0, sizeof(*after) - sizeof(after->cut));
 	after->life = before->life + 1;
 	after->argument_len = before->argument_len;
+	after->cell = before->images % 2 ? before->cell : before->other_cell;
+	after->other_cell = before->images % 2 ? before->other_cell : before->cell;
 	after->posted = before->posted;
 	after->durable = before->durable;
 	after->replied = before->replied;
@@ -324,15 +357,57 @@ static void explore(struct cut *cut)
 		cut_explore(cut, world->depth ? 3 : 10, recover, world);
 }
 
+/*
+ * post_sent -- the next call, as a message, if there is a cell for it.  Real clients count: they
+ * have no more under way than there are cells.  This one relies on the server.
+ */
+static bool post_sent(struct world *world)
+{
+	struct rpc_ring ring = rpc_store_ring(&world->store, 0), mirror = ring;
+	size_t at = world->cell_position % ring.size, from = world->next.position % ring.size;
+	uint64_t argument[128];
+
+	if (world->next.sequence > CALLS || !world->free_cells)
+		return false;
+	fill(world, world->next.sequence, argument);
+	mirror.base = world->mirror;
+	rpc_ring_write(&mirror, world->next, 5, argument, world->argument_len);
+	world->posted++;
+	if (mutant == TOLD_EARLY)
+		world->durable = world->posted;
+	world->free_cells -= mutant != CELL_EARLY;
+	world->cell_position += ring.cell;
+	world->next.sequence++;
+	world->next.position += ring.cell;
+	cut_write(&world->cut.memory, ring.base + at, mirror.base + from,
+		  RPC_WORD + RPC_BODY_HEAD + world->argument_len);
+	return true;
+}
+
+/* commit_sent -- the sender is told that what it has sent is durable */
+static void commit_sent(struct world *world)
+{
+	struct rpc_ring ring = rpc_store_ring(&world->store, 0);
+
+	if (!ring.cell || world->durable == world->posted)
+		return;
+	cut_persist(&world->cut.memory, ring.base, ring.size);
+	world->durable = world->posted;
+	if (world->cut.step)
+		world->cut.step(&world->cut);
+}
+
 /* post -- the client's next call, if there is room for it in the ring and in the window */
 static bool post(struct world *world)
 {
 	struct rpc_ring ring = rpc_store_ring(&world->store, 0), mirror = ring;
 	uint64_t oldest = rpc_store_slot(&world->store, 0)->position, argument[128];
 	struct rpc_piece pieces[RPC_MAX_PIECES];
-	size_t len = rpc_footprint(world->argument_len);
+	size_t len = rpc_footprint(&ring, world->argument_len);
 	unsigned int count;
 
+	if (ring.cell)
+		return post_sent(world);
 	/* What was replied to is room again: more than the watermark says, if it is late. */
 	if (world->replied == world->posted)
 		oldest = world->next.position;
@@ -370,11 +445,15 @@ static void run(struct world *world)
 {
 	bool progress = true;
 
-	while (progress && !world->wrong) {
+	for (unsigned int round = 0; progress && !world->wrong; round++) {
 		progress = false;
 		while (post(world))
 			progress = true;
+		/* A message is here before it is durable: it may be executed before, too. */
+		if (round % 2)
+			commit_sent(world);
 		progress |= execute(world, true);
+		commit_sent(world);
 		/* The reply is there: power may fail now, too. */
 		if (world->cut.step)
 			world->cut.step(&world->cut);
@@ -389,12 +468,26 @@ static bool in_places(const struct cut *cut, size_t offset)
 	       offset >= world->store.app;
 }
 
+/*
+ * Rings and arguments: one write, three that wrap, an entry that fills the ring, one that nearly
+ * does.  Then cells: two, two with some ring behind them, two of several lines, one.  A client that
+ * comes back may use the other transport.
+ */
+struct shape {
+	size_t ring, argument, cell, other_cell;
+};
+
+static const struct shape written[] = {
+	{128, 8, 0, 64}, {128, 48, 0, 0}, {192, 64, 0, 128}, {512, 496, 0, 512}, {576, 480, 0, 0}};
+static const struct shape sent[] = {
+	{128, 8, 64, 64}, {192, 48, 64, 0}, {576, 120, 256, 0}, {512, 248, 512, 512}};
+
 /* live -- a store's life with such a ring and accidents; returns what was found wrong */
-static const char *live(size_t ring_size, size_t argument_len, void (*accident)(struct cut *cut),
+static const char *live(const struct shape *shape, void (*accident)(struct cut *cut),
 			uint64_t *images)
 {
 	const struct rpc_sizes sizes = {.clients = 1,
-					.ring = ring_size,
+					.ring = shape->ring,
 					.window = WINDOW,
 					.reply_max = sizeof(struct answer),
 					.effects_max = 48,
@@ -406,11 +499,13 @@ static const char *live(size_t ring_size, size_t argument_len, void (*accident)(
 	cr_assert_leq(rpc_store_len(&sizes), CUT_LEN);
 	cut_init(&world->cut, NULL);
 	world->mirror = mirror;
-	world->argument_len = argument_len;
+	world->argument_len = shape->argument;
+	world->cell = shape->cell;
+	world->other_cell = shape->other_cell;
 	cr_assert_eq(rpc_store_format(&world->cut.memory, &sizes, SECRET), 0);
 	cr_assert_eq(rpc_store_open(&world->store, &world->cut.memory, &any), 0);
 	cr_assert_eq(rpc_store_claim(&world->store, me), 0);
-	cr_assert_eq(rpc_store_greet(&world->store, 0, 1, 1), 0);
+	greet(world, 1);
 	world->next.sequence = 1;
 	if (mutant == JOURNAL_LOST)
 		world->cut.forget_write = in_journal;
@@ -429,43 +524,75 @@ static const char *live(size_t ring_size, size_t argument_len, void (*accident)(
 	return wrong;
 }
 
-/* Rings and arguments: one write, three that wrap, an entry that fills the ring, one that nearly
- * does. */
-static const struct {
-	size_t ring, argument;
-} shapes[] = {{128, 8}, {128, 48}, {192, 64}, {512, 496}, {576, 480}};
-
-static const char *live_all(uint64_t *images)
+static const char *live_all(const struct shape *shapes, size_t count, uint64_t *images)
 {
 	const char *wrong = NULL;
 
-	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]) && !wrong; i++)
-		wrong = live(shapes[i].ring, shapes[i].argument, explore, images);
+	for (size_t i = 0; i < count && !wrong; i++)
+		wrong = live(&shapes[i], explore, images);
 	/* What is in the ring matters less then. */
 	if (!wrong)
-		wrong = live(shapes[0].ring, shapes[0].argument, die, images);
+		wrong = live(&shapes[0], die, images);
 	return wrong;
+}
+
+static const char *live_written(uint64_t *images)
+{
+	return live_all(written, sizeof(written) / sizeof(written[0]), images);
+}
+
+static const char *live_sent(uint64_t *images)
+{
+	return live_all(sent, sizeof(sent) / sizeof(sent[0]), images);
 }
 
 Test(rpc_log, survives_every_power_failure)
 {
 	uint64_t images = 0;
-	const char *wrong = live_all(&images);
+	const char *wrong = live_written(&images);
 
 	cr_assert_null(wrong, "%s", wrong);
 	cr_assert_gt(images, 100000);
 }
 
-Test(rpc_log, finds_every_mutant)
+Test(rpc_log, sent_calls_survive_every_power_failure)
+{
+	uint64_t images = 0;
+	const char *wrong = live_sent(&images);
+
+	cr_assert_null(wrong, "%s", wrong);
+	cr_assert_gt(images, 100000);
+}
+
+static void find_mutants(const char *(*live_them)(uint64_t *images), const enum mutant *others,
+			 size_t count)
 {
 	for (mutant = NONE + 1; mutant < MUTANTS; mutant++) {
 		uint64_t images = 0;
+		bool other = false;
 
-		/* Only a client that comes back from elsewhere meets it: the next test. */
-		if (mutant == NO_KEY)
-			continue;
-		cr_expect_not_null(live_all(&images), "mutant %d is not found", mutant);
+		for (size_t i = 0; i < count; i++)
+			other |= mutant == others[i];
+		if (!other)
+			cr_expect_not_null(live_them(&images), "mutant %d is not found", mutant);
 	}
+}
+
+/* Only a client that comes back from elsewhere meets NO_KEY: below. */
+
+Test(rpc_log, finds_every_mutant)
+{
+	const enum mutant others[] = {NO_KEY, CELL_EARLY, CELL_STRIDE};
+
+	find_mutants(live_written, others, sizeof(others) / sizeof(others[0]));
+}
+
+/* A message has no pieces. */
+Test(rpc_log, finds_every_mutant_of_sent_calls)
+{
+	const enum mutant others[] = {NO_KEY, WORD_FIRST};
+
+	find_mutants(live_sent, others, sizeof(others) / sizeof(others[0]));
 }
 
 struct fixture {
@@ -486,7 +613,7 @@ static void open_fixture(struct fixture *fixture, size_t ring)
 	cr_assert_eq(rpc_store_format(&fixture->cut.memory, &sizes, SECRET), 0);
 	cr_assert_eq(rpc_store_open(&fixture->store, &fixture->cut.memory, &any), 0);
 	cr_assert_eq(rpc_store_claim(&fixture->store, me), 0);
-	cr_assert_eq(rpc_store_greet(&fixture->store, 0, 1, 1), 0);
+	cr_assert_eq(rpc_store_greet(&fixture->store, 0, 1, 1, 0), 0);
 }
 
 /* late -- is an entry valid that arrives when its client has connected again? */
@@ -499,7 +626,7 @@ static bool late(void)
 
 	open_fixture(&fixture, 256);
 	ring = rpc_store_ring(&fixture.store, 0);
-	cr_assert_eq(rpc_store_greet(&fixture.store, 0, 1, 2), 0);
+	cr_assert_eq(rpc_store_greet(&fixture.store, 0, 1, 2, 0), 0);
 	rpc_ring_write(&ring, (struct rpc_place){1, 0}, 5, "argument", 8);
 	ring = rpc_store_ring(&fixture.store, 0);
 	len = rpc_ring_read(&ring, (struct rpc_place){1, 0}, body);

@@ -21,14 +21,15 @@
 
 /* Queries */
 
+static const enum fi_pmemverbs_method methods[] = {
+	[PMV_METHOD_REFUSED] = FI_PMEMVERBS_REFUSED,
+	[PMV_METHOD_WRITE] = FI_PMEMVERBS_WRITE,
+	[PMV_METHOD_READ] = FI_PMEMVERBS_READ,
+	[PMV_METHOD_AGENT] = FI_PMEMVERBS_AGENT,
+};
+
 static int query_key(struct fid_ep *ep_fid, uint64_t key, struct fi_pmemverbs_region *region)
 {
-	static const enum fi_pmemverbs_method methods[] = {
-		[PMV_METHOD_REFUSED] = FI_PMEMVERBS_REFUSED,
-		[PMV_METHOD_WRITE] = FI_PMEMVERBS_WRITE,
-		[PMV_METHOD_READ] = FI_PMEMVERBS_READ,
-		[PMV_METHOD_AGENT] = FI_PMEMVERBS_AGENT,
-	};
 	struct pmv_ep *ep = pmv_to_ep(ep_fid);
 	struct pmv_attr attr;
 	struct pmv_choice choice;
@@ -49,6 +50,28 @@ static int query_key(struct fid_ep *ep_fid, uint64_t key, struct fi_pmemverbs_re
 	return 0;
 }
 
+static int query_messages(struct fid_ep *ep_fid, struct fi_pmemverbs_region *region)
+{
+	struct pmv_ep *ep = pmv_to_ep(ep_fid);
+	const struct pmv_handshake *peer = &ep->mailbox.peer;
+	const struct pmv_attr *received = peer->one_kind ? &peer->received : NULL;
+	bool relaxed = pmv_setting.relaxed || peer->relaxed;
+	struct pmv_choice choice =
+		pmv_method_choose_message(received, ep->domain->engine.transport, relaxed, NULL);
+
+	if (choice.method == PMV_METHOD_AGENT && !peer->messages)
+		choice.method = PMV_METHOD_REFUSED;
+	*region = (struct fi_pmemverbs_region){
+		.domain =
+			received ? (enum fi_pmemverbs_domain) received->persist : FI_PMEMVERBS_PAGE,
+		.method = methods[choice.method],
+		.pmem = peer->one_kind,
+		.ddio = received && received->ddio,
+		.relaxed = relaxed,
+	};
+	return 0;
+}
+
 static const char *core_name(struct fid_domain *fid)
 {
 	return pmv_to_domain(fid)->fabric->core->name;
@@ -58,6 +81,7 @@ static struct fi_pmemverbs_ops queries = {
 	.size = sizeof(struct fi_pmemverbs_ops),
 	.query_key = query_key,
 	.core_name = core_name,
+	.query_messages = query_messages,
 };
 
 /*

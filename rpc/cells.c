@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* cells.c -- receives in a client's ring; cells.h has the rules */
+#include "cells.h"
+
+#include <rdma/fi_ext_pmemverbs.h>
+
+#define DOOR_MESSAGES 2U
+
+_Static_assert(DOOR_MESSAGES *((sizeof(struct rpc_request_message) + 63) / 64 * 64) == RPC_DOOR,
+	       "HELLO and READY");
+
+/* promise -- all receives are in memory like the door; returns why that can't be, or NULL */
+static const char *promise(struct rpc_cells *cells, struct rpc_link *link)
+{
+	struct fid_mr *mr = cells->door.mr;
+	struct fi_pmemverbs_region region;
+	struct fi_pmemverbs_ops *ops;
+
+	if (fi_open_ops(&link->domain->fid, FI_PMEMVERBS_OPS, 0, (void **) &ops, NULL) ||
+	    fi_setopt(&link->ep->fid, FI_OPT_ENDPOINT, FI_OPT_PMEMVERBS_RECV_MR, &mr, sizeof(mr)))
+		return "messages can't be committed: the server's provider is not pmemverbs";
+	if (!ops->query_key(link->ep, fi_mr_key(mr), &region) && region.relaxed)
+		return "messages can't be committed with FI_PMEMVERBS_ORDERING=relaxed";
+	return NULL;
+}
+
+int rpc_cells_door(struct rpc_cells *cells, struct rpc_link *link, unsigned char *door)
+{
+	int ret = rpc_pool_lend(&cells->door, link, door, DOOR_MESSAGES, RPC_DOOR / DOOR_MESSAGES);
+
+	if (!ret)
+		cells->cannot = promise(cells, link);
+	for (unsigned int i = 0; !ret && i < DOOR_MESSAGES; i++)
+		ret = rpc_pool_receive(&cells->door.buffers[i]);
+	return ret;
+}
+
+int rpc_cells_open(struct rpc_cells *cells, struct rpc_link *link, const struct rpc_ring *ring,
+		   uint64_t position)
+{
+	unsigned int count = (unsigned int) (ring->size / ring->cell);
+	int ret = rpc_pool_lend(&cells->ring, link, ring->base, count, ring->cell);
+
+	cells->next = (unsigned int) (position / ring->cell % count);
+	for (unsigned int i = 0; !ret && i < count; i++)
+		ret = rpc_cells_again(cells);
+	return ret;
+}
+
+int rpc_cells_again(struct rpc_cells *cells)
+{
+	struct rpc_buffer *cell = &cells->ring.buffers[cells->next];
+
+	cells->next = (cells->next + 1) % cells->ring.receives;
+	return rpc_pool_receive(cell);
+}
+
+void rpc_cells_close(struct rpc_cells *cells)
+{
+	rpc_pool_close(&cells->ring);
+	rpc_pool_close(&cells->door);
+}
