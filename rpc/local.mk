@@ -7,17 +7,23 @@ pkgconfig_DATA += %D%/pmemrpc.pc
 # Its objects: tests, which reach into them, use the same.
 noinst_LTLIBRARIES += librpc.la
 librpc_la_SOURCES = \
+	%D%/batch.c %D%/batch.h \
 	%D%/check.c \
 	%D%/client.c %D%/client.h \
 	%D%/connect.c \
+	%D%/execute.c %D%/execute.h \
+	%D%/flow.c \
 	%D%/link.c %D%/link.h \
 	%D%/pmem.c %D%/pmem.h \
 	%D%/pmemrpc.h \
+	%D%/pool.c %D%/pool.h \
+	%D%/rate.c %D%/rate.h \
 	%D%/ring.c %D%/ring.h \
 	%D%/serve.c \
 	%D%/server.c %D%/server.h \
 	%D%/session.c \
 	%D%/store.c %D%/store.h \
+	%D%/throttle.c %D%/throttle.h \
 	%D%/wire.h \
 	%D%/worker.c
 librpc_la_CFLAGS = -pthread $(AM_CFLAGS) $(PMEM2_CFLAGS) $(XXHASH_CFLAGS)
@@ -31,6 +37,7 @@ libpmemrpc_la_LIBADD = librpc.la
 # The example.
 bin_PROGRAMS += %D%/fi_pmem_rpc
 %C%_fi_pmem_rpc_SOURCES = %D%/fi_pmem_rpc.c
+%C%_fi_pmem_rpc_CFLAGS = -pthread $(AM_CFLAGS)
 %C%_fi_pmem_rpc_LDADD = libpmemrpc.la
 
 # A client that means ill, for %D%/rpc-test.

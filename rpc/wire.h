@@ -11,6 +11,9 @@
  * call (an entry, committed with a notice) -> FORGET                             -> FORGOTTEN, or
  * REFUSED
  *
+ * A notice is the immediate data of a commit: how many calls, in a batch, are durable by it.
+ * Pace is how many calls a client may have without replies, 0: its window; see throttle.h.
+ *
  * All numbers are little endian.  Both sides check whatever arrives.
  */
 #ifndef RPC_WIRE_H
@@ -20,7 +23,7 @@
 
 #define RPC_HELLO "pmemrpc1"
 #define RPC_HELLO_LEN 8U
-#define RPC_VERSION 2U
+#define RPC_VERSION 3U
 #define RPC_TEXT 96U
 
 enum rpc_message_type {
@@ -59,6 +62,7 @@ struct rpc_welcome_message {
 	uint64_t reply_max;
 	uint64_t executed;
 	uint64_t position;
+	uint64_t pace;
 	char text[RPC_TEXT]; /* REFUSED: why */
 };
 
@@ -67,7 +71,8 @@ struct rpc_reply_message {
 	uint32_t type;
 	int32_t status;
 	uint64_t sequence;
-	uint64_t len;
+	uint32_t len;
+	uint32_t pace;
 };
 
 #endif /* RPC_WIRE_H */
