@@ -2,11 +2,13 @@
 /* flow.c -- what holds up the calls of one client: its rate, the pool; and what they weigh */
 #include "server.h"
 
-/* weigh -- its part of what is too much, or not (throttle.h) */
-static void weigh(struct rpc_session *session)
+void rpc_session_weigh(struct rpc_session *session)
 {
+	unsigned int rate = session->server->rate;
 	uint64_t weight = session->limited ? 0 : session->notices;
 
+	if (rate && weight > rpc_bucket_size(rate))
+		weight = rpc_bucket_size(rate);
 	if (weight != session->weight)
 		rpc_throttle_add(&session->server->throttle,
 				 (int64_t) weight - (int64_t) session->weight);
@@ -23,7 +25,6 @@ unsigned int rpc_session_notice(struct rpc_session *session, uint64_t data)
 	counters->batches += calls > 1;
 	counters->waiting += calls;
 	session->notices += calls;
-	weigh(session);
 	return calls;
 }
 
@@ -34,7 +35,6 @@ void rpc_session_done(struct rpc_session *session, uint64_t calls)
 	/* It stays so until it has none: what waits for its rate is never everybody's burden. */
 	if (!session->notices)
 		session->limited = false;
-	weigh(session);
 }
 
 /* has_token -- its rate allows a call now; else the worker sleeps until it does */
@@ -52,7 +52,6 @@ static bool has_token(struct rpc_session *session, struct rpc_seat *seat)
 	session->token_ns = now + wait;
 	session->server->counters.limited += !session->limited;
 	session->limited = true;
-	weigh(session);
 	return false;
 }
 

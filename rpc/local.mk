@@ -50,6 +50,11 @@ noinst_PROGRAMS += rpc_crowd
 rpc_crowd_SOURCES = %D%/rpc_crowd.c
 rpc_crowd_LDADD = libpmemrpc.la
 
+noinst_PROGRAMS += rpc_flow
+rpc_flow_SOURCES = %D%/rpc_flow.c
+rpc_flow_CFLAGS = -pthread $(AM_CFLAGS)
+rpc_flow_LDADD = libpmemrpc.la
+
 # Caches that lose their contents, also for it.
 noinst_LTLIBRARIES += libcaches.la
 libcaches_la_SOURCES = %D%/caches.c

@@ -7,7 +7,7 @@
 int64_t rpc_bucket_take(struct rpc_bucket *bucket, unsigned int rate, int64_t now_ns)
 {
 	int64_t interval = SECOND / rate ? SECOND / rate : 1;
-	int64_t size = interval * (rate >= 10 ? rate / 10 : 1);
+	int64_t size = interval * rpc_bucket_size(rate);
 	int64_t full = bucket->full_ns > now_ns ? bucket->full_ns : now_ns;
 
 	if (full + interval - now_ns > size)

@@ -14,6 +14,12 @@ struct rpc_bucket {
 	int64_t full_ns; /* when it is full, if nothing is taken */
 };
 
+/* rpc_bucket_size -- calls that may come at once */
+static inline unsigned int rpc_bucket_size(unsigned int rate)
+{
+	return rate >= 10 ? rate / 10 : 1;
+}
+
 /* rpc_bucket_take -- a token at this time: 0, or how long there will be none, in nanoseconds */
 int64_t rpc_bucket_take(struct rpc_bucket *bucket, unsigned int rate, int64_t now_ns);
 

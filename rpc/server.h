@@ -156,11 +156,13 @@ int rpc_session_executed(struct rpc_session *session, int ret);
  *
  * rpc_session_notice -- calls that are durable; how many, or 0: the notice lies
  * rpc_session_done -- so many of them don't wait any more
+ * rpc_session_weigh -- what is left is its part of what is too much, or not (throttle.h)
  * rpc_session_may_execute -- there is one, and nothing holds it up
  * rpc_session_sleep_ms -- how long nothing will change by itself
  */
 unsigned int rpc_session_notice(struct rpc_session *session, uint64_t data);
 void rpc_session_done(struct rpc_session *session, uint64_t calls);
+void rpc_session_weigh(struct rpc_session *session);
 bool rpc_session_may_execute(struct rpc_session *session);
 int rpc_session_sleep_ms(const struct rpc_session *session, int timeout_ms);
 

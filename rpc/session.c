@@ -18,6 +18,8 @@
 #define GREETING_MS 30000
 #define SENDS 16U
 #define ENTRIES 16
+/* Calls that are executed before it is the next client's turn. */
+#define TURN 8
 
 int rpc_session_begin(struct pmemrpc_server *server, struct fi_info *info)
 {
@@ -86,6 +88,7 @@ int rpc_session_end(struct rpc_session *session)
 	server->num_sessions--;
 	pthread_mutex_unlock(&server->lock);
 	rpc_session_done(session, session->notices);
+	rpc_session_weigh(session);
 	server->counters.clients -= session->counted;
 	/* First it can't write any more; then what it has written is what there is. */
 	rpc_link_end(&session->link);
@@ -467,12 +470,29 @@ static int execute(struct rpc_session *session)
 	return rpc_session_executed(session, rpc_server_execute(&session->worker->executor, slot));
 }
 
+/* execute_some -- calls that are durable, as long as it is its turn; 1: more may be waiting */
+static int execute_some(struct rpc_session *session)
+{
+	for (unsigned int i = 0; i < TURN; i++) {
+		int ret;
+
+		if (!rpc_session_may_execute(session))
+			return 0;
+		ret = execute(session);
+		if (!ret && session->state == RPC_READY)
+			ret = send_replies(session);
+		if (ret)
+			return ret;
+	}
+	return 1;
+}
+
 int rpc_session_serve(struct rpc_session *session)
 {
 	struct fi_cq_data_entry entries[ENTRIES];
 	struct fi_cq_err_entry err = {0};
 	ssize_t count;
-	int ret = 0;
+	int ret = 0, more;
 
 	if (session->gone)
 		return lost(session);
@@ -497,13 +517,10 @@ int rpc_session_serve(struct rpc_session *session)
 		ret = finish_forget(session);
 	if (!ret && session->state == RPC_READY)
 		ret = send_replies(session);
-	while (!ret && rpc_session_may_execute(session)) {
-		ret = execute(session);
-		if (!ret && session->state == RPC_READY)
-			ret = send_replies(session);
-	}
+	more = ret ? ret : execute_some(session);
+	rpc_session_weigh(session);
 	if (session->state != RPC_READY && session->state != RPC_ENDED &&
 	    rpc_now_ms() > session->deadline)
 		wrong(session, "it has a connection, and no ring");
-	return ret ? ret : count > 0;
+	return more < 0 ? more : more || count > 0;
 }
