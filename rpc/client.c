@@ -3,8 +3,8 @@
  * client.c -- a client: its calls, from being posted to being executed
  *
  * The client keeps a copy of its ring: an entry is at the same place in both. Entries are
- * posted in order, and each ends with a commit, which covers all that was written
- * before it.  So when one call is durable, all calls before it are.  A place in the
+ * posted in order, and each batch of them (batch.h) ends with a commit, which covers all that was
+ * written before it.  So when one call is durable, all calls before it are.  A place in the
  * ring is used again when the call that had it was replied to, and its commit has completed: the
  * reply may come first.
  */
@@ -39,9 +39,12 @@ void rpc_client_durable(struct pmemrpc_client *client, uint64_t sequence)
 	}
 }
 
-/* post_piece -- write part of an entry; the last part has a completion, which means durable */
+/*
+ * post_piece -- write part of an entry, or a batch; the last part has a completion, which means
+ * that so many calls are durable, and all before them
+ */
 static int post_piece(struct pmemrpc_client *client, struct rpc_posted *posted,
-		      const struct rpc_piece *piece)
+		      const struct rpc_piece *piece, unsigned int calls)
 {
 	void *desc = fi_mr_desc(client->mirror_mr);
 	struct iovec iov = {.iov_base = client->ring.base + piece->offset, .iov_len = piece->len};
@@ -53,7 +56,8 @@ static int post_piece(struct pmemrpc_client *client, struct rpc_posted *posted,
 				 .iov_count = 1,
 				 .rma_iov = &rma,
 				 .rma_iov_count = 1,
-				 .context = posted};
+				 .context = posted,
+				 .data = calls};
 	uint64_t flags = 0;
 	ssize_t ret;
 
@@ -76,7 +80,7 @@ static int post_pieces(struct pmemrpc_client *client, struct rpc_posted *posted)
 					   posted->argument_len, pieces);
 
 	while (posted->pieces < count) {
-		int ret = post_piece(client, posted, &pieces[posted->pieces]);
+		int ret = post_piece(client, posted, &pieces[posted->pieces], 1);
 
 		if (ret)
 			return ret;
@@ -86,19 +90,106 @@ static int post_pieces(struct pmemrpc_client *client, struct rpc_posted *posted)
 	return 0;
 }
 
-/* push -- post what is not posted yet; 0 also if there is no room now */
+/* post_batch -- write the entries that were held back; `last` is the last one of them */
+static int post_batch(struct pmemrpc_client *client, struct rpc_posted *last)
+{
+	const struct rpc_batch *batch = &client->batch;
+	const struct rpc_piece piece = {
+		.offset = batch->position % client->ring.size, .len = batch->len, .commit = true};
+	int ret = post_piece(client, last, &piece, batch->calls);
+
+	for (unsigned int i = 0; !ret && i < batch->calls; i++) {
+		struct rpc_posted *posted = posted_at(client, last->place.sequence - i);
+
+		posted->pieces = 1;
+		posted->pending = true;
+	}
+	return ret;
+}
+
+/* gather -- posted calls into the batch; 0: the next one has to be written or sent alone */
+static unsigned int gather(struct pmemrpc_client *client)
+{
+	struct rpc_batch *batch = &client->batch;
+	uint64_t next;
+
+	if (client->ring.cell)
+		return 0;
+	while ((next = client->pushed + batch->calls + 1) <= client->posted && !batch->closed) {
+		const struct rpc_posted *posted = posted_at(client, next);
+
+		if (!rpc_batch_join(batch, client->batch_max, client->ring.size,
+				    posted->place.position, posted->argument_len))
+			break;
+	}
+	return batch->calls;
+}
+
+/* is_held -- what is not posted waits for a commit, and not for room */
+static bool is_held(const struct pmemrpc_client *client)
+{
+	return client->batch.calls && !client->batch.closed && client->commits;
+}
+
+/* push -- post what is not posted yet, and not held back; 0 also if there is no room now */
 static int push(struct pmemrpc_client *client)
 {
 	while (client->pushed < client->posted) {
-		struct rpc_posted *posted = posted_at(client, client->pushed + 1);
-		int ret = client->ring.cell ? rpc_send_entry(client, posted)
-					    : post_pieces(client, posted);
+		unsigned int held = gather(client), calls = held ? held : 1;
+		struct rpc_posted *last = posted_at(client, client->pushed + calls);
+		int ret;
 
+		if (is_held(client))
+			return 0;
+		ret = held                ? post_batch(client, last)
+		      : client->ring.cell ? rpc_send_entry(client, last)
+					  : post_pieces(client, last);
 		if (ret)
 			return ret == -FI_EAGAIN ? 0 : ret;
-		client->pushed++;
+		last->covers = calls;
+		client->pushed += calls;
+		client->commits++;
+		client->flushes++;
+		client->batch = (struct rpc_batch){0};
 	}
 	return 0;
+}
+
+/* committed -- the calls of a commit are durable */
+static void committed(struct pmemrpc_client *client, const struct rpc_posted *last)
+{
+	uint64_t sequence = last->place.sequence;
+
+	for (unsigned int i = 0; i < last->covers; i++)
+		posted_at(client, sequence - i)->pending = false;
+	client->commits--;
+	rpc_client_free(client);
+	rpc_client_durable(client, sequence);
+}
+
+void rpc_client_unsent(struct pmemrpc_client *client)
+{
+	client->batch = (struct rpc_batch){0};
+	client->commits = 0;
+}
+
+void rpc_client_pace(struct pmemrpc_client *client, uint64_t pace)
+{
+	unsigned int calls = pace < client->window ? (unsigned int) pace : 0;
+
+	if (calls == client->pace)
+		return;
+	client->paced += !client->pace;
+	client->pace = calls;
+	if (client->attr.paced)
+		client->attr.paced(calls, client->attr.context);
+}
+
+/* is_full -- no call more: the window, or what the server takes now */
+static bool is_full(const struct pmemrpc_client *client)
+{
+	return client->posted - client->freed >= client->window ||
+	       (client->pace && client->posted - client->executed >= client->pace);
 }
 
 /* lose -- the connection; pmemrpc_reconnect goes on */
@@ -128,8 +219,7 @@ int pmemrpc_post(struct pmemrpc_client *client, struct pmemrpc_call *call)
 	if (client->missed_from)
 		return -FI_EAGAIN;
 	len = rpc_footprint(&client->ring, call->argument_len);
-	if (client->posted - client->freed >= client->window ||
-	    place.position + len - client->tail > client->ring.size)
+	if (is_full(client) || place.position + len - client->tail > client->ring.size)
 		return -FI_EAGAIN;
 	rpc_ring_write(&client->ring, place, call->op, call->argument, call->argument_len);
 	posted = posted_at(client, place.sequence);
@@ -181,7 +271,7 @@ static int take_reply(struct pmemrpc_client *client, const struct rpc_buffer *bu
 	uint64_t sequence;
 
 	if (len < sizeof(*message) || le32toh(message->type) != RPC_MSG_REPLY ||
-	    le64toh(message->len) != len - sizeof(*message))
+	    le32toh(message->len) != len - sizeof(*message))
 		return -EPROTO;
 	sequence = le64toh(message->sequence);
 	if (client->missed_from && sequence == client->missed_from) {
@@ -189,6 +279,7 @@ static int take_reply(struct pmemrpc_client *client, const struct rpc_buffer *bu
 					       .status = (int) le32toh((uint32_t) message->status),
 					       .reply_len = len - sizeof(*message)};
 		client->missed_from = sequence < client->missed_to ? sequence + 1 : 0;
+		rpc_client_pace(client, le32toh(message->pace));
 		take_missed(client, &missed, data);
 		return 0;
 	}
@@ -204,6 +295,7 @@ static int take_reply(struct pmemrpc_client *client, const struct rpc_buffer *bu
 		       call->reply_len < call->reply_size ? call->reply_len : call->reply_size);
 	client->executed = sequence;
 	rpc_client_free(client);
+	rpc_client_pace(client, le32toh(message->pace));
 	set_state(call, PMEMRPC_EXECUTED);
 	return 0;
 }
@@ -221,9 +313,7 @@ static int take(struct pmemrpc_client *client, const struct fi_cq_data_entry *en
 		return -EPROTO;
 	switch (*kind) {
 	case RPC_COMMIT:
-		posted->pending = false;
-		rpc_client_free(client);
-		rpc_client_durable(client, posted->place.sequence);
+		committed(client, posted);
 		return 0;
 	case RPC_SEND:
 		buffer->busy = false;
@@ -241,6 +331,12 @@ static int take(struct pmemrpc_client *client, const struct fi_cq_data_entry *en
 	}
 	ret = take_reply(client, buffer, entry->len);
 	return ret ? ret : rpc_pool_receive(buffer);
+}
+
+/* waits_for_room -- something was not posted, and no completion has to come before it is */
+static bool waits_for_room(const struct pmemrpc_client *client)
+{
+	return client->pushed < client->posted && !is_held(client);
 }
 
 /* is_over -- the event queue says that the connection has ended, or was not made */
@@ -268,9 +364,9 @@ int rpc_client_poll(struct pmemrpc_client *client, int timeout_ms)
 		return lose(client, "connection", ret);
 	client->over |= is_over(client);
 	if (timeout_ms && !client->over)
-		/* What is not posted waits for room, which nobody tells of. */
+		/* Nobody tells of room. */
 		count = fi_cq_sread(client->link.cq, entries, 16, NULL,
-				    client->pushed < client->posted ? 1 : timeout_ms);
+				    waits_for_room(client) ? 1 : timeout_ms);
 	else
 		count = fi_cq_read(client->link.cq, entries, 16);
 	if (count == -FI_EAVAIL && fi_cq_readerr(client->link.cq, &err, 0) > 0)
@@ -281,6 +377,11 @@ int rpc_client_poll(struct pmemrpc_client *client, int timeout_ms)
 		if (ret)
 			return lose(client, "what the server says", ret);
 	}
+	/* What these commits have held back goes now, though the caller may not come again soon. */
+	if (count > 0)
+		ret = push(client);
+	if (ret)
+		return lose(client, "connection", ret);
 	/* What has arrived before the end counts, so that is read first. */
 	if (count <= 0 && client->over)
 		return lose(client, "connection", -FI_ENOTCONN);
@@ -334,7 +435,7 @@ int pmemrpc_trywait(struct pmemrpc_client *client)
 
 	if (!client->connected)
 		return -FI_ENOTCONN;
-	if (client->pushed < client->posted || client->over)
+	if (waits_for_room(client) || client->over)
 		return -FI_EAGAIN;
 	return fi_trywait(client->fabric, fids, 2);
 }
@@ -349,6 +450,10 @@ void pmemrpc_get_limits(const struct pmemrpc_client *client, struct pmemrpc_limi
 					  .posted = client->posted,
 					  .sent_again = client->sent_again,
 					  .reconnects = client->reconnects,
+					  .batch = client->batch_max,
+					  .flushes = client->flushes,
+					  .pace = client->pace,
+					  .paced = client->paced,
 					  .flush = client->flush};
 	rpc_variant_commits(client, &limits->flushed_by_sender, &limits->flushed_by_receiver);
 }

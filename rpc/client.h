@@ -6,6 +6,7 @@
 #include <endian.h>
 #include <errno.h>
 
+#include "batch.h"
 #include "link.h"
 #include "pmemrpc.h"
 #include "ring.h"
@@ -18,6 +19,7 @@ struct rpc_posted {
 	size_t argument_len;
 	unsigned int pieces; /* how many are posted */
 	bool pending;        /* its commit was posted, and has not completed */
+	unsigned int covers; /* calls of that commit, if this is the last one of them */
 };
 
 /* freed <= executed <= durable <= pushed <= posted, and no more than window calls between them. */
@@ -52,7 +54,12 @@ struct pmemrpc_client {
 	struct rpc_place next;
 	uint64_t tail; /* the position up to which the ring is free again */
 	uint64_t posted, pushed, durable, executed;
-	uint64_t freed;                  /* this call and all before it need their places no more */
+	struct rpc_batch batch; /* calls behind `pushed` that will be written together */
+	unsigned int batch_max;
+	unsigned int commits;    /* that are under way */
+	uint64_t flushes, paced; /* commits that were posted; how often the server got slow */
+	unsigned int pace;       /* calls without replies that it takes; 0: the window */
+	uint64_t freed;          /* this call and all before it need their places no more */
 	uint64_t missed_from, missed_to; /* replies of an earlier life that will come */
 	uint64_t sent_again;
 	unsigned int reconnects;
@@ -64,6 +71,12 @@ int rpc_client_poll(struct pmemrpc_client *client, int timeout_ms);
 
 /* rpc_client_durable -- this call and all before it are: their callers are told */
 void rpc_client_durable(struct pmemrpc_client *client, uint64_t sequence);
+
+/* rpc_client_unsent -- nothing of the last connection is under way, or gathered for it */
+void rpc_client_unsent(struct pmemrpc_client *client);
+
+/* rpc_client_pace -- what the server says of it */
+void rpc_client_pace(struct pmemrpc_client *client, uint64_t pace);
 
 /* rpc_client_free -- the places of calls that need them no more */
 void rpc_client_free(struct pmemrpc_client *client);

@@ -172,6 +172,7 @@ static int make_mirror(struct pmemrpc_client *client)
 		return rpc_fail(&client->error, "what the server says", -EPROTO);
 	client->window = window < receives - 2 ? window : receives - 2;
 	client->reply_max = reply_max;
+	client->batch_max = rpc_batch_max(client->attr.batch, client->window);
 	free(client->calls);
 	client->calls = calloc(client->window, sizeof(*client->calls));
 	client->mirror_len = 2 * size;
@@ -306,6 +307,7 @@ static int settle(struct pmemrpc_client *client, int64_t end)
 		return ret;
 	client->lived = true;
 	client->connected = true;
+	rpc_client_pace(client, le64toh(welcome->pace));
 	rpc_client_durable(client, executed);
 	return 0;
 }
@@ -321,6 +323,7 @@ static int attempt(struct pmemrpc_client *client, int64_t end)
 	client->over = client->greeted = client->forgetting = false;
 	/* Until the server has said what it has, nothing may be sent. */
 	client->pushed = client->posted;
+	rpc_client_unsent(client);
 	ret = begin_link(client);
 	if (!ret)
 		ret = reach(client, left > 0 ? (int) left : 0);

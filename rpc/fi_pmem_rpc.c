@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <libgen.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -51,6 +52,12 @@ struct settings {
 	size_t ring;
 	unsigned int clients;
 	unsigned int threads;
+	unsigned int pool;
+	unsigned int throttle;
+	unsigned int rate;
+	unsigned int batch;
+	unsigned int depth;
+	bool measure;
 	size_t size;
 	uint64_t count;
 	int timeout_ms;
@@ -77,7 +84,20 @@ static const struct {
 
 const char *argp_program_version = "fi_pmem_rpc of pmemverbs " PACKAGE_VERSION;
 
-enum { RING = 256, CLIENTS, THREADS, FORGET, REPLIES, VARIANT };
+enum {
+	RING = 256,
+	CLIENTS,
+	THREADS,
+	POOL,
+	THROTTLE,
+	RATE,
+	FORGET,
+	REPLIES,
+	BATCH,
+	DEPTH,
+	MEASURE,
+	VARIANT
+};
 
 static const struct argp_option options[] = {
 	{"port", 'P', "PORT", 0, "of the server, 1 to 65535 (default: " DEFAULT_PORT ")", 0},
@@ -88,6 +108,16 @@ static const struct argp_option options[] = {
 	{"clients", CLIENTS, "COUNT", 0,
 	 "that have a log, 1 to 4096, when the file is made (default: 64)", 1},
 	{"threads", THREADS, "COUNT", 0, "that execute calls (default: one per processor)", 1},
+	{"pool", POOL, "COUNT", 0,
+	 "threads that execute calls instead of those, so that a long call holds up nobody else "
+	 "(default: none)",
+	 1},
+	{"throttle", THROTTLE, "CALLS", 0,
+	 "that wait, above which clients are told to slow down, or \"off\" (default: 256 for each "
+	 "thread that executes)",
+	 1},
+	{"rate", RATE, "CALLS", 0, "of each client that are executed in a second (default: any)",
+	 1},
 	{NULL, 0, NULL, 0, "Client:", 2},
 	{"count", 'n', "COUNT", 0, "calls (default: 1000)", 2},
 	{"size", 'S', "BYTES", 0, "of a call's argument (default: 64)", 2},
@@ -103,6 +133,10 @@ static const struct argp_option options[] = {
 	 "wrflush, sflush, srflush: so, or not at all",
 	 2},
 	{"timeout", 't', "SECONDS", 0, "without a server (default: 30)", 2},
+	{"batch", BATCH, "CALLS", 0,
+	 "that share a flush, at most; 1: none do (default: the library's choice)", 2},
+	{"depth", DEPTH, "CALLS", 0, "without replies, 1 to 32 (default: 32)", 2},
+	{"measure", MEASURE, NULL, 0, "say how long the calls took, and their flushes", 2},
 	{"verbose", 'v', NULL, 0, "say how many calls are executed, after each 50", 2},
 	{0},
 };
@@ -152,6 +186,26 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case THREADS:
 		settings->threads = (unsigned int) number(state, arg, 4096);
 		return 0;
+	case POOL:
+		settings->pool = (unsigned int) number(state, arg, 4096);
+		return 0;
+	case THROTTLE:
+		settings->throttle = strcmp(arg, "off") != 0
+					     ? (unsigned int) number(state, arg, UINT32_MAX - 1)
+					     : PMEMRPC_OFF;
+		return 0;
+	case RATE:
+		settings->rate = (unsigned int) number(state, arg, UINT32_MAX);
+		return 0;
+	case BATCH:
+		settings->batch = (unsigned int) number(state, arg, PMEMRPC_MAX_WINDOW);
+		return 0;
+	case DEPTH:
+		settings->depth = (unsigned int) number(state, arg, WINDOW);
+		return 0;
+	case MEASURE:
+		settings->measure = true;
+		return 0;
 	case 'n':
 		settings->count = number(state, arg, UINT64_MAX);
 		return 0;
@@ -197,7 +251,8 @@ static const struct argp argp = {
 	"Call a server that counts: each call once, whatever crashes.  Without HOST: be that "
 	"server."
 	"\vThe server prints \"waiting on port\" when clients can come, and ends on SIGTERM or "
-	"SIGINT; so does a client, when its calls are executed. The server can be killed and "
+	"SIGINT; so does a client, when its calls are executed. On SIGUSR1 the server prints its "
+	"counters. The server can be killed and "
 	"started again at any time: clients come back.\n"
 	"FI_PMEMVERBS_DOMAIN declares what survives a power failure where that can't be found "
 	"out; see fi_pmemverbs(7).",
@@ -265,6 +320,53 @@ static int count(struct pmemrpc_request *request, void *context)
 	return pmemrpc_store(request, &counters[request->client], &value, sizeof(value));
 }
 
+static void print_counters(void)
+{
+	struct pmemrpc_counters counters;
+
+	pmemrpc_server_counters(server, &counters);
+	const struct {
+		const char *name;
+		uint64_t value;
+	} rows[] = {
+		{"calls that are executed", counters.executed},
+		{"without their client", counters.recovered},
+		{"calls that wait", counters.waiting},
+		{"flushes", counters.notices},
+		{"of several calls", counters.batches},
+		{"bytes of arguments", counters.bytes},
+		{"bytes of replies", counters.reply_bytes},
+		{"connections", counters.connections},
+		{"now", counters.clients},
+		{"refused", counters.refused},
+		{"times too slow", counters.throttled},
+		{"now", counters.slow},
+		{"times that a client's rate was too high", counters.limited},
+		{"threads", counters.threads},
+		{"of the pool", counters.pool},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		printf("fi_pmem_rpc: %12llu %s\n", (unsigned long long) rows[i].value,
+		       rows[i].name);
+	fflush(stdout);
+}
+
+/* print_on_signal -- a thread of its own: SIGUSR1 is blocked everywhere */
+static void *print_on_signal(void *arg)
+{
+	const sigset_t *signals = arg;
+	int signo;
+
+	while (!sigwait(signals, &signo)) {
+		/* It ends while it waits, and holds no lock of stdio then. */
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+		print_counters();
+		pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
+	}
+	return NULL;
+}
+
 static int serve(const struct settings *settings)
 {
 	const struct pmemrpc_server_attr attr = {
@@ -277,24 +379,44 @@ static int serve(const struct settings *settings)
 		.effects_max = 64,
 		.memory = (settings->clients + 1) * sizeof(uint64_t),
 		.threads = settings->threads,
+		.pool = settings->pool,
+		.throttle = settings->throttle,
+		.rate = settings->rate,
 		.handler = count,
 		.context = (void *) (uintptr_t) settings,
 	};
+	pthread_t printer;
+	sigset_t signals;
 	struct pmemrpc_counters counters;
 	char error[256];
-	int ret = pmemrpc_server_open(&attr, &server, error, sizeof(error));
+	int ret;
+
+	/* Before there are other threads. */
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGUSR1);
+	pthread_sigmask(SIG_BLOCK, &signals, NULL);
+	ret = pmemrpc_server_open(&attr, &server, error, sizeof(error));
 
 	if (ret) {
 		fprintf(stderr, "fi_pmem_rpc: %s\n", error);
 		return EXIT_FAILURE;
 	}
 	end_on_signal();
+	ret = pthread_create(&printer, NULL, print_on_signal, &signals);
+	if (ret) {
+		fprintf(stderr, "fi_pmem_rpc: pthread_create: %s\n", strerror(ret));
+		pmemrpc_server_close(server);
+		return EXIT_FAILURE;
+	}
 	pmemrpc_server_counters(server, &counters);
 	printf("fi_pmem_rpc: %llu calls executed that were left from before\n"
 	       "fi_pmem_rpc: waiting on port %s\n",
 	       (unsigned long long) counters.recovered, settings->port);
 	fflush(stdout);
 	ret = pmemrpc_server_run(server);
+	pthread_cancel(printer);
+	pthread_join(printer, NULL);
+	print_counters();
 	pmemrpc_server_counters(server, &counters);
 	if (counters.refused || ret)
 		fprintf(stderr, "fi_pmem_rpc: %s\n", pmemrpc_server_error(server));
@@ -432,6 +554,25 @@ static int wait_for(struct pmemrpc_client *client, struct adding *adding,
 	return ret;
 }
 
+static double now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double) ts.tv_sec + (double) ts.tv_nsec / 1e9;
+}
+
+/* print_speed -- with one call at a time, the time for each is its latency */
+static void print_speed(const struct pmemrpc_limits *limits, uint64_t calls, double seconds,
+			uint64_t depth)
+{
+	if (!calls)
+		return;
+	printf("fi_pmem_rpc: depth %llu, batch %u: %.0f calls/s, %.2f us each, %.2f flushes each\n",
+	       (unsigned long long) depth, limits->batch, (double) calls / seconds,
+	       seconds / (double) calls * 1e6, (double) limits->flushes / (double) calls);
+}
+
 /* add -- all calls: as many at a time as the server takes */
 static int add(struct pmemrpc_client *client, const struct settings *settings)
 {
@@ -439,15 +580,17 @@ static int add(struct pmemrpc_client *client, const struct settings *settings)
 	unsigned char *argument = malloc(settings->size);
 	struct pmemrpc_limits limits;
 	int ret = argument ? 0 : -ENOMEM;
-	uint64_t first, end = settings->count;
+	uint64_t first, end = settings->count, depth = settings->depth;
+	double start;
 
 	pmemrpc_get_limits(client, &limits);
 	first = limits.executed + 1;
 	printf("fi_pmem_rpc: %llu calls of this client are executed already\n",
 	       (unsigned long long) limits.executed);
 	fflush(stdout);
-	for (uint64_t i = 0; !ret && (i < end || i - end < WINDOW); i++) {
-		struct adding *next = &adding[i % WINDOW];
+	start = now();
+	for (uint64_t i = 0; !ret && (i < end || i - end < depth); i++) {
+		struct adding *next = &adding[i % depth];
 
 		if (ended && i < end)
 			end = i;
@@ -456,9 +599,9 @@ static int add(struct pmemrpc_client *client, const struct settings *settings)
 			ret = wait_for(client, next, settings);
 		if (!ret)
 			ret = check(next);
-		if (!ret && settings->verbose && i >= WINDOW && i % 50 == 0) {
+		if (!ret && settings->verbose && i >= depth && i % 50 == 0) {
 			printf("fi_pmem_rpc: %llu calls executed\n",
-			       (unsigned long long) i - WINDOW + 1);
+			       (unsigned long long) i - depth + 1);
 			fflush(stdout);
 		}
 		if (!ret && i < end)
@@ -476,6 +619,11 @@ static int add(struct pmemrpc_client *client, const struct settings *settings)
 	       "sent again\n",
 	       (unsigned long long) (limits.executed + 1 - first), limits.reconnects,
 	       (unsigned long long) limits.sent_again);
+	if (limits.paced)
+		printf("fi_pmem_rpc: %llu times asked to slow down\n",
+		       (unsigned long long) limits.paced);
+	if (settings->measure)
+		print_speed(&limits, limits.executed + 1 - first, now() - start, depth);
 	return 0;
 }
 
@@ -521,6 +669,7 @@ static int call(const struct settings *settings)
 					   .transport = settings->transport,
 					   .argument_max = settings->size,
 					   .flush = settings->flush,
+					   .batch = settings->batch,
 					   .timeout_ms = settings->timeout_ms};
 	struct missed missed = {0};
 	struct pmemrpc_client *client;
@@ -559,6 +708,7 @@ int main(int argc, char **argv)
 				    .clients = 64,
 				    .size = 64,
 				    .count = 1000,
+				    .depth = WINDOW,
 				    .timeout_ms = 30000};
 
 	argp_err_exit_status = 2;

@@ -10,12 +10,17 @@
 #include <sys/mman.h>
 #include <time.h>
 
-int64_t rpc_now_ms(void)
+int64_t rpc_now_ns(void)
 {
 	struct timespec ts;
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * INT64_C(1000) + ts.tv_nsec / 1000000;
+	return ts.tv_sec * INT64_C(1000000000) + ts.tv_nsec;
+}
+
+int64_t rpc_now_ms(void)
+{
+	return rpc_now_ns() / 1000000;
 }
 
 int rpc_say(struct rpc_error *error, int ret, const char *format, ...)

@@ -109,5 +109,6 @@ void rpc_link_close(struct rpc_link *link);
 
 /* rpc_now_ms -- of a clock that nobody sets */
 int64_t rpc_now_ms(void);
+int64_t rpc_now_ns(void);
 
 #endif /* RPC_LINK_H */

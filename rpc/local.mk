@@ -7,19 +7,25 @@ pkgconfig_DATA += %D%/pmemrpc.pc
 # Its objects: tests, which reach into them, use the same.
 noinst_LTLIBRARIES += librpc.la
 librpc_la_SOURCES = \
+	%D%/batch.c %D%/batch.h \
 	%D%/cells.c %D%/cells.h \
 	%D%/check.c \
 	%D%/client.c %D%/client.h \
 	%D%/connect.c \
+	%D%/execute.c %D%/execute.h \
+	%D%/flow.c \
 	%D%/link.c %D%/link.h \
 	%D%/pmem.c %D%/pmem.h \
 	%D%/pmemrpc.h \
+	%D%/pool.c %D%/pool.h \
+	%D%/rate.c %D%/rate.h \
 	%D%/ring.c %D%/ring.h \
 	%D%/send.c \
 	%D%/serve.c \
 	%D%/server.c %D%/server.h \
 	%D%/session.c \
 	%D%/store.c %D%/store.h \
+	%D%/throttle.c %D%/throttle.h \
 	%D%/variant.c \
 	%D%/wire.h \
 	%D%/worker.c
@@ -34,6 +40,7 @@ libpmemrpc_la_LIBADD = librpc.la
 # The example.
 bin_PROGRAMS += %D%/fi_pmem_rpc
 %C%_fi_pmem_rpc_SOURCES = %D%/fi_pmem_rpc.c
+%C%_fi_pmem_rpc_CFLAGS = -pthread $(AM_CFLAGS)
 %C%_fi_pmem_rpc_LDADD = libpmemrpc.la
 
 # A client that means ill, for %D%/rpc-test.
@@ -45,6 +52,11 @@ rpc_hostile_LDADD = librpc.la
 noinst_PROGRAMS += rpc_crowd
 rpc_crowd_SOURCES = %D%/rpc_crowd.c
 rpc_crowd_LDADD = libpmemrpc.la
+
+noinst_PROGRAMS += rpc_flow
+rpc_flow_SOURCES = %D%/rpc_flow.c
+rpc_flow_CFLAGS = -pthread $(AM_CFLAGS)
+rpc_flow_LDADD = libpmemrpc.la
 
 # Caches that lose their contents, also for it.
 noinst_LTLIBRARIES += libcaches.la

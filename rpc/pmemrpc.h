@@ -22,6 +22,8 @@ extern "C" {
 
 #define PMEMRPC_ID_LEN 16
 
+#define PMEMRPC_OFF (~0U)
+
 /* The longest argument that any ring can have; one ring's limit is in pmemrpc_limits. */
 #define PMEMRPC_MAX_RING (8U << 20)
 #define PMEMRPC_MAX_WINDOW 1024U
@@ -103,6 +105,17 @@ struct pmemrpc_client_attr {
 	 */
 	size_t argument_max;
 	enum pmemrpc_flush flush;
+	/*
+	 * The most calls that share a flush; 0: the library's choice, 1: each has its own.  While a
+	 * flush is under way, short calls (up to 368 bytes) wait for it and then share the next
+	 * one, or go when there are so many.
+	 */
+	unsigned int batch;
+	/*
+	 * The server has too much to do, and takes so many calls without replies from this client;
+	 * 0: it is over.  Called also by pmemrpc_connect; may be NULL.
+	 */
+	void (*paced)(unsigned int calls, void *context);
 };
 
 /* pmemrpc_connect -- tries again until timeout_ms is over while nobody listens */
@@ -121,6 +134,10 @@ struct pmemrpc_limits {
 	enum pmemrpc_flush flush;     /* how it is on this connection, as the provider says */
 	uint64_t flushed_by_sender;   /* calls that were committed so ... */
 	uint64_t flushed_by_receiver; /* ... or so; both 0 if the provider does not count */
+	unsigned int batch;           /* the most calls that share a flush */
+	uint64_t flushes;             /* that were posted */
+	unsigned int pace; /* calls that the server takes without replies now; 0: the window */
+	uint64_t paced;    /* how often it has asked for less than the window */
 };
 
 void pmemrpc_get_limits(const struct pmemrpc_client *client, struct pmemrpc_limits *limits);
@@ -129,6 +146,8 @@ void pmemrpc_get_limits(const struct pmemrpc_client *client, struct pmemrpc_limi
  * pmemrpc_post -- send a call, and don't wait for it
  *
  * Calls of one client are executed in the order in which they were posted.
+ * A call that waits for a flush (pmemrpc_client_attr.batch) goes when pmemrpc_progress or
+ * pmemrpc_wait learns of that flush.
  * -FI_EAGAIN: too many calls wait for replies, or the ring is full, or replies that were asked
  * for by replies_from have not come yet: call pmemrpc_progress.
  * -FI_EMSGSIZE: the argument does not fit into the ring, or its cell.  -FI_EBUSY: it is under way
@@ -230,6 +249,21 @@ struct pmemrpc_server_attr {
 	unsigned int threads;
 	pmemrpc_handler handler;
 	void *context;
+	/*
+	 * Threads that execute calls instead of these, so that a long one holds up no other client;
+	 * 0: none.  At most one call of a client runs at a time.
+	 */
+	unsigned int pool;
+	/*
+	 * Calls that wait, of all clients, above which these are told to slow down, until there are
+	 * half as many; 0: 256 for each thread that executes; PMEMRPC_OFF: never.
+	 */
+	unsigned int throttle;
+	/*
+	 * Calls of one client that are executed in a second, 0: any number.  What a tenth of a
+	 * second allows may come at once.  Others wait in its log, and hold up nobody else.
+	 */
+	unsigned int rate;
 };
 
 /*
@@ -257,7 +291,15 @@ struct pmemrpc_counters {
 	uint64_t refused;     /* clients that were not, or that broke the protocol */
 	uint64_t clients;     /* that have a connection now */
 	uint64_t waiting;     /* their calls that are durable, and not executed yet */
-	unsigned int threads; /* that execute calls */
+	unsigned int threads; /* that serve clients */
+	unsigned int pool;    /* those that execute calls instead of them */
+	uint64_t notices;     /* flushes with which calls became durable */
+	uint64_t batches;     /* those of them with several calls */
+	uint64_t bytes;       /* of arguments, and of replies, of executed calls */
+	uint64_t reply_bytes;
+	uint64_t throttled; /* how often clients were told to slow down */
+	unsigned int slow;  /* 1: they are told so now */
+	uint64_t limited;   /* how often a client's calls had to wait for its rate */
 };
 
 /* pmemrpc_server_counters -- may be called from any thread, also while the server runs */

@@ -80,7 +80,7 @@ unsigned int rpc_ring_plan(size_t ring_size, uint64_t position, size_t argument_
 	size_t rest = ring_size - at;
 	unsigned int count = 0;
 
-	if (len <= RPC_SHORT && len <= rest) {
+	if (rpc_ring_is_short(ring_size, position, argument_len)) {
 		pieces[0] = (struct rpc_piece){.offset = at, .len = len, .commit = true};
 		return 1;
 	}

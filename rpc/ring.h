@@ -85,6 +85,14 @@ static inline size_t rpc_cell_count(size_t ring_size, size_t window, size_t cell
 	return ring_size / cell < window ? ring_size / cell : window;
 }
 
+/* rpc_ring_is_short -- does one write do for it?  Then it may be torn, which its check tells. */
+static inline bool rpc_ring_is_short(size_t ring_size, uint64_t position, size_t argument_len)
+{
+	size_t len = RPC_WORD + RPC_BODY_HEAD + argument_len;
+
+	return len <= RPC_SHORT && len <= ring_size - position % ring_size;
+}
+
 /* rpc_ring_write -- an entry into the client's copy of the ring; the argument fits */
 void rpc_ring_write(const struct rpc_ring *ring, struct rpc_place place, uint32_t op,
 		    const void *argument, size_t argument_len);

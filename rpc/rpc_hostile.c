@@ -26,6 +26,9 @@ enum attack {
 	SECOND_GREETING, /* another ring, please */
 	TWICE,           /* two processes with one identity: the later one has the ring */
 	BEYOND_RING,     /* a write behind the ring */
+	NO_CALLS,        /* a good entry, and a notice of no calls */
+	MANY_CALLS,      /* a notice of more calls than the window has */
+	MORE_CALLS,      /* a good entry, and a notice of two */
 	/* By clients that send. */
 	RANDOM_SENT,    /* random bytes in a cell */
 	LONG_SENT,      /* more bytes than a cell has */
@@ -45,6 +48,9 @@ static const char *const names[ATTACKS] = {"random bytes",
 					   "a second greeting",
 					   "an older connection",
 					   "a write behind the ring",
+					   "a notice of no calls",
+					   "a notice of too many calls",
+					   "a notice of two calls, and one is there",
 					   "random bytes, sent",
 					   "a message longer than its cell",
 					   "a wrong key, sent",
@@ -58,8 +64,9 @@ static int die(const char *what)
 	exit(EXIT_FAILURE);
 }
 
-/* strike -- write these bytes, and tell the server that they are a call */
-static void strike(struct pmemrpc_client *client, size_t offset, size_t from, size_t len)
+/* strike -- write these bytes, and tell the server that they are so many calls */
+static void strike(struct pmemrpc_client *client, size_t offset, size_t from, size_t len,
+		   uint64_t calls)
 {
 	static enum rpc_kind kind = RPC_COMMIT;
 	void *desc = fi_mr_desc(client->mirror_mr);
@@ -71,7 +78,8 @@ static void strike(struct pmemrpc_client *client, size_t offset, size_t from, si
 				 .iov_count = 1,
 				 .rma_iov = &rma,
 				 .rma_iov_count = 1,
-				 .context = &kind};
+				 .context = &kind,
+				 .data = calls};
 	ssize_t ret;
 
 	while ((ret = fi_writemsg(client->link.ep, &msg, FI_COMMIT_COMPLETE | FI_REMOTE_CQ_DATA)) ==
@@ -177,7 +185,16 @@ static struct pmemrpc_client *attack(struct pmemrpc_client *client, enum attack 
 			die(error);
 		return other;
 	case BEYOND_RING:
-		strike(client, ring->size - 8, 0, 64);
+		strike(client, ring->size - 8, 0, 64, 1);
+		return NULL;
+	case NO_CALLS:
+	case MANY_CALLS:
+	case MORE_CALLS:
+		rpc_ring_write(ring, place, 1, "", 0);
+		strike(client, place.position % ring->size, place.position % ring->size, 16,
+		       kind == NO_CALLS     ? 0
+		       : kind == MANY_CALLS ? client->window + 1
+					    : 2);
 		return NULL;
 	default:
 		break;
@@ -185,7 +202,7 @@ static struct pmemrpc_client *attack(struct pmemrpc_client *client, enum attack 
 	if (kind > BEYOND_RING)
 		attack_by_message(client, kind);
 	else
-		strike(client, kind == NOTHING ? 128 : 0, 0, 64);
+		strike(client, kind == NOTHING ? 128 : 0, 0, 64, 1);
 	return NULL;
 }
 
@@ -246,7 +263,7 @@ int main(int argc, char **argv)
 	attr.node = argv[1];
 	attr.service = argv[2];
 	memcpy(attr.id, id, sizeof(id));
-	for (enum attack kind = 0; kind < ATTACKS; kind++) {
+	for (enum attack kind = 0; kind <= ATTACKS; kind++) {
 		struct pmemrpc_client *client, *other;
 		int64_t end = rpc_now_ms() + WAIT_MS;
 		char error[256];
@@ -254,8 +271,13 @@ int main(int argc, char **argv)
 		attr.transport = kind > BEYOND_RING ? PMEMRPC_SEND : PMEMRPC_WRITE;
 		if (pmemrpc_connect(&attr, &client, error, sizeof(error)))
 			die(error);
-		if (client->executed)
-			die("the server has executed what is no call");
+		/* Entries that are good are executed, whatever was said of them. */
+		if (client->executed != (kind > NO_CALLS ? kind - NO_CALLS : 0))
+			die("the server has executed what is no call, or has not what is one");
+		if (kind == ATTACKS) {
+			pmemrpc_close(client);
+			break;
+		}
 		key = client->ring.key;
 		other = attack(client, kind, last_key);
 		last_key = key;

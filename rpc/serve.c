@@ -78,9 +78,8 @@ static struct rpc_worker *home(const struct rpc_session *session)
 {
 	struct pmemrpc_server *server = session->server;
 
-	return session->claimed < 0
-		       ? &server->lobby
-		       : &server->workers[(unsigned int) session->claimed % server->threads];
+	return session->claimed < 0 ? &server->lobby
+				    : rpc_worker_of(server, (unsigned int) session->claimed);
 }
 
 /* move -- to its worker */
@@ -98,16 +97,17 @@ static void move(struct rpc_worker *worker, struct rpc_session *session)
 static int serve_all(struct rpc_worker *worker)
 {
 	struct rpc_session *next;
-	int busy = 0;
+	int busy;
 
 	rpc_worker_receive(worker);
+	busy = rpc_worker_collect(worker);
 	for (struct rpc_session *i = worker->sessions; i && busy >= 0; i = next) {
 		int ret = rpc_session_serve(i);
 
 		next = i->next;
 		if (ret >= 0 && i->state == RPC_ENDED)
 			ret = rpc_session_end(i) < 0 ? -FI_EIO : 1;
-		else if (ret >= 0 && i->arrives)
+		else if (ret >= 0 && i->arrives && home(i) != worker)
 			move(worker, i);
 		busy = ret < 0 ? ret : busy | ret;
 	}
@@ -125,9 +125,13 @@ static bool may_sleep(struct rpc_worker *worker, int *timeout_ms)
 		return false;
 	for (struct rpc_session *i = worker->sessions; i; i = i->next) {
 		fid = &i->link.cq->fid;
-		if (i->state == RPC_ENDED || i->gone || fi_trywait(server->fabric, &fid, 1))
+		if (i->state == RPC_ENDED || i->gone)
 			return false;
-		if (i->state != RPC_READY)
+		/* Who waits for its slot is not watched yet. */
+		if (!i->arrives && fi_trywait(server->fabric, &fid, 1))
+			return false;
+		*timeout_ms = rpc_session_sleep_ms(i, *timeout_ms);
+		if (i->state != RPC_READY && *timeout_ms > WATCH_MS)
 			*timeout_ms = WATCH_MS;
 	}
 	return true;
@@ -166,8 +170,8 @@ static void *work(void *arg)
 	return NULL;
 }
 
-/* start -- a thread that leaves signals to others, but for those that it causes itself */
-static int start(struct rpc_worker *worker)
+int rpc_server_thread(struct pmemrpc_server *server, pthread_t *thread, void *(*run)(void *arg),
+		      void *arg)
 {
 	sigset_t all, before;
 	int ret;
@@ -178,19 +182,22 @@ static int start(struct rpc_worker *worker)
 	sigdelset(&all, SIGFPE);
 	sigdelset(&all, SIGILL);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	ret = pthread_create(&worker->thread, NULL, work, worker);
+	ret = pthread_create(thread, NULL, run, arg);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return ret ? rpc_server_fail(worker->server, "pthread_create", -ret) : 0;
+	return ret ? rpc_server_fail(server, "pthread_create", -ret) : 0;
 }
 
 int pmemrpc_server_run(struct pmemrpc_server *server)
 {
 	unsigned int started = 0;
-	int ret = 0;
+	int ret;
 
 	server->stopping = false;
+	ret = rpc_threads_start(&server->pool);
 	while (!ret && started < server->threads) {
-		ret = start(&server->workers[started]);
+		struct rpc_worker *worker = &server->workers[started];
+
+		ret = rpc_server_thread(server, &worker->thread, work, worker);
 		started += !ret;
 	}
 	if (ret)
@@ -198,6 +205,7 @@ int pmemrpc_server_run(struct pmemrpc_server *server)
 	work(&server->lobby);
 	for (unsigned int i = 0; i < started; i++)
 		pthread_join(server->workers[i].thread, NULL);
+	rpc_threads_stop(&server->pool);
 	/* Who was on the way from one to the other. */
 	rpc_worker_receive(&server->lobby);
 	for (unsigned int i = 0; i < server->threads; i++)

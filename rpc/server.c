@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* server.c -- a server's memory, its calls, opening and closing it */
+/* server.c -- a server's memory, opening and closing it */
 #include "server.h"
 
 #include <sched.h>
@@ -34,63 +34,6 @@ void rpc_server_say(struct pmemrpc_server *server, const char *format, ...)
 	vsnprintf(server->error.text, sizeof(server->error.text), format, args);
 	va_end(args);
 	pthread_mutex_unlock(&server->lock);
-}
-
-int rpc_server_execute(struct rpc_worker *worker, unsigned int slot)
-{
-	struct pmemrpc_server *server = worker->server;
-	struct rpc_store *store = &server->store;
-	const struct rpc_slot *state = rpc_store_slot(store, slot);
-	struct rpc_ring ring = rpc_store_ring(store, slot);
-	struct rpc_place place = {state->executed + 1, state->position};
-	struct rpc_execution execution = {.request = {.sequence = place.sequence,
-						      .client = slot,
-						      .argument = worker->body + RPC_BODY_HEAD,
-						      .reply = worker->reply,
-						      .reply_max = store->sizes.reply_max,
-						      .server = server},
-					  .worker = worker};
-	struct pmemrpc_request *request = &execution.request;
-	size_t len = rpc_ring_read(&ring, place, worker->body);
-	int status, ret;
-
-	if (!len)
-		return 0;
-	memcpy(&request->op, worker->body, sizeof(request->op));
-	request->op = le32toh(request->op);
-	request->argument_len = len - RPC_BODY_HEAD;
-	status = server->handler(request, server->context);
-	if (worker->transaction.full)
-		status = worker->transaction.full;
-	if (request->reply_len > store->sizes.reply_max) {
-		status = -FI_EMSGSIZE;
-		request->reply_len = 0;
-	}
-	if (status < 0)
-		rpc_transaction_drop(&worker->transaction);
-	ret = rpc_store_executed(store, &worker->transaction, slot, len, status, worker->reply,
-				 request->reply_len);
-	/* Who comes next sees what this call has changed. */
-	if (worker->exclusive)
-		pthread_mutex_unlock(&server->exclusive);
-	worker->exclusive = false;
-	if (ret)
-		return rpc_server_fail(server, "the persistent memory", ret);
-	server->counters.executed++;
-	return 1;
-}
-
-int rpc_server_drain(struct rpc_worker *worker, unsigned int slot)
-{
-	struct pmemrpc_server *server = worker->server;
-	int ret = 1;
-
-	while (ret > 0 && rpc_store_slot(&server->store, slot)->used) {
-		ret = rpc_server_execute(worker, slot);
-		if (ret > 0)
-			server->counters.recovered++;
-	}
-	return ret < 0 ? ret : 0;
 }
 
 static int open_store(struct pmemrpc_server *server, const struct pmemrpc_server_attr *attr)
@@ -146,6 +89,11 @@ static int open_workers(struct pmemrpc_server *server, unsigned int threads)
 	if (!server->workers)
 		return rpc_server_fail(server, "memory", -FI_ENOMEM);
 	server->threads = threads;
+	server->seats = calloc(server->store.sizes.clients, sizeof(*server->seats));
+	if (!server->seats)
+		return rpc_server_fail(server, "memory", -FI_ENOMEM);
+	for (unsigned int i = 0; i < server->store.sizes.clients; i++)
+		server->seats[i] = (struct rpc_seat){.server = server, .slot = i};
 	for (unsigned int i = 0; i < threads; i++)
 		server->workers[i].epoll_fd = server->workers[i].wake_fd = -1;
 	for (unsigned int i = 0; !ret && i < threads; i++)
@@ -234,7 +182,13 @@ static int open_server(struct pmemrpc_server *server, const struct pmemrpc_serve
 	if (!ret && epoll_ctl(server->lobby.epoll_fd, EPOLL_CTL_ADD, server->stop_fd, &event))
 		ret = rpc_fail(&server->error, "descriptors", -errno);
 	for (unsigned int i = 0; !ret && i < server->store.sizes.clients; i++)
-		ret = rpc_server_drain(&server->lobby, i);
+		ret = rpc_server_drain(&server->lobby.executor, i);
+	if (!ret)
+		ret = rpc_threads_open(&server->pool, server, attr->pool);
+	if (!ret)
+		rpc_throttle_open(&server->throttle, attr->throttle,
+				  server->pool.count ? server->pool.count : server->threads);
+	server->rate = attr->rate;
 	return ret ? ret : listen_there(server, attr);
 }
 
@@ -264,6 +218,7 @@ int pmemrpc_server_open(const struct pmemrpc_server_attr *attr, struct pmemrpc_s
 
 void pmemrpc_server_close(struct pmemrpc_server *server)
 {
+	rpc_threads_close(&server->pool);
 	while (server->all)
 		rpc_session_end(server->all);
 	if (server->pep)
@@ -278,6 +233,7 @@ void pmemrpc_server_close(struct pmemrpc_server *server)
 	rpc_worker_close(&server->lobby);
 	free(server->workers);
 	free(server->doors);
+	free(server->seats);
 	rpc_store_close(&server->store);
 	rpc_pmem_close(&server->pmem);
 	if (server->stop_fd >= 0)
@@ -300,30 +256,21 @@ void pmemrpc_server_counters(const struct pmemrpc_server *server, struct pmemrpc
 					      .refused = server->counters.refused,
 					      .clients = server->counters.clients,
 					      .waiting = server->counters.waiting,
-					      .threads = server->threads};
+					      .threads = server->threads,
+					      .pool = server->pool.count,
+					      .notices = server->counters.notices,
+					      .batches = server->counters.batches,
+					      .bytes = server->counters.bytes,
+					      .reply_bytes = server->counters.reply_bytes,
+					      .throttled = server->throttle.times,
+					      .slow = server->throttle.slow,
+					      .limited = server->counters.limited};
 }
 
 void *pmemrpc_memory(struct pmemrpc_server *server, size_t *len)
 {
 	*len = server->store.sizes.memory;
 	return server->store.memory->base + server->store.app;
-}
-
-int pmemrpc_store(struct pmemrpc_request *request, void *place, const void *data, size_t len)
-{
-	struct rpc_execution *execution = (struct rpc_execution *) request;
-
-	return rpc_store_change(&request->server->store, &execution->worker->transaction, place,
-				data, len);
-}
-
-void pmemrpc_exclude(struct pmemrpc_request *request)
-{
-	struct rpc_worker *worker = ((struct rpc_execution *) request)->worker;
-
-	if (!worker->exclusive)
-		pthread_mutex_lock(&request->server->exclusive);
-	worker->exclusive = true;
 }
 
 int pmemrpc_persist(struct pmemrpc_server *server, const void *place, size_t len)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * server.h -- what server.c (memory, calls), serve.c (the loop), worker.c (threads) and session.c
- * (one client) share
+ * server.h -- what server.c (memory), execute.c (calls), serve.c (the loop), worker.c and pool.c
+ * (threads), session.c and flow.c (one client) share
  */
 #ifndef RPC_SERVER_H
 #define RPC_SERVER_H
@@ -11,11 +11,15 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "batch.h"
 #include "cells.h"
+#include "execute.h"
 #include "link.h"
 #include "pmem.h"
 #include "pmemrpc.h"
+#include "pool.h"
 #include "store.h"
+#include "throttle.h"
 
 enum rpc_session_state {
 	RPC_CONNECTED, /* or about to be; it has said nothing yet */
@@ -46,6 +50,11 @@ struct rpc_session {
 	int slot;     /* the one that it has; -1: none */
 	struct fid_mr *ring_mr;
 	uint64_t notices; /* of calls that are durable, and not executed yet */
+	uint64_t weight;  /* as many of them as count for the server's throttle */
+	bool limited;     /* they have waited for its rate */
+	int64_t token_ns; /* and do so until then; 0: they don't wait for it */
+	bool empties;     /* it waits until its slot's ring is */
+	bool forgets;     /* and then it is forgotten */
 	uint64_t reply;   /* the call whose reply is sent next */
 	int64_t deadline; /* until it has to be READY, or gone */
 	struct rpc_error error;
@@ -62,14 +71,13 @@ struct rpc_worker {
 	int epoll_fd, wake_fd;
 	struct rpc_session *sessions;
 	struct rpc_session *inbox; /* needs the server's lock */
-	struct rpc_transaction transaction;
-	bool exclusive;      /* the call that is executed excludes others */
-	unsigned char *body; /* of that call: a copy */
-	unsigned char *reply;
+	struct rpc_seat *returned; /* from the pool; needs its lock */
+	struct rpc_executor executor;
 };
 
 struct rpc_counters {
 	atomic_uint_fast64_t executed, recovered, connections, refused;
+	atomic_uint_fast64_t notices, batches, bytes, reply_bytes, limited;
 	atomic_uint_fast64_t clients, waiting; /* now */
 };
 
@@ -85,6 +93,10 @@ struct pmemrpc_server {
 	int stop_fd;
 	struct rpc_worker lobby, *workers;
 	unsigned int threads;
+	struct rpc_seat *seats; /* of each slot */
+	struct rpc_threads pool;
+	struct rpc_throttle throttle;
+	unsigned int rate; /* of each client, 0: none */
 	pthread_mutex_t lock;
 	pthread_mutex_t exclusive; /* of calls that exclude others */
 	struct rpc_session *all;
@@ -96,26 +108,23 @@ struct pmemrpc_server {
 	struct rpc_error error; /* needs the lock while threads run */
 };
 
-/* A call that is executed; its handler sees the first part. */
-struct rpc_execution {
-	struct pmemrpc_request request;
-	struct rpc_worker *worker;
-};
-
 /* rpc_server_fail, rpc_server_say -- as rpc_fail and rpc_say: the last one stays */
 int rpc_server_fail(struct pmemrpc_server *server, const char *what, ssize_t ret);
 __attribute__((format(printf, 2, 3))) void rpc_server_say(struct pmemrpc_server *server,
 							  const char *format, ...);
 
-/* rpc_server_execute -- the next call of a slot: 1, 0: there is none; an error is the server's end
- */
-int rpc_server_execute(struct rpc_worker *worker, unsigned int slot);
-
-/* rpc_server_drain -- execute all that is valid, without the client */
-int rpc_server_drain(struct rpc_worker *worker, unsigned int slot);
+/* rpc_server_thread -- one that leaves signals to others, but for those that it causes itself */
+int rpc_server_thread(struct pmemrpc_server *server, pthread_t *thread, void *(*run)(void *arg),
+		      void *arg);
 
 /* rpc_server_random -- keys that nobody can guess; -FI_EIO */
 int rpc_server_random(void *key, size_t len);
+
+/* rpc_worker_of -- a slot: always the same */
+static inline struct rpc_worker *rpc_worker_of(struct pmemrpc_server *server, unsigned int slot)
+{
+	return &server->workers[slot % server->threads];
+}
 
 /* rpc_worker_open -- what a thread needs; one that is all zeros but for its descriptors (-1) can
  * be closed */
@@ -146,6 +155,24 @@ int rpc_session_begin(struct pmemrpc_server *server, struct fi_info *info, bool 
  * it is to be sent there.
  */
 int rpc_session_serve(struct rpc_session *session);
+
+/* rpc_session_executed -- by the pool: 1, or 0: there was no call */
+int rpc_session_executed(struct rpc_session *session, int ret);
+
+/*
+ * What is in flow.c.
+ *
+ * rpc_session_notice -- calls that are durable; how many, or 0: the notice lies
+ * rpc_session_done -- so many of them don't wait any more
+ * rpc_session_weigh -- what is left is its part of what is too much, or not (throttle.h)
+ * rpc_session_may_execute -- there is one, and nothing holds it up
+ * rpc_session_sleep_ms -- how long nothing will change by itself
+ */
+unsigned int rpc_session_notice(struct rpc_session *session, uint64_t data);
+void rpc_session_done(struct rpc_session *session, uint64_t calls);
+void rpc_session_weigh(struct rpc_session *session);
+bool rpc_session_may_execute(struct rpc_session *session);
+int rpc_session_sleep_ms(const struct rpc_session *session, int timeout_ms);
 
 /* rpc_session_end -- revoke its access, execute what it has left, and free it */
 int rpc_session_end(struct rpc_session *session);

@@ -18,6 +18,8 @@
 #define GREETING_MS 30000
 #define SENDS 16U
 #define ENTRIES 16
+/* Calls that are executed before it is the next client's turn. */
+#define TURN 8
 
 /* take_door -- there is one for each session that there may be */
 static int take_door(struct pmemrpc_server *server)
@@ -115,7 +117,7 @@ int rpc_session_end(struct rpc_session *session)
 	struct rpc_worker *worker = session->worker;
 	struct pmemrpc_server *server = session->server;
 	struct rpc_session **at = &worker->sessions;
-	int slot = session->slot;
+	int slot = session->slot, ret;
 
 	while (*at != session)
 		at = &(*at)->next;
@@ -126,14 +128,19 @@ int rpc_session_end(struct rpc_session *session)
 		;
 	*at = session->all_next;
 	pthread_mutex_unlock(&server->lock);
-	server->counters.waiting -= session->notices;
+	rpc_session_done(session, session->notices);
+	rpc_session_weigh(session);
 	server->counters.clients -= session->counted;
 	/* First it can't write any more; then what it has written is what there is. */
 	close_link(session);
 	server->num_sessions--;
 	fi_freeinfo(session->info);
 	free(session);
-	return slot < 0 ? 0 : rpc_server_drain(worker, (unsigned int) slot);
+	if (slot < 0)
+		return 0;
+	server->seats[slot].session = NULL;
+	ret = rpc_seat_drain(&server->seats[slot]);
+	return ret == -FI_EAGAIN ? 0 : ret;
 }
 
 /* wrong -- the client has broken the protocol */
@@ -184,6 +191,8 @@ static int answer(struct rpc_session *session, uint32_t type, int error, const c
 		message->reply_max = htole64(sizes->reply_max);
 		message->executed = htole64(state->executed);
 		message->position = htole64(state->position);
+		message->pace = htole64(rpc_throttle_pace(&session->server->throttle,
+							  session->server->counters.clients + 1));
 	}
 	return rpc_pool_send(buffer, sizeof(*message)) ? lost(session) : 0;
 }
@@ -196,14 +205,28 @@ static int refuse(struct rpc_session *session, int error, const char *text)
 	return answer(session, RPC_MSG_REFUSED, error, text);
 }
 
-/* take_over -- the slot is this client's alone: an older connection of its is not one any more */
-static int take_over(struct rpc_session *session, int slot)
+/* empty -- execute what is left in a ring; -FI_EAGAIN: call it again when the pool has done that */
+static int empty(struct rpc_session *session, struct rpc_seat *seat)
 {
-	struct rpc_session *other = session->worker->sessions;
+	int ret = 0;
+
+	if (!session->empties)
+		ret = rpc_seat_drain(seat);
+	else if (!rpc_seat_is_free(seat))
+		ret = -FI_EAGAIN;
+	session->empties = ret == -FI_EAGAIN;
+	return ret;
+}
+
+/*
+ * take_over -- the slot is this client's alone: an older connection of its is not one any more.
+ * -FI_EAGAIN as above
+ */
+static int take_over(struct rpc_session *session, struct rpc_seat *seat)
+{
+	struct rpc_session *other = seat->session;
 	int ret;
 
-	while (other && (other == session || other->slot != slot))
-		other = other->next;
 	/* The loop may stand at the other one: it is ended here, and freed there. */
 	if (other) {
 		other->state = RPC_ENDED;
@@ -213,23 +236,31 @@ static int take_over(struct rpc_session *session, int slot)
 		other->ring_mr = NULL;
 		rpc_cells_close(&other->cells);
 		other->slot = -1;
+		seat->session = NULL;
+		/* It may have come while this one waited, and written since. */
+		session->empties = false;
 	}
-	ret = rpc_server_drain(session->worker, (unsigned int) slot);
-	if (!ret)
-		session->slot = slot;
-	return ret;
+	ret = empty(session, seat);
+	if (ret)
+		return ret;
+	session->slot = (int) seat->slot;
+	seat->session = session;
+	return 0;
 }
 
 /*
- * is_replaced -- a client that comes back to its calls, after another one had its ring: they
- * share the identity.  The later one of them keeps it: it may be the same program, started again.
+ * cannot_resume -- a client that comes back to its calls, and why it can't; or NULL.  After another
+ * one had its ring they share the identity.  The later one of them keeps it: it may be the
+ * same program, started again.
  */
-static bool is_replaced(const struct rpc_session *session, int slot,
-			const struct rpc_request_message *message)
+static const char *cannot_resume(const struct rpc_session *session, unsigned int slot)
 {
-	const struct rpc_slot *state = rpc_store_slot(&session->server->store, (unsigned int) slot);
+	uint64_t process = rpc_store_process(&session->server->store, slot);
 
-	return message->resumes && state->process != le64toh(message->process);
+	if (!session->hello.resumes || process == le64toh(session->hello.process))
+		return NULL;
+	return process ? "another process has used this identity"
+		       : "it has lost all calls of this identity";
 }
 
 /* lend_ring -- from now on the client can write or send entries there */
@@ -246,25 +277,30 @@ static int lend_ring(struct rpc_session *session)
 				 &session->ring_mr);
 }
 
-/* greet -- by the worker that its slot has; -ENOENT: the slot is somebody else's meanwhile */
+/*
+ * greet -- by the worker that its slot has; -ENOENT: the slot is somebody else's meanwhile.
+ * -FI_EAGAIN: the pool is busy with it
+ */
 static int greet(struct rpc_session *session)
 {
 	struct pmemrpc_server *server = session->server;
 	const struct rpc_request_message *message = &session->hello;
 	const struct rpc_sizes *sizes = &server->store.sizes;
 	size_t cell = rpc_cell_size(sizes->ring, sizes->window, le64toh(message->argument_max));
+	const char *reason;
 	uint64_t key;
 	int slot = session->claimed, ret;
 
 	if (!rpc_store_is_of(&server->store, (unsigned int) slot, message->id))
 		return -ENOENT;
-	if (message->resumes && !rpc_store_slot(&server->store, (unsigned int) slot)->process)
-		return refuse(session, -EUCLEAN, "it has lost all calls of this identity");
-	if (is_replaced(session, slot, message))
-		return refuse(session, -EUCLEAN, "another process has used this identity");
+	reason = cannot_resume(session, (unsigned int) slot);
+	if (reason)
+		return refuse(session, -EUCLEAN, reason);
 	if (session->sends && !cell)
 		return refuse(session, -FI_EMSGSIZE, "a ring has no room for such an argument");
-	ret = take_over(session, slot);
+	ret = take_over(session, &server->seats[slot]);
+	if (ret == -FI_EAGAIN)
+		return ret;
 	if (!ret)
 		ret = rpc_server_random(&key, sizeof(key));
 	if (!ret)
@@ -312,6 +348,8 @@ static int arrive(struct rpc_session *session)
 		session->claimed = -1;
 		return 0;
 	}
+	if (ret == -FI_EAGAIN)
+		return 0;
 	session->arrives = false;
 	return !ret && rpc_worker_watch(worker, fid) ? lost(session) : ret;
 }
@@ -347,10 +385,27 @@ static int make_ready(struct rpc_session *session, uint64_t from)
 	return 0;
 }
 
+/* finish_forget -- when nothing is left in its ring */
+static int finish_forget(struct rpc_session *session)
+{
+	struct pmemrpc_server *server = session->server;
+	struct rpc_seat *seat = &server->seats[session->slot];
+	int ret = empty(session, seat);
+
+	session->forgets = ret == -FI_EAGAIN;
+	if (session->forgets)
+		return 0;
+	if (!ret)
+		ret = rpc_store_forget(&server->store, seat->slot);
+	seat->session = NULL;
+	session->slot = -1;
+	if (ret)
+		return rpc_server_fail(server, "the persistent memory", ret);
+	return answer(session, RPC_MSG_FORGOTTEN, 0, "");
+}
+
 static int forget(struct rpc_session *session)
 {
-	int ret;
-
 	if (session->state != RPC_READY || session->notices || session->sends)
 		return wrong(session, "it can't be forgotten now");
 	/* The ring is closed, and then it may be somebody else's. */
@@ -358,13 +413,7 @@ static int forget(struct rpc_session *session)
 	session->ring_mr = NULL;
 	session->state = RPC_FORGOTTEN;
 	session->deadline = rpc_now_ms() + GREETING_MS;
-	ret = rpc_server_drain(session->worker, (unsigned int) session->slot);
-	if (!ret)
-		ret = rpc_store_forget(&session->server->store, (unsigned int) session->slot);
-	session->slot = -1;
-	if (ret)
-		return rpc_server_fail(session->server, "the persistent memory", ret);
-	return answer(session, RPC_MSG_FORGOTTEN, 0, "");
+	return finish_forget(session);
 }
 
 static int take_request(struct rpc_session *session, struct rpc_buffer *buffer, size_t len)
@@ -391,13 +440,13 @@ static int take_request(struct rpc_session *session, struct rpc_buffer *buffer, 
 	}
 }
 
-/* take_call -- one that was written and is durable, or that has just come into its cell */
-static int take_call(struct rpc_session *session)
+/* take_calls -- that are durable, as the notice says, or one that has just come into its cell */
+static int take_calls(struct rpc_session *session, uint64_t notice)
 {
 	if (session->state != RPC_WELCOMED && session->state != RPC_READY)
-		return wrong(session, "a call without a ring");
-	session->notices++;
-	session->server->counters.waiting++;
+		return wrong(session, "calls without a ring");
+	if (!rpc_session_notice(session, notice))
+		return wrong(session, "a notice of more calls than its window, or of none");
 	return 0;
 }
 
@@ -408,7 +457,7 @@ static int take(struct rpc_session *session, const struct fi_cq_data_entry *entr
 	if (entry->flags & FI_REMOTE_CQ_DATA) {
 		if (session->sends)
 			return wrong(session, "a notice, and its calls are sent");
-		take_call(session);
+		take_calls(session, entry->data);
 		/* Notices use a receive on some cores; then it is posted again. */
 		return session->state != RPC_ENDED && buffer && rpc_pool_receive(buffer)
 			       ? lost(session)
@@ -417,7 +466,7 @@ static int take(struct rpc_session *session, const struct fi_cq_data_entry *entr
 	if (!buffer)
 		return lost(session);
 	if (buffer->pool == &session->cells.ring)
-		return take_call(session);
+		return take_calls(session, 1);
 	if (buffer->kind == RPC_RECEIVE)
 		return take_request(session, buffer, entry->len);
 	buffer->busy = false;
@@ -429,7 +478,12 @@ static int send_replies(struct rpc_session *session)
 {
 	struct rpc_store *store = &session->server->store;
 	unsigned int slot = (unsigned int) session->slot;
+	uint32_t pace;
 
+	/* The pool may be writing the next one; all before it are sent. */
+	if (session->server->seats[slot].busy)
+		return 0;
+	pace = rpc_throttle_pace(&session->server->throttle, session->server->counters.clients);
 	while (session->reply <= rpc_store_slot(store, slot)->executed) {
 		const struct rpc_reply *reply = rpc_store_reply(store, slot, session->reply);
 		struct rpc_buffer *buffer = rpc_pool_send_buffer(&session->replies);
@@ -445,7 +499,8 @@ static int send_replies(struct rpc_session *session)
 			.type = htole32(RPC_MSG_REPLY),
 			.status = (int32_t) htole32((uint32_t) reply->status),
 			.sequence = htole64(session->reply),
-			.len = htole64(reply->len)};
+			.len = htole32(reply->len),
+			.pace = htole32(pace)};
 		memcpy(message + 1, reply + 1, reply->len);
 		ret = rpc_pool_send(buffer, sizeof(*message) + reply->len);
 		if (ret)
@@ -455,25 +510,50 @@ static int send_replies(struct rpc_session *session)
 	return 0;
 }
 
-/* execute -- a call that is durable; its entry has to be there, and its reply needs a place */
-static int execute(struct rpc_session *session)
+int rpc_session_executed(struct rpc_session *session, int ret)
 {
-	struct rpc_store *store = &session->server->store;
-	unsigned int slot = (unsigned int) session->slot;
-	int ret;
-
-	session->notices--;
-	session->server->counters.waiting--;
-	if (rpc_store_slot(store, slot)->executed + 1 - session->reply >= store->sizes.window)
-		return wrong(session, "it has more calls than its window");
-	ret = rpc_server_execute(session->worker, slot);
+	rpc_session_done(session, 1);
 	if (!ret)
 		return wrong(session, session->sends ? "what it has sent is no call"
 						     : "what it has written is no call");
 	if (ret < 0)
 		return ret;
 	/* Now the entry is not needed any more. */
-	return session->sends && rpc_cells_again(&session->cells) ? lost(session) : 0;
+	return session->sends && session->state == RPC_READY && rpc_cells_again(&session->cells)
+		       ? lost(session)
+		       : 0;
+}
+
+/* execute -- a call that is durable; its entry has to be there, and its reply needs a place */
+static int execute(struct rpc_session *session)
+{
+	struct rpc_store *store = &session->server->store;
+	unsigned int slot = (unsigned int) session->slot;
+
+	if (rpc_store_slot(store, slot)->executed + 1 - session->reply >= store->sizes.window)
+		return wrong(session, "it has more calls than its window");
+	if (session->server->pool.count) {
+		rpc_seat_execute(&session->server->seats[slot]);
+		return 0;
+	}
+	return rpc_session_executed(session, rpc_server_execute(&session->worker->executor, slot));
+}
+
+/* execute_some -- calls that are durable, as long as it is its turn; 1: more may be waiting */
+static int execute_some(struct rpc_session *session)
+{
+	for (unsigned int i = 0; i < TURN; i++) {
+		int ret;
+
+		if (!rpc_session_may_execute(session))
+			return 0;
+		ret = execute(session);
+		if (!ret && session->state == RPC_READY)
+			ret = send_replies(session);
+		if (ret)
+			return ret;
+	}
+	return 1;
 }
 
 int rpc_session_serve(struct rpc_session *session)
@@ -481,7 +561,7 @@ int rpc_session_serve(struct rpc_session *session)
 	struct fi_cq_data_entry entries[ENTRIES];
 	struct fi_cq_err_entry err = {0};
 	ssize_t count;
-	int ret = 0;
+	int ret = 0, more;
 
 	if (session->gone)
 		return lost(session);
@@ -502,15 +582,14 @@ int rpc_session_serve(struct rpc_session *session)
 				       : take(session, &entries[i]);
 	if (!ret && session->arrives && session->state != RPC_ENDED)
 		ret = arrive(session);
-	while (!ret && session->notices && session->state == RPC_READY) {
-		ret = execute(session);
-		if (!ret && session->state == RPC_READY)
-			ret = send_replies(session);
-	}
+	if (!ret && session->forgets && session->state == RPC_FORGOTTEN)
+		ret = finish_forget(session);
 	if (!ret && session->state == RPC_READY)
 		ret = send_replies(session);
+	more = ret ? ret : execute_some(session);
+	rpc_session_weigh(session);
 	if (session->state != RPC_READY && session->state != RPC_ENDED &&
 	    rpc_now_ms() > session->deadline)
 		wrong(session, "it has a connection, and no ring");
-	return ret ? ret : count > 0;
+	return more < 0 ? more : more || count > 0;
 }

@@ -416,6 +416,16 @@ int rpc_store_greet(struct rpc_store *store, unsigned int slot, uint64_t process
 	return ret;
 }
 
+uint64_t rpc_store_process(struct rpc_store *store, unsigned int slot)
+{
+	uint64_t process;
+
+	pthread_mutex_lock(&store->lock);
+	process = rpc_store_slot(store, slot)->process;
+	pthread_mutex_unlock(&store->lock);
+	return process;
+}
+
 int rpc_store_forget(struct rpc_store *store, unsigned int slot)
 {
 	struct rpc_slot *place = rpc_store_slot(store, slot), state = {.life = place->life};

@@ -143,6 +143,9 @@ bool rpc_store_is_of(struct rpc_store *store, unsigned int slot, const uint8_t i
 int rpc_store_greet(struct rpc_store *store, unsigned int slot, uint64_t process, uint64_t key,
 		    size_t cell);
 
+/* rpc_store_process -- who was there last, also while a call of the slot is executed; 0: nobody */
+uint64_t rpc_store_process(struct rpc_store *store, unsigned int slot);
+
 /* rpc_store_forget -- the slot is free */
 int rpc_store_forget(struct rpc_store *store, unsigned int slot);
 

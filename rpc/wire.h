@@ -16,6 +16,9 @@
  * the ring's cells, in their order.  So the third message and all after it are entries, and nothing
  * else may come: to be forgotten, such a client connects once more, as one that writes.
  *
+ * A notice is the immediate data of a commit: how many calls, in a batch, are durable by it.
+ * Pace is how many calls a client may have without replies, 0: its window; see throttle.h.
+ *
  * All numbers are little endian.  Both sides check whatever arrives.
  */
 #ifndef RPC_WIRE_H
@@ -72,6 +75,7 @@ struct rpc_welcome_message {
 	uint64_t reply_max;
 	uint64_t executed;
 	uint64_t position;
+	uint64_t pace;
 	char text[RPC_TEXT]; /* REFUSED: why */
 };
 
@@ -80,7 +84,8 @@ struct rpc_reply_message {
 	uint32_t type;
 	int32_t status;
 	uint64_t sequence;
-	uint64_t len;
+	uint32_t len;
+	uint32_t pace;
 };
 
 #endif /* RPC_WIRE_H */

@@ -10,7 +10,6 @@
 int rpc_worker_open(struct rpc_worker *worker, struct pmemrpc_server *server)
 {
 	struct epoll_event event = {.events = EPOLLIN};
-	int ret;
 
 	worker->server = server;
 	worker->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -18,12 +17,7 @@ int rpc_worker_open(struct rpc_worker *worker, struct pmemrpc_server *server)
 	if (worker->epoll_fd < 0 || worker->wake_fd < 0 ||
 	    epoll_ctl(worker->epoll_fd, EPOLL_CTL_ADD, worker->wake_fd, &event))
 		return rpc_server_fail(server, "descriptors", -errno);
-	worker->body = calloc(1, server->store.sizes.ring);
-	worker->reply = calloc(1, server->store.sizes.reply_max + 1);
-	ret = rpc_transaction_open(&worker->transaction, &server->store);
-	if (ret || !worker->body || !worker->reply)
-		return rpc_server_fail(server, "memory", -FI_ENOMEM);
-	return 0;
+	return rpc_executor_open(&worker->executor, server);
 }
 
 void rpc_worker_close(struct rpc_worker *worker)
@@ -32,9 +26,7 @@ void rpc_worker_close(struct rpc_worker *worker)
 		close(worker->epoll_fd);
 	if (worker->wake_fd >= 0)
 		close(worker->wake_fd);
-	rpc_transaction_close(&worker->transaction);
-	free(worker->body);
-	free(worker->reply);
+	rpc_executor_close(&worker->executor);
 }
 
 static int control(struct rpc_worker *worker, struct fid *fid, int op)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# local.mk -- the unit test of libpmemrpc's log; %D% is this directory
+# local.mk -- the unit tests of libpmemrpc; %D% is this directory
 
 TESTS += test_rpc_log
 check_PROGRAMS += test_rpc_log
@@ -8,3 +8,9 @@ test_rpc_log_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/rpc
 # The checks are left out on purpose there.
 test_rpc_log_LDFLAGS = -Wl,--wrap=rpc_check,--wrap=rpc_journal_check
 test_rpc_log_LDADD = librpc.la $(CRITERION_LIBS) $(XXHASH_LIBS)
+
+TESTS += test_rpc_flow
+check_PROGRAMS += test_rpc_flow
+test_rpc_flow_SOURCES = %D%/test_rpc_flow.c prov/pmemverbs/test/criterion_tsan.c
+test_rpc_flow_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/rpc
+test_rpc_flow_LDADD = librpc.la $(CRITERION_LIBS)

@@ -18,10 +18,11 @@
 
 #include <criterion/criterion.h>
 
+#include "batch.h"
 #include "cut.h"
 
 #define CALLS 7
-#define WINDOW 2
+#define BATCH 2
 #define SECRET 77
 
 static const uint8_t me[RPC_ID] = "the test's id";
@@ -44,6 +45,9 @@ enum mutant {
 	JOURNAL_UNSURE,  /* a journal that a killed process has left is taken for durable */
 	CELL_EARLY,      /* a cell is posted again before its call is executed */
 	CELL_STRIDE,     /* the watermark moves by the entry's length, not by its cell */
+	BATCH_FAR,       /* a batch's commit is told of the call behind it, too */
+	NOTICE_FAR,      /* a notice of n calls is counted as n + 1 */
+	NOTICE_SHORT,    /* and as n - 1 */
 	MUTANTS
 };
 
@@ -88,8 +92,13 @@ struct world {
 	size_t argument_len;
 	size_t cell, other_cell; /* of this connection, and perhaps of the next one; 0: written */
 	uint64_t free_cells, cell_position; /* cells with a receive, and where the first one is */
-	uint64_t life;                      /* how often it has recovered */
-	struct rpc_place next, last_end;
+	size_t long_len;                    /* of the argument of each third call, if they differ */
+	unsigned int window;
+	bool batches;           /* calls share flushes */
+	struct rpc_batch batch; /* calls that are held back */
+	uint64_t notices;       /* calls that the server was told of, and has not executed */
+	uint64_t life;          /* how often it has recovered */
+	struct rpc_place next;
 	uint64_t posted, durable, replied; /* as the client knows */
 	struct answer replies[CALLS + 1];
 	unsigned int depth;
@@ -118,9 +127,14 @@ static struct ledger *ledger_of(const struct world *world)
 	return (struct ledger *) (world->store.memory->base + world->store.app);
 }
 
+static size_t length_of(const struct world *world, uint64_t sequence)
+{
+	return world->long_len && sequence % 3 == 0 ? world->long_len : world->argument_len;
+}
+
 static void fill(const struct world *world, uint64_t sequence, uint64_t *argument)
 {
-	for (size_t i = 0; i < world->argument_len / 8; i++)
+	for (size_t i = 0; i < length_of(world, sequence) / 8; i++)
 		argument[i] = sequence * sequence + 3;
 }
 
@@ -131,8 +145,8 @@ static void change(struct world *world, uint64_t sequence, const unsigned char *
 	struct ledger ledger = *ledger_of(world);
 
 	fill(world, sequence, argument);
-	if (len != RPC_BODY_HEAD + world->argument_len ||
-	    memcmp(body + RPC_BODY_HEAD, argument, world->argument_len))
+	if (len != RPC_BODY_HEAD + length_of(world, sequence) ||
+	    memcmp(body + RPC_BODY_HEAD, argument, length_of(world, sequence)))
 		complain(world, "a call is executed that nobody has made");
 	ledger.count++;
 	ledger.sum += sequence * sequence + 3;
@@ -149,7 +163,7 @@ static void reply(struct world *world, const struct answer *answer)
 		world->replies[++world->replied] = *answer;
 }
 
-static bool post(struct world *world);
+static bool post_next(struct world *world);
 
 /* skew -- a mutant's watermark */
 static void skew(struct world *world)
@@ -175,7 +189,7 @@ static bool execute(struct world *world, bool tell)
 		return false;
 	if (tell && mutant == REPLY_EARLY) {
 		reply(world, &answer);
-		post(world);
+		post_next(world);
 	}
 	if (mutant == EFFECT_FIRST) {
 		change(world, place.sequence, body, len);
@@ -213,7 +227,7 @@ static void judge(struct world *after, const struct world *before)
 		complain(after, "a call whose reply was given is not executed");
 	else if (ledger_of(after)->count != executed || ledger_of(after)->sum != sum_to(executed))
 		complain(after, "effects are lost, or there twice");
-	for (uint64_t i = executed; i && i + WINDOW > executed && !after->wrong; i--) {
+	for (uint64_t i = executed; i && i + before->window > executed && !after->wrong; i--) {
 		const struct rpc_reply *kept = rpc_store_reply(&after->store, 0, i);
 		const struct answer *answer = (const void *) (kept + 1);
 
@@ -248,7 +262,6 @@ static void come_back(struct world *world)
 	greet(world, slot->key + 1);
 	world->posted = world->durable = world->replied = slot->executed;
 	world->next = (struct rpc_place){slot->executed + 1, slot->position};
-	world->last_end = world->next;
 	run(world);
 	if (!world->wrong && slot->executed != CALLS)
 		complain(world, "the client can't go on");
@@ -279,6 +292,9 @@ static struct world *heir(const struct world *before)
 	after->argument_len = before->argument_len;
 	after->cell = before->images % 2 ? before->cell : before->other_cell;
 	after->other_cell = before->images % 2 ? before->other_cell : before->cell;
+	after->long_len = before->long_len;
+	after->window = before->window;
+	after->batches = before->batches;
 	after->posted = before->posted;
 	after->durable = before->durable;
 	after->replied = before->replied;
@@ -375,6 +391,7 @@ static bool post_sent(struct world *world)
 	world->posted++;
 	if (mutant == TOLD_EARLY)
 		world->durable = world->posted;
+	world->notices++;
 	world->free_cells -= mutant != CELL_EARLY;
 	world->cell_position += ring.cell;
 	world->next.sequence++;
@@ -397,28 +414,75 @@ static void commit_sent(struct world *world)
 		world->cut.step(&world->cut);
 }
 
-/* post -- the client's next call, if there is room for it in the ring and in the window */
-static bool post(struct world *world)
+/* has_room -- in the ring and in the window, for the client's next call */
+static bool has_room(const struct world *world)
 {
-	struct rpc_ring ring = rpc_store_ring(&world->store, 0), mirror = ring;
-	uint64_t oldest = rpc_store_slot(&world->store, 0)->position, argument[128];
-	struct rpc_piece pieces[RPC_MAX_PIECES];
-	size_t len = rpc_footprint(&ring, world->argument_len);
-	unsigned int count;
+	uint64_t oldest = rpc_store_slot(&world->store, 0)->position;
+	struct rpc_ring ring = rpc_store_ring(&world->store, 0);
+	size_t len = rpc_footprint(&ring, length_of(world, world->next.sequence));
 
-	if (ring.cell)
-		return post_sent(world);
 	/* What was replied to is room again: more than the watermark says, if it is late. */
 	if (world->replied == world->posted)
 		oldest = world->next.position;
-	if (world->next.sequence > CALLS || world->posted - world->replied == WINDOW ||
-	    world->next.position + len - oldest > ring.size)
-		return false;
+	return world->next.sequence <= CALLS && world->posted - world->replied < world->window &&
+	       world->next.position + len - oldest <= world->store.sizes.ring;
+}
+
+/* make -- the client's next call, in its copy of the ring */
+static void make(struct world *world)
+{
+	struct rpc_ring ring = rpc_store_ring(&world->store, 0), mirror = ring;
+	size_t len = length_of(world, world->next.sequence);
+	uint64_t argument[128];
+
 	fill(world, world->next.sequence, argument);
 	mirror.base = world->mirror;
-	rpc_ring_write(&mirror, world->next, 5, argument, world->argument_len);
-	count = rpc_ring_plan(ring.size, world->next.position, world->argument_len, pieces);
-	world->posted++;
+	rpc_ring_write(&mirror, world->next, 5, argument, len);
+	world->posted = world->next.sequence++;
+	world->next.position += rpc_footprint(&ring, len);
+}
+
+/* notify -- the server is told of calls that are durable */
+static void notify(struct world *world, unsigned int calls)
+{
+	uint64_t data = calls + (mutant == NOTICE_FAR) - (mutant == NOTICE_SHORT);
+	unsigned int known = rpc_batch_notice(data, world->notices, world->window);
+
+	if (!known)
+		complain(world, "a notice of calls that there are is refused");
+	world->notices += known;
+}
+
+/* committed -- all calls up to this one are durable; power may fail now */
+static void committed(struct world *world, uint64_t sequence)
+{
+	cut_persist(&world->cut.memory, rpc_store_ring(&world->store, 0).base,
+		    world->store.sizes.ring);
+	world->durable = sequence;
+	if (mutant == BATCH_FAR && world->batch.calls)
+		world->durable++;
+	if (world->cut.step)
+		world->cut.step(&world->cut);
+}
+
+static void copy(struct world *world, size_t offset, size_t len)
+{
+	cut_write(&world->cut.memory, rpc_store_ring(&world->store, 0).base + offset,
+		  world->mirror + offset, len);
+}
+
+/* post -- the client's next call, by itself */
+static bool post(struct world *world)
+{
+	struct rpc_ring ring = rpc_store_ring(&world->store, 0);
+	struct rpc_piece pieces[RPC_MAX_PIECES];
+	struct rpc_place place = world->next;
+	unsigned int count;
+
+	if (!has_room(world))
+		return false;
+	make(world);
+	count = rpc_ring_plan(ring.size, place.position, length_of(world, place.sequence), pieces);
 	if (mutant == TOLD_EARLY)
 		world->durable = world->posted;
 	for (unsigned int i = 0; i < count; i++) {
@@ -426,33 +490,77 @@ static bool post(struct world *world)
 
 		if (piece->fence)
 			cut_persist(&world->cut.memory, ring.base, ring.size);
-		cut_write(&world->cut.memory, ring.base + piece->offset,
-			  mirror.base + piece->offset, piece->len);
-		if (piece->commit) {
-			cut_persist(&world->cut.memory, ring.base, ring.size);
-			world->durable = world->posted;
-			if (world->cut.step)
-				world->cut.step(&world->cut);
-		}
+		copy(world, piece->offset, piece->len);
+		if (piece->commit)
+			committed(world, world->posted);
 	}
-	world->next.sequence++;
-	world->next.position += len;
+	notify(world, 1);
 	return true;
 }
 
-/* run -- calls overlap: as many as there is room for, then one is executed */
+/* gather -- calls that will be written together */
+static void gather(struct world *world)
+{
+	while (has_room(world) &&
+	       rpc_batch_join(&world->batch, BATCH, world->store.sizes.ring, world->next.position,
+			      length_of(world, world->next.sequence)))
+		make(world);
+}
+
+/* post_batch -- with one commit; more calls are made, and held back, while it is under way */
+static bool post_batch(struct world *world)
+{
+	struct rpc_batch batch;
+
+	gather(world);
+	batch = world->batch;
+	if (!batch.calls)
+		return post(world);
+	world->batch = (struct rpc_batch){0};
+	if (mutant == TOLD_EARLY)
+		world->durable = world->posted;
+	copy(world, batch.position % world->store.sizes.ring, batch.len);
+	gather(world);
+	committed(world, world->posted - world->batch.calls);
+	notify(world, batch.calls);
+	return true;
+}
+
+static bool post_next(struct world *world)
+{
+	if (rpc_store_ring(&world->store, 0).cell)
+		return post_sent(world);
+	return world->batches ? post_batch(world) : post(world);
+}
+
+/* serve -- execute some of the calls that the server was told of: each has to be there */
+static bool serve(struct world *world)
+{
+	unsigned int count = world->batches ? BATCH : 1;
+
+	if (!world->notices)
+		return false;
+	while (count-- && world->notices && !world->wrong) {
+		world->notices--;
+		if (!execute(world, true))
+			complain(world, "the client seems to mean ill");
+	}
+	return true;
+}
+
+/* run -- calls overlap: as many as there is room for, then some are executed */
 static void run(struct world *world)
 {
 	bool progress = true;
 
 	for (unsigned int round = 0; progress && !world->wrong; round++) {
 		progress = false;
-		while (post(world))
+		while (!world->wrong && post_next(world))
 			progress = true;
 		/* A message is here before it is durable: it may be executed before, too. */
 		if (round % 2)
 			commit_sent(world);
-		progress |= execute(world, true);
+		progress |= serve(world);
 		commit_sent(world);
 		/* The reply is there: power may fail now, too. */
 		if (world->cut.step)
@@ -470,17 +578,23 @@ static bool in_places(const struct cut *cut, size_t offset)
 
 /*
  * Rings and arguments: one write, three that wrap, an entry that fills the ring, one that nearly
- * does.  Then cells: two, two with some ring behind them, two of several lines, one.  A client that
- * comes back may use the other transport.
+ * does.  Then batches: in one lap, over several, and with a long call between short ones.  Then
+ * cells: two, two with some ring behind them, two of several lines, one.  A client that comes back
+ * may use the other transport.
  */
 struct shape {
-	size_t ring, argument, cell, other_cell;
+	size_t ring, argument, cell, other_cell, long_argument;
+	bool batches;
 };
 
-static const struct shape written[] = {
-	{128, 8, 0, 64}, {128, 48, 0, 0}, {192, 64, 0, 128}, {512, 496, 0, 512}, {576, 480, 0, 0}};
-static const struct shape sent[] = {
-	{128, 8, 64, 64}, {192, 48, 64, 0}, {576, 120, 256, 0}, {512, 248, 512, 512}};
+static const struct shape written[] = {{128, 8, 0, 64, 0, false},   {128, 48, 0, 0, 0, false},
+				       {192, 64, 0, 128, 0, false}, {512, 496, 0, 512, 0, false},
+				       {576, 480, 0, 0, 0, false},  {512, 8, 0, 0, 0, true},
+				       {192, 40, 0, 0, 0, true},    {1024, 8, 0, 0, 400, true}};
+static const struct shape sent[] = {{128, 8, 64, 64, 0, false},
+				    {192, 48, 64, 0, 0, false},
+				    {576, 120, 256, 0, 0, false},
+				    {512, 248, 512, 512, 0, false}};
 
 /* live -- a store's life with such a ring and accidents; returns what was found wrong */
 static const char *live(const struct shape *shape, void (*accident)(struct cut *cut),
@@ -488,7 +602,8 @@ static const char *live(const struct shape *shape, void (*accident)(struct cut *
 {
 	const struct rpc_sizes sizes = {.clients = 1,
 					.ring = shape->ring,
-					.window = WINDOW,
+					/* Room for a batch, and one that is held back. */
+					.window = shape->batches ? BATCH + 1 : 2,
 					.reply_max = sizeof(struct answer),
 					.effects_max = 48,
 					.memory = sizeof(struct ledger)};
@@ -502,6 +617,9 @@ static const char *live(const struct shape *shape, void (*accident)(struct cut *
 	world->argument_len = shape->argument;
 	world->cell = shape->cell;
 	world->other_cell = shape->other_cell;
+	world->long_len = shape->long_argument;
+	world->batches = shape->batches;
+	world->window = (unsigned int) sizes.window;
 	cr_assert_eq(rpc_store_format(&world->cut.memory, &sizes, SECRET), 0);
 	cr_assert_eq(rpc_store_open(&world->store, &world->cut.memory, &any), 0);
 	cr_assert_eq(rpc_store_claim(&world->store, me), 0);
@@ -587,10 +705,10 @@ Test(rpc_log, finds_every_mutant)
 	find_mutants(live_written, others, sizeof(others) / sizeof(others[0]));
 }
 
-/* A message has no pieces. */
+/* A message has no pieces, and no other call shares its commit. */
 Test(rpc_log, finds_every_mutant_of_sent_calls)
 {
-	const enum mutant others[] = {NO_KEY, WORD_FIRST};
+	const enum mutant others[] = {NO_KEY, WORD_FIRST, BATCH_FAR, NOTICE_FAR, NOTICE_SHORT};
 
 	find_mutants(live_sent, others, sizeof(others) / sizeof(others[0]));
 }

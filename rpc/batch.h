@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * batch.h -- short entries that share a flush
+ *
+ * While a commit of a client is under way, its next short entries are held back.  They follow one
+ * another in the ring, so one write with one commit makes all of them durable.  Each has its own
+ * check: of a batch that is torn any entry may be there, and the server executes those before the
+ * first one that is not, as always.  A notice says how many calls it stands for.
+ *
+ * To write entries at once and commit them later would not be sooner: the commit has to wait for
+ * the same completion, and takes the data with it.  It would be more requests, and each is a
+ * range that the provider has to remember until the commit.
+ *
+ * Pure functions.
+ */
+#ifndef RPC_BATCH_H
+#define RPC_BATCH_H
+
+#include "ring.h"
+
+/* A batch is no longer than this: what is held back longer would delay the write. */
+#define RPC_BATCH_BYTES 8192U
+
+/* What is held back, from the first call on that is not written yet.  All zeros: nothing. */
+struct rpc_batch {
+	uint64_t position; /* of the first entry */
+	size_t len;        /* from there to the last entry's end: what is written */
+	unsigned int calls;
+	bool closed; /* nothing joins it any more: it waits for no other commit */
+};
+
+/*
+ * rpc_batch_join -- the next entry becomes part of the batch.  false: it can't, and the batch is
+ * closed; or it is the first one, and has to be written as rpc_ring_plan says.
+ */
+bool rpc_batch_join(struct rpc_batch *batch, unsigned int max_calls, size_t ring_size,
+		    uint64_t position, size_t argument_len);
+
+/*
+ * rpc_batch_max -- calls that share a flush, of what was asked for and the window.  By itself a
+ * quarter of the window: so with a full window as many commits are under way at a time.
+ */
+unsigned int rpc_batch_max(unsigned int asked, unsigned int window);
+
+/* rpc_batch_notice -- how many calls a notice stands for; 0: it lies.  `waiting` are known. */
+unsigned int rpc_batch_notice(uint64_t data, uint64_t waiting, uint64_t window);
+
+#endif /* RPC_BATCH_H */

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* flow.c -- what holds up the calls of one client: its rate, the pool; and what they weigh */
+#include "server.h"
+
+void rpc_session_weigh(struct rpc_session *session)
+{
+	unsigned int rate = session->server->rate;
+	uint64_t weight = session->limited ? 0 : session->notices;
+
+	if (rate && weight > rpc_bucket_size(rate))
+		weight = rpc_bucket_size(rate);
+	if (weight != session->weight)
+		rpc_throttle_add(&session->server->throttle,
+				 (int64_t) weight - (int64_t) session->weight);
+	session->weight = weight;
+}
+
+unsigned int rpc_session_notice(struct rpc_session *session, uint64_t data)
+{
+	struct rpc_counters *counters = &session->server->counters;
+	unsigned int calls =
+		rpc_batch_notice(data, session->notices, session->server->store.sizes.window);
+
+	counters->notices += calls != 0;
+	counters->batches += calls > 1;
+	counters->waiting += calls;
+	session->notices += calls;
+	return calls;
+}
+
+void rpc_session_done(struct rpc_session *session, uint64_t calls)
+{
+	session->server->counters.waiting -= calls;
+	session->notices -= calls;
+	/* It stays so until it has none: what waits for its rate is never everybody's burden. */
+	if (!session->notices)
+		session->limited = false;
+}
+
+/* has_token -- its rate allows a call now; else the worker sleeps until it does */
+static bool has_token(struct rpc_session *session, struct rpc_seat *seat)
+{
+	unsigned int rate = session->server->rate;
+	int64_t now, wait;
+
+	if (!rate)
+		return true;
+	now = rpc_now_ns();
+	wait = rpc_bucket_take(&seat->bucket, rate, now);
+	if (!wait)
+		return true;
+	session->token_ns = now + wait;
+	session->server->counters.limited += !session->limited;
+	session->limited = true;
+	return false;
+}
+
+bool rpc_session_may_execute(struct rpc_session *session)
+{
+	struct pmemrpc_server *server = session->server;
+	struct rpc_seat *seat;
+
+	session->token_ns = 0;
+	if (!session->notices || session->state != RPC_READY)
+		return false;
+	seat = &server->seats[session->slot];
+	/* Nobody looks at the slot while the pool has it: first the replies that it has. */
+	if (server->pool.count &&
+	    (seat->busy || session->reply <= rpc_store_slot(&server->store, seat->slot)->executed))
+		return false;
+	return has_token(session, seat);
+}
+
+int rpc_session_sleep_ms(const struct rpc_session *session, int timeout_ms)
+{
+	int64_t left_ms;
+
+	if (!session->token_ns)
+		return timeout_ms;
+	/* Rounded up: one that came too early would have to come again. */
+	left_ms = (session->token_ns - rpc_now_ns() + 999999) / 1000000;
+	if (left_ms < 0)
+		return 0;
+	return left_ms < timeout_ms ? (int) left_ms : timeout_ms;
+}
