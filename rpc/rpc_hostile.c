@@ -199,7 +199,7 @@ static struct pmemrpc_client *attack(struct pmemrpc_client *client, enum attack 
 	default:
 		break;
 	}
-	if (kind > BEYOND_RING)
+	if (kind >= RANDOM_SENT)
 		attack_by_message(client, kind);
 	else
 		strike(client, kind == NOTHING ? 128 : 0, 0, 64, 1);
@@ -252,6 +252,14 @@ static void flood(struct pmemrpc_client_attr *attr)
 	pmemrpc_close(client);
 }
 
+/* executed_before -- entries that are good, of the attacks before this one */
+static unsigned int executed_before(enum attack kind)
+{
+	enum attack next = kind < RANDOM_SENT ? kind : RANDOM_SENT;
+
+	return next > NO_CALLS ? next - NO_CALLS : 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct pmemrpc_client_attr attr = {.timeout_ms = WAIT_MS};
@@ -268,11 +276,11 @@ int main(int argc, char **argv)
 		int64_t end = rpc_now_ms() + WAIT_MS;
 		char error[256];
 
-		attr.transport = kind > BEYOND_RING ? PMEMRPC_SEND : PMEMRPC_WRITE;
+		attr.transport = kind >= RANDOM_SENT ? PMEMRPC_SEND : PMEMRPC_WRITE;
 		if (pmemrpc_connect(&attr, &client, error, sizeof(error)))
 			die(error);
 		/* Entries that are good are executed, whatever was said of them. */
-		if (client->executed != (kind > NO_CALLS ? kind - NO_CALLS : 0))
+		if (client->executed != executed_before(kind))
 			die("the server has executed what is no call, or has not what is one");
 		if (kind == ATTACKS) {
 			pmemrpc_close(client);
