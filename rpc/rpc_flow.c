@@ -49,6 +49,7 @@ struct caller {
 	unsigned int count;
 	uint64_t before; /* calls of earlier lives */
 	unsigned int paces[CALLS], num_paces;
+	uint64_t flushes; /* before a part of a case */
 };
 
 static char *directory, *port;
@@ -296,6 +297,32 @@ static void reconnect(struct caller *caller)
 
 /* ---- the cases ---- */
 
+static void on_durable(struct pmemrpc_call *call)
+{
+	struct caller *caller = call->context;
+	struct pmemrpc_limits limits = limits_of(caller);
+
+	if (call->state == PMEMRPC_DURABLE)
+		check(limits.flushes - caller->flushes == 2,
+		      "a call is said to be durable, and was not sent yet");
+}
+
+/* A call is on its way, and two are held back. */
+static void try_held(struct caller *caller)
+{
+	struct pmemrpc_call *calls = &caller->calls[caller->count];
+
+	caller->flushes = limits_of(caller).flushes;
+	post_many(caller, 3, 40);
+	calls[1].context = calls[2].context = caller;
+	calls[1].notify = calls[2].notify = on_durable;
+	if (pmemrpc_wait(caller->client, &calls[0], PMEMRPC_DURABLE, TIMEOUT_MS))
+		die(pmemrpc_client_error(caller->client));
+	/* Who waits for that one, and does not come again, has them on their way. */
+	check(limits_of(caller).flushes - caller->flushes == 2, "calls are held back by no flush");
+	finish(caller);
+}
+
 /* What shares a flush, and what does not. */
 static void try_batches(void)
 {
@@ -321,6 +348,7 @@ static void try_batches(void)
 	post_many(caller, 3, 40);
 	finish(caller);
 	check(limits_of(caller).flushes == 5 + 6, "long calls have flushes of their own");
+	try_held(caller);
 	leave(caller);
 	caller = new_caller(1);
 	post_many(caller, 10, 40);

@@ -5,9 +5,7 @@
 
 #include <criterion/criterion.h>
 
-#include "batch.h"
-#include "rate.h"
-#include "throttle.h"
+#include "server.h"
 
 #define RING 4096U
 #define SECOND INT64_C(1000000000)
@@ -167,6 +165,26 @@ Test(rpc_flow, a_server_is_slow_until_it_has_much_less_to_do)
 	cr_assert_eq(throttle.times, 1);
 	rpc_throttle_add(&throttle, 1);
 	cr_assert_eq(throttle.times, 2);
+}
+
+Test(rpc_flow, calls_that_wait_for_their_rate_slow_down_nobody)
+{
+	static struct pmemrpc_server server;
+	struct rpc_session session = {.server = &server, .notices = 300};
+
+	rpc_session_weigh(&session);
+	cr_assert_eq(server.throttle.load, 300);
+	/* It may have as many executed at once as its rate allows. */
+	server.rate = 1000;
+	rpc_session_weigh(&session);
+	cr_assert_eq(server.throttle.load, 100);
+	session.limited = true;
+	rpc_session_weigh(&session);
+	cr_assert_eq(server.throttle.load, 0);
+	session.limited = false;
+	session.notices = 7;
+	rpc_session_weigh(&session);
+	cr_assert_eq(server.throttle.load, 7);
 }
 
 Test(rpc_flow, a_threshold_can_be_left_out_and_turned_off)

@@ -612,6 +612,7 @@ static const char *live(const struct shape *shape, void (*accident)(struct cut *
 	const char *wrong;
 
 	cr_assert_leq(rpc_store_len(&sizes), CUT_LEN);
+	cr_assert_not_null(world);
 	cut_init(&world->cut, NULL);
 	world->mirror = mirror;
 	world->argument_len = shape->argument;
