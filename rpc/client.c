@@ -431,12 +431,14 @@ int pmemrpc_fd(const struct pmemrpc_client *client)
 
 int pmemrpc_trywait(struct pmemrpc_client *client)
 {
-	struct fid *fids[] = {&client->link.cq->fid, &client->eq->fid};
+	struct fid *fids[2];
 
 	if (!client->connected)
 		return -FI_ENOTCONN;
 	if (waits_for_room(client) || client->over)
 		return -FI_EAGAIN;
+	fids[0] = &client->link.cq->fid;
+	fids[1] = &client->eq->fid;
 	return fi_trywait(client->fabric, fids, 2);
 }
 

@@ -20,6 +20,9 @@
 #define PAUSE_MS 20U
 #define MAX_PAUSE_MS 320U
 
+/* No server comes so far.  Sequences and positions count on from there, and don't wrap. */
+#define MOST (UINT64_MAX / 2)
+
 static void end_link(struct pmemrpc_client *client)
 {
 	client->connected = false;
@@ -276,7 +279,8 @@ static int settle(struct pmemrpc_client *client, int64_t end)
 	    le64toh(welcome->cell) != client->ring.cell ||
 	    le64toh(welcome->reply_max) != client->reply_max ||
 	    le32toh(welcome->window) < client->window ||
-	    position % (client->ring.cell ? client->ring.cell : RPC_ALIGN))
+	    position % (client->ring.cell ? client->ring.cell : RPC_ALIGN) || executed > MOST ||
+	    position > MOST)
 		return rpc_fail(&client->error, "what the server says", -EPROTO);
 	client->ring.key = le64toh(welcome->check_key);
 	client->ring_addr = le64toh(welcome->ring_addr);

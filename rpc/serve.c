@@ -50,8 +50,7 @@ static void end_of(struct pmemrpc_server *server, const struct fid *fid)
 	pthread_mutex_unlock(&server->lock);
 }
 
-/* take_events -- 1: there was one */
-static int take_events(struct pmemrpc_server *server)
+int rpc_server_hear(struct pmemrpc_server *server)
 {
 	struct fi_eq_err_entry err = {0};
 	struct rpc_event event;
@@ -93,8 +92,7 @@ static void move(struct rpc_worker *worker, struct rpc_session *session)
 	rpc_worker_send(home(session), session);
 }
 
-/* serve_all -- 1: there was something to do */
-static int serve_all(struct rpc_worker *worker)
+int rpc_worker_serve(struct rpc_worker *worker)
 {
 	struct rpc_session *next;
 	int busy;
@@ -159,8 +157,8 @@ static void *work(void *arg)
 
 	while (!server->stopping) {
 		bool is_lobby = worker == &server->lobby;
-		int timeout_ms, ret = is_lobby ? take_events(server) : 0;
-		int other = ret < 0 ? ret : serve_all(worker);
+		int timeout_ms, ret = is_lobby ? rpc_server_hear(server) : 0;
+		int other = ret < 0 ? ret : rpc_worker_serve(worker);
 
 		if (other < 0 || (is_lobby && read(server->stop_fd, &stop, sizeof(stop)) > 0))
 			end_all(server, other < 0 ? other : 0);

@@ -143,6 +143,12 @@ void rpc_worker_send(struct rpc_worker *worker, struct rpc_session *session);
 /* rpc_worker_receive -- those that were sent; they are linked, and not greeted yet */
 void rpc_worker_receive(struct rpc_worker *worker);
 
+/* rpc_server_hear -- in serve.c: an event of a connection; 1: there was one */
+int rpc_server_hear(struct pmemrpc_server *server);
+
+/* rpc_worker_serve -- in serve.c: all of its clients; 1: there was something to do */
+int rpc_worker_serve(struct rpc_worker *worker);
+
 /*
  * rpc_session_begin -- somebody wants to be connected, to write or to send entries; on errors info
  * is the caller's

@@ -437,6 +437,8 @@ struct explore_result explore_random(struct explore_world *world, uint64_t seed,
 		result.steps++;
 		wrong = world->check(world->world, idle == IDLE_STEPS);
 		result.stopped = result.steps == max_steps;
+		if (world->is_over && world->is_over(world->world))
+			break;
 	}
 	if (wrong)
 		snprintf(result.wrong, sizeof(result.wrong), "%s", wrong);

@@ -44,6 +44,8 @@ struct explore_world {
 	unsigned int (*group)(struct hw_step step);
 	/* NULL, or what is wrong with this state; final: nothing can happen any more */
 	const char *(*check)(void *world, bool final);
+	/* NULL, or whether all was done that there is to do: a random run ends then */
+	bool (*is_over)(void *world);
 	void (*describe)(void *world, struct hw_step step, char *buf, size_t len);
 	size_t num_spans;
 	struct explore_span spans[EXPLORE_MAX_SPANS];

@@ -15,7 +15,7 @@
 #include "base/setting.h"
 #include "agent/writeback.h"
 
-static void sure(int ret)
+void world_sure(int ret)
 {
 	if (ret) {
 		fprintf(stderr, "the model can't be set up: %s\n", fi_strerror(-ret));
@@ -27,9 +27,9 @@ static void open_end(struct world *world, struct end *end, unsigned int group)
 {
 	size_t before, after;
 	char *objects;
-	struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_TAGGED, .size = 16};
+	struct fi_cq_attr attr = {.format = world->app->cq_format, .size = 16};
 
-	sure(sim_fabric(world->sim, &end->sim_fabric));
+	world_sure(sim_fabric(world->sim, &end->sim_fabric));
 	end->core = (struct pmv_core){
 		.name = "pmemsim", .ops = &pmv_engine_libfabric, .caps = PMV_ENGINE_FENCE};
 	end->fabric = (struct pmv_fabric){
@@ -37,14 +37,15 @@ static void open_end(struct world *world, struct end *end, unsigned int group)
 		.core_fid = end->sim_fabric,
 		.core = &end->core,
 	};
-	sure(pmv_domain_open(&end->fabric.fabric_fid, world->info, &end->domain, NULL));
-	sure(fi_cq_open(end->domain, &attr, &end->cq, NULL));
+	world_sure(pmv_domain_open(&end->fabric.fabric_fid, world->info, &end->domain, NULL));
+	world_sure(fi_cq_open(end->domain, &attr, &end->cq, NULL));
 	/* What domains have is shared, in parts. */
 	objects = arena_small(&before);
 	for (unsigned int i = 0; i < world->config.num_eps; i++) {
-		sure(fi_endpoint(end->domain, world->info, &end->eps[i], NULL));
-		sure(fi_ep_bind(end->eps[i], &end->cq->fid, FI_TRANSMIT | FI_RECV));
-		sure(fi_enable(end->eps[i]));
+		world_sure(fi_endpoint(end->domain, world->info, &end->eps[i], NULL));
+		world_sure(fi_ep_bind(end->eps[i], &end->cq->fid, world->app->transmit));
+		world_sure(fi_ep_bind(end->eps[i], &end->cq->fid, FI_RECV));
+		world_sure(fi_enable(end->eps[i]));
 	}
 	arena_small(&after);
 	end->own = (struct explore_told){objects + before, after - before, group};
@@ -56,12 +57,12 @@ static void open_links(struct world *world)
 		struct fid_ep *ep = world->away.eps[i];
 
 		if (world->config.one_kind)
-			sure(fi_setopt(&ep->fid, FI_OPT_ENDPOINT, FI_OPT_PMEMVERBS_RECV_MR,
-				       &world->mr[0], sizeof(world->mr[0])));
+			world_sure(fi_setopt(&ep->fid, FI_OPT_ENDPOINT, FI_OPT_PMEMVERBS_RECV_MR,
+					     &world->mr[0], sizeof(world->mr[0])));
 		if (!world->config.stores)
 			pmv_to_ep(world->home.eps[i])->initiator.store_pause = UINT_MAX;
-		sure(pmv_mailbox_open(&pmv_to_ep(world->home.eps[i])->mailbox));
-		sure(pmv_mailbox_open(&pmv_to_ep(ep)->mailbox));
+		world_sure(pmv_mailbox_open(&pmv_to_ep(world->home.eps[i])->mailbox));
+		world_sure(pmv_mailbox_open(&pmv_to_ep(ep)->mailbox));
 	}
 }
 
@@ -83,9 +84,10 @@ static void connect_ends(struct world *world)
 		introduce(one, other);
 		introduce(other, one);
 		sim_connect(pmv_to_ep(one)->engine.fid, pmv_to_ep(other)->engine.fid);
-		sure(pmv_agent_attach(&pmv_to_ep(one)->domain->agent, &pmv_to_ep(one)->mailbox));
-		sure(pmv_agent_attach(&pmv_to_ep(other)->domain->agent,
-				      &pmv_to_ep(other)->mailbox));
+		world_sure(
+			pmv_agent_attach(&pmv_to_ep(one)->domain->agent, &pmv_to_ep(one)->mailbox));
+		world_sure(pmv_agent_attach(&pmv_to_ep(other)->domain->agent,
+					    &pmv_to_ep(other)->mailbox));
 	}
 }
 
@@ -107,26 +109,14 @@ static void register_memory(struct world *world)
 		world->room[i] = calloc(1, config->region_size + align);
 		world->memory[i] =
 			(char *) (((uintptr_t) world->room[i] + align - 1) / align * align);
-		hw_memory(world->sim->hw, world->memory[i], config->region_size,
-			  domains[config->domain]);
-		sure(fi_mr_reg(world->away.domain, world->memory[i], config->region_size,
-			       FI_REMOTE_WRITE | FI_REMOTE_READ, 0, 0, FI_PMEM, &world->mr[i],
-			       NULL));
-	}
-}
-
-/* post_receives -- of each endpoint's messages, in their order */
-static void post_receives(struct world *world)
-{
-	const struct world_config *config = &world->config;
-
-	for (unsigned int i = 0; i < config->num_ops; i++) {
-		const struct world_op *op = &config->ops[i];
-
-		if (op->kind == WORLD_SEND)
-			sure((int) fi_recv(world->away.eps[op->ep],
-					   world->memory[op->region] + op->offset, op->len, NULL, 0,
-					   NULL));
+		if (world->app->make_memory)
+			world->app->make_memory(world, domains[config->domain]);
+		else
+			hw_memory(world->sim->hw, world->memory[i], config->region_size,
+				  domains[config->domain]);
+		world_sure(fi_mr_reg(world->away.domain, world->memory[i], config->region_size,
+				     FI_REMOTE_WRITE | FI_REMOTE_READ, 0, 0, FI_PMEM, &world->mr[i],
+				     NULL));
 	}
 }
 
@@ -161,28 +151,32 @@ void world_set_up(struct world *world)
 	register_memory(world);
 	open_links(world);
 	connect_ends(world);
-	post_receives(world);
-	world->stack = calloc(1, STACK_SIZE);
+	world->app->open(world);
+	world->agent.stack = calloc(1, STACK_SIZE);
+	if (world->app->threaded)
+		world->target.stack = calloc(1, STACK_SIZE);
 	arena_seal();
 }
 
 static void close_end(struct world *world, struct end *end)
 {
 	for (unsigned int i = 0; i < world->config.num_eps; i++)
-		sure(fi_close(&end->eps[i]->fid));
-	sure(fi_close(&end->cq->fid));
+		world_sure(fi_close(&end->eps[i]->fid));
+	world_sure(fi_close(&end->cq->fid));
 }
 
 void world_tear_down(struct world *world)
 {
+	if (world->app->close)
+		world->app->close(world);
 	close_end(world, &world->home);
 	close_end(world, &world->away);
 	for (unsigned int i = 0; i < world->config.num_regions; i++)
-		sure(fi_close(&world->mr[i]->fid));
-	sure(fi_close(&world->home.domain->fid));
-	sure(fi_close(&world->away.domain->fid));
-	sure(fi_close(&world->home.sim_fabric->fid));
-	sure(fi_close(&world->away.sim_fabric->fid));
+		world_sure(fi_close(&world->mr[i]->fid));
+	world_sure(fi_close(&world->home.domain->fid));
+	world_sure(fi_close(&world->away.domain->fid));
+	world_sure(fi_close(&world->home.sim_fabric->fid));
+	world_sure(fi_close(&world->away.sim_fabric->fid));
 	sim_free(world->sim);
 	fi_freeinfo(world->info);
 }
@@ -192,11 +186,16 @@ void world_tear_down(struct world *world)
 /* The program's own variables: the provider has some, too. */
 extern char __data_start[], _end[];
 
-static void add_span(struct explore_world *explored, void *start, size_t len)
+void world_add_span(struct explore_world *explored, void *start, size_t len, bool watched)
 {
 	if (explored->num_spans == EXPLORE_MAX_SPANS)
 		abort();
-	explored->spans[explored->num_spans++] = (struct explore_span){start, len, false};
+	explored->spans[explored->num_spans++] = (struct explore_span){start, len, watched};
+}
+
+static void add_span(struct explore_world *explored, void *start, size_t len)
+{
+	world_add_span(explored, start, len, false);
 }
 
 /* Of what is large only a part is used by a program of a few operations. */
@@ -323,8 +322,7 @@ void world_add_spans(struct world *world, struct explore_world *explored)
 	struct end *const ends[] = {&world->home, &world->away};
 
 	add_told(world, explored);
-	add_span(explored, __data_start, _end - __data_start);
-	explored->spans[explored->num_spans - 1].watched = true;
+	world_add_span(explored, __data_start, _end - __data_start, true);
 	for (size_t i = 0; i < 2; i++) {
 		const struct pmv_op_pool *pool = &pmv_to_domain(ends[i]->domain)->ops;
 
@@ -333,9 +331,15 @@ void world_add_spans(struct world *world, struct explore_world *explored)
 			add_block(world, explored, ends[i]->eps[j]);
 	}
 	add_batch(world, explored);
-	add_span(explored, world->stack, STACK_SIZE);
+	add_span(explored, world->agent.stack, STACK_SIZE);
+	if (world->target.stack)
+		add_span(explored, world->target.stack, STACK_SIZE);
 	if (world->config.region_size >= HW_PAGE)
 		add_span(explored, world->room[WORLD_DRAM], world->config.region_size);
+	if (world->app->add_spans) {
+		world->app->add_spans(world, explored);
+		return;
+	}
 	for (unsigned int i = 0; i < world->config.num_regions; i++) {
 		const struct hw_memory *memory = &world->sim->hw->memories[i];
 

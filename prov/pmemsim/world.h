@@ -58,6 +58,8 @@ enum world_mutation {
 	MUTATION_DIRTY_LOST,      /* a write is forgotten when there are too many ranges */
 };
 
+struct world_app;
+
 struct world_config {
 	struct hw_rules rules;
 	enum pmv_persist domain;
@@ -81,6 +83,12 @@ struct world_config {
 	size_t region_size;
 	unsigned int num_ops;
 	const struct world_op *ops; /* has to stay there */
+	/*
+	 * Another application: world_impl.h.  Then there are no operations, and num_ops says how
+	 * many it posts at most.
+	 */
+	const struct world_app *app;
+	const void *arg; /* what it is to know */
 };
 
 /* world_believe -- what is true */

@@ -7,27 +7,28 @@
 
 #include "agent/flush.h"
 
-/* Where the agent leaves its steps to; it is no part of any state. */
+/* Where threads leave their steps to; it is no part of any state. */
 static ucontext_t *caller;
 
-void world_prepare_agent(void)
+void world_prepare_threads(void)
 {
 	if (!caller)
 		caller = calloc(1, sizeof(*caller));
 }
 
-/* pause_agent -- anything may happen between two things that the agent does */
-static void pause_agent(const char *next)
+void world_pause(const char *next)
 {
-	if (!world_current->looking)
+	struct world_thread *thread = world_current->running;
+
+	if (!thread)
 		return;
-	world_current->agent_does = next;
-	swapcontext(&world_current->agent, caller);
+	thread->does = next;
+	swapcontext(&thread->context, caller);
 }
 
 static void cpu_flush(const void *addr, size_t len)
 {
-	pause_agent("writes cache lines back (clwb)");
+	world_pause("writes cache lines back (clwb)");
 	if (world_mutates(MUTATION_LINE_LEFT_OUT)) {
 		const char *last =
 			(const char *) (((uintptr_t) addr + len - 1) / HW_LINE * HW_LINE);
@@ -50,7 +51,7 @@ static void settle_debts(void)
 
 static void cpu_drain(void)
 {
-	pause_agent("waits for what it has written back (sfence)");
+	world_pause("waits for what it has written back (sfence)");
 	if (world_mutates(MUTATION_ACK_TOO_SOON) || world_mutates(MUTATION_STORE_TOO_SOON))
 		world_current->drain_due = true;
 	else
@@ -59,17 +60,17 @@ static void cpu_drain(void)
 
 static void cpu_store(void *to, const void *from, size_t len)
 {
-	pause_agent("stores data that came with the message (non-temporal)");
+	world_pause("stores data that came with the message (non-temporal)");
 	hw_store(world_current->sim->hw, to, from, len);
 	if (world_mutates(MUTATION_STORE_TOO_SOON)) {
-		pause_agent("waits for what was to be durable before");
+		world_pause("waits for what was to be durable before");
 		settle_debts();
 	}
 }
 
 static int cpu_touch(void *addr, size_t len)
 {
-	pause_agent("tells the kernel that pages were written");
+	world_pause("tells the kernel that pages were written");
 	if (!world_mutates(MUTATION_NOT_TOUCHED))
 		hw_touch(world_current->sim->hw, addr, len);
 	return 0;
@@ -77,7 +78,7 @@ static int cpu_touch(void *addr, size_t len)
 
 static int cpu_sync(void *addr, size_t len)
 {
-	pause_agent("syncs pages (msync)");
+	world_pause("syncs pages (msync)");
 	if (world_mutates(MUTATION_PAGE_LEFT_OUT)) {
 		char *last = (char *) (((uintptr_t) addr + len - 1) / HW_PAGE * HW_PAGE);
 
@@ -101,10 +102,12 @@ const struct pmv_flush_ops world_cpu = {
 	.sync = cpu_sync,
 };
 
-static void look(void)
+static void run_body(void)
 {
-	pmv_agent_progress(&pmv_to_domain(world_current->away.domain)->agent);
-	world_current->looking = false;
+	struct world_thread *thread = world_current->running;
+
+	thread->body(world_current);
+	thread->runs = false;
 }
 
 /* forget_registers -- the caller's, which would only make states of their own */
@@ -117,54 +120,74 @@ static void forget_registers(ucontext_t *context)
 		context->uc_mcontext.gregs[registers[i]] = 0;
 }
 
-/* stack_used -- up from here; what is below it is zero while the agent does not run */
-static char *stack_used(const struct world *world)
+/* stack_used -- up from here; what is below it is zero while the thread does not run */
+static char *stack_used(const struct world_thread *thread)
 {
-	if (!world->looking)
-		return world->stack + STACK_SIZE;
+	if (!thread->runs)
+		return thread->stack + STACK_SIZE;
 	/* With the red zone. */
-	return (char *) world->agent.uc_mcontext.gregs[REG_RSP] - 128;
+	return (char *) thread->context.uc_mcontext.gregs[REG_RSP] - 128;
 }
 
-static void resume_agent(struct world *world)
+static void resume(struct world_thread *thread)
 {
-	if (!world->looking) {
-		settle_debts();
-		world->looking = true;
-		getcontext(&world->agent);
-		world->agent.uc_stack.ss_sp = world->stack;
-		world->agent.uc_stack.ss_size = STACK_SIZE;
-		world->agent.uc_link = caller;
-		makecontext(&world->agent, look, 0);
-		forget_registers(&world->agent);
+	if (!thread->runs) {
+		thread->runs = true;
+		getcontext(&thread->context);
+		thread->context.uc_stack.ss_sp = thread->stack;
+		thread->context.uc_stack.ss_size = STACK_SIZE;
+		thread->context.uc_link = caller;
+		makecontext(&thread->context, run_body, 0);
+		forget_registers(&thread->context);
 	}
-	swapcontext(caller, &world->agent);
+	swapcontext(caller, &thread->context);
 }
 
 /* The end of the stack stays untouched. */
 #define STACK_SPARE 512
 
-static void check_depth(const struct world *world)
+static void check_depth(const struct world_thread *thread)
 {
 	static const char zeros[STACK_SPARE];
 
-	if (memcmp(world->stack, zeros, STACK_SPARE))
+	if (memcmp(thread->stack, zeros, STACK_SPARE))
 		abort();
+}
+
+static void run(struct world *world, struct world_thread *thread)
+{
+	char *used = stack_used(thread), *now;
+
+	world->running = thread;
+	resume(thread);
+	world->running = NULL;
+	now = stack_used(thread);
+	check_depth(thread);
+	memset(thread->stack, 0, now - thread->stack);
+	if (now < used)
+		used = now;
+	explore_changed(used, thread->stack + STACK_SIZE - used);
+	if (thread->runs)
+		return;
+	memset(&thread->context, 0, sizeof(thread->context));
+	thread->does = NULL;
+}
+
+static void look(struct world *world)
+{
+	pmv_agent_progress(&pmv_to_domain(world->away.domain)->agent);
 }
 
 void world_run_agent(struct world *world)
 {
-	char *used = stack_used(world), *now;
+	world->agent.body = look;
+	if (!world->agent.runs)
+		settle_debts();
+	run(world, &world->agent);
+}
 
-	resume_agent(world);
-	now = stack_used(world);
-	check_depth(world);
-	memset(world->stack, 0, now - world->stack);
-	if (now < used)
-		used = now;
-	explore_changed(used, world->stack + STACK_SIZE - used);
-	if (world->looking)
-		return;
-	memset(&world->agent, 0, sizeof(world->agent));
-	world->agent_does = NULL;
+void world_run_target(struct world *world)
+{
+	world->target.body = world->app->poll_away;
+	run(world, &world->target);
 }

@@ -12,6 +12,8 @@
 #define STACK_SIZE 16384
 #define LARGE_REQUESTS 4096
 
+struct world;
+
 struct op_state {
 	bool accepted;
 	bool succeeded;
@@ -31,8 +33,54 @@ struct end {
 	struct explore_told own; /* endpoints, which only its own software changes */
 };
 
+/*
+ * A thread of the target's processor, in the middle of what it does or not.  Between its steps it
+ * stands in world_pause.
+ */
+struct world_thread {
+	bool runs;
+	const char *does; /* when it goes on */
+	ucontext_t context;
+	char *stack;
+	void (*body)(struct world *world);
+};
+
+/*
+ * What runs on top of pmemverbs at both ends.  Its objects are in the arena, or in spans of its
+ * own.
+ */
+struct world_app {
+	enum fi_cq_format cq_format;
+	uint64_t transmit; /* flags of a queue for what is posted */
+	/* poll_away has a thread: it may world_pause, and is called again when it has returned */
+	bool threaded;
+	/*
+	 * Fills the target's memory, and says with hw_memory what of it persists.  NULL: zeros, and
+	 * all of it.
+	 */
+	void (*make_memory)(struct world *world, enum hw_domain domain);
+	void (*open)(struct world *world);    /* both ends are connected; the arena is open */
+	void (*prepare)(struct world *world); /* it is closed; NULL */
+	/* Who makes memory names it, too. */
+	void (*add_spans)(const struct world *world, struct explore_world *explored);
+	void (*close)(struct world *world); /* NULL; the arena is open */
+	void (*leave)(struct world *world); /* it is closed, and what was in it is gone */
+	bool (*may_post)(const struct world *world);
+	void (*post)(struct world *world);
+	void (*poll_home)(struct world *world);
+	void (*poll_away)(struct world *world);
+	const char *(*check)(void *world, bool final); /* as explore_world's */
+	bool (*is_over)(void *world);                  /* NULL, or as explore_world's */
+	void (*describe_post)(const struct world *world, char *buf, size_t len);
+};
+
+/* program.c: the operations of a world_config */
+extern const struct world_app world_program;
+
 struct world {
 	struct world_config config;
+	const struct world_app *app;
+	void *own; /* the application's */
 	struct sim *sim;
 	struct fi_info *info;
 	struct end home;
@@ -47,15 +95,12 @@ struct world {
 	unsigned int events; /* so many writes the target's application has heard of */
 	char wrong[128];
 
-	/* The agent, in the middle of what it does or not. */
-	bool looking;
+	struct world_thread agent, target;
+	struct world_thread *running; /* during a step of theirs */
 	bool drain_due;
 	bool sync_due;
 	char *sync_addr;
 	size_t sync_len;
-	const char *agent_does; /* when it goes on */
-	ucontext_t agent;
-	char *stack;
 	uint64_t *data; /* a page for each operation, which stays what it is */
 	void *batch;    /* what its batch is like while it does nothing */
 };
@@ -77,11 +122,31 @@ extern const struct pmv_flush_ops world_cpu;
 /* world_port -- of the core's endpoint below one of the provider's */
 struct hw_port *world_port(struct fid_ep *ep);
 
-/* world_prepare_agent -- with the arena closed: what it needs is no part of a state */
-void world_prepare_agent(void);
+/* world_prepare_threads -- with the arena closed: what they need is no part of a state */
+void world_prepare_threads(void);
 
-/* world_run_agent -- until it pauses or has nothing to do; what its stack held is wiped */
+/* world_pause -- anything may happen before the thread goes on; who has none goes on at once */
+void world_pause(const char *next);
+
+/*
+ * world_run_agent, world_run_target -- until it pauses or has nothing to do; what its stack held is
+ * wiped
+ */
 void world_run_agent(struct world *world);
+void world_run_target(struct world *world);
+
+/*
+ * world_read_away -- fi_cq_read of the target's application, which does not do the agent's work:
+ * that has steps of its own
+ */
+ssize_t world_read_away(struct world *world, void *entries, size_t count);
+
+/* world_sure -- what can't fail */
+void world_sure(int ret);
+
+/* world_add_span -- memory that is no small object of the arena; watched: nobody tells of changes
+ */
+void world_add_span(struct explore_world *explored, void *start, size_t len, bool watched);
 
 /* setup.c: both ends and what is between them; the arena is open */
 void world_set_up(struct world *world);

@@ -1,0 +1,633 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * fuzz_rpc_server.c -- clients that write and say anything to a server of libpmemrpc
+ *
+ * The real server without its threads: events, messages and notices come from the input, and
+ * so does what is in the rings.  Some clients keep to the protocol, and write entries that are
+ * right, or wrong in one thing.  The server must
+ *   - execute all entries that are right, at the latest when their client's connection has ended,
+ *   - execute nothing but entries that a client has written for that call, at that place, with the
+ *     key that it has now; each once, and in order; what they have sent is what the handler gets,
+ *   - lend a client its own ring and nothing else,
+ *   - send replies that are kept, to the client whose they are, and in order,
+ *   - keep the application's memory as its handler has left it,
+ *   - have the same after it was closed and opened again.
+ *
+ * Keys are random but the same for the same input, and others for every other input: else libFuzzer
+ * would learn the checks that make an entry valid.
+ */
+#include <stdlib.h>
+#include <sys/types.h>
+
+#include <xxhash.h>
+
+#include "criterion/criterion.h"
+#include "input.h"
+#include "net.h"
+#include "server.h"
+
+#define CLIENTS 2U
+#define WINDOW 2U
+#define RING 4096U
+#define REPLY_MAX 24U
+#define MAX_CONNS 6
+#define MAX_ENTRIES 256
+
+/* An entry that somebody has written. */
+struct entry {
+	uint64_t key;
+	struct rpc_place place;
+	uint32_t op;
+	size_t len;
+	uint64_t hash; /* of the argument */
+};
+
+struct owner {
+	uint64_t life;     /* of the slot, as the oracle knows it */
+	uint64_t executed; /* the last call */
+	uint64_t count;    /* of those that have changed the ledger */
+	uint64_t right; /* up to this call the ring has entries that are right: they are durable */
+};
+
+struct conn {
+	struct net_ep *ep; /* NULL: there is none */
+	int slot;          /* that it was welcomed to; -1: none */
+	unsigned char *ring;
+	uint64_t key;
+	struct rpc_place next;
+	uint64_t reply; /* the next one that it is to get */
+};
+
+struct ledger {
+	uint64_t count[CLIENTS];
+};
+
+struct scene {
+	struct input input;
+	struct rpc_memory memory;
+	struct pmemrpc_server *server;
+	struct conn conns[MAX_CONNS];
+	struct owner owners[CLIENTS];
+	struct entry entries[MAX_ENTRIES];
+	size_t num_entries;
+	uint64_t random;
+};
+
+static struct scene scene;
+
+ssize_t __wrap_getrandom(void *buf, size_t len, unsigned int flags);
+int64_t __wrap_rpc_now_ms(void);
+int __wrap_rpc_pmem_open(struct rpc_pmem *pmem, const char *path, uint64_t len,
+			 struct rpc_error *error);
+void __wrap_rpc_pmem_close(struct rpc_pmem *pmem);
+
+ssize_t __wrap_getrandom(void *buf, size_t len, unsigned int flags)
+{
+	(void) flags;
+	for (size_t i = 0; i < len; i++) {
+		scene.random = scene.random * UINT64_C(6364136223846793005) + 1442695040888963407;
+		((unsigned char *) buf)[i] = (unsigned char) (scene.random >> 56);
+	}
+	return (ssize_t) len;
+}
+
+/* The input says when time is over. */
+static int64_t now;
+
+int64_t __wrap_rpc_now_ms(void)
+{
+	return now;
+}
+
+/* The store's memory outlives servers. */
+
+static void write_memory(struct rpc_memory *memory, void *place, const void *data, size_t len)
+{
+	(void) memory;
+	memcpy(place, data, len);
+}
+
+static int persist_memory(struct rpc_memory *memory, const void *place, size_t len)
+{
+	cr_assert((const unsigned char *) place >= memory->base);
+	cr_assert((const unsigned char *) place + len <= memory->base + memory->len);
+	return 0;
+}
+
+int __wrap_rpc_pmem_open(struct rpc_pmem *pmem, const char *path, uint64_t len,
+			 struct rpc_error *error)
+{
+	(void) path, (void) error;
+	if (!scene.memory.base) {
+		scene.memory = (struct rpc_memory){.base = calloc(1, len),
+						   .len = len,
+						   .write = write_memory,
+						   .persist = persist_memory};
+		cr_assert_not_null(scene.memory.base);
+	}
+	*pmem = (struct rpc_pmem){.memory = scene.memory, .fd = -1};
+	return 0;
+}
+
+void __wrap_rpc_pmem_close(struct rpc_pmem *pmem)
+{
+	(void) pmem;
+}
+
+/* What is executed */
+
+static struct rpc_store *store(void)
+{
+	return &scene.server->store;
+}
+
+/* owner_of -- a slot; it may have gone to somebody else */
+static struct owner *owner_of(unsigned int slot)
+{
+	struct owner *owner = &scene.owners[slot];
+	uint64_t life = rpc_store_slot(store(), slot)->life;
+
+	if (owner->life != life)
+		*owner = (struct owner){.life = life, .count = owner->count};
+	return owner;
+}
+
+static bool was_written(const struct pmemrpc_request *request)
+{
+	const struct rpc_slot *slot = rpc_store_slot(store(), request->client);
+	uint64_t hash = XXH3_64bits(request->argument, request->argument_len);
+
+	for (size_t i = scene.num_entries; i-- > 0;) {
+		const struct entry *entry = &scene.entries[i];
+
+		if (entry->key == slot->key && entry->place.sequence == request->sequence &&
+		    entry->place.position == slot->position && entry->op == request->op &&
+		    entry->len == request->argument_len && entry->hash == hash)
+			return true;
+	}
+	return false;
+}
+
+/* handle -- the operation says what: a failure, a reply that is too long, a store to nowhere */
+static int handle(struct pmemrpc_request *request, void *context)
+{
+	struct owner *owner;
+	struct ledger *ledger = pmemrpc_memory(request->server, &(size_t){0});
+	uint64_t count = ledger->count[request->client] + 1;
+	uint32_t how = request->op % 8;
+
+	(void) context;
+	/* When it is opened nobody has told us yet. */
+	scene.server = request->server;
+	owner = owner_of(request->client);
+	cr_assert(was_written(request));
+	cr_assert_eq(request->sequence, owner->executed + 1);
+	owner->executed++;
+	pmemrpc_exclude(request);
+	request->reply_len = how == 1 ? REPLY_MAX + 1 : request->op % (REPLY_MAX + 1);
+	memset(request->reply, (int) request->sequence, REPLY_MAX);
+	if (how == 2)
+		cr_assert_eq(pmemrpc_store(request, (char *) ledger + sizeof(*ledger), &count, 1),
+			     -FI_EINVAL);
+	cr_assert_eq(pmemrpc_store(request, &ledger->count[request->client], &count, sizeof(count)),
+		     0);
+	if (how == 3)
+		cr_assert_eq(pmemrpc_store(request, ledger, ledger, sizeof(*ledger)), -FI_ENOSPC);
+	if (how == 4)
+		return -FI_EIO;
+	owner->count += how != 1 && how != 3;
+	return 0;
+}
+
+/* What the server sends */
+
+static struct conn *conn_of(const struct net_ep *ep)
+{
+	for (size_t i = 0; i < MAX_CONNS; i++) {
+		if (scene.conns[i].ep == ep)
+			return &scene.conns[i];
+	}
+	return NULL;
+}
+
+/* is_lent -- can the client write to that ring? */
+static bool is_lent(const struct conn *conn, const unsigned char *ring)
+{
+	const struct testcore_mr *mr;
+	const struct net_ep *ep = net.eps;
+
+	while (ep && ep != conn->ep)
+		ep = ep->next;
+	/* The server has closed it: nothing comes that way any more. */
+	if (!ep)
+		return false;
+	LIST_FOREACH(mr, &conn->ep->domain->mrs, next)
+	{
+		if (mr->iov[0].iov_base == ring)
+			return true;
+	}
+	return false;
+}
+
+/* welcomed -- the ring is the slot's, and all that the client can reach */
+static void welcomed(struct conn *conn, const struct rpc_welcome_message *message)
+{
+	struct testcore_mr *mr =
+		testcore_mr_find(&conn->ep->domain->mrs, le64toh(message->ring_mr_key));
+	unsigned int slot = 0;
+
+	cr_assert_not_null(mr);
+	while (slot < CLIENTS && rpc_store_ring(store(), slot).base != mr->iov[0].iov_base)
+		slot++;
+	cr_assert(slot < CLIENTS);
+	cr_assert(mr->iov_count == 1 && mr->iov[0].iov_len == RING);
+	cr_assert_eq(le64toh(message->ring_addr), (uintptr_t) mr->iov[0].iov_base);
+	/* It is nobody else's any more. */
+	for (size_t i = 0; i < MAX_CONNS; i++) {
+		if (scene.conns[i].slot == (int) slot)
+			scene.conns[i].ring = NULL;
+		cr_assert(!scene.conns[i].ep || &scene.conns[i] == conn ||
+			  !is_lent(&scene.conns[i], mr->iov[0].iov_base));
+	}
+	conn->slot = (int) slot;
+	conn->ring = mr->iov[0].iov_base;
+	conn->key = le64toh(message->check_key);
+	conn->next = (struct rpc_place){le64toh(message->executed) + 1, le64toh(message->position)};
+	conn->reply = 0;
+	cr_assert_eq(conn->next.sequence, owner_of(slot)->executed + 1);
+	cr_assert(owner_of(slot)->executed >= owner_of(slot)->right);
+}
+
+static void replied(struct conn *conn, const struct rpc_reply_message *message, size_t len)
+{
+	uint64_t sequence = le64toh(message->sequence);
+	const unsigned char *data = (const unsigned char *) (message + 1);
+
+	cr_assert(conn->slot >= 0 && conn->ring);
+	cr_assert(!conn->reply || sequence == conn->reply);
+	cr_assert(sequence && sequence <= owner_of((unsigned int) conn->slot)->executed);
+	cr_assert_eq(le64toh(message->len), len - sizeof(*message));
+	cr_assert(len - sizeof(*message) <= REPLY_MAX);
+	for (size_t i = 0; i < len - sizeof(*message); i++)
+		cr_assert_eq(data[i], (unsigned char) sequence);
+	conn->reply = sequence + 1;
+}
+
+static void see(struct net_ep *ep, const struct testcore_request *request)
+{
+	struct conn *conn = conn_of(ep);
+	const struct rpc_welcome_message *message = request->buf;
+
+	cr_assert(request->what & FI_SEND);
+	cr_assert_not_null(conn);
+	switch (le32toh(message->type)) {
+	case RPC_MSG_WELCOME:
+		cr_assert_eq(request->len, sizeof(*message));
+		welcomed(conn, message);
+		break;
+	case RPC_MSG_REPLY:
+		replied(conn, request->buf, request->len);
+		break;
+	case RPC_MSG_FORGOTTEN:
+		cr_assert(!is_lent(conn, conn->ring));
+		conn->slot = -1;
+		conn->ring = NULL;
+		break;
+	default:
+		cr_assert_eq(le32toh(message->type), RPC_MSG_REFUSED);
+		cr_assert_eq(message->text[RPC_TEXT - 1], 0);
+	}
+}
+
+/* What clients do */
+
+static struct conn *pick(void)
+{
+	return &scene.conns[input_8(&scene.input) % MAX_CONNS];
+}
+
+static void connect_client(void)
+{
+	struct conn *conn = pick();
+	uint8_t how = input_8(&scene.input);
+	unsigned int opened = net.opened;
+
+	if (conn->ep)
+		return;
+	net_raise(scene.server->eq, FI_CONNREQ, NULL, net_info(), how & 1 ? "pmemrpc?" : RPC_HELLO,
+		  how & 2 ? 3 : RPC_HELLO_LEN);
+	while (rpc_server_hear(scene.server) > 0)
+		;
+	*conn = (struct conn){.slot = -1};
+	if (net.opened > opened)
+		conn->ep = net.eps;
+	cr_assert((net.opened > opened) <= !(how & 3));
+}
+
+/* say -- a message, with some of its fields as they should be */
+static void say(void)
+{
+	struct conn *conn = pick();
+	struct rpc_request_message message;
+	uint8_t how = input_8(&scene.input), id = input_8(&scene.input);
+	unsigned char bytes[2 * sizeof(message)];
+	size_t len = sizeof(message);
+
+	input_copy(&scene.input, &message, how & 128 ? sizeof(message) : 0);
+	if (!(how & 128))
+		memset(&message, 0, sizeof(message));
+	if (!(how & 1))
+		message.type = htole32(how & 2   ? RPC_MSG_HELLO
+				       : how & 4 ? RPC_MSG_FORGET
+						 : RPC_MSG_READY);
+	if (!(how & 8))
+		message.version = htole32(RPC_VERSION);
+	if (!(how & 16)) {
+		memset(message.id, id % 3, sizeof(message.id));
+		message.process = htole64(id / 4 % 4);
+		message.resumes = htole64(id & 64);
+		message.replies_from = htole64(conn->next.sequence - id / 4 % 4);
+	}
+	memset(bytes, 0xa5, sizeof(bytes));
+	memcpy(bytes, &message, sizeof(message));
+	if (how & 32)
+		len = input_8(&scene.input) % sizeof(bytes);
+	if (conn->ep)
+		net_deliver(conn->ep, bytes, len);
+}
+
+/* is_open -- the ring is registered still, so that what the client writes arrives */
+static bool is_open(const struct conn *conn)
+{
+	return conn->ep && conn->ring && is_lent(conn, conn->ring);
+}
+
+/* spoil -- what the ring has is not known any more, but for what is executed */
+static void spoil(const struct conn *conn)
+{
+	owner_of((unsigned int) conn->slot)->right = 0;
+}
+
+/* add_right -- the next call's entry is there, if all before it are, and it spoils none of them */
+static void add_right(const struct conn *conn, struct rpc_place place, size_t len)
+{
+	const struct rpc_slot *slot = rpc_store_slot(store(), (unsigned int) conn->slot);
+	struct owner *owner = owner_of((unsigned int) conn->slot);
+	uint64_t last = owner->right > owner->executed ? owner->right : owner->executed;
+
+	if (place.position + rpc_footprint(len) - slot->position > RING)
+		spoil(conn);
+	else if (place.sequence == last + 1)
+		owner->right = place.sequence;
+}
+
+static void scribble(void)
+{
+	struct conn *conn = pick();
+	size_t at = input_16(&scene.input) % RING, len = input_8(&scene.input);
+	unsigned char bytes[UINT8_MAX];
+
+	input_copy(&scene.input, bytes, len);
+	if (!is_open(conn))
+		return;
+	memcpy(conn->ring + at, bytes, len < RING - at ? len : RING - at);
+	spoil(conn);
+}
+
+static void remember(uint64_t key, struct rpc_place place, uint32_t op, const void *argument,
+		     size_t len)
+{
+	cr_assert(scene.num_entries < MAX_ENTRIES);
+	scene.entries[scene.num_entries++] = (struct entry){.key = key,
+							    .place = place,
+							    .op = op,
+							    .len = len,
+							    .hash = XXH3_64bits(argument, len)};
+}
+
+/* enter -- an entry, which may be wrong in its key, sequence, position or word */
+static void enter(void)
+{
+	static unsigned char mirror[2 * RING], argument[RING];
+	struct conn *conn = pick();
+	uint8_t how = input_8(&scene.input);
+	uint32_t op = input_8(&scene.input);
+	size_t len = input_16(&scene.input) % (how & 64 ? RING - 16 + 1 : 128);
+	struct rpc_place place = conn->next;
+	struct rpc_ring ring = {mirror, RING, conn->key};
+	struct rpc_piece pieces[RPC_MAX_PIECES];
+	unsigned int count;
+
+	if (!is_open(conn) || scene.num_entries == MAX_ENTRIES)
+		return;
+	memset(argument, (int) op, len);
+	ring.key ^= how & 1 ? input_8(&scene.input) : 0;
+	place.sequence += how & 2 ? (uint64_t) (int8_t) input_8(&scene.input) : 0;
+	/* Elsewhere, or at the same place in another lap. */
+	place.position +=
+		how & 4 ? (how & 32 ? RING : RPC_ALIGN) * (uint64_t) (int8_t) input_8(&scene.input)
+			: 0;
+	rpc_ring_write(&ring, place, op, argument, len);
+	remember(ring.key, place, op, argument, len);
+	count = rpc_ring_plan(RING, place.position, len, pieces);
+	for (unsigned int i = 0; i < count; i++)
+		memcpy(conn->ring + pieces[i].offset, mirror + pieces[i].offset, pieces[i].len);
+	if (how & 15)
+		spoil(conn);
+	else
+		add_right(conn, place, len);
+	if (how & 8)
+		conn->ring[(place.position + input_8(&scene.input) % 16) % RING] ^=
+			(unsigned char) (1 << how % 8);
+	if (how & 16)
+		return;
+	conn->next.sequence++;
+	conn->next.position += rpc_footprint(len);
+}
+
+static void give_notice(void)
+{
+	struct conn *conn = pick();
+
+	if (conn->ep)
+		net_notice(conn->ep, input_8(&scene.input) & 1);
+}
+
+/* The server */
+
+/* forget_closed -- endpoints that the server has closed */
+static void forget_closed(void)
+{
+	for (size_t i = 0; i < MAX_CONNS; i++) {
+		struct net_ep *ep = net.eps;
+
+		while (ep && ep != scene.conns[i].ep)
+			ep = ep->next;
+		if (!ep)
+			scene.conns[i] = (struct conn){.slot = -1};
+	}
+}
+
+static void serve(void)
+{
+	struct pmemrpc_server *server = scene.server;
+
+	cr_assert(rpc_server_hear(server) >= 0);
+	cr_assert(rpc_worker_serve(&server->lobby) >= 0);
+	for (unsigned int i = 0; i < server->threads; i++)
+		cr_assert(rpc_worker_serve(&server->workers[i]) >= 0);
+	forget_closed();
+}
+
+static void hang_up(void)
+{
+	struct conn *conn = pick();
+
+	if (!conn->ep)
+		return;
+	if (input_8(&scene.input) & 1)
+		net_fail(scene.server->eq, &conn->ep->core.fid.fid, NULL, 0);
+	else
+		net_raise(scene.server->eq, FI_SHUTDOWN, &conn->ep->core.fid.fid, NULL, NULL, 0);
+}
+
+static void complete(void)
+{
+	struct conn *conn = pick();
+	uint8_t how = input_8(&scene.input);
+
+	for (unsigned int i = 0; conn->ep && i < how % 8; i++)
+		net_complete(conn->ep, how & 128 ? FI_EIO : 0);
+}
+
+static void open_server(void)
+{
+	const struct pmemrpc_server_attr attr = {.path = "anything",
+						 .service = "1",
+						 .clients = CLIENTS,
+						 .ring = RING,
+						 .window = WINDOW,
+						 .reply_max = REPLY_MAX,
+						 .effects_max = 40,
+						 .memory = sizeof(struct ledger),
+						 .threads = CLIENTS,
+						 .handler = handle};
+	char error[256];
+
+	cr_assert_eq(pmemrpc_server_open(&attr, &scene.server, error, sizeof(error)), 0);
+}
+
+/* check_memory -- all: nobody has left an entry that is not executed */
+static void check_memory(bool all)
+{
+	const struct ledger *ledger = pmemrpc_memory(scene.server, &(size_t){0});
+
+	for (unsigned int i = 0; i < CLIENTS; i++) {
+		cr_assert_eq(ledger->count[i], scene.owners[i].count);
+		if (rpc_store_slot(store(), i)->used)
+			cr_assert_eq(rpc_store_slot(store(), i)->executed, owner_of(i)->executed);
+		cr_assert(!all || owner_of(i)->executed >= owner_of(i)->right);
+	}
+}
+
+/* close_server -- as pmemrpc_server_run leaves it: nobody is on the way from one thread to another
+ */
+static void close_server(void)
+{
+	struct pmemrpc_server *server = scene.server;
+
+	rpc_worker_receive(&server->lobby);
+	for (unsigned int i = 0; i < server->threads; i++)
+		rpc_worker_receive(&server->workers[i]);
+	pmemrpc_server_close(server);
+}
+
+/* crash -- as if it had never been closed: what is valid is executed when it is opened */
+static void crash(void)
+{
+	unsigned char *image = malloc(scene.memory.len);
+	struct owner owners[CLIENTS];
+
+	cr_assert_not_null(image);
+	memcpy(image, scene.memory.base, scene.memory.len);
+	memcpy(owners, scene.owners, sizeof(owners));
+	close_server();
+	memcpy(scene.memory.base, image, scene.memory.len);
+	memcpy(scene.owners, owners, sizeof(owners));
+	free(image);
+}
+
+static void restart(void)
+{
+	for (size_t i = 0; i < MAX_CONNS; i++)
+		scene.conns[i].ring = NULL;
+	if (input_8(&scene.input) & 1)
+		crash();
+	else
+		close_server();
+	open_server();
+	forget_closed();
+	check_memory(true);
+}
+
+static void act(void)
+{
+	switch (input_8(&scene.input) % 16) {
+	case 0:
+		connect_client();
+		break;
+	case 1:
+	case 2:
+	case 3:
+		say();
+		break;
+	case 4:
+		scribble();
+		break;
+	case 5:
+	case 6:
+		enter();
+		break;
+	case 7:
+	case 8:
+		give_notice();
+		break;
+	case 9:
+		hang_up();
+		break;
+	case 10:
+		complete();
+		break;
+	case 11:
+		now += (int64_t) input_8(&scene.input) << 8;
+		break;
+	case 12:
+		net.room = input_8(&scene.input) % 16;
+		break;
+	case 13:
+		restart();
+		break;
+	default:
+		serve();
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	scene = (struct scene){.input = {data, size}, .random = XXH3_64bits(data, size)};
+	net = (struct net){.room = 16, .on_transmit = see};
+	now = 0;
+	for (size_t i = 0; i < MAX_CONNS; i++)
+		scene.conns[i].slot = -1;
+	open_server();
+	while (scene.input.left)
+		act();
+	serve();
+	check_memory(false);
+	close_server();
+	cr_assert(!net.eps && !net.objects);
+	free(scene.memory.base);
+	return 0;
+}

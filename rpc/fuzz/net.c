@@ -1,0 +1,600 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* net.c -- a libfabric without a network; net.h says what it does */
+#include "net.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <rdma/fi_errno.h>
+
+#include "testcore/fid.h"
+
+#define SIZE 16
+
+struct net_event {
+	struct net_event *next;
+	uint32_t type; /* 0: an error */
+	size_t len;
+	struct fi_eq_cm_entry cm;
+	char data[256];
+};
+
+struct net net;
+
+int __wrap_fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
+		      const struct fi_info *hints, struct fi_info **info);
+int __wrap_fi_fabric(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
+
+static struct net_ep *to_ep(struct fid_ep *fid)
+{
+	return testcore_of(fid, struct net_ep, core.fid);
+}
+
+static int get_wait(int fd, int command, void *arg)
+{
+	if (command != FI_GETWAIT)
+		return -FI_ENOSYS;
+	*(int *) arg = fd;
+	return 0;
+}
+
+/* Completion queues */
+
+static struct net_cq *to_cq(struct fid *fid)
+{
+	return testcore_of(fid, struct net_cq, core.fid.fid);
+}
+
+static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
+{
+	ssize_t ret = testcore_cq_read(fid, buf, count);
+
+	if (ret == -FI_EAGAIN && net.on_idle)
+		net.on_idle(0);
+	return ret;
+}
+
+static ssize_t cq_sread(struct fid_cq *fid, void *buf, size_t count, const void *cond, int timeout)
+{
+	ssize_t ret = testcore_cq_read(fid, buf, count);
+
+	(void) cond;
+	if (ret != -FI_EAGAIN)
+		return ret;
+	if (net.on_idle)
+		net.on_idle(timeout);
+	return testcore_cq_read(fid, buf, count);
+}
+
+static struct fi_ops_cq cq_ops = {
+	.size = sizeof(struct fi_ops_cq),
+	.read = cq_read,
+	.readerr = testcore_cq_readerr,
+	.sread = cq_sread,
+};
+
+static int cq_close(struct fid *fid)
+{
+	struct net_cq *cq = to_cq(fid);
+
+	close(cq->fd);
+	testcore_cq_destroy(&cq->core);
+	free(cq);
+	net.objects--;
+	return 0;
+}
+
+static int cq_control(struct fid *fid, int command, void *arg)
+{
+	return get_wait(to_cq(fid)->fd, command, arg);
+}
+
+static struct fi_ops cq_fi_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = cq_close,
+	.control = cq_control,
+};
+
+static int domain_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **fid,
+			  void *context)
+{
+	struct net_cq *cq = testcore_need(calloc(1, sizeof(*cq)));
+
+	(void) domain;
+	testcore_cq_init(&cq->core, attr, &cq_fi_ops, context);
+	cq->core.fid.ops = &cq_ops;
+	cq->fd = eventfd(0, EFD_CLOEXEC);
+	*fid = &cq->core.fid;
+	net.objects++;
+	return 0;
+}
+
+/* Requests */
+
+static void add(struct testcore_request **list, size_t *count,
+		const struct testcore_request *request)
+{
+	*list = testcore_need(realloc(*list, (*count + 1) * sizeof(**list)));
+	(*list)[(*count)++] = *request;
+}
+
+static struct testcore_request take(struct testcore_request *list, size_t *count)
+{
+	struct testcore_request first = list[0];
+
+	--*count;
+	memmove(list, list + 1, *count * sizeof(*list));
+	return first;
+}
+
+static ssize_t post(struct testcore_ep *core, const struct testcore_request *request)
+{
+	struct net_ep *ep = testcore_of(core, struct net_ep, core);
+
+	if (request->what & FI_RECV) {
+		add(&ep->receives, &ep->num_receives, request);
+		return 0;
+	}
+	if (ep->num_transmits >= net.room)
+		return -FI_EAGAIN;
+	if (net.on_transmit)
+		net.on_transmit(ep, request);
+	add(&ep->transmits, &ep->num_transmits, request);
+	return 0;
+}
+
+static void report(struct testcore_cq *cq, const struct testcore_request *request, uint64_t flags,
+		   size_t len, int err)
+{
+	struct testcore_entry entry = {.err = err, .prov_errno = err};
+
+	entry.ok.op_context = request ? request->context : NULL;
+	entry.ok.flags = flags;
+	entry.ok.len = len;
+	testcore_cq_add(cq, &entry);
+}
+
+bool net_deliver(struct net_ep *ep, const void *data, size_t len)
+{
+	struct testcore_request receive;
+
+	if (!ep->num_receives)
+		return false;
+	receive = take(ep->receives, &ep->num_receives);
+	if (len > receive.len)
+		len = receive.len;
+	testcore_scatter(&receive, data, len);
+	report(ep->core.rx_cq, &receive, FI_MSG | FI_RECV, len, 0);
+	return true;
+}
+
+bool net_notice(struct net_ep *ep, bool uses)
+{
+	uint64_t flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA;
+	struct testcore_request receive;
+
+	if (!uses) {
+		report(ep->core.rx_cq, NULL, flags, 0, 0);
+		return true;
+	}
+	if (!ep->num_receives)
+		return false;
+	receive = take(ep->receives, &ep->num_receives);
+	report(ep->core.rx_cq, &receive, flags, 0, 0);
+	return true;
+}
+
+bool net_complete(struct net_ep *ep, int err)
+{
+	struct testcore_request request;
+
+	if (!ep->num_transmits)
+		return false;
+	request = take(ep->transmits, &ep->num_transmits);
+	if (err || request.reported)
+		report(ep->core.tx_cq, &request, request.what, 0, err);
+	return true;
+}
+
+/* Endpoints */
+
+static int ep_close(struct fid *fid)
+{
+	struct net_ep *ep = testcore_of(fid, struct net_ep, core.fid.fid), **at = &net.eps;
+
+	while (*at != ep)
+		at = &(*at)->next;
+	*at = ep->next;
+	free(ep->transmits);
+	free(ep->receives);
+	free(ep);
+	net.objects--;
+	return 0;
+}
+
+static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
+{
+	struct net_ep *ep = testcore_of(fid, struct net_ep, core.fid.fid);
+
+	if (bfid->fclass == FI_CLASS_EQ)
+		ep->eq = testcore_of(bfid, struct fid_eq, fid);
+	return testcore_ep_bind(fid, bfid, flags);
+}
+
+static struct fi_ops ep_fi_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = ep_close,
+	.bind = ep_bind,
+	.control = testcore_ep_control,
+};
+
+static int ep_connect(struct fid_ep *fid, const void *addr, const void *param, size_t len)
+{
+	(void) addr, (void) param, (void) len;
+	/* Who waits for the answer is idle: it may be another one. */
+	net_raise(to_ep(fid)->eq, FI_CONNECTED, &fid->fid, NULL, NULL, 0);
+	return 0;
+}
+
+static int ep_accept(struct fid_ep *fid, const void *param, size_t len)
+{
+	(void) fid, (void) param, (void) len;
+	return 0;
+}
+
+static int ep_shutdown(struct fid_ep *fid, uint64_t flags)
+{
+	(void) fid, (void) flags;
+	return 0;
+}
+
+static struct fi_ops_cm ep_cm_ops = {
+	.size = sizeof(struct fi_ops_cm),
+	.connect = ep_connect,
+	.accept = ep_accept,
+	.shutdown = ep_shutdown,
+};
+
+static int domain_endpoint(struct fid_domain *domain, struct fi_info *info, struct fid_ep **fid,
+			   void *context)
+{
+	struct net_ep *ep = testcore_need(calloc(1, sizeof(*ep)));
+
+	testcore_ep_init(&ep->core, info, &ep_fi_ops, context, post);
+	ep->core.fid.cm = &ep_cm_ops;
+	ep->domain = testcore_of(domain, struct net_domain, fid);
+	ep->number = net.opened++;
+	ep->next = net.eps;
+	net.eps = ep;
+	*fid = &ep->core.fid;
+	net.objects++;
+	return 0;
+}
+
+/* Domains */
+
+static int mr_close(struct fid *fid)
+{
+	struct testcore_mr *mr = testcore_of(fid, struct testcore_mr, fid.fid);
+
+	testcore_mr_destroy(mr);
+	free(mr);
+	net.objects--;
+	return 0;
+}
+
+static struct fi_ops mr_fi_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = mr_close,
+};
+
+static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags,
+		      struct fid_mr **mr_fid)
+{
+	struct net_domain *domain = testcore_of(fid, struct net_domain, fid.fid);
+	struct testcore_mr *mr = testcore_need(malloc(sizeof(*mr)));
+	static uint64_t last_key;
+
+	(void) flags;
+	testcore_mr_init(mr, &domain->mrs, attr, ++last_key, &mr_fi_ops);
+	*mr_fid = &mr->fid;
+	net.objects++;
+	return 0;
+}
+
+static struct fi_ops_mr mr_ops = {
+	.size = sizeof(struct fi_ops_mr),
+	.reg = testcore_mr_reg,
+	.regattr = mr_regattr,
+};
+
+static int domain_close(struct fid *fid)
+{
+	free(testcore_of(fid, struct net_domain, fid.fid));
+	net.objects--;
+	return 0;
+}
+
+static struct fi_ops domain_fi_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = domain_close,
+};
+
+static struct fi_ops_domain domain_ops = {
+	.size = sizeof(struct fi_ops_domain),
+	.cq_open = domain_cq_open,
+	.endpoint = domain_endpoint,
+};
+
+static int fabric_domain(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **fid,
+			 void *context)
+{
+	struct net_domain *domain = testcore_need(calloc(1, sizeof(*domain)));
+
+	(void) fabric, (void) info;
+	LIST_INIT(&domain->mrs);
+	domain->fid = (struct fid_domain){
+		.fid = {.fclass = FI_CLASS_DOMAIN, .context = context, .ops = &domain_fi_ops},
+		.ops = &domain_ops,
+		.mr = &mr_ops,
+	};
+	*fid = &domain->fid;
+	net.objects++;
+	return 0;
+}
+
+/* Event queues */
+
+static struct net_eq *to_eq(struct fid_eq *fid)
+{
+	return testcore_of(fid, struct net_eq, fid);
+}
+
+static void add_event(struct fid_eq *fid, uint32_t type, struct fid *about, struct fi_info *info,
+		      const void *data, size_t len)
+{
+	struct net_event **at = &to_eq(fid)->events;
+	struct net_event *event = testcore_need(calloc(1, sizeof(*event)));
+
+	event->type = type;
+	event->cm.fid = about;
+	event->cm.info = info;
+	event->len = len;
+	if (len)
+		memcpy(event->data, data, len);
+	while (*at)
+		at = &(*at)->next;
+	*at = event;
+}
+
+void net_raise(struct fid_eq *eq, uint32_t type, struct fid *fid, struct fi_info *info,
+	       const void *data, size_t len)
+{
+	add_event(eq, type, fid, info, data, len);
+}
+
+void net_fail(struct fid_eq *eq, struct fid *fid, const void *data, size_t len)
+{
+	add_event(eq, 0, fid, NULL, data, len);
+}
+
+static void drop_event(struct net_eq *eq)
+{
+	struct net_event *event = eq->events;
+
+	eq->events = event->next;
+	free(event);
+}
+
+static ssize_t eq_read(struct fid_eq *fid, uint32_t *type, void *buf, size_t len, uint64_t flags)
+{
+	struct net_eq *eq = to_eq(fid);
+	struct net_event *event = eq->events;
+	ssize_t ret;
+
+	(void) flags;
+	if (!event)
+		return -FI_EAGAIN;
+	if (!event->type)
+		return -FI_EAVAIL;
+	ret = (ssize_t) (sizeof(event->cm) + event->len);
+	if ((size_t) ret > len)
+		return -FI_ETOOSMALL;
+	*type = event->type;
+	memcpy(buf, &event->cm, sizeof(event->cm));
+	memcpy((char *) buf + sizeof(event->cm), event->data, event->len);
+	drop_event(eq);
+	return ret;
+}
+
+static ssize_t eq_sread(struct fid_eq *fid, uint32_t *type, void *buf, size_t len, int timeout,
+			uint64_t flags)
+{
+	if (net.on_idle)
+		net.on_idle(to_eq(fid)->events ? 0 : timeout);
+	return eq_read(fid, type, buf, len, flags);
+}
+
+static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *entry, uint64_t flags)
+{
+	/* It stays there until the next call, as a provider's does. */
+	static char said[256];
+	struct net_eq *eq = to_eq(fid);
+
+	(void) flags;
+	if (!eq->events || eq->events->type)
+		return -FI_EAGAIN;
+	memcpy(said, eq->events->data, sizeof(said));
+	*entry = (struct fi_eq_err_entry){.fid = eq->events->cm.fid,
+					  .err = FI_ECONNREFUSED,
+					  .err_data = said,
+					  .err_data_size = eq->events->len};
+	drop_event(eq);
+	return sizeof(*entry);
+}
+
+static struct fi_ops_eq eq_ops = {
+	.size = sizeof(struct fi_ops_eq),
+	.read = eq_read,
+	.readerr = eq_readerr,
+	.sread = eq_sread,
+};
+
+static int eq_close(struct fid *fid)
+{
+	struct net_eq *eq = testcore_of(fid, struct net_eq, fid.fid);
+
+	while (eq->events) {
+		fi_freeinfo(eq->events->cm.info);
+		drop_event(eq);
+	}
+	close(eq->fd);
+	free(eq);
+	net.objects--;
+	return 0;
+}
+
+static int eq_control(struct fid *fid, int command, void *arg)
+{
+	return get_wait(testcore_of(fid, struct net_eq, fid.fid)->fd, command, arg);
+}
+
+static struct fi_ops eq_fi_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = eq_close,
+	.control = eq_control,
+};
+
+static int fabric_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **fid,
+			  void *context)
+{
+	struct net_eq *eq = testcore_need(calloc(1, sizeof(*eq)));
+
+	(void) fabric, (void) attr;
+	eq->fid.fid.fclass = FI_CLASS_EQ;
+	eq->fid.fid.context = context;
+	eq->fid.fid.ops = &eq_fi_ops;
+	eq->fid.ops = &eq_ops;
+	eq->fd = eventfd(0, EFD_CLOEXEC);
+	net.eq = *fid = &eq->fid;
+	net.objects++;
+	return 0;
+}
+
+/* Passive endpoints */
+
+static int pep_close(struct fid *fid)
+{
+	free(testcore_of(fid, struct fid_pep, fid));
+	net.objects--;
+	return 0;
+}
+
+static int pep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
+{
+	(void) fid, (void) bfid, (void) flags;
+	return 0;
+}
+
+static struct fi_ops pep_fi_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = pep_close,
+	.bind = pep_bind,
+};
+
+static int pep_listen(struct fid_pep *fid)
+{
+	(void) fid;
+	return 0;
+}
+
+static int pep_reject(struct fid_pep *fid, struct fid *handle, const void *param, size_t len)
+{
+	(void) fid, (void) handle, (void) param, (void) len;
+	net.rejected++;
+	return 0;
+}
+
+static struct fi_ops_cm pep_cm_ops = {
+	.size = sizeof(struct fi_ops_cm),
+	.listen = pep_listen,
+	.reject = pep_reject,
+};
+
+static int fabric_passive_ep(struct fid_fabric *fabric, struct fi_info *info, struct fid_pep **fid,
+			     void *context)
+{
+	struct fid_pep *pep = testcore_need(calloc(1, sizeof(*pep)));
+
+	(void) fabric, (void) info;
+	pep->fid.fclass = FI_CLASS_PEP;
+	pep->fid.context = context;
+	pep->fid.ops = &pep_fi_ops;
+	pep->cm = &pep_cm_ops;
+	*fid = pep;
+	net.objects++;
+	return 0;
+}
+
+/* The fabric */
+
+static int fabric_trywait(struct fid_fabric *fabric, struct fid **fids, int count)
+{
+	(void) fabric, (void) fids, (void) count;
+	return 0;
+}
+
+static int fabric_close(struct fid *fid)
+{
+	(void) fid;
+	net.objects--;
+	return 0;
+}
+
+static struct fi_ops fabric_fi_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = fabric_close,
+};
+
+static struct fi_ops_fabric fabric_ops = {
+	.size = sizeof(struct fi_ops_fabric),
+	.domain = fabric_domain,
+	.passive_ep = fabric_passive_ep,
+	.eq_open = fabric_eq_open,
+	.trywait = fabric_trywait,
+};
+
+int __wrap_fi_fabric(struct fi_fabric_attr *attr, struct fid_fabric **fid, void *context)
+{
+	static struct fid_fabric fabric = {
+		.fid = {.fclass = FI_CLASS_FABRIC, .ops = &fabric_fi_ops},
+		.ops = &fabric_ops,
+	};
+
+	(void) attr;
+	fabric.fid.context = context;
+	fabric.api_version = FI_VERSION(1, 17);
+	*fid = &fabric;
+	net.objects++;
+	return 0;
+}
+
+struct fi_info *net_info(void)
+{
+	struct fi_info *info = testcore_need(fi_allocinfo());
+
+	info->domain_attr->mr_mode = FI_MR_PROV_KEY | FI_MR_VIRT_ADDR;
+	info->tx_attr->size = SIZE;
+	info->rx_attr->size = SIZE;
+	return info;
+}
+
+int __wrap_fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
+		      const struct fi_info *hints, struct fi_info **info)
+{
+	(void) version, (void) node, (void) service, (void) flags, (void) hints;
+	*info = net_info();
+	return 0;
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * judge.c -- what a power failure leaves is recovered from, and held against what was said
+ *
+ * The server starts on the image, as it does after a crash: it carries out the journal, and
+ * executes all that is valid.  Then:
+ *   - all calls are executed of which the client has heard that they are durable, or the server
+ *     itself by a notice, and none that was not posted,
+ *   - each once and in order: the ledger says so,
+ *   - the replies to the last calls are kept, and those that were given are the same ones,
+ *   - once a client has come back, nothing is valid that is left in the ring, and its next call is
+ *     executed.
+ * What comes of an image depends on nothing but the image and on what was said, so each such pair
+ * is looked at once.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include <glib.h>
+#include <xxhash.h>
+
+#include "stage.h"
+
+#define NEXT_LIFE 1
+#define NEW_KEY 1000
+
+/* What was said. */
+struct told {
+	uint64_t posted, durable, executed, heard;
+};
+
+struct judge {
+	GHashTable *seen; /* what was wrong with it */
+	struct part parts[PARTS];
+	unsigned char *image;
+	struct rpc_memory memory;
+	struct actor actor;
+	struct pmemrpc_server server;
+	struct rpc_worker worker;
+	unsigned int window;
+	uint64_t images;
+};
+
+static void write_image(struct rpc_memory *memory, void *place, const void *data, size_t len)
+{
+	(void) memory;
+	memcpy(place, data, len);
+}
+
+static int persist_image(struct rpc_memory *memory, const void *place, size_t len)
+{
+	(void) memory;
+	(void) place;
+	(void) len;
+	return 0;
+}
+
+struct judge *judge_open(const struct world *world)
+{
+	const struct stage *stage = world->own;
+	struct judge *judge = g_new0(struct judge, 1);
+
+	judge->seen = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, NULL);
+	stage_parts(stage, judge->parts);
+	/* What is in no part never changes. */
+	judge->image = g_memdup2(stage->memory.base, stage->memory.len);
+	judge->memory = (struct rpc_memory){.base = judge->image,
+					    .len = stage->memory.len,
+					    .write = write_image,
+					    .persist = persist_image};
+	judge->actor = (struct actor){.scene = stage->scene, .life = NEXT_LIFE};
+	judge->server.handler = stage_handle;
+	judge->server.context = &judge->actor;
+	pthread_mutex_init(&judge->server.lock, NULL);
+	pthread_mutex_init(&judge->server.exclusive, NULL);
+	judge->worker.server = &judge->server;
+	judge->worker.body = g_malloc0(stage->scene->ring);
+	judge->worker.reply = g_malloc0(sizeof(struct answer));
+	judge->window = stage->scene->window;
+	world_sure(rpc_transaction_open(&judge->worker.transaction, &stage->server.store));
+	return judge;
+}
+
+void judge_close(struct judge *judge)
+{
+	g_hash_table_destroy(judge->seen);
+	rpc_transaction_close(&judge->worker.transaction);
+	g_free(judge->worker.body);
+	g_free(judge->worker.reply);
+	g_free(judge->image);
+	g_free(judge);
+}
+
+uint64_t judge_images(const struct judge *judge)
+{
+	return judge->images;
+}
+
+/* take_image -- and say what stands for it, and for what was said */
+static uint64_t take_image(struct judge *judge, struct world *world, const struct told *told)
+{
+	uint64_t hash = XXH3_64bits(told, sizeof(*told));
+
+	for (size_t i = 0; i < PARTS; i++) {
+		unsigned char *at = judge->image + judge->parts[i].offset;
+
+		hw_image(world->sim->hw, world->memory[0] + judge->parts[i].offset,
+			 judge->parts[i].len, (char *) at);
+		hash = XXH3_64bits_withSeed(at, judge->parts[i].len, hash);
+	}
+	return hash;
+}
+
+static const char *judge_replies(struct judge *judge, const struct told *told, uint64_t executed)
+{
+	for (uint64_t i = executed; i && i + judge->window > executed; i--) {
+		const struct rpc_reply *kept = rpc_store_reply(&judge->server.store, 0, i);
+		const struct answer *answer = (const void *) (kept + 1);
+
+		if (!kept || kept->status != STATUS || kept->len != sizeof(*answer) ||
+		    answer->count != i)
+			return "a reply is not there";
+		if (i <= told->executed && answer->life == NEXT_LIFE)
+			return "another reply was given than is kept";
+	}
+	return NULL;
+}
+
+/* come_back -- a client, which goes on with one call */
+static const char *come_back(struct judge *judge)
+{
+	struct rpc_store *store = &judge->server.store;
+	struct rpc_slot *slot = rpc_store_slot(store, 0);
+	struct rpc_place place = {slot->executed + 1, slot->position};
+	unsigned char argument[1024];
+	struct rpc_ring ring;
+	size_t len = stage_fill(judge->actor.scene, place.sequence, argument);
+
+	if (rpc_store_greet(store, 0, 2, NEW_KEY) || rpc_server_execute(&judge->worker, 0))
+		return "what an earlier connection has left is valid";
+	ring = rpc_store_ring(store, 0);
+	/* Behind it is room, as in a client's copy. */
+	rpc_ring_write(&ring, place, (uint32_t) place.sequence, argument, len);
+	if (rpc_server_execute(&judge->worker, 0) != 1 || slot->executed != place.sequence)
+		return "a client that has come back can't go on";
+	return NULL;
+}
+
+/* drain -- as rpc_server_drain, but a mutant may find calls for ever */
+static int drain(struct judge *judge, uint64_t posted)
+{
+	const struct rpc_slot *slot = rpc_store_slot(&judge->server.store, 0);
+	int ret = 1;
+
+	while (ret > 0 && slot->executed <= posted)
+		ret = rpc_server_execute(&judge->worker, 0);
+	return ret < 0 ? ret : 0;
+}
+
+static const char *recover(struct judge *judge, const struct told *told)
+{
+	static const struct rpc_sizes any;
+	struct rpc_store *store = &judge->server.store;
+	const struct ledger *ledger;
+	uint64_t executed, before;
+	const char *wrong = NULL;
+
+	if (rpc_store_open(store, &judge->memory, &any))
+		return "the store can't be opened";
+	before = rpc_store_slot(store, 0)->executed;
+	judge->actor.wrong = NULL;
+	if (drain(judge, told->posted))
+		wrong = "what is durable can't be executed";
+	executed = rpc_store_slot(store, 0)->executed;
+	ledger = stage_ledger(store);
+	if (!wrong)
+		wrong = judge->actor.wrong;
+	if (!wrong && executed < told->durable)
+		wrong = "a call is lost of which the client has heard that it is durable";
+	if (!wrong && executed < told->heard)
+		wrong = "a call is lost of which the server has heard that it is durable";
+	if (!wrong && executed > told->posted)
+		wrong = "more calls are executed than were made";
+	if (!wrong && before < told->executed)
+		wrong = "a call whose reply was given is not executed";
+	if (!wrong && (ledger->count != executed || ledger->order != stage_order(executed)))
+		wrong = "effects are lost, or there twice, or in another order";
+	if (!wrong)
+		wrong = judge_replies(judge, told, executed);
+	if (!wrong)
+		wrong = come_back(judge);
+	rpc_store_close(store);
+	return wrong;
+}
+
+/* judge_told -- what the client was told of calls that are executed */
+static const char *judge_told(const struct stage *stage)
+{
+	const struct pmemrpc_client *client = stage->client;
+
+	if (stage->actor.wrong)
+		return stage->actor.wrong;
+	for (unsigned int i = 0; i < stage->posted; i++) {
+		const struct pmemrpc_call *call = &stage->calls[i];
+
+		if (call->sequence > client->executed)
+			continue;
+		if (call->state != PMEMRPC_EXECUTED || call->status != STATUS ||
+		    call->reply_len != sizeof(struct answer) ||
+		    stage->answers[i].count != call->sequence || stage->answers[i].life)
+			return "a reply is not that of the call";
+	}
+	return NULL;
+}
+
+const char *judge_now(struct world *world, bool final)
+{
+	const struct stage *stage = world->own;
+	const struct pmemrpc_client *client = stage->client;
+	struct judge *judge = stage->judge;
+	const struct told told = {.posted = client->posted,
+				  .durable = client->durable,
+				  .executed = client->executed,
+				  .heard = stage->scene->before + stage->heard};
+	const char *wrong = judge_told(stage);
+	uint64_t hash;
+	void *known;
+
+	if (wrong)
+		return wrong;
+	if (final && client->executed != stage->scene->before + stage->scene->calls)
+		return "nothing happens any more, and not all calls are executed";
+	hash = take_image(judge, world, &told);
+	if (g_hash_table_lookup_extended(judge->seen, &hash, NULL, &known))
+		return known;
+	judge->images++;
+	wrong = recover(judge, &told);
+	g_hash_table_insert(judge->seen, g_memdup2(&hash, sizeof(hash)), (void *) wrong);
+	return wrong;
+}

@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# local.mk -- libpmemrpc on the model of the hardware; %D% is this directory
+
+check_PROGRAMS += rpc_model
+rpc_model_SOURCES = \
+	%D%/judge.c \
+	%D%/mutants.c \
+	%D%/rpc_model.c \
+	%D%/stage.c %D%/stage.h
+rpc_model_CPPFLAGS = $(pmemsim_cppflags) -I$(srcdir)/rpc
+rpc_model_CFLAGS = $(pmemsim_cflags)
+# What mutants do wrong.
+rpc_model_LDFLAGS = $(pmemsim_ldflags) \
+	-Wl,--wrap=rpc_check,--wrap=rpc_journal_check,--wrap=rpc_ring_plan,--wrap=rpc_store_executed
+rpc_model_LDADD = libpmemsim.la librpc.la

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* mutants.c -- what a wrong client or server would do: these stand in for functions of the library
+ */
+#include <string.h>
+
+#include "stage.h"
+
+enum mutant mutant;
+
+uint64_t __real_rpc_check(uint64_t key, struct rpc_place place, const void *body, size_t len);
+uint64_t __wrap_rpc_check(uint64_t key, struct rpc_place place, const void *body, size_t len);
+uint64_t __real_rpc_journal_check(uint64_t secret, const void *changes, size_t len);
+uint64_t __wrap_rpc_journal_check(uint64_t secret, const void *changes, size_t len);
+unsigned int __real_rpc_ring_plan(size_t ring_size, uint64_t position, size_t argument_len,
+				  struct rpc_piece pieces[RPC_MAX_PIECES]);
+unsigned int __wrap_rpc_ring_plan(size_t ring_size, uint64_t position, size_t argument_len,
+				  struct rpc_piece pieces[RPC_MAX_PIECES]);
+int __real_rpc_store_executed(struct rpc_store *store, struct rpc_transaction *transaction,
+			      unsigned int slot, size_t len, int status, const void *reply,
+			      size_t reply_len);
+int __wrap_rpc_store_executed(struct rpc_store *store, struct rpc_transaction *transaction,
+			      unsigned int slot, size_t len, int status, const void *reply,
+			      size_t reply_len);
+
+uint64_t __wrap_rpc_check(uint64_t key, struct rpc_place place, const void *body, size_t len)
+{
+	static const unsigned char nothing[1024];
+
+	if (mutant == NO_SEQUENCE)
+		place = (struct rpc_place){0};
+	return __real_rpc_check(key, place, mutant == NO_BODY ? nothing : body, len);
+}
+
+uint64_t __wrap_rpc_journal_check(uint64_t secret, const void *changes, size_t len)
+{
+	return mutant == JOURNAL_TORN ? 1 : __real_rpc_journal_check(secret, changes, len);
+}
+
+unsigned int __wrap_rpc_ring_plan(size_t ring_size, uint64_t position, size_t argument_len,
+				  struct rpc_piece pieces[RPC_MAX_PIECES])
+{
+	unsigned int count = __real_rpc_ring_plan(ring_size, position, argument_len, pieces);
+	struct rpc_piece word = pieces[count - 1];
+
+	if (mutant == WORD_FIRST) {
+		memmove(&pieces[1], &pieces[0], (count - 1) * sizeof(pieces[0]));
+		pieces[0] = word;
+	}
+	return count;
+}
+
+/* store_effect -- without a transaction */
+static void store_effect(struct rpc_store *store, uint64_t sequence)
+{
+	struct ledger *place = stage_ledger(store);
+	const struct ledger ledger = {place->count + 1, place->order * 31 + sequence};
+
+	store->memory->write(store->memory, place, &ledger, sizeof(ledger));
+	store->memory->persist(store->memory, place, sizeof(ledger));
+}
+
+int __wrap_rpc_store_executed(struct rpc_store *store, struct rpc_transaction *transaction,
+			      unsigned int slot, size_t len, int status, const void *reply,
+			      size_t reply_len)
+{
+	uint64_t sequence = rpc_store_slot(store, slot)->executed + 1;
+	int ret;
+
+	if (mutant == WATERMARK_FIRST || mutant == EFFECT_FIRST)
+		rpc_transaction_drop(transaction);
+	if (mutant == EFFECT_FIRST)
+		store_effect(store, sequence);
+	ret = __real_rpc_store_executed(store, transaction, slot, len, status, reply, reply_len);
+	if (mutant == WATERMARK_FIRST)
+		store_effect(store, sequence);
+	return ret;
+}

@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* stage.c -- client and server, step by step; stage.h says what of them is real */
+#include "stage.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SECRET 77
+#define REPLY_MAX sizeof(struct answer)
+#define LINES(len) (((len) + HW_LINE - 1) / HW_LINE * HW_LINE)
+/* More than a transaction of these calls has. */
+#define JOURNAL_LEN ((size_t) 6 * HW_LINE)
+
+static const uint8_t me[RPC_ID] = "the model's id";
+
+static struct stage *stage_of(const struct world *world)
+{
+	return world->own;
+}
+
+/* Calls */
+
+size_t stage_fill(const struct scene *scene, uint64_t sequence, unsigned char *argument)
+{
+	size_t len = sequence <= MAX_CALLS ? scene->arguments[sequence] : 0;
+
+	if (!len)
+		len = 8;
+	for (size_t i = 0; i < len; i++)
+		argument[i] = (unsigned char) (sequence * 17 + i / 8);
+	return len;
+}
+
+uint64_t stage_order(uint64_t sequence)
+{
+	uint64_t order = 0;
+
+	for (uint64_t i = 1; i <= sequence; i++)
+		order = order * 31 + i;
+	return order;
+}
+
+struct ledger *stage_ledger(const struct rpc_store *store)
+{
+	return (struct ledger *) (store->memory->base + store->app);
+}
+
+int stage_handle(struct pmemrpc_request *request, void *context)
+{
+	struct actor *actor = context;
+	struct ledger *place = stage_ledger(&request->server->store);
+	struct ledger ledger = {place->count + 1, place->order * 31 + request->sequence};
+	const struct answer answer = {ledger.count, actor->life};
+	unsigned char argument[1024];
+	size_t len = stage_fill(actor->scene, request->sequence, argument);
+
+	if (request->op != (uint32_t) request->sequence || request->argument_len != len ||
+	    memcmp(request->argument, argument, len))
+		actor->wrong = "a call is executed that nobody has made";
+	pmemrpc_store(request, place, &ledger, sizeof(ledger));
+	memcpy(request->reply, &answer, sizeof(answer));
+	request->reply_len = sizeof(answer);
+	return STATUS;
+}
+
+/* The server's memory */
+
+static void write_plain(struct rpc_memory *memory, void *place, const void *data, size_t len)
+{
+	(void) memory;
+	memcpy(place, data, len);
+}
+
+static int persist_plain(struct rpc_memory *memory, const void *place, size_t len)
+{
+	(void) memory;
+	(void) place;
+	(void) len;
+	return 0;
+}
+
+static bool in_journal(const struct stage *stage, const void *place)
+{
+	size_t offset = (size_t) ((const unsigned char *) place - stage->memory.base);
+
+	return offset >= stage->server.store.journal && offset < stage->server.store.slots;
+}
+
+/* Stores are cached: piece by piece visible, and durable when the line leaves the cache. */
+static void write_modelled(struct rpc_memory *memory, void *place, const void *data, size_t len)
+{
+	struct stage *stage = (struct stage *) memory;
+	size_t granule = world_current->config.rules.granule;
+
+	if (mutant == JOURNAL_LOST && in_journal(stage, place))
+		return;
+	for (size_t done = 0; done < len;) {
+		char *to = (char *) place + done;
+		size_t piece = granule - (uintptr_t) to % granule;
+
+		if (piece > len - done)
+			piece = len - done;
+		world_pause("stores");
+		memcpy(to, (const char *) data + done, piece);
+		done += piece;
+	}
+}
+
+static void make_durable(const void *place, size_t len)
+{
+	struct hw *hw = world_current->sim->hw;
+
+	if (world_current->config.domain == PMV_PAGE) {
+		world_pause("syncs pages (msync)");
+		hw_sync(hw, (void *) place, len);
+		return;
+	}
+	world_pause("writes cache lines back (clwb)");
+	hw_flush(hw, place, len);
+	world_pause("waits for what it has written back (sfence)");
+	hw_drain(hw);
+}
+
+static int persist_modelled(struct rpc_memory *memory, const void *place, size_t len)
+{
+	struct stage *stage = (struct stage *) memory;
+
+	if ((mutant == JOURNAL_LATE && in_journal(stage, place)) ||
+	    (mutant == PLACES_LATE && !in_journal(stage, place)))
+		return 0;
+	if (mutant != REPLY_EARLY) {
+		make_durable(place, len);
+		return 0;
+	}
+	stage->owed[stage->num_owed].place = place;
+	stage->owed[stage->num_owed++].len = len;
+	return 0;
+}
+
+size_t stage_len(const struct scene *scene)
+{
+	return rpc_store_len(&(struct rpc_sizes){.clients = 1,
+						 .ring = scene->ring,
+						 .window = scene->window,
+						 .reply_max = REPLY_MAX,
+						 .effects_max = 32,
+						 .memory = sizeof(struct ledger)});
+}
+
+void stage_parts(const struct stage *stage, struct part parts[PARTS])
+{
+	const struct rpc_store *store = &stage->server.store;
+	size_t replies = store->sizes.window * LINES(sizeof(struct rpc_reply) + REPLY_MAX);
+
+	parts[0] = (struct part){store->journal, JOURNAL_LEN};
+	parts[1] = (struct part){store->slots, RPC_ALIGN + replies};
+	parts[2] = (struct part){store->rings, store->sizes.ring};
+	parts[3] = (struct part){store->app, LINES(sizeof(struct ledger))};
+}
+
+static void open_server(struct stage *stage)
+{
+	struct pmemrpc_server *server = &stage->server;
+	struct rpc_worker *worker = &stage->worker;
+
+	server->handler = stage_handle;
+	server->context = &stage->actor;
+	pthread_mutex_init(&server->lock, NULL);
+	pthread_mutex_init(&server->exclusive, NULL);
+	worker->server = server;
+	worker->body = calloc(1, stage->scene->ring);
+	worker->reply = calloc(1, REPLY_MAX);
+	world_sure(rpc_transaction_open(&worker->transaction, &server->store));
+}
+
+/* execute_earlier -- those before the scene: their entries and replies are still there */
+static void execute_earlier(struct stage *stage)
+{
+	struct rpc_ring ring = rpc_store_ring(&stage->server.store, 0);
+	struct rpc_slot *slot = rpc_store_slot(&stage->server.store, 0);
+	unsigned char argument[1024];
+
+	for (unsigned int i = 1; i <= stage->scene->before; i++) {
+		size_t len = stage_fill(stage->scene, i, argument);
+
+		/* Behind the ring there is room, as in a client's copy. */
+		rpc_ring_write(&ring, (struct rpc_place){i, slot->position}, i, argument, len);
+		if (rpc_server_execute(&stage->worker, 0) != 1)
+			abort();
+	}
+}
+
+static void make_memory(struct world *world, enum hw_domain domain)
+{
+	const struct scene *scene = world->config.arg;
+	struct stage *stage = calloc(1, sizeof(*stage));
+	const struct rpc_sizes sizes = {.clients = 1,
+					.ring = scene->ring,
+					.window = scene->window,
+					.reply_max = REPLY_MAX,
+					.effects_max = 32,
+					.memory = sizeof(struct ledger)};
+	struct part parts[PARTS];
+
+	world->own = stage;
+	stage->scene = scene;
+	stage->actor.scene = scene;
+	stage->memory = (struct rpc_memory){.base = (unsigned char *) world->memory[0],
+					    .len = world->config.region_size,
+					    .write = write_plain,
+					    .persist = persist_plain};
+	world_sure(rpc_store_format(&stage->memory, &sizes, SECRET));
+	world_sure(rpc_store_open(&stage->server.store, &stage->memory, &sizes));
+	world_sure(rpc_store_claim(&stage->server.store, me));
+	world_sure(rpc_store_greet(&stage->server.store, 0, 1, 1));
+	open_server(stage);
+	execute_earlier(stage);
+	stage_parts(stage, parts);
+	for (size_t i = 0; i < PARTS; i++)
+		hw_memory(world->sim->hw, world->memory[0] + parts[i].offset, parts[i].len, domain);
+	stage->memory.write = write_modelled;
+	stage->memory.persist = persist_modelled;
+}
+
+/* Both sides, connected */
+
+static ssize_t read_away(struct fid_cq *cq, void *entries, size_t count)
+{
+	struct world *world = world_current;
+	ssize_t got = world_read_away(world, entries, count);
+
+	(void) cq;
+	for (ssize_t i = 0; i < got; i++)
+		stage_of(world)->heard +=
+			!!(((struct fi_cq_data_entry *) entries)[i].flags & FI_REMOTE_CQ_DATA);
+	return got;
+}
+
+static ssize_t readerr_away(struct fid_cq *cq, struct fi_cq_err_entry *entry, uint64_t flags)
+{
+	(void) cq;
+	return fi_cq_readerr(world_current->away.cq, entry, flags);
+}
+
+static struct fi_ops_cq away_cq_ops = {
+	.size = sizeof(struct fi_ops_cq),
+	.read = read_away,
+	.readerr = readerr_away,
+};
+
+static ssize_t read_home_eq(struct fid_eq *eq, uint32_t *event, void *buf, size_t len,
+			    uint64_t flags)
+{
+	(void) eq, (void) event, (void) buf, (void) len, (void) flags;
+	return -FI_EAGAIN;
+}
+
+static struct fi_ops_eq home_eq_ops = {
+	.size = sizeof(struct fi_ops_eq),
+	.read = read_home_eq,
+};
+
+/* open_session -- as it is when its client is READY */
+static void open_session(struct world *world, struct stage *stage)
+{
+	struct rpc_session *session = &stage->session;
+
+	stage->away_cq = *world->away.cq;
+	stage->away_cq.ops = &away_cq_ops;
+	session->server = &stage->server;
+	session->worker = &stage->worker;
+	session->state = RPC_READY;
+	session->link = (struct rpc_link){.domain = world->away.domain,
+					  .cq = &stage->away_cq,
+					  .ep = world->away.eps[0],
+					  .error = &session->error};
+	session->reply = stage->scene->before + 1;
+	world_sure(rpc_pool_open(&session->replies, &session->link, 0, MAX_CALLS,
+				 sizeof(struct rpc_reply_message) + REPLY_MAX));
+}
+
+/* open_client -- as it is when it has said READY */
+static void open_client(struct world *world, struct stage *stage)
+{
+	const struct scene *scene = stage->scene;
+	const struct rpc_slot *slot = rpc_store_slot(&stage->server.store, 0);
+	struct pmemrpc_client *client = calloc(1, sizeof(*client));
+
+	stage->client = client;
+	stage->home_eq.ops = &home_eq_ops;
+	client->epoll_fd = -1;
+	client->eq = &stage->home_eq;
+	client->link = (struct rpc_link){.domain = world->home.domain,
+					 .cq = world->home.cq,
+					 .ep = world->home.eps[0],
+					 .error = &client->error};
+	client->connected = client->lived = true;
+	client->window = scene->window;
+	client->reply_max = REPLY_MAX;
+	client->calls = calloc(scene->window, sizeof(*client->calls));
+	client->ring = (struct rpc_ring){calloc(2, scene->ring), scene->ring, slot->key};
+	client->ring_addr = (uintptr_t) world->memory[0] + stage->server.store.rings;
+	client->ring_mr_key = fi_mr_key(world->mr[0]);
+	client->next = (struct rpc_place){slot->executed + 1, slot->position};
+	client->tail = slot->position;
+	client->posted = client->pushed = client->durable = client->executed = client->freed =
+		slot->executed;
+	world_sure(rpc_link_register(&client->link, client->ring.base, scene->ring, FI_WRITE, 0,
+				     &client->mirror_mr));
+	world_sure(rpc_pool_open(&client->replies, &client->link, scene->window + 1, 0,
+				 sizeof(struct rpc_reply_message) + REPLY_MAX));
+}
+
+static void open_ends(struct world *world)
+{
+	struct stage *stage = stage_of(world);
+
+	open_session(world, stage);
+	open_client(world, stage);
+}
+
+static void prepare(struct world *world)
+{
+	stage_of(world)->judge = judge_open(world);
+}
+
+static void add_spans(const struct world *world, struct explore_world *explored)
+{
+	struct stage *stage = stage_of(world);
+	struct rpc_pool *const pools[] = {&stage->session.replies, &stage->client->replies};
+
+	world_add_span(explored, world->memory[0], world->config.region_size, false);
+	for (size_t i = 0; i < 2; i++)
+		world_add_span(explored, pools[i]->memory,
+			       (pools[i]->receives + pools[i]->sends) * pools[i]->len, true);
+}
+
+/* What is in the arena goes with it. */
+static void close_ends(struct world *world)
+{
+	struct stage *stage = stage_of(world);
+
+	rpc_pool_close(&stage->client->replies);
+	rpc_pool_close(&stage->session.replies);
+	world_sure(fi_close(&stage->client->mirror_mr->fid));
+}
+
+/* Steps */
+
+static bool may_post(const struct world *world)
+{
+	const struct stage *stage = stage_of(world);
+
+	return stage->posted < stage->scene->calls;
+}
+
+static void complain(struct world *world, const char *what, const char *why)
+{
+	if (!world->wrong[0])
+		snprintf(world->wrong, sizeof(world->wrong), "%s: %s", what, why);
+}
+
+static void post(struct world *world)
+{
+	struct stage *stage = stage_of(world);
+	uint64_t sequence = stage->scene->before + stage->posted + 1;
+	unsigned char argument[1024];
+	struct pmemrpc_call *call = &stage->calls[stage->posted];
+	int ret;
+
+	*call = (struct pmemrpc_call){.op = (uint32_t) sequence,
+				      .argument = argument,
+				      .argument_len = stage_fill(stage->scene, sequence, argument),
+				      .reply = &stage->answers[stage->posted],
+				      .reply_size = sizeof(struct answer)};
+	ret = pmemrpc_post(stage->client, call);
+	/* It is copied. */
+	call->argument = NULL;
+	if (!ret)
+		stage->posted++;
+	else if (ret != -FI_EAGAIN)
+		complain(world, "the client can't post", stage->client->error.text);
+}
+
+static void poll_home(struct world *world)
+{
+	struct stage *stage = stage_of(world);
+
+	if (pmemrpc_progress(stage->client))
+		complain(world, "the client", stage->client->error.text);
+}
+
+static void poll_away(struct world *world)
+{
+	struct stage *stage = stage_of(world);
+	int ret = rpc_session_serve(&stage->session);
+
+	for (unsigned int i = 0; i < stage->num_owed; i++)
+		make_durable(stage->owed[i].place, stage->owed[i].len);
+	memset(stage->owed, 0, sizeof(stage->owed));
+	stage->num_owed = 0;
+	if (ret < 0 || stage->session.state != RPC_READY)
+		complain(world, "the server", stage->server.error.text);
+}
+
+static bool is_over(void *arg)
+{
+	struct world *world = arg;
+	const struct stage *stage = stage_of(world);
+
+	return stage->client->executed == stage->scene->before + stage->scene->calls &&
+	       !world->agent.runs && !world->target.runs &&
+	       !world_port(world->home.eps[0])->count && !world_port(world->away.eps[0])->count;
+}
+
+static const char *check(void *arg, bool final)
+{
+	struct world *world = arg;
+
+	return world->wrong[0] ? world->wrong : judge_now(world, final);
+}
+
+static void describe_post(const struct world *world, char *buf, size_t len)
+{
+	const struct stage *stage = stage_of(world);
+	unsigned char argument[1024];
+	uint64_t sequence = stage->scene->before + stage->posted + 1;
+
+	snprintf(buf, len, "the client posts call %llu, whose argument has %zu bytes",
+		 (unsigned long long) sequence, stage_fill(stage->scene, sequence, argument));
+}
+
+static void leave(struct world *world)
+{
+	judge_close(stage_of(world)->judge);
+}
+
+const struct world_app stage_app = {
+	.cq_format = FI_CQ_FORMAT_DATA,
+	.transmit = FI_TRANSMIT | FI_SELECTIVE_COMPLETION,
+	.threaded = true,
+	.make_memory = make_memory,
+	.open = open_ends,
+	.prepare = prepare,
+	.add_spans = add_spans,
+	.close = close_ends,
+	.leave = leave,
+	.may_post = may_post,
+	.post = post,
+	.poll_home = poll_home,
+	.poll_away = poll_away,
+	.check = check,
+	.is_over = is_over,
+	.describe_post = describe_post,
+};

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * stage.h -- a client and a server of libpmemrpc on the model of the hardware
+ *
+ * The client is client.c over pmemverbs over the model: its entries travel as the writes, flushes
+ * and messages to the agent that pmemverbs has for that memory.  The server is session.c, server.c
+ * and store.c; what it stores goes through the model's processor and caches.  Nothing moves
+ * but by steps of prov/pmemsim, and the power may fail after each.  Only the connection's beginning
+ * is left out: both sides are as they are after READY.
+ *
+ * After each step judge.c recovers from what a power failure would leave now.
+ */
+#ifndef RPC_MODEL_STAGE_H
+#define RPC_MODEL_STAGE_H
+
+#include "client.h"
+#include "server.h"
+#include "world_impl.h"
+
+#define MAX_CALLS 16
+#define STATUS 9
+
+/* What is called, and in what ring. */
+struct scene {
+	const char *name;
+	size_t ring;
+	unsigned int window;
+	unsigned int before;             /* so many calls were executed before */
+	unsigned int calls;              /* so many follow */
+	size_t arguments[MAX_CALLS + 1]; /* how long they are, by the call's sequence; 0: 8 bytes */
+};
+
+/* What is wrong on purpose, beside what the world's mutations are. */
+enum mutant {
+	NONE,
+	WATERMARK_FIRST, /* the watermark is durable before the effect */
+	EFFECT_FIRST,    /* the effect is durable before the watermark */
+	WORD_FIRST,      /* an entry's word is written before its data, and committed */
+	NO_SEQUENCE,     /* the check knows nothing of laps */
+	NO_BODY,         /* the check does not cover the data */
+	REPLY_EARLY,     /* the reply is sent, and then made durable */
+	JOURNAL_LOST,    /* there is no journal */
+	JOURNAL_LATE,    /* the journal is not durable before its contents are written */
+	PLACES_LATE,     /* the journal is overwritten before its contents are durable */
+	JOURNAL_TORN,    /* a torn journal counts */
+};
+
+extern enum mutant mutant;
+
+/* The application's memory: what calls have done, and in which order. */
+struct ledger {
+	uint64_t count;
+	uint64_t order;
+};
+
+struct answer {
+	uint64_t count;
+	uint64_t life; /* of the server */
+};
+
+/* Whose calls a handler executes. */
+struct actor {
+	const struct scene *scene;
+	uint64_t life;
+	const char *wrong; /* a call that nobody has made */
+};
+
+/* In the arena. */
+struct stage {
+	struct rpc_memory memory; /* first: its functions know the rest */
+	const struct scene *scene;
+	struct actor actor;
+	struct pmemrpc_server server;
+	struct rpc_worker worker;
+	struct rpc_session session;
+	struct fid_cq away_cq; /* the session's: it does not do the agent's work */
+	struct pmemrpc_client *client;
+	struct fid_eq home_eq; /* nothing ever happens there */
+	unsigned int posted;
+	uint64_t heard; /* so many notices has the server got */
+	struct pmemrpc_call calls[MAX_CALLS];
+	struct answer answers[MAX_CALLS];
+	struct {
+		const void *place;
+		size_t len;
+	} owed[8]; /* what REPLY_EARLY has not made durable yet */
+	unsigned int num_owed;
+	struct judge *judge; /* not in the arena */
+};
+
+/* The parts of a store that anybody changes. */
+#define PARTS 4
+
+struct part {
+	size_t offset;
+	size_t len;
+};
+
+extern const struct world_app stage_app;
+
+/* stage_len -- of a scene's store */
+size_t stage_len(const struct scene *scene);
+
+/* stage_parts -- of the memory that the model tracks */
+void stage_parts(const struct stage *stage, struct part parts[PARTS]);
+
+/* stage_fill -- what the argument of a call is; returns how long */
+size_t stage_fill(const struct scene *scene, uint64_t sequence, unsigned char *argument);
+
+/* stage_handle -- a pmemrpc_handler; the context is a struct actor */
+int stage_handle(struct pmemrpc_request *request, void *context);
+
+struct ledger *stage_ledger(const struct rpc_store *store);
+
+/* stage_order -- a ledger's, after all calls up to this one */
+uint64_t stage_order(uint64_t sequence);
+
+/* judge.c */
+struct judge *judge_open(const struct world *world);
+void judge_close(struct judge *judge);
+
+/* judge_images -- how many different ones were recovered from */
+uint64_t judge_images(const struct judge *judge);
+
+/* judge_now -- NULL, or what is wrong if the power fails now */
+const char *judge_now(struct world *world, bool final);
+
+#endif /* RPC_MODEL_STAGE_H */
