@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "kv/kv.h"
+
 /* work -- the paper's heavy calls compute for 100 microseconds */
 static void work(const struct settings *settings)
 {
@@ -43,6 +45,27 @@ static int handle_object(const struct settings *settings, struct effects *effect
 	return 0;
 }
 
+static int store_key(void *context, void *place, const void *data, size_t len)
+{
+	struct effects *effects = context;
+
+	return effects->store(effects, place, data, len);
+}
+
+static int handle_key(const struct settings *settings, struct effects *effects,
+		      struct request *request)
+{
+	struct kv kv = {.memory = effects->memory + sizeof(struct memory_header),
+			.len = settings->memory_len - sizeof(struct memory_header),
+			.value_max = settings->size,
+			.store = store_key,
+			.context = effects};
+
+	effects->exclude(effects);
+	return kv_handle(&kv, request->op - OP_KEY, request->argument, request->argument_len,
+			 request->reply, request->reply_max, &request->reply_len);
+}
+
 int handle(const struct settings *settings, struct effects *effects, struct request *request)
 {
 	struct memory_header *header = (struct memory_header *) effects->memory;
@@ -61,5 +84,5 @@ int handle(const struct settings *settings, struct effects *effects, struct requ
 	work(settings);
 	if (request->op == OP_READ || request->op == OP_WRITE)
 		return handle_object(settings, effects, request);
-	return -EINVAL;
+	return handle_key(settings, effects, request);
 }

@@ -31,7 +31,7 @@ enum operation {
 	OP_READ = 1, /* uint64_t index -> object */
 	OP_WRITE,    /* uint64_t index, object -> nothing */
 	OP_HANDLED,  /* nothing -> uint64_t: how often the handler was called, in all lives */
-	OP_KEY,      /* kv.h's operations, from here on */
+	OP_KEY = 16, /* kv.h's operations are added to this */
 };
 
 /*

@@ -265,6 +265,8 @@ static int start(struct load *load)
 		client->last = calloc(load->items, sizeof(*client->last));
 		if (!client->arguments[0] || !client->arguments[1] || !client->last)
 			return bench_fail("no memory");
+		if (settings->workload->open && settings->workload->open(client))
+			return -1;
 	}
 	for (unsigned int i = 0; i < settings->clients; i++) {
 		if (pthread_create(&load->clients[i].thread, NULL, live, &load->clients[i]))
@@ -275,6 +277,8 @@ static int start(struct load *load)
 
 static void finish(struct client *client)
 {
+	if (client->settings->workload->close)
+		client->settings->workload->close(client);
 	for (size_t i = 0; i < client->num_free; i++)
 		free(client->calls[i].buffer);
 	client->caller->ops->close(client->caller);
@@ -293,8 +297,6 @@ static int run(struct load *load)
 
 	if (zipf_make(&load->zipf, settings->objects, settings->theta))
 		return bench_fail("no memory");
-	if (settings->workload->open && settings->workload->open(load))
-		return -1;
 	pthread_barrier_init(&load->barrier, NULL, settings->clients);
 	bench_end_on_signal(NULL);
 	if (start(load))
@@ -305,8 +307,6 @@ static int run(struct load *load)
 	for (unsigned int i = 0; i < settings->clients; i++)
 		finish(&load->clients[i]);
 	pthread_barrier_destroy(&load->barrier);
-	if (settings->workload->close)
-		settings->workload->close(load);
 	return 0;
 }
 

@@ -51,10 +51,7 @@ struct client {
 	unsigned int reconnects;
 	/* The workload's. */
 	uint64_t cursor;
-	uint64_t inserted, insert_done;
-	struct rewrite *rewrites; /* what was read, and is written next */
-	unsigned int num_rewrites;
-	const void *given; /* what run hands to its calls */
+	void *state;
 };
 
 struct load {
@@ -66,7 +63,6 @@ struct load {
 	int64_t end;      /* of the measured phase; 0: by count */
 	uint64_t handled; /* calls by the server, in all its lives, for these clients */
 	double seconds;   /* that the measured phase took */
-	void *shared;     /* the workload's */
 };
 
 /* What comes next in a phase: fills the call in; false: nothing. */
@@ -76,8 +72,8 @@ struct workload {
 	const char *name;
 	void (*sizes)(struct settings *settings);
 	uint64_t (*items)(const struct settings *settings); /* that can be written */
-	int (*open)(struct load *load);                     /* may be NULL */
-	void (*close)(struct load *load);
+	int (*open)(struct client *client);                 /* these two may be NULL */
+	void (*close)(struct client *client);
 	next_call fill;                     /* before it is measured; may be NULL */
 	next_call next;                     /* measured ... */
 	void (*run)(struct client *client); /* ... or this */

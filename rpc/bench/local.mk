@@ -23,6 +23,8 @@ noinst_PROGRAMS += %D%/fi_pmem_rpc_bench
 	%D%/serve_design.c \
 	%D%/serve_pmemrpc.c \
 	%D%/workload_objects.c \
+	%D%/workload_ycsb.c \
+	rpc/kv/kv.c rpc/kv/kv.h \
 	fabtests/stats.c fabtests/stats.h
 %C%_fi_pmem_rpc_bench_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/rpc
 %C%_fi_pmem_rpc_bench_CFLAGS = -pthread $(AM_CFLAGS) $(PMEM2_CFLAGS) $(XXHASH_CFLAGS)

@@ -8,3 +8,10 @@ test_rpc_log_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/rpc
 # The checks are left out on purpose there.
 test_rpc_log_LDFLAGS = -Wl,--wrap=rpc_check,--wrap=rpc_journal_check
 test_rpc_log_LDADD = librpc.la $(CRITERION_LIBS) $(XXHASH_LIBS)
+
+TESTS += test_rpc_kv
+check_PROGRAMS += test_rpc_kv
+test_rpc_kv_SOURCES = %D%/test_rpc_kv.c rpc/kv/kv.c rpc/kv/kv.h
+test_rpc_kv_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/rpc
+test_rpc_kv_CFLAGS = $(AM_CFLAGS) $(XXHASH_CFLAGS)
+test_rpc_kv_LDADD = $(CRITERION_LIBS) $(XXHASH_LIBS)
