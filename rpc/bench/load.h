@@ -105,7 +105,8 @@ bool was_written(const struct load *load, uint64_t item);
 /* report -- what was measured */
 void report(struct load *load);
 
-extern const struct workload workload_objects, workload_pagerank;
-extern const struct workload workload_ycsb[6];
+extern const struct workload workload_objects;
+extern const struct workload workload_ycsb[6];     /* A to F */
+extern const struct workload workload_pagerank[3]; /* by enum graph_kind */
 
 #endif /* BENCH_LOAD_H */

@@ -12,6 +12,7 @@ noinst_PROGRAMS += %D%/fi_pmem_rpc_bench
 	%D%/design_message.c \
 	%D%/design_write.c \
 	%D%/frame.c \
+	%D%/graph.c %D%/graph.h \
 	%D%/handler.c %D%/handler.h \
 	%D%/journal.c %D%/journal.h \
 	%D%/link.c %D%/link.h \
@@ -23,6 +24,7 @@ noinst_PROGRAMS += %D%/fi_pmem_rpc_bench
 	%D%/serve_design.c \
 	%D%/serve_pmemrpc.c \
 	%D%/workload_objects.c \
+	%D%/workload_pagerank.c \
 	%D%/workload_ycsb.c \
 	rpc/kv/kv.c rpc/kv/kv.h \
 	fabtests/stats.c fabtests/stats.h

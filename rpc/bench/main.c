@@ -34,7 +34,8 @@ static const struct argp_option options[] = {
 	{"port", 'P', "PORT", 0, "of the server (default: " DEFAULT_PORT ")", 1},
 	{"mode", 'm', "NAME", 0,
 	 "pmemrpc, darpc, fasst, octopus, farm, l5, rfp or scalerpc (default: pmemrpc)", 1},
-	{"workload", 'w', "NAME", 0, "objects, or ycsb-a to ycsb-f (default: objects)", 1},
+	{"workload", 'w', "NAME", 0,
+	 "objects, ycsb-a to -f, or pagerank-uniform, -attached or -rmat (default: objects)", 1},
 	{"size", 'S', "BYTES", 0, "of an object or value, a multiple of 8 (default: 1024)", 1},
 	{"objects", 'o', "COUNT", 0, "objects, or keys at first (default: 50000)", 1},
 	{"handler", 'H', "MICROSECONDS", 0, "that a call computes (default: 0)", 1},
@@ -252,8 +253,11 @@ uint32_t settings_check(const struct settings *settings)
 const struct workload *workload_find(const char *name)
 {
 	static const struct workload *const all[] = {
-		&workload_objects, &workload_ycsb[0], &workload_ycsb[1], &workload_ycsb[2],
-		&workload_ycsb[3], &workload_ycsb[4], &workload_ycsb[5]};
+		&workload_objects,     &workload_ycsb[0],     &workload_ycsb[1],
+		&workload_ycsb[2],     &workload_ycsb[3],     &workload_ycsb[4],
+		&workload_ycsb[5],     &workload_pagerank[0], &workload_pagerank[1],
+		&workload_pagerank[2],
+	};
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
 		if (!strcmp(all[i]->name, name))
