@@ -152,7 +152,7 @@ function outages(n, at, i, k, part, none, with, lost, level, levels) {
 }
 
 END {
-	num_variants = split("pmemrpc pmemrpc-executed pmemrpc-spin darpc darpc-spin fasst octopus farm l5 rfp scalerpc", variants, " ")
+	num_variants = split("pmemrpc pmemrpc-send pmemrpc-executed pmemrpc-spin darpc darpc-spin fasst octopus farm l5 rfp scalerpc", variants, " ")
 	next_to_paper()
 	table("micro", "rate", "calls per second: bytes / µs of the handler")
 	table("micro", "p99", "99th percentile, µs")

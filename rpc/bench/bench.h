@@ -24,6 +24,7 @@ struct settings {
 	const char *mode;
 	const struct workload *workload;
 	bool until_executed; /* libpmemrpc: a write is done when it is executed, not when durable */
+	bool send;           /* libpmemrpc: calls are sent, not written */
 	bool spin;           /* never sleep */
 	bool fresh;          /* the memory is empty at first */
 	size_t size;         /* of an object, or of a value */

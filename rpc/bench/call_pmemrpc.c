@@ -73,6 +73,9 @@ static int open_caller(struct caller **caller, const struct settings *settings, 
 {
 	struct pmemrpc_client_attr attr = {.node = settings->host,
 					   .service = settings->port,
+					   .transport =
+						   settings->send ? PMEMRPC_SEND : PMEMRPC_WRITE,
+					   .argument_max = settings->request_max,
 					   .timeout_ms = (int) settings->patience * MS};
 	struct pmemrpc_caller *self = calloc(1, sizeof(*self));
 	struct pmemrpc_limits limits;

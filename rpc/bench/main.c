@@ -27,7 +27,7 @@
 
 const char *argp_program_version = "fi_pmem_rpc_bench of pmemverbs " PACKAGE_VERSION;
 
-enum { THETA = 256, EXECUTED, SPIN, SEED, THREADS, CSV, PATIENCE, NEW };
+enum { THETA = 256, EXECUTED, SEND, SPIN, SEED, THREADS, CSV, PATIENCE, NEW };
 
 static const struct argp_option options[] = {
 	{NULL, 0, NULL, 0, "At both ends, and the same there:", 1},
@@ -55,6 +55,7 @@ static const struct argp_option options[] = {
 	 3},
 	{"executed", EXECUTED, NULL, 0,
 	 "pmemrpc: a write is done when it is executed (default: when it is durable)", 3},
+	{"send", SEND, NULL, 0, "pmemrpc: calls are sent (default: written)", 3},
 	{"seed", SEED, "NUMBER", 0, "of what is random (default: 1)", 3},
 	{"patience", PATIENCE, "SECONDS", 0, "without a server (default: 30)", 3},
 	{"csv", CSV, "FILE", 0, "append rows to it", 3},
@@ -182,6 +183,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case EXECUTED:
 		settings->until_executed = true;
+		return 0;
+	case SEND:
+		settings->send = true;
 		return 0;
 	case SEED:
 		settings->seed = small(state, arg, 0, UINT32_MAX);
