@@ -14,3 +14,10 @@ check_PROGRAMS += test_rpc_flow
 test_rpc_flow_SOURCES = %D%/test_rpc_flow.c prov/pmemverbs/test/criterion_tsan.c
 test_rpc_flow_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/rpc
 test_rpc_flow_LDADD = librpc.la $(CRITERION_LIBS)
+
+TESTS += test_rpc_kv
+check_PROGRAMS += test_rpc_kv
+test_rpc_kv_SOURCES = %D%/test_rpc_kv.c rpc/kv/kv.c rpc/kv/kv.h
+test_rpc_kv_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/rpc
+test_rpc_kv_CFLAGS = $(AM_CFLAGS) $(XXHASH_CFLAGS)
+test_rpc_kv_LDADD = $(CRITERION_LIBS) $(XXHASH_LIBS)

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# local.mk -- the benchmark of durable calls; %D% is this directory
+
+noinst_PROGRAMS += %D%/fi_pmem_rpc_bench
+%C%_fi_pmem_rpc_bench_SOURCES = \
+	%D%/bench.h \
+	%D%/call.h \
+	%D%/call_design.c \
+	%D%/call_pmemrpc.c \
+	%D%/design.h \
+	%D%/design_fetch.c \
+	%D%/design_message.c \
+	%D%/design_write.c \
+	%D%/frame.c \
+	%D%/graph.c %D%/graph.h \
+	%D%/handler.c %D%/handler.h \
+	%D%/journal.c %D%/journal.h \
+	%D%/link.c %D%/link.h \
+	%D%/load.c %D%/load.h \
+	%D%/main.c \
+	%D%/mark.c \
+	%D%/random.c %D%/random.h \
+	%D%/report.c \
+	%D%/serve_design.c \
+	%D%/serve_pmemrpc.c \
+	%D%/workload_objects.c \
+	%D%/workload_pagerank.c \
+	%D%/workload_ycsb.c \
+	rpc/kv/kv.c rpc/kv/kv.h \
+	fabtests/stats.c fabtests/stats.h
+%C%_fi_pmem_rpc_bench_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/rpc
+%C%_fi_pmem_rpc_bench_CFLAGS = -pthread $(AM_CFLAGS) $(PMEM2_CFLAGS) $(XXHASH_CFLAGS)
+%C%_fi_pmem_rpc_bench_LDADD = libpmemrpc.la $(LIBFABRIC_LIBS) $(PMEM2_LIBS) $(XXHASH_LIBS) -lm
+
+EXTRA_DIST += %D%/README.md %D%/rpc-bench
