@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -121,6 +122,8 @@ static int be_server(char **argv)
 
 	sscanf(argv[4], "%zu %u %u %u %u %u %d %d", &attr.ring, &attr.window, &attr.threads,
 	       &attr.pool, &attr.throttle, &attr.rate, &gate[0], &arrived[1]);
+	/* Its parent may be killed, and would leave the port taken. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	ret = pmemrpc_server_open(&attr, &server, error, sizeof(error));
 	if (ret)
 		die(error);
