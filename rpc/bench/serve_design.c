@@ -216,7 +216,7 @@ static int open_worker(struct server *server, struct worker *worker)
 	if (!worker->links || !worker->states)
 		return bench_fail("no memory");
 	areas = worker->num_links * layout->area_len;
-	if (port_open(&worker->port, &server->net,
+	if (port_open(&worker->port, &server->net, worker->num_links,
 		      (areas + worker->num_links * layout->slots + 4095) / 4096 * 4096))
 		return -1;
 	worker->flags = (uint8_t *) worker->port.memory + areas;
