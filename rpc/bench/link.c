@@ -81,7 +81,8 @@ int net_event(struct net *net, struct net_event *event, int timeout_ms)
 	return 1;
 }
 
-int port_open(struct port *port, struct net *net, unsigned int links, size_t memory_len)
+int port_open(struct port *port, struct net *net, struct fi_info *info, unsigned int links,
+	      size_t memory_len)
 {
 	/*
 	 * Room for all that links can have under way, and more: a device may have no queue of
@@ -95,7 +96,7 @@ int port_open(struct port *port, struct net *net, unsigned int links, size_t mem
 	int ret;
 
 	*port = (struct port){.net = net, .memory_len = memory_len};
-	ret = fi_domain(net->fabric, net->info, &port->domain, NULL);
+	ret = fi_domain(net->fabric, info, &port->domain, NULL);
 	if (!ret)
 		ret = fi_cq_open(port->domain, &attr, &port->cq, NULL);
 	if (!ret)
