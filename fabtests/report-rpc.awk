@@ -104,7 +104,7 @@ function next_to_paper(polled, slept) {
 	polled = "octopus farm l5 rfp scalerpc"
 	slept = "darpc"
 	print "<table><thead><tr><th class=\"l\">libpmemrpc next to others</th><th>the paper</th><th>designs by WRITE, here</th>" \
-		"<th>DaRPC, here</th><th class=\"l\">why it differs</th></tr></thead><tbody>"
+		"<th>DaRPC, here</th><th class=\"l\">if it differs, a likely reason</th></tr></thead><tbody>"
 	line("Calls per second, light, 64 KiB", "+20 to +90 %; DaRPC +42 %", range("rate", "micro", "65536/0", polled),
 		range("rate", "micro", "65536/0", slept), "libpmemrpc has three copies of the data in persistent memory (log, journal, place), the others two; and a reply to a read is kept there, too.")
 	line("Calls per second, heavy, all sizes", "+58 to +85 %; DaRPC +43 to +69 %",

@@ -104,6 +104,7 @@ docs_run()
 	fabtests/report*) [[ $(declare -f step_report_tcp) = *report* ]] ;;
 	*fabtests/fio/get-source*) [[ $(declare -f step_build) = *fio/get-source* ]] ;;
 	"fio "*) [[ $(<"$top/fabtests/fio/fio-test") = *case_jobs* && -e $top/${line#* } ]] ;;
+	../rpc/bench/rpc-bench*) [[ $(declare -f step_rpc_bench_tcp) = *rpc-bench* ]] ;;
 	fabtests/remotelog*) [[ $(declare -f step_remotelog_tcp) = *remotelog* ]] ;;
 	# In the guest: docs_for_lab.
 	../fabtests/lab/lab* | pmem_*_lat*) ;;

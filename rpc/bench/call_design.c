@@ -43,7 +43,8 @@ static int connect_once(struct design_caller *self, uint32_t first)
 	int ret = net_open(&self->net, self->caller.settings);
 
 	if (!ret)
-		ret = port_open(&self->port, &self->net, self->net.layout.area_len);
+		ret = port_open(&self->port, &self->net, self->net.info, 1,
+				self->net.layout.area_len);
 	if (!ret)
 		ret = link_open(&self->link, &self->port, self->net.info, self->port.memory);
 	if (!ret)

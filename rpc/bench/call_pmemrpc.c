@@ -76,6 +76,7 @@ static int open_caller(struct caller **caller, const struct settings *settings, 
 					   .transport =
 						   settings->send ? PMEMRPC_SEND : PMEMRPC_WRITE,
 					   .argument_max = settings->request_max,
+					   .batch = settings->batch > 1 ? settings->batch : 0,
 					   .timeout_ms = (int) settings->patience * MS};
 	struct pmemrpc_caller *self = calloc(1, sizeof(*self));
 	struct pmemrpc_limits limits;

@@ -81,16 +81,22 @@ int net_event(struct net *net, struct net_event *event, int timeout_ms)
 	return 1;
 }
 
-int port_open(struct port *port, struct net *net, size_t memory_len)
+int port_open(struct port *port, struct net *net, struct fi_info *info, unsigned int links,
+	      size_t memory_len)
 {
-	struct fi_cq_attr attr = {
-		.format = FI_CQ_FORMAT_DATA, .wait_obj = FI_WAIT_FD, .size = 16384};
+	/*
+	 * Room for all that links can have under way, and more: a device may have no queue of
+	 * many thousand entries.
+	 */
+	struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_DATA,
+				  .wait_obj = FI_WAIT_FD,
+				  .size = links * (4 * net->layout.receives + 64)};
 	const uint64_t access =
 		FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
 	int ret;
 
 	*port = (struct port){.net = net, .memory_len = memory_len};
-	ret = fi_domain(net->fabric, net->info, &port->domain, NULL);
+	ret = fi_domain(net->fabric, info, &port->domain, NULL);
 	if (!ret)
 		ret = fi_cq_open(port->domain, &attr, &port->cq, NULL);
 	if (!ret)

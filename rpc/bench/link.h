@@ -166,8 +166,10 @@ static inline uint64_t link_remote(const struct link *link, const void *here)
 /* link_arrived -- the frame with that number has come to this place by a write, all of it */
 bool link_arrived(const struct frame *frame, uint32_t number, size_t max);
 
-/* port_open -- its memory is zero, and its peers can reach all of it */
-int port_open(struct port *port, struct net *net, size_t memory_len);
+/* port_open -- on the device of this info, for so many links; its memory is zero, and its peers can
+ * reach all of it */
+int port_open(struct port *port, struct net *net, struct fi_info *info, unsigned int links,
+	      size_t memory_len);
 void port_close(struct port *port);
 
 /* port_poll -- take what is in the queue; > 0: something was; or an error of the connection */

@@ -163,6 +163,26 @@ static int open_link(struct worker *worker, unsigned int i, const struct net_eve
 	return ret;
 }
 
+/* start_worker -- with its first client: that one has come by a device, which verbs needs to know
+ */
+static int start_worker(struct worker *worker, struct fi_info *info)
+{
+	struct server *server = worker->server;
+	const struct layout *layout = &server->net.layout;
+	size_t areas = worker->num_links * layout->area_len;
+
+	if (port_open(&worker->port, &server->net, info, worker->num_links,
+		      (areas + worker->num_links * layout->slots + 4095) / 4096 * 4096))
+		return -1;
+	worker->flags = (uint8_t *) worker->port.memory + areas;
+	worker->port.links = worker->links;
+	worker->port.num_links = worker->num_links;
+	if (pthread_create(&worker->thread, NULL, work, worker))
+		return bench_fail("no thread");
+	worker->started = true;
+	return 0;
+}
+
 /* take_client -- by the worker that has the fewest */
 static void take_client(struct server *server, const struct net_event *event)
 {
@@ -171,7 +191,9 @@ static void take_client(struct server *server, const struct net_event *event)
 	bool found = false;
 
 	pthread_mutex_lock(&server->lock);
-	for (unsigned int i = 0; !found && i < worker->num_links; i++) {
+	if (!worker->started && start_worker(worker, event->cm.info))
+		port_close(&worker->port);
+	for (unsigned int i = 0; worker->started && !found && i < worker->num_links; i++) {
 		if (worker->states[i] != SLOT_FREE)
 			continue;
 		found = true;
@@ -205,27 +227,13 @@ static void lose_client(struct server *server, const struct fid *fid)
 static int open_worker(struct server *server, struct worker *worker)
 {
 	const struct settings *settings = server->settings;
-	const struct layout *layout = &server->net.layout;
-	size_t areas;
 
 	worker->server = server;
 	/* Twice as many as there are clients: some come back before they are missed. */
 	worker->num_links = 2 * ((settings->clients + settings->threads - 1) / settings->threads);
 	worker->links = calloc(worker->num_links, sizeof(*worker->links));
 	worker->states = calloc(worker->num_links, sizeof(*worker->states));
-	if (!worker->links || !worker->states)
-		return bench_fail("no memory");
-	areas = worker->num_links * layout->area_len;
-	if (port_open(&worker->port, &server->net,
-		      (areas + worker->num_links * layout->slots + 4095) / 4096 * 4096))
-		return -1;
-	worker->flags = (uint8_t *) worker->port.memory + areas;
-	worker->port.links = worker->links;
-	worker->port.num_links = worker->num_links;
-	if (pthread_create(&worker->thread, NULL, work, worker))
-		return bench_fail("no thread");
-	worker->started = true;
-	return 0;
+	return worker->links && worker->states ? 0 : bench_fail("no memory");
 }
 
 static void close_worker(struct worker *worker)

@@ -273,7 +273,8 @@ static void done(struct client *client, struct call *call)
 		if (call->kind == KIND_OTHER)
 			ycsb->rewrites[ycsb->num_rewrites++] =
 				(struct rewrite){call->index, call->began};
-	} else if (call->op == OP_KEY + KV_PUT && call->index >= client->settings->objects) {
+	} else if (call->op == OP_KEY + KV_PUT && call->index == mine(client, ycsb->acknowledged)) {
+		/* Calls are executed in their order. */
 		ycsb->acknowledged++;
 	}
 }
