@@ -19,6 +19,8 @@
 
 #include <xxhash.h>
 
+#include <rdma/fi_ext_pmemverbs.h>
+
 #include "client.h"
 #include "criterion/criterion.h"
 #include "input.h"
@@ -37,13 +39,14 @@ struct entry {
 };
 
 struct sent {
-	bool commit;
-	uint64_t sequence;
+	uint64_t calls;    /* of a commit */
+	uint64_t sequence; /* the last one */
 };
 
 struct scene {
 	struct input input;
 	uint64_t random;
+	enum pmemrpc_transport transport;
 	struct pmemrpc_client *client;
 	struct pmemrpc_call calls[CALLS];
 	/* As the first welcome has said. */
@@ -72,6 +75,7 @@ static int64_t now;
 
 ssize_t __wrap_getrandom(void *buf, size_t len, unsigned int flags);
 int64_t __wrap_rpc_now_ms(void);
+int64_t __wrap_rpc_now_ns(void);
 int __wrap_usleep(useconds_t us);
 
 ssize_t __wrap_getrandom(void *buf, size_t len, unsigned int flags)
@@ -85,6 +89,11 @@ ssize_t __wrap_getrandom(void *buf, size_t len, unsigned int flags)
 int64_t __wrap_rpc_now_ms(void)
 {
 	return now++;
+}
+
+int64_t __wrap_rpc_now_ns(void)
+{
+	return __wrap_rpc_now_ms() * 1000000;
 }
 
 int __wrap_usleep(useconds_t us)
@@ -104,13 +113,15 @@ static struct entry *entry_of(uint64_t sequence)
 /* see_commit -- the next entry is there now */
 static void see_commit(const struct testcore_request *request)
 {
-	struct rpc_ring ring = {scene.ring, le64toh(scene.welcome.ring),
-				le64toh(scene.welcome.check_key)};
+	struct rpc_ring ring = {.base = scene.ring,
+				.size = le64toh(scene.welcome.ring),
+				.key = le64toh(scene.welcome.check_key),
+				.cell = le64toh(scene.welcome.cell)};
 	struct entry *entry = entry_of(scene.next.sequence);
 	size_t len = rpc_ring_read(&ring, scene.next, scene.body);
 	uint32_t op;
 
-	cr_assert(request->flags & FI_REMOTE_CQ_DATA);
+	cr_assert(ring.cell || (request->flags & FI_REMOTE_CQ_DATA));
 	cr_assert_eq(scene.next.position, entry->position);
 	cr_assert_eq(len, entry->len + RPC_BODY_HEAD);
 	memcpy(&op, scene.body, sizeof(op));
@@ -148,13 +159,29 @@ static void see_write(const struct testcore_request *request)
 	cr_assert_eq(request->rma_len, request->len);
 	see_place(scene.next.sequence);
 	testcore_gather(request, (char *) scene.ring + at);
-	if (request->flags & FI_COMMIT_COMPLETE)
+	/* The notice says how many calls are durable with it. */
+	cr_assert(!(request->flags & FI_COMMIT_COMPLETE) || request->data);
+	for (uint64_t i = 0; (request->flags & FI_COMMIT_COMPLETE) && i < request->data; i++) {
+		see_place(scene.next.sequence);
 		see_commit(request);
+	}
+}
+
+/* see_sent -- an entry; the server has it in its next cell, which has to be free */
+static void see_sent(const struct testcore_request *request)
+{
+	uint64_t size = le64toh(scene.welcome.ring), cell = le64toh(scene.welcome.cell);
+
+	cr_assert(scene.welcomed && scene.ring && cell && request->len <= cell);
+	see_place(scene.next.sequence);
+	testcore_gather(request, (char *) scene.ring + scene.next.position % size);
+	see_commit(request);
 }
 
 static void see(struct net_ep *ep, const struct testcore_request *request)
 {
 	bool commit = request->flags & FI_COMMIT_COMPLETE;
+	uint64_t before = scene.next.sequence;
 
 	if (ep->number != scene.ep) {
 		scene.ep = ep->number;
@@ -164,7 +191,9 @@ static void see(struct net_ep *ep, const struct testcore_request *request)
 		for (unsigned int i = 0; i < scene.posted; i++)
 			scene.entries[i].committed = false;
 	}
-	if (request->what & FI_SEND) {
+	if ((request->what & FI_SEND) && commit) {
+		see_sent(request);
+	} else if (request->what & FI_SEND) {
 		const struct rpc_request_message *message = request->buf;
 
 		cr_assert_eq(request->len, sizeof(*message));
@@ -173,7 +202,8 @@ static void see(struct net_ep *ep, const struct testcore_request *request)
 		see_write(request);
 	}
 	cr_assert(scene.num_sent < 64);
-	scene.sent[scene.num_sent++] = (struct sent){commit, scene.next.sequence - 1};
+	scene.sent[scene.num_sent++] =
+		(struct sent){commit ? scene.next.sequence - before : 0, scene.next.sequence - 1};
 }
 
 /* What the server says */
@@ -187,8 +217,9 @@ static void complete(struct net_ep *ep, int err)
 	sent = scene.sent[0];
 	scene.num_sent--;
 	memmove(scene.sent, scene.sent + 1, scene.num_sent * sizeof(sent));
-	if (!err && sent.commit) {
-		entry_of(sent.sequence)->completed = true;
+	for (uint64_t i = 0; !err && i < sent.calls; i++)
+		entry_of(sent.sequence - i)->completed = true;
+	if (!err && sent.calls) {
 		if (sent.sequence > scene.durable)
 			scene.durable = sent.sequence;
 	}
@@ -212,6 +243,7 @@ static uint64_t odd(uint64_t value, unsigned int how, unsigned int bit)
 static void make_welcome(struct rpc_welcome_message *message)
 {
 	unsigned int how = input_16(&scene.input);
+	bool sends = scene.transport == PMEMRPC_SEND;
 	uint64_t executed = scene.begun ? scene.base - 1 : how & 2 ? input_16(&scene.input) : 0;
 
 	if (scene.begun) {
@@ -225,7 +257,8 @@ static void make_welcome(struct rpc_welcome_message *message)
 		.version = htole32((uint32_t) odd(RPC_VERSION, how, 8)),
 		.error = htole32((uint32_t) odd(0, how, 16)),
 		.window = htole32((uint32_t) odd(3, how, 32)),
-		.ring = htole64(odd(320, how, 64)),
+		.ring = htole64(odd(sends ? 384 : 320, how, 64)),
+		.cell = htole64(odd(sends ? 128 : 0, how, 16384)),
 		.ring_addr = htole64(odd(4096, how, 128)),
 		.ring_mr_key = htole64(odd(7, how, 256)),
 		.check_key = htole64(odd(scene.random, how, 512)),
@@ -290,7 +323,8 @@ static void send_reply(struct net_ep *ep)
 		.type = htole32((uint32_t) odd(RPC_MSG_REPLY, how, 4)),
 		.status = (int32_t) htole32(input_8(&scene.input)),
 		.sequence = htole64(odd(sequence, how, 8)),
-		.len = htole64(odd(len, how, 16)),
+		.len = htole32((uint32_t) odd(len, how, 16)),
+		.pace = htole32(how & 128 ? input_8(&scene.input) : 0),
 	};
 	if (how & 32)
 		len = input_8(&scene.input);
@@ -344,7 +378,7 @@ static void happen(int timeout_ms)
 		break;
 	case 10:
 		if (what & 128)
-			net_notice(ep, what & 64);
+			net_notice(ep, 1, what & 64);
 		else
 			net_raise(net.eq, FI_SHUTDOWN, &ep->core.fid.fid, NULL, NULL, 0);
 		break;
@@ -422,10 +456,11 @@ static void post(struct pmemrpc_client *client, struct pmemrpc_call *call)
 				      .context = state};
 	*state = PMEMRPC_POSTED;
 	/* Before it is posted: the writes are seen meanwhile. */
-	scene.entries[scene.posted++] = (struct entry){.position = client->next.position,
-						       .footprint = rpc_footprint(len),
-						       .op = op,
-						       .len = len};
+	scene.entries[scene.posted++] =
+		(struct entry){.position = client->next.position,
+			       .footprint = rpc_footprint(&scene.client->ring, len),
+			       .op = op,
+			       .len = len};
 	ret = pmemrpc_post(client, call);
 	if (ret) {
 		scene.posted--;
@@ -506,12 +541,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct pmemrpc_client_attr attr = {
 		.node = "there", .service = "1", .missed = missed, .timeout_ms = 1000};
 	char error[256];
+	uint8_t how;
 
 	scene = (struct scene){
 		.input = {data, size}, .random = XXH3_64bits(data, size), .ep = UINT32_MAX};
 	net = (struct net){.room = 16, .on_transmit = see, .on_idle = happen};
 	now = 0;
-	attr.replies_from = input_8(&scene.input) % 8;
+	how = input_8(&scene.input);
+	attr.replies_from = how % 8;
+	attr.transport = scene.transport = how & 8 ? PMEMRPC_SEND : PMEMRPC_WRITE;
+	attr.argument_max = how & 16 ? 100 : 0;
+	attr.flush = (enum pmemrpc_flush)(how / 32 % 3);
+	net.method = how & 128 ? FI_PMEMVERBS_AGENT : FI_PMEMVERBS_READ;
 	if (!pmemrpc_connect(&attr, &scene.client, error, sizeof(error))) {
 		scene.next_position = scene.client->next.position;
 		scene.base = scene.client->next.sequence;

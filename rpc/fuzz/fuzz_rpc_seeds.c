@@ -10,9 +10,11 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
-static void save(const char *dir, const char *fuzzer, const uint8_t *bytes, size_t len)
+static void save(const char *dir, const char *fuzzer, const char *name, const uint8_t *bytes,
+		 size_t len)
 {
 	char path[4096];
 	FILE *file;
@@ -20,7 +22,7 @@ static void save(const char *dir, const char *fuzzer, const uint8_t *bytes, size
 	snprintf(path, sizeof(path), "%s/%s", dir, fuzzer);
 	if (mkdir(path, 0777) && errno != EEXIST)
 		exit(EXIT_FAILURE);
-	snprintf(path, sizeof(path), "%s/%s/calls", dir, fuzzer);
+	snprintf(path, sizeof(path), "%s/%s/%s", dir, fuzzer, name);
 	file = fopen(path, "we");
 	if (!file || fwrite(bytes, 1, len, file) != len || fclose(file))
 		exit(EXIT_FAILURE);
@@ -39,6 +41,10 @@ static const uint8_t server[] = {
 	/* another client; the first one comes back, after a crash with a call that was durable */
 	CONNECT, 1, 0, SAY, 1, HELLO, 2, SERVE, SERVE, ENTER, 0, 0, 7, 8, 0, RESTART, 1, CONNECT, 0,
 	0, SAY, 0, HELLO, 1, SERVE, SERVE, SERVE, SAY, 0, READY, 8, SERVE, COMPLETE, 0, 7,
+	/* one that sends its entries, and again after a crash */
+	CONNECT, 2, 4, SAY, 2, HELLO, 3, SERVE, SERVE, SERVE, SAY, 2, READY, 0, ENTER, 2, 0, 5, 30,
+	0, ENTER, 2, 0, 6, 40, 0, SERVE, COMPLETE, 2, 7, SERVE, ENTER, 2, 0, 7, 50, 0, RESTART, 1,
+	CONNECT, 0, 0, SAY, 0, HELLO, 1, SERVE, SERVE, SERVE, SAY, 0, READY, 0, SERVE,
 	/* a wrong key, and it is forgotten */
 	ENTER, 0, 1, 9, 8, 0, 1, SAY, 0, FORGET, 0, SERVE, SERVE};
 
@@ -56,13 +62,19 @@ static const uint8_t client[] = {
 	0, 0, WAIT_EXECUTED + 16, REPLY, 0, 8, 1, WAIT_EXECUTED + 32, DONE + 240, REPLY, 0, 9, 1,
 	0};
 
+/* The same, with entries that are sent. */
+static uint8_t sender[sizeof(client)];
+
 int main(int argc, char **argv)
 {
 	if (argc != 2) {
 		fprintf(stderr, "usage: fuzz_rpc_seeds DIR\n");
 		return 2;
 	}
-	save(argv[1], "rpc_server", server, sizeof(server));
-	save(argv[1], "rpc_client", client, sizeof(client));
+	save(argv[1], "rpc_server", "calls", server, sizeof(server));
+	save(argv[1], "rpc_client", "written", client, sizeof(client));
+	memcpy(sender, client, sizeof(client));
+	sender[0] = 8;
+	save(argv[1], "rpc_client", "sent", sender, sizeof(sender));
 	return 0;
 }

@@ -32,6 +32,7 @@
 #define REPLY_MAX 24U
 #define MAX_CONNS 6
 #define MAX_ENTRIES 256
+#define DOOR_MESSAGES 2U
 
 /* An entry that somebody has written. */
 struct entry {
@@ -53,6 +54,10 @@ struct conn {
 	struct net_ep *ep; /* NULL: there is none */
 	int slot;          /* that it was welcomed to; -1: none */
 	unsigned char *ring;
+	size_t size, cell; /* of its ring: entries are sent, if it has cells */
+	bool sends;
+	unsigned int messages; /* so many were received of one that sends */
+	bool odd;              /* one of them was no entry that is right: the next are elsewhere */
 	uint64_t key;
 	struct rpc_place next;
 	uint64_t reply; /* the next one that it is to get */
@@ -77,6 +82,7 @@ static struct scene scene;
 
 ssize_t __wrap_getrandom(void *buf, size_t len, unsigned int flags);
 int64_t __wrap_rpc_now_ms(void);
+int64_t __wrap_rpc_now_ns(void);
 int __wrap_rpc_pmem_open(struct rpc_pmem *pmem, const char *path, uint64_t len,
 			 struct rpc_error *error);
 void __wrap_rpc_pmem_close(struct rpc_pmem *pmem);
@@ -93,6 +99,11 @@ ssize_t __wrap_getrandom(void *buf, size_t len, unsigned int flags)
 
 /* The input says when time is over. */
 static int64_t now;
+
+int64_t __wrap_rpc_now_ns(void)
+{
+	return now * 1000000;
+}
 
 int64_t __wrap_rpc_now_ms(void)
 {
@@ -229,28 +240,61 @@ static bool is_lent(const struct conn *conn, const unsigned char *ring)
 	return false;
 }
 
+/* check_region -- it may write there, and nowhere else */
+static void check_region(const struct conn *conn, const unsigned char *ring,
+			 const struct rpc_welcome_message *message)
+{
+	const struct testcore_mr *mr =
+		testcore_mr_find(&conn->ep->domain->mrs, le64toh(message->ring_mr_key));
+
+	cr_assert(mr && mr->iov_count == 1);
+	cr_assert(mr->iov[0].iov_base == ring && mr->iov[0].iov_len == RING);
+	cr_assert_eq(le64toh(message->ring_addr), (uintptr_t) ring);
+}
+
+/* check_cells -- behind the door's, all receives are in the ring, each in a cell of its own */
+static void check_cells(const struct conn *conn, const unsigned char *ring)
+{
+	size_t cells = conn->size / conn->cell, door = conn->ep->num_receives - cells;
+	uint64_t seen = 0;
+
+	cr_assert(door <= 1 && cells <= WINDOW);
+	for (size_t i = 0; i < cells; i++) {
+		const struct testcore_request *receive = &conn->ep->receives[door + i];
+		size_t at = (size_t) ((const unsigned char *) receive->buf - ring);
+
+		cr_assert(at < conn->size && !(at % conn->cell) && receive->len == conn->cell);
+		cr_assert(!(seen >> at / conn->cell & 1));
+		seen |= UINT64_C(1) << at / conn->cell;
+	}
+}
+
 /* welcomed -- the ring is the slot's, and all that the client can reach */
 static void welcomed(struct conn *conn, const struct rpc_welcome_message *message)
 {
-	struct testcore_mr *mr =
-		testcore_mr_find(&conn->ep->domain->mrs, le64toh(message->ring_mr_key));
 	unsigned int slot = 0;
+	unsigned char *ring;
 
-	cr_assert_not_null(mr);
-	while (slot < CLIENTS && rpc_store_ring(store(), slot).base != mr->iov[0].iov_base)
+	while (slot < CLIENTS && !is_lent(conn, rpc_store_ring(store(), slot).base))
 		slot++;
 	cr_assert(slot < CLIENTS);
-	cr_assert(mr->iov_count == 1 && mr->iov[0].iov_len == RING);
-	cr_assert_eq(le64toh(message->ring_addr), (uintptr_t) mr->iov[0].iov_base);
+	ring = rpc_store_ring(store(), slot).base;
+	conn->size = le64toh(message->ring);
+	conn->cell = le64toh(message->cell);
+	cr_assert(conn->size <= RING && conn->sends == !!conn->cell);
+	if (conn->sends)
+		check_cells(conn, ring);
+	else
+		check_region(conn, ring, message);
 	/* It is nobody else's any more. */
 	for (size_t i = 0; i < MAX_CONNS; i++) {
 		if (scene.conns[i].slot == (int) slot)
 			scene.conns[i].ring = NULL;
 		cr_assert(!scene.conns[i].ep || &scene.conns[i] == conn ||
-			  !is_lent(&scene.conns[i], mr->iov[0].iov_base));
+			  !is_lent(&scene.conns[i], ring));
 	}
 	conn->slot = (int) slot;
-	conn->ring = mr->iov[0].iov_base;
+	conn->ring = ring;
 	conn->key = le64toh(message->check_key);
 	conn->next = (struct rpc_place){le64toh(message->executed) + 1, le64toh(message->position)};
 	conn->reply = 0;
@@ -266,7 +310,7 @@ static void replied(struct conn *conn, const struct rpc_reply_message *message, 
 	cr_assert(conn->slot >= 0 && conn->ring);
 	cr_assert(!conn->reply || sequence == conn->reply);
 	cr_assert(sequence && sequence <= owner_of((unsigned int) conn->slot)->executed);
-	cr_assert_eq(le64toh(message->len), len - sizeof(*message));
+	cr_assert_eq(le32toh(message->len), len - sizeof(*message));
 	cr_assert(len - sizeof(*message) <= REPLY_MAX);
 	for (size_t i = 0; i < len - sizeof(*message); i++)
 		cr_assert_eq(data[i], (unsigned char) sequence);
@@ -311,17 +355,27 @@ static void connect_client(void)
 	struct conn *conn = pick();
 	uint8_t how = input_8(&scene.input);
 	unsigned int opened = net.opened;
+	struct rpc_card card = {.magic = RPC_MAGIC,
+				.transport = how & 4 ? PMEMRPC_SEND : PMEMRPC_WRITE};
 
 	if (conn->ep)
 		return;
-	net_raise(scene.server->eq, FI_CONNREQ, NULL, net_info(), how & 1 ? "pmemrpc?" : RPC_HELLO,
-		  how & 2 ? 3 : RPC_HELLO_LEN);
+	if (how & 1)
+		card.magic[0] = '?';
+	net_raise(scene.server->eq, FI_CONNREQ, NULL, net_info(), &card,
+		  how & 2 ? 3 : sizeof(card));
 	while (rpc_server_hear(scene.server) > 0)
 		;
-	*conn = (struct conn){.slot = -1};
+	*conn = (struct conn){.slot = -1, .sends = how & 4};
 	if (net.opened > opened)
 		conn->ep = net.eps;
 	cr_assert((net.opened > opened) <= !(how & 3));
+}
+
+/* spoil -- what the ring has is not known any more, but for what is executed */
+static void spoil(const struct conn *conn)
+{
+	owner_of((unsigned int) conn->slot)->right = 0;
 }
 
 /* say -- a message, with some of its fields as they should be */
@@ -352,8 +406,13 @@ static void say(void)
 	memcpy(bytes, &message, sizeof(message));
 	if (how & 32)
 		len = input_8(&scene.input) % sizeof(bytes);
-	if (conn->ep)
-		net_deliver(conn->ep, bytes, len);
+	if (conn->ep && net_deliver(conn->ep, bytes, len) && conn->sends &&
+	    ++conn->messages > DOOR_MESSAGES) {
+		/* It is in a cell. */
+		conn->odd = true;
+		if (conn->slot >= 0)
+			spoil(conn);
+	}
 }
 
 /* is_open -- the ring is registered still, so that what the client writes arrives */
@@ -362,20 +421,14 @@ static bool is_open(const struct conn *conn)
 	return conn->ep && conn->ring && is_lent(conn, conn->ring);
 }
 
-/* spoil -- what the ring has is not known any more, but for what is executed */
-static void spoil(const struct conn *conn)
-{
-	owner_of((unsigned int) conn->slot)->right = 0;
-}
-
 /* add_right -- the next call's entry is there, if all before it are, and it spoils none of them */
-static void add_right(const struct conn *conn, struct rpc_place place, size_t len)
+static void add_right(const struct conn *conn, struct rpc_place place, size_t footprint)
 {
 	const struct rpc_slot *slot = rpc_store_slot(store(), (unsigned int) conn->slot);
 	struct owner *owner = owner_of((unsigned int) conn->slot);
 	uint64_t last = owner->right > owner->executed ? owner->right : owner->executed;
 
-	if (place.position + rpc_footprint(len) - slot->position > RING)
+	if (place.position + footprint - slot->position > conn->size)
 		spoil(conn);
 	else if (place.sequence == last + 1)
 		owner->right = place.sequence;
@@ -388,7 +441,7 @@ static void scribble(void)
 	unsigned char bytes[UINT8_MAX];
 
 	input_copy(&scene.input, bytes, len);
-	if (!is_open(conn))
+	if (!is_open(conn) || conn->sends)
 		return;
 	memcpy(conn->ring + at, bytes, len < RING - at ? len : RING - at);
 	spoil(conn);
@@ -405,6 +458,27 @@ static void remember(uint64_t key, struct rpc_place place, uint32_t op, const vo
 							    .hash = XXH3_64bits(argument, len)};
 }
 
+static bool write_entry(const struct conn *conn, const struct rpc_ring *ring, uint64_t position,
+			size_t len)
+{
+	struct rpc_piece pieces[RPC_MAX_PIECES];
+	unsigned int count = rpc_ring_plan(ring->size, position, len, pieces);
+
+	for (unsigned int i = 0; i < count; i++)
+		memcpy(conn->ring + pieces[i].offset, ring->base + pieces[i].offset, pieces[i].len);
+	return true;
+}
+
+/* send_entry -- into the next cell; false: there is none, or it has come to the door */
+static bool send_entry(struct conn *conn, const struct rpc_ring *ring, uint64_t position,
+		       size_t len)
+{
+	size_t at = position % ring->size;
+
+	return net_deliver(conn->ep, ring->base + at, RPC_WORD + RPC_BODY_HEAD + len) &&
+	       ++conn->messages > DOOR_MESSAGES;
+}
+
 /* enter -- an entry, which may be wrong in its key, sequence, position or word */
 static void enter(void)
 {
@@ -414,43 +488,50 @@ static void enter(void)
 	uint32_t op = input_8(&scene.input);
 	size_t len = input_16(&scene.input) % (how & 64 ? RING - 16 + 1 : 128);
 	struct rpc_place place = conn->next;
-	struct rpc_ring ring = {mirror, RING, conn->key};
-	struct rpc_piece pieces[RPC_MAX_PIECES];
-	unsigned int count;
+	struct rpc_ring ring = {
+		.base = mirror, .size = conn->size, .key = conn->key, .cell = conn->cell};
 
 	if (!is_open(conn) || scene.num_entries == MAX_ENTRIES)
 		return;
+	if (len > rpc_argument_max(&ring))
+		len %= 64;
 	memset(argument, (int) op, len);
 	ring.key ^= how & 1 ? input_8(&scene.input) : 0;
 	place.sequence += how & 2 ? (uint64_t) (int8_t) input_8(&scene.input) : 0;
 	/* Elsewhere, or at the same place in another lap. */
-	place.position +=
-		how & 4 ? (how & 32 ? RING : RPC_ALIGN) * (uint64_t) (int8_t) input_8(&scene.input)
-			: 0;
+	place.position += how & 4 ? (how & 32     ? conn->size
+				     : conn->cell ? conn->cell
+						  : RPC_ALIGN) *
+					    (uint64_t) (int8_t) input_8(&scene.input)
+				  : 0;
 	rpc_ring_write(&ring, place, op, argument, len);
 	remember(ring.key, place, op, argument, len);
-	count = rpc_ring_plan(RING, place.position, len, pieces);
-	for (unsigned int i = 0; i < count; i++)
-		memcpy(conn->ring + pieces[i].offset, mirror + pieces[i].offset, pieces[i].len);
+	/* A bit of the word, or of the operation. */
+	if (how & 8)
+		mirror[(place.position + input_8(&scene.input) % 16) % ring.size] ^=
+			(unsigned char) (1 << how % 8);
+	if (!(conn->sends ? send_entry(conn, &ring, place.position, len)
+			  : write_entry(conn, &ring, place.position, len)))
+		how |= 8;
 	if (how & 15)
+		conn->odd = true;
+	if ((how & 15) || (conn->sends && conn->odd))
 		spoil(conn);
 	else
-		add_right(conn, place, len);
-	if (how & 8)
-		conn->ring[(place.position + input_8(&scene.input) % 16) % RING] ^=
-			(unsigned char) (1 << how % 8);
+		add_right(conn, place, rpc_footprint(&ring, len));
 	if (how & 16)
 		return;
 	conn->next.sequence++;
-	conn->next.position += rpc_footprint(len);
+	conn->next.position += rpc_footprint(&ring, len);
 }
 
 static void give_notice(void)
 {
 	struct conn *conn = pick();
+	uint8_t how = input_8(&scene.input);
 
 	if (conn->ep)
-		net_notice(conn->ep, input_8(&scene.input) & 1);
+		net_notice(conn->ep, how & 2 ? input_8(&scene.input) : 1, how & 1);
 }
 
 /* The server */

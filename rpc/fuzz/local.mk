@@ -14,7 +14,7 @@ libfuzzingrpc_la_CFLAGS = $(fuzz_cflags)
 fuzz_rpc_cppflags = -I$(top_srcdir)/prov/fuzz -I$(top_srcdir)/rpc $(AM_CPPFLAGS)
 # There is no network, no time, and no file.
 fuzz_rpc_ldflags = $(fuzz_ldflags) \
-	-Wl,--wrap=fi_getinfo,--wrap=fi_fabric,--wrap=getrandom,--wrap=rpc_now_ms
+	-Wl,--wrap=fi_getinfo,--wrap=fi_fabric,--wrap=getrandom,--wrap=rpc_now_ms,--wrap=rpc_now_ns
 fuzz_rpc_ldadd = libfuzzingrpc.la librpc.la $(LIBFABRIC_LIBS) $(XXHASH_LIBS)
 
 fuzz_rpc_client_SOURCES = %D%/fuzz_rpc_client.c

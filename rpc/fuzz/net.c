@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <rdma/fi_errno.h>
+#include <rdma/fi_ext_pmemverbs.h>
 
 #include "testcore/fid.h"
 
@@ -146,13 +147,14 @@ static ssize_t post(struct testcore_ep *core, const struct testcore_request *req
 }
 
 static void report(struct testcore_cq *cq, const struct testcore_request *request, uint64_t flags,
-		   size_t len, int err)
+		   size_t len, uint64_t data, int err)
 {
 	struct testcore_entry entry = {.err = err, .prov_errno = err};
 
 	entry.ok.op_context = request ? request->context : NULL;
 	entry.ok.flags = flags;
 	entry.ok.len = len;
+	entry.ok.data = data;
 	testcore_cq_add(cq, &entry);
 }
 
@@ -166,23 +168,23 @@ bool net_deliver(struct net_ep *ep, const void *data, size_t len)
 	if (len > receive.len)
 		len = receive.len;
 	testcore_scatter(&receive, data, len);
-	report(ep->core.rx_cq, &receive, FI_MSG | FI_RECV, len, 0);
+	report(ep->core.rx_cq, &receive, FI_MSG | FI_RECV, len, 0, 0);
 	return true;
 }
 
-bool net_notice(struct net_ep *ep, bool uses)
+bool net_notice(struct net_ep *ep, uint64_t data, bool uses)
 {
 	uint64_t flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA;
 	struct testcore_request receive;
 
 	if (!uses) {
-		report(ep->core.rx_cq, NULL, flags, 0, 0);
+		report(ep->core.rx_cq, NULL, flags, 0, data, 0);
 		return true;
 	}
 	if (!ep->num_receives)
 		return false;
 	receive = take(ep->receives, &ep->num_receives);
-	report(ep->core.rx_cq, &receive, flags, 0, 0);
+	report(ep->core.rx_cq, &receive, flags, 0, data, 0);
 	return true;
 }
 
@@ -194,7 +196,7 @@ bool net_complete(struct net_ep *ep, int err)
 		return false;
 	request = take(ep->transmits, &ep->num_transmits);
 	if (err || request.reported)
-		report(ep->core.tx_cq, &request, request.what, 0, err);
+		report(ep->core.tx_cq, &request, request.what, 0, 0, err);
 	return true;
 }
 
@@ -250,6 +252,17 @@ static int ep_shutdown(struct fid_ep *fid, uint64_t flags)
 	return 0;
 }
 
+static int ep_setopt(struct fid *fid, int level, int name, const void *value, size_t len)
+{
+	(void) fid, (void) level, (void) name, (void) value, (void) len;
+	return 0;
+}
+
+static struct fi_ops_ep ep_ops = {
+	.size = sizeof(struct fi_ops_ep),
+	.setopt = ep_setopt,
+};
+
 static struct fi_ops_cm ep_cm_ops = {
 	.size = sizeof(struct fi_ops_cm),
 	.connect = ep_connect,
@@ -264,6 +277,7 @@ static int domain_endpoint(struct fid_domain *domain, struct fi_info *info, stru
 
 	testcore_ep_init(&ep->core, info, &ep_fi_ops, context, post);
 	ep->core.fid.cm = &ep_cm_ops;
+	ep->core.fid.ops = &ep_ops;
 	ep->domain = testcore_of(domain, struct net_domain, fid);
 	ep->number = net.opened++;
 	ep->next = net.eps;
@@ -317,9 +331,38 @@ static int domain_close(struct fid *fid)
 	return 0;
 }
 
+/* What pmemverbs says of memory: here all of it is the same. */
+
+static int query(struct fid_ep *fid, struct fi_pmemverbs_region *region)
+{
+	(void) fid;
+	*region = (struct fi_pmemverbs_region){.domain = FI_PMEMVERBS_MHP, .method = net.method};
+	return 0;
+}
+
+static int query_key(struct fid_ep *fid, uint64_t key, struct fi_pmemverbs_region *region)
+{
+	(void) key;
+	return query(fid, region);
+}
+
+static int domain_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops,
+			   void *context)
+{
+	static struct fi_pmemverbs_ops own = {
+		.size = sizeof(own), .query_key = query_key, .query_messages = query};
+
+	(void) fid, (void) flags, (void) context;
+	if (strcmp(name, FI_PMEMVERBS_OPS))
+		return -FI_ENOSYS;
+	*ops = &own;
+	return 0;
+}
+
 static struct fi_ops domain_fi_ops = {
 	.size = sizeof(struct fi_ops),
 	.close = domain_close,
+	.ops_open = domain_ops_open,
 };
 
 static struct fi_ops_domain domain_ops = {

@@ -45,7 +45,8 @@ struct net_ep {
 };
 
 struct net {
-	struct net_ep *eps; /* the last one first */
+	struct net_ep *eps;  /* the last one first */
+	unsigned int method; /* enum fi_pmemverbs_method: of all commits */
 	unsigned int opened;
 	unsigned int objects; /* that are open */
 	unsigned int room;    /* so many requests may be under way; then there is no room */
@@ -63,7 +64,7 @@ extern struct net net;
 bool net_deliver(struct net_ep *ep, const void *data, size_t len);
 
 /* net_notice -- what FI_REMOTE_CQ_DATA makes at the target; uses: a receive, too */
-bool net_notice(struct net_ep *ep, bool uses);
+bool net_notice(struct net_ep *ep, uint64_t data, bool uses);
 
 /* net_complete -- the oldest that was posted: err is 0 or positive; false: there is none */
 bool net_complete(struct net_ep *ep, int err);

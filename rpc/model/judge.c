@@ -36,7 +36,7 @@ struct judge {
 	struct rpc_memory memory;
 	struct actor actor;
 	struct pmemrpc_server server;
-	struct rpc_worker worker;
+	struct rpc_executor executor;
 	unsigned int window;
 	uint64_t images;
 };
@@ -73,20 +73,17 @@ struct judge *judge_open(const struct world *world)
 	judge->server.context = &judge->actor;
 	pthread_mutex_init(&judge->server.lock, NULL);
 	pthread_mutex_init(&judge->server.exclusive, NULL);
-	judge->worker.server = &judge->server;
-	judge->worker.body = g_malloc0(stage->scene->ring);
-	judge->worker.reply = g_malloc0(sizeof(struct answer));
 	judge->window = stage->scene->window;
-	world_sure(rpc_transaction_open(&judge->worker.transaction, &stage->server.store));
+	/* It has the sizes of the store that is there. */
+	judge->server.store.sizes = stage->server.store.sizes;
+	world_sure(rpc_executor_open(&judge->executor, &judge->server));
 	return judge;
 }
 
 void judge_close(struct judge *judge)
 {
 	g_hash_table_destroy(judge->seen);
-	rpc_transaction_close(&judge->worker.transaction);
-	g_free(judge->worker.body);
-	g_free(judge->worker.reply);
+	rpc_executor_close(&judge->executor);
 	g_free(judge->image);
 	g_free(judge);
 }
@@ -136,12 +133,13 @@ static const char *come_back(struct judge *judge)
 	struct rpc_ring ring;
 	size_t len = stage_fill(judge->actor.scene, place.sequence, argument);
 
-	if (rpc_store_greet(store, 0, 2, NEW_KEY) || rpc_server_execute(&judge->worker, 0))
+	if (rpc_store_greet(store, 0, 2, NEW_KEY, judge->actor.scene->cell) ||
+	    rpc_server_execute(&judge->executor, 0))
 		return "what an earlier connection has left is valid";
 	ring = rpc_store_ring(store, 0);
 	/* Behind it is room, as in a client's copy. */
 	rpc_ring_write(&ring, place, (uint32_t) place.sequence, argument, len);
-	if (rpc_server_execute(&judge->worker, 0) != 1 || slot->executed != place.sequence)
+	if (rpc_server_execute(&judge->executor, 0) != 1 || slot->executed != place.sequence)
 		return "a client that has come back can't go on";
 	return NULL;
 }
@@ -153,7 +151,7 @@ static int drain(struct judge *judge, uint64_t posted)
 	int ret = 1;
 
 	while (ret > 0 && slot->executed <= posted)
-		ret = rpc_server_execute(&judge->worker, 0);
+		ret = rpc_server_execute(&judge->executor, 0);
 	return ret < 0 ? ret : 0;
 }
 

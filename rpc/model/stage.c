@@ -168,10 +168,13 @@ static void open_server(struct stage *stage)
 	server->context = &stage->actor;
 	pthread_mutex_init(&server->lock, NULL);
 	pthread_mutex_init(&server->exclusive, NULL);
+	server->seats = calloc(1, sizeof(*server->seats));
+	server->seats->server = server;
+	server->seats->session = &stage->session;
+	server->workers = worker;
+	server->threads = 1;
 	worker->server = server;
-	worker->body = calloc(1, stage->scene->ring);
-	worker->reply = calloc(1, REPLY_MAX);
-	world_sure(rpc_transaction_open(&worker->transaction, &server->store));
+	world_sure(rpc_executor_open(&worker->executor, server));
 }
 
 /* execute_earlier -- those before the scene: their entries and replies are still there */
@@ -186,7 +189,7 @@ static void execute_earlier(struct stage *stage)
 
 		/* Behind the ring there is room, as in a client's copy. */
 		rpc_ring_write(&ring, (struct rpc_place){i, slot->position}, i, argument, len);
-		if (rpc_server_execute(&stage->worker, 0) != 1)
+		if (rpc_server_execute(&stage->worker.executor, 0) != 1)
 			abort();
 	}
 }
@@ -213,7 +216,7 @@ static void make_memory(struct world *world, enum hw_domain domain)
 	world_sure(rpc_store_format(&stage->memory, &sizes, SECRET));
 	world_sure(rpc_store_open(&stage->server.store, &stage->memory, &sizes));
 	world_sure(rpc_store_claim(&stage->server.store, me));
-	world_sure(rpc_store_greet(&stage->server.store, 0, 1, 1));
+	world_sure(rpc_store_greet(&stage->server.store, 0, 1, 1, scene->cell));
 	open_server(stage);
 	execute_earlier(stage);
 	stage_parts(stage, parts);
@@ -229,11 +232,13 @@ static ssize_t read_away(struct fid_cq *cq, void *entries, size_t count)
 {
 	struct world *world = world_current;
 	ssize_t got = world_read_away(world, entries, count);
+	const struct fi_cq_data_entry *entry = entries;
 
 	(void) cq;
 	for (ssize_t i = 0; i < got; i++)
-		stage_of(world)->heard +=
-			!!(((struct fi_cq_data_entry *) entries)[i].flags & FI_REMOTE_CQ_DATA);
+		/* A message is there before it is durable. */
+		if (entry[i].flags & FI_REMOTE_CQ_DATA)
+			stage_of(world)->heard += entry[i].data;
 	return got;
 }
 
@@ -265,6 +270,7 @@ static struct fi_ops_eq home_eq_ops = {
 static void open_session(struct world *world, struct stage *stage)
 {
 	struct rpc_session *session = &stage->session;
+	struct rpc_ring ring = rpc_store_ring(&stage->server.store, 0);
 
 	stage->away_cq = *world->away.cq;
 	stage->away_cq.ops = &away_cq_ops;
@@ -276,8 +282,13 @@ static void open_session(struct world *world, struct stage *stage)
 					  .ep = world->away.eps[0],
 					  .error = &session->error};
 	session->reply = stage->scene->before + 1;
+	session->door = -1;
+	session->sends = stage->scene->cell;
 	world_sure(rpc_pool_open(&session->replies, &session->link, 0, MAX_CALLS,
 				 sizeof(struct rpc_reply_message) + REPLY_MAX));
+	if (session->sends)
+		world_sure(rpc_cells_open(&session->cells, &session->link, &ring,
+					  rpc_store_slot(&stage->server.store, 0)->position));
 }
 
 /* open_client -- as it is when it has said READY */
@@ -285,6 +296,7 @@ static void open_client(struct world *world, struct stage *stage)
 {
 	const struct scene *scene = stage->scene;
 	const struct rpc_slot *slot = rpc_store_slot(&stage->server.store, 0);
+	const struct rpc_ring ring = rpc_store_ring(&stage->server.store, 0);
 	struct pmemrpc_client *client = calloc(1, sizeof(*client));
 
 	stage->client = client;
@@ -297,17 +309,20 @@ static void open_client(struct world *world, struct stage *stage)
 					 .error = &client->error};
 	client->connected = client->lived = true;
 	client->window = scene->window;
+	client->batch_max = rpc_batch_max(0, scene->window);
 	client->reply_max = REPLY_MAX;
 	client->calls = calloc(scene->window, sizeof(*client->calls));
-	client->ring = (struct rpc_ring){calloc(2, scene->ring), scene->ring, slot->key};
+	client->attr.transport = scene->cell ? PMEMRPC_SEND : PMEMRPC_WRITE;
+	client->ring = ring;
+	client->ring.base = calloc(2, ring.size);
 	client->ring_addr = (uintptr_t) world->memory[0] + stage->server.store.rings;
 	client->ring_mr_key = fi_mr_key(world->mr[0]);
 	client->next = (struct rpc_place){slot->executed + 1, slot->position};
 	client->tail = slot->position;
 	client->posted = client->pushed = client->durable = client->executed = client->freed =
 		slot->executed;
-	world_sure(rpc_link_register(&client->link, client->ring.base, scene->ring, FI_WRITE, 0,
-				     &client->mirror_mr));
+	world_sure(rpc_link_register(&client->link, client->ring.base, ring.size,
+				     scene->cell ? FI_SEND : FI_WRITE, 0, &client->mirror_mr));
 	world_sure(rpc_pool_open(&client->replies, &client->link, scene->window + 1, 0,
 				 sizeof(struct rpc_reply_message) + REPLY_MAX));
 }
@@ -343,6 +358,7 @@ static void close_ends(struct world *world)
 
 	rpc_pool_close(&stage->client->replies);
 	rpc_pool_close(&stage->session.replies);
+	rpc_cells_close(&stage->session.cells);
 	world_sure(fi_close(&stage->client->mirror_mr->fid));
 }
 

@@ -27,6 +27,7 @@ struct scene {
 	unsigned int window;
 	unsigned int before;             /* so many calls were executed before */
 	unsigned int calls;              /* so many follow */
+	size_t cell;                     /* entries are sent, each into one; 0: they are written */
 	size_t arguments[MAX_CALLS + 1]; /* how long they are, by the call's sequence; 0: 8 bytes */
 };
 
