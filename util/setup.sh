@@ -95,7 +95,7 @@ need_packages()
 copy_sources()
 {
 	mkdir -p "$1" &&
-		tar -C "$top" --exclude=./.git --exclude=./build --exclude=./build-test -cf - . |
+		tar -C "$top" --exclude=./.git --exclude=./build --exclude=./build-test --exclude="./${1#"$top"/}" -cf - . |
 		tar -C "$1" -xf - || return
 	make -C "$1" distclean
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/atomic.h"
 #include "rig.h"
 
 #define FETCHED (FI_ATOMIC | FI_READ)
@@ -203,4 +204,61 @@ Test(atomics, of_too_many_ranges_are_refused)
 	refused(fi_atomicmsg(rig->ep, &msg, FI_COMMIT), FI_EINVAL);
 	expect_posted(rig, "");
 	rig_close(rig);
+}
+
+/* Sizes, and the table of the calls */
+
+Test(atomics, know_the_size_of_every_operand)
+{
+	static const struct {
+		enum fi_datatype type;
+		size_t size;
+	} rows[] = {
+		{FI_INT8, 1},
+		{FI_UINT8, 1},
+		{FI_INT16, 2},
+		{FI_UINT16, 2},
+		{FI_INT32, 4},
+		{FI_UINT32, 4},
+		{FI_FLOAT, 4},
+		{FI_INT64, 8},
+		{FI_UINT64, 8},
+		{FI_DOUBLE, 8},
+		{FI_FLOAT_COMPLEX, 2 * sizeof(float)},
+		{FI_DOUBLE_COMPLEX, 2 * sizeof(double)},
+		{FI_LONG_DOUBLE, sizeof(long double)},
+		{FI_LONG_DOUBLE_COMPLEX, 2 * sizeof(long double)},
+		{FI_DATATYPE_LAST, 2 * sizeof(long double)},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		cr_expect_eq(pmv_operand_size(rows[i].type), rows[i].size, "type %d",
+			     (int) rows[i].type);
+}
+
+/* A later libfabric may have more functions than there is room for: the copy ends where the room
+ * does, and says so. */
+Test(atomics, tables_are_copied_as_far_as_there_is_room)
+{
+	struct {
+		size_t size;
+		size_t functions[7];
+	} below = {sizeof(below), {1, 2, 3, 4, 5, 6, 7}};
+	struct {
+		size_t size;
+		size_t functions[3];
+		size_t behind;
+	} above = {.behind = 99};
+	const size_t room = offsetof(__typeof__(above), behind);
+
+	pmv_table_copy(&above, room, &below);
+	cr_expect_eq(above.size, room);
+	cr_expect_eq(memcmp(above.functions, below.functions, sizeof(above.functions)), 0);
+	cr_expect_eq(above.behind, 99);
+
+	below.size = 2 * sizeof(size_t);
+	above.functions[1] = 98;
+	pmv_table_copy(&above, room, &below);
+	cr_expect_eq(above.size, below.size);
+	cr_expect_eq(above.functions[1], 98, "what the table does not have is left alone");
 }

@@ -442,6 +442,23 @@ Test(counters, refuse_what_they_can_not_count)
 	close_counted(rig, cntr);
 }
 
+Test(counters, have_no_object_to_wait_on)
+{
+	struct fi_cntr_attr flags = {.events = FI_CNTR_EVENTS_COMP, .flags = 1};
+	struct fi_cntr_attr unknown = {.events = FI_CNTR_EVENTS_COMP + 1};
+	struct rig *rig = rig_open(NULL);
+	struct fid_cntr *cntr = rig_cntr(rig), *other;
+	enum fi_wait_obj wait = FI_WAIT_FD;
+
+	accepted(fi_control(&cntr->fid, FI_GETWAITOBJ, &wait));
+	cr_expect_eq(wait, FI_WAIT_NONE);
+	refused(fi_control(&cntr->fid, FI_GETWAIT, &wait), FI_ENOSYS);
+	refused(fi_cntr_open(rig->domain, &flags, &other, NULL), FI_ENOSYS);
+	refused(fi_cntr_open(rig->domain, &unknown, &other, NULL), FI_ENOSYS);
+	accepted(fi_close(&cntr->fid));
+	rig_close(rig);
+}
+
 Test(counters, are_shared_by_endpoints)
 {
 	struct fid_cntr *cntr;
