@@ -374,7 +374,7 @@ static bool may_post(const struct world *world)
 static void complain(struct world *world, const char *what, const char *why)
 {
 	if (!world->wrong[0])
-		snprintf(world->wrong, sizeof(world->wrong), "%s: %s", what, why);
+		snprintf(world->wrong, sizeof(world->wrong), "%s: %.80s", what, why);
 }
 
 static void post(struct world *world)
