@@ -43,29 +43,24 @@ struct memory {
 	bool relaxed;
 	bool local;
 	bool stores; /* the agent stores what is small */
-	/*
-	 * A notice that the agent gives proves that the data are durable, not that they are
-	 * visible: only entries that are one write.
-	 */
-	bool hurries;
 };
 
 static const struct memory memories[] = {
-	{"DMP, DDIO on", PMV_DMP, true, false, false, false, false},
-	{"DMP, DDIO on, stored by the agent", PMV_DMP, true, false, false, true, false},
-	{"DMP, DDIO off", PMV_DMP, false, false, false, false, false},
-	{"MHP, DDIO on", PMV_MHP, true, false, false, false, false},
-	{"MHP, DDIO off", PMV_MHP, false, false, false, false, false},
-	{"WSP, DDIO on", PMV_WSP, true, false, false, false, false},
-	{"WSP, DDIO off", PMV_WSP, false, false, false, false, false},
-	{"PAGE", PMV_PAGE, true, false, false, false, false},
-	{"PAGE, stored by the agent", PMV_PAGE, true, false, false, true, false},
-	{"DMP, DDIO on, relaxed", PMV_DMP, true, true, false, false, false},
-	{"DMP, DDIO off, relaxed", PMV_DMP, false, true, false, false, false},
-	{"MHP, relaxed", PMV_MHP, true, true, false, false, false},
-	{"WSP, relaxed", PMV_WSP, true, true, false, false, true},
-	{"MHP, iWARP", PMV_MHP, true, false, true, false, false},
-	{"WSP, iWARP", PMV_WSP, true, false, true, false, false},
+	{"DMP, DDIO on", PMV_DMP, true, false, false, false},
+	{"DMP, DDIO on, stored by the agent", PMV_DMP, true, false, false, true},
+	{"DMP, DDIO off", PMV_DMP, false, false, false, false},
+	{"MHP, DDIO on", PMV_MHP, true, false, false, false},
+	{"MHP, DDIO off", PMV_MHP, false, false, false, false},
+	{"WSP, DDIO on", PMV_WSP, true, false, false, false},
+	{"WSP, DDIO off", PMV_WSP, false, false, false, false},
+	{"PAGE", PMV_PAGE, true, false, false, false},
+	{"PAGE, stored by the agent", PMV_PAGE, true, false, false, true},
+	{"DMP, DDIO on, relaxed", PMV_DMP, true, true, false, false},
+	{"DMP, DDIO off, relaxed", PMV_DMP, false, true, false, false},
+	{"MHP, relaxed", PMV_MHP, true, true, false, false},
+	{"WSP, relaxed", PMV_WSP, true, true, false, false},
+	{"MHP, iWARP", PMV_MHP, true, false, true, false},
+	{"WSP, iWARP", PMV_WSP, true, false, true, false},
 };
 
 #define NUM_MEMORIES (sizeof(memories) / sizeof(memories[0]))
@@ -88,13 +83,8 @@ static const struct scene scenes[] = {
 /* is_possible -- such a scene there */
 static bool is_possible(const struct memory *memory, const struct scene *scene)
 {
-	size_t len = scene->arguments[scene->before + 1] + 16;
-	size_t rest = scene->ring - scene->before * RPC_ALIGN;
-
 	/* Messages can't be committed there. */
-	if (scene->cell && memory->relaxed)
-		return false;
-	return !memory->hurries || (len <= RPC_SHORT && len <= rest);
+	return !scene->cell || !memory->relaxed;
 }
 
 /* Mutants, and where they are wrong */
@@ -119,11 +109,6 @@ static bool loses_buffers(const struct memory *memory)
 static bool needs_more_than_buffers(const struct memory *memory)
 {
 	return memory->domain != PMV_WSP && !memory->local;
-}
-
-static bool has_pieces(const struct memory *memory)
-{
-	return !memory->hurries;
 }
 
 static bool needs_agent(const struct memory *memory)
@@ -154,7 +139,7 @@ static bool notice_passes_flush(const struct memory *memory)
 
 static bool is_relaxed(const struct memory *memory)
 {
-	return memory->relaxed && memory->domain != PMV_WSP;
+	return memory->relaxed;
 }
 
 static bool is_local_wsp(const struct memory *memory)
@@ -198,8 +183,8 @@ static const struct fault {
 	{"the watermark before the effect", WATERMARK_FIRST, MUTATION_NONE, NULL, everywhere,
 	 false},
 	{"the effect before the watermark", EFFECT_FIRST, MUTATION_NONE, NULL, everywhere, false},
-	{"the word before the data", WORD_FIRST, MUTATION_NONE, NULL, has_pieces, true},
-	{"no check of laps", NO_SEQUENCE, MUTATION_NONE, NULL, has_pieces, false},
+	{"the word before the data", WORD_FIRST, MUTATION_NONE, NULL, everywhere, true},
+	{"no check of laps", NO_SEQUENCE, MUTATION_NONE, NULL, everywhere, false},
 	{"no check of data", NO_BODY, MUTATION_NONE, NULL, loses_buffers, false},
 	{"the reply before it is durable", REPLY_EARLY, MUTATION_NONE, NULL, loses_caches, false},
 	{"no journal", JOURNAL_LOST, MUTATION_NONE, NULL, everywhere, false},
@@ -444,7 +429,7 @@ static void check_randoms(void)
 		const struct memory *memory = &memories[seed % NUM_MEMORIES];
 		struct world_config config = config_of(memory, &scene, NULL);
 
-		if (!mine(seed) || memory->hurries || (scene.cell && memory->relaxed))
+		if (!mine(seed) || (scene.cell && memory->relaxed))
 			continue;
 		config.rules.granule = seed / NUM_MEMORIES % 2 ? 8 : HW_LINE;
 		config.room = 3 + seed % 14;

@@ -51,7 +51,11 @@ struct regions {
 /* add_region -- of a member; false: there is no room for another one */
 static bool add_region(struct pmv_run *flush, struct regions *regions, const struct pmv_run *run)
 {
-	if (!(pmv_ordering_note_key(pmv_run_initiator(flush), run->place_key) & PMV_NOTE_AGENT)) {
+	struct pmv_initiator *ini = pmv_run_initiator(flush);
+
+	/* A region that needs the agent has no members without one: choose_place. */
+	if (!ini->mailbox->peer.agent ||
+	    !(pmv_ordering_note_key(ini, run->place_key) & PMV_NOTE_AGENT)) {
 		regions->read = true;
 		flush->place_addr = run->place_addr;
 		flush->place_key = run->place_key;

@@ -12,16 +12,19 @@ bool pmv_ordering_attr(const struct pmv_initiator *ini, uint64_t key, struct pmv
 	return true;
 }
 
+/* note_unordered -- nothing ever proves anything of data that can't be read back */
+static unsigned note_unordered(const struct pmv_attr *attr)
+{
+	return PMV_NOTE_AGENT | (attr->readable ? PMV_NOTE_UNORDERED : PMV_NOTE_UNREADABLE);
+}
+
 unsigned pmv_ordering_note(const struct pmv_initiator *ini, const struct pmv_attr *attr)
 {
 	unsigned notes = attr->events * PMV_NOTE_EVENT;
 
 	switch (pmv_method_of_write(attr, ini->engine->engine->transport)) {
 	case PMV_METHOD_AGENT:
-		/* Nothing ever proves anything of data that can't be read back. */
-		if (attr->relaxed && !attr->readable)
-			return notes | PMV_NOTE_AGENT | PMV_NOTE_UNREADABLE;
-		return notes | PMV_NOTE_AGENT | (attr->relaxed ? PMV_NOTE_UNORDERED : 0);
+		return notes | (attr->relaxed ? note_unordered(attr) : PMV_NOTE_AGENT);
 	case PMV_METHOD_READ:
 		if (pmv_method_orders_by_flush(attr))
 			notes |= PMV_NOTE_ORDERED;
@@ -30,6 +33,8 @@ unsigned pmv_ordering_note(const struct pmv_initiator *ini, const struct pmv_att
 			notes |= PMV_NOTE_FLUSH;
 		return notes;
 	case PMV_METHOD_WRITE:
+		/* Durable, but a notice may pass the data: a fence has them read back first. */
+		return attr->relaxed ? notes | note_unordered(attr) : notes;
 	case PMV_METHOD_REFUSED:
 		break;
 	}
@@ -140,6 +145,20 @@ void pmv_ordering_end(struct pmv_initiator *ini, const struct pmv_noted *noted,
 	if (posted && (notes & PMV_NOTE_ORDERED))
 		pmv_ordering_set_ordered(ordering, flushed);
 	count_posting(ordering, notes, -1);
+}
+
+void pmv_ordering_begin_writes(struct pmv_initiator *ini, const struct fi_rma_iov *to, size_t count,
+			       struct pmv_noted *noted)
+{
+	for (size_t i = 0; i < count; i++)
+		noted[i] = pmv_ordering_begin_write(ini, &to[i]);
+}
+
+void pmv_ordering_end_writes(struct pmv_initiator *ini, const struct fi_rma_iov *to, size_t count,
+			     const struct pmv_noted *noted, bool posted)
+{
+	for (size_t i = 0; i < count; i++)
+		pmv_ordering_end(ini, &noted[i], &to[i], posted, false);
 }
 
 uint64_t pmv_ordering_take_fence(struct pmv_initiator *ini)

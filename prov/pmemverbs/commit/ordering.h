@@ -8,7 +8,7 @@
 /* What has to be remembered of an operation: see struct pmv_ordering. */
 enum pmv_note {
 	PMV_NOTE_EVENT = 1 << 0, /* the target's application is to be told of it */
-	PMV_NOTE_AGENT = 1 << 1, /* only the agent makes it durable */
+	PMV_NOTE_AGENT = 1 << 1, /* the agent is to be told of it, at the latest by a fence */
 	PMV_NOTE_FLUSH = 1 << 2,
 	PMV_NOTE_ORDERED = 1 << 3,
 	PMV_NOTE_UNORDERED = 1 << 4,
@@ -50,6 +50,15 @@ void pmv_ordering_begin(struct pmv_initiator *ini, struct pmv_noted *noted,
 struct pmv_noted pmv_ordering_begin_write(struct pmv_initiator *ini, const struct fi_rma_iov *at);
 void pmv_ordering_end(struct pmv_initiator *ini, const struct pmv_noted *noted,
 		      const struct fi_rma_iov *at, bool posted, bool flushed);
+
+/*
+ * pmv_ordering_begin_writes, pmv_ordering_end_writes -- around posting an operation that writes to
+ * several places and does not commit: noted has room for each
+ */
+void pmv_ordering_begin_writes(struct pmv_initiator *ini, const struct fi_rma_iov *to, size_t count,
+			       struct pmv_noted *noted);
+void pmv_ordering_end_writes(struct pmv_initiator *ini, const struct fi_rma_iov *to, size_t count,
+			     const struct pmv_noted *noted, bool posted);
 
 /* pmv_ordering_read -- a READ or an atomic was posted */
 static inline void pmv_ordering_read(struct pmv_initiator *ini)

@@ -13,6 +13,7 @@
 #include "commit/flush_request.h"
 #include "commit/group.h"
 #include "commit/ordering.h"
+#include "engine/length.h"
 
 /* After a collision so many small commits are posted apart from their requests. */
 #define STORE_PAUSE 64
@@ -274,6 +275,28 @@ static void remember(struct pmv_run *run, const struct pmv_submission *submissio
 		atomic_store(&ini->ordering.flush_key, chosen->at->key);
 }
 
+/* post -- up to the data, or the flush behind them */
+static ssize_t post(struct pmv_run *run, const struct pmv_submission *submission, unsigned notes,
+		    bool fenced, bool grouped)
+{
+	struct pmv_initiator *ini = pmv_run_initiator(run);
+	struct pmv_noted noted[PMV_MAX_RMA];
+	ssize_t ret;
+
+	/* The group's flush tells the agent, or its own request. */
+	if (grouped || !(notes & PMV_NOTE_AGENT))
+		return pmv_batch_post(run, submission, notes, fenced);
+	notes &= ~PMV_NOTE_AGENT;
+	if (run->request)
+		return pmv_batch_post(run, submission, notes, fenced);
+	/* Durable without the agent: a later request tells it where this has written. */
+	pmv_ordering_begin_writes(ini, submission->to, submission->num_to, noted);
+	ret = pmv_batch_post(run, submission, notes, fenced);
+	pmv_ordering_end_writes(ini, submission->to, submission->num_to, noted,
+				run->at > run->plan.data);
+	return ret;
+}
+
 /*
  * start -- plan, and post everything up to the data.  fenced: the caller has the ordering
  * lock.  An error: nothing was posted but perhaps a flush in front.
@@ -301,9 +324,7 @@ static ssize_t start(struct pmv_run *run, const struct pmv_submission *submissio
 		/* A message: what is behind it waits for a receive as it does. */
 		pmv_mailbox_flush_place(ini->mailbox, &run->place_addr, &run->place_key);
 	}
-	/* Its request, or the group's flush, tells the agent. */
-	ret = pmv_batch_post(run, submission,
-			     grouped ? chosen->notes : chosen->notes & ~PMV_NOTE_AGENT, fenced);
+	ret = post(run, submission, chosen->notes, fenced, grouped);
 	if (run->at <= run->plan.data) {
 		pmv_run_free_request(run);
 		return ret;

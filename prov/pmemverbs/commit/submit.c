@@ -124,21 +124,6 @@ static ssize_t post_plain(struct pmv_initiator *ini, const struct pmv_submission
 	return ret;
 }
 
-/* begin_writes, end_writes -- around what posts it: what it writes is remembered */
-static void begin_writes(struct pmv_initiator *ini, const struct pmv_submission *submission,
-			 struct pmv_noted noted[PMV_MAX_RMA])
-{
-	for (size_t i = 0; i < submission->num_to; i++)
-		noted[i] = pmv_ordering_begin_write(ini, &submission->to[i]);
-}
-
-static void end_writes(struct pmv_initiator *ini, const struct pmv_submission *submission,
-		       const struct pmv_noted noted[PMV_MAX_RMA], bool posted)
-{
-	for (size_t i = 0; i < submission->num_to; i++)
-		pmv_ordering_end(ini, &noted[i], &submission->to[i], posted, false);
-}
-
 /* post_noted -- and remember what it writes */
 static ssize_t post_noted(struct pmv_initiator *ini, const struct pmv_submission *submission,
 			  struct pmv_wr *wr, bool fenced)
@@ -148,14 +133,14 @@ static ssize_t post_noted(struct pmv_initiator *ini, const struct pmv_submission
 	ssize_t ret;
 
 	if (writes)
-		begin_writes(ini, submission, noted);
+		pmv_ordering_begin_writes(ini, submission->to, submission->num_to, noted);
 	if (fenced)
 		pthread_mutex_lock(&ini->ordering.lock);
 	ret = post_plain(ini, submission, wr, fenced);
 	if (fenced)
 		pthread_mutex_unlock(&ini->ordering.lock);
 	if (writes)
-		end_writes(ini, submission, noted, !ret);
+		pmv_ordering_end_writes(ini, submission->to, submission->num_to, noted, !ret);
 	if (!ret && ini->hooks && writes && submission->num_to)
 		pmv_ordering_lost_write(ini, submission->to, submission->num_to,
 					submission->unheard);
@@ -211,9 +196,9 @@ static ssize_t start_noted(struct pmv_run *run, const struct pmv_submission *sub
 	struct pmv_noted noted[PMV_MAX_RMA];
 	ssize_t ret;
 
-	begin_writes(ini, submission, noted);
+	pmv_ordering_begin_writes(ini, submission->to, submission->num_to, noted);
 	ret = pmv_start(run, submission, fenced, false);
-	end_writes(ini, submission, noted, !ret);
+	pmv_ordering_end_writes(ini, submission->to, submission->num_to, noted, !ret);
 	return ret;
 }
 

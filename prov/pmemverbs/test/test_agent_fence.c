@@ -571,6 +571,27 @@ Test(relaxed, failed_commits_are_read_back_all_the_same)
 	pair_close(pair);
 }
 
+/* WSP: the data need nobody to be durable, but are not seen where a notice could pass them. */
+Test(relaxed, what_persists_by_itself_is_read_back_before_a_fence)
+{
+	struct pair *pair = open_relaxed();
+	const uint64_t keys[] = {rig_key(0x70, PMV_WSP, true), rig_key(0x71, PMV_WSP, true)};
+	struct fi_rma_iov to[] = {{0x1000, 4, keys[0]}, {0x2000, 4, keys[1]}};
+	struct iovec iov = {pair->source, 8};
+	const struct fi_msg_rma msg = {.msg_iov = &iov,
+				       .iov_count = 1,
+				       .rma_iov = to,
+				       .rma_iov_count = 2,
+				       .context = CONTEXT(2)};
+
+	accepted(rig_write(pair->home, keys[0], CONTEXT(1)));
+	accepted(fi_writemsg(pair->home->ep, &msg, FI_COMMIT));
+	expect_sent(pair, "W W");
+	accepted(rig_commit(pair->home, keys[0], CONTEXT(3), FI_FENCE | FI_REMOTE_CQ_DATA));
+	expect_sent(pair, "R R R fM");
+	pair_close(pair);
+}
+
 /* What can't be read back can't be covered by a fence. */
 Test(relaxed, fence_behind_what_is_unreadable_is_refused)
 {

@@ -121,6 +121,21 @@ Test(cover, of_wsp_is_the_write_alone)
 	rig_close(rig);
 }
 
+/* Peers without an agent can have such memory, too. */
+Test(cover, of_wsp_asks_no_agent_without_an_order_among_writes)
+{
+	struct rig *rig;
+
+	pmv_setting.relaxed = true;
+	rig = open_all(NULL);
+	accepted(fi_inject_atomic(rig->ep, data, 1, 0, ADDR, KEY_WSP, FI_UINT64, FI_SUM));
+	rig_expect_nothing(rig);
+	expect_posted(rig, "A R");
+	fake_complete(&rig->fake, 2);
+	rig_expect_nothing(rig);
+	rig_close(rig);
+}
+
 Test(cover, refuses_what_nothing_makes_durable)
 {
 	struct rig *rig = open_all(NULL);
