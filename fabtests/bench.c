@@ -132,7 +132,7 @@ static int await_flag(struct bench *bench, const bool *flag)
 	return 0;
 }
 
-int bench_send_message(struct bench *bench)
+int bench_post_message(struct bench *bench)
 {
 	struct fi_msg msg = {.context = bench_to_send(bench), .iov_count = 1};
 	struct iovec iov = {bench_to_send(bench), sizeof(struct bench_msg)};
@@ -142,9 +142,14 @@ int bench_send_message(struct bench *bench)
 	msg.desc = &bench->message_region.desc;
 	bench->sent = false;
 	ret = fi_sendmsg(bench->conn.ep, &msg, FI_COMPLETION);
-	if (ret)
-		return report("fi_sendmsg", ret);
-	return await_flag(bench, &bench->sent);
+	return ret ? report("fi_sendmsg", ret) : 0;
+}
+
+int bench_send_message(struct bench *bench)
+{
+	int ret = bench_post_message(bench);
+
+	return ret ? ret : await_flag(bench, &bench->sent);
 }
 
 static int ask(struct bench *bench)

@@ -25,9 +25,10 @@ int bench_create_conn(struct bench *bench, struct fi_info *info);
 /* bench_close_all -- the first of them has the domain that the others use */
 void bench_close_all(struct bench *benches, size_t n);
 
-/* bench_to_send -- the message that the next call sends */
+/* bench_to_send -- the message that the next call sends; bench_post_message does not wait */
 struct bench_msg *bench_to_send(struct bench *bench);
 int bench_send_message(struct bench *bench);
+int bench_post_message(struct bench *bench);
 
 /* bench_sleeps -- instead of polling */
 bool bench_sleeps(const struct bench *bench);

@@ -86,7 +86,7 @@ static int answer(struct bench *bench, bool *bye)
 		break;
 	case MSG_BYE:
 		*bye = true;
-		break;
+		return bench_post_message(bench);
 	default:
 		fprintf(stderr, "a message of unknown type %u: is that our client?\n", msg->type);
 		return -FI_EINVAL;
@@ -115,7 +115,9 @@ static bool peer_gone(struct bench *bench)
 /*
  * await_end -- the answer to the goodbye must not be overtaken by the end of
  * the connection, which is therefore the client's to close; tcp notices that
- * only while the completion queue is read
+ * only while the completion queue is read.  The answer's completion may never come:
+ * a client that has it may have gone before it was acknowledged, and Soft-RoCE
+ * then repeats it for ever.
  */
 static void await_end(struct bench *bench)
 {
@@ -194,11 +196,26 @@ static int accept_one(struct bench *bench)
 	return ret ? ret : conn_accept(&bench->conn, NULL, 0);
 }
 
+/* await_sent -- nobody reads this queue until all connections are served */
+static void await_sent(struct bench *bench)
+{
+	struct fi_cq_data_entry entry;
+	int ret = 0;
+
+	while (ret >= 0 && !bench->sent && !peer_gone(bench)) {
+		ret = bench_poll_cq(bench, &entry);
+		if (ret > 0)
+			ret = bench_handle(bench, &entry);
+	}
+}
+
 static void *serve_thread(void *arg)
 {
 	struct bench *bench = arg;
 
 	bench->ret = serve(bench);
+	if (!bench->ret)
+		await_sent(bench);
 	atomic_fetch_add(&bench->server->served, 1);
 	return NULL;
 }
