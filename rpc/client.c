@@ -10,6 +10,7 @@
  */
 #include "client.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -404,18 +405,27 @@ int pmemrpc_wait(struct pmemrpc_client *client, const struct pmemrpc_call *call,
 		 enum pmemrpc_state state, int timeout_ms)
 {
 	int64_t end = rpc_now_ms() + timeout_ms;
+	struct rpc_spin spin;
 
 	if (call->state == PMEMRPC_IDLE)
 		return -FI_EINVAL;
+	rpc_spin_open(&spin, client->attr.spin_us);
 	while (call->state < state) {
 		int64_t left = end - rpc_now_ms();
+		bool spins = rpc_spin_again(&spin, rpc_now_ns());
 		int ret;
 
 		if (!client->connected)
 			return -FI_ENOTCONN;
-		ret = rpc_client_poll(client, left < 0 ? 0 : left < 200 ? (int) left : 200);
+		ret = rpc_client_poll(client, left < 0 || spins ? 0
+					      : left < 200      ? (int) left
+								: 200);
 		if (ret < 0)
 			return ret;
+		if (ret)
+			rpc_spin_busy(&spin);
+		else if (spins)
+			sched_yield();
 		if (!ret && left <= 0)
 			return rpc_say(&client->error, -FI_ETIMEDOUT, "the server has not %s",
 				       state == PMEMRPC_DURABLE ? "made the call durable in time"

@@ -9,6 +9,7 @@
 #include "batch.h"
 #include "link.h"
 #include "pmemrpc.h"
+#include "spin.h"
 #include "ring.h"
 
 /* A call that has no reply yet. */

@@ -55,6 +55,7 @@ struct settings {
 	unsigned int pool;
 	unsigned int throttle;
 	unsigned int rate;
+	unsigned int spin_us;
 	unsigned int batch;
 	unsigned int depth;
 	bool measure;
@@ -91,6 +92,7 @@ enum {
 	POOL,
 	THROTTLE,
 	RATE,
+	SPIN,
 	FORGET,
 	REPLIES,
 	BATCH,
@@ -101,6 +103,8 @@ enum {
 
 static const struct argp_option options[] = {
 	{"port", 'P', "PORT", 0, "of the server, 1 to 65535 (default: " DEFAULT_PORT ")", 0},
+	{"spin", SPIN, "MICROSECONDS", 0,
+	 "that it looks for more before it sleeps, or \"off\" (default: the library's choice)", 0},
 	{NULL, 0, NULL, 0, "Server:", 1},
 	{"memory", 'M', "PATH", 0, "a file, made if it is not there, or a device of device DAX", 1},
 	{"ring", RING, "BYTES", 0,
@@ -151,6 +155,12 @@ static uint64_t number(struct argp_state *state, const char *text, uint64_t max)
 	return value;
 }
 
+static unsigned int number_or_off(struct argp_state *state, const char *text)
+{
+	return strcmp(text, "off") != 0 ? (unsigned int) number(state, text, UINT32_MAX - 1)
+					: PMEMRPC_OFF;
+}
+
 static void set_variant(struct argp_state *state, const char *name)
 {
 	struct settings *settings = state->input;
@@ -190,9 +200,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		settings->pool = (unsigned int) number(state, arg, 4096);
 		return 0;
 	case THROTTLE:
-		settings->throttle = strcmp(arg, "off") != 0
-					     ? (unsigned int) number(state, arg, UINT32_MAX - 1)
-					     : PMEMRPC_OFF;
+		settings->throttle = number_or_off(state, arg);
+		return 0;
+	case SPIN:
+		settings->spin_us = number_or_off(state, arg);
 		return 0;
 	case RATE:
 		settings->rate = (unsigned int) number(state, arg, UINT32_MAX);
@@ -382,6 +393,7 @@ static int serve(const struct settings *settings)
 		.pool = settings->pool,
 		.throttle = settings->throttle,
 		.rate = settings->rate,
+		.spin_us = settings->spin_us,
 		.handler = count,
 		.context = (void *) (uintptr_t) settings,
 	};
@@ -670,6 +682,7 @@ static int call(const struct settings *settings)
 					   .argument_max = settings->size,
 					   .flush = settings->flush,
 					   .batch = settings->batch,
+					   .spin_us = settings->spin_us,
 					   .timeout_ms = settings->timeout_ms};
 	struct missed missed = {0};
 	struct pmemrpc_client *client;

@@ -19,6 +19,7 @@ librpc_la_SOURCES = \
 	%D%/pmemrpc.h \
 	%D%/pool.c %D%/pool.h \
 	%D%/rate.c %D%/rate.h \
+	%D%/spin.c %D%/spin.h \
 	%D%/ring.c %D%/ring.h \
 	%D%/send.c \
 	%D%/serve.c \

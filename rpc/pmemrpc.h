@@ -116,6 +116,11 @@ struct pmemrpc_client_attr {
 	 * 0: it is over.  Called also by pmemrpc_connect; may be NULL.
 	 */
 	void (*paced)(unsigned int calls, void *context);
+	/*
+	 * Microseconds for which pmemrpc_wait looks before it sleeps; 0: the library's choice;
+	 * PMEMRPC_OFF: it sleeps at once.
+	 */
+	unsigned int spin_us;
 };
 
 /* pmemrpc_connect -- tries again until timeout_ms is over while nobody listens */
@@ -264,6 +269,11 @@ struct pmemrpc_server_attr {
 	 * second allows may come at once.  Others wait in its log, and hold up nobody else.
 	 */
 	unsigned int rate;
+	/*
+	 * Microseconds for which a thread that has nothing to do looks for more before it sleeps;
+	 * 0: the library's choice; PMEMRPC_OFF: it sleeps at once.
+	 */
+	unsigned int spin_us;
 };
 
 /*

@@ -5,6 +5,7 @@
  * The thread that calls pmemrpc_server_run is the lobby: it takes events and connections, and hears
  * who a client is.  That decides on its slot, and so on the worker that serves it from then on.
  */
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -112,6 +113,15 @@ int rpc_worker_serve(struct rpc_worker *worker)
 	return busy;
 }
 
+/* spins -- the lobby never does: its clients are in no hurry */
+static bool spins(struct rpc_worker *worker)
+{
+	if (!worker->sessions || !rpc_spin_again(&worker->spin, rpc_now_ns()))
+		return false;
+	sched_yield();
+	return true;
+}
+
 /* may_sleep -- nothing has arrived meanwhile; how long, if nobody comes */
 static bool may_sleep(struct rpc_worker *worker, int *timeout_ms)
 {
@@ -162,8 +172,11 @@ static void *work(void *arg)
 
 		if (other < 0 || (is_lobby && read(server->stop_fd, &stop, sizeof(stop)) > 0))
 			end_all(server, other < 0 ? other : 0);
-		else if (!ret && !other && may_sleep(worker, &timeout_ms))
-			epoll_wait(worker->epoll_fd, &event, 1, timeout_ms);
+		else if (ret || other)
+			rpc_spin_busy(&worker->spin);
+		else if (!spins(worker) && may_sleep(worker, &timeout_ms) &&
+			 epoll_wait(worker->epoll_fd, &event, 1, timeout_ms))
+			rpc_spin_busy(&worker->spin);
 	}
 	return NULL;
 }

@@ -189,6 +189,8 @@ static int open_server(struct pmemrpc_server *server, const struct pmemrpc_serve
 		rpc_throttle_open(&server->throttle, attr->throttle,
 				  server->pool.count ? server->pool.count : server->threads);
 	server->rate = attr->rate;
+	for (unsigned int i = 0; !ret && i < server->threads; i++)
+		rpc_spin_open(&server->workers[i].spin, attr->spin_us);
 	return ret ? ret : listen_there(server, attr);
 }
 

@@ -18,6 +18,7 @@
 #include "pmem.h"
 #include "pmemrpc.h"
 #include "pool.h"
+#include "spin.h"
 #include "store.h"
 #include "throttle.h"
 
@@ -73,6 +74,7 @@ struct rpc_worker {
 	struct rpc_session *inbox; /* needs the server's lock */
 	struct rpc_seat *returned; /* from the pool; needs its lock */
 	struct rpc_executor executor;
+	struct rpc_spin spin;
 };
 
 struct rpc_counters {

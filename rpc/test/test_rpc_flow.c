@@ -208,3 +208,27 @@ Test(rpc_flow, a_threshold_can_be_left_out_and_turned_off)
 	rpc_throttle_add(&throttle, -2);
 	cr_assert_eq(rpc_throttle_pace(&throttle, 1), 0);
 }
+
+Test(rpc_flow, who_has_nothing_to_do_looks_for_a_while)
+{
+	struct rpc_spin spin;
+
+	rpc_spin_open(&spin, 20);
+	cr_assert(rpc_spin_again(&spin, SECOND));
+	cr_assert(rpc_spin_again(&spin, SECOND + 19999));
+	cr_assert_not(rpc_spin_again(&spin, SECOND + 20000));
+	rpc_spin_busy(&spin);
+	cr_assert(rpc_spin_again(&spin, SECOND + 20000), "from the last thing on that there was");
+	cr_assert_not(rpc_spin_again(&spin, SECOND + 40000));
+}
+
+Test(rpc_flow, who_is_not_to_look_sleeps_at_once)
+{
+	struct rpc_spin spin;
+
+	rpc_spin_open(&spin, PMEMRPC_OFF);
+	cr_assert_not(rpc_spin_again(&spin, SECOND));
+	rpc_spin_open(&spin, 0);
+	cr_assert(rpc_spin_again(&spin, SECOND), "if nothing is said");
+	cr_assert_not(rpc_spin_again(&spin, SECOND + 1000 * RPC_SPIN_US));
+}
