@@ -320,13 +320,10 @@ static int settle(struct pmemrpc_client *client, int64_t end)
 static int attempt(struct pmemrpc_client *client, int64_t end)
 {
 	int64_t left = end - rpc_now_ms();
-	uint64_t pushed = client->pushed;
 	int ret;
 
 	end_link(client);
 	client->over = client->greeted = client->forgetting = false;
-	/* Until the server has said what it has, nothing may be sent. */
-	client->pushed = client->posted;
 	rpc_client_unsent(client);
 	ret = begin_link(client);
 	if (!ret)
@@ -339,10 +336,8 @@ static int attempt(struct pmemrpc_client *client, int64_t end)
 		ret = hear(client, RPC_MSG_WELCOME, end);
 	if (!ret)
 		ret = settle(client, end);
-	if (ret) {
+	if (ret)
 		end_link(client);
-		client->pushed = client->lived ? pushed : 0;
-	}
 	return ret;
 }
 
