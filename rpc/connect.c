@@ -474,5 +474,7 @@ int pmemrpc_forget(struct pmemrpc_client *client, int timeout_ms)
 	if (!ret)
 		ret = hear(client, RPC_MSG_FORGOTTEN, end);
 	pmemrpc_close(client);
-	return ret;
+	/* What says that nothing was done, and that the client is there still, is not the server's.
+	 */
+	return ret == -FI_EBUSY ? -FI_EOTHER : ret;
 }

@@ -236,7 +236,7 @@ static int ask(const struct settings *settings)
 	else
 		show(&asked);
 	/* This identity makes no other call. */
-	if (ret || pmemrpc_forget(client, WAIT_MS))
+	if (ret || pmemrpc_forget(client, WAIT_MS) == -EBUSY)
 		pmemrpc_close(client);
 	return ret || asked.status ? EXIT_FAILURE : EXIT_SUCCESS;
 }

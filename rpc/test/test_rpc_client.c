@@ -11,7 +11,7 @@
 #define MOST_POSTED 8
 
 /* What the server answers, and what it has got on the last connection: messages by their types. */
-static struct rpc_welcome_message welcome;
+static struct rpc_welcome_message welcome, farewell;
 static uint32_t got[MOST_POSTED];
 static unsigned int num_got, last_ep;
 static bool answered, completes;
@@ -27,6 +27,8 @@ static void see(struct net_ep *ep, const struct testcore_request *request)
 	}
 	cr_assert_lt(num_got, MOST_POSTED);
 	got[num_got++] = request->flags & FI_COMMIT_COMPLETE ? ENTRY : le32toh(message->type);
+	if (got[num_got - 1] == RPC_MSG_FORGET)
+		answered = false;
 }
 
 /* go_on -- the client waits: an answer comes first, and then what was posted completes */
@@ -37,6 +39,8 @@ static void go_on(int timeout_ms)
 	(void) timeout_ms;
 	if (says && got[num_got - 1] == RPC_MSG_HELLO)
 		answered = net_deliver(net.eps, &welcome, sizeof(welcome));
+	else if (says && got[num_got - 1] == RPC_MSG_FORGET)
+		answered = net_deliver(net.eps, &farewell, sizeof(farewell));
 	else if (net.eps && completes)
 		net_complete(net.eps, 0);
 }
@@ -144,4 +148,18 @@ Test(rpc_client, a_ring_stays_as_large_as_it_was, .init = set_up)
 	welcome.window = htole32(4);
 	cr_assert_eq(pmemrpc_reconnect(client, 10000), 0);
 	leave(client);
+}
+
+/* What says that the client is there still comes from the client alone. */
+Test(rpc_client, no_server_says_that_a_client_is_not_closed, .init = set_up)
+{
+	struct pmemrpc_client *client = come(PMEMRPC_WRITE);
+	int ret;
+
+	farewell = (struct rpc_welcome_message){.type = htole32(RPC_MSG_REFUSED),
+						.version = htole32(RPC_VERSION),
+						.error = htole32(FI_EBUSY)};
+	ret = pmemrpc_forget(client, 10000);
+	cr_assert(ret && ret != -FI_EBUSY);
+	cr_assert_eq(net.objects, 0);
 }
