@@ -52,6 +52,8 @@ struct net {
 	unsigned int room;    /* so many requests may be under way; then there is no room */
 	struct fid_eq *eq;    /* the last one that was opened */
 	unsigned int rejected;
+	unsigned int refusals; /* connections that fail, and what the peer says then */
+	const char *refusal;
 	/* What is posted to be sent or written, before it is under way. */
 	void (*on_transmit)(struct net_ep *ep, const struct testcore_request *request);
 	/* Somebody has looked, or waits, and there is nothing. */

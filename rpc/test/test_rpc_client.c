@@ -163,3 +163,19 @@ Test(rpc_client, no_server_says_that_a_client_is_not_closed, .init = set_up)
 	cr_assert(ret && ret != -FI_EBUSY);
 	cr_assert_eq(net.objects, 0);
 }
+
+Test(rpc_client, a_server_without_room_is_asked_again, .init = set_up)
+{
+	struct pmemrpc_client *client;
+
+	net.refusal = RPC_CROWDED;
+	net.refusals = 2;
+	client = come(PMEMRPC_WRITE);
+	cr_assert_eq(net.refusals, 0);
+	leave(client);
+	net.refusal = "this is a pmemrpc server";
+	net.refusals = 2;
+	cr_assert_eq(connect_as(PMEMRPC_WRITE, &client), -FI_EACCES);
+	cr_assert_eq(net.refusals, 1);
+	cr_assert_eq(net.objects, 0);
+}
