@@ -346,7 +346,8 @@ static int arrive(struct rpc_session *session)
 	ret = greet(session);
 	if (ret == -ENOENT) {
 		session->claimed = -1;
-		return 0;
+		/* After a refusal it was watched here. */
+		return rpc_worker_unwatch(worker, fid) ? lost(session) : 0;
 	}
 	if (ret == -FI_EAGAIN)
 		return 0;

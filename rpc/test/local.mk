@@ -32,3 +32,10 @@ test_rpc_client_SOURCES = %D%/test_rpc_client.c $(rpc_net_sources)
 test_rpc_client_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/rpc
 test_rpc_client_LDFLAGS = $(rpc_net_wraps)
 test_rpc_client_LDADD = librpc.la $(CRITERION_LIBS) $(LIBFABRIC_LIBS)
+
+TESTS += test_rpc_session
+check_PROGRAMS += test_rpc_session
+test_rpc_session_SOURCES = %D%/test_rpc_session.c $(rpc_net_sources)
+test_rpc_session_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/rpc
+test_rpc_session_LDFLAGS = $(rpc_net_wraps),--wrap=rpc_now_ms,--wrap=rpc_pmem_open,--wrap=rpc_pmem_close
+test_rpc_session_LDADD = librpc.la $(CRITERION_LIBS) $(LIBFABRIC_LIBS)
