@@ -207,3 +207,32 @@ Test(rpc_session, who_is_refused_and_says_that_it_is_somebody_else_changes_its_t
 		     "it wakes two threads");
 	close_server();
 }
+
+Test(rpc_session, who_has_arguments_that_are_too_long_gets_no_slot)
+{
+	struct net_ep *ep;
+
+	open_server(0);
+	ep = come(PMEMRPC_SEND);
+	say(ep, &(struct rpc_request_message){
+			.type = htole32(RPC_MSG_HELLO), .id = {1}, .argument_max = htole64(RING)});
+	serve();
+	check_refused(ep, FI_EMSGSIZE);
+	cr_assert_not(rpc_store_slot(&server->store, 0)->used);
+	close_server();
+}
+
+/* Who comes back to a new store: its calls are lost, and nobody has to have a slot for that. */
+Test(rpc_session, who_comes_back_and_is_not_known_gets_no_slot)
+{
+	struct net_ep *ep;
+
+	open_server(0);
+	ep = come(PMEMRPC_WRITE);
+	say(ep, &(struct rpc_request_message){
+			.type = htole32(RPC_MSG_HELLO), .id = {1}, .resumes = htole64(1)});
+	serve();
+	check_refused(ep, EUCLEAN);
+	cr_assert_not(rpc_store_slot(&server->store, 0)->used);
+	close_server();
+}
