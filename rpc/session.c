@@ -309,6 +309,8 @@ static int greet(struct rpc_session *session)
 	if (ret)
 		return refuse(session, ret, "the server can't lend its memory");
 	session->state = RPC_WELCOMED;
+	/* It may have waited for a call of its slot. */
+	session->deadline = rpc_now_ms() + GREETING_MS;
 	return answer(session, RPC_MSG_WELCOME, 0, "");
 }
 

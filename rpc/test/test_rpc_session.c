@@ -236,3 +236,30 @@ Test(rpc_session, who_comes_back_and_is_not_known_gets_no_slot)
 	cr_assert_not(rpc_store_slot(&server->store, 0)->used);
 	close_server();
 }
+
+/* A call of its slot runs for longer than a client has to be READY. */
+Test(rpc_session, who_has_waited_for_its_slot_has_time_to_be_ready)
+{
+	struct rpc_seat *seat;
+	struct net_ep *ep;
+
+	open_server(1);
+	seat = &server->seats[0];
+	seat->busy = true;
+	ep = come(PMEMRPC_WRITE);
+	greet(ep, 1);
+	serve();
+	now += 60000;
+	serve();
+	cr_assert(is_there(ep));
+	cr_assert_eq(heard[ep->number].type, 0);
+	seat->busy = seat->drains = false;
+	serve();
+	check_welcomed(ep);
+	/* But not for ever. */
+	now += 60000;
+	serve();
+	serve();
+	cr_assert_not(is_there(ep));
+	close_server();
+}
