@@ -530,8 +530,14 @@ static void give_notice(void)
 	struct conn *conn = pick();
 	uint8_t how = input_8(&scene.input);
 
-	if (conn->ep)
-		net_notice(conn->ep, how & 2 ? input_8(&scene.input) : 1, how & 1);
+	if (!conn->ep || !net_notice(conn->ep, how & 2 ? input_8(&scene.input) : 1, how & 1) ||
+	    !conn->sends || !(how & 1))
+		return;
+	/* It has used an entry's receive: what is sent next comes into the cell behind. */
+	conn->messages++;
+	conn->odd = true;
+	if (conn->slot >= 0)
+		spoil(conn);
 }
 
 /* The server */
