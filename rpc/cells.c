@@ -2,12 +2,19 @@
 /* cells.c -- receives in a client's ring; cells.h has the rules */
 #include "cells.h"
 
+#include <endian.h>
+
 #include <rdma/fi_ext_pmemverbs.h>
 
 #define DOOR_MESSAGES 2U
 
 _Static_assert(DOOR_MESSAGES *((sizeof(struct rpc_request_message) + 63) / 64 * 64) == RPC_DOOR,
 	       "HELLO and READY");
+
+size_t rpc_cells_size(const struct rpc_store *store, const struct rpc_request_message *hello)
+{
+	return rpc_cell_size(store->sizes.ring, store->sizes.window, le64toh(hello->argument_max));
+}
 
 /* promise -- all receives are in memory like the door; returns why that can't be, or NULL */
 static const char *promise(struct rpc_cells *cells, struct rpc_link *link)

@@ -25,6 +25,10 @@ struct rpc_cells {
 	const char *cannot; /* why entries can't be sent here; NULL: they can */
 };
 
+/* rpc_cells_size -- of each, for the arguments that a client will have; 0: there is no room for one
+ */
+size_t rpc_cells_size(const struct rpc_store *store, const struct rpc_request_message *hello);
+
 /* rpc_cells_door -- before the connection is accepted: its first two receives, there */
 int rpc_cells_door(struct rpc_cells *cells, struct rpc_link *link, unsigned char *door);
 

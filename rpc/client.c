@@ -132,10 +132,13 @@ static bool is_held(const struct pmemrpc_client *client)
 	return client->batch.calls && !client->batch.closed && client->commits;
 }
 
-/* push -- post what is not posted yet, and not held back; 0 also if there is no room now */
+/*
+ * push -- post what is not posted yet, and not held back; 0 also if there is no room now.  Nothing
+ * overtakes the READY of a connection: before that the server has no place for calls
+ */
 static int push(struct pmemrpc_client *client)
 {
-	while (client->pushed < client->posted) {
+	while (client->connected && client->pushed < client->posted) {
 		unsigned int held = gather(client), calls = held ? held : 1;
 		struct rpc_posted *last = posted_at(client, client->pushed + calls);
 		int ret;
@@ -337,7 +340,7 @@ static int take(struct pmemrpc_client *client, const struct fi_cq_data_entry *en
 /* waits_for_room -- something was not posted, and no completion has to come before it is */
 static bool waits_for_room(const struct pmemrpc_client *client)
 {
-	return client->pushed < client->posted && !is_held(client);
+	return client->connected && client->pushed < client->posted && !is_held(client);
 }
 
 /* is_over -- the event queue says that the connection has ended, or was not made */

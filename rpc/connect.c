@@ -72,7 +72,17 @@ static int begin_link(struct pmemrpc_client *client)
 	return ret;
 }
 
-/* reach -- a connection; -FI_ECONNREFUSED: nobody listens there */
+/*
+ * is_crowded -- the server has connections that it does not know to be lost, perhaps this client's
+ * own; they end when others come back
+ */
+static bool is_crowded(const struct fi_eq_err_entry *err)
+{
+	return err->err_data_size >= sizeof(RPC_CROWDED) &&
+	       !memcmp(err->err_data, RPC_CROWDED, sizeof(RPC_CROWDED));
+}
+
+/* reach -- a connection; -FI_ECONNREFUSED: nobody listens there, or nobody has room now */
 static int reach(struct pmemrpc_client *client, int timeout_ms)
 {
 	struct fi_eq_err_entry err = {0};
@@ -89,8 +99,10 @@ static int reach(struct pmemrpc_client *client, int timeout_ms)
 	} while (ret == -FI_EINTR);
 	if (ret == -FI_EAVAIL && fi_eq_readerr(client->eq, &err, 0) > 0) {
 		if (err.err_data_size && err.err_data_size < RPC_TEXT)
-			return rpc_say(&client->error, -FI_EACCES, "the server refuses: %.*s",
-				       (int) err.err_data_size, (const char *) err.err_data);
+			return rpc_say(&client->error,
+				       is_crowded(&err) ? -FI_ECONNREFUSED : -FI_EACCES,
+				       "the server refuses: %.*s", (int) err.err_data_size,
+				       (const char *) err.err_data);
 		/* tcp says other things of a peer that is not there, or goes away meanwhile. */
 		return rpc_fail(&client->error, "connection", -FI_ECONNREFUSED);
 	}
@@ -320,13 +332,10 @@ static int settle(struct pmemrpc_client *client, int64_t end)
 static int attempt(struct pmemrpc_client *client, int64_t end)
 {
 	int64_t left = end - rpc_now_ms();
-	uint64_t pushed = client->pushed;
 	int ret;
 
 	end_link(client);
 	client->over = client->greeted = client->forgetting = false;
-	/* Until the server has said what it has, nothing may be sent. */
-	client->pushed = client->posted;
 	rpc_client_unsent(client);
 	ret = begin_link(client);
 	if (!ret)
@@ -339,10 +348,8 @@ static int attempt(struct pmemrpc_client *client, int64_t end)
 		ret = hear(client, RPC_MSG_WELCOME, end);
 	if (!ret)
 		ret = settle(client, end);
-	if (ret) {
+	if (ret)
 		end_link(client);
-		client->pushed = client->lived ? pushed : 0;
-	}
 	return ret;
 }
 
@@ -479,5 +486,7 @@ int pmemrpc_forget(struct pmemrpc_client *client, int timeout_ms)
 	if (!ret)
 		ret = hear(client, RPC_MSG_FORGOTTEN, end);
 	pmemrpc_close(client);
-	return ret;
+	/* What says that nothing was done, and that the client is there still, is not the server's.
+	 */
+	return ret == -FI_EBUSY ? -FI_EOTHER : ret;
 }

@@ -24,7 +24,7 @@ extern "C" {
 
 #define PMEMRPC_OFF (~0U)
 
-/* The longest argument that any ring can have; one ring's limit is in pmemrpc_limits. */
+/* Of servers.  An argument is shorter than a ring: pmemrpc_limits has the longest one. */
 #define PMEMRPC_MAX_RING (8U << 20)
 #define PMEMRPC_MAX_WINDOW 1024U
 #define PMEMRPC_MAX_REPLY (1U << 20)
@@ -52,12 +52,13 @@ struct pmemrpc_call {
 	size_t reply_size; /* a longer reply is cut off */
 	/*
 	 * Called by pmemrpc_progress, pmemrpc_wait and pmemrpc_reconnect when the call has become
-	 * DURABLE, and again when it is EXECUTED; may be NULL, and may post calls.
+	 * DURABLE, and again when it is EXECUTED; may be NULL.  It may post calls, and do nothing
+	 * else with the client.
 	 */
 	void (*notify)(struct pmemrpc_call *call);
 	void *context; /* the caller's */
 
-	/* Set by the library. */
+	/* Set by the library; all 0 at first, and again if its client was closed before its end. */
 	enum pmemrpc_state state;
 	uint64_t sequence; /* of an identity's calls; the first one has 1 */
 	int status;        /* EXECUTED: what the handler has returned */
@@ -164,9 +165,9 @@ int pmemrpc_post(struct pmemrpc_client *client, struct pmemrpc_call *call);
 int pmemrpc_progress(struct pmemrpc_client *client);
 
 /*
- * pmemrpc_wait -- until a call is in this state, or a later one; -FI_ETIMEDOUT.  Also
- * -FI_ENOTCONN: it is not lost if it was durable, and sent again if it was not, by
- * pmemrpc_reconnect.
+ * pmemrpc_wait -- until a call is in this state, or a later one; -FI_ETIMEDOUT; -FI_EINVAL: it was
+ * not posted.  Also -FI_ENOTCONN: it is not lost if it was durable, and sent again if it was not,
+ * by pmemrpc_reconnect.
  */
 int pmemrpc_wait(struct pmemrpc_client *client, const struct pmemrpc_call *call,
 		 enum pmemrpc_state state, int timeout_ms);
@@ -202,8 +203,8 @@ void pmemrpc_close(struct pmemrpc_client *client);
 
 /*
  * pmemrpc_forget -- as pmemrpc_close, and the server gives the ring to somebody else.  Only when
- * all calls are executed: else -FI_EBUSY, and nothing was done.  After another error the client
- * is closed, and the server may or may not have forgotten it.
+ * all replies are here, also those of replies_from: else -FI_EBUSY, and nothing was done.  After
+ * another error the client is closed, and the server may or may not have forgotten it.
  */
 int pmemrpc_forget(struct pmemrpc_client *client, int timeout_ms);
 
@@ -214,13 +215,14 @@ struct pmemrpc_server;
 /* A call that is executed. */
 struct pmemrpc_request {
 	uint64_t sequence;
-	unsigned int client; /* which ring, from 0 on */
+	unsigned int client; /* which ring, from 0 on; of somebody else when it was forgotten */
 	uint32_t op;
 	const void *argument; /* a copy: the client can't change it any more */
 	size_t argument_len;
 	void *reply; /* to be written by the handler ... */
 	size_t reply_max;
-	size_t reply_len; /* ... so many bytes; 0 when it is called */
+	size_t reply_len; /* ... so many bytes; 0 when it is called.  If more than reply_max: as if
+			   * it had returned -FI_EMSGSIZE */
 	struct pmemrpc_server *server;
 };
 
@@ -290,7 +292,9 @@ int pmemrpc_server_run(struct pmemrpc_server *server);
 /* pmemrpc_server_stop -- may be called from another thread, and from a signal handler */
 void pmemrpc_server_stop(struct pmemrpc_server *server);
 
-/* pmemrpc_server_error -- why pmemrpc_server_run has failed, or what was wrong with a client last
+/*
+ * pmemrpc_server_error -- why pmemrpc_server_run has failed, or what was wrong with a client last.
+ * When it does not run: else it may change meanwhile
  */
 const char *pmemrpc_server_error(const struct pmemrpc_server *server);
 
@@ -344,6 +348,7 @@ void pmemrpc_exclude(struct pmemrpc_request *request);
  */
 int pmemrpc_persist(struct pmemrpc_server *server, const void *place, size_t len);
 
+/* pmemrpc_server_close -- not while it runs.  What clients have left is executed first */
 void pmemrpc_server_close(struct pmemrpc_server *server);
 
 #ifdef __cplusplus

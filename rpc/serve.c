@@ -28,7 +28,7 @@ static void let_in(struct pmemrpc_server *server, struct fi_info *info, const vo
 	    card->transport > PMEMRPC_SEND)
 		reason = "this is a pmemrpc server";
 	else if (server->num_sessions >= server->store.sizes.clients + RPC_MORE_SESSIONS)
-		reason = "too many clients";
+		reason = RPC_CROWDED;
 	else if (rpc_session_begin(server, info, card->transport == PMEMRPC_SEND))
 		reason = "no room for a client";
 	else

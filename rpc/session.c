@@ -20,6 +20,7 @@
 #define ENTRIES 16
 /* Calls that are executed before it is the next client's turn. */
 #define TURN 8
+#define LOST_ALL "it has lost all calls of this identity"
 
 /* take_door -- there is one for each session that there may be */
 static int take_door(struct pmemrpc_server *server)
@@ -259,8 +260,7 @@ static const char *cannot_resume(const struct rpc_session *session, unsigned int
 
 	if (!session->hello.resumes || process == le64toh(session->hello.process))
 		return NULL;
-	return process ? "another process has used this identity"
-		       : "it has lost all calls of this identity";
+	return process ? "another process has used this identity" : LOST_ALL;
 }
 
 /* lend_ring -- from now on the client can write or send entries there */
@@ -285,8 +285,7 @@ static int greet(struct rpc_session *session)
 {
 	struct pmemrpc_server *server = session->server;
 	const struct rpc_request_message *message = &session->hello;
-	const struct rpc_sizes *sizes = &server->store.sizes;
-	size_t cell = rpc_cell_size(sizes->ring, sizes->window, le64toh(message->argument_max));
+	size_t cell = session->sends ? rpc_cells_size(&server->store, message) : 0;
 	const char *reason;
 	uint64_t key;
 	int slot = session->claimed, ret;
@@ -296,8 +295,6 @@ static int greet(struct rpc_session *session)
 	reason = cannot_resume(session, (unsigned int) slot);
 	if (reason)
 		return refuse(session, -EUCLEAN, reason);
-	if (session->sends && !cell)
-		return refuse(session, -FI_EMSGSIZE, "a ring has no room for such an argument");
 	ret = take_over(session, &server->seats[slot]);
 	if (ret == -FI_EAGAIN)
 		return ret;
@@ -305,13 +302,15 @@ static int greet(struct rpc_session *session)
 		ret = rpc_server_random(&key, sizeof(key));
 	if (!ret)
 		ret = rpc_store_greet(&server->store, (unsigned int) slot,
-				      le64toh(message->process), key, session->sends ? cell : 0);
+				      le64toh(message->process), key, cell);
 	if (ret)
 		return rpc_server_fail(server, "the persistent memory", ret);
 	ret = lend_ring(session);
 	if (ret)
 		return refuse(session, ret, "the server can't lend its memory");
 	session->state = RPC_WELCOMED;
+	/* It may have waited for a call of its slot. */
+	session->deadline = rpc_now_ms() + GREETING_MS;
 	return answer(session, RPC_MSG_WELCOME, 0, "");
 }
 
@@ -319,12 +318,12 @@ static int greet(struct rpc_session *session)
 static int claim(struct rpc_session *session)
 {
 	struct pmemrpc_server *server = session->server;
-	int slot = rpc_store_claim(&server->store, session->hello.id);
+	int slot = rpc_store_claim(&server->store, session->hello.id, !session->hello.resumes);
 
-	if (slot == -ENOSPC) {
-		session->arrives = false;
-		return refuse(session, -FI_EBUSY, "all rings have an owner");
-	}
+	session->arrives = slot != -ENOSPC && slot != -ENOENT;
+	if (!session->arrives)
+		return slot == -ENOENT ? refuse(session, -EUCLEAN, LOST_ALL)
+				       : refuse(session, -FI_EBUSY, "all rings have an owner");
 	if (slot < 0)
 		return rpc_server_fail(server, "the persistent memory", slot);
 	session->claimed = slot;
@@ -346,7 +345,8 @@ static int arrive(struct rpc_session *session)
 	ret = greet(session);
 	if (ret == -ENOENT) {
 		session->claimed = -1;
-		return 0;
+		/* After a refusal it was watched here. */
+		return rpc_worker_unwatch(worker, fid) ? lost(session) : 0;
 	}
 	if (ret == -FI_EAGAIN)
 		return 0;
@@ -362,6 +362,9 @@ static int hello(struct rpc_session *session, const struct rpc_request_message *
 		return refuse(session, -FI_EOPNOTSUPP, "this server has another version");
 	if (session->cells.cannot)
 		return refuse(session, -FI_EOPNOTSUPP, session->cells.cannot);
+	/* Before it has a slot, which would stay its. */
+	if (session->sends && !rpc_cells_size(&session->server->store, message))
+		return refuse(session, -FI_EMSGSIZE, "a ring has no room for such an argument");
 	session->hello = *message;
 	session->arrives = true;
 	return 0;

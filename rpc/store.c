@@ -367,7 +367,7 @@ static int set(struct rpc_store *store, struct rpc_slot *place, const struct rpc
 	return commit(store, &store->own);
 }
 
-int rpc_store_claim(struct rpc_store *store, const uint8_t id[RPC_ID])
+int rpc_store_claim(struct rpc_store *store, const uint8_t id[RPC_ID], bool may_be_new)
 {
 	struct rpc_slot *place, state;
 	int slot, ret = 0;
@@ -375,7 +375,9 @@ int rpc_store_claim(struct rpc_store *store, const uint8_t id[RPC_ID])
 	pthread_mutex_lock(&store->lock);
 	slot = find(store, id);
 	place = slot < 0 ? NULL : rpc_store_slot(store, (unsigned int) slot);
-	if (place && !place->used) {
+	if (!may_be_new && (!place || !place->used)) {
+		ret = -ENOENT;
+	} else if (place && !place->used) {
 		state = (struct rpc_slot){.used = 1, .life = place->life + 1};
 		memcpy(state.id, id, RPC_ID);
 		ret = clear(store, (unsigned int) slot);

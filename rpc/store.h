@@ -127,10 +127,11 @@ const struct rpc_reply *rpc_store_reply(const struct rpc_store *store, unsigned 
 					uint64_t sequence);
 
 /*
- * rpc_store_claim -- the slot of an identity; a free one is made its, with an empty ring.
- * -ENOSPC: there is none; another error: it could not be made durable
+ * rpc_store_claim -- the slot of an identity; a free one is made its, with an empty ring, if
+ * `may_be_new`, or else -ENOENT.  -ENOSPC: there is none; another error: it could not be made
+ * durable
  */
-int rpc_store_claim(struct rpc_store *store, const uint8_t id[RPC_ID]);
+int rpc_store_claim(struct rpc_store *store, const uint8_t id[RPC_ID], bool may_be_new);
 
 /* rpc_store_is_of -- does the slot belong to that identity? */
 bool rpc_store_is_of(struct rpc_store *store, unsigned int slot, const uint8_t id[RPC_ID]);

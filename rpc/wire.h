@@ -30,6 +30,8 @@
 #define RPC_MAGIC_LEN 7U
 #define RPC_VERSION 3U
 #define RPC_TEXT 96U
+/* Why a connection is rejected that may be taken a little later. */
+#define RPC_CROWDED "too many clients"
 
 enum rpc_message_type {
 	RPC_MSG_HELLO = 1,

@@ -36,7 +36,8 @@ static int control(struct rpc_worker *worker, struct fid *fid, int op)
 
 	if (ret)
 		return rpc_server_fail(worker->server, "FI_GETWAIT", ret);
-	if (epoll_ctl(worker->epoll_fd, op, fd, &event) && errno != EEXIST)
+	/* It may be so already. */
+	if (epoll_ctl(worker->epoll_fd, op, fd, &event) && errno != EEXIST && errno != ENOENT)
 		return rpc_server_fail(worker->server, "epoll_ctl", -errno);
 	return 0;
 }

@@ -57,6 +57,9 @@ uint32_t settings_check(const struct settings *settings);
 /* bench_fail -- say why; -1 */
 __attribute__((format(printf, 1, 2))) int bench_fail(const char *format, ...);
 
+/* bench_end -- at once: exit() would take libfabric away from the other clients' threads */
+__attribute__((noreturn)) void bench_end(void);
+
 /* bench_ended -- was the process told to end? */
 bool bench_ended(void);
 void bench_end_on_signal(void (*also)(void));

@@ -163,7 +163,7 @@ static void close_caller(struct caller *caller)
 	struct pmemrpc_caller *self = (struct pmemrpc_caller *) caller;
 
 	/* So that the server has a ring for the next one. */
-	if (pmemrpc_forget(self->client, 10 * MS))
+	if (pmemrpc_forget(self->client, 10 * MS) == -EBUSY)
 		pmemrpc_close(self->client);
 	free(self->all);
 	free(self);

@@ -12,7 +12,7 @@
 static __attribute__((noreturn)) void give_up(const char *what)
 {
 	bench_fail("%s", what);
-	exit(EXIT_FAILURE);
+	bench_end();
 }
 
 static void add_sample(struct client *client, const struct call *call)
@@ -53,7 +53,7 @@ static void changed(struct call *call, void *context)
 		return;
 	if (call->status < 0) {
 		bench_fail("a call: %s", strerror(-call->status));
-		exit(EXIT_FAILURE);
+		bench_end();
 	}
 	note_write(client, call);
 	if (workload->done)
@@ -115,7 +115,7 @@ static void post(struct client *client, struct call *call, bool more)
 	}
 	if (ret) {
 		bench_fail("a call: %s", strerror(-ret));
-		exit(EXIT_FAILURE);
+		bench_end();
 	}
 }
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* mark.c -- what is written, and whether it is there; load.h says what has to be true */
-#include <stdlib.h>
 #include <string.h>
 
 #include "load.h"
@@ -62,7 +61,7 @@ void mark_check(const struct settings *settings, const void *value, size_t len, 
 	if (is_whole(settings, value, len, item, &mark))
 		return;
 	bench_fail("item %llu: nobody has written what is there", (unsigned long long) item);
-	exit(EXIT_FAILURE);
+	bench_end();
 }
 
 bool was_written(const struct load *load, uint64_t item)
@@ -85,7 +84,7 @@ void mark_check_last(struct client *client, const void *value, size_t len, uint6
 	last = &load->clients[mark.client].last[item];
 	if (!mark.sequence || mark.sequence != last->sequence) {
 		bench_fail("item %llu: the last write is not there", (unsigned long long) item);
-		exit(EXIT_FAILURE);
+		bench_end();
 	}
 	for (unsigned int i = 0; i < client->settings->clients; i++) {
 		const struct last_write *other = &load->clients[i].last[item];
@@ -93,7 +92,7 @@ void mark_check_last(struct client *client, const void *value, size_t len, uint6
 		if (other->sequence && last->executed && other->began > last->executed) {
 			bench_fail("item %llu: client %u has written later",
 				   (unsigned long long) item, i);
-			exit(EXIT_FAILURE);
+			bench_end();
 		}
 	}
 }

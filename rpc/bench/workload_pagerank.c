@@ -191,7 +191,7 @@ static bool check(struct client *client, struct call *call)
 	if (client->num_free == client->caller->capacity &&
 	    memcmp(pagerank->ranks, expected, graph.nodes * sizeof(*expected))) {
 		bench_fail("the ranks are not those that there have to be");
-		exit(EXIT_FAILURE);
+		bench_end();
 	}
 	return false;
 }

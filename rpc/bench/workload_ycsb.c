@@ -248,7 +248,7 @@ static void check_scan(const struct client *client, const struct call *call)
 
 		if (order < 0 || (order == 0 && !first)) {
 			bench_fail("a scan's keys are not in their order");
-			exit(EXIT_FAILURE);
+			bench_end();
 		}
 		memcpy(&item, entry->key.bytes, sizeof(item));
 		/* The inverse of the factor that has hashed it. */

@@ -48,6 +48,7 @@ struct owner {
 	uint64_t executed; /* the last call */
 	uint64_t count;    /* of those that have changed the ledger */
 	uint64_t right; /* up to this call the ring has entries that are right: they are durable */
+	uint64_t end;   /* where the next one would be */
 };
 
 struct conn {
@@ -426,12 +427,16 @@ static void add_right(const struct conn *conn, struct rpc_place place, size_t fo
 {
 	const struct rpc_slot *slot = rpc_store_slot(store(), (unsigned int) conn->slot);
 	struct owner *owner = owner_of((unsigned int) conn->slot);
-	uint64_t last = owner->right > owner->executed ? owner->right : owner->executed;
+	bool waits = owner->right > owner->executed;
+	uint64_t last = waits ? owner->right : owner->executed;
 
-	if (place.position + footprint - slot->position > conn->size)
+	if (place.position + footprint - slot->position > conn->size) {
 		spoil(conn);
-	else if (place.sequence == last + 1)
+	} else if (place.sequence == last + 1 &&
+		   place.position == (waits ? owner->end : slot->position)) {
 		owner->right = place.sequence;
+		owner->end = place.position + footprint;
+	}
 }
 
 static void scribble(void)
@@ -530,8 +535,14 @@ static void give_notice(void)
 	struct conn *conn = pick();
 	uint8_t how = input_8(&scene.input);
 
-	if (conn->ep)
-		net_notice(conn->ep, how & 2 ? input_8(&scene.input) : 1, how & 1);
+	if (!conn->ep || !net_notice(conn->ep, how & 2 ? input_8(&scene.input) : 1, how & 1) ||
+	    !conn->sends || !(how & 1))
+		return;
+	/* It has used an entry's receive: what is sent next comes into the cell behind. */
+	conn->messages++;
+	conn->odd = true;
+	if (conn->slot >= 0)
+		spoil(conn);
 }
 
 /* The server */

@@ -235,6 +235,11 @@ static struct fi_ops ep_fi_ops = {
 static int ep_connect(struct fid_ep *fid, const void *addr, const void *param, size_t len)
 {
 	(void) addr, (void) param, (void) len;
+	if (net.refusals) {
+		net.refusals--;
+		net_fail(to_ep(fid)->eq, &fid->fid, net.refusal, strlen(net.refusal) + 1);
+		return 0;
+	}
 	/* Who waits for the answer is idle: it may be another one. */
 	net_raise(to_ep(fid)->eq, FI_CONNECTED, &fid->fid, NULL, NULL, 0);
 	return 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * net.h -- a libfabric without a network, for fuzzers of libpmemrpc
+ * net.h -- a libfabric without a network, for fuzzers and unit tests of libpmemrpc
  *
  * The library opens its objects as it would those of pmemverbs: fi_getinfo and fi_fabric are
- * replaced (--wrap).  What it posts stays under way until the fuzzer says how it ends; what
- * arrives is the fuzzer's.  One thread.
+ * replaced (--wrap).  What it posts stays under way until the test says how it ends; what
+ * arrives is the test's.  One thread.
  */
 #ifndef RPC_FUZZ_NET_H
 #define RPC_FUZZ_NET_H
@@ -52,6 +52,8 @@ struct net {
 	unsigned int room;    /* so many requests may be under way; then there is no room */
 	struct fid_eq *eq;    /* the last one that was opened */
 	unsigned int rejected;
+	unsigned int refusals; /* connections that fail, and what the peer says then */
+	const char *refusal;
 	/* What is posted to be sent or written, before it is under way. */
 	void (*on_transmit)(struct net_ep *ep, const struct testcore_request *request);
 	/* Somebody has looked, or waits, and there is nothing. */

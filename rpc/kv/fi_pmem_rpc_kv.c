@@ -170,10 +170,12 @@ static int call(struct pmemrpc_client *client, struct pmemrpc_call *call)
 static void show(const struct pmemrpc_call *done)
 {
 	const struct kv_entry *entry = NULL;
+	/* What was cut off is not here. */
+	size_t len = done->reply_len < sizeof(reply) ? done->reply_len : sizeof(reply);
 
 	if (done->op == KV_GET)
-		printf("%.*s\n", (int) done->reply_len, reply);
-	while (done->op == KV_SCAN && (entry = kv_next(reply, done->reply_len, entry)))
+		printf("%.*s\n", (int) len, reply);
+	while (done->op == KV_SCAN && (entry = kv_next(reply, len, entry)))
 		printf("%.*s\t%.*s\n", entry->key.len, entry->key.bytes, (int) entry->len,
 		       (const char *) (entry + 1));
 }
@@ -236,7 +238,7 @@ static int ask(const struct settings *settings)
 	else
 		show(&asked);
 	/* This identity makes no other call. */
-	if (ret || pmemrpc_forget(client, WAIT_MS))
+	if (ret || pmemrpc_forget(client, WAIT_MS) == -EBUSY)
 		pmemrpc_close(client);
 	return ret || asked.status ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -245,7 +245,7 @@ const struct kv_entry *kv_next(const void *reply, size_t reply_len, const struct
 	const char *next = entry ? (const char *) entry + entry_len(entry->len) : reply;
 	const struct kv_entry *found = (const struct kv_entry *) next;
 
-	if (next > end || (size_t) (end - next) < sizeof(*found) ||
+	if (next > end || (size_t) (end - next) < sizeof(*found) || found->key.len > KV_KEY_MAX ||
 	    entry_len(found->len) > (size_t) (end - next))
 		return NULL;
 	return found;

@@ -66,7 +66,10 @@ size_t kv_effects_max(size_t value_max);
 int kv_handle(struct kv *kv, uint32_t operation, const void *argument, size_t argument_len,
 	      void *reply, size_t reply_max, size_t *reply_len);
 
-/* kv_next -- the entry behind this one in a scan's reply (NULL: the first one), or NULL */
+/*
+ * kv_next -- the entry behind this one in a scan's reply (NULL: the first one), or NULL; whatever
+ * the reply is, an entry is in it
+ */
 const struct kv_entry *kv_next(const void *reply, size_t reply_len, const struct kv_entry *entry);
 
 #endif /* PMEMRPC_KV_H */

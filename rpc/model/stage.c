@@ -215,7 +215,7 @@ static void make_memory(struct world *world, enum hw_domain domain)
 					    .persist = persist_plain};
 	world_sure(rpc_store_format(&stage->memory, &sizes, SECRET));
 	world_sure(rpc_store_open(&stage->server.store, &stage->memory, &sizes));
-	world_sure(rpc_store_claim(&stage->server.store, me));
+	world_sure(rpc_store_claim(&stage->server.store, me, true));
 	world_sure(rpc_store_greet(&stage->server.store, 0, 1, 1, scene->cell));
 	open_server(stage);
 	execute_earlier(stage);

@@ -179,3 +179,27 @@ Test(rpc_kv, wrong_arguments_are_refused, .init = set_up)
 	take_effect(true);
 	cr_assert(call(KV_GET, 1, NULL, 0, reply, sizeof(reply), &len) == -ENOSPC);
 }
+
+Test(rpc_kv, an_entry_is_in_its_reply)
+{
+	struct {
+		struct kv_entry entry;
+		char value[8];
+	} reply[2] = {{{.key = {1, "a"}, .len = 3}, "one"},
+		      {{.key = {KV_KEY_MAX, "b"}, .len = 3}, "two"}};
+	const struct kv_entry *first = &reply[0].entry, *second = &reply[1].entry;
+
+	cr_assert_eq(kv_next(reply, sizeof(reply), NULL), first);
+	cr_assert_eq(kv_next(reply, sizeof(reply), first), second);
+	cr_assert_null(kv_next(reply, sizeof(reply), second));
+	/* Cut off, and what a server says that means ill. */
+	cr_assert_null(kv_next(reply, sizeof(reply) - 1, first));
+	cr_assert_null(kv_next(reply, sizeof(reply[0].entry) - 1, NULL));
+	reply[1].entry.len = 9;
+	cr_assert_null(kv_next(reply, sizeof(reply), first));
+	reply[1].entry.len = UINT32_MAX;
+	cr_assert_null(kv_next(reply, sizeof(reply), first));
+	reply[1].entry.len = 3;
+	reply[1].entry.key.len = KV_KEY_MAX + 1;
+	cr_assert_null(kv_next(reply, sizeof(reply), first), "a key that is longer than its place");
+}

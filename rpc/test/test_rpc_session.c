@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* test_rpc_session.c -- how clients come to their slots, and who gets none */
+#include <sys/epoll.h>
+#include <sys/types.h>
+
+#include <criterion/criterion.h>
+
+#include "fuzz/net.h"
+#include "server.h"
+
+#define CLIENTS 2U
+#define RING 4096U
+#define MOST_EPS 8
+
+static struct pmemrpc_server *server;
+static struct rpc_memory memory;
+static int64_t now;
+/* The last message of the server to each client, by the number of its endpoint. */
+static struct rpc_welcome_message heard[MOST_EPS];
+
+int64_t __wrap_rpc_now_ms(void);
+int __wrap_rpc_pmem_open(struct rpc_pmem *pmem, const char *path, uint64_t len,
+			 struct rpc_error *error);
+void __wrap_rpc_pmem_close(struct rpc_pmem *pmem);
+
+int64_t __wrap_rpc_now_ms(void)
+{
+	return now;
+}
+
+static void write_memory(struct rpc_memory *of, void *place, const void *data, size_t len)
+{
+	(void) of;
+	memcpy(place, data, len);
+}
+
+static int persist_memory(struct rpc_memory *of, const void *place, size_t len)
+{
+	(void) of, (void) place, (void) len;
+	return 0;
+}
+
+int __wrap_rpc_pmem_open(struct rpc_pmem *pmem, const char *path, uint64_t len,
+			 struct rpc_error *error)
+{
+	(void) path, (void) error;
+	memory = (struct rpc_memory){.base = calloc(1, len),
+				     .len = len,
+				     .write = write_memory,
+				     .persist = persist_memory};
+	*pmem = (struct rpc_pmem){.memory = memory, .fd = -1};
+	return memory.base ? 0 : -FI_ENOMEM;
+}
+
+void __wrap_rpc_pmem_close(struct rpc_pmem *pmem)
+{
+	(void) pmem;
+	free(memory.base);
+}
+
+static int handle(struct pmemrpc_request *request, void *context)
+{
+	(void) request, (void) context;
+	return 0;
+}
+
+static void see(struct net_ep *ep, const struct testcore_request *request)
+{
+	cr_assert_lt(ep->number, MOST_EPS);
+	cr_assert_eq(request->len, sizeof(heard[0]));
+	memcpy(&heard[ep->number], request->buf, sizeof(heard[0]));
+}
+
+static void open_server(unsigned int pool)
+{
+	const struct pmemrpc_server_attr attr = {.path = "anything",
+						 .service = "1",
+						 .clients = CLIENTS,
+						 .ring = RING,
+						 .window = 2,
+						 .threads = CLIENTS,
+						 .pool = pool,
+						 .handler = handle};
+	char error[256];
+
+	net = (struct net){.room = 16, .on_transmit = see};
+	cr_assert_eq(pmemrpc_server_open(&attr, &server, error, sizeof(error)), 0);
+}
+
+static void close_server(void)
+{
+	pmemrpc_server_close(server);
+	cr_assert_eq(net.objects, 0);
+}
+
+/* serve -- until everybody has come to its thread, and was served there */
+static void serve(void)
+{
+	for (unsigned int round = 0; round < 4; round++) {
+		cr_assert_geq(rpc_worker_serve(&server->lobby), 0);
+		for (unsigned int i = 0; i < server->threads; i++)
+			cr_assert_geq(rpc_worker_serve(&server->workers[i]), 0);
+	}
+}
+
+static struct net_ep *come(enum pmemrpc_transport transport)
+{
+	const struct rpc_card card = {.magic = RPC_MAGIC, .transport = (uint8_t) transport};
+	unsigned int opened = net.opened;
+
+	net_raise(server->eq, FI_CONNREQ, NULL, net_info(), &card, sizeof(card));
+	cr_assert_eq(rpc_server_hear(server), 1);
+	cr_assert_eq(net.opened, opened + 1);
+	return net.eps;
+}
+
+static void say(struct net_ep *ep, const struct rpc_request_message *message)
+{
+	struct rpc_request_message said = *message;
+
+	said.version = htole32(RPC_VERSION);
+	cr_assert(net_deliver(ep, &said, sizeof(said)));
+}
+
+static void greet(struct net_ep *ep, uint8_t id)
+{
+	say(ep, &(struct rpc_request_message){
+			.type = htole32(RPC_MSG_HELLO), .id = {id}, .process = htole64(id)});
+}
+
+static bool is_there(const struct net_ep *ep)
+{
+	const struct net_ep *at = net.eps;
+
+	while (at && at != ep)
+		at = at->next;
+	return at;
+}
+
+static void check_welcomed(const struct net_ep *ep)
+{
+	cr_assert(is_there(ep), "its connection has ended: %s", pmemrpc_server_error(server));
+	cr_assert_eq(le32toh(heard[ep->number].type), RPC_MSG_WELCOME);
+}
+
+static void check_refused(const struct net_ep *ep, uint32_t error)
+{
+	cr_assert(is_there(ep));
+	cr_assert_eq(le32toh(heard[ep->number].type), RPC_MSG_REFUSED);
+	cr_assert_eq(le32toh(heard[ep->number].error), error);
+}
+
+/* A slot is forgotten, and goes to somebody else, while its client has come back and is on its way.
+ */
+Test(rpc_session, who_comes_to_a_slot_that_is_not_its_any_more_gets_another)
+{
+	struct net_ep *first, *again, *other;
+
+	open_server(0);
+	first = come(PMEMRPC_WRITE);
+	greet(first, 1);
+	serve();
+	check_welcomed(first);
+	say(first, &(struct rpc_request_message){.type = htole32(RPC_MSG_READY),
+						 .replies_from = htole64(1)});
+	serve();
+	again = come(PMEMRPC_WRITE);
+	greet(again, 1);
+	cr_assert_geq(rpc_worker_serve(&server->lobby), 0);
+	say(first, &(struct rpc_request_message){.type = htole32(RPC_MSG_FORGET)});
+	cr_assert_geq(rpc_session_serve(server->seats[0].session), 0);
+	cr_assert_eq(le32toh(heard[first->number].type), RPC_MSG_FORGOTTEN);
+	other = come(PMEMRPC_WRITE);
+	greet(other, 2);
+	serve();
+	check_welcomed(other);
+	check_welcomed(again);
+	cr_assert(rpc_store_is_of(&server->store, 0, (const uint8_t[RPC_ID]){2}));
+	cr_assert(rpc_store_is_of(&server->store, 1, (const uint8_t[RPC_ID]){1}));
+	close_server();
+}
+
+Test(rpc_session, who_is_refused_and_says_that_it_is_somebody_else_changes_its_thread)
+{
+	struct net_ep *first, *other;
+	int fd;
+
+	open_server(0);
+	first = come(PMEMRPC_WRITE);
+	greet(first, 1);
+	serve();
+	other = come(PMEMRPC_WRITE);
+	say(other, &(struct rpc_request_message){.type = htole32(RPC_MSG_HELLO),
+						 .id = {1},
+						 .process = htole64(2),
+						 .resumes = htole64(1)});
+	serve();
+	check_refused(other, EUCLEAN);
+	net_complete(other, 0);
+	serve();
+	greet(other, 2);
+	serve();
+	check_welcomed(first);
+	check_welcomed(other);
+	cr_assert_eq(fi_control(&server->seats[1].session->link.cq->fid, FI_GETWAIT, &fd), 0);
+	cr_assert_eq(epoll_ctl(server->workers[0].epoll_fd, EPOLL_CTL_DEL, fd, NULL), -1,
+		     "it wakes two threads");
+	close_server();
+}
+
+Test(rpc_session, who_has_arguments_that_are_too_long_gets_no_slot)
+{
+	struct net_ep *ep;
+
+	open_server(0);
+	ep = come(PMEMRPC_SEND);
+	say(ep, &(struct rpc_request_message){
+			.type = htole32(RPC_MSG_HELLO), .id = {1}, .argument_max = htole64(RING)});
+	serve();
+	check_refused(ep, FI_EMSGSIZE);
+	cr_assert_not(rpc_store_slot(&server->store, 0)->used);
+	close_server();
+}
+
+/* Who comes back to a new store: its calls are lost, and nobody has to have a slot for that. */
+Test(rpc_session, who_comes_back_and_is_not_known_gets_no_slot)
+{
+	struct net_ep *ep;
+
+	open_server(0);
+	ep = come(PMEMRPC_WRITE);
+	say(ep, &(struct rpc_request_message){
+			.type = htole32(RPC_MSG_HELLO), .id = {1}, .resumes = htole64(1)});
+	serve();
+	check_refused(ep, EUCLEAN);
+	cr_assert_not(rpc_store_slot(&server->store, 0)->used);
+	close_server();
+}
+
+/* A call of its slot runs for longer than a client has to be READY. */
+Test(rpc_session, who_has_waited_for_its_slot_has_time_to_be_ready)
+{
+	struct rpc_seat *seat;
+	struct net_ep *ep;
+
+	open_server(1);
+	seat = &server->seats[0];
+	seat->busy = true;
+	ep = come(PMEMRPC_WRITE);
+	greet(ep, 1);
+	serve();
+	now += 60000;
+	serve();
+	cr_assert(is_there(ep));
+	cr_assert_eq(heard[ep->number].type, 0);
+	seat->busy = seat->drains = false;
+	serve();
+	check_welcomed(ep);
+	/* But not for ever. */
+	now += 60000;
+	serve();
+	serve();
+	cr_assert_not(is_there(ep));
+	close_server();
+}
