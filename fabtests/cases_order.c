@@ -26,8 +26,10 @@ static int start_large_read(struct fx *fx, struct fence_setup *setup)
 		.local_size = 2 * LARGE + 65536,
 	};
 
-	if (!(fx->caps & FI_FENCE))
-		return skipped(fx, "no FI_FENCE");
+	if (!(fx->caps & FI_FENCE)) {
+		skipped(fx, "no FI_FENCE");
+		return -1;
+	}
 	setup->link = fx_link(fx, NULL, &attr);
 	setup->remote = setup->link ? fx_remote(fx, fx->target, LARGE,
 						FI_REMOTE_READ | FI_REMOTE_WRITE, FI_RMA_PMEM)

@@ -130,8 +130,16 @@ int skipped(struct fx *fx, const char *format, ...) __attribute__((format(printf
 int expect(struct fx *fx, bool is_true, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* failed_call -- what a libfabric call returned */
-int failed_call(struct fx *fx, const char *call, ssize_t ret);
+/*
+ * failed_call -- what a libfabric call returned
+ * note_failed_call -- for it: analysers have to see that it returns an error
+ */
+void note_failed_call(struct fx *fx, const char *call, ssize_t ret);
+static inline int failed_call(struct fx *fx, const char *call, ssize_t ret)
+{
+	note_failed_call(fx, call, ret);
+	return -1;
+}
 
 /* ---- targets ---- */
 

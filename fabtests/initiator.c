@@ -61,9 +61,9 @@ int expect(struct fx *fx, bool is_true, const char *format, ...)
 	return -1;
 }
 
-int failed_call(struct fx *fx, const char *call, ssize_t ret)
+void note_failed_call(struct fx *fx, const char *call, ssize_t ret)
 {
-	return failed(fx, "%s: %s (%zd)", call, fi_strerror((int) -ret), ret);
+	failed(fx, "%s: %s (%zd)", call, fi_strerror((int) -ret), ret);
 }
 
 bool is_late(const struct fx *fx)

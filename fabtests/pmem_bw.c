@@ -337,7 +337,7 @@ static size_t needed(const struct options *opts)
 
 static unsigned long widest(const struct options *opts)
 {
-	unsigned long most = 0;
+	unsigned long most = 1;
 
 	for (unsigned int i = 0; i < opts->nwindows; i++)
 		most = opts->windows[i] > most ? opts->windows[i] : most;

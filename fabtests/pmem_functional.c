@@ -479,7 +479,7 @@ static bool selection_is_known(const struct options *opts)
 
 int main(int argc, char **argv)
 {
-	struct options opts = {.iterations = 3000};
+	static struct options opts = {.iterations = 3000};
 	int ret;
 
 	if (!options_parse(&opts, &program, argc, argv))

@@ -175,8 +175,9 @@ static int serve(struct target *target)
 	ssize_t ret;
 
 	ret = node_listen(&target->node, target->opts, &attr);
-	if (!ret)
-		ret = conn_request(&target->node, &request);
+	if (ret)
+		return (int) ret;
+	ret = conn_request(&target->node, &request);
 	if (ret < 0)
 		return (int) ret;
 	ret = accept_client(target, request.entry.info);

@@ -197,7 +197,7 @@ static int await_ack(struct initiator *it)
 	int ret = await(it, &context);
 
 	for (size_t i = 0; !ret && i < ACKS; i++) {
-		if (context == &acks[i] && acks[i] == it->number)
+		if (context && context == &acks[i] && acks[i] == it->number)
 			return receive_ack(it, &acks[i]);
 	}
 	return ret ? ret : report("an answer that does not belong to the record", -FI_EOTHER);

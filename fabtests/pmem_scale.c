@@ -511,8 +511,10 @@ struct both {
 static int get_both(struct client *client, struct both *both)
 {
 	struct control_msg msg = {.command = ASK_USAGE, .arg = {client->hub.count}};
-	int ret = ask(client, &msg, &both->target, sizeof(both->target));
+	int ret;
 
+	*both = (struct both){0};
+	ret = ask(client, &msg, &both->target, sizeof(both->target));
 	get_usage(&both->initiator, client->hub.count);
 	return ret;
 }
@@ -597,12 +599,12 @@ static int run_latency(struct client *client)
 	uint64_t *samples = calloc(most, sizeof(*samples));
 	struct both one, all;
 	size_t next = 1;
-	int ret = samples ? 0 : report("calloc", -FI_ENOMEM);
+	int ret = 0;
 
-	if (!ret) {
-		printf("%-6s ", "idle");
-		print_latency_header();
-	}
+	if (!samples)
+		return report("calloc", -FI_ENOMEM);
+	printf("%-6s ", "idle");
+	print_latency_header();
 	while (!ret) {
 		while (!ret && client->hub.count < next)
 			ret = add_connection(client);
@@ -712,7 +714,7 @@ static int run_churn(struct client *client)
 	unsigned long all = opts->iterations + SETTLING;
 	unsigned long done = 0, at_a_time, settled = 0;
 	uint64_t start = now_ns();
-	struct both before, after;
+	struct both before = {0}, after;
 	int ret = 0;
 
 	printf("%-10s %8s %10s %12s %12s %6s %8s\n", "", "gone", "heap kB", "resident kB",

@@ -29,7 +29,7 @@ struct member {
 	unsigned long posted, executed;
 };
 
-static int die(const char *what)
+static __attribute__((noreturn)) void die(const char *what)
 {
 	fprintf(stderr, "rpc_crowd: %s\n", what);
 	exit(EXIT_FAILURE);
@@ -118,7 +118,9 @@ int main(int argc, char **argv)
 	unsigned long count = argc == 5 ? strtoul(argv[4], NULL, 10) : 0;
 	struct member *crowd = calloc(members + 1, sizeof(*crowd));
 
-	if (!crowd || !members || !count)
+	if (!crowd)
+		die("no memory");
+	if (!members || !count)
 		die("usage: rpc_crowd HOST PORT CLIENTS CALLS");
 	for (size_t i = 0; i < members; i++)
 		join(&crowd[i], argv[1], argv[2], i % 2);

@@ -158,24 +158,30 @@ static void end_all(struct pmemrpc_server *server, int ret)
 		rpc_worker_wake(&server->workers[i]);
 }
 
+/* is_woken -- nothing was to be done: look again, or sleep until there is something */
+static bool is_woken(struct rpc_worker *worker)
+{
+	struct epoll_event event;
+	int timeout_ms;
+
+	return !spins(worker) && may_sleep(worker, &timeout_ms) &&
+	       epoll_wait(worker->epoll_fd, &event, 1, timeout_ms);
+}
+
 static void *work(void *arg)
 {
 	struct rpc_worker *worker = arg;
 	struct pmemrpc_server *server = worker->server;
-	struct epoll_event event;
 	uint64_t stop;
 
 	while (!server->stopping) {
 		bool is_lobby = worker == &server->lobby;
-		int timeout_ms, ret = is_lobby ? rpc_server_hear(server) : 0;
+		int ret = is_lobby ? rpc_server_hear(server) : 0;
 		int other = ret < 0 ? ret : rpc_worker_serve(worker);
 
 		if (other < 0 || (is_lobby && read(server->stop_fd, &stop, sizeof(stop)) > 0))
 			end_all(server, other < 0 ? other : 0);
-		else if (ret || other)
-			rpc_spin_busy(&worker->spin);
-		else if (!spins(worker) && may_sleep(worker, &timeout_ms) &&
-			 epoll_wait(worker->epoll_fd, &event, 1, timeout_ms))
+		else if (ret || other || is_woken(worker))
 			rpc_spin_busy(&worker->spin);
 	}
 	return NULL;

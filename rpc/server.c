@@ -85,6 +85,7 @@ static int open_workers(struct pmemrpc_server *server, unsigned int threads)
 								  : (unsigned int) CPU_COUNT(&set);
 	if (threads > server->store.sizes.clients)
 		threads = (unsigned int) server->store.sizes.clients;
+	/* analyse clang-analyzer-optin.portability.UnixAPI: there is a processor, and a client. */
 	server->workers = calloc(threads, sizeof(*server->workers));
 	if (!server->workers)
 		return rpc_server_fail(server, "memory", -FI_ENOMEM);

@@ -299,8 +299,10 @@ static int run_windows(const char *path, int adds, int swaps)
 	int failed = 0;
 
 	/* The other process may have more luck, and would wait for this one. */
-	if (memory_map(&memory, path, 2 * WINDOW_SIZE) || memory_map(&plain, NULL, WINDOW_SIZE))
+	if (memory_map(&memory, path, 2 * WINDOW_SIZE) || memory_map(&plain, NULL, WINDOW_SIZE)) {
 		MPI_Abort(MPI_COMM_WORLD, 1);
+		return 1;
+	}
 	window.base = (char *) memory.base + rank * WINDOW_SIZE;
 	scratch.base = plain.base;
 	MPI_Win_create(window.base, WINDOW_SIZE, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window.win);

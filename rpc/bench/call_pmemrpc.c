@@ -80,15 +80,17 @@ static int open_caller(struct caller **caller, const struct settings *settings, 
 					   .timeout_ms = (int) settings->patience * MS};
 	struct pmemrpc_caller *self = calloc(1, sizeof(*self));
 	struct pmemrpc_limits limits;
-	char error[256];
+	char error[256] = "no random numbers";
 
 	(void) client;
-	if (!self || getrandom(attr.id, sizeof(attr.id), 0) != sizeof(attr.id))
+	if (!self)
 		return bench_fail("no memory");
-	if (pmemrpc_connect(&attr, &self->client, error, sizeof(error))) {
+	if (getrandom(attr.id, sizeof(attr.id), 0) != sizeof(attr.id) ||
+	    pmemrpc_connect(&attr, &self->client, error, sizeof(error))) {
 		free(self);
 		return bench_fail("%s", error);
 	}
+	*caller = &self->caller;
 	pmemrpc_get_limits(self->client, &limits);
 	self->caller.capacity = limits.window;
 	self->all = calloc(limits.window, sizeof(*self->all));
@@ -99,7 +101,6 @@ static int open_caller(struct caller **caller, const struct settings *settings, 
 		self->all[i].next = self->free;
 		self->free = &self->all[i];
 	}
-	*caller = &self->caller;
 	return 0;
 }
 
