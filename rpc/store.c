@@ -104,8 +104,14 @@ static uint64_t head_check(const struct head *head)
 bool rpc_store_is_new(const struct rpc_memory *memory)
 {
 	const struct head *head = (const struct head *) memory->base;
+	const char *behind = (const char *) (head + 1), *end = (const char *) head + RPC_PAGE;
 
-	return memory->len < sizeof(*head) || !head->magic;
+	if (memory->len < RPC_PAGE)
+		return true;
+	/* A disk's image may begin with a few zeros, too. */
+	while (behind < end && !*behind)
+		behind++;
+	return !head->magic && behind == end;
 }
 
 int rpc_store_format(struct rpc_memory *memory, const struct rpc_sizes *sizes, uint64_t secret)

@@ -99,7 +99,8 @@ struct rpc_store {
 /* rpc_store_len -- how long the memory has to be; 0: the sizes are out of range */
 uint64_t rpc_store_len(const struct rpc_sizes *sizes);
 
-/* rpc_store_is_new -- nothing was ever kept there, or making it was interrupted */
+/* rpc_store_is_new -- its first page is zeros, or what making a store had left when it was
+ * interrupted */
 bool rpc_store_is_new(const struct rpc_memory *memory);
 
 /* rpc_store_format -- make it; secret is random.  Only the last word that is written makes it

@@ -842,13 +842,31 @@ Test(rpc_log, making_a_store_can_be_interrupted)
 	const struct rpc_sizes sizes = {.clients = 2, .ring = 64, .window = 1};
 
 	cut_init(&cut, NULL);
-	/* What was there before: only its first word says that it is nothing. */
-	memset(cut.seen + 8, 0xa5, CUT_LEN - 8);
-	memset(cut.durable + 8, 0xa5, CUT_LEN - 8);
+	/* What was there before: only its first page says that it is nothing. */
+	memset(cut.seen + RPC_PAGE, 0xa5, CUT_LEN - RPC_PAGE);
+	memset(cut.durable + RPC_PAGE, 0xa5, CUT_LEN - RPC_PAGE);
 	cut.step = explore_format;
 	cr_assert(rpc_store_is_new(&cut.memory));
 	cr_assert_eq(rpc_store_format(&cut.memory, &sizes, SECRET), 0);
 	cr_assert_not(rpc_store_is_new(&cut.memory));
+}
+
+/* As ext4 has its superblock, and a disk its table of partitions. */
+Test(rpc_log, what_begins_with_zeros_need_not_be_new)
+{
+	static struct cut cut;
+	struct rpc_store store;
+
+	cut_init(&cut, NULL);
+	cr_assert(rpc_store_is_new(&cut.memory));
+	cut.seen[1024 + 56] = 0x53;
+	cr_assert_not(rpc_store_is_new(&cut.memory));
+	cr_assert_eq(rpc_store_open(&store, &cut.memory, &any), -EUCLEAN);
+	cut.seen[1024 + 56] = 0;
+	cut.seen[RPC_PAGE - 1] = 1;
+	cr_assert_not(rpc_store_is_new(&cut.memory));
+	cut.seen[RPC_PAGE - 1] = 0;
+	cr_assert(rpc_store_is_new(&cut.memory));
 }
 
 Test(rpc_log, a_store_says_what_is_wrong_with_it)
