@@ -406,6 +406,7 @@ int main(int argc, char **argv)
 		stress.opts.src_addr = "127.0.0.1";
 	stress.opts.dst_addr = stress.opts.src_addr;
 	stress.commit_all = is_set("FI_PMEMVERBS_COMMIT", "all");
+	stress.relaxed = is_set("FI_PMEMVERBS_ORDERING", "relaxed");
 	parent = getpid();
 	prepare();
 	printf("seed %llu\n", (unsigned long long) world->seed);

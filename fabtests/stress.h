@@ -155,6 +155,7 @@ struct settings {
 	unsigned long faults; /* one in so many syncs fails; 0: none */
 	unsigned long forget; /* one in so many syncs and drains does nothing; 0: none */
 	bool no_atomics;
+	bool relaxed;    /* FI_PMEMVERBS_ORDERING: messages can't be committed, so none are sent */
 	bool commit_all; /* FI_PMEMVERBS_COMMIT: each write is a commit */
 };
 

@@ -182,7 +182,7 @@ static enum kind draw_kind(struct worker *worker)
 		return READ;
 	case 3:
 	case 4:
-		return worker->thread ? WRITE : MESSAGE;
+		return worker->thread || stress.relaxed ? WRITE : MESSAGE;
 	case 5:
 		return link->sums ? ATOMIC : WRITE;
 	case 6:
@@ -840,7 +840,11 @@ static void look(struct link *link)
 		ret = ops->query_key(link->conn.ep, slot->key[0], &region);
 	if (ret || region.method == FI_PMEMVERBS_REFUSED)
 		stress_fail("nobody can commit to this memory: %s", fi_strerror(-ret));
-	atomic_store(&world->shadowed, region.method == FI_PMEMVERBS_AGENT);
+	/* Where writes may be reordered, the agent also waits for memory that needs no write-back.
+	 */
+	atomic_store(&world->shadowed,
+		     region.method == FI_PMEMVERBS_AGENT && (region.domain == FI_PMEMVERBS_PAGE ||
+							     region.domain == FI_PMEMVERBS_DMP));
 }
 
 static void connect_link(struct link *link, uint64_t *state)
