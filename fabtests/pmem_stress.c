@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
@@ -386,6 +387,14 @@ static int conclude(void)
 	return 1;
 }
 
+/* is_set -- to this value, in the environment: what the provider is told, too */
+static bool is_set(const char *name, const char *value)
+{
+	const char *is = getenv(name);
+
+	return is && !strcasecmp(is, value);
+}
+
 int main(int argc, char **argv)
 {
 	bool good;
@@ -396,6 +405,8 @@ int main(int argc, char **argv)
 	if (!stress.opts.src_addr)
 		stress.opts.src_addr = "127.0.0.1";
 	stress.opts.dst_addr = stress.opts.src_addr;
+	stress.commit_all = is_set("FI_PMEMVERBS_COMMIT", "all");
+	stress.relaxed = is_set("FI_PMEMVERBS_ORDERING", "relaxed");
 	parent = getpid();
 	prepare();
 	printf("seed %llu\n", (unsigned long long) world->seed);

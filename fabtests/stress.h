@@ -58,7 +58,7 @@ struct entry {
 	uint32_t count;
 	struct place places[PLACES];
 	uint64_t operand; /* of an atomic sum; 0: a write */
-	bool commits;     /* it may be refused after it was posted */
+	bool commits;     /* by a flag or by the setting: it may be refused after it was posted */
 	bool failed;      /* it was said to have failed: its bytes may be there or not */
 };
 
@@ -155,6 +155,8 @@ struct settings {
 	unsigned long faults; /* one in so many syncs fails; 0: none */
 	unsigned long forget; /* one in so many syncs and drains does nothing; 0: none */
 	bool no_atomics;
+	bool relaxed;    /* FI_PMEMVERBS_ORDERING: messages can't be committed, so none are sent */
+	bool commit_all; /* FI_PMEMVERBS_COMMIT: each write is a commit */
 };
 
 struct world {

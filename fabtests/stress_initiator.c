@@ -80,6 +80,7 @@ struct todo {
 	unsigned int region, iovs;
 	uint64_t flags;
 	bool reports, commits;
+	bool claims; /* its completion says that it is durable: it commits, or all writes do */
 	struct entry entry;
 	struct place read;
 	uint32_t len; /* in all */
@@ -181,7 +182,7 @@ static enum kind draw_kind(struct worker *worker)
 		return READ;
 	case 3:
 	case 4:
-		return worker->thread ? WRITE : MESSAGE;
+		return worker->thread || stress.relaxed ? WRITE : MESSAGE;
 	case 5:
 		return link->sums ? ATOMIC : WRITE;
 	case 6:
@@ -228,6 +229,7 @@ static void draw(struct worker *worker, struct todo *todo)
 	}
 	if (todo->kind == INJECT)
 		todo->reports = todo->commits = false;
+	todo->claims = todo->commits || (stress.commit_all && todo->kind <= FETCH);
 	todo->len = random_size(state, todo->kind == READ      ? MAX_READ
 				       : todo->kind == MESSAGE ? BUFFER - HEADER
 				       : todo->kind == INJECT  ? (uint32_t) attr->inject_size
@@ -461,7 +463,7 @@ static void fill_op(struct worker *worker, const struct todo *todo, uint64_t seq
 	op->name = names[todo->kind];
 	op->number = worker->number;
 	op->flags = todo->flags;
-	op->claims = todo->commits;
+	op->claims = todo->claims;
 	op->thread = worker->thread;
 	op->region = todo->region;
 	op->seq = seq;
@@ -647,7 +649,7 @@ static void operate(struct worker *worker, struct todo *todo)
 	uint64_t seq;
 	ssize_t ret = -FI_EAGAIN;
 
-	todo->entry.commits = todo->commits;
+	todo->entry.commits = todo->claims;
 	if (!op || !take_room(worker, todo, &seq))
 		return;
 	fill_op(worker, todo, seq, op);
@@ -729,6 +731,7 @@ static void commit_all(struct link *link, struct worker *worker)
 		.flags = FI_COMMIT_COMPLETE | FI_FENCE | FI_COMPLETION,
 		.reports = true,
 		.commits = true,
+		.claims = true,
 	};
 
 	operate(worker, &todo);
@@ -837,7 +840,11 @@ static void look(struct link *link)
 		ret = ops->query_key(link->conn.ep, slot->key[0], &region);
 	if (ret || region.method == FI_PMEMVERBS_REFUSED)
 		stress_fail("nobody can commit to this memory: %s", fi_strerror(-ret));
-	atomic_store(&world->shadowed, region.method == FI_PMEMVERBS_AGENT);
+	/* Where writes may be reordered, the agent also waits for memory that needs no write-back.
+	 */
+	atomic_store(&world->shadowed,
+		     region.method == FI_PMEMVERBS_AGENT && (region.domain == FI_PMEMVERBS_PAGE ||
+							     region.domain == FI_PMEMVERBS_DMP));
 }
 
 static void connect_link(struct link *link, uint64_t *state)
