@@ -156,20 +156,85 @@ static const struct argp argp = {
 	NULL,
 };
 
+/* await_finder -- it has written what it found, or it was killed before; it ends in any case */
+static void await_finder(void)
+{
+	siginfo_t info;
+
+	/* A thread of the finder's ends with it, and another process is killed. */
+	while (getpid() != parent)
+		pause();
+	while (waitid(P_PID, (id_t) atomic_load(&world->finder), &info, WEXITED | WNOWAIT) &&
+	       errno == EINTR)
+		continue;
+}
+
 void stress_fail(const char *fmt, ...)
 {
 	va_list args;
+	int nobody = 0;
 
-	/* What the others meet after this says nothing. */
-	if (!atomic_exchange(&world->failed, true)) {
+	if (atomic_compare_exchange_strong(&world->finder, &nobody, getpid())) {
 		va_start(args, fmt);
 		vsnprintf(world->failure, sizeof(world->failure), fmt, args);
 		va_end(args);
+		atomic_store(&world->written, true);
+	} else {
+		await_finder();
 	}
 	if (getpid() != parent)
 		_exit(EXIT_FOUND);
 	stop_all();
 	exit(conclude());
+}
+
+/* How to do it again: the environment and the command line, with the seed */
+
+static char replay[4096];
+
+static void add(const char *fmt, ...)
+{
+	size_t len = strlen(replay);
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(replay + len, sizeof(replay) - len, fmt, args);
+	va_end(args);
+}
+
+static void describe(int argc, char **argv)
+{
+	add("to try it again: env");
+	for (char **variable = environ; *variable; variable++) {
+		if (!strncmp(*variable, "FI_", 3))
+			add(" '%s'", *variable);
+	}
+	for (int i = 0; i < argc; i++)
+		add(" '%s'", argv[i]);
+	add(" --seed %llu", (unsigned long long) world->seed);
+}
+
+/* A signal that ends this process, which may be the end of somebody's patience */
+
+static const int signals[] = {SIGHUP,  SIGINT, SIGTERM, SIGALRM, SIGABRT,
+			      SIGSEGV, SIGBUS, SIGFPE,  SIGILL};
+static char last_words[sizeof(replay) + 100];
+
+static void say_last_words(int number)
+{
+	ssize_t ret = write(STDERR_FILENO, last_words, strlen(last_words));
+
+	(void) ret;
+	/* The action is the default one by now. */
+	raise(number);
+}
+
+static void handle_signals(void (*handler)(int))
+{
+	struct sigaction action = {.sa_handler = handler, .sa_flags = (int) SA_RESETHAND};
+
+	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+		sigaction(signals[i], &action, NULL);
 }
 
 /* Before there are processes */
@@ -191,11 +256,13 @@ static void *share(size_t len)
 
 	if (at != MAP_FAILED)
 		return at;
+	if (world)
+		stress_fail("no memory: %s", strerror(errno));
 	perror("mmap");
 	exit(1);
 }
 
-static void prepare(void)
+static void prepare(int argc, char **argv)
 {
 	static struct memory memory;
 	uint64_t state;
@@ -207,19 +274,24 @@ static void prepare(void)
 	pool = share(POOL);
 	world->seed = state = seed ? seed : 1;
 	world->start = now_ns();
+	init_lock(&world->pid_lock);
+	describe(argc, argv);
+	snprintf(last_words, sizeof(last_words),
+		 "seed %llu: ended by a signal, or hangs at its end\n%s\n",
+		 (unsigned long long) world->seed, replay);
+	handle_signals(say_last_words);
 	for (size_t i = 0; i < POOL; i += 8) {
 		uint64_t bits = dice_bits(&state);
 
 		memcpy(pool + i, &bits, sizeof(bits));
 	}
-	init_lock(&world->pid_lock);
 	for (unsigned int i = 0; i < SLOTS; i++)
 		init_lock(&world->slots[i].lock);
 	if (!stress.memory) {
 		live = share(memory_len());
 	} else {
 		if (memory_map(&memory, stress.memory, memory_len()))
-			exit(1);
+			stress_fail("no memory to test");
 		live = memory.base;
 		memset(live, 0, memory_len());
 	}
@@ -231,12 +303,11 @@ static pid_t start(int (*run)(unsigned int), unsigned int number)
 {
 	pid_t pid = fork();
 
-	if (pid < 0) {
-		perror("fork");
-		exit(1);
-	}
+	if (pid < 0)
+		stress_fail("no process: %s", strerror(errno));
 	if (pid)
 		return pid;
+	handle_signals(SIG_DFL);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(1);
@@ -249,20 +320,28 @@ static int be_target(unsigned int unused)
 	return stress_target();
 }
 
-static void start_target(void)
+static void set_target(pid_t pid)
 {
-	pthread_mutex_lock(&world->pid_lock);
-	world->target = start(be_target, 0);
+	/* Nothing is half done under this lock if its owner dies. */
+	if (pthread_mutex_lock(&world->pid_lock) == EOWNERDEAD)
+		pthread_mutex_consistent(&world->pid_lock);
+	world->target = pid;
+	pthread_mutex_unlock(&world->pid_lock);
+}
+
+void kill_target(void)
+{
+	if (pthread_mutex_lock(&world->pid_lock) == EOWNERDEAD)
+		pthread_mutex_consistent(&world->pid_lock);
+	if (world->target)
+		kill(world->target, SIGKILL);
 	pthread_mutex_unlock(&world->pid_lock);
 }
 
 static void stop_all(void)
 {
-	pthread_mutex_lock(&world->pid_lock);
-	if (world->target)
-		kill(world->target, SIGKILL);
-	world->target = 0;
-	pthread_mutex_unlock(&world->pid_lock);
+	kill_target();
+	set_target(0);
 	for (unsigned int i = 0; i < stress.processes; i++) {
 		if (initiators[i])
 			kill(initiators[i], SIGKILL);
@@ -279,35 +358,32 @@ static void fail_power(void)
 		oracle_fail_power(i);
 }
 
-/* ended -- a process has; false: something is wrong */
-static bool ended(const siginfo_t *info)
+/* ended -- a process has */
+static void ended(const siginfo_t *info)
 {
 	bool killed = info->si_code == CLD_KILLED && info->si_status == SIGKILL;
-	bool well = info->si_code == CLD_EXITED && !info->si_status;
 	bool is_target = info->si_pid == world->target;
+	bool well = info->si_code == CLD_EXITED && !info->si_status &&
+		    (!is_target || atomic_load(&world->ending));
+	unsigned int initiator = 0;
 
-	if (is_target) {
-		pthread_mutex_lock(&world->pid_lock);
-		world->target = 0;
-		pthread_mutex_unlock(&world->pid_lock);
-	}
+	/* Its number may be somebody else's as soon as it is waited for. */
+	if (is_target)
+		set_target(0);
+	while (initiator < stress.processes && initiators[initiator] != info->si_pid)
+		initiator++;
+	if (!is_target && initiator < stress.processes)
+		initiators[initiator] = 0;
 	waitpid(info->si_pid, NULL, 0);
-	if (atomic_load(&world->failed))
-		return false;
-	if (!well && !(killed && stress.kills)) {
-		fprintf(stderr, "%s has ended: %s %d\n", is_target ? "the target" : "an initiator",
-			info->si_code == CLD_EXITED ? "status" : "signal", info->si_status);
-		return false;
-	}
+	if (!well && !(killed && stress.kills))
+		stress_fail("%s has ended with %s %d", is_target ? "the target" : "an initiator",
+			    info->si_code == CLD_EXITED ? "status" : "signal", info->si_status);
 	if (is_target && killed) {
 		fail_power();
-		start_target();
+		set_target(start(be_target, 0));
+	} else if (killed && initiator < stress.processes) {
+		initiators[initiator] = start(stress_initiator, initiator);
 	}
-	for (unsigned int i = 0; i < stress.processes; i++) {
-		if (initiators[i] == info->si_pid)
-			initiators[i] = killed ? start(stress_initiator, i) : 0;
-	}
-	return true;
 }
 
 static bool is_running(void)
@@ -316,29 +392,26 @@ static bool is_running(void)
 		if (initiators[i])
 			return true;
 	}
-	atomic_store(&world->ending, true);
+	if (!atomic_exchange(&world->ending, true))
+		alarm((unsigned int) stress.opts.timeout);
 	return world->target;
 }
 
-static bool run(void)
+static void run(void)
 {
 	siginfo_t info;
 
-	start_target();
+	set_target(start(be_target, 0));
 	for (unsigned int i = 0; i < stress.processes; i++)
 		initiators[i] = start(stress_initiator, i);
 	while (is_running()) {
-		if (waitid(P_ALL, 0, &info, WEXITED | WNOWAIT)) {
-			if (errno == EINTR)
-				continue;
-			perror("waitid");
-			return false;
-		}
-		if (!ended(&info))
-			return false;
+		if (!waitid(P_ALL, 0, &info, WEXITED | WNOWAIT))
+			ended(&info);
+		else if (errno != EINTR)
+			stress_fail("no process to wait for: %s", strerror(errno));
 	}
+	alarm(0);
 	fail_power();
-	return true;
 }
 
 static void print_counts(void)
@@ -374,16 +447,19 @@ static void print_counts(void)
 /* conclude -- say what was found; the exit status */
 static int conclude(void)
 {
+	const char *failure = NULL;
+
 	print_counts();
 	fflush(stdout);
-	if (atomic_load(&world->failed))
-		fprintf(stderr, "seed %llu: %s\n", (unsigned long long) world->seed,
-			world->failure);
+	if (atomic_load(&world->written))
+		failure = world->failure;
+	else if (atomic_load(&world->finder))
+		failure = "somebody who has found something was killed before it could say what";
 	else if (!atomic_load(&world->counts[C_CLAIMS]))
-		fprintf(stderr, "seed %llu: nothing was committed, so this shows nothing\n",
-			(unsigned long long) world->seed);
-	else
+		failure = "nothing was committed, so this shows nothing";
+	if (!failure)
 		return 0;
+	fprintf(stderr, "seed %llu: %s\n%s\n", (unsigned long long) world->seed, failure, replay);
 	return 1;
 }
 
@@ -397,8 +473,6 @@ static bool is_set(const char *name, const char *value)
 
 int main(int argc, char **argv)
 {
-	bool good;
-
 	argp_err_exit_status = EXIT_USAGE;
 	if (argp_parse(&argp, argc, argv, 0, NULL, NULL))
 		return EXIT_USAGE;
@@ -408,10 +482,9 @@ int main(int argc, char **argv)
 	stress.commit_all = is_set("FI_PMEMVERBS_COMMIT", "all");
 	stress.relaxed = is_set("FI_PMEMVERBS_ORDERING", "relaxed");
 	parent = getpid();
-	prepare();
+	prepare(argc, argv);
 	printf("seed %llu\n", (unsigned long long) world->seed);
 	fflush(stdout);
-	good = run();
-	stop_all();
-	return conclude() || !good ? 1 : 0;
+	run();
+	return conclude();
 }

@@ -161,8 +161,9 @@ struct settings {
 
 struct world {
 	uint64_t seed;
-	uint64_t start; /* ns; who takes the place of a killed process does not begin anew */
-	atomic_bool failed;
+	uint64_t start;      /* ns; who takes the place of a killed process does not begin anew */
+	atomic_int finder;   /* the process that has found something; 0: nothing was found */
+	atomic_bool written; /* ... and it has written here what it is */
 	char failure[512];
 	atomic_uint port; /* of all targets; 0: there was none yet */
 	atomic_uint life; /* of the target: how many there were */
@@ -179,8 +180,12 @@ extern struct settings stress;
 extern struct world *world;
 extern uint8_t *live, *shadow, *pool;
 
-/* stress_fail -- end all processes: this is what was found */
+/* stress_fail -- end all processes: this is what was found; what others find after it is not told
+ */
 void stress_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
+
+/* kill_target -- if it lives */
+void kill_target(void);
 
 static inline void stress_count(enum count what, uint64_t n)
 {

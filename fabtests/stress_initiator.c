@@ -694,10 +694,7 @@ static void die(const struct worker *worker)
 	stress_count(C_DEATHS, 1);
 	if (worker->suicide)
 		raise(SIGKILL);
-	pthread_mutex_lock(&world->pid_lock);
-	if (world->target)
-		kill(world->target, SIGKILL);
-	pthread_mutex_unlock(&world->pid_lock);
+	kill_target();
 }
 
 static void *work(void *arg)
@@ -966,7 +963,7 @@ int stress_initiator(unsigned int process)
 	pthread_t ids[CONNECTIONS] = {0};
 
 	if (!initiator)
-		return 1;
+		stress_fail("no memory");
 	while (!atomic_load(&world->port))
 		nanosleep(&moment, NULL);
 	open_all(initiator, process);

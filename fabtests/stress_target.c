@@ -200,7 +200,7 @@ int stress_target(void)
 	snprintf(port, sizeof(port), "%u", atomic_load(&world->port));
 	opts.dst_addr = NULL;
 	if (!target)
-		return 1;
+		stress_fail("no memory");
 	shadow_begin();
 	attr.caps |= stress_atomics(&opts, &attr);
 	ret = node_listen(&target->node, &opts, &attr);
