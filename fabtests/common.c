@@ -347,6 +347,8 @@ static int bind_all(struct conn *conn, const struct conn_attr *attr)
 		ret = fi_ep_bind(conn->ep, &attr->srx->fid, 0);
 	if (!ret && attr->write_cntr)
 		ret = fi_ep_bind(conn->ep, &attr->write_cntr->fid, FI_WRITE);
+	if (!ret && attr->read_cntr)
+		ret = fi_ep_bind(conn->ep, &attr->read_cntr->fid, FI_READ);
 	if (!ret && attr->remote_write_cntr)
 		ret = fi_ep_bind(conn->ep, &attr->remote_write_cntr->fid, FI_REMOTE_WRITE);
 	return ret ? report("fi_ep_bind", ret) : 0;

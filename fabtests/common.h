@@ -96,6 +96,7 @@ struct conn_attr {
 	struct fid_cq *cq;  /* to use instead of an own one */
 	struct fid_ep *srx; /* to receive from instead of own receives */
 	struct fid_cntr *write_cntr;
+	struct fid_cntr *read_cntr;
 	struct fid_cntr *remote_write_cntr;
 };
 

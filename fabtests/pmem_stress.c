@@ -45,7 +45,7 @@ static int conclude(void);
 
 const char *argp_program_version = "fi_pmem_stress of pmemverbs " PACKAGE_VERSION;
 
-enum { O_SEED = 256, O_SECONDS, O_KILLS, O_FAULTS, O_FORGET, O_TIMEOUT, O_NO_ATOMICS };
+enum { O_SEED = 256, O_SECONDS, O_KILLS, O_FAULTS, O_FORGET, O_TIMEOUT, O_NO_ATOMICS, O_EVENTS };
 
 static const struct argp_option options[] = {
 	{"memory", 'M', "PATH", 0,
@@ -68,6 +68,7 @@ static const struct argp_option options[] = {
 	 "forget one of so many syncs and drains, which has to be found (default: 0, none)", 0},
 	{"no-atomics", O_NO_ATOMICS, NULL, 0,
 	 "no atomics: Soft-RoCE loses those that it has to send again", 0},
+	{"events", O_EVENTS, NULL, 0, "the target asks to be told of all writes (FI_RMA_EVENT)", 0},
 	{"timeout", O_TIMEOUT, "SECONDS", 0, "fail when nothing happens for so long (default: 120)",
 	 0},
 	{0},
@@ -126,6 +127,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case O_NO_ATOMICS:
 		stress.no_atomics = true;
+		return 0;
+	case O_EVENTS:
+		stress.events = true;
 		return 0;
 	case O_TIMEOUT:
 		stress.opts.timeout = parse_number(state, arg, 1, 86400);
@@ -430,6 +434,8 @@ static void print_counts(void)
 		[C_NOTICES] = "notices at the target",
 		[C_FENCES] = "fenced commits seen under way",
 		[C_VISIBLE] = "looks at visible data",
+		[C_COUNTED] = "counters that had counted all",
+		[C_TOLD] = "looks at data of counted writes",
 		[C_ERRORS] = "failed operations",
 		[C_ROUNDS] = "rounds",
 		[C_CONNECTS] = "connections made",

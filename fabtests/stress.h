@@ -14,6 +14,9 @@
  * journal has the writes that no commit covers yet.  What they write are pieces of a pool of random
  * bytes that never changes.  When a commit is said to be durable, stress_oracle.c looks
  * whether all the writes that it covers are in the shadow, or newer ones of the same bytes.
+ *
+ * A completion says so, or a counter.  Counters don't tell which operations they have counted, so
+ * one says something when it has counted all that were posted.
  */
 #ifndef PMEM_STRESS_H
 #define PMEM_STRESS_H
@@ -79,6 +82,20 @@ struct extent {
 	uint64_t messages;
 };
 
+/* What a counter has to count since the connection began, and what it says when it has */
+struct tally {
+	uint64_t posted; /* or is about to be: incremented before the call */
+	struct extent extent;
+};
+
+/* Counters of a connection: the initiator's, and with FI_RMA_EVENT those at the target */
+enum tally_kind {
+	OF_INITIATOR,
+	OF_ENDPOINT, /* the target's */
+	OF_REGION,   /* and those behind it, of each region */
+	TALLIES = OF_REGION + REGIONS,
+};
+
 enum op_state { OP_FREE, OP_UNDER_WAY };
 
 struct op {
@@ -95,6 +112,7 @@ struct op {
 	uint64_t message; /* its number; 0: it is none */
 	uint64_t sum;     /* what a fetching atomic has to return */
 	bool fetches, reads, visible;
+	bool counted[TALLIES];
 	atomic_bool sure; /* its call has returned before any sync failed */
 	struct place read;
 	uint64_t read_seq;
@@ -116,6 +134,11 @@ struct slot {
 	bool declares;      /* the target says beforehand where it receives */
 	uint64_t sent, found;
 	struct message messages[MESSAGES];
+	struct tally tallies[TALLIES];
+	uint64_t told[TALLIES]; /* what the target's counters were */
+	bool begun;             /* the connection, and nobody has died while noting something */
+	/* operations to a region that have completed: the target was told of them before */
+	atomic_uint_fast64_t completed[REGIONS];
 	atomic_uint_fast64_t released; /* messages whose buffers may be used again */
 	struct lane lanes[THREADS][REGIONS];
 	struct op ops[THREADS][WINDOW];
@@ -137,6 +160,8 @@ enum count {
 	C_NOTICES,
 	C_FENCES,
 	C_VISIBLE,
+	C_COUNTED,
+	C_TOLD,
 	C_ERRORS,
 	C_ROUNDS,
 	C_CONNECTS,
@@ -155,6 +180,7 @@ struct settings {
 	unsigned long faults; /* one in so many syncs fails; 0: none */
 	unsigned long forget; /* one in so many syncs and drains does nothing; 0: none */
 	bool no_atomics;
+	bool events;     /* the target asks for FI_RMA_EVENT */
 	bool relaxed;    /* FI_PMEMVERBS_ORDERING: messages can't be committed, so none are sent */
 	bool commit_all; /* FI_PMEMVERBS_COMMIT: each write is a commit */
 };
@@ -231,6 +257,23 @@ void oracle_notice(unsigned int slot, uint32_t data);
 
 /* oracle_visible -- a completion says that the data of the operation are at their places */
 void oracle_visible(unsigned int slot, const struct op *op);
+
+/*
+ * oracle_post -- an operation is about to be posted; oracle_refused: its call did not accept it;
+ * oracle_accepted: it did
+ */
+void oracle_post(unsigned int slot, const struct op *op);
+void oracle_refused(unsigned int slot, const struct op *op);
+void oracle_accepted(unsigned int slot, const struct op *op);
+
+/*
+ * oracle_counted -- what a counter was, a moment ago, with its errors; true: it has counted all.
+ * Then a counter of the target's says that all is visible, too.
+ */
+bool oracle_counted(unsigned int slot, enum tally_kind kind, uint64_t value, uint64_t errors);
+
+/* oracle_told -- have the target's counters counted all? */
+bool oracle_told(unsigned int slot);
 
 /* oracle_failed -- its bytes may be there or not */
 void oracle_failed(unsigned int slot, const struct op *op);

@@ -40,7 +40,13 @@ struct link {
 	unsigned int slot;
 	struct conn conn;
 	bool open;
-	bool sums, fetches; /* atomics that it can do */
+	bool sums, fetches;         /* atomics that it can do */
+	struct fid_cntr *cntr;      /* or NULL */
+	bool counts;                /* it is to have one */
+	bool counts_reads;          /* it counts them, too */
+	bool silent;                /* writes have no completion: the counter is all there is */
+	atomic_bool held;           /* nothing is posted until the counters have counted all */
+	atomic_uint_fast64_t value; /* that the counter had */
 	atomic_bool connected, broken, down;
 	bool excused;    /* when it broke, there was a reason */
 	const char *why; /* what told that it is broken, and with which error */
@@ -166,7 +172,7 @@ static void draw_flags(struct worker *worker, struct todo *todo)
 		todo->flags |= FI_FENCE;
 	if (one_in(state, 5) && todo->kind == WRITE)
 		todo->flags |= todo->commits && one_in(state, 2) ? FI_IMMED : FI_REMOTE_CQ_DATA;
-	todo->reports = todo->kind >= ATOMIC || !one_in(state, 6);
+	todo->reports = todo->kind >= ATOMIC || (!one_in(state, 6) && !worker->link->silent);
 	todo->flags |= todo->reports ? FI_COMPLETION : 0;
 }
 
@@ -205,8 +211,9 @@ static bool force(struct worker *worker, struct todo *todo)
 		return false;
 	todo->region %= REGIONS;
 	todo->kind = message ? MESSAGE : WRITE;
-	todo->commits = todo->reports = true;
-	todo->flags = FI_COMMIT_COMPLETE | FI_FENCE | FI_COMPLETION;
+	todo->commits = true;
+	todo->reports = message || !worker->link->silent;
+	todo->flags = FI_COMMIT_COMPLETE | FI_FENCE | (todo->reports ? FI_COMPLETION : 0);
 	return true;
 }
 
@@ -315,6 +322,8 @@ static void completed(struct link *link, void *context)
 		return;
 	op = op_of(link, context);
 	buffers = buffers_of(link, op->thread, index_of(op));
+	if (op->counted[OF_REGION + op->region])
+		atomic_fetch_add(&world->slots[link->slot].completed[op->region], 1);
 	if (op->claims)
 		oracle_claim(link->slot, op);
 	if (op->visible)
@@ -379,6 +388,20 @@ static void try_to_hear(struct initiator *initiator)
 	pthread_mutex_unlock(&initiator->lock);
 }
 
+/* read_counter -- true: it has counted all */
+static bool read_counter(struct link *link)
+{
+	uint64_t value, errors;
+
+	if (!link->cntr)
+		return true;
+	value = fi_cntr_read(link->cntr);
+	errors = fi_cntr_readerr(link->cntr);
+	if (atomic_exchange(&link->value, value) != value)
+		atomic_store(&link->moved, now_ns());
+	return oracle_counted(link->slot, OF_INITIATOR, value, errors);
+}
+
 /* reap -- what has completed; somebody waits for it */
 static void reap(struct link *link)
 {
@@ -397,6 +420,7 @@ static void reap(struct link *link)
 		return;
 	if (ret != -FI_EAGAIN)
 		stress_fail("connection %u: fi_cq_read: %s", link->slot, fi_strerror((int) -ret));
+	read_counter(link);
 	oracle_fences(link->slot);
 	try_to_hear(link->initiator);
 	if (atomic_load(&link->down))
@@ -451,6 +475,18 @@ static bool take_room(struct worker *worker, struct todo *todo, uint64_t *seq)
 	return room;
 }
 
+/* set_counted -- which counters are to count it */
+static void set_counted(const struct link *link, const struct todo *todo, bool *counted)
+{
+	bool writes = todo->kind <= ATOMIC, fetches = todo->kind == FETCH;
+	bool reads = fetches || todo->kind == READ;
+
+	memset(counted, 0, TALLIES);
+	counted[OF_INITIATOR] = link->cntr && (writes || (link->counts_reads && reads));
+	counted[OF_ENDPOINT] = stress.events && writes;
+	counted[OF_REGION + todo->region] = stress.events && (writes || fetches);
+}
+
 static void fill_op(struct worker *worker, const struct todo *todo, uint64_t seq, struct op *op)
 {
 	static const char *const names[] = {"write", "inject", "atomic",
@@ -466,6 +502,7 @@ static void fill_op(struct worker *worker, const struct todo *todo, uint64_t seq
 	op->claims = todo->claims;
 	op->thread = worker->thread;
 	op->region = todo->region;
+	set_counted(worker->link, todo, op->counted);
 	op->seq = seq;
 	op->message = todo->kind == MESSAGE ? slot->sent : 0;
 	op->fetches = todo->kind == FETCH;
@@ -491,7 +528,8 @@ static void look_back(const struct worker *worker, const struct todo *todo, stru
 	op->extent.messages = op->message;
 	if (op->seq != NOTHING)
 		op->extent.upto[op->thread][op->region] = op->seq + 1;
-	/* A quiet one is nobody's to complete, so nothing is known when it does. */
+	oracle_post(worker->link->slot, op);
+	/* A quiet one is nobody's to complete, so only a counter tells when it does. */
 	atomic_store(&op->state, todo->reports ? OP_UNDER_WAY : OP_FREE);
 	oracle_unlock(worker->link->slot);
 }
@@ -626,7 +664,7 @@ static void count(const struct todo *todo)
 /* posted -- count what no commit of this thread covers */
 static void posted(struct worker *worker, const struct todo *todo, uint64_t seq)
 {
-	bool covers = todo->commits && todo->reports;
+	bool covers = todo->commits && (todo->reports || worker->link->silent);
 	struct lane *lanes = world->slots[worker->link->slot].lanes[worker->thread];
 
 	if (seq != NOTHING)
@@ -649,6 +687,8 @@ static void operate(struct worker *worker, struct todo *todo)
 	uint64_t seq;
 	ssize_t ret = -FI_EAGAIN;
 
+	while (atomic_load(&link->held) && !atomic_load(&link->broken))
+		reap(link);
 	todo->entry.commits = todo->claims;
 	if (!op || !take_room(worker, todo, &seq))
 		return;
@@ -656,10 +696,13 @@ static void operate(struct worker *worker, struct todo *todo)
 	while (ret == -FI_EAGAIN && !atomic_load(&link->broken)) {
 		look_back(worker, todo, op);
 		ret = post(worker, todo, op);
+		if (ret)
+			oracle_refused(link->slot, op);
 		if (ret == -FI_EAGAIN)
 			reap(link);
 	}
 	if (!ret) {
+		oracle_accepted(link->slot, op);
 		/* It may have completed already; nobody else takes its place. */
 		if (!atomic_load(&world->slots[link->slot].faults))
 			atomic_store(&op->sure, true);
@@ -677,6 +720,30 @@ static void operate(struct worker *worker, struct todo *todo)
 }
 
 /* Rounds */
+
+/* await_counters -- nobody posts until they have counted all */
+static void await_counters(struct worker *worker)
+{
+	struct link *link = worker->link;
+	struct slot *slot = &world->slots[link->slot];
+	bool all = false;
+
+	if ((!link->cntr && !stress.events) || atomic_exchange(&link->held, true))
+		return;
+	while (!all && !atomic_load(&link->broken)) {
+		uint64_t posted;
+
+		oracle_lock(link->slot);
+		posted = slot->tallies[OF_INITIATOR].posted;
+		oracle_unlock(link->slot);
+		if (link->cntr && !fi_cntr_wait(link->cntr, posted, 10))
+			oracle_counted(link->slot, OF_INITIATOR, posted, 0);
+		all = read_counter(link) && (!stress.events || oracle_told(link->slot));
+		if (!all)
+			reap(link);
+	}
+	atomic_store(&link->held, false);
+}
 
 /* go_on -- to the next round, also for a process that takes this one's place */
 static void go_on(struct slot *slot, uint64_t operations)
@@ -709,6 +776,8 @@ static void *work(void *arg)
 	     worker->number++) {
 		if (worker->number == worker->death)
 			die(worker);
+		if (one_in(&worker->dice, 40))
+			await_counters(worker);
 		draw(worker, &todo);
 		operate(worker, &todo);
 	}
@@ -725,14 +794,15 @@ static void commit_all(struct link *link, struct worker *worker)
 	struct todo todo = {
 		.kind = WRITE,
 		.iovs = 1,
-		.flags = FI_COMMIT_COMPLETE | FI_FENCE | FI_COMPLETION,
-		.reports = true,
+		.flags = FI_COMMIT_COMPLETE | FI_FENCE | (link->silent ? 0 : FI_COMPLETION),
+		.reports = !link->silent,
 		.commits = true,
 		.claims = true,
 	};
 
 	operate(worker, &todo);
 	work(worker);
+	await_counters(worker);
 	if (atomic_load(&link->broken))
 		return;
 	for (unsigned int i = 0; i < THREADS * REGIONS; i++) {
@@ -788,30 +858,52 @@ static void run_round(struct link *link, uint64_t round, uint64_t *state)
 
 /* Connections */
 
+static void close_link(struct link *link)
+{
+	conn_close(&link->conn);
+	CLOSE(link->cntr);
+	link->cntr = NULL;
+}
+
 static void disconnect(struct link *link)
 {
 	struct initiator *initiator = link->initiator;
 
 	pthread_mutex_lock(&initiator->lock);
 	fi_shutdown(link->conn.ep, 0);
-	conn_close(&link->conn);
+	close_link(link);
 	pthread_mutex_unlock(&initiator->lock);
 	link->open = false;
+}
+
+static int create(struct link *link)
+{
+	struct fi_cntr_attr cntr_attr = {.events = FI_CNTR_EVENTS_COMP};
+	struct node *node = &link->initiator->node;
+	int ret = link->counts ? fi_cntr_open(node->domain, &cntr_attr, &link->cntr, NULL) : 0;
+	struct conn_attr attr = {
+		.format = FI_CQ_FORMAT_DATA,
+		.wait = FI_WAIT_NONE,
+		.selective = true,
+		.write_cntr = link->cntr,
+		.read_cntr = link->counts_reads ? link->cntr : NULL,
+	};
+
+	atomic_store(&link->value, 0);
+	return ret ? ret : conn_create(&link->conn, node, node->info, &attr);
 }
 
 /* try_to_connect -- once; false: nobody listens yet */
 static bool try_to_connect(struct link *link)
 {
-	struct conn_attr attr = {
-		.format = FI_CQ_FORMAT_DATA, .wait = FI_WAIT_NONE, .selective = true};
-	struct node *node = &link->initiator->node;
+	const struct node *node = &link->initiator->node;
 	uint64_t deadline = deadline_in(stress.opts.timeout);
 	uint32_t number = link->slot;
 	int ret;
 
 	atomic_store(&link->connected, false);
 	atomic_store(&link->down, false);
-	ret = conn_create(&link->conn, node, node->info, &attr);
+	ret = create(link);
 	if (!ret)
 		ret = fi_connect(link->conn.ep, node->info->dest_addr, &number, sizeof(number));
 	if (ret)
@@ -820,7 +912,7 @@ static bool try_to_connect(struct link *link)
 		hear(link->initiator);
 	if (atomic_load(&link->connected))
 		return true;
-	conn_close(&link->conn);
+	close_link(link);
 	return false;
 }
 
@@ -853,6 +945,9 @@ static void connect_link(struct link *link, uint64_t *state)
 	size_t many;
 
 	slot->declares = one_in(state, 2);
+	link->counts = !one_in(state, 3);
+	link->counts_reads = link->counts && one_in(state, 2);
+	link->silent = link->counts && one_in(state, 2);
 	pthread_mutex_lock(&link->initiator->lock);
 	while (!try_to_connect(link)) {
 		pthread_mutex_unlock(&link->initiator->lock);

@@ -21,6 +21,7 @@ struct lender {
 	struct conn conn;
 	bool open;
 	struct region regions[REGIONS + 1];
+	struct fid_cntr *cntrs[TALLIES]; /* with FI_RMA_EVENT, but that of the initiator */
 	struct receive receives[BUFFERS];
 };
 
@@ -34,7 +35,46 @@ static void stop_lending(struct lender *lender)
 	conn_close(&lender->conn);
 	for (unsigned int i = 0; i <= REGIONS; i++)
 		region_close(&lender->regions[i]);
+	for (unsigned int i = 0; i < TALLIES; i++) {
+		CLOSE(lender->cntrs[i]);
+		lender->cntrs[i] = NULL;
+	}
 	lender->open = false;
+}
+
+static int open_counters(struct target *target, struct lender *lender)
+{
+	struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP};
+	int ret = 0;
+
+	for (unsigned int i = OF_ENDPOINT; stress.events && !ret && i < TALLIES; i++)
+		ret = fi_cntr_open(target->node.domain, &attr, &lender->cntrs[i], NULL);
+	for (unsigned int i = OF_REGION; stress.events && !ret && i < TALLIES; i++)
+		ret = fi_mr_bind(lender->regions[i - OF_REGION].mr, &lender->cntrs[i]->fid,
+				 FI_REMOTE_WRITE);
+	return ret;
+}
+
+/* read_counters -- what they have counted by then is there, and what was committed is durable */
+static void read_counters(struct lender *lender)
+{
+	struct slot *slot = &world->slots[lender->slot];
+
+	for (unsigned int i = OF_ENDPOINT; i < TALLIES; i++) {
+		uint64_t least = i < OF_REGION ? 0 : atomic_load(&slot->completed[i - OF_REGION]);
+		uint64_t value = fi_cntr_read(lender->cntrs[i]);
+		uint64_t errors = fi_cntr_readerr(lender->cntrs[i]);
+
+		if (errors && !atomic_load(&slot->faults))
+			stress_fail("connection %u: the target was told that a commit has failed",
+				    lender->slot);
+		if (value + errors < least)
+			stress_fail("connection %u: %llu operations have completed, of which the "
+				    "target was told of %llu",
+				    lender->slot, (unsigned long long) least,
+				    (unsigned long long) value);
+		oracle_counted(lender->slot, i, value, errors);
+	}
 }
 
 static int post_receive(struct lender *lender, unsigned int i)
@@ -59,6 +99,9 @@ static int prepare(struct target *target, struct lender *lender, struct fi_info 
 			&target->node, &lender->regions[i], live + region_at(lender->slot, i), len,
 			i < REGIONS ? FI_REMOTE_WRITE | FI_REMOTE_READ : FI_RECV, FI_RMA_PMEM);
 	}
+	if (!ret)
+		ret = open_counters(target, lender);
+	attr.remote_write_cntr = lender->cntrs[OF_ENDPOINT];
 	if (!ret)
 		ret = conn_create(&lender->conn, &target->node, info, &attr);
 	mr = lender->regions[REGIONS].mr;
@@ -139,6 +182,8 @@ static bool progress(struct lender *lender)
 		if (lender->receives[i].held && lender->receives[i].held <= released)
 			post_receive(lender, i);
 	}
+	if (stress.events)
+		read_counters(lender);
 	return ret > 0;
 }
 
@@ -202,6 +247,7 @@ int stress_target(void)
 	if (!target)
 		stress_fail("no memory");
 	shadow_begin();
+	attr.caps |= stress.events ? FI_RMA_EVENT : 0;
 	attr.caps |= stress_atomics(&opts, &attr);
 	ret = node_listen(&target->node, &opts, &attr);
 	if (ret)
