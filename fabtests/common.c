@@ -80,7 +80,7 @@ static int fill_hints(struct fi_info *hints, const struct options *opts,
 {
 	hints->caps = attr->caps;
 	hints->mode = FI_RX_CQ_DATA;
-	hints->ep_attr->type = FI_EP_MSG;
+	hints->ep_attr->type = attr->type == FI_EP_UNSPEC ? FI_EP_MSG : attr->type;
 	hints->domain_attr->mr_mode = MR_MODE;
 	hints->domain_attr->threading = attr->threading;
 	/* immediate data of 32 bits are what InfiniBand carries */
@@ -343,6 +343,8 @@ static int bind_all(struct conn *conn, const struct conn_attr *attr)
 		ret = fi_ep_bind(conn->ep, &conn->txcq->fid, tx);
 	if (!ret)
 		ret = fi_ep_bind(conn->ep, &conn->rxcq->fid, FI_RECV);
+	if (!ret && attr->av)
+		ret = fi_ep_bind(conn->ep, &attr->av->fid, 0);
 	if (!ret && attr->srx)
 		ret = fi_ep_bind(conn->ep, &attr->srx->fid, 0);
 	if (!ret && attr->write_cntr)

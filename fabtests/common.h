@@ -43,6 +43,7 @@ struct node {
 };
 
 struct node_attr {
+	enum fi_ep_type type; /* FI_EP_UNSPEC: FI_EP_MSG */
 	uint64_t caps;
 	uint64_t op_flags; /* default flags of transmit operations */
 	enum fi_threading threading;
@@ -94,6 +95,7 @@ struct conn_attr {
 	bool separate;      /* transmit and receive completions in two queues */
 	size_t cq_size;     /* 0: what the endpoint's queues hold */
 	struct fid_cq *cq;  /* to use instead of an own one */
+	struct fid_av *av;  /* of FI_EP_RDM */
 	struct fid_ep *srx; /* to receive from instead of own receives */
 	struct fid_cntr *write_cntr;
 	struct fid_cntr *read_cntr;

@@ -45,7 +45,17 @@ static int conclude(void);
 
 const char *argp_program_version = "fi_pmem_stress of pmemverbs " PACKAGE_VERSION;
 
-enum { O_SEED = 256, O_SECONDS, O_KILLS, O_FAULTS, O_FORGET, O_TIMEOUT, O_NO_ATOMICS, O_EVENTS };
+enum {
+	O_SEED = 256,
+	O_SECONDS,
+	O_KILLS,
+	O_FAULTS,
+	O_FORGET,
+	O_TIMEOUT,
+	O_NO_ATOMICS,
+	O_EVENTS,
+	O_RDM
+};
 
 static const struct argp_option options[] = {
 	{"memory", 'M', "PATH", 0,
@@ -69,6 +79,8 @@ static const struct argp_option options[] = {
 	{"no-atomics", O_NO_ATOMICS, NULL, 0,
 	 "no atomics: Soft-RoCE loses those that it has to send again", 0},
 	{"events", O_EVENTS, NULL, 0, "the target asks to be told of all writes (FI_RMA_EVENT)", 0},
+	{"rdm", O_RDM, NULL, 0,
+	 "use FI_EP_RDM, which has neither messages that commit nor --events", 0},
 	{"timeout", O_TIMEOUT, "SECONDS", 0, "fail when nothing happens for so long (default: 120)",
 	 0},
 	{0},
@@ -128,6 +140,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case O_NO_ATOMICS:
 		stress.no_atomics = true;
 		return 0;
+	case O_RDM:
+		stress.rdm = true;
+		return 0;
 	case O_EVENTS:
 		stress.events = true;
 		return 0;
@@ -137,6 +152,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_END:
 		if (stress.processes * stress.connections > SLOTS)
 			argp_error(state, "more than %d connections in all", SLOTS);
+		if (stress.rdm && stress.events)
+			argp_error(state, "FI_EP_RDM has no events (FI_RMA_EVENT)");
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;

@@ -47,6 +47,7 @@
 #define BUFFER 512
 #define HEADER 16   /* of a message: whose it is, and its number */
 #define MESSAGES 32 /* that are sent before it is known where they are */
+#define NAME 64     /* of an endpoint */
 #define POOL ((size_t) 4 << 20)
 
 /* A part of a lane's area, or (atomics) a word: its index is the offset. */
@@ -61,6 +62,7 @@ struct entry {
 	uint32_t count;
 	struct place places[PLACES];
 	uint64_t operand; /* of an atomic sum; 0: a write */
+	bool alone;       /* no other operation covers it: an atomic of FI_EP_RDM */
 	bool commits;     /* by a flag or by the setting: it may be refused after it was posted */
 	bool failed;      /* it was said to have failed: its bytes may be there or not */
 };
@@ -112,6 +114,9 @@ struct op {
 	uint64_t message; /* its number; 0: it is none */
 	uint64_t sum;     /* what a fetching atomic has to return */
 	bool fetches, reads, visible;
+	bool alone;       /* see struct entry: it claims nothing but this */
+	uint64_t operand; /* ... its own, and its word */
+	uint32_t word;
 	bool counted[TALLIES];
 	atomic_bool sure; /* its call has returned before any sync failed */
 	struct place read;
@@ -128,6 +133,9 @@ struct slot {
 	pthread_mutex_t lock; /* of the journals and what is known; processes die with it */
 	uint64_t addr[REGIONS], key[REGIONS];
 	uint32_t life; /* of the target that said so */
+	/* FI_EP_RDM has no requests: an initiator increments `asked`, and the target answers. */
+	atomic_uint asked, granted;
+	uint8_t name[NAME];
 	/* A sync was made to fail: nothing that follows is written back there. */
 	atomic_bool lost[REGIONS + 1];
 	atomic_uint faults; /* such syncs since the memory was registered */
@@ -180,6 +188,7 @@ struct settings {
 	unsigned long faults; /* one in so many syncs fails; 0: none */
 	unsigned long forget; /* one in so many syncs and drains does nothing; 0: none */
 	bool no_atomics;
+	bool rdm;        /* FI_EP_RDM instead of FI_EP_MSG */
 	bool events;     /* the target asks for FI_RMA_EVENT */
 	bool relaxed;    /* FI_PMEMVERBS_ORDERING: messages can't be committed, so none are sent */
 	bool commit_all; /* FI_PMEMVERBS_COMMIT: each write is a commit */
@@ -249,6 +258,9 @@ void oracle_snapshot(unsigned int slot, int region, struct extent *extent);
 /* oracle_claim -- an operation's completion says that its extent is durable */
 void oracle_claim(unsigned int slot, const struct op *op);
 
+/* oracle_claim_alone -- the same of an atomic that claims nothing but itself */
+void oracle_claim_alone(unsigned int slot, const struct op *op);
+
 /* oracle_fail_power -- only the shadow is left; the target is dead, and counted as that */
 void oracle_fail_power(unsigned int slot);
 
@@ -272,7 +284,7 @@ void oracle_accepted(unsigned int slot, const struct op *op);
  */
 bool oracle_counted(unsigned int slot, enum tally_kind kind, uint64_t value, uint64_t errors);
 
-/* oracle_told -- have the target's counters counted all? */
+/* oracle_told -- have the target's counters counted all, with what has failed? */
 bool oracle_told(unsigned int slot);
 
 /* oracle_failed -- its bytes may be there or not */
@@ -300,6 +312,12 @@ uint32_t oracle_data(const struct op *op, unsigned int index);
 
 /* shadow_begin -- this process is the target: its write-back functions fill the shadow */
 void shadow_begin(void);
+
+/* stress_caps -- what a process asks for, but atomics and events */
+uint64_t stress_caps(void);
+
+/* stress_av -- of FI_EP_RDM; NULL: FI_EP_MSG needs none */
+struct fid_av *stress_av(const struct node *node);
 
 /* stress_atomics -- FI_ATOMIC, if it is offered together with what the attributes ask for */
 uint64_t stress_atomics(const struct options *opts, const struct node_attr *attr);

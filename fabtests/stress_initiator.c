@@ -18,6 +18,7 @@
 #include <rdma/fi_atomic.h>
 #include <rdma/fi_ext_pmemverbs.h>
 
+#include "memory/key.h"
 #include "test/dice.h"
 #include "stats.h"
 #include "stress.h"
@@ -39,9 +40,11 @@ struct link {
 	struct initiator *initiator;
 	unsigned int slot;
 	struct conn conn;
+	fi_addr_t peer; /* of FI_EP_RDM */
 	bool open;
 	bool sums, fetches;         /* atomics that it can do */
 	struct fid_cntr *cntr;      /* or NULL */
+	bool sums_commit;           /* with FI_COMMIT_COMPLETE */
 	bool counts;                /* it is to have one */
 	bool counts_reads;          /* it counts them, too */
 	bool silent;                /* writes have no completion: the counter is all there is */
@@ -58,6 +61,8 @@ struct link {
 
 struct initiator {
 	struct node node;
+	struct options opts;
+	struct fid_av *av;
 	uint64_t op_flags;
 	bool atomics;
 	struct region pool;
@@ -164,11 +169,12 @@ static void draw_flags(struct worker *worker, struct todo *todo)
 		todo->commits = defaults & FI_COMMIT_COMPLETE;
 		return;
 	}
-	todo->commits = todo->kind != READ && one_in(state, 2);
+	todo->commits = todo->kind != READ && one_in(state, 2) &&
+			(todo->kind < ATOMIC || worker->link->sums_commit);
 	todo->flags = todo->commits                            ? FI_COMMIT_COMPLETE
 		      : one_in(state, 8) && todo->kind != READ ? FI_DELIVERY_COMPLETE
 							       : 0;
-	if (one_in(state, 4) && todo->kind != READ)
+	if (one_in(state, 4) && todo->kind != READ && (todo->kind < ATOMIC || !stress.rdm))
 		todo->flags |= FI_FENCE;
 	if (one_in(state, 5) && todo->kind == WRITE)
 		todo->flags |= todo->commits && one_in(state, 2) ? FI_IMMED : FI_REMOTE_CQ_DATA;
@@ -188,7 +194,7 @@ static enum kind draw_kind(struct worker *worker)
 		return READ;
 	case 3:
 	case 4:
-		return worker->thread || stress.relaxed ? WRITE : MESSAGE;
+		return worker->thread || stress.relaxed || stress.rdm ? WRITE : MESSAGE;
 	case 5:
 		return link->sums ? ATOMIC : WRITE;
 	case 6:
@@ -246,6 +252,7 @@ static void draw(struct worker *worker, struct todo *todo)
 	else if (todo->kind == ATOMIC || todo->kind == FETCH)
 		todo->entry = (struct entry){.count = 1,
 					     .operand = 1 + dice(state, 1000),
+					     .alone = stress.rdm,
 					     .places = {{dice(state, WORDS), 0}}};
 	else if (todo->kind == MESSAGE)
 		todo->entry.from = dice(state, POOL - BUFFER);
@@ -324,7 +331,9 @@ static void completed(struct link *link, void *context)
 	buffers = buffers_of(link, op->thread, index_of(op));
 	if (op->counted[OF_REGION + op->region])
 		atomic_fetch_add(&world->slots[link->slot].completed[op->region], 1);
-	if (op->claims)
+	if (op->claims && op->alone)
+		oracle_claim_alone(link->slot, op);
+	else if (op->claims)
 		oracle_claim(link->slot, op);
 	if (op->visible)
 		oracle_visible(link->slot, op);
@@ -399,6 +408,9 @@ static bool read_counter(struct link *link)
 	errors = fi_cntr_readerr(link->cntr);
 	if (atomic_exchange(&link->value, value) != value)
 		atomic_store(&link->moved, now_ns());
+	/* An injected write that fails has no other word. */
+	if (errors)
+		break_link(link, "the counter", FI_EIO);
 	return oracle_counted(link->slot, OF_INITIATOR, value, errors);
 }
 
@@ -423,6 +435,8 @@ static void reap(struct link *link)
 	read_counter(link);
 	oracle_fences(link->slot);
 	try_to_hear(link->initiator);
+	if (stress.rdm && world->slots[link->slot].life != atomic_load(&world->life))
+		break_link(link, "the target's death", FI_ENOTCONN);
 	if (atomic_load(&link->down))
 		break_link(link, "an event", FI_ENOTCONN);
 	if (now_ns() - moved > stress.opts.timeout * 1000000000ULL)
@@ -502,6 +516,9 @@ static void fill_op(struct worker *worker, const struct todo *todo, uint64_t seq
 	op->claims = todo->claims;
 	op->thread = worker->thread;
 	op->region = todo->region;
+	op->alone = todo->entry.alone;
+	op->operand = todo->entry.operand;
+	op->word = op->alone ? todo->entry.places[0].offset : 0;
 	set_counted(worker->link, todo, op->counted);
 	op->seq = seq;
 	op->message = todo->kind == MESSAGE ? slot->sent : 0;
@@ -547,7 +564,8 @@ static ssize_t post_write(struct worker *worker, const struct todo *todo, struct
 	struct iovec iov[4];
 	uint8_t *from = pool + entry->from;
 	void *context = op ? (void *) op : &quiet;
-	struct fi_msg_rma msg = {iov, desc, todo->iovs, 0, places, entry->count, context, data};
+	struct fi_msg_rma msg = {iov,    desc,         todo->iovs, link->peer,
+				 places, entry->count, context,    data};
 	uint64_t key = slot->key[todo->region];
 	uint32_t left = todo->len;
 
@@ -564,19 +582,20 @@ static ssize_t post_write(struct worker *worker, const struct todo *todo, struct
 		msg.rma_iov_count = 1;
 	}
 	if (todo->kind == INJECT)
-		return todo->data ? fi_inject_writedata(link->conn.ep, from, todo->len, data, 0,
-							places[0].addr, key)
-				  : fi_inject_write(link->conn.ep, from, todo->len, 0,
+		return todo->data ? fi_inject_writedata(link->conn.ep, from, todo->len, data,
+							link->peer, places[0].addr, key)
+				  : fi_inject_write(link->conn.ep, from, todo->len, link->peer,
 						    places[0].addr, key);
 	if (!todo->plain)
 		return fi_writemsg(link->conn.ep, &msg, todo->flags);
 	if (todo->data)
-		return fi_writedata(link->conn.ep, from, todo->len, desc[0], data, 0,
+		return fi_writedata(link->conn.ep, from, todo->len, desc[0], data, link->peer,
 				    places[0].addr, key, context);
 	if (todo->iovs > 1)
-		return fi_writev(link->conn.ep, iov, desc, todo->iovs, 0, places[0].addr, key,
-				 context);
-	return fi_write(link->conn.ep, from, todo->len, desc[0], 0, places[0].addr, key, context);
+		return fi_writev(link->conn.ep, iov, desc, todo->iovs, link->peer, places[0].addr,
+				 key, context);
+	return fi_write(link->conn.ep, from, todo->len, desc[0], link->peer, places[0].addr, key,
+			context);
 }
 
 static ssize_t post_atomic(struct worker *worker, const struct todo *todo, struct op *op)
@@ -591,7 +610,8 @@ static ssize_t post_atomic(struct worker *worker, const struct todo *todo, struc
 					   AREA + 8 * (uint64_t) word,
 				   1, slot->key[todo->region]};
 	void *desc = link->region.desc;
-	struct fi_msg_atomic msg = {&operand, &desc, 1, 0, &place, 1, FI_UINT64, FI_SUM, op, 0};
+	struct fi_msg_atomic msg = {&operand, &desc,     1,      link->peer, &place,
+				    1,        FI_UINT64, FI_SUM, op,         0};
 
 	buffers->operand = todo->entry.operand;
 	op->sum = lane->base[word] + lane->all[word] - todo->entry.operand;
@@ -609,7 +629,7 @@ static ssize_t post_read(struct worker *worker, const struct todo *todo, struct 
 	struct fi_rma_iov place = {slot->addr[todo->region] + worker->thread * (uint64_t) LANE +
 					   todo->read.offset,
 				   todo->read.len, slot->key[todo->region]};
-	struct fi_msg_rma msg = {&iov, &link->region.desc, 1, 0, &place, 1, op, 0};
+	struct fi_msg_rma msg = {&iov, &link->region.desc, 1, link->peer, &place, 1, op, 0};
 
 	oracle_expect(link->slot, op, buffers->expected, buffers->is_known);
 	return fi_readmsg(link->conn.ep, &msg, FI_COMPLETION);
@@ -870,7 +890,8 @@ static void disconnect(struct link *link)
 	struct initiator *initiator = link->initiator;
 
 	pthread_mutex_lock(&initiator->lock);
-	fi_shutdown(link->conn.ep, 0);
+	if (!stress.rdm)
+		fi_shutdown(link->conn.ep, 0);
 	close_link(link);
 	pthread_mutex_unlock(&initiator->lock);
 	link->open = false;
@@ -885,6 +906,7 @@ static int create(struct link *link)
 		.format = FI_CQ_FORMAT_DATA,
 		.wait = FI_WAIT_NONE,
 		.selective = true,
+		.av = link->initiator->av,
 		.write_cntr = link->cntr,
 		.read_cntr = link->counts_reads ? link->cntr : NULL,
 	};
@@ -901,6 +923,7 @@ static bool try_to_connect(struct link *link)
 	uint32_t number = link->slot;
 	int ret;
 
+	pthread_mutex_lock(&link->initiator->lock);
 	atomic_store(&link->connected, false);
 	atomic_store(&link->down, false);
 	ret = create(link);
@@ -910,10 +933,55 @@ static bool try_to_connect(struct link *link)
 		stress_fail("connection %u can't be made: %s", link->slot, fi_strerror(-ret));
 	while (!atomic_load(&link->connected) && !atomic_load(&link->down) && now_ns() < deadline)
 		hear(link->initiator);
-	if (atomic_load(&link->connected))
-		return true;
-	close_link(link);
-	return false;
+	if (!atomic_load(&link->connected))
+		close_link(link);
+	pthread_mutex_unlock(&link->initiator->lock);
+	return atomic_load(&link->connected);
+}
+
+/* try_to_ask -- the same for FI_EP_RDM; other links of the process go on meanwhile */
+static bool try_to_ask(struct link *link)
+{
+	const struct timespec moment = {.tv_nsec = 100000};
+	struct slot *slot = &world->slots[link->slot];
+	unsigned int asked = atomic_fetch_add(&slot->asked, 1) + 1;
+	uint64_t deadline = deadline_in(stress.opts.timeout);
+	int ret = 0;
+
+	while (atomic_load(&slot->granted) != asked) {
+		if (now_ns() > deadline)
+			return false;
+		nanosleep(&moment, NULL);
+	}
+	pthread_mutex_lock(&link->initiator->lock);
+	ret = create(link);
+	if (!ret && fi_av_insert(link->initiator->av, slot->name, 1, &link->peer, 0, NULL) != 1)
+		ret = -FI_EINVAL;
+	pthread_mutex_unlock(&link->initiator->lock);
+	if (ret)
+		stress_fail("connection %u can't be made: %s", link->slot, fi_strerror(-ret));
+	return true;
+}
+
+/* look_at_key -- the same for FI_EP_RDM, which has no queries; over an ordered path */
+static void look_at_key(struct link *link, uint64_t key)
+{
+	struct pmv_attr attr;
+
+	if (!pmv_key_unpack(key, &attr))
+		stress_fail("a key does not describe the memory");
+	atomic_store(&world->shadowed,
+		     attr.persist == PMV_PAGE || (attr.persist == PMV_DMP && attr.ddio));
+	/* The target's processor executes them, and the data are in its caches then. */
+	link->sums_commit = attr.persist != PMV_PAGE && attr.persist != PMV_DMP && !stress.relaxed;
+}
+
+/* has_atomics -- FI_EP_RDM can't commit all of them by itself: see fi_pmemverbs_unmodified(7) */
+static bool has_atomics(const struct link *link)
+{
+	bool alone = link->sums_commit || (!link->cntr && !stress.relaxed);
+
+	return link->initiator->atomics && (alone || !stress.commit_all);
 }
 
 /* look -- is what survives what was written back, or is nothing written back? */
@@ -925,6 +993,11 @@ static void look(struct link *link)
 	int ret = fi_open_ops(&link->initiator->node.domain->fid, FI_PMEMVERBS_OPS, 0,
 			      (void **) &ops, NULL);
 
+	link->sums_commit = true;
+	if (stress.rdm) {
+		look_at_key(link, slot->key[0]);
+		return;
+	}
 	if (!ret)
 		ret = ops->query_key(link->conn.ep, slot->key[0], &region);
 	if (ret || region.method == FI_PMEMVERBS_REFUSED)
@@ -948,24 +1021,19 @@ static void connect_link(struct link *link, uint64_t *state)
 	link->counts = !one_in(state, 3);
 	link->counts_reads = link->counts && one_in(state, 2);
 	link->silent = link->counts && one_in(state, 2);
-	pthread_mutex_lock(&link->initiator->lock);
-	while (!try_to_connect(link)) {
-		pthread_mutex_unlock(&link->initiator->lock);
+	while (!(stress.rdm ? try_to_ask(link) : try_to_connect(link))) {
 		if (now_ns() > deadline)
 			stress_fail("connection %u: nobody answers", link->slot);
 		nanosleep(&moment, NULL);
-		pthread_mutex_lock(&link->initiator->lock);
 	}
-	pthread_mutex_unlock(&link->initiator->lock);
 	if (atomic_load(&link->broken) && !link->excused && life == slot->life)
 		stress_fail("connection %u: it failed, nobody knows why: %s says %s", link->slot,
 			    link->why, fi_strerror(link->err));
 	atomic_store(&link->broken, false);
 	look(link);
-	link->sums = link->initiator->atomics &&
-		     !fi_atomicvalid(link->conn.ep, FI_UINT64, FI_SUM, &many);
-	link->fetches = link->initiator->atomics &&
-			!fi_fetch_atomicvalid(link->conn.ep, FI_UINT64, FI_SUM, &many);
+	link->sums = has_atomics(link) && !fi_atomicvalid(link->conn.ep, FI_UINT64, FI_SUM, &many);
+	link->fetches =
+		has_atomics(link) && !fi_fetch_atomicvalid(link->conn.ep, FI_UINT64, FI_SUM, &many);
 	oracle_begin(link->slot);
 	oracle_known(link->slot);
 	link->open = true;
@@ -1002,6 +1070,22 @@ static void *run_link(void *arg)
 
 /* The process */
 
+uint64_t stress_caps(void)
+{
+	return FI_MSG | FI_RMA | FI_RMA_PMEM | (stress.rdm ? 0 : FI_FENCE);
+}
+
+struct fid_av *stress_av(const struct node *node)
+{
+	struct fi_av_attr attr = {.type = FI_AV_MAP};
+	struct fid_av *av = NULL;
+	int ret = stress.rdm ? fi_av_open(node->domain, &attr, &av, NULL) : 0;
+
+	if (ret)
+		stress_fail("no address vector: %s", fi_strerror(-ret));
+	return av;
+}
+
 uint64_t stress_atomics(const struct options *opts, const struct node_attr *attr)
 {
 	struct node_attr wanted = *attr;
@@ -1020,7 +1104,8 @@ static void open_all(struct initiator *initiator, unsigned int process)
 	uint64_t state = mix(world->seed, 0, 0, process);
 	char port[8];
 	struct node_attr attr = {
-		.caps = FI_MSG | FI_RMA | FI_RMA_PMEM | FI_FENCE,
+		.type = stress.rdm ? FI_EP_RDM : FI_EP_MSG,
+		.caps = stress_caps(),
 		.threading = FI_THREAD_SAFE,
 		.port = port,
 	};
@@ -1029,10 +1114,16 @@ static void open_all(struct initiator *initiator, unsigned int process)
 	snprintf(port, sizeof(port), "%u", atomic_load(&world->port));
 	initiator->op_flags = op_flags[dice(&state, 3)];
 	attr.op_flags = initiator->op_flags;
-	attr.caps |= stress_atomics(&stress.opts, &attr);
+	initiator->opts = stress.opts;
+	/* RxM listens there, and a source has no port. */
+	if (stress.rdm)
+		initiator->opts.src_addr = NULL;
+	attr.caps |= stress_atomics(&initiator->opts, &attr);
 	initiator->atomics = attr.caps & FI_ATOMIC;
 	pthread_mutex_init(&initiator->lock, NULL);
-	ret = node_open(&initiator->node, &stress.opts, &attr);
+	ret = node_open(&initiator->node, &initiator->opts, &attr);
+	if (!ret)
+		initiator->av = stress_av(&initiator->node);
 	if (!ret)
 		ret = region_register(&initiator->node, &initiator->pool, pool, POOL, FI_WRITE, 0);
 	for (unsigned int i = 0; !ret && i < stress.connections; i++) {
@@ -1073,6 +1164,7 @@ int stress_initiator(unsigned int process)
 		free(initiator->links[i].buffers);
 	}
 	region_close(&initiator->pool);
+	CLOSE(initiator->av);
 	node_close(&initiator->node);
 	free(initiator);
 	return 0;

@@ -27,6 +27,7 @@ struct lender {
 
 struct target {
 	struct node node;
+	struct fid_av *av;
 	struct lender lenders[SLOTS];
 };
 
@@ -101,32 +102,36 @@ static int prepare(struct target *target, struct lender *lender, struct fi_info 
 	}
 	if (!ret)
 		ret = open_counters(target, lender);
+	attr.av = target->av;
 	attr.remote_write_cntr = lender->cntrs[OF_ENDPOINT];
 	if (!ret)
 		ret = conn_create(&lender->conn, &target->node, info, &attr);
 	mr = lender->regions[REGIONS].mr;
-	if (!ret && world->slots[lender->slot].declares)
+	if (!ret && !stress.rdm && world->slots[lender->slot].declares)
 		ret = fi_setopt(&lender->conn.ep->fid, FI_OPT_ENDPOINT, FI_OPT_PMEMVERBS_RECV_MR,
 				&mr, sizeof(mr));
-	for (unsigned int i = 0; !ret && i < BUFFERS; i++)
+	for (unsigned int i = 0; !ret && !stress.rdm && i < BUFFERS; i++)
 		ret = post_receive(lender, i);
 	return ret;
 }
 
-/* lend -- to the connection whose slot a request names */
-static int lend(struct target *target, struct cm_event *request, size_t len)
+/* answer -- the initiator may begin */
+static int answer(struct lender *lender)
 {
-	uint32_t number = SLOTS;
-	struct lender *lender;
-	struct slot *slot;
+	struct slot *slot = &world->slots[lender->slot];
+	size_t len = sizeof(slot->name);
+
+	return stress.rdm ? fi_getname(&lender->conn.ep->fid, slot->name, &len)
+			  : (int) fi_accept(lender->conn.ep, NULL, 0);
+}
+
+/* lend -- to the connection that has this slot */
+static void lend(struct target *target, unsigned int number, struct fi_info *info)
+{
+	struct lender *lender = &target->lenders[number];
+	struct slot *slot = &world->slots[number];
 	int ret;
 
-	if (len >= sizeof(request->entry) + sizeof(number))
-		memcpy(&number, request->entry.data, sizeof(number));
-	if (number >= stress.processes * stress.connections)
-		stress_fail("a request for slot %u, which there is not", number);
-	lender = &target->lenders[number];
-	slot = &world->slots[number];
 	/* Its last connection may be lost without our having heard of it. */
 	stop_lending(lender);
 	lender->slot = number;
@@ -134,18 +139,17 @@ static int lend(struct target *target, struct cm_event *request, size_t len)
 	oracle_end(number);
 	memset(live + region_at(number, REGIONS), 0, (size_t) BUFFERS * BUFFER);
 	memset(shadow + region_at(number, REGIONS), 0, (size_t) BUFFERS * BUFFER);
-	ret = prepare(target, lender, request->entry.info);
+	ret = prepare(target, lender, info);
 	for (unsigned int i = 0; !ret && i < REGIONS; i++) {
 		slot->addr[i] = lender->regions[i].addr;
 		slot->key[i] = lender->regions[i].key;
 	}
 	slot->life = atomic_load(&world->life);
 	if (!ret)
-		ret = (int) fi_accept(lender->conn.ep, NULL, 0);
+		ret = answer(lender);
 	if (ret)
 		stress_fail("the target can't accept connection %u: %s", number, fi_strerror(-ret));
 	lender->open = true;
-	return 0;
 }
 
 /* arrived -- keep a message until its initiator has looked for it */
@@ -155,7 +159,7 @@ static void arrived(struct lender *lender, const struct fi_cq_data_entry *entry)
 
 	if (entry->flags & FI_REMOTE_CQ_DATA)
 		oracle_notice(lender->slot, (uint32_t) entry->data);
-	if (!receive)
+	if (!receive || stress.rdm)
 		return;
 	if (entry->flags & FI_REMOTE_WRITE || !(entry->flags & FI_RECV))
 		post_receive(lender, (unsigned int) (receive - lender->receives));
@@ -187,6 +191,31 @@ static bool progress(struct lender *lender)
 	return ret > 0;
 }
 
+/* hear_asked -- FI_EP_RDM: who asks for memory? */
+static void hear_asked(struct target *target)
+{
+	for (unsigned int i = 0; i < stress.processes * stress.connections; i++) {
+		unsigned int asked = atomic_load(&world->slots[i].asked);
+
+		if (asked == atomic_load(&world->slots[i].granted))
+			continue;
+		lend(target, i, target->node.info);
+		atomic_store(&world->slots[i].granted, asked);
+	}
+}
+
+/* slot_named -- which the request names */
+static unsigned int slot_named(const struct cm_event *request, size_t len)
+{
+	uint32_t number = SLOTS;
+
+	if (len >= sizeof(request->entry) + sizeof(number))
+		memcpy(&number, request->entry.data, sizeof(number));
+	if (number >= stress.processes * stress.connections)
+		stress_fail("a request for slot %u, which there is not", number);
+	return number;
+}
+
 /* hear -- of connections */
 static bool hear(struct target *target)
 {
@@ -201,7 +230,7 @@ static bool hear(struct target *target)
 	if (event.event == FI_CONNREQ) {
 		if (node_domain(&target->node, event.entry.info))
 			stress_fail("the target can't open a domain");
-		lend(target, &event, (size_t) ret);
+		lend(target, slot_named(&event, (size_t) ret), event.entry.info);
 		fi_freeinfo(event.entry.info);
 	}
 	for (unsigned int i = 0; event.event == FI_SHUTDOWN && i < SLOTS; i++) {
@@ -215,11 +244,14 @@ static bool hear(struct target *target)
 
 static void serve(struct target *target)
 {
-	const struct timespec moment = {.tv_nsec = 1000000};
+	/* FI_EP_RDM progresses in these calls, and does not tell of it. */
+	const struct timespec moment = {.tv_nsec = stress.rdm ? 50000 : 1000000};
 
 	while (!atomic_load(&world->ending)) {
-		bool busy = hear(target);
+		bool busy = !stress.rdm && hear(target);
 
+		if (stress.rdm)
+			hear_asked(target);
 		for (unsigned int i = 0; i < SLOTS; i++) {
 			if (target->lenders[i].open)
 				busy = progress(&target->lenders[i]) || busy;
@@ -233,9 +265,10 @@ int stress_target(void)
 {
 	char port[8];
 	struct node_attr attr = {
-		.caps = FI_MSG | FI_RMA | FI_RMA_PMEM | FI_FENCE,
+		.type = stress.rdm ? FI_EP_RDM : FI_EP_MSG,
+		.caps = stress_caps(),
 		.threading = FI_THREAD_DOMAIN,
-		.port = port,
+		.port = stress.rdm ? NULL : port,
 	};
 	struct options opts = stress.opts;
 	struct target *target = calloc(1, sizeof(*target));
@@ -249,13 +282,16 @@ int stress_target(void)
 	shadow_begin();
 	attr.caps |= stress.events ? FI_RMA_EVENT : 0;
 	attr.caps |= stress_atomics(&opts, &attr);
-	ret = node_listen(&target->node, &opts, &attr);
+	ret = stress.rdm ? node_open(&target->node, &opts, &attr)
+			 : node_listen(&target->node, &opts, &attr);
 	if (ret)
 		stress_fail("the target can't listen: %s", fi_strerror(-ret));
-	atomic_store(&world->port, node_port(&target->node));
+	target->av = stress_av(&target->node);
+	atomic_store(&world->port, stress.rdm ? 1 : node_port(&target->node));
 	serve(target);
 	for (unsigned int i = 0; i < SLOTS; i++)
 		stop_lending(&target->lenders[i]);
+	CLOSE(target->av);
 	node_close(&target->node);
 	free(target);
 	return 0;
