@@ -355,6 +355,7 @@ static int open_queue(struct pmv_cq *cq, const struct fi_cq_attr *attr)
 		.pool = &domain->ops,
 		.entry_size = pmv_queue_entry_size(cq->format),
 		.size = attr->size ? attr->size : default_size,
+		.contexts = domain->hooks,
 		.has_room = kick,
 		.has_room_arg = &domain->agent,
 	};

@@ -231,6 +231,10 @@ static ssize_t take_error(struct pmv_queue *queue)
 		end_with_error(queue, &err.entry);
 		return 0;
 	}
+	if (queue->contexts && !err.entry.op_context) {
+		free(comp);
+		return 0;
+	}
 	comp->is_error = true;
 	comp->err = err.entry;
 	if (comp->err.err_data_size > sizeof(comp->err_data))

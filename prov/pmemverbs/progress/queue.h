@@ -69,6 +69,11 @@ struct pmv_queue {
 	struct pmv_op_pool *pool;
 	size_t entry_size;
 	size_t size; /* what the application asked for */
+	/*
+	 * All operations have a context: RxM's.  It takes every error for one of them.  tcp of 1.17
+	 * reports injected writes that fail, which have none.
+	 */
+	bool contexts;
 
 	pthread_mutex_t lock;   /* held while entries are taken from the core */
 	struct pmv_comp *spare; /* for the core's next entry */

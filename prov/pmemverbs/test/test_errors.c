@@ -2,6 +2,7 @@
 /* test_errors.c -- parts of a commit that fail, and how that is told */
 #include <string.h>
 
+#include "objects/cq.h"
 #include "rig.h"
 
 /* One part ends: 0 or a positive fi_errno. */
@@ -172,6 +173,24 @@ Test(errors, of_plain_operations_are_those_of_the_core)
 	cr_expect_eq(error.err_data_size, sizeof(vendor));
 	cr_expect_eq(vendor, 4711);
 	rig_expect_nothing(rig);
+	rig_close(rig);
+}
+
+/* RxM would look at the operation that such an error names. */
+Test(errors, of_injected_writes_are_kept_from_rxm)
+{
+	struct rig *rig = rig_open(NULL);
+
+	accepted(rig_write(rig, KEY_MHP, NULL));
+	fake_fail(&rig->fake, FI_ENOTCONN, 0);
+	rig_expect_error(rig, NULL, RIG_WRITTEN, FI_ENOTCONN);
+	pmv_to_cq(rig->cq)->queue.contexts = true;
+	accepted(rig_write(rig, KEY_MHP, NULL));
+	fake_fail(&rig->fake, FI_ENOTCONN, 0);
+	rig_expect_nothing(rig);
+	accepted(rig_write(rig, KEY_MHP, CONTEXT(1)));
+	fake_fail(&rig->fake, FI_ENOTCONN, 0);
+	rig_expect_error(rig, CONTEXT(1), RIG_WRITTEN, FI_ENOTCONN);
 	rig_close(rig);
 }
 
