@@ -178,6 +178,8 @@ static void draw_flags(struct worker *worker, struct todo *todo)
 		todo->flags |= FI_FENCE;
 	if (one_in(state, 5) && todo->kind == WRITE)
 		todo->flags |= todo->commits && one_in(state, 2) ? FI_IMMED : FI_REMOTE_CQ_DATA;
+	if (one_in(state, 12) && todo->kind == WRITE)
+		todo->flags |= FI_INJECT;
 	todo->reports = todo->kind >= ATOMIC || (!one_in(state, 6) && !worker->link->silent);
 	todo->flags |= todo->reports ? FI_COMPLETION : 0;
 }
@@ -245,8 +247,9 @@ static void draw(struct worker *worker, struct todo *todo)
 	todo->claims = todo->commits || (stress.commit_all && todo->kind <= FETCH);
 	todo->len = random_size(state, todo->kind == READ      ? MAX_READ
 				       : todo->kind == MESSAGE ? BUFFER - HEADER
-				       : todo->kind == INJECT  ? (uint32_t) attr->inject_size
-							       : MAX_WRITE);
+				       : todo->kind == INJECT || todo->flags & FI_INJECT
+					       ? (uint32_t) attr->inject_size
+					       : MAX_WRITE);
 	if (todo->kind == READ)
 		todo->read = (struct place){random_offset(state, todo->len), todo->len};
 	else if (todo->kind == ATOMIC || todo->kind == FETCH)
