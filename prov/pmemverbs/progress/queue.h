@@ -70,8 +70,8 @@ struct pmv_queue {
 	size_t entry_size;
 	size_t size; /* what the application asked for */
 	/*
-	 * All operations have a context: RxM's.  It takes every error for one of them.  tcp of 1.17
-	 * reports injected writes that fail, which have none.
+	 * A layer between the application and this domain gives all operations a context, and takes
+	 * every error for one of them.  tcp of 1.17 reports injected writes that fail, without one.
 	 */
 	bool contexts;
 
