@@ -46,12 +46,15 @@ static uint64_t last_order, *orders; /* of each line in the shadow */
 static uint64_t dice_state;
 static char path[PATH_MAX]; /* of the memory */
 static __thread struct stage stage;
+static pthread_key_t stages; /* frees a thread's lines */
 
 void shadow_begin(void)
 {
 	orders = calloc(memory_len() / LINE + 1, sizeof(*orders));
 	if (!orders || (stress.memory && !realpath(stress.memory, path)))
 		stress_fail("the shadow: %s", strerror(errno));
+	if (pthread_key_create(&stages, free))
+		stress_fail("the shadow: no key");
 	dice_state = world->seed * 2 + 1;
 	active = true;
 }
@@ -66,6 +69,7 @@ static void take(size_t from, size_t to)
 		stage.lines = realloc(stage.lines, stage.room * sizeof(*stage.lines));
 		if (!stage.lines)
 			stress_fail("no memory to stage in");
+		pthread_setspecific(stages, stage.lines);
 	}
 	for (; from < to; from++) {
 		struct staged *staged = &stage.lines[stage.count++];
