@@ -900,6 +900,7 @@ static void disconnect(struct link *link)
 	link->open = false;
 }
 
+/* create -- an endpoint, with what it counts by */
 static int create(struct link *link)
 {
 	struct fi_cntr_attr cntr_attr = {.events = FI_CNTR_EVENTS_COMP};
@@ -966,12 +967,12 @@ static bool try_to_ask(struct link *link)
 	return true;
 }
 
-/* look_at_key -- the same for FI_EP_RDM, which has no queries; over an ordered path */
-static void look_at_key(struct link *link, uint64_t key)
+/* look_at_key -- is what survives what was written back?  FI_EP_RDM has no queries. */
+static void look_at_key(struct link *link)
 {
 	struct pmv_attr attr;
 
-	if (!pmv_key_unpack(key, &attr))
+	if (!pmv_key_unpack(world->slots[link->slot].key[0], &attr))
 		stress_fail("a key does not describe the memory");
 	atomic_store(&world->shadowed,
 		     attr.persist == PMV_PAGE || (attr.persist == PMV_DMP && attr.ddio));
@@ -987,7 +988,7 @@ static bool has_atomics(const struct link *link)
 	return link->initiator->atomics && (alone || !stress.commit_all);
 }
 
-/* look -- is what survives what was written back, or is nothing written back? */
+/* look -- the same by a query */
 static void look(struct link *link)
 {
 	struct slot *slot = &world->slots[link->slot];
@@ -996,11 +997,6 @@ static void look(struct link *link)
 	int ret = fi_open_ops(&link->initiator->node.domain->fid, FI_PMEMVERBS_OPS, 0,
 			      (void **) &ops, NULL);
 
-	link->sums_commit = true;
-	if (stress.rdm) {
-		look_at_key(link, slot->key[0]);
-		return;
-	}
 	if (!ret)
 		ret = ops->query_key(link->conn.ep, slot->key[0], &region);
 	if (ret || region.method == FI_PMEMVERBS_REFUSED)
@@ -1010,6 +1006,7 @@ static void look(struct link *link)
 	atomic_store(&world->shadowed,
 		     region.method == FI_PMEMVERBS_AGENT && (region.domain == FI_PMEMVERBS_PAGE ||
 							     region.domain == FI_PMEMVERBS_DMP));
+	link->sums_commit = true;
 }
 
 static void connect_link(struct link *link, uint64_t *state)
@@ -1033,7 +1030,10 @@ static void connect_link(struct link *link, uint64_t *state)
 		stress_fail("connection %u: it failed, nobody knows why: %s says %s", link->slot,
 			    link->why, fi_strerror(link->err));
 	atomic_store(&link->broken, false);
-	look(link);
+	if (stress.rdm)
+		look_at_key(link);
+	else
+		look(link);
 	link->sums = has_atomics(link) && !fi_atomicvalid(link->conn.ep, FI_UINT64, FI_SUM, &many);
 	link->fetches =
 		has_atomics(link) && !fi_fetch_atomicvalid(link->conn.ep, FI_UINT64, FI_SUM, &many);
