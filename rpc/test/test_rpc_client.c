@@ -179,3 +179,16 @@ Test(rpc_client, a_server_without_room_is_asked_again, .init = set_up)
 	cr_assert_eq(net.refusals, 1);
 	cr_assert_eq(net.objects, 0);
 }
+
+/* What comes behind the operations that a provider has is not looked at. */
+Test(rpc_client, a_provider_without_messages_is_not_asked_of_them, .init = set_up)
+{
+	struct pmemrpc_client *client;
+
+	net.ops_len = offsetof(struct fi_pmemverbs_ops, query_messages);
+	welcome.cell = htole64(256);
+	cr_assert_eq(connect_as(PMEMRPC_SEND, &client), -FI_EOPNOTSUPP);
+	cr_assert_eq(net.objects, 0);
+	welcome.cell = 0;
+	leave(come(PMEMRPC_WRITE));
+}
