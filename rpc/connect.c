@@ -176,7 +176,7 @@ static int make_mirror(struct pmemrpc_client *client)
 {
 	const struct rpc_welcome_message *welcome = &client->welcome;
 	uint64_t size = le64toh(welcome->ring), reply_max = le64toh(welcome->reply_max);
-	uint64_t cell = le64toh(welcome->cell);
+	uint64_t cell = le64toh(welcome->cell), needed;
 	unsigned int window = le32toh(welcome->window);
 	/* Each reply needs a receive, and one more may be on its way to be used again. */
 	unsigned int receives = (unsigned int) client->info->rx_attr->size;
@@ -186,6 +186,12 @@ static int make_mirror(struct pmemrpc_client *client)
 	    !are_cells(client, cell, size, window))
 		return rpc_fail(&client->error, "what the server says", -EPROTO);
 	client->window = window < receives - 2 ? window : receives - 2;
+	needed = 2 * size + (client->window + 1) * (sizeof(struct rpc_reply_message) + reply_max);
+	if (client->attr.memory_max && needed > client->attr.memory_max)
+		return rpc_say(&client->error, -FI_E2BIG,
+			       "the server's ring and replies need %llu bytes here: more than "
+			       "memory_max, which is %zu",
+			       (unsigned long long) needed, client->attr.memory_max);
 	client->reply_max = reply_max;
 	client->batch_max = rpc_batch_max(client->attr.batch, client->window);
 	free(client->calls);

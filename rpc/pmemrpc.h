@@ -122,6 +122,11 @@ struct pmemrpc_client_attr {
 	 * PMEMRPC_OFF: it sleeps at once.
 	 */
 	unsigned int spin_us;
+	/*
+	 * The most memory that the server's sizes may cost here, for a copy of twice the ring and
+	 * for replies; 0: any.  If they need more, the client is not connected: -FI_E2BIG.
+	 */
+	size_t memory_max;
 };
 
 /* pmemrpc_connect -- tries again until timeout_ms is over while nobody listens */

@@ -6,6 +6,7 @@
  * Nothing here changes that: who wants another one has to say at the server what its memory is.
  * That may be less than it is, which costs time, but not more: README.md has the table.
  */
+#include <stddef.h>
 #include <stdio.h>
 
 #include <rdma/fi_ext_pmemverbs.h>
@@ -27,6 +28,10 @@ static int ask(struct pmemrpc_client *client, struct fi_pmemverbs_region *region
 	int ret = fi_open_ops(&client->link.domain->fid, FI_PMEMVERBS_OPS, 0, (void **) &ops, NULL);
 
 	if (ret)
+		return -FI_ENOSYS;
+	/* An older provider does not know of messages. */
+	if (sends(client) && ops->size < offsetof(struct fi_pmemverbs_ops, query_messages) +
+						 sizeof(ops->query_messages))
 		return -FI_ENOSYS;
 	return sends(client) ? ops->query_messages(client->link.ep, region)
 			     : ops->query_key(client->link.ep, client->ring_mr_key, region);

@@ -155,6 +155,8 @@ void world_set_up(struct world *world)
 	world->agent.stack = calloc(1, STACK_SIZE);
 	if (world->app->threaded)
 		world->target.stack = calloc(1, STACK_SIZE);
+	for (unsigned int i = 0; i < world->app->others; i++)
+		world->others[i].stack = calloc(1, STACK_SIZE);
 	arena_seal();
 }
 
@@ -334,6 +336,8 @@ void world_add_spans(struct world *world, struct explore_world *explored)
 	add_span(explored, world->agent.stack, STACK_SIZE);
 	if (world->target.stack)
 		add_span(explored, world->target.stack, STACK_SIZE);
+	for (unsigned int i = 0; i < world->app->others; i++)
+		add_span(explored, world->others[i].stack, STACK_SIZE);
 	if (world->config.region_size >= HW_PAGE)
 		add_span(explored, world->room[WORLD_DRAM], world->config.region_size);
 	if (world->app->add_spans) {

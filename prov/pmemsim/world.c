@@ -19,6 +19,7 @@ enum {
 	STEP_POLL,      /* ... looks at its completions */
 	STEP_AGENT,     /* the target's agent goes on */
 	STEP_TARGET,    /* the target's application looks at its completions */
+	STEP_OTHER,     /* one more thread of it goes on */
 	STEP_LOSS,      /* the initiator hears that a connection is lost */
 };
 
@@ -130,7 +131,9 @@ static unsigned int group(struct hw_step step)
 {
 	if (step.kind < STEP_POST)
 		return 0;
-	return step.kind == STEP_AGENT || step.kind == STEP_TARGET ? GROUP_AWAY : GROUP_HOME;
+	return step.kind == STEP_AGENT || step.kind == STEP_TARGET || step.kind == STEP_OTHER
+		       ? GROUP_AWAY
+		       : GROUP_HOME;
 }
 
 /* poll_steps -- to look, also when one more request of an endpoint has completed */
@@ -182,6 +185,10 @@ static size_t steps(void *arg, struct hw_step *list)
 	list[count++] = (struct hw_step){.kind = STEP_AGENT};
 	count += poll_steps(world, &world->home, STEP_POLL, list + count);
 	count += poll_steps(world, &world->away, STEP_TARGET, list + count);
+	for (unsigned int i = 0; i < world->app->others; i++) {
+		if (world->others[i].runs || world->app->may_help(world, i))
+			list[count++] = (struct hw_step){.kind = STEP_OTHER, .at = (uint8_t) i};
+	}
 	for (unsigned int i = 0; i < world->config.num_eps; i++) {
 		if (world_port(world->home.eps[i])->dead && !world->heard_of_loss[i])
 			list[count++] = (struct hw_step){.kind = STEP_LOSS, .at = (uint8_t) i};
@@ -282,6 +289,9 @@ static void take(void *arg, struct hw_step step)
 		if (!step.piece)
 			run_away(world);
 		break;
+	case STEP_OTHER:
+		world_run_other(world, step.at);
+		break;
 	case STEP_LOSS:
 		world->heard_of_loss[step.at] = true;
 		pmv_initiator_break(&pmv_to_ep(world->home.eps[step.at])->initiator);
@@ -318,6 +328,11 @@ static void describe(void *arg, struct hw_step step, char *buf, size_t len)
 			 step.piece           ? "has no part in what completes"
 			 : world->target.does ? world->target.does
 					      : "looks at its completions");
+		break;
+	case STEP_OTHER:
+		snprintf(buf, len, "the target's thread %u %s", step.at + 1,
+			 world->others[step.at].does ? world->others[step.at].does
+						     : "looks for something to do");
 		break;
 	case STEP_LOSS:
 		snprintf(buf, len, "the initiator hears that connection %u is lost", step.at);
@@ -379,16 +394,32 @@ void world_open(struct explore_world *explored, const struct world_config *confi
 	world_add_spans(world, explored);
 }
 
+/* run_threads -- a step of each that is in the middle of something; false: none is */
+static bool run_threads(struct world *world)
+{
+	bool runs = world->agent.runs || world->target.runs;
+
+	if (world->agent.runs)
+		world_run_agent(world);
+	if (world->target.runs)
+		world_run_target(world);
+	for (unsigned int i = 0; i < world->app->others; i++) {
+		if (!world->others[i].runs)
+			continue;
+		world_run_other(world, i);
+		runs = true;
+	}
+	return runs;
+}
+
 void world_close(struct explore_world *explored)
 {
 	struct world *world = explored->world;
 
 	arena_open();
-	/* They are in the middle of something, with locks that nobody else will let go. */
-	while (world->agent.runs)
-		world_run_agent(world);
-	while (world->target.runs)
-		world_run_target(world);
+	/* They have locks that nobody else will let go, and may wait for each other's. */
+	while (run_threads(world))
+		;
 	world_tear_down(world);
 	arena_close();
 	free(world->batch);

@@ -191,3 +191,9 @@ void world_run_target(struct world *world)
 	world->target.body = world->app->poll_away;
 	run(world, &world->target);
 }
+
+void world_run_other(struct world *world, unsigned int other)
+{
+	world->others[other].body = world->app->help;
+	run(world, &world->others[other]);
+}

@@ -11,6 +11,7 @@
 
 #define STACK_SIZE 16384
 #define LARGE_REQUESTS 4096
+#define WORLD_MAX_OTHERS 2
 
 struct world;
 
@@ -54,6 +55,7 @@ struct world_app {
 	uint64_t transmit; /* flags of a queue for what is posted */
 	/* poll_away has a thread: it may world_pause, and is called again when it has returned */
 	bool threaded;
+	unsigned int others; /* more threads, which help is for; threaded, too */
 	/*
 	 * Fills the target's memory, and says with hw_memory what of it persists.  NULL: zeros, and
 	 * all of it.
@@ -69,6 +71,9 @@ struct world_app {
 	void (*post)(struct world *world);
 	void (*poll_home)(struct world *world);
 	void (*poll_away)(struct world *world);
+	/* help: one of them; may_help: it would find something to do */
+	bool (*may_help)(const struct world *world, unsigned int other);
+	void (*help)(struct world *world);
 	const char *(*check)(void *world, bool final); /* as explore_world's */
 	bool (*is_over)(void *world);                  /* NULL, or as explore_world's */
 	void (*describe_post)(const struct world *world, char *buf, size_t len);
@@ -95,7 +100,7 @@ struct world {
 	unsigned int events; /* so many writes the target's application has heard of */
 	char wrong[128];
 
-	struct world_thread agent, target;
+	struct world_thread agent, target, others[WORLD_MAX_OTHERS];
 	struct world_thread *running; /* during a step of theirs */
 	bool drain_due;
 	bool sync_due;
@@ -129,11 +134,12 @@ void world_prepare_threads(void);
 void world_pause(const char *next);
 
 /*
- * world_run_agent, world_run_target -- until it pauses or has nothing to do; what its stack held is
- * wiped
+ * world_run_agent, world_run_target, world_run_other -- until it pauses or has nothing to do; what
+ * its stack held is wiped
  */
 void world_run_agent(struct world *world);
 void world_run_target(struct world *world);
+void world_run_other(struct world *world, unsigned int other);
 
 /*
  * world_read_away -- fi_cq_read of the target's application, which does not do the agent's work:

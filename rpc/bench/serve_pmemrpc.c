@@ -82,6 +82,8 @@ int serve_pmemrpc(const struct settings *settings)
 		bench_fail("%s", pmemrpc_server_error(server));
 	printf("fi_pmem_rpc_bench: %llu calls executed, %llu of them without their client\n",
 	       (unsigned long long) counters.executed, (unsigned long long) counters.recovered);
+	/* stop would use a server that is about to go. */
+	bench_end_on_signal(NULL);
 	pmemrpc_server_close(server);
 	return ret ? -1 : 0;
 }

@@ -354,12 +354,12 @@ static int query_key(struct fid_ep *fid, uint64_t key, struct fi_pmemverbs_regio
 static int domain_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops,
 			   void *context)
 {
-	static struct fi_pmemverbs_ops own = {
-		.size = sizeof(own), .query_key = query_key, .query_messages = query};
+	static struct fi_pmemverbs_ops own = {.query_key = query_key, .query_messages = query};
 
 	(void) fid, (void) flags, (void) context;
 	if (strcmp(name, FI_PMEMVERBS_OPS))
 		return -FI_ENOSYS;
+	own.size = net.ops_len ? net.ops_len : sizeof(own);
 	*ops = &own;
 	return 0;
 }

@@ -46,6 +46,7 @@ struct net_ep {
 
 struct net {
 	struct net_ep *eps;  /* the last one first */
+	size_t ops_len;      /* of a provider that has no more; 0: all */
 	unsigned int method; /* enum fi_pmemverbs_method: of all commits */
 	unsigned int opened;
 	unsigned int objects; /* that are open */

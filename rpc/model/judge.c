@@ -22,11 +22,10 @@
 #include "stage.h"
 
 #define NEXT_LIFE 1
-#define NEW_KEY 1000
 
 /* What was said. */
 struct told {
-	uint64_t posted, durable, executed, heard;
+	uint64_t posted, durable, executed, heard, welcomed;
 };
 
 struct judge {
@@ -101,6 +100,8 @@ static uint64_t take_image(struct judge *judge, struct world *world, const struc
 	for (size_t i = 0; i < PARTS; i++) {
 		unsigned char *at = judge->image + judge->parts[i].offset;
 
+		if (!judge->parts[i].len)
+			continue;
 		hw_image(world->sim->hw, world->memory[0] + judge->parts[i].offset,
 			 judge->parts[i].len, (char *) at);
 		hash = XXH3_64bits_withSeed(at, judge->parts[i].len, hash);
@@ -108,51 +109,76 @@ static uint64_t take_image(struct judge *judge, struct world *world, const struc
 	return hash;
 }
 
-static const char *judge_replies(struct judge *judge, const struct told *told, uint64_t executed)
+static const char *judge_replies(struct judge *judge, unsigned int slot, const struct told *told,
+				 uint64_t executed)
 {
 	for (uint64_t i = executed; i && i + judge->window > executed; i--) {
-		const struct rpc_reply *kept = rpc_store_reply(&judge->server.store, 0, i);
+		const struct rpc_reply *kept = rpc_store_reply(&judge->server.store, slot, i);
 		const struct answer *answer = (const void *) (kept + 1);
 
 		if (!kept || kept->status != STATUS || kept->len != sizeof(*answer) ||
 		    answer->count != i)
 			return "a reply is not there";
-		if (i <= told->executed && answer->life == NEXT_LIFE)
+		if (!slot && i <= told->executed && answer->life == NEXT_LIFE)
 			return "another reply was given than is kept";
 	}
 	return NULL;
 }
 
-/* come_back -- a client, which goes on with one call */
-static const char *come_back(struct judge *judge)
+/* come_back -- a client, which sends again what is not executed, and goes on with one call */
+static const char *come_back(struct judge *judge, const struct told *told)
 {
 	struct rpc_store *store = &judge->server.store;
 	struct rpc_slot *slot = rpc_store_slot(store, 0);
-	struct rpc_place place = {slot->executed + 1, slot->position};
+	uint64_t from = mutant == SENT_AGAIN ? told->executed + 1 : slot->executed + 1;
 	unsigned char argument[1024];
 	struct rpc_ring ring;
-	size_t len = stage_fill(judge->actor.scene, place.sequence, argument);
 
-	if (rpc_store_greet(store, 0, 2, NEW_KEY, judge->actor.scene->cell) ||
+	if (rpc_store_greet(store, 0, 2, NEW_KEY + 1, judge->actor.scene->cell) ||
 	    rpc_server_execute(&judge->executor, 0))
 		return "what an earlier connection has left is valid";
 	ring = rpc_store_ring(store, 0);
-	/* Behind it is room, as in a client's copy. */
-	rpc_ring_write(&ring, place, (uint32_t) place.sequence, argument, len);
-	if (rpc_server_execute(&judge->executor, 0) != 1 || slot->executed != place.sequence)
-		return "a client that has come back can't go on";
+	for (uint64_t i = from; i <= told->posted + 1; i++) {
+		struct rpc_place place = {slot->executed + 1, slot->position};
+		size_t len = stage_fill(judge->actor.scene, i, argument);
+
+		/* Behind it is room, as in a client's copy. */
+		rpc_ring_write(&ring, place, (uint32_t) i, argument, len);
+		if (rpc_server_execute(&judge->executor, 0) != 1)
+			return "a client that has come back can't go on";
+	}
+	if (judge->actor.wrong || stage_ledger(store, 0)->count != told->posted + 1 ||
+	    stage_ledger(store, 0)->order != stage_order(told->posted + 1))
+		return "what is sent again is executed twice, or not at all";
 	return NULL;
 }
 
 /* drain -- as rpc_server_drain, but a mutant may find calls for ever */
-static int drain(struct judge *judge, uint64_t posted)
+static int drain(struct judge *judge, unsigned int client, uint64_t posted)
 {
-	const struct rpc_slot *slot = rpc_store_slot(&judge->server.store, 0);
+	const struct rpc_slot *slot = rpc_store_slot(&judge->server.store, client);
 	int ret = 1;
 
-	while (ret > 0 && slot->executed <= posted)
-		ret = rpc_server_execute(&judge->executor, 0);
+	for (uint64_t i = 0; ret > 0 && i <= posted && slot->executed <= posted; i++)
+		ret = rpc_server_execute(&judge->executor, client);
 	return ret < 0 ? ret : 0;
+}
+
+/* recover_other -- the other client, whose calls were all durable before */
+static const char *recover_other(struct judge *judge, const struct told *told)
+{
+	const struct rpc_store *store = &judge->server.store;
+	const struct rpc_slot *slot = rpc_store_slot(store, 1);
+	const struct ledger *ledger = stage_ledger(store, 1);
+	unsigned int left = judge->actor.scene->left;
+
+	if (told->welcomed && (slot->executed != left || slot->key != NEW_KEY))
+		return "the other client was told more than is durable";
+	if (drain(judge, 1, left) || slot->executed != left)
+		return "calls of the other client are lost, or there twice";
+	if (ledger->count != left || ledger->order != stage_order(left))
+		return "effects of the other client are lost, or there twice";
+	return judge_replies(judge, 1, told, left);
 }
 
 static const char *recover(struct judge *judge, const struct told *told)
@@ -167,10 +193,12 @@ static const char *recover(struct judge *judge, const struct told *told)
 		return "the store can't be opened";
 	before = rpc_store_slot(store, 0)->executed;
 	judge->actor.wrong = NULL;
-	if (drain(judge, told->posted))
+	if (judge->actor.scene->left)
+		wrong = recover_other(judge, told);
+	if (!wrong && drain(judge, 0, told->posted))
 		wrong = "what is durable can't be executed";
 	executed = rpc_store_slot(store, 0)->executed;
-	ledger = stage_ledger(store);
+	ledger = stage_ledger(store, 0);
 	if (!wrong)
 		wrong = judge->actor.wrong;
 	if (!wrong && executed < told->durable)
@@ -184,9 +212,9 @@ static const char *recover(struct judge *judge, const struct told *told)
 	if (!wrong && (ledger->count != executed || ledger->order != stage_order(executed)))
 		wrong = "effects are lost, or there twice, or in another order";
 	if (!wrong)
-		wrong = judge_replies(judge, told, executed);
+		wrong = judge_replies(judge, 0, told, executed);
 	if (!wrong)
-		wrong = come_back(judge);
+		wrong = come_back(judge, told);
 	rpc_store_close(store);
 	return wrong;
 }
@@ -219,7 +247,8 @@ const char *judge_now(struct world *world, bool final)
 	const struct told told = {.posted = client->posted,
 				  .durable = client->durable,
 				  .executed = client->executed,
-				  .heard = stage->scene->before + stage->heard};
+				  .heard = stage->scene->before + stage->heard,
+				  .welcomed = stage->welcomed};
 	const char *wrong = judge_told(stage);
 	uint64_t hash;
 	void *known;

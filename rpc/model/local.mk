@@ -11,5 +11,6 @@ rpc_model_CPPFLAGS = $(pmemsim_cppflags) -I$(srcdir)/rpc
 rpc_model_CFLAGS = $(pmemsim_cflags)
 # What mutants do wrong.
 rpc_model_LDFLAGS = $(pmemsim_ldflags) \
-	-Wl,--wrap=rpc_check,--wrap=rpc_journal_check,--wrap=rpc_ring_plan,--wrap=rpc_store_executed
+	-Wl,--wrap=rpc_check,--wrap=rpc_journal_check,--wrap=rpc_ring_plan,--wrap=rpc_store_executed \
+	-Wl,--wrap=rpc_seat_execute,--wrap=pthread_mutex_lock,--wrap=pthread_mutex_unlock
 rpc_model_LDADD = libpmemsim.la librpc.la

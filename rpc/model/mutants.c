@@ -15,6 +15,12 @@ unsigned int __real_rpc_ring_plan(size_t ring_size, uint64_t position, size_t ar
 				  struct rpc_piece pieces[RPC_MAX_PIECES]);
 unsigned int __wrap_rpc_ring_plan(size_t ring_size, uint64_t position, size_t argument_len,
 				  struct rpc_piece pieces[RPC_MAX_PIECES]);
+void __real_rpc_seat_execute(struct rpc_seat *seat);
+void __wrap_rpc_seat_execute(struct rpc_seat *seat);
+int __real_pthread_mutex_lock(pthread_mutex_t *lock);
+int __wrap_pthread_mutex_lock(pthread_mutex_t *lock);
+int __real_pthread_mutex_unlock(pthread_mutex_t *lock);
+int __wrap_pthread_mutex_unlock(pthread_mutex_t *lock);
 int __real_rpc_store_executed(struct rpc_store *store, struct rpc_transaction *transaction,
 			      unsigned int slot, size_t len, int status, const void *reply,
 			      size_t reply_len);
@@ -50,9 +56,9 @@ unsigned int __wrap_rpc_ring_plan(size_t ring_size, uint64_t position, size_t ar
 }
 
 /* store_effect -- without a transaction */
-static void store_effect(struct rpc_store *store, uint64_t sequence)
+static void store_effect(struct rpc_store *store, unsigned int client, uint64_t sequence)
 {
-	struct ledger *place = stage_ledger(store);
+	struct ledger *place = stage_ledger(store, client);
 	const struct ledger ledger = {place->count + 1, place->order * 31 + sequence};
 
 	store->memory->write(store->memory, place, &ledger, sizeof(ledger));
@@ -68,10 +74,39 @@ int __wrap_rpc_store_executed(struct rpc_store *store, struct rpc_transaction *t
 
 	if (mutant == WATERMARK_FIRST || mutant == EFFECT_FIRST)
 		rpc_transaction_drop(transaction);
+	if (mutant == OTHER_WATERMARK)
+		slot = 1 - slot;
 	if (mutant == EFFECT_FIRST)
-		store_effect(store, sequence);
+		store_effect(store, slot, sequence);
 	ret = __real_rpc_store_executed(store, transaction, slot, len, status, reply, reply_len);
 	if (mutant == WATERMARK_FIRST)
-		store_effect(store, sequence);
+		store_effect(store, slot, sequence);
 	return ret;
+}
+
+void __wrap_rpc_seat_execute(struct rpc_seat *seat)
+{
+	__real_rpc_seat_execute(seat);
+	if (mutant == SEAT_SHARED)
+		seat->busy = false;
+}
+
+/* Threads of the model take turns: who waits for a lock lets the others go on. */
+
+int __wrap_pthread_mutex_lock(pthread_mutex_t *lock)
+{
+	if (!world_current || !world_current->running)
+		return __real_pthread_mutex_lock(lock);
+	if (mutant == NO_LOCK && stage_is_commit(lock))
+		return 0;
+	while (pthread_mutex_trylock(lock))
+		world_pause("waits for a lock");
+	return 0;
+}
+
+int __wrap_pthread_mutex_unlock(pthread_mutex_t *lock)
+{
+	if (mutant == NO_LOCK && world_current && world_current->running && stage_is_commit(lock))
+		return 0;
+	return __real_pthread_mutex_unlock(lock);
 }

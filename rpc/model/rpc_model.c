@@ -68,14 +68,16 @@ static const struct memory memories[] = {
 /* In a ring of three lines, the third call wraps: its body goes in two pieces, and then its word.
  */
 static const struct scene scenes[] = {
-	{"one short call", 192, 2, 0, 1, 0, {0}},
-	{"a call of two lines, behind another", 192, 2, 1, 1, 0, {0, 0, 64}},
-	{"two short calls", 256, 2, 0, 2, 0, {0}},
-	{"a call that wraps", 192, 2, 2, 1, 0, {0, 0, 0, 64}},
-	{"a long call", 512, 2, 0, 1, 0, {0, 400}},
-	{"a sent call", 192, 2, 0, 1, 64, {0}},
-	{"a sent call of two lines, in a cell that was used", 256, 2, 2, 1, 128, {0, 0, 0, 64}},
-	{"two sent calls", 128, 2, 0, 2, 64, {0}},
+	{"one short call", 192, 2, 0, 1, 0, {0}, 0},
+	{"a call of two lines, behind another", 192, 2, 1, 1, 0, {0, 0, 64}, 0},
+	{"two short calls", 256, 2, 0, 2, 0, {0}, 0},
+	{"a call that wraps", 192, 2, 2, 1, 0, {0, 0, 0, 64}, 0},
+	{"a long call", 512, 2, 0, 1, 0, {0, 400}, 0},
+	{"a sent call", 192, 2, 0, 1, 64, {0}, 0},
+	{"a sent call of two lines, in a cell that was used", 256, 2, 2, 1, 128, {0, 0, 0, 64}, 0},
+	{"two sent calls", 128, 2, 0, 2, 64, {0}, 0},
+	{"two clients and a pool", 192, 2, 0, 1, 0, {0}, 1},
+	{"two clients and a pool, a sent call", 192, 2, 0, 1, 64, {0}, 1},
 };
 
 #define NUM_SCENES (sizeof(scenes) / sizeof(scenes[0]))
@@ -172,39 +174,56 @@ static void believe_infiniband(struct world_config *config)
 	config->believed.local = false;
 }
 
+/* What it is about. */
+enum which { ANY_CALL, WRITTEN_ONLY, POOL_ONLY };
+
 static const struct fault {
 	const char *name;
 	enum mutant mutant;
 	enum world_mutation mutation;
 	void (*believe)(struct world_config *config);
 	bool (*matters)(const struct memory *memory);
-	bool writes; /* it is about calls that are written, only */
+	enum which which;
 } faults[] = {
 	{"the watermark before the effect", WATERMARK_FIRST, MUTATION_NONE, NULL, everywhere,
-	 false},
-	{"the effect before the watermark", EFFECT_FIRST, MUTATION_NONE, NULL, everywhere, false},
-	{"the word before the data", WORD_FIRST, MUTATION_NONE, NULL, everywhere, true},
-	{"no check of laps", NO_SEQUENCE, MUTATION_NONE, NULL, everywhere, false},
-	{"no check of data", NO_BODY, MUTATION_NONE, NULL, loses_buffers, false},
-	{"the reply before it is durable", REPLY_EARLY, MUTATION_NONE, NULL, loses_caches, false},
-	{"no journal", JOURNAL_LOST, MUTATION_NONE, NULL, everywhere, false},
+	 ANY_CALL},
+	{"the effect before the watermark", EFFECT_FIRST, MUTATION_NONE, NULL, everywhere,
+	 ANY_CALL},
+	{"the word before the data", WORD_FIRST, MUTATION_NONE, NULL, everywhere, WRITTEN_ONLY},
+	{"no check of laps", NO_SEQUENCE, MUTATION_NONE, NULL, everywhere, ANY_CALL},
+	{"no check of data", NO_BODY, MUTATION_NONE, NULL, loses_buffers, ANY_CALL},
+	{"the reply before it is durable", REPLY_EARLY, MUTATION_NONE, NULL, loses_caches,
+	 ANY_CALL},
+	{"no journal", JOURNAL_LOST, MUTATION_NONE, NULL, everywhere, ANY_CALL},
 	{"a journal that is not waited for", JOURNAL_LATE, MUTATION_NONE, NULL, loses_caches,
-	 false},
-	{"places that are not waited for", PLACES_LATE, MUTATION_NONE, NULL, loses_caches, false},
-	{"a torn journal counts", JOURNAL_TORN, MUTATION_NONE, NULL, everywhere, false},
-	{"commits without the flush", NONE, MUTATION_FLUSH_DROPPED, NULL, needs_flush, false},
+	 ANY_CALL},
+	{"places that are not waited for", PLACES_LATE, MUTATION_NONE, NULL, loses_caches,
+	 ANY_CALL},
+	{"a torn journal counts", JOURNAL_TORN, MUTATION_NONE, NULL, everywhere, ANY_CALL},
+	{"commits without the flush", NONE, MUTATION_FLUSH_DROPPED, NULL, needs_flush, ANY_CALL},
 	{"the notice before the flush", NONE, MUTATION_NOTICE_TOO_SOON, NULL, notice_passes_flush,
-	 true},
-	{"the agent acknowledges too soon", NONE, MUTATION_ACK_TOO_SOON, NULL, needs_agent, false},
+	 WRITTEN_ONLY},
+	{"the agent acknowledges too soon", NONE, MUTATION_ACK_TOO_SOON, NULL, needs_agent,
+	 ANY_CALL},
 	{"the agent flushes one line too few", NONE, MUTATION_LINE_LEFT_OUT, NULL,
-	 is_strict_dmp_ddio, false},
-	{"the kernel does not hear of writes", NONE, MUTATION_NOT_TOUCHED, NULL, is_page, false},
-	{"taken for MHP", NONE, MUTATION_NONE, believe_mhp, needs_agent, false},
-	{"taken for WSP", NONE, MUTATION_NONE, believe_wsp, needs_more_than_buffers, false},
-	{"DDIO taken to be off", NONE, MUTATION_NONE, believe_ddio_off, is_strict_dmp_ddio, false},
-	{"the path taken to be strict", NONE, MUTATION_NONE, believe_strict, is_relaxed, true},
+	 is_strict_dmp_ddio, ANY_CALL},
+	{"the kernel does not hear of writes", NONE, MUTATION_NOT_TOUCHED, NULL, is_page, ANY_CALL},
+	{"taken for MHP", NONE, MUTATION_NONE, believe_mhp, needs_agent, ANY_CALL},
+	{"taken for WSP", NONE, MUTATION_NONE, believe_wsp, needs_more_than_buffers, ANY_CALL},
+	{"DDIO taken to be off", NONE, MUTATION_NONE, believe_ddio_off, is_strict_dmp_ddio,
+	 ANY_CALL},
+	{"the path taken to be strict", NONE, MUTATION_NONE, believe_strict, is_relaxed,
+	 WRITTEN_ONLY},
 	{"iWARP taken for InfiniBand", NONE, MUTATION_NONE, believe_infiniband, is_local_wsp,
-	 false},
+	 ANY_CALL},
+	{"commits that don't wait for each other", NO_LOCK, MUTATION_NONE, NULL, everywhere,
+	 POOL_ONLY},
+	{"a watermark over the other client's", OTHER_WATERMARK, MUTATION_NONE, NULL, everywhere,
+	 POOL_ONLY},
+	{"a seat that is not waited for", SEAT_SHARED, MUTATION_NONE, NULL, everywhere, POOL_ONLY},
+	{"a welcome before it is durable", WELCOME_EARLY, MUTATION_NONE, NULL, loses_caches,
+	 POOL_ONLY},
+	{"what was executed is sent again", SENT_AGAIN, MUTATION_NONE, NULL, everywhere, ANY_CALL},
 };
 
 #define NUM_FAULTS (sizeof(faults) / sizeof(faults[0]))
@@ -247,7 +266,7 @@ static struct world_config config_of(const struct memory *memory, const struct s
 		.num_regions = 1,
 		.region_size = stage_len(scene),
 		.num_ops = scene->calls,
-		.app = &stage_app,
+		.app = scene->left ? &stage_pool_app : &stage_app,
 		.arg = scene,
 	};
 
@@ -364,7 +383,8 @@ static bool find_out(const struct fault *fault, const struct memory *memory, boo
 		struct world_config config = config_of(memory, &scenes[at], fault);
 		bool stopped;
 
-		if (!scenes[at].cell == sent || !is_possible(memory, &scenes[at]) ||
+		if (!scenes[at].cell == sent || (fault->which == POOL_ONLY && !scenes[at].left) ||
+		    !is_possible(memory, &scenes[at]) ||
 		    !run(&config, MUTANT_STATES, options.tell, sum, &stopped))
 			continue;
 		if (options.tell)
@@ -388,7 +408,8 @@ static void check_mutant(const struct fault *fault)
 		const struct memory *memory = &memories[i / 2];
 		bool sent = i % 2;
 
-		if (!fault->matters(memory) || (sent && (memory->relaxed || fault->writes)))
+		if (!fault->matters(memory) ||
+		    (sent && (memory->relaxed || fault->which == WRITTEN_ONLY)))
 			continue;
 		places++;
 		found += find_out(fault, memory, sent, &first[sent], &sum);

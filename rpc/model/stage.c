@@ -12,7 +12,7 @@
 /* More than a transaction of these calls has. */
 #define JOURNAL_LEN ((size_t) 6 * HW_LINE)
 
-static const uint8_t me[RPC_ID] = "the model's id";
+static const uint8_t ids[MAX_CLIENTS][RPC_ID] = {"the model's id", "somebody else"};
 
 static struct stage *stage_of(const struct world *world)
 {
@@ -41,15 +41,15 @@ uint64_t stage_order(uint64_t sequence)
 	return order;
 }
 
-struct ledger *stage_ledger(const struct rpc_store *store)
+struct ledger *stage_ledger(const struct rpc_store *store, unsigned int client)
 {
-	return (struct ledger *) (store->memory->base + store->app);
+	return (struct ledger *) (store->memory->base + store->app) + client;
 }
 
 int stage_handle(struct pmemrpc_request *request, void *context)
 {
 	struct actor *actor = context;
-	struct ledger *place = stage_ledger(&request->server->store);
+	struct ledger *place = stage_ledger(&request->server->store, request->client);
 	struct ledger ledger = {place->count + 1, place->order * 31 + request->sequence};
 	const struct answer answer = {ledger.count, actor->life};
 	unsigned char argument[1024];
@@ -129,6 +129,9 @@ static int persist_modelled(struct rpc_memory *memory, const void *place, size_t
 	if ((mutant == JOURNAL_LATE && in_journal(stage, place)) ||
 	    (mutant == PLACES_LATE && !in_journal(stage, place)))
 		return 0;
+	/* In a scene with a pool it does nothing else there. */
+	if (mutant == WELCOME_EARLY && world_current->running == &world_current->target)
+		return 0;
 	if (mutant != REPLY_EARLY) {
 		make_durable(place, len);
 		return 0;
@@ -138,14 +141,31 @@ static int persist_modelled(struct rpc_memory *memory, const void *place, size_t
 	return 0;
 }
 
+static unsigned int stage_clients(const struct scene *scene)
+{
+	return scene->left ? 2 : 1;
+}
+
+bool stage_is_commit(const pthread_mutex_t *lock)
+{
+	return lock == &stage_of(world_current)->server.store.lock;
+}
+
+static struct rpc_sizes sizes_of(const struct scene *scene)
+{
+	return (struct rpc_sizes){.clients = stage_clients(scene),
+				  .ring = scene->ring,
+				  .window = scene->window,
+				  .reply_max = REPLY_MAX,
+				  .effects_max = 32,
+				  .memory = stage_clients(scene) * sizeof(struct ledger)};
+}
+
 size_t stage_len(const struct scene *scene)
 {
-	return rpc_store_len(&(struct rpc_sizes){.clients = 1,
-						 .ring = scene->ring,
-						 .window = scene->window,
-						 .reply_max = REPLY_MAX,
-						 .effects_max = 32,
-						 .memory = sizeof(struct ledger)});
+	const struct rpc_sizes sizes = sizes_of(scene);
+
+	return rpc_store_len(&sizes);
 }
 
 void stage_parts(const struct stage *stage, struct part parts[PARTS])
@@ -156,7 +176,10 @@ void stage_parts(const struct stage *stage, struct part parts[PARTS])
 	parts[0] = (struct part){store->journal, JOURNAL_LEN};
 	parts[1] = (struct part){store->slots, RPC_ALIGN + replies};
 	parts[2] = (struct part){store->rings, store->sizes.ring};
-	parts[3] = (struct part){store->app, LINES(sizeof(struct ledger))};
+	parts[3] = (struct part){store->app, LINES(store->sizes.memory)};
+	parts[4] = (struct part){0};
+	if (store->sizes.clients > 1)
+		parts[4] = (struct part){store->slots + store->slot_len, parts[1].len};
 }
 
 static void open_server(struct stage *stage)
@@ -168,12 +191,15 @@ static void open_server(struct stage *stage)
 	server->context = &stage->actor;
 	pthread_mutex_init(&server->lock, NULL);
 	pthread_mutex_init(&server->exclusive, NULL);
-	server->seats = calloc(1, sizeof(*server->seats));
-	server->seats->server = server;
+	server->seats = calloc(MAX_CLIENTS, sizeof(*server->seats));
+	for (unsigned int i = 0; i < MAX_CLIENTS; i++)
+		server->seats[i] = (struct rpc_seat){.server = server, .slot = i};
 	server->seats->session = &stage->session;
 	server->workers = worker;
 	server->threads = 1;
 	worker->server = server;
+	/* It need not be woken. */
+	worker->wake_fd = -1;
 	world_sure(rpc_executor_open(&worker->executor, server));
 }
 
@@ -194,16 +220,34 @@ static void execute_earlier(struct stage *stage)
 	}
 }
 
+/* leave_calls -- of the other client, in its ring, durable; the pool has its seat */
+static void leave_calls(struct stage *stage)
+{
+	struct pmemrpc_server *server = &stage->server;
+	struct rpc_slot *slot;
+	struct rpc_ring ring;
+	unsigned char argument[1024];
+
+	if (!stage->scene->left)
+		return;
+	slot = rpc_store_slot(&server->store, 1);
+	ring = rpc_store_ring(&server->store, 1);
+	for (uint64_t i = 1, position = slot->position; i <= stage->scene->left; i++) {
+		size_t len = stage_fill(stage->scene, i, argument);
+
+		rpc_ring_write(&ring, (struct rpc_place){i, position}, (uint32_t) i, argument, len);
+		position += rpc_footprint(&ring, len);
+	}
+	world_sure(rpc_threads_open(&server->pool, server, POOL));
+	if (rpc_seat_drain(&server->seats[1]) != -FI_EAGAIN)
+		abort();
+}
+
 static void make_memory(struct world *world, enum hw_domain domain)
 {
 	const struct scene *scene = world->config.arg;
 	struct stage *stage = calloc(1, sizeof(*stage));
-	const struct rpc_sizes sizes = {.clients = 1,
-					.ring = scene->ring,
-					.window = scene->window,
-					.reply_max = REPLY_MAX,
-					.effects_max = 32,
-					.memory = sizeof(struct ledger)};
+	const struct rpc_sizes sizes = sizes_of(scene);
 	struct part parts[PARTS];
 
 	world->own = stage;
@@ -215,13 +259,20 @@ static void make_memory(struct world *world, enum hw_domain domain)
 					    .persist = persist_plain};
 	world_sure(rpc_store_format(&stage->memory, &sizes, SECRET));
 	world_sure(rpc_store_open(&stage->server.store, &stage->memory, &sizes));
-	world_sure(rpc_store_claim(&stage->server.store, me, true));
-	world_sure(rpc_store_greet(&stage->server.store, 0, 1, 1, scene->cell));
+	for (unsigned int i = 0; i < sizes.clients; i++) {
+		if (rpc_store_claim(&stage->server.store, ids[i], true) != (int) i)
+			abort();
+		world_sure(rpc_store_greet(&stage->server.store, i, 1, 1 + i, i ? 0 : scene->cell));
+	}
 	open_server(stage);
 	execute_earlier(stage);
+	leave_calls(stage);
 	stage_parts(stage, parts);
-	for (size_t i = 0; i < PARTS; i++)
-		hw_memory(world->sim->hw, world->memory[0] + parts[i].offset, parts[i].len, domain);
+	for (size_t i = 0; i < PARTS; i++) {
+		if (parts[i].len)
+			hw_memory(world->sim->hw, world->memory[0] + parts[i].offset, parts[i].len,
+				  domain);
+	}
 	stage->memory.write = write_modelled;
 	stage->memory.persist = persist_modelled;
 }
@@ -407,10 +458,22 @@ static void poll_home(struct world *world)
 		complain(world, "the client", stage->client->error.text);
 }
 
+/* welcome -- the other client, when what it has left is executed */
+static void welcome(struct stage *stage)
+{
+	if (!stage->scene->left || stage->welcomed || !rpc_seat_is_free(&stage->server.seats[1]))
+		return;
+	world_sure(rpc_store_greet(&stage->server.store, 1, 1, NEW_KEY, 0));
+	stage->welcomed = true;
+}
+
 static void poll_away(struct world *world)
 {
 	struct stage *stage = stage_of(world);
-	int ret = rpc_session_serve(&stage->session);
+	int ret = rpc_worker_collect(&stage->worker);
+
+	if (ret >= 0)
+		ret = rpc_session_serve(&stage->session);
 
 	for (unsigned int i = 0; i < stage->num_owed; i++)
 		make_durable(stage->owed[i].place, stage->owed[i].len);
@@ -418,6 +481,32 @@ static void poll_away(struct world *world)
 	stage->num_owed = 0;
 	if (ret < 0 || stage->session.state != RPC_READY)
 		complain(world, "the server", stage->server.error.text);
+	else
+		welcome(stage);
+}
+
+/* A thread of the pool */
+
+static bool may_help(const struct world *world, unsigned int other)
+{
+	(void) other;
+	return stage_of(world)->server.pool.first;
+}
+
+/* help -- one call: as execute_calls in pool.c, which does not come to an end */
+static void help(struct world *world)
+{
+	struct stage *stage = stage_of(world);
+	struct rpc_threads *pool = &stage->server.pool;
+	struct rpc_seat *seat = pool->first;
+	size_t n = (size_t) (world->running - world->others);
+
+	pool->first = seat->next;
+	if (!pool->first)
+		pool->last = &pool->first;
+	seat->result = rpc_server_execute(&pool->executors[n], seat->slot);
+	seat->next = stage->worker.returned;
+	stage->worker.returned = seat;
 }
 
 static bool is_over(void *arg)
@@ -426,7 +515,8 @@ static bool is_over(void *arg)
 	const struct stage *stage = stage_of(world);
 
 	return stage->client->executed == stage->scene->before + stage->scene->calls &&
-	       !world->agent.runs && !world->target.runs &&
+	       (!stage->scene->left || stage->welcomed) && !world->agent.runs &&
+	       !world->target.runs && !world->others[0].runs && !world->others[1].runs &&
 	       !world_port(world->home.eps[0])->count && !world_port(world->away.eps[0])->count;
 }
 
@@ -469,4 +559,26 @@ const struct world_app stage_app = {
 	.check = check,
 	.is_over = is_over,
 	.describe_post = describe_post,
+};
+
+const struct world_app stage_pool_app = {
+	.cq_format = FI_CQ_FORMAT_DATA,
+	.transmit = FI_TRANSMIT | FI_SELECTIVE_COMPLETION,
+	.threaded = true,
+	.make_memory = make_memory,
+	.open = open_ends,
+	.prepare = prepare,
+	.add_spans = add_spans,
+	.close = close_ends,
+	.leave = leave,
+	.may_post = may_post,
+	.post = post,
+	.poll_home = poll_home,
+	.poll_away = poll_away,
+	.check = check,
+	.is_over = is_over,
+	.describe_post = describe_post,
+	.others = POOL,
+	.may_help = may_help,
+	.help = help,
 };

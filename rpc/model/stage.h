@@ -19,6 +19,10 @@
 
 #define MAX_CALLS 16
 #define STATUS 9
+/* Keys of rings, for connections that come later. */
+#define NEW_KEY 1000
+#define MAX_CLIENTS 2
+#define POOL 2
 
 /* What is called, and in what ring. */
 struct scene {
@@ -29,6 +33,11 @@ struct scene {
 	unsigned int calls;              /* so many follow */
 	size_t cell;                     /* entries are sent, each into one; 0: they are written */
 	size_t arguments[MAX_CALLS + 1]; /* how long they are, by the call's sequence; 0: 8 bytes */
+	/*
+	 * A pool executes, and another client comes back while it does: so many durable calls of
+	 * its are left, from before; 0: no pool, and nobody else
+	 */
+	unsigned int left;
 };
 
 /* What is wrong on purpose, beside what the world's mutations are. */
@@ -44,11 +53,16 @@ enum mutant {
 	JOURNAL_LATE,    /* the journal is not durable before its contents are written */
 	PLACES_LATE,     /* the journal is overwritten before its contents are durable */
 	JOURNAL_TORN,    /* a torn journal counts */
+	NO_LOCK,         /* who commits does not wait for others */
+	OTHER_WATERMARK, /* a client's watermark and reply are written over the other's */
+	SEAT_SHARED,     /* a client's next call does not wait until its seat comes back */
+	WELCOME_EARLY,   /* a client has its new key before that is durable */
+	SENT_AGAIN,      /* who comes back sends again all that has had no reply */
 };
 
 extern enum mutant mutant;
 
-/* The application's memory: what calls have done, and in which order. */
+/* The application's memory, one for each client: what calls have done, and in which order. */
 struct ledger {
 	uint64_t count;
 	uint64_t order;
@@ -77,6 +91,7 @@ struct stage {
 	struct fid_cq away_cq; /* the session's: it does not do the agent's work */
 	struct pmemrpc_client *client;
 	struct fid_eq home_eq; /* nothing ever happens there */
+	bool welcomed;         /* the other client */
 	unsigned int posted;
 	uint64_t heard; /* so many notices has the server got */
 	struct pmemrpc_call calls[MAX_CALLS];
@@ -90,28 +105,31 @@ struct stage {
 };
 
 /* The parts of a store that anybody changes. */
-#define PARTS 4
+#define PARTS 5
 
 struct part {
 	size_t offset;
 	size_t len;
 };
 
-extern const struct world_app stage_app;
+extern const struct world_app stage_app, stage_pool_app;
 
 /* stage_len -- of a scene's store */
 size_t stage_len(const struct scene *scene);
 
-/* stage_parts -- of the memory that the model tracks */
+/* stage_parts -- of the memory that the model tracks; one may be empty */
 void stage_parts(const struct stage *stage, struct part parts[PARTS]);
 
 /* stage_fill -- what the argument of a call is; returns how long */
 size_t stage_fill(const struct scene *scene, uint64_t sequence, unsigned char *argument);
 
+/* stage_is_commit -- a lock that one has who commits */
+bool stage_is_commit(const pthread_mutex_t *lock);
+
 /* stage_handle -- a pmemrpc_handler; the context is a struct actor */
 int stage_handle(struct pmemrpc_request *request, void *context);
 
-struct ledger *stage_ledger(const struct rpc_store *store);
+struct ledger *stage_ledger(const struct rpc_store *store, unsigned int client);
 
 /* stage_order -- a ledger's, after all calls up to this one */
 uint64_t stage_order(uint64_t sequence);

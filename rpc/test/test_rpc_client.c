@@ -59,10 +59,15 @@ static void set_up(void)
 					       .check_key = htole64(7)};
 }
 
+static size_t memory_max;
+
 static int connect_as(enum pmemrpc_transport transport, struct pmemrpc_client **client)
 {
-	const struct pmemrpc_client_attr attr = {
-		.node = "there", .service = "1", .transport = transport, .timeout_ms = 10000};
+	const struct pmemrpc_client_attr attr = {.node = "there",
+						 .service = "1",
+						 .transport = transport,
+						 .timeout_ms = 10000,
+						 .memory_max = memory_max};
 	char error[256];
 
 	return pmemrpc_connect(&attr, client, error, sizeof(error));
@@ -178,4 +183,32 @@ Test(rpc_client, a_server_without_room_is_asked_again, .init = set_up)
 	cr_assert_eq(connect_as(PMEMRPC_WRITE, &client), -FI_EACCES);
 	cr_assert_eq(net.refusals, 1);
 	cr_assert_eq(net.objects, 0);
+}
+
+/* What comes behind the operations that a provider has is not looked at. */
+Test(rpc_client, a_provider_without_messages_is_not_asked_of_them, .init = set_up)
+{
+	struct pmemrpc_client *client;
+
+	net.ops_len = offsetof(struct fi_pmemverbs_ops, query_messages);
+	welcome.cell = htole64(256);
+	cr_assert_eq(connect_as(PMEMRPC_SEND, &client), -FI_EOPNOTSUPP);
+	cr_assert_eq(net.objects, 0);
+	welcome.cell = 0;
+	leave(come(PMEMRPC_WRITE));
+}
+
+/* A ring of 1024 bytes twice, and five replies of 24 bytes. */
+Test(rpc_client, a_server_takes_no_more_memory_than_it_may, .init = set_up)
+{
+	const size_t needed = 2048 + 5 * (sizeof(struct rpc_reply_message) + 24);
+	struct pmemrpc_client *client;
+
+	memory_max = needed - 1;
+	cr_assert_eq(connect_as(PMEMRPC_WRITE, &client), -FI_E2BIG);
+	cr_assert_eq(net.objects, 0);
+	memory_max = needed;
+	leave(come(PMEMRPC_WRITE));
+	welcome.ring = htole64(PMEMRPC_MAX_RING);
+	cr_assert_eq(connect_as(PMEMRPC_WRITE, &client), -FI_E2BIG);
 }
