@@ -20,8 +20,9 @@
 
 struct op {
 	bool accepted;
-	bool told; /* it completes also if it succeeds */
-	bool asks; /* only the agent makes it durable */
+	bool told;  /* it completes also if it succeeds */
+	bool asks;  /* only the agent makes it durable */
+	bool alone; /* no other's messages were sent while it was posted */
 	bool faulted;
 	uint64_t first; /* none of its messages is before this one */
 	uint64_t last;  /* 0: not known yet */
@@ -61,8 +62,8 @@ static void take_acks(void)
 		for (int i = 0; ack->fault && i < initiator.num_ops; i++) {
 			struct op *op = &initiator.ops[i];
 
-			op->faulted |= op->accepted && op->asks && op->first <= ack->done &&
-				       ack->done <= op->last;
+			op->faulted |= op->accepted && op->asks && op->alone &&
+				       op->first <= ack->done && ack->done <= op->last;
 		}
 	}
 	cr_assert_eq(initiator.covered, initiator.mailbox->acked);
@@ -137,13 +138,18 @@ static struct op *new_op(void)
 {
 	struct op *op = &initiator.ops[initiator.num_ops++];
 
-	*op = (struct op){.first = initiator.mailbox->sent + 1};
+	*op = (struct op){
+		.first = initiator.mailbox->sent + 1,
+		.alone = STAILQ_EMPTY(&initiator.pair->from->initiator.stalled),
+	};
 	return op;
 }
 
 static void posted(struct op *op, ssize_t ret)
 {
 	op->accepted = !ret;
+	/* Who has been answered carries on, and may send more. */
+	op->alone = op->alone && initiator.next == atomic_load(&initiator.mailbox->next_ack);
 	if (initiator.mailbox->sent >= op->first)
 		op->last = initiator.mailbox->sent;
 }
