@@ -138,12 +138,16 @@ size_t inject_run_core(struct fake *fake, enum inject_side side)
 	size_t done = 0;
 
 	while (fake_under_way(fake)) {
-		if (inject_hits(INJECT_BREAK, side))
+		if (inject.broken[side]) {
+			done += fake_fail_all(fake, FI_ECANCELED, 5);
+		} else if (inject_hits(INJECT_BREAK, side)) {
+			inject.broken[side] = true;
 			done += fake_fail_all(fake, inject.err, 5);
-		else if (inject_hits(INJECT_COMPLETION, side) && fake_deliver(fake, 1))
+		} else if (inject_hits(INJECT_COMPLETION, side) && fake_deliver(fake, 1)) {
 			done += fake_fail(fake, inject.err, 5);
-		else
+		} else {
 			done += fake_complete(fake, 1);
+		}
 	}
 	return done;
 }

@@ -15,7 +15,7 @@ enum inject_kind {
 	INJECT_POLL,       /* it can't be polled */
 	INJECT_POLL_ERROR, /* an error entry can't be read */
 	INJECT_COMPLETION, /* a request is carried out, but nobody knows: it fails */
-	INJECT_BREAK,      /* it is not, nor any behind it: the connection is lost */
+	INJECT_BREAK,      /* it is not, nor any after it: the connection is lost */
 	INJECT_OPEN,       /* the core opens no object */
 	INJECT_MEMORY,     /* there is no memory, or no descriptor */
 	INJECT_KINDS,
@@ -35,6 +35,7 @@ struct inject_fault {
 struct inject {
 	struct inject_fault faults[INJECT_FAULTS];
 	unsigned int calls[INJECT_KINDS][INJECT_SIDES];
+	bool broken[INJECT_SIDES];     /* the connection is lost */
 	unsigned int done;             /* so many of them have happened */
 	int err;                       /* of the last one */
 	bool active;                   /* else nothing is counted, and nothing fails */
