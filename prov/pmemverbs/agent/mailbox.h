@@ -70,11 +70,11 @@ struct pmv_mailbox {
 	bool attached;
 	bool warned;
 	bool closing;
-	bool starved;              /* there was no room for an acknowledgement */
-	bool lacks_room;           /* ... for the next request's notice */
-	bool refused;              /* the peer sent a malformed request: no more are served ... */
-	bool ended;                /* ... and the connection was ended */
-	bool working;              /* `work` takes several rounds: */
+	bool starved;    /* there was no room for an acknowledgement */
+	bool lacks_room; /* ... for the next request's notice */
+	bool refused;    /* it sent a malformed request, or can't be answered: none is served ... */
+	bool ended;      /* ... and the connection was ended */
+	bool working;    /* `work` takes several rounds: */
 	enum pmv_fault part_fault; /* of the last part of a request with a fault before it ... */
 	uint64_t part_faulted;     /* ... or in it: this message; another one continues it */
 	struct pmv_work *work;     /* see writeback.h */

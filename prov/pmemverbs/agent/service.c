@@ -206,6 +206,19 @@ static void take_up(struct pmv_batch *batch, struct pmv_mailbox *mailbox)
 
 /* Acknowledging */
 
+/*
+ * refuse -- it can't be told how its requests end, so it is to hear of no later one: that
+ * acknowledgement would cover these, too, and tell of none of their faults
+ */
+static void refuse(struct pmv_mailbox *mailbox)
+{
+	mailbox->num_owed = 0;
+	if (mailbox->working)
+		pmv_work_free(mailbox->work);
+	mailbox->working = false;
+	mailbox->refused = true;
+}
+
 static void pay(struct pmv_agent *agent, struct pmv_mailbox *mailbox)
 {
 	uint64_t before = mailbox->acks;
@@ -214,9 +227,8 @@ static void pay(struct pmv_agent *agent, struct pmv_mailbox *mailbox)
 	if (mailbox->acks > before)
 		pmv_look_promised(&agent->looks, mailbox, pmv_clock_ns());
 	mailbox->starved = ret == -FI_EAGAIN;
-	/* The connection is lost: the core tells the peer. */
 	if (ret && ret != -FI_EAGAIN)
-		mailbox->num_owed = 0;
+		refuse(mailbox);
 }
 
 /* end_connection -- but only after the acknowledgement was sent: it may be lost otherwise */

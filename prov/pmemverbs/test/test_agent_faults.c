@@ -94,6 +94,28 @@ Test(commit_by_agent, behind_data_that_were_not_stored_is_not_told_of)
 	pair_close(pair);
 }
 
+/* A later acknowledgement would cover it, and tell of no fault. */
+Test(commit_by_agent, whose_fault_can_not_be_acknowledged_does_not_succeed)
+{
+	struct pair *pair = pair_open(NULL);
+
+	pair->sync_fails = true;
+	pair->away->fake.fail_in = 1;
+	pair->away->fake.fail_err = FI_ENOMEM;
+	accepted(pair_put(pair, PAGE, 0, 20, CONTEXT(1), FI_COMMIT));
+	pair_round(pair);
+	pair->sync_fails = false;
+	accepted(pair_put(pair, DMP, 0, 20, CONTEXT(2), FI_COMMIT));
+	for (int i = 0; i < 3; i++)
+		pair_round(pair);
+	cr_expect_eq(pair->away->fake.shutdowns, 1);
+	rig_expect_nothing(pair->home);
+	pmv_initiator_break(&pair->from->initiator);
+	rig_expect_error(pair->home, CONTEXT(1), RIG_WRITTEN, FI_ECANCELED);
+	rig_expect_error(pair->home, CONTEXT(2), RIG_WRITTEN, FI_ECANCELED);
+	pair_close(pair);
+}
+
 Test(commit_by_agent, that_the_agent_does_not_understand_is_invalid)
 {
 	struct pair *pair = pair_open(NULL);
