@@ -109,6 +109,15 @@ void pmv_run_end(struct pmv_run *run, int err)
 
 /* Steps of several work requests.  All hold the initiator's lock. */
 
+/* give_up -- nobody will make the ranges durable that the request took: no later commit succeeds */
+static ssize_t give_up(struct pmv_run *run, ssize_t err)
+{
+	pmv_run_initiator(run)->dirty.lost = true;
+	pmv_run_set_unacked(run, false);
+	run->at = run->plan.count;
+	return err;
+}
+
 /*
  * read_back -- if writes keep no order, a READ pushes only the bytes that it reads.  So all
  * bytes that the request names are read.
@@ -118,7 +127,7 @@ static ssize_t read_back(struct pmv_run *run)
 	ssize_t ret = pmv_flush_request_read_back(run->request, run);
 
 	if (ret)
-		return ret;
+		return ret == -FI_EAGAIN ? ret : give_up(run, ret);
 	/* Writes that only a flush makes durable need one more READ. */
 	if (atomic_load(&pmv_run_initiator(run)->ordering.wrote_ordered)) {
 		run->plan.steps[run->at].kind = PMV_STEP_FLUSH;
@@ -138,15 +147,8 @@ static ssize_t ask(struct pmv_run *run, const struct pmv_step *step)
 	if (!atomic_load(&ini->broken))
 		ret = pmv_flush_request_send(run->request, run,
 					     fence ? pmv_engine_fence(ini->engine->engine) : 0);
-	if (ret == -FI_EAGAIN)
-		return ret;
-	if (ret) {
-		/* Nobody will make the ranges durable that the request took. */
-		ini->dirty.lost = true;
-		pmv_run_set_unacked(run, false);
-		run->at = run->plan.count;
-		return ret;
-	}
+	if (ret)
+		return ret == -FI_EAGAIN ? ret : give_up(run, ret);
 	if (run->request->payload || run->request->dropped)
 		ini->payload_message = run->request->last;
 	if (run->request->dropped)

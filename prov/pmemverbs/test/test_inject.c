@@ -47,7 +47,8 @@ struct program {
 	const char *name;
 	void (*body)(struct run *run);
 	struct pair_options options;
-	bool all; /* FI_PMEMVERBS_COMMIT=all */
+	bool all;     /* FI_PMEMVERBS_COMMIT=all */
+	bool relaxed; /* FI_PMEMVERBS_ORDERING=relaxed */
 };
 
 #define CHECK(run, condition)                                                                      \
@@ -394,6 +395,10 @@ static const struct program programs[] = {
 	 .options = {.one_kind = true, .received = DMP}},
 	{.name = "atomics", .body = atomics},
 	{.name = "all writes", .body = all_writes, .all = true},
+	{.name = "one-sided, without order", .body = one_sided, .relaxed = true},
+	{.name = "by the agent, without order", .body = by_agent, .relaxed = true},
+	{.name = "fenced, without order", .body = fenced, .relaxed = true},
+	{.name = "all writes, without order", .body = all_writes, .all = true, .relaxed = true},
 	{.name = "stored", .body = stored, .options = {.stores = true}},
 	{.name = "many ranges", .body = many_ranges},
 	{.name = "closed", .body = closed},
@@ -445,6 +450,7 @@ static void run_program(struct run *run, const struct inject_fault *faults)
 	run->num_ops = run->notices = 0;
 	options.home.engine = options.away.engine = &inject_engine;
 	pmv_setting.commit_all = run->program->all;
+	pmv_setting.relaxed = run->program->relaxed;
 	run->pair = pair_open(&options);
 	run->pair->forgets_events = true;
 	inject_start(faults, &run->pair->away->fake);
