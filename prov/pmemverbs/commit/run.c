@@ -109,10 +109,16 @@ void pmv_run_end(struct pmv_run *run, int err)
 
 /* Steps of several work requests.  All hold the initiator's lock. */
 
-/* give_up -- nobody will make the ranges durable that the request took: no later commit succeeds */
+/*
+ * give_up -- nobody will make the ranges durable that the request took: no later commit succeeds.
+ * They are dirty no longer, so fenced commits have to be told that they need the agent.
+ */
 static ssize_t give_up(struct pmv_run *run, ssize_t err)
 {
-	pmv_run_initiator(run)->dirty.lost = true;
+	struct pmv_initiator *ini = pmv_run_initiator(run);
+
+	ini->dirty.lost = true;
+	atomic_store(&ini->ordering.wrote_agent, true);
 	pmv_run_set_unacked(run, false);
 	run->at = run->plan.count;
 	return err;

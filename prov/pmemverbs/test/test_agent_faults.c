@@ -307,6 +307,24 @@ Test(commit_by_agent, behind_a_message_that_could_not_be_posted_does_not_succeed
 	pair_close(pair);
 }
 
+/* What the request took is dirty no longer, and not under way: a fence has to know of it. */
+Test(commit_by_agent, that_was_given_up_lets_no_fence_pass)
+{
+	struct pair *pair = pair_open(NULL);
+
+	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(1), 0));
+	pair->home->fake.fail_in = 2;
+	pair->home->fake.fail_err = FI_ENOMEM;
+	accepted(pair_put(pair, DMP, 4096, PAIR_LARGE, CONTEXT(2), FI_COMMIT));
+	pair_round(pair);
+	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+	rig_expect_error(pair->home, CONTEXT(2), RIG_WRITTEN, FI_ENOMEM);
+	cr_expect_eq(pair_put(pair, MHP, 0, 64, CONTEXT(3), FI_COMMIT | FI_FENCE), -FI_ENOMEM);
+	pair_round(pair);
+	rig_expect_nothing(pair->home);
+	pair_close(pair);
+}
+
 Test(commit_by_agent, never_succeeds_after_the_connection_was_lost)
 {
 	struct pair *pair = pair_open(NULL);
