@@ -55,6 +55,9 @@ static void fail_all(struct pmv_initiator *ini)
 		if (pmv_to_run(op)->request)
 			pmv_op_fail(op, FI_ECANCELED, 0);
 	}
+	/* Others may still be posted, and a fenced one must not do without what these took. */
+	if (!STAILQ_EMPTY(&ini->awaiting))
+		atomic_store(&ini->ordering.wrote_agent, true);
 	while ((op = STAILQ_FIRST(&ini->awaiting)))
 		pmv_run_answered(pmv_to_run(op), FI_ECANCELED);
 	ini->payload_message = 0;

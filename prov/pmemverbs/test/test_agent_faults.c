@@ -325,6 +325,23 @@ Test(commit_by_agent, that_was_given_up_lets_no_fence_pass)
 	pair_close(pair);
 }
 
+/* The core may know of no loss: a peer's malformed answer ends requests, too. */
+Test(commit_by_agent, that_was_dropped_lets_no_fence_pass)
+{
+	struct pair *pair = pair_open(NULL);
+
+	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(1), 0));
+	accepted(pair_put(pair, DMP, 4096, PAIR_LARGE, CONTEXT(2), FI_COMMIT));
+	pair_deliver(pair);
+	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+	pmv_initiator_break(&pair->from->initiator);
+	rig_expect_error(pair->home, CONTEXT(2), RIG_WRITTEN, FI_ECANCELED);
+	accepted(pair_put(pair, MHP, 0, 64, CONTEXT(3), FI_COMMIT | FI_FENCE));
+	pair_deliver(pair);
+	rig_expect_error(pair->home, CONTEXT(3), RIG_WRITTEN, FI_ECANCELED);
+	pair_close(pair);
+}
+
 Test(commit_by_agent, never_succeeds_after_the_connection_was_lost)
 {
 	struct pair *pair = pair_open(NULL);
