@@ -25,7 +25,7 @@ libtesting_la_SOURCES = $(testcore_sources) \
 # For all programs that name no others.  Before Criterion, of which a function is replaced.
 LDADD = libtesting.la libprovider.la $(CRITERION_LIBS) $(LIBFABRIC_LIBS) -lpthread
 
-test_agent_SOURCES = %D%/test_agent.c %D%/test_agent_threads.c %D%/test_agent.h
+test_agent_SOURCES = %D%/test_agent.c %D%/test_agent_closed.c %D%/test_agent_threads.c %D%/test_agent.h
 test_agent_commit_SOURCES = %D%/test_agent_commit.c %D%/test_agent_faults.c %D%/test_agent_commit.h
 test_agent_fence_SOURCES = %D%/test_agent_fence.c
 test_atomic_SOURCES = %D%/test_atomic.c

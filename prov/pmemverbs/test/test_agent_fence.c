@@ -644,3 +644,18 @@ Test(relaxed, all_messages_of_a_commit_are_fenced)
 	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
 	pair_close(pair);
 }
+
+/* The bytes that are read back prove nothing of those, which a later READ flushes. */
+Test(fence, without_an_order_among_writes_also_flushes_what_was_written_in_order)
+{
+	struct pair *pair = pair_open(NULL);
+
+	accepted(pair_put(pair, READ_DMP, 0, 64, CONTEXT(1), 0));
+	pmv_setting.relaxed = true;
+	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(2), 0));
+	accepted(pair_put(pair, DMP, 1024, 64, CONTEXT(3), FI_COMMIT | FI_FENCE));
+	pmv_setting.relaxed = false;
+	expect_sent(pair, "W W R R fM");
+	pair_round(pair);
+	pair_close(pair);
+}

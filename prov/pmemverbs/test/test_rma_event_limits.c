@@ -410,3 +410,24 @@ Test(rma_event, wakes_who_waits)
 	accepted(fi_cntr_wait(told.mr, 1, -1));
 	told_close(&told);
 }
+
+/* Where nothing can be read back, the word of it could pass the data. */
+Test(rma_event, is_refused_where_nothing_orders_it_behind_its_data)
+{
+	struct told told = told_open((struct pair_options){0});
+	struct pmv_attr attr;
+	struct fi_rma_iov to = {pair_addr(told.pair, DMP, 0), 8, 0};
+	struct fi_msg_rma msg = {.rma_iov = &to, .rma_iov_count = 1, .context = CONTEXT(1)};
+
+	cr_assert(pmv_key_unpack(pair_key(told.pair, DMP), &attr));
+	attr.readable = false;
+	to.key = pmv_key_pack((uint32_t) pair_key(told.pair, DMP), &attr);
+	accepted(fi_writemsg(told.pair->home->ep, &msg, 0));
+	attr.relaxed = true;
+	to.key = pmv_key_pack((uint32_t) pair_key(told.pair, DMP), &attr);
+	expect_sent(told.pair, "W0 M");
+	refused(fi_writemsg(told.pair->home->ep, &msg, 0), FI_EOPNOTSUPP);
+	expect_sent(told.pair, "");
+	pair_round(told.pair);
+	told_close(&told);
+}

@@ -283,6 +283,52 @@ Test(share, pages_that_lie_far_apart_are_not_synced_as_one)
 	end_sharing(shared);
 }
 
+static int fail_the_first_sync(void)
+{
+	return done.syncs == 1 ? -FI_EIO : 0;
+}
+
+/* More stretches of pages than a batch has room for, so some are synced before the others. */
+enum { PEERS = 7, EACH = 12 };
+
+static void sync_many(int (*on_sync)(void), uint64_t syncs, uint64_t refused)
+{
+	struct shared *shared = share(PMV_PAGE, PEERS * EACH * PMV_PAGE_SLICE, NULL);
+	struct pmv_ep *eps[PEERS];
+
+	cr_assert_gt(PEERS * EACH, PMV_BATCH_SYNCS);
+	for (uint64_t i = 0; i < PEERS; i++) {
+		struct pmv_message message = {.count = EACH};
+
+		for (uint64_t n = 0; n < EACH; n++)
+			message.ranges[n] =
+				(struct pmv_range){(i * EACH + n) * PMV_PAGE_SLICE, 10, BIG_KEY};
+		eps[i] = pair_join(shared->pair);
+		ask_at(&eps[i]->mailbox, &message, 1);
+	}
+	done.on_sync = on_sync;
+	pair_serve(shared->pair);
+	cr_expect_eq(done.syncs, syncs);
+	cr_expect_eq(done.synced, 10 * (uint64_t) done.syncs);
+	cr_expect_eq(shared->domain->agent.counts.refused, refused);
+	for (int i = 0; i < PEERS; i++) {
+		cr_expect_eq(eps[i]->mailbox.acks, 1, "connection %d", i);
+		accepted(fi_close(&eps[i]->ep_fid.fid));
+	}
+	end_sharing(shared);
+}
+
+Test(share, pages_of_many_connections_are_all_synced_in_one_round)
+{
+	sync_many(NULL, PEERS * EACH, 0);
+}
+
+/* The region is lost then, so nothing of it is synced any more. */
+Test(share, pages_of_many_connections_fail_with_the_first_of_many_syncs)
+{
+	sync_many(fail_the_first_sync, 1, PEERS);
+}
+
 Test(share, pages_are_synced_in_slices)
 {
 	struct shared *shared = share(PMV_PAGE, 2 * PMV_PAGE_SLICE, NULL);

@@ -209,6 +209,20 @@ Test(store, does_not_fail_with_earlier_ones)
 	pair_close(pair);
 }
 
+/* The writes before it have to be read back first, which the agent does not wait for. */
+Test(store, does_not_pass_writes_that_kept_no_order)
+{
+	struct pair *pair = open_pair();
+
+	pmv_setting.relaxed = true;
+	accepted(pair_put(pair, DMP, 0, 8, CONTEXT(1), 0));
+	pmv_setting.relaxed = false;
+	accepted(pair_put(pair, DMP, 64, 8, CONTEXT(2), FI_COMMIT));
+	expect_sent(pair, "W W R fM");
+	pair_round(pair);
+	pair_close(pair);
+}
+
 /* help.h: the application looks for requests in the thread's place */
 
 static void tell(struct pair *pair)
