@@ -292,11 +292,11 @@ static void end_on_signal(void)
 	sigaction(SIGINT, &action, NULL);
 }
 
-/* die_on_signal -- from now on: on_end would use a server that is about to go */
-static void die_on_signal(void)
+/* ignore_signals -- it ends already, soon; on_end would use a server that is about to go */
+static void ignore_signals(void)
 {
-	signal(SIGTERM, SIG_DFL);
-	signal(SIGINT, SIG_DFL);
+	signal(SIGTERM, SIG_IGN);
+	signal(SIGINT, SIG_IGN);
 }
 
 /* reply_with -- a number */
@@ -424,7 +424,7 @@ static int serve(const struct settings *settings)
 	ret = pthread_create(&printer, NULL, print_on_signal, &signals);
 	if (ret) {
 		fprintf(stderr, "fi_pmem_rpc: pthread_create: %s\n", strerror(ret));
-		die_on_signal();
+		ignore_signals();
 		pmemrpc_server_close(server);
 		return EXIT_FAILURE;
 	}
@@ -444,7 +444,7 @@ static int serve(const struct settings *settings)
 	       "%llu refused\n",
 	       (unsigned long long) counters.executed, (unsigned long long) counters.recovered,
 	       (unsigned long long) counters.connections, (unsigned long long) counters.refused);
-	die_on_signal();
+	ignore_signals();
 	pmemrpc_server_close(server);
 	return ret ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -61,7 +61,7 @@ bool rpc_session_may_execute(struct rpc_session *session)
 	struct rpc_seat *seat;
 
 	session->token_ns = 0;
-	if (!session->notices || session->state != RPC_READY)
+	if (!session->notices || session->state != RPC_READY || server->stopping)
 		return false;
 	seat = &server->seats[session->slot];
 	/* Nobody looks at the slot while the pool has it: first the replies that it has. */

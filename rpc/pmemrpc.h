@@ -294,7 +294,10 @@ int pmemrpc_server_open(const struct pmemrpc_server_attr *attr, struct pmemrpc_s
 /* pmemrpc_server_run -- serve until pmemrpc_server_stop; an error is final */
 int pmemrpc_server_run(struct pmemrpc_server *server);
 
-/* pmemrpc_server_stop -- may be called from another thread, and from a signal handler */
+/*
+ * pmemrpc_server_stop -- may be called from another thread, and from a signal handler.  Calls that
+ * are being executed are executed to their end; all others stay in the log
+ */
 void pmemrpc_server_stop(struct pmemrpc_server *server);
 
 /*
@@ -353,7 +356,10 @@ void pmemrpc_exclude(struct pmemrpc_request *request);
  */
 int pmemrpc_persist(struct pmemrpc_server *server, const void *place, size_t len);
 
-/* pmemrpc_server_close -- not while it runs.  What clients have left is executed first */
+/*
+ * pmemrpc_server_close -- not while it runs.  What clients have left is executed when the server is
+ * opened again
+ */
 void pmemrpc_server_close(struct pmemrpc_server *server);
 
 #ifdef __cplusplus

@@ -7,6 +7,7 @@
  * to.  So nothing here depends on how fast anything is.
  */
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
@@ -29,6 +30,7 @@ enum op {
 	ADD = 1,
 	WAIT,     /* at the gate; then as ADD */
 	COUNTERS, /* the reply is the server's */
+	END,      /* as if a signal had told the server to; then as WAIT */
 };
 
 struct reply {
@@ -100,7 +102,10 @@ static int handle(struct pmemrpc_request *request, void *context)
 	request->reply_len = sizeof(*reply);
 	if (request->op == COUNTERS)
 		pmemrpc_server_counters(request->server, &reply->counters);
-	if (request->op == WAIT && (write(arrived[1], &one, 1) != 1 || read(gate[0], &one, 1) != 1))
+	if (request->op == END)
+		pmemrpc_server_stop(request->server);
+	if ((request->op == WAIT || request->op == END) &&
+	    (write(arrived[1], &one, 1) != 1 || read(gate[0], &one, 1) != 1))
 		return -EIO;
 	value = request->sequence == 1 ? 1 : counts[request->client] + 1;
 	reply->count = value;
@@ -129,6 +134,8 @@ static int be_server(char **argv)
 		die(error);
 	sigaction(SIGTERM, &action, NULL);
 	ret = pmemrpc_server_run(server);
+	/* It may be told again. */
+	signal(SIGTERM, SIG_IGN);
 	pmemrpc_server_close(server);
 	return ret ? EXIT_FAILURE : EXIT_SUCCESS;
 }
@@ -601,6 +608,41 @@ static void try_take_over(void)
 	leave(other);
 }
 
+/* Long calls wait when the server has to end: it executes the one that runs, and then no other. */
+static void try_end(void)
+{
+	struct caller *slow = new_caller(0), *gone = new_caller(0);
+	struct pollfd at_the_gate = {.fd = arrived[0], .events = POLLIN};
+
+	post(slow, WAIT, 40);
+	await_arrival();
+	/* The server hears of all three at once. */
+	post(slow, END, 40);
+	post(slow, ADD, 40);
+	post(slow, WAIT, 40);
+	wait_for(slow, PMEMRPC_DURABLE);
+	open_gate(1);
+	await_arrival();
+	post(gone, WAIT, 40);
+	wait_for(gone, PMEMRPC_DURABLE);
+	pmemrpc_close(gone->client);
+	/* It is told once more, and ends as it would have. */
+	kill(server_pid, SIGTERM);
+	open_gate(3);
+	stop_server();
+	check(!poll(&at_the_gate, 1, 0), "a call has begun after the server was told to end");
+	start_server();
+	await_arrival();
+	await_arrival();
+	reconnect(slow);
+	finish(slow);
+	come(gone);
+	check(gone->before == 1, "what a client had left is not executed when the server starts");
+	check(counters(gone).recovered == 3, "the server has executed them before");
+	leave(slow);
+	leave(gone);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -613,6 +655,8 @@ static const struct {
 	{"rate", try_rate, {16384, 64, 1, 0, 10, 2}},
 	{"rate", try_rate, {16384, 64, 1, 2, 10, 2}},
 	{"pool", try_pool, {16384, 64, 1, 2, 0, 0}},
+	{"end", try_end, {16384, 64, 1, 0, 0, 0}},
+	{"end", try_end, {16384, 64, 1, 2, 0, 0}},
 	{"take_over", try_take_over, {16384, 64, 1, 2, 0, 0}},
 };
 

@@ -172,15 +172,13 @@ static void *work(void *arg)
 {
 	struct rpc_worker *worker = arg;
 	struct pmemrpc_server *server = worker->server;
-	uint64_t stop;
 
 	while (!server->stopping) {
-		bool is_lobby = worker == &server->lobby;
-		int ret = is_lobby ? rpc_server_hear(server) : 0;
+		int ret = worker == &server->lobby ? rpc_server_hear(server) : 0;
 		int other = ret < 0 ? ret : rpc_worker_serve(worker);
 
-		if (other < 0 || (is_lobby && read(server->stop_fd, &stop, sizeof(stop)) > 0))
-			end_all(server, other < 0 ? other : 0);
+		if (other < 0)
+			end_all(server, other);
 		else if (ret || other || is_woken(worker))
 			rpc_spin_busy(&worker->spin);
 	}
@@ -207,10 +205,11 @@ int rpc_server_thread(struct pmemrpc_server *server, pthread_t *thread, void *(*
 int pmemrpc_server_run(struct pmemrpc_server *server)
 {
 	unsigned int started = 0;
-	int ret;
+	uint64_t stop;
+	int ret = rpc_server_recover(server);
 
-	server->stopping = false;
-	ret = rpc_threads_start(&server->pool);
+	if (!ret)
+		ret = rpc_threads_start(&server->pool);
 	while (!ret && started < server->threads) {
 		struct rpc_worker *worker = &server->workers[started];
 
@@ -220,6 +219,7 @@ int pmemrpc_server_run(struct pmemrpc_server *server)
 	if (ret)
 		end_all(server, ret);
 	work(&server->lobby);
+	end_all(server, 0);
 	for (unsigned int i = 0; i < started; i++)
 		pthread_join(server->workers[i].thread, NULL);
 	rpc_threads_stop(&server->pool);
@@ -227,6 +227,9 @@ int pmemrpc_server_run(struct pmemrpc_server *server)
 	rpc_worker_receive(&server->lobby);
 	for (unsigned int i = 0; i < server->threads; i++)
 		rpc_worker_receive(&server->workers[i]);
+	/* It may run again. */
+	if (read(server->stop_fd, &stop, sizeof(stop)) > 0)
+		server->stopping = false;
 	return server->failed;
 }
 
@@ -235,6 +238,8 @@ void pmemrpc_server_stop(struct pmemrpc_server *server)
 	const uint64_t one = 1;
 	int err = errno;
 
+	/* From now on no call begins. */
+	server->stopping = true;
 	/* It fails only if it was called 2^64 times. */
 	while (write(server->stop_fd, &one, sizeof(one)) < 0 && errno == EINTR)
 		;

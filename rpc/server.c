@@ -129,6 +129,18 @@ static int try_memory(struct pmemrpc_server *server, const char *path)
 	return ret;
 }
 
+int rpc_server_recover(struct pmemrpc_server *server)
+{
+	int ret = 0;
+
+	for (unsigned int i = 0; !ret && i < server->store.sizes.clients; i++) {
+		/* When it was stopped, and runs again, the pool has some. */
+		if (!server->seats[i].session && rpc_seat_is_free(&server->seats[i]))
+			ret = rpc_server_drain(&server->lobby.executor, i);
+	}
+	return ret == -FI_EAGAIN ? 0 : ret;
+}
+
 static int listen_there(struct pmemrpc_server *server, const struct pmemrpc_server_attr *attr)
 {
 	struct fi_eq_attr eq_attr = {.wait_obj = FI_WAIT_FD};
@@ -182,8 +194,8 @@ static int open_server(struct pmemrpc_server *server, const struct pmemrpc_serve
 		ret = open_workers(server, attr->threads);
 	if (!ret && epoll_ctl(server->lobby.epoll_fd, EPOLL_CTL_ADD, server->stop_fd, &event))
 		ret = rpc_fail(&server->error, "descriptors", -errno);
-	for (unsigned int i = 0; !ret && i < server->store.sizes.clients; i++)
-		ret = rpc_server_drain(&server->lobby.executor, i);
+	if (!ret)
+		ret = rpc_server_recover(server);
 	if (!ret)
 		ret = rpc_threads_open(&server->pool, server, attr->pool);
 	if (!ret)
@@ -221,6 +233,8 @@ int pmemrpc_server_open(const struct pmemrpc_server_attr *attr, struct pmemrpc_s
 
 void pmemrpc_server_close(struct pmemrpc_server *server)
 {
+	/* What is left stays in the rings. */
+	server->stopping = true;
 	rpc_threads_close(&server->pool);
 	while (server->all)
 		rpc_session_end(server->all);

@@ -119,6 +119,10 @@ __attribute__((format(printf, 2, 3))) void rpc_server_say(struct pmemrpc_server 
 int rpc_server_thread(struct pmemrpc_server *server, pthread_t *thread, void *(*run)(void *arg),
 		      void *arg);
 
+/* rpc_server_recover -- execute what is left in the rings of those who have no connection, unless
+ * the server is to end */
+int rpc_server_recover(struct pmemrpc_server *server);
+
 /* rpc_server_random -- keys that nobody can guess; -FI_EIO */
 int rpc_server_random(void *key, size_t len);
 

@@ -206,12 +206,15 @@ static int refuse(struct rpc_session *session, int error, const char *text)
 	return answer(session, RPC_MSG_REFUSED, error, text);
 }
 
-/* empty -- execute what is left in a ring; -FI_EAGAIN: call it again when the pool has done that */
+/*
+ * empty -- execute what is left in a ring; -FI_EAGAIN: the pool does that, or the server ends, so
+ * call it again
+ */
 static int empty(struct rpc_session *session, struct rpc_seat *seat)
 {
 	int ret = 0;
 
-	if (!session->empties)
+	if (!session->empties || !session->server->pool.count)
 		ret = rpc_seat_drain(seat);
 	else if (!rpc_seat_is_free(seat))
 		ret = -FI_EAGAIN;

@@ -14,6 +14,7 @@
 
 static struct pmemrpc_server *server;
 static struct rpc_memory memory;
+static bool keeps; /* the memory is there when the server has gone */
 static int64_t now;
 /* The last message of the server to each client, by the number of its endpoint. */
 static struct rpc_welcome_message heard[MOST_EPS];
@@ -44,7 +45,7 @@ int __wrap_rpc_pmem_open(struct rpc_pmem *pmem, const char *path, uint64_t len,
 			 struct rpc_error *error)
 {
 	(void) path, (void) error;
-	memory = (struct rpc_memory){.base = calloc(1, len),
+	memory = (struct rpc_memory){.base = memory.base ? memory.base : calloc(1, len),
 				     .len = len,
 				     .write = write_memory,
 				     .persist = persist_memory};
@@ -55,7 +56,10 @@ int __wrap_rpc_pmem_open(struct rpc_pmem *pmem, const char *path, uint64_t len,
 void __wrap_rpc_pmem_close(struct rpc_pmem *pmem)
 {
 	(void) pmem;
+	if (keeps)
+		return;
 	free(memory.base);
+	memory.base = NULL;
 }
 
 static int handle(struct pmemrpc_request *request, void *context)
@@ -261,5 +265,44 @@ Test(rpc_session, who_has_waited_for_its_slot_has_time_to_be_ready)
 	serve();
 	serve();
 	cr_assert_not(is_there(ep));
+	close_server();
+}
+
+/* come_and_call -- a client that has its ring, and a call there which nobody has told of */
+static struct net_ep *come_and_call(uint8_t id)
+{
+	struct net_ep *ep = come(PMEMRPC_WRITE);
+	struct rpc_ring ring;
+
+	greet(ep, id);
+	serve();
+	check_welcomed(ep);
+	say(ep, &(struct rpc_request_message){.type = htole32(RPC_MSG_READY),
+					      .replies_from = htole64(1)});
+	serve();
+	ring = rpc_store_ring(&server->store, 0);
+	rpc_ring_write(&ring, (struct rpc_place){1, 0}, 0, "", 1);
+	return ep;
+}
+
+/* Its old calls are in the ring, and a new key would make them invalid. */
+Test(rpc_session, who_comes_back_when_the_server_ends_loses_no_call)
+{
+	struct net_ep *again;
+
+	open_server(0);
+	come_and_call(1);
+	again = come(PMEMRPC_WRITE);
+	greet(again, 1);
+	pmemrpc_server_stop(server);
+	serve();
+	serve();
+	cr_assert_eq(heard[again->number].type, 0, "it has an answer from a server that ends");
+	cr_assert_eq(server->counters.executed, 0, "a call has begun after the server's end");
+	keeps = true;
+	close_server();
+	open_server(0);
+	cr_assert_eq(server->counters.recovered, 1, "a call that was durable is lost");
+	keeps = false;
 	close_server();
 }
