@@ -281,6 +281,14 @@ struct pmemrpc_server_attr {
 	 * 0: the library's choice; PMEMRPC_OFF: it sleeps at once.
 	 */
 	unsigned int spin_us;
+	/*
+	 * A client from which nothing has come for so many milliseconds, and that has no call here,
+	 * loses its connection and nothing else: what is durable in its log is executed, and
+	 * pmemrpc_reconnect brings it back.  0: never
+	 */
+	unsigned int silence_ms;
+	/* Logs that clients of one address can have; 0: any number */
+	unsigned int rings_per_peer;
 };
 
 /*

@@ -40,7 +40,7 @@ struct reply {
 
 /* What a case wants of the server. */
 struct wish {
-	unsigned int ring, window, threads, pool, throttle, rate;
+	unsigned int ring, window, threads, pool, throttle, rate, silence_ms;
 };
 
 /* A client, and all its calls: call i is the i-th that this program makes. */
@@ -125,8 +125,8 @@ static int be_server(char **argv)
 	char error[256];
 	int ret;
 
-	sscanf(argv[4], "%zu %u %u %u %u %u %d %d", &attr.ring, &attr.window, &attr.threads,
-	       &attr.pool, &attr.throttle, &attr.rate, &gate[0], &arrived[1]);
+	sscanf(argv[4], "%zu %u %u %u %u %u %u %d %d", &attr.ring, &attr.window, &attr.threads,
+	       &attr.pool, &attr.throttle, &attr.rate, &attr.silence_ms, &gate[0], &arrived[1]);
 	/* Its parent may be killed, and would leave the port taken. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	ret = pmemrpc_server_open(&attr, &server, error, sizeof(error));
@@ -147,8 +147,9 @@ static void start_server(void)
 	extern char **environ;
 
 	snprintf(path, sizeof(path), "%s/flow", directory);
-	snprintf(numbers, sizeof(numbers), "%u %u %u %u %u %u %d %d", wished.ring, wished.window,
-		 wished.threads, wished.pool, wished.throttle, wished.rate, gate[0], arrived[1]);
+	snprintf(numbers, sizeof(numbers), "%u %u %u %u %u %u %u %d %d", wished.ring, wished.window,
+		 wished.threads, wished.pool, wished.throttle, wished.rate, wished.silence_ms,
+		 gate[0], arrived[1]);
 	if (posix_spawn(&server_pid, "/proc/self/exe", NULL, NULL, argv, environ))
 		die("the server can't be started");
 }
@@ -608,6 +609,27 @@ static void try_take_over(void)
 	leave(other);
 }
 
+/* Who says nothing loses its connection, perhaps more than once here, and no call. */
+static void try_silence(void)
+{
+	struct caller *caller = new_caller(0);
+	int ret;
+
+	while (!(ret = pmemrpc_progress(caller->client)))
+		usleep(1000);
+	check(ret == -ENOTCONN, "its connection does not just end");
+	do
+		reconnect(caller);
+	while ((ret = try_post(caller, ADD, 40)) == -ENOTCONN);
+	while (!ret && (ret = pmemrpc_wait(caller->client, &caller->calls[0], PMEMRPC_EXECUTED,
+					   TIMEOUT_MS)) == -ENOTCONN) {
+		reconnect(caller);
+		ret = 0;
+	}
+	finish(caller);
+	leave(caller);
+}
+
 /* Long calls wait when the server has to end: it executes the one that runs, and then no other. */
 static void try_end(void)
 {
@@ -648,16 +670,17 @@ static const struct {
 	void (*run)(void);
 	struct wish wish;
 } cases[] = {
-	{"batches", try_batches, {16384, 64, 1, 0, 0, 0}},
-	{"laps", try_laps, {4096, 64, 1, 0, 0, 0}},
-	{"killed_batches", try_killed_batches, {16384, 64, 1, 0, 0, 0}},
-	{"throttle", try_throttle, {16384, 64, 1, 2, 20, 0}},
-	{"rate", try_rate, {16384, 64, 1, 0, 10, 2}},
-	{"rate", try_rate, {16384, 64, 1, 2, 10, 2}},
-	{"pool", try_pool, {16384, 64, 1, 2, 0, 0}},
-	{"end", try_end, {16384, 64, 1, 0, 0, 0}},
-	{"end", try_end, {16384, 64, 1, 2, 0, 0}},
-	{"take_over", try_take_over, {16384, 64, 1, 2, 0, 0}},
+	{"batches", try_batches, {16384, 64, 1, 0, 0, 0, 0}},
+	{"laps", try_laps, {4096, 64, 1, 0, 0, 0, 0}},
+	{"killed_batches", try_killed_batches, {16384, 64, 1, 0, 0, 0, 0}},
+	{"throttle", try_throttle, {16384, 64, 1, 2, 20, 0, 0}},
+	{"rate", try_rate, {16384, 64, 1, 0, 10, 2, 0}},
+	{"rate", try_rate, {16384, 64, 1, 2, 10, 2, 0}},
+	{"pool", try_pool, {16384, 64, 1, 2, 0, 0, 0}},
+	{"end", try_end, {16384, 64, 1, 0, 0, 0, 0}},
+	{"end", try_end, {16384, 64, 1, 2, 0, 0, 0}},
+	{"silence", try_silence, {16384, 64, 1, 0, 0, 0, 100}},
+	{"take_over", try_take_over, {16384, 64, 1, 2, 0, 0, 0}},
 };
 
 static void run_case(size_t i)

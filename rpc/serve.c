@@ -17,6 +17,44 @@
 #define WATCH_MS 100
 #define SLEEP_MS 1000
 
+/* give_way -- the oldest one that has come to a worker, and has no ring there; it ends soon */
+static void give_way(struct pmemrpc_server *server)
+{
+	struct rpc_session *oldest = NULL;
+
+	pthread_mutex_lock(&server->lock);
+	for (struct rpc_session *i = server->all; i; i = i->all_next)
+		oldest = i->slot >= 0 || i->gone ? oldest : i;
+	if (oldest) {
+		oldest->gone = true;
+		rpc_worker_wake(oldest->worker);
+	}
+	pthread_mutex_unlock(&server->lock);
+}
+
+/*
+ * make_room -- for a newcomer, if need be in place of who has said nothing for the longest time: it
+ * takes one message to say who one is, so that is somebody who won't.  Who waits for its ring, or
+ * was refused, gives way, too, but not at once.
+ */
+static bool make_room(struct pmemrpc_server *server)
+{
+	struct rpc_session *oldest = NULL;
+
+	if (server->num_sessions < rpc_store_doors(&server->store.sizes))
+		return true;
+	/* The last one is there for the longest time. */
+	for (struct rpc_session *i = server->lobby.sessions; i; i = i->next)
+		oldest = i->arrives ? oldest : i;
+	if (!oldest) {
+		give_way(server);
+		return false;
+	}
+	server->counters.refused++;
+	rpc_server_say(server, "a connection gives way to another one: it has said nothing");
+	return !rpc_session_end(oldest);
+}
+
 /* let_in -- or tell it in a few words why not */
 static void let_in(struct pmemrpc_server *server, struct fi_info *info, const void *data,
 		   size_t len)
@@ -27,7 +65,7 @@ static void let_in(struct pmemrpc_server *server, struct fi_info *info, const vo
 	if (len < sizeof(*card) || memcmp(card->magic, RPC_MAGIC, RPC_MAGIC_LEN) ||
 	    card->transport > PMEMRPC_SEND)
 		reason = "this is a pmemrpc server";
-	else if (server->num_sessions >= server->store.sizes.clients + RPC_MORE_SESSIONS)
+	else if (!make_room(server))
 		reason = RPC_CROWDED;
 	else if (rpc_session_begin(server, info, card->transport == PMEMRPC_SEND))
 		reason = "no room for a client";

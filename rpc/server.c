@@ -202,6 +202,8 @@ static int open_server(struct pmemrpc_server *server, const struct pmemrpc_serve
 		rpc_throttle_open(&server->throttle, attr->throttle,
 				  server->pool.count ? server->pool.count : server->threads);
 	server->rate = attr->rate;
+	server->silence_ms = attr->silence_ms;
+	server->rings_per_peer = attr->rings_per_peer;
 	for (unsigned int i = 0; !ret && i < server->threads; i++)
 		rpc_spin_open(&server->workers[i].spin, attr->spin_us);
 	return ret ? ret : listen_there(server, attr);
