@@ -291,6 +291,8 @@ static int settle(struct pmemrpc_client *client, int64_t end)
 	/* An attempt may have come so far, and failed later. */
 	int ret = client->ring.base ? 0 : make_mirror(client);
 
+	if (ret == -FI_E2BIG && client->attr.transport == PMEMRPC_WRITE)
+		decline(client, end);
 	if (ret)
 		return ret;
 	if (le64toh(welcome->ring) != client->ring.size ||
@@ -387,8 +389,22 @@ static int copy_attr(struct pmemrpc_client *client, const struct pmemrpc_client_
 	return 0;
 }
 
+/*
+ * decline_cells -- they are too large, and what is not an entry can't be sent there: as a client
+ * that writes, whose ring is no smaller
+ */
+static void decline_cells(struct pmemrpc_client *client, int64_t end)
+{
+	const struct rpc_error error = client->error;
+
+	client->attr.transport = PMEMRPC_WRITE;
+	attempt(client, end);
+	client->error = error;
+}
+
 static int open_client(struct pmemrpc_client *client, const struct pmemrpc_client_attr *attr)
 {
+	int64_t end = rpc_now_ms() + attr->timeout_ms;
 	int ret;
 
 	if (!attr->node || !attr->service)
@@ -408,7 +424,10 @@ static int open_client(struct pmemrpc_client *client, const struct pmemrpc_clien
 	ret = fi_fabric(client->info->fabric_attr, &client->fabric, NULL);
 	if (ret)
 		return rpc_fail(&client->error, "fi_fabric", ret);
-	return keep_trying(client, attr->timeout_ms);
+	ret = keep_trying(client, attr->timeout_ms);
+	if (ret == -FI_E2BIG && attr->transport == PMEMRPC_SEND)
+		decline_cells(client, end);
+	return ret;
 }
 
 int pmemrpc_connect(const struct pmemrpc_client_attr *attr, struct pmemrpc_client **client,

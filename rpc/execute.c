@@ -90,6 +90,8 @@ int rpc_server_drain(struct rpc_executor *executor, unsigned int slot)
 	int ret = 1;
 
 	while (ret > 0 && rpc_store_slot(&server->store, slot)->used) {
+		if (server->stopping)
+			return -FI_EAGAIN;
 		ret = rpc_server_execute(executor, slot);
 		if (ret > 0)
 			server->counters.recovered++;

@@ -23,7 +23,10 @@ void rpc_executor_close(struct rpc_executor *executor);
  */
 int rpc_server_execute(struct rpc_executor *executor, unsigned int slot);
 
-/* rpc_server_drain -- execute all that is valid, without the client */
+/*
+ * rpc_server_drain -- execute all that is valid, without the client.  -FI_EAGAIN: the server ends,
+ * and something may be left
+ */
 int rpc_server_drain(struct rpc_executor *executor, unsigned int slot);
 
 #endif /* RPC_EXECUTE_H */

@@ -55,6 +55,8 @@ struct settings {
 	unsigned int pool;
 	unsigned int throttle;
 	unsigned int rate;
+	unsigned int silence_ms;
+	unsigned int rings_per_peer;
 	unsigned int spin_us;
 	unsigned int batch;
 	unsigned int depth;
@@ -92,6 +94,8 @@ enum {
 	POOL,
 	THROTTLE,
 	RATE,
+	SILENCE,
+	RINGS_PER_PEER,
 	SPIN,
 	FORGET,
 	REPLIES,
@@ -122,6 +126,13 @@ static const struct argp_option options[] = {
 	 1},
 	{"rate", RATE, "CALLS", 0, "of each client that are executed in a second (default: any)",
 	 1},
+	{"silence", SILENCE, "SECONDS", 0,
+	 "after which a client that has said nothing loses its connection, and no call (default: "
+	 "it "
+	 "does not)",
+	 1},
+	{"rings-per-peer", RINGS_PER_PEER, "COUNT", 0,
+	 "of logs that clients of one address can have (default: any)", 1},
 	{NULL, 0, NULL, 0, "Client:", 2},
 	{"count", 'n', "COUNT", 0, "calls (default: 1000)", 2},
 	{"size", 'S', "BYTES", 0, "of a call's argument (default: 64)", 2},
@@ -208,6 +219,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case RATE:
 		settings->rate = (unsigned int) number(state, arg, UINT32_MAX);
 		return 0;
+	case SILENCE:
+		settings->silence_ms = 1000 * (unsigned int) number(state, arg, 86400);
+		return 0;
+	case RINGS_PER_PEER:
+		settings->rings_per_peer = (unsigned int) number(state, arg, 4096);
+		return 0;
 	case BATCH:
 		settings->batch = (unsigned int) number(state, arg, PMEMRPC_MAX_WINDOW);
 		return 0;
@@ -292,11 +309,11 @@ static void end_on_signal(void)
 	sigaction(SIGINT, &action, NULL);
 }
 
-/* die_on_signal -- from now on: on_end would use a server that is about to go */
-static void die_on_signal(void)
+/* ignore_signals -- it ends already, soon; on_end would use a server that is about to go */
+static void ignore_signals(void)
 {
-	signal(SIGTERM, SIG_DFL);
-	signal(SIGINT, SIG_DFL);
+	signal(SIGTERM, SIG_IGN);
+	signal(SIGINT, SIG_IGN);
 }
 
 /* reply_with -- a number */
@@ -400,6 +417,8 @@ static int serve(const struct settings *settings)
 		.pool = settings->pool,
 		.throttle = settings->throttle,
 		.rate = settings->rate,
+		.silence_ms = settings->silence_ms,
+		.rings_per_peer = settings->rings_per_peer,
 		.spin_us = settings->spin_us,
 		.handler = count,
 		.context = (void *) (uintptr_t) settings,
@@ -424,7 +443,7 @@ static int serve(const struct settings *settings)
 	ret = pthread_create(&printer, NULL, print_on_signal, &signals);
 	if (ret) {
 		fprintf(stderr, "fi_pmem_rpc: pthread_create: %s\n", strerror(ret));
-		die_on_signal();
+		ignore_signals();
 		pmemrpc_server_close(server);
 		return EXIT_FAILURE;
 	}
@@ -444,7 +463,7 @@ static int serve(const struct settings *settings)
 	       "%llu refused\n",
 	       (unsigned long long) counters.executed, (unsigned long long) counters.recovered,
 	       (unsigned long long) counters.connections, (unsigned long long) counters.refused);
-	die_on_signal();
+	ignore_signals();
 	pmemrpc_server_close(server);
 	return ret ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* flow.c -- what holds up the calls of one client: its rate, the pool; and what they weigh */
+/* flow.c -- what holds up the calls of one client: its rate, the pool; what they weigh; silence */
 #include "server.h"
 
 void rpc_session_weigh(struct rpc_session *session)
@@ -61,7 +61,7 @@ bool rpc_session_may_execute(struct rpc_session *session)
 	struct rpc_seat *seat;
 
 	session->token_ns = 0;
-	if (!session->notices || session->state != RPC_READY)
+	if (!session->notices || session->state != RPC_READY || server->stopping)
 		return false;
 	seat = &server->seats[session->slot];
 	/* Nobody looks at the slot while the pool has it: first the replies that it has. */
@@ -69,6 +69,20 @@ bool rpc_session_may_execute(struct rpc_session *session)
 	    (seat->busy || session->reply <= rpc_store_slot(&server->store, seat->slot)->executed))
 		return false;
 	return has_token(session, seat);
+}
+
+bool rpc_session_is_silent(struct rpc_session *session, bool heard)
+{
+	unsigned int silence_ms = session->server->silence_ms;
+	int64_t now;
+
+	if (session->state != RPC_READY || !silence_ms)
+		return false;
+	now = rpc_now_ms();
+	/* While a call of its waits, it has to. */
+	if (heard || session->notices)
+		session->deadline = now + silence_ms;
+	return now > session->deadline;
 }
 
 int rpc_session_sleep_ms(const struct rpc_session *session, int timeout_ms)

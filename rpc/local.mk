@@ -15,6 +15,7 @@ librpc_la_SOURCES = \
 	%D%/execute.c %D%/execute.h \
 	%D%/flow.c \
 	%D%/link.c %D%/link.h \
+	%D%/peer.c %D%/peer.h \
 	%D%/pmem.c %D%/pmem.h \
 	%D%/pmemrpc.h \
 	%D%/pool.c %D%/pool.h \

@@ -281,6 +281,14 @@ struct pmemrpc_server_attr {
 	 * 0: the library's choice; PMEMRPC_OFF: it sleeps at once.
 	 */
 	unsigned int spin_us;
+	/*
+	 * A client from which nothing has come for so many milliseconds, and that has no call here,
+	 * loses its connection and nothing else: what is durable in its log is executed, and
+	 * pmemrpc_reconnect brings it back.  0: never
+	 */
+	unsigned int silence_ms;
+	/* Logs that clients of one address can have; 0: any number */
+	unsigned int rings_per_peer;
 };
 
 /*
@@ -294,7 +302,10 @@ int pmemrpc_server_open(const struct pmemrpc_server_attr *attr, struct pmemrpc_s
 /* pmemrpc_server_run -- serve until pmemrpc_server_stop; an error is final */
 int pmemrpc_server_run(struct pmemrpc_server *server);
 
-/* pmemrpc_server_stop -- may be called from another thread, and from a signal handler */
+/*
+ * pmemrpc_server_stop -- may be called from another thread, and from a signal handler.  Calls that
+ * are being executed are executed to their end; all others stay in the log
+ */
 void pmemrpc_server_stop(struct pmemrpc_server *server);
 
 /*
@@ -353,7 +364,10 @@ void pmemrpc_exclude(struct pmemrpc_request *request);
  */
 int pmemrpc_persist(struct pmemrpc_server *server, const void *place, size_t len);
 
-/* pmemrpc_server_close -- not while it runs.  What clients have left is executed first */
+/*
+ * pmemrpc_server_close -- not while it runs.  What clients have left is executed when the server is
+ * opened again
+ */
 void pmemrpc_server_close(struct pmemrpc_server *server);
 
 #ifdef __cplusplus

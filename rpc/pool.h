@@ -58,7 +58,7 @@ void rpc_seat_execute(struct rpc_seat *seat);
 
 /*
  * rpc_seat_drain -- execute all that is valid: 0: it is; -FI_EAGAIN: the pool does it, and
- * rpc_seat_is_free tells when it has
+ * rpc_seat_is_free tells when it has; without a pool: the server ends, and something may be left
  */
 int rpc_seat_drain(struct rpc_seat *seat);
 

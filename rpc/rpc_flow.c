@@ -7,6 +7,7 @@
  * to.  So nothing here depends on how fast anything is.
  */
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
@@ -29,6 +30,7 @@ enum op {
 	ADD = 1,
 	WAIT,     /* at the gate; then as ADD */
 	COUNTERS, /* the reply is the server's */
+	END,      /* as if a signal had told the server to; then as WAIT */
 };
 
 struct reply {
@@ -38,7 +40,7 @@ struct reply {
 
 /* What a case wants of the server. */
 struct wish {
-	unsigned int ring, window, threads, pool, throttle, rate;
+	unsigned int ring, window, threads, pool, throttle, rate, silence_ms;
 };
 
 /* A client, and all its calls: call i is the i-th that this program makes. */
@@ -100,7 +102,10 @@ static int handle(struct pmemrpc_request *request, void *context)
 	request->reply_len = sizeof(*reply);
 	if (request->op == COUNTERS)
 		pmemrpc_server_counters(request->server, &reply->counters);
-	if (request->op == WAIT && (write(arrived[1], &one, 1) != 1 || read(gate[0], &one, 1) != 1))
+	if (request->op == END)
+		pmemrpc_server_stop(request->server);
+	if ((request->op == WAIT || request->op == END) &&
+	    (write(arrived[1], &one, 1) != 1 || read(gate[0], &one, 1) != 1))
 		return -EIO;
 	value = request->sequence == 1 ? 1 : counts[request->client] + 1;
 	reply->count = value;
@@ -120,8 +125,8 @@ static int be_server(char **argv)
 	char error[256];
 	int ret;
 
-	sscanf(argv[4], "%zu %u %u %u %u %u %d %d", &attr.ring, &attr.window, &attr.threads,
-	       &attr.pool, &attr.throttle, &attr.rate, &gate[0], &arrived[1]);
+	sscanf(argv[4], "%zu %u %u %u %u %u %u %d %d", &attr.ring, &attr.window, &attr.threads,
+	       &attr.pool, &attr.throttle, &attr.rate, &attr.silence_ms, &gate[0], &arrived[1]);
 	/* Its parent may be killed, and would leave the port taken. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	ret = pmemrpc_server_open(&attr, &server, error, sizeof(error));
@@ -129,6 +134,8 @@ static int be_server(char **argv)
 		die(error);
 	sigaction(SIGTERM, &action, NULL);
 	ret = pmemrpc_server_run(server);
+	/* It may be told again. */
+	signal(SIGTERM, SIG_IGN);
 	pmemrpc_server_close(server);
 	return ret ? EXIT_FAILURE : EXIT_SUCCESS;
 }
@@ -140,8 +147,9 @@ static void start_server(void)
 	extern char **environ;
 
 	snprintf(path, sizeof(path), "%s/flow", directory);
-	snprintf(numbers, sizeof(numbers), "%u %u %u %u %u %u %d %d", wished.ring, wished.window,
-		 wished.threads, wished.pool, wished.throttle, wished.rate, gate[0], arrived[1]);
+	snprintf(numbers, sizeof(numbers), "%u %u %u %u %u %u %u %d %d", wished.ring, wished.window,
+		 wished.threads, wished.pool, wished.throttle, wished.rate, wished.silence_ms,
+		 gate[0], arrived[1]);
 	if (posix_spawn(&server_pid, "/proc/self/exe", NULL, NULL, argv, environ))
 		die("the server can't be started");
 }
@@ -601,19 +609,78 @@ static void try_take_over(void)
 	leave(other);
 }
 
+/* Who says nothing loses its connection, perhaps more than once here, and no call. */
+static void try_silence(void)
+{
+	struct caller *caller = new_caller(0);
+	int ret;
+
+	while (!(ret = pmemrpc_progress(caller->client)))
+		usleep(1000);
+	check(ret == -ENOTCONN, "its connection does not just end");
+	do
+		reconnect(caller);
+	while ((ret = try_post(caller, ADD, 40)) == -ENOTCONN);
+	while (!ret && (ret = pmemrpc_wait(caller->client, &caller->calls[0], PMEMRPC_EXECUTED,
+					   TIMEOUT_MS)) == -ENOTCONN) {
+		reconnect(caller);
+		ret = 0;
+	}
+	finish(caller);
+	leave(caller);
+}
+
+/* Long calls wait when the server has to end: it executes the one that runs, and then no other. */
+static void try_end(void)
+{
+	struct caller *slow = new_caller(0), *gone = new_caller(0);
+	struct pollfd at_the_gate = {.fd = arrived[0], .events = POLLIN};
+
+	post(slow, WAIT, 40);
+	await_arrival();
+	/* The server hears of all three at once. */
+	post(slow, END, 40);
+	post(slow, ADD, 40);
+	post(slow, WAIT, 40);
+	wait_for(slow, PMEMRPC_DURABLE);
+	open_gate(1);
+	await_arrival();
+	post(gone, WAIT, 40);
+	wait_for(gone, PMEMRPC_DURABLE);
+	pmemrpc_close(gone->client);
+	/* It is told once more, and ends as it would have. */
+	kill(server_pid, SIGTERM);
+	open_gate(3);
+	stop_server();
+	check(!poll(&at_the_gate, 1, 0), "a call has begun after the server was told to end");
+	start_server();
+	await_arrival();
+	await_arrival();
+	reconnect(slow);
+	finish(slow);
+	come(gone);
+	check(gone->before == 1, "what a client had left is not executed when the server starts");
+	check(counters(gone).recovered == 3, "the server has executed them before");
+	leave(slow);
+	leave(gone);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
 	struct wish wish;
 } cases[] = {
-	{"batches", try_batches, {16384, 64, 1, 0, 0, 0}},
-	{"laps", try_laps, {4096, 64, 1, 0, 0, 0}},
-	{"killed_batches", try_killed_batches, {16384, 64, 1, 0, 0, 0}},
-	{"throttle", try_throttle, {16384, 64, 1, 2, 20, 0}},
-	{"rate", try_rate, {16384, 64, 1, 0, 10, 2}},
-	{"rate", try_rate, {16384, 64, 1, 2, 10, 2}},
-	{"pool", try_pool, {16384, 64, 1, 2, 0, 0}},
-	{"take_over", try_take_over, {16384, 64, 1, 2, 0, 0}},
+	{"batches", try_batches, {16384, 64, 1, 0, 0, 0, 0}},
+	{"laps", try_laps, {4096, 64, 1, 0, 0, 0, 0}},
+	{"killed_batches", try_killed_batches, {16384, 64, 1, 0, 0, 0, 0}},
+	{"throttle", try_throttle, {16384, 64, 1, 2, 20, 0, 0}},
+	{"rate", try_rate, {16384, 64, 1, 0, 10, 2, 0}},
+	{"rate", try_rate, {16384, 64, 1, 2, 10, 2, 0}},
+	{"pool", try_pool, {16384, 64, 1, 2, 0, 0, 0}},
+	{"end", try_end, {16384, 64, 1, 0, 0, 0, 0}},
+	{"end", try_end, {16384, 64, 1, 2, 0, 0, 0}},
+	{"silence", try_silence, {16384, 64, 1, 0, 0, 0, 100}},
+	{"take_over", try_take_over, {16384, 64, 1, 2, 0, 0, 0}},
 };
 
 static void run_case(size_t i)

@@ -17,6 +17,44 @@
 #define WATCH_MS 100
 #define SLEEP_MS 1000
 
+/* give_way -- the oldest one that has come to a worker, and has no ring there; it ends soon */
+static void give_way(struct pmemrpc_server *server)
+{
+	struct rpc_session *oldest = NULL;
+
+	pthread_mutex_lock(&server->lock);
+	for (struct rpc_session *i = server->all; i; i = i->all_next)
+		oldest = i->slot >= 0 || i->gone ? oldest : i;
+	if (oldest) {
+		oldest->gone = true;
+		rpc_worker_wake(oldest->worker);
+	}
+	pthread_mutex_unlock(&server->lock);
+}
+
+/*
+ * make_room -- for a newcomer, if need be in place of who has said nothing for the longest time: it
+ * takes one message to say who one is, so that is somebody who won't.  Who waits for its ring, or
+ * was refused, gives way, too, but not at once.
+ */
+static bool make_room(struct pmemrpc_server *server)
+{
+	struct rpc_session *oldest = NULL;
+
+	if (server->num_sessions < rpc_store_doors(&server->store.sizes))
+		return true;
+	/* The last one is there for the longest time. */
+	for (struct rpc_session *i = server->lobby.sessions; i; i = i->next)
+		oldest = i->arrives ? oldest : i;
+	if (!oldest) {
+		give_way(server);
+		return false;
+	}
+	server->counters.refused++;
+	rpc_server_say(server, "a connection gives way to another one: it has said nothing");
+	return !rpc_session_end(oldest);
+}
+
 /* let_in -- or tell it in a few words why not */
 static void let_in(struct pmemrpc_server *server, struct fi_info *info, const void *data,
 		   size_t len)
@@ -27,7 +65,7 @@ static void let_in(struct pmemrpc_server *server, struct fi_info *info, const vo
 	if (len < sizeof(*card) || memcmp(card->magic, RPC_MAGIC, RPC_MAGIC_LEN) ||
 	    card->transport > PMEMRPC_SEND)
 		reason = "this is a pmemrpc server";
-	else if (server->num_sessions >= server->store.sizes.clients + RPC_MORE_SESSIONS)
+	else if (!make_room(server))
 		reason = RPC_CROWDED;
 	else if (rpc_session_begin(server, info, card->transport == PMEMRPC_SEND))
 		reason = "no room for a client";
@@ -172,15 +210,13 @@ static void *work(void *arg)
 {
 	struct rpc_worker *worker = arg;
 	struct pmemrpc_server *server = worker->server;
-	uint64_t stop;
 
 	while (!server->stopping) {
-		bool is_lobby = worker == &server->lobby;
-		int ret = is_lobby ? rpc_server_hear(server) : 0;
+		int ret = worker == &server->lobby ? rpc_server_hear(server) : 0;
 		int other = ret < 0 ? ret : rpc_worker_serve(worker);
 
-		if (other < 0 || (is_lobby && read(server->stop_fd, &stop, sizeof(stop)) > 0))
-			end_all(server, other < 0 ? other : 0);
+		if (other < 0)
+			end_all(server, other);
 		else if (ret || other || is_woken(worker))
 			rpc_spin_busy(&worker->spin);
 	}
@@ -207,10 +243,11 @@ int rpc_server_thread(struct pmemrpc_server *server, pthread_t *thread, void *(*
 int pmemrpc_server_run(struct pmemrpc_server *server)
 {
 	unsigned int started = 0;
-	int ret;
+	uint64_t stop;
+	int ret = rpc_server_recover(server);
 
-	server->stopping = false;
-	ret = rpc_threads_start(&server->pool);
+	if (!ret)
+		ret = rpc_threads_start(&server->pool);
 	while (!ret && started < server->threads) {
 		struct rpc_worker *worker = &server->workers[started];
 
@@ -220,6 +257,7 @@ int pmemrpc_server_run(struct pmemrpc_server *server)
 	if (ret)
 		end_all(server, ret);
 	work(&server->lobby);
+	end_all(server, 0);
 	for (unsigned int i = 0; i < started; i++)
 		pthread_join(server->workers[i].thread, NULL);
 	rpc_threads_stop(&server->pool);
@@ -227,6 +265,9 @@ int pmemrpc_server_run(struct pmemrpc_server *server)
 	rpc_worker_receive(&server->lobby);
 	for (unsigned int i = 0; i < server->threads; i++)
 		rpc_worker_receive(&server->workers[i]);
+	/* It may run again. */
+	if (read(server->stop_fd, &stop, sizeof(stop)) > 0)
+		server->stopping = false;
 	return server->failed;
 }
 
@@ -235,6 +276,8 @@ void pmemrpc_server_stop(struct pmemrpc_server *server)
 	const uint64_t one = 1;
 	int err = errno;
 
+	/* From now on no call begins. */
+	server->stopping = true;
 	/* It fails only if it was called 2^64 times. */
 	while (write(server->stop_fd, &one, sizeof(one)) < 0 && errno == EINTR)
 		;

@@ -129,6 +129,18 @@ static int try_memory(struct pmemrpc_server *server, const char *path)
 	return ret;
 }
 
+int rpc_server_recover(struct pmemrpc_server *server)
+{
+	int ret = 0;
+
+	for (unsigned int i = 0; !ret && i < server->store.sizes.clients; i++) {
+		/* When it was stopped, and runs again, the pool has some. */
+		if (!server->seats[i].session && rpc_seat_is_free(&server->seats[i]))
+			ret = rpc_server_drain(&server->lobby.executor, i);
+	}
+	return ret == -FI_EAGAIN ? 0 : ret;
+}
+
 static int listen_there(struct pmemrpc_server *server, const struct pmemrpc_server_attr *attr)
 {
 	struct fi_eq_attr eq_attr = {.wait_obj = FI_WAIT_FD};
@@ -182,14 +194,16 @@ static int open_server(struct pmemrpc_server *server, const struct pmemrpc_serve
 		ret = open_workers(server, attr->threads);
 	if (!ret && epoll_ctl(server->lobby.epoll_fd, EPOLL_CTL_ADD, server->stop_fd, &event))
 		ret = rpc_fail(&server->error, "descriptors", -errno);
-	for (unsigned int i = 0; !ret && i < server->store.sizes.clients; i++)
-		ret = rpc_server_drain(&server->lobby.executor, i);
+	if (!ret)
+		ret = rpc_server_recover(server);
 	if (!ret)
 		ret = rpc_threads_open(&server->pool, server, attr->pool);
 	if (!ret)
 		rpc_throttle_open(&server->throttle, attr->throttle,
 				  server->pool.count ? server->pool.count : server->threads);
 	server->rate = attr->rate;
+	server->silence_ms = attr->silence_ms;
+	server->rings_per_peer = attr->rings_per_peer;
 	for (unsigned int i = 0; !ret && i < server->threads; i++)
 		rpc_spin_open(&server->workers[i].spin, attr->spin_us);
 	return ret ? ret : listen_there(server, attr);
@@ -221,6 +235,8 @@ int pmemrpc_server_open(const struct pmemrpc_server_attr *attr, struct pmemrpc_s
 
 void pmemrpc_server_close(struct pmemrpc_server *server)
 {
+	/* What is left stays in the rings. */
+	server->stopping = true;
 	rpc_threads_close(&server->pool);
 	while (server->all)
 		rpc_session_end(server->all);

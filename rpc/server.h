@@ -45,10 +45,10 @@ struct rpc_session {
 	struct rpc_cells cells;
 	struct rpc_pool requests, replies;
 	struct rpc_request_message hello;
-	bool counted; /* as a client that has a connection */
-	bool arrives; /* it has said that; its worker greets it */
-	int claimed;  /* the slot that is to be its; -1: it is not known yet */
-	int slot;     /* the one that it has; -1: none */
+	bool counted;    /* as a client that has a connection */
+	bool arrives;    /* it has said that; its worker greets it */
+	int claimed;     /* the slot that is to be its; -1: it is not known yet */
+	atomic_int slot; /* the one that it has; -1: none.  The lobby looks at it, too */
 	struct fid_mr *ring_mr;
 	uint64_t notices; /* of calls that are durable, and not executed yet */
 	uint64_t weight;  /* as many of them as count for the server's throttle */
@@ -57,7 +57,8 @@ struct rpc_session {
 	bool empties;     /* it waits until its slot's ring is */
 	bool forgets;     /* and then it is forgotten */
 	uint64_t reply;   /* the call whose reply is sent next */
-	int64_t deadline; /* until it has to be READY, or gone */
+	int64_t deadline; /* until it has to be READY, or gone; then, until it has to say something
+			   */
 	struct rpc_error error;
 };
 
@@ -99,6 +100,7 @@ struct pmemrpc_server {
 	struct rpc_threads pool;
 	struct rpc_throttle throttle;
 	unsigned int rate; /* of each client, 0: none */
+	unsigned int silence_ms, rings_per_peer;
 	pthread_mutex_t lock;
 	pthread_mutex_t exclusive; /* of calls that exclude others */
 	struct rpc_session *all;
@@ -118,6 +120,10 @@ __attribute__((format(printf, 2, 3))) void rpc_server_say(struct pmemrpc_server 
 /* rpc_server_thread -- one that leaves signals to others, but for those that it causes itself */
 int rpc_server_thread(struct pmemrpc_server *server, pthread_t *thread, void *(*run)(void *arg),
 		      void *arg);
+
+/* rpc_server_recover -- execute what is left in the rings of those who have no connection, unless
+ * the server is to end */
+int rpc_server_recover(struct pmemrpc_server *server);
 
 /* rpc_server_random -- keys that nobody can guess; -FI_EIO */
 int rpc_server_random(void *key, size_t len);
@@ -174,12 +180,14 @@ int rpc_session_executed(struct rpc_session *session, int ret);
  * rpc_session_done -- so many of them don't wait any more
  * rpc_session_weigh -- what is left is its part of what is too much, or not (throttle.h)
  * rpc_session_may_execute -- there is one, and nothing holds it up
+ * rpc_session_is_silent -- nothing has come from it for too long
  * rpc_session_sleep_ms -- how long nothing will change by itself
  */
 unsigned int rpc_session_notice(struct rpc_session *session, uint64_t data);
 void rpc_session_done(struct rpc_session *session, uint64_t calls);
 void rpc_session_weigh(struct rpc_session *session);
 bool rpc_session_may_execute(struct rpc_session *session);
+bool rpc_session_is_silent(struct rpc_session *session, bool heard);
 int rpc_session_sleep_ms(const struct rpc_session *session, int timeout_ms);
 
 /* rpc_session_end -- revoke its access, execute what it has left, and free it */

@@ -206,12 +206,15 @@ static int refuse(struct rpc_session *session, int error, const char *text)
 	return answer(session, RPC_MSG_REFUSED, error, text);
 }
 
-/* empty -- execute what is left in a ring; -FI_EAGAIN: call it again when the pool has done that */
+/*
+ * empty -- execute what is left in a ring; -FI_EAGAIN: the pool does that, or the server ends, so
+ * call it again
+ */
 static int empty(struct rpc_session *session, struct rpc_seat *seat)
 {
 	int ret = 0;
 
-	if (!session->empties)
+	if (!session->empties || !session->server->pool.count)
 		ret = rpc_seat_drain(seat);
 	else if (!rpc_seat_is_free(seat))
 		ret = -FI_EAGAIN;
@@ -318,12 +321,22 @@ static int greet(struct rpc_session *session)
 static int claim(struct rpc_session *session)
 {
 	struct pmemrpc_server *server = session->server;
-	int slot = rpc_store_claim(&server->store, session->hello.id, !session->hello.resumes);
+	const struct fi_info *info = session->info;
+	const struct rpc_peer peer = {
+		.address =
+			rpc_peer_address(info->dest_addr, info->dest_addrlen, server->store.secret),
+		.rings = server->rings_per_peer};
+	int slot =
+		rpc_store_claim(&server->store, session->hello.id, !session->hello.resumes, &peer);
 
-	session->arrives = slot != -ENOSPC && slot != -ENOENT;
-	if (!session->arrives)
-		return slot == -ENOENT ? refuse(session, -EUCLEAN, LOST_ALL)
-				       : refuse(session, -FI_EBUSY, "all rings have an owner");
+	session->arrives = false;
+	if (slot == -ENOENT)
+		return refuse(session, -EUCLEAN, LOST_ALL);
+	if (slot == -ENOSPC)
+		return refuse(session, -FI_EBUSY, "all rings have an owner");
+	if (slot == -EDQUOT)
+		return refuse(session, -FI_EBUSY, "this address has as many rings as it may");
+	session->arrives = true;
 	if (slot < 0)
 		return rpc_server_fail(server, "the persistent memory", slot);
 	session->claimed = slot;
@@ -594,5 +607,7 @@ int rpc_session_serve(struct rpc_session *session)
 	if (session->state != RPC_READY && session->state != RPC_ENDED &&
 	    rpc_now_ms() > session->deadline)
 		wrong(session, "it has a connection, and no ring");
+	if (rpc_session_is_silent(session, count > 0))
+		lost(session);
 	return more < 0 ? more : more || count > 0;
 }

@@ -373,7 +373,18 @@ static int set(struct rpc_store *store, struct rpc_slot *place, const struct rpc
 	return commit(store, &store->own);
 }
 
-int rpc_store_claim(struct rpc_store *store, const uint8_t id[RPC_ID], bool may_be_new)
+/* has_all -- that it may take; the store is locked */
+static bool has_all(const struct rpc_store *store, const struct rpc_peer *peer)
+{
+	unsigned int count = 0;
+
+	for (unsigned int i = 0; peer && i < store->sizes.clients; i++)
+		count += rpc_store_slot(store, i)->used == peer->address;
+	return peer && peer->rings && count >= peer->rings;
+}
+
+int rpc_store_claim(struct rpc_store *store, const uint8_t id[RPC_ID], bool may_be_new,
+		    const struct rpc_peer *peer)
 {
 	struct rpc_slot *place, state;
 	int slot, ret = 0;
@@ -383,8 +394,11 @@ int rpc_store_claim(struct rpc_store *store, const uint8_t id[RPC_ID], bool may_
 	place = slot < 0 ? NULL : rpc_store_slot(store, (unsigned int) slot);
 	if (!may_be_new && (!place || !place->used)) {
 		ret = -ENOENT;
+	} else if ((!place || !place->used) && has_all(store, peer)) {
+		ret = -EDQUOT;
 	} else if (place && !place->used) {
-		state = (struct rpc_slot){.used = 1, .life = place->life + 1};
+		state = (struct rpc_slot){.used = peer ? peer->address : 1,
+					  .life = place->life + 1};
 		memcpy(state.id, id, RPC_ID);
 		ret = clear(store, (unsigned int) slot);
 		if (!ret)

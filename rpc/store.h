@@ -33,6 +33,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "peer.h"
 #include "ring.h"
 
 #define RPC_PAGE 4096U
@@ -62,7 +63,7 @@ struct rpc_sizes {
 /* A client's state, in persistent memory; changed by transactions only. */
 struct rpc_slot {
 	uint8_t id[RPC_ID];
-	uint32_t used;
+	uint32_t used;     /* 0: it is free; else by whom it was taken: peer.h, or 1 */
 	uint32_t cell;     /* of its ring: entries are sent; 0: they are written */
 	uint64_t life;     /* how many identities have had this slot */
 	uint64_t key;      /* of its ring, new for each connection */
@@ -129,10 +130,11 @@ const struct rpc_reply *rpc_store_reply(const struct rpc_store *store, unsigned 
 
 /*
  * rpc_store_claim -- the slot of an identity; a free one is made its, with an empty ring, if
- * `may_be_new`, or else -ENOENT.  -ENOSPC: there is none; another error: it could not be made
- * durable
+ * `may_be_new`, or else -ENOENT.  -ENOSPC: there is none; -EDQUOT: the peer has taken all that it
+ * may (NULL: no peer, and no limit); another error: it could not be made durable
  */
-int rpc_store_claim(struct rpc_store *store, const uint8_t id[RPC_ID], bool may_be_new);
+int rpc_store_claim(struct rpc_store *store, const uint8_t id[RPC_ID], bool may_be_new,
+		    const struct rpc_peer *peer);
 
 /* rpc_store_is_of -- does the slot belong to that identity? */
 bool rpc_store_is_of(struct rpc_store *store, unsigned int slot, const uint8_t id[RPC_ID]);

@@ -144,9 +144,9 @@ static int serve(const struct settings *settings)
 	ret = pmemrpc_server_run(server);
 	if (ret)
 		fail(pmemrpc_server_error(server));
-	/* on_end would use a server that is about to go. */
-	signal(SIGTERM, SIG_DFL);
-	signal(SIGINT, SIG_DFL);
+	/* It ends already, soon; on_end would use a server that is about to go. */
+	signal(SIGTERM, SIG_IGN);
+	signal(SIGINT, SIG_IGN);
 	pmemrpc_server_close(server);
 	return ret ? EXIT_FAILURE : EXIT_SUCCESS;
 }

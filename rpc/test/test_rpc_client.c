@@ -14,7 +14,7 @@
 static struct rpc_welcome_message welcome, farewell;
 static uint32_t got[MOST_POSTED];
 static unsigned int num_got, last_ep;
-static bool answered, completes;
+static bool answered, completes, writes_next;
 
 static void see(struct net_ep *ep, const struct testcore_request *request)
 {
@@ -37,9 +37,11 @@ static void go_on(int timeout_ms)
 	bool says = net.eps && num_got && net.eps->number == last_ep && !answered;
 
 	(void) timeout_ms;
-	if (says && got[num_got - 1] == RPC_MSG_HELLO)
+	if (says && got[num_got - 1] == RPC_MSG_HELLO) {
 		answered = net_deliver(net.eps, &welcome, sizeof(welcome));
-	else if (says && got[num_got - 1] == RPC_MSG_FORGET)
+		if (writes_next)
+			welcome.cell = 0;
+	} else if (says && got[num_got - 1] == RPC_MSG_FORGET)
 		answered = net_deliver(net.eps, &farewell, sizeof(farewell));
 	else if (net.eps && completes)
 		net_complete(net.eps, 0);
@@ -51,6 +53,8 @@ static void set_up(void)
 		.room = 16, .on_transmit = see, .on_idle = go_on, .method = FI_PMEMVERBS_READ};
 	last_ep = UINT32_MAX;
 	completes = true;
+	farewell = (struct rpc_welcome_message){.type = htole32(RPC_MSG_FORGOTTEN),
+						.version = htole32(RPC_VERSION)};
 	welcome = (struct rpc_welcome_message){.type = htole32(RPC_MSG_WELCOME),
 					       .version = htole32(RPC_VERSION),
 					       .window = htole32(4),
@@ -211,4 +215,34 @@ Test(rpc_client, a_server_takes_no_more_memory_than_it_may, .init = set_up)
 	leave(come(PMEMRPC_WRITE));
 	welcome.ring = htole64(PMEMRPC_MAX_RING);
 	cr_assert_eq(connect_as(PMEMRPC_WRITE, &client), -FI_E2BIG);
+}
+
+/* check_forgotten -- what the last connection was for */
+static void check_forgotten(void)
+{
+	cr_assert_eq(num_got, 3);
+	cr_assert_eq(got[0], RPC_MSG_HELLO);
+	cr_assert_eq(got[1], RPC_MSG_READY);
+	cr_assert_eq(got[2], RPC_MSG_FORGET);
+	cr_assert(answered);
+	cr_assert_eq(net.objects, 0);
+}
+
+/* Else the server would keep a ring for somebody who never comes. */
+Test(rpc_client, a_ring_that_is_too_large_goes_back, .init = set_up)
+{
+	struct pmemrpc_client *client;
+
+	memory_max = 1024;
+	cr_assert_eq(connect_as(PMEMRPC_WRITE, &client), -FI_E2BIG);
+	check_forgotten();
+	welcome.cell = htole64(256);
+	writes_next = true;
+	cr_assert_eq(connect_as(PMEMRPC_SEND, &client), -FI_E2BIG);
+	check_forgotten();
+	/* An earlier life has made calls: they are not forgotten. */
+	welcome.executed = htole64(1);
+	cr_assert_eq(connect_as(PMEMRPC_WRITE, &client), -FI_E2BIG);
+	cr_assert_eq(num_got, 1);
+	cr_assert_eq(net.objects, 0);
 }

@@ -3,8 +3,11 @@
  */
 #include <limits.h>
 
+#include <arpa/inet.h>
+
 #include <criterion/criterion.h>
 
+#include "peer.h"
 #include "server.h"
 
 #define RING 4096U
@@ -231,4 +234,36 @@ Test(rpc_flow, who_is_not_to_look_sleeps_at_once)
 	rpc_spin_open(&spin, 0);
 	cr_assert(rpc_spin_again(&spin, SECOND), "if nothing is said");
 	cr_assert_not(rpc_spin_again(&spin, SECOND + 1000 * RPC_SPIN_US));
+}
+
+static uint32_t address4(const char *text, in_port_t port)
+{
+	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = port};
+
+	cr_assert_eq(inet_pton(AF_INET, text, &in.sin_addr), 1);
+	return rpc_peer_address(&in, sizeof(in), 7);
+}
+
+static uint32_t address6(const char *text, in_port_t port)
+{
+	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = port};
+
+	cr_assert_eq(inet_pton(AF_INET6, text, &in6.sin6_addr), 1);
+	return rpc_peer_address(&in6, sizeof(in6), 7);
+}
+
+Test(rpc_flow, a_peer_is_its_address)
+{
+	struct sockaddr_in in = {.sin_family = AF_INET};
+
+	cr_assert_eq(address4("10.0.0.1", 1), address4("10.0.0.1", 2));
+	cr_assert_neq(address4("10.0.0.1", 1), address4("10.0.0.2", 1));
+	cr_assert_eq(address6("::ffff:10.0.0.1", 1), address4("10.0.0.1", 2));
+	cr_assert_neq(address6("::ffff:10.0.0.1", 1), address6("::ffff:10.0.0.2", 1));
+	/* Who has one of these has the others, too. */
+	cr_assert_eq(address6("2001:db8::1", 1), address6("2001:db8::2:3", 2));
+	cr_assert_neq(address6("2001:db8::1", 1), address6("2001:db8:0:1::1", 1));
+	/* Where there is none, all are one. */
+	cr_assert_eq(rpc_peer_address(NULL, 16, 7), rpc_peer_address(NULL, 0, 7));
+	cr_assert_neq(rpc_peer_address(&in, 1, 7), 0);
 }

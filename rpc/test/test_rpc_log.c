@@ -623,7 +623,7 @@ static const char *live(const struct shape *shape, void (*accident)(struct cut *
 	world->window = (unsigned int) sizes.window;
 	cr_assert_eq(rpc_store_format(&world->cut.memory, &sizes, SECRET), 0);
 	cr_assert_eq(rpc_store_open(&world->store, &world->cut.memory, &any), 0);
-	cr_assert_eq(rpc_store_claim(&world->store, me, true), 0);
+	cr_assert_eq(rpc_store_claim(&world->store, me, true, NULL), 0);
 	greet(world, 1);
 	world->next.sequence = 1;
 	if (mutant == JOURNAL_LOST)
@@ -731,7 +731,7 @@ static void open_fixture(struct fixture *fixture, size_t ring)
 	cut_init(&fixture->cut, NULL);
 	cr_assert_eq(rpc_store_format(&fixture->cut.memory, &sizes, SECRET), 0);
 	cr_assert_eq(rpc_store_open(&fixture->store, &fixture->cut.memory, &any), 0);
-	cr_assert_eq(rpc_store_claim(&fixture->store, me, true), 0);
+	cr_assert_eq(rpc_store_claim(&fixture->store, me, true, NULL), 0);
 	cr_assert_eq(rpc_store_greet(&fixture->store, 0, 1, 1, 0), 0);
 }
 
@@ -924,15 +924,15 @@ Test(rpc_log, a_slot_goes_from_one_client_to_the_next)
 	open_fixture(&fixture, 256);
 	cr_assert_eq(rpc_store_executed(store, &store->own, 0, 16, 0, "reply", 5), 0);
 	cr_assert_not_null(rpc_store_reply(store, 0, 1));
-	cr_assert_eq(rpc_store_claim(store, other, true), 1);
+	cr_assert_eq(rpc_store_claim(store, other, true, NULL), 1);
 	cr_assert(rpc_store_is_of(store, 1, other));
 	cr_assert_not(rpc_store_is_of(store, 1, third));
-	cr_assert_eq(rpc_store_claim(store, third, true), -ENOSPC);
+	cr_assert_eq(rpc_store_claim(store, third, true, NULL), -ENOSPC);
 	cr_assert_eq(rpc_store_forget(store, 0), 0);
-	cr_assert_eq(rpc_store_claim(store, other, true), 1);
+	cr_assert_eq(rpc_store_claim(store, other, true, NULL), 1);
 	cut_write(&fixture.cut.memory, rpc_store_ring(store, 0).base, "my argument", 11);
 	cr_assert_not(rpc_store_is_of(store, 0, me));
-	cr_assert_eq(rpc_store_claim(store, third, true), 0);
+	cr_assert_eq(rpc_store_claim(store, third, true, NULL), 0);
 	cr_assert_arr_eq(rpc_store_ring(store, 0).base, zeros, 256, "somebody else's arguments");
 	cr_assert_eq(rpc_store_slot(store, 0)->executed, 0);
 	cr_assert_null(rpc_store_reply(store, 0, 1), "a reply to somebody else");

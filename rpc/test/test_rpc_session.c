@@ -3,6 +3,8 @@
 #include <sys/epoll.h>
 #include <sys/types.h>
 
+#include <netinet/in.h>
+
 #include <criterion/criterion.h>
 
 #include "fuzz/net.h"
@@ -10,10 +12,12 @@
 
 #define CLIENTS 2U
 #define RING 4096U
-#define MOST_EPS 8
+#define MOST_EPS 64
+#define MOST_SESSIONS (CLIENTS + RPC_MORE_SESSIONS)
 
 static struct pmemrpc_server *server;
 static struct rpc_memory memory;
+static bool keeps; /* the memory is there when the server has gone */
 static int64_t now;
 /* The last message of the server to each client, by the number of its endpoint. */
 static struct rpc_welcome_message heard[MOST_EPS];
@@ -44,7 +48,7 @@ int __wrap_rpc_pmem_open(struct rpc_pmem *pmem, const char *path, uint64_t len,
 			 struct rpc_error *error)
 {
 	(void) path, (void) error;
-	memory = (struct rpc_memory){.base = calloc(1, len),
+	memory = (struct rpc_memory){.base = memory.base ? memory.base : calloc(1, len),
 				     .len = len,
 				     .write = write_memory,
 				     .persist = persist_memory};
@@ -55,7 +59,10 @@ int __wrap_rpc_pmem_open(struct rpc_pmem *pmem, const char *path, uint64_t len,
 void __wrap_rpc_pmem_close(struct rpc_pmem *pmem)
 {
 	(void) pmem;
+	if (keeps)
+		return;
 	free(memory.base);
+	memory.base = NULL;
 }
 
 static int handle(struct pmemrpc_request *request, void *context)
@@ -71,7 +78,8 @@ static void see(struct net_ep *ep, const struct testcore_request *request)
 	memcpy(&heard[ep->number], request->buf, sizeof(heard[0]));
 }
 
-static void open_server(unsigned int pool)
+static void open_server_with(unsigned int pool, unsigned int silence_ms,
+			     unsigned int rings_per_peer)
 {
 	const struct pmemrpc_server_attr attr = {.path = "anything",
 						 .service = "1",
@@ -80,11 +88,18 @@ static void open_server(unsigned int pool)
 						 .window = 2,
 						 .threads = CLIENTS,
 						 .pool = pool,
+						 .silence_ms = silence_ms,
+						 .rings_per_peer = rings_per_peer,
 						 .handler = handle};
 	char error[256];
 
 	net = (struct net){.room = 16, .on_transmit = see};
 	cr_assert_eq(pmemrpc_server_open(&attr, &server, error, sizeof(error)), 0);
+}
+
+static void open_server(unsigned int pool)
+{
+	open_server_with(pool, 0, 0);
 }
 
 static void close_server(void)
@@ -103,15 +118,31 @@ static void serve(void)
 	}
 }
 
-static struct net_ep *come(enum pmemrpc_transport transport)
+/* knock -- from that address; NULL: it is not let in */
+static struct net_ep *knock(enum pmemrpc_transport transport, uint32_t address)
 {
 	const struct rpc_card card = {.magic = RPC_MAGIC, .transport = (uint8_t) transport};
+	struct sockaddr_in in = {.sin_family = AF_INET,
+				 .sin_port = (in_port_t) net.opened,
+				 .sin_addr.s_addr = address};
+	struct fi_info *info = net_info();
 	unsigned int opened = net.opened;
 
-	net_raise(server->eq, FI_CONNREQ, NULL, net_info(), &card, sizeof(card));
+	info->dest_addr = malloc(sizeof(in));
+	cr_assert_not_null(info->dest_addr);
+	memcpy(info->dest_addr, &in, sizeof(in));
+	info->dest_addrlen = sizeof(in);
+	net_raise(server->eq, FI_CONNREQ, NULL, info, &card, sizeof(card));
 	cr_assert_eq(rpc_server_hear(server), 1);
-	cr_assert_eq(net.opened, opened + 1);
-	return net.eps;
+	return net.opened == opened + 1 ? net.eps : NULL;
+}
+
+static struct net_ep *come(enum pmemrpc_transport transport)
+{
+	struct net_ep *ep = knock(transport, 1);
+
+	cr_assert_not_null(ep);
+	return ep;
 }
 
 static void say(struct net_ep *ep, const struct rpc_request_message *message)
@@ -261,5 +292,175 @@ Test(rpc_session, who_has_waited_for_its_slot_has_time_to_be_ready)
 	serve();
 	serve();
 	cr_assert_not(is_there(ep));
+	close_server();
+}
+
+/* come_and_call -- a client that has its ring, and a call there which nobody has told of */
+static struct net_ep *come_and_call(uint8_t id)
+{
+	struct net_ep *ep = come(PMEMRPC_WRITE);
+	struct rpc_ring ring;
+
+	greet(ep, id);
+	serve();
+	/* The pool would have found no call. */
+	server->seats[0].busy = server->seats[0].drains = false;
+	serve();
+	check_welcomed(ep);
+	say(ep, &(struct rpc_request_message){.type = htole32(RPC_MSG_READY),
+					      .replies_from = htole64(1)});
+	serve();
+	ring = rpc_store_ring(&server->store, 0);
+	rpc_ring_write(&ring, (struct rpc_place){1, 0}, 0, "", 1);
+	return ep;
+}
+
+/* Its old calls are in the ring, and a new key would make them invalid. */
+Test(rpc_session, who_comes_back_when_the_server_ends_loses_no_call)
+{
+	struct net_ep *again;
+
+	open_server(0);
+	come_and_call(1);
+	again = come(PMEMRPC_WRITE);
+	greet(again, 1);
+	pmemrpc_server_stop(server);
+	serve();
+	serve();
+	cr_assert_eq(heard[again->number].type, 0, "it has an answer from a server that ends");
+	cr_assert_eq(server->counters.executed, 0, "a call has begun after the server's end");
+	keeps = true;
+	close_server();
+	open_server(0);
+	cr_assert_eq(server->counters.recovered, 1, "a call that was durable is lost");
+	keeps = false;
+	close_server();
+}
+
+/* Connections cost nothing.  Who says nothing has to make room for who does. */
+Test(rpc_session, who_says_nothing_gives_way)
+{
+	struct net_ep *owner, *oldest, *second, *newcomer;
+
+	open_server(0);
+	owner = come(PMEMRPC_WRITE);
+	greet(owner, 1);
+	serve();
+	oldest = come(PMEMRPC_SEND);
+	second = come(PMEMRPC_SEND);
+	for (unsigned int i = 3; i < MOST_SESSIONS; i++)
+		come(PMEMRPC_SEND);
+	newcomer = come(PMEMRPC_SEND);
+	cr_assert_eq(server->num_sessions, MOST_SESSIONS);
+	cr_assert_not(is_there(oldest));
+	cr_assert(is_there(second));
+	greet(newcomer, 2);
+	serve();
+	check_welcomed(newcomer);
+	check_welcomed(owner);
+	close_server();
+}
+
+/* Nor has who was refused by its worker, and stays. */
+Test(rpc_session, who_has_no_ring_gives_way)
+{
+	struct net_ep *owner, *refused[MOST_SESSIONS], *newcomer;
+
+	open_server(0);
+	owner = come(PMEMRPC_WRITE);
+	greet(owner, 1);
+	serve();
+	for (unsigned int i = 1; i < MOST_SESSIONS; i++) {
+		refused[i] = come(PMEMRPC_WRITE);
+		say(refused[i], &(struct rpc_request_message){.type = htole32(RPC_MSG_HELLO),
+							      .id = {1},
+							      .process = htole64(2),
+							      .resumes = htole64(1)});
+		serve();
+		check_refused(refused[i], EUCLEAN);
+	}
+	cr_assert_null(knock(PMEMRPC_WRITE, 1));
+	serve();
+	cr_assert_not(is_there(refused[1]));
+	cr_assert(is_there(refused[2]));
+	newcomer = come(PMEMRPC_WRITE);
+	greet(newcomer, 2);
+	serve();
+	check_welcomed(newcomer);
+	check_welcomed(owner);
+	close_server();
+}
+
+/* Its machine may be gone, and what it has left is durable: it is executed without it. */
+Test(rpc_session, who_is_silent_loses_its_connection_and_no_call)
+{
+	struct net_ep *ep;
+
+	open_server_with(0, 1000, 0);
+	ep = come_and_call(1);
+	now += 1000;
+	serve();
+	cr_assert(is_there(ep));
+	net_complete(ep, 0);
+	serve();
+	now += 1000;
+	serve();
+	cr_assert(is_there(ep), "a sign of life does not count");
+	now += 1;
+	serve();
+	cr_assert_not(is_there(ep));
+	cr_assert_eq(server->counters.recovered, 1);
+	cr_assert(rpc_store_is_of(&server->store, 0, (const uint8_t[RPC_ID]){1}));
+	close_server();
+	open_server(0);
+	ep = come_and_call(1);
+	now += 1000000000;
+	serve();
+	cr_assert(is_there(ep), "nobody has asked for that");
+	close_server();
+}
+
+/* A client whose call waits has nothing to say. */
+Test(rpc_session, who_waits_for_a_call_is_not_silent)
+{
+	struct net_ep *ep;
+
+	open_server_with(1, 1000, 0);
+	ep = come_and_call(1);
+	cr_assert(net_notice(ep, 1, false));
+	serve();
+	cr_assert(server->seats[0].busy);
+	now += 1000000;
+	serve();
+	cr_assert(is_there(ep));
+	close_server();
+}
+
+Test(rpc_session, an_address_has_no_more_rings_than_it_may)
+{
+	struct net_ep *ep;
+
+	keeps = true;
+	open_server_with(0, 0, 1);
+	ep = come(PMEMRPC_WRITE);
+	greet(ep, 1);
+	serve();
+	check_welcomed(ep);
+	/* Also after a restart, and when its client is away. */
+	close_server();
+	open_server_with(0, 0, 1);
+	ep = come(PMEMRPC_WRITE);
+	greet(ep, 2);
+	serve();
+	check_refused(ep, FI_EBUSY);
+	ep = come(PMEMRPC_WRITE);
+	greet(ep, 1);
+	serve();
+	check_welcomed(ep);
+	ep = knock(PMEMRPC_WRITE, 2);
+	greet(ep, 2);
+	serve();
+	check_welcomed(ep);
+	keeps = false;
 	close_server();
 }
