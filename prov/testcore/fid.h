@@ -11,12 +11,12 @@
 
 /*
  * testcore_need -- a test without memory ends here.  What is called may be called again: a test
- * that lets one allocation fail, or two, means the provider's, not the core's.
+ * that lets some allocations fail means the provider's, not the core's.
  */
 #define testcore_need(call)                                                                        \
 	({                                                                                         \
 		void *memory_ = NULL;                                                              \
-		for (int tries_ = 0; tries_ < 3 && !memory_; tries_++)                             \
+		for (int tries_ = 0; tries_ < 16 && !memory_; tries_++)                            \
 			memory_ = (call);                                                          \
 		if (!memory_)                                                                      \
 			abort();                                                                   \

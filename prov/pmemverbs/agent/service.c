@@ -164,12 +164,13 @@ static bool take_message(struct pmv_agent *agent, struct pmv_mailbox *mailbox,
 		work->fault = PMV_FAULT_MESSAGE;
 		return false;
 	}
+	/* First, as there is always room for them: who asks does not name them again. */
+	name_ranges(agent, work);
 	if (work->request.messages)
 		fault = pmv_receive_tracker_serve(mailbox->receives, &agent->regions,
 						  work->request.data, work);
-	if (fault)
+	if (!work->fault)
 		work->fault = fault;
-	name_ranges(agent, work);
 	pmv_work_join(work);
 	pmv_work_charge(work, slice);
 	return true;

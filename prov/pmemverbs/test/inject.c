@@ -36,7 +36,8 @@ bool inject_hits(enum inject_kind kind, enum inject_side side)
 	for (size_t i = 0; i < INJECT_FAULTS; i++) {
 		const struct inject_fault *fault = &inject.faults[i];
 
-		if (n != fault->n || kind != fault->kind || side != fault->side)
+		if (!fault->n || n < fault->n || n > fault->n + fault->more ||
+		    kind != fault->kind || side != fault->side)
 			continue;
 		inject.done++;
 		inject.err = fault->err;

@@ -26,8 +26,9 @@ enum inject_side { INJECT_HOME, INJECT_AWAY, INJECT_SIDES };
 struct inject_fault {
 	enum inject_kind kind;
 	enum inject_side side;
-	unsigned int n; /* 0: nothing fails */
-	int err;        /* a positive fi_errno */
+	unsigned int n;    /* 0: nothing fails */
+	unsigned int more; /* so many behind it fail, too */
+	int err;           /* a positive fi_errno */
 };
 
 #define INJECT_FAULTS 2

@@ -3,7 +3,8 @@
  * test_inject.c -- whatever fails below the provider, once: every call, every error
  *
  * Each program commits in its own way.  It runs once while the calls below the provider are
- * counted, and then once for each of them and each error.  Whatever happens,
+ * counted, and then once for each of them and each error; memory is also short for a while.
+ * Whatever happens,
  *   - what was accepted completes, once, and what was refused does not,
  *   - what is told to be durable is, and so is what was written before it to the same region,
  *   - a commit behind a fence is durable only if what is before the fence is,
@@ -21,6 +22,7 @@
 #define MOST_OPS 64
 #define QUIET 8 /* rounds in which nothing happens: there is nothing more to come */
 #define TRIES 20
+#define SHORTAGE 9 /* allocations that fail, behind the one that does */
 
 struct op {
 	enum pair_memory memory;
@@ -330,6 +332,21 @@ static void messages(struct run *run)
 	send_to(run, DMP, 2048, FI_COMMIT | FI_FENCE);
 }
 
+/* More places than the agent has room for without an allocation. */
+static void messages_and_writes(struct run *run)
+{
+	for (size_t i = 0; i < 26; i++)
+		receive(run, DMP, i * 1024);
+	for (size_t i = 0; i < 25; i++)
+		send_to(run, DMP, i * 1024, 0);
+	put(run, PAGE, 0, 64, 0);
+	send_to(run, DMP, 25 * 1024, FI_COMMIT | FI_FENCE);
+	settle(run);
+	/* The shortage may not be over. */
+	for (size_t i = 4; i < 14; i++)
+		put(run, PAGE, i * 4096, 64, FI_COMMIT);
+}
+
 static void atomics(struct run *run)
 {
 	fetch(run, DMP, 0, FI_COMMIT);
@@ -393,6 +410,7 @@ static const struct program programs[] = {
 	{.name = "messages to memory of one kind",
 	 .body = messages,
 	 .options = {.one_kind = true, .received = DMP}},
+	{.name = "messages and writes", .body = messages_and_writes},
 	{.name = "atomics", .body = atomics},
 	{.name = "all writes", .body = all_writes, .all = true},
 	{.name = "one-sided, without order", .body = one_sided, .relaxed = true},
@@ -407,6 +425,12 @@ static const struct program programs[] = {
 
 /* Running them */
 
+/* is_forgotten -- when an endpoint is closed, its last entries may find no memory */
+static bool is_forgotten(const struct run *run, const struct op *op)
+{
+	return !op->completions && !run->pair->home->ep && fails(INJECT_MEMORY, INJECT_HOME);
+}
+
 static void expect_ends(struct run *run)
 {
 	int wanted = 0;
@@ -414,7 +438,8 @@ static void expect_ends(struct run *run)
 	for (int i = 0; i < run->num_ops; i++) {
 		const struct op *op = &run->ops[i];
 
-		CHECK(run, op->completions == (op->accepted && !op->quiet));
+		CHECK(run,
+		      op->completions == (op->accepted && !op->quiet) || is_forgotten(run, op));
 		wanted += (op->flags & FI_IMMED) == FI_IMMED && op->completions && !op->err &&
 			  run->pair->home->ep;
 	}
@@ -526,6 +551,12 @@ static unsigned int fail_each(struct run *run, bool pairs)
 	while (next_fault(&calls, &faults[0], &which)) {
 		run_program(run, faults);
 		runs += 1 + (pairs ? fail_second(run, &faults[0]) : 0);
+		if (faults[0].kind == INJECT_MEMORY) {
+			/* Who has none may ask again at once. */
+			faults[0].more = SHORTAGE;
+			run_program(run, faults);
+			faults[0].more = 0;
+		}
 	}
 	return runs;
 }

@@ -195,7 +195,8 @@ static void fail_each(const struct rig_options *options)
 	for (enum inject_kind kind = INJECT_OPEN; kind <= INJECT_MEMORY; kind++) {
 		for (unsigned int n = 1; n <= calls[kind]; n++) {
 			for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
-				faults[0] = (struct inject_fault){kind, INJECT_HOME, n, errors[i]};
+				faults[0] =
+					(struct inject_fault){kind, INJECT_HOME, n, 0, errors[i]};
 				open_all(faults, options, true);
 				open_all(faults, options, false);
 			}
