@@ -232,10 +232,13 @@ static void pay(struct pmv_agent *agent, struct pmv_mailbox *mailbox)
 		refuse(mailbox);
 }
 
-/* end_connection -- but only after the acknowledgement was sent: it may be lost otherwise */
+/*
+ * end_connection -- but only after the acknowledgement was sent: it may be lost otherwise.  It does
+ * not wait for requests of ours, which such a peer need never answer.
+ */
 static void end_connection(struct pmv_mailbox *mailbox)
 {
-	if (mailbox->ended || mailbox->num_owed || pmv_op_owes(mailbox->owner))
+	if (mailbox->ended || mailbox->num_owed || pmv_op_is_sending(mailbox->owner))
 		return;
 	mailbox->ended = true;
 	fi_shutdown(mailbox->engine->fid, 0);

@@ -232,14 +232,14 @@ struct pmv_op *pmv_op_find(struct pmv_op_owner *owner, void *context)
 	return op;
 }
 
-bool pmv_op_owes(struct pmv_op_owner *owner)
+bool pmv_op_is_sending(struct pmv_op_owner *owner)
 {
 	struct pmv_op *op = NULL;
 
 	pthread_mutex_lock(&owner->pool->lock);
 	do
 		op = next_of(owner, op);
-	while (op && op->audience != PMV_TELL_NOBODY);
+	while (op && !(op->audience == PMV_TELL_NOBODY && op->ordinary));
 	pthread_mutex_unlock(&owner->pool->lock);
 	return op;
 }

@@ -197,8 +197,11 @@ struct pmv_op *pmv_op_find(struct pmv_op_owner *owner, void *context);
  */
 struct pmv_op_list pmv_op_abandon(struct pmv_op_owner *owner);
 
-/* pmv_op_owes -- does the endpoint have operations under way that nobody is told of? */
-bool pmv_op_owes(struct pmv_op_owner *owner);
+/*
+ * pmv_op_is_sending -- does the endpoint have operations under way that nobody is told of, and that
+ * end without the peer's help?
+ */
+bool pmv_op_is_sending(struct pmv_op_owner *owner);
 
 static inline bool pmv_is_op(const struct pmv_op_pool *pool, const void *context)
 {

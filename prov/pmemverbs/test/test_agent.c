@@ -6,6 +6,7 @@
  * test_agent_fence.c.
  */
 #include "test_agent.h"
+#include "commit/run.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -259,6 +260,23 @@ Test(agent, ends_the_connection_of_a_message_that_makes_no_sense)
 	pair_serve(pair);
 	expect_done(pair, "");
 	pair_expect_ack(pair, 0, PMV_FAULT_NONE);
+	pair_close(pair);
+}
+
+/* Such a peer need not answer what it is asked. */
+Test(agent, ends_the_connection_also_while_a_request_to_that_peer_is_under_way)
+{
+	struct pair *pair = pair_open(NULL);
+	struct pmv_run *request = pmv_run_get_own(&pair->to->initiator, NULL);
+
+	cr_assert(request);
+	tell_of(pair, DMP, 0, 8);
+	spoil(pair, 1);
+	for (int i = 0; i < 3; i++)
+		pair_serve(pair);
+	pair_expect_ack(pair, 1, PMV_FAULT_MESSAGE);
+	cr_expect_eq(pair->away->fake.shutdowns, 1);
+	pmv_op_done(pair->to->initiator.owner.pool, &request->op, 0, 0);
 	pair_close(pair);
 }
 
