@@ -228,8 +228,13 @@ static void pay(struct pmv_agent *agent, struct pmv_mailbox *mailbox)
 	if (mailbox->acks > before)
 		pmv_look_promised(&agent->looks, mailbox, pmv_clock_ns());
 	mailbox->starved = ret == -FI_EAGAIN;
-	if (ret && ret != -FI_EAGAIN)
-		refuse(mailbox);
+	if (!ret || ret == -FI_EAGAIN)
+		return;
+	/* No warning: so it is, too, when the connection has just been lost. */
+	PMV_INFO(EP_DATA,
+		 "the core does not take an acknowledgement: %s; this peer's connection is ended\n",
+		 fi_strerror((int) -ret));
+	refuse(mailbox);
 }
 
 /*

@@ -8,6 +8,7 @@
 #include <rdma/fi_errno.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "commit/batch.h"
 #include "commit/flush_request.h"
 #include "commit/group.h"
@@ -117,7 +118,12 @@ static ssize_t give_up(struct pmv_run *run, ssize_t err)
 {
 	struct pmv_initiator *ini = pmv_run_initiator(run);
 
-	ini->dirty.lost = true;
+	/* No warning: so it is, too, when the connection has just been lost. */
+	PMV_INFO(EP_DATA,
+		 "the core does not take a request to the target's agent: %s; commits by it fail "
+		 "from here on\n",
+		 fi_strerror((int) -err));
+	ini->dirty.lost = (int) err;
 	atomic_store(&ini->ordering.wrote_agent, true);
 	pmv_run_set_unacked(run, false);
 	run->at = run->plan.count;

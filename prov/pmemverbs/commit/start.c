@@ -221,7 +221,7 @@ static ssize_t take_request(struct pmv_run *run)
 
 	pmv_run_set_unacked(run, true);
 	if (ini->dirty.lost)
-		ret = atomic_load(&ini->broken) ? -FI_ENOTCONN : -FI_ENOMEM;
+		ret = atomic_load(&ini->broken) ? -FI_ENOTCONN : ini->dirty.lost;
 	else
 		ret = pmv_flush_request_take(ini, run->request);
 	if (ret)

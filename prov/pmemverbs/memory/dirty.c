@@ -6,6 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <rdma/fi_errno.h>
+
+#include "base/log.h"
+
 #define CACHE_LINE 64
 
 /* Sorted, disjoint, and with at least a clean cache line between any two. */
@@ -160,7 +164,10 @@ void pmv_dirty_add(struct pmv_dirty *dirty, uint32_t key, uint64_t addr, uint64_
 	if (!region)
 		region = add_region(dirty, key);
 	if (!region) {
-		dirty->lost = true;
+		if (!dirty->lost)
+			PMV_WARN(EP_DATA, "no memory to keep what was written: commits by the "
+					  "target's agent fail from here on; connect again\n");
+		dirty->lost = -FI_ENOMEM;
 		return;
 	}
 	before = region->count;

@@ -33,7 +33,7 @@ struct pmv_dirty {
 	unsigned int num_regions;
 	unsigned int num_clean;
 	unsigned int ranges; /* in all of them */
-	bool lost;           /* no memory to keep a write: no commit can be proven any more */
+	int lost; /* a negative fi_errno: not all writes are known; no commit can be proven */
 };
 
 void pmv_dirty_free(struct pmv_dirty *dirty);

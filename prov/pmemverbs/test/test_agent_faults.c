@@ -314,12 +314,12 @@ Test(commit_by_agent, that_was_given_up_lets_no_fence_pass)
 
 	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(1), 0));
 	pair->home->fake.fail_in = 2;
-	pair->home->fake.fail_err = FI_ENOMEM;
+	pair->home->fake.fail_err = FI_EOPBADSTATE;
 	accepted(pair_put(pair, DMP, 4096, PAIR_LARGE, CONTEXT(2), FI_COMMIT));
 	pair_round(pair);
 	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
-	rig_expect_error(pair->home, CONTEXT(2), RIG_WRITTEN, FI_ENOMEM);
-	cr_expect_eq(pair_put(pair, MHP, 0, 64, CONTEXT(3), FI_COMMIT | FI_FENCE), -FI_ENOMEM);
+	rig_expect_error(pair->home, CONTEXT(2), RIG_WRITTEN, FI_EOPBADSTATE);
+	cr_expect_eq(pair_put(pair, MHP, 0, 64, CONTEXT(3), FI_COMMIT | FI_FENCE), -FI_EOPBADSTATE);
 	pair_round(pair);
 	rig_expect_nothing(pair->home);
 	pair_close(pair);
