@@ -17,7 +17,7 @@ bool pmv_group_takes(const struct pmv_initiator *ini, const struct pmv_submissio
 	    (submission->wr.kind == PMV_WR_ATOMIC &&
 	     submission->wr.atomic->msg->op == FI_ATOMIC_READ))
 		return false;
-	/* Which nothing would end. */
+	/* No byte of it has to be durable, and nobody hears of its end. */
 	if (submission->wr.inject && !submission->to->len)
 		return false;
 	for (size_t i = 0; i < submission->num_to; i++) {

@@ -319,6 +319,20 @@ Test(cover, waits_for_room_for_the_flush)
 	rig_close(rig);
 }
 
+/* A flush reads a byte of what it is for. */
+Test(cover, takes_nothing_injected_without_a_byte)
+{
+	struct rig *rig = open_all(NULL);
+
+	accepted(fi_inject_atomic(rig->ep, data, 0, 0, ADDR, KEY_MHP, FI_UINT64, FI_SUM));
+	expect_posted(rig, "A0");
+	rig_expect_nothing(rig);
+	expect_posted(rig, "");
+	fake_complete(&rig->fake, 1);
+	rig_expect_nothing(rig);
+	rig_close(rig);
+}
+
 Test(cover, counts_and_injects)
 {
 	struct rig *rig = open_all(&(struct rig_options){.not_enabled = true});
