@@ -2,6 +2,8 @@
 /* atomic.c -- atomics: what engine/atomic.h makes of the calls is submitted */
 #include "objects/ep.h"
 
+#include <rdma/fi_errno.h>
+
 #include "commit/submit.h"
 #include "engine/length.h"
 
@@ -24,6 +26,9 @@ static ssize_t post_atomic(struct fid_ep *fid, const struct pmv_atomic *op, uint
 		.wr = {.kind = PMV_WR_ATOMIC, .inject = op->inject, .atomic = &core},
 	};
 
+	/* tcp has none, and no table of calls either. */
+	if (!pmv_to_ep(fid)->engine.fid->atomic)
+		return -FI_ENOSYS;
 	for (size_t i = 0; i < count; i++) {
 		const struct fi_rma_ioc *ioc = &msg->rma_iov[i];
 
@@ -40,19 +45,26 @@ static ssize_t post_atomic(struct fid_ep *fid, const struct pmv_atomic *op, uint
 static int atomic_writevalid(struct fid_ep *fid, enum fi_datatype datatype, enum fi_op op,
 			     size_t *count)
 {
-	return fi_atomicvalid(pmv_to_ep(fid)->engine.fid, datatype, op, count);
+	struct fid_ep *core_fid = pmv_to_ep(fid)->engine.fid;
+
+	return core_fid->atomic ? fi_atomicvalid(core_fid, datatype, op, count) : -FI_ENOSYS;
 }
 
 static int atomic_readwritevalid(struct fid_ep *fid, enum fi_datatype datatype, enum fi_op op,
 				 size_t *count)
 {
-	return fi_fetch_atomicvalid(pmv_to_ep(fid)->engine.fid, datatype, op, count);
+	struct fid_ep *core_fid = pmv_to_ep(fid)->engine.fid;
+
+	return core_fid->atomic ? fi_fetch_atomicvalid(core_fid, datatype, op, count) : -FI_ENOSYS;
 }
 
 static int atomic_compwritevalid(struct fid_ep *fid, enum fi_datatype datatype, enum fi_op op,
 				 size_t *count)
 {
-	return fi_compare_atomicvalid(pmv_to_ep(fid)->engine.fid, datatype, op, count);
+	struct fid_ep *core_fid = pmv_to_ep(fid)->engine.fid;
+
+	return core_fid->atomic ? fi_compare_atomicvalid(core_fid, datatype, op, count)
+				: -FI_ENOSYS;
 }
 
 struct fi_ops_atomic *pmv_ep_atomic(struct pmv_ep *ep)

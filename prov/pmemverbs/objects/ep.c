@@ -84,9 +84,14 @@ static int bind_cntr(struct pmv_ep *ep, struct pmv_cntr *cntr, uint64_t flags)
 static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 {
 	struct pmv_ep *ep = to_ep(fid);
-	struct fid *core_fid;
+	struct fid *core_fid = pmv_unwrap_fid(bfid);
 	int ret;
 
+	if (!core_fid && bfid->ops != &pmv_cntr_fi_ops) {
+		PMV_WARN(EP_CTRL, "another provider's object, or one of FI_EP_RDM, can't be bound "
+				  "to an endpoint of FI_EP_MSG\n");
+		return -FI_EINVAL;
+	}
 	switch (bfid->fclass) {
 	case FI_CLASS_CQ:
 		return bind_cq(ep, pmv_container_of(bfid, struct pmv_cq, cq_fid.fid), flags);
@@ -100,8 +105,7 @@ static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 		}
 		/* fall through */
 	default:
-		core_fid = pmv_unwrap_fid(bfid);
-		ret = core_fid ? fi_ep_bind(ep->engine.fid, core_fid, flags) : -FI_EINVAL;
+		ret = fi_ep_bind(ep->engine.fid, core_fid, flags);
 		if (!ret && bfid->fclass == FI_CLASS_EQ && !ep->eq) {
 			ep->eq = pmv_container_of(bfid, struct pmv_eq, eq_fid.fid);
 			ep->member.core_fid = &ep->engine.fid->fid;

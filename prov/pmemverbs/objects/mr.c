@@ -75,7 +75,11 @@ static int mr_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 	struct fid *core_fid = pmv_unwrap_fid(bfid);
 
 	if (bfid->fclass == FI_CLASS_CNTR)
-		return bind_cntr(mr, pmv_container_of(bfid, struct pmv_cntr, cntr_fid.fid), flags);
+		return bfid->ops == &pmv_cntr_fi_ops
+			       ? bind_cntr(mr,
+					   pmv_container_of(bfid, struct pmv_cntr, cntr_fid.fid),
+					   flags)
+			       : -FI_EINVAL;
 	return core_fid ? fi_mr_bind(mr->core_fid, core_fid, flags) : -FI_EINVAL;
 }
 
