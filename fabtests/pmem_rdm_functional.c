@@ -28,7 +28,7 @@ static const struct program program = {
 };
 
 static const struct test *const groups[] = {rdm_write_cases, rdm_atomic_cases, rdm_loss_cases,
-					    rdm_library_cases};
+					    rdm_library_cases, rdm_call_cases};
 
 #define NUM_GROUPS (sizeof(groups) / sizeof(groups[0]))
 

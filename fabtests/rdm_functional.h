@@ -247,5 +247,6 @@ extern const struct test rdm_write_cases[];
 extern const struct test rdm_atomic_cases[];
 extern const struct test rdm_loss_cases[];
 extern const struct test rdm_library_cases[];
+extern const struct test rdm_call_cases[];
 
 #endif /* PMEM_RDM_FUNCTIONAL_H */

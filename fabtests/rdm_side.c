@@ -50,7 +50,10 @@ int open_side(struct side *side, const struct options *opts, const struct settin
 		.wait_obj = settings->waits ? FI_WAIT_FD : FI_WAIT_NONE,
 	};
 	struct fi_av_attr av_attr = {.type = settings->av_type};
-	struct fi_cntr_attr cntr_attr = {.events = FI_CNTR_EVENTS_COMP};
+	struct fi_cntr_attr cntr_attr = {
+		.events = FI_CNTR_EVENTS_COMP,
+		.wait_obj = settings->waits ? FI_WAIT_UNSPEC : FI_WAIT_NONE,
+	};
 	int ret;
 
 	*side = (struct side){.next_key = 1};

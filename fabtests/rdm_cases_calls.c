@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * rdm_cases_calls.c -- calls over FI_EP_RDM that few programs make, or that are refused
+ */
+#include <poll.h>
+#include <string.h>
+
+#include <rdma/fi_ext_pmemverbs.h>
+#include <rdma/fi_tagged.h>
+
+#include "rdm_functional.h"
+
+/* On an endpoint whose op_flags have FI_COMMIT_COMPLETE, messages are refused as well. */
+static int run_messages(struct client *client)
+{
+	struct fid_ep *ep = client->side.ep;
+	struct iovec iov = {client->buf, 8};
+	void *context = &client->contexts[1], *desc = client->desc;
+	fi_addr_t to = client->server;
+	const ssize_t rets[] = {
+		fi_send(ep, client->buf, 8, desc, to, context),
+		fi_sendv(ep, &iov, &desc, 1, to, context),
+		fi_senddata(ep, client->buf, 8, desc, 1, to, context),
+		fi_tsend(ep, client->buf, 8, desc, to, 1, context),
+		fi_tsendv(ep, &iov, &desc, 1, to, 1, context),
+		fi_tsenddata(ep, client->buf, 8, desc, 1, to, 1, context),
+	};
+
+	for (size_t i = 0; i < sizeof(rets) / sizeof(rets[0]); i++) {
+		if (check(client, rets[i], -FI_EOPNOTSUPP, "a message that is to be committed"))
+			return -1;
+	}
+	return expect_none(client);
+}
+
+/* Messages and reads have no immediate completion at the target. */
+static int run_immediate(struct client *client)
+{
+	struct iovec iov = {client->buf, 8};
+	struct fi_msg msg = {&iov, &client->desc, 1, client->server, &client->contexts[1], 0};
+	struct fi_msg_tagged tagged = {&iov, &client->desc,        1, client->server, 1,
+				       0,    &client->contexts[1], 0};
+
+	return check(client, fi_sendmsg(client->side.ep, &msg, FI_IMMED), -FI_EINVAL,
+		     "fi_sendmsg with FI_IMMED") ||
+	       check(client, fi_tsendmsg(client->side.ep, &tagged, FI_IMMED), -FI_EINVAL,
+		     "fi_tsendmsg with FI_IMMED") ||
+	       expect_none(client);
+}
+
+static int run_refused(struct client *client)
+{
+	struct fid_domain *domain = client->side.domain;
+	struct fi_av_attr events = {.type = client->settings.av_type, .flags = FI_EVENT};
+	struct iovec iov = {client->buf, 64};
+	struct fi_rma_iov to = {client->offer.addr, 32, client->offer.key};
+	struct fi_msg_rma uneven = {
+		.msg_iov = &iov,
+		.desc = &client->desc,
+		.iov_count = 1,
+		.addr = client->server,
+		.rma_iov = &to,
+		.rma_iov_count = 1,
+		.context = &client->contexts[1],
+	};
+	size_t inject = client->side.info->tx_attr->inject_size;
+	struct fid_av *av;
+	void *ops;
+
+	/* Several places, so that it is no other spelling of the one length. */
+	struct fi_rma_iov both[] = {to, to};
+
+	both[1].addr += 4096;
+	both[1].len = 64;
+	uneven.rma_iov = both;
+	uneven.rma_iov_count = 2;
+	return check(client, fi_av_open(domain, &events, &av, NULL), -FI_ENOSYS,
+		     "an address vector with events") ||
+	       check(client, fi_open_ops(&domain->fid, "nosuch_ops", 0, &ops, NULL), -FI_ENOSYS,
+		     "unknown operations") ||
+	       check(client, fi_open_ops(&domain->fid, FI_PMEMVERBS_COUNTERS_OPS, 1, &ops, NULL),
+		     -FI_EBADFLAGS, "operations with flags") ||
+	       check(client, fi_writemsg(client->side.ep, &uneven, FI_COMMIT_COMPLETE), -FI_EINVAL,
+		     "lengths that differ") ||
+	       (inject < SIZE &&
+		check(client, writemsg(client, 0, inject + 1, 1, FI_INJECT | FI_COMMIT_COMPLETE),
+		      -FI_EINVAL, "an injected commit that is too long")) ||
+	       expect_none(client);
+}
+
+/* It never completes here; at the target it does. */
+static int run_inject_data(struct client *client)
+{
+	struct notice notice;
+	ssize_t ret;
+
+	pattern_fill(client->buf, SIZE, 21, 0);
+	if (connect_first(client))
+		return -1;
+	POST(client, ret,
+	     fi_inject_writedata(client->side.ep, client->buf, INJECT, 77, client->server,
+				 client->offer.addr, client->offer.key));
+	if (check(client, ret, 0, "fi_inject_writedata") ||
+	    ask(client, ASK_NOTICES, 1, 0, &notice, sizeof(notice)))
+		return -1;
+	if (notice.data != 77 || memcmp(&notice.seen, client->buf, sizeof(notice.seen)))
+		return FAIL(client, "the notice has other data, or came before the write");
+	return expect_none(client);
+}
+
+static int run_counter_wait(struct client *client)
+{
+	struct fid_cntr *cntr = client->side.cntr;
+
+	return check(client, commit(client, 0, 8, 0, 0), 0, "commit") ||
+	       check(client, fi_cntr_wait(cntr, 1, 60000), 0, "fi_cntr_wait") ||
+	       counted(client, 1) ||
+	       check(client, fi_cntr_wait(cntr, 2, 20), -FI_ETIMEDOUT, "fi_cntr_wait for more");
+}
+
+/*
+ * Atomics that the provider commits behind them: what it keeps back for that has to wake who
+ * sleeps on the descriptor, the way that fi_trywait(3) describes.
+ */
+static int run_wait_fd(struct client *client)
+{
+	struct fid *fid = &client->side.cq->fid;
+	uint64_t end = now_ns() + PATIENCE_NS;
+	struct fi_cq_data_entry entry;
+	struct pollfd pfd = {.events = POLLIN};
+	int ret = fi_control(fid, FI_GETWAIT, &pfd.fd);
+
+	if (check(client, ret, 0, "FI_GETWAIT"))
+		return -1;
+	for (int n = 0; n < 20; n++) {
+		ssize_t got;
+
+		if (check(client, sum(client, n, 0), 0, "an atomic"))
+			return -1;
+		while ((got = fi_cq_read(client->side.cq, &entry, 1)) == -FI_EAGAIN) {
+			ret = fi_trywait(client->side.fabric, &fid, 1);
+			if (!ret && poll(&pfd, 1, 5000) == 0)
+				return FAIL(client,
+					    "fi_trywait lets it wait for what does not come");
+			if (ret && ret != -FI_EAGAIN)
+				return check(client, ret, 0, "fi_trywait");
+			if (now_ns() > end)
+				return FAIL(client, "an atomic does not complete");
+		}
+		if (got != 1 || entry.op_context != &client->contexts[n])
+			return FAIL(client, "something else than atomic %d", n);
+	}
+	return expect_none(client);
+}
+
+/* Several entries at once, with and without a commit behind the atomic, and writes between them. */
+static int run_batches(struct client *client)
+{
+	enum { COUNT = 24, BATCH = 8 };
+	uint64_t end = now_ns() + PATIENCE_NS;
+	bool seen[COUNT] = {false};
+	int left = COUNT;
+
+	for (int n = 0; n < COUNT; n++) {
+		ssize_t ret = n % 3 == 2 ? write_plain(client, 4096, 8, n) : sum(client, n, 0);
+
+		if (check(client, ret, 0, "an operation"))
+			return -1;
+	}
+	while (left && now_ns() < end) {
+		struct fi_cq_data_entry entries[BATCH];
+		fi_addr_t from[BATCH];
+		ssize_t got = fi_cq_readfrom(client->side.cq, entries, BATCH, from);
+
+		if (got != -FI_EAGAIN && got <= 0)
+			return check(client, got, 0, "fi_cq_readfrom");
+		/* Those first that came while others were posted. */
+		while (client->num_early && got < BATCH) {
+			if (got < 0)
+				got = 0;
+			entries[got++] = client->early[--client->num_early];
+		}
+		for (ssize_t i = 0; i < got; i++) {
+			ptrdiff_t n =
+				(struct fi_context2 *) entries[i].op_context - client->contexts;
+
+			if (n < 0 || n >= COUNT || seen[n])
+				return FAIL(client,
+					    "a completion of no operation, or a second one");
+			seen[n] = true;
+			left--;
+		}
+	}
+	return left ? FAIL(client, "%d operations do not complete", left) : expect_none(client);
+}
+
+const struct test rdm_call_cases[] = {
+	{"rdm_messages_op_flags", run_messages, {MAP, .op_flags = FI_COMMIT_COMPLETE}, ALWAYS},
+	{"rdm_messages_immediate", run_immediate, {MAP}, ALWAYS},
+	{"rdm_refused", run_refused, {MAP}, ALWAYS},
+	{"rdm_inject_data", run_inject_data, {MAP}, ALWAYS},
+	{"rdm_counter_wait", run_counter_wait, {MAP, .counter = true, .waits = true}, ALWAYS},
+	{"rdm_batches", run_batches, {MAP}, ALWAYS},
+	{"rdm_wait_fd", run_wait_fd, {MAP, .waits = true}, ALWAYS},
+	{0},
+};
