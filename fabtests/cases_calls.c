@@ -3,8 +3,12 @@
  * cases_calls.c -- calls that connected endpoints have no use for, and objects that are not the
  * provider's
  */
+#include <string.h>
+#include <sys/socket.h>
+
 #include <rdma/fi_atomic.h>
 #include <rdma/fi_cm.h>
+#include <rdma/fi_ext_pmemverbs.h>
 
 #include "functional.h"
 
@@ -142,10 +146,165 @@ static int foreign_objects(struct fx *fx)
 	return link ? ret : -1;
 }
 
+/* calls_names -- the core's, of this end and of the peer's */
+static int calls_names(struct fx *fx)
+{
+	struct link *link = fx_link(fx, NULL, NULL);
+	struct sockaddr_storage name, peer;
+	size_t name_len = sizeof(name), peer_len = sizeof(peer), none = 0;
+	struct fid_ep *ep;
+	int ret;
+
+	if (!link)
+		return -1;
+	ep = link->conn.ep;
+	ret = fi_getname(&ep->fid, &name, &name_len);
+	if (ret)
+		return failed_call(fx, "fi_getname", ret);
+	ret = fi_getpeer(ep, &peer, &peer_len);
+	if (ret)
+		return failed_call(fx, "fi_getpeer", ret);
+	return expect(fx, name.ss_family == peer.ss_family,
+		      "the names are of different families") ||
+			       expect(fx, name_len != peer_len || memcmp(&name, &peer, name_len),
+				      "both ends have one name") ||
+			       expect_refused(fx, "fi_getname without room",
+					      fi_getname(&ep->fid, NULL, &none), FI_ETOOSMALL) ||
+			       expect_refused(fx, "fi_listen of an endpoint",
+					      ep->cm->listen((struct fid_pep *) ep), FI_ENOSYS) ||
+			       expect_refused(
+				       fx, "fi_reject of an endpoint",
+				       ep->cm->reject((struct fid_pep *) ep, &ep->fid, NULL, 0),
+				       FI_ENOSYS)
+		       ? -1
+		       : 0;
+}
+
+/* The provider needs a part of the core's room for itself. */
+static int calls_long_cm_data(struct fx *fx)
+{
+	struct link *link = fx_unconnected(fx, NULL, NULL);
+	static const char data[4096];
+	size_t room, len = sizeof(room);
+	int ret;
+
+	if (!link)
+		return -1;
+	ret = fi_getopt(&link->conn.ep->fid, FI_OPT_ENDPOINT, FI_OPT_CM_DATA_SIZE, &room, &len);
+	if (ret)
+		return failed_call(fx, "fi_getopt", ret);
+	if (!is_pmemverbs(fx) || room >= sizeof(data))
+		return skipped(fx, "the core has room for whatever is passed");
+	return expect_refused(
+		fx, "fi_connect",
+		fi_connect(link->conn.ep, link->conn.node->info->dest_addr, data, room + 1),
+		FI_EINVAL);
+}
+
+static int calls_domain(struct fx *fx)
+{
+	struct link *link = fx_link(fx, NULL, NULL);
+	struct fi_cq_attr wait_set = {.wait_obj = FI_WAIT_SET};
+	struct fid_domain *domain;
+	struct fi_info *rdm;
+	struct fid_cq *cq;
+	struct fid_ep *ep;
+	void *ops;
+	int ret;
+
+	if (!link || !is_pmemverbs(fx))
+		return link ? skipped(fx, "other providers answer otherwise") : -1;
+	domain = link->conn.node->domain;
+	rdm = fi_dupinfo(link->conn.node->info);
+	if (!rdm)
+		return failed(fx, "no memory");
+	rdm->ep_attr->type = FI_EP_RDM;
+	ret = expect_refused(fx, "fi_endpoint with FI_EP_RDM", fi_endpoint(domain, rdm, &ep, NULL),
+			     FI_EINVAL) ||
+	      expect_refused(fx, "fi_cq_open with a wait set",
+			     fi_cq_open(domain, &wait_set, &cq, NULL), FI_ENOSYS) ||
+	      expect_refused(fx, "fi_domain_bind with FI_REG_MR",
+			     fi_domain_bind(domain, &link->conn.node->eq->fid, FI_REG_MR),
+			     FI_ENOSYS) ||
+	      expect_refused(fx, "fi_open_ops of others",
+			     fi_open_ops(&domain->fid, "nosuch_ops", 0, &ops, NULL), FI_ENOSYS) ||
+	      expect_refused(fx, "fi_open_ops with flags",
+			     fi_open_ops(&domain->fid, FI_PMEMVERBS_OPS, 1, &ops, NULL),
+			     FI_EBADFLAGS);
+	fi_freeinfo(rdm);
+	return ret ? -1 : 0;
+}
+
+/* Receives of a shared context are nobody's, and can't be counted for an endpoint. */
+static int calls_shared_receives(struct fx *fx)
+{
+	struct link *link = fx_link(fx, NULL, NULL);
+	struct fid_ep *srx = NULL, *ep = NULL;
+	struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP};
+	struct fid_cntr *cntr = NULL;
+	struct fi_info *info;
+	struct fid_domain *domain;
+	int ret;
+
+	if (!link || !is_pmemverbs(fx))
+		return link ? skipped(fx, "other providers answer otherwise") : -1;
+	domain = link->conn.node->domain;
+	info = link->conn.node->info;
+	ret = fi_srx_context(domain, info->rx_attr, &srx, NULL);
+	if (ret)
+		return skipped(fx, "the core has no shared receive contexts: %s",
+			       fi_strerror(-ret));
+	ret = fi_cntr_open(domain, &attr, &cntr, NULL);
+	if (!ret)
+		ret = fi_endpoint(domain, info, &ep, NULL);
+	if (!ret)
+		ret = fi_ep_bind(ep, &link->conn.node->eq->fid, 0);
+	if (!ret)
+		ret = fi_ep_bind(ep, &link->conn.txcq->fid, FI_TRANSMIT | FI_RECV);
+	if (!ret)
+		ret = fi_ep_bind(ep, &srx->fid, 0);
+	if (!ret)
+		ret = fi_ep_bind(ep, &cntr->fid, FI_RECV);
+	if (ret)
+		ret = failed_call(fx, "opening an endpoint", ret);
+	else
+		ret = expect_refused(fx, "fi_enable", fi_enable(ep), FI_ENOSYS) ||
+		      expect_refused(fx, "fi_ep_bind of a counter to a shared context",
+				     srx->fid.ops->bind(&srx->fid, &cntr->fid, FI_RECV), FI_EINVAL);
+	/* In this order: the endpoint uses both. */
+	if (ep && fi_close(&ep->fid))
+		ret = failed(fx, "the endpoint can't be closed");
+	if (cntr && fi_close(&cntr->fid))
+		ret = failed(fx, "the counter can't be closed");
+	if (fi_close(&srx->fid))
+		ret = failed(fx, "the shared context can't be closed");
+	return ret ? -1 : 0;
+}
+
+/* Errors of the core's are the core's to explain. */
+static int calls_strerror(struct fx *fx)
+{
+	struct link *link = fx_link(fx, NULL, NULL);
+	char text[128];
+
+	if (!link)
+		return -1;
+	text[0] = '\0';
+	return expect(fx,
+		      *fi_cq_strerror(link->conn.txcq, 5, NULL, text, sizeof(text)) &&
+			      *fi_eq_strerror(link->conn.node->eq, 5, NULL, text, sizeof(text)),
+		      "a queue has no words for an error");
+}
+
 const struct test_case call_cases[] = {
 	{"calls_refused", calls_refused},
 	{"calls_atomics_valid", calls_atomics_valid},
 	{"calls_atomics_refused", calls_atomics_refused},
+	{"calls_names", calls_names},
+	{"calls_long_cm_data", calls_long_cm_data},
+	{"calls_domain", calls_domain},
+	{"calls_shared_receives", calls_shared_receives},
+	{"calls_strerror", calls_strerror},
 	{"foreign_objects", foreign_objects},
 	{NULL, NULL},
 };
