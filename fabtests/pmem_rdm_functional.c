@@ -22,7 +22,7 @@ static const struct program program = {
 	.name = "fi_pmem_rdm_functional",
 	.summary = "Checks durable remote writes over FI_EP_RDM.\n"
 		   "Anonymous memory has to be declared: FI_PMEMVERBS_DOMAIN=mhp, say.",
-	.letters = "fdBPMoh",
+	.letters = "fdBPMsoh",
 	.operations = "run this case (may be repeated, or a comma list); list: tell the names "
 		      "(default: all cases)",
 };
