@@ -2,6 +2,7 @@
 /*
  * rdm_cases_calls.c -- calls over FI_EP_RDM that few programs make, or that are refused
  */
+#include <dlfcn.h>
 #include <poll.h>
 #include <string.h>
 
@@ -108,6 +109,58 @@ static int run_inject_data(struct client *client)
 	return expect_none(client);
 }
 
+/* object_of -- the library that a function is in */
+static const void *object_of(const void *function)
+{
+	Dl_info info;
+
+	return dladdr(function, &info) ? info.dli_fbase : NULL;
+}
+
+/*
+ * Reading a counter, or a poll set, moves data, into memory that may be gone: the provider has to
+ * guard that, in counters of every kind.
+ */
+static int run_guarded(struct client *client)
+{
+	static const enum fi_wait_obj kinds[] = {FI_WAIT_NONE, FI_WAIT_UNSPEC, FI_WAIT_FD};
+	const void *ours = object_of((const void *) client->side.ep->rma->writemsg);
+	struct fi_poll_attr poll_attr = {0};
+	struct fid_domain *domain = client->side.domain;
+	int ret = 0;
+
+	for (size_t i = 0; !ret && i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP, .wait_obj = kinds[i]};
+		struct fid_cntr *cntr;
+
+		ret = check(client, fi_cntr_open(domain, &attr, &cntr, NULL), 0, "fi_cntr_open");
+		if (ret)
+			break;
+		if (!ours || object_of((const void *) cntr->ops->read) != ours ||
+		    object_of((const void *) cntr->ops->wait) != ours)
+			ret = FAIL(client, "the calls of counter %zu are not the provider's", i);
+		if (fi_close(&cntr->fid))
+			ret = FAIL(client, "a counter can't be closed");
+	}
+	/* Poll sets do so, too.  Of several each is the provider's. */
+	for (int i = 0; !ret && i < 2; i++) {
+		struct fid_poll *pollset;
+		void *context;
+
+		ret = check(client, domain->ops->poll_open(domain, &poll_attr, &pollset), 0,
+			    "a poll set");
+		if (ret)
+			break;
+		if (object_of((const void *) pollset->ops->poll) != ours)
+			ret = FAIL(client, "the calls of a poll set are not the provider's");
+		else
+			ret = check(client, fi_poll(pollset, &context, 1), 0, "fi_poll");
+		if (fi_close(&pollset->fid))
+			ret = FAIL(client, "a poll set can't be closed");
+	}
+	return ret;
+}
+
 static int run_counter_wait(struct client *client)
 {
 	struct fid_cntr *cntr = client->side.cntr;
@@ -200,6 +253,7 @@ const struct test rdm_call_cases[] = {
 	{"rdm_refused", run_refused, {MAP}, ALWAYS},
 	{"rdm_inject_data", run_inject_data, {MAP}, ALWAYS},
 	{"rdm_counter_wait", run_counter_wait, {MAP, .counter = true, .waits = true}, ALWAYS},
+	{"rdm_guarded", run_guarded, {MAP}, ALWAYS},
 	{"rdm_batches", run_batches, {MAP}, ALWAYS},
 	{"rdm_wait_fd", run_wait_fd, {MAP, .waits = true}, ALWAYS},
 	{0},

@@ -307,19 +307,30 @@ static int rdm_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct f
 	return ret;
 }
 
-/* Counters are read under guard, as CQs are (rdm_cq.h).  All share one table. */
-static struct {
-	pthread_mutex_t lock;
+/*
+ * Counters are read under guard, as CQs are (rdm_cq.h).  RxM has two tables for all of them: with
+ * and without waiting.
+ */
+struct cntr_table {
+	SLIST_ENTRY(cntr_table) next;
 	struct fi_ops_cntr *rxm;
 	PMV_TABLE(fi_ops_cntr) ops;
-} cntrs = {.lock = PTHREAD_MUTEX_INITIALIZER};
+};
+
+static SLIST_HEAD(, cntr_table) cntr_tables = SLIST_HEAD_INITIALIZER(cntr_tables);
+static pthread_mutex_t cntr_tables_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct fi_ops_cntr *rxm_cntr_ops(struct fid_cntr *cntr)
+{
+	return pmv_container_of((char *) cntr->ops, struct cntr_table, ops)->rxm;
+}
 
 static uint64_t cntr_read(struct fid_cntr *cntr)
 {
 	uint64_t ret;
 
 	pmv_guard_enter();
-	ret = cntrs.rxm->read(cntr);
+	ret = rxm_cntr_ops(cntr)->read(cntr);
 	pmv_guard_leave();
 	return ret;
 }
@@ -329,7 +340,7 @@ static uint64_t cntr_readerr(struct fid_cntr *cntr)
 	uint64_t ret;
 
 	pmv_guard_enter();
-	ret = cntrs.rxm->readerr(cntr);
+	ret = rxm_cntr_ops(cntr)->readerr(cntr);
 	pmv_guard_leave();
 	return ret;
 }
@@ -339,28 +350,83 @@ static int cntr_wait(struct fid_cntr *cntr, uint64_t threshold, int timeout)
 	int ret;
 
 	pmv_guard_enter();
-	ret = cntrs.rxm->wait(cntr, threshold, timeout);
+	ret = rxm_cntr_ops(cntr)->wait(cntr, threshold, timeout);
 	pmv_guard_leave();
 	return ret;
+}
+
+/* cntr_table_of -- the one for that table of RxM's, which is never freed; holds the lock */
+static struct cntr_table *cntr_table_of(struct fi_ops_cntr *rxm)
+{
+	struct cntr_table *table;
+
+	SLIST_FOREACH(table, &cntr_tables, next) {
+		if (table->rxm == rxm)
+			return table;
+	}
+	table = calloc(1, sizeof(*table));
+	if (!table)
+		return NULL;
+	table->rxm = rxm;
+	pmv_table_copy(&table->ops, sizeof(table->ops), rxm);
+	table->ops.fn.read = cntr_read;
+	table->ops.fn.readerr = cntr_readerr;
+	table->ops.fn.wait = cntr_wait;
+	SLIST_INSERT_HEAD(&cntr_tables, table, next);
+	return table;
 }
 
 static int rdm_cntr_open(struct fid_domain *fid, struct fi_cntr_attr *attr, struct fid_cntr **cntr,
 			 void *context)
 {
 	int ret = to_rdm_domain(fid)->rxm_ops->cntr_open(fid, attr, cntr, context);
+	struct cntr_table *table;
 
 	if (ret)
 		return ret;
-	pthread_mutex_lock(&cntrs.lock);
-	if (!cntrs.rxm) {
-		PMV_TABLE_REPLACE((*cntr)->ops, cntrs.rxm, cntrs.ops);
-		cntrs.ops.fn.read = cntr_read;
-		cntrs.ops.fn.readerr = cntr_readerr;
-		cntrs.ops.fn.wait = cntr_wait;
-	} else if ((*cntr)->ops == cntrs.rxm) {
-		(*cntr)->ops = &cntrs.ops.fn;
+	pthread_mutex_lock(&cntr_tables_lock);
+	table = cntr_table_of((*cntr)->ops);
+	pthread_mutex_unlock(&cntr_tables_lock);
+	if (!table) {
+		fi_close(&(*cntr)->fid);
+		return -FI_ENOMEM;
 	}
-	pthread_mutex_unlock(&cntrs.lock);
+	(*cntr)->ops = &table->ops.fn;
+	return 0;
+}
+
+/* Poll sets move data, too.  All share one table. */
+static struct {
+	pthread_mutex_t lock;
+	struct fi_ops_poll *rxm;
+	PMV_TABLE(fi_ops_poll) ops;
+} polls = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static int poll_poll(struct fid_poll *pollset, void **context, int count)
+{
+	int ret;
+
+	pmv_guard_enter();
+	ret = polls.rxm->poll(pollset, context, count);
+	pmv_guard_leave();
+	return ret;
+}
+
+static int rdm_poll_open(struct fid_domain *fid, struct fi_poll_attr *attr,
+			 struct fid_poll **pollset)
+{
+	int ret = to_rdm_domain(fid)->rxm_ops->poll_open(fid, attr, pollset);
+
+	if (ret)
+		return ret;
+	pthread_mutex_lock(&polls.lock);
+	if (!polls.rxm) {
+		PMV_TABLE_REPLACE((*pollset)->ops, polls.rxm, polls.ops);
+		polls.ops.fn.poll = poll_poll;
+	} else if ((*pollset)->ops == polls.rxm) {
+		(*pollset)->ops = &polls.ops.fn;
+	}
+	pthread_mutex_unlock(&polls.lock);
 	return 0;
 }
 
@@ -486,6 +552,7 @@ int pmv_rdm_domain_open(struct pmv_rdm_fabric *fabric, struct fi_info *info,
 	rdm->ops.fn.av_open = rdm_av_open;
 	rdm->ops.fn.cq_open = rdm_cq_open;
 	rdm->ops.fn.cntr_open = rdm_cntr_open;
+	rdm->ops.fn.poll_open = rdm_poll_open;
 	fi_freeinfo(rxm_info);
 	return 0;
 
@@ -512,5 +579,10 @@ int pmv_rdm_trywait(struct pmv_rdm_fabric *fabric, struct fid *fid)
 
 	if (ret)
 		return ret;
-	return fabric->fid ? fi_trywait(fabric->fid, &fid, 1) : -FI_ENOSYS;
+	if (!fabric->fid)
+		return -FI_ENOSYS;
+	pmv_guard_enter();
+	ret = fi_trywait(fabric->fid, &fid, 1);
+	pmv_guard_leave();
+	return ret;
 }
