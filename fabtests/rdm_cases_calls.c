@@ -118,13 +118,56 @@ static const void *object_of(const void *function)
 }
 
 /*
- * Reading a counter, or a poll set, moves data, into memory that may be gone: the provider has to
- * guard that, in counters of every kind.
+ * Reading a counter, or a poll set, moves data, into memory that may be gone, and so may calls
+ * that post: the provider has to guard that, in counters of every kind.
  */
 static int run_guarded(struct client *client)
 {
 	static const enum fi_wait_obj kinds[] = {FI_WAIT_NONE, FI_WAIT_UNSPEC, FI_WAIT_FD};
 	const void *ours = object_of((const void *) client->side.ep->rma->writemsg);
+	const struct fi_ops_msg *msg = client->side.ep->msg;
+	const struct fi_ops_tagged *tagged = client->side.ep->tagged;
+	const struct fi_ops_rma *rma = client->side.ep->rma;
+	const struct fi_ops_atomic *atomic = client->side.ep->atomic;
+	const void *posts[] = {
+		msg->recv,
+		msg->recvv,
+		msg->recvmsg,
+		msg->send,
+		msg->sendv,
+		msg->sendmsg,
+		msg->inject,
+		msg->senddata,
+		msg->injectdata,
+		tagged->recv,
+		tagged->recvv,
+		tagged->recvmsg,
+		tagged->send,
+		tagged->sendv,
+		tagged->sendmsg,
+		tagged->inject,
+		tagged->senddata,
+		tagged->injectdata,
+		rma->read,
+		rma->readv,
+		rma->readmsg,
+		rma->write,
+		rma->writev,
+		rma->writemsg,
+		rma->inject,
+		rma->writedata,
+		rma->injectdata,
+		atomic->write,
+		atomic->writev,
+		atomic->writemsg,
+		atomic->inject,
+		atomic->readwrite,
+		atomic->readwritev,
+		atomic->readwritemsg,
+		atomic->compwrite,
+		atomic->compwritev,
+		atomic->compwritemsg,
+	};
 	struct fi_poll_attr poll_attr = {0};
 	struct fid_domain *domain = client->side.domain;
 	int ret = 0;
@@ -141,6 +184,10 @@ static int run_guarded(struct client *client)
 			ret = FAIL(client, "the calls of counter %zu are not the provider's", i);
 		if (fi_close(&cntr->fid))
 			ret = FAIL(client, "a counter can't be closed");
+	}
+	for (size_t i = 0; !ret && i < sizeof(posts) / sizeof(posts[0]); i++) {
+		if (object_of(posts[i]) != ours)
+			ret = FAIL(client, "call %zu that posts is not the provider's", i);
 	}
 	/* Poll sets do so, too.  Of several each is the provider's. */
 	for (int i = 0; !ret && i < 2; i++) {

@@ -14,6 +14,7 @@
 
 #include "base/log.h"
 #include "base/setting.h"
+#include "memory/guard.h"
 #include "memory/key.h"
 #include "rdm/rdm_cq.h"
 
@@ -157,14 +158,20 @@ static ssize_t post_atomic(struct fid_ep *fid, const struct pmv_atomic *atomic,
 {
 	const struct fi_ops_atomic *rxm = PMV_RDM_OF(fid, atomic)->rxm_atomic;
 
+	ssize_t ret;
+
+	pmv_guard_enter();
 	if (atomic->compare)
-		return rxm->compwritemsg(fid, msg, atomic->operand, atomic->operand_desc,
-					 atomic->operand_count, atomic->result, atomic->result_desc,
-					 atomic->result_count, flags);
-	if (atomic->fetch)
-		return rxm->readwritemsg(fid, msg, atomic->result, atomic->result_desc,
-					 atomic->result_count, flags);
-	return rxm->writemsg(fid, msg, flags);
+		ret = rxm->compwritemsg(fid, msg, atomic->operand, atomic->operand_desc,
+					atomic->operand_count, atomic->result, atomic->result_desc,
+					atomic->result_count, flags);
+	else if (atomic->fetch)
+		ret = rxm->readwritemsg(fid, msg, atomic->result, atomic->result_desc,
+					atomic->result_count, flags);
+	else
+		ret = rxm->writemsg(fid, msg, flags);
+	pmv_guard_leave();
+	return ret;
 }
 
 static ssize_t do_atomic(struct fid_ep *fid, const struct pmv_atomic *atomic, uint64_t flags)

@@ -26,6 +26,7 @@
 
 #include "base/log.h"
 #include "engine/length.h"
+#include "memory/guard.h"
 #include "rdm/rdm_cq.h"
 
 /* The write that is being posted.  RxM calls back and can't say on whose behalf. */
@@ -136,16 +137,26 @@ static ssize_t refuse_message(uint64_t flags)
 
 static ssize_t rdm_sendmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags)
 {
+	ssize_t ret;
+
 	if (flags & (FI_COMMIT | FI_IMMED))
 		return refuse_message(flags);
-	return PMV_RDM_OF(fid, msg)->rxm_msg->sendmsg(fid, msg, flags);
+	pmv_guard_enter();
+	ret = PMV_RDM_OF(fid, msg)->rxm_msg->sendmsg(fid, msg, flags);
+	pmv_guard_leave();
+	return ret;
 }
 
 static ssize_t rdm_tsendmsg(struct fid_ep *fid, const struct fi_msg_tagged *msg, uint64_t flags)
 {
+	ssize_t ret;
+
 	if (flags & (FI_COMMIT | FI_IMMED))
 		return refuse_message(flags);
-	return PMV_RDM_OF(fid, tagged)->rxm_tagged->sendmsg(fid, msg, flags);
+	pmv_guard_enter();
+	ret = PMV_RDM_OF(fid, tagged)->rxm_tagged->sendmsg(fid, msg, flags);
+	pmv_guard_leave();
+	return ret;
 }
 
 /* With FI_COMMIT_COMPLETE in op_flags, calls without a flags argument are refused, too. */
@@ -218,7 +229,7 @@ static ssize_t inject_in_pieces(struct fid_ep *fid, const struct fi_msg_rma *msg
 	return rdm->rxm_rma->writemsg(fid, &pieces, flags);
 }
 
-/* begin_write -- `to` stays valid until end_write */
+/* begin_write -- `to` stays valid until end_write; under guard: rdm_calls.c */
 static struct pmv_rdm_ep *begin_write(struct fid_ep *fid, fi_addr_t dest,
 				      const struct fi_rma_iov *to)
 {
@@ -227,11 +238,13 @@ static struct pmv_rdm_ep *begin_write(struct fid_ep *fid, fi_addr_t dest,
 	posting.ep = rdm;
 	posting.dest = dest;
 	posting.to = to;
+	pmv_guard_enter();
 	return rdm;
 }
 
 static ssize_t end_write(ssize_t ret)
 {
+	pmv_guard_leave();
 	posting.ep = NULL;
 	return ret;
 }
@@ -391,6 +404,8 @@ static void replace_tables(struct fid_ep *ep, struct pmv_rdm_ep *rdm)
 
 	PMV_TABLE_REPLACE(ep->msg, rdm->rxm_msg, rdm->msg);
 	PMV_TABLE_REPLACE(ep->tagged, rdm->rxm_tagged, rdm->tagged);
+	PMV_TABLE_REPLACE(ep->rma, rdm->rxm_rma, rdm->rma);
+	pmv_rdm_calls_guard(rdm);
 	rdm->msg.fn.sendmsg = rdm_sendmsg;
 	rdm->tagged.fn.sendmsg = rdm_tsendmsg;
 	if (rdm->tx_op_flags & FI_COMMIT) {
@@ -401,8 +416,6 @@ static void replace_tables(struct fid_ep *ep, struct pmv_rdm_ep *rdm)
 		rdm->tagged.fn.sendv = no_tsendv;
 		rdm->tagged.fn.senddata = no_tsenddata;
 	}
-
-	PMV_TABLE_REPLACE(ep->rma, rdm->rxm_rma, rdm->rma);
 	rdm->rma.fn.writemsg = rdm_writemsg;
 	rdm->rma.fn.write = rdm_write;
 	rdm->rma.fn.writev = rdm_writev;
