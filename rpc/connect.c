@@ -231,9 +231,8 @@ static uint64_t begin(struct pmemrpc_client *client, uint64_t executed, uint64_t
 	return client->missed_from;
 }
 
-/* resume -- what is not executed was not durable: it will be sent again */
-static int resume(struct pmemrpc_client *client, uint64_t executed, uint64_t position,
-		  uint64_t *from)
+int rpc_client_resume(struct pmemrpc_client *client, uint64_t executed, uint64_t position,
+		      uint64_t *from)
 {
 	struct rpc_place place = client->next;
 
@@ -312,7 +311,7 @@ static int settle(struct pmemrpc_client *client, int64_t end)
 		return ret;
 	}
 	if (client->lived)
-		ret = resume(client, executed, position, &from);
+		ret = rpc_client_resume(client, executed, position, &from);
 	else
 		from = begin(client, executed, position);
 	if (!ret)

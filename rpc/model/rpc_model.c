@@ -224,6 +224,11 @@ static const struct fault {
 	{"a welcome before it is durable", WELCOME_EARLY, MUTATION_NONE, NULL, loses_caches,
 	 POOL_ONLY},
 	{"what was executed is sent again", SENT_AGAIN, MUTATION_NONE, NULL, everywhere, ANY_CALL},
+	{"what is sent again has the old key", OLD_KEY, MUTATION_NONE, NULL, everywhere, ANY_CALL},
+	{"replies of an old connection are taken on a new one", OLD_REPLIES, MUTATION_NONE, NULL,
+	 everywhere, ANY_CALL},
+	{"replies that were missed are not asked for", FEW_REPLIES, MUTATION_NONE, NULL, everywhere,
+	 ANY_CALL},
 };
 
 #define NUM_FAULTS (sizeof(faults) / sizeof(faults[0]))
