@@ -17,7 +17,7 @@
 
 /* More are tried by random runs instead. */
 #define MOST_STATES UINT64_C(60000)
-#define MUTANT_STATES UINT64_C(60000)
+#define MUTANT_STATES UINT64_C(200000)
 #define MOST_STEPS UINT64_C(60000)
 
 struct options {
