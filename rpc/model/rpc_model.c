@@ -271,7 +271,7 @@ static struct world_config config_of(const struct memory *memory, const struct s
 		.num_regions = 1,
 		.region_size = stage_len(scene),
 		.num_ops = scene->calls,
-		.app = scene->left ? &stage_pool_app : &stage_app,
+		.app = &stage_app,
 		.arg = scene,
 	};
 

@@ -116,7 +116,7 @@ struct part {
 	size_t len;
 };
 
-extern const struct world_app stage_app, stage_pool_app;
+extern const struct world_app stage_app;
 
 /* stage_len -- of a scene's store */
 size_t stage_len(const struct scene *scene);
