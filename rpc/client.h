@@ -76,6 +76,15 @@ void rpc_client_durable(struct pmemrpc_client *client, uint64_t sequence);
 /* rpc_client_unsent -- nothing of the last connection is under way, or gathered for it */
 void rpc_client_unsent(struct pmemrpc_client *client);
 
+/*
+ * rpc_client_resume -- on a new connection, whose key the ring has already.  The server has
+ * executed so many calls, and goes on at that position: the others were not durable, and will be
+ * sent again. It is asked for the replies from `from` on.  -EUCLEAN: calls that were durable are
+ * lost, or somebody else has used the ring.  In connect.c
+ */
+int rpc_client_resume(struct pmemrpc_client *client, uint64_t executed, uint64_t position,
+		      uint64_t *from);
+
 /* rpc_client_pace -- what the server says of it */
 void rpc_client_pace(struct pmemrpc_client *client, uint64_t pace);
 

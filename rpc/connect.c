@@ -171,6 +171,16 @@ static bool are_cells(const struct pmemrpc_client *client, uint64_t cell, uint64
 	return cell && cell % RPC_ALIGN == 0 && size % cell == 0 && size / cell == window;
 }
 
+/* receive_len -- of a reply, or of what the server says when it forgets */
+static size_t receive_len(size_t reply_max)
+{
+	size_t len = sizeof(struct rpc_reply_message) + reply_max;
+
+	if (len < sizeof(struct rpc_welcome_message))
+		len = sizeof(struct rpc_welcome_message);
+	return rpc_pool_len(len);
+}
+
 /* make_mirror -- once, on the first connection: what the server's sizes are */
 static int make_mirror(struct pmemrpc_client *client)
 {
@@ -186,7 +196,7 @@ static int make_mirror(struct pmemrpc_client *client)
 	    !are_cells(client, cell, size, window))
 		return rpc_fail(&client->error, "what the server says", -EPROTO);
 	client->window = window < receives - 2 ? window : receives - 2;
-	needed = 2 * size + (client->window + 1) * (sizeof(struct rpc_reply_message) + reply_max);
+	needed = 2 * size + (client->window + 1) * receive_len(reply_max);
 	if (client->attr.memory_max && needed > client->attr.memory_max)
 		return rpc_say(&client->error, -FI_E2BIG,
 			       "the server's ring and replies need %llu bytes here: more than "
@@ -231,9 +241,8 @@ static uint64_t begin(struct pmemrpc_client *client, uint64_t executed, uint64_t
 	return client->missed_from;
 }
 
-/* resume -- what is not executed was not durable: it will be sent again */
-static int resume(struct pmemrpc_client *client, uint64_t executed, uint64_t position,
-		  uint64_t *from)
+int rpc_client_resume(struct pmemrpc_client *client, uint64_t executed, uint64_t position,
+		      uint64_t *from)
 {
 	struct rpc_place place = client->next;
 
@@ -312,7 +321,7 @@ static int settle(struct pmemrpc_client *client, int64_t end)
 		return ret;
 	}
 	if (client->lived)
-		ret = resume(client, executed, position, &from);
+		ret = rpc_client_resume(client, executed, position, &from);
 	else
 		from = begin(client, executed, position);
 	if (!ret)
@@ -321,10 +330,7 @@ static int settle(struct pmemrpc_client *client, int64_t end)
 					&client->mirror_mr);
 	if (!ret)
 		ret = rpc_pool_open(&client->replies, &client->link, client->window + 1, 0,
-				    sizeof(struct rpc_reply_message) + client->reply_max >
-						    sizeof(*welcome)
-					    ? sizeof(struct rpc_reply_message) + client->reply_max
-					    : sizeof(*welcome));
+				    receive_len(client->reply_max));
 	if (!ret)
 		ret = send_request(client, RPC_MSG_READY, from, end);
 	if (ret)

@@ -28,13 +28,25 @@ unsigned int rpc_session_notice(struct rpc_session *session, uint64_t data)
 	return calls;
 }
 
+/* hear -- now: from here on its silence counts */
+static void hear(struct rpc_session *session)
+{
+	unsigned int silence_ms = session->server->silence_ms;
+
+	if (session->state == RPC_READY && silence_ms)
+		session->deadline = rpc_now_ms() + silence_ms;
+}
+
 void rpc_session_done(struct rpc_session *session, uint64_t calls)
 {
 	session->server->counters.waiting -= calls;
 	session->notices -= calls;
+	if (session->notices)
+		return;
 	/* It stays so until it has none: what waits for its rate is never everybody's burden. */
-	if (!session->notices)
-		session->limited = false;
+	session->limited = false;
+	/* Its worker may have slept, or executed, since it looked here last. */
+	hear(session);
 }
 
 /* has_token -- its rate allows a call now; else the worker sleeps until it does */
@@ -73,16 +85,12 @@ bool rpc_session_may_execute(struct rpc_session *session)
 
 bool rpc_session_is_silent(struct rpc_session *session, bool heard)
 {
-	unsigned int silence_ms = session->server->silence_ms;
-	int64_t now;
-
-	if (session->state != RPC_READY || !silence_ms)
+	if (session->state != RPC_READY || !session->server->silence_ms)
 		return false;
-	now = rpc_now_ms();
 	/* While a call of its waits, it has to. */
 	if (heard || session->notices)
-		session->deadline = now + silence_ms;
-	return now > session->deadline;
+		hear(session);
+	return rpc_now_ms() > session->deadline;
 }
 
 int rpc_session_sleep_ms(const struct rpc_session *session, int timeout_ms)

@@ -136,7 +136,7 @@ int rpc_pool_open(struct rpc_pool *pool, struct rpc_link *link, unsigned int rec
 	unsigned int count = receives + sends;
 	int ret = 0;
 
-	len = (len + 63) / 64 * 64;
+	len = rpc_pool_len(len);
 	*pool = (struct rpc_pool){.link = link, .receives = receives, .sends = sends, .len = len};
 	pool->buffers = calloc(count, sizeof(*pool->buffers));
 	pool->memory =

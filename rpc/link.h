@@ -79,6 +79,12 @@ int rpc_find_provider(const char *provider, bool server, const char *node, const
 int rpc_link_open(struct rpc_link *link, struct fid_fabric *fabric, struct fid_eq *eq,
 		  struct fi_info *info, struct rpc_error *error);
 
+/* rpc_pool_len -- what a buffer for so much takes */
+static inline size_t rpc_pool_len(size_t len)
+{
+	return (len + 63) / 64 * 64;
+}
+
 /* rpc_pool_open -- the receives are posted; a pool that is all zeros can be closed, too */
 int rpc_pool_open(struct rpc_pool *pool, struct rpc_link *link, unsigned int receives,
 		  unsigned int sends, size_t len);

@@ -276,10 +276,13 @@ void pmemrpc_server_stop(struct pmemrpc_server *server)
 	const uint64_t one = 1;
 	int err = errno;
 
-	/* From now on no call begins. */
-	server->stopping = true;
-	/* It fails only if it was called 2^64 times. */
+	/*
+	 * First, so that the run which ends takes it: if it found nothing, the next one would end
+	 * at once.  It fails only if it was called 2^64 times.
+	 */
 	while (write(server->stop_fd, &one, sizeof(one)) < 0 && errno == EINTR)
 		;
 	errno = err;
+	/* From now on no call begins. */
+	server->stopping = true;
 }

@@ -8,8 +8,8 @@
  *     itself by a notice, and none that was not posted,
  *   - each once and in order: the ledger says so,
  *   - the replies to the last calls are kept, and those that were given are the same ones,
- *   - once a client has come back, nothing is valid that is left in the ring, and its next call is
- *     executed.
+ *   - once the client has come back (comeback.c), nothing is valid that was left in the ring; what
+ *     it sends again and its next call are executed, and it has all replies.
  * What comes of an image depends on nothing but the image and on what was said, so each such pair
  * is looked at once.
  */
@@ -26,6 +26,7 @@
 /* What was said. */
 struct told {
 	uint64_t posted, durable, executed, heard, welcomed;
+	uint64_t freed, replied; /* what else the client has when it comes back */
 };
 
 struct judge {
@@ -125,32 +126,21 @@ static const char *judge_replies(struct judge *judge, unsigned int slot, const s
 	return NULL;
 }
 
-/* come_back -- a client, which sends again what is not executed, and goes on with one call */
-static const char *come_back(struct judge *judge, const struct told *told)
+/* come_back -- the client: what it has left is not valid any more, and it goes on */
+static const char *come_back(struct judge *judge, const struct stage *stage,
+			     const struct told *told)
 {
 	struct rpc_store *store = &judge->server.store;
-	struct rpc_slot *slot = rpc_store_slot(store, 0);
-	uint64_t from = mutant == SENT_AGAIN ? told->executed + 1 : slot->executed + 1;
-	unsigned char argument[1024];
-	struct rpc_ring ring;
+	const char *wrong;
 
 	if (rpc_store_greet(store, 0, 2, NEW_KEY + 1, judge->actor.scene->cell) ||
 	    rpc_server_execute(&judge->executor, 0))
 		return "what an earlier connection has left is valid";
-	ring = rpc_store_ring(store, 0);
-	for (uint64_t i = from; i <= told->posted + 1; i++) {
-		struct rpc_place place = {slot->executed + 1, slot->position};
-		size_t len = stage_fill(judge->actor.scene, i, argument);
-
-		/* Behind it is room, as in a client's copy. */
-		rpc_ring_write(&ring, place, (uint32_t) i, argument, len);
-		if (rpc_server_execute(&judge->executor, 0) != 1)
-			return "a client that has come back can't go on";
-	}
-	if (judge->actor.wrong || stage_ledger(store, 0)->count != told->posted + 1 ||
-	    stage_ledger(store, 0)->order != stage_order(told->posted + 1))
-		return "what is sent again is executed twice, or not at all";
-	return NULL;
+	wrong = comeback(stage, store, &judge->executor);
+	if (!wrong && (judge->actor.wrong || stage_ledger(store, 0)->count != told->posted + 1 ||
+		       stage_ledger(store, 0)->order != stage_order(told->posted + 1)))
+		wrong = "what is sent again is executed twice, or not at all";
+	return wrong;
 }
 
 /* drain -- as rpc_server_drain, but a mutant may find calls for ever */
@@ -181,7 +171,7 @@ static const char *recover_other(struct judge *judge, const struct told *told)
 	return judge_replies(judge, 1, told, left);
 }
 
-static const char *recover(struct judge *judge, const struct told *told)
+static const char *recover(struct judge *judge, const struct stage *stage, const struct told *told)
 {
 	static const struct rpc_sizes any;
 	struct rpc_store *store = &judge->server.store;
@@ -214,7 +204,7 @@ static const char *recover(struct judge *judge, const struct told *told)
 	if (!wrong)
 		wrong = judge_replies(judge, 0, told, executed);
 	if (!wrong)
-		wrong = come_back(judge, told);
+		wrong = come_back(judge, stage, told);
 	rpc_store_close(store);
 	return wrong;
 }
@@ -248,7 +238,9 @@ const char *judge_now(struct world *world, bool final)
 				  .durable = client->durable,
 				  .executed = client->executed,
 				  .heard = stage->scene->before + stage->heard,
-				  .welcomed = stage->welcomed};
+				  .welcomed = stage->welcomed,
+				  .freed = client->freed,
+				  .replied = stage->session.reply};
 	const char *wrong = judge_told(stage);
 	uint64_t hash;
 	void *known;
@@ -261,7 +253,7 @@ const char *judge_now(struct world *world, bool final)
 	if (g_hash_table_lookup_extended(judge->seen, &hash, NULL, &known))
 		return known;
 	judge->images++;
-	wrong = recover(judge, &told);
+	wrong = recover(judge, stage, &told);
 	g_hash_table_insert(judge->seen, g_memdup2(&hash, sizeof(hash)), (void *) wrong);
 	return wrong;
 }

@@ -15,6 +15,12 @@ unsigned int __real_rpc_ring_plan(size_t ring_size, uint64_t position, size_t ar
 				  struct rpc_piece pieces[RPC_MAX_PIECES]);
 unsigned int __wrap_rpc_ring_plan(size_t ring_size, uint64_t position, size_t argument_len,
 				  struct rpc_piece pieces[RPC_MAX_PIECES]);
+void __real_rpc_ring_seal(const struct rpc_ring *ring, struct rpc_place place, size_t argument_len);
+void __wrap_rpc_ring_seal(const struct rpc_ring *ring, struct rpc_place place, size_t argument_len);
+int __real_rpc_client_resume(struct pmemrpc_client *client, uint64_t executed, uint64_t position,
+			     uint64_t *from);
+int __wrap_rpc_client_resume(struct pmemrpc_client *client, uint64_t executed, uint64_t position,
+			     uint64_t *from);
 void __real_rpc_seat_execute(struct rpc_seat *seat);
 void __wrap_rpc_seat_execute(struct rpc_seat *seat);
 int __real_pthread_mutex_lock(pthread_mutex_t *lock);
@@ -53,6 +59,31 @@ unsigned int __wrap_rpc_ring_plan(size_t ring_size, uint64_t position, size_t ar
 		pieces[0] = word;
 	}
 	return count;
+}
+
+void __wrap_rpc_ring_seal(const struct rpc_ring *ring, struct rpc_place place, size_t argument_len)
+{
+	if (mutant != OLD_KEY)
+		__real_rpc_ring_seal(ring, place, argument_len);
+}
+
+int __wrap_rpc_client_resume(struct pmemrpc_client *client, uint64_t executed, uint64_t position,
+			     uint64_t *from)
+{
+	int ret = __real_rpc_client_resume(client, executed, position, from);
+
+	if (mutant == FEW_REPLIES)
+		*from = executed + 1;
+	if (mutant != SENT_AGAIN)
+		return ret;
+	client->pushed = client->executed;
+	for (uint64_t i = client->executed + 1; i <= executed; i++) {
+		struct rpc_posted *posted = &client->calls[i % client->window];
+
+		posted->pieces = 0;
+		rpc_ring_seal(&client->ring, posted->place, posted->argument_len);
+	}
+	return ret;
 }
 
 /* store_effect -- without a transaction */

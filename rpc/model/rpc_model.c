@@ -17,7 +17,7 @@
 
 /* More are tried by random runs instead. */
 #define MOST_STATES UINT64_C(60000)
-#define MUTANT_STATES UINT64_C(60000)
+#define MUTANT_STATES UINT64_C(200000)
 #define MOST_STEPS UINT64_C(60000)
 
 struct options {
@@ -224,6 +224,11 @@ static const struct fault {
 	{"a welcome before it is durable", WELCOME_EARLY, MUTATION_NONE, NULL, loses_caches,
 	 POOL_ONLY},
 	{"what was executed is sent again", SENT_AGAIN, MUTATION_NONE, NULL, everywhere, ANY_CALL},
+	{"what is sent again has the old key", OLD_KEY, MUTATION_NONE, NULL, everywhere, ANY_CALL},
+	{"replies of an old connection are taken on a new one", OLD_REPLIES, MUTATION_NONE, NULL,
+	 everywhere, ANY_CALL},
+	{"replies that were missed are not asked for", FEW_REPLIES, MUTATION_NONE, NULL, everywhere,
+	 ANY_CALL},
 };
 
 #define NUM_FAULTS (sizeof(faults) / sizeof(faults[0]))
@@ -266,7 +271,7 @@ static struct world_config config_of(const struct memory *memory, const struct s
 		.num_regions = 1,
 		.region_size = stage_len(scene),
 		.num_ops = scene->calls,
-		.app = scene->left ? &stage_pool_app : &stage_app,
+		.app = &stage_app,
 		.arg = scene,
 	};
 

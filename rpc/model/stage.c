@@ -559,25 +559,7 @@ const struct world_app stage_app = {
 	.check = check,
 	.is_over = is_over,
 	.describe_post = describe_post,
-};
-
-const struct world_app stage_pool_app = {
-	.cq_format = FI_CQ_FORMAT_DATA,
-	.transmit = FI_TRANSMIT | FI_SELECTIVE_COMPLETION,
-	.threaded = true,
-	.make_memory = make_memory,
-	.open = open_ends,
-	.prepare = prepare,
-	.add_spans = add_spans,
-	.close = close_ends,
-	.leave = leave,
-	.may_post = may_post,
-	.post = post,
-	.poll_home = poll_home,
-	.poll_away = poll_away,
-	.check = check,
-	.is_over = is_over,
-	.describe_post = describe_post,
+	/* Without a pool nothing is ever queued for them. */
 	.others = POOL,
 	.may_help = may_help,
 	.help = help,

@@ -8,7 +8,8 @@
  * but by steps of prov/pmemsim, and the power may fail after each.  Only the connection's beginning
  * is left out: both sides are as they are after READY.
  *
- * After each step judge.c recovers from what a power failure would leave now.
+ * After each step judge.c recovers from what a power failure would leave now, and comeback.c lets
+ * the client come back to that.
  */
 #ifndef RPC_MODEL_STAGE_H
 #define RPC_MODEL_STAGE_H
@@ -58,6 +59,9 @@ enum mutant {
 	SEAT_SHARED,     /* a client's next call does not wait until its seat comes back */
 	WELCOME_EARLY,   /* a client has its new key before that is durable */
 	SENT_AGAIN,      /* who comes back sends again all that has had no reply */
+	OLD_KEY,         /* what is sent again has the key of the old connection */
+	OLD_REPLIES,     /* replies that have come on the old connection are read on the new one */
+	FEW_REPLIES,     /* who comes back asks for no reply that it has missed */
 };
 
 extern enum mutant mutant;
@@ -112,7 +116,7 @@ struct part {
 	size_t len;
 };
 
-extern const struct world_app stage_app, stage_pool_app;
+extern const struct world_app stage_app;
 
 /* stage_len -- of a scene's store */
 size_t stage_len(const struct scene *scene);
@@ -133,6 +137,10 @@ struct ledger *stage_ledger(const struct rpc_store *store, unsigned int client);
 
 /* stage_order -- a ledger's, after all calls up to this one */
 uint64_t stage_order(uint64_t sequence);
+
+/* comeback.c: what is wrong when the client comes back to a store that has recovered, or NULL */
+const char *comeback(const struct stage *stage, struct rpc_store *store,
+		     struct rpc_executor *executor);
 
 /* judge.c */
 struct judge *judge_open(const struct world *world);
