@@ -89,6 +89,22 @@ static int run_refused(struct client *client)
 	       expect_none(client);
 }
 
+/* What has to follow an atomic would wait for ever for somebody who reads the queue. */
+static int run_sets(struct client *client)
+{
+	struct fid_domain *domain = client->side.domain;
+	struct fid_fabric *fabric = client->side.fabric;
+	struct fi_poll_attr poll_attr = {0};
+	struct fi_wait_attr wait_attr = {.wait_obj = FI_WAIT_UNSPEC};
+	struct fid_poll *pollset;
+	struct fid_wait *waitset;
+
+	return check(client, domain->ops->poll_open(domain, &poll_attr, &pollset), -FI_ENOSYS,
+		     "a poll set") ||
+	       check(client, fabric->ops->wait_open(fabric, &wait_attr, &waitset), -FI_ENOSYS,
+		     "a wait set");
+}
+
 /* It never completes here; at the target it does. */
 static int run_inject_data(struct client *client)
 {
@@ -191,7 +207,7 @@ static int run_guarded(struct client *client)
 	}
 	/* Poll sets do so, too; fi_poll itself is deprecated since 2.0.  Of several each is the
 	 * provider's. */
-	for (int i = 0; !ret && i < 2; i++) {
+	for (int i = 0; !ret && !commit_all && i < 2; i++) {
 		struct fid_poll *pollset;
 		void *context;
 
@@ -299,6 +315,7 @@ const struct test rdm_call_cases[] = {
 	{"rdm_messages_op_flags", run_messages, {MAP, .op_flags = FI_COMMIT_COMPLETE}, ALWAYS},
 	{"rdm_messages_immediate", run_immediate, {MAP}, ALWAYS},
 	{"rdm_refused", run_refused, {MAP}, ALWAYS},
+	{"rdm_sets", run_sets, {MAP}, COMMIT_ALL},
 	{"rdm_inject_data", run_inject_data, {MAP}, ALWAYS},
 	{"rdm_counter_wait", run_counter_wait, {MAP, .counter = true, .waits = true}, ALWAYS},
 	{"rdm_guarded", run_guarded, {MAP}, ALWAYS},

@@ -395,6 +395,19 @@ static int rdm_cntr_open(struct fid_domain *fid, struct fi_cntr_attr *attr, stru
 	return 0;
 }
 
+/*
+ * sets_are_refused -- a set looks at RxM's queue alone.  A commit behind an atomic that waits for
+ * room there would wait for ever, as nobody reads the queue.
+ */
+static int sets_are_refused(const char *kind)
+{
+	if (!pmv_setting.commit_all)
+		return 0;
+	PMV_WARN(FABRIC, "a %s set can't be had with FI_PMEMVERBS_COMMIT=all: read the queues\n",
+		 kind);
+	return -FI_ENOSYS;
+}
+
 /* Poll sets move data, too.  All share one table. */
 static struct {
 	pthread_mutex_t lock;
@@ -415,8 +428,10 @@ static int poll_poll(struct fid_poll *pollset, void **context, int count)
 static int rdm_poll_open(struct fid_domain *fid, struct fi_poll_attr *attr,
 			 struct fid_poll **pollset)
 {
-	int ret = to_rdm_domain(fid)->rxm_ops->poll_open(fid, attr, pollset);
+	int ret = sets_are_refused("poll");
 
+	if (!ret)
+		ret = to_rdm_domain(fid)->rxm_ops->poll_open(fid, attr, pollset);
 	if (ret)
 		return ret;
 	pthread_mutex_lock(&polls.lock);
@@ -566,9 +581,12 @@ free:
 int pmv_rdm_wait_open(struct pmv_rdm_fabric *fabric, struct fi_wait_attr *attr,
 		      struct fid_wait **waitset)
 {
+	int ret = sets_are_refused("wait");
+
+	if (!ret && open_rxm(fabric))
+		ret = -FI_ENOSYS;
 	/* fi_wait_open itself warns, since 2.0, that wait sets are deprecated. */
-	return open_rxm(fabric) ? -FI_ENOSYS
-				: fabric->fid->ops->wait_open(fabric->fid, attr, waitset);
+	return ret ? ret : fabric->fid->ops->wait_open(fabric->fid, attr, waitset);
 }
 
 int pmv_rdm_trywait(struct pmv_rdm_fabric *fabric, struct fid *fid)

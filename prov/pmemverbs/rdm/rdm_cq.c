@@ -245,7 +245,9 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *entry, uin
 		/* Not every caller's structure is new enough to have the field for its size. */
 		entry->err_data = NULL;
 	} else {
+		pmv_guard_enter();
 		ret = cq->rxm_ops->readerr(fid, entry, flags);
+		pmv_guard_leave();
 		deferred = ret > 0 ? deferred_of(cq, entry->op_context) : NULL;
 	}
 	if (deferred) {
