@@ -228,7 +228,7 @@ Test(atomics, know_the_size_of_every_operand)
 		{FI_DOUBLE_COMPLEX, 2 * sizeof(double)},
 		{FI_LONG_DOUBLE, sizeof(long double)},
 		{FI_LONG_DOUBLE_COMPLEX, 2 * sizeof(long double)},
-		{FI_DATATYPE_LAST, 2 * sizeof(long double)},
+		{(enum fi_datatype) FI_DATATYPE_LAST, 2 * sizeof(long double)},
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
