@@ -20,6 +20,7 @@
 #include "engine/core.h"
 #include "engine/info.h"
 #include "memory/guard.h"
+#include "rdm/rdm_calls.h"
 #include "rdm/rdm_cq.h"
 #include "rdm/rdm_ep.h"
 #include "base/table.h"
@@ -307,92 +308,17 @@ static int rdm_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct f
 	return ret;
 }
 
-/*
- * Counters are read under guard, as CQs are (rdm_cq.h).  RxM has two tables for all of them: with
- * and without waiting.
- */
-struct cntr_table {
-	SLIST_ENTRY(cntr_table) next;
-	struct fi_ops_cntr *rxm;
-	PMV_TABLE(fi_ops_cntr) ops;
-};
-
-static SLIST_HEAD(, cntr_table) cntr_tables = SLIST_HEAD_INITIALIZER(cntr_tables);
-static pthread_mutex_t cntr_tables_lock = PTHREAD_MUTEX_INITIALIZER;
-
-static struct fi_ops_cntr *rxm_cntr_ops(struct fid_cntr *cntr)
-{
-	return pmv_container_of((char *) cntr->ops, struct cntr_table, ops)->rxm;
-}
-
-static uint64_t cntr_read(struct fid_cntr *cntr)
-{
-	uint64_t ret;
-
-	pmv_guard_enter();
-	ret = rxm_cntr_ops(cntr)->read(cntr);
-	pmv_guard_leave();
-	return ret;
-}
-
-static uint64_t cntr_readerr(struct fid_cntr *cntr)
-{
-	uint64_t ret;
-
-	pmv_guard_enter();
-	ret = rxm_cntr_ops(cntr)->readerr(cntr);
-	pmv_guard_leave();
-	return ret;
-}
-
-static int cntr_wait(struct fid_cntr *cntr, uint64_t threshold, int timeout)
-{
-	int ret;
-
-	pmv_guard_enter();
-	ret = rxm_cntr_ops(cntr)->wait(cntr, threshold, timeout);
-	pmv_guard_leave();
-	return ret;
-}
-
-/* cntr_table_of -- the one for that table of RxM's, which is never freed; holds the lock */
-static struct cntr_table *cntr_table_of(struct fi_ops_cntr *rxm)
-{
-	struct cntr_table *table;
-
-	SLIST_FOREACH(table, &cntr_tables, next) {
-		if (table->rxm == rxm)
-			return table;
-	}
-	table = calloc(1, sizeof(*table));
-	if (!table)
-		return NULL;
-	table->rxm = rxm;
-	pmv_table_copy(&table->ops, sizeof(table->ops), rxm);
-	table->ops.fn.read = cntr_read;
-	table->ops.fn.readerr = cntr_readerr;
-	table->ops.fn.wait = cntr_wait;
-	SLIST_INSERT_HEAD(&cntr_tables, table, next);
-	return table;
-}
-
 static int rdm_cntr_open(struct fid_domain *fid, struct fi_cntr_attr *attr, struct fid_cntr **cntr,
 			 void *context)
 {
 	int ret = to_rdm_domain(fid)->rxm_ops->cntr_open(fid, attr, cntr, context);
-	struct cntr_table *table;
 
 	if (ret)
 		return ret;
-	pthread_mutex_lock(&cntr_tables_lock);
-	table = cntr_table_of((*cntr)->ops);
-	pthread_mutex_unlock(&cntr_tables_lock);
-	if (!table) {
+	ret = pmv_rdm_calls_guard_cntr(*cntr);
+	if (ret)
 		fi_close(&(*cntr)->fid);
-		return -FI_ENOMEM;
-	}
-	(*cntr)->ops = &table->ops.fn;
-	return 0;
+	return ret;
 }
 
 /*
@@ -408,23 +334,6 @@ static int sets_are_refused(const char *kind)
 	return -FI_ENOSYS;
 }
 
-/* Poll sets move data, too.  All share one table. */
-static struct {
-	pthread_mutex_t lock;
-	struct fi_ops_poll *rxm;
-	PMV_TABLE(fi_ops_poll) ops;
-} polls = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-static int poll_poll(struct fid_poll *pollset, void **context, int count)
-{
-	int ret;
-
-	pmv_guard_enter();
-	ret = polls.rxm->poll(pollset, context, count);
-	pmv_guard_leave();
-	return ret;
-}
-
 static int rdm_poll_open(struct fid_domain *fid, struct fi_poll_attr *attr,
 			 struct fid_poll **pollset)
 {
@@ -432,17 +341,9 @@ static int rdm_poll_open(struct fid_domain *fid, struct fi_poll_attr *attr,
 
 	if (!ret)
 		ret = to_rdm_domain(fid)->rxm_ops->poll_open(fid, attr, pollset);
-	if (ret)
-		return ret;
-	pthread_mutex_lock(&polls.lock);
-	if (!polls.rxm) {
-		PMV_TABLE_REPLACE((*pollset)->ops, polls.rxm, polls.ops);
-		polls.ops.fn.poll = poll_poll;
-	} else if ((*pollset)->ops == polls.rxm) {
-		(*pollset)->ops = &polls.ops.fn;
-	}
-	pthread_mutex_unlock(&polls.lock);
-	return 0;
+	if (!ret)
+		pmv_rdm_calls_guard_poll(*pollset);
+	return ret;
 }
 
 static int rdm_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av **av,

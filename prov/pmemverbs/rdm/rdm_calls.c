@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * rdm_calls.c -- the calls of FI_EP_RDM that are RxM's, under guard
- *
- * RxM moves data also in calls that post, if there is no room or no connection yet: it executes
- * peers' atomics, and copies messages.  A page of that memory may be gone (memory/guard.h).
- */
+/* rdm_calls.c -- calls over FI_EP_RDM that are RxM's, under guard; rdm_calls.h says why */
+#include "rdm/rdm_calls.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/queue.h>
+
+#include <rdma/fi_errno.h>
+
+#include "base/container.h"
+#include "base/table.h"
+#include "memory/guard.h"
 #include "rdm/rdm_ep.h"
 
-#include "memory/guard.h"
+/* Endpoints */
 
 /* GUARDED -- a function for that place of a table, which calls RxM's */
 #define GUARDED(table, name, params, ...)                                                          \
@@ -85,4 +91,115 @@ void pmv_rdm_calls_guard(struct pmv_rdm_ep *rdm)
 	rma->read = rma_read;
 	rma->readv = rma_readv;
 	rma->readmsg = rma_readmsg;
+}
+
+/* Counters */
+
+/* RxM has two tables for all counters: with and without waiting. */
+struct cntr_table {
+	SLIST_ENTRY(cntr_table) next;
+	struct fi_ops_cntr *rxm;
+	PMV_TABLE(fi_ops_cntr) ops;
+};
+
+static SLIST_HEAD(, cntr_table) cntr_tables = SLIST_HEAD_INITIALIZER(cntr_tables);
+static pthread_mutex_t cntr_tables_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct fi_ops_cntr *rxm_cntr_ops(struct fid_cntr *cntr)
+{
+	return pmv_container_of((char *) cntr->ops, struct cntr_table, ops)->rxm;
+}
+
+static uint64_t cntr_read(struct fid_cntr *cntr)
+{
+	uint64_t ret;
+
+	pmv_guard_enter();
+	ret = rxm_cntr_ops(cntr)->read(cntr);
+	pmv_guard_leave();
+	return ret;
+}
+
+static uint64_t cntr_readerr(struct fid_cntr *cntr)
+{
+	uint64_t ret;
+
+	pmv_guard_enter();
+	ret = rxm_cntr_ops(cntr)->readerr(cntr);
+	pmv_guard_leave();
+	return ret;
+}
+
+static int cntr_wait(struct fid_cntr *cntr, uint64_t threshold, int timeout)
+{
+	int ret;
+
+	pmv_guard_enter();
+	ret = rxm_cntr_ops(cntr)->wait(cntr, threshold, timeout);
+	pmv_guard_leave();
+	return ret;
+}
+
+/* cntr_table_of -- the one for that table of RxM's, which is never freed; holds the lock */
+static struct cntr_table *cntr_table_of(struct fi_ops_cntr *rxm)
+{
+	struct cntr_table *table;
+
+	SLIST_FOREACH(table, &cntr_tables, next) {
+		if (table->rxm == rxm)
+			return table;
+	}
+	table = calloc(1, sizeof(*table));
+	if (!table)
+		return NULL;
+	table->rxm = rxm;
+	pmv_table_copy(&table->ops, sizeof(table->ops), rxm);
+	table->ops.fn.read = cntr_read;
+	table->ops.fn.readerr = cntr_readerr;
+	table->ops.fn.wait = cntr_wait;
+	SLIST_INSERT_HEAD(&cntr_tables, table, next);
+	return table;
+}
+
+int pmv_rdm_calls_guard_cntr(struct fid_cntr *cntr)
+{
+	struct cntr_table *table;
+
+	pthread_mutex_lock(&cntr_tables_lock);
+	table = cntr_table_of(cntr->ops);
+	pthread_mutex_unlock(&cntr_tables_lock);
+	if (!table)
+		return -FI_ENOMEM;
+	cntr->ops = &table->ops.fn;
+	return 0;
+}
+
+/* Poll sets, which all share one table */
+
+static struct {
+	pthread_mutex_t lock;
+	struct fi_ops_poll *rxm;
+	PMV_TABLE(fi_ops_poll) ops;
+} polls = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static int poll_poll(struct fid_poll *pollset, void **context, int count)
+{
+	int ret;
+
+	pmv_guard_enter();
+	ret = polls.rxm->poll(pollset, context, count);
+	pmv_guard_leave();
+	return ret;
+}
+
+void pmv_rdm_calls_guard_poll(struct fid_poll *pollset)
+{
+	pthread_mutex_lock(&polls.lock);
+	if (!polls.rxm) {
+		PMV_TABLE_REPLACE(pollset->ops, polls.rxm, polls.ops);
+		polls.ops.fn.poll = poll_poll;
+	} else if (pollset->ops == polls.rxm) {
+		pollset->ops = &polls.ops.fn;
+	}
+	pthread_mutex_unlock(&polls.lock);
 }

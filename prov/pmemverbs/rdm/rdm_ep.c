@@ -27,6 +27,7 @@
 #include "base/log.h"
 #include "engine/length.h"
 #include "memory/guard.h"
+#include "rdm/rdm_calls.h"
 #include "rdm/rdm_cq.h"
 
 /* The write that is being posted.  RxM calls back and can't say on whose behalf. */
@@ -229,7 +230,7 @@ static ssize_t inject_in_pieces(struct fid_ep *fid, const struct fi_msg_rma *msg
 	return rdm->rxm_rma->writemsg(fid, &pieces, flags);
 }
 
-/* begin_write -- `to` stays valid until end_write; under guard: rdm_calls.c */
+/* begin_write -- `to` stays valid until end_write; under guard: rdm_calls.h */
 static struct pmv_rdm_ep *begin_write(struct fid_ep *fid, fi_addr_t dest,
 				      const struct fi_rma_iov *to)
 {

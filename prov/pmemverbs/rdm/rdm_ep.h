@@ -71,9 +71,6 @@ extern const struct pmv_hooks pmv_rdm_ep_hooks;
 ssize_t pmv_rdm_ep_may_commit(struct pmv_lost_writes *tracker, const uint32_t *keys, size_t count,
 			      bool all);
 
-/* rdm_calls.c: pmv_rdm_calls_guard -- replace the calls for which nothing else is done */
-void pmv_rdm_calls_guard(struct pmv_rdm_ep *rdm);
-
 /* rdm_atomic.c: atomics, which RxM sends as messages */
 
 /*

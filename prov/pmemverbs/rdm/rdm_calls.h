@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * rdm_calls.h -- calls over FI_EP_RDM that are RxM's, under guard
+ *
+ * When an application reads a counter or asks a poll set, RxM executes what has arrived, as it does
+ * when a queue is read (rdm_cq.h).  It does so in calls that post, too, if there is no room or no
+ * connection yet.  A page of the memory that it touches may be gone: memory/guard.h.
+ */
+#ifndef PMV_RDM_CALLS_H
+#define PMV_RDM_CALLS_H
+
+#include <rdma/fi_domain.h>
+#include <rdma/fi_eq.h>
+
+struct pmv_rdm_ep;
+
+/* pmv_rdm_calls_guard -- replace the calls of an endpoint for which nothing else is done */
+void pmv_rdm_calls_guard(struct pmv_rdm_ep *rdm);
+
+/* pmv_rdm_calls_guard_cntr -- those of a counter that RxM has just opened; 0 or -FI_ENOMEM */
+int pmv_rdm_calls_guard_cntr(struct fid_cntr *cntr);
+
+/* pmv_rdm_calls_guard_poll -- the same for a poll set */
+void pmv_rdm_calls_guard_poll(struct fid_poll *pollset);
+
+#endif /* PMV_RDM_CALLS_H */
