@@ -26,6 +26,7 @@ static const struct pmv_core cores[] = {
 	 .caps = PMV_ENGINE_FENCE,
 	 .lingers = true,
 	 .imm_receives = true,
+	 .means_ipv4 = true,
 	 .values_until = FI_VERSION(2, 2)},
 	{.name = "tcp",
 	 .ops = &pmv_engine_libfabric,

@@ -36,6 +36,7 @@ struct pmv_core {
 	bool driven;       /* it moves data only inside calls that read its queues */
 	bool imm_receives; /* a write with immediate data uses up a receive, as a message does */
 	bool needs_cqs;    /* it can't work without a CQ in either direction */
+	bool means_ipv4;   /* it takes an address of no format for one of IPv4 */
 	/*
 	 * Up to this version of libfabric it takes the operand of a fetching or comparing
 	 * atomic from fi_msg_atomic::addr, and the comparand from the pointer itself.

@@ -211,9 +211,16 @@ static struct fi_info *ask_core(const struct pmv_core *core, uint32_t version, c
 	core_hints->ep_attr->type = FI_EP_MSG;
 	/* The key size is this provider's promise, not the core's. */
 	core_hints->domain_attr->mr_key_size = 0;
-	if (fi_getinfo(pmv_info_api_version(version), node, service, flags | PMV_INFO_HIDDEN,
-		       core_hints, &list))
+	version = pmv_info_api_version(version);
+	flags |= PMV_INFO_HIDDEN;
+	if (fi_getinfo(version, node, service, flags, core_hints, &list))
 		list = NULL;
+	if (!list && core->means_ipv4 && core_hints->addr_format == FI_FORMAT_UNSPEC &&
+	    (node || core_hints->src_addr || core_hints->dest_addr)) {
+		core_hints->addr_format = FI_SOCKADDR_IN6;
+		if (fi_getinfo(version, node, service, flags, core_hints, &list))
+			list = NULL;
+	}
 	fi_freeinfo(core_hints);
 	return pmv_info_filter(list, is_usable, &(struct question){core, hints});
 }

@@ -21,7 +21,8 @@
 
 /* As libfabric.conf has them, of which the environment knows nothing. */
 static const char *provider, *num_msg_eps, *sar_limit;
-static int asked; /* cores and RxM */
+static int asked;           /* cores and RxM */
+static uint32_t formats[4]; /* ... and for addresses of which */
 
 int __wrap_fi_param_get(struct fi_provider *prov, const char *name, void *value);
 int __wrap_fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
@@ -49,9 +50,9 @@ int __wrap_fi_param_get(struct fi_provider *prov, const char *name, void *value)
 int __wrap_fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
 		      const struct fi_info *hints, struct fi_info **info)
 {
-	(void) version, (void) node, (void) service, (void) flags, (void) hints;
+	(void) version, (void) node, (void) service, (void) flags;
 	*info = NULL;
-	asked++;
+	formats[asked++ % 4] = hints->addr_format;
 	return -FI_ENODATA;
 }
 
@@ -230,4 +231,25 @@ Test(hmem, is_not_offered_either)
 		cr_expect(info->caps & FI_PMEM);
 		fi_freeinfo(info);
 	}
+}
+
+/* verbs looks for no address of IPv6 unless it is told to; tcp looks for any. */
+Test(addresses, of_ipv6_are_looked_for_where_there_are_none_of_ipv4)
+{
+	struct fi_info *hints = new_hints(PMV_NAME), *info;
+
+	hints->ep_attr->type = FI_EP_MSG;
+	asked = 0;
+	cr_assert_eq(pmv_getinfo(FI_VERSION(1, 17), "fd00::1", NULL, 0, hints, &info), -FI_ENODATA);
+	cr_assert_eq(asked, 3);
+	cr_expect_eq(formats[0], FI_FORMAT_UNSPEC);
+	cr_expect_eq(formats[1], FI_SOCKADDR_IN6);
+	cr_expect_eq(formats[2], FI_FORMAT_UNSPEC);
+	/* Who asks for a format gets no other. */
+	hints->addr_format = FI_SOCKADDR_IN;
+	asked = 0;
+	cr_assert_eq(pmv_getinfo(FI_VERSION(1, 17), "fd00::1", NULL, 0, hints, &info), -FI_ENODATA);
+	cr_assert_eq(asked, 2);
+	cr_expect_eq(formats[0], FI_SOCKADDR_IN);
+	fi_freeinfo(hints);
 }
