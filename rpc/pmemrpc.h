@@ -304,7 +304,8 @@ int pmemrpc_server_run(struct pmemrpc_server *server);
 
 /*
  * pmemrpc_server_stop -- may be called from another thread, and from a signal handler.  Calls that
- * are being executed are executed to their end; all others stay in the log
+ * are being executed are executed to their end; all others stay in the log.  If the server does not
+ * run, its next run ends at once
  */
 void pmemrpc_server_stop(struct pmemrpc_server *server);
 
