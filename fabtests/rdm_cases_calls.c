@@ -4,7 +4,10 @@
  */
 #include <dlfcn.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <rdma/fi_ext_pmemverbs.h>
 #include <rdma/fi_tagged.h>
@@ -49,6 +52,35 @@ static int run_immediate(struct client *client)
 	       expect_none(client);
 }
 
+static uint64_t no_read(struct fid_cntr *cntr)
+{
+	(void) cntr;
+	return 0;
+}
+
+static int no_close(struct fid *fid)
+{
+	(void) fid;
+	return -FI_ENOSYS;
+}
+
+/* foreign_objects -- of another provider, or of FI_EP_MSG, as the endpoint sees them */
+static int foreign_objects(struct client *client)
+{
+	static struct fi_ops ops = {.size = sizeof(ops), .close = no_close};
+	static struct fi_ops_cntr cntr_ops = {.size = sizeof(cntr_ops), .read = no_read};
+	struct fid_cq cq = {.fid = {.fclass = FI_CLASS_CQ, .ops = &ops}};
+	struct fid_cntr cntr = {.fid = {.fclass = FI_CLASS_CNTR, .ops = &ops}, .ops = &cntr_ops};
+	struct fid *one = &cntr.fid;
+
+	return check(client, fi_ep_bind(client->side.ep, &cq.fid, FI_RECV), -FI_EINVAL,
+		     "a foreign queue") ||
+	       check(client, fi_ep_bind(client->side.ep, one, FI_WRITE), -FI_EINVAL,
+		     "a foreign counter") ||
+	       check(client, fi_trywait(client->side.fabric, &one, 1), -FI_ENOSYS,
+		     "fi_trywait for a foreign counter");
+}
+
 static int run_refused(struct client *client)
 {
 	struct fid_domain *domain = client->side.domain;
@@ -75,7 +107,8 @@ static int run_refused(struct client *client)
 	both[1].len = 64;
 	uneven.rma_iov = both;
 	uneven.rma_iov_count = 2;
-	return check(client, fi_av_open(domain, &events, &av, NULL), -FI_ENOSYS,
+	return foreign_objects(client) ||
+	       check(client, fi_av_open(domain, &events, &av, NULL), -FI_ENOSYS,
 		     "an address vector with events") ||
 	       check(client, fi_open_ops(&domain->fid, "nosuch_ops", 0, &ops, NULL), -FI_ENOSYS,
 		     "unknown operations") ||
@@ -108,7 +141,6 @@ static int run_sets(struct client *client)
 /* It never completes here; at the target it does. */
 static int run_inject_data(struct client *client)
 {
-	struct notice notice;
 	ssize_t ret;
 
 	pattern_fill(client->buf, SIZE, 21, 0);
@@ -117,12 +149,8 @@ static int run_inject_data(struct client *client)
 	POST(client, ret,
 	     fi_inject_writedata(client->side.ep, client->buf, INJECT, 77, client->server,
 				 client->offer.addr, client->offer.key));
-	if (check(client, ret, 0, "fi_inject_writedata") ||
-	    ask(client, ASK_NOTICES, 1, 0, &notice, sizeof(notice)))
-		return -1;
-	if (notice.data != 77 || memcmp(&notice.seen, client->buf, sizeof(notice.seen)))
-		return FAIL(client, "the notice has other data, or came before the write");
-	return expect_none(client);
+	return check(client, ret, 0, "fi_inject_writedata") || expect_notice(client, 1, 77) ||
+	       expect_none(client);
 }
 
 /* object_of -- the library that a function is in */
@@ -134,8 +162,8 @@ static const void *object_of(const void *function)
 }
 
 /*
- * Reading a counter, or a poll set, moves data, into memory that may be gone, and so may calls
- * that post: the provider has to guard that, in counters of every kind.
+ * Reading a counter moves data, into memory that may be gone (rdm_lost_counter), and so do calls
+ * that post when there is no room: the provider has to guard all of them.
  */
 static int run_guarded(struct client *client)
 {
@@ -184,7 +212,6 @@ static int run_guarded(struct client *client)
 		atomic->compwritev,
 		atomic->compwritemsg,
 	};
-	struct fi_poll_attr poll_attr = {0};
 	struct fid_domain *domain = client->side.domain;
 	int ret = 0;
 
@@ -205,24 +232,166 @@ static int run_guarded(struct client *client)
 		if (object_of(posts[i]) != ours)
 			ret = FAIL(client, "call %zu that posts is not the provider's", i);
 	}
-	/* Poll sets do so, too; fi_poll itself is deprecated since 2.0.  Of several each is the
-	 * provider's. */
-	for (int i = 0; !ret && !commit_all && i < 2; i++) {
-		struct fid_poll *pollset;
-		void *context;
-
-		ret = check(client, domain->ops->poll_open(domain, &poll_attr, &pollset), 0,
-			    "a poll set");
-		if (ret)
-			break;
-		if (object_of((const void *) pollset->ops->poll) != ours)
-			ret = FAIL(client, "the calls of a poll set are not the provider's");
-		else
-			ret = check(client, pollset->ops->poll(pollset, &context, 1), 0, "fi_poll");
-		if (fi_close(&pollset->fid))
-			ret = FAIL(client, "a poll set can't be closed");
-	}
 	return ret;
+}
+
+/* is_there -- without touching it */
+static bool is_there(const int pipe_fds[2], const void *word)
+{
+	uint64_t value;
+
+	return write(pipe_fds[1], word, sizeof(value)) == sizeof(value) &&
+	       read(pipe_fds[0], &value, sizeof(value)) == sizeof(value);
+}
+
+/* Its second page loses its memory. */
+struct losing {
+	char *memory;
+	size_t page;
+	int file;
+	int pipe_fds[2];
+	struct fid_mr *mr;
+	struct fid_poll *pollset;
+};
+
+/* What moves data without reading the queue: 0 or an error. */
+typedef ssize_t (*drive_fn)(struct client *client, struct losing *losing);
+
+static ssize_t by_counter(struct client *client, struct losing *losing)
+{
+	(void) losing;
+	fi_cntr_read(client->side.cntr);
+	return 0;
+}
+
+static ssize_t by_error_counter(struct client *client, struct losing *losing)
+{
+	(void) losing;
+	fi_cntr_readerr(client->side.cntr);
+	return 0;
+}
+
+/* As many never come. */
+static ssize_t by_wait(struct client *client, struct losing *losing)
+{
+	int ret = fi_cntr_wait(client->side.cntr, UINT64_MAX, 1);
+
+	(void) losing;
+	return ret == -FI_ETIMEDOUT || ret == -FI_EAVAIL ? 0 : ret;
+}
+
+static ssize_t by_poll_set(struct client *client, struct losing *losing)
+{
+	void *context;
+	int ret = losing->pollset->ops->poll(losing->pollset, &context, 1);
+
+	(void) client;
+	return ret < 0 ? ret : 0;
+}
+
+/* name_itself -- what comes goes to this process's own memory */
+static int name_itself(struct client *client, struct losing *losing)
+{
+	bool virt_addr = client->side.info->domain_attr->mr_mode & FI_MR_VIRT_ADDR;
+	struct fi_poll_attr poll_attr = {0};
+	size_t len = sizeof(client->offer.name);
+	int ret;
+
+	losing->page = (size_t) sysconf(_SC_PAGESIZE);
+	losing->file = memfd_create("losing", MFD_CLOEXEC);
+	if (losing->file < 0 || pipe(losing->pipe_fds) ||
+	    ftruncate(losing->file, 2 * (off_t) losing->page))
+		return FAIL(client, "no memory to lose");
+	losing->memory =
+		mmap(NULL, 2 * losing->page, PROT_READ | PROT_WRITE, MAP_SHARED, losing->file, 0);
+	if (losing->memory == MAP_FAILED)
+		return FAIL(client, "no memory to lose");
+	ret = side_register(&client->side, losing->memory, 2 * losing->page,
+			    FI_REMOTE_READ | FI_REMOTE_WRITE, commit_all ? 0 : FI_RMA_PMEM,
+			    &losing->mr);
+	if (!ret && !commit_all)
+		ret = client->side.domain->ops->poll_open(client->side.domain, &poll_attr,
+							  &losing->pollset);
+	if (!ret && !commit_all)
+		ret = losing->pollset->ops->poll_add(losing->pollset, &client->side.cq->fid, 0);
+	if (ret || fi_getname(&client->side.ep->fid, client->offer.name, &len) ||
+	    fi_av_insert(client->side.av, client->offer.name, 1, &client->server, 0, NULL) != 1)
+		return FAIL(client, "it can't name itself");
+	client->offer.key = fi_mr_key(losing->mr);
+	client->offer.addr = losing->page + (virt_addr ? (uintptr_t) losing->memory : 0);
+	return 0;
+}
+
+/* lose_page -- an atomic arrives where there is no page any more, and the process goes on */
+static int lose_page(struct client *client, struct losing *losing, drive_fn drive)
+{
+	uint64_t end = now_ns() + PATIENCE_NS, *word;
+
+	*(uint64_t *) client->buf = 5;
+	if (name_itself(client, losing))
+		return -1;
+	word = (uint64_t *) (losing->memory + losing->page);
+	if (check(client, sum(client, 0, 0), 0, "an atomic") || await(client, 0, FI_ATOMIC))
+		return -1;
+	if (ftruncate(losing->file, (off_t) losing->page))
+		return FAIL(client, "the page stays");
+	if (check(client, sum(client, 1, 0), 0, "an atomic that finds no page"))
+		return -1;
+	while (!is_there(losing->pipe_fds, word)) {
+		ssize_t ret = drive(client, losing);
+
+		if (ret)
+			return check(client, ret, 0, "what moves data");
+		if (now_ns() > end)
+			return FAIL(client, "the atomic is not executed");
+	}
+	/* In the place of the page were zeros. */
+	return *word == 5 ? 0 : FAIL(client, "the page is not replaced by zeros");
+}
+
+/*
+ * lost -- only memory that the agent watches; and what counts commits has no atomics that are
+ * committed behind themselves
+ */
+static int lost(struct client *client, drive_fn drive)
+{
+	const char *domain = getenv("FI_PMEMVERBS_DOMAIN");
+	struct losing losing = {.memory = MAP_FAILED, .file = -1, .pipe_fds = {-1, -1}};
+	int ret;
+
+	if (!domain || (strcmp(domain, "page") && (strcmp(domain, "dmp") || !client->attr.ddio)))
+		return 0;
+	if (commit_all && client->side.cntr)
+		return 0;
+	ret = lose_page(client, &losing, drive);
+	if (CLOSE(losing.pollset) | CLOSE(losing.mr) && !ret)
+		ret = FAIL(client, "closing failed");
+	if (losing.memory != MAP_FAILED)
+		munmap(losing.memory, 2 * losing.page);
+	close(losing.file);
+	close(losing.pipe_fds[0]);
+	close(losing.pipe_fds[1]);
+	return ret;
+}
+
+static int run_lost_counter(struct client *client)
+{
+	return lost(client, by_counter);
+}
+
+static int run_lost_error_counter(struct client *client)
+{
+	return lost(client, by_error_counter);
+}
+
+static int run_lost_wait(struct client *client)
+{
+	return lost(client, by_wait);
+}
+
+static int run_lost_poll_set(struct client *client)
+{
+	return commit_all ? 0 : lost(client, by_poll_set);
 }
 
 static int run_counter_wait(struct client *client)
@@ -319,6 +488,10 @@ const struct test rdm_call_cases[] = {
 	{"rdm_inject_data", run_inject_data, {MAP}, ALWAYS},
 	{"rdm_counter_wait", run_counter_wait, {MAP, .counter = true, .waits = true}, ALWAYS},
 	{"rdm_guarded", run_guarded, {MAP}, ALWAYS},
+	{"rdm_lost_counter", run_lost_counter, {MAP, .counter = true}, ALWAYS},
+	{"rdm_lost_error_counter", run_lost_error_counter, {MAP, .counter = true}, ALWAYS},
+	{"rdm_lost_wait", run_lost_wait, {MAP, .counter = true, .waits = true}, ALWAYS},
+	{"rdm_lost_poll_set", run_lost_poll_set, {MAP}, ALWAYS},
 	{"rdm_batches", run_batches, {MAP}, ALWAYS},
 	{"rdm_wait_fd", run_wait_fd, {MAP, .waits = true}, ALWAYS},
 	{0},

@@ -77,41 +77,6 @@ static int run_waits(struct client *client)
 	       expect_waits(client, written, 1, "a commit");
 }
 
-/* await_answer -- and progress meanwhile: what was begun may go on in calls only */
-static int await_answer(struct client *client)
-{
-	uint64_t end = now_ns() + 2 * PATIENCE_NS;
-	int ret = 0;
-
-	while (!ret && !control_waits(client->control, 1) && now_ns() < end)
-		ret = expect_none(client);
-	return ret;
-}
-
-static int expect_notice(struct client *client, unsigned int count, uint64_t data)
-{
-	struct control_msg msg = {.command = ASK_NOTICES, .arg = {count}};
-	struct notice notices[MAX_NOTICES];
-	uint64_t first;
-	size_t got;
-
-	memcpy(&first, client->buf, sizeof(first));
-	if (control_send(client->control, &msg, NULL) || await_answer(client) ||
-	    control_receive(client->control, &msg, notices, sizeof(notices), client->opts->timeout))
-		return client->reason[0] ? -1 : FAIL(client, "the server has gone");
-	got = msg.len;
-	got /= sizeof(notices[0]);
-	if (got != count)
-		return FAIL(client, "%zu notices instead of %u", got, count);
-	if (notices[count - 1].data != data)
-		return FAIL(client, "notice %llu instead of %llu",
-			    (unsigned long long) notices[count - 1].data,
-			    (unsigned long long) data);
-	if (notices[count - 1].seen != first)
-		return FAIL(client, "the notice came before the data");
-	return 0;
-}
-
 /* The calls without flags, on an endpoint whose op_flags have FI_COMMIT_COMPLETE. */
 static int run_calls(struct client *client)
 {

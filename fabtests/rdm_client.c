@@ -264,6 +264,41 @@ int expect_data(struct client *client, size_t offset, size_t len, const char *wh
 	return ret;
 }
 
+/* await_answer -- and progress meanwhile: what was begun may go on in calls only */
+static int await_answer(struct client *client)
+{
+	uint64_t end = now_ns() + 2 * PATIENCE_NS;
+	int ret = 0;
+
+	while (!ret && !control_waits(client->control, 1) && now_ns() < end)
+		ret = expect_none(client);
+	return ret;
+}
+
+int expect_notice(struct client *client, unsigned int count, uint64_t data)
+{
+	struct control_msg msg = {.command = ASK_NOTICES, .arg = {count}};
+	struct notice notices[MAX_NOTICES];
+	uint64_t first;
+	size_t got;
+
+	memcpy(&first, client->buf, sizeof(first));
+	if (control_send(client->control, &msg, NULL) || await_answer(client) ||
+	    control_receive(client->control, &msg, notices, sizeof(notices), client->opts->timeout))
+		return client->reason[0] ? -1 : FAIL(client, "the server has gone");
+	got = msg.len;
+	got /= sizeof(notices[0]);
+	if (got != count)
+		return FAIL(client, "%zu notices instead of %u", got, count);
+	if (notices[count - 1].data != data)
+		return FAIL(client, "notice %llu instead of %llu",
+			    (unsigned long long) notices[count - 1].data,
+			    (unsigned long long) data);
+	if (notices[count - 1].seen != first)
+		return FAIL(client, "the notice came before the data");
+	return 0;
+}
+
 int connect_first(struct client *client)
 {
 	ssize_t ret = commit(client, 0, 8, 0, FI_COMPLETION);

@@ -205,6 +205,9 @@ int expect_error(struct client *client, int n, int err);
 /* expect_data -- the server's memory is what the buffer is */
 int expect_data(struct client *client, size_t offset, size_t len, const char *what);
 
+/* expect_notice -- the count-th has this data, and the memory began like the buffer by then */
+int expect_notice(struct client *client, unsigned int count, uint64_t data);
+
 /* expect_stuck -- nothing completes, and nothing is counted, for a while */
 int expect_stuck(struct client *client, const char *what);
 

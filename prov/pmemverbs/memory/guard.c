@@ -26,6 +26,7 @@ struct pmv_watch {
 };
 
 __thread unsigned int pmv_guard_depth;
+__thread struct pmv_guard_source pmv_guard_source;
 
 static _Atomic(struct pmv_watch *) watches;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of changes to them */
@@ -55,6 +56,18 @@ static bool mark(uintptr_t from, uintptr_t to)
 	return any;
 }
 
+/* is_sent -- the application's call reads it, to send it */
+static bool is_sent(uintptr_t at)
+{
+	for (size_t i = 0; i < pmv_guard_source.count; i++) {
+		const struct iovec *iov = &pmv_guard_source.iov[i];
+
+		if (at - (uintptr_t) iov->iov_base < iov->iov_len)
+			return true;
+	}
+	return false;
+}
+
 /*
  * rescue -- true: the thread can go on.  Mappings of device DAX and hugetlbfs can only be
  * split at huge pages: elsewhere the kernel refuses with EINVAL and changes nothing.
@@ -67,7 +80,7 @@ static bool rescue(const siginfo_t *info)
 	uintptr_t at = (uintptr_t) info->si_addr;
 
 	/* Not sent by the kernel, or not in the provider: then the address is none of ours. */
-	if (info->si_code <= 0 || !pmv_guard_depth)
+	if (info->si_code <= 0 || !pmv_guard_depth || is_sent(at))
 		return false;
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		uintptr_t start = at & ~(sizes[i] - 1);

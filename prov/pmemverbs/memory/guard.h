@@ -9,6 +9,9 @@
  * the handler maps anonymous memory there, so that the copy can end, and marks all ranges
  * with part of that page as hit.  Commits to their regions fail from then on.
  *
+ * What the application sends is another matter: zeros in its place would arrive, and be durable.
+ * So a page of that is not replaced, and the application gets its signal.
+ *
  * All other signals go to the previous handler, or have their previous effect.  A handler
  * that is installed later gets all signals.  Ours is never removed, nor the library unmapped.
  */
@@ -18,6 +21,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/uio.h>
 
 struct pmv_watch;
 
@@ -41,6 +45,14 @@ bool pmv_guard_was_hit(const struct pmv_watch *watch);
  */
 extern __thread unsigned int pmv_guard_depth __attribute__((tls_model("initial-exec")));
 
+/* What the call sends in which the thread is. */
+struct pmv_guard_source {
+	const struct iovec *iov;
+	size_t count;
+};
+
+extern __thread struct pmv_guard_source pmv_guard_source __attribute__((tls_model("initial-exec")));
+
 static inline void pmv_guard_enter(void)
 {
 	pmv_guard_depth++;
@@ -51,6 +63,19 @@ static inline void pmv_guard_leave(void)
 {
 	atomic_signal_fence(memory_order_seq_cst);
 	pmv_guard_depth--;
+}
+
+/* pmv_guard_enter_sending, pmv_guard_leave_sending -- the iov stays valid in between */
+static inline void pmv_guard_enter_sending(const struct iovec *iov, size_t count)
+{
+	pmv_guard_source = (struct pmv_guard_source){iov, count};
+	pmv_guard_enter();
+}
+
+static inline void pmv_guard_leave_sending(void)
+{
+	pmv_guard_leave();
+	pmv_guard_source.count = 0;
 }
 
 #endif /* PMV_GUARD_H */

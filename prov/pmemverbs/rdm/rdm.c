@@ -339,11 +339,7 @@ static int rdm_poll_open(struct fid_domain *fid, struct fi_poll_attr *attr,
 {
 	int ret = sets_are_refused("poll");
 
-	if (!ret)
-		ret = to_rdm_domain(fid)->rxm_ops->poll_open(fid, attr, pollset);
-	if (!ret)
-		pmv_rdm_calls_guard_poll(*pollset);
-	return ret;
+	return ret ? ret : to_rdm_domain(fid)->rxm_ops->poll_open(fid, attr, pollset);
 }
 
 static int rdm_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av **av,
@@ -498,7 +494,8 @@ int pmv_rdm_trywait(struct pmv_rdm_fabric *fabric, struct fid *fid)
 
 	if (ret)
 		return ret;
-	if (!fabric->fid)
+	/* Counters of FI_EP_MSG have nothing that can be waited on. */
+	if (!fabric->fid || pmv_rdm_calls_is_foreign(fid))
 		return -FI_ENOSYS;
 	pmv_guard_enter();
 	ret = fi_trywait(fabric->fid, &fid, 1);

@@ -153,14 +153,29 @@ static struct pmv_deferred *defer(struct fid_ep *fid, const struct fi_msg_atomic
 	return deferred;
 }
 
+#define MOST_OPERANDS 4 /* RxM refuses more */
+
+/* add_sent -- the operands, for the guard */
+static size_t add_sent(struct iovec *sent, size_t count, const struct fi_ioc *ioc, size_t num,
+		       size_t size)
+{
+	for (size_t i = 0; ioc && i < num && i < MOST_OPERANDS; i++)
+		sent[count++] = (struct iovec){ioc[i].addr, ioc[i].count * size};
+	return count;
+}
+
 static ssize_t post_atomic(struct fid_ep *fid, const struct pmv_atomic *atomic,
 			   const struct fi_msg_atomic *msg, uint64_t flags)
 {
 	const struct fi_ops_atomic *rxm = PMV_RDM_OF(fid, atomic)->rxm_atomic;
-
+	size_t size = pmv_operand_size(msg->datatype);
+	struct iovec sent[2 * MOST_OPERANDS];
+	size_t count = add_sent(sent, 0, msg->msg_iov, msg->iov_count, size);
 	ssize_t ret;
 
-	pmv_guard_enter();
+	if (atomic->compare)
+		count = add_sent(sent, count, atomic->operand, atomic->operand_count, size);
+	pmv_guard_enter_sending(sent, count);
 	if (atomic->compare)
 		ret = rxm->compwritemsg(fid, msg, atomic->operand, atomic->operand_desc,
 					atomic->operand_count, atomic->result, atomic->result_desc,
@@ -170,7 +185,7 @@ static ssize_t post_atomic(struct fid_ep *fid, const struct pmv_atomic *atomic,
 					atomic->result_count, flags);
 	else
 		ret = rxm->writemsg(fid, msg, flags);
-	pmv_guard_leave();
+	pmv_guard_leave_sending();
 	return ret;
 }
 

@@ -11,21 +11,26 @@
 #include "base/container.h"
 #include "base/table.h"
 #include "memory/guard.h"
+#include "rdm/rdm_cq.h"
 #include "rdm/rdm_ep.h"
 
 /* Endpoints */
 
-/* GUARDED -- a function for that place of a table, which calls RxM's */
-#define GUARDED(table, name, params, ...)                                                          \
+/*
+ * GUARDED -- a function for that place of a table, which calls RxM's
+ * GUARDED_SENDING -- the same, and it sends those pieces
+ */
+#define GUARDED_SENDING(table, name, params, pieces, count, ...)                                   \
 	static ssize_t table##_##name params                                                       \
 	{                                                                                          \
 		ssize_t ret;                                                                       \
                                                                                                    \
-		pmv_guard_enter();                                                                 \
+		pmv_guard_enter_sending(pieces, count);                                            \
 		ret = PMV_RDM_OF(fid, table)->rxm_##table->name(__VA_ARGS__);                      \
-		pmv_guard_leave();                                                                 \
+		pmv_guard_leave_sending();                                                         \
 		return ret;                                                                        \
 	}
+#define GUARDED(table, name, params, ...) GUARDED_SENDING(table, name, params, NULL, 0, __VA_ARGS__)
 
 /* The arguments that they begin with. */
 #define INTO struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src
@@ -33,16 +38,21 @@
 #define VECTOR struct fid_ep *fid, const struct iovec *iov, void **desc, size_t n, fi_addr_t peer
 #define INJECTED struct fid_ep *fid, const void *buf, size_t len
 
+/* What of them is sent, if it is one piece. */
+#define PIECE (&(const struct iovec){(void *) buf, len})
+
 GUARDED(msg, recv, (INTO, void *context), fid, buf, len, desc, src, context)
 GUARDED(msg, recvv, (VECTOR, void *context), fid, iov, desc, n, peer, context)
 GUARDED(msg, recvmsg, (struct fid_ep * fid, const struct fi_msg *msg, uint64_t flags), fid, msg,
 	flags)
-GUARDED(msg, send, (FROM, fi_addr_t to, void *context), fid, buf, len, desc, to, context)
-GUARDED(msg, sendv, (VECTOR, void *context), fid, iov, desc, n, peer, context)
-GUARDED(msg, inject, (INJECTED, fi_addr_t to), fid, buf, len, to)
-GUARDED(msg, senddata, (FROM, uint64_t data, fi_addr_t to, void *context), fid, buf, len, desc,
-	data, to, context)
-GUARDED(msg, injectdata, (INJECTED, uint64_t data, fi_addr_t to), fid, buf, len, data, to)
+GUARDED_SENDING(msg, send, (FROM, fi_addr_t to, void *context), PIECE, 1, fid, buf, len, desc, to,
+		context)
+GUARDED_SENDING(msg, sendv, (VECTOR, void *context), iov, n, fid, iov, desc, n, peer, context)
+GUARDED_SENDING(msg, inject, (INJECTED, fi_addr_t to), PIECE, 1, fid, buf, len, to)
+GUARDED_SENDING(msg, senddata, (FROM, uint64_t data, fi_addr_t to, void *context), PIECE, 1, fid,
+		buf, len, desc, data, to, context)
+GUARDED_SENDING(msg, injectdata, (INJECTED, uint64_t data, fi_addr_t to), PIECE, 1, fid, buf, len,
+		data, to)
 
 GUARDED(tagged, recv, (INTO, uint64_t tag, uint64_t ignore, void *context), fid, buf, len, desc,
 	src, tag, ignore, context)
@@ -50,14 +60,16 @@ GUARDED(tagged, recvv, (VECTOR, uint64_t tag, uint64_t ignore, void *context), f
 	peer, tag, ignore, context)
 GUARDED(tagged, recvmsg, (struct fid_ep * fid, const struct fi_msg_tagged *msg, uint64_t flags),
 	fid, msg, flags)
-GUARDED(tagged, send, (FROM, fi_addr_t to, uint64_t tag, void *context), fid, buf, len, desc, to,
-	tag, context)
-GUARDED(tagged, sendv, (VECTOR, uint64_t tag, void *context), fid, iov, desc, n, peer, tag, context)
-GUARDED(tagged, inject, (INJECTED, fi_addr_t to, uint64_t tag), fid, buf, len, to, tag)
-GUARDED(tagged, senddata, (FROM, uint64_t data, fi_addr_t to, uint64_t tag, void *context), fid,
-	buf, len, desc, data, to, tag, context)
-GUARDED(tagged, injectdata, (INJECTED, uint64_t data, fi_addr_t to, uint64_t tag), fid, buf, len,
-	data, to, tag)
+GUARDED_SENDING(tagged, send, (FROM, fi_addr_t to, uint64_t tag, void *context), PIECE, 1, fid, buf,
+		len, desc, to, tag, context)
+GUARDED_SENDING(tagged, sendv, (VECTOR, uint64_t tag, void *context), iov, n, fid, iov, desc, n,
+		peer, tag, context)
+GUARDED_SENDING(tagged, inject, (INJECTED, fi_addr_t to, uint64_t tag), PIECE, 1, fid, buf, len, to,
+		tag)
+GUARDED_SENDING(tagged, senddata, (FROM, uint64_t data, fi_addr_t to, uint64_t tag, void *context),
+		PIECE, 1, fid, buf, len, desc, data, to, tag, context)
+GUARDED_SENDING(tagged, injectdata, (INJECTED, uint64_t data, fi_addr_t to, uint64_t tag), PIECE, 1,
+		fid, buf, len, data, to, tag)
 
 GUARDED(rma, read, (INTO, uint64_t addr, uint64_t key, void *context), fid, buf, len, desc, src,
 	addr, key, context)
@@ -174,32 +186,14 @@ int pmv_rdm_calls_guard_cntr(struct fid_cntr *cntr)
 	return 0;
 }
 
-/* Poll sets, which all share one table */
-
-static struct {
-	pthread_mutex_t lock;
-	struct fi_ops_poll *rxm;
-	PMV_TABLE(fi_ops_poll) ops;
-} polls = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-static int poll_poll(struct fid_poll *pollset, void **context, int count)
+bool pmv_rdm_calls_is_foreign(const struct fid *fid)
 {
-	int ret;
-
-	pmv_guard_enter();
-	ret = polls.rxm->poll(pollset, context, count);
-	pmv_guard_leave();
-	return ret;
-}
-
-void pmv_rdm_calls_guard_poll(struct fid_poll *pollset)
-{
-	pthread_mutex_lock(&polls.lock);
-	if (!polls.rxm) {
-		PMV_TABLE_REPLACE(pollset->ops, polls.rxm, polls.ops);
-		polls.ops.fn.poll = poll_poll;
-	} else if (pollset->ops == polls.rxm) {
-		pollset->ops = &polls.ops.fn;
+	switch (fid->fclass) {
+	case FI_CLASS_CQ:
+		return !pmv_rdm_cq_is(fid);
+	case FI_CLASS_CNTR:
+		return pmv_container_of(fid, struct fid_cntr, fid)->ops->read != cntr_read;
+	default:
+		return false;
 	}
-	pthread_mutex_unlock(&polls.lock);
 }

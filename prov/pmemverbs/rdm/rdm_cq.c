@@ -291,11 +291,16 @@ static int cq_close(struct fid *fid)
 	return 0;
 }
 
+bool pmv_rdm_cq_is(const struct fid *fid)
+{
+	return fid->fclass == FI_CLASS_CQ && fid->ops->close == cq_close;
+}
+
 struct pmv_op_pool *pmv_rdm_cq_pool(const struct fid *fid)
 {
 	struct rdm_cq *cq;
 
-	if (fid->fclass != FI_CLASS_CQ || fid->ops->close != cq_close)
+	if (!pmv_rdm_cq_is(fid))
 		return NULL;
 	cq = pmv_container_of(fid->ops, struct rdm_cq, fid_ops);
 	return cq->defers ? &cq->pool : NULL;

@@ -37,6 +37,9 @@ struct pmv_deferred {
 /* pmv_rdm_cq_wrap -- let a CQ that RxM has just opened, with these attributes, be read here */
 int pmv_rdm_cq_wrap(struct fid_cq *cq, const struct fi_cq_attr *attr);
 
+/* pmv_rdm_cq_is -- is it a CQ of FI_EP_RDM? */
+bool pmv_rdm_cq_is(const struct fid *fid);
+
 /* pmv_rdm_cq_pool -- where its deferred atomics are; NULL: it is no CQ that defers any */
 struct pmv_op_pool *pmv_rdm_cq_pool(const struct fid *fid);
 

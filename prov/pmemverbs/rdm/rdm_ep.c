@@ -142,9 +142,9 @@ static ssize_t rdm_sendmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_
 
 	if (flags & (FI_COMMIT | FI_IMMED))
 		return refuse_message(flags);
-	pmv_guard_enter();
+	pmv_guard_enter_sending(msg->msg_iov, msg->iov_count);
 	ret = PMV_RDM_OF(fid, msg)->rxm_msg->sendmsg(fid, msg, flags);
-	pmv_guard_leave();
+	pmv_guard_leave_sending();
 	return ret;
 }
 
@@ -154,9 +154,9 @@ static ssize_t rdm_tsendmsg(struct fid_ep *fid, const struct fi_msg_tagged *msg,
 
 	if (flags & (FI_COMMIT | FI_IMMED))
 		return refuse_message(flags);
-	pmv_guard_enter();
+	pmv_guard_enter_sending(msg->msg_iov, msg->iov_count);
 	ret = PMV_RDM_OF(fid, tagged)->rxm_tagged->sendmsg(fid, msg, flags);
-	pmv_guard_leave();
+	pmv_guard_leave_sending();
 	return ret;
 }
 
@@ -230,22 +230,23 @@ static ssize_t inject_in_pieces(struct fid_ep *fid, const struct fi_msg_rma *msg
 	return rdm->rxm_rma->writemsg(fid, &pieces, flags);
 }
 
-/* begin_write -- `to` stays valid until end_write; under guard: rdm_calls.h */
+/* begin_write -- `to` and `iov` stay valid until end_write; under guard: rdm_calls.h */
 static struct pmv_rdm_ep *begin_write(struct fid_ep *fid, fi_addr_t dest,
-				      const struct fi_rma_iov *to)
+				      const struct fi_rma_iov *to, const struct iovec *iov,
+				      size_t count)
 {
 	struct pmv_rdm_ep *rdm = PMV_RDM_OF(fid, rma);
 
 	posting.ep = rdm;
 	posting.dest = dest;
 	posting.to = to;
-	pmv_guard_enter();
+	pmv_guard_enter_sending(iov, count);
 	return rdm;
 }
 
 static ssize_t end_write(ssize_t ret)
 {
-	pmv_guard_leave();
+	pmv_guard_leave_sending();
 	posting.ep = NULL;
 	return ret;
 }
@@ -259,7 +260,7 @@ static ssize_t rdm_writemsg(struct fid_ep *fid, const struct fi_msg_rma *msg, ui
 	msg = pmv_write_lengths(msg, &copy);
 	if (!msg)
 		return -FI_EINVAL;
-	rdm = begin_write(fid, msg->addr, msg->rma_iov);
+	rdm = begin_write(fid, msg->addr, msg->rma_iov, msg->msg_iov, msg->iov_count);
 	if ((flags & FI_INJECT) && (flags & (FI_COMMIT | FI_IMMED | FI_FENCE)) &&
 	    msg->iov_count <= 1)
 		return end_write(inject_in_pieces(fid, msg, flags));
@@ -297,8 +298,9 @@ static ssize_t rdm_writedata(struct fid_ep *fid, const void *buf, size_t len, vo
 static ssize_t rdm_inject_write(struct fid_ep *fid, const void *buf, size_t len,
 				fi_addr_t dest_addr, uint64_t addr, uint64_t key)
 {
+	const struct iovec iov = {(void *) buf, len};
 	const struct fi_rma_iov to = {addr, len, key};
-	struct pmv_rdm_ep *rdm = begin_write(fid, dest_addr, &to);
+	struct pmv_rdm_ep *rdm = begin_write(fid, dest_addr, &to, &iov, 1);
 
 	return end_write(rdm->rxm_rma->inject(fid, buf, len, dest_addr, addr, key));
 }
@@ -306,8 +308,9 @@ static ssize_t rdm_inject_write(struct fid_ep *fid, const void *buf, size_t len,
 static ssize_t rdm_inject_writedata(struct fid_ep *fid, const void *buf, size_t len, uint64_t data,
 				    fi_addr_t dest_addr, uint64_t addr, uint64_t key)
 {
+	const struct iovec iov = {(void *) buf, len};
 	const struct fi_rma_iov to = {addr, len, key};
-	struct pmv_rdm_ep *rdm = begin_write(fid, dest_addr, &to);
+	struct pmv_rdm_ep *rdm = begin_write(fid, dest_addr, &to, &iov, 1);
 
 	return end_write(rdm->rxm_rma->injectdata(fid, buf, len, data, dest_addr, addr, key));
 }
@@ -318,7 +321,7 @@ static ssize_t rdm_inject_writedata(struct fid_ep *fid, const void *buf, size_t 
 ssize_t pmv_rdm_ep_find_connection(struct fid_ep *fid, struct pmv_deferred *deferred)
 {
 	const struct fi_rma_iov to = {.addr = deferred->addr, .len = 0, .key = deferred->key};
-	struct pmv_rdm_ep *rdm = begin_write(fid, deferred->dest, &to);
+	struct pmv_rdm_ep *rdm = begin_write(fid, deferred->dest, &to, NULL, 0);
 	ssize_t ret;
 
 	posting.probes = true;
@@ -341,7 +344,7 @@ ssize_t pmv_rdm_ep_commit(struct pmv_deferred *deferred)
 		.rma_iov_count = 1,
 		.context = deferred,
 	};
-	struct pmv_rdm_ep *rdm = begin_write(deferred->ep, deferred->dest, &to);
+	struct pmv_rdm_ep *rdm = begin_write(deferred->ep, deferred->dest, &to, NULL, 0);
 	ssize_t ret;
 
 	posting.changed = deferred->len;
@@ -363,6 +366,11 @@ static int rdm_ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 	/* RxM raises no events for an endpoint, and could not read our event queue. */
 	if (bfid->fclass == FI_CLASS_EQ)
 		return 0;
+	if (pmv_rdm_calls_is_foreign(bfid)) {
+		PMV_WARN(EP_CTRL, "another provider's object, or one of FI_EP_MSG, can't be bound "
+				  "to an endpoint of FI_EP_RDM\n");
+		return -FI_EINVAL;
+	}
 	if (bfid->fclass == FI_CLASS_AV)
 		rdm->av = pmv_container_of(bfid, struct fid_av, fid);
 	if (bfid->fclass == FI_CLASS_CNTR && (flags & (FI_READ | FI_WRITE)))

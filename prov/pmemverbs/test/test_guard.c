@@ -83,6 +83,32 @@ Test(guard, lets_a_copy_inside_the_provider_end_and_remembers)
 	cr_expect_eq(memory[2 * page], 7);
 }
 
+/* send_from -- while the piece [at, at + 8) is sent, the thread reads at `touched` */
+static void send_from(size_t at, size_t touched)
+{
+	const struct iovec pieces[] = {{memory, 0}, {&memory[at], 8}};
+
+	pmv_guard_enter_sending(pieces, 2);
+	(void) *(volatile char *) &memory[touched];
+	pmv_guard_leave_sending();
+}
+
+/* Zeros in its place would arrive, and be durable. */
+Test(guard, replaces_no_page_that_is_sent, .signal = SIGBUS)
+{
+	add(0, PAGES * page);
+	send_from(2 * page, 2 * page + 7);
+}
+
+Test(guard, replaces_pages_next_to_what_is_sent_and_all_of_them_afterwards)
+{
+	add(0, PAGES * page);
+	send_from(2 * page, page);
+	cr_expect(pmv_guard_was_hit(watch));
+	write_inside(2 * page);
+	cr_expect_eq(memory[2 * page], 1);
+}
+
 Test(guard, knows_all_ranges_of_a_region)
 {
 	add(0, page);
