@@ -5,6 +5,7 @@
  * The thread that calls pmemrpc_server_run is the lobby: it takes events and connections, and hears
  * who a client is.  That decides on its slot, and so on the worker that serves it from then on.
  */
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
@@ -240,12 +241,24 @@ int rpc_server_thread(struct pmemrpc_server *server, pthread_t *thread, void *(*
 	return ret ? rpc_server_fail(server, "pthread_create", -ret) : 0;
 }
 
+/* begin_run -- what is left of the last run's stop is none of this one; one that comes is */
+static void begin_run(struct pmemrpc_server *server)
+{
+	struct pollfd stop = {.fd = server->stop_fd, .events = POLLIN};
+
+	server->stopping = server->failed != 0;
+	if (poll(&stop, 1, 0))
+		server->stopping = true;
+}
+
 int pmemrpc_server_run(struct pmemrpc_server *server)
 {
 	unsigned int started = 0;
 	uint64_t stop;
-	int ret = rpc_server_recover(server);
+	int ret;
 
+	begin_run(server);
+	ret = rpc_server_recover(server);
 	if (!ret)
 		ret = rpc_threads_start(&server->pool);
 	while (!ret && started < server->threads) {
@@ -265,9 +278,9 @@ int pmemrpc_server_run(struct pmemrpc_server *server)
 	rpc_worker_receive(&server->lobby);
 	for (unsigned int i = 0; i < server->threads; i++)
 		rpc_worker_receive(&server->workers[i]);
-	/* It may run again. */
-	if (read(server->stop_fd, &stop, sizeof(stop)) > 0)
-		server->stopping = false;
+	/* It may run again.  Whoever has written this may set `stopping` later: begin_run. */
+	while (read(server->stop_fd, &stop, sizeof(stop)) < 0 && errno == EINTR)
+		;
 	return server->failed;
 }
 
@@ -277,8 +290,8 @@ void pmemrpc_server_stop(struct pmemrpc_server *server)
 	int err = errno;
 
 	/*
-	 * First, so that the run which ends takes it: if it found nothing, the next one would end
-	 * at once.  It fails only if it was called 2^64 times.
+	 * First, so that a run which begins finds it, whatever it does to `stopping`.  It fails
+	 * only if it was called 2^64 times.
 	 */
 	while (write(server->stop_fd, &one, sizeof(one)) < 0 && errno == EINTR)
 		;

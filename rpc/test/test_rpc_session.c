@@ -338,6 +338,37 @@ Test(rpc_session, who_comes_back_when_the_server_ends_loses_no_call)
 	close_server();
 }
 
+static atomic_bool has_run;
+
+static void *run(void *arg)
+{
+	int ret = pmemrpc_server_run(arg);
+
+	has_run = true;
+	return (void *) (intptr_t) ret;
+}
+
+/* Of two stops at once, the second sets its flag when the run has ended that took both. */
+Test(rpc_session, a_server_that_was_stopped_twice_runs_again)
+{
+	pthread_t thread;
+	void *ret;
+
+	open_server(0);
+	/* Nobody runs: the next run ends at once. */
+	pmemrpc_server_stop(server);
+	cr_assert_eq(pmemrpc_server_run(server), 0);
+	server->stopping = true;
+	cr_assert_not(pthread_create(&thread, NULL, run, server));
+	while (server->stopping && !has_run)
+		sched_yield();
+	cr_assert_not(has_run);
+	pmemrpc_server_stop(server);
+	cr_assert_not(pthread_join(thread, &ret));
+	cr_assert_null(ret);
+	close_server();
+}
+
 /* Connections cost nothing.  Who says nothing has to make room for who does. */
 Test(rpc_session, who_says_nothing_gives_way)
 {
