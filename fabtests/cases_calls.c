@@ -127,6 +127,19 @@ static int no_close(struct fid *fid)
 	return 0;
 }
 
+/* foreign_queue_of_pep -- what fi_pep_bind returns */
+static int foreign_queue_of_pep(struct fx *fx, struct fid *eq)
+{
+	const struct node *node = &fx->target->node;
+	struct fid_pep *pep;
+	int ret = fi_passive_ep(node->fabric, node->info, &pep, NULL);
+
+	if (ret)
+		return ret;
+	ret = fi_pep_bind(pep, eq, 0);
+	return fi_close(&pep->fid) ? -FI_EOTHER : ret;
+}
+
 /* foreign_objects -- of another provider, as the endpoint sees them */
 static int foreign_objects(struct fx *fx)
 {
@@ -145,6 +158,9 @@ static int foreign_objects(struct fx *fx)
 	for (size_t i = 0; link && !ret && i < ARRAY_SIZE(objects); i++)
 		ret = expect_refused(fx, names[i], fi_ep_bind(link->conn.ep, objects[i], FI_WRITE),
 				     FI_EINVAL);
+	if (link && !ret)
+		ret = expect_refused(fx, "an event queue of a passive endpoint",
+				     foreign_queue_of_pep(fx, &eq.fid), FI_EINVAL);
 	return link ? ret : -1;
 }
 

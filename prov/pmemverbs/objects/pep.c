@@ -29,11 +29,13 @@ static int pep_close(struct fid *fid)
 static int pep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 {
 	struct pmv_pep *pep = to_pep(fid);
+	struct fid *core_fid = pmv_unwrap_fid(bfid);
 	int ret;
 
-	if (bfid->fclass != FI_CLASS_EQ)
+	/* Another provider's has no core's behind it. */
+	if (bfid->fclass != FI_CLASS_EQ || !core_fid)
 		return -FI_EINVAL;
-	ret = fi_pep_bind(pep->core_fid, pmv_unwrap_fid(bfid), flags);
+	ret = fi_pep_bind(pep->core_fid, core_fid, flags);
 	if (!ret)
 		pep->eq = pmv_container_of(bfid, struct pmv_eq, eq_fid.fid);
 	return ret;
