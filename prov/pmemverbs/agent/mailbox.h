@@ -74,7 +74,8 @@ struct pmv_mailbox {
 	bool lacks_room; /* ... for the next request's notice */
 	bool refused;    /* it sent a malformed request, or can't be answered: none is served ... */
 	bool ended;      /* ... and the connection was ended */
-	bool working;    /* `work` takes several rounds: */
+	int64_t end_by_ns; /* ... or is then, if nothing else ends it before; 0: not known yet */
+	bool working;      /* `work` takes several rounds: */
 	enum pmv_fault part_fault; /* of the last part of a request with a fault before it ... */
 	uint64_t part_faulted;     /* ... or in it: this message; another one continues it */
 	struct pmv_work *work;     /* see writeback.h */

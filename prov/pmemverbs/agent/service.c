@@ -17,6 +17,7 @@
 #include "progress/queue.h"
 #include "base/log.h"
 
+#define ACK_WAIT_NS INT64_C(10000000000)
 #define MOST_LEFT 16
 
 /* Queues */
@@ -239,12 +240,20 @@ static void pay(struct pmv_agent *agent, struct pmv_mailbox *mailbox)
 
 /*
  * end_connection -- but only after the acknowledgement was sent: it may be lost otherwise.  It does
- * not wait for requests of ours, which such a peer need never answer.
+ * not wait for requests of ours, which such a peer need never answer, nor for long: over tcp the
+ * peer may read nothing any more.
  */
 static void end_connection(struct pmv_mailbox *mailbox)
 {
-	if (mailbox->ended || mailbox->num_owed || pmv_op_is_sending(mailbox->owner))
+	int64_t now = pmv_clock_ns();
+
+	if (mailbox->ended)
 		return;
+	if (!mailbox->end_by_ns)
+		mailbox->end_by_ns = now + ACK_WAIT_NS;
+	if (now < mailbox->end_by_ns && (mailbox->num_owed || pmv_op_is_sending(mailbox->owner)))
+		return;
+	mailbox->num_owed = 0;
 	mailbox->ended = true;
 	fi_shutdown(mailbox->engine->fid, 0);
 }

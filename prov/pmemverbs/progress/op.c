@@ -239,7 +239,7 @@ bool pmv_op_is_sending(struct pmv_op_owner *owner)
 	pthread_mutex_lock(&owner->pool->lock);
 	do
 		op = next_of(owner, op);
-	while (op && !(op->audience == PMV_TELL_NOBODY && op->ordinary));
+	while (op && !(op->ordinary && !op->flags));
 	pthread_mutex_unlock(&owner->pool->lock);
 	return op;
 }

@@ -198,8 +198,8 @@ struct pmv_op *pmv_op_find(struct pmv_op_owner *owner, void *context);
 struct pmv_op_list pmv_op_abandon(struct pmv_op_owner *owner);
 
 /*
- * pmv_op_is_sending -- does the endpoint have operations under way that nobody is told of, and that
- * end without the peer's help?
+ * pmv_op_is_sending -- does the endpoint have operations of our own under way that nobody waits
+ * for: acknowledgements?
  */
 bool pmv_op_is_sending(struct pmv_op_owner *owner);
 

@@ -263,19 +263,41 @@ Test(agent, ends_the_connection_of_a_message_that_makes_no_sense)
 	pair_close(pair);
 }
 
+/* The peer may read nothing any more, so that nothing is ever sent. */
+Test(agent, ends_the_connection_though_the_acknowledgement_is_never_sent)
+{
+	struct pair *pair = pair_open(NULL);
+	struct pmv_agent *agent = &pmv_to_domain(pair->away->domain)->agent;
+
+	tell_of(pair, DMP, 0, 8);
+	spoil(pair, 1);
+	pmv_agent_progress(agent);
+	pmv_agent_progress(agent);
+	cr_expect_eq(pair->away->fake.shutdowns, 0, "the acknowledgement is under way");
+	pair->to->initiator.mailbox->end_by_ns = 1;
+	pmv_agent_progress(agent);
+	cr_expect_eq(pair->away->fake.shutdowns, 1);
+	pair_close(pair);
+}
+
 /* Such a peer need not answer what it is asked. */
 Test(agent, ends_the_connection_also_while_a_request_to_that_peer_is_under_way)
 {
 	struct pair *pair = pair_open(NULL);
 	struct pmv_run *request = pmv_run_get_own(&pair->to->initiator, NULL);
+	struct pmv_op *commit = pmv_op_get(&pair->to->initiator.owner, PMV_OP_APPLICATION);
 
-	cr_assert(request);
+	cr_assert(request && commit);
+	/* One of an application that reads no queue for it: quick.c. */
+	commit->flags = FI_RMA | FI_WRITE;
+	commit->ordinary = true;
 	tell_of(pair, DMP, 0, 8);
 	spoil(pair, 1);
 	for (int i = 0; i < 3; i++)
 		pair_serve(pair);
 	pair_expect_ack(pair, 1, PMV_FAULT_MESSAGE);
 	cr_expect_eq(pair->away->fake.shutdowns, 1);
+	pmv_op_done(pair->to->initiator.owner.pool, commit, 0, 0);
 	pmv_op_done(pair->to->initiator.owner.pool, &request->op, 0, 0);
 	pair_close(pair);
 }
