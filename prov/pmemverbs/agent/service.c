@@ -464,7 +464,9 @@ static bool serve(struct pmv_agent *agent, struct pmv_slice slice)
 	look_around(agent, slice);
 	if (!agent->batch->count)
 		return false;
+	pmv_guard_enter_flushing();
 	pmv_batch_carry_out(agent->batch, &agent->regions, slice);
+	pmv_guard_leave_flushing();
 	conclude(agent);
 	call_cores(agent);
 	return true;

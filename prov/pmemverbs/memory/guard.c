@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include <rdma/fi_errno.h>
@@ -27,6 +28,7 @@ struct pmv_watch {
 
 __thread unsigned int pmv_guard_depth;
 __thread struct pmv_guard_source pmv_guard_source;
+atomic_uint pmv_guard_reads;
 
 static _Atomic(struct pmv_watch *) watches;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of changes to them */
@@ -68,12 +70,27 @@ static bool is_sent(uintptr_t at)
 	return false;
 }
 
+/* was_written -- a store has touched the page, and no load */
+static bool was_written(const void *context)
+{
+#ifdef __x86_64__
+	enum { PAGE_FAULT = 14, BY_WRITE = 2 };
+	const greg_t *registers = ((const ucontext_t *) context)->uc_mcontext.gregs;
+
+	return registers[REG_TRAPNO] == PAGE_FAULT && (registers[REG_ERR] & BY_WRITE);
+#else
+	/* It is told in another way there: better to believe too little. */
+	(void) context;
+	return false;
+#endif
+}
+
 /*
  * rescue -- true: the thread can go on.  Mappings of device DAX and hugetlbfs can only be
  * split at huge pages: elsewhere the kernel refuses with EINVAL and changes nothing.
  * After any other error a larger block might be memory of no region.
  */
-static bool rescue(const siginfo_t *info)
+static bool rescue(const siginfo_t *info, const void *context)
 {
 	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;
 	const uintptr_t sizes[] = {page, 1UL << 21, 1UL << 30};
@@ -89,6 +106,8 @@ static bool rescue(const siginfo_t *info)
 		/* Mark first: nobody may read the new memory without knowing. */
 		if (!mark(start, start + sizes[i]))
 			return false;
+		if (!i && !pmv_guard_source.nothing && !was_written(context))
+			atomic_fetch_add(&pmv_guard_reads, 1);
 		/* Libraries intercept mmap, and take locks in it. */
 		ret = syscall(SYS_mmap, start, sizes[i], PROT_READ | PROT_WRITE, flags, -1, 0L);
 		if (ret != -1 || errno != EINVAL)
@@ -126,7 +145,7 @@ static void on_sigbus(int signo, siginfo_t *info, void *context)
 {
 	int err = errno;
 
-	if (!rescue(info))
+	if (!rescue(info, context))
 		pass_on(signo, info, context);
 	errno = err;
 }

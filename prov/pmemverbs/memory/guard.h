@@ -10,7 +10,9 @@
  * with part of that page as hit.  Commits to their regions fail from then on.
  *
  * What the application sends is another matter: zeros in its place would arrive, and be durable.
- * So a page of that is not replaced, and the application gets its signal.
+ * So a page of that is not replaced, and the application gets its signal.  A core may also read it
+ * later, in any call that moves data.  Nobody knows then what the page was read for.  So that is
+ * counted, and what was sent from then on is not believed (op.h).
  *
  * All other signals go to the previous handler, or have their previous effect.  A handler
  * that is installed later gets all signals.  Ours is never removed, nor the library unmapped.
@@ -49,6 +51,7 @@ extern __thread unsigned int pmv_guard_depth __attribute__((tls_model("initial-e
 struct pmv_guard_source {
 	const struct iovec *iov;
 	size_t count;
+	bool nothing; /* it only writes back what was written here */
 };
 
 extern __thread struct pmv_guard_source pmv_guard_source __attribute__((tls_model("initial-exec")));
@@ -68,7 +71,7 @@ static inline void pmv_guard_leave(void)
 /* pmv_guard_enter_sending, pmv_guard_leave_sending -- the iov stays valid in between */
 static inline void pmv_guard_enter_sending(const struct iovec *iov, size_t count)
 {
-	pmv_guard_source = (struct pmv_guard_source){iov, count};
+	pmv_guard_source = (struct pmv_guard_source){.iov = iov, .count = count};
 	pmv_guard_enter();
 }
 
@@ -77,5 +80,21 @@ static inline void pmv_guard_leave_sending(void)
 	pmv_guard_leave();
 	pmv_guard_source.count = 0;
 }
+
+/* pmv_guard_enter_flushing, pmv_guard_leave_flushing -- inside the provider, no core is called */
+static inline void pmv_guard_enter_flushing(void)
+{
+	pmv_guard_source.nothing = true;
+	pmv_guard_enter();
+}
+
+static inline void pmv_guard_leave_flushing(void)
+{
+	pmv_guard_leave();
+	pmv_guard_source.nothing = false;
+}
+
+/* How often a page was replaced that was read, perhaps by a core, in order to send it. */
+extern atomic_uint pmv_guard_reads;
 
 #endif /* PMV_GUARD_H */

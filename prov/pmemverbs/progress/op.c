@@ -8,6 +8,8 @@
 
 #include <rdma/fi_errno.h>
 
+#include "base/log.h"
+
 int pmv_op_pool_init(struct pmv_op_pool *pool, size_t size)
 {
 	size_t reserved = size * PMV_OP_OWN;
@@ -50,6 +52,7 @@ int pmv_op_owner_open(struct pmv_op_owner *owner, struct pmv_op_pool *pool)
 	pthread_mutex_unlock(&pool->lock);
 	owner->pool = pool;
 	owner->stack = stack;
+	owner->reads = atomic_load(&pmv_guard_reads);
 	return stack ? 0 : -FI_ENOMEM;
 }
 
@@ -191,6 +194,18 @@ void pmv_op_fail(struct pmv_op *op, int err, int prov_errno)
 	op->prov_errno = prov_errno;
 	if (owner && owner->failed)
 		owner->failed(owner, op);
+}
+
+int pmv_op_disbelieve(struct pmv_op *op)
+{
+	if (!(op->flags & (FI_WRITE | FI_SEND | FI_ATOMIC)))
+		return 0;
+	PMV_WARN(EP_DATA,
+		 "memory of this process was lost, and zeros may have been sent in its place: "
+		 "commits on this connection fail; write again, on a new one, what was written "
+		 "since the last commit\n");
+	pmv_op_fail(op, FI_EFAULT, 0);
+	return FI_EFAULT;
 }
 
 bool pmv_op_done(struct pmv_op_pool *pool, struct pmv_op *op, int err, int prov_errno)

@@ -21,6 +21,8 @@
 
 #include <rdma/fi_eq.h>
 
+#include "memory/guard.h"
+
 struct pmv_queue;
 struct pmv_op;
 
@@ -64,6 +66,7 @@ struct pmv_op_owner {
 	struct pmv_op_stack *stack;
 	struct pmv_queue *tx_queue; /* where they complete; NULL: there is none */
 	struct pmv_queue *rx_queue;
+	unsigned int reads; /* pmv_guard_reads when it was opened */
 	/* one has ended: op->error says how; before the application is told */
 	void (*ended)(struct pmv_op_owner *owner, struct pmv_op *op);
 	/* one has its first error; or NULL: nobody wants to know */
@@ -166,11 +169,21 @@ static inline struct fi_cq_tagged_entry pmv_op_success(const struct pmv_op *op)
 /* pmv_op_report_error -- fill in op->comp */
 void pmv_op_report_error(struct pmv_op *op, int err);
 
+/*
+ * pmv_op_disbelieve -- memory was lost since the endpoint was opened, and something has read zeros
+ * in its place: a core, perhaps, that has sent them.  The operation fails, if it sends anything,
+ * and so does each later one: they may cover what was sent before.  Its error, or 0
+ */
+int pmv_op_disbelieve(struct pmv_op *op);
+
 static inline bool pmv_op_end(struct pmv_op_pool *pool, struct pmv_op *op)
 {
 	struct pmv_op_owner *owner = op->owner;
 	int err = atomic_load(&op->error);
 
+	if (owner && !err &&
+	    owner->reads != atomic_load_explicit(&pmv_guard_reads, memory_order_relaxed))
+		err = pmv_op_disbelieve(op);
 	if (owner && (err || !op->ordinary))
 		owner->ended(owner, op);
 	/* The application was told when the endpoint was closed. */

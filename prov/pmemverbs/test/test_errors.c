@@ -91,6 +91,51 @@ Test(errors, of_a_write_that_is_its_own_proof_are_told)
 	rig_close(rig);
 }
 
+/*
+ * The core may have sent zeros instead of memory that was lost since the endpoint was opened: no
+ * commit is believed that ends from then on, whoever proves it.
+ */
+static void lose_what_is_sent(uint64_t key, int parts)
+{
+	struct fi_cq_tagged_entry entry;
+	struct fi_cq_err_entry error = {0};
+	struct rig *rig = rig_open(NULL);
+
+	for (int i = 0; i < 3; i++) {
+		accepted(rig_commit(rig, key, CONTEXT(1), FI_COMPLETION));
+		cr_assert_eq(fake_complete(&rig->fake, parts - 1), parts - 1);
+		if (i == 1)
+			atomic_fetch_add(&pmv_guard_reads, 1);
+		cr_assert_eq(fake_complete(&rig->fake, 1), 1);
+		if (!i) {
+			rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+			continue;
+		}
+		cr_assert_eq(fi_cq_read(rig->cq, &entry, 1), -FI_EAVAIL);
+		cr_assert_eq(fi_cq_readerr(rig->cq, &error, 0), 1);
+		cr_expect_eq(error.op_context, CONTEXT(1));
+		cr_expect_eq(error.err, FI_EFAULT);
+		rig_expect_nothing(rig);
+	}
+	rig_close(rig);
+	/* What a new connection sends was read later. */
+	rig = rig_open(NULL);
+	accepted(rig_commit(rig, key, CONTEXT(1), FI_COMPLETION));
+	cr_assert_eq(fake_complete(&rig->fake, parts), parts);
+	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+	rig_close(rig);
+}
+
+Test(errors, of_memory_that_was_lost_are_told_of_commits_by_reads)
+{
+	lose_what_is_sent(KEY_MHP, 2);
+}
+
+Test(errors, of_memory_that_was_lost_are_told_of_commits_by_the_write_alone)
+{
+	lose_what_is_sent(KEY_WSP, 1);
+}
+
 Test(errors, of_a_lost_connection_hit_every_commit_once)
 {
 	enum { COMMITS = 100 };

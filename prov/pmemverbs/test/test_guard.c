@@ -109,6 +109,40 @@ Test(guard, replaces_pages_next_to_what_is_sent_and_all_of_them_afterwards)
 	cr_expect_eq(memory[2 * page], 1);
 }
 
+static void read_inside(size_t at)
+{
+	pmv_guard_enter();
+	(void) *(volatile char *) &memory[at];
+	pmv_guard_leave();
+}
+
+/* Zeros were read, and nobody knows what for. */
+Test(guard, counts_pages_that_were_read)
+{
+	add(0, PAGES * page);
+	read_inside(0);
+	cr_expect_eq(pmv_guard_reads, 0);
+	read_inside(page);
+	cr_expect_eq(pmv_guard_reads, 1);
+	read_inside(page);
+	cr_expect_eq(pmv_guard_reads, 1, "it is there by now");
+	/* What writes data back sends nothing. */
+	pmv_guard_enter_flushing();
+	read_inside(2 * page);
+	pmv_guard_leave_flushing();
+	cr_expect_eq(pmv_guard_reads, 1);
+}
+
+#ifdef __x86_64__
+Test(guard, counts_no_page_that_was_written)
+{
+	add(0, PAGES * page);
+	write_inside(page);
+	cr_expect(pmv_guard_was_hit(watch));
+	cr_expect_eq(pmv_guard_reads, 0);
+}
+#endif
+
 Test(guard, knows_all_ranges_of_a_region)
 {
 	add(0, page);
