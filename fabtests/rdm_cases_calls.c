@@ -289,12 +289,11 @@ static ssize_t by_poll_set(struct client *client, struct losing *losing)
 	return ret < 0 ? ret : 0;
 }
 
-/* name_itself -- what comes goes to this process's own memory */
-static int name_itself(struct client *client, struct losing *losing)
+/* open_losing -- what comes goes to this process's own memory */
+static int open_losing(struct client *client, struct losing *losing)
 {
 	bool virt_addr = client->side.info->domain_attr->mr_mode & FI_MR_VIRT_ADDR;
 	struct fi_poll_attr poll_attr = {0};
-	size_t len = sizeof(client->offer.name);
 	int ret;
 
 	losing->page = (size_t) sysconf(_SC_PAGESIZE);
@@ -314,12 +313,11 @@ static int name_itself(struct client *client, struct losing *losing)
 							  &losing->pollset);
 	if (!ret && !commit_all)
 		ret = losing->pollset->ops->poll_add(losing->pollset, &client->side.cq->fid, 0);
-	if (ret || fi_getname(&client->side.ep->fid, client->offer.name, &len) ||
-	    fi_av_insert(client->side.av, client->offer.name, 1, &client->server, 0, NULL) != 1)
-		return FAIL(client, "it can't name itself");
+	if (ret)
+		return FAIL(client, "no poll set");
 	client->offer.key = fi_mr_key(losing->mr);
 	client->offer.addr = losing->page + (virt_addr ? (uintptr_t) losing->memory : 0);
-	return 0;
+	return write_to_itself(client);
 }
 
 /* lose_page -- an atomic arrives where there is no page any more, and the process goes on */
@@ -328,7 +326,7 @@ static int lose_page(struct client *client, struct losing *losing, drive_fn driv
 	uint64_t end = now_ns() + PATIENCE_NS, *word;
 
 	*(uint64_t *) client->buf = 5;
-	if (name_itself(client, losing))
+	if (open_losing(client, losing))
 		return -1;
 	word = (uint64_t *) (losing->memory + losing->page);
 	if (check(client, sum(client, 0, 0), 0, "an atomic") || await(client, 0, FI_ATOMIC))

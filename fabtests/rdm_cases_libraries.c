@@ -325,10 +325,7 @@ static int run_sos_self(struct client *client)
 {
 	struct fid_ep *ep = client->side.ep;
 	uint64_t *word = (uint64_t *) client->buf, before = 0;
-	char name[128];
-	size_t len = sizeof(name);
 	struct fid_mr *mr;
-	fi_addr_t self;
 	ssize_t ret;
 
 	*word = 0;
@@ -336,17 +333,16 @@ static int run_sos_self(struct client *client)
 			  &mr))
 		return FAIL(client, "registering failed");
 	client->mr = mr;
-	if (fi_getname(&ep->fid, name, &len) ||
-	    fi_av_insert(client->side.av, name, 1, &self, 0, NULL) != 1)
-		return FAIL(client, "fi_av_insert failed");
-	client->server = self;
+	if (write_to_itself(client))
+		return -1;
 	client->offer.key = fi_mr_key(mr);
 	client->offer.addr = (client->side.info->domain_attr->mr_mode & FI_MR_VIRT_ADDR)
 				     ? (uintptr_t) client->buf
 				     : 0;
 	*(uint64_t *) scratch = 7;
 	POST(client, ret,
-	     fi_inject_write(ep, scratch, 8, self, client->offer.addr, client->offer.key));
+	     fi_inject_write(ep, scratch, 8, client->server, client->offer.addr,
+			     client->offer.key));
 	if (check(client, ret, 0, "a put") || counted(client, 1))
 		return -1;
 	if (check(client, add(client, 5), 0, "an atomic") || counted(client, 2) ||

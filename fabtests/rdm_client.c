@@ -299,6 +299,17 @@ int expect_notice(struct client *client, unsigned int count, uint64_t data)
 	return 0;
 }
 
+int write_to_itself(struct client *client)
+{
+	char name[sizeof(client->offer.name)];
+	size_t len = sizeof(name);
+
+	if (fi_getname(&client->side.ep->fid, name, &len) ||
+	    fi_av_insert(client->side.av, name, 1, &client->server, 0, NULL) != 1)
+		return FAIL(client, "it can't name itself");
+	return 0;
+}
+
 int connect_first(struct client *client)
 {
 	ssize_t ret = commit(client, 0, 8, 0, FI_COMPLETION);

@@ -148,6 +148,9 @@ int go_on(struct client *client);
 /* connect_first -- so that a stopped server has nothing to do but to be asked */
 int connect_first(struct client *client);
 
+/* write_to_itself -- the client's own endpoint is the server from now on */
+int write_to_itself(struct client *client);
+
 /* name_volatile -- what comes goes to the server's memory that is not persistent */
 void name_volatile(struct client *client);
 
@@ -251,5 +254,6 @@ extern const struct test rdm_atomic_cases[];
 extern const struct test rdm_loss_cases[];
 extern const struct test rdm_library_cases[];
 extern const struct test rdm_call_cases[];
+extern const struct test rdm_message_cases[];
 
 #endif /* PMEM_RDM_FUNCTIONAL_H */
