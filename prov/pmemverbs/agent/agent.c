@@ -95,7 +95,7 @@ int pmv_agent_promise(struct pmv_agent *agent, struct pmv_mailbox *mailbox)
 	int ret = 0;
 
 	pthread_mutex_lock(&agent->lock);
-	if (!agent->engine->core->driven)
+	if (!agent->engine->core->manual_progress)
 		pmv_hint_open(&agent->hints);
 	if (!mailbox->promised && pmv_setting_has_thread()) {
 		ret = start_if_wanted(agent, mailbox);

@@ -119,7 +119,7 @@ static inline void pmv_agent_progress(struct pmv_agent *agent)
 /* pmv_agent_has_use_for_calls -- has it to know that the application reads a queue? */
 static inline bool pmv_agent_has_use_for_calls(const struct pmv_agent *agent)
 {
-	return pmv_setting.agent == PMV_AGENT_PROGRESS || agent->engine->core->driven ||
+	return pmv_setting.agent == PMV_AGENT_PROGRESS || agent->engine->core->manual_progress ||
 	       atomic_load_explicit(&agent->help.wanted, memory_order_relaxed);
 }
 
@@ -139,7 +139,7 @@ void pmv_agent_wake_for_requests(struct pmv_agent *agent);
  */
 static inline void pmv_agent_nudge(struct pmv_agent *agent)
 {
-	if (pmv_setting_has_thread() && agent->engine->core->driven)
+	if (pmv_setting_has_thread() && agent->engine->core->manual_progress)
 		pmv_agent_wake_for_requests(agent);
 }
 

@@ -71,7 +71,7 @@ enum pmv_events pmv_events_find(struct pmv_agent *agent)
 	enum pmv_events most = PMV_EVENTS_QUIET;
 	struct pmv_queue *queue;
 
-	if (!agent->engine->core->driven)
+	if (!agent->engine->core->manual_progress)
 		return PMV_EVENTS_UNKNOWN;
 	agent->num_fds = 0;
 	pmv_service_pin(agent, true);

@@ -76,7 +76,7 @@ void pmv_rest_begin(struct pmv_agent *agent, struct pmv_rest *rest)
 		.patience = MOST_PATIENCE,
 	};
 	/* Where every call moves data, looking for requests disturbs who moves them. */
-	if (!agent->engine->core->driven)
+	if (!agent->engine->core->manual_progress)
 		pmv_look_bound(&agent->looks, WINDOW_SLEEPS * time_sleep(agent));
 }
 
@@ -125,7 +125,7 @@ static int64_t longest_sleep(struct pmv_agent *agent, const struct pmv_rest *res
 	const struct pmv_looks *looks = &agent->looks;
 
 	/* The application may stop calling the core at any time. */
-	if (agent->engine->core->driven || looks->unfinished || looks->expecting ||
+	if (agent->engine->core->manual_progress || looks->unfinished || looks->expecting ||
 	    now < rest->deaf_ns)
 		return LONGEST_SLEEP_NS;
 	if (!looks->unhinted)
@@ -205,7 +205,7 @@ static bool may_sleep(struct pmv_agent *agent, int64_t now, int64_t *nap_ns)
 	bool likely = now < atomic_load(&agent->looks.until_ns);
 
 	*nap_ns = 0;
-	if (agent->engine->core->driven)
+	if (agent->engine->core->manual_progress)
 		return !likely;
 	/* To look into many mailboxes takes a call too long. */
 	if ((likely || agent->looks.expecting) &&

@@ -450,7 +450,7 @@ static void conclude(struct pmv_agent *agent)
 			continue;
 		if (mailbox->num_owed && !mailbox->starved)
 			pay(agent, mailbox);
-		if (agent->engine->core->driven || !leave_ack(mailbox->owner->tx_queue))
+		if (agent->engine->core->manual_progress || !leave_ack(mailbox->owner->tx_queue))
 			pin_both(agent, mailbox);
 	}
 	batch->count = 0;
@@ -459,7 +459,7 @@ static void conclude(struct pmv_agent *agent)
 
 static bool serve(struct pmv_agent *agent, struct pmv_slice slice)
 {
-	pmv_service_pin(agent, agent->engine->core->driven);
+	pmv_service_pin(agent, agent->engine->core->manual_progress);
 	call_cores(agent);
 	look_around(agent, slice);
 	if (!agent->batch->count)

@@ -31,7 +31,7 @@ static void set_event(struct pmv_flush_request *request, const struct pmv_submis
 
 	request->event = event;
 	/* What does not commit has nothing made durable. */
-	if (submission->plain)
+	if (submission->event_only)
 		request->num_keys = 0;
 	if (request->payload) {
 		request->store.key |= PMV_RANGE_EVENT;

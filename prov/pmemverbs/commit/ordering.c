@@ -229,7 +229,7 @@ struct pmv_lost_writes *pmv_ordering_tracker(struct pmv_initiator *ini, const st
 }
 
 void pmv_ordering_lost_write(struct pmv_initiator *ini, const struct fi_rma_iov *to, size_t count,
-			     bool unheard)
+			     bool no_completion)
 {
 	struct pmv_lost_writes *peer = pmv_ordering_tracker(ini, to);
 	struct pmv_attr attr;
@@ -237,7 +237,7 @@ void pmv_ordering_lost_write(struct pmv_initiator *ini, const struct fi_rma_iov 
 	for (size_t i = 0; peer && i < count; i++) {
 		if (!pmv_ordering_attr(ini, to[i].key, &attr))
 			continue;
-		if (unheard ||
+		if (no_completion ||
 		    pmv_method_of_write(&attr, ini->engine->engine->transport) != PMV_METHOD_WRITE)
 			pmv_lost_writes_add(peer, (uint32_t) pmv_key_core(to[i].key));
 	}

@@ -129,8 +129,9 @@ static inline void pmv_ordering_send_end(struct pmv_initiator *ini, bool counted
 struct pmv_lost_writes *pmv_ordering_tracker(struct pmv_initiator *ini,
 					     const struct fi_rma_iov *to);
 
-/* pmv_ordering_lost_write -- a write may get lost; unheard: nobody is told of its error either */
+/* pmv_ordering_lost_write -- a write may get lost; no_completion: nobody is told of its error
+ * either */
 void pmv_ordering_lost_write(struct pmv_initiator *ini, const struct fi_rma_iov *to, size_t count,
-			     bool unheard);
+			     bool no_completion);
 
 #endif /* PMV_ORDERING_H */

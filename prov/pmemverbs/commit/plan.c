@@ -54,7 +54,7 @@ static void add_event(struct pmv_plan *plan, struct pmv_step *data, const struct
 		add(plan, PMV_STEP_FLUSH);
 	ask = add_request(plan, choice->flush_agent);
 	ask->fence |= flush;
-	if (facts->plain)
+	if (facts->event_only)
 		data->immediate = facts->immediate && !facts->atomic;
 	else
 		add_notice(plan, ask, facts);

@@ -47,16 +47,16 @@ struct pmv_plan {
 
 /* What a plan depends on besides the method. */
 struct pmv_plan_facts {
-	bool fenced;    /* the call has FI_FENCE, or an earlier read has left a fence due */
-	bool atomic;    /* it carries no immediate data */
-	bool injected;  /* the core does not say when it is done */
-	bool immediate; /* the target's application is to be notified */
-	bool notifies;  /* the agent can do that */
-	bool unordered; /* earlier data went over a path that keeps no order */
-	bool stored;    /* the data travel in the request, and the agent stores them */
-	bool grouped;   /* one flush covers it and others */
-	bool event;     /* the agent tells the target's application of it */
-	bool plain;     /* that is all: it does not commit */
+	bool fenced;     /* the call has FI_FENCE, or an earlier read has left a fence due */
+	bool atomic;     /* it carries no immediate data */
+	bool injected;   /* the core does not say when it is done */
+	bool immediate;  /* the target's application is to be notified */
+	bool notifies;   /* the agent can do that */
+	bool unordered;  /* earlier data went over a path that keeps no order */
+	bool stored;     /* the data travel in the request, and the agent stores them */
+	bool grouped;    /* one flush covers it and others */
+	bool event;      /* the agent tells the target's application of it */
+	bool event_only; /* that is all: it does not commit */
 };
 
 /*

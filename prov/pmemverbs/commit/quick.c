@@ -27,7 +27,7 @@ static inline struct pmv_run *get_run(struct pmv_initiator *ini, void *context, 
 	run->under_way = NULL;
 	run->num_regions = 0;
 	run->counted = true;
-	run->plain = run->fetches = run->unacked = false;
+	run->event_only = run->fetches = run->unacked = false;
 	pmv_op_set_owner(&run->op, &ini->owner);
 	return run;
 }

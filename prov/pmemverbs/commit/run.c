@@ -37,7 +37,7 @@ static enum pmv_audience audience_of(const struct pmv_initiator *ini,
 	bool receive = submission->what & FI_RECV;
 	bool selective = receive ? ini->rx_selective : ini->tx_selective;
 
-	if (submission->unheard ||
+	if (submission->no_completion ||
 	    (receive ? ini->owner.rx_queue : ini->owner.tx_queue) == ini->unread)
 		return PMV_TELL_NOBODY;
 	if ((submission->flags & FI_COMPLETION) || !selective)

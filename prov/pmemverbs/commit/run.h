@@ -31,9 +31,9 @@ struct pmv_run {
 	atomic_bool *under_way;      /* of one that nobody asked for: the flag for that */
 	unsigned int num_regions;    /* with hooks: how many of `regions` */
 	bool counted;                /* by the counter for its kind */
-	bool plain;   /* it commits nothing, but the target's application is told of it */
-	bool fetches; /* counted in ordering.reads while it is in flight */
-	bool unacked; /* counted in mailbox.unacked */
+	bool event_only; /* it commits nothing, but the target's application is told of it */
+	bool fetches;    /* counted in ordering.reads while it is in flight */
+	bool unacked;    /* counted in mailbox.unacked */
 	/* An ordinary one (quick.h) does not use the rest. */
 	struct pmv_plan plan;
 	unsigned int at;            /* the next step */
@@ -89,7 +89,7 @@ static inline void pmv_run_set_unacked(struct pmv_run *run, bool unacked)
 /* The others are ours, which have no flags, or plain ones that are counted or told of. */
 static inline bool pmv_run_is_commit(const struct pmv_run *run)
 {
-	return run->op.flags && !run->op.single && !run->plain;
+	return run->op.flags && !run->op.single && !run->event_only;
 }
 
 static inline bool pmv_run_is_grouped(const struct pmv_run *run)

@@ -133,7 +133,7 @@ static ssize_t choose(struct pmv_initiator *ini, const struct pmv_submission *su
 	bool message = submission->what & FI_MSG;
 	struct pmv_past before, *past = NULL;
 
-	if (submission->plain)
+	if (submission->event_only)
 		return choose_plain(ini, submission, chosen);
 	if (submission->flags & FI_FENCE) {
 		before = pmv_ordering_past(ini, message);
@@ -182,7 +182,7 @@ static void make_plan(struct pmv_run *run, const struct pmv_submission *submissi
 		.stored = stored,
 		.grouped = grouped,
 		.event = chosen->event,
-		.plain = submission->plain,
+		.event_only = submission->event_only,
 	};
 
 	run->plan = pmv_plan_operation(&chosen->choice, &facts);
@@ -236,7 +236,7 @@ static void take_written(struct pmv_run *run, const struct pmv_submission *submi
 	size_t changed = submission->changed;
 	ssize_t ret;
 
-	for (size_t i = 0; i < submission->num_to && !submission->plain; i++) {
+	for (size_t i = 0; i < submission->num_to && !submission->event_only; i++) {
 		struct fi_rma_iov to = submission->to[i];
 		unsigned notes = pmv_ordering_note_key(ini, to.key);
 
@@ -520,7 +520,7 @@ static ssize_t begin_now(struct pmv_run *run, const struct pmv_submission *submi
 	if (ret)
 		return ret;
 
-	if (!submission->plain)
+	if (!submission->event_only)
 		pmv_initiator_count(ini, chosen.choice.method);
 	if (run->at < run->plan.count && pmv_run_is_grouped(run)) {
 		pmv_group_join(run);
@@ -550,8 +550,8 @@ ssize_t pmv_start(struct pmv_run *run, const struct pmv_submission *submission, 
 	struct pmv_initiator *ini = pmv_run_initiator(run);
 	ssize_t ret;
 
-	run->plain = submission->plain;
-	if ((submission->flags & FI_FENCE) && !submission->plain &&
+	run->event_only = submission->event_only;
+	if ((submission->flags & FI_FENCE) && !submission->event_only &&
 	    pmv_ordering_past(ini, submission->what & FI_MSG).agent)
 		ret = begin_after_agent(run, submission);
 	else

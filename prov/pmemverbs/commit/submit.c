@@ -143,7 +143,7 @@ static ssize_t post_noted(struct pmv_initiator *ini, const struct pmv_submission
 		pmv_ordering_end_writes(ini, submission->to, submission->num_to, noted, !ret);
 	if (!ret && ini->hooks && writes && submission->num_to)
 		pmv_ordering_lost_write(ini, submission->to, submission->num_to,
-					submission->unheard);
+					submission->no_completion);
 	return ret;
 }
 
@@ -168,7 +168,8 @@ static ssize_t submit_plain(struct pmv_initiator *ini, const struct pmv_submissi
 		return -FI_EAGAIN;
 	wr.context = submission->context;
 	wr.flags = flags & ~FI_FENCE;
-	if (!wr.inject && (ini->counts[pmv_count_kind(what)] || fetches || submission->unheard)) {
+	if (!wr.inject &&
+	    (ini->counts[pmv_count_kind(what)] || fetches || submission->no_completion)) {
 		run = pmv_run_get(ini, submission);
 		if (!run)
 			return -FI_EAGAIN;
@@ -211,7 +212,7 @@ static ssize_t check_losses(struct pmv_initiator *ini, const struct pmv_submissi
 	struct pmv_lost_writes *peer;
 	ssize_t ret;
 
-	if (!hooks || !submission->num_to || submission->plain)
+	if (!hooks || !submission->num_to || submission->event_only)
 		return 0;
 	peer = pmv_ordering_tracker(ini, submission->to);
 	ret = peer && submission->changed ? hooks->may_commit_changed(peer) : 0;
@@ -243,7 +244,7 @@ static void note_writes(struct pmv_run *run, const struct pmv_submission *submis
 static ssize_t submit_run(struct pmv_initiator *ini, const struct pmv_submission *submission,
 			  bool grouped)
 {
-	bool fence = submission->flags & FI_FENCE, plain = submission->plain;
+	bool fence = submission->flags & FI_FENCE, plain = submission->event_only;
 	bool notifies = pmv_submission_notifies(submission);
 	/* An earlier atomic may be under way, and immediate data must not pass it. */
 	bool fenced =
@@ -318,14 +319,14 @@ ssize_t pmv_submit(struct pmv_initiator *ini, const struct pmv_submission *submi
 		if (!pmv_event_is_wanted(ini, submission))
 			return submit_plain(ini, submission);
 		plain = *submission;
-		plain.plain = true;
+		plain.event_only = true;
 		submission = &plain;
 	}
 	/* Nobody hears of its error, so a later commit has to fail in its place. */
-	if (submission->unheard && ini->hooks && submission->num_to)
+	if (submission->no_completion && ini->hooks && submission->num_to)
 		pmv_ordering_lost_write(ini, submission->to, submission->num_to, true);
 	ret = submit_run(ini, submission, !commits && may_group(ini, submission));
-	if (ret && ret != -FI_EAGAIN && !submission->plain)
+	if (ret && ret != -FI_EAGAIN && !submission->event_only)
 		pmv_initiator_count(ini, PMV_METHOD_REFUSED);
 	return ret;
 }

@@ -21,8 +21,8 @@ struct pmv_submission {
 	uint64_t flags;   /* the application's */
 	struct pmv_wr wr; /* the operation, with the core's keys; without context and flags */
 	size_t changed;   /* the length at `to`, if the target's processor writes there: hooks.h */
-	bool unheard;     /* of a call that never completes (fi_inject) */
-	bool plain;       /* it does not commit; only the target's application is told of it */
+	bool no_completion; /* of a call that never completes (fi_inject) */
+	bool event_only;    /* it does not commit; only the target's application is told of it */
 };
 
 /* pmv_submission_copy -- it and all that it points to, in one block to be freed; NULL: no memory */

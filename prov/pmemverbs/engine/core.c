@@ -31,7 +31,7 @@ static const struct pmv_core cores[] = {
 	{.name = "tcp",
 	 .ops = &pmv_engine_libfabric,
 	 .cpu_placed = true,
-	 .driven = true,
+	 .manual_progress = true,
 	 .needs_cqs = true},
 };
 
@@ -147,7 +147,7 @@ unsigned pmv_core_caps(const struct pmv_core *core, enum pmv_transport transport
 
 enum pmv_persist pmv_core_persist(const struct pmv_core *core, enum pmv_persist detected)
 {
-	bool may_fault = core->driven && pmv_setting.agent != PMV_AGENT_OFF;
+	bool may_fault = core->manual_progress && pmv_setting.agent != PMV_AGENT_OFF;
 
 	return may_fault && detected > PMV_DMP ? PMV_DMP : detected;
 }

@@ -30,13 +30,13 @@ struct pmv_engine_ops;
 struct pmv_core {
 	const char *name;
 	const struct pmv_engine_ops *ops;
-	unsigned caps;     /* enum pmv_engine_cap: see pmv_core_caps */
-	bool cpu_placed;   /* software places inbound data: in the caches, as with DDIO */
-	bool lingers;      /* after FI_SHUTDOWN it carries on, until fi_shutdown is called */
-	bool driven;       /* it moves data only inside calls that read its queues */
-	bool imm_receives; /* a write with immediate data uses up a receive, as a message does */
-	bool needs_cqs;    /* it can't work without a CQ in either direction */
-	bool means_ipv4;   /* it takes an address of no format for one of IPv4 */
+	unsigned caps;        /* enum pmv_engine_cap: see pmv_core_caps */
+	bool cpu_placed;      /* software places inbound data: in the caches, as with DDIO */
+	bool lingers;         /* after FI_SHUTDOWN it carries on, until fi_shutdown is called */
+	bool manual_progress; /* it moves data only inside calls that read its queues */
+	bool imm_receives;    /* a write with immediate data uses up a receive, as a message does */
+	bool needs_cqs;       /* it can't work without a CQ in either direction */
+	bool means_ipv4;      /* it takes an address of no format for one of IPv4 */
 	/*
 	 * Up to this version of libfabric it takes the operand of a fetching or comparing
 	 * atomic from fi_msg_atomic::addr, and the comparand from the pointer itself.

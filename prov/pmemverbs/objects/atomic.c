@@ -22,7 +22,7 @@ static ssize_t post_atomic(struct fid_ep *fid, const struct pmv_atomic *op, uint
 		.context = msg->context,
 		.data = msg->data,
 		.flags = flags,
-		.unheard = op->inject,
+		.no_completion = op->inject,
 		.wr = {.kind = PMV_WR_ATOMIC, .inject = op->inject, .atomic = &core},
 	};
 

@@ -312,7 +312,7 @@ static int open_core(struct pmv_cq *cq, const struct fi_cq_attr *attr, size_t si
 	int ret;
 
 	/* The agent's thread sleeps on it, too, where the core needs calls. */
-	core_attr.wait_obj = cq->wait_obj == FI_WAIT_NONE && !domain->engine.core->driven
+	core_attr.wait_obj = cq->wait_obj == FI_WAIT_NONE && !domain->engine.core->manual_progress
 				     ? FI_WAIT_NONE
 				     : FI_WAIT_FD;
 	core_attr.wait_cond = FI_CQ_COND_NONE;
@@ -362,7 +362,8 @@ static int open_queue(struct pmv_cq *cq, const struct fi_cq_attr *attr)
 	ret = open_core(cq, attr, queue->size, &queue->core_fid);
 	if (ret)
 		return ret;
-	ret = pmv_queue_open(queue, cq->wait_obj != FI_WAIT_NONE || domain->engine.core->driven,
+	ret = pmv_queue_open(queue,
+			     cq->wait_obj != FI_WAIT_NONE || domain->engine.core->manual_progress,
 			     cq->wait_obj != FI_WAIT_NONE);
 	if (ret)
 		fi_close(&queue->core_fid->fid);

@@ -358,7 +358,8 @@ static int watch(struct pmv_mr *mr, const struct fi_mr_attr *mr_attr, bool neede
 {
 	int ret = 0;
 
-	if (pmv_setting.agent == PMV_AGENT_OFF || (mr->domain->engine.core->driven && !needed))
+	if (pmv_setting.agent == PMV_AGENT_OFF ||
+	    (mr->domain->engine.core->manual_progress && !needed))
 		return 0;
 	for (size_t i = 0; i < mr_attr->iov_count && !ret; i++) {
 		const struct iovec *iov = &mr_attr->mr_iov[i];

@@ -21,14 +21,14 @@
 #define SEND_SLOW (PMV_SLOW_GONE | PMV_SLOW_CLOSED | PMV_SLOW_COUNT_TX | PMV_SLOW_FENCE_NEXT)
 
 static ssize_t submit(struct pmv_ep *ep, const struct fi_msg *msg, uint64_t what, uint64_t flags,
-		      bool unheard)
+		      bool no_completion)
 {
 	struct fi_msg copy = *msg;
 	const struct pmv_submission submission = {
 		.what = what,
 		.context = msg->context,
 		.flags = flags,
-		.unheard = unheard,
+		.no_completion = no_completion,
 		.wr = {.kind = what & FI_RECV ? PMV_WR_RECV : PMV_WR_SEND, .msg = &copy},
 	};
 
@@ -128,14 +128,14 @@ static ssize_t msg_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, f
 
 /* Sending */
 
-/* send_msg -- unheard: it never completes (fi_inject) */
+/* send_msg -- no_completion: it never completes (fi_inject) */
 static inline ssize_t send_msg(struct pmv_ep *ep, const struct fi_msg *msg, uint64_t flags,
-			       bool unheard)
+			       bool no_completion)
 {
 	struct pmv_initiator *ini = &ep->initiator;
 	const struct pmv_wr wr = {
 		.kind = PMV_WR_SEND,
-		.inject = unheard,
+		.inject = no_completion,
 		.context = msg->context,
 		.flags = flags,
 		.msg = (struct fi_msg *) msg, /* has the context */
@@ -147,7 +147,7 @@ static inline ssize_t send_msg(struct pmv_ep *ep, const struct fi_msg *msg, uint
 	if (ret)
 		return ret;
 	if ((flags & (FI_FENCE | FI_COMMIT | FI_IMMED)) || !pmv_initiator_is_fast(ini, SEND_SLOW))
-		return submit(ep, msg, FI_MSG | FI_SEND, flags, unheard);
+		return submit(ep, msg, FI_MSG | FI_SEND, flags, no_completion);
 	counted = pmv_ordering_send_begin(ini, PMV_SLOW_SENDS);
 	ret = pmv_engine_post_one(&ep->engine, &wr);
 	pmv_ordering_send_end(ini, counted, !ret, false);
@@ -156,12 +156,12 @@ static inline ssize_t send_msg(struct pmv_ep *ep, const struct fi_msg *msg, uint
 
 static inline ssize_t send_one(struct fid_ep *fid, const void *buf, size_t len, void *desc,
 			       uint64_t data, fi_addr_t dest_addr, void *context, uint64_t flags,
-			       bool unheard)
+			       bool no_completion)
 {
 	const struct iovec iov = {.iov_base = (void *) buf, .iov_len = len};
 	const struct fi_msg msg = {&iov, desc ? &desc : NULL, 1, dest_addr, context, data};
 
-	return send_msg(pmv_to_ep(fid), &msg, flags, unheard);
+	return send_msg(pmv_to_ep(fid), &msg, flags, no_completion);
 }
 
 static ssize_t msg_send(struct fid_ep *fid, const void *buf, size_t len, void *desc,

@@ -20,7 +20,7 @@
 #define OWN_FLAGS (FI_COMMIT | FI_IMMED | FI_FENCE)
 
 static ssize_t submit(struct pmv_ep *ep, const struct fi_msg_rma *msg, uint64_t what,
-		      uint64_t flags, bool unheard)
+		      uint64_t flags, bool no_completion)
 {
 	struct pmv_initiator *ini = &ep->initiator;
 	struct pmv_engine *engine = &ep->domain->engine;
@@ -34,7 +34,7 @@ static ssize_t submit(struct pmv_ep *ep, const struct fi_msg_rma *msg, uint64_t 
 		.context = msg->context,
 		.data = msg->data,
 		.flags = flags,
-		.unheard = unheard,
+		.no_completion = no_completion,
 		.wr = {.kind = what & FI_READ ? PMV_WR_READ : PMV_WR_WRITE, .rma = &core},
 	};
 
@@ -110,16 +110,16 @@ static ssize_t rma_readmsg(struct fid_ep *fid, const struct fi_msg_rma *msg, uin
 
 /* Writes */
 
-/* write_msg -- unheard: it never completes (fi_inject_write) */
+/* write_msg -- no_completion: it never completes (fi_inject_write) */
 static ssize_t write_msg(struct pmv_ep *ep, const struct fi_msg_rma *msg, uint64_t flags,
-			 bool unheard)
+			 bool no_completion)
 {
 	const struct fi_rma_iov *at = msg->rma_iov;
 	struct pmv_initiator *ini = &ep->initiator;
 	struct fi_rma_iov to;
 	struct fi_msg_rma core;
 	struct pmv_wr wr = {.kind = PMV_WR_WRITE,
-			    .inject = unheard,
+			    .inject = no_completion,
 			    .context = msg->context,
 			    .flags = flags,
 			    .rma = &core};
@@ -128,11 +128,11 @@ static ssize_t write_msg(struct pmv_ep *ep, const struct fi_msg_rma *msg, uint64
 	ssize_t ret;
 
 	if ((flags & OWN_FLAGS) || msg->rma_iov_count != 1 || !msg->iov_count ||
-	    !pmv_initiator_is_fast(ini, unheard ? INJECT_SLOW : WRITE_SLOW))
-		return submit(ep, msg, FI_RMA | FI_WRITE, flags, unheard);
+	    !pmv_initiator_is_fast(ini, no_completion ? INJECT_SLOW : WRITE_SLOW))
+		return submit(ep, msg, FI_RMA | FI_WRITE, flags, no_completion);
 	noted.notes = pmv_ordering_note_key(ini, at->key);
 	if (noted.notes & PMV_NOTE_EVENT)
-		return submit(ep, msg, FI_RMA | FI_WRITE, flags, unheard);
+		return submit(ep, msg, FI_RMA | FI_WRITE, flags, no_completion);
 	to = *at;
 	to.key = pmv_initiator_core_key(at->key);
 	core = *msg;
@@ -144,7 +144,7 @@ static ssize_t write_msg(struct pmv_ep *ep, const struct fi_msg_rma *msg, uint64
 	pmv_ordering_send_end(ini, counted, !ret, false);
 	pmv_ordering_end(ini, &noted, at, !ret, false);
 	if (!ret && ini->hooks)
-		pmv_ordering_lost_write(ini, at, 1, unheard);
+		pmv_ordering_lost_write(ini, at, 1, no_completion);
 	return ret;
 }
 
@@ -180,13 +180,13 @@ static ssize_t rma_writev(struct fid_ep *fid, const struct iovec *iov, void **de
 /* write_one -- of one buffer */
 static ssize_t write_one(struct pmv_ep *ep, const void *buf, size_t len, void *desc, uint64_t data,
 			 fi_addr_t dest_addr, uint64_t addr, uint64_t key, void *context,
-			 uint64_t flags, bool unheard)
+			 uint64_t flags, bool no_completion)
 {
 	struct iovec iov = {.iov_base = (void *) buf, .iov_len = len};
 	struct fi_rma_iov to = {addr, len, key};
 	struct fi_msg_rma msg = {&iov, desc ? &desc : NULL, 1, dest_addr, &to, 1, context, data};
 
-	return write_msg(ep, &msg, flags, unheard);
+	return write_msg(ep, &msg, flags, no_completion);
 }
 
 static ssize_t rma_write(struct fid_ep *fid, const void *buf, size_t len, void *desc,

@@ -368,7 +368,7 @@ ssize_t pmv_queue_read(struct pmv_queue *queue, void *buf, size_t count)
 	ssize_t ret = 0;
 
 	pthread_mutex_lock(&queue->lock);
-	if (queue->engine->core->driven)
+	if (queue->engine->core->manual_progress)
 		atomic_store_explicit(&queue->reads, queue->reads + 1, memory_order_relaxed);
 	do {
 		if (atomic_load(&queue->num_ready))

@@ -77,7 +77,8 @@ struct pmv_queue {
 
 	pthread_mutex_t lock;   /* held while entries are taken from the core */
 	struct pmv_comp *spare; /* for the core's next entry */
-	atomic_uint reads; /* by the application, if the core is driven; written under the lock */
+	atomic_uint reads;      /* by the application, if the core moves data in calls only; written
+				   under the lock */
 
 	pthread_mutex_t ready_lock;
 	STAILQ_HEAD(, pmv_comp) ready;

@@ -85,7 +85,7 @@ Test(agent, reads_a_queue_once_however_many_endpoints_share_it)
 	int few, served;
 
 	/* Data move in calls only. */
-	pair->away->core.driven = true;
+	pair->away->core.manual_progress = true;
 	few = reads_of_a_pass(pair);
 	cr_expect_eq(few, 2);
 	tell_of(pair, DMP, 0, 8);
@@ -401,7 +401,7 @@ Test(agent, is_woken_for_a_message_that_others_have_moved)
 
 	/* As if there were a thread. */
 	pmv_setting.agent = PMV_AGENT_THREAD;
-	pair->away->core.driven = true;
+	pair->away->core.manual_progress = true;
 	atomic_store(&domain->agent.asleep, true);
 	rig_expect_nothing(pair->away);
 	cr_expect_not(is_kicked(&domain->agent));

@@ -30,7 +30,7 @@ Test(cq, says_what_can_be_waited_for)
 		enum fi_wait_obj said = FI_WAIT_UNSPEC;
 		struct fid_cq *cq;
 
-		rig->core.driven = i & 1;
+		rig->core.manual_progress = i & 1;
 		cq = open_queue(rig, queues[i / 2].asked);
 		accepted(fi_control(&cq->fid, FI_GETWAITOBJ, &said));
 		cr_expect_eq(said, queues[i / 2].said, "%zu: %d", i / 2, said);
@@ -41,7 +41,7 @@ Test(cq, says_what_can_be_waited_for)
 
 Test(cq, hands_out_a_descriptor_only_where_one_was_asked_for)
 {
-	for (int driven = 0; driven < 2; driven++) {
+	for (int manual_progress = 0; manual_progress < 2; manual_progress++) {
 		struct rig *rig = rig_open(NULL);
 		struct pollfd places[2] = {{.fd = -1}, {.fd = -1}};
 		struct fi_wait_pollfd set = {.nfds = 0, .fd = places};
@@ -49,7 +49,7 @@ Test(cq, hands_out_a_descriptor_only_where_one_was_asked_for)
 		struct fid_cq *cq;
 		int fd = -1;
 
-		rig->core.driven = driven;
+		rig->core.manual_progress = manual_progress;
 		cq = open_queue(rig, FI_WAIT_FD);
 		accepted(fi_control(&cq->fid, FI_GETWAIT, &fd));
 		cr_expect_geq(fd, 0);

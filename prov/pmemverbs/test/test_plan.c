@@ -314,7 +314,7 @@ Test(plan, operations_after_or_by_the_agent_follow_the_table)
 
 static bool is_event_row_of(const struct event_row *row, const struct plan_case *one)
 {
-	return row->method == one->choice.method && fits(row->plain, one->facts.plain) &&
+	return row->method == one->choice.method && fits(row->plain, one->facts.event_only) &&
 	       fits(row->flush_agent, one->choice.flush_agent) &&
 	       fits(row->immediate, one->facts.immediate) &&
 	       fits(row->notifies, one->facts.notifies);
@@ -353,7 +353,7 @@ Test(plan, operations_of_which_the_application_is_told_follow_the_table)
 			continue;
 		}
 		expect_event(&one);
-		one.facts.plain = true;
+		one.facts.event_only = true;
 		/* What does not commit needs no flush, and atomics carry no data. */
 		if (one.choice.method == WRITE && !(one.facts.atomic && one.facts.immediate))
 			expect_event(&one);
