@@ -9,7 +9,7 @@
 #include "fio_link.h"
 #include "fio_proto.h"
 
-#include "../common.h"
+#include "../common/common.h"
 
 #define TIMEOUT_S 30
 #define ENTRIES 32

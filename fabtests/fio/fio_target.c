@@ -13,8 +13,8 @@
 #include "fio_link.h"
 #include "fio_proto.h"
 
-#include "../common.h"
-#include "../memory.h"
+#include "../common/common.h"
+#include "../common/memory.h"
 
 #define TIMEOUT_S 30
 

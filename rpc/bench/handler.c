@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "kv/kv.h"
+#include "programs/kv.h"
 
 /* work -- the paper's heavy calls compute for 100 microseconds */
 static void work(const struct settings *settings)

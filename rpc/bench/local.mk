@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # local.mk -- the benchmark of durable calls; %D% is this directory
 
-noinst_PROGRAMS += %D%/fi_pmem_rpc_bench
-%C%_fi_pmem_rpc_bench_SOURCES = \
+noinst_PROGRAMS += fi_pmem_rpc_bench
+fi_pmem_rpc_bench_SOURCES = \
 	%D%/bench.h \
 	%D%/call.h \
 	%D%/call_design.c \
@@ -26,10 +26,10 @@ noinst_PROGRAMS += %D%/fi_pmem_rpc_bench
 	%D%/workload_objects.c \
 	%D%/workload_pagerank.c \
 	%D%/workload_ycsb.c \
-	rpc/kv/kv.c rpc/kv/kv.h \
-	fabtests/stats.c fabtests/stats.h
-%C%_fi_pmem_rpc_bench_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/rpc
-%C%_fi_pmem_rpc_bench_CFLAGS = -pthread $(AM_CFLAGS) $(PMEM2_CFLAGS) $(XXHASH_CFLAGS)
-%C%_fi_pmem_rpc_bench_LDADD = libpmemrpc.la $(LIBFABRIC_LIBS) $(PMEM2_LIBS) $(XXHASH_LIBS) -lm
+	rpc/programs/kv.c rpc/programs/kv.h \
+	fabtests/common/stats.c fabtests/common/stats.h
+fi_pmem_rpc_bench_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/rpc -I$(srcdir)/rpc/lib
+fi_pmem_rpc_bench_CFLAGS = -pthread $(AM_CFLAGS) $(PMEM2_CFLAGS) $(XXHASH_CFLAGS)
+fi_pmem_rpc_bench_LDADD = libpmemrpc.la $(LIBFABRIC_LIBS) $(PMEM2_LIBS) $(XXHASH_LIBS) -lm
 
 EXTRA_DIST += %D%/README.md %D%/rpc-bench

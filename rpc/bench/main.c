@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "../../fabtests/stats.h"
+#include "../../fabtests/common/stats.h"
 #include "design.h"
 #include "load.h"
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../fabtests/stats.h"
+#include "../../fabtests/common/stats.h"
 #include "load.h"
 
 static const char *const kinds[] = {"all", "read", "write"};

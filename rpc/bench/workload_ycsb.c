@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "handler.h"
-#include "kv/kv.h"
+#include "programs/kv.h"
 #include "load.h"
 
 #define SCAN_MAX 100U

@@ -11,7 +11,7 @@ libfuzzingrpc_la_SOURCES = $(testcore_sources) %D%/net.c %D%/net.h
 libfuzzingrpc_la_CPPFLAGS = $(fuzz_rpc_cppflags)
 libfuzzingrpc_la_CFLAGS = $(fuzz_cflags)
 
-fuzz_rpc_cppflags = -I$(top_srcdir)/prov/fuzz -I$(top_srcdir)/rpc $(AM_CPPFLAGS)
+fuzz_rpc_cppflags = -I$(top_srcdir)/prov/fuzz -I$(top_srcdir)/rpc/lib $(AM_CPPFLAGS)
 # There is no network, no time, and no file.
 fuzz_rpc_ldflags = $(fuzz_ldflags) \
 	-Wl,--wrap=fi_getinfo,--wrap=fi_fabric,--wrap=getrandom,--wrap=rpc_now_ms,--wrap=rpc_now_ns

@@ -8,7 +8,7 @@ rpc_model_SOURCES = \
 	%D%/mutants.c \
 	%D%/rpc_model.c \
 	%D%/stage.c %D%/stage.h
-rpc_model_CPPFLAGS = $(pmemsim_cppflags) -I$(srcdir)/rpc
+rpc_model_CPPFLAGS = $(pmemsim_cppflags) -I$(srcdir)/rpc -I$(srcdir)/rpc/lib
 rpc_model_CFLAGS = $(pmemsim_cflags)
 # What mutants do wrong.
 rpc_model_LDFLAGS = $(pmemsim_ldflags) \

@@ -2,7 +2,7 @@
 /*
  * bench_calls.c -- one kind of call again and again, for counting instructions
  *
- * util/count-instructions runs this under callgrind, which counts inside
+ * tools/count-instructions runs this under callgrind, which counts inside
  * count_here() only.  Everything happens in one thread: where agents work, they
  * do so inside the application's calls.  So each run executes the same instructions.
  */

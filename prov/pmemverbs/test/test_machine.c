@@ -7,7 +7,7 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_ext_pmemverbs.h>
 
-#include "../../../util/fi_pmem_info.h"
+#include "../../../util/info/info.h"
 #include "base/setting.h"
 #include "engine/core.h"
 #include "mem_system.h"

@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# local.mk -- what the programs of fabtests share; %D% is this directory
+
+common_sources = \
+	%D%/memory.c %D%/memory.h \
+	%D%/options.c %D%/options.h \
+	%D%/stats.c %D%/stats.h
+# Of those on libfabric.
+fabric_sources = $(common_sources) \
+	%D%/common.c %D%/common.h \
+	%D%/explain.c %D%/explain.h
+# Of those that talk beside their connections.
+control_sources = %D%/control.c %D%/control.h
+
+EXTRA_DIST += %D%/pair

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * cp_hostile.c -- a client of fi_pmem_target that means ill
+ *
+ *   cp_hostile HOST PORT ROUNDS
+ *   cp_hostile HOST PORT NAME PATH
+ *
+ * The second form gets NAME, truncates it where it is, and has its digest made.
+ *
+ * In each round it connects and sends messages that are wrong in some way: names that lead
+ * out, lengths that are none, requests in the wrong order, bytes at random; writes to memory
+ * that is not its own; and goes away at any moment, or takes no answer.  Whether the target
+ * survives is seen from outside.  It ends with 1 if the target lets it do what it must not.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <rdma/fi_cm.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+
+#include "../../util/cp/link.h"
+
+#define TIMEOUT_MS 60000
+#define SIZE 5000
+
+static const char *const names[] = {
+	"../outside",
+	"/etc/passwd",
+	"a/../../outside",
+	"dir/../../outside",
+	".",
+	"..",
+	"",
+	"/",
+	"dir",
+	"dir/",
+	"fifo",
+	"link",
+	"linkdir/secret",
+	"dir/link",
+	".x.fi_pmem_cp",
+	"no/such",
+	"file",
+	"dir/file",
+	"\n\033[2J",
+	"%s%n%s",
+};
+
+static int is_allowed(const char *name)
+{
+	return !strcmp(name, "file") || !strcmp(name, "dir/file") || !strcmp(name, "\n\033[2J") ||
+	       !strcmp(name, "%s%n%s");
+}
+
+static void scribble(void *to, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		((unsigned char *) to)[i] = (unsigned char) rand();
+}
+
+/* answer -- the next one: 1, or 0 if the connection has ended */
+static int answer(struct cp_link *link, struct cp_message *message)
+{
+	int64_t end = cp_now_ms() + TIMEOUT_MS;
+	int ret = 0;
+
+	while (!ret && cp_now_ms() < end)
+		ret = cp_link_receive(link, message, 100);
+	return ret > 0;
+}
+
+/* write_to -- bytes at random, somewhere; the end of the connection is an answer, too */
+static void write_to(struct cp_link *link, const struct cp_message *lease, uint64_t offset,
+		     uint64_t key)
+{
+	struct cp_op done = {0};
+	struct iovec iov = {.iov_base = link->data, .iov_len = SIZE};
+	struct fi_rma_iov rma_iov = {.addr = lease->addr + offset, .len = SIZE, .key = key};
+	void *desc = fi_mr_desc(link->mr);
+	struct fi_msg_rma msg = {
+		.msg_iov = &iov,
+		.desc = &desc,
+		.iov_count = 1,
+		.rma_iov = &rma_iov,
+		.rma_iov_count = 1,
+		.context = &done,
+	};
+	int64_t end = cp_now_ms() + TIMEOUT_MS;
+
+	scribble(link->data, SIZE);
+	/* Also with immediate data, which nobody there expects. */
+	if (fi_writemsg(link->ep, &msg,
+			FI_COMPLETION | (rand() % 2 ? FI_COMMIT : 0) |
+				(rand() % 2 ? FI_REMOTE_CQ_DATA : 0)))
+		return;
+	while (!done.done && cp_now_ms() < end && !cp_link_poll(link, 100))
+		;
+}
+
+/* try_name -- put or get it: what must not be is refused */
+static int try_name(struct cp_link *link, const char *name)
+{
+	struct cp_message message = {
+		.type = rand() % 2 ? CP_PUT : CP_GET, .size = SIZE, .flags = (uint64_t) rand()};
+
+	snprintf(message.text, sizeof(message.text), "%s", name);
+	if (cp_link_send(link, &message, TIMEOUT_MS) || !answer(link, &message))
+		return 0;
+	if (!message.status && !is_allowed(name)) {
+		printf("not ok the target opens '%s'\n", name);
+		return 1;
+	}
+	if (!message.status) {
+		write_to(link, &message, rand() % 3 ? 0 : (uint64_t) rand() << (rand() % 32),
+			 rand() % 3 ? message.key : message.key + (uint64_t) rand() % 8 - 4);
+		cp_link_send(link, &(struct cp_message){.type = CP_FINISH}, TIMEOUT_MS);
+		answer(link, &message);
+	}
+	return 0;
+}
+
+/* send_rubbish -- of any length, in any order */
+static void send_rubbish(struct cp_link *link)
+{
+	static const uint64_t sizes[] = {0, 1, SIZE, CP_MAX_SIZE, CP_MAX_SIZE + 1, UINT64_MAX};
+	struct cp_message message;
+	int count = rand() % 8;
+
+	while (count--) {
+		scribble(&message, sizeof(message));
+		if (rand() % 4) {
+			message.type = (uint32_t) rand() % 8;
+			message.size = sizes[(size_t) rand() % (sizeof(sizes) / sizeof(*sizes))];
+		}
+		if (!(rand() % 8)) {
+			scribble(link->data, SIZE);
+			if (fi_send(link->ep, link->data, (size_t) rand() % 3000,
+				    fi_mr_desc(link->mr), FI_ADDR_UNSPEC, NULL))
+				return;
+		} else if (cp_link_send(link, &message, TIMEOUT_MS))
+			return;
+		if (rand() % 2 && !answer(link, &message))
+			return;
+	}
+}
+
+static int try_round(struct fid_fabric *fabric, struct fi_info *info)
+{
+	struct cp_link link;
+	char hello[16] = CP_HELLO;
+	size_t len = CP_HELLO_LEN;
+	int ret = cp_link_open(&link, fabric, info, SIZE), bad = 0;
+
+	if (rand() % 8 == 0) {
+		len = (size_t) rand() % sizeof(hello);
+		scribble(hello, sizeof(hello));
+	}
+	if (!ret)
+		ret = fi_connect(link.ep, info->dest_addr, len ? hello : NULL, len);
+	/* Sometimes gone before it is accepted. */
+	if (!ret && rand() % 8 && !cp_link_connected(&link, true, TIMEOUT_MS)) {
+		if (rand() % 2)
+			bad = try_name(&link,
+				       names[(size_t) rand() % (sizeof(names) / sizeof(*names))]);
+		if (rand() % 2)
+			send_rubbish(&link);
+	}
+	cp_link_close(&link);
+	return bad;
+}
+
+static int try_truncated(struct fid_fabric *fabric, struct fi_info *info, const char *name,
+			 const char *path)
+{
+	struct cp_message message = {.type = CP_GET};
+	struct cp_link link;
+	int bad = cp_link_open(&link, fabric, info, SIZE) ||
+		  fi_connect(link.ep, info->dest_addr, CP_HELLO, CP_HELLO_LEN) ||
+		  cp_link_connected(&link, true, TIMEOUT_MS);
+
+	snprintf(message.text, sizeof(message.text), "%s", name);
+	bad = bad || cp_link_send(&link, &message, TIMEOUT_MS) || !answer(&link, &message) ||
+	      message.status || !message.size || truncate(path, 0);
+	message.type = CP_SUM;
+	/* It may already have noticed, and be gone. */
+	if (!bad && !cp_link_send(&link, &message, TIMEOUT_MS) && answer(&link, &message))
+		bad = !message.status;
+	cp_link_close(&link);
+	return bad;
+}
+
+int main(int argc, char **argv)
+{
+	struct fid_fabric *fabric;
+	struct fi_info *info;
+	char error[512];
+	int bad = 0;
+
+	if (argc != 4 && argc != 5)
+		return 2;
+	if (cp_find_provider(argv[1], argv[2], &info, error, sizeof(error)) ||
+	    fi_fabric(info->fabric_attr, &fabric, NULL))
+		return 1;
+	if (argc == 5)
+		bad = try_truncated(fabric, info, argv[3], argv[4]);
+	for (int round = 0; argc == 4 && round < atoi(argv[3]); round++) {
+		srand((unsigned int) round + 1);
+		bad += try_round(fabric, info);
+	}
+	fi_close(&fabric->fid);
+	fi_freeinfo(info);
+	return bad ? 1 : 0;
+}

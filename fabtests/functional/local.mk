@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# local.mk -- the functional program; %D% is this directory
+
+bin_PROGRAMS += fi_pmem_functional
+fi_pmem_functional_SOURCES = $(fabric_sources) $(control_sources) \
+	%D%/cases_agent.c \
+	%D%/cases_calls.c \
+	%D%/cases_completion.c \
+	%D%/cases_data.c \
+	%D%/cases_domain.c \
+	%D%/cases_error.c \
+	%D%/cases_event.c \
+	%D%/cases_file.c \
+	%D%/cases_hostile.c \
+	%D%/cases_loss.c \
+	%D%/cases_message.c \
+	%D%/cases_mix.c \
+	%D%/cases_order.c \
+	%D%/cases_sharing.c \
+	%D%/cases_stranger.c \
+	%D%/cases_wait.c \
+	%D%/fi_pmem_functional.c \
+	%D%/functional.h \
+	%D%/initiator.c \
+	%D%/raw_peer.c %D%/raw_peer.h \
+	%D%/spoil.c %D%/spoil.h \
+	%D%/target.c \
+	prov/pmemverbs/memory/key.c prov/pmemverbs/memory/key.h prov/pmemverbs/base/setting.h \
+	prov/pmemverbs/agent/wire.c prov/pmemverbs/agent/wire.h
+fi_pmem_functional_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/prov/pmemverbs
+fi_pmem_functional_CFLAGS = $(AM_CFLAGS) $(SODIUM_CFLAGS) -pthread
+fi_pmem_functional_LDADD = $(LIBFABRIC_LIBS) $(SODIUM_LIBS)

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * cases_loss.c -- a connection is lost with what nobody has committed on it
+ */
+#include "rdm_functional.h"
+
+/* A new connection, as RxM makes it after one was lost: it forgets both with the address. */
+static int lose_connection(struct client *client)
+{
+	int ret = fi_av_remove(client->side.av, &client->server, 1, 0);
+
+	if (ret ||
+	    fi_av_insert(client->side.av, client->offer.name, 1, &client->server, 0, NULL) != 1)
+		return FAIL(client, "removing and inserting the server failed");
+	return 0;
+}
+
+/* write_to_lose -- and nothing commits it; where every write commits, only injected ones don't */
+static int write_to_lose(struct client *client, size_t offset, int n)
+{
+	ssize_t ret;
+
+	if (!commit_all)
+		return check(client, writemsg(client, offset, INJECT, n, FI_COMPLETION), 0,
+			     "write") ||
+		       await(client, n, WRITTEN);
+	POST(client, ret,
+	     fi_inject_write(client->side.ep, client->buf + offset, INJECT, client->server,
+			     client->offer.addr + offset, client->offer.key));
+	return check(client, ret, 0, "fi_inject_write");
+}
+
+/* is_proven -- does the completion of a write say that it is durable? */
+static bool is_proven(const struct client *client)
+{
+	return client->attr.persist == PMV_WSP && is_one_sided(client) && !commit_all;
+}
+
+/* What went down with a connection is covered by no commit on another one, and that is told. */
+static int run_loss(struct client *client)
+{
+	ssize_t lost = is_proven(client) ? 0 : -FI_ECONNRESET;
+	struct offer offer = client->offer;
+
+	pattern_fill(client->buf, SIZE, 13, 0);
+	if (connect_first(client) || write_to_lose(client, 64, 1) || lose_connection(client) ||
+	    check(client, commit(client, 128, INJECT, 2, FI_COMPLETION), lost,
+		  "a commit after a loss") ||
+	    (!lost && await(client, 2, WRITTEN)))
+		return -1;
+	/* Once: what is written again, and committed, is safe from the next loss. */
+	for (int n = 3; n < 9; n += 2) {
+		if (write_to_lose(client, 64, n) ||
+		    check(client, commit(client, 128, INJECT, n + 1, FI_COMPLETION), 0,
+			  "a commit after it was told") ||
+		    await(client, n + 1, WRITTEN) || lose_connection(client))
+			return -1;
+	}
+	/* Other memory of the peer has lost nothing, but a fence covers it all. */
+	if (write_to_lose(client, 64, 9) || lose_connection(client))
+		return -1;
+	name_volatile(client);
+	if (check(client, commit(client, 0, INJECT, 10, FI_COMPLETION), 0, "a commit elsewhere") ||
+	    await(client, 10, WRITTEN) ||
+	    check(client, writemsg(client, 0, INJECT, 11, FI_COMMIT_COMPLETE | FI_FENCE), lost,
+		  "a fenced commit elsewhere") ||
+	    (!lost && await(client, 11, WRITTEN)))
+		return -1;
+	client->offer = offer;
+	if (is_safe(client) &&
+	    (write_to_lose(client, 64, 13) || lose_connection(client) ||
+	     check(client, sum(client, 14, FI_COMMIT_COMPLETE), lost, "a committed atomic") ||
+	     (!lost && await(client, 14, FI_ATOMIC)) ||
+	     check(client, sum(client, 15, FI_COMMIT_COMPLETE), 0, "another one") ||
+	     await(client, 15, FI_ATOMIC)))
+		return -1;
+	return check(client, commit(client, 64, INJECT, 12, FI_COMPLETION), 0, "a last commit") ||
+	       await(client, 12, WRITTEN) || expect_data(client, 64, INJECT, "the last commit") ||
+	       expect_none(client);
+}
+
+/*
+ * An atomic was executed, but is not durable yet, when the connection is lost.  Who answers
+ * on the next one may have started without it: nobody may say there that it is durable.
+ */
+static int run_atomic_loss(struct client *client)
+{
+	uint64_t end = now_ns() + PATIENCE_NS;
+	struct fi_cq_data_entry entry;
+	ssize_t ret;
+
+	if (is_safe(client))
+		return 0;
+	for (int n = 1; n < 9; n += 2) {
+		if (check(client, sum(client, n, FI_COMPLETION), 0, "fi_atomicmsg"))
+			return -1;
+		/* RxM has its completion then, which nobody has asked for yet. */
+		while ((ret = fi_cq_read(client->side.cq, NULL, 0)) == -FI_EAGAIN && now_ns() < end)
+			;
+		if (check(client, ret, 0, "waiting for RxM") || lose_connection(client))
+			return -1;
+		/* At once: there may be nobody to connect to. */
+		ret = fi_cq_read(client->side.cq, &entry, 1);
+		if (ret != -FI_EAVAIL)
+			return FAIL(client, "an atomic of before a loss: fi_cq_read: %zd", ret);
+		if (expect_error(client, n, FI_ECONNRESET))
+			return -1;
+		/* On the new connection all is well. */
+		if (check(client, sum(client, n + 1, FI_COMPLETION), 0, "another one") ||
+		    await(client, n + 1, FI_ATOMIC))
+			return -1;
+	}
+	return expect_none(client);
+}
+
+/* The same when the target starts again: RxM hears of it some time. */
+static int run_restart(struct client *client)
+{
+	uint64_t end = now_ns() + PATIENCE_NS;
+	ssize_t ret;
+
+	pattern_fill(client->buf, SIZE, 14, 0);
+	if (connect_first(client) || write_to_lose(client, 64, 1) ||
+	    ask(client, ASK_REOPEN, 0, 0, NULL, 0))
+		return -1;
+	if (is_proven(client))
+		return 0;
+	/* What is posted to the old connection fails by itself. */
+	do {
+		ret = commit(client, 128, INJECT, 2, FI_COMPLETION);
+		if (!ret && !await(client, 2, WRITTEN))
+			return FAIL(client, "a commit to the restarted target was accepted");
+	} while (!ret && now_ns() < end);
+	return check(client, ret, -FI_ECONNRESET, "a commit to the restarted target") ||
+	       check(client, commit(client, 64, INJECT, 3, FI_COMPLETION), 0, "a last commit") ||
+	       await(client, 3, WRITTEN) || expect_data(client, 64, INJECT, "the last commit") ||
+	       expect_none(client);
+}
+
+/* A message that RxM makes writes of: they are its own, and what was lost is none of theirs. */
+static int run_rendezvous(struct client *client)
+{
+	const size_t len = 100000;
+	ssize_t ret;
+
+	for (int n = 1; n < 9; n += 4) {
+		pattern_fill(client->buf, SIZE, (uint64_t) n, 0);
+		if (write_to_lose(client, 0, n) || lose_connection(client) ||
+		    ask(client, ASK_RECV, len, 0, NULL, 0))
+			return -1;
+		POST(client, ret,
+		     fi_send(client->side.ep, client->buf, len, client->desc, client->server,
+			     &client->contexts[n + 1]));
+		if (check(client, ret, 0, "fi_send") || await(client, n + 1, FI_SEND))
+			return -1;
+		if (!is_proven(client) && check(client, commit(client, 0, 8, n + 2, 0),
+						-FI_ECONNRESET, "a commit after a loss"))
+			return -1;
+		if (check(client, commit(client, 0, 8, n + 3, 0), 0, "a commit") ||
+		    await(client, n + 3, WRITTEN))
+			return -1;
+	}
+	return expect_none(client);
+}
+
+const struct test rdm_loss_cases[] = {
+	{"rdm_loss", run_loss, {MAP}, ALWAYS},
+	{"rdm_atomic_loss", run_atomic_loss, {MAP}, COMMIT_ALL},
+	{"rdm_restart", run_restart, {MAP}, ALWAYS},
+	{"rdm_rendezvous", run_rendezvous, {MAP}, ALWAYS},
+	{0},
+};

@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# local.mk -- is what was acknowledged there after a power failure?  %D% is this directory
+
+bin_PROGRAMS += fi_pmem_plug
+fi_pmem_plug_SOURCES = %D%/fi_pmem_plug.c $(fabric_sources)
+fi_pmem_plug_LDADD = $(LIBFABRIC_LIBS)
+
+EXTRA_DIST += %D%/plug

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# local.mk -- random operations, each commit checked; %D% is this directory
+
+bin_PROGRAMS += fi_pmem_stress
+fi_pmem_stress_SOURCES = %D%/fi_pmem_stress.c $(fabric_sources) \
+	%D%/initiator.c \
+	%D%/oracle.c \
+	%D%/shadow.c \
+	%D%/stress.h \
+	%D%/target.c \
+	prov/pmemverbs/memory/key.c prov/pmemverbs/memory/key.h prov/pmemverbs/base/setting.h \
+	prov/pmemverbs/test/dice.h
+fi_pmem_stress_CPPFLAGS = $(AM_CPPFLAGS) $(PMEM2_CFLAGS) -I$(srcdir)/prov/pmemverbs
+fi_pmem_stress_CFLAGS = $(AM_CFLAGS) -pthread
+# It stands in for functions that the provider calls.
+fi_pmem_stress_LDFLAGS = -export-dynamic
+fi_pmem_stress_LDADD = $(LIBFABRIC_LIBS)

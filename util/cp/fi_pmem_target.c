@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * fi_pmem_target.c -- serves files, or persistent memory, to fi_pmem_cp
+ *
+ * Here clients are let in: each gets a thread (session.c) and a domain.  What they may touch is
+ * in store.c, what is said in proto.h.
+ */
+#include <argp.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <rdma/fi_cm.h>
+#include <rdma/fi_errno.h>
+
+#include "link.h"
+#include "session.h"
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#else
+#define PACKAGE_VERSION "(unknown version)"
+#endif
+
+#define WAIT_MS 200
+#define END_MS 10000
+
+struct settings {
+	const char *path;
+	const char *port;
+	unsigned int clients;
+	struct cp_target *target;
+};
+
+const char *argp_program_version = "fi_pmem_target of pmemverbs " PACKAGE_VERSION;
+
+enum { MAX_FILE = 256, MAX_TOTAL };
+
+static const struct argp_option options[] = {
+	{"port", 'P', "PORT", 0, "listen there, 1 to 65535 (default: " CP_DEFAULT_PORT ")", 0},
+	{"clients", 'n', "COUNT", 0, "at the same time, 1 to 256 (default: 16)", 0},
+	{"max-file", MAX_FILE, "BYTES", 0,
+	 "of one file that is put; K, M, G or T may follow (default: no limit)", 0},
+	{"max-total", MAX_TOTAL, "BYTES", 0,
+	 "of all that is put until the target ends (default: no limit)", 0},
+	{"read-only", 'r', NULL, 0, "nothing can be put", 0},
+	{"timeout", 't', "SECONDS", 0,
+	 "a client that says nothing for so long is disconnected (default: 60)", 0},
+	{"verbose", 'v', NULL, 0, "say what clients do", 0},
+	{0},
+};
+
+static uint64_t number(struct argp_state *state, const char *text, bool bytes, uint64_t max)
+{
+	static const char units[] = "KMGT";
+	char *end;
+	uint64_t value = strtoull(text, &end, 10);
+	const char *unit = bytes && *end ? strchr(units, *end) : NULL;
+	unsigned int shift = unit ? 10 * (unsigned int) (unit - units + 1) : 0;
+
+	if (end == text || *text == '-' || *(unit ? end + 1 : end) || value > max >> shift ||
+	    !value)
+		argp_error(state, "'%s' is not a number, or out of range", text);
+	return value << shift;
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct settings *settings = state->input;
+	struct cp_target *target = settings->target;
+
+	switch (key) {
+	case 'P':
+		number(state, arg, false, UINT16_MAX);
+		settings->port = arg;
+		return 0;
+	case 'n':
+		settings->clients = (unsigned int) number(state, arg, false, CP_MAX_CLIENTS);
+		return 0;
+	case MAX_FILE:
+		target->store.max_file = number(state, arg, true, CP_MAX_SIZE);
+		return 0;
+	case MAX_TOTAL:
+		target->store.max_total = number(state, arg, true, CP_MAX_SIZE);
+		return 0;
+	case 'r':
+		target->store.read_only = true;
+		return 0;
+	case 't':
+		target->timeout_ms = 1000 * (int) number(state, arg, false, 86400);
+		return 0;
+	case 'v':
+		target->verbose = true;
+		return 0;
+	case ARGP_KEY_ARG:
+		if (settings->path)
+			argp_error(state, "one directory or device only");
+		settings->path = arg;
+		return 0;
+	case ARGP_KEY_END:
+		if (!settings->path)
+			argp_error(state, "a directory or a device is needed");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp argp = {
+	options,
+	parse,
+	"DIRECTORY|DEVICE",
+	"Serve the files below a directory, or a device of device DAX, to fi_pmem_cp."
+	"\vIt prints \"waiting on port\" when clients can come, and ends on SIGTERM or SIGINT. "
+	"Who can connect may get and put: there are no users and no passwords.\n"
+	"FI_PMEMVERBS_DOMAIN declares what survives a power failure where that can't be found "
+	"out; see fi_pmemverbs(7).",
+	NULL,
+	NULL,
+	NULL};
+
+static volatile sig_atomic_t ended;
+
+static void on_end(int signo)
+{
+	ended = signo;
+}
+
+static int fail(const char *call, int ret)
+{
+	fprintf(stderr, "fi_pmem_target: %s: %s\n", call, fi_strerror(-ret));
+	return ret;
+}
+
+/* let_in -- accept a client, or tell it in a few words why not */
+static void let_in(struct settings *settings, struct fi_info *info, const void *data, size_t len)
+{
+	struct cp_target *target = settings->target;
+	const char *reason = NULL;
+	unsigned int i = 0;
+
+	while (i < settings->clients && atomic_load(&target->busy[i]))
+		i++;
+	if (len < CP_HELLO_LEN || memcmp(data, CP_HELLO, CP_HELLO_LEN))
+		reason = "this is fi_pmem_target";
+	else if (i == settings->clients)
+		reason = "too many clients";
+	else {
+		atomic_store(&target->busy[i], true);
+		if (!cp_session_start(target, info, i))
+			return;
+		atomic_store(&target->busy[i], false);
+		reason = "no thread for a client";
+	}
+	fi_reject(target->pep, info->handle, reason, strlen(reason) + 1);
+	fi_freeinfo(info);
+}
+
+static int wait_for_clients(struct settings *settings, struct fid_eq *eq)
+{
+	struct fi_eq_err_entry err = {0};
+	struct cp_event event;
+	ssize_t ret;
+
+	while (!ended) {
+		ret = fi_eq_sread(eq, &event.type, event.room, sizeof(event.room), WAIT_MS, 0);
+		if (ret == -FI_EAVAIL)
+			fi_eq_readerr(eq, &err, 0);
+		else if (ret < 0 && ret != -FI_EAGAIN && ret != -FI_EINTR)
+			return fail("fi_eq_sread", (int) ret);
+		else if (ret >= (ssize_t) sizeof(event.cm) && event.type == FI_CONNREQ)
+			let_in(settings, event.cm.info, event.cm.data,
+			       (size_t) ret - sizeof(event.cm));
+	}
+	return 0;
+}
+
+static int listen_and_serve(struct settings *settings, struct fi_info *info)
+{
+	struct cp_target *target = settings->target;
+	struct fi_eq_attr attr = {.wait_obj = FI_WAIT_UNSPEC};
+	struct sigaction action = {.sa_handler = on_end};
+	struct fid_eq *eq = NULL;
+	int ret = fi_fabric(info->fabric_attr, &target->fabric, NULL);
+	int64_t end;
+
+	if (ret)
+		return fail("fi_fabric", ret);
+	/* After what libfabric loads has installed handlers, and before memory is registered. */
+	if (sigaction(SIGTERM, &action, NULL) || sigaction(SIGINT, &action, NULL) ||
+	    cp_store_guard())
+		ret = -errno;
+	if (!ret)
+		ret = fi_eq_open(target->fabric, &attr, &eq, NULL);
+	if (!ret)
+		ret = fi_passive_ep(target->fabric, info, &target->pep, NULL);
+	if (!ret)
+		ret = fi_pep_bind(target->pep, &eq->fid, 0);
+	if (!ret)
+		ret = fi_listen(target->pep);
+	if (ret)
+		fail("fi_listen", ret);
+	else {
+		printf("fi_pmem_target: waiting on port %s\n", settings->port);
+		fflush(stdout);
+		ret = wait_for_clients(settings, eq);
+	}
+	atomic_store(&target->stop, true);
+	for (end = cp_now_ms() + END_MS; atomic_load(&target->clients) && cp_now_ms() < end;)
+		usleep(1000);
+	/* A thread that is waiting for its disk still has the fabric; what is durable is. */
+	if (atomic_load(&target->clients))
+		_exit(ret ? 1 : 0);
+	if (target->pep)
+		fi_close(&target->pep->fid);
+	if (eq)
+		fi_close(&eq->fid);
+	fi_close(&target->fabric->fid);
+	return ret;
+}
+
+int main(int argc, char **argv)
+{
+	static struct cp_target target = {
+		.timeout_ms = 60000,
+		.store = {.max_file = CP_MAX_SIZE,
+			  .max_total = CP_MAX_SIZE,
+			  .lock = PTHREAD_MUTEX_INITIALIZER},
+	};
+	struct settings settings = {.port = CP_DEFAULT_PORT, .clients = 16, .target = &target};
+	struct fi_info *info;
+	char error[512];
+	int ret;
+
+	argp_err_exit_status = 2;
+	argp_parse(&argp, argc, argv, 0, NULL, &settings);
+	if (cp_store_open(&target.store, settings.path))
+		return EXIT_FAILURE;
+	/* With its cache verbs gives each region all rights, whatever was asked for. */
+	setenv("FI_MR_CACHE_MAX_COUNT", "0", 0);
+	if (cp_find_provider(NULL, settings.port, &info, error, sizeof(error))) {
+		fprintf(stderr, "fi_pmem_target: %s\n", error);
+		return EXIT_FAILURE;
+	}
+	ret = listen_and_serve(&settings, info);
+	fi_freeinfo(info);
+	close(target.store.fd);
+	return ret ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# local.mk -- copying files: what both sides have in common, the client, the target; %D% is this directory
+
+bin_PROGRAMS += fi_pmem_cp fi_pmem_target
+cp_sources = \
+	%D%/link.c %D%/link.h \
+	%D%/part.c %D%/part.h \
+	%D%/proto.c %D%/proto.h
+fi_pmem_cp_SOURCES = %D%/fi_pmem_cp.c $(cp_sources) \
+	%D%/copy.c %D%/copy.h
+fi_pmem_cp_CFLAGS = $(AM_CFLAGS) $(XXHASH_CFLAGS)
+fi_pmem_cp_LDADD = $(LIBFABRIC_LIBS) $(XXHASH_LIBS)
+fi_pmem_target_SOURCES = %D%/fi_pmem_target.c $(cp_sources) \
+	%D%/session.c %D%/session.h \
+	%D%/store.c %D%/store.h
+fi_pmem_target_CFLAGS = $(AM_CFLAGS) $(PMEM2_CFLAGS) $(XXHASH_CFLAGS) -pthread
+fi_pmem_target_LDADD = $(LIBFABRIC_LIBS) $(PMEM2_LIBS) $(XXHASH_LIBS)

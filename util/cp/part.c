@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* part.c -- the hidden file of a copy; part.h says what it is */
+#include "part.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+bool cp_part_is_hidden(const char *name)
+{
+	size_t len = strlen(name), suffix = strlen(CP_PART_SUFFIX);
+
+	return *name == '.' && len > suffix && !strcmp(name + len - suffix, CP_PART_SUFFIX);
+}
+
+/* open_locked -- 0 or an errno; it is the file that has the name, and no other link leads to it */
+static int open_locked(struct cp_part *part)
+{
+	const int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+	struct stat opened, named;
+
+	part->fd = openat(part->dir, part->hidden, flags, 0666);
+	if (part->fd < 0)
+		return errno;
+	if (flock(part->fd, LOCK_EX | LOCK_NB))
+		return errno == EWOULDBLOCK ? EBUSY : errno;
+	if (fstat(part->fd, &opened) ||
+	    fstatat(part->dir, part->hidden, &named, AT_SYMLINK_NOFOLLOW))
+		return errno == ENOENT ? EBUSY : errno;
+	/* Who had it may have given it its name meanwhile. */
+	if (opened.st_ino != named.st_ino || opened.st_dev != named.st_dev)
+		return EBUSY;
+	return S_ISREG(opened.st_mode) && opened.st_nlink == 1 ? 0 : ENOTSUP;
+}
+
+static int resume(struct cp_part *part, uint64_t size, uint64_t mtime)
+{
+	char page[CP_STATE_PAGE];
+	struct stat st;
+
+	if (fstat(part->fd, &st) || st.st_size != (off_t) (cp_state_at(size) + CP_STATE_PAGE) ||
+	    pread(part->fd, page, sizeof(page), (off_t) cp_state_at(size)) != sizeof(page))
+		return -1;
+	return cp_state_newest(&part->state, page, size, mtime);
+}
+
+/* start -- a full disk is noticed now, not when a page of a hole is written to */
+static int start(struct cp_part *part, uint64_t size, uint64_t mtime)
+{
+	int err;
+
+	if (ftruncate(part->fd, 0))
+		return errno;
+	err = posix_fallocate(part->fd, 0, (off_t) (cp_state_at(size) + CP_STATE_PAGE));
+	if (err)
+		return err;
+	part->state = (struct cp_state){.size = size, .mtime = mtime};
+	return fsync(part->fd) || fsync(part->dir) ? errno : 0;
+}
+
+int cp_part_open(struct cp_part *part, int dir, const char *name, uint64_t size, uint64_t mtime,
+		 bool restart)
+{
+	struct stat st;
+	int err;
+
+	part->dir = dir;
+	part->fd = -1;
+	if (snprintf(part->hidden, sizeof(part->hidden), ".%s" CP_PART_SUFFIX, name) >=
+	    (int) sizeof(part->hidden))
+		return ENAMETOOLONG;
+	snprintf(part->name, sizeof(part->name), "%s", name);
+	if (!fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) && !S_ISREG(st.st_mode))
+		return ENOTSUP;
+	err = open_locked(part);
+	if (!err && (restart || resume(part, size, mtime))) {
+		err = start(part, size, mtime);
+		if (err)
+			cp_part_discard(part);
+	}
+	if (err)
+		cp_part_close(part);
+	return err;
+}
+
+int cp_part_save(struct cp_part *part, uint64_t committed, const uint8_t *digest)
+{
+	struct cp_state *state = &part->state, wire;
+	off_t at = (off_t) cp_state_at(state->size);
+
+	state->sequence++;
+	state->committed = committed;
+	memcpy(state->digest, digest, CP_DIGEST);
+	cp_state_encode(&wire, state);
+	at += (off_t) (state->sequence % CP_STATES * CP_STATE_PLACE);
+	return pwrite(part->fd, &wire, sizeof(wire), at) == sizeof(wire) ? 0 : EIO;
+}
+
+int cp_part_finish(struct cp_part *part)
+{
+	if (ftruncate(part->fd, (off_t) part->state.size) || fsync(part->fd) ||
+	    renameat(part->dir, part->hidden, part->dir, part->name) || fsync(part->dir))
+		return errno;
+	return 0;
+}
+
+void cp_part_discard(struct cp_part *part)
+{
+	unlinkat(part->dir, part->hidden, 0);
+}
+
+void cp_part_close(struct cp_part *part)
+{
+	if (part->fd >= 0)
+		close(part->fd);
+	part->fd = -1;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * part.h -- the hidden file that a copy is written to
+ *
+ * Until a copy is complete and durable it is in ".NAME.fi_pmem_cp", beside the file NAME
+ * that it is to replace: the data, then the page with the state (proto.h).  At the end the
+ * page is cut off, and the file gets its name, in one step.  One process at a time
+ * has it, by flock.
+ */
+#ifndef CP_PART_H
+#define CP_PART_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto.h"
+
+#define CP_PART_SUFFIX ".fi_pmem_cp"
+
+struct cp_part {
+	int dir;
+	int fd;
+	char name[NAME_MAX + 1];
+	char hidden[NAME_MAX + 1];
+	struct cp_state state;
+};
+
+/* cp_part_is_hidden -- is this the name of such a file? */
+bool cp_part_is_hidden(const char *name);
+
+/*
+ * cp_part_open -- the hidden file for NAME in the directory: what an interrupted copy of the same
+ * source has left, unless restart, or a new one.  All of its blocks are there.  0 or an
+ * errno: EBUSY, somebody else has it; ENOTSUP, NAME is there and no plain file.
+ */
+int cp_part_open(struct cp_part *part, int dir, const char *name, uint64_t size, uint64_t mtime,
+		 bool restart);
+
+/* cp_part_save -- everything up to there is durable: let the state say so.  0 or an errno. */
+int cp_part_save(struct cp_part *part, uint64_t committed, const uint8_t *digest);
+
+/* cp_part_finish -- make it durable and give it its name.  0 or an errno. */
+int cp_part_finish(struct cp_part *part);
+
+/* cp_part_discard -- what is in it is wrong: the next copy starts over */
+void cp_part_discard(struct cp_part *part);
+
+void cp_part_close(struct cp_part *part);
+
+#endif /* CP_PART_H */

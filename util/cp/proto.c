@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* proto.c -- messages and states as bytes; proto.h has the format */
+#include "proto.h"
+
+#include <endian.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <xxhash.h>
+
+_Static_assert(sizeof(struct cp_message) == 80 + CP_TEXT, "no padding");
+_Static_assert(sizeof(struct cp_state) == 64, "no padding");
+_Static_assert(CP_STATES > CP_BATCHES + 1 + 1, "the newest durable state is not being written");
+
+void cp_message_swap(struct cp_message *message)
+{
+	message->type = htole32(message->type);
+	message->status = htole32(message->status);
+	message->flags = htole64(message->flags);
+	message->size = htole64(message->size);
+	message->mtime = htole64(message->mtime);
+	message->committed = htole64(message->committed);
+	message->sequence = htole64(message->sequence);
+	message->addr = htole64(message->addr);
+	message->key = htole64(message->key);
+}
+
+static uint64_t check_of(const struct cp_state *wire)
+{
+	return htole64(XXH3_64bits(wire, offsetof(struct cp_state, check)));
+}
+
+void cp_state_encode(struct cp_state *wire, const struct cp_state *state)
+{
+	*wire = (struct cp_state){
+		.magic = htole64(CP_STATE_MAGIC),
+		.sequence = htole64(state->sequence),
+		.size = htole64(state->size),
+		.mtime = htole64(state->mtime),
+		.committed = htole64(state->committed),
+	};
+	memcpy(wire->digest, state->digest, CP_DIGEST);
+	wire->check = check_of(wire);
+}
+
+int cp_state_newest(struct cp_state *state, const void *page, uint64_t size, uint64_t mtime)
+{
+	int ret = -1;
+
+	for (int i = 0; i < CP_STATES; i++) {
+		struct cp_state wire;
+
+		memcpy(&wire, (const char *) page + i * CP_STATE_PLACE, sizeof(wire));
+		if (le64toh(wire.magic) != CP_STATE_MAGIC || wire.check != check_of(&wire) ||
+		    le64toh(wire.size) != size || le64toh(wire.mtime) != mtime ||
+		    le64toh(wire.committed) > size)
+			continue;
+		if (!ret && le64toh(wire.sequence) <= state->sequence)
+			continue;
+		*state = (struct cp_state){
+			.sequence = le64toh(wire.sequence),
+			.size = size,
+			.mtime = mtime,
+			.committed = le64toh(wire.committed),
+		};
+		memcpy(state->digest, wire.digest, CP_DIGEST);
+		ret = 0;
+	}
+	return ret;
+}

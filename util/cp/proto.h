@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * proto.h -- what fi_pmem_cp and fi_pmem_target say to each other
+ *
+ * Data go by RDMA writes (put) and reads (get), which the client makes.  All the rest
+ * goes by messages of one kind, a request and its answer:
+ *
+ *   put NAME, size, time      the target makes a hidden file of that length, registers it, and
+ *                             answers with its address and key, and with what an earlier,
+ *                             interrupted copy has left there
+ *   (the client writes the data and, with them, the state below)
+ *   finish digest             the target compares it with that of its memory, and gives the
+ *                             file its name
+ *
+ *   get NAME                  size and time, address and key
+ *   (the client reads the data)
+ *   sum size                  the digest of so many bytes of the target's memory
+ *
+ * Numbers are little-endian; digests are XXH3's of 128 bits, in its canonical form.
+ */
+#ifndef CP_PROTO_H
+#define CP_PROTO_H
+
+#include <stdint.h>
+
+#define CP_DEFAULT_PORT "7475"
+
+/* In the connection data of both sides, 8 bytes: who else connects is refused. */
+#define CP_HELLO "pmemcp1"
+
+enum cp_type {
+	CP_PUT = 1,
+	CP_FINISH,
+	CP_GET,
+	CP_SUM,
+	CP_ALIVE,  /* no answer: the sender is still at work */
+	CP_ANSWER, /* to the last request */
+};
+
+enum cp_flags {
+	CP_RESTART = 1,  /* put: do not go on from what is there */
+	CP_IN_PLACE = 2, /* answer to put: a device, which has no state and no hidden file */
+	CP_DAMAGED = 4,  /* answer to put: what was there is not what its state says */
+};
+
+#define CP_DIGEST 16
+#define CP_TEXT 1024
+
+struct cp_message {
+	uint32_t type;
+	uint32_t status; /* answer: 0 or an errno, and then text has the reason */
+	uint64_t flags;
+	uint64_t size;
+	uint64_t mtime; /* of the source, in nanoseconds */
+	uint64_t committed;
+	uint64_t sequence;
+	uint64_t addr;
+	uint64_t key;
+	uint8_t digest[CP_DIGEST];
+	char text[CP_TEXT]; /* a name or a reason; ends with a 0 */
+};
+
+/*
+ * The state of a copy, on a page behind the data of the hidden file: so much of this source is
+ * durable.  It is written in turn to eight places.  A power failure may tear the ones that
+ * are being written, one for each batch and the last one, but never the newest that is durable.
+ */
+#define CP_STATE_MAGIC 0x31657461747363ULL
+#define CP_STATE_PAGE 4096
+#define CP_STATES 8
+#define CP_STATE_PLACE (CP_STATE_PAGE / CP_STATES)
+
+struct cp_state {
+	uint64_t magic;
+	uint64_t sequence; /* the highest one counts */
+	uint64_t size;
+	uint64_t mtime;
+	uint64_t committed;
+	uint8_t digest[CP_DIGEST]; /* of the part that is committed */
+	uint64_t check;            /* XXH3 of 64 bits of what is above */
+};
+
+/* So many commits of a put may be under way. */
+#define CP_BATCHES 4
+
+/* cp_state_at -- where the state page is in the hidden file of a copy */
+static inline uint64_t cp_state_at(uint64_t size)
+{
+	return (size + CP_STATE_PAGE - 1) / CP_STATE_PAGE * CP_STATE_PAGE;
+}
+
+/* No file is larger: so sums of sizes do not overflow. */
+#define CP_MAX_SIZE (UINT64_C(1) << 62)
+
+/* cp_message_swap -- between this machine's numbers and those on the wire */
+void cp_message_swap(struct cp_message *message);
+
+/* cp_state_encode -- as it is written, with its check */
+void cp_state_encode(struct cp_state *wire, const struct cp_state *state);
+
+/* cp_state_newest -- of a state page: 0, or -1 if there is none for this source */
+int cp_state_newest(struct cp_state *state, const void *page, uint64_t size, uint64_t mtime);
+
+#endif /* CP_PROTO_H */

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * session.c -- one client of a target
+ *
+ * Nothing that the client sends is trusted: the store checks names and sizes, the provider and
+ * the NIC let it reach the one region that was registered for it.  A wrong message ends its
+ * connection, and nobody else's.
+ */
+#include "session.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/fi_cm.h>
+#include <rdma/fi_errno.h>
+
+#include "link.h"
+
+#define WAIT_MS 500
+#define ALIVE_MS 2000
+
+struct session {
+	struct cp_target *target;
+	struct fi_info *info;
+	unsigned int number;
+	struct cp_link link;
+	struct cp_object object;
+	struct fid_mr *mr; /* of the object */
+	int64_t said;      /* when this side has said something */
+	bool began;        /* it has been told what it copies */
+};
+
+static void say(const struct session *session, const char *what, const char *detail)
+{
+	if (session->target->verbose) {
+		printf("client %u: %s%s%s\n", session->number, what, *detail ? ": " : "", detail);
+		fflush(stdout);
+	}
+}
+
+/* printable -- a name from a client may be anything */
+static void printable(char *text)
+{
+	for (; *text; text++) {
+		if ((unsigned char) *text < ' ' || *text == 0x7f)
+			*text = '?';
+	}
+}
+
+static int send_message(struct session *session, const struct cp_message *message)
+{
+	session->said = cp_now_ms();
+	return cp_link_send(&session->link, message, session->target->timeout_ms);
+}
+
+/* tick -- while a digest is made: the client is told that this side is there, and may go */
+static int tick(void *arg)
+{
+	struct session *session = arg;
+
+	if (atomic_load(&session->target->stop) || cp_link_poll(&session->link, 0))
+		return -1;
+	if (cp_now_ms() - session->said < ALIVE_MS)
+		return 0;
+	return send_message(session, &(struct cp_message){.type = CP_ALIVE});
+}
+
+static int refuse(struct cp_message *answer, int err, const char *reason)
+{
+	answer->status = (uint32_t) err;
+	snprintf(answer->text, sizeof(answer->text), "%s", reason);
+	return err;
+}
+
+static void close_region(struct session *session)
+{
+	if (session->mr)
+		fi_close(&session->mr->fid);
+	session->mr = NULL;
+}
+
+static void close_object(struct session *session)
+{
+	close_region(session);
+	cp_object_close(&session->object);
+}
+
+/* lend -- register what is open, for this client alone: each has its own domain */
+static int lend(struct session *session, struct cp_message *answer)
+{
+	struct cp_object *object = &session->object;
+	uint64_t access = object->writing ? FI_REMOTE_WRITE : FI_REMOTE_READ;
+	char reason[sizeof(answer->text)];
+	int ret;
+
+	answer->size = object->size;
+	if (!object->map)
+		return 0;
+	ret = fi_mr_reg(session->link.domain, object->base, object->len, access, 0, 0,
+			object->writing ? FI_PMEM : 0, &session->mr, NULL);
+	if (ret) {
+		snprintf(reason, sizeof(reason),
+			 "the provider refuses the target's memory: %s; with FI_LOG_LEVEL=warn the "
+			 "target says why. A file system in memory (tmpfs) is not durable; to try "
+			 "things out there, start the target with FI_PMEMVERBS_DOMAIN=mhp, which "
+			 "declares it durable",
+			 fi_strerror(-ret));
+		return refuse(answer, EOPNOTSUPP, reason);
+	}
+	object->charge = 0;
+	answer->key = fi_mr_key(session->mr);
+	if (session->info->domain_attr->mr_mode & FI_MR_VIRT_ADDR)
+		answer->addr = (uint64_t) (uintptr_t) object->base;
+	return 0;
+}
+
+/* check_part -- is what an interrupted copy has left what its state says? */
+static int check_part(struct session *session, struct cp_message *request,
+		      struct cp_message *answer)
+{
+	struct cp_object *object = &session->object;
+	uint8_t digest[CP_DIGEST];
+	int err;
+
+	if (!object->part.state.committed)
+		return 0;
+	err = cp_object_digest(object, object->part.state.committed, digest, tick, session);
+	if (err || !memcmp(digest, object->part.state.digest, CP_DIGEST))
+		return err;
+	answer->flags |= CP_DAMAGED;
+	cp_object_close(object);
+	request->flags |= CP_RESTART;
+	return cp_object_put(object, request);
+}
+
+static int put(struct session *session, struct cp_message *request, struct cp_message *answer)
+{
+	struct cp_object *object = &session->object;
+	int err = cp_object_put(object, request);
+
+	if (!err)
+		err = check_part(session, request, answer);
+	if (err)
+		return refuse(answer, err, object->reason);
+	err = lend(session, answer);
+	if (err) {
+		cp_object_forget(object);
+		return err;
+	}
+	answer->committed = object->part.state.committed;
+	answer->sequence = object->part.state.sequence;
+	memcpy(answer->digest, object->part.state.digest, CP_DIGEST);
+	if (!object->hidden)
+		answer->flags |= CP_IN_PLACE;
+	return 0;
+}
+
+static int get(struct session *session, const struct cp_message *request, struct cp_message *answer)
+{
+	struct cp_object *object = &session->object;
+	int err = cp_object_get(object, request);
+
+	if (err)
+		return refuse(answer, err, object->reason);
+	answer->mtime = (uint64_t) object->st.st_mtim.tv_sec * 1000000000 +
+			(uint64_t) object->st.st_mtim.tv_nsec;
+	return lend(session, answer);
+}
+
+static int sum(struct session *session, const struct cp_message *request, struct cp_message *answer)
+{
+	struct cp_object *object = &session->object;
+	int err;
+
+	if (request->size > object->size || object->writing)
+		return refuse(answer, EINVAL, "there is no such part of a file");
+	err = cp_object_digest(object, request->size, answer->digest, tick, session);
+	return err ? refuse(answer, err, object->reason) : 0;
+}
+
+/*
+ * finish -- a put is complete.  From now on the client can't change it; so what has the
+ * digest is what gets the name.
+ */
+static int finish(struct session *session, const struct cp_message *request,
+		  struct cp_message *answer)
+{
+	struct cp_object *object = &session->object;
+	int err;
+
+	if (!object->writing || !session->mr)
+		return refuse(answer, EINVAL, "there is nothing to finish");
+	close_region(session);
+	err = cp_object_digest(object, object->size, answer->digest, tick, session);
+	if (err)
+		return refuse(answer, err, object->reason);
+	if (memcmp(answer->digest, request->digest, CP_DIGEST)) {
+		cp_object_forget(object);
+		return refuse(answer, EBADMSG,
+			      "the target's memory does not have what was sent (checksum)");
+	}
+	err = cp_object_finish(object);
+	if (err)
+		return refuse(answer, err, object->reason);
+	say(session, "complete and durable", "");
+	return 0;
+}
+
+static int answer_request(struct session *session, struct cp_message *request)
+{
+	struct cp_message answer = {.type = CP_ANSWER};
+
+	switch (request->type) {
+	case CP_PUT:
+	case CP_GET:
+		close_object(session);
+		printable(strcpy(answer.text, request->text));
+		say(session, request->type == CP_PUT ? "puts" : "gets", answer.text);
+		*answer.text = 0;
+		if (request->type == CP_PUT)
+			put(session, request, &answer);
+		else
+			get(session, request, &answer);
+		if (answer.status)
+			close_object(session);
+		break;
+	case CP_FINISH:
+		finish(session, request, &answer);
+		close_object(session);
+		break;
+	case CP_SUM:
+		sum(session, request, &answer);
+		break;
+	case CP_ALIVE:
+		return 0;
+	default:
+		say(session, "a message that is none", "");
+		return -EPROTO;
+	}
+	if (answer.status)
+		say(session, "refused", answer.text);
+	return send_message(session, &answer);
+}
+
+static int serve(struct session *session)
+{
+	struct cp_target *target = session->target;
+	struct cp_message request;
+	int64_t end = cp_now_ms() + target->timeout_ms, look = 0;
+	int ret = 0;
+
+	while (ret >= 0 && !atomic_load(&target->stop)) {
+		ret = cp_link_receive(&session->link, &request, WAIT_MS);
+		if (ret > 0) {
+			ret = answer_request(session, &request);
+			end = cp_now_ms() + target->timeout_ms;
+		} else if (!ret && cp_now_ms() > end) {
+			say(session, "has said nothing for too long", "");
+			return -FI_ETIMEDOUT;
+		}
+		/* Over tcp, a read of what is no longer there is never answered. */
+		if (cp_now_ms() < look)
+			continue;
+		if (!cp_object_is_whole(&session->object)) {
+			say(session, "its file was truncated", "");
+			return -FI_EIO;
+		}
+		look = cp_now_ms() + WAIT_MS;
+	}
+	return ret;
+}
+
+static int begin(struct session *session)
+{
+	struct cp_link *link = &session->link;
+	int ret = cp_link_open(link, session->target->fabric, session->info, 0);
+
+	/* The client waits for an answer, and the handle is freed by that. */
+	if (ret) {
+		fi_reject(session->target->pep, session->info->handle, link->error,
+			  strnlen(link->error, CP_REASON - 1) + 1);
+		return ret;
+	}
+	ret = fi_accept(session->link.ep, CP_HELLO, CP_HELLO_LEN);
+	return ret ? ret : cp_link_connected(&session->link, false, session->target->timeout_ms);
+}
+
+static void *run(void *arg)
+{
+	struct session *session = arg;
+	struct cp_target *target = session->target;
+
+	if (!begin(session)) {
+		say(session, "connected", "");
+		serve(session);
+	}
+	say(session, "gone", session->link.error);
+	close_object(session);
+	cp_link_close(&session->link);
+	cp_object_release(&session->object);
+	fi_freeinfo(session->info);
+	atomic_store(&target->busy[session->number], false);
+	free(session);
+	atomic_fetch_sub(&target->clients, 1);
+	return NULL;
+}
+
+int cp_session_start(struct cp_target *target, struct fi_info *info, unsigned int number)
+{
+	struct session *session = calloc(1, sizeof(*session));
+	pthread_attr_t attr;
+	pthread_t thread;
+	int err = session ? pthread_attr_init(&attr) : ENOMEM;
+
+	if (err) {
+		free(session);
+		return -err;
+	}
+	*session = (struct session){
+		.target = target,
+		.info = info,
+		.number = number,
+		.object = {.store = &target->store, .client = number, .dir = -1, .fd = -1},
+	};
+	atomic_fetch_add(&target->clients, 1);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	err = pthread_create(&thread, &attr, run, session);
+	pthread_attr_destroy(&attr);
+	if (err) {
+		atomic_fetch_sub(&target->clients, 1);
+		free(session);
+	}
+	return -err;
+}
