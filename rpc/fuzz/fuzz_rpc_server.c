@@ -32,7 +32,7 @@
 #define REPLY_MAX 24U
 #define MAX_CONNS 6
 #define MAX_ENTRIES 256
-#define DOOR_MESSAGES 2U
+#define HANDSHAKE_MESSAGES 2U
 
 /* An entry that somebody has written. */
 struct entry {
@@ -253,15 +253,15 @@ static void check_region(const struct conn *conn, const unsigned char *ring,
 	cr_assert_eq(le64toh(message->ring_addr), (uintptr_t) ring);
 }
 
-/* check_cells -- behind the door's, all receives are in the ring, each in a cell of its own */
+/* check_cells -- behind the handshake's, all receives are in the ring, each in its own cell */
 static void check_cells(const struct conn *conn, const unsigned char *ring)
 {
-	size_t cells = conn->size / conn->cell, door = conn->ep->num_receives - cells;
+	size_t cells = conn->size / conn->cell, handshake = conn->ep->num_receives - cells;
 	uint64_t seen = 0;
 
-	cr_assert(door <= 1 && cells <= WINDOW);
+	cr_assert(handshake <= 1 && cells <= WINDOW);
 	for (size_t i = 0; i < cells; i++) {
-		const struct testcore_request *receive = &conn->ep->receives[door + i];
+		const struct testcore_request *receive = &conn->ep->receives[handshake + i];
 		size_t at = (size_t) ((const unsigned char *) receive->buf - ring);
 
 		cr_assert(at < conn->size && !(at % conn->cell) && receive->len == conn->cell);
@@ -356,15 +356,15 @@ static void connect_client(void)
 	struct conn *conn = pick();
 	uint8_t how = input_8(&scene.input);
 	unsigned int opened = net.opened;
-	struct rpc_card card = {.magic = RPC_MAGIC,
-				.transport = how & 4 ? PMEMRPC_SEND : PMEMRPC_WRITE};
+	struct rpc_connect_message message = {.magic = RPC_MAGIC,
+					      .transport = how & 4 ? PMEMRPC_SEND : PMEMRPC_WRITE};
 
 	if (conn->ep)
 		return;
 	if (how & 1)
-		card.magic[0] = '?';
-	net_raise(scene.server->eq, FI_CONNREQ, NULL, net_info(), &card,
-		  how & 2 ? 3 : sizeof(card));
+		message.magic[0] = '?';
+	net_raise(scene.server->eq, FI_CONNREQ, NULL, net_info(), &message,
+		  how & 2 ? 3 : sizeof(message));
 	while (rpc_server_hear(scene.server) > 0)
 		;
 	*conn = (struct conn){.slot = -1, .sends = how & 4};
@@ -408,7 +408,7 @@ static void say(void)
 	if (how & 32)
 		len = input_8(&scene.input) % sizeof(bytes);
 	if (conn->ep && net_deliver(conn->ep, bytes, len) && conn->sends &&
-	    ++conn->messages > DOOR_MESSAGES) {
+	    ++conn->messages > HANDSHAKE_MESSAGES) {
 		/* It is in a cell. */
 		conn->odd = true;
 		if (conn->slot >= 0)
@@ -474,14 +474,14 @@ static bool write_entry(const struct conn *conn, const struct rpc_ring *ring, ui
 	return true;
 }
 
-/* send_entry -- into the next cell; false: there is none, or it has come to the door */
+/* send_entry -- into the next cell; false: no receive, or the handshake's receive has taken it */
 static bool send_entry(struct conn *conn, const struct rpc_ring *ring, uint64_t position,
 		       size_t len)
 {
 	size_t at = position % ring->size;
 
 	return net_deliver(conn->ep, ring->base + at, RPC_WORD + RPC_BODY_HEAD + len) &&
-	       ++conn->messages > DOOR_MESSAGES;
+	       ++conn->messages > HANDSHAKE_MESSAGES;
 }
 
 /* enter -- an entry, which may be wrong in its key, sequence, position or word */
@@ -565,7 +565,7 @@ static void serve(void)
 	struct pmemrpc_server *server = scene.server;
 
 	cr_assert(rpc_server_hear(server) >= 0);
-	cr_assert(rpc_worker_serve(&server->lobby) >= 0);
+	cr_assert(rpc_worker_serve(&server->listener) >= 0);
 	for (unsigned int i = 0; i < server->threads; i++)
 		cr_assert(rpc_worker_serve(&server->workers[i]) >= 0);
 	forget_closed();
@@ -628,7 +628,7 @@ static void close_server(void)
 {
 	struct pmemrpc_server *server = scene.server;
 
-	rpc_worker_receive(&server->lobby);
+	rpc_worker_receive(&server->listener);
 	for (unsigned int i = 0; i < server->threads; i++)
 		rpc_worker_receive(&server->workers[i]);
 	pmemrpc_server_close(server);

@@ -6,9 +6,10 @@
 
 #include <rdma/fi_ext_pmemverbs.h>
 
-#define DOOR_MESSAGES 2U
+#define HANDSHAKE_MESSAGES 2U
 
-_Static_assert(DOOR_MESSAGES *((sizeof(struct rpc_request_message) + 63) / 64 * 64) == RPC_DOOR,
+_Static_assert(HANDSHAKE_MESSAGES *((sizeof(struct rpc_request_message) + 63) / 64 * 64) ==
+		       RPC_HANDSHAKE,
 	       "HELLO and READY");
 
 size_t rpc_cells_size(const struct rpc_store *store, const struct rpc_request_message *hello)
@@ -16,10 +17,13 @@ size_t rpc_cells_size(const struct rpc_store *store, const struct rpc_request_me
 	return rpc_cell_size(store->sizes.ring, store->sizes.window, le64toh(hello->argument_max));
 }
 
-/* promise -- all receives are in memory like the door; returns why that can't be, or NULL */
+/*
+ * promise -- tell the provider that all receives are in memory like the handshake's; returns why
+ * that is not possible, or NULL
+ */
 static const char *promise(struct rpc_cells *cells, struct rpc_link *link)
 {
-	struct fid_mr *mr = cells->door.mr;
+	struct fid_mr *mr = cells->handshake.mr;
 	struct fi_pmemverbs_region region;
 	struct fi_pmemverbs_ops *ops;
 
@@ -31,14 +35,15 @@ static const char *promise(struct rpc_cells *cells, struct rpc_link *link)
 	return NULL;
 }
 
-int rpc_cells_door(struct rpc_cells *cells, struct rpc_link *link, unsigned char *door)
+int rpc_cells_handshake(struct rpc_cells *cells, struct rpc_link *link, unsigned char *memory)
 {
-	int ret = rpc_pool_lend(&cells->door, link, door, DOOR_MESSAGES, RPC_DOOR / DOOR_MESSAGES);
+	int ret = rpc_buffers_lend(&cells->handshake, link, memory, HANDSHAKE_MESSAGES,
+				   RPC_HANDSHAKE / HANDSHAKE_MESSAGES);
 
 	if (!ret)
 		cells->cannot = promise(cells, link);
-	for (unsigned int i = 0; !ret && i < DOOR_MESSAGES; i++)
-		ret = rpc_pool_receive(&cells->door.buffers[i]);
+	for (unsigned int i = 0; !ret && i < HANDSHAKE_MESSAGES; i++)
+		ret = rpc_buffer_receive(&cells->handshake.buffers[i]);
 	return ret;
 }
 
@@ -46,7 +51,7 @@ int rpc_cells_open(struct rpc_cells *cells, struct rpc_link *link, const struct 
 		   uint64_t position)
 {
 	unsigned int count = (unsigned int) (ring->size / ring->cell);
-	int ret = rpc_pool_lend(&cells->ring, link, ring->base, count, ring->cell);
+	int ret = rpc_buffers_lend(&cells->ring, link, ring->base, count, ring->cell);
 
 	cells->next = (unsigned int) (position / ring->cell % count);
 	for (unsigned int i = 0; !ret && i < count; i++)
@@ -59,11 +64,11 @@ int rpc_cells_again(struct rpc_cells *cells)
 	struct rpc_buffer *cell = &cells->ring.buffers[cells->next];
 
 	cells->next = (cells->next + 1) % cells->ring.receives;
-	return rpc_pool_receive(cell);
+	return rpc_buffer_receive(cell);
 }
 
 void rpc_cells_close(struct rpc_cells *cells)
 {
-	rpc_pool_close(&cells->ring);
-	rpc_pool_close(&cells->door);
+	rpc_buffers_close(&cells->ring);
+	rpc_buffers_close(&cells->handshake);
 }

@@ -3,15 +3,16 @@
  * cells.h -- a server's receives for a client that sends its entries
  *
  * A connection's receives are used up in the order in which they were posted.  The first two are
- * the door: HELLO and READY come there, before and after the client has its ring.  All others are
- * cells of its ring, from the one of the next call on.  A cell is posted again when its call is
- * executed, and that is durable: until then nothing can overwrite the entry.
+ * for the handshake: HELLO comes before the client has its ring, and READY after that.  All other
+ * receives are the cells of its ring, beginning with the cell of the next call.  A cell is posted
+ * again when its call is executed, and that is durable.  Until then nothing can overwrite the
+ * entry.
  *
- * All of this is persistent memory of one kind, which the provider is promised: so a client's
- * provider knows how a message becomes durable there, and does not need the agent where writes
- * don't.
+ * All of these receives are in persistent memory of one kind, and the server promises that to the
+ * provider.  So a client's provider knows how a message becomes durable there, and uses the agent
+ * only where it would use it for a write, too.
  *
- * A message is here before it is durable.  Nobody has to wait for that: see README.md.
+ * A message arrives before it is durable.  Nobody has to wait for that; README.md says why.
  */
 #ifndef RPC_CELLS_H
 #define RPC_CELLS_H
@@ -20,7 +21,7 @@
 #include "store.h"
 
 struct rpc_cells {
-	struct rpc_pool door, ring;
+	struct rpc_buffers handshake, ring;
 	unsigned int next;  /* the cell of the next call */
 	const char *cannot; /* why entries can't be sent here; NULL: they can */
 };
@@ -29,8 +30,8 @@ struct rpc_cells {
  */
 size_t rpc_cells_size(const struct rpc_store *store, const struct rpc_request_message *hello);
 
-/* rpc_cells_door -- before the connection is accepted: its first two receives, there */
-int rpc_cells_door(struct rpc_cells *cells, struct rpc_link *link, unsigned char *door);
+/* rpc_cells_handshake -- post the first two receives, before the connection is accepted */
+int rpc_cells_handshake(struct rpc_cells *cells, struct rpc_link *link, unsigned char *memory);
 
 /* rpc_cells_open -- a receive in each cell, the first one where the next call comes */
 int rpc_cells_open(struct rpc_cells *cells, struct rpc_link *link, const struct rpc_ring *ring,

@@ -325,7 +325,7 @@ static int take(struct pmemrpc_client *client, const struct fi_cq_data_entry *en
 	default:
 		break;
 	}
-	client->greeted = buffer->pool == &client->greeting;
+	client->greeted = buffer->pool == &client->handshake;
 	if (client->greeted || client->forgetting) {
 		client->greeted = true;
 		memset(&client->welcome, 0, sizeof(client->welcome));
@@ -334,7 +334,7 @@ static int take(struct pmemrpc_client *client, const struct fi_cq_data_entry *en
 		return 0;
 	}
 	ret = take_reply(client, buffer, entry->len);
-	return ret ? ret : rpc_pool_receive(buffer);
+	return ret ? ret : rpc_buffer_receive(buffer);
 }
 
 /* waits_for_room -- something was not posted, and no completion has to come before it is */

@@ -32,7 +32,7 @@ struct pmemrpc_client {
 	struct fid_eq *eq;
 	int epoll_fd;
 	struct rpc_link link;
-	struct rpc_pool greeting, replies;
+	struct rpc_buffers handshake, replies;
 	struct rpc_welcome_message welcome; /* the last one, or a refusal */
 	bool greeted;                       /* it has arrived */
 	bool forgetting;                    /* it is what is waited for */

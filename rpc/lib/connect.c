@@ -31,8 +31,8 @@ static void end_link(struct pmemrpc_client *client)
 	if (client->mirror_mr)
 		fi_close(&client->mirror_mr->fid);
 	client->mirror_mr = NULL;
-	rpc_pool_close(&client->greeting);
-	rpc_pool_close(&client->replies);
+	rpc_buffers_close(&client->handshake);
+	rpc_buffers_close(&client->replies);
 	rpc_link_close(&client->link);
 	if (client->eq)
 		fi_close(&client->eq->fid);
@@ -67,8 +67,8 @@ static int begin_link(struct pmemrpc_client *client)
 	if (!ret)
 		ret = watch(client, &client->link.cq->fid);
 	if (!ret)
-		ret = rpc_pool_open(&client->greeting, &client->link, 1, 3,
-				    sizeof(struct rpc_welcome_message));
+		ret = rpc_buffers_open(&client->handshake, &client->link, 1, 3,
+				       sizeof(struct rpc_welcome_message));
 	return ret;
 }
 
@@ -86,10 +86,11 @@ static bool is_crowded(const struct fi_eq_err_entry *err)
 static int reach(struct pmemrpc_client *client, int timeout_ms)
 {
 	struct fi_eq_err_entry err = {0};
-	const struct rpc_card card = {.magic = RPC_MAGIC,
-				      .transport = (uint8_t) client->attr.transport};
+	const struct rpc_connect_message message = {.magic = RPC_MAGIC,
+						    .transport = (uint8_t) client->attr.transport};
 	struct rpc_event event;
-	ssize_t ret = fi_connect(client->link.ep, client->info->dest_addr, &card, sizeof(card));
+	ssize_t ret =
+		fi_connect(client->link.ep, client->info->dest_addr, &message, sizeof(message));
 
 	if (ret)
 		return rpc_fail(&client->error, "fi_connect", ret);
@@ -115,7 +116,7 @@ static int reach(struct pmemrpc_client *client, int timeout_ms)
 
 static int send_request(struct pmemrpc_client *client, uint32_t type, uint64_t from, int64_t end)
 {
-	struct rpc_buffer *buffer = rpc_pool_send_buffer(&client->greeting);
+	struct rpc_buffer *buffer = rpc_buffers_unused(&client->handshake);
 	struct rpc_request_message *message;
 	int ret;
 
@@ -129,7 +130,7 @@ static int send_request(struct pmemrpc_client *client, uint32_t type, uint64_t f
 	message->process = htole64(client->process);
 	message->resumes = htole64(client->lived);
 	message->argument_max = htole64(client->attr.argument_max);
-	while ((ret = rpc_pool_send(buffer, sizeof(*message))) == -FI_EAGAIN) {
+	while ((ret = rpc_buffer_send(buffer, sizeof(*message))) == -FI_EAGAIN) {
 		ret = rpc_client_poll(client, 1);
 		if (ret < 0)
 			return ret;
@@ -178,7 +179,7 @@ static size_t receive_len(size_t reply_max)
 
 	if (len < sizeof(struct rpc_welcome_message))
 		len = sizeof(struct rpc_welcome_message);
-	return rpc_pool_len(len);
+	return rpc_buffer_len(len);
 }
 
 /* make_mirror -- once, on the first connection: what the server's sizes are */
@@ -282,7 +283,7 @@ static void decline(struct pmemrpc_client *client, int64_t end)
 	const struct rpc_error error = client->error;
 
 	if (client->lived || client->welcome.executed ||
-	    rpc_pool_receive(&client->greeting.buffers[0]))
+	    rpc_buffer_receive(&client->handshake.buffers[0]))
 		return;
 	client->greeted = false;
 	if (!send_request(client, RPC_MSG_READY, 1, end) &&
@@ -329,8 +330,8 @@ static int settle(struct pmemrpc_client *client, int64_t end)
 					client->ring.cell ? FI_SEND : FI_WRITE, 0,
 					&client->mirror_mr);
 	if (!ret)
-		ret = rpc_pool_open(&client->replies, &client->link, client->window + 1, 0,
-				    receive_len(client->reply_max));
+		ret = rpc_buffers_open(&client->replies, &client->link, client->window + 1, 0,
+				       receive_len(client->reply_max));
 	if (!ret)
 		ret = send_request(client, RPC_MSG_READY, from, end);
 	if (ret)

@@ -50,7 +50,7 @@ void rpc_session_done(struct rpc_session *session, uint64_t calls)
 }
 
 /* has_token -- its rate allows a call now; else the worker sleeps until it does */
-static bool has_token(struct rpc_session *session, struct rpc_seat *seat)
+static bool has_token(struct rpc_session *session, struct rpc_work *work)
 {
 	unsigned int rate = session->server->rate;
 	int64_t now, wait;
@@ -58,7 +58,7 @@ static bool has_token(struct rpc_session *session, struct rpc_seat *seat)
 	if (!rate)
 		return true;
 	now = rpc_now_ns();
-	wait = rpc_bucket_take(&seat->bucket, rate, now);
+	wait = rpc_bucket_take(&work->bucket, rate, now);
 	if (!wait)
 		return true;
 	session->token_ns = now + wait;
@@ -70,17 +70,17 @@ static bool has_token(struct rpc_session *session, struct rpc_seat *seat)
 bool rpc_session_may_execute(struct rpc_session *session)
 {
 	struct pmemrpc_server *server = session->server;
-	struct rpc_seat *seat;
+	struct rpc_work *work;
 
 	session->token_ns = 0;
 	if (!session->notices || session->state != RPC_READY || server->stopping)
 		return false;
-	seat = &server->seats[session->slot];
+	work = &server->work[session->slot];
 	/* Nobody looks at the slot while the pool has it: first the replies that it has. */
 	if (server->pool.count &&
-	    (seat->busy || session->reply <= rpc_store_slot(&server->store, seat->slot)->executed))
+	    (work->busy || session->reply <= rpc_store_slot(&server->store, work->slot)->executed))
 		return false;
-	return has_token(session, seat);
+	return has_token(session, work);
 }
 
 bool rpc_session_is_silent(struct rpc_session *session, bool heard)

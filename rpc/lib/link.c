@@ -121,23 +121,24 @@ int rpc_link_register(struct rpc_link *link, void *base, size_t len, uint64_t ac
 	return ret ? rpc_fail(link->error, "fi_mr_reg", ret) : 0;
 }
 
-int rpc_pool_receive(struct rpc_buffer *buffer)
+int rpc_buffer_receive(struct rpc_buffer *buffer)
 {
-	struct rpc_pool *pool = buffer->pool;
+	struct rpc_buffers *pool = buffer->pool;
 	ssize_t ret = fi_recv(pool->link->ep, buffer->data, pool->len, fi_mr_desc(pool->mr),
 			      FI_ADDR_UNSPEC, buffer);
 
 	return ret ? rpc_fail(pool->link->error, "fi_recv", ret) : 0;
 }
 
-int rpc_pool_open(struct rpc_pool *pool, struct rpc_link *link, unsigned int receives,
-		  unsigned int sends, size_t len)
+int rpc_buffers_open(struct rpc_buffers *pool, struct rpc_link *link, unsigned int receives,
+		     unsigned int sends, size_t len)
 {
 	unsigned int count = receives + sends;
 	int ret = 0;
 
-	len = rpc_pool_len(len);
-	*pool = (struct rpc_pool){.link = link, .receives = receives, .sends = sends, .len = len};
+	len = rpc_buffer_len(len);
+	*pool = (struct rpc_buffers){
+		.link = link, .receives = receives, .sends = sends, .len = len};
 	pool->buffers = calloc(count, sizeof(*pool->buffers));
 	pool->memory =
 		mmap(NULL, count * len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -152,15 +153,15 @@ int rpc_pool_open(struct rpc_pool *pool, struct rpc_link *link, unsigned int rec
 					    .pool = pool,
 					    .data = pool->memory + i * len};
 		if (i < receives)
-			ret = rpc_pool_receive(&pool->buffers[i]);
+			ret = rpc_buffer_receive(&pool->buffers[i]);
 	}
 	return ret;
 }
 
-int rpc_pool_lend(struct rpc_pool *pool, struct rpc_link *link, void *memory, unsigned int receives,
-		  size_t len)
+int rpc_buffers_lend(struct rpc_buffers *pool, struct rpc_link *link, void *memory,
+		     unsigned int receives, size_t len)
 {
-	*pool = (struct rpc_pool){
+	*pool = (struct rpc_buffers){
 		.link = link, .memory = memory, .lent = true, .receives = receives, .len = len};
 	pool->buffers = calloc(receives, sizeof(*pool->buffers));
 	if (!pool->buffers)
@@ -171,17 +172,17 @@ int rpc_pool_lend(struct rpc_pool *pool, struct rpc_link *link, void *memory, un
 	return rpc_link_register(link, memory, receives * len, FI_RECV, FI_RMA_PMEM, &pool->mr);
 }
 
-void rpc_pool_close(struct rpc_pool *pool)
+void rpc_buffers_close(struct rpc_buffers *pool)
 {
 	if (pool->mr)
 		fi_close(&pool->mr->fid);
 	if (pool->memory && !pool->lent)
 		munmap(pool->memory, (pool->receives + pool->sends) * pool->len);
 	free(pool->buffers);
-	*pool = (struct rpc_pool){0};
+	*pool = (struct rpc_buffers){0};
 }
 
-struct rpc_buffer *rpc_pool_send_buffer(struct rpc_pool *pool)
+struct rpc_buffer *rpc_buffers_unused(struct rpc_buffers *pool)
 {
 	for (unsigned int i = 0; i < pool->sends; i++) {
 		if (!pool->buffers[pool->receives + i].busy)
@@ -190,9 +191,9 @@ struct rpc_buffer *rpc_pool_send_buffer(struct rpc_pool *pool)
 	return NULL;
 }
 
-int rpc_pool_send(struct rpc_buffer *buffer, size_t len)
+int rpc_buffer_send(struct rpc_buffer *buffer, size_t len)
 {
-	struct rpc_pool *pool = buffer->pool;
+	struct rpc_buffers *pool = buffer->pool;
 	struct iovec iov = {.iov_base = buffer->data, .iov_len = len};
 	void *desc = fi_mr_desc(pool->mr);
 	struct fi_msg msg = {.msg_iov = &iov, .desc = &desc, .iov_count = 1, .context = buffer};

@@ -39,12 +39,12 @@ enum rpc_kind { RPC_RECEIVE, RPC_SEND, RPC_COMMIT };
 struct rpc_buffer {
 	enum rpc_kind kind; /* first, as in whatever a context is */
 	bool busy;          /* a send that is under way */
-	struct rpc_pool *pool;
+	struct rpc_buffers *pool;
 	void *data;
 };
 
 /* Buffers of one length: receives, then sends. */
-struct rpc_pool {
+struct rpc_buffers {
 	struct rpc_link *link;
 	struct fid_mr *mr;
 	char *memory;
@@ -79,28 +79,29 @@ int rpc_find_provider(const char *provider, bool server, const char *node, const
 int rpc_link_open(struct rpc_link *link, struct fid_fabric *fabric, struct fid_eq *eq,
 		  struct fi_info *info, struct rpc_error *error);
 
-/* rpc_pool_len -- what a buffer for so much takes */
-static inline size_t rpc_pool_len(size_t len)
+/* rpc_buffer_len -- what a buffer for so much takes */
+static inline size_t rpc_buffer_len(size_t len)
 {
 	return (len + 63) / 64 * 64;
 }
 
-/* rpc_pool_open -- the receives are posted; a pool that is all zeros can be closed, too */
-int rpc_pool_open(struct rpc_pool *pool, struct rpc_link *link, unsigned int receives,
-		  unsigned int sends, size_t len);
-void rpc_pool_close(struct rpc_pool *pool);
+/* rpc_buffers_open -- the receives are posted; a pool that is all zeros can be closed, too */
+int rpc_buffers_open(struct rpc_buffers *pool, struct rpc_link *link, unsigned int receives,
+		     unsigned int sends, size_t len);
+void rpc_buffers_close(struct rpc_buffers *pool);
 
-/* rpc_pool_lend -- receives in persistent memory, which stays the caller's; none is posted yet */
-int rpc_pool_lend(struct rpc_pool *pool, struct rpc_link *link, void *memory, unsigned int receives,
-		  size_t len);
+/* rpc_buffers_lend -- receives in persistent memory, which stays the caller's; none is posted yet
+ */
+int rpc_buffers_lend(struct rpc_buffers *pool, struct rpc_link *link, void *memory,
+		     unsigned int receives, size_t len);
 
-int rpc_pool_receive(struct rpc_buffer *buffer);
+int rpc_buffer_receive(struct rpc_buffer *buffer);
 
-/* rpc_pool_send_buffer -- one to be filled, NULL: all are under way */
-struct rpc_buffer *rpc_pool_send_buffer(struct rpc_pool *pool);
+/* rpc_buffers_unused -- one to be filled, NULL: all are under way */
+struct rpc_buffer *rpc_buffers_unused(struct rpc_buffers *pool);
 
-/* rpc_pool_send -- -FI_EAGAIN: no room, and the buffer is not used */
-int rpc_pool_send(struct rpc_buffer *buffer, size_t len);
+/* rpc_buffer_send -- -FI_EAGAIN: no room, and the buffer is not used */
+int rpc_buffer_send(struct rpc_buffer *buffer, size_t len);
 
 /* rpc_link_register -- memory for this peer alone */
 int rpc_link_register(struct rpc_link *link, void *base, size_t len, uint64_t access,

@@ -6,7 +6,7 @@
 
 #include "server.h"
 
-int rpc_threads_open(struct rpc_threads *pool, struct pmemrpc_server *server, unsigned int count)
+int rpc_pool_open(struct rpc_pool *pool, struct pmemrpc_server *server, unsigned int count)
 {
 	/* No more calls than that are executed at a time. */
 	if (count > server->store.sizes.clients)
@@ -31,60 +31,60 @@ int rpc_threads_open(struct rpc_threads *pool, struct pmemrpc_server *server, un
 	return 0;
 }
 
-void rpc_threads_close(struct rpc_threads *pool)
+void rpc_pool_close(struct rpc_pool *pool)
 {
 	for (unsigned int i = 0; i < pool->count; i++)
 		rpc_executor_close(&pool->executors[i]);
 	/* What is queued is in the rings. */
 	for (unsigned int i = 0; pool->count && i < pool->server->store.sizes.clients; i++)
-		pool->server->seats[i].busy = pool->server->seats[i].drains = false;
+		pool->server->work[i].busy = pool->server->work[i].drains = false;
 	if (pool->count) {
 		pthread_mutex_destroy(&pool->lock);
 		pthread_cond_destroy(&pool->more);
 	}
 	free(pool->executors);
 	free(pool->threads);
-	*pool = (struct rpc_threads){0};
+	*pool = (struct rpc_pool){0};
 }
 
-/* next_seat -- NULL: it is time to end; the lock is held */
-static struct rpc_seat *next_seat(struct rpc_threads *pool)
+/* next_work -- wait for a work item; NULL: it is time to end; the lock is held */
+static struct rpc_work *next_work(struct rpc_pool *pool)
 {
-	struct rpc_seat *seat;
+	struct rpc_work *work;
 
 	while (!pool->first && !pool->stopping)
 		pthread_cond_wait(&pool->more, &pool->lock);
 	if (pool->stopping)
 		return NULL;
-	seat = pool->first;
-	pool->first = seat->next;
+	work = pool->first;
+	pool->first = work->next;
 	if (!pool->first)
 		pool->last = &pool->first;
-	return seat;
+	return work;
 }
 
 static void *execute_calls(void *arg)
 {
 	struct rpc_executor *executor = arg;
-	struct rpc_threads *pool = &executor->server->pool;
-	struct rpc_seat *seat;
+	struct rpc_pool *pool = &executor->server->pool;
+	struct rpc_work *work;
 
 	pthread_mutex_lock(&pool->lock);
-	while ((seat = next_seat(pool))) {
-		struct rpc_worker *worker = rpc_worker_of(pool->server, seat->slot);
+	while ((work = next_work(pool))) {
+		struct rpc_worker *worker = rpc_worker_of(pool->server, work->slot);
 
 		pthread_mutex_unlock(&pool->lock);
-		seat->result = rpc_server_execute(executor, seat->slot);
+		work->result = rpc_server_execute(executor, work->slot);
 		pthread_mutex_lock(&pool->lock);
-		seat->next = worker->returned;
-		worker->returned = seat;
+		work->next = worker->returned;
+		worker->returned = work;
 		rpc_worker_wake(worker);
 	}
 	pthread_mutex_unlock(&pool->lock);
 	return NULL;
 }
 
-int rpc_threads_start(struct rpc_threads *pool)
+int rpc_pool_start(struct rpc_pool *pool)
 {
 	pool->stopping = false;
 	for (pool->started = 0; pool->started < pool->count; pool->started++) {
@@ -97,7 +97,7 @@ int rpc_threads_start(struct rpc_threads *pool)
 	return 0;
 }
 
-void rpc_threads_stop(struct rpc_threads *pool)
+void rpc_pool_stop(struct rpc_pool *pool)
 {
 	if (!pool->count)
 		return;
@@ -109,66 +109,66 @@ void rpc_threads_stop(struct rpc_threads *pool)
 		pthread_join(pool->threads[--pool->started], NULL);
 }
 
-void rpc_seat_execute(struct rpc_seat *seat)
+void rpc_work_execute(struct rpc_work *work)
 {
-	struct rpc_threads *pool = &seat->server->pool;
+	struct rpc_pool *pool = &work->server->pool;
 
-	seat->busy = true;
-	seat->next = NULL;
+	work->busy = true;
+	work->next = NULL;
 	pthread_mutex_lock(&pool->lock);
-	*pool->last = seat;
-	pool->last = &seat->next;
+	*pool->last = work;
+	pool->last = &work->next;
 	pthread_cond_signal(&pool->more);
 	pthread_mutex_unlock(&pool->lock);
 }
 
-int rpc_seat_drain(struct rpc_seat *seat)
+int rpc_work_drain(struct rpc_work *work)
 {
-	struct rpc_worker *worker = rpc_worker_of(seat->server, seat->slot);
+	struct rpc_worker *worker = rpc_worker_of(work->server, work->slot);
 
-	if (!seat->server->pool.count)
-		return rpc_server_drain(&worker->executor, seat->slot);
-	seat->drains = true;
-	if (!seat->busy)
-		rpc_seat_execute(seat);
+	if (!work->server->pool.count)
+		return rpc_server_drain(&worker->executor, work->slot);
+	work->drains = true;
+	if (!work->busy)
+		rpc_work_execute(work);
 	return -FI_EAGAIN;
 }
 
-/* take_back -- what has come of a seat's call */
-static int take_back(struct rpc_seat *seat)
+/* take_back -- look at the result that a work item has brought */
+static int take_back(struct rpc_work *work)
 {
-	seat->busy = false;
-	if (seat->result < 0)
-		return seat->result;
-	if (!seat->drains)
-		return rpc_session_executed(seat->session, seat->result);
-	seat->server->counters.recovered += (uint64_t) seat->result;
-	if (seat->result)
-		rpc_seat_execute(seat);
+	work->busy = false;
+	if (work->result < 0)
+		return work->result;
+	if (!work->drains)
+		return rpc_session_executed(work->session, work->result);
+	work->server->counters.recovered += (uint64_t) work->result;
+	if (work->result)
+		rpc_work_execute(work);
 	else
-		seat->drains = false;
+		work->drains = false;
 	return 0;
 }
 
 int rpc_worker_collect(struct rpc_worker *worker)
 {
-	struct rpc_threads *pool = &worker->server->pool;
-	struct rpc_seat *seat;
+	struct rpc_pool *pool = &worker->server->pool;
+	struct rpc_work *work;
 	int ret = 0, count = 0;
 
 	if (!pool->count)
 		return 0;
 	pthread_mutex_lock(&pool->lock);
-	seat = worker->returned;
+	work = worker->returned;
 	worker->returned = NULL;
 	pthread_mutex_unlock(&pool->lock);
-	while (seat) {
-		struct rpc_seat *next = seat->next;
-		int other = take_back(seat);
+	while (work) {
+		struct rpc_work *next = work->next;
+		int other = take_back(work);
 
 		ret = ret ? ret : other;
 		count = 1;
-		seat = next;
+		work = next;
 	}
 	return ret ? ret : count;
 }

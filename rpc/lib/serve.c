@@ -2,8 +2,9 @@
 /*
  * serve.c -- a server's threads: who comes, who goes, and whom something has arrived from
  *
- * The thread that calls pmemrpc_server_run is the lobby: it takes events and connections, and hears
- * who a client is.  That decides on its slot, and so on the worker that serves it from then on.
+ * The thread that calls pmemrpc_server_run is the listener: it takes events and connections, and
+ * hears who a client is.  That decides on its slot, and so on the worker that serves it from then
+ * on.
  */
 #include <poll.h>
 #include <sched.h>
@@ -42,10 +43,10 @@ static bool make_room(struct pmemrpc_server *server)
 {
 	struct rpc_session *oldest = NULL;
 
-	if (server->num_sessions < rpc_store_doors(&server->store.sizes))
+	if (server->num_sessions < rpc_store_connections(&server->store.sizes))
 		return true;
 	/* The last one is there for the longest time. */
-	for (struct rpc_session *i = server->lobby.sessions; i; i = i->next)
+	for (struct rpc_session *i = server->listener.sessions; i; i = i->next)
 		oldest = i->arrives ? oldest : i;
 	if (!oldest) {
 		give_way(server);
@@ -60,15 +61,15 @@ static bool make_room(struct pmemrpc_server *server)
 static void let_in(struct pmemrpc_server *server, struct fi_info *info, const void *data,
 		   size_t len)
 {
-	const struct rpc_card *card = data;
+	const struct rpc_connect_message *message = data;
 	const char *reason = NULL;
 
-	if (len < sizeof(*card) || memcmp(card->magic, RPC_MAGIC, RPC_MAGIC_LEN) ||
-	    card->transport > PMEMRPC_SEND)
+	if (len < sizeof(*message) || memcmp(message->magic, RPC_MAGIC, RPC_MAGIC_LEN) ||
+	    message->transport > PMEMRPC_SEND)
 		reason = "this is a pmemrpc server";
 	else if (!make_room(server))
 		reason = RPC_CROWDED;
-	else if (rpc_session_begin(server, info, card->transport == PMEMRPC_SEND))
+	else if (rpc_session_begin(server, info, message->transport == PMEMRPC_SEND))
 		reason = "no room for a client";
 	else
 		return;
@@ -117,7 +118,7 @@ static struct rpc_worker *home(const struct rpc_session *session)
 {
 	struct pmemrpc_server *server = session->server;
 
-	return session->claimed < 0 ? &server->lobby
+	return session->claimed < 0 ? &server->listener
 				    : rpc_worker_of(server, (unsigned int) session->claimed);
 }
 
@@ -152,7 +153,7 @@ int rpc_worker_serve(struct rpc_worker *worker)
 	return busy;
 }
 
-/* spins -- the lobby never does: its clients are in no hurry */
+/* spins -- the listener never does: its clients are in no hurry */
 static bool spins(struct rpc_worker *worker)
 {
 	if (!worker->sessions || !rpc_spin_again(&worker->spin, rpc_now_ns()))
@@ -168,7 +169,7 @@ static bool may_sleep(struct rpc_worker *worker, int *timeout_ms)
 	struct fid *fid = &server->eq->fid;
 
 	*timeout_ms = SLEEP_MS;
-	if (worker == &server->lobby && fi_trywait(server->fabric, &fid, 1))
+	if (worker == &server->listener && fi_trywait(server->fabric, &fid, 1))
 		return false;
 	for (struct rpc_session *i = worker->sessions; i; i = i->next) {
 		fid = &i->link.cq->fid;
@@ -192,7 +193,7 @@ static void end_all(struct pmemrpc_server *server, int ret)
 		server->failed = ret;
 	pthread_mutex_unlock(&server->lock);
 	server->stopping = true;
-	rpc_worker_wake(&server->lobby);
+	rpc_worker_wake(&server->listener);
 	for (unsigned int i = 0; i < server->threads; i++)
 		rpc_worker_wake(&server->workers[i]);
 }
@@ -213,7 +214,7 @@ static void *work(void *arg)
 	struct pmemrpc_server *server = worker->server;
 
 	while (!server->stopping) {
-		int ret = worker == &server->lobby ? rpc_server_hear(server) : 0;
+		int ret = worker == &server->listener ? rpc_server_hear(server) : 0;
 		int other = ret < 0 ? ret : rpc_worker_serve(worker);
 
 		if (other < 0)
@@ -260,7 +261,7 @@ int pmemrpc_server_run(struct pmemrpc_server *server)
 	begin_run(server);
 	ret = rpc_server_recover(server);
 	if (!ret)
-		ret = rpc_threads_start(&server->pool);
+		ret = rpc_pool_start(&server->pool);
 	while (!ret && started < server->threads) {
 		struct rpc_worker *worker = &server->workers[started];
 
@@ -269,13 +270,13 @@ int pmemrpc_server_run(struct pmemrpc_server *server)
 	}
 	if (ret)
 		end_all(server, ret);
-	work(&server->lobby);
+	work(&server->listener);
 	end_all(server, 0);
 	for (unsigned int i = 0; i < started; i++)
 		pthread_join(server->workers[i].thread, NULL);
-	rpc_threads_stop(&server->pool);
+	rpc_pool_stop(&server->pool);
 	/* Who was on the way from one to the other. */
-	rpc_worker_receive(&server->lobby);
+	rpc_worker_receive(&server->listener);
 	for (unsigned int i = 0; i < server->threads; i++)
 		rpc_worker_receive(&server->workers[i]);
 	/* It may run again.  Whoever has written this may set `stopping` later: begin_run. */

@@ -78,7 +78,7 @@ static int open_store(struct pmemrpc_server *server, const struct pmemrpc_server
 static int open_workers(struct pmemrpc_server *server, unsigned int threads)
 {
 	cpu_set_t set;
-	int ret = rpc_worker_open(&server->lobby, server);
+	int ret = rpc_worker_open(&server->listener, server);
 
 	if (!threads)
 		threads = sched_getaffinity(0, sizeof(set), &set) ? 1
@@ -90,11 +90,11 @@ static int open_workers(struct pmemrpc_server *server, unsigned int threads)
 	if (!server->workers)
 		return rpc_server_fail(server, "memory", -FI_ENOMEM);
 	server->threads = threads;
-	server->seats = calloc(server->store.sizes.clients, sizeof(*server->seats));
-	if (!server->seats)
+	server->work = calloc(server->store.sizes.clients, sizeof(*server->work));
+	if (!server->work)
 		return rpc_server_fail(server, "memory", -FI_ENOMEM);
 	for (unsigned int i = 0; i < server->store.sizes.clients; i++)
-		server->seats[i] = (struct rpc_seat){.server = server, .slot = i};
+		server->work[i] = (struct rpc_work){.server = server, .slot = i};
 	for (unsigned int i = 0; i < threads; i++)
 		server->workers[i].epoll_fd = server->workers[i].wake_fd = -1;
 	for (unsigned int i = 0; !ret && i < threads; i++)
@@ -135,8 +135,8 @@ int rpc_server_recover(struct pmemrpc_server *server)
 
 	for (unsigned int i = 0; !ret && i < server->store.sizes.clients; i++) {
 		/* When it was stopped, and runs again, the pool has some. */
-		if (!server->seats[i].session && rpc_seat_is_free(&server->seats[i]))
-			ret = rpc_server_drain(&server->lobby.executor, i);
+		if (!server->work[i].session && rpc_work_is_idle(&server->work[i]))
+			ret = rpc_server_drain(&server->listener.executor, i);
 	}
 	return ret == -FI_EAGAIN ? 0 : ret;
 }
@@ -168,7 +168,7 @@ static int listen_there(struct pmemrpc_server *server, const struct pmemrpc_serv
 	if (!ret)
 		ret = fi_listen(server->pep);
 	return ret ? rpc_fail(&server->error, "fi_listen", ret)
-		   : rpc_worker_watch(&server->lobby, &server->eq->fid);
+		   : rpc_worker_watch(&server->listener, &server->eq->fid);
 }
 
 static int open_server(struct pmemrpc_server *server, const struct pmemrpc_server_attr *attr)
@@ -185,19 +185,19 @@ static int open_server(struct pmemrpc_server *server, const struct pmemrpc_serve
 		return rpc_fail(&server->error, "descriptors", -errno);
 	ret = open_store(server, attr);
 	if (!ret) {
-		server->doors =
-			calloc(rpc_store_doors(&server->store.sizes), sizeof(*server->doors));
-		if (!server->doors)
+		server->handshakes = calloc(rpc_store_connections(&server->store.sizes),
+					    sizeof(*server->handshakes));
+		if (!server->handshakes)
 			ret = rpc_fail(&server->error, "memory", -FI_ENOMEM);
 	}
 	if (!ret)
 		ret = open_workers(server, attr->threads);
-	if (!ret && epoll_ctl(server->lobby.epoll_fd, EPOLL_CTL_ADD, server->stop_fd, &event))
+	if (!ret && epoll_ctl(server->listener.epoll_fd, EPOLL_CTL_ADD, server->stop_fd, &event))
 		ret = rpc_fail(&server->error, "descriptors", -errno);
 	if (!ret)
 		ret = rpc_server_recover(server);
 	if (!ret)
-		ret = rpc_threads_open(&server->pool, server, attr->pool);
+		ret = rpc_pool_open(&server->pool, server, attr->pool);
 	if (!ret)
 		rpc_throttle_open(&server->throttle, attr->throttle,
 				  server->pool.count ? server->pool.count : server->threads);
@@ -217,7 +217,8 @@ int pmemrpc_server_open(const struct pmemrpc_server_attr *attr, struct pmemrpc_s
 
 	*server = NULL;
 	if (made) {
-		made->lobby.epoll_fd = made->lobby.wake_fd = made->stop_fd = made->pmem.fd = -1;
+		made->listener.epoll_fd = made->listener.wake_fd = made->stop_fd = made->pmem.fd =
+			-1;
 		pthread_mutex_init(&made->lock, NULL);
 		pthread_mutex_init(&made->exclusive, NULL);
 		ret = open_server(made, attr);
@@ -237,7 +238,7 @@ void pmemrpc_server_close(struct pmemrpc_server *server)
 {
 	/* What is left stays in the rings. */
 	server->stopping = true;
-	rpc_threads_close(&server->pool);
+	rpc_pool_close(&server->pool);
 	while (server->all)
 		rpc_session_end(server->all);
 	if (server->pep)
@@ -249,10 +250,10 @@ void pmemrpc_server_close(struct pmemrpc_server *server)
 	fi_freeinfo(server->info);
 	for (unsigned int i = 0; i < server->threads; i++)
 		rpc_worker_close(&server->workers[i]);
-	rpc_worker_close(&server->lobby);
+	rpc_worker_close(&server->listener);
 	free(server->workers);
-	free(server->doors);
-	free(server->seats);
+	free(server->handshakes);
+	free(server->work);
 	rpc_store_close(&server->store);
 	rpc_pmem_close(&server->pmem);
 	if (server->stop_fd >= 0)

@@ -22,17 +22,17 @@
 #define TURN 8
 #define LOST_ALL "it has lost all calls of this identity"
 
-/* take_door -- there is one for each session that there may be */
-static int take_door(struct pmemrpc_server *server)
+/* take_handshake -- there is one for each session that there may be */
+static int take_handshake(struct pmemrpc_server *server)
 {
-	int door = 0;
+	int handshake = 0;
 
 	pthread_mutex_lock(&server->lock);
-	while (server->doors[door])
-		door++;
-	server->doors[door] = true;
+	while (server->handshakes[handshake])
+		handshake++;
+	server->handshakes[handshake] = true;
 	pthread_mutex_unlock(&server->lock);
-	return door;
+	return handshake;
 }
 
 /* open_receives -- for who it is, and what it wants */
@@ -41,12 +41,12 @@ static int open_receives(struct rpc_session *session)
 	struct rpc_store *store = &session->server->store;
 
 	if (!session->sends)
-		return rpc_pool_open(&session->requests, &session->link,
-				     (unsigned int) store->sizes.window + 3, 0,
-				     sizeof(struct rpc_request_message));
-	session->door = take_door(session->server);
-	return rpc_cells_door(&session->cells, &session->link,
-			      rpc_store_door(store, (unsigned int) session->door));
+		return rpc_buffers_open(&session->requests, &session->link,
+					(unsigned int) store->sizes.window + 3, 0,
+					sizeof(struct rpc_request_message));
+	session->handshake = take_handshake(session->server);
+	return rpc_cells_handshake(&session->cells, &session->link,
+				   rpc_store_handshake(store, (unsigned int) session->handshake));
 }
 
 /* close_link -- from now on the client can't write or send any more */
@@ -58,13 +58,13 @@ static void close_link(struct rpc_session *session)
 	if (session->ring_mr)
 		fi_close(&session->ring_mr->fid);
 	rpc_cells_close(&session->cells);
-	rpc_pool_close(&session->requests);
-	rpc_pool_close(&session->replies);
+	rpc_buffers_close(&session->requests);
+	rpc_buffers_close(&session->replies);
 	rpc_link_close(&session->link);
-	if (session->door < 0)
+	if (session->handshake < 0)
 		return;
 	pthread_mutex_lock(&server->lock);
-	server->doors[session->door] = false;
+	server->handshakes[session->handshake] = false;
 	pthread_mutex_unlock(&server->lock);
 }
 
@@ -78,20 +78,20 @@ int rpc_session_begin(struct pmemrpc_server *server, struct fi_info *info, bool 
 	if (!session)
 		return -FI_ENOMEM;
 	session->server = server;
-	session->worker = &server->lobby;
+	session->worker = &server->listener;
 	session->sends = sends;
-	session->slot = session->claimed = session->door = -1;
+	session->slot = session->claimed = session->handshake = -1;
 	session->deadline = rpc_now_ms() + GREETING_MS;
 	ret = rpc_link_open(&session->link, server->fabric, server->eq, info, &session->error);
 	if (!ret)
 		ret = open_receives(session);
 	if (!ret)
-		ret = rpc_pool_open(&session->replies, &session->link, 0, SENDS,
-				    len > sizeof(struct rpc_welcome_message)
-					    ? len
-					    : sizeof(struct rpc_welcome_message));
+		ret = rpc_buffers_open(&session->replies, &session->link, 0, SENDS,
+				       len > sizeof(struct rpc_welcome_message)
+					       ? len
+					       : sizeof(struct rpc_welcome_message));
 	if (!ret)
-		ret = rpc_worker_watch(&server->lobby, &session->link.cq->fid);
+		ret = rpc_worker_watch(&server->listener, &session->link.cq->fid);
 	if (!ret) {
 		session->fid = &session->link.ep->fid;
 		ret = fi_accept(session->link.ep, NULL, 0);
@@ -103,8 +103,8 @@ int rpc_session_begin(struct pmemrpc_server *server, struct fi_info *info, bool 
 		return ret;
 	}
 	session->info = info;
-	session->next = server->lobby.sessions;
-	server->lobby.sessions = session;
+	session->next = server->listener.sessions;
+	server->listener.sessions = session;
 	pthread_mutex_lock(&server->lock);
 	session->all_next = server->all;
 	server->all = session;
@@ -139,8 +139,8 @@ int rpc_session_end(struct rpc_session *session)
 	free(session);
 	if (slot < 0)
 		return 0;
-	server->seats[slot].session = NULL;
-	ret = rpc_seat_drain(&server->seats[slot]);
+	server->work[slot].session = NULL;
+	ret = rpc_work_drain(&server->work[slot]);
 	return ret == -FI_EAGAIN ? 0 : ret;
 }
 
@@ -163,7 +163,7 @@ static int lost(struct rpc_session *session)
 /* answer -- WELCOME, REFUSED or FORGOTTEN; the client has asked, so there is room */
 static int answer(struct rpc_session *session, uint32_t type, int error, const char *text)
 {
-	struct rpc_buffer *buffer = rpc_pool_send_buffer(&session->replies);
+	struct rpc_buffer *buffer = rpc_buffers_unused(&session->replies);
 	struct rpc_welcome_message *message;
 
 	if (!buffer)
@@ -195,7 +195,7 @@ static int answer(struct rpc_session *session, uint32_t type, int error, const c
 		message->pace = htole64(rpc_throttle_pace(&session->server->throttle,
 							  session->server->counters.clients + 1));
 	}
-	return rpc_pool_send(buffer, sizeof(*message)) ? lost(session) : 0;
+	return rpc_buffer_send(buffer, sizeof(*message)) ? lost(session) : 0;
 }
 
 static int refuse(struct rpc_session *session, int error, const char *text)
@@ -210,13 +210,13 @@ static int refuse(struct rpc_session *session, int error, const char *text)
  * empty -- execute what is left in a ring; -FI_EAGAIN: the pool does that, or the server ends, so
  * call it again
  */
-static int empty(struct rpc_session *session, struct rpc_seat *seat)
+static int empty(struct rpc_session *session, struct rpc_work *work)
 {
 	int ret = 0;
 
 	if (!session->empties || !session->server->pool.count)
-		ret = rpc_seat_drain(seat);
-	else if (!rpc_seat_is_free(seat))
+		ret = rpc_work_drain(work);
+	else if (!rpc_work_is_idle(work))
 		ret = -FI_EAGAIN;
 	session->empties = ret == -FI_EAGAIN;
 	return ret;
@@ -226,9 +226,9 @@ static int empty(struct rpc_session *session, struct rpc_seat *seat)
  * take_over -- the slot is this client's alone: an older connection of its is not one any more.
  * -FI_EAGAIN as above
  */
-static int take_over(struct rpc_session *session, struct rpc_seat *seat)
+static int take_over(struct rpc_session *session, struct rpc_work *work)
 {
-	struct rpc_session *other = seat->session;
+	struct rpc_session *other = work->session;
 	int ret;
 
 	/* The loop may stand at the other one: it is ended here, and freed there. */
@@ -240,15 +240,15 @@ static int take_over(struct rpc_session *session, struct rpc_seat *seat)
 		other->ring_mr = NULL;
 		rpc_cells_close(&other->cells);
 		other->slot = -1;
-		seat->session = NULL;
+		work->session = NULL;
 		/* It may have come while this one waited, and written since. */
 		session->empties = false;
 	}
-	ret = empty(session, seat);
+	ret = empty(session, work);
 	if (ret)
 		return ret;
-	session->slot = (int) seat->slot;
-	seat->session = session;
+	session->slot = (int) work->slot;
+	work->session = session;
 	return 0;
 }
 
@@ -298,7 +298,7 @@ static int greet(struct rpc_session *session)
 	reason = cannot_resume(session, (unsigned int) slot);
 	if (reason)
 		return refuse(session, -EUCLEAN, reason);
-	ret = take_over(session, &server->seats[slot]);
+	ret = take_over(session, &server->work[slot]);
 	if (ret == -FI_EAGAIN)
 		return ret;
 	if (!ret)
@@ -317,7 +317,7 @@ static int greet(struct rpc_session *session)
 	return answer(session, RPC_MSG_WELCOME, 0, "");
 }
 
-/* claim -- in the lobby: its slot */
+/* claim -- in the listener: find the slot of its identity */
 static int claim(struct rpc_session *session)
 {
 	struct pmemrpc_server *server = session->server;
@@ -340,12 +340,12 @@ static int claim(struct rpc_session *session)
 	if (slot < 0)
 		return rpc_server_fail(server, "the persistent memory", slot);
 	session->claimed = slot;
-	return rpc_worker_unwatch(&server->lobby, &session->link.cq->fid) ? lost(session) : 0;
+	return rpc_worker_unwatch(&server->listener, &session->link.cq->fid) ? lost(session) : 0;
 }
 
 /*
- * arrive -- it has said who it is: from the lobby to its worker.  Back again if the slot was
- * forgotten on the way, and has gone to somebody else.
+ * arrive -- it has said who it is, and goes from the listener to its worker.  It goes back if the
+ * slot was forgotten meanwhile, and belongs to somebody else.
  */
 static int arrive(struct rpc_session *session)
 {
@@ -353,7 +353,7 @@ static int arrive(struct rpc_session *session)
 	struct fid *fid = &session->link.cq->fid;
 	int ret;
 
-	if (worker == &session->server->lobby)
+	if (worker == &session->server->listener)
 		return session->claimed < 0 ? claim(session) : 0;
 	ret = greet(session);
 	if (ret == -ENOENT) {
@@ -405,15 +405,15 @@ static int make_ready(struct rpc_session *session, uint64_t from)
 static int finish_forget(struct rpc_session *session)
 {
 	struct pmemrpc_server *server = session->server;
-	struct rpc_seat *seat = &server->seats[session->slot];
-	int ret = empty(session, seat);
+	struct rpc_work *work = &server->work[session->slot];
+	int ret = empty(session, work);
 
 	session->forgets = ret == -FI_EAGAIN;
 	if (session->forgets)
 		return 0;
 	if (!ret)
-		ret = rpc_store_forget(&server->store, seat->slot);
-	seat->session = NULL;
+		ret = rpc_store_forget(&server->store, work->slot);
+	work->session = NULL;
 	session->slot = -1;
 	if (ret)
 		return rpc_server_fail(server, "the persistent memory", ret);
@@ -440,8 +440,8 @@ static int take_request(struct rpc_session *session, struct rpc_buffer *buffer, 
 
 	if (len != sizeof(message))
 		return wrong(session, "a message that is none");
-	/* The door has a receive for each of its messages. */
-	if (!session->sends && rpc_pool_receive(buffer))
+	/* The handshake of a client that sends has a receive for each of its two messages. */
+	if (!session->sends && rpc_buffer_receive(buffer))
 		return lost(session);
 	switch (le32toh(message.type)) {
 	case RPC_MSG_HELLO:
@@ -475,7 +475,7 @@ static int take(struct rpc_session *session, const struct fi_cq_data_entry *entr
 			return wrong(session, "a notice, and its calls are sent");
 		take_calls(session, entry->data);
 		/* Notices use a receive on some cores; then it is posted again. */
-		return session->state != RPC_ENDED && buffer && rpc_pool_receive(buffer)
+		return session->state != RPC_ENDED && buffer && rpc_buffer_receive(buffer)
 			       ? lost(session)
 			       : 0;
 	}
@@ -497,12 +497,12 @@ static int send_replies(struct rpc_session *session)
 	uint32_t pace;
 
 	/* The pool may be writing the next one; all before it are sent. */
-	if (session->server->seats[slot].busy)
+	if (session->server->work[slot].busy)
 		return 0;
 	pace = rpc_throttle_pace(&session->server->throttle, session->server->counters.clients);
 	while (session->reply <= rpc_store_slot(store, slot)->executed) {
 		const struct rpc_reply *reply = rpc_store_reply(store, slot, session->reply);
-		struct rpc_buffer *buffer = rpc_pool_send_buffer(&session->replies);
+		struct rpc_buffer *buffer = rpc_buffers_unused(&session->replies);
 		struct rpc_reply_message *message;
 		int ret;
 
@@ -518,7 +518,7 @@ static int send_replies(struct rpc_session *session)
 			.len = htole32(reply->len),
 			.pace = htole32(pace)};
 		memcpy(message + 1, reply + 1, reply->len);
-		ret = rpc_pool_send(buffer, sizeof(*message) + reply->len);
+		ret = rpc_buffer_send(buffer, sizeof(*message) + reply->len);
 		if (ret)
 			return ret == -FI_EAGAIN ? 0 : lost(session);
 		session->reply++;
@@ -549,7 +549,7 @@ static int execute(struct rpc_session *session)
 	if (rpc_store_slot(store, slot)->executed + 1 - session->reply >= store->sizes.window)
 		return wrong(session, "it has more calls than its window");
 	if (session->server->pool.count) {
-		rpc_seat_execute(&session->server->seats[slot]);
+		rpc_work_execute(&session->server->work[slot]);
 		return 0;
 	}
 	return rpc_session_executed(session, rpc_server_execute(&session->worker->executor, slot));

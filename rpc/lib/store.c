@@ -77,11 +77,12 @@ static void lay_out(struct rpc_store *store, const struct rpc_sizes *sizes)
 	store->slots = store->journal + round_up(journal_len(sizes), RPC_PAGE);
 	store->slot_len = slot_len(sizes);
 	store->rings = store->slots + sizes->clients * store->slot_len;
-	store->doors = store->rings + sizes->clients * round_up(sizes->ring, RPC_PAGE);
-	store->app = store->doors + round_up(rpc_store_doors(sizes) * RPC_DOOR, RPC_PAGE);
+	store->handshakes = store->rings + sizes->clients * round_up(sizes->ring, RPC_PAGE);
+	store->app = store->handshakes +
+		     round_up(rpc_store_connections(sizes) * RPC_HANDSHAKE, RPC_PAGE);
 }
 
-unsigned int rpc_store_doors(const struct rpc_sizes *sizes)
+unsigned int rpc_store_connections(const struct rpc_sizes *sizes)
 {
 	return (unsigned int) sizes->clients + RPC_MORE_SESSIONS;
 }
@@ -260,9 +261,9 @@ struct rpc_ring rpc_store_ring(const struct rpc_store *store, unsigned int slot)
 	return ring;
 }
 
-unsigned char *rpc_store_door(const struct rpc_store *store, unsigned int door)
+unsigned char *rpc_store_handshake(const struct rpc_store *store, unsigned int handshake)
 {
-	return store->memory->base + store->doors + (size_t) door * RPC_DOOR;
+	return store->memory->base + store->handshakes + (size_t) handshake * RPC_HANDSHAKE;
 }
 
 static unsigned char *reply_place(const struct rpc_store *store, unsigned int slot,

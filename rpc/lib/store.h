@@ -4,12 +4,12 @@
  *
  * From the start, each part at a multiple of 4096:
  *
- *   head      sizes, secret; written once
- *   journal   one transaction
- *   slots     of each client: its state, its replies
- *   rings     of each client; the only part that a client can write
- *   doors     where clients that send say who they are
- *   memory    of the application
+ *   head        sizes, secret; written once
+ *   journal     one transaction
+ *   slots       of each client: its state, its replies
+ *   rings       of each client; the only part that a client can write
+ *   handshakes  receives of clients that send, for what they say before they have a ring
+ *   memory      of the application
  *
  * All changes of slots and memory go through the journal.  A transaction is a list of
  * places with their new contents.  It is written into the journal with a check, and
@@ -38,7 +38,7 @@
 
 #define RPC_PAGE 4096U
 #define RPC_ID 16U
-#define RPC_DOOR 128U
+#define RPC_HANDSHAKE 128U
 /* More than there are rings, so that a client can come back before its end was noticed. */
 #define RPC_MORE_SESSIONS 16U
 
@@ -91,7 +91,7 @@ struct rpc_store {
 	struct rpc_memory *memory;
 	struct rpc_sizes sizes;
 	uint64_t secret; /* of the journal's check: a client can't make a torn one look right */
-	size_t journal, slots, slot_len, rings, doors, app;
+	size_t journal, slots, slot_len, rings, handshakes, app;
 	pthread_mutex_t lock;       /* who commits, or looks at slots that are not its own */
 	struct rpc_transaction own; /* of greetings; needs the lock */
 	int failed;                 /* so does this */
@@ -120,9 +120,12 @@ void rpc_store_close(struct rpc_store *store);
 struct rpc_slot *rpc_store_slot(const struct rpc_store *store, unsigned int slot);
 struct rpc_ring rpc_store_ring(const struct rpc_store *store, unsigned int slot);
 
-/* rpc_store_door -- one of rpc_store_doors, RPC_DOOR bytes; nothing in it counts */
-unsigned char *rpc_store_door(const struct rpc_store *store, unsigned int door);
-unsigned int rpc_store_doors(const struct rpc_sizes *sizes);
+/*
+ * rpc_store_handshake -- memory of RPC_HANDSHAKE bytes for a connection's handshake.  There are
+ * rpc_store_connections of them.  What is in them means nothing after a restart.
+ */
+unsigned char *rpc_store_handshake(const struct rpc_store *store, unsigned int handshake);
+unsigned int rpc_store_connections(const struct rpc_sizes *sizes);
 
 /* rpc_store_reply -- of a call, NULL: not there any more, or not yet */
 const struct rpc_reply *rpc_store_reply(const struct rpc_store *store, unsigned int slot,

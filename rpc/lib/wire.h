@@ -3,7 +3,7 @@
  * wire.h -- what client and server say, besides the entries of the ring
  *
  *   client                                server
- *   connection request with a card     -> takes it, or rejects it with a sentence
+ *   connection request, with a message -> accepts it, or rejects it with a sentence
  *   HELLO: identity, version           ->
  *                                      <- WELCOME: ring, sizes, what is executed;  or REFUSED
  *   READY: replies wanted from ...     ->
@@ -11,13 +11,14 @@
  *   call: an entry, committed          ->
  *   FORGET                             -> FORGOTTEN, or REFUSED
  *
- * A client that writes its entries tells of each by the commit's notice.  One that sends them says
- * so with its card: then the server has two receives for HELLO and READY, and all others are
- * the ring's cells, in their order.  So the third message and all after it are entries, and nothing
- * else may come: to be forgotten, such a client connects once more, as one that writes.
+ * A client that writes its entries gives the server a notice of each with the commit.  A client
+ * that sends its entries says so when it asks for the connection.  Then the server has two receives
+ * for HELLO and READY, and all other receives are the ring's cells, in their order.  So the third
+ * message and all after it are entries, and nothing else may come.  To be forgotten, such a client
+ * connects once more, as one that writes.
  *
- * A notice is the immediate data of a commit: how many calls, in a batch, are durable by it.
- * Pace is how many calls a client may have without replies, 0: its window; see throttle.h.
+ * A notice is the immediate data of a commit.  It says how many calls are durable by this commit.
+ * Pace is how many calls without replies a client may have; 0: its window.  See throttle.h.
  *
  * All numbers are little endian.  Both sides check whatever arrives.
  */
@@ -43,8 +44,8 @@ enum rpc_message_type {
 	RPC_MSG_FORGOTTEN,
 };
 
-/* The data of a connection request: what comes is known before anything is received. */
-struct rpc_card {
+/* The private data of a connection request.  It says how entries come, before any is received. */
+struct rpc_connect_message {
 	char magic[RPC_MAGIC_LEN];
 	uint8_t transport; /* enum pmemrpc_transport */
 };

@@ -21,8 +21,8 @@ int __real_rpc_client_resume(struct pmemrpc_client *client, uint64_t executed, u
 			     uint64_t *from);
 int __wrap_rpc_client_resume(struct pmemrpc_client *client, uint64_t executed, uint64_t position,
 			     uint64_t *from);
-void __real_rpc_seat_execute(struct rpc_seat *seat);
-void __wrap_rpc_seat_execute(struct rpc_seat *seat);
+void __real_rpc_work_execute(struct rpc_work *work);
+void __wrap_rpc_work_execute(struct rpc_work *work);
 int __real_pthread_mutex_lock(pthread_mutex_t *lock);
 int __wrap_pthread_mutex_lock(pthread_mutex_t *lock);
 int __real_pthread_mutex_unlock(pthread_mutex_t *lock);
@@ -115,11 +115,11 @@ int __wrap_rpc_store_executed(struct rpc_store *store, struct rpc_transaction *t
 	return ret;
 }
 
-void __wrap_rpc_seat_execute(struct rpc_seat *seat)
+void __wrap_rpc_work_execute(struct rpc_work *work)
 {
-	__real_rpc_seat_execute(seat);
-	if (mutant == SEAT_SHARED)
-		seat->busy = false;
+	__real_rpc_work_execute(work);
+	if (mutant == WORK_SHARED)
+		work->busy = false;
 }
 
 /* Threads of the model take turns: who waits for a lock lets the others go on. */

@@ -220,7 +220,7 @@ static const struct fault {
 	 POOL_ONLY},
 	{"a watermark over the other client's", OTHER_WATERMARK, MUTATION_NONE, NULL, everywhere,
 	 POOL_ONLY},
-	{"a seat that is not waited for", SEAT_SHARED, MUTATION_NONE, NULL, everywhere, POOL_ONLY},
+	{"a work that is not waited for", WORK_SHARED, MUTATION_NONE, NULL, everywhere, POOL_ONLY},
 	{"a welcome before it is durable", WELCOME_EARLY, MUTATION_NONE, NULL, loses_caches,
 	 POOL_ONLY},
 	{"what was executed is sent again", SENT_AGAIN, MUTATION_NONE, NULL, everywhere, ANY_CALL},

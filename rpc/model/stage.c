@@ -191,10 +191,10 @@ static void open_server(struct stage *stage)
 	server->context = &stage->actor;
 	pthread_mutex_init(&server->lock, NULL);
 	pthread_mutex_init(&server->exclusive, NULL);
-	server->seats = calloc(MAX_CLIENTS, sizeof(*server->seats));
+	server->work = calloc(MAX_CLIENTS, sizeof(*server->work));
 	for (unsigned int i = 0; i < MAX_CLIENTS; i++)
-		server->seats[i] = (struct rpc_seat){.server = server, .slot = i};
-	server->seats->session = &stage->session;
+		server->work[i] = (struct rpc_work){.server = server, .slot = i};
+	server->work->session = &stage->session;
 	server->workers = worker;
 	server->threads = 1;
 	worker->server = server;
@@ -220,7 +220,7 @@ static void execute_earlier(struct stage *stage)
 	}
 }
 
-/* leave_calls -- of the other client, in its ring, durable; the pool has its seat */
+/* leave_calls -- of the other client, in its ring, durable; the pool has its work item */
 static void leave_calls(struct stage *stage)
 {
 	struct pmemrpc_server *server = &stage->server;
@@ -238,8 +238,8 @@ static void leave_calls(struct stage *stage)
 		rpc_ring_write(&ring, (struct rpc_place){i, position}, (uint32_t) i, argument, len);
 		position += rpc_footprint(&ring, len);
 	}
-	world_sure(rpc_threads_open(&server->pool, server, POOL));
-	if (rpc_seat_drain(&server->seats[1]) != -FI_EAGAIN)
+	world_sure(rpc_pool_open(&server->pool, server, POOL));
+	if (rpc_work_drain(&server->work[1]) != -FI_EAGAIN)
 		abort();
 }
 
@@ -333,10 +333,10 @@ static void open_session(struct world *world, struct stage *stage)
 					  .ep = world->away.eps[0],
 					  .error = &session->error};
 	session->reply = stage->scene->before + 1;
-	session->door = -1;
+	session->handshake = -1;
 	session->sends = stage->scene->cell;
-	world_sure(rpc_pool_open(&session->replies, &session->link, 0, MAX_CALLS,
-				 sizeof(struct rpc_reply_message) + REPLY_MAX));
+	world_sure(rpc_buffers_open(&session->replies, &session->link, 0, MAX_CALLS,
+				    sizeof(struct rpc_reply_message) + REPLY_MAX));
 	if (session->sends)
 		world_sure(rpc_cells_open(&session->cells, &session->link, &ring,
 					  rpc_store_slot(&stage->server.store, 0)->position));
@@ -374,8 +374,8 @@ static void open_client(struct world *world, struct stage *stage)
 		slot->executed;
 	world_sure(rpc_link_register(&client->link, client->ring.base, ring.size,
 				     scene->cell ? FI_SEND : FI_WRITE, 0, &client->mirror_mr));
-	world_sure(rpc_pool_open(&client->replies, &client->link, scene->window + 1, 0,
-				 sizeof(struct rpc_reply_message) + REPLY_MAX));
+	world_sure(rpc_buffers_open(&client->replies, &client->link, scene->window + 1, 0,
+				    sizeof(struct rpc_reply_message) + REPLY_MAX));
 }
 
 static void open_ends(struct world *world)
@@ -394,7 +394,7 @@ static void prepare(struct world *world)
 static void add_spans(const struct world *world, struct explore_world *explored)
 {
 	struct stage *stage = stage_of(world);
-	struct rpc_pool *const pools[] = {&stage->session.replies, &stage->client->replies};
+	struct rpc_buffers *const pools[] = {&stage->session.replies, &stage->client->replies};
 
 	world_add_span(explored, world->memory[0], world->config.region_size, false);
 	for (size_t i = 0; i < 2; i++)
@@ -407,8 +407,8 @@ static void close_ends(struct world *world)
 {
 	struct stage *stage = stage_of(world);
 
-	rpc_pool_close(&stage->client->replies);
-	rpc_pool_close(&stage->session.replies);
+	rpc_buffers_close(&stage->client->replies);
+	rpc_buffers_close(&stage->session.replies);
 	rpc_cells_close(&stage->session.cells);
 	world_sure(fi_close(&stage->client->mirror_mr->fid));
 }
@@ -461,7 +461,7 @@ static void poll_home(struct world *world)
 /* welcome -- the other client, when what it has left is executed */
 static void welcome(struct stage *stage)
 {
-	if (!stage->scene->left || stage->welcomed || !rpc_seat_is_free(&stage->server.seats[1]))
+	if (!stage->scene->left || stage->welcomed || !rpc_work_is_idle(&stage->server.work[1]))
 		return;
 	world_sure(rpc_store_greet(&stage->server.store, 1, 1, NEW_KEY, 0));
 	stage->welcomed = true;
@@ -497,16 +497,16 @@ static bool may_help(const struct world *world, unsigned int other)
 static void help(struct world *world)
 {
 	struct stage *stage = stage_of(world);
-	struct rpc_threads *pool = &stage->server.pool;
-	struct rpc_seat *seat = pool->first;
+	struct rpc_pool *pool = &stage->server.pool;
+	struct rpc_work *work = pool->first;
 	size_t n = (size_t) (world->running - world->others);
 
-	pool->first = seat->next;
+	pool->first = work->next;
 	if (!pool->first)
 		pool->last = &pool->first;
-	seat->result = rpc_server_execute(&pool->executors[n], seat->slot);
-	seat->next = stage->worker.returned;
-	stage->worker.returned = seat;
+	work->result = rpc_server_execute(&pool->executors[n], work->slot);
+	work->next = stage->worker.returned;
+	stage->worker.returned = work;
 }
 
 static bool is_over(void *arg)

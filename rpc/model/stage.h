@@ -56,7 +56,7 @@ enum mutant {
 	JOURNAL_TORN,    /* a torn journal counts */
 	NO_LOCK,         /* who commits does not wait for others */
 	OTHER_WATERMARK, /* a client's watermark and reply are written over the other's */
-	SEAT_SHARED,     /* a client's next call does not wait until its seat comes back */
+	WORK_SHARED,     /* a next call does not wait until the work item is back */
 	WELCOME_EARLY,   /* a client has its new key before that is durable */
 	SENT_AGAIN,      /* who comes back sends again all that has had no reply */
 	OLD_KEY,         /* what is sent again has the key of the old connection */

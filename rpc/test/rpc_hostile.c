@@ -129,12 +129,12 @@ static void attack_by_message(struct pmemrpc_client *client, enum attack kind)
 
 static void say(struct pmemrpc_client *client, const void *data, size_t len)
 {
-	struct rpc_buffer *buffer = rpc_pool_send_buffer(&client->greeting);
+	struct rpc_buffer *buffer = rpc_buffers_unused(&client->handshake);
 
 	if (!buffer)
 		die("no room for a message");
 	memcpy(buffer->data, data, len);
-	while (rpc_pool_send(buffer, len) == -FI_EAGAIN)
+	while (rpc_buffer_send(buffer, len) == -FI_EAGAIN)
 		rpc_client_poll(client, 1);
 }
 

@@ -113,7 +113,7 @@ static void close_server(void)
 static void serve(void)
 {
 	for (unsigned int round = 0; round < 4; round++) {
-		cr_assert_geq(rpc_worker_serve(&server->lobby), 0);
+		cr_assert_geq(rpc_worker_serve(&server->listener), 0);
 		for (unsigned int i = 0; i < server->threads; i++)
 			cr_assert_geq(rpc_worker_serve(&server->workers[i]), 0);
 	}
@@ -122,7 +122,8 @@ static void serve(void)
 /* knock -- from that address; NULL: it is not let in */
 static struct net_ep *knock(enum pmemrpc_transport transport, uint32_t address)
 {
-	const struct rpc_card card = {.magic = RPC_MAGIC, .transport = (uint8_t) transport};
+	const struct rpc_connect_message message = {.magic = RPC_MAGIC,
+						    .transport = (uint8_t) transport};
 	struct sockaddr_in in = {.sin_family = AF_INET,
 				 .sin_port = (in_port_t) net.opened,
 				 .sin_addr.s_addr = address};
@@ -133,7 +134,7 @@ static struct net_ep *knock(enum pmemrpc_transport transport, uint32_t address)
 	cr_assert_not_null(info->dest_addr);
 	memcpy(info->dest_addr, &in, sizeof(in));
 	info->dest_addrlen = sizeof(in);
-	net_raise(server->eq, FI_CONNREQ, NULL, info, &card, sizeof(card));
+	net_raise(server->eq, FI_CONNREQ, NULL, info, &message, sizeof(message));
 	cr_assert_eq(rpc_server_hear(server), 1);
 	return net.opened == opened + 1 ? net.eps : NULL;
 }
@@ -209,9 +210,9 @@ Test(rpc_session, who_comes_to_a_slot_that_is_not_its_any_more_gets_another)
 	serve();
 	again = come(PMEMRPC_WRITE);
 	greet(again, 1);
-	cr_assert_geq(rpc_worker_serve(&server->lobby), 0);
+	cr_assert_geq(rpc_worker_serve(&server->listener), 0);
 	say(first, &(struct rpc_request_message){.type = htole32(RPC_MSG_FORGET)});
-	cr_assert_geq(rpc_session_serve(server->seats[0].session), 0);
+	cr_assert_geq(rpc_session_serve(server->work[0].session), 0);
 	cr_assert_eq(le32toh(heard[first->number].type), RPC_MSG_FORGOTTEN);
 	other = come(PMEMRPC_WRITE);
 	greet(other, 2);
@@ -245,7 +246,7 @@ Test(rpc_session, who_is_refused_and_says_that_it_is_somebody_else_changes_its_t
 	serve();
 	check_welcomed(first);
 	check_welcomed(other);
-	cr_assert_eq(fi_control(&server->seats[1].session->link.cq->fid, FI_GETWAIT, &fd), 0);
+	cr_assert_eq(fi_control(&server->work[1].session->link.cq->fid, FI_GETWAIT, &fd), 0);
 	cr_assert_eq(epoll_ctl(server->workers[0].epoll_fd, EPOLL_CTL_DEL, fd, NULL), -1,
 		     "it wakes two threads");
 	close_server();
@@ -283,12 +284,12 @@ Test(rpc_session, who_comes_back_and_is_not_known_gets_no_slot)
 /* A call of its slot runs for longer than a client has to be READY. */
 Test(rpc_session, who_has_waited_for_its_slot_has_time_to_be_ready)
 {
-	struct rpc_seat *seat;
+	struct rpc_work *work;
 	struct net_ep *ep;
 
 	open_server(1);
-	seat = &server->seats[0];
-	seat->busy = true;
+	work = &server->work[0];
+	work->busy = true;
 	ep = come(PMEMRPC_WRITE);
 	greet(ep, 1);
 	serve();
@@ -296,7 +297,7 @@ Test(rpc_session, who_has_waited_for_its_slot_has_time_to_be_ready)
 	serve();
 	cr_assert(is_there(ep));
 	cr_assert_eq(heard[ep->number].type, 0);
-	seat->busy = seat->drains = false;
+	work->busy = work->drains = false;
 	serve();
 	check_welcomed(ep);
 	/* But not for ever. */
@@ -316,7 +317,7 @@ static struct net_ep *come_and_call(uint8_t id)
 	greet(ep, id);
 	serve();
 	/* The pool would have found no call. */
-	server->seats[0].busy = server->seats[0].drains = false;
+	server->work[0].busy = server->work[0].drains = false;
 	serve();
 	check_welcomed(ep);
 	say(ep, &(struct rpc_request_message){.type = htole32(RPC_MSG_READY),
@@ -464,18 +465,18 @@ Test(rpc_session, who_is_silent_loses_its_connection_and_no_call)
 	close_server();
 }
 
-/* return_seat -- the pool, whose only call this is, executes it */
-static void return_seat(struct rpc_seat *seat)
+/* return_work -- the pool, whose only call this is, executes it */
+static void return_work(struct rpc_work *work)
 {
-	struct rpc_threads *pool = &server->pool;
-	struct rpc_worker *worker = rpc_worker_of(server, seat->slot);
+	struct rpc_pool *pool = &server->pool;
+	struct rpc_worker *worker = rpc_worker_of(server, work->slot);
 
-	cr_assert_eq(pool->first, seat);
+	cr_assert_eq(pool->first, work);
 	pool->first = NULL;
 	pool->last = &pool->first;
-	seat->result = rpc_server_execute(&pool->executors[0], seat->slot);
-	seat->next = worker->returned;
-	worker->returned = seat;
+	work->result = rpc_server_execute(&pool->executors[0], work->slot);
+	work->next = worker->returned;
+	worker->returned = work;
 }
 
 /* A client whose call waits has nothing to say. */
@@ -487,13 +488,13 @@ Test(rpc_session, who_waits_for_a_call_is_not_silent)
 	ep = come_and_call(1);
 	cr_assert(net_notice(ep, 1, false));
 	serve();
-	cr_assert(server->seats[0].busy);
+	cr_assert(server->work[0].busy);
 	now += 1000000;
 	serve();
 	cr_assert(is_there(ep));
 	/* Nobody has looked while it was executed. */
 	now += 1000000;
-	return_seat(&server->seats[0]);
+	return_work(&server->work[0]);
 	serve();
 	cr_assert_eq(server->counters.executed, 1);
 	cr_assert(is_there(ep), "its call took too long");
