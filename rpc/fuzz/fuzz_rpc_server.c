@@ -16,70 +16,14 @@
  * Keys are random but the same for the same input, and others for every other input: else libFuzzer
  * would learn the checks that make an entry valid.
  */
+#include "server_oracle.h"
+
 #include <stdlib.h>
 #include <sys/types.h>
 
 #include <xxhash.h>
 
-#include "criterion/criterion.h"
-#include "input.h"
-#include "net.h"
-#include "server.h"
-
-#define CLIENTS 2U
-#define WINDOW 2U
-#define RING 4096U
-#define REPLY_MAX 24U
-#define MAX_CONNS 6
-#define MAX_ENTRIES 256
 #define HANDSHAKE_MESSAGES 2U
-
-/* An entry that somebody has written. */
-struct entry {
-	uint64_t key;
-	struct rpc_place place;
-	uint32_t op;
-	size_t len;
-	uint64_t hash; /* of the argument */
-};
-
-struct owner {
-	uint64_t life;     /* of the slot, as the oracle knows it */
-	uint64_t executed; /* the last call */
-	uint64_t count;    /* of those that have changed the ledger */
-	uint64_t right; /* up to this call the ring has entries that are right: they are durable */
-	uint64_t end;   /* where the next one would be */
-};
-
-struct conn {
-	struct net_ep *ep; /* NULL: there is none */
-	int slot;          /* that it was welcomed to; -1: none */
-	unsigned char *ring;
-	size_t size, cell; /* of its ring: entries are sent, if it has cells */
-	bool sends;
-	unsigned int messages; /* so many were received of one that sends */
-	bool odd;              /* one of them was no entry that is right: the next are elsewhere */
-	uint64_t key;
-	struct rpc_place next;
-	uint64_t reply; /* the next one that it is to get */
-};
-
-struct ledger {
-	uint64_t count[CLIENTS];
-};
-
-struct scene {
-	struct input input;
-	struct rpc_memory memory;
-	struct pmemrpc_server *server;
-	struct conn conns[MAX_CONNS];
-	struct owner owners[CLIENTS];
-	struct entry entries[MAX_ENTRIES];
-	size_t num_entries;
-	uint64_t random;
-};
-
-static struct scene scene;
 
 ssize_t __wrap_getrandom(void *buf, size_t len, unsigned int flags);
 int64_t __wrap_rpc_now_ms(void);
@@ -146,204 +90,6 @@ void __wrap_rpc_pmem_close(struct rpc_pmem *pmem)
 	(void) pmem;
 }
 
-/* What is executed */
-
-static struct rpc_store *store(void)
-{
-	return &scene.server->store;
-}
-
-/* owner_of -- a slot; it may have gone to somebody else */
-static struct owner *owner_of(unsigned int slot)
-{
-	struct owner *owner = &scene.owners[slot];
-	uint64_t life = rpc_store_slot(store(), slot)->life;
-
-	if (owner->life != life)
-		*owner = (struct owner){.life = life, .count = owner->count};
-	return owner;
-}
-
-static bool was_written(const struct pmemrpc_request *request)
-{
-	const struct rpc_slot *slot = rpc_store_slot(store(), request->client);
-	uint64_t hash = XXH3_64bits(request->argument, request->argument_len);
-
-	for (size_t i = scene.num_entries; i-- > 0;) {
-		const struct entry *entry = &scene.entries[i];
-
-		if (entry->key == slot->key && entry->place.sequence == request->sequence &&
-		    entry->place.position == slot->position && entry->op == request->op &&
-		    entry->len == request->argument_len && entry->hash == hash)
-			return true;
-	}
-	return false;
-}
-
-/* handle -- the operation says what: a failure, a reply that is too long, a store to nowhere */
-static int handle(struct pmemrpc_request *request, void *context)
-{
-	struct owner *owner;
-	struct ledger *ledger = pmemrpc_memory(request->server, &(size_t){0});
-	uint64_t count = ledger->count[request->client] + 1;
-	uint32_t how = request->op % 8;
-
-	(void) context;
-	/* When it is opened nobody has told us yet. */
-	scene.server = request->server;
-	owner = owner_of(request->client);
-	cr_assert(was_written(request));
-	cr_assert_eq(request->sequence, owner->executed + 1);
-	owner->executed++;
-	pmemrpc_exclude(request);
-	request->reply_len = how == 1 ? REPLY_MAX + 1 : request->op % (REPLY_MAX + 1);
-	memset(request->reply, (int) request->sequence, REPLY_MAX);
-	if (how == 2)
-		cr_assert_eq(pmemrpc_store(request, (char *) ledger + sizeof(*ledger), &count, 1),
-			     -FI_EINVAL);
-	cr_assert_eq(pmemrpc_store(request, &ledger->count[request->client], &count, sizeof(count)),
-		     0);
-	if (how == 3)
-		cr_assert_eq(pmemrpc_store(request, ledger, ledger, sizeof(*ledger)), -FI_ENOSPC);
-	if (how == 4)
-		return -FI_EIO;
-	owner->count += how != 1 && how != 3;
-	return 0;
-}
-
-/* What the server sends */
-
-static struct conn *conn_of(const struct net_ep *ep)
-{
-	for (size_t i = 0; i < MAX_CONNS; i++) {
-		if (scene.conns[i].ep == ep)
-			return &scene.conns[i];
-	}
-	return NULL;
-}
-
-/* is_lent -- can the client write to that ring? */
-static bool is_lent(const struct conn *conn, const unsigned char *ring)
-{
-	const struct testcore_mr *mr;
-	const struct net_ep *ep = net.eps;
-
-	while (ep && ep != conn->ep)
-		ep = ep->next;
-	/* The server has closed it: nothing comes that way any more. */
-	if (!ep)
-		return false;
-	LIST_FOREACH(mr, &conn->ep->domain->mrs, next)
-	{
-		if (mr->iov[0].iov_base == ring)
-			return true;
-	}
-	return false;
-}
-
-/* check_region -- it may write there, and nowhere else */
-static void check_region(const struct conn *conn, const unsigned char *ring,
-			 const struct rpc_welcome_message *message)
-{
-	const struct testcore_mr *mr =
-		testcore_mr_find(&conn->ep->domain->mrs, le64toh(message->ring_mr_key));
-
-	cr_assert(mr && mr->iov_count == 1);
-	cr_assert(mr->iov[0].iov_base == ring && mr->iov[0].iov_len == RING);
-	cr_assert_eq(le64toh(message->ring_addr), (uintptr_t) ring);
-}
-
-/* check_cells -- behind the handshake's, all receives are in the ring, each in its own cell */
-static void check_cells(const struct conn *conn, const unsigned char *ring)
-{
-	size_t cells = conn->size / conn->cell, handshake = conn->ep->num_receives - cells;
-	uint64_t seen = 0;
-
-	cr_assert(handshake <= 1 && cells <= WINDOW);
-	for (size_t i = 0; i < cells; i++) {
-		const struct testcore_request *receive = &conn->ep->receives[handshake + i];
-		size_t at = (size_t) ((const unsigned char *) receive->buf - ring);
-
-		cr_assert(at < conn->size && !(at % conn->cell) && receive->len == conn->cell);
-		cr_assert(!(seen >> at / conn->cell & 1));
-		seen |= UINT64_C(1) << at / conn->cell;
-	}
-}
-
-/* welcomed -- the ring is the slot's, and all that the client can reach */
-static void welcomed(struct conn *conn, const struct rpc_welcome_message *message)
-{
-	unsigned int slot = 0;
-	unsigned char *ring;
-
-	while (slot < CLIENTS && !is_lent(conn, rpc_store_ring(store(), slot).base))
-		slot++;
-	cr_assert(slot < CLIENTS);
-	ring = rpc_store_ring(store(), slot).base;
-	conn->size = le64toh(message->ring);
-	conn->cell = le64toh(message->cell);
-	cr_assert(conn->size <= RING && conn->sends == !!conn->cell);
-	if (conn->sends)
-		check_cells(conn, ring);
-	else
-		check_region(conn, ring, message);
-	/* It is nobody else's any more. */
-	for (size_t i = 0; i < MAX_CONNS; i++) {
-		if (scene.conns[i].slot == (int) slot)
-			scene.conns[i].ring = NULL;
-		cr_assert(!scene.conns[i].ep || &scene.conns[i] == conn ||
-			  !is_lent(&scene.conns[i], ring));
-	}
-	conn->slot = (int) slot;
-	conn->ring = ring;
-	conn->key = le64toh(message->check_key);
-	conn->next = (struct rpc_place){le64toh(message->executed) + 1, le64toh(message->position)};
-	conn->reply = 0;
-	cr_assert_eq(conn->next.sequence, owner_of(slot)->executed + 1);
-	cr_assert(owner_of(slot)->executed >= owner_of(slot)->right);
-}
-
-static void replied(struct conn *conn, const struct rpc_reply_message *message, size_t len)
-{
-	uint64_t sequence = le64toh(message->sequence);
-	const unsigned char *data = (const unsigned char *) (message + 1);
-
-	cr_assert(conn->slot >= 0 && conn->ring);
-	cr_assert(!conn->reply || sequence == conn->reply);
-	cr_assert(sequence && sequence <= owner_of((unsigned int) conn->slot)->executed);
-	cr_assert_eq(le32toh(message->len), len - sizeof(*message));
-	cr_assert(len - sizeof(*message) <= REPLY_MAX);
-	for (size_t i = 0; i < len - sizeof(*message); i++)
-		cr_assert_eq(data[i], (unsigned char) sequence);
-	conn->reply = sequence + 1;
-}
-
-static void see(struct net_ep *ep, const struct testcore_request *request)
-{
-	struct conn *conn = conn_of(ep);
-	const struct rpc_welcome_message *message = request->buf;
-
-	cr_assert(request->what & FI_SEND);
-	cr_assert_not_null(conn);
-	switch (le32toh(message->type)) {
-	case RPC_MSG_WELCOME:
-		cr_assert_eq(request->len, sizeof(*message));
-		welcomed(conn, message);
-		break;
-	case RPC_MSG_REPLY:
-		replied(conn, request->buf, request->len);
-		break;
-	case RPC_MSG_FORGOTTEN:
-		cr_assert(!is_lent(conn, conn->ring));
-		conn->slot = -1;
-		conn->ring = NULL;
-		break;
-	default:
-		cr_assert_eq(le32toh(message->type), RPC_MSG_REFUSED);
-		cr_assert_eq(message->text[RPC_TEXT - 1], 0);
-	}
-}
-
 /* What clients do */
 
 static struct conn *pick(void)
@@ -376,7 +122,7 @@ static void connect_client(void)
 /* spoil -- what the ring has is not known any more, but for what is executed */
 static void spoil(const struct conn *conn)
 {
-	owner_of((unsigned int) conn->slot)->right = 0;
+	oracle_owner((unsigned int) conn->slot)->right = 0;
 }
 
 /* say -- a message, with some of its fields as they should be */
@@ -419,14 +165,14 @@ static void say(void)
 /* is_open -- the ring is registered still, so that what the client writes arrives */
 static bool is_open(const struct conn *conn)
 {
-	return conn->ep && conn->ring && is_lent(conn, conn->ring);
+	return conn->ep && conn->ring && oracle_is_lent(conn, conn->ring);
 }
 
 /* add_right -- the next call's entry is there, if all before it are, and it spoils none of them */
 static void add_right(const struct conn *conn, struct rpc_place place, size_t footprint)
 {
-	const struct rpc_slot *slot = rpc_store_slot(store(), (unsigned int) conn->slot);
-	struct owner *owner = owner_of((unsigned int) conn->slot);
+	const struct rpc_slot *slot = rpc_store_slot(scene_store(), (unsigned int) conn->slot);
+	struct owner *owner = oracle_owner((unsigned int) conn->slot);
 	bool waits = owner->right > owner->executed;
 	uint64_t last = waits ? owner->right : owner->executed;
 
@@ -603,23 +349,10 @@ static void open_server(void)
 						 .effects_max = 40,
 						 .memory = sizeof(struct ledger),
 						 .threads = CLIENTS,
-						 .handler = handle};
+						 .handler = oracle_handle};
 	char error[256];
 
 	cr_assert_eq(pmemrpc_server_open(&attr, &scene.server, error, sizeof(error)), 0);
-}
-
-/* check_memory -- all: nobody has left an entry that is not executed */
-static void check_memory(bool all)
-{
-	const struct ledger *ledger = pmemrpc_memory(scene.server, &(size_t){0});
-
-	for (unsigned int i = 0; i < CLIENTS; i++) {
-		cr_assert_eq(ledger->count[i], scene.owners[i].count);
-		if (rpc_store_slot(store(), i)->used)
-			cr_assert_eq(rpc_store_slot(store(), i)->executed, owner_of(i)->executed);
-		cr_assert(!all || owner_of(i)->executed >= owner_of(i)->right);
-	}
 }
 
 /* close_server -- as pmemrpc_server_run leaves it: nobody is on the way from one thread to another
@@ -659,7 +392,7 @@ static void restart(void)
 		close_server();
 	open_server();
 	forget_closed();
-	check_memory(true);
+	oracle_check_memory(true);
 }
 
 static void act(void)
@@ -709,7 +442,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	scene = (struct scene){.input = {data, size}, .random = XXH3_64bits(data, size)};
-	net = (struct net){.room = 16, .on_transmit = see};
+	net = (struct net){.room = 16, .on_transmit = oracle_see};
 	now = 0;
 	for (size_t i = 0; i < MAX_CONNS; i++)
 		scene.conns[i].slot = -1;
@@ -717,7 +450,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	while (scene.input.left)
 		act();
 	serve();
-	check_memory(false);
+	oracle_check_memory(false);
 	close_server();
 	cr_assert(!net.eps && !net.objects);
 	free(scene.memory.base);

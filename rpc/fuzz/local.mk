@@ -7,7 +7,7 @@ fuzzers += fuzz_rpc_client fuzz_rpc_server
 EXTRA_PROGRAMS += fuzz_rpc_client fuzz_rpc_seeds fuzz_rpc_server
 
 EXTRA_LTLIBRARIES += libfuzzingrpc.la
-libfuzzingrpc_la_SOURCES = $(testcore_sources) %D%/net.c %D%/net.h
+libfuzzingrpc_la_SOURCES = $(testcore_sources) %D%/net.c %D%/net.h %D%/net_events.c %D%/net_objects.h
 libfuzzingrpc_la_CPPFLAGS = $(fuzz_rpc_cppflags)
 libfuzzingrpc_la_CFLAGS = $(fuzz_cflags)
 
@@ -22,7 +22,7 @@ fuzz_rpc_client_CPPFLAGS = $(fuzz_rpc_cppflags)
 fuzz_rpc_client_CFLAGS = $(fuzz_cflags) $(XXHASH_CFLAGS)
 fuzz_rpc_client_LDFLAGS = $(fuzz_rpc_ldflags),--wrap=usleep
 fuzz_rpc_client_LDADD = $(fuzz_rpc_ldadd)
-fuzz_rpc_server_SOURCES = %D%/fuzz_rpc_server.c
+fuzz_rpc_server_SOURCES = %D%/fuzz_rpc_server.c %D%/server_oracle.c %D%/server_oracle.h
 fuzz_rpc_server_CPPFLAGS = $(fuzz_rpc_cppflags)
 fuzz_rpc_server_CFLAGS = $(fuzz_cflags) $(XXHASH_CFLAGS) $(PMEM2_CFLAGS)
 fuzz_rpc_server_LDFLAGS = $(fuzz_rpc_ldflags),--wrap=rpc_pmem_open,--wrap=rpc_pmem_close

@@ -14,6 +14,7 @@ librpc_la_SOURCES = \
 	%D%/connect.c \
 	%D%/execute.c %D%/execute.h \
 	%D%/flow.c \
+	%D%/handshake.c \
 	%D%/link.c %D%/link.h \
 	%D%/peer.c %D%/peer.h \
 	%D%/pmem.c %D%/pmem.h \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * server.h -- what server.c (memory), execute.c (calls), serve.c (the loop), worker.c and pool.c
- * (threads), session.c and flow.c (one client) share
+ * (threads), session.c, handshake.c and flow.c (one client) share
  */
 #ifndef RPC_SERVER_H
 #define RPC_SERVER_H
@@ -21,6 +21,9 @@
 #include "spin.h"
 #include "store.h"
 #include "throttle.h"
+
+/* In this time a client has to say what the handshake needs. */
+#define RPC_HANDSHAKE_MS 30000
 
 enum rpc_session_state {
 	RPC_CONNECTED, /* or about to be; it has said nothing yet */
@@ -175,6 +178,21 @@ int rpc_session_serve(struct rpc_session *session);
 
 /* rpc_session_executed -- the pool has executed a call; ret 0: there was none; or an error */
 int rpc_session_executed(struct rpc_session *session, int ret);
+
+/*
+ * What is in handshake.c.
+ *
+ * rpc_session_wrong -- the client has broken the protocol: it is RPC_ENDED; returns 0
+ * rpc_session_lost -- the connection is lost, or the server could not go on with it; the same
+ * rpc_session_arrive -- it has said who it is: find its slot, or greet it
+ * rpc_session_take_request -- a message: HELLO, READY or FORGET
+ * rpc_session_finish_forget -- forget it when its ring is empty
+ */
+int rpc_session_wrong(struct rpc_session *session, const char *what);
+int rpc_session_lost(struct rpc_session *session);
+int rpc_session_arrive(struct rpc_session *session);
+int rpc_session_take_request(struct rpc_session *session, struct rpc_buffer *buffer, size_t len);
+int rpc_session_finish_forget(struct rpc_session *session);
 
 /*
  * What is in flow.c.

@@ -2,7 +2,10 @@
 # local.mk -- examples for libpmemrpc: one call after another, and a key-value store; %D% is this directory
 
 bin_PROGRAMS += fi_pmem_rpc
-fi_pmem_rpc_SOURCES = %D%/fi_pmem_rpc.c
+fi_pmem_rpc_SOURCES = \
+	%D%/count_client.c \
+	%D%/count_server.c \
+	%D%/fi_pmem_rpc.c %D%/fi_pmem_rpc.h
 fi_pmem_rpc_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/rpc/lib
 fi_pmem_rpc_CFLAGS = -pthread $(AM_CFLAGS)
 fi_pmem_rpc_LDADD = libpmemrpc.la

@@ -23,7 +23,8 @@ test_rpc_kv_CFLAGS = $(AM_CFLAGS) $(XXHASH_CFLAGS)
 test_rpc_kv_LDADD = $(CRITERION_LIBS) $(XXHASH_LIBS)
 
 # The library over a network that does what a test says.
-rpc_net_sources = $(testcore_sources) prov/pmemverbs/test/criterion_tsan.c rpc/fuzz/net.c rpc/fuzz/net.h
+rpc_net_sources = $(testcore_sources) prov/pmemverbs/test/criterion_tsan.c \
+	rpc/fuzz/net.c rpc/fuzz/net.h rpc/fuzz/net_events.c rpc/fuzz/net_objects.h
 rpc_net_wraps = -Wl,--wrap=fi_getinfo,--wrap=fi_fabric
 
 TESTS += test_rpc_client
