@@ -3,7 +3,14 @@
 
 TESTS += test_rpc_log
 check_PROGRAMS += test_rpc_log
-test_rpc_log_SOURCES = %D%/test_rpc_log.c %D%/cut.c %D%/cut.h prov/pmemverbs/test/criterion_tsan.c
+test_rpc_log_SOURCES = \
+	%D%/cut.c %D%/cut.h \
+	%D%/log_client.c \
+	%D%/log_server.c \
+	%D%/log_world.h \
+	%D%/test_rpc_log.c \
+	%D%/test_rpc_store.c \
+	prov/pmemverbs/test/criterion_tsan.c
 test_rpc_log_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/rpc -I$(srcdir)/rpc/lib
 # The checks are left out on purpose there.
 test_rpc_log_LDFLAGS = -Wl,--wrap=rpc_check,--wrap=rpc_journal_check
