@@ -23,7 +23,7 @@
 #include "config.h"
 #include "../common/memory.h"
 #include "../common/stats.h"
-#include "test/dice.h"
+#include "test/support/dice.h"
 #include "stress.h"
 
 #define EXIT_FOUND 3 /* of a process that has called stress_fail */

@@ -19,7 +19,7 @@
 #include <rdma/fi_ext_pmemverbs.h>
 
 #include "memory/key.h"
-#include "test/dice.h"
+#include "test/support/dice.h"
 #include "../common/stats.h"
 #include "stress.h"
 

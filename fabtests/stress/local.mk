@@ -9,7 +9,7 @@ fi_pmem_stress_SOURCES = %D%/fi_pmem_stress.c $(fabric_sources) \
 	%D%/stress.h \
 	%D%/target.c \
 	prov/pmemverbs/memory/key.c prov/pmemverbs/memory/key.h prov/pmemverbs/base/setting.h \
-	prov/pmemverbs/test/dice.h
+	prov/pmemverbs/test/support/dice.h
 fi_pmem_stress_CPPFLAGS = $(AM_CPPFLAGS) $(PMEM2_CFLAGS) -I$(srcdir)/prov/pmemverbs
 fi_pmem_stress_CFLAGS = $(AM_CFLAGS) -pthread
 # It stands in for functions that the provider calls.

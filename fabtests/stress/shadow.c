@@ -23,7 +23,7 @@
 
 #include <libpmem2.h>
 
-#include "test/dice.h"
+#include "test/support/dice.h"
 #include "stress.h"
 
 #define LINE 64

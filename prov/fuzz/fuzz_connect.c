@@ -13,7 +13,7 @@
  * What a handshake and a key say is read here once more, as wire.h and key.h describe it.
  */
 #include "input.h"
-#include "pmemverbs/test/rig.h"
+#include "pmemverbs/test/support/rig.h"
 
 #include <stdlib.h>
 

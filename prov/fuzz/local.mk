@@ -13,12 +13,12 @@ libfuzzing_la_SOURCES = $(testcore_sources) \
 	%D%/criterion/criterion.h \
 	%D%/input.h \
 	%D%/peer.c %D%/peer.h \
-	prov/pmemverbs/test/fake_core.c prov/pmemverbs/test/fake_core.h \
-	prov/pmemverbs/test/fake_eq.c \
-	prov/pmemverbs/test/fake_impl.h \
-	prov/pmemverbs/test/fake_objects.c \
-	prov/pmemverbs/test/pair.c prov/pmemverbs/test/pair.h \
-	prov/pmemverbs/test/rig.c prov/pmemverbs/test/rig.h
+	prov/pmemverbs/test/support/fake_core.c prov/pmemverbs/test/support/fake_core.h \
+	prov/pmemverbs/test/support/fake_eq.c \
+	prov/pmemverbs/test/support/fake_impl.h \
+	prov/pmemverbs/test/support/fake_objects.c \
+	prov/pmemverbs/test/support/pair.c prov/pmemverbs/test/support/pair.h \
+	prov/pmemverbs/test/support/rig.c prov/pmemverbs/test/support/rig.h
 libfuzzing_la_CPPFLAGS = $(fuzz_cppflags)
 libfuzzing_la_CFLAGS = $(fuzz_cflags)
 

@@ -10,7 +10,7 @@
 #define FUZZ_PEER_H
 
 #include "input.h"
-#include "pmemverbs/test/pair.h"
+#include "pmemverbs/test/support/pair.h"
 
 /* Behind the memories of a pair, in a range's key: one that peers may only read. */
 #define PEER_LOCKED PAIR_MEMORIES

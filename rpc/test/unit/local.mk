@@ -10,7 +10,7 @@ test_rpc_log_SOURCES = \
 	%D%/log_world.h \
 	%D%/test_rpc_log.c \
 	%D%/test_rpc_store.c \
-	prov/pmemverbs/test/criterion_tsan.c
+	prov/pmemverbs/test/support/criterion_tsan.c
 test_rpc_log_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/rpc -I$(srcdir)/rpc/lib
 # The checks are left out on purpose there.
 test_rpc_log_LDFLAGS = -Wl,--wrap=rpc_check,--wrap=rpc_journal_check
@@ -18,7 +18,7 @@ test_rpc_log_LDADD = librpc.la $(CRITERION_LIBS) $(XXHASH_LIBS)
 
 TESTS += test_rpc_flow
 check_PROGRAMS += test_rpc_flow
-test_rpc_flow_SOURCES = %D%/test_rpc_flow.c prov/pmemverbs/test/criterion_tsan.c
+test_rpc_flow_SOURCES = %D%/test_rpc_flow.c prov/pmemverbs/test/support/criterion_tsan.c
 test_rpc_flow_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/rpc -I$(srcdir)/rpc/lib
 test_rpc_flow_LDADD = librpc.la $(CRITERION_LIBS)
 
@@ -30,7 +30,7 @@ test_rpc_kv_CFLAGS = $(AM_CFLAGS) $(XXHASH_CFLAGS)
 test_rpc_kv_LDADD = $(CRITERION_LIBS) $(XXHASH_LIBS)
 
 # The library over a network that does what a test says.
-rpc_net_sources = $(testcore_sources) prov/pmemverbs/test/criterion_tsan.c \
+rpc_net_sources = $(testcore_sources) prov/pmemverbs/test/support/criterion_tsan.c \
 	rpc/fuzz/net.c rpc/fuzz/net.h rpc/fuzz/net_events.c rpc/fuzz/net_objects.h
 rpc_net_wraps = -Wl,--wrap=fi_getinfo,--wrap=fi_fabric
 

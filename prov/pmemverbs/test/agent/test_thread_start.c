@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * test_thread_start.c -- the agent's thread can't be started: nothing is promised then
+ *
+ * pthread_create is replaced by the linker.
+ */
+#include <errno.h>
+#include <pthread.h>
+
+#include "test/support/pair.h"
+
+static bool fails;
+
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*start)(void *),
+			  void *arg);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*start)(void *),
+			  void *arg);
+
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*start)(void *),
+			  void *arg)
+{
+	return fails ? EAGAIN : __real_pthread_create(thread, attr, start, arg);
+}
+
+static char memory[4096];
+
+static int reg(struct rig *rig, struct fid_mr **mr)
+{
+	pmv_setting.domain_declared = true;
+	pmv_setting.domain = PMV_DMP;
+	return fi_mr_reg(rig->domain, memory, sizeof(memory), FI_REMOTE_WRITE, 0, 0, FI_PMEM, mr,
+			 NULL);
+}
+
+static struct rig *open_target(void)
+{
+	pmv_setting.agent = PMV_AGENT_THREAD;
+	return rig_open(NULL);
+}
+
+Test(start, registration_fails_where_a_peer_was_told_of_an_agent)
+{
+	struct rig *rig = open_target();
+	struct pmv_agent *agent = &pmv_to_domain(rig->domain)->agent;
+	struct fid_mr *mr;
+
+	accepted(pmv_agent_promise(&pmv_to_ep(rig->ep)->domain->agent,
+				   &pmv_to_ep(rig->ep)->mailbox));
+	cr_expect_not(atomic_load(&agent->running), "there is nothing to do for it yet");
+	fails = true;
+	refused(reg(rig, &mr), FI_EAGAIN);
+	cr_expect_eq(atomic_load(&agent->wanted), 0);
+	fails = false;
+	accepted(reg(rig, &mr));
+	cr_expect(atomic_load(&agent->running));
+	accepted(fi_close(&mr->fid));
+	rig_close(rig);
+}
+
+Test(start, first_receive_fails_there_as_well)
+{
+	struct rig *rig = open_target();
+
+	accepted(pmv_agent_promise(&pmv_to_ep(rig->ep)->domain->agent,
+				   &pmv_to_ep(rig->ep)->mailbox));
+	fails = true;
+	refused(fi_recv(rig->ep, memory, 64, NULL, 0, NULL), FI_EAGAIN);
+	cr_expect_eq(fake_receives(&rig->fake), 0);
+	fails = false;
+	accepted(fi_recv(rig->ep, memory, 64, NULL, 0, NULL));
+	rig_close(rig);
+}
+
+Test(start, connecting_and_accepting_fail_where_memory_is_registered)
+{
+	struct rig *rig = open_target();
+	struct fid_mr *mr;
+
+	accepted(reg(rig, &mr));
+	fails = true;
+	refused(fi_connect(rig->ep, NULL, NULL, 0), FI_EAGAIN);
+	pmv_to_ep(rig->ep)->mailbox.connected = true;
+	refused(fi_accept(rig->ep, NULL, 0), FI_EAGAIN);
+	cr_expect_eq(pmv_to_domain(rig->domain)->agent.promises, 0);
+	accepted(fi_close(&mr->fid));
+	rig_close(rig);
+}
+
+/* A registration that nobody will ask about needs no thread. */
+Test(start, no_thread_is_needed_without_connections)
+{
+	struct rig *rig = open_target();
+	struct fid_mr *mr;
+
+	fails = true;
+	accepted(reg(rig, &mr));
+	accepted(fi_close(&mr->fid));
+	rig_close(rig);
+}

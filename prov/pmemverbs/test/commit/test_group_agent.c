@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* test_group_agent.c -- FI_PMEMVERBS_COMMIT=all: by the agent, of files and over RxM */
+#include "test_group.h"
+
+#include <rdma/fi_errno.h>
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "commit/submit.h"
+#include "objects/ep.h"
+#include "memory/key.h"
+#include "objects/cq.h"
+
+/* By the agent */
+
+static void put_some(struct pair *pair, enum pair_memory memory, int from, int to)
+{
+	for (int i = from; i < to; i++)
+		accepted(pair_put(pair, memory, (size_t) i * 512, 64, CONTEXT(i), 0));
+}
+
+Test(cover, by_the_agent_is_one_letter_for_what_is_written_during_another)
+{
+	struct pair *pair = open_pair(NULL);
+
+	put_some(pair, DMP, 1, 2);
+	expect_sent(pair, "W");
+	rig_expect_nothing(pair->home);
+	expect_sent(pair, "M");
+	put_some(pair, DMP, 2, 5);
+	expect_sent(pair, "W W W");
+	pair_deliver(pair);
+	rig_expect_nothing(pair->home);
+	pair_serve(pair);
+	cr_expect(pair_survives(pair, DMP, 512, 64));
+	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+	rig_expect_nothing(pair->home);
+	expect_sent(pair, "M");
+	cr_expect_not(pair_survives(pair, DMP, 1024, 64));
+	pair_deliver(pair);
+	rig_expect_nothing(pair->home);
+	pair_serve(pair);
+	for (int i = 2; i < 5; i++) {
+		cr_expect(pair_survives(pair, DMP, (size_t) i * 512, 64));
+		rig_expect(pair->home, CONTEXT(i), RIG_WRITTEN);
+	}
+	rig_expect_nothing(pair->home);
+	expect_sent(pair, "");
+	pair_close(pair);
+}
+
+Test(cover, asks_whom_each_region_needs)
+{
+	struct pair *pair = open_pair(NULL);
+
+	put_some(pair, MHP, 1, 2);
+	put_some(pair, DMP, 2, 3);
+	put_some(pair, READ_DMP, 3, 4);
+	put_some(pair, PAGE, 4, 5);
+	put_some(pair, PAGE, 5, 6);
+	expect_sent(pair, "W W W W W");
+	rig_expect_nothing(pair->home);
+	expect_sent(pair, "R fM");
+	pair_deliver(pair);
+	rig_expect_nothing(pair->home);
+	pair_serve(pair);
+	for (int i = 1; i < 6; i++)
+		rig_expect(pair->home, CONTEXT(i), RIG_WRITTEN);
+	cr_expect(pair_survives(pair, DMP, 2 * 512, 64));
+	cr_expect(pair_survives(pair, PAGE, 4 * 512, 64));
+	cr_expect(pair_survives(pair, PAGE, 5 * 512, 64));
+	rig_expect_nothing(pair->home);
+	pair_close(pair);
+}
+
+/* A READ pushes nothing there but what it reads: all that the letter is about. */
+Test(cover, without_an_order_among_writes_reads_back_what_was_written)
+{
+	struct pair *pair;
+
+	pmv_setting.relaxed = true;
+	pair = open_pair(NULL);
+	put_some(pair, DMP, 1, 2);
+	put_some(pair, MHP, 2, 3);
+	expect_sent(pair, "W W");
+	rig_expect_nothing(pair->home);
+	expect_sent(pair, "R R fM");
+	for (unsigned int i = 1; i <= 2; i++) {
+		const struct fake_post *read = pair_post(pair, i);
+		bool is_mhp = read->op.key == (uint32_t) pair_key(pair, MHP);
+
+		cr_expect_eq(read->op.len, 64);
+		cr_expect_eq(read->op.addr,
+			     pair_addr(pair, is_mhp ? MHP : DMP, is_mhp ? 2 * 512 : 512));
+	}
+	cr_expect_neq(pair_post(pair, 1)->op.key, pair_post(pair, 2)->op.key);
+	pair_round(pair);
+	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+	rig_expect(pair->home, CONTEXT(2), RIG_WRITTEN);
+	rig_expect_nothing(pair->home);
+	pair_close(pair);
+}
+
+/* More regions than a letter names, none of which the agent knows. */
+Test(cover, by_the_agent_of_many_regions_takes_several_letters)
+{
+	struct pair *pair = open_pair(NULL);
+	bool told[10] = {false};
+
+	for (int i = 0; i < 10; i++)
+		accepted(rig_write(pair->home, rig_key(0x70 + (uint32_t) i, PMV_DMP, true),
+				   CONTEXT(i)));
+	expect_sent(pair, "W W W W W W W W W W");
+	for (int i = 0; i < 10; i++) {
+		struct fi_cq_tagged_entry entry;
+		struct fi_cq_err_entry error = {0};
+		int tries = 0;
+		ssize_t n;
+
+		while (fi_cq_read(pair->home->cq, &entry, 1) != -FI_EAVAIL) {
+			cr_assert_lt(tries++, 10, "%d are told", i);
+			pair_round(pair);
+		}
+		cr_assert_eq(fi_cq_readerr(pair->home->cq, &error, 0), 1);
+		n = ((char *) error.op_context - (char *) CONTEXT(0)) / 16;
+		cr_assert(n >= 0 && n < 10 && !told[n]);
+		told[n] = true;
+		cr_expect_eq(error.err, FI_EACCES);
+	}
+	rig_expect_nothing(pair->home);
+	expect_sent(pair, "M M");
+	pair_close(pair);
+}
+
+Test(cover, by_an_agent_that_fails_is_an_error)
+{
+	struct pair *pair = open_pair(NULL);
+
+	pair->sync_fails = true;
+	put_some(pair, PAGE, 1, 2);
+	rig_expect_nothing(pair->home);
+	pair_deliver(pair);
+	pair_serve(pair);
+	rig_expect_error(pair->home, CONTEXT(1), RIG_WRITTEN, FI_EIO);
+	rig_expect_nothing(pair->home);
+	pair_close(pair);
+}
+
+/* What memory is found to be persistent */
+
+static bool is_pmem_key(struct rig *rig, void *addr, size_t len, uint64_t flags)
+{
+	struct pmv_attr attr;
+	struct fid_mr *mr;
+
+	accepted(fi_mr_reg(rig->domain, addr, len, FI_REMOTE_WRITE, 0, 0, flags, &mr, NULL));
+	cr_assert(pmv_key_unpack(fi_mr_key(mr), &attr));
+	cr_expect_eq(attr.persist, attr.pmem ? PMV_MHP : PMV_NONE);
+	cr_expect(attr.readable);
+	accepted(fi_close(&mr->fid));
+	return attr.pmem;
+}
+
+Test(cover, finds_shared_files_and_nothing_else)
+{
+	size_t len = (size_t) sysconf(_SC_PAGESIZE);
+	int fd = memfd_create("test_group", 0);
+	struct rig *rig;
+	void *file, *copy, *anonymous;
+
+	cr_assert_eq(ftruncate(fd, (off_t) len), 0);
+	file = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	copy = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+	anonymous = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	/* A file in memory is only what it is declared to be. */
+	rig = open_all(NULL);
+	cr_expect_not(is_pmem_key(rig, file, len, 0));
+	rig_close(rig);
+
+	pmv_setting.domain_declared = true;
+	pmv_setting.domain = PMV_MHP;
+	rig = open_all(NULL);
+	cr_expect(is_pmem_key(rig, file, len, 0));
+	cr_expect_not(is_pmem_key(rig, copy, len, 0));
+	cr_expect_not(is_pmem_key(rig, anonymous, len, 0));
+	cr_expect(is_pmem_key(rig, anonymous, len, FI_PMEM), "who says so is believed");
+	rig_close(rig);
+
+	pmv_setting.commit_all = false;
+	rig = rig_open(NULL);
+	cr_expect_not(is_pmem_key(rig, file, len, 0));
+	rig_close(rig);
+}
+
+/* Atomics over RxM, whose commit writes nothing: rdm_ep.c */
+
+static void commit_changed(struct pair *pair, enum pair_memory memory, size_t offset, size_t len)
+{
+	const struct fi_rma_iov rma_iov = {
+		.addr = pair_addr(pair, memory, offset),
+		.key = pair_key(pair, memory),
+	};
+	const struct fi_rma_iov core_rma_iov = {
+		.addr = rma_iov.addr,
+		.key = pmv_key_core(rma_iov.key),
+	};
+	struct iovec iov = {data, 0};
+	struct fi_msg_rma msg = {
+		.msg_iov = &iov, .iov_count = 1, .rma_iov = &core_rma_iov, .rma_iov_count = 1};
+	const struct pmv_submission commit = {
+		.what = FI_RMA | FI_WRITE,
+		.to = &rma_iov,
+		.num_to = 1,
+		.context = CONTEXT(1),
+		.flags = FI_COMMIT | FI_COMPLETION,
+		.wr = {.kind = PMV_WR_WRITE, .rma = &msg},
+		.changed = len,
+	};
+
+	accepted(pmv_submit(&pair->from->initiator, &commit));
+}
+
+/* Whatever a NIC's writes there need: these were the processor's. */
+Test(cover, has_the_agent_flush_what_the_processor_there_has_changed)
+{
+	static const struct {
+		enum pair_memory memory;
+		char what;
+	} cases[] = {{DMP, 'F'}, {READ_DMP, 'F'}, {PAGE, 'Y'}};
+	struct pair *pair = open_pair(NULL);
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		commit_changed(pair, cases[i].memory, 4096, 8);
+		expect_sent(pair, "W0 M");
+		rig_expect_nothing(pair->home);
+		pair_round(pair);
+		cr_assert_not_null(pair_event(pair, cases[i].what, i == 1));
+		cr_expect(pair_is(pair, pair_event(pair, cases[i].what, i == 1), cases[i].memory,
+				  4096, 8));
+		rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+		rig_expect_nothing(pair->home);
+	}
+	pair_close(pair);
+}

@@ -1,0 +1,661 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * test_ordering_agent.c -- fenced commits by the target's agent, from both ends, and
+ * paths that keep no order
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "test/support/pair.h"
+
+Test(fence, without_anything_before_it_is_a_plain_commit)
+{
+	struct pair *pair = pair_open(NULL);
+
+	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(1), FI_COMMIT | FI_FENCE));
+	expect_sent(pair, "W M");
+	pair_round(pair);
+	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+	pair_close(pair);
+}
+
+Test(fence, small_data_ride_in_the_message)
+{
+	static const struct {
+		enum pair_memory before, after;
+		const char *done;
+	} cases[] = {
+		{DMP, DMP, "F D S F D K"}, {PAGE, DMP, "Y D S F D K"},    {DMP, PAGE, "F D Y D K"},
+		{PAGE, PAGE, "Y D Y D K"}, {PAGE, PAGE_TOO, "Y D Y D K"}, {DMP, MHP, "F D S D K"},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct pair *pair = pair_open(NULL);
+		struct pmv_message message;
+
+		accepted(pair_put(pair, cases[i].before, 100, 64, CONTEXT(1), 0));
+		accepted(
+			pair_put(pair, cases[i].after, 5000, 40, CONTEXT(2), FI_COMMIT | FI_FENCE));
+		expect_sent(pair, "W M");
+		pair_expect_message(pair, 0, &message);
+		cr_expect_eq(message.count, 2);
+		cr_expect(message.store);
+		cr_expect(pair_names(pair, &message, cases[i].before, 100, 64));
+		cr_expect_eq(message.ranges[1].key, (uint32_t) pair_key(pair, cases[i].after));
+		cr_expect_eq(message.ranges[1].addr, pair_addr(pair, cases[i].after, 5000));
+		cr_expect_eq(message.ranges[1].len, 40);
+		cr_expect_arr_eq(message.payload, pair->source + 5000, 40);
+		/* What was handed over may be changed only after the completion. */
+		pair_deliver(pair);
+		rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+		rig_expect_nothing(pair->home);
+		pair_serve(pair);
+		expect_done(pair, cases[i].done);
+		cr_expect(pair_survives(pair, cases[i].before, 100, 64));
+		cr_expect_arr_eq(pair->memory[cases[i].after] + 5000, pair->source + 5000, 40);
+		if (cases[i].after != MHP)
+			cr_expect(pair_survives(pair, cases[i].after, 5000, 40));
+		rig_expect(pair->home, CONTEXT(2), RIG_WRITTEN);
+		rig_expect_nothing(pair->home);
+		pair_close(pair);
+	}
+}
+
+Test(fence, while_data_ride_nothing_else_is_taken)
+{
+	struct pair *pair = pair_open(NULL);
+
+	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(1), FI_COMMIT));
+	accepted(pair_put(pair, DMP, 4096, 64, CONTEXT(2), FI_COMMIT | FI_FENCE));
+	expect_sent(pair, "W M M");
+	pair_expect_stalled(pair);
+	pair_deliver(pair);
+	pair_expect_stalled(pair);
+	pair_serve(pair);
+	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+	rig_expect(pair->home, CONTEXT(2), RIG_WRITTEN);
+	accepted(rig_write(pair->home, KEY_MHP, CONTEXT(3)));
+	expect_sent(pair, "W");
+	pair_deliver(pair);
+	rig_expect(pair->home, CONTEXT(3), RIG_WRITTEN);
+	pair_close(pair);
+}
+
+/* Or a stream of commits, by another thread, would keep it waiting for ever. */
+Test(fence, that_is_refused_lets_no_commit_pass)
+{
+	struct pair *pair = pair_open(NULL);
+
+	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(1), FI_COMMIT));
+	refused(pair_put(pair, MHP, 0, 64, CONTEXT(2), FI_FENCE), FI_EAGAIN);
+	refused(pair_put(pair, DMP, 64, 64, CONTEXT(3), FI_COMMIT), FI_EAGAIN);
+	expect_sent(pair, "W M");
+	pair_round(pair);
+	accepted(pair_put(pair, MHP, 0, 64, CONTEXT(2), FI_FENCE));
+	accepted(pair_put(pair, DMP, 64, 64, CONTEXT(3), FI_COMMIT));
+	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+	pair_close(pair);
+}
+
+/* Who was refused may have changed its mind. */
+Test(fence, that_is_given_up_keeps_nobody_waiting)
+{
+	struct pair *pair = pair_open(NULL);
+
+	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(1), FI_COMMIT));
+	cr_expect_eq(pair_put(pair, MHP, 0, 64, CONTEXT(2), FI_FENCE), -FI_EAGAIN);
+	pair_round(pair);
+	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+	accepted(pair_put(pair, DMP, 64, 64, CONTEXT(3), FI_COMMIT));
+	accepted(pair_put(pair, DMP, 128, 64, CONTEXT(4), FI_COMMIT));
+	pair_close(pair);
+}
+
+Test(fence, data_ride_one_after_the_other)
+{
+	struct pair *pair = pair_open(NULL);
+
+	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(1), FI_COMMIT));
+	for (int i = 0; i < 3; i++)
+		accepted(pair_put(pair, DMP, 4096 + (size_t) i * 512, 64, CONTEXT(2 + i),
+				  FI_COMMIT | FI_FENCE));
+	expect_sent(pair, "W M M M M");
+	pair_deliver(pair);
+	cr_expect_eq(pair->memory[DMP][4096], 0, "it is not written");
+	pair_serve(pair);
+	expect_done(pair, "F D S F D S F D S F D K");
+	for (int i = 0; i < 4; i++)
+		rig_expect(pair->home, CONTEXT(1 + i), RIG_WRITTEN);
+	pair_close(pair);
+}
+
+/*
+ * What others do while a write is being posted: one commits, so that nothing is left
+ * to be told to the agent, and another one posts a fence.
+ */
+static void commit_behind(struct fake *fake, const struct fake_post *post, void *arg)
+{
+	struct pair *pair = arg;
+
+	(void) post;
+	fake->on_post = NULL;
+	accepted(pair_put(pair, DMP, 1024, 8, CONTEXT(8), FI_COMMIT));
+	pair_round(pair);
+	rig_expect(pair->home, CONTEXT(8), RIG_WRITTEN);
+	expect_sent(pair, "W M");
+	accepted(pair_put(pair, MHP, 512, 8, CONTEXT(9), FI_COMMIT | FI_FENCE));
+}
+
+Test(fence, sees_a_write_that_is_being_posted)
+{
+	struct pair *pair = pair_open(NULL);
+
+	pair->home->fake.on_post = commit_behind;
+	pair->home->fake.on_post_arg = pair;
+	accepted(pair_put(pair, DMP, 0, 8, CONTEXT(1), 0));
+	/* What a READ makes durable must not pass what only the agent does. */
+	expect_sent(pair, "M W");
+	pair_close(pair);
+}
+
+Test(fence, as_much_rides_as_fits)
+{
+	for (size_t ranges = 1; ranges <= PMV_MAX_RANGES; ranges++) {
+		for (size_t more = 0; more < 2; more++) {
+			struct pair *pair = pair_open(NULL);
+			struct pmv_message message;
+			size_t len = PMV_STORE_ROOM(ranges) + more;
+
+			/* One of them is for the data. */
+			for (size_t i = 0; i + 1 < ranges; i++)
+				pair_inject(pair, DMP, i * 512, 8);
+			if (ranges == 1)
+				accepted(pair_put(pair, DMP, 0, 0, CONTEXT(1), FI_COMMIT));
+			accepted(pair_put(pair, PAGE, 0, len, CONTEXT(2), FI_COMMIT | FI_FENCE));
+			pair_expect_message(pair, 0, &message);
+			cr_expect_eq(message.store, !more, "%zu ranges, %zu bytes", ranges, len);
+			for (int i = 0; i < 2; i++) {
+				pair_round(pair);
+				if (ranges == 1 && !i)
+					rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+				if (i != (int) more)
+					rig_expect_nothing(pair->home);
+				else
+					rig_expect(pair->home, CONTEXT(2), RIG_WRITTEN);
+				if (!more)
+					break;
+			}
+			cr_expect(pair_survives(pair, PAGE, 0, len));
+			pair_close(pair);
+		}
+	}
+}
+
+Test(fence, data_from_several_places_ride_in_order)
+{
+	struct pair *pair = pair_open(NULL);
+	char abc[] = "abc", defgh[] = "defgh";
+	struct iovec iov[] = {{abc, 3}, {NULL, 0}, {defgh, 5}};
+	struct fi_rma_iov rma_iov = {pair_addr(pair, DMP, 4096), 8, pair_key(pair, DMP)};
+	struct fi_msg_rma msg = {iov, NULL, 3, 0, &rma_iov, 1, CONTEXT(2), 0};
+
+	accepted(pair_put(pair, DMP, 0, 8, CONTEXT(1), FI_COMMIT));
+	accepted(fi_writemsg(pair->home->ep, &msg, FI_COMMIT | FI_FENCE));
+	pair_round(pair);
+	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+	rig_expect(pair->home, CONTEXT(2), RIG_WRITTEN);
+	cr_expect_arr_eq(pair->durable[DMP] + 4096, "abcdefgh", 8);
+	pair_close(pair);
+}
+
+Test(fence, large_data_are_written_when_the_rest_is_acknowledged)
+{
+	struct pair *pair = pair_open(NULL);
+	struct pmv_message message;
+
+	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(1), 0));
+	accepted(pair_put(pair, PAGE, 0, 64, CONTEXT(2), 0));
+	accepted(pair_put(pair, DMP, 4096, PAIR_LARGE, CONTEXT(3), FI_COMMIT | FI_FENCE));
+	expect_sent(pair, "W W M");
+	pair_expect_message(pair, 0, &message);
+	cr_expect_eq(message.count, 2);
+	cr_expect_not(message.store);
+	cr_expect(pair_names(pair, &message, DMP, 0, 64));
+	cr_expect(pair_names(pair, &message, PAGE, 0, 64));
+	pair_expect_stalled(pair);
+	pair_deliver(pair);
+	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+	rig_expect(pair->home, CONTEXT(2), RIG_WRITTEN);
+	pair_expect_stalled(pair);
+	pair_serve(pair);
+	expect_done(pair, "F Y D K");
+	rig_expect_nothing(pair->home);
+	expect_sent(pair, "W M");
+	pair_expect_message(pair, 0, &message);
+	cr_expect_eq(message.count, 1);
+	cr_expect(pair_names(pair, &message, DMP, 4096, PAIR_LARGE));
+	pair_deliver(pair);
+	rig_expect_nothing(pair->home);
+	pair_serve(pair);
+	expect_done(pair, "F D K");
+	rig_expect(pair->home, CONTEXT(3), RIG_WRITTEN);
+	cr_expect(pair_survives(pair, DMP, 4096, PAIR_LARGE));
+	accepted(rig_write(pair->home, KEY_MHP, CONTEXT(4)));
+	pair_close(pair);
+}
+
+Test(fence, large_data_for_memory_that_a_read_flushes_wait_too)
+{
+	struct pair *pair = pair_open(NULL);
+
+	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(1), 0));
+	accepted(pair_put(pair, READ_DMP, 4096, PAIR_LARGE, CONTEXT(2), FI_COMMIT | FI_FENCE));
+	expect_sent(pair, "W M");
+	pair_round(pair);
+	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+	rig_expect_nothing(pair->home);
+	expect_sent(pair, "W R");
+	fake_complete(&pair->home->fake, 1);
+	rig_expect_nothing(pair->home);
+	pair_deliver(pair);
+	rig_expect(pair->home, CONTEXT(2), RIG_WRITTEN);
+	pair_close(pair);
+}
+
+/* The core may be full at any moment. */
+Test(fence, large_data_wait_for_room_as_well)
+{
+	static const struct {
+		int room;
+		const char *first, *then;
+	} cases[] = {{0, "", "W M"}, {1, "W", "M"}};
+
+	for (size_t i = 0; i < 2; i++) {
+		struct pair *pair = pair_open(NULL);
+
+		accepted(pair_put(pair, DMP, 0, 64, CONTEXT(1), FI_COMMIT));
+		accepted(pair_put(pair, DMP, 4096, PAIR_LARGE, CONTEXT(2), FI_COMMIT | FI_FENCE));
+		pair_round(pair);
+		pair_posted(pair);
+		pair->home->fake.room = cases[i].room;
+		rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+		rig_expect_nothing(pair->home);
+		rig_expect_nothing(pair->home);
+		expect_sent(pair, cases[i].first);
+		pair_expect_stalled(pair);
+		pair->home->fake.room = -1;
+		rig_expect_nothing(pair->home);
+		expect_sent(pair, cases[i].then);
+		pair_round(pair);
+		rig_expect(pair->home, CONTEXT(2), RIG_WRITTEN);
+		cr_expect(pair_survives(pair, DMP, 4096, PAIR_LARGE));
+		pair_close(pair);
+	}
+}
+
+Test(fence, large_data_that_can_not_be_posted_fail_once)
+{
+	struct pair *pair = pair_open(NULL);
+
+	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(1), FI_COMMIT));
+	accepted(pair_put(pair, DMP, 4096, PAIR_LARGE, CONTEXT(2), FI_COMMIT | FI_FENCE));
+	pair_round(pair);
+	pair->home->fake.fail_in = 1;
+	pair->home->fake.fail_err = FI_EOPBADSTATE;
+	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+	rig_expect_error(pair->home, CONTEXT(2), RIG_WRITTEN, FI_EOPBADSTATE);
+	rig_expect_nothing(pair->home);
+	accepted(rig_write(pair->home, KEY_MHP, CONTEXT(3)));
+	pair_close(pair);
+}
+
+static void commit_after_a_fault(size_t len)
+{
+	struct pair *pair = pair_open(NULL);
+
+	accepted(pair_put(pair, DMP, PAIR_SIZE, 64, CONTEXT(1), 0));
+	accepted(pair_put(pair, DMP, 4096, len, CONTEXT(2), FI_COMMIT | FI_FENCE));
+	pair_round(pair);
+	pair_posted(pair);
+	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+	rig_expect_error(pair->home, CONTEXT(2), RIG_WRITTEN, FI_EACCES);
+	rig_expect_nothing(pair->home);
+	expect_sent(pair, "");
+	cr_expect_eq(pair->memory[DMP][4096], 0);
+	accepted(rig_write(pair->home, KEY_MHP, CONTEXT(3)));
+	pair_close(pair);
+}
+
+Test(fence, large_data_are_not_written_after_a_fault)
+{
+	commit_after_a_fault(PAIR_LARGE);
+}
+
+Test(fence, small_data_are_not_stored_after_a_fault)
+{
+	commit_after_a_fault(64);
+}
+
+/* b must not survive without a, also where a's failure was another commit's. */
+static void commit_behind_one_that_fails(size_t len)
+{
+	struct pair *pair = pair_open(NULL);
+
+	pair->sync_fails = true;
+	accepted(pair_put(pair, PAGE, 0, 64, CONTEXT(1), FI_COMMIT));
+	accepted(pair_put(pair, DMP, 4096, len, CONTEXT(2), FI_COMMIT | FI_FENCE));
+	pair_round(pair);
+	rig_expect_error(pair->home, CONTEXT(1), RIG_WRITTEN, FI_EIO);
+	rig_expect_error(pair->home, CONTEXT(2), RIG_WRITTEN, FI_EIO);
+	rig_expect_nothing(pair->home);
+	pair_round(pair);
+	rig_expect_nothing(pair->home);
+	cr_expect_not(pair_survives(pair, DMP, 4096, len));
+	pair_close(pair);
+}
+
+Test(fence, small_data_are_not_stored_after_a_commit_that_fails)
+{
+	commit_behind_one_that_fails(64);
+}
+
+Test(fence, large_data_are_not_written_after_a_commit_that_fails)
+{
+	commit_behind_one_that_fails(PAIR_LARGE);
+}
+
+Test(fence, injected_data_may_be_changed_at_once)
+{
+	for (int inject = 0; inject < 2; inject++) {
+		struct pair *pair = pair_open(NULL);
+		char *expected = malloc(PAIR_LARGE);
+
+		memcpy(expected, pair->source + 4096, PAIR_LARGE);
+		accepted(pair_put(pair, DMP, 0, 64, CONTEXT(1), FI_COMMIT));
+		accepted(pair_put(pair, DMP, 4096, PAIR_LARGE, CONTEXT(2),
+				  FI_COMMIT | FI_FENCE | (inject ? FI_INJECT : 0)));
+		if (inject)
+			memset(pair->source + 4096, 0, PAIR_LARGE);
+		pair_round(pair);
+		rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+		rig_expect_nothing(pair->home);
+		cr_expect_eq(pair_post(pair, 1)->op.flags & FI_INJECT, inject ? FI_INJECT : 0);
+		pair_round(pair);
+		rig_expect(pair->home, CONTEXT(2), RIG_WRITTEN);
+		cr_expect_arr_eq(pair->durable[DMP] + 4096, expected, PAIR_LARGE);
+		free(expected);
+		pair_close(pair);
+	}
+}
+
+Test(fence, atomics_wait_for_the_agent)
+{
+	struct pair *pair = pair_open(NULL);
+	uint64_t three = 3, old = 77;
+	struct fi_ioc ioc = {&three, 1}, result = {&old, 1};
+	struct fi_rma_ioc rma_ioc = {pair_addr(pair, DMP, 800), 1, pair_key(pair, DMP)};
+	struct fi_msg_atomic msg = {&ioc, NULL,      1,      0,          &rma_ioc,
+				    1,    FI_UINT64, FI_SUM, CONTEXT(2), 0};
+
+	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(1), FI_COMMIT));
+	accepted(fi_fetch_atomicmsg(pair->home->ep, &msg, &result, NULL, 1,
+				    FI_COMMIT | FI_FENCE | FI_INJECT));
+	/* None of the arguments is looked at any more. */
+	three = 1000;
+	memset(&ioc, 0, sizeof(ioc));
+	memset(&result, 0, sizeof(result));
+	memset(&rma_ioc, 0, sizeof(rma_ioc));
+	memset(&msg, 0, sizeof(msg));
+	expect_sent(pair, "W M M");
+	pair_round(pair);
+	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+	rig_expect_nothing(pair->home);
+	expect_sent(pair, "A fM");
+	pair_round(pair);
+	rig_expect(pair->home, CONTEXT(2), FI_ATOMIC | FI_READ);
+	cr_expect_eq(old, 0);
+	cr_expect_eq(pair->durable[DMP][800], 3);
+	pair_close(pair);
+}
+
+Test(fence, of_what_is_not_committed_waits_for_the_agent)
+{
+	struct pair *pair = pair_open(NULL);
+
+	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(1), FI_COMMIT));
+	refused(rig_writemsg(pair->home, KEY_MHP, CONTEXT(2), FI_FENCE), FI_EAGAIN);
+	refused(rig_sendmsg(pair->home, CONTEXT(2), FI_FENCE), FI_EAGAIN);
+	accepted(rig_send(pair->home, CONTEXT(2)));
+	pair_deliver(pair);
+	rig_expect(pair->home, CONTEXT(2), RIG_SENT);
+	refused(rig_sendmsg(pair->home, CONTEXT(3), FI_FENCE), FI_EAGAIN);
+	refused(rig_fetch(pair->home, KEY_MHP, CONTEXT(3), FI_FENCE), FI_EAGAIN);
+	pair_serve(pair);
+	/* Without anybody reading the CQ. */
+	accepted(rig_sendmsg(pair->home, CONTEXT(3), FI_FENCE));
+	pair_deliver(pair);
+	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+	rig_expect(pair->home, CONTEXT(3), RIG_SENT);
+	pair_close(pair);
+}
+
+Test(fence, of_what_is_not_committed_does_not_wait_for_what_is_not)
+{
+	struct pair *pair = pair_open(NULL);
+
+	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(1), 0));
+	accepted(rig_sendmsg(pair->home, CONTEXT(2), FI_FENCE));
+	pair_close(pair);
+}
+
+/* What only a READ makes durable has to be, before data that ride are. */
+Test(fence, small_data_do_not_pass_writes_that_a_read_makes_durable)
+{
+	struct pair *pair = pair_open(NULL);
+
+	accepted(pair_put(pair, READ_DMP, 0, 64, CONTEXT(1), 0));
+	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(2), 0));
+	accepted(pair_put(pair, DMP, 4096, 8, CONTEXT(3), FI_COMMIT | FI_FENCE));
+	expect_sent(pair, "W W R fM");
+	pair_close(pair);
+}
+
+Test(fence, large_data_do_not_pass_writes_that_a_read_makes_durable)
+{
+	struct pair *pair = pair_open(NULL);
+
+	accepted(pair_put(pair, READ_DMP, 0, 64, CONTEXT(1), 0));
+	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(2), 0));
+	accepted(pair_put(pair, DMP, 4096, PAIR_LARGE, CONTEXT(3), FI_COMMIT | FI_FENCE));
+	expect_sent(pair, "W W M");
+	pair_round(pair);
+	rig_expect_each(pair->home, 1, 2, RIG_WRITTEN);
+	expect_sent(pair, "R fW M");
+	pair_close(pair);
+}
+
+/* A path that keeps no order */
+
+static struct pair *open_relaxed(void)
+{
+	pmv_setting.relaxed = true;
+	return pair_open(NULL);
+}
+
+Test(relaxed, what_was_written_is_read_back_before_the_agent_hears)
+{
+	struct pair *pair = open_relaxed();
+
+	accepted(pair_put(pair, MHP, 0, 64, CONTEXT(1), FI_COMMIT));
+	expect_sent(pair, "W R fM");
+	/* All of it: a READ pushes nothing else there. */
+	cr_expect_eq(pair_post(pair, 1)->op.len, 64);
+	cr_expect_eq(pair_post(pair, 1)->op.addr, pair_addr(pair, MHP, 0));
+	cr_expect_eq(pair_post(pair, 1)->op.key, (uint32_t) pair_key(pair, MHP));
+	fake_complete(&pair->home->fake, 1);
+	rig_expect_nothing(pair->home);
+	pair_round(pair);
+	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+	pair_close(pair);
+}
+
+Test(relaxed, long_writes_are_read_back_in_parts)
+{
+	struct pair *pair = open_relaxed();
+
+	accepted(pair_put(pair, MHP, 100, 10000, CONTEXT(1), FI_COMMIT));
+	expect_sent(pair, "W R R R fM");
+	for (size_t i = 0, at = 100; i < 3; at += pair_post(pair, 3 - i++)->op.len)
+		cr_expect_eq(pair_post(pair, 3 - i)->op.addr, pair_addr(pair, MHP, at));
+	cr_expect_eq(pair_post(pair, 3)->op.len + pair_post(pair, 2)->op.len +
+			     pair_post(pair, 1)->op.len,
+		     10000);
+	pair_round(pair);
+	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+	pair_close(pair);
+}
+
+/* A full queue in the middle: each part is read once, and the message comes last. */
+Test(relaxed, reads_that_found_no_room_are_posted_later)
+{
+	struct pair *pair = open_relaxed();
+
+	pair->home->fake.room = 2;
+	accepted(pair_put(pair, DMP, 0, 10000, CONTEXT(1), FI_COMMIT));
+	expect_sent(pair, "W R");
+	pair->home->fake.room = 1;
+	rig_expect_nothing(pair->home);
+	expect_sent(pair, "R");
+	pair->home->fake.room = -1;
+	rig_expect_nothing(pair->home);
+	expect_sent(pair, "R fM");
+	pair_round(pair);
+	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+	rig_expect_nothing(pair->home);
+	pair_close(pair);
+}
+
+Test(relaxed, failed_read_fails_the_commit)
+{
+	struct pair *pair = open_relaxed();
+
+	accepted(pair_put(pair, DMP, 0, 10000, CONTEXT(1), FI_COMMIT));
+	fake_complete(&pair->home->fake, 2);
+	fake_fail_all(&pair->home->fake, FI_EIO, 5);
+	rig_expect_error(pair->home, CONTEXT(1), RIG_WRITTEN, FI_EIO);
+	rig_expect_nothing(pair->home);
+	pair_close(pair);
+}
+
+/* Later commits rely on it: what it names is dirty no more. */
+Test(relaxed, failed_commits_are_read_back_all_the_same)
+{
+	struct pair *pair = open_relaxed();
+
+	accepted(pair_put(pair, PAGE_TOO, 0, 64, CONTEXT(1), FI_COMMIT));
+	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(2), 0));
+	pair->home->fake.room = 0;
+	accepted(pair_put(pair, DMP, 8192, PAIR_LARGE, CONTEXT(3), FI_COMMIT | FI_FENCE));
+	expect_sent(pair, "W R fM W");
+	/* The first one fails, and the one that is to follow it. */
+	pair_unregister(pair, PAGE_TOO);
+	pair_round(pair);
+	rig_expect(pair->home, CONTEXT(2), RIG_WRITTEN);
+	rig_expect_error(pair->home, CONTEXT(1), RIG_WRITTEN, FI_EACCES);
+	pair->home->fake.room = -1;
+	rig_expect_nothing(pair->home);
+	expect_sent(pair, "R fM");
+	cr_expect_eq(pair_post(pair, 1)->op.addr, pair_addr(pair, DMP, 0));
+	pair_round(pair);
+	rig_expect_error(pair->home, CONTEXT(3), RIG_WRITTEN, FI_EACCES);
+	pair_close(pair);
+}
+
+/* WSP: the data need nobody to be durable, but are not seen where a notice could pass them. */
+Test(relaxed, what_persists_by_itself_is_read_back_before_a_fence)
+{
+	struct pair *pair = open_relaxed();
+	const uint64_t keys[] = {rig_key(0x70, PMV_WSP, true), rig_key(0x71, PMV_WSP, true)};
+	struct fi_rma_iov to[] = {{0x1000, 4, keys[0]}, {0x2000, 4, keys[1]}};
+	struct iovec iov = {pair->source, 8};
+	const struct fi_msg_rma msg = {.msg_iov = &iov,
+				       .iov_count = 1,
+				       .rma_iov = to,
+				       .rma_iov_count = 2,
+				       .context = CONTEXT(2)};
+
+	accepted(rig_write(pair->home, keys[0], CONTEXT(1)));
+	accepted(fi_writemsg(pair->home->ep, &msg, FI_COMMIT));
+	expect_sent(pair, "W W");
+	accepted(rig_commit(pair->home, keys[0], CONTEXT(3), FI_FENCE | FI_REMOTE_CQ_DATA));
+	expect_sent(pair, "R R R fM");
+	pair_close(pair);
+}
+
+/* What can't be read back can't be covered by a fence. */
+Test(relaxed, fence_behind_what_is_unreadable_is_refused)
+{
+	const struct pmv_attr attr = {.persist = PMV_NONE, .relaxed = true, .writable = true};
+	struct pair *pair = open_relaxed();
+
+	accepted(rig_write(pair->home, pmv_key_pack(0x77, &attr), CONTEXT(1)));
+	refused(rig_commit(pair->home, pmv_key_pack(0x77, &attr), CONTEXT(2), 0), FI_EOPNOTSUPP);
+	refused(pair_put(pair, DMP, 0, 64, CONTEXT(3), FI_COMMIT | FI_FENCE), FI_EOPNOTSUPP);
+	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(4), FI_COMMIT));
+	pair_round(pair);
+	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+	rig_expect(pair->home, CONTEXT(4), RIG_WRITTEN);
+	pair_close(pair);
+}
+
+Test(relaxed, fenced_commits_wait_for_the_agent)
+{
+	struct pair *pair = open_relaxed();
+
+	accepted(pair_put(pair, MHP, 0, 64, CONTEXT(1), 0));
+	accepted(pair_put(pair, MHP, 4096, 64, CONTEXT(2), FI_COMMIT | FI_FENCE));
+	expect_sent(pair, "W R fM");
+	pair_round(pair);
+	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+	rig_expect(pair->home, CONTEXT(2), RIG_WRITTEN);
+	accepted(pair_put(pair, MHP, 0, 64, CONTEXT(3), 0));
+	accepted(pair_put(pair, MHP, 4096, PAIR_LARGE, CONTEXT(4), FI_COMMIT | FI_FENCE));
+	expect_sent(pair, "W R fM");
+	pair_round(pair);
+	rig_expect(pair->home, CONTEXT(3), RIG_WRITTEN);
+	rig_expect_nothing(pair->home);
+	/* The message never passes the READ before it. */
+	expect_sent(pair, "W R fM");
+	pair_round(pair);
+	rig_expect(pair->home, CONTEXT(4), RIG_WRITTEN);
+	pair_close(pair);
+}
+
+Test(relaxed, all_messages_of_a_commit_are_fenced)
+{
+	struct pair *pair = open_relaxed();
+
+	for (size_t i = 0; i < 25; i++)
+		pair_inject(pair, DMP, i * 1000, 8);
+	pair_posted(pair);
+	accepted(pair_put(pair, DMP, 50000, 8, CONTEXT(1), FI_COMMIT));
+	expect_sent(pair, "W R R R R R R R R R R R R R R R R R R R R R R R R R R fM fM");
+	pair_round(pair);
+	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+	pair_close(pair);
+}
+
+/* The bytes that are read back prove nothing of those, which a later READ flushes. */
+Test(fence, without_an_order_among_writes_also_flushes_what_was_written_in_order)
+{
+	struct pair *pair = pair_open(NULL);
+
+	accepted(pair_put(pair, READ_DMP, 0, 64, CONTEXT(1), 0));
+	pmv_setting.relaxed = true;
+	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(2), 0));
+	accepted(pair_put(pair, DMP, 1024, 64, CONTEXT(3), FI_COMMIT | FI_FENCE));
+	pmv_setting.relaxed = false;
+	expect_sent(pair, "W W R R fM");
+	pair_round(pair);
+	pair_close(pair);
+}

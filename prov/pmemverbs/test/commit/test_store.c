@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* test_store.c -- small commits whose data travel in the request, for the agent to store */
+#include "test_flush_request.h"
+
+#include <unistd.h>
+
+#include "agent/rest.h"
+#include "agent/service.h"
+#include "objects/ep.h"
+
+static struct pair *open_pair(void)
+{
+	return pair_open(&(struct pair_options){.stores = true});
+}
+
+static void store_one(enum pair_memory memory, const char *done)
+{
+	struct pair *pair = open_pair();
+	struct pmv_message message;
+
+	accepted(pair_put(pair, memory, 100, 50, CONTEXT(1), FI_COMMIT));
+	expect_sent(pair, "M");
+	pair_expect_message(pair, 0, &message);
+	cr_expect_eq(message.count, 1);
+	cr_expect(pair_names(pair, &message, memory, 100, 50));
+	cr_expect(message.store);
+	cr_expect_not(message.ordered);
+	cr_expect_arr_eq(message.payload, pair->source + 100, 50);
+	expect_commit(pair, memory, done);
+	pair_close(pair);
+}
+
+Test(store, takes_one_message)
+{
+	store_one(DMP, "S F D K");
+	store_one(PAGE, "Y D K");
+}
+
+Test(store, is_for_small_data_that_need_the_agent)
+{
+	struct pair *pair = open_pair();
+
+	accepted(pair_put(pair, DMP, 0, PAIR_LARGE, CONTEXT(1), FI_COMMIT));
+	expect_sent(pair, "W M");
+	accepted(pair_put(pair, DMP, 0, 0, CONTEXT(2), FI_COMMIT));
+	expect_sent(pair, "W0 M");
+	accepted(pair_put(pair, MHP, 0, 8, CONTEXT(3), FI_COMMIT));
+	expect_sent(pair, "W R");
+	accepted(pair_put(pair, READ_DMP, 0, 8, CONTEXT(4), FI_COMMIT));
+	expect_sent(pair, "W R");
+	accepted(pair_put(pair, DMP, 0, 8, CONTEXT(5), 0));
+	expect_sent(pair, "W");
+	pair_round(pair);
+	pair_close(pair);
+}
+
+Test(store, names_what_was_written_there_before)
+{
+	struct pair *pair = open_pair();
+	struct pmv_message message;
+
+	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(1), 0));
+	accepted(pair_put(pair, PAGE, 0, 64, CONTEXT(2), 0));
+	accepted(pair_put(pair, DMP, 1024, 8, CONTEXT(3), FI_COMMIT));
+	expect_sent(pair, "W W M");
+	pair_expect_message(pair, 0, &message);
+	cr_expect_eq(message.count, 2);
+	cr_expect(pair_names(pair, &message, DMP, 0, 64));
+	cr_expect(pair_names(pair, &message, DMP, 1024, 8));
+	pair_round(pair);
+	cr_expect(pair_survives(pair, DMP, 0, 64));
+	cr_expect(pair_survives(pair, DMP, 1024, 8));
+	cr_expect_not(pair_survives(pair, PAGE, 0, 64));
+	pair_close(pair);
+}
+
+/* The data are not there yet, and nothing else may come to their place before them. */
+Test(store, closes_the_endpoint_to_all_but_others)
+{
+	struct pair *pair = open_pair();
+
+	for (int i = 0; i < 3; i++)
+		accepted(pair_put(pair, DMP, 512 * (size_t) i, 8, CONTEXT(i), FI_COMMIT));
+	expect_sent(pair, "M M M");
+	accepted(pair_put(pair, PAGE, 0, 8, CONTEXT(3), FI_COMMIT));
+	accepted(pair_put(pair, DMP, 4096, 8, CONTEXT(4), FI_COMMIT | FI_FENCE));
+	expect_sent(pair, "M M");
+	pair_expect_stalled(pair);
+	refused(pair_put(pair, DMP, 0, PAIR_LARGE, CONTEXT(5), FI_COMMIT), FI_EAGAIN);
+	refused(pair_put(pair, MHP, 0, 8, CONTEXT(5), FI_COMMIT), FI_EAGAIN);
+	pair_round(pair);
+	for (int i = 0; i < 5; i++)
+		rig_expect(pair->home, CONTEXT(i), RIG_WRITTEN);
+	accepted(pair_put(pair, MHP, 0, 8, CONTEXT(5), FI_COMMIT));
+	expect_sent(pair, "W R");
+	pair_deliver(pair);
+	rig_expect(pair->home, CONTEXT(5), RIG_WRITTEN);
+	pair_close(pair);
+}
+
+/* Also those that need the core's fence, and so are not stored. */
+Test(store, is_not_passed_by_what_tells_the_target)
+{
+	static const struct {
+		enum pair_memory memory;
+		size_t len;
+	} cases[] = {{DMP, 8}, {MHP, 8}, {DMP, PAIR_LARGE}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct pair *pair = open_pair();
+
+		accepted(pair_put(pair, DMP, 0, 8, CONTEXT(1), FI_COMMIT));
+		expect_sent(pair, "M");
+		accepted(pair_put(pair, DMP, 0, 8, CONTEXT(3),
+				  FI_COMMIT | FI_FENCE | FI_REMOTE_CQ_DATA));
+		expect_sent(pair, "M");
+		refused(pair_put(pair, cases[i].memory, 0, cases[i].len, CONTEXT(2),
+				 FI_COMMIT | FI_REMOTE_CQ_DATA),
+			FI_EAGAIN);
+		expect_sent(pair, "");
+		pair_round(pair);
+		rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+		rig_expect(pair->home, CONTEXT(3), RIG_WRITTEN);
+		pair_close(pair);
+	}
+}
+
+/* With FI_PMEMVERBS_COMMIT=all a plain write is a commit, too, that waits for a common flush. */
+Test(store, pauses_for_members_of_a_group)
+{
+	struct pair *pair = open_pair();
+
+	atomic_fetch_or(&pair->from->initiator.slow, PMV_SLOW_ALL);
+	accepted(pair_put(pair, DMP, 0, 8, CONTEXT(1), FI_COMMIT));
+	refused(pair_put(pair, DMP, 64, 8, CONTEXT(2), 0), FI_EAGAIN);
+	cr_expect_eq(pair->from->initiator.store_pause, 64);
+	/* Another thread goes on with commits, and does not keep it waiting. */
+	refused(pair_put(pair, DMP, 0, 8, CONTEXT(3), FI_COMMIT), FI_EAGAIN);
+	pair_round(pair);
+	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+	accepted(pair_put(pair, DMP, 64, 8, CONTEXT(2), 0));
+	pair_round(pair);
+	pair_close(pair);
+}
+
+/* A thread that goes on with fenced commits does not keep others waiting for ever. */
+Test(store, lets_others_in_between_fenced_ones)
+{
+	struct pair *pair = open_pair();
+
+	for (int i = 0; i < 2; i++) {
+		accepted(pair_put(pair, DMP, 0, 8, CONTEXT(1), FI_COMMIT));
+		accepted(pair_put(pair, DMP, 64, 8, CONTEXT(2), FI_COMMIT | FI_FENCE));
+		refused(rig_write(pair->home, KEY_MHP, CONTEXT(3)), FI_EAGAIN);
+		refused(pair_put(pair, DMP, 64, 8, CONTEXT(4), FI_COMMIT | FI_FENCE), FI_EAGAIN);
+		pair_round(pair);
+		rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+		rig_expect(pair->home, CONTEXT(2), RIG_WRITTEN);
+		accepted(rig_write(pair->home, KEY_MHP, CONTEXT(3)));
+		pair_round(pair);
+		rig_expect(pair->home, CONTEXT(3), RIG_WRITTEN);
+		pair->from->initiator.store_pause = 0;
+	}
+	pair_close(pair);
+}
+
+static void commit(struct pair *pair, const char *sent)
+{
+	accepted(pair_put(pair, DMP, 0, 8, CONTEXT(1), FI_COMMIT));
+	expect_sent(pair, sent);
+	pair_round(pair);
+	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+}
+
+/* An application that goes on with something else is made to wait now and then only. */
+Test(store, pauses_after_a_collision)
+{
+	struct pair *pair = open_pair();
+
+	for (int i = 0; i < 3; i++) {
+		accepted(pair_put(pair, DMP, 0, 8, CONTEXT(1), FI_COMMIT));
+		expect_sent(pair, "M");
+		refused(rig_write(pair->home, KEY_MHP, CONTEXT(2)), FI_EAGAIN);
+		pair_round(pair);
+		rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+		for (int j = 0; j < 64; j++)
+			commit(pair, "W M");
+	}
+	commit(pair, "M");
+	pair_close(pair);
+}
+
+/* Only what is fenced depends on earlier commits. */
+Test(store, does_not_fail_with_earlier_ones)
+{
+	struct pair *pair = open_pair();
+
+	pair->sync_fails = true;
+	accepted(pair_put(pair, PAGE, 0, 8, CONTEXT(1), FI_COMMIT));
+	accepted(pair_put(pair, DMP, 0, 8, CONTEXT(2), FI_COMMIT));
+	accepted(pair_put(pair, DMP, 64, 8, CONTEXT(3), FI_COMMIT | FI_FENCE));
+	expect_sent(pair, "M M M");
+	pair_round(pair);
+	rig_expect_error(pair->home, CONTEXT(1), RIG_WRITTEN, FI_EIO);
+	rig_expect(pair->home, CONTEXT(2), RIG_WRITTEN);
+	rig_expect_error(pair->home, CONTEXT(3), RIG_WRITTEN, FI_EIO);
+	cr_expect(pair_survives(pair, DMP, 0, 8));
+	cr_expect_eq(pair->memory[DMP][64], 0);
+	pair_close(pair);
+}
+
+/* The writes before it have to be read back first, which the agent does not wait for. */
+Test(store, does_not_pass_writes_that_kept_no_order)
+{
+	struct pair *pair = open_pair();
+
+	pmv_setting.relaxed = true;
+	accepted(pair_put(pair, DMP, 0, 8, CONTEXT(1), 0));
+	pmv_setting.relaxed = false;
+	accepted(pair_put(pair, DMP, 64, 8, CONTEXT(2), FI_COMMIT));
+	expect_sent(pair, "W W R fM");
+	pair_round(pair);
+	pair_close(pair);
+}
+
+/* help.h: the application looks for requests in the thread's place */
+
+static void tell(struct pair *pair)
+{
+	accepted(pair_put(pair, DMP, 0, 8, CONTEXT(1), FI_COMMIT));
+	pair_deliver(pair);
+}
+
+Test(help, serves_small_requests)
+{
+	struct pair *pair = open_pair();
+	struct pmv_agent *agent = &pair->to->domain->agent;
+
+	pmv_help(agent);
+	expect_done(pair, "");
+	tell(pair);
+	/* The thread is serving. */
+	pthread_mutex_lock(&agent->serving);
+	pmv_help(agent);
+	pthread_mutex_unlock(&agent->serving);
+	expect_done(pair, "");
+	/* No call waits for a disk. */
+	cr_expect_eq(atomic_load(&agent->kinds[PMV_PAGE]), 2);
+	pmv_help(agent);
+	expect_done(pair, "");
+	atomic_store(&agent->kinds[PMV_PAGE], 0);
+	pmv_help(agent);
+	expect_done(pair, "S F D K");
+	cr_expect_eq(atomic_load(&agent->help.calls), 4);
+	atomic_store(&agent->kinds[PMV_PAGE], 2);
+	pair_close(pair);
+}
+
+Test(help, does_a_part_of_what_is_large)
+{
+	struct pair *pair = open_pair();
+	struct pmv_agent *agent = &pair->to->domain->agent;
+
+	accepted(pair_put(pair, DMP, 0, 20000, CONTEXT(1), FI_COMMIT));
+	pair_deliver(pair);
+	atomic_store(&agent->kinds[PMV_PAGE], 0);
+	pmv_help(agent);
+	cr_expect_eq(pair_event(pair, 'F', 0)->len, 16384);
+	expect_done(pair, "F D");
+	pmv_help(agent);
+	expect_done(pair, "F D K");
+	cr_expect(pair_survives(pair, DMP, 0, 20000));
+	atomic_store(&agent->kinds[PMV_PAGE], 2);
+	pair_close(pair);
+}
+
+static struct pair *current;
+
+/* fall_asleep -- what the thread does when its window is over */
+static void fall_asleep(void *arg)
+{
+	struct pmv_agent *agent = &current->to->domain->agent;
+
+	(void) arg;
+	if (atomic_load(&agent->asleep))
+		return;
+	pmv_help_end(&agent->help);
+	atomic_store(&agent->asleep, true);
+	pthread_mutex_lock(&agent->lock);
+	cr_expect_not(pmv_service_waits(agent));
+	pthread_mutex_unlock(&agent->lock);
+}
+
+Test(help, leaves_nothing_to_a_thread_that_has_fallen_asleep)
+{
+	struct pair *pair = open_pair();
+	struct pmv_agent *agent = &pair->to->domain->agent;
+	uint64_t kicks = 0;
+
+	current = pair;
+	accepted(pair_put(pair, DMP, 0, 20000, CONTEXT(1), FI_COMMIT));
+	pair_deliver(pair);
+	atomic_store(&agent->kinds[PMV_PAGE], 0);
+	pair->on_event = fall_asleep;
+	pmv_help(agent);
+	expect_done(pair, "F D");
+	cr_expect(pair->to->mailbox.working);
+	cr_expect_eq(read(agent->kick_fd, &kicks, sizeof(kicks)), sizeof(kicks));
+	atomic_store(&agent->asleep, false);
+	pair->on_event = NULL;
+	pair_serve(pair);
+	atomic_store(&agent->kinds[PMV_PAGE], 2);
+	pair_close(pair);
+}
+
+Test(help, is_counted_before_the_thread_naps)
+{
+	struct pmv_help help = {0};
+	int64_t now = 1000000;
+
+	cr_expect_eq(pmv_help_nap(&help, now), 0);
+	cr_expect(atomic_load(&help.wanted));
+	/* So soon nothing can be said. */
+	atomic_store(&help.calls, 100);
+	cr_expect_eq(pmv_help_nap(&help, now + 1000), 0);
+	cr_expect_eq(pmv_help_nap(&help, now += 100000), 50000);
+	/* The thread naps longer while the calls go on. */
+	for (int64_t nap = 100000; nap < 1000000; nap *= 2) {
+		atomic_fetch_add(&help.calls, 100);
+		cr_expect_eq(pmv_help_nap(&help, now += nap), nap);
+	}
+	atomic_fetch_add(&help.calls, 1);
+	cr_expect_eq(pmv_help_nap(&help, now += 1000000), 0, "too few");
+	atomic_fetch_add(&help.calls, 100);
+	cr_expect_eq(pmv_help_nap(&help, now += 100000), 50000);
+	pmv_help_end(&help);
+	cr_expect_not(atomic_load(&help.wanted));
+	atomic_fetch_add(&help.calls, 100);
+	cr_expect_eq(pmv_help_nap(&help, now += 100000), 0, "nobody was asked for help");
+}
+
+/* Calls of the application look for requests, and not for what other threads of it sleep for. */
+Test(help, does_not_keep_those_waiting_whom_the_thread_wakes)
+{
+	struct pmv_rest rest = {.sleep_ns = 40000};
+	struct pmv_bed bed = {.longest_ns = 700000, .nap_ns = 500000};
+
+	cr_expect_eq(pmv_rest_sleep_ns(&rest, &bed), 500000);
+	bed.watching = true;
+	cr_expect_eq(pmv_rest_sleep_ns(&rest, &bed), 20000);
+}

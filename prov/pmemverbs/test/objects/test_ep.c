@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* test_ep.c -- endpoints that are closed with commits under way */
+#include "objects/cq.h"
+#include "test/support/rig.h"
+
+static char data[8];
+
+/* Whatever order they come in: each of these contexts fails, once, as cancelled. */
+static void expect_cancelled(struct rig *rig, int count)
+{
+	bool seen[64] = {false};
+
+	for (int i = 0; i < count; i++) {
+		struct fi_cq_tagged_entry entry;
+		struct fi_cq_err_entry error = {0};
+		ptrdiff_t n;
+
+		cr_assert_eq(fi_cq_read(rig->cq, &entry, 1), -FI_EAVAIL, "error %d is missing", i);
+		cr_assert_eq(fi_cq_readerr(rig->cq, &error, 0), 1);
+		cr_assert_eq(error.err, FI_ECANCELED);
+		cr_assert_eq(error.flags, RIG_WRITTEN);
+		n = ((char *) error.op_context - (char *) CONTEXT(0)) / 16;
+		cr_assert(n >= 0 && n < count, "%p is none of them", error.op_context);
+		cr_assert(!seen[n], "%p failed twice", error.op_context);
+		seen[n] = true;
+	}
+	rig_expect_nothing(rig);
+}
+
+/* Three commits in different states: nothing done, half done, and not all posted. */
+static void leave_three(struct rig *rig)
+{
+	accepted(rig_commit(rig, KEY_MHP, CONTEXT(0), 0));
+	accepted(rig_commit(rig, KEY_WSP, CONTEXT(1), FI_IMMED));
+	fake_complete(&rig->fake, 1);
+	rig->fake.room = 2;
+	accepted(rig_commit(rig, KEY_MHP, CONTEXT(2), FI_IMMED));
+	expect_posted(rig, "W R Wi W R");
+}
+
+Test(close, with_a_core_that_cancels_is_one_error_for_each_commit)
+{
+	struct rig *rig = rig_open(NULL);
+
+	leave_three(rig);
+	rig_close_ep(rig);
+	expect_cancelled(rig, 3);
+	rig_close(rig);
+}
+
+Test(close, with_a_core_that_says_nothing_is_one_error_for_each_commit)
+{
+	struct rig *rig = rig_open(NULL);
+
+	rig->fake.on_close = FAKE_CLOSE_FORGETS;
+	leave_three(rig);
+	rig_close_ep(rig);
+	expect_cancelled(rig, 3);
+	rig_close(rig);
+}
+
+/* Late news of what the application has been told already, good and bad. */
+Test(close, swallows_what_the_core_completes_later)
+{
+	for (int read_first = 0; read_first < 2; read_first++) {
+		struct rig *rig = rig_open(NULL);
+
+		rig->fake.on_close = FAKE_CLOSE_FORGETS;
+		leave_three(rig);
+		rig_close_ep(rig);
+		if (read_first)
+			expect_cancelled(rig, 3);
+		for (size_t n = 1; n < 5; n++)
+			fake_report(&rig->fake, n, n % 2 ? 0 : FI_EIO);
+		if (!read_first)
+			expect_cancelled(rig, 3);
+		rig_expect_nothing(rig);
+		rig_close(rig);
+	}
+}
+
+Test(close, does_not_tell_again_what_is_told_but_not_read)
+{
+	struct rig *rig = rig_open(NULL);
+
+	accepted(rig_commit(rig, KEY_MHP, CONTEXT(0), 0));
+	accepted(rig_commit(rig, KEY_MHP, CONTEXT(1), 0));
+	accepted(rig_commit(rig, KEY_MHP, CONTEXT(2), 0));
+	fake_complete(&rig->fake, 2);
+	fake_fail(&rig->fake, FI_EIO, 5);
+	fake_fail(&rig->fake, FI_ECANCELED, 5);
+	/* A fence or a counter takes entries before the application reads them. */
+	pmv_queue_progress(&pmv_to_cq(rig->cq)->queue, false);
+	rig_close_ep(rig);
+	rig_expect(rig, CONTEXT(0), RIG_WRITTEN);
+	rig_expect_error(rig, CONTEXT(1), RIG_WRITTEN, FI_EIO);
+	rig_expect_error(rig, CONTEXT(2), RIG_WRITTEN, FI_ECANCELED);
+	rig_expect_nothing(rig);
+	rig_close(rig);
+}
+
+Test(close, finds_entries_that_wait_in_the_core)
+{
+	struct rig *rig = rig_open(NULL);
+
+	accepted(rig_commit(rig, KEY_MHP, CONTEXT(0), 0));
+	accepted(rig_write(rig, KEY_MHP, CONTEXT(1)));
+	accepted(rig_commit(rig, KEY_MHP, CONTEXT(2), 0));
+	fake_complete(&rig->fake, 4);
+	rig_close_ep(rig);
+	rig_expect(rig, CONTEXT(0), RIG_WRITTEN);
+	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+	rig_expect_error(rig, CONTEXT(2), RIG_WRITTEN, FI_ECANCELED);
+	rig_expect_nothing(rig);
+	rig_close(rig);
+}
+
+/* The queue is short: what the core flushes is more than may be kept here. */
+Test(close, with_more_under_way_than_the_cq_keeps_loses_nothing)
+{
+	struct rig *rig = rig_open(&(struct rig_options){.cq_size = 8});
+
+	for (int i = 0; i < 50; i++)
+		accepted(rig_commit(rig, KEY_MHP, CONTEXT(i), 0));
+	rig_close_ep(rig);
+	expect_cancelled(rig, 50);
+	rig_close(rig);
+}
+
+Test(close, says_nothing_of_operations_that_never_complete)
+{
+	static const enum fake_on_close ways[] = {FAKE_CLOSE_CANCELS, FAKE_CLOSE_FORGETS};
+
+	for (size_t i = 0; i < 2; i++) {
+		struct rig *rig = rig_open(NULL);
+
+		rig->fake.on_close = ways[i];
+		/* A fence makes requests of injected ones; the flush in front is ours alone. */
+		accepted(rig_read(rig, KEY_MHP, CONTEXT(0)));
+		accepted(rig_readmsg(rig, KEY_MHP, CONTEXT(1), FI_FENCE));
+		accepted(fi_inject_write(rig->ep, data, 8, 0, ADDR, KEY_DMP));
+		fake_complete(&rig->fake, 2);
+		rig_expect(rig, CONTEXT(0), FI_RMA | FI_READ);
+		rig_expect(rig, CONTEXT(1), FI_RMA | FI_READ);
+		accepted(rig_commit(rig, KEY_DMP, CONTEXT(0), FI_FENCE));
+		expect_posted(rig, "R fR fW R fW R");
+		rig_close_ep(rig);
+		expect_cancelled(rig, 1);
+		rig_close(rig);
+	}
+}
+
+Test(close, that_fails_changes_nothing)
+{
+	struct rig *rig = rig_open(NULL);
+
+	rig->fake.room = 2;
+	accepted(rig_commit(rig, KEY_MHP, CONTEXT(0), FI_IMMED));
+	expect_posted(rig, "W R");
+	rig->fake.on_close = FAKE_CLOSE_IS_BUSY;
+	refused(fi_close(&rig->ep->fid), FI_EBUSY);
+	rig_expect_nothing(rig);
+	rig->fake.room = -1;
+	rig_expect_nothing(rig);
+	expect_posted(rig, "fW0i");
+	fake_complete(&rig->fake, 3);
+	rig_expect(rig, CONTEXT(0), RIG_WRITTEN);
+	rig->fake.on_close = FAKE_CLOSE_CANCELS;
+	rig_close(rig);
+}
+
+Test(close, of_one_endpoint_leaves_others_alone)
+{
+	static const enum fake_on_close ways[] = {FAKE_CLOSE_CANCELS, FAKE_CLOSE_FORGETS};
+
+	for (size_t i = 0; i < 2; i++) {
+		struct rig *rig = rig_open(NULL);
+		struct fid_ep *first = rig->ep, *second = rig_ep(rig, rig->cq);
+
+		rig->fake.on_close = ways[i];
+		accepted(rig_commit(rig, KEY_MHP, CONTEXT(0), 0));
+		rig->ep = second;
+		rig->fake.room = 1;
+		accepted(rig_commit(rig, KEY_MHP, CONTEXT(1), 0));
+		accepted(fi_close(&first->fid));
+		rig->fake.room = -1;
+		expect_cancelled(rig, 1);
+		rig_expect_parts(rig, 2, CONTEXT(1), RIG_WRITTEN);
+		rig_close(rig);
+	}
+}
+
+Test(close, with_two_endpoints_waiting_for_room_keeps_the_other)
+{
+	struct rig *rig = rig_open(NULL);
+	struct fid_ep *first = rig->ep, *second = rig_ep(rig, rig->cq);
+
+	rig->fake.room = 1;
+	accepted(rig_commit(rig, KEY_MHP, CONTEXT(0), 0));
+	rig->ep = second;
+	rig->fake.room = 1;
+	accepted(rig_commit(rig, KEY_MHP, CONTEXT(1), 0));
+	accepted(fi_close(&first->fid));
+	expect_cancelled(rig, 1);
+	rig->fake.room = -1;
+	rig_expect_nothing(rig);
+	expect_posted(rig, "W W R");
+	rig_expect_parts(rig, 2, CONTEXT(1), RIG_WRITTEN);
+	rig_close(rig);
+}
+
+/* Requests that a closed endpoint left behind come back when the core reports them. */
+Test(close, loses_no_requests)
+{
+	struct rig *rig = rig_open(NULL);
+
+	rig->fake.on_close = FAKE_CLOSE_FORGETS;
+	for (int round = 0; round < 400; round++) {
+		size_t first = rig->fake.num_posts;
+
+		for (int i = 0; i < 50; i++)
+			accepted(rig_commit(rig, KEY_MHP, CONTEXT(i), 0));
+		rig_close_ep(rig);
+		expect_cancelled(rig, 50);
+		for (size_t n = first; n < rig->fake.num_posts; n++)
+			fake_report(&rig->fake, n, FI_ECANCELED);
+		rig_expect_nothing(rig);
+		rig->ep = rig_ep(rig, rig->cq);
+	}
+	cr_expect_leq(pmv_to_domain(rig->domain)->ops.used,
+		      50 * pmv_to_domain(rig->domain)->ops.size);
+	rig_close(rig);
+}
+
+/* An application may be told that it is too early, and go on. */
+Test(close, of_a_domain_that_is_busy_leaves_it_usable)
+{
+	struct rig *rig = rig_open(&(struct rig_options){.mr_local = true});
+
+	rig->fake.domain_is_busy = true;
+	refused(fi_close(&rig->domain->fid), FI_EBUSY);
+	rig->fake.domain_is_busy = false;
+	/* The domain itself, the CQ, the endpoint, and the region that flushes read into. */
+	cr_expect_eq(rig->fake.open_objects, 4);
+	accepted(rig_commit(rig, KEY_MHP, CONTEXT(0), 0));
+	rig_expect_parts(rig, 2, CONTEXT(0), RIG_WRITTEN);
+	rig_close(rig);
+}
+
+/* A layer above may do so: struct pmv_zombies. */
+Test(close, lets_later_calls_fail)
+{
+	struct rig *rig = rig_open(NULL);
+	struct fid_ep *ep = rig->ep;
+	char buf[8] = {0};
+
+	rig_close_ep(rig);
+	refused(fi_recv(ep, buf, sizeof(buf), NULL, 0, NULL), FI_ESHUTDOWN);
+	refused(fi_send(ep, buf, sizeof(buf), NULL, 0, NULL), FI_ESHUTDOWN);
+	refused(fi_inject(ep, buf, sizeof(buf), 0), FI_ESHUTDOWN);
+	refused(fi_read(ep, buf, sizeof(buf), NULL, 0, 0, KEY_MHP, NULL), FI_ESHUTDOWN);
+	refused(fi_write(ep, buf, sizeof(buf), NULL, 0, 0, KEY_MHP, NULL), FI_ESHUTDOWN);
+	refused(fi_inject_write(ep, buf, sizeof(buf), 0, 0, KEY_MHP), FI_ESHUTDOWN);
+	rig_expect_nothing(rig);
+	rig_close(rig);
+}

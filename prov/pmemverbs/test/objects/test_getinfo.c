@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * test_getinfo.c -- what is offered, by settings of others and by hints
+ *
+ * The linker puts what is here in front of libfabric's settings and fi_getinfo.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include <criterion/criterion.h>
+
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+
+#include <rdma/fi_ext_pmemverbs.h>
+#include "objects/fabric.h"
+#include "engine/info.h"
+#include "base/log.h"
+#include "base/setting.h"
+#include "rdm/rdm.h"
+
+/* As libfabric.conf has them, of which the environment knows nothing. */
+static const char *provider, *num_msg_eps, *sar_limit;
+static int asked;           /* cores and RxM */
+static uint32_t formats[4]; /* ... and for addresses of which */
+
+int __wrap_fi_param_get(struct fi_provider *prov, const char *name, void *value);
+int __wrap_fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
+		      const struct fi_info *hints, struct fi_info **info);
+
+int __wrap_fi_param_get(struct fi_provider *prov, const char *name, void *value)
+{
+	const struct {
+		const char *name, *value;
+	} all[] = {
+		{"provider", provider},
+		{"ofi_rxm_num_msg_eps", num_msg_eps},
+		{"ofi_rxm_sar_limit", sar_limit},
+	};
+
+	for (size_t i = 0; !prov && i < sizeof(all) / sizeof(all[0]); i++) {
+		if (strcmp(name, all[i].name) || !all[i].value)
+			continue;
+		*(const char **) value = all[i].value;
+		return 0;
+	}
+	return -FI_ENODATA;
+}
+
+int __wrap_fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
+		      const struct fi_info *hints, struct fi_info **info)
+{
+	(void) version, (void) node, (void) service, (void) flags;
+	*info = NULL;
+	formats[asked++ % 4] = hints->addr_format;
+	return -FI_ENODATA;
+}
+
+static struct fi_info *new_hints(const char *name)
+{
+	struct fi_info *hints = fi_allocinfo();
+
+	cr_assert_not_null(hints);
+	if (name)
+		hints->fabric_attr->prov_name = strdup(name);
+	hints->domain_attr->mr_mode = FI_MR_PROV_KEY | FI_MR_VIRT_ADDR | FI_MR_LOCAL;
+	pmv_setting.core = "verbs,tcp";
+	return hints;
+}
+
+/* how_many_are_asked -- cores and RxM, by a getinfo with hints, which are freed */
+static int how_many_are_asked(struct fi_info *hints)
+{
+	struct fi_info *info;
+
+	asked = 0;
+	cr_assert_eq(pmv_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info), -FI_ENODATA);
+	cr_assert_null(info);
+	fi_freeinfo(hints);
+	return asked;
+}
+
+Test(settings, of_libfabric_are_those_that_it_has_itself)
+{
+	static const struct {
+		const char *provider;
+		bool asked_for;
+	} cases[] = {
+		{NULL, false},    {"tcp", false},          {"^pmemverbs", false},
+		{PMV_NAME, true}, {"tcp,pmemverbs", true}, {"pmemverbs;ofi_rxm", true},
+		{"verbs", false},
+	};
+
+	/* What is not what libfabric takes counts for nothing. */
+	unsetenv("FI_PROVIDER");
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		provider = cases[i].provider;
+		cr_expect_eq(how_many_are_asked(new_hints(NULL)) > 0, cases[i].asked_for,
+			     "case %zu", i);
+	}
+	provider = NULL;
+	setenv("FI_PROVIDER", PMV_NAME, 1);
+	cr_expect_eq(how_many_are_asked(new_hints(NULL)), 0);
+}
+
+Test(settings, of_rxm_for_several_connections_are_those_that_it_has_itself)
+{
+	static const struct {
+		const char *num_msg_eps;
+		bool offered;
+	} cases[] = {
+		{NULL, true}, {"1", true},   {"0", true},     {"0x1", true}, {"2", false},
+		{"3", false}, {"-1", false}, {"0x10", false}, {"16", false},
+	};
+
+	unsetenv("FI_OFI_RXM_NUM_MSG_EPS");
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct fi_info *hints = new_hints(PMV_NAME);
+
+		num_msg_eps = cases[i].num_msg_eps;
+		hints->ep_attr->type = FI_EP_RDM;
+		cr_expect_eq(how_many_are_asked(hints), cases[i].offered ? 1 : 0, "case %zu", i);
+	}
+}
+
+Test(settings, of_rxm_that_somebody_has_made_are_left_alone)
+{
+	unsetenv("FI_OFI_RXM_SAR_LIMIT");
+	/* No RDMA device is in question. */
+	pmv_setting.core = "tcp";
+	provider = PMV_NAME;
+	sar_limit = "65536";
+	pmv_rdm_start();
+	cr_expect_null(getenv("FI_OFI_RXM_SAR_LIMIT"));
+	sar_limit = NULL;
+	provider = "pmemverbs,tcp";
+	pmv_rdm_start();
+	cr_expect_null(getenv("FI_OFI_RXM_SAR_LIMIT"));
+	provider = PMV_NAME;
+	pmv_rdm_start();
+	cr_expect_str_eq(getenv("FI_OFI_RXM_SAR_LIMIT"), "24576");
+}
+
+/* Memory of other devices, which the processor can't copy. */
+
+Test(hmem, is_not_served)
+{
+	for (int where = 0; where < 4; where++) {
+		for (int type = 0; type < 3; type++) {
+			static const enum fi_ep_type types[] = {FI_EP_UNSPEC, FI_EP_MSG, FI_EP_RDM};
+			struct fi_info *hints = new_hints(PMV_NAME);
+
+			hints->caps = FI_RMA | (where == 0 ? FI_HMEM : 0);
+			hints->tx_attr->caps = where == 1 ? FI_RMA | FI_HMEM : 0;
+			hints->rx_attr->caps = where == 2 ? FI_RMA | FI_HMEM : 0;
+			hints->ep_attr->type = types[type];
+			cr_expect_eq(how_many_are_asked(hints) > 0, where == 3, "%d %d", where,
+				     type);
+		}
+	}
+}
+
+/* Events of what peers write */
+
+static int how_many_are_asked_for_events(uint64_t caps, enum fi_ep_type type)
+{
+	struct fi_info *hints = new_hints(PMV_NAME);
+
+	hints->caps = caps;
+	hints->ep_attr->type = type;
+	hints->domain_attr->mr_mode = FI_MR_PROV_KEY | FI_MR_VIRT_ADDR | FI_MR_LOCAL;
+	return how_many_are_asked(hints);
+}
+
+Test(rma_event, is_served_where_peers_write_and_the_agent_can_tell)
+{
+	static const struct {
+		uint64_t caps;
+		bool served;
+	} cases[] = {
+		{FI_RMA, true},
+		{FI_ATOMIC, true},
+		{FI_RMA | FI_REMOTE_WRITE, true},
+		{FI_RMA | FI_REMOTE_READ, false},
+		{FI_RMA | FI_WRITE, false},
+		{FI_MSG, false},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		uint64_t caps = cases[i].caps | FI_RMA_EVENT;
+
+		cr_expect_eq(how_many_are_asked_for_events(caps, FI_EP_MSG) > 0, cases[i].served,
+			     "case %zu", i);
+	}
+	cr_expect_eq(how_many_are_asked_for_events(FI_RMA | FI_RMA_EVENT, FI_EP_RDM), 0);
+	pmv_setting.agent = PMV_AGENT_OFF;
+	cr_expect_eq(how_many_are_asked_for_events(FI_RMA | FI_RMA_EVENT, FI_EP_MSG), 0);
+	cr_expect_gt(how_many_are_asked_for_events(FI_RMA, FI_EP_MSG), 0);
+}
+
+/* RxM knows nothing of them. */
+Test(rma_event, is_not_asked_of_rxm)
+{
+	int both = how_many_are_asked_for_events(FI_RMA, FI_EP_UNSPEC);
+	int events = how_many_are_asked_for_events(FI_RMA | FI_RMA_EVENT, FI_EP_UNSPEC);
+
+	cr_expect_eq(events, how_many_are_asked_for_events(FI_RMA, FI_EP_MSG));
+	cr_expect_lt(events, both);
+}
+
+/* hmem_offer -- of a core that can use it, to who has no hints of it */
+static struct fi_info *hmem_offer(void (*take)(struct fi_info *, const struct fi_info *))
+{
+	struct fi_info *info = fi_allocinfo(), *hints = new_hints(NULL);
+
+	cr_assert_not_null(info);
+	info->caps = info->tx_attr->caps = info->rx_attr->caps = FI_MSG | FI_RMA | FI_HMEM;
+	info->domain_attr->mr_mode = FI_MR_PROV_KEY | FI_MR_HMEM;
+	take(info, hints);
+	fi_freeinfo(hints);
+	return info;
+}
+
+Test(hmem, is_not_offered_either)
+{
+	for (int rxm = 0; rxm < 2; rxm++) {
+		struct fi_info *info = hmem_offer(rxm ? pmv_info_from_layer : pmv_info_from_core);
+
+		cr_expect_not((info->caps | info->tx_attr->caps | info->rx_attr->caps) & FI_HMEM);
+		cr_expect_not(info->domain_attr->mr_mode & FI_MR_HMEM);
+		cr_expect(info->caps & FI_PMEM);
+		fi_freeinfo(info);
+	}
+}
+
+/* verbs looks for no address of IPv6 unless it is told to; tcp looks for any. */
+Test(addresses, of_ipv6_are_looked_for_where_there_are_none_of_ipv4)
+{
+	struct fi_info *hints = new_hints(PMV_NAME), *info;
+
+	hints->ep_attr->type = FI_EP_MSG;
+	asked = 0;
+	cr_assert_eq(pmv_getinfo(FI_VERSION(1, 17), "fd00::1", NULL, 0, hints, &info), -FI_ENODATA);
+	cr_assert_eq(asked, 3);
+	cr_expect_eq(formats[0], FI_FORMAT_UNSPEC);
+	cr_expect_eq(formats[1], FI_SOCKADDR_IN6);
+	cr_expect_eq(formats[2], FI_FORMAT_UNSPEC);
+	/* Who asks for a format gets no other. */
+	hints->addr_format = FI_SOCKADDR_IN;
+	asked = 0;
+	cr_assert_eq(pmv_getinfo(FI_VERSION(1, 17), "fd00::1", NULL, 0, hints, &info), -FI_ENODATA);
+	cr_assert_eq(asked, 2);
+	cr_expect_eq(formats[0], FI_SOCKADDR_IN);
+	fi_freeinfo(hints);
+}
