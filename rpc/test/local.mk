@@ -13,7 +13,7 @@ rpc_crowd_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/rpc/lib
 rpc_crowd_LDADD = libpmemrpc.la
 
 noinst_PROGRAMS += rpc_flow
-rpc_flow_SOURCES = %D%/rpc_flow.c
+rpc_flow_SOURCES = %D%/flow_client.c %D%/flow_server.c %D%/rpc_flow.c %D%/rpc_flow.h
 rpc_flow_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/rpc/lib
 rpc_flow_CFLAGS = -pthread $(AM_CFLAGS)
 rpc_flow_LDADD = libpmemrpc.la

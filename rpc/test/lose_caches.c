@@ -6,6 +6,7 @@
  * flushed may have been written back all the same, at any time: with KEEP, in percent, so many
  * are taken for that, by chance.  The others are lost.
  */
+#include <argp.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,14 @@
 #include <unistd.h>
 
 #include "pmem.h"
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#else
+#define PACKAGE_VERSION "(unknown version)"
+#endif
+
+const char *argp_program_version = "lose_caches of pmemverbs " PACKAGE_VERSION;
 
 #define LINE 64U
 /* Of devices there is more; what is behind it must not be flushed (caches.c). */
@@ -63,29 +72,68 @@ static void lose(unsigned char *memory, unsigned char *disk, size_t len, int kee
 	printf("lose_caches: %zu lines lost, %zu kept\n", lost, kept);
 }
 
+struct settings {
+	const char *memory, *disk;
+	bool begin;
+	int keep;
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct settings *settings = state->input;
+	char *end;
+
+	if (key == ARGP_KEY_END && state->arg_num < 3)
+		argp_error(state, "it needs MEMORY, DISK, and KEEP or \"begin\"");
+	if (key != ARGP_KEY_ARG || state->arg_num > 2)
+		return ARGP_ERR_UNKNOWN;
+	if (state->arg_num == 0) {
+		settings->memory = arg;
+	} else if (state->arg_num == 1) {
+		settings->disk = arg;
+	} else if (strcmp(arg, "begin") == 0) {
+		settings->begin = true;
+	} else {
+		settings->keep = (int) strtol(arg, &end, 10);
+		if (end == arg || *end || settings->keep < 0 || settings->keep > 100)
+			argp_error(state, "'%s' is no percentage, and not \"begin\"", arg);
+	}
+	return 0;
+}
+
+static const struct argp argp = {
+	NULL,
+	parse,
+	"MEMORY DISK KEEP\nMEMORY DISK begin",
+	"Lose what a server has not flushed, which has run with libcaches.so: what is in MEMORY "
+	"and "
+	"not on DISK.  KEEP percent of the lines are written back all the same, by chance.  With "
+	"\"begin\", before all: copy MEMORY to DISK.",
+	NULL,
+	NULL,
+	NULL};
+
 int main(int argc, char **argv)
 {
+	struct settings settings = {0};
 	struct rpc_error error;
 	struct rpc_pmem pmem;
 	unsigned char *disk;
 	size_t len = 0;
-	bool begin;
 
-	if (argc != 4)
-		die("usage: lose_caches MEMORY DISK KEEP; before all: lose_caches MEMORY DISK "
-		    "begin");
-	if (rpc_pmem_open(&pmem, argv[1], 0, &error))
+	argp_err_exit_status = 2;
+	argp_parse(&argp, argc, argv, 0, NULL, &settings);
+	if (rpc_pmem_open(&pmem, settings.memory, 0, &error))
 		die(error.text);
-	begin = !strcmp(argv[3], "begin");
-	if (begin)
+	if (settings.begin)
 		len = pmem.memory.len < MAX_LEN ? pmem.memory.len : MAX_LEN;
-	disk = map_disk(argv[2], &len);
+	disk = map_disk(settings.disk, &len);
 	if (!len || len % LINE || len > pmem.memory.len)
 		die("the disk has another length than the memory");
-	if (begin)
+	if (settings.begin)
 		memcpy(disk, pmem.memory.base, len);
 	else
-		lose(pmem.memory.base, disk, len, atoi(argv[3]));
+		lose(pmem.memory.base, disk, len, settings.keep);
 	munmap(disk, len);
 	rpc_pmem_close(&pmem);
 	return EXIT_SUCCESS;

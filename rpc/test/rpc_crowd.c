@@ -6,6 +6,7 @@
  * checks that the reply to call number n is n.  All are connected before the first one calls.  The
  * calls also add to a counter of all clients, which has to be right in the end: for a new store.
  */
+#include <argp.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -15,6 +16,14 @@
 #include <unistd.h>
 
 #include "pmemrpc.h"
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#else
+#define PACKAGE_VERSION "(unknown version)"
+#endif
+
+const char *argp_program_version = "rpc_crowd of pmemverbs " PACKAGE_VERSION;
 
 /* As fi_pmem_rpc.c has them. */
 #define ADD_ALL 2U
@@ -112,31 +121,77 @@ static void check_total(struct pmemrpc_client *client, uint64_t expected)
 		die("calls of different clients have undone one another");
 }
 
+struct settings {
+	const char *host, *port;
+	unsigned long clients, calls;
+};
+
+static unsigned long number(struct argp_state *state, const char *text)
+{
+	char *end;
+	unsigned long value = strtoul(text, &end, 10);
+
+	if (end == text || *text == '-' || *end || !value)
+		argp_error(state, "'%s' is not a number, or out of range", text);
+	return value;
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct settings *settings = state->input;
+
+	if (key == ARGP_KEY_END && state->arg_num < 4)
+		argp_error(state, "it needs HOST, PORT, CLIENTS and CALLS");
+	if (key != ARGP_KEY_ARG || state->arg_num > 3)
+		return ARGP_ERR_UNKNOWN;
+	if (state->arg_num == 0)
+		settings->host = arg;
+	else if (state->arg_num == 1)
+		settings->port = arg;
+	else if (state->arg_num == 2)
+		settings->clients = number(state, arg);
+	else
+		settings->calls = number(state, arg);
+	return 0;
+}
+
+static const struct argp argp = {NULL,
+				 parse,
+				 "HOST PORT CLIENTS CALLS",
+				 "Call fi_pmem_rpc's server from many clients at the same time: so "
+				 "many CLIENTS with so many "
+				 "CALLS each.  The server's store has to be new.",
+				 NULL,
+				 NULL,
+				 NULL};
+
 int main(int argc, char **argv)
 {
-	size_t members = argc == 5 ? strtoul(argv[3], NULL, 10) : 0, done = 0;
-	unsigned long count = argc == 5 ? strtoul(argv[4], NULL, 10) : 0;
-	struct member *crowd = calloc(members + 1, sizeof(*crowd));
+	struct settings settings = {0};
+	struct member *crowd;
+	size_t done = 0;
 
+	argp_err_exit_status = 2;
+	argp_parse(&argp, argc, argv, 0, NULL, &settings);
+	crowd = calloc(settings.clients, sizeof(*crowd));
 	if (!crowd)
 		die("no memory");
-	if (!members || !count)
-		die("usage: rpc_crowd HOST PORT CLIENTS CALLS");
-	for (size_t i = 0; i < members; i++)
-		join(&crowd[i], argv[1], argv[2], i % 2);
-	printf("rpc_crowd: %zu clients are connected\n", members);
-	while (done < members) {
+	for (size_t i = 0; i < settings.clients; i++)
+		join(&crowd[i], settings.host, settings.port, i % 2);
+	printf("rpc_crowd: %lu clients are connected\n", settings.clients);
+	while (done < settings.clients) {
 		done = 0;
-		for (size_t i = 0; i < members; i++)
-			done += (size_t) advance(&crowd[i], count);
+		for (size_t i = 0; i < settings.clients; i++)
+			done += (size_t) advance(&crowd[i], settings.calls);
 		usleep(1000);
 	}
-	check_total(crowd[0].client, members * count);
-	for (size_t i = 0; i < members; i++) {
+	check_total(crowd[0].client, settings.clients * settings.calls);
+	for (size_t i = 0; i < settings.clients; i++) {
 		if (pmemrpc_forget(crowd[i].client, TIMEOUT_MS))
 			die("a client is not forgotten");
 	}
-	printf("rpc_crowd: %zu clients, %lu calls each, each executed once\n", members, count);
+	printf("rpc_crowd: %lu clients, %lu calls each, each executed once\n", settings.clients,
+	       settings.calls);
 	free(crowd);
 	return EXIT_SUCCESS;
 }

@@ -6,12 +6,21 @@
  * does.  Each time the server has to end the connection, and to go on for the others.  In the end
  * it sends more than the server has room for, but good calls: these are executed.
  */
+#include <argp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
 #include "client.h"
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#else
+#define PACKAGE_VERSION "(unknown version)"
+#endif
+
+const char *argp_program_version = "rpc_hostile of pmemverbs " PACKAGE_VERSION;
 
 #define WAIT_MS 60000
 #define FLOOD 64U
@@ -64,9 +73,9 @@ static int die(const char *what)
 	exit(EXIT_FAILURE);
 }
 
-/* strike -- write these bytes, and tell the server that they are so many calls */
-static void strike(struct pmemrpc_client *client, size_t offset, size_t from, size_t len,
-		   uint64_t calls)
+/* write_bytes -- write these bytes, and tell the server that they are so many calls */
+static void write_bytes(struct pmemrpc_client *client, size_t offset, size_t from, size_t len,
+			uint64_t calls)
 {
 	static enum rpc_kind kind = RPC_COMMIT;
 	void *desc = fi_mr_desc(client->mirror_mr);
@@ -89,8 +98,8 @@ static void strike(struct pmemrpc_client *client, size_t offset, size_t from, si
 		die("the write was not posted");
 }
 
-/* throw -- send these bytes of the ring's copy */
-static void throw(struct pmemrpc_client * client, size_t from, size_t len, uint64_t flags)
+/* send_bytes -- send these bytes of the ring's copy */
+static void send_bytes(struct pmemrpc_client *client, size_t from, size_t len, uint64_t flags)
 {
 	static enum rpc_kind kind = RPC_COMMIT;
 	void *desc = fi_mr_desc(client->mirror_mr);
@@ -113,17 +122,17 @@ static void attack_by_message(struct pmemrpc_client *client, enum attack kind)
 	switch (kind) {
 	case WRONG_KEY_SENT:
 	case LATER_SENT:
-		throw(client, from, 64, FI_COMMIT_COMPLETE);
+		send_bytes(client, from, 64, FI_COMMIT_COMPLETE);
 		break;
 	case LONG_SENT:
-		throw(client, 0, cell + 1, FI_COMMIT_COMPLETE);
+		send_bytes(client, 0, cell + 1, FI_COMMIT_COMPLETE);
 		break;
 	case MESSAGE_SENT:
 		memcpy(client->ring.base, &forget, sizeof(forget));
-		throw(client, 0, sizeof(struct rpc_request_message), 0);
+		send_bytes(client, 0, sizeof(struct rpc_request_message), 0);
 		break;
 	default:
-		throw(client, 0, 64, kind == IMMEDIATE_SENT ? FI_REMOTE_CQ_DATA : 0);
+		send_bytes(client, 0, 64, kind == IMMEDIATE_SENT ? FI_REMOTE_CQ_DATA : 0);
 	}
 }
 
@@ -185,16 +194,16 @@ static struct pmemrpc_client *attack(struct pmemrpc_client *client, enum attack 
 			die(error);
 		return other;
 	case BEYOND_RING:
-		strike(client, ring->size - 8, 0, 64, 1);
+		write_bytes(client, ring->size - 8, 0, 64, 1);
 		return NULL;
 	case NO_CALLS:
 	case MANY_CALLS:
 	case MORE_CALLS:
 		rpc_ring_write(ring, place, 1, "", 0);
-		strike(client, place.position % ring->size, place.position % ring->size, 16,
-		       kind == NO_CALLS     ? 0
-		       : kind == MANY_CALLS ? client->window + 1
-					    : 2);
+		write_bytes(client, place.position % ring->size, place.position % ring->size, 16,
+			    kind == NO_CALLS     ? 0
+			    : kind == MANY_CALLS ? client->window + 1
+						 : 2);
 		return NULL;
 	default:
 		break;
@@ -202,7 +211,7 @@ static struct pmemrpc_client *attack(struct pmemrpc_client *client, enum attack 
 	if (kind >= RANDOM_SENT)
 		attack_by_message(client, kind);
 	else
-		strike(client, kind == NOTHING ? 128 : 0, 0, 64, 1);
+		write_bytes(client, kind == NOTHING ? 128 : 0, 0, 64, 1);
 	return NULL;
 }
 
@@ -241,7 +250,7 @@ static void flood(struct pmemrpc_client_attr *attr)
 		client->calls[i].call = &call;
 	client->posted = client->pushed = client->executed + FLOOD;
 	for (uint64_t i = 0; i < FLOOD; i++)
-		throw(client, put_entry(client, copy, i), 16, FI_COMMIT_COMPLETE);
+		send_bytes(client, put_entry(client, copy, i), 16, FI_COMMIT_COMPLETE);
 	while (client->executed < client->posted) {
 		if (rpc_client_poll(client, 100) < 0 || rpc_now_ms() > end)
 			die("a call of a flood is lost");
@@ -260,44 +269,69 @@ static unsigned int executed_before(enum attack kind)
 	return next > NO_CALLS ? next - NO_CALLS : 0;
 }
 
+/* try_attack -- as this kind says; ATTACKS: only look at what the last one has done */
+static void try_attack(struct pmemrpc_client_attr *attr, enum attack kind, uint64_t *last_key)
+{
+	int64_t end = rpc_now_ms() + WAIT_MS;
+	struct pmemrpc_client *client, *other;
+	char error[256];
+	uint64_t key;
+
+	attr->transport = kind >= RANDOM_SENT ? PMEMRPC_SEND : PMEMRPC_WRITE;
+	if (pmemrpc_connect(attr, &client, error, sizeof(error)))
+		die(error);
+	/* Entries that are good are executed, whatever was said of them. */
+	if (client->executed != executed_before(kind))
+		die("the server has executed what is no call, or has not what is one");
+	if (kind == ATTACKS) {
+		pmemrpc_close(client);
+		return;
+	}
+	key = client->ring.key;
+	other = attack(client, kind, *last_key);
+	*last_key = key;
+	while (rpc_client_poll(client, 100) >= 0) {
+		if (rpc_now_ms() > end)
+			die(names[kind]);
+	}
+	if (other)
+		stay_away(client, other);
+	printf("rpc_hostile: %s: %s\n", names[kind], pmemrpc_client_error(client));
+	pmemrpc_close(client);
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct pmemrpc_client_attr *attr = state->input;
+
+	if (key == ARGP_KEY_END && state->arg_num < 2)
+		argp_error(state, "it needs HOST and PORT");
+	if (key != ARGP_KEY_ARG || state->arg_num > 1)
+		return ARGP_ERR_UNKNOWN;
+	if (state->arg_num == 0)
+		attr->node = arg;
+	else
+		attr->service = arg;
+	return 0;
+}
+
+static const struct argp argp = {
+	NULL,        parse,
+	"HOST PORT", "Attack the server of libpmemrpc that listens there: do what no client does.",
+	NULL,        NULL,
+	NULL};
+
 int main(int argc, char **argv)
 {
 	struct pmemrpc_client_attr attr = {.timeout_ms = WAIT_MS};
-	uint8_t id[PMEMRPC_ID_LEN];
-	uint64_t last_key = 0, key;
+	uint64_t last_key = 0;
 
-	if (argc != 3 || getrandom(id, sizeof(id), 0) != sizeof(id))
-		die("usage: rpc_hostile HOST PORT");
-	attr.node = argv[1];
-	attr.service = argv[2];
-	memcpy(attr.id, id, sizeof(id));
-	for (enum attack kind = 0; kind <= ATTACKS; kind++) {
-		struct pmemrpc_client *client, *other;
-		int64_t end = rpc_now_ms() + WAIT_MS;
-		char error[256];
-
-		attr.transport = kind >= RANDOM_SENT ? PMEMRPC_SEND : PMEMRPC_WRITE;
-		if (pmemrpc_connect(&attr, &client, error, sizeof(error)))
-			die(error);
-		/* Entries that are good are executed, whatever was said of them. */
-		if (client->executed != executed_before(kind))
-			die("the server has executed what is no call, or has not what is one");
-		if (kind == ATTACKS) {
-			pmemrpc_close(client);
-			break;
-		}
-		key = client->ring.key;
-		other = attack(client, kind, last_key);
-		last_key = key;
-		while (rpc_client_poll(client, 100) >= 0) {
-			if (rpc_now_ms() > end)
-				die(names[kind]);
-		}
-		if (other)
-			stay_away(client, other);
-		printf("rpc_hostile: %s: %s\n", names[kind], pmemrpc_client_error(client));
-		pmemrpc_close(client);
-	}
+	argp_err_exit_status = 2;
+	argp_parse(&argp, argc, argv, 0, NULL, &attr);
+	if (getrandom(attr.id, sizeof(attr.id), 0) != sizeof(attr.id))
+		die("no random numbers");
+	for (enum attack kind = 0; kind <= ATTACKS; kind++)
+		try_attack(&attr, kind, &last_key);
 	flood(&attr);
 	return EXIT_SUCCESS;
 }
