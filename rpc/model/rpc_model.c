@@ -15,6 +15,12 @@
 
 #include "stage.h"
 
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#else
+#define PACKAGE_VERSION "(unknown version)"
+#endif
+
 /* More are tried by random runs instead. */
 #define MOST_STATES UINT64_C(60000)
 #define MUTANT_STATES UINT64_C(200000)
@@ -470,6 +476,8 @@ static void check_randoms(void)
 
 /* Options */
 
+const char *argp_program_version = "rpc_model of pmemverbs " PACKAGE_VERSION;
+
 static const struct argp_option argp_options[] = {
 	{"scenes", 'c', NULL, 0, "A few calls in each kind of memory, in all orders", 0},
 	{"mutants", 'm', NULL, 0, "Wrong clients, servers and commits, which have to be found out",
@@ -549,6 +557,7 @@ int main(int argc, char **argv)
 
 	/* Mutants make the provider complain. */
 	setenv("FI_LOG_LEVEL", "none", 0);
+	argp_err_exit_status = 2;
 	argp_parse(&argp, argc, argv, 0, NULL, NULL);
 	if (options.scenes)
 		check_scenes();

@@ -28,4 +28,9 @@ lose_caches_SOURCES = %D%/lose_caches.c
 lose_caches_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/rpc/lib
 lose_caches_LDADD = librpc.la
 
-EXTRA_DIST += %D%/rpc-test
+EXTRA_DIST += \
+	%D%/cases/accidents.sh \
+	%D%/cases/calls.sh \
+	%D%/cases/flow.sh \
+	%D%/cases/variants.sh \
+	%D%/rpc-test
