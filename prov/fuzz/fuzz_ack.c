@@ -54,16 +54,18 @@ static struct initiator initiator;
 /* take_acks -- those that the endpoint has taken since the last call: were they the peer's? */
 static void take_acks(void)
 {
-	for (; initiator.next < atomic_load(&initiator.mailbox->next_ack); initiator.next++) {
+	for (; initiator.next < atomic_load(&initiator.mailbox->sender.next_ack);
+	     initiator.next++) {
 		const struct ack *ack = &initiator.acks[initiator.next % PMV_SLOTS];
 
 		cr_assert_eq(ack->number, initiator.next);
-		cr_assert(ack->done > initiator.covered && ack->done <= initiator.mailbox->sent);
+		cr_assert(ack->done > initiator.covered &&
+			  ack->done <= initiator.mailbox->sender.sent);
 		initiator.covered = ack->done;
 		if (ack->fault && initiator.senders[ack->done])
 			initiator.senders[ack->done]->faulted = true;
 	}
-	cr_assert_eq(initiator.covered, initiator.mailbox->acked);
+	cr_assert_eq(initiator.covered, initiator.mailbox->sender.acked);
 }
 
 static struct op *op_of(const void *context)
@@ -78,11 +80,11 @@ static struct op *op_of(const void *context)
 static void see_post(struct fake *fake, const struct fake_post *post, void *arg)
 {
 	const struct pmv_op *own = post->op.context;
-	uint64_t number = initiator.mailbox->sent + 1;
+	uint64_t number = initiator.mailbox->sender.sent + 1;
 
 	(void) fake;
 	(void) arg;
-	if (post->op.key != initiator.mailbox->peer.key ||
+	if (post->op.key != initiator.mailbox->link.peer.key ||
 	    ((const struct pmv_message *) post->op.buf)->number != number)
 		return;
 	cr_assert(number < MOST_MESSAGES);
@@ -94,7 +96,7 @@ static void see_post(struct fake *fake, const struct fake_post *post, void *arg)
 
 static uint8_t *slot_of(uint64_t number)
 {
-	return initiator.mailbox->block + PMV_ACKS_AT + number % PMV_SLOTS * PMV_ACK_SIZE;
+	return initiator.mailbox->link.block + PMV_ACKS_AT + number % PMV_SLOTS * PMV_ACK_SIZE;
 }
 
 enum {
@@ -120,7 +122,7 @@ static void answer(void)
 	if (how & FAULT)
 		ack.fault = (enum pmv_fault) input_16(&initiator.input);
 	if (!(how & WRONG_SEAL))
-		peer_seal(&ack, sizeof(ack), &initiator.mailbox->ack_in);
+		peer_seal(&ack, sizeof(ack), &initiator.mailbox->sender.ack_in);
 	memcpy(slot_of(ack.number), &ack, sizeof(ack));
 	initiator.acks[ack.number % PMV_SLOTS] =
 		(struct ack){how & WRONG_SEAL ? 0 : ack.number, ack.done, ack.fault};
@@ -137,7 +139,7 @@ static void write_block(void)
 	input_copy(&initiator.input, buf, len);
 	for (uint64_t slot = 0; slot < PMV_SLOTS; slot++) {
 		uint8_t *start = slot_of(slot), *end = start + PMV_ACK_SIZE;
-		uint8_t *to = initiator.mailbox->block + at;
+		uint8_t *to = initiator.mailbox->link.block + at;
 
 		memcpy(before, start, PMV_ACK_SIZE);
 		for (size_t i = 0; i < len; i++) {
@@ -161,7 +163,7 @@ static struct op *new_op(void)
 {
 	struct op *op = &initiator.ops[initiator.num_ops++];
 
-	*op = (struct op){.first = initiator.mailbox->sent + 1};
+	*op = (struct op){.first = initiator.mailbox->sender.sent + 1};
 	return op;
 }
 

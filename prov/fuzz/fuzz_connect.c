@@ -184,7 +184,7 @@ static void connected(void)
 	if (!len || stage.connected)
 		return;
 	stage.offer = offer;
-	stage.connected = pmv_to_ep(stage.rig->ep)->mailbox.connected;
+	stage.connected = pmv_to_ep(stage.rig->ep)->mailbox.link.connected;
 }
 
 static void shut_down(void)
@@ -228,10 +228,10 @@ static void accept_request(void)
 	open_ep(info);
 	fi_freeinfo(info);
 	stage.offer = stage.asked;
-	stage.connected = pmv_to_ep(stage.rig->ep)->mailbox.connected;
+	stage.connected = pmv_to_ep(stage.rig->ep)->mailbox.link.connected;
 	stage.requested = false;
 	accepted(pmv_agent_attach(&pmv_to_domain(stage.rig->domain)->agent,
-				  &pmv_to_ep(stage.rig->ep)->mailbox));
+				  &pmv_to_ep(stage.rig->ep)->mailbox.receiver));
 }
 
 /* Operations */

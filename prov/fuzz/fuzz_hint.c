@@ -51,7 +51,7 @@ static void send_hint(struct hearing *hearing)
 {
 	struct pmv_mailbox *to = &hearing->pair->to->mailbox;
 	uint8_t buf[MOST_LEN], how = input_8(&hearing->input);
-	struct pmv_hint hint = {.key = hearing->pair->from->mailbox.peer.key,
+	struct pmv_hint hint = {.key = hearing->pair->from->mailbox.link.peer.key,
 				.ask = !!(how & ASKS)};
 	size_t len = sizeof(hint);
 
@@ -62,15 +62,15 @@ static void send_hint(struct hearing *hearing)
 	if (how & WRONG_SEAL)
 		hint.seal = input_64(&hearing->input);
 	else
-		peer_seal(&hint, sizeof(hint), &to->hint_in);
+		peer_seal(&hint, sizeof(hint), &to->receiver.hint_in);
 	if (how & OTHER_LENGTH)
 		len = input_8(&hearing->input) % MOST_LEN;
 	input_copy(&hearing->input, buf, sizeof(buf));
 	memcpy(buf, &hint, sizeof(hint));
-	if (sendto(ear.fd, buf, len, 0, &hearing->pair->from->mailbox.hint_peer.addr.any,
-		   hearing->pair->from->mailbox.hint_peer.len) == (ssize_t) len)
+	if (sendto(ear.fd, buf, len, 0, &hearing->pair->from->mailbox.link.hint_peer.addr.any,
+		   hearing->pair->from->mailbox.link.hint_peer.len) == (ssize_t) len)
 		hearing->sent++;
-	if (hint.key != hearing->pair->from->mailbox.peer.key || (how & WRONG_SEAL) ||
+	if (hint.key != hearing->pair->from->mailbox.link.peer.key || (how & WRONG_SEAL) ||
 	    len != sizeof(hint))
 		return;
 	hearing->genuine++;
@@ -79,7 +79,7 @@ static void send_hint(struct hearing *hearing)
 
 static void listen_to_all(struct hearing *hearing)
 {
-	struct pmv_look *look = &hearing->pair->to->mailbox.look;
+	struct pmv_look *look = &hearing->pair->to->mailbox.receiver.look;
 	unsigned int vain = look->vain;
 	bool heard = pmv_listen(hearing->agent, hearing->now);
 	unsigned int answers = count_answers();
@@ -133,7 +133,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	hearing.pair = peer.pair;
 	hearing.agent = &peer.pair->to->domain->agent;
 	/* The fuzzer sends to the agent; the agent answers to the ear. */
-	to = &peer.pair->from->mailbox.hint_peer;
+	to = &peer.pair->from->mailbox.link.hint_peer;
 	to->addr.in.sin_port = htons(hearing.agent->hints.port);
 	count_answers();
 	while (hearing.input.left)

@@ -144,12 +144,13 @@ static void see_post(struct fake *fake, const struct fake_post *post, void *arg)
 
 	(void) fake;
 	(void) arg;
-	if (post->op.key != target.pair->to->mailbox.peer.key)
+	if (post->op.key != target.pair->to->mailbox.link.peer.key)
 		return;
 	cr_assert_eq(post->op.len, PMV_ACK_SIZE);
 	memcpy(buf, post->op.buf, sizeof(buf));
-	cr_assert_eq(pmv_ack_decode((uint8_t *) buf, buf[0], &home->ack_in, &ack), PMV_ARRIVED);
-	cr_assert_eq(post->op.addr - target.pair->to->mailbox.peer.addr,
+	cr_assert_eq(pmv_ack_decode((uint8_t *) buf, buf[0], &home->sender.ack_in, &ack),
+		     PMV_ARRIVED);
+	cr_assert_eq(post->op.addr - target.pair->to->mailbox.link.peer.addr,
 		     PMV_ACKS_AT + ack.number % PMV_SLOTS * PMV_ACK_SIZE);
 	/* It comes again if there was no room for it. */
 	cr_assert(ack.number == target.acks || ack.number == target.acks + 1);
@@ -331,9 +332,9 @@ static void send_message(void)
 	for (unsigned int i = 0; i < message->count && i < PMV_MAX_RANGES; i++)
 		peer_translate(&target.peer, &message->ranges[i]);
 	if (!(how & WRONG_SEAL))
-		peer_seal(message, message->len, &to->message_in);
+		peer_seal(message, message->len, &to->receiver.message_in);
 	/* The number that it should have had says where. */
-	memcpy(to->block + (sent - target.sent) % PMV_SLOTS * PMV_MESSAGE_SIZE, message,
+	memcpy(to->link.block + (sent - target.sent) % PMV_SLOTS * PMV_MESSAGE_SIZE, message,
 	       PMV_MESSAGE_SIZE);
 }
 
@@ -346,7 +347,7 @@ static void write_block(void)
 	input_copy(&target.input, buf, len);
 	if (at + len > PMV_BLOCK_SIZE)
 		return;
-	memcpy(target.pair->to->mailbox.block + at, buf, len);
+	memcpy(target.pair->to->mailbox.link.block + at, buf, len);
 	target.spoilt = true;
 }
 
@@ -468,9 +469,9 @@ static void serve_all(void)
 	}
 	while (read_queue())
 		;
-	if (!target.spoilt && !target.pair->to->mailbox.refused)
+	if (!target.spoilt && !target.pair->to->mailbox.receiver.refused)
 		cr_assert_eq(target.acked, target.told);
-	cr_assert(target.pair->to->mailbox.served <= target.told);
+	cr_assert(target.pair->to->mailbox.receiver.served <= target.told);
 	cr_assert(target.notices <= target.notices_wanted);
 }
 

@@ -141,7 +141,7 @@ static void see_ack(struct fake *fake, const struct fake_post *post, void *arg)
 	struct pmv_ack sent;
 
 	(void) fake, (void) arg;
-	if (post->op.key != peer.pair->to->mailbox.peer.key)
+	if (post->op.key != peer.pair->to->mailbox.link.peer.key)
 		return;
 	memcpy(&sent, post->op.buf, sizeof(sent));
 	add_8(&ack, ACK_ANSWER);

@@ -84,10 +84,10 @@ static void connect_ends(struct world *world)
 		introduce(one, other);
 		introduce(other, one);
 		sim_connect(pmv_to_ep(one)->engine.fid, pmv_to_ep(other)->engine.fid);
-		world_sure(
-			pmv_agent_attach(&pmv_to_ep(one)->domain->agent, &pmv_to_ep(one)->mailbox));
+		world_sure(pmv_agent_attach(&pmv_to_ep(one)->domain->agent,
+					    &pmv_to_ep(one)->mailbox.receiver));
 		world_sure(pmv_agent_attach(&pmv_to_ep(other)->domain->agent,
-					    &pmv_to_ep(other)->mailbox));
+					    &pmv_to_ep(other)->mailbox.receiver));
 	}
 }
 
@@ -216,9 +216,9 @@ static size_t pool_len(const struct world *world, const struct pmv_op_pool *pool
 
 static void add_block(struct world *world, struct explore_world *explored, struct fid_ep *ep)
 {
-	const struct pmv_mailbox *link = &pmv_to_ep(ep)->mailbox;
+	const struct pmv_mailbox *mailbox = &pmv_to_ep(ep)->mailbox;
 	/* What arrives and what is sent, messages and acknowledgements. */
-	uint8_t *const blocks[] = {link->block, link->outbox};
+	uint8_t *const blocks[] = {mailbox->link.block, mailbox->link.outbox};
 
 	for (size_t i = 0; i < 2; i++) {
 		if (!is_small(&world->config)) {
@@ -255,7 +255,8 @@ static size_t used_messages(const struct world *world, unsigned int ep)
 	const struct pmv_mailbox *one = &pmv_to_ep(world->home.eps[ep])->mailbox;
 	const struct pmv_mailbox *other = &pmv_to_ep(world->away.eps[ep])->mailbox;
 	size_t most = is_small(&world->config) ? SMALL_MESSAGES : PMV_SLOTS;
-	size_t used = 1 + (one->sent > other->sent ? one->sent : other->sent);
+	size_t used =
+		1 + (one->sender.sent > other->sender.sent ? one->sender.sent : other->sender.sent);
 
 	return used < most ? used : most;
 }
@@ -364,13 +365,13 @@ void world_tell_used(struct world *world, const struct end *end)
 
 	explore_changed(pool->base, pool->used);
 	for (unsigned int i = 0; i < world->config.num_eps; i++) {
-		const struct pmv_mailbox *link = &pmv_to_ep(end->eps[i])->mailbox;
+		const struct pmv_mailbox *mailbox = &pmv_to_ep(end->eps[i])->mailbox;
 		size_t used = used_messages(world, i);
 
-		explore_changed(link->block, used * PMV_MESSAGE_SIZE);
-		explore_changed(link->outbox, used * PMV_MESSAGE_SIZE);
-		explore_changed(link->block + PMV_ACKS_AT, used * PMV_ACK_SIZE);
-		explore_changed(link->outbox + PMV_ACKS_AT, used * PMV_ACK_SIZE);
+		explore_changed(mailbox->link.block, used * PMV_MESSAGE_SIZE);
+		explore_changed(mailbox->link.outbox, used * PMV_MESSAGE_SIZE);
+		explore_changed(mailbox->link.block + PMV_ACKS_AT, used * PMV_ACK_SIZE);
+		explore_changed(mailbox->link.outbox + PMV_ACKS_AT, used * PMV_ACK_SIZE);
 	}
 	if (end == &world->home)
 		return;
@@ -391,10 +392,11 @@ void world_check_room(struct world *world)
 		if (pool->used > pool_len(world, pool))
 			abort();
 		for (unsigned int j = 0; j < world->config.num_eps; j++) {
-			const struct pmv_mailbox *link = &pmv_to_ep(ends[i]->eps[j])->mailbox;
+			const struct pmv_mailbox *mailbox = &pmv_to_ep(ends[i]->eps[j])->mailbox;
 
 			if (is_small(&world->config) &&
-			    (link->sent >= SMALL_MESSAGES || link->acks >= SMALL_MESSAGES))
+			    (mailbox->sender.sent >= SMALL_MESSAGES ||
+			     mailbox->receiver.posted_acks >= SMALL_MESSAGES))
 				abort();
 		}
 	}

@@ -63,18 +63,24 @@ provider_sources = \
 	prov/pmemverbs/agent/inquiry.h \
 	prov/pmemverbs/agent/listen.c \
 	prov/pmemverbs/agent/listen.h \
+	prov/pmemverbs/agent/link.c \
+	prov/pmemverbs/agent/link.h \
 	prov/pmemverbs/agent/look.c \
 	prov/pmemverbs/agent/look.h \
 	prov/pmemverbs/agent/mailbox.c \
 	prov/pmemverbs/agent/mailbox.h \
 	prov/pmemverbs/agent/receive_tracker.c \
 	prov/pmemverbs/agent/receive_tracker.h \
+	prov/pmemverbs/agent/receiver.c \
+	prov/pmemverbs/agent/receiver.h \
 	prov/pmemverbs/agent/region.c \
 	prov/pmemverbs/agent/region.h \
 	prov/pmemverbs/agent/rest.c \
 	prov/pmemverbs/agent/rest.h \
 	prov/pmemverbs/agent/rma_event.c \
 	prov/pmemverbs/agent/rma_event.h \
+	prov/pmemverbs/agent/sender.c \
+	prov/pmemverbs/agent/sender.h \
 	prov/pmemverbs/agent/service.c \
 	prov/pmemverbs/agent/service.h \
 	prov/pmemverbs/agent/thread.c \

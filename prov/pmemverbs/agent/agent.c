@@ -10,7 +10,7 @@
 
 #include <rdma/fi_errno.h>
 
-#include "agent/mailbox.h"
+#include "agent/receiver.h"
 #include "agent/service.h"
 #include "agent/writeback.h"
 #include "progress/queue.h"
@@ -83,43 +83,45 @@ void pmv_agent_destroy(struct pmv_agent *agent)
  * start_if_wanted -- may the peer ask for anything?  It may name regions that are closed by
  * now; and any region where the path reorders writes.  Holds the lock.
  */
-static int start_if_wanted(struct pmv_agent *agent, const struct pmv_mailbox *mailbox)
+static int start_if_wanted(struct pmv_agent *agent, const struct pmv_receiver *receiver)
 {
-	if (!atomic_load(&agent->was_wanted) && !pmv_setting.relaxed && !mailbox->peer.relaxed)
+	if (!atomic_load(&agent->was_wanted) && !pmv_setting.relaxed &&
+	    !receiver->link->peer.relaxed)
 		return 0;
 	return pmv_agent_start(agent);
 }
 
-int pmv_agent_promise(struct pmv_agent *agent, struct pmv_mailbox *mailbox)
+int pmv_agent_promise(struct pmv_agent *agent, struct pmv_receiver *receiver)
 {
 	int ret = 0;
 
 	pthread_mutex_lock(&agent->lock);
 	if (!agent->engine->core->manual_progress)
 		pmv_hint_open(&agent->hints);
-	if (!mailbox->promised && pmv_setting_has_thread()) {
-		ret = start_if_wanted(agent, mailbox);
-		mailbox->promised = !ret;
+	if (!receiver->promised && pmv_setting_has_thread()) {
+		ret = start_if_wanted(agent, receiver);
+		receiver->promised = !ret;
 		agent->promises += !ret;
 	}
 	pthread_mutex_unlock(&agent->lock);
 	return ret;
 }
 
-int pmv_agent_attach(struct pmv_agent *agent, struct pmv_mailbox *mailbox)
+int pmv_agent_attach(struct pmv_agent *agent, struct pmv_receiver *receiver)
 {
 	int ret = 0;
 
 	pthread_mutex_lock(&agent->lock);
-	if (!mailbox->attached && !mailbox->closing && mailbox->block && mailbox->connected) {
-		if (!mailbox->work)
-			mailbox->work = malloc(sizeof(*mailbox->work));
-		ret = mailbox->work ? start_if_wanted(agent, mailbox) : -FI_ENOMEM;
+	if (!receiver->attached && !receiver->closing && receiver->link->block &&
+	    receiver->link->connected) {
+		if (!receiver->work)
+			receiver->work = malloc(sizeof(*receiver->work));
+		ret = receiver->work ? start_if_wanted(agent, receiver) : -FI_ENOMEM;
 		if (!ret) {
-			mailbox->attached = true;
-			pmv_look_add(&agent->looks, mailbox);
+			receiver->attached = true;
+			pmv_look_add(&agent->looks, receiver);
 			/* The peer answers with a hint, if hints arrive. */
-			pmv_mailbox_hint(mailbox, true);
+			pmv_link_hint(receiver->link, true);
 		}
 	}
 	pthread_mutex_unlock(&agent->lock);
@@ -127,31 +129,31 @@ int pmv_agent_attach(struct pmv_agent *agent, struct pmv_mailbox *mailbox)
 	return ret;
 }
 
-void pmv_agent_detach(struct pmv_agent *agent, struct pmv_mailbox *mailbox, bool closing)
+void pmv_agent_detach(struct pmv_agent *agent, struct pmv_receiver *receiver, bool closing)
 {
 	pthread_mutex_lock(&agent->lock);
-	if (mailbox->attached)
-		pmv_look_remove(&agent->looks, mailbox);
-	mailbox->attached = false;
-	mailbox->closing = closing;
+	if (receiver->attached)
+		pmv_look_remove(&agent->looks, receiver);
+	receiver->attached = false;
+	receiver->closing = closing;
 	pthread_mutex_unlock(&agent->lock);
 }
 
-void pmv_agent_forget(struct pmv_agent *agent, struct pmv_mailbox *mailbox)
+void pmv_agent_forget(struct pmv_agent *agent, struct pmv_receiver *receiver)
 {
 	pthread_mutex_lock(&agent->lock);
 	for (unsigned int i = 0; i < agent->batch->count; i++) {
-		if (agent->batch->works[i].mailbox == mailbox)
-			agent->batch->works[i].mailbox = NULL;
+		if (agent->batch->works[i].receiver == receiver)
+			agent->batch->works[i].receiver = NULL;
 	}
-	if (mailbox->working)
-		pmv_work_free(mailbox->work);
-	mailbox->working = false;
-	free(mailbox->work);
-	mailbox->work = NULL;
-	if (mailbox->promised)
+	if (receiver->working)
+		pmv_work_free(receiver->work);
+	receiver->working = false;
+	free(receiver->work);
+	receiver->work = NULL;
+	if (receiver->promised)
 		agent->promises--;
-	mailbox->promised = false;
+	receiver->promised = false;
 	pthread_mutex_unlock(&agent->lock);
 }
 

@@ -28,7 +28,7 @@
 #include "engine/engine.h"
 
 struct pmv_batch;
-struct pmv_mailbox;
+struct pmv_receiver;
 struct pmv_queue;
 
 /* What it has done since the domain was opened, for whoever asks. */
@@ -79,13 +79,13 @@ int pmv_agent_init(struct pmv_agent *agent, const struct pmv_engine *engine);
 void pmv_agent_destroy(struct pmv_agent *agent);
 
 /* pmv_agent_promise -- the endpoint is about to tell its peer that there is an agent */
-int pmv_agent_promise(struct pmv_agent *agent, struct pmv_mailbox *mailbox);
+int pmv_agent_promise(struct pmv_agent *agent, struct pmv_receiver *receiver);
 
 /* pmv_agent_attach -- serve a mailbox until it is detached, unless it is being closed */
-int pmv_agent_attach(struct pmv_agent *agent, struct pmv_mailbox *mailbox);
-void pmv_agent_detach(struct pmv_agent *agent, struct pmv_mailbox *mailbox, bool closing);
+int pmv_agent_attach(struct pmv_agent *agent, struct pmv_receiver *receiver);
+void pmv_agent_detach(struct pmv_agent *agent, struct pmv_receiver *receiver, bool closing);
 /* pmv_agent_forget -- its endpoint is closed: drop everything that refers to the mailbox */
-void pmv_agent_forget(struct pmv_agent *agent, struct pmv_mailbox *mailbox);
+void pmv_agent_forget(struct pmv_agent *agent, struct pmv_receiver *receiver);
 /* pmv_agent_leave -- wait until the thread does not use a queue, which has no endpoints now */
 void pmv_agent_leave(struct pmv_agent *agent, struct pmv_queue *queue);
 

@@ -3,7 +3,7 @@
 #include "agent/listen.h"
 
 #include "agent/agent.h"
-#include "agent/mailbox.h"
+#include "agent/receiver.h"
 
 /* So many are read in one go. */
 #define AT_ONCE 64
@@ -11,13 +11,13 @@
 /* heed -- look into the mailbox that a hint names; false: it is forged, or late, or repeated */
 static bool heed(struct pmv_agent *agent, const struct pmv_hint *hint, int64_t now)
 {
-	struct pmv_mailbox *mailbox = pmv_look_find(&agent->looks, hint->key);
+	struct pmv_receiver *receiver = pmv_look_find(&agent->looks, hint->key);
 
-	if (!mailbox || !pmv_hint_is_genuine(hint, &mailbox->hint_in) ||
-	    !pmv_look_hinted(&agent->looks, mailbox, hint->ask, now))
+	if (!receiver || !pmv_hint_is_genuine(hint, &receiver->hint_in) ||
+	    !pmv_look_hinted(&agent->looks, receiver, hint->ask, now))
 		return false;
 	if (hint->ask)
-		pmv_mailbox_hint(mailbox, false);
+		pmv_link_hint(receiver->link, false);
 	return true;
 }
 
@@ -41,14 +41,14 @@ bool pmv_listen(struct pmv_agent *agent, int64_t now)
 
 void pmv_listen_ask(struct pmv_agent *agent)
 {
-	struct pmv_mailbox *mailbox;
+	struct pmv_receiver *receiver;
 
 	/* Those whose hints have not come are warm. */
-	TAILQ_FOREACH(mailbox, &agent->looks.warm, next)
+	TAILQ_FOREACH(receiver, &agent->looks.warm, next)
 	{
-		if (mailbox->look.hinted)
+		if (receiver->look.hinted)
 			continue;
-		pmv_mailbox_hint(mailbox, true);
-		pmv_look_asked(&agent->looks, mailbox);
+		pmv_link_hint(receiver->link, true);
+		pmv_look_asked(&agent->looks, receiver);
 	}
 }

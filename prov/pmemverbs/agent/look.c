@@ -4,13 +4,13 @@
 
 #include <rdma/fi_domain.h>
 
-#include "agent/mailbox.h"
+#include "agent/receiver.h"
 
 #define LEAST_WINDOW_NS 50000
 #define LONGEST_WINDOW_NS 5000000
 /*
  * A hint may overtake its request by this much: the data before the request take time.  The
- * sender waits about twice as long for every further hint, up to a bound (mailbox.c).
+ * sender waits about twice as long for every further hint, up to a bound (sender.c).
  */
 #define EXPECT_NS 10000000
 #define LONGEST_EXPECT_NS 200000000
@@ -34,13 +34,13 @@ void pmv_look_bound(struct pmv_looks *looks, int64_t ns)
 }
 
 /* warm_up -- look into it until then, at least */
-static void warm_up(struct pmv_looks *looks, struct pmv_mailbox *mailbox, int64_t until_ns)
+static void warm_up(struct pmv_looks *looks, struct pmv_receiver *receiver, int64_t until_ns)
 {
-	struct pmv_look *look = &mailbox->look;
+	struct pmv_look *look = &receiver->look;
 
 	if (look->cold) {
-		TAILQ_REMOVE(&looks->cold, mailbox, next);
-		TAILQ_INSERT_HEAD(&looks->warm, mailbox, next);
+		TAILQ_REMOVE(&looks->cold, receiver, next);
+		TAILQ_INSERT_HEAD(&looks->warm, receiver, next);
 	}
 	look->cold = false;
 	if (until_ns > look->until_ns)
@@ -49,33 +49,33 @@ static void warm_up(struct pmv_looks *looks, struct pmv_mailbox *mailbox, int64_
 		atomic_store(&looks->until_ns, until_ns);
 }
 
-static void set_hinted(struct pmv_looks *looks, struct pmv_mailbox *mailbox, bool hinted)
+static void set_hinted(struct pmv_looks *looks, struct pmv_receiver *receiver, bool hinted)
 {
-	if (mailbox->look.hinted && !hinted)
+	if (receiver->look.hinted && !hinted)
 		looks->unhinted++;
-	else if (!mailbox->look.hinted && hinted)
+	else if (!receiver->look.hinted && hinted)
 		looks->unhinted--;
-	mailbox->look.hinted = hinted;
+	receiver->look.hinted = hinted;
 }
 
-void pmv_look_add(struct pmv_looks *looks, struct pmv_mailbox *mailbox)
+void pmv_look_add(struct pmv_looks *looks, struct pmv_receiver *receiver)
 {
-	mailbox->look = (struct pmv_look){
+	receiver->look = (struct pmv_look){
 		.window_ns = LEAST_WINDOW_NS,
 		/* A peer that listens to no hints can't answer, but sends them. */
-		.hinted = pmv_mailbox_listens(mailbox) && !mailbox->peer.port,
+		.hinted = pmv_link_listens(receiver->link) && !receiver->link->peer.port,
 	};
-	looks->unhinted += !mailbox->look.hinted;
-	TAILQ_INSERT_HEAD(&looks->warm, mailbox, next);
+	looks->unhinted += !receiver->look.hinted;
+	TAILQ_INSERT_HEAD(&looks->warm, receiver, next);
 }
 
-void pmv_look_remove(struct pmv_looks *looks, struct pmv_mailbox *mailbox)
+void pmv_look_remove(struct pmv_looks *looks, struct pmv_receiver *receiver)
 {
-	set_hinted(looks, mailbox, true);
-	if (mailbox->look.cold)
-		TAILQ_REMOVE(&looks->cold, mailbox, next);
+	set_hinted(looks, receiver, true);
+	if (receiver->look.cold)
+		TAILQ_REMOVE(&looks->cold, receiver, next);
 	else
-		TAILQ_REMOVE(&looks->warm, mailbox, next);
+		TAILQ_REMOVE(&looks->warm, receiver, next);
 }
 
 /* adapt -- the window to the time between the last request and this one */
@@ -91,20 +91,20 @@ static void adapt(const struct pmv_looks *looks, struct pmv_look *look, int64_t 
 		look->window_ns = LEAST_WINDOW_NS;
 }
 
-void pmv_look_served(struct pmv_looks *looks, struct pmv_mailbox *mailbox, int64_t now)
+void pmv_look_served(struct pmv_looks *looks, struct pmv_receiver *receiver, int64_t now)
 {
-	struct pmv_look *look = &mailbox->look;
+	struct pmv_look *look = &receiver->look;
 
 	adapt(looks, look, now - look->served_ns);
 	look->served_ns = now;
 	look->expect_ns = look->waits_ns = 0;
 	look->vain = 0;
-	warm_up(looks, mailbox, now + look->window_ns);
+	warm_up(looks, receiver, now + look->window_ns);
 }
 
-void pmv_look_promised(struct pmv_looks *looks, struct pmv_mailbox *mailbox, int64_t now)
+void pmv_look_promised(struct pmv_looks *looks, struct pmv_receiver *receiver, int64_t now)
 {
-	warm_up(looks, mailbox, now + mailbox->look.window_ns);
+	warm_up(looks, receiver, now + receiver->look.window_ns);
 }
 
 /* expect -- a request until the next hint, at least */
@@ -120,9 +120,9 @@ static void expect(struct pmv_look *look, int64_t now)
 							  : ns);
 }
 
-bool pmv_look_hinted(struct pmv_looks *looks, struct pmv_mailbox *mailbox, bool asks, int64_t now)
+bool pmv_look_hinted(struct pmv_looks *looks, struct pmv_receiver *receiver, bool asks, int64_t now)
 {
-	struct pmv_look *look = &mailbox->look;
+	struct pmv_look *look = &receiver->look;
 	int64_t forgiven = (now - look->vain_ns) / FORGIVE_NS;
 
 	look->vain -= forgiven < look->vain ? (unsigned int) forgiven : look->vain;
@@ -130,81 +130,81 @@ bool pmv_look_hinted(struct pmv_looks *looks, struct pmv_mailbox *mailbox, bool 
 		return false;
 	look->vain++;
 	look->vain_ns = now;
-	set_hinted(looks, mailbox, true);
+	set_hinted(looks, receiver, true);
 	if (asks)
 		return true;
 	expect(look, now);
-	warm_up(looks, mailbox, now + LEAST_WINDOW_NS);
+	warm_up(looks, receiver, now + LEAST_WINDOW_NS);
 	return true;
 }
 
-void pmv_look_asked(struct pmv_looks *looks, struct pmv_mailbox *mailbox)
+void pmv_look_asked(struct pmv_looks *looks, struct pmv_receiver *receiver)
 {
-	if (pmv_mailbox_listens(mailbox) && mailbox->hint_peer.len &&
-	    ++mailbox->look.asks >= MOST_ASKS && !mailbox->look.served_ns)
-		set_hinted(looks, mailbox, true);
+	if (pmv_link_listens(receiver->link) && receiver->link->hint_peer.len &&
+	    ++receiver->look.asks >= MOST_ASKS && !receiver->look.served_ns)
+		set_hinted(looks, receiver, true);
 }
 
 /* is_unfinished -- something of it is under way, and goes on in the next rounds */
-static bool is_unfinished(const struct pmv_mailbox *mailbox)
+static bool is_unfinished(const struct pmv_receiver *receiver)
 {
-	return mailbox->working || mailbox->num_owed || (mailbox->refused && !mailbox->ended);
+	return receiver->working || receiver->num_queued || (receiver->refused && !receiver->ended);
 }
 
 void pmv_look_cool(struct pmv_looks *looks, int64_t now)
 {
-	struct pmv_mailbox *mailbox, *after;
+	struct pmv_receiver *receiver, *after;
 
 	looks->unfinished = looks->expecting = false;
-	for (mailbox = TAILQ_FIRST(&looks->warm); mailbox; mailbox = after) {
-		after = TAILQ_NEXT(mailbox, next);
-		looks->unfinished |= is_unfinished(mailbox);
-		looks->expecting |= now < mailbox->look.expect_ns;
+	for (receiver = TAILQ_FIRST(&looks->warm); receiver; receiver = after) {
+		after = TAILQ_NEXT(receiver, next);
+		looks->unfinished |= is_unfinished(receiver);
+		looks->expecting |= now < receiver->look.expect_ns;
 		/*
 		 * Where data are moved in calls no hints are sent, and only the queues of warm
 		 * mailboxes are called.  Reading the queue kicks the agent, but sends no hint.
 		 */
-		if (!mailbox->look.hinted || now < mailbox->look.until_ns ||
-		    now < mailbox->look.expect_ns || is_unfinished(mailbox) ||
-		    mailbox->lacks_room || mailbox->events.owes)
+		if (!receiver->look.hinted || now < receiver->look.until_ns ||
+		    now < receiver->look.expect_ns || is_unfinished(receiver) ||
+		    receiver->lacks_room || receiver->events.owes)
 			continue;
-		mailbox->look.cold = true;
-		TAILQ_REMOVE(&looks->warm, mailbox, next);
-		TAILQ_INSERT_TAIL(&looks->cold, mailbox, next);
+		receiver->look.cold = true;
+		TAILQ_REMOVE(&looks->warm, receiver, next);
+		TAILQ_INSERT_TAIL(&looks->cold, receiver, next);
 	}
 }
 
 void pmv_look_everywhere(struct pmv_looks *looks, int64_t now)
 {
-	struct pmv_mailbox *mailbox, *after;
+	struct pmv_receiver *receiver, *after;
 	struct pmv_message message;
 
-	for (mailbox = TAILQ_FIRST(&looks->cold); mailbox; mailbox = after) {
-		after = TAILQ_NEXT(mailbox, next);
+	for (receiver = TAILQ_FIRST(&looks->cold); receiver; receiver = after) {
+		after = TAILQ_NEXT(receiver, next);
 		/* Anybody can write something there that looks like one. */
-		if (!pmv_mailbox_has_message(mailbox) ||
-		    pmv_mailbox_look(mailbox, &message) == PMV_NOT_YET)
+		if (!pmv_receiver_has_message(receiver) ||
+		    pmv_receiver_look(receiver, &message) == PMV_NOT_YET)
 			continue;
-		set_hinted(looks, mailbox, false);
-		warm_up(looks, mailbox, now + LEAST_WINDOW_NS);
+		set_hinted(looks, receiver, false);
+		warm_up(looks, receiver, now + LEAST_WINDOW_NS);
 	}
 }
 
-static struct pmv_mailbox *find(const struct pmv_mailbox_list *list, uint32_t key)
+static struct pmv_receiver *find(const struct pmv_receiver_list *list, uint32_t key)
 {
-	struct pmv_mailbox *mailbox;
+	struct pmv_receiver *receiver;
 
-	TAILQ_FOREACH(mailbox, list, next)
+	TAILQ_FOREACH(receiver, list, next)
 	{
-		if ((uint32_t) fi_mr_key(mailbox->mr) == key)
-			return mailbox;
+		if ((uint32_t) fi_mr_key(receiver->link->mr) == key)
+			return receiver;
 	}
 	return NULL;
 }
 
-struct pmv_mailbox *pmv_look_find(const struct pmv_looks *looks, uint32_t key)
+struct pmv_receiver *pmv_look_find(const struct pmv_looks *looks, uint32_t key)
 {
-	struct pmv_mailbox *mailbox = find(&looks->cold, key);
+	struct pmv_receiver *receiver = find(&looks->cold, key);
 
-	return mailbox ? mailbox : find(&looks->warm, key);
+	return receiver ? receiver : find(&looks->warm, key);
 }

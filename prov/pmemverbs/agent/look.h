@@ -23,19 +23,19 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-struct pmv_mailbox;
+struct pmv_receiver;
 
-TAILQ_HEAD(pmv_mailbox_list, pmv_mailbox);
+TAILQ_HEAD(pmv_receiver_list, pmv_receiver);
 
 /* Of an agent. */
 struct pmv_looks {
-	struct pmv_mailbox_list warm; /* looked into in every round */
-	struct pmv_mailbox_list cold; /* after a hint only, and now and then */
-	atomic_uint unhinted;         /* mailboxes whose peers' hints have not come */
-	bool unfinished;              /* something goes on in the next rounds */
-	bool expecting;               /* a request may still come behind its hint */
-	int64_t bound_ns;             /* no window is longer */
-	atomic_int_fast64_t until_ns; /* the end of the last window */
+	struct pmv_receiver_list warm; /* looked into in every round */
+	struct pmv_receiver_list cold; /* after a hint only, and now and then */
+	atomic_uint unhinted;          /* mailboxes whose peers' hints have not come */
+	bool unfinished;               /* something goes on in the next rounds */
+	bool expecting;                /* a request may still come behind its hint */
+	int64_t bound_ns;              /* no window is longer */
+	atomic_int_fast64_t until_ns;  /* the end of the last window */
 };
 
 /* Of a mailbox. */
@@ -58,8 +58,8 @@ void pmv_look_init(struct pmv_looks *looks);
 void pmv_look_bound(struct pmv_looks *looks, int64_t ns);
 
 /* pmv_look_add, pmv_look_remove -- a mailbox that is served from now on, or no more */
-void pmv_look_add(struct pmv_looks *looks, struct pmv_mailbox *mailbox);
-void pmv_look_remove(struct pmv_looks *looks, struct pmv_mailbox *mailbox);
+void pmv_look_add(struct pmv_looks *looks, struct pmv_receiver *receiver);
+void pmv_look_remove(struct pmv_looks *looks, struct pmv_receiver *receiver);
 
 static inline bool pmv_look_any(const struct pmv_looks *looks)
 {
@@ -70,21 +70,22 @@ static inline bool pmv_look_any(const struct pmv_looks *looks)
  * pmv_look_served -- a request was taken from it
  * pmv_look_promised -- its peer was told that the agent looks for more
  */
-void pmv_look_promised(struct pmv_looks *looks, struct pmv_mailbox *mailbox, int64_t now);
-void pmv_look_served(struct pmv_looks *looks, struct pmv_mailbox *mailbox, int64_t now);
+void pmv_look_promised(struct pmv_looks *looks, struct pmv_receiver *receiver, int64_t now);
+void pmv_look_served(struct pmv_looks *looks, struct pmv_receiver *receiver, int64_t now);
 
 /*
  * pmv_look_hinted -- its peer has sent a hint: the request may still be on its way, behind
  * the data that it is for.  asks: there is none, the hint only asks for one.  False: there were
  * many in a short time, and no request.
  */
-bool pmv_look_hinted(struct pmv_looks *looks, struct pmv_mailbox *mailbox, bool asks, int64_t now);
+bool pmv_look_hinted(struct pmv_looks *looks, struct pmv_receiver *receiver, bool asks,
+		     int64_t now);
 
 /*
  * pmv_look_asked -- the peer was asked for a hint.  If it has never sent a request it may
  * have nobody who could answer, and is trusted in the end.
  */
-void pmv_look_asked(struct pmv_looks *looks, struct pmv_mailbox *mailbox);
+void pmv_look_asked(struct pmv_looks *looks, struct pmv_receiver *receiver);
 
 /* pmv_look_cool -- look no more into the mailboxes whose windows are over */
 void pmv_look_cool(struct pmv_looks *looks, int64_t now);
@@ -93,6 +94,6 @@ void pmv_look_cool(struct pmv_looks *looks, int64_t now);
 void pmv_look_everywhere(struct pmv_looks *looks, int64_t now);
 
 /* pmv_look_find -- the mailbox with this key of its block, or NULL */
-struct pmv_mailbox *pmv_look_find(const struct pmv_looks *looks, uint32_t key);
+struct pmv_receiver *pmv_look_find(const struct pmv_looks *looks, uint32_t key);
 
 #endif /* PMV_LOOK_H */

@@ -6,7 +6,7 @@
 
 #include <rdma/fi_errno.h>
 
-#include "agent/mailbox.h"
+#include "agent/receiver.h"
 #include "agent/region.h"
 #include "progress/count.h"
 #include "progress/op.h"
@@ -117,10 +117,10 @@ static void owe(struct pmv_rma_events *events, enum pmv_rma_event event, bool ok
 	pmv_rma_event_pay(events);
 }
 
-void pmv_rma_event_tell(struct pmv_mailbox *mailbox, struct pmv_regions *regions,
+void pmv_rma_event_tell(struct pmv_receiver *receiver, struct pmv_regions *regions,
 			const struct pmv_message *request, enum pmv_fault fault)
 {
-	struct pmv_rma_events *events = &mailbox->events;
+	struct pmv_rma_events *events = &receiver->events;
 	bool ok = !fault;
 
 	/* With any other fault than the medium's the peer has asked for what can't be. */

@@ -18,7 +18,7 @@
 #include "agent/wire.h"
 
 struct pmv_count;
-struct pmv_mailbox;
+struct pmv_receiver;
 struct pmv_queue;
 struct pmv_regions;
 
@@ -40,7 +40,7 @@ struct pmv_rma_events {
 };
 
 /* pmv_rma_event_tell -- a request was served; all of it is durable, unless there is a fault */
-void pmv_rma_event_tell(struct pmv_mailbox *mailbox, struct pmv_regions *regions,
+void pmv_rma_event_tell(struct pmv_receiver *receiver, struct pmv_regions *regions,
 			const struct pmv_message *request, enum pmv_fault fault);
 
 /*

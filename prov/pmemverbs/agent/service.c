@@ -8,7 +8,7 @@
 #include <rdma/fi_errno.h>
 
 #include "agent/agent.h"
-#include "agent/mailbox.h"
+#include "agent/receiver.h"
 #include "agent/receive_tracker.h"
 #include "agent/writeback.h"
 #include "base/clock.h"
@@ -30,21 +30,21 @@ static void pin(struct pmv_agent *agent, struct pmv_queue *queue)
 	TAILQ_INSERT_HEAD(&agent->pinned, queue, next_pinned);
 }
 
-static void pin_both(struct pmv_agent *agent, const struct pmv_mailbox *mailbox)
+static void pin_both(struct pmv_agent *agent, const struct pmv_receiver *receiver)
 {
-	pin(agent, mailbox->owner->tx_queue);
-	pin(agent, mailbox->owner->rx_queue);
+	pin(agent, receiver->link->owner->tx_queue);
+	pin(agent, receiver->link->owner->rx_queue);
 }
 
 void pmv_service_pin(struct pmv_agent *agent, bool all)
 {
-	struct pmv_mailbox *mailbox;
+	struct pmv_receiver *receiver;
 
 	pthread_mutex_lock(&agent->lock);
-	TAILQ_FOREACH(mailbox, &agent->looks.warm, next)
+	TAILQ_FOREACH(receiver, &agent->looks.warm, next)
 	{
-		if (all || mailbox->starved || (mailbox->refused && !mailbox->ended))
-			pin_both(agent, mailbox);
+		if (all || receiver->starved || (receiver->refused && !receiver->ended))
+			pin_both(agent, receiver);
 	}
 	pthread_mutex_unlock(&agent->lock);
 }
@@ -77,27 +77,27 @@ static void call_cores(struct pmv_agent *agent)
 /* Taking requests */
 
 /* has_room -- for a notice; without room the request waits for the application */
-static bool has_room(const struct pmv_mailbox *mailbox)
+static bool has_room(const struct pmv_receiver *receiver)
 {
-	return !mailbox->notice_queue || pmv_queue_has_room(mailbox->notice_queue);
+	return !receiver->notice_queue || pmv_queue_has_room(receiver->notice_queue);
 }
 
 /* is_open -- acknowledgements owed come first: that limits what one peer may ask for */
-static bool is_open(const struct pmv_mailbox *mailbox)
+static bool is_open(const struct pmv_receiver *receiver)
 {
-	return !mailbox->num_owed && !mailbox->working && !mailbox->refused;
+	return !receiver->num_queued && !receiver->working && !receiver->refused;
 }
 
 bool pmv_service_waits(const struct pmv_agent *agent)
 {
-	const struct pmv_mailbox *mailbox;
+	const struct pmv_receiver *receiver;
 	struct pmv_message message;
 
-	TAILQ_FOREACH(mailbox, &agent->looks.warm, next)
+	TAILQ_FOREACH(receiver, &agent->looks.warm, next)
 	{
-		if (mailbox->working || pmv_rma_event_waits(&mailbox->events) ||
-		    (is_open(mailbox) && pmv_mailbox_look(mailbox, &message) != PMV_NOT_YET &&
-		     (!mailbox->lacks_room || has_room(mailbox))))
+		if (receiver->working || pmv_rma_event_waits(&receiver->events) ||
+		    (is_open(receiver) && pmv_receiver_look(receiver, &message) != PMV_NOT_YET &&
+		     (!receiver->lacks_room || has_room(receiver))))
 			return true;
 	}
 	return false;
@@ -105,12 +105,12 @@ bool pmv_service_waits(const struct pmv_agent *agent)
 
 bool pmv_service_glance(const struct pmv_agent *agent)
 {
-	const struct pmv_mailbox *mailbox;
+	const struct pmv_receiver *receiver;
 
-	TAILQ_FOREACH(mailbox, &agent->looks.warm, next)
+	TAILQ_FOREACH(receiver, &agent->looks.warm, next)
 	{
-		if (is_open(mailbox) ? pmv_mailbox_has_message(mailbox)
-				     : mailbox->num_owed || mailbox->working)
+		if (is_open(receiver) ? pmv_receiver_has_message(receiver)
+				      : receiver->num_queued || receiver->working)
 			return true;
 	}
 	return false;
@@ -142,24 +142,25 @@ static void name_ranges(struct pmv_agent *agent, struct pmv_work *work)
 }
 
 /* take_message -- one request; false: there is none, or none after it */
-static bool take_message(struct pmv_agent *agent, struct pmv_mailbox *mailbox,
+static bool take_message(struct pmv_agent *agent, struct pmv_receiver *receiver,
 			 struct pmv_slice *slice)
 {
 	struct pmv_work *work = &agent->batch->works[agent->batch->count];
-	enum pmv_arrival arrival = pmv_mailbox_look(mailbox, &work->request);
+	enum pmv_arrival arrival = pmv_receiver_look(receiver, &work->request);
 	enum pmv_fault fault = PMV_FAULT_NONE;
 
 	if (arrival == PMV_NOT_YET)
 		return false;
 	/* Reading the queue wakes the thread. */
-	mailbox->lacks_room = arrival == PMV_ARRIVED && work->request.notify && !has_room(mailbox);
-	if (mailbox->lacks_room)
+	receiver->lacks_room =
+		arrival == PMV_ARRIVED && work->request.notify && !has_room(receiver);
+	if (receiver->lacks_room)
 		return false;
-	mailbox->served++;
-	pmv_look_served(&agent->looks, mailbox, pmv_clock_ns());
+	receiver->served++;
+	pmv_look_served(&agent->looks, receiver, pmv_clock_ns());
 	agent->batch->count++;
-	pmv_work_begin(work, mailbox);
-	work->faulted = mailbox->faulted;
+	pmv_work_begin(work, receiver);
+	work->faulted = receiver->faulted;
 	if (arrival == PMV_MALFORMED) {
 		work->malformed = true;
 		work->fault = PMV_FAULT_MESSAGE;
@@ -168,7 +169,7 @@ static bool take_message(struct pmv_agent *agent, struct pmv_mailbox *mailbox,
 	/* First, as there is always room for them: who asks does not name them again. */
 	name_ranges(agent, work);
 	if (work->request.messages)
-		fault = pmv_receive_tracker_serve(mailbox->receives, &agent->regions,
+		fault = pmv_receive_tracker_serve(receiver->receives, &agent->regions,
 						  work->request.data, work);
 	if (!work->fault)
 		work->fault = fault;
@@ -181,29 +182,29 @@ static bool take_message(struct pmv_agent *agent, struct pmv_mailbox *mailbox,
  * collect -- at most a quarter of the batch from one peer, and little more than one slice:
  * all of its requests in a round but the last one end in it
  */
-static void collect(struct pmv_agent *agent, struct pmv_mailbox *mailbox, struct pmv_slice slice)
+static void collect(struct pmv_agent *agent, struct pmv_receiver *receiver, struct pmv_slice slice)
 {
 	unsigned int most = agent->batch->count + PMV_BATCH_WORKS / 4;
 
 	if (most > PMV_BATCH_WORKS)
 		most = PMV_BATCH_WORKS;
 	while (agent->batch->count < most && slice.lines && slice.pages &&
-	       take_message(agent, mailbox, &slice))
+	       take_message(agent, receiver, &slice))
 		;
 }
 
 /* take_up -- continue the request that the last round did not finish */
-static void take_up(struct pmv_batch *batch, struct pmv_mailbox *mailbox)
+static void take_up(struct pmv_batch *batch, struct pmv_receiver *receiver)
 {
 	struct pmv_work *work;
 
 	if (batch->count == PMV_BATCH_WORKS)
 		return;
 	work = &batch->works[batch->count++];
-	*work = *mailbox->work;
+	*work = *receiver->work;
 	/* Those before it have been acknowledged since. */
-	work->faulted = mailbox->faulted;
-	mailbox->working = false;
+	work->faulted = receiver->faulted;
+	receiver->working = false;
 }
 
 /* Acknowledging */
@@ -212,30 +213,30 @@ static void take_up(struct pmv_batch *batch, struct pmv_mailbox *mailbox)
  * refuse -- it can't be told how its requests end, so it is to hear of no later one: that
  * acknowledgement would cover these, too, and tell of none of their faults
  */
-static void refuse(struct pmv_mailbox *mailbox)
+static void refuse(struct pmv_receiver *receiver)
 {
-	mailbox->num_owed = 0;
-	if (mailbox->working)
-		pmv_work_free(mailbox->work);
-	mailbox->working = false;
-	mailbox->refused = true;
+	receiver->num_queued = 0;
+	if (receiver->working)
+		pmv_work_free(receiver->work);
+	receiver->working = false;
+	receiver->refused = true;
 }
 
-static void pay(struct pmv_agent *agent, struct pmv_mailbox *mailbox)
+static void pay(struct pmv_agent *agent, struct pmv_receiver *receiver)
 {
-	uint64_t before = mailbox->acks;
-	ssize_t ret = pmv_mailbox_pay(mailbox);
+	uint64_t before = receiver->posted_acks;
+	ssize_t ret = pmv_receiver_post_acks(receiver);
 
-	if (mailbox->acks > before)
-		pmv_look_promised(&agent->looks, mailbox, pmv_clock_ns());
-	mailbox->starved = ret == -FI_EAGAIN;
+	if (receiver->posted_acks > before)
+		pmv_look_promised(&agent->looks, receiver, pmv_clock_ns());
+	receiver->starved = ret == -FI_EAGAIN;
 	if (!ret || ret == -FI_EAGAIN)
 		return;
 	/* No warning: so it is, too, when the connection has just been lost. */
 	PMV_INFO(EP_DATA,
 		 "the core does not take an acknowledgement: %s; this peer's connection is ended\n",
 		 fi_strerror((int) -ret));
-	refuse(mailbox);
+	refuse(receiver);
 }
 
 /*
@@ -243,25 +244,26 @@ static void pay(struct pmv_agent *agent, struct pmv_mailbox *mailbox)
  * not wait for requests of ours, which such a peer need never answer, nor for long: over tcp the
  * peer may read nothing any more.
  */
-static void end_connection(struct pmv_mailbox *mailbox)
+static void end_connection(struct pmv_receiver *receiver)
 {
 	int64_t now = pmv_clock_ns();
 
-	if (mailbox->ended)
+	if (receiver->ended)
 		return;
-	if (!mailbox->end_by_ns)
-		mailbox->end_by_ns = now + ACK_WAIT_NS;
-	if (now < mailbox->end_by_ns && (mailbox->num_owed || pmv_op_is_sending(mailbox->owner)))
+	if (!receiver->end_by_ns)
+		receiver->end_by_ns = now + ACK_WAIT_NS;
+	if (now < receiver->end_by_ns &&
+	    (receiver->num_queued || pmv_op_is_sending(receiver->link->owner)))
 		return;
-	mailbox->num_owed = 0;
-	mailbox->ended = true;
-	fi_shutdown(mailbox->engine->fid, 0);
+	receiver->num_queued = 0;
+	receiver->ended = true;
+	fi_shutdown(receiver->link->engine->fid, 0);
 }
 
-static void put_last(struct pmv_agent *agent, struct pmv_mailbox *mailbox)
+static void put_last(struct pmv_agent *agent, struct pmv_receiver *receiver)
 {
-	TAILQ_REMOVE(&agent->looks.warm, mailbox, next);
-	TAILQ_INSERT_TAIL(&agent->looks.warm, mailbox, next);
+	TAILQ_REMOVE(&agent->looks.warm, receiver, next);
+	TAILQ_INSERT_TAIL(&agent->looks.warm, receiver, next);
 }
 
 /* put_served_last -- whoever found no room in the batch comes before them next time */
@@ -270,22 +272,22 @@ static void put_served_last(struct pmv_agent *agent)
 	const struct pmv_batch *batch = agent->batch;
 
 	for (unsigned int i = 0; i < batch->count; i++) {
-		struct pmv_mailbox *mailbox = batch->works[i].mailbox;
+		struct pmv_receiver *receiver = batch->works[i].receiver;
 
-		if (!i || mailbox != batch->works[i - 1].mailbox)
-			put_last(agent, mailbox);
+		if (!i || receiver != batch->works[i - 1].receiver)
+			put_last(agent, receiver);
 	}
 }
 
 /* pay_events -- after requests, whose notices need room, too; and others come first next time */
 static void pay_events(struct pmv_agent *agent)
 {
-	struct pmv_mailbox *mailbox, *paid = NULL;
+	struct pmv_receiver *receiver, *paid = NULL;
 
-	TAILQ_FOREACH(mailbox, &agent->looks.warm, next)
+	TAILQ_FOREACH(receiver, &agent->looks.warm, next)
 	{
-		if (mailbox->events.owes && pmv_rma_event_pay(&mailbox->events) && !paid)
-			paid = mailbox;
+		if (receiver->events.owes && pmv_rma_event_pay(&receiver->events) && !paid)
+			paid = receiver;
 	}
 	if (paid)
 		put_last(agent, paid);
@@ -294,21 +296,21 @@ static void pay_events(struct pmv_agent *agent)
 /* look_around -- send owed acknowledgements, and fill the batch */
 static void look_around(struct pmv_agent *agent, struct pmv_slice slice)
 {
-	struct pmv_mailbox *mailbox;
+	struct pmv_receiver *receiver;
 	bool owes = false;
 
 	pthread_mutex_lock(&agent->lock);
-	TAILQ_FOREACH(mailbox, &agent->looks.warm, next)
+	TAILQ_FOREACH(receiver, &agent->looks.warm, next)
 	{
-		if (mailbox->num_owed)
-			pay(agent, mailbox);
-		owes |= mailbox->events.owes;
-		if (mailbox->refused)
-			end_connection(mailbox);
-		else if (mailbox->working)
-			take_up(agent->batch, mailbox);
-		else if (!mailbox->num_owed && pmv_mailbox_has_message(mailbox))
-			collect(agent, mailbox, slice);
+		if (receiver->num_queued)
+			pay(agent, receiver);
+		owes |= receiver->events.owes;
+		if (receiver->refused)
+			end_connection(receiver);
+		else if (receiver->working)
+			take_up(agent->batch, receiver);
+		else if (!receiver->num_queued && pmv_receiver_has_message(receiver))
+			collect(agent, receiver, slice);
 	}
 	if (owes)
 		pay_events(agent);
@@ -320,11 +322,11 @@ static void look_around(struct pmv_agent *agent, struct pmv_slice slice)
  * give_notice -- the application's completion, now that all of it is durable.  Without memory
  * for it the commit fails: it was to be told.
  */
-static enum pmv_fault give_notice(const struct pmv_mailbox *mailbox, uint64_t data)
+static enum pmv_fault give_notice(const struct pmv_receiver *receiver, uint64_t data)
 {
 	struct pmv_comp *comp;
 
-	if (!mailbox->notice_queue)
+	if (!receiver->notice_queue)
 		return PMV_FAULT_NONE;
 	comp = calloc(1, sizeof(*comp));
 	if (!comp) {
@@ -335,17 +337,17 @@ static enum pmv_fault give_notice(const struct pmv_mailbox *mailbox, uint64_t da
 		.flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA,
 		.data = data,
 	};
-	pmv_queue_add(mailbox->notice_queue, comp);
+	pmv_queue_add(receiver->notice_queue, comp);
 	return PMV_FAULT_NONE;
 }
 
-static void warn_of_fault(struct pmv_mailbox *mailbox, const struct pmv_work *work)
+static void warn_of_fault(struct pmv_receiver *receiver, const struct pmv_work *work)
 {
 	if (work->malformed)
 		PMV_WARN(EP_DATA, "malformed request from a peer: the connection is ended\n");
-	if (!work->fault || work->malformed || work->fault == PMV_FAULT_IO || mailbox->warned)
+	if (!work->fault || work->malformed || work->fault == PMV_FAULT_IO || receiver->warned)
 		return;
-	mailbox->warned = true;
+	receiver->warned = true;
 	PMV_WARN(EP_DATA,
 		 "a peer's commit is refused: %s; further ones of this connection are not logged\n",
 		 work->fault == PMV_FAULT_MESSAGE ? "the request is malformed"
@@ -360,40 +362,40 @@ static void warn_of_fault(struct pmv_mailbox *mailbox, const struct pmv_work *wo
  * tell -- the application, unless its endpoint is being closed.  A request of several messages
  * is durable only if all of them are.
  */
-static void tell(struct pmv_agent *agent, struct pmv_mailbox *mailbox, struct pmv_work *work)
+static void tell(struct pmv_agent *agent, struct pmv_receiver *receiver, struct pmv_work *work)
 {
 	const struct pmv_message *request = &work->request;
 	enum pmv_fault fault = work->fault;
 
-	if (mailbox->part_faulted && mailbox->part_faulted == request->number - 1)
-		fault = mailbox->part_fault;
+	if (receiver->part_faulted && receiver->part_faulted == request->number - 1)
+		fault = receiver->part_fault;
 	if (fault && request->more) {
-		mailbox->part_faulted = request->number;
-		mailbox->part_fault = fault;
+		receiver->part_faulted = request->number;
+		receiver->part_fault = fault;
 	}
-	if (request->more || !mailbox->attached)
+	if (request->more || !receiver->attached)
 		return;
 	if (request->notify && !fault)
-		fault = work->fault = give_notice(mailbox, request->data);
+		fault = work->fault = give_notice(receiver, request->data);
 	if (request->event)
-		pmv_rma_event_tell(mailbox, &agent->regions, request, fault);
+		pmv_rma_event_tell(receiver, &agent->regions, request, fault);
 }
 
 static void finish(struct pmv_agent *agent, struct pmv_work *work)
 {
 	const struct pmv_message *request = &work->request;
-	struct pmv_mailbox *mailbox = work->mailbox;
+	struct pmv_receiver *receiver = work->receiver;
 
 	agent->counts.requests++;
-	mailbox->refused |= work->malformed;
-	warn_of_fault(mailbox, work);
+	receiver->refused |= work->malformed;
+	warn_of_fault(receiver, work);
 	if (request->flags)
-		tell(agent, mailbox, work);
+		tell(agent, receiver, work);
 	if (work->fault) {
 		agent->counts.refused++;
-		mailbox->faulted = work->request.number;
+		receiver->faulted = work->request.number;
 	}
-	pmv_mailbox_owe(mailbox, work->request.number, work->fault);
+	pmv_receiver_queue_ack(receiver, work->request.number, work->fault);
 }
 
 /*
@@ -431,27 +433,28 @@ static void conclude(struct pmv_agent *agent)
 	for (unsigned int i = 0; i < batch->count; i++) {
 		struct pmv_work *work = &batch->works[i];
 
-		if (work->mailbox && work->ended) {
+		if (work->receiver && work->ended) {
 			finish(agent, work);
-		} else if (work->mailbox) {
+		} else if (work->receiver) {
 			/* It goes on; those behind it are still in the mailbox. */
-			*work->mailbox->work = *work;
+			*work->receiver->work = *work;
 			work->more = NULL;
-			work->mailbox->working = true;
+			work->receiver->working = true;
 		}
 		pmv_work_free(work);
 	}
 	for (unsigned int i = 0; i < batch->count; i++) {
-		struct pmv_mailbox *mailbox = batch->works[i].mailbox;
+		struct pmv_receiver *receiver = batch->works[i].receiver;
 
-		batch->works[i].mailbox = NULL;
+		batch->works[i].receiver = NULL;
 		/* It may be about to be closed.  Once for each mailbox is enough. */
-		if (!mailbox || !mailbox->attached)
+		if (!receiver || !receiver->attached)
 			continue;
-		if (mailbox->num_owed && !mailbox->starved)
-			pay(agent, mailbox);
-		if (agent->engine->core->manual_progress || !leave_ack(mailbox->owner->tx_queue))
-			pin_both(agent, mailbox);
+		if (receiver->num_queued && !receiver->starved)
+			pay(agent, receiver);
+		if (agent->engine->core->manual_progress ||
+		    !leave_ack(receiver->link->owner->tx_queue))
+			pin_both(agent, receiver);
 	}
 	batch->count = 0;
 	pthread_mutex_unlock(&agent->lock);

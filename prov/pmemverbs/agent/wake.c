@@ -5,7 +5,8 @@
 #include <unistd.h>
 
 #include "agent/agent.h"
-#include "agent/mailbox.h"
+#include "agent/receiver.h"
+#include "agent/sender.h"
 #include "agent/service.h"
 #include "base/clock.h"
 #include "progress/op.h"
@@ -61,22 +62,22 @@ struct watch {
 	int64_t now;
 };
 
-static void watch_over(const struct pmv_mailbox_list *list, struct watch *watch)
+static void watch_over(const struct pmv_receiver_list *list, struct watch *watch)
 {
-	struct pmv_mailbox *mailbox;
+	struct pmv_receiver *receiver;
 
-	TAILQ_FOREACH(mailbox, list, next)
+	TAILQ_FOREACH(receiver, list, next)
 	{
-		struct pmv_queue *queue = mailbox->owner->tx_queue;
+		struct pmv_queue *queue = receiver->link->owner->tx_queue;
 
 		if (!queue || !atomic_load(&queue->watched))
 			continue;
 		watch->watched = true;
-		if (!atomic_load(&mailbox->unacked))
+		if (!atomic_load(&receiver->sender->unacked))
 			continue;
 		watch->watching = true;
-		pmv_mailbox_hint_again(mailbox, watch->now);
-		if ((watch->all || pmv_mailbox_has_ack(mailbox)) &&
+		pmv_sender_hint_again(receiver->sender, watch->now);
+		if ((watch->all || pmv_sender_has_ack(receiver->sender)) &&
 		    atomic_exchange(&queue->watched, false))
 			pmv_queue_wake(queue);
 	}

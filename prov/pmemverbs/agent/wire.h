@@ -116,6 +116,17 @@
 /* This many messages may wait for an acknowledgement; one more if it is empty. */
 #define PMV_WINDOW (PMV_SLOTS - 1)
 
+/* Where a message, or an acknowledgement, is in a block. */
+static inline size_t pmv_message_at(uint64_t number)
+{
+	return number % PMV_SLOTS * PMV_MESSAGE_SIZE;
+}
+
+static inline size_t pmv_ack_at(uint64_t number)
+{
+	return PMV_ACKS_AT + number % PMV_SLOTS * PMV_ACK_SIZE;
+}
+
 struct pmv_handshake {
 	bool known; /* there was one; else the rest is 0 */
 	uint64_t addr;

@@ -14,10 +14,10 @@ static const struct pmv_stretch *named(const struct pmv_work *work)
 	return work->more ? work->more : work->named;
 }
 
-void pmv_work_begin(struct pmv_work *work, struct pmv_mailbox *mailbox)
+void pmv_work_begin(struct pmv_work *work, struct pmv_receiver *receiver)
 {
-	work->mailbox = mailbox;
-	work->source = mailbox;
+	work->receiver = receiver;
+	work->source = receiver;
 	work->malformed = work->ended = false;
 	work->fault = PMV_FAULT_NONE;
 	work->more = NULL;

@@ -18,7 +18,7 @@
 #include "agent/region.h"
 #include "agent/wire.h"
 
-struct pmv_mailbox;
+struct pmv_receiver;
 
 /* A connection's slice of a round: this many bytes of cache lines ... */
 #define PMV_LINE_SLICE ((uint64_t) 256 << 10)
@@ -41,8 +41,8 @@ struct pmv_stretch {
 
 /* A request on its way from the mailbox to its acknowledgement. */
 struct pmv_work {
-	struct pmv_mailbox *mailbox; /* under the agent's lock; NULL: its endpoint is closed */
-	const void *source;          /* the same mailbox, only to compare */
+	struct pmv_receiver *receiver; /* under the agent's lock; NULL: its endpoint is closed */
+	const void *source;            /* the same mailbox, only to compare */
 	uint64_t faulted; /* the connection's last request with a fault before this one */
 	bool malformed;
 	bool ended;
@@ -89,7 +89,7 @@ struct pmv_slice {
 #define PMV_WHOLE_SLICE ((struct pmv_slice){PMV_LINE_SLICE, PMV_PAGE_SLICE})
 
 /* pmv_work_begin -- the request is there; it names nothing yet */
-void pmv_work_begin(struct pmv_work *work, struct pmv_mailbox *mailbox);
+void pmv_work_begin(struct pmv_work *work, struct pmv_receiver *receiver);
 void pmv_work_free(struct pmv_work *work);
 
 /* pmv_work_name -- add a part of a region, which the caller holds; false: no memory */

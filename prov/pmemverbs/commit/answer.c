@@ -70,8 +70,8 @@ void pmv_answer_take(struct pmv_initiator *ini)
 	struct pmv_ack ack;
 	struct pmv_op *op;
 
-	while (mailbox->acked < mailbox->sent &&
-	       (arrival = pmv_mailbox_take_ack(mailbox, &ack)) == PMV_ARRIVED) {
+	while (mailbox->sender.acked < mailbox->sender.sent &&
+	       (arrival = pmv_sender_take_ack(&mailbox->sender, &ack)) == PMV_ARRIVED) {
 		ini->heard_ns = pmv_clock_ns();
 		take_fault(ini, &ack);
 		while ((op = STAILQ_FIRST(&ini->awaiting)) &&
@@ -87,24 +87,24 @@ void pmv_answer_take(struct pmv_initiator *ini)
 
 /* post_own -- for no operation of the application; -FI_EAGAIN: not now */
 static ssize_t post_own(struct pmv_initiator *ini, atomic_bool *under_way,
-			ssize_t (*post)(struct pmv_mailbox *mailbox, struct pmv_op *op))
+			ssize_t (*post)(struct pmv_sender *sender, struct pmv_op *op))
 {
 	struct pmv_run *run = pmv_run_get_own(ini, under_way);
 	ssize_t ret;
 
 	if (!run)
 		return -FI_EAGAIN;
-	ret = post(ini->mailbox, &run->op);
+	ret = post(&ini->mailbox->sender, &run->op);
 	if (ret)
 		pmv_run_end(run, 0);
 	return ret;
 }
 
-static ssize_t post_probe(struct pmv_mailbox *mailbox, struct pmv_op *op)
+static ssize_t post_probe(struct pmv_sender *sender, struct pmv_op *op)
 {
 	uint64_t addr, key;
 
-	pmv_mailbox_flush_place(mailbox, &addr, &key);
+	pmv_link_flush_place(sender->link, &addr, &key);
 	return pmv_batch_read(pmv_to_run(op), addr, 1, key);
 }
 
@@ -121,23 +121,23 @@ void pmv_answer_probe(struct pmv_initiator *ini)
 	if (STAILQ_EMPTY(&ini->awaiting))
 		return;
 	now = pmv_clock_ns();
-	pmv_mailbox_hint_again(mailbox, now);
+	pmv_sender_hint_again(&mailbox->sender, now);
 	if (atomic_load(&ini->probing) || now - ini->heard_ns < PROBE_NS)
 		return;
 	ret = post_own(ini, &ini->probing, post_probe);
 	if (ret == -FI_EAGAIN)
 		return;
 	ini->heard_ns = pmv_clock_ns();
-	if (!ret && pmv_mailbox_misses_ack(mailbox)) {
+	if (!ret && pmv_sender_misses_ack(&mailbox->sender)) {
 		PMV_WARN(EP_DATA, "somebody has overwritten an acknowledgement of the target's "
 				  "agent: commits on this connection fail from here on\n");
 		ret = -FI_ECANCELED;
 	}
 	/* One at a time: its buffer must not change until it is sent. */
 	if (!ret && !atomic_load(&ini->repeating))
-		ret = post_own(ini, &ini->repeating, pmv_mailbox_repeat);
-	if (!ret && pmv_mailbox_may_ask(mailbox))
-		ret = post_own(ini, NULL, pmv_mailbox_ask);
+		ret = post_own(ini, &ini->repeating, pmv_sender_repeat);
+	if (!ret && pmv_sender_may_ask(&mailbox->sender))
+		ret = post_own(ini, NULL, pmv_sender_ask);
 	if (ret && ret != -FI_EAGAIN)
 		atomic_store(&ini->broken, true);
 }

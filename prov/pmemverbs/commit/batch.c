@@ -75,7 +75,7 @@ static void count_receive(struct batch *batch, size_t at, unsigned slow)
  */
 static void fill_immediate(struct batch *batch, size_t at)
 {
-	const struct pmv_handshake *peer = &batch->ini->mailbox->peer;
+	const struct pmv_handshake *peer = &batch->ini->mailbox->link.peer;
 	struct pmv_run *run = batch->run;
 	struct pmv_wr *wr = &batch->wrs[at];
 

@@ -40,9 +40,9 @@ ssize_t pmv_event_check(const struct pmv_initiator *ini, const struct pmv_attr *
 {
 	const struct pmv_mailbox *mailbox = ini->mailbox;
 
-	if (!mailbox->connected)
+	if (!mailbox->link.connected)
 		return refuse("the target's provider has sent no mailbox when it connected");
-	if (!mailbox->peer.agent)
+	if (!mailbox->link.peer.agent)
 		return refuse("the target's agent is switched off (FI_PMEMVERBS_AGENT)");
 	if (attr->relaxed && !attr->readable)
 		return refuse("the path may reorder writes (FI_PMEMVERBS_ORDERING=relaxed) and "

@@ -166,7 +166,7 @@ ssize_t pmv_flush_request_take(struct pmv_initiator *ini, struct pmv_flush_reque
 	}
 	atomic_store(&ini->ordering.wrote_agent, ini->dirty.ranges > 0);
 	/* If those data are not stored nothing shows that at the target. */
-	request->follows = ini->mailbox->acked < ini->payload_message;
+	request->follows = ini->mailbox->sender.acked < ini->payload_message;
 	return 0;
 }
 
@@ -243,7 +243,8 @@ ssize_t pmv_flush_request_send(struct pmv_flush_request *request, struct pmv_run
 
 		last = fill_next(request, &message);
 		pmv_run_posting(run, 1);
-		ret = pmv_mailbox_send(pmv_run_initiator(run)->mailbox, &message, &run->op, flags);
+		ret = pmv_sender_send(&pmv_run_initiator(run)->mailbox->sender, &message, &run->op,
+				      flags);
 		if (ret) {
 			pmv_run_posting(run, -1);
 			return ret;

@@ -54,7 +54,7 @@ static bool add_region(struct pmv_run *flush, struct regions *regions, const str
 	struct pmv_initiator *ini = pmv_run_initiator(flush);
 
 	/* A region that needs the agent has no members without one: choose_place. */
-	if (!ini->mailbox->peer.agent ||
+	if (!ini->mailbox->link.peer.agent ||
 	    !(pmv_ordering_note_key(ini, run->place_key) & PMV_NOTE_AGENT)) {
 		regions->read = true;
 		flush->place_addr = run->place_addr;

@@ -62,7 +62,7 @@ void pmv_initiator_destroy(struct pmv_initiator *ini)
 /* slow_for_messages -- what a commit has to know of messages that were sent before it */
 static unsigned slow_for_messages(const struct pmv_initiator *ini)
 {
-	const struct pmv_handshake *peer = &ini->mailbox->peer;
+	const struct pmv_handshake *peer = &ini->mailbox->link.peer;
 
 	if (ini->message_method != PMV_METHOD_AGENT)
 		return pmv_method_orders_by_flush(&peer->received) ? PMV_SLOW_SENDS : 0;
@@ -73,7 +73,7 @@ static unsigned slow_for_messages(const struct pmv_initiator *ini)
 
 void pmv_initiator_connected(struct pmv_initiator *ini)
 {
-	const struct pmv_handshake *peer = &ini->mailbox->peer;
+	const struct pmv_handshake *peer = &ini->mailbox->link.peer;
 
 	ini->message_method = pmv_method_of_message(peer->one_kind ? &peer->received : NULL,
 						    ini->engine->engine->transport);
@@ -86,7 +86,7 @@ void pmv_initiator_connected(struct pmv_initiator *ini)
 void pmv_initiator_break(struct pmv_initiator *ini)
 {
 	atomic_store(&ini->broken, true);
-	if (ini->owner.tx_queue && atomic_load(&ini->mailbox->unacked))
+	if (ini->owner.tx_queue && atomic_load(&ini->mailbox->sender.unacked))
 		pmv_queue_wake(ini->owner.tx_queue);
 }
 

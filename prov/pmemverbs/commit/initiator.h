@@ -44,9 +44,9 @@ enum pmv_slow_path {
  *
  * Who takes a flag also posts the request that makes it unnecessary, and holds this lock for
  * both.  (wrote_agent is taken under the initiator's lock instead, and the request may wait for
- * room: mailbox.unacked counts it from before the flag is taken.)  A fenced operation holds it from
- * its look at the flags until it is posted.  So if it finds a flag cleared, the request that
- * replaces it is in the send queue already.
+ * room: mailbox.sender.unacked counts it from before the flag is taken.)  A fenced operation holds
+ * it from its look at the flags until it is posted.  So if it finds a flag cleared, the request
+ * that replaces it is in the send queue already.
  *
  * The flush of a commit to MHP memory sets no flag: data there persist as they arrive.
  */

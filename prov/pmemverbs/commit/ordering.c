@@ -80,7 +80,7 @@ void pmv_ordering_dirty(struct pmv_initiator *ini, unsigned notes, const struct 
 	if (notes & PMV_NOTE_UNORDERED)
 		atomic_store(&ordering->wrote_unordered, true);
 	/* Without an agent no commit there succeeds anyway. */
-	if (ini->mailbox->peer.agent)
+	if (ini->mailbox->link.peer.agent)
 		pmv_dirty_add(&ini->dirty, (uint32_t) pmv_key_core(at->key), at->addr, at->len);
 }
 
@@ -115,7 +115,7 @@ void pmv_ordering_begin(struct pmv_initiator *ini, struct pmv_noted *noted,
 	if (!noted->notes)
 		return;
 	count_posting(&ini->ordering, noted->notes, 1);
-	noted->dirty = at && (noted->notes & PMV_NOTE_AGENT) && ini->mailbox->peer.agent;
+	noted->dirty = at && (noted->notes & PMV_NOTE_AGENT) && ini->mailbox->link.peer.agent;
 	if (noted->dirty)
 		noted->takes = dirty(ini, noted->notes, at);
 }
@@ -185,7 +185,8 @@ struct pmv_past pmv_ordering_past(struct pmv_initiator *ini, bool message)
 	return (struct pmv_past){
 		.agent = (message && atomic_load(&ini->sends) != atomic_load(&ini->told_sends)) ||
 			 atomic_load(&ordering->posting_agent) ||
-			 atomic_load(&ordering->wrote_agent) || atomic_load(&ini->mailbox->unacked),
+			 atomic_load(&ordering->wrote_agent) ||
+			 atomic_load(&ini->mailbox->sender.unacked),
 		.flush = atomic_load(&ordering->posting_flush) ||
 			 atomic_load(&ordering->wrote_flush),
 		.ordered = atomic_load(&ordering->posting_ordered) ||

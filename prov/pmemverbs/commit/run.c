@@ -230,7 +230,7 @@ ssize_t pmv_run_carry_on(struct pmv_run *run)
 static void update_slow(struct pmv_initiator *ini)
 {
 	if (!STAILQ_EMPTY(&ini->stalled) || ini->deferred ||
-	    ini->mailbox->acked < ini->payload_message) {
+	    ini->mailbox->sender.acked < ini->payload_message) {
 		atomic_fetch_or(&ini->slow, PMV_SLOW_CLOSED);
 	} else {
 		ini->others_wait = false;

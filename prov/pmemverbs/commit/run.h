@@ -33,7 +33,7 @@ struct pmv_run {
 	bool counted;                /* by the counter for its kind */
 	bool event_only; /* it commits nothing, but the target's application is told of it */
 	bool fetches;    /* counted in ordering.reads while it is in flight */
-	bool unacked;    /* counted in mailbox.unacked */
+	bool unacked;    /* counted in mailbox.sender.unacked */
 	/* An ordinary one (quick.h) does not use the rest. */
 	struct pmv_plan plan;
 	unsigned int at;            /* the next step */
@@ -83,7 +83,7 @@ static inline void pmv_run_set_unacked(struct pmv_run *run, bool unacked)
 	if (run->unacked == unacked)
 		return;
 	run->unacked = unacked;
-	atomic_fetch_add(&pmv_run_initiator(run)->mailbox->unacked, unacked ? 1 : -1);
+	atomic_fetch_add(&pmv_run_initiator(run)->mailbox->sender.unacked, unacked ? 1 : -1);
 }
 
 /* The others are ours, which have no flags, or plain ones that are counted or told of. */

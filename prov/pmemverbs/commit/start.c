@@ -37,15 +37,16 @@ static ssize_t refuse(const char *why)
 static ssize_t refuse_agent(struct pmv_initiator *ini, const char *why)
 {
 	PMV_WARN(EP_DATA, "commit refused: %s; and %s\n", why,
-		 ini->mailbox->connected ? "the target's agent is switched off (FI_PMEMVERBS_AGENT)"
-					 : "the target has no agent: it does not use pmemverbs");
+		 ini->mailbox->link.connected
+			 ? "the target's agent is switched off (FI_PMEMVERBS_AGENT)"
+			 : "the target has no agent: it does not use pmemverbs");
 	return -FI_EOPNOTSUPP;
 }
 
 static ssize_t choose_message(struct pmv_initiator *ini, const struct pmv_past *past,
 			      struct chosen *chosen)
 {
-	const struct pmv_handshake *peer = &ini->mailbox->peer;
+	const struct pmv_handshake *peer = &ini->mailbox->link.peer;
 	struct pmv_choice *choice = &chosen->choice;
 
 	*choice = pmv_method_choose_message(peer->one_kind ? &peer->received : NULL,
@@ -83,7 +84,7 @@ static ssize_t choose_place(struct pmv_initiator *ini, const struct pmv_submissi
 	if (choice->method == PMV_METHOD_REFUSED)
 		return refuse(choice->why);
 	if ((choice->method == PMV_METHOD_AGENT || choice->after_agent) &&
-	    !ini->mailbox->peer.agent)
+	    !ini->mailbox->link.peer.agent)
 		return refuse_agent(ini, choice->why);
 	if (past && attr.relaxed && atomic_load(&ini->ordering.wrote_unreadable))
 		return refuse("an earlier write of this endpoint, which the fence covers, went "
@@ -177,7 +178,7 @@ static void make_plan(struct pmv_run *run, const struct pmv_submission *submissi
 		.atomic = submission->what & FI_ATOMIC,
 		.injected = submission->wr.inject,
 		.immediate = pmv_submission_notifies(submission),
-		.notifies = ini->mailbox->peer.notices,
+		.notifies = ini->mailbox->link.peer.notices,
 		.unordered = atomic_load(&ini->ordering.wrote_unordered),
 		.stored = stored,
 		.grouped = grouped,
@@ -202,7 +203,7 @@ static ssize_t make_request(struct pmv_run *run, const struct pmv_submission *su
 	run->request = pmv_flush_request_new(ini, submission, all, step->payload, event);
 	if (!run->request)
 		return -FI_ENOMEM;
-	pmv_mailbox_flush_place(ini->mailbox, &run->place_addr, &run->place_key);
+	pmv_link_flush_place(&ini->mailbox->link, &run->place_addr, &run->place_key);
 	if (step->immediate) {
 		run->request->notify = true;
 		run->request->data = submission->data;
@@ -322,7 +323,7 @@ static ssize_t start(struct pmv_run *run, const struct pmv_submission *submissio
 		run->place_key = at->key;
 	} else if (!at) {
 		/* A message: what is behind it waits for a receive as it does. */
-		pmv_mailbox_flush_place(ini->mailbox, &run->place_addr, &run->place_key);
+		pmv_link_flush_place(&ini->mailbox->link, &run->place_addr, &run->place_key);
 	}
 	ret = post(run, submission, chosen->notes, fenced, grouped);
 	if (run->at <= run->plan.data) {
@@ -431,7 +432,7 @@ static ssize_t begin_after_agent(struct pmv_run *run, const struct pmv_submissio
 void pmv_start_pause_stores(struct pmv_initiator *ini)
 {
 	pthread_mutex_lock(&ini->lock);
-	if (ini->mailbox->acked < ini->payload_message) {
+	if (ini->mailbox->sender.acked < ini->payload_message) {
 		ini->others_wait = true;
 		if (ini->store_pause < STORE_PAUSE)
 			ini->store_pause = STORE_PAUSE;

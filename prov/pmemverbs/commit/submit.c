@@ -31,14 +31,14 @@ static bool may_follow_payload(struct pmv_initiator *ini)
 
 	pthread_mutex_lock(&ini->lock);
 	may = STAILQ_EMPTY(&ini->stalled) && !ini->deferred && !ini->others_wait &&
-	      ini->mailbox->acked >= ini->dropped_message;
+	      ini->mailbox->sender.acked >= ini->dropped_message;
 	pthread_mutex_unlock(&ini->lock);
 	return may;
 }
 
 static bool has_to_wait(struct pmv_initiator *ini, bool agent, bool reads)
 {
-	return (agent && atomic_load(&ini->mailbox->unacked)) ||
+	return (agent && atomic_load(&ini->mailbox->sender.unacked)) ||
 	       (reads && atomic_load(&ini->ordering.reads));
 }
 
@@ -82,7 +82,7 @@ static bool is_awaited(atomic_bool *awaits, bool under_way)
 static bool prolongs_wait(struct pmv_initiator *ini, bool agent, bool reads)
 {
 	return (agent &&
-		is_awaited(&ini->fence_awaits_agent, atomic_load(&ini->mailbox->unacked))) ||
+		is_awaited(&ini->fence_awaits_agent, atomic_load(&ini->mailbox->sender.unacked))) ||
 	       (reads && is_awaited(&ini->fence_awaits_reads, atomic_load(&ini->ordering.reads)));
 }
 

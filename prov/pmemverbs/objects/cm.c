@@ -15,7 +15,8 @@ static int cm_getpeer(struct fid_ep *fid, void *addr, size_t *addrlen)
 /* promise -- an agent, in a handshake; where keys say nothing, nobody commits */
 static int promise(struct pmv_ep *ep, const void *param, size_t paramlen, struct pmv_cm_data *data)
 {
-	int ret = ep->domain->keyed ? pmv_agent_promise(&ep->domain->agent, &ep->mailbox) : 0;
+	int ret = ep->domain->keyed ? pmv_agent_promise(&ep->domain->agent, &ep->mailbox.receiver)
+				    : 0;
 
 	return ret ? ret : pmv_handshake_append(ep, param, paramlen, data);
 }
@@ -39,17 +40,17 @@ static int cm_accept(struct fid_ep *fid, const void *param, size_t paramlen)
 
 	if (ret)
 		return ret;
-	if (!ep->mailbox.connected)
+	if (!ep->mailbox.link.connected)
 		return fi_accept(ep->engine.fid, param, paramlen);
 	ret = promise(ep, param, paramlen, &data);
 	if (ret)
 		return ret;
 	/* The peer may commit as soon as it has the handshake. */
-	ret = pmv_agent_attach(&ep->domain->agent, &ep->mailbox);
+	ret = pmv_agent_attach(&ep->domain->agent, &ep->mailbox.receiver);
 	if (!ret)
 		ret = fi_accept(ep->engine.fid, data.data, data.len);
 	if (ret)
-		pmv_agent_detach(&ep->domain->agent, &ep->mailbox, false);
+		pmv_agent_detach(&ep->domain->agent, &ep->mailbox.receiver, false);
 	return ret;
 }
 

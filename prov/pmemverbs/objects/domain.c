@@ -37,7 +37,7 @@ static int query_key(struct fid_ep *ep_fid, uint64_t key, struct fi_pmemverbs_re
 	if (!pmv_ordering_attr(&ep->initiator, key, &attr))
 		return -FI_ENOKEY;
 	choice = pmv_method_choose(&attr, ep->domain->engine.transport, NULL);
-	if (choice.method == PMV_METHOD_AGENT && !ep->mailbox.peer.agent)
+	if (choice.method == PMV_METHOD_AGENT && !ep->mailbox.link.peer.agent)
 		choice.method = PMV_METHOD_REFUSED;
 	*region = (struct fi_pmemverbs_region){
 		.domain = (enum fi_pmemverbs_domain) attr.persist,
@@ -53,7 +53,7 @@ static int query_key(struct fid_ep *ep_fid, uint64_t key, struct fi_pmemverbs_re
 static int query_messages(struct fid_ep *ep_fid, struct fi_pmemverbs_region *region)
 {
 	struct pmv_ep *ep = pmv_to_ep(ep_fid);
-	const struct pmv_handshake *peer = &ep->mailbox.peer;
+	const struct pmv_handshake *peer = &ep->mailbox.link.peer;
 	const struct pmv_attr *received = peer->one_kind ? &peer->received : NULL;
 	bool relaxed = pmv_setting.relaxed || peer->relaxed;
 	struct pmv_choice choice =

@@ -41,8 +41,8 @@ static int bind_cq(struct pmv_ep *ep, struct pmv_cq *cq, uint64_t flags)
 	if (flags & FI_RECV) {
 		ep->initiator.owner.rx_queue = &cq->queue;
 		ep->initiator.rx_selective = flags & FI_SELECTIVE_COMPLETION;
-		ep->mailbox.notice_queue = cq == ep->own_cq ? NULL : &cq->queue;
-		ep->mailbox.events.queue = ep->initiator.rx_selective ? NULL : &cq->queue;
+		ep->mailbox.receiver.notice_queue = cq == ep->own_cq ? NULL : &cq->queue;
+		ep->mailbox.receiver.events.queue = ep->initiator.rx_selective ? NULL : &cq->queue;
 	}
 	return 0;
 }
@@ -61,7 +61,7 @@ static int bind_cntr(struct pmv_ep *ep, struct pmv_cntr *cntr, uint64_t flags)
 		{FI_REMOTE_WRITE, PMV_COUNT_REMOTE_WRITE, 0},
 	};
 	uint64_t possible = FI_SEND | FI_RECV | FI_READ | FI_WRITE |
-			    (ep->mailbox.events.wanted ? FI_REMOTE_WRITE : 0);
+			    (ep->mailbox.receiver.events.wanted ? FI_REMOTE_WRITE : 0);
 
 	/* Only the core knows what peers read here. */
 	if (flags & ~possible) {
@@ -132,7 +132,7 @@ static int bind_own_cq(struct pmv_ep *ep)
 			 (ep->initiator.owner.rx_queue ? 0 : FI_RECV);
 	bool counts =
 		!pmv_initiator_is_fast(&ep->initiator, PMV_SLOW_COUNT_TX | PMV_SLOW_COUNT_RX) ||
-		ep->mailbox.events.wanted;
+		ep->mailbox.receiver.events.wanted;
 	bool acknowledges =
 		ep->domain->keyed && !ep->initiator.owner.tx_queue && ep->initiator.owner.rx_queue;
 	struct fi_cq_attr attr = {.wait_obj = FI_WAIT_NONE};
@@ -186,7 +186,7 @@ int pmv_ep_prepare(struct pmv_ep *ep)
 			return ret;
 		ep->counting |= 1U << i;
 	}
-	ep->mailbox.events.count = ep->initiator.counts[PMV_COUNT_REMOTE_WRITE];
+	ep->mailbox.receiver.events.count = ep->initiator.counts[PMV_COUNT_REMOTE_WRITE];
 	ep->prepared = true;
 	return 0;
 }
@@ -299,16 +299,16 @@ static int ep_close(struct fid *fid)
 
 	/* Whoever reads the queue must not post to what is being closed. */
 	pmv_initiator_unwait(&ep->initiator);
-	pmv_agent_detach(agent, &ep->mailbox, true);
+	pmv_agent_detach(agent, &ep->mailbox.receiver, true);
 	ret = pmv_eq_close(ep->eq, &ep->engine.fid->fid, fid);
 	if (ret) {
-		ep->mailbox.closing = false;
-		pmv_agent_attach(agent, &ep->mailbox);
+		ep->mailbox.receiver.closing = false;
+		pmv_agent_attach(agent, &ep->mailbox.receiver);
 		if (ep->initiator.owner.tx_queue)
 			pmv_initiator_wait(&ep->initiator);
 		return ret;
 	}
-	pmv_agent_forget(agent, &ep->mailbox);
+	pmv_agent_forget(agent, &ep->mailbox.receiver);
 	take_leftovers(ep);
 	abandon_operations(ep);
 	pmv_tally_leave(ep);
@@ -375,7 +375,7 @@ static int set_recv_mr(struct pmv_ep *ep, const void *optval, size_t optlen)
 		return -FI_EINVAL;
 	}
 	pthread_mutex_lock(&ep->receives.lock);
-	if (ep->receives.posted || ep->mailbox.block) {
+	if (ep->receives.posted || ep->mailbox.link.block) {
 		ret = -FI_EBUSY;
 	} else {
 		ep->receives.kind = kind;
@@ -453,12 +453,13 @@ static void join(struct pmv_ep *ep, const struct fi_info *info, const struct fi_
 
 	ep->engine.engine = &domain->engine;
 	ep->engine.ops = domain->engine.core->ops;
-	ep->mailbox.engine = &ep->engine;
-	ep->mailbox.hints = &domain->agent.hints;
-	ep->mailbox.owner = &ep->initiator.owner;
-	ep->mailbox.receives = &ep->receives;
-	ep->mailbox.takes_notices = !(info->mode & FI_RX_CQ_DATA);
-	ep->mailbox.events.wanted = pmv_info_has_events(info);
+	pmv_mailbox_init(&ep->mailbox);
+	ep->mailbox.link.engine = &ep->engine;
+	ep->mailbox.link.hints = &domain->agent.hints;
+	ep->mailbox.link.owner = &ep->initiator.owner;
+	ep->mailbox.receiver.receives = &ep->receives;
+	ep->mailbox.receiver.takes_notices = !(info->mode & FI_RX_CQ_DATA);
+	ep->mailbox.receiver.events.wanted = pmv_info_has_events(info);
 	ep->tx_op_flags = info->tx_attr ? info->tx_attr->op_flags : 0;
 	ep->rx_op_flags = info->rx_attr ? info->rx_attr->op_flags : 0;
 	pmv_receive_tracker_init(&ep->receives, rx_size, domain->pmem && domain->keyed);

@@ -83,12 +83,12 @@ static void translate_connected(struct pmv_event *event)
 	struct pmv_ep *ep = ep_of(event->cm.fid);
 	struct pmv_handshake handshake;
 
-	if (!ep || event->len <= sizeof(event->cm) || ep->mailbox.connected)
+	if (!ep || event->len <= sizeof(event->cm) || ep->mailbox.link.connected)
 		return;
 	take_handshake(event, &handshake);
 	pmv_handshake_connect(ep, &handshake);
 	/* Nobody would serve its mailbox. */
-	if (pmv_agent_attach(&ep->domain->agent, &ep->mailbox))
+	if (pmv_agent_attach(&ep->domain->agent, &ep->mailbox.receiver))
 		fi_shutdown(ep->engine.fid, 0);
 }
 

@@ -22,7 +22,7 @@ static void add_commits(struct pmv_ep *ep, struct fi_pmemverbs_counters *sum)
 	sum->commits_refused += atomic_load(&counts[PMV_METHOD_REFUSED]);
 	sum->commits_failed += atomic_load(&ini->commits.failed);
 	pthread_mutex_lock(&ini->lock);
-	sum->requests_sent += ep->mailbox.sent;
+	sum->requests_sent += ep->mailbox.sender.sent;
 	pthread_mutex_unlock(&ini->lock);
 }
 

@@ -86,9 +86,9 @@ static unsigned int heard(const struct pair *pair, bool ask)
 	while ((len = hear(&hint)) != 1) {
 		cr_assert_eq(len, sizeof(hint));
 		/* The other side was told this port, too. */
-		if (hint.key != from->peer.key)
+		if (hint.key != from->link.peer.key)
 			continue;
-		cr_expect(pmv_hint_is_genuine(&hint, &pair->to->mailbox.hint_in));
+		cr_expect(pmv_hint_is_genuine(&hint, &pair->to->mailbox.receiver.hint_in));
 		cr_expect_eq(hint.ask, ask);
 		count++;
 	}
@@ -103,7 +103,7 @@ static void commit(struct pair *pair, int n)
 /* answer -- the agent serves what has come, and says that it looks for so long from now on */
 static void answer(struct pair *pair, int n, int64_t looks_ns)
 {
-	struct pmv_look *look = &pair->to->mailbox.look;
+	struct pmv_look *look = &pair->to->mailbox.receiver.look;
 
 	/* As if there had been one a moment before. */
 	look->served_ns = pmv_clock_ns();
@@ -123,7 +123,7 @@ Test(hint, is_not_waited_for_without_a_socket)
 	struct pmv_agent *agent = &pmv_to_domain(pair->away->domain)->agent;
 
 	pmv_look_cool(&agent->looks, pmv_clock_ns() + SECOND);
-	cr_expect_not(pair->to->mailbox.look.cold);
+	cr_expect_not(pair->to->mailbox.receiver.look.cold);
 	pair_close(pair);
 }
 
@@ -147,7 +147,7 @@ Test(hint, follows_a_request_unless_the_agent_looks_anyway)
 	cr_expect_eq(heard(pair, false), 0);
 	answer(pair, 2, 3600 * SECOND);
 	/* Three quarters of the time are over. */
-	pair->from->mailbox.awake_ns -= 2700 * SECOND;
+	pair->from->mailbox.sender.awake_ns -= 2700 * SECOND;
 	commit(pair, 3);
 	cr_expect_eq(heard(pair, false), 1);
 	close_pair(pair);
@@ -162,16 +162,16 @@ Test(hint, is_repeated_until_there_is_an_acknowledgement)
 	commit(pair, 1);
 	heard(pair, false);
 	for (int64_t wait = 1; wait <= 8; wait *= 2) {
-		cr_expect_eq(atomic_load(&from->hint_wait_ns), wait * SECOND / 1000);
-		atomic_store(&from->hint_again_ns, INT64_MAX);
+		cr_expect_eq(atomic_load(&from->sender.hint_wait_ns), wait * SECOND / 1000);
+		atomic_store(&from->sender.hint_again_ns, INT64_MAX);
 		rig_expect_nothing(pair->home);
 		cr_expect_eq(heard(pair, false), 0);
-		atomic_store(&from->hint_again_ns, 0);
+		atomic_store(&from->sender.hint_again_ns, 0);
 		rig_expect_nothing(pair->home);
 		cr_expect_eq(heard(pair, false), 1);
 	}
 	answer(pair, 1, 0);
-	atomic_store(&from->hint_again_ns, 0);
+	atomic_store(&from->sender.hint_again_ns, 0);
 	rig_expect_nothing(pair->home);
 	cr_expect_eq(heard(pair, false), 0);
 	close_pair(pair);
@@ -182,7 +182,7 @@ Test(hint, is_not_sent_to_nobody)
 {
 	struct pair *pair = pair_open(&(struct pair_options){.hints = true});
 
-	cr_expect_eq(pair->from->mailbox.hint_peer.len, 0);
+	cr_expect_eq(pair->from->mailbox.link.hint_peer.len, 0);
 	commit(pair, 1);
 	answer(pair, 1, 0);
 	pair_close(pair);
@@ -208,7 +208,7 @@ static bool is_hinted(const struct pair *pair)
 	bool hinted;
 
 	pthread_mutex_lock(&agent->lock);
-	hinted = pair->to->mailbox.look.hinted;
+	hinted = pair->to->mailbox.receiver.look.hinted;
 	pthread_mutex_unlock(&agent->lock);
 	return hinted;
 }
@@ -222,12 +222,12 @@ Test(hint, of_the_peer_is_believed_and_answered)
 	cr_expect_not(is_hinted(pair));
 	cr_expect_eq(agent->looks.unhinted, 1);
 	cr_expect(pmv_listen(agent, SECOND), "there is none");
-	say(pair, &pair->from->mailbox.hint, HINT);
+	say(pair, &pair->from->mailbox.link.hint, HINT);
 	cr_expect(pmv_listen(agent, SECOND));
 	cr_expect(is_hinted(pair));
 	cr_expect_eq(agent->looks.unhinted, 0);
 	cr_expect_gt(agent->looks.until_ns, SECOND, "the request may come behind it");
-	cr_expect_gt(pair->to->mailbox.look.until_ns, SECOND);
+	cr_expect_gt(pair->to->mailbox.receiver.look.until_ns, SECOND);
 	close_pair(pair);
 }
 
@@ -238,14 +238,14 @@ Test(hint, that_is_forged_is_not_believed)
 	uint8_t buf[2 * HINT] = {0};
 
 	for (size_t len = 0; len <= sizeof(buf); len++) {
-		memcpy(buf, &pair->from->mailbox.hint, HINT);
+		memcpy(buf, &pair->from->mailbox.link.hint, HINT);
 		buf[len % HINT] ^= 1;
 		say(pair, buf, len);
 		cr_expect_not(pmv_listen(agent, SECOND), "%zu bytes", len);
 	}
 	/* Its own, sent back to it; and a whole one with something behind it. */
-	say(pair, &pair->to->mailbox.hint, HINT);
-	memcpy(buf, &pair->from->mailbox.hint, HINT);
+	say(pair, &pair->to->mailbox.link.hint, HINT);
+	memcpy(buf, &pair->from->mailbox.link.hint, HINT);
 	say(pair, buf, HINT + 1);
 	cr_expect_not(pmv_listen(agent, SECOND));
 	cr_expect_not(is_hinted(pair));
@@ -260,7 +260,7 @@ Test(hint, floods_are_read_in_parts)
 
 	for (int i = 0; i < 65; i++)
 		say(pair, "", 1);
-	say(pair, &pair->from->mailbox.hint, HINT);
+	say(pair, &pair->from->mailbox.link.hint, HINT);
 	cr_expect_not(pmv_listen(agent, SECOND));
 	cr_expect_not(is_hinted(pair));
 	cr_expect(pmv_listen(agent, SECOND));
@@ -283,15 +283,15 @@ Test(hint, of_who_accepts_is_genuine)
 {
 	struct pair *pair = open_pair();
 	struct pmv_ep *ep = pmv_to_ep(rig_ep(pair->home, pair->home->cq));
-	struct pmv_handshake peer = pair->from->mailbox.peer;
+	struct pmv_handshake peer = pair->from->mailbox.link.peer;
 	struct pmv_seal seal;
 
 	pmv_handshake_connect(ep, &peer);
 	accepted(pmv_mailbox_open(&ep->mailbox));
-	seal = pmv_seal(ep->mailbox.secret, peer.secret, PMV_SEALED_HINT);
-	cr_expect_neq(ep->mailbox.hint_peer.len, 0);
-	cr_expect(pmv_hint_is_genuine(&ep->mailbox.hint, &seal));
-	cr_expect(pmv_hint_is_genuine(&ep->mailbox.asking_hint, &seal));
+	seal = pmv_seal(ep->mailbox.link.secret, peer.secret, PMV_SEALED_HINT);
+	cr_expect_neq(ep->mailbox.link.hint_peer.len, 0);
+	cr_expect(pmv_hint_is_genuine(&ep->mailbox.link.hint, &seal));
+	cr_expect(pmv_hint_is_genuine(&ep->mailbox.link.asking_hint, &seal));
 	accepted(fi_close(&ep->ep_fid.fid));
 	close_pair(pair);
 }
@@ -304,21 +304,21 @@ Test(hint, that_is_repeated_without_a_request_is_not_believed_for_ever)
 	struct pmv_message message = {0};
 
 	for (int i = 0; i < 16; i++) {
-		say(pair, &pair->from->mailbox.hint, HINT);
+		say(pair, &pair->from->mailbox.link.hint, HINT);
 		cr_expect(pmv_listen(agent, SECOND));
 	}
-	say(pair, &pair->from->mailbox.hint, HINT);
+	say(pair, &pair->from->mailbox.link.hint, HINT);
 	cr_expect_not(pmv_listen(agent, SECOND));
 	pair_tell(pair, &message);
 	pair_serve(pair);
-	say(pair, &pair->from->mailbox.hint, HINT);
+	say(pair, &pair->from->mailbox.link.hint, HINT);
 	cr_expect(pmv_listen(agent, SECOND), "there was a request");
 	close_pair(pair);
 }
 
 static void serve_at(struct pair *pair, int64_t now)
 {
-	pmv_look_served(&pair->to->domain->agent.looks, &pair->to->mailbox, now);
+	pmv_look_served(&pair->to->domain->agent.looks, &pair->to->mailbox.receiver, now);
 }
 
 /* The data before a request may take longer than the hint behind it. */
@@ -328,12 +328,12 @@ Test(look, goes_on_in_short_sleeps_behind_a_hint)
 	struct pmv_agent *agent = &pair->to->domain->agent;
 	struct pmv_mailbox *to = &pair->to->mailbox;
 
-	pmv_look_hinted(&agent->looks, to, false, SECOND);
+	pmv_look_hinted(&agent->looks, &to->receiver, false, SECOND);
 	pmv_look_cool(&agent->looks, SECOND + SECOND / 200);
-	cr_expect_not(to->look.cold);
+	cr_expect_not(to->receiver.look.cold);
 	cr_expect(agent->looks.expecting);
 	pmv_look_cool(&agent->looks, SECOND + SECOND / 50);
-	cr_expect(to->look.cold);
+	cr_expect(to->receiver.look.cold);
 	pmv_look_cool(&agent->looks, SECOND + SECOND / 50);
 	cr_expect_not(agent->looks.expecting);
 	close_pair(pair);
@@ -349,14 +349,15 @@ Test(hint, keeps_the_peer_looking_until_it_is_repeated)
 
 	heard(pair, true);
 	commit(pair, 1);
-	start = now = atomic_load(&from->hint_again_ns) - atomic_load(&from->hint_wait_ns);
+	start = now =
+		atomic_load(&from->sender.hint_again_ns) - atomic_load(&from->sender.hint_wait_ns);
 	while (now < start + 10 * SECOND) {
-		cr_expect(pmv_look_hinted(looks, to, false, now));
+		cr_expect(pmv_look_hinted(looks, &to->receiver, false, now));
 		heard(pair, false);
-		now = atomic_load(&from->hint_again_ns);
+		now = atomic_load(&from->sender.hint_again_ns);
 		pmv_look_cool(looks, now - 1);
 		cr_expect(looks->expecting, "%d ms later", (int) ((now - start) / 1000000));
-		pmv_mailbox_hint_again(from, now);
+		pmv_sender_hint_again(&from->sender, now);
 		cr_expect_eq(heard(pair, false), 1);
 	}
 	serve_at(pair, now);
@@ -374,7 +375,7 @@ Test(hint, that_asks_is_answered_now_and_then_for_ever_and_announces_nothing)
 
 	heard(pair, true);
 	for (int i = 1; i <= 100; i++) {
-		say(pair, &pair->from->mailbox.asking_hint, HINT);
+		say(pair, &pair->from->mailbox.link.asking_hint, HINT);
 		cr_assert(pmv_listen(agent, i * SECOND / 10), "the %d.", i);
 		cr_expect_eq(hear(&hint), HINT);
 		pmv_look_cool(&agent->looks, i * SECOND / 10);
@@ -390,9 +391,9 @@ Test(look, goes_on_from_the_acknowledgement)
 	struct pmv_agent *agent = &pair->to->domain->agent;
 	struct pmv_mailbox *to = &pair->to->mailbox;
 
-	to->look.window_ns = SECOND;
-	pmv_look_promised(&agent->looks, to, 5 * SECOND);
-	cr_expect_eq(to->look.until_ns, 6 * SECOND);
+	to->receiver.look.window_ns = SECOND;
+	pmv_look_promised(&agent->looks, &to->receiver, 5 * SECOND);
+	cr_expect_eq(to->receiver.look.until_ns, 6 * SECOND);
 	cr_expect_eq(agent->looks.until_ns, 6 * SECOND);
 	close_pair(pair);
 }
@@ -424,7 +425,7 @@ Test(look, trusts_nobody_without_listening)
 		pmv_listen_ask(agent);
 	cr_expect_not(is_hinted(pair));
 	pmv_look_cool(&agent->looks, pmv_clock_ns() + SECOND);
-	cr_expect_not(pair->to->mailbox.look.cold);
+	cr_expect_not(pair->to->mailbox.receiver.look.cold);
 	close_pair(pair);
 }
 
@@ -435,16 +436,16 @@ Test(hint, that_is_lost_costs_time_only)
 	struct pmv_mailbox *to = &pair->to->mailbox;
 	struct pmv_message message = {0};
 
-	say(pair, &pair->from->mailbox.hint, HINT);
+	say(pair, &pair->from->mailbox.link.hint, HINT);
 	cr_expect(pmv_listen(agent, SECOND));
 	pmv_look_cool(&agent->looks, 2 * SECOND);
-	cr_expect(to->look.cold);
+	cr_expect(to->receiver.look.cold);
 	pair_tell(pair, &message);
 	cr_expect_not(pmv_service_waits(agent));
 	cr_expect_not(pmv_service_round(agent, PMV_WHOLE_SLICE));
 	pmv_look_everywhere(&agent->looks, 2 * SECOND);
-	cr_expect_not(to->look.cold);
-	cr_expect_not(to->look.hinted, "hints do not arrive");
+	cr_expect_not(to->receiver.look.cold);
+	cr_expect_not(to->receiver.look.hinted, "hints do not arrive");
 	cr_expect_eq(agent->looks.unhinted, 1);
 	cr_expect(pmv_service_waits(agent));
 	pair_serve(pair);
@@ -458,7 +459,7 @@ Test(look, window_follows_the_time_between_requests)
 {
 	struct pair *pair = open_pair();
 	struct pmv_looks *looks = &pair->to->domain->agent.looks;
-	const struct pmv_look *look = &pair->to->mailbox.look;
+	const struct pmv_look *look = &pair->to->mailbox.receiver.look;
 	int64_t now = 100 * SECOND;
 
 	pmv_look_bound(looks, SECOND / 1000);
@@ -492,23 +493,24 @@ Test(look, stays_warm_without_hints_and_while_there_is_work)
 	struct pmv_mailbox *to = &pair->to->mailbox;
 
 	pmv_look_cool(&agent->looks, 10 * SECOND);
-	cr_expect_not(to->look.cold, "no hint has come");
-	pmv_look_hinted(&agent->looks, to, false, 10 * SECOND);
+	cr_expect_not(to->receiver.look.cold, "no hint has come");
+	pmv_look_hinted(&agent->looks, &to->receiver, false, 10 * SECOND);
 	pmv_look_cool(&agent->looks, 10 * SECOND);
-	cr_expect_not(to->look.cold, "its time is not over");
-	pmv_mailbox_owe(to, 1, PMV_FAULT_NONE);
+	cr_expect_not(to->receiver.look.cold, "its time is not over");
+	pmv_receiver_queue_ack(&to->receiver, 1, PMV_FAULT_NONE);
 	pmv_look_cool(&agent->looks, 11 * SECOND);
-	cr_expect_not(to->look.cold, "an acknowledgement is to be sent");
+	cr_expect_not(to->receiver.look.cold, "an acknowledgement is to be sent");
 	cr_expect(agent->looks.unfinished);
-	to->num_owed = 0;
-	to->lacks_room = true;
+	to->receiver.num_queued = 0;
+	to->receiver.lacks_room = true;
 	pmv_look_cool(&agent->looks, 11 * SECOND);
-	cr_expect_not(to->look.cold, "it waits for room");
+	cr_expect_not(to->receiver.look.cold, "it waits for room");
 	cr_expect_not(agent->looks.unfinished, "... and is told of it");
-	to->lacks_room = false;
+	to->receiver.lacks_room = false;
 	pmv_look_cool(&agent->looks, 11 * SECOND);
-	cr_expect(to->look.cold);
-	cr_expect_eq(pmv_look_find(&agent->looks, pair->from->mailbox.peer.key), to);
-	cr_expect_null(pmv_look_find(&agent->looks, pair->from->mailbox.peer.key + 1000));
+	cr_expect(to->receiver.look.cold);
+	cr_expect_eq(pmv_look_find(&agent->looks, pair->from->mailbox.link.peer.key),
+		     &to->receiver);
+	cr_expect_null(pmv_look_find(&agent->looks, pair->from->mailbox.link.peer.key + 1000));
 	close_pair(pair);
 }

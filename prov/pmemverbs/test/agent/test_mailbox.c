@@ -19,12 +19,12 @@ static void wait_long(struct pair *pair)
 
 static uint8_t *mailbox(struct pair *pair, uint64_t number)
 {
-	return pair->to->mailbox.block + number % PMV_SLOTS * PMV_MESSAGE_SIZE;
+	return pair->to->mailbox.link.block + number % PMV_SLOTS * PMV_MESSAGE_SIZE;
 }
 
 static uint8_t *ack_slot(struct pair *pair, uint64_t number)
 {
-	return pair->from->mailbox.block + PMV_ACKS_AT + number % PMV_SLOTS * PMV_ACK_SIZE;
+	return pair->from->mailbox.link.block + PMV_ACKS_AT + number % PMV_SLOTS * PMV_ACK_SIZE;
 }
 
 static void commit_one(struct pair *pair)
@@ -147,7 +147,7 @@ Test(repair, asks_in_the_middle_of_a_request_that_fails_all_the_same)
 		pmv_run_push(&pair->from->initiator, false);
 	}
 	expect_sent(pair, "M");
-	cr_expect_eq(atomic_load(&pair->from->initiator.mailbox->unacked), 0);
+	cr_expect_eq(atomic_load(&pair->from->initiator.mailbox->sender.unacked), 0);
 	rig_expect_nothing(pair->away);
 	pair_close(pair);
 }
@@ -210,7 +210,8 @@ Test(repair, sends_what_it_repeats_and_not_what_has_its_slot_now)
 	fake_complete(&pair->home->fake, left);
 	for (int i = 0; i < 8; i++)
 		pair_serve(pair);
-	cr_expect_leq(pair->to->mailbox.served, PMV_SLOTS, "it was told of what is not there yet");
+	cr_expect_leq(pair->to->mailbox.receiver.served, PMV_SLOTS,
+		      "it was told of what is not there yet");
 	for (int i = 0; i < 8; i++)
 		pair_round(pair);
 	cr_expect(pair_survives(pair, DMP, 60000, 8));
@@ -226,7 +227,7 @@ Test(repair, gives_up_what_is_spoilt_here)
 
 	commit_one(pair);
 	/* As a peer can where every region has all rights. */
-	memset(pair->from->mailbox.outbox + PMV_MESSAGE_SIZE, 0x5a, 64);
+	memset(pair->from->mailbox.link.outbox + PMV_MESSAGE_SIZE, 0x5a, 64);
 	memset(mailbox(pair, 1), 0x5a, 64);
 	wait_long(pair);
 	rig_expect_error(pair->home, CONTEXT(1), RIG_WRITTEN, FI_ECANCELED);
@@ -237,14 +238,14 @@ Test(repair, gives_up_what_is_spoilt_here)
 Test(seals, no_acknowledgement_of_a_stranger_completes_a_commit)
 {
 	struct pair *pair = pair_open(NULL);
-	struct pmv_mailbox *link = &pair->from->mailbox;
+	struct pmv_mailbox *mailbox = &pair->from->mailbox;
 	const struct pmv_seal strangers[] = {
 		{{0}},
 		pmv_seal(0, 0, PMV_SEALED_ACK),
-		pmv_seal(link->peer.secret, 0, PMV_SEALED_ACK),
-		pmv_seal(0, link->secret, PMV_SEALED_ACK),
-		pmv_seal(link->secret, link->peer.secret, PMV_SEALED_ACK),
-		pmv_seal(link->peer.secret, link->secret, PMV_SEALED_MESSAGE),
+		pmv_seal(mailbox->link.peer.secret, 0, PMV_SEALED_ACK),
+		pmv_seal(0, mailbox->link.secret, PMV_SEALED_ACK),
+		pmv_seal(mailbox->link.secret, mailbox->link.peer.secret, PMV_SEALED_ACK),
+		pmv_seal(mailbox->link.peer.secret, mailbox->link.secret, PMV_SEALED_MESSAGE),
 	};
 
 	commit_one(pair);
@@ -262,15 +263,15 @@ Test(seals, no_acknowledgement_of_a_stranger_completes_a_commit)
 Test(seals, no_request_of_a_stranger_is_served)
 {
 	struct pair *pair = pair_open(NULL);
-	struct pmv_mailbox *link = &pair->to->mailbox;
+	struct pmv_mailbox *to = &pair->to->mailbox;
 	const struct pmv_seal strangers[] = {
 		{{0}},
 		pmv_seal(0, 0, PMV_SEALED_MESSAGE),
-		pmv_seal(link->peer.secret, 0, PMV_SEALED_MESSAGE),
-		pmv_seal(0, link->secret, PMV_SEALED_MESSAGE),
+		pmv_seal(to->link.peer.secret, 0, PMV_SEALED_MESSAGE),
+		pmv_seal(0, to->link.secret, PMV_SEALED_MESSAGE),
 		/* What the agent itself has sent can't be sent back to it. */
-		pmv_seal(link->secret, link->peer.secret, PMV_SEALED_MESSAGE),
-		pmv_seal(link->peer.secret, link->secret, PMV_SEALED_ACK),
+		pmv_seal(to->link.secret, to->link.peer.secret, PMV_SEALED_MESSAGE),
+		pmv_seal(to->link.peer.secret, to->link.secret, PMV_SEALED_ACK),
 	};
 
 	for (size_t i = 0; i < sizeof(strangers) / sizeof(strangers[0]); i++) {
@@ -307,18 +308,18 @@ static bool is_allowed(struct pair *pair, uint64_t what, uint64_t addr, uint32_t
 Test(seals, peers_read_nothing_but_the_flush_page_and_do_not_write_there)
 {
 	struct pair *pair = pair_open(NULL);
-	const struct pmv_mailbox *link = &pair->to->mailbox;
-	const struct pmv_handshake *away = &pair->from->mailbox.peer;
+	const struct pmv_mailbox *mailbox = &pair->to->mailbox;
+	const struct pmv_handshake *away = &pair->from->mailbox.link.peer;
 
 	cr_expect_not(is_allowed(pair, FI_READ, away->addr, away->key));
 	cr_expect(is_allowed(pair, FI_WRITE, away->addr + PMV_BLOCK_SIZE - 1, away->key));
 	cr_expect(is_allowed(pair, FI_READ, pmv_handshake_flush_addr(away), away->flush_key));
 	cr_expect_not(is_allowed(pair, FI_WRITE, pmv_handshake_flush_addr(away), away->flush_key));
-	if (link->out_mr) {
-		uint32_t key = (uint32_t) fi_mr_key(link->out_mr);
+	if (mailbox->link.out_mr) {
+		uint32_t key = (uint32_t) fi_mr_key(mailbox->link.out_mr);
 
-		cr_expect_not(is_allowed(pair, FI_READ, (uintptr_t) link->outbox, key));
-		cr_expect_not(is_allowed(pair, FI_WRITE, (uintptr_t) link->outbox, key));
+		cr_expect_not(is_allowed(pair, FI_READ, (uintptr_t) mailbox->link.outbox, key));
+		cr_expect_not(is_allowed(pair, FI_WRITE, (uintptr_t) mailbox->link.outbox, key));
 	}
 	pair_close(pair);
 }
@@ -332,18 +333,18 @@ Test(seals, are_the_same_whether_a_side_hears_or_speaks_first)
 
 	accepted(pmv_mailbox_open(&first->mailbox));
 	pmv_handshake_connect(first, &handshake);
-	in = pmv_seal(handshake.secret, first->mailbox.secret, PMV_SEALED_MESSAGE);
-	cr_expect_arr_eq(&first->mailbox.message_in, &in, sizeof(in));
+	in = pmv_seal(handshake.secret, first->mailbox.link.secret, PMV_SEALED_MESSAGE);
+	cr_expect_arr_eq(&first->mailbox.receiver.message_in, &in, sizeof(in));
 
 	/* Who accepts has heard before it has anything of its own. */
 	pmv_handshake_connect(then, &handshake);
 	accepted(pmv_mailbox_open(&then->mailbox));
-	cr_expect_neq(then->mailbox.secret, 0);
-	cr_expect_neq(then->mailbox.secret, first->mailbox.secret);
-	in = pmv_seal(handshake.secret, then->mailbox.secret, PMV_SEALED_MESSAGE);
-	out = pmv_seal(then->mailbox.secret, handshake.secret, PMV_SEALED_ACK);
-	cr_expect_arr_eq(&then->mailbox.message_in, &in, sizeof(in));
-	cr_expect_arr_eq(&then->mailbox.ack_out, &out, sizeof(out));
+	cr_expect_neq(then->mailbox.link.secret, 0);
+	cr_expect_neq(then->mailbox.link.secret, first->mailbox.link.secret);
+	in = pmv_seal(handshake.secret, then->mailbox.link.secret, PMV_SEALED_MESSAGE);
+	out = pmv_seal(then->mailbox.link.secret, handshake.secret, PMV_SEALED_ACK);
+	cr_expect_arr_eq(&then->mailbox.receiver.message_in, &in, sizeof(in));
+	cr_expect_arr_eq(&then->mailbox.receiver.ack_out, &out, sizeof(out));
 	accepted(fi_close(&then->ep_fid.fid));
 	rig_close(rig);
 }

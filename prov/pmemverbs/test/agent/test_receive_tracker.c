@@ -57,7 +57,7 @@ static void commit_where_all_persists(bool local, const char *sent)
 		.one_kind = true,
 		.received = MHP,
 	});
-	struct pmv_handshake handshake = pair->from->mailbox.peer;
+	struct pmv_handshake handshake = pair->from->mailbox.link.peer;
 
 	handshake.received.persist = PMV_WSP;
 	pmv_handshake_connect(pair->from, &handshake);
@@ -87,8 +87,8 @@ Test(received, commit_is_the_completion_of_the_flush)
 	expect_sent(pair, "Si R");
 	read = pair_post(pair, 0);
 	/* Of what is there as long as the connection is. */
-	cr_expect_eq(read->op.key, pair->from->mailbox.peer.flush_key);
-	cr_expect_eq(read->op.addr, pmv_handshake_flush_addr(&pair->from->mailbox.peer));
+	cr_expect_eq(read->op.key, pair->from->mailbox.link.peer.flush_key);
+	cr_expect_eq(read->op.addr, pmv_handshake_flush_addr(&pair->from->mailbox.link.peer));
 	cr_expect_eq(read->op.len, 1);
 	cr_expect_not(read->op.flags & FI_FENCE);
 	rig_expect_parts(pair->home, 2, CONTEXT(1), RIG_SENT);
@@ -140,7 +140,7 @@ Test(received, commit_needs_no_agent)
 Test(received, an_older_initiator_asks_the_agent_as_ever)
 {
 	struct pair *pair = open_kind(MHP);
-	struct pmv_handshake handshake = pair->from->mailbox.peer;
+	struct pmv_handshake handshake = pair->from->mailbox.link.peer;
 
 	handshake.one_kind = false;
 	pmv_handshake_connect(pair->from, &handshake);
@@ -157,7 +157,7 @@ Test(received, on_a_path_without_order_is_refused)
 {
 	struct pair *pair = open_kind(MHP);
 
-	pair->from->mailbox.peer.relaxed = true;
+	pair->from->mailbox.link.peer.relaxed = true;
 	pair_receive(pair, MHP, 0, 64);
 	refused(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT), FI_EOPNOTSUPP);
 	expect_sent(pair, "");
@@ -278,8 +278,8 @@ Test(fence, covers_writes_before_a_message)
 	rig_expect_nothing(pair->home);
 	expect_sent(pair, "S R");
 	read = pair_post(pair, 0);
-	cr_expect_eq(read->op.key, pair->from->mailbox.peer.flush_key);
-	cr_expect_eq(read->op.addr, pmv_handshake_flush_addr(&pair->from->mailbox.peer));
+	cr_expect_eq(read->op.key, pair->from->mailbox.link.peer.flush_key);
+	cr_expect_eq(read->op.addr, pmv_handshake_flush_addr(&pair->from->mailbox.link.peer));
 	pair_deliver(pair);
 	rig_expect(pair->home, CONTEXT(4), RIG_SENT);
 	pair_close(pair);

@@ -75,8 +75,8 @@ Test(rma_event, makes_no_entry_in_a_selective_queue)
 static void mailbox_tell(struct pmv_ep *ep, struct pmv_message *message, uint64_t number)
 {
 	message->number = number;
-	pmv_message_encode(ep->mailbox.block + number % PMV_SLOTS * PMV_MESSAGE_SIZE, message,
-			   &ep->mailbox.message_in);
+	pmv_message_encode(ep->mailbox.link.block + number % PMV_SLOTS * PMV_MESSAGE_SIZE, message,
+			   &ep->mailbox.receiver.message_in);
 }
 
 static struct pmv_message told_of(struct pair *pair, enum pmv_rma_event event, uint64_t mark)
@@ -158,13 +158,13 @@ Test(rma_event, that_is_owed_a_thousand_times_lets_others_in)
 {
 	struct told told = told_open((struct pair_options){.away = {.cq_size = 2}});
 	struct pmv_message message = told_of(told.pair, PMV_EVENT_WRITE, PMV_RANGE_EVENT);
-	struct pmv_rma_events *events = &told.pair->to->mailbox.events;
+	struct pmv_rma_events *events = &told.pair->to->mailbox.receiver.events;
 	struct fi_cq_tagged_entry entry;
 	struct pmv_ep *flooding;
 
 	told.pair->away->options.not_enabled = false;
 	flooding = pair_join(told.pair);
-	flooding->mailbox.events.owed[PMV_RMA_EVENT_WRITE] = 1000;
+	flooding->mailbox.receiver.events.owed[PMV_RMA_EVENT_WRITE] = 1000;
 	mailbox_tell(flooding, &message, 1);
 	pair_serve(told.pair);
 	accepted(pair_put(told.pair, DMP, 0, 8, CONTEXT(1), 0));
@@ -179,7 +179,7 @@ Test(rma_event, that_is_owed_a_thousand_times_lets_others_in)
 	}
 	rig_expect(told.pair->home, CONTEXT(2), RIG_WRITTEN);
 	cr_expect_not(events->owes);
-	cr_expect_gt(flooding->mailbox.events.owed[PMV_RMA_EVENT_WRITE], 990);
+	cr_expect_gt(flooding->mailbox.receiver.events.owed[PMV_RMA_EVENT_WRITE], 990);
 	accepted(fi_close(&flooding->ep_fid.fid));
 	told_close(&told);
 }
@@ -335,7 +335,7 @@ Test(rma_event, comes_only_to_endpoints_that_asked_for_it)
 {
 	struct told told = told_open((struct pair_options){0});
 
-	told.pair->to->mailbox.events.wanted = false;
+	told.pair->to->mailbox.receiver.events.wanted = false;
 	accepted(pair_put(told.pair, DMP, 0, 8, CONTEXT(1), 0));
 	pair_round(told.pair);
 	rig_expect(told.pair->home, CONTEXT(1), RIG_WRITTEN);
@@ -352,10 +352,10 @@ Test(rma_event, that_nobody_could_tell_of_fails_the_write)
 
 	refused(pair_put(pair, DMP, 0, 8, CONTEXT(1), 0), FI_EOPNOTSUPP);
 	refused(pair_put(pair, MHP, 0, 8, CONTEXT(1), FI_COMMIT), FI_EOPNOTSUPP);
-	pair->from->mailbox.connected = false;
-	pair->from->mailbox.peer.agent = true;
+	pair->from->mailbox.link.connected = false;
+	pair->from->mailbox.link.peer.agent = true;
 	refused(pair_put(pair, DMP, 0, 8, CONTEXT(1), 0), FI_EOPNOTSUPP);
-	pair->from->mailbox.connected = true;
+	pair->from->mailbox.link.connected = true;
 	expect_sent(pair, "");
 	rig_expect_nothing(pair->home);
 	told_close(&told);

@@ -228,13 +228,13 @@ Test(agent, stores_nothing_where_nobody_may)
 /* Whole, but with flags that no message has together. */
 static void spoil(struct pair *pair, uint64_t number)
 {
-	struct pmv_mailbox *link = &pair->to->mailbox;
-	uint8_t *slot = link->block + number % PMV_SLOTS * PMV_MESSAGE_SIZE;
+	struct pmv_mailbox *mailbox = &pair->to->mailbox;
+	uint8_t *slot = mailbox->link.block + number % PMV_SLOTS * PMV_MESSAGE_SIZE;
 	size_t len = slot[24] + 256U * slot[25];
 
 	slot[27] |= 0x88;
 	memset(slot + 8, 0, 8);
-	crypto_shorthash(slot + 8, slot, len, link->message_in.key);
+	crypto_shorthash(slot + 8, slot, len, mailbox->receiver.message_in.key);
 }
 
 /* What is behind it may be anything: nothing more is served, and the peer is told so first. */
@@ -274,7 +274,7 @@ Test(agent, ends_the_connection_though_the_acknowledgement_is_never_sent)
 	pmv_agent_progress(agent);
 	pmv_agent_progress(agent);
 	cr_expect_eq(pair->away->fake.shutdowns, 0, "the acknowledgement is under way");
-	pair->to->initiator.mailbox->end_by_ns = 1;
+	pair->to->initiator.mailbox->receiver.end_by_ns = 1;
 	pmv_agent_progress(agent);
 	cr_expect_eq(pair->away->fake.shutdowns, 1);
 	pair_close(pair);
@@ -327,7 +327,7 @@ Test(agent, takes_messages_in_their_order_only)
 Test(agent, takes_a_message_when_all_of_it_has_arrived)
 {
 	struct pair *pair = pair_open(NULL);
-	uint8_t *slot = pair->to->mailbox.block + PMV_MESSAGE_SIZE;
+	uint8_t *slot = pair->to->mailbox.link.block + PMV_MESSAGE_SIZE;
 
 	tell_of(pair, DMP, 0, 8);
 	slot[40] ^= 1;

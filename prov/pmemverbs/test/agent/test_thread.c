@@ -17,13 +17,14 @@ static void leave(struct pmv_ep *ep)
 /* fill_mailbox -- as soon as it is served, until it is full */
 static void fill_mailbox(struct pair *pair, struct pmv_ep *ep)
 {
-	struct pmv_mailbox *link = &ep->mailbox;
+	struct pmv_mailbox *mailbox = &ep->mailbox;
 	struct pmv_message message = {.count = 1, .ranges = {range_of(pair, DMP, 0, 8)}};
 
 	for (int i = 1; i <= PMV_SLOTS; i++) {
-		message.number = link->served + i;
-		pmv_message_encode(link->block + message.number % PMV_SLOTS * PMV_MESSAGE_SIZE,
-				   &message, &link->message_in);
+		message.number = mailbox->receiver.served + i;
+		pmv_message_encode(mailbox->link.block +
+					   message.number % PMV_SLOTS * PMV_MESSAGE_SIZE,
+				   &message, &mailbox->receiver.message_in);
 	}
 }
 
@@ -35,14 +36,15 @@ static void expect_all_served(struct pair *pair, struct pmv_ep **eps, int count)
 	uint64_t before[CROWD];
 
 	for (int i = 0; i < count; i++)
-		before[i] = eps[i]->mailbox.served;
+		before[i] = eps[i]->mailbox.receiver.served;
 	for (int round = 0; round < count; round++) {
 		for (int i = 0; i < count; i++)
 			fill_mailbox(pair, eps[i]);
 		pair_serve(pair);
 	}
 	for (int i = 0; i < count; i++)
-		cr_expect_gt(eps[i]->mailbox.served, before[i], "mailbox %d of %d", i, count);
+		cr_expect_gt(eps[i]->mailbox.receiver.served, before[i], "mailbox %d of %d", i,
+			     count);
 }
 
 Test(agent, serves_all_in_turn_whoever_comes_and_goes)

@@ -126,11 +126,11 @@ static void end_sharing(struct shared *shared)
 	free(shared);
 }
 
-static void ask_at(struct pmv_mailbox *link, struct pmv_message *message, uint64_t number)
+static void ask_at(struct pmv_mailbox *mailbox, struct pmv_message *message, uint64_t number)
 {
 	message->number = number;
-	pmv_message_encode(link->block + number % PMV_SLOTS * PMV_MESSAGE_SIZE, message,
-			   &link->message_in);
+	pmv_message_encode(mailbox->link.block + number % PMV_SLOTS * PMV_MESSAGE_SIZE, message,
+			   &mailbox->receiver.message_in);
 }
 
 /* ask -- the next request of the second connection */
@@ -186,8 +186,9 @@ Test(share, small_commit_does_not_wait_for_a_large_one)
 	for (int round = 1; round <= 4 * SLICES; round++) {
 		ask_for(shared, 64, 8);
 		pair_serve(pair);
-		cr_expect_eq(shared->other->mailbox.acks, round, "round %d", round);
-		cr_expect_eq(pair->to->mailbox.acks, round / SLICES, "round %d", round);
+		cr_expect_eq(shared->other->mailbox.receiver.posted_acks, round, "round %d", round);
+		cr_expect_eq(pair->to->mailbox.receiver.posted_acks, round / SLICES, "round %d",
+			     round);
 		cr_expect_eq(done.drains, round, "each round has one");
 	}
 	cr_expect_eq(done.flushed, 4 * BIG_LEN + UINT64_C(4) * SLICES * 8);
@@ -235,7 +236,7 @@ Test(share, all_get_their_turn_though_everybody_asks_for_much)
 	for (int round = 0; round < SLICES + CROWD + 2; round++)
 		pair_serve(shared->pair);
 	for (int i = 0; i < CROWD; i++) {
-		cr_expect_eq(eps[i]->mailbox.acks, 1, "connection %d", i);
+		cr_expect_eq(eps[i]->mailbox.receiver.posted_acks, 1, "connection %d", i);
 		accepted(fi_close(&eps[i]->ep_fid.fid));
 	}
 	end_sharing(shared);
@@ -255,7 +256,8 @@ Test(share, few_that_ask_for_much_let_others_in)
 	for (int round = 0; round < 3; round++) {
 		for (int i = 0; i < 4; i++) {
 			for (uint64_t n = 1; n <= PMV_WINDOW; n++)
-				ask_at(&eps[i]->mailbox, &nothing, eps[i]->mailbox.served + n);
+				ask_at(&eps[i]->mailbox, &nothing,
+				       eps[i]->mailbox.receiver.served + n);
 		}
 		pair_serve(pair);
 	}
@@ -312,7 +314,7 @@ static void sync_many(int (*on_sync)(void), uint64_t syncs, uint64_t refused)
 	cr_expect_eq(done.synced, 10 * (uint64_t) done.syncs);
 	cr_expect_eq(shared->domain->agent.counts.refused, refused);
 	for (int i = 0; i < PEERS; i++) {
-		cr_expect_eq(eps[i]->mailbox.acks, 1, "connection %d", i);
+		cr_expect_eq(eps[i]->mailbox.receiver.posted_acks, 1, "connection %d", i);
 		accepted(fi_close(&eps[i]->ep_fid.fid));
 	}
 	end_sharing(shared);
@@ -335,12 +337,12 @@ Test(share, pages_are_synced_in_slices)
 	int rounds = 0;
 
 	tell_of(shared, 0, 2 * PMV_PAGE_SLICE);
-	while (!shared->pair->to->mailbox.acks) {
+	while (!shared->pair->to->mailbox.receiver.posted_acks) {
 		uint64_t before = done.synced;
 
 		ask_for(shared, 5, 8);
 		pair_serve(shared->pair);
-		cr_expect_eq(shared->other->mailbox.acks, ++rounds);
+		cr_expect_eq(shared->other->mailbox.receiver.posted_acks, ++rounds);
 		cr_assert_gt(done.synced, before);
 		cr_expect_leq(done.synced - before, PMV_PAGE_SLICE + 13);
 	}
@@ -455,7 +457,7 @@ Test(share, who_opens_or_closes_waits_for_no_flush, .timeout = 30)
 	shared->told = 0;
 	ask_for(shared, 0, 8);
 	pair_serve(shared->pair);
-	cr_expect_eq(opened->mailbox.acks, 1);
+	cr_expect_eq(opened->mailbox.receiver.posted_acks, 1);
 	end_sharing(shared);
 }
 
@@ -493,8 +495,8 @@ static void wait_for_sleeps(struct pmv_agent *agent, unsigned long count)
 Test(share, thread_sleeps_though_a_request_has_come_in_part, .timeout = 60)
 {
 	struct shared *shared = share(PMV_DMP, BIG_LEN, &(struct pair_options){.thread = true});
-	struct pmv_mailbox *link = &shared->pair->to->mailbox;
-	uint8_t *slot = link->block + PMV_MESSAGE_SIZE;
+	struct pmv_mailbox *mailbox = &shared->pair->to->mailbox;
+	uint8_t *slot = mailbox->link.block + PMV_MESSAGE_SIZE;
 	uint64_t check;
 
 	/* It arrives without its check. */
@@ -502,7 +504,7 @@ Test(share, thread_sleeps_though_a_request_has_come_in_part, .timeout = 60)
 	memcpy(&check, slot + 8, sizeof(check));
 	memset(slot + 8, 0, sizeof(check));
 	wait_for_sleeps(&shared->domain->agent, 20);
-	cr_expect_eq(link->served, 0);
+	cr_expect_eq(mailbox->receiver.served, 0);
 	memcpy(slot + 8, &check, sizeof(check));
 	pmv_agent_kick(&shared->domain->agent);
 	while (!fake_complete(&shared->pair->away->fake, 1))
@@ -619,8 +621,8 @@ static void expect_messages_flushed(struct shared *shared, struct pmv_message *f
 	before = done.flushed;
 	for (int i = 0; i < 20; i++)
 		pair_serve(pair);
-	cr_expect_eq(pair->to->mailbox.served, 2);
-	cr_expect_eq(pair->to->mailbox.faulted, 0);
+	cr_expect_eq(pair->to->mailbox.receiver.served, 2);
+	cr_expect_eq(pair->to->mailbox.receiver.faulted, 0);
 	cr_expect_eq(done.flushed - before, 64, "%d bytes", (int) (done.flushed - before));
 	end_sharing(shared);
 }

@@ -304,7 +304,7 @@ Test(help, leaves_nothing_to_a_thread_that_has_fallen_asleep)
 	pair->on_event = fall_asleep;
 	pmv_help(agent);
 	expect_done(pair, "F D");
-	cr_expect(pair->to->mailbox.working);
+	cr_expect(pair->to->mailbox.receiver.working);
 	cr_expect_eq(read(agent->kick_fd, &kicks, sizeof(kicks)), sizeof(kicks));
 	atomic_store(&agent->asleep, false);
 	pair->on_event = NULL;

@@ -440,8 +440,8 @@ Test(relaxed, message_is_refused)
 		pmv_setting.relaxed = side == 0;
 		pair = pair_open(NULL);
 		/* The peer has said it. */
-		cr_expect_eq(pair->from->mailbox.peer.relaxed, side == 0);
-		pair->from->mailbox.peer.relaxed = side == 1;
+		cr_expect_eq(pair->from->mailbox.link.peer.relaxed, side == 0);
+		pair->from->mailbox.link.peer.relaxed = side == 1;
 		pair_receive(pair, DMP, 0, 64);
 		refused(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT), FI_EOPNOTSUPP);
 		expect_sent(pair, "");

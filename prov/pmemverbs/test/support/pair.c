@@ -129,7 +129,7 @@ static void see_ack(struct fake *fake, const struct fake_post *post, void *arg)
 	const struct pair *pair = arg;
 
 	(void) fake;
-	if (post->op.key == pair->to->mailbox.peer.key)
+	if (post->op.key == pair->to->mailbox.link.peer.key)
 		record('K', NULL, 0);
 }
 
@@ -160,8 +160,9 @@ static void connect_eps(struct pair *pair, const struct pair_options *options)
 	accepted(pmv_mailbox_open(&pair->from->mailbox));
 	accepted(pmv_mailbox_open(&pair->to->mailbox));
 	if (options->hints) {
-		accepted(pmv_agent_promise(&pair->from->domain->agent, &pair->from->mailbox));
-		accepted(pmv_agent_promise(&pair->to->domain->agent, &pair->to->mailbox));
+		accepted(pmv_agent_promise(&pair->from->domain->agent,
+					   &pair->from->mailbox.receiver));
+		accepted(pmv_agent_promise(&pair->to->domain->agent, &pair->to->mailbox.receiver));
 	}
 	introduce(pair->from, pair->to, options);
 	introduce(pair->to, pair->from, options);
@@ -225,8 +226,8 @@ struct pair *pair_open(const struct pair_options *options)
 	if (!options->stores)
 		pair->from->initiator.store_pause = UINT_MAX;
 	/* Last: this is where threads start. */
-	accepted(pmv_agent_attach(&pair->to->domain->agent, &pair->to->mailbox));
-	accepted(pmv_agent_attach(&pair->from->domain->agent, &pair->from->mailbox));
+	accepted(pmv_agent_attach(&pair->to->domain->agent, &pair->to->mailbox.receiver));
+	accepted(pmv_agent_attach(&pair->from->domain->agent, &pair->from->mailbox.receiver));
 	return pair;
 }
 
@@ -250,8 +251,8 @@ struct pmv_ep *pair_join(struct pair *pair)
 	struct pmv_ep *ep = pmv_to_ep(rig_ep(pair->away, pair->away->cq));
 
 	accepted(pmv_mailbox_open(&ep->mailbox));
-	ep->mailbox.connected = true;
-	accepted(pmv_agent_attach(&ep->domain->agent, &ep->mailbox));
+	ep->mailbox.link.connected = true;
+	accepted(pmv_agent_attach(&ep->domain->agent, &ep->mailbox.receiver));
 	return ep;
 }
 
@@ -367,7 +368,7 @@ const struct fake_post *pair_post(struct pair *pair, size_t n)
 static bool is_message(struct pair *pair, const struct fake_post *post)
 {
 	return post->op.what == (FI_RMA | FI_WRITE) && post->op.len &&
-	       post->op.key == pair->from->mailbox.peer.key;
+	       post->op.key == pair->from->mailbox.link.peer.key;
 }
 
 const char *pair_posted(struct pair *pair)
@@ -390,7 +391,7 @@ const char *pair_posted(struct pair *pair)
 bool pair_message(struct pair *pair, const struct fake_post *post, struct pmv_message *message)
 {
 	static uint64_t slot[PMV_MESSAGE_SIZE / 8];
-	size_t at = post->op.addr - pair->from->mailbox.peer.addr;
+	size_t at = post->op.addr - pair->from->mailbox.link.peer.addr;
 
 	if (!is_message(pair, post))
 		return false;
@@ -398,8 +399,8 @@ bool pair_message(struct pair *pair, const struct fake_post *post, struct pmv_me
 	memcpy(slot, post->op.buf, post->op.len);
 	cr_assert_eq(at, slot[0] % PMV_SLOTS * PMV_MESSAGE_SIZE, "it is not for its slot");
 	cr_assert_eq(post->op.len, post->op.rma_len);
-	return pmv_message_decode((uint8_t *) slot, slot[0], &pair->from->mailbox.message_out,
-				  message) == PMV_ARRIVED;
+	return pmv_message_decode((uint8_t *) slot, slot[0],
+				  &pair->from->mailbox.sender.message_out, message) == PMV_ARRIVED;
 }
 
 void pair_expect_message(struct pair *pair, size_t n, struct pmv_message *message)
@@ -509,21 +510,21 @@ void pair_send_without_room(struct pair *pair, enum pair_memory memory, const ch
 
 void pair_tell(struct pair *pair, struct pmv_message *message)
 {
-	struct pmv_mailbox *link = &pair->to->mailbox;
+	struct pmv_mailbox *mailbox = &pair->to->mailbox;
 
 	message->number = ++pair->told;
-	pmv_message_encode(link->block + message->number % PMV_SLOTS * PMV_MESSAGE_SIZE, message,
-			   &link->message_in);
+	pmv_message_encode(mailbox->link.block + message->number % PMV_SLOTS * PMV_MESSAGE_SIZE,
+			   message, &mailbox->receiver.message_in);
 }
 
 void pair_expect_ack(struct pair *pair, uint64_t done, enum pmv_fault fault)
 {
-	const struct pmv_mailbox *link = &pair->from->mailbox;
+	const struct pmv_mailbox *mailbox = &pair->from->mailbox;
 	uint64_t number = pair->acks + 1;
 	struct pmv_ack ack;
-	enum pmv_arrival arrival =
-		pmv_ack_decode(link->block + PMV_ACKS_AT + number % PMV_SLOTS * PMV_ACK_SIZE,
-			       number, &link->ack_in, &ack);
+	enum pmv_arrival arrival = pmv_ack_decode(mailbox->link.block + PMV_ACKS_AT +
+							  number % PMV_SLOTS * PMV_ACK_SIZE,
+						  number, &mailbox->sender.ack_in, &ack);
 
 	cr_assert_eq(arrival, done ? PMV_ARRIVED : PMV_NOT_YET);
 	if (!done)
@@ -535,9 +536,9 @@ void pair_expect_ack(struct pair *pair, uint64_t done, enum pmv_fault fault)
 
 void pair_answer(struct pair *pair, uint64_t number, uint64_t done, enum pmv_fault fault)
 {
-	struct pmv_mailbox *link = &pair->from->mailbox;
+	struct pmv_mailbox *mailbox = &pair->from->mailbox;
 	struct pmv_ack ack = {.number = number, .done = done, .fault = fault};
 
-	pmv_ack_encode(link->block + PMV_ACKS_AT + number % PMV_SLOTS * PMV_ACK_SIZE, &ack,
-		       &link->ack_in);
+	pmv_ack_encode(mailbox->link.block + PMV_ACKS_AT + number % PMV_SLOTS * PMV_ACK_SIZE, &ack,
+		       &mailbox->sender.ack_in);
 }

@@ -109,7 +109,7 @@ static int shake_hands(struct objects *all)
 	pmv_mailbox_handshake(&ep->mailbox, buf);
 	cr_assert_eq(pmv_handshake_decode(buf, sizeof(buf), &handshake), 0);
 	pmv_handshake_connect(ep, &handshake);
-	return pmv_agent_attach(&ep->domain->agent, &ep->mailbox);
+	return pmv_agent_attach(&ep->domain->agent, &ep->mailbox.receiver);
 }
 
 static int receive(struct objects *all)

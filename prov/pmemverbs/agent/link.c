@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* link.c -- blocks of memory, and what is posted to the peer's; link.h says what for */
+#include "agent/link.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+
+#include "base/setting.h"
+#include "engine/engine.h"
+#include "memory/locked.h"
+
+/* The block, the flush page behind it, and on the next page the outbox. */
+#define OUTBOX_AT                                                                                  \
+	((PMV_FLUSH_AT + PMV_FLUSH_SIZE + PMV_BLOCK_ALIGN - 1) & ~(size_t) (PMV_BLOCK_ALIGN - 1))
+#define OUTBOX_SIZE (PMV_BLOCK_SIZE + PMV_MESSAGE_SIZE)
+#define MAPPING_SIZE (OUTBOX_AT + OUTBOX_SIZE)
+
+static int register_part(struct pmv_link *link, size_t at, size_t len, uint64_t access,
+			 struct fid_mr **mr)
+{
+	return pmv_locked_explain(fi_mr_reg(link->engine->engine->domain_fid, link->block + at, len,
+					    access, 0, 0, PMV_CORE_MR_NOCACHE, mr, NULL),
+				  len);
+}
+
+/*
+ * register_parts -- each with only the rights that it needs: peers of the domain must neither
+ * read other peers' data in a block nor change what is sent from an outbox
+ */
+static int register_parts(struct pmv_link *link)
+{
+	int ret = register_part(link, 0, PMV_BLOCK_SIZE, FI_REMOTE_WRITE, &link->mr);
+
+	if (!ret)
+		ret = register_part(link, PMV_FLUSH_AT, PMV_FLUSH_SIZE, FI_REMOTE_READ,
+				    &link->flush_mr);
+	if (!ret && link->engine->engine->scratch_mr)
+		ret = register_part(link, OUTBOX_AT, OUTBOX_SIZE, FI_WRITE, &link->out_mr);
+	link->desc = link->out_mr ? fi_mr_desc(link->out_mr) : NULL;
+	return ret;
+}
+
+static void unregister(struct fid_mr **mr)
+{
+	if (*mr)
+		fi_close(&(*mr)->fid);
+	*mr = NULL;
+}
+
+void pmv_link_close(struct pmv_link *link)
+{
+	if (!link->block)
+		return;
+	unregister(&link->mr);
+	unregister(&link->flush_mr);
+	unregister(&link->out_mr);
+	munmap(link->block, MAPPING_SIZE);
+	link->block = NULL;
+}
+
+int pmv_link_open(struct pmv_link *link)
+{
+	int ret;
+
+	if (getrandom(&link->secret, sizeof(link->secret), 0) != sizeof(link->secret))
+		return -FI_EOTHER;
+	link->secret &= PMV_SECRET_MASK;
+	link->block = mmap(NULL, MAPPING_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			   -1, 0);
+	if (link->block == MAP_FAILED) {
+		link->block = NULL;
+		return -FI_ENOMEM;
+	}
+	link->outbox = link->block + OUTBOX_AT;
+	ret = register_parts(link);
+	if (ret)
+		pmv_link_close(link);
+	return ret;
+}
+
+void pmv_link_make_hints(struct pmv_link *link)
+{
+	struct pmv_seal seal = pmv_seal(link->secret, link->peer.secret, PMV_SEALED_HINT);
+
+	link->hint = pmv_hint_make(link->peer.key, false, &seal);
+	link->asking_hint = pmv_hint_make(link->peer.key, true, &seal);
+	pmv_hint_find_peer(link->hints, link->engine->fid, link->peer.port, &link->hint_peer);
+}
+
+bool pmv_link_listens(const struct pmv_link *link)
+{
+	return pmv_setting.agent == PMV_AGENT_THREAD && atomic_load(&link->hints->fd) >= 0;
+}
+
+void pmv_link_flush_place(const struct pmv_link *link, uint64_t *addr, uint64_t *key)
+{
+	*addr = pmv_handshake_flush_addr(&link->peer);
+	*key = link->peer.flush_key;
+}
+
+ssize_t pmv_link_post(const struct pmv_link *link, uint8_t *from, size_t at, size_t len,
+		      struct pmv_op *op, uint64_t flags)
+{
+	void *desc = link->desc;
+	struct iovec iov = {.iov_base = from, .iov_len = len};
+	struct fi_rma_iov rma_iov = {
+		.addr = link->peer.addr + at, .len = len, .key = link->peer.key};
+	struct fi_msg_rma msg = {
+		.msg_iov = &iov,
+		.desc = desc ? &desc : NULL,
+		.iov_count = 1,
+		.rma_iov = &rma_iov,
+		.rma_iov_count = 1,
+	};
+	const struct pmv_wr wr = {
+		.kind = PMV_WR_WRITE,
+		.context = op,
+		.flags = FI_COMPLETION | flags,
+		.rma = &msg,
+	};
+
+	return pmv_engine_post_one(link->engine, &wr);
+}
+
+void pmv_link_hint(const struct pmv_link *link, bool ask)
+{
+	const struct pmv_hint *hint = ask ? &link->asking_hint : &link->hint;
+
+	pmv_hint_send(link->hints, &link->hint_peer, hint, sizeof(*hint));
+}

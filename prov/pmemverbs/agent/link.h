@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * link.h -- the memory through which an endpoint and its peer's agent talk, and what they know
+ * of each other
+ *
+ * Each side has a block of memory.  The other side writes messages and acknowledgements to it
+ * (wire.h).  None of this uses receives.  sender.h is the half that asks the peer's agent, and
+ * receiver.h is the half that is served by our agent.  Both post through this.
+ *
+ * All of it is known before the endpoint is used, and does not change after that.  It needs
+ * no lock.
+ */
+#ifndef PMV_LINK_H
+#define PMV_LINK_H
+
+#include <rdma/fi_domain.h>
+
+#include "agent/hint.h"
+#include "agent/wire.h"
+
+struct pmv_engine_ep;
+struct pmv_op;
+struct pmv_op_owner;
+
+struct pmv_link {
+	const struct pmv_engine_ep *engine;
+	const struct pmv_hint_socket *hints;
+	struct pmv_op_owner *owner;
+	uint8_t *block;        /* the peer writes here */
+	uint8_t *outbox;       /* what is sent, at the same places; behind that what is repeated */
+	struct fid_mr *mr;     /* of the block */
+	struct fid_mr *out_mr; /* of the outbox, where the core wants one */
+	struct fid_mr *flush_mr;
+	void *desc;
+	uint64_t secret; /* our half */
+	bool connected;  /* the peer has a block, too */
+	struct pmv_handshake peer;
+	struct pmv_hint_peer hint_peer;
+	struct pmv_hint hint, asking_hint;
+};
+
+/* pmv_link_open -- allocate and register the block, and make our half of the secret */
+int pmv_link_open(struct pmv_link *link);
+void pmv_link_close(struct pmv_link *link);
+
+/* pmv_link_make_hints -- when both halves of the secret are known */
+void pmv_link_make_hints(struct pmv_link *link);
+
+/* pmv_link_listens -- is the agent's thread woken by hints? */
+bool pmv_link_listens(const struct pmv_link *link);
+
+/* pmv_link_hint -- have the peer's agent look into its mailbox; ask: and send a hint back */
+void pmv_link_hint(const struct pmv_link *link, bool ask);
+
+/* pmv_link_flush_place -- the peer's flush page: a READ of it pushes as any other */
+void pmv_link_flush_place(const struct pmv_link *link, uint64_t *addr, uint64_t *key);
+
+/* pmv_link_post -- write a part of the outbox to the same place in the peer's block, or to `at` */
+ssize_t pmv_link_post(const struct pmv_link *link, uint8_t *from, size_t at, size_t len,
+		      struct pmv_op *op, uint64_t flags);
+
+#endif /* PMV_LINK_H */

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * receiver.h -- the half of a mailbox that the agent serves: the peer's messages, and their
+ * acknowledgements
+ *
+ * The agent's lock protects it.
+ */
+#ifndef PMV_RECEIVER_H
+#define PMV_RECEIVER_H
+
+#include <sys/queue.h>
+#include <sys/types.h>
+
+#include "agent/link.h"
+#include "agent/look.h"
+#include "agent/rma_event.h"
+
+struct pmv_queue;
+struct pmv_receive_tracker;
+struct pmv_sender;
+struct pmv_work;
+
+struct pmv_receiver {
+	const struct pmv_link *link;
+	struct pmv_sender *sender; /* the other half: only what is atomic in it */
+	struct pmv_receive_tracker *receives;
+	struct pmv_queue *notice_queue; /* NULL: nobody reads notices */
+	bool takes_notices;             /* they need no receive */
+	struct pmv_rma_events events;
+	struct pmv_seal message_in, ack_out, hint_in;
+
+	TAILQ_ENTRY(pmv_receiver) next; /* of the agent, in a list of its looks */
+	struct pmv_look look;
+	bool promised; /* the peer is told that there is an agent */
+	bool attached;
+	bool warned;
+	bool closing;
+	bool starved;    /* there was no room for an acknowledgement */
+	bool lacks_room; /* ... for the next request's notice */
+	bool refused;    /* it sent a malformed request, or can't be answered: none is served ... */
+	bool ended;      /* ... and the connection was ended */
+	int64_t end_by_ns; /* ... or is then, if nothing else ends it before; 0: not known yet */
+	bool working;      /* `work` takes several rounds: */
+	enum pmv_fault part_fault; /* of the last part of a request with a fault before it ... */
+	uint64_t part_faulted;     /* ... or in it: this message; another one continues it */
+	struct pmv_work *work;     /* see writeback.h */
+	uint64_t served;           /* this one and all before it are taken */
+	uint64_t faulted;          /* the last one with a fault */
+	uint64_t posted_acks;
+	unsigned int num_queued;
+	struct pmv_ack queued[PMV_SLOTS]; /* acknowledgements still to be numbered and posted */
+};
+
+/*
+ * pmv_receiver_look -- is the next message of the peer there, whole?  Then it is number
+ * `served` + 1.  pmv_receiver_has_message -- as far as a glance can tell.
+ */
+bool pmv_receiver_has_message(const struct pmv_receiver *receiver);
+enum pmv_arrival pmv_receiver_look(const struct pmv_receiver *receiver,
+				   struct pmv_message *message);
+
+/* pmv_receiver_queue_ack -- a message was served; pmv_receiver_post_acks -- post all queued ones */
+void pmv_receiver_queue_ack(struct pmv_receiver *receiver, uint64_t number, enum pmv_fault fault);
+ssize_t pmv_receiver_post_acks(struct pmv_receiver *receiver);
+
+#endif /* PMV_RECEIVER_H */
