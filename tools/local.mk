@@ -5,6 +5,7 @@ EXTRA_DIST += \
 	%D%/analyse \
 	%D%/check-messages \
 	%D%/check-reproducible \
+	%D%/circles.awk \
 	%D%/count-instructions \
 	%D%/coverage \
 	%D%/docs.sh \
