@@ -14,6 +14,8 @@ provider_sources = \
 	prov/pmemverbs/base/signals.c \
 	prov/pmemverbs/base/signals.h \
 	prov/pmemverbs/base/table.h \
+	prov/pmemverbs/memory/detect.c \
+	prov/pmemverbs/memory/detect.h \
 	prov/pmemverbs/memory/dirty.c \
 	prov/pmemverbs/memory/dirty.h \
 	prov/pmemverbs/memory/file.c \

@@ -22,7 +22,7 @@
 
 #include "agent/inquiry.h"
 #include "engine/core.h"
-#include "memory/mem.h"
+#include "memory/detect.h"
 
 #define INFO_MOST 64
 #define INFO_TEXT 256
@@ -111,7 +111,7 @@ bool info_attribute(char *value, size_t size, const char *fmt, ...)
 
 void info_regions(struct info *info);
 
-/* info_path -- detect is info_detect_file but in tests: pmv_mem_detect for a file */
+/* info_path -- detect is info_detect_file but in tests: pmv_detect for a file */
 void info_path(struct info *info, const char *path,
 	       int (*detect)(const char *path, struct pmv_mem *mem));
 int info_detect_file(const char *path, struct pmv_mem *mem);

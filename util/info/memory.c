@@ -142,7 +142,7 @@ int info_detect_file(const char *path, struct pmv_mem *mem)
 	if (at == MAP_FAILED)
 		ret = pmv_mem_refuse(mem, errno, "%.200s can't be mapped: %m", path);
 	else
-		ret = pmv_mem_detect(at, len, mem);
+		ret = pmv_detect(at, len, mem);
 	if (at != MAP_FAILED)
 		munmap(at, len);
 	if (fd >= 0)
@@ -166,7 +166,7 @@ static int detect_device(const char *path, const struct pmv_node *node, struct p
 	const struct pmv_mapped mapped = {
 		.dev = node->dev, .ino = node->ino, .shared = true, .path = path};
 
-	return pmv_mapping_detect(&mapped, 0, mem);
+	return pmv_mapping_detect(&mapped, mem);
 }
 
 void info_path(struct info *info, const char *path,

@@ -330,7 +330,7 @@ static int open_vma(void *arg, const struct pmv_vma *vma)
 	struct pmv_mem one;
 	int ret;
 
-	pmv_mapping_detect(&vma->file, 0, &one);
+	pmv_mapping_detect(&vma->file, &one);
 	if (one.backing == PMV_ANON || one.backing == PMV_PRIVATE ||
 	    one.backing == PMV_VOLATILE_FS || one.backing == PMV_DEVDAX) {
 		opening->files->gaps = true;

@@ -28,6 +28,10 @@ static const char *const disks[] = {
 };
 static const char *const volatiles[] = {"tmpfs", "ramfs", "hugetlbfs", "devtmpfs", "rootfs", NULL};
 
+/* is_durable -- for a file below other devices; the definition is at the end */
+static bool is_durable(const char *path, const struct pmv_node *node, unsigned int depth,
+		       int *numa_node);
+
 /* What is known about a file before its devices are examined. */
 struct place {
 	const struct pmv_mapped *file;
@@ -157,7 +161,7 @@ static int detect_disk(const struct place *place, unsigned int depth)
 	if (!major(dev) && *place->fs.source == '/' &&
 	    !pmv_platform.stat(place->fs.source, &source) && S_ISBLK(source.mode))
 		dev = source.rdev;
-	pmv_platform_block(dev, depth, &medium);
+	pmv_platform_block(dev, depth, is_durable, &medium);
 
 	place->mem->numa_node = medium.numa_node;
 	place->mem->backing = place->file->sync ? PMV_FSDAX : PMV_FILE;
@@ -176,7 +180,7 @@ static int detect_block(const struct place *place, unsigned int depth)
 {
 	struct pmv_medium medium;
 
-	if (!pmv_platform_block(place->node.rdev, depth, &medium))
+	if (!pmv_platform_block(place->node.rdev, depth, is_durable, &medium))
 		return refuse(place, "is a block device that sysfs does not show" DECLARE);
 	place->mem->numa_node = medium.numa_node;
 	return detect_page(place, "", &medium);
@@ -208,7 +212,7 @@ static int detect_hidden(const struct place *place, unsigned int depth)
 	struct pmv_medium medium;
 
 	/* The file is on a block device, whatever its file system is. */
-	if (pmv_platform_block(place->file->dev, depth, &medium))
+	if (pmv_platform_block(place->file->dev, depth, is_durable, &medium))
 		return detect_disk(place, depth);
 
 	for (size_t i = 0; i < sizeof(anon) / sizeof(anon[0]); i++) {
@@ -232,7 +236,8 @@ static bool is_one_of(const char *name, const char *const names[])
 	return *names;
 }
 
-int pmv_mapping_detect(const struct pmv_mapped *file, unsigned int depth, struct pmv_mem *mem)
+/* detect -- depth: how many devices are on top of the file */
+static int detect(const struct pmv_mapped *file, unsigned int depth, struct pmv_mem *mem)
 {
 	struct place place;
 	/* analyse uninitvar: only where it will be. */
@@ -278,6 +283,22 @@ int pmv_mapping_detect(const struct pmv_mapped *file, unsigned int depth, struct
 	return refuse(
 		&place,
 		"is on %s, and it is not known whether msync makes data durable there" DECLARE, fs);
+}
+
+static bool is_durable(const char *path, const struct pmv_node *node, unsigned int depth,
+		       int *numa_node)
+{
+	const struct pmv_mapped file = {node->dev, node->ino, .shared = true, .path = path};
+	struct pmv_mem mem;
+	int ret = detect(&file, depth, &mem);
+
+	*numa_node = mem.numa_node;
+	return !ret;
+}
+
+int pmv_mapping_detect(const struct pmv_mapped *file, struct pmv_mem *mem)
+{
+	return detect(file, 0, mem);
 }
 
 int pmv_mapping_detect_region(const char *region, struct pmv_mem *mem)

@@ -30,11 +30,8 @@ static inline bool pmv_mapping_is_anonymous(const struct pmv_mapped *file)
 	return !file->ino && !file->dev;
 }
 
-/*
- * pmv_mapping_detect -- pmv_mem_detect for one mapping.  depth: the number of devices
- * above the file, if it is a loop device's file, else 0.
- */
-int pmv_mapping_detect(const struct pmv_mapped *file, unsigned int depth, struct pmv_mem *mem);
+/* pmv_mapping_detect -- what pmv_detect says of one mapping */
+int pmv_mapping_detect(const struct pmv_mapped *file, struct pmv_mem *mem);
 
 /*
  * pmv_mapping_detect_region -- the same for device DAX on a region of NVDIMMs (region0), or a file

@@ -20,8 +20,6 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "memory/mapping.h"
-
 /* Devices on top of devices: more than anybody uses, few enough for recursive calls. */
 #define MAX_DEPTH 8
 
@@ -203,39 +201,42 @@ static bool is_ram_disk(const char *name)
 	       !fnmatch("nullb[0-9]*", name, 0);
 }
 
+/* What the devices below a block device keep, as far as it was followed. */
+struct walk {
+	struct pmv_medium *sum;
+	pmv_platform_durable is_durable;
+};
+
 /*
  * add_loop -- a loop device keeps what its file keeps.  If the file can't be found
  * (deleted, or in another mount namespace), the device counts as a drive.
  */
-static bool add_loop(struct pmv_medium *sum, const char *device, unsigned int depth)
+static bool add_loop(const struct walk *walk, const char *device, unsigned int depth)
 {
 	const char *name = basename(device);
 	char path[PATH_MAX];
-	struct pmv_mapped file = {.shared = true, .path = path};
 	struct pmv_node node;
-	struct pmv_mem mem;
+	int numa;
 
 	if (depth >= MAX_DEPTH)
 		return false;
 	if (!read_attribute(device, "loop/backing_file", path, sizeof(path))) {
 		if (is_absent())
 			return false;
-		add_unread(sum, name);
+		add_unread(walk->sum, name);
 		return true;
 	}
 	if (pmv_platform.stat(path, &node))
 		return false;
-	file.dev = node.dev;
-	file.ino = node.ino;
-	if (!pmv_mapping_detect(&file, depth + 1, &mem))
-		add_medium(sum, PMV_PAGE, mem.numa_node, "%s", name);
+	if (walk->is_durable(path, &node, depth + 1, &numa))
+		add_medium(walk->sum, PMV_PAGE, numa, "%s", name);
 	else
-		add_medium(sum, PMV_NONE, mem.numa_node, "%s, whose file %.40s may be volatile",
-			   name, basename(path));
+		add_medium(walk->sum, PMV_NONE, numa, "%s, whose file %.40s may be volatile", name,
+			   basename(path));
 	return true;
 }
 
-static void add_block(struct pmv_medium *sum, const char *device, unsigned int depth);
+static void add_block(const struct walk *walk, const char *device, unsigned int depth);
 
 static int is_visible(const struct dirent *entry)
 {
@@ -243,7 +244,7 @@ static int is_visible(const struct dirent *entry)
 }
 
 /* add_slaves -- the devices below a device of device mapper or md; false: there are none */
-static bool add_slaves(struct pmv_medium *sum, const char *device, unsigned int depth)
+static bool add_slaves(const struct walk *walk, const char *device, unsigned int depth)
 {
 	char slaves[PATH_MAX], slave[PATH_MAX];
 	struct dirent **entries = NULL;
@@ -253,21 +254,21 @@ static bool add_slaves(struct pmv_medium *sum, const char *device, unsigned int 
 	if (count < 0 && is_absent())
 		return false;
 	if (count < 0)
-		add_unread(sum, basename(device));
+		add_unread(walk->sum, basename(device));
 	for (int i = 0; i < count; i++) {
 		const char *name = entries[i]->d_name;
 
 		if (depth < MAX_DEPTH && resolve_link(slaves, name, slave))
-			add_block(sum, slave, depth + 1);
+			add_block(walk, slave, depth + 1);
 		else
-			add_medium(sum, PMV_PAGE, -1, "%.60s, which can't be followed", name);
+			add_medium(walk->sum, PMV_PAGE, -1, "%.60s, which can't be followed", name);
 		free(entries[i]);
 	}
 	free(entries);
 	return count;
 }
 
-static void add_block(struct pmv_medium *sum, const char *device, unsigned int depth)
+static void add_block(const struct walk *walk, const char *device, unsigned int depth)
 {
 	char dir[PATH_MAX], partition[PATH_MAX];
 	const char *name;
@@ -277,24 +278,26 @@ static void add_block(struct pmv_medium *sum, const char *device, unsigned int d
 		to_parent(dir);
 	name = basename(dir);
 
-	if (add_slaves(sum, dir, depth) || add_loop(sum, dir, depth))
+	if (add_slaves(walk, dir, depth) || add_loop(walk, dir, depth))
 		return;
 	if (is_ram_disk(name))
-		add_medium(sum, PMV_NONE, numa_node(dir), "%s, a RAM disk", name);
+		add_medium(walk->sum, PMV_NONE, numa_node(dir), "%s, a RAM disk", name);
 	else if (to_region(dir))
-		add_region(sum, dir);
+		add_region(walk->sum, dir);
 	else
-		add_medium(sum, PMV_PAGE, numa_node(dir), "%s", name);
+		add_medium(walk->sum, PMV_PAGE, numa_node(dir), "%s", name);
 }
 
-bool pmv_platform_block(dev_t dev, unsigned int depth, struct pmv_medium *medium)
+bool pmv_platform_block(dev_t dev, unsigned int depth, pmv_platform_durable is_durable,
+			struct pmv_medium *medium)
 {
+	const struct walk walk = {medium, is_durable};
 	char dir[PATH_MAX];
 
 	*medium = (struct pmv_medium){.numa_node = -1};
 	if (!find_device("block", dev, dir))
 		return false;
-	add_block(medium, dir, depth);
+	add_block(&walk, dir, depth);
 	return true;
 }
 

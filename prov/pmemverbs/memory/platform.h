@@ -46,8 +46,16 @@ struct pmv_medium {
 	char what[96];            /* the device that decided it */
 };
 
-/* pmv_platform_block -- false: sysfs does not show it.  depth: as in pmv_mapping_detect */
-bool pmv_platform_block(dev_t dev, unsigned int depth, struct pmv_medium *medium);
+/*
+ * Does msync make data in a file durable?  Whoever knows file systems hands this down: a loop
+ * device keeps what its file keeps.  depth: how many devices are on top of the file.
+ */
+typedef bool (*pmv_platform_durable)(const char *path, const struct pmv_node *node,
+				     unsigned int depth, int *numa_node);
+
+/* pmv_platform_block -- false: sysfs does not show it.  depth: how many devices are on top of it */
+bool pmv_platform_block(dev_t dev, unsigned int depth, pmv_platform_durable is_durable,
+			struct pmv_medium *medium);
 
 /* pmv_platform_region -- of a region of NVDIMMs by its name (region0); false: there is none */
 bool pmv_platform_region(const char *name, struct pmv_medium *medium);

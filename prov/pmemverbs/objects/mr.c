@@ -22,7 +22,7 @@
 #include "memory/file.h"
 #include "memory/guard.h"
 #include "memory/locked.h"
-#include "memory/mem.h"
+#include "memory/detect.h"
 #include "objects/cntr.h"
 #include "objects/unwrap.h"
 
@@ -121,7 +121,7 @@ static int check_declared(const struct iovec *iov, size_t count)
 	struct pmv_mem mem;
 
 	for (size_t i = 0; i < count && pmv_setting.domain != PMV_NONE; i++) {
-		int ret = pmv_mem_detect(iov[i].iov_base, iov[i].iov_len, &mem);
+		int ret = pmv_detect(iov[i].iov_base, iov[i].iov_len, &mem);
 
 		if (pmv_setting.domain == PMV_PAGE && mem.backing == PMV_DEVDAX) {
 			PMV_WARN(MR, "FI_PMEMVERBS_DOMAIN=page: device DAX has no pages to sync\n");
@@ -153,7 +153,7 @@ static int find_persist(const struct iovec *iov, size_t count, enum pmv_persist 
 	}
 	*persist = PMV_WSP;
 	for (size_t i = 0; i < count; i++) {
-		int ret = pmv_mem_detect(iov[i].iov_base, iov[i].iov_len, &mem);
+		int ret = pmv_detect(iov[i].iov_base, iov[i].iov_len, &mem);
 
 		if (ret) {
 			PMV_WARN(MR, "FI_RMA_PMEM refused for %p, %zu bytes: %s\n", iov[i].iov_base,
@@ -191,7 +191,7 @@ static bool is_found_pmem(const struct iovec *iov, size_t count)
 	struct pmv_mem mem;
 
 	for (size_t i = 0; i < count; i++) {
-		int ret = pmv_mem_detect(iov[i].iov_base, iov[i].iov_len, &mem);
+		int ret = pmv_detect(iov[i].iov_base, iov[i].iov_len, &mem);
 
 		if (mem.backing == PMV_ANON || mem.backing == PMV_PRIVATE)
 			return false;
@@ -364,7 +364,7 @@ static int watch(struct pmv_mr *mr, const struct fi_mr_attr *mr_attr, bool neede
 	for (size_t i = 0; i < mr_attr->iov_count && !ret; i++) {
 		const struct iovec *iov = &mr_attr->mr_iov[i];
 
-		if (pmv_mem_may_fault(iov->iov_base, iov->iov_len))
+		if (pmv_detect_may_fault(iov->iov_base, iov->iov_len))
 			ret = pmv_guard_add(&mr->watch, iov->iov_base, iov->iov_len);
 	}
 	return ret ? ret : pmv_files_watch(mr->files, &mr->watch);

@@ -19,6 +19,7 @@
 #include <criterion/criterion.h>
 #include <rdma/fi_errno.h>
 
+#include "memory/detect.h"
 #include "memory/file.h"
 #include "agent/flush.h"
 #include "memory/platform.h"
@@ -145,7 +146,7 @@ static void setup(void)
 	memory = mmap(NULL, (PAGES - 1) * page, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
 		      (off_t) page);
 	cr_assert_neq(memory, MAP_FAILED);
-	if (pmv_mem_detect(memory, page, &mem) || mem.persist != PMV_PAGE) {
+	if (pmv_detect(memory, page, &mem) || mem.persist != PMV_PAGE) {
 		unlink(path);
 		cr_skip_test("this directory is not on a disk: %s", mem.what);
 	}

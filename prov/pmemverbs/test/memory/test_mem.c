@@ -320,10 +320,10 @@ Test(mem, the_range_may_begin_and_end_within_a_mapping)
 	vma(5, 1, "rw-p", "00:00", 0, "", "rd wr");
 	expect(1, 4, PMV_PAGE, PMV_FILE);
 	expect(2, 1, PMV_PAGE, PMV_FILE);
-	cr_assert_eq(pmv_mem_detect((void *) (BASE + MIB), 1, &mem), 0);
-	cr_assert_eq(pmv_mem_detect((void *) (BASE + 5 * MIB - 1), 1, &mem), 0);
-	cr_assert_eq(pmv_mem_detect((void *) (BASE + 5 * MIB - 1), 2, &mem), -FI_EINVAL);
-	cr_assert_eq(pmv_mem_detect((void *) (BASE + MIB - 1), 2, &mem), -FI_EINVAL);
+	cr_assert_eq(pmv_detect((void *) (BASE + MIB), 1, &mem), 0);
+	cr_assert_eq(pmv_detect((void *) (BASE + 5 * MIB - 1), 1, &mem), 0);
+	cr_assert_eq(pmv_detect((void *) (BASE + 5 * MIB - 1), 2, &mem), -FI_EINVAL);
+	cr_assert_eq(pmv_detect((void *) (BASE + MIB - 1), 2, &mem), -FI_EINVAL);
 }
 
 Test(mem, holes)
@@ -343,6 +343,6 @@ Test(mem, no_range)
 {
 	file(0, DISK, "/data/a");
 	expect_refused(0, 0, FI_EINVAL, PMV_UNKNOWN, "not a memory region");
-	cr_assert_eq(pmv_mem_detect((void *) BASE, SIZE_MAX, &mem), -FI_EINVAL);
-	cr_assert_eq(pmv_mem_detect((void *) BASE, 0 - BASE, &mem), -FI_EINVAL);
+	cr_assert_eq(pmv_detect((void *) BASE, SIZE_MAX, &mem), -FI_EINVAL);
+	cr_assert_eq(pmv_detect((void *) BASE, 0 - BASE, &mem), -FI_EINVAL);
 }

@@ -14,7 +14,7 @@
 
 #include <rdma/fi_errno.h>
 
-#include "memory/mem.h"
+#include "memory/detect.h"
 #include "memory/platform.h"
 
 #define MIB UINT64_C(0x100000)
@@ -31,7 +31,7 @@ static void *map(int fd, int flags)
 
 #define expect_own(addr, len, err, back)                                                           \
 	do {                                                                                       \
-		int ret_ = pmv_mem_detect(addr, len, &mem);                                        \
+		int ret_ = pmv_detect(addr, len, &mem);                                            \
 		cr_assert_eq(ret_, -(err), "%d: %s", ret_, mem.what);                              \
 		cr_assert_eq(mem.backing, back, "%d: %s", mem.backing, mem.what);                  \
 	} while (0)
@@ -84,13 +84,13 @@ Test(own, file)
 		break;
 	case OVERLAYFS_SUPER_MAGIC:
 		/* Where the upper layer lies is not known here. */
-		if (pmv_mem_detect(addr, MIB, &mem))
+		if (pmv_detect(addr, MIB, &mem))
 			cr_assert(strstr(mem.what, "overlayfs"), "%s", mem.what);
 		else
 			cr_assert_eq(mem.persist, PMV_PAGE);
 		break;
 	default:
-		cr_assert_eq(pmv_mem_detect(addr, MIB, &mem), -FI_EOPNOTSUPP, "%s", mem.what);
+		cr_assert_eq(pmv_detect(addr, MIB, &mem), -FI_EOPNOTSUPP, "%s", mem.what);
 	}
 	unlink(path);
 	close(fd);
@@ -121,10 +121,10 @@ Test(own, what_may_fault)
 
 	cr_assert(!ftruncate(fd, MIB));
 	addr = map(-1, MAP_PRIVATE | MAP_ANONYMOUS);
-	cr_assert(!pmv_mem_may_fault(addr, MIB));
-	cr_assert(pmv_mem_may_fault(map(fd, MAP_SHARED), MIB));
+	cr_assert(!pmv_detect_may_fault(addr, MIB));
+	cr_assert(pmv_detect_may_fault(map(fd, MAP_SHARED), MIB));
 	munmap(addr + MIB / 2, MIB / 4);
-	cr_assert(pmv_mem_may_fault(addr, MIB));
+	cr_assert(pmv_detect_may_fault(addr, MIB));
 	close(fd);
 }
 
@@ -132,7 +132,7 @@ static void *detect_in_thread(void *addr)
 {
 	static struct pmv_mem found;
 
-	return (void *) (intptr_t) pmv_mem_detect(addr, MIB, &found);
+	return (void *) (intptr_t) pmv_detect(addr, MIB, &found);
 }
 
 Test(own, from_another_thread)

@@ -229,7 +229,7 @@ struct pmv_mem mem;
 
 int detect(uint64_t at, uint64_t len)
 {
-	int ret = pmv_mem_detect((void *) (uintptr_t) (BASE + at * MIB), len * MIB, &mem);
+	int ret = pmv_detect((void *) (uintptr_t) (BASE + at * MIB), len * MIB, &mem);
 
 	cr_assert((ret == 0) == (mem.persist != PMV_NONE));
 	cr_assert(*mem.what);

@@ -12,7 +12,7 @@
 
 #include <rdma/fi_errno.h>
 
-#include "memory/mem.h"
+#include "memory/detect.h"
 #include "memory/platform.h"
 
 #define BASE UINT64_C(0x7f0000000000)
