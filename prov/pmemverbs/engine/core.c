@@ -2,7 +2,6 @@
 /* core.c -- the core providers below, and what is known of each */
 #include "engine/core.h"
 
-#include <glob.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -58,7 +57,7 @@ void pmv_core_check(void)
 		size_t len = strcspn(name, ",");
 
 		if (!find(name, len))
-			pmv_setting_refuse("core", name, len, known);
+			pmv_setting_refuse("CORE", name, len, known);
 		name += len;
 		if (!*name)
 			return;
@@ -86,30 +85,6 @@ enum pmv_transport pmv_core_transport(const struct pmv_core *core, const struct 
 	if (info->ep_attr->protocol == FI_PROTO_RDMA_CM_IB_RC && !core->cpu_placed)
 		return PMV_TRANSPORT_IB;
 	return PMV_TRANSPORT_LOCAL;
-}
-
-static bool has_rdma_device(void)
-{
-	char pattern[256];
-	glob_t devices = {0};
-	bool found;
-
-	snprintf(pattern, sizeof(pattern), "%s/class/infiniband/*", pmv_platform.sysfs);
-	found = !glob(pattern, GLOB_NOSORT, NULL, &devices);
-
-	globfree(&devices);
-	return found;
-}
-
-bool pmv_core_may_be_rdma(void)
-{
-	const struct pmv_core *core;
-
-	for (size_t n = 0; (core = pmv_core_next(n)); n++) {
-		if (!core->cpu_placed)
-			return has_rdma_device();
-	}
-	return false;
 }
 
 /* A software RNIC (rxe, siw) has no bus device behind it. */

@@ -52,10 +52,7 @@ const struct pmv_core *pmv_core_next(size_t n);
 
 enum pmv_transport pmv_core_transport(const struct pmv_core *core, const struct fi_info *info);
 
-/*
- * pmv_core_places_by_cpu -- does software at this domain place inbound data?
- * pmv_core_may_be_rdma -- may the core be one on an RDMA device, and is there such a device?
- */
+/* pmv_core_places_by_cpu -- does software at this domain place inbound data? */
 bool pmv_core_places_by_cpu(const struct pmv_core *core, const char *domain_name);
 
 /* pmv_core_caps -- what the core can do at this domain: enum pmv_engine_cap */
@@ -68,6 +65,5 @@ unsigned pmv_core_caps(const struct pmv_core *core, enum pmv_transport transport
  * agent knows: a peer's flush would read back data that are lost.
  */
 enum pmv_persist pmv_core_persist(const struct pmv_core *core, enum pmv_persist detected);
-bool pmv_core_may_be_rdma(void);
 
 #endif /* PMV_CORE_H */

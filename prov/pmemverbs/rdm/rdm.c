@@ -29,15 +29,6 @@
 
 /* Before anything is offered */
 
-/* define_settings -- RxM's own definitions serve RxM alone; these read the same variables */
-static void define_settings(void)
-{
-	fi_param_define(NULL, "ofi_rxm_num_msg_eps", FI_PARAM_STRING,
-			"of ofi_rxm; pmemverbs offers no FI_EP_RDM if it is above 1");
-	fi_param_define(NULL, "ofi_rxm_sar_limit", FI_PARAM_STRING,
-			"of ofi_rxm; pmemverbs does not change it if it is set");
-}
-
 /*
  * stand_alone -- keep RxM from offering itself over this provider
  *
@@ -60,32 +51,12 @@ static void stand_alone(void)
 	memcpy(&pmv_prov.context, &mark, sizeof(mark));
 }
 
-/*
- * tune -- have RxM copy only short messages
- *
- * RxM copies messages of up to 128 KiB piece by piece, unless it stands on libfabric's
- * own tcp and uses a private interface (until 1.19).  Over tcp, from a little more than
- * 24 KiB on, it costs less if the receiver reads the message.  At 64 KiB copying takes 1.5
- * times the processor time (a stream on one machine, libfabric 1.17).
- *
- * RxM reads its settings from the environment of the whole process.  So they are changed
- * only where no other RxM can be: in a process that uses this provider alone.  With RDMA,
- * copying may well be better, so nothing is changed there.  Only the sender's limit counts.
- */
-static void tune(void)
-{
-	const char *names = pmv_setting_other("provider");
-
-	if (names && !strcasecmp(names, PMV_NAME) && !pmv_core_may_be_rdma() &&
-	    !pmv_setting_other("ofi_rxm_sar_limit"))
-		setenv("FI_OFI_RXM_SAR_LIMIT", "24576", 0);
-}
-
 void pmv_rdm_start(void)
 {
-	define_settings();
+	/* RxM's own definition serves RxM alone; this one reads the same variable. */
+	fi_param_define(NULL, "ofi_rxm_num_msg_eps", FI_PARAM_STRING,
+			"of ofi_rxm; pmemverbs offers no FI_EP_RDM if it is above 1");
 	stand_alone();
-	tune();
 }
 
 /* What is offered */
