@@ -121,7 +121,7 @@ docs_run()
 	*"fi_pmem_rpc -M "*) docs_lasting "$line" ;;
 	*fi_pmem_rpc\ *) eval "timeout 120 $line" ;;
 	# Of a program that is running: any does.
-	"fi_pmem_info --connect "*) docs_lasting "fi_pmem_demo -P ${line##*:} -M $docs_memory" && eval "timeout 120 $line" ;;
+	"fi_pmem_info --connect "*) docs_lasting "FI_PMEMVERBS_ANSWER=on fi_pmem_demo -P ${line##*:} -M $docs_memory" && eval "timeout 120 $line" ;;
 	*" list") eval "$line" >/dev/null ;;
 	*fi_pmem_stress*) eval "timeout 120 env $line" ;;
 	*fi_pmem_cp\ * | *fi_pmem_info* | *" -A "*) eval "timeout 120 $line" ;;

@@ -395,6 +395,7 @@ static void open_stage(void)
 	uint8_t how = input_8(&stage.input);
 	struct rig *rig;
 
+	pmv_setting.answers = true;
 	rig = stage.rig = rig_open(&(struct rig_options){
 		.not_enabled = true,
 		.virt_addr = true,

@@ -111,9 +111,8 @@ json_object *info_target(const char *host, const char *port, const struct info_a
 		json_object_object_add(target, "counters", counters(answer));
 	} else {
 		info_put(target, "refused",
-			 "It uses pmemverbs, but does not answer: FI_PMEMVERBS_ANSWER=off, or "
-			 "another "
-			 "version.");
+			 "It uses pmemverbs, but does not answer: start it with "
+			 "FI_PMEMVERBS_ANSWER=on, or it has another version.");
 	}
 	json_object_object_add(model, "target", target);
 	return model;

@@ -12,7 +12,7 @@
  *
  *    0  u32       magic
  *    4  u8        version (1)
- *    5  u8        the page; 255: it does not answer (FI_PMEMVERBS_ANSWER=off)
+ *    5  u8        the page; 255: it does not answer (only with FI_PMEMVERBS_ANSWER=on)
  *    6  u8        how many pages there are
  *    7  u8        how many values are on this one
  *    8  values    u64 each, little-endian

@@ -2,7 +2,6 @@
 /* setting.c -- the provider's settings, read once */
 #include "base/setting.h"
 
-#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +11,65 @@
 
 struct pmv_setting pmv_setting;
 
-static const char *const domains[] = {"auto", "none", "page", "dmp", "mhp", "wsp"};
+/* The settings: FI_PMEMVERBS_ and one of these names. */
+enum { CORE, DOMAIN, DDIO, ORDERING, AGENT, COMMIT, ANSWER, FENCE, SIGBUS_HANDLER, SETTINGS };
+
+static const struct {
+	const char *name;
+	const char *values[7]; /* the first one is the default; none: any text */
+	const char *text;      /* for fi_info -e */
+} settings[SETTINGS] = {
+	[CORE] = {"CORE",
+		  {NULL},
+		  "core providers to use, in order of preference, separated by commas: verbs, tcp "
+		  "(default: verbs,tcp)"},
+	[DOMAIN] = {"DOMAIN",
+		    {"auto", "none", "page", "dmp", "mhp", "wsp"},
+		    "what survives a power failure, for FI_RMA_PMEM memory that this process "
+		    "registers: auto (detect it), none (volatile), page (what msync has written), "
+		    "dmp (DIMMs and memory controller, ADR), mhp (CPU caches too, eADR), wsp (I/O "
+		    "controller and NIC buffers too); a declaration overrides what is detected "
+		    "(default: auto)"},
+	[DDIO] = {"DDIO",
+		  {"auto", "on", "off"},
+		  "whether inbound DMA lands in this machine's CPU caches: auto (the same as on, "
+		  "since nothing tells it everywhere), on, off (set this at the target if the "
+		  "NIC's root port has DDIO disabled) (default: auto)"},
+	[ORDERING] = {"ORDERING",
+		      {"strict", "relaxed"},
+		      "strict, or relaxed if the path may place the writes of one connection out "
+		      "of order: PCIe relaxed ordering, out-of-order data placement (default: "
+		      "strict)"},
+	[AGENT] = {"AGENT",
+		   {"thread", "busy", "progress", "off"},
+		   "who writes the peers' data back to this process's memory where the peers can't "
+		   "do it remotely: thread (a thread of the provider), busy (the same, but it "
+		   "never sleeps and takes a processor), progress (the application's calls that "
+		   "read completion queues and counters), off (nobody: such commits are refused) "
+		   "(default: thread)"},
+	[COMMIT] = {"COMMIT",
+		    {"explicit", "all"},
+		    "which writes and atomics to persistent memory complete only when they are "
+		    "durable: explicit (those with FI_COMMIT_COMPLETE), all (every one, for "
+		    "programs without support for persistent memory; the provider detects which "
+		    "memory is persistent) (default: explicit)"},
+	[ANSWER] = {"ANSWER",
+		    {"off", "on"},
+		    "whether a process that listens tells whoever can connect to it (fi_pmem_info "
+		    "--connect) its settings and counters, and never an address, a key or a name: "
+		    "off, on (default: off)"},
+	[FENCE] = {"FENCE",
+		   {"auto", "nic"},
+		   "who holds a fenced request back until earlier reads and atomics have returned: "
+		   "auto (the NIC; over Soft-RoCE, which can lose fenced requests, this process), "
+		   "nic (the NIC, Soft-RoCE too) (default: auto)"},
+	[SIGBUS_HANDLER] =
+		{"SIGBUS",
+		 {"handle", "off"},
+		 "what happens if a page of registered memory is lost: handle (a handler "
+		 "of the provider lets commits to that memory fail), off (no handler: the "
+		 "process's own is called, or SIGBUS ends the process) (default: handle)"},
+};
 
 /*
  * set_bad -- keep an unknown name or value as an error for fi_getinfo: a typing error
@@ -29,32 +86,29 @@ __attribute__((format(printf, 1, 2))) static void set_bad(const char *fmt, ...)
 	pmv_setting.bad = bad;
 }
 
-void pmv_setting_refuse(const char *param, const char *value, size_t len, const char *known)
+void pmv_setting_refuse(const char *name, const char *value, size_t len, const char *known)
 {
-	char upper[16] = "";
-
-	for (size_t i = 0; i < sizeof(upper) - 1 && param[i]; i++)
-		upper[i] = (char) toupper(param[i]);
 	set_bad("'%.*s' is not a value of FI_PMEMVERBS_%s: %s", len < 60 ? (int) len : 60, value,
-		upper, known);
+		name, known);
 }
 
 /* get_choice -- the index of a setting's value; 0 (the default) if it is not set or unknown */
-static int get_choice(const char *param, const char *const names[], int count)
+static int get_choice(int setting)
 {
+	const char *name = settings[setting].name, *const *values = settings[setting].values;
 	char *value = NULL;
 	char known[64] = "";
 
-	fi_param_get_str(&pmv_prov, param, &value);
+	fi_param_get_str(&pmv_prov, name, &value);
 	if (!value)
 		return 0;
-	for (int i = 0; i < count; i++) {
-		if (!strcasecmp(value, names[i]))
+	for (int i = 0; values[i]; i++) {
+		if (!strcasecmp(value, values[i]))
 			return i;
 		snprintf(known + strlen(known), sizeof(known) - strlen(known), "%s%s",
-			 i ? ", " : "", names[i]);
+			 i ? ", " : "", values[i]);
 	}
-	pmv_setting_refuse(param, value, strlen(value), known);
+	pmv_setting_refuse(name, value, strlen(value), known);
 	return 0;
 }
 
@@ -67,14 +121,12 @@ const char *pmv_setting_other(const char *name)
 
 const char *pmv_setting_domain_name(enum pmv_persist persist)
 {
-	return domains[persist + 1];
+	return settings[DOMAIN].values[persist + 1];
 }
 
 /* check_names -- find misspelt settings in the environment */
 static void check_names(void)
 {
-	static const char *const names[] = {"CORE",   "DOMAIN", "DDIO",  "ORDERING", "AGENT",
-					    "COMMIT", "ANSWER", "FENCE", NULL};
 	static const char prefix[] = "FI_PMEMVERBS_";
 
 	for (char **entry = environ; *entry; entry++) {
@@ -84,80 +136,36 @@ static void check_names(void)
 		if (strncmp(*entry, prefix, strlen(prefix)))
 			continue;
 		len = strcspn(name, "=");
-		while (names[i] && (strncmp(names[i], name, len) || names[i][len]))
+		while (i < SETTINGS &&
+		       (strncmp(settings[i].name, name, len) || settings[i].name[len]))
 			i++;
-		if (!names[i])
+		if (i == SETTINGS)
 			set_bad("FI_PMEMVERBS_%.*s is not a setting; fi_info -e lists them",
 				len < 60 ? (int) len : 60, name);
 	}
 }
 
-static void define(void)
-{
-	fi_param_define(
-		&pmv_prov, "core", FI_PARAM_STRING,
-		"core providers to use, in order of preference, separated by commas: verbs, "
-		"tcp (default: verbs,tcp)");
-	fi_param_define(&pmv_prov, "domain", FI_PARAM_STRING,
-			"what survives a power failure, for FI_RMA_PMEM memory that this process "
-			"registers: auto (detect it), none (volatile), page (what msync has "
-			"written), dmp (DIMMs and memory controller, ADR), mhp (CPU caches too, "
-			"eADR), wsp (I/O controller and NIC buffers too); a declaration overrides "
-			"what is detected (default: auto)");
-	fi_param_define(
-		&pmv_prov, "ddio", FI_PARAM_STRING,
-		"whether inbound DMA lands in this machine's CPU caches: auto (the same as "
-		"on, since nothing tells it everywhere), on, off (set this at the target if "
-		"the NIC's root port has DDIO disabled) (default: auto)");
-	fi_param_define(&pmv_prov, "ordering", FI_PARAM_STRING,
-			"strict, or relaxed if the path may place the writes of one connection out "
-			"of order: PCIe relaxed ordering, out-of-order data placement (default: "
-			"strict)");
-	fi_param_define(&pmv_prov, "agent", FI_PARAM_STRING,
-			"who writes the peers' data back to this process's memory where the peers "
-			"can't do it remotely: thread (a thread of the provider), busy (the "
-			"same, but it never sleeps and takes a processor), progress (the "
-			"application's calls that read completion queues and counters), off "
-			"(nobody: such commits are refused) (default: thread)");
-	fi_param_define(&pmv_prov, "commit", FI_PARAM_STRING,
-			"which writes and atomics to persistent memory complete only when they are "
-			"durable: explicit (those with FI_COMMIT_COMPLETE), all (every one, for "
-			"programs without support for persistent memory; the provider detects "
-			"which memory is persistent) (default: explicit)");
-	fi_param_define(&pmv_prov, "answer", FI_PARAM_STRING,
-			"whether a process that listens tells whoever can connect to it "
-			"(fi_pmem_info --connect) its settings and counters, and never an address, "
-			"a key or a name: on, off (default: on)");
-	fi_param_define(&pmv_prov, "fence", FI_PARAM_STRING,
-			"who holds a fenced request back until earlier reads and atomics have "
-			"returned: auto (the NIC; over Soft-RoCE, which can lose fenced requests, "
-			"this process), nic (the NIC, Soft-RoCE too) (default: auto)");
-}
-
 void pmv_setting_read(void)
 {
-	static const char *const ddio[] = {"auto", "on", "off"};
-	static const char *const ordering[] = {"strict", "relaxed"};
-	static const char *const agent[] = {"thread", "busy", "progress", "off"};
-	static const char *const commit[] = {"explicit", "all"};
-	static const char *const answer[] = {"on", "off"};
-	static const char *const fence[] = {"auto", "nic"};
 	char *core = NULL;
 	int choice;
 
-	define();
-	fi_param_get_str(&pmv_prov, "core", &core);
+	for (size_t i = 0; i < SETTINGS; i++)
+		fi_param_define(&pmv_prov, settings[i].name, FI_PARAM_STRING, "%s",
+				settings[i].text);
+	fi_param_get_str(&pmv_prov, settings[CORE].name, &core);
 	pmv_setting.core = core ? core : "verbs,tcp";
-	choice = get_choice("domain", domains, 6);
+	choice = get_choice(DOMAIN);
 	pmv_setting.domain_declared = choice > 0;
 	pmv_setting.domain = choice ? (enum pmv_persist)(choice - 1) : PMV_NONE;
-	choice = get_choice("ddio", ddio, 3);
+	choice = get_choice(DDIO);
 	pmv_setting.ddio_declared = choice > 0;
 	pmv_setting.ddio = choice != 2;
-	pmv_setting.relaxed = get_choice("ordering", ordering, 2);
-	pmv_setting.agent = (enum pmv_agent_mode) get_choice("agent", agent, 4);
-	pmv_setting.commit_all = get_choice("commit", commit, 2);
-	pmv_setting.silent = get_choice("answer", answer, 2);
-	pmv_setting.nic_fences = get_choice("fence", fence, 2);
+	pmv_setting.relaxed = get_choice(ORDERING);
+	pmv_setting.agent = (enum pmv_agent_mode) get_choice(AGENT);
+	pmv_setting.commit_all = get_choice(COMMIT);
+	pmv_setting.answers = get_choice(ANSWER);
+	pmv_setting.nic_fences = get_choice(FENCE);
+	pmv_setting.leaves_sigbus = get_choice(SIGBUS_HANDLER);
 	check_names();
 }

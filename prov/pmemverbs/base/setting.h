@@ -31,8 +31,9 @@ struct pmv_setting {
 	bool relaxed;              /* FI_PMEMVERBS_ORDERING */
 	enum pmv_agent_mode agent; /* FI_PMEMVERBS_AGENT */
 	bool commit_all;           /* FI_PMEMVERBS_COMMIT */
-	bool silent;               /* FI_PMEMVERBS_ANSWER=off */
+	bool answers;              /* FI_PMEMVERBS_ANSWER=on */
 	bool nic_fences;           /* FI_PMEMVERBS_FENCE=nic */
+	bool leaves_sigbus;        /* FI_PMEMVERBS_SIGBUS=off */
 	const char *bad;           /* a sentence about an unknown name or value, or NULL */
 };
 
@@ -59,9 +60,8 @@ void pmv_setting_read(void);
  */
 const char *pmv_setting_other(const char *name);
 
-/* pmv_setting_refuse -- a setting has this value, which is none of the known ones: fi_getinfo will
- * fail */
-void pmv_setting_refuse(const char *param, const char *value, size_t len, const char *known);
+/* pmv_setting_refuse -- FI_PMEMVERBS_<name> has a value that is not known: fi_getinfo will fail */
+void pmv_setting_refuse(const char *name, const char *value, size_t len, const char *known);
 
 /* pmv_setting_domain_name -- as FI_PMEMVERBS_DOMAIN spells it */
 const char *pmv_setting_domain_name(enum pmv_persist persist);

@@ -60,10 +60,10 @@ bool pmv_inform(struct pmv_event *event)
 		return false;
 	/* It is the core's, whose context is ours. */
 	pep = pmv_container_of(request->fid->context, struct pmv_pep, pep_fid.fid);
-	if (known && !pmv_setting.silent)
+	if (known && pmv_setting.answers)
 		collect(pep->fabric, values);
 	ret = fi_reject(pep->core_fid, request->info->handle, answer,
-			pmv_page_encode(answer, known && !pmv_setting.silent ? values : NULL,
+			pmv_page_encode(answer, known && pmv_setting.answers ? values : NULL,
 					NUM_VALUES, page));
 	if (ret)
 		PMV_WARN(EP_CTRL, "a question could not be answered: %s\n", fi_strerror(-ret));

@@ -351,14 +351,14 @@ static int wrap(struct pmv_domain *domain, struct fid_mr *core_fid, const struct
 }
 
 /*
- * watch -- the memory of a region, if commits can report its loss.  Otherwise the watch
- * would hide the loss.
+ * watch -- the memory of a region, if commits can report its loss, and if the process leaves
+ * SIGBUS to the provider.  Otherwise the watch would hide the loss.
  */
 static int watch(struct pmv_mr *mr, const struct fi_mr_attr *mr_attr, bool needed)
 {
 	int ret = 0;
 
-	if (pmv_setting.agent == PMV_AGENT_OFF ||
+	if (pmv_setting.agent == PMV_AGENT_OFF || pmv_setting.leaves_sigbus ||
 	    (mr->domain->engine.core->manual_progress && !needed))
 		return 0;
 	for (size_t i = 0; i < mr_attr->iov_count && !ret; i++) {

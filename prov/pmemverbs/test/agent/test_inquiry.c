@@ -123,6 +123,7 @@ static void stage_open(struct stage *stage)
 {
 	struct rig *rig = rig_open(NULL);
 
+	pmv_setting.answers = true;
 	stage->rig = rig;
 	accepted(pmv_eq_open(&rig->fabric.fabric_fid, &(struct fi_eq_attr){.size = 8}, &stage->eq,
 			     NULL));
@@ -299,7 +300,7 @@ Test(asked, it_may_refuse)
 	for (int silent = 0; silent < 2; silent++) {
 		const struct fake *fake = &stage.rig->fake;
 
-		pmv_setting.silent = silent;
+		pmv_setting.answers = !silent;
 		pmv_question_encode(question, 0);
 		/* Another version. */
 		question[14] += !silent;
@@ -310,6 +311,5 @@ Test(asked, it_may_refuse)
 		cr_expect(page.refused);
 		cr_expect_eq(fake->rejected_len, 8, "nothing is told");
 	}
-	pmv_setting.silent = false;
 	stage_close(&stage);
 }

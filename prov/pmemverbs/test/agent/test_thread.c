@@ -3,6 +3,7 @@
 #include "test_service.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <time.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -210,12 +211,11 @@ static ssize_t await_entry(struct pair *pair, struct fi_cq_tagged_entry *entry)
 	return ret;
 }
 
-/* The thread has no other signals, but this one is about what it does itself. */
-Test(agent, thread_outlives_a_page_without_memory, .timeout = 20)
+/* commit_to_lost_page -- a peer commits to memory that has lost a page; the thread touches it */
+static struct pair *commit_to_lost_page(void)
 {
 	struct pair *pair = pair_open(&(struct pair_options){.thread = true, .automatic = true});
 	int fd = memfd_create("empty", MFD_CLOEXEC);
-	struct fi_cq_tagged_entry entry;
 
 	pair_unregister(pair, DMP);
 	cr_assert(!ftruncate(fd, 4096));
@@ -230,12 +230,52 @@ Test(agent, thread_outlives_a_page_without_memory, .timeout = 20)
 	cr_assert(!ftruncate(fd, 0));
 	close(fd);
 	accepted(pair_put(pair, DMP, 0, 8, CONTEXT(1), FI_COMMIT));
+	return pair;
+}
+
+/* The thread has no other signals, but this one is about what it does itself. */
+Test(agent, thread_outlives_a_page_without_memory, .timeout = 20)
+{
+	struct pair *pair = commit_to_lost_page();
+	struct fi_cq_tagged_entry entry;
+
 	cr_assert_eq(await_entry(pair, &entry), -FI_EAVAIL);
 	rig_expect_error(pair->home, CONTEXT(1), RIG_WRITTEN, FI_EIO);
 	accepted(pair_put(pair, PAGE, 0, 8, CONTEXT(2), FI_COMMIT));
 	cr_assert_eq(await_entry(pair, &entry), 1);
 	cr_expect_eq(entry.op_context, CONTEXT(2));
 	pair_close(pair);
+}
+
+/* FI_PMEMVERBS_SIGBUS=off: nothing is claimed durable, as nobody lives to do so. */
+Test(agent, thread_ends_the_process_without_a_handler, .timeout = 20, .signal = SIGBUS)
+{
+	struct fi_cq_tagged_entry entry;
+
+	pmv_setting.leaves_sigbus = true;
+	/* A library that libfabric loads may have a handler: signals.h. */
+	signal(SIGBUS, SIG_DFL);
+	await_entry(commit_to_lost_page(), &entry);
+}
+
+#define HANDLED 7
+
+static void end_process(int signo)
+{
+	(void) signo;
+	_exit(HANDLED);
+}
+
+Test(agent, thread_calls_the_applications_handler, .timeout = 20, .exit_code = HANDLED)
+{
+	struct fi_cq_tagged_entry entry;
+	struct sigaction action;
+
+	pmv_setting.leaves_sigbus = true;
+	signal(SIGBUS, end_process);
+	await_entry(commit_to_lost_page(), &entry);
+	cr_assert(!sigaction(SIGBUS, NULL, &action));
+	cr_assert_eq(action.sa_handler, end_process, "the provider has installed one");
 }
 
 static int64_t now_ms(void)

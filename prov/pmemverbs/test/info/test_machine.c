@@ -111,7 +111,7 @@ static void soft_rnic(void)
 static int detect_base(const char *path, struct pmv_mem *found)
 {
 	(void) path;
-	return pmv_mem_detect((void *) (uintptr_t) BASE, MIB, found);
+	return pmv_detect((void *) (uintptr_t) BASE, MIB, found);
 }
 
 static void look(const char *path)
@@ -755,6 +755,6 @@ Test(machine, a_target_is_not_trusted)
 	json_object_put(model);
 	answer.refused = true;
 	model = info_target("target.example", "7471", &answer);
-	expect_in("target/refused", "FI_PMEMVERBS_ANSWER=off");
+	expect_in("target/refused", "FI_PMEMVERBS_ANSWER=on");
 	cr_expect_null(get("target/counters"));
 }
