@@ -4,7 +4,7 @@
 #ifndef BENCH_DESIGN_H
 #define BENCH_DESIGN_H
 
-#include "link.h"
+#include "design_link.h"
 
 struct design {
 	const char *name;

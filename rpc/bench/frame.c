@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* frame.c -- frames, and where they lie; link.h says how they are used */
+/* frame.c -- frames, and where they lie; design_link.h says how they are used */
 #include <string.h>
 
 #include "design.h"

@@ -9,15 +9,15 @@ fi_pmem_rpc_bench_SOURCES = \
 	%D%/call_pmemrpc.c \
 	%D%/design.h \
 	%D%/design_fetch.c \
+	%D%/design_link.c %D%/design_link.h \
 	%D%/design_message.c \
 	%D%/design_write.c \
+	%D%/fi_pmem_rpc_bench.c \
 	%D%/frame.c \
 	%D%/graph.c %D%/graph.h \
 	%D%/handler.c %D%/handler.h \
 	%D%/journal.c %D%/journal.h \
-	%D%/link.c %D%/link.h \
 	%D%/load.c %D%/load.h \
-	%D%/main.c \
 	%D%/mark.c \
 	%D%/random.c %D%/random.h \
 	%D%/report.c \

@@ -4,8 +4,8 @@
  *
  * While a commit of a client is under way, its next short entries are held back.  They follow one
  * another in the ring, so one write with one commit makes all of them durable.  Each has its own
- * check: of a batch that is torn any entry may be there, and the server executes those before the
- * first one that is not, as always.  A notice says how many calls it stands for.
+ * checksum: of a batch that is torn any entry may be there, and the server executes those before
+ * the first one that is not, as always.  A notice says how many calls it stands for.
  *
  * To write entries at once and commit them later would not be sooner: the commit has to wait for
  * the same completion, and takes the data with it.  It would be more requests, and each is a

@@ -9,7 +9,7 @@ noinst_LTLIBRARIES += librpc.la
 librpc_la_SOURCES = \
 	%D%/batch.c %D%/batch.h \
 	%D%/cells.c %D%/cells.h \
-	%D%/check.c \
+	%D%/checksum.c \
 	%D%/client.c %D%/client.h \
 	%D%/connect.c \
 	%D%/execute.c %D%/execute.h \

@@ -52,13 +52,13 @@ void rpc_ring_seal(const struct rpc_ring *ring, struct rpc_place place, size_t a
 
 	if (at + RPC_WORD + len <= ring->size) {
 		put_word(ring, place.position,
-			 rpc_check(ring->key, place, ring->base + at + RPC_WORD, len));
+			 rpc_checksum(ring->key, place, ring->base + at + RPC_WORD, len));
 		return;
 	}
 	/* The client's copy is followed by room for this: rpc_ring_seal is only for that copy. */
 	wrapped = ring->base + ring->size;
 	get(ring, place.position + RPC_WORD, wrapped, len);
-	put_word(ring, place.position, rpc_check(ring->key, place, wrapped, len));
+	put_word(ring, place.position, rpc_checksum(ring->key, place, wrapped, len));
 }
 
 size_t rpc_cell_size(size_t ring_size, size_t window, uint64_t argument_max)
@@ -103,5 +103,5 @@ size_t rpc_ring_read(const struct rpc_ring *ring, struct rpc_place place, unsign
 	if (len < RPC_BODY_HEAD || len > RPC_BODY_HEAD + rpc_argument_max(ring))
 		return 0;
 	get(ring, place.position + RPC_WORD, body, len);
-	return rpc_check(ring->key, place, body, len) == word ? len : 0;
+	return rpc_checksum(ring->key, place, body, len) == word ? len : 0;
 }

@@ -6,7 +6,7 @@
  * identity was new and never wraps: position % size is the place.  An entry begins at a
  * multiple of 64:
  *
- *   8 bytes   the word: length of the body (24 bits, low), check (40 bits)
+ *   8 bytes   the word: length of the body (24 bits, low), checksum (40 bits)
  *   4         op           } the body
  *   4         0            }
  *   ...       argument     }
@@ -16,7 +16,7 @@
  * one size, and each entry has one, whatever its length.  It begins with it and does not
  * wrap.  Messages are received in the order of the cells.
  *
- * The check is a hash of the body, its length, the call's sequence and position, and the
+ * The checksum is a hash of the body, its length, the call's sequence and position, and the
  * ring's key.  So the word makes exactly one call valid, at one place: what is torn, what an
  * earlier lap has left, and what was written on an earlier connection (the key is
  * new for each) is not valid, but for one chance in 2^40.
@@ -85,7 +85,7 @@ static inline size_t rpc_cell_count(size_t ring_size, size_t window, size_t cell
 	return ring_size / cell < window ? ring_size / cell : window;
 }
 
-/* rpc_ring_is_short -- does one write do for it?  Then it may be torn, which its check tells. */
+/* rpc_ring_is_short -- does one write do for it?  Then it may be torn, which its checksum tells. */
 static inline bool rpc_ring_is_short(size_t ring_size, uint64_t position, size_t argument_len)
 {
 	size_t len = RPC_WORD + RPC_BODY_HEAD + argument_len;
@@ -110,7 +110,7 @@ unsigned int rpc_ring_plan(size_t ring_size, uint64_t position, size_t argument_
  */
 size_t rpc_ring_read(const struct rpc_ring *ring, struct rpc_place place, unsigned char *body);
 
-/* rpc_check -- in check.c: the word of a body */
-uint64_t rpc_check(uint64_t key, struct rpc_place place, const void *body, size_t len);
+/* rpc_checksum -- in checksum.c: the word of a body */
+uint64_t rpc_checksum(uint64_t key, struct rpc_place place, const void *body, size_t len);
 
 #endif /* RPC_RING_H */

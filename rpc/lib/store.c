@@ -16,7 +16,7 @@
 
 struct head {
 	uint64_t magic;
-	uint64_t check; /* of what follows */
+	uint64_t checksum; /* of what follows */
 	struct rpc_sizes sizes;
 	uint64_t secret;
 };
@@ -25,7 +25,7 @@ _Static_assert(sizeof(struct rpc_slot) <= RPC_ALIGN, "replies follow");
 
 /* The journal begins so; `len` bytes follow. */
 struct journal {
-	uint64_t check; /* of what follows, with the secret */
+	uint64_t checksum; /* of what follows, with the secret */
 	uint64_t len;
 };
 
@@ -97,7 +97,7 @@ uint64_t rpc_store_len(const struct rpc_sizes *sizes)
 	return store.app + round_up(sizes->memory, RPC_PAGE);
 }
 
-static uint64_t head_check(const struct head *head)
+static uint64_t head_checksum(const struct head *head)
 {
 	return XXH3_64bits(&head->sizes, sizeof(*head) - offsetof(struct head, sizes));
 }
@@ -124,7 +124,7 @@ int rpc_store_format(struct rpc_memory *memory, const struct rpc_sizes *sizes, u
 
 	if (!len || len > memory->len)
 		return -EINVAL;
-	head.check = head_check(&head);
+	head.checksum = head_checksum(&head);
 	for (uint64_t at = 0; at < len; at += RPC_PAGE)
 		memory->write(memory, memory->base + at, zeros, RPC_PAGE);
 	memory->write(memory, memory->base + sizeof(head.magic),
@@ -182,7 +182,8 @@ static int recover(struct rpc_store *store)
 
 	memcpy(&journal, place, sizeof(journal));
 	if (!journal.len || journal.len > journal_len(&store->sizes) - sizeof(journal) ||
-	    rpc_journal_check(store->secret, place + sizeof(journal), journal.len) != journal.check)
+	    rpc_journal_checksum(store->secret, place + sizeof(journal), journal.len) !=
+		    journal.checksum)
 		return 0;
 	ret = keep(store,
 		   store->memory->persist(store->memory, place, sizeof(journal) + journal.len));
@@ -203,7 +204,7 @@ int rpc_store_open(struct rpc_store *store, struct rpc_memory *memory,
 	int ret;
 
 	*store = (struct rpc_store){.memory = memory, .lock = PTHREAD_MUTEX_INITIALIZER};
-	if (memory->len < RPC_PAGE || head->magic != MAGIC || head->check != head_check(head))
+	if (memory->len < RPC_PAGE || head->magic != MAGIC || head->checksum != head_checksum(head))
 		return -EUCLEAN;
 	len = rpc_store_len(sizes);
 	if (!len || len > memory->len)
@@ -336,7 +337,7 @@ static int commit(struct rpc_store *store, struct rpc_transaction *transaction)
 	int ret = store->failed;
 
 	if (!ret) {
-		journal.check = rpc_journal_check(
+		journal.checksum = rpc_journal_checksum(
 			store->secret, transaction->bytes + sizeof(journal), journal.len);
 		memcpy(transaction->bytes, &journal, sizeof(journal));
 		memory->write(memory, place, transaction->bytes, transaction->len);

@@ -12,12 +12,12 @@
  *   memory      of the application
  *
  * All changes of slots and memory go through the journal.  A transaction is a list of
- * places with their new contents.  It is written into the journal with a check, and
+ * places with their new contents.  It is written into the journal with a checksum, and
  * made durable; now it counts.  Then the contents are written to their places and made
- * durable; now the journal may be overwritten.  After a crash, a journal whose check is
- * right is carried out again, which changes nothing if it was carried out before; one whose check
- * is wrong has had no effect yet.  So effects, reply and watermark of a call become durable
- * together or not at all.
+ * durable; now the journal may be overwritten.  After a crash, a journal whose checksum is
+ * right is carried out again, which changes nothing if it was carried out before; one whose
+ * checksum is wrong has had no effect yet.  So effects, reply and watermark of a call become
+ * durable together or not at all.
  *
  * Several threads may execute calls, each those of other clients.  One at a time commits, in the
  * one journal: so what is carried out again after a crash is the last transaction, and can't undo
@@ -90,7 +90,7 @@ struct rpc_transaction {
 struct rpc_store {
 	struct rpc_memory *memory;
 	struct rpc_sizes sizes;
-	uint64_t secret; /* of the journal's check: a client can't make a torn one look right */
+	uint64_t secret; /* of the journal's checksum: a client can't make a torn one look right */
 	size_t journal, slots, slot_len, rings, handshakes, app;
 	pthread_mutex_t lock;       /* who commits, or looks at slots that are not its own */
 	struct rpc_transaction own; /* of greetings; needs the lock */
@@ -182,7 +182,7 @@ int rpc_store_executed(struct rpc_store *store, struct rpc_transaction *transact
 		       unsigned int slot, size_t len, int status, const void *reply,
 		       size_t reply_len);
 
-/* rpc_journal_check -- in check.c */
-uint64_t rpc_journal_check(uint64_t secret, const void *changes, size_t len);
+/* rpc_journal_checksum -- in checksum.c */
+uint64_t rpc_journal_checksum(uint64_t secret, const void *changes, size_t len);
 
 #endif /* RPC_STORE_H */

@@ -7,10 +7,10 @@
 
 enum mutant mutant;
 
-uint64_t __real_rpc_check(uint64_t key, struct rpc_place place, const void *body, size_t len);
-uint64_t __wrap_rpc_check(uint64_t key, struct rpc_place place, const void *body, size_t len);
-uint64_t __real_rpc_journal_check(uint64_t secret, const void *changes, size_t len);
-uint64_t __wrap_rpc_journal_check(uint64_t secret, const void *changes, size_t len);
+uint64_t __real_rpc_checksum(uint64_t key, struct rpc_place place, const void *body, size_t len);
+uint64_t __wrap_rpc_checksum(uint64_t key, struct rpc_place place, const void *body, size_t len);
+uint64_t __real_rpc_journal_checksum(uint64_t secret, const void *changes, size_t len);
+uint64_t __wrap_rpc_journal_checksum(uint64_t secret, const void *changes, size_t len);
 unsigned int __real_rpc_ring_plan(size_t ring_size, uint64_t position, size_t argument_len,
 				  struct rpc_piece pieces[RPC_MAX_PIECES]);
 unsigned int __wrap_rpc_ring_plan(size_t ring_size, uint64_t position, size_t argument_len,
@@ -34,18 +34,18 @@ int __wrap_rpc_store_executed(struct rpc_store *store, struct rpc_transaction *t
 			      unsigned int slot, size_t len, int status, const void *reply,
 			      size_t reply_len);
 
-uint64_t __wrap_rpc_check(uint64_t key, struct rpc_place place, const void *body, size_t len)
+uint64_t __wrap_rpc_checksum(uint64_t key, struct rpc_place place, const void *body, size_t len)
 {
 	static const unsigned char nothing[1024];
 
 	if (mutant == NO_SEQUENCE)
 		place = (struct rpc_place){0};
-	return __real_rpc_check(key, place, mutant == NO_BODY ? nothing : body, len);
+	return __real_rpc_checksum(key, place, mutant == NO_BODY ? nothing : body, len);
 }
 
-uint64_t __wrap_rpc_journal_check(uint64_t secret, const void *changes, size_t len)
+uint64_t __wrap_rpc_journal_checksum(uint64_t secret, const void *changes, size_t len)
 {
-	return mutant == JOURNAL_TORN ? 1 : __real_rpc_journal_check(secret, changes, len);
+	return mutant == JOURNAL_TORN ? 1 : __real_rpc_journal_checksum(secret, changes, len);
 }
 
 unsigned int __wrap_rpc_ring_plan(size_t ring_size, uint64_t position, size_t argument_len,

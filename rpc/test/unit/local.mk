@@ -13,7 +13,7 @@ test_rpc_log_SOURCES = \
 	prov/pmemverbs/test/support/criterion_tsan.c
 test_rpc_log_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/rpc -I$(srcdir)/rpc/lib
 # The checks are left out on purpose there.
-test_rpc_log_LDFLAGS = -Wl,--wrap=rpc_check,--wrap=rpc_journal_check
+test_rpc_log_LDFLAGS = -Wl,--wrap=rpc_checksum,--wrap=rpc_journal_checksum
 test_rpc_log_LDADD = librpc.la $(CRITERION_LIBS) $(XXHASH_LIBS)
 
 TESTS += test_rpc_flow

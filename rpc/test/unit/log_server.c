@@ -9,12 +9,12 @@ enum mutant mutant;
 
 const struct rpc_sizes any;
 
-uint64_t __real_rpc_check(uint64_t key, struct rpc_place place, const void *body, size_t len);
-uint64_t __wrap_rpc_check(uint64_t key, struct rpc_place place, const void *body, size_t len);
-uint64_t __real_rpc_journal_check(uint64_t secret, const void *changes, size_t len);
-uint64_t __wrap_rpc_journal_check(uint64_t secret, const void *changes, size_t len);
+uint64_t __real_rpc_checksum(uint64_t key, struct rpc_place place, const void *body, size_t len);
+uint64_t __wrap_rpc_checksum(uint64_t key, struct rpc_place place, const void *body, size_t len);
+uint64_t __real_rpc_journal_checksum(uint64_t secret, const void *changes, size_t len);
+uint64_t __wrap_rpc_journal_checksum(uint64_t secret, const void *changes, size_t len);
 
-uint64_t __wrap_rpc_check(uint64_t key, struct rpc_place place, const void *body, size_t len)
+uint64_t __wrap_rpc_checksum(uint64_t key, struct rpc_place place, const void *body, size_t len)
 {
 	static const unsigned char nothing[4096];
 
@@ -22,12 +22,12 @@ uint64_t __wrap_rpc_check(uint64_t key, struct rpc_place place, const void *body
 		place = (struct rpc_place){0};
 	if (mutant == NO_KEY)
 		key = 0;
-	return __real_rpc_check(key, place, mutant == NO_BODY ? nothing : body, len);
+	return __real_rpc_checksum(key, place, mutant == NO_BODY ? nothing : body, len);
 }
 
-uint64_t __wrap_rpc_journal_check(uint64_t secret, const void *changes, size_t len)
+uint64_t __wrap_rpc_journal_checksum(uint64_t secret, const void *changes, size_t len)
 {
-	return mutant == JOURNAL_TORN ? 1 : __real_rpc_journal_check(secret, changes, len);
+	return mutant == JOURNAL_TORN ? 1 : __real_rpc_journal_checksum(secret, changes, len);
 }
 
 uint64_t world_sum_to(uint64_t sequence)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * link.h -- connections of the designs that are no library here, and frames
+ * design_link.h -- connections of the designs that are no library here, and frames
  *
  * A client has a ring of frames for requests and one for replies, and its server has the same
  * for it.  Frame number n of a client has the place n modulo the ring's size at both ends, and a
@@ -8,8 +8,8 @@
  * reply is there, and who waits for a frame knows where it will be.  How a frame comes to the other
  * side, and how that side learns of it, is what a design is.
  */
-#ifndef BENCH_LINK_H
-#define BENCH_LINK_H
+#ifndef BENCH_DESIGN_LINK_H
+#define BENCH_DESIGN_LINK_H
 
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
@@ -202,4 +202,4 @@ int link_fetch(struct link *link, void *to, size_t len, uint64_t from);
 /* link_receive -- post the receives that are spent, if there are as many as that */
 int link_receive(struct link *link, uint32_t at_least);
 
-#endif /* BENCH_LINK_H */
+#endif /* BENCH_DESIGN_LINK_H */

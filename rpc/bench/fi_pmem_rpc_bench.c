@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* main.c -- options; README.md tells what is measured */
+/* fi_pmem_rpc_bench.c -- options; README.md tells what is measured */
 #include <argp.h>
 #include <errno.h>
 #include <fcntl.h>

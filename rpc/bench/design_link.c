@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* link.c -- connections of the designs that are no library here; link.h says how they are used */
+/* design_link.c -- connections of the designs that are no library here; design_link.h says how they
+ * are used */
 #include "design.h"
 
 #include <poll.h>
