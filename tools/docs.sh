@@ -267,7 +267,7 @@ docs_pages()
 		man --warnings -l -P cat "$page" 2>&1 >/dev/null
 	done
 	# shellcheck disable=SC2046 # words
-	"$top/tools/check-messages" "$top/man/fi_pmemverbs_troubleshooting.7" "$top/fabtests/common/explain.c" \
+	"$top/tools/check-messages" "$top/man/fi_pmemverbs_troubleshooting.7" "$top/util/connection/explain.c" \
 		$(find "$top/prov/pmemverbs" -name test -prune -o -name '*.[ch]' -print) || status=1
 	for name in $(sed -n "s/.*complete -F _pmemverbs //p" "$work/plain/util/completion.bash"); do
 		name=$work/plain/$name

@@ -305,7 +305,7 @@ uint64_t bench_needed_caps(const struct options *opts)
 
 static int connect_to_target(struct bench *bench)
 {
-	uint64_t deadline = deadline_in(CONNECT_SECONDS);
+	int64_t deadline = connection_now_ms() + CONNECT_SECONDS * 1000;
 	int ret;
 
 	do {
@@ -357,7 +357,7 @@ int bench_start(struct bench *bench, struct bench *first, const struct options *
 	bench->next_alive = deadline_in(ALIVE_SECONDS);
 	bench->node = first ? first->node : &bench->own;
 	if (!first)
-		ret = node_open(bench->node, opts, &attr);
+		ret = fabric_open(bench->node, opts, &attr);
 	if (!ret)
 		ret = bench_create_messages(bench);
 	if (!ret)

@@ -94,22 +94,25 @@ static int answer(struct bench *bench, bool *bye)
 	return bench_send_message(bench);
 }
 
+/* is_event -- is there one, and not of a client that comes too late, which is refused? */
+static bool is_event(struct node *node, int ms)
+{
+	struct cm_event event;
+	int ret = node_event(node, &event, ms);
+
+	if (ret > 0 && event.event == FI_CONNREQ) {
+		node_reject(node, event.entry.info, NULL);
+		return false;
+	}
+	return ret != 0;
+}
+
 /* peer_gone -- the connection has ended; a second client, meanwhile, has to go away */
 static bool peer_gone(struct bench *bench)
 {
-	struct fid_eq *eq = bench->node->eq;
-	struct cm_event event;
-	ssize_t ret;
-
 	if (bench->server)
 		return atomic_load(&bench->server->gone);
-	ret = fi_eq_read(eq, &event.event, event.room, sizeof(event.room), 0);
-	if (ret > 0 && event.event == FI_CONNREQ) {
-		fi_reject(bench->node->pep, event.entry.info->handle, NULL, 0);
-		fi_freeinfo(event.entry.info);
-		return false;
-	}
-	return ret != -FI_EAGAIN;
+	return is_event(bench->node, 0);
 }
 
 /*
@@ -181,12 +184,10 @@ static int serve(struct bench *bench)
 static int accept_one(struct bench *bench)
 {
 	struct cm_event event;
-	ssize_t len;
-	int ret;
+	int ret = conn_request(bench->node, &event);
 
-	len = conn_request(bench->node, &event);
-	if (len < 0)
-		return (int) len;
+	if (ret)
+		return ret;
 	if (bench->wait == WAIT_DEFAULT && node_is_passive(bench->node))
 		bench->wait = WAIT_SREAD;
 	ret = bench_create_messages(bench);
@@ -218,20 +219,6 @@ static void *serve_thread(void *arg)
 		await_sent(bench);
 	atomic_fetch_add(&bench->server->served, 1);
 	return NULL;
-}
-
-/* is_event -- is there one, and not of a client that comes too late, which is refused? */
-static bool is_event(struct node *node, int ms)
-{
-	struct cm_event event;
-	ssize_t ret = fi_eq_sread(node->eq, &event.event, event.room, sizeof(event.room), ms, 0);
-
-	if (ret > 0 && event.event == FI_CONNREQ) {
-		fi_reject(node->pep, event.entry.info->handle, NULL, 0);
-		fi_freeinfo(event.entry.info);
-		return false;
-	}
-	return ret != -FI_EAGAIN && ret != -FI_EINTR;
 }
 
 /*
@@ -326,7 +313,7 @@ int bench_serve(const struct options *opts)
 		server.benches[i].node = &first->own;
 		server.benches[i].server = n > 1 ? &server : NULL;
 	}
-	ret = node_listen(first->node, opts, &attr);
+	ret = fabric_listen(first->node, opts, &attr);
 	if (!ret)
 		ret = n > 1 ? serve_all(&server, n) : serve_one(first);
 	bench_close_all(server.benches, n);

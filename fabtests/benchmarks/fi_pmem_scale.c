@@ -240,25 +240,23 @@ static void end_conn(struct hub *hub, const struct fid *fid)
 static int take_events(struct hub *hub)
 {
 	struct cm_event event;
-	ssize_t ret;
+	int ret;
 
-	while ((ret = fi_eq_read(hub->node.eq, &event.event, event.room, sizeof(event.room), 0)) >
-	       0) {
+	while ((ret = node_event(&hub->node, &event, 0)) > 0) {
+		if (event.err)
+			return explain_call(NULL, "connection event", -event.err);
 		if (event.event == FI_SHUTDOWN)
 			end_conn(hub, event.entry.fid);
 		if (event.event != FI_CONNREQ)
 			continue;
 		ret = accept_conn(hub, event.entry.info);
-		if (ret)
-			fi_reject(hub->node.pep, event.entry.info->handle, NULL, 0);
+		if (ret) {
+			node_reject(&hub->node, event.entry.info, NULL);
+			return ret;
+		}
 		fi_freeinfo(event.entry.info);
-		if (ret)
-			return (int) ret;
 	}
-	/* It reads and prints the error. */
-	if (ret == -FI_EAVAIL)
-		ret = node_event(&hub->node, &event, now_ns());
-	return ret < 0 && ret != -FI_EAGAIN ? (int) ret : 0;
+	return ret;
 }
 
 /* await_count -- the initiator may be ahead of this process's events */
@@ -389,12 +387,12 @@ static int server(const struct options *opts)
 	struct node_attr attr = node_attr_of(opts, "0");
 	int ret;
 
-	if (!provider_is_there(opts))
+	if (!provider_is_there(NULL, opts->provider))
 		return -FI_ENODATA;
 	hub.control = control_accept(opts->src_addr, opts->src_port);
 	if (hub.control < 0)
 		return -FI_EOTHER;
-	ret = node_listen(&hub.node, opts, &attr);
+	ret = fabric_listen(&hub.node, opts, &attr);
 	if (!ret)
 		ret = serve(&hub);
 	close_hub(&hub);
@@ -433,7 +431,7 @@ static int add_connection(struct client *client)
 		return -FI_ENOMEM;
 	ret = conn_connect(conn, NULL, 0, NULL);
 	if (ret)
-		return report_connection(hub->opts, ret);
+		return explain_connection(NULL, hub->opts->dst_addr, hub->opts->dst_port, ret);
 	/* The first one brings it to life. */
 	if (client->key)
 		return 0;
@@ -753,7 +751,7 @@ static int open_client(struct client *client)
 	if (ret)
 		return ret;
 	snprintf(port, sizeof(port), "%u", (unsigned) (uint16_t) msg.arg[0]);
-	ret = node_open(&hub->node, hub->opts, &attr);
+	ret = fabric_open(&hub->node, hub->opts, &attr);
 	if (!ret)
 		ret = open_cq(hub, hub->node.info, FI_WAIT_NONE);
 	if (!ret && memory_map(&hub->memory, NULL, AREA_SIZE))

@@ -8,16 +8,16 @@ bench_sources = $(fabric_sources) \
 bin_PROGRAMS += fi_pmem_bw
 fi_pmem_bw_SOURCES = %D%/fi_pmem_bw.c $(bench_sources)
 fi_pmem_bw_CFLAGS = $(AM_CFLAGS) -pthread
-fi_pmem_bw_LDADD = $(LIBFABRIC_LIBS)
+fi_pmem_bw_LDADD = libconnection.la $(LIBFABRIC_LIBS)
 
 bin_PROGRAMS += fi_pmem_lat
 fi_pmem_lat_SOURCES = %D%/fi_pmem_lat.c $(bench_sources)
 fi_pmem_lat_CFLAGS = $(AM_CFLAGS) -pthread
-fi_pmem_lat_LDADD = $(LIBFABRIC_LIBS)
+fi_pmem_lat_LDADD = libconnection.la $(LIBFABRIC_LIBS)
 
 bin_PROGRAMS += fi_pmem_scale
 fi_pmem_scale_SOURCES = %D%/fi_pmem_scale.c $(fabric_sources) $(control_sources)
-fi_pmem_scale_LDADD = $(LIBFABRIC_LIBS)
+fi_pmem_scale_LDADD = libconnection.la $(LIBFABRIC_LIBS)
 
 bin_PROGRAMS += pmem_verbs_lat
 pmem_verbs_lat_SOURCES = %D%/pmem_verbs_lat.c $(common_sources) \

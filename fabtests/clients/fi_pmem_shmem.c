@@ -111,7 +111,7 @@ static int open_fabric(struct pe *pe, const char *node, uint64_t flags)
 	ret = fi_getinfo(FI_VERSION(1, 17), node, NULL, flags, hints, &pe->info);
 	fi_freeinfo(hints);
 	if (ret)
-		return report_offer(pe->opts, ret);
+		return explain_offer(NULL, pe->opts->provider, pe->opts->dst_addr, ret);
 	DO(fi_fabric(pe->info->fabric_attr, &pe->fabric, NULL));
 	DO(fi_domain(pe->fabric, pe->info, &pe->domain, NULL));
 	DO(fi_av_open(pe->domain, &av_attr, &pe->av, NULL));
@@ -142,7 +142,7 @@ static int open_heap(struct pe *pe)
 		return report("calloc", -FI_ENOMEM);
 	ret = fi_mr_reg(pe->domain, pe->heap.base, HEAP_SIZE, access, 0, 1, 0, &pe->mr, NULL);
 	if (ret)
-		return report_memory(ret);
+		return explain_memory(NULL, ret);
 	DO(fi_mr_reg(pe->domain, pe->source, HEAP_SIZE, FI_READ | FI_WRITE, 0, 2, 0, &pe->source_mr,
 		     NULL));
 	return 0;

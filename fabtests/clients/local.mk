@@ -6,6 +6,6 @@
 bin_PROGRAMS += fi_pmem_shmem
 fi_pmem_shmem_SOURCES = %D%/fi_pmem_shmem.c $(fabric_sources) $(control_sources) \
 	%D%/acks.c %D%/acks.h
-fi_pmem_shmem_LDADD = $(LIBFABRIC_LIBS)
+fi_pmem_shmem_LDADD = libconnection.la $(LIBFABRIC_LIBS)
 
 EXTRA_DIST += %D%/mpi/pmem_mpi.c %D%/mpi/run

@@ -7,8 +7,7 @@ common_sources = \
 	%D%/stats.c %D%/stats.h
 # Of those on libfabric.
 fabric_sources = $(common_sources) \
-	%D%/common.c %D%/common.h \
-	%D%/explain.c %D%/explain.h
+	%D%/common.c %D%/common.h
 # Of those that talk beside their connections.
 control_sources = %D%/control.c %D%/control.h
 

@@ -65,10 +65,10 @@ static void scribble(void *to, size_t len)
 /* answer -- the next one: 1, or 0 if the connection has ended */
 static int answer(struct cp_link *link, struct cp_message *message)
 {
-	int64_t end = cp_now_ms() + TIMEOUT_MS;
+	int64_t end = connection_now_ms() + TIMEOUT_MS;
 	int ret = 0;
 
-	while (!ret && cp_now_ms() < end)
+	while (!ret && connection_now_ms() < end)
 		ret = cp_link_receive(link, message, 100);
 	return ret > 0;
 }
@@ -80,24 +80,23 @@ static void write_to(struct cp_link *link, const struct cp_message *lease, uint6
 	struct cp_op done = {0};
 	struct iovec iov = {.iov_base = link->data, .iov_len = SIZE};
 	struct fi_rma_iov rma_iov = {.addr = lease->addr + offset, .len = SIZE, .key = key};
-	void *desc = fi_mr_desc(link->mr);
 	struct fi_msg_rma msg = {
 		.msg_iov = &iov,
-		.desc = &desc,
+		.desc = &link->region.desc,
 		.iov_count = 1,
 		.rma_iov = &rma_iov,
 		.rma_iov_count = 1,
 		.context = &done,
 	};
-	int64_t end = cp_now_ms() + TIMEOUT_MS;
+	int64_t end = connection_now_ms() + TIMEOUT_MS;
 
 	scribble(link->data, SIZE);
 	/* Also with immediate data, which nobody there expects. */
-	if (fi_writemsg(link->ep, &msg,
+	if (fi_writemsg(link->conn.ep, &msg,
 			FI_COMPLETION | (rand() % 2 ? FI_COMMIT : 0) |
 				(rand() % 2 ? FI_REMOTE_CQ_DATA : 0)))
 		return;
-	while (!done.done && cp_now_ms() < end && !cp_link_poll(link, 100))
+	while (!done.done && connection_now_ms() < end && !cp_link_poll(link, 100))
 		;
 }
 
@@ -138,8 +137,8 @@ static void send_rubbish(struct cp_link *link)
 		}
 		if (!(rand() % 8)) {
 			scribble(link->data, SIZE);
-			if (fi_send(link->ep, link->data, (size_t) rand() % 3000,
-				    fi_mr_desc(link->mr), FI_ADDR_UNSPEC, NULL))
+			if (fi_send(link->conn.ep, link->data, (size_t) rand() % 3000,
+				    link->region.desc, FI_ADDR_UNSPEC, NULL))
 				return;
 		} else if (cp_link_send(link, &message, TIMEOUT_MS))
 			return;
@@ -148,21 +147,21 @@ static void send_rubbish(struct cp_link *link)
 	}
 }
 
-static int try_round(struct fid_fabric *fabric, struct fi_info *info)
+static int try_round(const struct node *node)
 {
 	struct cp_link link;
 	char hello[16] = CP_HELLO;
 	size_t len = CP_HELLO_LEN;
-	int ret = cp_link_open(&link, fabric, info, SIZE), bad = 0;
+	int ret = cp_link_open(&link, node, node->info, SIZE), bad = 0;
 
 	if (rand() % 8 == 0) {
 		len = (size_t) rand() % sizeof(hello);
 		scribble(hello, sizeof(hello));
 	}
 	if (!ret)
-		ret = fi_connect(link.ep, info->dest_addr, len ? hello : NULL, len);
+		ret = fi_connect(link.conn.ep, node->info->dest_addr, len ? hello : NULL, len);
 	/* Sometimes gone before it is accepted. */
-	if (!ret && rand() % 8 && !cp_link_connected(&link, true, TIMEOUT_MS)) {
+	if (!ret && rand() % 8 && !cp_link_greeted(&link)) {
 		if (rand() % 2)
 			bad = try_name(&link,
 				       names[(size_t) rand() % (sizeof(names) / sizeof(*names))]);
@@ -173,14 +172,11 @@ static int try_round(struct fid_fabric *fabric, struct fi_info *info)
 	return bad;
 }
 
-static int try_truncated(struct fid_fabric *fabric, struct fi_info *info, const char *name,
-			 const char *path)
+static int try_truncated(const struct node *node, const char *name, const char *path)
 {
 	struct cp_message message = {.type = CP_GET};
 	struct cp_link link;
-	int bad = cp_link_open(&link, fabric, info, SIZE) ||
-		  fi_connect(link.ep, info->dest_addr, CP_HELLO, CP_HELLO_LEN) ||
-		  cp_link_connected(&link, true, TIMEOUT_MS);
+	int bad = cp_link_open(&link, node, node->info, SIZE) || cp_link_connect(&link);
 
 	snprintf(message.text, sizeof(message.text), "%s", name);
 	bad = bad || cp_link_send(&link, &message, TIMEOUT_MS) || !answer(&link, &message) ||
@@ -195,23 +191,19 @@ static int try_truncated(struct fid_fabric *fabric, struct fi_info *info, const 
 
 int main(int argc, char **argv)
 {
-	struct fid_fabric *fabric;
-	struct fi_info *info;
-	char error[512];
+	struct node node;
 	int bad = 0;
 
 	if (argc != 4 && argc != 5)
 		return 2;
-	if (cp_find_provider(argv[1], argv[2], &info, error, sizeof(error)) ||
-	    fi_fabric(info->fabric_attr, &fabric, NULL))
+	if (cp_prepare(&node, argv[1], argv[2], TIMEOUT_MS, NULL))
 		return 1;
 	if (argc == 5)
-		bad = try_truncated(fabric, info, argv[3], argv[4]);
+		bad = try_truncated(&node, argv[3], argv[4]);
 	for (int round = 0; argc == 4 && round < atoi(argv[3]); round++) {
 		srand((unsigned int) round + 1);
-		bad += try_round(fabric, info);
+		bad += try_round(&node);
 	}
-	fi_close(&fabric->fid);
-	fi_freeinfo(info);
+	node_close(&node);
 	return bad ? 1 : 0;
 }

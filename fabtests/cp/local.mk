@@ -7,6 +7,6 @@ libcp_crash_la_LDFLAGS = -module -avoid-version -shared -rpath $(pkglibdir)
 noinst_PROGRAMS += cp_hostile
 cp_hostile_SOURCES = %D%/cp_hostile.c $(cp_sources)
 cp_hostile_CFLAGS = $(AM_CFLAGS) $(XXHASH_CFLAGS)
-cp_hostile_LDADD = $(LIBFABRIC_LIBS) $(XXHASH_LIBS)
+cp_hostile_LDADD = libconnection.la $(LIBFABRIC_LIBS) $(XXHASH_LIBS)
 
 EXTRA_DIST += %D%/cp-test

@@ -9,13 +9,12 @@
 #include "fio_link.h"
 #include "fio_proto.h"
 
-#include "../common/common.h"
+#include "../../util/connection/connection.h"
 
-#define TIMEOUT_S 30
+#define TIMEOUT_MS 30000
 #define ENTRIES 32
 
 struct fio_client {
-	struct options opts;
 	struct node node;
 	struct conn conn;
 	struct region region; /* what is written from, and read into */
@@ -59,8 +58,8 @@ static int read_lease(struct fio_client *client, const struct cm_event *event)
 	if (!memcmp(lease->hello, FIO_HELLO, FIO_HELLO_LEN) && lease->size &&
 	    lease->addr + lease->size > lease->addr)
 		return 0;
-	fprintf(stderr, "%s, port %s: this is no target of libfabric-pmem\n", client->opts.dst_addr,
-		client->opts.dst_port);
+	fprintf(stderr, "%s, port %s: this is no target of libfabric-pmem\n", client->node.host,
+		client->node.port);
 	return -EPROTO;
 }
 
@@ -71,7 +70,7 @@ static int connect_client(struct fio_client *client)
 		.wait = FI_WAIT_UNSPEC,
 		.selective = true,
 	};
-	uint64_t deadline = deadline_in(CONNECT_SECONDS);
+	int64_t deadline = connection_now_ms() + CONNECT_SECONDS * 1000;
 	/* What is not answered is no hello. */
 	struct cm_event event = {0};
 	int ret;
@@ -90,21 +89,17 @@ int fio_client_open(struct fio_client **client, const struct fio_place *place)
 	struct node_attr attr = {
 		.caps = FI_MSG | FI_RMA | FI_RMA_PMEM | FI_FENCE,
 		.threading = FI_THREAD_DOMAIN,
+		.domain = place->domain,
+		.host = place->server,
 		.port = place->port,
+		.timeout_ms = TIMEOUT_MS,
 	};
 	struct fio_client *made = calloc(1, sizeof(*made));
 	int ret;
 
 	if (!made)
 		return report("memory", -FI_ENOMEM);
-	made->opts = (struct options){
-		.provider = "pmemverbs",
-		.domain = place->domain,
-		.dst_addr = place->server,
-		.dst_port = place->port,
-		.timeout = TIMEOUT_S,
-	};
-	ret = node_open(&made->node, &made->opts, &attr);
+	ret = node_open(&made->node, &attr);
 	if (!ret)
 		ret = connect_client(made);
 	if (ret)
@@ -116,8 +111,7 @@ int fio_client_open(struct fio_client **client, const struct fio_place *place)
 
 void fio_client_close(struct fio_client *client)
 {
-	if (client->conn.ep)
-		fi_shutdown(client->conn.ep, 0);
+	conn_end(&client->conn);
 	conn_close(&client->conn);
 	region_close(&client->region);
 	node_close(&client->node);

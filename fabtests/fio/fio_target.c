@@ -13,10 +13,10 @@
 #include "fio_link.h"
 #include "fio_proto.h"
 
-#include "../common/common.h"
+#include "../../util/connection/connection.h"
 #include "../common/memory.h"
 
-#define TIMEOUT_S 30
+#define TIMEOUT_MS 30000
 
 struct guest {
 	struct conn conn;
@@ -25,7 +25,6 @@ struct guest {
 };
 
 struct fio_target {
-	struct options opts;
 	struct node node;
 	struct memory memory;
 	struct region region;
@@ -39,7 +38,10 @@ int fio_target_open(struct fio_target **target, const struct fio_place *place, c
 {
 	struct node_attr attr = {
 		.caps = FI_MSG | FI_RMA | FI_RMA_PMEM | FI_FENCE,
+		.domain = place->domain,
+		.source = place->server,
 		.port = place->port,
+		.timeout_ms = TIMEOUT_MS,
 	};
 	struct fio_target *made = calloc(1, sizeof(*made));
 	int ret;
@@ -47,27 +49,16 @@ int fio_target_open(struct fio_target **target, const struct fio_place *place, c
 	if (!made)
 		return report("memory", -FI_ENOMEM);
 	made->clients = clients;
-	made->opts = (struct options){
-		.provider = "pmemverbs",
-		.domain = place->domain,
-		.src_addr = place->server,
-		.timeout = TIMEOUT_S,
-	};
 	/* With its cache verbs gives each region all rights, whatever was asked for. */
 	setenv("FI_MR_CACHE_MAX_COUNT", "0", 0);
-	ret = memory_map(&made->memory, path, size) ? -FI_EIO
-						    : node_listen(&made->node, &made->opts, &attr);
-	if (ret)
+	ret = memory_map(&made->memory, path, size) ? -FI_EIO : node_listen(&made->node, &attr);
+	if (ret) {
 		fio_target_close(made);
-	else
-		*target = made;
-	return ret;
-}
-
-static void refuse(struct fio_target *target, struct fi_info *info)
-{
-	fi_reject(target->node.pep, info->handle, NULL, 0);
-	fi_freeinfo(info);
+		return ret;
+	}
+	fprintf(stderr, "waiting on port %s\n", place->port);
+	*target = made;
+	return 0;
 }
 
 /* lend -- the memory is registered when the first comes, by whom the domain is known */
@@ -97,27 +88,26 @@ static int accept_guest(struct fio_target *target, struct guest *guest)
 }
 
 /* welcome -- one client that can't be let in is no reason not to serve others */
-static int welcome(struct fio_target *target, const struct cm_event *event, ssize_t len)
+static int welcome(struct fio_target *target, const struct cm_event *event)
 {
 	struct conn_attr attr = {.format = FI_CQ_FORMAT_CONTEXT, .wait = FI_WAIT_UNSPEC};
 	struct fi_info *info = event->entry.info;
 	struct guest *guest;
 	int ret;
 
-	len -= (ssize_t) sizeof(event->entry);
-	if (len < FIO_HELLO_LEN || memcmp(event->entry.data, FIO_HELLO, FIO_HELLO_LEN)) {
+	if (event->len < FIO_HELLO_LEN || memcmp(event->entry.data, FIO_HELLO, FIO_HELLO_LEN)) {
 		fprintf(stderr, "somebody else's client was refused\n");
-		refuse(target, info);
+		node_reject(&target->node, info, NULL);
 		return 0;
 	}
 	ret = lend(target, info);
 	guest = ret ? NULL : calloc(1, sizeof(*guest));
 	if (!guest) {
-		refuse(target, info);
+		node_reject(&target->node, info, NULL);
 		return ret ? ret : report("memory", -FI_ENOMEM);
 	}
 	if (conn_create(&guest->conn, &target->node, info, &attr)) {
-		refuse(target, info);
+		node_reject(&target->node, info, NULL);
 		free(guest);
 		return 0;
 	}
@@ -148,13 +138,13 @@ static void part(struct fio_target *target, const struct fid *fid)
 	free(guest);
 }
 
-static int take_event(struct fio_target *target, const struct cm_event *event, ssize_t len)
+static int take_event(struct fio_target *target, const struct cm_event *event)
 {
 	struct guest *guest = target->guests;
 
 	switch (event->event) {
 	case FI_CONNREQ:
-		return welcome(target, event, len);
+		return welcome(target, event);
 	case FI_CONNECTED:
 		while (guest && &guest->conn.ep->fid != event->entry.fid)
 			guest = guest->next;
@@ -171,21 +161,14 @@ static int take_event(struct fio_target *target, const struct cm_event *event, s
 
 int fio_target_serve(struct fio_target *target, int timeout_ms)
 {
-	struct fi_eq_err_entry err = {0};
 	struct cm_event event;
-	ssize_t ret;
+	/* A connection that was not made, or that broke, comes as FI_SHUTDOWN, too. */
+	int ret = node_event(&target->node, &event, timeout_ms);
 
-	ret = fi_eq_sread(target->node.eq, &event.event, event.room, sizeof(event.room), timeout_ms,
-			  0);
-	/* A connection that was not made, or that broke */
-	if (ret == -FI_EAVAIL && fi_eq_readerr(target->node.eq, &err, 0) > 0)
-		part(target, err.fid);
-	else if (ret < 0 && ret != -FI_EAGAIN && ret != -FI_EINTR)
-		return report("fi_eq_sread", ret);
-	else if (ret >= 0)
-		ret = take_event(target, &event, ret);
-	if (ret < 0 && ret != -FI_EAGAIN && ret != -FI_EINTR && ret != -FI_EAVAIL)
-		return (int) ret;
+	if (ret > 0)
+		ret = take_event(target, &event);
+	if (ret < 0)
+		return ret;
 	return target->clients && target->served >= target->clients && !target->guests;
 }
 

@@ -12,12 +12,12 @@ libfabric_pmem_la_SOURCES = \
 	%D%/fio_link.h \
 	%D%/fio_proto.h \
 	%D%/fio_target.c \
-	$(fabric_sources)
+	fabtests/common/memory.c fabtests/common/memory.h
 libfabric_pmem_la_CPPFLAGS = $(AM_CPPFLAGS) $(FIO_CPPFLAGS)
 libfabric_pmem_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden -pthread
 # libfabric and its providers may have threads: their code must not go away.
 libfabric_pmem_la_LDFLAGS = -module -avoid-version -shared -Wl,-z,nodelete
-libfabric_pmem_la_LIBADD = $(LIBFABRIC_LIBS)
+libfabric_pmem_la_LIBADD = libconnection.la $(LIBFABRIC_LIBS)
 endif
 
 EXTRA_DIST += %D%/client.fio %D%/fio-test %D%/get-source %D%/target.fio

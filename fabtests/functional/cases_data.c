@@ -29,7 +29,7 @@ static int offered(struct fx *fx, uint64_t caps)
 	struct fi_info *info = NULL;
 	int ret;
 
-	ret = node_offered(fx->opts, &attr, &info);
+	ret = fabric_offered(fx->opts, &attr, &info);
 	fi_freeinfo(info);
 	return ret;
 }

@@ -342,7 +342,7 @@ static struct target_proc *atomic_target(struct fx *fx)
 	struct target_attr target_attr = {.caps = attr.caps, .our_caps = attr.caps};
 	struct fi_info *info = NULL;
 
-	if (node_offered(fx->opts, &attr, &info)) {
+	if (fabric_offered(fx->opts, &attr, &info)) {
 		skipped(fx, "the core provider has no atomics");
 		return NULL;
 	}

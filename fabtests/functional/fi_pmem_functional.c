@@ -230,7 +230,7 @@ static bool child_finds_provider(const struct options *opts)
 	pid_t pid = fork();
 
 	if (!pid)
-		_exit(provider_is_there(opts) ? EXIT_SUCCESS : EXIT_FAILURE);
+		_exit(provider_is_there(NULL, opts->provider) ? EXIT_SUCCESS : EXIT_FAILURE);
 	return pid > 0 && waitpid(pid, &status, 0) == pid && status == EXIT_SUCCESS;
 }
 
@@ -411,7 +411,7 @@ static void choose_caps(struct fx *fx)
 
 	fx->caps = attr.caps;
 	attr.caps |= FI_FENCE;
-	if (!node_offered(fx->opts, &attr, &info))
+	if (!fabric_offered(fx->opts, &attr, &info))
 		fx->caps = attr.caps;
 	fi_freeinfo(info);
 }

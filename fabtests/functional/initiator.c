@@ -166,7 +166,7 @@ static int open_both_sides(struct target_proc *target, const struct target_attr 
 	target->port = (unsigned int) msg.arg[0];
 	snprintf(port, sizeof(port), "%u", target->port);
 	attr.port = port;
-	ret = node_open(&target->node, target->fx->opts, &attr);
+	ret = fabric_open(&target->node, target->fx->opts, &attr);
 	return ret ? failed_call(target->fx, "opening the provider", ret) : 0;
 }
 
@@ -817,12 +817,9 @@ static int reap_cq(struct fx *fx, struct fid_cq *cq)
 /* drop_events -- the ends of connections are seen from the operations' errors */
 static void drop_events(struct link *link)
 {
-	struct fid_eq *eq = link->target->node.eq;
-	struct fi_eq_err_entry error = {0};
 	struct cm_event event;
 
-	if (fi_eq_read(eq, &event.event, event.room, sizeof(event.room), 0) == -FI_EAVAIL)
-		fi_eq_readerr(eq, &error, 0);
+	node_event(&link->target->node, &event, 0);
 }
 
 int reap(struct link *link)

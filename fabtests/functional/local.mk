@@ -29,4 +29,4 @@ fi_pmem_functional_SOURCES = $(fabric_sources) $(control_sources) \
 	prov/pmemverbs/agent/wire.c prov/pmemverbs/agent/wire.h
 fi_pmem_functional_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/prov/pmemverbs
 fi_pmem_functional_CFLAGS = $(AM_CFLAGS) $(SODIUM_CFLAGS) -pthread
-fi_pmem_functional_LDADD = $(LIBFABRIC_LIBS) $(SODIUM_LIBS)
+fi_pmem_functional_LDADD = libconnection.la $(LIBFABRIC_LIBS) $(SODIUM_LIBS)

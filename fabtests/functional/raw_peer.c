@@ -60,7 +60,7 @@ int raw_open(struct fx *fx, struct raw *raw, struct link *beside)
 	/* the address that the other connection was made to */
 	snprintf(port, sizeof(port), "%u", beside->target->port);
 	attr.port = port;
-	ret = node_open(&raw->node, &raw->opts, &attr);
+	ret = fabric_open(&raw->node, &raw->opts, &attr);
 	if (ret)
 		return failed_call(fx, "opening the core provider", ret);
 	if (memory_map(&raw->memory, NULL, 2 * (size_t) PMV_BLOCK_SIZE))
@@ -150,17 +150,12 @@ int raw_settle(struct raw *raw)
 
 bool raw_is_ended(struct raw *raw)
 {
-	struct fi_eq_err_entry error = {0};
 	struct cm_event event;
-	ssize_t ret;
 
 	/* A write that is under way may never fail over Soft-RoCE: the event tells. */
 	do {
 		raw_reap(raw);
-		ret = fi_eq_read(raw->node.eq, &event.event, event.room, sizeof(event.room), 0);
-		if (ret == -FI_EAVAIL)
-			return fi_eq_readerr(raw->node.eq, &error, 0) > 0;
-		if (ret > 0 && event.event == FI_SHUTDOWN)
+		if (node_event(&raw->node, &event, 0) == 1 && event.event == FI_SHUTDOWN)
 			return true;
 	} while (!is_late(raw->fx));
 	return false;

@@ -176,7 +176,7 @@ static int cmd_open(struct target *target, struct control_msg *msg)
 
 	if (memory_map(&target->arena, target->opts->memory, ARENA_SIZE))
 		return -FI_ENOMEM;
-	ret = node_listen(&target->node, target->opts, &attr);
+	ret = fabric_listen(&target->node, target->opts, &attr);
 	msg->arg[0] = ret ? 0 : node_port(&target->node);
 	msg->arg[1] = target->opts->memory != NULL;
 	/* a device DAX can't */
@@ -272,7 +272,6 @@ static int cmd_accept(struct target *target, struct control_msg *msg, void *payl
 {
 	struct cm_event event;
 	struct tconn *tc;
-	ssize_t len;
 	int i, ret;
 
 	for (i = 0; i < CONNS && target->conns[i]; i++)
@@ -280,16 +279,17 @@ static int cmd_accept(struct target *target, struct control_msg *msg, void *payl
 	tc = i < CONNS ? calloc(1, sizeof(*tc)) : NULL;
 	if (!tc)
 		return -FI_ENOMEM;
-	len = conn_request(&target->node, &event);
-	if (len < 0) {
+	ret = conn_request(&target->node, &event);
+	if (ret) {
 		free(tc);
-		return (int) len;
+		return ret;
 	}
 
 	ret = create_tconn(target, tc, event.entry.info, msg->arg[0], msg->arg[1]);
 	if (ret)
-		fi_reject(target->node.pep, event.entry.info->handle, NULL, 0);
-	fi_freeinfo(event.entry.info);
+		node_reject(&target->node, event.entry.info, NULL);
+	else
+		fi_freeinfo(event.entry.info);
 	if (!ret)
 		ret = conn_accept(&tc->conn, payload, msg->len);
 	if (ret) {
@@ -298,7 +298,7 @@ static int cmd_accept(struct target *target, struct control_msg *msg, void *payl
 	}
 	target->conns[i] = tc;
 	msg->arg[0] = i;
-	msg->len = len - sizeof(event.entry);
+	msg->len = event.len;
 	memcpy(payload, event.entry.data, msg->len);
 	return 0;
 }

@@ -136,18 +136,17 @@ static int accept_client(struct target *target, struct fi_info *info)
 	return ret ? ret : conn_accept(&target->conn, &lease, sizeof(lease));
 }
 
-static ssize_t next_event(struct target *target, struct cm_event *event)
+static int next_event(struct target *target, struct cm_event *event)
 {
 	struct fi_cq_data_entry entry;
-	ssize_t ret;
+	int ret = 0;
 
 	if (target->op == OP_SLEEP)
-		return node_event(&target->node, event, deadline_in(RUN_SECONDS));
-	do {
+		return node_event(&target->node, event, RUN_SECONDS * 1000);
+	while (!ret) {
 		fi_cq_sread(target->conn.rxcq, &entry, 1, NULL, PROGRESS_MS);
-		ret = fi_eq_read(target->node.eq, &event->event, event->room, sizeof(event->room),
-				 0);
-	} while (ret == -FI_EAGAIN);
+		ret = node_event(&target->node, event, 0);
+	}
 	return ret;
 }
 
@@ -155,13 +154,13 @@ static ssize_t next_event(struct target *target, struct cm_event *event)
 static int await_end(struct target *target)
 {
 	struct cm_event event;
-	ssize_t ret;
+	int ret;
 
-	while ((ret = next_event(target, &event)) >= 0 && event.event == FI_CONNREQ) {
-		fi_reject(target->node.pep, event.entry.info->handle, NULL, 0);
-		fi_freeinfo(event.entry.info);
-	}
-	return ret < 0 ? (int) ret : 0;
+	while ((ret = next_event(target, &event)) > 0 && event.event == FI_CONNREQ)
+		node_reject(&target->node, event.entry.info, NULL);
+	if (!ret)
+		return report("the client's end", -FI_ETIMEDOUT);
+	return ret < 0 ? ret : -event.err;
 }
 
 static int serve(struct target *target)
@@ -172,17 +171,15 @@ static int serve(struct target *target)
 		.port = target->opts->src_port,
 	};
 	struct cm_event request;
-	ssize_t ret;
+	int ret = fabric_listen(&target->node, target->opts, &attr);
 
-	ret = node_listen(&target->node, target->opts, &attr);
+	if (!ret)
+		ret = conn_request(&target->node, &request);
 	if (ret)
-		return (int) ret;
-	ret = conn_request(&target->node, &request);
-	if (ret < 0)
-		return (int) ret;
+		return ret;
 	ret = accept_client(target, request.entry.info);
 	fi_freeinfo(request.entry.info);
-	return ret ? (int) ret : await_end(target);
+	return ret ? ret : await_end(target);
 }
 
 static int be_target(const struct options *opts)
@@ -370,7 +367,7 @@ static int connect_to_target(struct initiator *initiator)
 		.wait = FI_WAIT_UNSPEC,
 		.selective = true,
 	};
-	uint64_t deadline = deadline_in(CONNECT_SECONDS);
+	int64_t deadline = connection_now_ms() + CONNECT_SECONDS * 1000;
 	struct node *node = &initiator->node;
 	struct cm_event event;
 	int ret;
@@ -394,7 +391,7 @@ static int run_initiator(struct initiator *initiator)
 	};
 	int ret;
 
-	ret = node_open(&initiator->node, initiator->opts, &attr);
+	ret = fabric_open(&initiator->node, initiator->opts, &attr);
 	if (!ret)
 		ret = connect_to_target(initiator);
 	if (!ret)

@@ -3,6 +3,6 @@
 
 bin_PROGRAMS += fi_pmem_plug
 fi_pmem_plug_SOURCES = %D%/fi_pmem_plug.c $(fabric_sources)
-fi_pmem_plug_LDADD = $(LIBFABRIC_LIBS)
+fi_pmem_plug_LDADD = libconnection.la $(LIBFABRIC_LIBS)
 
 EXTRA_DIST += %D%/plug

@@ -340,7 +340,8 @@ static int begin(struct initiator *it)
 	if (!ret) {
 		ret = conn_connect(&it->conn, NULL, 0, NULL);
 		if (ret)
-			return report_connection(it->opts, ret);
+			return explain_connection(NULL, it->opts->dst_addr, it->opts->dst_port,
+						  ret);
 		ret = answer(it, &msg);
 	}
 	it->addr = msg.arg[0];
@@ -470,7 +471,7 @@ static int open_initiator(struct initiator *it)
 	if (ret)
 		return ret;
 	snprintf(port, sizeof(port), "%u", (unsigned) (uint16_t) hello.arg[0]);
-	ret = node_open(&it->node, it->opts, &attr);
+	ret = fabric_open(&it->node, it->opts, &attr);
 	if (ret)
 		return ret;
 	it->samples = calloc(2 * it->layout.records, sizeof(*it->samples));

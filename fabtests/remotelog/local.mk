@@ -9,6 +9,6 @@ fi_pmem_remotelog_SOURCES = %D%/fi_pmem_remotelog.c $(fabric_sources) $(control_
 	prov/pmemverbs/agent/flush.c prov/pmemverbs/agent/flush.h
 fi_pmem_remotelog_CPPFLAGS = $(AM_CPPFLAGS) $(PMEM2_CFLAGS) -I$(srcdir)/prov/pmemverbs
 fi_pmem_remotelog_CFLAGS = $(AM_CFLAGS) $(SODIUM_CFLAGS) -pthread
-fi_pmem_remotelog_LDADD = $(LIBFABRIC_LIBS) $(PMEM2_LIBS) $(SODIUM_LIBS)
+fi_pmem_remotelog_LDADD = libconnection.la $(LIBFABRIC_LIBS) $(PMEM2_LIBS) $(SODIUM_LIBS)
 
 EXTRA_DIST += %D%/remotelog

@@ -204,19 +204,19 @@ static int create_conn(struct target *target, struct fi_info *info)
 static int accept_initiator(struct target *target)
 {
 	struct cm_event event;
-	ssize_t len = conn_request(&target->node, &event);
-	int ret;
+	int ret = conn_request(&target->node, &event);
 
-	if (len < 0)
-		return (int) len;
+	if (ret)
+		return ret;
 	ret = open_memory(target);
 	if (!ret) {
 		memset(target->memory.base, 0, remotelog_len(&target->layout));
 		ret = create_conn(target, event.entry.info);
 	}
 	if (ret)
-		fi_reject(target->node.pep, event.entry.info->handle, NULL, 0);
-	fi_freeinfo(event.entry.info);
+		node_reject(&target->node, event.entry.info, NULL);
+	else
+		fi_freeinfo(event.entry.info);
 	return ret ? ret : conn_accept(&target->conn, NULL, 0);
 }
 
@@ -333,7 +333,7 @@ static int listen_for_one(struct target *target)
 		.port = "0",
 	};
 	struct control_msg hello = {0};
-	int ret = node_listen(&target->node, target->opts, &attr);
+	int ret = fabric_listen(&target->node, target->opts, &attr);
 
 	hello.status = ret;
 	if (!ret)
@@ -364,7 +364,7 @@ int remotelog_serve(const struct options *opts)
 	struct target target = {.opts = opts};
 	int ret;
 
-	if (!provider_is_there(opts))
+	if (!provider_is_there(NULL, opts->provider))
 		return -FI_ENODATA;
 	ret = pmv_flush_init();
 	if (ret)

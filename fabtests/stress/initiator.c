@@ -369,21 +369,13 @@ static void failed(struct link *link)
 static void hear(struct initiator *initiator)
 {
 	struct cm_event event;
-	struct fi_eq_err_entry error = {0};
-	ssize_t ret =
-		fi_eq_read(initiator->node.eq, &event.event, event.room, sizeof(event.room), 0);
-	struct fid *fid = &event.entry.fid[0];
 
-	if (ret == -FI_EAVAIL && fi_eq_readerr(initiator->node.eq, &error, 0) >= 0) {
-		fid = error.fid;
-		event.event = FI_SHUTDOWN;
-	} else if (ret < 0) {
+	if (node_event(&initiator->node, &event, 0) != 1)
 		return;
-	}
 	for (unsigned int i = 0; i < stress.connections; i++) {
 		struct link *link = &initiator->links[i];
 
-		if (!link->conn.ep || fid != &link->conn.ep->fid)
+		if (!link->conn.ep || event.entry.fid != &link->conn.ep->fid)
 			continue;
 		if (event.event == FI_CONNECTED)
 			atomic_store(&link->connected, true);
@@ -1095,7 +1087,7 @@ uint64_t stress_atomics(const struct options *opts, const struct node_attr *attr
 	struct fi_info *info;
 
 	wanted.caps |= FI_ATOMIC;
-	if (stress.no_atomics || node_offered(opts, &wanted, &info))
+	if (stress.no_atomics || fabric_offered(opts, &wanted, &info))
 		return 0;
 	fi_freeinfo(info);
 	return FI_ATOMIC;
@@ -1124,7 +1116,7 @@ static void open_all(struct initiator *initiator, unsigned int process)
 	attr.caps |= stress_atomics(&initiator->opts, &attr);
 	initiator->atomics = attr.caps & FI_ATOMIC;
 	pthread_mutex_init(&initiator->lock, NULL);
-	ret = node_open(&initiator->node, &initiator->opts, &attr);
+	ret = fabric_open(&initiator->node, &initiator->opts, &attr);
 	if (!ret)
 		initiator->av = stress_av(&initiator->node);
 	if (!ret)

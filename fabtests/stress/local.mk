@@ -14,4 +14,4 @@ fi_pmem_stress_CPPFLAGS = $(AM_CPPFLAGS) $(PMEM2_CFLAGS) -I$(srcdir)/prov/pmemve
 fi_pmem_stress_CFLAGS = $(AM_CFLAGS) -pthread
 # It stands in for functions that the provider calls.
 fi_pmem_stress_LDFLAGS = -export-dynamic
-fi_pmem_stress_LDADD = $(LIBFABRIC_LIBS)
+fi_pmem_stress_LDADD = libconnection.la $(LIBFABRIC_LIBS)

@@ -205,11 +205,11 @@ static void hear_asked(struct target *target)
 }
 
 /* slot_named -- which the request names */
-static unsigned int slot_named(const struct cm_event *request, size_t len)
+static unsigned int slot_named(const struct cm_event *request)
 {
 	uint32_t number = SLOTS;
 
-	if (len >= sizeof(request->entry) + sizeof(number))
+	if (request->len >= sizeof(number))
 		memcpy(&number, request->entry.data, sizeof(number));
 	if (number >= stress.processes * stress.connections)
 		stress_fail("a request for slot %u, which there is not", number);
@@ -220,17 +220,14 @@ static unsigned int slot_named(const struct cm_event *request, size_t len)
 static bool hear(struct target *target)
 {
 	struct cm_event event;
-	struct fi_eq_err_entry error = {0};
-	ssize_t ret = fi_eq_read(target->node.eq, &event.event, event.room, sizeof(event.room), 0);
 
-	if (ret == -FI_EAVAIL)
-		fi_eq_readerr(target->node.eq, &error, 0);
-	if (ret < 0)
+	/* What has failed is seen from the operations' errors. */
+	if (node_event(&target->node, &event, 0) != 1 || event.err)
 		return false;
 	if (event.event == FI_CONNREQ) {
 		if (node_domain(&target->node, event.entry.info))
 			stress_fail("the target can't open a domain");
-		lend(target, slot_named(&event, (size_t) ret), event.entry.info);
+		lend(target, slot_named(&event), event.entry.info);
 		fi_freeinfo(event.entry.info);
 	}
 	for (unsigned int i = 0; event.event == FI_SHUTDOWN && i < SLOTS; i++) {
@@ -282,8 +279,8 @@ int stress_target(void)
 	shadow_begin();
 	attr.caps |= stress.events ? FI_RMA_EVENT : 0;
 	attr.caps |= stress_atomics(&opts, &attr);
-	ret = stress.rdm ? node_open(&target->node, &opts, &attr)
-			 : node_listen(&target->node, &opts, &attr);
+	ret = stress.rdm ? fabric_open(&target->node, &opts, &attr)
+			 : fabric_listen(&target->node, &opts, &attr);
 	if (ret)
 		stress_fail("the target can't listen: %s", fi_strerror(-ret));
 	target->av = stress_av(&target->node);

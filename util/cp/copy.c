@@ -75,7 +75,7 @@ static void note(const struct cp_copy *copy, const char *text)
 
 static int fail_link(const struct cp_copy *copy)
 {
-	return fail(copy->name, copy->link.error);
+	return fail(copy->name, copy->link.error.text);
 }
 
 static void digest_of(const XXH3_state_t *hash, uint8_t *digest)
@@ -90,7 +90,7 @@ static void digest_of(const XXH3_state_t *hash, uint8_t *digest)
  */
 static int breathe(struct cp_copy *copy, int timeout_ms)
 {
-	int64_t now = cp_now_ms();
+	int64_t now = connection_now_ms();
 
 	copy->progress(copy, false);
 	if (now - copy->said > ALIVE_MS) {
@@ -106,11 +106,11 @@ static int breathe(struct cp_copy *copy, int timeout_ms)
 
 static int wait_for(struct cp_copy *copy, const struct cp_op *op)
 {
-	copy->heard = cp_now_ms();
+	copy->heard = connection_now_ms();
 	while (!op->done) {
 		if (breathe(copy, WAIT_MS))
 			return -1;
-		if (cp_now_ms() - copy->heard > copy->timeout_ms)
+		if (connection_now_ms() - copy->heard > copy->timeout_ms)
 			return fail(copy->name, "nothing was completed for too long (--timeout)");
 	}
 	return 0;
@@ -121,15 +121,15 @@ static int ask(struct cp_copy *copy, const struct cp_message *request, struct cp
 {
 	int ret = cp_link_send(&copy->link, request, copy->timeout_ms);
 
-	copy->said = copy->heard = cp_now_ms();
+	copy->said = copy->heard = connection_now_ms();
 	while (ret >= 0) {
 		ret = cp_link_receive(&copy->link, answer, WAIT_MS);
 		copy->progress(copy, false);
 		if (ret > 0 && answer->type == CP_ANSWER)
 			break;
 		if (ret > 0)
-			copy->heard = cp_now_ms();
-		else if (!ret && cp_now_ms() - copy->heard > copy->timeout_ms)
+			copy->heard = connection_now_ms();
+		else if (!ret && connection_now_ms() - copy->heard > copy->timeout_ms)
 			return fail(copy->name, "the target does not answer (--timeout)");
 	}
 	if (ret < 0)
@@ -145,13 +145,12 @@ static int ask(struct cp_copy *copy, const struct cp_message *request, struct cp
 static int post(struct cp_copy *copy, bool writing, void *buf, size_t len, uint64_t offset,
 		uint64_t flags, struct cp_op *op)
 {
-	void *desc = fi_mr_desc(copy->link.mr);
 	struct iovec iov = {.iov_base = buf, .iov_len = len};
 	struct fi_rma_iov rma_iov = {
 		.addr = copy->lease.addr + offset, .len = len, .key = copy->lease.key};
 	struct fi_msg_rma msg = {
 		.msg_iov = &iov,
-		.desc = &desc,
+		.desc = &copy->link.region.desc,
 		.iov_count = 1,
 		.rma_iov = &rma_iov,
 		.rma_iov_count = 1,
@@ -159,14 +158,14 @@ static int post(struct cp_copy *copy, bool writing, void *buf, size_t len, uint6
 	};
 	ssize_t ret;
 
-	copy->heard = cp_now_ms();
+	copy->heard = connection_now_ms();
 	do {
-		ret = writing ? fi_writemsg(copy->link.ep, &msg, flags)
-			      : fi_readmsg(copy->link.ep, &msg, flags);
+		ret = writing ? fi_writemsg(copy->link.conn.ep, &msg, flags)
+			      : fi_readmsg(copy->link.conn.ep, &msg, flags);
 		/* The queue is full, or the agent is at work: what ends makes room. */
 		if (ret == -FI_EAGAIN && breathe(copy, 1))
 			return -1;
-		if (cp_now_ms() - copy->heard > copy->timeout_ms)
+		if (connection_now_ms() - copy->heard > copy->timeout_ms)
 			return fail(copy->name, "nothing was completed for too long (--timeout)");
 	} while (ret == -FI_EAGAIN);
 	return ret ? fail(writing ? "fi_writemsg" : "fi_readmsg", fi_strerror((int) -ret)) : 0;
@@ -370,7 +369,7 @@ static int finish_put(struct put *put)
 
 	if (has_changed(put))
 		return fail(copy->path, "it has changed while it was copied");
-	copy->moved = cp_now_ms();
+	copy->moved = connection_now_ms();
 	digest_of(put->hash, copy->digest);
 	memcpy(request.digest, copy->digest, CP_DIGEST);
 	copy->progress(copy, true);
@@ -543,7 +542,7 @@ static int finish_get(struct get *get)
 	struct cp_message request = {.type = CP_SUM, .size = copy->size};
 	int err;
 
-	copy->moved = cp_now_ms();
+	copy->moved = connection_now_ms();
 	digest_of(get->hash, copy->digest);
 	copy->progress(copy, true);
 	if (ask(copy, &request, &answer))

@@ -27,7 +27,7 @@ struct cp_copy {
 	uint64_t size;
 	uint64_t done; /* bytes, for who watches */
 	uint64_t resumed;
-	int64_t moved; /* when all data had been moved, by cp_now_ms */
+	int64_t moved; /* when all data had been moved, by connection_now_ms */
 	uint8_t digest[CP_DIGEST];
 	struct cp_message lease; /* what the target has answered */
 	int64_t said;            /* when the target has last been told that this side is there */

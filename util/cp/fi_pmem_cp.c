@@ -18,9 +18,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <rdma/fi_cm.h>
-#include <rdma/fi_errno.h>
-
 #include "copy.h"
 
 #ifdef HAVE_CONFIG_H
@@ -151,7 +148,7 @@ static struct {
 /* progress -- on a terminal only */
 static void progress(struct cp_copy *copy, bool now)
 {
-	int64_t ms = cp_now_ms();
+	int64_t ms = connection_now_ms();
 	double share = copy->size ? (double) copy->done / (double) copy->size : 1;
 	int full = (int) (share * BAR);
 
@@ -193,10 +190,10 @@ static void describe(struct cp_copy *copy)
 	struct fi_pmemverbs_region region;
 	struct fi_pmemverbs_ops *ops;
 
-	if (fi_open_ops(&copy->link.domain->fid, FI_PMEMVERBS_OPS, 0, (void **) &ops, NULL))
+	if (fi_open_ops(&copy->link.node.domain->fid, FI_PMEMVERBS_OPS, 0, (void **) &ops, NULL))
 		return;
-	printf("core provider: %s\n", ops->core_name(copy->link.domain));
-	if (copy->lease.key && !ops->query_key(copy->link.ep, copy->lease.key, &region) &&
+	printf("core provider: %s\n", ops->core_name(copy->link.node.domain));
+	if (copy->lease.key && !ops->query_key(copy->link.conn.ep, copy->lease.key, &region) &&
 	    region.pmem)
 		printf("in a power failure survives %s; commits are made %s\n",
 		       domains[region.domain], methods[region.method]);
@@ -204,7 +201,7 @@ static void describe(struct cp_copy *copy)
 
 static void conclude(struct cp_copy *copy)
 {
-	int64_t end = cp_now_ms(), moved = copy->moved;
+	int64_t end = connection_now_ms(), moved = copy->moved;
 
 	if (copy->verbose) {
 		describe(copy);
@@ -222,28 +219,21 @@ static void conclude(struct cp_copy *copy)
 	printf("\n");
 }
 
-static int connect_and_copy(struct cp_copy *copy, struct fid_fabric *fabric, struct fi_info *info,
-			    bool putting)
+static int connect_and_copy(struct cp_copy *copy, const struct node *node, bool putting)
 {
 	struct cp_link *link = &copy->link;
-	size_t max = info->ep_attr->max_msg_size;
-	int ret = cp_link_open(link, fabric, info, CP_DATA_ROOM);
+	size_t max = node->info->ep_attr->max_msg_size;
+	int ret = cp_link_open(link, node, node->info, CP_DATA_ROOM);
 
 	copy->chunk = max < CP_CHUNK ? max : CP_CHUNK;
-	if (!ret) {
-		ret = fi_connect(link->ep, info->dest_addr, CP_HELLO, CP_HELLO_LEN);
-		if (ret)
-			snprintf(link->error, sizeof(link->error), "fi_connect: %s",
-				 fi_strerror(-ret));
-	}
 	if (!ret)
-		ret = cp_link_connected(link, true, copy->timeout_ms);
+		ret = cp_link_connect(link);
 	if (ret) {
-		fail(copy->name, link->error);
+		fail(copy->name, link->error.text);
 		fprintf(stderr, "Is fi_pmem_target running, on that host and port?\n");
 		return ret;
 	}
-	bar.start = copy->said = cp_now_ms();
+	bar.start = copy->said = connection_now_ms();
 	ret = putting ? cp_copy_put(copy) : cp_copy_get(copy);
 	if (bar.drawn)
 		fprintf(stderr, "\n");
@@ -252,26 +242,19 @@ static int connect_and_copy(struct cp_copy *copy, struct fid_fabric *fabric, str
 
 static int run(struct cp_copy *copy, const struct place *target, bool putting)
 {
-	struct fid_fabric *fabric;
-	struct fi_info *info;
-	char error[512];
-	int ret;
+	struct connection_error error;
+	struct node node;
+	int ret = cp_prepare(&node, target->host, target->port, copy->timeout_ms, &error);
 
-	if (cp_find_provider(target->host, target->port, &info, error, sizeof(error))) {
-		fprintf(stderr, "fi_pmem_cp: %s\n", error);
-		return -1;
-	}
-	ret = fi_fabric(info->fabric_attr, &fabric, NULL);
-	if (ret)
-		fail("fi_fabric", fi_strerror(-ret));
-	else {
-		ret = connect_and_copy(copy, fabric, info, putting);
+	if (ret) {
+		fprintf(stderr, "fi_pmem_cp: %s\n", error.text);
+	} else {
+		ret = connect_and_copy(copy, &node, putting);
 		if (!ret)
 			conclude(copy);
 		cp_link_close(&copy->link);
-		fi_close(&fabric->fid);
 	}
-	fi_freeinfo(info);
+	node_close(&node);
 	return ret;
 }
 

@@ -13,9 +13,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <rdma/fi_cm.h>
-#include <rdma/fi_errno.h>
-
 #include "link.h"
 #include "session.h"
 
@@ -129,12 +126,6 @@ static void on_end(int signo)
 	ended = signo;
 }
 
-static int fail(const char *call, int ret)
-{
-	fprintf(stderr, "fi_pmem_target: %s: %s\n", call, fi_strerror(-ret));
-	return ret;
-}
-
 /* let_in -- accept a client, or tell it in a few words why not */
 static void let_in(struct settings *settings, struct fi_info *info, const void *data, size_t len)
 {
@@ -155,70 +146,52 @@ static void let_in(struct settings *settings, struct fi_info *info, const void *
 		atomic_store(&target->busy[i], false);
 		reason = "no thread for a client";
 	}
-	fi_reject(target->pep, info->handle, reason, strlen(reason) + 1);
-	fi_freeinfo(info);
+	node_reject(target->node, info, reason);
 }
 
-static int wait_for_clients(struct settings *settings, struct fid_eq *eq)
+static int wait_for_clients(struct settings *settings)
 {
-	struct fi_eq_err_entry err = {0};
-	struct cp_event event;
-	ssize_t ret;
+	struct cm_event event;
+	int ret = 0;
 
-	while (!ended) {
-		ret = fi_eq_sread(eq, &event.type, event.room, sizeof(event.room), WAIT_MS, 0);
-		if (ret == -FI_EAVAIL)
-			fi_eq_readerr(eq, &err, 0);
-		else if (ret < 0 && ret != -FI_EAGAIN && ret != -FI_EINTR)
-			return fail("fi_eq_sread", (int) ret);
-		else if (ret >= (ssize_t) sizeof(event.cm) && event.type == FI_CONNREQ)
-			let_in(settings, event.cm.info, event.cm.data,
-			       (size_t) ret - sizeof(event.cm));
+	while (!ended && ret >= 0) {
+		ret = node_event(settings->target->node, &event, WAIT_MS);
+		if (ret > 0 && event.event == FI_CONNREQ)
+			let_in(settings, event.entry.info, event.entry.data, event.len);
+	}
+	return ended ? 0 : ret;
+}
+
+/* take_signals -- after what libfabric loads has installed handlers, and before memory is
+ * registered */
+static int take_signals(void)
+{
+	struct sigaction action = {.sa_handler = on_end};
+
+	if (sigaction(SIGTERM, &action, NULL) || sigaction(SIGINT, &action, NULL) ||
+	    cp_store_guard()) {
+		perror("fi_pmem_target: sigaction");
+		return -1;
 	}
 	return 0;
 }
 
-static int listen_and_serve(struct settings *settings, struct fi_info *info)
+static int serve(struct settings *settings)
 {
 	struct cp_target *target = settings->target;
-	struct fi_eq_attr attr = {.wait_obj = FI_WAIT_UNSPEC};
-	struct sigaction action = {.sa_handler = on_end};
-	struct fid_eq *eq = NULL;
-	int ret = fi_fabric(info->fabric_attr, &target->fabric, NULL);
 	int64_t end;
+	int ret;
 
-	if (ret)
-		return fail("fi_fabric", ret);
-	/* After what libfabric loads has installed handlers, and before memory is registered. */
-	if (sigaction(SIGTERM, &action, NULL) || sigaction(SIGINT, &action, NULL) ||
-	    cp_store_guard())
-		ret = -errno;
-	if (!ret)
-		ret = fi_eq_open(target->fabric, &attr, &eq, NULL);
-	if (!ret)
-		ret = fi_passive_ep(target->fabric, info, &target->pep, NULL);
-	if (!ret)
-		ret = fi_pep_bind(target->pep, &eq->fid, 0);
-	if (!ret)
-		ret = fi_listen(target->pep);
-	if (ret)
-		fail("fi_listen", ret);
-	else {
-		printf("fi_pmem_target: waiting on port %s\n", settings->port);
-		fflush(stdout);
-		ret = wait_for_clients(settings, eq);
-	}
+	printf("fi_pmem_target: waiting on port %s\n", settings->port);
+	fflush(stdout);
+	ret = wait_for_clients(settings);
 	atomic_store(&target->stop, true);
-	for (end = cp_now_ms() + END_MS; atomic_load(&target->clients) && cp_now_ms() < end;)
+	end = connection_now_ms() + END_MS;
+	while (atomic_load(&target->clients) && connection_now_ms() < end)
 		usleep(1000);
 	/* A thread that is waiting for its disk still has the fabric; what is durable is. */
 	if (atomic_load(&target->clients))
 		_exit(ret ? 1 : 0);
-	if (target->pep)
-		fi_close(&target->pep->fid);
-	if (eq)
-		fi_close(&eq->fid);
-	fi_close(&target->fabric->fid);
 	return ret;
 }
 
@@ -231,8 +204,8 @@ int main(int argc, char **argv)
 			  .lock = PTHREAD_MUTEX_INITIALIZER},
 	};
 	struct settings settings = {.port = CP_DEFAULT_PORT, .clients = 16, .target = &target};
-	struct fi_info *info;
-	char error[512];
+	struct connection_error error = {0};
+	struct node node;
 	int ret;
 
 	argp_err_exit_status = 2;
@@ -241,12 +214,15 @@ int main(int argc, char **argv)
 		return EXIT_FAILURE;
 	/* With its cache verbs gives each region all rights, whatever was asked for. */
 	setenv("FI_MR_CACHE_MAX_COUNT", "0", 0);
-	if (cp_find_provider(NULL, settings.port, &info, error, sizeof(error))) {
-		fprintf(stderr, "fi_pmem_target: %s\n", error);
-		return EXIT_FAILURE;
-	}
-	ret = listen_and_serve(&settings, info);
-	fi_freeinfo(info);
+	target.node = &node;
+	ret = cp_prepare(&node, NULL, settings.port, target.timeout_ms, &error);
+	if (!ret && take_signals())
+		ret = -1;
+	if (!ret)
+		ret = serve(&settings);
+	if (ret && *error.text)
+		fprintf(stderr, "fi_pmem_target: %s\n", error.text);
+	node_close(&node);
 	close(target.store.fd);
 	return ret ? EXIT_FAILURE : EXIT_SUCCESS;
 }

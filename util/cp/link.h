@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * link.h -- one connection: its endpoint, its queues, messages
- *
- * Each connection has a domain of its own.  libfabric protects memory by domain, so a peer
- * reaches what was registered for it and nothing else.  One thread at a time uses a link.
+ * link.h -- one connection with messages: a branch of a node (../connection/connection.h), so that
+ * a peer reaches what was registered for it and nothing else.  One thread at a time uses a link.
  *
  * Functions return 0 (or a count) or a negative fi_errno, and leave a sentence in error.
  */
@@ -14,12 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <rdma/fabric.h>
-#include <rdma/fi_domain.h>
-#include <rdma/fi_endpoint.h>
-
 #include <rdma/fi_ext_pmemverbs.h>
 
+#include "../connection/connection.h"
 #include "proto.h"
 
 #define CP_RECEIVES 4
@@ -34,46 +29,31 @@ struct cp_op {
 };
 
 struct cp_link {
-	struct fid_domain *domain;
-	struct fid_eq *eq;
-	struct fid_cq *cq;
-	struct fid_ep *ep;
-	struct fid_mr *mr;
+	struct node node;
+	struct conn conn;
+	struct region region;
 	struct cp_message *memory; /* messages out and in, then data */
 	size_t memory_len;
 	char *data;
 	struct cp_op sent;
 	struct cp_op received[CP_RECEIVES];
 	unsigned int next; /* the receive that is used next */
-	bool lost;         /* the peer has gone */
-	char error[256];
+	struct connection_error error;
 };
 
-/* An event of an event queue, with room for connection data. */
-struct cp_event {
-	uint32_t type;
-	union {
-		struct fi_eq_cm_entry cm;
-		char room[sizeof(struct fi_eq_cm_entry) + 256];
-	};
-};
-
-/*
- * cp_find_provider -- an info for a server (node NULL) or a client; *error has the reason why there
- * is none, and what to look at
- */
-int cp_find_provider(const char *node, const char *port, struct fi_info **info, char *error,
-		     size_t len);
+/* cp_prepare -- the provider for a server (host NULL) or a client, without a domain */
+int cp_prepare(struct node *node, const char *host, const char *port, int timeout_ms,
+	       struct connection_error *error);
 
 /* cp_link_open -- an endpoint that can be connected or accepted, with room for data */
-int cp_link_open(struct cp_link *link, struct fid_fabric *fabric, struct fi_info *info,
+int cp_link_open(struct cp_link *link, const struct node *parent, struct fi_info *info,
 		 size_t data_len);
 
-/*
- * cp_link_connected -- wait until it is; if greeted, by a peer that has sent its greeting with
- * fi_accept
- */
-int cp_link_connected(struct cp_link *link, bool greeted, int timeout_ms);
+/* cp_link_connect -- to a peer that sends its greeting with fi_accept */
+int cp_link_connect(struct cp_link *link);
+
+/* cp_link_greeted -- wait for that greeting */
+int cp_link_greeted(struct cp_link *link);
 
 /* cp_link_poll -- read completions, waiting for so long if there is none */
 int cp_link_poll(struct cp_link *link, int timeout_ms);
@@ -84,8 +64,5 @@ int cp_link_send(struct cp_link *link, const struct cp_message *message, int tim
 int cp_link_receive(struct cp_link *link, struct cp_message *message, int timeout_ms);
 
 void cp_link_close(struct cp_link *link);
-
-/* cp_now_ms -- of a clock that nobody sets */
-int64_t cp_now_ms(void);
 
 #endif /* CP_LINK_H */

@@ -9,9 +9,9 @@ cp_sources = \
 fi_pmem_cp_SOURCES = %D%/fi_pmem_cp.c $(cp_sources) \
 	%D%/copy.c %D%/copy.h
 fi_pmem_cp_CFLAGS = $(AM_CFLAGS) $(XXHASH_CFLAGS)
-fi_pmem_cp_LDADD = $(LIBFABRIC_LIBS) $(XXHASH_LIBS)
+fi_pmem_cp_LDADD = libconnection.la $(LIBFABRIC_LIBS) $(XXHASH_LIBS)
 fi_pmem_target_SOURCES = %D%/fi_pmem_target.c $(cp_sources) \
 	%D%/session.c %D%/session.h \
 	%D%/store.c %D%/store.h
 fi_pmem_target_CFLAGS = $(AM_CFLAGS) $(PMEM2_CFLAGS) $(XXHASH_CFLAGS) -pthread
-fi_pmem_target_LDADD = $(LIBFABRIC_LIBS) $(PMEM2_LIBS) $(XXHASH_LIBS)
+fi_pmem_target_LDADD = libconnection.la $(LIBFABRIC_LIBS) $(PMEM2_LIBS) $(XXHASH_LIBS)

@@ -14,9 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <rdma/fi_cm.h>
-#include <rdma/fi_errno.h>
-
 #include "link.h"
 
 #define WAIT_MS 500
@@ -28,9 +25,9 @@ struct session {
 	unsigned int number;
 	struct cp_link link;
 	struct cp_object object;
-	struct fid_mr *mr; /* of the object */
-	int64_t said;      /* when this side has said something */
-	bool began;        /* it has been told what it copies */
+	struct region region; /* the object's */
+	int64_t said;         /* when this side has said something */
+	bool began;           /* it has been told what it copies */
 };
 
 static void say(const struct session *session, const char *what, const char *detail)
@@ -52,7 +49,7 @@ static void printable(char *text)
 
 static int send_message(struct session *session, const struct cp_message *message)
 {
-	session->said = cp_now_ms();
+	session->said = connection_now_ms();
 	return cp_link_send(&session->link, message, session->target->timeout_ms);
 }
 
@@ -63,7 +60,7 @@ static int tick(void *arg)
 
 	if (atomic_load(&session->target->stop) || cp_link_poll(&session->link, 0))
 		return -1;
-	if (cp_now_ms() - session->said < ALIVE_MS)
+	if (connection_now_ms() - session->said < ALIVE_MS)
 		return 0;
 	return send_message(session, &(struct cp_message){.type = CP_ALIVE});
 }
@@ -77,9 +74,7 @@ static int refuse(struct cp_message *answer, int err, const char *reason)
 
 static void close_region(struct session *session)
 {
-	if (session->mr)
-		fi_close(&session->mr->fid);
-	session->mr = NULL;
+	region_close(&session->region);
 }
 
 static void close_object(struct session *session)
@@ -99,8 +94,8 @@ static int lend(struct session *session, struct cp_message *answer)
 	answer->size = object->size;
 	if (!object->map)
 		return 0;
-	ret = fi_mr_reg(session->link.domain, object->base, object->len, access, 0, 0,
-			object->writing ? FI_PMEM : 0, &session->mr, NULL);
+	ret = region_try(&session->link.node, &session->region, object->base, object->len, access,
+			 object->writing ? FI_PMEM : 0);
 	if (ret) {
 		snprintf(reason, sizeof(reason),
 			 "the provider refuses the target's memory: %s; with FI_LOG_LEVEL=warn the "
@@ -111,9 +106,8 @@ static int lend(struct session *session, struct cp_message *answer)
 		return refuse(answer, EOPNOTSUPP, reason);
 	}
 	object->charge = 0;
-	answer->key = fi_mr_key(session->mr);
-	if (session->info->domain_attr->mr_mode & FI_MR_VIRT_ADDR)
-		answer->addr = (uint64_t) (uintptr_t) object->base;
+	answer->key = session->region.key;
+	answer->addr = session->region.addr;
 	return 0;
 }
 
@@ -191,7 +185,7 @@ static int finish(struct session *session, const struct cp_message *request,
 	struct cp_object *object = &session->object;
 	int err;
 
-	if (!object->writing || !session->mr)
+	if (!object->writing || !session->region.mr)
 		return refuse(answer, EINVAL, "there is nothing to finish");
 	close_region(session);
 	err = cp_object_digest(object, object->size, answer->digest, tick, session);
@@ -249,43 +243,43 @@ static int serve(struct session *session)
 {
 	struct cp_target *target = session->target;
 	struct cp_message request;
-	int64_t end = cp_now_ms() + target->timeout_ms, look = 0;
+	int64_t end = connection_now_ms() + target->timeout_ms, look = 0;
 	int ret = 0;
 
 	while (ret >= 0 && !atomic_load(&target->stop)) {
 		ret = cp_link_receive(&session->link, &request, WAIT_MS);
 		if (ret > 0) {
 			ret = answer_request(session, &request);
-			end = cp_now_ms() + target->timeout_ms;
-		} else if (!ret && cp_now_ms() > end) {
+			end = connection_now_ms() + target->timeout_ms;
+		} else if (!ret && connection_now_ms() > end) {
 			say(session, "has said nothing for too long", "");
 			return -FI_ETIMEDOUT;
 		}
 		/* Over tcp, a read of what is no longer there is never answered. */
-		if (cp_now_ms() < look)
+		if (connection_now_ms() < look)
 			continue;
 		if (!cp_object_is_whole(&session->object)) {
 			say(session, "its file was truncated", "");
 			return -FI_EIO;
 		}
-		look = cp_now_ms() + WAIT_MS;
+		look = connection_now_ms() + WAIT_MS;
 	}
 	return ret;
 }
 
 static int begin(struct session *session)
 {
+	struct node *parent = session->target->node;
 	struct cp_link *link = &session->link;
-	int ret = cp_link_open(link, session->target->fabric, session->info, 0);
+	int ret = cp_link_open(link, parent, session->info, 0);
 
 	/* The client waits for an answer, and the handle is freed by that. */
 	if (ret) {
-		fi_reject(session->target->pep, session->info->handle, link->error,
-			  strnlen(link->error, CP_REASON - 1) + 1);
+		fi_reject(parent->pep, session->info->handle, link->error.text,
+			  strnlen(link->error.text, CP_REASON - 1) + 1);
 		return ret;
 	}
-	ret = fi_accept(session->link.ep, CP_HELLO, CP_HELLO_LEN);
-	return ret ? ret : cp_link_connected(&session->link, false, session->target->timeout_ms);
+	return conn_accept(&link->conn, CP_HELLO, CP_HELLO_LEN);
 }
 
 static void *run(void *arg)
@@ -297,7 +291,7 @@ static void *run(void *arg)
 		say(session, "connected", "");
 		serve(session);
 	}
-	say(session, "gone", session->link.error);
+	say(session, "gone", session->link.error.text);
 	close_object(session);
 	cp_link_close(&session->link);
 	cp_object_release(&session->object);

@@ -6,15 +6,13 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include <rdma/fabric.h>
-
+#include "../connection/connection.h"
 #include "store.h"
 
 struct cp_target {
 	struct cp_store store;
-	struct fid_fabric *fabric;
-	struct fid_pep *pep; /* where clients ask */
-	int timeout_ms;      /* of a client that says nothing */
+	struct node *node; /* where clients ask */
+	int timeout_ms;    /* of a client that says nothing */
 	bool verbose;
 	atomic_bool stop;
 	atomic_uint clients;

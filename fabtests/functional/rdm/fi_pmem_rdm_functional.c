@@ -85,7 +85,9 @@ static int run_client(const struct options *opts)
 
 static int run_server(const struct options *opts)
 {
-	int fd = provider_is_there(opts) ? control_accept(opts->src_addr, opts->src_port) : -1;
+	int fd = provider_is_there(NULL, opts->provider)
+			 ? control_accept(opts->src_addr, opts->src_port)
+			 : -1;
 	int ret;
 
 	if (fd < 0)

@@ -69,7 +69,7 @@ static int get_info(struct side *side, const struct options *opts, enum library 
 		return report("fi_allocinfo", -FI_ENOMEM);
 	ret = fi_getinfo(version, node, NULL, flags, hints, &side->info);
 	fi_freeinfo(hints);
-	return ret ? report_offer(opts, ret) : 0;
+	return ret ? explain_offer(NULL, opts->provider, opts->dst_addr, ret) : 0;
 }
 
 /* ---- objects ---- */

@@ -17,7 +17,7 @@ fi_pmem_rdm_functional_SOURCES = $(fabric_sources) $(control_sources) \
 	%D%/side.c \
 	prov/pmemverbs/memory/key.c prov/pmemverbs/memory/key.h prov/pmemverbs/base/setting.h
 fi_pmem_rdm_functional_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/prov/pmemverbs
-fi_pmem_rdm_functional_LDADD = $(LIBFABRIC_LIBS)
+fi_pmem_rdm_functional_LDADD = libconnection.la $(LIBFABRIC_LIBS)
 
 noinst_PROGRAMS += rdm_lost_source
 rdm_lost_source_SOURCES = $(fabric_sources) $(control_sources) \
@@ -27,4 +27,4 @@ rdm_lost_source_SOURCES = $(fabric_sources) $(control_sources) \
 	%D%/side.c \
 	prov/pmemverbs/memory/key.h prov/pmemverbs/base/setting.h
 rdm_lost_source_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/prov/pmemverbs
-rdm_lost_source_LDADD = $(LIBFABRIC_LIBS)
+rdm_lost_source_LDADD = libconnection.la $(LIBFABRIC_LIBS)

@@ -65,7 +65,7 @@ int open_side(struct side *side, const struct options *opts, const struct settin
 	ret = fi_getinfo(FI_VERSION(1, 17), node, NULL, flags, hints, &side->info);
 	fi_freeinfo(hints);
 	if (ret)
-		return report_offer(opts, ret);
+		return explain_offer(NULL, opts->provider, opts->dst_addr, ret);
 	DO(fi_fabric(side->info->fabric_attr, &side->fabric, NULL));
 	DO(fi_domain(side->fabric, side->info, &side->domain, NULL));
 	DO(fi_av_open(side->domain, &av_attr, &side->av, NULL));
@@ -93,5 +93,5 @@ int side_register(struct side *side, void *buf, size_t len, uint64_t access, uin
 {
 	int ret = fi_mr_reg(side->domain, buf, len, access, 0, side->next_key++, flags, mr, NULL);
 
-	return ret ? report_memory(ret) : 0;
+	return ret ? explain_memory(NULL, ret) : 0;
 }
