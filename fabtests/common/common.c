@@ -16,6 +16,11 @@ bool is_core(const struct options *opts)
 	return strcmp(opts->provider, "pmemverbs") != 0;
 }
 
+int report(const char *call, ssize_t ret)
+{
+	return explain(NULL, (int) ret, "%s: %s (%zd)", call, fi_strerror((int) -ret), ret);
+}
+
 static struct node_attr with_options(const struct options *opts, const struct node_attr *attr)
 {
 	struct node_attr full = *attr;

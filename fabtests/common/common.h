@@ -25,6 +25,9 @@ int fabric_listen(struct node *node, const struct options *opts, const struct no
 int fabric_open(struct node *node, const struct options *opts, const struct node_attr *attr);
 int fabric_offered(const struct options *opts, const struct node_attr *attr, struct fi_info **info);
 
+/* report -- print a failed call and return its error */
+int report(const char *call, ssize_t ret);
+
 /* CLOSE -- close_fid of an object that need not have been opened */
 #define CLOSE(object) ((object) ? close_fid(&(object)->fid, #object) : 0)
 

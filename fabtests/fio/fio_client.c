@@ -98,7 +98,7 @@ int fio_client_open(struct fio_client **client, const struct fio_place *place)
 	int ret;
 
 	if (!made)
-		return report("memory", -FI_ENOMEM);
+		return explain_call(NULL, "memory", -FI_ENOMEM);
 	ret = node_open(&made->node, &attr);
 	if (!ret)
 		ret = connect_client(made);
@@ -178,7 +178,7 @@ int fio_client_poll(struct fio_client *client, struct fio_done *done, int max, i
 		return 1;
 	}
 	if (ret < 0)
-		return report("fi_cq_read", ret);
+		return explain_call(NULL, "fi_cq_read", ret);
 	for (ssize_t i = 0; i < ret; i++)
 		done[i] = (struct fio_done){entries[i].op_context, 0};
 	return (int) ret;

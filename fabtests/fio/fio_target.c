@@ -47,7 +47,7 @@ int fio_target_open(struct fio_target **target, const struct fio_place *place, c
 	int ret;
 
 	if (!made)
-		return report("memory", -FI_ENOMEM);
+		return explain_call(NULL, "memory", -FI_ENOMEM);
 	made->clients = clients;
 	/* With its cache verbs gives each region all rights, whatever was asked for. */
 	setenv("FI_MR_CACHE_MAX_COUNT", "0", 0);
@@ -84,7 +84,7 @@ static int accept_guest(struct fio_target *target, struct guest *guest)
 
 	memcpy(lease.hello, FIO_HELLO, FIO_HELLO_LEN);
 	ret = fi_accept(guest->conn.ep, &lease, FIO_LEASE_LEN);
-	return ret ? report("fi_accept", ret) : 0;
+	return ret ? explain_call(NULL, "fi_accept", ret) : 0;
 }
 
 /* welcome -- one client that can't be let in is no reason not to serve others */
@@ -104,7 +104,7 @@ static int welcome(struct fio_target *target, const struct cm_event *event)
 	guest = ret ? NULL : calloc(1, sizeof(*guest));
 	if (!guest) {
 		node_reject(&target->node, info, NULL);
-		return ret ? ret : report("memory", -FI_ENOMEM);
+		return ret ? ret : explain_call(NULL, "memory", -FI_ENOMEM);
 	}
 	if (conn_create(&guest->conn, &target->node, info, &attr)) {
 		node_reject(&target->node, info, NULL);

@@ -43,10 +43,10 @@ static int connect_once(struct design_caller *self, uint32_t first)
 	int ret = net_open(&self->net, self->caller.settings);
 
 	if (!ret)
-		ret = port_open(&self->port, &self->net, self->net.info, 1,
+		ret = port_open(&self->port, &self->net, self->net.node.info, 1,
 				self->net.layout.area_len);
 	if (!ret)
-		ret = link_open(&self->link, &self->port, self->net.info, self->port.memory);
+		ret = link_open(&self->link, &self->port, self->net.node.info, self->port.memory);
 	if (!ret)
 		ret = link_connect(&self->link, first);
 	return ret;
@@ -161,9 +161,9 @@ static bool take_reply(struct design_caller *self, const struct frame *reply)
 /* look_at_connection -- did it end? */
 static void look_at_connection(struct design_caller *self)
 {
-	struct net_event event;
+	struct cm_event event;
 
-	if (net_event(&self->net, &event, 0) == 1 && event.type == FI_SHUTDOWN)
+	if (node_event(&self->net.node, &event, 0) == 1 && event.event == FI_SHUTDOWN)
 		self->port.failed = true;
 }
 

@@ -9,6 +9,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
+/* A server that is there accepts within this time. */
+#define CONNECT_MS 5000
+
 /* What the ends tell each other when they connect: 24 and 28 bytes, as verbs has few. */
 struct hello {
 	uint64_t area;
@@ -26,80 +29,44 @@ struct welcome {
 
 int net_open(struct net *net, const struct settings *settings)
 {
-	struct fi_eq_attr attr = {.wait_obj = FI_WAIT_FD};
-	struct fi_info *hints = fi_allocinfo();
-	int ret = -FI_ENOMEM;
+	struct node_attr attr = {
+		.host = settings->host,
+		.port = settings->port,
+		.caps = FI_MSG | FI_RMA,
+		.wait = FI_WAIT_FD,
+		.timeout_ms = CONNECT_MS,
+		.error = &net->error,
+	};
+	int ret;
 
 	*net = (struct net){.settings = settings};
 	layout_make(&net->layout, settings);
-	if (hints) {
-		hints->fabric_attr->prov_name = strdup("pmemverbs");
-		hints->caps = FI_MSG | FI_RMA;
-		hints->mode = FI_RX_CQ_DATA;
-		hints->ep_attr->type = FI_EP_MSG;
-		hints->domain_attr->mr_mode =
-			FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
-		hints->domain_attr->cq_data_size = 4;
-		hints->rx_attr->size = net->layout.receives;
-		ret = fi_getinfo(FI_VERSION(1, 17), settings->host, settings->port,
-				 settings->host ? 0 : FI_SOURCE, hints, &net->info);
-		fi_freeinfo(hints);
-	}
-	if (ret)
-		return bench_fail("fi_getinfo: %s", fi_strerror(-ret));
-	ret = fi_fabric(net->info->fabric_attr, &net->fabric, NULL);
-	if (!ret)
-		ret = fi_eq_open(net->fabric, &attr, &net->eq, NULL);
-	return ret ? bench_fail("fi_fabric: %s", fi_strerror(-ret)) : 0;
+	attr.receives = net->layout.receives;
+	ret = settings->host ? node_prepare(&net->node, &attr) : node_listen(&net->node, &attr);
+	return ret ? bench_fail("%s", net->error.text) : 0;
 }
 
 void net_close(struct net *net)
 {
-	if (net->eq)
-		fi_close(&net->eq->fid);
-	if (net->fabric)
-		fi_close(&net->fabric->fid);
-	fi_freeinfo(net->info);
-}
-
-int net_event(struct net *net, struct net_event *event, int timeout_ms)
-{
-	struct fi_eq_err_entry err = {0};
-	ssize_t ret;
-
-	ret = timeout_ms ? fi_eq_sread(net->eq, &event->type, event->room, sizeof(event->room),
-				       timeout_ms, 0)
-			 : fi_eq_read(net->eq, &event->type, event->room, sizeof(event->room), 0);
-	if (ret >= (ssize_t) sizeof(event->cm)) {
-		event->data_len = (size_t) ret - sizeof(event->cm);
-		return 1;
-	}
-	if (ret != -FI_EAVAIL)
-		return 0;
-	fi_eq_readerr(net->eq, &err, 0);
-	event->type = FI_SHUTDOWN;
-	event->cm.fid = err.fid;
-	return 1;
+	node_close(&net->node);
 }
 
 int port_open(struct port *port, struct net *net, struct fi_info *info, unsigned int links,
 	      size_t memory_len)
 {
-	/*
-	 * Room for all that links can have under way, and more: a device may have no queue of
-	 * many thousand entries.
-	 */
-	struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_DATA,
-				  .wait_obj = FI_WAIT_FD,
-				  .size = links * (4 * net->layout.receives + 64)};
+	const struct conn_attr attr = {.format = FI_CQ_FORMAT_DATA, .wait = FI_WAIT_FD};
 	const uint64_t access =
 		FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
 	int ret;
 
 	*port = (struct port){.net = net, .memory_len = memory_len};
-	ret = fi_domain(net->fabric, info, &port->domain, NULL);
-	if (!ret)
-		ret = fi_cq_open(port->domain, &attr, &port->cq, NULL);
+	if (node_branch(&port->node, &net->node, info, false, &net->error))
+		return bench_fail("%s", net->error.text);
+	/*
+	 * Room for all that links can have under way, and more: a device may have no queue of
+	 * many thousand entries.
+	 */
+	ret = cq_create(&port->node, &attr, links * (4 * net->layout.receives + 64), &port->cq);
 	if (!ret)
 		ret = fi_control(&port->cq->fid, FI_GETWAIT, &port->fd);
 	if (ret)
@@ -110,18 +77,16 @@ int port_open(struct port *port, struct net *net, struct fi_info *info, unsigned
 		port->memory = NULL;
 		return bench_fail("no memory for frames");
 	}
-	ret = fi_mr_reg(port->domain, port->memory, memory_len, access, 0, 0, 0, &port->mr, NULL);
+	ret = region_try(&port->node, &port->region, port->memory, memory_len, access, 0);
 	return ret ? bench_fail("fi_mr_reg: %s", fi_strerror(-ret)) : 0;
 }
 
 void port_close(struct port *port)
 {
-	if (port->mr)
-		fi_close(&port->mr->fid);
+	region_close(&port->region);
 	if (port->cq)
-		fi_close(&port->cq->fid);
-	if (port->domain)
-		fi_close(&port->domain->fid);
+		close_fid(&port->cq->fid, "the completion queue");
+	node_close(&port->node);
 	if (port->memory)
 		munmap(port->memory, port->memory_len);
 	*port = (struct port){0};
@@ -180,15 +145,14 @@ void port_rest(struct port *port, bool sleep, int timeout_ms)
 
 	if (!sleep)
 		sched_yield();
-	else if (!fi_trywait(port->net->fabric, &fid, 1))
+	else if (!fi_trywait(port->node.fabric, &fid, 1))
 		poll(&fd, 1, timeout_ms);
 }
 
+/* address -- of a place in the port's memory, as the peer has to name it */
 static uint64_t address(const struct port *port, const void *place)
 {
-	if (port->net->info->domain_attr->mr_mode & FI_MR_VIRT_ADDR)
-		return (uint64_t) (uintptr_t) place;
-	return (uint64_t) ((const char *) place - port->memory);
+	return port->region.addr + (uint64_t) ((const char *) place - port->memory);
 }
 
 static int make_receives(struct link *link)
@@ -213,6 +177,7 @@ static int make_receives(struct link *link)
 
 int link_open(struct link *link, struct port *port, struct fi_info *info, char *area)
 {
+	const struct conn_attr attr = {.cq = port->cq, .selective = true};
 	struct net *net = port->net;
 	int ret;
 
@@ -220,27 +185,15 @@ int link_open(struct link *link, struct port *port, struct fi_info *info, char *
 	link->fetch = (struct context){.kind = CONTEXT_FETCH, .link = link};
 	link->plain = (struct context){.kind = CONTEXT_PLAIN, .link = link};
 	memset(area, 0, net->layout.area_len);
-	ret = fi_endpoint(port->domain, info, &link->ep, NULL);
-	if (!ret)
-		ret = fi_ep_bind(link->ep, &net->eq->fid, 0);
-	if (!ret)
-		ret = fi_ep_bind(link->ep, &port->cq->fid, FI_TRANSMIT | FI_SELECTIVE_COMPLETION);
-	if (!ret)
-		ret = fi_ep_bind(link->ep, &port->cq->fid, FI_RECV);
-	if (!ret)
-		ret = fi_enable(link->ep);
-	if (!ret)
-		ret = make_receives(link);
-	return ret ? bench_fail("endpoint: %s", fi_strerror(-ret)) : 0;
+	if (conn_create(&link->conn, &port->node, info, &attr))
+		return bench_fail("%s", net->error.text);
+	ret = make_receives(link);
+	return ret ? bench_fail("receives: %s", fi_strerror(-ret)) : 0;
 }
 
 void link_end(struct link *link)
 {
-	if (link->ep) {
-		fi_shutdown(link->ep, 0);
-		fi_close(&link->ep->fid);
-	}
-	link->ep = NULL;
+	conn_end(&link->conn);
 	link->gone = true;
 }
 
@@ -257,20 +210,19 @@ int link_connect(struct link *link, uint32_t first)
 {
 	struct net *net = link->port->net;
 	const struct hello hello = {.area = address(link->port, link->area),
-				    .key = fi_mr_key(link->port->mr),
+				    .key = link->port->region.key,
 				    .check = settings_check(net->settings),
 				    .first = first};
 	struct welcome welcome;
-	struct net_event event;
+	struct cm_event event;
 
-	if (fi_connect(link->ep, net->info->dest_addr, &hello, sizeof(hello)) ||
-	    net_event(net, &event, 5000) != 1 || event.type != FI_CONNECTED)
+	if (conn_connect(&link->conn, &hello, sizeof(hello), &event))
 		return -FI_ECONNREFUSED;
 	/* A core may add zeros to what the server has said. */
-	if (event.data_len < sizeof(welcome))
+	if (event.len < sizeof(welcome))
 		return bench_fail(
 			"the server measures something else: give both ends the same options");
-	memcpy(&welcome, event.cm.data, sizeof(welcome));
+	memcpy(&welcome, event.entry.data, sizeof(welcome));
 	link->remote_area = welcome.area;
 	link->remote_key = welcome.key;
 	link->remote_flags = welcome.flags;
@@ -279,28 +231,28 @@ int link_connect(struct link *link, uint32_t first)
 	return 0;
 }
 
-int link_accept(struct link *link, const struct net_event *event, volatile uint8_t *flags)
+int link_accept(struct link *link, const struct cm_event *event, volatile uint8_t *flags)
 {
 	struct port *port = link->port;
 	struct welcome welcome = {
-		.area = address(port, link->area), .key = fi_mr_key(port->mr), .self = link->self};
+		.area = address(port, link->area), .key = port->region.key, .self = link->self};
 	struct hello hello;
-	bool fits = event->data_len >= sizeof(hello);
+	bool fits = event->len >= sizeof(hello);
 
 	if (fits) {
-		memcpy(&hello, event->cm.data, sizeof(hello));
+		memcpy(&hello, event->entry.data, sizeof(hello));
 		fits = hello.check == settings_check(port->net->settings);
 	}
 	/* Without a welcome it knows that the ends do not fit. */
 	if (!fits)
-		return fi_accept(link->ep, NULL, 0) ? -FI_ECONNREFUSED : 0;
+		return fi_accept(link->conn.ep, NULL, 0) ? -FI_ECONNREFUSED : 0;
 	if (flags)
 		welcome.flags = address(port, (const void *) (uintptr_t) flags);
 	link->flags = flags;
 	link->remote_area = hello.area;
 	link->remote_key = hello.key;
 	link->next = hello.first;
-	return fi_accept(link->ep, &welcome, sizeof(welcome)) ? -FI_ECONNREFUSED : 0;
+	return fi_accept(link->conn.ep, &welcome, sizeof(welcome)) ? -FI_ECONNREFUSED : 0;
 }
 
 /* ---- operations ---- */
@@ -319,9 +271,8 @@ static int rma(struct link *link, bool read, const void *here, size_t len, uint6
 {
 	struct iovec iov = {.iov_base = (void *) (uintptr_t) here, .iov_len = len};
 	struct fi_rma_iov rma_iov = {.addr = there, .len = len, .key = link->remote_key};
-	void *desc = fi_mr_desc(link->port->mr);
 	struct fi_msg_rma msg = {.msg_iov = &iov,
-				 .desc = &desc,
+				 .desc = &link->port->region.desc,
 				 .iov_count = 1,
 				 .rma_iov = &rma_iov,
 				 .rma_iov_count = 1,
@@ -330,7 +281,8 @@ static int rma(struct link *link, bool read, const void *here, size_t len, uint6
 	ssize_t ret;
 
 	do {
-		ret = read ? fi_readmsg(link->ep, &msg, flags) : fi_writemsg(link->ep, &msg, flags);
+		ret = read ? fi_readmsg(link->conn.ep, &msg, flags)
+			   : fi_writemsg(link->conn.ep, &msg, flags);
 	} while (ret == -FI_EAGAIN && !make_room(link));
 	return (int) ret;
 }
@@ -358,7 +310,7 @@ int link_set_flag(struct link *link, uint64_t to)
 	ssize_t ret;
 
 	do {
-		ret = fi_inject_write(link->ep, &set, sizeof(set), 0, to, link->remote_key);
+		ret = fi_inject_write(link->conn.ep, &set, sizeof(set), 0, to, link->remote_key);
 	} while (ret == -FI_EAGAIN && !make_room(link));
 	return (int) ret;
 }
@@ -366,13 +318,14 @@ int link_set_flag(struct link *link, uint64_t to)
 int link_send(struct link *link, const struct frame *frame, bool more)
 {
 	struct iovec iov = {.iov_base = (void *) (uintptr_t) frame, .iov_len = frame_total(frame)};
-	void *desc = fi_mr_desc(link->port->mr);
-	struct fi_msg msg = {
-		.msg_iov = &iov, .desc = &desc, .iov_count = 1, .context = &link->plain};
+	struct fi_msg msg = {.msg_iov = &iov,
+			     .desc = &link->port->region.desc,
+			     .iov_count = 1,
+			     .context = &link->plain};
 	ssize_t ret;
 
 	do {
-		ret = fi_sendmsg(link->ep, &msg, more ? FI_MORE : 0);
+		ret = fi_sendmsg(link->conn.ep, &msg, more ? FI_MORE : 0);
 	} while (ret == -FI_EAGAIN && !make_room(link));
 	return (int) ret;
 }
@@ -382,7 +335,6 @@ int link_receive(struct link *link, uint32_t at_least)
 	const struct layout *layout = &link->port->net->layout;
 	bool messages = link->port->net->settings->design->messages;
 	size_t len = link->server ? layout->request_len : layout->reply_len;
-	void *desc = fi_mr_desc(link->port->mr);
 
 	if (link->spent < at_least)
 		return 0;
@@ -391,9 +343,11 @@ int link_receive(struct link *link, uint32_t at_least)
 		/* What only an immediate uses receives nothing. */
 		struct iovec iov = {.iov_base = context->frame,
 				    .iov_len = messages ? len : sizeof(uint64_t)};
-		struct fi_msg msg = {
-			.msg_iov = &iov, .desc = &desc, .iov_count = 1, .context = context};
-		ssize_t ret = fi_recvmsg(link->ep, &msg, link->spent > 1 ? FI_MORE : 0);
+		struct fi_msg msg = {.msg_iov = &iov,
+				     .desc = &link->port->region.desc,
+				     .iov_count = 1,
+				     .context = context};
+		ssize_t ret = fi_recvmsg(link->conn.ep, &msg, link->spent > 1 ? FI_MORE : 0);
 
 		if (ret == -FI_EAGAIN && !make_room(link)) {
 			link->spent++;

@@ -11,13 +11,7 @@
 #ifndef BENCH_DESIGN_LINK_H
 #define BENCH_DESIGN_LINK_H
 
-#include <rdma/fabric.h>
-#include <rdma/fi_cm.h>
-#include <rdma/fi_domain.h>
-#include <rdma/fi_endpoint.h>
-#include <rdma/fi_eq.h>
-#include <rdma/fi_errno.h>
-#include <rdma/fi_rma.h>
+#include "../../util/connection/connection.h"
 
 #include "bench.h"
 
@@ -72,36 +66,22 @@ void layout_make(struct layout *layout, const struct settings *settings);
 struct net {
 	const struct settings *settings;
 	struct layout layout;
-	struct fi_info *info;
-	struct fid_fabric *fabric;
-	struct fid_eq *eq;
-};
-
-/* An event of a connection, with room for what the peer says. */
-struct net_event {
-	uint32_t type;
-	union {
-		struct fi_eq_cm_entry cm;
-		char room[sizeof(struct fi_eq_cm_entry) + 256];
-	};
-	size_t data_len;
+	struct node node;
+	struct connection_error error;
 };
 
 int net_open(struct net *net, const struct settings *settings);
 void net_close(struct net *net);
 
-/* net_event -- 1: there was one; 0: none in that time; an attempt that has failed is one, too */
-int net_event(struct net *net, struct net_event *event, int timeout_ms);
-
-/* A domain and a queue: a client's, or those of a thread of the server. */
+/* A branch of the node and a queue: a client's, or those of a thread of the server. */
 struct port {
 	struct net *net;
-	struct fid_domain *domain;
+	struct node node;
 	struct fid_cq *cq;
 	int fd; /* of the queue */
 	char *memory;
 	size_t memory_len;
-	struct fid_mr *mr;
+	struct region region;
 	struct link *links; /* the server's, by number: what an immediate names */
 	unsigned int num_links;
 	bool failed; /* the client's connection */
@@ -117,7 +97,7 @@ struct context {
 
 struct link {
 	struct port *port;
-	struct fid_ep *ep;
+	struct conn conn;
 	char *area;
 	volatile uint8_t *flags; /* the server's, of requests: beside those of other clients */
 	bool server;
@@ -189,7 +169,7 @@ void link_close(struct link *link);
 int link_connect(struct link *link, uint32_t first);
 
 /* link_accept -- the server's, to what the client has said; flags NULL: there are none */
-int link_accept(struct link *link, const struct net_event *event, volatile uint8_t *flags);
+int link_accept(struct link *link, const struct cm_event *event, volatile uint8_t *flags);
 
 /* Operations without a completion: a reply tells that they have succeeded. */
 int link_write(struct link *link, const void *from, size_t len, uint64_t to);

@@ -30,6 +30,6 @@ fi_pmem_rpc_bench_SOURCES = \
 	fabtests/common/stats.c fabtests/common/stats.h
 fi_pmem_rpc_bench_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/rpc -I$(srcdir)/rpc/lib
 fi_pmem_rpc_bench_CFLAGS = -pthread $(AM_CFLAGS) $(PMEM2_CFLAGS) $(XXHASH_CFLAGS)
-fi_pmem_rpc_bench_LDADD = libpmemrpc.la $(LIBFABRIC_LIBS) $(PMEM2_LIBS) $(XXHASH_LIBS) -lm
+fi_pmem_rpc_bench_LDADD = libconnection.la libpmemrpc.la $(LIBFABRIC_LIBS) $(PMEM2_LIBS) $(XXHASH_LIBS) -lm
 
 EXTRA_DIST += %D%/README.md %D%/rpc-bench

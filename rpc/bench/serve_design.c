@@ -33,7 +33,6 @@ struct worker {
 struct server {
 	const struct settings *settings;
 	struct net net;
-	struct fid_pep *pep;
 	struct journal journal;
 	struct worker *workers;
 	pthread_mutex_t lock; /* states of slots, and endpoints' ends */
@@ -143,7 +142,7 @@ static void *work(void *argument)
 
 /* ---- connections ---- */
 
-static int open_link(struct worker *worker, unsigned int i, const struct net_event *event)
+static int open_link(struct worker *worker, unsigned int i, const struct cm_event *event)
 {
 	struct server *server = worker->server;
 	const struct layout *layout = &server->net.layout;
@@ -151,7 +150,7 @@ static int open_link(struct worker *worker, unsigned int i, const struct net_eve
 	volatile uint8_t *flags = worker->flags + i * layout->slots;
 	int ret;
 
-	ret = link_open(link, &worker->port, event->cm.info,
+	ret = link_open(link, &worker->port, event->entry.info,
 			worker->port.memory + i * layout->area_len);
 	for (unsigned int slot = 0; slot < layout->slots; slot++)
 		flags[slot] = 0;
@@ -184,14 +183,14 @@ static int start_worker(struct worker *worker, struct fi_info *info)
 }
 
 /* take_client -- by the worker that has the fewest */
-static void take_client(struct server *server, const struct net_event *event)
+static void take_client(struct server *server, const struct cm_event *event)
 {
 	static unsigned int turn;
 	struct worker *worker = &server->workers[turn++ % server->settings->threads];
 	bool found = false;
 
 	pthread_mutex_lock(&server->lock);
-	if (!worker->started && start_worker(worker, event->cm.info))
+	if (!worker->started && start_worker(worker, event->entry.info))
 		port_close(&worker->port);
 	for (unsigned int i = 0; worker->started && !found && i < worker->num_links; i++) {
 		if (worker->states[i] != SLOT_FREE)
@@ -202,8 +201,9 @@ static void take_client(struct server *server, const struct net_event *event)
 	}
 	pthread_mutex_unlock(&server->lock);
 	if (!found)
-		fi_reject(server->pep, event->cm.info->handle, NULL, 0);
-	fi_freeinfo(event->cm.info);
+		node_reject(&server->net.node, event->entry.info, NULL);
+	else
+		fi_freeinfo(event->entry.info);
 }
 
 static void lose_client(struct server *server, const struct fid *fid)
@@ -215,7 +215,7 @@ static void lose_client(struct server *server, const struct fid *fid)
 		for (unsigned int i = 0; i < worker->num_links; i++) {
 			struct link *link = &worker->links[i];
 
-			if (worker->states[i] == SLOT_OPEN && &link->ep->fid == fid)
+			if (worker->states[i] == SLOT_OPEN && &link->conn.ep->fid == fid)
 				__atomic_store_n(&link->gone, true, __ATOMIC_RELAXED);
 		}
 	}
@@ -249,20 +249,11 @@ static void close_worker(struct worker *worker)
 	free(worker->states);
 }
 
-static int listen_for_clients(struct server *server)
+static void tell_clients(const struct server *server)
 {
-	int ret = fi_passive_ep(server->net.fabric, server->net.info, &server->pep, NULL);
-
-	if (!ret)
-		ret = fi_pep_bind(server->pep, &server->net.eq->fid, 0);
-	if (!ret)
-		ret = fi_listen(server->pep);
-	if (ret)
-		return bench_fail("port %s: %s", server->settings->port, fi_strerror(-ret));
 	bench_end_on_signal(NULL);
 	printf("fi_pmem_rpc_bench: waiting on port %s\n", server->settings->port);
 	fflush(stdout);
-	return 0;
 }
 
 static int open_server(struct server *server)
@@ -276,7 +267,9 @@ static int open_server(struct server *server)
 		ret = net_open(&server->net, server->settings);
 	for (unsigned int i = 0; !ret && i < server->settings->threads; i++)
 		ret = open_worker(server, &server->workers[i]);
-	return ret ? ret : listen_for_clients(server);
+	if (!ret)
+		tell_clients(server);
+	return ret;
 }
 
 static void close_server(struct server *server)
@@ -288,8 +281,6 @@ static void close_server(struct server *server)
 		executed += server->workers[i].executed;
 		close_worker(&server->workers[i]);
 	}
-	if (server->pep)
-		fi_close(&server->pep->fid);
 	net_close(&server->net);
 	journal_close(&server->journal);
 	free(server->workers);
@@ -299,16 +290,16 @@ static void close_server(struct server *server)
 int serve_design(const struct settings *settings)
 {
 	struct server server = {.settings = settings, .lock = PTHREAD_MUTEX_INITIALIZER};
-	struct net_event event;
+	struct cm_event event;
 	int ret = open_server(&server);
 
 	while (!ret && !bench_ended()) {
-		if (net_event(&server.net, &event, 100) != 1)
+		if (node_event(&server.net.node, &event, 100) != 1)
 			continue;
-		if (event.type == FI_CONNREQ)
+		if (event.event == FI_CONNREQ)
 			take_client(&server, &event);
-		else if (event.type == FI_SHUTDOWN)
-			lose_client(&server, event.cm.fid);
+		else if (event.event == FI_SHUTDOWN)
+			lose_client(&server, event.entry.fid);
 	}
 	close_server(&server);
 	return ret;

@@ -33,11 +33,6 @@ int explain_call(struct connection_error *error, const char *call, ssize_t ret)
 	return explain(error, (int) ret, "%s: %s", call, fi_strerror((int) -ret));
 }
 
-int report(const char *call, ssize_t ret)
-{
-	return explain(NULL, (int) ret, "%s: %s (%zd)", call, fi_strerror((int) -ret), ret);
-}
-
 /*
  * load_error -- why a provider that is there can't be loaded, or NULL.  libfabric passes that over
  * in silence: it may need another libfabric than this one, say, or a library that is missing.

@@ -22,9 +22,6 @@ __attribute__((format(printf, 3, 4))) int explain(struct connection_error *error
 /* explain_call -- "call: why" */
 int explain_call(struct connection_error *error, const char *call, ssize_t ret);
 
-/* report -- the same on standard error, with the number */
-int report(const char *call, ssize_t ret);
-
 /* explain_offer -- for fi_getinfo: is there no such host or provider, or what else? */
 int explain_offer(struct connection_error *error, const char *provider, const char *host, int ret);
 
