@@ -80,13 +80,13 @@ static void send_hint(struct hearing *hearing)
 static void listen_to_all(struct hearing *hearing)
 {
 	struct pmv_look *look = &hearing->pair->to->mailbox.receiver.look;
-	unsigned int vain = look->vain;
+	unsigned int vain = look->expect.unanswered_hints;
 	bool heard = pmv_listen(hearing->agent, hearing->now);
 	unsigned int answers = count_answers();
 
 	cr_assert(answers <= hearing->asked);
 	/* Some may be forgiven, too. */
-	cr_assert(look->vain <= vain + hearing->genuine);
+	cr_assert(look->expect.unanswered_hints <= vain + hearing->genuine);
 	cr_assert(!hearing->sent || hearing->genuine || !heard);
 	/* There is none left. */
 	cr_assert(pmv_listen(hearing->agent, hearing->now));
@@ -105,7 +105,7 @@ static void act(struct hearing *hearing)
 		break;
 	case 2:
 		hearing->now += (int64_t) input_16(&hearing->input) << 12;
-		pmv_look_cool(looks, hearing->now);
+		pmv_look_park(looks, hearing->now);
 		break;
 	case 3:
 		pmv_look_everywhere(looks, hearing->now);

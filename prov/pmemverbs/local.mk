@@ -53,14 +53,18 @@ provider_sources = \
 	prov/pmemverbs/progress/queue.h \
 	prov/pmemverbs/agent/agent.c \
 	prov/pmemverbs/agent/agent.h \
-	prov/pmemverbs/agent/events.c \
-	prov/pmemverbs/agent/events.h \
+	prov/pmemverbs/agent/descriptors.c \
+	prov/pmemverbs/agent/descriptors.h \
 	prov/pmemverbs/agent/flush.c \
 	prov/pmemverbs/agent/flush.h \
 	prov/pmemverbs/agent/help.c \
 	prov/pmemverbs/agent/help.h \
 	prov/pmemverbs/agent/hint.c \
 	prov/pmemverbs/agent/hint.h \
+	prov/pmemverbs/agent/idle.c \
+	prov/pmemverbs/agent/idle.h \
+	prov/pmemverbs/agent/idle_plan.c \
+	prov/pmemverbs/agent/idle_plan.h \
 	prov/pmemverbs/agent/inquiry.c \
 	prov/pmemverbs/agent/inquiry.h \
 	prov/pmemverbs/agent/listen.c \
@@ -77,8 +81,6 @@ provider_sources = \
 	prov/pmemverbs/agent/receiver.h \
 	prov/pmemverbs/agent/region.c \
 	prov/pmemverbs/agent/region.h \
-	prov/pmemverbs/agent/rest.c \
-	prov/pmemverbs/agent/rest.h \
 	prov/pmemverbs/agent/rma_event.c \
 	prov/pmemverbs/agent/rma_event.h \
 	prov/pmemverbs/agent/sender.c \

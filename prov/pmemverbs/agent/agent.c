@@ -229,3 +229,18 @@ bool pmv_agent_needs_calls(struct pmv_agent *agent)
 {
 	return pmv_setting.agent == PMV_AGENT_PROGRESS && atomic_load(&agent->wanted) > 0;
 }
+
+bool pmv_agent_watch(struct pmv_agent *agent, struct pmv_queue *queue)
+{
+	if (!pmv_setting_has_thread())
+		return false;
+	atomic_store(&queue->watched, true);
+	atomic_store(&agent->watched, true);
+	if (!atomic_load(&agent->running)) {
+		pthread_mutex_lock(&agent->lock);
+		pmv_agent_start(agent);
+		pthread_mutex_unlock(&agent->lock);
+	}
+	pmv_agent_kick(agent);
+	return atomic_load(&agent->running);
+}

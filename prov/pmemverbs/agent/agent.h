@@ -126,6 +126,12 @@ static inline bool pmv_agent_has_use_for_calls(const struct pmv_agent *agent)
 /* pmv_agent_needs_calls -- are mailboxes served only inside the application's calls? */
 bool pmv_agent_needs_calls(struct pmv_agent *agent);
 
+/*
+ * pmv_agent_watch -- have the thread wake who sleeps on the queue when an acknowledgement
+ * has arrived for one of its endpoints.  No core does that.  False: there is no thread.
+ */
+bool pmv_agent_watch(struct pmv_agent *agent, struct pmv_queue *queue);
+
 /* wake.c */
 
 /* pmv_agent_kick -- wake the thread up, if it sleeps */
@@ -142,12 +148,6 @@ static inline void pmv_agent_nudge(struct pmv_agent *agent)
 	if (pmv_setting_has_thread() && agent->engine->core->manual_progress)
 		pmv_agent_wake_for_requests(agent);
 }
-
-/*
- * pmv_agent_watch -- have the thread wake who sleeps on the queue when an acknowledgement
- * has arrived for one of its endpoints.  No core does that.  False: there is no thread.
- */
-bool pmv_agent_watch(struct pmv_agent *agent, struct pmv_queue *queue);
 
 /* thread.c */
 

@@ -3,10 +3,8 @@
 #include "agent/listen.h"
 
 #include "agent/agent.h"
+#include "agent/idle_plan.h"
 #include "agent/receiver.h"
-
-/* So many are read in one go. */
-#define AT_ONCE 64
 
 /* heed -- look into the mailbox that a hint names; false: it is forged, or late, or repeated */
 static bool heed(struct pmv_agent *agent, const struct pmv_hint *hint, int64_t now)
@@ -30,7 +28,8 @@ bool pmv_listen(struct pmv_agent *agent, int64_t now)
 	unsigned int count = 0, heeded = 0;
 	ssize_t len;
 
-	while (count < AT_ONCE && (len = pmv_hint_receive(&agent->hints, &buf, sizeof(buf))) >= 0) {
+	while (count < PMV_IDLE_LISTEN_MOST &&
+	       (len = pmv_hint_receive(&agent->hints, &buf, sizeof(buf))) >= 0) {
 		count++;
 		pthread_mutex_lock(&agent->lock);
 		heeded += len == sizeof(buf.hint) && heed(agent, &buf.hint, now);
@@ -43,8 +42,8 @@ void pmv_listen_ask(struct pmv_agent *agent)
 {
 	struct pmv_receiver *receiver;
 
-	/* Those whose hints have not come are warm. */
-	TAILQ_FOREACH(receiver, &agent->looks.warm, next)
+	/* Those whose hints have not come are active. */
+	TAILQ_FOREACH(receiver, &agent->looks.active, next)
 	{
 		if (receiver->look.hinted)
 			continue;

@@ -2,15 +2,10 @@
 /*
  * look.h -- which mailboxes the agent looks into
  *
- * A mailbox is looked into in every round while a request is likely: for a time behind the
- * last one, its window.  The window follows the time between requests, as polling drivers
- * do: it grows if a longer one would have found the request, and shrinks if requests come
- * so rarely that looking for them costs more than being woken up.
- *
- * After that its peer has to send a hint.  Where hints do not arrive, a mailbox is looked
- * into in every round, and the thread sleeps only for a short time.  That is so until the
- * first hint of the connection has come, and again if a request comes without one.  A peer
- * that has never sent a request, and does not answer either, is trusted to send one.
+ * A mailbox is active while a request is likely (idle_plan.h), and is looked into in every round.
+ * After that it is parked: its peer has to send a hint.  A mailbox stays active if its peer's hints
+ * do not arrive.  That is so until the first hint of the connection has come, and again if a
+ * request comes without one.
  *
  * Only what is atomic is read without the agent's lock.
  */
@@ -23,39 +18,31 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+#include "agent/idle_plan.h"
+
 struct pmv_receiver;
 
 TAILQ_HEAD(pmv_receiver_list, pmv_receiver);
 
 /* Of an agent. */
 struct pmv_looks {
-	struct pmv_receiver_list warm; /* looked into in every round */
-	struct pmv_receiver_list cold; /* after a hint only, and now and then */
-	atomic_uint unhinted;          /* mailboxes whose peers' hints have not come */
-	bool unfinished;               /* something goes on in the next rounds */
-	bool expecting;                /* a request may still come behind its hint */
-	int64_t bound_ns;              /* no window is longer */
-	atomic_int_fast64_t until_ns;  /* the end of the last window */
+	struct pmv_receiver_list active; /* looked into in every round */
+	struct pmv_receiver_list parked; /* after a hint only, and now and then */
+	atomic_uint unhinted;            /* mailboxes whose peers' hints have not come */
+	bool unfinished;                 /* something goes on in the next rounds */
+	bool expecting;                  /* a request may still come behind its hint */
+	int64_t bound_ns;                /* no window is longer */
+	atomic_int_fast64_t until_ns;    /* the end of the last window */
 };
 
 /* Of a mailbox. */
 struct pmv_look {
-	bool cold;
+	bool parked;
 	bool hinted; /* hints of its peer arrive */
-	int64_t window_ns;
-	int64_t until_ns;
-	int64_t served_ns; /* the last request was taken then */
-	int64_t waits_ns;  /* the first hint since then came at this time; 0: none has */
-	int64_t expect_ns; /* a request is expected until then */
-	int64_t vain_ns;   /* the last hint that was believed */
-	unsigned int vain; /* hints since the last request that are not forgotten yet */
-	unsigned int asks; /* for a hint, without an answer */
+	struct pmv_expectation expect;
 };
 
 void pmv_look_init(struct pmv_looks *looks);
-
-/* pmv_look_bound -- no window is to be longer, within what makes sense */
-void pmv_look_bound(struct pmv_looks *looks, int64_t ns);
 
 /* pmv_look_add, pmv_look_remove -- a mailbox that is served from now on, or no more */
 void pmv_look_add(struct pmv_looks *looks, struct pmv_receiver *receiver);
@@ -63,7 +50,7 @@ void pmv_look_remove(struct pmv_looks *looks, struct pmv_receiver *receiver);
 
 static inline bool pmv_look_any(const struct pmv_looks *looks)
 {
-	return !TAILQ_EMPTY(&looks->warm) || !TAILQ_EMPTY(&looks->cold);
+	return !TAILQ_EMPTY(&looks->active) || !TAILQ_EMPTY(&looks->parked);
 }
 
 /*
@@ -82,13 +69,13 @@ bool pmv_look_hinted(struct pmv_looks *looks, struct pmv_receiver *receiver, boo
 		     int64_t now);
 
 /*
- * pmv_look_asked -- the peer was asked for a hint.  If it has never sent a request it may
- * have nobody who could answer, and is trusted in the end.
+ * pmv_look_asked -- the peer was asked for a hint.  A silent peer that has never
+ * sent a request is assumed to send hints in the end.
  */
 void pmv_look_asked(struct pmv_looks *looks, struct pmv_receiver *receiver);
 
-/* pmv_look_cool -- look no more into the mailboxes whose windows are over */
-void pmv_look_cool(struct pmv_looks *looks, int64_t now);
+/* pmv_look_park -- look no more into the mailboxes whose windows are over */
+void pmv_look_park(struct pmv_looks *looks, int64_t now);
 
 /* pmv_look_everywhere -- find requests whose hints were lost */
 void pmv_look_everywhere(struct pmv_looks *looks, int64_t now);

@@ -45,7 +45,7 @@ static ssize_t post_ack(struct pmv_receiver *receiver, struct pmv_ack *ack)
 	/* Nothing is to be done when it was sent. */
 	op->ordinary = true;
 	ack->number = receiver->posted_acks + 1;
-	ack->looks_us = (uint32_t) (receiver->look.window_ns / 1000);
+	ack->looks_us = (uint32_t) (receiver->look.expect.window_ns / 1000);
 	slot = receiver->link->outbox + pmv_ack_at(ack->number);
 	pmv_ack_encode(slot, ack, &receiver->ack_out);
 	ret = pmv_link_post(receiver->link, slot, pmv_ack_at(ack->number), PMV_ACK_SIZE, op, 0);

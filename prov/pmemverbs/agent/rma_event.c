@@ -6,7 +6,6 @@
 
 #include <rdma/fi_errno.h>
 
-#include "agent/receiver.h"
 #include "agent/region.h"
 #include "progress/count.h"
 #include "progress/op.h"
@@ -72,11 +71,11 @@ static struct pmv_comp *new_entry(enum pmv_rma_event_entry entry, bool error)
 	return comp;
 }
 
-/* pay_kind -- false: there is no room; or no memory, and the next round tries again */
-static bool pay_kind(struct pmv_queue *queue, enum pmv_rma_event_entry entry, bool error,
-		     uint64_t *owed)
+/* post_kind -- false: there is no room; or no memory, and the next round tries again */
+static bool post_kind(struct pmv_queue *queue, enum pmv_rma_event_entry entry, bool error,
+		      uint64_t *pending)
 {
-	for (; *owed; --*owed) {
+	for (; *pending; --*pending) {
 		struct pmv_comp *comp = pmv_queue_has_room(queue) ? new_entry(entry, error) : NULL;
 
 		if (!comp)
@@ -86,24 +85,24 @@ static bool pay_kind(struct pmv_queue *queue, enum pmv_rma_event_entry entry, bo
 	return true;
 }
 
-bool pmv_rma_event_pay(struct pmv_rma_events *events)
+bool pmv_rma_event_post(struct pmv_rma_events *events)
 {
-	bool had_room = pmv_queue_has_room(events->queue), paid = true;
+	bool had_room = pmv_queue_has_room(events->queue), posted = true;
 
-	for (int i = 0; i < PMV_RMA_EVENT_ENTRIES && paid; i++)
-		paid = pay_kind(events->queue, i, false, &events->owed[i]) &&
-		       pay_kind(events->queue, i, true, &events->owed_errors[i]);
-	events->owes = !paid;
+	for (int i = 0; i < PMV_RMA_EVENT_ENTRIES && posted; i++)
+		posted = post_kind(events->queue, i, false, &events->pending[i]) &&
+			 post_kind(events->queue, i, true, &events->pending_errors[i]);
+	events->has_pending = !posted;
 	return had_room;
 }
 
-bool pmv_rma_event_waits(const struct pmv_rma_events *events)
+bool pmv_rma_event_may_post(const struct pmv_rma_events *events)
 {
-	return events->owes && pmv_queue_has_room(events->queue);
+	return events->has_pending && pmv_queue_has_room(events->queue);
 }
 
-/* owe -- immediate data tell of their operation by themselves, but not of its failure */
-static void owe(struct pmv_rma_events *events, enum pmv_rma_event event, bool ok)
+/* add_entry -- immediate data tell of their operation by themselves, but not of its failure */
+static void add_entry(struct pmv_rma_events *events, enum pmv_rma_event event, bool ok)
 {
 	enum pmv_rma_event_entry entry =
 		event == PMV_EVENT_ATOMIC ? PMV_RMA_EVENT_ATOMIC : PMV_RMA_EVENT_WRITE;
@@ -111,16 +110,15 @@ static void owe(struct pmv_rma_events *events, enum pmv_rma_event event, bool ok
 	if (!events->queue || (ok && event == PMV_EVENT_DATA))
 		return;
 	if (ok)
-		events->owed[entry]++;
+		events->pending[entry]++;
 	else
-		events->owed_errors[entry]++;
-	pmv_rma_event_pay(events);
+		events->pending_errors[entry]++;
+	pmv_rma_event_post(events);
 }
 
-void pmv_rma_event_tell(struct pmv_receiver *receiver, struct pmv_regions *regions,
+void pmv_rma_event_tell(struct pmv_rma_events *events, struct pmv_regions *regions,
 			const struct pmv_message *request, enum pmv_fault fault)
 {
-	struct pmv_rma_events *events = &receiver->events;
 	bool ok = !fault;
 
 	/* With any other fault than the medium's the peer has asked for what can't be. */
@@ -132,5 +130,5 @@ void pmv_rma_event_tell(struct pmv_receiver *receiver, struct pmv_regions *regio
 		return;
 	if (events->count)
 		pmv_count_add(events->count, ok);
-	owe(events, (enum pmv_rma_event) request->event, ok);
+	add_entry(events, (enum pmv_rma_event) request->event, ok);
 }

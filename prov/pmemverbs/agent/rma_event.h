@@ -18,7 +18,6 @@
 #include "agent/wire.h"
 
 struct pmv_count;
-struct pmv_receiver;
 struct pmv_queue;
 struct pmv_regions;
 
@@ -32,24 +31,24 @@ enum pmv_rma_event_entry {
 /* Of an endpoint. */
 struct pmv_rma_events {
 	bool wanted;             /* it was opened with FI_RMA_EVENT */
-	bool owes;               /* some of `owed` is not 0 */
+	bool has_pending;        /* some of `pending` is not 0 */
 	struct pmv_count *count; /* bound with FI_REMOTE_WRITE; or NULL */
 	struct pmv_queue *queue; /* NULL: it gets no entries */
-	uint64_t owed[PMV_RMA_EVENT_ENTRIES];
-	uint64_t owed_errors[PMV_RMA_EVENT_ENTRIES];
+	uint64_t pending[PMV_RMA_EVENT_ENTRIES];
+	uint64_t pending_errors[PMV_RMA_EVENT_ENTRIES];
 };
 
 /* pmv_rma_event_tell -- a request was served; all of it is durable, unless there is a fault */
-void pmv_rma_event_tell(struct pmv_receiver *receiver, struct pmv_regions *regions,
+void pmv_rma_event_tell(struct pmv_rma_events *events, struct pmv_regions *regions,
 			const struct pmv_message *request, enum pmv_fault fault);
 
 /*
- * pmv_rma_event_pay -- put the entries that are owed into the queue, as far as it has room.
+ * pmv_rma_event_post -- put the entries that wait into the queue, as far as it has room.
  * True: there was room for some.
  */
-bool pmv_rma_event_pay(struct pmv_rma_events *events);
+bool pmv_rma_event_post(struct pmv_rma_events *events);
 
-/* pmv_rma_event_waits -- is there room for an entry that is owed? */
-bool pmv_rma_event_waits(const struct pmv_rma_events *events);
+/* pmv_rma_event_may_post -- is there room for an entry that waits? */
+bool pmv_rma_event_may_post(const struct pmv_rma_events *events);
 
 #endif /* PMV_RMA_EVENT_H */

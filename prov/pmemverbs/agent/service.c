@@ -41,7 +41,7 @@ void pmv_service_pin(struct pmv_agent *agent, bool all)
 	struct pmv_receiver *receiver;
 
 	pthread_mutex_lock(&agent->lock);
-	TAILQ_FOREACH(receiver, &agent->looks.warm, next)
+	TAILQ_FOREACH(receiver, &agent->looks.active, next)
 	{
 		if (all || receiver->starved || (receiver->refused && !receiver->ended))
 			pin_both(agent, receiver);
@@ -82,7 +82,7 @@ static bool has_room(const struct pmv_receiver *receiver)
 	return !receiver->notice_queue || pmv_queue_has_room(receiver->notice_queue);
 }
 
-/* is_open -- acknowledgements owed come first: that limits what one peer may ask for */
+/* is_open -- queued acknowledgements come first: that limits what one peer may ask for */
 static bool is_open(const struct pmv_receiver *receiver)
 {
 	return !receiver->num_queued && !receiver->working && !receiver->refused;
@@ -93,9 +93,9 @@ bool pmv_service_waits(const struct pmv_agent *agent)
 	const struct pmv_receiver *receiver;
 	struct pmv_message message;
 
-	TAILQ_FOREACH(receiver, &agent->looks.warm, next)
+	TAILQ_FOREACH(receiver, &agent->looks.active, next)
 	{
-		if (receiver->working || pmv_rma_event_waits(&receiver->events) ||
+		if (receiver->working || pmv_rma_event_may_post(&receiver->events) ||
 		    (is_open(receiver) && pmv_receiver_look(receiver, &message) != PMV_NOT_YET &&
 		     (!receiver->lacks_room || has_room(receiver))))
 			return true;
@@ -107,7 +107,7 @@ bool pmv_service_glance(const struct pmv_agent *agent)
 {
 	const struct pmv_receiver *receiver;
 
-	TAILQ_FOREACH(receiver, &agent->looks.warm, next)
+	TAILQ_FOREACH(receiver, &agent->looks.active, next)
 	{
 		if (is_open(receiver) ? pmv_receiver_has_message(receiver)
 				      : receiver->num_queued || receiver->working)
@@ -222,7 +222,7 @@ static void refuse(struct pmv_receiver *receiver)
 	receiver->refused = true;
 }
 
-static void pay(struct pmv_agent *agent, struct pmv_receiver *receiver)
+static void post_acks(struct pmv_agent *agent, struct pmv_receiver *receiver)
 {
 	uint64_t before = receiver->posted_acks;
 	ssize_t ret = pmv_receiver_post_acks(receiver);
@@ -262,8 +262,8 @@ static void end_connection(struct pmv_receiver *receiver)
 
 static void put_last(struct pmv_agent *agent, struct pmv_receiver *receiver)
 {
-	TAILQ_REMOVE(&agent->looks.warm, receiver, next);
-	TAILQ_INSERT_TAIL(&agent->looks.warm, receiver, next);
+	TAILQ_REMOVE(&agent->looks.active, receiver, next);
+	TAILQ_INSERT_TAIL(&agent->looks.active, receiver, next);
 }
 
 /* put_served_last -- whoever found no room in the batch comes before them next time */
@@ -279,32 +279,33 @@ static void put_served_last(struct pmv_agent *agent)
 	}
 }
 
-/* pay_events -- after requests, whose notices need room, too; and others come first next time */
-static void pay_events(struct pmv_agent *agent)
+/* post_events -- after requests, whose notices need room, too; and others come first next time */
+static void post_events(struct pmv_agent *agent)
 {
-	struct pmv_receiver *receiver, *paid = NULL;
+	struct pmv_receiver *receiver, *posted = NULL;
 
-	TAILQ_FOREACH(receiver, &agent->looks.warm, next)
+	TAILQ_FOREACH(receiver, &agent->looks.active, next)
 	{
-		if (receiver->events.owes && pmv_rma_event_pay(&receiver->events) && !paid)
-			paid = receiver;
+		if (receiver->events.has_pending && pmv_rma_event_post(&receiver->events) &&
+		    !posted)
+			posted = receiver;
 	}
-	if (paid)
-		put_last(agent, paid);
+	if (posted)
+		put_last(agent, posted);
 }
 
-/* look_around -- send owed acknowledgements, and fill the batch */
+/* look_around -- post queued acknowledgements, and fill the batch */
 static void look_around(struct pmv_agent *agent, struct pmv_slice slice)
 {
 	struct pmv_receiver *receiver;
-	bool owes = false;
+	bool pending = false;
 
 	pthread_mutex_lock(&agent->lock);
-	TAILQ_FOREACH(receiver, &agent->looks.warm, next)
+	TAILQ_FOREACH(receiver, &agent->looks.active, next)
 	{
 		if (receiver->num_queued)
-			pay(agent, receiver);
-		owes |= receiver->events.owes;
+			post_acks(agent, receiver);
+		pending |= receiver->events.has_pending;
 		if (receiver->refused)
 			end_connection(receiver);
 		else if (receiver->working)
@@ -312,8 +313,8 @@ static void look_around(struct pmv_agent *agent, struct pmv_slice slice)
 		else if (!receiver->num_queued && pmv_receiver_has_message(receiver))
 			collect(agent, receiver, slice);
 	}
-	if (owes)
-		pay_events(agent);
+	if (pending)
+		post_events(agent);
 	put_served_last(agent);
 	pthread_mutex_unlock(&agent->lock);
 }
@@ -378,7 +379,7 @@ static void tell(struct pmv_agent *agent, struct pmv_receiver *receiver, struct 
 	if (request->notify && !fault)
 		fault = work->fault = give_notice(receiver, request->data);
 	if (request->event)
-		pmv_rma_event_tell(receiver, &agent->regions, request, fault);
+		pmv_rma_event_tell(&receiver->events, &agent->regions, request, fault);
 }
 
 static void finish(struct pmv_agent *agent, struct pmv_work *work)
@@ -451,7 +452,7 @@ static void conclude(struct pmv_agent *agent)
 		if (!receiver || !receiver->attached)
 			continue;
 		if (receiver->num_queued && !receiver->starved)
-			pay(agent, receiver);
+			post_acks(agent, receiver);
 		if (agent->engine->core->manual_progress ||
 		    !leave_ack(receiver->link->owner->tx_queue))
 			pin_both(agent, receiver);

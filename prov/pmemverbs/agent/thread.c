@@ -8,8 +8,8 @@
 
 #include <numa.h>
 
+#include "agent/idle.h"
 #include "agent/service.h"
-#include "agent/rest.h"
 #include "base/log.h"
 
 /* The process waits this long for all of its threads together when it ends. */
@@ -25,10 +25,10 @@ static bool move_to_node(int node)
 static void *run(void *arg)
 {
 	struct pmv_agent *agent = arg;
-	struct pmv_rest rest;
+	struct pmv_idle_plan plan;
 	bool placed = false;
 
-	pmv_rest_begin(agent, &rest);
+	pmv_idle_begin(agent, &plan);
 	while (!atomic_load(&agent->stop)) {
 		bool busy;
 
@@ -37,7 +37,7 @@ static void *run(void *arg)
 		pthread_mutex_lock(&agent->serving);
 		busy = pmv_service_round(agent, PMV_WHOLE_SLICE);
 		pthread_mutex_unlock(&agent->serving);
-		pmv_rest(agent, &rest, busy);
+		pmv_idle(agent, &plan, busy);
 	}
 	return NULL;
 }

@@ -5,15 +5,13 @@
 #include <unistd.h>
 
 #include "agent/agent.h"
+#include "agent/idle_plan.h"
 #include "agent/receiver.h"
 #include "agent/sender.h"
 #include "agent/service.h"
 #include "base/clock.h"
 #include "progress/op.h"
 #include "progress/queue.h"
-
-/* How often threads that wait for acknowledgements check that the peer is still there. */
-#define LOSS_WAKE_NS 200000000
 
 void pmv_agent_kick(struct pmv_agent *agent)
 {
@@ -38,21 +36,6 @@ void pmv_agent_wake_for_requests(struct pmv_agent *agent)
 	}
 	if (found)
 		pmv_agent_kick(agent);
-}
-
-bool pmv_agent_watch(struct pmv_agent *agent, struct pmv_queue *queue)
-{
-	if (!pmv_setting_has_thread())
-		return false;
-	atomic_store(&queue->watched, true);
-	atomic_store(&agent->watched, true);
-	if (!atomic_load(&agent->running)) {
-		pthread_mutex_lock(&agent->lock);
-		pmv_agent_start(agent);
-		pthread_mutex_unlock(&agent->lock);
-	}
-	pmv_agent_kick(agent);
-	return atomic_load(&agent->running);
 }
 
 struct watch {
@@ -91,11 +74,11 @@ bool pmv_wake_sleepers(struct pmv_agent *agent)
 	if (!atomic_exchange(&agent->watched, false))
 		return false;
 	watch.now = pmv_clock_ns();
-	watch.all = watch.now - agent->woke_ns > LOSS_WAKE_NS;
+	watch.all = watch.now - agent->woke_ns > PMV_IDLE_LOSS_WAKE_NS;
 	if (watch.all)
 		agent->woke_ns = watch.now;
-	watch_over(&agent->looks.warm, &watch);
-	watch_over(&agent->looks.cold, &watch);
+	watch_over(&agent->looks.active, &watch);
+	watch_over(&agent->looks.parked, &watch);
 	if (watch.watched)
 		atomic_store(&agent->watched, true);
 	return watch.watching;

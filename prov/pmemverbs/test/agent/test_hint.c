@@ -106,8 +106,8 @@ static void answer(struct pair *pair, int n, int64_t looks_ns)
 	struct pmv_look *look = &pair->to->mailbox.receiver.look;
 
 	/* As if there had been one a moment before. */
-	look->served_ns = pmv_clock_ns();
-	look->window_ns = looks_ns;
+	look->expect.served_ns = pmv_clock_ns();
+	look->expect.window_ns = looks_ns;
 	pair_deliver(pair);
 	pair_serve(pair);
 	rig_expect(pair->home, CONTEXT(n), FI_RMA | FI_WRITE);
@@ -122,8 +122,8 @@ Test(hint, is_not_waited_for_without_a_socket)
 	struct pair *pair = pair_open(NULL);
 	struct pmv_agent *agent = &pmv_to_domain(pair->away->domain)->agent;
 
-	pmv_look_cool(&agent->looks, pmv_clock_ns() + SECOND);
-	cr_expect_not(pair->to->mailbox.receiver.look.cold);
+	pmv_look_park(&agent->looks, pmv_clock_ns() + SECOND);
+	cr_expect_not(pair->to->mailbox.receiver.look.parked);
 	pair_close(pair);
 }
 
@@ -227,7 +227,7 @@ Test(hint, of_the_peer_is_believed_and_answered)
 	cr_expect(is_hinted(pair));
 	cr_expect_eq(agent->looks.unhinted, 0);
 	cr_expect_gt(agent->looks.until_ns, SECOND, "the request may come behind it");
-	cr_expect_gt(pair->to->mailbox.receiver.look.until_ns, SECOND);
+	cr_expect_gt(pair->to->mailbox.receiver.look.expect.until_ns, SECOND);
 	close_pair(pair);
 }
 
@@ -329,12 +329,12 @@ Test(look, goes_on_in_short_sleeps_behind_a_hint)
 	struct pmv_mailbox *to = &pair->to->mailbox;
 
 	pmv_look_hinted(&agent->looks, &to->receiver, false, SECOND);
-	pmv_look_cool(&agent->looks, SECOND + SECOND / 200);
-	cr_expect_not(to->receiver.look.cold);
+	pmv_look_park(&agent->looks, SECOND + SECOND / 200);
+	cr_expect_not(to->receiver.look.parked);
 	cr_expect(agent->looks.expecting);
-	pmv_look_cool(&agent->looks, SECOND + SECOND / 50);
-	cr_expect(to->receiver.look.cold);
-	pmv_look_cool(&agent->looks, SECOND + SECOND / 50);
+	pmv_look_park(&agent->looks, SECOND + SECOND / 50);
+	cr_expect(to->receiver.look.parked);
+	pmv_look_park(&agent->looks, SECOND + SECOND / 50);
 	cr_expect_not(agent->looks.expecting);
 	close_pair(pair);
 }
@@ -355,13 +355,13 @@ Test(hint, keeps_the_peer_looking_until_it_is_repeated)
 		cr_expect(pmv_look_hinted(looks, &to->receiver, false, now));
 		heard(pair, false);
 		now = atomic_load(&from->sender.hint_again_ns);
-		pmv_look_cool(looks, now - 1);
+		pmv_look_park(looks, now - 1);
 		cr_expect(looks->expecting, "%d ms later", (int) ((now - start) / 1000000));
 		pmv_sender_hint_again(&from->sender, now);
 		cr_expect_eq(heard(pair, false), 1);
 	}
 	serve_at(pair, now);
-	pmv_look_cool(looks, now);
+	pmv_look_park(looks, now);
 	cr_expect_not(looks->expecting);
 	close_pair(pair);
 }
@@ -378,7 +378,7 @@ Test(hint, that_asks_is_answered_now_and_then_for_ever_and_announces_nothing)
 		say(pair, &pair->from->mailbox.link.asking_hint, HINT);
 		cr_assert(pmv_listen(agent, i * SECOND / 10), "the %d.", i);
 		cr_expect_eq(hear(&hint), HINT);
-		pmv_look_cool(&agent->looks, i * SECOND / 10);
+		pmv_look_park(&agent->looks, i * SECOND / 10);
 		cr_expect_not(agent->looks.expecting);
 	}
 	cr_expect(is_hinted(pair));
@@ -391,9 +391,9 @@ Test(look, goes_on_from_the_acknowledgement)
 	struct pmv_agent *agent = &pair->to->domain->agent;
 	struct pmv_mailbox *to = &pair->to->mailbox;
 
-	to->receiver.look.window_ns = SECOND;
+	to->receiver.look.expect.window_ns = SECOND;
 	pmv_look_promised(&agent->looks, &to->receiver, 5 * SECOND);
-	cr_expect_eq(to->receiver.look.until_ns, 6 * SECOND);
+	cr_expect_eq(to->receiver.look.expect.until_ns, 6 * SECOND);
 	cr_expect_eq(agent->looks.until_ns, 6 * SECOND);
 	close_pair(pair);
 }
@@ -424,8 +424,8 @@ Test(look, trusts_nobody_without_listening)
 	for (int i = 0; i < 20; i++)
 		pmv_listen_ask(agent);
 	cr_expect_not(is_hinted(pair));
-	pmv_look_cool(&agent->looks, pmv_clock_ns() + SECOND);
-	cr_expect_not(pair->to->mailbox.receiver.look.cold);
+	pmv_look_park(&agent->looks, pmv_clock_ns() + SECOND);
+	cr_expect_not(pair->to->mailbox.receiver.look.parked);
 	close_pair(pair);
 }
 
@@ -438,13 +438,13 @@ Test(hint, that_is_lost_costs_time_only)
 
 	say(pair, &pair->from->mailbox.link.hint, HINT);
 	cr_expect(pmv_listen(agent, SECOND));
-	pmv_look_cool(&agent->looks, 2 * SECOND);
-	cr_expect(to->receiver.look.cold);
+	pmv_look_park(&agent->looks, 2 * SECOND);
+	cr_expect(to->receiver.look.parked);
 	pair_tell(pair, &message);
 	cr_expect_not(pmv_service_waits(agent));
 	cr_expect_not(pmv_service_round(agent, PMV_WHOLE_SLICE));
 	pmv_look_everywhere(&agent->looks, 2 * SECOND);
-	cr_expect_not(to->receiver.look.cold);
+	cr_expect_not(to->receiver.look.parked);
 	cr_expect_not(to->receiver.look.hinted, "hints do not arrive");
 	cr_expect_eq(agent->looks.unhinted, 1);
 	cr_expect(pmv_service_waits(agent));
@@ -462,53 +462,53 @@ Test(look, window_follows_the_time_between_requests)
 	const struct pmv_look *look = &pair->to->mailbox.receiver.look;
 	int64_t now = 100 * SECOND;
 
-	pmv_look_bound(looks, SECOND / 1000);
+	looks->bound_ns = SECOND / 1000;
 	serve_at(pair, now);
-	cr_expect_eq(look->window_ns, 50000);
+	cr_expect_eq(look->expect.window_ns, 50000);
 	cr_expect_eq(looks->until_ns, now + 50000);
 	/* It grows to twice the time, up to the bound ... */
 	serve_at(pair, now += 100000);
-	cr_expect_eq(look->window_ns, 200000);
+	cr_expect_eq(look->expect.window_ns, 200000);
 	serve_at(pair, now += 500000);
-	cr_expect_eq(look->window_ns, 1000000);
-	cr_expect_eq(look->until_ns, now + 1000000);
+	cr_expect_eq(look->expect.window_ns, 1000000);
+	cr_expect_eq(look->expect.until_ns, now + 1000000);
 	/* ... stays while requests come sooner ... */
 	serve_at(pair, now += 1000);
-	cr_expect_eq(look->window_ns, 1000000);
+	cr_expect_eq(look->expect.window_ns, 1000000);
 	/* ... and shrinks where they come too late for any window. */
 	for (int64_t window = 500000; window > 50000; window /= 2) {
 		serve_at(pair, now += SECOND);
-		cr_expect_eq(look->window_ns, window);
+		cr_expect_eq(look->expect.window_ns, window);
 	}
 	serve_at(pair, now += SECOND);
 	serve_at(pair, now += SECOND);
-	cr_expect_eq(look->window_ns, 50000);
+	cr_expect_eq(look->expect.window_ns, 50000);
 	close_pair(pair);
 }
 
-Test(look, stays_warm_without_hints_and_while_there_is_work)
+Test(look, stays_active_without_hints_and_while_there_is_work)
 {
 	struct pair *pair = open_pair();
 	struct pmv_agent *agent = &pair->to->domain->agent;
 	struct pmv_mailbox *to = &pair->to->mailbox;
 
-	pmv_look_cool(&agent->looks, 10 * SECOND);
-	cr_expect_not(to->receiver.look.cold, "no hint has come");
+	pmv_look_park(&agent->looks, 10 * SECOND);
+	cr_expect_not(to->receiver.look.parked, "no hint has come");
 	pmv_look_hinted(&agent->looks, &to->receiver, false, 10 * SECOND);
-	pmv_look_cool(&agent->looks, 10 * SECOND);
-	cr_expect_not(to->receiver.look.cold, "its time is not over");
+	pmv_look_park(&agent->looks, 10 * SECOND);
+	cr_expect_not(to->receiver.look.parked, "its time is not over");
 	pmv_receiver_queue_ack(&to->receiver, 1, PMV_FAULT_NONE);
-	pmv_look_cool(&agent->looks, 11 * SECOND);
-	cr_expect_not(to->receiver.look.cold, "an acknowledgement is to be sent");
+	pmv_look_park(&agent->looks, 11 * SECOND);
+	cr_expect_not(to->receiver.look.parked, "an acknowledgement is to be sent");
 	cr_expect(agent->looks.unfinished);
 	to->receiver.num_queued = 0;
 	to->receiver.lacks_room = true;
-	pmv_look_cool(&agent->looks, 11 * SECOND);
-	cr_expect_not(to->receiver.look.cold, "it waits for room");
+	pmv_look_park(&agent->looks, 11 * SECOND);
+	cr_expect_not(to->receiver.look.parked, "it waits for room");
 	cr_expect_not(agent->looks.unfinished, "... and is told of it");
 	to->receiver.lacks_room = false;
-	pmv_look_cool(&agent->looks, 11 * SECOND);
-	cr_expect(to->receiver.look.cold);
+	pmv_look_park(&agent->looks, 11 * SECOND);
+	cr_expect(to->receiver.look.parked);
 	cr_expect_eq(pmv_look_find(&agent->looks, pair->from->mailbox.link.peer.key),
 		     &to->receiver);
 	cr_expect_null(pmv_look_find(&agent->looks, pair->from->mailbox.link.peer.key + 1000));

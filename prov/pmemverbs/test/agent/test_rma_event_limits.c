@@ -26,7 +26,7 @@ Test(rma_event, that_finds_no_room_in_the_queue_is_told_when_there_is_some)
 	expect_told(&told, 100, 100);
 	cr_expect_eq(atomic_load(&pmv_to_cq(told.pair->away->cq)->queue.num_ready), 2);
 	/* The agent does not forget the mailbox, though nothing more comes from there. */
-	pmv_look_cool(looks, pmv_clock_ns() + INT64_C(1000000000));
+	pmv_look_park(looks, pmv_clock_ns() + INT64_C(1000000000));
 	expect_entries(&told, 100, FI_RMA | FI_REMOTE_WRITE);
 	told_close(&told);
 }
@@ -164,7 +164,7 @@ Test(rma_event, that_is_owed_a_thousand_times_lets_others_in)
 
 	told.pair->away->options.not_enabled = false;
 	flooding = pair_join(told.pair);
-	flooding->mailbox.receiver.events.owed[PMV_RMA_EVENT_WRITE] = 1000;
+	flooding->mailbox.receiver.events.pending[PMV_RMA_EVENT_WRITE] = 1000;
 	mailbox_tell(flooding, &message, 1);
 	pair_serve(told.pair);
 	accepted(pair_put(told.pair, DMP, 0, 8, CONTEXT(1), 0));
@@ -172,14 +172,14 @@ Test(rma_event, that_is_owed_a_thousand_times_lets_others_in)
 	pair_round(told.pair);
 	rig_expect(told.pair->home, CONTEXT(1), RIG_WRITTEN);
 	rig_expect_nothing(told.pair->home);
-	cr_expect(events->owes);
+	cr_expect(events->has_pending);
 	for (int i = 0; i < 6; i++) {
 		cr_assert_eq(fi_cq_read(told.pair->away->cq, &entry, 1), 1);
 		pair_serve(told.pair);
 	}
 	rig_expect(told.pair->home, CONTEXT(2), RIG_WRITTEN);
-	cr_expect_not(events->owes);
-	cr_expect_gt(flooding->mailbox.receiver.events.owed[PMV_RMA_EVENT_WRITE], 990);
+	cr_expect_not(events->has_pending);
+	cr_expect_gt(flooding->mailbox.receiver.events.pending[PMV_RMA_EVENT_WRITE], 990);
 	accepted(fi_close(&flooding->ep_fid.fid));
 	told_close(&told);
 }

@@ -4,7 +4,6 @@
 
 #include <unistd.h>
 
-#include "agent/rest.h"
 #include "agent/service.h"
 #include "objects/ep.h"
 
@@ -284,7 +283,7 @@ static void fall_asleep(void *arg)
 	(void) arg;
 	if (atomic_load(&agent->asleep))
 		return;
-	pmv_help_end(&agent->help);
+	atomic_store(&agent->help.wanted, false);
 	atomic_store(&agent->asleep, true);
 	pthread_mutex_lock(&agent->lock);
 	cr_expect_not(pmv_service_waits(agent));
@@ -311,41 +310,4 @@ Test(help, leaves_nothing_to_a_thread_that_has_fallen_asleep)
 	pair_serve(pair);
 	atomic_store(&agent->kinds[PMV_PAGE], 2);
 	pair_close(pair);
-}
-
-Test(help, is_counted_before_the_thread_naps)
-{
-	struct pmv_help help = {0};
-	int64_t now = 1000000;
-
-	cr_expect_eq(pmv_help_nap(&help, now), 0);
-	cr_expect(atomic_load(&help.wanted));
-	/* So soon nothing can be said. */
-	atomic_store(&help.calls, 100);
-	cr_expect_eq(pmv_help_nap(&help, now + 1000), 0);
-	cr_expect_eq(pmv_help_nap(&help, now += 100000), 50000);
-	/* The thread naps longer while the calls go on. */
-	for (int64_t nap = 100000; nap < 1000000; nap *= 2) {
-		atomic_fetch_add(&help.calls, 100);
-		cr_expect_eq(pmv_help_nap(&help, now += nap), nap);
-	}
-	atomic_fetch_add(&help.calls, 1);
-	cr_expect_eq(pmv_help_nap(&help, now += 1000000), 0, "too few");
-	atomic_fetch_add(&help.calls, 100);
-	cr_expect_eq(pmv_help_nap(&help, now += 100000), 50000);
-	pmv_help_end(&help);
-	cr_expect_not(atomic_load(&help.wanted));
-	atomic_fetch_add(&help.calls, 100);
-	cr_expect_eq(pmv_help_nap(&help, now += 100000), 0, "nobody was asked for help");
-}
-
-/* Calls of the application look for requests, and not for what other threads of it sleep for. */
-Test(help, does_not_keep_those_waiting_whom_the_thread_wakes)
-{
-	struct pmv_rest rest = {.sleep_ns = 40000};
-	struct pmv_bed bed = {.longest_ns = 700000, .nap_ns = 500000};
-
-	cr_expect_eq(pmv_rest_sleep_ns(&rest, &bed), 500000);
-	bed.watching = true;
-	cr_expect_eq(pmv_rest_sleep_ns(&rest, &bed), 20000);
 }

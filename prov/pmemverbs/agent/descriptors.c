@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* events.c -- the descriptors that an agent's thread sleeps on; events.h has the rules */
-#include "agent/events.h"
+/* descriptors.c -- the descriptors that an agent's thread sleeps on; descriptors.h has the rules */
+#include "agent/descriptors.h"
 
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -10,9 +10,6 @@
 #include "agent/agent.h"
 #include "agent/service.h"
 #include "progress/queue.h"
-
-/* After this many reads during one sleep of the thread, the application is polling. */
-#define POLLING_READS 16
 
 static bool add_fd(struct pmv_agent *agent, int fd)
 {
@@ -46,51 +43,51 @@ static bool add_edges(struct pmv_agent *agent, struct pmv_queue *queue)
 static bool is_polled(struct pmv_agent *agent, struct pmv_queue *queue)
 {
 	unsigned reads = atomic_load_explicit(&queue->reads, memory_order_relaxed);
-	bool polled = reads - queue->seen_reads >= POLLING_READS;
+	bool polled = reads - queue->seen_reads >= PMV_IDLE_POLLING_READS;
 
 	queue->seen_reads = reads;
 	return polled && !atomic_load(&agent->needed);
 }
 
-static enum pmv_events look_at(struct pmv_agent *agent, struct pmv_queue *queue)
+static enum pmv_descriptors look_at(struct pmv_agent *agent, struct pmv_queue *queue)
 {
 	int ret;
 
 	if (is_polled(agent, queue) || queue->core_fd < 0 || !add_edges(agent, queue))
-		return PMV_EVENTS_UNKNOWN;
+		return PMV_DESCRIPTORS_UNKNOWN;
 	if (pmv_queue_is_full(queue))
-		return PMV_EVENTS_QUIET;
+		return PMV_DESCRIPTORS_QUIET;
 	ret = pmv_queue_trywait(queue);
 	if (ret)
-		return ret == -FI_EAGAIN ? PMV_EVENTS_READY : PMV_EVENTS_UNKNOWN;
-	return add_fd(agent, queue->core_fd) ? PMV_EVENTS_QUIET : PMV_EVENTS_UNKNOWN;
+		return ret == -FI_EAGAIN ? PMV_DESCRIPTORS_READY : PMV_DESCRIPTORS_UNKNOWN;
+	return add_fd(agent, queue->core_fd) ? PMV_DESCRIPTORS_QUIET : PMV_DESCRIPTORS_UNKNOWN;
 }
 
-enum pmv_events pmv_events_find(struct pmv_agent *agent)
+enum pmv_descriptors pmv_descriptors_find(struct pmv_agent *agent)
 {
-	enum pmv_events most = PMV_EVENTS_QUIET;
+	enum pmv_descriptors most = PMV_DESCRIPTORS_QUIET;
 	struct pmv_queue *queue;
 
 	if (!agent->engine->core->manual_progress)
-		return PMV_EVENTS_UNKNOWN;
+		return PMV_DESCRIPTORS_UNKNOWN;
 	agent->num_fds = 0;
 	pmv_service_pin(agent, true);
 	TAILQ_FOREACH(queue, &agent->pinned, next_pinned)
 	{
-		enum pmv_events one = look_at(agent, queue);
+		enum pmv_descriptors one = look_at(agent, queue);
 
 		if (one > most)
 			most = one;
 	}
-	if (most == PMV_EVENTS_QUIET && poll(agent->fds, agent->num_fds, 0) > 0)
-		most = PMV_EVENTS_READY;
+	if (most == PMV_DESCRIPTORS_QUIET && poll(agent->fds, agent->num_fds, 0) > 0)
+		most = PMV_DESCRIPTORS_READY;
 	pmv_service_unpin(agent);
 	return most;
 }
 
-bool pmv_events_wait(struct pmv_agent *agent, int ms)
+bool pmv_descriptors_wait(struct pmv_agent *agent, int64_t ns)
 {
 	struct epoll_event events[16];
 
-	return epoll_wait(agent->edges_fd, events, 16, ms) > 0;
+	return epoll_wait(agent->edges_fd, events, 16, (int) (ns / 1000000)) > 0;
 }

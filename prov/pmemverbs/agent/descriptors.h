@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * events.h -- the descriptors that an agent's thread sleeps on where the core moves data
+ * descriptors.h -- the descriptors that an agent's thread sleeps on where the core moves data
  * in calls only
  *
  * Such a core needs the thread even where no memory needs the agent: a peer's flush READ
@@ -16,23 +16,21 @@
  * descriptor is ready the thread calls the cores again, a limited number of times, and
  * then sleeps until there is a new event.  The limit falls while descriptors stay ready.
  */
-#ifndef PMV_EVENTS_H
-#define PMV_EVENTS_H
+#ifndef PMV_DESCRIPTORS_H
+#define PMV_DESCRIPTORS_H
 
 #include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/idle_plan.h"
 
 struct pmv_agent;
 
-enum pmv_events {
-	PMV_EVENTS_QUIET,
-	PMV_EVENTS_READY,
-	PMV_EVENTS_UNKNOWN, /* a queue can't be waited for, or need not be: see above */
-};
+/* pmv_descriptors_find -- must a core be called again before the thread can sleep on descriptors?
+ */
+enum pmv_descriptors pmv_descriptors_find(struct pmv_agent *agent);
 
-/* pmv_events_find -- must a core be called again before the thread can sleep on descriptors? */
-enum pmv_events pmv_events_find(struct pmv_agent *agent);
+/* pmv_descriptors_wait -- sleep until an event or a kick comes; false: neither came in this time */
+bool pmv_descriptors_wait(struct pmv_agent *agent, int64_t ns);
 
-/* pmv_events_wait -- sleep until an event or a kick comes; false: neither came in this time */
-bool pmv_events_wait(struct pmv_agent *agent, int ms);
-
-#endif /* PMV_EVENTS_H */
+#endif /* PMV_DESCRIPTORS_H */

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * idle_plan.h -- when the agent's thread looks for requests, and when it sleeps
+ *
+ * This is one state machine.  It makes no call to a core, reads no descriptor and takes no lock.
+ * It is told what happened (pmv_idle_plan_tell), and the facts that matter now.  It answers with
+ * the next thing to do (pmv_idle_plan_next).  idle.c does that, and asks again until the answer is
+ * to look into the mailboxes, or a sleep is over.  test_idle_plan.c has a table of all answers.
+ *
+ * While a request is likely the thread looks into the active mailboxes without pause.  A request
+ * is likely for a while behind the last one of a connection: that is its window.  The window
+ * follows the time between requests, as in polling drivers.  It grows if a longer one would have
+ * found the request.  It shrinks if requests are so rare that looking for them costs more than
+ * waking up.  If the application reads its queues without pause as well, its calls look in the
+ * thread's place (help.h): then the thread takes naps, and checks that the calls go on.
+ *
+ * If no request is likely the thread sleeps:
+ *
+ *   on descriptors  where the core moves data in calls: they wake it (descriptors.h)
+ *   on its socket   where a NIC places data: the hints of all peers arrive there (hint.h)
+ *   for intervals   where hints do not arrive, so short that no commit takes a millisecond
+ *
+ * Why an idle target with 256 connections sleeps.  When the windows are over, all mailboxes are
+ * parked whose peers send hints, so nothing is looked into.  A peer whose hints have never come
+ * would keep its mailbox active; it is asked for one every 100 ms.  Its agent answers, or it has
+ * never sent a request and is assumed to send hints after PMV_IDLE_MOST_ASKS questions.  Then
+ * there is no mailbox without hints, and one sleep of 320 ms on one socket serves all 256: the
+ * thread wakes three times a second, however many connections there are.  Over a core that moves
+ * data in calls it sleeps on the descriptors of the queues for 160 ms.  Both stay below the ten
+ * times a second that an idle target may wake.  A flood of forged hints ends such sleeps: hints are
+ * ignored for a while then, and the thread looks at intervals.
+ */
+#ifndef PMV_IDLE_PLAN_H
+#define PMV_IDLE_PLAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * All constants of this decision.  Where something was measured it is named; the others rest on the
+ * reason that stands there.
+ */
+enum {
+	/*
+	 * Sleeps at intervals grow from the first to the second.  A commit that is found by them
+	 * must take less than a millisecond, with the time that the sleep takes to end.
+	 */
+	PMV_IDLE_LEAST_SLEEP_NS = 20000,
+	PMV_IDLE_LONGEST_SLEEP_NS = 700000,
+	/*
+	 * Where no memory needs the agent, until a peer has asked for something: for received
+	 * messages, or because its path reorders writes.  Measured: at intervals of 700 us, 1,400
+	 * a second, one-sided commits of an application on the same processor took half as long
+	 * again.  Only the first request waits this long.
+	 */
+	PMV_IDLE_DOZE_NS = 20000000,
+	/* All hints arrive: three times a second.  Requests whose hints were lost are so late. */
+	PMV_IDLE_LONGEST_HINTED_NS = 320000000,
+	/* An awake thread looks so often for them, and asks for hints that have not come. */
+	PMV_IDLE_SEARCH_NS = 100000000,
+	/* An awake thread reads hints so often: as often as the shortest sleep would end. */
+	PMV_IDLE_LISTEN_NS = 20000,
+	PMV_IDLE_LISTEN_MOST = 64, /* so many in one go: other mailboxes wait meanwhile */
+
+	/*
+	 * Sleeps on descriptors grow from the first to the second, which is six times a second: a
+	 * thread of the core may move data without any event.
+	 */
+	PMV_IDLE_LEAST_EVENT_NS = 10000000,
+	PMV_IDLE_LONGEST_EVENT_NS = 160000000,
+	/* Where a descriptor is always ready, and may hide events of others. */
+	PMV_IDLE_STUCK_EVENT_NS = 2000000,
+	/*
+	 * Calls of the core without effect before that.  A call may move as little as one message,
+	 * and so many fit into a socket's buffer.  The number is halved each time.
+	 */
+	PMV_IDLE_MOST_PATIENCE = 2048,
+	PMV_IDLE_LEAST_PATIENCE = 8,
+	/* After so many reads of a queue during one sleep the application is polling it. */
+	PMV_IDLE_POLLING_READS = 16,
+
+	/*
+	 * A window is no longer than so many of this machine's shortest sleeps: beyond that looking
+	 * costs more than waking up.  The shortest of some sleeps is timed when the thread starts,
+	 * since they take from microseconds to milliseconds, by machine.
+	 */
+	PMV_IDLE_WINDOW_SLEEPS = 50,
+	PMV_IDLE_TIMED_SLEEPS = 5,
+	PMV_IDLE_LEAST_WINDOW_NS = 50000,
+	PMV_IDLE_LONGEST_WINDOW_NS = 5000000,
+
+	/*
+	 * A hint may overtake its request by this much: the data before the request take time.  The
+	 * sender repeats it after 1, 2, 4 ... 128 ms (sender.c).  Measured: with only the first of
+	 * these a request behind a second of data was found 0.1 s late.  So the agent expects it
+	 * for twice as long as it has waited already, up to the second.
+	 */
+	PMV_IDLE_EXPECT_NS = 10000000,
+	PMV_IDLE_LONGEST_EXPECT_NS = 200000000,
+	/*
+	 * Who sends so many hints without a request is not believed until one comes.  One hint is
+	 * forgotten in so much time: a sender that waits for long repeats its hint every 128 ms,
+	 * and its agent asks every 100 ms, so both are always believed.
+	 */
+	PMV_IDLE_MOST_UNANSWERED = 16,
+	PMV_IDLE_FORGET_HINT_NS = 50000000,
+	/* A peer that has never sent a request is asked for a hint so often: for a second. */
+	PMV_IDLE_MOST_ASKS = 10,
+
+	/*
+	 * Calls of the application that come more rarely do not look as well as the thread would:
+	 * the first window is as long.  The thread checks that, first after as much, then after
+	 * naps twice as long each time; a commit may wait for the longest one if the calls stop.
+	 * Measured in the lab (two processors, Soft-RoCE, a target that polls, 1,500 commits of 64
+	 * bytes, five rounds): with naps the target's process took 1.7 s of processors and gave
+	 * its processor up 1,600 times, without them 6.3 s and 5,100 times; the median latency was
+	 * 0.16 ms against 2.1 ms.
+	 */
+	PMV_IDLE_MOST_BETWEEN_CALLS_NS = 50000,
+	PMV_IDLE_FIRST_NAP_NS = 50000,
+	PMV_IDLE_LONGEST_NAP_NS = 1000000,
+	/* To look into more mailboxes than that would take a call of the application too long. */
+	PMV_IDLE_MOST_HELPED = 64,
+
+	/* Threads that wait for acknowledgements check so often that the peer is still there. */
+	PMV_IDLE_LOSS_WAKE_NS = 200000000,
+};
+
+/* Of a mailbox: is a request likely? */
+struct pmv_expectation {
+	int64_t window_ns;
+	int64_t until_ns;
+	int64_t served_ns; /* the last request was taken then */
+	int64_t waits_ns;  /* the first hint since then came at this time; 0: none has */
+	int64_t expect_ns; /* a request is expected behind its hint until then */
+	int64_t hint_ns;   /* the last hint that was believed */
+	unsigned int unanswered_hints; /* since the last request, that are not forgotten yet */
+	unsigned int asks;             /* for a hint, without an answer */
+};
+
+/* pmv_idle_plan_bound -- no window is longer, if a machine's shortest sleep takes so long */
+int64_t pmv_idle_plan_bound(int64_t shortest_sleep_ns);
+
+/* pmv_idle_plan_is_likely -- is the mailbox to be looked into? */
+static inline bool pmv_idle_plan_is_likely(const struct pmv_expectation *expect, int64_t now)
+{
+	return now < expect->until_ns || now < expect->expect_ns;
+}
+
+/* pmv_idle_plan_served -- a request was taken; the window follows the time since the last one */
+void pmv_idle_plan_served(struct pmv_expectation *expect, int64_t bound_ns, int64_t now);
+
+/*
+ * pmv_idle_plan_hinted -- a genuine hint came; asks: it announces no request.  False: it is not
+ * believed, since there were many in a short time, and no request.
+ */
+bool pmv_idle_plan_hinted(struct pmv_expectation *expect, bool asks, int64_t now);
+
+/*
+ * pmv_idle_plan_asked -- the peer was asked for a hint once more.  True: a silent peer that has
+ * never sent a request is assumed to send hints.
+ */
+bool pmv_idle_plan_asked(struct pmv_expectation *expect);
+
+/* What can happen to the thread. */
+enum pmv_idle_event {
+	PMV_IDLE_BUSY,    /* a round had something to do */
+	PMV_IDLE_NOTHING, /* it had not */
+	PMV_IDLE_FORGED,  /* hints were read, and all of them were forged */
+	PMV_IDLE_WOKEN,   /* a kick, a hint or a descriptor has ended a sleep */
+	PMV_IDLE_SLEPT,   /* a sleep has ended by itself */
+};
+
+/* What the thread is to do. */
+enum pmv_idle_action {
+	PMV_IDLE_LOOK,    /* a round */
+	PMV_IDLE_LISTEN,  /* read hints; then ask again */
+	PMV_IDLE_SEARCH,  /* look into parked mailboxes, and ask for hints; then ask again */
+	PMV_IDLE_PREPARE, /* let kicks end a sleep, find the facts; then ask again */
+	PMV_IDLE_SLEEP_DESCRIPTORS, /* until one is ready */
+	PMV_IDLE_SLEEP_SOCKET,      /* until a hint comes */
+	PMV_IDLE_SLEEP_KICK,        /* until a kick comes; hints are dropped meanwhile */
+};
+
+/* What the core's descriptors say. */
+enum pmv_descriptors {
+	PMV_DESCRIPTORS_QUIET,
+	PMV_DESCRIPTORS_READY,
+	PMV_DESCRIPTORS_UNKNOWN, /* a queue can't be waited for, or need not be: descriptors.h */
+};
+
+struct pmv_idle_facts {
+	bool never_sleeps;     /* FI_PMEMVERBS_AGENT=busy */
+	bool in_calls;         /* the core moves data in calls only */
+	bool needed;           /* some memory needs the agent */
+	bool expecting;        /* a request may still come behind its hint */
+	bool unfinished;       /* something goes on in the next rounds */
+	unsigned int unhinted; /* mailboxes whose peers' hints do not arrive */
+	int64_t until_ns;      /* the end of the last window */
+	unsigned long calls;   /* of the application, that look in the thread's place */
+	/* After PMV_IDLE_PREPARE: */
+	bool prepared;
+	bool waits;    /* there is a request, or the thread is to stop */
+	bool watching; /* somebody waits for an acknowledgement, and nothing else tells of that */
+	enum pmv_descriptors descriptors;
+};
+
+/* The state between two rounds. */
+struct pmv_idle_plan {
+	bool busy;             /* the last round was */
+	bool asked;            /* a peer has sent a request */
+	bool wants_help;       /* the application's calls are to look for requests */
+	int64_t sleep_ns;      /* the next interval */
+	int64_t event_ns;      /* the next sleep on descriptors */
+	unsigned int patience; /* calls without effect before a sleep */
+	unsigned int calls;    /* since the last one */
+	int64_t listen_ns;     /* when to read hints, while the thread is awake */
+	int64_t search_ns;     /* when to search all mailboxes, and to ask for hints */
+	int64_t ignore_hints_until_ns;
+	bool naps;      /* the application's calls look meanwhile */
+	int64_t nap_ns; /* the last nap; 0: the calls did not look often enough */
+	int64_t checked_ns;
+	unsigned long checked_calls;
+	enum pmv_idle_action last;
+};
+
+void pmv_idle_plan_init(struct pmv_idle_plan *plan);
+void pmv_idle_plan_tell(struct pmv_idle_plan *plan, enum pmv_idle_event event, int64_t now);
+
+/* pmv_idle_plan_next -- *ns: how long, if it is a sleep */
+enum pmv_idle_action pmv_idle_plan_next(struct pmv_idle_plan *plan,
+					const struct pmv_idle_facts *facts, int64_t now,
+					int64_t *ns);
+
+#endif /* PMV_IDLE_PLAN_H */
