@@ -118,6 +118,6 @@ test_inject_LDFLAGS = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=mmap
 test_thread_start_LDFLAGS = -Wl,--wrap=pthread_create
 
 # Not tests: what the provider's calls cost, and what it costs to remember writes.
-bench_calls_SOURCES = %D%/whole/bench_calls.c
+bench_calls_SOURCES = %D%/whole/bench_calls.c %D%/whole/bench_rdm.c %D%/whole/bench_rdm.h
 bench_dirty_SOURCES = %D%/memory/bench_dirty.c
 bench_dirty_LDADD = libprovider.la $(LIBFABRIC_LIBS) -lpthread

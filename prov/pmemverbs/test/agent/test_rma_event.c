@@ -382,6 +382,25 @@ Test(rma_event, of_a_commit_that_is_not_durable_is_an_error)
 	told_close(&told);
 }
 
+/* A region that was written counts the failure as one, too. */
+Test(rma_event, of_a_commit_that_is_not_durable_is_an_error_of_its_region)
+{
+	struct told told = told_open((struct pair_options){0});
+	struct fid_cntr *page = told_bind(&told, PAGE);
+
+	told.pair->sync_fails = true;
+	accepted(pair_put(told.pair, PAGE, 0, 8, CONTEXT(1), FI_COMMIT));
+	pair_round(told.pair);
+	rig_expect_error(told.pair->home, CONTEXT(1), RIG_WRITTEN, FI_EIO);
+	cr_expect_eq(fi_cntr_read(page), 0);
+	cr_expect_eq(fi_cntr_readerr(page), 1);
+	rig_expect_error(told.pair->away, NULL, FI_RMA | FI_REMOTE_WRITE, FI_EIO);
+	rig_close_ep(told.pair->away);
+	pair_unregister(told.pair, PAGE);
+	accepted(fi_close(&page->fid));
+	told_close(&told);
+}
+
 /* A request of two messages, of which only the first one fails. */
 Test(rma_event, of_a_commit_that_fails_in_part_is_an_error)
 {

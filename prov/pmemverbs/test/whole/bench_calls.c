@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "agent/service.h"
+#include "bench_rdm.h"
 #include "test/support/pair.h"
 
 #define WARM_UP 100 /* memory that is reused later is allocated in these */
@@ -56,17 +57,66 @@ static void commit(int i)
 	expect_completion(rig->cq);
 }
 
-/* A commit by the agent, which works when the application at the target polls. */
-static void agent(int i)
+/* ... that is fenced behind a write. */
+static void fenced(int i)
+{
+	expect_accepted(rig_write(rig, mhp, CONTEXT(i)));
+	expect_accepted(rig_commit(rig, mhp, CONTEXT(i), FI_FENCE));
+	fake_complete(&rig->fake, SIZE_MAX);
+	expect_completion(rig->cq);
+	expect_completion(rig->cq);
+}
+
+/* One write of which nobody knows that it is a commit, and the flush that its reader posts. */
+static void group(int i)
 {
 	struct fi_cq_tagged_entry entry;
 
-	expect_accepted(pair_put(pair, DMP, 0, SIZE, CONTEXT(i), FI_COMMIT));
+	expect_accepted(rig_write(rig, mhp, CONTEXT(i)));
+	fake_complete(&rig->fake, SIZE_MAX);
+	if (fi_cq_read(rig->cq, &entry, 1) != -FI_EAGAIN)
+		exit(1);
+	fake_complete(&rig->fake, SIZE_MAX);
+	expect_completion(rig->cq);
+}
+
+/* The agent works when the application at the target polls. */
+static void let_agent_work(void)
+{
+	struct fi_cq_tagged_entry entry;
+
 	fake_complete(&pair->home->fake, SIZE_MAX);
 	if (fi_cq_read(pair->away->cq, &entry, 1) != -FI_EAGAIN)
 		exit(1);
 	fake_complete(&pair->away->fake, SIZE_MAX);
+}
+
+static void agent_commit(int i, size_t size, uint64_t flags)
+{
+	expect_accepted(pair_put(pair, DMP, 0, size, CONTEXT(i), FI_COMMIT | flags));
+	let_agent_work();
 	expect_completion(pair->home->cq);
+}
+
+/* A commit by the agent. */
+static void agent(int i)
+{
+	agent_commit(i, SIZE, 0);
+}
+
+/* ... of data that fit no request. */
+static void agent_large(int i)
+{
+	agent_commit(i, PAIR_LARGE, 0);
+}
+
+/* ... that is fenced behind a write that needs the agent, too. */
+static void agent_fenced(int i)
+{
+	expect_accepted(pair_put(pair, DMP, 4096, SIZE, CONTEXT(i), 0));
+	fake_complete(&pair->home->fake, SIZE_MAX);
+	expect_completion(pair->home->cq);
+	agent_commit(i, SIZE, FI_FENCE);
 }
 
 /* The round in which the agent's thread serves one request, with a flush that does nothing. */
@@ -141,9 +191,12 @@ static void send_message(int i)
 }
 
 enum how {
-	WHOLE,    /* the call is counted as it is */
-	PROGRESS, /* the same; agents work inside the application's calls */
-	PART,     /* it counts a part of itself */
+	WHOLE,     /* the call is counted as it is */
+	PROGRESS,  /* the same; agents work inside the application's calls */
+	GROUP,     /* the same as WHOLE, and every write is a commit */
+	PART,      /* it counts a part of itself */
+	RDM,       /* the same, over FI_EP_RDM; the peer's memory is MHP ... */
+	RDM_AGENT, /* ... or DMP */
 };
 
 static const struct operation {
@@ -153,13 +206,21 @@ static const struct operation {
 	const char *what;
 } operations[] = {
 	{"commit", commit, WHOLE, "one-sided commit"},
+	{"fenced", fenced, WHOLE, "write, and one-sided commit that is fenced behind it"},
+	{"group", group, GROUP, "write with FI_PMEMVERBS_COMMIT=all, one-sided"},
 	{"agent", agent, PROGRESS, "commit by the agent, both sides"},
+	{"agent_large", agent_large, PROGRESS, "the same of data that fit no request"},
+	{"agent_fenced", agent_fenced, PROGRESS,
+	 "write, and commit by the agent that is fenced behind it"},
 	{"serve", serve, PART, "the agent's part of that"},
 	{"flush", serve_flush, PART, "the same of data that were written before"},
 	{"write", uncommitted, WHOLE, "uncommitted write"},
 	{"tracked", tracked, WHOLE, "uncommitted write that is remembered"},
 	{"poll", poll_nothing, WHOLE, "poll that finds nothing"},
 	{"send", send_message, WHOLE, "uncommitted message"},
+	{"rdm", bench_rdm_commit, RDM, "one-sided commit over RxM and tcp: the call"},
+	{"rdm_agent", bench_rdm_commit, RDM_AGENT,
+	 "commit by the agent over RxM and tcp: the call"},
 };
 
 #define NUM_OPERATIONS (sizeof(operations) / sizeof(operations[0]))
@@ -168,8 +229,13 @@ static int usage(void)
 {
 	fprintf(stderr, "usage: bench_calls OPERATION [TIMES]\nOperations:\n");
 	for (size_t i = 0; i < NUM_OPERATIONS; i++)
-		fprintf(stderr, "  %-8s %s\n", operations[i].name, operations[i].what);
+		fprintf(stderr, "  %-12s %s\n", operations[i].name, operations[i].what);
 	return 2;
+}
+
+static bool counts_part(const struct operation *operation)
+{
+	return operation->how == PART || operation->how == RDM || operation->how == RDM_AGENT;
 }
 
 static void run(const struct operation *operation, int times)
@@ -177,10 +243,35 @@ static void run(const struct operation *operation, int times)
 	for (int i = 0; i < WARM_UP; i++)
 		operation->call(i);
 	warm = true;
-	if (operation->how != PART)
+	if (!counts_part(operation))
 		count_here(operation->call, times);
-	for (int i = 0; operation->how == PART && i < times; i++)
+	for (int i = 0; counts_part(operation) && i < times; i++)
 		operation->call(i);
+}
+
+static int run_over_fake_core(const struct operation *operation, int times)
+{
+	pair = pair_open(&(struct pair_options){.stores = true});
+	pair->forgets_events = true;
+	pmv_setting.commit_all = operation->how == GROUP;
+	rig = rig_open(NULL);
+	mhp = KEY_MHP;
+	/* As by default, though no thread runs: nothing is asked of it. */
+	if (operation->how != PROGRESS)
+		pmv_setting.agent = PMV_AGENT_THREAD;
+	run(operation, times);
+	rig_close(rig);
+	pair_close(pair);
+	return 0;
+}
+
+static int run_over_rxm(const struct operation *operation, int times)
+{
+	if (!bench_rdm_open(operation->how == RDM ? "mhp" : "dmp", count_here))
+		return 1;
+	run(operation, times);
+	bench_rdm_close();
+	return 0;
 }
 
 int main(int argc, char **argv)
@@ -199,15 +290,7 @@ int main(int argc, char **argv)
 	}
 	if (!operation || times <= 0)
 		return usage();
-	pair = pair_open(&(struct pair_options){.stores = true});
-	pair->forgets_events = true;
-	rig = rig_open(NULL);
-	mhp = KEY_MHP;
-	/* As by default, though no thread runs: nothing is asked of it. */
-	if (operation->how != PROGRESS)
-		pmv_setting.agent = PMV_AGENT_THREAD;
-	run(operation, times);
-	rig_close(rig);
-	pair_close(pair);
-	return 0;
+	if (operation->how == RDM || operation->how == RDM_AGENT)
+		return run_over_rxm(operation, times);
+	return run_over_fake_core(operation, times);
 }
