@@ -19,7 +19,7 @@
 
 #include <rdma/fi_cm.h>
 
-#include "agent/inquiry.h"
+#include "agent/status_query.h"
 #include "objects/eq.h"
 #include "objects/handshake.h"
 #include "objects/unwrap.h"
@@ -147,7 +147,7 @@ static size_t bring(uint32_t event, struct fid *fid, struct fi_info *info, struc
 	expect_offer(sent.cm.data, len, own, offer);
 	fake_raise(pmv_to_eq(stage.eq)->core_fid, event, &sent, sizeof(sent.cm) + len);
 	ret = fi_eq_read(stage.eq, &what, &got, sizeof(got), 0);
-	if (event == FI_CONNREQ && pmv_question_decode(sent.cm.data, len, &known, &page)) {
+	if (event == FI_CONNREQ && pmv_status_query_decode(sent.cm.data, len, &known, &page)) {
 		cr_assert_eq(ret, -FI_EAGAIN);
 		return ANSWERED;
 	}

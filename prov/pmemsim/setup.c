@@ -233,17 +233,18 @@ static void add_block(struct world *world, struct explore_world *explored, struc
 /* batch_works -- so many of a batch's works are used, at most */
 static size_t batch_works(const struct world *world)
 {
-	return is_small(&world->config) ? SMALL_MESSAGES : PMV_BATCH_WORKS;
+	return is_small(&world->config) ? SMALL_MESSAGES : PMV_WRITEBACK_WORKS;
 }
 
 /* A world has few regions, whose pages lie together. */
 #define BATCH_TAIL                                                                                 \
-	(offsetof(struct pmv_batch, syncs[WORLD_MAX_REGIONS]) - offsetof(struct pmv_batch, count))
+	(offsetof(struct pmv_writeback_batch, syncs[WORLD_MAX_REGIONS]) -                          \
+	 offsetof(struct pmv_writeback_batch, count))
 
 /* The initiator's agent is never told anything, so its batch stays what it is. */
 static void add_batch(struct world *world, struct explore_world *explored)
 {
-	struct pmv_batch *batch = pmv_to_domain(world->away.domain)->agent.batch;
+	struct pmv_writeback_batch *batch = pmv_to_domain(world->away.domain)->agent.batch;
 
 	add_span(explored, (char *) batch->works, batch_works(world) * sizeof(batch->works[0]));
 	add_span(explored, (char *) &batch->count, BATCH_TAIL);
@@ -273,8 +274,8 @@ static size_t used_works(const struct world *world)
 
 void world_reset_batch(struct world *world)
 {
-	struct pmv_batch *batch = pmv_to_domain(world->away.domain)->agent.batch;
-	const struct pmv_batch *kept = world->batch;
+	struct pmv_writeback_batch *batch = pmv_to_domain(world->away.domain)->agent.batch;
+	const struct pmv_writeback_batch *kept = world->batch;
 
 	memcpy(batch->works, kept->works, used_works(world) * sizeof(batch->works[0]));
 	memcpy((char *) &batch->count, (const char *) &kept->count, BATCH_TAIL);
@@ -361,7 +362,7 @@ void world_add_spans(struct world *world, struct explore_world *explored)
 void world_tell_used(struct world *world, const struct end *end)
 {
 	const struct pmv_op_pool *pool = &pmv_to_domain(end->domain)->ops;
-	const struct pmv_batch *batch = pmv_to_domain(world->away.domain)->agent.batch;
+	const struct pmv_writeback_batch *batch = pmv_to_domain(world->away.domain)->agent.batch;
 
 	explore_changed(pool->base, pool->used);
 	for (unsigned int i = 0; i < world->config.num_eps; i++) {

@@ -65,12 +65,10 @@ provider_sources = \
 	prov/pmemverbs/agent/idle.h \
 	prov/pmemverbs/agent/idle_plan.c \
 	prov/pmemverbs/agent/idle_plan.h \
-	prov/pmemverbs/agent/inquiry.c \
-	prov/pmemverbs/agent/inquiry.h \
-	prov/pmemverbs/agent/listen.c \
-	prov/pmemverbs/agent/listen.h \
 	prov/pmemverbs/agent/link.c \
 	prov/pmemverbs/agent/link.h \
+	prov/pmemverbs/agent/listen.c \
+	prov/pmemverbs/agent/listen.h \
 	prov/pmemverbs/agent/look.c \
 	prov/pmemverbs/agent/look.h \
 	prov/pmemverbs/agent/mailbox.c \
@@ -87,6 +85,8 @@ provider_sources = \
 	prov/pmemverbs/agent/sender.h \
 	prov/pmemverbs/agent/service.c \
 	prov/pmemverbs/agent/service.h \
+	prov/pmemverbs/agent/status_query.c \
+	prov/pmemverbs/agent/status_query.h \
 	prov/pmemverbs/agent/thread.c \
 	prov/pmemverbs/agent/wake.c \
 	prov/pmemverbs/agent/wake.h \
@@ -149,8 +149,8 @@ provider_sources = \
 	prov/pmemverbs/objects/getinfo.c \
 	prov/pmemverbs/objects/handshake.c \
 	prov/pmemverbs/objects/handshake.h \
-	prov/pmemverbs/objects/inform.c \
-	prov/pmemverbs/objects/inform.h \
+	prov/pmemverbs/objects/status_reply.c \
+	prov/pmemverbs/objects/status_reply.h \
 	prov/pmemverbs/objects/mr.c \
 	prov/pmemverbs/objects/msg.c \
 	prov/pmemverbs/objects/pep.c \

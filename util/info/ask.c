@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ask.c -- questions to a process that listens (agent/inquiry.h)
+ * ask.c -- questions to a process that listens (agent/status_query.h)
  *
  * The question is a connection request, made with the core alone.  What comes back may come from
  * anybody.
@@ -94,11 +94,11 @@ static bool open_all(struct asker *asker)
 /* connect_ep -- the endpoint that asks, or NULL */
 static struct fid_ep *connect_ep(struct asker *asker, uint8_t page)
 {
-	uint8_t question[PMV_QUESTION_SIZE];
+	uint8_t question[PMV_STATUS_QUERY_SIZE];
 	struct fid_ep *ep = NULL;
 	int ret = fi_endpoint(asker->domain, asker->info, &ep, NULL);
 
-	pmv_question_encode(question, page);
+	pmv_status_query_encode(question, page);
 	if (!ret)
 		ret = fi_ep_bind(ep, &asker->eq->fid, 0);
 	if (!ret)
@@ -114,7 +114,7 @@ static struct fid_ep *connect_ep(struct asker *asker, uint8_t page)
 	return NULL;
 }
 
-static bool take_error(struct asker *asker, uint8_t page, struct pmv_page *answer)
+static bool take_error(struct asker *asker, uint8_t page, struct pmv_status_reply *answer)
 {
 	char data[512];
 	struct fi_eq_err_entry error = {.err_data = data, .err_data_size = sizeof(data)};
@@ -123,7 +123,7 @@ static bool take_error(struct asker *asker, uint8_t page, struct pmv_page *answe
 	if (ret < 0)
 		return fail(asker, "%s", fi_strerror((int) -ret));
 	if (error.err == FI_ECONNREFUSED && error.err_data_size &&
-	    pmv_page_decode(error.err_data, error.err_data_size, page, answer))
+	    pmv_status_reply_decode(error.err_data, error.err_data_size, page, answer))
 		return true;
 	if (error.err == FI_ECONNREFUSED && error.err_data_size)
 		return fail(asker,
@@ -136,7 +136,7 @@ static bool take_error(struct asker *asker, uint8_t page, struct pmv_page *answe
 }
 
 /* wait_for -- the rejection with the answer */
-static bool wait_for(struct asker *asker, uint8_t page, struct pmv_page *answer)
+static bool wait_for(struct asker *asker, uint8_t page, struct pmv_status_reply *answer)
 {
 	union {
 		struct fi_eq_cm_entry entry;
@@ -164,7 +164,7 @@ static bool wait_for(struct asker *asker, uint8_t page, struct pmv_page *answer)
 	}
 }
 
-static bool ask_page(struct asker *asker, uint8_t page, struct pmv_page *answer)
+static bool ask_page(struct asker *asker, uint8_t page, struct pmv_status_reply *answer)
 {
 	struct fid_ep *ep = connect_ep(asker, page);
 	bool ok = ep && wait_for(asker, page, answer);
@@ -176,7 +176,7 @@ static bool ask_page(struct asker *asker, uint8_t page, struct pmv_page *answer)
 /* ask_pages -- all of them; the target may have restarted meanwhile, as another version */
 static bool ask_pages(struct asker *asker, struct info_answer *answer)
 {
-	struct pmv_page page = {.pages = 1};
+	struct pmv_status_reply page = {.pages = 1};
 	uint8_t pages = 0;
 
 	for (uint8_t n = 0; n < page.pages; n++) {

@@ -20,7 +20,7 @@
 #include <json-c/json.h>
 #include <rdma/fabric.h>
 
-#include "agent/inquiry.h"
+#include "agent/status_query.h"
 #include "engine/core.h"
 #include "memory/detect.h"
 
@@ -162,7 +162,7 @@ struct info_answer {
 	const char *core;
 	enum pmv_transport transport;
 	bool refused; /* it does not want to answer */
-	uint64_t values[PMV_TOLD_MOST];
+	uint64_t values[PMV_STATUS_MOST];
 	size_t count;
 	char why[INFO_TEXT]; /* there is no answer */
 };

@@ -31,8 +31,9 @@ static uint64_t value(const struct info_answer *answer, size_t n)
 static json_object *offer(const struct info_answer *answer)
 {
 	static const char *const agents[] = {"thread", "busy", "progress", "off"};
-	uint64_t version = value(answer, PMV_TOLD_VERSION), agent = value(answer, PMV_TOLD_AGENT);
-	uint64_t declared = value(answer, PMV_TOLD_DECLARED);
+	uint64_t version = value(answer, PMV_STATUS_VERSION),
+		 agent = value(answer, PMV_STATUS_AGENT);
+	uint64_t declared = value(answer, PMV_STATUS_DECLARED);
 	json_object *object = json_object_new_object();
 	char text[32];
 
@@ -41,16 +42,16 @@ static json_object *offer(const struct info_answer *answer)
 	info_put(object, "provider", text);
 	info_put(object, "core", answer->core);
 	info_put(object, "agent", agent < 4 ? agents[agent] : "unknown");
-	info_put(object, "ordering", value(answer, PMV_TOLD_RELAXED) ? "relaxed" : "strict");
-	info_put(object, "ddio", value(answer, PMV_TOLD_DDIO) ? "on or unknown" : "declared off");
+	info_put(object, "ordering", value(answer, PMV_STATUS_RELAXED) ? "relaxed" : "strict");
+	info_put(object, "ddio", value(answer, PMV_STATUS_DDIO) ? "on or unknown" : "declared off");
 	info_put(object, "domain",
 		 !declared ? "auto"
 		 : declared - 1 <= PMV_WSP
 			 ? pmv_setting_domain_name((enum pmv_persist)(declared - 1))
 			 : "unknown");
-	info_put(object, "commit", value(answer, PMV_TOLD_COMMIT_ALL) ? "all" : "explicit");
+	info_put(object, "commit", value(answer, PMV_STATUS_COMMIT_ALL) ? "all" : "explicit");
 	json_object_object_add(object, "domains",
-			       json_object_new_uint64(value(answer, PMV_TOLD_DOMAINS)));
+			       json_object_new_uint64(value(answer, PMV_STATUS_DOMAINS)));
 	return object;
 }
 
@@ -60,15 +61,15 @@ static json_object *regions(const struct info_answer *answer)
 	json_object *list = json_object_new_array();
 
 	for (size_t i = 0; i <= PMV_WSP; i++) {
-		uint64_t count = value(answer, PMV_TOLD_REGIONS + i);
+		uint64_t count = value(answer, PMV_STATUS_REGIONS + i);
 		const struct info_region region = {
 			.attr = {.persist = (enum pmv_persist) i,
 				 .pmem = true,
-				 .ddio = value(answer, PMV_TOLD_DDIO),
-				 .relaxed = value(answer, PMV_TOLD_RELAXED),
+				 .ddio = value(answer, PMV_STATUS_DDIO),
+				 .relaxed = value(answer, PMV_STATUS_RELAXED),
 				 .readable = true,
 				 .writable = true},
-			.agent = value(answer, PMV_TOLD_AGENT) != PMV_AGENT_OFF,
+			.agent = value(answer, PMV_STATUS_AGENT) != PMV_AGENT_OFF,
 		};
 		json_object *object;
 
@@ -88,10 +89,10 @@ static json_object *counters(const struct info_answer *answer)
 {
 	json_object *object = json_object_new_object();
 
-	for (size_t i = 0; i < NUM_NAMES && PMV_TOLD_COUNTERS + i < answer->count; i++)
+	for (size_t i = 0; i < NUM_NAMES && PMV_STATUS_COUNTERS + i < answer->count; i++)
 		json_object_object_add(
 			object, names[i],
-			json_object_new_uint64(answer->values[PMV_TOLD_COUNTERS + i]));
+			json_object_new_uint64(answer->values[PMV_STATUS_COUNTERS + i]));
 	return object;
 }
 

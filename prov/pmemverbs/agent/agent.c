@@ -147,7 +147,7 @@ void pmv_agent_forget(struct pmv_agent *agent, struct pmv_receiver *receiver)
 			agent->batch->works[i].receiver = NULL;
 	}
 	if (receiver->working)
-		pmv_work_free(receiver->work);
+		pmv_writeback_free(receiver->work);
 	receiver->working = false;
 	free(receiver->work);
 	receiver->work = NULL;

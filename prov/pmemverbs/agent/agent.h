@@ -27,7 +27,7 @@
 #include "base/setting.h"
 #include "engine/engine.h"
 
-struct pmv_batch;
+struct pmv_writeback_batch;
 struct pmv_receiver;
 struct pmv_queue;
 
@@ -45,8 +45,8 @@ struct pmv_agent {
 	struct pmv_looks looks;  /* the mailboxes */
 	struct pmv_hint_socket hints;
 	struct pmv_help help;
-	struct pmv_batch *batch;        /* of `serving`; the requests' mailboxes are of `lock` */
-	TAILQ_HEAD(, pmv_queue) pinned; /* used without the lock, and not closed meanwhile */
+	struct pmv_writeback_batch *batch; /* of `serving`; the requests' mailboxes are of `lock` */
+	TAILQ_HEAD(, pmv_queue) pinned;    /* used without the lock, and not closed meanwhile */
 	pthread_cond_t unpinned;
 	int promises;    /* how many endpoints have told their peers of an agent */
 	int64_t woke_ns; /* when all sleepers were last woken */

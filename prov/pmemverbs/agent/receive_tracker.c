@@ -57,12 +57,12 @@ bool pmv_receive_tracker_fit(const struct pmv_receive_tracker *receives,
 	return true;
 }
 
-static struct pmv_extent *extent_at(struct pmv_receive_tracker *receives, size_t i)
+static struct pmv_received_part *extent_at(struct pmv_receive_tracker *receives, size_t i)
 {
 	return &receives->ring[(receives->head + i) & (receives->size - 1)];
 }
 
-static void make_old(struct pmv_receive_tracker *receives, const struct pmv_extent *extent)
+static void make_old(struct pmv_receive_tracker *receives, const struct pmv_received_part *extent)
 {
 	/* analyse clang-analyzer-core.UndefinedBinaryOperatorResult: the ring is full. */
 	receives->old_end = extent->number + 1;
@@ -73,7 +73,7 @@ static void make_old(struct pmv_receive_tracker *receives, const struct pmv_exte
 		pmv_dirty_add(&receives->old, extent->id, extent->start, extent->len);
 }
 
-static void add_extent(struct pmv_receive_tracker *receives, const struct pmv_extent *extent)
+static void add_extent(struct pmv_receive_tracker *receives, const struct pmv_received_part *extent)
 {
 	if (!receives->ring)
 		receives->ring = malloc(receives->size * sizeof(*receives->ring));
@@ -98,7 +98,7 @@ void pmv_receive_tracker_add(struct pmv_receive_tracker *receives, struct pmv_re
 		struct iovec rest = iov[i];
 
 		while (pmv_regions_find(regions, &rest, false, &part))
-			add_extent(receives, &(struct pmv_extent){
+			add_extent(receives, &(struct pmv_received_part){
 						     .number = receives->posted,
 						     .start = part.start,
 						     .len = part.len,
@@ -118,7 +118,7 @@ static enum pmv_fault name_range(struct pmv_receive_tracker *receives, struct pm
 	struct pmv_span part;
 
 	while (pmv_regions_find(regions, &rest, true, &part)) {
-		if (!pmv_work_name(work, part.region, part.offset, part.len))
+		if (!pmv_writeback_name(work, part.region, part.offset, part.len))
 			receives->lost = true;
 		pmv_region_put(regions, part.region);
 		len -= part.len;
@@ -169,7 +169,7 @@ enum pmv_fault pmv_receive_tracker_serve(struct pmv_receive_tracker *receives,
 		receives->served = messages;
 		fault = name_old(receives, regions, work);
 		for (size_t i = 0; i < receives->count; i++) {
-			const struct pmv_extent *extent = extent_at(receives, i);
+			const struct pmv_received_part *extent = extent_at(receives, i);
 			enum pmv_fault other;
 
 			if (extent->number >= messages + receives->cancelled)

@@ -25,7 +25,7 @@
 #include "memory/dirty.h"
 
 /* A part of the buffer of one receive. */
-struct pmv_extent {
+struct pmv_received_part {
 	uint64_t number; /* of the receive */
 	uintptr_t start;
 	uint64_t len;
@@ -42,7 +42,7 @@ struct pmv_receive_tracker {
 	bool one_kind; /* all are in memory of this kind: */
 	struct pmv_attr kind;
 	/* A ring, or NULL: count of them from head on, in the order of their numbers. */
-	struct pmv_extent *ring;
+	struct pmv_received_part *ring;
 	size_t size; /* a power of two */
 	size_t head;
 	size_t count;

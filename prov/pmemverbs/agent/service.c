@@ -133,9 +133,9 @@ static void name_ranges(struct pmv_agent *agent, struct pmv_work *work)
 		}
 		/* Places of an event are named only for that. */
 		if (request->store && i + 1U == request->count)
-			work->target = pmv_stretch_of(region, offset, range->len);
+			work->target = pmv_writeback_extent(region, offset, range->len);
 		else if (!(range->key & PMV_RANGE_EVENT) &&
-			 !pmv_work_name(work, region, offset, range->len))
+			 !pmv_writeback_name(work, region, offset, range->len))
 			work->fault = PMV_FAULT_MEMORY;
 		pmv_region_put(&agent->regions, region);
 	}
@@ -159,7 +159,7 @@ static bool take_message(struct pmv_agent *agent, struct pmv_receiver *receiver,
 	receiver->served++;
 	pmv_look_served(&agent->looks, receiver, pmv_clock_ns());
 	agent->batch->count++;
-	pmv_work_begin(work, receiver);
+	pmv_writeback_begin(work, receiver);
 	work->faulted = receiver->faulted;
 	if (arrival == PMV_MALFORMED) {
 		work->malformed = true;
@@ -173,8 +173,8 @@ static bool take_message(struct pmv_agent *agent, struct pmv_receiver *receiver,
 						  work->request.data, work);
 	if (!work->fault)
 		work->fault = fault;
-	pmv_work_join(work);
-	pmv_work_charge(work, slice);
+	pmv_writeback_join(work);
+	pmv_writeback_charge(work, slice);
 	return true;
 }
 
@@ -184,21 +184,21 @@ static bool take_message(struct pmv_agent *agent, struct pmv_receiver *receiver,
  */
 static void collect(struct pmv_agent *agent, struct pmv_receiver *receiver, struct pmv_slice slice)
 {
-	unsigned int most = agent->batch->count + PMV_BATCH_WORKS / 4;
+	unsigned int most = agent->batch->count + PMV_WRITEBACK_WORKS / 4;
 
-	if (most > PMV_BATCH_WORKS)
-		most = PMV_BATCH_WORKS;
+	if (most > PMV_WRITEBACK_WORKS)
+		most = PMV_WRITEBACK_WORKS;
 	while (agent->batch->count < most && slice.lines && slice.pages &&
 	       take_message(agent, receiver, &slice))
 		;
 }
 
 /* take_up -- continue the request that the last round did not finish */
-static void take_up(struct pmv_batch *batch, struct pmv_receiver *receiver)
+static void take_up(struct pmv_writeback_batch *batch, struct pmv_receiver *receiver)
 {
 	struct pmv_work *work;
 
-	if (batch->count == PMV_BATCH_WORKS)
+	if (batch->count == PMV_WRITEBACK_WORKS)
 		return;
 	work = &batch->works[batch->count++];
 	*work = *receiver->work;
@@ -217,7 +217,7 @@ static void refuse(struct pmv_receiver *receiver)
 {
 	receiver->num_queued = 0;
 	if (receiver->working)
-		pmv_work_free(receiver->work);
+		pmv_writeback_free(receiver->work);
 	receiver->working = false;
 	receiver->refused = true;
 }
@@ -269,7 +269,7 @@ static void put_last(struct pmv_agent *agent, struct pmv_receiver *receiver)
 /* put_served_last -- whoever found no room in the batch comes before them next time */
 static void put_served_last(struct pmv_agent *agent)
 {
-	const struct pmv_batch *batch = agent->batch;
+	const struct pmv_writeback_batch *batch = agent->batch;
 
 	for (unsigned int i = 0; i < batch->count; i++) {
 		struct pmv_receiver *receiver = batch->works[i].receiver;
@@ -427,7 +427,7 @@ static void count(struct pmv_writeback_counts *sum, struct pmv_writeback_counts 
 
 static void conclude(struct pmv_agent *agent)
 {
-	struct pmv_batch *batch = agent->batch;
+	struct pmv_writeback_batch *batch = agent->batch;
 
 	pthread_mutex_lock(&agent->lock);
 	count(&agent->counts.done, &batch->counts);
@@ -442,7 +442,7 @@ static void conclude(struct pmv_agent *agent)
 			work->more = NULL;
 			work->receiver->working = true;
 		}
-		pmv_work_free(work);
+		pmv_writeback_free(work);
 	}
 	for (unsigned int i = 0; i < batch->count; i++) {
 		struct pmv_receiver *receiver = batch->works[i].receiver;
@@ -469,7 +469,7 @@ static bool serve(struct pmv_agent *agent, struct pmv_slice slice)
 	if (!agent->batch->count)
 		return false;
 	pmv_guard_enter_flushing();
-	pmv_batch_carry_out(agent->batch, &agent->regions, slice);
+	pmv_writeback_carry_out(agent->batch, &agent->regions, slice);
 	pmv_guard_leave_flushing();
 	conclude(agent);
 	call_cores(agent);

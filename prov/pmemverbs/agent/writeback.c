@@ -9,12 +9,12 @@
 
 /* What a request names */
 
-static const struct pmv_stretch *named(const struct pmv_work *work)
+static const struct pmv_extent *named(const struct pmv_work *work)
 {
 	return work->more ? work->more : work->named;
 }
 
-void pmv_work_begin(struct pmv_work *work, struct pmv_receiver *receiver)
+void pmv_writeback_begin(struct pmv_work *work, struct pmv_receiver *receiver)
 {
 	work->receiver = receiver;
 	work->source = receiver;
@@ -27,7 +27,7 @@ void pmv_work_begin(struct pmv_work *work, struct pmv_receiver *receiver)
 	work->syncs = 0;
 }
 
-void pmv_work_free(struct pmv_work *work)
+void pmv_writeback_free(struct pmv_work *work)
 {
 	free(work->more);
 	work->more = NULL;
@@ -41,7 +41,7 @@ static void fail_if_lost(struct pmv_work *work, struct pmv_region *region)
 
 static bool make_room(struct pmv_work *work)
 {
-	struct pmv_stretch *more;
+	struct pmv_extent *more;
 
 	if (work->count < work->room)
 		return true;
@@ -55,9 +55,10 @@ static bool make_room(struct pmv_work *work)
 	return true;
 }
 
-struct pmv_stretch pmv_stretch_of(const struct pmv_region *region, uint64_t offset, uint64_t len)
+struct pmv_extent pmv_writeback_extent(const struct pmv_region *region, uint64_t offset,
+				       uint64_t len)
 {
-	return (struct pmv_stretch){
+	return (struct pmv_extent){
 		.key = region->attr.key,
 		.persist = region->attr.persist,
 		.serial = region->serial,
@@ -66,40 +67,41 @@ struct pmv_stretch pmv_stretch_of(const struct pmv_region *region, uint64_t offs
 	};
 }
 
-bool pmv_work_name(struct pmv_work *work, struct pmv_region *region, uint64_t offset, uint64_t len)
+bool pmv_writeback_name(struct pmv_work *work, struct pmv_region *region, uint64_t offset,
+			uint64_t len)
 {
 	/* Also without a byte: a commit fails whose region is lost, or is lost in this batch. */
 	fail_if_lost(work, region);
 	if (!make_room(work))
 		return false;
 	(work->more ? work->more : work->named)[work->count++] =
-		pmv_stretch_of(region, offset, len);
+		pmv_writeback_extent(region, offset, len);
 	return true;
 }
 
 static int by_place(const void *one, const void *other)
 {
-	const struct pmv_stretch *a = one, *b = other;
+	const struct pmv_extent *a = one, *b = other;
 
 	if (a->serial != b->serial)
 		return a->serial < b->serial ? -1 : 1;
 	return a->offset < b->offset ? -1 : a->offset > b->offset;
 }
 
-/* joined -- two stretches of a region, and what is between them */
-static struct pmv_stretch joined(const struct pmv_stretch *a, const struct pmv_stretch *b)
+/* joined -- two extents of a region, and what is between them */
+static struct pmv_extent joined(const struct pmv_extent *a, const struct pmv_extent *b)
 {
 	uint64_t a_end = a->offset + a->len, b_end = b->offset + b->len;
-	struct pmv_stretch both = *a;
+	struct pmv_extent both = *a;
 
 	both.offset = a->offset < b->offset ? a->offset : b->offset;
 	both.len = (a_end > b_end ? a_end : b_end) - both.offset;
 	return both;
 }
 
-void pmv_work_join(struct pmv_work *work)
+void pmv_writeback_join(struct pmv_work *work)
 {
-	struct pmv_stretch *all = work->more ? work->more : work->named;
+	struct pmv_extent *all = work->more ? work->more : work->named;
 	size_t last = 0;
 
 	if (work->count < 2)
@@ -126,14 +128,14 @@ static void charge(struct pmv_slice *slice, enum pmv_persist persist, uint64_t c
 		*left -= cost < *left ? cost : *left;
 }
 
-static void charge_most(struct pmv_slice *slice, const struct pmv_stretch *stretch)
+static void charge_most(struct pmv_slice *slice, const struct pmv_extent *extent)
 {
-	bool syncs = stretch->len && stretch->persist == PMV_PAGE;
+	bool syncs = extent->len && extent->persist == PMV_PAGE;
 
-	charge(slice, stretch->persist, stretch->len + (syncs ? PMV_SYNC_COST : 0));
+	charge(slice, extent->persist, extent->len + (syncs ? PMV_SYNC_COST : 0));
 }
 
-void pmv_work_charge(const struct pmv_work *work, struct pmv_slice *slice)
+void pmv_writeback_charge(const struct pmv_work *work, struct pmv_slice *slice)
 {
 	for (size_t i = 0; i < work->count; i++)
 		charge_most(slice, &named(work)[i]);
@@ -144,10 +146,10 @@ void pmv_work_charge(const struct pmv_work *work, struct pmv_slice *slice)
 /* Pages */
 
 /* sync_pages -- all of the batch so far; a sync that fails fails the requests with pages in it */
-static void sync_pages(struct pmv_batch *batch, struct pmv_regions *regions)
+static void sync_pages(struct pmv_writeback_batch *batch, struct pmv_regions *regions)
 {
 	for (unsigned int i = 0; i < batch->num_syncs; i++) {
-		const struct pmv_stretch *sync = &batch->syncs[i];
+		const struct pmv_extent *sync = &batch->syncs[i];
 		struct pmv_region *region = pmv_region_hold(regions, sync->key, sync->serial);
 		enum pmv_fault fault = region ? PMV_FAULT_NONE : PMV_FAULT_ACCESS;
 
@@ -170,14 +172,14 @@ static void sync_pages(struct pmv_batch *batch, struct pmv_regions *regions)
 }
 
 /* find_sync -- in which these pages cost less than in a new one, or NULL.  *cost: of a slice. */
-static struct pmv_stretch *find_sync(struct pmv_batch *batch, const struct pmv_stretch *pages,
-				     uint64_t *cost)
+static struct pmv_extent *find_sync(struct pmv_writeback_batch *batch,
+				    const struct pmv_extent *pages, uint64_t *cost)
 {
-	struct pmv_stretch *best = NULL;
+	struct pmv_extent *best = NULL;
 
 	*cost = PMV_SYNC_COST + pages->len;
 	for (unsigned int i = 0; i < batch->num_syncs; i++) {
-		struct pmv_stretch *sync = &batch->syncs[i];
+		struct pmv_extent *sync = &batch->syncs[i];
 		uint64_t grown = joined(sync, pages).len;
 
 		if (sync->serial != pages->serial || grown > PMV_PAGE_SLICE ||
@@ -190,12 +192,12 @@ static struct pmv_stretch *find_sync(struct pmv_batch *batch, const struct pmv_s
 }
 
 /* note_pages -- sync them at the end of the round; returns their cost */
-static uint64_t note_pages(struct pmv_batch *batch, struct pmv_regions *regions,
+static uint64_t note_pages(struct pmv_writeback_batch *batch, struct pmv_regions *regions,
 			   struct pmv_work *work, struct pmv_region *region,
-			   const struct pmv_stretch *pages)
+			   const struct pmv_extent *pages)
 {
 	uint64_t cost;
-	struct pmv_stretch *sync;
+	struct pmv_extent *sync;
 
 	/* Only these pages: the gaps between them may be gigabytes. */
 	if (batch->touch)
@@ -204,7 +206,7 @@ static uint64_t note_pages(struct pmv_batch *batch, struct pmv_regions *regions,
 	if (sync) {
 		*sync = joined(sync, pages);
 	} else {
-		if (batch->num_syncs == PMV_BATCH_SYNCS)
+		if (batch->num_syncs == PMV_WRITEBACK_SYNCS)
 			sync_pages(batch, regions);
 		sync = &batch->syncs[batch->num_syncs++];
 		*sync = *pages;
@@ -215,7 +217,7 @@ static uint64_t note_pages(struct pmv_batch *batch, struct pmv_regions *regions,
 }
 
 /* end_flushes -- make durable all that was flushed so far */
-static void end_flushes(struct pmv_batch *batch, struct pmv_regions *regions)
+static void end_flushes(struct pmv_writeback_batch *batch, struct pmv_regions *regions)
 {
 	if (batch->num_syncs)
 		sync_pages(batch, regions);
@@ -251,9 +253,9 @@ static void store_data(struct pmv_region *region, uint64_t offset, uint64_t len,
 
 /* What a slice affords */
 
-/* affordable -- how many bytes of a stretch may be flushed now; 0: none */
-static uint64_t affordable(struct pmv_batch *batch, const struct pmv_slice *slice,
-			   const struct pmv_stretch *rest)
+/* affordable -- how many bytes of a extent may be flushed now; 0: none */
+static uint64_t affordable(struct pmv_writeback_batch *batch, const struct pmv_slice *slice,
+			   const struct pmv_extent *rest)
 {
 	uint64_t cost, most = slice->lines;
 
@@ -269,9 +271,9 @@ static uint64_t affordable(struct pmv_batch *batch, const struct pmv_slice *slic
 	return rest->len < most ? rest->len : most;
 }
 
-static uint64_t flush_slice(struct pmv_batch *batch, struct pmv_regions *regions,
+static uint64_t flush_slice(struct pmv_writeback_batch *batch, struct pmv_regions *regions,
 			    struct pmv_work *work, struct pmv_region *region,
-			    const struct pmv_stretch *part)
+			    const struct pmv_extent *part)
 {
 	if (part->persist == PMV_PAGE)
 		return note_pages(batch, regions, work, region, part);
@@ -289,11 +291,11 @@ static uint64_t flush_slice(struct pmv_batch *batch, struct pmv_regions *regions
  * flush_on -- from where the request has come to, as far as the slice reaches; true: to the
  * end.  Also if a part is gone: a later commit relies on that the others were flushed.
  */
-static bool flush_on(struct pmv_batch *batch, struct pmv_regions *regions, struct pmv_work *work,
-		     struct pmv_slice *slice)
+static bool flush_on(struct pmv_writeback_batch *batch, struct pmv_regions *regions,
+		     struct pmv_work *work, struct pmv_slice *slice)
 {
 	while (work->at < work->count) {
-		struct pmv_stretch part = named(work)[work->at];
+		struct pmv_extent part = named(work)[work->at];
 		struct pmv_region *region;
 
 		part.offset += work->done;
@@ -328,7 +330,8 @@ static bool flush_on(struct pmv_batch *batch, struct pmv_regions *regions, struc
  * earlier_are_durable -- are all writes durable that the data must follow?  The sender knows that
  * of requests whose acknowledgements it had, but not of requests in this batch.
  */
-static bool earlier_are_durable(const struct pmv_batch *batch, const struct pmv_work *work)
+static bool earlier_are_durable(const struct pmv_writeback_batch *batch,
+				const struct pmv_work *work)
 {
 	if (work->faulted && (int32_t) (work->request.seen - (uint32_t) work->faulted) < 0)
 		return false;
@@ -340,10 +343,10 @@ static bool earlier_are_durable(const struct pmv_batch *batch, const struct pmv_
 }
 
 /* store -- no data after a fault: earlier writes are not durable then */
-static void store(struct pmv_batch *batch, struct pmv_regions *regions, struct pmv_work *work,
-		  struct pmv_slice *slice)
+static void store(struct pmv_writeback_batch *batch, struct pmv_regions *regions,
+		  struct pmv_work *work, struct pmv_slice *slice)
 {
-	const struct pmv_stretch *target = &work->target;
+	const struct pmv_extent *target = &work->target;
 	struct pmv_region *region;
 
 	if (work->fault)
@@ -370,9 +373,9 @@ static void store(struct pmv_batch *batch, struct pmv_regions *regions, struct p
 	pmv_region_put(regions, region);
 }
 
-static enum pmv_fault fault_of(struct pmv_regions *regions, const struct pmv_stretch *stretch)
+static enum pmv_fault fault_of(struct pmv_regions *regions, const struct pmv_extent *extent)
 {
-	struct pmv_region *region = pmv_region_hold(regions, stretch->key, stretch->serial);
+	struct pmv_region *region = pmv_region_hold(regions, extent->key, extent->serial);
 	bool lost;
 
 	if (!region)
@@ -398,7 +401,7 @@ static enum pmv_fault fault_meanwhile(struct pmv_regions *regions, const struct 
  * spread_faults -- to requests that promise what others name: a commit does not name again
  * what an earlier one to its region has named, and one with `ordered` relies on all
  */
-static void spread_faults(struct pmv_batch *batch, struct pmv_regions *regions)
+static void spread_faults(struct pmv_writeback_batch *batch, struct pmv_regions *regions)
 {
 	bool any = false;
 
@@ -416,8 +419,8 @@ static void spread_faults(struct pmv_batch *batch, struct pmv_regions *regions)
 	}
 }
 
-void pmv_batch_carry_out(struct pmv_batch *batch, struct pmv_regions *regions,
-			 struct pmv_slice whole)
+void pmv_writeback_carry_out(struct pmv_writeback_batch *batch, struct pmv_regions *regions,
+			     struct pmv_slice whole)
 {
 	const void *source = NULL;
 	struct pmv_slice slice = {0};

@@ -27,11 +27,11 @@ struct pmv_receiver;
 /* A sync costs this many bytes of the slice, however little it writes. */
 #define PMV_SYNC_COST ((uint64_t) 4 << 20)
 
-#define PMV_BATCH_WORKS 64
-#define PMV_BATCH_SYNCS 64
+#define PMV_WRITEBACK_WORKS 64
+#define PMV_WRITEBACK_SYNCS 64
 
 /* A part of a region that is to become durable. */
-struct pmv_stretch {
+struct pmv_extent {
 	uint32_t key;
 	enum pmv_persist persist;
 	uint64_t serial;
@@ -48,15 +48,15 @@ struct pmv_work {
 	bool ended;
 	enum pmv_fault fault;
 	/* The ranges to make durable, and how far that has come. */
-	struct pmv_stretch *more; /* malloc'ed, where there are too many for ... */
-	struct pmv_stretch named[PMV_MAX_RANGES];
+	struct pmv_extent *more; /* malloc'ed, where there are too many for ... */
+	struct pmv_extent named[PMV_MAX_RANGES];
 	size_t count;
 	size_t room; /* of more */
 	size_t at;
 	uint64_t done;  /* bytes of that one */
 	uint64_t syncs; /* bit for each sync of the batch with pages of this request */
 	/* The range to store data in, after all that. */
-	struct pmv_stretch target;
+	struct pmv_extent target;
 	struct pmv_message request;
 };
 
@@ -70,14 +70,14 @@ struct pmv_writeback_counts {
 	uint64_t stored_bytes;
 };
 
-struct pmv_batch {
-	struct pmv_work works[PMV_BATCH_WORKS];
+struct pmv_writeback_batch {
+	struct pmv_work works[PMV_WRITEBACK_WORKS];
 	unsigned int count;
 	struct pmv_writeback_counts counts; /* until whoever serves adds them to the agent's */
 	unsigned int num_syncs;
 	bool undrained;
-	bool touch;                                /* pages that a device wrote */
-	struct pmv_stretch syncs[PMV_BATCH_SYNCS]; /* pages that one sync writes */
+	bool touch;                                   /* pages that a device wrote */
+	struct pmv_extent syncs[PMV_WRITEBACK_SYNCS]; /* pages that one sync writes */
 };
 
 /* What is left of a connection's slice of a round. */
@@ -88,26 +88,28 @@ struct pmv_slice {
 
 #define PMV_WHOLE_SLICE ((struct pmv_slice){PMV_LINE_SLICE, PMV_PAGE_SLICE})
 
-/* pmv_work_begin -- the request is there; it names nothing yet */
-void pmv_work_begin(struct pmv_work *work, struct pmv_receiver *receiver);
-void pmv_work_free(struct pmv_work *work);
+/* pmv_writeback_begin -- the request is there; it names nothing yet */
+void pmv_writeback_begin(struct pmv_work *work, struct pmv_receiver *receiver);
+void pmv_writeback_free(struct pmv_work *work);
 
-/* pmv_work_name -- add a part of a region, which the caller holds; false: no memory */
-bool pmv_work_name(struct pmv_work *work, struct pmv_region *region, uint64_t offset, uint64_t len);
+/* pmv_writeback_name -- add a part of a region, which the caller holds; false: no memory */
+bool pmv_writeback_name(struct pmv_work *work, struct pmv_region *region, uint64_t offset,
+			uint64_t len);
 
-/* pmv_work_join -- after all were added: join ranges that overlap or touch */
-void pmv_work_join(struct pmv_work *work);
+/* pmv_writeback_join -- after all were added: join ranges that overlap or touch */
+void pmv_writeback_join(struct pmv_work *work);
 
-/* pmv_work_charge -- take from a slice what the request will take, at most */
-void pmv_work_charge(const struct pmv_work *work, struct pmv_slice *slice);
+/* pmv_writeback_charge -- take from a slice what the request will take, at most */
+void pmv_writeback_charge(const struct pmv_work *work, struct pmv_slice *slice);
 
-struct pmv_stretch pmv_stretch_of(const struct pmv_region *region, uint64_t offset, uint64_t len);
+struct pmv_extent pmv_writeback_extent(const struct pmv_region *region, uint64_t offset,
+				       uint64_t len);
 
 /*
- * pmv_batch_carry_out -- do a slice for each connection, of whose requests only the last may
+ * pmv_writeback_carry_out -- do a slice for each connection, of whose requests only the last may
  * need more.  Then the flushed ranges are durable, or their request has a fault.
  */
-void pmv_batch_carry_out(struct pmv_batch *batch, struct pmv_regions *regions,
-			 struct pmv_slice whole);
+void pmv_writeback_carry_out(struct pmv_writeback_batch *batch, struct pmv_regions *regions,
+			     struct pmv_slice whole);
 
 #endif /* PMV_WRITEBACK_H */

@@ -11,7 +11,7 @@
 #include "memory/guard.h"
 #include "objects/ep.h"
 #include "objects/handshake.h"
-#include "objects/inform.h"
+#include "objects/status_reply.h"
 #include "engine/info.h"
 #include "objects/unwrap.h"
 
@@ -171,7 +171,7 @@ static void take_kept(struct pmv_eq *eq)
 	event->own = (event->event & OWN) && is_cm(event->event & ~OWN);
 	if (event->own)
 		event->event &= ~OWN;
-	else if (is_cm(event->event) && !pmv_inform(event))
+	else if (is_cm(event->event) && !pmv_status_reply(event))
 		translate(eq, event);
 }
 

@@ -8,7 +8,7 @@ TESTS = \
 	test_dirty test_file test_guard test_key test_mem \
 	test_info test_length \
 	test_op test_queue \
-	test_flush test_flush_effect test_hint test_idle_plan test_inquiry test_mailbox test_receive_tracker test_region \
+	test_flush test_flush_effect test_hint test_idle_plan test_status_query test_mailbox test_receive_tracker test_region \
 	test_rma_event test_service test_thread test_thread_start test_wire test_writeback \
 	test_entries test_flush_request test_group test_lost_writes test_method test_ordering test_ordering_agent \
 	test_plan test_quick test_run test_store test_submit \
@@ -57,7 +57,7 @@ test_flush_SOURCES = %D%/agent/test_flush.c
 test_flush_effect_SOURCES = %D%/agent/test_flush_effect.c
 test_hint_SOURCES = %D%/agent/test_hint.c
 test_idle_plan_SOURCES = %D%/agent/test_idle_plan.c
-test_inquiry_SOURCES = %D%/agent/test_inquiry.c
+test_status_query_SOURCES = %D%/agent/test_status_query.c
 test_mailbox_SOURCES = %D%/agent/test_mailbox.c
 test_receive_tracker_SOURCES = %D%/agent/test_receive_tracker.c
 test_region_SOURCES = %D%/agent/test_region.c

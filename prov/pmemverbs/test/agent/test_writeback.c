@@ -223,7 +223,7 @@ Test(share, requests_of_one_connection_stay_in_their_order)
 /* As many as there are places in a batch, all of which have much to do. */
 Test(share, all_get_their_turn_though_everybody_asks_for_much)
 {
-	enum { CROWD = PMV_BATCH_WORKS + 8 };
+	enum { CROWD = PMV_WRITEBACK_WORKS + 8 };
 	struct shared *shared = share(PMV_DMP, BIG_LEN, NULL);
 	struct pmv_message message = {.count = 1, .ranges = {{0, BIG_LEN, BIG_KEY}}};
 	struct pmv_ep *eps[CROWD];
@@ -290,7 +290,7 @@ static int fail_the_first_sync(void)
 	return done.syncs == 1 ? -FI_EIO : 0;
 }
 
-/* More stretches of pages than a batch has room for, so some are synced before the others. */
+/* More extents of pages than a batch has room for, so some are synced before the others. */
 enum { PEERS = 7, EACH = 12 };
 
 static void sync_many(int (*on_sync)(void), uint64_t syncs, uint64_t refused)
@@ -298,7 +298,7 @@ static void sync_many(int (*on_sync)(void), uint64_t syncs, uint64_t refused)
 	struct shared *shared = share(PMV_PAGE, PEERS * EACH * PMV_PAGE_SLICE, NULL);
 	struct pmv_ep *eps[PEERS];
 
-	cr_assert_gt(PEERS * EACH, PMV_BATCH_SYNCS);
+	cr_assert_gt(PEERS * EACH, PMV_WRITEBACK_SYNCS);
 	for (uint64_t i = 0; i < PEERS; i++) {
 		struct pmv_message message = {.count = EACH};
 

@@ -708,10 +708,10 @@ static void set_answer(void)
 	answer = (struct info_answer){
 		.core = "verbs",
 		.transport = PMV_TRANSPORT_IB,
-		.count = PMV_TOLD_COUNTERS + sizeof(struct fi_pmemverbs_counters) / 8,
+		.count = PMV_STATUS_COUNTERS + sizeof(struct fi_pmemverbs_counters) / 8,
 	};
-	for (size_t i = PMV_TOLD_COUNTERS; i < answer.count; i++)
-		answer.values[i] = 1000 + i - PMV_TOLD_COUNTERS;
+	for (size_t i = PMV_STATUS_COUNTERS; i < answer.count; i++)
+		answer.values[i] = 1000 + i - PMV_STATUS_COUNTERS;
 }
 
 Test(machine, a_target_has_regions_and_counters)
@@ -719,9 +719,9 @@ Test(machine, a_target_has_regions_and_counters)
 	char *screen;
 
 	set_answer();
-	answer.values[PMV_TOLD_REGIONS + PMV_DMP] = 3;
-	answer.values[PMV_TOLD_REGIONS + PMV_MHP] = 1;
-	answer.values[PMV_TOLD_DDIO] = 1;
+	answer.values[PMV_STATUS_REGIONS + PMV_DMP] = 3;
+	answer.values[PMV_STATUS_REGIONS + PMV_MHP] = 1;
+	answer.values[PMV_STATUS_DDIO] = 1;
 	model = info_target("target.example", "7471", &answer);
 	expect_text("target/address", "target.example:7471");
 	expect_text("target/memory/0/domain", "dmp");
@@ -741,9 +741,9 @@ Test(machine, a_target_has_regions_and_counters)
 Test(machine, a_target_is_not_trusted)
 {
 	set_answer();
-	answer.count = PMV_TOLD_COUNTERS + 2;
-	answer.values[PMV_TOLD_AGENT] = UINT64_MAX;
-	answer.values[PMV_TOLD_DECLARED] = UINT64_MAX;
+	answer.count = PMV_STATUS_COUNTERS + 2;
+	answer.values[PMV_STATUS_AGENT] = UINT64_MAX;
+	answer.values[PMV_STATUS_DECLARED] = UINT64_MAX;
 	model = info_target("target.example", "7471", &answer);
 	expect_text("target/offers/agent", "unknown");
 	expect_text("target/offers/domain", "unknown");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_inquiry.c -- questions: answered, and unseen by the application; hostile answers */
+/* test_status_query.c -- questions: answered, and unseen by the application; hostile answers */
 #include <string.h>
 
-#include "agent/inquiry.h"
+#include "agent/status_query.h"
 #include "base/log.h"
 #include "objects/eq.h"
 #include "objects/handshake.h"
@@ -10,44 +10,46 @@
 #include "test/support/rig.h"
 
 #define COUNTERS (sizeof(struct fi_pmemverbs_counters) / sizeof(uint64_t))
-#define VALUES (PMV_TOLD_COUNTERS + COUNTERS)
+#define VALUES (PMV_STATUS_COUNTERS + COUNTERS)
 
 /* Formats */
 
 Test(page, carries_values)
 {
-	uint64_t values[PMV_PAGE_VALUES * 2 + 1];
-	uint8_t buf[PMV_PAGE_SIZE];
-	struct pmv_page page;
+	uint64_t values[PMV_STATUS_REPLY_VALUES * 2 + 1];
+	uint8_t buf[PMV_STATUS_REPLY_SIZE];
+	struct pmv_status_reply page;
 
 	for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++)
 		values[i] = UINT64_C(0x0102030405060708) * (i + 1);
 	for (uint8_t n = 0; n < 3; n++) {
-		size_t len = pmv_page_encode(buf, values, 2 * PMV_PAGE_VALUES + 1, n);
+		size_t len =
+			pmv_status_reply_encode(buf, values, 2 * PMV_STATUS_REPLY_VALUES + 1, n);
 
 		cr_assert_leq(len, 55);
-		cr_assert(pmv_page_decode(buf, len, n, &page));
+		cr_assert(pmv_status_reply_decode(buf, len, n, &page));
 		cr_expect_not(page.refused);
 		cr_expect_eq(page.pages, 3);
-		cr_expect_eq(page.count, n < 2 ? PMV_PAGE_VALUES : 1);
-		cr_expect_arr_eq(page.values, values + n * PMV_PAGE_VALUES,
+		cr_expect_eq(page.count, n < 2 ? PMV_STATUS_REPLY_VALUES : 1);
+		cr_expect_arr_eq(page.values, values + n * PMV_STATUS_REPLY_VALUES,
 				 page.count * sizeof(*values));
 		/* A transport may pad it. */
 		memset(buf + len, 0, sizeof(buf) - len);
-		cr_expect(pmv_page_decode(buf, sizeof(buf), n, &page));
-		cr_expect_not(pmv_page_decode(buf, len, n + 1, &page), "another page");
+		cr_expect(pmv_status_reply_decode(buf, sizeof(buf), n, &page));
+		cr_expect_not(pmv_status_reply_decode(buf, len, n + 1, &page), "another page");
 	}
-	cr_expect_not(pmv_page_decode(buf, pmv_page_encode(buf, values, 11, 3), 3, &page),
-		      "there is none");
+	cr_expect_not(
+		pmv_status_reply_decode(buf, pmv_status_reply_encode(buf, values, 11, 3), 3, &page),
+		"there is none");
 }
 
 Test(page, says_that_it_is_refused)
 {
-	uint8_t buf[PMV_PAGE_SIZE];
-	struct pmv_page page;
-	size_t len = pmv_page_encode(buf, NULL, 0, 0);
+	uint8_t buf[PMV_STATUS_REPLY_SIZE];
+	struct pmv_status_reply page;
+	size_t len = pmv_status_reply_encode(buf, NULL, 0, 0);
 
-	cr_assert(pmv_page_decode(buf, len, 0, &page));
+	cr_assert(pmv_status_reply_decode(buf, len, 0, &page));
 	cr_expect(page.refused);
 	cr_expect_eq(page.count, 0);
 }
@@ -56,57 +58,58 @@ Test(page, says_that_it_is_refused)
 Test(page, is_not_trusted)
 {
 	uint64_t values[VALUES] = {1};
-	uint8_t buf[PMV_PAGE_SIZE], bad[PMV_PAGE_SIZE], longer[4096];
-	size_t len = pmv_page_encode(buf, values, VALUES, 0);
-	struct pmv_page page;
+	uint8_t buf[PMV_STATUS_REPLY_SIZE], bad[PMV_STATUS_REPLY_SIZE], longer[4096];
+	size_t len = pmv_status_reply_encode(buf, values, VALUES, 0);
+	struct pmv_status_reply page;
 
 	for (size_t cut = 0; cut < len; cut++)
-		cr_expect_not(pmv_page_decode(buf, cut, 0, &page), "%zu bytes", cut);
+		cr_expect_not(pmv_status_reply_decode(buf, cut, 0, &page), "%zu bytes", cut);
 	for (size_t at = 0; at < 8; at++) {
 		for (unsigned int byte = 0; byte < 256; byte++) {
 			memcpy(bad, buf, len);
 			bad[at] = (uint8_t) byte;
-			if (!pmv_page_decode(bad, len, 0, &page))
+			if (!pmv_status_reply_decode(bad, len, 0, &page))
 				continue;
 			cr_expect(page.refused || byte == buf[at] || at == 6, "byte %zu: %u", at,
 				  byte);
-			cr_expect_leq(page.count, PMV_PAGE_VALUES);
-			cr_expect_leq(page.pages * PMV_PAGE_VALUES, PMV_TOLD_MOST);
+			cr_expect_leq(page.count, PMV_STATUS_REPLY_VALUES);
+			cr_expect_leq(page.pages * PMV_STATUS_REPLY_VALUES, PMV_STATUS_MOST);
 		}
 	}
 	/* More values than there is room for, in a long answer. */
 	memset(longer, 1, sizeof(longer));
 	memcpy(longer, buf, 8);
-	for (unsigned int count = PMV_PAGE_VALUES + 1; count < 256; count++) {
+	for (unsigned int count = PMV_STATUS_REPLY_VALUES + 1; count < 256; count++) {
 		longer[7] = (uint8_t) count;
-		cr_expect_not(pmv_page_decode(longer, sizeof(longer), 0, &page), "%u", count);
+		cr_expect_not(pmv_status_reply_decode(longer, sizeof(longer), 0, &page), "%u",
+			      count);
 	}
 	/* Only the last page may be short. */
 	memcpy(bad, buf, len);
 	bad[7] = 1;
-	cr_expect_not(pmv_page_decode(bad, len, 0, &page));
+	cr_expect_not(pmv_status_reply_decode(bad, len, 0, &page));
 }
 
 Test(question, is_nothing_else)
 {
-	uint8_t buf[PMV_QUESTION_SIZE + 1] = {0}, page = 0;
+	uint8_t buf[PMV_STATUS_QUERY_SIZE + 1] = {0}, page = 0;
 	bool known = false;
 
-	pmv_question_encode(buf, 7);
-	cr_expect(pmv_question_decode(buf, PMV_QUESTION_SIZE, &known, &page));
+	pmv_status_query_encode(buf, 7);
+	cr_expect(pmv_status_query_decode(buf, PMV_STATUS_QUERY_SIZE, &known, &page));
 	cr_expect(known);
 	cr_expect_eq(page, 7);
 	for (size_t len = 0; len <= sizeof(buf); len++)
-		cr_expect_eq(pmv_question_decode(buf, len, &known, &page),
-			     len == PMV_QUESTION_SIZE);
+		cr_expect_eq(pmv_status_query_decode(buf, len, &known, &page),
+			     len == PMV_STATUS_QUERY_SIZE);
 	/* A later version is a question, too. */
 	buf[14]++;
-	cr_expect(pmv_question_decode(buf, PMV_QUESTION_SIZE, &known, &page));
+	cr_expect(pmv_status_query_decode(buf, PMV_STATUS_QUERY_SIZE, &known, &page));
 	cr_expect_not(known);
 	for (size_t at = 0; at < 14; at++) {
-		pmv_question_encode(buf, 7);
+		pmv_status_query_encode(buf, 7);
 		buf[at] ^= 1;
-		cr_expect_not(pmv_question_decode(buf, PMV_QUESTION_SIZE, &known, &page));
+		cr_expect_not(pmv_status_query_decode(buf, PMV_STATUS_QUERY_SIZE, &known, &page));
 	}
 }
 
@@ -158,9 +161,9 @@ static void request(struct stage *stage, const void *data, size_t len, uintptr_t
 
 static void ask(struct stage *stage, uint8_t page, uintptr_t handle)
 {
-	uint8_t question[PMV_QUESTION_SIZE];
+	uint8_t question[PMV_STATUS_QUERY_SIZE];
 
-	pmv_question_encode(question, page);
+	pmv_status_query_encode(question, page);
 	request(stage, question, sizeof(question), handle);
 }
 
@@ -186,7 +189,7 @@ static void expect_request(struct stage *stage, size_t len)
 /* read_all -- all pages */
 static void read_all(struct stage *stage, uint64_t values[VALUES])
 {
-	struct pmv_page page = {.pages = 1};
+	struct pmv_status_reply page = {.pages = 1};
 	size_t count = 0;
 
 	for (uint8_t n = 0; n < page.pages; n++) {
@@ -195,7 +198,8 @@ static void read_all(struct stage *stage, uint64_t values[VALUES])
 		ask(stage, n, 0x1000U + n);
 		expect_no_event(stage, 0);
 		cr_assert_eq(fake->rejected, (struct fid *) (uintptr_t) (0x1000U + n));
-		cr_assert(pmv_page_decode(fake->rejected_with, fake->rejected_len, n, &page));
+		cr_assert(
+			pmv_status_reply_decode(fake->rejected_with, fake->rejected_len, n, &page));
 		cr_assert_leq(count + page.count, VALUES);
 		memcpy(values + count, page.values, page.count * sizeof(*values));
 		count += page.count;
@@ -214,14 +218,14 @@ Test(asked, it_tells_what_it_offers_and_has_counted)
 	fake_complete(&stage.rig->fake, SIZE_MAX);
 	rig_expect(stage.rig, CONTEXT(1), RIG_WRITTEN);
 	read_all(&stage, values);
-	cr_expect_eq(values[PMV_TOLD_VERSION], pmv_prov.version);
-	cr_expect_eq(values[PMV_TOLD_AGENT], pmv_setting.agent);
-	cr_expect_eq(values[PMV_TOLD_DDIO], 1);
-	cr_expect_eq(values[PMV_TOLD_DECLARED],
+	cr_expect_eq(values[PMV_STATUS_VERSION], pmv_prov.version);
+	cr_expect_eq(values[PMV_STATUS_AGENT], pmv_setting.agent);
+	cr_expect_eq(values[PMV_STATUS_DDIO], 1);
+	cr_expect_eq(values[PMV_STATUS_DECLARED],
 		     pmv_setting.domain_declared ? 1U + pmv_setting.domain : 0);
-	cr_expect_eq(values[PMV_TOLD_DOMAINS], 1);
-	cr_expect_eq(values[PMV_TOLD_COUNTERS], 1, "endpoints");
-	cr_expect_eq(values[PMV_TOLD_COUNTERS +
+	cr_expect_eq(values[PMV_STATUS_DOMAINS], 1);
+	cr_expect_eq(values[PMV_STATUS_COUNTERS], 1, "endpoints");
+	cr_expect_eq(values[PMV_STATUS_COUNTERS +
 			    offsetof(struct fi_pmemverbs_counters, commits_read) / 8],
 		     1);
 	stage_close(&stage);
@@ -237,10 +241,10 @@ Test(asked, it_tells_what_its_keys_say_of_ddio)
 	pmv_setting.ddio_declared = true;
 	pmv_setting.ddio = false;
 	read_all(&stage, values);
-	cr_expect_eq(values[PMV_TOLD_DDIO], 0);
+	cr_expect_eq(values[PMV_STATUS_DDIO], 0);
 	pmv_setting.ddio = true;
 	read_all(&stage, values);
-	cr_expect_eq(values[PMV_TOLD_DDIO], 1);
+	cr_expect_eq(values[PMV_STATUS_DDIO], 1);
 	pmv_setting.ddio_declared = false;
 	stage_close(&stage);
 }
@@ -270,21 +274,21 @@ Test(asked, it_hides_that_from_the_application)
 
 Test(asked, it_leaves_all_other_requests_alone)
 {
-	uint8_t data[PMV_QUESTION_SIZE + 1];
+	uint8_t data[PMV_STATUS_QUERY_SIZE + 1];
 	struct stage stage;
 
 	stage_open(&stage);
-	pmv_question_encode(data, 0);
-	data[PMV_QUESTION_SIZE] = 0;
+	pmv_status_query_encode(data, 0);
+	data[PMV_STATUS_QUERY_SIZE] = 0;
 	for (size_t len = 0; len <= sizeof(data); len++) {
-		if (len == PMV_QUESTION_SIZE)
+		if (len == PMV_STATUS_QUERY_SIZE)
 			continue;
 		request(&stage, data, len, 0x2000);
 		expect_request(&stage, len);
 	}
 	data[0] = 'P';
-	request(&stage, data, PMV_QUESTION_SIZE, 0x2000);
-	expect_request(&stage, PMV_QUESTION_SIZE);
+	request(&stage, data, PMV_STATUS_QUERY_SIZE, 0x2000);
+	expect_request(&stage, PMV_STATUS_QUERY_SIZE);
 	cr_expect_eq(stage.rig->fake.rejections, 0);
 	stage_close(&stage);
 }
@@ -292,8 +296,8 @@ Test(asked, it_leaves_all_other_requests_alone)
 /* Nor does the application hear of a question that is refused. */
 Test(asked, it_may_refuse)
 {
-	uint8_t question[PMV_QUESTION_SIZE];
-	struct pmv_page page;
+	uint8_t question[PMV_STATUS_QUERY_SIZE];
+	struct pmv_status_reply page;
 	struct stage stage;
 
 	stage_open(&stage);
@@ -301,13 +305,14 @@ Test(asked, it_may_refuse)
 		const struct fake *fake = &stage.rig->fake;
 
 		pmv_setting.answers = !silent;
-		pmv_question_encode(question, 0);
+		pmv_status_query_encode(question, 0);
 		/* Another version. */
 		question[14] += !silent;
 		request(&stage, question, sizeof(question), 0x1000);
 		expect_no_event(&stage, 0);
 		cr_expect_eq(fake->rejections, silent + 1);
-		cr_assert(pmv_page_decode(fake->rejected_with, fake->rejected_len, 0, &page));
+		cr_assert(
+			pmv_status_reply_decode(fake->rejected_with, fake->rejected_len, 0, &page));
 		cr_expect(page.refused);
 		cr_expect_eq(fake->rejected_len, 8, "nothing is told");
 	}
