@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# local.mk -- what developers run; %D% is this directory
+# local.mk -- what developers run, and the steps of runtests; %D% is this directory
 
 EXTRA_DIST += \
 	%D%/analyse \
@@ -8,7 +8,58 @@ EXTRA_DIST += \
 	%D%/circles.awk \
 	%D%/count-instructions \
 	%D%/coverage \
-	%D%/docs.sh \
 	%D%/layers \
 	%D%/setup.sh \
 	%D%/version
+
+# What steps have in common.
+EXTRA_DIST += \
+	%D%/lib/check.sh \
+	%D%/lib/docs.sh \
+	%D%/lib/functional.sh \
+	%D%/lib/lab.sh \
+	%D%/lib/mpi.sh \
+	%D%/lib/report.sh \
+	%D%/lib/step.sh \
+	%D%/lib/stress.sh
+
+EXTRA_DIST += \
+	%D%/steps/analyse \
+	%D%/steps/build \
+	%D%/steps/cp_tcp \
+	%D%/steps/debian13 \
+	%D%/steps/demo_tcp \
+	%D%/steps/docs \
+	%D%/steps/fio_tcp \
+	%D%/steps/format \
+	%D%/steps/functional_rdm \
+	%D%/steps/functional_tcp \
+	%D%/steps/functional_ways \
+	%D%/steps/fuzz \
+	%D%/steps/lab_adr \
+	%D%/steps/lab_bench \
+	%D%/steps/lab_cxl \
+	%D%/steps/lab_eadr \
+	%D%/steps/lab_files \
+	%D%/steps/lab_peer \
+	%D%/steps/lab_plug \
+	%D%/steps/layers \
+	%D%/steps/leaks \
+	%D%/steps/model \
+	%D%/steps/mpi_tcp \
+	%D%/steps/package \
+	%D%/steps/pingpong_tcp \
+	%D%/steps/programs \
+	%D%/steps/readme \
+	%D%/steps/remotelog_tcp \
+	%D%/steps/report_tcp \
+	%D%/steps/rpc_bench_tcp \
+	%D%/steps/rpc_tcp \
+	%D%/steps/sanitize_address \
+	%D%/steps/sanitize_thread \
+	%D%/steps/scale_tcp \
+	%D%/steps/settings \
+	%D%/steps/shmem_tcp \
+	%D%/steps/signals_tcp \
+	%D%/steps/stress_tcp \
+	%D%/steps/unit

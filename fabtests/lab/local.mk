@@ -7,3 +7,16 @@ libretransmit_la_SOURCES = %D%/retransmit.c
 libretransmit_la_LDFLAGS = -module -avoid-version -shared -rpath $(pkglibdir)
 
 EXTRA_DIST += %D%/README.md %D%/debian13 %D%/guest-init %D%/guest-initrd %D%/guest-run %D%/lab %D%/lab-ctl
+
+# What runtests runs in guests.
+EXTRA_DIST += \
+	%D%/guest/adr \
+	%D%/guest/bench \
+	%D%/guest/common.sh \
+	%D%/guest/cxl \
+	%D%/guest/debian13 \
+	%D%/guest/eadr \
+	%D%/guest/files \
+	%D%/guest/link \
+	%D%/guest/mend.sh \
+	%D%/guest/peer

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # docs.sh -- ./runtests' check of the documentation: commands, programs, names
 #
-# Sourced by ./runtests.  Commands are the indented lines of Markdown, and the lines in .EX or .nf of EXAMPLES on manual pages.  They run
+# Sourced by steps.  Commands are the indented lines of Markdown, and the lines in .EX or .nf of EXAMPLES on manual pages.  They run
 # over tcp, with a file for /dev/dax0.0 and this machine for target.example.  Blocks that begin with "```sh lab", lines
 # of lab/lab, and programs that need RDMA are collected for a guest.  C is in blocks that begin with "```c".
 
@@ -96,16 +96,16 @@ docs_run()
 	"./runtests list") "$top/runtests" list >/dev/null ;;
 	"./runtests "*)
 		line=${line%%;*}
-		declare -F "step_${line#* }" >/dev/null
+		[ -x "$top/tools/steps/${line#* }" ]
 		;;
 	# Steps of their own, with these words.
 	"make bench_calls") grep -q 'bench_calls' "$top/prov/pmemverbs/test/local.mk" ;;
 	"../tools/count-instructions "*) (cd "$work/plain" && make bench_calls && "$top/tools/count-instructions" -n 20 "${line#* }") ;;
-	fabtests/report/report*) [[ $(declare -f step_report_tcp) = *report* ]] ;;
-	*fabtests/fio/get-source*) [[ $(declare -f step_build) = *fio/get-source* ]] ;;
+	fabtests/report/report*) grep -q fabtests/report/report "$top/tools/steps/report_tcp" ;;
+	*fabtests/fio/get-source*) grep -q fio/get-source "$top/tools/steps/build" ;;
 	"fio "*) [[ $(<"$top/fabtests/fio/fio-test") = *case_jobs* && -e $top/${line#* } ]] ;;
-	../rpc/bench/rpc-bench*) [[ $(declare -f step_rpc_bench_tcp) = *rpc-bench* ]] ;;
-	fabtests/remotelog/remotelog*) [[ $(declare -f step_remotelog_tcp) = *remotelog* ]] ;;
+	../rpc/bench/rpc-bench*) grep -q rpc/bench/rpc-bench "$top/tools/steps/rpc_bench_tcp" ;;
+	fabtests/remotelog/remotelog*) grep -q fabtests/remotelog/remotelog "$top/tools/steps/remotelog_tcp" ;;
 	# In the guest: docs_for_lab.
 	../fabtests/lab/lab* | pmem_*_lat*) ;;
 	"export FI_PROVIDER_PATH"*) ;;
@@ -116,7 +116,7 @@ docs_run()
 	"mpicc "* | "cc "*) eval "${line/ / -Wall -Wextra -Werror }" ;;
 	"fabtests/"* | "./log "*) eval "timeout 120 $line" ;;
 	# The lab's devices, in a step of its own.
-	"fi_pmem_target $docs_memory") [[ $in_guest = *fi_pmem_target*LAB_PMEM* ]] ;;
+	"fi_pmem_target $docs_memory") grep -q 'fi_pmem_target.*LAB_PMEM' "$top/fabtests/lab/guest/common.sh" ;;
 	*fi_pmem_target\ *) docs_lasting "$line" ;;
 	*"fi_pmem_rpc -M "*) docs_lasting "$line" ;;
 	*fi_pmem_rpc\ *) eval "timeout 120 $line" ;;

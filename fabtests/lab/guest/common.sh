@@ -1,0 +1,116 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: BSD-2-Clause
+# common.sh -- what scripts have in common that run in the lab's guests
+#
+# Sourced in the build folder.  Each command says if it fails, and the guest's status tells it.
+
+# The tree is where it is on the host.
+fabtests=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+failed=0
+# No packet gets lost in a guest, and Soft-RoCE never ends an atomic that it sends again.
+export LD_PRELOAD=$PWD/.libs/libretransmit.so PMEM_RETRANSMIT=never
+must()
+{
+	"$@" && return
+	echo "not ok failed in the guest: $*"
+	failed=1
+}
+# functional PROGRAM CASES -- CASES "" are all
+functional()
+{
+	"$fabtests"/common/pair "./$1" -d rxe0 -M "$LAB_PMEM" -- "./$1" -d rxe0 ${2:+-o "$2"} "$LAB_ADDR"
+}
+mpi()
+{
+	FI_PMEMVERBS_CORE=verbs FI_PMEMVERBS_COMMIT=all "$fabtests"/clients/mpi/run ./pmem_mpi -M /dev/dax0.0 -a -s
+}
+# copy -- a file to the device and back, not at its start
+copy()
+{
+	head -c 3000001 /dev/urandom >/run/file || return
+	"$fabtests"/common/pair ./fi_pmem_target "$LAB_PMEM" -- sh -c '
+		cp=./fi_pmem_cp
+		$cp -v /run/file "$LAB_ADDR:1M" && $cp "$LAB_ADDR:1M+3000001" /run/back && cmp /run/file /run/back
+		status=$?
+		kill $(pidof fi_pmem_target)
+		exit $status' >/run/copy 2>&1
+	set -- $?
+	cat /run/copy
+	grep "core provider: verbs" /run/copy && return $1
+}
+# calls -- durable ones, short and long, before all else; no connection may get lost meanwhile
+calls()
+{
+	local server failed=""
+
+	./fi_pmem_rpc -M "$LAB_PMEM" --clients 8 >/run/calls.server 2>&1 &
+	server=$!
+	until grep -q "waiting on port" /run/calls.server; do
+		kill -0 $server || return
+		sleep 0.1
+	done
+	./fi_pmem_rpc -n 100 "$LAB_ADDR" >/run/calls && ./fi_pmem_rpc -n 20 -S 20000 "$LAB_ADDR" >>/run/calls ||
+		failed=yes
+	cat /run/calls.server /run/calls
+	[ "$(grep -c "each executed once; 0 times connected again" /run/calls)" = 2 ] || failed=yes
+	kill $server && wait $server && [ -z "$failed" ]
+}
+rdm()
+{
+	FI_PMEMVERBS_COMMIT=$1 functional fi_pmem_rdm_functional "$2"
+}
+# What it says of this machine, and a target at work that is asked over verbs.
+info()
+{
+	local pids ask=(./fi_pmem_info --connect "$LAB_ADDR:9229")
+
+	./fi_pmem_info >/run/info && cat /run/info &&
+		grep -q "verbs rxe0: software RDMA" /run/info && grep -q "$1: " /run/info || return
+	FI_PMEMVERBS_ANSWER=on ./fi_pmem_lat -d rxe0 -M "$LAB_PMEM" -B 9229 >/run/info.server 2>&1 &
+	pids=($!)
+	until grep -q "waiting on port" /run/info.server; do
+		kill -0 "${pids[0]}" || return
+		sleep 0.1
+	done
+	./fi_pmem_lat -d rxe0 -o commit -I 100000000 -P 9229 "$LAB_ADDR" >/run/info.client 2>&1 &
+	pids+=($!)
+	until "${ask[@]}" >/run/info && grep -E "requests_served +[1-9]" /run/info; do
+		kill -0 "${pids[@]}" || return
+	done
+	cat /run/info
+	grep -q "over verbs" /run/info || return
+	kill "${pids[1]}"
+	! wait "${pids[@]}"
+}
+# stress SEED [OPTION]... -- random operations; no atomics where some messages find no receive
+stress()
+{
+	FI_PMEMVERBS_CORE=verbs ./fi_pmem_stress -M "$LAB_PMEM" -s "$LAB_ADDR" -I 100 --seed "$@"
+}
+# by_fio [OPTION]... -- writes of fio, each durable when it completes or by a sync, which it verifies
+by_fio()
+{
+	local options=(--ioengine="external:$PWD/.libs/libfabric-pmem.so" --size=2M --domain=rxe0)
+
+	FI_PMEMVERBS_CORE=verbs "$fabtests"/common/pair fio --name=target "${options[@]}" --filename="$LAB_PMEM" -- \
+		fio --name=client "${options[@]}" --servername="$LAB_ADDR" --rw=randwrite --bs=4k --iodepth=8 \
+		--verify=crc32c "$@" >/run/fio 2>&1
+	set -- $?
+	cat /run/fio
+	[ $1 = 0 ] && grep -qE "issued rwts: total=([1-9][0-9]{2}),\1," /run/fio && echo "ok by_fio"
+}
+# few_locked -- less may be locked than is registered, by who has no right to lock more
+few_locked()
+{
+	(ulimit -l 64 && FI_LOG_LEVEL=warn "$fabtests"/common/pair \
+		setpriv --bounding-set -ipc_lock --inh-caps -ipc_lock ./fi_pmem_lat -d rxe0 -M "$LAB_PMEM" -B 9231 -- \
+		./fi_pmem_lat -d rxe0 -P 9231 "$LAB_ADDR") >/run/locked 2>&1
+	set -- $?
+	cat /run/locked
+	[ $1 = 1 ] && grep -q "RLIMIT_MEMLOCK is 64 KiB" /run/locked
+}
+pingpong()
+{
+	FI_PROVIDER=pmemverbs "$fabtests"/common/pair --port 47592 fi_pingpong "$@" -d rxe0 -c -- \
+		fi_pingpong "$@" -d rxe0 -c "$LAB_ADDR"
+}

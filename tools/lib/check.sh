@@ -1,0 +1,29 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: BSD-2-Clause
+# check.sh -- unit tests in a build folder
+
+# What check runs the tests by.
+check_as=()
+
+# check BUILD [VARIABLE=VALUE]... -- its unit tests.  They wait more than they compute: most of
+# a test's time is libfabric's start.
+check()
+{
+	local tree=$work/$1 status=0
+
+	shift
+	rm -f "$tree"/test_*.log
+	# Criterion's libgit2 reads all certificates, in each case's process.
+	make -j"$(nproc)" -C "$tree" check "$@" TESTS= &&
+		(become_without /etc/ssl/certs/ca-certificates.crt "${check_as[@]}" make -j$((3 * $(nproc))) -C "$tree" check "$@") || {
+		status=1
+		# Indented, as below: these lines are not to be counted again.
+		sed 's/^/    /' "$tree/test-suite.log"
+	}
+	# Criterion does not mind how a test's process ends.
+	if grep -A9 -e 'Sanitizer: ' -e 'runtime error: ' "$tree"/test_*.log >"$tree/reports"; then
+		status=1
+		sed 's/^/    /' "$tree/reports"
+	fi
+	return $status
+}

@@ -1,0 +1,39 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: BSD-2-Clause
+# functional.sh -- the functional programs over tcp
+
+# Cases with targets of their own: what the others' memory is, and who serves them, is no matter.
+served='^(agent_|hostile_|stranger_|declared_|undeclared_|idle_|many_scattered|many_overlapping|fenced_pairs)'
+
+# Cases about calls and queues, of which it is no matter who makes data durable.
+calls='^(getinfo|format_|selective|unselective|several_iovs|wait_|cq_signal|counter|separate_queues|shared_|cancel|'
+calls+='private_data|many_connections|wrong_key|plain_key|unknown_attributes|deregistered|not_writable|unreadable)'
+
+# cases_but REGEX -- the other cases, as an option's value
+cases_but()
+{
+	"$bin/fi_pmem_functional" -o list | grep -vE "$1" | paste -sd ,
+}
+
+# functional BUILD DOMAIN CASES TARGET-OPTION... -- the functional program over tcp; CASES "" are all
+functional()
+{
+	local build=$1 domain=$2 cases=$3
+
+	shift 3
+	use_build "$build"
+	FI_PMEMVERBS_CORE=tcp FI_PMEMVERBS_DOMAIN=$domain pair \
+		"$bin/fi_pmem_functional" -B "${port:-9228}" ${host:+-s "$host"} "$@" -- \
+		"$bin/fi_pmem_functional" -P "${port:-9228}" ${cases:+-o "$cases"} "${host:-127.0.0.1}"
+}
+
+# functional_with DOMAIN TARGET-OPTION... -- the functional program for FI_EP_RDM
+functional_with()
+{
+	local domain=$1
+
+	shift
+	FI_PMEMVERBS_CORE=tcp FI_PMEMVERBS_DOMAIN=$domain pair \
+		"$bin/fi_pmem_rdm_functional" -B "${port:-9228}" ${host:+-s "$host"} "$@" -- \
+		"$bin/fi_pmem_rdm_functional" -P "${port:-9228}" "${host:-127.0.0.1}"
+}

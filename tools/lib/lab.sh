@@ -1,0 +1,23 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: BSD-2-Clause
+# lab.sh -- steps in the lab: an emulated machine
+
+lab=("$top/fabtests/lab/lab")
+# Scripts that run in a guest.
+guest=$top/fabtests/lab/guest
+
+# in_lab LAB-OPTION... -- COMMAND: again if the emulator itself has crashed
+# (137) or could not start (125); COMMAND uses neither
+in_lab()
+{
+	local try status
+
+	use_build plain
+	for try in 1 2 3; do
+		"${lab[@]}" --share "$log" "$@"
+		status=$?
+		[ $status = 137 ] || [ $status = 125 ] || break
+		echo "the lab broke down, try $try"
+	done
+	return $status
+}

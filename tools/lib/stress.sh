@@ -1,0 +1,16 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: BSD-2-Clause
+# stress.sh -- random operations over tcp
+
+# stress SEED [ARG]... -- over tcp; or as long as STRESS_MINUTES says, with a new seed
+stress()
+{
+	local -a limit=(--seed "$1")
+
+	[ -z "${STRESS_MINUTES-}" ] || limit=(--seconds $((60 * STRESS_MINUTES)))
+	FI_PMEMVERBS_CORE=tcp "$bin/fi_pmem_stress" "${limit[@]}" "${@:2}" || {
+		echo "not ok stress ${*:2}"
+		return 1
+	}
+	echo "ok stress ${*:2}"
+}
