@@ -65,7 +65,7 @@ docs_lasting()
 	eval "exec env $1" >"$work/docs.lasting" 2>&1 &
 	docs_lasts=$!
 	until grep -qs 'waiting on port' "$work/docs.lasting"; do
-		kill -0 $docs_lasts 2>/dev/null || { cat "$work/docs.lasting"; return 1; }
+		kill -0 "$docs_lasts" 2>/dev/null || { cat "$work/docs.lasting"; return 1; }
 		sleep 0.05
 	done
 }

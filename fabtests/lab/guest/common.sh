@@ -36,7 +36,7 @@ copy()
 		exit $status' >/run/copy 2>&1
 	set -- $?
 	cat /run/copy
-	grep "core provider: verbs" /run/copy && return $1
+	grep "core provider: verbs" /run/copy && return "$1"
 }
 # calls -- durable ones, short and long, before all else; no connection may get lost meanwhile
 calls()
@@ -97,7 +97,7 @@ by_fio()
 		--verify=crc32c "$@" >/run/fio 2>&1
 	set -- $?
 	cat /run/fio
-	[ $1 = 0 ] && grep -qE "issued rwts: total=([1-9][0-9]{2}),\1," /run/fio && echo "ok by_fio"
+	[ "$1" = 0 ] && grep -qE "issued rwts: total=([1-9][0-9]{2}),\1," /run/fio && echo "ok by_fio"
 }
 # few_locked -- less may be locked than is registered, by who has no right to lock more
 few_locked()
@@ -107,7 +107,7 @@ few_locked()
 		./fi_pmem_lat -d rxe0 -P 9231 "$LAB_ADDR") >/run/locked 2>&1
 	set -- $?
 	cat /run/locked
-	[ $1 = 1 ] && grep -q "RLIMIT_MEMLOCK is 64 KiB" /run/locked
+	[ "$1" = 1 ] && grep -q "RLIMIT_MEMLOCK is 64 KiB" /run/locked
 }
 pingpong()
 {
