@@ -1,6 +1,8 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: BSD-2-Clause
 # check.sh -- unit tests in a build folder
+#
+# shellcheck disable=SC2034,SC2154 # step.sh has been sourced before, and steps use what is set here
 
 # What check runs the tests by.
 check_as=()

@@ -5,6 +5,8 @@
 # Sourced by steps.  Commands are the indented lines of Markdown, and the lines in .EX or .nf of EXAMPLES on manual pages.  They run
 # over tcp, with a file for /dev/dax0.0 and this machine for target.example.  Blocks that begin with "```sh lab", lines
 # of lab/lab, and programs that need RDMA are collected for a guest.  C is in blocks that begin with "```c".
+#
+# shellcheck disable=SC2034,SC2154 # step.sh has been sourced before, and steps use what is set here
 
 # docs_commands FILE -- one a line, without what explains them
 docs_commands()
@@ -227,12 +229,14 @@ docs_names()
 		cat /usr/include/librpma.h "$top"/prov/pmemverbs/*/*.[ch] "$top"/configure.ac
 		fi_info -e
 	} >"$work/docs.known" 2>/dev/null
+	# shellcheck disable=SC2013 # names have no blanks
 	for name in $(sed 's/\\-/-/g' "${texts[@]}" | grep -ohE '\b(FI_[A-Z][A-Z0-9_]*[A-Z0-9]|rpma_[a-z_0-9]+|RPMA_[A-Z_]+)\b' | sort -u); do
 		grep -qwF -- "$name" "$work/docs.known" && continue
 		[ "$name" = FI_PMEMVERBS_NAME ] && continue # stands for any
 		[[ $name = rpma_* || $name = RPMA_* ]] && [ ! -e /usr/include/librpma.h ] && continue
 		echo "not ok the documentation names $name, which nobody knows" && status=1
 	done
+	# shellcheck disable=SC2013 # names have no blanks
 	for name in $(sed -E 's/\\-/-/g; s/^\.(BR|RB) ([a-z_]+) \(/\2(/' "${texts[@]}" | grep -ohE '\bf?i?_?pmem[a-z_]*\([17]\)' | sort -u); do
 		file=$top/man/${name/(/.}
 		[ -e "${file%)}" ] || { echo "not ok there is no page $name" && status=1; }
@@ -264,11 +268,12 @@ docs_pages()
 	for page in "$top"/man/*.[17]; do
 		[ -z "$(man --warnings -l -P cat "$page" 2>&1 >/dev/null)" ] && continue
 		echo "not ok groff warns of $page" && status=1
-		man --warnings -l -P cat "$page" 2>&1 >/dev/null
+		man --warnings -l -P cat "$page" >/dev/null
 	done
 	# shellcheck disable=SC2046 # words
 	"$top/tools/check-messages" "$top/man/fi_pmemverbs_troubleshooting.7" "$top/util/connection/explain.c" \
 		$(find "$top/prov/pmemverbs" -name test -prune -o -name '*.[ch]' -print) || status=1
+	# shellcheck disable=SC2013 # names have no blanks
 	for name in $(sed -n "s/.*complete -F _pmemverbs //p" "$work/plain/util/completion.bash"); do
 		name=$work/plain/$name
 		page=$top/man/${name##*/}.1

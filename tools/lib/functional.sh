@@ -1,6 +1,8 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: BSD-2-Clause
 # functional.sh -- the functional programs over tcp
+#
+# shellcheck disable=SC2034,SC2154 # step.sh has been sourced before, and steps use what is set here
 
 # Cases with targets of their own: what the others' memory is, and who serves them, is no matter.
 served='^(agent_|hostile_|stranger_|declared_|undeclared_|idle_|many_scattered|many_overlapping|fenced_pairs)'

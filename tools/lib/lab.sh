@@ -1,6 +1,8 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: BSD-2-Clause
 # lab.sh -- steps in the lab: an emulated machine
+#
+# shellcheck disable=SC2034,SC2154 # step.sh has been sourced before, and steps use what is set here
 
 lab=("$top/fabtests/lab/lab")
 # Scripts that run in a guest.

@@ -1,6 +1,8 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: BSD-2-Clause
 # stress.sh -- random operations over tcp
+#
+# shellcheck disable=SC2034,SC2154 # step.sh has been sourced before, and steps use what is set here
 
 # stress SEED [ARG]... -- over tcp; or as long as STRESS_MINUTES says, with a new seed
 stress()
