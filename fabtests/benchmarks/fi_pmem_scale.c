@@ -11,7 +11,7 @@
  * they need, and what grows from there on leaks.
  *
  * The initiator commands over a control connection; the target does everything
- * else in one thread that sleeps while nothing happens.
+ * else in one thread that sleeps while nothing happens (scale_target.c).
  */
 #include <dirent.h>
 #include <errno.h>
@@ -24,14 +24,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../common/common.h"
-#include "../common/control.h"
-#include "../common/memory.h"
+#include "scale.h"
 #include "../common/stats.h"
 
-#define AREA_SIZE ((size_t) 1 << 20)
-#define CQ_ROOM 4096 /* for a receive of each endpoint, whether or not it is posted */
-#define GROWTH 4     /* of the number of connections, from one row to the next */
+#define GROWTH 4 /* of the number of connections, from one row to the next */
 
 static const struct program program = {
 	.name = "fi_pmem_scale",
@@ -44,363 +40,6 @@ static const struct program program = {
 enum { OP_LATENCY, OP_CHURN };
 
 static const char *const operations[] = {"latency", "churn", NULL};
-
-enum {
-	ASK_OPEN,   /* -> port of the provider's */
-	ASK_REGION, /* -> address, key */
-	ASK_CHECK,  /* offset, length, seed -> bytes that are right */
-	ASK_USAGE,  /* connections there shall be -> struct usage */
-	ASK_BYE,
-};
-
-/* ---- both sides ---- */
-
-struct usage {
-	uint64_t connections;
-	uint64_t heap; /* bytes in use */
-	uint64_t resident;
-	uint64_t mapped;
-	uint64_t fds;
-	uint64_t threads;
-};
-
-static uint64_t count_entries(const char *path)
-{
-	DIR *dir = opendir(path);
-	uint64_t count = 0;
-
-	if (!dir)
-		return 0;
-	while (readdir(dir))
-		count++;
-	closedir(dir);
-	return count;
-}
-
-static void get_usage(struct usage *usage, size_t connections)
-{
-	struct mallinfo2 heap = mallinfo2();
-	unsigned long long mapped = 0, resident = 0;
-	FILE *file = fopen("/proc/self/statm", "r");
-
-	if (file && fscanf(file, "%llu %llu", &mapped, &resident) != 2)
-		mapped = resident = 0;
-	if (file)
-		fclose(file);
-	*usage = (struct usage){
-		.connections = connections,
-		.heap = heap.uordblks + heap.hblkhd,
-		.resident = resident * (uint64_t) sysconf(_SC_PAGESIZE),
-		.mapped = mapped * (uint64_t) sysconf(_SC_PAGESIZE),
-		.fds = count_entries("/proc/self/fd"),
-		.threads = count_entries("/proc/self/task"),
-	};
-}
-
-static struct node_attr node_attr_of(const struct options *opts, const char *port)
-{
-	return (struct node_attr){
-		.caps = FI_MSG | FI_RMA | (is_core(opts) ? 0 : FI_RMA_PMEM),
-		.threading = FI_THREAD_SAFE,
-		.port = port,
-	};
-}
-
-/* An end of all connections: they share a completion queue. */
-struct hub {
-	const struct options *opts;
-	struct node node;
-	struct fid_cq *cq;
-	struct conn **conns;
-	size_t count;
-	size_t room;
-	struct memory memory;
-	struct region region;
-	int control;
-};
-
-static int open_cq(struct hub *hub, const struct fi_info *info, enum fi_wait_obj wait)
-{
-	struct conn_attr attr = {.format = FI_CQ_FORMAT_CONTEXT, .wait = wait};
-	int ret = cq_create(&hub->node, &attr, info->tx_attr->size + CQ_ROOM, &hub->cq);
-
-	return ret ? report("fi_cq_open", ret) : 0;
-}
-
-/* add_conn -- an endpoint that is not connected yet; NULL: that has been reported */
-static struct conn *add_conn(struct hub *hub, struct fi_info *info)
-{
-	struct conn_attr attr = {.cq = hub->cq, .selective = true};
-	struct conn *conn = calloc(1, sizeof(*conn));
-
-	if (hub->count == hub->room) {
-		size_t room = hub->room ? 2 * hub->room : 64;
-		struct conn **conns = realloc(hub->conns, room * sizeof(*conns));
-
-		if (!conns) {
-			free(conn);
-			return NULL;
-		}
-		hub->conns = conns;
-		hub->room = room;
-	}
-	/* verbs takes room for all that could be received from the queue. */
-	info->rx_attr->size = 1;
-	if (!conn || conn_create(conn, &hub->node, info, &attr)) {
-		free(conn);
-		return NULL;
-	}
-	hub->conns[hub->count++] = conn;
-	return conn;
-}
-
-/* reap -- nothing is awaited: what the ends of connections leave in the queue is no news */
-static int reap(struct hub *hub)
-{
-	struct fi_cq_err_entry error;
-	struct fi_cq_entry entry;
-	ssize_t ret;
-
-	if (!hub->cq)
-		return 0;
-	while ((ret = fi_cq_read(hub->cq, &entry, 1)) != -FI_EAGAIN) {
-		if (ret == -FI_EAVAIL)
-			cq_error(hub->cq, &error);
-		else if (ret < 0)
-			return report("fi_cq_read", ret);
-	}
-	return 0;
-}
-
-static void remove_conn(struct hub *hub, size_t i)
-{
-	conn_close(hub->conns[i]);
-	free(hub->conns[i]);
-	hub->conns[i] = hub->conns[--hub->count];
-}
-
-static void close_hub(struct hub *hub)
-{
-	while (hub->count)
-		remove_conn(hub, hub->count - 1);
-	region_close(&hub->region);
-	if (hub->cq)
-		close_fid(&hub->cq->fid, "the completion queue");
-	node_close(&hub->node);
-	memory_unmap(&hub->memory);
-	free(hub->conns);
-}
-
-/* ---- the target ---- */
-
-/* open_shared -- what needs the domain, which comes with the first request */
-static int open_shared(struct hub *hub, const struct fi_info *info)
-{
-	int ret;
-
-	if (hub->cq)
-		return 0;
-	if (memory_map(&hub->memory, hub->opts->memory, AREA_SIZE))
-		return -FI_ENOMEM;
-	ret = open_cq(hub, info, FI_WAIT_FD);
-	return ret ? ret
-		   : region_register(&hub->node, &hub->region, hub->memory.base, AREA_SIZE,
-				     FI_REMOTE_WRITE | FI_REMOTE_READ,
-				     is_core(hub->opts) ? 0 : FI_RMA_PMEM);
-}
-
-static int accept_conn(struct hub *hub, struct fi_info *info)
-{
-	struct conn *conn;
-	int ret;
-
-	ret = node_domain(&hub->node, info);
-	if (!ret)
-		ret = open_shared(hub, info);
-	if (ret)
-		return ret;
-	conn = add_conn(hub, info);
-	if (!conn)
-		return -FI_ENOMEM;
-	ret = fi_accept(conn->ep, NULL, 0);
-	return ret ? report("fi_accept", ret) : 0;
-}
-
-static void end_conn(struct hub *hub, const struct fid *fid)
-{
-	for (size_t i = 0; i < hub->count; i++) {
-		if (&hub->conns[i]->ep->fid == fid) {
-			remove_conn(hub, i);
-			return;
-		}
-	}
-}
-
-/* take_events -- all that there are */
-static int take_events(struct hub *hub)
-{
-	struct cm_event event;
-	int ret;
-
-	while ((ret = node_event(&hub->node, &event, 0)) > 0) {
-		if (event.err)
-			return explain_call(NULL, "connection event", -event.err);
-		if (event.event == FI_SHUTDOWN)
-			end_conn(hub, event.entry.fid);
-		if (event.event != FI_CONNREQ)
-			continue;
-		ret = accept_conn(hub, event.entry.info);
-		if (ret) {
-			node_reject(&hub->node, event.entry.info, NULL);
-			return ret;
-		}
-		fi_freeinfo(event.entry.info);
-	}
-	return ret;
-}
-
-/* await_count -- the initiator may be ahead of this process's events */
-static int await_count(struct hub *hub, size_t count)
-{
-	uint64_t deadline = deadline_in(hub->opts->timeout);
-	const struct timespec pause = {.tv_nsec = 100000};
-	int ret = 0;
-
-	while (!ret && hub->count != count) {
-		if (now_ns() > deadline) {
-			fprintf(stderr, "%zu connections are open instead of %zu\n", hub->count,
-				count);
-			return -FI_ETIMEDOUT;
-		}
-		nanosleep(&pause, NULL);
-		ret = take_events(hub);
-		if (!ret)
-			ret = reap(hub);
-	}
-	return ret;
-}
-
-static int check(struct hub *hub, struct control_msg *msg)
-{
-	uint64_t offset = msg->arg[0], len = msg->arg[1];
-
-	if (!hub->region.mr || offset > AREA_SIZE || len > AREA_SIZE - offset)
-		return -FI_EINVAL;
-	msg->arg[0] = pattern_check((char *) hub->memory.base + offset, len, msg->arg[2], offset);
-	return 0;
-}
-
-static int execute(struct hub *hub, struct control_msg *msg, struct usage *usage)
-{
-	int ret;
-
-	msg->len = 0;
-	switch (msg->command) {
-	case ASK_OPEN:
-		msg->arg[0] = node_port(&hub->node);
-		return 0;
-	case ASK_REGION:
-		msg->arg[0] = hub->region.addr;
-		msg->arg[1] = hub->region.key;
-		return hub->region.mr ? 0 : -FI_EINVAL;
-	case ASK_CHECK:
-		return check(hub, msg);
-	case ASK_USAGE:
-		ret = await_count(hub, msg->arg[0]);
-		get_usage(usage, hub->count);
-		msg->len = sizeof(*usage);
-		return ret;
-	case ASK_BYE:
-		return 0;
-	default:
-		return -FI_ENOSYS;
-	}
-}
-
-static int serve_command(struct hub *hub, bool *bye)
-{
-	struct control_msg msg;
-	struct usage usage;
-
-	if (control_receive(hub->control, &msg, NULL, 0, hub->opts->timeout)) {
-		fprintf(stderr, "the client has gone\n");
-		return -FI_ECONNRESET;
-	}
-	*bye = msg.command == ASK_BYE;
-	msg.status = execute(hub, &msg, &usage);
-	return control_send(hub->control, &msg, &usage) ? -FI_ECONNRESET : 0;
-}
-
-static int wait_fd(struct fid *fid, int *fd)
-{
-	int ret = fi_control(fid, FI_GETWAIT, fd);
-
-	return ret ? report("fi_control of FI_GETWAIT", ret) : 0;
-}
-
-/*
- * sleep_until_needed -- a message of the initiator's, a connection event, or, with
- * providers whose data move in calls only, data
- */
-static int sleep_until_needed(struct hub *hub, bool *command)
-{
-	struct pollfd pfds[3] = {
-		{.fd = hub->control, .events = POLLIN}, {.events = POLLIN}, {.events = POLLIN}};
-	bool calls = hub->cq && !node_is_passive(&hub->node);
-	struct fid *fids[] = {&hub->node.eq->fid, calls ? &hub->cq->fid : NULL};
-	int ret;
-
-	ret = wait_fd(fids[0], &pfds[1].fd);
-	if (!ret && calls)
-		ret = wait_fd(fids[1], &pfds[2].fd);
-	if (ret)
-		return ret;
-	ret = fi_trywait(hub->node.fabric, fids, calls ? 2 : 1);
-	if (ret && ret != -FI_EAGAIN)
-		return report("fi_trywait", ret);
-	if (poll(pfds, calls ? 3 : 2, ret ? 0 : 100) < 0 && errno != EINTR)
-		return report("poll", -errno);
-	*command = pfds[0].revents;
-	return 0;
-}
-
-static int serve(struct hub *hub)
-{
-	bool bye = false, command = false;
-	int ret = 0;
-
-	while (!ret && !bye) {
-		ret = take_events(hub);
-		if (!ret)
-			ret = reap(hub);
-		if (!ret)
-			ret = sleep_until_needed(hub, &command);
-		if (!ret && command)
-			ret = serve_command(hub, &bye);
-	}
-	return ret;
-}
-
-static int server(const struct options *opts)
-{
-	struct hub hub = {.opts = opts};
-	struct node_attr attr = node_attr_of(opts, "0");
-	int ret;
-
-	if (!provider_is_there(NULL, opts->provider))
-		return -FI_ENODATA;
-	hub.control = control_accept(opts->src_addr, opts->src_port);
-	if (hub.control < 0)
-		return -FI_EOTHER;
-	ret = fabric_listen(&hub.node, opts, &attr);
-	if (!ret)
-		ret = serve(&hub);
-	close_hub(&hub);
-	close(hub.control);
-	return ret;
-}
-
-/* ---- the initiator ---- */
 
 struct client {
 	struct hub hub;
@@ -424,7 +63,7 @@ static int add_connection(struct client *client)
 {
 	struct hub *hub = &client->hub;
 	struct control_msg msg = {.command = ASK_REGION};
-	struct conn *conn = add_conn(hub, hub->node.info);
+	struct conn *conn = hub_add(hub, hub->node.info);
 	int ret;
 
 	if (!conn)
@@ -461,7 +100,7 @@ static int write_one(struct client *client, struct conn *conn, size_t offset, si
 
 	/* Until what the provider has under way has made room. */
 	while ((ret = fi_writemsg(conn->ep, &msg, flags)) == -FI_EAGAIN && now_ns() < deadline) {
-		ret = reap(hub);
+		ret = hub_reap(hub);
 		if (ret)
 			return (int) ret;
 	}
@@ -513,7 +152,7 @@ static int get_both(struct client *client, struct both *both)
 
 	*both = (struct both){0};
 	ret = ask(client, &msg, &both->target, sizeof(both->target));
-	get_usage(&both->initiator, client->hub.count);
+	hub_get_usage(&both->initiator, client->hub.count);
 	return ret;
 }
 
@@ -650,7 +289,7 @@ static int run_round(struct client *client, unsigned long first, unsigned long c
 	while (hub->count) {
 		if (!ret)
 			fi_shutdown(hub->conns[hub->count - 1]->ep, 0);
-		remove_conn(hub, hub->count - 1);
+		hub_remove(hub, hub->count - 1);
 	}
 	return ret;
 }
@@ -745,7 +384,7 @@ static int open_client(struct client *client)
 	struct hub *hub = &client->hub;
 	struct control_msg msg = {.command = ASK_OPEN};
 	char port[8];
-	struct node_attr attr = node_attr_of(hub->opts, port);
+	struct node_attr attr = hub_node_attr(hub->opts, port);
 	int ret = ask(client, &msg, NULL, 0);
 
 	if (ret)
@@ -753,7 +392,7 @@ static int open_client(struct client *client)
 	snprintf(port, sizeof(port), "%u", (unsigned) (uint16_t) msg.arg[0]);
 	ret = fabric_open(&hub->node, hub->opts, &attr);
 	if (!ret)
-		ret = open_cq(hub, hub->node.info, FI_WAIT_NONE);
+		ret = hub_open_cq(hub, hub->node.info, FI_WAIT_NONE);
 	if (!ret && memory_map(&hub->memory, NULL, AREA_SIZE))
 		ret = -FI_ENOMEM;
 	return ret ? ret
@@ -775,7 +414,7 @@ static int run_client(const struct options *opts, int op)
 		ret = op == OP_CHURN ? run_churn(&client) : run_latency(&client);
 	if (!ret)
 		ret = ask(&client, &bye, NULL, 0);
-	close_hub(&client.hub);
+	hub_close(&client.hub);
 	close(client.hub.control);
 	return ret;
 }
@@ -812,6 +451,6 @@ int main(int argc, char **argv)
 		return EXIT_USAGE;
 	}
 	allow_descriptors();
-	return (opts.dst_addr ? run_client(&opts, op) : server(&opts)) ? EXIT_FAILURE
-								       : EXIT_SUCCESS;
+	return (opts.dst_addr ? run_client(&opts, op) : scale_server(&opts)) ? EXIT_FAILURE
+									     : EXIT_SUCCESS;
 }

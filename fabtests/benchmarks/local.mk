@@ -16,7 +16,8 @@ fi_pmem_lat_CFLAGS = $(AM_CFLAGS) -pthread
 fi_pmem_lat_LDADD = libconnection.la $(LIBFABRIC_LIBS)
 
 bin_PROGRAMS += fi_pmem_scale
-fi_pmem_scale_SOURCES = %D%/fi_pmem_scale.c $(fabric_sources) $(control_sources)
+fi_pmem_scale_SOURCES = %D%/fi_pmem_scale.c $(fabric_sources) $(control_sources) \
+	%D%/scale.h %D%/scale_hub.c %D%/scale_target.c
 fi_pmem_scale_LDADD = libconnection.la $(LIBFABRIC_LIBS)
 
 bin_PROGRAMS += pmem_verbs_lat

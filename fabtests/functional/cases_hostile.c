@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cases_hostile.c -- a peer that writes to the agent's mailbox what no pmemverbs
- * would: see raw_peer.h
- *
- * Meanwhile another connection to the same target
- * goes on committing.  Whatever happens on the one, the other does not notice, no
- * memory changes that was not offered for writing, and the target lives.
+ * cases_hostile.c -- a peer that writes to the agent's mailbox what no pmemverbs would; hostile.h
+ * is the scene
  */
 #include <dirent.h>
 #include <endian.h>
@@ -14,142 +10,8 @@
 #include <string.h>
 
 #include "memory/key.h"
-#include "raw_peer.h"
+#include "hostile.h"
 #include "../common/stats.h"
-
-/* ---- the well-behaved connection ---- */
-
-struct steady {
-	pthread_t thread;
-	struct link *link;
-	struct remote *remote;
-	atomic_bool stop;
-	atomic_uint commits;
-	atomic_int ret;
-};
-
-static void *commit_on(void *arg)
-{
-	struct steady *steady = arg;
-	uint64_t fence = steady->link->fx->caps & FI_FENCE;
-	size_t len;
-	unsigned int i;
-
-	for (i = 0; !steady->stop && !steady->ret; i++) {
-		len = i % 16 ? 1 + i % 250 : 5000;
-		steady->ret = plain_at(steady->link, PLAIN_WRITE, steady->remote,
-				       32768 + i * 64 % 16384, len, NULL) ||
-			      commit(steady->link, steady->remote, i * 64 % 16384, len,
-				     i % 2 ? fence : 0);
-		steady->commits++;
-		/* so that it does not use up what it may post in all */
-		pause_ms(2);
-	}
-	return NULL;
-}
-
-/* ---- the scene ---- */
-
-struct scene {
-	struct fx *fx;
-	struct raw raw;
-	struct steady steady;
-	struct remote *open;     /* persistent: may be written */
-	struct remote *readonly; /* persistent, not for writing */
-	struct remote *secret;   /* registered for other purposes */
-};
-
-static struct pmv_range range_of(const struct remote *remote, uint64_t offset, uint64_t len)
-{
-	return (struct pmv_range){remote->addr + offset, len, (uint32_t) pmv_key_core(remote->key)};
-}
-
-/* flush_works -- an ordinary message is served: the agent has lost nothing of its senses */
-static int flush_works(struct scene *scene, const char *after)
-{
-	struct pmv_message message = {.count = 1, .ranges = {range_of(scene->open, 0, 4096)}};
-
-	return raw_send(&scene->raw, &message) ||
-			       raw_answers(&scene->raw, after, scene->raw.sent, PMV_FAULT_NONE)
-		       ? -1
-		       : 0;
-}
-
-static int open_scene(struct fx *fx, struct scene *scene)
-{
-	struct steady *steady = &scene->steady;
-	struct link *link = served_link(fx, NULL);
-
-	memset(scene, 0, sizeof(*scene));
-	scene->fx = fx;
-	steady->link = link;
-	steady->remote = link ? served_region(link, 65536) : NULL;
-	scene->open = steady->remote ? served_region(link, 65536) : NULL;
-	scene->readonly = scene->open
-				  ? fx_remote(fx, link->target, 65536, FI_REMOTE_READ, FI_RMA_PMEM)
-				  : NULL;
-	scene->secret =
-		scene->readonly ? fx_remote(fx, link->target, 65536, FI_REMOTE_READ, 0) : NULL;
-	if (!scene->secret || raw_open(fx, &scene->raw, link))
-		return -1;
-	if (pthread_create(&steady->thread, NULL, commit_on, steady)) {
-		steady->stop = true;
-		return failed(fx, "no thread");
-	}
-	return 0;
-}
-
-/* nothing_happened -- to all that the hostile peer has no business with */
-static int nothing_happened(struct scene *scene)
-{
-	return remote_same(scene->fx, scene->open) || remote_same(scene->fx, scene->readonly) ||
-			       remote_same(scene->fx, scene->secret)
-		       ? -1
-		       : 0;
-}
-
-/* close_scene -- ret: what came of the hostile peer's part */
-static int close_scene(struct scene *scene, int ret)
-{
-	struct steady *steady = &scene->steady;
-	struct fx *fx = scene->fx;
-	unsigned int before;
-
-	if (!scene->raw.fx)
-		return -1;
-	raw_close(&scene->raw);
-	if (!steady->thread)
-		return -1;
-	/* it goes on without the other one, which the first of these may have begun with */
-	before = steady->commits;
-	while (steady->commits < before + 2 && !steady->ret && !is_late(fx))
-		pause_ms(1);
-	steady->stop = true;
-	pthread_join(steady->thread, NULL);
-	if (ret || steady->ret)
-		return -1;
-	return expect(fx, steady->commits >= before + 2,
-		      "the other connection makes no progress") ||
-			       remote_same(fx, steady->remote) || nothing_happened(scene) ||
-			       linger(steady->link, 20)
-		       ? -1
-		       : 0;
-}
-
-/* ---- what it does ---- */
-
-typedef int (*mischief_fn)(struct scene *scene);
-
-static int hostile(struct fx *fx, mischief_fn mischief)
-{
-	static struct scene scene;
-	int ret = open_scene(fx, &scene);
-
-	if (!ret)
-		ret = raw_greet(&scene.raw) || flush_works(&scene, "the first message") ||
-		      mischief(&scene);
-	return close_scene(&scene, ret);
-}
 
 /* Anything anywhere in the block, also in parts of slots */
 static int write_noise(struct scene *scene)
@@ -167,7 +29,8 @@ static int write_noise(struct scene *scene)
 		if (raw_write(raw, at, len) || (i % 50 == 0 && raw_settle(raw)))
 			return -1;
 	}
-	return raw_settle(raw) || raw_stays_silent(raw, "noise") || flush_works(scene, "noise");
+	return raw_settle(raw) || raw_stays_silent(raw, "noise") ||
+	       scene_flush_works(scene, "noise");
 }
 
 /* Noise with the number that is expected, so that only the check is wrong */
@@ -188,7 +51,8 @@ static int write_numbered_noise(struct scene *scene)
 		if (raw_put(raw, raw->sent + 1, bytes, sizeof(bytes)))
 			return -1;
 	}
-	return raw_stays_silent(raw, "noise with a number") || flush_works(scene, "numbered noise");
+	return raw_stays_silent(raw, "noise with a number") ||
+	       scene_flush_works(scene, "numbered noise");
 }
 
 static int noise(struct scene *scene)
@@ -201,14 +65,7 @@ static int hostile_noise(struct fx *fx)
 	return hostile(fx, noise);
 }
 
-/* One value in a message that is right otherwise: 56 bytes with one range */
-struct edit {
-	const char *what;
-	size_t at;
-	size_t size;
-	uint64_t value;
-};
-
+/* In a message of 56 bytes with one range */
 static const struct edit edits[] = {
 	{"no range, but the bytes of one", 26, 1, 0},
 	{"2 ranges, and the bytes of one", 26, 1, 2},
@@ -235,32 +92,13 @@ static const struct edit edits[] = {
 	{"length 65535", 24, 2, 65535},
 };
 
-static int reopen(struct scene *scene)
-{
-	raw_close(&scene->raw);
-	return raw_open(scene->fx, &scene->raw, scene->steady.link);
-}
-
-/* is_ended -- the connection, by the target, once that has answered; then another one */
-static int is_ended(struct scene *scene, const char *what)
-{
-	struct raw *raw = &scene->raw;
-	struct pmv_ack ack;
-
-	if (expect(scene->fx, raw_is_ended(raw), "%s: the connection goes on", what))
-		return -1;
-	if (expect(scene->fx, !raw_take_ack(raw, 0, &ack), "%s: more is served", what))
-		return -1;
-	return reopen(scene) || raw_greet(raw) ? -1 : 0;
-}
-
 /*
  * try_edit -- sealed well, it ends the connection, or with a length that can't be it is
  * no message; then the right one is taken, in the second case under the same number
  */
 static int try_edit(struct scene *scene, const struct edit *edit)
 {
-	struct pmv_message message = {.count = 1, .ranges = {range_of(scene->open, 0, 64)}};
+	struct pmv_message message = {.count = 1, .ranges = {scene_range(scene->open, 0, 64)}};
 	struct raw *raw = &scene->raw;
 	uint8_t bytes[PMV_MESSAGE_SIZE];
 	uint64_t value = htole64(edit->value);
@@ -278,8 +116,8 @@ static int try_edit(struct scene *scene, const struct edit *edit)
 		ret = raw_stays_silent(raw, edit->what);
 	else
 		ret = raw_answers(raw, edit->what, ++raw->sent, PMV_FAULT_MESSAGE) ||
-		      is_ended(scene, edit->what);
-	return ret || flush_works(scene, edit->what) ? -1 : 0;
+		      scene_is_ended(scene, edit->what);
+	return ret || scene_flush_works(scene, edit->what) ? -1 : 0;
 }
 
 /* Numbers of messages that were never sent; some of them were, for all that the agent knows */
@@ -307,7 +145,7 @@ static int message_numbers(struct scene *scene)
 
 		if (raw_send(raw, &message) ||
 		    raw_answers(raw, "a number of messages", raw->sent, tries[i].fault) ||
-		    flush_works(scene, "a number of messages"))
+		    scene_flush_works(scene, "a number of messages"))
 			return -1;
 	}
 	return 0;
@@ -333,7 +171,7 @@ static int try_store_lengths(struct scene *scene)
 			.number = ++raw->sent,
 			.store = true,
 			.count = 1,
-			.ranges = {range_of(scene->open, 0, 64)},
+			.ranges = {scene_range(scene->open, 0, 64)},
 			.payload = bytes + 400,
 		};
 		memset(bytes, 0xbb, sizeof(bytes));
@@ -344,7 +182,7 @@ static int try_store_lengths(struct scene *scene)
 		if (raw_put(raw, message.number, bytes, 120) ||
 		    raw_answers(raw, "a store of another length", message.number,
 				PMV_FAULT_MESSAGE) ||
-		    is_ended(scene, "a store of another length"))
+		    scene_is_ended(scene, "a store of another length"))
 			return -1;
 	}
 	return 0;
@@ -358,7 +196,7 @@ static int nonsense(struct scene *scene)
 		if (try_edit(scene, &edits[i]))
 			return -1;
 	}
-	return try_store_lengths(scene) || flush_works(scene, "nonsense") ? -1 : 0;
+	return try_store_lengths(scene) || scene_flush_works(scene, "nonsense") ? -1 : 0;
 }
 
 static int hostile_nonsense(struct fx *fx)
@@ -378,9 +216,9 @@ static int try_range(struct scene *scene, const char *what, struct pmv_range ran
 	if (raw_send(raw, &message) || raw_answers(raw, what, raw->sent, PMV_FAULT_ACCESS))
 		return -1;
 	message.count = 3;
-	message.ranges[0] = range_of(scene->open, 0, 100);
+	message.ranges[0] = scene_range(scene->open, 0, 100);
 	message.ranges[1] = range;
-	message.ranges[2] = range_of(scene->open, 100, 64);
+	message.ranges[2] = scene_range(scene->open, 100, 64);
 	if (raw_send(raw, &message) || raw_answers(raw, what, raw->sent, PMV_FAULT_ACCESS))
 		return -1;
 	/* what a store is behind is not durable: no byte of it */
@@ -402,20 +240,20 @@ static int ranges(struct scene *scene)
 		const char *what;
 		struct pmv_range range;
 	} bad[] = {
-		{"a range behind the end", range_of(open, open->len, 1)},
-		{"a range that ends behind the end", range_of(open, open->len - 63, 64)},
-		{"a region and a byte more", range_of(open, 0, open->len + 1)},
-		{"an empty range behind the end", range_of(open, open->len + 1, 0)},
-		{"a range that wraps around", range_of(open, 8, UINT64_MAX - 4)},
-		{"a range of all memory", range_of(open, 0, UINT64_MAX)},
-		{"a range in front of the region", range_of(open, -1ULL, 1)},
-		{"a range that begins in front of it", range_of(open, -8ULL, 16)},
+		{"a range behind the end", scene_range(open, open->len, 1)},
+		{"a range that ends behind the end", scene_range(open, open->len - 63, 64)},
+		{"a region and a byte more", scene_range(open, 0, open->len + 1)},
+		{"an empty range behind the end", scene_range(open, open->len + 1, 0)},
+		{"a range that wraps around", scene_range(open, 8, UINT64_MAX - 4)},
+		{"a range of all memory", scene_range(open, 0, UINT64_MAX)},
+		{"a range in front of the region", scene_range(open, -1ULL, 1)},
+		{"a range that begins in front of it", scene_range(open, -8ULL, 16)},
 		{"a range that ends at the end of all", {UINT64_MAX, 1, key}},
 		{"a range across the end of all", {UINT64_MAX - 3, 60, key}},
 		{"an unknown key", {open->addr, 64, key ^ 0x5a5a00}},
 		{"key 0xffffffff", {open->addr, 64, UINT32_MAX}},
-		{"memory not for writing", range_of(scene->readonly, 0, 64)},
-		{"memory of another purpose", range_of(scene->secret, 0, 64)},
+		{"memory not for writing", scene_range(scene->readonly, 0, 64)},
+		{"memory of another purpose", scene_range(scene->secret, 0, 64)},
 		{"the mailbox itself", {scene->raw.theirs.addr, 64, scene->raw.theirs.key}},
 	};
 	size_t i;
@@ -424,7 +262,7 @@ static int ranges(struct scene *scene)
 		if (try_range(scene, bad[i].what, bad[i].range))
 			return -1;
 	}
-	return flush_works(scene, "bad ranges") || nothing_happened(scene) ? -1 : 0;
+	return scene_flush_works(scene, "bad ranges") || scene_is_untouched(scene) ? -1 : 0;
 }
 
 static int hostile_ranges(struct fx *fx)
@@ -438,7 +276,7 @@ static int store(struct scene *scene, size_t offset, uint64_t seed)
 	struct pmv_message message = {
 		.store = true,
 		.count = 1,
-		.ranges = {range_of(scene->open, offset, 64)},
+		.ranges = {scene_range(scene->open, offset, 64)},
 	};
 	uint8_t data[64];
 
@@ -482,7 +320,7 @@ static int try_numbers(struct scene *scene)
 
 	memset(data, 0xbb, sizeof(data));
 	message.payload = data;
-	message.ranges[0] = range_of(scene->open, 8192, sizeof(data));
+	message.ranges[0] = scene_range(scene->open, 8192, sizeof(data));
 	for (i = 0; i < ARRAY_SIZE(numbers); i++) {
 		message.number = numbers[i];
 		len = pmv_message_encode(bytes, &message, &raw->message_out);
@@ -505,7 +343,7 @@ static int try_numbers(struct scene *scene)
 /* out_of_turn -- the next but one comes first, and has to wait for its turn */
 static int out_of_turn(struct scene *scene)
 {
-	struct pmv_message message = {.count = 1, .ranges = {range_of(scene->open, 0, 64)}};
+	struct pmv_message message = {.count = 1, .ranges = {scene_range(scene->open, 0, 64)}};
 	struct raw *raw = &scene->raw;
 	uint8_t bytes[PMV_MESSAGE_SIZE];
 	struct pmv_ack ack = {0};
@@ -539,7 +377,7 @@ static int replays(struct scene *scene)
 		first = raw->sent;
 		/* newer data, which the older message must not undo */
 		if (store(scene, 512, seed++) || again(raw, first, "a replay") ||
-		    again(raw, raw->sent, "a replay of the last one") || nothing_happened(scene))
+		    again(raw, raw->sent, "a replay of the last one") || scene_is_untouched(scene))
 			return -1;
 	}
 	/* the ring has gone round: the slot is that of the next one */
@@ -548,8 +386,8 @@ static int replays(struct scene *scene)
 			return -1;
 	}
 	return again(raw, first, "a replay in the next one's slot") || try_numbers(scene) ||
-			       flush_works(scene, "wrong numbers") || out_of_turn(scene) ||
-			       nothing_happened(scene)
+			       scene_flush_works(scene, "wrong numbers") || out_of_turn(scene) ||
+			       scene_is_untouched(scene)
 		       ? -1
 		       : 0;
 }
@@ -571,7 +409,7 @@ static int flood(struct scene *scene)
 	size_t len;
 
 	for (i = 0; i < PMV_MAX_RANGES; i++)
-		message.ranges[i] = range_of(scene->open, i * 3000, 3000);
+		message.ranges[i] = scene_range(scene->open, i * 3000, 3000);
 	for (i = 0; i < 10000; i++) {
 		message.number = ++raw->sent;
 		/* now and then one that is refused, and one with a notice */
@@ -582,7 +420,7 @@ static int flood(struct scene *scene)
 		if (raw_write(raw, message.number % PMV_SLOTS * PMV_MESSAGE_SIZE, len))
 			return -1;
 	}
-	return raw_settle(raw) || nothing_happened(scene) ? -1 : 0;
+	return raw_settle(raw) || scene_is_untouched(scene) ? -1 : 0;
 }
 
 static int hostile_flood(struct fx *fx)
@@ -601,7 +439,7 @@ static int notice_flood(struct scene *scene)
 	struct pmv_ack ack;
 	int ret = 0;
 
-	message.ranges[0] = range_of(scene->open, 0, 64);
+	message.ranges[0] = scene_range(scene->open, 0, 64);
 	if (target_begin(raw->target, &idle, NULL))
 		return -1;
 	while (!ret && now_ns() < end && raw->sent < 20000) {
@@ -666,7 +504,7 @@ static int part_of_request(struct scene *scene)
 			return failed(scene->fx, "the agent does not sleep any more");
 		pause_ms(1);
 	}
-	return flush_works(scene, "a part of a request");
+	return scene_flush_works(scene, "a part of a request");
 }
 
 static int hostile_part(struct fx *fx)
@@ -686,7 +524,7 @@ static int greed(struct scene *scene)
 	if (!big)
 		return -1;
 	for (i = 0; i < PMV_MAX_RANGES; i++)
-		message.ranges[i] = range_of(big, 0, big->len);
+		message.ranges[i] = scene_range(big, 0, big->len);
 	for (i = 0; i < 4; i++) {
 		if (raw_send(raw, &message))
 			return -1;
@@ -698,7 +536,7 @@ static int greed(struct scene *scene)
 			return -1;
 	}
 	return expect(scene->fx, ack.done == raw->sent, "large requests are not served") ||
-			       flush_works(scene, "greed")
+			       scene_flush_works(scene, "greed")
 		       ? -1
 		       : 0;
 }
@@ -706,68 +544,6 @@ static int greed(struct scene *scene)
 static int hostile_greed(struct fx *fx)
 {
 	return hostile(fx, greed);
-}
-
-/* ---- handshakes ---- */
-
-static const struct edit hello_edits[] = {
-	{"another magic", 0, 2, 0x1234},
-	{"a later version", 8, 1, 2 << 5},
-	{"version 0", 8, 1, 0},
-	{"all flags", 2, 1, 255},
-	{"a block at the end of all", 3, 6, UINT64_C(0x3fffffffffff)},
-	{"a block that is not there", 3, 6, UINT64_C(0x2007f0000000)},
-	{"a port that nobody listens to", 14, 2, 1},
-	{"an unknown key", 16, 4, 0x5a5a00},
-	{"another secret", 9, 5, 0},
-};
-
-/* one_hello -- connect with it, and where the target understands it have a message served */
-static int one_hello(struct scene *scene, const void *handshake, size_t len)
-{
-	struct pmv_message message = {.count = 1, .ranges = {range_of(scene->open, 0, 64)}};
-	struct raw *raw = &scene->raw;
-	uint64_t end = now_ns() + 100 * 1000000ULL;
-
-	if (raw_connect(raw, handshake, len))
-		return -1;
-	/* its acknowledgement may go nowhere, which ends this connection and no other */
-	if (raw->theirs.agent && raw_send(raw, &message))
-		return -1;
-	while (now_ns() < end)
-		raw_reap(raw);
-	return 0;
-}
-
-static int odd_hellos(struct scene *scene)
-{
-	uint8_t handshake[PMV_HANDSHAKE_SIZE], noise_bytes[40];
-	uint64_t value;
-	size_t i, len;
-
-	for (i = 0; i < ARRAY_SIZE(hello_edits); i++) {
-		len = raw_hello(&scene->raw, handshake);
-		value = htole64(hello_edits[i].value);
-		memcpy(handshake + hello_edits[i].at, &value, hello_edits[i].size);
-		if (one_hello(scene, handshake, len) || reopen(scene))
-			return -1;
-	}
-	for (len = 0; len <= sizeof(noise_bytes); len += 8) {
-		pattern_fill(noise_bytes, len, len, 0);
-		if (one_hello(scene, noise_bytes, len) || reopen(scene))
-			return -1;
-	}
-	return raw_greet(&scene->raw) || flush_works(scene, "odd handshakes") ? -1 : 0;
-}
-
-static int hostile_hellos(struct fx *fx)
-{
-	static struct scene scene;
-	int ret = open_scene(fx, &scene);
-
-	if (!ret)
-		ret = odd_hellos(&scene);
-	return close_scene(&scene, ret);
 }
 
 const struct test_case hostile_cases[] = {

@@ -34,9 +34,10 @@ static const struct program program = {
 };
 
 static const struct test_case *const groups[] = {
-	data_cases,     completion_cases, order_cases,   mix_cases,   error_cases,   loss_cases,
-	domain_cases,   wait_cases,       sharing_cases, agent_cases, message_cases, hostile_cases,
-	stranger_cases, file_cases,       event_cases,   call_cases,
+	data_cases,        completion_cases, order_cases,   mix_cases,      error_cases,
+	loss_cases,        domain_cases,     wait_cases,    sharing_cases,  agent_cases,
+	agent_waits_cases, message_cases,    hostile_cases, stranger_cases, file_cases,
+	event_cases,       call_cases,
 };
 
 /* ---- the server ---- */

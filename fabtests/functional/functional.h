@@ -116,6 +116,7 @@ extern const struct test_case domain_cases[];
 extern const struct test_case wait_cases[];
 extern const struct test_case sharing_cases[];
 extern const struct test_case agent_cases[];
+extern const struct test_case agent_waits_cases[];
 extern const struct test_case message_cases[];
 extern const struct test_case hostile_cases[];
 extern const struct test_case stranger_cases[];
@@ -159,6 +160,11 @@ int target_signal(struct target_proc *target, int signo);
 
 /* target_call -- one command; negative: what the target answered, nothing kept as failure */
 int target_call(struct target_proc *target, struct control_msg *msg, void *payload, size_t room);
+
+/* target_must_call -- the same of a command that has no reason to fail: 0, or failed to do what is
+ * said */
+int target_must_call(struct target_proc *target, struct control_msg *msg, void *payload,
+		     size_t room, const char *what);
 
 /* the two halves of it, for commands that take while the initiator goes on */
 int target_begin(struct target_proc *target, struct control_msg *msg, const void *payload);

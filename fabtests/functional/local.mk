@@ -4,6 +4,7 @@
 bin_PROGRAMS += fi_pmem_functional
 fi_pmem_functional_SOURCES = $(fabric_sources) $(control_sources) \
 	%D%/cases_agent.c \
+	%D%/cases_agent_waits.c \
 	%D%/cases_calls.c \
 	%D%/cases_completion.c \
 	%D%/cases_data.c \
@@ -21,10 +22,15 @@ fi_pmem_functional_SOURCES = $(fabric_sources) $(control_sources) \
 	%D%/cases_wait.c \
 	%D%/fi_pmem_functional.c \
 	%D%/functional.h \
+	%D%/hostile.c %D%/hostile.h \
+	%D%/hostile_hellos.c \
 	%D%/initiator.c \
+	%D%/links.c \
+	%D%/operations.c \
 	%D%/raw_peer.c %D%/raw_peer.h \
 	%D%/spoil.c %D%/spoil.h \
-	%D%/target.c \
+	%D%/target.c %D%/target.h \
+	%D%/target_memory.c \
 	prov/pmemverbs/memory/key.c prov/pmemverbs/memory/key.h prov/pmemverbs/base/setting.h \
 	prov/pmemverbs/agent/wire.c prov/pmemverbs/agent/wire.h
 fi_pmem_functional_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/prov/pmemverbs

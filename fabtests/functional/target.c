@@ -21,49 +21,8 @@
 #include "../common/common.h"
 #include "../common/control.h"
 #include "../common/memory.h"
-#include "spoil.h"
+#include "target.h"
 #include "../common/stats.h"
-
-#define ARENA_SIZE ((size_t) 96 << 20)
-#define GUARD 4096
-#define PAGE 4096
-#define REGIONS 16
-#define CONNS 16
-#define RECEIVES 256
-#define MESSAGE 64
-#define LOG 8192
-#define GUARD_SEED 0x6a5d
-
-/* A conn's receive: its buffer is at the same index in the conn's messages */
-struct receive {
-	struct fi_context2 context;
-};
-
-struct tconn {
-	struct conn conn;
-	struct fid_ep *srx;
-	unsigned int nreceives;
-	struct receive receives[RECEIVES];
-	char messages[RECEIVES][MESSAGE];
-	struct region message_region;
-	struct log_entry log[LOG];
-	size_t logged;
-	struct fid_cntr *cntr; /* of the peer's writes */
-	uint64_t events;       /* that were logged */
-};
-
-struct target {
-	const struct options *opts;
-	struct node node;
-	struct memory arena;
-	size_t used;
-	struct region regions[REGIONS];
-	struct own_file files[REGIONS];  /* of the regions that have one */
-	struct fid_cntr *cntrs[REGIONS]; /* of peers' writes; or NULL */
-	struct tconn *conns[CONNS];
-	struct expectation armed;
-	bool is_armed;
-};
 
 static bool expectation_met(struct target *target, uint64_t data)
 {
@@ -142,10 +101,10 @@ static void progress_conn(struct target *target, struct tconn *tc)
 }
 
 /*
- * progress -- the event queue is left alone: the next connection request may be
+ * target_progress -- the event queue is left alone: the next connection request may be
  * in it, whose turn is when the initiator says so
  */
-static void progress(struct target *target)
+void target_progress(struct target *target)
 {
 	int i;
 
@@ -158,11 +117,6 @@ static void progress(struct target *target)
 static struct tconn *find_conn(struct target *target, uint64_t id)
 {
 	return id < CONNS ? target->conns[id] : NULL;
-}
-
-static struct region *find_region(struct target *target, uint64_t id)
-{
-	return id < REGIONS && target->regions[id].mr ? &target->regions[id] : NULL;
 }
 
 static int cmd_open(struct target *target, struct control_msg *msg)
@@ -316,116 +270,6 @@ static int cmd_close(struct target *target, uint64_t id, bool shutdown_only)
 	return 0;
 }
 
-/*
- * cmd_reg -- a region with guard bytes around it; skew moves it off the page
- * boundary, a seed of 0 leaves the memory's contents alone
- */
-static int cmd_reg(struct target *target, struct control_msg *msg)
-{
-	size_t len = msg->arg[0], skew = msg->arg[4] % PAGE;
-	size_t total = (GUARD + skew + len + GUARD + PAGE - 1) / PAGE * PAGE;
-	char *start = (char *) target->arena.base + target->used;
-	char *base = start + GUARD + skew;
-	struct region *region;
-	int i, ret;
-
-	for (i = 0; i < REGIONS && target->regions[i].mr; i++)
-		;
-	if (i == REGIONS || total > ARENA_SIZE - target->used)
-		return -FI_ENOMEM;
-	if (!target->node.domain)
-		return -FI_EOPBADSTATE;
-	region = &target->regions[i];
-	if (msg->arg[3]) {
-		pattern_fill(base - GUARD, GUARD, GUARD_SEED, 0);
-		pattern_fill(base, len, msg->arg[3], 0);
-		pattern_fill(base + len, GUARD, GUARD_SEED, 0);
-	}
-	ret = region_try(&target->node, region, base, len, msg->arg[1], msg->arg[2]);
-	if (ret)
-		return ret;
-	target->used += total;
-	msg->arg[0] = i;
-	msg->arg[1] = region->addr;
-	msg->arg[2] = region->key;
-	return 0;
-}
-
-static int close_region(struct target *target, uint64_t id)
-{
-	int ret = region_close(&target->regions[id]);
-
-	if (target->files[id].memory.base)
-		own_file_close(&target->files[id]);
-	CLOSE(target->cntrs[id]);
-	target->cntrs[id] = NULL;
-	return ret;
-}
-
-static int cmd_dereg(struct target *target, uint64_t id)
-{
-	return find_region(target, id) ? close_region(target, id) : -FI_EINVAL;
-}
-
-/* cmd_file -- a region with guard bytes around it, in a file of its own */
-static int cmd_file(struct target *target, struct control_msg *msg, const char *path)
-{
-	struct own_file *file;
-	struct region *region;
-	size_t len = msg->arg[0];
-	char *base;
-	int i, ret;
-
-	for (i = 0; i < REGIONS && target->regions[i].mr; i++)
-		;
-	if (i == REGIONS)
-		return -FI_ENOMEM;
-	file = &target->files[i];
-	region = &target->regions[i];
-	ret = msg->len ? own_file_open(file, path)
-		       : own_file_make(file, target->opts->memory, i, GUARD + len + GUARD);
-	msg->len = 0;
-	if (ret || file->memory.len < GUARD + len + GUARD)
-		return -FI_EINVAL;
-	base = (char *) file->memory.base + GUARD;
-	if (msg->arg[1]) {
-		pattern_fill(base - GUARD, GUARD, GUARD_SEED, 0);
-		pattern_fill(base, len, msg->arg[1], 0);
-		pattern_fill(base + len, GUARD, GUARD_SEED, 0);
-	}
-	ret = region_try(&target->node, region, base, len, FI_REMOTE_WRITE, FI_RMA_PMEM);
-	if (ret) {
-		own_file_close(file);
-		return ret;
-	}
-	msg->arg[0] = i;
-	msg->arg[1] = region->addr;
-	msg->arg[2] = region->key;
-	return 0;
-}
-
-static int cmd_spoil(struct target *target, uint64_t id, enum spoil how)
-{
-	if (!find_region(target, id) || !target->files[id].memory.base)
-		return -FI_EINVAL;
-	return own_file_spoil(&target->files[id], how) ? -FI_EIO : 0;
-}
-
-static int cmd_read(struct target *target, struct control_msg *msg, const void **reply)
-{
-	struct region *region = find_region(target, msg->arg[0]);
-	const char *base;
-
-	if (!region)
-		return -FI_EINVAL;
-	base = region->buf;
-	msg->arg[0] = pattern_check(base - GUARD, GUARD, GUARD_SEED, 0) == GUARD &&
-		      pattern_check(base + region->len, GUARD, GUARD_SEED, 0) == GUARD;
-	msg->len = region->len;
-	*reply = base;
-	return 0;
-}
-
 static int cmd_arm(struct target *target, const void *payload)
 {
 	memcpy(&target->armed, payload, sizeof(target->armed));
@@ -441,7 +285,7 @@ static int cmd_log(struct target *target, struct control_msg *msg, const void **
 	if (!tc)
 		return -FI_EINVAL;
 	do
-		progress(target);
+		target_progress(target);
 	while (tc->logged < msg->arg[1] && now_ns() < deadline);
 
 	msg->arg[0] = tc->logged;
@@ -460,7 +304,7 @@ static int cmd_send(struct target *target, struct control_msg *msg, void *payloa
 	if (!tc)
 		return -FI_EINVAL;
 	do {
-		progress(target);
+		target_progress(target);
 		ret = fi_inject(tc->conn.ep, payload, msg->len, 0);
 	} while (ret == -FI_EAGAIN && now_ns() < deadline);
 	msg->len = 0;
@@ -483,92 +327,6 @@ static int cmd_receive(struct target *target, const struct control_msg *msg)
 			      NULL);
 	}
 	return tc && region ? (int) ret : -FI_EINVAL;
-}
-
-/* cmd_watch -- what a reader sees who trusts the tail */
-static int cmd_watch(struct target *target, struct control_msg *msg, const void *payload)
-{
-	uint64_t deadline = deadline_in(target->opts->timeout);
-	const volatile uint64_t *tail;
-	uint64_t seen = 0, now;
-	struct watch watch;
-	const char *base;
-
-	memcpy(&watch, payload, sizeof(watch));
-	msg->len = 0;
-	if (!find_region(target, watch.region))
-		return -FI_EINVAL;
-	base = target->regions[watch.region].buf;
-	tail = (const volatile uint64_t *) (base + watch.tail);
-	while (seen < watch.count && now_ns() < deadline) {
-		progress(target);
-		now = __atomic_load_n(tail, __ATOMIC_ACQUIRE);
-		if (now > watch.count)
-			return -FI_EIO;
-		for (; seen < now; seen++) {
-			if (pattern_check(base + seen * watch.size, watch.size,
-					  watch.seed + seen + 1, seen * watch.size) != watch.size)
-				return -FI_EIO;
-		}
-	}
-	msg->arg[0] = seen;
-	return 0;
-}
-
-/* A thread that does nothing but look at the memory */
-struct watcher {
-	pthread_t thread;
-	const char *base;
-	struct pairs pairs;
-	uint64_t seen;
-	bool wrong;
-	atomic_bool done; /* the thread is */
-	atomic_bool stop; /* it shall be */
-};
-
-static void *watch_pairs(void *arg)
-{
-	struct watcher *watcher = arg;
-	const struct pairs *pairs = &watcher->pairs;
-	const char *at;
-	size_t offset;
-
-	while (watcher->seen < pairs->count && !watcher->wrong && !watcher->stop) {
-		offset = watcher->seen * pairs->stride;
-		at = watcher->base + offset;
-		if (pattern_check(at + pairs->first, pairs->second, pairs->old,
-				  offset + pairs->first) == pairs->second)
-			continue;
-		__sync_synchronize();
-		watcher->wrong = pattern_check(at, pairs->first, pairs->seed + watcher->seen,
-					       offset) != pairs->first;
-		watcher->seen++;
-	}
-	watcher->done = true;
-	return NULL;
-}
-
-/* cmd_pairs -- as a reader in a thread of its own sees them */
-static int cmd_pairs(struct target *target, struct control_msg *msg, const void *payload)
-{
-	uint64_t deadline = deadline_in(target->opts->timeout);
-	struct watcher watcher = {.seen = 0};
-	struct region *region;
-
-	memcpy(&watcher.pairs, payload, sizeof(watcher.pairs));
-	msg->len = 0;
-	region = find_region(target, watcher.pairs.region);
-	if (!region)
-		return -FI_EINVAL;
-	watcher.base = region->buf;
-	if (pthread_create(&watcher.thread, NULL, watch_pairs, &watcher))
-		return -FI_ENOMEM;
-	while (!watcher.done && now_ns() < deadline)
-		progress(target);
-	watcher.stop = true;
-	pthread_join(watcher.thread, NULL);
-	msg->arg[0] = watcher.seen;
-	return watcher.wrong ? -FI_EIO : 0;
 }
 
 /* cmd_count -- bind a counter to a region */
@@ -741,7 +499,7 @@ int target_run(const struct options *opts)
 		return report("calloc", -FI_ENOMEM);
 	target->opts = opts;
 	do {
-		progress(target);
+		target_progress(target);
 		/* data come without our help over RDMA hardware: leave it the processor */
 		sleeps = target->node.info && node_is_passive(&target->node) && !needs_calls();
 	} while (!control_waits(opts->target_fd, sleeps ? 10 : 0) || !serve_command(target));

@@ -3,8 +3,13 @@
 
 bin_PROGRAMS += fi_pmem_stress
 fi_pmem_stress_SOURCES = %D%/fi_pmem_stress.c $(fabric_sources) \
-	%D%/initiator.c \
-	%D%/oracle.c \
+	%D%/completions.c \
+	%D%/connect.c \
+	%D%/draw.c \
+	%D%/initiator.c %D%/initiator.h \
+	%D%/oracle.c %D%/oracle.h \
+	%D%/oracle_told.c \
+	%D%/post.c \
 	%D%/shadow.c \
 	%D%/stress.h \
 	%D%/target.c \

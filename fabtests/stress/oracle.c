@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "stress.h"
+#include "oracle.h"
 
 #define NOTHING UINT64_MAX
 
@@ -48,11 +48,6 @@ size_t buffer_at(unsigned int slot, unsigned int buffer)
 static const uint8_t *image(void)
 {
 	return atomic_load(&world->shadowed) ? shadow : live;
-}
-
-static struct entry *entry_at(struct lane *lane, uint64_t seq)
-{
-	return &lane->journal[seq % JOURNAL];
 }
 
 /* Locks */
@@ -192,8 +187,8 @@ static bool byte_of(const struct entry *entry, uint32_t at, uint8_t *byte)
 	return found && !entry->operand;
 }
 
-/* is_newer -- does a byte come from a write behind those up to seq? */
-static bool is_newer(struct lane *lane, uint64_t seq, uint32_t at, uint8_t is)
+/* oracle_is_newer -- does a byte come from a write behind those up to seq? */
+bool oracle_is_newer(struct lane *lane, uint64_t seq, uint32_t at, uint8_t is)
 {
 	uint8_t byte;
 
@@ -218,7 +213,7 @@ static uint32_t compare(struct lane *lane, const uint8_t *is, const struct place
 		uint8_t byte = *(const volatile uint8_t *) (is + at);
 
 		if (lane->known[at] && byte != lane->floor[at] &&
-		    !is_newer(lane, lane->head, at, byte))
+		    !oracle_is_newer(lane, lane->head, at, byte))
 			return at;
 	}
 	return AREA;
@@ -367,8 +362,9 @@ static void claim_messages(unsigned int slot, uint64_t upto, const struct op *op
 
 /* Claims */
 
-/* claim -- with the lock held; before: the operation is executed, not completed */
-static void claim(unsigned int slot, const struct extent *extent, const struct op *op, bool before)
+/* oracle_claim_extent -- with the lock held; before: the operation is executed, not completed */
+void oracle_claim_extent(unsigned int slot, const struct extent *extent, const struct op *op,
+			 bool before)
 {
 	for (unsigned int t = 0; t < THREADS; t++) {
 		for (unsigned int r = 0; r < REGIONS; r++)
@@ -381,7 +377,7 @@ static void claim(unsigned int slot, const struct extent *extent, const struct o
 void oracle_claim(unsigned int slot, const struct op *op)
 {
 	oracle_lock(slot);
-	claim(slot, &op->extent, op, false);
+	oracle_claim_extent(slot, &op->extent, op, false);
 	oracle_unlock(slot);
 }
 
@@ -419,7 +415,7 @@ static void check_visible(unsigned int slot, const struct op *op, const char *wh
 			uint32_t at = entry->places[i].offset + j;
 
 			byte_of(entry, at, &byte);
-			if (is[at] != byte && !is_newer(lane, op->seq, at, is[at]))
+			if (is[at] != byte && !oracle_is_newer(lane, op->seq, at, is[at]))
 				stress_fail("%s: byte %u of region %u, lane %u of connection %u is "
 					    "not visible (%s %llu, flags 0x%llx)",
 					    who, at, op->region, op->thread, slot, op->name,
@@ -452,7 +448,7 @@ void oracle_notice(unsigned int slot, uint32_t data)
 		stress_count(C_NOTICES, 1);
 		/* A message's completion there promises nothing. */
 		if (op->claims && !op->message)
-			claim(slot, &op->extent, op, false);
+			oracle_claim_extent(slot, &op->extent, op, false);
 		else
 			check_visible(slot, op, "the target's completion");
 	}
@@ -510,7 +506,7 @@ void oracle_fences(unsigned int slot)
 			    !(op->flags & FI_FENCE) || !is_seen(slot, op))
 				continue;
 			stress_count(C_FENCES, 1);
-			claim(slot, &op->before, op, true);
+			oracle_claim_extent(slot, &op->before, op, true);
 		}
 	}
 	oracle_unlock(slot);
@@ -546,168 +542,6 @@ void oracle_known(unsigned int slot)
 			if (at < AREA)
 				fail_at(slot, t, r, at, NULL, "no longer");
 		}
-	}
-	oracle_unlock(slot);
-}
-
-/* Counters */
-
-void oracle_post(unsigned int slot, const struct op *op)
-{
-	for (unsigned int i = 0; i < TALLIES; i++)
-		world->slots[slot].tallies[i].posted += op->counted[i];
-}
-
-void oracle_refused(unsigned int slot, const struct op *op)
-{
-	oracle_lock(slot);
-	for (unsigned int i = 0; i < TALLIES; i++)
-		world->slots[slot].tallies[i].posted -= op->counted[i];
-	oracle_unlock(slot);
-}
-
-static void extend(struct extent *extent, const struct extent *with)
-{
-	for (unsigned int t = 0; t < THREADS; t++) {
-		for (unsigned int r = 0; r < REGIONS; r++) {
-			if (extent->upto[t][r] < with->upto[t][r])
-				extent->upto[t][r] = with->upto[t][r];
-		}
-	}
-}
-
-void oracle_accepted(unsigned int slot, const struct op *op)
-{
-	oracle_lock(slot);
-	for (unsigned int i = 0; i < TALLIES; i++) {
-		if (op->claims && op->counted[i])
-			extend(&world->slots[slot].tallies[i].extent, &op->extent);
-	}
-	oracle_unlock(slot);
-}
-
-/* overlay -- what an entry writes to a place */
-static void overlay(const struct entry *entry, const struct place *place, uint8_t *data,
-		    uint8_t *is_known)
-{
-	uint32_t from = entry->from;
-
-	for (uint32_t i = 0; i < entry->count; from += entry->places[i++].len) {
-		const struct place *written = &entry->places[i];
-		uint32_t at = written->offset > place->offset ? written->offset : place->offset;
-		uint32_t end = place->offset + place->len;
-
-		if (end > written->offset + written->len)
-			end = written->offset + written->len;
-		if (at >= end)
-			continue;
-		memcpy(data + (at - place->offset), pool + from + (at - written->offset), end - at);
-		memset(is_known + (at - place->offset), !entry->failed, end - at);
-	}
-}
-
-/* expect -- what is there when all writes before upto are; is_known: where that can be said */
-static void expect(struct lane *lane, uint64_t upto, const struct place *place, uint8_t *data,
-		   uint8_t *is_known)
-{
-	memcpy(data, lane->floor + place->offset, place->len);
-	memcpy(is_known, lane->known + place->offset, place->len);
-	for (uint64_t seq = lane->head; seq < upto; seq++) {
-		const struct entry *entry = entry_at(lane, seq);
-
-		if (!entry->operand)
-			overlay(entry, place, data, is_known);
-	}
-}
-
-/* check_arrived -- with the lock held: all whose calls have returned are in the live memory */
-static void check_arrived(unsigned int slot, unsigned int thread, unsigned int region)
-{
-	static const struct place all = {0, AREA};
-	static uint8_t data[AREA], is_known[AREA];
-	struct lane *lane = &world->slots[slot].lanes[thread][region];
-	const uint8_t *is = live + lane_at(slot, thread, region);
-	uint64_t upto = atomic_load(&lane->posted);
-
-	stress_count(C_TOLD, 1);
-	expect(lane, upto, &all, data, is_known);
-	for (uint32_t i = 0; i < AREA; i++) {
-		if (is_known[i] && is[i] != data[i] && !is_newer(lane, upto, i, is[i]))
-			stress_fail("the target's counter has counted all, but byte %u of region "
-				    "%u, lane %u of connection %u is not visible",
-				    i, region, thread, slot);
-	}
-}
-
-bool oracle_counted(unsigned int slot, enum tally_kind kind, uint64_t value, uint64_t errors)
-{
-	static const char *const names[] = {"the counter", "the target's counter",
-					    "a region's counter"};
-	struct slot *s = &world->slots[slot];
-	const struct tally *tally = &s->tallies[kind];
-	struct op op = {
-		.name = names[kind < OF_REGION ? kind : OF_REGION],
-		.number = value,
-		.region = REGIONS, /* of none */
-	};
-	bool all;
-
-	oracle_lock(slot);
-	if (s->begun && value + errors > tally->posted)
-		stress_fail("connection %u: %s has counted %llu operations and %llu errors of %llu",
-			    slot, op.name, (unsigned long long) value, (unsigned long long) errors,
-			    (unsigned long long) tally->posted);
-	all = s->begun && value == tally->posted;
-	if (all)
-		claim(slot, &tally->extent, &op, false);
-	if (all && s->told[kind] != value + errors) {
-		stress_count(C_COUNTED, 1);
-		for (unsigned int t = 0; kind >= OF_REGION && t < stress.threads; t++)
-			check_arrived(slot, t, kind - OF_REGION);
-	}
-	s->told[kind] = value + errors;
-	oracle_unlock(slot);
-	return all;
-}
-
-bool oracle_told(unsigned int slot)
-{
-	const struct slot *s = &world->slots[slot];
-	bool all = true;
-
-	oracle_lock(slot);
-	for (unsigned int i = OF_ENDPOINT; i < TALLIES; i++)
-		all = all && s->told[i] == s->tallies[i].posted;
-	oracle_unlock(slot);
-	return all;
-}
-
-/* Reads */
-
-void oracle_expect(unsigned int slot, struct op *op, uint8_t *data, uint8_t *is_known)
-{
-	struct lane *lane = &world->slots[slot].lanes[op->thread][op->region];
-
-	oracle_lock(slot);
-	expect(lane, lane->next, &op->read, data, is_known);
-	op->read_seq = lane->next;
-	oracle_unlock(slot);
-}
-
-void oracle_read(unsigned int slot, const struct op *op, const uint8_t *data,
-		 const uint8_t *expected, const uint8_t *is_known)
-{
-	struct lane *lane = &world->slots[slot].lanes[op->thread][op->region];
-
-	oracle_lock(slot);
-	/* A write that was posted behind the read may have overtaken it. */
-	for (uint32_t i = 0; lane->next - op->read_seq < JOURNAL && i < op->read.len; i++) {
-		if (is_known[i] && data[i] != expected[i] &&
-		    !is_newer(lane, op->read_seq, op->read.offset + i, data[i]))
-			stress_fail("read %llu: byte %u of region %u, lane %u of connection %u is "
-				    "not what was written",
-				    (unsigned long long) op->number, op->read.offset + i,
-				    op->region, op->thread, slot);
 	}
 	oracle_unlock(slot);
 }

@@ -161,14 +161,32 @@ static const void *object_of(const void *function)
 	return dladdr(function, &info) ? info.dli_fbase : NULL;
 }
 
-/*
- * Reading a counter moves data, into memory that may be gone (rdm_lost_counter), and so do calls
- * that post when there is no room: the provider has to guard all of them.
- */
-static int run_guarded(struct client *client)
+/* are_counters_guarded -- those of each kind */
+static int are_counters_guarded(struct client *client, const void *ours)
 {
 	static const enum fi_wait_obj kinds[] = {FI_WAIT_NONE, FI_WAIT_UNSPEC, FI_WAIT_FD};
-	const void *ours = object_of((const void *) client->side.ep->rma->writemsg);
+	struct fid_domain *domain = client->side.domain;
+	int ret = 0;
+
+	for (size_t i = 0; !ret && i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP, .wait_obj = kinds[i]};
+		struct fid_cntr *cntr;
+
+		ret = check(client, fi_cntr_open(domain, &attr, &cntr, NULL), 0, "fi_cntr_open");
+		if (ret)
+			break;
+		if (!ours || object_of((const void *) cntr->ops->read) != ours ||
+		    object_of((const void *) cntr->ops->wait) != ours)
+			ret = FAIL(client, "the calls of counter %zu are not the provider's", i);
+		if (fi_close(&cntr->fid))
+			ret = FAIL(client, "a counter can't be closed");
+	}
+	return ret;
+}
+
+/* are_posts_guarded -- all calls of the endpoint that post */
+static int are_posts_guarded(struct client *client, const void *ours)
+{
 	const struct fi_ops_msg *msg = client->side.ep->msg;
 	const struct fi_ops_tagged *tagged = client->side.ep->tagged;
 	const struct fi_ops_rma *rma = client->side.ep->rma;
@@ -212,27 +230,25 @@ static int run_guarded(struct client *client)
 		atomic->compwritev,
 		atomic->compwritemsg,
 	};
-	struct fid_domain *domain = client->side.domain;
 	int ret = 0;
 
-	for (size_t i = 0; !ret && i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-		struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP, .wait_obj = kinds[i]};
-		struct fid_cntr *cntr;
-
-		ret = check(client, fi_cntr_open(domain, &attr, &cntr, NULL), 0, "fi_cntr_open");
-		if (ret)
-			break;
-		if (!ours || object_of((const void *) cntr->ops->read) != ours ||
-		    object_of((const void *) cntr->ops->wait) != ours)
-			ret = FAIL(client, "the calls of counter %zu are not the provider's", i);
-		if (fi_close(&cntr->fid))
-			ret = FAIL(client, "a counter can't be closed");
-	}
 	for (size_t i = 0; !ret && i < sizeof(posts) / sizeof(posts[0]); i++) {
 		if (object_of(posts[i]) != ours)
 			ret = FAIL(client, "call %zu that posts is not the provider's", i);
 	}
 	return ret;
+}
+
+/*
+ * Reading a counter moves data, into memory that may be gone (rdm_lost_counter), and so do calls
+ * that post when there is no room: the provider has to guard all of them.
+ */
+static int run_guarded(struct client *client)
+{
+	const void *ours = object_of((const void *) client->side.ep->rma->writemsg);
+	int ret = are_counters_guarded(client, ours);
+
+	return ret ? ret : are_posts_guarded(client, ours);
 }
 
 /* is_there -- without touching it */
