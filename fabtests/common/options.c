@@ -3,158 +3,158 @@
  * options.c -- the command line, in fabtests' letters
  *
  * One table has every option of every program; a program names the letters that
- * it takes, and both the parsing and the help follow from that.
+ * it takes, and both the parsing and the help follow from that.  argp parses, and prints the help.
  */
+#include "options.h"
+
+#include <argp.h>
 #include <errno.h>
-#include <getopt.h>
 #include <limits.h>
 #include <netdb.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
-#include "memory.h"
-#include "options.h"
 #include "config.h"
+#include "memory.h"
 
-enum { OPT_TIMEOUT = 256, OPT_SEED, OPT_VERSION };
+/* These have no letter on the command line. */
+enum { OPT_CSV = 256, OPT_TIMEOUT, OPT_SEED, OPT_VERSION };
 
-static const struct option long_options[] = {
-	{"timeout", required_argument, NULL, OPT_TIMEOUT},
-	{"seed", required_argument, NULL, OPT_SEED},
-	{"csv", required_argument, NULL, 'x'},
-	{"version", no_argument, NULL, OPT_VERSION},
-	{"help", no_argument, NULL, 'h'},
-	{NULL, 0, NULL, 0},
-};
+/* The texts begin nearer to the names than by default, so that a screen has room for all. */
+#define HELP_FORMAT "short-opt-col=2,long-opt-col=2,opt-doc-col=22,rmargin=79"
 
 #define FIELD(name) offsetof(struct options, name)
 
-static const struct {
-	char letter;
-	const char *usage;
-	const char *help;
-	size_t value; /* the number in struct options whose default is shown; 0: none */
-} option_table[] = {
-	{'p', "-p <provider>", "provider (default: pmemverbs)", 0},
-	{'f', "-f <fabric>", "fabric name (default: the first)", 0},
-	{'d', "-d <domain>", "domain name, the device (default: the first)", 0},
-	{'s', "-s <address>", "source address (default: any)", 0},
-	{'b', "-b <port>", "both: port of the server, as with -B and -P (default: 9228)", 0},
-	{'B', "-B <port>", "server: port to listen on (default: 9228)", 0},
-	{'P', "-P <port>", "client: port of the server (default: 9228)", 0},
-	{'M', "-M <path>",
-	 "server: the target's memory, a file or /dev/dax device; a file is made and extended "
-	 "(default: anonymous memory)",
-	 0},
-	{'N', "-N <records>", "server: records that the log has room for", FIELD(records)},
-	{'A', "-A <path>",
-	 "check the memory (-M) after a power failure; the file has what the client printed until "
-	 "then (default: no check)",
-	 0},
-	{'S', "-S <bytes>", NULL, 0},
-	{'I', "-I <number>", "iterations", FIELD(iterations)},
-	{'n', "-n <number>", "connections; fi_pmem_bw needs the same number at both ends",
-	 FIELD(connections)},
-	{'w', "-w <number>", "iterations before the measurement", FIELD(warmup)},
-	{'W', "-W <number>", "writes outstanding at a time", FIELD(window)},
-	{'C', "-C <number>", "a commit every so many writes", FIELD(every)},
-	{'i', "-i <microseconds>", "pause before each operation (default: none)", 0},
-	{'T', "-T <milliseconds>",
-	 "a row of the table takes no longer, and has less than -I iterations then (default: no "
-	 "limit)",
-	 0},
-	{'x', "--csv <file>",
-	 "append the rows to this file, too, with more columns (default: none)", 0},
-	{'c', "-c <method>",
-	 "how to wait for completions: spin, sread, fd; server: also away, which makes no call for "
-	 "200 ms at a time (default: spin; a server over verbs: sread)",
-	 0},
-	{'v', "-v", "verify the data at the target (default: no)", 0},
-	{'o', "-o <operation>", NULL, 0},
-	{'h', "-h, --help", "this text", 0},
+enum kind {
+	TEXT,   /* a string, as it is */
+	PORT,   /* the same of a number */
+	NUMBER, /* unsigned long; its default is shown */
+	SHOWN,  /* parse_other; its default is shown, too */
+	OTHER,  /* parse_other */
 };
 
-#define INDENT 22
-#define COLUMNS 80
+static const struct entry {
+	int key; /* a letter of struct program, or one of the above */
+	const char *name;
+	const char *value;
+	const char *help;
+	enum kind kind;
+	size_t field;
+	unsigned long min;
+} table[] = {
+	{'p', NULL, "<provider>", "provider (default: pmemverbs)", TEXT, FIELD(provider), 0},
+	{'f', NULL, "<fabric>", "fabric name (default: the first)", TEXT, FIELD(fabric), 0},
+	{'d', NULL, "<domain>", "domain name, the device (default: the first)", TEXT, FIELD(domain),
+	 0},
+	{'s', NULL, "<address>", "source address (default: any)", TEXT, FIELD(src_addr), 0},
+	{'b', NULL, "<port>", "both: port of the server, as with -B and -P (default: 9228)", OTHER,
+	 0, 0},
+	{'B', NULL, "<port>", "server: port to listen on (default: 9228)", PORT, FIELD(src_port),
+	 0},
+	{'P', NULL, "<port>", "client: port of the server (default: 9228)", PORT, FIELD(dst_port),
+	 0},
+	{'M', NULL, "<path>",
+	 "server: the target's memory, a file or /dev/dax device; a file is made and extended "
+	 "(default: anonymous memory)",
+	 TEXT, FIELD(memory), 0},
+	{'N', NULL, "<records>", "server: records that the log has room for", NUMBER,
+	 FIELD(records), 1},
+	{'A', NULL, "<path>",
+	 "check the memory (-M) after a power failure; the file has what the client printed until "
+	 "then (default: no check)",
+	 TEXT, FIELD(acks), 0},
+	{'S', NULL, "<bytes>", NULL, OTHER, 0, 0},
+	{'I', NULL, "<number>", "iterations", NUMBER, FIELD(iterations), 1},
+	{'n', NULL, "<number>", "connections; fi_pmem_bw needs the same number at both ends",
+	 NUMBER, FIELD(connections), 1},
+	{'w', NULL, "<number>", "iterations before the measurement", NUMBER, FIELD(warmup), 0},
+	{'W', NULL, "<number>", "writes outstanding at a time", SHOWN, FIELD(window), 0},
+	{'C', NULL, "<number>", "a commit every so many writes", NUMBER, FIELD(every), 1},
+	{'i', NULL, "<microseconds>", "pause before each operation (default: none)", OTHER, 0, 0},
+	{'T', NULL, "<milliseconds>",
+	 "a row of the table takes no longer, and has less than -I iterations then", NUMBER,
+	 FIELD(limit), 1},
+	{OPT_CSV, "csv", "<file>",
+	 "append the rows to this file, too, with more columns (default: none)", TEXT, FIELD(csv),
+	 0},
+	{'c', NULL, "<method>",
+	 "how to wait for completions: spin, sread, fd; server: also away, which makes no call for "
+	 "200 ms at a time (default: spin; a server over verbs: sread)",
+	 OTHER, 0, 0},
+	{'v', NULL, NULL, "verify the data at the target (default: no)", OTHER, 0, 0},
+	{'o', NULL, "<operation>", NULL, OTHER, 0, 0},
+	{'h', "help", NULL, "this text", OTHER, 0, 0},
+	{OPT_TIMEOUT, "timeout", "<seconds>", "give up when nothing happens for so many seconds",
+	 NUMBER, FIELD(timeout), 1},
+	{OPT_SEED, "seed", "<number>", "where random numbers begin", SHOWN, FIELD(seed), 0},
+	{OPT_VERSION, "version", NULL, "the version of pmemverbs", OTHER, 0, 0},
+};
 
-/* print_option -- what it does behind its name, in lines that fit a terminal */
-static void print_option(const char *name, const char *fmt, ...)
-	__attribute__((format(printf, 2, 3)));
+#define ENTRIES (sizeof(table) / sizeof(table[0]))
 
-static void print_option(const char *name, const char *fmt, ...)
+/* What the parser works on */
+struct parsing {
+	struct options *opts;
+	const struct program *prog;
+};
+
+/* ---- help ---- */
+
+/* takes -- does the program have this option?  x is --csv. */
+static bool takes(const struct program *prog, int key)
 {
-	char text[1024], *word, *save;
-	int column = INDENT;
-	va_list args;
-
-	va_start(args, fmt);
-	vsnprintf(text, sizeof(text), fmt, args);
-	va_end(args);
-	printf("  %-*s", INDENT - 2, name);
-	for (word = strtok_r(text, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
-		if (column > INDENT && column + 1 + (int) strlen(word) > COLUMNS)
-			column = printf("\n%*s", INDENT, "") - 1;
-		column += printf("%s%s", column > INDENT ? " " : "", word);
-	}
-	putchar('\n');
+	if (key == OPT_CSV)
+		return strchr(prog->letters, 'x');
+	return key > UCHAR_MAX || strchr(prog->letters, key);
 }
 
-/* print_sizes -- -S by itself */
-static void print_sizes(const struct options *opts, bool lists)
+/* has_seed -- programs with cases, and those that check memory after a power failure */
+static bool has_seed(const struct program *prog)
 {
-	char list[256] = "";
+	return strchr(prog->letters, 'o') && strpbrk(prog->letters, "bA");
+}
+
+/* sizes_help -- -S by itself */
+static char *sizes_help(const struct options *opts, bool lists)
+{
+	char list[256] = "", *text = NULL;
 	size_t used = 0;
 
 	for (unsigned int i = 0; i < opts->nsizes && used < sizeof(list) - 24; i++)
 		used += (size_t) snprintf(list + used, sizeof(list) - used, "%s%zu", i ? ", " : "",
 					  opts->sizes[i]);
-	print_option("-S <bytes>", "size of a write in bytes%s%s (default: %s)",
-		     lists ? ", or more than one: 8,64" : "",
-		     opts->nsizes > 1 ? ", or 'all': the powers of 2 up to 4 MiB" : "", list);
+	return asprintf(&text, "size of a write in bytes%s%s (default: %s)",
+			lists ? ", or more than one: 8,64" : "",
+			opts->nsizes > 1 ? ", or 'all': the powers of 2 up to 4 MiB" : "", list) < 0
+		       ? NULL
+		       : text;
 }
 
-static void print_entry(const struct program *prog, const struct options *opts, size_t i)
+/* help_of -- of an option, with its default: the caller's to free */
+static char *help_of(const struct program *prog, const struct options *opts,
+		     const struct entry *entry)
 {
-	const char *usage = option_table[i].usage, *help = option_table[i].help;
 	unsigned long value;
+	char *text = NULL;
+	int ret;
 
-	if (option_table[i].letter == 'S') {
-		print_sizes(opts, prog->lists);
-	} else if (option_table[i].letter == 'o') {
-		print_option(usage, "%s", prog->operations);
-	} else if (option_table[i].value) {
-		memcpy(&value, (const char *) opts + option_table[i].value, sizeof(value));
-		if (value)
-			print_option(usage, "%s (default: %lu)", help, value);
-		else
-			print_option(usage, "%s (default: no limit)", help);
-	} else {
-		print_option(usage, "%s", help);
-	}
+	if (entry->key == 'S')
+		return sizes_help(opts, prog->lists);
+	if (entry->key == 'o')
+		return strdup(prog->operations);
+	if (entry->kind != NUMBER && entry->kind != SHOWN)
+		return strdup(entry->help);
+	memcpy(&value, (const char *) opts + entry->field, sizeof(value));
+	ret = value || entry->key == OPT_SEED
+		      ? asprintf(&text, "%s (default: %lu)", entry->help, value)
+		      : asprintf(&text, "%s (default: no limit)", entry->help);
+	return ret < 0 ? NULL : text;
 }
 
-static void usage(const struct program *prog, const struct options *opts)
-{
-	printf("Usage:\n  %s [OPTIONS]\t\tstart the server, whose memory is written\n"
-	       "  %s [OPTIONS] <host>\tconnect to it and write\n\n%s\n\nOptions:\n",
-	       prog->name, prog->name, prog->summary);
-	for (size_t i = 0; i < sizeof(option_table) / sizeof(option_table[0]); i++) {
-		if (strchr(prog->letters, option_table[i].letter))
-			print_entry(prog, opts, i);
-	}
-	print_option("--timeout <seconds>",
-		     "give up when nothing happens for so many seconds (default: %lu)",
-		     opts->timeout);
-	if (strchr(prog->letters, 'o') && strpbrk(prog->letters, "bA"))
-		print_option("--seed <number>", "where random numbers begin (default: %llu)",
-			     opts->seed);
-	print_option("--version", "the version of pmemverbs");
-}
-
+/* ---- parsing ---- */
 static bool parse_number(const char *text, unsigned long long min, unsigned long long max,
 			 unsigned long long *value)
 {
@@ -249,48 +249,19 @@ static bool parse_wait(const char *text, enum wait_method *wait)
 	return false;
 }
 
-static bool parse_one(struct options *opts, int letter, char *arg)
+/* parse_other -- what is no plain string or number */
+static bool parse_other(struct options *opts, int key, char *arg)
 {
-	switch (letter) {
-	case 'p':
-		opts->provider = arg;
-		return true;
-	case 'f':
-		opts->fabric = arg;
-		return true;
-	case 'd':
-		opts->domain = arg;
-		return true;
-	case 's':
-		opts->src_addr = arg;
-		return true;
-	case 'M':
-		opts->memory = arg;
-		return true;
-	case 'N':
-		return parse_ulong(arg, 1, &opts->records);
-	case 'A':
-		opts->acks = arg;
-		return true;
+	switch (key) {
+	case 'b':
+		opts->src_port = opts->dst_port = arg;
+		return is_port(arg);
 	case 'S':
 		return parse_sizes(opts, arg);
-	case 'I':
-		return parse_ulong(arg, 1, &opts->iterations);
-	case 'n':
-		return parse_ulong(arg, 1, &opts->connections);
-	case 'w':
-		return parse_ulong(arg, 0, &opts->warmup);
 	case 'W':
 		return parse_list(arg, 1, opts->windows, &opts->nwindows);
-	case 'C':
-		return parse_ulong(arg, 1, &opts->every);
 	case 'i':
 		return parse_list(arg, 0, opts->pauses, &opts->npauses);
-	case 'T':
-		return parse_ulong(arg, 1, &opts->limit);
-	case 'x':
-		opts->csv = arg;
-		return true;
 	case 'c':
 		return parse_wait(arg, &opts->wait);
 	case 'v':
@@ -298,17 +269,6 @@ static bool parse_one(struct options *opts, int letter, char *arg)
 		return true;
 	case 'o':
 		return parse_ops(opts, arg);
-	case 'b':
-		opts->src_port = opts->dst_port = arg;
-		return is_port(arg);
-	case 'B':
-		opts->src_port = arg;
-		return is_port(arg);
-	case 'P':
-		opts->dst_port = arg;
-		return is_port(arg);
-	case OPT_TIMEOUT:
-		return parse_ulong(arg, 1, &opts->timeout);
 	case OPT_SEED:
 		return parse_number(arg, 0, ULLONG_MAX, &opts->seed);
 	default:
@@ -316,17 +276,56 @@ static bool parse_one(struct options *opts, int letter, char *arg)
 	}
 }
 
-/* getopt_string -- the letters with a colon behind those that take an argument; x is --csv alone */
-static void getopt_string(const char *letters, char *out)
+static bool parse_entry(struct options *opts, const struct entry *entry, char *arg)
 {
-	for (; *letters; letters++) {
-		if (*letters == 'x')
-			continue;
-		*out++ = *letters;
-		if (*letters != 'v' && *letters != 'h')
-			*out++ = ':';
+	void *field = (char *) opts + entry->field;
+
+	switch (entry->kind) {
+	case TEXT:
+	case PORT:
+		memcpy(field, &arg, sizeof(arg));
+		return entry->kind == TEXT || is_port(arg);
+	case NUMBER:
+		return parse_ulong(arg, entry->min, field);
+	default:
+		return parse_other(opts, entry->key, arg);
 	}
-	*out = '\0';
+}
+
+static bool parse_host(struct options *opts, const char *host)
+{
+	if (opts->dst_addr)
+		fprintf(stderr, "one host at most\n");
+	else
+		opts->dst_addr = host;
+	return opts->dst_addr == host;
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	const struct parsing *parsing = state->input;
+	size_t i = 0;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		/* getopt says what it does not know; what to do then is said by options_parse. */
+		state->err_stream = NULL;
+		return 0;
+	case ARGP_KEY_ARG:
+		return parse_host(parsing->opts, arg) ? 0 : EINVAL;
+	case 'h':
+		argp_state_help(state, stdout, ARGP_HELP_STD_HELP);
+		return 0;
+	case OPT_VERSION:
+		printf("%s of pmemverbs %s\n", parsing->prog->name, PACKAGE_VERSION);
+		exit(EXIT_SUCCESS);
+	default:
+		while (i < ENTRIES && table[i].key != key)
+			i++;
+		if (i == ENTRIES)
+			return ARGP_ERR_UNKNOWN;
+		return parse_entry(parsing->opts, &table[i], arg) ? 0 : EINVAL;
+	}
 }
 
 static void set_defaults(struct options *opts, const struct program *prog)
@@ -381,42 +380,49 @@ static bool settle_lists(struct options *opts, const struct program *prog)
 	return true;
 }
 
-/* parse_all -- true: go on; else opts->status says how it ends */
-static bool parse_all(struct options *opts, const struct program *prog, int argc, char **argv)
+/* run_argp -- with the options that this program takes */
+static int run_argp(struct parsing *parsing, int argc, char **argv)
 {
-	const struct options defaults = *opts;
-	char letters[128];
-	int letter;
+	struct argp_option options[ENTRIES + 1] = {0};
+	const struct argp argp = {options, parse, "\n<host>", parsing->prog->summary,
+				  NULL,    NULL,  NULL};
+	int count = 0, ret;
 
-	opts->status = EXIT_USAGE;
-	getopt_string(prog->letters, letters);
-	while ((letter = getopt_long(argc, argv, letters, long_options, NULL)) != -1) {
-		if (letter == 'h' || letter == OPT_VERSION) {
-			if (letter == 'h')
-				usage(prog, &defaults);
-			else
-				printf("%s of pmemverbs %s\n", prog->name, PACKAGE_VERSION);
-			opts->status = EXIT_SUCCESS;
-			return false;
-		}
-		if ((letter == 'x' && !strchr(prog->letters, letter)) ||
-		    !parse_one(opts, letter, optarg)) {
-			fprintf(stderr, "%s --help tells the options\n", prog->name);
-			return false;
-		}
+	for (size_t i = 0; i < ENTRIES; i++) {
+		const struct entry *entry = &table[i];
+
+		/* Random numbers are told of where there are some; a group each keeps the order. */
+		if (takes(parsing->prog, entry->key))
+			options[count++] = (struct argp_option){
+				.name = entry->name,
+				.key = entry->key,
+				.arg = entry->value,
+				.flags = entry->key == OPT_SEED && !has_seed(parsing->prog)
+						 ? OPTION_HIDDEN
+						 : 0,
+				.doc = help_of(parsing->prog, parsing->opts, entry),
+				.group = count + 1,
+			};
 	}
-	if (optind < argc - 1) {
-		fprintf(stderr, "one host at most; %s --help tells the options\n", prog->name);
-		return false;
-	}
-	opts->dst_addr = argv[optind];
-	return settle_lists(opts, prog);
+	setenv("ARGP_HELP_FMT", HELP_FORMAT, 0);
+	ret = argp_parse(&argp, argc, argv, ARGP_NO_HELP, NULL, parsing);
+	while (count)
+		free((char *) (uintptr_t) options[--count].doc);
+	return ret;
 }
 
 bool options_parse(struct options *opts, const struct program *prog, int argc, char **argv)
 {
+	struct parsing parsing = {opts, prog};
+
 	set_defaults(opts, prog);
-	if (!parse_all(opts, prog, argc, argv))
+	if (run_argp(&parsing, argc, argv)) {
+		fprintf(stderr, "%s --help tells the options\n", prog->name);
+		opts->status = EXIT_USAGE;
+		return false;
+	}
+	opts->status = EXIT_USAGE;
+	if (!settle_lists(opts, prog))
 		return false;
 	opts->status = EXIT_FAILURE;
 	return are_there(opts);

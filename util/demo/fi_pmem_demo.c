@@ -7,12 +7,14 @@
  * FI_COMMIT: when its completion comes, the record and the tail are durable,
  * and at no time does the tail point past a record that is not.
  *
+ * As an example it calls libfabric itself, and shares no code with other programs here.
+ *
  *   fi_pmem_demo -M /dev/dax0.0          on the machine with the memory
  *   fi_pmem_demo -n 1000 target.example  on the other one
  */
+#include <argp.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <libgen.h>
 #include <netdb.h>
@@ -31,7 +33,6 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
-
 #include <rdma/fi_ext_pmemverbs.h>
 
 #ifdef HAVE_CONFIG_H
@@ -42,7 +43,7 @@
 
 #define RECORD_SIZE 64
 #define DEFAULT_PORT "7471"
-#define DEFAULT_RECORDS 1000
+#define DEFAULT_RECORDS 1000 /* the help says so */
 #define MAX_RECORDS (LOG_SIZE / RECORD_SIZE - 1)
 #define LOG_SIZE ((size_t) 2 << 20) /* devdax is mapped in units of 2 MiB */
 #define EVENT_TIMEOUT_MS 10000
@@ -103,6 +104,14 @@ static int fail(const char *call, ssize_t ret)
 	fprintf(stderr, "fi_pmem_demo: %s: %s\n", call, fi_strerror((int) -ret));
 	return 1;
 }
+
+/* DO -- a call that has to succeed */
+#define DO(call)                                                                                   \
+	do {                                                                                       \
+		ssize_t ret_ = (call);                                                             \
+		if (ret_)                                                                          \
+			return fail(#call, ret_);                                                  \
+	} while (0)
 
 /* explain -- fi_getinfo says "No data available" for everything: what to look at */
 static int explain(const char *node, int ret)
@@ -201,35 +210,23 @@ static int wait_event(struct side *side, uint32_t type, struct event *event, int
 static int open_endpoint(struct side *side, struct fi_info *info)
 {
 	struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_MSG, .wait_obj = FI_WAIT_UNSPEC};
-	int ret = fi_domain(side->fabric, info, &side->domain, NULL);
 
-	if (ret)
-		return fail("fi_domain", ret);
-	ret = fi_cq_open(side->domain, &cq_attr, &side->cq, NULL);
-	if (ret)
-		return fail("fi_cq_open", ret);
-	ret = fi_endpoint(side->domain, info, &side->ep, NULL);
-	if (ret)
-		return fail("fi_endpoint", ret);
-	ret = fi_ep_bind(side->ep, &side->eq->fid, 0);
-	if (!ret)
-		ret = fi_ep_bind(side->ep, &side->cq->fid,
-				 FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION);
-	if (ret)
-		return fail("fi_ep_bind", ret);
-	ret = fi_enable(side->ep);
-	return ret ? fail("fi_enable", ret) : 0;
+	DO(fi_domain(side->fabric, info, &side->domain, NULL));
+	DO(fi_cq_open(side->domain, &cq_attr, &side->cq, NULL));
+	DO(fi_endpoint(side->domain, info, &side->ep, NULL));
+	DO(fi_ep_bind(side->ep, &side->eq->fid, 0));
+	DO(fi_ep_bind(side->ep, &side->cq->fid, FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION));
+	DO(fi_enable(side->ep));
+	return 0;
 }
 
 static int open_fabric(struct side *side)
 {
 	struct fi_eq_attr eq_attr = {.wait_obj = FI_WAIT_UNSPEC};
-	int ret = fi_fabric(side->info->fabric_attr, &side->fabric, NULL);
 
-	if (ret)
-		return fail("fi_fabric", ret);
-	ret = fi_eq_open(side->fabric, &eq_attr, &side->eq, NULL);
-	return ret ? fail("fi_eq_open", ret) : 0;
+	DO(fi_fabric(side->info->fabric_attr, &side->fabric, NULL));
+	DO(fi_eq_open(side->fabric, &eq_attr, &side->eq, NULL));
+	return 0;
 }
 
 /* The target */
@@ -332,9 +329,7 @@ static int serve(struct side *side, struct log *log)
 			     ? (uint64_t) (uintptr_t) log
 			     : 0;
 	fi_freeinfo(event.cm.info);
-	ret = fi_accept(side->ep, &lease, sizeof(lease));
-	if (ret)
-		return fail("fi_accept", ret);
+	DO(fi_accept(side->ep, &lease, sizeof(lease)));
 	if (wait_event(side, FI_CONNECTED, &event, EVENT_TIMEOUT_MS))
 		return 1;
 	/* tcp places data only inside such calls; RDMA hardware needs none. */
@@ -345,35 +340,17 @@ static int serve(struct side *side, struct log *log)
 	return check_log(log);
 }
 
-static int target(const char *path, const char *port)
+static int listen_and_serve(struct side *side, struct log *log)
 {
-	struct side side = {0};
-	struct log *log = map_log(path);
-	int ret = 1;
-
-	if (!log) {
-		perror(path ? path : "mmap");
-		return 1;
-	}
 	log->tail = 0;
-	if (find_provider(NULL, port, FI_SOURCE, &side.info) || open_fabric(&side))
-		goto close;
-	ret = fi_passive_ep(side.fabric, side.info, &side.pep, NULL);
-	if (!ret)
-		ret = fi_pep_bind(side.pep, &side.eq->fid, 0);
-	if (!ret)
-		ret = fi_listen(side.pep);
-	if (ret) {
-		ret = fail("fi_listen", ret);
-		goto close;
-	}
-	printf("target: waiting on port %s\n", port);
+	if (find_provider(NULL, side->port, FI_SOURCE, &side->info) || open_fabric(side))
+		return 1;
+	DO(fi_passive_ep(side->fabric, side->info, &side->pep, NULL));
+	DO(fi_pep_bind(side->pep, &side->eq->fid, 0));
+	DO(fi_listen(side->pep));
+	printf("target: waiting on port %s\n", side->port);
 	fflush(stdout);
-	ret = serve(&side, log);
-close:
-	close_side(&side);
-	munmap(log, LOG_SIZE);
-	return ret;
+	return serve(side, log);
 }
 
 /* The initiator */
@@ -464,12 +441,9 @@ static int describe(struct side *side, const struct lease *lease)
 {
 	struct fi_pmemverbs_region region;
 	struct fi_pmemverbs_ops *ops;
-	int ret = fi_open_ops(&side->domain->fid, FI_PMEMVERBS_OPS, 0, (void **) &ops, NULL);
 
-	if (!ret)
-		ret = ops->query_key(side->ep, lease->key, &region);
-	if (ret)
-		return fail("query of the target's key", ret);
+	DO(fi_open_ops(&side->domain->fid, FI_PMEMVERBS_OPS, 0, (void **) &ops, NULL));
+	DO(ops->query_key(side->ep, lease->key, &region));
 	printf("initiator: connected; the core provider below is %s, on %s\n"
 	       "initiator: in a power failure at the target survives %s\n"
 	       "initiator: what makes a write durable there: %s\n",
@@ -503,67 +477,46 @@ static int append_all(struct side *side, const struct lease *lease, struct log *
 	return ret;
 }
 
-static int initiator(const char *host, const char *port, uint64_t records)
+static int connect_and_append(struct side *side, struct log *log, uint64_t records)
 {
-	struct side side = {.host = host, .port = port};
-	struct log *log = map_log(NULL);
 	struct event event;
 	struct lease lease;
-	int ret = 1;
 
-	if (!log) {
-		perror("mmap");
+	if (find_provider(side->host, side->port, 0, &side->info) || open_fabric(side) ||
+	    open_endpoint(side, side->info))
 		return 1;
-	}
-	if (find_provider(host, port, 0, &side.info) || open_fabric(&side) ||
-	    open_endpoint(&side, side.info))
-		goto close;
-	ret = fi_mr_reg(side.domain, log, LOG_SIZE, FI_WRITE, 0, 1, 0, &side.mr, NULL);
-	if (ret) {
-		ret = fail("fi_mr_reg", ret);
-		goto close;
-	}
-	ret = fi_connect(side.ep, side.info->dest_addr, NULL, 0);
-	if (ret) {
-		ret = fail("fi_connect", ret);
-		goto close;
-	}
-	ret = wait_event(&side, FI_CONNECTED, &event, EVENT_TIMEOUT_MS);
-	if (ret)
-		goto close;
+	DO(fi_mr_reg(side->domain, log, LOG_SIZE, FI_WRITE, 0, 1, 0, &side->mr, NULL));
+	DO(fi_connect(side->ep, side->info->dest_addr, NULL, 0));
+	if (wait_event(side, FI_CONNECTED, &event, EVENT_TIMEOUT_MS))
+		return 1;
 	memcpy(&lease, event.cm.data, sizeof(lease));
-	ret = describe(&side, &lease) || append_all(&side, &lease, log, records);
-	if (!ret)
-		fi_shutdown(side.ep, 0);
-close:
-	close_side(&side);
-	munmap(log, LOG_SIZE);
-	return ret;
+	if (describe(side, &lease) || append_all(side, &lease, log, records))
+		return 1;
+	fi_shutdown(side->ep, 0);
+	return 0;
 }
 
-static int usage(void)
-{
-	printf("Append records to a durable log on another machine's memory.\n\n"
-	       "  fi_pmem_demo [-P PORT] [-M PATH]          be the target\n"
-	       "  fi_pmem_demo [-P PORT] [-n COUNT] HOST    append to the log at HOST\n\n"
-	       "  -M PATH     the log: a file, which is made, or a /dev/dax device; 2 MiB of it\n"
-	       "              (default: memory of this process)\n"
-	       "  -P PORT     of the target, 1 to 65535 (default: %s)\n"
-	       "  -n COUNT    records of %d bytes to append, 1 to %zu (default: %d)\n"
-	       "  -h, --help  this text\n"
-	       "  --version   the version of pmemverbs\n\n"
-	       "FI_PMEMVERBS_DOMAIN declares what survives a power failure where the target can't\n"
-	       "find it out; see fi_pmemverbs(7).\n",
-	       DEFAULT_PORT, RECORD_SIZE, (size_t) MAX_RECORDS, DEFAULT_RECORDS);
-	return EXIT_SUCCESS;
-}
+/* The command line */
 
-/* wrong -- the command line is, in this way */
-static int wrong(const char *how)
-{
-	fprintf(stderr, "%sfi_pmem_demo --help tells the options\n", how);
-	return 2;
-}
+struct choices {
+	struct side side;
+	const char *path;
+	uint64_t records;
+};
+
+enum { OPT_VERSION = 256 };
+
+static const struct argp_option options[] = {
+	{NULL, 'M', "PATH", 0,
+	 "the log: a file, which is made, or a /dev/dax device; 2 MiB of it (default: memory of "
+	 "this process)",
+	 0},
+	{NULL, 'P', "PORT", 0, "of the target, 1 to 65535 (default: " DEFAULT_PORT ")", 0},
+	{NULL, 'n', "COUNT", 0, "records of 64 bytes to append, 1 to 32767 (default: 1000)", 0},
+	{"help", 'h', NULL, 0, "this text", -1},
+	{"version", OPT_VERSION, NULL, 0, "the version of pmemverbs", -1},
+	{0},
+};
 
 /* number -- from 1 to max, or 0 */
 static uint64_t number(const char *text, uint64_t max)
@@ -574,37 +527,74 @@ static uint64_t number(const char *text, uint64_t max)
 	return *end || *text == '-' || value > max ? 0 : value;
 }
 
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct choices *choices = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		/* What is wrong is told by main, and by getopt. */
+		state->err_stream = NULL;
+		return 0;
+	case 'P':
+		choices->side.port = arg;
+		return number(arg, UINT16_MAX) ? 0 : EINVAL;
+	case 'M':
+		choices->path = arg;
+		return 0;
+	case 'n':
+		choices->records = number(arg, MAX_RECORDS);
+		return choices->records ? 0 : EINVAL;
+	case 'h':
+		argp_state_help(state, stdout, ARGP_HELP_STD_HELP);
+		return 0;
+	case OPT_VERSION:
+		printf("fi_pmem_demo of pmemverbs %s\n", PACKAGE_VERSION);
+		exit(EXIT_SUCCESS);
+	case ARGP_KEY_ARG:
+		if (choices->side.host)
+			return EINVAL;
+		choices->side.host = arg;
+		return 0;
+	case ARGP_KEY_END:
+		return choices->side.host && choices->path ? EINVAL : 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp argp = {
+	.options = options,
+	.parser = parse,
+	.args_doc = "\nHOST",
+	.doc = "Append records to a durable log on another machine's memory: be the target, or "
+	       "append "
+	       "to the log at HOST."
+	       "\vFI_PMEMVERBS_DOMAIN declares what survives a power failure where the target "
+	       "can't "
+	       "find it out; see fi_pmemverbs(7).",
+};
+
 int main(int argc, char **argv)
 {
-	static const struct option long_options[] = {
-		{"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, 'v'}, {0}};
-	const char *port = DEFAULT_PORT, *path = NULL;
-	uint64_t records = DEFAULT_RECORDS;
-	int opt;
+	struct choices choices = {.side = {.port = DEFAULT_PORT}, .records = DEFAULT_RECORDS};
+	struct log *log;
+	int ret;
 
-	while ((opt = getopt_long(argc, argv, "P:M:n:h", long_options, NULL)) != -1) {
-		switch (opt) {
-		case 'P':
-			port = optarg;
-			break;
-		case 'M':
-			path = optarg;
-			break;
-		case 'n':
-			records = number(optarg, MAX_RECORDS);
-			break;
-		case 'h':
-			return usage();
-		case 'v':
-			printf("fi_pmem_demo of pmemverbs %s\n", PACKAGE_VERSION);
-			return EXIT_SUCCESS;
-		default:
-			return wrong("");
-		}
+	if (argp_parse(&argp, argc, argv, ARGP_NO_HELP, NULL, &choices)) {
+		fprintf(stderr,
+			"-P and -n have ranges, one host at most, and -M is for the target; "
+			"fi_pmem_demo --help tells the options\n");
+		return 2;
 	}
-	if (!number(port, UINT16_MAX) || !records)
-		return wrong("-P or -n is not a number, or out of range; ");
-	if (optind + 1 < argc || (optind < argc && path))
-		return wrong("one host at most, and -M is for the target; ");
-	return optind < argc ? initiator(argv[optind], port, records) : target(path, port);
+	log = map_log(choices.path);
+	if (!log) {
+		perror(choices.path ? choices.path : "mmap");
+		return EXIT_FAILURE;
+	}
+	ret = choices.side.host ? connect_and_append(&choices.side, log, choices.records)
+				: listen_and_serve(&choices.side, log);
+	close_side(&choices.side);
+	munmap(log, LOG_SIZE);
+	return ret;
 }

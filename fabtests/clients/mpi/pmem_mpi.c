@@ -11,7 +11,8 @@
  * and prints each number when MPI_Win_flush has returned; fabtests/power/plug cuts
  * the power meanwhile, and -A compares what is left with what was printed.
  */
-#include <getopt.h>
+#include <argp.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -374,69 +375,89 @@ static int write_log(const char *path)
 	return 0;
 }
 
-static int usage(void)
+struct choices {
+	const char *path, *acks;
+	int adds, swaps, log;
+};
+
+enum { OPT_VERSION = 256 };
+
+static const struct argp_option options[] = {
+	{NULL, 'M', "FILE", 0,
+	 "the windows' memory: a file, which is made, or /dev/daxX.Y (default: no windows)", 0},
+	{NULL, 'a', NULL, 0, "MPI_Fetch_and_op and the like there, too, not only in other memory",
+	 0},
+	{NULL, 's', NULL, 0, "MPI_Compare_and_swap there, too", 0},
+	{NULL, 'l', NULL, 0, "write a log, printing what is there for good", 0},
+	{NULL, 'A', "OUTPUT", 0, "compare a log with what was printed (default: write one)", 0},
+	{"help", 'h', NULL, 0, "this text", -1},
+	{"version", OPT_VERSION, NULL, 0, "the version of pmemverbs", -1},
+	{0},
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
 {
-	printf("usage: mpirun -n 2 pmem_mpi                      check messages\n"
-	       "       mpirun -n 2 pmem_mpi -M FILE [-a] [-s]    check messages and windows\n"
-	       "       mpirun -n 2 pmem_mpi -M FILE -l           write a log\n"
-	       "       pmem_mpi -M FILE -A OUTPUT                check the log\n\n"
-	       "  -M FILE      the windows' memory: a file, which is made, or /dev/daxX.Y\n"
-	       "  -a           MPI_Fetch_and_op and the like there, too, not only in other memory\n"
-	       "  -s           MPI_Compare_and_swap there, too\n"
-	       "  -l           write a log of %d records, printing what is there for good\n"
-	       "  -A OUTPUT    compare a log with what was printed\n"
-	       "  -h, --help   this text\n"
-	       "  --version    the version of pmemverbs\n\n"
-	       "fabtests/clients/mpi/run PROGRAM starts it with all between the processes through "
-	       "pmemverbs.\n",
-	       ACKS_RECORDS);
-	return 0;
+	struct choices *choices = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		/* What is wrong is told by main, and by getopt. */
+		state->err_stream = NULL;
+		return 0;
+	case 'M':
+		choices->path = arg;
+		return 0;
+	case 'A':
+		choices->acks = arg;
+		return 0;
+	case 'l':
+		choices->log = 1;
+		return 0;
+	case 'a':
+		choices->adds = 1;
+		return 0;
+	case 's':
+		choices->swaps = 1;
+		return 0;
+	case 'h':
+		argp_state_help(state, stdout, ARGP_HELP_STD_HELP);
+		return 0;
+	case OPT_VERSION:
+		printf("pmem_mpi of pmemverbs %s\n", PACKAGE_VERSION);
+		exit(0);
+	case ARGP_KEY_ARG:
+		return EINVAL;
+	case ARGP_KEY_END:
+		return !choices->path && (choices->adds || choices->swaps || choices->log ||
+					  choices->acks)
+			       ? EINVAL
+			       : 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
 }
 
-static int wrong(void)
-{
-	fprintf(stderr, "pmem_mpi --help tells the options\n");
-	return 2;
-}
+static const struct argp argp = {
+	.options = options,
+	.parser = parse,
+	.doc = "Check messages between two processes of MPI, with -M windows in that memory, too: "
+	       "mpirun -n 2 pmem_mpi. Without mpirun, -M and -A check the log that -l has left."
+	       "\vfabtests/clients/mpi/run PROGRAM starts it with all between the processes "
+	       "through "
+	       "pmemverbs.",
+};
 
 int main(int argc, char **argv)
 {
-	static const struct option long_options[] = {
-		{"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, 'v'}, {0}};
-	const char *path = NULL, *acks = NULL;
-	int adds = 0, swaps = 0, log = 0;
-	int option, size, failed;
+	struct choices choices = {0};
+	int size, failed;
 
-	while ((option = getopt_long(argc, argv, "M:A:lash", long_options, NULL)) != -1) {
-		switch (option) {
-		case 'M':
-			path = optarg;
-			break;
-		case 'A':
-			acks = optarg;
-			break;
-		case 'l':
-			log = 1;
-			break;
-		case 'a':
-			adds = 1;
-			break;
-		case 's':
-			swaps = 1;
-			break;
-		case 'h':
-			return usage();
-		case 'v':
-			printf("pmem_mpi of pmemverbs %s\n", PACKAGE_VERSION);
-			return 0;
-		default:
-			return wrong();
-		}
+	if (argp_parse(&argp, argc, argv, ARGP_NO_HELP, NULL, &choices)) {
+		fprintf(stderr, "pmem_mpi --help tells the options\n");
+		return 2;
 	}
-	if ((!path && (adds || swaps || log || acks)) || optind < argc)
-		return wrong();
-	if (acks)
-		return acks_check(path, acks);
+	if (choices.acks)
+		return acks_check(choices.path, choices.acks);
 
 	MPI_Init(&argc, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -446,8 +467,9 @@ int main(int argc, char **argv)
 		fprintf(stderr, "it takes two processes, not %d\n", size);
 		MPI_Abort(MPI_COMM_WORLD, 2);
 	}
-	failed = log ? write_log(path) : run_all(path, adds, swaps);
-	if (failed && log)
+	failed = choices.log ? write_log(choices.path)
+			     : run_all(choices.path, choices.adds, choices.swaps);
+	if (failed && choices.log)
 		MPI_Abort(MPI_COMM_WORLD, 1);
 	MPI_Finalize();
 	return failed;
