@@ -8,13 +8,6 @@
 
 #include "progress/op.h"
 
-bool pmv_receiver_has_message(const struct pmv_receiver *receiver)
-{
-	uint64_t number = receiver->served + 1;
-
-	return pmv_message_ready(receiver->link->block + pmv_message_at(number), number);
-}
-
 enum pmv_arrival pmv_receiver_look(const struct pmv_receiver *receiver, struct pmv_message *message)
 {
 	uint64_t number = receiver->served + 1;
@@ -36,8 +29,9 @@ void pmv_receiver_queue_ack(struct pmv_receiver *receiver, uint64_t number, enum
 
 static ssize_t post_ack(struct pmv_receiver *receiver, struct pmv_ack *ack)
 {
-	struct pmv_op *op = pmv_op_get(receiver->link->owner, PMV_OP_OWN);
-	uint8_t *slot;
+	const struct pmv_link *link = receiver->link;
+	struct pmv_op *op = pmv_op_get(link->owner, PMV_OP_OWN);
+	size_t at = pmv_ack_at(receiver->posted_acks + 1);
 	ssize_t ret;
 
 	if (!op)
@@ -46,11 +40,10 @@ static ssize_t post_ack(struct pmv_receiver *receiver, struct pmv_ack *ack)
 	op->ordinary = true;
 	ack->number = receiver->posted_acks + 1;
 	ack->looks_us = (uint32_t) (receiver->look.expect.window_ns / 1000);
-	slot = receiver->link->outbox + pmv_ack_at(ack->number);
-	pmv_ack_encode(slot, ack, &receiver->ack_out);
-	ret = pmv_link_post(receiver->link, slot, pmv_ack_at(ack->number), PMV_ACK_SIZE, op, 0);
+	pmv_ack_encode(link->outbox + at, ack, &receiver->ack_out);
+	ret = pmv_link_post(link, link->outbox + at, at, PMV_ACK_SIZE, op, 0);
 	if (ret)
-		pmv_op_put(receiver->link->owner->pool, op);
+		pmv_op_put(link->owner->pool, op);
 	else
 		receiver->posted_acks++;
 	return ret;

@@ -55,7 +55,13 @@ struct pmv_receiver {
  * pmv_receiver_look -- is the next message of the peer there, whole?  Then it is number
  * `served` + 1.  pmv_receiver_has_message -- as far as a glance can tell.
  */
-bool pmv_receiver_has_message(const struct pmv_receiver *receiver);
+static inline bool pmv_receiver_has_message(const struct pmv_receiver *receiver)
+{
+	uint64_t number = receiver->served + 1;
+
+	return pmv_message_ready(receiver->link->block + pmv_message_at(number), number);
+}
+
 enum pmv_arrival pmv_receiver_look(const struct pmv_receiver *receiver,
 				   struct pmv_message *message);
 

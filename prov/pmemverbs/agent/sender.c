@@ -49,14 +49,15 @@ void pmv_sender_hint_again(struct pmv_sender *sender, int64_t now)
 static ssize_t post_message(struct pmv_sender *sender, struct pmv_message *message,
 			    struct pmv_op *op, uint64_t flags)
 {
+	const struct pmv_link *link = sender->link;
 	size_t at = pmv_message_at(sender->sent + 1);
-	uint8_t *slot = sender->link->outbox + at;
+	uint8_t *slot = link->outbox + at;
 	ssize_t ret;
 
 	message->number = sender->sent + 1;
 	message->seen = (uint32_t) sender->acked;
 	pmv_message_encode(slot, message, &sender->message_out);
-	ret = pmv_link_post(sender->link, slot, at, message->len, op, flags);
+	ret = pmv_link_post(link, slot, at, message->len, op, flags);
 	if (ret)
 		return ret;
 	sender->sent++;

@@ -262,6 +262,8 @@ static void end_connection(struct pmv_receiver *receiver)
 
 static void put_last(struct pmv_agent *agent, struct pmv_receiver *receiver)
 {
+	if (!TAILQ_NEXT(receiver, next))
+		return;
 	TAILQ_REMOVE(&agent->looks.active, receiver, next);
 	TAILQ_INSERT_TAIL(&agent->looks.active, receiver, next);
 }

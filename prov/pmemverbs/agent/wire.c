@@ -183,12 +183,6 @@ size_t pmv_message_encode(uint8_t buf[PMV_MESSAGE_SIZE], struct pmv_message *mes
 	return message->len;
 }
 
-__attribute__((noinline, no_sanitize("thread"))) bool pmv_message_ready(
-	const volatile uint8_t *slot, uint64_t number)
-{
-	return *(const volatile uint64_t *) slot == number;
-}
-
 /* may_have_flags -- do a message's flags go together? */
 static bool may_have_flags(const struct pmv_message *message)
 {
