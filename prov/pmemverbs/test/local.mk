@@ -14,8 +14,7 @@ TESTS = \
 	test_plan test_quick test_run test_store test_submit \
 	test_rdm \
 	test_atomic test_cntr test_cq test_ep test_eq test_getinfo test_msg test_tally \
-	test_inject test_many_threads test_power_failures test_random_programs \
-	test_machine
+	test_inject test_many_threads test_power_failures test_random_programs
 check_PROGRAMS = $(TESTS) bench_calls bench_dirty
 
 # What tests share, compiled once: a fake core provider, a rig that mounts the provider on it,
@@ -31,6 +30,7 @@ libtesting_la_SOURCES = $(testcore_sources) \
 	%D%/support/pair.c %D%/support/pair.h \
 	%D%/support/rig.c %D%/support/rig.h
 mem_system_sources = %D%/support/mem_system.c %D%/support/mem_system.h
+slices_sources = %D%/agent/slices.c %D%/agent/slices.h
 syscalls_sources = %D%/support/syscalls.c %D%/support/syscalls.h
 
 # For all programs that name no others.  Before Criterion, of which a function is replaced.
@@ -63,10 +63,11 @@ test_receive_tracker_SOURCES = %D%/agent/test_receive_tracker.c
 test_region_SOURCES = %D%/agent/test_region.c
 test_rma_event_SOURCES = %D%/agent/test_rma_event.c %D%/agent/test_rma_event_limits.c %D%/agent/test_rma_event.h
 test_service_SOURCES = %D%/agent/test_service.c %D%/agent/test_service_closed.c %D%/agent/test_service.h
-test_thread_SOURCES = %D%/agent/test_thread.c %D%/agent/test_service.h
+test_thread_SOURCES = %D%/agent/test_thread.c %D%/agent/test_thread_share.c %D%/agent/test_service.h \
+	$(slices_sources)
 test_thread_start_SOURCES = %D%/agent/test_thread_start.c
 test_wire_SOURCES = %D%/agent/test_wire.c %D%/agent/test_wire_messages.c %D%/agent/test_wire.h
-test_writeback_SOURCES = %D%/agent/test_writeback.c
+test_writeback_SOURCES = %D%/agent/test_writeback.c $(slices_sources)
 
 # commit/
 test_entries_SOURCES = %D%/commit/test_entries.c
@@ -76,7 +77,7 @@ test_group_SOURCES = %D%/commit/test_group.c %D%/commit/test_group_agent.c %D%/c
 test_lost_writes_SOURCES = %D%/commit/test_lost_writes.c
 test_method_SOURCES = %D%/commit/test_method.c
 test_ordering_SOURCES = %D%/commit/test_ordering.c %D%/commit/test_ordering_core.c
-test_ordering_agent_SOURCES = %D%/commit/test_ordering_agent.c
+test_ordering_agent_SOURCES = %D%/commit/test_ordering_agent.c %D%/commit/test_ordering_relaxed.c
 test_plan_SOURCES = %D%/commit/test_plan.c
 test_quick_SOURCES = %D%/commit/test_quick.c
 test_run_SOURCES = %D%/commit/test_run.c
@@ -102,10 +103,6 @@ test_inject_SOURCES = %D%/whole/test_inject.c %D%/whole/test_inject_open.c \
 test_many_threads_SOURCES = %D%/whole/test_many_threads.c
 test_power_failures_SOURCES = %D%/whole/test_power_failures.c
 test_random_programs_SOURCES = %D%/whole/test_random_programs.c
-
-# fi_pmem_info
-test_machine_SOURCES = %D%/info/test_machine.c $(mem_system_sources)
-test_machine_LDADD = libtesting.la libinfo.la $(CRITERION_LIBS) $(JSON_C_LIBS) $(LIBFABRIC_LIBS) -lpthread
 
 # What is asked of the kernel and of libpmem2 is looked at on its way.
 test_flush_LDFLAGS = -Wl,--wrap=msync,--wrap=madvise,--wrap=pmem2_get_flush_fn \

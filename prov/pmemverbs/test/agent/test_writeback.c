@@ -2,161 +2,16 @@
 /*
  * test_writeback.c -- one peer costs a bounded share of the agent
  *
- * Requests that take many rounds, those that can't be served yet, and endpoints and
- * regions that are opened and closed while memory is being written back.
+ * Requests that take many rounds, and endpoints and regions that are opened and closed while
+ * memory is being written back.  What the thread does then is in test_thread_share.c.
  */
-#include <pthread.h>
-#include <stdlib.h>
+#include "slices.h"
+
 #include <string.h>
-#include <unistd.h>
-
-#include "objects/cq.h"
-#include "test/support/pair.h"
-#include "agent/service.h"
-#include "agent/writeback.h"
-
-#define SLICES 8
-#define BIG_LEN (SLICES * PMV_LINE_SLICE)
-#define BIG_KEY 5
-
-/* A target with a region of many slices, and with a second connection. */
-struct shared {
-	struct pair *pair;
-	struct pmv_domain *domain;
-	struct pmv_region *region;
-	struct pmv_ep *other;
-	uint64_t told; /* over the second connection */
-};
-
-/* What was written back in all. */
-static struct {
-	uint64_t flushed;
-	uint64_t most; /* in one call */
-	unsigned int drains;
-	unsigned int syncs;
-	uint64_t synced;
-	int (*on_sync)(void);
-	void (*_Atomic on_flush)(void);
-} done;
-
-static void count_flush(const void *addr, size_t len)
-{
-	void (*on_flush)(void) = done.on_flush;
-
-	(void) addr;
-	done.flushed += len;
-	if (len > done.most)
-		done.most = len;
-	if (on_flush)
-		on_flush();
-}
-
-static void count_drain(void)
-{
-	done.drains++;
-}
-
-static void count_store(void *to, const void *from, size_t len)
-{
-	memcpy(to, from, len);
-}
-
-static int no_touch(void *addr, size_t len)
-{
-	(void) addr, (void) len;
-	return 0;
-}
-
-static int count_sync(void *addr, size_t len)
-{
-	(void) addr;
-	done.syncs++;
-	done.synced += len;
-	return done.on_sync ? done.on_sync() : 0;
-}
-
-static const struct pmv_flush_ops counter = {
-	.flush = count_flush,
-	.drain = count_drain,
-	.store = count_store,
-	.touch = no_touch,
-	.sync = count_sync,
-};
-
-static struct pmv_region *add_big(struct shared *shared, enum pmv_persist persist, size_t len)
-{
-	/* Nothing in here touches it. */
-	struct iovec iov = {(void *) 0x10000000, len};
-	const struct pmv_region_attr attr = {
-		.key = BIG_KEY,
-		.persist = persist,
-		.use = PMV_REGION_REMOTE,
-		.iov = &iov,
-		.iov_count = 1,
-		.needs_agent = true,
-	};
-	struct pmv_region *region;
-
-	accepted(pmv_agent_add_region(&shared->domain->agent, &attr, -1, &region));
-	return region;
-}
-
-static struct shared *share(enum pmv_persist persist, size_t len,
-			    const struct pair_options *options)
-{
-	struct shared *shared = calloc(1, sizeof(*shared));
-
-	cr_assert_not_null(shared);
-	memset(&done, 0, sizeof(done));
-	shared->pair = pair_open(options);
-	shared->domain = pmv_to_domain(shared->pair->away->domain);
-	pmv_flush = &counter;
-	shared->region = add_big(shared, persist, len);
-	shared->other = pair_join(shared->pair);
-	return shared;
-}
-
-static void end_sharing(struct shared *shared)
-{
-	if (shared->other)
-		accepted(fi_close(&shared->other->ep_fid.fid));
-	if (shared->region)
-		pmv_agent_remove_region(&shared->domain->agent, shared->region);
-	pair_close(shared->pair);
-	free(shared);
-}
-
-static void ask_at(struct pmv_mailbox *mailbox, struct pmv_message *message, uint64_t number)
-{
-	message->number = number;
-	pmv_message_encode(mailbox->link.block + number % PMV_SLOTS * PMV_MESSAGE_SIZE, message,
-			   &mailbox->receiver.message_in);
-}
-
-/* ask -- the next request of the second connection */
-static void ask(struct shared *shared, struct pmv_message *message)
-{
-	ask_at(&shared->other->mailbox, message, ++shared->told);
-}
-
-static void ask_for(struct shared *shared, uint64_t offset, uint64_t len)
-{
-	ask(shared, &(struct pmv_message){.count = 1, .ranges = {{offset, len, BIG_KEY}}});
-}
-
-/* tell_of -- the next one of the first connection, twenty times the same range */
-static void tell_of(struct shared *shared, uint64_t offset, uint64_t len)
-{
-	struct pmv_message message = {.count = PMV_MAX_RANGES};
-
-	for (unsigned int i = 0; i < message.count; i++)
-		message.ranges[i] = (struct pmv_range){offset, len, BIG_KEY};
-	pair_tell(shared->pair, &message);
-}
 
 /* Turns */
 
-Test(share, what_is_named_again_is_flushed_once)
+Test(writeback, what_is_named_again_is_flushed_once)
 {
 	struct shared *shared = share(PMV_DMP, BIG_LEN, NULL);
 	struct pmv_message message = {
@@ -176,7 +31,7 @@ Test(share, what_is_named_again_is_flushed_once)
 	end_sharing(shared);
 }
 
-Test(share, small_commit_does_not_wait_for_a_large_one)
+Test(writeback, small_commit_does_not_wait_for_a_large_one)
 {
 	struct shared *shared = share(PMV_DMP, BIG_LEN, NULL);
 	struct pair *pair = shared->pair;
@@ -199,7 +54,7 @@ Test(share, small_commit_does_not_wait_for_a_large_one)
 }
 
 /* What follows a large request on its connection waits for it. */
-Test(share, requests_of_one_connection_stay_in_their_order)
+Test(writeback, requests_of_one_connection_stay_in_their_order)
 {
 	struct shared *shared = share(PMV_DMP, BIG_LEN, NULL);
 	struct pair *pair = shared->pair;
@@ -221,7 +76,7 @@ Test(share, requests_of_one_connection_stay_in_their_order)
 }
 
 /* As many as there are places in a batch, all of which have much to do. */
-Test(share, all_get_their_turn_though_everybody_asks_for_much)
+Test(writeback, all_get_their_turn_though_everybody_asks_for_much)
 {
 	enum { CROWD = PMV_WRITEBACK_WORKS + 8 };
 	struct shared *shared = share(PMV_DMP, BIG_LEN, NULL);
@@ -243,7 +98,7 @@ Test(share, all_get_their_turn_though_everybody_asks_for_much)
 }
 
 /* Some always ask for as much as fits a batch, and in front of them are many that are idle. */
-Test(share, few_that_ask_for_much_let_others_in)
+Test(writeback, few_that_ask_for_much_let_others_in)
 {
 	struct pair *pair = pair_open(NULL);
 	struct pmv_message nothing = {0};
@@ -267,7 +122,7 @@ Test(share, few_that_ask_for_much_let_others_in)
 	pair_close(pair);
 }
 
-Test(share, pages_that_lie_far_apart_are_not_synced_as_one)
+Test(writeback, pages_that_lie_far_apart_are_not_synced_as_one)
 {
 	struct shared *shared = share(PMV_PAGE, 4 * PMV_PAGE_SLICE, NULL);
 	struct pmv_message message = {
@@ -320,18 +175,18 @@ static void sync_many(int (*on_sync)(void), uint64_t syncs, uint64_t refused)
 	end_sharing(shared);
 }
 
-Test(share, pages_of_many_connections_are_all_synced_in_one_round)
+Test(writeback, pages_of_many_connections_are_all_synced_in_one_round)
 {
 	sync_many(NULL, PEERS * EACH, 0);
 }
 
 /* The region is lost then, so nothing of it is synced any more. */
-Test(share, pages_of_many_connections_fail_with_the_first_of_many_syncs)
+Test(writeback, pages_of_many_connections_fail_with_the_first_of_many_syncs)
 {
 	sync_many(fail_the_first_sync, 1, PEERS);
 }
 
-Test(share, pages_are_synced_in_slices)
+Test(writeback, pages_are_synced_in_slices)
 {
 	struct shared *shared = share(PMV_PAGE, 2 * PMV_PAGE_SLICE, NULL);
 	int rounds = 0;
@@ -357,7 +212,7 @@ static int fail_to_sync(void)
 }
 
 /* ... though its last pages are written. */
-Test(share, slice_that_can_not_be_synced_fails_its_request)
+Test(writeback, slice_that_can_not_be_synced_fails_its_request)
 {
 	struct shared *shared = share(PMV_PAGE, 2 * PMV_PAGE_SLICE, NULL);
 
@@ -372,7 +227,7 @@ Test(share, slice_that_can_not_be_synced_fails_its_request)
 }
 
 /* Carried data follow what takes many rounds. */
-Test(share, data_are_stored_when_all_slices_before_them_are_durable)
+Test(writeback, data_are_stored_when_all_slices_before_them_are_durable)
 {
 	struct shared *shared = share(PMV_DMP, BIG_LEN, NULL);
 	struct pair *pair = shared->pair;
@@ -408,7 +263,7 @@ Test(share, data_are_stored_when_all_slices_before_them_are_durable)
 
 /* Who opens and closes */
 
-Test(share, region_may_go_between_two_slices)
+Test(writeback, region_may_go_between_two_slices)
 {
 	struct shared *shared = share(PMV_DMP, BIG_LEN, NULL);
 
@@ -440,7 +295,7 @@ static void open_and_close(void)
 	pair_unregister(shared->pair, DMP);
 }
 
-Test(share, who_opens_or_closes_waits_for_no_flush, .timeout = 30)
+Test(writeback, who_opens_or_closes_waits_for_no_flush, .timeout = 30)
 {
 	struct shared *shared = current = share(PMV_DMP, BIG_LEN, NULL);
 
@@ -469,7 +324,7 @@ static void fail_to_close(void)
 	current->pair->away->fake.on_close = FAKE_CLOSE_CANCELS;
 }
 
-Test(share, endpoint_that_can_not_be_closed_is_served_on)
+Test(writeback, endpoint_that_can_not_be_closed_is_served_on)
 {
 	struct shared *shared = current = share(PMV_DMP, BIG_LEN, NULL);
 
@@ -481,130 +336,7 @@ Test(share, endpoint_that_can_not_be_closed_is_served_on)
 	end_sharing(shared);
 }
 
-/* What is no work */
-
-/* wait_for_sleeps -- whoever is kept awake never gets there */
-static void wait_for_sleeps(struct pmv_agent *agent, unsigned long count)
-{
-	unsigned long before = atomic_load(&agent->sleeps);
-
-	while (atomic_load(&agent->sleeps) < before + count)
-		usleep(100);
-}
-
-Test(share, thread_sleeps_though_a_request_has_come_in_part, .timeout = 60)
-{
-	struct shared *shared = share(PMV_DMP, BIG_LEN, &(struct pair_options){.thread = true});
-	struct pmv_mailbox *mailbox = &shared->pair->to->mailbox;
-	uint8_t *slot = mailbox->link.block + PMV_MESSAGE_SIZE;
-	uint64_t check;
-
-	/* It arrives without its check. */
-	tell_of(shared, 0, 8);
-	memcpy(&check, slot + 8, sizeof(check));
-	memset(slot + 8, 0, sizeof(check));
-	wait_for_sleeps(&shared->domain->agent, 20);
-	cr_expect_eq(mailbox->receiver.served, 0);
-	memcpy(slot + 8, &check, sizeof(check));
-	pmv_agent_kick(&shared->domain->agent);
-	while (!fake_complete(&shared->pair->away->fake, 1))
-		usleep(100);
-	pair_expect_ack(shared->pair, 1, PMV_FAULT_NONE);
-	end_sharing(shared);
-}
-
-/* Notices */
-
-static void fill_cq(struct pair *pair)
-{
-	struct pmv_queue *queue = &pmv_to_cq(pair->away->rx_cq)->queue;
-
-	for (size_t i = 0; i < queue->size; i++)
-		pmv_queue_add(queue, calloc(1, sizeof(struct pmv_comp)));
-}
-
-Test(share, notice_without_room_keeps_nobody_waiting_or_awake, .timeout = 60)
-{
-	struct shared *shared = share(PMV_DMP, BIG_LEN, &(struct pair_options){.thread = true});
-	struct pair *pair = shared->pair;
-	struct pmv_message notice = {
-		.count = 1, .ranges = {{0, 8, BIG_KEY}}, .notify = true, .data = 7};
-	struct fi_cq_tagged_entry entry;
-
-	fill_cq(pair);
-	pair_tell(pair, &notice);
-	wait_for_sleeps(&shared->domain->agent, 20);
-	ask_for(shared, 0, 8);
-	pmv_agent_kick(&shared->domain->agent);
-	while (!fake_complete(&pair->away->fake, 1))
-		usleep(100);
-	pair_expect_ack(pair, 0, PMV_FAULT_NONE);
-	/* Reading one makes room for it. */
-	cr_assert_eq(fi_cq_read(pair->away->cq, &entry, 1), 1);
-	while (!fake_complete(&pair->away->fake, 1))
-		usleep(100);
-	pair_expect_ack(pair, 1, PMV_FAULT_NONE);
-	do
-		cr_assert_eq(fi_cq_read(pair->away->cq, &entry, 1), 1);
-	while (entry.data != 7);
-	end_sharing(shared);
-}
-
-Test(share, reading_kicks_the_thread_that_waits_for_room)
-{
-	struct shared *shared = share(PMV_DMP, BIG_LEN, NULL);
-	struct pair *pair = shared->pair;
-	struct pmv_message notice = {
-		.count = 1, .ranges = {{0, 8, BIG_KEY}}, .notify = true, .data = 7};
-	struct fi_cq_tagged_entry entry;
-	uint64_t kicks;
-
-	fill_cq(pair);
-	pair_tell(pair, &notice);
-	pair_serve(pair);
-	pair_expect_ack(pair, 0, PMV_FAULT_NONE);
-	cr_expect_not(pmv_service_waits(&shared->domain->agent), "it is no work yet");
-	/* As if there were a thread. */
-	pmv_setting.agent = PMV_AGENT_THREAD;
-	atomic_store(&shared->domain->agent.asleep, true);
-	cr_assert_eq(fi_cq_read(pair->away->cq, &entry, 1), 1);
-	cr_expect_eq(read(shared->domain->agent.kick_fd, &kicks, sizeof(kicks)), sizeof(kicks));
-	cr_expect(pmv_service_waits(&shared->domain->agent));
-	pmv_setting.agent = PMV_AGENT_PROGRESS;
-	end_sharing(shared);
-}
-
-/* The process ends */
-
-static atomic_bool stuck, let_go;
-
-static void never_return(void)
-{
-	done.on_flush = NULL;
-	atomic_store(&stuck, true);
-	while (!atomic_load(&let_go))
-		usleep(1000);
-}
-
-Test(share, end_of_the_process_waits_for_no_flush_and_no_lock, .timeout = 60)
-{
-	struct shared *shared = share(PMV_DMP, BIG_LEN, &(struct pair_options){.thread = true});
-	struct pmv_agent *agent = &shared->domain->agent;
-
-	done.on_flush = never_return;
-	tell_of(shared, 0, 8);
-	while (!atomic_load(&stuck))
-		usleep(1000);
-	/* As if a handler that interrupted who holds it had called exit(). */
-	pthread_mutex_lock(&agent->lock);
-	pmv_agent_stop_all();
-	pthread_mutex_unlock(&agent->lock);
-	atomic_store(&let_go, true);
-	/* It was left behind; it ends when it can. */
-	cr_expect(atomic_load(&agent->running));
-	pthread_join(agent->thread, NULL);
-	end_sharing(shared);
-}
+/* Messages, and losses */
 
 /*
  * Receives are handed over once: a request that commits messages is flushed, and then
@@ -627,7 +359,7 @@ static void expect_messages_flushed(struct shared *shared, struct pmv_message *f
 	end_sharing(shared);
 }
 
-Test(share, messages_behind_a_large_request_are_flushed)
+Test(writeback, messages_behind_a_large_request_are_flushed)
 {
 	struct shared *shared = share(PMV_PAGE, 2 * PMV_PAGE_SLICE, NULL);
 
@@ -637,7 +369,7 @@ Test(share, messages_behind_a_large_request_are_flushed)
 					});
 }
 
-Test(share, messages_behind_scattered_ranges_are_flushed)
+Test(writeback, messages_behind_scattered_ranges_are_flushed)
 {
 	struct shared *shared = share(PMV_PAGE, 64 * PMV_SYNC_COST, NULL);
 	struct pmv_message first = {.count = PMV_MAX_RANGES};
@@ -648,7 +380,7 @@ Test(share, messages_behind_scattered_ranges_are_flushed)
 }
 
 /* The second one names no byte of the region that is lost, and goes on for some rounds. */
-Test(share, loss_in_the_first_of_several_rounds_is_not_forgotten)
+Test(writeback, loss_in_the_first_of_several_rounds_is_not_forgotten)
 {
 	struct shared *shared = share(PMV_DMP, BIG_LEN, NULL);
 	struct pair *pair = shared->pair;
