@@ -6,11 +6,11 @@
 
 TESTS = \
 	test_dirty test_file test_guard test_key test_mem \
-	test_info test_length \
+	test_info test_info_entries test_length \
 	test_op test_queue \
 	test_flush test_flush_effect test_hint test_idle_plan test_status_query test_mailbox test_receive_tracker test_region \
 	test_rma_event test_service test_thread test_thread_start test_wire test_writeback \
-	test_entries test_flush_request test_group test_lost_writes test_method test_ordering test_ordering_agent \
+	test_flush_request test_group test_lost_writes test_method test_ordering test_ordering_agent \
 	test_plan test_quick test_run test_store test_submit \
 	test_rdm \
 	test_atomic test_cntr test_cq test_ep test_eq test_getinfo test_msg test_tally \
@@ -46,6 +46,7 @@ test_mem_SOURCES = %D%/memory/test_mem.c %D%/memory/test_mem_files.c %D%/memory/
 
 # engine/
 test_info_SOURCES = %D%/engine/test_info.c %D%/engine/test_info.h
+test_info_entries_SOURCES = %D%/engine/test_info_entries.c
 test_length_SOURCES = %D%/engine/test_length.c
 
 # progress/
@@ -70,7 +71,6 @@ test_wire_SOURCES = %D%/agent/test_wire.c %D%/agent/test_wire_messages.c %D%/age
 test_writeback_SOURCES = %D%/agent/test_writeback.c $(slices_sources)
 
 # commit/
-test_entries_SOURCES = %D%/commit/test_entries.c
 test_flush_request_SOURCES = %D%/commit/test_flush_request.c %D%/commit/test_flush_request_faults.c \
 	%D%/commit/test_flush_request.h
 test_group_SOURCES = %D%/commit/test_group.c %D%/commit/test_group_agent.c %D%/commit/test_group.h

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_entries.c -- how many entries of the core's queues a commit takes: what the
+ * test_info_entries.c -- how many entries of the core's queues a commit takes: what the
  * manual says, and what queues are opened for
  */
 #include "engine/info.h"
