@@ -95,10 +95,7 @@ provider_sources = \
 	prov/pmemverbs/agent/writeback.c \
 	prov/pmemverbs/agent/writeback.h \
 	prov/pmemverbs/commit/answer.c \
-	prov/pmemverbs/commit/batch.c \
-	prov/pmemverbs/commit/batch.h \
-	prov/pmemverbs/commit/event.c \
-	prov/pmemverbs/commit/event.h \
+	prov/pmemverbs/commit/answer.h \
 	prov/pmemverbs/commit/flush_request.c \
 	prov/pmemverbs/commit/flush_request.h \
 	prov/pmemverbs/commit/group.c \
@@ -106,6 +103,8 @@ provider_sources = \
 	prov/pmemverbs/commit/hooks.h \
 	prov/pmemverbs/commit/initiator.c \
 	prov/pmemverbs/commit/initiator.h \
+	prov/pmemverbs/commit/interpreter.c \
+	prov/pmemverbs/commit/interpreter.h \
 	prov/pmemverbs/commit/lost_writes.c \
 	prov/pmemverbs/commit/lost_writes.h \
 	prov/pmemverbs/commit/method.c \
@@ -114,15 +113,20 @@ provider_sources = \
 	prov/pmemverbs/commit/ordering.h \
 	prov/pmemverbs/commit/plan.c \
 	prov/pmemverbs/commit/plan.h \
-	prov/pmemverbs/commit/quick.c \
-	prov/pmemverbs/commit/quick.h \
+	prov/pmemverbs/commit/post.c \
+	prov/pmemverbs/commit/post.h \
+	prov/pmemverbs/commit/prepare.c \
+	prov/pmemverbs/commit/prepare.h \
+	prov/pmemverbs/commit/push.c \
+	prov/pmemverbs/commit/push.h \
 	prov/pmemverbs/commit/run.c \
 	prov/pmemverbs/commit/run.h \
-	prov/pmemverbs/commit/start.c \
-	prov/pmemverbs/commit/start.h \
 	prov/pmemverbs/commit/submission.c \
+	prov/pmemverbs/commit/submission.h \
 	prov/pmemverbs/commit/submit.c \
 	prov/pmemverbs/commit/submit.h \
+	prov/pmemverbs/commit/target_event.c \
+	prov/pmemverbs/commit/target_event.h \
 	prov/pmemverbs/rdm/rdm.c \
 	prov/pmemverbs/rdm/rdm.h \
 	prov/pmemverbs/rdm/rdm_atomic.c \

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* answer.c -- the agent's acknowledgements, and what is done when none comes */
-#include "commit/run.h"
+#include "commit/answer.h"
 
 #include <rdma/fi_errno.h>
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "commit/batch.h"
 #include "commit/flush_request.h"
+#include "commit/interpreter.h"
 
 /* After this time without an acknowledgement a probe finds out whether the peer is there. */
 #define PROBE_NS INT64_C(200000000)
@@ -59,7 +59,7 @@ static void fail_all(struct pmv_initiator *ini)
 	if (!STAILQ_EMPTY(&ini->awaiting))
 		atomic_store(&ini->ordering.wrote_agent, true);
 	while ((op = STAILQ_FIRST(&ini->awaiting)))
-		pmv_run_answered(pmv_to_run(op), FI_ECANCELED);
+		pmv_interpreter_answered(pmv_to_run(op), FI_ECANCELED);
 	ini->payload_message = 0;
 }
 
@@ -76,7 +76,7 @@ void pmv_answer_take(struct pmv_initiator *ini)
 		take_fault(ini, &ack);
 		while ((op = STAILQ_FIRST(&ini->awaiting)) &&
 		       pmv_to_run(op)->request->last <= ack.done)
-			pmv_run_answered(pmv_to_run(op), 0);
+			pmv_interpreter_answered(pmv_to_run(op), 0);
 	}
 	if (arrival == PMV_MALFORMED && !atomic_exchange(&ini->broken, true))
 		PMV_WARN(EP_DATA, "the target's agent acknowledges requests that were not sent: "
@@ -105,7 +105,7 @@ static ssize_t post_probe(struct pmv_sender *sender, struct pmv_op *op)
 	uint64_t addr, key;
 
 	pmv_link_flush_place(sender->link, &addr, &key);
-	return pmv_batch_read(pmv_to_run(op), addr, 1, key);
+	return pmv_post_read(pmv_to_run(op), addr, 1, key);
 }
 
 /*

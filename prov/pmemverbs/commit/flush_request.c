@@ -7,8 +7,8 @@
 
 #include <rdma/fi_errno.h>
 
-#include "commit/batch.h"
 #include "commit/ordering.h"
+#include "commit/post.h"
 #include "engine/length.h"
 
 static size_t gather(unsigned char *to, const struct iovec *iov, size_t count)
@@ -52,7 +52,7 @@ struct pmv_flush_request *pmv_flush_request_new(struct pmv_initiator *ini,
 						const struct pmv_submission *submission, bool all,
 						bool payload, enum pmv_rma_event event)
 {
-	const struct fi_msg_rma *msg = payload ? submission->wr.rma : NULL;
+	const struct fi_msg_rma *msg = payload ? submission->rma : NULL;
 	size_t len = msg ? pmv_iov_len(msg->msg_iov, msg->iov_count) : 0;
 	struct pmv_flush_request *request;
 
@@ -95,9 +95,9 @@ void pmv_flush_request_free(struct pmv_flush_request *request)
 bool pmv_flush_request_fits(struct pmv_initiator *ini, const struct pmv_submission *submission)
 {
 	unsigned int count = pmv_dirty_count(&ini->dirty, 0, true) + 1;
-	const struct fi_msg_rma *msg = submission->wr.rma;
+	const struct fi_msg_rma *msg = submission->rma;
 
-	return submission->wr.kind == PMV_WR_WRITE && submission->num_to == 1 &&
+	return submission->what == (FI_RMA | FI_WRITE) && submission->num_to == 1 &&
 	       count <= PMV_MAX_RANGES &&
 	       pmv_iov_len(msg->msg_iov, msg->iov_count) <= PMV_STORE_ROOM(count);
 }
@@ -116,7 +116,7 @@ static void take_dirty(struct pmv_initiator *ini, struct pmv_flush_request *requ
 	unsigned int keys = request->all ? 1 : request->num_keys;
 
 	/* Before the request is posted: ordering.c relies on that. */
-	atomic_fetch_add(&ini->ordering.takes, 1);
+	atomic_fetch_add(&ini->ordering.dirty_epoch, 1);
 	for (unsigned int i = 0; i < keys; i++) {
 		uint32_t key = request->at[i].key;
 		unsigned int count = pmv_dirty_count(&ini->dirty, key, request->all);
@@ -165,8 +165,6 @@ ssize_t pmv_flush_request_take(struct pmv_initiator *ini, struct pmv_flush_reque
 		atomic_store(&ini->told_sends, request->data);
 	}
 	atomic_store(&ini->ordering.wrote_agent, ini->dirty.ranges > 0);
-	/* If those data are not stored nothing shows that at the target. */
-	request->follows = ini->mailbox->sender.acked < ini->payload_message;
 	return 0;
 }
 
@@ -182,10 +180,10 @@ ssize_t pmv_flush_request_read_back(struct pmv_flush_request *request, struct pm
 		if (len > PMV_SCRATCH_SIZE)
 			len = PMV_SCRATCH_SIZE;
 		pmv_run_posting(run, 1);
-		ret = pmv_batch_read(run, range->addr + request->read_part, len,
-				     (uint32_t) range->key);
+		ret = pmv_post_read(run, range->addr + request->read_part, len,
+				    (uint32_t) range->key);
 		if (ret) {
-			pmv_run_posting(run, -1);
+			pmv_run_not_posting(run, 1);
 			return ret;
 		}
 		request->read_part += len;
@@ -246,7 +244,7 @@ ssize_t pmv_flush_request_send(struct pmv_flush_request *request, struct pmv_run
 		ret = pmv_sender_send(&pmv_run_initiator(run)->mailbox->sender, &message, &run->op,
 				      flags);
 		if (ret) {
-			pmv_run_posting(run, -1);
+			pmv_run_not_posting(run, 1);
 			return ret;
 		}
 		request->sent += message.count;

@@ -12,7 +12,8 @@
 #define PMV_FLUSH_REQUEST_H
 
 #include "agent/wire.h"
-#include "commit/submit.h"
+#include "commit/initiator.h"
+#include "commit/submission.h"
 
 /* The most regions that a commit may name. */
 #define PMV_FLUSH_REQUEST_KEYS 8
@@ -30,7 +31,6 @@ struct pmv_flush_request {
 	bool messages;          /* messages are committed, too */
 	bool payload;           /* the agent stores the data */
 	bool dropped;           /* it does not: the commit had failed by then */
-	bool follows;           /* data that the agent may not have stored yet */
 	uint64_t data;          /* immediate data, or the number of messages */
 	struct pmv_range store; /* where the payload goes */
 
@@ -57,14 +57,12 @@ struct pmv_flush_request *pmv_flush_request_new(struct pmv_initiator *ini,
 void pmv_flush_request_free(struct pmv_flush_request *request);
 
 /*
- * pmv_flush_request_relies -- does it promise that all earlier requests succeed?  Not that data
- * of earlier commits were stored: who is told of those hears of their failure.  But the target's
- * application does not.
+ * pmv_flush_request_relies -- does it promise that all earlier requests succeed?  Nothing but such
+ * a request follows data that the agent may not have stored: those of a fenced commit.
  */
 static inline bool pmv_flush_request_relies(const struct pmv_flush_request *request)
 {
-	return request->all || request->messages ||
-	       (request->follows && (request->notify || request->event));
+	return request->all || request->messages;
 }
 
 /*

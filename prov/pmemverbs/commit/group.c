@@ -2,43 +2,26 @@
 /* group.c -- group commit; group.h says when */
 #include "commit/group.h"
 
-#include <rdma/fi_errno.h>
-
 #include "commit/flush_request.h"
+#include "commit/interpreter.h"
 #include "commit/ordering.h"
-#include "commit/start.h"
+#include "commit/prepare.h"
 
 bool pmv_group_takes(const struct pmv_initiator *ini, const struct pmv_submission *submission)
 {
 	struct pmv_attr attr;
 
 	if (pmv_initiator_is_fast(ini, PMV_SLOW_ALL) ||
-	    !(submission->what & (FI_WRITE | FI_ATOMIC)) ||
-	    (submission->wr.kind == PMV_WR_ATOMIC &&
-	     submission->wr.atomic->msg->op == FI_ATOMIC_READ))
+	    !(submission->what & (FI_WRITE | FI_ATOMIC)) || pmv_submission_only_reads(submission))
 		return false;
 	/* No byte of it has to be durable, and nobody hears of its end. */
-	if (submission->wr.inject && !submission->to->len)
+	if (submission->inject && !submission->to->len)
 		return false;
 	for (size_t i = 0; i < submission->num_to; i++) {
 		if (pmv_ordering_attr(ini, submission->to[i].key, &attr) && attr.pmem)
 			return true;
 	}
 	return false;
-}
-
-void pmv_group_join(struct pmv_run *run)
-{
-	struct pmv_initiator *ini = pmv_run_initiator(run);
-	bool first;
-
-	pthread_mutex_lock(&ini->lock);
-	first = pmv_group_pending(ini) == PMV_PENDING_NONE;
-	STAILQ_INSERT_TAIL(&ini->group.members, &run->op, next);
-	pthread_mutex_unlock(&ini->lock);
-	/* Else the queue has it in view already. */
-	if (first)
-		pmv_initiator_wait(ini);
 }
 
 /* The regions of one flush. */
@@ -72,6 +55,18 @@ static bool add_region(struct pmv_run *flush, struct regions *regions, const str
 	return true;
 }
 
+static void begin(struct pmv_run *flush, const struct pmv_submission *regions, bool read)
+{
+	ssize_t ret = pmv_prepare_flush(flush, regions, read);
+
+	if (!ret && flush->request)
+		ret = pmv_interpreter_take_ranges(flush);
+	if (ret)
+		pmv_run_end(flush, (int) -ret);
+	else
+		pmv_interpreter_go_on(flush);
+}
+
 void pmv_group_next(struct pmv_initiator *ini, bool looking)
 {
 	struct pmv_group *group = &ini->group;
@@ -98,20 +93,8 @@ void pmv_group_next(struct pmv_initiator *ini, bool looking)
 	}
 	group->wanted = !STAILQ_EMPTY(&group->members);
 	group->flush = flush;
-	pmv_start_flush(flush, &(struct pmv_submission){.to = regions.to, .num_to = regions.count},
-			regions.read);
-}
-
-void pmv_group_end(struct pmv_op_list *members, int err, int prov_errno)
-{
-	struct pmv_op *op;
-
-	while ((op = STAILQ_FIRST(members))) {
-		STAILQ_REMOVE_HEAD(members, next);
-		if (err)
-			pmv_op_fail(op, err, prov_errno);
-		pmv_run_end(pmv_to_run(op), 0);
-	}
+	begin(flush, &(struct pmv_submission){.to = regions.to, .num_to = regions.count},
+	      regions.read);
 }
 
 enum pmv_pending pmv_group_pending(struct pmv_initiator *ini)

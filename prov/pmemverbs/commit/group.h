@@ -11,7 +11,7 @@
  * is posted, so it stands behind each of them.  A READ makes all of them durable (method.h).
  * For regions that only the agent can flush there is a flush request, which names them.
  *
- * All but pmv_group_takes, pmv_group_join and pmv_group_is_idle hold the initiator's lock.
+ * All but pmv_group_takes and pmv_group_is_idle hold the initiator's lock.
  */
 #ifndef PMV_GROUP_H
 #define PMV_GROUP_H
@@ -21,9 +21,6 @@
 /* pmv_group_takes -- must the operation be durable although the call does not ask for it? */
 bool pmv_group_takes(const struct pmv_initiator *ini, const struct pmv_submission *submission);
 
-/* pmv_group_join -- the run waits for the next flush */
-void pmv_group_join(struct pmv_run *run);
-
 /* pmv_group_next -- post a flush if one is waited for and none is under way */
 void pmv_group_next(struct pmv_initiator *ini, bool looking);
 
@@ -32,8 +29,5 @@ enum pmv_pending pmv_group_pending(struct pmv_initiator *ini);
 
 /* pmv_group_is_idle -- is no operation kept back? */
 bool pmv_group_is_idle(struct pmv_initiator *ini);
-
-/* pmv_group_end -- these members end; err: 0 or a positive fi_errno.  It needs no lock. */
-void pmv_group_end(struct pmv_op_list *members, int err, int prov_errno);
 
 #endif /* PMV_GROUP_H */

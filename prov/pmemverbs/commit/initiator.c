@@ -2,48 +2,22 @@
 /* initiator.c -- what an endpoint knows of its own operations */
 #include "commit/initiator.h"
 
-#include <rdma/fi_errno.h>
-
-#include "commit/group.h"
-#include "commit/ordering.h"
-#include "commit/run.h"
-
-static enum pmv_pending push_tx(struct pmv_waiter *waiter, bool looking)
+/* plan_all -- for commits that depend on the method alone */
+static void plan_all(struct pmv_initiator *ini)
 {
-	return pmv_run_push(pmv_container_of(waiter, struct pmv_initiator, on_tx_queue), looking);
-}
+	const struct pmv_plan_facts facts = {0};
 
-static enum pmv_pending push_rx(struct pmv_waiter *waiter, bool looking)
-{
-	return pmv_run_push(pmv_container_of(waiter, struct pmv_initiator, on_rx_queue), looking);
-}
-
-static void lost(struct pmv_op_owner *owner)
-{
-	atomic_store(&pmv_container_of(owner, struct pmv_initiator, owner)->broken, true);
-}
-
-static void count_failed(struct pmv_initiator *ini, struct pmv_op *op)
-{
-	if (pmv_run_is_commit(pmv_to_run(op)))
-		atomic_fetch_add_explicit(&ini->commits.failed, 1, memory_order_relaxed);
-}
-
-static void failed(struct pmv_op_owner *owner, struct pmv_op *op)
-{
-	count_failed(pmv_container_of(owner, struct pmv_initiator, owner), op);
+	for (unsigned int i = PMV_METHOD_WRITE; i <= PMV_METHOD_AGENT; i++)
+		ini->plans[i] = pmv_plan_operation(
+			&(struct pmv_choice){.method = (enum pmv_method) i}, &facts);
 }
 
 void pmv_initiator_init(struct pmv_initiator *ini)
 {
-	ini->owner.ended = pmv_run_ended;
-	ini->owner.failed = failed;
-	ini->owner.lost = lost;
-	ini->on_tx_queue.push = push_tx;
-	ini->on_rx_queue.push = push_rx;
 	STAILQ_INIT(&ini->stalled);
 	STAILQ_INIT(&ini->awaiting);
 	STAILQ_INIT(&ini->group.members);
+	plan_all(ini);
 	pthread_mutex_init(&ini->ordering.lock, NULL);
 	pthread_mutex_init(&ini->ordering.place_lock, NULL);
 	pthread_mutex_init(&ini->send_lock, NULL);
@@ -106,22 +80,4 @@ void pmv_initiator_unwait(struct pmv_initiator *ini)
 		pmv_queue_unwait(ini->owner.tx_queue, &ini->on_tx_queue);
 	if (ini->owner.rx_queue)
 		pmv_queue_unwait(ini->owner.rx_queue, &ini->on_rx_queue);
-}
-
-struct pmv_op_list pmv_initiator_abandon(struct pmv_initiator *ini)
-{
-	struct pmv_op_list list;
-	struct pmv_op *op;
-
-	/* Their flush holds them, and will not end. */
-	if (ini->group.flush)
-		pmv_group_end(&ini->group.flush->members, FI_ECANCELED, 0);
-	list = pmv_op_abandon(&ini->owner);
-	STAILQ_FOREACH(op, &list, next) {
-		/* Others have been counted. */
-		if (!pmv_run_has_failed(pmv_to_run(op)))
-			count_failed(ini, op);
-		pmv_run_release(pmv_to_run(op));
-	}
-	return list;
 }

@@ -15,6 +15,7 @@
 #include "agent/mailbox.h"
 #include "commit/hooks.h"
 #include "commit/method.h"
+#include "commit/plan.h"
 #include "engine/engine.h"
 #include "memory/dirty.h"
 #include "progress/count.h"
@@ -28,7 +29,6 @@ enum pmv_slow_path {
 	PMV_SLOW_COUNT_RX = 1 << 2,
 	PMV_SLOW_FENCE_NEXT = 1 << 3, /* a fenced read passed: the next request carries its fence */
 	PMV_SLOW_READS = 1 << 4,      /* the core has no fence: reads are counted here */
-	PMV_SLOW_COMMIT = 1 << 5,     /* op_flags have FI_COMMIT_COMPLETE */
 	/* The peer can commit messages: all that uses up its receives is counted, or noted. */
 	PMV_SLOW_SENDS = 1 << 6,      /* messages ... */
 	PMV_SLOW_IMMEDIATES = 1 << 7, /* ... and immediate data */
@@ -56,7 +56,7 @@ struct pmv_ordering {
 	atomic_int posting_flush;
 	atomic_int posting_ordered;
 	atomic_bool wrote_agent;      /* data that the agent has not been told of: dirty.h */
-	atomic_uint takes;            /* how often ranges were taken to tell the agent of them */
+	atomic_uint dirty_epoch;      /* how often ranges were taken to tell the agent of them */
 	atomic_bool wrote_flush;      /* data whose completion proves nothing (never taken) */
 	atomic_bool wrote_ordered;    /* data that only the next flush READ makes durable */
 	atomic_bool wrote_unordered;  /* data over a path that keeps no order (never taken) */
@@ -64,21 +64,20 @@ struct pmv_ordering {
 	atomic_bool fence_due;        /* a READ or atomic may be under way */
 	atomic_int reads;             /* under way, where the core has no fence */
 	/*
-	 * The high half of a key, and in the low half what has to be remembered of writes there
-	 * (enum pmv_note): of 0, which is no key of ours, nothing.
+	 * Of the last kind of memory that was written to: the high half of its keys, and in the low
+	 * half what is known of writes there (enum pmv_note).  No key of ours has 0 there.
 	 */
-	atomic_uint_fast64_t noted;
+	atomic_uint_fast64_t known;
 	/* In the region of the last key: a commit without data reads there, not at its place. */
 	pthread_mutex_t place_lock;
 	atomic_uint_fast64_t place_key;
 	uint64_t place_addr;
 	atomic_uint_fast64_t quiet_key; /* place_key, or 0: writes there have to be remembered */
-	atomic_uint_fast64_t flush_key; /* of the last region that a READ has flushed: quick.h */
 };
 
 struct pmv_run;
 
-/* Of one endpoint, and no other writes there.  On the quick way nobody holds a lock. */
+/* Of one endpoint, and no other writes there.  A one-sided commit takes no lock to count. */
 struct pmv_commit_counts {
 	/* by enum pmv_method: of PMV_METHOD_REFUSED the call has failed, the others were accepted
 	 */
@@ -109,6 +108,7 @@ struct pmv_initiator {
 	atomic_uint slow;               /* enum pmv_slow_path */
 	struct pmv_ordering ordering;
 	struct pmv_commit_counts commits;
+	struct pmv_plan plans[PMV_METHOD_AGENT + 1]; /* of a commit without anything special */
 
 	/* Messages: how they become durable, and how many used up the peer's receives. */
 	enum pmv_method message_method;
@@ -127,7 +127,6 @@ struct pmv_initiator {
 	uint64_t payload_message;    /* the last message to the agent that carried a payload ... */
 	uint64_t dropped_message;    /* ... or had lost its payload by then */
 	bool others_wait;            /* for that: what may not follow a payload was refused */
-	unsigned int store_pause;    /* so many small commits are not stored by the agent */
 	struct pmv_group group;
 	struct pmv_dirty dirty; /* what the agent has not been told of */
 	atomic_bool broken;     /* nothing more is to be expected of the connection */
@@ -149,15 +148,9 @@ void pmv_initiator_destroy(struct pmv_initiator *ini);
 void pmv_initiator_connected(struct pmv_initiator *ini);
 void pmv_initiator_break(struct pmv_initiator *ini);
 
-/* pmv_initiator_wait -- call pmv_run_push whenever one of the queues is read */
+/* pmv_initiator_wait -- call its `push` (push.h) whenever one of the queues is read */
 void pmv_initiator_wait(struct pmv_initiator *ini);
 void pmv_initiator_unwait(struct pmv_initiator *ini);
-
-/*
- * pmv_initiator_abandon -- operations that the core did not complete before its endpoint was
- * closed; the caller tells the application.  Nobody reads the queues meanwhile.
- */
-struct pmv_op_list pmv_initiator_abandon(struct pmv_initiator *ini);
 
 static inline bool pmv_initiator_is_fast(const struct pmv_initiator *ini, unsigned slow)
 {
@@ -167,12 +160,6 @@ static inline bool pmv_initiator_is_fast(const struct pmv_initiator *ini, unsign
 static inline void pmv_initiator_count(struct pmv_initiator *ini, enum pmv_method method)
 {
 	atomic_fetch_add_explicit(&ini->commits.by_method[method], 1, memory_order_relaxed);
-}
-
-/* pmv_initiator_uncount -- it was not accepted after all */
-static inline void pmv_initiator_uncount(struct pmv_initiator *ini, enum pmv_method method)
-{
-	atomic_fetch_sub_explicit(&ini->commits.by_method[method], 1, memory_order_relaxed);
 }
 
 /* The key as the core knows it. */

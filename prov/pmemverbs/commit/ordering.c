@@ -41,19 +41,31 @@ unsigned pmv_ordering_note(const struct pmv_initiator *ini, const struct pmv_att
 	return notes;
 }
 
-unsigned pmv_ordering_note_new_key(struct pmv_initiator *ini, uint64_t key)
+/* plain_method -- the method of a commit without a fence, if nothing else has to be asked */
+static enum pmv_method plain_method(const struct pmv_initiator *ini, const struct pmv_attr *attr)
+{
+	enum pmv_method method = pmv_method_of_write(attr, ini->engine->engine->transport);
+
+	if (!attr->writable || attr->events || attr->relaxed ||
+	    (method == PMV_METHOD_READ && !attr->readable) ||
+	    (method == PMV_METHOD_AGENT && !ini->mailbox->link.peer.agent))
+		return PMV_METHOD_REFUSED;
+	return method;
+}
+
+unsigned pmv_ordering_learn_key(struct pmv_initiator *ini, uint64_t key)
 {
 	struct pmv_attr attr;
-	unsigned notes;
+	unsigned known;
 
 	if (!pmv_ordering_attr(ini, key, &attr))
 		return 0;
-	notes = pmv_ordering_note(ini, &attr);
+	known = pmv_ordering_note(ini, &attr) | PMV_NOTE_METHOD * plain_method(ini, &attr);
 	/* After the first flush that is another answer. */
-	if (!(notes & PMV_NOTE_FLUSH))
-		atomic_store_explicit(&ini->ordering.noted, (key & ~(uint64_t) UINT32_MAX) | notes,
+	if (!(known & PMV_NOTE_FLUSH))
+		atomic_store_explicit(&ini->ordering.known, (key & ~(uint64_t) UINT32_MAX) | known,
 				      memory_order_relaxed);
-	return notes;
+	return known;
 }
 
 static inline void count_posting(struct pmv_ordering *ordering, unsigned notes, int change)
@@ -85,80 +97,65 @@ void pmv_ordering_dirty(struct pmv_initiator *ini, unsigned notes, const struct 
 }
 
 /*
- * A range is noted before the operation is posted, and once more after that if any were taken
- * meanwhile: another thread may have told the agent of it too early.  Both post under the
- * core's lock.  So who is told of the range before the operation is posted has counted
- * that where it is seen here.
+ * record -- a range is recorded before the operation is posted, and once more after that if a
+ * request took ranges while it was being posted: that request may have told the agent of it too
+ * early.  Both post under the core's lock.  So who is told of the range before the operation is
+ * posted has begun a new epoch where that is seen here.
  */
-static unsigned dirty(struct pmv_initiator *ini, unsigned notes, const struct fi_rma_iov *at)
+static unsigned record(struct pmv_initiator *ini, unsigned notes, const struct fi_rma_iov *at,
+		       bool locked)
 {
-	unsigned takes;
+	unsigned epoch;
 
-	pthread_mutex_lock(&ini->lock);
+	if (!locked)
+		pthread_mutex_lock(&ini->lock);
 	pmv_ordering_dirty(ini, notes, at);
-	takes = atomic_load(&ini->ordering.takes);
-	pthread_mutex_unlock(&ini->lock);
-	return takes;
+	epoch = atomic_load(&ini->ordering.dirty_epoch);
+	if (!locked)
+		pthread_mutex_unlock(&ini->lock);
+	return epoch;
 }
 
-/* dirty_again -- it was posted.  Without an agent this is the first time. */
-static void dirty_again(struct pmv_initiator *ini, const struct pmv_noted *noted,
-			const struct fi_rma_iov *at)
+/* to_record -- of these notes, what is to be remembered of the operation being posted */
+static inline unsigned to_record(const struct pmv_recorded *recorded)
 {
-	if (!noted->dirty || noted->takes != atomic_load(&ini->ordering.takes))
-		dirty(ini, noted->notes, at);
+	return recorded->own_request ? recorded->notes & ~PMV_NOTE_AGENT : recorded->notes;
 }
 
-void pmv_ordering_begin(struct pmv_initiator *ini, struct pmv_noted *noted,
-			const struct fi_rma_iov *at)
+void pmv_ordering_begin_noted(struct pmv_initiator *ini, struct pmv_recorded *recorded,
+			      const struct fi_rma_iov *at, bool locked)
 {
-	if (!noted->notes)
-		return;
-	count_posting(&ini->ordering, noted->notes, 1);
-	noted->dirty = at && (noted->notes & PMV_NOTE_AGENT) && ini->mailbox->link.peer.agent;
-	if (noted->dirty)
-		noted->takes = dirty(ini, noted->notes, at);
-}
+	unsigned notes = to_record(recorded);
 
-struct pmv_noted pmv_ordering_begin_write(struct pmv_initiator *ini, const struct fi_rma_iov *at)
-{
-	struct pmv_noted noted = {.notes = pmv_ordering_note_key(ini, at->key)};
-
-	pmv_ordering_begin(ini, &noted, at);
-	return noted;
-}
-
-void pmv_ordering_end(struct pmv_initiator *ini, const struct pmv_noted *noted,
-		      const struct fi_rma_iov *at, bool posted, bool flushed)
-{
-	struct pmv_ordering *ordering = &ini->ordering;
-	unsigned notes = noted->notes;
-
-	if (posted && at && at->len && ini->keyed && pmv_key_is_ours(at->key))
-		pmv_ordering_set_place(ini, at->key, at->addr, !notes && !ini->hooks);
+	recorded->dirty = false;
 	if (!notes)
 		return;
-	if (posted && at && (notes & PMV_NOTE_AGENT))
-		dirty_again(ini, noted, at);
+	count_posting(&ini->ordering, notes, 1);
+	if (!(notes & PMV_NOTE_AGENT) || !ini->mailbox->link.peer.agent)
+		return;
+	recorded->dirty = true;
+	recorded->dirty_epoch = record(ini, notes, at, locked);
+}
+
+void pmv_ordering_end_noted(struct pmv_initiator *ini, const struct pmv_recorded *recorded,
+			    const struct fi_rma_iov *at, bool locked, bool posted, bool flushed)
+{
+	struct pmv_ordering *ordering = &ini->ordering;
+	unsigned notes = to_record(recorded);
+
+	if (posted && at->len && ini->keyed && pmv_key_is_ours(at->key))
+		pmv_ordering_set_place(ini, at->key, at->addr, !recorded->notes && !ini->hooks);
+	if (!notes)
+		return;
+	/* Without an agent this is the first time. */
+	if (posted && (notes & PMV_NOTE_AGENT) &&
+	    (!recorded->dirty || recorded->dirty_epoch != atomic_load(&ordering->dirty_epoch)))
+		record(ini, notes, at, locked);
 	if (posted && (notes & PMV_NOTE_FLUSH))
 		atomic_store(&ordering->wrote_flush, true);
 	if (posted && (notes & PMV_NOTE_ORDERED))
 		pmv_ordering_set_ordered(ordering, flushed);
 	count_posting(ordering, notes, -1);
-}
-
-void pmv_ordering_begin_writes(struct pmv_initiator *ini, const struct fi_rma_iov *to, size_t count,
-			       struct pmv_noted *noted)
-{
-	for (size_t i = 0; i < count; i++)
-		noted[i] = pmv_ordering_begin_write(ini, &to[i]);
-}
-
-void pmv_ordering_end_writes(struct pmv_initiator *ini, const struct fi_rma_iov *to, size_t count,
-			     const struct pmv_noted *noted, bool posted)
-{
-	for (size_t i = 0; i < count; i++)
-		pmv_ordering_end(ini, &noted[i], &to[i], posted, false);
 }
 
 uint64_t pmv_ordering_take_fence(struct pmv_initiator *ini)

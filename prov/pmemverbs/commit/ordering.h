@@ -5,7 +5,7 @@
 
 #include "commit/initiator.h"
 
-/* What has to be remembered of an operation: see struct pmv_ordering. */
+/* What has to be remembered of an operation, and what is known besides: struct pmv_ordering. */
 enum pmv_note {
 	PMV_NOTE_EVENT = 1 << 0, /* the target's application is to be told of it */
 	PMV_NOTE_AGENT = 1 << 1, /* the agent is to be told of it, at the latest by a fence */
@@ -13,6 +13,9 @@ enum pmv_note {
 	PMV_NOTE_ORDERED = 1 << 3,
 	PMV_NOTE_UNORDERED = 1 << 4,
 	PMV_NOTE_UNREADABLE = 1 << 5,
+	PMV_NOTES = (1 << 6) - 1,
+	/* What is known besides: an unfenced commit there has the plan of this method, or 0. */
+	PMV_NOTE_METHOD = 1 << 8, /* times enum pmv_method */
 };
 
 /* pmv_ordering_attr -- what a key says, with what is known here of the path; false: nothing */
@@ -20,45 +23,31 @@ bool pmv_ordering_attr(const struct pmv_initiator *ini, uint64_t key, struct pmv
 
 /* pmv_ordering_note -- what has to be remembered of a write there: enum pmv_note, or 0 */
 unsigned pmv_ordering_note(const struct pmv_initiator *ini, const struct pmv_attr *attr);
-unsigned pmv_ordering_note_new_key(struct pmv_initiator *ini, uint64_t key);
+unsigned pmv_ordering_learn_key(struct pmv_initiator *ini, uint64_t key);
 
-/* pmv_ordering_note_key -- the same by key, of which only the high half matters */
+/* pmv_ordering_known -- the same by key, of which only the high half matters; and the method */
+static inline unsigned pmv_ordering_known(struct pmv_initiator *ini, uint64_t key)
+{
+	uint64_t known = atomic_load_explicit(&ini->ordering.known, memory_order_relaxed);
+
+	return known >> 32 == key >> 32 ? (uint32_t) known : pmv_ordering_learn_key(ini, key);
+}
+
 static inline unsigned pmv_ordering_note_key(struct pmv_initiator *ini, uint64_t key)
 {
-	uint64_t noted = atomic_load_explicit(&ini->ordering.noted, memory_order_relaxed);
-
-	return noted >> 32 == key >> 32 ? (uint32_t) noted : pmv_ordering_note_new_key(ini, key);
+	return pmv_ordering_known(ini, key) & PMV_NOTES;
 }
 
 /* pmv_ordering_dirty -- the agent is to be told of this range; holds the initiator's lock */
 void pmv_ordering_dirty(struct pmv_initiator *ini, unsigned notes, const struct fi_rma_iov *at);
 
-/* An operation that is being posted */
-struct pmv_noted {
-	unsigned notes; /* enum pmv_note */
-	unsigned takes; /* the count when its range was noted, if it was: */
-	bool dirty;
+/* A place at the target that an operation writes to, while it is being posted. */
+struct pmv_recorded {
+	unsigned notes;       /* enum pmv_note */
+	bool own_request;     /* the operation's own request tells the agent of it */
+	bool dirty;           /* its range was recorded ... */
+	unsigned dirty_epoch; /* ... in this epoch */
 };
-
-/*
- * pmv_ordering_begin, pmv_ordering_end -- around posting an operation with these notes.
- * at: where it writes, if it does not commit: the agent may have to be told of that.  flushed:
- * a flush was posted with it.  pmv_ordering_begin_write: the same, and finds out the notes.
- */
-void pmv_ordering_begin(struct pmv_initiator *ini, struct pmv_noted *noted,
-			const struct fi_rma_iov *at);
-struct pmv_noted pmv_ordering_begin_write(struct pmv_initiator *ini, const struct fi_rma_iov *at);
-void pmv_ordering_end(struct pmv_initiator *ini, const struct pmv_noted *noted,
-		      const struct fi_rma_iov *at, bool posted, bool flushed);
-
-/*
- * pmv_ordering_begin_writes, pmv_ordering_end_writes -- around posting an operation that writes to
- * several places and does not commit: noted has room for each
- */
-void pmv_ordering_begin_writes(struct pmv_initiator *ini, const struct fi_rma_iov *to, size_t count,
-			       struct pmv_noted *noted);
-void pmv_ordering_end_writes(struct pmv_initiator *ini, const struct fi_rma_iov *to, size_t count,
-			     const struct pmv_noted *noted, bool posted);
 
 /* pmv_ordering_read -- a READ or an atomic was posted */
 static inline void pmv_ordering_read(struct pmv_initiator *ini)
@@ -87,6 +76,31 @@ uint64_t pmv_ordering_place(struct pmv_initiator *ini, uint64_t key, uint64_t ad
 static inline bool pmv_ordering_is_quiet(const struct pmv_initiator *ini, uint64_t key)
 {
 	return key && atomic_load_explicit(&ini->ordering.quiet_key, memory_order_relaxed) == key;
+}
+
+/*
+ * pmv_ordering_begin, pmv_ordering_end -- around posting an operation that writes to a place with
+ * these notes.  locked: the caller holds the initiator's lock.  flushed: a flush was posted with
+ * it.
+ */
+void pmv_ordering_begin_noted(struct pmv_initiator *ini, struct pmv_recorded *recorded,
+			      const struct fi_rma_iov *at, bool locked);
+void pmv_ordering_end_noted(struct pmv_initiator *ini, const struct pmv_recorded *recorded,
+			    const struct fi_rma_iov *at, bool locked, bool posted, bool flushed);
+
+static inline void pmv_ordering_begin(struct pmv_initiator *ini, struct pmv_recorded *recorded,
+				      const struct fi_rma_iov *at, bool locked)
+{
+	if (recorded->notes)
+		pmv_ordering_begin_noted(ini, recorded, at, locked);
+}
+
+static inline void pmv_ordering_end(struct pmv_initiator *ini, const struct pmv_recorded *recorded,
+				    const struct fi_rma_iov *at, bool locked, bool posted,
+				    bool flushed)
+{
+	if (recorded->notes || !pmv_ordering_is_quiet(ini, at->key))
+		pmv_ordering_end_noted(ini, recorded, at, locked, posted, flushed);
 }
 
 /* pmv_ordering_set_ordered -- where a flush was posted behind it a fence waits for that */

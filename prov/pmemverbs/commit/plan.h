@@ -3,8 +3,8 @@
  * plan.h -- the steps of one operation, as a pure function of what is known
  *
  * The method says what proves durability (method.h).  The plan lists the steps to that proof,
- * in their order.  The interpreter (run.h) takes them one by one.  Neighbouring steps of one
- * work request each are posted together (batch.h).
+ * in their order.  The interpreter (interpreter.h) takes them one by one.  Neighbouring steps of
+ * one work request each are posted together (post.h).
  */
 #ifndef PMV_PLAN_H
 #define PMV_PLAN_H

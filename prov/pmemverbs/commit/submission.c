@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* submission.c -- a copy of a submission, which outlives the application's call */
-#include "commit/submit.h"
+#include "commit/submission.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -59,26 +59,30 @@ static void take_atomic(struct block *block, const struct pmv_atomic *op, bool d
 	take(block, &op->operand_desc, op->operand_count * sizeof(void *));
 }
 
-static void take_wr(struct block *block, const struct pmv_wr *wr, bool data_too)
+static void take_rma(struct block *block, const struct fi_msg_rma *const *msg, bool data_too)
 {
-	switch (wr->kind) {
-	case PMV_WR_WRITE:
-	case PMV_WR_READ:
-		take(block, &wr->rma, sizeof(*wr->rma));
-		take_iovs(block, &wr->rma->msg_iov, wr->rma->iov_count, data_too);
-		take(block, &wr->rma->desc, wr->rma->iov_count * sizeof(void *));
-		take(block, &wr->rma->rma_iov, wr->rma->rma_iov_count * sizeof(*wr->rma->rma_iov));
-		break;
-	case PMV_WR_SEND:
-	case PMV_WR_RECV:
-		take(block, &wr->msg, sizeof(*wr->msg));
-		take_iovs(block, &wr->msg->msg_iov, wr->msg->iov_count, data_too);
-		take(block, &wr->msg->desc, wr->msg->iov_count * sizeof(void *));
-		break;
-	case PMV_WR_ATOMIC:
-		take(block, &wr->atomic, sizeof(*wr->atomic));
-		take_atomic(block, wr->atomic, data_too);
-		break;
+	take(block, msg, sizeof(**msg));
+	take_iovs(block, &(*msg)->msg_iov, (*msg)->iov_count, data_too);
+	take(block, &(*msg)->desc, (*msg)->iov_count * sizeof(void *));
+	take(block, &(*msg)->rma_iov, (*msg)->rma_iov_count * sizeof(*(*msg)->rma_iov));
+}
+
+static void take_msg(struct block *block, const struct fi_msg *const *msg, bool data_too)
+{
+	take(block, msg, sizeof(**msg));
+	take_iovs(block, &(*msg)->msg_iov, (*msg)->iov_count, data_too);
+	take(block, &(*msg)->desc, (*msg)->iov_count * sizeof(void *));
+}
+
+static void take_call(struct block *block, const struct pmv_submission *copy, bool data_too)
+{
+	if (copy->what & FI_ATOMIC) {
+		take(block, &copy->atomic, sizeof(*copy->atomic));
+		take_atomic(block, copy->atomic, data_too);
+	} else if (copy->what & FI_MSG) {
+		take_msg(block, &copy->msg, data_too);
+	} else {
+		take_rma(block, &copy->rma, data_too);
 	}
 }
 
@@ -91,7 +95,7 @@ struct pmv_submission *pmv_submission_copy(const struct pmv_submission *submissi
 
 		take(&block, &copy, sizeof(*copy));
 		take(&block, &copy->to, copy->num_to * sizeof(*copy->to));
-		take_wr(&block, &copy->wr, copy->flags & FI_INJECT);
+		take_call(&block, copy, copy->flags & FI_INJECT);
 		if (block.base)
 			return copy;
 		block.base = malloc(block.used);

@@ -1,37 +1,43 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* submit.c -- an application's call, on its way to the core */
+/* submit.c -- an application's call, on its way to the core; submit.h says which way */
 #include "commit/submit.h"
 
 #include <rdma/fi_errno.h>
 
 #include "base/log.h"
-#include "commit/event.h"
 #include "commit/group.h"
+#include "commit/interpreter.h"
 #include "commit/ordering.h"
-#include "commit/run.h"
-#include "commit/start.h"
+#include "commit/prepare.h"
+#include "commit/push.h"
+#include "commit/target_event.h"
 #include "engine/length.h"
+
+/* What has to come first */
 
 bool pmv_submit_is_open(struct pmv_initiator *ini)
 {
 	if (pmv_initiator_is_fast(ini, PMV_SLOW_CLOSED))
 		return true;
-	pmv_run_push(ini, false);
+	pmv_push(ini, false);
 	return pmv_initiator_is_fast(ini, PMV_SLOW_CLOSED);
 }
 
 /*
- * may_follow_payload -- is a payload that the agent has not stored yet the only reason to be
- * closed?  Commits may follow it, unless they would keep others waiting for ever, or it was
- * never sent: then its failure is told first.
+ * may_enter -- a closed endpoint takes fenced commits, if a payload that the agent has not stored
+ * yet is the only reason to be closed: they come behind it.  They must not keep others waiting for
+ * ever; and if the payload was never sent, its failure is told first.
  */
-static bool may_follow_payload(struct pmv_initiator *ini)
+static bool may_enter(struct pmv_initiator *ini, bool fenced_commit)
 {
 	bool may;
 
+	if (pmv_submit_is_open(ini))
+		return true;
 	pthread_mutex_lock(&ini->lock);
-	may = STAILQ_EMPTY(&ini->stalled) && !ini->deferred && !ini->others_wait &&
+	may = fenced_commit && STAILQ_EMPTY(&ini->stalled) && !ini->deferred && !ini->others_wait &&
 	      ini->mailbox->sender.acked >= ini->dropped_message;
+	ini->others_wait |= !fenced_commit && ini->mailbox->sender.acked < ini->payload_message;
 	pthread_mutex_unlock(&ini->lock);
 	return may;
 }
@@ -95,113 +101,7 @@ static bool is_held_up(struct pmv_initiator *ini, bool agent, bool reads)
 	return prolongs_wait(ini, agent, reads);
 }
 
-/* Operations that do not commit */
-
-/* post_plain -- under the ordering lock, if it is fenced */
-static ssize_t post_plain(struct pmv_initiator *ini, const struct pmv_submission *submission,
-			  struct pmv_wr *wr, bool fenced)
-{
-	uint64_t what = submission->what;
-	uint64_t fence = fenced ? pmv_ordering_take_fence(ini) : 0;
-	bool immediate = (what & FI_RMA) && (submission->flags & FI_REMOTE_CQ_DATA);
-	bool counted = pmv_ordering_send_begin(ini, what & FI_SEND ? PMV_SLOW_SENDS
-						    : immediate    ? PMV_SLOW_IMMEDIATES
-								   : 0);
-	ssize_t ret;
-
-	wr->flags |= fence;
-	ret = pmv_engine_post_one(ini->engine, wr);
-	pmv_ordering_send_end(ini, counted, !ret, false);
-	if (ret)
-		pmv_ordering_return_fence(ini, fence);
-	else if ((what & FI_READ) && !(what & FI_ATOMIC) && fence)
-		/* The core does not fence reads: the next request carries the fence. */
-		atomic_fetch_or(&ini->slow, PMV_SLOW_FENCE_NEXT);
-	else if (fenced && !(what & FI_READ))
-		atomic_fetch_and(&ini->slow, ~PMV_SLOW_FENCE_NEXT);
-	if (!ret && (what & (FI_READ | FI_ATOMIC)))
-		pmv_ordering_read(ini);
-	return ret;
-}
-
-/* post_noted -- and remember what it writes */
-static ssize_t post_noted(struct pmv_initiator *ini, const struct pmv_submission *submission,
-			  struct pmv_wr *wr, bool fenced)
-{
-	bool writes = submission->what & (FI_WRITE | FI_ATOMIC);
-	struct pmv_noted noted[PMV_MAX_RMA];
-	ssize_t ret;
-
-	if (writes)
-		pmv_ordering_begin_writes(ini, submission->to, submission->num_to, noted);
-	if (fenced)
-		pthread_mutex_lock(&ini->ordering.lock);
-	ret = post_plain(ini, submission, wr, fenced);
-	if (fenced)
-		pthread_mutex_unlock(&ini->ordering.lock);
-	if (writes)
-		pmv_ordering_end_writes(ini, submission->to, submission->num_to, noted, !ret);
-	if (!ret && ini->hooks && writes && submission->num_to)
-		pmv_ordering_lost_write(ini, submission->to, submission->num_to,
-					submission->no_completion);
-	return ret;
-}
-
-static ssize_t submit_plain(struct pmv_initiator *ini, const struct pmv_submission *submission)
-{
-	uint64_t what = submission->what, flags = submission->flags;
-	bool is_receive = what & FI_RECV;
-	bool fetches = (what & FI_READ) && !pmv_engine_can(ini->engine->engine, PMV_ENGINE_FENCE);
-	struct pmv_wr wr = submission->wr;
-	bool fence = (flags & FI_FENCE) && !is_receive;
-	/* An injected operation takes no flags. */
-	bool fenced = fence || (!is_receive && !wr.inject && !(what & FI_READ) &&
-				!pmv_initiator_is_fast(ini, PMV_SLOW_FENCE_NEXT));
-	struct pmv_run *run = NULL;
-	ssize_t ret;
-
-	if (!is_receive && !pmv_submit_is_open(ini)) {
-		pmv_start_pause_stores(ini);
-		return -FI_EAGAIN;
-	}
-	if (is_held_up(ini, false, fetches) || !is_ready(ini, fence, fence, fenced))
-		return -FI_EAGAIN;
-	wr.context = submission->context;
-	wr.flags = flags & ~FI_FENCE;
-	if (!wr.inject &&
-	    (ini->counts[pmv_count_kind(what)] || fetches || submission->no_completion)) {
-		run = pmv_run_get(ini, submission);
-		if (!run)
-			return -FI_EAGAIN;
-		/* It is made with one pending, which stands for this work request. */
-		run->op.single = true;
-		pmv_run_set_fetches(run, fetches);
-		wr.context = run;
-		wr.flags |= FI_COMPLETION;
-	}
-	ret = post_noted(ini, submission, &wr, fenced);
-	if (ret && run) {
-		pmv_run_set_fetches(run, false);
-		pmv_op_put(ini->owner.pool, &run->op);
-	}
-	return ret;
-}
-
-/* Commits */
-
-/* start_noted -- what it writes is remembered for later commits, as post_noted does */
-static ssize_t start_noted(struct pmv_run *run, const struct pmv_submission *submission,
-			   bool fenced)
-{
-	struct pmv_initiator *ini = pmv_run_initiator(run);
-	struct pmv_noted noted[PMV_MAX_RMA];
-	ssize_t ret;
-
-	pmv_ordering_begin_writes(ini, submission->to, submission->num_to, noted);
-	ret = pmv_start(run, submission, fenced, false);
-	pmv_ordering_end_writes(ini, submission->to, submission->num_to, noted, !ret);
-	return ret;
-}
+/* Commits over connections that may be replaced (hooks.h) */
 
 /* check_losses -- 0, or the commit would cover writes that an earlier connection has lost */
 static ssize_t check_losses(struct pmv_initiator *ini, const struct pmv_submission *submission,
@@ -212,7 +112,7 @@ static ssize_t check_losses(struct pmv_initiator *ini, const struct pmv_submissi
 	struct pmv_lost_writes *peer;
 	ssize_t ret;
 
-	if (!hooks || !submission->num_to || submission->event_only)
+	if (!hooks || !submission->num_to)
 		return 0;
 	peer = pmv_ordering_tracker(ini, submission->to);
 	ret = peer && submission->changed ? hooks->may_commit_changed(peer) : 0;
@@ -236,40 +136,136 @@ static void note_writes(struct pmv_run *run, const struct pmv_submission *submis
 	if (!tracker)
 		return;
 	run->writes = pmv_lost_writes_number(tracker);
+	run->op.ordinary = false;
 	for (size_t i = 0; i < submission->num_to && i < PMV_HOOKS_REGIONS; i++)
 		run->regions[run->num_regions++] = (uint32_t) pmv_key_core(submission->to[i].key);
 }
 
-/* submit_run -- a commit, or what is plain but told of */
-static ssize_t submit_run(struct pmv_initiator *ini, const struct pmv_submission *submission,
-			  bool grouped)
+/* Runs */
+
+/*
+ * carry_out -- a run that was prepared.  locks: what the caller holds, which is given back.  A
+ * negative fi_errno: it was not accepted, and the run is gone.
+ */
+static ssize_t carry_out(struct pmv_run *run, enum pmv_post_locks locks, enum pmv_method method)
 {
-	bool fence = submission->flags & FI_FENCE, plain = submission->event_only;
+	struct pmv_initiator *ini = pmv_run_initiator(run);
+	bool commits = run->commits, done, waits = false;
+	ssize_t ret = pmv_interpreter_accept(run, locks, &done);
+
+	if (locks == PMV_POST_FENCED)
+		pthread_mutex_unlock(&ini->ordering.lock);
+	if (!ret && !done) {
+		if (locks == PMV_POST_UNLOCKED)
+			pthread_mutex_lock(&ini->lock);
+		waits = pmv_interpreter_go_on(run);
+		if (locks == PMV_POST_UNLOCKED)
+			pthread_mutex_unlock(&ini->lock);
+	}
+	if (locks != PMV_POST_UNLOCKED)
+		pthread_mutex_unlock(&ini->lock);
+	if (ret)
+		pmv_run_refuse(run);
+	else if (commits)
+		pmv_initiator_count(ini, method);
+	if (waits)
+		pmv_initiator_wait(ini);
+	return ret;
+}
+
+/* submit_run -- what has a run; fenced: behind all that is under way */
+static ssize_t submit_run(struct pmv_initiator *ini, const struct pmv_submission *submission,
+			  bool commits, struct pmv_terms terms)
+{
+	struct pmv_run *run = pmv_run_get(ini, submission);
+	enum pmv_method method;
+	ssize_t ret;
+
+	if (!run)
+		return -FI_EAGAIN;
+	run->commits = commits;
+	run->op.single = !commits && !submission->event_only;
+	if (commits)
+		note_writes(run, submission);
+	if (terms.fenced) {
+		pthread_mutex_lock(&ini->lock);
+		pthread_mutex_lock(&ini->ordering.lock);
+	}
+	ret = pmv_prepare(run, terms, &method);
+	if (!ret)
+		return carry_out(run, terms.fenced ? PMV_POST_FENCED : PMV_POST_UNLOCKED, method);
+	if (terms.fenced) {
+		pthread_mutex_unlock(&ini->ordering.lock);
+		pthread_mutex_unlock(&ini->lock);
+	}
+	pmv_run_refuse(run);
+	return ret;
+}
+
+static inline ssize_t submit_ordinary(struct pmv_initiator *ini,
+				      const struct pmv_submission *submission,
+				      enum pmv_method method)
+{
+	struct pmv_run *run = pmv_run_get(ini, submission);
+	ssize_t ret;
+
+	if (!run)
+		return -FI_EAGAIN;
+	run->commits = true;
+	ret = pmv_prepare_ordinary(run, method);
+	if (!ret)
+		return carry_out(run, PMV_POST_UNLOCKED, method);
+	pmv_run_refuse(run);
+	return ret;
+}
+
+/* Gates */
+
+/* submit_plain -- it does not commit, and nobody is told of it */
+static ssize_t submit_plain(struct pmv_initiator *ini, const struct pmv_submission *submission)
+{
+	uint64_t what = submission->what;
+	bool is_receive = what & FI_RECV, fence = (submission->flags & FI_FENCE) && !is_receive;
+	bool fetches = (what & FI_READ) && !pmv_engine_can(ini->engine->engine, PMV_ENGINE_FENCE);
+	/* An injected atomic takes no flags. */
+	bool fenced = fence || (!is_receive && !submission->inject && !(what & FI_READ) &&
+				!pmv_initiator_is_fast(ini, PMV_SLOW_FENCE_NEXT));
+	bool counted = !submission->inject &&
+		       (ini->counts[pmv_count_kind(what)] || fetches || submission->no_completion);
+	ssize_t ret;
+
+	if ((!is_receive && !may_enter(ini, false)) || is_held_up(ini, false, fetches) ||
+	    !is_ready(ini, fence, fence, fenced))
+		return -FI_EAGAIN;
+	ret = counted ? submit_run(ini, submission, false, (struct pmv_terms){.fenced = fenced})
+		      : pmv_post_alone(ini, submission, fenced);
+	if (!ret && ini->hooks && (what & (FI_WRITE | FI_ATOMIC)) && submission->num_to)
+		pmv_ordering_lost_write(ini, submission->to, submission->num_to,
+					submission->no_completion);
+	return ret;
+}
+
+/* submit_planned -- a commit, or what the target's application is told of */
+static ssize_t submit_planned(struct pmv_initiator *ini, const struct pmv_submission *submission,
+			      bool grouped)
+{
+	bool fence = submission->flags & FI_FENCE, commits = !submission->event_only;
 	bool notifies = pmv_submission_notifies(submission);
 	/* An earlier atomic may be under way, and immediate data must not pass it. */
 	bool fenced =
 		!grouped && (fence || !pmv_initiator_is_fast(ini, PMV_SLOW_FENCE_NEXT) ||
 			     (notifies && pmv_engine_can(ini->engine->engine, PMV_ENGINE_FENCE)));
-	ssize_t ret = check_losses(ini, submission, grouped);
-	struct pmv_run *run;
+	ssize_t ret = commits ? check_losses(ini, submission, grouped) : 0;
 
 	if (ret)
 		return ret;
-	if (!pmv_submit_is_open(ini) &&
-	    (grouped || plain || (fenced && !fence) || !may_follow_payload(ini))) {
-		pmv_start_pause_stores(ini);
+	if (!may_enter(ini, commits && fence))
 		return -FI_EAGAIN;
-	}
-	if (is_held_up(ini, !plain, submission->what & FI_READ) ||
-	    (fenced && !is_ready(ini, fence && plain, fence, true)))
+	if (is_held_up(ini, commits, submission->what & FI_READ) ||
+	    (fenced && !is_ready(ini, fence && !commits, fence, true)))
 		return -FI_EAGAIN;
-	run = pmv_run_get(ini, submission);
-	if (!run)
-		return -FI_EAGAIN;
-	if (plain)
-		return start_noted(run, submission, fenced);
-	note_writes(run, submission);
-	return pmv_start(run, submission, fenced, grouped);
+	return submit_run(ini, submission, commits,
+			  (struct pmv_terms){.fenced = fenced, .grouped = grouped});
 }
 
 /*
@@ -278,9 +274,9 @@ static ssize_t submit_run(struct pmv_initiator *ini, const struct pmv_submission
  */
 static bool may_group(struct pmv_initiator *ini, const struct pmv_submission *submission)
 {
-	if (pmv_event_is_wanted(ini, submission))
+	if (pmv_target_event_is_wanted(ini, submission))
 		return false;
-	return submission->wr.inject ||
+	return submission->inject ||
 	       (!(submission->flags & (FI_FENCE | FI_REMOTE_CQ_DATA)) && submission->num_to == 1 &&
 		submission->to->len && pmv_initiator_is_fast(ini, PMV_SLOW_FENCE_NEXT));
 }
@@ -306,27 +302,66 @@ static ssize_t check(const struct pmv_initiator *ini, const struct pmv_submissio
 	return -FI_EINVAL;
 }
 
-ssize_t pmv_submit(struct pmv_initiator *ini, const struct pmv_submission *submission)
+static ssize_t submit_any(struct pmv_initiator *ini, const struct pmv_submission *submission)
 {
 	bool commits = submission->flags & FI_COMMIT;
-	struct pmv_submission plain;
+	struct pmv_submission told;
 	ssize_t ret = check(ini, submission);
 
 	if (ret)
 		return ret;
 	/* A receive commits nothing: its sender does. */
 	if ((submission->what & FI_RECV) || (!commits && !pmv_group_takes(ini, submission))) {
-		if (!pmv_event_is_wanted(ini, submission))
+		if (!pmv_target_event_is_wanted(ini, submission))
 			return submit_plain(ini, submission);
-		plain = *submission;
-		plain.event_only = true;
-		submission = &plain;
+		told = *submission;
+		told.event_only = true;
+		return submit_planned(ini, &told, false);
 	}
 	/* Nobody hears of its error, so a later commit has to fail in its place. */
 	if (submission->no_completion && ini->hooks && submission->num_to)
 		pmv_ordering_lost_write(ini, submission->to, submission->num_to, true);
-	ret = submit_run(ini, submission, !commits && may_group(ini, submission));
-	if (ret && ret != -FI_EAGAIN && !submission->event_only)
+	ret = submit_planned(ini, submission, !commits && may_group(ini, submission));
+	if (ret && ret != -FI_EAGAIN)
 		pmv_initiator_count(ini, PMV_METHOD_REFUSED);
 	return ret;
+}
+
+/* What concerns an operation, of PMV_SLOW_* */
+#define ANY_SLOW (PMV_SLOW_GONE | PMV_SLOW_CLOSED)
+#define ORDINARY_SLOW (ANY_SLOW | PMV_SLOW_FENCE_NEXT | PMV_SLOW_ALL)
+
+static inline unsigned concerns(uint64_t what)
+{
+	if (what & FI_RECV)
+		return PMV_SLOW_GONE | PMV_SLOW_COUNT_RX;
+	if (what & FI_READ)
+		return ANY_SLOW | PMV_SLOW_COUNT_TX | PMV_SLOW_READS;
+	if (what & FI_SEND)
+		return ANY_SLOW | PMV_SLOW_COUNT_TX | PMV_SLOW_FENCE_NEXT;
+	return ORDINARY_SLOW | PMV_SLOW_COUNT_TX;
+}
+
+/* is_plain -- it is only posted, and remembered: nothing else has to be looked at */
+static inline bool is_plain(struct pmv_initiator *ini, const struct pmv_submission *submission)
+{
+	return !(submission->flags & (FI_COMMIT | FI_IMMED | FI_FENCE)) &&
+	       !(submission->what & FI_ATOMIC) && !ini->hooks &&
+	       ((submission->what & FI_MSG) || submission->num_to == 1) &&
+	       pmv_initiator_is_fast(ini, concerns(submission->what)) &&
+	       !((submission->what & FI_WRITE) &&
+		 (pmv_ordering_known(ini, submission->to->key) & PMV_NOTE_EVENT));
+}
+
+ssize_t pmv_submit(struct pmv_initiator *ini, const struct pmv_submission *submission)
+{
+	enum pmv_method method;
+
+	if (is_plain(ini, submission))
+		return pmv_post_alone(ini, submission, false);
+	if (pmv_initiator_is_fast(ini, ORDINARY_SLOW) && !ini->hooks &&
+	    !atomic_load_explicit(&ini->fence_awaits_agent, memory_order_relaxed) &&
+	    pmv_prepare_is_ordinary(ini, submission, &method))
+		return submit_ordinary(ini, submission, method);
+	return submit_any(ini, submission);
 }

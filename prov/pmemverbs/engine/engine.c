@@ -10,7 +10,7 @@
 #include "engine/atomic.h"
 #include "memory/locked.h"
 
-static ssize_t post_rma(struct fid_ep *ep, const struct pmv_wr *wr)
+static inline ssize_t post_rma(struct fid_ep *ep, const struct pmv_wr *wr)
 {
 	if (wr->rma->context != wr->context)
 		wr->rma->context = wr->context;
@@ -119,35 +119,29 @@ static ssize_t write_msg(const struct pmv_engine_ep *ep, const struct fi_msg_rma
 	return fi_writemsg(ep->fid, msg, flags);
 }
 
-static ssize_t write_read(const struct pmv_engine_ep *ep, const struct fi_msg_rma *write,
-			  const struct fi_msg_rma *read, uint64_t flags, size_t *posted)
-{
-	ssize_t ret = fi_writemsg(ep->fid, write, flags);
-
-	*posted = 0;
-	if (ret)
-		return ret;
-	ret = fi_readmsg(ep->fid, read, flags);
-	*posted = ret ? 1 : 2;
-	return ret;
-}
-
+/* Every request that is not injected is signalled, and has an entry of its own. */
 static ssize_t post(const struct pmv_engine_ep *ep, const struct pmv_wr *wrs, size_t count,
-		    size_t *posted)
+		    struct pmv_posted *posted)
 {
+	size_t done = 0, entries = 0;
 	ssize_t ret = 0;
-	size_t i = 0;
 
-	while (i < count && !(ret = post_wr(ep, &wrs[i])))
-		i++;
-	*posted = i;
+	for (; done < count; done++) {
+		const struct pmv_wr *wr = &wrs[done];
+
+		ret = wr->kind <= PMV_WR_READ && !wr->inject ? post_rma(ep->fid, wr)
+							     : post_wr(ep, wr);
+		if (ret)
+			break;
+		entries += !wr->inject;
+	}
+	*posted = (struct pmv_posted){.requests = done, .entries = entries};
 	return ret;
 }
 
 const struct pmv_engine_ops pmv_engine_libfabric = {
 	.post_one = post_one,
 	.write = write_msg,
-	.write_read = write_read,
 	.post = post,
 	.poll = fi_cq_read,
 	.poll_error = fi_cq_readerr,

@@ -67,6 +67,12 @@ struct pmv_wr {
 	};
 };
 
+/* What came of a list of work requests. */
+struct pmv_posted {
+	size_t requests; /* so many were posted */
+	size_t entries;  /* so many entries of the queue will come for them: with their contexts */
+};
+
 struct pmv_engine_ep;
 
 struct pmv_engine_ops {
@@ -75,12 +81,9 @@ struct pmv_engine_ops {
 	/* A write whose context and flags are the core's to see; the message is not changed. */
 	ssize_t (*write)(const struct pmv_engine_ep *ep, const struct fi_msg_rma *msg,
 			 uint64_t flags);
-	/* A WRITE, and a READ behind it; otherwise as `write` and `post`. */
-	ssize_t (*write_read)(const struct pmv_engine_ep *ep, const struct fi_msg_rma *write,
-			      const struct fi_msg_rma *read, uint64_t flags, size_t *posted);
-	/* Post them in order.  *posted: so many were.  0, or why the next one was not. */
+	/* Post them in order.  0, or why the next one was not posted. */
 	ssize_t (*post)(const struct pmv_engine_ep *ep, const struct pmv_wr *wrs, size_t count,
-			size_t *posted);
+			struct pmv_posted *posted);
 	/* As fi_cq_read and fi_cq_readerr. */
 	ssize_t (*poll)(struct fid_cq *cq, void *buf, size_t count);
 	ssize_t (*poll_error)(struct fid_cq *cq, struct fi_cq_err_entry *entry, uint64_t flags);
@@ -109,7 +112,7 @@ struct pmv_engine_ep {
 };
 
 static inline ssize_t pmv_engine_post(const struct pmv_engine_ep *ep, const struct pmv_wr *wrs,
-				      size_t count, size_t *posted)
+				      size_t count, struct pmv_posted *posted)
 {
 	return ep->ops->post(ep, wrs, count, posted);
 }

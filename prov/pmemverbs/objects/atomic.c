@@ -12,18 +12,16 @@ static ssize_t post_atomic(struct fid_ep *fid, const struct pmv_atomic *op, uint
 	const struct fi_msg_atomic *msg = op->msg;
 	size_t size = pmv_operand_size(msg->datatype), count = msg->rma_iov_count;
 	struct fi_rma_iov to[PMV_MAX_RMA];
-	struct fi_rma_ioc core_to[PMV_MAX_RMA];
-	struct fi_msg_atomic core_msg = *msg;
-	struct pmv_atomic core = *op;
-	struct pmv_submission submission = {
+	const struct pmv_submission submission = {
 		.what = FI_ATOMIC | (op->fetch ? FI_READ : FI_WRITE),
 		.to = to,
 		.num_to = count,
 		.context = msg->context,
 		.data = msg->data,
 		.flags = flags,
+		.atomic = op,
 		.no_completion = op->inject,
-		.wr = {.kind = PMV_WR_ATOMIC, .inject = op->inject, .atomic = &core},
+		.inject = op->inject,
 	};
 
 	/* tcp has none, and no table of calls either. */
@@ -34,11 +32,7 @@ static ssize_t post_atomic(struct fid_ep *fid, const struct pmv_atomic *op, uint
 
 		to[i] = (struct fi_rma_iov){
 			.addr = ioc->addr, .len = ioc->count * size, .key = ioc->key};
-		core_to[i] = *ioc;
-		core_to[i].key = pmv_initiator_core_key(ioc->key);
 	}
-	core_msg.rma_iov = core_to;
-	core.msg = &core_msg;
 	return pmv_submit(&pmv_to_ep(fid)->initiator, &submission);
 }
 

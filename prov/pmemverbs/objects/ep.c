@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/setting.h"
 #include "commit/lost_writes.h"
+#include "commit/push.h"
 #include "commit/run.h"
 #include "engine/length.h"
 #include "objects/cntr.h"
@@ -239,7 +240,7 @@ static void abandon_operations(struct pmv_ep *ep)
 		pthread_mutex_lock(&first->lock);
 	if (second)
 		pthread_mutex_lock(&second->lock);
-	list = pmv_initiator_abandon(&ep->initiator);
+	list = pmv_push_abandon(&ep->initiator);
 	STAILQ_FOREACH(op, &list, next)
 		report_abandoned(ep, op);
 	if (second)
@@ -268,7 +269,7 @@ static void take_leftovers(struct pmv_ep *ep)
 	struct pmv_queue *tx = ep->initiator.owner.tx_queue, *rx = ep->initiator.owner.rx_queue;
 
 	if (tx) {
-		pmv_run_drop_all(&ep->initiator);
+		pmv_push_drop_all(&ep->initiator);
 		pmv_queue_progress(tx, false);
 	}
 	if (rx && rx != tx && !pmv_initiator_is_fast(&ep->initiator, PMV_SLOW_COUNT_RX))
@@ -439,8 +440,7 @@ static unsigned slow_at_first(const struct pmv_ep *ep)
 {
 	bool fence = pmv_engine_can(&ep->domain->engine, PMV_ENGINE_FENCE);
 
-	return (fence ? 0 : PMV_SLOW_READS) | (ep->tx_op_flags & FI_COMMIT ? PMV_SLOW_COMMIT : 0) |
-	       (pmv_setting.commit_all ? PMV_SLOW_ALL : 0);
+	return (fence ? 0 : PMV_SLOW_READS) | (pmv_setting.commit_all ? PMV_SLOW_ALL : 0);
 }
 
 /* join -- hand each layer what it needs of the others */
@@ -470,6 +470,7 @@ static void join(struct pmv_ep *ep, const struct fi_info *info, const struct fi_
 	ini->max_places = max_places && max_places < PMV_MAX_RMA ? max_places : PMV_MAX_RMA;
 	atomic_init(&ini->slow, slow_at_first(ep));
 	pmv_initiator_init(ini);
+	pmv_push_init(ini);
 }
 
 static int check_info(const struct pmv_domain *domain, const struct fi_info *info)

@@ -13,23 +13,18 @@
 #include "agent/agent.h"
 #include "base/log.h"
 #include "base/setting.h"
-#include "commit/ordering.h"
 #include "commit/submit.h"
 #include "memory/guard.h"
 
-/* An injected message has no completion that could tell of durability: it never commits. */
-#define SEND_SLOW (PMV_SLOW_GONE | PMV_SLOW_CLOSED | PMV_SLOW_COUNT_TX | PMV_SLOW_FENCE_NEXT)
-
-static ssize_t submit(struct pmv_ep *ep, const struct fi_msg *msg, uint64_t what, uint64_t flags,
-		      bool no_completion)
+static inline ssize_t submit(struct pmv_ep *ep, const struct fi_msg *msg, uint64_t what,
+			     uint64_t flags, bool no_completion)
 {
-	struct fi_msg copy = *msg;
 	const struct pmv_submission submission = {
 		.what = what,
 		.context = msg->context,
 		.flags = flags,
+		.msg = msg,
 		.no_completion = no_completion,
-		.wr = {.kind = what & FI_RECV ? PMV_WR_RECV : PMV_WR_SEND, .msg = &copy},
 	};
 
 	return pmv_submit(&ep->initiator, &submission);
@@ -84,22 +79,13 @@ static ssize_t keep_end(struct pmv_ep *ep, bool kept, const struct iovec *iov, s
 /* recv_msg -- under guard: a core may copy what has waited for a receive, and all behind it */
 static ssize_t recv_msg(struct pmv_ep *ep, const struct fi_msg *msg, uint64_t flags)
 {
-	const struct pmv_wr wr = {
-		.kind = PMV_WR_RECV,
-		.context = msg->context,
-		.flags = flags,
-		.msg = (struct fi_msg *) msg, /* has the context */
-	};
 	bool kept;
 	ssize_t ret = keep_begin(ep, msg->msg_iov, msg->iov_count, &kept);
 
 	if (ret)
 		return ret;
 	pmv_guard_enter();
-	if (pmv_initiator_is_fast(&ep->initiator, PMV_SLOW_GONE | PMV_SLOW_COUNT_RX))
-		ret = pmv_engine_post_one(&ep->engine, &wr);
-	else
-		ret = submit(ep, msg, FI_MSG | FI_RECV, flags, false);
+	ret = submit(ep, msg, FI_MSG | FI_RECV, flags, false);
 	pmv_guard_leave();
 	return keep_end(ep, kept, msg->msg_iov, msg->iov_count, ret);
 }
@@ -133,25 +119,10 @@ static inline ssize_t send_msg(struct pmv_ep *ep, const struct fi_msg *msg, uint
 			       bool no_completion)
 {
 	struct pmv_initiator *ini = &ep->initiator;
-	const struct pmv_wr wr = {
-		.kind = PMV_WR_SEND,
-		.inject = no_completion,
-		.context = msg->context,
-		.flags = flags,
-		.msg = (struct fi_msg *) msg, /* has the context */
-	};
 	/* A layer above may have to be asked. */
 	ssize_t ret = ini->hooks ? ini->hooks->may_send(ini->tracker) : 0;
-	bool counted;
 
-	if (ret)
-		return ret;
-	if ((flags & (FI_FENCE | FI_COMMIT | FI_IMMED)) || !pmv_initiator_is_fast(ini, SEND_SLOW))
-		return submit(ep, msg, FI_MSG | FI_SEND, flags, no_completion);
-	counted = pmv_ordering_send_begin(ini, PMV_SLOW_SENDS);
-	ret = pmv_engine_post_one(&ep->engine, &wr);
-	pmv_ordering_send_end(ini, counted, !ret, false);
-	return ret;
+	return ret ? ret : submit(ep, msg, FI_MSG | FI_SEND, flags, no_completion);
 }
 
 static inline ssize_t send_one(struct fid_ep *fid, const void *buf, size_t len, void *desc,

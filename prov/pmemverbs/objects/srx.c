@@ -52,6 +52,8 @@ int pmv_srx_open(struct fid_domain *domain_fid, struct fi_rx_attr *attr, struct 
 	srx->domain = domain;
 	srx->engine.engine = &domain->engine;
 	srx->engine.ops = domain->engine.core->ops;
+	/* Receives are submitted as an endpoint's are. */
+	srx->initiator.engine = &srx->engine;
 	srx->srx = true;
 	srx->ep_fid = (struct fid_ep){
 		.fid = {.fclass = FI_CLASS_SRX_CTX, .context = context, .ops = &pmv_srx_fi_ops},

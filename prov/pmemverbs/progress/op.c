@@ -212,7 +212,12 @@ bool pmv_op_done(struct pmv_op_pool *pool, struct pmv_op *op, int err, int prov_
 {
 	if (err)
 		pmv_op_fail(op, err, prov_errno);
-	if (!pmv_op_is_last(op) || !pmv_op_end(pool, op))
+	return pmv_op_is_last(op) && pmv_op_finish(pool, op);
+}
+
+bool pmv_op_finish(struct pmv_op_pool *pool, struct pmv_op *op)
+{
+	if (!pmv_op_end(pool, op))
 		return false;
 	if (!op->comp.is_error)
 		op->comp.ok = pmv_op_success(op);

@@ -151,6 +151,9 @@ static inline void pmv_op_set_owner(struct pmv_op *op, struct pmv_op_owner *owne
  */
 bool pmv_op_done(struct pmv_op_pool *pool, struct pmv_op *op, int err, int prov_errno);
 
+/* pmv_op_finish -- the same, for whoever has counted down pending to 0 */
+bool pmv_op_finish(struct pmv_op_pool *pool, struct pmv_op *op);
+
 /*
  * The same for a success, in two steps, without op->comp:
  * pmv_op_is_last -- one of the pending has come to its end; true: call pmv_op_end

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "commit/run.h"
+#include "commit/push.h"
 #include "objects/handshake.h"
 #include "test/support/pair.h"
 
@@ -140,11 +140,11 @@ Test(repair, asks_in_the_middle_of_a_request_that_fails_all_the_same)
 	accepted(fi_writemsg(pair->home->ep, &msg, FI_COMMIT | FI_IMMED));
 	pair_posted(pair);
 	pair->from->initiator.heard_ns = 0;
-	pmv_run_push(&pair->from->initiator, false);
+	pmv_push(&pair->from->initiator, false);
 	expect_sent(pair, "R M M");
 	for (int i = 0; i < 8; i++) {
 		pair_round(pair);
-		pmv_run_push(&pair->from->initiator, false);
+		pmv_push(&pair->from->initiator, false);
 	}
 	expect_sent(pair, "M");
 	cr_expect_eq(atomic_load(&pair->from->initiator.mailbox->sender.unacked), 0);

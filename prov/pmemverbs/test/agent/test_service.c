@@ -288,7 +288,7 @@ Test(agent, ends_the_connection_also_while_a_request_to_that_peer_is_under_way)
 	struct pmv_op *commit = pmv_op_get(&pair->to->initiator.owner, PMV_OP_APPLICATION);
 
 	cr_assert(request && commit);
-	/* One of an application that reads no queue for it: quick.c. */
+	/* One of an application that reads no queue for it. */
 	commit->flags = FI_RMA | FI_WRITE;
 	commit->ordinary = true;
 	tell_of(pair, DMP, 0, 8);

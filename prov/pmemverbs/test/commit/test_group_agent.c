@@ -202,20 +202,16 @@ static void commit_changed(struct pair *pair, enum pair_memory memory, size_t of
 		.addr = pair_addr(pair, memory, offset),
 		.key = pair_key(pair, memory),
 	};
-	const struct fi_rma_iov core_rma_iov = {
-		.addr = rma_iov.addr,
-		.key = pmv_key_core(rma_iov.key),
-	};
 	struct iovec iov = {data, 0};
 	struct fi_msg_rma msg = {
-		.msg_iov = &iov, .iov_count = 1, .rma_iov = &core_rma_iov, .rma_iov_count = 1};
+		.msg_iov = &iov, .iov_count = 1, .rma_iov = &rma_iov, .rma_iov_count = 1};
 	const struct pmv_submission commit = {
 		.what = FI_RMA | FI_WRITE,
 		.to = &rma_iov,
 		.num_to = 1,
 		.context = CONTEXT(1),
 		.flags = FI_COMMIT | FI_COMPLETION,
-		.wr = {.kind = PMV_WR_WRITE, .rma = &msg},
+		.rma = &msg,
 		.changed = len,
 	};
 

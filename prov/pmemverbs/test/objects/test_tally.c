@@ -2,7 +2,6 @@
 /* test_tally.c -- the counters of a domain: what is counted, where, and how often */
 #include <string.h>
 
-#include "commit/quick.h"
 #include "test/support/pair.h"
 
 static struct fi_pmemverbs_counters read_counters(struct rig *rig)
@@ -32,7 +31,7 @@ Test(tally, begins_with_nothing)
 	rig_close(rig);
 }
 
-/* The first one is planned, and the others are posted the quick way. */
+/* The first one is planned, and the plan of the others is known. */
 Test(tally, has_each_commit_once_by_its_method)
 {
 	struct rig *rig = rig_open(NULL);
@@ -69,7 +68,7 @@ Test(tally, tells_refusals_from_calls_to_be_tried_again)
 	rig->fake.room = -1;
 	accepted(rig_commit(rig, KEY_MHP, CONTEXT(4), 0));
 	end_commit(rig, CONTEXT(4));
-	/* Also the quick way. */
+	/* Also where the plan is known. */
 	rig->fake.room = 0;
 	refused(rig_commit(rig, KEY_MHP, CONTEXT(5), 0), FI_EAGAIN);
 	rig->fake.room = -1;
@@ -81,7 +80,7 @@ Test(tally, tells_refusals_from_calls_to_be_tried_again)
 }
 
 /* Counted before it is posted, and taken back. */
-Test(tally, has_no_commit_of_the_quick_way_that_found_no_room)
+Test(tally, has_no_ordinary_commit_that_found_no_room)
 {
 	struct rig *rig = rig_open(NULL);
 
@@ -89,7 +88,6 @@ Test(tally, has_no_commit_of_the_quick_way_that_found_no_room)
 		accepted(rig_commit(rig, KEY_MHP, CONTEXT(i), 0));
 		end_commit(rig, CONTEXT(i));
 	}
-	cr_assert(pmv_quick_may_commit(&pmv_to_ep(rig->ep)->initiator, KEY_MHP, FI_COMMIT));
 	rig->fake.room = 0;
 	refused(rig_commit(rig, KEY_MHP, CONTEXT(2), 0), FI_EAGAIN);
 	rig->fake.room = -1;
@@ -204,17 +202,18 @@ Test(tally, has_what_the_agent_does)
 
 Test(tally, has_what_the_agent_stores)
 {
-	struct pair *pair = pair_open(&(struct pair_options){.stores = true});
+	struct pair *pair = pair_open(NULL);
 	struct fi_pmemverbs_counters away;
 
-	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(1), FI_COMMIT));
+	accepted(pair_put(pair, DMP, 4096, 64, CONTEXT(1), FI_COMMIT));
+	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(2), FI_COMMIT | FI_FENCE));
 	pair_round(pair);
-	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+	rig_expect_each(pair->home, 1, 2, RIG_WRITTEN);
 	away = read_counters(pair->away);
 	cr_expect_eq(away.stores, 1);
 	cr_expect_eq(away.stored_bytes, 64);
-	cr_expect_eq(away.requests_served, 1);
-	cr_expect_eq(read_counters(pair->home).commits_agent, 1);
+	cr_expect_eq(away.requests_served, 2);
+	cr_expect_eq(read_counters(pair->home).commits_agent, 2);
 	pair_close(pair);
 }
 

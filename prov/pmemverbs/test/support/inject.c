@@ -101,13 +101,17 @@ static ssize_t write_msg(const struct pmv_engine_ep *ep, const struct fi_msg_rma
 }
 
 static ssize_t post(const struct pmv_engine_ep *ep, const struct pmv_wr *wrs, size_t count,
-		    size_t *posted)
+		    struct pmv_posted *posted)
 {
-	ssize_t ret = 0;
+	*posted = (struct pmv_posted){0};
+	for (; posted->requests < count; posted->requests++) {
+		ssize_t ret = post_one(ep, &wrs[posted->requests]);
 
-	for (*posted = 0; *posted < count && !ret; *posted += !ret)
-		ret = post_one(ep, &wrs[*posted]);
-	return ret;
+		if (ret)
+			return ret;
+		posted->entries += !wrs[posted->requests].inject;
+	}
+	return 0;
 }
 
 static ssize_t poll_cq(struct fid_cq *cq, void *buf, size_t count)

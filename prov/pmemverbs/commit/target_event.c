@@ -1,24 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* event.c -- what the target's application is told of; event.h says how */
-#include "commit/event.h"
+/* target_event.c -- what the target's application is told of; target_event.h says how */
+#include "commit/target_event.h"
 
 #include <rdma/fi_errno.h>
 
 #include "base/log.h"
 #include "commit/ordering.h"
 
-/* only_reads -- an atomic that changes nothing is no event */
-static bool only_reads(const struct pmv_submission *submission)
-{
-	return submission->wr.kind == PMV_WR_ATOMIC &&
-	       submission->wr.atomic->msg->op == FI_ATOMIC_READ;
-}
-
-bool pmv_event_is_wanted(const struct pmv_initiator *ini, const struct pmv_submission *submission)
+bool pmv_target_event_is_wanted(const struct pmv_initiator *ini,
+				const struct pmv_submission *submission)
 {
 	struct pmv_attr attr;
 
-	if (!(submission->what & (FI_WRITE | FI_ATOMIC)) || only_reads(submission))
+	if (!(submission->what & (FI_WRITE | FI_ATOMIC)) || pmv_submission_only_reads(submission))
 		return false;
 	for (size_t i = 0; i < submission->num_to; i++) {
 		if (pmv_ordering_attr(ini, submission->to[i].key, &attr) && attr.events)
@@ -36,7 +30,7 @@ static ssize_t refuse(const char *why)
 	return -FI_EOPNOTSUPP;
 }
 
-ssize_t pmv_event_check(const struct pmv_initiator *ini, const struct pmv_attr *attr)
+ssize_t pmv_target_event_check(const struct pmv_initiator *ini, const struct pmv_attr *attr)
 {
 	const struct pmv_mailbox *mailbox = ini->mailbox;
 
@@ -51,9 +45,9 @@ ssize_t pmv_event_check(const struct pmv_initiator *ini, const struct pmv_attr *
 	return 0;
 }
 
-enum pmv_rma_event pmv_event_of(const struct pmv_submission *submission)
+enum pmv_rma_event pmv_target_event_of(const struct pmv_submission *submission)
 {
-	if (only_reads(submission))
+	if (pmv_submission_only_reads(submission))
 		return PMV_EVENT_NONE;
 	if ((submission->what & FI_ATOMIC) && (submission->what & FI_READ))
 		return PMV_EVENT_FETCH;

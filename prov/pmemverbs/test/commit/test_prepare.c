@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_quick.c -- the quick way of ordinary commits and writes does what the ordinary way does */
+/* test_prepare.c -- ordinary commits, whose plan is known, do what others do; so do quiet writes */
 #include <string.h>
 
-#include "commit/quick.h"
+#include "commit/prepare.h"
+#include "objects/ep.h"
 #include "test/support/rig.h"
 
 static struct pmv_initiator *initiator(struct rig *rig)
@@ -18,20 +19,25 @@ static void commit(struct rig *rig, uint64_t key)
 	rig_posted(rig);
 }
 
-static bool is_quick(struct rig *rig, uint64_t key)
+static enum pmv_method ordinary(struct rig *rig, uint64_t key, uint64_t flags)
 {
-	return pmv_quick_may_commit(initiator(rig), key, FI_COMMIT);
+	const struct fi_rma_iov to = {.len = 8, .key = key};
+	const struct pmv_submission submission = {
+		.what = FI_RMA | FI_WRITE, .to = &to, .num_to = 1, .flags = flags};
+	enum pmv_method method = PMV_METHOD_REFUSED;
+
+	return pmv_prepare_is_ordinary(initiator(rig), &submission, &method) ? method
+									     : PMV_METHOD_REFUSED;
 }
 
-/* warm_up -- from here on commits to that key are quick */
+/* warm_up -- from here on nothing has to be remembered of what is written there */
 static struct rig *warm_up(const struct rig_options *options, uint64_t key)
 {
 	struct rig *rig = rig_open(options);
 
-	cr_assert_not(is_quick(rig, key));
 	commit(rig, key);
 	commit(rig, key);
-	cr_assert(is_quick(rig, key));
+	cr_assert_eq(ordinary(rig, key, FI_COMMIT), PMV_METHOD_READ);
 	return rig;
 }
 
@@ -50,19 +56,21 @@ static void expect_alike(struct rig *rig, size_t one, size_t other)
 	cr_expect_eq(a.key, b.key);
 }
 
-Test(quick, commit_posts_what_the_ordinary_one_posts)
+Test(prepare, commit_posts_what_any_other_posts)
 {
 	uint64_t key = KEY_MHP;
 	struct rig *rig = warm_up(NULL, key);
 
+	/* Something has to be looked at. */
+	atomic_store(&initiator(rig)->fence_awaits_agent, true);
 	commit(rig, key);
-	/* The first of all went the ordinary way. */
-	expect_alike(rig, 0, 4);
-	expect_alike(rig, 1, 5);
+	cr_expect_not(atomic_load(&initiator(rig)->fence_awaits_agent));
+	expect_alike(rig, 2, 4);
+	expect_alike(rig, 3, 5);
 	rig_close(rig);
 }
 
-Test(quick, commit_completes_once_with_its_last_part)
+Test(prepare, commit_completes_once_with_its_last_part)
 {
 	struct rig *rig = warm_up(NULL, KEY_MHP);
 
@@ -71,7 +79,7 @@ Test(quick, commit_completes_once_with_its_last_part)
 	rig_close(rig);
 }
 
-Test(quick, commit_without_completion_is_not_reported)
+Test(prepare, commit_without_completion_is_not_reported)
 {
 	struct rig *rig = warm_up(&(struct rig_options){.selective = true}, KEY_MHP);
 
@@ -86,7 +94,7 @@ Test(quick, commit_without_completion_is_not_reported)
 	rig_close(rig);
 }
 
-Test(quick, commit_fails_if_either_part_does)
+Test(prepare, commit_fails_if_either_part_does)
 {
 	for (int part = 0; part < 2; part++) {
 		struct rig *rig = warm_up(NULL, KEY_MHP);
@@ -102,7 +110,7 @@ Test(quick, commit_fails_if_either_part_does)
 	}
 }
 
-Test(quick, commit_without_room_is_refused_or_posted_later)
+Test(prepare, commit_without_room_is_refused_or_posted_later)
 {
 	struct rig *rig = warm_up(NULL, KEY_MHP);
 
@@ -113,7 +121,6 @@ Test(quick, commit_without_room_is_refused_or_posted_later)
 	rig->fake.room = 1;
 	accepted(rig_commit(rig, KEY_MHP, CONTEXT(3), 0));
 	expect_posted(rig, "W");
-	cr_expect_not(is_quick(rig, KEY_MHP), "the READ comes first");
 	refused(rig_commit(rig, KEY_MHP, CONTEXT(4), 0), FI_EAGAIN);
 	cr_assert_eq(fake_complete(&rig->fake, 1), 1);
 	rig_expect_nothing(rig);
@@ -122,12 +129,11 @@ Test(quick, commit_without_room_is_refused_or_posted_later)
 	expect_posted(rig, "R");
 	cr_assert_eq(fake_complete(&rig->fake, 1), 1);
 	rig_expect(rig, CONTEXT(3), RIG_WRITTEN);
-	cr_expect(is_quick(rig, KEY_MHP));
 	rig_close(rig);
 }
 
 /* As above, but the core fails instead of having no room. */
-Test(quick, commit_that_can_not_be_posted_fails)
+Test(prepare, commit_that_can_not_be_posted_fails)
 {
 	for (int part = 1; part <= 2; part++) {
 		struct rig *rig = warm_up(NULL, KEY_MHP);
@@ -147,7 +153,7 @@ Test(quick, commit_that_can_not_be_posted_fails)
 	}
 }
 
-Test(quick, commit_is_counted)
+Test(prepare, commit_is_counted)
 {
 	struct rig *rig = rig_open(&(struct rig_options){.not_enabled = true});
 	struct fid_cntr *cntr = rig_count(rig, FI_WRITE);
@@ -155,61 +161,74 @@ Test(quick, commit_is_counted)
 	for (int i = 1; i < 5; i++) {
 		commit(rig, KEY_MHP);
 		cr_expect_eq(fi_cntr_read(cntr), i);
-		cr_expect_eq(is_quick(rig, KEY_MHP), i > 1);
 	}
 	rig_close_ep(rig);
 	accepted(fi_close(&cntr->fid));
 	rig_close(rig);
 }
 
-Test(quick, is_not_what_has_flags_or_comes_behind_something)
+Test(prepare, commit_with_other_flags_is_not_ordinary)
 {
 	struct rig *rig = warm_up(NULL, KEY_MHP);
 	static const uint64_t flags[] = {FI_FENCE, FI_IMMED, FI_REMOTE_CQ_DATA, FI_INJECT};
 
 	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
-		cr_expect_not(pmv_quick_may_commit(initiator(rig), KEY_MHP, FI_COMMIT | flags[i]));
-	cr_expect_not(pmv_quick_may_commit(initiator(rig), KEY_MHP, FI_COMPLETION));
-	cr_expect_not(is_quick(rig, KEY_MHP + 1));
-	cr_expect_not(is_quick(rig, 0));
-	/* A read is under way, and another one waits for it: the latter's fence is passed on. */
+		cr_expect_not(ordinary(rig, KEY_MHP, FI_COMMIT | flags[i]));
+	cr_expect_not(ordinary(rig, KEY_MHP, FI_COMPLETION));
+	rig_close(rig);
+}
+
+/* A read is under way, and another one waits for it: the latter's fence is passed on. */
+Test(prepare, ordinary_commit_carries_a_fence_that_was_passed_on)
+{
+	struct rig *rig = warm_up(NULL, KEY_MHP);
+
 	accepted(rig_read(rig, KEY_MHP, CONTEXT(2)));
 	accepted(rig_readmsg(rig, KEY_MHP, CONTEXT(2), FI_FENCE));
-	cr_expect_not(is_quick(rig, KEY_MHP));
+	rig_posted(rig);
+	accepted(rig_commit(rig, KEY_MHP, CONTEXT(3), 0));
+	expect_posted(rig, "fW R");
 	fake_complete(&rig->fake, SIZE_MAX);
 	rig_close(rig);
 }
 
-Test(quick, is_the_last_region_only)
+Test(prepare, ordinary_commit_has_the_method_of_its_key)
 {
-	struct rig *rig = warm_up(NULL, KEY_MHP);
+	struct rig *rig = rig_open(NULL);
 
-	/* The processor's caches lose these, and a READ flushes them. */
-	commit(rig, KEY_DMP);
-	cr_expect_not(is_quick(rig, KEY_MHP));
-	commit(rig, KEY_MHP);
-	cr_expect(is_quick(rig, KEY_MHP));
-	/* Nothing but a write. */
-	accepted(rig_commit(rig, KEY_WSP, CONTEXT(2), 0));
-	cr_assert_eq(fake_complete(&rig->fake, SIZE_MAX), 1);
-	rig_expect(rig, CONTEXT(2), RIG_WRITTEN);
-	cr_expect_not(is_quick(rig, KEY_MHP));
-	cr_expect_not(is_quick(rig, KEY_WSP));
+	cr_expect_eq(ordinary(rig, KEY_MHP, FI_COMMIT), PMV_METHOD_READ);
+	cr_expect_eq(ordinary(rig, KEY_DMP, FI_COMMIT), PMV_METHOD_READ);
+	cr_expect_eq(ordinary(rig, KEY_WSP, FI_COMMIT), PMV_METHOD_WRITE);
+	cr_expect_eq(ordinary(rig, KEY_NONE, FI_COMMIT), PMV_METHOD_READ);
+	/* There is no agent. */
+	cr_expect_eq(ordinary(rig, KEY_DMP_DDIO, FI_COMMIT), PMV_METHOD_REFUSED);
+	cr_expect_eq(ordinary(rig, KEY_PAGE, FI_COMMIT), PMV_METHOD_REFUSED);
+	cr_expect_eq(ordinary(rig, KEY_PLAIN, FI_COMMIT), PMV_METHOD_REFUSED);
+	cr_expect_eq(ordinary(rig, 0, FI_COMMIT), PMV_METHOD_REFUSED);
+	pmv_setting.relaxed = true;
+	atomic_store(&initiator(rig)->ordering.known, 0);
+	cr_expect_eq(ordinary(rig, KEY_MHP, FI_COMMIT), PMV_METHOD_REFUSED);
+	pmv_setting.relaxed = false;
 	rig_close(rig);
 }
 
 /* A write to a region that only a flush orders has to be flushed by the next READ. */
-Test(quick, is_not_while_an_earlier_write_waits_for_a_flush)
+Test(prepare, ordinary_commit_flushes_earlier_writes_that_wait_for_it)
 {
 	struct rig *rig = warm_up(NULL, KEY_MHP);
+	struct pmv_ordering *ordering = &initiator(rig)->ordering;
 
-	atomic_store(&initiator(rig)->ordering.wrote_ordered, true);
-	cr_expect_not(is_quick(rig, KEY_MHP));
-	atomic_store(&initiator(rig)->ordering.wrote_ordered, false);
+	atomic_store(&ordering->wrote_ordered, true);
+	atomic_store(&ordering->fence_due, false);
+	accepted(rig_commit(rig, KEY_MHP, CONTEXT(2), 0));
+	expect_posted(rig, "W R");
+	cr_expect_not(atomic_load(&ordering->wrote_ordered));
+	cr_expect(atomic_load(&ordering->fence_due), "a fence waits for that READ");
+	fake_complete(&rig->fake, SIZE_MAX);
 	rig_close(rig);
 }
 
-Test(quick, closed_endpoint_takes_nothing)
+Test(prepare, closed_endpoint_takes_nothing)
 {
 	struct rig *rig = warm_up(NULL, KEY_MHP);
 	struct fid_ep *ep = rig->ep;
@@ -223,7 +242,7 @@ Test(quick, closed_endpoint_takes_nothing)
 	rig_close(rig);
 }
 
-Test(quick, write_posts_what_the_ordinary_one_posts)
+Test(prepare, quiet_write_posts_what_any_other_posts)
 {
 	uint64_t key = KEY_MHP;
 	struct rig *rig = rig_open(NULL);
@@ -247,7 +266,7 @@ Test(quick, write_posts_what_the_ordinary_one_posts)
 }
 
 /* What only the agent makes durable is remembered, so such a write is never a quiet one. */
-Test(quick, write_that_needs_the_agent_is_not_quiet)
+Test(prepare, write_that_needs_the_agent_is_not_quiet)
 {
 	struct rig *rig = rig_open(NULL);
 
@@ -268,7 +287,7 @@ static unsigned fresh_notes(struct pmv_initiator *ini, uint64_t key)
 }
 
 /* What was found out of the last key is another one's only if they are of the same kind. */
-Test(quick, what_is_known_of_a_key_is_not_taken_for_another)
+Test(prepare, what_is_known_of_a_key_is_not_taken_for_another)
 {
 	struct rig *rig = rig_open(NULL);
 	struct pmv_initiator *ini = initiator(rig);

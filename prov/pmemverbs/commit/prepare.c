@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* prepare.c -- choice, plan and request of an operation; prepare.h says when */
+#include "commit/prepare.h"
+
+#include <rdma/fi_errno.h>
+
+#include "base/log.h"
+#include "base/setting.h"
+#include "commit/flush_request.h"
+#include "commit/target_event.h"
+
+/* The method, out of what the keys and the endpoint say */
+
+struct chosen {
+	struct pmv_choice choice;
+	const struct fi_rma_iov *at; /* where a flush reads; of a message: nowhere */
+	enum pmv_rma_event event;    /* what the target's application is told */
+};
+
+static ssize_t refuse(const char *why)
+{
+	PMV_WARN(EP_DATA, "commit refused: %s\n", why);
+	return -FI_EOPNOTSUPP;
+}
+
+/* refuse_agent -- only an agent could do it, and there is none */
+static ssize_t refuse_agent(struct pmv_initiator *ini, const char *why)
+{
+	PMV_WARN(EP_DATA, "commit refused: %s; and %s\n", why,
+		 ini->mailbox->link.connected
+			 ? "the target's agent is switched off (FI_PMEMVERBS_AGENT)"
+			 : "the target has no agent: it does not use pmemverbs");
+	return -FI_EOPNOTSUPP;
+}
+
+static ssize_t choose_message(struct pmv_initiator *ini, const struct pmv_past *past,
+			      struct chosen *chosen)
+{
+	const struct pmv_handshake *peer = &ini->mailbox->link.peer;
+	struct pmv_choice *choice = &chosen->choice;
+
+	*choice = pmv_method_choose_message(peer->one_kind ? &peer->received : NULL,
+					    ini->engine->engine->transport,
+					    pmv_setting.relaxed || peer->relaxed, past);
+	if (choice->method == PMV_METHOD_REFUSED)
+		return refuse(choice->why);
+	if (choice->method == PMV_METHOD_AGENT && !peer->agent)
+		return refuse_agent(ini, choice->why);
+	if (choice->method == PMV_METHOD_AGENT && !peer->messages)
+		return refuse("the target can't commit messages: its domain was opened without "
+			      "FI_RMA_PMEM, or it uses a shared receive context");
+	return choice->after_agent && !peer->agent ? refuse_agent(ini, choice->why) : 0;
+}
+
+/* choose_place -- the method for one place */
+static ssize_t choose_place(struct pmv_initiator *ini, const struct pmv_submission *submission,
+			    const struct fi_rma_iov *to, const struct pmv_past *past,
+			    struct pmv_choice *choice, bool *events)
+{
+	struct pmv_attr attr;
+
+	if (!pmv_ordering_attr(ini, to->key, &attr))
+		return refuse("the key says nothing of the memory behind it; its owner has to "
+			      "register it through pmemverbs, in a domain whose mr_mode has "
+			      "FI_MR_PROV_KEY, and hand over all 64 bits of the key");
+	if (!attr.writable) {
+		PMV_WARN(EP_DATA, "the target's region lacks FI_REMOTE_WRITE\n");
+		return -FI_EACCES;
+	}
+	*events |= attr.events;
+	/* What the target's processor has changed is in its caches. */
+	attr.ddio |= submission->changed != 0;
+	*choice = pmv_method_choose(&attr, ini->engine->engine->transport, past);
+	if (choice->method == PMV_METHOD_REFUSED)
+		return refuse(choice->why);
+	if ((choice->method == PMV_METHOD_AGENT || choice->after_agent) &&
+	    !ini->mailbox->link.peer.agent)
+		return refuse_agent(ini, choice->why);
+	if (past && attr.relaxed && atomic_load(&ini->ordering.wrote_unreadable))
+		return refuse("an earlier write of this endpoint, which the fence covers, went "
+			      "where peers can't read, over a path that may reorder writes "
+			      "(FI_PMEMVERBS_ORDERING=relaxed)");
+	if (!attr.events)
+		return 0;
+	choice->flush_agent |= attr.relaxed;
+	return pmv_target_event_check(ini, &attr);
+}
+
+/* choose_uncommitted -- it does not commit: the target's application is told of it, or nobody is */
+static ssize_t choose_uncommitted(struct pmv_initiator *ini,
+				  const struct pmv_submission *submission, struct chosen *chosen)
+{
+	struct pmv_attr attr;
+	ssize_t ret = 0;
+
+	*chosen = (struct chosen){
+		.choice = {.method = PMV_METHOD_WRITE},
+		.at = submission->to,
+		.event = submission->event_only ? pmv_target_event_of(submission) : PMV_EVENT_NONE,
+	};
+	for (size_t i = 0; submission->event_only && i < submission->num_to && !ret; i++) {
+		if (!pmv_ordering_attr(ini, submission->to[i].key, &attr))
+			continue;
+		chosen->choice.flush_agent |= attr.relaxed;
+		ret = pmv_target_event_check(ini, &attr);
+	}
+	return ret;
+}
+
+/* strength -- the agent's word covers all methods, a READ those below it */
+static int strength(const struct pmv_choice *choice)
+{
+	return choice->method == PMV_METHOD_AGENT ? 2 : choice->method == PMV_METHOD_READ;
+}
+
+/*
+ * choose -- one method for all places of the submission: the strongest that one of them
+ * needs.  An error, after a warning: it can't be committed.
+ */
+static ssize_t choose(struct pmv_initiator *ini, const struct pmv_submission *submission,
+		      struct chosen *chosen)
+{
+	bool message = submission->what & FI_MSG;
+	struct pmv_past before, *past = NULL;
+	bool events = false;
+
+	if (submission->flags & FI_FENCE) {
+		before = pmv_ordering_past(ini, message);
+		past = &before;
+	}
+	*chosen = (struct chosen){.at = message ? NULL : submission->to};
+	if (message)
+		return choose_message(ini, past, chosen);
+	if (!submission->num_to) {
+		PMV_WARN(EP_DATA, "a commit needs an address and a key, also without data\n");
+		return -FI_EINVAL;
+	}
+	for (size_t i = 0; i < submission->num_to; i++) {
+		const struct fi_rma_iov *to = &submission->to[i];
+		struct pmv_choice one, *choice = &chosen->choice;
+		ssize_t ret = choose_place(ini, submission, to, past, &one, &events);
+
+		if (ret)
+			return ret;
+		one.flush_agent |= choice->flush_agent;
+		if (!i || strength(&one) > strength(choice) ||
+		    (strength(&one) == strength(choice) && !chosen->at->len)) {
+			*choice = one;
+			chosen->at = to;
+		}
+		choice->flush_agent |= one.flush_agent;
+	}
+	if (events)
+		chosen->event = pmv_target_event_of(submission);
+	return 0;
+}
+
+/* The plan, and the request to the agent, if it has one: what that names is taken later */
+
+/* may_store -- can the agent store the data?  It knows the regions that are for commits. */
+static bool may_store(struct pmv_initiator *ini, const struct pmv_submission *submission)
+{
+	struct pmv_attr attr;
+
+	return pmv_flush_request_fits(ini, submission) &&
+	       pmv_ordering_attr(ini, submission->to->key, &attr) && attr.pmem;
+}
+
+static ssize_t make_request(struct pmv_run *run, const struct pmv_submission *submission, bool all,
+			    enum pmv_rma_event event)
+{
+	struct pmv_initiator *ini = pmv_run_initiator(run);
+	const struct pmv_step *step;
+
+	if (run->plan.ask == PMV_MAX_STEPS)
+		return 0;
+	step = &run->plan.steps[run->plan.ask];
+	run->request = pmv_flush_request_new(ini, submission, all, step->payload, event);
+	if (!run->request)
+		return -FI_ENOMEM;
+	run->op.ordinary = false;
+	pmv_link_flush_place(&ini->mailbox->link, &run->place_addr, &run->place_key);
+	if (step->immediate) {
+		run->request->notify = true;
+		run->request->data = submission->data;
+	}
+	return 0;
+}
+
+/* find_place -- what a flush of it reads: inside the range that is written, or of the region */
+static void find_place(struct pmv_run *run, const struct chosen *chosen)
+{
+	struct pmv_initiator *ini = pmv_run_initiator(run);
+	const struct fi_rma_iov *at = chosen->at;
+
+	if (!at) {
+		/* A message: what is behind it waits for a receive as it does. */
+		pmv_link_flush_place(&ini->mailbox->link, &run->place_addr, &run->place_key);
+	} else if (!run->request || chosen->choice.method == PMV_METHOD_READ) {
+		run->place_addr = at->len ? at->addr : pmv_ordering_place(ini, at->key, at->addr);
+		run->place_key = at->key;
+		/* The connection is lost if nothing can be read there. */
+		if (!at->len)
+			pmv_ordering_set_place(ini, at->key, run->place_addr, false);
+	}
+}
+
+/* keep -- the operation is executed after an acknowledgement, when the call has returned */
+static ssize_t keep(struct pmv_run *run)
+{
+	run->kept = pmv_submission_copy(run->submission);
+	if (!run->kept)
+		return -FI_ENOMEM;
+	run->submission = run->kept;
+	run->op.ordinary = false;
+	return 0;
+}
+
+ssize_t pmv_prepare(struct pmv_run *run, struct pmv_terms terms, enum pmv_method *method)
+{
+	const struct pmv_submission *submission = run->submission;
+	struct pmv_initiator *ini = pmv_run_initiator(run);
+	struct pmv_plan_facts facts = {
+		.fenced = terms.fenced,
+		.atomic = submission->what & FI_ATOMIC,
+		.injected = submission->inject,
+		.immediate = pmv_submission_notifies(submission),
+		.notifies = ini->mailbox->link.peer.notices,
+		.unordered = atomic_load(&ini->ordering.wrote_unordered),
+		.grouped = terms.grouped,
+		.event_only = submission->event_only,
+	};
+	struct chosen chosen;
+	ssize_t ret = run->commits ? choose(ini, submission, &chosen)
+				   : choose_uncommitted(ini, submission, &chosen);
+	bool waits;
+
+	if (ret)
+		return ret;
+	if (terms.again)
+		chosen.choice.after_agent = false;
+	waits = chosen.choice.after_agent;
+	facts.stored = waits && may_store(ini, submission);
+	/* What waits, and is not stored by the agent, is told of when it is planned again. */
+	facts.event = chosen.event && (!waits || facts.stored);
+	run->plan = pmv_plan_operation(&chosen.choice, &facts);
+	run->at = 0;
+	*method = waits ? PMV_METHOD_AGENT : chosen.choice.method;
+	ret = waits && !facts.stored ? keep(run) : 0;
+	if (!ret)
+		ret = make_request(run, submission, waits,
+				   facts.event ? chosen.event : PMV_EVENT_NONE);
+	if (!ret && !waits)
+		find_place(run, &chosen);
+	return ret;
+}
+
+ssize_t pmv_prepare_ordinary(struct pmv_run *run, enum pmv_method method)
+{
+	const struct fi_rma_iov *at = run->submission->to;
+
+	run->plan = pmv_run_initiator(run)->plans[method];
+	if (method == PMV_METHOD_AGENT)
+		return make_request(run, run->submission, false, PMV_EVENT_NONE);
+	run->bare = method == PMV_METHOD_READ;
+	run->place_addr = at->addr;
+	run->place_key = at->key;
+	return 0;
+}
+
+ssize_t pmv_prepare_flush(struct pmv_run *run, const struct pmv_submission *regions, bool read)
+{
+	bool unordered = atomic_load(&pmv_run_initiator(run)->ordering.wrote_unordered);
+
+	run->plan = pmv_plan_flush(regions->num_to, read, unordered);
+	return make_request(run, regions, false, PMV_EVENT_NONE);
+}

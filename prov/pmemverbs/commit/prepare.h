@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * prepare.h -- before an operation is posted: its method is chosen, it is planned, and the request
+ * to the agent is made, if the plan has one
+ */
+#ifndef PMV_PREPARE_H
+#define PMV_PREPARE_H
+
+#include "commit/ordering.h"
+#include "commit/run.h"
+
+/* How an operation is carried out, besides what its submission says. */
+struct pmv_terms {
+	bool fenced;  /* behind all that is under way: the caller has both locks */
+	bool grouped; /* a later flush covers it */
+	bool again;   /* what it was fenced behind is durable now */
+};
+
+/*
+ * pmv_prepare -- the run of a submission.  *method: the one that was chosen.  A negative
+ * fi_errno, after a warning unless it is -FI_ENOMEM: it can't be committed.
+ * pmv_prepare_flush -- nothing but a flush: of these regions by the agent; with read, by a READ at
+ * the run's place, too
+ */
+ssize_t pmv_prepare(struct pmv_run *run, struct pmv_terms terms, enum pmv_method *method);
+ssize_t pmv_prepare_flush(struct pmv_run *run, const struct pmv_submission *regions, bool read);
+
+/*
+ * pmv_prepare_ordinary -- the same for a commit without a fence, an event, immediate data or
+ * several places, by a key of which everything is known: the plan is its method's.
+ * pmv_prepare_is_ordinary -- is it one, and by which method?
+ */
+ssize_t pmv_prepare_ordinary(struct pmv_run *run, enum pmv_method method);
+
+static inline bool pmv_prepare_is_ordinary(struct pmv_initiator *ini,
+					   const struct pmv_submission *submission,
+					   enum pmv_method *method)
+{
+	if (submission->what != (FI_RMA | FI_WRITE) || submission->num_to != 1 ||
+	    (submission->flags & ~FI_COMPLETION) != FI_COMMIT || !submission->to->len)
+		return false;
+	*method = pmv_ordering_known(ini, submission->to->key) / PMV_NOTE_METHOD;
+	return *method != PMV_METHOD_REFUSED &&
+	       (*method != PMV_METHOD_AGENT || !atomic_load(&ini->ordering.wrote_unordered));
+}
+
+#endif /* PMV_PREPARE_H */

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* push.c -- what waits is carried on; push.h says by whom */
+#include "commit/push.h"
+
+#include <rdma/fi_errno.h>
+
+#include "commit/answer.h"
+#include "commit/group.h"
+#include "commit/interpreter.h"
+
+enum pmv_pending pmv_push(struct pmv_initiator *ini, bool looking)
+{
+	enum pmv_pending pending;
+
+	pthread_mutex_lock(&ini->lock);
+	pmv_answer_take(ini);
+	pmv_interpreter_push(ini);
+	pmv_group_next(ini, looking);
+	pmv_answer_probe(ini);
+	pmv_interpreter_gate(ini);
+	pending = !STAILQ_EMPTY(&ini->stalled)    ? PMV_PENDING_POSTS
+		  : !STAILQ_EMPTY(&ini->awaiting) ? PMV_PENDING_ACKS
+						  : pmv_group_pending(ini);
+	pthread_mutex_unlock(&ini->lock);
+	return pending;
+}
+
+static enum pmv_pending push_tx(struct pmv_waiter *waiter, bool looking)
+{
+	return pmv_push(pmv_container_of(waiter, struct pmv_initiator, on_tx_queue), looking);
+}
+
+static enum pmv_pending push_rx(struct pmv_waiter *waiter, bool looking)
+{
+	return pmv_push(pmv_container_of(waiter, struct pmv_initiator, on_rx_queue), looking);
+}
+
+static void lost(struct pmv_op_owner *owner)
+{
+	atomic_store(&pmv_container_of(owner, struct pmv_initiator, owner)->broken, true);
+}
+
+static void count_failed(struct pmv_initiator *ini, struct pmv_op *op)
+{
+	if (pmv_to_run(op)->commits)
+		atomic_fetch_add_explicit(&ini->commits.failed, 1, memory_order_relaxed);
+}
+
+static void failed(struct pmv_op_owner *owner, struct pmv_op *op)
+{
+	count_failed(pmv_container_of(owner, struct pmv_initiator, owner), op);
+}
+
+void pmv_push_init(struct pmv_initiator *ini)
+{
+	ini->owner.ended = pmv_interpreter_ended;
+	ini->owner.failed = failed;
+	ini->owner.lost = lost;
+	ini->on_tx_queue.push = push_tx;
+	ini->on_rx_queue.push = push_rx;
+}
+
+void pmv_push_drop_all(struct pmv_initiator *ini)
+{
+	struct pmv_op *op;
+
+	pthread_mutex_lock(&ini->lock);
+	while ((op = STAILQ_FIRST(&ini->stalled))) {
+		STAILQ_REMOVE_HEAD(&ini->stalled, next);
+		pmv_run_set_unacked(pmv_to_run(op), false);
+		pmv_run_end(pmv_to_run(op), FI_ECANCELED);
+	}
+	while ((op = STAILQ_FIRST(&ini->awaiting)))
+		pmv_interpreter_answered(pmv_to_run(op), FI_ECANCELED);
+	pmv_run_end_all(&ini->group.members, FI_ECANCELED, 0);
+	pmv_interpreter_gate(ini);
+	pthread_mutex_unlock(&ini->lock);
+}
+
+struct pmv_op_list pmv_push_abandon(struct pmv_initiator *ini)
+{
+	struct pmv_op_list list;
+	struct pmv_op *op;
+
+	/* Their flush holds them, and will not end. */
+	if (ini->group.flush)
+		pmv_run_end_all(&ini->group.flush->members, FI_ECANCELED, 0);
+	list = pmv_op_abandon(&ini->owner);
+	STAILQ_FOREACH(op, &list, next) {
+		/* Others have been counted. */
+		if (!pmv_run_has_failed(pmv_to_run(op)))
+			count_failed(ini, op);
+		pmv_interpreter_release(pmv_to_run(op));
+	}
+	return list;
+}

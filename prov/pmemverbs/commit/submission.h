@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * submission.h -- an application's call, as it is: what the core gets is made of it in post.c
+ */
+#ifndef PMV_SUBMISSION_H
+#define PMV_SUBMISSION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <rdma/fi_ext_pmemverbs.h>
+
+#include "engine/engine.h"
+
+struct pmv_submission {
+	uint64_t what;               /* FI_RMA | FI_WRITE, FI_ATOMIC | ..., FI_MSG | FI_SEND */
+	const struct fi_rma_iov *to; /* places at the target, with the application's keys */
+	size_t num_to;               /* 0: it is a message */
+	void *context;
+	uint64_t data;  /* immediate data */
+	uint64_t flags; /* the application's */
+	union {
+		const struct fi_msg_rma *rma;
+		const struct fi_msg *msg;
+		const struct pmv_atomic *atomic;
+	};
+	size_t changed; /* the length at `to`, if the target's processor writes there: hooks.h */
+	bool no_completion; /* of a call that never completes (fi_inject) */
+	bool inject;        /* an atomic of such a call: the core has no other way to post it */
+	bool event_only;    /* it does not commit; only the target's application is told of it */
+};
+
+/* pmv_submission_copy -- it and all that it points to, in one block to be freed; NULL: no memory */
+struct pmv_submission *pmv_submission_copy(const struct pmv_submission *submission);
+
+/* pmv_submission_notifies -- does immediate data follow it?  A message takes its data along. */
+static inline bool pmv_submission_notifies(const struct pmv_submission *submission)
+{
+	return !(submission->what & FI_MSG) && (submission->flags & (FI_REMOTE_CQ_DATA | FI_IMMED));
+}
+
+/* pmv_submission_only_reads -- an atomic that changes nothing */
+static inline bool pmv_submission_only_reads(const struct pmv_submission *submission)
+{
+	return (submission->what & FI_ATOMIC) && submission->atomic->msg->op == FI_ATOMIC_READ;
+}
+
+#endif /* PMV_SUBMISSION_H */
