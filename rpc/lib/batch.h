@@ -2,14 +2,14 @@
 /*
  * batch.h -- short entries that share a flush
  *
- * While a commit of a client is under way, its next short entries are held back.  They follow one
- * another in the ring, so one write with one commit makes all of them durable.  Each has its own
+ * While a commit of a client is under way, the client holds its next short entries back.  They are
+ * neighbours in the ring, so one write with one commit makes all of them durable.  Each has its own
  * checksum: of a batch that is torn any entry may be there, and the server executes those before
  * the first one that is not, as always.  A notice says how many calls it stands for.
  *
- * To write entries at once and commit them later would not be sooner: the commit has to wait for
- * the same completion, and takes the data with it.  It would be more requests, and each is a
- * range that the provider has to remember until the commit.
+ * Entries that are written at once and committed later would not become durable sooner: that commit
+ * waits for the same completion, and takes the data with it.  It would take more requests, and the
+ * provider would have to remember the range of each until the commit.
  *
  * Pure functions.
  */

@@ -126,7 +126,7 @@ static unsigned int gather(struct pmemrpc_client *client)
 	return batch->calls;
 }
 
-/* is_held -- what is not posted waits for a commit, and not for room */
+/* is_held -- calls that are not written yet wait for a commit, and not for room */
 static bool is_held(const struct pmemrpc_client *client)
 {
 	return client->batch.calls && !client->batch.closed && client->commits;
@@ -159,7 +159,7 @@ static int push(struct pmemrpc_client *client)
 	return 0;
 }
 
-/* committed -- the calls of a commit are durable */
+/* committed -- a commit has completed: its calls are durable */
 static void committed(struct pmemrpc_client *client, const struct rpc_posted *last)
 {
 	uint64_t sequence = last->place.sequence;
@@ -189,14 +189,14 @@ void rpc_client_pace(struct pmemrpc_client *client, uint64_t pace)
 		client->attr.paced(calls, client->attr.context);
 }
 
-/* is_full -- no call more: the window, or what the server takes now */
+/* is_full -- the window, or the number that the server allows now, is used up */
 static bool is_full(const struct pmemrpc_client *client)
 {
 	return client->posted - client->freed >= client->window ||
 	       (client->pace && client->posted - client->executed >= client->pace);
 }
 
-/* lose -- the connection; pmemrpc_reconnect goes on */
+/* lose -- the connection is lost; pmemrpc_reconnect makes another one */
 static int lose(struct pmemrpc_client *client, const char *what, int ret)
 {
 	rpc_fail(&client->error, what, ret);
@@ -255,7 +255,7 @@ void rpc_client_free(struct pmemrpc_client *client)
 	}
 }
 
-/* take_missed -- a reply to a call of an earlier life */
+/* take_missed -- a reply to a call that this client made before it was started again */
 static void take_missed(struct pmemrpc_client *client, struct pmemrpc_call *call, void *data)
 {
 	call->reply = data;
@@ -325,7 +325,7 @@ static int take(struct pmemrpc_client *client, const struct fi_cq_data_entry *en
 	default:
 		break;
 	}
-	client->greeted = buffer->pool == &client->handshake;
+	client->greeted = buffer->set == &client->handshake;
 	if (client->greeted || client->forgetting) {
 		client->greeted = true;
 		memset(&client->welcome, 0, sizeof(client->welcome));
@@ -337,13 +337,13 @@ static int take(struct pmemrpc_client *client, const struct fi_cq_data_entry *en
 	return ret ? ret : rpc_buffer_receive(buffer);
 }
 
-/* waits_for_room -- something was not posted, and no completion has to come before it is */
+/* waits_for_room -- something was not posted, and waits only for room */
 static bool waits_for_room(const struct pmemrpc_client *client)
 {
 	return client->connected && client->pushed < client->posted && !is_held(client);
 }
 
-/* is_over -- the event queue says that the connection has ended, or was not made */
+/* is_over -- does the event queue say that the connection has ended, or was not made? */
 static bool is_over(struct pmemrpc_client *client)
 {
 	struct fi_eq_err_entry err = {0};

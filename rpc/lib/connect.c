@@ -2,10 +2,9 @@
 /*
  * connect.c -- a client comes, comes back, and goes
  *
- * On each connection the server says what it has executed: then that is all that was
- * durable.  The key of the ring's checks is new, so what the last connection has left in
- * the ring, or leaves there late, is not valid any more, and what is sent again is
- * sealed with the new key.
+ * On each connection the server says which calls it has executed: all that were durable.  The key
+ * of the ring's checksums is new.  So what the last connection has left in the ring, or still
+ * leaves there, is not valid any more.  What the client sends again, it seals with the new key.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +15,7 @@
 
 #include "client.h"
 
-/* Between attempts: each opens a domain and more, which costs. */
+/* The pause between attempts, each of which opens a domain and more. */
 #define PAUSE_MS 20U
 #define MAX_PAUSE_MS 320U
 
@@ -39,7 +38,9 @@ static void end_link(struct pmemrpc_client *client)
 	client->eq = NULL;
 }
 
-/* watch -- the client's descriptor becomes readable with this one; closed ones leave by themselves
+/*
+ * watch -- the client's descriptor becomes readable when this one does.  A descriptor that is
+ * closed is not watched any more.
  */
 static int watch(struct pmemrpc_client *client, struct fid *fid)
 {
@@ -73,8 +74,8 @@ static int begin_link(struct pmemrpc_client *client)
 }
 
 /*
- * is_crowded -- the server has connections that it does not know to be lost, perhaps this client's
- * own; they end when others come back
+ * is_crowded -- the server has no room, since it does not know yet that some connections are lost,
+ * perhaps this client's own.  They end when others come back.
  */
 static bool is_crowded(const struct fi_eq_err_entry *err)
 {
@@ -82,7 +83,7 @@ static bool is_crowded(const struct fi_eq_err_entry *err)
 	       !memcmp(err->err_data, RPC_CROWDED, sizeof(RPC_CROWDED));
 }
 
-/* reach -- a connection; -FI_ECONNREFUSED: nobody listens there, or nobody has room now */
+/* reach -- connect; -FI_ECONNREFUSED: nobody listens there, or the server has no room now */
 static int reach(struct pmemrpc_client *client, int timeout_ms)
 {
 	struct fi_eq_err_entry err = {0};
@@ -163,7 +164,7 @@ static int hear(struct pmemrpc_client *client, uint32_t type, int64_t end)
 	return 0;
 }
 
-/* are_cells -- of this size, if entries are sent; each call of the window has its own */
+/* are_cells -- if entries are sent: is the size right, and has each call of the window a cell? */
 static bool are_cells(const struct pmemrpc_client *client, uint64_t cell, uint64_t size,
 		      unsigned int window)
 {
@@ -182,7 +183,7 @@ static size_t receive_len(size_t reply_max)
 	return rpc_buffer_len(len);
 }
 
-/* make_mirror -- once, on the first connection: what the server's sizes are */
+/* make_mirror -- on the first connection: make the copy of the ring, by the server's sizes */
 static int make_mirror(struct pmemrpc_client *client)
 {
 	const struct rpc_welcome_message *welcome = &client->welcome;
@@ -275,8 +276,8 @@ int rpc_client_resume(struct pmemrpc_client *client, uint64_t executed, uint64_t
 }
 
 /*
- * decline -- the ring is not what was asked for: one without calls goes back.  What is answered
- * changes nothing.
+ * decline -- the ring is not what was asked for: give it back if it has no calls.  The server's
+ * answer changes nothing.
  */
 static void decline(struct pmemrpc_client *client, int64_t end)
 {
@@ -343,7 +344,7 @@ static int settle(struct pmemrpc_client *client, int64_t end)
 	return 0;
 }
 
-/* attempt -- to connect, once */
+/* attempt -- try once to connect */
 static int attempt(struct pmemrpc_client *client, int64_t end)
 {
 	int64_t left = end - rpc_now_ms();
@@ -368,7 +369,7 @@ static int attempt(struct pmemrpc_client *client, int64_t end)
 	return ret;
 }
 
-/* keep_trying -- as long as it is only that nobody is there */
+/* keep_trying -- try again as long as nobody listens, or the server has no room */
 static int keep_trying(struct pmemrpc_client *client, int timeout_ms)
 {
 	int64_t end = rpc_now_ms() + timeout_ms;
@@ -397,8 +398,8 @@ static int copy_attr(struct pmemrpc_client *client, const struct pmemrpc_client_
 }
 
 /*
- * decline_cells -- they are too large, and what is not an entry can't be sent there: as a client
- * that writes, whose ring is no smaller
+ * decline_cells -- the cells are too large.  The request to be forgotten can't be sent into cells,
+ * so connect as a client that writes, whose ring is no smaller.
  */
 static void decline_cells(struct pmemrpc_client *client, int64_t end)
 {
@@ -487,7 +488,7 @@ void pmemrpc_close(struct pmemrpc_client *client)
 	free(client);
 }
 
-/* become_writer -- what is not an entry can't be sent into cells */
+/* become_writer -- connect again to be forgotten: that request can't be sent into cells */
 static int become_writer(struct pmemrpc_client *client, int timeout_ms)
 {
 	end_link(client);

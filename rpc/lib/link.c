@@ -123,85 +123,83 @@ int rpc_link_register(struct rpc_link *link, void *base, size_t len, uint64_t ac
 
 int rpc_buffer_receive(struct rpc_buffer *buffer)
 {
-	struct rpc_buffers *pool = buffer->pool;
-	ssize_t ret = fi_recv(pool->link->ep, buffer->data, pool->len, fi_mr_desc(pool->mr),
+	struct rpc_buffers *set = buffer->set;
+	ssize_t ret = fi_recv(set->link->ep, buffer->data, set->len, fi_mr_desc(set->mr),
 			      FI_ADDR_UNSPEC, buffer);
 
-	return ret ? rpc_fail(pool->link->error, "fi_recv", ret) : 0;
+	return ret ? rpc_fail(set->link->error, "fi_recv", ret) : 0;
 }
 
-int rpc_buffers_open(struct rpc_buffers *pool, struct rpc_link *link, unsigned int receives,
+int rpc_buffers_open(struct rpc_buffers *set, struct rpc_link *link, unsigned int receives,
 		     unsigned int sends, size_t len)
 {
 	unsigned int count = receives + sends;
 	int ret = 0;
 
 	len = rpc_buffer_len(len);
-	*pool = (struct rpc_buffers){
-		.link = link, .receives = receives, .sends = sends, .len = len};
-	pool->buffers = calloc(count, sizeof(*pool->buffers));
-	pool->memory =
+	*set = (struct rpc_buffers){.link = link, .receives = receives, .sends = sends, .len = len};
+	set->buffers = calloc(count, sizeof(*set->buffers));
+	set->memory =
 		mmap(NULL, count * len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (pool->memory == MAP_FAILED)
-		pool->memory = NULL;
-	if (!pool->buffers || !pool->memory)
+	if (set->memory == MAP_FAILED)
+		set->memory = NULL;
+	if (!set->buffers || !set->memory)
 		return rpc_fail(link->error, "buffers", -FI_ENOMEM);
-	ret = rpc_link_register(link, pool->memory, count * len, FI_SEND | FI_RECV, 0, &pool->mr);
+	ret = rpc_link_register(link, set->memory, count * len, FI_SEND | FI_RECV, 0, &set->mr);
 	for (unsigned int i = 0; !ret && i < count; i++) {
-		pool->buffers[i] =
-			(struct rpc_buffer){.kind = i < receives ? RPC_RECEIVE : RPC_SEND,
-					    .pool = pool,
-					    .data = pool->memory + i * len};
+		set->buffers[i] = (struct rpc_buffer){.kind = i < receives ? RPC_RECEIVE : RPC_SEND,
+						      .set = set,
+						      .data = set->memory + i * len};
 		if (i < receives)
-			ret = rpc_buffer_receive(&pool->buffers[i]);
+			ret = rpc_buffer_receive(&set->buffers[i]);
 	}
 	return ret;
 }
 
-int rpc_buffers_lend(struct rpc_buffers *pool, struct rpc_link *link, void *memory,
+int rpc_buffers_lend(struct rpc_buffers *set, struct rpc_link *link, void *memory,
 		     unsigned int receives, size_t len)
 {
-	*pool = (struct rpc_buffers){
+	*set = (struct rpc_buffers){
 		.link = link, .memory = memory, .lent = true, .receives = receives, .len = len};
-	pool->buffers = calloc(receives, sizeof(*pool->buffers));
-	if (!pool->buffers)
+	set->buffers = calloc(receives, sizeof(*set->buffers));
+	if (!set->buffers)
 		return rpc_fail(link->error, "buffers", -FI_ENOMEM);
 	for (unsigned int i = 0; i < receives; i++)
-		pool->buffers[i] = (struct rpc_buffer){
-			.kind = RPC_RECEIVE, .pool = pool, .data = pool->memory + i * len};
-	return rpc_link_register(link, memory, receives * len, FI_RECV, FI_RMA_PMEM, &pool->mr);
+		set->buffers[i] = (struct rpc_buffer){
+			.kind = RPC_RECEIVE, .set = set, .data = set->memory + i * len};
+	return rpc_link_register(link, memory, receives * len, FI_RECV, FI_RMA_PMEM, &set->mr);
 }
 
-void rpc_buffers_close(struct rpc_buffers *pool)
+void rpc_buffers_close(struct rpc_buffers *set)
 {
-	if (pool->mr)
-		fi_close(&pool->mr->fid);
-	if (pool->memory && !pool->lent)
-		munmap(pool->memory, (pool->receives + pool->sends) * pool->len);
-	free(pool->buffers);
-	*pool = (struct rpc_buffers){0};
+	if (set->mr)
+		fi_close(&set->mr->fid);
+	if (set->memory && !set->lent)
+		munmap(set->memory, (set->receives + set->sends) * set->len);
+	free(set->buffers);
+	*set = (struct rpc_buffers){0};
 }
 
-struct rpc_buffer *rpc_buffers_unused(struct rpc_buffers *pool)
+struct rpc_buffer *rpc_buffers_unused(struct rpc_buffers *set)
 {
-	for (unsigned int i = 0; i < pool->sends; i++) {
-		if (!pool->buffers[pool->receives + i].busy)
-			return &pool->buffers[pool->receives + i];
+	for (unsigned int i = 0; i < set->sends; i++) {
+		if (!set->buffers[set->receives + i].busy)
+			return &set->buffers[set->receives + i];
 	}
 	return NULL;
 }
 
 int rpc_buffer_send(struct rpc_buffer *buffer, size_t len)
 {
-	struct rpc_buffers *pool = buffer->pool;
+	struct rpc_buffers *set = buffer->set;
 	struct iovec iov = {.iov_base = buffer->data, .iov_len = len};
-	void *desc = fi_mr_desc(pool->mr);
+	void *desc = fi_mr_desc(set->mr);
 	struct fi_msg msg = {.msg_iov = &iov, .desc = &desc, .iov_count = 1, .context = buffer};
-	ssize_t ret = fi_sendmsg(pool->link->ep, &msg, FI_COMPLETION);
+	ssize_t ret = fi_sendmsg(set->link->ep, &msg, FI_COMPLETION);
 
 	buffer->busy = !ret;
 	if (ret && ret != -FI_EAGAIN)
-		rpc_fail(pool->link->error, "fi_sendmsg", ret);
+		rpc_fail(set->link->error, "fi_sendmsg", ret);
 	return (int) ret;
 }
 

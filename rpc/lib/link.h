@@ -39,7 +39,7 @@ enum rpc_kind { RPC_RECEIVE, RPC_SEND, RPC_COMMIT };
 struct rpc_buffer {
 	enum rpc_kind kind; /* first, as in whatever a context is */
 	bool busy;          /* a send that is under way */
-	struct rpc_buffers *pool;
+	struct rpc_buffers *set;
 	void *data;
 };
 
@@ -85,20 +85,20 @@ static inline size_t rpc_buffer_len(size_t len)
 	return (len + 63) / 64 * 64;
 }
 
-/* rpc_buffers_open -- the receives are posted; a pool that is all zeros can be closed, too */
-int rpc_buffers_open(struct rpc_buffers *pool, struct rpc_link *link, unsigned int receives,
+/* rpc_buffers_open -- the receives are posted; a set that is all zeros can be closed, too */
+int rpc_buffers_open(struct rpc_buffers *set, struct rpc_link *link, unsigned int receives,
 		     unsigned int sends, size_t len);
-void rpc_buffers_close(struct rpc_buffers *pool);
+void rpc_buffers_close(struct rpc_buffers *set);
 
 /* rpc_buffers_lend -- receives in persistent memory, which stays the caller's; none is posted yet
  */
-int rpc_buffers_lend(struct rpc_buffers *pool, struct rpc_link *link, void *memory,
+int rpc_buffers_lend(struct rpc_buffers *set, struct rpc_link *link, void *memory,
 		     unsigned int receives, size_t len);
 
 int rpc_buffer_receive(struct rpc_buffer *buffer);
 
 /* rpc_buffers_unused -- one to be filled, NULL: all are under way */
-struct rpc_buffer *rpc_buffers_unused(struct rpc_buffers *pool);
+struct rpc_buffer *rpc_buffers_unused(struct rpc_buffers *set);
 
 /* rpc_buffer_send -- -FI_EAGAIN: no room, and the buffer is not used */
 int rpc_buffer_send(struct rpc_buffer *buffer, size_t len);

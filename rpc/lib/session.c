@@ -168,7 +168,7 @@ static int take(struct rpc_session *session, const struct fi_cq_data_entry *entr
 	}
 	if (!buffer)
 		return rpc_session_lost(session);
-	if (buffer->pool == &session->cells.ring)
+	if (buffer->set == &session->cells.ring)
 		return take_calls(session, 1);
 	if (buffer->kind == RPC_RECEIVE)
 		return rpc_session_take_request(session, buffer, entry->len);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * spin.h -- how long one looks for more before one sleeps
+ * spin.h -- how long a thread looks for more before it sleeps
  *
- * Being woken takes longer than most calls.  So who had something to do a moment ago looks again,
- * and in between lets others run who need the processor.  Pure functions.
+ * To be woken takes longer than most calls.  So a thread that had something to do a moment ago
+ * looks again, and yields the processor in between.  Pure functions.
  */
 #ifndef RPC_SPIN_H
 #define RPC_SPIN_H
@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What is not there by then takes so long that being woken does not matter much. */
+/* What takes longer than this is slow anyway: then the wake-up does not matter much. */
 #define RPC_SPIN_US 50U
 
 struct rpc_spin {
@@ -28,7 +28,7 @@ static inline void rpc_spin_busy(struct rpc_spin *spin)
 	spin->idle_ns = 0;
 }
 
-/* rpc_spin_again -- there was nothing, at this time: look again? */
+/* rpc_spin_again -- there was nothing to do at this time: is the thread to look again? */
 bool rpc_spin_again(struct rpc_spin *spin, int64_t now_ns);
 
 #endif /* RPC_SPIN_H */

@@ -11,7 +11,7 @@
 
 #include "pmemrpc.h"
 
-/* Kept as this machine keeps numbers: a store of the other byte order is not a store. */
+/* Numbers have this machine's byte order, so a store of the other byte order is no store. */
 #define MAGIC UINT64_C(0x3363707276646d70)
 
 struct head {
@@ -136,7 +136,7 @@ int rpc_store_format(struct rpc_memory *memory, const struct rpc_sizes *sizes, u
 	return memory->persist(memory, memory->base, sizeof(head.magic));
 }
 
-/* keep -- remember the error: nobody knows what is durable now */
+/* keep -- remember an error: from now on nobody knows what is durable */
 static int keep(struct rpc_store *store, int ret)
 {
 	if (ret)
@@ -171,8 +171,9 @@ static int carry_out(struct rpc_store *store, const unsigned char *changes, size
 /*
  * recover -- carry out a transaction that counts; it may have been carried out already
  *
- * That it is there does not mean that it is durable: the process may have been killed before
- * it was.  Then a power failure half way would leave half of it, and nothing that tells the rest.
+ * A transaction that can be read may not be durable yet, if the process was killed before.  So it
+ * is made durable first.  Otherwise a power failure could leave half of its contents at their
+ * places, and no journal that has the rest.
  */
 static int recover(struct rpc_store *store)
 {
@@ -286,7 +287,7 @@ const struct rpc_reply *rpc_store_reply(const struct rpc_store *store, unsigned 
 	return reply;
 }
 
-/* same_id -- takes as long for a wrong one as for the right one: who knows it may use the ring */
+/* same_id -- it takes the same time for each identity, so that nobody can guess one by the time */
 static bool same_id(const uint8_t *a, const uint8_t *b)
 {
 	uint8_t differ = 0;
@@ -356,7 +357,7 @@ void rpc_transaction_drop(struct rpc_transaction *transaction)
 	transaction->full = 0;
 }
 
-/* clear -- a ring that goes to somebody else, who can read it */
+/* clear -- the ring goes to somebody else, who could read what is in it */
 static int clear(struct rpc_store *store, unsigned int slot)
 {
 	static const unsigned char zeros[RPC_ALIGN];
@@ -375,7 +376,7 @@ static int set(struct rpc_store *store, struct rpc_slot *place, const struct rpc
 	return commit(store, &store->own);
 }
 
-/* has_all -- that it may take; the store is locked */
+/* has_all -- has this peer all the rings that it may have?  The store is locked */
 static bool has_all(const struct rpc_store *store, const struct rpc_peer *peer)
 {
 	unsigned int count = 0;

@@ -2,13 +2,14 @@
 /*
  * throttle.h -- a server that has too much to do tells its clients to slow down
  *
- * What counts are the calls that are durable and wait to be executed, of all clients together.
- * Above `high` the server is slow, until there are less than `low`.  While it is, each client may
- * have so many calls without replies; the same number for all.  It hears that with its welcome
- * and with each reply, so nothing has to be sent to it: a client that waits for no reply has no
- * calls here.  One that doesn't care is stopped by its window, as always.
+ * The throttle counts the durable calls of all clients that wait to be executed.  When more than
+ * `high` wait, the server is slow, until fewer than `low` wait.  While it is slow, there is a limit
+ * for the calls without replies that a client may have, which is the same for all.  The server
+ * tells this limit with its WELCOME and with each REPLY.  It needs no message of its own, since a
+ * client that waits for no reply has no calls here.  A client that ignores the limit is stopped by
+ * its window.
  *
- * Calls that wait because of their client's own rate (rate.h) don't count: others would pay.
+ * Calls that wait for their client's own rate (rate.h) don't count: other clients would pay.
  */
 #ifndef RPC_THROTTLE_H
 #define RPC_THROTTLE_H
@@ -27,10 +28,10 @@ struct rpc_throttle {
 /* rpc_throttle_open -- high as asked for; 0: by the number of threads; UINT_MAX: never */
 void rpc_throttle_open(struct rpc_throttle *throttle, unsigned int high, unsigned int threads);
 
-/* rpc_throttle_add -- calls that have come, or (negative) that wait no more */
+/* rpc_throttle_add -- so many more calls wait, or (negative) fewer */
 void rpc_throttle_add(struct rpc_throttle *throttle, int64_t calls);
 
-/* rpc_throttle_pace -- calls that each of the clients may have without replies; 0: its window */
+/* rpc_throttle_pace -- how many calls without replies each client may have; 0: its window */
 uint32_t rpc_throttle_pace(const struct rpc_throttle *throttle, uint64_t clients);
 
 #endif /* RPC_THROTTLE_H */

@@ -28,7 +28,7 @@ struct comeback {
 	struct answer answers[MAX_CALLS + 1];
 	struct rpc_posted *posted[MAX_CALLS]; /* whose commits have completed, and not been read */
 	unsigned int num_posted;
-	struct rpc_buffers pool;
+	struct rpc_buffers receives;
 	struct rpc_buffer buffer; /* of the one reply that is on its way */
 	struct {
 		struct rpc_reply_message head;
@@ -151,10 +151,10 @@ static const char *connect_again(struct comeback *back)
 	back->ep.msg = &msg_ops;
 	back->ep.rma = &rma_ops;
 	back->cq.ops = &cq_ops;
-	back->pool = (struct rpc_buffers){
+	back->receives = (struct rpc_buffers){
 		.link = &client->link, .mr = client->mirror_mr, .buffers = &back->buffer};
 	back->buffer = (struct rpc_buffer){
-		.kind = RPC_RECEIVE, .pool = &back->pool, .data = &back->message};
+		.kind = RPC_RECEIVE, .set = &back->receives, .data = &back->message};
 	back->received = slot->position;
 	rpc_client_unsent(client);
 	client->link.ep = &back->ep;
