@@ -50,6 +50,8 @@ docs_pair()
 	*fi_pmem_lat* | *fi_pmem_bw*) client=${client/ 127/ -S 64 -I 50 127} ;;
 	*fi_pmem_remotelog* | *fi_pmem_scale\ -n*) client=${client/ 127/ -I 20 127} ;;
 	esac
+	# What the last one has said is not this one's.
+	: >"$work/docs.server"
 	eval "env $docs_server" >"$work/docs.server" 2>&1 &
 	until grep -qs 'waiting on port' "$work/docs.server"; do
 		kill -0 $! 2>/dev/null || { cat "$work/docs.server"; return 1; }
