@@ -392,17 +392,18 @@ static int run_argp(struct parsing *parsing, int argc, char **argv)
 		const struct entry *entry = &table[i];
 
 		/* Random numbers are told of where there are some; a group each keeps the order. */
-		if (takes(parsing->prog, entry->key))
-			options[count++] = (struct argp_option){
-				.name = entry->name,
-				.key = entry->key,
-				.arg = entry->value,
-				.flags = entry->key == OPT_SEED && !has_seed(parsing->prog)
-						 ? OPTION_HIDDEN
-						 : 0,
-				.doc = help_of(parsing->prog, parsing->opts, entry),
-				.group = count + 1,
-			};
+		if (!takes(parsing->prog, entry->key))
+			continue;
+		options[count] = (struct argp_option){
+			.name = entry->name,
+			.key = entry->key,
+			.arg = entry->value,
+			.flags = entry->key == OPT_SEED && !has_seed(parsing->prog) ? OPTION_HIDDEN
+										    : 0,
+			.doc = help_of(parsing->prog, parsing->opts, entry),
+			.group = count + 1,
+		};
+		count++;
 	}
 	setenv("ARGP_HELP_FMT", HELP_FORMAT, 0);
 	ret = argp_parse(&argp, argc, argv, ARGP_NO_HELP, NULL, parsing);
