@@ -162,6 +162,12 @@ static inline void pmv_initiator_count(struct pmv_initiator *ini, enum pmv_metho
 	atomic_fetch_add_explicit(&ini->commits.by_method[method], 1, memory_order_relaxed);
 }
 
+/* pmv_initiator_uncount -- it was not accepted after all */
+static inline void pmv_initiator_uncount(struct pmv_initiator *ini, enum pmv_method method)
+{
+	atomic_fetch_sub_explicit(&ini->commits.by_method[method], 1, memory_order_relaxed);
+}
+
 /* The key as the core knows it. */
 static inline uint64_t pmv_initiator_core_key(uint64_t key)
 {

@@ -224,7 +224,8 @@ ssize_t pmv_prepare(struct pmv_run *run, struct pmv_terms terms, enum pmv_method
 		.fenced = terms.fenced,
 		.atomic = submission->what & FI_ATOMIC,
 		.injected = submission->inject,
-		.immediate = pmv_submission_notifies(submission),
+		/* What is only posted takes its immediate data along by itself. */
+		.immediate = pmv_submission_notifies(submission) && !run->op.single,
 		.notifies = ini->mailbox->link.peer.notices,
 		.unordered = atomic_load(&ini->ordering.wrote_unordered),
 		.grouped = terms.grouped,
@@ -250,7 +251,7 @@ ssize_t pmv_prepare(struct pmv_run *run, struct pmv_terms terms, enum pmv_method
 	if (!ret)
 		ret = make_request(run, submission, waits,
 				   facts.event ? chosen.event : PMV_EVENT_NONE);
-	if (!ret && !waits)
+	if (!ret && !waits && run->commits)
 		find_place(run, &chosen);
 	return ret;
 }

@@ -151,8 +151,12 @@ static ssize_t carry_out(struct pmv_run *run, enum pmv_post_locks locks, enum pm
 {
 	struct pmv_initiator *ini = pmv_run_initiator(run);
 	bool commits = run->commits, done, waits = false;
-	ssize_t ret = pmv_interpreter_accept(run, locks, &done);
+	ssize_t ret;
 
+	/* Before it can complete. */
+	if (commits)
+		pmv_initiator_count(ini, method);
+	ret = pmv_interpreter_accept(run, locks, &done);
 	if (locks == PMV_POST_FENCED)
 		pthread_mutex_unlock(&ini->ordering.lock);
 	if (!ret && !done) {
@@ -164,10 +168,10 @@ static ssize_t carry_out(struct pmv_run *run, enum pmv_post_locks locks, enum pm
 	}
 	if (locks != PMV_POST_UNLOCKED)
 		pthread_mutex_unlock(&ini->lock);
+	if (ret && commits)
+		pmv_initiator_uncount(ini, method);
 	if (ret)
 		pmv_run_refuse(run);
-	else if (commits)
-		pmv_initiator_count(ini, method);
 	if (waits)
 		pmv_initiator_wait(ini);
 	return ret;
@@ -302,6 +306,13 @@ static ssize_t check(const struct pmv_initiator *ini, const struct pmv_submissio
 	return -FI_EINVAL;
 }
 
+static ssize_t count_refused(struct pmv_initiator *ini, ssize_t ret)
+{
+	if (ret && ret != -FI_EAGAIN)
+		pmv_initiator_count(ini, PMV_METHOD_REFUSED);
+	return ret;
+}
+
 static ssize_t submit_any(struct pmv_initiator *ini, const struct pmv_submission *submission)
 {
 	bool commits = submission->flags & FI_COMMIT;
@@ -316,15 +327,15 @@ static ssize_t submit_any(struct pmv_initiator *ini, const struct pmv_submission
 			return submit_plain(ini, submission);
 		told = *submission;
 		told.event_only = true;
-		return submit_planned(ini, &told, false);
+		submission = &told;
 	}
 	/* Nobody hears of its error, so a later commit has to fail in its place. */
 	if (submission->no_completion && ini->hooks && submission->num_to)
 		pmv_ordering_lost_write(ini, submission->to, submission->num_to, true);
-	ret = submit_planned(ini, submission, !commits && may_group(ini, submission));
-	if (ret && ret != -FI_EAGAIN)
-		pmv_initiator_count(ini, PMV_METHOD_REFUSED);
-	return ret;
+	if (submission->event_only)
+		return submit_planned(ini, submission, false);
+	return count_refused(
+		ini, submit_planned(ini, submission, !commits && may_group(ini, submission)));
 }
 
 /* What concerns an operation, of PMV_SLOW_* */
@@ -362,6 +373,6 @@ ssize_t pmv_submit(struct pmv_initiator *ini, const struct pmv_submission *submi
 	if (pmv_initiator_is_fast(ini, ORDINARY_SLOW) && !ini->hooks &&
 	    !atomic_load_explicit(&ini->fence_awaits_agent, memory_order_relaxed) &&
 	    pmv_prepare_is_ordinary(ini, submission, &method))
-		return submit_ordinary(ini, submission, method);
+		return count_refused(ini, submit_ordinary(ini, submission, method));
 	return submit_any(ini, submission);
 }

@@ -2,6 +2,8 @@
 /* test_cntr.c -- counters: what they count and when */
 #include <time.h>
 
+#include "commit/ordering.h"
+#include "objects/ep.h"
 #include "test/support/rig.h"
 
 #define ALL (FI_SEND | FI_RECV | FI_READ | FI_WRITE)
@@ -139,6 +141,47 @@ static int post_each(struct rig *rig, uint64_t kind)
 				   FI_ATOMIC_WRITE, CONTEXT(4)));
 		return 7;
 	}
+}
+
+/* What is counted is one request, as it is without a counter: its flags tell the rest. */
+Test(cntr, of_an_atomic_with_immediate_data_adds_no_request)
+{
+	struct rig *rig = rig_open(&(struct rig_options){.not_enabled = true});
+	struct fid_cntr *cntr = rig_count(rig, FI_WRITE);
+	struct fi_ioc operand = {.addr = &(uint64_t){1}, .count = 1};
+	const struct fi_rma_ioc to = {.addr = ADDR, .count = 1, .key = KEY_MHP};
+	const struct fi_msg_atomic msg = {
+		.msg_iov = &operand,
+		.iov_count = 1,
+		.rma_iov = &to,
+		.rma_iov_count = 1,
+		.datatype = FI_UINT64,
+		.op = FI_SUM,
+		.context = CONTEXT(1),
+	};
+	size_t before = rig->fake.num_posts;
+
+	accepted(fi_atomicmsg(rig->ep, &msg, FI_REMOTE_CQ_DATA));
+	cr_expect_eq(rig->fake.num_posts, before + 1);
+	fake_complete(&rig->fake, SIZE_MAX);
+	cr_expect_eq(fi_cntr_read(cntr), 1);
+	rig_close_ep(rig);
+	accepted(fi_close(&cntr->fid));
+	rig_close(rig);
+}
+
+/* Its address need not be one: a flush must not read there. */
+Test(cntr, of_a_write_without_data_says_nothing_of_where_a_flush_may_read)
+{
+	struct rig *rig = rig_open(&(struct rig_options){.not_enabled = true});
+	struct fid_cntr *cntr = rig_count(rig, FI_WRITE);
+
+	accepted(fi_write(rig->ep, NULL, 0, NULL, 0, 0, KEY_MHP, CONTEXT(1)));
+	fake_complete(&rig->fake, SIZE_MAX);
+	cr_expect_eq(pmv_ordering_place(&pmv_to_ep(rig->ep)->initiator, KEY_MHP, ADDR), ADDR);
+	rig_close_ep(rig);
+	accepted(fi_close(&cntr->fid));
+	rig_close(rig);
 }
 
 static const uint64_t kinds[] = {FI_SEND, FI_RECV, FI_READ, FI_WRITE};

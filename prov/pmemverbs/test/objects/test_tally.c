@@ -93,6 +93,12 @@ Test(tally, has_no_ordinary_commit_that_found_no_room)
 	rig->fake.room = -1;
 	cr_expect_eq(read_counters(rig).commits_read, 2);
 	cr_expect_eq(read_counters(rig).commits_refused, 0);
+	/* The core refuses it. */
+	rig->fake.fail_in = 1;
+	rig->fake.fail_err = FI_EINVAL;
+	refused(rig_commit(rig, KEY_MHP, CONTEXT(3), 0), FI_EINVAL);
+	cr_expect_eq(read_counters(rig).commits_read, 2);
+	cr_expect_eq(read_counters(rig).commits_refused, 1);
 	rig_close(rig);
 }
 
