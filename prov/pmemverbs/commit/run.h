@@ -59,11 +59,6 @@ static inline bool pmv_run_has_failed(struct pmv_run *run)
 	return atomic_load(&run->op.error);
 }
 
-static inline bool pmv_run_is_done(const struct pmv_run *run)
-{
-	return run->at == run->plan.count;
-}
-
 /*
  * pmv_run_posting -- so many more work requests are going to be in flight: before the core can
  * complete them

@@ -11,7 +11,6 @@
 #include "commit/prepare.h"
 #include "commit/push.h"
 #include "commit/target_event.h"
-#include "engine/length.h"
 
 /* What has to come first */
 
