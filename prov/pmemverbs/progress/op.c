@@ -90,16 +90,6 @@ static inline struct pmv_op *pop(const struct pmv_op_pool *pool, struct pmv_op_s
 	return op;
 }
 
-static inline void push(struct pmv_op_stack *stack, struct pmv_op *op)
-{
-	uint_fast64_t head = atomic_load(&stack->head);
-
-	do
-		atomic_store_explicit(&op->behind, head & PMV_OP_NUMBERS, memory_order_relaxed);
-	while (!atomic_compare_exchange_weak(&stack->head, &head,
-					     (head & ~PMV_OP_NUMBERS) | op->number));
-}
-
 static inline struct pmv_op *prepare(struct pmv_op *op)
 {
 	op->comp.embedded = true;
@@ -127,7 +117,8 @@ __attribute__((noinline)) static struct pmv_op *take_free(struct pmv_op_owner *o
 			pool->used += pool->size;
 			op->number = (uint32_t) (pool->used / pool->size);
 		}
-		op->home = owner->stack;
+		/* At most half of all have a stack: the others are for whoever needs many. */
+		op->home = pool->taken <= PMV_OP_APPLICATION / 2 ? owner->stack : NULL;
 	}
 	pthread_mutex_unlock(&pool->lock);
 	return op ? prepare(op) : NULL;
@@ -155,22 +146,12 @@ struct pmv_op *pmv_op_get(struct pmv_op_owner *owner, enum pmv_op_most most)
 	return op;
 }
 
-__attribute__((noinline)) static void put_free(struct pmv_op_pool *pool, struct pmv_op *op)
+void pmv_op_put_free(struct pmv_op_pool *pool, struct pmv_op *op)
 {
 	pthread_mutex_lock(&pool->lock);
 	STAILQ_INSERT_HEAD(&pool->free, op, next);
 	pool->taken--;
 	pthread_mutex_unlock(&pool->lock);
-}
-
-void pmv_op_put(struct pmv_op_pool *pool, struct pmv_op *op)
-{
-	pmv_op_set_owner(op, NULL);
-	/* At most half of all are on stacks: the others are for whoever needs many. */
-	if (atomic_load_explicit(&pool->taken, memory_order_relaxed) < PMV_OP_APPLICATION / 2)
-		push(op->home, op);
-	else
-		put_free(pool, op);
 }
 
 /* How an operation ends */
@@ -206,6 +187,28 @@ int pmv_op_disbelieve(struct pmv_op *op)
 		 "since the last commit\n");
 	pmv_op_fail(op, FI_EFAULT, 0);
 	return FI_EFAULT;
+}
+
+bool pmv_op_end_any(struct pmv_op_pool *pool, struct pmv_op *op)
+{
+	struct pmv_op_owner *owner = op->owner;
+	int err = atomic_load(&op->error);
+
+	if (owner && !err &&
+	    owner->reads != atomic_load_explicit(&pmv_guard_reads, memory_order_relaxed))
+		err = pmv_op_disbelieve(op);
+	if (owner && (err || !op->ordinary))
+		owner->ended(owner, op);
+	/* The application was told when the endpoint was closed. */
+	if (!owner || op->audience < (err ? PMV_TELL_ERROR : PMV_TELL_ALL)) {
+		pmv_op_put(pool, op);
+		return false;
+	}
+	pmv_op_set_owner(op, NULL);
+	op->comp.is_error = false;
+	if (err)
+		pmv_op_report_error(op, err);
+	return true;
 }
 
 bool pmv_op_done(struct pmv_op_pool *pool, struct pmv_op *op, int err, int prov_errno)

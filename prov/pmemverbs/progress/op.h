@@ -78,7 +78,7 @@ struct pmv_op_owner {
 struct pmv_op {
 	struct pmv_comp comp; /* first: a comp's address is its operation's */
 	/* These stay while it is free. */
-	struct pmv_op_stack *home;   /* where it is put; NULL: it was never taken */
+	struct pmv_op_stack *home;   /* where it is put; NULL: where any endpoint finds it */
 	uint32_t number;             /* in the pool, from 1 on */
 	atomic_uint_fast32_t behind; /* on the stack: the next one's number */
 	/* And these are set anew. */
@@ -130,6 +130,16 @@ enum pmv_op_most {
 int pmv_op_owner_open(struct pmv_op_owner *owner, struct pmv_op_pool *pool);
 void pmv_op_owner_close(struct pmv_op_owner *owner);
 
+static inline void pmv_op_push(struct pmv_op_stack *stack, struct pmv_op *op)
+{
+	uint_fast64_t head = atomic_load(&stack->head);
+
+	do
+		atomic_store_explicit(&op->behind, head & PMV_OP_NUMBERS, memory_order_relaxed);
+	while (!atomic_compare_exchange_weak(&stack->head, &head,
+					     (head & ~PMV_OP_NUMBERS) | op->number));
+}
+
 /*
  * pmv_op_get -- all zeros but for its owner, and pending: 1.  NULL: none left, try again.
  * pmv_op_take -- the same, but the caller sets the context, the flags, the audience, what is
@@ -138,11 +148,22 @@ void pmv_op_owner_close(struct pmv_op_owner *owner);
  */
 struct pmv_op *pmv_op_get(struct pmv_op_owner *owner, enum pmv_op_most most);
 struct pmv_op *pmv_op_take(struct pmv_op_owner *owner, enum pmv_op_most most);
-void pmv_op_put(struct pmv_op_pool *pool, struct pmv_op *op);
 
 static inline void pmv_op_set_owner(struct pmv_op *op, struct pmv_op_owner *owner)
 {
 	atomic_store_explicit(&op->owner, owner, memory_order_release);
+}
+
+/* pmv_op_put_free -- one that has no stack */
+void pmv_op_put_free(struct pmv_op_pool *pool, struct pmv_op *op);
+
+static inline void pmv_op_put(struct pmv_op_pool *pool, struct pmv_op *op)
+{
+	pmv_op_set_owner(op, NULL);
+	if (op->home)
+		pmv_op_push(op->home, op);
+	else
+		pmv_op_put_free(pool, op);
 }
 
 /*
@@ -179,25 +200,18 @@ void pmv_op_report_error(struct pmv_op *op, int err);
  */
 int pmv_op_disbelieve(struct pmv_op *op);
 
+/* pmv_op_end_any -- the same of one that is not only to be told a success */
+bool pmv_op_end_any(struct pmv_op_pool *pool, struct pmv_op *op);
+
 static inline bool pmv_op_end(struct pmv_op_pool *pool, struct pmv_op *op)
 {
 	struct pmv_op_owner *owner = op->owner;
-	int err = atomic_load(&op->error);
 
-	if (owner && !err &&
+	if (!owner || !op->ordinary || op->audience != PMV_TELL_ALL || atomic_load(&op->error) ||
 	    owner->reads != atomic_load_explicit(&pmv_guard_reads, memory_order_relaxed))
-		err = pmv_op_disbelieve(op);
-	if (owner && (err || !op->ordinary))
-		owner->ended(owner, op);
-	/* The application was told when the endpoint was closed. */
-	if (!owner || op->audience < (err ? PMV_TELL_ERROR : PMV_TELL_ALL)) {
-		pmv_op_put(pool, op);
-		return false;
-	}
+		return pmv_op_end_any(pool, op);
 	pmv_op_set_owner(op, NULL);
 	op->comp.is_error = false;
-	if (err)
-		pmv_op_report_error(op, err);
 	return true;
 }
 

@@ -119,9 +119,9 @@ void pmv_queue_free(struct pmv_queue *queue, struct pmv_comp *comp)
 
 /* The core's entries */
 
-/* tell -- the slot gets what the application is told of an operation that has succeeded */
-static inline void tell(struct pmv_queue *queue, const struct pmv_op *op, char *slot,
-			const char *core_entry)
+/* tell_part -- the format has less than there is to tell, or the core's entry tells more */
+__attribute__((noinline)) static void tell_part(struct pmv_queue *queue, const struct pmv_op *op,
+						char *slot, const char *core_entry)
 {
 	if (op->single) {
 		/* The core's entry is right except for the context. */
@@ -133,6 +133,18 @@ static inline void tell(struct pmv_queue *queue, const struct pmv_op *op, char *
 		/* All formats are prefixes of the tagged one. */
 		memcpy(slot, &ok, queue->entry_size);
 	}
+}
+
+/* tell -- the slot gets what the application is told of an operation that has succeeded */
+static inline void tell(struct pmv_queue *queue, const struct pmv_op *op, void *slot,
+			const char *core_entry)
+{
+	struct fi_cq_tagged_entry *entry = slot;
+
+	if (op->single || queue->entry_size != sizeof(*entry))
+		tell_part(queue, op, slot, core_entry);
+	else
+		*entry = pmv_op_success(op);
 }
 
 /* put_behind -- add a copy of an entry to the ready list; false: no memory */
@@ -151,8 +163,8 @@ __attribute__((noinline)) static bool put_behind(struct pmv_queue *queue, const 
  * settle -- the last work request of an operation has completed; true: the slot holds what the
  * application is told
  */
-__attribute__((noinline)) static bool settle(struct pmv_queue *queue, struct pmv_op *op, char *slot,
-					     const char *core_entry)
+static inline bool settle(struct pmv_queue *queue, struct pmv_op *op, char *slot,
+			  const char *core_entry)
 {
 	if (!pmv_op_end(queue->pool, op))
 		return false;
@@ -171,9 +183,9 @@ __attribute__((noinline)) static bool settle(struct pmv_queue *queue, struct pmv
  * it, too.
  */
 __attribute__((always_inline)) static inline size_t filter(struct pmv_queue *queue, char *buf,
-							   size_t count)
+							   size_t count, size_t ready)
 {
-	size_t ready = atomic_load(&queue->num_ready), left = 0;
+	size_t left = 0;
 	char *slot = buf;
 
 	for (char *entry = buf; count; count--, entry += queue->entry_size) {
@@ -221,7 +233,7 @@ static ssize_t take_error(struct pmv_queue *queue)
 		return -FI_ENOMEM;
 	err.entry.err_data = comp->err_data;
 	err.entry.err_data_size = sizeof(comp->err_data);
-	ret = queue->engine->core->ops->poll_error(queue->core_fid, &err.entry, 0);
+	ret = queue->ops->poll_error(queue->core_fid, &err.entry, 0);
 	if (ret <= 0) {
 		free(comp);
 		return ret ? ret : -FI_EAGAIN;
@@ -249,7 +261,7 @@ static inline ssize_t poll_core(struct pmv_queue *queue, void *buf, size_t count
 	ssize_t ret;
 
 	pmv_guard_enter();
-	ret = queue->engine->core->ops->poll(queue->core_fid, buf, count);
+	ret = queue->ops->poll(queue->core_fid, buf, count);
 	pmv_guard_leave();
 	return ret;
 }
@@ -266,7 +278,7 @@ static ssize_t take_entry(struct pmv_queue *queue)
 	if (!comp)
 		return -FI_ENOMEM;
 	ret = poll_core(queue, &comp->ok, 1);
-	if (ret == 1 && filter(queue, (char *) &comp->ok, 1)) {
+	if (ret == 1 && filter(queue, (char *) &comp->ok, 1, atomic_load(&queue->num_ready))) {
 		queue->spare = NULL;
 		pmv_queue_add(queue, comp);
 	} else if (ret == 1) {
@@ -377,7 +389,7 @@ ssize_t pmv_queue_read(struct pmv_queue *queue, void *buf, size_t count)
 			break;
 		ret = poll_core(queue, buf, count);
 		if (ret > 0)
-			ret = filter(queue, buf, ret);
+			ret = filter(queue, buf, ret, 0);
 		else if (ret == -FI_EAVAIL)
 			ret = take_error(queue);
 		else
@@ -441,6 +453,7 @@ int pmv_queue_open(struct pmv_queue *queue, bool has_fd, bool waitable)
 {
 	int ret = 0;
 
+	queue->ops = queue->engine->core->ops;
 	queue->epoll_fd = queue->wake_fd = queue->core_fd = -1;
 	STAILQ_INIT(&queue->ready);
 	TAILQ_INIT(&queue->waiters);

@@ -45,6 +45,7 @@
 
 struct pmv_comp;
 struct pmv_engine;
+struct pmv_engine_ops;
 struct pmv_op_pool;
 
 /* What an endpoint waits for. */
@@ -75,10 +76,11 @@ struct pmv_queue {
 	 */
 	bool contexts;
 
-	pthread_mutex_t lock;   /* held while entries are taken from the core */
-	struct pmv_comp *spare; /* for the core's next entry */
-	atomic_uint reads;      /* by the application, if the core moves data in calls only; written
-				   under the lock */
+	const struct pmv_engine_ops *ops; /* the engine's */
+	pthread_mutex_t lock;             /* held while entries are taken from the core */
+	struct pmv_comp *spare;           /* for the core's next entry */
+	atomic_uint reads; /* by the application, if the core moves data in calls only; written
+			      under the lock */
 
 	pthread_mutex_t ready_lock;
 	STAILQ_HEAD(, pmv_comp) ready;
