@@ -130,12 +130,15 @@ provider_sources = \
 	prov/pmemverbs/rdm/rdm.c \
 	prov/pmemverbs/rdm/rdm.h \
 	prov/pmemverbs/rdm/rdm_atomic.c \
+	prov/pmemverbs/rdm/rdm_atomic.h \
 	prov/pmemverbs/rdm/rdm_calls.c \
 	prov/pmemverbs/rdm/rdm_calls.h \
 	prov/pmemverbs/rdm/rdm_cq.c \
 	prov/pmemverbs/rdm/rdm_cq.h \
 	prov/pmemverbs/rdm/rdm_ep.c \
 	prov/pmemverbs/rdm/rdm_ep.h \
+	prov/pmemverbs/rdm/rdm_posting.c \
+	prov/pmemverbs/rdm/rdm_posting.h \
 	prov/pmemverbs/objects/atomic.c \
 	prov/pmemverbs/objects/cm.c \
 	prov/pmemverbs/objects/cntr.c \

@@ -23,6 +23,7 @@
 #include "rdm/rdm_calls.h"
 #include "rdm/rdm_cq.h"
 #include "rdm/rdm_ep.h"
+#include "rdm/rdm_posting.h"
 #include "base/table.h"
 
 #define RXM_OVER_US PMV_NAME ";ofi_rxm"
@@ -106,7 +107,7 @@ void pmv_rdm_note_domain(struct fid_domain *domain)
 
 const struct pmv_hooks *pmv_rdm_hooks(void)
 {
-	return inside.rxm ? &pmv_rdm_ep_hooks : NULL;
+	return inside.rxm ? &pmv_rdm_posting_hooks : NULL;
 }
 
 /* is_spread -- is RxM to use several connections to a peer?  Nothing orders these. */
@@ -459,9 +460,7 @@ int pmv_rdm_wait_open(struct pmv_rdm_fabric *fabric, struct fi_wait_attr *attr,
 
 int pmv_rdm_trywait(struct pmv_rdm_fabric *fabric, struct fid *fid)
 {
-	int ret = pmv_rdm_cq_pool(fid)
-			  ? pmv_rdm_cq_trywait(pmv_container_of(fid, struct fid_cq, fid))
-			  : 0;
+	int ret = pmv_rdm_cq_trywait(fid);
 
 	if (ret)
 		return ret;

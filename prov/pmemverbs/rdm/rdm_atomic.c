@@ -1,13 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * rdm_atomic.c -- atomics of FI_EP_RDM
- *
- * RxM sends a message; the target's processor executes the atomic and answers.  Then the
- * result is in the target's caches, and so is everything that came before on the
- * connection.  If caches persist, all of it is durable.  If they do not, the agent makes
- * it durable with FI_PMEMVERBS_COMMIT=all (see rdm_cq.h); else such commits are refused.
- */
-#include "rdm/rdm_ep.h"
+/* rdm_atomic.c -- atomics of FI_EP_RDM; rdm_atomic.h says when they are durable */
+#include "rdm/rdm_atomic.h"
 
 #include <rdma/fi_errno.h>
 #include <rdma/fi_ext_pmemverbs.h>
@@ -17,6 +10,7 @@
 #include "memory/guard.h"
 #include "memory/key.h"
 #include "rdm/rdm_cq.h"
+#include "rdm/rdm_posting.h"
 
 /* Which atomics commit */
 
@@ -68,38 +62,6 @@ bool pmv_rdm_atomic_is_deferred(uint64_t key, uint64_t flags)
 	       caches_lose(&attr) && !why_unordered(&attr, flags);
 }
 
-/* What the atomic that is being posted commits.  RxM calls back and can't say for whom. */
-static _Thread_local struct {
-	struct pmv_lost_writes *tracker; /* NULL: nothing */
-	uint32_t regions[PMV_HOOKS_REGIONS];
-	size_t count;
-} committing;
-
-/* begin_commit -- an atomic commits also what was written before it, on its connection */
-static ssize_t begin_commit(struct pmv_rdm_ep *rdm, fi_addr_t dest, uint64_t key)
-{
-	if (!committing.tracker) {
-		committing.tracker = pmv_rdm_ep_tracker(rdm, dest);
-		committing.count = 0;
-	}
-	if (committing.count == PMV_HOOKS_REGIONS)
-		return -FI_EINVAL;
-	committing.regions[committing.count] = (uint32_t) pmv_key_core(key);
-	return pmv_rdm_ep_may_commit(committing.tracker, &committing.regions[committing.count++], 1,
-				     false);
-}
-
-ssize_t pmv_rdm_atomic_may_send(const struct pmv_lost_writes *tracker)
-{
-	/* A new connection has no peer yet. */
-	if (!committing.tracker || (tracker && tracker != committing.tracker))
-		return 0;
-	/* RxM may send another message in between; the atomic's caller has to be told. */
-	return pmv_lost_writes_has_lost(committing.tracker, committing.regions, committing.count)
-		       ? -FI_ECONNRESET
-		       : 0;
-}
-
 /* Posting */
 
 /* is_deferred -- must its completion wait for the agent, and can it? */
@@ -108,6 +70,51 @@ static bool is_deferred(const struct pmv_rdm_ep *rdm, const struct fi_msg_atomic
 {
 	return rdm->deferred.pool && !rdm->counts && msg->rma_iov_count == 1 &&
 	       pmv_rdm_atomic_is_deferred(msg->rma_iov->key, flags);
+}
+
+/*
+ * find_connection -- on which one the atomic will be sent.  RxM gives an injected write of nothing
+ * to the peer's endpoint, which does not post it, but says how many connections were lost before.
+ */
+static ssize_t find_connection(struct pmv_deferred *deferred)
+{
+	const struct fi_rma_iov to = {.addr = deferred->addr, .len = 0, .key = deferred->key};
+	struct pmv_rdm_ep *rdm = PMV_RDM_OF(deferred->ep, rma);
+	ssize_t ret;
+
+	pmv_rdm_posting_begin(rdm, deferred->dest, &to, NULL, 0);
+	pmv_rdm_posting.probes = true;
+	pmv_rdm_posting.found = false;
+	ret = rdm->rxm_rma->inject(deferred->ep, NULL, 0, deferred->dest, to.addr, to.key);
+	pmv_rdm_posting.probes = false;
+	deferred->losses = pmv_rdm_posting.losses;
+	if (!ret && !pmv_rdm_posting.found)
+		ret = -FI_EOPNOTSUPP;
+	return pmv_rdm_posting_end(ret);
+}
+
+/* commit -- of an atomic that was executed: see rdm_cq.h */
+static ssize_t commit(struct pmv_deferred *deferred)
+{
+	const struct fi_rma_iov to = {.addr = deferred->addr, .len = 0, .key = deferred->key};
+	const struct fi_msg_rma msg = {
+		.addr = deferred->dest,
+		.rma_iov = &to,
+		.rma_iov_count = 1,
+		.context = deferred,
+	};
+	struct pmv_rdm_ep *rdm = PMV_RDM_OF(deferred->ep, rma);
+	ssize_t ret;
+
+	pmv_rdm_posting_begin(rdm, deferred->dest, &to, NULL, 0);
+	pmv_rdm_posting.changed = deferred->len;
+	pmv_rdm_posting.losses = deferred->losses;
+	/* If the peer can't be reached any more, fail at once instead of waiting for it. */
+	ret = pmv_rdm_posting_is_connected();
+	if (!ret)
+		ret = rdm->rxm_rma->writemsg(deferred->ep, &msg, FI_COMMIT | FI_COMPLETION);
+	pmv_rdm_posting.changed = 0;
+	return pmv_rdm_posting_end(ret);
 }
 
 /* check_atomic -- 0: pass it to RxM */
@@ -126,7 +133,7 @@ static ssize_t check_atomic(struct pmv_rdm_ep *rdm, const struct fi_msg_atomic *
 			return -FI_EOPNOTSUPP;
 		}
 		if (is_committed(key, flags))
-			ret = begin_commit(rdm, msg->addr, key);
+			ret = pmv_rdm_posting_commit(rdm, msg->addr, (uint32_t) pmv_key_core(key));
 	}
 	return ret;
 }
@@ -145,6 +152,7 @@ static struct pmv_deferred *defer(struct fid_ep *fid, const struct fi_msg_atomic
 		return NULL;
 	deferred->op.context = msg->context;
 	deferred->op.audience = report ? PMV_TELL_ALL : PMV_TELL_ERROR;
+	deferred->commit = commit;
 	deferred->ep = fid;
 	deferred->dest = msg->addr;
 	deferred->addr = msg->rma_iov->addr;
@@ -206,18 +214,13 @@ static ssize_t do_atomic(struct fid_ep *fid, const struct pmv_atomic *atomic, ui
 			return -FI_EAGAIN;
 		msg.context = deferred;
 		flags = (flags & ~FI_INJECT) | FI_COMPLETION;
-		ret = pmv_rdm_ep_find_connection(fid, deferred);
+		ret = find_connection(deferred);
 	} else {
 		ret = check_atomic(rdm, &msg, flags);
 	}
-	if (!ret) {
+	if (!ret)
 		ret = post_atomic(fid, atomic, &msg, flags & ~FI_COMMIT);
-		/* RxM has connected again in between: the loss is reported with this. */
-		if (ret == -FI_ECONNRESET && committing.tracker)
-			pmv_rdm_ep_may_commit(committing.tracker, committing.regions,
-					      committing.count, false);
-	}
-	committing.tracker = NULL;
+	pmv_rdm_posting_end_atomic(ret);
 	if (ret && deferred)
 		pmv_op_put(rdm->deferred.pool, &deferred->op);
 	return ret;

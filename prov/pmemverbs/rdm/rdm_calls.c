@@ -7,8 +7,10 @@
 #include <sys/queue.h>
 
 #include <rdma/fi_errno.h>
+#include <rdma/fi_ext_pmemverbs.h>
 
 #include "base/container.h"
+#include "base/log.h"
 #include "base/table.h"
 #include "memory/guard.h"
 #include "rdm/rdm_cq.h"
@@ -16,21 +18,36 @@
 
 /* Endpoints */
 
+/* refuse -- RxM drops the flags, so a message with one can't keep what it promises */
+static ssize_t refuse(uint64_t flags)
+{
+	PMV_WARN(EP_DATA, "a message of FI_EP_RDM can't be committed; write the data instead\n");
+	return flags & FI_COMMIT ? -FI_EOPNOTSUPP : -FI_EINVAL;
+}
+
 /*
  * GUARDED -- a function for that place of a table, which calls RxM's
  * GUARDED_SENDING -- the same, and it sends those pieces
+ * GUARDED_MESSAGE -- the same with these flags
  */
-#define GUARDED_SENDING(table, name, params, pieces, count, ...)                                   \
+#define GUARDED_MESSAGE(table, name, params, flags, pieces, count, ...)                            \
 	static ssize_t table##_##name params                                                       \
 	{                                                                                          \
 		ssize_t ret;                                                                       \
                                                                                                    \
+		if ((flags) & (FI_COMMIT | FI_IMMED))                                              \
+			return refuse(flags);                                                      \
 		pmv_guard_enter_sending(pieces, count);                                            \
 		ret = PMV_RDM_OF(fid, table)->rxm_##table->name(__VA_ARGS__);                      \
 		pmv_guard_leave_sending();                                                         \
 		return ret;                                                                        \
 	}
+#define GUARDED_SENDING(table, name, params, pieces, count, ...)                                   \
+	GUARDED_MESSAGE(table, name, params, 0, pieces, count, __VA_ARGS__)
 #define GUARDED(table, name, params, ...) GUARDED_SENDING(table, name, params, NULL, 0, __VA_ARGS__)
+
+/* The flags of a call that has none. */
+#define OP_FLAGS(table) (PMV_RDM_OF(fid, table)->tx_op_flags & FI_COMMIT)
 
 /* The arguments that they begin with. */
 #define INTO struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src
@@ -45,12 +62,15 @@ GUARDED(msg, recv, (INTO, void *context), fid, buf, len, desc, src, context)
 GUARDED(msg, recvv, (VECTOR, void *context), fid, iov, desc, n, peer, context)
 GUARDED(msg, recvmsg, (struct fid_ep * fid, const struct fi_msg *msg, uint64_t flags), fid, msg,
 	flags)
-GUARDED_SENDING(msg, send, (FROM, fi_addr_t to, void *context), PIECE, 1, fid, buf, len, desc, to,
+GUARDED_MESSAGE(msg, send, (FROM, fi_addr_t to, void *context), OP_FLAGS(msg), PIECE, 1, fid, buf,
+		len, desc, to, context)
+GUARDED_MESSAGE(msg, sendv, (VECTOR, void *context), OP_FLAGS(msg), iov, n, fid, iov, desc, n, peer,
 		context)
-GUARDED_SENDING(msg, sendv, (VECTOR, void *context), iov, n, fid, iov, desc, n, peer, context)
+GUARDED_MESSAGE(msg, sendmsg, (struct fid_ep * fid, const struct fi_msg *msg, uint64_t flags),
+		flags, msg->msg_iov, msg->iov_count, fid, msg, flags)
 GUARDED_SENDING(msg, inject, (INJECTED, fi_addr_t to), PIECE, 1, fid, buf, len, to)
-GUARDED_SENDING(msg, senddata, (FROM, uint64_t data, fi_addr_t to, void *context), PIECE, 1, fid,
-		buf, len, desc, data, to, context)
+GUARDED_MESSAGE(msg, senddata, (FROM, uint64_t data, fi_addr_t to, void *context), OP_FLAGS(msg),
+		PIECE, 1, fid, buf, len, desc, data, to, context)
 GUARDED_SENDING(msg, injectdata, (INJECTED, uint64_t data, fi_addr_t to), PIECE, 1, fid, buf, len,
 		data, to)
 
@@ -60,14 +80,17 @@ GUARDED(tagged, recvv, (VECTOR, uint64_t tag, uint64_t ignore, void *context), f
 	peer, tag, ignore, context)
 GUARDED(tagged, recvmsg, (struct fid_ep * fid, const struct fi_msg_tagged *msg, uint64_t flags),
 	fid, msg, flags)
-GUARDED_SENDING(tagged, send, (FROM, fi_addr_t to, uint64_t tag, void *context), PIECE, 1, fid, buf,
-		len, desc, to, tag, context)
-GUARDED_SENDING(tagged, sendv, (VECTOR, uint64_t tag, void *context), iov, n, fid, iov, desc, n,
-		peer, tag, context)
+GUARDED_MESSAGE(tagged, send, (FROM, fi_addr_t to, uint64_t tag, void *context), OP_FLAGS(tagged),
+		PIECE, 1, fid, buf, len, desc, to, tag, context)
+GUARDED_MESSAGE(tagged, sendv, (VECTOR, uint64_t tag, void *context), OP_FLAGS(tagged), iov, n, fid,
+		iov, desc, n, peer, tag, context)
+GUARDED_MESSAGE(tagged, sendmsg,
+		(struct fid_ep * fid, const struct fi_msg_tagged *msg, uint64_t flags), flags,
+		msg->msg_iov, msg->iov_count, fid, msg, flags)
 GUARDED_SENDING(tagged, inject, (INJECTED, fi_addr_t to, uint64_t tag), PIECE, 1, fid, buf, len, to,
 		tag)
-GUARDED_SENDING(tagged, senddata, (FROM, uint64_t data, fi_addr_t to, uint64_t tag, void *context),
-		PIECE, 1, fid, buf, len, desc, data, to, tag, context)
+GUARDED_MESSAGE(tagged, senddata, (FROM, uint64_t data, fi_addr_t to, uint64_t tag, void *context),
+		OP_FLAGS(tagged), PIECE, 1, fid, buf, len, desc, data, to, tag, context)
 GUARDED_SENDING(tagged, injectdata, (INJECTED, uint64_t data, fi_addr_t to, uint64_t tag), PIECE, 1,
 		fid, buf, len, data, to, tag)
 
@@ -89,6 +112,7 @@ void pmv_rdm_calls_guard(struct pmv_rdm_ep *rdm)
 	msg->recvmsg = msg_recvmsg;
 	msg->send = msg_send;
 	msg->sendv = msg_sendv;
+	msg->sendmsg = msg_sendmsg;
 	msg->inject = msg_inject;
 	msg->senddata = msg_senddata;
 	msg->injectdata = msg_injectdata;
@@ -97,6 +121,7 @@ void pmv_rdm_calls_guard(struct pmv_rdm_ep *rdm)
 	tagged->recvmsg = tagged_recvmsg;
 	tagged->send = tagged_send;
 	tagged->sendv = tagged_sendv;
+	tagged->sendmsg = tagged_sendmsg;
 	tagged->inject = tagged_inject;
 	tagged->senddata = tagged_senddata;
 	tagged->injectdata = tagged_injectdata;
@@ -122,35 +147,21 @@ static struct fi_ops_cntr *rxm_cntr_ops(struct fid_cntr *cntr)
 	return pmv_container_of((char *) cntr->ops, struct cntr_table, ops)->rxm;
 }
 
-static uint64_t cntr_read(struct fid_cntr *cntr)
-{
-	uint64_t ret;
+#define GUARDED_CNTR(type, name, params, ...)                                                      \
+	static type cntr_##name params                                                             \
+	{                                                                                          \
+		type ret;                                                                          \
+                                                                                                   \
+		pmv_guard_enter();                                                                 \
+		ret = rxm_cntr_ops(cntr)->name(__VA_ARGS__);                                       \
+		pmv_guard_leave();                                                                 \
+		return ret;                                                                        \
+	}
 
-	pmv_guard_enter();
-	ret = rxm_cntr_ops(cntr)->read(cntr);
-	pmv_guard_leave();
-	return ret;
-}
-
-static uint64_t cntr_readerr(struct fid_cntr *cntr)
-{
-	uint64_t ret;
-
-	pmv_guard_enter();
-	ret = rxm_cntr_ops(cntr)->readerr(cntr);
-	pmv_guard_leave();
-	return ret;
-}
-
-static int cntr_wait(struct fid_cntr *cntr, uint64_t threshold, int timeout)
-{
-	int ret;
-
-	pmv_guard_enter();
-	ret = rxm_cntr_ops(cntr)->wait(cntr, threshold, timeout);
-	pmv_guard_leave();
-	return ret;
-}
+GUARDED_CNTR(uint64_t, read, (struct fid_cntr * cntr), cntr)
+GUARDED_CNTR(uint64_t, readerr, (struct fid_cntr * cntr), cntr)
+GUARDED_CNTR(int, wait, (struct fid_cntr * cntr, uint64_t threshold, int timeout), cntr, threshold,
+	     timeout)
 
 /* cntr_table_of -- the one for that table of RxM's, which is never freed; holds the lock */
 static struct cntr_table *cntr_table_of(struct fi_ops_cntr *rxm)

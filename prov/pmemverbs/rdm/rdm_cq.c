@@ -12,7 +12,6 @@
 #include "base/setting.h"
 #include "memory/guard.h"
 #include "progress/queue.h"
-#include "rdm/rdm_ep.h"
 #include "base/table.h"
 
 /* While something waits for room in the core, nothing sleeps for longer than this. */
@@ -65,7 +64,7 @@ static bool commit(struct rdm_cq *cq, struct pmv_deferred *deferred)
 	ssize_t ret;
 
 	pthread_mutex_lock(&cq->commit_lock);
-	ret = deferred->op.owner ? pmv_rdm_ep_commit(deferred) : -FI_ECANCELED;
+	ret = deferred->op.owner ? deferred->commit(deferred) : -FI_ECANCELED;
 	/* This looks at its owner. */
 	if (ret && ret != -FI_EAGAIN)
 		pmv_op_fail(&deferred->op, (int) -ret, 0);
@@ -259,14 +258,6 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *entry, uin
 	return ret;
 }
 
-int pmv_rdm_cq_trywait(struct fid_cq *fid)
-{
-	struct rdm_cq *cq = to_rdm_cq(fid);
-
-	push(cq);
-	return is_empty(cq, &cq->unposted) && is_empty(cq, &cq->failed) ? 0 : -FI_EAGAIN;
-}
-
 void pmv_rdm_cq_drop(struct fid_cq *fid, struct pmv_op_owner *owner)
 {
 	struct rdm_cq *cq = to_rdm_cq(fid);
@@ -304,6 +295,17 @@ struct pmv_op_pool *pmv_rdm_cq_pool(const struct fid *fid)
 		return NULL;
 	cq = pmv_container_of(fid->ops, struct rdm_cq, fid_ops);
 	return cq->defers ? &cq->pool : NULL;
+}
+
+int pmv_rdm_cq_trywait(struct fid *fid)
+{
+	struct rdm_cq *cq;
+
+	if (!pmv_rdm_cq_pool(fid))
+		return 0;
+	cq = pmv_container_of(fid->ops, struct rdm_cq, fid_ops);
+	push(cq);
+	return is_empty(cq, &cq->unposted) && is_empty(cq, &cq->failed) ? 0 : -FI_EAGAIN;
 }
 
 int pmv_rdm_cq_wrap(struct fid_cq *fid, const struct fi_cq_attr *attr)

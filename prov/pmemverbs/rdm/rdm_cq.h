@@ -25,6 +25,8 @@
 struct pmv_deferred {
 	struct pmv_op op; /* its owner: RxM's endpoint; NULL: that is closed */
 	STAILQ_ENTRY(pmv_deferred) next;
+	/* once it was executed; under guard.  0, -FI_EAGAIN without room, or why it is refused */
+	ssize_t (*commit)(struct pmv_deferred *deferred);
 	struct fid_ep *ep; /* RxM's */
 	fi_addr_t dest;
 	uint64_t addr; /* what the atomic changes */
@@ -46,7 +48,7 @@ struct pmv_op_pool *pmv_rdm_cq_pool(const struct fid *fid);
 /* pmv_rdm_cq_drop -- the endpoint is being closed and commits nothing any more */
 void pmv_rdm_cq_drop(struct fid_cq *cq, struct pmv_op_owner *owner);
 
-/* pmv_rdm_cq_trywait -- of one that defers; -FI_EAGAIN: something can be done without waiting */
-int pmv_rdm_cq_trywait(struct fid_cq *cq);
+/* pmv_rdm_cq_trywait -- -FI_EAGAIN: it defers atomics, and has some to commit or to report */
+int pmv_rdm_cq_trywait(struct fid *fid);
 
 #endif /* PMV_RDM_CQ_H */

@@ -1,11 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * rdm_ep.h -- endpoints of FI_EP_RDM: RxM's, with some of their functions replaced
- *
- * RxM's connection to a peer is an FI_EP_MSG of this provider.  That endpoint asks
- * through pmv_rdm_ep_hooks what RxM does not tell it: whether a request that RxM posts
- * is what the application is posting.
- */
+/* rdm_ep.h -- endpoints of FI_EP_RDM: RxM's, with some of their functions replaced */
 #ifndef PMV_RDM_EP_H
 #define PMV_RDM_EP_H
 
@@ -16,12 +10,9 @@
 #include <rdma/fi_tagged.h>
 
 #include "base/container.h"
-#include "commit/hooks.h"
 #include "commit/lost_writes.h"
-#include "progress/op.h"
 #include "engine/atomic.h"
-
-struct pmv_deferred;
+#include "progress/op.h"
 
 struct pmv_rdm_ep {
 	PMV_TABLE(fi_ops) ops;
@@ -51,41 +42,5 @@ struct pmv_rdm_ep {
  * op_flags are the application's
  */
 int pmv_rdm_ep_wrap(struct fid_ep *ep, size_t inject_size, uint64_t op_flags);
-
-/* pmv_rdm_ep_tracker -- the writes to this peer; kept as long as the endpoint */
-struct pmv_lost_writes *pmv_rdm_ep_tracker(struct pmv_rdm_ep *rdm, fi_addr_t dest);
-
-/*
- * pmv_rdm_ep_find_connection -- find out on which connection the atomic will be sent: fills
- * in how many connections were lost before
- */
-ssize_t pmv_rdm_ep_find_connection(struct fid_ep *fid, struct pmv_deferred *deferred);
-
-/* pmv_rdm_ep_commit -- post the commit of an atomic that was executed */
-ssize_t pmv_rdm_ep_commit(struct pmv_deferred *deferred);
-
-/* For the MSG endpoints that RxM opens; called while RxM posts. */
-extern const struct pmv_hooks pmv_rdm_ep_hooks;
-
-/* pmv_rdm_ep_may_commit -- 0, or -FI_ECONNRESET after a warning: see pmv_lost_writes_may_commit */
-ssize_t pmv_rdm_ep_may_commit(struct pmv_lost_writes *tracker, const uint32_t *keys, size_t count,
-			      bool all);
-
-/* rdm_atomic.c: atomics, which RxM sends as messages */
-
-/*
- * pmv_rdm_atomic_check -- the target's processor executes RxM's atomics.  Is one to memory
- * with this key durable when it has answered?  NULL, or a sentence that says why not.
- */
-const char *pmv_rdm_atomic_check(uint64_t key, uint64_t flags);
-
-/* pmv_rdm_atomic_is_deferred -- must one to memory with this key wait for the agent to complete? */
-bool pmv_rdm_atomic_is_deferred(uint64_t key, uint64_t flags);
-
-/* pmv_rdm_atomic_may_send -- RxM's endpoint is given a message, perhaps an atomic that commits */
-ssize_t pmv_rdm_atomic_may_send(const struct pmv_lost_writes *tracker);
-
-/* pmv_rdm_atomic_replace -- in an endpoint of RxM's that has atomics */
-void pmv_rdm_atomic_replace(struct fid_ep *ep, struct pmv_rdm_ep *rdm);
 
 #endif /* PMV_RDM_EP_H */

@@ -5,14 +5,14 @@
 # behaviour it tests.  whole/ has tests of the provider as a whole, support/ what tests share.
 
 TESTS = \
-	test_dirty test_file test_guard test_key test_mem \
+	test_detect test_dirty test_file test_guard test_key \
 	test_info test_info_entries test_length \
 	test_op test_queue \
 	test_flush test_flush_effect test_hint test_idle_plan test_status_query test_mailbox test_receive_tracker test_region \
 	test_rma_event test_service test_thread test_thread_start test_wire test_writeback \
 	test_flush_request test_group test_lost_writes test_method test_ordering test_ordering_agent \
 	test_plan test_prepare test_run test_store test_submit \
-	test_rdm \
+	test_rdm_atomic \
 	test_atomic test_cntr test_cq test_ep test_eq test_getinfo test_msg test_tally \
 	test_inject test_many_threads test_power_failures test_random_programs
 check_PROGRAMS = $(TESTS) bench_calls bench_dirty
@@ -37,15 +37,15 @@ syscalls_sources = %D%/support/syscalls.c %D%/support/syscalls.h
 LDADD = libtesting.la libprovider.la $(CRITERION_LIBS) $(LIBFABRIC_LIBS) -lpthread
 
 # memory/
+test_detect_SOURCES = %D%/memory/test_detect.c %D%/memory/test_detect_files.c \
+	%D%/memory/test_detect_input.c %D%/memory/test_detect_own.c $(mem_system_sources)
 test_dirty_SOURCES = %D%/memory/test_dirty.c
 test_file_SOURCES = %D%/memory/test_file.c $(syscalls_sources)
 test_guard_SOURCES = %D%/memory/test_guard.c $(syscalls_sources)
 test_key_SOURCES = %D%/memory/test_key.c
-test_mem_SOURCES = %D%/memory/test_mem.c %D%/memory/test_mem_files.c %D%/memory/test_mem_input.c \
-	%D%/memory/test_mem_own.c $(mem_system_sources)
 
 # engine/
-test_info_SOURCES = %D%/engine/test_info.c %D%/engine/test_info.h
+test_info_SOURCES = %D%/engine/test_info.c %D%/engine/test_info_layer.c %D%/engine/test_info.h
 test_info_entries_SOURCES = %D%/engine/test_info_entries.c
 test_length_SOURCES = %D%/engine/test_length.c
 
@@ -85,7 +85,7 @@ test_store_SOURCES = %D%/commit/test_store.c %D%/commit/test_flush_request.h
 test_submit_SOURCES = %D%/commit/test_submit.c %D%/commit/test_submit_refused.c %D%/commit/test_submit.h
 
 # rdm/
-test_rdm_SOURCES = %D%/rdm/test_rdm.c %D%/engine/test_info.h
+test_rdm_atomic_SOURCES = %D%/rdm/test_rdm_atomic.c
 
 # objects/
 test_atomic_SOURCES = %D%/objects/test_atomic.c

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_info.h -- what test_info.c and test_rdm.c share */
+/* test_info.h -- what test_info.c and test_info_layer.c share */
 #ifndef TEST_INFO_H
 #define TEST_INFO_H
 
@@ -14,7 +14,6 @@
 #include "engine/info.h"
 #include "base/log.h"
 #include "base/setting.h"
-#include "rdm/rdm_ep.h"
 
 #define OWN (FI_PMEM | FI_FENCE | FI_RMA_EVENT)
 static const struct pmv_core core = {.name = "fake"};

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 /* A directory with a sysfs, mountinfo and smaps; and what stat would say. */
-static char top[] = "/tmp/test_mem.XXXXXX";
+static char top[] = "/tmp/test_detect.XXXXXX";
 char smaps[PATH_MAX], mountinfo[PATH_MAX], sysfs[PATH_MAX];
 static struct {
 	char path[PATH_MAX];
@@ -153,7 +153,7 @@ void mem_system_end(void)
 	cr_assert(!system(command));
 }
 
-TestSuite(mem, .init = mem_system_begin, .fini = mem_system_end);
+TestSuite(detect, .init = mem_system_begin, .fini = mem_system_end);
 
 /* region -- domain NULL: the attribute is missing */
 void region(const char *dir, const char *domain, const char *numa)

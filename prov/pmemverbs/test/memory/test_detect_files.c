@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_mem_files.c -- what is promised of files that msync makes durable, or nothing does */
+/* test_detect_files.c -- what is promised of files that msync makes durable, or nothing does */
 #include "test/support/mem_system.h"
 
 #include <stdio.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-Test(mem, plain_file)
+Test(detect, plain_file)
 {
 	device("block", DISK, "devices/pci0/0000:00:01.0/ata1/block/sda/sda1");
 	put("devices/pci0/0000:00:01.0/ata1/block/sda/sda1", "partition", "1");
@@ -17,7 +17,7 @@ Test(mem, plain_file)
 	cr_assert_str_eq(mem.what, "/data/a file with spaces on ext4, sda, durable by msync");
 }
 
-Test(mem, plain_file_without_sysfs)
+Test(detect, plain_file_without_sysfs)
 {
 	file(0, DISK, "/data/a");
 	expect(0, 1, PMV_PAGE, PMV_FILE);
@@ -25,7 +25,7 @@ Test(mem, plain_file_without_sysfs)
 }
 
 /* Another file may have been given the name by now, and one may really be called so. */
-Test(mem, deleted_file)
+Test(detect, deleted_file)
 {
 	region(REGION0, "memory_controller", "0");
 	pmem_disk();
@@ -42,7 +42,7 @@ Test(mem, deleted_file)
 	expect(3, 1, PMV_PAGE, PMV_FILE);
 }
 
-Test(mem, file_systems_without_barriers)
+Test(detect, file_systems_without_barriers)
 {
 	static const struct {
 		const char *type;
@@ -83,7 +83,7 @@ Test(mem, file_systems_without_barriers)
 	}
 }
 
-Test(mem, the_path_of_another_file_is_not_believed)
+Test(detect, the_path_of_another_file_is_not_believed)
 {
 	node("/data/a", DISK, 7, S_IFREG, "00:00");
 	file(0, TMPFS, "/data/a");
@@ -92,7 +92,7 @@ Test(mem, the_path_of_another_file_is_not_believed)
 	expect_refused(1, 1, FI_EOPNOTSUPP, PMV_UNKNOWN, "not mounted here");
 }
 
-Test(mem, file_systems)
+Test(detect, file_systems)
 {
 	static const struct {
 		const char *type;
@@ -134,7 +134,7 @@ Test(mem, file_systems)
 	}
 }
 
-Test(mem, a_disk_may_be_made_of_memory)
+Test(detect, a_disk_may_be_made_of_memory)
 {
 	static const char *const names[] = {"ram0", "zram12", "nullb1"};
 
@@ -156,7 +156,7 @@ Test(mem, a_disk_may_be_made_of_memory)
 	expect_refused(10, 1, FI_EOPNOTSUPP, PMV_VOLATILE_FS, "zram12");
 }
 
-Test(mem, a_volatile_region_as_a_disk)
+Test(detect, a_volatile_region_as_a_disk)
 {
 	region(REGION0, "memory_controller", "0");
 	put(REGION0, "devtype", "nd_volatile");
@@ -165,7 +165,7 @@ Test(mem, a_volatile_region_as_a_disk)
 	expect_refused(0, 1, FI_EOPNOTSUPP, PMV_VOLATILE_FS, "region0");
 }
 
-Test(mem, a_loop_device_keeps_what_its_file_keeps)
+Test(detect, a_loop_device_keeps_what_its_file_keeps)
 {
 	device("block", "07:00", "devices/virtual/block/loop0");
 	mount_fs(60, "07:00", "/mnt/loop", "ext4 /dev/loop0 rw");
@@ -184,7 +184,7 @@ Test(mem, a_loop_device_keeps_what_its_file_keeps)
 	expect(0, 1, PMV_PAGE, PMV_FILE);
 }
 
-Test(mem, btrfs)
+Test(detect, btrfs)
 {
 	device("block", DISK, "devices/pci0/sda");
 	device("block", "fe:00", "devices/virtual/block/zram0");
@@ -213,7 +213,7 @@ Test(mem, btrfs)
 }
 
 /* mountinfo has a blank as \040 and a backslash as \134. */
-Test(mem, names_with_blanks)
+Test(detect, names_with_blanks)
 {
 	char source[400];
 
@@ -241,7 +241,7 @@ Test(mem, names_with_blanks)
 	cr_assert(!strstr(mem.what, "sda"), "%s", mem.what);
 }
 
-Test(mem, overlayfs)
+Test(detect, overlayfs)
 {
 	mount_fs(60, "00:30", "/o", "overlay overlay rw,lowerdir=/l,upperdir=/u,workdir=/w");
 	node("/o/a", "00:30", 7, S_IFREG, "00:00")->mount = 60;
@@ -261,7 +261,7 @@ Test(mem, overlayfs)
 	expect_refused(0, 1, FI_EOPNOTSUPP, PMV_UNKNOWN, "overlayfs");
 }
 
-Test(mem, overlayfs_that_ignores_msync)
+Test(detect, overlayfs_that_ignores_msync)
 {
 	mount_fs(60, "00:30", "/o", "overlay overlay rw,lowerdir=/l,upperdir=/u,volatile");
 	mount_fs(61, "00:31", "/p", "overlay overlay rw,volatiles,lowerdir=/volatile");
@@ -280,7 +280,7 @@ Test(mem, overlayfs_that_ignores_msync)
 }
 
 /* Linux 6.1: smaps has the numbers of the layer below, which in a container isn't mounted. */
-Test(mem, overlayfs_mapped_as_the_layer_below)
+Test(detect, overlayfs_mapped_as_the_layer_below)
 {
 	mount_fs(60, "00:30", "/o", "overlay overlay rw,lowerdir=/l,upperdir=/u,workdir=/w");
 	node("/o/a", "00:30", 7, S_IFREG, "00:00")->mount = 60;
@@ -296,7 +296,7 @@ Test(mem, overlayfs_mapped_as_the_layer_below)
 	expect(3, 1, PMV_PAGE, PMV_FILE);
 }
 
-Test(mem, a_mapped_block_device)
+Test(detect, a_mapped_block_device)
 {
 	region(REGION0, "memory_controller", "0");
 	pmem_disk();
@@ -312,7 +312,7 @@ Test(mem, a_mapped_block_device)
 	expect_refused(2, 1, FI_EOPNOTSUPP, PMV_UNKNOWN, "sysfs");
 }
 
-Test(mem, private_and_anonymous)
+Test(detect, private_and_anonymous)
 {
 	region(REGION0, "memory_controller", "0");
 	pmem_disk();
@@ -336,7 +336,7 @@ Test(mem, private_and_anonymous)
 	expect_refused(8, 1, FI_EOPNOTSUPP, PMV_UNKNOWN, "not mounted");
 }
 
-Test(mem, a_long_path_leaves_room_for_the_reason)
+Test(detect, a_long_path_leaves_room_for_the_reason)
 {
 	char path[1024] = "/";
 

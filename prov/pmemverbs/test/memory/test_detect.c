@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_mem.c -- what is promised of DAX, and of ranges over several mappings */
+/* test_detect.c -- what is promised of DAX, and of ranges over several mappings */
 #include "test/support/mem_system.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 /* ---- device DAX ------------------------------------------------------- */
 
-Test(mem, devdax_adr)
+Test(detect, devdax_adr)
 {
 	region(REGION0, "memory_controller", "1");
 	dax(REGION0 "/dax0.0/dax0.0", DAX0);
@@ -18,7 +18,7 @@ Test(mem, devdax_adr)
 	cr_assert_str_eq(mem.what, "device DAX /dev/dax0.0, region0 memory_controller");
 }
 
-Test(mem, devdax_eadr)
+Test(detect, devdax_eadr)
 {
 	region(REGION0, "cpu_cache", "0");
 	region(REGION1, "cpu_cache", "0");
@@ -27,7 +27,7 @@ Test(mem, devdax_eadr)
 	expect(0, 2, PMV_MHP, PMV_DEVDAX);
 }
 
-Test(mem, caches_persist_only_if_every_region_says_so)
+Test(detect, caches_persist_only_if_every_region_says_so)
 {
 	region(REGION0, "cpu_cache", "0");
 	region(REGION1, "memory_controller", "0");
@@ -43,7 +43,7 @@ Test(mem, caches_persist_only_if_every_region_says_so)
 }
 
 /* A container may not see them. */
-Test(mem, caches_persist_only_if_every_region_is_seen)
+Test(detect, caches_persist_only_if_every_region_is_seen)
 {
 	put(REGION0, "devtype", "nd_pmem");
 	put(REGION0, "persistence_domain", "cpu_cache");
@@ -52,7 +52,7 @@ Test(mem, caches_persist_only_if_every_region_is_seen)
 	expect(0, 2, PMV_DMP, PMV_DEVDAX);
 }
 
-Test(mem, devdax_of_unknown_domain)
+Test(detect, devdax_of_unknown_domain)
 {
 	region(REGION0, NULL, "1");
 	dax(REGION0 "/dax0.0/dax0.0", DAX0);
@@ -65,7 +65,7 @@ Test(mem, devdax_of_unknown_domain)
 	expect_refused(0, 2, FI_EOPNOTSUPP, PMV_DEVDAX, "unknown persistence domain");
 }
 
-Test(mem, devdax_without_an_nvdimm_region)
+Test(detect, devdax_without_an_nvdimm_region)
 {
 	dax("devices/platform/hmem.0/dax0.0", DAX0);
 	put("devices/platform/hmem.0/dax0.0", "numa_node", "3");
@@ -74,7 +74,7 @@ Test(mem, devdax_without_an_nvdimm_region)
 	cr_assert_eq(mem.numa_node, 3);
 }
 
-Test(mem, a_cxl_region_is_no_nvdimm_region)
+Test(detect, a_cxl_region_is_no_nvdimm_region)
 {
 	dax("devices/platform/ACPI0017:00/root0/decoder0.0/region0/dax_region0/dax0.0", DAX0);
 	put("devices/platform/ACPI0017:00/root0/decoder0.0/region0", "persistence_domain",
@@ -83,7 +83,7 @@ Test(mem, a_cxl_region_is_no_nvdimm_region)
 	expect_refused(0, 2, FI_EOPNOTSUPP, PMV_DEVDAX, "no NVDIMM region");
 }
 
-Test(mem, a_volatile_region_has_no_use_for_its_domain)
+Test(detect, a_volatile_region_has_no_use_for_its_domain)
 {
 	region(REGION0, "memory_controller", "0");
 	put(REGION0, "devtype", "nd_volatile");
@@ -92,7 +92,7 @@ Test(mem, a_volatile_region_has_no_use_for_its_domain)
 	expect_refused(0, 2, FI_EOPNOTSUPP, PMV_DEVDAX, "volatile");
 }
 
-Test(mem, e820_proves_nothing)
+Test(detect, e820_proves_nothing)
 {
 	region("devices/platform/e820_pmem/ndbus0/region0", "memory_controller", "0");
 	dax("devices/platform/e820_pmem/ndbus0/region0/dax0.0/dax0.0", DAX0);
@@ -106,7 +106,7 @@ Test(mem, e820_proves_nothing)
 	expect_refused(2, 1, FI_EOPNOTSUPP, PMV_VOLATILE_FS, "e820");
 }
 
-Test(mem, a_device_is_known_by_its_number_not_its_name)
+Test(detect, a_device_is_known_by_its_number_not_its_name)
 {
 	region(REGION0, "memory_controller", "0");
 	dax(REGION0 "/dax0.0/dax0.0", DAX0);
@@ -121,7 +121,7 @@ Test(mem, a_device_is_known_by_its_number_not_its_name)
 	expect_refused(1, 1, FI_EOPNOTSUPP, PMV_UNKNOWN, "not device DAX");
 }
 
-Test(mem, a_node_that_was_replaced_says_nothing)
+Test(detect, a_node_that_was_replaced_says_nothing)
 {
 	region(REGION0, "memory_controller", "0");
 	dax(REGION0 "/dax0.0/dax0.0", DAX0);
@@ -133,7 +133,7 @@ Test(mem, a_node_that_was_replaced_says_nothing)
 	expect_refused(2, 1, FI_EOPNOTSUPP, PMV_VOLATILE_FS, "devtmpfs");
 }
 
-Test(mem, the_processor_must_be_able_to_write_back)
+Test(detect, the_processor_must_be_able_to_write_back)
 {
 	region(REGION0, "memory_controller", "0");
 	dax(REGION0 "/dax0.0/dax0.0", DAX0);
@@ -146,7 +146,7 @@ Test(mem, the_processor_must_be_able_to_write_back)
 
 /* ---- file system DAX -------------------------------------------------- */
 
-Test(mem, fsdax)
+Test(detect, fsdax)
 {
 	region(REGION0, "memory_controller", "1");
 	pmem_disk();
@@ -160,7 +160,7 @@ Test(mem, fsdax)
 	expect_refused(0, 1, FI_EOPNOTSUPP, PMV_FSDAX, "unknown persistence domain");
 }
 
-Test(mem, without_map_sync_a_dax_file_needs_msync)
+Test(detect, without_map_sync_a_dax_file_needs_msync)
 {
 	region(REGION0, "memory_controller", "0");
 	pmem_disk();
@@ -174,7 +174,7 @@ Test(mem, without_map_sync_a_dax_file_needs_msync)
 	cr_assert(!strstr(mem.what, "MAP_SYNC"), "%s", mem.what);
 }
 
-Test(mem, fsdax_on_a_partition)
+Test(detect, fsdax_on_a_partition)
 {
 	region(REGION0, "memory_controller", "0");
 	device("block", PMEM0, REGION0 "/namespace0.0/block/pmem0/pmem0p1");
@@ -183,7 +183,7 @@ Test(mem, fsdax_on_a_partition)
 	expect(0, 1, PMV_DMP, PMV_FSDAX);
 }
 
-Test(mem, fsdax_on_device_mapper_takes_the_weakest_slave)
+Test(detect, fsdax_on_device_mapper_takes_the_weakest_slave)
 {
 	region(REGION0, "cpu_cache", "0");
 	region(REGION1, "cpu_cache", "1");
@@ -199,7 +199,7 @@ Test(mem, fsdax_on_device_mapper_takes_the_weakest_slave)
 	expect_refused(0, 1, FI_EOPNOTSUPP, PMV_FSDAX, "region1");
 }
 
-Test(mem, fsdax_on_device_mapper_partly_on_a_disk)
+Test(detect, fsdax_on_device_mapper_partly_on_a_disk)
 {
 	region(REGION0, "memory_controller", "0");
 	mapper();
@@ -212,7 +212,7 @@ Test(mem, fsdax_on_device_mapper_partly_on_a_disk)
 	expect(1, 1, PMV_PAGE, PMV_FILE);
 }
 
-Test(mem, device_mapper_on_device_mapper_partitions)
+Test(detect, device_mapper_on_device_mapper_partitions)
 {
 	region(REGION0, "memory_controller", "0");
 	mapper();
@@ -225,7 +225,7 @@ Test(mem, device_mapper_on_device_mapper_partitions)
 	expect(0, 1, PMV_DMP, PMV_FSDAX);
 }
 
-Test(mem, slaves_that_cannot_be_followed)
+Test(detect, slaves_that_cannot_be_followed)
 {
 	region(REGION0, "memory_controller", "0");
 	mapper();
@@ -236,7 +236,7 @@ Test(mem, slaves_that_cannot_be_followed)
 	expect_refused(0, 1, FI_EOPNOTSUPP, PMV_FSDAX, "can't be followed");
 }
 
-Test(mem, device_mapper_in_a_circle)
+Test(detect, device_mapper_in_a_circle)
 {
 	mapper();
 	slave(DM, "dm-0", DM);
@@ -244,7 +244,7 @@ Test(mem, device_mapper_in_a_circle)
 	expect_refused(0, 1, FI_EOPNOTSUPP, PMV_FSDAX, "can't be followed");
 }
 
-Test(mem, xfs_may_keep_data_on_another_device)
+Test(detect, xfs_may_keep_data_on_another_device)
 {
 	region(REGION0, "memory_controller", "0");
 	pmem_disk();
@@ -256,7 +256,7 @@ Test(mem, xfs_may_keep_data_on_another_device)
 	expect(1, 1, PMV_PAGE, PMV_FILE);
 }
 
-Test(mem, fsdax_whose_device_is_not_in_sysfs)
+Test(detect, fsdax_whose_device_is_not_in_sysfs)
 {
 	sync_file(0, PMEM0, "/mnt/pmem/a");
 	expect_refused(0, 1, FI_EOPNOTSUPP, PMV_FSDAX, "can't be found");
@@ -264,7 +264,7 @@ Test(mem, fsdax_whose_device_is_not_in_sysfs)
 
 /* ---- ranges ----------------------------------------------------------- */
 
-Test(mem, several_mappings_the_weakest_counts)
+Test(detect, several_mappings_the_weakest_counts)
 {
 	region(REGION0, "memory_controller", "0");
 	region(REGION1, "memory_controller", "1");
@@ -286,7 +286,7 @@ Test(mem, several_mappings_the_weakest_counts)
 	expect_refused(3, 2, FI_EINVAL, PMV_ANON, "anonymous");
 }
 
-Test(mem, one_file_cut_into_many_mappings)
+Test(detect, one_file_cut_into_many_mappings)
 {
 	region(REGION0, "memory_controller", "0");
 	pmem_disk();
@@ -297,7 +297,7 @@ Test(mem, one_file_cut_into_many_mappings)
 	expect_refused(0, 3, FI_EINVAL, PMV_PRIVATE, "private");
 }
 
-Test(mem, msync_does_nothing_for_device_dax)
+Test(detect, msync_does_nothing_for_device_dax)
 {
 	region(REGION0, "memory_controller", "0");
 	pmem_disk();
@@ -313,7 +313,7 @@ Test(mem, msync_does_nothing_for_device_dax)
 	expect_refused(2, 2, FI_EOPNOTSUPP, PMV_UNKNOWN, "separately");
 }
 
-Test(mem, the_range_may_begin_and_end_within_a_mapping)
+Test(detect, the_range_may_begin_and_end_within_a_mapping)
 {
 	vma(0, 1, "rw-p", "00:00", 0, "", "rd wr");
 	vma(1, 4, "rw-s", DISK, 7, "/data/a", FLAGS);
@@ -326,7 +326,7 @@ Test(mem, the_range_may_begin_and_end_within_a_mapping)
 	cr_assert_eq(pmv_detect((void *) (BASE + MIB - 1), 2, &mem), -FI_EINVAL);
 }
 
-Test(mem, holes)
+Test(detect, holes)
 {
 	file(1, DISK, "/data/a");
 	file(3, DISK, "/data/a");
@@ -339,7 +339,7 @@ Test(mem, holes)
 	expect_refused(4, 1, FI_EFAULT, PMV_UNKNOWN, "not mapped");
 }
 
-Test(mem, no_range)
+Test(detect, no_range)
 {
 	file(0, DISK, "/data/a");
 	expect_refused(0, 0, FI_EINVAL, PMV_UNKNOWN, "not a memory region");

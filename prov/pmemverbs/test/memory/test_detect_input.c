@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_mem_input.c -- smaps, mountinfo and a sysfs that are odd, broken or missing */
+/* test_detect_input.c -- smaps, mountinfo and a sysfs that are odd, broken or missing */
 #include "test/support/mem_system.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 /* ---- reading smaps ---------------------------------------------------- */
 
-Test(mem, many_mappings)
+Test(detect, many_mappings)
 {
 	region(REGION0, "memory_controller", "0");
 	pmem_disk();
@@ -25,14 +25,14 @@ Test(mem, many_mappings)
 	expect(10002, 1, PMV_PAGE, PMV_FILE);
 }
 
-Test(mem, what_lies_behind_the_range_is_not_read)
+Test(detect, what_lies_behind_the_range_is_not_read)
 {
 	file(0, DISK, "/data/a");
 	append(smaps, "nonsense\n");
 	expect(0, 1, PMV_PAGE, PMV_FILE);
 }
 
-Test(mem, the_flags_of_another_mapping_do_not_count)
+Test(detect, the_flags_of_another_mapping_do_not_count)
 {
 	region(REGION0, "memory_controller", "0");
 	pmem_disk();
@@ -44,7 +44,7 @@ Test(mem, the_flags_of_another_mapping_do_not_count)
 	expect_refused(0, 2, FI_EIO, PMV_UNKNOWN, "broken");
 }
 
-Test(mem, mappings_out_of_order)
+Test(detect, mappings_out_of_order)
 {
 	file(0, DISK, "/data/a");
 	vma(0, 1, "rw-p", "00:00", 0, "", "rd wr");
@@ -52,13 +52,13 @@ Test(mem, mappings_out_of_order)
 	expect(0, 2, PMV_PAGE, PMV_FILE);
 }
 
-Test(mem, fields_without_a_mapping)
+Test(detect, fields_without_a_mapping)
 {
 	append(smaps, "VmFlags: rd wr sh sf\nSize: 4 kB\n");
 	expect_refused(0, 1, FI_EFAULT, PMV_UNKNOWN, "not mapped");
 }
 
-Test(mem, smaps_missing)
+Test(detect, smaps_missing)
 {
 	unlink(smaps);
 	expect_refused(0, 1, FI_EIO, PMV_UNKNOWN, smaps);
@@ -66,7 +66,7 @@ Test(mem, smaps_missing)
 	expect_refused(0, 1, FI_EIO, PMV_UNKNOWN, smaps);
 }
 
-Test(mem, mountinfo_missing)
+Test(detect, mountinfo_missing)
 {
 	unlink(mountinfo);
 	region(REGION0, "memory_controller", "0");
@@ -82,7 +82,7 @@ Test(mem, mountinfo_missing)
 	expect(3, 1, PMV_DMP, PMV_DEVDAX);
 }
 
-Test(mem, lines_of_mountinfo_that_are_not_understood)
+Test(detect, lines_of_mountinfo_that_are_not_understood)
 {
 	static const char *const lines[] = {
 		"60 1 8:17 / /mnt/x rw,relatime shared:1 ext4 /dev/sdb1 rw,nobarrier",
@@ -109,7 +109,7 @@ Test(mem, lines_of_mountinfo_that_are_not_understood)
 	expect_refused(1, 1, FI_EIO, PMV_UNKNOWN, mountinfo);
 }
 
-Test(mem, paths_that_do_not_fit)
+Test(detect, paths_that_do_not_fit)
 {
 	char path[PATH_MAX + 100];
 
@@ -135,7 +135,7 @@ static void unreadable(const char *dir, const char *name, bool directory)
 	cr_assert(directory ? !mkdir(path, 0700) : !symlink(path, path));
 }
 
-Test(mem, what_sysfs_fails_to_tell_may_be_volatile)
+Test(detect, what_sysfs_fails_to_tell_may_be_volatile)
 {
 	static const char *const devices[] = {"devices/virtual/block/dm-1",
 					      "devices/virtual/block/loop0",
@@ -160,7 +160,7 @@ Test(mem, what_sysfs_fails_to_tell_may_be_volatile)
 }
 
 /* Whatever can't be opened then: a file in memory doesn't become one on a disk. */
-Test(mem, without_descriptors_nothing_more_is_promised)
+Test(detect, without_descriptors_nothing_more_is_promised)
 {
 	struct rlimit limit;
 	bool found = false;
@@ -192,7 +192,7 @@ static void mixed_range(void)
 	sync_file(1, PMEM0, "/mnt/pmem/a");
 }
 
-Test(mem, truncated_input_never_promises_more)
+Test(detect, truncated_input_never_promises_more)
 {
 	const char *const paths[] = {smaps, mountinfo};
 	static char whole[8192];
@@ -211,7 +211,7 @@ Test(mem, truncated_input_never_promises_more)
 	}
 }
 
-Test(mem, random_input)
+Test(detect, random_input)
 {
 	const char *const paths[] = {smaps, mountinfo};
 	static char whole[8192], changed[8192];

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_rdm.c -- what RxM says of our endpoints, and what FI_EP_RDM offers of it */
+/* test_info_layer.c -- info.c: a layer between the application and this provider, and the way down
+ * and up */
 #include "test/engine/test_info.h"
 
-/* FI_EP_RDM: what RxM says of our own endpoints */
+/* A layer: RxM, and what it says of our own endpoints */
 
 Test(rxm, is_not_shown_what_it_does_not_know)
 {
@@ -47,67 +48,6 @@ Test(rxm, gets_the_capability_but_no_fence)
 		fi_freeinfo(hints);
 	}
 }
-
-static uint64_t key_for(enum pmv_persist persist, bool pmem, bool relaxed)
-{
-	return pmv_key_pack(1, &(struct pmv_attr){
-				       .persist = persist,
-				       .pmem = pmem,
-				       .relaxed = relaxed,
-				       .readable = true,
-				       .writable = true,
-			       });
-}
-
-/* The target's processor executes them: what leaves them in its caches must not be durable there.
- */
-Test(rxm, may_execute_committed_atomics_where_caches_persist)
-{
-	static const bool safe[] = {
-		[PMV_NONE] = true, [PMV_PAGE] = false, [PMV_DMP] = false,
-		[PMV_MHP] = true,  [PMV_WSP] = true,
-	};
-
-	for (enum pmv_persist persist = PMV_NONE; persist <= PMV_WSP; persist++) {
-		uint64_t key = key_for(persist, persist != PMV_NONE, false);
-
-		pmv_setting.commit_all = false;
-		cr_expect_eq(!pmv_rdm_atomic_check(key, FI_COMMIT), safe[persist]);
-		cr_expect_null(pmv_rdm_atomic_check(key, 0));
-		cr_expect_null(pmv_rdm_atomic_check(key, FI_FENCE), "nothing was promised");
-		cr_expect_not_null(pmv_rdm_atomic_check(key, FI_COMMIT | FI_FENCE));
-		pmv_setting.commit_all = true;
-		cr_expect_eq(!pmv_rdm_atomic_check(key, FI_COMMIT), safe[persist]);
-		cr_expect_eq(!pmv_rdm_atomic_check(key, 0), safe[persist]);
-		key = key_for(persist, false, false);
-		cr_expect_null(pmv_rdm_atomic_check(key, 0), "it is volatile");
-		key = key_for(persist, true, true);
-		cr_expect_not_null(pmv_rdm_atomic_check(key, 0));
-	}
-	cr_expect_null(pmv_rdm_atomic_check(42, 0));
-	cr_expect_not_null(pmv_rdm_atomic_check(42, FI_COMMIT));
-}
-
-/* Elsewhere the agent makes them durable behind RxM, but only one by one and in order. */
-Test(rxm, has_the_agent_commit_atomics_where_caches_do_not_persist)
-{
-	for (enum pmv_persist persist = PMV_NONE; persist <= PMV_WSP; persist++) {
-		uint64_t key = key_for(persist, persist != PMV_NONE, false);
-		bool deferred = persist == PMV_DMP || persist == PMV_PAGE;
-
-		pmv_setting.commit_all = false;
-		cr_expect_not(pmv_rdm_atomic_is_deferred(key, FI_COMMIT));
-		pmv_setting.commit_all = true;
-		cr_expect_eq(pmv_rdm_atomic_is_deferred(key, 0), deferred);
-		cr_expect_eq(pmv_rdm_atomic_is_deferred(key, FI_COMMIT), deferred);
-		cr_expect_not(pmv_rdm_atomic_is_deferred(key, FI_FENCE));
-		cr_expect_not(pmv_rdm_atomic_is_deferred(key_for(persist, false, false), 0));
-		cr_expect_not(pmv_rdm_atomic_is_deferred(key_for(persist, true, true), 0));
-	}
-	cr_expect_not(pmv_rdm_atomic_is_deferred(42, 0));
-}
-
-/* And back */
 
 /* A core that grants what it is asked for, or has so much if it is asked for nothing. */
 static struct fi_info *grant(const struct fi_info *hints, size_t most)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_mem_own.c -- what is promised of this process's own memory */
+/* test_detect_own.c -- what is promised of this process's own memory */
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -36,7 +36,7 @@ static void *map(int fd, int flags)
 		cr_assert_eq(mem.backing, back, "%d: %s", mem.backing, mem.what);                  \
 	} while (0)
 
-Test(own, anonymous)
+Test(detect_own, anonymous)
 {
 	void *heap = calloc(1, 100);
 	int on_stack;
@@ -48,7 +48,7 @@ Test(own, anonymous)
 	free(heap);
 }
 
-Test(own, memfd)
+Test(detect_own, memfd)
 {
 	int fd = memfd_create("test", 0);
 
@@ -58,9 +58,9 @@ Test(own, memfd)
 	close(fd);
 }
 
-Test(own, file)
+Test(detect_own, file)
 {
-	char path[] = "test_mem.XXXXXX";
+	char path[] = "test_detect.XXXXXX";
 	int fd = mkstemp(path);
 	struct statfs fs;
 	char *addr;
@@ -97,9 +97,9 @@ Test(own, file)
 }
 
 /* What is behind overlayfs: only files on a disk have extents. */
-Test(own, extents)
+Test(detect_own, extents)
 {
-	char path[] = "test_mem.XXXXXX";
+	char path[] = "test_detect.XXXXXX";
 	int fd = mkstemp(path);
 	struct statfs fs;
 
@@ -114,7 +114,7 @@ Test(own, extents)
 	cr_assert(!pmv_platform.has_extents("/proc/self/maps"), "it is on no disk");
 }
 
-Test(own, what_may_fault)
+Test(detect_own, what_may_fault)
 {
 	int fd = memfd_create("test", 0);
 	char *addr;
@@ -135,7 +135,7 @@ static void *detect_in_thread(void *addr)
 	return (void *) (intptr_t) pmv_detect(addr, MIB, &found);
 }
 
-Test(own, from_another_thread)
+Test(detect_own, from_another_thread)
 {
 	int fd = memfd_create("test", 0);
 	pthread_t thread;

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* rdm_posting.c -- what this thread has RxM post; rdm_posting.h says what for */
+#include "rdm/rdm_posting.h"
+
+#include <netinet/in.h>
+
+#include <rdma/fi_errno.h>
+
+#include "base/log.h"
+#include "rdm/rdm_ep.h"
+
+_Thread_local struct pmv_rdm_posting pmv_rdm_posting;
+
+/* tracker_of -- the writes to a peer.  RxM tells peers apart by address and port only. */
+static struct pmv_lost_writes *tracker_of(struct pmv_rdm_ep *rdm, fi_addr_t dest)
+{
+	union {
+		struct sockaddr any;
+		struct sockaddr_in in;
+		struct sockaddr_in6 in6;
+		unsigned char room[PMV_LOST_WRITES_ADDR_SIZE];
+	} addr = {.room = {0}}, plain = {.room = {0}};
+	size_t len = sizeof(addr);
+
+	if (fi_av_lookup(rdm->av, dest, &addr, &len))
+		len = 0;
+	plain.any.sa_family = addr.any.sa_family;
+	switch (addr.any.sa_family) {
+	case AF_INET:
+		plain.in.sin_port = addr.in.sin_port;
+		plain.in.sin_addr = addr.in.sin_addr;
+		break;
+	case AF_INET6:
+		plain.in6.sin6_port = addr.in6.sin6_port;
+		plain.in6.sin6_addr = addr.in6.sin6_addr;
+		break;
+	default:
+		plain = addr;
+	}
+	return pmv_lost_writes_list_get(&rdm->lost_writes, &plain, len);
+}
+
+static struct pmv_lost_writes *tracker_of_write(void)
+{
+	return tracker_of(pmv_rdm_posting.ep, pmv_rdm_posting.dest);
+}
+
+static bool is_applications(const struct fi_rma_iov *to)
+{
+	const struct fi_rma_iov *noted = pmv_rdm_posting.to;
+
+	return pmv_rdm_posting.ep && noted && noted->addr == to->addr && noted->len == to->len &&
+	       noted->key == to->key;
+}
+
+static size_t changed(const struct fi_rma_iov *to)
+{
+	return is_applications(to) ? pmv_rdm_posting.changed : 0;
+}
+
+static bool probes(const struct fi_rma_iov *to, struct pmv_lost_writes *tracker)
+{
+	if (!is_applications(to) || !pmv_rdm_posting.probes)
+		return false;
+	pmv_rdm_posting.losses = pmv_lost_writes_losses(tracker);
+	pmv_rdm_posting.found = true;
+	return true;
+}
+
+static ssize_t may_commit_changed(struct pmv_lost_writes *tracker)
+{
+	if (pmv_rdm_posting.losses == pmv_lost_writes_losses(tracker))
+		return 0;
+	PMV_WARN(EP_DATA, "an atomic was executed, but the connection was lost before it was "
+			  "committed: its result may be lost\n");
+	return -FI_ECONNRESET;
+}
+
+ssize_t pmv_rdm_posting_is_connected(void)
+{
+	return may_commit_changed(tracker_of_write());
+}
+
+static ssize_t may_commit(struct pmv_lost_writes *tracker, const uint32_t *keys, size_t count,
+			  bool all)
+{
+	if (pmv_lost_writes_may_commit(tracker, keys, count, all))
+		return 0;
+	PMV_WARN(EP_DATA,
+		 "not committed: a connection to the peer was lost, and with it perhaps writes "
+		 "that this commit would cover; write again what was written to this memory "
+		 "since the last commit there\n");
+	return -FI_ECONNRESET;
+}
+
+/* may_send -- RxM's endpoint is given a message, perhaps an atomic that commits */
+static ssize_t may_send(const struct pmv_lost_writes *tracker)
+{
+	struct pmv_lost_writes *committing = pmv_rdm_posting.tracker;
+
+	/* A new connection has no peer yet. */
+	if (!committing || (tracker && tracker != committing))
+		return 0;
+	/* RxM may send another message in between; the atomic's caller has to be told. */
+	return pmv_lost_writes_has_lost(committing, pmv_rdm_posting.regions, pmv_rdm_posting.count)
+		       ? -FI_ECONNRESET
+		       : 0;
+}
+
+ssize_t pmv_rdm_posting_commit(struct pmv_rdm_ep *rdm, fi_addr_t dest, uint32_t region)
+{
+	struct pmv_rdm_posting *posting = &pmv_rdm_posting;
+	ssize_t ret = -FI_EINVAL;
+
+	if (!posting->tracker) {
+		posting->tracker = tracker_of(rdm, dest);
+		posting->count = 0;
+	}
+	if (posting->count < PMV_HOOKS_REGIONS) {
+		posting->regions[posting->count] = region;
+		ret = may_commit(posting->tracker, &posting->regions[posting->count++], 1, false);
+	}
+	if (ret)
+		posting->tracker = NULL;
+	return ret;
+}
+
+void pmv_rdm_posting_end_atomic(ssize_t ret)
+{
+	struct pmv_rdm_posting *posting = &pmv_rdm_posting;
+
+	/* RxM has connected again in between. */
+	if (ret == -FI_ECONNRESET && posting->tracker)
+		may_commit(posting->tracker, posting->regions, posting->count, false);
+	posting->tracker = NULL;
+}
+
+const struct pmv_hooks pmv_rdm_posting_hooks = {
+	.is_applications = is_applications,
+	.tracker = tracker_of_write,
+	.may_commit = may_commit,
+	.changed = changed,
+	.may_commit_changed = may_commit_changed,
+	.probes = probes,
+	.may_send = may_send,
+};

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * rdm_posting.h -- what this thread has RxM post
+ *
+ * RxM posts on FI_EP_MSG of this provider, and can't say on whose behalf.  So what RxM is given
+ * is noted here, and that endpoint asks for it by pmv_rdm_posting_hooks, while RxM posts.
+ *
+ * RxM connects again without telling anybody, nor does it say which of its connections leads to
+ * which peer.  So the endpoint remembers what was written to each peer (lost_writes.h), and a
+ * connection's peer is found out when the connection is given what was just noted here.
+ */
+#ifndef PMV_RDM_POSTING_H
+#define PMV_RDM_POSTING_H
+
+#include "commit/hooks.h"
+#include "memory/guard.h"
+
+struct pmv_rdm_ep;
+
+struct pmv_rdm_posting {
+	/* A write: */
+	struct pmv_rdm_ep *ep; /* NULL: none */
+	fi_addr_t dest;
+	const struct fi_rma_iov *to;
+	size_t changed;  /* how many bytes an atomic has changed there ... */
+	uint64_t losses; /* ... and how many connections were lost before it was sent */
+	bool probes;     /* nothing is written: RxM only chooses its endpoint */
+	bool found;      /* it has chosen one */
+	/* An atomic, which RxM sends as a message, commits: */
+	struct pmv_lost_writes *tracker; /* NULL: nothing */
+	uint32_t regions[PMV_HOOKS_REGIONS];
+	size_t count;
+};
+
+extern _Thread_local struct pmv_rdm_posting pmv_rdm_posting;
+
+/* For the MSG endpoints that RxM opens. */
+extern const struct pmv_hooks pmv_rdm_posting_hooks;
+
+/* pmv_rdm_posting_begin -- a write to `to`, of `iov`, which stay valid until _end; under guard */
+static inline void pmv_rdm_posting_begin(struct pmv_rdm_ep *rdm, fi_addr_t dest,
+					 const struct fi_rma_iov *to, const struct iovec *iov,
+					 size_t count)
+{
+	pmv_rdm_posting.ep = rdm;
+	pmv_rdm_posting.dest = dest;
+	pmv_rdm_posting.to = to;
+	pmv_guard_enter_sending(iov, count);
+}
+
+static inline ssize_t pmv_rdm_posting_end(ssize_t ret)
+{
+	pmv_guard_leave_sending();
+	pmv_rdm_posting.ep = NULL;
+	return ret;
+}
+
+/*
+ * pmv_rdm_posting_commit -- an atomic to this peer commits what was written to a region on its
+ * connection.  0, or -FI_ECONNRESET after a warning: some of that was lost.
+ * pmv_rdm_posting_end_atomic -- RxM has returned this; of a loss that it has hit upon, warn
+ */
+ssize_t pmv_rdm_posting_commit(struct pmv_rdm_ep *rdm, fi_addr_t dest, uint32_t region);
+void pmv_rdm_posting_end_atomic(ssize_t ret);
+
+/* pmv_rdm_posting_is_connected -- 0, or -FI_ECONNRESET after a warning: no more than at `losses` */
+ssize_t pmv_rdm_posting_is_connected(void);
+
+#endif /* PMV_RDM_POSTING_H */
