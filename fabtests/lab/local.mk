@@ -6,7 +6,11 @@ noinst_LTLIBRARIES += libretransmit.la
 libretransmit_la_SOURCES = %D%/retransmit.c
 libretransmit_la_LDFLAGS = -module -avoid-version -shared -rpath $(pkglibdir)
 
-EXTRA_DIST += %D%/README.md %D%/debian13 %D%/guest-init %D%/guest-initrd %D%/guest-run %D%/lab %D%/lab-ctl
+EXTRA_DIST += %D%/README.md %D%/debian13 %D%/lab
+
+# The lab's parts, and what it puts into a guest.
+EXTRA_DIST += %D%/guest.sh %D%/kernel.sh %D%/options.sh %D%/requests.sh
+EXTRA_DIST += %D%/guest-init %D%/guest-initrd %D%/guest-run %D%/lab-ctl
 
 # What runtests runs in guests.
 EXTRA_DIST += \

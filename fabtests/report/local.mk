@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # local.mk -- the report on all benchmarks; %D% is this directory
 
-EXTRA_DIST += %D%/report %D%/report-page %D%/report.css %D%/rpc.awk %D%/table.awk %D%/waiting.awk
+EXTRA_DIST += %D%/report %D%/methods.sh %D%/sections.sh %D%/machine.sh
+EXTRA_DIST += %D%/report-page %D%/page-tables.sh %D%/page-sections.sh %D%/page-hints.sh
+EXTRA_DIST += %D%/report.css %D%/rpc.awk %D%/table.awk %D%/waiting.awk

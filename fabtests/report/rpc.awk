@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# report-rpc.awk -- tables of report-page: durable calls by different designs
+# rpc.awk -- tables of report-page: durable calls by different designs
 #
 # Reads medians over rounds: variant, case, setting, kind, calls per second, mean, p50 and p99 in
 # microseconds, seconds, connected, sent and executed again, rounds.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# report-table.awk -- a table of report-page: rows are methods, columns what was varied
+# table.awk -- a table of report-page: rows are methods, columns what was varied
 #
 # Reads missing.csv, the medians, and the rows: METHOD@SETTING|REFERENCE|LABEL, or =|TEXT.
 # REFERENCE is a method whose cell in the same column is 1.00, or @0: the row's own first cell.

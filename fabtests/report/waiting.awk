@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# report-waiting.awk -- report-page's table of who waits how: setting is "TARGET AGENT INITIATOR"
+# waiting.awk -- report-page's table of who waits how: setting is "TARGET AGENT INITIATOR"
 FILENAME ~ /missing.csv$/ {
 	if ($1 == section && $2 == core)
 		reason[$3 " " $4] = $5

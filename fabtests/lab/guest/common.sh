@@ -9,21 +9,26 @@ fabtests=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 failed=0
 # No packet gets lost in a guest, and Soft-RoCE never ends an atomic that it sends again.
 export LD_PRELOAD=$PWD/.libs/libretransmit.so PMEM_RETRANSMIT=never
+
+# must COMMAND... -- it has to succeed; if not, the others are tried all the same
 must()
 {
 	"$@" && return
 	echo "not ok failed in the guest: $*"
 	failed=1
 }
+
 # functional PROGRAM CASES -- CASES "" are all
 functional()
 {
 	"$fabtests"/common/pair "./$1" -d rxe0 -M "$LAB_PMEM" -- "./$1" -d rxe0 ${2:+-o "$2"} "$LAB_ADDR"
 }
+
 mpi()
 {
 	FI_PMEMVERBS_CORE=verbs FI_PMEMVERBS_COMMIT=all "$fabtests"/clients/mpi/run ./pmem_mpi -M /dev/dax0.0 -a -s
 }
+
 # copy -- a file to the device and back, not at its start
 copy()
 {
@@ -38,6 +43,7 @@ copy()
 	cat /run/copy
 	grep "core provider: verbs" /run/copy && return "$1"
 }
+
 # calls -- durable ones, short and long, before all else; no connection may get lost meanwhile
 calls()
 {
@@ -55,10 +61,12 @@ calls()
 	[ "$(grep -c "each executed once; 0 times connected again" /run/calls)" = 2 ] || failed=yes
 	kill $server && wait $server && [ -z "$failed" ]
 }
+
 rdm()
 {
 	FI_PMEMVERBS_COMMIT=$1 functional fi_pmem_rdm_functional "$2"
 }
+
 # What it says of this machine, and a target at work that is asked over verbs.
 info()
 {
@@ -82,11 +90,13 @@ info()
 	kill "${pids[1]}"
 	! wait "${pids[@]}"
 }
+
 # stress SEED [OPTION]... -- random operations; no atomics where some messages find no receive
 stress()
 {
 	FI_PMEMVERBS_CORE=verbs ./fi_pmem_stress -M "$LAB_PMEM" -s "$LAB_ADDR" -I 100 --seed "$@"
 }
+
 # by_fio [OPTION]... -- writes of fio, each durable when it completes or by a sync, which it verifies
 by_fio()
 {
@@ -99,6 +109,7 @@ by_fio()
 	cat /run/fio
 	[ "$1" = 0 ] && grep -qE "issued rwts: total=([1-9][0-9]{2}),\1," /run/fio && echo "ok by_fio"
 }
+
 # few_locked -- less may be locked than is registered, by who has no right to lock more
 few_locked()
 {
@@ -109,6 +120,7 @@ few_locked()
 	cat /run/locked
 	[ "$1" = 1 ] && grep -q "RLIMIT_MEMLOCK is 64 KiB" /run/locked
 }
+
 pingpong()
 {
 	FI_PROVIDER=pmemverbs "$fabtests"/common/pair --port 47592 fi_pingpong "$@" -d rxe0 -c -- \
