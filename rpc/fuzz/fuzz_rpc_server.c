@@ -29,7 +29,7 @@ ssize_t __wrap_getrandom(void *buf, size_t len, unsigned int flags);
 int64_t __wrap_rpc_now_ms(void);
 int64_t __wrap_rpc_now_ns(void);
 int __wrap_rpc_pmem_open(struct rpc_pmem *pmem, const char *path, uint64_t len,
-			 struct rpc_error *error);
+			 struct connection_error *error);
 void __wrap_rpc_pmem_close(struct rpc_pmem *pmem);
 
 ssize_t __wrap_getrandom(void *buf, size_t len, unsigned int flags)
@@ -71,7 +71,7 @@ static int persist_memory(struct rpc_memory *memory, const void *place, size_t l
 }
 
 int __wrap_rpc_pmem_open(struct rpc_pmem *pmem, const char *path, uint64_t len,
-			 struct rpc_error *error)
+			 struct connection_error *error)
 {
 	(void) path, (void) error;
 	if (!scene.memory.base) {

@@ -69,7 +69,7 @@ static int post_piece(struct pmemrpc_client *client, struct rpc_posted *posted,
 		flags |= FI_FENCE;
 	ret = fi_writemsg(client->link.ep, &msg, flags);
 	if (ret && ret != -FI_EAGAIN)
-		rpc_fail(&client->error, "fi_writemsg", ret);
+		explain_call(&client->error, "fi_writemsg", ret);
 	return (int) ret;
 }
 
@@ -199,7 +199,7 @@ static bool is_full(const struct pmemrpc_client *client)
 /* lose -- the connection is lost; pmemrpc_reconnect makes another one */
 static int lose(struct pmemrpc_client *client, const char *what, int ret)
 {
-	rpc_fail(&client->error, what, ret);
+	explain_call(&client->error, what, ret);
 	client->connected = false;
 	return -FI_ENOTCONN;
 }
@@ -211,9 +211,9 @@ int pmemrpc_post(struct pmemrpc_client *client, struct pmemrpc_call *call)
 	size_t len;
 
 	if (call->state == PMEMRPC_POSTED || call->state == PMEMRPC_DURABLE)
-		return rpc_say(&client->error, -FI_EBUSY, "the call is under way already");
+		return explain(&client->error, -FI_EBUSY, "the call is under way already");
 	if (call->argument_len > rpc_argument_max(&client->ring))
-		return rpc_say(&client->error, -FI_EMSGSIZE,
+		return explain(&client->error, -FI_EMSGSIZE,
 			       "the argument has %zu bytes, and the %s has room for %zu",
 			       call->argument_len, client->ring.cell ? "cell" : "ring",
 			       rpc_argument_max(&client->ring));
@@ -430,7 +430,7 @@ int pmemrpc_wait(struct pmemrpc_client *client, const struct pmemrpc_call *call,
 		else if (spins)
 			sched_yield();
 		if (!ret && left <= 0)
-			return rpc_say(&client->error, -FI_ETIMEDOUT, "the server has not %s",
+			return explain(&client->error, -FI_ETIMEDOUT, "the server has not %s",
 				       state == PMEMRPC_DURABLE ? "made the call durable in time"
 								: "replied in time");
 	}

@@ -41,7 +41,7 @@ struct pmemrpc_client {
 	bool lived;       /* it was connected before */
 	uint64_t process; /* random: another client with this identity has another one */
 
-	char variant[RPC_ERROR];
+	char variant[256];
 	enum pmemrpc_flush flush;
 	uint64_t by_sender, by_receiver; /* commits of connections that have ended */
 
@@ -64,7 +64,7 @@ struct pmemrpc_client {
 	uint64_t missed_from, missed_to; /* replies of an earlier life that will come */
 	uint64_t sent_again;
 	unsigned int reconnects;
-	struct rpc_error error;
+	struct connection_error error;
 };
 
 /* rpc_client_poll -- how many completions were read, within that time; -FI_ENOTCONN */

@@ -48,9 +48,9 @@ static int watch(struct pmemrpc_client *client, struct fid *fid)
 	int fd, ret = fi_control(fid, FI_GETWAIT, &fd);
 
 	if (ret)
-		return rpc_fail(&client->error, "FI_GETWAIT", ret);
+		return explain_call(&client->error, "FI_GETWAIT", ret);
 	if (epoll_ctl(client->epoll_fd, EPOLL_CTL_ADD, fd, &event) && errno != EEXIST)
-		return rpc_fail(&client->error, "epoll_ctl", -errno);
+		return explain_call(&client->error, "epoll_ctl", -errno);
 	return 0;
 }
 
@@ -60,7 +60,7 @@ static int begin_link(struct pmemrpc_client *client)
 	int ret = fi_eq_open(client->fabric, &attr, &client->eq, NULL);
 
 	if (ret)
-		return rpc_fail(&client->error, "fi_eq_open", ret);
+		return explain_call(&client->error, "fi_eq_open", ret);
 	ret = rpc_link_open(&client->link, client->fabric, client->eq, client->info,
 			    &client->error);
 	if (!ret)
@@ -94,24 +94,24 @@ static int reach(struct pmemrpc_client *client, int timeout_ms)
 		fi_connect(client->link.ep, client->info->dest_addr, &message, sizeof(message));
 
 	if (ret)
-		return rpc_fail(&client->error, "fi_connect", ret);
+		return explain_call(&client->error, "fi_connect", ret);
 	do {
 		ret = fi_eq_sread(client->eq, &event.type, event.room, sizeof(event.room),
 				  timeout_ms, 0);
 	} while (ret == -FI_EINTR);
 	if (ret == -FI_EAVAIL && fi_eq_readerr(client->eq, &err, 0) > 0) {
 		if (err.err_data_size && err.err_data_size < RPC_TEXT)
-			return rpc_say(&client->error,
+			return explain(&client->error,
 				       is_crowded(&err) ? -FI_ECONNREFUSED : -FI_EACCES,
 				       "the server refuses: %.*s", (int) err.err_data_size,
 				       (const char *) err.err_data);
 		/* tcp says other things of a peer that is not there, or goes away meanwhile. */
-		return rpc_fail(&client->error, "connection", -FI_ECONNREFUSED);
+		return explain_call(&client->error, "connection", -FI_ECONNREFUSED);
 	}
 	if (ret == -FI_EAGAIN)
-		return rpc_fail(&client->error, "connection", -FI_ETIMEDOUT);
+		return explain_call(&client->error, "connection", -FI_ETIMEDOUT);
 	if (ret < 0 || event.type != FI_CONNECTED)
-		return rpc_fail(&client->error, "connection", ret < 0 ? ret : -FI_ECONNREFUSED);
+		return explain_call(&client->error, "connection", ret < 0 ? ret : -FI_ECONNREFUSED);
 	return 0;
 }
 
@@ -122,7 +122,7 @@ static int send_request(struct pmemrpc_client *client, uint32_t type, uint64_t f
 	int ret;
 
 	if (!buffer)
-		return rpc_fail(&client->error, "a message", -EPROTO);
+		return explain_call(&client->error, "a message", -EPROTO);
 	message = buffer->data;
 	*message = (struct rpc_request_message){.type = htole32(type),
 						.version = htole32(RPC_VERSION),
@@ -136,7 +136,7 @@ static int send_request(struct pmemrpc_client *client, uint32_t type, uint64_t f
 		if (ret < 0)
 			return ret;
 		if (rpc_now_ms() > end)
-			return rpc_fail(&client->error, "the server", -FI_ETIMEDOUT);
+			return explain_call(&client->error, "the server", -FI_ETIMEDOUT);
 	}
 	return ret;
 }
@@ -152,15 +152,15 @@ static int hear(struct pmemrpc_client *client, uint32_t type, int64_t end)
 		if (ret < 0)
 			return ret;
 		if (rpc_now_ms() > end)
-			return rpc_fail(&client->error, "the server", -FI_ETIMEDOUT);
+			return explain_call(&client->error, "the server", -FI_ETIMEDOUT);
 	}
 	if (le32toh(welcome->type) == RPC_MSG_REFUSED && le32toh(welcome->error) & 0xfff) {
 		welcome->text[RPC_TEXT - 1] = 0;
-		return rpc_say(&client->error, -(int) (le32toh(welcome->error) & 0xfff),
+		return explain(&client->error, -(int) (le32toh(welcome->error) & 0xfff),
 			       "the server refuses: %s", welcome->text);
 	}
 	if (le32toh(welcome->type) != type || le32toh(welcome->version) != RPC_VERSION)
-		return rpc_fail(&client->error, "what the server says", -EPROTO);
+		return explain_call(&client->error, "what the server says", -EPROTO);
 	return 0;
 }
 
@@ -196,11 +196,11 @@ static int make_mirror(struct pmemrpc_client *client)
 	if (!size || size > PMEMRPC_MAX_RING || size % RPC_ALIGN || !window ||
 	    window > PMEMRPC_MAX_WINDOW || reply_max > PMEMRPC_MAX_REPLY || receives < 3 ||
 	    !are_cells(client, cell, size, window))
-		return rpc_fail(&client->error, "what the server says", -EPROTO);
+		return explain_call(&client->error, "what the server says", -EPROTO);
 	client->window = window < receives - 2 ? window : receives - 2;
 	needed = 2 * size + (client->window + 1) * receive_len(reply_max);
 	if (client->attr.memory_max && needed > client->attr.memory_max)
-		return rpc_say(&client->error, -FI_E2BIG,
+		return explain(&client->error, -FI_E2BIG,
 			       "the server's ring and replies need %llu bytes here: more than "
 			       "memory_max, which is %zu",
 			       (unsigned long long) needed, client->attr.memory_max);
@@ -216,7 +216,7 @@ static int make_mirror(struct pmemrpc_client *client)
 	if (client->ring.base == MAP_FAILED)
 		client->ring.base = NULL;
 	if (!client->calls || !client->ring.base)
-		return rpc_fail(&client->error, "a copy of the ring", -FI_ENOMEM);
+		return explain_call(&client->error, "a copy of the ring", -FI_ENOMEM);
 	return 0;
 }
 
@@ -249,7 +249,7 @@ int rpc_client_resume(struct pmemrpc_client *client, uint64_t executed, uint64_t
 	struct rpc_place place = client->next;
 
 	if (executed < client->durable || executed > client->posted)
-		return rpc_say(&client->error, -EUCLEAN,
+		return explain(&client->error, -EUCLEAN,
 			       "the server has executed %llu calls, and should have between %llu "
 			       "and %llu: it has lost some, or another client has this identity",
 			       (unsigned long long) executed, (unsigned long long) client->durable,
@@ -257,7 +257,7 @@ int rpc_client_resume(struct pmemrpc_client *client, uint64_t executed, uint64_t
 	if (executed < client->posted)
 		place = posted_at(client, executed + 1)->place;
 	if (place.position != position)
-		return rpc_say(&client->error, -EUCLEAN, "another client has used this identity");
+		return explain(&client->error, -EUCLEAN, "another client has used this identity");
 	for (uint64_t i = client->freed + 1; i <= client->posted; i++) {
 		struct rpc_posted *posted = posted_at(client, i);
 
@@ -281,7 +281,7 @@ int rpc_client_resume(struct pmemrpc_client *client, uint64_t executed, uint64_t
  */
 static void decline(struct pmemrpc_client *client, int64_t end)
 {
-	const struct rpc_error error = client->error;
+	const struct connection_error error = client->error;
 
 	if (client->lived || client->welcome.executed ||
 	    rpc_buffer_receive(&client->handshake.buffers[0]))
@@ -312,7 +312,7 @@ static int settle(struct pmemrpc_client *client, int64_t end)
 	    le32toh(welcome->window) < client->window ||
 	    position % (client->ring.cell ? client->ring.cell : RPC_ALIGN) || executed > MOST ||
 	    position > MOST)
-		return rpc_fail(&client->error, "what the server says", -EPROTO);
+		return explain_call(&client->error, "what the server says", -EPROTO);
 	client->ring.key = le64toh(welcome->check_key);
 	client->ring_addr = le64toh(welcome->ring_addr);
 	client->ring_mr_key = le64toh(welcome->ring_mr_key);
@@ -393,7 +393,7 @@ static int copy_attr(struct pmemrpc_client *client, const struct pmemrpc_client_
 	client->service = strdup(attr->service);
 	client->provider = attr->provider ? strdup(attr->provider) : NULL;
 	if (!client->node || !client->service || (attr->provider && !client->provider))
-		return rpc_fail(&client->error, "memory", -FI_ENOMEM);
+		return explain_call(&client->error, "memory", -FI_ENOMEM);
 	return 0;
 }
 
@@ -403,7 +403,7 @@ static int copy_attr(struct pmemrpc_client *client, const struct pmemrpc_client_
  */
 static void decline_cells(struct pmemrpc_client *client, int64_t end)
 {
-	const struct rpc_error error = client->error;
+	const struct connection_error error = client->error;
 
 	client->attr.transport = PMEMRPC_WRITE;
 	attempt(client, end);
@@ -416,22 +416,22 @@ static int open_client(struct pmemrpc_client *client, const struct pmemrpc_clien
 	int ret;
 
 	if (!attr->node || !attr->service)
-		return rpc_say(&client->error, -FI_EINVAL, "node and service are needed");
+		return explain(&client->error, -FI_EINVAL, "node and service are needed");
 	ret = copy_attr(client, attr);
 	if (ret)
 		return ret;
 	if (getrandom(&client->process, sizeof(client->process), 0) != sizeof(client->process))
-		return rpc_fail(&client->error, "random numbers", -FI_EIO);
+		return explain_call(&client->error, "random numbers", -FI_EIO);
 	client->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (client->epoll_fd < 0)
-		return rpc_fail(&client->error, "epoll_create1", -errno);
+		return explain_call(&client->error, "epoll_create1", -errno);
 	ret = rpc_find_provider(client->provider, false, client->node, client->service, 0,
 				&client->info, &client->error);
 	if (ret)
 		return ret;
 	ret = fi_fabric(client->info->fabric_attr, &client->fabric, NULL);
 	if (ret)
-		return rpc_fail(&client->error, "fi_fabric", ret);
+		return explain_call(&client->error, "fi_fabric", ret);
 	ret = keep_trying(client, attr->timeout_ms);
 	if (ret == -FI_E2BIG && attr->transport == PMEMRPC_SEND)
 		decline_cells(client, end);
@@ -508,7 +508,7 @@ int pmemrpc_forget(struct pmemrpc_client *client, int timeout_ms)
 	int ret;
 
 	if (client->executed < client->posted || client->missed_from)
-		return rpc_say(&client->error, -FI_EBUSY, "calls wait for their replies");
+		return explain(&client->error, -FI_EBUSY, "calls wait for their replies");
 	ret = client->connected ? 0 : -FI_ENOTCONN;
 	if (!ret && client->ring.cell)
 		ret = become_writer(client, timeout_ms);

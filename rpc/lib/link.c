@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* link.c -- one connection by libfabric; link.h says what for */
+/*
+ * link.c -- one connection by libfabric; link.h says what for
+ *
+ * How the provider is found, and what is said of failures, is util/connection's.  The connection
+ * itself is not: there it is made and closed by one thread that waits for it, and failures to close
+ * are printed.  Here a server waits for all at once, and a library prints nothing.
+ */
 #include "link.h"
 
-#include <netdb.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
+
+#include "../../util/connection/connection.h"
 
 int64_t rpc_now_ns(void)
 {
@@ -23,65 +28,22 @@ int64_t rpc_now_ms(void)
 	return rpc_now_ns() / 1000000;
 }
 
-int rpc_say(struct rpc_error *error, int ret, const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(error->text, sizeof(error->text), format, args);
-	va_end(args);
-	return ret;
-}
-
-int rpc_fail(struct rpc_error *error, const char *what, ssize_t ret)
-{
-	return rpc_say(error, (int) ret, "%s: %s", what, fi_strerror((int) -ret));
-}
-
-/* explain -- fi_getinfo says "No data available" of everything: what to look at */
-static int explain(struct rpc_error *error, const char *provider, const char *node, int ret)
-{
-	struct addrinfo *found;
-	int unknown = node ? getaddrinfo(node, NULL, NULL, &found) : 0;
-
-	if (unknown)
-		return rpc_say(error, ret, "there is no host '%s': %s", node,
-			       gai_strerror(unknown));
-	if (node)
-		freeaddrinfo(found);
-	return rpc_say(error, ret,
-		       "fi_getinfo: %s; fi_info -l has to list %s, FI_PROVIDER_PATH names the "
-		       "directory of libpmemverbs-fi.so; FI_LOG_LEVEL=info tells more",
-		       fi_strerror(-ret), provider);
-}
-
 int rpc_find_provider(const char *provider, bool server, const char *node, const char *service,
-		      unsigned int window, struct fi_info **info, struct rpc_error *error)
+		      unsigned int window, struct fi_info **info, struct connection_error *error)
 {
-	struct fi_info *hints = fi_allocinfo();
-	int ret = -FI_ENOMEM;
+	const struct node_attr attr = {.provider = provider,
+				       .host = server ? NULL : node,
+				       .source = server ? node : NULL,
+				       .port = service,
+				       .caps = FI_MSG | FI_RMA | FI_RMA_PMEM | FI_FENCE,
+				       .receives = window};
+	int ret = node_offered(&attr, info);
 
-	/* By name: other providers offer FI_RMA_PMEM, too, and make no file durable. */
-	if (!provider)
-		provider = "pmemverbs";
-	if (hints) {
-		hints->fabric_attr->prov_name = strdup(provider);
-		hints->caps = FI_MSG | FI_RMA | FI_RMA_PMEM | FI_FENCE;
-		hints->mode = FI_RX_CQ_DATA;
-		hints->ep_attr->type = FI_EP_MSG;
-		hints->domain_attr->mr_mode =
-			FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
-		hints->domain_attr->cq_data_size = 4;
-		hints->rx_attr->size = window;
-		ret = fi_getinfo(FI_VERSION(1, 17), node, service, server ? FI_SOURCE : 0, hints,
-				 info);
-		fi_freeinfo(hints);
-	}
-	return ret ? explain(error, provider, node, ret) : 0;
+	return ret ? explain_offer(error, provider ? provider : "pmemverbs", node, ret) : 0;
 }
 
 int rpc_link_open(struct rpc_link *link, struct fid_fabric *fabric, struct fid_eq *eq,
-		  struct fi_info *info, struct rpc_error *error)
+		  struct fi_info *info, struct connection_error *error)
 {
 	/*
 	 * Room for everything that this side or its peer can have under way.  With FI_CQ_FORMAT_MSG
@@ -95,13 +57,13 @@ int rpc_link_open(struct rpc_link *link, struct fid_fabric *fabric, struct fid_e
 	*link = (struct rpc_link){.info = info, .error = error};
 	ret = fi_domain(fabric, info, &link->domain, NULL);
 	if (ret)
-		return rpc_fail(error, "fi_domain", ret);
+		return explain_call(error, "fi_domain", ret);
 	ret = fi_cq_open(link->domain, &attr, &link->cq, NULL);
 	if (ret)
-		return rpc_fail(error, "fi_cq_open", ret);
+		return explain_call(error, "fi_cq_open", ret);
 	ret = fi_endpoint(link->domain, info, &link->ep, NULL);
 	if (ret)
-		return rpc_fail(error, "fi_endpoint", ret);
+		return explain_call(error, "fi_endpoint", ret);
 	ret = fi_ep_bind(link->ep, &eq->fid, 0);
 	/* Only what asks for it has a completion: data of long calls don't. */
 	if (!ret)
@@ -110,7 +72,7 @@ int rpc_link_open(struct rpc_link *link, struct fid_fabric *fabric, struct fid_e
 		ret = fi_ep_bind(link->ep, &link->cq->fid, FI_RECV);
 	if (!ret)
 		ret = fi_enable(link->ep);
-	return ret ? rpc_fail(error, "fi_enable", ret) : 0;
+	return ret ? explain_call(error, "fi_enable", ret) : 0;
 }
 
 int rpc_link_register(struct rpc_link *link, void *base, size_t len, uint64_t access,
@@ -118,7 +80,7 @@ int rpc_link_register(struct rpc_link *link, void *base, size_t len, uint64_t ac
 {
 	int ret = fi_mr_reg(link->domain, base, len, access, 0, 0, flags, mr, NULL);
 
-	return ret ? rpc_fail(link->error, "fi_mr_reg", ret) : 0;
+	return ret ? explain_call(link->error, "fi_mr_reg", ret) : 0;
 }
 
 int rpc_buffer_receive(struct rpc_buffer *buffer)
@@ -127,7 +89,7 @@ int rpc_buffer_receive(struct rpc_buffer *buffer)
 	ssize_t ret = fi_recv(set->link->ep, buffer->data, set->len, fi_mr_desc(set->mr),
 			      FI_ADDR_UNSPEC, buffer);
 
-	return ret ? rpc_fail(set->link->error, "fi_recv", ret) : 0;
+	return ret ? explain_call(set->link->error, "fi_recv", ret) : 0;
 }
 
 int rpc_buffers_open(struct rpc_buffers *set, struct rpc_link *link, unsigned int receives,
@@ -144,7 +106,7 @@ int rpc_buffers_open(struct rpc_buffers *set, struct rpc_link *link, unsigned in
 	if (set->memory == MAP_FAILED)
 		set->memory = NULL;
 	if (!set->buffers || !set->memory)
-		return rpc_fail(link->error, "buffers", -FI_ENOMEM);
+		return explain_call(link->error, "buffers", -FI_ENOMEM);
 	ret = rpc_link_register(link, set->memory, count * len, FI_SEND | FI_RECV, 0, &set->mr);
 	for (unsigned int i = 0; !ret && i < count; i++) {
 		set->buffers[i] = (struct rpc_buffer){.kind = i < receives ? RPC_RECEIVE : RPC_SEND,
@@ -163,7 +125,7 @@ int rpc_buffers_lend(struct rpc_buffers *set, struct rpc_link *link, void *memor
 		.link = link, .memory = memory, .lent = true, .receives = receives, .len = len};
 	set->buffers = calloc(receives, sizeof(*set->buffers));
 	if (!set->buffers)
-		return rpc_fail(link->error, "buffers", -FI_ENOMEM);
+		return explain_call(link->error, "buffers", -FI_ENOMEM);
 	for (unsigned int i = 0; i < receives; i++)
 		set->buffers[i] = (struct rpc_buffer){
 			.kind = RPC_RECEIVE, .set = set, .data = set->memory + i * len};
@@ -199,7 +161,7 @@ int rpc_buffer_send(struct rpc_buffer *buffer, size_t len)
 
 	buffer->busy = !ret;
 	if (ret && ret != -FI_EAGAIN)
-		rpc_fail(set->link->error, "fi_sendmsg", ret);
+		explain_call(set->link->error, "fi_sendmsg", ret);
 	return (int) ret;
 }
 

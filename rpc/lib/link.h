@@ -20,18 +20,8 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 
+#include "../../util/connection/explain.h"
 #include "wire.h"
-
-#define RPC_ERROR 256
-
-struct rpc_error {
-	char text[RPC_ERROR];
-};
-
-/* rpc_fail -- leave "what: why", return the code */
-int rpc_fail(struct rpc_error *error, const char *what, ssize_t ret);
-__attribute__((format(printf, 3, 4))) int rpc_say(struct rpc_error *error, int ret,
-						  const char *format, ...);
 
 /* What the context of an operation is part of. */
 enum rpc_kind { RPC_RECEIVE, RPC_SEND, RPC_COMMIT };
@@ -59,7 +49,7 @@ struct rpc_link {
 	struct fid_domain *domain;
 	struct fid_cq *cq;
 	struct fid_ep *ep;
-	struct rpc_error *error;
+	struct connection_error *error;
 };
 
 /* An event of an event queue, with room for connection data. */
@@ -73,11 +63,11 @@ struct rpc_event {
 
 /* rpc_find_provider -- for a server, with the address to listen at or NULL, or for a client */
 int rpc_find_provider(const char *provider, bool server, const char *node, const char *service,
-		      unsigned int window, struct fi_info **info, struct rpc_error *error);
+		      unsigned int window, struct fi_info **info, struct connection_error *error);
 
 /* rpc_link_open -- an enabled endpoint without buffers */
 int rpc_link_open(struct rpc_link *link, struct fid_fabric *fabric, struct fid_eq *eq,
-		  struct fi_info *info, struct rpc_error *error);
+		  struct fi_info *info, struct connection_error *error);
 
 /* rpc_buffer_len -- what a buffer for so much takes */
 static inline size_t rpc_buffer_len(size_t len)

@@ -33,7 +33,7 @@ librpc_la_SOURCES = \
 	%D%/wire.h \
 	%D%/worker.c
 librpc_la_CFLAGS = -pthread $(AM_CFLAGS) $(PMEM2_CFLAGS) $(XXHASH_CFLAGS)
-librpc_la_LIBADD = $(LIBFABRIC_LIBS) $(PMEM2_LIBS) $(XXHASH_LIBS)
+librpc_la_LIBADD = libconnection.la $(LIBFABRIC_LIBS) $(PMEM2_LIBS) $(XXHASH_LIBS)
 
 lib_LTLIBRARIES = libpmemrpc.la
 libpmemrpc_la_SOURCES =

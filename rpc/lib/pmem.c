@@ -39,31 +39,32 @@ static int persist_memory(struct rpc_memory *memory, const void *place, size_t l
 }
 
 /* sync_name -- the file's name, too, survives */
-static int sync_name(const char *path, struct rpc_error *error)
+static int sync_name(const char *path, struct connection_error *error)
 {
 	char *copy = strdup(path);
 	int fd = copy ? open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1, ret = 0;
 
 	if (fd < 0 || fsync(fd))
-		ret = rpc_fail(error, path, -errno);
+		ret = explain_call(error, path, -errno);
 	if (fd >= 0)
 		close(fd);
 	free(copy);
 	return ret;
 }
 
-static int make_file(struct rpc_pmem *pmem, const char *path, uint64_t len, struct rpc_error *error)
+static int make_file(struct rpc_pmem *pmem, const char *path, uint64_t len,
+		     struct connection_error *error)
 {
 	struct stat st;
 	int err;
 
 	if (fstat(pmem->fd, &st))
-		return rpc_fail(error, path, -errno);
+		return explain_call(error, path, -errno);
 	if (!S_ISREG(st.st_mode) || (uint64_t) st.st_size >= len)
 		return 0;
 	/* A file that is too short has content that is somebody else's, unless it is empty. */
 	if (st.st_size)
-		return rpc_say(error, -EUCLEAN,
+		return explain(error, -EUCLEAN,
 			       "%s is no store, or was made with other sizes: it has %lld bytes",
 			       path, (long long) st.st_size);
 	err = posix_fallocate(pmem->fd, 0, (off_t) len);
@@ -73,10 +74,10 @@ static int make_file(struct rpc_pmem *pmem, const char *path, uint64_t len, stru
 		return sync_name(path, error);
 	if (ftruncate(pmem->fd, 0))
 		err = errno;
-	return rpc_fail(error, path, -err);
+	return explain_call(error, path, -err);
 }
 
-static int map(struct rpc_pmem *pmem, const char *path, struct rpc_error *error)
+static int map(struct rpc_pmem *pmem, const char *path, struct connection_error *error)
 {
 	struct pmem2_config *config = NULL;
 	int ret = pmem2_source_from_fd(&pmem->source, pmem->fd);
@@ -89,7 +90,7 @@ static int map(struct rpc_pmem *pmem, const char *path, struct rpc_error *error)
 		ret = pmem2_map_new(&pmem->map, config, pmem->source);
 	pmem2_config_delete(&config);
 	if (ret)
-		return rpc_say(error, ret < -1000 ? -FI_EINVAL : ret, "%s: %s", path,
+		return explain(error, ret < -1000 ? -FI_EINVAL : ret, "%s: %s", path,
 			       pmem2_errormsg());
 	pmem->memory = (struct rpc_memory){.base = pmem2_map_get_address(pmem->map),
 					   .len = pmem2_map_get_size(pmem->map),
@@ -100,7 +101,8 @@ static int map(struct rpc_pmem *pmem, const char *path, struct rpc_error *error)
 	return 0;
 }
 
-int rpc_pmem_open(struct rpc_pmem *pmem, const char *path, uint64_t len, struct rpc_error *error)
+int rpc_pmem_open(struct rpc_pmem *pmem, const char *path, uint64_t len,
+		  struct connection_error *error)
 {
 	/* There are devices, and no files are made. */
 	bool device = !strncmp(path, "/dev/", 5) && !strchr(path + 5, '/');
@@ -109,16 +111,16 @@ int rpc_pmem_open(struct rpc_pmem *pmem, const char *path, uint64_t len, struct 
 	*pmem = (struct rpc_pmem){
 		.fd = open(path, O_RDWR | O_CLOEXEC | (len && !device ? O_CREAT : 0), 0600)};
 	if (pmem->fd < 0 && device && errno == ENOENT)
-		return rpc_say(error, -ENOENT,
+		return explain(error, -ENOENT,
 			       "%s: there is no such device, and no file is made "
 			       "below /dev",
 			       path);
 	if (pmem->fd < 0)
-		return rpc_fail(error, path, -errno);
+		return explain_call(error, path, -errno);
 	if (flock(pmem->fd, LOCK_EX | LOCK_NB))
 		ret = errno == EWOULDBLOCK
-			      ? rpc_say(error, -FI_EBUSY, "another process serves %s", path)
-			      : rpc_fail(error, path, -errno);
+			      ? explain(error, -FI_EBUSY, "another process serves %s", path)
+			      : explain_call(error, path, -errno);
 	if (!ret)
 		ret = make_file(pmem, path, len, error);
 	if (!ret)

@@ -20,7 +20,8 @@ struct rpc_pmem {
  * rpc_pmem_open -- map it all; a file that is not there is made with this length, -FI_ENOENT if
  * that is 0.  -FI_EBUSY: another process has it.
  */
-int rpc_pmem_open(struct rpc_pmem *pmem, const char *path, uint64_t len, struct rpc_error *error);
+int rpc_pmem_open(struct rpc_pmem *pmem, const char *path, uint64_t len,
+		  struct connection_error *error);
 void rpc_pmem_close(struct rpc_pmem *pmem);
 
 #endif /* RPC_PMEM_H */

@@ -19,7 +19,7 @@ int rpc_send_entry(struct pmemrpc_client *client, struct rpc_posted *posted)
 	ssize_t ret = fi_sendmsg(client->link.ep, &msg, FI_COMPLETION | FI_COMMIT_COMPLETE);
 
 	if (ret && ret != -FI_EAGAIN)
-		rpc_fail(&client->error, "fi_sendmsg", ret);
+		explain_call(&client->error, "fi_sendmsg", ret);
 	posted->pieces = posted->pending = !ret;
 	return (int) ret;
 }

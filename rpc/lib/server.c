@@ -20,7 +20,7 @@ int rpc_server_random(void *key, size_t len)
 int rpc_server_fail(struct pmemrpc_server *server, const char *what, ssize_t ret)
 {
 	pthread_mutex_lock(&server->lock);
-	rpc_fail(&server->error, what, ret);
+	explain_call(&server->error, what, ret);
 	pthread_mutex_unlock(&server->lock);
 	return (int) ret;
 }
@@ -50,12 +50,12 @@ static int open_store(struct pmemrpc_server *server, const struct pmemrpc_server
 	if (!ret)
 		ret = rpc_pmem_open(&server->pmem, attr->path, len, &server->error);
 	else
-		rpc_say(&server->error, ret, "a ring has a multiple of %u bytes", RPC_PAGE);
+		explain(&server->error, ret, "a ring has a multiple of %u bytes", RPC_PAGE);
 	if (ret)
 		return ret;
 	if (rpc_store_is_new(&server->pmem.memory)) {
 		if (!len || len > server->pmem.memory.len)
-			return rpc_say(&server->error, -FI_EINVAL,
+			return explain(&server->error, -FI_EINVAL,
 				       "%s is new and has %zu bytes; these sizes need %llu (0: one "
 				       "of them is out of range)",
 				       attr->path, server->pmem.memory.len,
@@ -64,14 +64,14 @@ static int open_store(struct pmemrpc_server *server, const struct pmemrpc_server
 		if (!ret)
 			ret = rpc_store_format(&server->pmem.memory, &sizes, secret);
 		if (ret)
-			return rpc_fail(&server->error, attr->path, ret);
+			return explain_call(&server->error, attr->path, ret);
 	}
 	ret = rpc_store_open(&server->store, &server->pmem.memory, &sizes);
 	if (ret == -EUCLEAN)
-		return rpc_say(&server->error, ret, "%s is no store, or it is damaged", attr->path);
+		return explain(&server->error, ret, "%s is no store, or it is damaged", attr->path);
 	if (ret == -EINVAL)
-		return rpc_say(&server->error, ret, "%s was made with other sizes", attr->path);
-	return ret ? rpc_fail(&server->error, attr->path, ret) : 0;
+		return explain(&server->error, ret, "%s was made with other sizes", attr->path);
+	return ret ? explain_call(&server->error, attr->path, ret) : 0;
 }
 
 /* open_workers -- one for each processor that there is for this process, if nothing else is said */
@@ -120,7 +120,7 @@ static int try_memory(struct pmemrpc_server *server, const char *path)
 	if (!ret)
 		fi_close(&mr->fid);
 	else
-		rpc_say(&server->error, ret,
+		explain(&server->error, ret,
 			"nothing can be made durable in %s: %s; with FI_LOG_LEVEL=warn the "
 			"provider "
 			"says why",
@@ -156,7 +156,7 @@ static int listen_there(struct pmemrpc_server *server, const struct pmemrpc_serv
 		return ret;
 	ret = fi_fabric(server->info->fabric_attr, &server->fabric, NULL);
 	if (ret)
-		return rpc_fail(&server->error, "fi_fabric", ret);
+		return explain_call(&server->error, "fi_fabric", ret);
 	ret = try_memory(server, attr->path);
 	if (ret)
 		return ret;
@@ -167,7 +167,7 @@ static int listen_there(struct pmemrpc_server *server, const struct pmemrpc_serv
 		ret = fi_pep_bind(server->pep, &server->eq->fid, 0);
 	if (!ret)
 		ret = fi_listen(server->pep);
-	return ret ? rpc_fail(&server->error, "fi_listen", ret)
+	return ret ? explain_call(&server->error, "fi_listen", ret)
 		   : rpc_worker_watch(&server->listener, &server->eq->fid);
 }
 
@@ -177,23 +177,23 @@ static int open_server(struct pmemrpc_server *server, const struct pmemrpc_serve
 	int ret;
 
 	if (!attr->path || !attr->service || !attr->handler)
-		return rpc_say(&server->error, -FI_EINVAL, "path, service and handler are needed");
+		return explain(&server->error, -FI_EINVAL, "path, service and handler are needed");
 	server->handler = attr->handler;
 	server->context = attr->context;
 	server->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (server->stop_fd < 0)
-		return rpc_fail(&server->error, "descriptors", -errno);
+		return explain_call(&server->error, "descriptors", -errno);
 	ret = open_store(server, attr);
 	if (!ret) {
 		server->handshakes = calloc(rpc_store_connections(&server->store.sizes),
 					    sizeof(*server->handshakes));
 		if (!server->handshakes)
-			ret = rpc_fail(&server->error, "memory", -FI_ENOMEM);
+			ret = explain_call(&server->error, "memory", -FI_ENOMEM);
 	}
 	if (!ret)
 		ret = open_workers(server, attr->threads);
 	if (!ret && epoll_ctl(server->listener.epoll_fd, EPOLL_CTL_ADD, server->stop_fd, &event))
-		ret = rpc_fail(&server->error, "descriptors", -errno);
+		ret = explain_call(&server->error, "descriptors", -errno);
 	if (!ret)
 		ret = rpc_server_recover(server);
 	if (!ret)

@@ -61,7 +61,7 @@ struct rpc_session {
 	bool forgets;     /* then the client is to be forgotten */
 	uint64_t reply;   /* the call whose reply is sent next */
 	int64_t deadline; /* by then it has to be READY; later: it has to have said something */
-	struct rpc_error error;
+	struct connection_error error;
 };
 
 /*
@@ -111,10 +111,10 @@ struct pmemrpc_server {
 	atomic_bool stopping;
 	int failed; /* why a thread has ended the others */
 	struct rpc_counters counters;
-	struct rpc_error error; /* needs the lock while threads run */
+	struct connection_error error; /* needs the lock while threads run */
 };
 
-/* rpc_server_fail, rpc_server_say -- as rpc_fail and rpc_say; the last sentence stays */
+/* rpc_server_fail, rpc_server_say -- as explain_call and explain; the last sentence stays */
 int rpc_server_fail(struct pmemrpc_server *server, const char *what, ssize_t ret);
 __attribute__((format(printf, 2, 3))) void rpc_server_say(struct pmemrpc_server *server,
 							  const char *format, ...);

@@ -59,7 +59,7 @@ static int refuse_sender(struct pmemrpc_client *client, const struct fi_pmemverb
 		why = "only msync at the server does that for a file";
 	else if (region->relaxed)
 		why = "the path may reorder them (FI_PMEMVERBS_ORDERING=relaxed)";
-	return rpc_say(&client->error, -FI_EOPNOTSUPP,
+	return explain(&client->error, -FI_EOPNOTSUPP,
 		       "a flush by the sender makes no entries durable in the server's memory "
 		       "(%s): %s",
 		       domains[region->domain], why);
@@ -71,7 +71,7 @@ static int check(struct pmemrpc_client *client, const struct fi_pmemverbs_region
 	bool receiver = region->method == FI_PMEMVERBS_AGENT;
 
 	if (region->method == FI_PMEMVERBS_REFUSED)
-		return rpc_say(&client->error, -FI_EOPNOTSUPP,
+		return explain(&client->error, -FI_EOPNOTSUPP,
 			       "entries can't be %s so that they are durable: %s",
 			       sends(client) ? "sent" : "written",
 			       region->relaxed && sends(client)
@@ -82,13 +82,13 @@ static int check(struct pmemrpc_client *client, const struct fi_pmemverbs_region
 	if (client->attr.flush == PMEMRPC_FLUSH_ANY)
 		return 0;
 	if (region->domain == FI_PMEMVERBS_NONE)
-		return rpc_say(&client->error, -FI_EOPNOTSUPP,
+		return explain(&client->error, -FI_EOPNOTSUPP,
 			       "nothing in the server's memory is durable "
 			       "(FI_PMEMVERBS_DOMAIN=none)");
 	if (receiver && client->attr.flush == PMEMRPC_FLUSH_SENDER)
 		return refuse_sender(client, region);
 	if (!receiver && client->attr.flush == PMEMRPC_FLUSH_RECEIVER)
-		return rpc_say(&client->error, -FI_EOPNOTSUPP,
+		return explain(&client->error, -FI_EOPNOTSUPP,
 			       "the server's memory (%s) does not need its agent; with "
 			       "FI_PMEMVERBS_DOMAIN=dmp FI_PMEMVERBS_DDIO=on there, it is asked",
 			       domains[region->domain]);
@@ -102,7 +102,7 @@ int rpc_variant_find(struct pmemrpc_client *client)
 
 	client->flush = PMEMRPC_FLUSH_ANY;
 	if (ret && (sends(client) || client->attr.flush != PMEMRPC_FLUSH_ANY))
-		return rpc_say(&client->error, -FI_EOPNOTSUPP,
+		return explain(&client->error, -FI_EOPNOTSUPP,
 			       "entries can't be sent, nor can it be said who flushes them: that "
 			       "needs pmemverbs at both ends");
 	if (ret) {

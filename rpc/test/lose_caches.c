@@ -116,7 +116,7 @@ static const struct argp argp = {
 int main(int argc, char **argv)
 {
 	struct settings settings = {0};
-	struct rpc_error error;
+	struct connection_error error;
 	struct rpc_pmem pmem;
 	unsigned char *disk;
 	size_t len = 0;

@@ -24,7 +24,7 @@ static struct rpc_welcome_message heard[MOST_EPS];
 
 int64_t __wrap_rpc_now_ms(void);
 int __wrap_rpc_pmem_open(struct rpc_pmem *pmem, const char *path, uint64_t len,
-			 struct rpc_error *error);
+			 struct connection_error *error);
 void __wrap_rpc_pmem_close(struct rpc_pmem *pmem);
 
 int64_t __wrap_rpc_now_ms(void)
@@ -45,7 +45,7 @@ static int persist_memory(struct rpc_memory *of, const void *place, size_t len)
 }
 
 int __wrap_rpc_pmem_open(struct rpc_pmem *pmem, const char *path, uint64_t len,
-			 struct rpc_error *error)
+			 struct connection_error *error)
 {
 	(void) path, (void) error;
 	memory = (struct rpc_memory){.base = memory.base ? memory.base : calloc(1, len),
