@@ -11,4 +11,4 @@ fabric_sources = $(common_sources) \
 # Of those that talk beside their connections.
 control_sources = %D%/control.c %D%/control.h
 
-EXTRA_DIST += %D%/pair
+EXTRA_DIST += %D%/await.sh %D%/pair

@@ -53,10 +53,7 @@ docs_pair()
 	# What the last one has said is not this one's.
 	: >"$work/docs.server"
 	eval "env $docs_server" >"$work/docs.server" 2>&1 &
-	until grep -qs 'waiting on port' "$work/docs.server"; do
-		kill -0 $! 2>/dev/null || { cat "$work/docs.server"; return 1; }
-		sleep 0.05
-	done
+	await_ready "$work/docs.server" $! || return
 	eval "timeout 120 env $client" && wait $! && echo "$key" >>"$work/docs.done" && docs_server=''
 }
 
@@ -68,10 +65,7 @@ docs_lasting()
 	: >"$work/docs.lasting"
 	eval "exec env $1" >"$work/docs.lasting" 2>&1 &
 	docs_lasts=$!
-	until grep -qs 'waiting on port' "$work/docs.lasting"; do
-		kill -0 "$docs_lasts" 2>/dev/null || { cat "$work/docs.lasting"; return 1; }
-		sleep 0.05
-	done
+	await_ready "$work/docs.lasting" "$docs_lasts"
 }
 
 docs_end_lasting()

@@ -13,6 +13,7 @@ work=${RUNTESTS_WORK:-$top/build-test}
 log=$work/log
 # Of a row of steps that has a network of its own; what it writes to has this in its name.
 row=${RUNTESTS_ROW-}
+. "$top/fabtests/common/await.sh"
 # All that were asked for.
 read -ra chosen <<<"${RUNTESTS_CHOSEN-}"
 
@@ -130,13 +131,4 @@ has_fio()
 tree_version()
 {
 	sed -n 's/^AC_INIT(\[pmemverbs\], \[\(.*\)\])$/\1/p' "$top/configure.ac"
-}
-
-# listens LOG PID -- a server has said that it is ready, in a log that was empty before it began
-listens()
-{
-	until grep -q 'waiting on port' "$1"; do
-		kill -0 "$2" || return
-		sleep 0.05
-	done
 }

@@ -6,6 +6,8 @@
 
 # The tree is where it is on the host.
 fabtests=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+# shellcheck source=fabtests/common/await.sh
+. "$fabtests/common/await.sh"
 failed=0
 # No packet gets lost in a guest, and Soft-RoCE never ends an atomic that it sends again.
 export LD_PRELOAD=$PWD/.libs/libretransmit.so PMEM_RETRANSMIT=never
@@ -51,10 +53,7 @@ calls()
 
 	./fi_pmem_rpc -M "$LAB_PMEM" --clients 8 >/run/calls.server 2>&1 &
 	server=$!
-	until grep -q "waiting on port" /run/calls.server; do
-		kill -0 $server || return
-		sleep 0.1
-	done
+	await_ready /run/calls.server $server || return
 	./fi_pmem_rpc -n 100 "$LAB_ADDR" >/run/calls && ./fi_pmem_rpc -n 20 -S 20000 "$LAB_ADDR" >>/run/calls ||
 		failed=yes
 	cat /run/calls.server /run/calls
@@ -76,10 +75,7 @@ info()
 		grep -q "verbs rxe0: software RDMA" /run/info && grep -q "$1: " /run/info || return
 	FI_PMEMVERBS_ANSWER=on ./fi_pmem_lat -d rxe0 -M "$LAB_PMEM" -B 9229 >/run/info.server 2>&1 &
 	pids=($!)
-	until grep -q "waiting on port" /run/info.server; do
-		kill -0 "${pids[0]}" || return
-		sleep 0.1
-	done
+	await_ready /run/info.server "${pids[0]}" || return
 	./fi_pmem_lat -d rxe0 -o commit -I 100000000 -P 9229 "$LAB_ADDR" >/run/info.client 2>&1 &
 	pids+=($!)
 	until "${ask[@]}" >/run/info && grep -E "requests_served +[1-9]" /run/info; do

@@ -145,10 +145,7 @@ try_counters()
 	"${rpc[@]}" -n 200 --batch 4 --depth 16 --measure 127.0.0.1 | tee "$work/client.log" &&
 		grep -q 'depth 16, batch 4' "$work/client.log" || return
 	kill -USR1 "$server"
-	until grep -q ' 2 of the pool' "$work/server.log"; do
-		kill -0 "$server" || return
-		sleep 0.05
-	done
+	await_words ' 2 of the pool' "$work/server.log" "$server" || return
 	grep -q ' 200 calls that are executed' "$work/server.log" && grep -q ' 12800 bytes of arguments' "$work/server.log" &&
 		"${rpc[@]}" -n 100 --batch 1 127.0.0.1 && finish &&
 		grep -q ' 300 calls that are executed' "$work/server.log" && grep -q ' 19200 bytes of arguments' "$work/server.log"
