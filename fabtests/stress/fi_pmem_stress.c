@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "config.h"
+#include "../../util/number.h"
 #include "../common/memory.h"
 #include "../common/stats.h"
 #include "test/support/dice.h"
@@ -86,19 +87,6 @@ static const struct argp_option options[] = {
 	{0},
 };
 
-static unsigned long parse_number(struct argp_state *state, const char *arg, unsigned long least,
-				  unsigned long most)
-{
-	unsigned long value;
-	char *end;
-
-	errno = 0;
-	value = strtoul(arg, &end, 0);
-	if (errno || *end || end == arg || *arg == '-' || value < least || value > most)
-		argp_error(state, "'%s' is not a number from %lu to %lu", arg, least, most);
-	return value;
-}
-
 static uint64_t seed;
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -111,31 +99,31 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		stress.opts.src_addr = arg;
 		return 0;
 	case 'p':
-		stress.processes = parse_number(state, arg, 1, PROCESSES);
+		stress.processes = argp_number(state, arg, 1, PROCESSES);
 		return 0;
 	case 'n':
-		stress.connections = parse_number(state, arg, 1, CONNECTIONS);
+		stress.connections = argp_number(state, arg, 1, CONNECTIONS);
 		return 0;
 	case 't':
-		stress.threads = parse_number(state, arg, 1, THREADS);
+		stress.threads = argp_number(state, arg, 1, THREADS);
 		return 0;
 	case 'I':
-		stress.operations = parse_number(state, arg, 1, ULONG_MAX);
+		stress.operations = argp_number(state, arg, 1, ULONG_MAX);
 		return 0;
 	case O_SECONDS:
-		stress.seconds = parse_number(state, arg, 1, 1000000);
+		stress.seconds = argp_number(state, arg, 1, 1000000);
 		return 0;
 	case O_SEED:
-		seed = parse_number(state, arg, 1, ULONG_MAX);
+		seed = argp_number(state, arg, 1, ULONG_MAX);
 		return 0;
 	case O_KILLS:
-		stress.kills = parse_number(state, arg, 0, 1000000);
+		stress.kills = argp_number(state, arg, 0, 1000000);
 		return 0;
 	case O_FAULTS:
-		stress.faults = parse_number(state, arg, 0, 1000000);
+		stress.faults = argp_number(state, arg, 0, 1000000);
 		return 0;
 	case O_FORGET:
-		stress.forget = parse_number(state, arg, 0, 1000000);
+		stress.forget = argp_number(state, arg, 0, 1000000);
 		return 0;
 	case O_NO_ATOMICS:
 		stress.no_atomics = true;
@@ -147,7 +135,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		stress.events = true;
 		return 0;
 	case O_TIMEOUT:
-		stress.opts.timeout = parse_number(state, arg, 1, 86400);
+		stress.opts.timeout = argp_number(state, arg, 1, 86400);
 		return 0;
 	case ARGP_KEY_END:
 		if (stress.processes * stress.connections > SLOTS)

@@ -2,7 +2,7 @@
 # local.mk -- random operations, each commit checked; %D% is this directory
 
 bin_PROGRAMS += fi_pmem_stress
-fi_pmem_stress_SOURCES = %D%/fi_pmem_stress.c $(fabric_sources) \
+fi_pmem_stress_SOURCES = %D%/fi_pmem_stress.c $(fabric_sources) util/number.h \
 	%D%/completions.c \
 	%D%/connect.c \
 	%D%/draw.c \

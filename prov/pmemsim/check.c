@@ -12,6 +12,7 @@
 
 #include <glib.h>
 
+#include "checks.h"
 #include "litmus.h"
 #include "mutants.h"
 #include "random.h"
@@ -22,37 +23,17 @@
 struct options {
 	bool litmus;
 	bool cells;
-	bool mutants;
-	unsigned long randoms;
-	unsigned long seed;
-	unsigned long part;
-	unsigned long parts;
 	bool longer;
 	bool full;
-	bool tell;
-	const char *only;
 	const char *replay;
 };
 
-static struct options options = {.seed = 1, .parts = 1};
+static struct options options;
 
-static unsigned int passed, failed;
-
-static void judge(bool ok)
-{
-	passed += ok;
-	failed += !ok;
-}
-
-/* mine -- does this process do it, where several share the work?  Pairs take longer. */
+/* mine -- pairs take longer, and are dealt out by themselves */
 static bool mine(size_t n)
 {
-	return n / NUM_ORDERS % options.parts == options.part;
-}
-
-static bool is_wanted(const char *name)
-{
-	return !options.only || strstr(name, options.only);
+	return checks_is_mine(n / NUM_ORDERS);
 }
 
 #define NO_MUTANT ((size_t) 999)
@@ -159,8 +140,7 @@ static void check_cell(size_t number, const struct cell *cell, const char *name)
 	       " steps, %.1f s\n",
 	       wrong ? "not ok" : "ok", name, programs, states, steps,
 	       (double) (g_get_monotonic_time() - start) / 1e6);
-	fflush(stdout);
-	judge(!wrong);
+	checks_judge(!wrong);
 }
 
 static void check_cells(void)
@@ -172,7 +152,7 @@ static void check_cells(void)
 	for (size_t n = 0; cell_next(n, &cell); n++) {
 		cell_name(&cell, name, sizeof(name));
 		cell_program(&cell, 0, &first);
-		if (mine(n) && is_wanted(name) && (options.longer || !is_long(&cell, &first)))
+		if (mine(n) && checks_wants(name) && (options.longer || !is_long(&cell, &first)))
 			check_cell(n, &cell, name);
 	}
 }
@@ -214,7 +194,7 @@ static bool find_out(struct run what, const char *mutant, const char *cell, size
 		if (!result.wrong[0])
 			continue;
 		*finder = what.program;
-		if (options.tell || !*told) {
+		if (checks.tell || !*told) {
 			printf("\n%s, %s, %s:\n", mutant, cell, program.name);
 			run(&config, MUTANT_STATES, &what);
 			*told = true;
@@ -245,8 +225,7 @@ static void check_mutant(size_t number, const struct mutant *mutant)
 	}
 	printf("%-6s mutant: %s: found out in %zu of %zu cells\n", found == cells ? "ok" : "not ok",
 	       mutant->name, found, cells);
-	fflush(stdout);
-	judge(found == cells);
+	checks_judge(found == cells);
 }
 
 static void check_mutants(void)
@@ -254,7 +233,7 @@ static void check_mutants(void)
 	struct mutant mutant;
 
 	for (size_t n = 0; mutant_next(n, &mutant); n++) {
-		if (mine(n) && is_wanted(mutant.name))
+		if (mine(n) && checks_wants(mutant.name))
 			check_mutant(n, &mutant);
 	}
 }
@@ -266,11 +245,11 @@ static void check_randoms(void)
 	uint64_t steps = 0;
 	unsigned long wrong = 0, runs = 0;
 
-	for (unsigned long n = 0; n < options.randoms; n++) {
+	for (unsigned long n = 0; n < checks.randoms; n++) {
 		struct random_program program;
 		struct explore_world world;
 		struct explore_result result;
-		uint64_t seed = options.seed + n;
+		uint64_t seed = checks.seed + n;
 
 		if (!mine(n))
 			continue;
@@ -294,9 +273,8 @@ static void check_randoms(void)
 		g_free(result.path);
 	}
 	printf("%-6s random programs: %lu, seeds %lu to %lu, %" G_GUINT64_FORMAT " steps\n",
-	       wrong ? "not ok" : "ok", runs, options.seed, options.seed + options.randoms - 1,
-	       steps);
-	judge(!wrong);
+	       wrong ? "not ok" : "ok", runs, checks.seed, checks.seed + checks.randoms - 1, steps);
+	checks_judge(!wrong);
 }
 
 /* Once more */
@@ -331,27 +309,17 @@ static void replay(void)
 static const struct argp_option argp_options[] = {
 	{"litmus", 'l', NULL, 0, "Litmus tests of the model itself", 0},
 	{"cells", 'c', NULL, 0, "Every cell of the taxonomy, exhaustively", 0},
-	{"mutants", 'm', NULL, 0, "Wrong methods, which have to be found out", 0},
-	{"random", 'r', "N", 0, "So many random programs", 0},
-	{"seed", 's', "S", 0, "The first one's seed (default: 1)", 0},
 	{"long", 'L', NULL, 0,
 	 "All programs also on relaxed paths, for COMMIT=all, and over iWARP where the agent "
 	 "makes all durable",
 	 0},
 	{"full", 'f', NULL, 0, "Cells without leaving out steps that commute: takes long", 0},
-	{"tell", 't', NULL, 0, "How each mutant is found out, in each cell", 0},
-	{"audit", 'a', "N", 0,
-	 "Look for changes that no step has told of after every N-th step (default: 199)", 0},
-	{"only", 'o', "TEXT", 0, "Only cells and mutants whose names have this in them", 0},
 	{"replay", 'R', "PATH", 0, "Tell a path that was printed, and what is wrong then", 0},
-	{"part", 'p', "I/N", 0, "Only the I-th of N parts of it all, counted from 0", 0},
 	{0},
 };
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
-	char end;
-
 	switch (key) {
 	case 'l':
 		options.litmus = true;
@@ -359,43 +327,17 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'c':
 		options.cells = true;
 		return 0;
-	case 'm':
-		options.mutants = true;
-		return 0;
 	case 'L':
 		options.longer = true;
 		return 0;
 	case 'f':
 		options.full = true;
 		return 0;
-	case 't':
-		options.tell = true;
-		return 0;
 	case 'R':
 		options.replay = arg;
 		return 0;
-	case 'a':
-		if (sscanf(arg, "%u%c", &explore_audit, &end) != 1 || !explore_audit)
-			argp_error(state, "'%s' is no number of steps", arg);
-		return 0;
-	case 'o':
-		options.only = arg;
-		return 0;
-	case 'r':
-		if (sscanf(arg, "%lu%c", &options.randoms, &end) != 1)
-			argp_error(state, "'%s' is no number", arg);
-		return 0;
-	case 's':
-		if (sscanf(arg, "%lu%c", &options.seed, &end) != 1)
-			argp_error(state, "'%s' is no number", arg);
-		return 0;
-	case 'p':
-		if (sscanf(arg, "%lu/%lu%c", &options.part, &options.parts, &end) != 2 ||
-		    options.part >= options.parts)
-			argp_error(state, "'%s' is no part such as 0/2", arg);
-		return 0;
 	case ARGP_KEY_END:
-		if (!options.litmus && !options.cells && !options.mutants && !options.randoms &&
+		if (!options.litmus && !options.cells && !checks.mutants && !checks.randoms &&
 		    !options.replay)
 			argp_error(state, "say what is to be checked");
 		return 0;
@@ -406,9 +348,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 int main(int argc, char **argv)
 {
+	static const struct argp_child children[] = {{&checks_argp, 0, NULL, 0}, {0}};
 	static const struct argp argp = {
 		.options = argp_options,
 		.parser = parse,
+		.children = children,
 		.doc = "Check pmemverbs on a model of the hardware that loses power at every step.",
 	};
 
@@ -420,13 +364,12 @@ int main(int argc, char **argv)
 		return EXIT_SUCCESS;
 	}
 	if (options.litmus && mine(0))
-		judge(!litmus_run(true));
+		checks_judge(!litmus_run(true));
 	if (options.cells)
 		check_cells();
-	if (options.mutants)
+	if (checks.mutants)
 		check_mutants();
-	if (options.randoms)
+	if (checks.randoms)
 		check_randoms();
-	printf("%u passed, %u failed\n", passed, failed);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return checks_end();
 }

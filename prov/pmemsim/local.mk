@@ -5,6 +5,7 @@
 check_LTLIBRARIES += libpmemsim.la
 libpmemsim_la_SOURCES = $(testcore_sources) \
 	%D%/arena.c %D%/arena.h \
+	%D%/checks.c %D%/checks.h \
 	%D%/explore.c %D%/explore.h \
 	%D%/hw.c %D%/hw.h \
 	%D%/hw_impl.h \
@@ -17,7 +18,8 @@ libpmemsim_la_SOURCES = $(testcore_sources) \
 	%D%/setup.c \
 	%D%/world.c %D%/world.h \
 	%D%/world_cpu.c \
-	%D%/world_impl.h
+	%D%/world_impl.h \
+	util/number.h
 pmemsim_cppflags = $(AM_CPPFLAGS) -I$(srcdir)/%D%
 pmemsim_cflags = $(AM_CFLAGS) $(GLIB_CFLAGS) $(XXHASH_CFLAGS) $(SODIUM_CFLAGS) -O2
 # Time stands still there, and writes are forgotten on purpose.

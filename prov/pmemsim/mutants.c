@@ -102,48 +102,6 @@ static bool is_relaxed(const struct cell *cell)
 	return cell->relaxed && cell->domain != PMV_WSP;
 }
 
-/* Beliefs */
-
-static void believe_page(struct world_config *config)
-{
-	config->believed.domain = PMV_PAGE;
-}
-
-static void believe_dmp(struct world_config *config)
-{
-	config->believed.domain = PMV_DMP;
-}
-
-static void believe_mhp(struct world_config *config)
-{
-	config->believed.domain = PMV_MHP;
-}
-
-static void believe_wsp(struct world_config *config)
-{
-	config->believed.domain = PMV_WSP;
-}
-
-static void believe_none(struct world_config *config)
-{
-	config->believed.domain = PMV_NONE;
-}
-
-static void believe_ddio_off(struct world_config *config)
-{
-	config->believed.ddio = false;
-}
-
-static void believe_strict(struct world_config *config)
-{
-	config->believed.relaxed = false;
-}
-
-static void believe_infiniband(struct world_config *config)
-{
-	config->believed.local = false;
-}
-
 static const struct mutant mutants[] = {
 	{"the flush is dropped", MUTATION_FLUSH_DROPPED, NULL, needs_flush},
 	{"the flush reads 0 bytes", MUTATION_FLUSH_EMPTY, NULL, needs_push},

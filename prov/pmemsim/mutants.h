@@ -10,6 +10,7 @@
 #define PMEMSIM_MUTANTS_H
 
 #include "cells.h"
+#include "checks.h"
 
 struct mutant {
 	const char *name;

@@ -14,6 +14,7 @@
 #include <xxhash.h>
 
 #include "../../fabtests/common/stats.h"
+#include "../../util/number.h"
 #include "design.h"
 #include "load.h"
 
@@ -62,20 +63,10 @@ static const struct argp_option options[] = {
 	{0},
 };
 
-static uint64_t number(struct argp_state *state, const char *text, uint64_t min, uint64_t max)
-{
-	char *end;
-	uint64_t value = strtoull(text, &end, 10);
-
-	if (end == text || *text == '-' || *end || value < min || value > max)
-		argp_error(state, "'%s' is not a number, or out of range", text);
-	return value;
-}
-
 static unsigned int small(struct argp_state *state, const char *text, unsigned int min,
 			  unsigned int max)
 {
-	return (unsigned int) number(state, text, min, max);
+	return (unsigned int) argp_number(state, text, min, max);
 }
 
 static void set_mode(struct argp_state *state, struct settings *settings, const char *name)
@@ -100,7 +91,7 @@ static error_t parse_common(int key, char *arg, struct argp_state *state, struct
 {
 	switch (key) {
 	case 'P':
-		number(state, arg, 1, UINT16_MAX);
+		argp_number(state, arg, 1, UINT16_MAX);
 		settings->port = arg;
 		return 0;
 	case 'm':
@@ -112,10 +103,10 @@ static error_t parse_common(int key, char *arg, struct argp_state *state, struct
 			argp_error(state, "there is no workload '%s'", arg);
 		return 0;
 	case 'S':
-		settings->size = number(state, arg, 32, 1U << 20);
+		settings->size = argp_number(state, arg, 32, 1U << 20);
 		return 0;
 	case 'o':
-		settings->objects = number(state, arg, 1, UINT32_MAX / 2);
+		settings->objects = argp_number(state, arg, 1, UINT32_MAX / 2);
 		return 0;
 	case 'H':
 		settings->handler_us = small(state, arg, 0, 1000000);
@@ -170,7 +161,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		settings->threads = small(state, arg, 1, 256);
 		return 0;
 	case 'n':
-		settings->count = number(state, arg, 1, UINT32_MAX);
+		settings->count = argp_number(state, arg, 1, UINT32_MAX);
 		return 0;
 	case 's':
 		settings->seconds = small(state, arg, 1, 86400);

@@ -27,7 +27,8 @@ fi_pmem_rpc_bench_SOURCES = \
 	%D%/workload_pagerank.c \
 	%D%/workload_ycsb.c \
 	rpc/programs/kv.c rpc/programs/kv.h \
-	fabtests/common/stats.c fabtests/common/stats.h
+	fabtests/common/stats.c fabtests/common/stats.h \
+	util/number.h
 fi_pmem_rpc_bench_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/rpc -I$(srcdir)/rpc/lib
 fi_pmem_rpc_bench_CFLAGS = -pthread $(AM_CFLAGS) $(PMEM2_CFLAGS) $(XXHASH_CFLAGS)
 fi_pmem_rpc_bench_LDADD = libconnection.la libpmemrpc.la $(LIBFABRIC_LIBS) $(PMEM2_LIBS) $(XXHASH_LIBS) -lm

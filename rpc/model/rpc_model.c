@@ -7,12 +7,15 @@
  * what runs there, judge.c what must hold.
  */
 #include <argp.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <glib.h>
 
+#include "../../util/number.h"
+#include "checks.h"
 #include "stage.h"
 
 #ifdef HAVE_CONFIG_H
@@ -26,20 +29,10 @@
 #define MUTANT_STATES UINT64_C(200000)
 #define MOST_STEPS UINT64_C(60000)
 
-struct options {
+static struct {
 	bool scenes;
-	bool mutants;
-	bool tell;
-	unsigned long randoms;
-	unsigned long seed;
-	unsigned long part, parts;
 	unsigned long states;
-	const char *only;
-};
-
-static struct options options = {.seed = 1, .parts = 1, .states = MOST_STATES};
-
-static unsigned int passed, failed;
+} options = {.states = MOST_STATES};
 
 /* The target's memory, and the path to it. */
 struct memory {
@@ -152,31 +145,6 @@ static bool is_local_wsp(const struct memory *memory)
 	return memory->domain == PMV_WSP && memory->local;
 }
 
-static void believe_mhp(struct world_config *config)
-{
-	config->believed.domain = PMV_MHP;
-}
-
-static void believe_wsp(struct world_config *config)
-{
-	config->believed.domain = PMV_WSP;
-}
-
-static void believe_ddio_off(struct world_config *config)
-{
-	config->believed.ddio = false;
-}
-
-static void believe_strict(struct world_config *config)
-{
-	config->believed.relaxed = false;
-}
-
-static void believe_infiniband(struct world_config *config)
-{
-	config->believed.local = false;
-}
-
 /* What it is about. */
 enum which { ANY_CALL, WRITTEN_ONLY, POOL_ONLY };
 
@@ -237,23 +205,6 @@ static const struct fault {
 #define NUM_FAULTS (sizeof(faults) / sizeof(faults[0]))
 
 /* Runs */
-
-static bool mine(size_t n)
-{
-	return n % options.parts == options.part;
-}
-
-static bool is_wanted(const char *name)
-{
-	return !options.only || strstr(name, options.only);
-}
-
-static void judge_run(bool ok)
-{
-	passed += ok;
-	failed += !ok;
-	fflush(stdout);
-}
 
 static struct world_config config_of(const struct memory *memory, const struct scene *scene,
 				     const struct fault *fault)
@@ -360,13 +311,13 @@ static void check_scene(const struct memory *memory, const struct scene *scene)
 	bool wrong = run(&config, options.states, true, &sum, &stopped);
 
 	/* Another kind of sample: a search looks at few beginnings to the end. */
-	for (uint64_t seed = options.seed; stopped && !wrong && seed < options.seed + 20; seed++)
+	for (uint64_t seed = checks.seed; stopped && !wrong && seed < checks.seed + 20; seed++)
 		wrong = run_random(&config, seed, &sum);
 	printf("%-6s %s, %s: %llu states%s, %llu steps, %llu images, %.1f s\n",
 	       wrong ? "not ok" : "ok", memory->name, scene->name, (unsigned long long) sum.states,
 	       stopped ? " (not all)" : "", (unsigned long long) sum.steps,
 	       (unsigned long long) sum.images, (double) (g_get_monotonic_time() - start) / 1e6);
-	judge_run(!wrong);
+	checks_judge(!wrong);
 }
 
 static void check_scenes(void)
@@ -376,7 +327,7 @@ static void check_scenes(void)
 		const struct scene *scene = &scenes[i % NUM_SCENES];
 		g_autofree char *name = g_strdup_printf("%s, %s", memory->name, scene->name);
 
-		if (mine(i) && is_possible(memory, scene) && is_wanted(name))
+		if (checks_is_mine(i) && is_possible(memory, scene) && checks_wants(name))
 			check_scene(memory, scene);
 	}
 }
@@ -392,9 +343,9 @@ static bool find_out(const struct fault *fault, const struct memory *memory, boo
 
 		if (!scenes[at].cell == sent || (fault->which == POOL_ONLY && !scenes[at].left) ||
 		    !is_possible(memory, &scenes[at]) ||
-		    !run(&config, MUTANT_STATES, options.tell, sum, &stopped))
+		    !run(&config, MUTANT_STATES, checks.tell, sum, &stopped))
 			continue;
-		if (options.tell)
+		if (checks.tell)
 			printf("^ %s, %s, %s\n\n", fault->name, memory->name, scenes[at].name);
 		*first = at;
 		return true;
@@ -424,7 +375,7 @@ static void check_mutant(const struct fault *fault)
 	printf("%-6s mutant: %s: found out in %u of %u, %llu states, %.1f s\n",
 	       found == places ? "ok" : "not ok", fault->name, found, places,
 	       (unsigned long long) sum.states, (double) (g_get_monotonic_time() - start) / 1e6);
-	judge_run(found == places);
+	checks_judge(found == places);
 }
 
 /* random_scene -- many calls of any length in a ring that has room for a few of them */
@@ -452,22 +403,22 @@ static void check_randoms(void)
 	gint64 start = g_get_monotonic_time();
 	struct sum sum = {0};
 
-	for (uint64_t seed = options.seed; seed < options.seed + options.randoms; seed++) {
+	for (uint64_t seed = checks.seed; seed < checks.seed + checks.randoms; seed++) {
 		struct scene scene = random_scene(seed);
 		const struct memory *memory = &memories[seed % NUM_MEMORIES];
 		struct world_config config = config_of(memory, &scene, NULL);
 
-		if (!mine(seed) || (scene.cell && memory->relaxed))
+		if (!checks_is_mine(seed) || (scene.cell && memory->relaxed))
 			continue;
 		config.rules.granule = seed / NUM_MEMORIES % 2 ? 8 : HW_LINE;
 		config.room = 3 + seed % 14;
 		sum.wrong += run_random(&config, seed, &sum);
 	}
 	printf("%-6s random calls: %u runs, seeds %lu to %lu, %llu steps, %llu images, %.1f s\n",
-	       sum.wrong ? "not ok" : "ok", sum.runs, options.seed,
-	       options.seed + options.randoms - 1, (unsigned long long) sum.steps,
-	       (unsigned long long) sum.images, (double) (g_get_monotonic_time() - start) / 1e6);
-	judge_run(!sum.wrong);
+	       sum.wrong ? "not ok" : "ok", sum.runs, checks.seed, checks.seed + checks.randoms - 1,
+	       (unsigned long long) sum.steps, (unsigned long long) sum.images,
+	       (double) (g_get_monotonic_time() - start) / 1e6);
+	checks_judge(!sum.wrong);
 }
 
 /* Options */
@@ -476,65 +427,21 @@ const char *argp_program_version = "rpc_model of pmemverbs " PACKAGE_VERSION;
 
 static const struct argp_option argp_options[] = {
 	{"scenes", 'c', NULL, 0, "A few calls in each kind of memory, in all orders", 0},
-	{"mutants", 'm', NULL, 0, "Wrong clients, servers and commits, which have to be found out",
-	 0},
-	{"random", 'r', "N", 0, "So many random runs of many calls", 0},
-	{"seed", 's', "S", 0, "The first one's seed (default: 1)", 0},
 	{"states", 'n', "N", 0, "At most so many states of a scene (default: 60000)", 0},
-	{"tell", 't', NULL, 0, "How each mutant is found out", 0},
-	{"audit", 'a', "N", 0,
-	 "Look for changes that no step has told of after every N-th step (default: 199)", 0},
-	{"only", 'o', "TEXT", 0, "Only scenes and mutants whose names have this in them", 0},
-	{"part", 'p', "I/N", 0, "Only the I-th of N parts of it all, counted from 0", 0},
 	{0},
 };
 
-static unsigned long number(const char *arg, struct argp_state *state)
-{
-	unsigned long value;
-	char end;
-
-	if (sscanf(arg, "%lu%c", &value, &end) != 1 || !value)
-		argp_error(state, "'%s' is no number", arg);
-	return value;
-}
-
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
-	char end;
-
 	switch (key) {
 	case 'c':
 		options.scenes = true;
 		return 0;
-	case 'm':
-		options.mutants = true;
-		return 0;
-	case 't':
-		options.tell = true;
-		return 0;
-	case 'r':
-		options.randoms = number(arg, state);
-		return 0;
-	case 's':
-		options.seed = number(arg, state);
-		return 0;
 	case 'n':
-		options.states = number(arg, state);
-		return 0;
-	case 'a':
-		explore_audit = (unsigned int) number(arg, state);
-		return 0;
-	case 'o':
-		options.only = arg;
-		return 0;
-	case 'p':
-		if (sscanf(arg, "%lu/%lu%c", &options.part, &options.parts, &end) != 2 ||
-		    options.part >= options.parts)
-			argp_error(state, "'%s' is no part such as 0/2", arg);
+		options.states = argp_number(state, arg, 1, ULONG_MAX);
 		return 0;
 	case ARGP_KEY_END:
-		if (!options.scenes && !options.mutants && !options.randoms)
+		if (!options.scenes && !checks.mutants && !checks.randoms)
 			argp_error(state, "say what is to be checked");
 		return 0;
 	default:
@@ -544,9 +451,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 int main(int argc, char **argv)
 {
+	static const struct argp_child children[] = {{&checks_argp, 0, NULL, 0}, {0}};
 	static const struct argp argp = {
 		.options = argp_options,
 		.parser = parse,
+		.children = children,
 		.doc = "Check durable calls on a model of the hardware that loses power at every "
 		       "step.",
 	};
@@ -557,12 +466,11 @@ int main(int argc, char **argv)
 	argp_parse(&argp, argc, argv, 0, NULL, NULL);
 	if (options.scenes)
 		check_scenes();
-	for (size_t n = 0; options.mutants && n < NUM_FAULTS; n++) {
-		if (mine(n) && is_wanted(faults[n].name))
+	for (size_t n = 0; checks.mutants && n < NUM_FAULTS; n++) {
+		if (checks_is_mine(n) && checks_wants(faults[n].name))
 			check_mutant(&faults[n]);
 	}
-	if (options.randoms)
+	if (checks.randoms)
 		check_randoms();
-	printf("%u passed, %u failed\n", passed, failed);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return checks_end();
 }

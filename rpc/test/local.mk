@@ -8,7 +8,7 @@ rpc_hostile_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/rpc/lib
 rpc_hostile_LDADD = librpc.la
 
 noinst_PROGRAMS += rpc_crowd
-rpc_crowd_SOURCES = %D%/rpc_crowd.c
+rpc_crowd_SOURCES = %D%/rpc_crowd.c util/number.h
 rpc_crowd_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/rpc/lib
 rpc_crowd_LDADD = libpmemrpc.la
 

@@ -8,6 +8,7 @@
  */
 #include <argp.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "../../util/number.h"
 #include "pmemrpc.h"
 
 #ifdef HAVE_CONFIG_H
@@ -126,16 +128,6 @@ struct settings {
 	unsigned long clients, calls;
 };
 
-static unsigned long number(struct argp_state *state, const char *text)
-{
-	char *end;
-	unsigned long value = strtoul(text, &end, 10);
-
-	if (end == text || *text == '-' || *end || !value)
-		argp_error(state, "'%s' is not a number, or out of range", text);
-	return value;
-}
-
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct settings *settings = state->input;
@@ -149,9 +141,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	else if (state->arg_num == 1)
 		settings->port = arg;
 	else if (state->arg_num == 2)
-		settings->clients = number(state, arg);
+		settings->clients = argp_number(state, arg, 1, ULONG_MAX);
 	else
-		settings->calls = number(state, arg);
+		settings->calls = argp_number(state, arg, 1, ULONG_MAX);
 	return 0;
 }
 

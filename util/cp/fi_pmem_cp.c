@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../number.h"
 #include "copy.h"
 
 #ifdef HAVE_CONFIG_H
@@ -88,8 +89,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct settings *settings = state->input;
 	struct cp_copy *copy = settings->copy;
-	char *end;
-	long seconds;
 
 	switch (key) {
 	case 'q':
@@ -102,10 +101,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		copy->restart = true;
 		return 0;
 	case 't':
-		seconds = strtol(arg, &end, 10);
-		if (*end || end == arg || seconds < 1 || seconds > 86400)
-			argp_error(state, "'%s' is not a number of seconds up to a day", arg);
-		copy->timeout_ms = 1000 * (int) seconds;
+		copy->timeout_ms = 1000 * (int) argp_number(state, arg, 1, 86400);
 		return 0;
 	case ARGP_KEY_ARG:
 		if (settings->count == 2)

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../number.h"
 #include "link.h"
 #include "session.h"
 
@@ -50,17 +51,18 @@ static const struct argp_option options[] = {
 	{0},
 };
 
-static uint64_t number(struct argp_state *state, const char *text, bool bytes, uint64_t max)
+/* bytes -- a number that may end with K, M, G or T */
+static uint64_t bytes(struct argp_state *state, const char *text)
 {
 	static const char units[] = "KMGT";
 	char *end;
 	uint64_t value = strtoull(text, &end, 10);
-	const char *unit = bytes && *end ? strchr(units, *end) : NULL;
+	const char *unit = *end ? strchr(units, *end) : NULL;
 	unsigned int shift = unit ? 10 * (unsigned int) (unit - units + 1) : 0;
 
-	if (end == text || *text == '-' || *(unit ? end + 1 : end) || value > max >> shift ||
-	    !value)
-		argp_error(state, "'%s' is not a number, or out of range", text);
+	if (end == text || *text == '-' || *(unit ? end + 1 : end) || !value ||
+	    value > (uint64_t) CP_MAX_SIZE >> shift)
+		argp_error(state, "'%s' is not a number of bytes, or out of range", text);
 	return value << shift;
 }
 
@@ -71,23 +73,23 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 	switch (key) {
 	case 'P':
-		number(state, arg, false, UINT16_MAX);
+		argp_number(state, arg, 1, UINT16_MAX);
 		settings->port = arg;
 		return 0;
 	case 'n':
-		settings->clients = (unsigned int) number(state, arg, false, CP_MAX_CLIENTS);
+		settings->clients = (unsigned int) argp_number(state, arg, 1, CP_MAX_CLIENTS);
 		return 0;
 	case MAX_FILE:
-		target->store.max_file = number(state, arg, true, CP_MAX_SIZE);
+		target->store.max_file = bytes(state, arg);
 		return 0;
 	case MAX_TOTAL:
-		target->store.max_total = number(state, arg, true, CP_MAX_SIZE);
+		target->store.max_total = bytes(state, arg);
 		return 0;
 	case 'r':
 		target->store.read_only = true;
 		return 0;
 	case 't':
-		target->timeout_ms = 1000 * (int) number(state, arg, false, 86400);
+		target->timeout_ms = 1000 * (int) argp_number(state, arg, 1, 86400);
 		return 0;
 	case 'v':
 		target->verbose = true;

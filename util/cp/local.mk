@@ -5,7 +5,8 @@ bin_PROGRAMS += fi_pmem_cp fi_pmem_target
 cp_sources = \
 	%D%/link.c %D%/link.h \
 	%D%/part.c %D%/part.h \
-	%D%/proto.c %D%/proto.h
+	%D%/proto.c %D%/proto.h \
+	util/number.h
 fi_pmem_cp_SOURCES = %D%/fi_pmem_cp.c $(cp_sources) \
 	%D%/copy.c %D%/copy.h
 fi_pmem_cp_CFLAGS = $(AM_CFLAGS) $(XXHASH_CFLAGS)
