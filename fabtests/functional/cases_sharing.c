@@ -88,15 +88,32 @@ static int gather(struct fx *fx, struct crowd *crowd)
 	return 0;
 }
 
-static int disperse(struct fx *fx, struct crowd *crowd, int ret)
+/* with_crowd -- run a case with links that share a queue, and close them */
+static int with_crowd(struct fx *fx, int (*run)(struct fx *, struct crowd *))
+{
+	struct crowd crowd = {0};
+	int ret = gather(fx, &crowd);
+	unsigned int i;
+
+	if (!ret)
+		ret = run(fx, &crowd);
+	for (i = 0; i < fx->nlinks; i++)
+		link_close(&fx->links[i]);
+	if (crowd.cq)
+		close_fid(&crowd.cq->fid, "the shared completion queue");
+	return ret;
+}
+
+/* as_written -- all memory has what was written, and nothing more completes */
+static int as_written(struct fx *fx, struct crowd *crowd)
 {
 	unsigned int i;
 
-	for (i = 0; i < fx->nlinks; i++)
-		link_close(&fx->links[i]);
-	if (crowd->cq)
-		close_fid(&crowd->cq->fid, "the shared completion queue");
-	return ret;
+	for (i = 0; i < LINKS; i++) {
+		if (remote_same(fx, crowd->remotes[i]))
+			return -1;
+	}
+	return linger(crowd->links[0], 20);
 }
 
 /* Commits of all links are outstanding at a time, and their completions come in one queue */
@@ -116,21 +133,12 @@ static int interleaved(struct fx *fx, struct crowd *crowd)
 		if (await(crowd->links[0], ops[i]))
 			return -1;
 	}
-	for (i = 0; i < LINKS; i++) {
-		if (remote_same(fx, crowd->remotes[i]))
-			return -1;
-	}
-	return linger(crowd->links[0], 20);
+	return as_written(fx, crowd);
 }
 
 static int shared_queue(struct fx *fx)
 {
-	struct crowd crowd = {0};
-	int ret = gather(fx, &crowd);
-
-	if (!ret)
-		ret = interleaved(fx, &crowd);
-	return disperse(fx, &crowd, ret);
+	return with_crowd(fx, interleaved);
 }
 
 /* The end of one endpoint takes nothing from the others' completions */
@@ -163,12 +171,7 @@ static int close_one_of_several(struct fx *fx, struct crowd *crowd)
 
 static int shared_queue_close_one(struct fx *fx)
 {
-	struct crowd crowd = {0};
-	int ret = gather(fx, &crowd);
-
-	if (!ret)
-		ret = close_one_of_several(fx, &crowd);
-	return disperse(fx, &crowd, ret);
+	return with_crowd(fx, close_one_of_several);
 }
 
 struct worker {
@@ -215,21 +218,12 @@ static int threaded(struct fx *fx, struct crowd *crowd)
 	}
 	if (expect(fx, started == LINKS, "no thread") || ret)
 		return -1;
-	for (i = 0; i < LINKS; i++) {
-		if (remote_same(fx, crowd->remotes[i]))
-			return -1;
-	}
-	return linger(crowd->links[0], 20);
+	return as_written(fx, crowd);
 }
 
 static int threads(struct fx *fx)
 {
-	struct crowd crowd = {0};
-	int ret = gather(fx, &crowd);
-
-	if (!ret)
-		ret = threaded(fx, &crowd);
-	return disperse(fx, &crowd, ret);
+	return with_crowd(fx, threaded);
 }
 
 /* Several threads on one endpoint, each with its part of one region */
