@@ -25,8 +25,8 @@ static const struct program program = {
 	.letters = "pfdsBPMSIwWCncTxvoh",
 	.lists = true,
 	.operations = "commit: -C counts commits (default); deliver: the same with "
-		      "FI_DELIVERY_COMPLETE instead; write-read: with a read of a byte behind a "
-		      "plain write, by this program: what a layer above can't outdo",
+		      "FI_DELIVERY_COMPLETE instead; write-read: a plain write and a read of a "
+		      "byte of it, by this program: the most that a layer above can reach",
 };
 
 enum { OP_COMMIT, OP_DELIVER, OP_WRITE_READ };

@@ -21,8 +21,8 @@ static const struct program program = {
 		      "deliver: write with FI_DELIVERY_COMPLETE; "
 		      "commit-immed: and FI_REMOTE_CQ_DATA; "
 		      "fenced-pair: record, then fenced commit of 8 bytes behind it; "
-		      "write-read: write, and read of a byte of it, by this program; on both "
-		      "sides with -p and the core: what a layer above that can't go below",
+		      "write-read: write, and read of a byte of it, by this program; with -p and "
+		      "the core on both sides: the least that a layer above can take",
 };
 
 enum { OP_COMMIT, OP_WRITE, OP_DELIVER, OP_COMMIT_IMMED, OP_FENCED_PAIR, OP_WRITE_READ };
