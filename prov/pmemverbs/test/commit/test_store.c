@@ -2,9 +2,6 @@
 /* test_store.c -- small commits whose data travel in the request, for the agent to store */
 #include "test_flush_request.h"
 
-#include <unistd.h>
-
-#include "agent/service.h"
 #include "objects/ep.h"
 
 /* put_fenced -- a small commit behind a write that the agent has not been told of */
@@ -151,95 +148,5 @@ Test(store, comes_behind_writes_that_kept_no_order)
 	accepted(pair_put(pair, DMP, 64, 8, CONTEXT(2), FI_COMMIT));
 	expect_sent(pair, "W W R fM");
 	pair_round(pair);
-	pair_close(pair);
-}
-
-/* help.h: the application looks for requests in the thread's place */
-
-static void tell(struct pair *pair)
-{
-	accepted(pair_put(pair, DMP, 0, 8, CONTEXT(1), FI_COMMIT));
-	pair_deliver(pair);
-}
-
-Test(help, serves_small_requests)
-{
-	struct pair *pair = pair_open(NULL);
-	struct pmv_agent *agent = &pair->to->domain->agent;
-
-	pmv_help(agent);
-	expect_done(pair, "");
-	tell(pair);
-	/* The thread is serving. */
-	pthread_mutex_lock(&agent->serving);
-	pmv_help(agent);
-	pthread_mutex_unlock(&agent->serving);
-	expect_done(pair, "");
-	/* No call waits for a disk. */
-	cr_expect_eq(atomic_load(&agent->kinds[PMV_PAGE]), 2);
-	pmv_help(agent);
-	expect_done(pair, "");
-	atomic_store(&agent->kinds[PMV_PAGE], 0);
-	pmv_help(agent);
-	expect_done(pair, "F D K");
-	cr_expect_eq(atomic_load(&agent->help.calls), 4);
-	atomic_store(&agent->kinds[PMV_PAGE], 2);
-	pair_close(pair);
-}
-
-Test(help, does_a_part_of_what_is_large)
-{
-	struct pair *pair = pair_open(NULL);
-	struct pmv_agent *agent = &pair->to->domain->agent;
-
-	accepted(pair_put(pair, DMP, 0, 20000, CONTEXT(1), FI_COMMIT));
-	pair_deliver(pair);
-	atomic_store(&agent->kinds[PMV_PAGE], 0);
-	pmv_help(agent);
-	cr_expect_eq(pair_event(pair, 'F', 0)->len, 16384);
-	expect_done(pair, "F D");
-	pmv_help(agent);
-	expect_done(pair, "F D K");
-	cr_expect(pair_survives(pair, DMP, 0, 20000));
-	atomic_store(&agent->kinds[PMV_PAGE], 2);
-	pair_close(pair);
-}
-
-static struct pair *current;
-
-/* fall_asleep -- what the thread does when its window is over */
-static void fall_asleep(void *arg)
-{
-	struct pmv_agent *agent = &current->to->domain->agent;
-
-	(void) arg;
-	if (atomic_load(&agent->asleep))
-		return;
-	atomic_store(&agent->help.wanted, false);
-	atomic_store(&agent->asleep, true);
-	pthread_mutex_lock(&agent->lock);
-	cr_expect_not(pmv_service_waits(agent));
-	pthread_mutex_unlock(&agent->lock);
-}
-
-Test(help, leaves_nothing_to_a_thread_that_has_fallen_asleep)
-{
-	struct pair *pair = pair_open(NULL);
-	struct pmv_agent *agent = &pair->to->domain->agent;
-	uint64_t kicks = 0;
-
-	current = pair;
-	accepted(pair_put(pair, DMP, 0, 20000, CONTEXT(1), FI_COMMIT));
-	pair_deliver(pair);
-	atomic_store(&agent->kinds[PMV_PAGE], 0);
-	pair->on_event = fall_asleep;
-	pmv_help(agent);
-	expect_done(pair, "F D");
-	cr_expect(pair->to->mailbox.receiver.working);
-	cr_expect_eq(read(agent->kick_fd, &kicks, sizeof(kicks)), sizeof(kicks));
-	atomic_store(&agent->asleep, false);
-	pair->on_event = NULL;
-	pair_serve(pair);
-	atomic_store(&agent->kinds[PMV_PAGE], 2);
 	pair_close(pair);
 }
