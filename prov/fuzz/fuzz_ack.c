@@ -351,6 +351,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	options.home.no_fence = how & 4;
 	options.home.local = how & 4;
 	options.offsets = how & 8;
+	options.stores = how & 16;
 	options.away.events = how & 32;
 	peer_open(&peer, &options);
 	initiator.pair = peer.pair;

@@ -277,7 +277,8 @@ int main(int argc, char **argv)
 	}
 	both_sides(argv[1], "plain", &(struct pair_options){0}, 0, 0);
 	both_sides(argv[1], "events", &(struct pair_options){.away = {.events = true}}, 1, 32);
-	both_sides(argv[1], "offsets", &(struct pair_options){.offsets = true}, 4, 8);
+	both_sides(argv[1], "stored", &(struct pair_options){.stores = true, .offsets = true}, 4,
+		   24);
 	hint(argv[1]);
 	return 0;
 }

@@ -20,6 +20,13 @@ static const struct {
 
 #define NUM_TARGETS (sizeof(targets) / sizeof(targets[0]))
 
+/* is_stored -- may a request take data along? */
+static bool is_stored(const struct cell *cell)
+{
+	return !cell->relaxed &&
+	       (cell->domain == PMV_PAGE || (cell->domain == PMV_DMP && cell->ddio));
+}
+
 bool cell_next(size_t n, struct cell *cell)
 {
 	for (size_t i = 0; i < NUM_TARGETS * 2 * NUM_CALLS * NUM_ORDERS; i++) {
@@ -35,6 +42,8 @@ bool cell_next(size_t n, struct cell *cell)
 		};
 		/* Messages can't be committed there. */
 		if (cell->relaxed && cell->call >= CALL_SEND_PM)
+			continue;
+		if (cell->call == CALL_WRITE_STORED && !is_stored(cell))
 			continue;
 		/* The other completions come from the agent: those of a write are nobody's. */
 		if (cell->call == CALL_WRITE_EVENT && cell->local && cell->domain != PMV_WSP)
@@ -55,6 +64,7 @@ void cell_name(const struct cell *cell, char *buf, size_t len)
 	static const char *const calls[] = {
 		[CALL_WRITE] = "Write",
 		[CALL_WRITE_IMM] = "WriteImm",
+		[CALL_WRITE_STORED] = "stored",
 		[CALL_WRITE_EVENT] = "event",
 		[CALL_WRITE_ALL] = "all",
 		[CALL_SEND_PM] = "Send to PM",
@@ -368,6 +378,7 @@ struct world_config cell_config(const struct cell *cell, const struct cell_progr
 			},
 		.domain = cell->domain,
 		.commit_all = cell->call == CALL_WRITE_ALL,
+		.stores = cell->call == CALL_WRITE_STORED,
 		.events = cell->call == CALL_WRITE_EVENT,
 		.one_kind = cell->call == CALL_SEND_ONLY,
 		.dies_from = WORLD_NEVER_DIES,

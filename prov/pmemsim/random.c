@@ -98,6 +98,7 @@ void random_program(uint64_t seed, struct random_program *program)
 			},
 		.domain = cell.domain,
 		.commit_all = one_in(state, 4),
+		.stores = one_in(state, 2),
 		.one_kind = one_in(state, 3),
 		.dies_from = WORLD_NEVER_DIES,
 		.room = 2 + (unsigned int) below(state, 15),

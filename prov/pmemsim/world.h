@@ -72,6 +72,7 @@ struct world_config {
 	} believed;
 	enum world_mutation mutation;
 	bool commit_all;        /* FI_PMEMVERBS_COMMIT */
+	bool stores;            /* requests take small data along */
 	bool events;            /* FI_RMA_EVENT: with one endpoint only */
 	bool one_kind;          /* FI_OPT_PMEMVERBS_RECV_MR: no message is received in DRAM */
 	unsigned int dies_from; /* so many operations are posted before a connection may be lost */

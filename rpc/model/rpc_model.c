@@ -41,22 +41,25 @@ struct memory {
 	bool ddio;
 	bool relaxed;
 	bool local;
+	bool stores; /* the agent stores what is small */
 };
 
 static const struct memory memories[] = {
-	{"DMP, DDIO on", PMV_DMP, true, false, false},
-	{"DMP, DDIO off", PMV_DMP, false, false, false},
-	{"MHP, DDIO on", PMV_MHP, true, false, false},
-	{"MHP, DDIO off", PMV_MHP, false, false, false},
-	{"WSP, DDIO on", PMV_WSP, true, false, false},
-	{"WSP, DDIO off", PMV_WSP, false, false, false},
-	{"PAGE", PMV_PAGE, true, false, false},
-	{"DMP, DDIO on, relaxed", PMV_DMP, true, true, false},
-	{"DMP, DDIO off, relaxed", PMV_DMP, false, true, false},
-	{"MHP, relaxed", PMV_MHP, true, true, false},
-	{"WSP, relaxed", PMV_WSP, true, true, false},
-	{"MHP, iWARP", PMV_MHP, true, false, true},
-	{"WSP, iWARP", PMV_WSP, true, false, true},
+	{"DMP, DDIO on", PMV_DMP, true, false, false, false},
+	{"DMP, DDIO on, stored by the agent", PMV_DMP, true, false, false, true},
+	{"DMP, DDIO off", PMV_DMP, false, false, false, false},
+	{"MHP, DDIO on", PMV_MHP, true, false, false, false},
+	{"MHP, DDIO off", PMV_MHP, false, false, false, false},
+	{"WSP, DDIO on", PMV_WSP, true, false, false, false},
+	{"WSP, DDIO off", PMV_WSP, false, false, false, false},
+	{"PAGE", PMV_PAGE, true, false, false, false},
+	{"PAGE, stored by the agent", PMV_PAGE, true, false, false, true},
+	{"DMP, DDIO on, relaxed", PMV_DMP, true, true, false, false},
+	{"DMP, DDIO off, relaxed", PMV_DMP, false, true, false, false},
+	{"MHP, relaxed", PMV_MHP, true, true, false, false},
+	{"WSP, relaxed", PMV_WSP, true, true, false, false},
+	{"MHP, iWARP", PMV_MHP, true, false, true, false},
+	{"WSP, iWARP", PMV_WSP, true, false, true, false},
 };
 
 #define NUM_MEMORIES (sizeof(memories) / sizeof(memories[0]))
@@ -216,6 +219,7 @@ static struct world_config config_of(const struct memory *memory, const struct s
 			  .local = memory->local,
 			  .granule = HW_LINE},
 		.domain = memory->domain,
+		.stores = memory->stores,
 		.one_kind = scene->cell,
 		.dies_from = WORLD_NEVER_DIES,
 		.reduced = true,

@@ -101,6 +101,16 @@ static ssize_t tagged_injectdata(void)
 	return fi_tinjectdata(side.ep, lost, LEN, 1, self, 1);
 }
 
+/* Its data travel in the request to the agent. */
+static ssize_t rma_commit(void)
+{
+	const struct iovec iov = {lost, LEN};
+	const struct fi_rma_iov to = {addr, LEN, key};
+	const struct fi_msg_rma msg = {&iov, &desc, 1, self, &to, 1, &context, 0};
+
+	return fi_writemsg(side.ep, &msg, FI_COMMIT_COMPLETE);
+}
+
 static ssize_t rma_inject_commit(void)
 {
 	const struct iovec iov = {lost, LEN};
@@ -152,13 +162,13 @@ static const struct {
 	const char *name;
 	ssize_t (*post)(void);
 } calls[] = {
-	CALL(msg_send),          CALL(msg_sendv),       CALL(msg_sendmsg),
-	CALL(msg_inject),        CALL(msg_senddata),    CALL(msg_injectdata),
-	CALL(tagged_send),       CALL(tagged_sendv),    CALL(tagged_sendmsg),
-	CALL(tagged_inject),     CALL(tagged_senddata), CALL(tagged_injectdata),
-	CALL(rma_inject_commit), CALL(rma_inject),      CALL(rma_injectdata),
-	CALL(atomic_sum),        CALL(atomic_fetch),    CALL(atomic_operand),
-	CALL(atomic_compare),
+	CALL(msg_send),       CALL(msg_sendv),         CALL(msg_sendmsg),
+	CALL(msg_inject),     CALL(msg_senddata),      CALL(msg_injectdata),
+	CALL(tagged_send),    CALL(tagged_sendv),      CALL(tagged_sendmsg),
+	CALL(tagged_inject),  CALL(tagged_senddata),   CALL(tagged_injectdata),
+	CALL(rma_commit),     CALL(rma_inject_commit), CALL(rma_inject),
+	CALL(rma_injectdata), CALL(atomic_sum),        CALL(atomic_fetch),
+	CALL(atomic_operand), CALL(atomic_compare),
 };
 
 static void on_sigbus(int signo)

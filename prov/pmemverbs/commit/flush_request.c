@@ -165,6 +165,7 @@ ssize_t pmv_flush_request_take(struct pmv_initiator *ini, struct pmv_flush_reque
 		atomic_store(&ini->told_sends, request->data);
 	}
 	atomic_store(&ini->ordering.wrote_agent, ini->dirty.ranges > 0);
+	request->follows = ini->mailbox->sender.acked < ini->payload_message;
 	return 0;
 }
 

@@ -31,6 +31,7 @@ struct pmv_flush_request {
 	bool messages;          /* messages are committed, too */
 	bool payload;           /* the agent stores the data */
 	bool dropped;           /* it does not: the commit had failed by then */
+	bool follows;           /* data that the agent may not have stored yet */
 	uint64_t data;          /* immediate data, or the number of messages */
 	struct pmv_range store; /* where the payload goes */
 
@@ -57,12 +58,14 @@ struct pmv_flush_request *pmv_flush_request_new(struct pmv_initiator *ini,
 void pmv_flush_request_free(struct pmv_flush_request *request);
 
 /*
- * pmv_flush_request_relies -- does it promise that all earlier requests succeed?  Nothing but such
- * a request follows data that the agent may not have stored: those of a fenced commit.
+ * pmv_flush_request_relies -- does it promise that all earlier requests succeed?  A commit without
+ * a fence does not: the initiator's application hears of each failure.  But the target's hears of
+ * this operation only, and must not if data before it were not stored.
  */
 static inline bool pmv_flush_request_relies(const struct pmv_flush_request *request)
 {
-	return request->all || request->messages;
+	return request->all || request->messages ||
+	       (request->follows && (request->notify || request->event));
 }
 
 /*

@@ -126,7 +126,8 @@ struct pmv_initiator {
 	unsigned int deferred;       /* operations that are executed after an acknowledgement */
 	uint64_t payload_message;    /* the last message to the agent that carried a payload ... */
 	uint64_t dropped_message;    /* ... or had lost its payload by then */
-	bool others_wait;            /* for that: what may not follow a payload was refused */
+	bool others_wait;            /* for that: what may not follow a payload was refused ... */
+	uint64_t stores_from;        /* ... so unfenced data travel apart up to this message */
 	struct pmv_group group;
 	struct pmv_dirty dirty; /* what the agent has not been told of */
 	atomic_bool broken;     /* nothing more is to be expected of the connection */

@@ -166,6 +166,12 @@ static bool may_store(struct pmv_initiator *ini, const struct pmv_submission *su
 	       pmv_ordering_attr(ini, submission->to->key, &attr) && attr.pmem;
 }
 
+/* may_start_to_store -- as of now, without a fence; else the completion tells of what is lost */
+static bool may_start_to_store(const struct pmv_initiator *ini)
+{
+	return !ini->dirty.lost && ini->mailbox->sender.sent >= ini->stores_from;
+}
+
 static ssize_t make_request(struct pmv_run *run, const struct pmv_submission *submission, bool all,
 			    enum pmv_rma_event event)
 {
@@ -241,7 +247,8 @@ ssize_t pmv_prepare(struct pmv_run *run, struct pmv_terms terms, enum pmv_method
 	if (terms.again)
 		chosen.choice.after_agent = false;
 	waits = chosen.choice.after_agent;
-	facts.stored = waits && may_store(ini, submission);
+	facts.stored =
+		(waits || (terms.stored && may_start_to_store(ini))) && may_store(ini, submission);
 	/* What waits, and is not stored by the agent, is told of when it is planned again. */
 	facts.event = chosen.event && (!waits || facts.stored);
 	run->plan = pmv_plan_operation(&chosen.choice, &facts);

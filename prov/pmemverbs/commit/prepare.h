@@ -6,12 +6,14 @@
 #ifndef PMV_PREPARE_H
 #define PMV_PREPARE_H
 
+#include "agent/wire.h"
 #include "commit/ordering.h"
 #include "commit/run.h"
 
 /* How an operation is carried out, besides what its submission says. */
 struct pmv_terms {
 	bool fenced;  /* behind all that is under way: the caller has both locks */
+	bool stored;  /* the agent may store its data: the caller has `lock` */
 	bool grouped; /* a later flush covers it */
 	bool again;   /* what it was fenced behind is durable now */
 };
@@ -24,6 +26,21 @@ struct pmv_terms {
  */
 ssize_t pmv_prepare(struct pmv_run *run, struct pmv_terms terms, enum pmv_method *method);
 ssize_t pmv_prepare_flush(struct pmv_run *run, const struct pmv_submission *regions, bool read);
+
+/*
+ * pmv_prepare_may_store -- may the agent store the data of such a commit without a fence?  Small
+ * data that need it anyway travel in the request, if there is room: one message instead of two.
+ */
+static inline bool pmv_prepare_may_store(struct pmv_initiator *ini,
+					 const struct pmv_submission *submission)
+{
+	const unsigned agent = PMV_NOTE_AGENT | PMV_NOTE_UNORDERED | PMV_NOTE_UNREADABLE;
+
+	return submission->what == (FI_RMA | FI_WRITE) && submission->num_to == 1 &&
+	       submission->to->len && submission->to->len <= PMV_STORE_ROOM(1) &&
+	       (pmv_ordering_note_key(ini, submission->to->key) & agent) == PMV_NOTE_AGENT &&
+	       !atomic_load(&ini->ordering.wrote_unordered);
+}
 
 /*
  * pmv_prepare_ordinary -- the same for a commit without a fence, an event, immediate data or
@@ -41,7 +58,8 @@ static inline bool pmv_prepare_is_ordinary(struct pmv_initiator *ini,
 		return false;
 	*method = pmv_ordering_known(ini, submission->to->key) / PMV_NOTE_METHOD;
 	return *method != PMV_METHOD_REFUSED &&
-	       (*method != PMV_METHOD_AGENT || !atomic_load(&ini->ordering.wrote_unordered));
+	       (*method != PMV_METHOD_AGENT || (!atomic_load(&ini->ordering.wrote_unordered) &&
+						!pmv_prepare_may_store(ini, submission)));
 }
 
 #endif /* PMV_PREPARE_H */

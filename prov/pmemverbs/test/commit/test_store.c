@@ -4,6 +4,245 @@
 
 #include "objects/ep.h"
 
+static struct pair *open_pair(void)
+{
+	return pair_open(&(struct pair_options){.stores = true});
+}
+
+static void store_one(enum pair_memory memory, const char *done)
+{
+	struct pair *pair = open_pair();
+	struct pmv_message message;
+
+	accepted(pair_put(pair, memory, 100, 50, CONTEXT(1), FI_COMMIT));
+	expect_sent(pair, "M");
+	pair_expect_message(pair, 0, &message);
+	cr_expect_eq(message.count, 1);
+	cr_expect(pair_names(pair, &message, memory, 100, 50));
+	cr_expect(message.store);
+	cr_expect_not(message.ordered);
+	cr_expect_arr_eq(message.payload, pair->source + 100, 50);
+	expect_commit(pair, memory, done);
+	pair_close(pair);
+}
+
+Test(store, takes_one_message)
+{
+	store_one(DMP, "S F D K");
+	store_one(PAGE, "Y D K");
+}
+
+Test(store, is_for_small_data_that_need_the_agent)
+{
+	struct pair *pair = open_pair();
+
+	accepted(pair_put(pair, DMP, 0, PAIR_LARGE, CONTEXT(1), FI_COMMIT));
+	expect_sent(pair, "W M");
+	accepted(pair_put(pair, DMP, 0, 0, CONTEXT(2), FI_COMMIT));
+	expect_sent(pair, "W0 M");
+	accepted(pair_put(pair, MHP, 0, 8, CONTEXT(3), FI_COMMIT));
+	expect_sent(pair, "W R");
+	accepted(pair_put(pair, READ_DMP, 0, 8, CONTEXT(4), FI_COMMIT));
+	expect_sent(pair, "W R");
+	accepted(pair_put(pair, DMP, 0, 8, CONTEXT(5), 0));
+	expect_sent(pair, "W");
+	pair_round(pair);
+	pair_close(pair);
+}
+
+Test(store, names_what_was_written_there_before)
+{
+	struct pair *pair = open_pair();
+	struct pmv_message message;
+
+	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(1), 0));
+	accepted(pair_put(pair, PAGE, 0, 64, CONTEXT(2), 0));
+	accepted(pair_put(pair, DMP, 1024, 8, CONTEXT(3), FI_COMMIT));
+	expect_sent(pair, "W W M");
+	pair_expect_message(pair, 0, &message);
+	cr_expect_eq(message.count, 2);
+	cr_expect(pair_names(pair, &message, DMP, 0, 64));
+	cr_expect(pair_names(pair, &message, DMP, 1024, 8));
+	pair_round(pair);
+	cr_expect(pair_survives(pair, DMP, 0, 64));
+	cr_expect(pair_survives(pair, DMP, 1024, 8));
+	cr_expect_not(pair_survives(pair, PAGE, 0, 64));
+	pair_close(pair);
+}
+
+/* The data are not there yet, and nothing else may come to their place before them. */
+Test(store, closes_the_endpoint_to_all_but_others)
+{
+	struct pair *pair = open_pair();
+
+	for (int i = 0; i < 3; i++)
+		accepted(pair_put(pair, DMP, 512 * (size_t) i, 8, CONTEXT(i), FI_COMMIT));
+	expect_sent(pair, "M M M");
+	accepted(pair_put(pair, PAGE, 0, 8, CONTEXT(3), FI_COMMIT));
+	accepted(pair_put(pair, DMP, 4096, 8, CONTEXT(4), FI_COMMIT | FI_FENCE));
+	expect_sent(pair, "M M");
+	pair_expect_stalled(pair);
+	refused(pair_put(pair, DMP, 0, PAIR_LARGE, CONTEXT(5), FI_COMMIT), FI_EAGAIN);
+	refused(pair_put(pair, MHP, 0, 8, CONTEXT(5), FI_COMMIT), FI_EAGAIN);
+	pair_round(pair);
+	for (int i = 0; i < 5; i++)
+		rig_expect(pair->home, CONTEXT(i), RIG_WRITTEN);
+	accepted(pair_put(pair, MHP, 0, 8, CONTEXT(5), FI_COMMIT));
+	expect_sent(pair, "W R");
+	pair_deliver(pair);
+	rig_expect(pair->home, CONTEXT(5), RIG_WRITTEN);
+	pair_close(pair);
+}
+
+/* Also those that need the core's fence, and so are not stored. */
+Test(store, is_not_passed_by_what_tells_the_target)
+{
+	static const struct {
+		enum pair_memory memory;
+		size_t len;
+	} cases[] = {{DMP, 8}, {MHP, 8}, {DMP, PAIR_LARGE}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct pair *pair = open_pair();
+
+		accepted(pair_put(pair, DMP, 0, 8, CONTEXT(1), FI_COMMIT));
+		expect_sent(pair, "M");
+		accepted(pair_put(pair, DMP, 0, 8, CONTEXT(3),
+				  FI_COMMIT | FI_FENCE | FI_REMOTE_CQ_DATA));
+		expect_sent(pair, "M");
+		refused(pair_put(pair, cases[i].memory, 0, cases[i].len, CONTEXT(2),
+				 FI_COMMIT | FI_REMOTE_CQ_DATA),
+			FI_EAGAIN);
+		expect_sent(pair, "");
+		pair_round(pair);
+		rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+		rig_expect(pair->home, CONTEXT(3), RIG_WRITTEN);
+		pair_close(pair);
+	}
+}
+
+/* With FI_PMEMVERBS_COMMIT=all a plain write is a commit, too, that waits for a common flush. */
+Test(store, pauses_for_members_of_a_group)
+{
+	struct pair *pair = open_pair();
+
+	atomic_fetch_or(&pair->from->initiator.slow, PMV_SLOW_ALL);
+	accepted(pair_put(pair, DMP, 0, 8, CONTEXT(1), FI_COMMIT));
+	refused(pair_put(pair, DMP, 64, 8, CONTEXT(2), 0), FI_EAGAIN);
+	cr_expect_eq(pair->from->initiator.stores_from, 65);
+	/* Another thread goes on with commits, and does not keep it waiting. */
+	refused(pair_put(pair, DMP, 0, 8, CONTEXT(3), FI_COMMIT), FI_EAGAIN);
+	pair_round(pair);
+	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+	accepted(pair_put(pair, DMP, 64, 8, CONTEXT(2), 0));
+	pair_round(pair);
+	pair_close(pair);
+}
+
+/* A thread that goes on with fenced commits does not keep others waiting for ever. */
+Test(store, lets_others_in_between_fenced_ones)
+{
+	struct pair *pair = open_pair();
+
+	for (int i = 0; i < 2; i++) {
+		accepted(pair_put(pair, DMP, 0, 8, CONTEXT(1), FI_COMMIT));
+		accepted(pair_put(pair, DMP, 64, 8, CONTEXT(2), FI_COMMIT | FI_FENCE));
+		refused(rig_write(pair->home, KEY_MHP, CONTEXT(3)), FI_EAGAIN);
+		refused(pair_put(pair, DMP, 64, 8, CONTEXT(4), FI_COMMIT | FI_FENCE), FI_EAGAIN);
+		pair_round(pair);
+		rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+		rig_expect(pair->home, CONTEXT(2), RIG_WRITTEN);
+		accepted(rig_write(pair->home, KEY_MHP, CONTEXT(3)));
+		pair_round(pair);
+		rig_expect(pair->home, CONTEXT(3), RIG_WRITTEN);
+		pair->from->initiator.stores_from = 0;
+	}
+	pair_close(pair);
+}
+
+static void commit(struct pair *pair, const char *sent)
+{
+	accepted(pair_put(pair, DMP, 0, 8, CONTEXT(1), FI_COMMIT));
+	expect_sent(pair, sent);
+	pair_round(pair);
+	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+}
+
+/* An application that goes on with something else is made to wait now and then only. */
+Test(store, pauses_after_a_collision)
+{
+	struct pair *pair = open_pair();
+
+	for (int i = 0; i < 3; i++) {
+		accepted(pair_put(pair, DMP, 0, 8, CONTEXT(1), FI_COMMIT));
+		expect_sent(pair, "M");
+		refused(rig_write(pair->home, KEY_MHP, CONTEXT(2)), FI_EAGAIN);
+		pair_round(pair);
+		rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+		for (int j = 0; j < 64; j++)
+			commit(pair, "W M");
+	}
+	commit(pair, "M");
+	pair_close(pair);
+}
+
+/* Only what is fenced depends on earlier commits. */
+Test(store, does_not_fail_with_earlier_ones)
+{
+	struct pair *pair = open_pair();
+
+	pair->sync_fails = true;
+	accepted(pair_put(pair, PAGE, 0, 8, CONTEXT(1), FI_COMMIT));
+	accepted(pair_put(pair, DMP, 0, 8, CONTEXT(2), FI_COMMIT));
+	accepted(pair_put(pair, DMP, 64, 8, CONTEXT(3), FI_COMMIT | FI_FENCE));
+	expect_sent(pair, "M M M");
+	pair_round(pair);
+	rig_expect_error(pair->home, CONTEXT(1), RIG_WRITTEN, FI_EIO);
+	rig_expect(pair->home, CONTEXT(2), RIG_WRITTEN);
+	rig_expect_error(pair->home, CONTEXT(3), RIG_WRITTEN, FI_EIO);
+	cr_expect(pair_survives(pair, DMP, 0, 8));
+	cr_expect_eq(pair->memory[DMP][64], 0);
+	pair_close(pair);
+}
+
+/* The writes before it have to be read back first, which the agent does not wait for. */
+Test(store, does_not_pass_writes_that_kept_no_order)
+{
+	struct pair *pair = open_pair();
+
+	pmv_setting.relaxed = true;
+	accepted(pair_put(pair, DMP, 0, 8, CONTEXT(1), 0));
+	pmv_setting.relaxed = false;
+	accepted(pair_put(pair, DMP, 64, 8, CONTEXT(2), FI_COMMIT));
+	expect_sent(pair, "W W R fM");
+	pair_round(pair);
+	pair_close(pair);
+}
+
+/* There is room for it in a message, but not behind the ranges of this one. */
+Test(store, is_not_passed_by_data_that_found_no_room)
+{
+	struct pair *pair = open_pair();
+
+	for (size_t i = 0; i < 3; i++)
+		accepted(pair_put(pair, PAGE, i * 512, 8, CONTEXT(i), 0));
+	accepted(pair_put(pair, DMP, 0, 8, CONTEXT(3), FI_COMMIT));
+	expect_sent(pair, "W W W M");
+	refused(pair_put(pair, DMP, 0, 400, CONTEXT(4), FI_COMMIT), FI_EAGAIN);
+	expect_sent(pair, "");
+	/* Others do not keep it waiting for ever. */
+	refused(pair_put(pair, DMP, 0, 8, CONTEXT(5), FI_COMMIT), FI_EAGAIN);
+	pair_round(pair);
+	rig_expect_each(pair->home, 0, 3, RIG_WRITTEN);
+	accepted(pair_put(pair, DMP, 0, 400, CONTEXT(4), FI_COMMIT));
+	expect_sent(pair, "W M");
+	pair_round(pair);
+	rig_expect(pair->home, CONTEXT(4), RIG_WRITTEN);
+	pair_close(pair);
+}
+
+/* The same behind a fence, where the agent has to do something first */
+
 /* put_fenced -- a small commit behind a write that the agent has not been told of */
 static void put_fenced(struct pair *pair, enum pair_memory memory, size_t len, uint64_t flags)
 {
@@ -11,7 +250,7 @@ static void put_fenced(struct pair *pair, enum pair_memory memory, size_t len, u
 	accepted(pair_put(pair, memory, 100, len, CONTEXT(2), FI_COMMIT | FI_FENCE | flags));
 }
 
-static void store_one(enum pair_memory memory, const char *done)
+static void store_fenced(enum pair_memory memory, const char *done)
 {
 	struct pair *pair = pair_open(NULL);
 	struct pmv_message message;
@@ -34,13 +273,13 @@ static void store_one(enum pair_memory memory, const char *done)
 	pair_close(pair);
 }
 
-Test(store, takes_one_message)
+Test(store, behind_a_fence_takes_one_message)
 {
-	store_one(DMP, "F D S F D K");
-	store_one(PAGE, "F D Y D K");
+	store_fenced(DMP, "F D S F D K");
+	store_fenced(PAGE, "F D Y D K");
 }
 
-Test(store, is_for_small_data_that_need_the_agent)
+Test(store, behind_a_fence_is_for_small_data_that_need_the_agent)
 {
 	struct pair *pair = pair_open(NULL);
 
@@ -75,78 +314,5 @@ Test(store, closes_the_endpoint_to_all_but_fenced_commits)
 	expect_sent(pair, "W R");
 	pair_deliver(pair);
 	rig_expect(pair->home, CONTEXT(5), RIG_WRITTEN);
-	pair_close(pair);
-}
-
-/* Also those that need the core's fence, and so are not stored. */
-Test(store, is_not_passed_by_what_tells_the_target)
-{
-	static const struct {
-		enum pair_memory memory;
-		size_t len;
-	} cases[] = {{DMP, 8}, {MHP, 8}, {DMP, PAIR_LARGE}};
-
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct pair *pair = pair_open(NULL);
-
-		put_fenced(pair, DMP, 8, FI_REMOTE_CQ_DATA);
-		expect_sent(pair, "W M");
-		refused(pair_put(pair, cases[i].memory, 0, cases[i].len, CONTEXT(3),
-				 FI_COMMIT | FI_REMOTE_CQ_DATA),
-			FI_EAGAIN);
-		expect_sent(pair, "");
-		pair_round(pair);
-		rig_expect_each(pair->home, 1, 2, RIG_WRITTEN);
-		pair_close(pair);
-	}
-}
-
-/* With FI_PMEMVERBS_COMMIT=all a plain write is a commit, too, that waits for a common flush. */
-Test(store, is_not_passed_by_members_of_a_group)
-{
-	struct pair *pair = pair_open(NULL);
-
-	put_fenced(pair, DMP, 8, 0);
-	atomic_fetch_or(&pair->from->initiator.slow, PMV_SLOW_ALL);
-	refused(pair_put(pair, DMP, 64, 8, CONTEXT(3), 0), FI_EAGAIN);
-	pair_round(pair);
-	rig_expect_each(pair->home, 1, 2, RIG_WRITTEN);
-	accepted(pair_put(pair, DMP, 64, 8, CONTEXT(3), 0));
-	pair_round(pair);
-	rig_expect_nothing(pair->home);
-	pair_round(pair);
-	rig_expect_each(pair->home, 3, 3, RIG_WRITTEN);
-	pair_close(pair);
-}
-
-/* A thread that goes on with fenced commits does not keep others waiting for ever. */
-Test(store, lets_others_in_between_fenced_ones)
-{
-	struct pair *pair = pair_open(NULL);
-
-	for (int i = 0; i < 2; i++) {
-		put_fenced(pair, DMP, 8, 0);
-		refused(rig_write(pair->home, KEY_MHP, CONTEXT(3)), FI_EAGAIN);
-		refused(pair_put(pair, DMP, 64, 8, CONTEXT(4), FI_COMMIT | FI_FENCE), FI_EAGAIN);
-		pair_round(pair);
-		rig_expect_each(pair->home, 1, 2, RIG_WRITTEN);
-		accepted(rig_write(pair->home, KEY_MHP, CONTEXT(3)));
-		pair_round(pair);
-		rig_expect(pair->home, CONTEXT(3), RIG_WRITTEN);
-	}
-	pair_close(pair);
-}
-
-/* The writes before it have to be read back first, which the agent does not wait for. */
-Test(store, comes_behind_writes_that_kept_no_order)
-{
-	struct pair *pair = pair_open(NULL);
-
-	pmv_setting.relaxed = true;
-	accepted(pair_put(pair, DMP, 0, 8, CONTEXT(1), 0));
-	pmv_setting.relaxed = false;
-	accepted(pair_put(pair, DMP, 64, 8, CONTEXT(2), FI_COMMIT));
-	expect_sent(pair, "W W R fM");
-	pair_round(pair);
 	pair_close(pair);
 }

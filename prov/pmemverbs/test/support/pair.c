@@ -223,6 +223,8 @@ struct pair *pair_open(const struct pair_options *options)
 	pair->away->fake.on_post = see_ack;
 	pair->away->fake.on_post_arg = pair;
 	pair->home->fake.automatic = pair->away->fake.automatic = options->automatic;
+	if (!options->stores)
+		pair->from->initiator.stores_from = UINT64_MAX;
 	/* Last: this is where threads start. */
 	accepted(pmv_agent_attach(&pair->to->domain->agent, &pair->to->mailbox.receiver));
 	accepted(pmv_agent_attach(&pair->from->domain->agent, &pair->from->mailbox.receiver));

@@ -74,6 +74,7 @@ struct pair_options {
 	enum pair_memory received;
 	bool hints;     /* the agents' sockets are open ... */
 	uint16_t port;  /* ... and peers are told that away's is this one; 0: as it is */
+	bool stores;    /* small commits may travel in the request; else they never do */
 	bool thread;    /* agents have threads; else they work when they are told to */
 	bool automatic; /* whatever is posted is delivered and succeeds at once */
 };

@@ -142,14 +142,14 @@ static void count_served(int i, size_t size)
 	expect_completion(pair->home->cq);
 }
 
-/* The target's part alone, of a cache line ... */
+/* The target's part alone, of small data in the request ... */
 static void serve(int i)
 {
 	count_served(i, SIZE);
 }
 
-/* ... and of more. */
-static void serve_large(int i)
+/* ... and of data that were written before it. */
+static void serve_flush(int i)
 {
 	count_served(i, PAIR_LARGE);
 }
@@ -213,7 +213,7 @@ static const struct operation {
 	{"agent_fenced", agent_fenced, PROGRESS,
 	 "write, and commit by the agent that is fenced behind it"},
 	{"serve", serve, PART, "the agent's part of that"},
-	{"large", serve_large, PART, "the same of more data"},
+	{"flush", serve_flush, PART, "the same of data that were written before"},
 	{"write", uncommitted, WHOLE, "uncommitted write"},
 	{"tracked", tracked, WHOLE, "uncommitted write that is remembered"},
 	{"poll", poll_nothing, WHOLE, "poll that finds nothing"},
@@ -251,7 +251,7 @@ static void run(const struct operation *operation, int times)
 
 static int run_over_fake_core(const struct operation *operation, int times)
 {
-	pair = pair_open(NULL);
+	pair = pair_open(&(struct pair_options){.stores = true});
 	pair->forgets_events = true;
 	pmv_setting.commit_all = operation->how == GROUP;
 	rig = rig_open(NULL);

@@ -369,7 +369,7 @@ static void all_writes(struct run *run)
 static void stored(struct run *run)
 {
 	put(run, DMP, 0, 8, FI_COMMIT);
-	put(run, DMP, 64, 8, FI_COMMIT | FI_FENCE | FI_IMMED);
+	put(run, DMP, 64, 8, FI_COMMIT | FI_IMMED);
 	put(run, PAGE, 0, 64, FI_COMMIT | FI_FENCE);
 	settle(run);
 	put(run, DMP, 128, PAIR_LARGE, FI_COMMIT);
@@ -417,9 +417,10 @@ static const struct program programs[] = {
 	{.name = "by the agent, without order", .body = by_agent, .relaxed = true},
 	{.name = "fenced, without order", .body = fenced, .relaxed = true},
 	{.name = "all writes, without order", .body = all_writes, .all = true, .relaxed = true},
-	{.name = "stored", .body = stored},
+	{.name = "stored", .body = stored, .options = {.stores = true}},
 	{.name = "many ranges", .body = many_ranges},
 	{.name = "closed", .body = closed},
+	{.name = "closed, stored", .body = closed, .options = {.stores = true}},
 };
 
 /* Running them */

@@ -330,6 +330,7 @@ static void run(int number)
 	prog->random = (uint64_t) number * UINT64_C(0x9e3779b97f4a7c15) + 1;
 	prog->last_commit = -1;
 	options.offsets = one_in(&prog->random, 3);
+	options.stores = one_in(&prog->random, 2);
 	options.no_notices = one_in(&prog->random, 3);
 	options.home.no_fence = one_in(&prog->random, 4);
 	options.home.local = options.home.no_fence;
