@@ -285,6 +285,7 @@ static int cq_close(struct fid *fid)
 		return ret;
 	pmv_queue_close(&cq->queue);
 	atomic_fetch_sub(&cq->domain->users, 1);
+	free(cq->closed_ep);
 	free(cq);
 	return 0;
 }

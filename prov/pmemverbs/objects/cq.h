@@ -16,6 +16,7 @@ struct pmv_cq {
 	atomic_uint signals; /* fi_cq_signal calls so far ... */
 	atomic_uint heeded;  /* ... and those that some fi_cq_sread has returned for */
 	atomic_int sleepers;
+	struct pmv_ep *_Atomic closed_ep; /* freed with the next one, or the queue: ep.c */
 };
 
 static inline struct pmv_cq *pmv_to_cq(struct fid_cq *fid)

@@ -120,9 +120,6 @@ static int domain_close(struct fid *fid)
 	pmv_tally_end(domain);
 	pmv_agent_destroy(&domain->agent);
 	pmv_op_pool_destroy(&domain->ops);
-	for (size_t i = 0; i < sizeof(domain->zombies.eps) / sizeof(domain->zombies.eps[0]); i++)
-		free(domain->zombies.eps[i]);
-	pthread_mutex_destroy(&domain->zombies.lock);
 	free(domain);
 	return 0;
 }
@@ -249,7 +246,6 @@ int pmv_domain_open(struct fid_fabric *fabric_fid, struct fi_info *info,
 	ret = pmv_agent_init(&domain->agent, &domain->engine);
 	if (ret)
 		goto scratch;
-	pthread_mutex_init(&domain->zombies.lock, NULL);
 
 	domain->domain_fid = (struct fid_domain){
 		.fid = {.fclass = FI_CLASS_DOMAIN, .context = context, .ops = &pmv_domain_fi_ops},

@@ -17,19 +17,6 @@
 
 struct pmv_ep;
 
-/*
- * Endpoints that were closed, and may still be called.  A layer between the application and
- * this domain may close an endpoint, and only then read from the CQ what had arrived there: it
- * posts those receives again, and answers, on the closed endpoint.  So the last endpoints that
- * were closed stay in memory for a while, where every call fails (PMV_SLOW_GONE).
- */
-struct pmv_zombies {
-	pthread_mutex_t lock;
-	/* The layer is done with one before this many more are closed, in all threads. */
-	struct pmv_ep *eps[16];
-	size_t next;
-};
-
 /* Its endpoints, to add up what they count, and what those that are closed have counted. */
 struct pmv_tally {
 	pthread_mutex_t lock;
@@ -50,7 +37,6 @@ struct pmv_domain {
 	atomic_int users;              /* objects opened in it, closed before it */
 	struct pmv_op_pool ops;
 	struct pmv_agent agent;
-	struct pmv_zombies zombies;
 	struct pmv_tally tally;
 };
 

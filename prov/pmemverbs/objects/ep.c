@@ -276,26 +276,32 @@ static void take_leftovers(struct pmv_ep *ep)
 		pmv_queue_progress(rx, false);
 }
 
-/* bury -- it is closed, and freed some time later: struct pmv_zombies */
-static void bury(struct pmv_ep *ep)
+/*
+ * defer_free -- a layer above closes an endpoint, and only then reads from its queue what had
+ * arrived there: it posts those receives again, and answers, on the closed endpoint.  Each of
+ * these calls fails (PMV_SLOW_GONE).  When it closes another one of the queue, or the queue, it
+ * has read all that, and nothing refers to the endpoint any more: rdm.h says why.  An application
+ * does not call what it has closed.
+ */
+static void defer_free(struct pmv_ep *ep)
 {
-	struct pmv_zombies *zombies = &ep->domain->zombies;
-	struct pmv_ep **place;
+	struct pmv_queue *queue = ep->initiator.owner.rx_queue;
 
+	if (!ep->domain->hooks || !queue) {
+		free(ep);
+		return;
+	}
 	ep->initiator.hooks = NULL;
 	atomic_store(&ep->receives.on, false);
 	atomic_store(&ep->initiator.slow, PMV_SLOW_GONE);
-	pthread_mutex_lock(&zombies->lock);
-	place = &zombies->eps[zombies->next++ % (sizeof(zombies->eps) / sizeof(*place))];
-	free(*place);
-	*place = ep;
-	pthread_mutex_unlock(&zombies->lock);
+	free(atomic_exchange(&pmv_container_of(queue, struct pmv_cq, queue)->closed_ep, ep));
 }
 
 static int ep_close(struct fid *fid)
 {
 	struct pmv_ep *ep = to_ep(fid);
 	struct pmv_agent *agent = &ep->domain->agent;
+	struct pmv_cq *own_cq = ep->own_cq;
 	int ret;
 
 	/* Whoever reads the queue must not post to what is being closed. */
@@ -320,12 +326,12 @@ static int ep_close(struct fid *fid)
 	if (ep->wants_agent)
 		pmv_agent_unwant(agent);
 	pmv_receive_tracker_destroy(&ep->receives);
-	if (ep->own_cq)
-		fi_close(&ep->own_cq->cq_fid.fid);
 	pmv_initiator_destroy(&ep->initiator);
 	pmv_op_owner_close(&ep->initiator.owner);
 	atomic_fetch_sub(&ep->domain->users, 1);
-	bury(ep);
+	defer_free(ep);
+	if (own_cq)
+		fi_close(&own_cq->cq_fid.fid);
 	return 0;
 }
 

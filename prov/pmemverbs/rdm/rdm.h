@@ -5,6 +5,11 @@
  * RxM opens this provider's MSG endpoints, one for each peer, and passes flags, keys and
  * registrations on to them.  The application is given RxM's own objects.  In their tables,
  * those functions are replaced that would not keep what was promised: see rdm_ep.c.
+ *
+ * RxM calls a MSG endpoint after it has closed it: it reads the endpoint's queue until that is
+ * empty, and posts the receives again that it finds.  It holds its endpoint's lock from before
+ * the close until the queue is empty (rxm_close_conn), and takes it before it closes another MSG
+ * endpoint of that queue.  objects/ep.c relies on that.
  */
 #ifndef PMV_RDM_H
 #define PMV_RDM_H

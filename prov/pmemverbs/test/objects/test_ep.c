@@ -247,14 +247,25 @@ Test(close, of_a_domain_that_is_busy_leaves_it_usable)
 	rig_close(rig);
 }
 
-/* A layer above may do so: struct pmv_zombies. */
-Test(close, lets_later_calls_fail)
+/* close_ep_of_layer -- a layer above has opened an endpoint on the queue, and closes it */
+static struct fid_ep *close_ep_of_layer(struct rig *rig)
+{
+	static const struct pmv_hooks hooks;
+	struct fid_ep *ep;
+
+	pmv_to_domain(rig->domain)->hooks = &hooks;
+	ep = rig_ep(rig, rig->cq);
+	accepted(fi_close(&ep->fid));
+	return ep;
+}
+
+/* Such a layer reads what has arrived at an endpoint after it has closed it. */
+Test(close, by_a_layer_lets_later_calls_fail)
 {
 	struct rig *rig = rig_open(NULL);
-	struct fid_ep *ep = rig->ep;
+	struct fid_ep *ep = close_ep_of_layer(rig);
 	char buf[8] = {0};
 
-	rig_close_ep(rig);
 	refused(fi_recv(ep, buf, sizeof(buf), NULL, 0, NULL), FI_ESHUTDOWN);
 	refused(fi_send(ep, buf, sizeof(buf), NULL, 0, NULL), FI_ESHUTDOWN);
 	refused(fi_inject(ep, buf, sizeof(buf), 0), FI_ESHUTDOWN);
@@ -262,5 +273,29 @@ Test(close, lets_later_calls_fail)
 	refused(fi_write(ep, buf, sizeof(buf), NULL, 0, 0, KEY_MHP, NULL), FI_ESHUTDOWN);
 	refused(fi_inject_write(ep, buf, sizeof(buf), 0, 0, KEY_MHP), FI_ESHUTDOWN);
 	rig_expect_nothing(rig);
+	rig_close(rig);
+}
+
+/* The next close shows that it is done with the one before; the address sanitizer misses none. */
+Test(close, by_a_layer_keeps_the_last_endpoint_of_a_queue)
+{
+	struct rig *rig = rig_open(NULL);
+	struct pmv_cq *cq = pmv_to_cq(rig->cq);
+
+	cr_expect_null(cq->closed_ep);
+	for (int i = 0; i < 3; i++) {
+		struct fid_ep *ep = close_ep_of_layer(rig);
+
+		cr_expect_eq(cq->closed_ep, pmv_to_ep(ep));
+	}
+	rig_close(rig);
+}
+
+Test(close, by_the_application_keeps_no_endpoint)
+{
+	struct rig *rig = rig_open(NULL);
+
+	rig_close_ep(rig);
+	cr_expect_null(pmv_to_cq(rig->cq)->closed_ep);
 	rig_close(rig);
 }
