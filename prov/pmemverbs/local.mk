@@ -157,7 +157,6 @@ provider_sources = \
 	prov/pmemverbs/objects/handshake.c \
 	prov/pmemverbs/objects/handshake.h \
 	prov/pmemverbs/objects/status_reply.c \
-	prov/pmemverbs/objects/status_reply.h \
 	prov/pmemverbs/objects/mr.c \
 	prov/pmemverbs/objects/msg.c \
 	prov/pmemverbs/objects/pep.c \
@@ -165,7 +164,6 @@ provider_sources = \
 	prov/pmemverbs/objects/rma.c \
 	prov/pmemverbs/objects/srx.c \
 	prov/pmemverbs/objects/tally.c \
-	prov/pmemverbs/objects/tally.h \
 	prov/pmemverbs/objects/unwrap.c \
 	prov/pmemverbs/objects/unwrap.h
 

@@ -2,8 +2,11 @@
 /* cm.c -- connecting endpoints: the core's calls */
 #include "objects/ep.h"
 
+#include <string.h>
+
 #include <rdma/fi_errno.h>
 
+#include "base/log.h"
 #include "objects/handshake.h"
 #include "objects/unwrap.h"
 
@@ -12,19 +15,58 @@ static int cm_getpeer(struct fid_ep *fid, void *addr, size_t *addrlen)
 	return fi_getpeer(pmv_to_ep(fid)->engine.fid, addr, addrlen);
 }
 
-/* promise -- an agent, in a handshake; where keys say nothing, nobody commits */
-static int promise(struct pmv_ep *ep, const void *param, size_t paramlen, struct pmv_cm_data *data)
+/* CM data with room for a handshake behind it. */
+struct cm_data {
+	size_t len;
+	uint8_t data[512];
+};
+
+/*
+ * promise -- an agent: the application's data with a handshake behind it, if the endpoint can have
+ * a mailbox.  Where keys say nothing, nobody commits.
+ */
+static int promise(struct pmv_ep *ep, const void *param, size_t len, struct cm_data *out)
 {
+	size_t room = sizeof(out->data);
+	size_t optlen = sizeof(room);
 	int ret = ep->domain->keyed ? pmv_agent_promise(&ep->domain->agent, &ep->mailbox.receiver)
 				    : 0;
 
-	return ret ? ret : pmv_handshake_append(ep, param, paramlen, data);
+	if (ret)
+		return ret;
+	if (pmv_unwrap_getopt(&ep->ep_fid.fid, FI_OPT_ENDPOINT, FI_OPT_CM_DATA_SIZE, &room,
+			      &optlen) ||
+	    room > sizeof(out->data) - PMV_HANDSHAKE_SIZE)
+		room = sizeof(out->data) - PMV_HANDSHAKE_SIZE;
+	if (len > room) {
+		PMV_WARN(EP_CTRL, "%zu bytes of CM data are more than FI_OPT_CM_DATA_SIZE, %zu\n",
+			 len, room);
+		return -FI_EINVAL;
+	}
+	out->len = len;
+	if (len)
+		memcpy(out->data, param, len);
+	if (!ep->domain->keyed)
+		return 0;
+	ret = pmv_mailbox_open(&ep->mailbox);
+	if (ret) {
+		PMV_WARN(EP_CTRL,
+			 "no memory could be registered for commits by an agent (%s): they "
+			 "will be refused on this connection\n",
+			 fi_strerror(-ret));
+		/* It is as if the peer had sent no handshake, either. */
+		pmv_handshake_connect(ep, &(struct pmv_handshake){0});
+		return 0;
+	}
+	pmv_mailbox_handshake(&ep->mailbox, out->data + len);
+	out->len += PMV_HANDSHAKE_SIZE;
+	return 0;
 }
 
 static int cm_connect(struct fid_ep *fid, const void *addr, const void *param, size_t paramlen)
 {
 	struct pmv_ep *ep = pmv_to_ep(fid);
-	struct pmv_cm_data data;
+	struct cm_data data;
 	int ret = pmv_ep_prepare(ep);
 
 	if (!ret)
@@ -35,7 +77,7 @@ static int cm_connect(struct fid_ep *fid, const void *addr, const void *param, s
 static int cm_accept(struct fid_ep *fid, const void *param, size_t paramlen)
 {
 	struct pmv_ep *ep = pmv_to_ep(fid);
-	struct pmv_cm_data data;
+	struct cm_data data;
 	int ret = pmv_ep_prepare(ep);
 
 	if (ret)

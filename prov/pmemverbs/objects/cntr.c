@@ -13,38 +13,28 @@
 /* How long a waiting thread sleeps between two looks at the queues. */
 #define WAIT_STEP_NS 50000
 
-int pmv_cntr_add_queue(struct pmv_cntr *cntr, struct pmv_queue *queue)
+void pmv_cntr_add(struct pmv_cntr *cntr, struct pmv_cntr_source *source)
 {
-	struct pmv_queue **queues;
-
 	pthread_mutex_lock(&cntr->lock);
-	queues = realloc(cntr->queues, (cntr->num_queues + 1) * sizeof(*queues));
-	if (queues) {
-		queues[cntr->num_queues++] = queue;
-		cntr->queues = queues;
-	}
+	LIST_INSERT_HEAD(&cntr->sources, source, next);
 	pthread_mutex_unlock(&cntr->lock);
-	return queues ? 0 : -FI_ENOMEM;
 }
 
-void pmv_cntr_drop_queue(struct pmv_cntr *cntr, struct pmv_queue *queue)
+void pmv_cntr_drop(struct pmv_cntr *cntr, struct pmv_cntr_source *source)
 {
 	pthread_mutex_lock(&cntr->lock);
-	for (size_t i = 0; i < cntr->num_queues; i++) {
-		if (cntr->queues[i] == queue) {
-			cntr->queues[i] = cntr->queues[--cntr->num_queues];
-			break;
-		}
-	}
+	LIST_REMOVE(source, next);
 	pthread_mutex_unlock(&cntr->lock);
 }
 
 static void progress(struct pmv_cntr *cntr)
 {
+	struct pmv_cntr_source *source;
+
 	pmv_agent_progress(&cntr->domain->agent);
 	pthread_mutex_lock(&cntr->lock);
-	for (size_t i = 0; i < cntr->num_queues; i++)
-		pmv_queue_progress(cntr->queues[i], true);
+	LIST_FOREACH(source, &cntr->sources, next)
+	pmv_queue_progress(source->queue, true);
 	pthread_mutex_unlock(&cntr->lock);
 	pmv_agent_nudge(&cntr->domain->agent);
 }
@@ -127,7 +117,6 @@ static int cntr_close(struct fid *fid)
 		return -FI_EBUSY;
 	atomic_fetch_sub(&cntr->domain->users, 1);
 	pthread_mutex_destroy(&cntr->lock);
-	free(cntr->queues);
 	free(cntr);
 	return 0;
 }

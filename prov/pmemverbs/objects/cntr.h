@@ -13,14 +13,19 @@
 
 struct pmv_queue;
 
+/* Where operations of an endpoint complete that a counter counts. */
+struct pmv_cntr_source {
+	LIST_ENTRY(pmv_cntr_source) next;
+	struct pmv_queue *queue;
+};
+
 struct pmv_cntr {
 	struct fid_cntr cntr_fid;
 	struct pmv_domain *domain;
 	struct pmv_count count;
 	atomic_int users; /* endpoints bound */
 	pthread_mutex_t lock;
-	struct pmv_queue **queues; /* where the counted operations complete */
-	size_t num_queues;
+	LIST_HEAD(, pmv_cntr_source) sources;
 };
 
 static inline struct pmv_cntr *pmv_to_cntr(struct fid_cntr *fid)
@@ -30,7 +35,7 @@ static inline struct pmv_cntr *pmv_to_cntr(struct fid_cntr *fid)
 
 extern struct fi_ops pmv_cntr_fi_ops;
 
-int pmv_cntr_add_queue(struct pmv_cntr *cntr, struct pmv_queue *queue);
-void pmv_cntr_drop_queue(struct pmv_cntr *cntr, struct pmv_queue *queue);
+void pmv_cntr_add(struct pmv_cntr *cntr, struct pmv_cntr_source *source);
+void pmv_cntr_drop(struct pmv_cntr *cntr, struct pmv_cntr_source *source);
 
 #endif /* PMV_CNTR_H */

@@ -16,7 +16,6 @@
 #include "objects/ep.h"
 #include "engine/info.h"
 #include "rdm/rdm.h"
-#include "objects/tally.h"
 #include "objects/unwrap.h"
 
 /* Queries */
@@ -117,7 +116,10 @@ static int domain_close(struct fid *fid)
 	ret = fi_close(&domain->engine.domain_fid->fid);
 	if (ret)
 		return ret;
-	pmv_tally_end(domain);
+	pthread_mutex_lock(&domain->fabric->domains_lock);
+	LIST_REMOVE(domain, next);
+	pthread_mutex_unlock(&domain->fabric->domains_lock);
+	pthread_mutex_destroy(&domain->tally.lock);
 	pmv_agent_destroy(&domain->agent);
 	pmv_op_pool_destroy(&domain->ops);
 	free(domain);
@@ -134,8 +136,7 @@ static int domain_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 	/* The core's events would name its regions, whose keys say nothing. */
 	if (flags & PMV_REG_MR)
 		return -FI_ENOSYS;
-	return domain->engine.domain_fid->fid.ops->bind(&domain->engine.domain_fid->fid, core_fid,
-							flags);
+	return fi_domain_bind(domain->engine.domain_fid, core_fid, flags);
 }
 
 struct fi_ops pmv_domain_fi_ops = {
@@ -252,7 +253,10 @@ int pmv_domain_open(struct fid_fabric *fabric_fid, struct fi_info *info,
 		.ops = &domain_ops,
 		.mr = &pmv_mr_ops,
 	};
-	pmv_tally_begin(domain);
+	pthread_mutex_init(&domain->tally.lock, NULL);
+	pthread_mutex_lock(&fabric->domains_lock);
+	LIST_INSERT_HEAD(&fabric->domains, domain, next);
+	pthread_mutex_unlock(&fabric->domains_lock);
 	pmv_rdm_note_domain(&domain->domain_fid);
 	*domain_fid = &domain->domain_fid;
 	fi_freeinfo(core_info);

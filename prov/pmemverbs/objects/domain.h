@@ -65,6 +65,14 @@ extern struct fi_ops pmv_domain_fi_ops;
 extern struct fi_ops pmv_mr_fi_ops;
 extern struct fi_ops_mr pmv_mr_ops;
 
+extern struct fi_pmemverbs_counters_ops pmv_tally_ops;
+
+/* pmv_tally_leave -- an endpoint counts nothing more */
+void pmv_tally_leave(struct pmv_ep *ep);
+
+/* pmv_tally_read -- add what a domain has counted */
+void pmv_tally_read(struct pmv_domain *domain, struct fi_pmemverbs_counters *sum);
+
 int pmv_cq_open(struct fid_domain *domain_fid, struct fi_cq_attr *attr, struct fid_cq **cq_fid,
 		void *context);
 int pmv_cntr_open(struct fid_domain *domain_fid, struct fi_cntr_attr *attr,

@@ -14,12 +14,9 @@
 #include "commit/push.h"
 #include "commit/run.h"
 #include "engine/length.h"
-#include "objects/cntr.h"
 #include "objects/cq.h"
-#include "objects/eq.h"
 #include "objects/handshake.h"
 #include "engine/info.h"
-#include "objects/tally.h"
 #include "objects/unwrap.h"
 
 static struct pmv_ep *to_ep(struct fid *fid)
@@ -109,9 +106,7 @@ static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 		ret = fi_ep_bind(ep->engine.fid, core_fid, flags);
 		if (!ret && bfid->fclass == FI_CLASS_EQ && !ep->eq) {
 			ep->eq = pmv_container_of(bfid, struct pmv_eq, eq_fid.fid);
-			ep->member.core_fid = &ep->engine.fid->fid;
-			ep->member.fid = fid;
-			pmv_eq_join(ep->eq, &ep->member);
+			pmv_eq_join(ep->eq, ep);
 		}
 		if (!ret && bfid->fclass == FI_CLASS_SRX_CTX) {
 			ep->srx = true;
@@ -180,12 +175,10 @@ int pmv_ep_prepare(struct pmv_ep *ep)
 	if (ret)
 		return ret;
 	for (int i = 0; i < PMV_COUNT_KINDS; i++) {
-		if (!ep->initiator.counts[i] || ep->counting & 1U << i)
+		if (!ep->initiator.counts[i])
 			continue;
-		ret = pmv_cntr_add_queue(to_cntr(ep->initiator.counts[i]), queue_of(ep, i));
-		if (ret)
-			return ret;
-		ep->counting |= 1U << i;
+		ep->sources[i].queue = queue_of(ep, i);
+		pmv_cntr_add(to_cntr(ep->initiator.counts[i]), &ep->sources[i]);
 	}
 	ep->mailbox.receiver.events.count = ep->initiator.counts[PMV_COUNT_REMOTE_WRITE];
 	ep->prepared = true;
@@ -257,8 +250,8 @@ static void release_cntrs(struct pmv_ep *ep)
 		if (!ep->initiator.counts[i])
 			continue;
 		cntr = to_cntr(ep->initiator.counts[i]);
-		if (ep->counting & 1U << i)
-			pmv_cntr_drop_queue(cntr, queue_of(ep, i));
+		if (ep->sources[i].queue)
+			pmv_cntr_drop(cntr, &ep->sources[i]);
 		atomic_fetch_sub(&cntr->users, 1);
 	}
 }
@@ -307,7 +300,7 @@ static int ep_close(struct fid *fid)
 	/* Whoever reads the queue must not post to what is being closed. */
 	pmv_initiator_unwait(&ep->initiator);
 	pmv_agent_detach(agent, &ep->mailbox.receiver, true);
-	ret = pmv_eq_close(ep->eq, &ep->engine.fid->fid, fid);
+	ret = pmv_eq_close(ep->eq, fid);
 	if (ret) {
 		ep->mailbox.receiver.closing = false;
 		pmv_agent_attach(agent, &ep->mailbox.receiver);
@@ -525,7 +518,9 @@ int pmv_ep_open(struct fid_domain *domain_fid, struct fi_info *info, struct fid_
 		.atomic = pmv_ep_atomic(ep),
 	};
 	atomic_fetch_add(&domain->users, 1);
-	pmv_tally_join(ep);
+	pthread_mutex_lock(&domain->tally.lock);
+	LIST_INSERT_HEAD(&domain->tally.eps, ep, next);
+	pthread_mutex_unlock(&domain->tally.lock);
 	if (info->handle)
 		pmv_handshake_take(domain->fabric, core_info->handle, ep);
 	*ep_fid = &ep->ep_fid;

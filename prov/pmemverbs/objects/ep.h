@@ -12,6 +12,7 @@
 #include "agent/receive_tracker.h"
 #include "commit/initiator.h"
 #include "engine/atomic.h"
+#include "objects/cntr.h"
 #include "objects/domain.h"
 #include "objects/eq.h"
 
@@ -28,10 +29,10 @@ struct pmv_ep {
 
 	struct pmv_cq *own_cq; /* for directions that the application bound no CQ to */
 	struct pmv_eq *eq;
-	struct pmv_eq_member member; /* there */
-	bool prepared;               /* what it needs was bound to it */
-	unsigned counting;           /* bit per kind: the counter knows the queue */
-	uint64_t tx_op_flags;        /* the application's */
+	LIST_ENTRY(pmv_ep) next_of_eq;
+	bool prepared;                                   /* what it needs was bound to it */
+	struct pmv_cntr_source sources[PMV_COUNT_KINDS]; /* queue: the counter knows it */
+	uint64_t tx_op_flags;                            /* the application's */
 	uint64_t rx_op_flags;
 	struct pmv_atomic_calls atomic;
 	bool srx;                /* receives go to a shared context, or it is one */

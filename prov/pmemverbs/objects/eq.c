@@ -11,7 +11,6 @@
 #include "memory/guard.h"
 #include "objects/ep.h"
 #include "objects/handshake.h"
-#include "objects/status_reply.h"
 #include "engine/info.h"
 #include "objects/unwrap.h"
 
@@ -119,13 +118,13 @@ static bool is_cm(uint32_t event)
  */
 static bool is_stale(struct pmv_eq *eq, const struct pmv_event *event)
 {
-	struct pmv_eq_member *member;
+	struct pmv_ep *ep;
 
 	if (event->event == FI_CONNREQ || !event->cm.fid)
 		return false;
-	LIST_FOREACH(member, &eq->members, link)
+	LIST_FOREACH(ep, &eq->eps, next_of_eq)
 	{
-		if (member->core_fid == event->cm.fid)
+		if (&ep->engine.fid->fid == event->cm.fid)
 			return false;
 	}
 	return true;
@@ -292,31 +291,25 @@ static void drop_kept(struct pmv_eq *eq)
 	eq->kept.len = 0;
 }
 
-void pmv_eq_join(struct pmv_eq *eq, struct pmv_eq_member *member)
+void pmv_eq_join(struct pmv_eq *eq, struct pmv_ep *ep)
 {
 	pthread_mutex_lock(&eq->lock);
-	LIST_INSERT_HEAD(&eq->members, member, link);
+	LIST_INSERT_HEAD(&eq->eps, ep, next_of_eq);
 	pthread_mutex_unlock(&eq->lock);
 }
 
-int pmv_eq_close(struct pmv_eq *eq, struct fid *core_fid, struct fid *fid)
+int pmv_eq_close(struct pmv_eq *eq, struct fid *fid)
 {
-	struct pmv_eq_member *member;
 	int ret;
 
 	if (!eq)
-		return fi_close(core_fid);
+		return fi_close(pmv_unwrap_fid(fid));
 	pthread_mutex_lock(&eq->lock);
-	ret = fi_close(core_fid);
+	ret = fi_close(pmv_unwrap_fid(fid));
 	if (!ret && eq->kept.len && eq->kept.entry.fid == fid)
 		drop_kept(eq);
-	LIST_FOREACH(member, &eq->members, link)
-	{
-		if (!ret && member->fid == fid) {
-			LIST_REMOVE(member, link);
-			break;
-		}
-	}
+	if (!ret && ep_of(fid))
+		LIST_REMOVE(ep_of(fid), next_of_eq);
 	pthread_mutex_unlock(&eq->lock);
 	return ret;
 }

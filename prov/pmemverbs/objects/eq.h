@@ -32,20 +32,13 @@ struct pmv_event {
 	};
 };
 
-/* An endpoint that is bound to a queue, and not closed yet. */
-struct pmv_eq_member {
-	LIST_ENTRY(pmv_eq_member) link;
-	struct fid *core_fid;
-	struct fid *fid;
-};
-
 struct pmv_eq {
 	struct fid_eq eq_fid;
 	struct fid_eq *core_fid;
 	struct pmv_fabric *fabric;
 	pthread_mutex_t lock;
 	struct pmv_event kept;
-	LIST_HEAD(, pmv_eq_member) members;
+	LIST_HEAD(, pmv_ep) eps; /* bound to the queue, and not closed yet */
 };
 
 static inline struct pmv_eq *pmv_to_eq(struct fid_eq *fid)
@@ -69,12 +62,15 @@ extern struct fi_ops pmv_pep_fi_ops;
 int pmv_eq_trywait(struct pmv_eq *eq);
 
 /* pmv_eq_join -- an endpoint was bound to the queue */
-void pmv_eq_join(struct pmv_eq *eq, struct pmv_eq_member *member);
+void pmv_eq_join(struct pmv_eq *eq, struct pmv_ep *ep);
 
 /*
  * pmv_eq_close -- close the core's endpoint behind one of ours; no event of it
  * is kept, or being translated, afterwards.  eq: where it is bound, or NULL.
  */
-int pmv_eq_close(struct pmv_eq *eq, struct fid *core_fid, struct fid *fid);
+int pmv_eq_close(struct pmv_eq *eq, struct fid *fid);
+
+/* pmv_status_reply -- was the event of a core a question?  Then it was answered, and is gone. */
+bool pmv_status_reply(struct pmv_event *event);
 
 #endif /* PMV_EQ_H */

@@ -3,13 +3,8 @@
 #include "objects/handshake.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-#include <rdma/fi_errno.h>
-
-#include "base/log.h"
 #include "objects/ep.h"
-#include "objects/unwrap.h"
 
 struct pmv_handshake_kept {
 	LIST_ENTRY(pmv_handshake_kept) next;
@@ -76,40 +71,4 @@ void pmv_handshake_connect(struct pmv_ep *ep, const struct pmv_handshake *handsh
 {
 	pmv_mailbox_connect(&ep->mailbox, handshake);
 	pmv_initiator_connected(&ep->initiator);
-}
-
-int pmv_handshake_append(struct pmv_ep *ep, const void *param, size_t len, struct pmv_cm_data *out)
-{
-	size_t room = sizeof(out->data);
-	size_t optlen = sizeof(room);
-	int ret;
-
-	if (pmv_unwrap_getopt(&ep->ep_fid.fid, FI_OPT_ENDPOINT, FI_OPT_CM_DATA_SIZE, &room,
-			      &optlen) ||
-	    room > sizeof(out->data) - PMV_HANDSHAKE_SIZE)
-		room = sizeof(out->data) - PMV_HANDSHAKE_SIZE;
-	if (len > room) {
-		PMV_WARN(EP_CTRL, "%zu bytes of CM data are more than FI_OPT_CM_DATA_SIZE, %zu\n",
-			 len, room);
-		return -FI_EINVAL;
-	}
-	out->len = len;
-	if (len)
-		memcpy(out->data, param, len);
-	/* Without attributes in the keys there are no commits. */
-	if (!ep->domain->keyed)
-		return 0;
-	ret = pmv_mailbox_open(&ep->mailbox);
-	if (ret) {
-		PMV_WARN(EP_CTRL,
-			 "no memory could be registered for commits by an agent (%s): they "
-			 "will be refused on this connection\n",
-			 fi_strerror(-ret));
-		/* It is as if the peer had sent no handshake, either. */
-		pmv_handshake_connect(ep, &(struct pmv_handshake){0});
-		return 0;
-	}
-	pmv_mailbox_handshake(&ep->mailbox, out->data + len);
-	out->len += PMV_HANDSHAKE_SIZE;
-	return 0;
 }

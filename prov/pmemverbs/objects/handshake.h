@@ -32,16 +32,4 @@ void pmv_handshake_forget_all(struct pmv_fabric *fabric);
 /* pmv_handshake_connect -- the endpoint's peer has sent this */
 void pmv_handshake_connect(struct pmv_ep *ep, const struct pmv_handshake *handshake);
 
-/* CM data with room for a handshake behind it. */
-struct pmv_cm_data {
-	size_t len;
-	uint8_t data[512];
-};
-
-/*
- * pmv_handshake_append -- the application's data and a handshake behind it, if the
- * endpoint can have a mailbox.  -FI_EINVAL: too long.
- */
-int pmv_handshake_append(struct pmv_ep *ep, const void *param, size_t len, struct pmv_cm_data *out);
-
 #endif /* PMV_HANDSHAKE_H */

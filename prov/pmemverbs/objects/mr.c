@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "base/setting.h"
 #include "commit/plan.h"
+#include "engine/length.h"
 #include "memory/file.h"
 #include "memory/guard.h"
 #include "memory/locked.h"
@@ -35,7 +36,7 @@ static int mr_close(struct fid *fid)
 	if (mr->region)
 		pmv_agent_remove_region(&mr->domain->agent, mr->region);
 	mr->region = NULL;
-	ret = fi_close(&mr->core_fid->fid);
+	ret = mr->core_fid ? fi_close(&mr->core_fid->fid) : 0;
 	if (ret)
 		return ret;
 	if (mr->cntr)
@@ -114,14 +115,20 @@ static bool is_nameless(const struct pmv_mem *mem)
 	return mem->backing == PMV_VOLATILE_FS && mem->unnamed;
 }
 
+/* detect -- what one of its parts is */
+static int detect(const struct fi_mr_attr *mr_attr, size_t part, struct pmv_mem *mem)
+{
+	return pmv_detect(mr_attr->mr_iov[part].iov_base, mr_attr->mr_iov[part].iov_len, mem);
+}
+
 /* check_declared -- a declaration is trusted, but if it promises more than was detected, tell */
-static int check_declared(const struct iovec *iov, size_t count)
+static int check_declared(const struct fi_mr_attr *mr_attr)
 {
 	bool told = false;
 	struct pmv_mem mem;
 
-	for (size_t i = 0; i < count && pmv_setting.domain != PMV_NONE; i++) {
-		int ret = pmv_detect(iov[i].iov_base, iov[i].iov_len, &mem);
+	for (size_t i = 0; i < mr_attr->iov_count && pmv_setting.domain != PMV_NONE; i++) {
+		int ret = detect(mr_attr, i, &mem);
 
 		if (pmv_setting.domain == PMV_PAGE && mem.backing == PMV_DEVDAX) {
 			PMV_WARN(MR, "FI_PMEMVERBS_DOMAIN=page: device DAX has no pages to sync\n");
@@ -142,26 +149,31 @@ static int check_declared(const struct iovec *iov, size_t count)
 	return 0;
 }
 
+static int refuse(const struct iovec *iov, const struct pmv_mem *mem, int err)
+{
+	PMV_WARN(MR, "FI_RMA_PMEM refused for %p, %zu bytes: %s\n", iov->iov_base, iov->iov_len,
+		 mem->what);
+	return err;
+}
+
 /* find_persist -- the weakest domain among the parts of a region */
-static int find_persist(const struct iovec *iov, size_t count, enum pmv_persist *persist, int *node)
+static int find_persist(const struct fi_mr_attr *mr_attr, enum pmv_persist *persist, int *node)
 {
 	struct pmv_mem mem;
 
 	if (pmv_setting.domain_declared) {
 		*persist = pmv_setting.domain;
-		return check_declared(iov, count);
+		return check_declared(mr_attr);
 	}
 	*persist = PMV_WSP;
-	for (size_t i = 0; i < count; i++) {
-		int ret = pmv_detect(iov[i].iov_base, iov[i].iov_len, &mem);
+	for (size_t i = 0; i < mr_attr->iov_count; i++) {
+		const struct iovec *iov = &mr_attr->mr_iov[i];
+		int ret = detect(mr_attr, i, &mem);
 
-		if (ret) {
-			PMV_WARN(MR, "FI_RMA_PMEM refused for %p, %zu bytes: %s\n", iov[i].iov_base,
-				 iov[i].iov_len, mem.what);
-			return ret;
-		}
-		PMV_INFO(MR, "FI_RMA_PMEM region %p, %zu bytes: %s, %s\n", iov[i].iov_base,
-			 iov[i].iov_len, pmv_setting_domain_name(mem.persist), mem.what);
+		if (ret)
+			return refuse(iov, &mem, ret);
+		PMV_INFO(MR, "FI_RMA_PMEM region %p, %zu bytes: %s, %s\n", iov->iov_base,
+			 iov->iov_len, pmv_setting_domain_name(mem.persist), mem.what);
 		if (mem.persist < *persist)
 			*persist = mem.persist;
 		*node = mem.numa_node;
@@ -169,13 +181,15 @@ static int find_persist(const struct iovec *iov, size_t count, enum pmv_persist 
 	return 0;
 }
 
-static void warn_of_uncovered(const struct iovec *iov, const struct pmv_mem *mem)
+/* not_found -- a warning, and false */
+static bool not_found(const struct iovec *iov, const struct pmv_mem *mem)
 {
 	if (!is_nameless(mem))
 		PMV_ALERT(MR,
 			  "FI_PMEMVERBS_COMMIT=all does not make writes to %p, %zu bytes, durable: "
 			  "%s\n",
 			  iov->iov_base, iov->iov_len, mem->what);
+	return false;
 }
 
 /*
@@ -184,31 +198,27 @@ static void warn_of_uncovered(const struct iovec *iov, const struct pmv_mem *mem
  * persistent.  A file that is not durable deserves a warning, unless it lies in memory and
  * has no name: libraries create such files for themselves.
  */
-static bool is_found_pmem(const struct iovec *iov, size_t count)
+static bool is_found_pmem(const struct fi_mr_attr *mr_attr)
 {
 	enum pmv_persist persist = PMV_WSP;
 	struct pmv_files *files;
 	struct pmv_mem mem;
 
-	for (size_t i = 0; i < count; i++) {
-		int ret = pmv_detect(iov[i].iov_base, iov[i].iov_len, &mem);
+	for (size_t i = 0; i < mr_attr->iov_count; i++) {
+		int ret = detect(mr_attr, i, &mem);
 
 		if (mem.backing == PMV_ANON || mem.backing == PMV_PRIVATE)
 			return false;
-		if (ret && !pmv_setting.domain_declared) {
-			warn_of_uncovered(&iov[i], &mem);
-			return false;
-		}
+		if (ret && !pmv_setting.domain_declared)
+			return not_found(&mr_attr->mr_iov[i], &mem);
 		if (mem.persist < persist)
 			persist = mem.persist;
 	}
 	if (pmv_setting.domain_declared)
 		return true;
 	/* A program that asked for FI_PMEM would be refused. */
-	if (pmv_files_open(iov, count, persist, false, &files, &mem)) {
-		warn_of_uncovered(iov, &mem);
-		return false;
-	}
+	if (pmv_files_open(mr_attr->mr_iov, mr_attr->iov_count, persist, false, &files, &mem))
+		return not_found(mr_attr->mr_iov, &mem);
 	pmv_files_close(files);
 	return true;
 }
@@ -245,9 +255,10 @@ static bool may_be_told_of(const struct pmv_domain *domain, uint64_t access)
 	return (access & FI_REMOTE_WRITE) && domain->events;
 }
 
-static int mr_attributes(struct pmv_domain *domain, const struct iovec *iov, size_t count,
-			 uint64_t access, uint64_t flags, struct pmv_attr *attr, int *node)
+static int describe(const struct pmv_domain *domain, const struct fi_mr_attr *mr_attr,
+		    uint64_t flags, struct pmv_attr *attr, int *node)
 {
+	uint64_t access = mr_attr->access;
 	bool promises = (flags & FI_PMEM) &&
 			((access & FI_REMOTE_WRITE) || may_be_sent_to(domain, access, flags));
 	int ret;
@@ -272,7 +283,7 @@ static int mr_attributes(struct pmv_domain *domain, const struct iovec *iov, siz
 			 "FI_MR_PROV_KEY in mr_mode\n");
 		return -FI_EINVAL;
 	}
-	ret = find_persist(iov, count, &attr->persist, node);
+	ret = find_persist(mr_attr, &attr->persist, node);
 	if (!pmv_setting.domain_declared)
 		attr->persist = pmv_core_persist(domain->engine.core, attr->persist);
 	return ret;
@@ -282,71 +293,54 @@ static int mr_attributes(struct pmv_domain *domain, const struct iovec *iov, siz
  * open_files -- of a region for which durability is promised.  Without an agent nobody can
  * sync pages.
  */
-static int open_files(const struct iovec *iov, size_t count, enum pmv_persist persist,
+static int open_files(const struct fi_mr_attr *mr_attr, enum pmv_persist persist,
 		      struct pmv_files **files)
 {
 	struct pmv_mem mem;
 	int ret;
 
-	*files = NULL;
 	if (persist == PMV_PAGE && pmv_setting.agent == PMV_AGENT_OFF)
 		return 0;
-	ret = pmv_files_open(iov, count, persist, pmv_setting.domain_declared, files, &mem);
-	if (ret)
-		PMV_WARN(MR, "FI_RMA_PMEM refused for %p, %zu bytes: %s\n", iov->iov_base,
-			 iov->iov_len, mem.what);
-	return ret;
+	ret = pmv_files_open(mr_attr->mr_iov, mr_attr->iov_count, persist,
+			     pmv_setting.domain_declared, files, &mem);
+	return ret ? refuse(mr_attr->mr_iov, &mem, ret) : 0;
 }
 
-static void explain_failure(int err, const struct iovec *iov, size_t count, uint64_t flags)
+static int explain_failure(int err, const struct fi_mr_attr *mr_attr, bool pmem)
 {
-	size_t len = 0;
-
-	for (size_t i = 0; i < count; i++)
-		len += iov[i].iov_len;
-	pmv_locked_explain(err, len);
-	if (err == -FI_EFAULT && (flags & FI_PMEM))
+	pmv_locked_explain(err, pmv_iov_len(mr_attr->mr_iov, mr_attr->iov_count));
+	if (err == -FI_EFAULT && pmem)
 		PMV_WARN(MR, "the kernel does not pin this memory for a NIC; recent ones refuse "
 			     "plain files: use devdax, or the tcp core\n");
-	if (err == -FI_EOPNOTSUPP && (flags & FI_PMEM))
+	if (err == -FI_EOPNOTSUPP && pmem)
 		PMV_WARN(
 			MR,
 			"the kernel does not pin files on a DAX file system for a NIC: use devdax, "
 			"or a NIC with on-demand paging and FI_VERBS_USE_ODP=1\n");
+	return err;
 }
 
 /*
- * wrap -- make our region around the core's.  The core's key must fit into 32 bits, as the
- * keys of all providers so far do.
+ * open_core -- the core's region.  The core's key must fit into 32 bits, as the keys of all
+ * providers so far do.
  */
-static int wrap(struct pmv_domain *domain, struct fid_mr *core_fid, const struct pmv_attr *attr,
-		struct pmv_files *files, void *context, struct fid_mr **mr_fid)
+static int open_core(struct pmv_mr *mr, const struct fi_mr_attr *mr_attr, uint64_t flags,
+		     const struct pmv_attr *attr)
 {
-	uint64_t key = fi_mr_key(core_fid);
-	struct pmv_mr *mr = calloc(1, sizeof(*mr));
-	int ret = mr ? 0 : -FI_ENOMEM;
+	struct pmv_domain *domain = mr->domain;
+	int ret = fi_mr_regattr(domain->engine.domain_fid, mr_attr, flags, &mr->core_fid);
+	uint64_t key;
 
+	if (ret)
+		return explain_failure(ret, mr_attr, attr->pmem);
+	key = fi_mr_key(mr->core_fid);
 	if (domain->keyed && key > UINT32_MAX) {
 		PMV_WARN(MR, "the core's key %#llx leaves no room for attributes\n",
 			 (unsigned long long) key);
-		ret = -FI_EKEYREJECTED;
+		return -FI_EKEYREJECTED;
 	}
-	if (ret) {
-		fi_close(&core_fid->fid);
-		pmv_files_close(files);
-		free(mr);
-		return ret;
-	}
-	atomic_fetch_add(&domain->users, 1);
-	mr->domain = domain;
-	mr->core_fid = core_fid;
-	mr->files = files;
-	mr->mr_fid = (struct fid_mr){
-		.fid = {.fclass = FI_CLASS_MR, .context = context, .ops = &pmv_mr_fi_ops},
-		.mem_desc = fi_mr_desc(core_fid),
-		.key = domain->keyed ? pmv_key_pack((uint32_t) key, attr) : key,
-	};
-	*mr_fid = &mr->mr_fid;
+	mr->mr_fid.mem_desc = fi_mr_desc(mr->core_fid);
+	mr->mr_fid.key = domain->keyed ? pmv_key_pack((uint32_t) key, attr) : key;
 	return 0;
 }
 
@@ -396,17 +390,12 @@ static int introduce(struct pmv_mr *mr, const struct fi_mr_attr *mr_attr,
 	ret = pmv_setting.agent == PMV_AGENT_OFF ? 0 : pmv_flush_init();
 	if (ret) {
 		PMV_WARN(MR, "libpmem2 has no way to write this processor's caches back\n");
-		mr_close(&mr->mr_fid.fid);
 		return ret;
 	}
 	if (attr->pmem)
 		ret = watch(mr, mr_attr, region.needs_agent);
 	region.watch = mr->watch;
-	if (!ret)
-		ret = pmv_agent_add_region(&domain->agent, &region, node, &mr->region);
-	if (ret)
-		mr_close(&mr->mr_fid.fid);
-	return ret;
+	return ret ? ret : pmv_agent_add_region(&domain->agent, &region, node, &mr->region);
 }
 
 static int mr_regattr(struct fid *fid, const struct fi_mr_attr *mr_attr, uint64_t flags,
@@ -415,14 +404,19 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *mr_attr, uint64_
 	struct pmv_domain *domain = pmv_container_of(fid, struct pmv_domain, domain_fid.fid);
 	struct fi_mr_attr core_attr = *mr_attr;
 	uint64_t core_flags = flags & ~(FI_PMEM | FI_UNCACHED | FI_RMA_EVENT);
-	struct fid_mr *core_fid;
-	struct pmv_files *files;
+	struct pmv_mr *mr = calloc(1, sizeof(*mr));
 	struct pmv_attr attr;
 	bool known; /* to the agent */
 	int ret, node;
 
+	if (!mr)
+		return -FI_ENOMEM;
+	atomic_fetch_add(&domain->users, 1);
+	mr->domain = domain;
+	mr->mr_fid.fid = (struct fid){
+		.fclass = FI_CLASS_MR, .context = mr_attr->context, .ops = &pmv_mr_fi_ops};
 	if (pmv_setting.commit_all && domain->keyed && (mr_attr->access & FI_REMOTE_WRITE) &&
-	    !(flags & FI_PMEM) && is_found_pmem(mr_attr->mr_iov, mr_attr->iov_count))
+	    !(flags & FI_PMEM) && is_found_pmem(mr_attr))
 		flags |= FI_PMEM;
 	if (may_be_written(domain, mr_attr->access, flags))
 		core_attr.access |= FI_REMOTE_READ;
@@ -431,23 +425,19 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *mr_attr, uint64_
 		may_be_told_of(domain, mr_attr->access);
 	if (known)
 		core_flags |= PMV_CORE_MR_NOCACHE;
-	ret = mr_attributes(domain, mr_attr->mr_iov, mr_attr->iov_count, core_attr.access, flags,
-			    &attr, &node);
-	if (ret)
-		return ret;
-	ret = open_files(mr_attr->mr_iov, mr_attr->iov_count, attr.persist, &files);
-	if (ret)
-		return ret;
-	ret = fi_mr_regattr(domain->engine.domain_fid, &core_attr, core_flags, &core_fid);
+	ret = describe(domain, &core_attr, flags, &attr, &node);
+	if (!ret)
+		ret = open_files(mr_attr, attr.persist, &mr->files);
+	if (!ret)
+		ret = open_core(mr, &core_attr, core_flags, &attr);
+	if (!ret && domain->keyed && known)
+		ret = introduce(mr, mr_attr, &attr, node);
 	if (ret) {
-		pmv_files_close(files);
-		explain_failure(ret, mr_attr->mr_iov, mr_attr->iov_count, flags);
+		mr_close(&mr->mr_fid.fid);
 		return ret;
 	}
-	ret = wrap(domain, core_fid, &attr, files, mr_attr->context, mr_fid);
-	if (ret || !domain->keyed || !known)
-		return ret;
-	return introduce(pmv_container_of(*mr_fid, struct pmv_mr, mr_fid), mr_attr, &attr, node);
+	*mr_fid = &mr->mr_fid;
+	return 0;
 }
 
 static int mr_regv(struct fid *fid, const struct iovec *iov, size_t count, uint64_t access,

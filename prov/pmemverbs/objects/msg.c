@@ -32,62 +32,59 @@ static inline ssize_t submit(struct pmv_ep *ep, const struct fi_msg *msg, uint64
 
 /* Receiving */
 
-/*
- * keep_begin, keep_end -- around posting a receive: its number is the core's.  The
- * peer may know, and rely on it, what receives are in.
- */
-static ssize_t keep_begin(struct pmv_ep *ep, const struct iovec *iov, size_t count, bool *kept)
+/* post_recv -- under guard: a core may copy what has waited for a receive, and all behind it */
+static ssize_t post_recv(struct pmv_ep *ep, const struct fi_msg *msg, uint64_t flags)
 {
-	*kept = atomic_load_explicit(&ep->receives.on, memory_order_relaxed);
-	if (!*kept)
-		return 0;
-	/* From now on a peer may commit something, and be it to volatile memory. */
-	if (!atomic_exchange(&ep->wants_agent, true)) {
-		int ret = pmv_agent_want(&ep->domain->agent);
+	ssize_t ret;
 
-		if (ret) {
-			atomic_store(&ep->wants_agent, false);
-			return ret;
-		}
-	}
-	pthread_mutex_lock(&ep->receives.lock);
-	if (!ep->receives.one_kind ||
-	    pmv_receive_tracker_fit(&ep->receives, &ep->domain->agent.regions, iov, count))
-		return 0;
-	pthread_mutex_unlock(&ep->receives.lock);
-	PMV_WARN(EP_DATA,
-		 "receive refused: not all of its buffer is registered with FI_RMA_PMEM and is "
-		 "memory like that of FI_OPT_PMEMVERBS_RECV_MR (%s)\n",
-		 pmv_setting_domain_name(ep->receives.kind.persist));
-	return -FI_EINVAL;
-}
-
-static ssize_t keep_end(struct pmv_ep *ep, bool kept, const struct iovec *iov, size_t count,
-			ssize_t ret)
-{
-	if (!kept)
-		return ret;
-	/* Nobody asks for them then. */
-	if (pmv_setting.agent == PMV_AGENT_OFF)
-		count = 0;
-	if (!ret)
-		pmv_receive_tracker_add(&ep->receives, &ep->domain->agent.regions, iov, count);
-	pthread_mutex_unlock(&ep->receives.lock);
-	return ret;
-}
-
-/* recv_msg -- under guard: a core may copy what has waited for a receive, and all behind it */
-static ssize_t recv_msg(struct pmv_ep *ep, const struct fi_msg *msg, uint64_t flags)
-{
-	bool kept;
-	ssize_t ret = keep_begin(ep, msg->msg_iov, msg->iov_count, &kept);
-
-	if (ret)
-		return ret;
 	pmv_guard_enter();
 	ret = submit(ep, msg, FI_MSG | FI_RECV, flags, false);
 	pmv_guard_leave();
-	return keep_end(ep, kept, msg->msg_iov, msg->iov_count, ret);
+	return ret;
+}
+
+static int want_agent(struct pmv_ep *ep)
+{
+	int ret;
+
+	if (atomic_exchange(&ep->wants_agent, true))
+		return 0;
+	ret = pmv_agent_want(&ep->domain->agent);
+	if (ret)
+		atomic_store(&ep->wants_agent, false);
+	return ret;
+}
+
+static ssize_t recv_msg(struct pmv_ep *ep, const struct fi_msg *msg, uint64_t flags)
+{
+	struct pmv_receive_tracker *receives = &ep->receives;
+	struct pmv_regions *regions = &ep->domain->agent.regions;
+	ssize_t ret;
+
+	if (!atomic_load_explicit(&receives->on, memory_order_relaxed))
+		return post_recv(ep, msg, flags);
+	/* From now on a peer may commit something, and be it to volatile memory. */
+	ret = want_agent(ep);
+	if (ret)
+		return ret;
+	/* Its number is the core's.  The peer may know, and rely on it, what receives are in. */
+	pthread_mutex_lock(&receives->lock);
+	if (receives->one_kind &&
+	    !pmv_receive_tracker_fit(receives, regions, msg->msg_iov, msg->iov_count)) {
+		pthread_mutex_unlock(&receives->lock);
+		PMV_WARN(EP_DATA,
+			 "receive refused: not all of its buffer is registered with FI_RMA_PMEM "
+			 "and is memory like that of FI_OPT_PMEMVERBS_RECV_MR (%s)\n",
+			 pmv_setting_domain_name(receives->kind.persist));
+		return -FI_EINVAL;
+	}
+	ret = post_recv(ep, msg, flags);
+	/* Without an agent nobody asks where they are. */
+	if (!ret)
+		pmv_receive_tracker_add(receives, regions, msg->msg_iov,
+					pmv_setting.agent == PMV_AGENT_OFF ? 0 : msg->iov_count);
+	pthread_mutex_unlock(&receives->lock);
+	return ret;
 }
 
 static ssize_t msg_recvmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags)

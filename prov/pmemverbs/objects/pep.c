@@ -17,7 +17,7 @@ static struct pmv_pep *to_pep(struct fid *fid)
 static int pep_close(struct fid *fid)
 {
 	struct pmv_pep *pep = to_pep(fid);
-	int ret = pmv_eq_close(pep->eq, &pep->core_fid->fid, fid);
+	int ret = pmv_eq_close(pep->eq, fid);
 
 	if (ret)
 		return ret;

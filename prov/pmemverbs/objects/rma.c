@@ -18,7 +18,7 @@ static inline ssize_t submit(struct fid_ep *fid, const struct fi_msg_rma *msg, u
 {
 	struct pmv_initiator *ini = &pmv_to_ep(fid)->initiator;
 	struct pmv_submission submission = {
-		.what = what,
+		.what = FI_RMA | what,
 		.to = msg->rma_iov,
 		.num_to = msg->rma_iov_count,
 		.context = msg->context,
@@ -41,7 +41,7 @@ static ssize_t rma_readv(struct fid_ep *fid, const struct iovec *iov, void **des
 	struct fi_rma_iov from = {addr, pmv_iov_len(iov, count), key};
 	struct fi_msg_rma msg = {iov, desc, count, src_addr, &from, 1, context, 0};
 
-	return submit(fid, &msg, FI_RMA | FI_READ, pmv_to_ep(fid)->tx_op_flags & ~FI_COMMIT, false);
+	return submit(fid, &msg, FI_READ, pmv_to_ep(fid)->tx_op_flags & ~FI_COMMIT, false);
 }
 
 static ssize_t rma_read(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src_addr,
@@ -61,16 +61,10 @@ static ssize_t rma_readmsg(struct fid_ep *fid, const struct fi_msg_rma *msg, uin
 		return -FI_EINVAL;
 	}
 	msg = pmv_write_lengths(msg, &copy);
-	return msg ? submit(fid, msg, FI_RMA | FI_READ, flags, false) : -FI_EINVAL;
+	return msg ? submit(fid, msg, FI_READ, flags, false) : -FI_EINVAL;
 }
 
 /* Writes */
-
-static inline ssize_t write_msg(struct fid_ep *fid, const struct fi_msg_rma *msg, uint64_t flags,
-				bool no_completion)
-{
-	return submit(fid, msg, FI_RMA | FI_WRITE, flags, no_completion);
-}
 
 #define QUIET_SLOW                                                                                 \
 	(PMV_SLOW_GONE | PMV_SLOW_CLOSED | PMV_SLOW_COUNT_TX | PMV_SLOW_FENCE_NEXT | PMV_SLOW_ALL)
@@ -100,7 +94,7 @@ static ssize_t rma_writev(struct fid_ep *fid, const struct iovec *iov, void **de
 	struct fi_rma_iov to = {addr, pmv_iov_len(iov, count), key};
 	struct fi_msg_rma msg = {iov, desc, count, dest_addr, &to, 1, context, 0};
 
-	return write_msg(fid, &msg, pmv_to_ep(fid)->tx_op_flags, false);
+	return submit(fid, &msg, FI_WRITE, pmv_to_ep(fid)->tx_op_flags, false);
 }
 
 /* write_one -- of one buffer */
@@ -112,7 +106,7 @@ static ssize_t write_one(struct fid_ep *fid, const void *buf, size_t len, void *
 	struct fi_rma_iov to = {addr, len, key};
 	struct fi_msg_rma msg = {&iov, desc ? &desc : NULL, 1, dest_addr, &to, 1, context, data};
 
-	return write_msg(fid, &msg, flags, no_completion);
+	return submit(fid, &msg, FI_WRITE, flags, no_completion);
 }
 
 static ssize_t rma_write(struct fid_ep *fid, const void *buf, size_t len, void *desc,
@@ -145,7 +139,7 @@ static ssize_t rma_writemsg(struct fid_ep *fid, const struct fi_msg_rma *msg, ui
 		if (!msg)
 			return -FI_EINVAL;
 	}
-	return write_msg(fid, msg, flags, false);
+	return submit(fid, msg, FI_WRITE, flags, false);
 }
 
 static ssize_t rma_writedata(struct fid_ep *fid, const void *buf, size_t len, void *desc,

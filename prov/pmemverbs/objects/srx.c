@@ -24,7 +24,8 @@ static int srx_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 {
 	struct fid *core_fid = pmv_unwrap_fid(bfid);
 
-	return core_fid ? pmv_unwrap_fid(fid)->ops->bind(pmv_unwrap_fid(fid), core_fid, flags)
+	return core_fid ? fi_ep_bind(pmv_container_of(fid, struct pmv_ep, ep_fid.fid)->engine.fid,
+				     core_fid, flags)
 			: -FI_EINVAL;
 }
 

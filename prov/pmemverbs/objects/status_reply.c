@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* status_reply.c -- answers to those who only ask; status_reply.h says when */
-#include "objects/status_reply.h"
+/*
+ * status_reply.c -- answers to those who only ask (agent/status_query.h)
+ *
+ * The application does not hear of a question: its connection request is rejected with the
+ * answer, before it becomes an event.  That happens when the application reads the event queue of
+ * its passive endpoint, as with every connection request.
+ */
+#include "objects/eq.h"
 
 #include <string.h>
 
@@ -8,22 +14,11 @@
 #include "base/log.h"
 #include "base/setting.h"
 #include "objects/domain.h"
-#include "objects/eq.h"
-#include "objects/tally.h"
 
 #define NUM_COUNTERS (sizeof(struct fi_pmemverbs_counters) / sizeof(uint64_t))
 #define NUM_VALUES (PMV_STATUS_COUNTERS + NUM_COUNTERS)
 
 _Static_assert(NUM_VALUES <= PMV_STATUS_MOST, "values");
-
-static void add_domain(struct pmv_domain *domain, uint64_t *values,
-		       struct fi_pmemverbs_counters *sum)
-{
-	values[PMV_STATUS_DOMAINS]++;
-	for (size_t i = 0; i <= PMV_WSP; i++)
-		values[PMV_STATUS_REGIONS + i] += (uint64_t) atomic_load(&domain->agent.kinds[i]);
-	pmv_tally_read(domain, sum);
-}
 
 /* collect -- what all domains of a fabric offer, and have counted */
 static void collect(struct pmv_fabric *fabric, uint64_t values[NUM_VALUES])
@@ -40,7 +35,13 @@ static void collect(struct pmv_fabric *fabric, uint64_t values[NUM_VALUES])
 	values[PMV_STATUS_COMMIT_ALL] = pmv_setting.commit_all;
 	pthread_mutex_lock(&fabric->domains_lock);
 	LIST_FOREACH(domain, &fabric->domains, next)
-	add_domain(domain, values, &sum);
+	{
+		values[PMV_STATUS_DOMAINS]++;
+		for (size_t i = 0; i <= PMV_WSP; i++)
+			values[PMV_STATUS_REGIONS + i] +=
+				(uint64_t) atomic_load(&domain->agent.kinds[i]);
+		pmv_tally_read(domain, &sum);
+	}
 	pthread_mutex_unlock(&fabric->domains_lock);
 	memcpy(values + PMV_STATUS_COUNTERS, &sum, sizeof(sum));
 }

@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* tally.c -- the counters of a domain; tally.h says who counts */
-#include "objects/tally.h"
+/*
+ * tally.c -- the counters of a domain (fi_ext_pmemverbs.h)
+ *
+ * Nothing is counted for the whole domain on the way of an operation.  An endpoint counts its
+ * commits, its mailbox the messages, and the agent what it does.  All that is added up when
+ * somebody asks.  An endpoint that is closed leaves what it has counted behind.
+ *
+ * tally.lock is taken before all locks of agents and endpoints, and domains_lock before it.
+ */
+#include "objects/domain.h"
 
 #include <string.h>
 
@@ -86,35 +94,6 @@ struct fi_pmemverbs_counters_ops pmv_tally_ops = {
 	.size = sizeof(struct fi_pmemverbs_counters_ops),
 	.read = read_counters,
 };
-
-void pmv_tally_begin(struct pmv_domain *domain)
-{
-	struct pmv_fabric *fabric = domain->fabric;
-
-	pthread_mutex_init(&domain->tally.lock, NULL);
-	pthread_mutex_lock(&fabric->domains_lock);
-	LIST_INSERT_HEAD(&fabric->domains, domain, next);
-	pthread_mutex_unlock(&fabric->domains_lock);
-}
-
-void pmv_tally_end(struct pmv_domain *domain)
-{
-	struct pmv_fabric *fabric = domain->fabric;
-
-	pthread_mutex_lock(&fabric->domains_lock);
-	LIST_REMOVE(domain, next);
-	pthread_mutex_unlock(&fabric->domains_lock);
-	pthread_mutex_destroy(&domain->tally.lock);
-}
-
-void pmv_tally_join(struct pmv_ep *ep)
-{
-	struct pmv_tally *tally = &ep->domain->tally;
-
-	pthread_mutex_lock(&tally->lock);
-	LIST_INSERT_HEAD(&tally->eps, ep, next);
-	pthread_mutex_unlock(&tally->lock);
-}
 
 void pmv_tally_leave(struct pmv_ep *ep)
 {
