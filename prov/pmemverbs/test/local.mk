@@ -64,9 +64,8 @@ test_mailbox_SOURCES = %D%/agent/test_mailbox.c
 test_receive_tracker_SOURCES = %D%/agent/test_receive_tracker.c
 test_region_SOURCES = %D%/agent/test_region.c
 test_rma_event_SOURCES = %D%/agent/test_rma_event.c %D%/agent/test_rma_event_limits.c %D%/agent/test_rma_event.h
-test_service_SOURCES = %D%/agent/test_service.c %D%/agent/test_service_closed.c %D%/agent/test_service.h
-test_thread_SOURCES = %D%/agent/test_thread.c %D%/agent/test_thread_share.c %D%/agent/test_service.h \
-	$(slices_sources)
+test_service_SOURCES = %D%/agent/test_service.c %D%/agent/test_service_closed.c
+test_thread_SOURCES = %D%/agent/test_thread.c %D%/agent/test_thread_share.c $(slices_sources)
 test_thread_start_SOURCES = %D%/agent/test_thread_start.c
 test_wire_SOURCES = %D%/agent/test_wire.c %D%/agent/test_wire_messages.c %D%/agent/test_wire.h
 test_writeback_SOURCES = %D%/agent/test_writeback.c $(slices_sources)

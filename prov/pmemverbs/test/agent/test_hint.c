@@ -120,7 +120,7 @@ static void answer(struct pair *pair, int n, int64_t looks_ns)
 Test(hint, is_not_waited_for_without_a_socket)
 {
 	struct pair *pair = pair_open(NULL);
-	struct pmv_agent *agent = &pmv_to_domain(pair->away->domain)->agent;
+	struct pmv_agent *agent = pair_agent(pair);
 
 	pmv_look_park(&agent->looks, pmv_clock_ns() + SECOND);
 	cr_expect_not(pair->to->mailbox.receiver.look.parked);

@@ -5,7 +5,7 @@
  * What becomes of an initiator's commits is in test_flush_request.c and
  * test_ordering_agent.c.
  */
-#include "test_service.h"
+#include "test/support/pair.h"
 #include "commit/run.h"
 
 #include <string.h>
@@ -20,8 +20,8 @@ Test(agent, flushes_exactly_what_is_named_then_drains_then_acknowledges)
 	struct pair *pair = pair_open(NULL);
 	struct pmv_message message = {
 		.count = 3,
-		.ranges = {range_of(pair, DMP, 3, 5), range_of(pair, DMP, PAIR_SIZE - 1, 1),
-			   range_of(pair, DMP, 9, 4096)},
+		.ranges = {pair_range(pair, DMP, 3, 5), pair_range(pair, DMP, PAIR_SIZE - 1, 1),
+			   pair_range(pair, DMP, 9, 4096)},
 	};
 
 	pair_serve(pair);
@@ -42,7 +42,7 @@ Test(agent, flushes_exactly_what_is_named_then_drains_then_acknowledges)
 Test(agent, is_needed_by_the_regions_that_only_it_flushes)
 {
 	struct pair *pair = pair_open(NULL);
-	atomic_int *needed = &pmv_to_domain(pair->away->domain)->agent.needed;
+	atomic_int *needed = &pair_agent(pair)->needed;
 	int all = atomic_load(needed);
 
 	for (int memory = 0; memory < PAIR_MEMORIES; memory++) {
@@ -70,14 +70,13 @@ Test(agent, flushes_a_region_of_several_pieces_piece_by_piece)
 	};
 	struct pmv_region *region;
 
-	accepted(pmv_agent_add_region(&pmv_to_domain(pair->away->domain)->agent, &attr, -1,
-				      &region));
-	tell_one(pair, (struct pmv_range){90, 30, 5});
+	accepted(pmv_agent_add_region(pair_agent(pair), &attr, -1, &region));
+	pair_tell_range(pair, (struct pmv_range){90, 30, 5});
 	pair_serve(pair);
 	expect_done(pair, "F F D K");
 	cr_expect(pair_is(pair, pair_event(pair, 'F', 0), DMP, 90, 10));
 	cr_expect(pair_is(pair, pair_event(pair, 'F', 1), MHP, 4096, 20));
-	pmv_agent_remove_region(&pmv_to_domain(pair->away->domain)->agent, region);
+	pmv_agent_remove_region(pair_agent(pair), region);
 	pair_close(pair);
 }
 
@@ -86,12 +85,12 @@ Test(agent, syncs_each_region_once_in_a_batch)
 	struct pair *pair = pair_open(NULL);
 	struct pmv_message first = {
 		.count = 3,
-		.ranges = {range_of(pair, PAGE, 5000, 10), range_of(pair, PAGE_TOO, 9000, 10),
-			   range_of(pair, PAGE, 3000, 10)},
+		.ranges = {pair_range(pair, PAGE, 5000, 10), pair_range(pair, PAGE_TOO, 9000, 10),
+			   pair_range(pair, PAGE, 3000, 10)},
 	};
 	struct pmv_message second = {
 		.count = 2,
-		.ranges = {range_of(pair, PAGE, 20000, 7), range_of(pair, DMP, 100, 10)},
+		.ranges = {pair_range(pair, PAGE, 20000, 7), pair_range(pair, DMP, 100, 10)},
 	};
 	const struct pair_event *one, *other;
 
@@ -115,7 +114,7 @@ Test(agent, has_no_need_to_flush_caches_that_persist)
 {
 	struct pair *pair = pair_open(NULL);
 
-	tell_of(pair, MHP, 0, 100);
+	pair_tell_of(pair, MHP, 0, 100);
 	pair_serve(pair);
 	expect_done(pair, "D K");
 	pair_expect_ack(pair, 1, PMV_FAULT_NONE);
@@ -128,15 +127,15 @@ Test(agent, never_trusts_files_again_that_were_there_when_one_could_not_be_synce
 	struct pair *pair = pair_open(NULL);
 
 	pair->sync_fails = true;
-	tell_of(pair, PAGE, 0, 10);
-	tell_of(pair, DMP, 0, 10);
+	pair_tell_of(pair, PAGE, 0, 10);
+	pair_tell_of(pair, DMP, 0, 10);
 	pair_serve(pair);
 	pair_expect_ack(pair, 1, PMV_FAULT_IO);
 	pair_expect_ack(pair, 2, PMV_FAULT_NONE);
 	pair->sync_fails = false;
-	tell_of(pair, PAGE, 4096, 10);
-	tell_of(pair, PAGE_TOO, 4096, 10);
-	tell_of(pair, DMP, 4096, 10);
+	pair_tell_of(pair, PAGE, 4096, 10);
+	pair_tell_of(pair, PAGE_TOO, 4096, 10);
+	pair_tell_of(pair, DMP, 4096, 10);
 	pair_serve(pair);
 	pair_expect_ack(pair, 3, PMV_FAULT_IO);
 	pair_expect_ack(pair, 4, PMV_FAULT_IO);
@@ -150,8 +149,8 @@ Test(agent, fails_all_messages_of_a_batch_whose_sync_failed)
 	struct pair *pair = pair_open(NULL);
 
 	pair->sync_fails = true;
-	tell_of(pair, PAGE, 0, 10);
-	tell_of(pair, PAGE, 8192, 10);
+	pair_tell_of(pair, PAGE, 0, 10);
+	pair_tell_of(pair, PAGE, 8192, 10);
 	pair_serve(pair);
 	pair_expect_ack(pair, 1, PMV_FAULT_IO);
 	pair_expect_ack(pair, 2, PMV_FAULT_IO);
@@ -163,7 +162,7 @@ Test(agent, stores_data_only_after_a_sync_that_succeeded)
 	struct pair *pair = pair_open(NULL);
 	struct pmv_message message = {
 		.count = 2,
-		.ranges = {range_of(pair, PAGE, 0, 10), range_of(pair, DMP, 0, 5)},
+		.ranges = {pair_range(pair, PAGE, 0, 10), pair_range(pair, DMP, 0, 5)},
 		.store = true,
 		.ordered = true,
 		.payload = "handshake",
@@ -183,17 +182,18 @@ Test(agent, flushes_what_there_is_of_a_message_with_a_fault)
 	struct pair *pair = pair_open(NULL);
 	const struct pmv_range bad[] = {
 		{pair_addr(pair, DMP, 0), 10, 0xdead},
-		range_of(pair, DMP, PAIR_SIZE - 5, 6),
-		range_of(pair, DMP, PAIR_SIZE + 1, 0),
-		range_of(pair, DMP, (size_t) -1, 1),
-		range_of(pair, DMP, 0, SIZE_MAX),
+		pair_range(pair, DMP, PAIR_SIZE - 5, 6),
+		pair_range(pair, DMP, PAIR_SIZE + 1, 0),
+		pair_range(pair, DMP, (size_t) -1, 1),
+		pair_range(pair, DMP, 0, SIZE_MAX),
 		{UINT64_MAX, 1, (uint32_t) pair_key(pair, DMP)},
 	};
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		struct pmv_message message = {
 			.count = 3,
-			.ranges = {range_of(pair, DMP, 64, 8), bad[i], range_of(pair, DMP, 256, 9)},
+			.ranges = {pair_range(pair, DMP, 64, 8), bad[i],
+				   pair_range(pair, DMP, 256, 9)},
 		};
 
 		pair->num_events = pair->shown_events = 0;
@@ -212,7 +212,7 @@ Test(agent, stores_nothing_where_nobody_may)
 	struct pair *pair = pair_open(NULL);
 	struct pmv_message message = {
 		.count = 2,
-		.ranges = {range_of(pair, DMP, 64, 8), range_of(pair, DMP, PAIR_SIZE - 4, 5)},
+		.ranges = {pair_range(pair, DMP, 64, 8), pair_range(pair, DMP, PAIR_SIZE - 4, 5)},
 		.store = true,
 		.payload = "handshake",
 	};
@@ -242,13 +242,13 @@ Test(agent, ends_the_connection_of_a_message_that_makes_no_sense)
 {
 	struct pair *pair = pair_open(NULL);
 
-	tell_of(pair, DMP, 0, 8);
-	tell_of(pair, DMP, 64, 8);
-	tell_of(pair, DMP, 128, 8);
+	pair_tell_of(pair, DMP, 0, 8);
+	pair_tell_of(pair, DMP, 64, 8);
+	pair_tell_of(pair, DMP, 128, 8);
 	spoil(pair, 2);
-	pmv_agent_progress(&pmv_to_domain(pair->away->domain)->agent);
+	pmv_agent_progress(pair_agent(pair));
 	expect_done(pair, "F D K K");
-	pmv_agent_progress(&pmv_to_domain(pair->away->domain)->agent);
+	pmv_agent_progress(pair_agent(pair));
 	cr_expect_eq(pair->away->fake.shutdowns, 0, "the acknowledgement is under way");
 	pair_serve(pair);
 	pair_expect_ack(pair, 1, PMV_FAULT_NONE);
@@ -256,7 +256,7 @@ Test(agent, ends_the_connection_of_a_message_that_makes_no_sense)
 	for (int i = 0; i < 3; i++)
 		pair_serve(pair);
 	cr_expect_eq(pair->away->fake.shutdowns, 1);
-	tell_of(pair, DMP, 192, 8);
+	pair_tell_of(pair, DMP, 192, 8);
 	pair_serve(pair);
 	expect_done(pair, "");
 	pair_expect_ack(pair, 0, PMV_FAULT_NONE);
@@ -267,9 +267,9 @@ Test(agent, ends_the_connection_of_a_message_that_makes_no_sense)
 Test(agent, ends_the_connection_though_the_acknowledgement_is_never_sent)
 {
 	struct pair *pair = pair_open(NULL);
-	struct pmv_agent *agent = &pmv_to_domain(pair->away->domain)->agent;
+	struct pmv_agent *agent = pair_agent(pair);
 
-	tell_of(pair, DMP, 0, 8);
+	pair_tell_of(pair, DMP, 0, 8);
 	spoil(pair, 1);
 	pmv_agent_progress(agent);
 	pmv_agent_progress(agent);
@@ -291,7 +291,7 @@ Test(agent, ends_the_connection_also_while_a_request_to_that_peer_is_under_way)
 	/* One of an application that reads no queue for it. */
 	commit->flags = FI_RMA | FI_WRITE;
 	commit->ordinary = true;
-	tell_of(pair, DMP, 0, 8);
+	pair_tell_of(pair, DMP, 0, 8);
 	spoil(pair, 1);
 	for (int i = 0; i < 3; i++)
 		pair_serve(pair);
@@ -307,18 +307,18 @@ Test(agent, takes_messages_in_their_order_only)
 	struct pair *pair = pair_open(NULL);
 
 	pair->told = 1;
-	tell_of(pair, DMP, 0, 8);
+	pair_tell_of(pair, DMP, 0, 8);
 	pair_serve(pair);
 	expect_done(pair, "");
 	pair->told = 0;
-	tell_of(pair, DMP, 64, 8);
+	pair_tell_of(pair, DMP, 64, 8);
 	pair_serve(pair);
 	expect_done(pair, "F F D K");
 	cr_expect(pair_is(pair, pair_event(pair, 'F', 0), DMP, 64, 8));
 	cr_expect(pair_is(pair, pair_event(pair, 'F', 1), DMP, 0, 8));
 	/* Once more the same one. */
 	pair->told = 1;
-	tell_of(pair, DMP, 0, 8);
+	pair_tell_of(pair, DMP, 0, 8);
 	pair_serve(pair);
 	expect_done(pair, "");
 	pair_close(pair);
@@ -329,7 +329,7 @@ Test(agent, takes_a_message_when_all_of_it_has_arrived)
 	struct pair *pair = pair_open(NULL);
 	uint8_t *slot = pair->to->mailbox.link.block + PMV_MESSAGE_SIZE;
 
-	tell_of(pair, DMP, 0, 8);
+	pair_tell_of(pair, DMP, 0, 8);
 	slot[40] ^= 1;
 	pair_serve(pair);
 	expect_done(pair, "");
@@ -344,14 +344,14 @@ Test(agent, acknowledges_when_there_is_room_and_serves_only_once)
 	struct pair *pair = pair_open(NULL);
 
 	pair->away->fake.room = 0;
-	tell_of(pair, DMP, 0, 8);
+	pair_tell_of(pair, DMP, 0, 8);
 	pair_serve(pair);
 	pair_serve(pair);
 	cr_expect_eq(pair->away->fake.num_posts, 0);
 	pair_expect_ack(pair, 0, PMV_FAULT_NONE);
 	/* What is owed comes first. */
-	tell_of(pair, DMP, PAIR_SIZE, 8);
-	tell_of(pair, DMP, PAIR_SIZE, 8);
+	pair_tell_of(pair, DMP, PAIR_SIZE, 8);
+	pair_tell_of(pair, DMP, PAIR_SIZE, 8);
 	pair_serve(pair);
 	pair->away->fake.room = 2;
 	pair_serve(pair);
@@ -375,7 +375,7 @@ Test(agent, does_not_care_for_a_peer_that_is_gone)
 
 	pair->away->fake.fail_in = 1;
 	pair->away->fake.fail_err = FI_ENOTCONN;
-	tell_of(pair, DMP, 0, 8);
+	pair_tell_of(pair, DMP, 0, 8);
 	pair_serve(pair);
 	pair_expect_ack(pair, 0, PMV_FAULT_NONE);
 	rig_expect_nothing(pair->away);
@@ -386,8 +386,8 @@ Test(agent, application_does_not_hear_of_acknowledgements_that_fail)
 {
 	struct pair *pair = pair_open(NULL);
 
-	tell_of(pair, DMP, 0, 8);
-	pmv_agent_progress(&pmv_to_domain(pair->away->domain)->agent);
+	pair_tell_of(pair, DMP, 0, 8);
+	pmv_agent_progress(pair_agent(pair));
 	cr_expect_eq(fake_under_way(&pair->away->fake), 1);
 	fake_fail_all(&pair->away->fake, FI_EIO, 5);
 	rig_expect_nothing(pair->away);
@@ -398,7 +398,7 @@ Test(agent, serves_at_any_read_of_a_queue)
 {
 	struct pair *pair = pair_open(NULL);
 
-	tell_of(pair, DMP, 0, 8);
+	pair_tell_of(pair, DMP, 0, 8);
 	rig_expect_nothing(pair->away);
 	expect_done(pair, "F D K");
 	pair_close(pair);
@@ -407,10 +407,10 @@ Test(agent, serves_at_any_read_of_a_queue)
 Test(agent, knows_nothing_of_a_region_that_was_closed)
 {
 	struct pair *pair = pair_open(NULL);
-	struct pmv_range range = range_of(pair, DMP, 0, 8);
+	struct pmv_range range = pair_range(pair, DMP, 0, 8);
 
 	pair_unregister(pair, DMP);
-	tell_one(pair, range);
+	pair_tell_range(pair, range);
 	pair_serve(pair);
 	expect_done(pair, "K");
 	pair_expect_ack(pair, 1, PMV_FAULT_ACCESS);
@@ -421,7 +421,7 @@ Test(agent, never_looks_at_a_mailbox_that_was_closed)
 {
 	struct pair *pair = pair_open(NULL);
 
-	tell_of(pair, DMP, 0, 8);
+	pair_tell_of(pair, DMP, 0, 8);
 	rig_close_ep(pair->away);
 	pair_serve(pair);
 	expect_done(pair, "");

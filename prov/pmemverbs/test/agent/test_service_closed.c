@@ -5,7 +5,7 @@
  * The agent holds no region from one slice to the next.  What it finds closed at a later step
  * is not durable, so the request fails.
  */
-#include "test_service.h"
+#include "test/support/pair.h"
 
 /* The region of that memory is closed at the first flush of another one. */
 struct closing {
@@ -32,8 +32,8 @@ Test(agent, fails_what_names_pages_that_are_closed_before_they_are_synced)
 {
 	struct closing closing = {pair_open(NULL), PAGE};
 
-	tell_of(closing.pair, PAGE, 0, 10);
-	tell_of(closing.pair, DMP, 0, 10);
+	pair_tell_of(closing.pair, PAGE, 0, 10);
+	pair_tell_of(closing.pair, DMP, 0, 10);
 	close_meanwhile(&closing);
 	pair_serve(closing.pair);
 	expect_done(closing.pair, "F D K K");
@@ -48,8 +48,8 @@ Test(agent, stores_nothing_to_a_region_that_is_closed_meanwhile)
 	struct closing closing = {pair_open(NULL), READ_DMP};
 	struct pmv_message message = {
 		.count = 2,
-		.ranges = {range_of(closing.pair, DMP, 0, 10),
-			   range_of(closing.pair, READ_DMP, 0, 5)},
+		.ranges = {pair_range(closing.pair, DMP, 0, 10),
+			   pair_range(closing.pair, READ_DMP, 0, 5)},
 		.store = true,
 		.payload = "handshake",
 	};
@@ -71,9 +71,9 @@ Test(agent, fails_what_names_a_region_that_is_closed_after_another_fault)
 {
 	struct closing closing = {pair_open(NULL), MHP};
 
-	tell_of(closing.pair, MHP, 0, 0);
-	tell_one(closing.pair, (struct pmv_range){0, 1, 0xdead});
-	tell_of(closing.pair, DMP, 0, 10);
+	pair_tell_of(closing.pair, MHP, 0, 0);
+	pair_tell_range(closing.pair, (struct pmv_range){0, 1, 0xdead});
+	pair_tell_of(closing.pair, DMP, 0, 10);
 	close_meanwhile(&closing);
 	pair_serve(closing.pair);
 	pair_expect_ack(closing.pair, 1, PMV_FAULT_ACCESS);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* test_thread.c -- the agent: with many connections, and with threads */
-#include "test_service.h"
+#include "test/support/pair.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -19,7 +19,7 @@ static void leave(struct pmv_ep *ep)
 static void fill_mailbox(struct pair *pair, struct pmv_ep *ep)
 {
 	struct pmv_mailbox *mailbox = &ep->mailbox;
-	struct pmv_message message = {.count = 1, .ranges = {range_of(pair, DMP, 0, 8)}};
+	struct pmv_message message = {.count = 1, .ranges = {pair_range(pair, DMP, 0, 8)}};
 
 	for (int i = 1; i <= PMV_SLOTS; i++) {
 		message.number = mailbox->receiver.served + i;
@@ -77,7 +77,7 @@ static int reads_of_a_pass(struct pair *pair)
 {
 	int before = pair->away->fake.cq_reads;
 
-	pmv_agent_progress(&pmv_to_domain(pair->away->domain)->agent);
+	pmv_agent_progress(pair_agent(pair));
 	return pair->away->fake.cq_reads - before;
 }
 
@@ -91,7 +91,7 @@ Test(agent, reads_a_queue_once_however_many_endpoints_share_it)
 	pair->away->core.manual_progress = true;
 	few = reads_of_a_pass(pair);
 	cr_expect_eq(few, 2);
-	tell_of(pair, DMP, 0, 8);
+	pair_tell_of(pair, DMP, 0, 8);
 	served = reads_of_a_pass(pair);
 	cr_expect_gt(served, few, "what was posted is to be reaped");
 	for (int i = 0; i < CROWD; i++)
@@ -142,7 +142,7 @@ Test(agent, region_is_not_closed_while_it_is_flushed, .timeout = 30)
 
 	busy_pair = pair;
 	pmv_flush = &slow;
-	tell_of(pair, DMP, 0, 8);
+	pair_tell_of(pair, DMP, 0, 8);
 	pair_serve(pair);
 	pair_expect_ack(pair, 1, PMV_FAULT_NONE);
 	pthread_join(closer, NULL);
@@ -168,7 +168,7 @@ Test(agent, forgets_a_region_before_the_core_closes_it)
 	struct pair *pair = pair_open(NULL);
 
 	busy_pair = pair;
-	pair->away->fake.on_mr_close_arg = &pmv_to_domain(pair->away->domain)->agent;
+	pair->away->fake.on_mr_close_arg = pair_agent(pair);
 	pair->away->fake.on_mr_close = expect_unknown;
 	pair_unregister(pair, DMP);
 	pair->away->fake.on_mr_close = NULL;
@@ -447,7 +447,7 @@ Test(agent, is_woken_for_a_message_that_others_have_moved)
 	atomic_store(&domain->agent.asleep, true);
 	rig_expect_nothing(pair->away);
 	cr_expect_not(is_kicked(&domain->agent));
-	tell_of(pair, DMP, 0, 8);
+	pair_tell_of(pair, DMP, 0, 8);
 	rig_expect_nothing(pair->away);
 	cr_expect(is_kicked(&domain->agent));
 

@@ -16,18 +16,38 @@ static struct fi_pmemverbs_counters read_counters(struct rig *rig)
 	return counters;
 }
 
+/* expect_counted -- that, and nothing else */
+static void expect_counted(struct rig *rig, struct fi_pmemverbs_counters expected)
+{
+	struct fi_pmemverbs_counters counters = read_counters(rig);
+
+	cr_expect_arr_eq(&counters, &expected, sizeof(expected));
+}
+
 static void end_commit(struct rig *rig, void *context)
 {
 	fake_complete(&rig->fake, SIZE_MAX);
 	rig_expect(rig, context, RIG_WRITTEN);
 }
 
+static void commit(struct rig *rig, uint64_t key, void *context)
+{
+	accepted(rig_commit(rig, key, context, 0));
+	end_commit(rig, context);
+}
+
+static void find_no_room(struct rig *rig, void *context)
+{
+	rig->fake.room = 0;
+	refused(rig_commit(rig, KEY_MHP, context, 0), FI_EAGAIN);
+	rig->fake.room = -1;
+}
+
 Test(tally, begins_with_nothing)
 {
 	struct rig *rig = rig_open(NULL);
-	struct fi_pmemverbs_counters counters = read_counters(rig), none = {.endpoints = 1};
 
-	cr_expect_arr_eq(&counters, &none, sizeof(none));
+	expect_counted(rig, (struct fi_pmemverbs_counters){.endpoints = 1});
 	rig_close(rig);
 }
 
@@ -35,47 +55,30 @@ Test(tally, begins_with_nothing)
 Test(tally, has_each_commit_once_by_its_method)
 {
 	struct rig *rig = rig_open(NULL);
-	struct fi_pmemverbs_counters counters;
 
-	for (int i = 0; i < 4; i++) {
-		accepted(rig_commit(rig, KEY_MHP, CONTEXT(i), 0));
-		end_commit(rig, CONTEXT(i));
-	}
-	accepted(rig_commit(rig, KEY_WSP, CONTEXT(9), 0));
-	end_commit(rig, CONTEXT(9));
+	for (int i = 0; i < 4; i++)
+		commit(rig, KEY_MHP, CONTEXT(i));
+	commit(rig, KEY_WSP, CONTEXT(9));
 	accepted(rig_write(rig, KEY_MHP, CONTEXT(10)));
 	end_commit(rig, CONTEXT(10));
-	counters = read_counters(rig);
-	cr_expect_eq(counters.commits_read, 4);
-	cr_expect_eq(counters.commits_write, 1);
-	cr_expect_eq(counters.commits_agent, 0);
-	cr_expect_eq(counters.commits_refused, 0);
-	cr_expect_eq(counters.commits_failed, 0);
-	cr_expect_eq(counters.requests_sent, 0);
+	expect_counted(rig, (struct fi_pmemverbs_counters){
+				    .endpoints = 1, .commits_read = 4, .commits_write = 1});
 	rig_close(rig);
 }
 
 Test(tally, tells_refusals_from_calls_to_be_tried_again)
 {
 	struct rig *rig = rig_open(NULL);
-	struct fi_pmemverbs_counters counters;
 
 	refused(rig_commit(rig, KEY_PLAIN, CONTEXT(1), 0), FI_EOPNOTSUPP);
 	/* It needs an agent, and there is none. */
 	refused(rig_commit(rig, KEY_DMP_DDIO, CONTEXT(2), 0), FI_EOPNOTSUPP);
-	rig->fake.room = 0;
-	refused(rig_commit(rig, KEY_MHP, CONTEXT(3), 0), FI_EAGAIN);
-	rig->fake.room = -1;
-	accepted(rig_commit(rig, KEY_MHP, CONTEXT(4), 0));
-	end_commit(rig, CONTEXT(4));
+	find_no_room(rig, CONTEXT(3));
+	commit(rig, KEY_MHP, CONTEXT(4));
 	/* Also where the plan is known. */
-	rig->fake.room = 0;
-	refused(rig_commit(rig, KEY_MHP, CONTEXT(5), 0), FI_EAGAIN);
-	rig->fake.room = -1;
-	counters = read_counters(rig);
-	cr_expect_eq(counters.commits_refused, 2);
-	cr_expect_eq(counters.commits_read, 1);
-	cr_expect_eq(counters.commits_failed, 0);
+	find_no_room(rig, CONTEXT(5));
+	expect_counted(rig, (struct fi_pmemverbs_counters){
+				    .endpoints = 1, .commits_read = 1, .commits_refused = 2});
 	rig_close(rig);
 }
 
@@ -84,41 +87,33 @@ Test(tally, has_no_ordinary_commit_that_found_no_room)
 {
 	struct rig *rig = rig_open(NULL);
 
-	for (int i = 0; i < 2; i++) {
-		accepted(rig_commit(rig, KEY_MHP, CONTEXT(i), 0));
-		end_commit(rig, CONTEXT(i));
-	}
-	rig->fake.room = 0;
-	refused(rig_commit(rig, KEY_MHP, CONTEXT(2), 0), FI_EAGAIN);
-	rig->fake.room = -1;
-	cr_expect_eq(read_counters(rig).commits_read, 2);
-	cr_expect_eq(read_counters(rig).commits_refused, 0);
+	for (int i = 0; i < 2; i++)
+		commit(rig, KEY_MHP, CONTEXT(i));
+	find_no_room(rig, CONTEXT(2));
+	expect_counted(rig, (struct fi_pmemverbs_counters){.endpoints = 1, .commits_read = 2});
 	/* The core refuses it. */
 	rig->fake.fail_in = 1;
 	rig->fake.fail_err = FI_EINVAL;
 	refused(rig_commit(rig, KEY_MHP, CONTEXT(3), 0), FI_EINVAL);
-	cr_expect_eq(read_counters(rig).commits_read, 2);
-	cr_expect_eq(read_counters(rig).commits_refused, 1);
+	expect_counted(rig, (struct fi_pmemverbs_counters){
+				    .endpoints = 1, .commits_read = 2, .commits_refused = 1});
 	rig_close(rig);
 }
 
 /* The READ finds no room, and is posted later: that is one commit. */
 Test(tally, has_a_commit_that_waits_for_room_once)
 {
+	const struct fi_pmemverbs_counters both = {.endpoints = 1, .commits_read = 2};
 	struct rig *rig = rig_open(NULL);
-	struct fi_pmemverbs_counters counters;
 
-	accepted(rig_commit(rig, KEY_MHP, CONTEXT(1), 0));
-	end_commit(rig, CONTEXT(1));
+	commit(rig, KEY_MHP, CONTEXT(1));
 	rig->fake.room = 1;
 	accepted(rig_commit(rig, KEY_MHP, CONTEXT(2), 0));
-	cr_expect_eq(read_counters(rig).commits_read, 2);
+	expect_counted(rig, both);
 	rig->fake.room = -1;
 	rig_expect_nothing(rig);
 	end_commit(rig, CONTEXT(2));
-	counters = read_counters(rig);
-	cr_expect_eq(counters.commits_read, 2);
-	cr_expect_eq(counters.commits_failed, 0);
+	expect_counted(rig, both);
 	rig_close(rig);
 }
 
@@ -126,7 +121,6 @@ Test(tally, has_a_commit_that_waits_for_room_once)
 Test(tally, has_commits_that_failed)
 {
 	struct rig *rig = rig_open(NULL);
-	struct fi_pmemverbs_counters counters;
 
 	accepted(rig_commit(rig, KEY_MHP, CONTEXT(1), 0));
 	cr_assert(fake_fail(&rig->fake, FI_EIO, 0));
@@ -135,9 +129,8 @@ Test(tally, has_commits_that_failed)
 	accepted(rig_write(rig, KEY_MHP, CONTEXT(2)));
 	cr_assert(fake_fail(&rig->fake, FI_EIO, 0));
 	rig_expect_error(rig, CONTEXT(2), RIG_WRITTEN, FI_EIO);
-	counters = read_counters(rig);
-	cr_expect_eq(counters.commits_failed, 1);
-	cr_expect_eq(counters.commits_read, 1);
+	expect_counted(rig, (struct fi_pmemverbs_counters){
+				    .endpoints = 1, .commits_read = 1, .commits_failed = 1});
 	rig_close(rig);
 }
 
@@ -150,8 +143,7 @@ Test(tally, has_no_write_that_is_only_counted)
 	accepted(rig_write(rig, KEY_MHP, CONTEXT(1)));
 	cr_assert(fake_fail(&rig->fake, FI_EIO, 0));
 	rig_expect_error(rig, CONTEXT(1), RIG_WRITTEN, FI_EIO);
-	cr_expect_eq(read_counters(rig).commits_failed, 0);
-	cr_expect_eq(read_counters(rig).commits_read, 0);
+	expect_counted(rig, (struct fi_pmemverbs_counters){.endpoints = 1});
 	rig_close_ep(rig);
 	accepted(fi_close(&cntr->fid));
 	rig_close(rig);
@@ -161,19 +153,14 @@ Test(tally, keeps_what_closed_endpoints_have_counted)
 {
 	for (enum fake_on_close how = FAKE_CLOSE_CANCELS; how <= FAKE_CLOSE_FORGETS; how++) {
 		struct rig *rig = rig_open(NULL);
-		struct fi_pmemverbs_counters counters;
 
 		rig->fake.on_close = how;
-		accepted(rig_commit(rig, KEY_MHP, CONTEXT(1), 0));
-		end_commit(rig, CONTEXT(1));
+		commit(rig, KEY_MHP, CONTEXT(1));
 		/* Under way when the endpoint is closed. */
 		accepted(rig_commit(rig, KEY_MHP, CONTEXT(2), 0));
 		rig_close_ep(rig);
-		counters = read_counters(rig);
-		cr_expect_eq(counters.endpoints, 0);
-		cr_expect_eq(counters.commits_read, 2);
-		cr_expect_eq(counters.commits_failed, 1, "%d: %lu", how,
-			     (unsigned long) counters.commits_failed);
+		expect_counted(rig, (struct fi_pmemverbs_counters){.commits_read = 2,
+								   .commits_failed = 1});
 		rig_close(rig);
 	}
 }
@@ -181,7 +168,6 @@ Test(tally, keeps_what_closed_endpoints_have_counted)
 Test(tally, has_what_the_agent_does)
 {
 	struct pair *pair = pair_open(NULL);
-	struct fi_pmemverbs_counters home, away;
 
 	accepted(pair_put(pair, DMP, 0, 1000, CONTEXT(1), FI_COMMIT));
 	pair_round(pair);
@@ -189,52 +175,46 @@ Test(tally, has_what_the_agent_does)
 	accepted(pair_put(pair, PAGE, 4096, 100, CONTEXT(2), FI_COMMIT));
 	pair_round(pair);
 	rig_expect(pair->home, CONTEXT(2), RIG_WRITTEN);
-	home = read_counters(pair->home);
-	away = read_counters(pair->away);
-	cr_expect_eq(home.commits_agent, 2);
-	cr_expect_eq(home.requests_sent, 2);
-	cr_expect_eq(home.requests_served, 0);
-	cr_expect_eq(away.commits_agent, 0);
-	cr_expect_eq(away.requests_sent, 0);
-	cr_expect_eq(away.requests_served, 2);
-	cr_expect_eq(away.requests_refused, 0);
-	cr_expect_eq(away.flushes, 1);
-	cr_expect_eq(away.flushed_bytes, 1000);
-	cr_expect_eq(away.syncs, 1);
-	cr_expect_geq(away.synced_bytes, 100);
-	cr_expect_eq(away.stores, 0);
+	expect_counted(pair->home, (struct fi_pmemverbs_counters){
+					   .endpoints = 1, .commits_agent = 2, .requests_sent = 2});
+	expect_counted(pair->away, (struct fi_pmemverbs_counters){.endpoints = 1,
+								  .requests_served = 2,
+								  .flushes = 1,
+								  .flushed_bytes = 1000,
+								  .syncs = 1,
+								  .synced_bytes = 100});
 	pair_close(pair);
 }
 
 Test(tally, has_what_the_agent_stores)
 {
 	struct pair *pair = pair_open(&(struct pair_options){.stores = true});
-	struct fi_pmemverbs_counters away;
 
 	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(1), FI_COMMIT));
 	pair_round(pair);
 	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
-	away = read_counters(pair->away);
-	cr_expect_eq(away.stores, 1);
-	cr_expect_eq(away.stored_bytes, 64);
-	cr_expect_eq(away.requests_served, 1);
-	cr_expect_eq(read_counters(pair->home).commits_agent, 1);
+	expect_counted(pair->home, (struct fi_pmemverbs_counters){
+					   .endpoints = 1, .commits_agent = 1, .requests_sent = 1});
+	expect_counted(pair->away, (struct fi_pmemverbs_counters){.endpoints = 1,
+								  .requests_served = 1,
+								  .flushes = 1,
+								  .flushed_bytes = 64,
+								  .stores = 1,
+								  .stored_bytes = 64});
 	pair_close(pair);
 }
 
 Test(tally, has_requests_that_the_agent_refused)
 {
 	struct pair *pair = pair_open(NULL);
-	struct fi_pmemverbs_counters away;
 
 	pair_unregister(pair, DMP);
 	pair_tell(pair, &(struct pmv_message){
 				.count = 1, .ranges = {{.addr = 0x1000, .len = 64, .key = 4711}}});
 	pair_serve(pair);
-	away = read_counters(pair->away);
-	cr_expect_eq(away.requests_served, 1);
-	cr_expect_eq(away.requests_refused, 1);
-	cr_expect_eq(away.flushes, 0);
+	expect_counted(pair->away, (struct fi_pmemverbs_counters){.endpoints = 1,
+								  .requests_served = 1,
+								  .requests_refused = 1});
 	pair_close(pair);
 }
 

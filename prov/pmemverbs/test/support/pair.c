@@ -276,6 +276,11 @@ void pair_close(struct pair *pair)
 
 /* Working with it */
 
+struct pmv_agent *pair_agent(struct pair *pair)
+{
+	return &pmv_to_domain(pair->away->domain)->agent;
+}
+
 uint64_t pair_key(struct pair *pair, enum pair_memory memory)
 {
 	return fi_mr_key(pair->mr[memory]);
@@ -284,6 +289,12 @@ uint64_t pair_key(struct pair *pair, enum pair_memory memory)
 uint64_t pair_addr(struct pair *pair, enum pair_memory memory, size_t offset)
 {
 	return (pair->away->fake.virt_addr ? (uintptr_t) pair->memory[memory] : 0) + offset;
+}
+
+struct pmv_range pair_range(struct pair *pair, enum pair_memory memory, size_t offset, size_t len)
+{
+	return (struct pmv_range){pair_addr(pair, memory, offset), len,
+				  (uint32_t) pair_key(pair, memory)};
 }
 
 ssize_t pair_put(struct pair *pair, enum pair_memory memory, size_t offset, size_t len,
@@ -515,6 +526,16 @@ void pair_tell(struct pair *pair, struct pmv_message *message)
 	message->number = ++pair->told;
 	pmv_message_encode(mailbox->link.block + message->number % PMV_SLOTS * PMV_MESSAGE_SIZE,
 			   message, &mailbox->receiver.message_in);
+}
+
+void pair_tell_range(struct pair *pair, struct pmv_range range)
+{
+	pair_tell(pair, &(struct pmv_message){.count = 1, .ranges = {range}});
+}
+
+void pair_tell_of(struct pair *pair, enum pair_memory memory, size_t offset, size_t len)
+{
+	pair_tell_range(pair, pair_range(pair, memory, offset, len));
 }
 
 void pair_expect_ack(struct pair *pair, uint64_t done, enum pmv_fault fault)

@@ -91,8 +91,14 @@ void pair_describe_memory(void);
 /* pair_join -- one more connected endpoint away, served by the same agent; the test closes it */
 struct pmv_ep *pair_join(struct pair *pair);
 
+/* pair_agent -- the one away */
+struct pmv_agent *pair_agent(struct pair *pair);
+
 uint64_t pair_key(struct pair *pair, enum pair_memory memory);
 uint64_t pair_addr(struct pair *pair, enum pair_memory memory, size_t offset);
+
+/* pair_range -- as a message names it */
+struct pmv_range pair_range(struct pair *pair, enum pair_memory memory, size_t offset, size_t len);
 
 /* pair_put -- a write from that offset of the source to that of the memory */
 ssize_t pair_put(struct pair *pair, enum pair_memory memory, size_t offset, size_t len,
@@ -153,8 +159,13 @@ bool pair_is(struct pair *pair, const struct pair_event *event, enum pair_memory
 /* pair_survives -- would what is at the source now be there after a power failure? */
 bool pair_survives(struct pair *pair, enum pair_memory memory, size_t offset, size_t len);
 
-/* pair_tell -- write the next message into the mailbox away, past the provider */
+/*
+ * pair_tell -- write the next message into the mailbox away, past the provider
+ * pair_tell_range, pair_tell_of -- one that names a range alone
+ */
 void pair_tell(struct pair *pair, struct pmv_message *message);
+void pair_tell_range(struct pair *pair, struct pmv_range range);
+void pair_tell_of(struct pair *pair, enum pair_memory memory, size_t offset, size_t len);
 /* pair_expect_ack -- and look for the next acknowledgement at home; 0: there is none */
 void pair_expect_ack(struct pair *pair, uint64_t done, enum pmv_fault fault);
 /* pair_answer -- write an acknowledgement, as the agent would */

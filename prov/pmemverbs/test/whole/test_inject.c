@@ -185,7 +185,7 @@ static bool step(struct run *run)
 	bool any = inject_run_core(&pair->home->fake, INJECT_HOME);
 
 	expect_order(run);
-	pmv_agent_progress(&pmv_to_domain(pair->away->domain)->agent);
+	pmv_agent_progress(pair_agent(pair));
 	expect_order(run);
 	any |= inject_run_core(&pair->away->fake, INJECT_AWAY) > 0;
 	any |= read_one(run, pair->home, true);

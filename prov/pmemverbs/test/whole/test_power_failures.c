@@ -258,7 +258,7 @@ static void step(struct program *prog)
 		fake_complete(&pair->away->fake, dice(&prog->random, 4));
 		break;
 	case 10:
-		pmv_agent_progress(&pmv_to_domain(pair->away->domain)->agent);
+		pmv_agent_progress(pair_agent(pair));
 		break;
 	case 11:
 		read_notices(prog);
@@ -279,7 +279,7 @@ static void drain(struct program *prog)
 		if (fake_complete(&pair->home->fake, 1) || fake_complete(&pair->away->fake, 1))
 			quiet = 0;
 		check_fences(prog);
-		pmv_agent_progress(&pmv_to_domain(pair->away->domain)->agent);
+		pmv_agent_progress(pair_agent(pair));
 		if (read_cq(prog))
 			quiet = 0;
 		read_notices(prog);
