@@ -11,7 +11,7 @@ TESTS = \
 	test_flush test_flush_effect test_help test_hint test_idle_plan test_status_query test_mailbox test_receive_tracker test_region \
 	test_rma_event test_service test_thread test_thread_start test_wire test_writeback \
 	test_flush_request test_group test_lost_writes test_method test_ordering test_ordering_agent \
-	test_plan test_prepare test_run test_store test_submit \
+	test_plan test_post test_prepare test_run test_store test_submit \
 	test_rdm_atomic \
 	test_atomic test_cntr test_cq test_ep test_eq test_getinfo test_msg test_tally \
 	test_inject test_many_threads test_power_failures test_random_programs
@@ -50,7 +50,7 @@ test_info_entries_SOURCES = %D%/engine/test_info_entries.c
 test_length_SOURCES = %D%/engine/test_length.c
 
 # progress/
-test_op_SOURCES = %D%/progress/test_op.c
+test_op_SOURCES = %D%/progress/test_op.c %D%/progress/test_op_errors.c
 test_queue_SOURCES = %D%/progress/test_queue.c
 
 # agent/
@@ -79,6 +79,7 @@ test_method_SOURCES = %D%/commit/test_method.c
 test_ordering_SOURCES = %D%/commit/test_ordering.c %D%/commit/test_ordering_core.c
 test_ordering_agent_SOURCES = %D%/commit/test_ordering_agent.c %D%/commit/test_ordering_relaxed.c
 test_plan_SOURCES = %D%/commit/test_plan.c
+test_post_SOURCES = %D%/commit/test_post.c
 test_prepare_SOURCES = %D%/commit/test_prepare.c
 test_run_SOURCES = %D%/commit/test_run.c
 test_store_SOURCES = %D%/commit/test_store.c %D%/commit/test_flush_request.h

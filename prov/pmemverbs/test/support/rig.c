@@ -359,3 +359,28 @@ void rig_expect_parts(struct rig *rig, int parts, const void *context, uint64_t 
 	rig_expect(rig, context, flags);
 	rig_expect_nothing(rig);
 }
+
+void rig_end_part(struct rig *rig, int err)
+{
+	if (err)
+		cr_assert(fake_fail(&rig->fake, err, 100 + err));
+	else
+		cr_assert_eq(fake_complete(&rig->fake, 1), 1);
+}
+
+void rig_expect_one_error(struct rig *rig, int err)
+{
+	struct fi_cq_tagged_entry entry;
+	struct fi_cq_err_entry error = {0};
+
+	cr_assert_eq(fi_cq_read(rig->cq, &entry, 1), -FI_EAVAIL);
+	/* It stays until it is read. */
+	cr_assert_eq(fi_cq_read(rig->cq, &entry, 1), -FI_EAVAIL);
+	cr_assert_eq(fi_cq_readerr(rig->cq, &error, 0), 1);
+	cr_expect_eq(error.op_context, CONTEXT(1));
+	cr_expect_eq(error.flags, RIG_WRITTEN);
+	cr_expect_eq(error.err, err);
+	cr_expect_eq(error.prov_errno, 100 + err);
+	cr_assert_eq(fi_cq_readerr(rig->cq, &error, 0), -FI_EAGAIN);
+	rig_expect_nothing(rig);
+}

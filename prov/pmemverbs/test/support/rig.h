@@ -132,6 +132,12 @@ void rig_expect_error(struct rig *rig, const void *context, uint64_t flags, int 
 /* ... or there is none */
 void rig_expect_nothing(struct rig *rig);
 
+/* rig_end_part -- the next part of an operation ends; err: 0 or a positive fi_errno */
+void rig_end_part(struct rig *rig, int err);
+
+/* rig_expect_one_error -- of the operation with CONTEXT(1), which a part that ended has had */
+void rig_expect_one_error(struct rig *rig, int err);
+
 /* rig_expect_each -- CONTEXT(first) to CONTEXT(last) have succeeded, in this order, and no more */
 void rig_expect_each(struct rig *rig, int first, int last, uint64_t flags);
 
