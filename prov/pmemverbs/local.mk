@@ -6,7 +6,6 @@ provider_LTLIBRARIES = libpmemverbs-fi.la
 # From the lowest folder to the highest.
 provider_sources = \
 	prov/pmemverbs/base/clock.h \
-	prov/pmemverbs/base/container.h \
 	prov/pmemverbs/base/log.c \
 	prov/pmemverbs/base/log.h \
 	prov/pmemverbs/base/setting.c \
@@ -24,12 +23,8 @@ provider_sources = \
 	prov/pmemverbs/memory/guard.h \
 	prov/pmemverbs/memory/key.c \
 	prov/pmemverbs/memory/key.h \
-	prov/pmemverbs/memory/locked.c \
-	prov/pmemverbs/memory/locked.h \
 	prov/pmemverbs/memory/mapping.c \
 	prov/pmemverbs/memory/mapping.h \
-	prov/pmemverbs/memory/mem.c \
-	prov/pmemverbs/memory/mem.h \
 	prov/pmemverbs/memory/mount.c \
 	prov/pmemverbs/memory/mount.h \
 	prov/pmemverbs/memory/platform.c \

@@ -11,7 +11,6 @@
 
 #include "base/setting.h"
 #include "engine/engine.h"
-#include "memory/locked.h"
 
 /* The block, the flush page behind it, and on the next page the outbox. */
 #define OUTBOX_AT                                                                                  \
@@ -19,27 +18,22 @@
 #define OUTBOX_SIZE (PMV_BLOCK_SIZE + PMV_MESSAGE_SIZE)
 #define MAPPING_SIZE (OUTBOX_AT + OUTBOX_SIZE)
 
-static int register_part(struct pmv_link *link, size_t at, size_t len, uint64_t access,
-			 struct fid_mr **mr)
-{
-	return pmv_locked_explain(fi_mr_reg(link->engine->engine->domain_fid, link->block + at, len,
-					    access, 0, 0, PMV_CORE_MR_NOCACHE, mr, NULL),
-				  len);
-}
-
 /*
  * register_parts -- each with only the rights that it needs: peers of the domain must neither
  * read other peers' data in a block nor change what is sent from an outbox
  */
 static int register_parts(struct pmv_link *link)
 {
-	int ret = register_part(link, 0, PMV_BLOCK_SIZE, FI_REMOTE_WRITE, &link->mr);
+	struct pmv_engine *engine = link->engine->engine;
+	int ret = pmv_engine_register(engine, link->block, PMV_BLOCK_SIZE, FI_REMOTE_WRITE,
+				      &link->mr);
 
 	if (!ret)
-		ret = register_part(link, PMV_FLUSH_AT, PMV_FLUSH_SIZE, FI_REMOTE_READ,
-				    &link->flush_mr);
-	if (!ret && link->engine->engine->scratch_mr)
-		ret = register_part(link, OUTBOX_AT, OUTBOX_SIZE, FI_WRITE, &link->out_mr);
+		ret = pmv_engine_register(engine, link->block + PMV_FLUSH_AT, PMV_FLUSH_SIZE,
+					  FI_REMOTE_READ, &link->flush_mr);
+	if (!ret && engine->scratch_mr)
+		ret = pmv_engine_register(engine, link->block + OUTBOX_AT, OUTBOX_SIZE, FI_WRITE,
+					  &link->out_mr);
 	link->desc = link->out_mr ? fi_mr_desc(link->out_mr) : NULL;
 	return ret;
 }

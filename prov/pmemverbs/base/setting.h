@@ -54,9 +54,8 @@ static inline bool pmv_setting_fills_caches(void)
 void pmv_setting_read(void);
 
 /*
- * pmv_setting_other -- a setting of libfabric ("provider") or of another provider, with
- * the value that its owner sees: from the environment or, since 1.18, from
- * libfabric.conf.  NULL: it is not set.
+ * pmv_setting_other -- a setting of libfabric ("provider") or of another provider, as its owner
+ * sees it: also from libfabric.conf, since 1.18.  NULL: it is not set.
  */
 const char *pmv_setting_other(const char *name);
 

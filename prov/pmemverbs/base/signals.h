@@ -9,10 +9,7 @@
 #ifndef PMV_SIGNALS_H
 #define PMV_SIGNALS_H
 
-/*
- * pmv_signals_restore -- give the signals that still have one of libinfinipath's handlers
- * their default action; the application's handlers stay
- */
+/* pmv_signals_restore -- remove libinfinipath's handlers; the application's stay */
 void pmv_signals_restore(void);
 
 #endif /* PMV_SIGNALS_H */

@@ -10,7 +10,6 @@
 #ifndef PMV_RUN_H
 #define PMV_RUN_H
 
-#include "base/container.h"
 #include "commit/initiator.h"
 #include "commit/plan.h"
 #include "commit/submission.h"
@@ -51,7 +50,7 @@ static inline struct pmv_initiator *pmv_run_initiator(struct pmv_run *run)
 {
 	struct pmv_op_owner *owner = atomic_load_explicit(&run->op.owner, memory_order_relaxed);
 
-	return pmv_container_of(owner, struct pmv_initiator, owner);
+	return container_of(owner, struct pmv_initiator, owner);
 }
 
 static inline bool pmv_run_has_failed(struct pmv_run *run)

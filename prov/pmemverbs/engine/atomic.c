@@ -4,34 +4,28 @@
 
 #include <rdma/fi_errno.h>
 
-#include "base/container.h"
 #include "engine/length.h"
 
 size_t pmv_operand_size(enum fi_datatype datatype)
 {
-	switch (datatype) {
-	case FI_INT8:
-	case FI_UINT8:
-		return 1;
-	case FI_INT16:
-	case FI_UINT16:
-		return 2;
-	case FI_INT32:
-	case FI_UINT32:
-	case FI_FLOAT:
-		return 4;
-	case FI_INT64:
-	case FI_UINT64:
-	case FI_DOUBLE:
-	case FI_FLOAT_COMPLEX:
-		return 8;
-	case FI_DOUBLE_COMPLEX:
-		return 16;
-	case FI_LONG_DOUBLE:
-		return sizeof(long double);
-	default:
-		return 2 * sizeof(long double);
-	}
+	static const size_t sizes[] = {
+		[FI_INT8] = 1,
+		[FI_UINT8] = 1,
+		[FI_INT16] = 2,
+		[FI_UINT16] = 2,
+		[FI_INT32] = 4,
+		[FI_UINT32] = 4,
+		[FI_INT64] = 8,
+		[FI_UINT64] = 8,
+		[FI_FLOAT] = sizeof(float),
+		[FI_DOUBLE] = sizeof(double),
+		[FI_FLOAT_COMPLEX] = 2 * sizeof(float),
+		[FI_DOUBLE_COMPLEX] = 2 * sizeof(double),
+		[FI_LONG_DOUBLE] = sizeof(long double),
+	};
+	bool known = (size_t) datatype < sizeof(sizes) / sizeof(sizes[0]);
+
+	return known ? sizes[datatype] : 2 * sizeof(long double);
 }
 
 static size_t total(const struct fi_ioc *ioc, size_t n)
@@ -45,7 +39,7 @@ static size_t total(const struct fi_ioc *ioc, size_t n)
 
 static const struct pmv_atomic_calls *calls_of(const struct fid_ep *fid)
 {
-	return pmv_container_of((const char *) fid->atomic, struct pmv_atomic_calls, ops);
+	return container_of((const char *) fid->atomic, struct pmv_atomic_calls, ops);
 }
 
 static ssize_t post(struct fid_ep *fid, struct pmv_atomic atomic, uint64_t flags)

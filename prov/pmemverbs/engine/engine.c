@@ -4,11 +4,12 @@
 
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include <rdma/fi_errno.h>
 
+#include "base/log.h"
 #include "engine/atomic.h"
-#include "memory/locked.h"
 
 static inline ssize_t post_rma(struct fid_ep *ep, const struct pmv_wr *wr)
 {
@@ -147,6 +148,28 @@ const struct pmv_engine_ops pmv_engine_libfabric = {
 	.poll_error = fi_cq_readerr,
 };
 
+void pmv_engine_explain(int err, size_t len)
+{
+	struct rlimit limit;
+
+	if (err == -FI_ENOMEM && !getrlimit(RLIMIT_MEMLOCK, &limit) &&
+	    limit.rlim_cur != RLIM_INFINITY)
+		PMV_WARN(MR,
+			 "%zu bytes can't be registered: there is no memory, or this process may "
+			 "not lock so much for a NIC (RLIMIT_MEMLOCK is %llu KiB; see ulimit -l)\n",
+			 len, (unsigned long long) limit.rlim_cur / 1024);
+}
+
+int pmv_engine_register(const struct pmv_engine *engine, void *buf, size_t len, uint64_t access,
+			struct fid_mr **mr)
+{
+	int ret = fi_mr_reg(engine->domain_fid, buf, len, access, 0, 0, PMV_CORE_MR_NOCACHE, mr,
+			    NULL);
+
+	pmv_engine_explain(ret, len);
+	return ret;
+}
+
 int pmv_engine_open(struct pmv_engine *engine, int mr_mode)
 {
 	int ret;
@@ -157,9 +180,9 @@ int pmv_engine_open(struct pmv_engine *engine, int mr_mode)
 		return -FI_ENOMEM;
 	if (!(mr_mode & (FI_MR_LOCAL | PMV_MR_BASIC)))
 		return 0;
-	ret = fi_mr_reg(engine->domain_fid, engine->scratch, PMV_SCRATCH_SIZE, FI_READ | FI_WRITE,
-			0, 0, PMV_CORE_MR_NOCACHE, &engine->scratch_mr, NULL);
-	if (pmv_locked_explain(ret, PMV_SCRATCH_SIZE))
+	ret = pmv_engine_register(engine, engine->scratch, PMV_SCRATCH_SIZE, FI_READ | FI_WRITE,
+				  &engine->scratch_mr);
+	if (ret)
 		munmap(engine->scratch, PMV_SCRATCH_SIZE);
 	else
 		engine->scratch_desc = fi_mr_desc(engine->scratch_mr);

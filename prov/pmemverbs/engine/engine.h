@@ -139,4 +139,14 @@ extern const struct pmv_engine_ops pmv_engine_libfabric;
 int pmv_engine_open(struct pmv_engine *engine, int mr_mode);
 int pmv_engine_close(struct pmv_engine *engine);
 
+/* pmv_engine_register -- memory of the provider's own, with the core; 0 or a negative fi_errno */
+int pmv_engine_register(const struct pmv_engine *engine, void *buf, size_t len, uint64_t access,
+			struct fid_mr **mr);
+
+/*
+ * pmv_engine_explain -- a core locks what is registered for a NIC, and of that a process may have
+ * little; if that can be why so many bytes were not registered, say so
+ */
+void pmv_engine_explain(int err, size_t len);
+
 #endif /* PMV_ENGINE_H */

@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * info.c -- translation between the fi_info of an application and that of the core
- *
- * The core sees only what it knows.  Where commits are possible, it is asked for
- * transmit queues with room for all requests of a commit.
- */
+/* info.c -- translation between the fi_info of an application and that of the core */
 #include "engine/info.h"
 
 #include <stdlib.h>
@@ -104,27 +99,37 @@ struct fi_info *pmv_info_complete(const struct fi_info *info)
 	return copy;
 }
 
-struct fi_info *pmv_info_to_core(const struct pmv_core *core, const struct fi_info *info)
+struct fi_info *pmv_info_for(const char *prov_name, const struct fi_info *info)
 {
 	struct fi_info *copy = pmv_info_complete(info);
+	struct fi_fabric_attr *fabric = copy ? copy->fabric_attr : NULL;
+
+	if (!copy)
+		return NULL;
+	fabric->fabric = NULL;
+	copy->domain_attr->domain = NULL;
+	free(fabric->prov_name);
+	fabric->prov_name = strdup(prov_name);
+	fabric->prov_version = 0;
+	fabric->api_version = pmv_info_api_version(fabric->api_version);
+	if (fabric->prov_name)
+		return copy;
+	fi_freeinfo(copy);
+	return NULL;
+}
+
+struct fi_info *pmv_info_to_core(const struct pmv_core *core, const struct fi_info *info)
+{
+	struct fi_info *copy = pmv_info_for(core->name, info);
 
 	if (!copy)
 		return NULL;
 	pmv_info_strip(copy);
-	copy->fabric_attr->fabric = NULL;
-	copy->domain_attr->domain = NULL;
 	copy->handle = NULL;
-	free(copy->fabric_attr->prov_name);
-	copy->fabric_attr->prov_name = strdup(core->name);
-	copy->fabric_attr->prov_version = 0;
-	copy->fabric_attr->api_version = pmv_info_api_version(copy->fabric_attr->api_version);
 	/* The agent posts on all endpoints, from any thread. */
 	if (pmv_setting.agent != PMV_AGENT_OFF)
 		copy->domain_attr->threading = FI_THREAD_SAFE;
-	if (copy->fabric_attr->prov_name)
-		return copy;
-	fi_freeinfo(copy);
-	return NULL;
+	return copy;
 }
 
 /* with_pmem -- the caps of one direction: the core's, less those that only flushes need */

@@ -44,7 +44,11 @@ struct fi_info *pmv_info_complete(const struct fi_info *info);
 void pmv_info_strip(struct fi_info *info);
 void pmv_info_strip_own(struct fi_info *info);
 
-/* pmv_info_to_core -- a copy that the core accepts; it names no open objects.  NULL: no memory */
+/*
+ * pmv_info_for -- a complete copy, of another provider; it names no open objects.  NULL: no memory
+ * pmv_info_to_core -- the same, as the core accepts it
+ */
+struct fi_info *pmv_info_for(const char *prov_name, const struct fi_info *info);
 struct fi_info *pmv_info_to_core(const struct pmv_core *core, const struct fi_info *info);
 
 /*

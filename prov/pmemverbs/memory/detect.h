@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "memory/mem.h"
+#include "memory/mapping.h"
 
 /*
  * pmv_detect -- find out what backs [addr, addr + len) and what survives a power

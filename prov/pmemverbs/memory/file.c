@@ -144,10 +144,7 @@ static int open_path(const char *path, struct opening *opening)
 	return err ? -err : fd;
 }
 
-/*
- * open_anew -- by its path, which may lead to another file here; or by its mapping, for
- * which not every process has the right
- */
+/* open_anew -- by its path; or by its mapping, for which not every process has the right */
 static int open_anew(struct opening *opening)
 {
 	int other, fd = open_path(opening->vma->path, opening);

@@ -23,7 +23,7 @@
 #include <sys/uio.h>
 
 #include "memory/guard.h"
-#include "memory/mem.h"
+#include "memory/mapping.h"
 
 struct pmv_files;
 

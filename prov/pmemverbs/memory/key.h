@@ -43,10 +43,7 @@ struct pmv_range {
 
 uint64_t pmv_key_pack(uint32_t core_key, const struct pmv_attr *attr);
 
-/*
- * pmv_key_unpack -- read what a key says.  False: it carries no attributes, or
- * some that this version does not know; attr is then untouched.
- */
+/* pmv_key_unpack -- false, and attr is untouched: it carries none, or some that are unknown here */
 bool pmv_key_unpack(uint64_t key, struct pmv_attr *attr);
 
 /* pmv_key_is_ours -- false: it is a plain peer's, and all 64 bits are the core's */

@@ -80,17 +80,20 @@ static void find_place(const struct pmv_mapped *file, struct pmv_mem *mem, struc
 		place->fs = mount;
 }
 
-__attribute__((format(printf, 2, 3))) static int refuse(const struct place *place, const char *fmt,
-							...)
+int pmv_mem_refuse(struct pmv_mem *mem, int err, const char *fmt, ...)
 {
-	char why[224];
 	va_list args;
 
+	mem->persist = PMV_NONE;
 	va_start(args, fmt);
-	vsnprintf(why, sizeof(why), fmt, args);
+	vsnprintf(mem->what, sizeof(mem->what), fmt, args);
 	va_end(args);
-	return pmv_mem_refuse(place->mem, FI_EOPNOTSUPP, "%s %s", place->name, why);
+	return -err;
 }
+
+/* REFUSE -- say why nothing is promised there, behind its name */
+#define REFUSE(place, fmt, ...)                                                                    \
+	pmv_mem_refuse((place)->mem, FI_EOPNOTSUPP, "%s " fmt, (place)->name, ##__VA_ARGS__)
 
 /* promise -- of memory that is mapped as it is: what its medium keeps */
 static int promise(const struct place *place, const struct pmv_medium *medium)
@@ -99,9 +102,9 @@ static int promise(const struct place *place, const struct pmv_medium *medium)
 	const char *kind = mem->backing == PMV_DEVDAX ? "device DAX" : "MAP_SYNC file";
 
 	if (medium->persist < PMV_DMP)
-		return refuse(place, "(%s) lies on %s" DECLARE, kind, medium->what);
+		return REFUSE(place, "(%s) lies on %s" DECLARE, kind, medium->what);
 	if (medium->persist == PMV_DMP && !pmv_platform.writes_back())
-		return refuse(place,
+		return REFUSE(place,
 			      "(%s): this processor has no instruction that writes its caches back "
 			      "to persistent memory",
 			      medium->what);
@@ -115,7 +118,7 @@ static int detect_dax(const struct place *place)
 	struct pmv_medium medium;
 
 	if (!pmv_platform_dax(place->node.rdev, &medium))
-		return refuse(place, "is a device, and not device DAX" DECLARE);
+		return REFUSE(place, "is a device, and not device DAX" DECLARE);
 	place->mem->backing = PMV_DEVDAX;
 	place->mem->numa_node = medium.numa_node;
 	return promise(place, &medium);
@@ -126,9 +129,9 @@ static int detect_sync(const struct place *place, const struct pmv_medium *mediu
 {
 	place->mem->backing = PMV_FSDAX;
 	if (!medium->known)
-		return refuse(place, "(MAP_SYNC) lies on a device that can't be found" DECLARE);
+		return REFUSE(place, "(MAP_SYNC) lies on a device that can't be found" DECLARE);
 	if (place->fs.realtime)
-		return refuse(place, "(MAP_SYNC) may lie on XFS's real-time device" DECLARE);
+		return REFUSE(place, "(MAP_SYNC) may lie on XFS's real-time device" DECLARE);
 	return promise(place, medium);
 }
 
@@ -141,7 +144,7 @@ static int detect_page(const struct place *place, const char *fs, const struct p
 	mem->backing = PMV_FILE;
 	if (medium->known && medium->persist == PMV_NONE) {
 		mem->backing = PMV_VOLATILE_FS;
-		return refuse(place, "lies on %s" EMULATE, medium->what);
+		return REFUSE(place, "lies on %s" EMULATE, medium->what);
 	}
 	mem->persist = PMV_PAGE;
 	snprintf(mem->what, sizeof(mem->what), "%s%s%s, %s%sdurable by msync%s", place->name,
@@ -167,9 +170,9 @@ static int detect_disk(const struct place *place, unsigned int depth)
 	place->mem->backing = place->file->sync ? PMV_FSDAX : PMV_FILE;
 	/* A file that exists may have such a name, too. */
 	if (place->mem->unnamed && !place->here)
-		return refuse(place, PMV_MEM_UNLINKED);
+		return REFUSE(place, PMV_MEM_UNLINKED);
 	if (place->fs.no_barrier)
-		return refuse(place,
+		return REFUSE(place,
 			      "is on %s mounted with %s, so what is synced may be left in the "
 			      "drive's cache; mount it without that option" DECLARE,
 			      fs, place->fs.no_barrier);
@@ -181,7 +184,7 @@ static int detect_block(const struct place *place, unsigned int depth)
 	struct pmv_medium medium;
 
 	if (!pmv_platform_block(place->node.rdev, depth, is_durable, &medium))
-		return refuse(place, "is a block device that sysfs does not show" DECLARE);
+		return REFUSE(place, "is a block device that sysfs does not show" DECLARE);
 	place->mem->numa_node = medium.numa_node;
 	return detect_page(place, "", &medium);
 }
@@ -195,10 +198,10 @@ static int detect_overlay(const struct place *place)
 	const struct pmv_medium unknown = {.numa_node = -1};
 
 	if (place->fs.ignores_msync)
-		return refuse(place, "is on overlayfs with the option volatile, which ignores "
+		return REFUSE(place, "is on overlayfs with the option volatile, which ignores "
 				     "msync" EMULATE);
 	if (!place->here || !pmv_platform.has_extents(place->file->path))
-		return refuse(place,
+		return REFUSE(place,
 			      "is on overlayfs, and it is not known to be on a disk" DECLARE);
 	return detect_page(place, "overlayfs", &unknown);
 }
@@ -224,9 +227,9 @@ static int detect_hidden(const struct place *place, unsigned int depth)
 	}
 	if (!strncmp(path, "/memfd:", strlen("/memfd:"))) {
 		place->mem->backing = PMV_VOLATILE_FS;
-		return refuse(place, "is volatile" EMULATE);
+		return REFUSE(place, "is volatile" EMULATE);
 	}
-	return refuse(place, "is on a file system that is not mounted here" DECLARE);
+	return REFUSE(place, "is on a file system that is not mounted here" DECLARE);
 }
 
 static bool is_one_of(const char *name, const char *const names[])
@@ -278,9 +281,9 @@ static int detect(const struct pmv_mapped *file, unsigned int depth, struct pmv_
 		return detect_overlay(&place);
 	if (is_one_of(fs, volatiles)) {
 		mem->backing = PMV_VOLATILE_FS;
-		return refuse(&place, "is on %s, which is volatile" EMULATE, fs);
+		return REFUSE(&place, "is on %s, which is volatile" EMULATE, fs);
 	}
-	return refuse(
+	return REFUSE(
 		&place,
 		"is on %s, and it is not known whether msync makes data durable there" DECLARE, fs);
 }
@@ -309,7 +312,7 @@ int pmv_mapping_detect_region(const char *region, struct pmv_mem *mem)
 	*mem = (struct pmv_mem){.numa_node = -1, .backing = PMV_DEVDAX};
 	snprintf(place.name, sizeof(place.name), "%s", region);
 	if (!pmv_platform_region(region, &medium))
-		return refuse(&place, "is no region of NVDIMMs that sysfs shows");
+		return REFUSE(&place, "is no region of NVDIMMs that sysfs shows");
 	mem->numa_node = medium.numa_node;
 	return promise(&place, &medium);
 }

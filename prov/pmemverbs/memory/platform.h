@@ -46,10 +46,7 @@ struct pmv_medium {
 	char what[96];            /* the device that decided it */
 };
 
-/*
- * Does msync make data in a file durable?  Whoever knows file systems hands this down: a loop
- * device keeps what its file keeps.  depth: how many devices are on top of the file.
- */
+/* Does msync make data in a file durable?  A loop device keeps what its file keeps. */
 typedef bool (*pmv_platform_durable)(const char *path, const struct pmv_node *node,
 				     unsigned int depth, int *numa_node);
 

@@ -21,9 +21,8 @@ struct pmv_vma {
 typedef int (*pmv_vma_fn)(void *arg, const struct pmv_vma *vma);
 
 /*
- * pmv_vma_each -- for each mapping of [addr, addr + len), in order.  maps: smaps or maps;
- * only smaps shows MAP_SYNC.  If part of the range is not mapped, or the file can't be
- * read, mem says so.
+ * pmv_vma_each -- for each mapping of [addr, addr + len), in order.  maps: smaps, which shows
+ * MAP_SYNC, or maps.  If it can't be read, or part of the range is not mapped, mem says so.
  */
 int pmv_vma_each(const char *maps, const void *addr, size_t len, pmv_vma_fn each, void *arg,
 		 struct pmv_mem *mem);

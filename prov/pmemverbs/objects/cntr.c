@@ -111,7 +111,7 @@ static struct fi_ops_cntr cntr_ops = {
 
 static int cntr_close(struct fid *fid)
 {
-	struct pmv_cntr *cntr = pmv_container_of(fid, struct pmv_cntr, cntr_fid.fid);
+	struct pmv_cntr *cntr = container_of(fid, struct pmv_cntr, cntr_fid.fid);
 
 	if (atomic_load(&cntr->users))
 		return -FI_EBUSY;

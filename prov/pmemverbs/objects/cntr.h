@@ -30,7 +30,7 @@ struct pmv_cntr {
 
 static inline struct pmv_cntr *pmv_to_cntr(struct fid_cntr *fid)
 {
-	return pmv_container_of(fid, struct pmv_cntr, cntr_fid);
+	return container_of(fid, struct pmv_cntr, cntr_fid);
 }
 
 extern struct fi_ops pmv_cntr_fi_ops;

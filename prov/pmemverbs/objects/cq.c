@@ -261,7 +261,7 @@ static int cq_getwait(struct pmv_cq *cq, void *arg)
 
 static int cq_control(struct fid *fid, int command, void *arg)
 {
-	struct pmv_cq *cq = pmv_container_of(fid, struct pmv_cq, cq_fid.fid);
+	struct pmv_cq *cq = container_of(fid, struct pmv_cq, cq_fid.fid);
 
 	switch (command) {
 	case FI_GETWAIT:
@@ -276,7 +276,7 @@ static int cq_control(struct fid *fid, int command, void *arg)
 
 static int cq_close(struct fid *fid)
 {
-	struct pmv_cq *cq = pmv_container_of(fid, struct pmv_cq, cq_fid.fid);
+	struct pmv_cq *cq = container_of(fid, struct pmv_cq, cq_fid.fid);
 	int ret;
 
 	pmv_agent_leave(&cq->domain->agent, &cq->queue);

@@ -21,7 +21,7 @@ struct pmv_cq {
 
 static inline struct pmv_cq *pmv_to_cq(struct fid_cq *fid)
 {
-	return pmv_container_of(fid, struct pmv_cq, cq_fid);
+	return container_of(fid, struct pmv_cq, cq_fid);
 }
 
 extern struct fi_ops pmv_cq_fi_ops;

@@ -104,7 +104,7 @@ static int domain_ops_open(struct fid *fid, const char *name, uint64_t flags, vo
 
 static int domain_close(struct fid *fid)
 {
-	struct pmv_domain *domain = pmv_container_of(fid, struct pmv_domain, domain_fid.fid);
+	struct pmv_domain *domain = container_of(fid, struct pmv_domain, domain_fid.fid);
 	int ret;
 
 	/* The core would refuse, too, but only after the scratch region is closed. */
@@ -128,7 +128,7 @@ static int domain_close(struct fid *fid)
 
 static int domain_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 {
-	struct pmv_domain *domain = pmv_container_of(fid, struct pmv_domain, domain_fid.fid);
+	struct pmv_domain *domain = container_of(fid, struct pmv_domain, domain_fid.fid);
 	struct fid *core_fid = pmv_unwrap_fid(bfid);
 
 	if (!core_fid)
@@ -208,7 +208,7 @@ static int describe(struct pmv_domain *domain, struct pmv_fabric *fabric,
 		pmv_core_caps(fabric->core, domain->engine.transport, info->domain_attr->name);
 	domain->engine.virt_addr = mr_mode & (FI_MR_VIRT_ADDR | PMV_MR_BASIC);
 	domain->keyed = pmv_info_is_keyed(mr_mode);
-	domain->hooks = pmv_rdm_hooks();
+	domain->hooks = pmv_rdm_hooks(&domain->domain_fid);
 	domain->pmem = pmv_info_is_pmem(info) || (pmv_setting.commit_all && domain->keyed);
 	domain->events = pmv_info_has_events(info);
 	domain->cpu_placed = pmv_core_places_by_cpu(fabric->core, info->domain_attr->name);
@@ -257,7 +257,6 @@ int pmv_domain_open(struct fid_fabric *fabric_fid, struct fi_info *info,
 	pthread_mutex_lock(&fabric->domains_lock);
 	LIST_INSERT_HEAD(&fabric->domains, domain, next);
 	pthread_mutex_unlock(&fabric->domains_lock);
-	pmv_rdm_note_domain(&domain->domain_fid);
 	*domain_fid = &domain->domain_fid;
 	fi_freeinfo(core_info);
 	return 0;

@@ -42,7 +42,7 @@ struct pmv_domain {
 
 static inline struct pmv_domain *pmv_to_domain(struct fid_domain *fid)
 {
-	return pmv_container_of(fid, struct pmv_domain, domain_fid);
+	return container_of(fid, struct pmv_domain, domain_fid);
 }
 
 struct pmv_mr {

@@ -41,7 +41,7 @@ struct pmv_ep {
 
 static inline struct pmv_ep *pmv_to_ep(struct fid_ep *fid)
 {
-	return pmv_container_of(fid, struct pmv_ep, ep_fid);
+	return container_of(fid, struct pmv_ep, ep_fid);
 }
 
 /* pmv_ep_prepare -- before it is enabled, which connecting does as well */

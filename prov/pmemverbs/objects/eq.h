@@ -43,7 +43,7 @@ struct pmv_eq {
 
 static inline struct pmv_eq *pmv_to_eq(struct fid_eq *fid)
 {
-	return pmv_container_of(fid, struct pmv_eq, eq_fid);
+	return container_of(fid, struct pmv_eq, eq_fid);
 }
 
 /* A passive endpoint of the core, wrapped; its connection requests are events. */

@@ -11,7 +11,7 @@
 
 static struct pmv_pep *to_pep(struct fid *fid)
 {
-	return pmv_container_of(fid, struct pmv_pep, pep_fid.fid);
+	return container_of(fid, struct pmv_pep, pep_fid.fid);
 }
 
 static int pep_close(struct fid *fid)
@@ -37,7 +37,7 @@ static int pep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 		return -FI_EINVAL;
 	ret = fi_pep_bind(pep->core_fid, core_fid, flags);
 	if (!ret)
-		pep->eq = pmv_container_of(bfid, struct pmv_eq, eq_fid.fid);
+		pep->eq = container_of(bfid, struct pmv_eq, eq_fid.fid);
 	return ret;
 }
 

@@ -60,7 +60,7 @@ bool pmv_status_reply(struct pmv_event *event)
 	    !pmv_status_query_decode(request->data, len, &known, &page))
 		return false;
 	/* It is the core's, whose context is ours. */
-	pep = pmv_container_of(request->fid->context, struct pmv_pep, pep_fid.fid);
+	pep = container_of(request->fid->context, struct pmv_pep, pep_fid.fid);
 	if (known && pmv_setting.answers)
 		collect(pep->fabric, values);
 	ret = fi_reject(pep->core_fid, request->info->handle, answer,

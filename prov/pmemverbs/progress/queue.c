@@ -239,19 +239,16 @@ static ssize_t take_error(struct pmv_queue *queue)
 		return ret ? ret : -FI_EAGAIN;
 	}
 	if (pmv_is_op(queue->pool, err.entry.op_context)) {
-		free(comp);
 		end_with_error(queue, &err.entry);
-		return 0;
+	} else if (err.entry.op_context || !queue->contexts) {
+		comp->is_error = true;
+		comp->err = err.entry;
+		if (comp->err.err_data_size > sizeof(comp->err_data))
+			comp->err.err_data_size = sizeof(comp->err_data);
+		ready_add(queue, comp);
+		comp = NULL;
 	}
-	if (queue->contexts && !err.entry.op_context) {
-		free(comp);
-		return 0;
-	}
-	comp->is_error = true;
-	comp->err = err.entry;
-	if (comp->err.err_data_size > sizeof(comp->err_data))
-		comp->err.err_data_size = sizeof(comp->err_data);
-	ready_add(queue, comp);
+	free(comp);
 	return 0;
 }
 

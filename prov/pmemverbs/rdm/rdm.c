@@ -14,7 +14,6 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_ext_pmemverbs.h>
 
-#include "base/container.h"
 #include "base/log.h"
 #include "base/setting.h"
 #include "engine/core.h"
@@ -62,14 +61,11 @@ void pmv_rdm_start(void)
 
 /* What is offered */
 
-/*
- * RxM calls this provider from within the calls that this file makes to RxM, and can't
- * say on whose behalf.
- */
+/* For RxM, which calls this provider while it is called here, and can't say on whose behalf. */
 static _Thread_local struct {
 	bool rxm;                  /* RxM is being called */
 	bool pmem;                 /* for somebody who wants FI_RMA_PMEM */
-	struct fid_domain *opened; /* for RxM */
+	struct fid_domain *opened; /* the last one for RxM */
 } inside;
 
 static void enter_rxm(bool pmem)
@@ -99,15 +95,12 @@ bool pmv_rdm_wants_pmem(void)
 	return inside.pmem;
 }
 
-void pmv_rdm_note_domain(struct fid_domain *domain)
+const struct pmv_hooks *pmv_rdm_hooks(struct fid_domain *domain)
 {
-	if (inside.rxm)
-		inside.opened = domain;
-}
-
-const struct pmv_hooks *pmv_rdm_hooks(void)
-{
-	return inside.rxm ? &pmv_rdm_posting_hooks : NULL;
+	if (!inside.rxm)
+		return NULL;
+	inside.opened = domain;
+	return &pmv_rdm_posting_hooks;
 }
 
 /* is_spread -- is RxM to use several connections to a peer?  Nothing orders these. */
@@ -153,22 +146,13 @@ static bool is_usable(const struct fi_info *info, const struct fi_info *kept, co
 /* to_rxm -- a copy of an application's info that RxM accepts; NULL: no memory */
 static struct fi_info *to_rxm(const struct fi_info *info)
 {
-	struct fi_info *copy = pmv_info_complete(info);
+	struct fi_info *copy = pmv_info_for(RXM_OVER_US, info);
 
-	if (!copy)
-		return NULL;
-	pmv_info_strip_own(copy);
-	copy->ep_attr->type = FI_EP_RDM;
-	free(copy->fabric_attr->prov_name);
-	copy->fabric_attr->prov_name = strdup(RXM_OVER_US);
-	copy->fabric_attr->prov_version = 0;
-	copy->fabric_attr->api_version = pmv_info_api_version(copy->fabric_attr->api_version);
-	copy->fabric_attr->fabric = NULL;
-	copy->domain_attr->domain = NULL;
-	if (copy->fabric_attr->prov_name)
-		return copy;
-	fi_freeinfo(copy);
-	return NULL;
+	if (copy) {
+		pmv_info_strip_own(copy);
+		copy->ep_attr->type = FI_EP_RDM;
+	}
+	return copy;
 }
 
 /* why_not_offered -- whatever RxM would answer; NULL: RxM can be asked */
@@ -240,7 +224,7 @@ struct rdm_domain {
 
 static const struct rdm_domain *to_rdm_domain(struct fid_domain *fid)
 {
-	return pmv_container_of((const char *) fid->ops, struct rdm_domain, ops);
+	return container_of((const char *) fid->ops, struct rdm_domain, ops);
 }
 
 static int rdm_ep_open(struct fid_domain *domain_fid, struct fi_info *info, struct fid_ep **ep_fid,
@@ -342,8 +326,7 @@ static struct fi_pmemverbs_counters_ops counters_ops = {
 static int rdm_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops,
 			void *context)
 {
-	struct rdm_domain *rdm =
-		pmv_container_of((const char *) fid->ops, struct rdm_domain, fid_ops);
+	struct rdm_domain *rdm = container_of((const char *) fid->ops, struct rdm_domain, fid_ops);
 
 	if (strcmp(name, FI_PMEMVERBS_COUNTERS_OPS) || !rdm->under)
 		return rdm->rxm_fid_ops->ops_open
@@ -357,8 +340,7 @@ static int rdm_ops_open(struct fid *fid, const char *name, uint64_t flags, void 
 
 static int rdm_domain_close(struct fid *fid)
 {
-	struct rdm_domain *rdm =
-		pmv_container_of((const char *) fid->ops, struct rdm_domain, fid_ops);
+	struct rdm_domain *rdm = container_of((const char *) fid->ops, struct rdm_domain, fid_ops);
 	int ret = rdm->rxm_fid_ops->close(fid);
 
 	if (!ret)
@@ -374,7 +356,6 @@ int pmv_rdm_fabric_init(struct pmv_rdm_fabric *fabric, const struct fi_fabric_at
 	if (!fabric->name)
 		return -FI_ENOMEM;
 	fabric->api_version = pmv_info_api_version(attr->api_version);
-	pthread_mutex_init(&fabric->lock, NULL);
 	return 0;
 }
 
@@ -389,13 +370,13 @@ int pmv_rdm_fabric_close(struct pmv_rdm_fabric *fabric)
 
 void pmv_rdm_fabric_free(struct pmv_rdm_fabric *fabric)
 {
-	pthread_mutex_destroy(&fabric->lock);
 	free(fabric->name);
 }
 
 /* open_rxm -- RxM's fabric, which stays open */
 static int open_rxm(struct pmv_rdm_fabric *fabric)
 {
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	struct fi_fabric_attr attr = {
 		.name = fabric->name,
 		.prov_name = (char *) RXM_OVER_US,
@@ -403,12 +384,12 @@ static int open_rxm(struct pmv_rdm_fabric *fabric)
 	};
 	int ret = 0;
 
-	pthread_mutex_lock(&fabric->lock);
+	pthread_mutex_lock(&lock);
 	enter_rxm(false);
 	if (!fabric->fid)
 		ret = fi_fabric(&attr, &fabric->fid, NULL);
 	leave_rxm();
-	pthread_mutex_unlock(&fabric->lock);
+	pthread_mutex_unlock(&lock);
 	return ret;
 }
 

@@ -14,8 +14,6 @@
 #ifndef PMV_RDM_H
 #define PMV_RDM_H
 
-#include <pthread.h>
-
 #include <rdma/fi_domain.h>
 #include <rdma/fi_eq.h>
 
@@ -35,16 +33,12 @@ bool pmv_rdm_may_layer(void);
 bool pmv_rdm_wants_pmem(void);
 
 /* pmv_rdm_hooks -- for a domain that is being opened; NULL: the application opens it itself */
-const struct pmv_hooks *pmv_rdm_hooks(void);
-
-/* pmv_rdm_note_domain -- this one was opened, perhaps for RxM, in whose place it counts then */
-void pmv_rdm_note_domain(struct fid_domain *domain);
+const struct pmv_hooks *pmv_rdm_hooks(struct fid_domain *domain);
 
 /* What a fabric needs for FI_EP_RDM. */
 struct pmv_rdm_fabric {
 	char *name;
 	uint32_t api_version;
-	pthread_mutex_t lock;
 	struct fid_fabric *fid; /* RxM's, once something needs it */
 };
 

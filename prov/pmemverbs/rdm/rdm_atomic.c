@@ -12,64 +12,56 @@
 #include "rdm/rdm_cq.h"
 #include "rdm/rdm_posting.h"
 
-/* Which atomics commit */
-
-/* caches_lose -- does a power failure lose what the target's processor has written? */
-static bool caches_lose(const struct pmv_attr *attr)
-{
-	return attr->persist == PMV_DMP || attr->persist == PMV_PAGE;
-}
-
-/* why_unordered -- why it may pass what came before it; NULL: it may not */
-static const char *why_unordered(const struct pmv_attr *attr, uint64_t flags)
-{
-	if (flags & FI_FENCE)
-		return "RxM executes atomics without a fence";
-	if (attr->relaxed || pmv_setting.relaxed)
-		return "the path may reorder writes (FI_PMEMVERBS_ORDERING=relaxed)";
-	return NULL;
-}
-
-/* is_committed -- by its flags, or by FI_PMEMVERBS_COMMIT=all */
-static bool is_committed(uint64_t key, uint64_t flags)
+enum pmv_rdm_atomic_way pmv_rdm_atomic_way(uint64_t key, uint64_t flags, const char **why)
 {
 	struct pmv_attr attr;
+	bool known = pmv_key_unpack(key, &attr), all = pmv_setting.commit_all && known && attr.pmem;
 
-	return (flags & FI_COMMIT) ||
-	       (pmv_setting.commit_all && pmv_key_unpack(key, &attr) && attr.pmem);
+	if (!(flags & FI_COMMIT) && !all)
+		return PMV_RDM_ATOMIC_PLAIN;
+	if (!known)
+		*why = "the key does not describe the memory behind it";
+	else if (flags & FI_FENCE)
+		*why = "RxM executes atomics without a fence";
+	else if (attr.relaxed || pmv_setting.relaxed)
+		*why = "the path may reorder writes (FI_PMEMVERBS_ORDERING=relaxed)";
+	else if (attr.persist != PMV_DMP && attr.persist != PMV_PAGE)
+		return PMV_RDM_ATOMIC_COMMITS;
+	else if (all)
+		return PMV_RDM_ATOMIC_DEFERRED;
+	else
+		*why = "the target's processor executes it, and its caches do not persist";
+	return PMV_RDM_ATOMIC_REFUSED;
 }
-
-const char *pmv_rdm_atomic_check(uint64_t key, uint64_t flags)
-{
-	struct pmv_attr attr;
-	const char *why;
-
-	if (!is_committed(key, flags))
-		return NULL;
-	if (!pmv_key_unpack(key, &attr))
-		return "the key does not describe the memory behind it";
-	why = why_unordered(&attr, flags);
-	if (!why && caches_lose(&attr))
-		why = "the target's processor executes it, and its caches do not persist";
-	return why;
-}
-
-bool pmv_rdm_atomic_is_deferred(uint64_t key, uint64_t flags)
-{
-	struct pmv_attr attr;
-
-	return pmv_setting.commit_all && pmv_key_unpack(key, &attr) && attr.pmem &&
-	       caches_lose(&attr) && !why_unordered(&attr, flags);
-}
-
-/* Posting */
 
 /* is_deferred -- must its completion wait for the agent, and can it? */
 static bool is_deferred(const struct pmv_rdm_ep *rdm, const struct fi_msg_atomic *msg,
 			uint64_t flags)
 {
+	const char *why;
+
 	return rdm->deferred.pool && !rdm->counts && msg->rma_iov_count == 1 &&
-	       pmv_rdm_atomic_is_deferred(msg->rma_iov->key, flags);
+	       pmv_rdm_atomic_way(msg->rma_iov->key, flags, &why) == PMV_RDM_ATOMIC_DEFERRED;
+}
+
+/* check_atomic -- 0: pass it to RxM */
+static ssize_t check_atomic(struct pmv_rdm_ep *rdm, const struct fi_msg_atomic *msg, uint64_t flags)
+{
+	ssize_t ret = 0;
+
+	for (size_t i = 0; !ret && i < msg->rma_iov_count; i++) {
+		uint64_t key = msg->rma_iov[i].key;
+		const char *why = "this needs a single region, a completion queue and no counter";
+		enum pmv_rdm_atomic_way way = pmv_rdm_atomic_way(key, flags, &why);
+
+		if (way >= PMV_RDM_ATOMIC_DEFERRED) {
+			PMV_WARN(EP_DATA, "an atomic of FI_EP_RDM can't be committed: %s\n", why);
+			return -FI_EOPNOTSUPP;
+		}
+		if (way == PMV_RDM_ATOMIC_COMMITS)
+			ret = pmv_rdm_posting_commit(rdm, msg->addr, (uint32_t) pmv_key_core(key));
+	}
+	return ret;
 }
 
 /*
@@ -115,27 +107,6 @@ static ssize_t commit(struct pmv_deferred *deferred)
 		ret = rdm->rxm_rma->writemsg(deferred->ep, &msg, FI_COMMIT | FI_COMPLETION);
 	pmv_rdm_posting.changed = 0;
 	return pmv_rdm_posting_end(ret);
-}
-
-/* check_atomic -- 0: pass it to RxM */
-static ssize_t check_atomic(struct pmv_rdm_ep *rdm, const struct fi_msg_atomic *msg, uint64_t flags)
-{
-	ssize_t ret = 0;
-
-	for (size_t i = 0; !ret && i < msg->rma_iov_count; i++) {
-		uint64_t key = msg->rma_iov[i].key;
-		const char *why = pmv_rdm_atomic_check(key, flags);
-
-		if (why && pmv_rdm_atomic_is_deferred(key, flags))
-			why = "this needs a single region, a completion queue and no counter";
-		if (why) {
-			PMV_WARN(EP_DATA, "an atomic of FI_EP_RDM can't be committed: %s\n", why);
-			return -FI_EOPNOTSUPP;
-		}
-		if (is_committed(key, flags))
-			ret = pmv_rdm_posting_commit(rdm, msg->addr, (uint32_t) pmv_key_core(key));
-	}
-	return ret;
 }
 
 /* defer -- a context for it until it is durable; NULL: none is left */

@@ -10,19 +10,18 @@
 #ifndef PMV_RDM_ATOMIC_H
 #define PMV_RDM_ATOMIC_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "rdm/rdm_ep.h"
 
-/*
- * pmv_rdm_atomic_check -- is one to memory with this key durable when it has answered?  NULL, or
- * a sentence that says why not
- */
-const char *pmv_rdm_atomic_check(uint64_t key, uint64_t flags);
+/* What becomes of an atomic. */
+enum pmv_rdm_atomic_way {
+	PMV_RDM_ATOMIC_PLAIN,
+	PMV_RDM_ATOMIC_COMMITS,  /* it is durable when it has answered */
+	PMV_RDM_ATOMIC_DEFERRED, /* it completes when the agent has made it durable */
+	PMV_RDM_ATOMIC_REFUSED,  /* why: a sentence */
+};
 
-/* pmv_rdm_atomic_is_deferred -- must one to memory with this key wait for the agent to complete? */
-bool pmv_rdm_atomic_is_deferred(uint64_t key, uint64_t flags);
+/* pmv_rdm_atomic_way -- to memory with this key */
+enum pmv_rdm_atomic_way pmv_rdm_atomic_way(uint64_t key, uint64_t flags, const char **why);
 
 /* pmv_rdm_atomic_replace -- in an endpoint of RxM's that has atomics */
 void pmv_rdm_atomic_replace(struct fid_ep *ep, struct pmv_rdm_ep *rdm);

@@ -9,7 +9,6 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_ext_pmemverbs.h>
 
-#include "base/container.h"
 #include "base/log.h"
 #include "base/table.h"
 #include "memory/guard.h"
@@ -144,7 +143,7 @@ static pthread_mutex_t cntr_tables_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct fi_ops_cntr *rxm_cntr_ops(struct fid_cntr *cntr)
 {
-	return pmv_container_of((char *) cntr->ops, struct cntr_table, ops)->rxm;
+	return container_of((char *) cntr->ops, struct cntr_table, ops)->rxm;
 }
 
 #define GUARDED_CNTR(type, name, params, ...)                                                      \
@@ -203,7 +202,7 @@ bool pmv_rdm_calls_is_foreign(const struct fid *fid)
 	case FI_CLASS_CQ:
 		return !pmv_rdm_cq_is(fid);
 	case FI_CLASS_CNTR:
-		return pmv_container_of(fid, struct fid_cntr, fid)->ops->read != cntr_read;
+		return container_of(fid, struct fid_cntr, fid)->ops->read != cntr_read;
 	default:
 		return false;
 	}

@@ -8,7 +8,6 @@
 #include <rdma/fi_errno.h>
 
 #include "base/clock.h"
-#include "base/container.h"
 #include "base/setting.h"
 #include "memory/guard.h"
 #include "progress/queue.h"
@@ -28,15 +27,14 @@ struct rdm_cq {
 	bool has_flags;
 	bool defers; /* else nothing below is used */
 	struct pmv_op_pool pool;
-	pthread_mutex_t commit_lock; /* taken while one is committed: its endpoint stays open */
-	pthread_mutex_t lock;
+	pthread_mutex_t lock;          /* also while one is committed: its endpoint stays open */
 	struct deferred_list unposted; /* the core had no room to commit them */
 	struct deferred_list failed;   /* their commit was refused */
 };
 
 static struct rdm_cq *to_rdm_cq(const struct fid_cq *fid)
 {
-	return pmv_container_of(fid->ops, struct rdm_cq, ops);
+	return container_of(fid->ops, struct rdm_cq, ops);
 }
 
 /* deferred_of -- NULL: the context is the application's */
@@ -45,38 +43,17 @@ static struct pmv_deferred *deferred_of(struct rdm_cq *cq, void *context)
 	return pmv_is_op(&cq->pool, context) ? context : NULL;
 }
 
-/* take_first -- NULL: there is none */
-static struct pmv_deferred *take_first(struct rdm_cq *cq, struct deferred_list *list)
-{
-	struct pmv_deferred *deferred;
-
-	pthread_mutex_lock(&cq->lock);
-	deferred = STAILQ_FIRST(list);
-	if (deferred)
-		STAILQ_REMOVE_HEAD(list, next);
-	pthread_mutex_unlock(&cq->lock);
-	return deferred;
-}
-
-/* commit -- false: there is no room in the core now */
+/* commit -- false: there is no room in the core now; holds the lock */
 static bool commit(struct rdm_cq *cq, struct pmv_deferred *deferred)
 {
-	ssize_t ret;
+	ssize_t ret = deferred->op.owner ? deferred->commit(deferred) : -FI_ECANCELED;
 
-	pthread_mutex_lock(&cq->commit_lock);
-	ret = deferred->op.owner ? deferred->commit(deferred) : -FI_ECANCELED;
-	/* This looks at its owner. */
-	if (ret && ret != -FI_EAGAIN)
-		pmv_op_fail(&deferred->op, (int) -ret, 0);
-	pthread_mutex_unlock(&cq->commit_lock);
-	if (!ret)
-		return true;
-	pthread_mutex_lock(&cq->lock);
-	if (ret == -FI_EAGAIN)
+	if (ret == -FI_EAGAIN) {
 		STAILQ_INSERT_TAIL(&cq->unposted, deferred, next);
-	else
+	} else if (ret) {
+		pmv_op_fail(&deferred->op, (int) -ret, 0);
 		STAILQ_INSERT_TAIL(&cq->failed, deferred, next);
-	pthread_mutex_unlock(&cq->lock);
+	}
 	return ret != -FI_EAGAIN;
 }
 
@@ -86,10 +63,12 @@ static void push(struct rdm_cq *cq)
 	struct pmv_deferred *deferred;
 	bool room = true;
 
-	while (room) {
-		deferred = take_first(cq, &cq->unposted);
-		room = deferred && commit(cq, deferred);
+	pthread_mutex_lock(&cq->lock);
+	while (room && (deferred = STAILQ_FIRST(&cq->unposted))) {
+		STAILQ_REMOVE_HEAD(&cq->unposted, next);
+		room = commit(cq, deferred);
 	}
+	pthread_mutex_unlock(&cq->lock);
 }
 
 static bool is_empty(struct rdm_cq *cq, const struct deferred_list *list)
@@ -115,7 +94,9 @@ static bool take(struct rdm_cq *cq, void *entry)
 		deferred->executed = true;
 		if (cq->has_flags)
 			deferred->op.flags = msg->flags;
+		pthread_mutex_lock(&cq->lock);
 		commit(cq, deferred);
+		pthread_mutex_unlock(&cq->lock);
 		return false;
 	}
 	msg->op_context = deferred->op.context;
@@ -230,19 +211,18 @@ static ssize_t cq_sread(struct fid_cq *fid, void *buf, size_t count, const void 
 static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *entry, uint64_t flags)
 {
 	struct rdm_cq *cq = to_rdm_cq(fid);
-	struct pmv_deferred *deferred = take_first(cq, &cq->failed);
+	struct pmv_deferred *deferred;
 	ssize_t ret = 1;
 
+	pthread_mutex_lock(&cq->lock);
+	deferred = STAILQ_FIRST(&cq->failed);
+	if (deferred)
+		STAILQ_REMOVE_HEAD(&cq->failed, next);
+	pthread_mutex_unlock(&cq->lock);
 	if (deferred) {
+		/* Not every caller's structure is new enough to have what is behind err_data. */
+		memset(entry, 0, offsetof(struct fi_cq_err_entry, err_data_size));
 		entry->err = deferred->op.error;
-		entry->prov_errno = 0;
-		entry->len = 0;
-		entry->olen = 0;
-		entry->buf = NULL;
-		entry->data = 0;
-		entry->tag = 0;
-		/* Not every caller's structure is new enough to have the field for its size. */
-		entry->err_data = NULL;
 	} else {
 		pmv_guard_enter();
 		ret = cq->rxm_ops->readerr(fid, entry, flags);
@@ -262,20 +242,19 @@ void pmv_rdm_cq_drop(struct fid_cq *fid, struct pmv_op_owner *owner)
 {
 	struct rdm_cq *cq = to_rdm_cq(fid);
 
-	pthread_mutex_lock(&cq->commit_lock);
+	pthread_mutex_lock(&cq->lock);
 	pmv_op_abandon(owner);
-	pthread_mutex_unlock(&cq->commit_lock);
+	pthread_mutex_unlock(&cq->lock);
 }
 
 static int cq_close(struct fid *fid)
 {
-	struct rdm_cq *cq = pmv_container_of(fid->ops, struct rdm_cq, fid_ops);
+	struct rdm_cq *cq = container_of(fid->ops, struct rdm_cq, fid_ops);
 	int ret = cq->rxm_fid_ops->close(fid);
 
 	if (ret)
 		return ret;
 	pthread_mutex_destroy(&cq->lock);
-	pthread_mutex_destroy(&cq->commit_lock);
 	if (cq->defers)
 		pmv_op_pool_destroy(&cq->pool);
 	free(cq);
@@ -293,7 +272,7 @@ struct pmv_op_pool *pmv_rdm_cq_pool(const struct fid *fid)
 
 	if (!pmv_rdm_cq_is(fid))
 		return NULL;
-	cq = pmv_container_of(fid->ops, struct rdm_cq, fid_ops);
+	cq = container_of(fid->ops, struct rdm_cq, fid_ops);
 	return cq->defers ? &cq->pool : NULL;
 }
 
@@ -303,7 +282,7 @@ int pmv_rdm_cq_trywait(struct fid *fid)
 
 	if (!pmv_rdm_cq_pool(fid))
 		return 0;
-	cq = pmv_container_of(fid->ops, struct rdm_cq, fid_ops);
+	cq = container_of(fid->ops, struct rdm_cq, fid_ops);
 	push(cq);
 	return is_empty(cq, &cq->unposted) && is_empty(cq, &cq->failed) ? 0 : -FI_EAGAIN;
 }
@@ -327,7 +306,6 @@ int pmv_rdm_cq_wrap(struct fid_cq *fid, const struct fi_cq_attr *attr)
 	STAILQ_INIT(&cq->unposted);
 	STAILQ_INIT(&cq->failed);
 	pthread_mutex_init(&cq->lock, NULL);
-	pthread_mutex_init(&cq->commit_lock, NULL);
 	PMV_TABLE_REPLACE(fid->fid.ops, cq->rxm_fid_ops, cq->fid_ops);
 	cq->fid_ops.fn.close = cq_close;
 	PMV_TABLE_REPLACE(fid->ops, cq->rxm_ops, cq->ops);

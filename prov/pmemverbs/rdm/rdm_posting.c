@@ -3,6 +3,7 @@
 #include "rdm/rdm_posting.h"
 
 #include <netinet/in.h>
+#include <string.h>
 
 #include <rdma/fi_errno.h>
 
@@ -19,25 +20,16 @@ static struct pmv_lost_writes *tracker_of(struct pmv_rdm_ep *rdm, fi_addr_t dest
 		struct sockaddr_in in;
 		struct sockaddr_in6 in6;
 		unsigned char room[PMV_LOST_WRITES_ADDR_SIZE];
-	} addr = {.room = {0}}, plain = {.room = {0}};
+	} addr = {.room = {0}};
 	size_t len = sizeof(addr);
 
 	if (fi_av_lookup(rdm->av, dest, &addr, &len))
 		len = 0;
-	plain.any.sa_family = addr.any.sa_family;
-	switch (addr.any.sa_family) {
-	case AF_INET:
-		plain.in.sin_port = addr.in.sin_port;
-		plain.in.sin_addr = addr.in.sin_addr;
-		break;
-	case AF_INET6:
-		plain.in6.sin6_port = addr.in6.sin6_port;
-		plain.in6.sin6_addr = addr.in6.sin6_addr;
-		break;
-	default:
-		plain = addr;
-	}
-	return pmv_lost_writes_list_get(&rdm->lost_writes, &plain, len);
+	if (addr.any.sa_family == AF_INET)
+		memset(addr.in.sin_zero, 0, sizeof(addr.in.sin_zero));
+	if (addr.any.sa_family == AF_INET6)
+		addr.in6.sin6_flowinfo = addr.in6.sin6_scope_id = 0;
+	return pmv_lost_writes_list_get(&rdm->lost_writes, &addr, len);
 }
 
 static struct pmv_lost_writes *tracker_of_write(void)

@@ -20,6 +20,15 @@ static uint64_t key_for(enum pmv_persist persist, bool pmem, bool relaxed)
 			       });
 }
 
+static enum pmv_rdm_atomic_way way(uint64_t key, uint64_t flags)
+{
+	const char *why = NULL;
+	enum pmv_rdm_atomic_way answer = pmv_rdm_atomic_way(key, flags, &why);
+
+	cr_expect_eq(!!why, answer == PMV_RDM_ATOMIC_REFUSED);
+	return answer;
+}
+
 /* The target's processor executes them, and leaves them in its caches. */
 Test(rdm_atomic, is_committed_where_caches_persist)
 {
@@ -30,22 +39,25 @@ Test(rdm_atomic, is_committed_where_caches_persist)
 
 	for (enum pmv_persist persist = PMV_NONE; persist <= PMV_WSP; persist++) {
 		uint64_t key = key_for(persist, persist != PMV_NONE, false);
+		uint64_t relaxed = key_for(persist, persist != PMV_NONE, true);
+		bool commits = safe[persist];
 
 		pmv_setting.commit_all = false;
-		cr_expect_eq(!pmv_rdm_atomic_check(key, FI_COMMIT), safe[persist]);
-		cr_expect_null(pmv_rdm_atomic_check(key, 0));
-		cr_expect_null(pmv_rdm_atomic_check(key, FI_FENCE), "nothing was promised");
-		cr_expect_not_null(pmv_rdm_atomic_check(key, FI_COMMIT | FI_FENCE));
+		cr_expect_eq(way(key, FI_COMMIT),
+			     commits ? PMV_RDM_ATOMIC_COMMITS : PMV_RDM_ATOMIC_REFUSED);
+		cr_expect_eq(way(key, 0), PMV_RDM_ATOMIC_PLAIN);
+		cr_expect_eq(way(key, FI_FENCE), PMV_RDM_ATOMIC_PLAIN, "nothing was promised");
+		cr_expect_eq(way(key, FI_COMMIT | FI_FENCE), PMV_RDM_ATOMIC_REFUSED);
+		cr_expect_eq(way(relaxed, FI_COMMIT), PMV_RDM_ATOMIC_REFUSED);
 		pmv_setting.commit_all = true;
-		cr_expect_eq(!pmv_rdm_atomic_check(key, FI_COMMIT), safe[persist]);
-		cr_expect_eq(!pmv_rdm_atomic_check(key, 0), safe[persist]);
-		key = key_for(persist, false, false);
-		cr_expect_null(pmv_rdm_atomic_check(key, 0), "it is volatile");
-		key = key_for(persist, true, true);
-		cr_expect_not_null(pmv_rdm_atomic_check(key, 0));
+		cr_expect_eq(way(key, FI_COMMIT),
+			     commits ? PMV_RDM_ATOMIC_COMMITS : PMV_RDM_ATOMIC_DEFERRED);
+		cr_expect_eq(way(key_for(persist, false, false), 0), PMV_RDM_ATOMIC_PLAIN,
+			     "it is volatile");
+		cr_expect_eq(way(key_for(persist, true, true), 0), PMV_RDM_ATOMIC_REFUSED);
 	}
-	cr_expect_null(pmv_rdm_atomic_check(42, 0));
-	cr_expect_not_null(pmv_rdm_atomic_check(42, FI_COMMIT));
+	cr_expect_eq(way(42, 0), PMV_RDM_ATOMIC_PLAIN);
+	cr_expect_eq(way(42, FI_COMMIT), PMV_RDM_ATOMIC_REFUSED);
 }
 
 /* Elsewhere the agent makes them durable behind RxM, but only one by one and in order. */
@@ -56,13 +68,16 @@ Test(rdm_atomic, waits_for_the_agent_where_caches_do_not_persist)
 		bool deferred = persist == PMV_DMP || persist == PMV_PAGE;
 
 		pmv_setting.commit_all = false;
-		cr_expect_not(pmv_rdm_atomic_is_deferred(key, FI_COMMIT));
+		cr_expect_neq(way(key, FI_COMMIT), PMV_RDM_ATOMIC_DEFERRED);
 		pmv_setting.commit_all = true;
-		cr_expect_eq(pmv_rdm_atomic_is_deferred(key, 0), deferred);
-		cr_expect_eq(pmv_rdm_atomic_is_deferred(key, FI_COMMIT), deferred);
-		cr_expect_not(pmv_rdm_atomic_is_deferred(key, FI_FENCE));
-		cr_expect_not(pmv_rdm_atomic_is_deferred(key_for(persist, false, false), 0));
-		cr_expect_not(pmv_rdm_atomic_is_deferred(key_for(persist, true, true), 0));
+		cr_expect_eq(way(key, 0) == PMV_RDM_ATOMIC_DEFERRED, deferred);
+		cr_expect_eq(way(key, 0) == PMV_RDM_ATOMIC_COMMITS,
+			     !deferred && persist != PMV_NONE);
+		cr_expect_eq(way(key, FI_FENCE) == PMV_RDM_ATOMIC_REFUSED, persist != PMV_NONE);
+		cr_expect_eq(way(key_for(persist, false, false), FI_COMMIT) ==
+				     PMV_RDM_ATOMIC_REFUSED,
+			     deferred, "the agent knows nothing of it");
 	}
-	cr_expect_not(pmv_rdm_atomic_is_deferred(42, 0));
+	pmv_setting.relaxed = true;
+	cr_expect_eq(way(key_for(PMV_DMP, true, false), 0), PMV_RDM_ATOMIC_REFUSED);
 }
