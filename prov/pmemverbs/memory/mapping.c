@@ -127,7 +127,6 @@ static int detect_dax(const struct place *place)
 /* detect_sync -- with MAP_SYNC data is durable without msync, as on device DAX */
 static int detect_sync(const struct place *place, const struct pmv_medium *medium)
 {
-	place->mem->backing = PMV_FSDAX;
 	if (!medium->known)
 		return REFUSE(place, "(MAP_SYNC) lies on a device that can't be found" DECLARE);
 	if (place->fs.realtime)

@@ -423,8 +423,7 @@ int pmv_rdm_domain_open(struct pmv_rdm_fabric *fabric, struct fi_info *info,
 
 free:
 	free(rdm);
-	if (rxm_info)
-		fi_freeinfo(rxm_info);
+	fi_freeinfo(rxm_info);
 	return ret;
 }
 

@@ -2,9 +2,7 @@
 /* rdm_calls.c -- calls over FI_EP_RDM that are RxM's, under guard; rdm_calls.h says why */
 #include "rdm/rdm_calls.h"
 
-#include <pthread.h>
 #include <stdlib.h>
-#include <sys/queue.h>
 
 #include <rdma/fi_errno.h>
 #include <rdma/fi_ext_pmemverbs.h>
@@ -131,20 +129,12 @@ void pmv_rdm_calls_guard(struct pmv_rdm_ep *rdm)
 
 /* Counters */
 
-/* RxM has two tables for all counters: with and without waiting. */
-struct cntr_table {
-	SLIST_ENTRY(cntr_table) next;
-	struct fi_ops_cntr *rxm;
+struct rdm_cntr {
+	PMV_TABLE(fi_ops) fid_ops;
 	PMV_TABLE(fi_ops_cntr) ops;
+	struct fi_ops *rxm_fid_ops;
+	struct fi_ops_cntr *rxm_ops;
 };
-
-static SLIST_HEAD(, cntr_table) cntr_tables = SLIST_HEAD_INITIALIZER(cntr_tables);
-static pthread_mutex_t cntr_tables_lock = PTHREAD_MUTEX_INITIALIZER;
-
-static struct fi_ops_cntr *rxm_cntr_ops(struct fid_cntr *cntr)
-{
-	return container_of((char *) cntr->ops, struct cntr_table, ops)->rxm;
-}
 
 #define GUARDED_CNTR(type, name, params, ...)                                                      \
 	static type cntr_##name params                                                             \
@@ -152,7 +142,7 @@ static struct fi_ops_cntr *rxm_cntr_ops(struct fid_cntr *cntr)
 		type ret;                                                                          \
                                                                                                    \
 		pmv_guard_enter();                                                                 \
-		ret = rxm_cntr_ops(cntr)->name(__VA_ARGS__);                                       \
+		ret = container_of(cntr->ops, struct rdm_cntr, ops)->rxm_ops->name(__VA_ARGS__);   \
 		pmv_guard_leave();                                                                 \
 		return ret;                                                                        \
 	}
@@ -162,37 +152,28 @@ GUARDED_CNTR(uint64_t, readerr, (struct fid_cntr * cntr), cntr)
 GUARDED_CNTR(int, wait, (struct fid_cntr * cntr, uint64_t threshold, int timeout), cntr, threshold,
 	     timeout)
 
-/* cntr_table_of -- the one for that table of RxM's, which is never freed; holds the lock */
-static struct cntr_table *cntr_table_of(struct fi_ops_cntr *rxm)
+static int cntr_close(struct fid *fid)
 {
-	struct cntr_table *table;
+	struct rdm_cntr *cntr = container_of(fid->ops, struct rdm_cntr, fid_ops);
+	int ret = cntr->rxm_fid_ops->close(fid);
 
-	SLIST_FOREACH(table, &cntr_tables, next) {
-		if (table->rxm == rxm)
-			return table;
-	}
-	table = calloc(1, sizeof(*table));
-	if (!table)
-		return NULL;
-	table->rxm = rxm;
-	pmv_table_copy(&table->ops, sizeof(table->ops), rxm);
-	table->ops.fn.read = cntr_read;
-	table->ops.fn.readerr = cntr_readerr;
-	table->ops.fn.wait = cntr_wait;
-	SLIST_INSERT_HEAD(&cntr_tables, table, next);
-	return table;
+	if (!ret)
+		free(cntr);
+	return ret;
 }
 
-int pmv_rdm_calls_guard_cntr(struct fid_cntr *cntr)
+int pmv_rdm_calls_guard_cntr(struct fid_cntr *fid)
 {
-	struct cntr_table *table;
+	struct rdm_cntr *cntr = calloc(1, sizeof(*cntr));
 
-	pthread_mutex_lock(&cntr_tables_lock);
-	table = cntr_table_of(cntr->ops);
-	pthread_mutex_unlock(&cntr_tables_lock);
-	if (!table)
+	if (!cntr)
 		return -FI_ENOMEM;
-	cntr->ops = &table->ops.fn;
+	PMV_TABLE_REPLACE(fid->fid.ops, cntr->rxm_fid_ops, cntr->fid_ops);
+	cntr->fid_ops.fn.close = cntr_close;
+	PMV_TABLE_REPLACE(fid->ops, cntr->rxm_ops, cntr->ops);
+	cntr->ops.fn.read = cntr_read;
+	cntr->ops.fn.readerr = cntr_readerr;
+	cntr->ops.fn.wait = cntr_wait;
 	return 0;
 }
 
