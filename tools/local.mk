@@ -20,6 +20,7 @@ EXTRA_DIST += \
 	%D%/lib/lab.sh \
 	%D%/lib/mpi.sh \
 	%D%/lib/report.sh \
+	%D%/lib/say.sh \
 	%D%/lib/scripts.sh \
 	%D%/lib/step.sh \
 	%D%/lib/stress.sh

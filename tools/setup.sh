@@ -6,6 +6,8 @@
 #
 # shellcheck disable=SC2034,SC2154 # who sources it has set what is used here, and uses what is set
 
+. "$top/tools/lib/say.sh"
+
 # To build and to use; to test, also what ./runtests runs.  libjson-c-dev is for fi_pmem_info --json, libxxhash-dev
 # for the checksums of fi_pmem_cp.
 build_packages=(gcc make autoconf automake libtool pkg-config
@@ -22,28 +24,10 @@ test_packages=(libfabric-bin libcriterion-dev libglib2.0-dev clang-format-14? cl
 # For fio's engine, which is tested with the distribution's fio; dpkg-dev unpacks its sources.
 fio_packages=(fio dpkg-dev)
 
-say()
-{
-	printf '%s\n' "$*"
-}
-
-die()
-{
-	printf '%s: %s\n' "${0##*/}" "$*" >&2
-	exit 1
-}
-
 # version -- that of this tree
 version()
 {
 	"$top/tools/version" "${0##*/}"
-}
-
-# wrong WHAT -- the command line
-wrong()
-{
-	printf '%s: %s; %s --help tells the options\n' "${0##*/}" "$*" "${0##*/}" >&2
-	exit 2
 }
 
 # is_installed PACKAGE
