@@ -156,6 +156,25 @@ Test(rma_event, of_small_data_comes_when_the_agent_has_stored_it)
 	told_close(&told);
 }
 
+/* Who is told relies on all that was written before. */
+Test(rma_event, of_small_data_is_an_error_behind_some_that_were_not_stored)
+{
+	struct told told = told_open((struct pair_options){.stores = true});
+
+	told.pair->sync_fails = true;
+	accepted(pair_put(told.pair, PAGE, 0, 20, CONTEXT(1), FI_COMMIT));
+	accepted(pair_put(told.pair, DMP, 0, 20, CONTEXT(2), FI_COMMIT));
+	expect_sent(told.pair, "M M");
+	pair_round(told.pair);
+	cr_expect_eq(fi_cntr_read(told.ep), 0);
+	for (int i = 0; i < 2; i++)
+		rig_expect_error(told.pair->away, NULL, FI_RMA | FI_REMOTE_WRITE, FI_EIO);
+	rig_expect_nothing(told.pair->away);
+	rig_expect_error(told.pair->home, CONTEXT(1), RIG_WRITTEN, FI_EIO);
+	rig_expect_error(told.pair->home, CONTEXT(2), RIG_WRITTEN, FI_EIO);
+	told_close(&told);
+}
+
 /* It takes two round trips, and is told of in the second. */
 Test(rma_event, of_a_large_fenced_commit_comes_once)
 {

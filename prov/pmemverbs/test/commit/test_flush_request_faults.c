@@ -410,6 +410,21 @@ static void expect_notice(struct pair *pair)
 	cr_expect_eq(entry.data, DATA);
 }
 
+/* Without a fence it does not tell of the other region. */
+Test(notice, comes_behind_a_commit_that_failed)
+{
+	struct pair *pair = pair_open(&(struct pair_options){.home = {.no_fence = true}});
+
+	pair->sync_fails = true;
+	accepted(pair_put(pair, PAGE, 0, 20, CONTEXT(1), FI_COMMIT));
+	accepted(pair_put(pair, DMP, 64, 20, CONTEXT(2), FI_COMMIT | FI_IMMED));
+	pair_round(pair);
+	expect_notice(pair);
+	rig_expect_error(pair->home, CONTEXT(1), RIG_WRITTEN, FI_EIO);
+	rig_expect(pair->home, CONTEXT(2), RIG_WRITTEN);
+	pair_close(pair);
+}
+
 Test(notice, is_given_by_the_agent_once_the_data_are_durable)
 {
 	for (int memory = DMP; memory <= PAGE; memory++) {

@@ -219,6 +219,29 @@ Test(store, does_not_pass_writes_that_kept_no_order)
 	pair_close(pair);
 }
 
+/* What has not been sent yet could still fail, and what is kept has data to post. */
+Test(store, follows_nothing_but_a_payload_that_was_sent)
+{
+	struct pair *pair = open_pair();
+
+	pair->home->fake.room = 0;
+	accepted(pair_put(pair, DMP, 0, 8, CONTEXT(1), FI_COMMIT));
+	refused(pair_put(pair, DMP, 64, 8, CONTEXT(2), FI_COMMIT), FI_EAGAIN);
+	pair->home->fake.room = -1;
+	accepted(pair_put(pair, DMP, 64, 8, CONTEXT(2), FI_COMMIT));
+	expect_sent(pair, "M M");
+	accepted(pair_put(pair, DMP, 0, PAIR_LARGE, CONTEXT(3), FI_COMMIT | FI_FENCE));
+	expect_sent(pair, "M");
+	refused(pair_put(pair, DMP, 64, 8, CONTEXT(4), FI_COMMIT), FI_EAGAIN);
+	refused(pair_put(pair, DMP, 64, 8, CONTEXT(4), FI_COMMIT | FI_FENCE), FI_EAGAIN);
+	pair_round(pair);
+	rig_expect_each(pair->home, 1, 2, RIG_WRITTEN);
+	expect_sent(pair, "W M");
+	pair_round(pair);
+	rig_expect(pair->home, CONTEXT(3), RIG_WRITTEN);
+	pair_close(pair);
+}
+
 /* There is room for it in a message, but not behind the ranges of this one. */
 Test(store, is_not_passed_by_data_that_found_no_room)
 {
