@@ -233,7 +233,7 @@ ssize_t pmv_flush_request_send(struct pmv_flush_request *request, struct pmv_run
 		request->notify = false;
 		request->event = PMV_EVENT_NONE;
 		request->count -= request->payload + request->places;
-		request->dropped = request->payload;
+		request->dropped |= request->payload;
 		request->payload = false;
 		request->places = 0;
 	}

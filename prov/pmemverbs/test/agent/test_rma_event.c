@@ -156,6 +156,18 @@ Test(rma_event, of_small_data_comes_when_the_agent_has_stored_it)
 	told_close(&told);
 }
 
+Test(rma_event, of_small_data_that_do_not_commit_comes_behind_a_write)
+{
+	struct told told = told_open((struct pair_options){.stores = true});
+
+	accepted(pair_put(told.pair, DMP, 0, 100, CONTEXT(1), 0));
+	expect_sent(told.pair, "W M");
+	pair_round(told.pair);
+	expect_done(told.pair, "K");
+	expect_told(&told, 1, 1);
+	told_close(&told);
+}
+
 /* Who is told relies on all that was written before. */
 Test(rma_event, of_small_data_is_an_error_behind_some_that_were_not_stored)
 {

@@ -186,6 +186,23 @@ Test(store, pauses_after_a_collision)
 	pair_close(pair);
 }
 
+/* The endpoint was closed for another reason. */
+Test(store, does_not_pause_without_a_collision)
+{
+	struct pair *pair = open_pair();
+
+	pair->home->fake.room = 1;
+	accepted(pair_put(pair, DMP, 0, PAIR_LARGE, CONTEXT(1), FI_COMMIT));
+	refused(rig_write(pair->home, KEY_MHP, CONTEXT(2)), FI_EAGAIN);
+	pair->home->fake.room = -1;
+	rig_expect_nothing(pair->home);
+	expect_sent(pair, "W M");
+	pair_round(pair);
+	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+	commit(pair, "M");
+	pair_close(pair);
+}
+
 /* Only what is fenced depends on earlier commits. */
 Test(store, does_not_fail_with_earlier_ones)
 {
@@ -239,6 +256,30 @@ Test(store, follows_nothing_but_a_payload_that_was_sent)
 	expect_sent(pair, "W M");
 	pair_round(pair);
 	rig_expect(pair->home, CONTEXT(3), RIG_WRITTEN);
+	pair_close(pair);
+}
+
+/* Nothing at the target shows that data are missing that were never sent. */
+Test(store, does_not_follow_data_that_were_dropped)
+{
+	struct pair *pair =
+		pair_open(&(struct pair_options){.stores = true, .home = {.no_fence = true}});
+
+	pair->sync_fails = true;
+	accepted(pair_put(pair, PAGE, 0, 8, CONTEXT(1), FI_COMMIT));
+	pair->home->fake.room = 0;
+	accepted(pair_put(pair, DMP, 0, 8, CONTEXT(2), FI_COMMIT | FI_IMMED));
+	pair_round(pair);
+	/* It is tried, and dropped, without success. */
+	rig_expect_error(pair->home, CONTEXT(1), RIG_WRITTEN, FI_EIO);
+	pair->home->fake.room = -1;
+	refused(pair_put(pair, DMP, 64, 8, CONTEXT(3), FI_COMMIT | FI_IMMED), FI_EAGAIN);
+	expect_sent(pair, "M M");
+	pair_round(pair);
+	rig_expect_error(pair->home, CONTEXT(2), RIG_WRITTEN, FI_EIO);
+	rig_expect_nothing(pair->home);
+	rig_expect_nothing(pair->away);
+	cr_expect_eq(pair->memory[DMP][0], 0);
 	pair_close(pair);
 }
 
