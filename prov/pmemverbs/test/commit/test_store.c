@@ -176,7 +176,10 @@ Test(store, pauses_after_a_collision)
 	for (int i = 0; i < 3; i++) {
 		accepted(pair_put(pair, DMP, 0, 8, CONTEXT(1), FI_COMMIT));
 		expect_sent(pair, "M");
-		refused(rig_write(pair->home, KEY_MHP, CONTEXT(2)), FI_EAGAIN);
+		refused(i == 0   ? rig_write(pair->home, KEY_MHP, CONTEXT(2))
+			: i == 1 ? pair_put(pair, DMP, 0, PAIR_LARGE, CONTEXT(2), FI_COMMIT)
+				 : pair_fetch(pair, DMP, 0, CONTEXT(2), FI_COMMIT),
+			FI_EAGAIN);
 		pair_round(pair);
 		rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
 		for (int j = 0; j < 64; j++)
@@ -283,6 +286,19 @@ Test(store, does_not_follow_data_that_were_dropped)
 	pair_close(pair);
 }
 
+/* As for all others, the completion tells of it. */
+Test(store, is_not_for_commits_that_can_not_succeed)
+{
+	struct pair *pair = open_pair();
+
+	pair->from->initiator.dirty.lost = -FI_ENOMEM;
+	accepted(pair_put(pair, DMP, 0, 8, CONTEXT(1), FI_COMMIT));
+	expect_sent(pair, "W");
+	pair_deliver(pair);
+	rig_expect_error(pair->home, CONTEXT(1), RIG_WRITTEN, FI_ENOMEM);
+	pair_close(pair);
+}
+
 /* There is room for it in a message, but not behind the ranges of this one. */
 Test(store, is_not_passed_by_data_that_found_no_room)
 {
@@ -378,5 +394,38 @@ Test(store, closes_the_endpoint_to_all_but_fenced_commits)
 	expect_sent(pair, "W R");
 	pair_deliver(pair);
 	rig_expect(pair->home, CONTEXT(5), RIG_WRITTEN);
+	pair_close(pair);
+}
+
+/* The agent knows no other regions. */
+Test(store, behind_a_fence_is_for_memory_that_was_registered_for_commits)
+{
+	struct pair *pair = pair_open(NULL);
+	uint64_t key = pair_key(pair, MHP);
+	struct pmv_message message;
+	struct pmv_attr attr;
+	struct iovec iov = {pair->source, 8};
+	struct fi_rma_iov to = {.addr = pair_addr(pair, MHP, 0), .len = 8};
+	const struct fi_msg_rma msg = {
+		.msg_iov = &iov,
+		.iov_count = 1,
+		.rma_iov = &to,
+		.rma_iov_count = 1,
+		.context = CONTEXT(2),
+	};
+
+	cr_assert(pmv_key_unpack(key, &attr));
+	attr.pmem = false;
+	to.key = pmv_key_pack((uint32_t) pmv_key_core(key), &attr);
+	accepted(pair_put(pair, DMP, 1024, 8, CONTEXT(1), 0));
+	accepted(fi_writemsg(pair->home->ep, &msg, FI_COMMIT | FI_FENCE));
+	expect_sent(pair, "W M");
+	pair_expect_message(pair, 0, &message);
+	cr_expect_not(message.store);
+	pair_round(pair);
+	rig_expect_each(pair->home, 1, 1, RIG_WRITTEN);
+	expect_sent(pair, "W R");
+	pair_deliver(pair);
+	rig_expect(pair->home, CONTEXT(2), RIG_WRITTEN);
 	pair_close(pair);
 }
