@@ -36,7 +36,7 @@ static void expect_count(struct fid_cntr *cntr, uint64_t value, uint64_t errors)
 		     (unsigned long long) fi_cntr_readerr(cntr));
 }
 
-Test(counters, count_a_commit_once_and_when_it_is_durable)
+Test(cntr, count_a_commit_once_and_when_it_is_durable)
 {
 	struct fid_cntr *cntr;
 	struct rig *rig = open_counted((struct rig_options){0}, FI_WRITE, &cntr);
@@ -55,7 +55,7 @@ Test(counters, count_a_commit_once_and_when_it_is_durable)
 	close_counted(rig, cntr);
 }
 
-Test(counters, count_a_commit_that_fails_once_as_an_error)
+Test(cntr, count_a_commit_that_fails_once_as_an_error)
 {
 	struct fid_cntr *cntr;
 	struct rig *rig = open_counted((struct rig_options){0}, FI_WRITE, &cntr);
@@ -69,7 +69,7 @@ Test(counters, count_a_commit_that_fails_once_as_an_error)
 	close_counted(rig, cntr);
 }
 
-Test(counters, also_count_what_the_application_reads_from_the_cq_itself)
+Test(cntr, also_count_what_the_application_reads_from_the_cq_itself)
 {
 	struct fid_cntr *cntr;
 	struct rig *rig = open_counted((struct rig_options){0}, FI_WRITE, &cntr);
@@ -83,7 +83,7 @@ Test(counters, also_count_what_the_application_reads_from_the_cq_itself)
 	close_counted(rig, cntr);
 }
 
-Test(counters, post_what_waits_for_room_when_they_are_read)
+Test(cntr, post_what_waits_for_room_when_they_are_read)
 {
 	struct fid_cntr *cntr;
 	struct rig *rig = open_counted((struct rig_options){0}, FI_WRITE, &cntr);
@@ -193,7 +193,7 @@ static void complete_all(struct rig *rig)
 		;
 }
 
-Test(counters, count_their_kind_of_operation_and_no_other)
+Test(cntr, count_their_kind_of_operation_and_no_other)
 {
 	for (size_t i = 0; i < 4; i++) {
 		struct fid_cntr *cntr;
@@ -213,7 +213,7 @@ Test(counters, count_their_kind_of_operation_and_no_other)
 	}
 }
 
-Test(counters, of_all_kinds_at_once_count_all)
+Test(cntr, of_all_kinds_at_once_count_all)
 {
 	struct fid_cntr *cntr;
 	struct rig *rig = open_counted((struct rig_options){.no_fence = true}, ALL, &cntr);
@@ -226,7 +226,7 @@ Test(counters, of_all_kinds_at_once_count_all)
 	close_counted(rig, cntr);
 }
 
-Test(counters, leave_the_entries_of_what_they_count_alone)
+Test(cntr, leave_the_entries_of_what_they_count_alone)
 {
 	struct fid_cntr *cntr;
 	struct rig *rig = open_counted((struct rig_options){0}, ALL, &cntr);
@@ -249,7 +249,7 @@ Test(counters, leave_the_entries_of_what_they_count_alone)
 	close_counted(rig, cntr);
 }
 
-Test(counters, on_a_selective_cq_make_no_entries)
+Test(cntr, on_a_selective_cq_make_no_entries)
 {
 	struct fid_cntr *cntr;
 	struct rig *rig =
@@ -268,7 +268,7 @@ Test(counters, on_a_selective_cq_make_no_entries)
 }
 
 /* verbs reports all receives, as any may have been used up by remote CQ data. */
-Test(counters, on_a_selective_cq_of_verbs_keep_receives)
+Test(cntr, on_a_selective_cq_of_verbs_keep_receives)
 {
 	struct rig_options options = {.selective = true, .imm_receives = true};
 	struct fid_cntr *cntr;
@@ -281,7 +281,7 @@ Test(counters, on_a_selective_cq_of_verbs_keep_receives)
 	close_counted(rig, cntr);
 }
 
-Test(counters, count_errors_apart)
+Test(cntr, count_errors_apart)
 {
 	struct fid_cntr *cntr;
 	struct rig *rig = open_counted((struct rig_options){0}, ALL, &cntr);
@@ -302,7 +302,7 @@ Test(counters, count_errors_apart)
 	close_counted(rig, cntr);
 }
 
-Test(counters, do_not_count_what_was_refused)
+Test(cntr, do_not_count_what_was_refused)
 {
 	struct fid_cntr *cntr;
 	struct rig *rig = open_counted((struct rig_options){0}, ALL, &cntr);
@@ -318,7 +318,7 @@ Test(counters, do_not_count_what_was_refused)
 
 /* An application may do without a CQ. */
 
-Test(counters, count_without_a_cq)
+Test(cntr, count_without_a_cq)
 {
 	struct rig_options options = {.no_cq = true};
 	struct fid_cntr *cntr;
@@ -334,7 +334,7 @@ Test(counters, count_without_a_cq)
 }
 
 /* More than any queue holds that nobody reads. */
-Test(counters, without_a_cq_count_for_ever)
+Test(cntr, without_a_cq_count_for_ever)
 {
 	enum { OPERATIONS = 5000 };
 
@@ -376,7 +376,7 @@ static void *complete_later(void *arg)
 	return NULL;
 }
 
-Test(counters, wake_who_waits_for_a_number, .timeout = 20)
+Test(cntr, wake_who_waits_for_a_number, .timeout = 20)
 {
 	struct fid_cntr *cntr;
 	struct rig *rig = open_counted((struct rig_options){0}, FI_WRITE, &cntr);
@@ -391,7 +391,7 @@ Test(counters, wake_who_waits_for_a_number, .timeout = 20)
 	close_counted(rig, cntr);
 }
 
-Test(counters, give_up_waiting_in_time_and_on_errors, .timeout = 20)
+Test(cntr, give_up_waiting_in_time_and_on_errors, .timeout = 20)
 {
 	struct fid_cntr *cntr;
 	struct rig *rig = open_counted((struct rig_options){0}, FI_WRITE, &cntr);
@@ -408,7 +408,7 @@ Test(counters, give_up_waiting_in_time_and_on_errors, .timeout = 20)
 }
 
 /* Who waits without end for a commit of a connection that is gone would wait for ever. */
-Test(counters, count_what_a_close_leaves_behind_as_errors)
+Test(cntr, count_what_a_close_leaves_behind_as_errors)
 {
 	static const enum fake_on_close ways[] = {FAKE_CLOSE_CANCELS, FAKE_CLOSE_FORGETS};
 
@@ -428,7 +428,7 @@ Test(counters, count_what_a_close_leaves_behind_as_errors)
 }
 
 /* The application knows its receive by its context, whatever the core was given. */
-Test(counters, do_not_hide_receives_from_cancel)
+Test(cntr, do_not_hide_receives_from_cancel)
 {
 	for (int counted = 0; counted < 2; counted++) {
 		struct fid_cntr *cntr;
@@ -444,7 +444,7 @@ Test(counters, do_not_hide_receives_from_cancel)
 
 /* The rest of the interface */
 
-Test(counters, are_set_and_added_to)
+Test(cntr, are_set_and_added_to)
 {
 	struct rig *rig = rig_open(NULL);
 	struct fid_cntr *cntr = rig_cntr(rig);
@@ -458,7 +458,7 @@ Test(counters, are_set_and_added_to)
 	rig_close(rig);
 }
 
-Test(counters, in_use_can_not_be_closed)
+Test(cntr, in_use_can_not_be_closed)
 {
 	struct fid_cntr *cntr;
 	struct rig *rig = open_counted((struct rig_options){0}, FI_WRITE, &cntr);
@@ -467,7 +467,7 @@ Test(counters, in_use_can_not_be_closed)
 	close_counted(rig, cntr);
 }
 
-Test(counters, refuse_what_they_can_not_count)
+Test(cntr, refuse_what_they_can_not_count)
 {
 	struct rig *rig = rig_open(&(struct rig_options){.not_enabled = true});
 	struct fi_cntr_attr bytes = {.events = FI_CNTR_EVENTS_COMP, .wait_obj = FI_WAIT_FD};
@@ -485,7 +485,7 @@ Test(counters, refuse_what_they_can_not_count)
 	close_counted(rig, cntr);
 }
 
-Test(counters, have_no_object_to_wait_on)
+Test(cntr, have_no_object_to_wait_on)
 {
 	struct fi_cntr_attr flags = {.events = FI_CNTR_EVENTS_COMP, .flags = 1};
 	struct fi_cntr_attr unknown = {.events = FI_CNTR_EVENTS_COMP + 1};
@@ -502,7 +502,7 @@ Test(counters, have_no_object_to_wait_on)
 	rig_close(rig);
 }
 
-Test(counters, are_shared_by_endpoints)
+Test(cntr, are_shared_by_endpoints)
 {
 	struct fid_cntr *cntr;
 	struct rig *rig = open_counted((struct rig_options){0}, FI_WRITE, &cntr);
