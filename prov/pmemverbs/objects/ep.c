@@ -139,11 +139,13 @@ static int bind_own_cq(struct pmv_ep *ep)
 		return 0;
 	if (!counts && flags == (FI_TRANSMIT | FI_RECV))
 		return 0;
-	ret = pmv_cq_open(&ep->domain->domain_fid, &attr, &cq_fid, NULL);
-	if (ret)
-		return ret;
-	ep->own_cq = pmv_to_cq(cq_fid);
-	ep->initiator.unread = &ep->own_cq->queue;
+	if (!ep->own_cq) {
+		ret = pmv_cq_open(&ep->domain->domain_fid, &attr, &cq_fid, NULL);
+		if (ret)
+			return ret;
+		ep->own_cq = pmv_to_cq(cq_fid);
+		ep->initiator.unread = &ep->own_cq->queue;
+	}
 	return bind_cq(ep, ep->own_cq, flags | FI_SELECTIVE_COMPLETION);
 }
 
@@ -434,14 +436,6 @@ struct fi_ops_ep pmv_ep_ops = {
 	.tx_size_left = ep_tx_size_left,
 };
 
-/* slow_at_first -- what calls have to heed, as far as that is known when the endpoint opens */
-static unsigned slow_at_first(const struct pmv_ep *ep)
-{
-	bool fence = pmv_engine_can(&ep->domain->engine, PMV_ENGINE_FENCE);
-
-	return (fence ? 0 : PMV_SLOW_READS) | (pmv_setting.commit_all ? PMV_SLOW_ALL : 0);
-}
-
 /* join -- hand each layer what it needs of the others */
 static void join(struct pmv_ep *ep, const struct fi_info *info, const struct fi_info *core_info)
 {
@@ -467,7 +461,9 @@ static void join(struct pmv_ep *ep, const struct fi_info *info, const struct fi_
 	ini->hooks = domain->hooks;
 	ini->keyed = domain->keyed;
 	ini->max_places = max_places && max_places < PMV_MAX_RMA ? max_places : PMV_MAX_RMA;
-	atomic_init(&ini->slow, slow_at_first(ep));
+	atomic_init(&ini->slow,
+		    (pmv_engine_can(&domain->engine, PMV_ENGINE_FENCE) ? 0 : PMV_SLOW_READS) |
+			    (pmv_setting.commit_all ? PMV_SLOW_ALL : 0));
 	pmv_initiator_init(ini);
 	pmv_push_init(ini);
 }

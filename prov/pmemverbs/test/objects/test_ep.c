@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_ep.c -- endpoints that are closed with commits under way */
+/* test_ep.c -- endpoints: enabled once more, and closed with commits under way */
 #include "objects/cq.h"
 #include "test/support/rig.h"
 
@@ -297,5 +297,30 @@ Test(close, by_the_application_keeps_no_endpoint)
 
 	rig_close_ep(rig);
 	cr_expect_null(pmv_to_cq(rig->cq)->closed_ep);
+	rig_close(rig);
+}
+
+static int fail_to_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
+{
+	(void) fid, (void) bfid, (void) flags;
+	return -FI_ENOMEM;
+}
+
+/* If there were two of them, the domain could not be closed. */
+Test(enable, once_more_takes_the_same_cq_of_its_own)
+{
+	struct rig *rig = rig_open(&(struct rig_options){.no_cq = true, .not_enabled = true});
+	struct fid *core_fid = &pmv_to_ep(rig->ep)->engine.fid->fid;
+	struct fi_ops *ops = core_fid->ops, failing = *ops;
+	struct fid_cntr *cntr = rig_cntr(rig);
+
+	accepted(fi_ep_bind(rig->ep, &cntr->fid, FI_WRITE));
+	failing.bind = fail_to_bind;
+	core_fid->ops = &failing;
+	refused(fi_enable(rig->ep), FI_ENOMEM);
+	core_fid->ops = ops;
+	accepted(fi_enable(rig->ep));
+	rig_close_ep(rig);
+	accepted(fi_close(&cntr->fid));
 	rig_close(rig);
 }
