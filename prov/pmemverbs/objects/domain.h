@@ -17,13 +17,6 @@
 
 struct pmv_ep;
 
-/* Its endpoints, to add up what they count, and what those that are closed have counted. */
-struct pmv_tally {
-	pthread_mutex_t lock;
-	LIST_HEAD(, pmv_ep) eps;
-	struct fi_pmemverbs_counters closed;
-};
-
 struct pmv_domain {
 	struct fid_domain domain_fid;
 	LIST_ENTRY(pmv_domain) next; /* of its fabric */
@@ -37,7 +30,11 @@ struct pmv_domain {
 	atomic_int users;              /* objects opened in it, closed before it */
 	struct pmv_op_pool ops;
 	struct pmv_agent agent;
-	struct pmv_tally tally;
+	struct {
+		pthread_mutex_t lock;
+		LIST_HEAD(, pmv_ep) eps;             /* open, to add up what they count */
+		struct fi_pmemverbs_counters closed; /* what closed ones have counted */
+	} tally;
 };
 
 static inline struct pmv_domain *pmv_to_domain(struct fid_domain *fid)

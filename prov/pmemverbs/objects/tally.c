@@ -97,10 +97,10 @@ struct fi_pmemverbs_counters_ops pmv_tally_ops = {
 
 void pmv_tally_leave(struct pmv_ep *ep)
 {
-	struct pmv_tally *tally = &ep->domain->tally;
+	struct pmv_domain *domain = ep->domain;
 
-	pthread_mutex_lock(&tally->lock);
+	pthread_mutex_lock(&domain->tally.lock);
 	LIST_REMOVE(ep, next);
-	add_commits(ep, &tally->closed);
-	pthread_mutex_unlock(&tally->lock);
+	add_commits(ep, &domain->tally.closed);
+	pthread_mutex_unlock(&domain->tally.lock);
 }
