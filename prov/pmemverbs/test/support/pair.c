@@ -129,7 +129,7 @@ static void see_ack(struct fake *fake, const struct fake_post *post, void *arg)
 	const struct pair *pair = arg;
 
 	(void) fake;
-	if (post->op.key == pair->to->mailbox.link.peer.key)
+	if (post->op.key == pair->ack_key)
 		record('K', NULL, 0);
 }
 
@@ -166,6 +166,7 @@ static void connect_eps(struct pair *pair, const struct pair_options *options)
 	}
 	introduce(pair->from, pair->to, options);
 	introduce(pair->to, pair->from, options);
+	pair->ack_key = pair->to->mailbox.link.peer.key;
 	fake_connect(pair->from->engine.fid, pair->to->engine.fid);
 }
 

@@ -58,6 +58,7 @@ struct pair {
 	bool forgets_events;         /* too many are to come */
 	void (*on_event)(void *arg); /* before anything that is done to memory is */
 	void *on_event_arg;
+	uint64_t ack_key; /* of home's mailbox */
 	size_t shown_posts;
 	uint64_t told; /* messages written by hand */
 	uint64_t acks; /* seen by hand */
