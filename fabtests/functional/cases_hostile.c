@@ -47,7 +47,7 @@ static int write_numbered_noise(struct scene *scene)
 		memcpy(bytes, &number, sizeof(number));
 		/* any length, right and wrong ones */
 		len = htole16((uint16_t) (i * 3));
-		memcpy(bytes + 24, &len, sizeof(len));
+		memcpy(bytes + 16, &len, sizeof(len));
 		if (raw_put(raw, raw->sent + 1, bytes, sizeof(bytes)))
 			return -1;
 	}
@@ -67,29 +67,35 @@ static int hostile_noise(struct fx *fx)
 
 /* In a message of 56 bytes with one range */
 static const struct edit edits[] = {
-	{"no range, but the bytes of one", 26, 1, 0},
-	{"2 ranges, and the bytes of one", 26, 1, 2},
-	{"20 ranges, and the bytes of one", 26, 1, 20},
-	{"21 ranges", 26, 1, 21},
-	{"255 ranges", 26, 1, 255},
-	{"a store without data", 27, 1, 2},
-	{"more, and a notice", 27, 1, 9},
-	{"an event without a place", 27, 1, 16},
-	{"an unknown event", 27, 1, 0x70},
-	{"more, and an order", 27, 1, 0x88},
-	{"messages and a notice", 27, 1, 5},
-	{"messages and a store", 27, 1, 6},
-	{"all flags", 27, 1, 255},
+	{"no range, but the bytes of one", 20, 1, 0},
+	{"2 ranges, and the bytes of one", 20, 1, 2},
+	{"20 ranges, and the bytes of one", 20, 1, 20},
+	{"21 ranges", 20, 1, 21},
+	{"255 ranges", 20, 1, 255},
+	{"a store without data", 21, 1, 2},
+	{"no content, but the bytes of a flush", 18, 1, 0},
+	{"an unknown content", 18, 1, 2},
+	{"more, and a notice", 19, 3, 0x010180},
+	{"more, and an order", 19, 3, 0x400180},
+	{"an event without a place", 21, 1, 8},
+	{"an unknown event", 21, 1, 0x38},
+	{"a flag that nobody knows", 21, 1, 128},
+	{"bytes of a flush that have to be zero", 22, 1, 1},
+	{"messages and a notice", 21, 1, 5},
+	{"messages and a store", 21, 1, 6},
+	{"all flags", 21, 1, 255},
 	{"bytes of a range that have to be zero", 52, 4, 0x80000000},
-	{"length 0", 24, 2, 0},
-	{"length 15", 24, 2, 15},
-	{"length 31", 24, 2, 31},
-	{"length 32", 24, 2, 32},
-	{"length 55", 24, 2, 55},
-	{"length 57", 24, 2, 57},
-	{"length 512", 24, 2, 512},
-	{"length 513", 24, 2, 513},
-	{"length 65535", 24, 2, 65535},
+	{"length 0", 16, 2, 0},
+	{"length 15", 16, 2, 15},
+	{"length 19", 16, 2, 19},
+	{"length 20", 16, 2, 20},
+	{"length 31", 16, 2, 31},
+	{"length 32", 16, 2, 32},
+	{"length 55", 16, 2, 55},
+	{"length 57", 16, 2, 57},
+	{"length 512", 16, 2, 512},
+	{"length 513", 16, 2, 513},
+	{"length 65535", 16, 2, 65535},
 };
 
 /*
@@ -98,7 +104,8 @@ static const struct edit edits[] = {
  */
 static int try_edit(struct scene *scene, const struct edit *edit)
 {
-	struct pmv_message message = {.count = 1, .ranges = {scene_range(scene->open, 0, 64)}};
+	struct pmv_flush_message message = {.count = 1,
+					    .ranges = {scene_range(scene->open, 0, 64)}};
 	struct raw *raw = &scene->raw;
 	uint8_t bytes[PMV_MESSAGE_SIZE];
 	uint64_t value = htole64(edit->value);
@@ -106,13 +113,13 @@ static int try_edit(struct scene *scene, const struct edit *edit)
 	int ret;
 
 	memset(bytes, 0, sizeof(bytes));
-	message.number = raw->sent + 1;
-	pmv_message_encode(bytes, &message, &raw->message_out);
+	message.envelope.number = raw->sent + 1;
+	message_encode(bytes, &message, &raw->message_out);
 	memcpy(bytes + edit->at, &value, edit->size);
 	raw_seal(raw, bytes, len < sizeof(bytes) ? len : sizeof(bytes));
-	if (raw_put(raw, message.number, bytes, sizeof(bytes)))
+	if (raw_put(raw, message.envelope.number, bytes, sizeof(bytes)))
 		return -1;
-	if (len < PMV_MESSAGE_HEADER || len > PMV_MESSAGE_SIZE)
+	if (len < sizeof(struct pmv_envelope) || len > PMV_MESSAGE_SIZE)
 		ret = raw_stays_silent(raw, edit->what);
 	else
 		ret = raw_answers(raw, edit->what, ++raw->sent, PMV_FAULT_MESSAGE) ||
@@ -141,7 +148,7 @@ static int message_numbers(struct scene *scene)
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(tries); i++) {
-		struct pmv_message message = {.messages = true, .data = tries[i].number};
+		struct pmv_flush_message message = {.messages = true, .data = tries[i].number};
 
 		if (raw_send(raw, &message) ||
 		    raw_answers(raw, "a number of messages", raw->sent, tries[i].fault) ||
@@ -162,25 +169,24 @@ static int try_store_lengths(struct scene *scene)
 	static const uint64_t lens[] = {0, 63, 65, 4096, UINT32_MAX, UINT64_MAX, UINT64_MAX - 63};
 	struct raw *raw = &scene->raw;
 	uint8_t bytes[PMV_MESSAGE_SIZE];
-	struct pmv_message message;
+	struct pmv_flush_message message;
 	uint64_t wrong;
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(lens); i++) {
-		message = (struct pmv_message){
-			.number = ++raw->sent,
-			.store = true,
+		message = (struct pmv_flush_message){
+			.envelope.number = ++raw->sent,
 			.count = 1,
 			.ranges = {scene_range(scene->open, 0, 64)},
-			.payload = bytes + 400,
 		};
 		memset(bytes, 0xbb, sizeof(bytes));
-		pmv_message_encode(bytes, &message, &raw->message_out);
+		message_carry(&message, bytes);
+		message_encode(bytes, &message, &raw->message_out);
 		wrong = htole64(lens[i]);
 		memcpy(bytes + 40, &wrong, sizeof(wrong));
 		raw_seal(raw, bytes, 120);
-		if (raw_put(raw, message.number, bytes, 120) ||
-		    raw_answers(raw, "a store of another length", message.number,
+		if (raw_put(raw, message.envelope.number, bytes, 120) ||
+		    raw_answers(raw, "a store of another length", message.envelope.number,
 				PMV_FAULT_MESSAGE) ||
 		    scene_is_ended(scene, "a store of another length"))
 			return -1;
@@ -207,12 +213,11 @@ static int hostile_nonsense(struct fx *fx)
 /* try_range -- alone and among good ranges, to be flushed and to be stored to */
 static int try_range(struct scene *scene, const char *what, struct pmv_range range)
 {
-	struct pmv_message message = {.count = 1, .ranges = {range}};
+	struct pmv_flush_message message = {.count = 1, .ranges = {range}};
 	struct raw *raw = &scene->raw;
 	uint8_t data[64];
 
 	memset(data, 0xbb, sizeof(data));
-	message.payload = data;
 	if (raw_send(raw, &message) || raw_answers(raw, what, raw->sent, PMV_FAULT_ACCESS))
 		return -1;
 	message.count = 3;
@@ -222,12 +227,13 @@ static int try_range(struct scene *scene, const char *what, struct pmv_range ran
 	if (raw_send(raw, &message) || raw_answers(raw, what, raw->sent, PMV_FAULT_ACCESS))
 		return -1;
 	/* what a store is behind is not durable: no byte of it */
-	message.store = true;
+	message_carry(&message, data);
 	if (raw_send(raw, &message) || raw_answers(raw, what, raw->sent, PMV_FAULT_ACCESS))
 		return -1;
 	if (range.len > sizeof(data))
 		return 0;
 	message.count = 2;
+	message_carry(&message, data);
 	return raw_send(raw, &message) || raw_answers(raw, what, raw->sent, PMV_FAULT_ACCESS) ? -1
 											      : 0;
 }
@@ -273,15 +279,14 @@ static int hostile_ranges(struct fx *fx)
 /* store -- 64 bytes of a pattern, to where they may be stored */
 static int store(struct scene *scene, size_t offset, uint64_t seed)
 {
-	struct pmv_message message = {
-		.store = true,
+	struct pmv_flush_message message = {
 		.count = 1,
 		.ranges = {scene_range(scene->open, offset, 64)},
 	};
 	uint8_t data[64];
 
 	pattern_fill(data, sizeof(data), seed, offset);
-	message.payload = data;
+	message_carry(&message, data);
 	remote_expect(scene->open, offset, 64, seed);
 	return raw_send(&scene->raw, &message) ||
 			       raw_answers(&scene->raw, "a store", scene->raw.sent, PMV_FAULT_NONE)
@@ -313,17 +318,17 @@ static int try_numbers(struct scene *scene)
 		raw->sent + 1 + (1ULL << 32),
 		UINT64_MAX,
 	};
-	struct pmv_message message = {.store = true, .count = 1};
+	struct pmv_flush_message message = {.count = 1};
 	uint8_t bytes[PMV_MESSAGE_SIZE], data[64];
 	struct pmv_seal other;
 	size_t i, len;
 
 	memset(data, 0xbb, sizeof(data));
-	message.payload = data;
 	message.ranges[0] = scene_range(scene->open, 8192, sizeof(data));
+	message_carry(&message, data);
 	for (i = 0; i < ARRAY_SIZE(numbers); i++) {
-		message.number = numbers[i];
-		len = pmv_message_encode(bytes, &message, &raw->message_out);
+		message.envelope.number = numbers[i];
+		len = message_encode(bytes, &message, &raw->message_out);
 		/* in its own slot, if it has had its turn, and in the one that the agent looks into
 		 */
 		if ((numbers[i] <= raw->sent && raw_put(raw, numbers[i], bytes, len)) ||
@@ -333,9 +338,10 @@ static int try_numbers(struct scene *scene)
 	}
 	/* sealed by somebody who does not know all of the secret */
 	other = pmv_seal(raw->secret, raw->theirs.secret ^ 1, PMV_SEALED_MESSAGE);
-	message.number = raw->sent + 1;
-	len = pmv_message_encode(bytes, &message, &other);
-	return raw_put(raw, message.number, bytes, len) || raw_stays_silent(raw, "another secret")
+	message.envelope.number = raw->sent + 1;
+	len = message_encode(bytes, &message, &other);
+	return raw_put(raw, message.envelope.number, bytes, len) ||
+			       raw_stays_silent(raw, "another secret")
 		       ? -1
 		       : 0;
 }
@@ -343,16 +349,17 @@ static int try_numbers(struct scene *scene)
 /* out_of_turn -- the next but one comes first, and has to wait for its turn */
 static int out_of_turn(struct scene *scene)
 {
-	struct pmv_message message = {.count = 1, .ranges = {scene_range(scene->open, 0, 64)}};
+	struct pmv_flush_message message = {.count = 1,
+					    .ranges = {scene_range(scene->open, 0, 64)}};
 	struct raw *raw = &scene->raw;
 	uint8_t bytes[PMV_MESSAGE_SIZE];
 	struct pmv_ack ack = {0};
 	uint64_t number;
 
 	for (number = raw->sent + 2; number > raw->sent; number--) {
-		message.number = number;
+		message.envelope.number = number;
 		if (raw_put(raw, number, bytes,
-			    pmv_message_encode(bytes, &message, &raw->message_out)) ||
+			    message_encode(bytes, &message, &raw->message_out)) ||
 		    (number > raw->sent + 1 && raw_stays_silent(raw, "a message out of turn")))
 			return -1;
 	}
@@ -404,20 +411,20 @@ static int hostile_replays(struct fx *fx)
 static int flood(struct scene *scene)
 {
 	struct raw *raw = &scene->raw;
-	struct pmv_message message = {.count = PMV_MAX_RANGES};
+	struct pmv_flush_message message = {.count = PMV_MAX_RANGES};
 	unsigned int i;
 	size_t len;
 
 	for (i = 0; i < PMV_MAX_RANGES; i++)
 		message.ranges[i] = scene_range(scene->open, i * 3000, 3000);
 	for (i = 0; i < 10000; i++) {
-		message.number = ++raw->sent;
+		message.envelope.number = ++raw->sent;
 		/* now and then one that is refused, and one with a notice */
 		message.ranges[3].key = i % 7 ? message.ranges[2].key : 0x5a5a00;
 		message.notify = i % 3 == 0;
-		len = pmv_message_encode(raw_slot(raw, message.number), &message,
-					 &raw->message_out);
-		if (raw_write(raw, message.number % PMV_SLOTS * PMV_MESSAGE_SIZE, len))
+		len = message_encode(raw_slot(raw, message.envelope.number), &message,
+				     &raw->message_out);
+		if (raw_write(raw, message.envelope.number % PMV_SLOTS * PMV_MESSAGE_SIZE, len))
 			return -1;
 	}
 	return raw_settle(raw) || scene_is_untouched(scene) ? -1 : 0;
@@ -432,7 +439,7 @@ static int hostile_flood(struct fx *fx)
 static int notice_flood(struct scene *scene)
 {
 	struct control_msg idle = {.command = CTL_IDLE, .arg = {3000}};
-	struct pmv_message message = {.count = 1, .notify = true};
+	struct pmv_flush_message message = {.count = 1, .notify = true};
 	struct raw *raw = &scene->raw;
 	uint64_t end = now_ns() + 2000000000ULL;
 	unsigned int before = scene->steady.commits;
@@ -516,7 +523,7 @@ static int hostile_part(struct fx *fx)
 static int greed(struct scene *scene)
 {
 	struct raw *raw = &scene->raw;
-	struct pmv_message message = {.count = PMV_MAX_RANGES};
+	struct pmv_flush_message message = {.count = PMV_MAX_RANGES};
 	struct remote *big = served_region(scene->steady.link, 16 << 20);
 	unsigned int i;
 	struct pmv_ack ack = {0};

@@ -61,7 +61,7 @@ static int close_scene(struct scene *scene, int ret)
 /* serves_victim -- an ordinary request of the victim's */
 static int serves_victim(struct scene *scene, const char *after)
 {
-	struct pmv_message message = {
+	struct pmv_flush_message message = {
 		.count = 1,
 		.ranges = {{scene->remote->addr, 4096,
 			    (uint32_t) pmv_key_core(scene->remote->key)}},
@@ -130,18 +130,18 @@ static int forge(struct scene *scene)
 		{"sealed with the other half",
 		 pmv_seal(stranger->secret, victim->theirs.secret, PMV_SEALED_MESSAGE)},
 	};
-	struct pmv_message message = {.number = victim->sent + 1};
+	struct pmv_flush_message message = {.envelope.number = victim->sent + 1};
 	uint8_t bytes[PMV_MESSAGE_SIZE];
 	size_t i, len;
 
 	for (i = 0; i < ARRAY_SIZE(seals); i++) {
 		memset(bytes, 0, sizeof(bytes));
-		len = pmv_message_encode(bytes, &message, &seals[i].seal);
+		len = message_encode(bytes, &message, &seals[i].seal);
 		if (try_forgery(scene, seals[i].what, bytes, len))
 			return -1;
 	}
 	/* what was sealed once, with the next number */
-	memcpy(scene->seen, &message.number, sizeof(message.number));
+	memcpy(scene->seen, &message.envelope.number, sizeof(message.envelope.number));
 	return try_forgery(scene, "made of an earlier request", scene->seen, PMV_MESSAGE_SIZE);
 }
 

@@ -38,7 +38,8 @@ struct pmv_range scene_range(const struct remote *remote, uint64_t offset, uint6
 /* scene_flush_works -- an ordinary message is served: the agent has lost nothing of its senses */
 int scene_flush_works(struct scene *scene, const char *after)
 {
-	struct pmv_message message = {.count = 1, .ranges = {scene_range(scene->open, 0, 4096)}};
+	struct pmv_flush_message message = {.count = 1,
+					    .ranges = {scene_range(scene->open, 0, 4096)}};
 
 	return raw_send(&scene->raw, &message) ||
 			       raw_answers(&scene->raw, after, scene->raw.sent, PMV_FAULT_NONE)

@@ -21,7 +21,8 @@ static const struct edit hello_edits[] = {
 /* one_hello -- connect with it, and where the target understands it have a message served */
 static int one_hello(struct scene *scene, const void *handshake, size_t len)
 {
-	struct pmv_message message = {.count = 1, .ranges = {scene_range(scene->open, 0, 64)}};
+	struct pmv_flush_message message = {.count = 1,
+					    .ranges = {scene_range(scene->open, 0, 64)}};
 	struct raw *raw = &scene->raw;
 	uint64_t end = now_ns() + 100 * 1000000ULL;
 

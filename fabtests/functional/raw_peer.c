@@ -230,7 +230,7 @@ bool raw_take_ack(struct raw *raw, unsigned int ms, struct pmv_ack *ack)
 
 	do {
 		raw_reap(raw);
-		if (pmv_ack_decode(slot, number, &raw->ack_in, ack) == PMV_ARRIVED) {
+		if (pmv_ack_decode(slot, number, &raw->ack_in, ack)) {
 			raw->acks = number;
 			return true;
 		}
@@ -261,12 +261,12 @@ int raw_answers(struct raw *raw, const char *what, uint64_t number, enum pmv_fau
 		      fault);
 }
 
-int raw_send(struct raw *raw, struct pmv_message *message)
+int raw_send(struct raw *raw, struct pmv_flush_message *message)
 {
 	uint8_t bytes[PMV_MESSAGE_SIZE];
 	size_t len;
 
-	message->number = ++raw->sent;
-	len = pmv_message_encode(bytes, message, &raw->message_out);
-	return raw_put(raw, message->number, bytes, len);
+	message->envelope.number = ++raw->sent;
+	len = message_encode(bytes, message, &raw->message_out);
+	return raw_put(raw, message->envelope.number, bytes, len);
 }

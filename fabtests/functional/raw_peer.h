@@ -11,7 +11,7 @@
 #define PMEM_RAW_PEER_H
 
 #include "functional.h"
-#include "agent/wire.h"
+#include "testcore/message.h"
 
 /* So long an answer may take that has to come. */
 #define RAW_ANSWER_MS 10000
@@ -69,7 +69,7 @@ int raw_put(struct raw *raw, uint64_t number, const uint8_t *bytes, size_t len);
 /* raw_seal -- whatever it is: the seal is right */
 void raw_seal(const struct raw *raw, uint8_t *bytes, size_t len);
 /* raw_send -- the next message, made by the rules */
-int raw_send(struct raw *raw, struct pmv_message *message);
+int raw_send(struct raw *raw, struct pmv_flush_message *message);
 
 /* raw_take_ack -- the next acknowledgement, if it comes in time; false: it does not */
 bool raw_take_ack(struct raw *raw, unsigned int ms, struct pmv_ack *ack);

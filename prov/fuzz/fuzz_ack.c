@@ -85,7 +85,7 @@ static void see_post(struct fake *fake, const struct fake_post *post, void *arg)
 	(void) fake;
 	(void) arg;
 	if (post->op.key != initiator.mailbox->link.peer.key ||
-	    ((const struct pmv_message *) post->op.buf)->number != number)
+	    ((const struct pmv_envelope *) post->op.buf)->number != number)
 		return;
 	cr_assert(number < MOST_MESSAGES);
 	/* Nobody is told of what the endpoint sends for itself, or what was injected. */

@@ -13,7 +13,7 @@
 
 #include "agent/agent.h"
 #include "agent/hint.h"
-#include "agent/listen.h"
+#include "agent/idle.h"
 #include "agent/mailbox.h"
 
 #define MOST_SENT 48 /* fewer than are read in one go */
@@ -81,7 +81,7 @@ static void listen_to_all(struct hearing *hearing)
 {
 	struct pmv_look *look = &hearing->pair->to->mailbox.receiver.look;
 	unsigned int vain = look->expect.unanswered_hints;
-	bool heard = pmv_listen(hearing->agent, hearing->now);
+	bool heard = pmv_idle_listen(hearing->agent, hearing->now);
 	unsigned int answers = count_answers();
 
 	cr_assert(answers <= hearing->asked);
@@ -89,7 +89,7 @@ static void listen_to_all(struct hearing *hearing)
 	cr_assert(look->expect.unanswered_hints <= vain + hearing->genuine);
 	cr_assert(!hearing->sent || hearing->genuine || !heard);
 	/* There is none left. */
-	cr_assert(pmv_listen(hearing->agent, hearing->now));
+	cr_assert(pmv_idle_listen(hearing->agent, hearing->now));
 	cr_assert_eq(count_answers(), 0);
 	hearing->sent = hearing->genuine = hearing->asked = 0;
 }

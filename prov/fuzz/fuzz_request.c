@@ -148,8 +148,7 @@ static void see_post(struct fake *fake, const struct fake_post *post, void *arg)
 		return;
 	cr_assert_eq(post->op.len, PMV_ACK_SIZE);
 	memcpy(buf, post->op.buf, sizeof(buf));
-	cr_assert_eq(pmv_ack_decode((uint8_t *) buf, buf[0], &home->sender.ack_in, &ack),
-		     PMV_ARRIVED);
+	cr_assert(pmv_ack_decode((uint8_t *) buf, buf[0], &home->sender.ack_in, &ack));
 	cr_assert_eq(post->op.addr - target.pair->to->mailbox.link.peer.addr,
 		     PMV_ACKS_AT + ack.number % PMV_SLOTS * PMV_ACK_SIZE);
 	/* It comes again if there was no room for it. */
@@ -209,7 +208,7 @@ static bool is_allowed(const struct pmv_range *range)
 	       range->len <= PAIR_SIZE - range->addr;
 }
 
-static void note_ranges(struct sent *sent, const struct pmv_message *message)
+static void note_ranges(struct sent *sent, const struct pmv_flush_message *message)
 {
 	for (unsigned int i = 0; i < message->count; i++) {
 		const struct pmv_range *range = &message->ranges[i];
@@ -224,13 +223,13 @@ static void note_ranges(struct sent *sent, const struct pmv_message *message)
 }
 
 /* note_store -- what is stored gets the number of a write, too */
-static void note_store(struct sent *sent, struct pmv_message *message)
+static void note_store(struct sent *sent, struct pmv_flush_message *message)
 {
-	size_t at = PMV_MESSAGE_HEADER + message->count * sizeof(struct pmv_range);
+	size_t at = pmv_flush_message_len(message->count);
 	const struct pmv_range *range = &message->ranges[message->count - 1];
 	enum pair_memory memory = (enum pair_memory)(uint32_t) range->key;
 
-	if (sent->must_fail || at + range->len != message->len)
+	if (sent->must_fail || at + range->len != message->envelope.len)
 		return;
 	if (target.writes < UINT8_MAX)
 		target.writes++;
@@ -252,12 +251,12 @@ static void note_receives(struct sent *sent, uint64_t messages)
 }
 
 /* note -- what the agent may say of it */
-static void note(struct sent *sent, struct pmv_message *message)
+static void note(struct sent *sent, struct pmv_flush_message *message)
 {
-	size_t at = PMV_MESSAGE_HEADER + message->count * sizeof(struct pmv_range);
+	size_t at = pmv_flush_message_len(message->count);
 
 	sent->whole = true;
-	sent->must_fail = message->count > PMV_MAX_RANGES || at > message->len;
+	sent->must_fail = message->count > PMV_MAX_RANGES || at > message->envelope.len;
 	if (sent->must_fail)
 		return;
 	note_ranges(sent, message);
@@ -291,12 +290,12 @@ static void input_range(struct pmv_range *range, bool is_stored)
 		range->len = input_64(&target.input);
 }
 
-static void input_message(struct pmv_message *message)
+static void input_message(struct pmv_flush_message *message)
 {
 	message->flags = input_8(&target.input);
 	message->count = input_8(&target.input) % (PMV_MAX_RANGES + 2);
 	message->data = input_8(&target.input);
-	message->seen = input_8(&target.input);
+	message->envelope.unacked = input_8(&target.input);
 	for (unsigned int i = 0; i < message->count && i < PMV_MAX_RANGES; i++)
 		input_range(&message->ranges[i], message->store && i + 1U == message->count);
 }
@@ -304,7 +303,7 @@ static void input_message(struct pmv_message *message)
 static void send_message(void)
 {
 	static uint64_t buf[PMV_MESSAGE_SIZE / sizeof(uint64_t) + 1];
-	struct pmv_message *message = (struct pmv_message *) buf;
+	struct pmv_flush_message *message = (struct pmv_flush_message *) buf;
 	struct pmv_mailbox *to = &target.pair->to->mailbox;
 	uint8_t how = input_8(&target.input);
 	struct sent *sent = &target.sent[target.told + 1];
@@ -316,23 +315,25 @@ static void send_message(void)
 		input_message(message);
 	if (target.told == MOST_SENT || target.told - target.acked >= PMV_WINDOW)
 		return;
-	message->number = target.told + 1 + (how & WRONG_NUMBER ? message->number : 0);
+	message->envelope.number =
+		target.told + 1 + (how & WRONG_NUMBER ? message->envelope.number : 0);
 	if (!(how & LEN_AS_IT_IS) && message->count <= PMV_MAX_RANGES)
-		message->len =
-			(uint16_t) (PMV_MESSAGE_HEADER + message->count * sizeof(struct pmv_range) +
+		message->envelope.len =
+			(uint16_t) (pmv_flush_message_len(message->count) +
 				    (message->store && message->count
 					     ? message->ranges[message->count - 1].len
 					     : 0));
-	if (message->len < PMV_MESSAGE_HEADER || message->len > PMV_MESSAGE_SIZE)
+	if (message->envelope.len < sizeof(struct pmv_envelope) ||
+	    message->envelope.len > PMV_MESSAGE_SIZE)
 		how |= WRONG_SEAL;
-	if (message->number == target.told + 1 && !(how & WRONG_SEAL)) {
+	if (message->envelope.number == target.told + 1 && !(how & WRONG_SEAL)) {
 		note(sent, message);
 		target.told++;
 	}
 	for (unsigned int i = 0; i < message->count && i < PMV_MAX_RANGES; i++)
 		peer_translate(&target.peer, &message->ranges[i]);
 	if (!(how & WRONG_SEAL))
-		peer_seal(message, message->len, &to->receiver.message_in);
+		peer_seal(message, message->envelope.len, &to->receiver.message_in);
 	/* The number that it should have had says where. */
 	memcpy(to->link.block + (sent - target.sent) % PMV_SLOTS * PMV_MESSAGE_SIZE, message,
 	       PMV_MESSAGE_SIZE);

@@ -83,11 +83,11 @@ static unsigned int memory_of(uint32_t core_key)
 	return PEER_NOWHERE;
 }
 
-static void add_message(const struct pmv_message *message)
+static void add_message(const struct pmv_flush_message *message)
 {
 	add(&request,
 	    (uint8_t[]){0, message->flags, message->count, (uint8_t) message->data,
-			(uint8_t) message->seen},
+			(uint8_t) message->envelope.unacked},
 	    5);
 	for (unsigned int i = 0; i < message->count; i++) {
 		const struct pmv_range *range = &message->ranges[i];
@@ -99,18 +99,18 @@ static void add_message(const struct pmv_message *message)
 	}
 }
 
-static void add_bytes(const struct pmv_message *message)
+static void add_bytes(const struct pmv_flush_message *message)
 {
 	add_8(&request, REQUEST_BYTES);
-	add_16(&request, message->len);
-	add(&request, message, message->len);
+	add_16(&request, message->envelope.len);
+	add(&request, message, message->envelope.len);
 }
 
 /* see_request -- as peer_translate takes it */
 static void see_request(struct fake *fake, const struct fake_post *post, void *arg)
 {
 	unsigned int memory = memory_of((uint32_t) post->op.key);
-	struct pmv_message message;
+	struct pmv_flush_message message;
 
 	(void) fake, (void) arg;
 	if (memory < PAIR_MEMORIES && post->op.what == RIG_WRITTEN) {
@@ -130,7 +130,7 @@ static void see_request(struct fake *fake, const struct fake_post *post, void *a
 		range->key = (range->key & ~(uint64_t) UINT32_MAX) | memory;
 	}
 	add_8(&request, REQUEST_SEND);
-	if (message.number % 4)
+	if (message.envelope.number % 4)
 		add_message(&message);
 	else
 		add_bytes(&message);

@@ -64,7 +64,7 @@ void peer_translate(const struct peer *peer, struct pmv_range *range)
 void peer_seal(void *buf, size_t len, const struct pmv_seal *seal)
 {
 	unsigned char hash[crypto_shorthash_BYTES] = {0};
-	uint8_t *at = (uint8_t *) buf + offsetof(struct pmv_message, seal);
+	uint8_t *at = (uint8_t *) buf + offsetof(struct pmv_envelope, seal);
 
 	memcpy(at, hash, sizeof(hash));
 	crypto_shorthash(hash, buf, len, seal->key);

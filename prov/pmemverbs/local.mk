@@ -48,12 +48,10 @@ provider_sources = \
 	prov/pmemverbs/progress/queue.h \
 	prov/pmemverbs/agent/agent.c \
 	prov/pmemverbs/agent/agent.h \
-	prov/pmemverbs/agent/descriptors.c \
-	prov/pmemverbs/agent/descriptors.h \
 	prov/pmemverbs/agent/flush.c \
 	prov/pmemverbs/agent/flush.h \
-	prov/pmemverbs/agent/help.c \
-	prov/pmemverbs/agent/help.h \
+	prov/pmemverbs/agent/flush_message.c \
+	prov/pmemverbs/agent/flush_message.h \
 	prov/pmemverbs/agent/hint.c \
 	prov/pmemverbs/agent/hint.h \
 	prov/pmemverbs/agent/idle.c \
@@ -62,8 +60,6 @@ provider_sources = \
 	prov/pmemverbs/agent/idle_plan.h \
 	prov/pmemverbs/agent/link.c \
 	prov/pmemverbs/agent/link.h \
-	prov/pmemverbs/agent/listen.c \
-	prov/pmemverbs/agent/listen.h \
 	prov/pmemverbs/agent/look.c \
 	prov/pmemverbs/agent/look.h \
 	prov/pmemverbs/agent/mailbox.c \
@@ -84,7 +80,6 @@ provider_sources = \
 	prov/pmemverbs/agent/status_query.h \
 	prov/pmemverbs/agent/thread.c \
 	prov/pmemverbs/agent/wake.c \
-	prov/pmemverbs/agent/wake.h \
 	prov/pmemverbs/agent/wire.c \
 	prov/pmemverbs/agent/wire.h \
 	prov/pmemverbs/agent/writeback.c \

@@ -6,5 +6,6 @@ testcore_sources = \
 	%D%/cq.c %D%/cq.h \
 	%D%/ep.c %D%/ep.h \
 	%D%/fid.h \
+	%D%/message.h \
 	%D%/mr.c %D%/mr.h \
 	%D%/request.c %D%/request.h

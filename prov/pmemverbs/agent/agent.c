@@ -17,38 +17,28 @@
 
 /* Opening and closing */
 
-static int open_fds(struct pmv_agent *agent)
-{
-	struct epoll_event event = {.events = EPOLLIN};
-
-	agent->kick_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	agent->edges_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (agent->kick_fd >= 0 && agent->edges_fd >= 0 &&
-	    !epoll_ctl(agent->edges_fd, EPOLL_CTL_ADD, agent->kick_fd, &event))
-		return 0;
-	return -errno;
-}
-
-static void close_fds(struct pmv_agent *agent)
+static void release(struct pmv_agent *agent)
 {
 	if (agent->kick_fd >= 0)
 		close(agent->kick_fd);
 	if (agent->edges_fd >= 0)
 		close(agent->edges_fd);
+	free(agent->batch);
 }
 
 int pmv_agent_init(struct pmv_agent *agent, const struct pmv_engine *engine)
 {
-	int ret;
+	struct epoll_event event = {.events = EPOLLIN};
 
 	agent->engine = engine;
+	agent->kick_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	agent->edges_fd = epoll_create1(EPOLL_CLOEXEC);
 	agent->batch = calloc(1, sizeof(*agent->batch));
-	if (!agent->batch)
-		return -FI_ENOMEM;
-	ret = open_fds(agent);
-	if (ret) {
-		close_fds(agent);
-		free(agent->batch);
+	if (agent->kick_fd < 0 || agent->edges_fd < 0 || !agent->batch ||
+	    epoll_ctl(agent->edges_fd, EPOLL_CTL_ADD, agent->kick_fd, &event)) {
+		int ret = -errno;
+
+		release(agent);
 		return ret;
 	}
 	pmv_look_init(&agent->looks);
@@ -71,10 +61,8 @@ void pmv_agent_destroy(struct pmv_agent *agent)
 	pthread_cond_destroy(&agent->unpinned);
 	pthread_mutex_destroy(&agent->lock);
 	pthread_mutex_destroy(&agent->serving);
-	close_fds(agent);
 	pmv_hint_close(&agent->hints);
-	free(agent->batch);
-	free(agent->fds);
+	release(agent);
 }
 
 /* Endpoints */
@@ -98,11 +86,9 @@ int pmv_agent_promise(struct pmv_agent *agent, struct pmv_receiver *receiver)
 	pthread_mutex_lock(&agent->lock);
 	if (!agent->engine->core->manual_progress)
 		pmv_hint_open(&agent->hints);
-	if (!receiver->promised && pmv_setting_has_thread()) {
+	if (pmv_setting_has_thread())
 		ret = start_if_wanted(agent, receiver);
-		receiver->promised = !ret;
-		agent->promises += !ret;
-	}
+	agent->promises |= !ret;
 	pthread_mutex_unlock(&agent->lock);
 	return ret;
 }
@@ -118,7 +104,7 @@ int pmv_agent_attach(struct pmv_agent *agent, struct pmv_receiver *receiver)
 			receiver->work = malloc(sizeof(*receiver->work));
 		ret = receiver->work ? start_if_wanted(agent, receiver) : -FI_ENOMEM;
 		if (!ret) {
-			receiver->attached = true;
+			receiver->attached = agent->promises = true;
 			pmv_look_add(&agent->looks, receiver);
 			/* The peer answers with a hint, if hints arrive. */
 			pmv_link_hint(receiver->link, true);
@@ -151,9 +137,6 @@ void pmv_agent_forget(struct pmv_agent *agent, struct pmv_receiver *receiver)
 	receiver->working = false;
 	free(receiver->work);
 	receiver->work = NULL;
-	if (receiver->promised)
-		agent->promises--;
-	receiver->promised = false;
 	pthread_mutex_unlock(&agent->lock);
 }
 
@@ -172,7 +155,7 @@ int pmv_agent_want(struct pmv_agent *agent)
 	int ret = 0;
 
 	pthread_mutex_lock(&agent->lock);
-	if (agent->promises || pmv_look_any(&agent->looks))
+	if (agent->promises)
 		ret = pmv_agent_start(agent);
 	if (!ret)
 		atomic_fetch_add(&agent->wanted, 1);
@@ -216,6 +199,29 @@ void pmv_agent_remove_region(struct pmv_agent *agent, struct pmv_region *region)
 }
 
 /* Calls */
+
+/* What one call does for a connection, at most; it syncs nothing. */
+#define SMALL_SLICE ((struct pmv_slice){16 << 10, 1})
+
+void pmv_agent_look_in_call(struct pmv_agent *agent)
+{
+	unsigned long calls = atomic_load_explicit(&agent->looking_calls, memory_order_relaxed);
+	bool files = atomic_load(&agent->kinds[PMV_PAGE]), waits = false;
+
+	atomic_store_explicit(&agent->looking_calls, calls + 1, memory_order_relaxed);
+	if (pthread_mutex_trylock(&agent->serving))
+		return;
+	if (!pthread_mutex_trylock(&agent->lock)) {
+		waits = files ? pmv_service_waits(agent) : pmv_service_glance(agent);
+		pthread_mutex_unlock(&agent->lock);
+	}
+	if (waits && !files)
+		pmv_service_round(agent, SMALL_SLICE);
+	/* The thread may have fallen asleep meanwhile: it goes on with what is left. */
+	if (waits && (files || !atomic_load(&agent->calls_look)))
+		pmv_agent_kick(agent);
+	pthread_mutex_unlock(&agent->serving);
+}
 
 void pmv_agent_serve(struct pmv_agent *agent)
 {

@@ -13,13 +13,11 @@
 #ifndef PMV_AGENT_H
 #define PMV_AGENT_H
 
-#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/queue.h>
 
-#include "agent/help.h"
 #include "agent/hint.h"
 #include "agent/look.h"
 #include "agent/region.h"
@@ -35,7 +33,6 @@ struct pmv_queue;
 struct pmv_agent_counts {
 	uint64_t requests; /* taken and acknowledged ... */
 	uint64_t refused;  /* ... with a fault */
-	struct pmv_writeback_counts done;
 };
 
 struct pmv_agent {
@@ -44,11 +41,12 @@ struct pmv_agent {
 	pthread_mutex_t lock;    /* of the mailboxes, of what serves them, and of all below */
 	struct pmv_looks looks;  /* the mailboxes */
 	struct pmv_hint_socket hints;
-	struct pmv_help help;
+	atomic_bool calls_look;            /* the application's calls are to look for requests */
+	atomic_ulong looking_calls;        /* while they were; a few may get lost */
 	struct pmv_writeback_batch *batch; /* of `serving`; the requests' mailboxes are of `lock` */
 	TAILQ_HEAD(, pmv_queue) pinned;    /* used without the lock, and not closed meanwhile */
 	pthread_cond_t unpinned;
-	int promises;    /* how many endpoints have told their peers of an agent */
+	bool promises;   /* an endpoint has told its peer of an agent */
 	int64_t woke_ns; /* when all sleepers were last woken */
 	struct pmv_agent_counts counts;
 	struct pmv_regions regions;
@@ -69,10 +67,7 @@ struct pmv_agent {
 	atomic_bool watched; /* a queue may be */
 	atomic_int node;     /* the memory's; -1: unknown */
 	int kick_fd;
-	int edges_fd;       /* epoll: kick_fd, and the queues' events, edge-triggered */
-	struct pollfd *fds; /* the queues' descriptors that it sleeps on */
-	size_t num_fds;
-	size_t max_fds;
+	int edges_fd; /* epoll: kick_fd, and the queues' events, edge-triggered */
 };
 
 int pmv_agent_init(struct pmv_agent *agent, const struct pmv_engine *engine);
@@ -105,22 +100,29 @@ void pmv_agent_remove_region(struct pmv_agent *agent, struct pmv_region *region)
 void pmv_agent_serve(struct pmv_agent *agent);
 
 /*
- * pmv_agent_progress -- serve inside a call of the application, if that is the setting, or if
- * the thread wants help
+ * pmv_agent_look_in_call -- an application that polls looks for requests in the thread's place
+ *
+ * While requests are likely the thread looks for them without pause.  If the application reads its
+ * queues without pause as well, that is one processor more than needed, and both may share one.  So
+ * its calls look into the mailboxes, and serve what is small.  The thread naps, and checks that the
+ * calls go on (idle_plan.h).
  */
+void pmv_agent_look_in_call(struct pmv_agent *agent);
+
+/* pmv_agent_progress -- serve inside a call of the application, if that is wanted */
 static inline void pmv_agent_progress(struct pmv_agent *agent)
 {
 	if (pmv_setting.agent == PMV_AGENT_PROGRESS)
 		pmv_agent_serve(agent);
-	else if (atomic_load_explicit(&agent->help.wanted, memory_order_relaxed))
-		pmv_help(agent);
+	else if (atomic_load_explicit(&agent->calls_look, memory_order_relaxed))
+		pmv_agent_look_in_call(agent);
 }
 
 /* pmv_agent_has_use_for_calls -- has it to know that the application reads a queue? */
 static inline bool pmv_agent_has_use_for_calls(const struct pmv_agent *agent)
 {
 	return pmv_setting.agent == PMV_AGENT_PROGRESS || agent->engine->core->manual_progress ||
-	       atomic_load_explicit(&agent->help.wanted, memory_order_relaxed);
+	       atomic_load_explicit(&agent->calls_look, memory_order_relaxed);
 }
 
 /* pmv_agent_needs_calls -- are mailboxes served only inside the application's calls? */
@@ -138,6 +140,13 @@ bool pmv_agent_watch(struct pmv_agent *agent, struct pmv_queue *queue);
 void pmv_agent_kick(struct pmv_agent *agent);
 
 void pmv_agent_wake_for_requests(struct pmv_agent *agent);
+
+/*
+ * pmv_agent_wake_sleepers -- wake the application's threads that sleep until an acknowledgement
+ * comes, if it has come; no core does that.  Now and then wake all, so that they check the
+ * connection.  True: some are still waiting.  Holds the lock.
+ */
+bool pmv_agent_wake_sleepers(struct pmv_agent *agent);
 
 /*
  * pmv_agent_nudge -- the caller has let a core move data that moves none by itself.  No

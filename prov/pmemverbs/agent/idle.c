@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* idle.c -- the agent's thread between its rounds; idle_plan.h decides what it does */
+/* idle.c -- the agent's thread between its rounds; idle.h has the rules */
 #include "agent/idle.h"
 
+#include <poll.h>
+#include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/agent.h"
-#include "agent/descriptors.h"
-#include "agent/listen.h"
-#include "agent/service.h"
-#include "agent/wake.h"
-#include "base/clock.h"
+#include <rdma/fi_errno.h>
 
-/* sleep_for -- until it is kicked or, if it listens, a hint comes; false: the time is over */
+#include "agent/agent.h"
+#include "agent/receiver.h"
+#include "agent/service.h"
+#include "base/clock.h"
+#include "progress/queue.h"
+
+/* sleep_for -- until a kick or, if it listens, a hint comes; false: neither came in this time */
 static bool sleep_for(struct pmv_agent *agent, int64_t ns, bool listens)
 {
 	const struct timespec ts = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
@@ -50,25 +53,124 @@ void pmv_idle_begin(struct pmv_agent *agent, struct pmv_idle_plan *plan)
 		agent->looks.bound_ns = pmv_idle_plan_bound(time_sleep(agent));
 }
 
+/* Hints */
+
+/* heed -- look into the mailbox that a hint names; false: it is forged, or late, or repeated */
+static bool heed(struct pmv_agent *agent, const struct pmv_hint *hint, int64_t now)
+{
+	struct pmv_receiver *receiver = pmv_look_find(&agent->looks, hint->key);
+
+	if (!receiver || !pmv_hint_is_genuine(hint, &receiver->hint_in) ||
+	    !pmv_look_hinted(&agent->looks, receiver, hint->ask, now))
+		return false;
+	if (hint->ask)
+		pmv_link_hint(receiver->link, false);
+	return true;
+}
+
+bool pmv_idle_listen(struct pmv_agent *agent, int64_t now)
+{
+	struct {
+		struct pmv_hint hint;
+		char more; /* a datagram that is too long does not pass for a hint */
+	} buf;
+	unsigned int count = 0, heeded = 0;
+	ssize_t len;
+
+	while (count < PMV_IDLE_LISTEN_MOST &&
+	       (len = pmv_hint_receive(&agent->hints, &buf, sizeof(buf))) >= 0) {
+		count++;
+		pthread_mutex_lock(&agent->lock);
+		heeded += len == sizeof(buf.hint) && heed(agent, &buf.hint, now);
+		pthread_mutex_unlock(&agent->lock);
+	}
+	return heeded || !count;
+}
+
+void pmv_idle_ask_for_hints(struct pmv_agent *agent)
+{
+	struct pmv_receiver *receiver;
+
+	/* Their mailboxes are active. */
+	TAILQ_FOREACH(receiver, &agent->looks.active, next)
+	{
+		if (receiver->look.hinted)
+			continue;
+		pmv_link_hint(receiver->link, true);
+		pmv_look_asked(&agent->looks, receiver);
+	}
+}
+
+/* Descriptors */
+
+/* add_edges -- of a queue, once; the kernel removes a descriptor when it is closed */
+static bool add_edges(struct pmv_agent *agent, struct pmv_queue *queue)
+{
+	struct epoll_event event = {.events = EPOLLIN | EPOLLET};
+
+	if (!queue->edges && !epoll_ctl(agent->edges_fd, EPOLL_CTL_ADD, queue->core_fd, &event))
+		queue->edges = true;
+	return queue->edges;
+}
+
+/*
+ * is_polled -- the application reads the queue all the time, and moves the data that way.  If no
+ * memory needs the agent the thread would be in its way: it only checks that the reads go on.
+ */
+static bool is_polled(struct pmv_agent *agent, struct pmv_queue *queue)
+{
+	unsigned reads = atomic_load_explicit(&queue->reads, memory_order_relaxed);
+	bool polled = reads - queue->seen_reads >= PMV_IDLE_POLLING_READS;
+
+	queue->seen_reads = reads;
+	return polled && !atomic_load(&agent->needed);
+}
+
+static enum pmv_descriptors look_at(struct pmv_agent *agent, struct pmv_queue *queue)
+{
+	struct pollfd fd = {.fd = queue->core_fd, .events = POLLIN};
+	int ret;
+
+	if (is_polled(agent, queue) || queue->core_fd < 0 || !add_edges(agent, queue))
+		return PMV_DESCRIPTORS_UNKNOWN;
+	if (pmv_queue_is_full(queue))
+		return PMV_DESCRIPTORS_QUIET;
+	ret = pmv_queue_trywait(queue);
+	if (ret && ret != -FI_EAGAIN)
+		return PMV_DESCRIPTORS_UNKNOWN;
+	return ret || poll(&fd, 1, 0) > 0 ? PMV_DESCRIPTORS_READY : PMV_DESCRIPTORS_QUIET;
+}
+
+/* find_descriptors -- must a core be called again before the thread can sleep on descriptors? */
+static enum pmv_descriptors find_descriptors(struct pmv_agent *agent)
+{
+	enum pmv_descriptors most = PMV_DESCRIPTORS_QUIET;
+	struct pmv_queue *queue;
+
+	if (!agent->engine->core->manual_progress)
+		return PMV_DESCRIPTORS_UNKNOWN;
+	pmv_service_pin(agent, true);
+	TAILQ_FOREACH(queue, &agent->pinned, next_pinned)
+	{
+		enum pmv_descriptors one = look_at(agent, queue);
+
+		if (one > most)
+			most = one;
+	}
+	pmv_service_unpin(agent);
+	return most;
+}
+
 /* Awake */
 
 /* search -- find requests whose hints were lost, and ask for hints */
 static void search(struct pmv_agent *agent, int64_t now)
 {
 	pthread_mutex_lock(&agent->lock);
-	pmv_wake_sleepers(agent);
+	pmv_agent_wake_sleepers(agent);
 	pmv_look_everywhere(&agent->looks, now);
 	pmv_look_park(&agent->looks, now);
-	pmv_listen_ask(agent);
-	pthread_mutex_unlock(&agent->lock);
-}
-
-static void wake_sleepers(struct pmv_agent *agent)
-{
-	if (!atomic_load(&agent->watched))
-		return;
-	pthread_mutex_lock(&agent->lock);
-	pmv_wake_sleepers(agent);
+	pmv_idle_ask_for_hints(agent);
 	pthread_mutex_unlock(&agent->lock);
 }
 
@@ -83,10 +185,10 @@ static void prepare(struct pmv_agent *agent, struct pmv_idle_facts *facts, int64
 	struct pmv_looks *looks = &agent->looks;
 
 	atomic_store(&agent->asleep, true);
-	facts->descriptors = pmv_descriptors_find(agent);
+	facts->descriptors = find_descriptors(agent);
 	*now = pmv_clock_ns();
 	pthread_mutex_lock(&agent->lock);
-	facts->watching = pmv_wake_sleepers(agent);
+	facts->watching = pmv_agent_wake_sleepers(agent);
 	facts->waits = pmv_service_waits(agent);
 	facts->until_ns = atomic_load(&looks->until_ns);
 	pmv_look_park(looks, *now);
@@ -102,11 +204,14 @@ static void prepare(struct pmv_agent *agent, struct pmv_idle_facts *facts, int64
 static void sleep_now(struct pmv_agent *agent, struct pmv_idle_plan *plan, enum pmv_idle_action how,
 		      int64_t ns)
 {
-	bool woken = how == PMV_IDLE_SLEEP_DESCRIPTORS
-			     ? pmv_descriptors_wait(agent, ns)
-			     : sleep_for(agent, ns, how == PMV_IDLE_SLEEP_SOCKET);
+	struct epoll_event events[16];
 	uint64_t kicks;
+	bool woken;
 
+	if (how == PMV_IDLE_SLEEP_DESCRIPTORS)
+		woken = epoll_wait(agent->edges_fd, events, 16, (int) (ns / 1000000)) > 0;
+	else
+		woken = sleep_for(agent, ns, how == PMV_IDLE_SLEEP_SOCKET);
 	atomic_store(&agent->asleep, false);
 	atomic_fetch_add(&agent->sleeps, 1);
 	if (woken)
@@ -127,7 +232,7 @@ static bool carry_out(struct pmv_agent *agent, struct pmv_idle_plan *plan,
 			atomic_store(&agent->asleep, false);
 		return false;
 	case PMV_IDLE_LISTEN:
-		if (!pmv_listen(agent, *now))
+		if (!pmv_idle_listen(agent, *now))
 			pmv_idle_plan_tell(plan, PMV_IDLE_FORGED, *now);
 		return true;
 	case PMV_IDLE_SEARCH:
@@ -152,7 +257,11 @@ void pmv_idle(struct pmv_agent *agent, struct pmv_idle_plan *plan, bool busy)
 	enum pmv_idle_action action;
 
 	pmv_idle_plan_tell(plan, busy ? PMV_IDLE_BUSY : PMV_IDLE_NOTHING, now);
-	wake_sleepers(agent);
+	if (atomic_load(&agent->watched)) {
+		pthread_mutex_lock(&agent->lock);
+		pmv_agent_wake_sleepers(agent);
+		pthread_mutex_unlock(&agent->lock);
+	}
 	do {
 		if (!facts.prepared) {
 			/* Only this thread changes `expecting`. */
@@ -160,9 +269,9 @@ void pmv_idle(struct pmv_agent *agent, struct pmv_idle_plan *plan, bool busy)
 			facts.unhinted = atomic_load(&agent->looks.unhinted);
 			facts.until_ns = atomic_load(&agent->looks.until_ns);
 			facts.calls =
-				atomic_load_explicit(&agent->help.calls, memory_order_relaxed);
+				atomic_load_explicit(&agent->looking_calls, memory_order_relaxed);
 		}
 		action = pmv_idle_plan_next(plan, &facts, now, &ns);
-		atomic_store_explicit(&agent->help.wanted, plan->wants_help, memory_order_relaxed);
+		atomic_store_explicit(&agent->calls_look, plan->calls_look, memory_order_relaxed);
 	} while (carry_out(agent, plan, action, &facts, &now, ns));
 }

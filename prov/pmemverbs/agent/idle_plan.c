@@ -117,11 +117,11 @@ void pmv_idle_plan_tell(struct pmv_idle_plan *plan, enum pmv_idle_event event, i
 static bool may_nap(struct pmv_idle_plan *plan, unsigned long calls, int64_t now)
 {
 	int64_t time = now - plan->checked_ns;
-	bool starts = !plan->wants_help;
+	bool starts = !plan->calls_look;
 
 	if (!starts && time < PMV_IDLE_FIRST_NAP_NS)
 		return false;
-	plan->wants_help = true;
+	plan->calls_look = true;
 	if (starts ||
 	    (int64_t) (calls - plan->checked_calls) < time / PMV_IDLE_MOST_BETWEEN_CALLS_NS)
 		plan->nap_ns = 0;
@@ -142,10 +142,10 @@ static bool may_sleep(struct pmv_idle_plan *plan, const struct pmv_idle_facts *f
 	plan->naps = false;
 	if (facts->in_calls)
 		return !likely;
-	if ((likely || facts->expecting) && facts->unhinted <= PMV_IDLE_MOST_HELPED)
+	if ((likely || facts->expecting) && facts->unhinted <= PMV_IDLE_MOST_IN_CALL)
 		plan->naps = may_nap(plan, facts->calls, now);
 	else
-		plan->wants_help = false;
+		plan->calls_look = false;
 	return !likely || plan->naps;
 }
 
@@ -188,23 +188,20 @@ static enum pmv_idle_action choose_sleep(struct pmv_idle_plan *plan,
 	/* A call of the application may have served a request after the last look. */
 	if (facts->waits || (!plan->naps && now < facts->until_ns))
 		return PMV_IDLE_LOOK;
-	switch (facts->descriptors) {
-	case PMV_DESCRIPTORS_QUIET:
+	if (facts->descriptors == PMV_DESCRIPTORS_UNKNOWN)
+		return sleep_on_socket(plan, facts, now, ns);
+	if (facts->descriptors == PMV_DESCRIPTORS_QUIET) {
 		plan->patience = PMV_IDLE_MOST_PATIENCE;
 		*ns = plan->event_ns;
-		return PMV_IDLE_SLEEP_DESCRIPTORS;
-	case PMV_DESCRIPTORS_READY:
+	} else {
 		if (++plan->calls < plan->patience)
 			return PMV_IDLE_LOOK;
 		plan->patience /= 2;
 		if (plan->patience < PMV_IDLE_LEAST_PATIENCE)
 			plan->patience = PMV_IDLE_LEAST_PATIENCE;
 		*ns = PMV_IDLE_STUCK_EVENT_NS;
-		return PMV_IDLE_SLEEP_DESCRIPTORS;
-	case PMV_DESCRIPTORS_UNKNOWN:
-		break;
 	}
-	return sleep_on_socket(plan, facts, now, ns);
+	return PMV_IDLE_SLEEP_DESCRIPTORS;
 }
 
 static enum pmv_idle_action next(struct pmv_idle_plan *plan, const struct pmv_idle_facts *facts,

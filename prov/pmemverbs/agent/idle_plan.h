@@ -12,11 +12,12 @@
  * follows the time between requests, as in polling drivers.  It grows if a longer one would have
  * found the request.  It shrinks if requests are so rare that looking for them costs more than
  * waking up.  If the application reads its queues without pause as well, its calls look in the
- * thread's place (help.h): then the thread takes naps, and checks that the calls go on.
+ * thread's place (pmv_agent_look_in_call): then the thread takes naps, and checks that the calls go
+ * on.
  *
  * If no request is likely the thread sleeps:
  *
- *   on descriptors  where the core moves data in calls: they wake it (descriptors.h)
+ *   on descriptors  where the core moves data in calls: they wake it (idle.h)
  *   on its socket   where a NIC places data: the hints of all peers arrive there (hint.h)
  *   for intervals   where hints do not arrive, so short that no commit takes a millisecond
  *
@@ -36,22 +37,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/*
- * All constants of this decision.  Where something was measured it is named; the others rest on the
- * reason that stands there.
- */
+/* All constants of this decision. */
 enum {
 	/*
 	 * Sleeps at intervals grow from the first to the second.  A commit that is found by them
-	 * must take less than a millisecond, with the time that the sleep takes to end.
+	 * takes less than a millisecond, with the time that the sleep takes to end.
 	 */
 	PMV_IDLE_LEAST_SLEEP_NS = 20000,
 	PMV_IDLE_LONGEST_SLEEP_NS = 700000,
 	/*
-	 * Where no memory needs the agent, until a peer has asked for something: for received
-	 * messages, or because its path reorders writes.  Measured: at intervals of 700 us, 1,400
-	 * a second, one-sided commits of an application on the same processor took half as long
-	 * again.  Only the first request waits this long.
+	 * Where no memory needs the agent, until a peer has asked for something.  Measured: 1,400
+	 * wake-ups a second made one-sided commits on the same processor half as slow again.
 	 */
 	PMV_IDLE_DOZE_NS = 20000000,
 	/* All hints arrive: three times a second.  Requests whose hints were lost are so late. */
@@ -62,27 +58,23 @@ enum {
 	PMV_IDLE_LISTEN_NS = 20000,
 	PMV_IDLE_LISTEN_MOST = 64, /* so many in one go: other mailboxes wait meanwhile */
 
-	/*
-	 * Sleeps on descriptors grow from the first to the second, which is six times a second: a
-	 * thread of the core may move data without any event.
+	/* Sleeps on descriptors.  They end: a thread of the core may move data without any event.
 	 */
 	PMV_IDLE_LEAST_EVENT_NS = 10000000,
 	PMV_IDLE_LONGEST_EVENT_NS = 160000000,
 	/* Where a descriptor is always ready, and may hide events of others. */
 	PMV_IDLE_STUCK_EVENT_NS = 2000000,
-	/*
-	 * Calls of the core without effect before that.  A call may move as little as one message,
-	 * and so many fit into a socket's buffer.  The number is halved each time.
+	/* Calls of the core without effect before that: first so many, then half as many each time.
 	 */
-	PMV_IDLE_MOST_PATIENCE = 2048,
+	PMV_IDLE_MOST_PATIENCE =
+		2048, /* one call may move one message; so many fit into a socket */
 	PMV_IDLE_LEAST_PATIENCE = 8,
 	/* After so many reads of a queue during one sleep the application is polling it. */
 	PMV_IDLE_POLLING_READS = 16,
 
 	/*
-	 * A window is no longer than so many of this machine's shortest sleeps: beyond that looking
-	 * costs more than waking up.  The shortest of some sleeps is timed when the thread starts,
-	 * since they take from microseconds to milliseconds, by machine.
+	 * A window is no longer than so many of this machine's shortest sleeps, which take from
+	 * microseconds to milliseconds: beyond that looking costs more than waking up.
 	 */
 	PMV_IDLE_WINDOW_SLEEPS = 50,
 	PMV_IDLE_TIMED_SLEEPS = 5,
@@ -90,17 +82,16 @@ enum {
 	PMV_IDLE_LONGEST_WINDOW_NS = 5000000,
 
 	/*
-	 * A hint may overtake its request by this much: the data before the request take time.  The
-	 * sender repeats it after 1, 2, 4 ... 128 ms (sender.c).  Measured: with only the first of
-	 * these a request behind a second of data was found 0.1 s late.  So the agent expects it
-	 * for twice as long as it has waited already, up to the second.
+	 * A hint may overtake its request, since the data before the request take time.  The
+	 * request is expected for so long, or twice as long as it has been, up to the second.
+	 * Measured: with the first only, one behind a second of data was found 0.1 s late.
 	 */
 	PMV_IDLE_EXPECT_NS = 10000000,
 	PMV_IDLE_LONGEST_EXPECT_NS = 200000000,
 	/*
 	 * Who sends so many hints without a request is not believed until one comes.  One hint is
-	 * forgotten in so much time: a sender that waits for long repeats its hint every 128 ms,
-	 * and its agent asks every 100 ms, so both are always believed.
+	 * forgotten in so much time.  Those of a sender that waits and of its agent come more
+	 * rarely.
 	 */
 	PMV_IDLE_MOST_UNANSWERED = 16,
 	PMV_IDLE_FORGET_HINT_NS = 50000000,
@@ -108,19 +99,17 @@ enum {
 	PMV_IDLE_MOST_ASKS = 10,
 
 	/*
-	 * Calls of the application that come more rarely do not look as well as the thread would:
-	 * the first window is as long.  The thread checks that, first after as much, then after
-	 * naps twice as long each time; a commit may wait for the longest one if the calls stop.
-	 * Measured in the lab (two processors, Soft-RoCE, a target that polls, 1,500 commits of 64
-	 * bytes, five rounds): with naps the target's process took 1.7 s of processors and gave
-	 * its processor up 1,600 times, without them 6.3 s and 5,100 times; the median latency was
-	 * 0.16 ms against 2.1 ms.
+	 * Calls of the application that come more rarely do not look as well as the thread would.
+	 * The thread checks that after naps, each twice as long as the one before: a commit may
+	 * wait for the longest one if the calls stop.  Measured in the lab, on two processors, with
+	 * 1,500 commits of 64 bytes: with naps 1.7 s of processors and a median of 0.16 ms, without
+	 * them 6.3 s and 2.1 ms.
 	 */
 	PMV_IDLE_MOST_BETWEEN_CALLS_NS = 50000,
 	PMV_IDLE_FIRST_NAP_NS = 50000,
 	PMV_IDLE_LONGEST_NAP_NS = 1000000,
 	/* To look into more mailboxes than that would take a call of the application too long. */
-	PMV_IDLE_MOST_HELPED = 64,
+	PMV_IDLE_MOST_IN_CALL = 64,
 
 	/* Threads that wait for acknowledgements check so often that the peer is still there. */
 	PMV_IDLE_LOSS_WAKE_NS = 200000000,
@@ -186,7 +175,7 @@ enum pmv_idle_action {
 enum pmv_descriptors {
 	PMV_DESCRIPTORS_QUIET,
 	PMV_DESCRIPTORS_READY,
-	PMV_DESCRIPTORS_UNKNOWN, /* a queue can't be waited for, or need not be: descriptors.h */
+	PMV_DESCRIPTORS_UNKNOWN, /* a queue can't be waited for, or need not be: idle.h */
 };
 
 struct pmv_idle_facts {
@@ -209,7 +198,7 @@ struct pmv_idle_facts {
 struct pmv_idle_plan {
 	bool busy;             /* the last round was */
 	bool asked;            /* a peer has sent a request */
-	bool wants_help;       /* the application's calls are to look for requests */
+	bool calls_look;       /* the application's calls are to look for requests */
 	int64_t sleep_ns;      /* the next interval */
 	int64_t event_ns;      /* the next sleep on descriptors */
 	unsigned int patience; /* calls without effect before a sleep */

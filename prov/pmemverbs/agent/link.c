@@ -38,20 +38,17 @@ static int register_parts(struct pmv_link *link)
 	return ret;
 }
 
-static void unregister(struct fid_mr **mr)
-{
-	if (*mr)
-		fi_close(&(*mr)->fid);
-	*mr = NULL;
-}
-
 void pmv_link_close(struct pmv_link *link)
 {
+	struct fid_mr **const mrs[] = {&link->mr, &link->flush_mr, &link->out_mr};
+
 	if (!link->block)
 		return;
-	unregister(&link->mr);
-	unregister(&link->flush_mr);
-	unregister(&link->out_mr);
+	for (int i = 0; i < 3; i++) {
+		if (*mrs[i])
+			fi_close(&(*mrs[i])->fid);
+		*mrs[i] = NULL;
+	}
 	munmap(link->block, MAPPING_SIZE);
 	link->block = NULL;
 }
@@ -100,9 +97,8 @@ ssize_t pmv_link_post(const struct pmv_link *link, uint8_t *from, size_t at, siz
 		      struct pmv_op *op, uint64_t flags)
 {
 	void *desc = link->desc;
-	struct iovec iov = {.iov_base = from, .iov_len = len};
-	struct fi_rma_iov rma_iov = {
-		.addr = link->peer.addr + at, .len = len, .key = link->peer.key};
+	struct iovec iov = {from, len};
+	struct fi_rma_iov rma_iov = {link->peer.addr + at, len, link->peer.key};
 	struct fi_msg_rma msg = {
 		.msg_iov = &iov,
 		.desc = desc ? &desc : NULL,

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * link.h -- the memory through which an endpoint and its peer's agent talk, and what they know
- * of each other
+ * link.h -- the memory through which an endpoint and its peer's agent talk (wire.h), and what
+ * they know of each other
  *
- * Each side has a block of memory.  The other side writes messages and acknowledgements to it
- * (wire.h).  None of this uses receives.  sender.h is the half that asks the peer's agent, and
- * receiver.h is the half that is served by our agent.  Both post through this.
- *
- * All of it is known before the endpoint is used, and does not change after that.  It needs
- * no lock.
+ * Both halves of the mailbox post through this, without receives.  All of it is known before the
+ * endpoint is used, and does not change after that.  It needs no lock.
  */
 #ifndef PMV_LINK_H
 #define PMV_LINK_H

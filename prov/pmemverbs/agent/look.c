@@ -31,10 +31,7 @@ static void activate(struct pmv_looks *looks, struct pmv_receiver *receiver, int
 
 static void set_hinted(struct pmv_looks *looks, struct pmv_receiver *receiver, bool hinted)
 {
-	if (receiver->look.hinted && !hinted)
-		looks->unhinted++;
-	else if (!receiver->look.hinted && hinted)
-		looks->unhinted--;
+	looks->unhinted += (unsigned int) receiver->look.hinted - hinted;
 	receiver->look.hinted = hinted;
 }
 
@@ -58,17 +55,15 @@ void pmv_look_remove(struct pmv_looks *looks, struct pmv_receiver *receiver)
 		TAILQ_REMOVE(&looks->active, receiver, next);
 }
 
-void pmv_look_served(struct pmv_looks *looks, struct pmv_receiver *receiver, int64_t now)
-{
-	struct pmv_expectation *expect = &receiver->look.expect;
-
-	pmv_idle_plan_served(expect, looks->bound_ns, now);
-	activate(looks, receiver, now + expect->window_ns);
-}
-
-void pmv_look_promised(struct pmv_looks *looks, struct pmv_receiver *receiver, int64_t now)
+void pmv_look_acknowledged(struct pmv_looks *looks, struct pmv_receiver *receiver, int64_t now)
 {
 	activate(looks, receiver, now + receiver->look.expect.window_ns);
+}
+
+void pmv_look_served(struct pmv_looks *looks, struct pmv_receiver *receiver, int64_t now)
+{
+	pmv_idle_plan_served(&receiver->look.expect, looks->bound_ns, now);
+	pmv_look_acknowledged(looks, receiver, now);
 }
 
 bool pmv_look_hinted(struct pmv_looks *looks, struct pmv_receiver *receiver, bool asks, int64_t now)
@@ -125,29 +120,24 @@ void pmv_look_everywhere(struct pmv_looks *looks, int64_t now)
 	for (receiver = TAILQ_FIRST(&looks->parked); receiver; receiver = after) {
 		after = TAILQ_NEXT(receiver, next);
 		/* Anybody can write something there that looks like one. */
-		if (!pmv_receiver_has_message(receiver) ||
-		    pmv_receiver_look(receiver, &message) == PMV_NOT_YET)
+		if (!pmv_receiver_has_message(receiver) || !pmv_receiver_look(receiver, &message))
 			continue;
 		set_hinted(looks, receiver, false);
 		activate(looks, receiver, now + PMV_IDLE_LEAST_WINDOW_NS);
 	}
 }
 
-static struct pmv_receiver *find(const struct pmv_receiver_list *list, uint32_t key)
-{
-	struct pmv_receiver *receiver;
-
-	TAILQ_FOREACH(receiver, list, next)
-	{
-		if ((uint32_t) fi_mr_key(receiver->link->mr) == key)
-			return receiver;
-	}
-	return NULL;
-}
-
 struct pmv_receiver *pmv_look_find(const struct pmv_looks *looks, uint32_t key)
 {
-	struct pmv_receiver *receiver = find(&looks->parked, key);
+	const struct pmv_receiver_list *const lists[] = {&looks->parked, &looks->active};
+	struct pmv_receiver *receiver;
 
-	return receiver ? receiver : find(&looks->active, key);
+	for (int i = 0; i < 2; i++) {
+		TAILQ_FOREACH(receiver, lists[i], next)
+		{
+			if ((uint32_t) fi_mr_key(receiver->link->mr) == key)
+				return receiver;
+		}
+	}
+	return NULL;
 }

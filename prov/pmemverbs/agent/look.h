@@ -48,30 +48,14 @@ void pmv_look_init(struct pmv_looks *looks);
 void pmv_look_add(struct pmv_looks *looks, struct pmv_receiver *receiver);
 void pmv_look_remove(struct pmv_looks *looks, struct pmv_receiver *receiver);
 
-static inline bool pmv_look_any(const struct pmv_looks *looks)
-{
-	return !TAILQ_EMPTY(&looks->active) || !TAILQ_EMPTY(&looks->parked);
-}
-
-/*
- * pmv_look_served -- a request was taken from it
- * pmv_look_promised -- its peer was told that the agent looks for more
- */
-void pmv_look_promised(struct pmv_looks *looks, struct pmv_receiver *receiver, int64_t now);
+/* pmv_look_acknowledged -- its peer was told that the agent looks for more */
+void pmv_look_acknowledged(struct pmv_looks *looks, struct pmv_receiver *receiver, int64_t now);
+/* pmv_look_served -- a request was taken from it */
 void pmv_look_served(struct pmv_looks *looks, struct pmv_receiver *receiver, int64_t now);
 
-/*
- * pmv_look_hinted -- its peer has sent a hint: the request may still be on its way, behind
- * the data that it is for.  asks: there is none, the hint only asks for one.  False: there were
- * many in a short time, and no request.
- */
+/* pmv_look_hinted, pmv_look_asked -- pmv_idle_plan_hinted and pmv_idle_plan_asked, of a mailbox */
 bool pmv_look_hinted(struct pmv_looks *looks, struct pmv_receiver *receiver, bool asks,
 		     int64_t now);
-
-/*
- * pmv_look_asked -- the peer was asked for a hint.  A silent peer that has never
- * sent a request is assumed to send hints in the end.
- */
 void pmv_look_asked(struct pmv_looks *looks, struct pmv_receiver *receiver);
 
 /* pmv_look_park -- look no more into the mailboxes whose windows are over */

@@ -39,27 +39,22 @@ int pmv_mailbox_open(struct pmv_mailbox *mailbox)
 	return ret;
 }
 
-void pmv_mailbox_close(struct pmv_mailbox *mailbox)
-{
-	if (mailbox->link.block)
-		pmv_link_close(&mailbox->link);
-}
-
 void pmv_mailbox_handshake(struct pmv_mailbox *mailbox, uint8_t buf[PMV_HANDSHAKE_SIZE])
 {
+	const struct pmv_link *link = &mailbox->link;
+	const struct pmv_receive_tracker *receives = mailbox->receiver.receives;
 	struct pmv_handshake handshake = {
-		.addr = mailbox->link.engine->engine->virt_addr ? (uintptr_t) mailbox->link.block
-								: 0,
-		.key = (uint32_t) fi_mr_key(mailbox->link.mr),
-		.flush_key = (uint32_t) fi_mr_key(mailbox->link.flush_mr),
-		.secret = mailbox->link.secret,
+		.addr = link->engine->engine->virt_addr ? (uintptr_t) link->block : 0,
+		.key = (uint32_t) fi_mr_key(link->mr),
+		.flush_key = (uint32_t) fi_mr_key(link->flush_mr),
+		.secret = link->secret,
 		.agent = pmv_setting.agent != PMV_AGENT_OFF,
 		.notices = mailbox->receiver.takes_notices,
-		.messages = atomic_load(&mailbox->receiver.receives->on),
-		.port = pmv_link_listens(&mailbox->link) ? mailbox->link.hints->port : 0,
+		.messages = atomic_load(&receives->on),
+		.port = pmv_link_listens(link) ? link->hints->port : 0,
 		.relaxed = pmv_setting.relaxed,
-		.one_kind = mailbox->receiver.receives->one_kind,
-		.received = mailbox->receiver.receives->kind,
+		.one_kind = receives->one_kind,
+		.received = receives->kind,
 	};
 
 	pmv_handshake_encode(buf, &handshake);

@@ -2,9 +2,9 @@
 /*
  * mailbox.h -- how an endpoint and its peer's agent talk past the application
  *
- * A mailbox has two halves.  The endpoint owns the sender and asks the peer's agent through it;
- * our agent serves the receiver.  The handshake joins both: it tells the peer where our block
- * is, and either half of the secret, of which the seals are made.
+ * A mailbox has two halves.  The endpoint asks the peer's agent through the sender.  Our agent
+ * serves the receiver.  In the handshake both ends learn where the other one's block is, and its
+ * half of the secret, of which the seals are made.
  */
 #ifndef PMV_MAILBOX_H
 #define PMV_MAILBOX_H
@@ -24,8 +24,6 @@ void pmv_mailbox_init(struct pmv_mailbox *mailbox);
 
 /* pmv_mailbox_open -- allocate and register the block, unless there is one */
 int pmv_mailbox_open(struct pmv_mailbox *mailbox);
-/* pmv_mailbox_close -- after the core's endpoint was closed and the agent has forgotten it */
-void pmv_mailbox_close(struct pmv_mailbox *mailbox);
 
 /* pmv_mailbox_handshake -- for the peer; pmv_mailbox_connect -- the peer's has arrived */
 void pmv_mailbox_handshake(struct pmv_mailbox *mailbox, uint8_t buf[PMV_HANDSHAKE_SIZE]);

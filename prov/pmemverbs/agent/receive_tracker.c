@@ -4,18 +4,18 @@
 
 #include <stdlib.h>
 
-#define LEAST_EXTENTS 64
-#define MOST_EXTENTS 8192
+#define LEAST_PARTS 64
+#define MOST_PARTS 8192
 
 /* About a KiB each.  Nobody receives in more pieces of memory. */
 #define MOST_OLD_PIECES 1024
 
 void pmv_receive_tracker_init(struct pmv_receive_tracker *receives, size_t depth, bool on)
 {
-	size_t size = LEAST_EXTENTS;
+	size_t size = LEAST_PARTS;
 
 	/* A queue may be deeper than was asked for. */
-	while (size < 2 * depth && size < MOST_EXTENTS)
+	while (size < 2 * depth && size < MOST_PARTS)
 		size *= 2;
 	*receives = (struct pmv_receive_tracker){.on = on, .size = size};
 	pthread_mutex_init(&receives->lock, NULL);
@@ -57,53 +57,49 @@ bool pmv_receive_tracker_fit(const struct pmv_receive_tracker *receives,
 	return true;
 }
 
-static struct pmv_received_part *extent_at(struct pmv_receive_tracker *receives, size_t i)
+static struct pmv_received_part *part_at(struct pmv_receive_tracker *receives, size_t i)
 {
 	return &receives->ring[(receives->head + i) & (receives->size - 1)];
 }
 
-static void make_old(struct pmv_receive_tracker *receives, const struct pmv_received_part *extent)
+static void make_old(struct pmv_receive_tracker *receives, const struct pmv_received_part *part)
 {
 	/* analyse clang-analyzer-core.UndefinedBinaryOperatorResult: the ring is full. */
-	receives->old_end = extent->number + 1;
-	receives->old_pieces += !pmv_dirty_count(&receives->old, extent->id, false);
+	receives->old_end = part->number + 1;
+	receives->old_pieces += !pmv_dirty_count(&receives->old, part->id, false);
 	if (receives->old_pieces > MOST_OLD_PIECES)
 		receives->old.lost = true;
 	if (!receives->old.lost)
-		pmv_dirty_add(&receives->old, extent->id, extent->start, extent->len);
+		pmv_dirty_add(&receives->old, part->id, part->start, part->len);
 }
 
-static void add_extent(struct pmv_receive_tracker *receives, const struct pmv_received_part *extent)
+static void add_part(struct pmv_receive_tracker *receives, const struct pmv_received_part *part)
 {
 	if (!receives->ring)
 		receives->ring = malloc(receives->size * sizeof(*receives->ring));
 	if (!receives->ring) {
-		make_old(receives, extent);
+		make_old(receives, part);
 		return;
 	}
 	if (receives->count == receives->size) {
-		make_old(receives, extent_at(receives, 0));
+		make_old(receives, part_at(receives, 0));
 		receives->head++;
 		receives->count--;
 	}
-	*extent_at(receives, receives->count++) = *extent;
+	*part_at(receives, receives->count++) = *part;
 }
 
 void pmv_receive_tracker_add(struct pmv_receive_tracker *receives, struct pmv_regions *regions,
 			     const struct iovec *iov, size_t count)
 {
-	struct pmv_span part;
+	struct pmv_span span;
 
 	for (size_t i = 0; i < count; i++) {
 		struct iovec rest = iov[i];
 
-		while (pmv_regions_find(regions, &rest, false, &part))
-			add_extent(receives, &(struct pmv_received_part){
-						     .number = receives->posted,
-						     .start = part.start,
-						     .len = part.len,
-						     .id = part.id,
-					     });
+		while (pmv_regions_find(regions, &rest, false, &span))
+			add_part(receives, &(struct pmv_received_part){receives->posted, span.start,
+								       span.len, span.id});
 	}
 	receives->posted++;
 }
@@ -151,7 +147,7 @@ static enum pmv_fault name_old(struct pmv_receive_tracker *receives, struct pmv_
 /* forget -- the receives that messages have certainly used up */
 static void forget(struct pmv_receive_tracker *receives, uint64_t messages)
 {
-	for (; receives->count && extent_at(receives, 0)->number < messages; receives->count--)
+	for (; receives->count && part_at(receives, 0)->number < messages; receives->count--)
 		receives->head++;
 	if (receives->old_end <= messages)
 		forget_old(receives);
@@ -169,12 +165,12 @@ enum pmv_fault pmv_receive_tracker_serve(struct pmv_receive_tracker *receives,
 		receives->served = messages;
 		fault = name_old(receives, regions, work);
 		for (size_t i = 0; i < receives->count; i++) {
-			const struct pmv_received_part *extent = extent_at(receives, i);
+			const struct pmv_received_part *part = part_at(receives, i);
 			enum pmv_fault other;
 
-			if (extent->number >= messages + receives->cancelled)
+			if (part->number >= messages + receives->cancelled)
 				break;
-			other = name_range(receives, regions, extent->start, extent->len, work);
+			other = name_range(receives, regions, part->start, part->len, work);
 			if (!fault)
 				fault = other;
 		}

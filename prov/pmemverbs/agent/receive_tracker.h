@@ -2,21 +2,20 @@
 /*
  * receive_tracker.h -- where the messages of a connection were received
  *
- * Messages use up an endpoint's receives in the order in which they were posted.  So the
- * number of messages that a peer has sent says which buffers contain them, and nobody has to
- * look at completions.  Receives are numbered from 0, under the lock under which they are
- * posted.  The parts of their buffers in persistent memory are kept.
+ * Messages use up an endpoint's receives in the order in which they were posted.  So the number of
+ * messages that a peer has sent says which buffers contain them.  Nobody has to look at
+ * completions.  Receives are numbered from 0.  The tracker keeps those parts of their buffers that
+ * are in persistent memory.
  *
- * No message uses up a receive that was cancelled.  But nobody knows which one was
- * cancelled, or whether that came too late.  After d cancellations message n (from 0) may
- * have used up any of the receives n to n + d.  So d more receives are made durable than
- * are forgotten.
+ * A receive may be cancelled.  No message uses it up then.  But nobody knows which receive it was,
+ * or whether the call came too late.  So after d calls message n (from 0) may be in any of the
+ * receives n to n + d.  All of these are made durable, and the d newest ones are not forgotten.
  *
- * An application may promise that all receives are in memory of one kind, which is checked.
- * The peer is told, and needs no agent for messages if writes to such memory need none.
+ * An application may promise that it receives in memory of one kind only.  That is checked.  The
+ * peer is told, and needs no agent for messages if writes to such memory need none.
  *
- * Memory is bounded.  Receives that do not fit are joined into ranges, as in dirty.h,
- * which are made durable as a whole until messages have used up all receives in them.
+ * Memory is bounded.  The oldest receives that do not fit are joined into ranges, as in dirty.h.
+ * A range is made durable as a whole, until messages have used up all receives in all ranges.
  */
 #ifndef PMV_RECEIVE_TRACKER_H
 #define PMV_RECEIVE_TRACKER_H
@@ -65,12 +64,13 @@ void pmv_receive_tracker_add(struct pmv_receive_tracker *receives, struct pmv_re
 			     const struct iovec *iov, size_t count);
 
 /*
- * pmv_receive_tracker_serve -- name every part that may contain one of the peer's first
- * `messages` messages and may not be durable yet.  That happens only once.
+ * pmv_receive_tracker_serve -- the peer commits its first `messages` messages.  Name every part
+ * that may contain one of them, if it was not named before.
  *
- * PMV_FAULT_MESSAGE: nothing was named, as the number is impossible: too high or lower than
- * before, or the peer was never told that it may commit messages.  PMV_FAULT_ACCESS: a part
- * is no longer persistent memory.  PMV_FAULT_MEMORY: there was no memory to keep their places.
+ * PMV_FAULT_MESSAGE: nothing was named.  The number is too high, or lower than before, or the peer
+ * was never told that it may commit messages.
+ * PMV_FAULT_ACCESS: a part is no longer persistent memory.
+ * PMV_FAULT_MEMORY: there was no memory to keep the places of messages.
  */
 enum pmv_fault pmv_receive_tracker_serve(struct pmv_receive_tracker *receives,
 					 struct pmv_regions *regions, uint64_t messages,

@@ -8,7 +8,7 @@
 
 #include "progress/op.h"
 
-enum pmv_arrival pmv_receiver_look(const struct pmv_receiver *receiver, struct pmv_message *message)
+bool pmv_receiver_look(const struct pmv_receiver *receiver, struct pmv_message *message)
 {
 	uint64_t number = receiver->served + 1;
 

@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * receiver.h -- the half of a mailbox that the agent serves: the peer's messages, and their
- * acknowledgements
- *
- * The agent's lock protects it.
- */
+/* receiver.h -- the half of a mailbox that the agent serves; the agent's lock protects it */
 #ifndef PMV_RECEIVER_H
 #define PMV_RECEIVER_H
 
@@ -31,7 +26,6 @@ struct pmv_receiver {
 
 	TAILQ_ENTRY(pmv_receiver) next; /* of the agent, in a list of its looks */
 	struct pmv_look look;
-	bool promised; /* the peer is told that there is an agent */
 	bool attached;
 	bool warned;
 	bool closing;
@@ -41,8 +35,7 @@ struct pmv_receiver {
 	bool ended;      /* ... and the connection was ended */
 	int64_t end_by_ns; /* ... or is then, if nothing else ends it before; 0: not known yet */
 	bool working;      /* `work` takes several rounds: */
-	enum pmv_fault part_fault; /* of the last part of a request with a fault before it ... */
-	uint64_t part_faulted;     /* ... or in it: this message; another one continues it */
+	enum pmv_fault part_fault; /* of what was served of a request that goes on */
 	struct pmv_work *work;     /* see writeback.h */
 	uint64_t served;           /* this one and all before it are taken */
 	uint64_t faulted;          /* the last one with a fault */
@@ -62,8 +55,7 @@ static inline bool pmv_receiver_has_message(const struct pmv_receiver *receiver)
 	return pmv_message_ready(receiver->link->block + pmv_message_at(number), number);
 }
 
-enum pmv_arrival pmv_receiver_look(const struct pmv_receiver *receiver,
-				   struct pmv_message *message);
+bool pmv_receiver_look(const struct pmv_receiver *receiver, struct pmv_message *message);
 
 /* pmv_receiver_queue_ack -- a message was served; pmv_receiver_post_acks -- post all queued ones */
 void pmv_receiver_queue_ack(struct pmv_receiver *receiver, uint64_t number, enum pmv_fault fault);

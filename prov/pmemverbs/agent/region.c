@@ -228,11 +228,11 @@ struct pmv_region *pmv_region_get(struct pmv_regions *regions, uint32_t key, uin
 	region = find(regions, key);
 	*offset = region ? addr - region->attr.start : 0;
 	/* An address in front of the region gives an offset beyond its end. */
-	if (region && (region->attr.use & PMV_REGION_REMOTE) && *offset <= region->len &&
-	    len <= region->len - *offset)
-		region->users++;
-	else
+	if (region && (!(region->attr.use & PMV_REGION_REMOTE) || *offset > region->len ||
+		       len > region->len - *offset))
 		region = NULL;
+	if (region)
+		region->users++;
 	pthread_mutex_unlock(&regions->lock);
 	return region;
 }
@@ -331,17 +331,6 @@ static int apply(struct pmv_region *region, uint64_t offset, uint64_t len,
 	return 0;
 }
 
-/* look_again -- does the file still exist to which the pages were synced? */
-static int look_again(struct pmv_region *region)
-{
-	enum pmv_file_state state = pmv_files_state(region->attr.files);
-
-	if (state == PMV_FILE_HERE)
-		return 0;
-	lose(region, (enum pmv_loss) state, state == PMV_FILE_UNKNOWN ? -errno : 0);
-	return -FI_EIO;
-}
-
 int pmv_region_touch(struct pmv_region *region, uint64_t offset, uint64_t len)
 {
 	return apply(region, offset, len, pmv_flush->touch);
@@ -349,11 +338,15 @@ int pmv_region_touch(struct pmv_region *region, uint64_t offset, uint64_t len)
 
 int pmv_region_sync(struct pmv_region *region, uint64_t offset, uint64_t len)
 {
-	int ret;
+	enum pmv_file_state state;
 
 	/* No commit would succeed anyway. */
-	if (pmv_region_is_lost(region))
+	if (pmv_region_is_lost(region) || apply(region, offset, len, pmv_flush->sync))
 		return -FI_EIO;
-	ret = apply(region, offset, len, pmv_flush->sync);
-	return ret ? ret : look_again(region);
+	/* Does the file still exist to which the pages were synced? */
+	state = pmv_files_state(region->attr.files);
+	if (state == PMV_FILE_HERE)
+		return 0;
+	lose(region, (enum pmv_loss) state, state == PMV_FILE_UNKNOWN ? -errno : 0);
+	return -FI_EIO;
 }

@@ -11,11 +11,6 @@
 #include "progress/op.h"
 #include "progress/queue.h"
 
-static const uint64_t flags_of[PMV_RMA_EVENT_ENTRIES] = {
-	[PMV_RMA_EVENT_WRITE] = FI_RMA | FI_REMOTE_WRITE,
-	[PMV_RMA_EVENT_ATOMIC] = FI_ATOMIC | FI_REMOTE_WRITE,
-};
-
 /* Counters */
 
 static bool is_place(const struct pmv_range *range)
@@ -24,7 +19,7 @@ static bool is_place(const struct pmv_range *range)
 }
 
 /* is_first -- an operation counts once in a region, in however many places it writes there */
-static bool is_first(const struct pmv_message *request, unsigned int at)
+static bool is_first(const struct pmv_flush_message *request, unsigned int at)
 {
 	for (unsigned int i = 0; i < at; i++) {
 		if (request->ranges[i].key == request->ranges[at].key)
@@ -34,7 +29,8 @@ static bool is_first(const struct pmv_message *request, unsigned int at)
 }
 
 /* count_regions -- those that were closed meanwhile have no counters any more */
-static void count_regions(struct pmv_regions *regions, const struct pmv_message *request, bool ok)
+static void count_regions(struct pmv_regions *regions, const struct pmv_flush_message *request,
+			  bool ok)
 {
 	for (unsigned int i = 0; i < request->count; i++) {
 		const struct pmv_range *range = &request->ranges[i];
@@ -57,42 +53,44 @@ static void count_regions(struct pmv_regions *regions, const struct pmv_message 
 
 /* Entries */
 
-static struct pmv_comp *new_entry(enum pmv_rma_event_entry entry, bool error)
+static struct pmv_comp *new_entry(int entry)
 {
 	struct pmv_comp *comp = calloc(1, sizeof(*comp));
+	uint64_t flags =
+		(entry % PMV_RMA_EVENT_FAILED == PMV_RMA_EVENT_WRITE ? FI_RMA : FI_ATOMIC) |
+		FI_REMOTE_WRITE;
 
 	if (!comp)
 		return NULL;
-	comp->is_error = error;
-	if (error)
-		comp->err = (struct fi_cq_err_entry){.flags = flags_of[entry], .err = FI_EIO};
+	comp->is_error = entry >= PMV_RMA_EVENT_FAILED;
+	if (comp->is_error)
+		comp->err = (struct fi_cq_err_entry){.flags = flags, .err = FI_EIO};
 	else
-		comp->ok = (struct fi_cq_tagged_entry){.flags = flags_of[entry]};
+		comp->ok = (struct fi_cq_tagged_entry){.flags = flags};
 	return comp;
-}
-
-/* post_kind -- false: there is no room; or no memory, and the next round tries again */
-static bool post_kind(struct pmv_queue *queue, enum pmv_rma_event_entry entry, bool error,
-		      uint64_t *pending)
-{
-	for (; *pending; --*pending) {
-		struct pmv_comp *comp = pmv_queue_has_room(queue) ? new_entry(entry, error) : NULL;
-
-		if (!comp)
-			return false;
-		pmv_queue_add(queue, comp);
-	}
-	return true;
 }
 
 bool pmv_rma_event_post(struct pmv_rma_events *events)
 {
-	bool had_room = pmv_queue_has_room(events->queue), posted = true;
+	bool had_room = pmv_queue_has_room(events->queue);
+	int entry = 0;
 
-	for (int i = 0; i < PMV_RMA_EVENT_ENTRIES && posted; i++)
-		posted = post_kind(events->queue, i, false, &events->pending[i]) &&
-			 post_kind(events->queue, i, true, &events->pending_errors[i]);
-	events->has_pending = !posted;
+	while (entry < PMV_RMA_EVENT_ENTRIES) {
+		struct pmv_comp *comp = NULL;
+
+		if (!events->pending[entry]) {
+			entry++;
+			continue;
+		}
+		/* Without memory the next round tries again. */
+		if (pmv_queue_has_room(events->queue))
+			comp = new_entry(entry);
+		if (!comp)
+			break;
+		pmv_queue_add(events->queue, comp);
+		events->pending[entry]--;
+	}
+	events->has_pending = entry < PMV_RMA_EVENT_ENTRIES;
 	return had_room;
 }
 
@@ -104,20 +102,16 @@ bool pmv_rma_event_may_post(const struct pmv_rma_events *events)
 /* add_entry -- immediate data tell of their operation by themselves, but not of its failure */
 static void add_entry(struct pmv_rma_events *events, enum pmv_rma_event event, bool ok)
 {
-	enum pmv_rma_event_entry entry =
-		event == PMV_EVENT_ATOMIC ? PMV_RMA_EVENT_ATOMIC : PMV_RMA_EVENT_WRITE;
+	int entry = event == PMV_EVENT_ATOMIC ? PMV_RMA_EVENT_ATOMIC : PMV_RMA_EVENT_WRITE;
 
 	if (!events->queue || (ok && event == PMV_EVENT_DATA))
 		return;
-	if (ok)
-		events->pending[entry]++;
-	else
-		events->pending_errors[entry]++;
+	events->pending[ok ? entry : entry + PMV_RMA_EVENT_FAILED]++;
 	pmv_rma_event_post(events);
 }
 
 void pmv_rma_event_tell(struct pmv_rma_events *events, struct pmv_regions *regions,
-			const struct pmv_message *request, enum pmv_fault fault)
+			const struct pmv_flush_message *request, enum pmv_fault fault)
 {
 	bool ok = !fault;
 

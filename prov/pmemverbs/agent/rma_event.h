@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "agent/wire.h"
+#include "agent/flush_message.h"
 
 struct pmv_count;
 struct pmv_queue;
@@ -25,7 +25,8 @@ struct pmv_regions;
 enum pmv_rma_event_entry {
 	PMV_RMA_EVENT_WRITE,
 	PMV_RMA_EVENT_ATOMIC,
-	PMV_RMA_EVENT_ENTRIES,
+	PMV_RMA_EVENT_FAILED, /* of these the ones behind this are errors */
+	PMV_RMA_EVENT_ENTRIES = 2 * PMV_RMA_EVENT_FAILED,
 };
 
 /* Of an endpoint. */
@@ -35,12 +36,11 @@ struct pmv_rma_events {
 	struct pmv_count *count; /* bound with FI_REMOTE_WRITE; or NULL */
 	struct pmv_queue *queue; /* NULL: it gets no entries */
 	uint64_t pending[PMV_RMA_EVENT_ENTRIES];
-	uint64_t pending_errors[PMV_RMA_EVENT_ENTRIES];
 };
 
 /* pmv_rma_event_tell -- a request was served; all of it is durable, unless there is a fault */
 void pmv_rma_event_tell(struct pmv_rma_events *events, struct pmv_regions *regions,
-			const struct pmv_message *request, enum pmv_fault fault);
+			const struct pmv_flush_message *request, enum pmv_fault fault);
 
 /*
  * pmv_rma_event_post -- put the entries that wait into the queue, as far as it has room.

@@ -46,32 +46,23 @@ void pmv_sender_hint_again(struct pmv_sender *sender, int64_t now)
 
 /* Messages from here */
 
-static ssize_t post_message(struct pmv_sender *sender, struct pmv_message *message,
-			    struct pmv_op *op, uint64_t flags)
+ssize_t pmv_sender_send(struct pmv_sender *sender, struct pmv_envelope *envelope, struct pmv_op *op,
+			uint64_t flags)
 {
-	const struct pmv_link *link = sender->link;
-	size_t at = pmv_message_at(sender->sent + 1);
-	uint8_t *slot = link->outbox + at;
+	uint8_t *slot = sender->link->outbox + pmv_message_at(sender->sent + 1);
 	ssize_t ret;
 
-	message->number = sender->sent + 1;
-	message->seen = (uint32_t) sender->acked;
-	pmv_message_encode(slot, message, &sender->message_out);
-	ret = pmv_link_post(link, slot, at, message->len, op, flags);
+	envelope->number = sender->sent + 1;
+	envelope->unacked = (uint8_t) (sender->sent - sender->acked);
+	pmv_message_seal((struct pmv_message *) slot, envelope, &sender->message_out);
+	ret = pmv_link_post(sender->link, slot, pmv_message_at(envelope->number), envelope->len, op,
+			    flags);
 	if (ret)
 		return ret;
 	sender->sent++;
-	sender->in_request = message->more;
+	sender->in_request = envelope->more;
 	hint_of_request(sender);
 	return 0;
-}
-
-ssize_t pmv_sender_send(struct pmv_sender *sender, struct pmv_message *message, struct pmv_op *op,
-			uint64_t flags)
-{
-	if (sender->sent - sender->acked >= PMV_WINDOW)
-		return -FI_EAGAIN;
-	return post_message(sender, message, op, flags);
 }
 
 /*
@@ -88,7 +79,7 @@ ssize_t pmv_sender_repeat(struct pmv_sender *sender, struct pmv_op *op)
 	sender->repeat_asked = !sender->repeat_asked;
 	memcpy(copy, sender->link->outbox + pmv_message_at(number), PMV_MESSAGE_SIZE);
 	/* Where every region has all rights others may write to the outbox, too. */
-	if (pmv_message_decode(copy, number, &sender->message_out, &message) != PMV_ARRIVED)
+	if (!pmv_message_decode(copy, number, &sender->message_out, &message))
 		return -FI_ECANCELED;
 	return pmv_link_post(sender->link, copy, pmv_message_at(number), PMV_MESSAGE_SIZE, op, 0);
 }
@@ -101,16 +92,15 @@ bool pmv_sender_may_ask(const struct pmv_sender *sender)
 ssize_t pmv_sender_ask(struct pmv_sender *sender, struct pmv_op *op)
 {
 	/* In the middle of a request it is a part of that one. */
-	struct pmv_message nothing = {.more = sender->in_request};
-	ssize_t ret = post_message(sender, &nothing, op, 0);
+	struct pmv_envelope empty = {.len = sizeof(empty), .more = sender->in_request};
+	ssize_t ret = pmv_sender_send(sender, &empty, op, 0);
 
 	if (!ret)
 		sender->asked = sender->sent;
 	return ret;
 }
 
-static enum pmv_arrival look_for_ack(const struct pmv_sender *sender, uint64_t number,
-				     struct pmv_ack *ack)
+static bool look_for_ack(const struct pmv_sender *sender, uint64_t number, struct pmv_ack *ack)
 {
 	return pmv_ack_decode(sender->link->block + pmv_ack_at(number), number, &sender->ack_in,
 			      ack);
@@ -124,7 +114,7 @@ bool pmv_sender_misses_ack(struct pmv_sender *sender)
 
 	sender->missing_ack = 0;
 	for (uint64_t number = next + 1; number < next + PMV_SLOTS; number++) {
-		if (look_for_ack(sender, number, &ack) == PMV_ARRIVED)
+		if (look_for_ack(sender, number, &ack))
 			sender->missing_ack = next;
 	}
 	return missed && sender->missing_ack;
@@ -134,17 +124,16 @@ bool pmv_sender_has_ack(const struct pmv_sender *sender)
 {
 	struct pmv_ack ack;
 
-	return look_for_ack(sender, atomic_load(&sender->next_ack), &ack) != PMV_NOT_YET;
+	return look_for_ack(sender, atomic_load(&sender->next_ack), &ack);
 }
 
 enum pmv_arrival pmv_sender_take_ack(struct pmv_sender *sender, struct pmv_ack *ack)
 {
 	uint64_t number = atomic_load(&sender->next_ack);
-	enum pmv_arrival arrival = look_for_ack(sender, number, ack);
 	int64_t until;
 
-	if (arrival != PMV_ARRIVED)
-		return arrival;
+	if (!look_for_ack(sender, number, ack))
+		return PMV_NOT_YET;
 	/* It was never sent, or was acknowledged before. */
 	if (ack->done <= sender->acked || ack->done > sender->sent)
 		return PMV_MALFORMED;

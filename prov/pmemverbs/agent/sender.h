@@ -29,8 +29,19 @@ struct pmv_sender {
 	atomic_int_fast64_t hint_again_ns, hint_wait_ns; /* if there is no acknowledgement */
 };
 
-/* pmv_sender_send -- number and post a message; -FI_EAGAIN: no room there, or in the send queue */
-ssize_t pmv_sender_send(struct pmv_sender *sender, struct pmv_message *message, struct pmv_op *op,
+/* pmv_sender_slot -- where the content of the next message belongs; NULL: the peer has no room */
+static inline struct pmv_message *pmv_sender_slot(const struct pmv_sender *sender)
+{
+	if (sender->sent - sender->acked >= PMV_WINDOW)
+		return NULL;
+	return (struct pmv_message *) (sender->link->outbox + pmv_message_at(sender->sent + 1));
+}
+
+/*
+ * pmv_sender_send -- number, seal and post the message whose content is in the slot.  The caller
+ * says its length, what it contains, and whether more follows.
+ */
+ssize_t pmv_sender_send(struct pmv_sender *sender, struct pmv_envelope *envelope, struct pmv_op *op,
 			uint64_t flags);
 
 /*
@@ -57,7 +68,13 @@ bool pmv_sender_misses_ack(struct pmv_sender *sender);
 
 /* pmv_sender_has_ack -- is the next acknowledgement there, whole?  Needs no lock. */
 bool pmv_sender_has_ack(const struct pmv_sender *sender);
-/* pmv_sender_take_ack -- PMV_MALFORMED: the peer does not keep to the rules; take no more */
+
+enum pmv_arrival {
+	PMV_ARRIVED,
+	PMV_NOT_YET,
+	PMV_MALFORMED, /* the peer does not keep to the rules; take no more */
+};
+
 enum pmv_arrival pmv_sender_take_ack(struct pmv_sender *sender, struct pmv_ack *ack);
 
 #endif /* PMV_SENDER_H */

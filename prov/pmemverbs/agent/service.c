@@ -96,7 +96,7 @@ bool pmv_service_waits(const struct pmv_agent *agent)
 	TAILQ_FOREACH(receiver, &agent->looks.active, next)
 	{
 		if (receiver->working || pmv_rma_event_may_post(&receiver->events) ||
-		    (is_open(receiver) && pmv_receiver_look(receiver, &message) != PMV_NOT_YET &&
+		    (is_open(receiver) && pmv_receiver_look(receiver, &message) &&
 		     (!receiver->lacks_room || has_room(receiver))))
 			return true;
 	}
@@ -119,7 +119,7 @@ bool pmv_service_glance(const struct pmv_agent *agent)
 /* name_ranges -- those that a request flushes, and perhaps one that it stores to */
 static void name_ranges(struct pmv_agent *agent, struct pmv_work *work)
 {
-	const struct pmv_message *request = &work->request;
+	const struct pmv_flush_message *request = &work->request;
 
 	for (unsigned int i = 0; i < request->count; i++) {
 		const struct pmv_range *range = &request->ranges[i];
@@ -141,19 +141,30 @@ static void name_ranges(struct pmv_agent *agent, struct pmv_work *work)
 	}
 }
 
+/* is_valid -- does the content of a message keep to the rules?  An empty one asks for nothing. */
+static bool is_valid(struct pmv_work *work)
+{
+	const struct pmv_envelope *envelope = &work->message.envelope;
+
+	if (envelope->content == PMV_CONTENT_FLUSH)
+		return pmv_flush_message_is_valid(&work->request);
+	work->request.count = work->request.flags = 0;
+	return envelope->content == PMV_CONTENT_NONE && envelope->len == sizeof(*envelope);
+}
+
 /* take_message -- one request; false: there is none, or none after it */
 static bool take_message(struct pmv_agent *agent, struct pmv_receiver *receiver,
 			 struct pmv_slice *slice)
 {
 	struct pmv_work *work = &agent->batch->works[agent->batch->count];
-	enum pmv_arrival arrival = pmv_receiver_look(receiver, &work->request);
 	enum pmv_fault fault = PMV_FAULT_NONE;
+	bool valid;
 
-	if (arrival == PMV_NOT_YET)
+	if (!pmv_receiver_look(receiver, &work->message))
 		return false;
+	valid = is_valid(work);
 	/* Reading the queue wakes the thread. */
-	receiver->lacks_room =
-		arrival == PMV_ARRIVED && work->request.notify && !has_room(receiver);
+	receiver->lacks_room = valid && work->request.notify && !has_room(receiver);
 	if (receiver->lacks_room)
 		return false;
 	receiver->served++;
@@ -161,7 +172,7 @@ static bool take_message(struct pmv_agent *agent, struct pmv_receiver *receiver,
 	agent->batch->count++;
 	pmv_writeback_begin(work, receiver);
 	work->faulted = receiver->faulted;
-	if (arrival == PMV_MALFORMED) {
+	if (!valid) {
 		work->malformed = true;
 		work->fault = PMV_FAULT_MESSAGE;
 		return false;
@@ -184,11 +195,9 @@ static bool take_message(struct pmv_agent *agent, struct pmv_receiver *receiver,
  */
 static void collect(struct pmv_agent *agent, struct pmv_receiver *receiver, struct pmv_slice slice)
 {
-	unsigned int most = agent->batch->count + PMV_WRITEBACK_WORKS / 4;
+	unsigned int most = PMV_WRITEBACK_WORKS / 4;
 
-	if (most > PMV_WRITEBACK_WORKS)
-		most = PMV_WRITEBACK_WORKS;
-	while (agent->batch->count < most && slice.lines && slice.pages &&
+	while (most-- && agent->batch->count < PMV_WRITEBACK_WORKS && slice.lines && slice.pages &&
 	       take_message(agent, receiver, &slice))
 		;
 }
@@ -228,7 +237,7 @@ static void post_acks(struct pmv_agent *agent, struct pmv_receiver *receiver)
 	ssize_t ret = pmv_receiver_post_acks(receiver);
 
 	if (receiver->posted_acks > before)
-		pmv_look_promised(&agent->looks, receiver, pmv_clock_ns());
+		pmv_look_acknowledged(&agent->looks, receiver, pmv_clock_ns());
 	receiver->starved = ret == -FI_EAGAIN;
 	if (!ret || ret == -FI_EAGAIN)
 		return;
@@ -268,19 +277,6 @@ static void put_last(struct pmv_agent *agent, struct pmv_receiver *receiver)
 	TAILQ_INSERT_TAIL(&agent->looks.active, receiver, next);
 }
 
-/* put_served_last -- whoever found no room in the batch comes before them next time */
-static void put_served_last(struct pmv_agent *agent)
-{
-	const struct pmv_writeback_batch *batch = agent->batch;
-
-	for (unsigned int i = 0; i < batch->count; i++) {
-		struct pmv_receiver *receiver = batch->works[i].receiver;
-
-		if (!i || receiver != batch->works[i - 1].receiver)
-			put_last(agent, receiver);
-	}
-}
-
 /* post_events -- after requests, whose notices need room, too; and others come first next time */
 static void post_events(struct pmv_agent *agent)
 {
@@ -317,7 +313,9 @@ static void look_around(struct pmv_agent *agent, struct pmv_slice slice)
 	}
 	if (pending)
 		post_events(agent);
-	put_served_last(agent);
+	/* Whoever found no room in the batch comes before the others next time. */
+	for (unsigned int i = 0; i < agent->batch->count; i++)
+		put_last(agent, agent->batch->works[i].receiver);
 	pthread_mutex_unlock(&agent->lock);
 }
 
@@ -346,9 +344,11 @@ static enum pmv_fault give_notice(const struct pmv_receiver *receiver, uint64_t 
 
 static void warn_of_fault(struct pmv_receiver *receiver, const struct pmv_work *work)
 {
-	if (work->malformed)
+	if (work->malformed) {
 		PMV_WARN(EP_DATA, "malformed request from a peer: the connection is ended\n");
-	if (!work->fault || work->malformed || work->fault == PMV_FAULT_IO || receiver->warned)
+		return;
+	}
+	if (!work->fault || work->fault == PMV_FAULT_IO || receiver->warned)
 		return;
 	receiver->warned = true;
 	PMV_WARN(EP_DATA,
@@ -361,22 +361,13 @@ static void warn_of_fault(struct pmv_receiver *receiver, const struct pmv_work *
 			 : "it names memory that is not registered, or beyond its end");
 }
 
-/*
- * tell -- the application, unless its endpoint is being closed.  A request of several messages
- * is durable only if all of them are.
- */
-static void tell(struct pmv_agent *agent, struct pmv_receiver *receiver, struct pmv_work *work)
+/* tell -- the application of the end of a request, unless its endpoint is being closed */
+static void tell(struct pmv_agent *agent, struct pmv_receiver *receiver, struct pmv_work *work,
+		 enum pmv_fault fault)
 {
-	const struct pmv_message *request = &work->request;
-	enum pmv_fault fault = work->fault;
+	const struct pmv_flush_message *request = &work->request;
 
-	if (receiver->part_faulted && receiver->part_faulted == request->number - 1)
-		fault = receiver->part_fault;
-	if (fault && request->more) {
-		receiver->part_faulted = request->number;
-		receiver->part_fault = fault;
-	}
-	if (request->more || !receiver->attached)
+	if (!receiver->attached)
 		return;
 	if (request->notify && !fault)
 		fault = work->fault = give_notice(receiver, request->data);
@@ -386,45 +377,35 @@ static void tell(struct pmv_agent *agent, struct pmv_receiver *receiver, struct 
 
 static void finish(struct pmv_agent *agent, struct pmv_work *work)
 {
-	const struct pmv_message *request = &work->request;
+	const struct pmv_flush_message *request = &work->request;
 	struct pmv_receiver *receiver = work->receiver;
+	/* A request of several messages is durable only if all of them are. */
+	enum pmv_fault fault = receiver->part_fault ? receiver->part_fault : work->fault;
 
 	agent->counts.requests++;
 	receiver->refused |= work->malformed;
 	warn_of_fault(receiver, work);
+	receiver->part_fault = request->envelope.more ? fault : PMV_FAULT_NONE;
 	if (request->flags)
-		tell(agent, receiver, work);
+		tell(agent, receiver, work, fault);
 	if (work->fault) {
 		agent->counts.refused++;
-		receiver->faulted = work->request.number;
+		receiver->faulted = request->envelope.number;
 	}
-	pmv_receiver_queue_ack(receiver, work->request.number, work->fault);
+	pmv_receiver_queue_ack(receiver, request->envelope.number, work->fault);
 }
 
 /*
  * leave_ack -- may the application take the acknowledgement's entry from the core?  If it never
- * reads its queue, few may be left: they take the domain's operations, and the queue's room in
- * the core, which is four times its size.
+ * reads its queue, few may be left there: they use up operations, and the core's room.
  */
 static bool leave_ack(struct pmv_queue *queue)
 {
-	if (queue && ++queue->acks < MOST_LEFT && queue->acks < queue->size / 4)
-		return true;
-	if (queue)
+	if (!queue)
+		return false;
+	if (++queue->acks >= MOST_LEFT || queue->acks >= queue->size / 4)
 		queue->acks = 0;
-	return false;
-}
-
-/* count -- what the batch has done */
-static void count(struct pmv_writeback_counts *sum, struct pmv_writeback_counts *counts)
-{
-	sum->flushes += counts->flushes;
-	sum->flushed_bytes += counts->flushed_bytes;
-	sum->syncs += counts->syncs;
-	sum->synced_bytes += counts->synced_bytes;
-	sum->stores += counts->stores;
-	sum->stored_bytes += counts->stored_bytes;
-	*counts = (struct pmv_writeback_counts){0};
+	return queue->acks;
 }
 
 static void conclude(struct pmv_agent *agent)
@@ -432,7 +413,6 @@ static void conclude(struct pmv_agent *agent)
 	struct pmv_writeback_batch *batch = agent->batch;
 
 	pthread_mutex_lock(&agent->lock);
-	count(&agent->counts.done, &batch->counts);
 	for (unsigned int i = 0; i < batch->count; i++) {
 		struct pmv_work *work = &batch->works[i];
 

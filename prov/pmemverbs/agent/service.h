@@ -2,17 +2,16 @@
 /*
  * service.h -- rounds: take requests from mailboxes, carry them out, acknowledge them
  *
- * A round looks into every mailbox once.  Each connection gets its slice of the round
- * (writeback.h).  A request that does not fit is continued in the next round, and no other
- * one is taken from that mailbox before.  So a connection's requests are done, and
- * acknowledged, in their order.
+ * A round looks into every active mailbox once.  Each connection gets its slice of the round
+ * (writeback.h).  A request that needs more goes on in the next round.  Until it is done, no other
+ * one is taken from that mailbox.  So a connection's requests are done, and acknowledged, in order.
  *
- * One thread at a time serves, and holds `serving`.  It also holds `lock` while it looks at
- * mailboxes and endpoints, but never while it flushes: nobody who opens or closes something
- * waits for a write-back.  The requests of an endpoint that is closed meanwhile are dropped.
+ * One thread at a time serves.  It holds `serving`.  While it looks at mailboxes and endpoints it
+ * also holds `lock`, but never while it flushes.  So nobody who opens or closes something waits for
+ * a write-back.  If an endpoint is closed meanwhile, its requests are dropped.
  *
- * Requests that have arrived only in part, or want a notice for which the application's
- * queue has no room, can't be carried out yet.  They keep no thread awake.
+ * Some requests can't be carried out yet: those that have arrived only in part, and those that want
+ * a notice while the application's queue is full.  They keep no thread awake.
  */
 #ifndef PMV_SERVICE_H
 #define PMV_SERVICE_H
@@ -38,8 +37,8 @@ bool pmv_service_waits(const struct pmv_agent *agent);
 bool pmv_service_glance(const struct pmv_agent *agent);
 
 /*
- * pmv_service_pin -- list the queues of all mailboxes, or of those whose cores need calls,
- * each once, for the thread that serves: they can be used without the lock and are not closed
+ * pmv_service_pin -- list the queues of all active mailboxes, or only where the agent waits for the
+ * core.  Until they are unpinned they are not closed, so who serves may use them without the lock.
  */
 void pmv_service_pin(struct pmv_agent *agent, bool all);
 void pmv_service_unpin(struct pmv_agent *agent);

@@ -7,11 +7,10 @@
 #define STATUS_VERSION 1
 #define ANSWER_MAGIC UINT32_C(0xf51a7e11)
 
-struct wire_question {
-	char text[14];
-	uint8_t version;
-	uint8_t page;
-} __attribute__((packed));
+/* A question without the page that it asks for. */
+static const uint8_t question[PMV_STATUS_QUERY_SIZE - 1] = "pmemverbs asks\1";
+
+#define QUESTION_VERSION_AT 14
 
 struct wire_page {
 	uint32_t magic;
@@ -22,30 +21,24 @@ struct wire_page {
 	uint64_t values[PMV_STATUS_REPLY_VALUES];
 } __attribute__((packed));
 
-_Static_assert(sizeof(struct wire_question) == PMV_STATUS_QUERY_SIZE, "question");
 _Static_assert(sizeof(struct wire_page) == PMV_STATUS_REPLY_SIZE, "page");
 _Static_assert(PMV_STATUS_REPLY_SIZE <= 55, "verbs has no room for more");
 
-static const char question_text[14] = "pmemverbs asks";
-
 void pmv_status_query_encode(uint8_t buf[PMV_STATUS_QUERY_SIZE], uint8_t page)
 {
-	struct wire_question wire = {.version = STATUS_VERSION, .page = page};
-
-	memcpy(wire.text, question_text, sizeof(wire.text));
-	memcpy(buf, &wire, sizeof(wire));
+	memcpy(buf, question, sizeof(question));
+	buf[sizeof(question)] = page;
 }
 
 bool pmv_status_query_decode(const void *cm_data, size_t len, bool *known, uint8_t *page)
 {
-	struct wire_question wire;
+	const uint8_t *data = cm_data;
 
-	if (len != sizeof(wire))
+	if (len != PMV_STATUS_QUERY_SIZE)
 		return false;
-	memcpy(&wire, cm_data, sizeof(wire));
-	*known = wire.version == STATUS_VERSION;
-	*page = wire.page;
-	return !memcmp(wire.text, question_text, sizeof(wire.text));
+	*known = data[QUESTION_VERSION_AT] == question[QUESTION_VERSION_AT];
+	*page = data[sizeof(question)];
+	return !memcmp(data, question, QUESTION_VERSION_AT);
 }
 
 size_t pmv_status_reply_encode(uint8_t buf[PMV_STATUS_REPLY_SIZE], const uint64_t *values,

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* wake.c -- who is woken up: the agent's thread, and those that wait for acknowledgements */
-#include "agent/wake.h"
+#include "agent/agent.h"
 
 #include <unistd.h>
 
-#include "agent/agent.h"
-#include "agent/idle_plan.h"
 #include "agent/receiver.h"
 #include "agent/sender.h"
 #include "agent/service.h"
@@ -66,7 +64,7 @@ static void watch_over(const struct pmv_receiver_list *list, struct watch *watch
 	}
 }
 
-bool pmv_wake_sleepers(struct pmv_agent *agent)
+bool pmv_agent_wake_sleepers(struct pmv_agent *agent)
 {
 	struct watch watch = {0};
 

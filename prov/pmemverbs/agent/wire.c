@@ -6,7 +6,7 @@
 
 #include <sodium/crypto_shorthash.h>
 
-#define SEAL_AT offsetof(struct pmv_message, seal)
+#define SEAL_AT offsetof(struct pmv_envelope, seal)
 
 /* No text ends with these bytes. */
 #define HANDSHAKE_MAGIC UINT16_C(0xf5e7)
@@ -34,11 +34,11 @@ struct wire_handshake {
 /* libpmem2 knows no other processors. */
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "structures are sent as they are");
 _Static_assert(sizeof(struct wire_handshake) == PMV_HANDSHAKE_SIZE, "handshake");
-_Static_assert(offsetof(struct pmv_message, seen) == 28, "flags");
-_Static_assert(offsetof(struct pmv_message, payload) == PMV_MESSAGE_SIZE, "message");
+_Static_assert(sizeof(struct pmv_envelope) == 20, "envelope");
+_Static_assert(sizeof(struct pmv_message) == PMV_MESSAGE_SIZE, "message");
 _Static_assert(sizeof(struct pmv_ack) == PMV_ACK_SIZE, "ack");
-_Static_assert(offsetof(struct pmv_message, seal) == offsetof(struct pmv_ack, seal), "seal");
-_Static_assert(offsetof(struct pmv_message, seal) == offsetof(struct pmv_hint, seal), "seal");
+_Static_assert(SEAL_AT == offsetof(struct pmv_ack, seal), "seal");
+_Static_assert(SEAL_AT == offsetof(struct pmv_hint, seal), "seal");
 _Static_assert(sizeof(struct pmv_seal) == crypto_shorthash_KEYBYTES, "key");
 _Static_assert(sizeof(uint64_t) == crypto_shorthash_BYTES, "seal");
 
@@ -61,6 +61,13 @@ static uint64_t make_seal(uint8_t *buf, size_t len, const struct pmv_seal *seal)
 	memset(buf + SEAL_AT, 0, sizeof(hash));
 	crypto_shorthash((uint8_t *) &hash, buf, len, seal->key);
 	return hash;
+}
+
+static void put_seal(uint8_t *buf, size_t len, const struct pmv_seal *seal)
+{
+	uint64_t hash = make_seal(buf, len, seal);
+
+	memcpy(buf + SEAL_AT, &hash, sizeof(hash));
 }
 
 /* copy_word -- no thread of ours writes there */
@@ -164,71 +171,33 @@ size_t pmv_handshake_decode(const void *cm_data, size_t len, struct pmv_handshak
 
 /* Messages */
 
-static size_t stored(const struct pmv_message *message)
+void pmv_message_seal(struct pmv_message *message, const struct pmv_envelope *envelope,
+		      const struct pmv_seal *seal)
 {
-	return message->store ? message->ranges[message->count - 1].len : 0;
+	message->envelope = *envelope;
+	put_seal((uint8_t *) message, envelope->len, seal);
 }
 
-size_t pmv_message_encode(uint8_t buf[PMV_MESSAGE_SIZE], struct pmv_message *message,
-			  const struct pmv_seal *seal)
-{
-	size_t at = PMV_MESSAGE_HEADER + message->count * sizeof(struct pmv_range);
+/* A message's length is in its first part.  Most messages have no other one. */
+#define FIRST_PART 64
 
-	message->len = (uint16_t) (at + stored(message));
-	memcpy(buf, message, at);
-	if (message->store)
-		memcpy(buf + at, message->payload, stored(message));
-	message->seal = make_seal(buf, message->len, seal);
-	memcpy(buf + SEAL_AT, &message->seal, sizeof(message->seal));
-	return message->len;
-}
-
-/* may_have_flags -- do a message's flags go together? */
-static bool may_have_flags(const struct pmv_message *message)
-{
-	bool ends = message->store || message->notify || message->event;
-
-	return message->event <= PMV_EVENT_FETCH && !(message->messages && ends) &&
-	       !(message->more && (ends || message->messages || message->ordered)) &&
-	       (!message->store || message->count);
-}
-
-/* by_the_rules -- of a whole message */
-static bool by_the_rules(const struct pmv_message *message)
-{
-	size_t at = PMV_MESSAGE_HEADER + message->count * sizeof(struct pmv_range);
-	uint64_t marked = 0;
-
-	if (message->count > PMV_MAX_RANGES || at > message->len ||
-	    (message->flags && !may_have_flags(message)))
-		return false;
-	for (unsigned int i = 0; i < message->count; i++)
-		marked |= message->ranges[i].key >> 32;
-	/* An operation of interest has at least one place, and no other marks a range. */
-	return marked == (message->event != PMV_EVENT_NONE) && message->len - at == stored(message);
-}
-
-enum pmv_arrival pmv_message_decode(const volatile uint8_t *slot, uint64_t number,
-				    const struct pmv_seal *seal, struct pmv_message *message)
+bool pmv_message_decode(const volatile uint8_t *slot, uint64_t number, const struct pmv_seal *seal,
+			struct pmv_message *message)
 {
 	uint8_t *copy = (uint8_t *) message;
+	const struct pmv_envelope *envelope = &message->envelope;
 	uint64_t found;
 
 	if (!pmv_message_ready(slot, number))
-		return PMV_NOT_YET;
-	copy_in(copy, slot, PMV_MESSAGE_HEADER);
-	if (message->number != number || message->len < PMV_MESSAGE_HEADER ||
-	    message->len > PMV_MESSAGE_SIZE)
-		return PMV_NOT_YET;
-	copy_in(copy + PMV_MESSAGE_HEADER, slot + PMV_MESSAGE_HEADER,
-		(message->len - PMV_MESSAGE_HEADER + 7) & ~(size_t) 7);
-	found = message->seal;
-	if (make_seal(copy, message->len, seal) != found)
-		return PMV_NOT_YET;
-	if (!by_the_rules(message))
-		return PMV_MALFORMED;
-	message->payload = &message->ranges[message->count];
-	return PMV_ARRIVED;
+		return false;
+	copy_in(copy, slot, FIRST_PART);
+	if (envelope->number != number || envelope->len < sizeof(*envelope) ||
+	    envelope->len > PMV_MESSAGE_SIZE)
+		return false;
+	if (envelope->len > FIRST_PART)
+		copy_in(copy + FIRST_PART, slot + FIRST_PART, envelope->len - FIRST_PART);
+	found = envelope->seal;
+	return make_seal(copy, envelope->len, seal) == found;
 }
 
 /* Acknowledgements */
@@ -236,25 +205,20 @@ enum pmv_arrival pmv_message_decode(const volatile uint8_t *slot, uint64_t numbe
 void pmv_ack_encode(uint8_t buf[PMV_ACK_SIZE], const struct pmv_ack *ack,
 		    const struct pmv_seal *seal)
 {
-	uint64_t made;
-
 	memcpy(buf, ack, sizeof(*ack));
-	made = make_seal(buf, sizeof(*ack), seal);
-	memcpy(buf + SEAL_AT, &made, sizeof(made));
+	put_seal(buf, sizeof(*ack), seal);
 }
 
-enum pmv_arrival pmv_ack_decode(const volatile uint8_t *slot, uint64_t number,
-				const struct pmv_seal *seal, struct pmv_ack *ack)
+bool pmv_ack_decode(const volatile uint8_t *slot, uint64_t number, const struct pmv_seal *seal,
+		    struct pmv_ack *ack)
 {
 	uint64_t found;
 
 	if (!pmv_message_ready(slot, number))
-		return PMV_NOT_YET;
+		return false;
 	copy_in((uint8_t *) ack, slot, sizeof(*ack));
 	found = ack->seal;
-	if (ack->number != number || make_seal((uint8_t *) ack, sizeof(*ack), seal) != found)
-		return PMV_NOT_YET;
-	return PMV_ARRIVED;
+	return ack->number == number && make_seal((uint8_t *) ack, sizeof(*ack), seal) == found;
 }
 
 /* Hints */

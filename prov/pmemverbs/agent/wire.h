@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * wire.h -- what two endpoints of pmemverbs tell each other, byte by byte
+ * wire.h -- how two endpoints of pmemverbs talk to each other, byte by byte
  *
- * All numbers are little-endian.  The decoders check all that arrives, as far as that can be
- * checked without knowing the receiver's memory.
+ * All numbers are little-endian.  The decoders check everything that arrives.
  *
- * Handshake: 24 bytes behind the application's private CM data, in a connection request and
- * in its acceptance.  A plain peer finds its own data.  Later versions keep magic, version
- * and length.
+ * Handshake.  These 24 bytes follow the application's private data in a connection request and in
+ * its acceptance.  Later versions keep magic, version and length.
  *
  *    0  u16  magic
  *    2  u8   1: an agent serves the mailbox; 2: it can notify of a commit; 4: it can
@@ -21,45 +19,24 @@
  *   16  u32  the core's key of the block
  *   20  u32  the core's key of the flush page
  *
- * Block: memory of an endpoint that its peer writes to.  Nobody may read it.
+ * Block.  Each endpoint has one.  The peer writes to it, and nobody may read it.
  *
  *       0  64 slots of 512 bytes: the mailbox; message n is in slot n % 64
  *   32768  64 slots of 32 bytes: acknowledgement n is in slot n % 64
  *
- * Flush page: memory behind the block that peers may read and that never holds anything, for
- * READs that push writes.  It is a region of its own: by offset, both begin at 0.
+ * Flush page.  It lies behind the block.  Peers may read it, and such a READ pushes their writes.
+ * It never holds anything.  It is a region of its own: by offset, it begins at 0, too.
  *
- * Seals.  All peers that are connected to a domain can access its regions, and keys can be
- * guessed.  So anybody may write to a block.  Every message and acknowledgement therefore has
- * a seal: SipHash-2-4 of its bytes, with 8 zeros in the place of the seal.  The hash key is
- * made from both halves of the secret, which only the two ends know and no region contains.
- * It contains sender and kind, so nothing can be sent back, and no message can pass for an
- * acknowledgement.  The number is sealed, too, so nothing is taken twice.  Anything else in a
- * slot is treated as if nothing had arrived: see Repair below.
- *
- * Message to the agent.  The agent makes its ranges durable, then stores the data, if
- * there are any, and makes them durable.
+ * Message to the agent.  The envelope says how a message travels, and nothing of what it asks.
+ * That is the content, whose format depends on its kind.
  *
  *    0  u64  number: 1, 2, ...
  *    8  u64  seal
- *   16  u64  immediate data, if it notifies; number of messages, if it commits them
- *   24  u16  length of the message
- *   26  u8   number of ranges, at most 20
- *   27  u8   1: notify the application; 2: the last range is where data is to be
- *            stored that follows the ranges; 4: with nothing but 128, that the first
- *            messages of this connection, so many, are to become durable where they were
- *            received;
- *            a write with immediate data counts as one where it uses up a receive;
- *            8: the request goes on in the next message, which has all of these flags;
- *            16, 32, 48, 64: the operation that ends with this is of interest to the
- *            application: enum pmv_rma_event;
- *            128: this promises what earlier messages name, too: it fails if one of
- *            them does, and with 2 all that is durable before the data are stored
- *   28  u32  number of the last message whose acknowledgement the sender has, low half
- *   32  ranges: u64 address, u64 length, u32 the core's key, u32 0, or 1 if the operation
- *       of interest went there.  Such a range is not made durable, unless it is the one
- *       where data is stored.
- *    .  data to store, as long as the last range says
+ *   16  u16  length of envelope and content
+ *   18  u8   kind: 0: no content; 1: a flush (flush_message.h)
+ *   19  u7   so many messages before this one are not acknowledged, as far as the sender knows
+ *       u1   the request goes on in the next message
+ *   20  content
  *
  * Acknowledgement.
  *
@@ -75,19 +52,22 @@
  *    4  u32  1: it asks for a hint back
  *    8  u64  seal
  *
- * Flow control: a message is sent only if at most 62 others are not acknowledged, or 63
- * if it is empty.  So there are never more acknowledgements under way than slots.
+ * Seals.  All peers of a domain can access its regions, and keys can be guessed.  So anybody may
+ * write to a block.  Therefore each message and acknowledgement has a seal: SipHash-2-4 of its
+ * bytes, with 8 zeros in the place of the seal.  The hash key contains both halves of the secret,
+ * which only the two ends know.  It also contains the direction, so nothing can be sent back, and
+ * the kind, so no message can pass for an acknowledgement.  The number is hashed, too, so nothing
+ * is taken twice.  The bytes of a write may become visible in any order: the seal shows that all
+ * are there.  A slot with anything else in it counts as empty.
  *
- * Repair.  Somebody may overwrite a message or an acknowledgement.  A sender that has waited
- * for a long time therefore repeats the oldest message that is not acknowledged, and sends an
- * empty one behind it.  If that comes between two messages of a request it has their flag 8.
- * An acknowledgement that is missing although a later one is there was overwritten.  It may
- * have reported a fault, so this ends the connection.
+ * Flow control.  A message is sent if at most 62 others are not acknowledged.  An empty one is sent
+ * if at most 63 are not.  So there are never more acknowledgements under way than slots.
  *
- * After a fault the agent stores no data until the sender has the acknowledgement that
- * reports the fault: the writes that the data must follow are not durable.
- *
- * The bytes of a write may become visible in any order: the seal shows that all are there.
+ * Repair.  Somebody may overwrite a message.  So a sender that has waited for a long time repeats
+ * the oldest message that is not acknowledged, and sends an empty one behind it.  An empty one
+ * between two messages of a request says that the request goes on.  Somebody may also overwrite an
+ * acknowledgement.  It is missing if a later one is there.  It may have reported a fault, so this
+ * ends the connection.
  */
 #ifndef PMV_WIRE_H
 #define PMV_WIRE_H
@@ -103,7 +83,6 @@
 #define PMV_SLOTS 64
 #define PMV_MESSAGE_SIZE 512
 #define PMV_ACK_SIZE 32
-#define PMV_MAX_RANGES 20
 
 #define PMV_ACKS_AT (PMV_SLOTS * PMV_MESSAGE_SIZE)
 #define PMV_BLOCK_SIZE (PMV_ACKS_AT + PMV_SLOTS * PMV_ACK_SIZE)
@@ -153,49 +132,27 @@ enum pmv_sealed {
 	PMV_SEALED_HINT = 3,
 };
 
-/*
- * An operation of which the application wants to be told.  It is told when all that the
- * request names is durable.  The values are sent: never renumber.
- */
-enum pmv_rma_event {
-	PMV_EVENT_NONE = 0,
-	PMV_EVENT_WRITE = 1,
-	PMV_EVENT_DATA = 2, /* immediate data tell the completion queue of it */
-	PMV_EVENT_ATOMIC = 3,
-	PMV_EVENT_FETCH = 4, /* an atomic that also reads */
+/* What a message contains.  The values are sent: never renumber. */
+enum pmv_content {
+	PMV_CONTENT_NONE = 0,
+	PMV_CONTENT_FLUSH = 1,
 };
 
-/* In the key of a range: the operation of interest went there. */
-#define PMV_RANGE_EVENT (UINT64_C(1) << 32)
-
-/* A message, as it is sent: decoding fills all of it up to `payload`. */
-struct pmv_message {
+/* As it is sent, at the start of a message.  The content follows without a gap. */
+struct pmv_envelope {
 	uint64_t number;
 	uint64_t seal;
-	uint64_t data;
 	uint16_t len;
-	uint8_t count;
-	union {
-		uint8_t flags; /* all of these: */
-		struct {
-			bool notify : 1;
-			bool store : 1;
-			bool messages : 1;
-			bool more : 1;
-			uint8_t event : 3; /* enum pmv_rma_event */
-			bool ordered : 1;
-		};
-	};
-	uint32_t seen;
-	struct pmv_range ranges[PMV_MAX_RANGES];
-	const void *payload; /* to send; it follows the ranges, where it is after decoding */
-};
+	uint8_t content; /* enum pmv_content */
+	uint8_t unacked : 7;
+	bool more : 1;
+} __attribute__((packed, aligned(4)));
 
-#define PMV_MESSAGE_HEADER offsetof(struct pmv_message, ranges)
-
-/* Room for data in a message with this number of ranges. */
-#define PMV_STORE_ROOM(count)                                                                      \
-	(PMV_MESSAGE_SIZE - PMV_MESSAGE_HEADER - (count) * sizeof(struct pmv_range))
+/* A message of any content. */
+struct pmv_message {
+	struct pmv_envelope envelope;
+	uint8_t content[PMV_MESSAGE_SIZE - sizeof(struct pmv_envelope)];
+} __attribute__((aligned(8)));
 
 /* What went wrong with a message.  The values are sent: never renumber. */
 enum pmv_fault {
@@ -237,9 +194,9 @@ void pmv_handshake_encode(uint8_t buf[PMV_HANDSHAKE_SIZE], const struct pmv_hand
  */
 size_t pmv_handshake_decode(const void *cm_data, size_t len, struct pmv_handshake *handshake);
 
-/* pmv_message_encode -- returns the length, which it fills in; the message must fit */
-size_t pmv_message_encode(uint8_t buf[PMV_MESSAGE_SIZE], struct pmv_message *message,
-			  const struct pmv_seal *seal);
+/* pmv_message_seal -- the content is there; put the envelope in front of it, and seal both */
+void pmv_message_seal(struct pmv_message *message, const struct pmv_envelope *envelope,
+		      const struct pmv_seal *seal);
 
 /* pmv_message_ready -- has message number arrived, as far as a glance can tell? */
 __attribute__((no_sanitize("thread"))) static inline bool pmv_message_ready(
@@ -248,21 +205,19 @@ __attribute__((no_sanitize("thread"))) static inline bool pmv_message_ready(
 	return *(const volatile uint64_t *) slot == number;
 }
 
-enum pmv_arrival {
-	PMV_ARRIVED,
-	PMV_NOT_YET,   /* something else is there, or only a part */
-	PMV_MALFORMED, /* it is whole, but does not keep to the rules */
-};
-
-/* pmv_message_decode -- read message number from a slot that the peer may write to meanwhile */
-enum pmv_arrival pmv_message_decode(const volatile uint8_t *slot, uint64_t number,
-				    const struct pmv_seal *seal, struct pmv_message *message);
+/*
+ * pmv_message_decode -- read message number from a slot that the peer may write to meanwhile.
+ * False: something else is there, or only a part of it.  The content is not checked.
+ */
+bool pmv_message_decode(const volatile uint8_t *slot, uint64_t number, const struct pmv_seal *seal,
+			struct pmv_message *message);
 
 void pmv_ack_encode(uint8_t buf[PMV_ACK_SIZE], const struct pmv_ack *ack,
 		    const struct pmv_seal *seal);
 
-enum pmv_arrival pmv_ack_decode(const volatile uint8_t *slot, uint64_t number,
-				const struct pmv_seal *seal, struct pmv_ack *ack);
+/* pmv_ack_decode -- the same for an acknowledgement */
+bool pmv_ack_decode(const volatile uint8_t *slot, uint64_t number, const struct pmv_seal *seal,
+		    struct pmv_ack *ack);
 
 struct pmv_hint pmv_hint_make(uint32_t key, bool ask, const struct pmv_seal *seal);
 

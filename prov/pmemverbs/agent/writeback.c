@@ -16,15 +16,10 @@ static const struct pmv_extent *named(const struct pmv_work *work)
 
 void pmv_writeback_begin(struct pmv_work *work, struct pmv_receiver *receiver)
 {
+	memset(work, 0, offsetof(struct pmv_work, named));
 	work->receiver = receiver;
 	work->source = receiver;
-	work->malformed = work->ended = false;
-	work->fault = PMV_FAULT_NONE;
-	work->more = NULL;
-	work->count = work->at = 0;
 	work->room = PMV_MAX_RANGES;
-	work->done = 0;
-	work->syncs = 0;
 }
 
 void pmv_writeback_free(struct pmv_work *work)
@@ -37,6 +32,17 @@ static void fail_if_lost(struct pmv_work *work, struct pmv_region *region)
 {
 	if (!work->fault && pmv_region_is_lost(region))
 		work->fault = PMV_FAULT_IO;
+}
+
+/* hold -- a region that the request has named; if it is gone, the request fails */
+static struct pmv_region *hold(struct pmv_regions *regions, struct pmv_work *work,
+			       const struct pmv_extent *extent)
+{
+	struct pmv_region *region = pmv_region_hold(regions, extent->key, extent->serial);
+
+	if (!region && !work->fault)
+		work->fault = PMV_FAULT_ACCESS;
+	return region;
 }
 
 static bool make_room(struct pmv_work *work)
@@ -132,7 +138,7 @@ static void charge_most(struct pmv_slice *slice, const struct pmv_extent *extent
 {
 	bool syncs = extent->len && extent->persist == PMV_PAGE;
 
-	charge(slice, extent->persist, extent->len + (syncs ? PMV_SYNC_COST : 0));
+	charge(slice, extent->persist, extent->len + syncs * PMV_SYNC_COST);
 }
 
 void pmv_writeback_charge(const struct pmv_work *work, struct pmv_slice *slice)
@@ -141,6 +147,13 @@ void pmv_writeback_charge(const struct pmv_work *work, struct pmv_slice *slice)
 		charge_most(slice, &named(work)[i]);
 	if (work->request.store)
 		charge_most(slice, &work->target);
+}
+
+static void add(atomic_uint_fast64_t *count, uint64_t more)
+{
+	uint64_t sum = atomic_load_explicit(count, memory_order_relaxed) + more;
+
+	atomic_store_explicit(count, sum, memory_order_relaxed);
 }
 
 /* Pages */
@@ -155,8 +168,8 @@ static void sync_pages(struct pmv_writeback_batch *batch, struct pmv_regions *re
 
 		if (region) {
 			pmv_region_sync(region, sync->offset, sync->len);
-			batch->counts.syncs++;
-			batch->counts.synced_bytes += sync->len;
+			add(&batch->counts.syncs, 1);
+			add(&batch->counts.synced_bytes, sync->len);
 			if (pmv_region_is_lost(region))
 				fault = PMV_FAULT_IO;
 			pmv_region_put(regions, region);
@@ -279,8 +292,8 @@ static uint64_t flush_slice(struct pmv_writeback_batch *batch, struct pmv_region
 		return note_pages(batch, regions, work, region, part);
 	if (part->persist == PMV_DMP) {
 		flush_lines(region, part->offset, part->len);
-		batch->counts.flushes++;
-		batch->counts.flushed_bytes += part->len;
+		add(&batch->counts.flushes, 1);
+		add(&batch->counts.flushed_bytes, part->len);
 	}
 	/* Caches that persist need no flush, but the stores have to be in them. */
 	batch->undrained = true;
@@ -307,7 +320,7 @@ static bool flush_on(struct pmv_writeback_batch *batch, struct pmv_regions *regi
 		part.len = affordable(batch, slice, &part);
 		if (!part.len)
 			return false;
-		region = pmv_region_hold(regions, part.key, part.serial);
+		region = hold(regions, work, &part);
 		if (region) {
 			charge(slice, part.persist,
 			       flush_slice(batch, regions, work, region, &part));
@@ -315,8 +328,6 @@ static bool flush_on(struct pmv_writeback_batch *batch, struct pmv_regions *regi
 			fail_if_lost(work, region);
 			pmv_region_put(regions, region);
 			work->done += part.len;
-		} else if (!work->fault) {
-			work->fault = PMV_FAULT_ACCESS;
 		}
 		if (!region || work->done == named(work)[work->at].len) {
 			work->at++;
@@ -333,7 +344,9 @@ static bool flush_on(struct pmv_writeback_batch *batch, struct pmv_regions *regi
 static bool earlier_are_durable(const struct pmv_writeback_batch *batch,
 				const struct pmv_work *work)
 {
-	if (work->faulted && (int32_t) (work->request.seen - (uint32_t) work->faulted) < 0)
+	const struct pmv_envelope *envelope = &work->request.envelope;
+
+	if (work->faulted && work->faulted + envelope->unacked >= envelope->number)
 		return false;
 	for (const struct pmv_work *before = batch->works; before <= work; before++) {
 		if (before->source == work->source && before->fault)
@@ -353,48 +366,34 @@ static void store(struct pmv_writeback_batch *batch, struct pmv_regions *regions
 		return;
 	if (work->request.ordered) {
 		end_flushes(batch, regions);
-		if (!earlier_are_durable(batch, work)) {
+		if (!earlier_are_durable(batch, work))
 			work->fault = PMV_FAULT_IO;
-			return;
-		}
 	}
-	region = pmv_region_hold(regions, target->key, target->serial);
-	if (!region) {
-		work->fault = PMV_FAULT_ACCESS;
+	if (work->fault)
 		return;
-	}
+	region = hold(regions, work, target);
+	if (!region)
+		return;
 	store_data(region, target->offset, target->len,
 		   (const uint8_t *) (work->request.ranges + work->request.count));
-	batch->counts.stores++;
-	batch->counts.stored_bytes += target->len;
+	add(&batch->counts.stores, 1);
+	add(&batch->counts.stored_bytes, target->len);
 	if (target->len)
 		charge(slice, target->persist, flush_slice(batch, regions, work, region, target));
 	fail_if_lost(work, region);
 	pmv_region_put(regions, region);
 }
 
-static enum pmv_fault fault_of(struct pmv_regions *regions, const struct pmv_extent *extent)
+/* look_again -- at a region that the request names, with bytes or without */
+static void look_again(struct pmv_regions *regions, struct pmv_work *work,
+		       const struct pmv_extent *extent)
 {
-	struct pmv_region *region = pmv_region_hold(regions, extent->key, extent->serial);
-	bool lost;
+	struct pmv_region *region = hold(regions, work, extent);
 
 	if (!region)
-		return PMV_FAULT_ACCESS;
-	lost = pmv_region_is_lost(region);
+		return;
+	fail_if_lost(work, region);
 	pmv_region_put(regions, region);
-	return lost ? PMV_FAULT_IO : PMV_FAULT_NONE;
-}
-
-/* fault_meanwhile -- of a region that the request names, with bytes or without */
-static enum pmv_fault fault_meanwhile(struct pmv_regions *regions, const struct pmv_work *work)
-{
-	enum pmv_fault fault = PMV_FAULT_NONE;
-
-	for (size_t i = 0; i < work->count && !fault; i++)
-		fault = fault_of(regions, &named(work)[i]);
-	if (!fault && work->request.store)
-		fault = fault_of(regions, &work->target);
-	return fault;
 }
 
 /*
@@ -411,8 +410,10 @@ static void spread_faults(struct pmv_writeback_batch *batch, struct pmv_regions 
 		struct pmv_work *work = &batch->works[i];
 
 		/* Also of one that goes on: in later rounds nothing tells of this. */
-		if (any && !work->fault)
-			work->fault = fault_meanwhile(regions, work);
+		for (size_t j = 0; any && j < work->count; j++)
+			look_again(regions, work, &named(work)[j]);
+		if (any && work->request.store)
+			look_again(regions, work, &work->target);
 		if (!work->fault && work->ended && work->request.ordered &&
 		    !earlier_are_durable(batch, work))
 			work->fault = PMV_FAULT_IO;

@@ -15,8 +15,8 @@
 #ifndef PMV_WRITEBACK_H
 #define PMV_WRITEBACK_H
 
+#include "agent/flush_message.h"
 #include "agent/region.h"
-#include "agent/wire.h"
 
 struct pmv_receiver;
 
@@ -47,37 +47,40 @@ struct pmv_work {
 	bool malformed;
 	bool ended;
 	enum pmv_fault fault;
+	uint64_t syncs; /* bit for each sync of the batch with pages of this request */
 	/* The ranges to make durable, and how far that has come. */
-	struct pmv_extent *more; /* malloc'ed, where there are too many for ... */
-	struct pmv_extent named[PMV_MAX_RANGES];
 	size_t count;
 	size_t room; /* of more */
 	size_t at;
-	uint64_t done;  /* bytes of that one */
-	uint64_t syncs; /* bit for each sync of the batch with pages of this request */
+	uint64_t done;           /* bytes of that one */
+	struct pmv_extent *more; /* malloc'ed, where there are too many for ... */
+	struct pmv_extent named[PMV_MAX_RANGES];
 	/* The range to store data in, after all that. */
 	struct pmv_extent target;
-	struct pmv_message request;
+	union {
+		struct pmv_message message;
+		struct pmv_flush_message request;
+	};
 };
 
-/* What was done for peers. */
+/* What was done for peers.  Only the thread that serves changes it. */
 struct pmv_writeback_counts {
-	uint64_t flushes; /* of ranges of cache lines */
-	uint64_t flushed_bytes;
-	uint64_t syncs; /* of contiguous pages */
-	uint64_t synced_bytes;
-	uint64_t stores; /* of data that came in requests */
-	uint64_t stored_bytes;
+	atomic_uint_fast64_t flushes; /* of ranges of cache lines */
+	atomic_uint_fast64_t flushed_bytes;
+	atomic_uint_fast64_t syncs; /* of contiguous pages */
+	atomic_uint_fast64_t synced_bytes;
+	atomic_uint_fast64_t stores; /* of data that came in requests */
+	atomic_uint_fast64_t stored_bytes;
 };
 
 struct pmv_writeback_batch {
 	struct pmv_work works[PMV_WRITEBACK_WORKS];
 	unsigned int count;
-	struct pmv_writeback_counts counts; /* until whoever serves adds them to the agent's */
 	unsigned int num_syncs;
 	bool undrained;
 	bool touch;                                   /* pages that a device wrote */
 	struct pmv_extent syncs[PMV_WRITEBACK_SYNCS]; /* pages that one sync writes */
+	struct pmv_writeback_counts counts;
 };
 
 /* What is left of a connection's slice of a round. */

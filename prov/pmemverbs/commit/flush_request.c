@@ -196,38 +196,75 @@ ssize_t pmv_flush_request_read_back(struct pmv_flush_request *request, struct pm
 	return 0;
 }
 
-/* fill_next -- the next message; true: it is the last one, which has all places of an event */
-static bool fill_next(const struct pmv_flush_request *request, struct pmv_message *message)
+/* next_count -- so many ranges go in the next message; the last one has all places of an event */
+static unsigned int next_count(const struct pmv_flush_request *request)
 {
 	unsigned int left = request->count - request->sent;
-	unsigned int next = left <= PMV_MAX_RANGES                    ? left
-			    : left - request->places < PMV_MAX_RANGES ? left - request->places
-								      : PMV_MAX_RANGES;
 
-	memset(message, 0, PMV_MESSAGE_HEADER);
-	message->count = (uint8_t) next;
-	memcpy(message->ranges, request->ranges + request->sent,
-	       message->count * sizeof(message->ranges[0]));
-	if (message->count < left) {
-		message->more = true;
-		return false;
-	}
-	message->event = request->event;
-	message->notify = request->notify;
-	message->messages = request->messages;
-	message->data = request->data;
-	message->store = request->payload;
+	if (left <= PMV_MAX_RANGES)
+		return left;
+	return left - request->places < PMV_MAX_RANGES ? left - request->places : PMV_MAX_RANGES;
+}
+
+/* fill -- a message with the next ranges; the last one has all else, too.  Returns its length. */
+static size_t fill(const struct pmv_flush_request *request, struct pmv_flush_message *message,
+		   unsigned int count, bool last)
+{
+	const bool notify = request->notify, messages = request->messages, store = request->payload;
 	/* What an earlier one has taken is not named again, and the target is told by the agent. */
-	message->ordered = pmv_flush_request_relies(request);
-	message->payload = request->bytes;
-	return true;
+	const bool ordered = pmv_flush_request_relies(request);
+	const uint8_t event = request->event;
+	size_t len = pmv_flush_message_len(count);
+
+	memcpy(message->ranges, request->ranges + request->sent,
+	       count * sizeof(message->ranges[0]));
+	message->data = last ? request->data : 0;
+	message->count = (uint8_t) count;
+	message->flags = 0;
+	message->zero = 0;
+	if (!last)
+		return len;
+	message->notify = notify;
+	message->store = store;
+	message->messages = messages;
+	message->event = event;
+	message->ordered = ordered;
+	if (!store)
+		return len;
+	memcpy((uint8_t *) message + len, request->bytes, request->store.len);
+	return len + request->store.len;
+}
+
+static ssize_t send_next(struct pmv_flush_request *request, struct pmv_run *run, uint64_t flags)
+{
+	struct pmv_sender *sender = &pmv_run_initiator(run)->mailbox->sender;
+	struct pmv_message *slot = pmv_sender_slot(sender);
+	struct pmv_envelope envelope = {.content = PMV_CONTENT_FLUSH};
+	unsigned int count = next_count(request);
+	ssize_t ret;
+
+	if (!slot)
+		return -FI_EAGAIN;
+	envelope.more = request->sent + count < request->count;
+	envelope.len =
+		(uint16_t) fill(request, (struct pmv_flush_message *) slot, count, !envelope.more);
+	pmv_run_posting(run, 1);
+	ret = pmv_sender_send(sender, &envelope, &run->op, flags);
+	if (ret) {
+		pmv_run_not_posting(run, 1);
+		return ret;
+	}
+	request->sent += count;
+	if (!request->first)
+		request->first = envelope.number;
+	request->last = envelope.number;
+	return 0;
 }
 
 ssize_t pmv_flush_request_send(struct pmv_flush_request *request, struct pmv_run *run,
 			       uint64_t flags)
 {
-	struct pmv_message message;
-	bool last;
+	ssize_t ret;
 
 	if (pmv_run_has_failed(run)) {
 		request->notify = false;
@@ -238,20 +275,7 @@ ssize_t pmv_flush_request_send(struct pmv_flush_request *request, struct pmv_run
 		request->places = 0;
 	}
 	do {
-		ssize_t ret;
-
-		last = fill_next(request, &message);
-		pmv_run_posting(run, 1);
-		ret = pmv_sender_send(&pmv_run_initiator(run)->mailbox->sender, &message, &run->op,
-				      flags);
-		if (ret) {
-			pmv_run_not_posting(run, 1);
-			return ret;
-		}
-		request->sent += message.count;
-		if (!request->first)
-			request->first = message.number;
-		request->last = message.number;
-	} while (!last);
-	return 0;
+		ret = send_next(request, run, flags);
+	} while (!ret && request->sent < request->count);
+	return ret;
 }

@@ -11,7 +11,7 @@
 #ifndef PMV_FLUSH_REQUEST_H
 #define PMV_FLUSH_REQUEST_H
 
-#include "agent/wire.h"
+#include "agent/flush_message.h"
 #include "commit/initiator.h"
 #include "commit/submission.h"
 

@@ -12,7 +12,7 @@
 #ifndef PMV_TARGET_EVENT_H
 #define PMV_TARGET_EVENT_H
 
-#include "agent/wire.h"
+#include "agent/flush_message.h"
 #include "commit/initiator.h"
 #include "commit/submission.h"
 

@@ -317,7 +317,7 @@ static int ep_close(struct fid *fid)
 	if (ep->initiator.tracker)
 		pmv_lost_writes_disconnected(ep->initiator.tracker);
 	release_cntrs(ep);
-	pmv_mailbox_close(&ep->mailbox);
+	pmv_link_close(&ep->mailbox.link);
 	if (ep->wants_agent)
 		pmv_agent_unwant(agent);
 	pmv_receive_tracker_destroy(&ep->receives);

@@ -37,18 +37,18 @@ static void add_commits(struct pmv_ep *ep, struct fi_pmemverbs_counters *sum)
 /* add_service -- of the agent */
 static void add_service(struct pmv_agent *agent, struct fi_pmemverbs_counters *sum)
 {
-	const struct pmv_writeback_counts *done = &agent->counts.done;
+	const struct pmv_writeback_counts *done = &agent->batch->counts;
 
 	pthread_mutex_lock(&agent->lock);
 	sum->requests_served += agent->counts.requests;
 	sum->requests_refused += agent->counts.refused;
-	sum->flushes += done->flushes;
-	sum->flushed_bytes += done->flushed_bytes;
-	sum->syncs += done->syncs;
-	sum->synced_bytes += done->synced_bytes;
-	sum->stores += done->stores;
-	sum->stored_bytes += done->stored_bytes;
 	pthread_mutex_unlock(&agent->lock);
+	sum->flushes += atomic_load(&done->flushes);
+	sum->flushed_bytes += atomic_load(&done->flushed_bytes);
+	sum->syncs += atomic_load(&done->syncs);
+	sum->synced_bytes += atomic_load(&done->synced_bytes);
+	sum->stores += atomic_load(&done->stores);
+	sum->stored_bytes += atomic_load(&done->stored_bytes);
 	sum->sleeps += atomic_load(&agent->sleeps);
 	sum->wakes += atomic_load(&agent->wakes);
 }

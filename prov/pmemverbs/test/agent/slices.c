@@ -93,26 +93,26 @@ void end_sharing(struct shared *shared)
 	free(shared);
 }
 
-void ask_at(struct pmv_mailbox *mailbox, struct pmv_message *message, uint64_t number)
+void ask_at(struct pmv_mailbox *mailbox, struct pmv_flush_message *message, uint64_t number)
 {
-	message->number = number;
-	pmv_message_encode(mailbox->link.block + number % PMV_SLOTS * PMV_MESSAGE_SIZE, message,
-			   &mailbox->receiver.message_in);
+	message->envelope.number = number;
+	message_encode(mailbox->link.block + number % PMV_SLOTS * PMV_MESSAGE_SIZE, message,
+		       &mailbox->receiver.message_in);
 }
 
-void ask(struct shared *shared, struct pmv_message *message)
+void ask(struct shared *shared, struct pmv_flush_message *message)
 {
 	ask_at(&shared->other->mailbox, message, ++shared->told);
 }
 
 void ask_for(struct shared *shared, uint64_t offset, uint64_t len)
 {
-	ask(shared, &(struct pmv_message){.count = 1, .ranges = {{offset, len, BIG_KEY}}});
+	ask(shared, &(struct pmv_flush_message){.count = 1, .ranges = {{offset, len, BIG_KEY}}});
 }
 
 void tell_of(struct shared *shared, uint64_t offset, uint64_t len)
 {
-	struct pmv_message message = {.count = PMV_MAX_RANGES};
+	struct pmv_flush_message message = {.count = PMV_MAX_RANGES};
 
 	for (unsigned int i = 0; i < message.count; i++)
 		message.ranges[i] = (struct pmv_range){offset, len, BIG_KEY};

@@ -40,9 +40,9 @@ struct shared *share(enum pmv_persist persist, size_t len, const struct pair_opt
 void end_sharing(struct shared *shared);
 
 /* ask_at -- the request with that number of a connection */
-void ask_at(struct pmv_mailbox *mailbox, struct pmv_message *message, uint64_t number);
+void ask_at(struct pmv_mailbox *mailbox, struct pmv_flush_message *message, uint64_t number);
 /* ask -- the next request of the second connection */
-void ask(struct shared *shared, struct pmv_message *message);
+void ask(struct shared *shared, struct pmv_flush_message *message);
 void ask_for(struct shared *shared, uint64_t offset, uint64_t len);
 /* tell_of -- the next one of the first connection, twenty times the same range */
 void tell_of(struct shared *shared, uint64_t offset, uint64_t len);

@@ -338,14 +338,14 @@ static void close_pieces(struct pieces *pieces)
 
 static void commit_pieces(struct pieces *pieces, uint64_t offset, uint64_t len)
 {
-	struct pmv_message message = {.count = 1};
+	struct pmv_flush_message message = {.count = 1};
 
 	message.ranges[0] =
 		(struct pmv_range){offset, len, (uint32_t) pmv_key_core(fi_mr_key(pieces->mr))};
 	num_calls = 0;
 	pair_tell(pieces->pair, &message);
 	pair_serve(pieces->pair);
-	pair_expect_ack(pieces->pair, message.number, PMV_FAULT_NONE);
+	pair_expect_ack(pieces->pair, message.envelope.number, PMV_FAULT_NONE);
 }
 
 static void expect_seen(size_t n, char what, const char *at, size_t len)

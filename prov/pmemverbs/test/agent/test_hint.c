@@ -10,7 +10,7 @@
 #include <criterion/criterion.h>
 
 #include "agent/agent.h"
-#include "agent/listen.h"
+#include "agent/idle.h"
 #include "agent/mailbox.h"
 #include "agent/service.h"
 #include "base/clock.h"
@@ -221,9 +221,9 @@ Test(hint, of_the_peer_is_believed_and_answered)
 	heard(pair, true);
 	cr_expect_not(is_hinted(pair));
 	cr_expect_eq(agent->looks.unhinted, 1);
-	cr_expect(pmv_listen(agent, SECOND), "there is none");
+	cr_expect(pmv_idle_listen(agent, SECOND), "there is none");
 	say(pair, &pair->from->mailbox.link.hint, HINT);
-	cr_expect(pmv_listen(agent, SECOND));
+	cr_expect(pmv_idle_listen(agent, SECOND));
 	cr_expect(is_hinted(pair));
 	cr_expect_eq(agent->looks.unhinted, 0);
 	cr_expect_gt(agent->looks.until_ns, SECOND, "the request may come behind it");
@@ -241,13 +241,13 @@ Test(hint, that_is_forged_is_not_believed)
 		memcpy(buf, &pair->from->mailbox.link.hint, HINT);
 		buf[len % HINT] ^= 1;
 		say(pair, buf, len);
-		cr_expect_not(pmv_listen(agent, SECOND), "%zu bytes", len);
+		cr_expect_not(pmv_idle_listen(agent, SECOND), "%zu bytes", len);
 	}
 	/* Its own, sent back to it; and a whole one with something behind it. */
 	say(pair, &pair->to->mailbox.link.hint, HINT);
 	memcpy(buf, &pair->from->mailbox.link.hint, HINT);
 	say(pair, buf, HINT + 1);
-	cr_expect_not(pmv_listen(agent, SECOND));
+	cr_expect_not(pmv_idle_listen(agent, SECOND));
 	cr_expect_not(is_hinted(pair));
 	cr_expect_eq(agent->looks.until_ns, 0);
 	close_pair(pair);
@@ -261,9 +261,9 @@ Test(hint, floods_are_read_in_parts)
 	for (int i = 0; i < 65; i++)
 		say(pair, "", 1);
 	say(pair, &pair->from->mailbox.link.hint, HINT);
-	cr_expect_not(pmv_listen(agent, SECOND));
+	cr_expect_not(pmv_idle_listen(agent, SECOND));
 	cr_expect_not(is_hinted(pair));
-	cr_expect(pmv_listen(agent, SECOND));
+	cr_expect(pmv_idle_listen(agent, SECOND));
 	cr_expect(is_hinted(pair));
 	close_pair(pair);
 }
@@ -301,18 +301,18 @@ Test(hint, that_is_repeated_without_a_request_is_not_believed_for_ever)
 {
 	struct pair *pair = open_pair();
 	struct pmv_agent *agent = &pair->to->domain->agent;
-	struct pmv_message message = {0};
+	struct pmv_flush_message message = {0};
 
 	for (int i = 0; i < 16; i++) {
 		say(pair, &pair->from->mailbox.link.hint, HINT);
-		cr_expect(pmv_listen(agent, SECOND));
+		cr_expect(pmv_idle_listen(agent, SECOND));
 	}
 	say(pair, &pair->from->mailbox.link.hint, HINT);
-	cr_expect_not(pmv_listen(agent, SECOND));
+	cr_expect_not(pmv_idle_listen(agent, SECOND));
 	pair_tell(pair, &message);
 	pair_serve(pair);
 	say(pair, &pair->from->mailbox.link.hint, HINT);
-	cr_expect(pmv_listen(agent, SECOND), "there was a request");
+	cr_expect(pmv_idle_listen(agent, SECOND), "there was a request");
 	close_pair(pair);
 }
 
@@ -376,7 +376,7 @@ Test(hint, that_asks_is_answered_now_and_then_for_ever_and_announces_nothing)
 	heard(pair, true);
 	for (int i = 1; i <= 100; i++) {
 		say(pair, &pair->from->mailbox.link.asking_hint, HINT);
-		cr_assert(pmv_listen(agent, i * SECOND / 10), "the %d.", i);
+		cr_assert(pmv_idle_listen(agent, i * SECOND / 10), "the %d.", i);
 		cr_expect_eq(hear(&hint), HINT);
 		pmv_look_park(&agent->looks, i * SECOND / 10);
 		cr_expect_not(agent->looks.expecting);
@@ -392,7 +392,7 @@ Test(look, goes_on_from_the_acknowledgement)
 	struct pmv_mailbox *to = &pair->to->mailbox;
 
 	to->receiver.look.expect.window_ns = SECOND;
-	pmv_look_promised(&agent->looks, &to->receiver, 5 * SECOND);
+	pmv_look_acknowledged(&agent->looks, &to->receiver, 5 * SECOND);
 	cr_expect_eq(to->receiver.look.expect.until_ns, 6 * SECOND);
 	cr_expect_eq(agent->looks.until_ns, 6 * SECOND);
 	close_pair(pair);
@@ -407,7 +407,7 @@ Test(look, trusts_a_peer_that_never_answers_and_never_asks)
 	pmv_setting.agent = PMV_AGENT_THREAD;
 	for (int i = 0; i < 10; i++) {
 		cr_expect_not(is_hinted(pair));
-		pmv_listen_ask(agent);
+		pmv_idle_ask_for_hints(agent);
 	}
 	pmv_setting.agent = PMV_AGENT_PROGRESS;
 	cr_expect(is_hinted(pair));
@@ -422,7 +422,7 @@ Test(look, trusts_nobody_without_listening)
 	struct pmv_agent *agent = &pair->to->domain->agent;
 
 	for (int i = 0; i < 20; i++)
-		pmv_listen_ask(agent);
+		pmv_idle_ask_for_hints(agent);
 	cr_expect_not(is_hinted(pair));
 	pmv_look_park(&agent->looks, pmv_clock_ns() + SECOND);
 	cr_expect_not(pair->to->mailbox.receiver.look.parked);
@@ -434,10 +434,10 @@ Test(hint, that_is_lost_costs_time_only)
 	struct pair *pair = open_pair();
 	struct pmv_agent *agent = &pair->to->domain->agent;
 	struct pmv_mailbox *to = &pair->to->mailbox;
-	struct pmv_message message = {0};
+	struct pmv_flush_message message = {0};
 
 	say(pair, &pair->from->mailbox.link.hint, HINT);
-	cr_expect(pmv_listen(agent, SECOND));
+	cr_expect(pmv_idle_listen(agent, SECOND));
 	pmv_look_park(&agent->looks, 2 * SECOND);
 	cr_expect(to->receiver.look.parked);
 	pair_tell(pair, &message);

@@ -11,7 +11,7 @@
 
 /* The state before the question. */
 struct before {
-	bool busy, asked, wants_help, naps;
+	bool busy, asked, calls_look, naps;
 	int64_t sleep_ns, event_ns; /* 0: the shortest */
 	unsigned int patience, calls;
 	int64_t nap_ns, listen_ns, search_ns, ignore_ns; /* after NOW */
@@ -50,7 +50,7 @@ static const struct row rows[] = {
 	/* Awake. */
 	{"after a busy round it looks again", {.busy = true, LATER}, {0}, PMV_IDLE_LOOK, 0},
 	{"it looks while requests are likely",
-	 {.wants_help = true, LATER},
+	 {.calls_look = true, LATER},
 	 {LIKELY},
 	 PMV_IDLE_LOOK,
 	 0},
@@ -63,12 +63,12 @@ static const struct row rows[] = {
 	 0},
 	{"and then prepares a sleep", {LATER}, {.in_calls = true}, PMV_IDLE_PREPARE, 0},
 	{"the application's calls look in its place",
-	 {.wants_help = true, LATER},
+	 {.calls_look = true, LATER},
 	 {LIKELY, .calls = 1000000000},
 	 PMV_IDLE_PREPARE,
 	 0},
 	{"not into too many mailboxes",
-	 {.wants_help = true, LATER},
+	 {.calls_look = true, LATER},
 	 {LIKELY, .calls = 1000000000, .unhinted = 65},
 	 PMV_IDLE_LOOK,
 	 0},
@@ -172,7 +172,7 @@ static struct pmv_idle_plan plan_before(const struct before *before)
 	pmv_idle_plan_init(&plan);
 	plan.busy = before->busy;
 	plan.asked = before->asked;
-	plan.wants_help = before->wants_help;
+	plan.calls_look = before->calls_look;
 	plan.naps = before->naps;
 	plan.nap_ns = before->nap_ns;
 	if (before->sleep_ns)
@@ -292,7 +292,7 @@ Test(idle_plan, calls_are_counted_before_a_nap)
 	unsigned long calls = 100;
 
 	cr_expect_not(may_nap(&plan, 0, now));
-	cr_expect(plan.wants_help);
+	cr_expect(plan.calls_look);
 	cr_expect_not(may_nap(&plan, calls, now + 1000), "so soon nothing can be said");
 	cr_expect(may_nap(&plan, calls, now += 100 * US));
 	cr_expect_eq(plan.nap_ns, 50 * US);
@@ -306,8 +306,8 @@ Test(idle_plan, calls_are_counted_before_a_nap)
 	cr_expect_eq(plan.nap_ns, 50 * US);
 	/* No request is likely any more. */
 	pmv_idle_plan_next(&plan, &over, now, &ns);
-	cr_expect_not(plan.wants_help);
-	cr_expect_not(may_nap(&plan, calls += 100, now += 100 * US), "nobody was asked for help");
+	cr_expect_not(plan.calls_look);
+	cr_expect_not(may_nap(&plan, calls += 100, now += 100 * US), "no call was to look");
 }
 
 Test(idle_plan, window_is_bound_by_what_a_sleep_takes)

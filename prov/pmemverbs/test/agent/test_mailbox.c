@@ -275,9 +275,9 @@ Test(seals, no_request_of_a_stranger_is_served)
 	};
 
 	for (size_t i = 0; i < sizeof(strangers) / sizeof(strangers[0]); i++) {
-		struct pmv_message message = {.number = 1};
+		struct pmv_flush_message message = {.envelope.number = 1};
 
-		pmv_message_encode(mailbox(pair, 1), &message, &strangers[i]);
+		message_encode(mailbox(pair, 1), &message, &strangers[i]);
 		pair_serve(pair);
 		expect_done(pair, "");
 	}

@@ -256,7 +256,7 @@ Test(fence, covers_writes_before_a_message)
 {
 	struct pair *pair = open_kind(MHP);
 	const struct fake_post *read;
-	struct pmv_message message;
+	struct pmv_flush_message message;
 
 	pair_receive(pair, MHP, 0, 64);
 	pair_receive(pair, MHP, 64, 64);

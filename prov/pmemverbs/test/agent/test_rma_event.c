@@ -13,7 +13,7 @@
 Test(rma_event, of_a_write_comes_behind_its_data_and_before_its_completion)
 {
 	struct told told = told_open((struct pair_options){0});
-	struct pmv_message message;
+	struct pmv_flush_message message;
 
 	accepted(pair_put(told.pair, DMP, 64, 100, CONTEXT(1), 0));
 	expect_sent(told.pair, "W M");
@@ -97,7 +97,7 @@ Test(rma_event, of_a_commit_by_a_read_is_fenced_behind_it)
 Test(rma_event, of_all_writes_comes_also_when_the_region_is_known)
 {
 	struct told told = told_open((struct pair_options){0});
-	struct pmv_message message;
+	struct pmv_flush_message message;
 
 	for (int i = 1; i <= 3; i++) {
 		accepted(fi_write(told.pair->home->ep, told.pair->source + i * 256, 8, NULL, 0,
@@ -364,7 +364,7 @@ Test(rma_event, of_several_places_is_one_and_counts_once_in_each_region)
 Test(rma_event, of_a_commit_of_many_ranges_is_told_with_the_last)
 {
 	struct told told = told_open((struct pair_options){.home = {.selective = true}});
-	struct pmv_message message;
+	struct pmv_flush_message message;
 	int sent = 0;
 
 	for (int ranges = PMV_MAX_RANGES - 2; ranges <= PMV_MAX_RANGES + 2; ranges++) {

@@ -72,16 +72,16 @@ Test(rma_event, makes_no_entry_in_a_selective_queue)
 /* Others than the peer */
 
 /* mailbox_tell -- as the peer of that endpoint away would */
-static void mailbox_tell(struct pmv_ep *ep, struct pmv_message *message, uint64_t number)
+static void mailbox_tell(struct pmv_ep *ep, struct pmv_flush_message *message, uint64_t number)
 {
-	message->number = number;
-	pmv_message_encode(ep->mailbox.link.block + number % PMV_SLOTS * PMV_MESSAGE_SIZE, message,
-			   &ep->mailbox.receiver.message_in);
+	message->envelope.number = number;
+	message_encode(ep->mailbox.link.block + number % PMV_SLOTS * PMV_MESSAGE_SIZE, message,
+		       &ep->mailbox.receiver.message_in);
 }
 
-static struct pmv_message told_of(struct pair *pair, enum pmv_rma_event event, uint64_t mark)
+static struct pmv_flush_message told_of(struct pair *pair, enum pmv_rma_event event, uint64_t mark)
 {
-	return (struct pmv_message){
+	return (struct pmv_flush_message){
 		.event = event,
 		.count = 1,
 		.ranges = {{pair_addr(pair, DMP, 0), 8, (uint32_t) pair_key(pair, DMP) | mark}},
@@ -92,7 +92,7 @@ Test(rma_event, of_several_peers_adds_up_for_the_region_and_not_for_the_endpoint
 {
 	struct told told = told_open((struct pair_options){0});
 	struct pmv_ep *other;
-	struct pmv_message message = told_of(told.pair, PMV_EVENT_WRITE, PMV_RANGE_EVENT);
+	struct pmv_flush_message message = told_of(told.pair, PMV_EVENT_WRITE, PMV_RANGE_EVENT);
 
 	told.pair->away->options.not_enabled = false;
 	other = pair_join(told.pair);
@@ -111,8 +111,8 @@ Test(rma_event, of_several_peers_adds_up_for_the_region_and_not_for_the_endpoint
 Test(rma_event, that_is_malformed_ends_the_connection_and_no_other)
 {
 	struct told told = told_open((struct pair_options){0});
-	struct pmv_message message = told_of(told.pair, PMV_EVENT_WRITE, 0);
-	struct pmv_message good = told_of(told.pair, PMV_EVENT_WRITE, PMV_RANGE_EVENT);
+	struct pmv_flush_message message = told_of(told.pair, PMV_EVENT_WRITE, 0);
+	struct pmv_flush_message good = told_of(told.pair, PMV_EVENT_WRITE, PMV_RANGE_EVENT);
 	struct pmv_ep *hostile;
 
 	told.pair->away->options.not_enabled = false;
@@ -135,7 +135,7 @@ Test(rma_event, that_is_malformed_ends_the_connection_and_no_other)
 Test(rma_event, of_who_floods_delays_nobody_by_more_than_its_share)
 {
 	struct told told = told_open((struct pair_options){0});
-	struct pmv_message message = told_of(told.pair, PMV_EVENT_WRITE, PMV_RANGE_EVENT);
+	struct pmv_flush_message message = told_of(told.pair, PMV_EVENT_WRITE, PMV_RANGE_EVENT);
 	struct pmv_ep *flooding;
 
 	told.pair->away->options.not_enabled = false;
@@ -157,7 +157,7 @@ Test(rma_event, of_who_floods_delays_nobody_by_more_than_its_share)
 Test(rma_event, that_is_owed_a_thousand_times_lets_others_in)
 {
 	struct told told = told_open((struct pair_options){.away = {.cq_size = 2}});
-	struct pmv_message message = told_of(told.pair, PMV_EVENT_WRITE, PMV_RANGE_EVENT);
+	struct pmv_flush_message message = told_of(told.pair, PMV_EVENT_WRITE, PMV_RANGE_EVENT);
 	struct pmv_rma_events *events = &told.pair->to->mailbox.receiver.events;
 	struct fi_cq_tagged_entry entry;
 	struct pmv_ep *flooding;
@@ -189,7 +189,7 @@ Test(rma_event, of_a_place_leaves_no_range_unflushed)
 {
 	for (unsigned int place = 0; place < 3; place++) {
 		struct told told = told_open((struct pair_options){0});
-		struct pmv_message message = told_of(told.pair, PMV_EVENT_WRITE, 0);
+		struct pmv_flush_message message = told_of(told.pair, PMV_EVENT_WRITE, 0);
 
 		message.count = 3;
 		for (unsigned int i = 0; i < 3; i++) {
@@ -215,8 +215,8 @@ Test(rma_event, of_a_place_leaves_no_range_unflushed)
 Test(rma_event, of_memory_that_peers_may_not_write_is_none)
 {
 	struct told told = told_open((struct pair_options){0});
-	struct pmv_message beyond = told_of(told.pair, PMV_EVENT_WRITE, PMV_RANGE_EVENT);
-	struct pmv_message unknown = beyond;
+	struct pmv_flush_message beyond = told_of(told.pair, PMV_EVENT_WRITE, PMV_RANGE_EVENT);
+	struct pmv_flush_message unknown = beyond;
 
 	beyond.ranges[0].len = PAIR_SIZE + 1;
 	unknown.ranges[0].key = 0x7fffffff | PMV_RANGE_EVENT;

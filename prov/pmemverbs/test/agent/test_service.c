@@ -18,7 +18,7 @@
 Test(agent, flushes_exactly_what_is_named_then_drains_then_acknowledges)
 {
 	struct pair *pair = pair_open(NULL);
-	struct pmv_message message = {
+	struct pmv_flush_message message = {
 		.count = 3,
 		.ranges = {pair_range(pair, DMP, 3, 5), pair_range(pair, DMP, PAIR_SIZE - 1, 1),
 			   pair_range(pair, DMP, 9, 4096)},
@@ -83,12 +83,12 @@ Test(agent, flushes_a_region_of_several_pieces_piece_by_piece)
 Test(agent, syncs_each_region_once_in_a_batch)
 {
 	struct pair *pair = pair_open(NULL);
-	struct pmv_message first = {
+	struct pmv_flush_message first = {
 		.count = 3,
 		.ranges = {pair_range(pair, PAGE, 5000, 10), pair_range(pair, PAGE_TOO, 9000, 10),
 			   pair_range(pair, PAGE, 3000, 10)},
 	};
-	struct pmv_message second = {
+	struct pmv_flush_message second = {
 		.count = 2,
 		.ranges = {pair_range(pair, PAGE, 20000, 7), pair_range(pair, DMP, 100, 10)},
 	};
@@ -160,14 +160,13 @@ Test(agent, fails_all_messages_of_a_batch_whose_sync_failed)
 Test(agent, stores_data_only_after_a_sync_that_succeeded)
 {
 	struct pair *pair = pair_open(NULL);
-	struct pmv_message message = {
+	struct pmv_flush_message message = {
 		.count = 2,
 		.ranges = {pair_range(pair, PAGE, 0, 10), pair_range(pair, DMP, 0, 5)},
-		.store = true,
 		.ordered = true,
-		.payload = "handshake",
 	};
 
+	message_carry(&message, "handshake");
 	pair->sync_fails = true;
 	pair_tell(pair, &message);
 	pair_serve(pair);
@@ -190,7 +189,7 @@ Test(agent, flushes_what_there_is_of_a_message_with_a_fault)
 	};
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		struct pmv_message message = {
+		struct pmv_flush_message message = {
 			.count = 3,
 			.ranges = {pair_range(pair, DMP, 64, 8), bad[i],
 				   pair_range(pair, DMP, 256, 9)},
@@ -210,13 +209,12 @@ Test(agent, flushes_what_there_is_of_a_message_with_a_fault)
 Test(agent, stores_nothing_where_nobody_may)
 {
 	struct pair *pair = pair_open(NULL);
-	struct pmv_message message = {
+	struct pmv_flush_message message = {
 		.count = 2,
 		.ranges = {pair_range(pair, DMP, 64, 8), pair_range(pair, DMP, PAIR_SIZE - 4, 5)},
-		.store = true,
-		.payload = "handshake",
 	};
 
+	message_carry(&message, "handshake");
 	pair_tell(pair, &message);
 	pair_serve(pair);
 	expect_done(pair, "F D K");
@@ -225,27 +223,32 @@ Test(agent, stores_nothing_where_nobody_may)
 	pair_close(pair);
 }
 
-/* Whole, but with flags that no message has together. */
-static void spoil(struct pair *pair, uint64_t number)
+/* Whole, but with one byte that no message has. */
+static void spoil_at(struct pair *pair, uint64_t number, size_t at, uint8_t value)
 {
 	struct pmv_mailbox *mailbox = &pair->to->mailbox;
 	uint8_t *slot = mailbox->link.block + number % PMV_SLOTS * PMV_MESSAGE_SIZE;
-	size_t len = slot[24] + 256U * slot[25];
+	size_t len = slot[16] + 256U * slot[17];
 
-	slot[27] |= 0x88;
+	slot[at] = value;
 	memset(slot + 8, 0, 8);
 	crypto_shorthash(slot + 8, slot, len, mailbox->receiver.message_in.key);
 }
 
+static void spoil(struct pair *pair, uint64_t number)
+{
+	spoil_at(pair, number, offsetof(struct pmv_flush_message, flags), 0x80);
+}
+
 /* What is behind it may be anything: nothing more is served, and the peer is told so first. */
-Test(agent, ends_the_connection_of_a_message_that_makes_no_sense)
+static void expect_end_at(size_t at, uint8_t value)
 {
 	struct pair *pair = pair_open(NULL);
 
 	pair_tell_of(pair, DMP, 0, 8);
 	pair_tell_of(pair, DMP, 64, 8);
 	pair_tell_of(pair, DMP, 128, 8);
-	spoil(pair, 2);
+	spoil_at(pair, 2, at, value);
 	pmv_agent_progress(pair_agent(pair));
 	expect_done(pair, "F D K K");
 	pmv_agent_progress(pair_agent(pair));
@@ -261,6 +264,14 @@ Test(agent, ends_the_connection_of_a_message_that_makes_no_sense)
 	expect_done(pair, "");
 	pair_expect_ack(pair, 0, PMV_FAULT_NONE);
 	pair_close(pair);
+}
+
+Test(agent, ends_the_connection_of_a_message_that_makes_no_sense)
+{
+	expect_end_at(offsetof(struct pmv_flush_message, flags), 0x80);
+	expect_end_at(offsetof(struct pmv_envelope, content), PMV_CONTENT_FLUSH + 1);
+	/* An empty one contains nothing. */
+	expect_end_at(offsetof(struct pmv_envelope, content), PMV_CONTENT_NONE);
 }
 
 /* The peer may read nothing any more, so that nothing is ever sent. */

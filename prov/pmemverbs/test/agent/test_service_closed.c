@@ -46,14 +46,13 @@ Test(agent, fails_what_names_pages_that_are_closed_before_they_are_synced)
 Test(agent, stores_nothing_to_a_region_that_is_closed_meanwhile)
 {
 	struct closing closing = {pair_open(NULL), READ_DMP};
-	struct pmv_message message = {
+	struct pmv_flush_message message = {
 		.count = 2,
 		.ranges = {pair_range(closing.pair, DMP, 0, 10),
 			   pair_range(closing.pair, READ_DMP, 0, 5)},
-		.store = true,
-		.payload = "handshake",
 	};
 
+	message_carry(&message, "handshake");
 	pair_tell(closing.pair, &message);
 	close_meanwhile(&closing);
 	pair_serve(closing.pair);

@@ -19,13 +19,13 @@ static void leave(struct pmv_ep *ep)
 static void fill_mailbox(struct pair *pair, struct pmv_ep *ep)
 {
 	struct pmv_mailbox *mailbox = &ep->mailbox;
-	struct pmv_message message = {.count = 1, .ranges = {pair_range(pair, DMP, 0, 8)}};
+	struct pmv_flush_message message = {.count = 1, .ranges = {pair_range(pair, DMP, 0, 8)}};
 
 	for (int i = 1; i <= PMV_SLOTS; i++) {
-		message.number = mailbox->receiver.served + i;
-		pmv_message_encode(mailbox->link.block +
-					   message.number % PMV_SLOTS * PMV_MESSAGE_SIZE,
-				   &message, &mailbox->receiver.message_in);
+		message.envelope.number = mailbox->receiver.served + i;
+		message_encode(mailbox->link.block +
+				       message.envelope.number % PMV_SLOTS * PMV_MESSAGE_SIZE,
+			       &message, &mailbox->receiver.message_in);
 	}
 }
 

@@ -59,7 +59,7 @@ Test(thread, notice_without_room_keeps_nobody_waiting_or_awake, .timeout = 60)
 {
 	struct shared *shared = share(PMV_DMP, BIG_LEN, &(struct pair_options){.thread = true});
 	struct pair *pair = shared->pair;
-	struct pmv_message notice = {
+	struct pmv_flush_message notice = {
 		.count = 1, .ranges = {{0, 8, BIG_KEY}}, .notify = true, .data = 7};
 	struct fi_cq_tagged_entry entry;
 
@@ -86,7 +86,7 @@ Test(thread, reading_kicks_the_thread_that_waits_for_room)
 {
 	struct shared *shared = share(PMV_DMP, BIG_LEN, NULL);
 	struct pair *pair = shared->pair;
-	struct pmv_message notice = {
+	struct pmv_flush_message notice = {
 		.count = 1, .ranges = {{0, 8, BIG_KEY}}, .notify = true, .data = 7};
 	struct fi_cq_tagged_entry entry;
 	uint64_t kicks;

@@ -4,6 +4,7 @@
 #define TEST_WIRE_H
 
 #include "agent/wire.h"
+#include "testcore/message.h"
 #include "test/support/dice.h"
 
 #define NUMBER UINT64_C(0x0102030405060708)

@@ -14,7 +14,7 @@
 Test(writeback, what_is_named_again_is_flushed_once)
 {
 	struct shared *shared = share(PMV_DMP, BIG_LEN, NULL);
-	struct pmv_message message = {
+	struct pmv_flush_message message = {
 		.count = 6,
 		.ranges = {{4096, 100, BIG_KEY},
 			   {0, 1000, BIG_KEY},
@@ -63,7 +63,7 @@ Test(writeback, requests_of_one_connection_stay_in_their_order)
 		tell_of(shared, 0, 8);
 	tell_of(shared, 0, PMV_LINE_SLICE + 1);
 	tell_of(shared, 64, 8);
-	pair_tell(pair, &(struct pmv_message){.count = 1, .ranges = {{0, 8, 0xdead}}});
+	pair_tell(pair, &(struct pmv_flush_message){.count = 1, .ranges = {{0, 8, 0xdead}}});
 	pair_serve(pair);
 	pair_expect_ack(pair, 3, PMV_FAULT_NONE);
 	pair_expect_ack(pair, 0, PMV_FAULT_NONE);
@@ -80,7 +80,7 @@ Test(writeback, all_get_their_turn_though_everybody_asks_for_much)
 {
 	enum { CROWD = PMV_WRITEBACK_WORKS + 8 };
 	struct shared *shared = share(PMV_DMP, BIG_LEN, NULL);
-	struct pmv_message message = {.count = 1, .ranges = {{0, BIG_LEN, BIG_KEY}}};
+	struct pmv_flush_message message = {.count = 1, .ranges = {{0, BIG_LEN, BIG_KEY}}};
 	struct pmv_ep *eps[CROWD];
 
 	for (int i = 0; i < CROWD; i++) {
@@ -101,7 +101,7 @@ Test(writeback, all_get_their_turn_though_everybody_asks_for_much)
 Test(writeback, few_that_ask_for_much_let_others_in)
 {
 	struct pair *pair = pair_open(NULL);
-	struct pmv_message nothing = {0};
+	struct pmv_flush_message nothing = {0};
 	struct pmv_ep *eps[40];
 
 	/* The last one to come is the first in the list, and pair->to the last one. */
@@ -125,7 +125,7 @@ Test(writeback, few_that_ask_for_much_let_others_in)
 Test(writeback, pages_that_lie_far_apart_are_not_synced_as_one)
 {
 	struct shared *shared = share(PMV_PAGE, 4 * PMV_PAGE_SLICE, NULL);
-	struct pmv_message message = {
+	struct pmv_flush_message message = {
 		.count = 3,
 		.ranges = {{0, 10, BIG_KEY},
 			   {3 * PMV_PAGE_SLICE, 10, BIG_KEY},
@@ -155,7 +155,7 @@ static void sync_many(int (*on_sync)(void), uint64_t syncs, uint64_t refused)
 
 	cr_assert_gt(PEERS * EACH, PMV_WRITEBACK_SYNCS);
 	for (uint64_t i = 0; i < PEERS; i++) {
-		struct pmv_message message = {.count = EACH};
+		struct pmv_flush_message message = {.count = EACH};
 
 		for (uint64_t n = 0; n < EACH; n++)
 			message.ranges[n] =
@@ -232,13 +232,11 @@ Test(writeback, data_are_stored_when_all_slices_before_them_are_durable)
 	struct shared *shared = share(PMV_DMP, BIG_LEN, NULL);
 	struct pair *pair = shared->pair;
 	struct pmv_range to = {pair_addr(pair, DMP, 0), 5, (uint32_t) pair_key(pair, DMP)};
-	struct pmv_message message = {.count = 2,
-				      .ranges = {{0, BIG_LEN, BIG_KEY}, to},
-				      .store = true,
-				      .ordered = true,
-				      .payload = "handshake"};
-	struct pmv_message bad = {.count = 1, .ranges = {{0, 8, 0xdead}}};
+	struct pmv_flush_message message = {
+		.count = 2, .ranges = {{0, BIG_LEN, BIG_KEY}, to}, .ordered = true};
+	struct pmv_flush_message bad = {.count = 1, .ranges = {{0, 8, 0xdead}}};
 
+	message_carry(&message, "handshake");
 	pair_tell(pair, &message);
 	for (int round = 1; round < SLICES; round++) {
 		pair_serve(pair);
@@ -250,7 +248,8 @@ Test(writeback, data_are_stored_when_all_slices_before_them_are_durable)
 
 	/* A fault is remembered, although it is acknowledged rounds before. */
 	memset(pair->memory[DMP], 0, 5);
-	message.seen = 1;
+	/* Number 3, whose sender has the acknowledgement of number 1 only. */
+	message.envelope.unacked = 1;
 	pair_tell(pair, &bad);
 	pair_tell(pair, &message);
 	for (int round = 0; round < SLICES + 1; round++)
@@ -342,14 +341,14 @@ Test(writeback, endpoint_that_can_not_be_closed_is_served_on)
  * Receives are handed over once: a request that commits messages is flushed, and then
  * acknowledged, also behind one that takes many rounds.
  */
-static void expect_messages_flushed(struct shared *shared, struct pmv_message *first)
+static void expect_messages_flushed(struct shared *shared, struct pmv_flush_message *first)
 {
 	struct pair *pair = shared->pair;
 	uint64_t before;
 
 	pair_receive(pair, DMP, 0, 64);
 	pair_tell(pair, first);
-	pair_tell(pair, &(struct pmv_message){.messages = true, .data = 1});
+	pair_tell(pair, &(struct pmv_flush_message){.messages = true, .data = 1});
 	before = done.flushed;
 	for (int i = 0; i < 20; i++)
 		pair_serve(pair);
@@ -363,7 +362,7 @@ Test(writeback, messages_behind_a_large_request_are_flushed)
 {
 	struct shared *shared = share(PMV_PAGE, 2 * PMV_PAGE_SLICE, NULL);
 
-	expect_messages_flushed(shared, &(struct pmv_message){
+	expect_messages_flushed(shared, &(struct pmv_flush_message){
 						.count = 1,
 						.ranges = {{0, 2 * PMV_PAGE_SLICE, BIG_KEY}},
 					});
@@ -372,7 +371,7 @@ Test(writeback, messages_behind_a_large_request_are_flushed)
 Test(writeback, messages_behind_scattered_ranges_are_flushed)
 {
 	struct shared *shared = share(PMV_PAGE, 64 * PMV_SYNC_COST, NULL);
-	struct pmv_message first = {.count = PMV_MAX_RANGES};
+	struct pmv_flush_message first = {.count = PMV_MAX_RANGES};
 
 	for (unsigned int i = 0; i < PMV_MAX_RANGES; i++)
 		first.ranges[i] = (struct pmv_range){i * 3 * PMV_SYNC_COST, 8, BIG_KEY};
@@ -385,8 +384,8 @@ Test(writeback, loss_in_the_first_of_several_rounds_is_not_forgotten)
 	struct shared *shared = share(PMV_DMP, BIG_LEN, NULL);
 	struct pair *pair = shared->pair;
 	struct pmv_range page = {pair_addr(pair, PAGE, 0), 8, (uint32_t) pair_key(pair, PAGE)};
-	struct pmv_message first = {.count = 1, .ranges = {page}};
-	struct pmv_message second = {.count = 2, .ranges = {page, {0, BIG_LEN, BIG_KEY}}};
+	struct pmv_flush_message first = {.count = 1, .ranges = {page}};
+	struct pmv_flush_message second = {.count = 2, .ranges = {page, {0, BIG_LEN, BIG_KEY}}};
 
 	second.ranges[0].len = 0;
 	pair_tell(pair, &first);

@@ -13,13 +13,13 @@
 static void commit_one(enum pair_memory memory, const char *done, bool offsets)
 {
 	struct pair *pair = pair_open(&(struct pair_options){.offsets = offsets});
-	struct pmv_message message;
+	struct pmv_flush_message message;
 
 	accepted(pair_put(pair, memory, 100, 50, CONTEXT(1), FI_COMMIT));
 	expect_sent(pair, "W M");
 	cr_expect_not(pair_post(pair, 0)->op.flags & FI_FENCE);
 	pair_expect_message(pair, 0, &message);
-	cr_expect_eq(message.number, 1);
+	cr_expect_eq(message.envelope.number, 1);
 	cr_expect_eq(message.count, 1);
 	cr_expect(pair_names(pair, &message, memory, 100, 50));
 	cr_expect_not(message.store);
@@ -62,7 +62,7 @@ Test(commit_by_agent, needs_the_write_the_message_and_the_acknowledgement)
 Test(commit_by_agent, of_nothing_names_its_region)
 {
 	struct pair *pair = pair_open(NULL);
-	struct pmv_message message;
+	struct pmv_flush_message message;
 
 	accepted(pair_put(pair, DMP, 0, 0, CONTEXT(1), FI_COMMIT));
 	expect_sent(pair, "W0 M");
@@ -77,7 +77,7 @@ Test(commit_by_agent, of_nothing_names_its_region)
 Test(commit_by_agent, names_all_that_was_written_there_before)
 {
 	struct pair *pair = pair_open(NULL);
-	struct pmv_message message;
+	struct pmv_flush_message message;
 
 	accepted(pair_put(pair, DMP, 1000, 10, CONTEXT(1), 0));
 	pair_inject(pair, DMP, 3000, 30);
@@ -191,7 +191,7 @@ Test(commit_by_agent, without_room_in_the_send_queue_waits_for_it)
 Test(commit_by_agent, of_many_ranges_is_several_messages)
 {
 	struct pair *pair = pair_open(NULL);
-	struct pmv_message message;
+	struct pmv_flush_message message;
 	unsigned int found = 0;
 
 	for (size_t i = 0; i < 45; i++)
@@ -223,7 +223,7 @@ Test(commit_by_agent, of_many_ranges_is_several_messages)
 Test(commit_by_agent, of_many_ranges_is_sent_on_from_where_there_was_no_room)
 {
 	struct pair *pair = pair_open(NULL);
-	struct pmv_message message;
+	struct pmv_flush_message message;
 
 	for (size_t i = 0; i < 45; i++)
 		accepted(pair_put(pair, DMP, i * 1000, 8, CONTEXT(i), 0));
@@ -244,7 +244,7 @@ Test(commit_by_agent, of_many_ranges_is_sent_on_from_where_there_was_no_room)
 	rig_expect_nothing(pair->home);
 	expect_sent(pair, "M");
 	pair_expect_message(pair, 0, &message);
-	cr_expect_eq(message.number, 3);
+	cr_expect_eq(message.envelope.number, 3);
 	cr_expect_eq(message.count, 6);
 	pair_round(pair);
 	rig_expect(pair->home, CONTEXT(45), RIG_WRITTEN);
@@ -277,7 +277,7 @@ Test(commit_by_agent, of_an_atomic_names_its_operands)
 	struct fi_rma_ioc rma_ioc = {pair_addr(pair, DMP, 800), 1, pair_key(pair, DMP)};
 	struct fi_msg_atomic msg = {&ioc, NULL,      1,      0,          &rma_ioc,
 				    1,    FI_UINT64, FI_SUM, CONTEXT(1), 0};
-	struct pmv_message message;
+	struct pmv_flush_message message;
 
 	accepted(fi_fetch_atomicmsg(pair->home->ep, &msg, &result, NULL, 1, FI_COMMIT));
 	/* Fenced, since an atomic may be executed later than what follows it. */
@@ -296,7 +296,7 @@ Test(commit_by_agent, names_all_bytes_of_an_injected_atomic)
 {
 	struct pair *pair = pair_open(NULL);
 	static uint64_t operands[20];
-	struct pmv_message message;
+	struct pmv_flush_message message;
 
 	accepted(fi_inject_atomic(pair->home->ep, operands, 20, 0, pair_addr(pair, DMP, 0),
 				  pair_key(pair, DMP), FI_UINT64, FI_SUM));

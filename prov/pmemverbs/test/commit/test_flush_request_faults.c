@@ -429,7 +429,7 @@ Test(notice, is_given_by_the_agent_once_the_data_are_durable)
 {
 	for (int memory = DMP; memory <= PAGE; memory++) {
 		struct pair *pair = pair_open(NULL);
-		struct pmv_message message;
+		struct pmv_flush_message message;
 
 		pair->expects_notice = true;
 		accepted(pair_put(pair, (enum pair_memory) memory, 0, 64, CONTEXT(1),
@@ -466,7 +466,7 @@ Test(notice, of_a_small_fenced_commit_comes_once_it_is_stored_and_durable)
 Test(notice, of_a_large_fenced_commit_comes_with_its_second_message)
 {
 	struct pair *pair = pair_open(NULL);
-	struct pmv_message message;
+	struct pmv_flush_message message;
 
 	pair->expects_notice = true;
 	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(1), FI_COMMIT));
@@ -490,7 +490,7 @@ Test(notice, of_a_large_fenced_commit_comes_with_its_second_message)
 Test(notice, comes_from_the_initiator_where_the_agent_can_not_give_it)
 {
 	struct pair *pair = pair_open(&(struct pair_options){.no_notices = true});
-	struct pmv_message message;
+	struct pmv_flush_message message;
 
 	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(1), FI_COMMIT | FI_IMMED));
 	expect_sent(pair, "W M");

@@ -31,7 +31,7 @@ Test(fence, small_data_ride_in_the_message)
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct pair *pair = pair_open(NULL);
-		struct pmv_message message;
+		struct pmv_flush_message message;
 
 		accepted(pair_put(pair, cases[i].before, 100, 64, CONTEXT(1), 0));
 		accepted(
@@ -44,7 +44,7 @@ Test(fence, small_data_ride_in_the_message)
 		cr_expect_eq(message.ranges[1].key, (uint32_t) pair_key(pair, cases[i].after));
 		cr_expect_eq(message.ranges[1].addr, pair_addr(pair, cases[i].after, 5000));
 		cr_expect_eq(message.ranges[1].len, 40);
-		cr_expect_arr_eq(message.payload, pair->source + 5000, 40);
+		cr_expect_arr_eq(message_data(&message), pair->source + 5000, 40);
 		/* What was handed over may be changed only after the completion. */
 		pair_deliver(pair);
 		rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
@@ -163,7 +163,7 @@ Test(fence, as_much_rides_as_fits)
 	for (size_t ranges = 1; ranges <= PMV_MAX_RANGES; ranges++) {
 		for (size_t more = 0; more < 2; more++) {
 			struct pair *pair = pair_open(NULL);
-			struct pmv_message message;
+			struct pmv_flush_message message;
 			size_t len = PMV_STORE_ROOM(ranges) + more;
 
 			/* One of them is for the data. */
@@ -211,7 +211,7 @@ Test(fence, data_from_several_places_ride_in_order)
 Test(fence, large_data_are_written_when_the_rest_is_acknowledged)
 {
 	struct pair *pair = pair_open(NULL);
-	struct pmv_message message;
+	struct pmv_flush_message message;
 
 	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(1), 0));
 	accepted(pair_put(pair, PAGE, 0, 64, CONTEXT(2), 0));

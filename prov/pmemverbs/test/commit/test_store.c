@@ -12,7 +12,7 @@ static struct pair *open_pair(void)
 static void store_one(enum pair_memory memory, const char *done)
 {
 	struct pair *pair = open_pair();
-	struct pmv_message message;
+	struct pmv_flush_message message;
 
 	accepted(pair_put(pair, memory, 100, 50, CONTEXT(1), FI_COMMIT));
 	expect_sent(pair, "M");
@@ -21,7 +21,7 @@ static void store_one(enum pair_memory memory, const char *done)
 	cr_expect(pair_names(pair, &message, memory, 100, 50));
 	cr_expect(message.store);
 	cr_expect_not(message.ordered);
-	cr_expect_arr_eq(message.payload, pair->source + 100, 50);
+	cr_expect_arr_eq(message_data(&message), pair->source + 100, 50);
 	expect_commit(pair, memory, done);
 	pair_close(pair);
 }
@@ -53,7 +53,7 @@ Test(store, is_for_small_data_that_need_the_agent)
 Test(store, names_what_was_written_there_before)
 {
 	struct pair *pair = open_pair();
-	struct pmv_message message;
+	struct pmv_flush_message message;
 
 	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(1), 0));
 	accepted(pair_put(pair, PAGE, 0, 64, CONTEXT(2), 0));
@@ -333,7 +333,7 @@ static void put_fenced(struct pair *pair, enum pair_memory memory, size_t len, u
 static void store_fenced(enum pair_memory memory, const char *done)
 {
 	struct pair *pair = pair_open(NULL);
-	struct pmv_message message;
+	struct pmv_flush_message message;
 
 	put_fenced(pair, memory, 50, 0);
 	expect_sent(pair, "W M");
@@ -342,7 +342,7 @@ static void store_fenced(enum pair_memory memory, const char *done)
 	cr_expect(pair_names(pair, &message, memory, 100, 50));
 	cr_expect(message.store);
 	cr_expect(message.ordered);
-	cr_expect_arr_eq(message.payload, pair->source + 100, 50);
+	cr_expect_arr_eq(message_data(&message), pair->source + 100, 50);
 	pair_deliver(pair);
 	rig_expect_each(pair->home, 1, 1, RIG_WRITTEN);
 	cr_expect_not(pair_survives(pair, memory, 100, 50));

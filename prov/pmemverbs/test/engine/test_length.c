@@ -31,7 +31,7 @@ static void rounds(struct pair *pair)
 
 static void expect_named(struct pair *pair, size_t offset)
 {
-	struct pmv_message message;
+	struct pmv_flush_message message;
 
 	pair_expect_message(pair, 0, &message);
 	cr_expect_eq(message.count, 1);
@@ -134,7 +134,7 @@ Test(length, of_several_places_has_to_be_what_is_written)
 {
 	static const uint64_t flags[] = {0, FI_COMMIT, FI_COMMIT | FI_FENCE, FI_COMMIT | FI_IMMED};
 	struct pair *pair = pair_open(NULL);
-	struct pmv_message message;
+	struct pmv_flush_message message;
 
 	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
 		refused(put_two(pair, 0, 0, 2, flags[i]), FI_EINVAL);
@@ -185,7 +185,7 @@ static ssize_t add(struct pair *pair, size_t count, size_t places, bool fetch, u
 Test(length, of_an_atomic_is_that_of_its_operands)
 {
 	static const size_t counts[] = {0, 1, 2, 1000000};
-	struct pmv_message message;
+	struct pmv_flush_message message;
 
 	for (size_t i = 0; i < 4; i++) {
 		for (int fetch = 0; fetch < 2; fetch++) {

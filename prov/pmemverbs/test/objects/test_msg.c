@@ -15,7 +15,7 @@ static void receive_volatile(struct pair *pair, size_t len)
 
 static uint64_t number_of(struct pair *pair, size_t n)
 {
-	struct pmv_message message;
+	struct pmv_flush_message message;
 
 	pair_expect_message(pair, n, &message);
 	return message.messages ? message.data : UINT64_MAX;
@@ -26,7 +26,7 @@ static uint64_t number_of(struct pair *pair, size_t n)
 static void commit_one(enum pair_memory memory, const char *done, bool offsets)
 {
 	struct pair *pair = pair_open(&(struct pair_options){.offsets = offsets});
-	struct pmv_message message;
+	struct pmv_flush_message message;
 
 	pair_receive(pair, memory, 100, 50);
 	accepted(pair_send(pair, 100, 50, CONTEXT(1), FI_COMMIT));
@@ -151,7 +151,7 @@ Test(send, into_a_buffer_that_persists_in_part_flushes_that_part)
 Test(send, memory_that_is_only_received_in_is_not_for_writes_of_peers)
 {
 	struct pair *pair = pair_open(NULL);
-	struct pmv_message message = {.count = 1};
+	struct pmv_flush_message message = {.count = 1};
 	struct fid_mr *mr;
 
 	pmv_setting.domain = PMV_DMP;

@@ -212,7 +212,7 @@ Test(send, region_is_held_while_it_is_synced)
 
 static void tell_number(struct pair *pair, uint64_t number, enum pmv_fault fault)
 {
-	pair_tell(pair, &(struct pmv_message){.messages = true, .data = number});
+	pair_tell(pair, &(struct pmv_flush_message){.messages = true, .data = number});
 	pair_serve(pair);
 	pair_expect_ack(pair, pair->told, fault);
 }

@@ -209,7 +209,7 @@ Test(tally, has_requests_that_the_agent_refused)
 	struct pair *pair = pair_open(NULL);
 
 	pair_unregister(pair, DMP);
-	pair_tell(pair, &(struct pmv_message){
+	pair_tell(pair, &(struct pmv_flush_message){
 				.count = 1, .ranges = {{.addr = 0x1000, .len = 64, .key = 4711}}});
 	pair_serve(pair);
 	expect_counted(pair->away, (struct fi_pmemverbs_counters){.endpoints = 1,

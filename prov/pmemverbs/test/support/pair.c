@@ -400,7 +400,8 @@ const char *pair_posted(struct pair *pair)
 	return pair->shown;
 }
 
-bool pair_message(struct pair *pair, const struct fake_post *post, struct pmv_message *message)
+bool pair_message(struct pair *pair, const struct fake_post *post,
+		  struct pmv_flush_message *message)
 {
 	static uint64_t slot[PMV_MESSAGE_SIZE / 8];
 	size_t at = post->op.addr - pair->from->mailbox.link.peer.addr;
@@ -412,15 +413,17 @@ bool pair_message(struct pair *pair, const struct fake_post *post, struct pmv_me
 	cr_assert_eq(at, slot[0] % PMV_SLOTS * PMV_MESSAGE_SIZE, "it is not for its slot");
 	cr_assert_eq(post->op.len, post->op.rma_len);
 	return pmv_message_decode((uint8_t *) slot, slot[0],
-				  &pair->from->mailbox.sender.message_out, message) == PMV_ARRIVED;
+				  &pair->from->mailbox.sender.message_out,
+				  (struct pmv_message *) message) &&
+	       pmv_flush_message_is_valid(message);
 }
 
-void pair_expect_message(struct pair *pair, size_t n, struct pmv_message *message)
+void pair_expect_message(struct pair *pair, size_t n, struct pmv_flush_message *message)
 {
 	cr_assert(pair_message(pair, pair_post(pair, n), message));
 }
 
-bool pair_names(struct pair *pair, const struct pmv_message *message, enum pair_memory memory,
+bool pair_names(struct pair *pair, const struct pmv_flush_message *message, enum pair_memory memory,
 		size_t offset, size_t len)
 {
 	for (unsigned int i = 0; i < message->count; i++) {
@@ -520,18 +523,19 @@ void pair_send_without_room(struct pair *pair, enum pair_memory memory, const ch
 
 /* Past the provider at home */
 
-void pair_tell(struct pair *pair, struct pmv_message *message)
+void pair_tell(struct pair *pair, struct pmv_flush_message *message)
 {
 	struct pmv_mailbox *mailbox = &pair->to->mailbox;
 
-	message->number = ++pair->told;
-	pmv_message_encode(mailbox->link.block + message->number % PMV_SLOTS * PMV_MESSAGE_SIZE,
-			   message, &mailbox->receiver.message_in);
+	message->envelope.number = ++pair->told;
+	message_encode(mailbox->link.block +
+			       message->envelope.number % PMV_SLOTS * PMV_MESSAGE_SIZE,
+		       message, &mailbox->receiver.message_in);
 }
 
 void pair_tell_range(struct pair *pair, struct pmv_range range)
 {
-	pair_tell(pair, &(struct pmv_message){.count = 1, .ranges = {range}});
+	pair_tell(pair, &(struct pmv_flush_message){.count = 1, .ranges = {range}});
 }
 
 void pair_tell_of(struct pair *pair, enum pair_memory memory, size_t offset, size_t len)
@@ -544,11 +548,11 @@ void pair_expect_ack(struct pair *pair, uint64_t done, enum pmv_fault fault)
 	const struct pmv_mailbox *mailbox = &pair->from->mailbox;
 	uint64_t number = pair->acks + 1;
 	struct pmv_ack ack;
-	enum pmv_arrival arrival = pmv_ack_decode(mailbox->link.block + PMV_ACKS_AT +
-							  number % PMV_SLOTS * PMV_ACK_SIZE,
-						  number, &mailbox->sender.ack_in, &ack);
+	bool arrived = pmv_ack_decode(mailbox->link.block + PMV_ACKS_AT +
+					      number % PMV_SLOTS * PMV_ACK_SIZE,
+				      number, &mailbox->sender.ack_in, &ack);
 
-	cr_assert_eq(arrival, done ? PMV_ARRIVED : PMV_NOT_YET);
+	cr_assert_eq(arrived, done != 0);
 	if (!done)
 		return;
 	pair->acks++;

@@ -14,6 +14,7 @@
 #include "agent/flush.h"
 #include "base/setting.h"
 #include "rig.h"
+#include "testcore/message.h"
 
 /* Regions away. */
 enum pair_memory {
@@ -135,11 +136,12 @@ const char *pair_posted(struct pair *pair);
 const struct fake_post *pair_post(struct pair *pair, size_t n);
 
 /* pair_message -- read what such an operation sends; false: it is no message */
-bool pair_message(struct pair *pair, const struct fake_post *post, struct pmv_message *message);
+bool pair_message(struct pair *pair, const struct fake_post *post,
+		  struct pmv_flush_message *message);
 /* pair_expect_message -- ... of the n-th from the end: it is one */
-void pair_expect_message(struct pair *pair, size_t n, struct pmv_message *message);
+void pair_expect_message(struct pair *pair, size_t n, struct pmv_flush_message *message);
 /* pair_names -- does a message have that range, and to the byte? */
-bool pair_names(struct pair *pair, const struct pmv_message *message, enum pair_memory memory,
+bool pair_names(struct pair *pair, const struct pmv_flush_message *message, enum pair_memory memory,
 		size_t offset, size_t len);
 
 /* pair_expect_stalled -- whatever is to be posted at home is to be tried again */
@@ -164,7 +166,7 @@ bool pair_survives(struct pair *pair, enum pair_memory memory, size_t offset, si
  * pair_tell -- write the next message into the mailbox away, past the provider
  * pair_tell_range, pair_tell_of -- one that names a range alone
  */
-void pair_tell(struct pair *pair, struct pmv_message *message);
+void pair_tell(struct pair *pair, struct pmv_flush_message *message);
 void pair_tell_range(struct pair *pair, struct pmv_range range);
 void pair_tell_of(struct pair *pair, enum pair_memory memory, size_t offset, size_t len);
 /* pair_expect_ack -- and look for the next acknowledgement at home; 0: there is none */

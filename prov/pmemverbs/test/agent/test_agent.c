@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_help.c -- the application looks for requests in the thread's place */
+/* test_agent.c -- the application looks for requests in the thread's place */
 #include <unistd.h>
 
 #include "agent/service.h"
@@ -12,32 +12,32 @@ static void tell(struct pair *pair)
 	pair_deliver(pair);
 }
 
-Test(help, serves_small_requests)
+Test(look_in_call, serves_small_requests)
 {
 	struct pair *pair = pair_open(NULL);
 	struct pmv_agent *agent = &pair->to->domain->agent;
 
-	pmv_help(agent);
+	pmv_agent_look_in_call(agent);
 	expect_done(pair, "");
 	tell(pair);
 	/* The thread is serving. */
 	pthread_mutex_lock(&agent->serving);
-	pmv_help(agent);
+	pmv_agent_look_in_call(agent);
 	pthread_mutex_unlock(&agent->serving);
 	expect_done(pair, "");
 	/* No call waits for a disk. */
 	cr_expect_eq(atomic_load(&agent->kinds[PMV_PAGE]), 2);
-	pmv_help(agent);
+	pmv_agent_look_in_call(agent);
 	expect_done(pair, "");
 	atomic_store(&agent->kinds[PMV_PAGE], 0);
-	pmv_help(agent);
+	pmv_agent_look_in_call(agent);
 	expect_done(pair, "F D K");
-	cr_expect_eq(atomic_load(&agent->help.calls), 4);
+	cr_expect_eq(atomic_load(&agent->looking_calls), 4);
 	atomic_store(&agent->kinds[PMV_PAGE], 2);
 	pair_close(pair);
 }
 
-Test(help, does_a_part_of_what_is_large)
+Test(look_in_call, does_a_part_of_what_is_large)
 {
 	struct pair *pair = pair_open(NULL);
 	struct pmv_agent *agent = &pair->to->domain->agent;
@@ -45,10 +45,10 @@ Test(help, does_a_part_of_what_is_large)
 	accepted(pair_put(pair, DMP, 0, 20000, CONTEXT(1), FI_COMMIT));
 	pair_deliver(pair);
 	atomic_store(&agent->kinds[PMV_PAGE], 0);
-	pmv_help(agent);
+	pmv_agent_look_in_call(agent);
 	cr_expect_eq(pair_event(pair, 'F', 0)->len, 16384);
 	expect_done(pair, "F D");
-	pmv_help(agent);
+	pmv_agent_look_in_call(agent);
 	expect_done(pair, "F D K");
 	cr_expect(pair_survives(pair, DMP, 0, 20000));
 	atomic_store(&agent->kinds[PMV_PAGE], 2);
@@ -65,14 +65,14 @@ static void fall_asleep(void *arg)
 	(void) arg;
 	if (atomic_load(&agent->asleep))
 		return;
-	atomic_store(&agent->help.wanted, false);
+	atomic_store(&agent->calls_look, false);
 	atomic_store(&agent->asleep, true);
 	pthread_mutex_lock(&agent->lock);
 	cr_expect_not(pmv_service_waits(agent));
 	pthread_mutex_unlock(&agent->lock);
 }
 
-Test(help, leaves_nothing_to_a_thread_that_has_fallen_asleep)
+Test(look_in_call, leaves_nothing_to_a_thread_that_has_fallen_asleep)
 {
 	struct pair *pair = pair_open(NULL);
 	struct pmv_agent *agent = &pair->to->domain->agent;
@@ -83,7 +83,7 @@ Test(help, leaves_nothing_to_a_thread_that_has_fallen_asleep)
 	pair_deliver(pair);
 	atomic_store(&agent->kinds[PMV_PAGE], 0);
 	pair->on_event = fall_asleep;
-	pmv_help(agent);
+	pmv_agent_look_in_call(agent);
 	expect_done(pair, "F D");
 	cr_expect(pair->to->mailbox.receiver.working);
 	cr_expect_eq(read(agent->kick_fd, &kicks, sizeof(kicks)), sizeof(kicks));

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* flush_message.c -- checks what a flush asks of the agent; flush_message.h has the format */
+#include "agent/flush_message.h"
+
+_Static_assert(offsetof(struct pmv_flush_message, data) == 24, "flags");
+_Static_assert(sizeof(struct pmv_flush_message) == PMV_MESSAGE_SIZE, "message");
+
+static bool flags_go_together(const struct pmv_flush_message *message)
+{
+	bool ends = message->store || message->notify || message->event;
+
+	return !message->envelope.more && !message->reserved && message->event <= PMV_EVENT_FETCH &&
+	       !(message->messages && ends) && (!message->store || message->count);
+}
+
+bool pmv_flush_message_is_valid(const struct pmv_flush_message *message)
+{
+	size_t len = pmv_flush_message_len(message->count);
+	uint64_t marked = 0;
+
+	if (message->count > PMV_MAX_RANGES || len > message->envelope.len || message->zero ||
+	    (message->flags && !flags_go_together(message)))
+		return false;
+	for (unsigned int i = 0; i < message->count; i++)
+		marked |= message->ranges[i].key >> 32;
+	/* An operation of interest has at least one place, and no other marks a range. */
+	return marked == (message->event != PMV_EVENT_NONE) &&
+	       message->envelope.len - len ==
+		       (message->store ? message->ranges[message->count - 1].len : 0);
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* message.h -- messages with a flush (agent/flush_message.h), as an initiator would make them */
+#ifndef TESTCORE_MESSAGE_H
+#define TESTCORE_MESSAGE_H
+
+#include <string.h>
+
+#include "agent/flush_message.h"
+
+/* message_data -- what is to be stored: it follows the ranges */
+static inline uint8_t *message_data(struct pmv_flush_message *message)
+{
+	return (uint8_t *) message + pmv_flush_message_len(message->count);
+}
+
+/* message_carry -- store so much as the last range says */
+static inline void message_carry(struct pmv_flush_message *message, const void *data)
+{
+	message->store = true;
+	memcpy(message_data(message), data, message->ranges[message->count - 1].len);
+}
+
+/* message_encode -- returns the length, which it fills in, as the seal */
+static inline size_t message_encode(void *slot, struct pmv_flush_message *message,
+				    const struct pmv_seal *seal)
+{
+	struct pmv_envelope *envelope = &message->envelope;
+
+	envelope->content = PMV_CONTENT_FLUSH;
+	envelope->len = (uint16_t) pmv_flush_message_len(message->count);
+	if (message->store)
+		envelope->len += (uint16_t) message->ranges[message->count - 1].len;
+	pmv_message_seal((struct pmv_message *) message, envelope, seal);
+	memcpy(slot, message, envelope->len);
+	return envelope->len;
+}
+
+#endif /* TESTCORE_MESSAGE_H */
