@@ -109,6 +109,7 @@ provider_sources = \
 	prov/pmemverbs/commit/prepare.h \
 	prov/pmemverbs/commit/push.c \
 	prov/pmemverbs/commit/push.h \
+	prov/pmemverbs/commit/request.h \
 	prov/pmemverbs/commit/run.c \
 	prov/pmemverbs/commit/run.h \
 	prov/pmemverbs/commit/submission.c \

@@ -342,13 +342,15 @@ static enum pmv_fault give_notice(const struct pmv_receiver *receiver, uint64_t 
 	return PMV_FAULT_NONE;
 }
 
-static void warn_of_fault(struct pmv_receiver *receiver, const struct pmv_work *work)
+/* refuse_work -- its fault is logged; a malformed message is the last one that is taken */
+static void refuse_work(struct pmv_receiver *receiver, const struct pmv_work *work)
 {
 	if (work->malformed) {
+		receiver->refused = true;
 		PMV_WARN(EP_DATA, "malformed request from a peer: the connection is ended\n");
 		return;
 	}
-	if (!work->fault || work->fault == PMV_FAULT_IO || receiver->warned)
+	if (work->fault == PMV_FAULT_IO || receiver->warned)
 		return;
 	receiver->warned = true;
 	PMV_WARN(EP_DATA,
@@ -383,8 +385,8 @@ static void finish(struct pmv_agent *agent, struct pmv_work *work)
 	enum pmv_fault fault = receiver->part_fault ? receiver->part_fault : work->fault;
 
 	agent->counts.requests++;
-	receiver->refused |= work->malformed;
-	warn_of_fault(receiver, work);
+	if (work->fault)
+		refuse_work(receiver, work);
 	receiver->part_fault = request->envelope.more ? fault : PMV_FAULT_NONE;
 	if (request->flags)
 		tell(agent, receiver, work, fault);
@@ -424,7 +426,8 @@ static void conclude(struct pmv_agent *agent)
 			work->more = NULL;
 			work->receiver->working = true;
 		}
-		pmv_writeback_free(work);
+		if (work->more)
+			pmv_writeback_free(work);
 	}
 	for (unsigned int i = 0; i < batch->count; i++) {
 		struct pmv_receiver *receiver = batch->works[i].receiver;

@@ -384,16 +384,18 @@ static void store(struct pmv_writeback_batch *batch, struct pmv_regions *regions
 	pmv_region_put(regions, region);
 }
 
-/* look_again -- at a region that the request names, with bytes or without */
-static void look_again(struct pmv_regions *regions, struct pmv_work *work,
-		       const struct pmv_extent *extent)
+/* look_again -- at the regions that the request names, with bytes or without */
+static void look_again(struct pmv_regions *regions, struct pmv_work *work)
 {
-	struct pmv_region *region = hold(regions, work, extent);
+	for (size_t i = 0; i < work->count + work->request.store; i++) {
+		const struct pmv_extent *extent = i < work->count ? &named(work)[i] : &work->target;
+		struct pmv_region *region = hold(regions, work, extent);
 
-	if (!region)
-		return;
-	fail_if_lost(work, region);
-	pmv_region_put(regions, region);
+		if (!region)
+			continue;
+		fail_if_lost(work, region);
+		pmv_region_put(regions, region);
+	}
 }
 
 /*
@@ -410,10 +412,8 @@ static void spread_faults(struct pmv_writeback_batch *batch, struct pmv_regions 
 		struct pmv_work *work = &batch->works[i];
 
 		/* Also of one that goes on: in later rounds nothing tells of this. */
-		for (size_t j = 0; any && j < work->count; j++)
-			look_again(regions, work, &named(work)[j]);
-		if (any && work->request.store)
-			look_again(regions, work, &work->target);
+		if (any)
+			look_again(regions, work);
 		if (!work->fault && work->ended && work->request.ordered &&
 		    !earlier_are_durable(batch, work))
 			work->fault = PMV_FAULT_IO;

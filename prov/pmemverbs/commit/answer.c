@@ -6,8 +6,9 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "commit/flush_request.h"
 #include "commit/interpreter.h"
+#include "commit/post.h"
+#include "commit/request.h"
 
 /* After this time without an acknowledgement a probe finds out whether the peer is there. */
 #define PROBE_NS INT64_C(200000000)
@@ -37,11 +38,9 @@ static void take_fault(struct pmv_initiator *ini, const struct pmv_ack *ack)
 		return;
 	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
 		STAILQ_FOREACH(op, lists[i], next) {
-			const struct pmv_flush_request *request = pmv_to_run(op)->request;
+			const struct pmv_request *request = pmv_to_run(op)->request;
 
-			if (request &&
-			    (pmv_flush_request_relies(request) ||
-			     (request->first <= ack->done && ack->done <= request->last)))
+			if (request && pmv_request_fails_with(request, ack->done))
 				pmv_op_fail(op, fault_errno(ack->fault), 0);
 		}
 	}

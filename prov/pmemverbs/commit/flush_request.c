@@ -11,6 +11,17 @@
 #include "commit/post.h"
 #include "engine/length.h"
 
+/*
+ * set_relies -- does it promise that all earlier requests succeed?  A commit without a fence does
+ * not: the initiator's application hears of each failure.  But the target's hears of this operation
+ * only, and must not if data that it follows were not stored.
+ */
+static void set_relies(struct pmv_flush_request *request, bool follows)
+{
+	request->request.relies = request->all || request->messages ||
+				  (follows && (request->notify || request->event));
+}
+
 static size_t gather(unsigned char *to, const struct iovec *iov, size_t count)
 {
 	size_t len = 0;
@@ -82,6 +93,7 @@ struct pmv_flush_request *pmv_flush_request_new(struct pmv_initiator *ini,
 	}
 	if (event)
 		set_event(request, submission, event);
+	set_relies(request, false);
 	return request;
 }
 
@@ -165,7 +177,7 @@ ssize_t pmv_flush_request_take(struct pmv_initiator *ini, struct pmv_flush_reque
 		atomic_store(&ini->told_sends, request->data);
 	}
 	atomic_store(&ini->ordering.wrote_agent, ini->dirty.ranges > 0);
-	request->follows = ini->mailbox->sender.acked < ini->payload_message;
+	set_relies(request, ini->mailbox->sender.acked < ini->payload_message);
 	return 0;
 }
 
@@ -212,7 +224,7 @@ static size_t fill(const struct pmv_flush_request *request, struct pmv_flush_mes
 {
 	const bool notify = request->notify, messages = request->messages, store = request->payload;
 	/* What an earlier one has taken is not named again, and the target is told by the agent. */
-	const bool ordered = pmv_flush_request_relies(request);
+	const bool ordered = request->request.relies;
 	const uint8_t event = request->event;
 	size_t len = pmv_flush_message_len(count);
 
@@ -237,8 +249,7 @@ static size_t fill(const struct pmv_flush_request *request, struct pmv_flush_mes
 
 static ssize_t send_next(struct pmv_flush_request *request, struct pmv_run *run, uint64_t flags)
 {
-	struct pmv_sender *sender = &pmv_run_initiator(run)->mailbox->sender;
-	struct pmv_message *slot = pmv_sender_slot(sender);
+	struct pmv_message *slot = pmv_sender_slot(&pmv_run_initiator(run)->mailbox->sender);
 	struct pmv_envelope envelope = {.content = PMV_CONTENT_FLUSH};
 	unsigned int count = next_count(request);
 	ssize_t ret;
@@ -248,17 +259,10 @@ static ssize_t send_next(struct pmv_flush_request *request, struct pmv_run *run,
 	envelope.more = request->sent + count < request->count;
 	envelope.len =
 		(uint16_t) fill(request, (struct pmv_flush_message *) slot, count, !envelope.more);
-	pmv_run_posting(run, 1);
-	ret = pmv_sender_send(sender, &envelope, &run->op, flags);
-	if (ret) {
-		pmv_run_not_posting(run, 1);
-		return ret;
-	}
-	request->sent += count;
-	if (!request->first)
-		request->first = envelope.number;
-	request->last = envelope.number;
-	return 0;
+	ret = pmv_request_send(&request->request, run, &envelope, flags);
+	if (!ret)
+		request->sent += count;
+	return ret;
 }
 
 ssize_t pmv_flush_request_send(struct pmv_flush_request *request, struct pmv_run *run,
@@ -273,6 +277,7 @@ ssize_t pmv_flush_request_send(struct pmv_flush_request *request, struct pmv_run
 		request->dropped |= request->payload;
 		request->payload = false;
 		request->places = 0;
+		set_relies(request, false);
 	}
 	do {
 		ret = send_next(request, run, flags);

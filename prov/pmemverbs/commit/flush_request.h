@@ -13,6 +13,7 @@
 
 #include "agent/flush_message.h"
 #include "commit/initiator.h"
+#include "commit/request.h"
 #include "commit/submission.h"
 
 /* The most regions that a commit may name. */
@@ -21,9 +22,8 @@
 /* Few requests have more ranges than this; they allocate them. */
 #define PMV_FLUSH_REQUEST_FEW 4
 
-struct pmv_run;
-
 struct pmv_flush_request {
+	struct pmv_request request;                  /* first */
 	struct pmv_range at[PMV_FLUSH_REQUEST_KEYS]; /* the commit's regions, each of no bytes */
 	unsigned int num_keys;
 	bool all;               /* not only these regions */
@@ -31,18 +31,16 @@ struct pmv_flush_request {
 	bool messages;          /* messages are committed, too */
 	bool payload;           /* the agent stores the data */
 	bool dropped;           /* it does not: the commit had failed by then */
-	bool follows;           /* data that the agent may not have stored yet */
 	uint64_t data;          /* immediate data, or the number of messages */
 	struct pmv_range store; /* where the payload goes */
 
 	/* Of ranges; the last one is `store`, if there is a payload, or the last are `places`. */
 	unsigned int count;
 	unsigned int sent;
-	unsigned int read;    /* ranges that are read back ... */
-	uint8_t event;        /* enum pmv_rma_event: what the agent tells the application */
-	uint8_t places;       /* of that operation, unless it is `store` */
-	uint64_t read_part;   /* ... and bytes of the next one */
-	uint64_t first, last; /* numbers of its messages, once they are sent */
+	unsigned int read;  /* ranges that are read back ... */
+	uint8_t event;      /* enum pmv_rma_event: what the agent tells the application */
+	uint8_t places;     /* of that operation, unless it is `store` */
+	uint64_t read_part; /* ... and bytes of the next one */
 	struct pmv_range *ranges;
 	struct pmv_range few[PMV_FLUSH_REQUEST_FEW];
 	unsigned char bytes[]; /* of the payload, or `places` ranges */
@@ -57,15 +55,10 @@ struct pmv_flush_request *pmv_flush_request_new(struct pmv_initiator *ini,
 						bool payload, enum pmv_rma_event event);
 void pmv_flush_request_free(struct pmv_flush_request *request);
 
-/*
- * pmv_flush_request_relies -- does it promise that all earlier requests succeed?  A commit without
- * a fence does not: the initiator's application hears of each failure.  But the target's hears of
- * this operation only, and must not if data before it were not stored.
- */
-static inline bool pmv_flush_request_relies(const struct pmv_flush_request *request)
+/* pmv_flush_request_of -- the request of a run that asks for a flush */
+static inline struct pmv_flush_request *pmv_flush_request_of(const struct pmv_run *run)
 {
-	return request->all || request->messages ||
-	       (request->follows && (request->notify || request->event));
+	return (struct pmv_flush_request *) run->request;
 }
 
 /*

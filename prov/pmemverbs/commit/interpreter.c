@@ -17,7 +17,7 @@
 
 static void free_request(struct pmv_run *run)
 {
-	pmv_flush_request_free(run->request);
+	pmv_flush_request_free(pmv_flush_request_of(run));
 	run->request = NULL;
 }
 
@@ -86,7 +86,7 @@ ssize_t pmv_interpreter_take_ranges(struct pmv_run *run)
 	if (ini->dirty.lost)
 		ret = atomic_load(&ini->broken) ? -FI_ENOTCONN : ini->dirty.lost;
 	else
-		ret = pmv_flush_request_take(ini, run->request);
+		ret = pmv_flush_request_take(ini, pmv_flush_request_of(run));
 	if (ret)
 		pmv_run_set_unacked(run, false);
 	return ret;
@@ -122,7 +122,7 @@ static void take_written(struct pmv_run *run)
  */
 static ssize_t read_back(struct pmv_run *run, bool *done)
 {
-	ssize_t ret = pmv_flush_request_read_back(run->request, run);
+	ssize_t ret = pmv_flush_request_read_back(pmv_flush_request_of(run), run);
 
 	if (ret)
 		return ret == -FI_EAGAIN ? ret : give_up(run, ret);
@@ -139,17 +139,18 @@ static ssize_t read_back(struct pmv_run *run, bool *done)
 static ssize_t ask(struct pmv_run *run, const struct pmv_step *step)
 {
 	struct pmv_initiator *ini = pmv_run_initiator(run);
+	struct pmv_flush_request *request = pmv_flush_request_of(run);
 	bool fence = step->fence || atomic_load(&ini->ordering.fence_due);
 	ssize_t ret = -FI_ECANCELED;
 
 	if (!atomic_load(&ini->broken))
-		ret = pmv_flush_request_send(run->request, run,
+		ret = pmv_flush_request_send(request, run,
 					     fence ? pmv_engine_fence(ini->engine->engine) : 0);
 	if (ret)
 		return ret == -FI_EAGAIN ? ret : give_up(run, ret);
-	if (run->request->payload || run->request->dropped)
+	if (request->payload || request->dropped)
 		ini->payload_message = run->request->last;
-	if (run->request->dropped)
+	if (request->dropped)
 		ini->dropped_message = run->request->last;
 	if (run->kept)
 		ini->deferred++;

@@ -176,19 +176,21 @@ static ssize_t make_request(struct pmv_run *run, const struct pmv_submission *su
 			    enum pmv_rma_event event)
 {
 	struct pmv_initiator *ini = pmv_run_initiator(run);
+	struct pmv_flush_request *request;
 	const struct pmv_step *step;
 
 	if (run->plan.ask == PMV_MAX_STEPS)
 		return 0;
 	step = &run->plan.steps[run->plan.ask];
-	run->request = pmv_flush_request_new(ini, submission, all, step->payload, event);
-	if (!run->request)
+	request = pmv_flush_request_new(ini, submission, all, step->payload, event);
+	if (!request)
 		return -FI_ENOMEM;
+	run->request = &request->request;
 	run->op.ordinary = false;
 	pmv_link_flush_place(&ini->mailbox->link, &run->place_addr, &run->place_key);
 	if (step->immediate) {
-		run->request->notify = true;
-		run->request->data = submission->data;
+		request->notify = true;
+		request->data = submission->data;
 	}
 	return 0;
 }

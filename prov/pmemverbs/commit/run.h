@@ -14,7 +14,7 @@
 #include "commit/plan.h"
 #include "commit/submission.h"
 
-struct pmv_flush_request;
+struct pmv_request;
 
 struct pmv_run {
 	struct pmv_op op;                        /* first */
@@ -25,7 +25,7 @@ struct pmv_run {
 	uint64_t place_key;  /* the application's, or the core's */
 	uint64_t immediate;  /* immediate data */
 	/* What has to be seen to when it ends: */
-	struct pmv_flush_request *request;
+	struct pmv_request *request;
 	struct pmv_submission *kept; /* a copy, for PMV_STEP_PLAN: it is `submission`, then */
 	atomic_bool *under_way;      /* of one that nobody asked for: the flag for that */
 	unsigned int num_regions;    /* with hooks: how many of `regions` */
