@@ -231,11 +231,6 @@ void pmv_agent_serve(struct pmv_agent *agent)
 	pthread_mutex_unlock(&agent->serving);
 }
 
-bool pmv_agent_needs_calls(struct pmv_agent *agent)
-{
-	return pmv_setting.agent == PMV_AGENT_PROGRESS && atomic_load(&agent->wanted) > 0;
-}
-
 bool pmv_agent_watch(struct pmv_agent *agent, struct pmv_queue *queue)
 {
 	if (!pmv_setting_has_thread())

@@ -126,7 +126,10 @@ static inline bool pmv_agent_has_use_for_calls(const struct pmv_agent *agent)
 }
 
 /* pmv_agent_needs_calls -- are mailboxes served only inside the application's calls? */
-bool pmv_agent_needs_calls(struct pmv_agent *agent);
+static inline bool pmv_agent_needs_calls(const struct pmv_agent *agent)
+{
+	return pmv_setting.agent == PMV_AGENT_PROGRESS && atomic_load(&agent->wanted) > 0;
+}
 
 /*
  * pmv_agent_watch -- have the thread wake who sleeps on the queue when an acknowledgement

@@ -56,10 +56,8 @@ static void map(struct pmv_hint_peer *peer)
 {
 	const struct in_addr addr = peer->addr.in.sin_addr;
 
-	memset(&peer->addr, 0, sizeof(peer->addr));
-	peer->addr.in6.sin6_family = AF_INET6;
-	peer->addr.in6.sin6_addr.s6_addr[10] = 0xff;
-	peer->addr.in6.sin6_addr.s6_addr[11] = 0xff;
+	peer->addr.in6 = (struct sockaddr_in6){.sin6_family = AF_INET6,
+					       .sin6_addr.s6_addr = {[10] = 0xff, [11] = 0xff}};
 	memcpy(&peer->addr.in6.sin6_addr.s6_addr[12], &addr, sizeof(addr));
 }
 

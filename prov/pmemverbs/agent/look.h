@@ -3,11 +3,9 @@
  * look.h -- which mailboxes the agent looks into
  *
  * A mailbox is active while a request is likely (idle_plan.h), and is looked into in every round.
- * After that it is parked: its peer has to send a hint.  A mailbox stays active if its peer's hints
- * do not arrive.  That is so until the first hint of the connection has come, and again if a
- * request comes without one.
- *
- * Only what is atomic is read without the agent's lock.
+ * After that it is parked, and its peer has to send a hint.  A peer's hints may not arrive: that is
+ * assumed until its first one has come, and again if a request comes without one.  Then its mailbox
+ * stays active.  Only what is atomic is read without the agent's lock.
  */
 #ifndef PMV_LOOK_H
 #define PMV_LOOK_H

@@ -54,10 +54,9 @@ ssize_t pmv_receiver_post_acks(struct pmv_receiver *receiver)
 	unsigned int posted = 0;
 	ssize_t ret = 0;
 
-	while (posted < receiver->num_queued && !ret) {
-		ret = post_ack(receiver, &receiver->queued[posted]);
-		posted += !ret;
-	}
+	while (posted < receiver->num_queued &&
+	       !(ret = post_ack(receiver, &receiver->queued[posted])))
+		posted++;
 	receiver->num_queued -= posted;
 	if (receiver->num_queued)
 		memmove(receiver->queued, receiver->queued + posted,

@@ -91,6 +91,7 @@ struct pmv_region *pmv_region_add(struct pmv_regions *regions, const struct pmv_
 
 /* pmv_region_remove -- waits until nobody uses it, and frees it */
 void pmv_region_remove(struct pmv_regions *regions, struct pmv_region *region);
+
 /* pmv_region_get -- that contains all of a range and that peers may write, with a reference */
 struct pmv_region *pmv_region_get(struct pmv_regions *regions, uint32_t key, uint64_t addr,
 				  uint64_t len, uint64_t *offset);

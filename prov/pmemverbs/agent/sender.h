@@ -2,8 +2,8 @@
 /*
  * sender.h -- the half of a mailbox that asks the peer's agent
  *
- * It belongs to the endpoint that posts.  The endpoint's lock protects it, but for what is
- * atomic: the agent's thread reads that for those who sleep until an acknowledgement comes.
+ * The lock of its endpoint protects it, but for what is atomic: our agent's thread reads that for
+ * those who sleep until an acknowledgement comes.
  */
 #ifndef PMV_SENDER_H
 #define PMV_SENDER_H
@@ -51,10 +51,9 @@ ssize_t pmv_sender_send(struct pmv_sender *sender, struct pmv_envelope *envelope
 void pmv_sender_hint_again(struct pmv_sender *sender, int64_t now);
 
 /*
- * pmv_sender_repeat -- post a message again that is not acknowledged: the oldest one and the
- * last empty one take turns.  Only one may be under way.  -FI_ECANCELED: it is not known any more.
- * pmv_sender_ask -- post an empty message, if pmv_sender_may_ask: its acknowledgement shows
- * whether an earlier one is missing
+ * Repair (wire.h).  pmv_sender_repeat -- post a message again that is not acknowledged: the oldest
+ * one and the last empty one take turns.  Only one may be under way.  -FI_ECANCELED: it is not
+ * known any more.  pmv_sender_ask -- post an empty message, if pmv_sender_may_ask
  */
 ssize_t pmv_sender_repeat(struct pmv_sender *sender, struct pmv_op *op);
 ssize_t pmv_sender_ask(struct pmv_sender *sender, struct pmv_op *op);

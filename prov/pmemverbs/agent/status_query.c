@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* status_query.c -- encodes and decodes questions and answers; status_query.h has the formats */
+/* status_query.c -- queries and replies; status_query.h has the formats */
 #include "agent/status_query.h"
 
 #include <string.h>
 
 #define STATUS_VERSION 1
-#define ANSWER_MAGIC UINT32_C(0xf51a7e11)
+#define REPLY_MAGIC UINT32_C(0xf51a7e11)
 
-/* A question without the page that it asks for. */
-static const uint8_t question[PMV_STATUS_QUERY_SIZE - 1] = "pmemverbs asks\1";
+/* A query without the page that it asks for. */
+static const uint8_t query[PMV_STATUS_QUERY_SIZE - 1] = "pmemverbs asks\1";
 
-#define QUESTION_VERSION_AT 14
+#define QUERY_VERSION_AT 14
 
 struct wire_page {
 	uint32_t magic;
@@ -26,8 +26,8 @@ _Static_assert(PMV_STATUS_REPLY_SIZE <= 55, "verbs has no room for more");
 
 void pmv_status_query_encode(uint8_t buf[PMV_STATUS_QUERY_SIZE], uint8_t page)
 {
-	memcpy(buf, question, sizeof(question));
-	buf[sizeof(question)] = page;
+	memcpy(buf, query, sizeof(query));
+	buf[sizeof(query)] = page;
 }
 
 bool pmv_status_query_decode(const void *cm_data, size_t len, bool *known, uint8_t *page)
@@ -36,16 +36,16 @@ bool pmv_status_query_decode(const void *cm_data, size_t len, bool *known, uint8
 
 	if (len != PMV_STATUS_QUERY_SIZE)
 		return false;
-	*known = data[QUESTION_VERSION_AT] == question[QUESTION_VERSION_AT];
-	*page = data[sizeof(question)];
-	return !memcmp(data, question, QUESTION_VERSION_AT);
+	*known = data[QUERY_VERSION_AT] == query[QUERY_VERSION_AT];
+	*page = data[sizeof(query)];
+	return !memcmp(data, query, QUERY_VERSION_AT);
 }
 
 size_t pmv_status_reply_encode(uint8_t buf[PMV_STATUS_REPLY_SIZE], const uint64_t *values,
 			       size_t count, uint8_t page)
 {
 	struct wire_page wire = {
-		.magic = ANSWER_MAGIC,
+		.magic = REPLY_MAGIC,
 		.version = STATUS_VERSION,
 		.page = values ? page : PMV_STATUS_REPLY_REFUSED,
 		.pages = values ? (uint8_t) ((count + PMV_STATUS_REPLY_VALUES - 1) /
@@ -66,29 +66,29 @@ size_t pmv_status_reply_encode(uint8_t buf[PMV_STATUS_REPLY_SIZE], const uint64_
 }
 
 bool pmv_status_reply_decode(const void *data, size_t len, uint8_t page,
-			     struct pmv_status_reply *answer)
+			     struct pmv_status_reply *reply)
 {
 	const size_t header = offsetof(struct wire_page, values);
 	struct wire_page wire = {0};
 
-	*answer = (struct pmv_status_reply){0};
+	*reply = (struct pmv_status_reply){0};
 	if (len < header)
 		return false;
 	memcpy(&wire, data, header);
 	/* A core may hand over more than was sent. */
-	if (wire.magic != ANSWER_MAGIC || wire.version != STATUS_VERSION ||
+	if (wire.magic != REPLY_MAGIC || wire.version != STATUS_VERSION ||
 	    wire.count > PMV_STATUS_REPLY_VALUES || len < header + wire.count * sizeof(uint64_t))
 		return false;
-	answer->refused = wire.page == PMV_STATUS_REPLY_REFUSED;
-	if (answer->refused)
+	reply->refused = wire.page == PMV_STATUS_REPLY_REFUSED;
+	if (reply->refused)
 		return true;
 	/* All pages but the last are full. */
 	if (wire.page != page || page >= wire.pages ||
 	    wire.pages > PMV_STATUS_MOST / PMV_STATUS_REPLY_VALUES ||
 	    (page + 1 < wire.pages ? wire.count < PMV_STATUS_REPLY_VALUES : !wire.count))
 		return false;
-	answer->pages = wire.pages;
-	answer->count = wire.count;
-	memcpy(answer->values, (const uint8_t *) data + header, wire.count * sizeof(uint64_t));
+	reply->pages = wire.pages;
+	reply->count = wire.count;
+	memcpy(reply->values, (const uint8_t *) data + header, wire.count * sizeof(uint64_t));
 	return true;
 }

@@ -2,24 +2,24 @@
 /*
  * status_query.h -- what a process that listens tells who asks, byte by byte
  *
- * A question is a connection request whose private data is nothing but this:
+ * A query is a connection request whose private data is nothing but this:
  *
  *    0  14 bytes  "pmemverbs asks"
  *   14  u8        version (1)
- *   15  u8        the page of the answer that is wanted: 0, 1, ...
+ *   15  u8        the page of the reply that is wanted: 0, 1, ...
  *
- * The listening side rejects the request, and its answer is the private data of that:
+ * The listening side rejects the request, and its reply is the private data of that:
  *
  *    0  u32       magic
  *    4  u8        version (1)
- *    5  u8        the page; 255: it does not answer (only with FI_PMEMVERBS_ANSWER=on)
+ *    5  u8        the page; 255: it does not reply (only with FI_PMEMVERBS_ANSWER=on)
  *    6  u8        how many pages there are
  *    7  u8        how many values are on this one
  *    8  values    u64 each, little-endian
  *
- * libfabric's verbs provider has room for 55 bytes, so an answer has several pages.  Each is a
- * connection request of its own, and nobody remembers the ones before it.  The values are those of
- * enum pmv_status_value, in their order.  Later versions may append some.
+ * libfabric's verbs provider has room for 55 bytes, so a reply has several pages.  For each there
+ * is a query, and nobody remembers the ones before it.  The values are those of enum
+ * pmv_status_value, in their order.  Later versions may append some.
  */
 #ifndef PMV_STATUS_QUERY_H
 #define PMV_STATUS_QUERY_H
@@ -70,9 +70,8 @@ struct pmv_status_reply {
 	uint64_t values[PMV_STATUS_REPLY_VALUES];
 };
 
-/* pmv_status_reply_decode -- the answer to a question for a page; false: it is none that is known
- */
+/* pmv_status_reply_decode -- the reply to a query for a page; false: it is none that is known */
 bool pmv_status_reply_decode(const void *data, size_t len, uint8_t page,
-			     struct pmv_status_reply *answer);
+			     struct pmv_status_reply *reply);
 
 #endif /* PMV_STATUS_QUERY_H */

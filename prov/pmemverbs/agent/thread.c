@@ -91,15 +91,15 @@ static void tell_to_stop(struct pmv_agent *agent)
 
 void pmv_agent_stop(struct pmv_agent *agent)
 {
-	bool found;
+	bool listed;
 
 	/* Only one may join it: the process may be ending meanwhile. */
 	pthread_mutex_lock(&threads_lock);
-	found = agent->listed;
-	if (found)
+	listed = agent->listed;
+	if (listed)
 		take_out(agent);
 	pthread_mutex_unlock(&threads_lock);
-	if (!found)
+	if (!listed)
 		return;
 	tell_to_stop(agent);
 	pthread_join(agent->thread, NULL);

@@ -36,48 +36,37 @@ void pmv_agent_wake_for_requests(struct pmv_agent *agent)
 		pmv_agent_kick(agent);
 }
 
-struct watch {
-	bool all;      /* wake all */
-	bool watched;  /* there are queues that somebody may sleep on */
-	bool watching; /* ... and waits for an acknowledgement there */
-	int64_t now;
-};
-
-static void watch_over(const struct pmv_receiver_list *list, struct watch *watch)
-{
-	struct pmv_receiver *receiver;
-
-	TAILQ_FOREACH(receiver, list, next)
-	{
-		struct pmv_queue *queue = receiver->link->owner->tx_queue;
-
-		if (!queue || !atomic_load(&queue->watched))
-			continue;
-		watch->watched = true;
-		if (!atomic_load(&receiver->sender->unacked))
-			continue;
-		watch->watching = true;
-		pmv_sender_hint_again(receiver->sender, watch->now);
-		if ((watch->all || pmv_sender_has_ack(receiver->sender)) &&
-		    atomic_exchange(&queue->watched, false))
-			pmv_queue_wake(queue);
-	}
-}
-
 bool pmv_agent_wake_sleepers(struct pmv_agent *agent)
 {
-	struct watch watch = {0};
+	const struct pmv_receiver_list *const lists[] = {&agent->looks.active,
+							 &agent->looks.parked};
+	struct pmv_receiver *receiver;
+	bool all, waits = false;
+	int64_t now;
 
 	/* Most targets wait for no acknowledgement, and may have many mailboxes. */
 	if (!atomic_exchange(&agent->watched, false))
 		return false;
-	watch.now = pmv_clock_ns();
-	watch.all = watch.now - agent->woke_ns > PMV_IDLE_LOSS_WAKE_NS;
-	if (watch.all)
-		agent->woke_ns = watch.now;
-	watch_over(&agent->looks.active, &watch);
-	watch_over(&agent->looks.parked, &watch);
-	if (watch.watched)
-		atomic_store(&agent->watched, true);
-	return watch.watching;
+	now = pmv_clock_ns();
+	all = now - agent->woke_ns > PMV_IDLE_LOSS_WAKE_NS;
+	if (all)
+		agent->woke_ns = now;
+	for (int i = 0; i < 2; i++) {
+		TAILQ_FOREACH(receiver, lists[i], next)
+		{
+			struct pmv_queue *queue = receiver->link->owner->tx_queue;
+
+			if (!queue || !atomic_load(&queue->watched))
+				continue;
+			atomic_store(&agent->watched, true);
+			if (!atomic_load(&receiver->sender->unacked))
+				continue;
+			waits = true;
+			pmv_sender_hint_again(receiver->sender, now);
+			if ((all || pmv_sender_has_ack(receiver->sender)) &&
+			    atomic_exchange(&queue->watched, false))
+				pmv_queue_wake(queue);
+		}
+	}
+	return waits;
 }
