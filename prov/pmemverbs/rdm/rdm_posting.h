@@ -58,12 +58,13 @@ static inline ssize_t pmv_rdm_posting_end(ssize_t ret)
 /*
  * pmv_rdm_posting_commit -- an atomic to this peer commits what was written to a region on its
  * connection.  0, or -FI_ECONNRESET after a warning: some of that was lost.
- * pmv_rdm_posting_end_atomic -- RxM has returned this; of a loss that it has hit upon, warn
+ * pmv_rdm_posting_end_atomic -- RxM has returned this; if it met such a loss only now, warn
  */
 ssize_t pmv_rdm_posting_commit(struct pmv_rdm_ep *rdm, fi_addr_t dest, uint32_t region);
 void pmv_rdm_posting_end_atomic(ssize_t ret);
 
-/* pmv_rdm_posting_is_connected -- 0, or -FI_ECONNRESET after a warning: no more than at `losses` */
+/* pmv_rdm_posting_is_connected -- 0; -FI_ECONNRESET, after a warning: not any more since `losses`
+ */
 ssize_t pmv_rdm_posting_is_connected(void);
 
 #endif /* PMV_RDM_POSTING_H */
