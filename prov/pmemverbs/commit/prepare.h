@@ -34,7 +34,7 @@ ssize_t pmv_prepare_flush(struct pmv_run *run, const struct pmv_submission *regi
 static inline bool pmv_prepare_may_store(struct pmv_initiator *ini,
 					 const struct pmv_submission *submission)
 {
-	const unsigned agent = PMV_NOTE_AGENT | PMV_NOTE_UNORDERED | PMV_NOTE_UNREADABLE;
+	const unsigned agent = PMV_NOTE_AGENT | PMV_NOTE_UNORDERED;
 
 	return submission->what == (FI_RMA | FI_WRITE) && submission->num_to == 1 &&
 	       submission->to->len && submission->to->len <= PMV_STORE_ROOM(1) &&

@@ -231,11 +231,27 @@ Test(store, does_not_pass_writes_that_kept_no_order)
 	struct pair *pair = open_pair();
 
 	pmv_setting.relaxed = true;
-	accepted(pair_put(pair, DMP, 0, 8, CONTEXT(1), 0));
-	pmv_setting.relaxed = false;
-	accepted(pair_put(pair, DMP, 64, 8, CONTEXT(2), FI_COMMIT));
+	accepted(pair_put(pair, PAGE, 0, 8, CONTEXT(0), FI_COMMIT));
+	expect_sent(pair, "W R fM");
+	accepted(pair_put(pair, PAGE, 0, 8, CONTEXT(1), 0));
+	accepted(pair_put(pair, PAGE, 64, 8, CONTEXT(2), FI_COMMIT));
 	expect_sent(pair, "W W R fM");
+	pmv_setting.relaxed = false;
+	accepted(pair_put(pair, DMP, 64, 8, CONTEXT(3), FI_COMMIT));
+	expect_sent(pair, "W R fM");
 	pair_round(pair);
+	pair_close(pair);
+}
+
+Test(store, is_not_waited_for_when_the_connection_is_lost)
+{
+	struct pair *pair = open_pair();
+
+	accepted(pair_put(pair, DMP, 0, 8, CONTEXT(1), FI_COMMIT));
+	pair_deliver(pair);
+	pmv_initiator_break(&pair->from->initiator);
+	rig_expect_error(pair->home, CONTEXT(1), RIG_WRITTEN, FI_ECANCELED);
+	accepted(rig_write(pair->home, KEY_MHP, CONTEXT(2)));
 	pair_close(pair);
 }
 
