@@ -221,6 +221,7 @@ static void scrub_stack(struct pmv_op_pool *pool, struct pmv_op_stack *stack)
 	while (count--) {
 		op = list[count];
 		memset((void *) op, 0, offsetof(struct pmv_op, home));
+		op->comp.embedded = true;
 		memset((char *) op + offsetof(struct pmv_op, next), 0,
 		       pool->size - offsetof(struct pmv_op, next));
 		atomic_store(&op->behind, number);

@@ -105,15 +105,10 @@ ssize_t pmv_link_post(const struct pmv_link *link, uint8_t *from, size_t at, siz
 		.iov_count = 1,
 		.rma_iov = &rma_iov,
 		.rma_iov_count = 1,
-	};
-	const struct pmv_wr wr = {
-		.kind = PMV_WR_WRITE,
 		.context = op,
-		.flags = FI_COMPLETION | flags,
-		.rma = &msg,
 	};
 
-	return pmv_engine_post_one(link->engine, &wr);
+	return link->engine->ops->write(link->engine, &msg, FI_COMPLETION | flags);
 }
 
 void pmv_link_hint(const struct pmv_link *link, bool ask)

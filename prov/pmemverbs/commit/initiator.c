@@ -39,7 +39,7 @@ static unsigned slow_for_messages(const struct pmv_initiator *ini)
 	const struct pmv_handshake *peer = &ini->mailbox->link.peer;
 
 	if (ini->message_method != PMV_METHOD_AGENT)
-		return pmv_method_orders_by_flush(&peer->received) ? PMV_SLOW_SENDS : 0;
+		return pmv_method_orders_by_flush(&peer->received) ? PMV_SLOW_ORDERED_SENDS : 0;
 	if (!peer->messages)
 		return 0;
 	return PMV_SLOW_SENDS | (ini->engine->engine->core->imm_receives ? PMV_SLOW_IMMEDIATES : 0);

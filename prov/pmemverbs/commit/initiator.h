@@ -29,10 +29,12 @@ enum pmv_slow_path {
 	PMV_SLOW_COUNT_RX = 1 << 2,
 	PMV_SLOW_FENCE_NEXT = 1 << 3, /* a fenced read passed: the next request carries its fence */
 	PMV_SLOW_READS = 1 << 4,      /* the core has no fence: reads are counted here */
-	/* The peer can commit messages: all that uses up its receives is counted, or noted. */
+	PMV_SLOW_ORDERED_SENDS = 1 << 5, /* messages that only a flush makes durable are noted */
+	/* The peer's agent can commit messages: all that uses up its receives is counted. */
 	PMV_SLOW_SENDS = 1 << 6,      /* messages ... */
 	PMV_SLOW_IMMEDIATES = 1 << 7, /* ... and immediate data */
 	PMV_SLOW_ALL = 1 << 8,        /* FI_PMEMVERBS_COMMIT=all */
+	PMV_SLOW_HOOKS = 1 << 10,     /* a layer above replaces connections: hooks.h */
 	PMV_SLOW_GONE = 1 << 9,       /* the endpoint is no more: nothing can be posted */
 };
 
@@ -102,10 +104,10 @@ struct pmv_initiator {
 	struct pmv_count *counts[PMV_COUNT_KINDS];
 	size_t max_places; /* of one operation at the target */
 	bool keyed;        /* keys carry attributes */
-	bool tx_selective; /* of the application's binding */
-	bool rx_selective;
-	const struct pmv_queue *unread; /* a queue of our own, whose entries nobody reads */
-	atomic_uint slow;               /* enum pmv_slow_path */
+	/* Who is told of an operation that was posted without, and with, FI_COMPLETION. */
+	enum pmv_audience tx_audience[2];
+	enum pmv_audience rx_audience[2]; /* of receives */
+	atomic_uint slow;                 /* enum pmv_slow_path */
 	struct pmv_ordering ordering;
 	struct pmv_commit_counts commits;
 	struct pmv_plan plans[PMV_METHOD_AGENT + 1]; /* of a commit without anything special */

@@ -120,7 +120,7 @@ static void take_written(struct pmv_run *run)
  * read_back -- if writes keep no order, a READ pushes only the bytes that it reads.  So all
  * bytes that the request names are read.
  */
-static ssize_t read_back(struct pmv_run *run, bool *done)
+static ssize_t read_back(struct pmv_run *run)
 {
 	ssize_t ret = pmv_flush_request_read_back(pmv_flush_request_of(run), run);
 
@@ -129,7 +129,7 @@ static ssize_t read_back(struct pmv_run *run, bool *done)
 	/* Writes that only a flush makes durable need one more READ. */
 	if (atomic_load(&pmv_run_initiator(run)->ordering.wrote_ordered)) {
 		run->plan.steps[run->at].kind = PMV_STEP_FLUSH;
-		return pmv_post_steps(run, PMV_POST_LOCKED, done);
+		return pmv_post_steps(run, PMV_POST_LOCKED);
 	}
 	run->at++;
 	return 0;
@@ -161,7 +161,7 @@ static ssize_t ask(struct pmv_run *run, const struct pmv_step *step)
 	return 0;
 }
 
-#define PARKED 1 /* it waits in one of the lists */
+#define PARKED 2 /* it waits in one of the lists */
 
 static ssize_t join(struct pmv_run *run)
 {
@@ -178,7 +178,6 @@ static ssize_t plan_again(struct pmv_run *run)
 	unsigned int at = run->at;
 	enum pmv_method method;
 	ssize_t ret;
-	bool done;
 
 	if (!pmv_engine_can(ini->engine->engine, PMV_ENGINE_FENCE) &&
 	    atomic_load(&ini->ordering.reads))
@@ -188,7 +187,7 @@ static ssize_t plan_again(struct pmv_run *run)
 	ret = pmv_prepare(run, terms, &method);
 	/* The run is not gone behind this: what it keeps is needed until it ends. */
 	if (!ret)
-		ret = pmv_interpreter_accept(run, PMV_POST_FENCED, &done);
+		ret = pmv_interpreter_accept(run, PMV_POST_FENCED);
 	pthread_mutex_unlock(&ini->ordering.lock);
 	if (ret) {
 		free_request(run);
@@ -204,7 +203,7 @@ static ssize_t plan_again(struct pmv_run *run)
 	return 0;
 }
 
-static ssize_t take_step(struct pmv_run *run, const struct pmv_step *step, bool *done)
+static ssize_t take_step(struct pmv_run *run, const struct pmv_step *step)
 {
 	/* The compiler finds a kind that is missing here. */
 	switch ((enum pmv_step_kind) step->kind) {
@@ -212,9 +211,9 @@ static ssize_t take_step(struct pmv_run *run, const struct pmv_step *step, bool 
 	case PMV_STEP_DATA:
 	case PMV_STEP_FLUSH:
 	case PMV_STEP_IMMEDIATE:
-		return pmv_post_steps(run, PMV_POST_LOCKED, done);
+		return pmv_post_steps(run, PMV_POST_LOCKED);
 	case PMV_STEP_READ_BACK:
-		return read_back(run, done);
+		return read_back(run);
 	case PMV_STEP_ASK:
 		return ask(run, step);
 	case PMV_STEP_JOIN:
@@ -237,8 +236,6 @@ static bool is_needed(const struct pmv_run *run, const struct pmv_step *step)
 /* carry_on -- until the run is parked, or has ended; -FI_EAGAIN: there is no room for a step */
 static ssize_t carry_on(struct pmv_run *run)
 {
-	bool done = false;
-
 	while (run->at < run->plan.count) {
 		const struct pmv_step *step = &run->plan.steps[run->at];
 		ssize_t ret;
@@ -247,8 +244,8 @@ static ssize_t carry_on(struct pmv_run *run)
 			run->at++;
 			continue;
 		}
-		ret = take_step(run, step, &done);
-		if (done)
+		ret = take_step(run, step);
+		if (ret == PMV_POSTED_ALL)
 			return 0;
 		if (ret == -FI_EAGAIN || ret == PARKED)
 			return ret;
@@ -261,21 +258,12 @@ static ssize_t carry_on(struct pmv_run *run)
 	return 0;
 }
 
-ssize_t pmv_interpreter_accept(struct pmv_run *run, enum pmv_post_locks locks, bool *done)
+ssize_t pmv_interpreter_accept_part(struct pmv_run *run, ssize_t err)
 {
-	ssize_t ret;
-
-	*done = false;
-	/* A request comes first. */
-	if (run->plan.data == PMV_MAX_STEPS)
-		return pmv_interpreter_take_ranges(run);
-	ret = pmv_post_steps(run, locks, done);
-	if (*done || !ret)
-		return 0;
 	if (run->at <= run->plan.data)
-		return ret;
-	if (ret != -FI_EAGAIN) {
-		pmv_op_fail(&run->op, (int) -ret, 0);
+		return err;
+	if (err != -FI_EAGAIN) {
+		pmv_op_fail(&run->op, (int) -err, 0);
 		run->at++;
 	}
 	return 0;

@@ -20,11 +20,25 @@
 #include "commit/post.h"
 #include "commit/run.h"
 
+/* pmv_interpreter_take_ranges -- what its request is to name; holds the lock */
+ssize_t pmv_interpreter_take_ranges(struct pmv_run *run);
+
 /*
  * pmv_interpreter_accept -- take the first steps of a run that was prepared, until it is accepted.
- * A negative fi_errno: it is not.  *done: the plan is done, and the run may be gone.
+ * A negative fi_errno: it is not.  PMV_POSTED_ALL: the plan is done, and the run may be gone.
  */
-ssize_t pmv_interpreter_accept(struct pmv_run *run, enum pmv_post_locks locks, bool *done);
+ssize_t pmv_interpreter_accept_part(struct pmv_run *run, ssize_t err);
+
+static inline ssize_t pmv_interpreter_accept(struct pmv_run *run, enum pmv_post_locks locks)
+{
+	ssize_t ret;
+
+	/* A request comes first. */
+	if (run->plan.data == PMV_MAX_STEPS)
+		return pmv_interpreter_take_ranges(run);
+	ret = pmv_post_steps(run, locks);
+	return ret < 0 ? pmv_interpreter_accept_part(run, ret) : ret;
+}
 
 /*
  * pmv_interpreter_go_on -- take the steps of a run that was accepted, unless others wait for room
@@ -38,9 +52,6 @@ bool pmv_interpreter_go_on(struct pmv_run *run);
 void pmv_interpreter_push(struct pmv_initiator *ini);
 void pmv_interpreter_answered(struct pmv_run *run, int err);
 void pmv_interpreter_gate(struct pmv_initiator *ini);
-
-/* pmv_interpreter_take_ranges -- what its request is to name; holds the lock */
-ssize_t pmv_interpreter_take_ranges(struct pmv_run *run);
 
 /* pmv_interpreter_ended -- pmv_op_owner's `ended` */
 void pmv_interpreter_ended(struct pmv_op_owner *owner, struct pmv_op *op);

@@ -191,13 +191,10 @@ struct pmv_past pmv_ordering_past(struct pmv_initiator *ini, bool message)
 	};
 }
 
-void pmv_ordering_set_place(struct pmv_initiator *ini, uint64_t key, uint64_t addr, bool quiet)
+void pmv_ordering_change_place(struct pmv_initiator *ini, uint64_t key, uint64_t addr, bool quiet)
 {
 	struct pmv_ordering *ordering = &ini->ordering;
 
-	if (atomic_load_explicit(&ordering->place_key, memory_order_relaxed) == key &&
-	    (!quiet || pmv_ordering_is_quiet(ini, key)))
-		return;
 	pthread_mutex_lock(&ordering->place_lock);
 	atomic_store(&ordering->place_key, key);
 	atomic_store(&ordering->quiet_key, quiet ? key : 0);

@@ -65,17 +65,25 @@ void pmv_ordering_return_fence(struct pmv_initiator *ini, uint64_t flags);
 /* pmv_ordering_past -- what a fenced operation has to wait for */
 struct pmv_past pmv_ordering_past(struct pmv_initiator *ini, bool message);
 
-/*
- * pmv_ordering_set_place, pmv_ordering_place -- a place in the region that can be read.
- * quiet: a write to this region need not be remembered, now and later.
- */
-void pmv_ordering_set_place(struct pmv_initiator *ini, uint64_t key, uint64_t addr, bool quiet);
-uint64_t pmv_ordering_place(struct pmv_initiator *ini, uint64_t key, uint64_t addr);
-
 /* pmv_ordering_is_quiet -- is it the last key, and is there nothing to do but to write? */
 static inline bool pmv_ordering_is_quiet(const struct pmv_initiator *ini, uint64_t key)
 {
 	return key && atomic_load_explicit(&ini->ordering.quiet_key, memory_order_relaxed) == key;
+}
+
+/*
+ * pmv_ordering_set_place, pmv_ordering_place -- a place in the region that can be read.
+ * quiet: a write to this region need not be remembered, now and later.
+ */
+void pmv_ordering_change_place(struct pmv_initiator *ini, uint64_t key, uint64_t addr, bool quiet);
+uint64_t pmv_ordering_place(struct pmv_initiator *ini, uint64_t key, uint64_t addr);
+
+static inline void pmv_ordering_set_place(struct pmv_initiator *ini, uint64_t key, uint64_t addr,
+					  bool quiet)
+{
+	if (atomic_load_explicit(&ini->ordering.place_key, memory_order_relaxed) != key ||
+	    (quiet && !pmv_ordering_is_quiet(ini, key)))
+		pmv_ordering_change_place(ini, key, addr, quiet);
 }
 
 /*
@@ -109,33 +117,37 @@ static inline void pmv_ordering_set_ordered(struct pmv_ordering *ordering, bool 
 	atomic_store(flushed ? &ordering->fence_due : &ordering->wrote_ordered, true);
 }
 
+/* pmv_ordering_begin_message, pmv_ordering_end_message -- around posting a message that only a
+ * flush makes durable: the same as for a write */
+static inline void pmv_ordering_begin_message(struct pmv_initiator *ini)
+{
+	atomic_fetch_add(&ini->ordering.posting_ordered, 1);
+}
+
+static inline void pmv_ordering_end_message(struct pmv_initiator *ini, bool posted, bool flushed)
+{
+	if (posted)
+		pmv_ordering_set_ordered(&ini->ordering, flushed);
+	atomic_fetch_sub(&ini->ordering.posting_ordered, 1);
+}
+
 /*
- * pmv_ordering_send_begin -- around posting what uses up one of the peer's receives, if that
- * is of interest (slow: PMV_SLOW_SENDS, PMV_SLOW_IMMEDIATES or 0)
- * pmv_ordering_send_end -- counted: what the former returned; flushed: a flush was posted behind
+ * pmv_ordering_begin_receive -- around posting what uses up one of the peer's receives, if they
+ * are counted (slow: PMV_SLOW_SENDS or PMV_SLOW_IMMEDIATES)
+ * pmv_ordering_end_receive -- if the former returned true
  */
-static inline bool pmv_ordering_send_begin(struct pmv_initiator *ini, unsigned slow)
+static inline bool pmv_ordering_begin_receive(struct pmv_initiator *ini, unsigned slow)
 {
 	if (pmv_initiator_is_fast(ini, slow))
 		return false;
 	pthread_mutex_lock(&ini->send_lock);
-	if (ini->message_method != PMV_METHOD_AGENT)
-		atomic_fetch_add(&ini->ordering.posting_ordered, 1);
 	return true;
 }
 
-static inline void pmv_ordering_send_end(struct pmv_initiator *ini, bool counted, bool posted,
-					 bool flushed)
+static inline void pmv_ordering_end_receive(struct pmv_initiator *ini, bool posted)
 {
-	if (!counted)
-		return;
-	if (ini->message_method != PMV_METHOD_AGENT) {
-		if (posted)
-			pmv_ordering_set_ordered(&ini->ordering, flushed);
-		atomic_fetch_sub(&ini->ordering.posting_ordered, 1);
-	} else if (posted) {
+	if (posted)
 		atomic_fetch_add(&ini->sends, 1);
-	}
 	pthread_mutex_unlock(&ini->send_lock);
 }
 

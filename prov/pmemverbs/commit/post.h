@@ -3,7 +3,7 @@
  * post.h -- what goes to the core: the application's requests, and steps that are one each
  *
  * FLUSH_BEFORE, DATA, FLUSH and IMMEDIATE are one work request each.  Those that stand side by
- * side in a plan are handed to the engine in one list.  What is written by DATA is remembered
+ * side in a plan are posted one behind the other.  What is written by DATA is remembered
  * (ordering.h) around that, and so is what a request without a run writes.
  */
 #ifndef PMV_POST_H
@@ -20,10 +20,18 @@ enum pmv_post_locks {
 
 /*
  * pmv_post_steps -- the run's next step and those beside it; run->at moves on by as many as were
- * posted.  0, or why the next one was not.  If these were the last steps of the plan, and all were
- * posted, the run's own share of op.pending was given to them: it may be gone.  *done tells.
+ * posted.  0, or why the next one was not.  PMV_POSTED_ALL: these were the last steps of the plan,
+ * and the run's own share of op.pending was given to them: it may be gone.
  */
-ssize_t pmv_post_steps(struct pmv_run *run, enum pmv_post_locks locks, bool *done);
+#define PMV_POSTED_ALL 1
+
+ssize_t pmv_post_bare(struct pmv_run *run);
+ssize_t pmv_post_any(struct pmv_run *run, enum pmv_post_locks locks);
+
+static inline ssize_t pmv_post_steps(struct pmv_run *run, enum pmv_post_locks locks)
+{
+	return run->bare ? pmv_post_bare(run) : pmv_post_any(run, locks);
+}
 
 /*
  * pmv_post_alone -- a request that completes to the application, without a run; fenced: behind all
@@ -31,6 +39,20 @@ ssize_t pmv_post_steps(struct pmv_run *run, enum pmv_post_locks locks, bool *don
  */
 ssize_t pmv_post_alone(struct pmv_initiator *ini, const struct pmv_submission *submission,
 		       bool fenced);
+
+/* pmv_post_plain -- the same without a fence; a write has one place */
+ssize_t pmv_post_write(struct pmv_initiator *ini, const struct pmv_submission *submission);
+ssize_t pmv_post_send(struct pmv_initiator *ini, const struct pmv_submission *submission);
+
+static inline ssize_t pmv_post_plain(struct pmv_initiator *ini,
+				     const struct pmv_submission *submission)
+{
+	if (submission->what == (FI_RMA | FI_WRITE))
+		return pmv_post_write(ini, submission);
+	if (submission->what == (FI_MSG | FI_SEND))
+		return pmv_post_send(ini, submission);
+	return pmv_post_alone(ini, submission, false);
+}
 
 /* pmv_post_read -- a READ into the scratch page, which run->op.pending counts already */
 ssize_t pmv_post_read(struct pmv_run *run, uint64_t addr, size_t len, uint64_t core_key);

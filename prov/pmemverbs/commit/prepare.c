@@ -255,6 +255,7 @@ ssize_t pmv_prepare(struct pmv_run *run, struct pmv_terms terms, enum pmv_method
 	facts.event = chosen.event && (!waits || facts.stored);
 	run->plan = pmv_plan_operation(&chosen.choice, &facts);
 	run->at = 0;
+	run->immediate = submission->data;
 	*method = waits ? PMV_METHOD_AGENT : chosen.choice.method;
 	ret = waits && !facts.stored ? keep(run) : 0;
 	if (!ret)
@@ -265,17 +266,9 @@ ssize_t pmv_prepare(struct pmv_run *run, struct pmv_terms terms, enum pmv_method
 	return ret;
 }
 
-ssize_t pmv_prepare_ordinary(struct pmv_run *run, enum pmv_method method)
+ssize_t pmv_prepare_request(struct pmv_run *run)
 {
-	const struct fi_rma_iov *at = run->submission->to;
-
-	run->plan = pmv_run_initiator(run)->plans[method];
-	if (method == PMV_METHOD_AGENT)
-		return make_request(run, run->submission, false, PMV_EVENT_NONE);
-	run->bare = method == PMV_METHOD_READ;
-	run->place_addr = at->addr;
-	run->place_key = at->key;
-	return 0;
+	return make_request(run, run->submission, false, PMV_EVENT_NONE);
 }
 
 ssize_t pmv_prepare_flush(struct pmv_run *run, const struct pmv_submission *regions, bool read)

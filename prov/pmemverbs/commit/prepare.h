@@ -43,23 +43,45 @@ static inline bool pmv_prepare_may_store(struct pmv_initiator *ini,
 }
 
 /*
- * pmv_prepare_ordinary -- the same for a commit without a fence, an event, immediate data or
- * several places, by a key of which everything is known: the plan is its method's.
- * pmv_prepare_is_ordinary -- is it one, and by which method?
+ * pmv_prepare_is_ordinary -- is it a commit without a fence, an event, immediate data or several
+ * places, by a key of which everything is known?  Then its plan is that of its method.
+ * pmv_prepare_ordinary -- the same as pmv_prepare, of such a commit
  */
-ssize_t pmv_prepare_ordinary(struct pmv_run *run, enum pmv_method method);
-
 static inline bool pmv_prepare_is_ordinary(struct pmv_initiator *ini,
 					   const struct pmv_submission *submission,
 					   enum pmv_method *method)
 {
 	if (submission->what != (FI_RMA | FI_WRITE) || submission->num_to != 1 ||
-	    (submission->flags & ~FI_COMPLETION) != FI_COMMIT || !submission->to->len)
+	    (submission->flags & ~FI_COMPLETION) != FI_COMMIT || !submission->to->len ||
+	    !pmv_initiator_is_fast(ini, PMV_SLOW_GONE | PMV_SLOW_CLOSED | PMV_SLOW_FENCE_NEXT |
+						PMV_SLOW_ALL | PMV_SLOW_HOOKS))
 		return false;
 	*method = pmv_ordering_known(ini, submission->to->key) / PMV_NOTE_METHOD;
+	/* One more by the agent would keep a fenced operation waiting. */
 	return *method != PMV_METHOD_REFUSED &&
 	       (*method != PMV_METHOD_AGENT || (!atomic_load(&ini->ordering.wrote_unordered) &&
-						!pmv_prepare_may_store(ini, submission)));
+						!pmv_prepare_may_store(ini, submission) &&
+						!atomic_load(&ini->fence_awaits_agent)));
+}
+
+/* pmv_prepare_request -- the request of one by the agent */
+ssize_t pmv_prepare_request(struct pmv_run *run);
+
+static inline ssize_t pmv_prepare_ordinary(struct pmv_initiator *ini, struct pmv_run *run,
+					   const struct pmv_submission *submission,
+					   enum pmv_method method)
+{
+	const struct fi_rma_iov *at = submission->to;
+
+	run->plan = ini->plans[method];
+	run->place_addr = at->addr;
+	run->place_key = at->key;
+	if (method == PMV_METHOD_AGENT)
+		return pmv_prepare_request(run);
+	if (method == PMV_METHOD_READ && pmv_ordering_is_quiet(ini, at->key) &&
+	    submission->rma->iov_count && !atomic_load(&ini->ordering.wrote_ordered))
+		run->bare = true;
+	return 0;
 }
 
 #endif /* PMV_PREPARE_H */

@@ -10,6 +10,7 @@
 #ifndef PMV_RUN_H
 #define PMV_RUN_H
 
+#include "base/inline.h"
 #include "commit/initiator.h"
 #include "commit/plan.h"
 #include "commit/submission.h"
@@ -20,20 +21,20 @@ struct pmv_run {
 	struct pmv_op op;                        /* first */
 	const struct pmv_submission *submission; /* until its data are posted */
 	struct pmv_plan plan;
-	unsigned int at;     /* the next step */
 	uint64_t place_addr; /* at the target: what a flush reads */
 	uint64_t place_key;  /* the application's, or the core's */
-	uint64_t immediate;  /* immediate data */
+	uint64_t immediate;  /* immediate data, if the plan has a step for them */
 	/* What has to be seen to when it ends: */
 	struct pmv_request *request;
 	struct pmv_submission *kept; /* a copy, for PMV_STEP_PLAN: it is `submission`, then */
 	atomic_bool *under_way;      /* of one that nobody asked for: the flag for that */
-	unsigned int num_regions;    /* with hooks: how many of `regions` */
+	uint8_t at;                  /* the next step */
 	bool counted;                /* by the counter for its kind */
 	bool commits;
-	bool bare;    /* a write and the READ behind it are all of it */
-	bool fetches; /* counted in ordering.reads while it is in flight */
-	bool unacked; /* counted in mailbox.sender.unacked */
+	bool bare;            /* a write and the READ behind it are all of it: pmv_post_bare */
+	bool fetches;         /* counted in ordering.reads while it is in flight */
+	bool unacked;         /* counted in mailbox.sender.unacked */
+	uint16_t num_regions; /* with hooks: how many of `regions` */
 	/* Of a group's flush: the operations that it covers. */
 	struct pmv_op_list members;
 	/* With hooks (lost_writes.h): */
@@ -89,10 +90,53 @@ static inline void pmv_run_set_unacked(struct pmv_run *run, bool unacked)
 }
 
 /*
- * pmv_run_get -- a run that completes as the submission asks; NULL: none is left
+ * pmv_run_take -- a run of which all but the submission and the completion is set; the caller sets
+ * the owner at last: others look for it.  NULL: none is left
+ */
+static inline struct pmv_run *pmv_run_take(struct pmv_initiator *ini, enum pmv_op_most most,
+					   bool counted, bool commits)
+{
+	struct pmv_run *run = pmv_to_run(pmv_op_take(&ini->owner, most));
+
+	if (!run)
+		return NULL;
+	run->request = NULL;
+	run->kept = NULL;
+	run->under_way = NULL;
+	run->op.single = false;
+	run->at = 0;
+	run->counted = counted;
+	run->commits = commits;
+	run->bare = run->fetches = run->unacked = false;
+	run->num_regions = 0;
+	return run;
+}
+
+/*
+ * pmv_run_get -- one for a submission, or NULL; audience: to whom it completes without, and with,
+ * FI_COMPLETION; commits: the operation does
  * pmv_run_get_own -- one that nobody asked for; the flag is set until it ends.  It may be NULL.
  */
-struct pmv_run *pmv_run_get(struct pmv_initiator *ini, const struct pmv_submission *submission);
+PMV_ALWAYS_INLINE struct pmv_run *pmv_run_get(struct pmv_initiator *ini,
+					      const struct pmv_submission *submission,
+					      uint64_t what, const enum pmv_audience audience[2],
+					      bool commits)
+{
+	unsigned counts = what & FI_RECV ? PMV_SLOW_COUNT_RX : PMV_SLOW_COUNT_TX;
+	struct pmv_run *run = pmv_run_take(ini, PMV_OP_APPLICATION, true, commits);
+	bool asked = submission->flags & FI_COMPLETION;
+
+	if (!run)
+		return NULL;
+	run->op.context = submission->context;
+	run->op.flags = what;
+	run->op.audience = audience[asked];
+	run->op.ordinary = pmv_initiator_is_fast(ini, counts);
+	run->submission = submission;
+	pmv_op_set_owner(&run->op, &ini->owner);
+	return run;
+}
+
 struct pmv_run *pmv_run_get_own(struct pmv_initiator *ini, atomic_bool *under_way);
 
 /*

@@ -24,10 +24,11 @@ struct pmv_submission {
 		const struct fi_msg *msg;
 		const struct pmv_atomic *atomic;
 	};
-	size_t changed; /* the length at `to`, if the target's processor writes there: hooks.h */
 	bool no_completion; /* of a call that never completes (fi_inject) */
 	bool inject;        /* an atomic of such a call: the core has no other way to post it */
-	bool event_only;    /* it does not commit; only the target's application is told of it */
+	/* pmv_submit finds out: */
+	bool event_only; /* it does not commit; only the target's application is told of it */
+	size_t changed;  /* the length at `to`, if the target's processor writes there: hooks.h */
 };
 
 /* pmv_submission_copy -- it and all that it points to, in one block to be freed; NULL: no memory */

@@ -4,6 +4,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include "base/inline.h"
 #include "base/log.h"
 #include "commit/group.h"
 #include "commit/interpreter.h"
@@ -174,22 +175,23 @@ static void note_writes(struct pmv_run *run, const struct pmv_submission *submis
 /* Runs */
 
 /*
- * carry_out -- a run that was prepared.  locks: what the caller holds, which is given back.  A
- * negative fi_errno: it was not accepted, and the run is gone.
+ * carry_out -- a run that was prepared, if err is 0.  locks: what the caller holds, which is given
+ * back.  A negative fi_errno: it was not accepted, and the run is gone.
  */
-static ssize_t carry_out(struct pmv_run *run, enum pmv_post_locks locks, enum pmv_method method)
+PMV_ALWAYS_INLINE ssize_t carry_out(struct pmv_initiator *ini, struct pmv_run *run, bool commits,
+				    enum pmv_post_locks locks, enum pmv_method method, ssize_t err)
 {
-	struct pmv_initiator *ini = pmv_run_initiator(run);
-	bool commits = run->commits, done, waits = false;
-	ssize_t ret;
+	bool waits = false;
+	ssize_t ret = err;
 
 	/* Before it can complete. */
-	if (commits)
+	if (!err && commits)
 		pmv_initiator_count(ini, method);
-	ret = pmv_interpreter_accept(run, locks, &done);
+	if (!err)
+		ret = pmv_interpreter_accept(run, locks);
 	if (locks == PMV_POST_FENCED)
 		pthread_mutex_unlock(&ini->ordering.lock);
-	if (!ret && !done) {
+	if (!ret) {
 		if (locks == PMV_POST_UNLOCKED)
 			pthread_mutex_lock(&ini->lock);
 		waits = pmv_interpreter_go_on(run);
@@ -198,13 +200,25 @@ static ssize_t carry_out(struct pmv_run *run, enum pmv_post_locks locks, enum pm
 	}
 	if (locks != PMV_POST_UNLOCKED)
 		pthread_mutex_unlock(&ini->lock);
-	if (ret && commits)
-		pmv_initiator_uncount(ini, method);
-	if (ret)
-		pmv_run_refuse(run);
 	if (waits)
 		pmv_initiator_wait(ini);
+	if (ret >= 0)
+		return 0;
+	if (!err && commits)
+		pmv_initiator_uncount(ini, method);
+	pmv_run_refuse(run);
 	return ret;
+}
+
+/* audience_of -- who is told of its end, without and with FI_COMPLETION */
+static const enum pmv_audience *audience_of(const struct pmv_initiator *ini,
+					    const struct pmv_submission *submission)
+{
+	static const enum pmv_audience nobody[2] = {PMV_TELL_NOBODY, PMV_TELL_NOBODY};
+
+	if (submission->no_completion)
+		return nobody;
+	return submission->what & FI_RECV ? ini->rx_audience : ini->tx_audience;
 }
 
 /* submit_run -- what has a run; terms: before the locks for them are taken */
@@ -214,13 +228,13 @@ static ssize_t submit_run(struct pmv_initiator *ini, const struct pmv_submission
 	enum pmv_post_locks locks = terms.fenced   ? PMV_POST_FENCED
 				    : terms.stored ? PMV_POST_LOCKED
 						   : PMV_POST_UNLOCKED;
-	struct pmv_run *run = pmv_run_get(ini, submission);
+	struct pmv_run *run = pmv_run_get(ini, submission, submission->what,
+					  audience_of(ini, submission), commits);
 	enum pmv_method method;
-	ssize_t ret;
+	ssize_t err;
 
 	if (!run)
 		return -FI_EAGAIN;
-	run->commits = commits;
 	run->op.single = !commits && !submission->event_only;
 	if (commits)
 		note_writes(run, submission);
@@ -228,34 +242,31 @@ static ssize_t submit_run(struct pmv_initiator *ini, const struct pmv_submission
 		pthread_mutex_lock(&ini->lock);
 	if (locks == PMV_POST_FENCED)
 		pthread_mutex_lock(&ini->ordering.lock);
-	ret = pmv_prepare(run, terms, &method);
-	if (!ret && terms.stored && passes_payload(run, ini))
-		ret = -FI_EAGAIN;
-	if (!ret)
-		return carry_out(run, locks, method);
-	if (locks == PMV_POST_FENCED)
-		pthread_mutex_unlock(&ini->ordering.lock);
-	if (locks != PMV_POST_UNLOCKED)
-		pthread_mutex_unlock(&ini->lock);
-	pmv_run_refuse(run);
+	err = pmv_prepare(run, terms, &method);
+	if (!err && terms.stored && passes_payload(run, ini))
+		err = -FI_EAGAIN;
+	return carry_out(ini, run, commits, locks, method, err);
+}
+
+/* count_refused -- of commits */
+static inline ssize_t count_refused(struct pmv_initiator *ini, ssize_t ret)
+{
+	if (ret && ret != -FI_EAGAIN)
+		pmv_initiator_count(ini, PMV_METHOD_REFUSED);
 	return ret;
 }
 
-static inline ssize_t submit_ordinary(struct pmv_initiator *ini,
-				      const struct pmv_submission *submission,
-				      enum pmv_method method)
+ssize_t pmv_submit_ordinary(struct pmv_initiator *ini, const struct pmv_submission *submission,
+			    enum pmv_method method)
 {
-	struct pmv_run *run = pmv_run_get(ini, submission);
-	ssize_t ret;
+	struct pmv_run *run =
+		pmv_run_get(ini, submission, FI_RMA | FI_WRITE, ini->tx_audience, true);
+	ssize_t err;
 
 	if (!run)
 		return -FI_EAGAIN;
-	run->commits = true;
-	ret = pmv_prepare_ordinary(run, method);
-	if (!ret)
-		return carry_out(run, PMV_POST_UNLOCKED, method);
-	pmv_run_refuse(run);
-	return ret;
+	err = pmv_prepare_ordinary(ini, run, submission, method);
+	return count_refused(ini, carry_out(ini, run, true, PMV_POST_UNLOCKED, method, err));
 }
 
 /* Gates */
@@ -343,28 +354,20 @@ static ssize_t check(const struct pmv_initiator *ini, const struct pmv_submissio
 	return -FI_EINVAL;
 }
 
-static ssize_t count_refused(struct pmv_initiator *ini, ssize_t ret)
-{
-	if (ret && ret != -FI_EAGAIN)
-		pmv_initiator_count(ini, PMV_METHOD_REFUSED);
-	return ret;
-}
-
-static ssize_t submit_any(struct pmv_initiator *ini, const struct pmv_submission *submission)
+ssize_t pmv_submit_any(struct pmv_initiator *ini, struct pmv_submission *submission)
 {
 	bool commits = submission->flags & FI_COMMIT;
-	struct pmv_submission told;
 	ssize_t ret = check(ini, submission);
 
 	if (ret)
 		return ret;
+	if (ini->hooks && submission->num_to && submission->what == (FI_RMA | FI_WRITE))
+		submission->changed = ini->hooks->changed(submission->to);
 	/* A receive commits nothing: its sender does. */
 	if ((submission->what & FI_RECV) || (!commits && !pmv_group_takes(ini, submission))) {
 		if (!pmv_target_event_is_wanted(ini, submission))
 			return submit_plain(ini, submission);
-		told = *submission;
-		told.event_only = true;
-		submission = &told;
+		submission->event_only = true;
 	}
 	/* Nobody hears of its error, so a later commit has to fail in its place. */
 	if (submission->no_completion && ini->hooks && submission->num_to)
@@ -373,43 +376,4 @@ static ssize_t submit_any(struct pmv_initiator *ini, const struct pmv_submission
 		return submit_planned(ini, submission, false);
 	return count_refused(
 		ini, submit_planned(ini, submission, !commits && may_group(ini, submission)));
-}
-
-/* What concerns an operation, of PMV_SLOW_* */
-#define ANY_SLOW (PMV_SLOW_GONE | PMV_SLOW_CLOSED)
-#define ORDINARY_SLOW (ANY_SLOW | PMV_SLOW_FENCE_NEXT | PMV_SLOW_ALL)
-
-static inline unsigned concerns(uint64_t what)
-{
-	if (what & FI_RECV)
-		return PMV_SLOW_GONE | PMV_SLOW_COUNT_RX;
-	if (what & FI_READ)
-		return ANY_SLOW | PMV_SLOW_COUNT_TX | PMV_SLOW_READS;
-	if (what & FI_SEND)
-		return ANY_SLOW | PMV_SLOW_COUNT_TX | PMV_SLOW_FENCE_NEXT;
-	return ORDINARY_SLOW | PMV_SLOW_COUNT_TX;
-}
-
-/* is_plain -- it is only posted, and remembered: nothing else has to be looked at */
-static inline bool is_plain(struct pmv_initiator *ini, const struct pmv_submission *submission)
-{
-	return !(submission->flags & (FI_COMMIT | FI_IMMED | FI_FENCE)) &&
-	       !(submission->what & FI_ATOMIC) && !ini->hooks &&
-	       ((submission->what & FI_MSG) || submission->num_to == 1) &&
-	       pmv_initiator_is_fast(ini, concerns(submission->what)) &&
-	       !((submission->what & FI_WRITE) &&
-		 (pmv_ordering_known(ini, submission->to->key) & PMV_NOTE_EVENT));
-}
-
-ssize_t pmv_submit(struct pmv_initiator *ini, const struct pmv_submission *submission)
-{
-	enum pmv_method method;
-
-	if (is_plain(ini, submission))
-		return pmv_post_alone(ini, submission, false);
-	if (pmv_initiator_is_fast(ini, ORDINARY_SLOW) && !ini->hooks &&
-	    !atomic_load_explicit(&ini->fence_awaits_agent, memory_order_relaxed) &&
-	    pmv_prepare_is_ordinary(ini, submission, &method))
-		return count_refused(ini, submit_ordinary(ini, submission, method));
-	return submit_any(ini, submission);
 }

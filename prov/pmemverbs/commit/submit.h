@@ -10,14 +10,58 @@
 #ifndef PMV_SUBMIT_H
 #define PMV_SUBMIT_H
 
-#include "commit/initiator.h"
-#include "commit/submission.h"
+#include "base/inline.h"
+#include "commit/ordering.h"
+#include "commit/post.h"
+#include "commit/prepare.h"
+
+/* pmv_submit_slow -- of PMV_SLOW_*, what concerns an operation that does not commit */
+static inline unsigned pmv_submit_slow(uint64_t what)
+{
+	unsigned slow = PMV_SLOW_GONE | PMV_SLOW_CLOSED | PMV_SLOW_COUNT_TX;
+
+	if (what & FI_RECV)
+		return PMV_SLOW_GONE | PMV_SLOW_COUNT_RX;
+	if (what & FI_READ)
+		return slow | PMV_SLOW_READS;
+	if (what & FI_SEND)
+		return slow | PMV_SLOW_FENCE_NEXT;
+	return slow | PMV_SLOW_FENCE_NEXT | PMV_SLOW_ALL | PMV_SLOW_HOOKS;
+}
+
+/* pmv_submit_is_plain -- it is only posted, and remembered: nothing else has to be looked at */
+static inline bool pmv_submit_is_plain(struct pmv_initiator *ini,
+				       const struct pmv_submission *submission)
+{
+	return !(submission->what & FI_ATOMIC) &&
+	       ((submission->what & FI_MSG) || submission->num_to == 1) &&
+	       pmv_initiator_is_fast(ini, pmv_submit_slow(submission->what)) &&
+	       !((submission->what & FI_WRITE) &&
+		 (pmv_ordering_known(ini, submission->to->key) & PMV_NOTE_EVENT));
+}
+
+/* pmv_submit_ordinary, pmv_submit_any -- of an ordinary commit (prepare.h), and of all else */
+ssize_t pmv_submit_ordinary(struct pmv_initiator *ini, const struct pmv_submission *submission,
+			    enum pmv_method method);
+ssize_t pmv_submit_any(struct pmv_initiator *ini, struct pmv_submission *submission);
 
 /*
  * pmv_submit -- post the operation, and what makes it durable if it commits.  A negative
  * fi_errno: nothing of it was posted.  0: it is accepted, and completes exactly once.
+ * Most calls need no more than this looks at.  It is inlined, since each caller knows what it is.
  */
-ssize_t pmv_submit(struct pmv_initiator *ini, const struct pmv_submission *submission);
+PMV_ALWAYS_INLINE ssize_t pmv_submit(struct pmv_initiator *ini, struct pmv_submission *submission)
+{
+	enum pmv_method method;
+
+	if (!(submission->flags & (FI_COMMIT | FI_IMMED | FI_FENCE))) {
+		if (pmv_submit_is_plain(ini, submission))
+			return pmv_post_plain(ini, submission);
+	} else if (pmv_prepare_is_ordinary(ini, submission, &method)) {
+		return pmv_submit_ordinary(ini, submission, method);
+	}
+	return pmv_submit_any(ini, submission);
+}
 
 /* pmv_submit_is_open -- may something new be posted?  Else something has to come first. */
 bool pmv_submit_is_open(struct pmv_initiator *ini);

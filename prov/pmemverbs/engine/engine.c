@@ -11,42 +11,48 @@
 #include "base/log.h"
 #include "engine/atomic.h"
 
-static inline ssize_t post_rma(struct fid_ep *ep, const struct pmv_wr *wr)
+static ssize_t write_msg(const struct pmv_engine_ep *ep, const struct fi_msg_rma *msg,
+			 uint64_t flags)
 {
-	if (wr->rma->context != wr->context)
-		wr->rma->context = wr->context;
-	return wr->kind == PMV_WR_READ ? fi_readmsg(ep, wr->rma, wr->flags)
-				       : fi_writemsg(ep, wr->rma, wr->flags);
+	return fi_writemsg(ep->fid, msg, flags);
 }
 
-static ssize_t inject_rma(struct fid_ep *ep, const struct pmv_wr *wr)
+static ssize_t read_msg(const struct pmv_engine_ep *ep, const struct fi_msg_rma *msg,
+			uint64_t flags)
 {
-	const struct fi_msg_rma *msg = wr->rma;
+	return fi_readmsg(ep->fid, msg, flags);
+}
+
+static ssize_t inject_write(const struct pmv_engine_ep *ep, const struct fi_msg_rma *msg,
+			    uint64_t flags)
+{
 	const struct fi_rma_iov *to = msg->rma_iov;
 	const struct iovec *from = msg->msg_iov;
 
-	if (wr->flags & FI_REMOTE_CQ_DATA)
-		return fi_inject_writedata(ep, from->iov_base, from->iov_len, msg->data, msg->addr,
-					   to->addr, to->key);
-	return fi_inject_write(ep, from->iov_base, from->iov_len, msg->addr, to->addr, to->key);
+	if (flags & FI_REMOTE_CQ_DATA)
+		return fi_inject_writedata(ep->fid, from->iov_base, from->iov_len, msg->data,
+					   msg->addr, to->addr, to->key);
+	return fi_inject_write(ep->fid, from->iov_base, from->iov_len, msg->addr, to->addr,
+			       to->key);
 }
 
-static ssize_t post_msg(struct fid_ep *ep, const struct pmv_wr *wr)
+static ssize_t send_msg(const struct pmv_engine_ep *ep, const struct fi_msg *msg, uint64_t flags)
 {
-	if (wr->msg->context != wr->context)
-		wr->msg->context = wr->context;
-	return wr->kind == PMV_WR_RECV ? fi_recvmsg(ep, wr->msg, wr->flags)
-				       : fi_sendmsg(ep, wr->msg, wr->flags);
+	return fi_sendmsg(ep->fid, msg, flags);
 }
 
-static ssize_t inject_msg(struct fid_ep *ep, const struct pmv_wr *wr)
+static ssize_t recv_msg(const struct pmv_engine_ep *ep, const struct fi_msg *msg, uint64_t flags)
 {
-	const struct fi_msg *msg = wr->msg;
+	return fi_recvmsg(ep->fid, msg, flags);
+}
+
+static ssize_t inject_send(const struct pmv_engine_ep *ep, const struct fi_msg *msg, uint64_t flags)
+{
 	const struct iovec *from = msg->msg_iov;
 
-	if (wr->flags & FI_REMOTE_CQ_DATA)
-		return fi_injectdata(ep, from->iov_base, from->iov_len, msg->data, msg->addr);
-	return fi_inject(ep, from->iov_base, from->iov_len, msg->addr);
+	if (flags & FI_REMOTE_CQ_DATA)
+		return fi_injectdata(ep->fid, from->iov_base, from->iov_len, msg->data, msg->addr);
+	return fi_inject(ep->fid, from->iov_base, from->iov_len, msg->addr);
 }
 
 /* operand_value -- the 64 bits that stand for an operand where it is passed by value */
@@ -60,90 +66,47 @@ static uint64_t operand_value(enum fi_datatype datatype, const struct fi_ioc *io
 	return value;
 }
 
-static ssize_t post_atomic(struct fid_ep *ep, const struct pmv_core *core, const struct pmv_wr *wr)
+static ssize_t post_atomic(const struct pmv_engine_ep *ep, const struct pmv_atomic *op,
+			   uint64_t flags)
 {
-	const struct pmv_atomic *op = wr->atomic;
-	bool by_value = FI_VERSION_LT(fi_version(), core->values_until);
+	bool by_value = FI_VERSION_LT(fi_version(), ep->engine->core->values_until);
 	struct fi_msg_atomic msg = *op->msg;
 	struct fi_ioc operand;
 
-	msg.context = wr->context;
 	if (!op->fetch)
-		return fi_atomicmsg(ep, &msg, wr->flags);
+		return fi_atomicmsg(ep->fid, &msg, flags);
 	if (by_value && msg.iov_count && msg.msg_iov->addr)
 		msg.addr = operand_value(msg.datatype, msg.msg_iov);
 	if (!op->compare)
-		return fi_fetch_atomicmsg(ep, &msg, op->result, op->result_desc, op->result_count,
-					  wr->flags);
+		return fi_fetch_atomicmsg(ep->fid, &msg, op->result, op->result_desc,
+					  op->result_count, flags);
 	if (!op->operand_count)
 		return -FI_EINVAL;
 	operand = op->operand[0];
 	if (by_value)
 		operand.addr = (void *) operand_value(msg.datatype, &operand);
-	return fi_compare_atomicmsg(ep, &msg, by_value ? &operand : op->operand, op->operand_desc,
-				    op->operand_count, op->result, op->result_desc,
-				    op->result_count, wr->flags);
+	return fi_compare_atomicmsg(ep->fid, &msg, by_value ? &operand : op->operand,
+				    op->operand_desc, op->operand_count, op->result,
+				    op->result_desc, op->result_count, flags);
 }
 
-static ssize_t inject_atomic(struct fid_ep *ep, const struct pmv_wr *wr)
+static ssize_t inject_atomic(const struct pmv_engine_ep *ep, const struct pmv_atomic *op)
 {
-	const struct fi_msg_atomic *msg = wr->atomic->msg;
+	const struct fi_msg_atomic *msg = op->msg;
 
-	return fi_inject_atomic(ep, msg->msg_iov->addr, msg->msg_iov->count, msg->addr,
+	return fi_inject_atomic(ep->fid, msg->msg_iov->addr, msg->msg_iov->count, msg->addr,
 				msg->rma_iov->addr, msg->rma_iov->key, msg->datatype, msg->op);
 }
 
-static ssize_t inject(const struct pmv_engine_ep *ep, const struct pmv_wr *wr)
-{
-	if (wr->kind == PMV_WR_ATOMIC)
-		return inject_atomic(ep->fid, wr);
-	return wr->kind == PMV_WR_SEND ? inject_msg(ep->fid, wr) : inject_rma(ep->fid, wr);
-}
-
-static inline ssize_t post_wr(const struct pmv_engine_ep *ep, const struct pmv_wr *wr)
-{
-	if (wr->inject)
-		return inject(ep, wr);
-	if (wr->kind == PMV_WR_ATOMIC)
-		return post_atomic(ep->fid, ep->engine->core, wr);
-	return wr->kind <= PMV_WR_READ ? post_rma(ep->fid, wr) : post_msg(ep->fid, wr);
-}
-
-static ssize_t post_one(const struct pmv_engine_ep *ep, const struct pmv_wr *wr)
-{
-	return post_wr(ep, wr);
-}
-
-static ssize_t write_msg(const struct pmv_engine_ep *ep, const struct fi_msg_rma *msg,
-			 uint64_t flags)
-{
-	return fi_writemsg(ep->fid, msg, flags);
-}
-
-/* Every request that is not injected is signalled, and has an entry of its own. */
-static ssize_t post(const struct pmv_engine_ep *ep, const struct pmv_wr *wrs, size_t count,
-		    struct pmv_posted *posted)
-{
-	size_t done = 0, entries = 0;
-	ssize_t ret = 0;
-
-	for (; done < count; done++) {
-		const struct pmv_wr *wr = &wrs[done];
-
-		ret = wr->kind <= PMV_WR_READ && !wr->inject ? post_rma(ep->fid, wr)
-							     : post_wr(ep, wr);
-		if (ret)
-			break;
-		entries += !wr->inject;
-	}
-	*posted = (struct pmv_posted){.requests = done, .entries = entries};
-	return ret;
-}
-
 const struct pmv_engine_ops pmv_engine_libfabric = {
-	.post_one = post_one,
 	.write = write_msg,
-	.post = post,
+	.read = read_msg,
+	.send = send_msg,
+	.recv = recv_msg,
+	.atomic = post_atomic,
+	.inject_write = inject_write,
+	.inject_send = inject_send,
+	.inject_atomic = inject_atomic,
 	.poll = fi_cq_read,
 	.poll_error = fi_cq_readerr,
 };
@@ -178,6 +141,7 @@ int pmv_engine_open(struct pmv_engine *engine, int mr_mode)
 			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (engine->scratch == MAP_FAILED)
 		return -FI_ENOMEM;
+	engine->scratch_byte = (struct iovec){.iov_base = engine->scratch, .iov_len = 1};
 	if (!(mr_mode & (FI_MR_LOCAL | PMV_MR_BASIC)))
 		return 0;
 	ret = pmv_engine_register(engine, engine->scratch, PMV_SCRATCH_SIZE, FI_READ | FI_WRITE,

@@ -29,14 +29,6 @@
  */
 #define PMV_CORE_MR_NOCACHE (1ULL << 60)
 
-enum pmv_wr_kind {
-	PMV_WR_WRITE,
-	PMV_WR_READ,
-	PMV_WR_SEND,
-	PMV_WR_RECV,
-	PMV_WR_ATOMIC,
-};
-
 /* An atomic, whatever the call was. */
 struct pmv_atomic {
 	const struct fi_msg_atomic *msg;
@@ -51,39 +43,28 @@ struct pmv_atomic {
 	size_t operand_count;
 };
 
-/*
- * A work request.  Keys are the core's.  The engine puts the context into the message, which
- * is the caller's copy, unless it is there already.
- */
-struct pmv_wr {
-	enum pmv_wr_kind kind;
-	bool inject; /* as fi_inject*: no completion, the buffer is free at once */
-	void *context;
-	uint64_t flags; /* FI_COMPLETION, FI_FENCE, FI_INJECT, FI_REMOTE_CQ_DATA */
-	union {
-		struct fi_msg_rma *rma;
-		struct fi_msg *msg;
-		const struct pmv_atomic *atomic;
-	};
-};
-
-/* What came of a list of work requests. */
-struct pmv_posted {
-	size_t requests; /* so many were posted */
-	size_t entries;  /* so many entries of the queue will come for them: with their contexts */
-};
-
 struct pmv_engine_ep;
 
+/*
+ * All but the last two post a request: 0, -FI_EAGAIN without room, or another negative fi_errno.
+ * Keys, and the context in the message, are the core's to see.  flags: FI_COMPLETION, FI_FENCE,
+ * FI_INJECT, FI_REMOTE_CQ_DATA.  For a request with FI_COMPLETION one entry of the queue will
+ * come.  None comes for what is injected (as by fi_inject*), whose buffer is free at once.
+ */
 struct pmv_engine_ops {
-	/* Post a request: 0, -FI_EAGAIN without room, or another negative fi_errno. */
-	ssize_t (*post_one)(const struct pmv_engine_ep *ep, const struct pmv_wr *wr);
-	/* A write whose context and flags are the core's to see; the message is not changed. */
 	ssize_t (*write)(const struct pmv_engine_ep *ep, const struct fi_msg_rma *msg,
 			 uint64_t flags);
-	/* Post them in order.  0, or why the next one was not posted. */
-	ssize_t (*post)(const struct pmv_engine_ep *ep, const struct pmv_wr *wrs, size_t count,
-			struct pmv_posted *posted);
+	ssize_t (*read)(const struct pmv_engine_ep *ep, const struct fi_msg_rma *msg,
+			uint64_t flags);
+	ssize_t (*send)(const struct pmv_engine_ep *ep, const struct fi_msg *msg, uint64_t flags);
+	ssize_t (*recv)(const struct pmv_engine_ep *ep, const struct fi_msg *msg, uint64_t flags);
+	ssize_t (*atomic)(const struct pmv_engine_ep *ep, const struct pmv_atomic *op,
+			  uint64_t flags);
+	ssize_t (*inject_write)(const struct pmv_engine_ep *ep, const struct fi_msg_rma *msg,
+				uint64_t flags);
+	ssize_t (*inject_send)(const struct pmv_engine_ep *ep, const struct fi_msg *msg,
+			       uint64_t flags);
+	ssize_t (*inject_atomic)(const struct pmv_engine_ep *ep, const struct pmv_atomic *op);
 	/* As fi_cq_read and fi_cq_readerr. */
 	ssize_t (*poll)(struct fid_cq *cq, void *buf, size_t count);
 	ssize_t (*poll_error)(struct fid_cq *cq, struct fi_cq_err_entry *entry, uint64_t flags);
@@ -98,6 +79,7 @@ struct pmv_engine {
 	unsigned caps;             /* enum pmv_engine_cap */
 	bool virt_addr;            /* peers address regions by virtual addresses, not by offsets */
 	void *scratch;             /* where flush READs of all endpoints go; nobody looks at it */
+	struct iovec scratch_byte; /* one of its bytes, which is all that most of them read */
 	struct fid_mr *scratch_mr; /* NULL: the core wants none */
 	void *scratch_desc;
 };
@@ -110,17 +92,6 @@ struct pmv_engine_ep {
 	const struct pmv_engine_ops *ops; /* the engine's */
 	struct fid_ep *fid;
 };
-
-static inline ssize_t pmv_engine_post(const struct pmv_engine_ep *ep, const struct pmv_wr *wrs,
-				      size_t count, struct pmv_posted *posted)
-{
-	return ep->ops->post(ep, wrs, count, posted);
-}
-
-static inline ssize_t pmv_engine_post_one(const struct pmv_engine_ep *ep, const struct pmv_wr *wr)
-{
-	return ep->ops->post_one(ep, wr);
-}
 
 static inline bool pmv_engine_can(const struct pmv_engine *engine, enum pmv_engine_cap cap)
 {

@@ -12,7 +12,7 @@ static ssize_t post_atomic(struct fid_ep *fid, const struct pmv_atomic *op, uint
 	const struct fi_msg_atomic *msg = op->msg;
 	size_t size = pmv_operand_size(msg->datatype), count = msg->rma_iov_count;
 	struct fi_rma_iov to[PMV_MAX_RMA];
-	const struct pmv_submission submission = {
+	struct pmv_submission submission = {
 		.what = FI_ATOMIC | (op->fetch ? FI_READ : FI_WRITE),
 		.to = to,
 		.num_to = count,

@@ -26,21 +26,34 @@ static struct pmv_ep *to_ep(struct fid *fid)
 
 /* Binding */
 
+/* set_audience -- of operations whose entries go to a queue that was bound with these flags */
+static void set_audience(enum pmv_audience audience[2], bool read, bool selective)
+{
+	audience[true] = read ? PMV_TELL_ALL : PMV_TELL_NOBODY;
+	audience[false] = read && selective ? PMV_TELL_ERROR : audience[true];
+}
+
 static int bind_cq(struct pmv_ep *ep, struct pmv_cq *cq, uint64_t flags)
 {
+	bool selective = flags & FI_SELECTIVE_COMPLETION, read = cq != ep->own_cq;
 	int ret = fi_ep_bind(ep->engine.fid, &cq->queue.core_fid->fid, flags);
 
 	if (ret)
 		return ret;
 	if (flags & FI_TRANSMIT) {
 		ep->initiator.owner.tx_queue = &cq->queue;
-		ep->initiator.tx_selective = flags & FI_SELECTIVE_COMPLETION;
+		set_audience(ep->initiator.tx_audience, read, selective);
 	}
 	if (flags & FI_RECV) {
 		ep->initiator.owner.rx_queue = &cq->queue;
-		ep->initiator.rx_selective = flags & FI_SELECTIVE_COMPLETION;
-		ep->mailbox.receiver.notice_queue = cq == ep->own_cq ? NULL : &cq->queue;
-		ep->mailbox.receiver.events.queue = ep->initiator.rx_selective ? NULL : &cq->queue;
+		/*
+		 * Where immediate data may use it up, every receive is reported, as immediate data
+		 * always are.
+		 */
+		set_audience(ep->initiator.rx_audience, read,
+			     selective && !ep->domain->engine.core->imm_receives);
+		ep->mailbox.receiver.notice_queue = read ? &cq->queue : NULL;
+		ep->mailbox.receiver.events.queue = selective ? NULL : &cq->queue;
 	}
 	return 0;
 }
@@ -144,7 +157,6 @@ static int bind_own_cq(struct pmv_ep *ep)
 		if (ret)
 			return ret;
 		ep->own_cq = pmv_to_cq(cq_fid);
-		ep->initiator.unread = &ep->own_cq->queue;
 	}
 	return bind_cq(ep, ep->own_cq, flags | FI_SELECTIVE_COMPLETION);
 }
@@ -463,7 +475,8 @@ static void join(struct pmv_ep *ep, const struct fi_info *info, const struct fi_
 	ini->max_places = max_places && max_places < PMV_MAX_RMA ? max_places : PMV_MAX_RMA;
 	atomic_init(&ini->slow,
 		    (pmv_engine_can(&domain->engine, PMV_ENGINE_FENCE) ? 0 : PMV_SLOW_READS) |
-			    (pmv_setting.commit_all ? PMV_SLOW_ALL : 0));
+			    (pmv_setting.commit_all ? PMV_SLOW_ALL : 0) |
+			    (domain->hooks ? PMV_SLOW_HOOKS : 0));
 	pmv_initiator_init(ini);
 	pmv_push_init(ini);
 }

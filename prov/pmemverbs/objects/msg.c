@@ -11,15 +11,16 @@
 #include <rdma/fi_ext_pmemverbs.h>
 
 #include "agent/agent.h"
+#include "base/inline.h"
 #include "base/log.h"
 #include "base/setting.h"
 #include "commit/submit.h"
 #include "memory/guard.h"
 
-static inline ssize_t submit(struct pmv_ep *ep, const struct fi_msg *msg, uint64_t what,
-			     uint64_t flags, bool no_completion)
+PMV_ALWAYS_INLINE ssize_t submit(struct pmv_ep *ep, const struct fi_msg *msg, uint64_t what,
+				 uint64_t flags, bool no_completion)
 {
-	const struct pmv_submission submission = {
+	struct pmv_submission submission = {
 		.what = what,
 		.context = msg->context,
 		.flags = flags,

@@ -5,6 +5,7 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_ext_pmemverbs.h>
 
+#include "base/inline.h"
 #include "base/log.h"
 #include "commit/ordering.h"
 #include "commit/submit.h"
@@ -13,8 +14,8 @@
 /* Flags that the core alone can't do. */
 #define OWN_FLAGS (FI_COMMIT | FI_IMMED | FI_FENCE)
 
-static inline ssize_t submit(struct fid_ep *fid, const struct fi_msg_rma *msg, uint64_t what,
-			     uint64_t flags, bool no_completion)
+PMV_ALWAYS_INLINE ssize_t submit(struct fid_ep *fid, const struct fi_msg_rma *msg, uint64_t what,
+				 uint64_t flags, bool no_completion)
 {
 	struct pmv_initiator *ini = &pmv_to_ep(fid)->initiator;
 	struct pmv_submission submission = {
@@ -28,8 +29,6 @@ static inline ssize_t submit(struct fid_ep *fid, const struct fi_msg_rma *msg, u
 		.no_completion = no_completion,
 	};
 
-	if (ini->hooks && msg->rma_iov_count && (what & FI_WRITE))
-		submission.changed = ini->hooks->changed(msg->rma_iov);
 	return pmv_submit(ini, &submission);
 }
 
@@ -114,12 +113,11 @@ static ssize_t rma_write(struct fid_ep *fid, const void *buf, size_t len, void *
 {
 	struct pmv_ep *ep = pmv_to_ep(fid);
 	const struct iovec iov = {(void *) buf, len};
+	void **descs = desc ? &desc : NULL;
 
 	if (is_quiet(ep, key, ep->tx_op_flags))
-		return write_quiet(ep, &iov, desc ? &desc : NULL, dest_addr, addr, key, context,
-				   ep->tx_op_flags);
-	return write_one(fid, buf, len, desc, 0, dest_addr, addr, key, context, ep->tx_op_flags,
-			 false);
+		return write_quiet(ep, &iov, descs, dest_addr, addr, key, context, ep->tx_op_flags);
+	return rma_writev(fid, &iov, descs, 1, dest_addr, addr, key, context);
 }
 
 static ssize_t rma_writemsg(struct fid_ep *fid, const struct fi_msg_rma *msg, uint64_t flags)

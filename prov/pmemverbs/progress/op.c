@@ -68,40 +68,7 @@ void pmv_op_owner_close(struct pmv_op_owner *owner)
 
 _Static_assert(PMV_OP_OWN <= PMV_OP_NUMBERS, "their numbers fit");
 
-static inline struct pmv_op *numbered(const struct pmv_op_pool *pool, uint64_t number)
-{
-	return (struct pmv_op *) (pool->base + (number - 1) * pool->size);
-}
-
-static inline struct pmv_op *pop(const struct pmv_op_pool *pool, struct pmv_op_stack *stack)
-{
-	uint_fast64_t head = atomic_load(&stack->head), behind;
-	struct pmv_op *op;
-
-	do {
-		if (!(head & PMV_OP_NUMBERS))
-			return NULL;
-		op = numbered(pool, head & PMV_OP_NUMBERS);
-		/* If another thread has taken it meanwhile this is wrong, and the head another one.
-		 */
-		behind = atomic_load_explicit(&op->behind, memory_order_relaxed);
-		behind |= (head & ~PMV_OP_NUMBERS) + PMV_OP_NUMBERS + 1;
-	} while (!atomic_compare_exchange_weak(&stack->head, &head, behind));
-	return op;
-}
-
-static inline struct pmv_op *prepare(struct pmv_op *op)
-{
-	op->comp.embedded = true;
-	atomic_store_explicit(&op->pending, 1, memory_order_relaxed);
-	atomic_store_explicit(&op->error, 0, memory_order_relaxed);
-	op->single = op->ordinary = false;
-	return op;
-}
-
-/* take_free -- of those that are on no stack */
-__attribute__((noinline)) static struct pmv_op *take_free(struct pmv_op_owner *owner,
-							  enum pmv_op_most most)
+struct pmv_op *pmv_op_take_free(struct pmv_op_owner *owner, enum pmv_op_most most)
 {
 	struct pmv_op_pool *pool = owner->pool;
 	struct pmv_op *op = NULL;
@@ -116,19 +83,13 @@ __attribute__((noinline)) static struct pmv_op *take_free(struct pmv_op_owner *o
 			op = (struct pmv_op *) (pool->base + pool->used);
 			pool->used += pool->size;
 			op->number = (uint32_t) (pool->used / pool->size);
+			op->comp.embedded = true;
 		}
 		/* At most half of all have a stack: the others are for whoever needs many. */
 		op->home = pool->taken <= PMV_OP_APPLICATION / 2 ? owner->stack : NULL;
 	}
 	pthread_mutex_unlock(&pool->lock);
-	return op ? prepare(op) : NULL;
-}
-
-struct pmv_op *pmv_op_take(struct pmv_op_owner *owner, enum pmv_op_most most)
-{
-	struct pmv_op *op = pop(owner->pool, owner->stack);
-
-	return op ? prepare(op) : take_free(owner, most);
+	return op;
 }
 
 struct pmv_op *pmv_op_get(struct pmv_op_owner *owner, enum pmv_op_most most)
@@ -141,6 +102,7 @@ struct pmv_op *pmv_op_get(struct pmv_op_owner *owner, enum pmv_op_most most)
 	op->flags = 0;
 	op->prov_errno = 0;
 	op->audience = PMV_TELL_NOBODY;
+	op->single = op->ordinary = false;
 	memset(op + 1, 0, owner->pool->size - sizeof(*op));
 	pmv_op_set_owner(op, owner);
 	return op;

@@ -77,7 +77,7 @@ struct pmv_op_owner {
 
 struct pmv_op {
 	struct pmv_comp comp; /* first: a comp's address is its operation's */
-	/* These stay while it is free. */
+	/* These stay while it is free, and so does comp.embedded. */
 	struct pmv_op_stack *home;   /* where it is put; NULL: where any endpoint finds it */
 	uint32_t number;             /* in the pool, from 1 on */
 	atomic_uint_fast32_t behind; /* on the stack: the next one's number */
@@ -130,6 +130,25 @@ enum pmv_op_most {
 int pmv_op_owner_open(struct pmv_op_owner *owner, struct pmv_op_pool *pool);
 void pmv_op_owner_close(struct pmv_op_owner *owner);
 
+/* Free operations: on a stack, or for all endpoints. */
+
+static inline struct pmv_op *pmv_op_pop(const struct pmv_op_pool *pool, struct pmv_op_stack *stack)
+{
+	uint_fast64_t head = atomic_load(&stack->head), behind;
+	struct pmv_op *op;
+
+	do {
+		if (!(head & PMV_OP_NUMBERS))
+			return NULL;
+		op = (struct pmv_op *) (pool->base + ((head & PMV_OP_NUMBERS) - 1) * pool->size);
+		/* If another thread has taken it meanwhile this is wrong, and the head another one.
+		 */
+		behind = atomic_load_explicit(&op->behind, memory_order_relaxed);
+		behind |= (head & ~PMV_OP_NUMBERS) + PMV_OP_NUMBERS + 1;
+	} while (!atomic_compare_exchange_weak(&stack->head, &head, behind));
+	return op;
+}
+
 static inline void pmv_op_push(struct pmv_op_stack *stack, struct pmv_op *op)
 {
 	uint_fast64_t head = atomic_load(&stack->head);
@@ -140,22 +159,32 @@ static inline void pmv_op_push(struct pmv_op_stack *stack, struct pmv_op *op)
 					     (head & ~PMV_OP_NUMBERS) | op->number));
 }
 
+struct pmv_op *pmv_op_take_free(struct pmv_op_owner *owner, enum pmv_op_most most);
+void pmv_op_put_free(struct pmv_op_pool *pool, struct pmv_op *op);
+
 /*
  * pmv_op_get -- all zeros but for its owner, and pending: 1.  NULL: none left, try again.
- * pmv_op_take -- the same, but the caller sets the context, the flags, the audience, what is
- * behind the operation itself, and at last its owner with pmv_op_set_owner
+ * pmv_op_take -- the same, but the caller sets all other members but these two, what is behind the
+ * operation itself, and at last its owner with pmv_op_set_owner
  * pmv_op_put -- nobody needs it any more
  */
 struct pmv_op *pmv_op_get(struct pmv_op_owner *owner, enum pmv_op_most most);
-struct pmv_op *pmv_op_take(struct pmv_op_owner *owner, enum pmv_op_most most);
+
+static inline struct pmv_op *pmv_op_take(struct pmv_op_owner *owner, enum pmv_op_most most)
+{
+	struct pmv_op *op = pmv_op_pop(owner->pool, owner->stack);
+
+	if (!op && !(op = pmv_op_take_free(owner, most)))
+		return NULL;
+	atomic_store_explicit(&op->pending, 1, memory_order_relaxed);
+	atomic_store_explicit(&op->error, 0, memory_order_relaxed);
+	return op;
+}
 
 static inline void pmv_op_set_owner(struct pmv_op *op, struct pmv_op_owner *owner)
 {
 	atomic_store_explicit(&op->owner, owner, memory_order_release);
 }
-
-/* pmv_op_put_free -- one that has no stack */
-void pmv_op_put_free(struct pmv_op_pool *pool, struct pmv_op *op);
 
 static inline void pmv_op_put(struct pmv_op_pool *pool, struct pmv_op *op)
 {

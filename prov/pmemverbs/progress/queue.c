@@ -11,6 +11,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include "base/inline.h"
 #include "engine/engine.h"
 #include "memory/guard.h"
 #include "progress/op.h"
@@ -141,10 +142,14 @@ static inline void tell(struct pmv_queue *queue, const struct pmv_op *op, void *
 {
 	struct fi_cq_tagged_entry *entry = slot;
 
-	if (op->single || queue->entry_size != sizeof(*entry))
+	if (op->single || queue->entry_size != sizeof(*entry)) {
 		tell_part(queue, op, slot, core_entry);
-	else
-		*entry = pmv_op_success(op);
+		return;
+	}
+	entry->op_context = op->context;
+	entry->flags = op->flags;
+	entry->len = entry->data = entry->tag = 0;
+	entry->buf = NULL;
 }
 
 /* put_behind -- add a copy of an entry to the ready list; false: no memory */
@@ -182,8 +187,7 @@ static inline bool settle(struct pmv_queue *queue, struct pmv_op *op, char *slot
  * are left.  A flush may end many writes, whose entries go to the ready list, and those behind
  * it, too.
  */
-__attribute__((always_inline)) static inline size_t filter(struct pmv_queue *queue, char *buf,
-							   size_t count, size_t ready)
+PMV_ALWAYS_INLINE size_t filter(struct pmv_queue *queue, char *buf, size_t count, size_t ready)
 {
 	size_t left = 0;
 	char *slot = buf;
@@ -377,7 +381,7 @@ ssize_t pmv_queue_read(struct pmv_queue *queue, void *buf, size_t count)
 	ssize_t ret = 0;
 
 	pthread_mutex_lock(&queue->lock);
-	if (queue->engine->core->manual_progress)
+	if (queue->manual_progress)
 		atomic_store_explicit(&queue->reads, queue->reads + 1, memory_order_relaxed);
 	do {
 		if (atomic_load(&queue->num_ready))
@@ -451,6 +455,7 @@ int pmv_queue_open(struct pmv_queue *queue, bool has_fd, bool waitable)
 	int ret = 0;
 
 	queue->ops = queue->engine->core->ops;
+	queue->manual_progress = queue->engine->core->manual_progress;
 	queue->epoll_fd = queue->wake_fd = queue->core_fd = -1;
 	STAILQ_INIT(&queue->ready);
 	TAILQ_INIT(&queue->waiters);

@@ -77,6 +77,7 @@ struct pmv_queue {
 	bool contexts;
 
 	const struct pmv_engine_ops *ops; /* the engine's */
+	bool manual_progress;             /* of the core */
 	pthread_mutex_t lock;             /* held while entries are taken from the core */
 	struct pmv_comp *spare;           /* for the core's next entry */
 	atomic_uint reads; /* by the application, if the core moves data in calls only; written

@@ -205,7 +205,7 @@ static void commit_changed(struct pair *pair, enum pair_memory memory, size_t of
 	struct iovec iov = {data, 0};
 	struct fi_msg_rma msg = {
 		.msg_iov = &iov, .iov_count = 1, .rma_iov = &rma_iov, .rma_iov_count = 1};
-	const struct pmv_submission commit = {
+	struct pmv_submission commit = {
 		.what = FI_RMA | FI_WRITE,
 		.to = &rma_iov,
 		.num_to = 1,

@@ -56,17 +56,38 @@ static void expect_alike(struct rig *rig, size_t one, size_t other)
 	cr_expect_eq(a.key, b.key);
 }
 
+/* The same by the general way, on which everything is looked at. */
 Test(prepare, commit_posts_what_any_other_posts)
 {
-	uint64_t key = KEY_MHP;
-	struct rig *rig = warm_up(NULL, key);
+	struct rig *rig = warm_up(NULL, KEY_MHP);
 
-	/* Something has to be looked at. */
-	atomic_store(&initiator(rig)->fence_awaits_agent, true);
-	commit(rig, key);
-	cr_expect_not(atomic_load(&initiator(rig)->fence_awaits_agent));
+	atomic_fetch_or(&initiator(rig)->slow, PMV_SLOW_HOOKS);
+	commit(rig, KEY_MHP);
 	expect_alike(rig, 2, 4);
 	expect_alike(rig, 3, 5);
+	rig_close(rig);
+}
+
+/* The same if its write has to be remembered. */
+Test(prepare, commit_posts_what_one_posts_that_is_not_bare)
+{
+	struct rig *rig = warm_up(NULL, KEY_MHP);
+
+	atomic_store(&initiator(rig)->ordering.quiet_key, 0);
+	commit(rig, KEY_MHP);
+	expect_alike(rig, 2, 4);
+	expect_alike(rig, 3, 5);
+	cr_expect(pmv_ordering_is_quiet(initiator(rig), KEY_MHP));
+	rig_close(rig);
+}
+
+/* A READ keeps no fenced operation waiting. */
+Test(prepare, commit_by_a_read_prolongs_no_wait_for_the_agent)
+{
+	struct rig *rig = warm_up(NULL, KEY_MHP);
+
+	atomic_store(&initiator(rig)->fence_awaits_agent, true);
+	cr_expect_eq(ordinary(rig, KEY_MHP, FI_COMMIT), PMV_METHOD_READ);
 	rig_close(rig);
 }
 

@@ -85,33 +85,64 @@ static enum inject_side side_of_cq(struct fid_cq *cq)
 	return &fake_to_cq(&cq->fid)->fake->domain == inject.away ? INJECT_AWAY : INJECT_HOME;
 }
 
-static ssize_t post_one(const struct pmv_engine_ep *ep, const struct pmv_wr *wr)
-{
-	if (inject_hits(INJECT_POST, side_of(ep)))
-		return -inject.err;
-	return pmv_engine_libfabric.post_one(ep, wr);
-}
-
-static ssize_t write_msg(const struct pmv_engine_ep *ep, const struct fi_msg_rma *msg,
-			 uint64_t flags)
+static ssize_t post_write(const struct pmv_engine_ep *ep, const struct fi_msg_rma *msg,
+			  uint64_t flags)
 {
 	if (inject_hits(INJECT_POST, side_of(ep)))
 		return -inject.err;
 	return pmv_engine_libfabric.write(ep, msg, flags);
 }
 
-static ssize_t post(const struct pmv_engine_ep *ep, const struct pmv_wr *wrs, size_t count,
-		    struct pmv_posted *posted)
+static ssize_t post_read(const struct pmv_engine_ep *ep, const struct fi_msg_rma *msg,
+			 uint64_t flags)
 {
-	*posted = (struct pmv_posted){0};
-	for (; posted->requests < count; posted->requests++) {
-		ssize_t ret = post_one(ep, &wrs[posted->requests]);
+	if (inject_hits(INJECT_POST, side_of(ep)))
+		return -inject.err;
+	return pmv_engine_libfabric.read(ep, msg, flags);
+}
 
-		if (ret)
-			return ret;
-		posted->entries += !wrs[posted->requests].inject;
-	}
-	return 0;
+static ssize_t post_send(const struct pmv_engine_ep *ep, const struct fi_msg *msg, uint64_t flags)
+{
+	if (inject_hits(INJECT_POST, side_of(ep)))
+		return -inject.err;
+	return pmv_engine_libfabric.send(ep, msg, flags);
+}
+
+static ssize_t post_recv(const struct pmv_engine_ep *ep, const struct fi_msg *msg, uint64_t flags)
+{
+	if (inject_hits(INJECT_POST, side_of(ep)))
+		return -inject.err;
+	return pmv_engine_libfabric.recv(ep, msg, flags);
+}
+
+static ssize_t post_atomic(const struct pmv_engine_ep *ep, const struct pmv_atomic *op,
+			   uint64_t flags)
+{
+	if (inject_hits(INJECT_POST, side_of(ep)))
+		return -inject.err;
+	return pmv_engine_libfabric.atomic(ep, op, flags);
+}
+
+static ssize_t inject_write(const struct pmv_engine_ep *ep, const struct fi_msg_rma *msg,
+			    uint64_t flags)
+{
+	if (inject_hits(INJECT_POST, side_of(ep)))
+		return -inject.err;
+	return pmv_engine_libfabric.inject_write(ep, msg, flags);
+}
+
+static ssize_t inject_send(const struct pmv_engine_ep *ep, const struct fi_msg *msg, uint64_t flags)
+{
+	if (inject_hits(INJECT_POST, side_of(ep)))
+		return -inject.err;
+	return pmv_engine_libfabric.inject_send(ep, msg, flags);
+}
+
+static ssize_t inject_atomic(const struct pmv_engine_ep *ep, const struct pmv_atomic *op)
+{
+	if (inject_hits(INJECT_POST, side_of(ep)))
+		return -inject.err;
+	return pmv_engine_libfabric.inject_atomic(ep, op);
 }
 
 static ssize_t poll_cq(struct fid_cq *cq, void *buf, size_t count)
@@ -129,9 +160,14 @@ static ssize_t poll_error(struct fid_cq *cq, struct fi_cq_err_entry *entry, uint
 }
 
 const struct pmv_engine_ops inject_engine = {
-	.post_one = post_one,
-	.write = write_msg,
-	.post = post,
+	.write = post_write,
+	.read = post_read,
+	.send = post_send,
+	.recv = post_recv,
+	.atomic = post_atomic,
+	.inject_write = inject_write,
+	.inject_send = inject_send,
+	.inject_atomic = inject_atomic,
 	.poll = poll_cq,
 	.poll_error = poll_error,
 };
