@@ -418,7 +418,7 @@ Test(store, behind_a_fence_is_for_memory_that_was_registered_for_commits)
 {
 	struct pair *pair = pair_open(NULL);
 	uint64_t key = pair_key(pair, MHP);
-	struct pmv_message message;
+	struct pmv_flush_message message;
 	struct pmv_attr attr;
 	struct iovec iov = {pair->source, 8};
 	struct fi_rma_iov to = {.addr = pair_addr(pair, MHP, 0), .len = 8};
