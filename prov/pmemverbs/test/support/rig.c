@@ -377,10 +377,10 @@ void rig_expect_one_error(struct rig *rig, int err)
 	/* It stays until it is read. */
 	cr_assert_eq(fi_cq_read(rig->cq, &entry, 1), -FI_EAVAIL);
 	cr_assert_eq(fi_cq_readerr(rig->cq, &error, 0), 1);
-	cr_expect_eq(error.op_context, CONTEXT(1));
-	cr_expect_eq(error.flags, RIG_WRITTEN);
-	cr_expect_eq(error.err, err);
-	cr_expect_eq(error.prov_errno, 100 + err);
+	cr_assert_eq(error.op_context, CONTEXT(1));
+	cr_assert_eq(error.flags, RIG_WRITTEN);
+	cr_assert_eq(error.err, err);
+	cr_assert_eq(error.prov_errno, 100 + err);
 	cr_assert_eq(fi_cq_readerr(rig->cq, &error, 0), -FI_EAGAIN);
 	rig_expect_nothing(rig);
 }
