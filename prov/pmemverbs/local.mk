@@ -6,6 +6,7 @@ provider_LTLIBRARIES = libpmemverbs-fi.la
 # From the lowest folder to the highest.
 provider_sources = \
 	prov/pmemverbs/base/clock.h \
+	prov/pmemverbs/base/container.h \
 	prov/pmemverbs/base/inline.h \
 	prov/pmemverbs/base/log.c \
 	prov/pmemverbs/base/log.h \

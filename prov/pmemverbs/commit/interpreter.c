@@ -8,6 +8,7 @@
 #include <rdma/fi_errno.h>
 
 #include "base/clock.h"
+#include "base/container.h"
 #include "base/log.h"
 #include "commit/flush_request.h"
 #include "commit/ordering.h"
@@ -30,7 +31,7 @@ void pmv_interpreter_release(struct pmv_run *run)
 
 void pmv_interpreter_ended(struct pmv_op_owner *owner, struct pmv_op *op)
 {
-	struct pmv_initiator *ini = container_of(owner, struct pmv_initiator, owner);
+	struct pmv_initiator *ini = pmv_container_of(owner, struct pmv_initiator, owner);
 	struct pmv_run *run = pmv_to_run(op);
 	bool ok = !pmv_run_has_failed(run);
 	struct pmv_count *count = run->counted ? ini->counts[pmv_count_kind(op->flags)] : NULL;

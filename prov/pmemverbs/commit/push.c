@@ -4,6 +4,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include "base/container.h"
 #include "commit/answer.h"
 #include "commit/group.h"
 #include "commit/interpreter.h"
@@ -27,17 +28,17 @@ enum pmv_pending pmv_push(struct pmv_initiator *ini, bool looking)
 
 static enum pmv_pending push_tx(struct pmv_waiter *waiter, bool looking)
 {
-	return pmv_push(container_of(waiter, struct pmv_initiator, on_tx_queue), looking);
+	return pmv_push(pmv_container_of(waiter, struct pmv_initiator, on_tx_queue), looking);
 }
 
 static enum pmv_pending push_rx(struct pmv_waiter *waiter, bool looking)
 {
-	return pmv_push(container_of(waiter, struct pmv_initiator, on_rx_queue), looking);
+	return pmv_push(pmv_container_of(waiter, struct pmv_initiator, on_rx_queue), looking);
 }
 
 static void lost(struct pmv_op_owner *owner)
 {
-	atomic_store(&container_of(owner, struct pmv_initiator, owner)->broken, true);
+	atomic_store(&pmv_container_of(owner, struct pmv_initiator, owner)->broken, true);
 }
 
 static void count_failed(struct pmv_initiator *ini, struct pmv_op *op)
@@ -48,7 +49,7 @@ static void count_failed(struct pmv_initiator *ini, struct pmv_op *op)
 
 static void failed(struct pmv_op_owner *owner, struct pmv_op *op)
 {
-	count_failed(container_of(owner, struct pmv_initiator, owner), op);
+	count_failed(pmv_container_of(owner, struct pmv_initiator, owner), op);
 }
 
 void pmv_push_init(struct pmv_initiator *ini)

@@ -10,6 +10,7 @@
 #ifndef PMV_RUN_H
 #define PMV_RUN_H
 
+#include "base/container.h"
 #include "base/inline.h"
 #include "commit/initiator.h"
 #include "commit/plan.h"
@@ -51,7 +52,7 @@ static inline struct pmv_initiator *pmv_run_initiator(struct pmv_run *run)
 {
 	struct pmv_op_owner *owner = atomic_load_explicit(&run->op.owner, memory_order_relaxed);
 
-	return container_of(owner, struct pmv_initiator, owner);
+	return pmv_container_of(owner, struct pmv_initiator, owner);
 }
 
 static inline bool pmv_run_has_failed(struct pmv_run *run)

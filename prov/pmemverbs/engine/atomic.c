@@ -4,6 +4,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include "base/container.h"
 #include "engine/length.h"
 
 size_t pmv_operand_size(enum fi_datatype datatype)
@@ -39,7 +40,7 @@ static size_t total(const struct fi_ioc *ioc, size_t n)
 
 static const struct pmv_atomic_calls *calls_of(const struct fid_ep *fid)
 {
-	return container_of((const char *) fid->atomic, struct pmv_atomic_calls, ops);
+	return pmv_container_of((const char *) fid->atomic, struct pmv_atomic_calls, ops);
 }
 
 static ssize_t post(struct fid_ep *fid, struct pmv_atomic atomic, uint64_t flags)

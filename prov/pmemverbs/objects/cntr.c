@@ -8,6 +8,7 @@
 #include <rdma/fi_errno.h>
 
 #include "base/clock.h"
+#include "base/container.h"
 #include "progress/queue.h"
 
 /* How long a waiting thread sleeps between two looks at the queues. */
@@ -111,7 +112,7 @@ static struct fi_ops_cntr cntr_ops = {
 
 static int cntr_close(struct fid *fid)
 {
-	struct pmv_cntr *cntr = container_of(fid, struct pmv_cntr, cntr_fid.fid);
+	struct pmv_cntr *cntr = pmv_container_of(fid, struct pmv_cntr, cntr_fid.fid);
 
 	if (atomic_load(&cntr->users))
 		return -FI_EBUSY;

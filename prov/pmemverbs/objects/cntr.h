@@ -8,6 +8,7 @@
 #ifndef PMV_CNTR_H
 #define PMV_CNTR_H
 
+#include "base/container.h"
 #include "objects/domain.h"
 #include "progress/count.h"
 
@@ -30,7 +31,7 @@ struct pmv_cntr {
 
 static inline struct pmv_cntr *pmv_to_cntr(struct fid_cntr *fid)
 {
-	return container_of(fid, struct pmv_cntr, cntr_fid);
+	return pmv_container_of(fid, struct pmv_cntr, cntr_fid);
 }
 
 extern struct fi_ops pmv_cntr_fi_ops;

@@ -10,6 +10,7 @@
 #include <rdma/fi_errno.h>
 
 #include "base/clock.h"
+#include "base/container.h"
 #include "engine/info.h"
 #include "base/log.h"
 #include "objects/unwrap.h"
@@ -261,7 +262,7 @@ static int cq_getwait(struct pmv_cq *cq, void *arg)
 
 static int cq_control(struct fid *fid, int command, void *arg)
 {
-	struct pmv_cq *cq = container_of(fid, struct pmv_cq, cq_fid.fid);
+	struct pmv_cq *cq = pmv_container_of(fid, struct pmv_cq, cq_fid.fid);
 
 	switch (command) {
 	case FI_GETWAIT:
@@ -276,7 +277,7 @@ static int cq_control(struct fid *fid, int command, void *arg)
 
 static int cq_close(struct fid *fid)
 {
-	struct pmv_cq *cq = container_of(fid, struct pmv_cq, cq_fid.fid);
+	struct pmv_cq *cq = pmv_container_of(fid, struct pmv_cq, cq_fid.fid);
 	int ret;
 
 	pmv_agent_leave(&cq->domain->agent, &cq->queue);

@@ -3,6 +3,7 @@
 #ifndef PMV_CQ_H
 #define PMV_CQ_H
 
+#include "base/container.h"
 #include "objects/domain.h"
 #include "progress/queue.h"
 
@@ -21,7 +22,7 @@ struct pmv_cq {
 
 static inline struct pmv_cq *pmv_to_cq(struct fid_cq *fid)
 {
-	return container_of(fid, struct pmv_cq, cq_fid);
+	return pmv_container_of(fid, struct pmv_cq, cq_fid);
 }
 
 extern struct fi_ops pmv_cq_fi_ops;

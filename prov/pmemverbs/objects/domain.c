@@ -9,6 +9,7 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_ext_pmemverbs.h>
 
+#include "base/container.h"
 #include "base/log.h"
 #include "base/setting.h"
 #include "commit/ordering.h"
@@ -104,7 +105,7 @@ static int domain_ops_open(struct fid *fid, const char *name, uint64_t flags, vo
 
 static int domain_close(struct fid *fid)
 {
-	struct pmv_domain *domain = container_of(fid, struct pmv_domain, domain_fid.fid);
+	struct pmv_domain *domain = pmv_container_of(fid, struct pmv_domain, domain_fid.fid);
 	int ret;
 
 	/* The core would refuse, too, but only after the scratch region is closed. */
@@ -128,7 +129,7 @@ static int domain_close(struct fid *fid)
 
 static int domain_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 {
-	struct pmv_domain *domain = container_of(fid, struct pmv_domain, domain_fid.fid);
+	struct pmv_domain *domain = pmv_container_of(fid, struct pmv_domain, domain_fid.fid);
 	struct fid *core_fid = pmv_unwrap_fid(bfid);
 
 	if (!core_fid)

@@ -10,6 +10,7 @@
 #include <rdma/fi_ext_pmemverbs.h>
 
 #include "agent/agent.h"
+#include "base/container.h"
 #include "commit/hooks.h"
 #include "engine/engine.h"
 #include "objects/fabric.h"
@@ -39,7 +40,7 @@ struct pmv_domain {
 
 static inline struct pmv_domain *pmv_to_domain(struct fid_domain *fid)
 {
-	return container_of(fid, struct pmv_domain, domain_fid);
+	return pmv_container_of(fid, struct pmv_domain, domain_fid);
 }
 
 struct pmv_mr {

@@ -8,6 +8,7 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_ext_pmemverbs.h>
 
+#include "base/container.h"
 #include "base/log.h"
 #include "base/setting.h"
 #include "commit/lost_writes.h"
@@ -21,7 +22,7 @@
 
 static struct pmv_ep *to_ep(struct fid *fid)
 {
-	return container_of(fid, struct pmv_ep, ep_fid.fid);
+	return pmv_container_of(fid, struct pmv_ep, ep_fid.fid);
 }
 
 /* Binding */
@@ -105,9 +106,9 @@ static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 	}
 	switch (bfid->fclass) {
 	case FI_CLASS_CQ:
-		return bind_cq(ep, container_of(bfid, struct pmv_cq, cq_fid.fid), flags);
+		return bind_cq(ep, pmv_container_of(bfid, struct pmv_cq, cq_fid.fid), flags);
 	case FI_CLASS_CNTR:
-		return bind_cntr(ep, container_of(bfid, struct pmv_cntr, cntr_fid.fid), flags);
+		return bind_cntr(ep, pmv_container_of(bfid, struct pmv_cntr, cntr_fid.fid), flags);
 	case FI_CLASS_SRX_CTX:
 		if (ep->receives.one_kind) {
 			PMV_WARN(EP_CTRL, "FI_OPT_PMEMVERBS_RECV_MR is of endpoints that receive "
@@ -118,7 +119,7 @@ static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 	default:
 		ret = fi_ep_bind(ep->engine.fid, core_fid, flags);
 		if (!ret && bfid->fclass == FI_CLASS_EQ && !ep->eq) {
-			ep->eq = container_of(bfid, struct pmv_eq, eq_fid.fid);
+			ep->eq = pmv_container_of(bfid, struct pmv_eq, eq_fid.fid);
 			pmv_eq_join(ep->eq, ep);
 		}
 		if (!ret && bfid->fclass == FI_CLASS_SRX_CTX) {
@@ -163,7 +164,7 @@ static int bind_own_cq(struct pmv_ep *ep)
 
 static struct pmv_cntr *to_cntr(struct pmv_count *count)
 {
-	return container_of(count, struct pmv_cntr, count);
+	return pmv_container_of(count, struct pmv_cntr, count);
 }
 
 /* queue_of -- where operations of a kind complete */
@@ -301,7 +302,7 @@ static void defer_free(struct pmv_ep *ep)
 	ep->initiator.hooks = NULL;
 	atomic_store(&ep->receives.on, false);
 	atomic_store(&ep->initiator.slow, PMV_SLOW_GONE);
-	free(atomic_exchange(&container_of(queue, struct pmv_cq, queue)->closed_ep, ep));
+	free(atomic_exchange(&pmv_container_of(queue, struct pmv_cq, queue)->closed_ep, ep));
 }
 
 static int ep_close(struct fid *fid)

@@ -10,6 +10,7 @@
 
 #include "agent/mailbox.h"
 #include "agent/receive_tracker.h"
+#include "base/container.h"
 #include "commit/initiator.h"
 #include "engine/atomic.h"
 #include "objects/cntr.h"
@@ -41,7 +42,7 @@ struct pmv_ep {
 
 static inline struct pmv_ep *pmv_to_ep(struct fid_ep *fid)
 {
-	return container_of(fid, struct pmv_ep, ep_fid);
+	return pmv_container_of(fid, struct pmv_ep, ep_fid);
 }
 
 /* pmv_ep_prepare -- before it is enabled, which connecting does as well */

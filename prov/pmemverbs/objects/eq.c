@@ -8,6 +8,7 @@
 #include <rdma/fi_errno.h>
 
 #include "base/clock.h"
+#include "base/container.h"
 #include "memory/guard.h"
 #include "objects/ep.h"
 #include "objects/handshake.h"
@@ -60,7 +61,7 @@ static void translate_connreq(struct pmv_event *event)
 
 	if (!entry->fid || entry->fid->fclass != FI_CLASS_PEP)
 		return;
-	pep = container_of(entry->fid, struct pmv_pep, pep_fid.fid);
+	pep = pmv_container_of(entry->fid, struct pmv_pep, pep_fid.fid);
 	take_handshake(event, &handshake);
 	if (entry->info)
 		pmv_handshake_keep(pep->fabric, entry->info->handle, &handshake);
@@ -72,7 +73,7 @@ static void translate_connreq(struct pmv_event *event)
 
 static struct pmv_ep *ep_of(struct fid *fid)
 {
-	return fid && fid->ops == &pmv_ep_fi_ops ? container_of(fid, struct pmv_ep, ep_fid.fid)
+	return fid && fid->ops == &pmv_ep_fi_ops ? pmv_container_of(fid, struct pmv_ep, ep_fid.fid)
 						 : NULL;
 }
 
@@ -316,7 +317,7 @@ int pmv_eq_close(struct pmv_eq *eq, struct fid *fid)
 
 static int eq_close(struct fid *fid)
 {
-	struct pmv_eq *eq = container_of(fid, struct pmv_eq, eq_fid.fid);
+	struct pmv_eq *eq = pmv_container_of(fid, struct pmv_eq, eq_fid.fid);
 	int ret = fi_close(&eq->core_fid->fid);
 
 	if (ret)

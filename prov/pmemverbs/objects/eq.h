@@ -16,6 +16,7 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_eq.h>
 
+#include "base/container.h"
 #include "objects/fabric.h"
 
 /* More CM data than any core carries. */
@@ -43,7 +44,7 @@ struct pmv_eq {
 
 static inline struct pmv_eq *pmv_to_eq(struct fid_eq *fid)
 {
-	return container_of(fid, struct pmv_eq, eq_fid);
+	return pmv_container_of(fid, struct pmv_eq, eq_fid);
 }
 
 /* A passive endpoint of the core, wrapped; its connection requests are events. */

@@ -7,6 +7,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include "base/container.h"
 #include "objects/handshake.h"
 #include "base/log.h"
 #include "base/signals.h"
@@ -17,7 +18,7 @@
 
 static int fabric_close(struct fid *fid)
 {
-	struct pmv_fabric *fabric = container_of(fid, struct pmv_fabric, fabric_fid.fid);
+	struct pmv_fabric *fabric = pmv_container_of(fid, struct pmv_fabric, fabric_fid.fid);
 	int ret = pmv_rdm_fabric_close(&fabric->rdm);
 
 	if (!ret)
@@ -49,9 +50,9 @@ static int fabric_trywait(struct fid_fabric *fid, struct fid **fids, int count)
 		if (!core_fid)
 			ret = pmv_rdm_trywait(&fabric->rdm, fids[i]);
 		else if (fids[i]->fclass == FI_CLASS_CQ)
-			ret = pmv_cq_trywait(container_of(fids[i], struct pmv_cq, cq_fid.fid));
+			ret = pmv_cq_trywait(pmv_container_of(fids[i], struct pmv_cq, cq_fid.fid));
 		else if (fids[i]->fclass == FI_CLASS_EQ)
-			ret = pmv_eq_trywait(container_of(fids[i], struct pmv_eq, eq_fid.fid));
+			ret = pmv_eq_trywait(pmv_container_of(fids[i], struct pmv_eq, eq_fid.fid));
 		else
 			ret = fi_trywait(fabric->core_fid, &core_fid, 1);
 		if (ret)

@@ -9,6 +9,7 @@
 
 #include <rdma/fabric.h>
 
+#include "base/container.h"
 #include "engine/core.h"
 #include "rdm/rdm.h"
 
@@ -26,7 +27,7 @@ struct pmv_fabric {
 
 static inline struct pmv_fabric *pmv_to_fabric(struct fid_fabric *fid)
 {
-	return container_of(fid, struct pmv_fabric, fabric_fid);
+	return pmv_container_of(fid, struct pmv_fabric, fabric_fid);
 }
 
 extern struct fi_ops pmv_fabric_fi_ops;

@@ -16,6 +16,7 @@
 #include <rdma/fi_ext_pmemverbs.h>
 
 #include "agent/flush.h"
+#include "base/container.h"
 #include "base/log.h"
 #include "base/setting.h"
 #include "commit/plan.h"
@@ -28,7 +29,7 @@
 
 static int mr_close(struct fid *fid)
 {
-	struct pmv_mr *mr = container_of(fid, struct pmv_mr, mr_fid.fid);
+	struct pmv_mr *mr = pmv_container_of(fid, struct pmv_mr, mr_fid.fid);
 	int ret;
 
 	/* First: the agent uses the memory, which may be unmapped once this returns. */
@@ -71,12 +72,13 @@ static int bind_cntr(struct pmv_mr *mr, struct pmv_cntr *cntr, uint64_t flags)
 
 static int mr_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 {
-	struct pmv_mr *mr = container_of(fid, struct pmv_mr, mr_fid.fid);
+	struct pmv_mr *mr = pmv_container_of(fid, struct pmv_mr, mr_fid.fid);
 	struct fid *core_fid = pmv_unwrap_fid(bfid);
 
 	if (bfid->fclass == FI_CLASS_CNTR)
 		return bfid->ops == &pmv_cntr_fi_ops
-			       ? bind_cntr(mr, container_of(bfid, struct pmv_cntr, cntr_fid.fid),
+			       ? bind_cntr(mr,
+					   pmv_container_of(bfid, struct pmv_cntr, cntr_fid.fid),
 					   flags)
 			       : -FI_EINVAL;
 	return core_fid ? fi_mr_bind(mr->core_fid, core_fid, flags) : -FI_EINVAL;
@@ -85,7 +87,7 @@ static int mr_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 /* mr_control -- applications may enable a region that they have bound a counter to */
 static int mr_control(struct fid *fid, int command, void *arg)
 {
-	struct pmv_mr *mr = container_of(fid, struct pmv_mr, mr_fid.fid);
+	struct pmv_mr *mr = pmv_container_of(fid, struct pmv_mr, mr_fid.fid);
 
 	if (command == FI_ENABLE && mr->domain->events)
 		return 0;
@@ -101,7 +103,7 @@ struct fi_ops pmv_mr_fi_ops = {
 
 bool pmv_mr_kind(const struct pmv_domain *domain, struct fid_mr *mr_fid, struct pmv_attr *attr)
 {
-	struct pmv_mr *mr = container_of(mr_fid, struct pmv_mr, mr_fid);
+	struct pmv_mr *mr = pmv_container_of(mr_fid, struct pmv_mr, mr_fid);
 
 	return mr_fid->fid.ops == &pmv_mr_fi_ops && mr->domain == domain && mr->region &&
 	       (mr->region->attr.use & PMV_REGION_PMEM) && pmv_key_unpack(mr_fid->key, attr);
@@ -399,7 +401,7 @@ static int introduce(struct pmv_mr *mr, const struct fi_mr_attr *mr_attr,
 static int mr_regattr(struct fid *fid, const struct fi_mr_attr *mr_attr, uint64_t flags,
 		      struct fid_mr **mr_fid)
 {
-	struct pmv_domain *domain = container_of(fid, struct pmv_domain, domain_fid.fid);
+	struct pmv_domain *domain = pmv_container_of(fid, struct pmv_domain, domain_fid.fid);
 	struct fi_mr_attr core_attr = *mr_attr;
 	uint64_t core_flags = flags & ~(FI_PMEM | FI_UNCACHED | FI_RMA_EVENT);
 	struct pmv_mr *mr = calloc(1, sizeof(*mr));

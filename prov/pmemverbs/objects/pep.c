@@ -6,12 +6,13 @@
 
 #include <rdma/fi_errno.h>
 
+#include "base/container.h"
 #include "objects/handshake.h"
 #include "objects/unwrap.h"
 
 static struct pmv_pep *to_pep(struct fid *fid)
 {
-	return container_of(fid, struct pmv_pep, pep_fid.fid);
+	return pmv_container_of(fid, struct pmv_pep, pep_fid.fid);
 }
 
 static int pep_close(struct fid *fid)
@@ -37,7 +38,7 @@ static int pep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 		return -FI_EINVAL;
 	ret = fi_pep_bind(pep->core_fid, core_fid, flags);
 	if (!ret)
-		pep->eq = container_of(bfid, struct pmv_eq, eq_fid.fid);
+		pep->eq = pmv_container_of(bfid, struct pmv_eq, eq_fid.fid);
 	return ret;
 }
 

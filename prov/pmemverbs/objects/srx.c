@@ -6,11 +6,12 @@
 
 #include <rdma/fi_errno.h>
 
+#include "base/container.h"
 #include "objects/unwrap.h"
 
 static int srx_close(struct fid *fid)
 {
-	struct pmv_ep *srx = container_of(fid, struct pmv_ep, ep_fid.fid);
+	struct pmv_ep *srx = pmv_container_of(fid, struct pmv_ep, ep_fid.fid);
 	int ret = fi_close(&srx->engine.fid->fid);
 
 	if (ret)
@@ -24,7 +25,7 @@ static int srx_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 {
 	struct fid *core_fid = pmv_unwrap_fid(bfid);
 
-	return core_fid ? fi_ep_bind(container_of(fid, struct pmv_ep, ep_fid.fid)->engine.fid,
+	return core_fid ? fi_ep_bind(pmv_container_of(fid, struct pmv_ep, ep_fid.fid)->engine.fid,
 				     core_fid, flags)
 			: -FI_EINVAL;
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "agent/status_query.h"
+#include "base/container.h"
 #include "base/log.h"
 #include "base/setting.h"
 #include "objects/domain.h"
@@ -60,7 +61,7 @@ bool pmv_status_reply(struct pmv_event *event)
 	    !pmv_status_query_decode(request->data, len, &known, &page))
 		return false;
 	/* It is the core's, whose context is ours. */
-	pep = container_of(request->fid->context, struct pmv_pep, pep_fid.fid);
+	pep = pmv_container_of(request->fid->context, struct pmv_pep, pep_fid.fid);
 	if (known && pmv_setting.answers)
 		collect(pep->fabric, values);
 	ret = fi_reject(pep->core_fid, request->info->handle, answer,

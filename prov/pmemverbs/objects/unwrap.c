@@ -2,6 +2,7 @@
 /* unwrap.c -- from an application's object to the core's behind it */
 #include "objects/unwrap.h"
 
+#include "base/container.h"
 #include "engine/info.h"
 #include "objects/cq.h"
 #include "objects/domain.h"
@@ -11,20 +12,20 @@
 struct fid *pmv_unwrap_fid(struct fid *fid)
 {
 	if (fid->ops == &pmv_ep_fi_ops || fid->ops == &pmv_srx_fi_ops)
-		return &container_of(fid, struct pmv_ep, ep_fid.fid)->engine.fid->fid;
+		return &pmv_container_of(fid, struct pmv_ep, ep_fid.fid)->engine.fid->fid;
 	if (fid->ops == &pmv_pep_fi_ops)
-		return &container_of(fid, struct pmv_pep, pep_fid.fid)->core_fid->fid;
+		return &pmv_container_of(fid, struct pmv_pep, pep_fid.fid)->core_fid->fid;
 	if (fid->ops == &pmv_cq_fi_ops)
-		return &container_of(fid, struct pmv_cq, cq_fid.fid)->queue.core_fid->fid;
+		return &pmv_container_of(fid, struct pmv_cq, cq_fid.fid)->queue.core_fid->fid;
 	if (fid->ops == &pmv_eq_fi_ops)
-		return &container_of(fid, struct pmv_eq, eq_fid.fid)->core_fid->fid;
+		return &pmv_container_of(fid, struct pmv_eq, eq_fid.fid)->core_fid->fid;
 	if (fid->ops == &pmv_mr_fi_ops)
-		return &container_of(fid, struct pmv_mr, mr_fid.fid)->core_fid->fid;
+		return &pmv_container_of(fid, struct pmv_mr, mr_fid.fid)->core_fid->fid;
 	if (fid->ops == &pmv_domain_fi_ops)
-		return &container_of(fid, struct pmv_domain, domain_fid.fid)
+		return &pmv_container_of(fid, struct pmv_domain, domain_fid.fid)
 				->engine.domain_fid->fid;
 	if (fid->ops == &pmv_fabric_fi_ops)
-		return &container_of(fid, struct pmv_fabric, fabric_fid.fid)->core_fid->fid;
+		return &pmv_container_of(fid, struct pmv_fabric, fabric_fid.fid)->core_fid->fid;
 	return NULL;
 }
 

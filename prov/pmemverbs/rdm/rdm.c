@@ -14,6 +14,7 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_ext_pmemverbs.h>
 
+#include "base/container.h"
 #include "base/log.h"
 #include "base/setting.h"
 #include "engine/core.h"
@@ -224,7 +225,7 @@ struct rdm_domain {
 
 static const struct rdm_domain *to_rdm_domain(struct fid_domain *fid)
 {
-	return container_of((const char *) fid->ops, struct rdm_domain, ops);
+	return pmv_container_of((const char *) fid->ops, struct rdm_domain, ops);
 }
 
 static int rdm_ep_open(struct fid_domain *domain_fid, struct fi_info *info, struct fid_ep **ep_fid,
@@ -326,7 +327,8 @@ static struct fi_pmemverbs_counters_ops counters_ops = {
 static int rdm_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops,
 			void *context)
 {
-	struct rdm_domain *rdm = container_of((const char *) fid->ops, struct rdm_domain, fid_ops);
+	struct rdm_domain *rdm =
+		pmv_container_of((const char *) fid->ops, struct rdm_domain, fid_ops);
 
 	if (strcmp(name, FI_PMEMVERBS_COUNTERS_OPS) || !rdm->under)
 		return rdm->rxm_fid_ops->ops_open
@@ -340,7 +342,8 @@ static int rdm_ops_open(struct fid *fid, const char *name, uint64_t flags, void 
 
 static int rdm_domain_close(struct fid *fid)
 {
-	struct rdm_domain *rdm = container_of((const char *) fid->ops, struct rdm_domain, fid_ops);
+	struct rdm_domain *rdm =
+		pmv_container_of((const char *) fid->ops, struct rdm_domain, fid_ops);
 	int ret = rdm->rxm_fid_ops->close(fid);
 
 	if (!ret)

@@ -7,6 +7,7 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_ext_pmemverbs.h>
 
+#include "base/container.h"
 #include "base/log.h"
 #include "base/table.h"
 #include "memory/guard.h"
@@ -142,7 +143,8 @@ struct rdm_cntr {
 		type ret;                                                                          \
                                                                                                    \
 		pmv_guard_enter();                                                                 \
-		ret = container_of(cntr->ops, struct rdm_cntr, ops)->rxm_ops->name(__VA_ARGS__);   \
+		ret = pmv_container_of(cntr->ops, struct rdm_cntr, ops)                            \
+			      ->rxm_ops->name(__VA_ARGS__);                                        \
 		pmv_guard_leave();                                                                 \
 		return ret;                                                                        \
 	}
@@ -154,7 +156,7 @@ GUARDED_CNTR(int, wait, (struct fid_cntr * cntr, uint64_t threshold, int timeout
 
 static int cntr_close(struct fid *fid)
 {
-	struct rdm_cntr *cntr = container_of(fid->ops, struct rdm_cntr, fid_ops);
+	struct rdm_cntr *cntr = pmv_container_of(fid->ops, struct rdm_cntr, fid_ops);
 	int ret = cntr->rxm_fid_ops->close(fid);
 
 	if (!ret)
@@ -183,7 +185,7 @@ bool pmv_rdm_calls_is_foreign(const struct fid *fid)
 	case FI_CLASS_CQ:
 		return !pmv_rdm_cq_is(fid);
 	case FI_CLASS_CNTR:
-		return container_of(fid, struct fid_cntr, fid)->ops->read != cntr_read;
+		return pmv_container_of(fid, struct fid_cntr, fid)->ops->read != cntr_read;
 	default:
 		return false;
 	}

@@ -8,6 +8,7 @@
 #include <rdma/fi_errno.h>
 
 #include "base/clock.h"
+#include "base/container.h"
 #include "base/setting.h"
 #include "memory/guard.h"
 #include "progress/queue.h"
@@ -34,7 +35,7 @@ struct rdm_cq {
 
 static struct rdm_cq *to_rdm_cq(const struct fid_cq *fid)
 {
-	return container_of(fid->ops, struct rdm_cq, ops);
+	return pmv_container_of(fid->ops, struct rdm_cq, ops);
 }
 
 /* deferred_of -- NULL: the context is the application's */
@@ -249,7 +250,7 @@ void pmv_rdm_cq_drop(struct fid_cq *fid, struct pmv_op_owner *owner)
 
 static int cq_close(struct fid *fid)
 {
-	struct rdm_cq *cq = container_of(fid->ops, struct rdm_cq, fid_ops);
+	struct rdm_cq *cq = pmv_container_of(fid->ops, struct rdm_cq, fid_ops);
 	int ret = cq->rxm_fid_ops->close(fid);
 
 	if (ret)
@@ -272,7 +273,7 @@ struct pmv_op_pool *pmv_rdm_cq_pool(const struct fid *fid)
 
 	if (!pmv_rdm_cq_is(fid))
 		return NULL;
-	cq = container_of(fid->ops, struct rdm_cq, fid_ops);
+	cq = pmv_container_of(fid->ops, struct rdm_cq, fid_ops);
 	return cq->defers ? &cq->pool : NULL;
 }
 
@@ -282,7 +283,7 @@ int pmv_rdm_cq_trywait(struct fid *fid)
 
 	if (!pmv_rdm_cq_pool(fid))
 		return 0;
-	cq = container_of(fid->ops, struct rdm_cq, fid_ops);
+	cq = pmv_container_of(fid->ops, struct rdm_cq, fid_ops);
 	push(cq);
 	return is_empty(cq, &cq->unposted) && is_empty(cq, &cq->failed) ? 0 : -FI_EAGAIN;
 }

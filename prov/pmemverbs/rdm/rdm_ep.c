@@ -18,6 +18,7 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_ext_pmemverbs.h>
 
+#include "base/container.h"
 #include "base/log.h"
 #include "engine/length.h"
 #include "rdm/rdm_atomic.h"
@@ -129,7 +130,7 @@ static int rdm_ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 		return -FI_EINVAL;
 	}
 	if (bfid->fclass == FI_CLASS_AV)
-		rdm->av = container_of(bfid, struct fid_av, fid);
+		rdm->av = pmv_container_of(bfid, struct fid_av, fid);
 	if (bfid->fclass == FI_CLASS_CNTR && (flags & (FI_READ | FI_WRITE)))
 		rdm->counts = true;
 	if (pmv_rdm_cq_pool(bfid) && (flags & FI_TRANSMIT) && !rdm->tx_cq) {
@@ -137,7 +138,7 @@ static int rdm_ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 
 		if (ret)
 			return ret;
-		rdm->tx_cq = container_of(bfid, struct fid_cq, fid);
+		rdm->tx_cq = pmv_container_of(bfid, struct fid_cq, fid);
 		rdm->selective = flags & FI_SELECTIVE_COMPLETION;
 	}
 	return rdm->rxm_ops->bind(fid, bfid, flags);

@@ -9,6 +9,7 @@
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 
+#include "base/container.h"
 #include "commit/lost_writes.h"
 #include "engine/atomic.h"
 #include "progress/op.h"
@@ -34,7 +35,7 @@ struct pmv_rdm_ep {
 	struct pmv_lost_writes_list lost_writes;
 };
 
-#define PMV_RDM_OF(fid, member) container_of((fid)->member, struct pmv_rdm_ep, member)
+#define PMV_RDM_OF(fid, member) pmv_container_of((fid)->member, struct pmv_rdm_ep, member)
 
 /* pmv_rdm_ep_wrap -- RxM's endpoint, with RxM's inject_size and the application's op_flags */
 int pmv_rdm_ep_wrap(struct fid_ep *ep, size_t inject_size, uint64_t op_flags);

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/container.h"
 #include "objects/ep.h"
 #include "objects/handshake.h"
 #include "test/support/pair.h"
@@ -518,7 +519,7 @@ static bool has_files(enum pmv_agent_mode agent)
 	pmv_setting.domain = PMV_PAGE;
 	rig = rig_open(NULL);
 	accepted(fi_mr_reg(rig->domain, at, 4096, FI_REMOTE_WRITE, 0, 0, FI_PMEM, &mr, NULL));
-	has = container_of(mr, struct pmv_mr, mr_fid)->files;
+	has = pmv_container_of(mr, struct pmv_mr, mr_fid)->files;
 	accepted(fi_close(&mr->fid));
 	rig_close(rig);
 	munmap(at, 4096);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* test_msg_errors.c -- commits of messages: what goes wrong, bounds, at random and with threads */
+#include "base/container.h"
 #include "test_msg.h"
 
 #include <pthread.h>
@@ -182,7 +183,7 @@ Test(send, commit_without_room_for_its_message_waits_for_it)
 static void expect_held(void *arg)
 {
 	struct pair *pair = arg;
-	struct pmv_mr *mr = container_of(pair->mr[PAGE], struct pmv_mr, mr_fid);
+	struct pmv_mr *mr = pmv_container_of(pair->mr[PAGE], struct pmv_mr, mr_fid);
 
 	/* A sync comes first in each round. */
 	cr_expect_eq(mr->region->users,
@@ -192,7 +193,7 @@ static void expect_held(void *arg)
 Test(send, region_is_held_while_it_is_synced)
 {
 	struct pair *pair = pair_open(NULL);
-	struct pmv_mr *mr = container_of(pair->mr[PAGE], struct pmv_mr, mr_fid);
+	struct pmv_mr *mr = pmv_container_of(pair->mr[PAGE], struct pmv_mr, mr_fid);
 
 	pair->on_event = expect_held;
 	pair->on_event_arg = pair;
