@@ -78,8 +78,9 @@ static inline ssize_t pmv_prepare_ordinary(struct pmv_initiator *ini, struct pmv
 	run->place_key = at->key;
 	if (method == PMV_METHOD_AGENT)
 		return pmv_prepare_request(run);
-	if (method == PMV_METHOD_READ && pmv_ordering_is_quiet(ini, at->key) &&
-	    submission->rma->iov_count && !atomic_load(&ini->ordering.wrote_ordered))
+	if (run->plan.count == 2 && run->plan.steps[1].kind == PMV_STEP_FLUSH &&
+	    pmv_ordering_is_quiet(ini, at->key) && submission->rma->iov_count &&
+	    !atomic_load(&ini->ordering.wrote_ordered))
 		run->bare = true;
 	return 0;
 }
