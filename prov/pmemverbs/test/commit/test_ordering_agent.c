@@ -97,6 +97,21 @@ Test(fence, that_is_refused_lets_no_commit_pass)
 	pair_close(pair);
 }
 
+/* Nor one whose plan is known, and whose data are too large for a request. */
+Test(fence, that_is_refused_lets_no_ordinary_commit_pass)
+{
+	struct pair *pair = pair_open(NULL);
+
+	accepted(pair_put(pair, DMP, 0, PAIR_LARGE, CONTEXT(1), FI_COMMIT));
+	refused(pair_put(pair, MHP, 0, 64, CONTEXT(2), FI_FENCE), FI_EAGAIN);
+	refused(pair_put(pair, DMP, 4096, PAIR_LARGE, CONTEXT(3), FI_COMMIT), FI_EAGAIN);
+	pair_round(pair);
+	accepted(pair_put(pair, MHP, 0, 64, CONTEXT(2), FI_FENCE));
+	accepted(pair_put(pair, DMP, 4096, PAIR_LARGE, CONTEXT(3), FI_COMMIT));
+	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+	pair_close(pair);
+}
+
 /* Who was refused may have changed its mind. */
 Test(fence, that_is_given_up_keeps_nobody_waiting)
 {
