@@ -51,14 +51,22 @@ Test(stall, without_room_for_the_write_is_no_commit)
 /* As often as a busy application may try; requests are a finite resource. */
 Test(stall, refusals_use_nothing_up)
 {
-	struct rig *rig = rig_open(NULL);
+	for (int known = 0; known < 2; known++) {
+		struct rig *rig = rig_open(NULL);
 
-	rig->fake.room = 0;
-	for (int i = 0; i < 600000; i++)
-		refused(rig_commit(rig, KEY_MHP, CONTEXT(1), 0), FI_EAGAIN);
-	rig->fake.room = -1;
-	accepted(rig_commit(rig, KEY_MHP, CONTEXT(1), 0));
-	rig_close(rig);
+		/* Then its plan is the key's, and nothing has to be remembered of it. */
+		for (int i = 0; known && i < 2; i++) {
+			accepted(rig_commit(rig, KEY_MHP, CONTEXT(1), 0));
+			cr_assert_eq(fake_complete(&rig->fake, 2), 2);
+			rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+		}
+		rig->fake.room = 0;
+		for (int i = 0; i < 600000; i++)
+			refused(rig_commit(rig, KEY_MHP, CONTEXT(1), 0), FI_EAGAIN);
+		rig->fake.room = -1;
+		accepted(rig_commit(rig, KEY_MHP, CONTEXT(1), 0));
+		rig_close(rig);
+	}
 }
 
 Test(stall, parts_without_room_are_posted_by_whoever_reads_the_cq)
