@@ -141,13 +141,16 @@ static void name_ranges(struct pmv_agent *agent, struct pmv_work *work)
 	}
 }
 
-/* is_valid -- does the content of a message keep to the rules?  An empty one asks for nothing. */
+/*
+ * is_valid -- does the content of a message keep to the rules?  An empty one asks for nothing, and
+ * so does one that breaks them: nobody looks at what it names.
+ */
 static bool is_valid(struct pmv_work *work)
 {
 	const struct pmv_envelope *envelope = &work->message.envelope;
 
-	if (envelope->content == PMV_CONTENT_FLUSH)
-		return pmv_flush_message_is_valid(&work->request);
+	if (envelope->content == PMV_CONTENT_FLUSH && pmv_flush_message_is_valid(&work->request))
+		return true;
 	work->request.count = work->request.flags = 0;
 	return envelope->content == PMV_CONTENT_NONE && envelope->len == sizeof(*envelope);
 }

@@ -131,6 +131,26 @@ Test(rma_event, that_is_malformed_ends_the_connection_and_no_other)
 	told_close(&told);
 }
 
+/* The message before it is a part of the same request, and met a page that is lost. */
+Test(rma_event, that_is_malformed_behind_a_part_that_failed_is_no_event)
+{
+	struct told told = told_open((struct pair_options){0});
+	struct pmv_flush_message message = told_of(told.pair, PMV_EVENT_WRITE, PMV_RANGE_EVENT);
+	struct pmv_ep *hostile;
+
+	told.pair->away->options.not_enabled = false;
+	hostile = pair_join(told.pair);
+	hostile->mailbox.receiver.part_fault = PMV_FAULT_IO;
+	message.zero = 1;
+	mailbox_tell(hostile, &message, 1);
+	for (int i = 0; i < 4; i++)
+		pair_serve(told.pair);
+	cr_expect_eq(told.pair->away->fake.shutdowns, 1);
+	cr_expect_eq(fi_cntr_readerr(told.mr), 0);
+	accepted(fi_close(&hostile->ep_fid.fid));
+	told_close(&told);
+}
+
 /* A flood fills its own mailbox, a part of which is served in a round: others get their turn. */
 Test(rma_event, of_who_floods_delays_nobody_by_more_than_its_share)
 {
