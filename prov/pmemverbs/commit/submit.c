@@ -56,6 +56,12 @@ static bool may_enter(struct pmv_initiator *ini, bool follows)
 
 	if (pmv_submit_is_open(ini))
 		return true;
+	/* The application may read nothing until it has posted this. */
+	if (!follows && ini->engine->engine->core->manual_progress) {
+		pmv_queue_progress(ini->owner.tx_queue, false);
+		if (pmv_submit_is_open(ini))
+			return true;
+	}
 	pthread_mutex_lock(&ini->lock);
 	may = follows && STAILQ_EMPTY(&ini->stalled) && !ini->deferred && !ini->others_wait &&
 	      ini->mailbox->sender.acked >= ini->dropped_message;
