@@ -46,7 +46,7 @@ struct pmv_agent {
 	struct pmv_writeback_batch *batch; /* of `serving`; the requests' mailboxes are of `lock` */
 	TAILQ_HEAD(, pmv_queue) pinned;    /* used without the lock, and not closed meanwhile */
 	pthread_cond_t unpinned;
-	bool promises;   /* an endpoint has told its peer of an agent */
+	bool promises;   /* an endpoint has once told its peer of an agent */
 	int64_t woke_ns; /* when all sleepers were last woken */
 	struct pmv_agent_counts counts;
 	struct pmv_regions regions;

@@ -23,8 +23,8 @@
  *
  * If the request goes on in the next message, there are ranges and no flags.
  *
- * After a fault the agent stores no data until the sender has the acknowledgement that
- * reports the fault: the writes that the data must follow are not durable.
+ * After a fault the agent stores no data of a request with 64 until the sender has the
+ * acknowledgement that reports the fault: the writes that the data must follow are not durable.
  */
 #ifndef PMV_FLUSH_MESSAGE_H
 #define PMV_FLUSH_MESSAGE_H

@@ -355,7 +355,7 @@ static bool earlier_are_durable(const struct pmv_writeback_batch *batch,
 	return true;
 }
 
-/* store -- no data after a fault: earlier writes are not durable then */
+/* store -- ordered: no data after a fault, as earlier writes are not durable then */
 static void store(struct pmv_writeback_batch *batch, struct pmv_regions *regions,
 		  struct pmv_work *work, struct pmv_slice *slice)
 {

@@ -7,7 +7,7 @@
  * connection gets a slice of the round.  A request that needs more remembers how far it has
  * come.  The round ends with one drain, and with one sync for pages of a region that are
  * close together: many small commits cost little more than one.  Before the agent stores
- * data for a request, it drains what was flushed until then: the data come after that.
+ * data for a fenced request, it drains what was flushed until then: the data come after that.
  *
  * No region is held from one slice to the next, so closing a region waits for one slice at
  * most.  Its serial number tells it from a later one that has got the same key.

@@ -51,7 +51,9 @@ void pmv_interpreter_ended(struct pmv_op_owner *owner, struct pmv_op *op)
 		pmv_interpreter_release(run);
 }
 
-/* Requests to the agent.  All that follows holds the initiator's lock, but pmv_interpreter_accept.
+/*
+ * Requests to the agent.  All that follows holds the initiator's lock, but
+ * pmv_interpreter_accept_part.
  */
 
 /*

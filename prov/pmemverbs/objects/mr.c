@@ -384,7 +384,7 @@ static int introduce(struct pmv_mr *mr, const struct fi_mr_attr *mr_attr,
 	};
 	int ret;
 
-	/* Without an agent it is still asked where messages are received: receives.h. */
+	/* Without an agent it is still asked where messages are received: receive_tracker.h. */
 	if (pmv_setting.agent == PMV_AGENT_OFF && !(region.use & PMV_REGION_PMEM))
 		return 0;
 	ret = pmv_setting.agent == PMV_AGENT_OFF ? 0 : pmv_flush_init();

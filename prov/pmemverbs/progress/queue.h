@@ -14,7 +14,7 @@
  * only those behind it:
  *
  *   an event queue's, a counter's
- *   domains_lock, tally.lock   who is asked what was counted (tally.h)
+ *   domains_lock, tally.lock   who is asked what was counted (objects/tally.c)
  *   serving     the agent's rounds (agent.h)
  *   agent       the mailboxes, and what serves them (agent.h)
  *   lock        a queue's: entries are taken from the core, operations end; where two
