@@ -77,6 +77,27 @@ static int format_tagged(struct fx *fx)
 	return fields_in(fx, FI_CQ_FORMAT_TAGGED);
 }
 
+/* What has completed with FI_DELIVERY_COMPLETE is there */
+static int delivered(struct fx *fx)
+{
+	struct link *link = fx_link(fx, NULL, NULL);
+	struct remote *remote = link ? pmem_region(fx, 16384) : NULL;
+	struct write write = {.remote = remote, .len = 700};
+	unsigned int i;
+
+	if (!remote)
+		return -1;
+	for (i = 0; i < 20; i++) {
+		struct op *op;
+
+		write.offset = i * 800;
+		write.flags = FI_COMPLETION | FI_DELIVERY_COMPLETE | (i % 3 ? 0 : FI_FENCE);
+		if (write_at(link, &write, &op) || await(link, op) || remote_same(fx, remote))
+			return -1;
+	}
+	return linger(link, 20);
+}
+
 /* tick_off -- each context is of one of the operations, which has not come before */
 static int tick_off(struct fx *fx, const struct fi_cq_data_entry *entries, ssize_t n,
 		    struct op **ops, unsigned int nops)
@@ -506,6 +527,7 @@ const struct test_case completion_cases[] = {
 	{"format_msg", format_msg},
 	{"format_data", format_data},
 	{"format_tagged", format_tagged},
+	{"delivered", delivered},
 	{"read_many", read_many},
 	{"selective", selective},
 	{"unselective", unselective},

@@ -45,6 +45,10 @@ bool cell_next(size_t n, struct cell *cell)
 			continue;
 		if (cell->call == CALL_WRITE_STORED && !is_stored(cell))
 			continue;
+		/* Visible is the same everywhere: once with DDIO, and once without. */
+		if (cell->call == CALL_WRITE_DELIVER &&
+		    (cell->relaxed || cell->domain != (cell->ddio ? PMV_NONE : PMV_MHP)))
+			continue;
 		/* The other completions come from the agent: those of a write are nobody's. */
 		if (cell->call == CALL_WRITE_EVENT && cell->local && cell->domain != PMV_WSP)
 			continue;
@@ -66,6 +70,7 @@ void cell_name(const struct cell *cell, char *buf, size_t len)
 		[CALL_WRITE_IMM] = "WriteImm",
 		[CALL_WRITE_STORED] = "stored",
 		[CALL_WRITE_EVENT] = "event",
+		[CALL_WRITE_DELIVER] = "deliver",
 		[CALL_WRITE_ALL] = "all",
 		[CALL_SEND_PM] = "Send to PM",
 		[CALL_SEND_DRAM] = "Send to DRAM",
@@ -85,7 +90,8 @@ enum { PLAIN, COMMIT, FENCED };
 
 #define OP(kind, region, offset, len, how)                                                         \
 	{                                                                                          \
-		WORLD_##kind, 0, region, offset, len, (how) >= COMMIT, (how) == FENCED, false      \
+		WORLD_##kind, 0, region, offset, len, (how) >= COMMIT, (how) == FENCED, false,     \
+			false                                                                      \
 	}
 
 static const struct cell_program singles[] = {
@@ -303,6 +309,15 @@ static void notify(struct cell_program *program)
 		program->ops[i].notice = program->ops[i].commit;
 }
 
+/* deliver -- instead of commits */
+static void deliver(struct cell_program *program)
+{
+	for (unsigned int i = 0; i < program->num_ops; i++) {
+		program->ops[i].deliver = program->ops[i].commit;
+		program->ops[i].commit = false;
+	}
+}
+
 /* make_plain -- all that is not fenced */
 static void make_plain(struct cell_program *program)
 {
@@ -356,6 +371,8 @@ bool cell_program(const struct cell *cell, size_t n, struct cell_program *progra
 	} while (n--);
 	if (cell->call == CALL_WRITE_IMM)
 		notify(program);
+	if (cell->call == CALL_WRITE_DELIVER)
+		deliver(program);
 	if (cell->call == CALL_WRITE_ALL)
 		make_plain(program);
 	if (cell->call == CALL_SEND_DRAM)

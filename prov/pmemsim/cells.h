@@ -7,13 +7,14 @@
 
 enum cell_call {
 	CALL_WRITE,
-	CALL_WRITE_IMM,    /* the target hears of what is durable */
-	CALL_WRITE_STORED, /* the agent stores what is small; else it never does */
-	CALL_WRITE_EVENT,  /* the target hears of all writes (FI_RMA_EVENT) */
-	CALL_WRITE_ALL,    /* plain writes, with FI_PMEMVERBS_COMMIT=all */
-	CALL_SEND_PM,      /* messages, received in persistent memory ... */
-	CALL_SEND_DRAM,    /* ... or in volatile memory ... */
-	CALL_SEND_ONLY,    /* ... or always in persistent memory, which the initiator knows */
+	CALL_WRITE_IMM,     /* the target hears of what is durable */
+	CALL_WRITE_STORED,  /* the agent stores what is small; else it never does */
+	CALL_WRITE_EVENT,   /* the target hears of all writes (FI_RMA_EVENT) */
+	CALL_WRITE_DELIVER, /* with FI_DELIVERY_COMPLETE instead of FI_COMMIT */
+	CALL_WRITE_ALL,     /* plain writes, with FI_PMEMVERBS_COMMIT=all */
+	CALL_SEND_PM,       /* messages, received in persistent memory ... */
+	CALL_SEND_DRAM,     /* ... or in volatile memory ... */
+	CALL_SEND_ONLY,     /* ... or always in persistent memory, which the initiator knows */
 	NUM_CALLS,
 };
 

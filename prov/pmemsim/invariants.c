@@ -145,6 +145,30 @@ static const char *check_events(struct world *world)
 	return NULL;
 }
 
+/* check_deliveries -- what was delivered is seen; with a fence, so is what came before it */
+static const char *check_deliveries(struct world *world)
+{
+	bool all[WORLD_MAX_EPS] = {false};
+	static char text[160];
+
+	for (unsigned int i = world->next_op; i-- > 0;) {
+		const struct world_op *op = &world->config.ops[i];
+		const struct op_state *state = &world->ops[i];
+		bool delivered = op->deliver && state->succeeded;
+
+		all[op->ep] |= delivered && op->fence;
+		if (!state->accepted || state->failed || !(delivered || all[op->ep]) ||
+		    is_visible(world, i))
+			continue;
+		snprintf(text, sizeof(text),
+			 "the initiator heard that operation %u is delivered, and the target "
+			 "can't see it",
+			 i + 1);
+		return text;
+	}
+	return NULL;
+}
+
 /* A fenced message follows all that was sent before, a fenced write what was committed of it. */
 static const char *check_fences(struct world *world)
 {
@@ -210,6 +234,8 @@ const char *world_check(void *arg, bool final)
 		wrong = check_promises(world);
 	if (!wrong)
 		wrong = check_events(world);
+	if (!wrong)
+		wrong = check_deliveries(world);
 	if (!wrong)
 		wrong = check_fences(world);
 	if (!wrong && final)

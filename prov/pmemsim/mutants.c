@@ -65,7 +65,7 @@ static bool has_notice(const struct cell *cell)
  */
 static bool needs_fence(const struct cell *cell)
 {
-	if (cell->relaxed)
+	if (cell->relaxed || cell->call == CALL_WRITE_DELIVER)
 		return false;
 	if (cell->call >= CALL_SEND_PM)
 		return cell->order == ORDER_PAIR && (needs_agent(cell) || is_dmp(cell));
@@ -80,7 +80,7 @@ static bool needs_more_than_caches(const struct cell *cell)
 
 static bool needs_more_than_buffers(const struct cell *cell)
 {
-	if (cell->domain == PMV_WSP)
+	if (cell->domain == PMV_WSP || cell->call == CALL_WRITE_DELIVER)
 		return false;
 	return needs_more_than_caches(cell) || (needs_flush(cell) && !cell->local);
 }

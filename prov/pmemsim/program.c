@@ -78,7 +78,7 @@ static void post_next(struct world *world)
 	struct op_state *state = &world->ops[world->next_op];
 	uint64_t flags = FI_COMPLETION | (op->commit ? FI_COMMIT : 0) |
 			 (op->fence && !world_mutates(MUTATION_FENCE_IGNORED) ? FI_FENCE : 0) |
-			 (op->notice ? FI_IMMED : 0);
+			 (op->notice ? FI_IMMED : 0) | (op->deliver ? FI_DELIVERY_COMPLETE : 0);
 	uint64_t *data = data_of(world, world->next_op);
 	void *context = context_of(world->next_op);
 	ssize_t ret;
@@ -184,10 +184,10 @@ static void describe_op(const struct world_op *op, unsigned int number, char *bu
 	static const char *const regions[] = {"region 0", "region 1",
 					      "region 2", [WORLD_DRAM] = "volatile memory"};
 
-	snprintf(buf, len, "operation %u: %s of %zu bytes to offset %zu of %s%s%s%s", number + 1,
+	snprintf(buf, len, "operation %u: %s of %zu bytes to offset %zu of %s%s%s%s%s", number + 1,
 		 kinds[op->kind], op->len, op->offset, regions[op->region],
 		 op->commit ? ", FI_COMMIT" : "", op->fence ? ", FI_FENCE" : "",
-		 op->notice ? ", FI_IMMED" : "");
+		 op->notice ? ", FI_IMMED" : "", op->deliver ? ", FI_DELIVERY_COMPLETE" : "");
 }
 
 void world_print_program(const struct world_config *config)

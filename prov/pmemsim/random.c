@@ -61,6 +61,7 @@ static void random_op(unsigned short state[3], const struct world_config *config
 	place_write(state, config, number, op);
 	op->fence = op->commit && one_in(state, 3);
 	op->notice = op->commit && one_in(state, 4);
+	op->deliver = !config->rules.relaxed && one_in(state, 5);
 	if (config->rules.relaxed || *sends == MAX_SENDS || !one_in(state, 5))
 		return;
 	op->kind = WORLD_SEND;

@@ -39,7 +39,8 @@ struct world_op {
 	size_t len;
 	bool commit;
 	bool fence;
-	bool notice; /* the target hears of it once it is durable */
+	bool notice;  /* the target hears of it once it is durable */
+	bool deliver; /* it completes once it is visible */
 };
 
 enum world_mutation {

@@ -107,6 +107,38 @@ static ssize_t choose_uncommitted(struct pmv_initiator *ini,
 	return ret;
 }
 
+/* is_relaxed -- may the path place its data behind what is posted later? */
+static bool is_relaxed(const struct pmv_initiator *ini, const struct pmv_submission *submission)
+{
+	bool relaxed = pmv_setting.relaxed || ini->mailbox->link.peer.relaxed;
+	struct pmv_attr attr;
+
+	for (size_t i = 0; i < submission->num_to; i++)
+		relaxed |= pmv_ordering_attr(ini, submission->to[i].key, &attr) && attr.relaxed;
+	return relaxed;
+}
+
+/*
+ * choose_delivered -- it is to complete when its data are in place.  A READ behind them pushes
+ * them there, as it pushes a commit.  The peer's flush page may be read, wherever they go.
+ */
+static ssize_t choose_delivered(const struct pmv_initiator *ini,
+				const struct pmv_submission *submission, struct chosen *chosen)
+{
+	bool relaxed = is_relaxed(ini, submission);
+
+	chosen->choice.method = PMV_METHOD_READ;
+	chosen->at = NULL;
+	if (ini->mailbox->link.connected && !relaxed)
+		return 0;
+	PMV_WARN(EP_DATA, "an operation with FI_DELIVERY_COMPLETE is refused: %s\n",
+		 relaxed ? "the path may reorder writes (FI_PMEMVERBS_ORDERING=relaxed), so only "
+			   "FI_COMMIT_COMPLETE tells when the data are in place"
+			 : "the peer does not use pmemverbs, so nothing is known there that a "
+			   "flush could read");
+	return -FI_EOPNOTSUPP;
+}
+
 /* strength -- the agent's word covers all methods, a READ those below it */
 static int strength(const struct pmv_choice *choice)
 {
@@ -152,6 +184,11 @@ static ssize_t choose(struct pmv_initiator *ini, const struct pmv_submission *su
 	}
 	if (events)
 		chosen->event = pmv_target_event_of(submission);
+	/* Durable is not in place yet where the NIC's buffers persist. */
+	if (chosen->choice.method == PMV_METHOD_WRITE &&
+	    (submission->flags & FI_DELIVERY_COMPLETE) &&
+	    !pmv_engine_can(ini->engine->engine, PMV_ENGINE_DELIVER))
+		return choose_delivered(ini, submission, chosen);
 	return 0;
 }
 
@@ -202,7 +239,7 @@ static void find_place(struct pmv_run *run, const struct chosen *chosen)
 	const struct fi_rma_iov *at = chosen->at;
 
 	if (!at) {
-		/* A message: what is behind it waits for a receive as it does. */
+		/* Of a message, what is behind it waits for a receive as it does. */
 		pmv_link_flush_place(&ini->mailbox->link, &run->place_addr, &run->place_key);
 	} else if (!run->request || chosen->choice.method == PMV_METHOD_READ) {
 		run->place_addr = at->len ? at->addr : pmv_ordering_place(ini, at->key, at->addr);
@@ -239,9 +276,10 @@ ssize_t pmv_prepare(struct pmv_run *run, struct pmv_terms terms, enum pmv_method
 		.grouped = terms.grouped,
 		.event_only = submission->event_only,
 	};
-	struct chosen chosen;
-	ssize_t ret = run->commits ? choose(ini, submission, &chosen)
-				   : choose_uncommitted(ini, submission, &chosen);
+	struct chosen chosen = {0};
+	ssize_t ret = run->commits           ? choose(ini, submission, &chosen)
+		      : submission->delivers ? choose_delivered(ini, submission, &chosen)
+					     : choose_uncommitted(ini, submission, &chosen);
 	bool waits;
 
 	if (ret)
@@ -261,7 +299,7 @@ ssize_t pmv_prepare(struct pmv_run *run, struct pmv_terms terms, enum pmv_method
 	if (!ret)
 		ret = make_request(run, submission, waits,
 				   facts.event ? chosen.event : PMV_EVENT_NONE);
-	if (!ret && !waits && run->commits)
+	if (!ret && !waits && (run->commits || submission->delivers))
 		find_place(run, &chosen);
 	return ret;
 }

@@ -28,6 +28,7 @@ struct pmv_submission {
 	bool inject;        /* an atomic of such a call: the core has no other way to post it */
 	/* pmv_submit finds out: */
 	bool event_only; /* it does not commit; only the target's application is told of it */
+	bool delivers;   /* it does not commit; it completes when the data are in place */
 	size_t changed;  /* the length at `to`, if the target's processor writes there: hooks.h */
 };
 

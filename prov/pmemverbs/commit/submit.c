@@ -241,7 +241,7 @@ static ssize_t submit_run(struct pmv_initiator *ini, const struct pmv_submission
 
 	if (!run)
 		return -FI_EAGAIN;
-	run->op.single = !commits && !submission->event_only;
+	run->op.single = !commits && !submission->event_only && !submission->delivers;
 	if (commits)
 		note_writes(run, submission);
 	if (locks != PMV_POST_UNLOCKED)
@@ -277,6 +277,16 @@ ssize_t pmv_submit_ordinary(struct pmv_initiator *ini, const struct pmv_submissi
 
 /* Gates */
 
+/* note_uncommitted -- a later commit has to know if its connection gets lost */
+static ssize_t note_uncommitted(struct pmv_initiator *ini, const struct pmv_submission *submission,
+				ssize_t ret)
+{
+	if (!ret && ini->hooks && (submission->what & (FI_WRITE | FI_ATOMIC)) && submission->num_to)
+		pmv_ordering_lost_write(ini, submission->to, submission->num_to,
+					submission->no_completion);
+	return ret;
+}
+
 /* submit_plain -- it does not commit, and nobody is told of it */
 static ssize_t submit_plain(struct pmv_initiator *ini, const struct pmv_submission *submission)
 {
@@ -295,18 +305,19 @@ static ssize_t submit_plain(struct pmv_initiator *ini, const struct pmv_submissi
 		return -FI_EAGAIN;
 	ret = counted ? submit_run(ini, submission, false, (struct pmv_terms){.fenced = fenced})
 		      : pmv_post_alone(ini, submission, fenced);
-	if (!ret && ini->hooks && (what & (FI_WRITE | FI_ATOMIC)) && submission->num_to)
-		pmv_ordering_lost_write(ini, submission->to, submission->num_to,
-					submission->no_completion);
-	return ret;
+	return note_uncommitted(ini, submission, ret);
 }
 
-/* submit_planned -- a commit, or what the target's application is told of */
+/*
+ * submit_planned -- a commit, what the target's application is told of, or what completes only when
+ * it is in place
+ */
 static ssize_t submit_planned(struct pmv_initiator *ini, const struct pmv_submission *submission,
 			      bool grouped)
 {
-	bool fence = submission->flags & FI_FENCE, commits = !submission->event_only;
-	bool notifies = pmv_submission_notifies(submission);
+	bool commits = !submission->event_only && !submission->delivers;
+	bool fence = submission->flags & FI_FENCE;
+	bool notifies = !submission->delivers && pmv_submission_notifies(submission);
 	/* An earlier atomic may be under way, and immediate data must not pass it. */
 	bool fenced =
 		!grouped && (fence || !pmv_initiator_is_fast(ini, PMV_SLOW_FENCE_NEXT) ||
@@ -327,16 +338,18 @@ static ssize_t submit_planned(struct pmv_initiator *ini, const struct pmv_submis
 }
 
 /*
- * may_group -- otherwise the operation is committed alone: if the target is told of it, if
- * it is fenced, if it has several places, or if it has no byte that a flush could read
+ * may_group -- otherwise the operation is committed alone: if the target is told of it, if it is
+ * fenced, if it must be in place as well (a group needs no flush where a completion proves
+ * durability), if it has several places, or if it has no byte that a flush could read
  */
 static bool may_group(struct pmv_initiator *ini, const struct pmv_submission *submission)
 {
 	if (pmv_target_event_is_wanted(ini, submission))
 		return false;
 	return submission->inject ||
-	       (!(submission->flags & (FI_FENCE | FI_REMOTE_CQ_DATA)) && submission->num_to == 1 &&
-		submission->to->len && pmv_initiator_is_fast(ini, PMV_SLOW_FENCE_NEXT));
+	       (!(submission->flags & (FI_FENCE | FI_REMOTE_CQ_DATA | FI_DELIVERY_COMPLETE)) &&
+		submission->num_to == 1 && submission->to->len &&
+		pmv_initiator_is_fast(ini, PMV_SLOW_FENCE_NEXT));
 }
 
 static ssize_t check(const struct pmv_initiator *ini, const struct pmv_submission *submission)
@@ -360,6 +373,18 @@ static ssize_t check(const struct pmv_initiator *ini, const struct pmv_submissio
 	return -FI_EINVAL;
 }
 
+/*
+ * needs_delivery -- is it to complete only when its data are in place, and does the core not see
+ * to that itself?  Nobody would hear of what never completes.
+ */
+static bool needs_delivery(const struct pmv_initiator *ini, const struct pmv_submission *submission)
+{
+	return (submission->flags & FI_DELIVERY_COMPLETE) && !submission->no_completion &&
+	       (submission->what & (FI_WRITE | FI_ATOMIC | FI_SEND)) &&
+	       !pmv_submission_only_reads(submission) &&
+	       !pmv_engine_can(ini->engine->engine, PMV_ENGINE_DELIVER);
+}
+
 ssize_t pmv_submit_any(struct pmv_initiator *ini, struct pmv_submission *submission)
 {
 	bool commits = submission->flags & FI_COMMIT;
@@ -371,9 +396,13 @@ ssize_t pmv_submit_any(struct pmv_initiator *ini, struct pmv_submission *submiss
 		submission->changed = ini->hooks->changed(submission->to);
 	/* A receive commits nothing: its sender does. */
 	if ((submission->what & FI_RECV) || (!commits && !pmv_group_takes(ini, submission))) {
-		if (!pmv_target_event_is_wanted(ini, submission))
+		submission->event_only = pmv_target_event_is_wanted(ini, submission);
+		submission->delivers = !submission->event_only && needs_delivery(ini, submission);
+		if (submission->delivers)
+			return note_uncommitted(ini, submission,
+						submit_planned(ini, submission, false));
+		if (!submission->event_only)
 			return submit_plain(ini, submission);
-		submission->event_only = true;
 	}
 	/* Nobody hears of its error, so a later commit has to fail in its place. */
 	if (submission->no_completion && ini->hooks && submission->num_to)

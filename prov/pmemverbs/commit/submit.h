@@ -54,7 +54,7 @@ PMV_ALWAYS_INLINE ssize_t pmv_submit(struct pmv_initiator *ini, struct pmv_submi
 {
 	enum pmv_method method;
 
-	if (!(submission->flags & (FI_COMMIT | FI_IMMED | FI_FENCE))) {
+	if (!(submission->flags & (FI_COMMIT | FI_IMMED | FI_FENCE | FI_DELIVERY_COMPLETE))) {
 		if (pmv_submit_is_plain(ini, submission))
 			return pmv_post_plain(ini, submission);
 	} else if (pmv_prepare_is_ordinary(ini, submission, &method)) {

@@ -13,11 +13,13 @@
 #include "memory/platform.h"
 
 /*
- * verbs: FI_FENCE is IBV_SEND_FENCE.
+ * verbs: FI_FENCE is IBV_SEND_FENCE.  FI_DELIVERY_COMPLETE only asks for an entry: the target's NIC
+ * acknowledges what it may not have placed yet.
  * Both: an endpoint's n-th message takes the n-th receive.
  * tcp: ignores FI_FENCE, and its read responses are sent from the memory as it is later; so a
  * fence waits here until earlier reads have completed.  A flush needs no such wait: the target
- * executes one connection's requests in order.
+ * executes one connection's requests in order.  FI_DELIVERY_COMPLETE has the target's processor
+ * acknowledge what it has placed.
  */
 static const struct pmv_core cores[] = {
 	{.name = "verbs",
@@ -29,6 +31,7 @@ static const struct pmv_core cores[] = {
 	 .values_until = FI_VERSION(2, 2)},
 	{.name = "tcp",
 	 .ops = &pmv_engine_libfabric,
+	 .caps = PMV_ENGINE_DELIVER,
 	 .cpu_placed = true,
 	 .manual_progress = true,
 	 .needs_cqs = true},

@@ -60,7 +60,7 @@ void pmv_info_strip_own(struct fi_info *info)
 	info->tx_attr->caps = core_caps(info->tx_attr->caps, pmem);
 	info->rx_attr->caps = core_caps(info->rx_attr->caps, pmem);
 	info->domain_attr->caps &= ~PMV_INFO_OWN_CAPS;
-	info->tx_attr->op_flags &= ~FI_COMMIT;
+	info->tx_attr->op_flags &= ~PMV_INFO_OWN_OP_FLAGS;
 }
 
 void pmv_info_strip(struct fi_info *info)
@@ -157,9 +157,9 @@ static void offer(struct fi_info *info, const struct fi_info *asked, bool pmem, 
 	info->caps = with_pmem(info->caps & ~less, asked->caps, pmem) | more;
 	info->tx_attr->caps = with_pmem(info->tx_attr->caps & ~less, asked_tx, pmem) | more;
 	info->rx_attr->caps = with_pmem(info->rx_attr->caps & ~less, asked_rx, pmem);
-	info->tx_attr->op_flags &= ~FI_COMMIT;
+	info->tx_attr->op_flags &= ~PMV_INFO_OWN_OP_FLAGS;
 	if (asked->tx_attr)
-		info->tx_attr->op_flags |= asked->tx_attr->op_flags & FI_COMMIT;
+		info->tx_attr->op_flags |= asked->tx_attr->op_flags & PMV_INFO_OWN_OP_FLAGS;
 	info->fabric_attr->fabric = NULL;
 	info->domain_attr->domain = NULL;
 }

@@ -25,6 +25,9 @@ static inline uint32_t pmv_info_api_version(uint32_t api_version)
 /* Capabilities that this provider adds to the core's. */
 #define PMV_INFO_OWN_CAPS (FI_RMA_PMEM | FI_FENCE | FI_RMA_EVENT)
 
+/* Default flags of operations that it carries out itself. */
+#define PMV_INFO_OWN_OP_FLAGS (FI_COMMIT_COMPLETE | FI_DELIVERY_COMPLETE)
+
 /*
  * The core's queues are opened with room for so many requests per operation.
  *

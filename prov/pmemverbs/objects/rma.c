@@ -12,7 +12,7 @@
 #include "engine/length.h"
 
 /* Flags that the core alone can't do. */
-#define OWN_FLAGS (FI_COMMIT | FI_IMMED | FI_FENCE)
+#define OWN_FLAGS (FI_COMMIT | FI_IMMED | FI_FENCE | FI_DELIVERY_COMPLETE)
 
 PMV_ALWAYS_INLINE ssize_t submit(struct fid_ep *fid, const struct fi_msg_rma *msg, uint64_t what,
 				 uint64_t flags, bool no_completion)

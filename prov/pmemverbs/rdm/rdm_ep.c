@@ -58,7 +58,8 @@ static ssize_t rdm_writemsg(struct fid_ep *fid, const struct fi_msg_rma *msg, ui
 	if (!msg)
 		return -FI_EINVAL;
 	pmv_rdm_posting_begin(rdm, msg->addr, msg->rma_iov, msg->msg_iov, msg->iov_count);
-	if ((flags & FI_INJECT) && (flags & (FI_COMMIT | FI_IMMED | FI_FENCE)) &&
+	if ((flags & FI_INJECT) &&
+	    (flags & (FI_COMMIT | FI_IMMED | FI_FENCE | FI_DELIVERY_COMPLETE)) &&
 	    msg->iov_count <= 1)
 		return pmv_rdm_posting_end(inject_in_pieces(fid, msg, flags));
 	return pmv_rdm_posting_end(rdm->rxm_rma->writemsg(fid, msg, flags));

@@ -98,7 +98,8 @@ struct rig *rig_open(const struct rig_options *options)
 	rig->core = (struct pmv_core){
 		.name = "fake",
 		.ops = rig->options.engine ? rig->options.engine : &pmv_engine_libfabric,
-		.caps = rig->options.no_fence ? 0 : PMV_ENGINE_FENCE,
+		.caps = (rig->options.no_fence ? 0 : PMV_ENGINE_FENCE) |
+			(rig->options.delivers ? PMV_ENGINE_DELIVER : 0),
 		.needs_cqs = rig->options.needs_cqs,
 		.imm_receives = rig->options.imm_receives,
 		.values_until = rig->options.values_until,
