@@ -48,8 +48,12 @@ provider_sources = \
 	prov/pmemverbs/progress/op.h \
 	prov/pmemverbs/progress/queue.c \
 	prov/pmemverbs/progress/queue.h \
+	prov/pmemverbs/progress/ready.c \
+	prov/pmemverbs/progress/ready.h \
 	prov/pmemverbs/agent/agent.c \
 	prov/pmemverbs/agent/agent.h \
+	prov/pmemverbs/agent/complaint.c \
+	prov/pmemverbs/agent/complaint.h \
 	prov/pmemverbs/agent/flush.c \
 	prov/pmemverbs/agent/flush.h \
 	prov/pmemverbs/agent/flush_message.c \

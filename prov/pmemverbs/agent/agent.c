@@ -43,6 +43,7 @@ int pmv_agent_init(struct pmv_agent *agent, const struct pmv_engine *engine)
 	}
 	pmv_look_init(&agent->looks);
 	agent->hints.fd = -1;
+	TAILQ_INIT(&agent->queues);
 	TAILQ_INIT(&agent->pinned);
 	/* Where software moves the data the kernel sees it. */
 	agent->batch->touch = !engine->core->cpu_placed;
@@ -93,6 +94,17 @@ int pmv_agent_promise(struct pmv_agent *agent, struct pmv_receiver *receiver)
 	return ret;
 }
 
+void pmv_agent_expect(struct pmv_agent *agent, const struct pmv_receiver *receiver)
+{
+	if (!agent->engine->core->manual_progress || !pmv_setting_has_thread())
+		return;
+	pthread_mutex_lock(&agent->lock);
+	/* Without a thread the application drives the core, as it does without pmemverbs. */
+	start_if_wanted(agent, receiver);
+	agent->promises = true;
+	pthread_mutex_unlock(&agent->lock);
+}
+
 int pmv_agent_attach(struct pmv_agent *agent, struct pmv_receiver *receiver)
 {
 	int ret = 0;
@@ -102,7 +114,10 @@ int pmv_agent_attach(struct pmv_agent *agent, struct pmv_receiver *receiver)
 	    receiver->link->connected) {
 		if (!receiver->work)
 			receiver->work = malloc(sizeof(*receiver->work));
-		ret = receiver->work ? start_if_wanted(agent, receiver) : -FI_ENOMEM;
+		if (!receiver->events.unread)
+			receiver->events.unread = pmv_unread_open();
+		ret = receiver->work && receiver->events.unread ? start_if_wanted(agent, receiver)
+								: -FI_ENOMEM;
 		if (!ret) {
 			receiver->attached = agent->promises = true;
 			pmv_look_add(&agent->looks, receiver);
@@ -137,12 +152,23 @@ void pmv_agent_forget(struct pmv_agent *agent, struct pmv_receiver *receiver)
 	receiver->working = false;
 	free(receiver->work);
 	receiver->work = NULL;
+	if (receiver->events.unread)
+		pmv_unread_close(receiver->events.unread);
+	receiver->events.unread = NULL;
+	pthread_mutex_unlock(&agent->lock);
+}
+
+void pmv_agent_join(struct pmv_agent *agent, struct pmv_queue *queue)
+{
+	pthread_mutex_lock(&agent->lock);
+	TAILQ_INSERT_TAIL(&agent->queues, queue, next_of_agent);
 	pthread_mutex_unlock(&agent->lock);
 }
 
 void pmv_agent_leave(struct pmv_agent *agent, struct pmv_queue *queue)
 {
 	pthread_mutex_lock(&agent->lock);
+	TAILQ_REMOVE(&agent->queues, queue, next_of_agent);
 	while (queue->pinned)
 		pthread_cond_wait(&agent->unpinned, &agent->lock);
 	pthread_mutex_unlock(&agent->lock);

@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <sys/queue.h>
 
+#include "agent/complaint.h"
 #include "agent/hint.h"
 #include "agent/look.h"
 #include "agent/region.h"
@@ -44,11 +45,13 @@ struct pmv_agent {
 	atomic_bool calls_look;            /* the application's calls are to look for requests */
 	atomic_ulong looking_calls;        /* while they were; a few may get lost */
 	struct pmv_writeback_batch *batch; /* of `serving`; the requests' mailboxes are of `lock` */
+	TAILQ_HEAD(, pmv_queue) queues;    /* all of the domain */
 	TAILQ_HEAD(, pmv_queue) pinned;    /* used without the lock, and not closed meanwhile */
 	pthread_cond_t unpinned;
-	bool promises;   /* an endpoint has once told its peer of an agent */
+	bool promises;   /* an endpoint has once told its peer of an agent, or needs its thread */
 	int64_t woke_ns; /* when all sleepers were last woken */
 	struct pmv_agent_counts counts;
+	struct pmv_complaints complaints;
 	struct pmv_regions regions;
 	atomic_int wanted; /* by this many regions and receiving endpoints */
 	atomic_bool was_wanted;
@@ -76,12 +79,23 @@ void pmv_agent_destroy(struct pmv_agent *agent);
 /* pmv_agent_promise -- the endpoint is about to tell its peer that there is an agent */
 int pmv_agent_promise(struct pmv_agent *agent, struct pmv_receiver *receiver);
 
+/*
+ * pmv_agent_expect -- the endpoint is about to accept a peer without a mailbox: where the core
+ * moves data in calls only, the thread is needed for that, too
+ */
+void pmv_agent_expect(struct pmv_agent *agent, const struct pmv_receiver *receiver);
+
 /* pmv_agent_attach -- serve a mailbox until it is detached, unless it is being closed */
 int pmv_agent_attach(struct pmv_agent *agent, struct pmv_receiver *receiver);
 void pmv_agent_detach(struct pmv_agent *agent, struct pmv_receiver *receiver, bool closing);
 /* pmv_agent_forget -- its endpoint is closed: drop everything that refers to the mailbox */
 void pmv_agent_forget(struct pmv_agent *agent, struct pmv_receiver *receiver);
-/* pmv_agent_leave -- wait until the thread does not use a queue, which has no endpoints now */
+/*
+ * pmv_agent_join -- a queue was opened: where the core moves data in calls only, it is driven
+ * whatever its endpoints' peers are
+ * pmv_agent_leave -- it is driven no more, and the thread does not use it
+ */
+void pmv_agent_join(struct pmv_agent *agent, struct pmv_queue *queue);
 void pmv_agent_leave(struct pmv_agent *agent, struct pmv_queue *queue);
 
 /*

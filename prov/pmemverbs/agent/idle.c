@@ -133,8 +133,6 @@ static enum pmv_descriptors look_at(struct pmv_agent *agent, struct pmv_queue *q
 
 	if (is_polled(agent, queue) || queue->core_fd < 0 || !add_edges(agent, queue))
 		return PMV_DESCRIPTORS_UNKNOWN;
-	if (pmv_queue_is_full(queue))
-		return PMV_DESCRIPTORS_QUIET;
 	ret = pmv_queue_trywait(queue);
 	if (ret && ret != -FI_EAGAIN)
 		return PMV_DESCRIPTORS_UNKNOWN;

@@ -6,8 +6,7 @@
  *
  * A core that moves data in calls only needs the thread even where no memory needs the agent: a
  * peer's flush READ has to be answered.  There the thread sleeps on the queues' descriptors, so
- * data that have to be moved wake it.  A full queue is left out, since nothing is taken from the
- * core then; the application's next read wakes the thread.
+ * data that have to be moved wake it.
  *
  * A descriptor may stay ready although no call changes anything, for instance when a message has
  * come and no receive is posted.  And an edge-triggered event may be gone although there are more

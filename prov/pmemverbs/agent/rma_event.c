@@ -53,26 +53,21 @@ static void count_regions(struct pmv_regions *regions, const struct pmv_flush_me
 
 /* Entries */
 
-static struct pmv_comp *new_entry(int entry)
+static struct pmv_comp *new_entry(const struct pmv_queue *queue, int entry)
 {
-	struct pmv_comp *comp = calloc(1, sizeof(*comp));
-	uint64_t flags =
-		(entry % PMV_RMA_EVENT_FAILED == PMV_RMA_EVENT_WRITE ? FI_RMA : FI_ATOMIC) |
-		FI_REMOTE_WRITE;
+	const struct fi_cq_tagged_entry ok = {
+		.flags =
+			(entry % PMV_RMA_EVENT_FAILED == PMV_RMA_EVENT_WRITE ? FI_RMA : FI_ATOMIC) |
+			FI_REMOTE_WRITE,
+	};
 
-	if (!comp)
-		return NULL;
-	comp->is_error = entry >= PMV_RMA_EVENT_FAILED;
-	if (comp->is_error)
-		comp->err = (struct fi_cq_err_entry){.flags = flags, .err = FI_EIO};
-	else
-		comp->ok = (struct fi_cq_tagged_entry){.flags = flags};
-	return comp;
+	return entry < PMV_RMA_EVENT_FAILED ? pmv_comp_success(queue, &ok)
+					    : pmv_comp_error(NULL, ok.flags, FI_EIO);
 }
 
 bool pmv_rma_event_post(struct pmv_rma_events *events)
 {
-	bool had_room = pmv_queue_has_room(events->queue);
+	bool had_room = pmv_queue_has_room(events->queue, events->unread);
 	int entry = 0;
 
 	while (entry < PMV_RMA_EVENT_ENTRIES) {
@@ -83,11 +78,11 @@ bool pmv_rma_event_post(struct pmv_rma_events *events)
 			continue;
 		}
 		/* Without memory the next round tries again. */
-		if (pmv_queue_has_room(events->queue))
-			comp = new_entry(entry);
+		if (pmv_queue_has_room(events->queue, events->unread))
+			comp = new_entry(events->queue, entry);
 		if (!comp)
 			break;
-		pmv_queue_add(events->queue, comp);
+		pmv_queue_add_for(events->queue, events->unread, comp);
 		events->pending[entry]--;
 	}
 	events->has_pending = entry < PMV_RMA_EVENT_ENTRIES;
@@ -96,7 +91,7 @@ bool pmv_rma_event_post(struct pmv_rma_events *events)
 
 bool pmv_rma_event_may_post(const struct pmv_rma_events *events)
 {
-	return events->has_pending && pmv_queue_has_room(events->queue);
+	return events->has_pending && pmv_queue_has_room(events->queue, events->unread);
 }
 
 /* add_entry -- immediate data tell of their operation by themselves, but not of its failure */

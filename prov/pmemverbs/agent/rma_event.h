@@ -20,6 +20,7 @@
 struct pmv_count;
 struct pmv_queue;
 struct pmv_regions;
+struct pmv_unread;
 
 /* The kinds of entries. */
 enum pmv_rma_event_entry {
@@ -31,10 +32,11 @@ enum pmv_rma_event_entry {
 
 /* Of an endpoint. */
 struct pmv_rma_events {
-	bool wanted;             /* it was opened with FI_RMA_EVENT */
-	bool has_pending;        /* some of `pending` is not 0 */
-	struct pmv_count *count; /* bound with FI_REMOTE_WRITE; or NULL */
-	struct pmv_queue *queue; /* NULL: it gets no entries */
+	bool wanted;               /* it was opened with FI_RMA_EVENT */
+	bool has_pending;          /* some of `pending` is not 0 */
+	struct pmv_count *count;   /* bound with FI_REMOTE_WRITE; or NULL */
+	struct pmv_queue *queue;   /* NULL: it gets no entries */
+	struct pmv_unread *unread; /* of the connection: notices count, too */
 	uint64_t pending[PMV_RMA_EVENT_ENTRIES];
 };
 

@@ -39,11 +39,16 @@ static void pin_both(struct pmv_agent *agent, const struct pmv_receiver *receive
 void pmv_service_pin(struct pmv_agent *agent, bool all)
 {
 	struct pmv_receiver *receiver;
+	struct pmv_queue *queue;
 
 	pthread_mutex_lock(&agent->lock);
+	if (all) {
+		TAILQ_FOREACH(queue, &agent->queues, next_of_agent)
+		pin(agent, queue);
+	}
 	TAILQ_FOREACH(receiver, &agent->looks.active, next)
 	{
-		if (all || receiver->starved || (receiver->refused && !receiver->ended))
+		if (receiver->starved || (receiver->refused && !receiver->ended))
 			pin_both(agent, receiver);
 	}
 	pthread_mutex_unlock(&agent->lock);
@@ -79,7 +84,8 @@ static void call_cores(struct pmv_agent *agent)
 /* has_room -- for a notice; without room the request waits for the application */
 static bool has_room(const struct pmv_receiver *receiver)
 {
-	return !receiver->notice_queue || pmv_queue_has_room(receiver->notice_queue);
+	return !receiver->notice_queue ||
+	       pmv_queue_has_room(receiver->notice_queue, receiver->events.unread);
 }
 
 /* is_open -- queued acknowledgements come first: that limits what one peer may ask for */
@@ -323,47 +329,57 @@ static void look_around(struct pmv_agent *agent, struct pmv_slice slice)
 }
 
 /*
- * give_notice -- the application's completion, now that all of it is durable.  Without memory
- * for it the commit fails: it was to be told.
+ * give_notice -- the application's completion, now that all of it is durable.  If it can't be kept
+ * the commit fails: it was to be told.
  */
 static enum pmv_fault give_notice(const struct pmv_receiver *receiver, uint64_t data)
 {
+	const struct fi_cq_tagged_entry entry = {
+		.flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA,
+		.data = data,
+	};
 	struct pmv_comp *comp;
 
 	if (!receiver->notice_queue)
 		return PMV_FAULT_NONE;
-	comp = calloc(1, sizeof(*comp));
-	if (!comp) {
+	comp = pmv_comp_success(receiver->notice_queue, &entry);
+	if (!comp)
 		PMV_WARN(CQ, "no memory for a completion: a peer's commit fails\n");
-		return PMV_FAULT_MEMORY;
-	}
-	comp->ok = (struct fi_cq_tagged_entry){
-		.flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA,
-		.data = data,
-	};
-	pmv_queue_add(receiver->notice_queue, comp);
-	return PMV_FAULT_NONE;
+	else if (pmv_queue_add_for(receiver->notice_queue, receiver->events.unread, comp))
+		return PMV_FAULT_NONE;
+	return PMV_FAULT_MEMORY;
+}
+
+static const char *reason_of(const struct pmv_work *work)
+{
+	if (work->fault == PMV_FAULT_MESSAGE)
+		return "the request is malformed";
+	return work->request.messages
+		       ? "a buffer of its messages is not registered with FI_RMA_PMEM any more, or "
+			 "there was no memory to know where they are"
+		       : "it names memory that is not registered, or beyond its end";
 }
 
 /* refuse_work -- its fault is logged; a malformed message is the last one that is taken */
-static void refuse_work(struct pmv_receiver *receiver, const struct pmv_work *work)
+static void refuse_work(struct pmv_agent *agent, struct pmv_receiver *receiver,
+			const struct pmv_work *work)
 {
-	if (work->malformed) {
-		receiver->refused = true;
-		PMV_WARN(EP_DATA, "malformed request from a peer: the connection is ended\n");
-		return;
-	}
-	if (work->fault == PMV_FAULT_IO || receiver->warned)
+	struct pmv_complaint complaint;
+
+	receiver->refused |= work->malformed;
+	if (!work->malformed && (work->fault == PMV_FAULT_IO || receiver->warned))
 		return;
 	receiver->warned = true;
-	PMV_WARN(EP_DATA,
-		 "a peer's commit is refused: %s; further ones of this connection are not logged\n",
-		 work->fault == PMV_FAULT_MESSAGE ? "the request is malformed"
-		 : work->request.messages
-			 ? "a buffer of its messages is not registered with FI_RMA_PMEM any more, "
-			   "or "
-			   "there was no memory to know where they are"
-			 : "it names memory that is not registered, or beyond its end");
+	if (!pmv_complaint_make(&agent->complaints, receiver->link, pmv_clock_ns(), &complaint))
+		return;
+	if (work->malformed)
+		PMV_WARN(EP_DATA, "malformed request from the peer %s: its connection is ended%s\n",
+			 complaint.peer, complaint.left_out);
+	else
+		PMV_WARN(EP_DATA,
+			 "a commit of the peer %s is refused: %s; further ones of this connection "
+			 "are not logged%s\n",
+			 complaint.peer, reason_of(work), complaint.left_out);
 }
 
 /* tell -- the application of the end of a request, unless its endpoint is being closed */
@@ -389,7 +405,7 @@ static void finish(struct pmv_agent *agent, struct pmv_work *work)
 
 	agent->counts.requests++;
 	if (work->fault)
-		refuse_work(receiver, work);
+		refuse_work(agent, receiver, work);
 	receiver->part_fault = request->envelope.more ? fault : PMV_FAULT_NONE;
 	if (request->flags)
 		tell(agent, receiver, work, fault);

@@ -11,7 +11,8 @@
  * a write-back.  If an endpoint is closed meanwhile, its requests are dropped.
  *
  * Some requests can't be carried out yet: those that have arrived only in part, and those that want
- * a notice while the application's queue is full.  They keep no thread awake.
+ * a notice while the application has not read as many of that connection's as its queue holds. They
+ * keep no thread awake.
  */
 #ifndef PMV_SERVICE_H
 #define PMV_SERVICE_H
@@ -37,8 +38,8 @@ bool pmv_service_waits(const struct pmv_agent *agent);
 bool pmv_service_glance(const struct pmv_agent *agent);
 
 /*
- * pmv_service_pin -- list the queues of all active mailboxes, or only where the agent waits for the
- * core.  Until they are unpinned they are not closed, so who serves may use them without the lock.
+ * pmv_service_pin -- list all queues, or only those where the agent waits for the core.  Until they
+ * are unpinned they are not closed, so who serves may use them without the lock.
  */
 void pmv_service_pin(struct pmv_agent *agent, bool all);
 void pmv_service_unpin(struct pmv_agent *agent);

@@ -82,8 +82,11 @@ static int cm_accept(struct fid_ep *fid, const void *param, size_t paramlen)
 
 	if (ret)
 		return ret;
-	if (!ep->mailbox.link.connected)
+	if (!ep->mailbox.link.connected) {
+		if (ep->domain->keyed)
+			pmv_agent_expect(&ep->domain->agent, &ep->mailbox.receiver);
 		return fi_accept(ep->engine.fid, param, paramlen);
+	}
 	ret = promise(ep, param, paramlen, &data);
 	if (ret)
 		return ret;

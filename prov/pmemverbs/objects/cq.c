@@ -282,8 +282,10 @@ static int cq_close(struct fid *fid)
 
 	pmv_agent_leave(&cq->domain->agent, &cq->queue);
 	ret = fi_close(&cq->queue.core_fid->fid);
-	if (ret)
+	if (ret) {
+		pmv_agent_join(&cq->domain->agent, &cq->queue);
 		return ret;
+	}
 	pmv_queue_close(&cq->queue);
 	atomic_fetch_sub(&cq->domain->users, 1);
 	free(cq->closed_ep);
@@ -400,6 +402,7 @@ int pmv_cq_open(struct fid_domain *domain_fid, struct fi_cq_attr *attr, struct f
 		.fid = {.fclass = FI_CLASS_CQ, .context = context, .ops = &pmv_cq_fi_ops},
 		.ops = &cq_ops,
 	};
+	pmv_agent_join(&cq->domain->agent, &cq->queue);
 	atomic_fetch_add(&cq->domain->users, 1);
 	*cq_fid = &cq->cq_fid;
 	return 0;

@@ -158,6 +158,7 @@ static int bind_own_cq(struct pmv_ep *ep)
 		if (ret)
 			return ret;
 		ep->own_cq = pmv_to_cq(cq_fid);
+		ep->own_cq->queue.discards = true;
 	}
 	return bind_cq(ep, ep->own_cq, flags | FI_SELECTIVE_COMPLETION);
 }
@@ -220,16 +221,9 @@ static void report_abandoned(struct pmv_ep *ep, struct pmv_op *op)
 		pmv_count_add(count, false);
 	if (op->audience == PMV_TELL_NOBODY)
 		return;
-	comp = calloc(1, sizeof(*comp));
-	if (!comp)
-		return;
-	comp->is_error = true;
-	comp->err = (struct fi_cq_err_entry){
-		.op_context = op->context,
-		.flags = op->flags,
-		.err = FI_ECANCELED,
-	};
-	pmv_queue_add(queue_of(ep, kind), comp);
+	comp = pmv_comp_error(op->context, op->flags, FI_ECANCELED);
+	if (comp)
+		pmv_queue_add(queue_of(ep, kind), comp);
 }
 
 /*

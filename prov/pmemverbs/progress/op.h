@@ -26,10 +26,14 @@
 struct pmv_queue;
 struct pmv_op;
 
-/* An entry of a completion queue that does not come straight from the core. */
+/*
+ * An entry of a completion queue that does not come straight from the core.  Those of successes
+ * are allocated without what is behind their format (pmv_comp_success): many may wait.
+ */
 struct pmv_comp {
 	STAILQ_ENTRY(pmv_comp) next;
-	bool embedded; /* in an operation, else malloc'ed */
+	struct pmv_unread *unread; /* of the connection that it is counted for; or NULL */
+	bool embedded;             /* in an operation, else malloc'ed */
 	bool is_error;
 	union {
 		struct fi_cq_tagged_entry ok;

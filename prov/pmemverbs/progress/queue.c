@@ -15,12 +15,14 @@
 #include "engine/engine.h"
 #include "memory/guard.h"
 #include "progress/op.h"
+#include "progress/ready.h"
 
-/*
- * So many entries more than the application asked for are taken from the core: a short queue,
- * or one that is full of notices, must not keep the core from working
- */
-#define SPARE_ROOM 1024
+/* Entries that are asked for in one poll: at first, and at most */
+#define LEAST_BATCH 16
+#define MOST_BATCH 1024
+
+/* Entries that are taken in one go: whoever is flooded has other queues as well */
+#define MOST_TAKEN 4096
 
 size_t pmv_queue_entry_size(enum fi_cq_format format)
 {
@@ -34,70 +36,6 @@ size_t pmv_queue_entry_size(enum fi_cq_format format)
 	return (size_t) format < sizeof(sizes) / sizeof(sizes[0]) ? sizes[format] : 0;
 }
 
-/* The ready list */
-
-static void ready_add(struct pmv_queue *queue, struct pmv_comp *comp)
-{
-	pthread_mutex_lock(&queue->ready_lock);
-	STAILQ_INSERT_TAIL(&queue->ready, comp, next);
-	atomic_fetch_add(&queue->num_ready, 1);
-	pthread_mutex_unlock(&queue->ready_lock);
-}
-
-void pmv_queue_wake(struct pmv_queue *queue)
-{
-	const uint64_t one = 1;
-
-	/* Fails only when the descriptor is ready already. */
-	if (queue->wake_fd >= 0 && write(queue->wake_fd, &one, sizeof(one)) < 0)
-		return;
-}
-
-void pmv_queue_add(struct pmv_queue *queue, struct pmv_comp *comp)
-{
-	ready_add(queue, comp);
-	pmv_queue_wake(queue);
-}
-
-struct pmv_comp *pmv_queue_take(struct pmv_queue *queue, bool error)
-{
-	struct pmv_comp *comp;
-
-	if (!atomic_load(&queue->num_ready))
-		return NULL;
-	pthread_mutex_lock(&queue->ready_lock);
-	comp = STAILQ_FIRST(&queue->ready);
-	if (comp && comp->is_error == error) {
-		STAILQ_REMOVE_HEAD(&queue->ready, next);
-		atomic_fetch_sub(&queue->num_ready, 1);
-	} else {
-		comp = NULL;
-	}
-	pthread_mutex_unlock(&queue->ready_lock);
-	if (comp && atomic_load(&queue->room_wanted) && atomic_exchange(&queue->room_wanted, false))
-		queue->has_room(queue->has_room_arg);
-	return comp;
-}
-
-/* is_below -- does the ready list have fewer entries?  If not, has_room is called later */
-static bool is_below(struct pmv_queue *queue, size_t entries)
-{
-	if (atomic_load(&queue->num_ready) < entries)
-		return true;
-	atomic_store(&queue->room_wanted, true);
-	return atomic_load(&queue->num_ready) < entries;
-}
-
-bool pmv_queue_has_room(struct pmv_queue *queue)
-{
-	return is_below(queue, queue->size);
-}
-
-bool pmv_queue_is_full(struct pmv_queue *queue)
-{
-	return !is_below(queue, queue->size + SPARE_ROOM);
-}
-
 static bool ready_has_error(struct pmv_queue *queue)
 {
 	const struct pmv_comp *first;
@@ -108,14 +46,6 @@ static bool ready_has_error(struct pmv_queue *queue)
 	error = first && first->is_error;
 	pthread_mutex_unlock(&queue->ready_lock);
 	return error;
-}
-
-void pmv_queue_free(struct pmv_queue *queue, struct pmv_comp *comp)
-{
-	if (comp->embedded)
-		pmv_op_put(queue->pool, (struct pmv_op *) comp);
-	else
-		free(comp);
 }
 
 /* The core's entries */
@@ -155,12 +85,11 @@ static inline void tell(struct pmv_queue *queue, const struct pmv_op *op, void *
 /* put_behind -- add a copy of an entry to the ready list; false: no memory */
 __attribute__((noinline)) static bool put_behind(struct pmv_queue *queue, const void *entry)
 {
-	struct pmv_comp *comp = calloc(1, sizeof(*comp));
+	struct pmv_comp *comp = pmv_comp_success(queue, entry);
 
 	if (!comp)
 		return false;
-	memcpy(&comp->ok, entry, queue->entry_size);
-	ready_add(queue, comp);
+	pmv_ready_add(queue, comp);
 	return true;
 }
 
@@ -174,7 +103,7 @@ static inline bool settle(struct pmv_queue *queue, struct pmv_op *op, char *slot
 	if (!pmv_op_end(queue->pool, op))
 		return false;
 	if (op->comp.is_error) {
-		ready_add(queue, &op->comp);
+		pmv_ready_add(queue, &op->comp);
 		return false;
 	}
 	tell(queue, op, slot, core_entry);
@@ -187,7 +116,7 @@ static inline bool settle(struct pmv_queue *queue, struct pmv_op *op, char *slot
  * are left.  A flush may end many writes, whose entries go to the ready list, and those behind
  * it, too.
  */
-PMV_ALWAYS_INLINE size_t filter(struct pmv_queue *queue, char *buf, size_t count, size_t ready)
+PMV_ALWAYS_INLINE size_t filter(struct pmv_queue *queue, char *buf, size_t count)
 {
 	size_t left = 0;
 	char *slot = buf;
@@ -202,7 +131,7 @@ PMV_ALWAYS_INLINE size_t filter(struct pmv_queue *queue, char *buf, size_t count
 		} else if (slot != entry) {
 			memcpy(slot, entry, queue->entry_size);
 		}
-		if (atomic_load(&queue->num_ready) > ready && put_behind(queue, slot))
+		if (atomic_load(&queue->num_ready) && put_behind(queue, slot))
 			continue;
 		slot += queue->entry_size;
 		left++;
@@ -219,7 +148,7 @@ static void end_with_error(struct pmv_queue *queue, const struct fi_cq_err_entry
 	if (owner && !(op->flags & FI_RECV))
 		owner->lost(owner);
 	if (pmv_op_done(queue->pool, op, entry->err, entry->prov_errno))
-		ready_add(queue, &op->comp);
+		pmv_ready_add(queue, &op->comp);
 }
 
 /* take_error -- move the core's error entry, perhaps a longer one than ours, to the ready list */
@@ -232,7 +161,7 @@ static ssize_t take_error(struct pmv_queue *queue)
 	struct pmv_comp *comp;
 	ssize_t ret;
 
-	comp = calloc(1, sizeof(*comp));
+	comp = pmv_comp_error(NULL, 0, 0);
 	if (!comp)
 		return -FI_ENOMEM;
 	err.entry.err_data = comp->err_data;
@@ -245,11 +174,10 @@ static ssize_t take_error(struct pmv_queue *queue)
 	if (pmv_is_op(queue->pool, err.entry.op_context)) {
 		end_with_error(queue, &err.entry);
 	} else if (err.entry.op_context || !queue->contexts) {
-		comp->is_error = true;
 		comp->err = err.entry;
 		if (comp->err.err_data_size > sizeof(comp->err_data))
 			comp->err.err_data_size = sizeof(comp->err_data);
-		ready_add(queue, comp);
+		pmv_ready_add(queue, comp);
 		comp = NULL;
 	}
 	free(comp);
@@ -267,24 +195,65 @@ static inline ssize_t poll_core(struct pmv_queue *queue, void *buf, size_t count
 	return ret;
 }
 
-/* take_entry -- one, into the ready list; an error if there is none */
-static ssize_t take_entry(struct pmv_queue *queue)
+/* find_places -- for what is wanted, or for less without memory; how many there are */
+static size_t find_places(struct pmv_queue *queue)
 {
-	struct pmv_comp *comp = queue->spare;
+	struct pmv_batch *batch = &queue->batch;
+	struct pmv_comp *place;
+
+	while (batch->num_places < batch->wanted && (place = pmv_comp_success(queue, NULL))) {
+		STAILQ_INSERT_HEAD(&batch->places, place, next);
+		batch->num_places++;
+	}
+	return batch->num_places;
+}
+
+/* want_more -- by the next poll, if there is memory */
+static void want_more(struct pmv_queue *queue)
+{
+	struct pmv_batch *batch = &queue->batch;
+	char *entries = NULL;
+
+	if (batch->wanted < MOST_BATCH)
+		entries = realloc(batch->entries, 2 * batch->wanted * queue->entry_size);
+	if (!entries)
+		return;
+	batch->entries = entries;
+	batch->wanted *= 2;
+}
+
+/* place_entry -- one of the core's, in the ready list, unless it is of an operation and untold */
+static void place_entry(struct pmv_queue *queue, char *entry)
+{
+	struct pmv_batch *batch = &queue->batch;
+	struct pmv_comp *place;
+	void *context;
+
+	memcpy(&context, entry, sizeof(context));
+	if (pmv_is_op(queue->pool, context) &&
+	    (!pmv_op_is_last(context) || !settle(queue, context, entry, entry)))
+		return;
+	place = STAILQ_FIRST(&batch->places);
+	STAILQ_REMOVE_HEAD(&batch->places, next);
+	batch->num_places--;
+	memcpy(&place->ok, entry, queue->entry_size);
+	pmv_ready_add(queue, place);
+}
+
+/* take_entries -- some, into the ready list: how many, or an error if there are none */
+static ssize_t take_entries(struct pmv_queue *queue)
+{
+	struct pmv_batch *batch = &queue->batch;
+	size_t wanted = find_places(queue);
 	ssize_t ret;
 
-	/* Most polls find nothing, and the next one uses the same memory. */
-	if (!comp)
-		comp = queue->spare = calloc(1, sizeof(*comp));
-	if (!comp)
+	if (!wanted)
 		return -FI_ENOMEM;
-	ret = poll_core(queue, &comp->ok, 1);
-	if (ret == 1 && filter(queue, (char *) &comp->ok, 1, atomic_load(&queue->num_ready))) {
-		queue->spare = NULL;
-		pmv_queue_add(queue, comp);
-	} else if (ret == 1) {
-		memset(comp, 0, sizeof(*comp));
-	}
+	ret = poll_core(queue, batch->entries, wanted);
+	for (ssize_t i = 0; i < ret; i++)
+		place_entry(queue, batch->entries + i * queue->entry_size);
+	if (ret == (ssize_t) wanted)
+		want_more(queue);
 	if (ret == -FI_EAVAIL)
 		ret = take_error(queue) ? -FI_EAGAIN : 1;
 	return ret;
@@ -349,12 +318,13 @@ static inline void push_waiters(struct pmv_queue *queue, bool looking)
 
 void pmv_queue_progress(struct pmv_queue *queue, bool looking)
 {
-	size_t room = queue->size + SPARE_ROOM;
+	size_t taken = 0;
+	ssize_t ret;
 
 	pthread_mutex_lock(&queue->lock);
 	push_waiters(queue, looking);
-	while (atomic_load(&queue->num_ready) < room && take_entry(queue) >= 0)
-		;
+	while (taken < MOST_TAKEN && (ret = take_entries(queue)) >= 0)
+		taken += ret;
 	if (atomic_load(&queue->num_ready))
 		pmv_queue_wake(queue);
 	push_waiters(queue, looking);
@@ -390,7 +360,7 @@ ssize_t pmv_queue_read(struct pmv_queue *queue, void *buf, size_t count)
 			break;
 		ret = poll_core(queue, buf, count);
 		if (ret > 0)
-			ret = filter(queue, buf, ret, 0);
+			ret = filter(queue, buf, ret);
 		else if (ret == -FI_EAVAIL)
 			ret = take_error(queue);
 		else
@@ -457,12 +427,16 @@ int pmv_queue_open(struct pmv_queue *queue, bool has_fd, bool waitable)
 	queue->ops = queue->engine->core->ops;
 	queue->manual_progress = queue->engine->core->manual_progress;
 	queue->epoll_fd = queue->wake_fd = queue->core_fd = -1;
-	STAILQ_INIT(&queue->ready);
+	pmv_ready_open(queue);
 	TAILQ_INIT(&queue->waiters);
+	STAILQ_INIT(&queue->batch.places);
 	pthread_mutex_init(&queue->lock, NULL);
-	pthread_mutex_init(&queue->ready_lock, NULL);
 	pthread_mutex_init(&queue->stall_lock, NULL);
-	if (has_fd)
+	queue->batch.wanted = LEAST_BATCH;
+	queue->batch.entries = malloc(LEAST_BATCH * queue->entry_size);
+	if (!queue->batch.entries)
+		ret = -FI_ENOMEM;
+	if (!ret && has_fd)
 		ret = fi_control(&queue->core_fid->fid, FI_GETWAIT, &queue->core_fd);
 	if (!ret && waitable)
 		ret = make_waitable(queue);
@@ -473,18 +447,18 @@ int pmv_queue_open(struct pmv_queue *queue, bool has_fd, bool waitable)
 
 void pmv_queue_close(struct pmv_queue *queue)
 {
-	struct pmv_comp *comp;
+	struct pmv_comp *place;
 
-	while ((comp = STAILQ_FIRST(&queue->ready))) {
-		STAILQ_REMOVE_HEAD(&queue->ready, next);
-		pmv_queue_free(queue, comp);
+	while ((place = STAILQ_FIRST(&queue->batch.places))) {
+		STAILQ_REMOVE_HEAD(&queue->batch.places, next);
+		free(place);
 	}
-	free(queue->spare);
+	free(queue->batch.entries);
 	if (queue->epoll_fd >= 0)
 		close(queue->epoll_fd);
 	if (queue->wake_fd >= 0)
 		close(queue->wake_fd);
+	pmv_ready_close(queue);
 	pthread_mutex_destroy(&queue->lock);
-	pthread_mutex_destroy(&queue->ready_lock);
 	pthread_mutex_destroy(&queue->stall_lock);
 }

@@ -7,6 +7,14 @@
  * core wait in the ready list, and are handed out first.  Whoever reads the queue pushes all
  * waiters before and after that: endpoints that wait for something.
  *
+ * The agent needs the core's entries, and some cores move data only when they are asked for
+ * entries.  So they are taken whether the application reads the queue or not.  What waits for the
+ * application is limited in another way.  A connection may have as many notices (of commits with
+ * immediate data) and events unread as the application has asked for entries; then its own
+ * requests wait.  All other entries are kept up to `most`.  Beyond that they are dropped, and
+ * FI_EOVERRUN stands in their place.  Over tcp a peer needs no receive to send immediate data, and
+ * the core's entry does not say whose they are: so nobody can stop that peer, but it stops nobody.
+ *
  * The descriptor, if there is one, tells of the core's events and of the ready list.
  * `armed` means that somebody may sleep on it.
  *
@@ -43,10 +51,10 @@
 #include <rdma/fi_domain.h>
 #include <rdma/fi_eq.h>
 
-struct pmv_comp;
+#include "progress/op.h"
+
 struct pmv_engine;
 struct pmv_engine_ops;
-struct pmv_op_pool;
 
 /* What an endpoint waits for. */
 enum pmv_pending {
@@ -64,6 +72,23 @@ struct pmv_waiter {
 	enum pmv_pending (*push)(struct pmv_waiter *waiter, bool looking);
 };
 
+/*
+ * The core's next entries.  There is a place in the ready list for each before it is taken from the
+ * core, so none is lost.  One poll may have the core move in many more than were asked for: if all
+ * that were asked for have come, the next poll asks for twice as many.
+ */
+struct pmv_batch {
+	STAILQ_HEAD(, pmv_comp) places;
+	size_t num_places;
+	size_t wanted; /* by the next poll */
+	char *entries; /* room for so many */
+};
+
+/* How many entries of a connection are unread, and one more while it has notices to give. */
+struct pmv_unread {
+	atomic_size_t count;
+};
+
 struct pmv_queue {
 	const struct pmv_engine *engine;
 	struct fid_cq *core_fid;
@@ -75,17 +100,23 @@ struct pmv_queue {
 	 * every error for one of them.  tcp of 1.17 reports injected writes that fail, without one.
 	 */
 	bool contexts;
+	bool discards; /* nobody reads it */
+	size_t most;   /* entries that wait in the ready list */
 
 	const struct pmv_engine_ops *ops; /* the engine's */
 	bool manual_progress;             /* of the core */
 	pthread_mutex_t lock;             /* held while entries are taken from the core */
-	struct pmv_comp *spare;           /* for the core's next entry */
+	struct pmv_batch batch;
 	atomic_uint reads; /* by the application, if the core moves data in calls only; written
 			      under the lock */
 
 	pthread_mutex_t ready_lock;
 	STAILQ_HEAD(, pmv_comp) ready;
 	atomic_size_t num_ready;
+	bool warned;                 /* it is not read */
+	struct pmv_comp overrun;     /* FI_EOVERRUN ... */
+	bool overruns;               /* ... is in the list, or being read */
+	bool has_overrun;            /* once */
 	atomic_bool room_wanted;     /* somebody waits for the application to read ... */
 	void (*has_room)(void *arg); /* ... and is told with this */
 	void *has_room_arg;
@@ -100,6 +131,7 @@ struct pmv_queue {
 	atomic_bool armed;
 
 	/* For whoever moves the data while the application does not: the agent's thread. */
+	TAILQ_ENTRY(pmv_queue) next_of_agent;
 	TAILQ_ENTRY(pmv_queue) next_pinned;
 	bool pinned;         /* in use without a lock: it must not be closed */
 	size_t acks;         /* whose entries the agent has left to the application */
@@ -126,24 +158,39 @@ ssize_t pmv_queue_read(struct pmv_queue *queue, void *buf, size_t count);
 struct pmv_comp *pmv_queue_take(struct pmv_queue *queue, bool error);
 void pmv_queue_free(struct pmv_queue *queue, struct pmv_comp *comp);
 
-/* pmv_queue_add -- put an entry into the ready list and wake who waits */
-void pmv_queue_add(struct pmv_queue *queue, struct pmv_comp *comp);
+/*
+ * pmv_comp_success -- a copy of an entry, in the queue's format or the tagged one, or (NULL) zeros;
+ * pmv_comp_error -- of an operation that has failed; both: NULL without memory
+ */
+struct pmv_comp *pmv_comp_success(const struct pmv_queue *queue, const void *entry);
+struct pmv_comp *pmv_comp_error(void *context, uint64_t flags, int err);
+
+/*
+ * pmv_queue_add -- put an entry into the ready list and wake who waits.  False: it was dropped, as
+ * the list is too long; never if it is of an operation
+ */
+bool pmv_queue_add(struct pmv_queue *queue, struct pmv_comp *comp);
 
 /* pmv_queue_wake -- have whoever waits look again */
 void pmv_queue_wake(struct pmv_queue *queue);
 
 /*
- * pmv_queue_progress -- move what the core has into the ready list, and push the waiters;
- * looking: for an application that waits
+ * pmv_queue_progress -- move what the core has into the ready list, a limited number of entries,
+ * and push the waiters; looking: for an application that waits
  */
 void pmv_queue_progress(struct pmv_queue *queue, bool looking);
 
 /*
- * pmv_queue_has_room -- for a notice; pmv_queue_is_full -- nothing more is taken from
- * the core.  If there is no room, has_room is called when the application reads.
+ * pmv_queue_has_room -- for one more entry of a connection.  If not, has_room is called when the
+ * application reads.
+ * pmv_queue_add_for -- pmv_queue_add, counted for the connection; unread may be NULL
  */
-bool pmv_queue_has_room(struct pmv_queue *queue);
-bool pmv_queue_is_full(struct pmv_queue *queue);
+bool pmv_queue_has_room(struct pmv_queue *queue, const struct pmv_unread *unread);
+bool pmv_queue_add_for(struct pmv_queue *queue, struct pmv_unread *unread, struct pmv_comp *comp);
+
+/* pmv_unread_open -- of a connection; or NULL.  It outlives the connection, for its entries. */
+struct pmv_unread *pmv_unread_open(void);
+void pmv_unread_close(struct pmv_unread *unread);
 
 /* pmv_queue_wait -- push this waiter whenever the queue is read, until it waits for nothing */
 void pmv_queue_wait(struct pmv_queue *queue, struct pmv_waiter *waiter);

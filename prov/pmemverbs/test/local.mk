@@ -8,7 +8,7 @@ TESTS = \
 	test_detect test_dirty test_file test_guard test_key \
 	test_info test_info_entries test_length \
 	test_op test_queue \
-	test_flush test_flush_effect test_agent test_hint test_idle_plan test_status_query test_mailbox test_receive_tracker test_region \
+	test_flush test_flush_effect test_agent test_complaint test_hint test_idle_plan test_status_query test_mailbox test_receive_tracker test_region \
 	test_rma_event test_service test_thread test_thread_start test_wire test_writeback \
 	test_flush_request test_group test_lost_writes test_method test_ordering test_ordering_agent \
 	test_plan test_post test_prepare test_run test_store test_submit \
@@ -57,6 +57,7 @@ test_queue_SOURCES = %D%/progress/test_queue.c
 test_flush_SOURCES = %D%/agent/test_flush.c
 test_flush_effect_SOURCES = %D%/agent/test_flush_effect.c
 test_agent_SOURCES = %D%/agent/test_agent.c
+test_complaint_SOURCES = %D%/agent/test_complaint.c
 test_hint_SOURCES = %D%/agent/test_hint.c
 test_idle_plan_SOURCES = %D%/agent/test_idle_plan.c
 test_status_query_SOURCES = %D%/agent/test_status_query.c

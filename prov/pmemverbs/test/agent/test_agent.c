@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "agent/service.h"
+#include "objects/cq.h"
 #include "objects/ep.h"
 #include "test/support/pair.h"
 
@@ -91,5 +92,29 @@ Test(look_in_call, leaves_nothing_to_a_thread_that_has_fallen_asleep)
 	pair->on_event = NULL;
 	pair_serve(pair);
 	atomic_store(&agent->kinds[PMV_PAGE], 2);
+	pair_close(pair);
+}
+
+/* Over a core that moves data in calls only */
+
+Test(queues, are_all_driven_whoever_their_peers_are)
+{
+	struct pair *pair = pair_open(NULL);
+	struct pmv_agent *agent = &pair->to->domain->agent;
+	struct fid_cq *plain = rig_cq(pair->away);
+	struct fid_ep *stranger = rig_ep(pair->away, plain);
+	struct pmv_queue *queue = &pmv_to_cq(plain)->queue;
+	char buf[8];
+
+	accepted(fi_recv(stranger, buf, sizeof(buf), NULL, 0, CONTEXT(3)));
+	cr_assert(fake_receive(&pair->away->fake, FI_ECANCELED));
+	pmv_agent_serve(agent);
+	cr_expect_eq(atomic_load(&queue->num_ready), 0, "a NIC moves data by itself");
+	pair->away->core.manual_progress = true;
+	pmv_agent_serve(agent);
+	cr_expect_eq(atomic_load(&queue->num_ready), 1);
+	pair->away->core.manual_progress = false;
+	accepted(fi_close(&stranger->fid));
+	accepted(fi_close(&plain->fid));
 	pair_close(pair);
 }

@@ -47,12 +47,14 @@ Test(thread, thread_sleeps_though_a_request_has_come_in_part, .timeout = 60)
 
 /* Notices */
 
+/* fill_cq -- with entries of this connection */
 static void fill_cq(struct pair *pair)
 {
 	struct pmv_queue *queue = &pmv_to_cq(pair->away->rx_cq)->queue;
 
 	for (size_t i = 0; i < queue->size; i++)
-		pmv_queue_add(queue, calloc(1, sizeof(struct pmv_comp)));
+		pmv_queue_add_for(queue, pair->to->mailbox.receiver.events.unread,
+				  pmv_comp_success(queue, NULL));
 }
 
 Test(thread, notice_without_room_keeps_nobody_waiting_or_awake, .timeout = 60)

@@ -97,3 +97,39 @@ Test(start, no_thread_is_needed_without_connections)
 	accepted(fi_close(&mr->fid));
 	rig_close(rig);
 }
+
+/* Over such a core nothing of its connection moves, unless somebody calls. */
+Test(start, thread_is_there_for_a_plain_peer_where_the_core_moves_data_in_calls)
+{
+	for (int in_calls = 0; in_calls < 2; in_calls++) {
+		struct rig *rig = open_target();
+		struct pmv_agent *agent = &pmv_to_domain(rig->domain)->agent;
+		struct fid_mr *mr;
+
+		rig->core.manual_progress = in_calls;
+		accepted(reg(rig, &mr));
+		fails = true;
+		accepted(fi_accept(rig->ep, NULL, 0));
+		cr_expect_not(atomic_load(&agent->running));
+		fails = false;
+		accepted(fi_accept(rig->ep, NULL, 0));
+		cr_expect_eq(atomic_load(&agent->running), in_calls);
+		accepted(fi_close(&mr->fid));
+		rig_close(rig);
+	}
+}
+
+Test(start, thread_is_there_for_a_plain_peer_that_was_there_before_the_memory)
+{
+	struct rig *rig = open_target();
+	struct pmv_agent *agent = &pmv_to_domain(rig->domain)->agent;
+	struct fid_mr *mr;
+
+	rig->core.manual_progress = true;
+	accepted(fi_accept(rig->ep, NULL, 0));
+	cr_expect_not(atomic_load(&agent->running));
+	accepted(reg(rig, &mr));
+	cr_expect(atomic_load(&agent->running));
+	accepted(fi_close(&mr->fid));
+	rig_close(rig);
+}

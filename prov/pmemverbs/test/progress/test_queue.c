@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_queue.c -- errors in a queue: where they stand, and what their entries say */
+/*
+ * test_queue.c -- errors in a queue: where they stand, and what their entries say; and what happens
+ * if nobody reads
+ */
 #include <string.h>
 
 #include "objects/cq.h"
@@ -160,5 +163,149 @@ Test(errors, there_are_none_to_read_if_there_are_none)
 	fake_complete(&rig->fake, 2);
 	cr_expect_eq(fi_cq_readerr(rig->cq, &error, 0), -FI_EAGAIN);
 	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+	rig_close(rig);
+}
+
+/* A queue that is not read */
+
+static struct pmv_queue *queue_of(struct rig *rig)
+{
+	return &pmv_to_cq(rig->cq)->queue;
+}
+
+/* written -- writes from CONTEXT(first) on, that have ended, and were taken from the core */
+static void written(struct rig *rig, int first, int count)
+{
+	for (int i = 0; i < count; i++)
+		accepted(rig_write(rig, KEY_MHP, CONTEXT(first + i)));
+	cr_assert_eq(fake_complete(&rig->fake, count), count);
+	pmv_queue_progress(queue_of(rig), false);
+}
+
+Test(unread, entries_are_taken_from_the_core_all_the_same)
+{
+	const int many = 3 * 1024 + 500;
+	struct rig *rig = rig_open(&(struct rig_options){.cq_size = 64});
+
+	written(rig, 0, many);
+	cr_expect_eq(atomic_load(&queue_of(rig)->num_ready), many);
+	rig_expect_each(rig, 0, many - 1, RIG_WRITTEN);
+	rig_close(rig);
+}
+
+Test(unread, entries_are_in_every_format)
+{
+	for (int format = FI_CQ_FORMAT_CONTEXT; format <= FI_CQ_FORMAT_TAGGED; format++) {
+		struct rig *rig = rig_open(&(struct rig_options){.format = format});
+		char entries[3 * sizeof(struct fi_cq_tagged_entry)];
+
+		written(rig, 1, 3);
+		cr_assert_eq(fi_cq_read(rig->cq, entries, 3), 3);
+		for (int i = 0; i < 3; i++)
+			cr_expect_eq(*(void **) (entries + i * queue_of(rig)->entry_size),
+				     CONTEXT(1 + i));
+		rig_close(rig);
+	}
+}
+
+Test(unread, entries_in_one_go_are_limited)
+{
+	const int many = 10000;
+	struct rig *rig = rig_open(NULL);
+	size_t taken;
+
+	written(rig, 0, many);
+	taken = atomic_load(&queue_of(rig)->num_ready);
+	cr_expect_lt(taken, many);
+	for (int i = 0; i < 3 && taken < (size_t) many; i++) {
+		pmv_queue_progress(queue_of(rig), false);
+		taken = atomic_load(&queue_of(rig)->num_ready);
+	}
+	cr_expect_eq(taken, many);
+	rig_expect_each(rig, 0, many - 1, RIG_WRITTEN);
+	rig_close(rig);
+}
+
+static void expect_overrun(struct rig *rig)
+{
+	struct fi_cq_tagged_entry entry;
+	struct fi_cq_err_entry error = {0};
+
+	cr_assert_eq(fi_cq_read(rig->cq, &entry, 1), -FI_EAVAIL);
+	cr_assert_eq(fi_cq_readerr(rig->cq, &error, 0), 1);
+	cr_expect_eq(error.err, FI_EOVERRUN);
+	cr_expect_null(error.op_context);
+}
+
+Test(unread, entries_that_are_too_many_are_dropped_and_that_is_told)
+{
+	struct rig *rig = rig_open(NULL);
+
+	queue_of(rig)->most = 100;
+	for (int round = 0; round < 3; round++) {
+		written(rig, 0, 100);
+		written(rig, 100, 50);
+		for (int i = 0; i < 10; i++)
+			rig_expect(rig, CONTEXT(i), RIG_WRITTEN);
+		/* There is room again, behind those that were dropped. */
+		written(rig, 200, 5);
+		for (int i = 10; i < 100; i++)
+			rig_expect(rig, CONTEXT(i), RIG_WRITTEN);
+		expect_overrun(rig);
+		rig_expect_each(rig, 200, 204, RIG_WRITTEN);
+		rig_expect_nothing(rig);
+	}
+	rig_close(rig);
+}
+
+Test(unread, entries_of_operations_are_kept)
+{
+	struct rig *rig = rig_open(NULL);
+
+	queue_of(rig)->most = 2;
+	written(rig, 0, 3);
+	accepted(rig_commit(rig, KEY_MHP, CONTEXT(4), 0));
+	fake_fail_all(&rig->fake, FI_EIO, 5);
+	pmv_queue_progress(queue_of(rig), false);
+	rig_expect(rig, CONTEXT(0), RIG_WRITTEN);
+	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+	expect_overrun(rig);
+	rig_expect_error(rig, CONTEXT(4), RIG_WRITTEN, FI_EIO);
+	rig_close(rig);
+}
+
+/* RxM would take FI_EOVERRUN for the error of an operation, and counts on all that it has posted.
+ */
+Test(unread, entries_of_rxm_are_kept)
+{
+	struct rig *rig = rig_open(NULL);
+
+	queue_of(rig)->contexts = true;
+	queue_of(rig)->most = 2;
+	written(rig, 0, 5);
+	accepted(rig_write(rig, KEY_MHP, NULL));
+	fake_complete(&rig->fake, 1);
+	pmv_queue_progress(queue_of(rig), false);
+	rig_expect_each(rig, 0, 4, RIG_WRITTEN);
+	rig_expect_nothing(rig);
+	rig_close(rig);
+}
+
+Test(unread, entries_of_a_queue_that_nobody_can_read_are_not_kept)
+{
+	struct rig *rig = rig_open(NULL);
+
+	queue_of(rig)->discards = true;
+	written(rig, 0, 5);
+	rig_expect_nothing(rig);
+	rig_close(rig);
+}
+
+Test(unread, entries_go_with_the_queue)
+{
+	struct rig *rig = rig_open(NULL);
+
+	queue_of(rig)->most = 5;
+	written(rig, 0, 10);
 	rig_close(rig);
 }

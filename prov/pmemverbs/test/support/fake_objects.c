@@ -172,9 +172,16 @@ static int ep_getpeer(struct fid_ep *fid, void *addr, size_t *addrlen)
 	return 0;
 }
 
+static int ep_accept(struct fid_ep *fid, const void *param, size_t paramlen)
+{
+	(void) fid, (void) param, (void) paramlen;
+	return 0;
+}
+
 static struct fi_ops_cm cm_ops = {
 	.size = sizeof(struct fi_ops_cm),
 	.getpeer = ep_getpeer,
+	.accept = ep_accept,
 	.shutdown = ep_shutdown,
 };
 
