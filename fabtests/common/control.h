@@ -36,6 +36,7 @@ enum control_command {
 	CTL_PAIRS,  /* struct pairs -> pairs seen */
 	CTL_COUNT,  /* region: count peers' writes there */
 	CTL_COUNTS, /* connection, region, writes to sleep for -> the counts of both, all errors */
+	CTL_EQ,     /* in fi_eq_sread, until so many connections have ended, which are closed */
 	/* These last until the next command is there; then a completion has to end the second. */
 	CTL_IDLE,  /* at most milliseconds without any call of libfabric's -> us of CPU time */
 	CTL_SREAD, /* connection: stay in fi_cq_sread */
@@ -47,9 +48,10 @@ enum accept_flags {
 	ACCEPT_SRX = 1,
 	ACCEPT_SEPARATE = 2,
 	ACCEPT_WAIT = 4,
-	ACCEPT_BARE = 8,   /* no receives but those of CTL_RECV */
-	ACCEPT_KIND = 16,  /* all receives will be in memory like that of the region */
-	ACCEPT_COUNT = 32, /* count peers' writes */
+	ACCEPT_BARE = 8,    /* no receives but those of CTL_RECV */
+	ACCEPT_KIND = 16,   /* all receives will be in memory like that of the region */
+	ACCEPT_COUNT = 32,  /* count peers' writes */
+	ACCEPT_UNREAD = 64, /* its completions go to one queue for all such, which is never read */
 };
 
 struct control_msg {

@@ -19,7 +19,7 @@
 #include "../common/control.h"
 #include "../common/memory.h"
 
-#define MAX_LINKS 12
+#define MAX_LINKS 80
 #define MAX_REMOTES 12
 #define MAX_TARGETS 3
 #define MAX_POSTED 32768
@@ -120,6 +120,7 @@ extern const struct test_case agent_waits_cases[];
 extern const struct test_case message_cases[];
 extern const struct test_case hostile_cases[];
 extern const struct test_case stranger_cases[];
+extern const struct test_case crowd_cases[];
 extern const struct test_case file_cases[];
 extern const struct test_case event_cases[];
 extern const struct test_case call_cases[];

@@ -7,6 +7,7 @@ fi_pmem_functional_SOURCES = $(fabric_sources) $(control_sources) \
 	%D%/cases_agent_waits.c \
 	%D%/cases_calls.c \
 	%D%/cases_completion.c \
+	%D%/cases_crowd.c \
 	%D%/cases_data.c \
 	%D%/cases_domain.c \
 	%D%/cases_error.c \

@@ -24,10 +24,8 @@ static const char *core_name(struct fx *fx, struct link *link)
 	return ops->core_name(domain);
 }
 
-void raw_close(struct raw *raw)
+void raw_leave(struct raw *raw)
 {
-	struct control_msg msg = {.command = CTL_CLOSE, .arg = {raw->id}};
-
 	if (raw->conn.ep)
 		fi_shutdown(raw->conn.ep, 0);
 	conn_close(&raw->conn);
@@ -37,6 +35,13 @@ void raw_close(struct raw *raw)
 	raw->block = NULL;
 	if (raw->node.fabric)
 		node_close(&raw->node);
+}
+
+void raw_close(struct raw *raw)
+{
+	struct control_msg msg = {.command = CTL_CLOSE, .arg = {raw->id}};
+
+	raw_leave(raw);
 	if (raw->id != UINT64_MAX)
 		target_call(raw->target, &msg, NULL, 0);
 }

@@ -39,6 +39,8 @@ struct raw {
 int raw_open(struct fx *fx, struct raw *raw, struct link *beside);
 /* raw_close -- the target's half first: it may wait for the peer to be told */
 void raw_close(struct raw *raw);
+/* raw_leave -- without a word to the target */
+void raw_leave(struct raw *raw);
 
 /* raw_hello -- what an honest peer would say; its length */
 size_t raw_hello(struct raw *raw, uint8_t handshake[PMV_HANDSHAKE_SIZE]);

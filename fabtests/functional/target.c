@@ -109,7 +109,7 @@ void target_progress(struct target *target)
 	int i;
 
 	for (i = 0; i < CONNS; i++) {
-		if (target->conns[i])
+		if (target->conns[i] && !target->conns[i]->is_unread)
 			progress_conn(target, target->conns[i]);
 	}
 }
@@ -157,6 +157,14 @@ static int open_cntr(struct target *target, struct fid_cntr **cntr)
 	return ret;
 }
 
+/* open_unread -- the queue that all connections share whose completions nobody reads */
+static int open_unread(struct target *target)
+{
+	struct conn_attr attr = {.format = FI_CQ_FORMAT_DATA, .wait = FI_WAIT_UNSPEC};
+
+	return target->unread ? 0 : cq_create(&target->node, &attr, 1024, &target->unread);
+}
+
 static int post_receives(struct tconn *tc)
 {
 	unsigned int i;
@@ -198,6 +206,11 @@ static int create_tconn(struct target *target, struct tconn *tc, struct fi_info 
 		ret = open_srx(target, tc, info);
 	if (!ret && flags & ACCEPT_COUNT)
 		ret = open_cntr(target, &tc->cntr);
+	if (!ret && flags & ACCEPT_UNREAD) {
+		ret = open_unread(target);
+		attr.cq = target->unread;
+		tc->is_unread = true;
+	}
 	attr.remote_write_cntr = tc->cntr;
 	attr.srx = tc->srx;
 	if (!(flags & ACCEPT_BARE))
@@ -403,6 +416,40 @@ static int cmd_sread(struct target *target, const struct control_msg *msg)
 	return 0;
 }
 
+static struct tconn *conn_of(struct target *target, const struct fid *ep, int *id)
+{
+	for (*id = 0; *id < CONNS; ++*id) {
+		if (target->conns[*id] && &target->conns[*id]->conn.ep->fid == ep)
+			return target->conns[*id];
+	}
+	return NULL;
+}
+
+/* cmd_eq -- the application waits for connections to end, and does nothing else */
+static int cmd_eq(struct target *target, const struct control_msg *msg)
+{
+	uint64_t deadline = deadline_in(target->opts->timeout), ended = 0;
+	struct cm_event event;
+	struct tconn *tc;
+	int id, ret;
+
+	while (ended < msg->arg[0]) {
+		ret = node_event(&target->node, &event, 1000);
+		if (ret < 0)
+			return ret;
+		if (!ret && now_ns() > deadline)
+			return -FI_ETIMEDOUT;
+		tc = ret && event.event == FI_SHUTDOWN ? conn_of(target, event.entry.fid, &id)
+						       : NULL;
+		if (!tc)
+			continue;
+		target->conns[id] = NULL;
+		destroy_tconn(tc);
+		ended++;
+	}
+	return 0;
+}
+
 static int cmd_reset(struct target *target)
 {
 	int i, ret = 0;
@@ -411,6 +458,7 @@ static int cmd_reset(struct target *target)
 		cmd_close(target, i, false);
 	for (i = 0; i < REGIONS; i++)
 		ret |= close_region(target, i);
+	CLOSE(target->unread);
 	target->used = 0;
 	target->is_armed = false;
 	return ret;
@@ -458,6 +506,8 @@ static int execute(struct target *target, struct control_msg *msg, void *payload
 		return cmd_idle(target, msg);
 	case CTL_SREAD:
 		return cmd_sread(target, msg);
+	case CTL_EQ:
+		return cmd_eq(target, msg);
 	case CTL_ON:
 		return 0;
 	case CTL_RESET:

@@ -15,7 +15,7 @@
 #define GUARD 4096
 #define PAGE 4096
 #define REGIONS 16
-#define CONNS 16
+#define CONNS 64
 #define RECEIVES 256
 #define MESSAGE 64
 #define LOG 8192
@@ -36,6 +36,7 @@ struct tconn {
 	struct log_entry log[LOG];
 	size_t logged;
 	struct fid_cntr *cntr; /* of the peer's writes */
+	bool is_unread;        /* its queue is target->unread */
 	uint64_t events;       /* that were logged */
 };
 
@@ -48,6 +49,7 @@ struct target {
 	struct own_file files[REGIONS];  /* of the regions that have one */
 	struct fid_cntr *cntrs[REGIONS]; /* of peers' writes; or NULL */
 	struct tconn *conns[CONNS];
+	struct fid_cq *unread;
 	struct expectation armed;
 	bool is_armed;
 };

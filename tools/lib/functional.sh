@@ -5,7 +5,7 @@
 # shellcheck disable=SC2034,SC2154 # step.sh has been sourced before, and steps use what is set here
 
 # Cases with targets of their own: what the others' memory is, and who serves them, is no matter.
-served='^(agent_|hostile_|stranger_|declared_|undeclared_|idle_|many_scattered|many_overlapping|fenced_pairs)'
+served='^(agent_|hostile_|stranger_|crowd_|declared_|undeclared_|idle_|many_scattered|many_overlapping|fenced_pairs)'
 
 # Cases about calls and queues, of which it is no matter who makes data durable.
 calls='^(getinfo|format_|selective|unselective|several_iovs|wait_|cq_signal|counter|separate_queues|shared_|cancel|'
