@@ -27,13 +27,21 @@ void pmv_receiver_queue_ack(struct pmv_receiver *receiver, uint64_t number, enum
 	*last = (struct pmv_ack){.done = number, .fault = fault};
 }
 
+/*
+ * An honest peer has no more requests unanswered.  One that does not take its acknowledgements, and
+ * sends requests all the same, must not use up the operations of the domain.
+ */
+#define MOST_SENDING PMV_SLOTS
+
 static ssize_t post_ack(struct pmv_receiver *receiver, struct pmv_ack *ack)
 {
 	const struct pmv_link *link = receiver->link;
-	struct pmv_op *op = pmv_op_get(link->owner, PMV_OP_OWN);
 	size_t at = pmv_ack_at(receiver->posted_acks + 1);
+	struct pmv_op *op = NULL;
 	ssize_t ret;
 
+	if (atomic_load(&link->owner->sending) < MOST_SENDING)
+		op = pmv_op_get(link->owner, PMV_OP_OWN);
 	if (!op)
 		return -FI_EAGAIN;
 	/* Nothing is to be done when it was sent. */
@@ -41,11 +49,15 @@ static ssize_t post_ack(struct pmv_receiver *receiver, struct pmv_ack *ack)
 	ack->number = receiver->posted_acks + 1;
 	ack->looks_us = (uint32_t) (receiver->look.expect.window_ns / 1000);
 	pmv_ack_encode(link->outbox + at, ack, &receiver->ack_out);
+	/* Before it is posted: it may have ended afterwards. */
+	atomic_fetch_add(&link->owner->sending, 1);
 	ret = pmv_link_post(link, link->outbox + at, at, PMV_ACK_SIZE, op, 0);
-	if (ret)
-		pmv_op_put(link->owner->pool, op);
-	else
+	if (!ret) {
 		receiver->posted_acks++;
+		return 0;
+	}
+	atomic_fetch_sub(&link->owner->sending, 1);
+	pmv_op_put(link->owner->pool, op);
 	return ret;
 }
 

@@ -271,7 +271,7 @@ static void end_connection(struct pmv_receiver *receiver)
 	if (!receiver->end_by_ns)
 		receiver->end_by_ns = now + ACK_WAIT_NS;
 	if (now < receiver->end_by_ns &&
-	    (receiver->num_queued || pmv_op_is_sending(receiver->link->owner)))
+	    (receiver->num_queued || atomic_load(&receiver->link->owner->sending)))
 		return;
 	receiver->num_queued = 0;
 	receiver->ended = true;

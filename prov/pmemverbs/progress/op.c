@@ -159,6 +159,8 @@ bool pmv_op_end_any(struct pmv_op_pool *pool, struct pmv_op *op)
 	if (owner && !err &&
 	    owner->reads != atomic_load_explicit(&pmv_guard_reads, memory_order_relaxed))
 		err = pmv_op_disbelieve(op);
+	if (owner && pmv_op_is_sending(op))
+		atomic_fetch_sub(&owner->sending, 1);
 	if (owner && (err || !op->ordinary))
 		owner->ended(owner, op);
 	/* The application was told when the endpoint was closed. */
@@ -213,18 +215,6 @@ struct pmv_op *pmv_op_find(struct pmv_op_owner *owner, void *context)
 	do
 		op = next_of(owner, op);
 	while (op && !(op->context == context && (op->flags & FI_RECV)));
-	pthread_mutex_unlock(&owner->pool->lock);
-	return op;
-}
-
-bool pmv_op_is_sending(struct pmv_op_owner *owner)
-{
-	struct pmv_op *op = NULL;
-
-	pthread_mutex_lock(&owner->pool->lock);
-	do
-		op = next_of(owner, op);
-	while (op && !(op->ordinary && !op->flags));
 	pthread_mutex_unlock(&owner->pool->lock);
 	return op;
 }

@@ -71,6 +71,8 @@ struct pmv_op_owner {
 	struct pmv_queue *tx_queue; /* where they complete; NULL: there is none */
 	struct pmv_queue *rx_queue;
 	unsigned int reads; /* pmv_guard_reads when it was opened */
+	/* Operations of its own under way that nobody waits for: acknowledgements. */
+	atomic_uint sending;
 	/* one has ended: op->error says how; before the application is told */
 	void (*ended)(struct pmv_op_owner *owner, struct pmv_op *op);
 	/* one has its first error; or NULL: nobody wants to know */
@@ -260,11 +262,11 @@ struct pmv_op *pmv_op_find(struct pmv_op_owner *owner, void *context);
  */
 struct pmv_op_list pmv_op_abandon(struct pmv_op_owner *owner);
 
-/*
- * pmv_op_is_sending -- does the endpoint have operations of our own under way that nobody waits
- * for: acknowledgements?
- */
-bool pmv_op_is_sending(struct pmv_op_owner *owner);
+/* pmv_op_is_sending -- an acknowledgement: it has no flags, as nobody is told of it */
+static inline bool pmv_op_is_sending(const struct pmv_op *op)
+{
+	return op->ordinary && !op->flags;
+}
 
 static inline bool pmv_is_op(const struct pmv_op_pool *pool, const void *context)
 {

@@ -438,3 +438,24 @@ Test(agent, never_looks_at_a_mailbox_that_was_closed)
 	expect_done(pair, "");
 	pair_close(pair);
 }
+
+/* Each of its acknowledgements is an operation of the domain, which others need as well. */
+Test(agent, leaves_few_acknowledgements_with_a_peer_that_takes_none)
+{
+	struct pair *pair = pair_open(NULL);
+	struct fake *away = &pair->away->fake;
+	size_t before = fake_under_way(away);
+
+	for (unsigned int i = 0; i < 3 * PMV_SLOTS; i++) {
+		pair_tell_of(pair, DMP, 0, 8);
+		pmv_agent_serve(pair_agent(pair));
+	}
+	cr_expect_eq(fake_under_way(away) - before, PMV_SLOTS);
+	/* It has taken some: then it hears of all that were served. */
+	cr_expect_eq(fake_complete(away, 10), 10);
+	pmv_agent_serve(pair_agent(pair));
+	pmv_agent_serve(pair_agent(pair));
+	cr_expect_gt(fake_under_way(away) - before, PMV_SLOTS - 10);
+	fake_complete(away, 2 * PMV_SLOTS);
+	pair_close(pair);
+}
