@@ -7,6 +7,7 @@
  */
 #include <string.h>
 
+#include "memory/key.h"
 #include "hostile.h"
 #include "../common/stats.h"
 
@@ -125,9 +126,84 @@ static int crowd_of_strangers(struct fx *fx)
 		       : 0;
 }
 
+/* So many acknowledgements of each are on their way that all operations of a domain are used up */
+#define DEAF 16
+#define DEAF_REQUESTS 4500
+
+/* fill_socket -- ask for more than it holds, and take nothing */
+static int fill_socket(struct raw *raw, const struct remote *big)
+{
+	ssize_t ret = 0;
+	int i;
+
+	for (i = 0; i < 200 && !ret; i++)
+		ret = fi_read(raw->conn.ep, raw->block, big->len, raw->region.desc, 0, big->addr,
+			      (uint32_t) pmv_key_core(big->key), NULL);
+	return ret ? failed_call(raw->fx, "fi_read", ret) : 0;
+}
+
+/* ask_deafly -- one more request, and no look at what comes back */
+static int ask_deafly(struct raw *raw, const struct remote *remote)
+{
+	struct pmv_flush_message message = {.count = 1, .ranges = {scene_range(remote, 0, 64)}};
+	size_t at = ++raw->sent % PMV_SLOTS * PMV_MESSAGE_SIZE, len;
+	ssize_t ret;
+
+	message.envelope.number = raw->sent;
+	len = message_encode(raw_slot(raw, raw->sent), &message, &raw->message_out);
+	ret = fi_write(raw->conn.ep, raw->block + PMV_BLOCK_SIZE + at, len, raw->region.desc, 0,
+		       raw->theirs.addr + at, raw->theirs.key, NULL);
+	return ret ? failed_call(raw->fx, "fi_write", ret) : 0;
+}
+
+static int be_deaf(struct raw *deaf, struct link *link, struct remote *remote)
+{
+	int i, k;
+
+	for (i = 0; i < DEAF_REQUESTS; i++) {
+		for (k = 0; k < DEAF; k++) {
+			if (ask_deafly(&deaf[k], remote))
+				return -1;
+		}
+		/* They are answered meanwhile, each by itself. */
+		if (commit(link, remote, 0, 64, 0) || commit(link, remote, 64, 64, 0))
+			return -1;
+	}
+	return 0;
+}
+
+/* Peers that take no acknowledgements: whoever comes after them is served */
+static int crowd_is_deaf(struct fx *fx)
+{
+	static struct raw deaf[DEAF];
+	struct control_msg idle = {.command = CTL_IDLE, .arg = {2000 * fx->opts->timeout}};
+	struct link *link = served_link(fx, NULL), *late = NULL;
+	struct remote *remote = link ? served_region(link, 65536) : NULL;
+	struct remote *big = remote ? fx_remote(fx, link->target, 65536, FI_REMOTE_READ, 0) : NULL;
+	int n, ret = 0;
+
+	if (!big)
+		return -1;
+	if (node_is_passive(&link->target->node))
+		return skipped(fx, "a NIC takes them");
+	for (n = 0; n < DEAF && !ret; n++)
+		ret = raw_open(fx, &deaf[n], link) || raw_greet(&deaf[n]) ||
+		      fill_socket(&deaf[n], big);
+	if (!ret && !target_begin(link->target, &idle, NULL))
+		ret = be_deaf(deaf, link, remote) || end_command(link->target, &idle);
+	if (!ret)
+		late = fx_link(fx, link->target, NULL);
+	if (late)
+		ret = commits_work(late, remote, 10);
+	while (n--)
+		raw_close(&deaf[n]);
+	return late && !ret ? 0 : -1;
+}
+
 const struct test_case crowd_cases[] = {
 	{"crowd_comes_and_goes", crowd_comes_and_goes},
 	{"crowd_has_one_that_floods", crowd_has_one_that_floods},
 	{"crowd_of_strangers", crowd_of_strangers},
+	{"crowd_is_deaf", crowd_is_deaf},
 	{NULL, NULL},
 };
