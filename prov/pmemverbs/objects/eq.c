@@ -2,13 +2,18 @@
 /* eq.c -- event queues; eq.h says how events flow */
 #include "objects/eq.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include <rdma/fi_errno.h>
 
 #include "base/clock.h"
 #include "base/container.h"
+#include "base/log.h"
 #include "memory/guard.h"
 #include "objects/ep.h"
 #include "objects/handshake.h"
@@ -17,6 +22,11 @@
 
 /* So many events that are not the application's are read in one call. */
 #define MOST_DROPPED 16
+
+/* Who sleeps in the core looks so often whether there are descriptors, and sleeps so long if not.
+ */
+#define DESCRIPTORS_MS 500
+#define NO_DESCRIPTOR_NS 10000000
 
 /*
  * The application's own events of connections have this bit while the core has them.  No
@@ -210,13 +220,54 @@ static ssize_t eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t le
 	return ret;
 }
 
+/*
+ * has_descriptors -- or can no connection be accepted?  tcp tries again and again then, without a
+ * sleep, since its listening socket is ready.
+ */
+static bool has_descriptors(struct pmv_eq *eq)
+{
+	int fd = open("/", O_PATH | O_CLOEXEC);
+
+	if (fd >= 0) {
+		close(fd);
+		return true;
+	}
+	if (errno != EMFILE && errno != ENFILE)
+		return true;
+	if (!atomic_exchange(&eq->warned, true))
+		PMV_WARN(EQ, "no descriptor is left for another connection: raise the limit "
+			     "(ulimit -n), or close endpoints whose peers have gone\n");
+	return false;
+}
+
+/* wait_in_core -- for at most so many ms (-1: any time), perhaps less: 0, or an error */
+static ssize_t wait_in_core(struct pmv_eq *eq, int64_t left)
+{
+	const struct timespec pause = {.tv_nsec = NO_DESCRIPTOR_NS};
+	struct pmv_event peeked;
+	ssize_t ret;
+
+	if (eq->fabric->core->manual_progress) {
+		if (!has_descriptors(eq)) {
+			nanosleep(&pause, NULL);
+			return 0;
+		}
+		if (left < 0 || left > DESCRIPTORS_MS)
+			left = DESCRIPTORS_MS;
+	}
+	pmv_guard_enter();
+	ret = fi_eq_sread(eq->core_fid, &peeked.event, peeked.room, sizeof(peeked.room), (int) left,
+			  FI_PEEK);
+	pmv_guard_leave();
+	return ret < 0 && ret != -FI_EAGAIN ? ret : 0;
+}
+
 /* eq_sread -- waits in the core with a peek, so that the event is read under our lock */
 static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, int timeout,
 			uint64_t flags)
 {
 	struct pmv_eq *eq = pmv_to_eq(fid);
 	int64_t end = pmv_clock_ms() + timeout;
-	struct pmv_event peeked;
 
 	for (;;) {
 		ssize_t ret = eq_read(fid, event, buf, len, flags);
@@ -224,11 +275,8 @@ static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t l
 
 		if (ret != -FI_EAGAIN || (timeout >= 0 && left <= 0))
 			return ret;
-		pmv_guard_enter();
-		ret = fi_eq_sread(eq->core_fid, &peeked.event, peeked.room, sizeof(peeked.room),
-				  (int) left, FI_PEEK);
-		pmv_guard_leave();
-		if (ret < 0)
+		ret = wait_in_core(eq, left);
+		if (ret)
 			return ret;
 	}
 }

@@ -10,6 +10,7 @@
 #define PMV_EQ_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/queue.h>
 
 #include <rdma/fi_cm.h>
@@ -39,6 +40,7 @@ struct pmv_eq {
 	struct pmv_fabric *fabric;
 	pthread_mutex_t lock;
 	struct pmv_event kept;
+	atomic_bool warned;      /* that no descriptor is left */
 	LIST_HEAD(, pmv_ep) eps; /* bound to the queue, and not closed yet */
 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* test_eq.c -- event queues: the core's events in terms of the application's objects */
 #include <string.h>
+#include <sys/resource.h>
 
 #include "objects/eq.h"
 #include "objects/handshake.h"
@@ -474,5 +475,28 @@ Test(events, that_nobody_read_go_with_the_queue)
 	raise_cm(&stage, FI_CONNREQ, pmv_unwrap_fid(&pep->fid), core_request());
 	cr_assert_eq(read_event(&stage, &event, &entry, FI_PEEK), (ssize_t) CM_LEN);
 	accepted(fi_close(&pep->fid));
+	stage_close(&stage);
+}
+
+/* tcp would try to accept without a pause. */
+Test(sread, does_not_enter_a_core_that_can_accept_nothing)
+{
+	struct rlimit limit, none;
+	struct stage stage;
+	union event entry;
+	uint32_t event;
+
+	stage_open(&stage);
+	stage.rig->core.manual_progress = true;
+	cr_expect_eq(fi_eq_sread(stage.eq, &event, &entry, sizeof(entry), 30, 0), -FI_EAGAIN);
+	cr_expect_not(atomic_load(&pmv_to_eq(stage.eq)->warned));
+	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	none = limit;
+	none.rlim_cur = 0;
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+	cr_expect_eq(fi_eq_sread(stage.eq, &event, &entry, sizeof(entry), 30, 0), -FI_EAGAIN);
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	cr_expect(atomic_load(&pmv_to_eq(stage.eq)->warned));
+	stage.rig->core.manual_progress = false;
 	stage_close(&stage);
 }
