@@ -193,14 +193,12 @@ static int fenced_pairs(struct fx *fx)
 /* pretend -- the key of a region as if it were of other memory */
 static uint64_t pretend(uint64_t key, enum pmv_persist persist, bool ddio)
 {
-	const struct pmv_attr attr = {
-		.persist = persist,
-		.pmem = true,
-		.ddio = ddio,
-		.readable = true,
-		.writable = true,
-	};
+	struct pmv_attr attr = {0};
 
+	pmv_key_unpack(key, &attr);
+	attr.persist = persist;
+	attr.pmem = attr.readable = attr.writable = true;
+	attr.ddio = ddio;
 	return pmv_key_pack((uint32_t) pmv_key_core(key), &attr);
 }
 

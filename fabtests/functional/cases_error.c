@@ -3,6 +3,7 @@
  * cases_error.c -- a commit that can't be made is refused or fails, once, and
  * never succeeds
  */
+#include <signal.h>
 #include <string.h>
 
 #include <rdma/fi_ext_pmemverbs.h>
@@ -133,15 +134,66 @@ static int plain_key(struct fx *fx)
 	return spoilt_key(fx, pmv_key_core);
 }
 
-/* Attributes of a version that we don't know */
-static uint64_t with_unknown_version(uint64_t key)
+/* Attributes of a version that we don't know: a persistence domain */
+static uint64_t with_unknown_domain(uint64_t key)
 {
-	return key ^ 1ULL << 47;
+	return key | 7ULL << 32;
 }
 
 static int unknown_attributes(struct fx *fx)
 {
-	return spoilt_key(fx, with_unknown_version);
+	return spoilt_key(fx, with_unknown_domain);
+}
+
+/* refuses_old_key -- whatever is done with the key of before; the connection goes on */
+static int refuses_old_key(struct fx *fx, struct link *link, struct remote *now, uint64_t key)
+{
+	static const uint64_t flags[] = {0,      FI_INJECT,         FI_FENCE,
+					 COMMIT, COMMIT | FI_FENCE, COMMIT | FI_REMOTE_CQ_DATA};
+	struct write bad = {.remote = now, .len = 32, .key = key};
+	char *buf = source(link, 64, 0, 0);
+	ssize_t ret;
+
+	for (size_t i = 0; i < ARRAY_SIZE(flags); i++) {
+		bad.flags = flags[i];
+		if (refused_at_call(fx, link, now, &bad, -FI_EKEYREJECTED))
+			return -1;
+	}
+	ret = fi_inject_write(link->conn.ep, buf, 8, 0, now->addr, key);
+	if (expect(fx, ret == -FI_EKEYREJECTED, "fi_inject_write: %zd", ret))
+		return -1;
+	ret = fi_read(link->conn.ep, buf, 64, link->local.desc, 0, now->addr, key, op_new(fx));
+	return expect(fx, ret == -FI_EKEYREJECTED, "fi_read: %zd", ret);
+}
+
+/*
+ * A target that is started again, with other memory.  tcp counts keys from 1 each time: the old
+ * one is that of the new memory but for the number of its life.
+ */
+static int key_of_earlier_life(struct fx *fx)
+{
+	struct target_proc *target = fx_target(fx, NULL);
+	struct link *link = target ? fx_link(fx, target, NULL) : NULL;
+	struct remote *before =
+		link ? fx_remote(fx, target, 4096, FI_REMOTE_WRITE, FI_RMA_PMEM) : NULL;
+	struct remote *now;
+
+	if (!before)
+		return -1;
+	if (!is_pmemverbs(fx))
+		return skipped(fx, "needs pmemverbs' keys");
+	if (commit(link, before, 0, 64, 0) || target_signal(target, SIGKILL))
+		return -1;
+	target = fx_target(fx, NULL);
+	link = target ? fx_link(fx, target, NULL) : NULL;
+	now = link ? fx_remote(fx, target, 4096, FI_REMOTE_WRITE, FI_RMA_PMEM) : NULL;
+	if (!now)
+		return -1;
+	if (!node_is_passive(&target->node) &&
+	    expect(fx, pmv_key_core(now->key) == pmv_key_core(before->key),
+		   "the core has given another key"))
+		return -1;
+	return refuses_old_key(fx, link, now, before->key);
 }
 
 static int deregister(struct fx *fx, struct remote *remote)
@@ -186,14 +238,11 @@ static int not_writable_refused(struct fx *fx)
 /* forge -- the key of a region, with other attributes: an ordinary one's */
 static uint64_t forge(uint64_t key)
 {
-	static const struct pmv_attr attr = {
-		.persist = PMV_MHP,
-		.pmem = true,
-		.ddio = true,
-		.readable = true,
-		.writable = true,
-	};
+	struct pmv_attr attr = {0};
 
+	pmv_key_unpack(key, &attr);
+	attr.persist = PMV_MHP;
+	attr.pmem = attr.ddio = attr.readable = attr.writable = true;
 	return pmv_key_pack(pmv_key_core(key), &attr);
 }
 
@@ -357,6 +406,7 @@ const struct test_case error_cases[] = {
 	{"wrong_key", wrong_key},
 	{"plain_key", plain_key},
 	{"unknown_attributes", unknown_attributes},
+	{"key_of_earlier_life", key_of_earlier_life},
 	{"deregistered", deregistered},
 	{"not_writable_refused", not_writable_refused},
 	{"not_writable_fails", not_writable_fails},

@@ -97,7 +97,8 @@ struct fi_pmemverbs_ops {
 	/*
 	 * What a key says of the region behind it, and how the endpoint would
 	 * commit to it.  -FI_ENOKEY: the key carries no attributes (its owner
-	 * does not use pmemverbs).
+	 * does not use pmemverbs).  -FI_EKEYREJECTED: it is of an earlier life of
+	 * the peer's domain, or of another domain.
 	 */
 	int (*query_key)(struct fid_ep *ep, uint64_t key, struct fi_pmemverbs_region *region);
 	/* The core provider below, as in FI_PMEMVERBS_CORE. */

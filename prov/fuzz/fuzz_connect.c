@@ -8,7 +8,8 @@
  *   - have nothing posted but to the key that it named, and to the places in the handshake,
  *   - have nothing posted to a mailbox, or to a flush page, if there was no handshake,
  *   - not be told that a commit is durable which only the peer's agent can have made so,
- *   - be refused commits to a key that says nothing, or something that is not known.
+ *   - be refused commits to a key that says nothing, or something that is not known,
+ *   - be refused whatever it does with a key of another life than the peer has named.
  *
  * What a handshake and a key say is read here once more, as wire.h and key.h describe it.
  */
@@ -32,6 +33,7 @@ struct offer {
 	uint64_t addr;
 	uint32_t key;
 	uint32_t flush_key;
+	uint16_t life;
 };
 
 struct op {
@@ -86,6 +88,7 @@ static size_t read_offer(const uint8_t *data, size_t len, struct offer *offer)
 			.addr = (little(at + 3, 6) & ((UINT64_C(1) << 45) - 1)) * 4096,
 			.key = (uint32_t) little(at + 16, 4),
 			.flush_key = (uint32_t) little(at + 20, 4),
+			.life = (uint16_t) little(at + 24, 2),
 		};
 	return len - PMV_HANDSHAKE_SIZE;
 }
@@ -105,6 +108,7 @@ static void expect_offer(const uint8_t *data, size_t len, size_t own, const stru
 	cr_assert_eq(handshake.addr, offer->addr);
 	cr_assert_eq(handshake.key, offer->key);
 	cr_assert_eq(handshake.flush_key, offer->flush_key);
+	cr_assert_eq(handshake.life, offer->life);
 }
 
 /* Events */
@@ -238,15 +242,20 @@ static void accept_request(void)
 
 static bool is_known(uint64_t key)
 {
-	return key >> 48 == 0xf501 && !(key >> 43 & 31) && !(key >> 35 & 1) &&
-	       (key >> 32 & 7) <= PMV_WSP;
+	return key >> 58 == 0x3d && (key >> 32 & 7) <= PMV_WSP;
+}
+
+/* is_misfit -- it is of another life than the peer has named */
+static bool is_misfit(uint64_t key)
+{
+	return stage.offer.known && key >> 58 == 0x3d && (key >> 42 & 0xffff) != stage.offer.life;
 }
 
 /* needs_agent -- what the key says, where a READ proves nothing */
 static bool needs_agent(uint64_t key)
 {
 	uint64_t persist = key >> 32 & 7;
-	bool pmem = key >> 36 & 1, ddio = key >> 37 & 1;
+	bool pmem = key >> 35 & 1, ddio = key >> 36 & 1;
 
 	return pmem && (persist == PMV_PAGE || (persist == PMV_DMP && ddio));
 }
@@ -294,8 +303,8 @@ static uint64_t input_key(void)
 	uint8_t how = input_8(&stage.input);
 
 	/* Few of all keys begin as ours do. */
-	return how & 1 ? UINT64_C(0xf501) << 48 |
-				 (input_64(&stage.input) & UINT64_C(0xffffffffffff))
+	return how & 1 ? UINT64_C(0x3d) << 58 |
+				 (input_64(&stage.input) & UINT64_C(0x3ffffffffffffff))
 		       : input_64(&stage.input);
 }
 
@@ -325,7 +334,7 @@ static void call(void)
 	*op = (struct op){
 		.told = true,
 		.addr = input_64(&stage.input),
-		.key = key >> 56 == 0xf5 ? key & UINT32_MAX : key,
+		.key = key >> 58 == 0x3d ? key & UINT32_MAX : key,
 		.unprovable = (flags & FI_COMMIT) && (!is_known(key) || needs_agent(key)),
 	};
 	ret = which & 8 ? rig_sendmsg(stage.rig, CONTEXT(op - stage.ops), flags & FI_COMMIT)
@@ -333,7 +342,7 @@ static void call(void)
 	/* A message has no key. */
 	if (which & 8)
 		op->unprovable = false;
-	else if ((flags & FI_COMMIT) && !is_known(key))
+	else if (is_misfit(key) || ((flags & FI_COMMIT) && !is_known(key)))
 		cr_assert(ret);
 	op->accepted = !ret;
 	look();

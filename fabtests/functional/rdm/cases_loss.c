@@ -2,6 +2,8 @@
 /*
  * cases_loss.c -- a connection is lost with what nobody has committed on it
  */
+#include <string.h>
+
 #include "rdm_functional.h"
 
 /* A new connection, as RxM makes it after one was lost: it forgets both with the address. */
@@ -137,6 +139,103 @@ static int run_restart(struct client *client)
 	       expect_none(client);
 }
 
+/* refuses_old_key -- whatever is done with it */
+static int refuses_old_key(struct client *client)
+{
+	const struct offer *offer = &client->offer;
+	struct fid_ep *ep = client->side.ep;
+	uint64_t result;
+	ssize_t ret;
+
+	if (check(client, commit(client, 128, INJECT, 3, FI_COMPLETION), -FI_EKEYREJECTED,
+		  "a commit by an old key") ||
+	    check(client, write_plain(client, 128, INJECT, 3), -FI_EKEYREJECTED,
+		  "fi_write by an old key") ||
+	    check(client, writemsg(client, 128, INJECT, 3, FI_INJECT | FI_FENCE), -FI_EKEYREJECTED,
+		  "an injected write by an old key") ||
+	    check(client, sum(client, 3, FI_COMPLETION), -FI_EKEYREJECTED,
+		  "fi_atomicmsg by an old key") ||
+	    check(client, fetch_sum(client, &result, 3, FI_COMPLETION), -FI_EKEYREJECTED,
+		  "fi_fetch_atomicmsg by an old key"))
+		return -1;
+	POST(client, ret,
+	     fi_inject_write(ep, client->buf, 8, client->server, offer->addr, offer->key));
+	if (check(client, ret, -FI_EKEYREJECTED, "fi_inject_write by an old key"))
+		return -1;
+	POST(client, ret,
+	     fi_read(ep, client->buf, 8, client->desc, client->server, offer->addr, offer->key,
+		     &client->contexts[3]));
+	return check(client, ret, -FI_EKEYREJECTED, "fi_read by an old key");
+}
+
+/* commit_until_refused -- what is posted to the old connection fails by itself */
+static int commit_until_refused(struct client *client)
+{
+	uint64_t end = now_ns() + PATIENCE_NS;
+	ssize_t ret;
+
+	do {
+		ret = commit(client, 128, INJECT, 2, FI_COMPLETION);
+		if (!ret && !await(client, 2, WRITTEN))
+			return FAIL(client, "a commit by an old key was accepted");
+	} while ((!ret || ret == -FI_ECONNRESET) && now_ns() < end);
+	return check(client, ret, -FI_EKEYREJECTED, "a commit by an old key");
+}
+
+/*
+ * The target starts again under the same address, with another file.  RxM connects again without a
+ * word, and the core's keys are the same as before: nothing may come to the new file by an old key.
+ */
+static int run_old_key(struct client *client)
+{
+	struct offer offer;
+
+	pattern_fill(client->buf, SIZE, 15, 0);
+	if (connect_first(client) || ask(client, ASK_RESTART, 0, 0, &offer, sizeof(offer)))
+		return -1;
+	if (!(client->side.info->domain_attr->mr_mode & FI_MR_VIRT_ADDR) &&
+	    pmv_key_core(offer.key) != pmv_key_core(client->offer.key))
+		return FAIL(client, "the core has given another key");
+	if (commit_until_refused(client) || refuses_old_key(client))
+		return -1;
+	memset(client->buf, 0, SIZE);
+	if (expect_data(client, 0, SIZE, "the new file"))
+		return -1;
+	/* Keys are exchanged again, and all is well. */
+	client->offer = offer;
+	pattern_fill(client->buf, SIZE, 16, 0);
+	return check(client, commit(client, 64, INJECT, 4, FI_COMPLETION), 0,
+		     "a commit by the new key") ||
+	       await(client, 4, WRITTEN) || expect_data(client, 64, INJECT, "the last commit") ||
+	       expect_none(client);
+}
+
+/* With a counter it is the target that refuses an atomic. */
+static int run_old_key_counted(struct client *client)
+{
+	uint64_t end = now_ns() + PATIENCE_NS;
+	struct fi_cq_data_entry entry;
+	struct offer offer;
+	ssize_t ret;
+
+	memset(client->buf, 1, SIZE);
+	if (connect_first(client) || ask(client, ASK_RESTART, 0, 0, &offer, sizeof(offer)) ||
+	    commit_until_refused(client))
+		return -1;
+	/* There each atomic would have to commit, and is refused for that. */
+	if (commit_all)
+		return 0;
+	if (check(client, sum(client, 3, FI_COMPLETION), 0, "fi_atomicmsg"))
+		return -1;
+	do
+		ret = fi_cq_read(client->side.cq, &entry, 1);
+	while (ret == -FI_EAGAIN && now_ns() < end);
+	if (check(client, ret, -FI_EAVAIL, "the atomic") || expect_error(client, 3, FI_EACCES))
+		return -1;
+	memset(client->buf, 0, SIZE);
+	return expect_data(client, 0, SIZE, "the new file");
+}
+
 /* A message that RxM makes writes of: they are its own, and what was lost is none of theirs. */
 static int run_rendezvous(struct client *client)
 {
@@ -167,6 +266,8 @@ const struct test rdm_loss_cases[] = {
 	{"rdm_loss", run_loss, {MAP}, ALWAYS},
 	{"rdm_atomic_loss", run_atomic_loss, {MAP}, COMMIT_ALL},
 	{"rdm_restart", run_restart, {MAP}, ALWAYS},
+	{"rdm_old_key", run_old_key, {MAP}, ALWAYS},
+	{"rdm_old_key_counted", run_old_key_counted, {MAP, .counter = true}, ALWAYS},
 	{"rdm_rendezvous", run_rendezvous, {MAP}, ALWAYS},
 	{0},
 };

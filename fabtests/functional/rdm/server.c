@@ -2,9 +2,11 @@
 /*
  * server.c -- the side that owns the memory, and does what the client says
  */
+#include <limits.h>
 #include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "rdm_functional.h"
 
@@ -17,6 +19,8 @@ struct server {
 	enum library library; /* as which it was opened */
 	struct side side;
 	struct memory memory;
+	struct memory other; /* for a restart ... */
+	char other_path[PATH_MAX];
 	struct fid_mr *mr;
 	struct fid_mr *scratch_mr;
 	struct notice notices[MAX_NOTICES];
@@ -114,6 +118,30 @@ static int reopen(struct server *server, const struct offer *offer)
 	return open_ep(&server->side, &settings);
 }
 
+/*
+ * restart -- as a program does that is started again under the same address with another file, and
+ * knows nothing of before.  The core counts its keys from the start.
+ */
+static int restart(struct server *server, struct offer *offer)
+{
+	struct memory memory = server->memory;
+	const struct offer before = *offer;
+	int ret = close_server(server);
+
+	server->memory = server->other;
+	server->other = memory;
+	if (!server->memory.base)
+		ret |= memory_map(&server->memory, server->opts->memory ? server->other_path : NULL,
+				  SIZE);
+	if (ret)
+		return -1;
+	memset(server->memory.base, 0, SIZE);
+	ret = open_as(server, server->library, offer);
+	memcpy(offer->name, before.name, sizeof(offer->name));
+	offer->name_len = before.name_len;
+	return ret ? ret : reopen(server, offer);
+}
+
 static int obey(struct server *server, int fd, const struct control_msg *ask, struct offer *offer)
 {
 	uint64_t end = now_ns() + PATIENCE_NS;
@@ -142,6 +170,8 @@ static int obey(struct server *server, int fd, const struct control_msg *ask, st
 		ret = (int) fi_recv(server->side.ep, server->memory.base, ask->arg[0],
 				    fi_mr_desc(server->mr), FI_ADDR_UNSPEC, NULL);
 		return ret ? report("fi_recv", ret) : answer(fd, NULL, 0);
+	case ASK_RESTART:
+		return restart(server, offer) ? -1 : answer(fd, offer, sizeof(*offer));
 	case ASK_REOPEN:
 		return reopen(server, offer) ? -1 : answer(fd, NULL, 0);
 	default:
@@ -151,11 +181,14 @@ static int obey(struct server *server, int fd, const struct control_msg *ask, st
 
 int serve(const struct options *opts, int fd)
 {
-	struct server server = {.opts = opts};
+	static struct server server;
 	struct offer offer = {0};
 	struct control_msg ask;
 	int ret;
 
+	server.opts = opts;
+	snprintf(server.other_path, sizeof(server.other_path), "%s.again",
+		 opts->memory ? opts->memory : "");
 	if (control_address(fd, server.node, sizeof(server.node)) ||
 	    memory_map(&server.memory, opts->memory, SIZE))
 		return -1;
@@ -175,5 +208,9 @@ int serve(const struct options *opts, int fd)
 	}
 	ret |= close_server(&server);
 	memory_unmap(&server.memory);
+	if (server.other.base)
+		memory_unmap(&server.other);
+	if (opts->memory)
+		unlink(server.other_path);
 	return ret;
 }

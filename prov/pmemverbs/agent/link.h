@@ -29,6 +29,7 @@ struct pmv_link {
 	struct fid_mr *flush_mr;
 	void *desc;
 	uint64_t secret; /* our half */
+	uint16_t life;   /* of our domain */
 	bool connected;  /* the peer has a block, too */
 	struct pmv_handshake peer;
 	struct pmv_hint_peer hint_peer;

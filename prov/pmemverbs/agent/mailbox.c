@@ -48,6 +48,7 @@ void pmv_mailbox_handshake(struct pmv_mailbox *mailbox, uint8_t buf[PMV_HANDSHAK
 		.key = (uint32_t) fi_mr_key(link->mr),
 		.flush_key = (uint32_t) fi_mr_key(link->flush_mr),
 		.secret = link->secret,
+		.life = link->life,
 		.agent = pmv_setting.agent != PMV_AGENT_OFF,
 		.notices = mailbox->receiver.takes_notices,
 		.messages = atomic_load(&receives->on),

@@ -29,6 +29,7 @@ struct wire_handshake {
 	uint16_t port;
 	uint32_t key;
 	uint32_t flush_key;
+	uint16_t life;
 } __attribute__((packed));
 
 /* libpmem2 knows no other processors. */
@@ -125,6 +126,7 @@ void pmv_handshake_encode(uint8_t buf[PMV_HANDSHAKE_SIZE], const struct pmv_hand
 		.port = handshake->port,
 		.key = handshake->key,
 		.flush_key = handshake->flush_key,
+		.life = handshake->life,
 	};
 
 	memcpy(buf, &wire, sizeof(wire));
@@ -152,6 +154,7 @@ size_t pmv_handshake_decode(const void *cm_data, size_t len, struct pmv_handshak
 		.port = wire.port,
 		.key = wire.key,
 		.flush_key = wire.flush_key,
+		.life = wire.life,
 		.agent = wire.agent,
 		.notices = wire.notices,
 		.messages = wire.agent && wire.messages,

@@ -4,7 +4,7 @@
  *
  * All numbers are little-endian.  The decoders check everything that arrives.
  *
- * Handshake.  These 24 bytes follow the application's private data in a connection request and in
+ * Handshake.  These 26 bytes follow the application's private data in a connection request and in
  * its acceptance.  Later versions keep magic, version and length.
  *
  *    0  u16  magic
@@ -18,6 +18,9 @@
  *   14  u16  the UDP port to which hints are sent; 0: none
  *   16  u32  the core's key of the block
  *   20  u32  the core's key of the flush page
+ *   24  u16  this side's life: its keys have the same (memory/key.h)
+ *
+ * verbs has room for 55 bytes, and libfabric's datagrams over it ask for 24.
  *
  * Block.  Each endpoint has one.  The peer writes to it, and nobody may read it.
  *
@@ -78,7 +81,7 @@
 
 #include "memory/key.h"
 
-#define PMV_HANDSHAKE_SIZE 24
+#define PMV_HANDSHAKE_SIZE 26
 
 #define PMV_SLOTS 64
 #define PMV_MESSAGE_SIZE 512
@@ -112,6 +115,7 @@ struct pmv_handshake {
 	uint32_t key;
 	uint32_t flush_key;
 	uint64_t secret; /* this side's half */
+	uint16_t life;   /* of this side's domain */
 	uint16_t port;   /* the agent can be woken by a hint to this port; 0: not so */
 	bool agent;      /* the mailbox is served */
 	bool notices;    /* a message may ask for a notice */

@@ -51,6 +51,11 @@ void pmv_initiator_connected(struct pmv_initiator *ini)
 
 	ini->message_method = pmv_method_of_message(peer->one_kind ? &peer->received : NULL,
 						    ini->engine->engine->transport);
+	if (peer->known && ini->keyed)
+		ini->key_start = pmv_key_start(peer->life);
+	/* What was posted before that was asked for no life. */
+	atomic_store(&ini->ordering.known, 0);
+	atomic_store(&ini->ordering.quiet_key, 0);
 	atomic_fetch_or(&ini->slow, slow_for_messages(ini));
 	/* Any message may be one of those; a needless flush is all that it can cost. */
 	if (ini->message_method == PMV_METHOD_READ)

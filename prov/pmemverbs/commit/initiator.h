@@ -102,8 +102,9 @@ struct pmv_initiator {
 	const struct pmv_hooks *hooks;   /* or NULL */
 	struct pmv_lost_writes *tracker; /* with hooks: who is at the other end, once it is known */
 	struct pmv_count *counts[PMV_COUNT_KINDS];
-	size_t max_places; /* of one operation at the target */
-	bool keyed;        /* keys carry attributes */
+	size_t max_places;  /* of one operation at the target */
+	bool keyed;         /* keys carry attributes */
+	uint32_t key_start; /* of the peer's keys; 0: unknown */
 	/* Who is told of an operation that was posted without, and with, FI_COMPLETION. */
 	enum pmv_audience tx_audience[2];
 	enum pmv_audience rx_audience[2]; /* of receives */
@@ -169,6 +170,12 @@ static inline void pmv_initiator_count(struct pmv_initiator *ini, enum pmv_metho
 static inline void pmv_initiator_uncount(struct pmv_initiator *ini, enum pmv_method method)
 {
 	atomic_fetch_sub_explicit(&ini->commits.by_method[method], 1, memory_order_relaxed);
+}
+
+/* pmv_initiator_fits -- false: the key is of another life than the peer's */
+static inline bool pmv_initiator_fits(const struct pmv_initiator *ini, uint64_t key)
+{
+	return pmv_key_fits(key, ini->key_start);
 }
 
 /* The key as the core knows it. */

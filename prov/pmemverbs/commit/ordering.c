@@ -2,6 +2,9 @@
 /* ordering.c -- what is remembered of writes; initiator.h has the rules */
 #include "commit/ordering.h"
 
+#include <rdma/fi_errno.h>
+
+#include "base/log.h"
 #include "base/setting.h"
 
 bool pmv_ordering_attr(const struct pmv_initiator *ini, uint64_t key, struct pmv_attr *attr)
@@ -10,6 +13,20 @@ bool pmv_ordering_attr(const struct pmv_initiator *ini, uint64_t key, struct pmv
 		return false;
 	attr->relaxed |= pmv_setting.relaxed;
 	return true;
+}
+
+ssize_t pmv_ordering_check_keys(const struct pmv_initiator *ini, const struct fi_rma_iov *to,
+				size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (pmv_initiator_fits(ini, to[i].key))
+			continue;
+		PMV_WARN(EP_DATA,
+			 "refused: the key is of an earlier life of the target, or of another "
+			 "domain than the connection's; exchange keys again\n");
+		return -FI_EKEYREJECTED;
+	}
+	return 0;
 }
 
 /* note_unordered -- nothing ever proves anything of data that can't be read back */
@@ -58,6 +75,8 @@ unsigned pmv_ordering_learn_key(struct pmv_initiator *ini, uint64_t key)
 	struct pmv_attr attr;
 	unsigned known;
 
+	if (!pmv_initiator_fits(ini, key))
+		return PMV_NOTE_MISFIT;
 	if (!pmv_ordering_attr(ini, key, &attr))
 		return 0;
 	known = pmv_ordering_note(ini, &attr) | PMV_NOTE_METHOD * plain_method(ini, &attr);

@@ -14,12 +14,18 @@ enum pmv_note {
 	PMV_NOTE_UNORDERED = 1 << 4,
 	PMV_NOTE_UNREADABLE = 1 << 5,
 	PMV_NOTES = (1 << 6) - 1,
-	/* What is known besides: an unfenced commit there has the plan of this method, or 0. */
+	/* What is known besides: the key is of another life than the peer's. */
+	PMV_NOTE_MISFIT = 1 << 6,
+	/* An unfenced commit there has the plan of this method, or 0. */
 	PMV_NOTE_METHOD = 1 << 8, /* times enum pmv_method */
 };
 
 /* pmv_ordering_attr -- what a key says, with what is known here of the path; false: nothing */
 bool pmv_ordering_attr(const struct pmv_initiator *ini, uint64_t key, struct pmv_attr *attr);
+
+/* pmv_ordering_check_keys -- 0; -FI_EKEYREJECTED, after a warning: one is of another life */
+ssize_t pmv_ordering_check_keys(const struct pmv_initiator *ini, const struct fi_rma_iov *to,
+				size_t count);
 
 /* pmv_ordering_note -- what has to be remembered of a write there: enum pmv_note, or 0 */
 unsigned pmv_ordering_note(const struct pmv_initiator *ini, const struct pmv_attr *attr);

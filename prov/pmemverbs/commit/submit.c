@@ -367,7 +367,7 @@ static ssize_t check(const struct pmv_initiator *ini, const struct pmv_submissio
 	}
 	if (!(flags & FI_IMMED) || (submission->what & FI_RECV) ||
 	    ((flags & FI_COMMIT) && !(submission->what & FI_SEND)))
-		return 0;
+		return pmv_ordering_check_keys(ini, submission->to, submission->num_to);
 	PMV_WARN(EP_DATA, "FI_IMMED needs FI_COMMIT, and is for writes: a message's completion at "
 			  "the target comes with the message\n");
 	return -FI_EINVAL;

@@ -36,8 +36,8 @@ static inline bool pmv_submit_is_plain(struct pmv_initiator *ini,
 	return !(submission->what & FI_ATOMIC) &&
 	       ((submission->what & FI_MSG) || submission->num_to == 1) &&
 	       pmv_initiator_is_fast(ini, pmv_submit_slow(submission->what)) &&
-	       !((submission->what & FI_WRITE) &&
-		 (pmv_ordering_known(ini, submission->to->key) & PMV_NOTE_EVENT));
+	       !((submission->what & FI_WRITE) && (pmv_ordering_known(ini, submission->to->key) &
+						   (PMV_NOTE_EVENT | PMV_NOTE_MISFIT)));
 }
 
 /* pmv_submit_ordinary, pmv_submit_any -- of an ordinary commit (prepare.h), and of all else */

@@ -2,16 +2,9 @@
 /* key.c -- the rkey as carrier of what the memory is; key.h has the layout */
 #include "memory/key.h"
 
-#define KEY_VERSION UINT64_C(1)
-#define KEY_TAG_SHIFT 56
-#define KEY_VERSION_SHIFT 48
-#define KEY_FLAGS_SHIFT 36
+#define KEY_FLAGS_SHIFT 35
 #define KEY_PERSIST_SHIFT 32
 #define KEY_PERSIST_MASK UINT64_C(0x7)
-
-/* Tag, version and reserved bits: these are the same in all keys. */
-#define KEY_FIXED (UINT64_MAX << 43 | UINT64_C(1) << 35)
-#define KEY_FIXED_VALUE (PMV_KEY_TAG << KEY_TAG_SHIFT | KEY_VERSION << KEY_VERSION_SHIFT)
 
 enum {
 	KEY_PMEM = 1 << 0,
@@ -30,8 +23,8 @@ uint64_t pmv_key_pack(uint32_t core_key, const struct pmv_attr *attr)
 			 attr->readable * KEY_READABLE + attr->writable * KEY_WRITABLE +
 			 attr->events * KEY_EVENTS;
 
-	return KEY_FIXED_VALUE | flags << KEY_FLAGS_SHIFT |
-	       (uint64_t) attr->persist << KEY_PERSIST_SHIFT | core_key;
+	return (uint64_t) pmv_key_start(attr->life) << PMV_KEY_LIFE_SHIFT |
+	       flags << KEY_FLAGS_SHIFT | (uint64_t) attr->persist << KEY_PERSIST_SHIFT | core_key;
 }
 
 bool pmv_key_unpack(uint64_t key, struct pmv_attr *attr)
@@ -39,7 +32,7 @@ bool pmv_key_unpack(uint64_t key, struct pmv_attr *attr)
 	uint64_t persist = key >> KEY_PERSIST_SHIFT & KEY_PERSIST_MASK;
 	uint64_t flags = key >> KEY_FLAGS_SHIFT;
 
-	if ((key & KEY_FIXED) != KEY_FIXED_VALUE || persist > PMV_WSP)
+	if (!pmv_key_is_ours(key) || persist > PMV_WSP)
 		return false;
 
 	attr->persist = (enum pmv_persist) persist;
@@ -50,6 +43,7 @@ bool pmv_key_unpack(uint64_t key, struct pmv_attr *attr)
 	attr->readable = flags & KEY_READABLE;
 	attr->writable = flags & KEY_WRITABLE;
 	attr->events = flags & KEY_EVENTS;
+	attr->life = (uint16_t) (key >> PMV_KEY_LIFE_SHIFT);
 	return true;
 }
 

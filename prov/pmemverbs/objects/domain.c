@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include <rdma/fi_atomic.h>
 #include <rdma/fi_errno.h>
@@ -36,6 +37,8 @@ static int query_key(struct fid_ep *ep_fid, uint64_t key, struct fi_pmemverbs_re
 
 	if (!pmv_ordering_attr(&ep->initiator, key, &attr))
 		return -FI_ENOKEY;
+	if (!pmv_initiator_fits(&ep->initiator, key))
+		return -FI_EKEYREJECTED;
 	choice = pmv_method_choose(&attr, ep->domain->engine.transport, NULL);
 	if (choice.method == PMV_METHOD_AGENT && !ep->mailbox.link.peer.agent)
 		choice.method = PMV_METHOD_REFUSED;
@@ -213,6 +216,8 @@ static int describe(struct pmv_domain *domain, struct pmv_fabric *fabric,
 	domain->pmem = pmv_info_is_pmem(info) || (pmv_setting.commit_all && domain->keyed);
 	domain->events = pmv_info_has_events(info);
 	domain->cpu_placed = pmv_core_places_by_cpu(fabric->core, info->domain_attr->name);
+	if (getrandom(&domain->life, sizeof(domain->life), 0) != sizeof(domain->life))
+		return -FI_EOTHER;
 	if (!domain->events || (domain->keyed && pmv_setting.agent != PMV_AGENT_OFF))
 		return 0;
 	PMV_WARN(DOMAIN, "FI_RMA_EVENT needs %s\n",

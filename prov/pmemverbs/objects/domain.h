@@ -27,6 +27,7 @@ struct pmv_domain {
 	bool keyed;                    /* keys carry attributes */
 	bool events;                   /* opened with FI_RMA_EVENT */
 	bool cpu_placed;               /* software places what comes in */
+	uint16_t life;                 /* its number: memory/key.h */
 	const struct pmv_hooks *hooks; /* NULL: the application opened it itself */
 	atomic_int users;              /* objects opened in it, closed before it */
 	struct pmv_op_pool ops;

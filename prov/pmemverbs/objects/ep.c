@@ -457,6 +457,7 @@ static void join(struct pmv_ep *ep, const struct fi_info *info, const struct fi_
 	ep->mailbox.link.engine = &ep->engine;
 	ep->mailbox.link.hints = &domain->agent.hints;
 	ep->mailbox.link.owner = &ep->initiator.owner;
+	ep->mailbox.link.life = domain->life;
 	ep->mailbox.receiver.receives = &ep->receives;
 	ep->mailbox.receiver.takes_notices = !(info->mode & FI_RX_CQ_DATA);
 	ep->mailbox.receiver.events.wanted = pmv_info_has_events(info);

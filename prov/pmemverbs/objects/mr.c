@@ -273,6 +273,7 @@ static int describe(const struct pmv_domain *domain, const struct fi_mr_attr *mr
 		.readable = access & FI_REMOTE_READ,
 		.writable = access & FI_REMOTE_WRITE,
 		.events = may_be_told_of(domain, access),
+		.life = domain->life,
 	};
 	/* Nothing is promised for memory that no peer may write or send to. */
 	if (!promises)

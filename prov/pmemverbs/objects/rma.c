@@ -34,13 +34,22 @@ PMV_ALWAYS_INLINE ssize_t submit(struct fid_ep *fid, const struct fi_msg_rma *ms
 
 /* Reads */
 
+/* submit_read -- whether keys fit is known of writes only */
+static ssize_t submit_read(struct fid_ep *fid, const struct fi_msg_rma *msg, uint64_t flags)
+{
+	const struct pmv_initiator *ini = &pmv_to_ep(fid)->initiator;
+	ssize_t ret = pmv_ordering_check_keys(ini, msg->rma_iov, msg->rma_iov_count);
+
+	return ret ? ret : submit(fid, msg, FI_READ, flags, false);
+}
+
 static ssize_t rma_readv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
 			 fi_addr_t src_addr, uint64_t addr, uint64_t key, void *context)
 {
 	struct fi_rma_iov from = {addr, pmv_iov_len(iov, count), key};
 	struct fi_msg_rma msg = {iov, desc, count, src_addr, &from, 1, context, 0};
 
-	return submit(fid, &msg, FI_READ, pmv_to_ep(fid)->tx_op_flags & ~FI_COMMIT, false);
+	return submit_read(fid, &msg, pmv_to_ep(fid)->tx_op_flags & ~FI_COMMIT);
 }
 
 static ssize_t rma_read(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src_addr,
@@ -60,7 +69,7 @@ static ssize_t rma_readmsg(struct fid_ep *fid, const struct fi_msg_rma *msg, uin
 		return -FI_EINVAL;
 	}
 	msg = pmv_write_lengths(msg, &copy);
-	return msg ? submit(fid, msg, FI_READ, flags, false) : -FI_EINVAL;
+	return msg ? submit_read(fid, msg, flags) : -FI_EINVAL;
 }
 
 /* Writes */
@@ -149,19 +158,21 @@ static ssize_t rma_writedata(struct fid_ep *fid, const void *buf, size_t len, vo
 }
 
 /* is_probe -- the write only finds out which endpoint is the peer's: hooks.h */
-static bool is_probe(struct pmv_initiator *ini, uint64_t addr, size_t len, uint64_t key)
+static bool is_probe(struct pmv_initiator *ini, const struct fi_rma_iov *to)
 {
-	const struct fi_rma_iov to = {addr, len, key};
-	struct pmv_lost_writes *peer = ini->hooks ? pmv_ordering_tracker(ini, &to) : NULL;
+	struct pmv_lost_writes *peer = ini->hooks ? pmv_ordering_tracker(ini, to) : NULL;
 
-	return peer && ini->hooks->probes(&to, peer);
+	return peer && ini->hooks->probes(to, peer);
 }
 
 static ssize_t rma_inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t dest_addr,
 			  uint64_t addr, uint64_t key)
 {
-	if (is_probe(&pmv_to_ep(fid)->initiator, addr, len, key))
-		return 0;
+	struct pmv_initiator *ini = &pmv_to_ep(fid)->initiator;
+	const struct fi_rma_iov to = {addr, len, key};
+
+	if (is_probe(ini, &to))
+		return pmv_ordering_check_keys(ini, &to, 1);
 	return write_one(fid, buf, len, NULL, 0, dest_addr, addr, key, NULL, FI_INJECT, true);
 }
 

@@ -65,24 +65,41 @@ static ssize_t check_atomic(struct pmv_rdm_ep *rdm, const struct fi_msg_atomic *
 }
 
 /*
- * find_connection -- on which one the atomic will be sent.  RxM gives an injected write of nothing
- * to the peer's endpoint, which does not post it, but says how many connections were lost before.
+ * find_connection -- on which one an atomic with this key will be sent.  RxM gives an injected
+ * write of nothing to the peer's endpoint.  That does not post it.  It refuses keys of another
+ * life than the peer's, and says how many connections were lost before (pmv_rdm_posting.losses).
  */
-static ssize_t find_connection(struct pmv_deferred *deferred)
+static ssize_t find_connection(struct fid_ep *fid, fi_addr_t dest, uint64_t addr, uint64_t key)
 {
-	const struct fi_rma_iov to = {.addr = deferred->addr, .len = 0, .key = deferred->key};
-	struct pmv_rdm_ep *rdm = PMV_RDM_OF(deferred->ep, rma);
+	const struct fi_rma_iov to = {.addr = addr, .len = 0, .key = key};
+	struct pmv_rdm_ep *rdm = PMV_RDM_OF(fid, rma);
 	ssize_t ret;
 
-	pmv_rdm_posting_begin(rdm, deferred->dest, &to, NULL, 0);
+	pmv_rdm_posting_begin(rdm, dest, &to, NULL, 0);
 	pmv_rdm_posting.probes = true;
 	pmv_rdm_posting.found = false;
-	ret = rdm->rxm_rma->inject(deferred->ep, NULL, 0, deferred->dest, to.addr, to.key);
+	ret = rdm->rxm_rma->inject(fid, NULL, 0, dest, addr, key);
 	pmv_rdm_posting.probes = false;
-	deferred->losses = pmv_rdm_posting.losses;
 	if (!ret && !pmv_rdm_posting.found)
 		ret = -FI_EOPNOTSUPP;
 	return pmv_rdm_posting_end(ret);
+}
+
+/*
+ * check_lives -- of the keys.  With a counter of writes RxM would write what was injected, so there
+ * it is left to the target's RxM, which knows none but its own keys.
+ */
+static ssize_t check_lives(struct fid_ep *fid, const struct fi_msg_atomic *msg)
+{
+	ssize_t ret = 0;
+
+	for (size_t i = 0; !ret && i < msg->rma_iov_count; i++) {
+		const struct fi_rma_ioc *ioc = &msg->rma_iov[i];
+
+		if (pmv_key_is_ours(ioc->key))
+			ret = find_connection(fid, msg->addr, ioc->addr, ioc->key);
+	}
+	return ret;
 }
 
 /* commit -- of an atomic that was executed: see rdm_cq.h */
@@ -177,15 +194,19 @@ static ssize_t do_atomic(struct fid_ep *fid, const struct pmv_atomic *atomic, ui
 
 	if (flags & FI_IMMED)
 		return -FI_EINVAL;
+	ret = rdm->counts ? 0 : check_lives(fid, &msg);
+	if (ret)
+		return ret;
 	if (msg.op == FI_ATOMIC_READ && !(flags & FI_COMMIT))
 		return post_atomic(fid, atomic, &msg, flags);
 	if (is_deferred(rdm, &msg, flags)) {
 		deferred = defer(fid, &msg, flags);
 		if (!deferred)
 			return -FI_EAGAIN;
+		/* The connection was found just now. */
+		deferred->losses = pmv_rdm_posting.losses;
 		msg.context = deferred;
 		flags = (flags & ~FI_INJECT) | FI_COMPLETION;
-		ret = find_connection(deferred);
 	} else {
 		ret = check_atomic(rdm, &msg, flags);
 	}

@@ -19,22 +19,24 @@ static const struct pmv_handshake hello_out = {
 	.flush_key = 0xddeeff01,
 	.secret = UINT64_C(0x6162636465),
 	.port = 0x7172,
+	.life = 0x8182,
 	.agent = true,
 	.notices = true,
 };
 
 static const uint8_t hello_bytes[PMV_HANDSHAKE_SIZE] = {
-	0xe7, 0xf5, 3,    0x67, 0x56, 0x45, 0x34, 0x23, 0x32, 0x65, 0x64, 0x63,
-	0x62, 0x61, 0x72, 0x71, 0xcc, 0xbb, 0xaa, 0x99, 0x01, 0xff, 0xee, 0xdd,
+	0xe7, 0xf5, 3,    0x67, 0x56, 0x45, 0x34, 0x23, 0x32, 0x65, 0x64, 0x63, 0x62,
+	0x61, 0x72, 0x71, 0xcc, 0xbb, 0xaa, 0x99, 0x01, 0xff, 0xee, 0xdd, 0x82, 0x81,
 };
 
 static bool same_hello(const struct pmv_handshake *a, const struct pmv_handshake *b)
 {
 	return a->known == b->known && a->addr == b->addr && a->key == b->key &&
 	       a->flush_key == b->flush_key && a->secret == b->secret && a->port == b->port &&
-	       a->agent == b->agent && a->notices == b->notices && a->messages == b->messages &&
-	       a->relaxed == b->relaxed && a->one_kind == b->one_kind &&
-	       a->received.persist == b->received.persist && a->received.ddio == b->received.ddio;
+	       a->life == b->life && a->agent == b->agent && a->notices == b->notices &&
+	       a->messages == b->messages && a->relaxed == b->relaxed &&
+	       a->one_kind == b->one_kind && a->received.persist == b->received.persist &&
+	       a->received.ddio == b->received.ddio;
 }
 
 static bool says_nothing(const struct pmv_handshake *handshake)
@@ -84,6 +86,7 @@ Test(handshake, is_read_as_it_was_written)
 			.flush_key = (uint32_t) dice_bits(&state),
 			.secret = dice_bits(&state) & PMV_SECRET_MASK,
 			.port = (uint16_t) dice_bits(&state),
+			.life = (uint16_t) dice_bits(&state),
 			.agent = i & 1,
 			.notices = i & 2,
 			/* Without an agent nobody commits messages. */

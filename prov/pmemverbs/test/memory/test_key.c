@@ -10,12 +10,12 @@
 #define FUZZ_ROUNDS 2000000
 
 /* The layout that key.h draws; peers of other versions rely on it. */
-#define TAG (UINT64_C(0xf5) << 56)
-#define VERSION (UINT64_C(1) << 48)
-#define VERSION_MASK (UINT64_C(0xff) << 48)
+#define TAG (UINT64_C(0x3d) << 58)
+#define TAG_MASK (UINT64_C(0x3f) << 58)
 #define PERSIST_SHIFT 32
-#define FLAGS_SHIFT 36
-#define RESERVED ((UINT64_C(0x1f) << 43) | (UINT64_C(1) << 35))
+#define FLAGS_SHIFT 35
+#define LIFE_SHIFT 42
+#define LIFE UINT16_C(0xa5c3)
 
 static const uint32_t core_keys[] = {0, 1, 0x7fffffff, 0x80000000, 0xdeadbeef, UINT32_MAX};
 
@@ -32,6 +32,7 @@ static struct pmv_attr attr_of(enum pmv_persist persist, unsigned flags)
 		.readable = flags & 16,
 		.writable = flags & 32,
 		.events = flags & 64,
+		.life = LIFE,
 	};
 }
 
@@ -39,7 +40,8 @@ static bool same(const struct pmv_attr *a, const struct pmv_attr *b)
 {
 	return a->persist == b->persist && a->pmem == b->pmem && a->ddio == b->ddio &&
 	       a->uncached == b->uncached && a->relaxed == b->relaxed &&
-	       a->readable == b->readable && a->writable == b->writable && a->events == b->events;
+	       a->readable == b->readable && a->writable == b->writable && a->events == b->events &&
+	       a->life == b->life;
 }
 
 static void expect_refused(uint64_t key)
@@ -75,7 +77,8 @@ Test(key, layout_is_the_one_that_other_versions_know)
 			struct pmv_attr attr = attr_of((enum pmv_persist) persist, flags);
 
 			cr_assert_eq(pmv_key_pack(0x12345678, &attr),
-				     TAG | VERSION | (uint64_t) flags << FLAGS_SHIFT |
+				     TAG | (uint64_t) LIFE << LIFE_SHIFT |
+					     (uint64_t) flags << FLAGS_SHIFT |
 					     (uint64_t) persist << PERSIST_SHIFT | 0x12345678);
 		}
 	}
@@ -105,49 +108,39 @@ Test(key, other_tags_carry_nothing)
 	struct pmv_attr attr = attr_of(PMV_MHP, 0x31);
 	uint64_t key = pmv_key_pack(42, &attr);
 
-	for (uint64_t tag = 0; tag <= 0xff; tag++) {
-		if (tag != TAG >> 56)
-			expect_refused((key & ~(UINT64_C(0xff) << 56)) | tag << 56);
+	for (uint64_t tag = 0; tag <= 0x3f; tag++) {
+		if (tag != TAG >> 58)
+			expect_refused((key & ~TAG_MASK) | tag << 58);
 	}
 }
 
-Test(key, unknown_versions_are_refused)
+/* A key without the tag is a plain peer's, and no number is asked of it. */
+Test(key, fits_the_life_that_it_has_and_no_other)
 {
 	struct pmv_attr attr = attr_of(PMV_MHP, 0x31);
 	uint64_t key = pmv_key_pack(42, &attr);
 
-	for (uint64_t version = 0; version <= 0xff; version++) {
-		if (version << 48 != VERSION)
-			expect_refused((key & ~VERSION_MASK) | version << 48);
+	cr_assert_eq(pmv_key_start(LIFE), key >> LIFE_SHIFT);
+	for (unsigned int life = 0; life <= UINT16_MAX; life++) {
+		cr_assert_eq(pmv_key_fits(key, pmv_key_start((uint16_t) life)), life == LIFE);
+		cr_assert(pmv_key_fits(42, pmv_key_start((uint16_t) life)));
+		cr_assert(pmv_key_fits(key & ~TAG_MASK, pmv_key_start((uint16_t) life)));
 	}
-}
-
-Test(key, reserved_bits_are_refused)
-{
-	for (int persist = PMV_NONE; persist <= PMV_WSP; persist++) {
-		struct pmv_attr attr = attr_of((enum pmv_persist) persist, 0x31);
-		uint64_t key = pmv_key_pack(42, &attr);
-
-		for (uint64_t left = RESERVED; left; left &= left - 1)
-			expect_refused(key | (left & -left));
-		expect_refused(key | RESERVED);
-	}
+	cr_assert(pmv_key_fits(key, 0), "the peer's is unknown");
 }
 
 Test(key, unknown_persistence_domains_are_refused)
 {
 	for (uint64_t persist = PMV_WSP + 1; persist <= 7; persist++) {
 		for (uint64_t flags = 0; flags < 1U << NUM_FLAGS; flags++)
-			expect_refused(TAG | VERSION | flags << FLAGS_SHIFT |
-				       persist << PERSIST_SHIFT | 42);
+			expect_refused(TAG | flags << FLAGS_SHIFT | persist << PERSIST_SHIFT | 42);
 	}
 }
 
 /* Says by itself, from the layout, whether a key is one of ours. */
 static bool is_ours(uint64_t key)
 {
-	return (key & (UINT64_C(0xff) << 56)) == TAG && (key & VERSION_MASK) == VERSION &&
-	       !(key & RESERVED) && (key >> PERSIST_SHIFT & 7) <= PMV_WSP;
+	return (key & TAG_MASK) == TAG && (key >> PERSIST_SHIFT & 7) <= PMV_WSP;
 }
 
 /* Whatever is accepted packs to the same key again: no bit was ignored. */
@@ -173,16 +166,13 @@ Test(key, random_keys_are_ours_only_if_every_bit_is_understood)
 		uint64_t random = dice_bits(&state);
 
 		try_key(random, &ours);
-		/* Nearly ours, or the tag alone would refuse them all. */
-		try_key((random & ~((UINT64_C(0xff) << 56) | VERSION_MASK)) | TAG | VERSION, &ours);
-		try_key((random & ~((UINT64_C(0xff) << 56) | VERSION_MASK | RESERVED)) | TAG |
-				VERSION,
-			&ours);
+		/* The tag alone would refuse nearly all. */
+		try_key((random & ~TAG_MASK) | TAG, &ours);
 	}
 	cr_assert_gt(ours, FUZZ_ROUNDS / 2);
 }
 
-Test(key, one_flipped_bit_of_tag_version_or_reserve_is_noticed)
+Test(key, one_flipped_bit_of_the_tag_is_noticed)
 {
 	uint64_t state = 7;
 
@@ -191,9 +181,8 @@ Test(key, one_flipped_bit_of_tag_version_or_reserve_is_noticed)
 			attr_of((enum pmv_persist)(dice_bits(&state) % (PMV_WSP + 1)),
 				(unsigned) dice_bits(&state));
 		uint64_t key = pmv_key_pack((uint32_t) dice_bits(&state), &attr);
-		uint64_t checked = (UINT64_C(0xff) << 56) | VERSION_MASK | RESERVED;
 
-		for (uint64_t left = checked; left; left &= left - 1)
+		for (uint64_t left = TAG_MASK; left; left &= left - 1)
 			expect_refused(key ^ (left & -left));
 	}
 }

@@ -111,6 +111,8 @@ struct rig *rig_open(const struct rig_options *options)
 	};
 	rig->info = make_info(&rig->options);
 	accepted(pmv_domain_open(&rig->fabric.fabric_fid, rig->info, &rig->domain, NULL));
+	/* The keys that tests make are of this life. */
+	pmv_to_domain(rig->domain)->life = 0;
 	rig->cq = rig_cq(rig);
 	rig->rx_cq = rig->options.own_rx_cq ? rig_cq(rig) : rig->cq;
 	rig->ep = rig_ep(rig, rig->cq);
