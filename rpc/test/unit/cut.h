@@ -16,7 +16,7 @@ struct cut {
 	struct rpc_memory memory;
 	_Alignas(64) unsigned char seen[CUT_LEN];
 	_Alignas(64) unsigned char durable[CUT_LEN];
-	size_t dirty[CUT_LEN / 8];
+	uint16_t dirty[CUT_LEN / 8];
 	size_t count;
 	/* Called after each write and before words become durable: power may fail now. */
 	void (*step)(struct cut *cut);
