@@ -156,13 +156,15 @@ int control_connect(const char *host, const char *port, unsigned long timeout)
 	return fd;
 }
 
-static int send_all(int fd, const void *buf, size_t len)
+/* send_all -- flags: MSG_MORE, as what goes alone is held up until the one before was acknowledged,
+ * 40 ms */
+static int send_all(int fd, const void *buf, size_t len, int flags)
 {
 	const char *bytes = buf;
 	ssize_t ret;
 
 	for (; len; bytes += ret, len -= ret) {
-		ret = send(fd, bytes, len, MSG_NOSIGNAL);
+		ret = send(fd, bytes, len, MSG_NOSIGNAL | flags);
 		if (ret < 0)
 			return errno == EPIPE || errno == ECONNRESET ? -1 : complain("send");
 	}
@@ -171,7 +173,10 @@ static int send_all(int fd, const void *buf, size_t len)
 
 int control_send(int fd, const struct control_msg *msg, const void *payload)
 {
-	return send_all(fd, msg, sizeof(*msg)) || send_all(fd, payload, msg->len) ? -1 : 0;
+	return send_all(fd, msg, sizeof(*msg), msg->len ? MSG_MORE : 0) ||
+			       send_all(fd, payload, msg->len, 0)
+		       ? -1
+		       : 0;
 }
 
 static int receive_all(int fd, void *buf, size_t len, unsigned long timeout)
