@@ -153,6 +153,20 @@ static int run_inject_data(struct client *client)
 	       expect_none(client);
 }
 
+/* run_no_wait_object -- nobody sleeps on such a queue */
+static int run_no_wait_object(struct client *client)
+{
+	struct fi_cq_data_entry entry;
+	fi_addr_t from;
+
+	return check(client, fi_cq_sread(client->side.cq, &entry, 1, NULL, 0), -FI_ENOSYS,
+		     "fi_cq_sread") ||
+	       check(client, fi_cq_sreadfrom(client->side.cq, &entry, 1, &from, NULL, 0),
+		     -FI_ENOSYS, "fi_cq_sreadfrom") ||
+	       check(client, fi_cq_signal(client->side.cq), -FI_ENOSYS, "fi_cq_signal") ||
+	       expect_none(client);
+}
+
 /* object_of -- the library that a function is in */
 static const void *object_of(const void *function)
 {
@@ -507,6 +521,7 @@ const struct test rdm_call_cases[] = {
 	{"rdm_lost_wait", run_lost_wait, {MAP, .counter = true, .waits = true}, ALWAYS},
 	{"rdm_lost_poll_set", run_lost_poll_set, {MAP}, ALWAYS},
 	{"rdm_batches", run_batches, {MAP}, ALWAYS},
+	{"rdm_no_wait_object", run_no_wait_object, {MAP}, ALWAYS},
 	{"rdm_wait_fd", run_wait_fd, {MAP, .waits = true}, ALWAYS},
 	{0},
 };

@@ -26,6 +26,7 @@ struct rdm_cq {
 	struct fi_ops_cq *rxm_ops;
 	size_t entry_size;
 	bool has_flags;
+	bool waits;  /* it has a wait object; RxM looks for none, and needs it */
 	bool defers; /* else nothing below is used */
 	struct pmv_op_pool pool;
 	pthread_mutex_t lock;          /* also while one is committed: its endpoint stays open */
@@ -181,6 +182,8 @@ static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr
 	struct rdm_cq *cq = to_rdm_cq(fid);
 	int64_t end = pmv_clock_ms() + timeout;
 
+	if (!cq->waits)
+		return -FI_ENOSYS;
 	if (!cq->defers)
 		return sread_rxm(fid, buf, count, src_addr, cond, timeout);
 	for (;;) {
@@ -207,6 +210,13 @@ static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr
 static ssize_t cq_sread(struct fid_cq *fid, void *buf, size_t count, const void *cond, int timeout)
 {
 	return cq_sreadfrom(fid, buf, count, NULL, cond, timeout);
+}
+
+static int cq_signal(struct fid_cq *fid)
+{
+	struct rdm_cq *cq = to_rdm_cq(fid);
+
+	return cq->waits ? cq->rxm_ops->signal(fid) : -FI_ENOSYS;
 }
 
 static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *entry, uint64_t flags)
@@ -300,6 +310,7 @@ int pmv_rdm_cq_wrap(struct fid_cq *fid, const struct fi_cq_attr *attr)
 		return ret;
 	}
 	cq->defers = pmv_setting.commit_all;
+	cq->waits = attr->wait_obj != FI_WAIT_NONE;
 	/* RxM takes an unspecified format for the shortest. */
 	cq->entry_size = pmv_queue_entry_size(
 		attr->format == FI_CQ_FORMAT_UNSPEC ? FI_CQ_FORMAT_CONTEXT : attr->format);
@@ -315,5 +326,6 @@ int pmv_rdm_cq_wrap(struct fid_cq *fid, const struct fi_cq_attr *attr)
 	cq->ops.fn.readerr = cq_readerr;
 	cq->ops.fn.sread = cq_sread;
 	cq->ops.fn.sreadfrom = cq_sreadfrom;
+	cq->ops.fn.signal = cq_signal;
 	return 0;
 }
