@@ -146,11 +146,11 @@ static int strength(const struct pmv_choice *choice)
 }
 
 /*
- * choose -- one method for all places of the submission: the strongest that one of them
+ * choose_commit -- one method for all places of the submission: the strongest that one of them
  * needs.  An error, after a warning: it can't be committed.
  */
-static ssize_t choose(struct pmv_initiator *ini, const struct pmv_submission *submission,
-		      struct chosen *chosen)
+static ssize_t choose_commit(struct pmv_initiator *ini, const struct pmv_submission *submission,
+			     struct chosen *chosen)
 {
 	bool message = submission->what & FI_MSG;
 	struct pmv_past before, *past = NULL;
@@ -184,12 +184,20 @@ static ssize_t choose(struct pmv_initiator *ini, const struct pmv_submission *su
 	}
 	if (events)
 		chosen->event = pmv_target_event_of(submission);
-	/* Durable is not in place yet where the NIC's buffers persist. */
-	if (chosen->choice.method == PMV_METHOD_WRITE &&
-	    (submission->flags & FI_DELIVERY_COMPLETE) &&
-	    !pmv_engine_can(ini->engine->engine, PMV_ENGINE_DELIVER))
-		return choose_delivered(ini, submission, chosen);
 	return 0;
+}
+
+/* choose -- durable is not in place yet where the NIC's buffers persist */
+static ssize_t choose(struct pmv_initiator *ini, const struct pmv_submission *submission,
+		      struct chosen *chosen)
+{
+	ssize_t ret = choose_commit(ini, submission, chosen);
+
+	if (ret || chosen->choice.method != PMV_METHOD_WRITE ||
+	    !(submission->flags & FI_DELIVERY_COMPLETE) ||
+	    pmv_engine_can(ini->engine->engine, PMV_ENGINE_DELIVER))
+		return ret;
+	return choose_delivered(ini, submission, chosen);
 }
 
 /* The plan, and the request to the agent, if it has one: what that names is taken later */

@@ -205,3 +205,18 @@ Test(delivery, of_a_commit_whose_proof_is_the_completion)
 	pmv_setting.commit_all = false;
 	pair_close(pair);
 }
+
+Test(delivery, of_a_committed_message_whose_proof_is_the_completion)
+{
+	struct pair *pair = pair_open(&(struct pair_options){.one_kind = true, .received = MHP});
+
+	pair->from->mailbox.link.peer.received.persist = PMV_WSP;
+	pair_receive(pair, MHP, 0, 64);
+	pair_receive(pair, MHP, 64, 64);
+	accepted(pair_send(pair, 0, 64, CONTEXT(1), FI_COMMIT));
+	expect_sent(pair, "S");
+	accepted(pair_send(pair, 64, 64, CONTEXT(2), FI_COMMIT | DELIVER));
+	expect_sent(pair, "S R");
+	expect_flush(pair, 0);
+	pair_close(pair);
+}
