@@ -6,6 +6,7 @@
 #include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "rdm_functional.h"
@@ -21,6 +22,7 @@ struct server {
 	struct memory memory;
 	struct memory other; /* for a restart ... */
 	char other_path[PATH_MAX];
+	bool has_other_file;
 	struct fid_mr *mr;
 	struct fid_mr *scratch_mr;
 	struct notice notices[MAX_NOTICES];
@@ -179,6 +181,22 @@ static int obey(struct server *server, int fd, const struct control_msg *ask, st
 	}
 }
 
+/* name_other -- a file beside the first one; a device is used again, and emptied */
+static int name_other(struct server *server)
+{
+	const char *path = server->opts->memory;
+	struct stat st;
+
+	if (!path)
+		return 0;
+	if (stat(path, &st))
+		return -1;
+	server->has_other_file = S_ISREG(st.st_mode);
+	snprintf(server->other_path, sizeof(server->other_path), "%s%s", path,
+		 server->has_other_file ? ".again" : "");
+	return 0;
+}
+
 int serve(const struct options *opts, int fd)
 {
 	static struct server server;
@@ -187,10 +205,8 @@ int serve(const struct options *opts, int fd)
 	int ret;
 
 	server.opts = opts;
-	snprintf(server.other_path, sizeof(server.other_path), "%s.again",
-		 opts->memory ? opts->memory : "");
 	if (control_address(fd, server.node, sizeof(server.node)) ||
-	    memory_map(&server.memory, opts->memory, SIZE))
+	    memory_map(&server.memory, opts->memory, SIZE) || name_other(&server))
 		return -1;
 	ret = open_as(&server, NO_LIBRARY, &offer);
 	while (!ret) {
@@ -210,7 +226,7 @@ int serve(const struct options *opts, int fd)
 	memory_unmap(&server.memory);
 	if (server.other.base)
 		memory_unmap(&server.other);
-	if (opts->memory)
+	if (server.has_other_file)
 		unlink(server.other_path);
 	return ret;
 }
