@@ -96,9 +96,10 @@ struct fi_pmemverbs_ops {
 	size_t size;
 	/*
 	 * What a key says of the region behind it, and how the endpoint would
-	 * commit to it.  -FI_ENOKEY: the key carries no attributes (its owner
-	 * does not use pmemverbs).  -FI_EKEYREJECTED: it is of an earlier life of
-	 * the peer's domain, or of another domain.
+	 * commit to it.  The key is one of the peer's, or of the endpoint's own
+	 * domain.  -FI_ENOKEY: the key carries no attributes (its owner does not
+	 * use pmemverbs).  -FI_EKEYREJECTED: it is of an earlier life of the
+	 * peer's domain, or of a third domain.
 	 */
 	int (*query_key)(struct fid_ep *ep, uint64_t key, struct fi_pmemverbs_region *region);
 	/* The core provider below, as in FI_PMEMVERBS_CORE. */

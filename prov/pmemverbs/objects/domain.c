@@ -37,7 +37,9 @@ static int query_key(struct fid_ep *ep_fid, uint64_t key, struct fi_pmemverbs_re
 
 	if (!pmv_ordering_attr(&ep->initiator, key, &attr))
 		return -FI_ENOKEY;
-	if (!pmv_initiator_fits(&ep->initiator, key))
+	/* A target may ask of its own keys what its peers find in them. */
+	if (!pmv_initiator_fits(&ep->initiator, key) &&
+	    !pmv_key_fits(key, pmv_key_start(ep->domain->life)))
 		return -FI_EKEYREJECTED;
 	choice = pmv_method_choose(&attr, ep->domain->engine.transport, NULL);
 	if (choice.method == PMV_METHOD_AGENT && !ep->mailbox.link.peer.agent)

@@ -175,6 +175,19 @@ Test(life, of_another_peer_is_told_by_a_query)
 	rig_close(rig);
 }
 
+/* A target asks what its peers find in them. */
+Test(life, of_its_own_keys_is_no_matter_for_a_query)
+{
+	struct rig *rig = open_connected(NULL);
+	struct fi_pmemverbs_region region;
+	struct fi_pmemverbs_ops *ops;
+
+	pmv_to_domain(rig->domain)->life = LIFE ^ 1;
+	accepted(fi_open_ops(&rig->domain->fid, FI_PMEMVERBS_OPS, 0, (void **) &ops, NULL));
+	accepted(ops->query_key(rig->ep, key_of(LIFE ^ 1), &region));
+	rig_close(rig);
+}
+
 /* Its regions and its connections say the same; another domain of the process says another. */
 Test(life, is_a_domains_own)
 {
