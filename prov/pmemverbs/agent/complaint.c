@@ -13,7 +13,7 @@
 
 #define BETWEEN_NS INT64_C(1000000000)
 
-/* name_peer -- also while its connection ends: then the core may not know it any more */
+/* name_peer -- the core may not know it any more, if its connection has just ended */
 static void name_peer(const struct pmv_link *link, char *name, size_t room)
 {
 	struct fid_ep *fid = link->engine->fid;

@@ -99,8 +99,8 @@ void pmv_look_park(struct pmv_looks *looks, int64_t now)
 		looks->unfinished |= is_unfinished(receiver);
 		looks->expecting |= now < receiver->look.expect.expect_ns;
 		/*
-		 * Where data are moved in calls no hints are sent, and only the queues of active
-		 * mailboxes are called.  Reading the queue kicks the agent, but sends no hint.
+		 * Where data are moved in calls no hints are sent, so all mailboxes are active.
+		 * Reading the queue kicks the agent, but sends no hint.
 		 */
 		if (!receiver->look.hinted ||
 		    pmv_idle_plan_is_likely(&receiver->look.expect, now) ||

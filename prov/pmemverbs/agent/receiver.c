@@ -28,8 +28,10 @@ void pmv_receiver_queue_ack(struct pmv_receiver *receiver, uint64_t number, enum
 }
 
 /*
- * An honest peer has no more requests unanswered.  One that does not take its acknowledgements, and
- * sends requests all the same, must not use up the operations of the domain.
+ * So many acknowledgements of a connection may be without their entry in the queue.  An honest peer
+ * has no more requests unanswered; if entries were left in the queue, it waits for a round.  A peer
+ * that takes no acknowledgements, and sends requests all the same, must not use up the domain's
+ * operations.
  */
 #define MOST_SENDING PMV_SLOTS
 

@@ -369,9 +369,11 @@ static void refuse_work(struct pmv_agent *agent, struct pmv_receiver *receiver,
 	receiver->refused |= work->malformed;
 	if (!work->malformed && (work->fault == PMV_FAULT_IO || receiver->warned))
 		return;
-	receiver->warned = true;
-	if (!pmv_complaint_make(&agent->complaints, receiver->link, pmv_clock_ns(), &complaint))
+	/* Its endpoint may be closed at any moment, and with it what knows the peer's address. */
+	if (!receiver->attached ||
+	    !pmv_complaint_make(&agent->complaints, receiver->link, pmv_clock_ns(), &complaint))
 		return;
+	receiver->warned = true;
 	if (work->malformed)
 		PMV_WARN(EP_DATA, "malformed request from the peer %s: its connection is ended%s\n",
 			 complaint.peer, complaint.left_out);

@@ -20,7 +20,7 @@
  *   20  u32  the core's key of the flush page
  *   24  u16  this side's life: its keys have the same (memory/key.h)
  *
- * verbs has room for 55 bytes, and libfabric's datagrams over it ask for 24.
+ * verbs has room for 55 bytes.  The layer that makes datagrams of connections needs 24 of them.
  *
  * Block.  Each endpoint has one.  The peer writes to it, and nobody may read it.
  *

@@ -51,6 +51,7 @@ void pmv_initiator_connected(struct pmv_initiator *ini)
 
 	ini->message_method = pmv_method_of_message(peer->one_kind ? &peer->received : NULL,
 						    ini->engine->engine->transport);
+	ini->plain_peer = !peer->known;
 	if (peer->known && ini->keyed)
 		ini->key_start = pmv_key_start(peer->life);
 	/* What was posted before that was asked for no life. */

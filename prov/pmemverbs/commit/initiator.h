@@ -103,7 +103,8 @@ struct pmv_initiator {
 	struct pmv_lost_writes *tracker; /* with hooks: who is at the other end, once it is known */
 	struct pmv_count *counts[PMV_COUNT_KINDS];
 	size_t max_places;  /* of one operation at the target */
-	bool keyed;         /* keys carry attributes */
+	bool keyed;         /* keys carry attributes ... */
+	bool plain_peer;    /* ... but not this peer's: it has sent no handshake */
 	uint32_t key_start; /* of the peer's keys; 0: unknown */
 	/* Who is told of an operation that was posted without, and with, FI_COMPLETION. */
 	enum pmv_audience tx_audience[2];

@@ -9,7 +9,7 @@
 
 bool pmv_ordering_attr(const struct pmv_initiator *ini, uint64_t key, struct pmv_attr *attr)
 {
-	if (!ini->keyed || !pmv_key_unpack(key, attr))
+	if (!ini->keyed || ini->plain_peer || !pmv_key_unpack(key, attr))
 		return false;
 	attr->relaxed |= pmv_setting.relaxed;
 	return true;

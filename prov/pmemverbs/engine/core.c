@@ -13,7 +13,7 @@
 #include "memory/platform.h"
 
 /*
- * verbs: FI_FENCE is IBV_SEND_FENCE.  FI_DELIVERY_COMPLETE only asks for an entry: the target's NIC
+ * verbs: FI_FENCE is IBV_SEND_FENCE.  FI_DELIVERY_COMPLETE changes nothing: the target's NIC
  * acknowledges what it may not have placed yet.
  * Both: an endpoint's n-th message takes the n-th receive.
  * tcp: ignores FI_FENCE, and its read responses are sent from the memory as it is later; so a

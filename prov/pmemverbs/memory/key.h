@@ -10,7 +10,9 @@
  * | 0x3d tag | life          | flags   | persist | core key       |
  * +----------+---------------+---------+---------+----------------+
  *
- * The tag keeps other keys from being taken for ours.  A later layout has another one.
+ * The tag keeps plain keys of up to 32 bits from being taken for ours; longer ones that an
+ * application chooses may look like it, so keys of peers that have sent no handshake say nothing.
+ * A later layout has another tag.
  *
  * Cores give the same keys again: tcp counts them from 1 in each domain, and a NIC may find the
  * one that it has had before.  So a key that was handed over before the target was started again

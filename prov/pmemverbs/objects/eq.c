@@ -91,10 +91,14 @@ static struct pmv_ep *ep_of(struct fid *fid)
 static void translate_connected(struct pmv_event *event)
 {
 	struct pmv_ep *ep = ep_of(event->cm.fid);
-	struct pmv_handshake handshake;
+	struct pmv_handshake handshake = {0};
 
-	if (!ep || event->len <= sizeof(event->cm) || ep->mailbox.link.connected)
+	if (!ep || ep->mailbox.link.connected)
 		return;
+	if (event->len <= sizeof(event->cm)) {
+		pmv_handshake_connect(ep, &handshake);
+		return;
+	}
 	take_handshake(event, &handshake);
 	pmv_handshake_connect(ep, &handshake);
 	/* Nobody would serve its mailbox. */

@@ -40,7 +40,8 @@ static ssize_t submit_read(struct fid_ep *fid, const struct fi_msg_rma *msg, uin
 	const struct pmv_initiator *ini = &pmv_to_ep(fid)->initiator;
 	ssize_t ret = pmv_ordering_check_keys(ini, msg->rma_iov, msg->rma_iov_count);
 
-	return ret ? ret : submit(fid, msg, FI_READ, flags, false);
+	/* When it has completed the data are here. */
+	return ret ? ret : submit(fid, msg, FI_READ, flags & ~FI_DELIVERY_COMPLETE, false);
 }
 
 static ssize_t rma_readv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,

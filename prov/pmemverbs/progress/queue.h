@@ -11,7 +11,8 @@
  * entries.  So they are taken whether the application reads the queue or not.  What waits for the
  * application is limited in another way.  A connection may have as many notices (of commits with
  * immediate data) and events unread as the application has asked for entries; then its own
- * requests wait.  All other entries are kept up to `most`.  Beyond that they are dropped, and
+ * requests wait.  Entries of what the application has posted are kept.  Others, and those of
+ * receives that were cancelled, are kept up to `most`.  Beyond that they are dropped, and
  * FI_EOVERRUN stands in their place.  Over tcp a peer needs no receive to send immediate data, and
  * the core's entry does not say whose they are: so nobody can stop that peer, but it stops nobody.
  *
@@ -84,7 +85,7 @@ struct pmv_batch {
 	char *entries; /* room for so many */
 };
 
-/* How many entries of a connection are unread, and one more while it has notices to give. */
+/* How many entries of a connection are unread, and one more until its endpoint is closed. */
 struct pmv_unread {
 	atomic_size_t count;
 };

@@ -122,8 +122,8 @@ __attribute__((noinline)) static void warn_unread(const struct pmv_queue *queue)
 __attribute__((noinline)) static void warn_overrun(const struct pmv_queue *queue)
 {
 	PMV_WARN(CQ,
-		 "the completion queue %p has overrun, since it is not read: entries are dropped, "
-		 "and it reports FI_EOVERRUN\n",
+		 "the completion queue %p has overrun, since it is not read: entries are "
+		 "dropped\n",
 		 queue->core_fid->fid.context);
 }
 
@@ -134,14 +134,19 @@ static void insert(struct pmv_queue *queue, struct pmv_comp *comp)
 }
 
 /*
- * has_place -- or does another entry make the list too long?  Those of operations take no more
- * memory here.  A layer above counts on those of its own operations.
+ * has_place -- or does another entry make the list too long?  What the application has posted is
+ * told in any case: a peer that sends immediate data without end must not cost it that.  But
+ * receives that ended with their connection come with each new peer, for ever; a layer above counts
+ * on those, too.
  */
 static bool has_place(const struct pmv_queue *queue, const struct pmv_comp *comp)
 {
 	if (comp->embedded || atomic_load(&queue->num_ready) < queue->most)
 		return true;
-	return queue->contexts && (comp->is_error ? comp->err.op_context : comp->ok.op_context);
+	if (!comp->is_error)
+		return comp->ok.op_context != NULL;
+	return comp->err.op_context &&
+	       (queue->contexts || comp->err.err != FI_ECANCELED || !(comp->err.flags & FI_RECV));
 }
 
 /* overrun -- an entry is dropped: true for the first one */

@@ -226,6 +226,15 @@ Test(unread, entries_in_one_go_are_limited)
 	rig_close(rig);
 }
 
+/* unasked -- entries of what the application has not posted: they have no context */
+static void unasked(struct rig *rig, int count)
+{
+	for (int i = 0; i < count; i++)
+		accepted(rig_write(rig, KEY_MHP, NULL));
+	cr_assert_eq(fake_complete(&rig->fake, count), count);
+	pmv_queue_progress(queue_of(rig), false);
+}
+
 static void expect_overrun(struct rig *rig)
 {
 	struct fi_cq_tagged_entry entry;
@@ -244,7 +253,7 @@ Test(unread, entries_that_are_too_many_are_dropped_and_that_is_told)
 	queue_of(rig)->most = 100;
 	for (int round = 0; round < 3; round++) {
 		written(rig, 0, 100);
-		written(rig, 100, 50);
+		unasked(rig, 50);
 		for (int i = 0; i < 10; i++)
 			rig_expect(rig, CONTEXT(i), RIG_WRITTEN);
 		/* There is room again, behind those that were dropped. */
@@ -263,14 +272,41 @@ Test(unread, entries_of_operations_are_kept)
 	struct rig *rig = rig_open(NULL);
 
 	queue_of(rig)->most = 2;
-	written(rig, 0, 3);
+	unasked(rig, 3);
+	written(rig, 0, 2);
 	accepted(rig_commit(rig, KEY_MHP, CONTEXT(4), 0));
 	fake_fail_all(&rig->fake, FI_EIO, 5);
 	pmv_queue_progress(queue_of(rig), false);
+	rig_expect(rig, NULL, RIG_WRITTEN);
+	rig_expect(rig, NULL, RIG_WRITTEN);
+	expect_overrun(rig);
 	rig_expect(rig, CONTEXT(0), RIG_WRITTEN);
 	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
-	expect_overrun(rig);
 	rig_expect_error(rig, CONTEXT(4), RIG_WRITTEN, FI_EIO);
+	rig_close(rig);
+}
+
+/* A peer that sends immediate data without end costs nobody the end of a commit. */
+Test(unread, entries_of_what_was_posted_are_kept_of_receives_if_they_were_not_cancelled)
+{
+	struct rig *rig = rig_open(NULL);
+	static char buf[8];
+
+	queue_of(rig)->most = 1;
+	unasked(rig, 2);
+	accepted(rig_commit(rig, KEY_MHP, CONTEXT(1), 0));
+	cr_assert_eq(fake_complete(&rig->fake, 2), 2);
+	pmv_queue_progress(queue_of(rig), false);
+	for (int i = 2; i < 4; i++) {
+		accepted(fi_recv(rig->ep, buf, 8, NULL, 0, CONTEXT(i)));
+		cr_assert(fake_receive(&rig->fake, i == 2 ? FI_ECANCELED : FI_ETRUNC));
+		pmv_queue_progress(queue_of(rig), false);
+	}
+	rig_expect(rig, NULL, RIG_WRITTEN);
+	expect_overrun(rig);
+	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+	rig_expect_error(rig, CONTEXT(3), RIG_RECEIVED, FI_ETRUNC);
+	rig_expect_nothing(rig);
 	rig_close(rig);
 }
 
