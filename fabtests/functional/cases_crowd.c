@@ -129,6 +129,7 @@ static int crowd_of_strangers(struct fx *fx)
 /* So many acknowledgements of each are on their way that all operations of a domain are used up */
 #define DEAF 16
 #define DEAF_REQUESTS 4500
+#define DEAF_BURST 16 /* at once: their requests have PMV_SLOTS places */
 
 /* fill_socket -- ask for more than it holds, and take nothing */
 static int fill_socket(struct raw *raw, const struct remote *big)
@@ -142,10 +143,11 @@ static int fill_socket(struct raw *raw, const struct remote *big)
 	return ret ? failed_call(raw->fx, "fi_read", ret) : 0;
 }
 
-/* ask_deafly -- one more request, and no look at what comes back */
+/* ask_deafly -- what has a fault is answered by itself; and no look at what comes back */
 static int ask_deafly(struct raw *raw, const struct remote *remote)
 {
-	struct pmv_flush_message message = {.count = 1, .ranges = {scene_range(remote, 0, 64)}};
+	struct pmv_flush_message message = {.count = 1,
+					    .ranges = {scene_range(remote, remote->len, 64)}};
 	size_t at = ++raw->sent % PMV_SLOTS * PMV_MESSAGE_SIZE, len;
 	ssize_t ret;
 
@@ -165,7 +167,9 @@ static int be_deaf(struct raw *deaf, struct link *link, struct remote *remote)
 			if (ask_deafly(&deaf[k], remote))
 				return -1;
 		}
-		/* They are answered meanwhile, each by itself. */
+		if (i % DEAF_BURST != DEAF_BURST - 1)
+			continue;
+		/* They are taken and answered meanwhile. */
 		if (commit(link, remote, 0, 64, 0) || commit(link, remote, 64, 64, 0))
 			return -1;
 	}
