@@ -80,6 +80,8 @@ provider_sources = \
 	prov/pmemverbs/agent/rma_event.h \
 	prov/pmemverbs/agent/sender.c \
 	prov/pmemverbs/agent/sender.h \
+	prov/pmemverbs/agent/queues.c \
+	prov/pmemverbs/agent/queues.h \
 	prov/pmemverbs/agent/service.c \
 	prov/pmemverbs/agent/service.h \
 	prov/pmemverbs/agent/status_query.c \

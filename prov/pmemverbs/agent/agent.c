@@ -171,6 +171,11 @@ void pmv_agent_leave(struct pmv_agent *agent, struct pmv_queue *queue)
 	TAILQ_REMOVE(&agent->queues, queue, next_of_agent);
 	while (queue->pinned)
 		pthread_cond_wait(&agent->unpinned, &agent->lock);
+	/* If it can't be closed it is used on. */
+	if (atomic_exchange(&queue->attended, false)) {
+		pmv_queue_listen(queue);
+		pmv_queue_wake(queue);
+	}
 	pthread_mutex_unlock(&agent->lock);
 }
 

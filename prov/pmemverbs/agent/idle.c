@@ -11,6 +11,7 @@
 #include <rdma/fi_errno.h>
 
 #include "agent/agent.h"
+#include "agent/queues.h"
 #include "agent/receiver.h"
 #include "agent/service.h"
 #include "base/clock.h"
@@ -147,7 +148,7 @@ static enum pmv_descriptors find_descriptors(struct pmv_agent *agent)
 
 	if (!agent->engine->core->manual_progress)
 		return PMV_DESCRIPTORS_UNKNOWN;
-	pmv_service_pin(agent, true);
+	pmv_queues_pin(agent, true);
 	TAILQ_FOREACH(queue, &agent->pinned, next_pinned)
 	{
 		enum pmv_descriptors one = look_at(agent, queue);
@@ -155,7 +156,7 @@ static enum pmv_descriptors find_descriptors(struct pmv_agent *agent)
 		if (one > most)
 			most = one;
 	}
-	pmv_service_unpin(agent);
+	pmv_queues_unpin(agent);
 	return most;
 }
 
@@ -174,6 +175,29 @@ static void search(struct pmv_agent *agent, int64_t now)
 
 /* Asleep */
 
+/* attend -- the queues of applications that sleep */
+static void attend(struct pmv_agent *agent, int64_t now)
+{
+	if (now < agent->attend_ns)
+		return;
+	pthread_mutex_lock(&agent->serving);
+	pmv_queues_attend(agent, now);
+	pthread_mutex_unlock(&agent->serving);
+}
+
+/* hand_over -- the queues of applications that sleep; false: the thread must stay awake */
+static bool hand_over(struct pmv_agent *agent)
+{
+	bool all;
+
+	if (!agent->attends)
+		return true;
+	pthread_mutex_lock(&agent->serving);
+	all = pmv_queues_hand_over(agent);
+	pthread_mutex_unlock(&agent->serving);
+	return all;
+}
+
 /*
  * prepare -- from here on a kick ends the sleep.  Then look for requests that came without a
  * kick: other threads move data, and preparing the sleep may do so, too.
@@ -181,8 +205,10 @@ static void search(struct pmv_agent *agent, int64_t now)
 static void prepare(struct pmv_agent *agent, struct pmv_idle_facts *facts, int64_t *now)
 {
 	struct pmv_looks *looks = &agent->looks;
+	bool handed_over;
 
 	atomic_store(&agent->asleep, true);
+	handed_over = hand_over(agent);
 	facts->descriptors = find_descriptors(agent);
 	*now = pmv_clock_ns();
 	pthread_mutex_lock(&agent->lock);
@@ -194,7 +220,7 @@ static void prepare(struct pmv_agent *agent, struct pmv_idle_facts *facts, int64
 	facts->expecting = looks->expecting;
 	facts->unhinted = looks->unhinted;
 	pthread_mutex_unlock(&agent->lock);
-	facts->waits |= atomic_load(&agent->stop);
+	facts->waits |= atomic_load(&agent->stop) || !handed_over;
 	facts->needed = atomic_load(&agent->needed);
 	facts->prepared = true;
 }
@@ -228,6 +254,8 @@ static bool carry_out(struct pmv_agent *agent, struct pmv_idle_plan *plan,
 	case PMV_IDLE_LOOK:
 		if (facts->prepared)
 			atomic_store(&agent->asleep, false);
+		else if (facts->never_sleeps || *now < facts->until_ns)
+			attend(agent, *now);
 		return false;
 	case PMV_IDLE_LISTEN:
 		if (!pmv_idle_listen(agent, *now))

@@ -56,7 +56,8 @@ enum {
 	PMV_IDLE_SEARCH_NS = 100000000,
 	/* An awake thread reads hints so often: as often as the shortest sleep would end. */
 	PMV_IDLE_LISTEN_NS = 20000,
-	PMV_IDLE_LISTEN_MOST = 64, /* so many in one go: other mailboxes wait meanwhile */
+	PMV_IDLE_ATTEND_NS = 20000, /* and looks so often for applications that sleep (queues.h) */
+	PMV_IDLE_LISTEN_MOST = 64,  /* so many in one go: other mailboxes wait meanwhile */
 
 	/* Sleeps on descriptors.  They end: a thread of the core may move data without any event.
 	 */

@@ -8,6 +8,7 @@
 #include <rdma/fi_errno.h>
 
 #include "agent/agent.h"
+#include "agent/queues.h"
 #include "agent/receiver.h"
 #include "agent/receive_tracker.h"
 #include "agent/writeback.h"
@@ -19,65 +20,6 @@
 
 #define ACK_WAIT_NS INT64_C(10000000000)
 #define MOST_LEFT 16
-
-/* Queues */
-
-static void pin(struct pmv_agent *agent, struct pmv_queue *queue)
-{
-	if (!queue || queue->pinned)
-		return;
-	queue->pinned = true;
-	TAILQ_INSERT_HEAD(&agent->pinned, queue, next_pinned);
-}
-
-static void pin_both(struct pmv_agent *agent, const struct pmv_receiver *receiver)
-{
-	pin(agent, receiver->link->owner->tx_queue);
-	pin(agent, receiver->link->owner->rx_queue);
-}
-
-void pmv_service_pin(struct pmv_agent *agent, bool all)
-{
-	struct pmv_receiver *receiver;
-	struct pmv_queue *queue;
-
-	pthread_mutex_lock(&agent->lock);
-	if (all) {
-		TAILQ_FOREACH(queue, &agent->queues, next_of_agent)
-		pin(agent, queue);
-	}
-	TAILQ_FOREACH(receiver, &agent->looks.active, next)
-	{
-		if (receiver->starved || (receiver->refused && !receiver->ended))
-			pin_both(agent, receiver);
-	}
-	pthread_mutex_unlock(&agent->lock);
-}
-
-void pmv_service_unpin(struct pmv_agent *agent)
-{
-	struct pmv_queue *queue;
-
-	if (TAILQ_EMPTY(&agent->pinned))
-		return;
-	pthread_mutex_lock(&agent->lock);
-	while ((queue = TAILQ_FIRST(&agent->pinned))) {
-		TAILQ_REMOVE(&agent->pinned, queue, next_pinned);
-		queue->pinned = false;
-	}
-	pthread_cond_broadcast(&agent->unpinned);
-	pthread_mutex_unlock(&agent->lock);
-}
-
-/* call_cores -- some move data only in calls, and completions have to be reaped: once a queue */
-static void call_cores(struct pmv_agent *agent)
-{
-	struct pmv_queue *queue;
-
-	TAILQ_FOREACH(queue, &agent->pinned, next_pinned)
-	pmv_queue_progress(queue, false);
-	pmv_service_unpin(agent);
-}
 
 /* Taking requests */
 
@@ -461,24 +403,36 @@ static void conclude(struct pmv_agent *agent)
 			post_acks(agent, receiver);
 		if (agent->engine->core->manual_progress ||
 		    !leave_ack(receiver->link->owner->tx_queue))
-			pin_both(agent, receiver);
+			pmv_queues_pin_both(agent, receiver);
 	}
 	batch->count = 0;
 	pthread_mutex_unlock(&agent->lock);
 }
 
-static bool serve(struct pmv_agent *agent, struct pmv_slice slice)
+/* carry_out -- the batch; nobody reads attended queues while it syncs pages */
+static void carry_out(struct pmv_agent *agent, struct pmv_slice slice)
 {
-	pmv_service_pin(agent, agent->engine->core->manual_progress);
-	call_cores(agent);
-	look_around(agent, slice);
-	if (!agent->batch->count)
-		return false;
+	bool leaves = agent->attends && pmv_writeback_syncs(agent->batch);
+
+	if (leaves)
+		pmv_queues_hand_over(agent);
 	pmv_guard_enter_flushing();
 	pmv_writeback_carry_out(agent->batch, &agent->regions, slice);
 	pmv_guard_leave_flushing();
+	if (leaves)
+		pmv_queues_attend(agent, pmv_clock_ns());
+}
+
+static bool serve(struct pmv_agent *agent, struct pmv_slice slice)
+{
+	pmv_queues_pin(agent, agent->engine->core->manual_progress);
+	pmv_queues_call(agent);
+	look_around(agent, slice);
+	if (!agent->batch->count)
+		return false;
+	carry_out(agent, slice);
 	conclude(agent);
-	call_cores(agent);
+	pmv_queues_call(agent);
 	return true;
 }
 

@@ -37,11 +37,4 @@ bool pmv_service_round(struct pmv_agent *agent, struct pmv_slice slice);
 bool pmv_service_waits(const struct pmv_agent *agent);
 bool pmv_service_glance(const struct pmv_agent *agent);
 
-/*
- * pmv_service_pin -- list all queues, or only those where the agent waits for the core.  Until they
- * are unpinned they are not closed, so who serves may use them without the lock.
- */
-void pmv_service_pin(struct pmv_agent *agent, bool all);
-void pmv_service_unpin(struct pmv_agent *agent);
-
 #endif /* PMV_SERVICE_H */

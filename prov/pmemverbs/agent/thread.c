@@ -9,6 +9,7 @@
 #include <numa.h>
 
 #include "agent/idle.h"
+#include "agent/queues.h"
 #include "agent/service.h"
 #include "base/log.h"
 
@@ -39,6 +40,9 @@ static void *run(void *arg)
 		pthread_mutex_unlock(&agent->serving);
 		pmv_idle(agent, &plan, busy);
 	}
+	pthread_mutex_lock(&agent->serving);
+	pmv_queues_hand_over(agent);
+	pthread_mutex_unlock(&agent->serving);
 	return NULL;
 }
 

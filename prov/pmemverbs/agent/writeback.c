@@ -149,6 +149,21 @@ void pmv_writeback_charge(const struct pmv_work *work, struct pmv_slice *slice)
 		charge_most(slice, &work->target);
 }
 
+bool pmv_writeback_syncs(const struct pmv_writeback_batch *batch)
+{
+	for (unsigned int i = 0; i < batch->count; i++) {
+		const struct pmv_work *work = &batch->works[i];
+
+		if (work->request.store && work->target.persist == PMV_PAGE)
+			return true;
+		for (size_t at = work->at; at < work->count; at++) {
+			if (named(work)[at].persist == PMV_PAGE)
+				return true;
+		}
+	}
+	return false;
+}
+
 static void add(atomic_uint_fast64_t *count, uint64_t more)
 {
 	uint64_t sum = atomic_load_explicit(count, memory_order_relaxed) + more;

@@ -105,6 +105,9 @@ void pmv_writeback_join(struct pmv_work *work);
 /* pmv_writeback_charge -- take from a slice what the request will take, at most */
 void pmv_writeback_charge(const struct pmv_work *work, struct pmv_slice *slice);
 
+/* pmv_writeback_syncs -- does it name pages?  Then it may take long to carry out. */
+bool pmv_writeback_syncs(const struct pmv_writeback_batch *batch);
+
 struct pmv_extent pmv_writeback_extent(const struct pmv_region *region, uint64_t offset,
 				       uint64_t len);
 

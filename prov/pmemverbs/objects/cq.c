@@ -118,7 +118,8 @@ int pmv_cq_trywait(struct pmv_cq *cq)
 	if (atomic_load(&cq->queue.num_ready) || must_look(cq) ||
 	    atomic_load(&cq->signals) != atomic_load(&cq->heeded))
 		return -FI_EAGAIN;
-	ret = pmv_queue_trywait(&cq->queue);
+	/* Else the agent's thread reads the queue, and wakes who sleeps. */
+	ret = atomic_load(&cq->queue.attended) ? 0 : pmv_queue_trywait(&cq->queue);
 	pmv_agent_nudge(&cq->domain->agent);
 	return ret;
 }

@@ -316,16 +316,27 @@ static inline void push_waiters(struct pmv_queue *queue, bool looking)
 		push_all(queue, looking);
 }
 
+/*
+ * is_news -- is who sleeps to be woken?  An attended queue is read without pause: it is raised once
+ * for an entry.  If the core has failed, nobody but the application can be told.
+ */
+static bool is_news(struct pmv_queue *queue, size_t taken, ssize_t ret)
+{
+	if (!atomic_load(&queue->attended))
+		return atomic_load(&queue->num_ready);
+	return (taken && atomic_load(&queue->num_ready)) || (ret < 0 && ret != -FI_EAGAIN);
+}
+
 void pmv_queue_progress(struct pmv_queue *queue, bool looking)
 {
 	size_t taken = 0;
-	ssize_t ret;
+	ssize_t ret = 0;
 
 	pthread_mutex_lock(&queue->lock);
 	push_waiters(queue, looking);
 	while (taken < MOST_TAKEN && (ret = take_entries(queue)) >= 0)
 		taken += ret;
-	if (atomic_load(&queue->num_ready))
+	if (is_news(queue, taken, ret))
 		pmv_queue_wake(queue);
 	push_waiters(queue, looking);
 	pthread_mutex_unlock(&queue->lock);
@@ -351,8 +362,7 @@ ssize_t pmv_queue_read(struct pmv_queue *queue, void *buf, size_t count)
 	ssize_t ret = 0;
 
 	pthread_mutex_lock(&queue->lock);
-	if (queue->manual_progress)
-		atomic_store_explicit(&queue->reads, queue->reads + 1, memory_order_relaxed);
+	atomic_store_explicit(&queue->reads, queue->reads + 1, memory_order_relaxed);
 	do {
 		if (atomic_load(&queue->num_ready))
 			ret = read_ready(queue, buf, count);
@@ -389,7 +399,25 @@ int pmv_queue_arm(struct pmv_queue *queue)
 	if (read(queue->wake_fd, &raised, sizeof(raised)) < 0 && errno != EAGAIN)
 		return -errno;
 	atomic_store(&queue->armed, true);
+	atomic_fetch_add(&queue->arms, 1);
 	return 0;
+}
+
+static int set_core_events(struct pmv_queue *queue, uint32_t events)
+{
+	struct epoll_event event = {.events = events};
+
+	return epoll_ctl(queue->epoll_fd, EPOLL_CTL_MOD, queue->core_fd, &event) ? -errno : 0;
+}
+
+int pmv_queue_ignore(struct pmv_queue *queue)
+{
+	return set_core_events(queue, 0);
+}
+
+int pmv_queue_listen(struct pmv_queue *queue)
+{
+	return set_core_events(queue, EPOLLIN);
 }
 
 int pmv_queue_trywait(struct pmv_queue *queue)

@@ -108,8 +108,7 @@ struct pmv_queue {
 	bool manual_progress;             /* of the core */
 	pthread_mutex_t lock;             /* held while entries are taken from the core */
 	struct pmv_batch batch;
-	atomic_uint reads; /* by the application, if the core moves data in calls only; written
-			      under the lock */
+	atomic_uint reads; /* by the application; written under the lock */
 
 	pthread_mutex_t ready_lock;
 	STAILQ_HEAD(, pmv_comp) ready;
@@ -130,6 +129,7 @@ struct pmv_queue {
 	int wake_fd;
 	int core_fd;
 	atomic_bool armed;
+	atomic_uint arms; /* so often somebody was about to sleep */
 
 	/* For whoever moves the data while the application does not: the agent's thread. */
 	TAILQ_ENTRY(pmv_queue) next_of_agent;
@@ -138,6 +138,10 @@ struct pmv_queue {
 	size_t acks;         /* whose entries the agent has left to the application */
 	bool edges;          /* the thread gets its events */
 	unsigned seen_reads; /* the reads before the thread slept */
+	/* The thread reads it for an application that sleeps (queues.h). */
+	atomic_bool attended;
+	bool rests; /* the application has gone to sleep, and does not poll */
+	unsigned seen_arms, attend_reads;
 	atomic_bool watched; /* the thread wakes who waits for acknowledgements */
 };
 
@@ -202,6 +206,14 @@ bool pmv_queue_is_armed(struct pmv_queue *queue);
 
 /* pmv_queue_arm -- before a sleep: whatever comes from now on makes the descriptor ready */
 int pmv_queue_arm(struct pmv_queue *queue);
+
+/*
+ * pmv_queue_ignore -- the core's events do not make the descriptor ready any more: somebody else
+ * reads the queue, and wakes who sleeps pmv_queue_listen -- they do again.  Both: 0 or a negative
+ * fi_errno, and nothing has changed.
+ */
+int pmv_queue_ignore(struct pmv_queue *queue);
+int pmv_queue_listen(struct pmv_queue *queue);
 
 /* pmv_queue_trywait -- may the core's descriptor be waited on?  0, or -FI_EAGAIN: there is work */
 int pmv_queue_trywait(struct pmv_queue *queue);

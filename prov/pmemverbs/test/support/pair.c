@@ -214,7 +214,9 @@ struct pair *pair_open(const struct pair_options *options)
 	home = options->home;
 	away = options->away;
 	home.virt_addr = away.virt_addr = !options->offsets;
-	pmv_setting.agent = options->thread ? PMV_AGENT_THREAD : PMV_AGENT_PROGRESS;
+	pmv_setting.agent = options->busy     ? PMV_AGENT_BUSY
+			    : options->thread ? PMV_AGENT_THREAD
+					      : PMV_AGENT_PROGRESS;
 	current = pair;
 	pair->home = rig_open(&home);
 	pair->away = rig_open(&away);

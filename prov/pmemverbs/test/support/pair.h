@@ -78,6 +78,7 @@ struct pair_options {
 	uint16_t port;  /* ... and peers are told that away's is this one; 0: as it is */
 	bool stores;    /* small commits may travel in the request; else they never do */
 	bool thread;    /* agents have threads; else they work when they are told to */
+	bool busy;      /* ... that never sleep */
 	bool automatic; /* whatever is posted is delivered and succeeds at once */
 };
 
