@@ -91,6 +91,12 @@ ssize_t bench_write(struct bench *bench, size_t offset, size_t size, uint64_t fl
 /* bench_read -- a byte of what was written, with a completion */
 ssize_t bench_read(struct bench *bench, size_t offset, void *context);
 
+/* bench_sleeps -- instead of polling (-c) */
+bool bench_sleeps(const struct bench *bench);
+
+/* bench_read_or_sleep -- fi_cq_read, or as -c says: then one entry */
+ssize_t bench_read_or_sleep(struct bench *bench, struct fid_cq *cq, struct fi_cq_data_entry *entry);
+
 /* bench_wait -- the completion of the one operation that is outstanding; its context is the bench
  */
 int bench_wait(struct bench *bench);

@@ -30,14 +30,8 @@ struct bench_msg *bench_to_send(struct bench *bench);
 int bench_send_message(struct bench *bench);
 int bench_post_message(struct bench *bench);
 
-/* bench_sleeps -- instead of polling */
-bool bench_sleeps(const struct bench *bench);
-
 /* bench_poll_cq -- 1: there was a completion, 0: none */
 int bench_poll_cq(struct bench *bench, struct fi_cq_data_entry *entry);
-
-/* bench_read_or_sleep -- fi_cq_read, or as the options say */
-ssize_t bench_read_or_sleep(struct bench *bench, struct fid_cq *cq, struct fi_cq_data_entry *entry);
 
 /* bench_handle -- one completion that the program has not read itself */
 int bench_handle(struct bench *bench, const struct fi_cq_data_entry *entry);

@@ -145,16 +145,29 @@ static void retire_other(struct bench *bench, void *context)
 	retire(bench->user, context);
 }
 
+/* must_wait -- nothing can be posted before something has completed: then it may sleep, if it is to
+ */
+static bool must_wait(const struct stream *stream)
+{
+	return bench_sleeps(stream->bench) &&
+	       (stream->posted - stream->retired >= stream->run->window ||
+		stream->posted == stream->count);
+}
+
 static int read_completions(struct stream *stream)
 {
+	struct bench *bench = stream->bench;
 	struct fi_cq_data_entry entries[16];
 	ssize_t ret, i;
 
-	ret = fi_cq_read(stream->bench->conn.txcq, entries, 16);
+	if (must_wait(stream))
+		ret = bench_read_or_sleep(bench, bench->conn.txcq, entries);
+	else
+		ret = fi_cq_read(bench->conn.txcq, entries, 16);
 	if (ret == -FI_EAGAIN)
 		return 0;
 	if (ret == -FI_EAVAIL)
-		return cq_report(stream->bench->conn.txcq);
+		return cq_report(bench->conn.txcq);
 	if (ret < 0)
 		return report("fi_cq_read", ret);
 	for (i = 0; i < ret; i++)
@@ -206,7 +219,7 @@ static int run_stream(struct stream *stream)
 			ret = post(stream);
 		if (ret >= 0)
 			ret = read_completions(stream);
-		if (ret >= 0 && ++spins % 256 == 0)
+		if (ret >= 0 && (++spins % 256 == 0 || bench_sleeps(stream->bench)))
 			ret = watch_clock(stream, &before, &deadline);
 		if (ret < 0)
 			return ret;
