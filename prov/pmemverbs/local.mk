@@ -14,6 +14,8 @@ provider_sources = \
 	prov/pmemverbs/base/setting.h \
 	prov/pmemverbs/base/signals.c \
 	prov/pmemverbs/base/signals.h \
+	prov/pmemverbs/base/spawn.c \
+	prov/pmemverbs/base/spawn.h \
 	prov/pmemverbs/base/table.h \
 	prov/pmemverbs/memory/detect.c \
 	prov/pmemverbs/memory/detect.h \
@@ -64,6 +66,8 @@ provider_sources = \
 	prov/pmemverbs/agent/idle.h \
 	prov/pmemverbs/agent/idle_plan.c \
 	prov/pmemverbs/agent/idle_plan.h \
+	prov/pmemverbs/agent/kick.c \
+	prov/pmemverbs/agent/kick.h \
 	prov/pmemverbs/agent/link.c \
 	prov/pmemverbs/agent/link.h \
 	prov/pmemverbs/agent/look.c \
@@ -84,8 +88,12 @@ provider_sources = \
 	prov/pmemverbs/agent/queues.h \
 	prov/pmemverbs/agent/service.c \
 	prov/pmemverbs/agent/service.h \
+	prov/pmemverbs/agent/stand_in.c \
+	prov/pmemverbs/agent/stand_in.h \
 	prov/pmemverbs/agent/status_query.c \
 	prov/pmemverbs/agent/status_query.h \
+	prov/pmemverbs/agent/syncing.c \
+	prov/pmemverbs/agent/syncing.h \
 	prov/pmemverbs/agent/thread.c \
 	prov/pmemverbs/agent/wake.c \
 	prov/pmemverbs/agent/wire.c \

@@ -42,6 +42,7 @@ int pmv_agent_init(struct pmv_agent *agent, const struct pmv_engine *engine)
 		return ret;
 	}
 	pmv_look_init(&agent->looks);
+	pmv_syncing_init(&agent->syncing);
 	agent->hints.fd = -1;
 	TAILQ_INIT(&agent->queues);
 	TAILQ_INIT(&agent->pinned);
@@ -49,6 +50,7 @@ int pmv_agent_init(struct pmv_agent *agent, const struct pmv_engine *engine)
 	agent->batch->touch = !engine->core->cpu_placed;
 	atomic_init(&agent->node, -1);
 	pthread_mutex_init(&agent->serving, NULL);
+	pthread_mutex_init(&agent->stand_in.acting, NULL);
 	pthread_mutex_init(&agent->lock, NULL);
 	pthread_cond_init(&agent->unpinned, NULL);
 	pmv_regions_init(&agent->regions);
@@ -61,6 +63,7 @@ void pmv_agent_destroy(struct pmv_agent *agent)
 	pmv_regions_destroy(&agent->regions);
 	pthread_cond_destroy(&agent->unpinned);
 	pthread_mutex_destroy(&agent->lock);
+	pthread_mutex_destroy(&agent->stand_in.acting);
 	pthread_mutex_destroy(&agent->serving);
 	pmv_hint_close(&agent->hints);
 	release(agent);
@@ -120,6 +123,8 @@ int pmv_agent_attach(struct pmv_agent *agent, struct pmv_receiver *receiver)
 								: -FI_ENOMEM;
 		if (!ret) {
 			receiver->attached = agent->promises = true;
+			if (!receiver->number)
+				receiver->number = ++agent->last_receiver;
 			pmv_look_add(&agent->looks, receiver);
 			/* The peer answers with a hint, if hints arrive. */
 			pmv_link_hint(receiver->link, true);
@@ -143,10 +148,9 @@ void pmv_agent_detach(struct pmv_agent *agent, struct pmv_receiver *receiver, bo
 void pmv_agent_forget(struct pmv_agent *agent, struct pmv_receiver *receiver)
 {
 	pthread_mutex_lock(&agent->lock);
-	for (unsigned int i = 0; i < agent->batch->count; i++) {
-		if (agent->batch->works[i].receiver == receiver)
-			agent->batch->works[i].receiver = NULL;
-	}
+	pmv_writeback_drop(agent->batch, receiver);
+	pmv_syncing_forget(agent, receiver);
+	receiver->syncing = false;
 	if (receiver->working)
 		pmv_writeback_free(receiver->work);
 	receiver->working = false;

@@ -20,8 +20,11 @@
 
 #include "agent/complaint.h"
 #include "agent/hint.h"
+#include "agent/kick.h"
 #include "agent/look.h"
 #include "agent/region.h"
+#include "agent/stand_in.h"
+#include "agent/syncing.h"
 #include "agent/writeback.h"
 #include "base/setting.h"
 #include "engine/engine.h"
@@ -41,6 +44,8 @@ struct pmv_agent {
 	pthread_mutex_t serving; /* held during a round by the thread that serves */
 	pthread_mutex_t lock;    /* of the mailboxes, of what serves them, and of all below */
 	struct pmv_looks looks;  /* the mailboxes */
+	struct pmv_syncing syncing;
+	struct pmv_stand_in stand_in;
 	struct pmv_hint_socket hints;
 	atomic_bool calls_look;            /* the application's calls are to look for requests */
 	atomic_ulong looking_calls;        /* while they were; a few may get lost */
@@ -48,6 +53,7 @@ struct pmv_agent {
 	TAILQ_HEAD(, pmv_queue) queues;    /* all of the domain */
 	TAILQ_HEAD(, pmv_queue) pinned;    /* used without the lock, and not closed meanwhile */
 	pthread_cond_t unpinned;
+	uint64_t last_receiver;
 	bool promises;   /* an endpoint has once told its peer of an agent, or needs its thread */
 	int64_t woke_ns; /* when all sleepers were last woken */
 	/* Of the thread, with `serving`. */
@@ -155,9 +161,6 @@ static inline bool pmv_agent_needs_calls(const struct pmv_agent *agent)
 bool pmv_agent_watch(struct pmv_agent *agent, struct pmv_queue *queue);
 
 /* wake.c */
-
-/* pmv_agent_kick -- wake the thread up, if it sleeps */
-void pmv_agent_kick(struct pmv_agent *agent);
 
 void pmv_agent_wake_for_requests(struct pmv_agent *agent);
 

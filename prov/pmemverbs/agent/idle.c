@@ -17,6 +17,14 @@
 #include "base/clock.h"
 #include "progress/queue.h"
 
+/* likely_until -- a request is; over a NIC peers rely on the windows that they were told */
+static int64_t likely_until(const struct pmv_agent *agent, int64_t now)
+{
+	if (agent->engine->core->manual_progress && pmv_syncing_lets_sleep(&agent->syncing, now))
+		return 0;
+	return atomic_load(&agent->looks.until_ns);
+}
+
 /* sleep_for -- until a kick or, if it listens, a hint comes; false: neither came in this time */
 static bool sleep_for(struct pmv_agent *agent, int64_t ns, bool listens)
 {
@@ -44,10 +52,15 @@ static int64_t time_sleep(struct pmv_agent *agent)
 	return least;
 }
 
-void pmv_idle_begin(struct pmv_agent *agent, struct pmv_idle_plan *plan)
+void pmv_idle_prepare_thread(void)
 {
 	/* Short sleeps are not to be lengthened by the default slack of 50 us. */
 	prctl(PR_SET_TIMERSLACK, 1000UL);
+}
+
+void pmv_idle_begin(struct pmv_agent *agent, struct pmv_idle_plan *plan)
+{
+	pmv_idle_prepare_thread();
 	pmv_idle_plan_init(plan);
 	/* Where every call moves data, looking for requests disturbs who moves them. */
 	if (!agent->engine->core->manual_progress)
@@ -214,13 +227,14 @@ static void prepare(struct pmv_agent *agent, struct pmv_idle_facts *facts, int64
 	pthread_mutex_lock(&agent->lock);
 	facts->watching = pmv_agent_wake_sleepers(agent);
 	facts->waits = pmv_service_waits(agent);
-	facts->until_ns = atomic_load(&looks->until_ns);
+	facts->until_ns = likely_until(agent, *now);
 	pmv_look_park(looks, *now);
 	facts->unfinished = looks->unfinished;
 	facts->expecting = looks->expecting;
 	facts->unhinted = looks->unhinted;
 	pthread_mutex_unlock(&agent->lock);
-	facts->waits |= atomic_load(&agent->stop) || !handed_over;
+	facts->waits |=
+		atomic_load(&agent->stop) || !handed_over || atomic_load(&agent->stand_in.returns);
 	facts->needed = atomic_load(&agent->needed);
 	facts->prepared = true;
 }
@@ -293,7 +307,7 @@ void pmv_idle(struct pmv_agent *agent, struct pmv_idle_plan *plan, bool busy)
 			/* Only this thread changes `expecting`. */
 			facts.expecting = agent->looks.expecting;
 			facts.unhinted = atomic_load(&agent->looks.unhinted);
-			facts.until_ns = atomic_load(&agent->looks.until_ns);
+			facts.until_ns = likely_until(agent, now);
 			facts.calls =
 				atomic_load_explicit(&agent->looking_calls, memory_order_relaxed);
 		}

@@ -20,6 +20,8 @@
 
 struct pmv_agent;
 
+/* pmv_idle_prepare_thread -- of each thread that calls pmv_idle; pmv_idle_begin does it, too */
+void pmv_idle_prepare_thread(void);
 void pmv_idle_begin(struct pmv_agent *agent, struct pmv_idle_plan *plan);
 
 /* pmv_idle -- after a round; busy: it had something to do */

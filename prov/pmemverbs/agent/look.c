@@ -104,7 +104,8 @@ void pmv_look_park(struct pmv_looks *looks, int64_t now)
 		 */
 		if (!receiver->look.hinted ||
 		    pmv_idle_plan_is_likely(&receiver->look.expect, now) ||
-		    is_unfinished(receiver) || receiver->lacks_room || receiver->events.has_pending)
+		    is_unfinished(receiver) || receiver->syncing || receiver->lacks_room ||
+		    receiver->events.has_pending)
 			continue;
 		receiver->look.parked = true;
 		TAILQ_REMOVE(&looks->active, receiver, next);

@@ -17,6 +17,7 @@ struct pmv_work;
 
 struct pmv_receiver {
 	const struct pmv_link *link;
+	uint64_t number;           /* of all that the agent has ever served; 0: not yet */
 	struct pmv_sender *sender; /* the other half: only what is atomic in it */
 	struct pmv_receive_tracker *receives;
 	struct pmv_queue *notice_queue; /* NULL: nobody reads notices */
@@ -34,6 +35,7 @@ struct pmv_receiver {
 	bool refused;    /* it sent a malformed request, or can't be answered: none is served ... */
 	bool ended;      /* ... and the connection was ended */
 	int64_t end_by_ns; /* ... or is then, if nothing else ends it before; 0: not known yet */
+	bool syncing;      /* its requests are in a group: syncing.h */
 	bool working;      /* `work` takes several rounds: */
 	enum pmv_fault part_fault; /* of what was served of a request that goes on */
 	struct pmv_work *work;     /* see writeback.h */

@@ -29,6 +29,7 @@ struct pmv_piece {
  * that was registered before is trusted any more.
  */
 static atomic_uint failures;
+static pthread_mutex_t syncing = PTHREAD_MUTEX_INITIALIZER;
 
 void pmv_regions_init(struct pmv_regions *regions)
 {
@@ -177,6 +178,8 @@ struct pmv_region *pmv_region_add(struct pmv_regions *regions, const struct pmv_
 	region->attr = *attr;
 	region->attr.iov = region->iov;
 	region->failures = atomic_load(&failures);
+	region->disk = attr->persist == PMV_PAGE ? pmv_files_disk(attr->files) : PMV_DISK_NONE;
+	pthread_mutex_init(&region->syncing, NULL);
 	for (size_t i = 0; i < attr->iov_count; i++)
 		region->len += attr->iov[i].iov_len;
 
@@ -336,7 +339,7 @@ int pmv_region_touch(struct pmv_region *region, uint64_t offset, uint64_t len)
 	return apply(region, offset, len, pmv_flush->touch);
 }
 
-int pmv_region_sync(struct pmv_region *region, uint64_t offset, uint64_t len)
+static int sync_alone(struct pmv_region *region, uint64_t offset, uint64_t len)
 {
 	enum pmv_file_state state;
 
@@ -349,4 +352,19 @@ int pmv_region_sync(struct pmv_region *region, uint64_t offset, uint64_t len)
 		return 0;
 	lose(region, (enum pmv_loss) state, state == PMV_FILE_UNKNOWN ? -errno : 0);
 	return -FI_EIO;
+}
+
+/*
+ * The kernel tells of an error once.  Whoever syncs the same region next finds no error, so it
+ * must not begin before this one has marked the region as lost.
+ */
+int pmv_region_sync(struct pmv_region *region, uint64_t offset, uint64_t len)
+{
+	pthread_mutex_t *alone = pmv_files_cover(region->attr.files) ? &region->syncing : &syncing;
+	int ret;
+
+	pthread_mutex_lock(alone);
+	ret = sync_alone(region, offset, len);
+	pthread_mutex_unlock(alone);
+	return ret;
 }

@@ -54,6 +54,8 @@ struct pmv_region {
 	uint64_t len;
 	int users;
 	uint64_t serial;                         /* unique among all regions that there ever were */
+	uint64_t disk;                           /* to which its pages are synced: file.h */
+	pthread_mutex_t syncing;                 /* one at a time */
 	atomic_int lost;                         /* enum pmv_loss */
 	unsigned failures;                       /* the count in region.c when it was registered */
 	struct pmv_count *_Atomic remote_writes; /* bound to it; or NULL */

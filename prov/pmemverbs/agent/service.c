@@ -11,6 +11,7 @@
 #include "agent/queues.h"
 #include "agent/receiver.h"
 #include "agent/receive_tracker.h"
+#include "agent/syncing.h"
 #include "agent/writeback.h"
 #include "base/clock.h"
 #include "memory/guard.h"
@@ -33,7 +34,8 @@ static bool has_room(const struct pmv_receiver *receiver)
 /* is_open -- queued acknowledgements come first: that limits what one peer may ask for */
 static bool is_open(const struct pmv_receiver *receiver)
 {
-	return !receiver->num_queued && !receiver->working && !receiver->refused;
+	return !receiver->num_queued && !receiver->working && !receiver->syncing &&
+	       !receiver->refused;
 }
 
 bool pmv_service_waits(const struct pmv_agent *agent)
@@ -41,6 +43,8 @@ bool pmv_service_waits(const struct pmv_agent *agent)
 	const struct pmv_receiver *receiver;
 	struct pmv_message message;
 
+	if (pmv_syncing_waits(&agent->syncing))
+		return true;
 	TAILQ_FOREACH(receiver, &agent->looks.active, next)
 	{
 		if (receiver->working || pmv_rma_event_may_post(&receiver->events) ||
@@ -55,6 +59,8 @@ bool pmv_service_glance(const struct pmv_agent *agent)
 {
 	const struct pmv_receiver *receiver;
 
+	if (pmv_syncing_waits(&agent->syncing))
+		return true;
 	TAILQ_FOREACH(receiver, &agent->looks.active, next)
 	{
 		if (is_open(receiver) ? pmv_receiver_has_message(receiver)
@@ -81,7 +87,7 @@ static void name_ranges(struct pmv_agent *agent, struct pmv_work *work)
 		}
 		/* Places of an event are named only for that. */
 		if (request->store && i + 1U == request->count)
-			work->target = pmv_writeback_extent(region, offset, range->len);
+			pmv_writeback_aim(work, region, offset, range->len);
 		else if (!(range->key & PMV_RANGE_EVENT) &&
 			 !pmv_writeback_name(work, region, offset, range->len))
 			work->fault = PMV_FAULT_MEMORY;
@@ -173,8 +179,10 @@ static void take_up(struct pmv_writeback_batch *batch, struct pmv_receiver *rece
  * refuse -- it can't be told how its requests end, so it is to hear of no later one: that
  * acknowledgement would cover these, too, and tell of none of their faults
  */
-static void refuse(struct pmv_receiver *receiver)
+static void refuse(struct pmv_agent *agent, struct pmv_receiver *receiver)
 {
+	pmv_syncing_forget(agent, receiver);
+	receiver->syncing = false;
 	receiver->num_queued = 0;
 	if (receiver->working)
 		pmv_writeback_free(receiver->work);
@@ -196,7 +204,7 @@ static void post_acks(struct pmv_agent *agent, struct pmv_receiver *receiver)
 	PMV_INFO(EP_DATA,
 		 "the core does not take an acknowledgement: %s; this peer's connection is ended\n",
 		 fi_strerror((int) -ret));
-	refuse(receiver);
+	refuse(agent, receiver);
 }
 
 /*
@@ -243,11 +251,27 @@ static void post_events(struct pmv_agent *agent)
 		put_last(agent, posted);
 }
 
-/* look_around -- post queued acknowledgements, and fill the batch */
-static void look_around(struct pmv_agent *agent, struct pmv_slice slice)
+/* take_requests -- as many of a mailbox as a round does; those that sync pages go elsewhere */
+static bool take_requests(struct pmv_agent *agent, struct pmv_receiver *receiver,
+			  struct pmv_slice slice)
+{
+	unsigned int first = agent->batch->count;
+
+	if (receiver->working)
+		take_up(agent->batch, receiver);
+	else if (is_open(receiver) && pmv_receiver_has_message(receiver))
+		collect(agent, receiver, slice);
+	if (agent->batch->count == first)
+		return false;
+	receiver->syncing = pmv_syncing_take(agent, first);
+	return true;
+}
+
+/* look_around -- post queued acknowledgements, and fill the batch; true: it took something */
+static bool look_around(struct pmv_agent *agent, struct pmv_slice slice)
 {
 	struct pmv_receiver *receiver;
-	bool pending = false;
+	bool pending = false, taken = false;
 
 	pthread_mutex_lock(&agent->lock);
 	TAILQ_FOREACH(receiver, &agent->looks.active, next)
@@ -257,10 +281,8 @@ static void look_around(struct pmv_agent *agent, struct pmv_slice slice)
 		pending |= receiver->events.has_pending;
 		if (receiver->refused)
 			end_connection(receiver);
-		else if (receiver->working)
-			take_up(agent->batch, receiver);
-		else if (!receiver->num_queued && pmv_receiver_has_message(receiver))
-			collect(agent, receiver, slice);
+		else
+			taken |= take_requests(agent, receiver, slice);
 	}
 	if (pending)
 		post_events(agent);
@@ -268,6 +290,7 @@ static void look_around(struct pmv_agent *agent, struct pmv_slice slice)
 	for (unsigned int i = 0; i < agent->batch->count; i++)
 		put_last(agent, agent->batch->works[i].receiver);
 	pthread_mutex_unlock(&agent->lock);
+	return taken;
 }
 
 /*
@@ -373,11 +396,9 @@ static bool leave_ack(struct pmv_queue *queue)
 	return queue->acks;
 }
 
-static void conclude(struct pmv_agent *agent)
+/* conclude -- what was carried out; holds the lock */
+static void conclude(struct pmv_agent *agent, struct pmv_writeback_batch *batch)
 {
-	struct pmv_writeback_batch *batch = agent->batch;
-
-	pthread_mutex_lock(&agent->lock);
 	for (unsigned int i = 0; i < batch->count; i++) {
 		struct pmv_work *work = &batch->works[i];
 
@@ -396,6 +417,8 @@ static void conclude(struct pmv_agent *agent)
 		struct pmv_receiver *receiver = batch->works[i].receiver;
 
 		batch->works[i].receiver = NULL;
+		if (receiver)
+			receiver->syncing = false;
 		/* It may be about to be closed.  Once for each mailbox is enough. */
 		if (!receiver || !receiver->attached)
 			continue;
@@ -406,13 +429,30 @@ static void conclude(struct pmv_agent *agent)
 			pmv_queues_pin_both(agent, receiver);
 	}
 	batch->count = 0;
-	pthread_mutex_unlock(&agent->lock);
 }
 
-/* carry_out -- the batch; nobody reads attended queues while it syncs pages */
+/* conclude_synced -- the groups that were carried out; true: there were some */
+static bool conclude_synced(struct pmv_agent *agent)
+{
+	struct pmv_writeback_batch *batch;
+	bool any = false;
+
+	pthread_mutex_lock(&agent->lock);
+	while ((batch = pmv_syncing_next(agent))) {
+		/* Whoever hears of a commit finds it counted. */
+		pmv_writeback_add_counts(&agent->batch->counts, &batch->counts);
+		conclude(agent, batch);
+		pmv_syncing_free(batch);
+		any = true;
+	}
+	pthread_mutex_unlock(&agent->lock);
+	return any;
+}
+
+/* carry_out -- the agent's own batch; nobody reads attended queues while it syncs pages */
 static void carry_out(struct pmv_agent *agent, struct pmv_slice slice)
 {
-	bool leaves = agent->attends && pmv_writeback_syncs(agent->batch);
+	bool leaves = agent->attends && pmv_writeback_disk(agent->batch, 0) != PMV_DISK_NONE;
 
 	if (leaves)
 		pmv_queues_hand_over(agent);
@@ -421,19 +461,23 @@ static void carry_out(struct pmv_agent *agent, struct pmv_slice slice)
 	pmv_guard_leave_flushing();
 	if (leaves)
 		pmv_queues_attend(agent, pmv_clock_ns());
+	pthread_mutex_lock(&agent->lock);
+	conclude(agent, agent->batch);
+	pthread_mutex_unlock(&agent->lock);
 }
 
 static bool serve(struct pmv_agent *agent, struct pmv_slice slice)
 {
+	bool busy;
+
+	busy = conclude_synced(agent);
 	pmv_queues_pin(agent, agent->engine->core->manual_progress);
 	pmv_queues_call(agent);
-	look_around(agent, slice);
-	if (!agent->batch->count)
-		return false;
-	carry_out(agent, slice);
-	conclude(agent);
+	busy |= look_around(agent, slice);
+	if (agent->batch->count)
+		carry_out(agent, slice);
 	pmv_queues_call(agent);
-	return true;
+	return busy;
 }
 
 bool pmv_service_round(struct pmv_agent *agent, struct pmv_slice slice)

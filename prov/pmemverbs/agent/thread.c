@@ -10,8 +10,11 @@
 
 #include "agent/idle.h"
 #include "agent/queues.h"
-#include "agent/service.h"
+#include "agent/stand_in.h"
+#include "agent/syncing.h"
+#include "base/clock.h"
 #include "base/log.h"
+#include "base/spawn.h"
 
 /* The process waits this long for all of its threads together when it ends. */
 #define LAST_WAIT_NS 500000000
@@ -23,23 +26,59 @@ static bool move_to_node(int node)
 	return true;
 }
 
+/* watch_disks -- as soon as there are files, a second thread is to be there */
+static void watch_disks(struct pmv_agent *agent)
+{
+	if (!agent->stand_in.started && atomic_load(&agent->kinds[PMV_PAGE]) &&
+	    pmv_stand_in_begin(agent))
+		pmv_syncing_begin(agent);
+}
+
+/* sync_group -- one of a quick disk; true: there was one, which the next round concludes */
+static bool sync_group(struct pmv_agent *agent)
+{
+	struct pmv_sync_disk *disk = agent->stand_in.started ? pmv_syncing_take_group(agent) : NULL;
+	bool attends;
+
+	if (!disk)
+		return false;
+	attends = agent->attends;
+	pthread_mutex_lock(&agent->serving);
+	pmv_queues_hand_over(agent);
+	pthread_mutex_unlock(&agent->serving);
+	pmv_stand_in_leave(agent);
+	pmv_syncing_carry_out(agent, disk);
+	pmv_stand_in_return(agent);
+	if (!attends)
+		return true;
+	/* Acknowledgements are to wake nobody. */
+	pthread_mutex_lock(&agent->serving);
+	pmv_queues_attend(agent, pmv_clock_ns());
+	pthread_mutex_unlock(&agent->serving);
+	return true;
+}
+
 static void *run(void *arg)
 {
 	struct pmv_agent *agent = arg;
 	struct pmv_idle_plan plan;
 	bool placed = false;
 
+	pthread_mutex_lock(&agent->stand_in.acting);
 	pmv_idle_begin(agent, &plan);
 	while (!atomic_load(&agent->stop)) {
 		bool busy;
 
 		if (!placed && atomic_load(&agent->node) >= 0)
 			placed = move_to_node(atomic_load(&agent->node));
-		pthread_mutex_lock(&agent->serving);
-		busy = pmv_service_round(agent, PMV_WHOLE_SLICE);
-		pthread_mutex_unlock(&agent->serving);
-		pmv_idle(agent, &plan, busy);
+		watch_disks(agent);
+		busy = pmv_stand_in_round(agent);
+		if (!sync_group(agent))
+			pmv_idle(agent, &plan, busy);
 	}
+	pthread_mutex_unlock(&agent->stand_in.acting);
+	pmv_stand_in_end(agent);
+	pmv_syncing_end(agent);
 	pthread_mutex_lock(&agent->serving);
 	pmv_queues_hand_over(agent);
 	pthread_mutex_unlock(&agent->serving);
@@ -52,17 +91,12 @@ static pthread_mutex_t threads_lock = PTHREAD_MUTEX_INITIALIZER;
 
 int pmv_agent_start(struct pmv_agent *agent)
 {
-	sigset_t all, old;
 	int ret;
 
 	if (atomic_load(&agent->running) || !pmv_setting_has_thread())
 		return 0;
-	/* The thread takes none of the application's signals, but its own faults (guard.h). */
-	sigfillset(&all);
-	sigdelset(&all, SIGBUS);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	ret = pthread_create(&agent->thread, NULL, run, agent);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	/* Of signals it takes its own faults alone (guard.h). */
+	ret = pmv_spawn(&agent->thread, "pmemverbs", run, agent, SIGBUS);
 	if (ret) {
 		PMV_WARN(DOMAIN,
 			 "the agent's thread can't be started (%s): see the limits on threads "
@@ -71,7 +105,6 @@ int pmv_agent_start(struct pmv_agent *agent)
 			 strerror(ret));
 		return -ret;
 	}
-	pthread_setname_np(agent->thread, "pmemverbs");
 	atomic_store(&agent->running, true);
 	pthread_mutex_lock(&threads_lock);
 	LIST_INSERT_HEAD(&threads, agent, next_running);

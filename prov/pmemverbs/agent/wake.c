@@ -2,22 +2,12 @@
 /* wake.c -- who is woken up: the agent's thread, and those that wait for acknowledgements */
 #include "agent/agent.h"
 
-#include <unistd.h>
-
 #include "agent/receiver.h"
 #include "agent/sender.h"
 #include "agent/service.h"
 #include "base/clock.h"
 #include "progress/op.h"
 #include "progress/queue.h"
-
-void pmv_agent_kick(struct pmv_agent *agent)
-{
-	const uint64_t one = 1;
-
-	if (atomic_load(&agent->asleep) && write(agent->kick_fd, &one, sizeof(one)) < 0)
-		return;
-}
 
 void pmv_agent_wake_for_requests(struct pmv_agent *agent)
 {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agent/flush.h"
+#include "agent/receiver.h"
 
 /* What a request names */
 
@@ -18,7 +19,7 @@ void pmv_writeback_begin(struct pmv_work *work, struct pmv_receiver *receiver)
 {
 	memset(work, 0, offsetof(struct pmv_work, named));
 	work->receiver = receiver;
-	work->source = receiver;
+	work->source = receiver->number;
 	work->room = PMV_MAX_RANGES;
 }
 
@@ -61,8 +62,7 @@ static bool make_room(struct pmv_work *work)
 	return true;
 }
 
-struct pmv_extent pmv_writeback_extent(const struct pmv_region *region, uint64_t offset,
-				       uint64_t len)
+static struct pmv_extent extent_of(const struct pmv_region *region, uint64_t offset, uint64_t len)
 {
 	return (struct pmv_extent){
 		.key = region->attr.key,
@@ -73,6 +73,13 @@ struct pmv_extent pmv_writeback_extent(const struct pmv_region *region, uint64_t
 	};
 }
 
+static uint64_t both_disks(uint64_t one, uint64_t other)
+{
+	if (one == PMV_DISK_NONE || other == PMV_DISK_NONE || one == other)
+		return one | other;
+	return PMV_DISK_UNKNOWN;
+}
+
 bool pmv_writeback_name(struct pmv_work *work, struct pmv_region *region, uint64_t offset,
 			uint64_t len)
 {
@@ -80,9 +87,16 @@ bool pmv_writeback_name(struct pmv_work *work, struct pmv_region *region, uint64
 	fail_if_lost(work, region);
 	if (!make_room(work))
 		return false;
-	(work->more ? work->more : work->named)[work->count++] =
-		pmv_writeback_extent(region, offset, len);
+	work->disk = both_disks(work->disk, region->disk);
+	(work->more ? work->more : work->named)[work->count++] = extent_of(region, offset, len);
 	return true;
+}
+
+void pmv_writeback_aim(struct pmv_work *work, struct pmv_region *region, uint64_t offset,
+		       uint64_t len)
+{
+	work->disk = both_disks(work->disk, region->disk);
+	work->target = extent_of(region, offset, len);
 }
 
 static int by_place(const void *one, const void *other)
@@ -149,19 +163,44 @@ void pmv_writeback_charge(const struct pmv_work *work, struct pmv_slice *slice)
 		charge_most(slice, &work->target);
 }
 
-bool pmv_writeback_syncs(const struct pmv_writeback_batch *batch)
+/* Batches */
+
+uint64_t pmv_writeback_disk(const struct pmv_writeback_batch *batch, unsigned int first)
+{
+	uint64_t disk = PMV_DISK_NONE;
+
+	for (unsigned int i = first; i < batch->count; i++)
+		disk = both_disks(disk, batch->works[i].disk);
+	return disk;
+}
+
+void pmv_writeback_move(struct pmv_writeback_batch *batch, unsigned int first,
+			struct pmv_writeback_batch *to)
+{
+	for (unsigned int i = first; i < batch->count; i++)
+		to->works[to->count++] = batch->works[i];
+	batch->count = first;
+}
+
+void pmv_writeback_drop(struct pmv_writeback_batch *batch, const struct pmv_receiver *receiver)
 {
 	for (unsigned int i = 0; i < batch->count; i++) {
-		const struct pmv_work *work = &batch->works[i];
-
-		if (work->request.store && work->target.persist == PMV_PAGE)
-			return true;
-		for (size_t at = work->at; at < work->count; at++) {
-			if (named(work)[at].persist == PMV_PAGE)
-				return true;
-		}
+		if (batch->works[i].receiver == receiver)
+			batch->works[i].receiver = NULL;
 	}
-	return false;
+}
+
+void pmv_writeback_remove(struct pmv_writeback_batch *batch, const struct pmv_receiver *receiver)
+{
+	unsigned int kept = 0;
+
+	for (unsigned int i = 0; i < batch->count; i++) {
+		if (batch->works[i].receiver == receiver)
+			pmv_writeback_free(&batch->works[i]);
+		else
+			batch->works[kept++] = batch->works[i];
+	}
+	batch->count = kept;
 }
 
 static void add(atomic_uint_fast64_t *count, uint64_t more)
@@ -169,6 +208,17 @@ static void add(atomic_uint_fast64_t *count, uint64_t more)
 	uint64_t sum = atomic_load_explicit(count, memory_order_relaxed) + more;
 
 	atomic_store_explicit(count, sum, memory_order_relaxed);
+}
+
+void pmv_writeback_add_counts(struct pmv_writeback_counts *sum,
+			      const struct pmv_writeback_counts *more)
+{
+	add(&sum->flushes, more->flushes);
+	add(&sum->flushed_bytes, more->flushed_bytes);
+	add(&sum->syncs, more->syncs);
+	add(&sum->synced_bytes, more->synced_bytes);
+	add(&sum->stores, more->stores);
+	add(&sum->stored_bytes, more->stored_bytes);
 }
 
 /* Pages */
@@ -438,7 +488,7 @@ static void spread_faults(struct pmv_writeback_batch *batch, struct pmv_regions 
 void pmv_writeback_carry_out(struct pmv_writeback_batch *batch, struct pmv_regions *regions,
 			     struct pmv_slice whole)
 {
-	const void *source = NULL;
+	uint64_t source = 0;
 	struct pmv_slice slice = {0};
 
 	/* Those of a connection are side by side. */

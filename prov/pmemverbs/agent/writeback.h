@@ -42,12 +42,13 @@ struct pmv_extent {
 /* A request on its way from the mailbox to its acknowledgement. */
 struct pmv_work {
 	struct pmv_receiver *receiver; /* under the agent's lock; NULL: its endpoint is closed */
-	const void *source;            /* the same mailbox, only to compare */
+	uint64_t source;               /* the mailbox's number, also when that is closed */
 	uint64_t faulted; /* the connection's last request with a fault before this one */
 	bool malformed;
 	bool ended;
 	enum pmv_fault fault;
 	uint64_t syncs; /* bit for each sync of the batch with pages of this request */
+	uint64_t disk;  /* of all its pages: file.h */
 	/* The ranges to make durable, and how far that has come. */
 	size_t count;
 	size_t room; /* of more */
@@ -99,17 +100,32 @@ void pmv_writeback_free(struct pmv_work *work);
 bool pmv_writeback_name(struct pmv_work *work, struct pmv_region *region, uint64_t offset,
 			uint64_t len);
 
+/* pmv_writeback_aim -- at the range to store data in; the caller holds the region */
+void pmv_writeback_aim(struct pmv_work *work, struct pmv_region *region, uint64_t offset,
+		       uint64_t len);
+
 /* pmv_writeback_join -- after all were added: join ranges that overlap or touch */
 void pmv_writeback_join(struct pmv_work *work);
 
 /* pmv_writeback_charge -- take from a slice what the request will take, at most */
 void pmv_writeback_charge(const struct pmv_work *work, struct pmv_slice *slice);
 
-/* pmv_writeback_syncs -- does it name pages?  Then it may take long to carry out. */
-bool pmv_writeback_syncs(const struct pmv_writeback_batch *batch);
+/* pmv_writeback_disk -- of all requests from the first one on; PMV_DISK_NONE: they have no pages */
+uint64_t pmv_writeback_disk(const struct pmv_writeback_batch *batch, unsigned int first);
 
-struct pmv_extent pmv_writeback_extent(const struct pmv_region *region, uint64_t offset,
-				       uint64_t len);
+/* pmv_writeback_move -- those from the first one on to another batch, which has room for them */
+void pmv_writeback_move(struct pmv_writeback_batch *batch, unsigned int first,
+			struct pmv_writeback_batch *to);
+
+/* pmv_writeback_drop -- its endpoint is closed: nobody is told of its requests */
+void pmv_writeback_drop(struct pmv_writeback_batch *batch, const struct pmv_receiver *receiver);
+
+/* pmv_writeback_remove -- the same; they are not carried out either */
+void pmv_writeback_remove(struct pmv_writeback_batch *batch, const struct pmv_receiver *receiver);
+
+/* pmv_writeback_add_counts -- what was done for another batch */
+void pmv_writeback_add_counts(struct pmv_writeback_counts *sum,
+			      const struct pmv_writeback_counts *more);
 
 /*
  * pmv_writeback_carry_out -- do a slice for each connection, of whose requests only the last may

@@ -466,3 +466,16 @@ enum pmv_file_state pmv_files_state(const struct pmv_files *files)
 	}
 	return PMV_FILE_HERE;
 }
+
+uint64_t pmv_files_disk(const struct pmv_files *files)
+{
+	const struct file *file, *first = files ? SLIST_FIRST(&files->files) : NULL;
+
+	if (!first || files->gaps)
+		return PMV_DISK_UNKNOWN;
+	SLIST_FOREACH(file, &files->files, next) {
+		if (file->dev != first->dev)
+			return PMV_DISK_UNKNOWN;
+	}
+	return first->dev;
+}

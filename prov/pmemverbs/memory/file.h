@@ -20,6 +20,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/uio.h>
 
 #include "memory/guard.h"
@@ -62,5 +63,12 @@ enum pmv_file_state {
 };
 
 enum pmv_file_state pmv_files_state(const struct pmv_files *files);
+
+/* Where pages are synced to: a device's number, or */
+#define PMV_DISK_NONE ((uint64_t) 0)
+#define PMV_DISK_UNKNOWN UINT64_MAX /* several, perhaps */
+
+/* pmv_files_disk -- the device that all of a region's files are on */
+uint64_t pmv_files_disk(const struct pmv_files *files);
 
 #endif /* PMV_FILE_H */

@@ -24,6 +24,7 @@
  *
  *   an event queue's, a counter's
  *   domains_lock, tally.lock   who is asked what was counted (objects/tally.c)
+ *   acting      who acts as the agent's thread (stand_in.h)
  *   serving     the agent's rounds (agent.h)
  *   agent       the mailboxes, and what serves them (agent.h)
  *   lock        a queue's: entries are taken from the core, operations end; where two
@@ -35,6 +36,7 @@
  *     send_lock       an operation that uses up a receive of the peer's, while it is posted
  *     place_lock      for a few lines
  *   ready_lock  a queue's: its ready list
+ *   syncing     a region's, while its pages are synced (region.c)
  *   the others: of the pool, regions and receive trackers, for a few lines each
  *
  * pmv_agent_kick takes none of them and may be called with any.

@@ -9,7 +9,7 @@ TESTS = \
 	test_info test_info_entries test_length \
 	test_op test_queue \
 	test_flush test_flush_effect test_agent test_complaint test_hint test_idle_plan test_status_query test_mailbox test_receive_tracker test_region \
-	test_queues test_rma_event test_service test_thread test_thread_start test_wire test_writeback \
+	test_queues test_rma_event test_service test_syncing test_thread test_thread_start test_wire test_writeback \
 	test_flush_request test_group test_lost_writes test_method test_ordering test_ordering_agent \
 	test_plan test_post test_prepare test_run test_store test_submit \
 	test_rdm_atomic \
@@ -68,6 +68,8 @@ test_rma_event_SOURCES = %D%/agent/test_rma_event.c %D%/agent/test_rma_event_lim
 test_queues_SOURCES = %D%/agent/test_queues.c
 test_service_SOURCES = %D%/agent/test_service.c %D%/agent/test_service_closed.c
 test_thread_SOURCES = %D%/agent/test_thread.c %D%/agent/test_thread_share.c $(slices_sources)
+test_syncing_SOURCES = %D%/agent/test_syncing.c %D%/agent/test_syncing_calls.c %D%/agent/test_stand_in.c \
+	%D%/agent/disks.c %D%/agent/disks.h
 test_thread_start_SOURCES = %D%/agent/test_thread_start.c
 test_wire_SOURCES = %D%/agent/test_wire.c %D%/agent/test_wire_messages.c %D%/agent/test_wire.h
 test_writeback_SOURCES = %D%/agent/test_writeback.c $(slices_sources)
@@ -118,6 +120,7 @@ test_getinfo_LDFLAGS = -Wl,--wrap=fi_param_get,--wrap=fi_getinfo
 test_inject_LDFLAGS = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=mmap \
 	-Wl,--wrap=eventfd,--wrap=epoll_create1,--wrap=epoll_ctl
 test_queues_LDFLAGS = -Wl,--wrap=epoll_ctl
+test_syncing_LDFLAGS = -Wl,--wrap=pthread_create,--wrap=pmv_files_cover,--wrap=timerfd_settime
 test_thread_start_LDFLAGS = -Wl,--wrap=pthread_create
 
 # Not tests: what the provider's calls cost, and what it costs to remember writes.
