@@ -144,8 +144,14 @@ provider_sources = \
 	prov/pmemverbs/rdm/rdm_cq.h \
 	prov/pmemverbs/rdm/rdm_ep.c \
 	prov/pmemverbs/rdm/rdm_ep.h \
+	prov/pmemverbs/rdm/rdm_fence.c \
+	prov/pmemverbs/rdm/rdm_fence.h \
 	prov/pmemverbs/rdm/rdm_posting.c \
 	prov/pmemverbs/rdm/rdm_posting.h \
+	prov/pmemverbs/rdm/rdm_track.c \
+	prov/pmemverbs/rdm/rdm_track.h \
+	prov/pmemverbs/rdm/rdm_tracked.c \
+	prov/pmemverbs/rdm/rdm_tracked.h \
 	prov/pmemverbs/objects/atomic.c \
 	prov/pmemverbs/objects/cm.c \
 	prov/pmemverbs/objects/cntr.c \

@@ -167,9 +167,15 @@ static int run_close_unread(struct client *client)
 const struct test rdm_atomic_cases[] = {
 	{"rdm_atomic", run_atomic, {MAP}, ALWAYS},
 	{"rdm_atomics", run_atomics, {MAP}, ALWAYS},
+	{"rdm_atomics_tracked", run_atomics, {MAP, .fences = true}, ALWAYS},
+	{"rdm_atomics_selective_tracked",
+	 run_atomics_selective,
+	 {MAP, .selective = true, .fences = true},
+	 ALWAYS},
 	{"rdm_atomics_sread", run_atomics, {MAP, .waits = true}, ALWAYS},
 	{"rdm_atomics_selective", run_atomics_selective, {MAP, .selective = true}, ALWAYS},
 	{"rdm_no_agent", run_no_agent, {MAP}, NO_AGENT},
 	{"rdm_close_unread", run_close_unread, {MAP}, ALWAYS},
+	{"rdm_close_unread_tracked", run_close_unread, {MAP, .fences = true}, ALWAYS},
 	{0},
 };

@@ -517,7 +517,6 @@ static int run_refused(struct client *client)
 	return expect_refused(client, SOS, 0, 0, "keys of the application's") ||
 	       expect_refused(client, SOS, 0, FI_MR_RMA_EVENT, "FI_MR_RMA_EVENT") ||
 	       expect_refused(client, SOS, FI_RMA_EVENT, mr_mode, "a counter at the target") ||
-	       expect_refused(client, SOS, FI_FENCE, mr_mode, "FI_FENCE") ||
 	       expect_refused(client, OPENFAM, FI_RMA_EVENT, 0, "a provider of unknown name");
 }
 

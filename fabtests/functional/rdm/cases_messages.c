@@ -277,7 +277,10 @@ static int run_reads(struct client *client)
 
 const struct test rdm_message_cases[] = {
 	{"rdm_message_calls", run_messages, {MAP}, ALWAYS},
+	{"rdm_message_calls_tracked", run_messages, {MAP, .fences = true}, ALWAYS},
 	{"rdm_tagged_calls", run_tagged, {MAP}, ALWAYS},
+	{"rdm_tagged_calls_tracked", run_tagged, {MAP, .fences = true}, ALWAYS},
 	{"rdm_read_calls", run_reads, {MAP}, ALWAYS},
+	{"rdm_read_calls_tracked", run_reads, {MAP, .fences = true}, ALWAYS},
 	{0},
 };

@@ -229,9 +229,14 @@ static int run_fence_hint(struct client *client)
 	hints->caps |= FI_FENCE;
 	ret = fi_getinfo(FI_VERSION(1, 17), client->opts->dst_addr, NULL, 0, hints, &info);
 	fi_freeinfo(hints);
-	if (info)
-		fi_freeinfo(info);
-	return check(client, ret, -FI_ENODATA, "fi_getinfo with FI_FENCE");
+	if (check(client, ret, 0, "fi_getinfo with FI_FENCE"))
+		return -1;
+	if (!(info->caps & FI_FENCE) || !(info->tx_attr->caps & FI_FENCE))
+		ret = FAIL(client, "FI_FENCE is not offered to whom asks for it");
+	if (client->side.info->caps & FI_FENCE)
+		ret = FAIL(client, "FI_FENCE is offered to whom does not ask for it");
+	fi_freeinfo(info);
+	return ret;
 }
 
 const struct test rdm_write_cases[] = {
@@ -240,16 +245,29 @@ const struct test rdm_write_cases[] = {
 	{"rdm_data", run_data, {MAP}, ALWAYS},
 	{"rdm_data_table", run_data, {.av_type = FI_AV_TABLE}, ALWAYS},
 	{"rdm_data_sread", run_data, {MAP, .waits = true}, ALWAYS},
+	{"rdm_data_tracked", run_data, {MAP, .fences = true}, ALWAYS},
 	{"rdm_burst", run_burst, {MAP}, ALWAYS},
+	{"rdm_burst_tracked", run_burst, {MAP, .fences = true}, ALWAYS},
 	{"rdm_counters", run_counters, {MAP}, ALWAYS},
 	{"rdm_commit_waits", run_waits, {MAP}, ALWAYS},
 	{"rdm_commit_waits_sread", run_waits, {MAP, .waits = true}, ALWAYS},
 	{"rdm_op_flags", run_calls, {MAP, .op_flags = FI_COMMIT_COMPLETE}, ALWAYS},
 	{"rdm_no_flags", run_calls, {MAP}, COMMIT_ALL},
+	{"rdm_op_flags_tracked",
+	 run_calls,
+	 {MAP, .op_flags = FI_COMMIT_COMPLETE, .fences = true},
+	 ALWAYS},
 	{"rdm_notice", run_notice, {MAP}, ALWAYS},
+	{"rdm_notice_tracked", run_notice, {MAP, .fences = true}, ALWAYS},
 	{"rdm_inject", run_inject, {MAP, .selective = true}, ALWAYS},
+	{"rdm_inject_tracked", run_inject, {MAP, .selective = true, .fences = true}, ALWAYS},
 	{"rdm_fence", run_fence, {MAP}, ALWAYS},
+	{"rdm_fence_tracked", run_fence, {MAP, .fences = true}, ALWAYS},
 	{"rdm_counter", run_counter, {MAP, .counter = true, .selective = true}, ALWAYS},
+	{"rdm_counter_tracked",
+	 run_counter,
+	 {MAP, .counter = true, .selective = true, .fences = true},
+	 ALWAYS},
 	{"rdm_messages", run_messages, {MAP}, ALWAYS},
 	{"rdm_volatile", run_volatile, {MAP}, ALWAYS},
 	{0},

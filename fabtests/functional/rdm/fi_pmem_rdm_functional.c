@@ -28,7 +28,8 @@ static const struct program program = {
 };
 
 static const struct test *const groups[] = {rdm_write_cases,   rdm_atomic_cases, rdm_loss_cases,
-					    rdm_library_cases, rdm_call_cases,   rdm_message_cases};
+					    rdm_library_cases, rdm_call_cases,   rdm_message_cases,
+					    rdm_fence_cases};
 
 #define NUM_GROUPS (sizeof(groups) / sizeof(groups[0]))
 

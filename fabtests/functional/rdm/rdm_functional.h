@@ -86,6 +86,7 @@ struct settings {
 	bool selective;
 	bool counter;
 	bool waits;
+	bool fences; /* with the capability FI_FENCE */
 };
 
 /* make_hints -- the caller's to free, or NULL */
@@ -256,5 +257,6 @@ extern const struct test rdm_loss_cases[];
 extern const struct test rdm_library_cases[];
 extern const struct test rdm_call_cases[];
 extern const struct test rdm_message_cases[];
+extern const struct test rdm_fence_cases[];
 
 #endif /* PMEM_RDM_FUNCTIONAL_H */

@@ -13,6 +13,8 @@ struct fi_info *make_hints(const struct options *opts, const struct settings *se
 	if (!hints)
 		return NULL;
 	hints->caps = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | (commit_all ? 0 : FI_RMA_PMEM);
+	if (settings->fences)
+		hints->caps |= FI_FENCE;
 	hints->ep_attr->type = FI_EP_RDM;
 	hints->mode = FI_CONTEXT;
 	hints->domain_attr->mr_mode =

@@ -13,12 +13,16 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 
 #include "commit/lost_writes.h"
 
 /* A commit of that layer has this many regions at most. */
 #define PMV_HOOKS_REGIONS 4
+
+/* A write that was not posted since it `probes`, if success would be counted. */
+#define PMV_HOOKS_PROBED (-FI_EALREADY)
 
 struct pmv_hooks {
 	/* is this the write that the application is posting? */

@@ -30,6 +30,11 @@ bool pmv_info_has_events(const struct fi_info *info)
 	       (info->rx_attr && (info->rx_attr->caps & FI_RMA_EVENT));
 }
 
+bool pmv_info_has_fence(const struct fi_info *info)
+{
+	return (info->caps & FI_FENCE) || (info->tx_attr && (info->tx_attr->caps & FI_FENCE));
+}
+
 /*
  * The thread that reads the CQ also posts parts of commits.  That is serialized only if one
  * thread makes all calls to a domain, or to all objects with the same CQ.
@@ -172,7 +177,8 @@ static bool is_offered(const struct fi_info *asked, int mr_mode)
 
 void pmv_info_from_layer(struct fi_info *info, const struct fi_info *asked)
 {
-	offer(info, asked, is_offered(asked, info->domain_attr->mr_mode), 0, 0);
+	offer(info, asked, is_offered(asked, info->domain_attr->mr_mode), 0,
+	      pmv_info_has_fence(asked) ? FI_FENCE : 0);
 	info->domain_attr->mr_mode &= ~FI_MR_HMEM;
 }
 

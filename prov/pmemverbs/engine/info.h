@@ -56,7 +56,8 @@ struct fi_info *pmv_info_to_core(const struct pmv_core *core, const struct fi_in
 
 /*
  * pmv_info_from_core -- turn the core's info into ours, for what was asked for
- * pmv_info_from_layer -- the same with a layer's, which can't keep FI_FENCE's promise
+ * pmv_info_from_layer -- the same with a layer's; there FI_FENCE costs something, and is for those
+ * who ask for it
  */
 void pmv_info_from_core(struct fi_info *info, const struct fi_info *asked);
 void pmv_info_from_layer(struct fi_info *info, const struct fi_info *asked);
@@ -74,11 +75,13 @@ struct fi_info *pmv_info_filter(struct fi_info *list,
  * pmv_info_is_keyed -- does the provider choose the keys, so that they carry attributes?
  * pmv_info_is_pmem -- does the application want FI_RMA_PMEM?
  * pmv_info_has_events -- does it want FI_RMA_EVENT?
+ * pmv_info_has_fence -- does it want FI_FENCE?
  * pmv_info_is_named -- does the fabric or domain have the wanted name, if one is wanted?
  */
 bool pmv_info_is_keyed(int mr_mode);
 bool pmv_info_is_pmem(const struct fi_info *info);
 bool pmv_info_has_events(const struct fi_info *info);
+bool pmv_info_has_fence(const struct fi_info *info);
 bool pmv_info_is_named(const char *wanted, const char *name);
 
 #endif /* PMV_INFO_H */

@@ -130,6 +130,15 @@ static ssize_t rma_write(struct fid_ep *fid, const void *buf, size_t len, void *
 	return rma_writev(fid, &iov, descs, 1, dest_addr, addr, key, context);
 }
 
+/* is_probe -- the write only finds out which endpoint is the peer's: hooks.h */
+static bool is_probe(struct pmv_initiator *ini, const struct fi_rma_iov *to)
+{
+	struct pmv_lost_writes *peer =
+		ini->hooks && !to->len ? pmv_ordering_tracker(ini, to) : NULL;
+
+	return peer && ini->hooks->probes(to, peer);
+}
+
 static ssize_t rma_writemsg(struct fid_ep *fid, const struct fi_msg_rma *msg, uint64_t flags)
 {
 	struct pmv_ep *ep = pmv_to_ep(fid);
@@ -139,6 +148,11 @@ static ssize_t rma_writemsg(struct fid_ep *fid, const struct fi_msg_rma *msg, ui
 	    msg->rma_iov->len == msg->msg_iov->iov_len) {
 		const struct fi_rma_iov *to = msg->rma_iov;
 
+		if (!to->len && is_probe(&ep->initiator, to)) {
+			ssize_t ret = pmv_ordering_check_keys(&ep->initiator, to, 1);
+
+			return ret ? ret : PMV_HOOKS_PROBED;
+		}
 		if (is_quiet(ep, to->key, flags))
 			return write_quiet(ep, msg->msg_iov, msg->desc, msg->addr, to->addr,
 					   to->key, msg->context, flags);
@@ -156,14 +170,6 @@ static ssize_t rma_writedata(struct fid_ep *fid, const void *buf, size_t len, vo
 {
 	return write_one(fid, buf, len, desc, data, dest_addr, addr, key, context,
 			 pmv_to_ep(fid)->tx_op_flags | FI_REMOTE_CQ_DATA, false);
-}
-
-/* is_probe -- the write only finds out which endpoint is the peer's: hooks.h */
-static bool is_probe(struct pmv_initiator *ini, const struct fi_rma_iov *to)
-{
-	struct pmv_lost_writes *peer = ini->hooks ? pmv_ordering_tracker(ini, to) : NULL;
-
-	return peer && ini->hooks->probes(to, peer);
 }
 
 static ssize_t rma_inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t dest_addr,

@@ -159,9 +159,6 @@ static struct fi_info *to_rxm(const struct fi_info *info)
 /* why_not_offered -- whatever RxM would answer; NULL: RxM can be asked */
 static const char *why_not_offered(const struct fi_info *hints)
 {
-	if (hints->caps & FI_FENCE)
-		return "FI_EP_RDM is not offered with FI_FENCE: RxM does not fence messages; "
-		       "fi_writemsg takes the flag all the same";
 	/* libfabric 1.17 writes to that event queue without checking that there is one. */
 	if (hints->caps & FI_COLLECTIVE)
 		return "FI_EP_RDM is not offered with FI_COLLECTIVE: a join is reported by an "
@@ -242,7 +239,8 @@ static int rdm_ep_open(struct fid_domain *domain_fid, struct fi_info *info, stru
 	leave_rxm();
 	if (!ret) {
 		ret = pmv_rdm_ep_wrap(ep, rxm_info->tx_attr->inject_size,
-				      info->tx_attr ? info->tx_attr->op_flags : 0);
+				      info->tx_attr ? info->tx_attr->op_flags : 0,
+				      pmv_info_has_fence(info));
 		if (ret)
 			fi_close(&ep->fid);
 		else

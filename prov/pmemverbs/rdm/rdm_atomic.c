@@ -11,6 +11,7 @@
 #include "memory/key.h"
 #include "rdm/rdm_cq.h"
 #include "rdm/rdm_posting.h"
+#include "rdm/rdm_track.h"
 
 enum pmv_rdm_atomic_way pmv_rdm_atomic_way(uint64_t key, uint64_t flags, const char **why)
 {
@@ -40,7 +41,7 @@ static bool is_deferred(const struct pmv_rdm_ep *rdm, const struct fi_msg_atomic
 {
 	const char *why;
 
-	return rdm->deferred.pool && !rdm->counts && msg->rma_iov_count == 1 &&
+	return rdm->tracked.pool && !rdm->counts && msg->rma_iov_count == 1 &&
 	       pmv_rdm_atomic_way(msg->rma_iov->key, flags, &why) == PMV_RDM_ATOMIC_DEFERRED;
 }
 
@@ -65,27 +66,6 @@ static ssize_t check_atomic(struct pmv_rdm_ep *rdm, const struct fi_msg_atomic *
 }
 
 /*
- * find_connection -- on which one an atomic with this key will be sent.  RxM gives an injected
- * write of nothing to the peer's endpoint.  That does not post it.  It refuses keys of another
- * life than the peer's, and says how many connections were lost before (pmv_rdm_posting.losses).
- */
-static ssize_t find_connection(struct fid_ep *fid, fi_addr_t dest, uint64_t addr, uint64_t key)
-{
-	const struct fi_rma_iov to = {.addr = addr, .len = 0, .key = key};
-	struct pmv_rdm_ep *rdm = PMV_RDM_OF(fid, rma);
-	ssize_t ret;
-
-	pmv_rdm_posting_begin(rdm, dest, &to, NULL, 0);
-	pmv_rdm_posting.probes = true;
-	pmv_rdm_posting.found = false;
-	ret = rdm->rxm_rma->inject(fid, NULL, 0, dest, addr, key);
-	pmv_rdm_posting.probes = false;
-	if (!ret && !pmv_rdm_posting.found)
-		ret = -FI_EOPNOTSUPP;
-	return pmv_rdm_posting_end(ret);
-}
-
-/*
  * check_lives -- of the keys.  With a counter of writes RxM would write what was injected, so there
  * it is left to the target's RxM, which knows none but its own keys.
  */
@@ -97,13 +77,13 @@ static ssize_t check_lives(struct fid_ep *fid, const struct fi_msg_atomic *msg)
 		const struct fi_rma_ioc *ioc = &msg->rma_iov[i];
 
 		if (pmv_key_is_ours(ioc->key))
-			ret = find_connection(fid, msg->addr, ioc->addr, ioc->key);
+			ret = pmv_rdm_posting_find(fid, msg->addr, ioc->addr, ioc->key);
 	}
 	return ret;
 }
 
 /* commit -- of an atomic that was executed: see rdm_cq.h */
-static ssize_t commit(struct pmv_deferred *deferred)
+static ssize_t commit(struct pmv_rdm_op *deferred)
 {
 	const struct fi_rma_iov to = {.addr = deferred->addr, .len = 0, .key = deferred->key};
 	const struct fi_msg_rma msg = {
@@ -126,27 +106,17 @@ static ssize_t commit(struct pmv_deferred *deferred)
 	return pmv_rdm_posting_end(ret);
 }
 
-/* defer -- a context for it until it is durable; NULL: none is left */
-static struct pmv_deferred *defer(struct fid_ep *fid, const struct fi_msg_atomic *msg,
-				  uint64_t flags)
+/* defer -- it is to be durable before it is told */
+static void defer(struct pmv_rdm_op *op, struct fid_ep *fid, const struct fi_msg_atomic *msg,
+		  uint64_t losses)
 {
-	struct pmv_rdm_ep *rdm = PMV_RDM_OF(fid, atomic);
-	/* RxM does not report injected ones. */
-	bool report = !(flags & FI_INJECT) && ((flags & FI_COMPLETION) || !rdm->selective);
-	struct pmv_deferred *deferred =
-		(struct pmv_deferred *) pmv_op_get(&rdm->deferred, PMV_OP_APPLICATION);
-
-	if (!deferred)
-		return NULL;
-	deferred->op.context = msg->context;
-	deferred->op.audience = report ? PMV_TELL_ALL : PMV_TELL_ERROR;
-	deferred->commit = commit;
-	deferred->ep = fid;
-	deferred->dest = msg->addr;
-	deferred->addr = msg->rma_iov->addr;
-	deferred->key = msg->rma_iov->key;
-	deferred->len = msg->rma_iov->count * pmv_operand_size(msg->datatype);
-	return deferred;
+	op->commit = commit;
+	op->ep = fid;
+	op->dest = msg->addr;
+	op->addr = msg->rma_iov->addr;
+	op->key = msg->rma_iov->key;
+	op->len = msg->rma_iov->count * pmv_operand_size(msg->datatype);
+	op->losses = losses;
 }
 
 #define MOST_OPERANDS 4 /* RxM refuses more */
@@ -185,11 +155,19 @@ static ssize_t post_atomic(struct fid_ep *fid, const struct pmv_atomic *atomic,
 	return ret;
 }
 
+/* own_flags -- without the fence that is made before it is posted: here nothing is left of it */
+static uint64_t own_flags(const struct pmv_rdm_ep *rdm, uint64_t flags)
+{
+	return rdm->fences && !(flags & FI_COMMIT) ? flags & ~FI_FENCE : flags;
+}
+
 static ssize_t do_atomic(struct fid_ep *fid, const struct pmv_atomic *atomic, uint64_t flags)
 {
 	struct pmv_rdm_ep *rdm = PMV_RDM_OF(fid, atomic);
 	struct fi_msg_atomic msg = *atomic->msg;
-	struct pmv_deferred *deferred = NULL;
+	bool only_reads = msg.op == FI_ATOMIC_READ && !(flags & FI_COMMIT), deferred;
+	struct pmv_rdm_op *op = NULL;
+	uint64_t losses;
 	ssize_t ret;
 
 	if (flags & FI_IMMED)
@@ -197,24 +175,26 @@ static ssize_t do_atomic(struct fid_ep *fid, const struct pmv_atomic *atomic, ui
 	ret = rdm->counts ? 0 : check_lives(fid, &msg);
 	if (ret)
 		return ret;
-	if (msg.op == FI_ATOMIC_READ && !(flags & FI_COMMIT))
-		return post_atomic(fid, atomic, &msg, flags);
-	if (is_deferred(rdm, &msg, flags)) {
-		deferred = defer(fid, &msg, flags);
-		if (!deferred)
-			return -FI_EAGAIN;
-		/* The connection was found just now. */
-		deferred->losses = pmv_rdm_posting.losses;
-		msg.context = deferred;
-		flags = (flags & ~FI_INJECT) | FI_COMPLETION;
-	} else {
-		ret = check_atomic(rdm, &msg, flags);
+	/* The connection was found just now. */
+	losses = pmv_rdm_posting.losses;
+	deferred = !only_reads && is_deferred(rdm, &msg, own_flags(rdm, flags));
+	if (!only_reads && !deferred)
+		ret = check_atomic(rdm, &msg, own_flags(rdm, flags));
+	/* RxM does not report injected ones. */
+	if (!ret && (rdm->fences || deferred))
+		ret = pmv_rdm_track(fid, msg.addr, PMV_RDM_OTHER, flags, msg.context,
+				    !(flags & FI_INJECT), &op);
+	if (op) {
+		msg.context = op;
+		flags = (own_flags(rdm, flags) & ~FI_INJECT) | FI_COMPLETION;
 	}
+	if (deferred && op)
+		defer(op, fid, &msg, losses);
 	if (!ret)
 		ret = post_atomic(fid, atomic, &msg, flags & ~FI_COMMIT);
 	pmv_rdm_posting_end_atomic(ret);
-	if (ret && deferred)
-		pmv_op_put(rdm->deferred.pool, &deferred->op);
+	if (ret && op)
+		pmv_rdm_untrack(op);
 	return ret;
 }
 

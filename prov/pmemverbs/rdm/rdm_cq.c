@@ -17,7 +17,22 @@
 /* While something waits for room in the core, nothing sleeps for longer than this. */
 #define RETRY_MS 1
 
-STAILQ_HEAD(deferred_list, pmv_deferred);
+/* At most so many entries are read at a time for somebody who waits. */
+#define MOST_PULLED 256
+
+/* What was read for somebody who waits, until the application reads it. */
+struct kept {
+	STAILQ_ENTRY(kept) next;
+	bool is_error;
+	fi_addr_t src_addr;
+	union {
+		struct fi_cq_tagged_entry ok;
+		struct fi_cq_err_entry err;
+		char room[sizeof(struct fi_cq_err_entry) + 64]; /* a later libfabric has more */
+	};
+};
+
+STAILQ_HEAD(op_list, pmv_rdm_op);
 
 struct rdm_cq {
 	PMV_TABLE(fi_ops) fid_ops;
@@ -26,12 +41,15 @@ struct rdm_cq {
 	struct fi_ops_cq *rxm_ops;
 	size_t entry_size;
 	bool has_flags;
-	bool waits;  /* it has a wait object; RxM looks for none, and needs it */
-	bool defers; /* else nothing below is used */
+	bool waits;         /* it has a wait object; RxM looks for none, and needs it */
+	bool has_set;       /* it is part of a wait set */
+	atomic_bool tracks; /* else nothing below is used */
 	struct pmv_op_pool pool;
-	pthread_mutex_t lock;          /* also while one is committed: its endpoint stays open */
-	struct deferred_list unposted; /* the core had no room to commit them */
-	struct deferred_list failed;   /* their commit was refused */
+	pthread_mutex_t reading; /* RxM's entries go in order to the application or to those kept */
+	STAILQ_HEAD(, kept) kept; /* `reading` */
+	pthread_mutex_t lock;     /* also while one is committed: its endpoint stays open */
+	struct op_list unposted;  /* the core had no room to commit them */
+	struct op_list failed;    /* their commit was refused */
 };
 
 static struct rdm_cq *to_rdm_cq(const struct fid_cq *fid)
@@ -39,14 +57,30 @@ static struct rdm_cq *to_rdm_cq(const struct fid_cq *fid)
 	return pmv_container_of(fid->ops, struct rdm_cq, ops);
 }
 
-/* deferred_of -- NULL: the context is the application's */
-static struct pmv_deferred *deferred_of(struct rdm_cq *cq, void *context)
+/* op_of -- NULL: the context is the application's */
+static struct pmv_rdm_op *op_of(struct rdm_cq *cq, void *context)
 {
 	return pmv_is_op(&cq->pool, context) ? context : NULL;
 }
 
+/* end -- it is not under way any more; holds the lock: the endpoint is open, or has none left */
+static void end(struct pmv_rdm_op *op)
+{
+	if (op->op.owner)
+		pmv_rdm_fence_end(&op->ticket);
+}
+
+/* put -- nobody needs it any more */
+static void put(struct rdm_cq *cq, struct pmv_rdm_op *op)
+{
+	pthread_mutex_lock(&cq->lock);
+	end(op);
+	pmv_op_put(&cq->pool, &op->op);
+	pthread_mutex_unlock(&cq->lock);
+}
+
 /* commit -- false: there is no room in the core now; holds the lock */
-static bool commit(struct rdm_cq *cq, struct pmv_deferred *deferred)
+static bool commit(struct rdm_cq *cq, struct pmv_rdm_op *deferred)
 {
 	ssize_t ret = deferred->op.owner ? deferred->commit(deferred) : -FI_ECANCELED;
 
@@ -54,6 +88,7 @@ static bool commit(struct rdm_cq *cq, struct pmv_deferred *deferred)
 		STAILQ_INSERT_TAIL(&cq->unposted, deferred, next);
 	} else if (ret) {
 		pmv_op_fail(&deferred->op, (int) -ret, 0);
+		end(deferred);
 		STAILQ_INSERT_TAIL(&cq->failed, deferred, next);
 	}
 	return ret != -FI_EAGAIN;
@@ -62,7 +97,7 @@ static bool commit(struct rdm_cq *cq, struct pmv_deferred *deferred)
 /* push -- try each of the unposted once more, as long as there is room */
 static void push(struct rdm_cq *cq)
 {
-	struct pmv_deferred *deferred;
+	struct pmv_rdm_op *deferred;
 	bool room = true;
 
 	pthread_mutex_lock(&cq->lock);
@@ -73,7 +108,7 @@ static void push(struct rdm_cq *cq)
 	pthread_mutex_unlock(&cq->lock);
 }
 
-static bool is_empty(struct rdm_cq *cq, const struct deferred_list *list)
+static bool is_empty(struct rdm_cq *cq, const struct op_list *list)
 {
 	bool empty;
 
@@ -87,25 +122,25 @@ static bool is_empty(struct rdm_cq *cq, const struct deferred_list *list)
 static bool take(struct rdm_cq *cq, void *entry)
 {
 	struct fi_cq_msg_entry *msg = entry; /* all formats begin like this one */
-	struct pmv_deferred *deferred = deferred_of(cq, msg->op_context);
+	struct pmv_rdm_op *op = op_of(cq, msg->op_context);
 	bool report;
 
-	if (!deferred)
+	if (!op)
 		return true;
-	if (!deferred->executed) {
-		deferred->executed = true;
+	if (op->commit && !op->executed) {
+		op->executed = true;
 		if (cq->has_flags)
-			deferred->op.flags = msg->flags;
+			op->op.flags = msg->flags;
 		pthread_mutex_lock(&cq->lock);
-		commit(cq, deferred);
+		commit(cq, op);
 		pthread_mutex_unlock(&cq->lock);
 		return false;
 	}
-	msg->op_context = deferred->op.context;
-	if (cq->has_flags)
-		msg->flags = deferred->op.flags;
-	report = deferred->op.audience == PMV_TELL_ALL;
-	pmv_op_put(&cq->pool, &deferred->op);
+	msg->op_context = op->op.context;
+	if (op->commit && cq->has_flags)
+		msg->flags = op->op.flags;
+	report = op->op.audience == PMV_TELL_ALL;
+	put(cq, op);
 	return report;
 }
 
@@ -152,13 +187,31 @@ static ssize_t sread_rxm(struct fid_cq *fid, void *buf, size_t count, fi_addr_t 
 	return ret;
 }
 
-static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src_addr)
+/* read_kept -- there are some */
+static ssize_t read_kept(struct rdm_cq *cq, void *buf, size_t count, fi_addr_t *src_addr)
+{
+	struct kept *kept = STAILQ_FIRST(&cq->kept);
+	char *entries = buf;
+	size_t n;
+
+	if (kept->is_error)
+		return -FI_EAVAIL;
+	for (n = 0; n < count && kept && !kept->is_error; n++) {
+		memcpy(entries + n * cq->entry_size, &kept->ok, cq->entry_size);
+		if (src_addr)
+			src_addr[n] = kept->src_addr;
+		STAILQ_REMOVE_HEAD(&cq->kept, next);
+		free(kept);
+		kept = STAILQ_FIRST(&cq->kept);
+	}
+	return (ssize_t) n;
+}
+
+static ssize_t read_sifted(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src_addr)
 {
 	struct rdm_cq *cq = to_rdm_cq(fid);
 	ssize_t ret;
 
-	if (!cq->defers)
-		return read_rxm(fid, buf, count, src_addr);
 	push(cq);
 	do {
 		if (!is_empty(cq, &cq->failed))
@@ -168,6 +221,22 @@ static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_
 			return ret;
 		ret = sift(cq, buf, src_addr, ret);
 	} while (!ret);
+	return ret;
+}
+
+static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src_addr)
+{
+	struct rdm_cq *cq = to_rdm_cq(fid);
+	ssize_t ret;
+
+	if (!atomic_load(&cq->tracks))
+		return read_rxm(fid, buf, count, src_addr);
+	pthread_mutex_lock(&cq->reading);
+	if (STAILQ_EMPTY(&cq->kept))
+		ret = read_sifted(fid, buf, count, src_addr);
+	else
+		ret = read_kept(cq, buf, count, src_addr);
+	pthread_mutex_unlock(&cq->reading);
 	return ret;
 }
 
@@ -184,7 +253,7 @@ static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr
 
 	if (!cq->waits)
 		return -FI_ENOSYS;
-	if (!cq->defers)
+	if (!atomic_load(&cq->tracks))
 		return sread_rxm(fid, buf, count, src_addr, cond, timeout);
 	for (;;) {
 		ssize_t ret = cq_readfrom(fid, buf, count, src_addr);
@@ -219,34 +288,109 @@ static int cq_signal(struct fid_cq *fid)
 	return cq->waits ? cq->rxm_ops->signal(fid) : -FI_ENOSYS;
 }
 
-static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *entry, uint64_t flags)
+/* read_failed -- an atomic whose commit was refused; false: there is none */
+static bool read_failed(struct rdm_cq *cq, struct fi_cq_err_entry *entry)
 {
-	struct rdm_cq *cq = to_rdm_cq(fid);
-	struct pmv_deferred *deferred;
-	ssize_t ret = 1;
+	struct pmv_rdm_op *deferred;
 
 	pthread_mutex_lock(&cq->lock);
 	deferred = STAILQ_FIRST(&cq->failed);
 	if (deferred)
 		STAILQ_REMOVE_HEAD(&cq->failed, next);
 	pthread_mutex_unlock(&cq->lock);
-	if (deferred) {
-		/* Not every caller's structure is new enough to have what is behind err_data. */
-		memset(entry, 0, offsetof(struct fi_cq_err_entry, err_data_size));
-		entry->err = deferred->op.error;
-	} else {
-		pmv_guard_enter();
-		ret = cq->rxm_ops->readerr(fid, entry, flags);
-		pmv_guard_leave();
-		deferred = ret > 0 ? deferred_of(cq, entry->op_context) : NULL;
-	}
-	if (deferred) {
-		entry->op_context = deferred->op.context;
-		if (deferred->executed)
-			entry->flags = deferred->op.flags ? deferred->op.flags : FI_ATOMIC;
-		pmv_op_put(&cq->pool, &deferred->op);
+	if (!deferred)
+		return false;
+	/* Not every caller's structure is new enough to have what is behind err_data. */
+	memset(entry, 0, offsetof(struct fi_cq_err_entry, err_data_size));
+	entry->err = deferred->op.error;
+	entry->op_context = deferred->op.context;
+	entry->flags = deferred->op.flags ? deferred->op.flags : FI_ATOMIC;
+	put(cq, deferred);
+	return true;
+}
+
+static ssize_t readerr_rxm(struct rdm_cq *cq, struct fid_cq *fid, struct fi_cq_err_entry *entry,
+			   uint64_t flags)
+{
+	struct pmv_rdm_op *op;
+	ssize_t ret;
+
+	pmv_guard_enter();
+	ret = cq->rxm_ops->readerr(fid, entry, flags);
+	pmv_guard_leave();
+	op = ret > 0 ? op_of(cq, entry->op_context) : NULL;
+	if (op) {
+		entry->op_context = op->op.context;
+		if (op->executed)
+			entry->flags = op->op.flags ? op->op.flags : FI_ATOMIC;
+		put(cq, op);
 	}
 	return ret;
+}
+
+static ssize_t read_any_error(struct rdm_cq *cq, struct fid_cq *fid, struct fi_cq_err_entry *entry,
+			      uint64_t flags)
+{
+	struct kept *kept = STAILQ_FIRST(&cq->kept);
+
+	if (!kept)
+		return read_failed(cq, entry) ? 1 : readerr_rxm(cq, fid, entry, flags);
+	if (!kept->is_error)
+		return -FI_EAGAIN;
+	STAILQ_REMOVE_HEAD(&cq->kept, next);
+	memcpy(entry, &kept->err, offsetof(struct fi_cq_err_entry, err_data_size));
+	free(kept);
+	return 1;
+}
+
+static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *entry, uint64_t flags)
+{
+	struct rdm_cq *cq = to_rdm_cq(fid);
+	ssize_t ret;
+
+	pthread_mutex_lock(&cq->reading);
+	ret = read_any_error(cq, fid, entry, flags);
+	pthread_mutex_unlock(&cq->reading);
+	return ret;
+}
+
+/* pull -- one entry into this; false: there was none */
+static bool pull(struct rdm_cq *cq, struct fid_cq *fid, struct kept *kept, bool *keep)
+{
+	ssize_t ret = read_rxm(fid, &kept->ok, 1, &kept->src_addr);
+
+	if (ret == 1) {
+		*keep = take(cq, &kept->ok);
+	} else if (ret == -FI_EAVAIL) {
+		kept->err = (struct fi_cq_err_entry){0};
+		ret = readerr_rxm(cq, fid, &kept->err, 0);
+		/* It is RxM's, and only until the next one. */
+		kept->err.err_data = NULL;
+		kept->is_error = *keep = ret == 1;
+	}
+	return ret == 1;
+}
+
+void pmv_rdm_cq_pull(struct fid_cq *fid)
+{
+	struct rdm_cq *cq = to_rdm_cq(fid);
+	bool more = true;
+
+	push(cq);
+	pthread_mutex_lock(&cq->reading);
+	for (int i = 0; i < MOST_PULLED && more; i++) {
+		struct kept *kept = calloc(1, sizeof(*kept));
+		bool keep = false;
+
+		if (kept)
+			kept->src_addr = FI_ADDR_NOTAVAIL;
+		more = kept && pull(cq, fid, kept, &keep);
+		if (keep)
+			STAILQ_INSERT_TAIL(&cq->kept, kept, next);
+		else
+			free(kept);
+	}
+	pthread_mutex_unlock(&cq->reading);
 }
 
 void pmv_rdm_cq_drop(struct fid_cq *fid, struct pmv_op_owner *owner)
@@ -262,11 +406,17 @@ static int cq_close(struct fid *fid)
 {
 	struct rdm_cq *cq = pmv_container_of(fid->ops, struct rdm_cq, fid_ops);
 	int ret = cq->rxm_fid_ops->close(fid);
+	struct kept *kept;
 
 	if (ret)
 		return ret;
+	while ((kept = STAILQ_FIRST(&cq->kept))) {
+		STAILQ_REMOVE_HEAD(&cq->kept, next);
+		free(kept);
+	}
 	pthread_mutex_destroy(&cq->lock);
-	if (cq->defers)
+	pthread_mutex_destroy(&cq->reading);
+	if (cq->tracks)
 		pmv_op_pool_destroy(&cq->pool);
 	free(cq);
 	return 0;
@@ -277,25 +427,60 @@ bool pmv_rdm_cq_is(const struct fid *fid)
 	return fid->fclass == FI_CLASS_CQ && fid->ops->close == cq_close;
 }
 
+static struct rdm_cq *cq_of(const struct fid *fid)
+{
+	return pmv_rdm_cq_is(fid) ? pmv_container_of(fid->ops, struct rdm_cq, fid_ops) : NULL;
+}
+
 struct pmv_op_pool *pmv_rdm_cq_pool(const struct fid *fid)
 {
-	struct rdm_cq *cq;
+	struct rdm_cq *cq = cq_of(fid);
 
-	if (!pmv_rdm_cq_is(fid))
-		return NULL;
-	cq = pmv_container_of(fid->ops, struct rdm_cq, fid_ops);
-	return cq->defers ? &cq->pool : NULL;
+	return cq && atomic_load(&cq->tracks) ? &cq->pool : NULL;
+}
+
+static int track(struct rdm_cq *cq)
+{
+	int ret = cq->tracks ? 0 : pmv_op_pool_init(&cq->pool, sizeof(struct pmv_rdm_op));
+
+	if (!ret)
+		atomic_store(&cq->tracks, true);
+	return ret;
+}
+
+int pmv_rdm_cq_track(const struct fid *fid)
+{
+	struct rdm_cq *cq = cq_of(fid);
+	int ret;
+
+	if (!cq || cq->has_set)
+		return -FI_ENOSYS;
+	pthread_mutex_lock(&cq->reading);
+	ret = track(cq);
+	pthread_mutex_unlock(&cq->reading);
+	return ret;
+}
+
+static bool has_kept(struct rdm_cq *cq)
+{
+	bool has;
+
+	pthread_mutex_lock(&cq->reading);
+	has = !STAILQ_EMPTY(&cq->kept);
+	pthread_mutex_unlock(&cq->reading);
+	return has;
 }
 
 int pmv_rdm_cq_trywait(struct fid *fid)
 {
-	struct rdm_cq *cq;
+	struct rdm_cq *cq = cq_of(fid);
 
-	if (!pmv_rdm_cq_pool(fid))
+	if (!cq || !atomic_load(&cq->tracks))
 		return 0;
-	cq = pmv_container_of(fid->ops, struct rdm_cq, fid_ops);
 	push(cq);
-	return is_empty(cq, &cq->unposted) && is_empty(cq, &cq->failed) ? 0 : -FI_EAGAIN;
+	return is_empty(cq, &cq->unposted) && is_empty(cq, &cq->failed) && !has_kept(cq)
+		       ? 0
+		       : -FI_EAGAIN;
 }
 
 int pmv_rdm_cq_wrap(struct fid_cq *fid, const struct fi_cq_attr *attr)
@@ -304,19 +489,21 @@ int pmv_rdm_cq_wrap(struct fid_cq *fid, const struct fi_cq_attr *attr)
 	int ret = cq ? 0 : -FI_ENOMEM;
 
 	if (cq && pmv_setting.commit_all)
-		ret = pmv_op_pool_init(&cq->pool, sizeof(struct pmv_deferred));
+		ret = track(cq);
 	if (ret) {
 		free(cq);
 		return ret;
 	}
-	cq->defers = pmv_setting.commit_all;
 	cq->waits = attr->wait_obj != FI_WAIT_NONE;
+	cq->has_set = attr->wait_obj == FI_WAIT_SET;
 	/* RxM takes an unspecified format for the shortest. */
 	cq->entry_size = pmv_queue_entry_size(
 		attr->format == FI_CQ_FORMAT_UNSPEC ? FI_CQ_FORMAT_CONTEXT : attr->format);
 	cq->has_flags = cq->entry_size >= sizeof(struct fi_cq_msg_entry);
+	STAILQ_INIT(&cq->kept);
 	STAILQ_INIT(&cq->unposted);
 	STAILQ_INIT(&cq->failed);
+	pthread_mutex_init(&cq->reading, NULL);
 	pthread_mutex_init(&cq->lock, NULL);
 	PMV_TABLE_REPLACE(fid->fid.ops, cq->rxm_fid_ops, cq->fid_ops);
 	cq->fid_ops.fn.close = cq_close;

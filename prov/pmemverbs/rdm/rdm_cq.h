@@ -13,6 +13,12 @@
  * atomic's completion from RxM's CQ.  The application gets the completion of that write
  * instead.  If the connection was lost in between, it gets an error: the process at the
  * other end may have started only after the caches lost what the atomic wrote.
+ *
+ * An endpoint that has FI_FENCE needs to know when each of its operations has ended
+ * (rdm_fence.h), also those of which the application is told nothing.  So RxM completes all of
+ * them, to operations of ours, and what the application is not to see is dropped here.  A fenced
+ * operation that waits has the queue read.  What is found for the application is kept, and
+ * handed out when the application reads.
  */
 #ifndef PMV_RDM_CQ_H
 #define PMV_RDM_CQ_H
@@ -21,12 +27,17 @@
 #include <rdma/fi_eq.h>
 
 #include "progress/op.h"
+#include "rdm/rdm_fence.h"
 
-struct pmv_deferred {
+struct pmv_rdm_op {
 	struct pmv_op op; /* its owner: RxM's endpoint; NULL: that is closed */
-	STAILQ_ENTRY(pmv_deferred) next;
-	/* once it was executed; under guard.  0, -FI_EAGAIN without room, or why it is refused */
-	ssize_t (*commit)(struct pmv_deferred *deferred);
+	STAILQ_ENTRY(pmv_rdm_op) next;
+	struct pmv_rdm_ticket ticket; /* it has ended when the application may be told */
+	/*
+	 * NULL: it is not deferred, and has nothing of what is below.  Else once it was executed;
+	 * under guard.  0, -FI_EAGAIN without room, or why it is refused
+	 */
+	ssize_t (*commit)(struct pmv_rdm_op *deferred);
 	struct fid_ep *ep; /* RxM's */
 	fi_addr_t dest;
 	uint64_t addr; /* what the atomic changes */
@@ -42,13 +53,21 @@ int pmv_rdm_cq_wrap(struct fid_cq *cq, const struct fi_cq_attr *attr);
 /* pmv_rdm_cq_is -- is it a CQ of FI_EP_RDM? */
 bool pmv_rdm_cq_is(const struct fid *fid);
 
-/* pmv_rdm_cq_pool -- where its deferred atomics are; NULL: it is no CQ that defers any */
+/*
+ * pmv_rdm_cq_track -- its operations may be ours from now on; 0, -FI_ENOMEM, or -FI_ENOSYS: it is
+ * in a wait set, which would not see what is kept
+ * pmv_rdm_cq_pool -- where those are; NULL: it is no CQ that has any
+ */
+int pmv_rdm_cq_track(const struct fid *fid);
 struct pmv_op_pool *pmv_rdm_cq_pool(const struct fid *fid);
 
-/* pmv_rdm_cq_drop -- the endpoint is being closed and commits nothing any more */
+/* pmv_rdm_cq_pull -- read what there is, and keep it for the application */
+void pmv_rdm_cq_pull(struct fid_cq *fid);
+
+/* pmv_rdm_cq_drop -- the endpoint is being closed, and commits and counts nothing any more */
 void pmv_rdm_cq_drop(struct fid_cq *cq, struct pmv_op_owner *owner);
 
-/* pmv_rdm_cq_trywait -- -FI_EAGAIN: it defers atomics, and has some to commit or to report */
+/* pmv_rdm_cq_trywait -- -FI_EAGAIN: it has atomics to commit, or something to report */
 int pmv_rdm_cq_trywait(struct fid *fid);
 
 #endif /* PMV_RDM_CQ_H */

@@ -25,6 +25,7 @@
 #include "rdm/rdm_calls.h"
 #include "rdm/rdm_cq.h"
 #include "rdm/rdm_posting.h"
+#include "rdm/rdm_tracked.h"
 
 /* Writes */
 
@@ -118,9 +119,28 @@ static ssize_t rdm_inject_writedata(struct fid_ep *fid, const void *buf, size_t 
 
 /* The endpoint itself */
 
+/* bind_tx -- to the queue of its sends, which may have operations of ours */
+static int bind_tx(struct pmv_rdm_ep *rdm, struct fid *bfid, uint64_t flags)
+{
+	int ret = rdm->fences ? pmv_rdm_cq_track(bfid) : 0;
+
+	if (ret == -FI_ENOSYS)
+		PMV_WARN(EP_CTRL, "an endpoint of FI_EP_RDM with FI_FENCE can't be bound to a "
+				  "completion queue that is in a wait set\n");
+	if (ret || !pmv_rdm_cq_pool(bfid))
+		return ret;
+	ret = pmv_op_owner_open(&rdm->tracked, pmv_rdm_cq_pool(bfid));
+	if (ret)
+		return ret;
+	rdm->tx_cq = pmv_container_of(bfid, struct fid_cq, fid);
+	rdm->selective = flags & FI_SELECTIVE_COMPLETION;
+	return 0;
+}
+
 static int rdm_ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 {
 	struct pmv_rdm_ep *rdm = PMV_RDM_OF(fid, ops);
+	int ret = 0;
 
 	/* RxM raises no events for an endpoint, and could not read our event queue. */
 	if (bfid->fclass == FI_CLASS_EQ)
@@ -134,15 +154,9 @@ static int rdm_ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 		rdm->av = pmv_container_of(bfid, struct fid_av, fid);
 	if (bfid->fclass == FI_CLASS_CNTR && (flags & (FI_READ | FI_WRITE)))
 		rdm->counts = true;
-	if (pmv_rdm_cq_pool(bfid) && (flags & FI_TRANSMIT) && !rdm->tx_cq) {
-		int ret = pmv_op_owner_open(&rdm->deferred, pmv_rdm_cq_pool(bfid));
-
-		if (ret)
-			return ret;
-		rdm->tx_cq = pmv_container_of(bfid, struct fid_cq, fid);
-		rdm->selective = flags & FI_SELECTIVE_COMPLETION;
-	}
-	return rdm->rxm_ops->bind(fid, bfid, flags);
+	if (pmv_rdm_cq_is(bfid) && (flags & FI_TRANSMIT) && !rdm->tx_cq)
+		ret = bind_tx(rdm, bfid, flags);
+	return ret ? ret : rdm->rxm_ops->bind(fid, bfid, flags);
 }
 
 static int rdm_ep_close(struct fid *fid)
@@ -152,12 +166,13 @@ static int rdm_ep_close(struct fid *fid)
 
 	/* A thread that reads the CQ must not post to an endpoint that is being closed. */
 	if (rdm->tx_cq)
-		pmv_rdm_cq_drop(rdm->tx_cq, &rdm->deferred);
+		pmv_rdm_cq_drop(rdm->tx_cq, &rdm->tracked);
 	ret = rdm->rxm_ops->close(fid);
 	if (ret)
 		return ret;
 	if (rdm->tx_cq)
-		pmv_op_owner_close(&rdm->deferred);
+		pmv_op_owner_close(&rdm->tracked);
+	pmv_rdm_fence_destroy(&rdm->fence);
 	pmv_lost_writes_list_destroy(&rdm->lost_writes);
 	free(rdm);
 	return 0;
@@ -181,12 +196,15 @@ static void replace_tables(struct fid_ep *ep, struct pmv_rdm_ep *rdm)
 	rdm->rma.fn.inject = rdm_inject_write;
 	rdm->rma.fn.injectdata = rdm_inject_writedata;
 
+	if (rdm->fences)
+		pmv_rdm_tracked_replace(rdm);
+
 	/* Only if atomics were asked for. */
 	if (ep->atomic)
 		pmv_rdm_atomic_replace(ep, rdm);
 }
 
-int pmv_rdm_ep_wrap(struct fid_ep *ep, size_t inject_size, uint64_t op_flags)
+int pmv_rdm_ep_wrap(struct fid_ep *ep, size_t inject_size, uint64_t op_flags, bool fences)
 {
 	struct pmv_rdm_ep *rdm = calloc(1, sizeof(*rdm));
 
@@ -194,6 +212,8 @@ int pmv_rdm_ep_wrap(struct fid_ep *ep, size_t inject_size, uint64_t op_flags)
 		return -FI_ENOMEM;
 	rdm->inject_size = inject_size;
 	rdm->tx_op_flags = op_flags;
+	rdm->fences = fences;
+	pmv_rdm_fence_init(&rdm->fence);
 	pmv_lost_writes_list_init(&rdm->lost_writes);
 	replace_tables(ep, rdm);
 	return 0;

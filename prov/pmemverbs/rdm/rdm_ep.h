@@ -13,6 +13,7 @@
 #include "commit/lost_writes.h"
 #include "engine/atomic.h"
 #include "progress/op.h"
+#include "rdm/rdm_fence.h"
 
 struct pmv_rdm_ep {
 	PMV_TABLE(fi_ops) ops;
@@ -28,16 +29,25 @@ struct pmv_rdm_ep {
 	size_t inject_size;
 	uint64_t tx_op_flags; /* the application's */
 	bool selective;
-	bool counts;                  /* a counter would count a deferred atomic */
-	struct pmv_op_owner deferred; /* its pool is of tx_cq; or NULL: it defers none */
+	bool counts;                 /* a counter would count a deferred atomic */
+	struct pmv_op_owner tracked; /* its pool is of tx_cq; or NULL: there are none */
 	struct fid_cq *tx_cq;
 	struct fid_av *av;
 	struct pmv_lost_writes_list lost_writes;
+	bool fences; /* it has FI_FENCE; else nothing below is used */
+	struct pmv_rdm_fence fence;
+	/* What its calls become (rdm_tracked.h): the calls of one that has no FI_FENCE. */
+	struct fi_ops_msg plain_msg;
+	struct fi_ops_tagged plain_tagged;
+	struct fi_ops_rma plain_rma;
 };
 
 #define PMV_RDM_OF(fid, member) pmv_container_of((fid)->member, struct pmv_rdm_ep, member)
 
-/* pmv_rdm_ep_wrap -- RxM's endpoint, with RxM's inject_size and the application's op_flags */
-int pmv_rdm_ep_wrap(struct fid_ep *ep, size_t inject_size, uint64_t op_flags);
+/*
+ * pmv_rdm_ep_wrap -- RxM's endpoint, with RxM's inject_size, the application's op_flags, and
+ * perhaps FI_FENCE
+ */
+int pmv_rdm_ep_wrap(struct fid_ep *ep, size_t inject_size, uint64_t op_flags, bool fences);
 
 #endif /* PMV_RDM_EP_H */

@@ -12,8 +12,8 @@
 
 _Thread_local struct pmv_rdm_posting pmv_rdm_posting;
 
-/* tracker_of -- the writes to a peer.  RxM tells peers apart by address and port only. */
-static struct pmv_lost_writes *tracker_of(struct pmv_rdm_ep *rdm, fi_addr_t dest)
+/* RxM tells peers apart by address and port only. */
+struct pmv_lost_writes *pmv_rdm_posting_tracker(struct pmv_rdm_ep *rdm, fi_addr_t dest)
 {
 	union {
 		struct sockaddr any;
@@ -34,7 +34,7 @@ static struct pmv_lost_writes *tracker_of(struct pmv_rdm_ep *rdm, fi_addr_t dest
 
 static struct pmv_lost_writes *tracker_of_write(void)
 {
-	return tracker_of(pmv_rdm_posting.ep, pmv_rdm_posting.dest);
+	return pmv_rdm_posting_tracker(pmv_rdm_posting.ep, pmv_rdm_posting.dest);
 }
 
 static bool is_applications(const struct fi_rma_iov *to)
@@ -105,7 +105,7 @@ ssize_t pmv_rdm_posting_commit(struct pmv_rdm_ep *rdm, fi_addr_t dest, uint32_t 
 	ssize_t ret = -FI_EINVAL;
 
 	if (!posting->tracker) {
-		posting->tracker = tracker_of(rdm, dest);
+		posting->tracker = pmv_rdm_posting_tracker(rdm, dest);
 		posting->count = 0;
 	}
 	if (posting->count < PMV_HOOKS_REGIONS) {
@@ -125,6 +125,25 @@ void pmv_rdm_posting_end_atomic(ssize_t ret)
 	if (ret == -FI_ECONNRESET && posting->tracker)
 		may_commit(posting->tracker, posting->regions, posting->count, false);
 	posting->tracker = NULL;
+}
+
+ssize_t pmv_rdm_posting_find(struct fid_ep *fid, fi_addr_t dest, uint64_t addr, uint64_t key)
+{
+	const struct fi_rma_iov to = {.addr = addr, .len = 0, .key = key};
+	struct pmv_rdm_ep *rdm = PMV_RDM_OF(fid, rma);
+	ssize_t ret;
+
+	pmv_rdm_posting_begin(rdm, dest, &to, NULL, 0);
+	pmv_rdm_posting.probes = true;
+	pmv_rdm_posting.found = false;
+	ret = rdm->rxm_rma->inject(fid, NULL, 0, dest, addr, key);
+	pmv_rdm_posting.probes = false;
+	/* With a counter of writes RxM has made a write of it, and would count that. */
+	if (ret == PMV_HOOKS_PROBED)
+		ret = 0;
+	if (!ret && !pmv_rdm_posting.found)
+		ret = -FI_EOPNOTSUPP;
+	return pmv_rdm_posting_end(ret);
 }
 
 const struct pmv_hooks pmv_rdm_posting_hooks = {

@@ -34,6 +34,9 @@ struct pmv_rdm_posting {
 
 extern _Thread_local struct pmv_rdm_posting pmv_rdm_posting;
 
+/* pmv_rdm_posting_tracker -- the writes to a peer; it lives as the endpoint */
+struct pmv_lost_writes *pmv_rdm_posting_tracker(struct pmv_rdm_ep *rdm, fi_addr_t dest);
+
 /* For the MSG endpoints that RxM opens. */
 extern const struct pmv_hooks pmv_rdm_posting_hooks;
 
@@ -62,6 +65,14 @@ static inline ssize_t pmv_rdm_posting_end(ssize_t ret)
  */
 ssize_t pmv_rdm_posting_commit(struct pmv_rdm_ep *rdm, fi_addr_t dest, uint32_t region);
 void pmv_rdm_posting_end_atomic(ssize_t ret);
+
+/*
+ * pmv_rdm_posting_find -- the connection to a peer, which belongs to it from now on.  RxM gives an
+ * injected write of nothing to the peer's endpoint.  That does not post it, and says how many
+ * connections were lost before (pmv_rdm_posting.losses).  0, -FI_EKEYREJECTED: the key is of
+ * another life than the peer's, or another negative fi_errno
+ */
+ssize_t pmv_rdm_posting_find(struct fid_ep *fid, fi_addr_t dest, uint64_t addr, uint64_t key);
 
 /* pmv_rdm_posting_is_connected -- 0; -FI_ECONNRESET, after a warning: not any more since `losses`
  */

@@ -49,6 +49,24 @@ Test(rxm, gets_the_capability_but_no_fence)
 	}
 }
 
+/* It has to follow each operation to its end, which is for those who ask for it. */
+Test(rxm, fences_for_whom_asks_for_it)
+{
+	for (int by_tx_attr = 0; by_tx_attr < 2; by_tx_attr++) {
+		struct fi_info *hints = new_hints(FI_RMA | (by_tx_attr ? 0 : FI_FENCE));
+		struct fi_info *info = new_offer();
+
+		hints->tx_attr->caps = by_tx_attr ? FI_RMA | FI_FENCE : 0;
+		cr_expect(pmv_info_has_fence(hints));
+		pmv_info_from_layer(info, hints);
+		cr_expect(info->caps & FI_FENCE);
+		cr_expect(info->tx_attr->caps & FI_FENCE);
+		cr_expect(!(info->rx_attr->caps & FI_FENCE));
+		fi_freeinfo(info);
+		fi_freeinfo(hints);
+	}
+}
+
 /* A core that grants what it is asked for, or has so much if it is asked for nothing. */
 static struct fi_info *grant(const struct fi_info *hints, size_t most)
 {

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* rdm_track.c -- operations of RxM's that complete to one of ours */
+#include "rdm/rdm_track.h"
+
+#include <rdma/fi_errno.h>
+
+#include "rdm/rdm_posting.h"
+
+/* begin -- with FI_FENCE: count it, in its turn */
+static ssize_t begin(struct fid_ep *fid, fi_addr_t dest, enum pmv_rdm_kind kind, bool fenced,
+		     struct pmv_rdm_ticket *ticket)
+{
+	struct pmv_rdm_ep *rdm = PMV_RDM_OF(fid, rma);
+	struct pmv_lost_writes *peer = pmv_rdm_posting_tracker(rdm, dest);
+	ssize_t ret = fenced ? pmv_rdm_fence_pass(&rdm->fence, peer, kind) : 0;
+
+	/* Whoever tries again need not have read the queue in between. */
+	if (ret == -FI_EAGAIN) {
+		pmv_rdm_cq_pull(rdm->tx_cq);
+		ret = pmv_rdm_fence_pass(&rdm->fence, peer, kind);
+	}
+	if (!ret && !pmv_rdm_fence_knows(&rdm->fence, peer)) {
+		ret = pmv_rdm_posting_find(fid, dest, 0, 0);
+		if (!ret)
+			pmv_rdm_fence_found(&rdm->fence, peer);
+	}
+	if (!ret) {
+		ret = pmv_rdm_fence_begin(&rdm->fence, peer, kind, fenced, ticket);
+		if (ret == -FI_EAGAIN)
+			pmv_rdm_cq_pull(rdm->tx_cq);
+	}
+	return ret;
+}
+
+ssize_t pmv_rdm_track(struct fid_ep *fid, fi_addr_t dest, enum pmv_rdm_kind kind, uint64_t flags,
+		      void *context, bool reports, struct pmv_rdm_op **op)
+{
+	struct pmv_rdm_ep *rdm = PMV_RDM_OF(fid, rma);
+	bool report = reports && ((flags & FI_COMPLETION) || !rdm->selective);
+	struct pmv_rdm_ticket ticket = {0};
+	ssize_t ret = rdm->fences ? begin(fid, dest, kind, flags & FI_FENCE, &ticket) : 0;
+
+	if (ret)
+		return ret;
+	*op = (struct pmv_rdm_op *) pmv_op_get(&rdm->tracked, PMV_OP_APPLICATION);
+	if (!*op) {
+		pmv_rdm_fence_end(&ticket);
+		pmv_rdm_cq_pull(rdm->tx_cq);
+		return -FI_EAGAIN;
+	}
+	(*op)->ticket = ticket;
+	(*op)->op.context = context;
+	(*op)->op.audience = report ? PMV_TELL_ALL : PMV_TELL_ERROR;
+	return 0;
+}
+
+void pmv_rdm_untrack(struct pmv_rdm_op *op)
+{
+	pmv_rdm_fence_end(&op->ticket);
+	pmv_op_put(op->op.owner->pool, &op->op);
+}
