@@ -9,8 +9,11 @@
 
 #include "functional.h"
 
+#define ACCESS (FI_REMOTE_WRITE | FI_REMOTE_READ)
+
 /* declared -- a region of a target that declares this of its memory */
-static struct remote *declared(struct fx *fx, const char *const *environment, struct link **link)
+static struct remote *declared(struct fx *fx, const char *const *environment, uint64_t access,
+			       struct link **link)
 {
 	struct target_attr attr = {.environment = environment};
 	struct target_proc *target;
@@ -26,8 +29,7 @@ static struct remote *declared(struct fx *fx, const char *const *environment, st
 		skipped(fx, "the target's memory has no msync");
 		return NULL;
 	}
-	return *link ? fx_remote(fx, target, 65536, FI_REMOTE_WRITE | FI_REMOTE_READ, FI_RMA_PMEM)
-		     : NULL;
+	return *link ? fx_remote(fx, target, 65536, access, FI_RMA_PMEM) : NULL;
 }
 
 /* plain_works -- what a region is good for that can't be committed to */
@@ -64,7 +66,7 @@ static int must_refuse(struct fx *fx, const char *const *environment)
 	struct remote *remote;
 	struct link *link;
 
-	remote = declared(fx, environment, &link);
+	remote = declared(fx, environment, ACCESS, &link);
 	if (!remote || query_key(fx, link, remote->key, &region) ||
 	    expect(fx, region.method == FI_PMEMVERBS_REFUSED, "query_key tells of method %d",
 		   region.method))
@@ -77,16 +79,13 @@ static int must_refuse(struct fx *fx, const char *const *environment)
 		       : 0;
 }
 
-static int must_commit(struct fx *fx, const char *const *environment,
-		       enum fi_pmemverbs_domain domain, bool agent)
+static int must_commit_to(struct fx *fx, struct link *link, struct remote *remote,
+			  enum fi_pmemverbs_domain domain, bool agent)
 {
 	struct fi_pmemverbs_region region;
-	struct remote *remote;
-	struct link *link;
 	size_t i;
 
-	remote = declared(fx, environment, &link);
-	if (!remote || query_key(fx, link, remote->key, &region) ||
+	if (query_key(fx, link, remote->key, &region) ||
 	    expect(fx, region.domain == domain, "query_key tells of domain %d", region.domain) ||
 	    expect(fx, region.pmem, "query_key tells of no FI_RMA_PMEM") ||
 	    expect(fx, region.method != FI_PMEMVERBS_REFUSED, "query_key says that it can't") ||
@@ -100,6 +99,15 @@ static int must_commit(struct fx *fx, const char *const *environment,
 			return -1;
 	}
 	return 0;
+}
+
+static int must_commit(struct fx *fx, const char *const *environment,
+		       enum fi_pmemverbs_domain domain, bool agent)
+{
+	struct link *link;
+	struct remote *remote = declared(fx, environment, ACCESS, &link);
+
+	return remote ? must_commit_to(fx, link, remote, domain, agent) : -1;
 }
 
 static int declared_page(struct fx *fx)
@@ -209,6 +217,74 @@ static int declared_relaxed_agent_off(struct fx *fx)
 	return must_refuse(fx, environment);
 }
 
+/* must_not_read -- which ends the connection */
+static int must_not_read(struct fx *fx, struct link *link, struct remote *remote)
+{
+	unsigned char *buf = source(link, 500, 0, 0);
+	struct op *op;
+
+	return read_at(link, remote, 1000, 500, buf, &op) || await_error(link, op) ||
+			       expect(fx, pattern_check(buf, 500, 0, 0) == 500,
+				      "a peer has read what it must not")
+		       ? -1
+		       : 0;
+}
+
+/* Nobody may read it, so no READ flushes it: the agent makes it durable */
+static int must_keep_secret(struct fx *fx, const char *const *environment,
+			    enum fi_pmemverbs_domain domain)
+{
+	struct link *link;
+	struct remote *remote = declared(fx, environment, FI_REMOTE_WRITE, &link);
+
+	return remote && !must_commit_to(fx, link, remote, domain, true) &&
+			       !must_not_read(fx, link, remote)
+		       ? 0
+		       : -1;
+}
+
+static int declared_unread_mhp(struct fx *fx)
+{
+	static const char *const environment[] = {"FI_PMEMVERBS_DOMAIN=mhp",
+						  "FI_PMEMVERBS_REMOTE_READ=explicit",
+						  "FI_PMEMVERBS_AGENT=thread", NULL};
+
+	return must_keep_secret(fx, environment, FI_PMEMVERBS_MHP);
+}
+
+static int declared_unread_dmp(struct fx *fx)
+{
+	static const char *const environment[] = {
+		"FI_PMEMVERBS_DOMAIN=dmp", "FI_PMEMVERBS_DDIO=off",
+		"FI_PMEMVERBS_REMOTE_READ=explicit", "FI_PMEMVERBS_AGENT=thread", NULL};
+
+	return must_keep_secret(fx, environment, FI_PMEMVERBS_DMP);
+}
+
+static int declared_unread_agent_off(struct fx *fx)
+{
+	static const char *const environment[] = {"FI_PMEMVERBS_DOMAIN=mhp",
+						  "FI_PMEMVERBS_REMOTE_READ=explicit",
+						  "FI_PMEMVERBS_AGENT=off", NULL};
+	struct link *link;
+	struct remote *remote = declared(fx, environment, FI_REMOTE_WRITE, &link);
+
+	return remote && !refused(fx, link, remote, 0) && !refused(fx, link, remote, FI_FENCE) &&
+			       !refused(fx, link, remote, FI_INJECT) &&
+			       !must_not_read(fx, link, remote)
+		       ? 0
+		       : -1;
+}
+
+/* Who says that it may be read has what there is without the setting */
+static int declared_read(struct fx *fx)
+{
+	static const char *const environment[] = {"FI_PMEMVERBS_DOMAIN=mhp",
+						  "FI_PMEMVERBS_REMOTE_READ=explicit", NULL};
+
+	return must_commit(fx, environment, FI_PMEMVERBS_MHP, false);
+}
+
 /* Memory of which nothing is known and nothing declared is not persistent */
 static int undeclared_anonymous(struct fx *fx)
 {
@@ -243,6 +319,10 @@ const struct test_case domain_cases[] = {
 	{"declared_mhp", declared_mhp},
 	{"declared_wsp", declared_wsp},
 	{"declared_none", declared_none},
+	{"declared_unread_mhp", declared_unread_mhp},
+	{"declared_unread_dmp", declared_unread_dmp},
+	{"declared_unread_agent_off", declared_unread_agent_off},
+	{"declared_read", declared_read},
 	{"declared_relaxed", declared_relaxed},
 	{"declared_relaxed_agent_off", declared_relaxed_agent_off},
 	{"undeclared_anonymous", undeclared_anonymous},

@@ -33,7 +33,7 @@ struct info_region info_region_of(const struct pmv_core *core, const struct info
 				.pmem = true,
 				.ddio = pmv_setting_fills_caches(),
 				.relaxed = pmv_setting.relaxed,
-				.readable = true,
+				.readable = !pmv_setting.reads_explicit,
 				.writable = true,
 			},
 		.agent = pmv_setting.agent != PMV_AGENT_OFF,

@@ -48,6 +48,7 @@ static json_object *settings(void)
 	info_put(object, "ordering", pmv_setting.relaxed ? "relaxed" : "strict");
 	info_put(object, "agent", agents[pmv_setting.agent]);
 	info_put(object, "commit", pmv_setting.commit_all ? "all" : "explicit");
+	info_put(object, "remote_read", pmv_setting.reads_explicit ? "explicit" : "allowed");
 	info_put(object, "answer", pmv_setting.answers ? "on" : "off");
 	info_put(object, "sigbus", pmv_setting.leaves_sigbus ? "off" : "handle");
 	info_put(object, "from", "FI_PMEMVERBS_* in this environment");

@@ -71,11 +71,12 @@ static void show_provider(json_object *model, FILE *out)
 		 text(provider, "from"), *path ? path : "not set");
 	line(out, 0, "provider", words);
 	snprintf(words, sizeof(words),
-		 "core=%s domain=%s ddio=%s ordering=%s agent=%s commit=%s answer=%s sigbus=%s "
-		 "(from %s)",
+		 "core=%s domain=%s ddio=%s ordering=%s agent=%s commit=%s remote_read=%s "
+		 "answer=%s sigbus=%s (from %s)",
 		 text(settings, "core"), text(settings, "domain"), text(settings, "ddio"),
 		 text(settings, "ordering"), text(settings, "agent"), text(settings, "commit"),
-		 text(settings, "answer"), text(settings, "sigbus"), text(settings, "from"));
+		 text(settings, "remote_read"), text(settings, "answer"), text(settings, "sigbus"),
+		 text(settings, "from"));
 	line(out, 0, "settings", words);
 	snprintf(words, sizeof(words),
 		 "%s NUMA node%s; the processor %s write its caches back (from %s)",

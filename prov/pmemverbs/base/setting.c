@@ -12,7 +12,19 @@
 struct pmv_setting pmv_setting;
 
 /* The settings: FI_PMEMVERBS_ and one of these names. */
-enum { CORE, DOMAIN, DDIO, ORDERING, AGENT, COMMIT, ANSWER, FENCE, SIGBUS_HANDLER, SETTINGS };
+enum {
+	CORE,
+	DOMAIN,
+	DDIO,
+	ORDERING,
+	AGENT,
+	COMMIT,
+	REMOTE_READ,
+	ANSWER,
+	FENCE,
+	SIGBUS_HANDLER,
+	SETTINGS
+};
 
 static const struct {
 	const char *name;
@@ -53,6 +65,13 @@ static const struct {
 		    "durable: explicit (those with FI_COMMIT_COMPLETE), all (every one, for "
 		    "programs without support for persistent memory; the provider detects which "
 		    "memory is persistent) (default: explicit)"},
+	[REMOTE_READ] =
+		{"REMOTE_READ",
+		 {"allowed", "explicit"},
+		 "whether peers that may write FI_RMA_PMEM memory of this process may read "
+		 "it, too: allowed (so that they can flush it by reading), explicit (only if "
+		 "it was registered with FI_REMOTE_READ; else the agent makes it durable) "
+		 "(default: allowed)"},
 	[ANSWER] = {"ANSWER",
 		    {"off", "on"},
 		    "whether a process that listens tells whoever can connect to it (fi_pmem_info "
@@ -164,6 +183,7 @@ void pmv_setting_read(void)
 	pmv_setting.relaxed = get_choice(ORDERING);
 	pmv_setting.agent = (enum pmv_agent_mode) get_choice(AGENT);
 	pmv_setting.commit_all = get_choice(COMMIT);
+	pmv_setting.reads_explicit = get_choice(REMOTE_READ);
 	pmv_setting.answers = get_choice(ANSWER);
 	pmv_setting.nic_fences = get_choice(FENCE);
 	pmv_setting.leaves_sigbus = get_choice(SIGBUS_HANDLER);

@@ -31,6 +31,7 @@ struct pmv_setting {
 	bool relaxed;              /* FI_PMEMVERBS_ORDERING */
 	enum pmv_agent_mode agent; /* FI_PMEMVERBS_AGENT */
 	bool commit_all;           /* FI_PMEMVERBS_COMMIT */
+	bool reads_explicit;       /* FI_PMEMVERBS_REMOTE_READ=explicit */
 	bool answers;              /* FI_PMEMVERBS_ANSWER=on */
 	bool nic_fences;           /* FI_PMEMVERBS_FENCE=nic */
 	bool leaves_sigbus;        /* FI_PMEMVERBS_SIGBUS=off */

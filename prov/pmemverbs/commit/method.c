@@ -4,6 +4,12 @@
 
 #include <stddef.h>
 
+/* is_secret -- its owner lets nobody read it, and has an agent that knows of it: objects/mr.c */
+static bool is_secret(const struct pmv_attr *attr)
+{
+	return attr->writable && !attr->readable && attr->pmem;
+}
+
 enum pmv_method pmv_method_of_write(const struct pmv_attr *attr, enum pmv_transport transport)
 {
 	if (attr->persist == PMV_PAGE || (attr->persist == PMV_DMP && attr->ddio))
@@ -11,7 +17,7 @@ enum pmv_method pmv_method_of_write(const struct pmv_attr *attr, enum pmv_transp
 	/* The NIC's buffers persist in the order in which they were filled. */
 	if (attr->persist == PMV_WSP && transport == PMV_TRANSPORT_IB)
 		return PMV_METHOD_WRITE;
-	return attr->relaxed ? PMV_METHOD_AGENT : PMV_METHOD_READ;
+	return attr->relaxed || is_secret(attr) ? PMV_METHOD_AGENT : PMV_METHOD_READ;
 }
 
 /* Data is durable in the order of arrival only where arrival makes it durable. */
@@ -28,6 +34,9 @@ static const char *agent_why(const struct pmv_attr *attr)
 	if (attr->persist == PMV_DMP && attr->ddio)
 		return "the target's caches do not persist and inbound data lands in them; if DDIO "
 		       "is off there, set FI_PMEMVERBS_DDIO=off at the target";
+	if (!attr->relaxed)
+		return "the target's region lets no peer read, so no flush can be made from here "
+		       "(FI_PMEMVERBS_REMOTE_READ=explicit there); register it with FI_REMOTE_READ";
 	return "the path may reorder writes (FI_PMEMVERBS_ORDERING=relaxed)";
 }
 
@@ -64,6 +73,9 @@ struct pmv_choice pmv_method_choose(const struct pmv_attr *attr, enum pmv_transp
 		choice.method = PMV_METHOD_READ;
 
 	choice.flush_first = past && past->ordered;
+	/* A flush from here would read the region; the agent's reads the flush page. */
+	if (is_secret(attr) && (choice.method == PMV_METHOD_READ || choice.flush_first))
+		choice.method = PMV_METHOD_AGENT;
 	/* If writes keep no order, no request from here can give them one. */
 	if (attr->relaxed && (past || choice.method == PMV_METHOD_READ))
 		choice.method = PMV_METHOD_AGENT;

@@ -16,7 +16,8 @@
  * A READ flushes, because neither PCI Express nor the NIC may let it return before every
  * earlier write of the connection has reached its destination: the caches with DDIO, and the
  * memory controller without.  It holds for all addresses, not only for the one that is read,
- * unless something relaxes the order of writes.  Then only the agent can tell.
+ * unless something relaxes the order of writes.  Then only the agent can tell.  So it is if
+ * the owner of persistent memory lets nobody read it: what says READ above is the agent's.
  *
  * On iWARP and TCP a write's completion says only that it was handed to the local transport.
  * WSP needs it to mean that the target's NIC has the data, so WSP is treated as MHP there.

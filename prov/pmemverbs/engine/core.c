@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <rdma/fi_endpoint.h>
+#include <rdma/providers/fi_prov.h>
 
 #include "engine/engine.h"
 #include "base/setting.h"
@@ -27,6 +28,7 @@ static const struct pmv_core cores[] = {
 	 .caps = PMV_ENGINE_FENCE,
 	 .lingers = true,
 	 .imm_receives = true,
+	 .caches_regions = true,
 	 .means_ipv4 = true,
 	 .values_until = FI_VERSION(2, 2)},
 	{.name = "tcp",
@@ -121,6 +123,14 @@ unsigned pmv_core_caps(const struct pmv_core *core, enum pmv_transport transport
 	bool soft_roce = transport == PMV_TRANSPORT_IB && domain_name && is_soft_rnic(domain_name);
 
 	return soft_roce && !pmv_setting.nic_fences ? core->caps & ~PMV_ENGINE_FENCE : core->caps;
+}
+
+bool pmv_core_grants_all(const struct pmv_core *core)
+{
+	size_t count;
+
+	return core->caches_regions &&
+	       (fi_param_get_size_t(NULL, "mr_cache_max_count", &count) || count);
 }
 
 enum pmv_persist pmv_core_persist(const struct pmv_core *core, enum pmv_persist detected)

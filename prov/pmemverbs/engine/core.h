@@ -37,6 +37,7 @@ struct pmv_core {
 	bool manual_progress; /* it moves data only inside calls that read its queues */
 	bool imm_receives;    /* a write with immediate data uses up a receive, as a message does */
 	bool needs_cqs;       /* it can't work without a CQ in either direction */
+	bool caches_regions;  /* with rights for everybody, unless libfabric's cache is off */
 	bool means_ipv4;      /* it takes an address of no format for one of IPv4 */
 	/*
 	 * Up to this version of libfabric it takes the operand of a fetching or comparing
@@ -59,6 +60,9 @@ bool pmv_core_places_by_cpu(const struct pmv_core *core, const char *domain_name
 /* pmv_core_caps -- what the core can do at this domain: enum pmv_engine_cap */
 unsigned pmv_core_caps(const struct pmv_core *core, enum pmv_transport transport,
 		       const char *domain_name);
+
+/* pmv_core_grants_all -- may peers do everything with a region, whatever it was registered for? */
+bool pmv_core_grants_all(const struct pmv_core *core);
 
 /*
  * pmv_core_persist -- what a region that was detected as this is treated as.  Where the core

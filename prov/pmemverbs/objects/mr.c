@@ -4,7 +4,9 @@
  *
  * A flush is a READ of the region, so peers that may write a region must be able to read
  * it.  That holds for regions with FI_PMEM, and in domains opened with FI_RMA_PMEM for all
- * regions, since a commit to volatile memory is a flush, too.
+ * regions, since a commit to volatile memory is a flush, too.  With
+ * FI_PMEMVERBS_REMOTE_READ=explicit only the application lets them: the key says that nobody may
+ * read, and then the agent makes it durable.
  *
  * The local descriptor is the core's, so the application's can be handed to the core.
  */
@@ -243,6 +245,23 @@ static bool may_be_written(const struct pmv_domain *domain, uint64_t access, uin
 	return (access & FI_REMOTE_WRITE) && (domain->pmem || (flags & FI_PMEM));
 }
 
+/* is_kept_secret -- may peers only read it if the application says so, and it does not? */
+static bool is_kept_secret(uint64_t access)
+{
+	return !(access & FI_REMOTE_READ) && pmv_setting.reads_explicit;
+}
+
+/* check_secret -- such a region must not be readable all the same */
+static int check_secret(const struct pmv_domain *domain)
+{
+	if (!pmv_core_grants_all(domain->engine.core))
+		return 0;
+	PMV_WARN(MR,
+		 "FI_PMEMVERBS_REMOTE_READ=explicit can't be kept: libfabric's cache of regions "
+		 "lets all peers read them; set FI_MR_CACHE_MAX_COUNT=0\n");
+	return -FI_EOPNOTSUPP;
+}
+
 /* may_be_sent_to -- may somebody commit messages that are received in it? */
 static bool may_be_sent_to(const struct pmv_domain *domain, uint64_t access, uint64_t flags)
 {
@@ -379,8 +398,12 @@ static int introduce(struct pmv_mr *mr, const struct fi_mr_attr *mr_attr,
 		.iov = mr_attr->mr_iov,
 		.iov_count = mr_attr->iov_count,
 		.files = mr->files,
-		/* No transport needs it where InfiniBand does not, but for the order of writes. */
+		/*
+		 * No transport needs it where InfiniBand does not, but for the order of writes,
+		 * and where a fence can't flush.
+		 */
 		.needs_agent = attr->relaxed || attr->events ||
+			       (attr->writable && !attr->readable) ||
 			       pmv_method_of_write(attr, PMV_TRANSPORT_IB) == PMV_METHOD_AGENT,
 	};
 	int ret;
@@ -408,7 +431,7 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *mr_attr, uint64_
 	struct pmv_mr *mr = calloc(1, sizeof(*mr));
 	struct pmv_attr attr;
 	bool known; /* to the agent */
-	int ret, node;
+	int ret = 0, node;
 
 	if (!mr)
 		return -FI_ENOMEM;
@@ -419,14 +442,19 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *mr_attr, uint64_
 	if (pmv_setting.commit_all && domain->keyed && (mr_attr->access & FI_REMOTE_WRITE) &&
 	    !(flags & FI_PMEM) && is_found_pmem(mr_attr))
 		flags |= FI_PMEM;
-	if (may_be_written(domain, mr_attr->access, flags))
-		core_attr.access |= FI_REMOTE_READ;
+	if (may_be_written(domain, mr_attr->access, flags)) {
+		if (is_kept_secret(mr_attr->access))
+			ret = check_secret(domain);
+		else
+			core_attr.access |= FI_REMOTE_READ;
+	}
 	known = may_be_written(domain, mr_attr->access, flags) ||
 		may_be_sent_to(domain, mr_attr->access, flags) ||
 		may_be_told_of(domain, mr_attr->access);
 	if (known)
 		core_flags |= PMV_CORE_MR_NOCACHE;
-	ret = describe(domain, &core_attr, flags, &attr, &node);
+	if (!ret)
+		ret = describe(domain, &core_attr, flags, &attr, &node);
 	if (!ret)
 		ret = open_files(mr_attr, attr.persist, &mr->files);
 	if (!ret)

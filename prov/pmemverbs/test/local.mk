@@ -13,7 +13,7 @@ TESTS = \
 	test_flush_request test_group test_lost_writes test_method test_ordering test_ordering_agent \
 	test_plan test_post test_prepare test_run test_store test_submit \
 	test_rdm_atomic test_rdm_fence \
-	test_atomic test_cntr test_cq test_ep test_eq test_getinfo test_msg test_status_reply test_tally \
+	test_atomic test_cntr test_cq test_ep test_eq test_getinfo test_mr test_msg test_status_reply test_tally \
 	test_inject test_many_threads test_power_failures test_random_programs
 check_PROGRAMS = $(TESTS) bench_calls bench_dirty
 
@@ -101,6 +101,7 @@ test_cq_SOURCES = %D%/objects/test_cq.c
 test_ep_SOURCES = %D%/objects/test_ep.c
 test_eq_SOURCES = %D%/objects/test_eq.c
 test_getinfo_SOURCES = %D%/objects/test_getinfo.c
+test_mr_SOURCES = %D%/objects/test_mr.c
 test_msg_SOURCES = %D%/objects/test_msg.c %D%/objects/test_msg_errors.c %D%/objects/test_msg.h
 test_status_reply_SOURCES = %D%/objects/test_status_reply.c
 test_tally_SOURCES = %D%/objects/test_tally.c

@@ -46,23 +46,24 @@ static const struct row rows[] = {
 	{PMV_DMP,  YES, ANY,  YES,    YES,     "ra",  "ra",   "fra",  "ra", "fra"},
 	{PMV_DMP,  YES, ANY,  YES,    NO,      "-",   "-",    "-",    "-",  "-"},
 	{PMV_DMP,  NO,  ANY,  NO,     YES,     "r",   "r",    "fr",   "r",  "fr"},
-	{PMV_DMP,  NO,  ANY,  NO,     NO,      "-",   "-",    "-",    "-",  "-"},
+	/* What the owner lets nobody read is the agent's. */
+	{PMV_DMP,  NO,  ANY,  NO,     NO,      "a",   "a",    "fa",   "a",  "fa"},
 	{PMV_DMP,  NO,  ANY,  YES,    YES,     "ra",  "ra",   "fra",  "ra", "fra"},
 	{PMV_DMP,  NO,  ANY,  YES,    NO,      "-",   "-",    "-",    "-",  "-"},
 
 	{PMV_MHP,  ANY, ANY,  NO,     YES,     "r",   "r",    "fr",   "r",  "fr"},
-	{PMV_MHP,  ANY, ANY,  NO,     NO,      "-",   "-",    "-",    "-",  "-"},
+	{PMV_MHP,  ANY, ANY,  NO,     NO,      "a",   "a",    "fa",   "a",  "fa"},
 	{PMV_MHP,  ANY, ANY,  YES,    YES,     "ra",  "ra",   "fra",  "ra", "fra"},
 	{PMV_MHP,  ANY, ANY,  YES,    NO,      "-",   "-",    "-",    "-",  "-"},
 
 	{PMV_WSP,  ANY, NO,   NO,     YES,     "w",   "w",    "fw",   "r",  "fr"},
-	{PMV_WSP,  ANY, NO,   NO,     NO,      "w",   "w",    "-",    "-",  "-"},
+	{PMV_WSP,  ANY, NO,   NO,     NO,      "w",   "w",    "fa",   "a",  "fa"},
 	/* The write's completion still is a proof of itself, but nothing keeps an order. */
 	{PMV_WSP,  ANY, NO,   YES,    YES,     "w",   "ra",   "fra",  "ra", "fra"},
 	{PMV_WSP,  ANY, NO,   YES,    NO,      "w",   "-",    "-",    "-",  "-"},
 	/* The completion says nothing of the target: as MHP. */
 	{PMV_WSP,  ANY, YES,  NO,     YES,     "r",   "r",    "fr",   "r",  "fr"},
-	{PMV_WSP,  ANY, YES,  NO,     NO,      "-",   "-",    "-",    "-",  "-"},
+	{PMV_WSP,  ANY, YES,  NO,     NO,      "a",   "a",    "fa",   "a",  "fa"},
 	{PMV_WSP,  ANY, YES,  YES,    YES,     "ra",  "ra",   "fra",  "ra", "fra"},
 	{PMV_WSP,  ANY, YES,  YES,    NO,      "-",   "-",    "-",    "-",  "-"},
 
@@ -72,7 +73,7 @@ static const struct row rows[] = {
 
 	/* Volatile memory: a commit is about visibility, which takes what MHP takes. */
 	{PMV_NONE, ANY, ANY,  NO,     YES,     "r",   "r",    "fr",   "r",  "fr"},
-	{PMV_NONE, ANY, ANY,  NO,     NO,      "-",   "-",    "-",    "-",  "-"},
+	{PMV_NONE, ANY, ANY,  NO,     NO,      "a",   "a",    "fa",   "a",  "fa"},
 	{PMV_NONE, ANY, ANY,  YES,    YES,     "ra",  "ra",   "fra",  "ra", "fra"},
 	{PMV_NONE, ANY, ANY,  YES,    NO,      "-",   "-",    "-",    "-",  "-"},
 };
@@ -86,7 +87,7 @@ static const struct {
 	enum axis ddio;
 	enum axis local;
 	enum axis relaxed;
-	enum pmv_method method;
+	enum pmv_method method; /* where peers may read; else the agent's, if it is a READ */
 } writes[] = {
 	{PMV_DMP, YES, ANY, ANY, PMV_METHOD_AGENT},  {PMV_DMP, NO, ANY, NO, PMV_METHOD_READ},
 	{PMV_DMP, NO, ANY, YES, PMV_METHOD_AGENT},   {PMV_MHP, ANY, ANY, NO, PMV_METHOD_READ},
@@ -95,6 +96,12 @@ static const struct {
 	{PMV_PAGE, ANY, ANY, ANY, PMV_METHOD_AGENT}, {PMV_NONE, ANY, ANY, NO, PMV_METHOD_READ},
 	{PMV_NONE, ANY, ANY, YES, PMV_METHOD_AGENT},
 };
+
+static enum pmv_method method_of(size_t i, bool readable)
+{
+	return writes[i].method == PMV_METHOD_READ && !readable ? PMV_METHOD_AGENT
+								: writes[i].method;
+}
 
 #define NUM_WRITES (sizeof(writes) / sizeof(writes[0]))
 
@@ -225,7 +232,7 @@ Test(method, writes_become_durable_as_the_table_says)
 				continue;
 			found++;
 			cr_expect_eq(pmv_method_of_write(&config.attr, config.transport),
-				     writes[i].method,
+				     method_of(i, config.attr.readable),
 				     "persist %d, ddio %d, transport %d, relaxed %d",
 				     config.attr.persist, config.attr.ddio, config.transport,
 				     config.attr.relaxed);
@@ -243,8 +250,32 @@ Test(method, what_does_not_matter_changes_nothing)
 		config.attr.uncached = true;
 		expect_plan(&config, NULL, cell);
 		config.attr.pmem = false;
-		expect_plan(&config, NULL, cell);
+		if (config.attr.readable)
+			expect_plan(&config, NULL, cell);
 	}
+}
+
+/* The agent knows nothing of memory that its owner did not call persistent. */
+Test(method, other_memory_that_nobody_may_read_is_refused)
+{
+	for (unsigned n = 0; n < NUM_CONFIGS; n++) {
+		struct config config = config_of(n);
+
+		config.attr.pmem = false;
+		config.attr.readable = false;
+		config.attr.persist = PMV_NONE;
+		expect_plan(&config, NULL, "-");
+		cr_expect_eq(pmv_method_of_write(&config.attr, config.transport),
+			     config.attr.relaxed ? PMV_METHOD_AGENT : PMV_METHOD_READ);
+	}
+}
+
+/* What peers can't write is no matter of commits: messages are received there. */
+Test(method, memory_for_messages_only_needs_no_reading)
+{
+	const struct pmv_attr attr = {.persist = PMV_MHP, .pmem = true};
+
+	cr_expect_eq(pmv_method_of_write(&attr, PMV_TRANSPORT_IB), PMV_METHOD_READ);
 }
 
 /* An administrator who reads the reason should know what to change. */
@@ -265,6 +296,10 @@ Test(method, reasons_name_the_remedy)
 	config.attr.readable = false;
 	plan = pmv_method_choose(&config.attr, PMV_TRANSPORT_IB, NULL);
 	cr_expect_not_null(strstr(plan.why, "FI_REMOTE_READ"));
+	config.attr.pmem = config.attr.writable = true;
+	plan = pmv_method_choose(&config.attr, PMV_TRANSPORT_IB, NULL);
+	cr_expect_eq(plan.method, PMV_METHOD_AGENT);
+	cr_expect_not_null(strstr(plan.why, "FI_PMEMVERBS_REMOTE_READ"));
 }
 
 /* Messages */

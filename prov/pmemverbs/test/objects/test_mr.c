@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* test_mr.c -- who may read a region that peers write to, and what its key says of it */
+#include <stdlib.h>
+
+#include <rdma/providers/fi_prov.h>
+
+#include "test/support/rig.h"
+
+static char memory[4096];
+
+static int reg(struct rig *rig, uint64_t access, uint64_t flags, struct fid_mr **mr)
+{
+	pmv_setting.domain_declared = true;
+	/* Where a write needs no flush, but one that is fenced may. */
+	pmv_setting.domain = PMV_WSP;
+	return fi_mr_reg(rig->domain, memory, sizeof(memory), access, 0, 0, flags, mr, NULL);
+}
+
+/* expect_readable -- the core lets peers read if the key says so, and as it is wanted */
+static void expect_readable(struct rig *rig, uint64_t access, uint64_t flags, bool readable)
+{
+	const struct testcore_mr *core;
+	struct pmv_attr attr;
+	struct fid_mr *mr;
+
+	accepted(reg(rig, access, flags, &mr));
+	cr_assert(pmv_key_unpack(fi_mr_key(mr), &attr));
+	core = testcore_mr_find(&rig->fake.mrs, pmv_key_core(fi_mr_key(mr)));
+	cr_assert_not_null(core);
+	cr_expect_eq(attr.readable, readable);
+	cr_expect_eq(!!(core->access & FI_REMOTE_READ), readable);
+	cr_expect_eq(attr.writable, !!(access & FI_REMOTE_WRITE));
+	accepted(fi_close(&mr->fid));
+}
+
+Test(mr, lets_peers_read_what_they_have_to_flush)
+{
+	struct rig *rig = rig_open(NULL);
+
+	expect_readable(rig, FI_REMOTE_WRITE, FI_PMEM, true);
+	expect_readable(rig, FI_REMOTE_WRITE, 0, true);
+	expect_readable(rig, FI_REMOTE_WRITE | FI_REMOTE_READ, FI_PMEM, true);
+	expect_readable(rig, FI_REMOTE_READ, FI_PMEM, true);
+	expect_readable(rig, FI_RECV, FI_PMEM, false);
+	rig_close(rig);
+}
+
+Test(mr, lets_them_read_only_what_the_application_says)
+{
+	struct rig *rig;
+
+	pmv_setting.reads_explicit = true;
+	rig = rig_open(NULL);
+	expect_readable(rig, FI_REMOTE_WRITE, FI_PMEM, false);
+	expect_readable(rig, FI_REMOTE_WRITE, 0, false);
+	expect_readable(rig, FI_REMOTE_WRITE | FI_REMOTE_READ, FI_PMEM, true);
+	expect_readable(rig, FI_REMOTE_READ, FI_PMEM, true);
+	rig_close(rig);
+}
+
+/* The agent has to look for requests, which it would not for memory that peers flush. */
+Test(mr, that_nobody_reads_needs_the_agent)
+{
+	struct rig *rig;
+	struct fid_mr *mr;
+
+	for (int explicit = 0; explicit < 2; explicit ++) {
+		pmv_setting.reads_explicit = explicit;
+		rig = rig_open(NULL);
+		accepted(reg(rig, FI_REMOTE_WRITE, FI_PMEM, &mr));
+		cr_expect_eq(pmv_container_of(mr, struct pmv_mr, mr_fid)->region->attr.needs_agent,
+			     explicit);
+		accepted(fi_close(&mr->fid));
+		rig_close(rig);
+	}
+}
+
+/* Rights that the core grants all the same would make it a lie. */
+Test(mr, is_refused_where_a_cache_grants_all_rights)
+{
+	struct rig *rig;
+	struct fid_mr *mr;
+	int open;
+
+	fi_param_define(NULL, "mr_cache_max_count", FI_PARAM_SIZE_T, "libfabric's own");
+	unsetenv("FI_MR_CACHE_MAX_COUNT");
+	pmv_setting.reads_explicit = true;
+	rig = rig_open(NULL);
+	rig->core.caches_regions = true;
+	open = rig->fake.open_objects;
+	refused(reg(rig, FI_REMOTE_WRITE, FI_PMEM, &mr), FI_EOPNOTSUPP);
+	cr_expect_eq(rig->fake.open_objects, open);
+	expect_readable(rig, FI_REMOTE_WRITE | FI_REMOTE_READ, FI_PMEM, true);
+	setenv("FI_MR_CACHE_MAX_COUNT", "0", 1);
+	expect_readable(rig, FI_REMOTE_WRITE, FI_PMEM, false);
+	setenv("FI_MR_CACHE_MAX_COUNT", "5", 1);
+	refused(reg(rig, FI_REMOTE_WRITE, FI_PMEM, &mr), FI_EOPNOTSUPP);
+	pmv_setting.reads_explicit = false;
+	expect_readable(rig, FI_REMOTE_WRITE, FI_PMEM, true);
+	rig_close(rig);
+}
