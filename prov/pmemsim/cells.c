@@ -27,6 +27,16 @@ static bool is_stored(const struct cell *cell)
 	       (cell->domain == PMV_PAGE || (cell->domain == PMV_DMP && cell->ddio));
 }
 
+/*
+ * is_placed -- software places the data in the caches, and says so.  Where DDIO is taken to be off
+ * that must prove nothing.  WSP is treated as MHP there, and needs less.
+ */
+static bool is_placed(const struct cell *cell)
+{
+	return !cell->relaxed && cell->local && cell->domain != PMV_PAGE &&
+	       cell->domain != PMV_WSP && cell->ddio != (cell->domain == PMV_DMP);
+}
+
 bool cell_next(size_t n, struct cell *cell)
 {
 	for (size_t i = 0; i < NUM_TARGETS * 2 * NUM_CALLS * NUM_ORDERS; i++) {
@@ -44,6 +54,8 @@ bool cell_next(size_t n, struct cell *cell)
 		if (cell->relaxed && cell->call >= CALL_SEND_PM)
 			continue;
 		if (cell->call == CALL_WRITE_STORED && !is_stored(cell))
+			continue;
+		if (cell->call == CALL_WRITE_PLACED && !is_placed(cell))
 			continue;
 		/* Visible is the same everywhere: once with DDIO, and once without. */
 		if (cell->call == CALL_WRITE_DELIVER &&
@@ -70,6 +82,7 @@ void cell_name(const struct cell *cell, char *buf, size_t len)
 		[CALL_WRITE_IMM] = "WriteImm",
 		[CALL_WRITE_STORED] = "stored",
 		[CALL_WRITE_EVENT] = "event",
+		[CALL_WRITE_PLACED] = "placed",
 		[CALL_WRITE_DELIVER] = "deliver",
 		[CALL_WRITE_ALL] = "all",
 		[CALL_SEND_PM] = "Send to PM",
@@ -396,6 +409,7 @@ struct world_config cell_config(const struct cell *cell, const struct cell_progr
 		.domain = cell->domain,
 		.commit_all = cell->call == CALL_WRITE_ALL,
 		.stores = cell->call == CALL_WRITE_STORED,
+		.delivers = cell->call == CALL_WRITE_PLACED,
 		.events = cell->call == CALL_WRITE_EVENT,
 		.one_kind = cell->call == CALL_SEND_ONLY,
 		.dies_from = WORLD_NEVER_DIES,

@@ -70,6 +70,7 @@ struct hw_request {
 	enum hw_kind kind;
 	enum hw_stage stage;
 	bool fence;     /* not sent before earlier non-posted ones have completed */
+	bool delivered; /* posted: it completes when it, and all before it, is visible */
 	bool fetched;   /* atomic: it has read, and stores in a step of its own */
 	bool responded; /* non-posted: the response is back */
 	bool notifies;  /* the target's CQ gets an entry, behind the data */

@@ -102,12 +102,24 @@ static bool may_notice(const struct hw *hw, const struct hw_port *port, unsigned
 	return true;
 }
 
+/* is_placed -- with all before it: whoever acknowledges that carries requests out in order */
+static bool is_placed(const struct hw_port *port, unsigned int index)
+{
+	for (unsigned int i = 0; i <= index; i++) {
+		if (port->queue[i]->stage < HW_DONE)
+			return false;
+	}
+	return true;
+}
+
 static bool may_complete(const struct hw *hw, const struct hw_port *port, unsigned int index)
 {
 	const struct hw_request *request = port->queue[index];
 
 	if (!hw_is_posted(request))
 		return request->responded;
+	if (request->delivered)
+		return is_placed(port, index);
 	/* Completions come in order: whatever a fence waits for has its answer by then. */
 	return hw->rules.local || request->stage >= HW_ARRIVED;
 }

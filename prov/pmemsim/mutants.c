@@ -72,10 +72,19 @@ static bool needs_fence(const struct cell *cell)
 	return needs_agent(cell) || cell->order == ORDER_PAIR || cell->call == CALL_WRITE_IMM;
 }
 
-/* Who takes DMP for a domain in which caches persist flushes, but in no order. */
+/*
+ * Who takes DMP for a domain in which caches persist flushes, but in no order; and not at all
+ * where the core's word that data are in place is taken for a flush.
+ */
 static bool needs_more_than_caches(const struct cell *cell)
 {
-	return needs_agent(cell) || is_dmp_ordered(cell);
+	return needs_agent(cell) || is_dmp_ordered(cell) ||
+	       (is_dmp(cell) && cell->call == CALL_WRITE_PLACED);
+}
+
+static bool is_placed(const struct cell *cell)
+{
+	return cell->call == CALL_WRITE_PLACED && !is_dmp(cell);
 }
 
 static bool needs_more_than_buffers(const struct cell *cell)
@@ -115,6 +124,7 @@ static const struct mutant mutants[] = {
 	{"the agent syncs one page too few", MUTATION_PAGE_LEFT_OUT, NULL, is_page},
 	{"the kernel does not hear of writes", MUTATION_NOT_TOUCHED, NULL, is_page},
 	{"a dirty range is lost at overflow", MUTATION_DIRTY_LOST, NULL, has_dirty_ranges},
+	{"in place before it is", MUTATION_PLACED_TOO_SOON, NULL, is_placed},
 	{"taken for PAGE", MUTATION_NONE, believe_page, is_dmp},
 	{"taken for DMP", MUTATION_NONE, believe_dmp, is_page},
 	{"taken for MHP", MUTATION_NONE, believe_mhp, needs_more_than_caches},

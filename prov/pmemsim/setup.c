@@ -31,7 +31,10 @@ static void open_end(struct world *world, struct end *end, unsigned int group)
 
 	world_sure(sim_fabric(world->sim, &end->sim_fabric));
 	end->core = (struct pmv_core){
-		.name = "pmemsim", .ops = &pmv_engine_libfabric, .caps = PMV_ENGINE_FENCE};
+		.name = "pmemsim",
+		.ops = &pmv_engine_libfabric,
+		.caps = PMV_ENGINE_FENCE | (world->config.delivers ? PMV_ENGINE_DELIVER : 0),
+	};
 	end->fabric = (struct pmv_fabric){
 		.fabric_fid = {.api_version = FI_VERSION(1, 17)},
 		.core_fid = end->sim_fabric,

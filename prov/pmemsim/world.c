@@ -63,6 +63,8 @@ static void filter(struct hw_request *request, void *arg)
 		request->fence = false;
 	if (world_mutates(MUTATION_NOTICE_TOO_SOON) && request->notifies && !request->len)
 		request->fence = false;
+	if (world_mutates(MUTATION_PLACED_TOO_SOON))
+		request->delivered = false;
 	if (request->kind != HW_READ)
 		return;
 	if (world_mutates(MUTATION_FLUSH_DROPPED) ||

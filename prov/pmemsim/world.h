@@ -56,6 +56,7 @@ enum world_mutation {
 	MUTATION_LINE_LEFT_OUT,   /* the agent flushes one cache line too few */
 	MUTATION_PAGE_LEFT_OUT,   /* the agent syncs one page too few */
 	MUTATION_NOT_TOUCHED,     /* the kernel does not hear what a device has written */
+	MUTATION_PLACED_TOO_SOON, /* the core says that data are in place, then places them */
 	MUTATION_DIRTY_LOST,      /* a write is forgotten when there are too many ranges */
 };
 
@@ -74,6 +75,7 @@ struct world_config {
 	enum world_mutation mutation;
 	bool commit_all;        /* FI_PMEMVERBS_COMMIT */
 	bool stores;            /* requests take small data along */
+	bool delivers;          /* the core does what FI_DELIVERY_COMPLETE says, as tcp does */
 	bool events;            /* FI_RMA_EVENT: with one endpoint only */
 	bool one_kind;          /* FI_OPT_PMEMVERBS_RECV_MR: no message is received in DRAM */
 	unsigned int dies_from; /* so many operations are posted before a connection may be lost */

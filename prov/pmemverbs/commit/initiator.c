@@ -10,6 +10,9 @@ static void plan_all(struct pmv_initiator *ini)
 	for (unsigned int i = PMV_METHOD_WRITE; i <= PMV_METHOD_AGENT; i++)
 		ini->plans[i] = pmv_plan_operation(
 			&(struct pmv_choice){.method = (enum pmv_method) i}, &facts);
+	ini->delivered = pmv_plan_operation(
+		&(struct pmv_choice){.method = PMV_METHOD_READ, .in_place = true},
+		&(struct pmv_plan_facts){.delivers = true});
 }
 
 void pmv_initiator_init(struct pmv_initiator *ini)

@@ -26,6 +26,11 @@ bool pmv_method_orders_by_flush(const struct pmv_attr *attr)
 	return attr->persist == PMV_DMP;
 }
 
+bool pmv_method_in_place(enum pmv_method method, const struct pmv_attr *attr)
+{
+	return method == PMV_METHOD_READ && !pmv_method_orders_by_flush(attr);
+}
+
 static const char *agent_why(const struct pmv_attr *attr)
 {
 	if (attr->persist == PMV_PAGE)
@@ -82,6 +87,7 @@ struct pmv_choice pmv_method_choose(const struct pmv_attr *attr, enum pmv_transp
 	if (choice.method == PMV_METHOD_AGENT)
 		choice.why = agent_why(attr);
 	choice.flush_agent = choice.method == PMV_METHOD_AGENT && attr->relaxed;
+	choice.in_place = pmv_method_in_place(choice.method, attr);
 	choice.immediate = choice.method == PMV_METHOD_WRITE ? PMV_IMMEDIATE_WITH_DATA
 							     : PMV_IMMEDIATE_BEHIND_FLUSH;
 	if (!attr->readable && (choice.method == PMV_METHOD_READ || choice.flush_agent ||

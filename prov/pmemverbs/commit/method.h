@@ -19,6 +19,10 @@
  * unless something relaxes the order of writes.  Then only the agent can tell.  So it is if
  * the owner of persistent memory lets nobody read it: what says READ above is the agent's.
  *
+ * A core may also say when the target's processor has placed a write (PMV_ENGINE_DELIVER).  That
+ * says the same of all that the connection wrote before, and saves the READ where data persist as
+ * they arrive: MHP, and NONE.  In DMP they may still be on their way to the memory controller.
+ *
  * On iWARP and TCP a write's completion says only that it was handed to the local transport.
  * WSP needs it to mean that the target's NIC has the data, so WSP is treated as MHP there.
  */
@@ -58,6 +62,8 @@ struct pmv_choice {
 	bool after_agent;
 	/* A READ has to stand between the write and the request: nothing else keeps order. */
 	bool flush_agent;
+	/* What is in place is durable: an acknowledgement of that proves as much as a READ. */
+	bool in_place;
 	enum pmv_immediate immediate;
 	const char *why;
 };
@@ -71,6 +77,9 @@ const char *pmv_method_one_sided_why(const struct pmv_attr *attr, enum pmv_trans
 /* pmv_method_choose -- how a commit is made; past is NULL without a fence */
 struct pmv_choice pmv_method_choose(const struct pmv_attr *attr, enum pmv_transport transport,
 				    const struct pmv_past *past);
+
+/* pmv_method_in_place -- is what such a method commits there durable as soon as it is in place? */
+bool pmv_method_in_place(enum pmv_method method, const struct pmv_attr *attr);
 
 /* pmv_method_orders_by_flush -- do data there become durable in order only behind a flush? */
 bool pmv_method_orders_by_flush(const struct pmv_attr *attr);

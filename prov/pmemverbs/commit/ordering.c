@@ -72,6 +72,7 @@ static enum pmv_method plain_method(const struct pmv_initiator *ini, const struc
 
 unsigned pmv_ordering_learn_key(struct pmv_initiator *ini, uint64_t key)
 {
+	enum pmv_method method;
 	struct pmv_attr attr;
 	unsigned known;
 
@@ -79,7 +80,11 @@ unsigned pmv_ordering_learn_key(struct pmv_initiator *ini, uint64_t key)
 		return PMV_NOTE_MISFIT;
 	if (!pmv_ordering_attr(ini, key, &attr))
 		return 0;
-	known = pmv_ordering_note(ini, &attr) | PMV_NOTE_METHOD * plain_method(ini, &attr);
+	method = plain_method(ini, &attr);
+	known = pmv_ordering_note(ini, &attr) | PMV_NOTE_METHOD * method;
+	if (pmv_method_in_place(method, &attr) &&
+	    pmv_engine_can(ini->engine->engine, PMV_ENGINE_DELIVER))
+		known |= PMV_NOTE_DELIVERED;
 	/* After the first flush that is another answer. */
 	if (!(known & PMV_NOTE_FLUSH))
 		atomic_store_explicit(&ini->ordering.known, (key & ~(uint64_t) UINT32_MAX) | known,

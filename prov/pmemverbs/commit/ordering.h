@@ -16,6 +16,8 @@ enum pmv_note {
 	PMV_NOTES = (1 << 6) - 1,
 	/* What is known besides: the key is of another life than the peer's. */
 	PMV_NOTE_MISFIT = 1 << 6,
+	/* ... the core says when such a commit is in place, and that is the proof */
+	PMV_NOTE_DELIVERED = 1 << 7,
 	/* An unfenced commit there has the plan of this method, or 0. */
 	PMV_NOTE_METHOD = 1 << 8, /* times enum pmv_method */
 };

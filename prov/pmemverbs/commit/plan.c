@@ -87,6 +87,17 @@ static struct pmv_plan plan_for_agent(const struct pmv_choice *choice,
 	return plan;
 }
 
+/*
+ * is_delivered -- the core's word takes the READ's place.  It says nothing of what is injected.
+ * Immediate data need a READ to be fenced behind.  Behind earlier data that only a READ makes
+ * durable, nothing changes.
+ */
+static bool is_delivered(const struct pmv_choice *choice, const struct pmv_plan_facts *facts)
+{
+	return choice->in_place && !choice->flush_first && facts->delivers && !facts->atomic &&
+	       !facts->injected && !facts->immediate;
+}
+
 struct pmv_plan pmv_plan_operation(const struct pmv_choice *choice,
 				   const struct pmv_plan_facts *facts)
 {
@@ -114,7 +125,8 @@ struct pmv_plan pmv_plan_operation(const struct pmv_choice *choice,
 		add_event(&plan, data, choice, facts);
 		return plan;
 	}
-	if (choice->method == PMV_METHOD_READ)
+	data->delivered = is_delivered(choice, facts);
+	if (choice->method == PMV_METHOD_READ && !data->delivered)
 		add(&plan, PMV_STEP_FLUSH);
 	if (!facts->immediate)
 		return plan;

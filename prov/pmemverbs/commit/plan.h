@@ -33,6 +33,7 @@ struct pmv_step {
 	bool fence;     /* behind the READs and atomics that were posted before */
 	bool immediate; /* DATA takes immediate data along; ASK has the agent notify */
 	bool payload;   /* ASK takes the data along, and the agent stores them */
+	bool delivered; /* DATA complete when they are in place */
 };
 
 /* The longest: FLUSH_BEFORE, DATA, FLUSH, READ_BACK, ASK, AWAIT, IMMEDIATE. */
@@ -57,6 +58,7 @@ struct pmv_plan_facts {
 	bool grouped;    /* one flush covers it and others */
 	bool event;      /* the agent tells the target's application of it */
 	bool event_only; /* that is all: it does not commit */
+	bool delivers;   /* the core says when the data are in place */
 };
 
 /*

@@ -266,7 +266,7 @@ static inline uint64_t data_flags(const struct pmv_run *run, const struct pmv_st
 	else if (submission->what & FI_MSG)
 		kept |= FI_REMOTE_CQ_DATA;
 	return (submission->flags & kept) | (step->immediate ? FI_REMOTE_CQ_DATA : 0) |
-	       FI_COMPLETION | fence;
+	       (step->delivered ? FI_DELIVERY_COMPLETE : 0) | FI_COMPLETION | fence;
 }
 
 PMV_ALWAYS_INLINE ssize_t post_data(struct pmv_run *run, const struct pmv_step *step,
@@ -406,8 +406,8 @@ ssize_t pmv_post_any(struct pmv_run *run, enum pmv_post_locks locks)
 }
 
 /*
- * pmv_post_bare -- DATA and FLUSH are all, and nothing has to be remembered: the two requests that
- * pmv_post_any would make, without looking for what there is not
+ * pmv_post_bare -- DATA and perhaps FLUSH are all, and nothing has to be remembered: the requests
+ * that pmv_post_any would make, without looking for what there is not
  */
 ssize_t pmv_post_bare(struct pmv_run *run)
 {
@@ -420,6 +420,10 @@ ssize_t pmv_post_bare(struct pmv_run *run)
 
 	msg.rma_iov = &to;
 	msg.context = run;
+	if (run->plan.steps[0].delivered) {
+		ret = ep->ops->write(ep, &msg, FI_COMPLETION | FI_DELIVERY_COMPLETE);
+		return ret ? ret : PMV_POSTED_ALL;
+	}
 	pmv_run_posting(run, 1);
 	ret = ep->ops->write(ep, &msg, FI_COMPLETION);
 	if (ret) {

@@ -217,6 +217,14 @@ static bool may_start_to_store(const struct pmv_initiator *ini)
 	return !ini->dirty.lost && ini->mailbox->sender.sent >= ini->stores_from;
 }
 
+/* is_delivered -- does the core say when its data are in place?  Without data, nothing is placed.
+ */
+static bool is_delivered(const struct pmv_initiator *ini, const struct pmv_submission *submission)
+{
+	return submission->what == (FI_RMA | FI_WRITE) && submission->num_to == 1 &&
+	       submission->to->len && pmv_engine_can(ini->engine->engine, PMV_ENGINE_DELIVER);
+}
+
 static ssize_t make_request(struct pmv_run *run, const struct pmv_submission *submission, bool all,
 			    enum pmv_rma_event event)
 {
@@ -283,6 +291,7 @@ ssize_t pmv_prepare(struct pmv_run *run, struct pmv_terms terms, enum pmv_method
 		.unordered = atomic_load(&ini->ordering.wrote_unordered),
 		.grouped = terms.grouped,
 		.event_only = submission->event_only,
+		.delivers = is_delivered(ini, submission),
 	};
 	struct chosen chosen = {0};
 	ssize_t ret = run->commits           ? choose(ini, submission, &chosen)

@@ -67,20 +67,27 @@ static inline bool pmv_prepare_is_ordinary(struct pmv_initiator *ini,
 /* pmv_prepare_request -- the request of one by the agent */
 ssize_t pmv_prepare_request(struct pmv_run *run);
 
+/* is_bare -- pmv_post_bare can post it */
+static inline bool is_bare(const struct pmv_plan *plan)
+{
+	return plan->count == 2 ? plan->steps[1].kind == PMV_STEP_FLUSH
+				: plan->count == 1 && plan->steps[0].delivered;
+}
+
 static inline ssize_t pmv_prepare_ordinary(struct pmv_initiator *ini, struct pmv_run *run,
 					   const struct pmv_submission *submission,
 					   enum pmv_method method)
 {
 	const struct fi_rma_iov *at = submission->to;
 
-	run->plan = ini->plans[method];
+	run->plan = pmv_ordering_known(ini, at->key) & PMV_NOTE_DELIVERED ? ini->delivered
+									  : ini->plans[method];
 	run->place_addr = at->addr;
 	run->place_key = at->key;
 	if (method == PMV_METHOD_AGENT)
 		return pmv_prepare_request(run);
-	if (run->plan.count == 2 && run->plan.steps[1].kind == PMV_STEP_FLUSH &&
-	    pmv_ordering_is_quiet(ini, at->key) && submission->rma->iov_count &&
-	    !atomic_load(&ini->ordering.wrote_ordered))
+	if (is_bare(&run->plan) && pmv_ordering_is_quiet(ini, at->key) &&
+	    submission->rma->iov_count && !atomic_load(&ini->ordering.wrote_ordered))
 		run->bare = true;
 	return 0;
 }

@@ -32,7 +32,7 @@ struct pmv_run {
 	uint8_t at;                  /* the next step */
 	bool counted;                /* by the counter for its kind */
 	bool commits;
-	bool bare;            /* a write and the READ behind it are all of it: pmv_post_bare */
+	bool bare;            /* a write, and the READ behind it, are all of it: pmv_post_bare */
 	bool fetches;         /* counted in ordering.reads while it is in flight */
 	bool unacked;         /* counted in mailbox.sender.unacked */
 	uint16_t num_regions; /* with hooks: how many of `regions` */

@@ -20,7 +20,9 @@
  * tcp: ignores FI_FENCE, and its read responses are sent from the memory as it is later; so a
  * fence waits here until earlier reads have completed.  A flush needs no such wait: the target
  * executes one connection's requests in order.  FI_DELIVERY_COMPLETE has the target's processor
- * acknowledge what it has placed.
+ * acknowledge what it has placed: it takes one request from the stream at a time, and queues the
+ * acknowledgement when the last byte is copied (1.17: tcpx_process_remote_write, 2.1:
+ * xnet_complete_rx).  So an acknowledgement says that all earlier writes are placed, too.
  */
 static const struct pmv_core cores[] = {
 	{.name = "verbs",

@@ -22,8 +22,9 @@ enum pmv_transport {
 
 /* What an engine can do. */
 enum pmv_engine_cap {
-	PMV_ENGINE_FENCE = 1 << 0,   /* FI_FENCE: executed after earlier reads and atomics return */
-	PMV_ENGINE_DELIVER = 1 << 1, /* FI_DELIVERY_COMPLETE: the data are in the target's memory */
+	PMV_ENGINE_FENCE = 1 << 0, /* FI_FENCE: executed after earlier reads and atomics return */
+	/* FI_DELIVERY_COMPLETE: the data are in the target's memory, and all before them */
+	PMV_ENGINE_DELIVER = 1 << 1,
 };
 
 struct pmv_engine_ops;

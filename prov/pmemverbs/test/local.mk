@@ -88,7 +88,8 @@ test_prepare_SOURCES = %D%/commit/test_prepare.c
 test_run_SOURCES = %D%/commit/test_run.c
 test_store_SOURCES = %D%/commit/test_store.c %D%/commit/test_flush_request.h
 test_submit_SOURCES = %D%/commit/test_submit.c %D%/commit/test_submit_delivery.c \
-	%D%/commit/test_submit_lives.c %D%/commit/test_submit_refused.c %D%/commit/test_submit.h
+	%D%/commit/test_submit_lives.c %D%/commit/test_submit_placed.c \
+	%D%/commit/test_submit_refused.c %D%/commit/test_submit.h
 
 # rdm/
 test_rdm_atomic_SOURCES = %D%/rdm/test_rdm_atomic.c

@@ -184,6 +184,9 @@ static void expect_plan(const struct config *config, const struct pmv_past *past
 		cr_expect_eq(plan.immediate, PMV_IMMEDIATE_WITH_DATA);
 	if (plan.method == PMV_METHOD_READ)
 		cr_expect_eq(plan.immediate, PMV_IMMEDIATE_BEHIND_FLUSH);
+	/* In DMP the caches are no place to be durable in, whatever DDIO is said to be. */
+	cr_expect_eq(plan.in_place,
+		     plan.method == PMV_METHOD_READ && config->attr.persist != PMV_DMP);
 }
 
 Test(method, single_commits_follow_the_table)

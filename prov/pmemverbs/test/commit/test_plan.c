@@ -15,7 +15,8 @@
  *   J   JOIN           the group's flush
  *   P   PLAN           the operation itself is planned
  *
- * and behind a step what it has: * a fence, ! immediate data, + the payload.
+ * and behind a step what it has: * a fence, ! immediate data, + the payload, ^ the core's word that
+ * it is in place.
  */
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -78,6 +79,24 @@ static const struct row rows[] = {
 	{WRITE, ANY, ANY,  ANY,  ANY, YES, ANY, ANY,  YES, "D J",     "D* J",     "f D* J"},
 	{READ,  NO,  ANY,  ANY,  ANY, ANY, ANY, ANY,  YES, "D J",     "D* J",     "f D* J"},
 	{AGENT, NO,  ANY,  ANY,  ANY, ANY, ANY, ANY,  YES, "D J",     "D* J",     "f D* J"},
+};
+
+/* One by READ, where what is in place is durable, and the core says when that is. */
+static const struct delivered_row {
+	enum axis atomic;
+	enum axis injected;
+	enum axis immediate;
+	enum axis grouped;
+	const char *plain;
+	const char *fenced;
+	const char *flush_first;
+} delivered_rows[] = {
+	/*atom inj  imm  group  plain    fenced    flush first */
+	{NO,  NO,  NO,  NO,  "D^",    "D*^",    "f D* F"},
+	{NO,  YES, NO,  NO,  "D F",   "D* F",   "f D* F"},
+	{YES, ANY, NO,  NO,  "D F",   "D* F",   "f D* F"},
+	{ANY, ANY, YES, NO,  "D F I", "D* F I", "f D* F I"},
+	{ANY, ANY, ANY, YES, "D J",   "D* J",   "f D* J"},
 };
 
 /* An operation that the agent has to do something for before it is executed, or executes. */
@@ -160,11 +179,12 @@ static const struct {
 
 #define NUM_ROWS (sizeof(rows) / sizeof(rows[0]))
 #define NUM_AFTER_ROWS (sizeof(after_rows) / sizeof(after_rows[0]))
+#define NUM_DELIVERED_ROWS (sizeof(delivered_rows) / sizeof(delivered_rows[0]))
 #define NUM_EVENT_ROWS (sizeof(event_rows) / sizeof(event_rows[0]))
 #define NUM_FLUSHES (sizeof(flushes) / sizeof(flushes[0]))
 
 /* All there is, counted: three methods, and a bit for each of the rest. */
-#define NUM_BITS 12
+#define NUM_BITS 14
 #define NUM_CASES (3u << NUM_BITS)
 
 struct plan_case {
@@ -185,6 +205,7 @@ static struct plan_case case_of(unsigned n)
 				.flush_agent = n & 1 << 2,
 				.immediate = n & 1 << 3 ? PMV_IMMEDIATE_WITH_DATA
 							: PMV_IMMEDIATE_BEHIND_FLUSH,
+				.in_place = n & 1 << 12,
 			},
 		.facts =
 			{
@@ -196,6 +217,7 @@ static struct plan_case case_of(unsigned n)
 				.unordered = n & 1 << 9,
 				.stored = n & 1 << 10,
 				.grouped = n & 1 << 11,
+				.delivers = n & 1 << 13,
 			},
 	};
 }
@@ -203,6 +225,8 @@ static struct plan_case case_of(unsigned n)
 /* happens -- method.c makes no other choices: without a fence nothing is flushed first */
 static bool happens(const struct plan_case *one)
 {
+	if (one->choice.in_place && one->choice.method != READ)
+		return false;
 	if (one->choice.flush_first && !one->facts.fenced)
 		return false;
 	return one->choice.method == WRITE || one->choice.immediate == PMV_IMMEDIATE_BEHIND_FLUSH;
@@ -221,16 +245,16 @@ static const char *text_of(const struct pmv_plan *plan)
 		[PMV_STEP_READ_BACK] = 'R',    [PMV_STEP_ASK] = 'A',  [PMV_STEP_AWAIT] = 'w',
 		[PMV_STEP_IMMEDIATE] = 'I',    [PMV_STEP_JOIN] = 'J', [PMV_STEP_PLAN] = 'P',
 	};
-	static char text[PMV_MAX_STEPS * 5 + 1];
+	static char text[PMV_MAX_STEPS * 6 + 1];
 	char *at = text;
 
 	*at = '\0';
 	for (unsigned int i = 0; i < plan->count; i++) {
 		const struct pmv_step *step = &plan->steps[i];
 
-		at += sprintf(at, "%s%c%s%s%s", i ? " " : "", letters[step->kind],
+		at += sprintf(at, "%s%c%s%s%s%s", i ? " " : "", letters[step->kind],
 			      step->fence ? "*" : "", step->immediate ? "!" : "",
-			      step->payload ? "+" : "");
+			      step->payload ? "+" : "", step->delivered ? "^" : "");
 	}
 	return text;
 }
@@ -262,19 +286,52 @@ static bool is_row_of(const struct row *row, const struct plan_case *one)
 	       fits(row->notifies, one->facts.notifies) && fits(row->grouped, one->facts.grouped);
 }
 
+/* is_delivered -- the rows of delivered_rows */
+static bool is_delivered(const struct plan_case *one)
+{
+	return one->choice.in_place && one->facts.delivers;
+}
+
 Test(plan, operations_follow_the_table)
 {
 	for (unsigned n = 0; n < NUM_CASES; n++) {
 		struct plan_case one = case_of(n);
 		const struct row *found = NULL;
 
-		if (!happens(&one) || is_for_agent(&one))
+		if (!happens(&one) || is_for_agent(&one) || is_delivered(&one))
 			continue;
 		for (size_t i = 0; i < NUM_ROWS; i++) {
 			if (!is_row_of(&rows[i], &one))
 				continue;
 			cr_assert_null(found, "two rows for one case: %u", n);
 			found = &rows[i];
+		}
+		cr_assert_not_null(found, "no row for a case: %u", n);
+		expect_steps(&one, one.choice.flush_first ? found->flush_first
+				   : one.facts.fenced     ? found->fenced
+							  : found->plain);
+	}
+}
+
+static bool is_delivered_row_of(const struct delivered_row *row, const struct plan_case *one)
+{
+	return fits(row->atomic, one->facts.atomic) && fits(row->injected, one->facts.injected) &&
+	       fits(row->immediate, one->facts.immediate) && fits(row->grouped, one->facts.grouped);
+}
+
+Test(plan, operations_that_the_core_delivers_follow_the_table)
+{
+	for (unsigned n = 0; n < NUM_CASES; n++) {
+		struct plan_case one = case_of(n);
+		const struct delivered_row *found = NULL;
+
+		if (!happens(&one) || is_for_agent(&one) || !is_delivered(&one))
+			continue;
+		for (size_t i = 0; i < NUM_DELIVERED_ROWS; i++) {
+			if (!is_delivered_row_of(&delivered_rows[i], &one))
+				continue;
+			cr_assert_null(found, "two rows for one case: %u", n);
+			found = &delivered_rows[i];
 		}
 		cr_assert_not_null(found, "no row for a case: %u", n);
 		expect_steps(&one, one.choice.flush_first ? found->flush_first
@@ -347,7 +404,7 @@ Test(plan, operations_of_which_the_application_is_told_follow_the_table)
 		/* The agent that is asked anyway is asked for that, too. */
 		if (one.choice.method == AGENT || is_for_agent(&one)) {
 			struct pmv_plan plan = pmv_plan_operation(&untold.choice, &untold.facts);
-			char steps[PMV_MAX_STEPS * 5 + 1];
+			char steps[PMV_MAX_STEPS * 6 + 1];
 
 			expect_steps(&one, strcpy(steps, text_of(&plan)));
 			continue;
@@ -416,8 +473,9 @@ static void expect_order(const struct pmv_plan *plan, const struct pmv_step *bef
 		break;
 	case PMV_STEP_DATA:
 		/* What proves that they are durable. */
-		cr_expect(method == WRITE || (after && after->kind != PMV_STEP_IMMEDIATE), "%s",
-			  text);
+		cr_expect(method == WRITE || (step->delivered && !after) ||
+				  (after && after->kind != PMV_STEP_IMMEDIATE),
+			  "%s", text);
 		break;
 	case PMV_STEP_FLUSH:
 		break;
@@ -459,6 +517,7 @@ static void expect_flags(const struct pmv_plan *plan, const struct plan_case *on
 			  (data && !one->facts.atomic));
 		cr_expect(!step->payload || (ask && one->facts.stored));
 		cr_expect(!data || step->fence == one->facts.fenced);
+		cr_expect(!step->delivered || (data && is_delivered(one)));
 		*immediates += step->immediate;
 		*payloads += step->payload;
 	}
