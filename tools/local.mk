@@ -17,6 +17,7 @@ EXTRA_DIST += \
 	%D%/lib/check.sh \
 	%D%/lib/docs.sh \
 	%D%/lib/functional.sh \
+	%D%/lib/gone.sh \
 	%D%/lib/lab.sh \
 	%D%/lib/mpi.sh \
 	%D%/lib/report.sh \
@@ -38,6 +39,7 @@ EXTRA_DIST += \
 	%D%/steps/functional_tcp \
 	%D%/steps/functional_ways \
 	%D%/steps/fuzz \
+	%D%/steps/gone_tcp \
 	%D%/steps/lab_adr \
 	%D%/steps/lab_bench \
 	%D%/steps/lab_cxl \

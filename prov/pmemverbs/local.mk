@@ -16,6 +16,8 @@ provider_sources = \
 	prov/pmemverbs/base/signals.h \
 	prov/pmemverbs/base/spawn.c \
 	prov/pmemverbs/base/spawn.h \
+	prov/pmemverbs/base/silence.c \
+	prov/pmemverbs/base/silence.h \
 	prov/pmemverbs/base/table.h \
 	prov/pmemverbs/memory/detect.c \
 	prov/pmemverbs/memory/detect.h \

@@ -4,12 +4,16 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/log.h"
 
 struct pmv_setting pmv_setting;
+
+#define DEFAULT_SECONDS 10
+#define MOST_SECONDS 32767
 
 /* The settings: FI_PMEMVERBS_ and one of these names. */
 enum {
@@ -23,6 +27,7 @@ enum {
 	ANSWER,
 	FENCE,
 	SIGBUS_HANDLER,
+	TIMEOUT,
 	SETTINGS
 };
 
@@ -88,6 +93,10 @@ static const struct {
 		 "what happens if a page of registered memory is lost: handle (a handler "
 		 "of the provider lets commits to that memory fail), off (no handler: the "
 		 "process's own is called, or SIGBUS ends the process) (default: handle)"},
+	[TIMEOUT] = {"TIMEOUT",
+		     {NULL},
+		     "over tcp, a peer is given up if its machine has answered nothing for so many "
+		     "seconds; 0: never (default: 10)"},
 };
 
 /*
@@ -129,6 +138,22 @@ static int get_choice(int setting)
 	}
 	pmv_setting_refuse(name, value, strlen(value), known);
 	return 0;
+}
+
+/* get_seconds -- the kernel takes no more between two probes of a connection (silence.h) */
+static int get_seconds(int setting)
+{
+	char *value = NULL, *end;
+	long seconds;
+
+	fi_param_get_str(&pmv_prov, settings[setting].name, &value);
+	if (!value)
+		return DEFAULT_SECONDS;
+	seconds = strtol(value, &end, 10);
+	if (value[0] >= '0' && value[0] <= '9' && !*end && seconds <= MOST_SECONDS)
+		return (int) seconds;
+	pmv_setting_refuse(settings[setting].name, value, strlen(value), "seconds, 0 to 32767");
+	return DEFAULT_SECONDS;
 }
 
 const char *pmv_setting_other(const char *name)
@@ -187,5 +212,6 @@ void pmv_setting_read(void)
 	pmv_setting.answers = get_choice(ANSWER);
 	pmv_setting.nic_fences = get_choice(FENCE);
 	pmv_setting.leaves_sigbus = get_choice(SIGBUS_HANDLER);
+	pmv_setting.timeout = get_seconds(TIMEOUT);
 	check_names();
 }

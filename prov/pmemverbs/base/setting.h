@@ -35,6 +35,7 @@ struct pmv_setting {
 	bool answers;              /* FI_PMEMVERBS_ANSWER=on */
 	bool nic_fences;           /* FI_PMEMVERBS_FENCE=nic */
 	bool leaves_sigbus;        /* FI_PMEMVERBS_SIGBUS=off */
+	int timeout;               /* FI_PMEMVERBS_TIMEOUT, in seconds; 0: never */
 	const char *bad;           /* a sentence about an unknown name or value, or NULL */
 };
 

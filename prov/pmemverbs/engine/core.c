@@ -38,7 +38,8 @@ static const struct pmv_core cores[] = {
 	 .caps = PMV_ENGINE_DELIVER,
 	 .cpu_placed = true,
 	 .manual_progress = true,
-	 .needs_cqs = true},
+	 .needs_cqs = true,
+	 .uses_sockets = true},
 };
 
 #define NUM_CORES (sizeof(cores) / sizeof(cores[0]))

@@ -7,12 +7,25 @@
 #include <rdma/fi_errno.h>
 
 #include "base/log.h"
+#include "base/setting.h"
 #include "objects/handshake.h"
 #include "objects/unwrap.h"
 
 static int cm_getpeer(struct fid_ep *fid, void *addr, size_t *addrlen)
 {
 	return fi_getpeer(pmv_to_ep(fid)->engine.fid, addr, addrlen);
+}
+
+void pmv_ep_watch(struct pmv_ep *ep)
+{
+	struct fid_ep *core_fid = ep->engine.fid;
+	union pmv_silence_addr own = {0}, peer = {0};
+	size_t own_len = sizeof(own), peer_len = sizeof(peer);
+
+	if (!pmv_setting.timeout || !ep->domain->engine.core->uses_sockets)
+		return;
+	if (!fi_getname(&core_fid->fid, &own, &own_len) && !fi_getpeer(core_fid, &peer, &peer_len))
+		pmv_silence_watch(&ep->silence, &own, &peer);
 }
 
 /* CM data with room for a handshake behind it. */
@@ -74,9 +87,8 @@ static int cm_connect(struct fid_ep *fid, const void *addr, const void *param, s
 	return ret ? ret : fi_connect(ep->engine.fid, addr, data.data, data.len);
 }
 
-static int cm_accept(struct fid_ep *fid, const void *param, size_t paramlen)
+static int accept_peer(struct pmv_ep *ep, const void *param, size_t paramlen)
 {
-	struct pmv_ep *ep = pmv_to_ep(fid);
 	struct cm_data data;
 	int ret = pmv_ep_prepare(ep);
 
@@ -96,6 +108,16 @@ static int cm_accept(struct fid_ep *fid, const void *param, size_t paramlen)
 		ret = fi_accept(ep->engine.fid, data.data, data.len);
 	if (ret)
 		pmv_agent_detach(&ep->domain->agent, &ep->mailbox.receiver, false);
+	return ret;
+}
+
+static int cm_accept(struct fid_ep *fid, const void *param, size_t paramlen)
+{
+	struct pmv_ep *ep = pmv_to_ep(fid);
+	int ret = accept_peer(ep, param, paramlen);
+
+	if (!ret)
+		pmv_ep_watch(ep);
 	return ret;
 }
 

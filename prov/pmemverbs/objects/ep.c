@@ -309,12 +309,14 @@ static int ep_close(struct fid *fid)
 	/* Whoever reads the queue must not post to what is being closed. */
 	pmv_initiator_unwait(&ep->initiator);
 	pmv_agent_detach(agent, &ep->mailbox.receiver, true);
+	pmv_silence_forget(&ep->silence);
 	ret = pmv_eq_close(ep->eq, fid);
 	if (ret) {
 		ep->mailbox.receiver.closing = false;
 		pmv_agent_attach(agent, &ep->mailbox.receiver);
 		if (ep->initiator.owner.tx_queue)
 			pmv_initiator_wait(&ep->initiator);
+		pmv_ep_watch(ep);
 		return ret;
 	}
 	pmv_agent_forget(agent, &ep->mailbox.receiver);

@@ -93,7 +93,10 @@ static void translate_connected(struct pmv_event *event)
 	struct pmv_ep *ep = ep_of(event->cm.fid);
 	struct pmv_handshake handshake = {0};
 
-	if (!ep || ep->mailbox.link.connected)
+	if (!ep)
+		return;
+	pmv_ep_watch(ep);
+	if (ep->mailbox.link.connected)
 		return;
 	if (event->len <= sizeof(event->cm)) {
 		pmv_handshake_connect(ep, &handshake);

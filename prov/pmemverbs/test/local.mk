@@ -5,6 +5,7 @@
 # behaviour it tests.  whole/ has tests of the provider as a whole, support/ what tests share.
 
 TESTS = \
+	test_silence \
 	test_detect test_dirty test_file test_guard test_key \
 	test_info test_info_entries test_length \
 	test_op test_queue \
@@ -35,6 +36,9 @@ syscalls_sources = %D%/support/syscalls.c %D%/support/syscalls.h
 
 # For all programs that name no others.  Before Criterion, of which a function is replaced.
 LDADD = libtesting.la libprovider.la $(CRITERION_LIBS) $(LIBFABRIC_LIBS) -lpthread
+
+# base/
+test_silence_SOURCES = %D%/base/test_silence.c
 
 # memory/
 test_detect_SOURCES = %D%/memory/test_detect.c %D%/memory/test_detect_files.c \

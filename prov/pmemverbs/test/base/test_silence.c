@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* test_silence.c -- whose machine is silent, and whose only has nothing to say or no room */
+#include <sched.h>
+#include <unistd.h>
+
+#include <criterion/criterion.h>
+
+#include "base/setting.h"
+#include "base/silence.h"
+
+#define NOW INT64_C(1000000)
+#define NONE PMV_SILENCE_NONE
+
+/* Data are on their way; they were sent, and something was heard, so long ago. */
+static struct tcp_info under_way(uint32_t sent_ms, uint32_t heard_ms)
+{
+	return (struct tcp_info){
+		.tcpi_unacked = 1, .tcpi_last_data_sent = sent_ms, .tcpi_last_ack_recv = heard_ms};
+}
+
+Test(silence, of_an_idle_connection_is_none)
+{
+	struct tcp_info info = {.tcpi_last_data_sent = 1, .tcpi_last_ack_recv = 3600000};
+
+	cr_expect_eq(pmv_silence_since(NONE, NOW, &info), NONE);
+	cr_expect_eq(pmv_silence_since(NOW - 5000, NOW, &info), NONE);
+}
+
+Test(silence, begins_when_it_is_seen_however_long_the_connection_was_idle)
+{
+	struct tcp_info info = under_way(1, 3600000);
+
+	cr_expect_eq(pmv_silence_since(NONE, NOW, &info), NOW);
+	cr_expect_eq(pmv_silence_since(NOW - 5000, NOW, &info), NOW - 5000);
+}
+
+Test(silence, begins_again_with_each_answer)
+{
+	struct tcp_info info = under_way(1, 40);
+
+	cr_expect_eq(pmv_silence_since(NOW - 5000, NOW, &info), NOW - 40);
+}
+
+/* Each of its retransmissions is answered; the next one may take two minutes. */
+Test(silence, of_a_peer_without_room_is_none)
+{
+	struct tcp_info info = under_way(60001, 60000);
+
+	info.tcpi_backoff = 9;
+	cr_expect_eq(pmv_silence_since(NOW - 5000, NOW, &info), NONE);
+	info = under_way(60000, 60000);
+	cr_expect_eq(pmv_silence_since(NOW - 5000, NOW, &info), NONE);
+}
+
+Test(silence, is_seen_by_a_probe_without_an_answer)
+{
+	struct tcp_info info = {
+		.tcpi_probes = 1, .tcpi_last_data_sent = 60000, .tcpi_last_ack_recv = 30000};
+
+	cr_expect_eq(pmv_silence_since(NONE, NOW, &info), NOW);
+	cr_expect_eq(pmv_silence_since(NOW - 5000, NOW, &info), NOW - 5000);
+}
+
+/* Nothing is sent again, so the last that was sent may be older than the last answer. */
+Test(silence, is_seen_if_the_own_link_is_down)
+{
+	struct tcp_info info = under_way(5000, 4999);
+
+	info.tcpi_retransmits = 4;
+	cr_expect_eq(pmv_silence_since(NONE, NOW, &info), NOW);
+	cr_expect_eq(pmv_silence_since(NOW - 3000, NOW, &info), NOW - 3000);
+	info.tcpi_retrans = 1;
+	cr_expect_eq(pmv_silence_since(NOW - 3000, NOW, &info), NONE);
+}
+
+/* Sockets */
+
+struct pair {
+	int ends[2];
+	union pmv_silence_addr own;
+	union pmv_silence_addr peer;
+};
+
+static void connect_pair(struct pair *pair)
+{
+	struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t len = sizeof(in), own_len = sizeof(pair->own), peer_len = sizeof(pair->peer);
+	int listener = socket(AF_INET, SOCK_STREAM, 0);
+
+	cr_assert_eq(bind(listener, (struct sockaddr *) &in, len), 0);
+	cr_assert_eq(listen(listener, 1), 0);
+	cr_assert_eq(getsockname(listener, (struct sockaddr *) &in, &len), 0);
+	pair->ends[0] = socket(AF_INET, SOCK_STREAM, 0);
+	cr_assert_eq(connect(pair->ends[0], (struct sockaddr *) &in, len), 0);
+	pair->ends[1] = accept(listener, NULL, NULL);
+	cr_assert_geq(pair->ends[1], 0);
+	cr_assert_eq(getsockname(pair->ends[0], &pair->own.any, &own_len), 0);
+	cr_assert_eq(getpeername(pair->ends[0], &pair->peer.any, &peer_len), 0);
+	close(listener);
+}
+
+static int option(int fd, int level, int name)
+{
+	int value = -1;
+	socklen_t len = sizeof(value);
+
+	cr_assert_eq(getsockopt(fd, level, name, &value, &len), 0);
+	return value;
+}
+
+Test(silence, is_probed_for_on_the_connections_own_socket_only)
+{
+	struct pmv_silence silence = {0}, second = {0};
+	struct pair others, pair, later;
+
+	pmv_setting.timeout = 1;
+	connect_pair(&others);
+	connect_pair(&pair);
+	pmv_silence_watch(&silence, &pair.own, &pair.peer);
+	pmv_silence_watch(&silence, &pair.own, &pair.peer);
+	while (!option(pair.ends[0], SOL_SOCKET, SO_KEEPALIVE))
+		sched_yield();
+	/* The thread goes on looking, also when it had none to look for. */
+	pmv_silence_forget(&silence);
+	pmv_silence_forget(&silence);
+	connect_pair(&later);
+	pmv_silence_watch(&second, &later.own, &later.peer);
+	while (!option(later.ends[0], SOL_SOCKET, SO_KEEPALIVE))
+		sched_yield();
+	cr_expect_eq(option(pair.ends[0], IPPROTO_TCP, TCP_KEEPIDLE), 1);
+	cr_expect_eq(option(pair.ends[1], SOL_SOCKET, SO_KEEPALIVE), 0);
+	cr_expect_eq(option(others.ends[0], SOL_SOCKET, SO_KEEPALIVE), 0);
+	cr_expect_eq(option(others.ends[1], SOL_SOCKET, SO_KEEPALIVE), 0);
+	pmv_silence_forget(&second);
+}
