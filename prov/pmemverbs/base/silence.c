@@ -6,7 +6,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +14,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/setting.h"
+#include "base/spawn.h"
 
 /* The kernel is asked so often in that time. */
 #define LOOKS_PER_TIMEOUT 5
@@ -203,16 +203,12 @@ static void *run(void *arg)
 /* start -- the thread, which ends with the process.  Holds the lock. */
 static void start(void)
 {
-	sigset_t all, old;
 	pthread_t thread;
 	int ret;
 
 	if (running)
 		return;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	ret = pthread_create(&thread, NULL, run, NULL);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	ret = pmv_spawn(&thread, "pmv-silence", run, NULL, 0);
 	if (ret) {
 		PMV_WARN(EP_CTRL,
 			 "no thread can be started that looks for silent peers (%s): if one's "
@@ -220,7 +216,6 @@ static void start(void)
 			 strerror(ret));
 		return;
 	}
-	pthread_setname_np(thread, "pmv-silence");
 	pthread_detach(thread);
 	running = true;
 }
