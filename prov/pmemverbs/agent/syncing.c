@@ -262,6 +262,9 @@ bool pmv_syncing_take(struct pmv_agent *agent, unsigned int first)
 	pmv_writeback_move(batch, first, &group->batch);
 	if (is_for_thread(disk))
 		put_beside(disk);
+	/* A call of the application may serve, while the agent's thread sleeps. */
+	if (!disk->beside)
+		pmv_agent_kick(agent);
 	return true;
 }
 

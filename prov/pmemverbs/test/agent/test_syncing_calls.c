@@ -53,9 +53,13 @@ Test(groups, keep_the_thread_awake_that_is_to_sync_them)
 {
 	struct stage stage = begin();
 	struct pmv_sync_disk *taken;
+	uint64_t kicks;
 
 	pair_tell_of(stage.pair, PAGE, 0, 8);
+	/* It may have fallen asleep, and a call of the application serves. */
+	atomic_store(&stage.agent->asleep, true);
 	round_of(&stage, PMV_WHOLE_SLICE);
+	cr_expect_eq(read(stage.agent->kick_fd, &kicks, sizeof(kicks)), sizeof(kicks));
 	expect_done(stage.pair, "");
 	cr_expect(waits(&stage));
 	taken = pmv_syncing_take_group(stage.agent);
