@@ -235,14 +235,15 @@ static int not_writable_refused(struct fx *fx)
 											    : 0;
 }
 
-/* forge -- the key of a region, with other attributes: an ordinary one's */
-static uint64_t forge(uint64_t key)
+/* forge -- the key of a region, as if it were of such memory, and an ordinary one's */
+static uint64_t forge(uint64_t key, enum pmv_persist persist)
 {
 	struct pmv_attr attr = {0};
 
 	pmv_key_unpack(key, &attr);
-	attr.persist = PMV_MHP;
-	attr.pmem = attr.ddio = attr.readable = attr.writable = true;
+	attr.persist = persist;
+	attr.ddio = persist != PMV_DMP;
+	attr.pmem = attr.readable = attr.writable = true;
 	return pmv_key_pack(pmv_key_core(key), &attr);
 }
 
@@ -255,7 +256,7 @@ static int not_writable_fails(struct fx *fx)
 	if (!remote)
 		return -1;
 	if (is_pmemverbs(fx))
-		bad.key = forge(remote->key);
+		bad.key = forge(remote->key, PMV_MHP);
 	return must_fail(fx, &bad) || remote_same(fx, remote) ? -1 : 0;
 }
 
@@ -334,7 +335,10 @@ static struct remote *unreadable(struct fx *fx, struct link **link)
 	return *link ? fx_remote(fx, target, 4096, FI_REMOTE_WRITE, 0) : NULL;
 }
 
-/* flush_fails -- the data arrive, their flush fails: an error, and no notice */
+/*
+ * flush_fails -- the data arrive, their flush fails: an error, and no notice.  Over each core a
+ * READ is the flush of such memory.
+ */
 static int flush_fails(struct fx *fx, uint64_t flags)
 {
 	struct link *link;
@@ -346,7 +350,7 @@ static int flush_fails(struct fx *fx, uint64_t flags)
 
 	if (!remote)
 		return -1;
-	write.key = forge(remote->key);
+	write.key = forge(remote->key, PMV_DMP);
 	ret = post_write(link, &write, &op);
 	if (ret)
 		return failed_call(fx, "fi_writemsg", ret);
