@@ -150,6 +150,8 @@ provider_sources = \
 	prov/pmemverbs/rdm/rdm_fence.h \
 	prov/pmemverbs/rdm/rdm_posting.c \
 	prov/pmemverbs/rdm/rdm_posting.h \
+	prov/pmemverbs/rdm/rdm_reach.c \
+	prov/pmemverbs/rdm/rdm_reach.h \
 	prov/pmemverbs/rdm/rdm_track.c \
 	prov/pmemverbs/rdm/rdm_track.h \
 	prov/pmemverbs/rdm/rdm_tracked.c \

@@ -2,7 +2,10 @@
 /*
  * cases_loss.c -- a connection is lost with what nobody has committed on it
  */
+#include <netinet/in.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "rdm_functional.h"
 
@@ -139,6 +142,65 @@ static int run_restart(struct client *client)
 	       expect_none(client);
 }
 
+/* listens_not -- a port that stays taken, and where nobody listens: a socket, or -1 */
+static int listens_not(struct sockaddr_in *in)
+{
+	socklen_t len = sizeof(*in);
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	in->sin_port = 0;
+	if (fd < 0 || bind(fd, (struct sockaddr *) in, len) ||
+	    getsockname(fd, (struct sockaddr *) in, &len))
+		return -1;
+	return fd;
+}
+
+/* times_out -- whatever is asked of the client's server, which is not there, fails in time, each */
+static int times_out(struct client *client)
+{
+	const struct offer *offer = &client->offer;
+	struct fid_ep *ep = client->side.ep;
+	ssize_t ret;
+
+	if (check(client, writemsg(client, 0, INJECT, 1, FI_COMPLETION), -FI_ETIMEDOUT,
+		  "a write to nobody"))
+		return -1;
+	/* It has been told, and the next call tries again. */
+	ret = fi_inject_write(ep, client->buf, 8, client->server, offer->addr, offer->key);
+	if (check(client, ret, -FI_EAGAIN, "fi_inject_write to nobody"))
+		return -1;
+	POST(client, ret,
+	     fi_read(ep, client->buf, 8, client->desc, client->server, offer->addr, offer->key,
+		     &client->contexts[3]));
+	if (check(client, ret, -FI_ETIMEDOUT, "fi_read from nobody"))
+		return -1;
+	POST(client, ret,
+	     fi_send(ep, client->buf, 8, client->desc, client->server, &client->contexts[4]));
+	return check(client, ret, -FI_ETIMEDOUT, "fi_send to nobody") ||
+	       check(client, sum(client, 5, FI_COMPLETION), -FI_ETIMEDOUT, "an atomic to nobody");
+}
+
+static int run_nobody_there(struct client *client)
+{
+	fi_addr_t server = client->server;
+	struct sockaddr_in in;
+	int fd, ret;
+
+	memcpy(&in, client->offer.name, sizeof(in));
+	fd = listens_not(&in);
+	if (in.sin_family != AF_INET || fd < 0)
+		return FAIL(client, "no port where nobody listens");
+	if (connect_first(client) ||
+	    fi_av_insert(client->side.av, &in, 1, &client->server, 0, NULL) != 1)
+		return FAIL(client, "the address of nobody can't be inserted");
+	ret = times_out(client);
+	close(fd);
+	client->server = server;
+	/* Others are served as before. */
+	return ret || check(client, commit(client, 0, INJECT, 6, FI_COMPLETION), 0, "a commit") ||
+	       await(client, 6, WRITTEN) || expect_none(client);
+}
+
 /* refuses_old_key -- whatever is done with it */
 static int refuses_old_key(struct client *client)
 {
@@ -265,6 +327,7 @@ static int run_rendezvous(struct client *client)
 const struct test rdm_loss_cases[] = {
 	{"rdm_loss", run_loss, {MAP}, ALWAYS},
 	{"rdm_atomic_loss", run_atomic_loss, {MAP}, COMMIT_ALL},
+	{"rdm_nobody_there", run_nobody_there, {MAP}, TIMEOUT},
 	{"rdm_restart", run_restart, {MAP}, ALWAYS},
 	{"rdm_old_key", run_old_key, {MAP}, ALWAYS},
 	{"rdm_old_key_counted", run_old_key_counted, {MAP, .counter = true}, ALWAYS},

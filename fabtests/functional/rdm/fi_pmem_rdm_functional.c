@@ -40,6 +40,8 @@ static bool fits(const struct test *test)
 {
 	if (no_agent)
 		return test->when == NO_AGENT && commit_all;
+	if (test->when == TIMEOUT)
+		return getenv("FI_PMEMVERBS_TIMEOUT");
 	return test->when == ALWAYS || (test->when == COMMIT_ALL && commit_all);
 }
 

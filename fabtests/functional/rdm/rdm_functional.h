@@ -238,6 +238,7 @@ uint64_t count_commits(struct client *client);
 enum when {
 	ALWAYS,     /* unless there is no agent */
 	COMMIT_ALL, /* with FI_PMEMVERBS_COMMIT=all only */
+	TIMEOUT,    /* with FI_PMEMVERBS_TIMEOUT only, as it takes that long some times */
 	NO_AGENT,   /* and with FI_PMEMVERBS_AGENT=off, where no other can be run */
 };
 

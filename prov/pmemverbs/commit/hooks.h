@@ -5,7 +5,8 @@
  * An endpoint of FI_EP_RDM uses connected endpoints that come and go.  What was written on
  * a lost connection must not count as committed on the next one (lost_writes.h).  The
  * layer above hands these functions down when it opens a domain; a domain that the
- * application opens itself has none.  The thread that posts calls them, while it posts.
+ * application opens itself has none.  The thread that posts calls them, while it posts;
+ * attempt is called by whoever sees what it tells.
  */
 #ifndef PMV_HOOKS_H
 #define PMV_HOOKS_H
@@ -24,7 +25,21 @@
 /* A write that was not posted since it `probes`, if success would be counted. */
 #define PMV_HOOKS_PROBED (-FI_EALREADY)
 
+enum pmv_attempt {
+	PMV_ATTEMPT_BEGUN,
+	PMV_ATTEMPT_FAILED, /* nobody has answered */
+	PMV_ATTEMPT_OVER,   /* it is connected, was refused by who is there, or is given up */
+};
+
+/* To whom. */
+struct pmv_hooks_peer {
+	size_t len; /* 0: to nobody */
+	unsigned char addr[PMV_LOST_WRITES_ADDR_SIZE];
+};
+
 struct pmv_hooks {
+	/* an attempt to connect to the peer */
+	void (*attempt)(const struct pmv_hooks_peer *peer, enum pmv_attempt attempt);
 	/* is this the write that the application is posting? */
 	bool (*is_applications)(const struct fi_rma_iov *to);
 	/* if it is: the tracker of writes to the same peer */

@@ -29,6 +29,12 @@
 
 struct pmv_lost_writes_region;
 
+/* Calls that found no connection: rdm/rdm_reach.h, which locks it. */
+struct pmv_lost_writes_wait {
+	int64_t since_ms; /* 0: none has */
+	int64_t asked_ms; /* the last call */
+};
+
 /* The writes to one peer. */
 struct pmv_lost_writes {
 	SLIST_ENTRY(pmv_lost_writes) next;
@@ -42,6 +48,7 @@ struct pmv_lost_writes {
 	atomic_uint_fast64_t losses; /* how many connections were lost */
 	bool overflown;              /* not all writes are tracked */
 	bool forgetful;              /* nor are all lost ones: no commit can be proven any more */
+	struct pmv_lost_writes_wait wait;
 	size_t addrlen;
 	unsigned char addr[PMV_LOST_WRITES_ADDR_SIZE];
 };

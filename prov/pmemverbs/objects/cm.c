@@ -76,6 +76,30 @@ static int promise(struct pmv_ep *ep, const void *param, size_t len, struct cm_d
 	return 0;
 }
 
+void pmv_ep_attempt(struct pmv_ep *ep, enum pmv_attempt attempt)
+{
+	if (!ep->connecting.len)
+		return;
+	ep->domain->hooks->attempt(&ep->connecting, attempt);
+	if (attempt != PMV_ATTEMPT_BEGUN)
+		ep->connecting.len = 0;
+}
+
+/* begin_attempt -- before the core sees its end */
+static void begin_attempt(struct pmv_ep *ep, const void *addr)
+{
+	const struct sockaddr *any = addr;
+	size_t len = any->sa_family == AF_INET6  ? sizeof(struct sockaddr_in6)
+		     : any->sa_family == AF_INET ? sizeof(struct sockaddr_in)
+						 : 0;
+
+	if (!ep->domain->hooks || !len)
+		return;
+	ep->connecting.len = len;
+	memcpy(ep->connecting.addr, addr, len);
+	pmv_ep_attempt(ep, PMV_ATTEMPT_BEGUN);
+}
+
 static int cm_connect(struct fid_ep *fid, const void *addr, const void *param, size_t paramlen)
 {
 	struct pmv_ep *ep = pmv_to_ep(fid);
@@ -84,7 +108,13 @@ static int cm_connect(struct fid_ep *fid, const void *addr, const void *param, s
 
 	if (!ret)
 		ret = promise(ep, param, paramlen, &data);
-	return ret ? ret : fi_connect(ep->engine.fid, addr, data.data, data.len);
+	if (ret)
+		return ret;
+	begin_attempt(ep, addr);
+	ret = fi_connect(ep->engine.fid, addr, data.data, data.len);
+	if (ret)
+		pmv_ep_attempt(ep, PMV_ATTEMPT_FAILED);
+	return ret;
 }
 
 static int accept_peer(struct pmv_ep *ep, const void *param, size_t paramlen)

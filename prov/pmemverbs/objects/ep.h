@@ -12,6 +12,7 @@
 #include "agent/receive_tracker.h"
 #include "base/container.h"
 #include "base/silence.h"
+#include "commit/hooks.h"
 #include "commit/initiator.h"
 #include "engine/atomic.h"
 #include "objects/cntr.h"
@@ -37,9 +38,10 @@ struct pmv_ep {
 	uint64_t tx_op_flags;                            /* the application's */
 	uint64_t rx_op_flags;
 	struct pmv_atomic_calls atomic;
-	bool srx;                   /* receives go to a shared context, or it is one */
-	struct pmv_silence silence; /* of the peer's machine */
-	atomic_bool wants_agent;    /* for its receives */
+	bool srx;                         /* receives go to a shared context, or it is one */
+	struct pmv_hooks_peer connecting; /* an attempt is under way, in a domain with hooks */
+	struct pmv_silence silence;       /* of the peer's machine */
+	atomic_bool wants_agent;          /* for its receives */
 };
 
 static inline struct pmv_ep *pmv_to_ep(struct fid_ep *fid)
@@ -52,6 +54,9 @@ int pmv_ep_prepare(struct pmv_ep *ep);
 
 /* pmv_ep_watch -- it is connected, or about to be: look whether the peer's machine is there */
 void pmv_ep_watch(struct pmv_ep *ep);
+
+/* pmv_ep_attempt -- what has become of the attempt to connect, if one is under way */
+void pmv_ep_attempt(struct pmv_ep *ep, enum pmv_attempt attempt);
 
 /* pmv_ep_atomic -- fill in the calls for atomics; op_flags are known */
 struct fi_ops_atomic *pmv_ep_atomic(struct pmv_ep *ep);

@@ -95,6 +95,7 @@ static void translate_connected(struct pmv_event *event)
 
 	if (!ep)
 		return;
+	pmv_ep_attempt(ep, PMV_ATTEMPT_OVER);
 	pmv_ep_watch(ep);
 	if (ep->mailbox.link.connected)
 		return;
@@ -119,6 +120,7 @@ static void end_operations(struct fid *fid)
 
 	if (!ep)
 		return;
+	pmv_ep_attempt(ep, PMV_ATTEMPT_FAILED);
 	if (ep->domain->engine.core->lingers)
 		fi_shutdown(ep->engine.fid, 0);
 	pmv_initiator_break(&ep->initiator);
@@ -299,6 +301,9 @@ static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *buf, uint6
 	if (ret > 0 && buf->fid) {
 		buf->fid = our_fid(buf->fid);
 		buf->context = buf->fid ? buf->fid->context : NULL;
+		/* With a reason: somebody is there. */
+		if (ep_of(buf->fid) && buf->err_data_size)
+			pmv_ep_attempt(ep_of(buf->fid), PMV_ATTEMPT_OVER);
 		end_operations(buf->fid);
 	}
 	pthread_mutex_unlock(&eq->lock);

@@ -152,7 +152,7 @@ static ssize_t post_atomic(struct fid_ep *fid, const struct pmv_atomic *atomic,
 	else
 		ret = rxm->writemsg(fid, msg, flags);
 	pmv_guard_leave_sending();
-	return ret;
+	return pmv_rdm_posting_reached(PMV_RDM_OF(fid, atomic), msg->addr, ret);
 }
 
 /* own_flags -- without the fence that is made before it is posted: here nothing is left of it */
@@ -172,7 +172,9 @@ static ssize_t do_atomic(struct fid_ep *fid, const struct pmv_atomic *atomic, ui
 
 	if (flags & FI_IMMED)
 		return -FI_EINVAL;
-	ret = rdm->counts ? 0 : check_lives(fid, &msg);
+	ret = pmv_rdm_posting_reach(rdm, msg.addr);
+	if (!ret && !rdm->counts)
+		ret = check_lives(fid, &msg);
 	if (ret)
 		return ret;
 	/* The connection was found just now. */

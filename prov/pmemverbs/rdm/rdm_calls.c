@@ -13,6 +13,7 @@
 #include "memory/guard.h"
 #include "rdm/rdm_cq.h"
 #include "rdm/rdm_ep.h"
+#include "rdm/rdm_posting.h"
 
 /* Endpoints */
 
@@ -25,24 +26,40 @@ static ssize_t refuse(uint64_t flags)
 
 /*
  * GUARDED -- a function for that place of a table, which calls RxM's
+ * GUARDED_TO -- the same, and RxM has to be connected to this peer
  * GUARDED_SENDING -- the same, and it sends those pieces
  * GUARDED_MESSAGE -- the same with these flags
  */
-#define GUARDED_MESSAGE(table, name, params, flags, pieces, count, ...)                            \
+#define GUARDED_MESSAGE(table, name, params, to, flags, pieces, count, ...)                        \
 	static ssize_t table##_##name params                                                       \
 	{                                                                                          \
+		struct pmv_rdm_ep *rdm = PMV_RDM_OF(fid, table);                                   \
 		ssize_t ret;                                                                       \
                                                                                                    \
 		if ((flags) & (FI_COMMIT | FI_IMMED))                                              \
 			return refuse(flags);                                                      \
+		ret = pmv_rdm_posting_reach(rdm, to);                                              \
+		if (ret)                                                                           \
+			return ret;                                                                \
 		pmv_guard_enter_sending(pieces, count);                                            \
-		ret = PMV_RDM_OF(fid, table)->rxm_##table->name(__VA_ARGS__);                      \
+		ret = rdm->rxm_##table->name(__VA_ARGS__);                                         \
 		pmv_guard_leave_sending();                                                         \
+		return pmv_rdm_posting_reached(rdm, to, ret);                                      \
+	}
+#define GUARDED_SENDING(table, name, params, to, pieces, count, ...)                               \
+	GUARDED_MESSAGE(table, name, params, to, 0, pieces, count, __VA_ARGS__)
+#define GUARDED_TO(table, name, params, to, ...)                                                   \
+	GUARDED_SENDING(table, name, params, to, NULL, 0, __VA_ARGS__)
+#define GUARDED(table, name, params, ...)                                                          \
+	static ssize_t table##_##name params                                                       \
+	{                                                                                          \
+		ssize_t ret;                                                                       \
+                                                                                                   \
+		pmv_guard_enter();                                                                 \
+		ret = PMV_RDM_OF(fid, table)->rxm_##table->name(__VA_ARGS__);                      \
+		pmv_guard_leave();                                                                 \
 		return ret;                                                                        \
 	}
-#define GUARDED_SENDING(table, name, params, pieces, count, ...)                                   \
-	GUARDED_MESSAGE(table, name, params, 0, pieces, count, __VA_ARGS__)
-#define GUARDED(table, name, params, ...) GUARDED_SENDING(table, name, params, NULL, 0, __VA_ARGS__)
 
 /* The flags of a call that has none. */
 #define OP_FLAGS(table) (PMV_RDM_OF(fid, table)->tx_op_flags & FI_COMMIT)
@@ -60,17 +77,17 @@ GUARDED(msg, recv, (INTO, void *context), fid, buf, len, desc, src, context)
 GUARDED(msg, recvv, (VECTOR, void *context), fid, iov, desc, n, peer, context)
 GUARDED(msg, recvmsg, (struct fid_ep * fid, const struct fi_msg *msg, uint64_t flags), fid, msg,
 	flags)
-GUARDED_MESSAGE(msg, send, (FROM, fi_addr_t to, void *context), OP_FLAGS(msg), PIECE, 1, fid, buf,
-		len, desc, to, context)
-GUARDED_MESSAGE(msg, sendv, (VECTOR, void *context), OP_FLAGS(msg), iov, n, fid, iov, desc, n, peer,
-		context)
+GUARDED_MESSAGE(msg, send, (FROM, fi_addr_t to, void *context), to, OP_FLAGS(msg), PIECE, 1, fid,
+		buf, len, desc, to, context)
+GUARDED_MESSAGE(msg, sendv, (VECTOR, void *context), peer, OP_FLAGS(msg), iov, n, fid, iov, desc, n,
+		peer, context)
 GUARDED_MESSAGE(msg, sendmsg, (struct fid_ep * fid, const struct fi_msg *msg, uint64_t flags),
-		flags, msg->msg_iov, msg->iov_count, fid, msg, flags)
-GUARDED_SENDING(msg, inject, (INJECTED, fi_addr_t to), PIECE, 1, fid, buf, len, to)
-GUARDED_MESSAGE(msg, senddata, (FROM, uint64_t data, fi_addr_t to, void *context), OP_FLAGS(msg),
-		PIECE, 1, fid, buf, len, desc, data, to, context)
-GUARDED_SENDING(msg, injectdata, (INJECTED, uint64_t data, fi_addr_t to), PIECE, 1, fid, buf, len,
-		data, to)
+		msg->addr, flags, msg->msg_iov, msg->iov_count, fid, msg, flags)
+GUARDED_SENDING(msg, inject, (INJECTED, fi_addr_t to), to, PIECE, 1, fid, buf, len, to)
+GUARDED_MESSAGE(msg, senddata, (FROM, uint64_t data, fi_addr_t to, void *context), to,
+		OP_FLAGS(msg), PIECE, 1, fid, buf, len, desc, data, to, context)
+GUARDED_SENDING(msg, injectdata, (INJECTED, uint64_t data, fi_addr_t to), to, PIECE, 1, fid, buf,
+		len, data, to)
 
 GUARDED(tagged, recv, (INTO, uint64_t tag, uint64_t ignore, void *context), fid, buf, len, desc,
 	src, tag, ignore, context)
@@ -78,26 +95,26 @@ GUARDED(tagged, recvv, (VECTOR, uint64_t tag, uint64_t ignore, void *context), f
 	peer, tag, ignore, context)
 GUARDED(tagged, recvmsg, (struct fid_ep * fid, const struct fi_msg_tagged *msg, uint64_t flags),
 	fid, msg, flags)
-GUARDED_MESSAGE(tagged, send, (FROM, fi_addr_t to, uint64_t tag, void *context), OP_FLAGS(tagged),
-		PIECE, 1, fid, buf, len, desc, to, tag, context)
-GUARDED_MESSAGE(tagged, sendv, (VECTOR, uint64_t tag, void *context), OP_FLAGS(tagged), iov, n, fid,
-		iov, desc, n, peer, tag, context)
+GUARDED_MESSAGE(tagged, send, (FROM, fi_addr_t to, uint64_t tag, void *context), to,
+		OP_FLAGS(tagged), PIECE, 1, fid, buf, len, desc, to, tag, context)
+GUARDED_MESSAGE(tagged, sendv, (VECTOR, uint64_t tag, void *context), peer, OP_FLAGS(tagged), iov,
+		n, fid, iov, desc, n, peer, tag, context)
 GUARDED_MESSAGE(tagged, sendmsg,
-		(struct fid_ep * fid, const struct fi_msg_tagged *msg, uint64_t flags), flags,
-		msg->msg_iov, msg->iov_count, fid, msg, flags)
-GUARDED_SENDING(tagged, inject, (INJECTED, fi_addr_t to, uint64_t tag), PIECE, 1, fid, buf, len, to,
-		tag)
+		(struct fid_ep * fid, const struct fi_msg_tagged *msg, uint64_t flags), msg->addr,
+		flags, msg->msg_iov, msg->iov_count, fid, msg, flags)
+GUARDED_SENDING(tagged, inject, (INJECTED, fi_addr_t to, uint64_t tag), to, PIECE, 1, fid, buf, len,
+		to, tag)
 GUARDED_MESSAGE(tagged, senddata, (FROM, uint64_t data, fi_addr_t to, uint64_t tag, void *context),
-		OP_FLAGS(tagged), PIECE, 1, fid, buf, len, desc, data, to, tag, context)
-GUARDED_SENDING(tagged, injectdata, (INJECTED, uint64_t data, fi_addr_t to, uint64_t tag), PIECE, 1,
-		fid, buf, len, data, to, tag)
+		to, OP_FLAGS(tagged), PIECE, 1, fid, buf, len, desc, data, to, tag, context)
+GUARDED_SENDING(tagged, injectdata, (INJECTED, uint64_t data, fi_addr_t to, uint64_t tag), to,
+		PIECE, 1, fid, buf, len, data, to, tag)
 
-GUARDED(rma, read, (INTO, uint64_t addr, uint64_t key, void *context), fid, buf, len, desc, src,
-	addr, key, context)
-GUARDED(rma, readv, (VECTOR, uint64_t addr, uint64_t key, void *context), fid, iov, desc, n, peer,
-	addr, key, context)
-GUARDED(rma, readmsg, (struct fid_ep * fid, const struct fi_msg_rma *msg, uint64_t flags), fid, msg,
-	flags)
+GUARDED_TO(rma, read, (INTO, uint64_t addr, uint64_t key, void *context), src, fid, buf, len, desc,
+	   src, addr, key, context)
+GUARDED_TO(rma, readv, (VECTOR, uint64_t addr, uint64_t key, void *context), peer, fid, iov, desc,
+	   n, peer, addr, key, context)
+GUARDED_TO(rma, readmsg, (struct fid_ep * fid, const struct fi_msg_rma *msg, uint64_t flags),
+	   msg->addr, fid, msg, flags)
 
 void pmv_rdm_calls_guard(struct pmv_rdm_ep *rdm)
 {

@@ -53,7 +53,10 @@ static ssize_t rdm_writemsg(struct fid_ep *fid, const struct fi_msg_rma *msg, ui
 {
 	struct pmv_rdm_ep *rdm = PMV_RDM_OF(fid, rma);
 	struct pmv_rma_msg copy;
+	ssize_t ret = pmv_rdm_posting_reach(rdm, msg->addr);
 
+	if (ret)
+		return ret;
 	/* RxM passes it on through one of several calls; all must see the same lengths. */
 	msg = pmv_write_lengths(msg, &copy);
 	if (!msg)
@@ -62,8 +65,10 @@ static ssize_t rdm_writemsg(struct fid_ep *fid, const struct fi_msg_rma *msg, ui
 	if ((flags & FI_INJECT) &&
 	    (flags & (FI_COMMIT | FI_IMMED | FI_FENCE | FI_DELIVERY_COMPLETE)) &&
 	    msg->iov_count <= 1)
-		return pmv_rdm_posting_end(inject_in_pieces(fid, msg, flags));
-	return pmv_rdm_posting_end(rdm->rxm_rma->writemsg(fid, msg, flags));
+		ret = pmv_rdm_posting_end(inject_in_pieces(fid, msg, flags));
+	else
+		ret = pmv_rdm_posting_end(rdm->rxm_rma->writemsg(fid, msg, flags));
+	return pmv_rdm_posting_reached(rdm, msg->addr, ret);
 }
 
 static ssize_t rdm_writev(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
@@ -100,9 +105,13 @@ static ssize_t rdm_inject_write(struct fid_ep *fid, const void *buf, size_t len,
 	const struct iovec iov = {(void *) buf, len};
 	const struct fi_rma_iov to = {addr, len, key};
 	struct pmv_rdm_ep *rdm = PMV_RDM_OF(fid, rma);
+	ssize_t ret = pmv_rdm_posting_reach(rdm, dest_addr);
 
+	if (ret)
+		return ret;
 	pmv_rdm_posting_begin(rdm, dest_addr, &to, &iov, 1);
-	return pmv_rdm_posting_end(rdm->rxm_rma->inject(fid, buf, len, dest_addr, addr, key));
+	ret = pmv_rdm_posting_end(rdm->rxm_rma->inject(fid, buf, len, dest_addr, addr, key));
+	return pmv_rdm_posting_reached(rdm, dest_addr, ret);
 }
 
 static ssize_t rdm_inject_writedata(struct fid_ep *fid, const void *buf, size_t len, uint64_t data,
@@ -111,10 +120,14 @@ static ssize_t rdm_inject_writedata(struct fid_ep *fid, const void *buf, size_t 
 	const struct iovec iov = {(void *) buf, len};
 	const struct fi_rma_iov to = {addr, len, key};
 	struct pmv_rdm_ep *rdm = PMV_RDM_OF(fid, rma);
+	ssize_t ret = pmv_rdm_posting_reach(rdm, dest_addr);
 
+	if (ret)
+		return ret;
 	pmv_rdm_posting_begin(rdm, dest_addr, &to, &iov, 1);
-	return pmv_rdm_posting_end(
+	ret = pmv_rdm_posting_end(
 		rdm->rxm_rma->injectdata(fid, buf, len, data, dest_addr, addr, key));
+	return pmv_rdm_posting_reached(rdm, dest_addr, ret);
 }
 
 /* The endpoint itself */

@@ -9,27 +9,20 @@
 
 #include "base/log.h"
 #include "rdm/rdm_ep.h"
+#include "rdm/rdm_reach.h"
 
 _Thread_local struct pmv_rdm_posting pmv_rdm_posting;
 
 /* RxM tells peers apart by address and port only. */
 struct pmv_lost_writes *pmv_rdm_posting_tracker(struct pmv_rdm_ep *rdm, fi_addr_t dest)
 {
-	union {
-		struct sockaddr any;
-		struct sockaddr_in in;
-		struct sockaddr_in6 in6;
-		unsigned char room[PMV_LOST_WRITES_ADDR_SIZE];
-	} addr = {.room = {0}};
+	_Alignas(struct sockaddr_in6) unsigned char addr[PMV_LOST_WRITES_ADDR_SIZE] = {0};
 	size_t len = sizeof(addr);
 
-	if (fi_av_lookup(rdm->av, dest, &addr, &len))
+	if (fi_av_lookup(rdm->av, dest, addr, &len))
 		len = 0;
-	if (addr.any.sa_family == AF_INET)
-		memset(addr.in.sin_zero, 0, sizeof(addr.in.sin_zero));
-	if (addr.any.sa_family == AF_INET6)
-		addr.in6.sin6_flowinfo = addr.in6.sin6_scope_id = 0;
-	return pmv_lost_writes_list_get(&rdm->lost_writes, &addr, len);
+	pmv_rdm_reach_plain(addr);
+	return pmv_lost_writes_list_get(&rdm->lost_writes, addr, len);
 }
 
 static struct pmv_lost_writes *tracker_of_write(void)
@@ -147,6 +140,7 @@ ssize_t pmv_rdm_posting_find(struct fid_ep *fid, fi_addr_t dest, uint64_t addr, 
 }
 
 const struct pmv_hooks pmv_rdm_posting_hooks = {
+	.attempt = pmv_rdm_reach_attempt,
 	.is_applications = is_applications,
 	.tracker = tracker_of_write,
 	.may_commit = may_commit,

@@ -14,6 +14,7 @@
 
 #include "commit/hooks.h"
 #include "memory/guard.h"
+#include "rdm/rdm_reach.h"
 
 struct pmv_rdm_ep;
 
@@ -55,6 +56,28 @@ static inline ssize_t pmv_rdm_posting_end(ssize_t ret)
 {
 	pmv_guard_leave_sending();
 	pmv_rdm_posting.ep = NULL;
+	return ret;
+}
+
+/* pmv_rdm_posting_tracker -- of the writes to a peer */
+struct pmv_lost_writes *pmv_rdm_posting_tracker(struct pmv_rdm_ep *rdm, fi_addr_t dest);
+
+/* pmv_rdm_posting_reach -- 0, or what a call to a peer is to return: see rdm_reach.h */
+static inline ssize_t pmv_rdm_posting_reach(struct pmv_rdm_ep *rdm, fi_addr_t dest)
+{
+	return atomic_load_explicit(&pmv_rdm_reach_count, memory_order_relaxed)
+		       ? pmv_rdm_reach_check(pmv_rdm_posting_tracker(rdm, dest))
+		       : 0;
+}
+
+/*
+ * pmv_rdm_posting_reached -- RxM has returned this: unless it has no room, it is connected, by
+ * whichever side
+ */
+static inline ssize_t pmv_rdm_posting_reached(struct pmv_rdm_ep *rdm, fi_addr_t dest, ssize_t ret)
+{
+	if (!ret && atomic_load_explicit(&pmv_rdm_reach_count, memory_order_relaxed))
+		pmv_rdm_reach_succeeded(pmv_rdm_posting_tracker(rdm, dest));
 	return ret;
 }
 
