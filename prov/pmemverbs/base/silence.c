@@ -24,7 +24,6 @@
 
 static LIST_HEAD(, pmv_silence) watched = LIST_HEAD_INITIALIZER(watched);
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all here */
-static pthread_cond_t first = PTHREAD_COND_INITIALIZER;  /* one is watched again */
 static bool running;
 
 int64_t pmv_silence_since(int64_t since_ms, int64_t now_ms, const struct tcp_info *info)
@@ -190,8 +189,6 @@ static void *run(void *arg)
 
 	for (;;) {
 		pthread_mutex_lock(&lock);
-		while (LIST_EMPTY(&watched))
-			pthread_cond_wait(&first, &lock);
 		seek();
 		look();
 		pthread_mutex_unlock(&lock);
@@ -233,7 +230,6 @@ void pmv_silence_watch(struct pmv_silence *silence, const union pmv_silence_addr
 		silence->watched = true;
 		LIST_INSERT_HEAD(&watched, silence, next);
 		start();
-		pthread_cond_signal(&first);
 	}
 	pthread_mutex_unlock(&lock);
 }
