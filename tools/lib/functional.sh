@@ -11,6 +11,9 @@ served='^(agent_|hostile_|stranger_|crowd_|declared_|undeclared_|idle_|many_scat
 calls='^(getinfo|format_|selective|unselective|several_iovs|wait_|cq_signal|counter|separate_queues|shared_|cancel|'
 calls+='private_data|many_connections|wrong_key|plain_key|unknown_attributes|key_of_|deregistered|not_writable|unreadable)'
 
+# A case has so many seconds: a busy machine is no failure.
+patience=(--timeout 300)
+
 # cases_but REGEX -- the other cases, as an option's value
 cases_but()
 {
@@ -25,8 +28,8 @@ functional()
 	shift 3
 	use_build "$build"
 	FI_PMEMVERBS_CORE=tcp FI_PMEMVERBS_DOMAIN=$domain pair \
-		"$bin/fi_pmem_functional" -B "${port:-9228}" ${host:+-s "$host"} "$@" -- \
-		"$bin/fi_pmem_functional" -P "${port:-9228}" ${cases:+-o "$cases"} "${host:-127.0.0.1}"
+		"$bin/fi_pmem_functional" "${patience[@]}" -B "${port:-9228}" ${host:+-s "$host"} "$@" -- \
+		"$bin/fi_pmem_functional" "${patience[@]}" -P "${port:-9228}" ${cases:+-o "$cases"} "${host:-127.0.0.1}"
 }
 
 # functional_with DOMAIN TARGET-OPTION... -- the functional program for FI_EP_RDM
@@ -36,6 +39,6 @@ functional_with()
 
 	shift
 	FI_PMEMVERBS_CORE=tcp FI_PMEMVERBS_DOMAIN=$domain pair \
-		"$bin/fi_pmem_rdm_functional" -B "${port:-9228}" ${host:+-s "$host"} "$@" -- \
-		"$bin/fi_pmem_rdm_functional" -P "${port:-9228}" "${host:-127.0.0.1}"
+		"$bin/fi_pmem_rdm_functional" "${patience[@]}" -B "${port:-9228}" ${host:+-s "$host"} "$@" -- \
+		"$bin/fi_pmem_rdm_functional" "${patience[@]}" -P "${port:-9228}" "${host:-127.0.0.1}"
 }
