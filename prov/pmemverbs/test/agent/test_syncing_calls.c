@@ -88,8 +88,11 @@ Test(groups, of_two_disks_are_not_synced_one_after_the_other, .timeout = 60)
 	cr_assert_not_null(taken);
 	cr_expect_null(pmv_syncing_take_group(stage.agent), "a thread does that");
 	pmv_syncing_carry_out(stage.agent, taken);
-	while (!look_at(0).acks || !look_at(1).acks)
+	while (!look_at(0).acks || !look_at(1).acks) {
 		round_of(&stage, PMV_WHOLE_SLICE);
+		/* The disk's thread needs the lock. */
+		usleep(100);
+	}
 	pmv_syncing_end(stage.agent);
 	close_target();
 }
