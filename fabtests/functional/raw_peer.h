@@ -14,7 +14,7 @@
 #include "testcore/message.h"
 
 /* So long an answer may take that has to come. */
-#define RAW_ANSWER_MS 10000
+#define RAW_ANSWER_MS 60000
 
 struct raw {
 	struct fx *fx;
