@@ -215,7 +215,7 @@ static int await_child(struct child *child, uint64_t deadline)
 
 static int await_children(struct server *server)
 {
-	uint64_t deadline = deadline_in(20);
+	uint64_t deadline = deadline_in(120);
 	struct child *child;
 	int ret = 0;
 
