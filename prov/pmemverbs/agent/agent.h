@@ -57,8 +57,8 @@ struct pmv_agent {
 	bool promises;   /* an endpoint has once told its peer of an agent, or needs its thread */
 	int64_t woke_ns; /* when all sleepers were last woken */
 	/* Of the thread, with `serving`. */
-	bool attends;      /* a queue is attended (queues.h) */
-	int64_t attend_ns; /* when it looks next for applications that sleep */
+	atomic_bool attends; /* a queue is attended (queues.h) */
+	int64_t attend_ns;   /* when it looks next for applications that sleep */
 	struct pmv_agent_counts counts;
 	struct pmv_complaints complaints;
 	struct pmv_regions regions;

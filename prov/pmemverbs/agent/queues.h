@@ -35,8 +35,8 @@ struct pmv_receiver;
 
 /*
  * pmv_queues_pin -- list all queues, or only those that are attended and those where the agent
- * waits for the core.  Until they are unpinned they are not closed, so who serves may use them
- * without the lock. pmv_queues_pin_both -- those of one endpoint, too; holds the lock
+ * waits for the core; until they are unpinned they are not closed, and may be used without the lock
+ * pmv_queues_pin_both -- those of one endpoint, too; holds the lock
  */
 void pmv_queues_pin(struct pmv_agent *agent, bool all);
 void pmv_queues_pin_both(struct pmv_agent *agent, const struct pmv_receiver *receiver);

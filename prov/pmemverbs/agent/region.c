@@ -191,8 +191,10 @@ struct pmv_region *pmv_region_add(struct pmv_regions *regions, const struct pmv_
 	if (added && (attr->use & PMV_REGION_PMEM))
 		add_pieces(regions, region);
 	pthread_mutex_unlock(&regions->lock);
-	if (!added)
+	if (!added) {
+		pthread_mutex_destroy(&region->syncing);
 		free(region);
+	}
 	return added ? region : NULL;
 }
 
@@ -207,6 +209,7 @@ void pmv_region_remove(struct pmv_regions *regions, struct pmv_region *region)
 	while (region->users)
 		pthread_cond_wait(&regions->unused, &regions->lock);
 	pthread_mutex_unlock(&regions->lock);
+	pthread_mutex_destroy(&region->syncing);
 	free(region);
 }
 

@@ -54,8 +54,12 @@ static void *run(void *arg)
 
 	pmv_idle_prepare_thread();
 	while (!atomic_load(&agent->stop)) {
-		if (read(stand_in->timer_fd, &expired, sizeof(expired)) < 0 ||
-		    pthread_mutex_trylock(&stand_in->acting))
+		if (read(stand_in->timer_fd, &expired, sizeof(expired)) < 0) {
+			if (errno == EINTR)
+				continue;
+			break;
+		}
+		if (pthread_mutex_trylock(&stand_in->acting))
 			continue;
 		if (atomic_load(&stand_in->away))
 			act(agent);

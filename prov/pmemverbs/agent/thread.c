@@ -73,15 +73,16 @@ static void *run(void *arg)
 			placed = move_to_node(atomic_load(&agent->node));
 		watch_disks(agent);
 		busy = pmv_stand_in_round(agent);
-		if (!sync_group(agent))
-			pmv_idle(agent, &plan, busy);
+		busy |= sync_group(agent);
+		pmv_idle(agent, &plan, busy);
 	}
 	pthread_mutex_unlock(&agent->stand_in.acting);
 	pmv_stand_in_end(agent);
-	pmv_syncing_end(agent);
+	/* The next one may wait for a disk. */
 	pthread_mutex_lock(&agent->serving);
 	pmv_queues_hand_over(agent);
 	pthread_mutex_unlock(&agent->serving);
+	pmv_syncing_end(agent);
 	return NULL;
 }
 

@@ -185,8 +185,10 @@ void pmv_writeback_move(struct pmv_writeback_batch *batch, unsigned int first,
 void pmv_writeback_drop(struct pmv_writeback_batch *batch, const struct pmv_receiver *receiver)
 {
 	for (unsigned int i = 0; i < batch->count; i++) {
-		if (batch->works[i].receiver == receiver)
-			batch->works[i].receiver = NULL;
+		if (batch->works[i].receiver != receiver)
+			continue;
+		batch->works[i].receiver = NULL;
+		atomic_store(&batch->works[i].dropped, true);
 	}
 }
 
@@ -434,7 +436,8 @@ static void store(struct pmv_writeback_batch *batch, struct pmv_regions *regions
 		if (!earlier_are_durable(batch, work))
 			work->fault = PMV_FAULT_IO;
 	}
-	if (work->fault)
+	/* Its peer may have written newer data since, on another connection. */
+	if (work->fault || atomic_load(&work->dropped))
 		return;
 	region = hold(regions, work, target);
 	if (!region)

@@ -2,12 +2,12 @@
 /*
  * writeback.h -- writes back the ranges of requests, a slice at a time
  *
- * A batch has the requests of one round.  Those of one connection are in their order.  First
- * the ranges of a request are joined, so that no byte is flushed twice for it.  Then every
- * connection gets a slice of the round.  A request that needs more remembers how far it has
- * come.  The round ends with one drain, and with one sync for pages of a region that are
- * close together: many small commits cost little more than one.  Before the agent stores
- * data for a fenced request, it drains what was flushed until then: the data come after that.
+ * A batch has the requests of one round, or of a group (syncing.h).  Those of one connection are in
+ * their order.  First the ranges of a request are joined, so that no byte is flushed twice for it.
+ * Then every connection gets a slice of the round.  A request that needs more remembers how far it
+ * has come.  A batch ends with one drain, and with one sync for pages of a region that are close
+ * together: many small commits cost little more than one.  Before the agent stores data for a
+ * fenced request, it drains what was flushed until then: the data come after that.
  *
  * No region is held from one slice to the next, so closing a region waits for one slice at
  * most.  Its serial number tells it from a later one that has got the same key.
@@ -46,6 +46,7 @@ struct pmv_work {
 	uint64_t faulted; /* the connection's last request with a fault before this one */
 	bool malformed;
 	bool ended;
+	atomic_bool dropped; /* its endpoint was closed meanwhile: it stores nothing */
 	enum pmv_fault fault;
 	uint64_t syncs; /* bit for each sync of the batch with pages of this request */
 	uint64_t disk;  /* of all its pages: file.h */
@@ -64,7 +65,7 @@ struct pmv_work {
 	};
 };
 
-/* What was done for peers.  Only the thread that serves changes it. */
+/* What was done for peers.  Only the thread that carries the batch out changes it. */
 struct pmv_writeback_counts {
 	atomic_uint_fast64_t flushes; /* of ranges of cache lines */
 	atomic_uint_fast64_t flushed_bytes;

@@ -115,10 +115,14 @@ int pmv_cq_trywait(struct pmv_cq *cq)
 	ret = pmv_queue_arm(&cq->queue);
 	if (ret)
 		return ret;
-	if (atomic_load(&cq->queue.num_ready) || must_look(cq) ||
-	    atomic_load(&cq->signals) != atomic_load(&cq->heeded))
+	if (atomic_load(&cq->queue.num_ready)) {
+		/* Others may sleep, too: this has taken what told them of an entry. */
+		pmv_queue_wake(&cq->queue);
 		return -FI_EAGAIN;
-	/* Else the agent's thread reads the queue, and wakes who sleeps. */
+	}
+	if (must_look(cq) || atomic_load(&cq->signals) != atomic_load(&cq->heeded))
+		return -FI_EAGAIN;
+	/* If the queue is attended the agent's thread reads it, and the core is not asked. */
 	ret = atomic_load(&cq->queue.attended) ? 0 : pmv_queue_trywait(&cq->queue);
 	pmv_agent_nudge(&cq->domain->agent);
 	return ret;

@@ -274,7 +274,7 @@ void pmv_queue_wait(struct pmv_queue *queue, struct pmv_waiter *waiter)
 	before = atomic_exchange(&queue->pending, PMV_PENDING_POSTS);
 	pthread_mutex_unlock(&queue->stall_lock);
 	/* Whoever sleeps did not know that there is something to push. */
-	if (!before && atomic_exchange(&queue->armed, false))
+	if (before < PMV_PENDING_ACKS && atomic_exchange(&queue->armed, false))
 		pmv_queue_wake(queue);
 }
 
@@ -331,14 +331,20 @@ void pmv_queue_progress(struct pmv_queue *queue, bool looking)
 {
 	size_t taken = 0;
 	ssize_t ret = 0;
+	int before;
 
 	pthread_mutex_lock(&queue->lock);
+	before = atomic_load(&queue->pending);
 	push_waiters(queue, looking);
 	while (taken < MOST_TAKEN && (ret = take_entries(queue)) >= 0)
 		taken += ret;
 	if (is_news(queue, taken, ret))
 		pmv_queue_wake(queue);
 	push_waiters(queue, looking);
+	/* Whoever sleeps has to ask for acknowledgements, or to post. */
+	if (atomic_load(&queue->pending) > before && before < PMV_PENDING_ACKS &&
+	    atomic_exchange(&queue->armed, false))
+		pmv_queue_wake(queue);
 	pthread_mutex_unlock(&queue->lock);
 }
 
@@ -362,7 +368,8 @@ ssize_t pmv_queue_read(struct pmv_queue *queue, void *buf, size_t count)
 	ssize_t ret = 0;
 
 	pthread_mutex_lock(&queue->lock);
-	atomic_store_explicit(&queue->reads, queue->reads + 1, memory_order_relaxed);
+	if (queue->counts_reads)
+		atomic_store_explicit(&queue->reads, queue->reads + 1, memory_order_relaxed);
 	do {
 		if (atomic_load(&queue->num_ready))
 			ret = read_ready(queue, buf, count);
@@ -453,7 +460,7 @@ int pmv_queue_open(struct pmv_queue *queue, bool has_fd, bool waitable)
 	int ret = 0;
 
 	queue->ops = queue->engine->core->ops;
-	queue->manual_progress = queue->engine->core->manual_progress;
+	queue->counts_reads = queue->engine->core->manual_progress || waitable;
 	queue->epoll_fd = queue->wake_fd = queue->core_fd = -1;
 	pmv_ready_open(queue);
 	TAILQ_INIT(&queue->waiters);

@@ -107,9 +107,9 @@ struct pmv_queue {
 	size_t most;   /* entries that wait in the ready list */
 
 	const struct pmv_engine_ops *ops; /* the engine's */
-	bool manual_progress;             /* of the core */
 	pthread_mutex_t lock;             /* held while entries are taken from the core */
 	struct pmv_batch batch;
+	bool counts_reads; /* somebody else may read it: */
 	atomic_uint reads; /* by the application; written under the lock */
 
 	pthread_mutex_t ready_lock;
@@ -211,8 +211,10 @@ int pmv_queue_arm(struct pmv_queue *queue);
 
 /*
  * pmv_queue_ignore -- the core's events do not make the descriptor ready any more: somebody else
- * reads the queue, and wakes who sleeps pmv_queue_listen -- they do again.  Both: 0 or a negative
- * fi_errno, and nothing has changed.
+ *   reads the queue, and wakes who sleeps
+ * pmv_queue_listen -- they do again
+ *
+ * Both: 0 or a negative fi_errno, and nothing has changed.
  */
 int pmv_queue_ignore(struct pmv_queue *queue);
 int pmv_queue_listen(struct pmv_queue *queue);

@@ -156,6 +156,58 @@ Test(queues, wake_who_sleeps_if_there_is_something_for_it)
 	end(&scene);
 }
 
+Test(queues, tell_all_who_sleep_of_all_entries)
+{
+	struct scene scene = begin();
+	struct fi_cq_tagged_entry entry;
+
+	/* One thread sleeps; another one has found nothing, and is about to. */
+	fall_asleep(&scene);
+	attend(&scene);
+	write_something(&scene);
+	write_something(&scene);
+	round_of(&scene);
+	cr_expect_eq(pmv_cq_trywait(pmv_to_cq(scene.rig->cq)), -FI_EAGAIN);
+	cr_expect_eq(fi_cq_read(scene.rig->cq, &entry, 1), 1);
+	cr_expect(is_woken(&scene), "the first one has an entry to read");
+	expect_written(&scene);
+	end(&scene);
+}
+
+static enum pmv_pending waits_for;
+
+static enum pmv_pending push_nothing(struct pmv_waiter *waiter, bool looking)
+{
+	(void) waiter, (void) looking;
+	return waits_for;
+}
+
+Test(queues, wake_who_sleeps_if_it_has_to_ask_for_acknowledgements)
+{
+	for (int way = 0; way < 2; way++) {
+		struct scene scene = begin();
+		struct pmv_waiter waiter = {.push = push_nothing}, other = waiter;
+
+		waits_for = PMV_PENDING_FLUSH;
+		pmv_queue_wait(scene.queue, &waiter);
+		round_of(&scene);
+		pmv_queue_progress(scene.queue, false);
+		fall_asleep(&scene);
+		attend(&scene);
+		cr_expect_not(is_woken(&scene));
+		/* What was under way is followed by a request to the agent, or another thread has
+		 * one. */
+		waits_for = PMV_PENDING_ACKS;
+		if (way)
+			pmv_queue_wait(scene.queue, &other);
+		round_of(&scene);
+		cr_expect(is_woken(&scene));
+		pmv_queue_unwait(scene.queue, &waiter);
+		pmv_queue_unwait(scene.queue, &other);
+		end(&scene);
+	}
+}
+
 Test(queues, are_raised_once_for_an_entry)
 {
 	struct scene scene = begin();

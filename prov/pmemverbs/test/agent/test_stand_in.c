@@ -89,6 +89,42 @@ Test(stand_in, is_not_needed_for_a_disk_that_another_one_leaves_no_time, .timeou
 	}
 }
 
+/* park -- as if its hints arrived, and none had come for long */
+static void park(struct pmv_agent *agent, struct pmv_receiver *receiver)
+{
+	pthread_mutex_lock(&agent->lock);
+	if (!receiver->look.hinted)
+		agent->looks.unhinted--;
+	receiver->look.hinted = true;
+	if (!receiver->look.parked) {
+		TAILQ_REMOVE(&agent->looks.active, receiver, next);
+		TAILQ_INSERT_TAIL(&agent->looks.parked, receiver, next);
+	}
+	receiver->look.parked = true;
+	pthread_mutex_unlock(&agent->lock);
+}
+
+Test(stand_in, is_not_needed_to_search_while_others_leave_no_time, .timeout = 60)
+{
+	open_target();
+	watch_syncs(ask_again);
+	pthread_mutex_lock(&disk.lock);
+	endless = true;
+	ask_for(0, PAGE, 0);
+	pthread_mutex_unlock(&disk.lock);
+	await_begun(PAGE, number_of(disk.begun, PAGE) + 3);
+	park(pair_agent(pair), &peers[2]->mailbox.receiver);
+	ask_for(2, DMP, 0);
+	await_end(2);
+	pthread_mutex_lock(&disk.lock);
+	endless = false;
+	pthread_mutex_unlock(&disk.lock);
+	await_end(0);
+	await_end(1);
+	watch_syncs(NULL);
+	close_target();
+}
+
 /* An application that sleeps at the target */
 
 static atomic_bool attended_in_sync;

@@ -301,6 +301,37 @@ Test(syncing, end_of_the_process_waits_for_no_disk, .timeout = 60)
 	close_target();
 }
 
+Test(syncing, data_of_who_is_gone_do_not_come_over_newer_ones, .timeout = 60)
+{
+	struct pmv_flush_message fenced = {.count = 1, .store = true, .ordered = true};
+	struct pmv_agent *agent;
+	char *at;
+
+	open_target();
+	agent = pair_agent(pair);
+	at = pair->memory[DMP] + 128;
+	hold(PAGE, true);
+	/* Both are in one group. */
+	pthread_mutex_lock(&agent->serving);
+	ask_for(0, PAGE, 0);
+	fenced.ranges[0] = pair_range(pair, DMP, 128, 8);
+	memcpy(fenced.ranges + 1, "earlier", 8);
+	ask(0, &fenced);
+	pthread_mutex_unlock(&agent->serving);
+	await_begun(PAGE, 1);
+	accepted(fi_close(&peers[0]->ep_fid.fid));
+	peers[0] = NULL;
+	/* It has connected again. */
+	memcpy(at, "newdata", 8);
+	ask_for(1, DMP, 128);
+	await_end(1);
+	hold(PAGE, false);
+	ask_for(2, PAGE, 64);
+	await_end(2);
+	cr_expect_str_eq(at, "newdata");
+	close_target();
+}
+
 /* Where there is no thread */
 
 static void expect_synced(void)
