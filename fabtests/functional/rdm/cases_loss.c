@@ -328,6 +328,7 @@ const struct test rdm_loss_cases[] = {
 	{"rdm_loss", run_loss, {MAP}, ALWAYS},
 	{"rdm_atomic_loss", run_atomic_loss, {MAP}, COMMIT_ALL},
 	{"rdm_nobody_there", run_nobody_there, {MAP}, TIMEOUT},
+	{"rdm_nobody_there_fences", run_nobody_there, {MAP, .fences = true}, TIMEOUT},
 	{"rdm_restart", run_restart, {MAP}, ALWAYS},
 	{"rdm_old_key", run_old_key, {MAP}, ALWAYS},
 	{"rdm_old_key_counted", run_old_key_counted, {MAP, .counter = true}, ALWAYS},

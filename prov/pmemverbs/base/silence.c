@@ -29,8 +29,7 @@ static bool running;
 int64_t pmv_silence_since(int64_t since_ms, int64_t now_ms, const struct tcp_info *info)
 {
 	int64_t heard_ms = now_ms - info->tcpi_last_ack_recv;
-	/* A peer without room answers each, but the kernel may be silent for two minutes between.
-	 */
+	/* A peer without room answers each probe; but two of them may be two minutes apart. */
 	bool sent = info->tcpi_unacked && info->tcpi_last_data_sent < info->tcpi_last_ack_recv;
 	/* The kernel has tried to send data again, and nothing has left: its own link is down. */
 	bool stuck = info->tcpi_unacked && info->tcpi_retransmits && !info->tcpi_retrans;
@@ -100,6 +99,18 @@ static void offer(int fd)
 	}
 }
 
+static void complain_of_proc(void)
+{
+	static bool complained;
+
+	if (!complained)
+		PMV_WARN(EP_CTRL,
+			 "/proc/self/fd can't be read (%s): if a peer's machine is gone, "
+			 "operations end only when the kernel gives up\n",
+			 strerror(errno));
+	complained = true;
+}
+
 /* seek -- the sockets of all connections that are new, in one go.  Holds the lock. */
 static void seek(void)
 {
@@ -114,8 +125,11 @@ static void seek(void)
 	}
 	/* Without a descriptor for the folder it is tried again. */
 	dir = silence ? opendir("/proc/self/fd") : NULL;
-	if (!dir)
+	if (!dir) {
+		if (silence && errno != EMFILE && errno != ENFILE && errno != ENOMEM)
+			complain_of_proc();
 		return;
+	}
 	while ((entry = readdir(dir))) {
 		if (entry->d_name[0] != '.')
 			offer(atoi(entry->d_name));
@@ -181,8 +195,25 @@ static void look(void)
 		complain(given_up, count - 1);
 }
 
+/*
+ * heed_pause -- this machine may have been paused since the last look, and the answers that came
+ * meanwhile are still to be taken in.  Holds the lock.
+ */
+static void heed_pause(int64_t *looked_ms)
+{
+	int64_t now = pmv_clock_ms(), before = *looked_ms;
+	struct pmv_silence *silence;
+
+	*looked_ms = now;
+	if (now - before < pmv_setting.timeout * INT64_C(1000))
+		return;
+	LIST_FOREACH(silence, &watched, next)
+	silence->since_ms = PMV_SILENCE_NONE;
+}
+
 static void *run(void *arg)
 {
+	int64_t looked_ms = 0;
 	struct timespec pause = {.tv_sec = pmv_setting.timeout / LOOKS_PER_TIMEOUT,
 				 .tv_nsec = pmv_setting.timeout % LOOKS_PER_TIMEOUT *
 					    (1000000000 / LOOKS_PER_TIMEOUT)};
@@ -190,6 +221,7 @@ static void *run(void *arg)
 	for (;;) {
 		pthread_mutex_lock(&lock);
 		seek();
+		heed_pause(&looked_ms);
 		look();
 		pthread_mutex_unlock(&lock);
 		nanosleep(&pause, NULL);

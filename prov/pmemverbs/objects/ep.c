@@ -309,8 +309,6 @@ static int ep_close(struct fid *fid)
 	/* Whoever reads the queue must not post to what is being closed. */
 	pmv_initiator_unwait(&ep->initiator);
 	pmv_agent_detach(agent, &ep->mailbox.receiver, true);
-	pmv_ep_attempt(ep, PMV_ATTEMPT_OVER);
-	pmv_silence_forget(&ep->silence);
 	ret = pmv_eq_close(ep->eq, fid);
 	if (ret) {
 		ep->mailbox.receiver.closing = false;

@@ -359,14 +359,26 @@ void pmv_eq_join(struct pmv_eq *eq, struct pmv_ep *ep)
 	pthread_mutex_unlock(&eq->lock);
 }
 
+/* close_core -- with the lock: an event of the endpoint's would have it watched again */
+static int close_core(struct fid *fid)
+{
+	struct pmv_ep *ep = ep_of(fid);
+
+	if (ep) {
+		pmv_ep_attempt(ep, PMV_ATTEMPT_OVER);
+		pmv_silence_forget(&ep->silence);
+	}
+	return fi_close(pmv_unwrap_fid(fid));
+}
+
 int pmv_eq_close(struct pmv_eq *eq, struct fid *fid)
 {
 	int ret;
 
 	if (!eq)
-		return fi_close(pmv_unwrap_fid(fid));
+		return close_core(fid);
 	pthread_mutex_lock(&eq->lock);
-	ret = fi_close(pmv_unwrap_fid(fid));
+	ret = close_core(fid);
 	if (!ret && eq->kept.len && eq->kept.entry.fid == fid)
 		drop_kept(eq);
 	if (!ret && ep_of(fid))

@@ -59,9 +59,6 @@ static inline ssize_t pmv_rdm_posting_end(ssize_t ret)
 	return ret;
 }
 
-/* pmv_rdm_posting_tracker -- of the writes to a peer */
-struct pmv_lost_writes *pmv_rdm_posting_tracker(struct pmv_rdm_ep *rdm, fi_addr_t dest);
-
 /* pmv_rdm_posting_reach -- 0, or what a call to a peer is to return: see rdm_reach.h */
 static inline ssize_t pmv_rdm_posting_reach(struct pmv_rdm_ep *rdm, fi_addr_t dest)
 {

@@ -125,6 +125,18 @@ static void complain(const void *addr, int64_t now)
 		 name, ntohs(v6 ? in6->sin6_port : in->sin_port), pmv_setting.timeout);
 }
 
+/* drop_stale -- nobody calls for them any more.  Holds the lock. */
+static void drop_stale(int64_t now)
+{
+	struct unreached *unreached = LIST_FIRST(&all), *next;
+
+	for (; unreached; unreached = next) {
+		next = LIST_NEXT(unreached, next);
+		if (unreached->failed_ms && now - unreached->failed_ms > PMV_RDM_REACH_STALE_MS)
+			end(unreached);
+	}
+}
+
 ssize_t pmv_rdm_reach_check(struct pmv_lost_writes *tracker)
 {
 	int64_t now = pmv_clock_ms();
@@ -132,6 +144,7 @@ ssize_t pmv_rdm_reach_check(struct pmv_lost_writes *tracker)
 	ssize_t ret = 0;
 
 	pthread_mutex_lock(&lock);
+	drop_stale(now);
 	unreached = find(tracker->addr, tracker->addrlen);
 	if (unreached)
 		ret = pmv_rdm_reach_wait(&tracker->wait, now, unreached->began_ms,

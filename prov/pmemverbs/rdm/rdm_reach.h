@@ -21,6 +21,9 @@
 /* An attempt that has failed is followed by the next one so much later. */
 #define PMV_RDM_REACH_PAUSE_MS 200
 
+/* Of one that nobody has repeated for so long nothing is remembered. */
+#define PMV_RDM_REACH_STALE_MS 60000
+
 /* How many addresses are listed. */
 extern atomic_uint pmv_rdm_reach_count;
 

@@ -6,24 +6,33 @@
 
 #include "rdm/rdm_posting.h"
 
+/* pass -- may a fenced one be posted?  Whoever tries again need not have read the queue. */
+static ssize_t pass(struct pmv_rdm_ep *rdm, struct pmv_lost_writes *peer, enum pmv_rdm_kind kind)
+{
+	ssize_t ret = pmv_rdm_fence_pass(&rdm->fence, peer, kind);
+
+	if (ret != -FI_EAGAIN)
+		return ret;
+	pmv_rdm_cq_pull(rdm->tx_cq);
+	return pmv_rdm_fence_pass(&rdm->fence, peer, kind);
+}
+
 /* begin -- with FI_FENCE: count it, in its turn */
 static ssize_t begin(struct fid_ep *fid, fi_addr_t dest, enum pmv_rdm_kind kind, bool fenced,
 		     struct pmv_rdm_ticket *ticket)
 {
 	struct pmv_rdm_ep *rdm = PMV_RDM_OF(fid, rma);
 	struct pmv_lost_writes *peer = pmv_rdm_posting_tracker(rdm, dest);
-	ssize_t ret = fenced ? pmv_rdm_fence_pass(&rdm->fence, peer, kind) : 0;
+	ssize_t ret = pmv_rdm_posting_reach(rdm, dest);
 
-	/* Whoever tries again need not have read the queue in between. */
-	if (ret == -FI_EAGAIN) {
-		pmv_rdm_cq_pull(rdm->tx_cq);
-		ret = pmv_rdm_fence_pass(&rdm->fence, peer, kind);
-	}
+	/* First: what is lost with a connection that nobody knows is waited for without end. */
 	if (!ret && !pmv_rdm_fence_knows(&rdm->fence, peer)) {
 		ret = pmv_rdm_posting_find(fid, dest, 0, 0);
 		if (!ret)
 			pmv_rdm_fence_found(&rdm->fence, peer);
 	}
+	if (!ret && fenced)
+		ret = pass(rdm, peer, kind);
 	if (!ret) {
 		ret = pmv_rdm_fence_begin(&rdm->fence, peer, kind, fenced, ticket);
 		if (ret == -FI_EAGAIN)
