@@ -17,22 +17,36 @@ static ssize_t pass(struct pmv_rdm_ep *rdm, struct pmv_lost_writes *peer, enum p
 	return pmv_rdm_fence_pass(&rdm->fence, peer, kind);
 }
 
+/* get_to_know -- the peer's connection */
+static ssize_t get_to_know(struct fid_ep *fid, fi_addr_t dest, struct pmv_lost_writes *peer)
+{
+	struct pmv_rdm_ep *rdm = PMV_RDM_OF(fid, rma);
+	ssize_t ret;
+
+	if (pmv_rdm_fence_knows(&rdm->fence, peer))
+		return 0;
+	ret = pmv_rdm_posting_reach(rdm, dest);
+	if (!ret)
+		ret = pmv_rdm_posting_find(fid, dest, 0, 0);
+	if (!ret)
+		pmv_rdm_fence_found(&rdm->fence, peer);
+	return ret;
+}
+
 /* begin -- with FI_FENCE: count it, in its turn */
 static ssize_t begin(struct fid_ep *fid, fi_addr_t dest, enum pmv_rdm_kind kind, bool fenced,
 		     struct pmv_rdm_ticket *ticket)
 {
 	struct pmv_rdm_ep *rdm = PMV_RDM_OF(fid, rma);
 	struct pmv_lost_writes *peer = pmv_rdm_posting_tracker(rdm, dest);
-	ssize_t ret = pmv_rdm_posting_reach(rdm, dest);
+	ssize_t ret = fenced ? pass(rdm, peer, kind) : 0;
 
-	/* First: what is lost with a connection that nobody knows is waited for without end. */
-	if (!ret && !pmv_rdm_fence_knows(&rdm->fence, peer)) {
-		ret = pmv_rdm_posting_find(fid, dest, 0, 0);
-		if (!ret)
-			pmv_rdm_fence_found(&rdm->fence, peer);
+	/* What is lost with a connection that nobody knows would be waited for without end. */
+	if (!ret || ret == -FI_EAGAIN) {
+		ssize_t known = get_to_know(fid, dest, peer);
+
+		ret = ret ? ret : known;
 	}
-	if (!ret && fenced)
-		ret = pass(rdm, peer, kind);
 	if (!ret) {
 		ret = pmv_rdm_fence_begin(&rdm->fence, peer, kind, fenced, ticket);
 		if (ret == -FI_EAGAIN)
