@@ -50,20 +50,25 @@ static void ask_again(enum pair_memory memory)
 		ask_for(peer++ % 2, PAGE, 64);
 }
 
-static void expect_other_disk_served(void)
+/* begin_endless -- the first two peers ask without pause, until end_endless */
+static void begin_endless(void)
 {
+	watch_syncs(ask_again);
 	pthread_mutex_lock(&disk.lock);
 	endless = true;
 	ask_for(0, PAGE, 0);
 	pthread_mutex_unlock(&disk.lock);
 	await_begun(PAGE, number_of(disk.begun, PAGE) + 3);
-	ask_for(2, PAGE_TOO, 0);
-	await_end(2);
+}
+
+static void end_endless(void)
+{
 	pthread_mutex_lock(&disk.lock);
 	endless = false;
 	pthread_mutex_unlock(&disk.lock);
 	await_end(0);
 	await_end(1);
+	watch_syncs(NULL);
 }
 
 Test(stand_in, is_not_needed_for_a_disk_that_another_one_leaves_no_time, .timeout = 60)
@@ -72,7 +77,6 @@ Test(stand_in, is_not_needed_for_a_disk_that_another_one_leaves_no_time, .timeou
 
 	for (int order = 0; order < 4; order++) {
 		open_target();
-		watch_syncs(ask_again);
 		/* In this order the agent gets to know its disks. */
 		for (int i = 0; i < 2; i++) {
 			ask_for(2, orders[order % 2][i], 0);
@@ -80,8 +84,10 @@ Test(stand_in, is_not_needed_for_a_disk_that_another_one_leaves_no_time, .timeou
 		}
 		/* Disks may get threads, or none. */
 		only_main = order >= 2;
-		expect_other_disk_served();
-		watch_syncs(NULL);
+		begin_endless();
+		ask_for(2, PAGE_TOO, 0);
+		await_end(2);
+		end_endless();
 		only_main = false;
 		close_target();
 		for (int i = 0; i < PEERS; i++)
@@ -107,21 +113,11 @@ static void park(struct pmv_agent *agent, struct pmv_receiver *receiver)
 Test(stand_in, is_not_needed_to_search_while_others_leave_no_time, .timeout = 60)
 {
 	open_target();
-	watch_syncs(ask_again);
-	pthread_mutex_lock(&disk.lock);
-	endless = true;
-	ask_for(0, PAGE, 0);
-	pthread_mutex_unlock(&disk.lock);
-	await_begun(PAGE, number_of(disk.begun, PAGE) + 3);
+	begin_endless();
 	park(pair_agent(pair), &peers[2]->mailbox.receiver);
 	ask_for(2, DMP, 0);
 	await_end(2);
-	pthread_mutex_lock(&disk.lock);
-	endless = false;
-	pthread_mutex_unlock(&disk.lock);
-	await_end(0);
-	await_end(1);
-	watch_syncs(NULL);
+	end_endless();
 	close_target();
 }
 
