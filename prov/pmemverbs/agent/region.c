@@ -342,32 +342,136 @@ int pmv_region_touch(struct pmv_region *region, uint64_t offset, uint64_t len)
 	return apply(region, offset, len, pmv_flush->touch);
 }
 
-static int sync_alone(struct pmv_region *region, uint64_t offset, uint64_t len)
-{
-	enum pmv_file_state state;
+/* Syncs */
 
-	/* No commit would succeed anyway. */
-	if (pmv_region_is_lost(region) || apply(region, offset, len, pmv_flush->sync))
-		return -FI_EIO;
-	/* Does the file still exist to which the pages were synced? */
-	state = pmv_files_state(region->attr.files);
-	if (state == PMV_FILE_HERE)
-		return 0;
-	lose(region, (enum pmv_loss) state, state == PMV_FILE_UNKNOWN ? -errno : 0);
-	return -FI_EIO;
+/* What a sync did for all of a file. */
+struct synced_file {
+	struct pmv_file_part part; /* any part of it */
+	int ret;
+};
+
+struct syncs {
+	bool together; /* there are several ranges, and the kernel can write them side by side */
+	size_t count;
+	struct synced_file files[PMV_MAX_SYNCS];
+};
+
+/* A piece is contiguous in memory and in its file.  part: NULL where it needs its own sync. */
+typedef void (*piece_fn)(struct syncs *syncs, struct pmv_region *region, uint64_t offset,
+			 uint64_t len, const struct pmv_file_part *part);
+
+/* each_piece -- of the ranges whose regions are not lost */
+static void each_piece(struct syncs *syncs, const struct pmv_sync_range *ranges, size_t count,
+		       piece_fn call)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct pmv_region *region = ranges[i].region;
+		uint64_t offset = ranges[i].offset, len = ranges[i].len;
+
+		for (size_t step = 0; len && !pmv_region_is_lost(region);
+		     offset += step, len -= step) {
+			uint64_t piece = len;
+			void *at = pmv_region_piece(region, offset, &piece);
+			struct pmv_file_part part;
+			bool whole;
+
+			step = piece;
+			whole = pmv_files_find(region->attr.files, at, &step, &part);
+			call(syncs, region, offset, step, whole && syncs->together ? &part : NULL);
+		}
+	}
+}
+
+static void start(struct syncs *syncs, struct pmv_region *region, uint64_t offset, uint64_t len,
+		  const struct pmv_file_part *part)
+{
+	(void) region, (void) offset;
+	/* If seccomp forbids it, say, each piece gets its own sync. */
+	if (part && pmv_flush->start(part->fd, part->offset, len))
+		syncs->together = false;
+}
+
+static void await(struct syncs *syncs, struct pmv_region *region, uint64_t offset, uint64_t len,
+		  const struct pmv_file_part *part)
+{
+	int ret = part ? pmv_flush->await(part->fd, part->offset, len) : 0;
+
+	(void) syncs, (void) offset;
+	if (ret)
+		lose(region, PMV_LOST_SYNC, ret);
+}
+
+static struct synced_file *find_synced(struct syncs *syncs, const struct pmv_file_part *part)
+{
+	for (size_t i = 0; i < syncs->count; i++) {
+		if (syncs->files[i].part.dev == part->dev && syncs->files[i].part.ino == part->ino)
+			return &syncs->files[i];
+	}
+	return NULL;
+}
+
+/* sync_piece -- unless its file was synced after it was written */
+static void sync_piece(struct syncs *syncs, struct pmv_region *region, uint64_t offset,
+		       uint64_t len, const struct pmv_file_part *part)
+{
+	struct synced_file *synced = part ? find_synced(syncs, part) : NULL;
+	int ret = synced ? synced->ret : apply(region, offset, len, pmv_flush->sync);
+
+	if (synced && ret)
+		lose(region, PMV_LOST_SYNC, ret);
+	if (part && !synced && syncs->count < PMV_MAX_SYNCS)
+		syncs->files[syncs->count++] = (struct synced_file){*part, ret};
+}
+
+/* check_files -- do the files still exist to which the pages were synced? */
+static void check_files(const struct pmv_sync_range *ranges, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct pmv_region *region = ranges[i].region;
+		enum pmv_file_state state = pmv_files_state(region->attr.files);
+
+		if (state != PMV_FILE_HERE)
+			lose(region, (enum pmv_loss) state, state == PMV_FILE_UNKNOWN ? -errno : 0);
+	}
+}
+
+static int by_serial(const void *one, const void *other)
+{
+	const struct pmv_sync_range *a = one, *b = other;
+
+	return a->region->serial < b->region->serial ? -1 : a->region->serial > b->region->serial;
 }
 
 /*
- * The kernel tells of an error once.  Whoever syncs the same region next finds no error, so it
- * must not begin before this one has marked the region as lost.
+ * lock -- The kernel tells of an error once.  Whoever syncs the same region next finds no error, so
+ * it must not begin before this one has marked the region as lost.  Always in the same order.
  */
-int pmv_region_sync(struct pmv_region *region, uint64_t offset, uint64_t len)
+static void lock(const struct pmv_sync_range *ranges, size_t count, bool locked)
 {
-	pthread_mutex_t *alone = pmv_files_cover(region->attr.files) ? &region->syncing : &syncing;
-	int ret;
+	int (*call)(pthread_mutex_t *) = locked ? pthread_mutex_lock : pthread_mutex_unlock;
+	bool covered = true;
 
-	pthread_mutex_lock(alone);
-	ret = sync_alone(region, offset, len);
-	pthread_mutex_unlock(alone);
-	return ret;
+	for (size_t i = 0; i < count; i++)
+		covered &= pmv_files_cover(ranges[i].region->attr.files);
+	if (!covered)
+		call(&syncing);
+	for (size_t i = 0; i < count; i++) {
+		if (!i || ranges[i].region != ranges[i - 1].region)
+			call(&ranges[i].region->syncing);
+	}
+}
+
+void pmv_regions_sync(struct pmv_sync_range *ranges, size_t count)
+{
+	struct syncs syncs = {.together = count > 1};
+
+	qsort(ranges, count, sizeof(*ranges), by_serial);
+	lock(ranges, count, true);
+	if (syncs.together)
+		each_piece(&syncs, ranges, count, start);
+	if (syncs.together)
+		each_piece(&syncs, ranges, count, await);
+	each_piece(&syncs, ranges, count, sync_piece);
+	check_files(ranges, count);
+	lock(ranges, count, false);
 }

@@ -225,22 +225,46 @@ void pmv_writeback_add_counts(struct pmv_writeback_counts *sum,
 
 /* Pages */
 
+/* sync_disks -- those of one disk after those of another: a slow one keeps no region of others */
+static void sync_disks(struct pmv_region *const *held, struct pmv_writeback_batch *batch)
+{
+	struct pmv_sync_range ranges[PMV_MAX_SYNCS];
+	uint64_t done = 0;
+
+	for (unsigned int i = 0; i < batch->num_syncs; i++) {
+		size_t count = 0;
+
+		for (unsigned int j = i; j < batch->num_syncs; j++) {
+			const struct pmv_extent *sync = &batch->syncs[j];
+
+			if ((done & UINT64_C(1) << j) || !held[j] ||
+			    (count && held[j]->disk != ranges[0].region->disk))
+				continue;
+			done |= UINT64_C(1) << j;
+			ranges[count++] = (struct pmv_sync_range){held[j], sync->offset, sync->len};
+			add(&batch->counts.syncs, 1);
+			add(&batch->counts.synced_bytes, sync->len);
+		}
+		if (count)
+			pmv_regions_sync(ranges, count);
+	}
+}
+
 /* sync_pages -- all of the batch so far; a sync that fails fails the requests with pages in it */
 static void sync_pages(struct pmv_writeback_batch *batch, struct pmv_regions *regions)
 {
-	for (unsigned int i = 0; i < batch->num_syncs; i++) {
-		const struct pmv_extent *sync = &batch->syncs[i];
-		struct pmv_region *region = pmv_region_hold(regions, sync->key, sync->serial);
-		enum pmv_fault fault = region ? PMV_FAULT_NONE : PMV_FAULT_ACCESS;
+	struct pmv_region *held[PMV_MAX_SYNCS];
 
-		if (region) {
-			pmv_region_sync(region, sync->offset, sync->len);
-			add(&batch->counts.syncs, 1);
-			add(&batch->counts.synced_bytes, sync->len);
-			if (pmv_region_is_lost(region))
-				fault = PMV_FAULT_IO;
-			pmv_region_put(regions, region);
-		}
+	for (unsigned int i = 0; i < batch->num_syncs; i++)
+		held[i] = pmv_region_hold(regions, batch->syncs[i].key, batch->syncs[i].serial);
+	sync_disks(held, batch);
+	for (unsigned int i = 0; i < batch->num_syncs; i++) {
+		enum pmv_fault fault = held[i] ? PMV_FAULT_NONE : PMV_FAULT_ACCESS;
+
+		if (held[i] && pmv_region_is_lost(held[i]))
+			fault = PMV_FAULT_IO;
+		if (held[i])
+			pmv_region_put(regions, held[i]);
 		for (unsigned int j = 0; fault && j < batch->count; j++) {
 			if ((batch->works[j].syncs & UINT64_C(1) << i) && !batch->works[j].fault)
 				batch->works[j].fault = fault;
@@ -286,7 +310,7 @@ static uint64_t note_pages(struct pmv_writeback_batch *batch, struct pmv_regions
 	if (sync) {
 		*sync = joined(sync, pages);
 	} else {
-		if (batch->num_syncs == PMV_WRITEBACK_SYNCS)
+		if (batch->num_syncs == PMV_MAX_SYNCS)
 			sync_pages(batch, regions);
 		sync = &batch->syncs[batch->num_syncs++];
 		*sync = *pages;

@@ -28,7 +28,6 @@ struct pmv_receiver;
 #define PMV_SYNC_COST ((uint64_t) 4 << 20)
 
 #define PMV_WRITEBACK_WORKS 64
-#define PMV_WRITEBACK_SYNCS 64
 
 /* A part of a region that is to become durable. */
 struct pmv_extent {
@@ -80,8 +79,8 @@ struct pmv_writeback_batch {
 	unsigned int count;
 	unsigned int num_syncs;
 	bool undrained;
-	bool touch;                                   /* pages that a device wrote */
-	struct pmv_extent syncs[PMV_WRITEBACK_SYNCS]; /* pages that one sync writes */
+	bool touch;                             /* pages that a device wrote */
+	struct pmv_extent syncs[PMV_MAX_SYNCS]; /* pages that one sync writes */
 	struct pmv_writeback_counts counts;
 };
 
