@@ -48,7 +48,7 @@ struct node_attr {
 	const char *fabric;   /* NULL: the first; so is the domain, by name the device */
 	const char *domain;
 	const char *host;     /* whom to connect to; NULL: a server */
-	const char *source;   /* the own address; NULL: any */
+	const char *source;   /* the own address; NULL: any, of IPv4 and of IPv6 */
 	const char *port;     /* to listen on, or to connect to */
 	enum fi_ep_type type; /* FI_EP_UNSPEC: FI_EP_MSG */
 	uint64_t caps;
