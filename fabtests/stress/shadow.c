@@ -48,6 +48,8 @@ static uint64_t last_order, *orders; /* of each line in the shadow */
 static uint64_t dice_state;
 static char path[PATH_MAX]; /* of the memory */
 static __thread struct stage flushed, written;
+static __thread bool
+	failing; /* one of the ranges that were started together could not be written */
 static pthread_key_t flushed_lines, written_lines; /* they free a thread's */
 
 void shadow_begin(void)
@@ -249,13 +251,31 @@ static bool is_memory(int fd)
 	       one.st_ino == other.st_ino;
 }
 
+/* await_range -- if one of those that are awaited together fails, all of them are lost */
+static bool await_range(size_t offset, size_t len)
+{
+	stress_count(C_WRITTEN, 1);
+	if (!failing && fails(offset)) {
+		failing = true;
+		lose_written();
+		errno = EIO;
+		return false;
+	}
+	if (failing)
+		lose(offset);
+	else if (!atomic_load(lost_at(offset)))
+		take(&written, offset, offset + len);
+	return true;
+}
+
 int sync_file_range(int fd, off_t offset, off_t len, unsigned int flags)
 {
-	if (active && flags == SYNC_FILE_RANGE_WRITE_AND_WAIT && is_memory(fd)) {
-		if (fails((size_t) offset))
-			return -1;
-		if (!atomic_load(lost_at((size_t) offset)))
-			take(&written, (size_t) offset, (size_t) (offset + len));
-	}
+	bool ours = active && is_memory(fd);
+
+	if (ours && flags == SYNC_FILE_RANGE_WRITE)
+		failing = false;
+	if (ours && flags == SYNC_FILE_RANGE_WRITE_AND_WAIT &&
+	    !await_range((size_t) offset, (size_t) len))
+		return -1;
 	return (int) syscall(SYS_sync_file_range, fd, offset, len, flags);
 }

@@ -344,14 +344,14 @@ int pmv_region_touch(struct pmv_region *region, uint64_t offset, uint64_t len)
 
 /* Syncs */
 
-/* What a sync did for all of a file. */
+/* What is known of all of a file: it was synced, or part of it can't be written. */
 struct synced_file {
 	struct pmv_file_part part; /* any part of it */
 	int ret;
 };
 
 struct syncs {
-	bool together; /* there are several ranges, and the kernel can write them side by side */
+	bool apart; /* each piece gets its own sync */
 	size_t count;
 	struct synced_file files[PMV_MAX_SYNCS];
 };
@@ -377,28 +377,9 @@ static void each_piece(struct syncs *syncs, const struct pmv_sync_range *ranges,
 
 			step = piece;
 			whole = pmv_files_find(region->attr.files, at, &step, &part);
-			call(syncs, region, offset, step, whole && syncs->together ? &part : NULL);
+			call(syncs, region, offset, step, whole ? &part : NULL);
 		}
 	}
-}
-
-static void start(struct syncs *syncs, struct pmv_region *region, uint64_t offset, uint64_t len,
-		  const struct pmv_file_part *part)
-{
-	(void) region, (void) offset;
-	/* If seccomp forbids it, say, each piece gets its own sync. */
-	if (part && pmv_flush->start(part->fd, part->offset, len))
-		syncs->together = false;
-}
-
-static void await(struct syncs *syncs, struct pmv_region *region, uint64_t offset, uint64_t len,
-		  const struct pmv_file_part *part)
-{
-	int ret = part ? pmv_flush->await(part->fd, part->offset, len) : 0;
-
-	(void) syncs, (void) offset;
-	if (ret)
-		lose(region, PMV_LOST_SYNC, ret);
 }
 
 static struct synced_file *find_synced(struct syncs *syncs, const struct pmv_file_part *part)
@@ -410,17 +391,61 @@ static struct synced_file *find_synced(struct syncs *syncs, const struct pmv_fil
 	return NULL;
 }
 
+static void note_file(struct syncs *syncs, const struct pmv_file_part *part, int ret)
+{
+	if (syncs->count < PMV_MAX_SYNCS)
+		syncs->files[syncs->count++] = (struct synced_file){*part, ret};
+}
+
+/*
+ * fail -- pages can't be written.  The kernel may have dropped them, and nobody would hear of that
+ * any more: ext4 tells of blocks that it can't map only whoever has begun to write.
+ */
+static void fail(struct syncs *syncs, struct pmv_region *region, const struct pmv_file_part *part,
+		 int ret)
+{
+	lose(region, PMV_LOST_SYNC, ret);
+	if (!find_synced(syncs, part))
+		note_file(syncs, part, ret);
+}
+
+static void start(struct syncs *syncs, struct pmv_region *region, uint64_t offset, uint64_t len,
+		  const struct pmv_file_part *part)
+{
+	int ret = part ? pmv_flush->start(part->fd, part->offset, len) : 0;
+
+	(void) offset;
+	/* Then the pages are still to be written. */
+	if (ret == -ENOMEM)
+		syncs->apart = true;
+	else if (ret)
+		fail(syncs, region, part, ret);
+}
+
+static void await(struct syncs *syncs, struct pmv_region *region, uint64_t offset, uint64_t len,
+		  const struct pmv_file_part *part)
+{
+	int ret = part ? pmv_flush->await(part->fd, part->offset, len) : 0;
+
+	(void) offset;
+	if (ret)
+		fail(syncs, region, part, ret);
+}
+
 /* sync_piece -- unless its file was synced after it was written */
 static void sync_piece(struct syncs *syncs, struct pmv_region *region, uint64_t offset,
 		       uint64_t len, const struct pmv_file_part *part)
 {
-	struct synced_file *synced = part ? find_synced(syncs, part) : NULL;
-	int ret = synced ? synced->ret : apply(region, offset, len, pmv_flush->sync);
+	struct synced_file *known = part ? find_synced(syncs, part) : NULL;
+	int ret;
 
-	if (synced && ret)
-		lose(region, PMV_LOST_SYNC, ret);
-	if (part && !synced && syncs->count < PMV_MAX_SYNCS)
-		syncs->files[syncs->count++] = (struct synced_file){*part, ret};
+	if (known && known->ret)
+		lose(region, PMV_LOST_SYNC, known->ret);
+	if (known && (known->ret || !syncs->apart))
+		return;
+	ret = apply(region, offset, len, pmv_flush->sync);
+	if (part && !known)
+		note_file(syncs, part, ret);
 }
 
 /* check_files -- do the files still exist to which the pages were synced? */
@@ -428,8 +453,11 @@ static void check_files(const struct pmv_sync_range *ranges, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
 		struct pmv_region *region = ranges[i].region;
-		enum pmv_file_state state = pmv_files_state(region->attr.files);
+		enum pmv_file_state state;
 
+		if (atomic_load(&region->lost))
+			continue;
+		state = pmv_files_state(region->attr.files);
 		if (state != PMV_FILE_HERE)
 			lose(region, (enum pmv_loss) state, state == PMV_FILE_UNKNOWN ? -errno : 0);
 	}
@@ -463,13 +491,13 @@ static void lock(const struct pmv_sync_range *ranges, size_t count, bool locked)
 
 void pmv_regions_sync(struct pmv_sync_range *ranges, size_t count)
 {
-	struct syncs syncs = {.together = count > 1};
+	struct syncs syncs = {.apart = count == 1};
 
 	qsort(ranges, count, sizeof(*ranges), by_serial);
 	lock(ranges, count, true);
-	if (syncs.together)
+	if (!syncs.apart)
 		each_piece(&syncs, ranges, count, start);
-	if (syncs.together)
+	if (!syncs.apart)
 		each_piece(&syncs, ranges, count, await);
 	each_piece(&syncs, ranges, count, sync_piece);
 	check_files(ranges, count);

@@ -68,6 +68,7 @@ static struct pmv_extent extent_of(const struct pmv_region *region, uint64_t off
 		.key = region->attr.key,
 		.persist = region->attr.persist,
 		.serial = region->serial,
+		.disk = region->disk,
 		.offset = offset,
 		.len = len,
 	};
@@ -225,50 +226,62 @@ void pmv_writeback_add_counts(struct pmv_writeback_counts *sum,
 
 /* Pages */
 
-/* sync_disks -- those of one disk after those of another: a slow one keeps no region of others */
-static void sync_disks(struct pmv_region *const *held, struct pmv_writeback_batch *batch)
+/* fail_sync -- the requests with pages in it */
+static void fail_sync(struct pmv_writeback_batch *batch, unsigned int sync, enum pmv_fault fault)
 {
+	for (unsigned int i = 0; i < batch->count; i++) {
+		if ((batch->works[i].syncs & UINT64_C(1) << sync) && !batch->works[i].fault)
+			batch->works[i].fault = fault;
+	}
+}
+
+/* sync_disk -- what is on one disk.  No region is held longer, so none waits for another disk. */
+static void sync_disk(struct pmv_writeback_batch *batch, struct pmv_regions *regions, uint64_t disk)
+{
+	struct pmv_region *held[PMV_MAX_SYNCS] = {0};
 	struct pmv_sync_range ranges[PMV_MAX_SYNCS];
-	uint64_t done = 0;
+	size_t count = 0;
 
 	for (unsigned int i = 0; i < batch->num_syncs; i++) {
-		size_t count = 0;
+		const struct pmv_extent *sync = &batch->syncs[i];
 
-		for (unsigned int j = i; j < batch->num_syncs; j++) {
-			const struct pmv_extent *sync = &batch->syncs[j];
-
-			if ((done & UINT64_C(1) << j) || !held[j] ||
-			    (count && held[j]->disk != ranges[0].region->disk))
-				continue;
-			done |= UINT64_C(1) << j;
-			ranges[count++] = (struct pmv_sync_range){held[j], sync->offset, sync->len};
-			add(&batch->counts.syncs, 1);
-			add(&batch->counts.synced_bytes, sync->len);
+		if (sync->disk != disk)
+			continue;
+		held[i] = pmv_region_hold(regions, sync->key, sync->serial);
+		if (!held[i]) {
+			fail_sync(batch, i, PMV_FAULT_ACCESS);
+			continue;
 		}
-		if (count)
-			pmv_regions_sync(ranges, count);
+		ranges[count++] = (struct pmv_sync_range){held[i], sync->offset, sync->len};
+		add(&batch->counts.syncs, 1);
+		add(&batch->counts.synced_bytes, sync->len);
 	}
+	if (count)
+		pmv_regions_sync(ranges, count);
+	for (unsigned int i = 0; i < batch->num_syncs; i++) {
+		if (!held[i])
+			continue;
+		if (pmv_region_is_lost(held[i]))
+			fail_sync(batch, i, PMV_FAULT_IO);
+		pmv_region_put(regions, held[i]);
+	}
+}
+
+static bool is_first_of_disk(const struct pmv_writeback_batch *batch, unsigned int sync)
+{
+	for (unsigned int i = 0; i < sync; i++) {
+		if (batch->syncs[i].disk == batch->syncs[sync].disk)
+			return false;
+	}
+	return true;
 }
 
 /* sync_pages -- all of the batch so far; a sync that fails fails the requests with pages in it */
 static void sync_pages(struct pmv_writeback_batch *batch, struct pmv_regions *regions)
 {
-	struct pmv_region *held[PMV_MAX_SYNCS];
-
-	for (unsigned int i = 0; i < batch->num_syncs; i++)
-		held[i] = pmv_region_hold(regions, batch->syncs[i].key, batch->syncs[i].serial);
-	sync_disks(held, batch);
 	for (unsigned int i = 0; i < batch->num_syncs; i++) {
-		enum pmv_fault fault = held[i] ? PMV_FAULT_NONE : PMV_FAULT_ACCESS;
-
-		if (held[i] && pmv_region_is_lost(held[i]))
-			fault = PMV_FAULT_IO;
-		if (held[i])
-			pmv_region_put(regions, held[i]);
-		for (unsigned int j = 0; fault && j < batch->count; j++) {
-			if ((batch->works[j].syncs & UINT64_C(1) << i) && !batch->works[j].fault)
-				batch->works[j].fault = fault;
-		}
+		if (is_first_of_disk(batch, i))
+			sync_disk(batch, regions, batch->syncs[i].disk);
 	}
 	for (unsigned int j = 0; j < batch->count; j++)
 		batch->works[j].syncs = 0;

@@ -10,7 +10,8 @@
  * fenced request, it drains what was flushed until then: the data come after that.
  *
  * No region is held from one slice to the next, so closing a region waits for one slice at
- * most.  Its serial number tells it from a later one that has got the same key.
+ * most; while its disk is synced, for what the other connections of this round sync there, too. Its
+ * serial number tells it from a later one that has got the same key.
  */
 #ifndef PMV_WRITEBACK_H
 #define PMV_WRITEBACK_H
@@ -34,6 +35,7 @@ struct pmv_extent {
 	uint32_t key;
 	enum pmv_persist persist;
 	uint64_t serial;
+	uint64_t disk; /* file.h */
 	uint64_t offset;
 	uint64_t len;
 };

@@ -212,11 +212,13 @@ static int refuse_open(const struct opening *opening, bool unnamed)
 }
 
 /* check_past -- an earlier error that was not reported; this takes it only from our description */
-static int check_past(const struct file *file, const struct opening *opening)
+static int check_past(struct file *file, const struct opening *opening)
 {
 	int ret = sync_file_range(file->fd, offset_of(opening, opening->from), (off_t) page_size(),
 				  SYNC_FILE_RANGE_WAIT_BEFORE);
 
+	/* Where it is forbidden (seccomp), each part gets its own msync. */
+	file->whole &= !ret;
 	if (!ret || (errno != EIO && errno != ENOSPC && errno != EDQUOT))
 		return 0;
 	return pmv_mem_refuse(opening->mem, FI_EIO,

@@ -265,7 +265,6 @@ Test(touch, passes_on_every_error)
 	accepted(pmv_flush->touch(memory, 8));
 }
 
-/* Before 5.14 the advice is not known, for no memory: each page is written to, then. */
 /* What was on its way already when it was started is to be written again before that is over. */
 Test(writing, is_begun_and_awaited)
 {
@@ -285,6 +284,7 @@ Test(writing, is_begun_and_awaited)
 	cr_assert_eq(pmv_flush->await(7, 0, 1), -EIO);
 }
 
+/* Before 5.14 the advice is not known, for no memory: each page is written to, then. */
 Test(touch, reaches_every_page_by_hand_on_an_older_kernel)
 {
 	for (size_t offset = 0; offset < 2 * PAGE_BYTES; offset += PAGE_BYTES - 1) {

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -15,6 +16,15 @@
 #include "memory/file.h"
 
 static long type; /* of the file system; 0: the kernel does not say */
+static int forbidden;
+
+int sync_file_range(int fd, off_t offset, off_t len, unsigned int flags)
+{
+	cr_assert_geq(fd, 0);
+	(void) offset, (void) len, (void) flags;
+	errno = forbidden;
+	return forbidden ? -1 : 0;
+}
 
 int fstatfs(int fd, struct statfs *fs)
 {
@@ -24,6 +34,7 @@ int fstatfs(int fd, struct statfs *fs)
 	return type ? 0 : -1;
 }
 
+static char path[32];
 static size_t page;
 static char *memory;
 static struct stat st;
@@ -31,8 +42,7 @@ static struct stat st;
 /* open_region -- in the third page of a file, which is mapped from its second one on */
 static struct pmv_files *open_region(long of_type)
 {
-	char path[] = "test_file_part.XXXXXX";
-	int fd = mkstemp(path);
+	int fd = (strcpy(path, "test_file_part.XXXXXX"), mkstemp(path));
 	struct pmv_files *files = NULL;
 	struct pmv_mem mem;
 	struct iovec iov;
@@ -51,7 +61,6 @@ static struct pmv_files *open_region(long of_type)
 		cr_skip_test("this directory is not on a disk: %s", mem.what);
 	}
 	ret = pmv_files_open(&iov, 1, PMV_PAGE, false, &files, &mem);
-	unlink(path);
 	cr_assert_eq(ret, 0, "%s", mem.what);
 	close(fd);
 	return files;
@@ -63,10 +72,21 @@ static bool finds(long of_type)
 	struct pmv_file_part part;
 	size_t len = 2 * page;
 	bool found = pmv_files_find(files, memory + page + 5, &len, &part);
+	struct pmv_file_part again = {.fd = -1};
+	struct pmv_files *other = NULL;
+	struct iovec iov = {memory + page, page};
+	struct pmv_mem mem;
 	struct stat opened;
 
 	cr_expect_eq(len, page - 5);
 	if (found) {
+		/* Another region of the same file: it has a description of its own. */
+		cr_assert_eq(pmv_files_open(&iov, 1, PMV_PAGE, true, &other, &mem), 0);
+		cr_expect(pmv_files_find(other, memory + page, &len, &again));
+		cr_expect_eq(again.dev, part.dev);
+		cr_expect_eq(again.ino, part.ino);
+		cr_expect_neq(again.fd, part.fd);
+		pmv_files_close(other);
 		cr_expect_eq(part.offset, 2 * page + 5);
 		cr_assert(!fstat(part.fd, &opened));
 		cr_expect_eq(opened.st_ino, st.st_ino);
@@ -74,6 +94,7 @@ static bool finds(long of_type)
 	}
 	cr_expect_not(pmv_files_find(files, memory, &len, &part), "that page is not the region's");
 	pmv_files_close(files);
+	unlink(path);
 	return found;
 }
 
@@ -89,6 +110,12 @@ Test(file_part, of_others_may_not_be)
 	cr_expect_not(finds(NFS_SUPER_MAGIC));
 	cr_expect_not(finds(OVERLAYFS_SUPER_MAGIC));
 	cr_expect_not(finds(0));
+}
+
+Test(file_part, is_synced_alone_where_its_pages_can_not_be_written_before)
+{
+	forbidden = EPERM;
+	cr_expect_not(finds(EXT4_SUPER_MAGIC));
 }
 
 Test(file_part, of_no_file_is_none)
