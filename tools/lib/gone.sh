@@ -29,12 +29,35 @@ lay_cable()
 		ip address add "$here/24" dev here &&
 		ip link set here up &&
 		far=(nsenter --net="/proc/$far_pid/ns/net") &&
-		"${far[@]}" sh -c "ip address add $there/24 dev there && ip link set there up"
+		"${far[@]}" sh -c "ip address add $there/24 dev there && ip link set there up" &&
+		await_link here &&
+		await_link there "${far[@]}"
+}
+
+# await_link NAME COMMAND... -- until it can be used, as seen by that command; before that its address is no local one
+await_link()
+{
+	local name=$1
+
+	shift
+	until "$@" ip -brief link show "$name" | grep -q ' UP '; do
+		kill -0 "$far_pid" || return
+		sleep 0.05
+	done
 }
 
 cut_cable()
 {
 	"${far[@]}" ip link set there down
+}
+
+# know_neighbour -- for ever: whoever asks for its address is told soon that nobody is there
+know_neighbour()
+{
+	local mac
+
+	mac=$("${far[@]}" ip -brief link show there | awk '{ print $3 }') &&
+		ip neighbour replace "$there" lladdr "$mac" nud permanent dev here
 }
 
 remove_cable()

@@ -290,6 +290,21 @@ static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t l
 	}
 }
 
+static void translate_error(struct fi_eq_err_entry *entry)
+{
+	struct pmv_ep *ep;
+
+	entry->fid = our_fid(entry->fid);
+	entry->context = entry->fid ? entry->fid->context : NULL;
+	ep = ep_of(entry->fid);
+	/* With a reason: somebody is there. */
+	if (ep && entry->err_data_size)
+		pmv_ep_attempt(ep, PMV_ATTEMPT_OVER);
+	if (ep && atomic_load(&ep->silence.given_up))
+		entry->err = FI_ETIMEDOUT;
+	end_operations(entry->fid);
+}
+
 static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *buf, uint64_t flags)
 {
 	struct pmv_eq *eq = pmv_to_eq(fid);
@@ -298,14 +313,8 @@ static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *buf, uint6
 	/* Under the lock the object is not closed meanwhile. */
 	pthread_mutex_lock(&eq->lock);
 	ret = fi_eq_readerr(eq->core_fid, buf, flags);
-	if (ret > 0 && buf->fid) {
-		buf->fid = our_fid(buf->fid);
-		buf->context = buf->fid ? buf->fid->context : NULL;
-		/* With a reason: somebody is there. */
-		if (ep_of(buf->fid) && buf->err_data_size)
-			pmv_ep_attempt(ep_of(buf->fid), PMV_ATTEMPT_OVER);
-		end_operations(buf->fid);
-	}
+	if (ret > 0 && buf->fid)
+		translate_error(buf);
 	pthread_mutex_unlock(&eq->lock);
 	return ret;
 }
