@@ -51,6 +51,23 @@ cut_cable()
 	"${far[@]}" ip link set there down
 }
 
+# functional_gone PROGRAM CASES -- whose machines go: in the other namespace there is nobody any more
+# but on the port of the control connections
+functional_gone()
+{
+	local status=0
+
+	lay_cable || return
+	export PMEM_GONE_CUT="${far[*]} ip rule add pref 10 ipproto tcp sport 9228 lookup main &&
+		${far[*]} ip rule add pref 20 blackhole &&
+		${far[*]} ss --kill --tcp state established sport != :9228"
+	export PMEM_GONE_MEND="${far[*]} ip rule del pref 20 && ${far[*]} ip rule del pref 10"
+	pair "${far[@]}" "$bin/$1" "${patience[@]}" -s "$there" -- \
+		"$bin/$1" "${patience[@]}" -o "$2" "$there" || status=1
+	remove_cable
+	return $status
+}
+
 # know_neighbour -- for ever: whoever asks for its address is told soon that nobody is there
 know_neighbour()
 {

@@ -82,6 +82,12 @@ int64_t connection_now_ms(void);
 /* node_offered -- what fi_getinfo says without opening anything; nothing is told */
 int node_offered(const struct node_attr *attr, struct fi_info **info);
 
+/* conn_lost -- does an error entry say that the operation has ended with its connection? */
+static inline bool conn_lost(int err)
+{
+	return err == FI_ECANCELED || err == FI_ETIMEDOUT;
+}
+
 /* node_listen -- open the provider as a server */
 int node_listen(struct node *node, const struct node_attr *attr);
 

@@ -124,7 +124,7 @@ static int run_gone(struct client *client)
 	if (connect_first(client) || cut(client))
 		return -1;
 	ret = check(client, commit(client, 64, INJECT, 1, FI_COMPLETION), 0, "a commit") ||
-	      expect_lost(client, 1, FI_ECANCELED) || commit_to_nobody(client, 2);
+	      expect_lost(client, 1, FI_ETIMEDOUT) || commit_to_nobody(client, 2);
 	return mend(client) || ret || is_found_again(client, 3);
 }
 

@@ -19,6 +19,7 @@
 #include "objects/handshake.h"
 #include "engine/info.h"
 #include "objects/unwrap.h"
+#include "progress/queue.h"
 
 /* So many events that are not the application's are read in one call. */
 #define MOST_DROPPED 16
@@ -271,6 +272,26 @@ static ssize_t wait_in_core(struct pmv_eq *eq, int64_t left)
 	return ret < 0 && ret != -FI_EAGAIN ? ret : 0;
 }
 
+/*
+ * let_end -- tcp looks at a connection, and sees that it was given up, only where its completions
+ * are read.  Who sleeps here may read none.
+ */
+static void let_end(struct pmv_eq *eq)
+{
+	struct pmv_ep *ep;
+
+	pthread_mutex_lock(&eq->lock);
+	LIST_FOREACH(ep, &eq->eps, next_of_eq)
+	{
+		const struct pmv_op_owner *owner = &ep->initiator.owner;
+		struct pmv_queue *queue = owner->tx_queue ? owner->tx_queue : owner->rx_queue;
+
+		if (queue && atomic_load(&ep->silence.given_up))
+			pmv_queue_progress(queue, false);
+	}
+	pthread_mutex_unlock(&eq->lock);
+}
+
 /* eq_sread -- waits in the core with a peek, so that the event is read under our lock */
 static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, int timeout,
 			uint64_t flags)
@@ -287,6 +308,7 @@ static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t l
 		ret = wait_in_core(eq, left);
 		if (ret)
 			return ret;
+		let_end(eq);
 	}
 }
 
