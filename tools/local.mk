@@ -39,6 +39,7 @@ EXTRA_DIST += \
 	%D%/steps/functional_tcp \
 	%D%/steps/functional_ways \
 	%D%/steps/fuzz \
+	%D%/steps/gone_programs \
 	%D%/steps/gone_rdm \
 	%D%/steps/gone_tcp \
 	%D%/steps/lab_adr \

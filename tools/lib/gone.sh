@@ -77,6 +77,11 @@ know_neighbour()
 		ip neighbour replace "$there" lladdr "$mac" nud permanent dev here
 }
 
+mend_cable()
+{
+	"${far[@]}" ip link set there up && await_link here && await_link there "${far[@]}"
+}
+
 remove_cable()
 {
 	ip link delete here
