@@ -28,8 +28,7 @@
 enum pmv_attempt {
 	PMV_ATTEMPT_BEGUN,
 	PMV_ATTEMPT_FAILED,  /* nobody has answered */
-	PMV_ATTEMPT_REFUSED, /* by who is there: RxM does so if the peer connects at the same time
-			      */
+	PMV_ATTEMPT_REFUSED, /* by who is there, perhaps as it connects at the same time */
 	PMV_ATTEMPT_OVER,    /* it is connected, or is given up */
 };
 
