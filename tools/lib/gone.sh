@@ -22,9 +22,11 @@ in_namespace()
 # lay_cable -- to another namespace; what begins with "${far[@]}" runs there
 lay_cable()
 {
-	unshare --net sh -c 'echo inside; exec sleep infinity' >"$work/gone.far" &
+	# What an earlier one has said must not be taken for this one's.
+	: >"$work/gone$row.far"
+	unshare --net sh -c 'echo inside; exec sleep infinity' >"$work/gone$row.far" &
 	far_pid=$!
-	await_words inside "$work/gone.far" "$far_pid" || return
+	await_words inside "$work/gone$row.far" "$far_pid" || return
 	ip link add here type veth peer name there netns "$far_pid" &&
 		ip address add "$here/24" dev here &&
 		ip link set here up &&
