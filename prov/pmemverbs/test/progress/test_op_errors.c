@@ -168,6 +168,11 @@ Test(errors, of_plain_writes_say_so_only_if_they_can_be_nobody_elses)
 	give_up(rig);
 	rig_expect_error(rig, CONTEXT(1), RIG_WRITTEN, FI_ETIMEDOUT);
 	rig_expect_error(rig, CONTEXT(2), RIG_WRITTEN, FI_ECANCELED);
+	atomic_store(&pmv_to_ep(rig->ep)->silence.given_up, false);
+	atomic_store(&pmv_to_ep(other)->silence.given_up, true);
+	accepted(rig_write(rig, KEY_MHP, CONTEXT(3)));
+	fake_fail_all(&rig->fake, FI_ECANCELED, 0);
+	rig_expect_error(rig, CONTEXT(3), RIG_WRITTEN, FI_ECANCELED);
 	cr_assert_eq(fi_close(&other->fid), 0);
 	rig_close(rig);
 }
