@@ -5,8 +5,6 @@
  * A command in the environment stands in for that.  It cuts off what the provider has connected;
  * the control connections stay.
  */
-#include <stdlib.h>
-
 #include "functional.h"
 
 /* await_event -- asleep, and nothing else is called meanwhile */
@@ -41,7 +39,7 @@ static int machine_gone(struct fx *fx)
 
 	if (!remote || commit(link, remote, 0, 64, 0))
 		return -1;
-	if (system(getenv("PMEM_GONE_CUT")))
+	if (control_have("PMEM_GONE_CUT"))
 		return failed(fx, "PMEM_GONE_CUT has failed");
 	/* No call has to wait for room: the events of the connection would be dropped then. */
 	if (read_at(link, remote, 0, 64, source(link, 64, 0, 0), &read))

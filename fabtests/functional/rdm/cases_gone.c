@@ -5,14 +5,13 @@
  * Two commands in the environment stand in for that.  The first one ends the connections there and
  * lets nothing out; but the control connection, by which the server is told what to do, stays.
  */
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "rdm_functional.h"
 
 static int have(struct client *client, const char *variable)
 {
-	return system(getenv(variable)) ? FAIL(client, "%s has failed", variable) : 0;
+	return control_have(variable) ? FAIL(client, "%s has failed", variable) : 0;
 }
 
 static int cut(struct client *client)
