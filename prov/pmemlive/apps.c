@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* apps.c -- the applications of a world: who posts, who waits, and in which way */
+#include "world.h"
+
+#include <poll.h>
+#include <string.h>
+
+#include <rdma/fi_cm.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+
+#include "base/setting.h"
+#include "engine/info.h"
+#include "objects/cq.h"
+#include "objects/ep.h"
+
+/* An operation on a connection that is lost: until a probe, and whoever looks for its end. */
+#define LOST_BOUND_NS INT64_C(1500000000)
+
+/* Ends */
+
+static unsigned int number_of(const struct party *party)
+{
+	return (unsigned int) (party - world.initiators);
+}
+
+static unsigned int ep_number(const struct party *party, const struct fid_ep *ep)
+{
+	unsigned int i = 0;
+
+	while (party->eps[i] != ep)
+		i++;
+	return i;
+}
+
+/* fails -- allowed only where the connection was cut */
+static void fails(struct party *party, const struct fid_ep *ep, int err)
+{
+	unsigned int i = ep_number(party, ep);
+
+	if (!world.cut[number_of(party)][i])
+		sched_fail("an operation fails: %s", fi_strerror(err));
+	party->lost[i] = true;
+	world.ops_failed++;
+}
+
+static void end(struct party *party, struct op *op, int err)
+{
+	int64_t took = sched_now_ns - op->begin_ns - (world.stopped_ns - op->excused_ns);
+
+	if (!op->under_way)
+		sched_fail("an operation ends twice");
+	sched_trace("operation %d ends: %s", (int) (op - party->ops),
+		    err ? fi_strerror(err) : "ok");
+	op->under_way = false;
+	party->num_ops--;
+	party->ended++;
+	world.ops_ended++;
+	if (err)
+		fails(party, op->ep, err);
+	else if (!op->on_page && took > world.longest_ns)
+		world.longest_ns = took;
+}
+
+/* take -- what a read has returned; true: there was something */
+static bool take(struct party *party, const struct fi_cq_entry *entries, ssize_t ret)
+{
+	struct fi_cq_err_entry error = {0};
+
+	if (ret == -FI_EAVAIL) {
+		if (fi_cq_readerr(party->cq, &error, 0) == 1)
+			end(party, error.op_context, error.err);
+		return true;
+	}
+	if (ret < 0 && ret != -FI_EAGAIN)
+		sched_fail("a read of the queue fails: %s", fi_strerror((int) -ret));
+	for (ssize_t i = 0; i < ret; i++)
+		end(party, entries[i].op_context, 0);
+	return ret > 0;
+}
+
+static bool read_once(struct party *party)
+{
+	struct fi_cq_entry entries[4];
+
+	return take(party, entries, fi_cq_read(party->cq, entries, 1 + sched_dice(4)));
+}
+
+/* sleep_on_descriptor -- as fi_trywait(3) says */
+static void sleep_on_descriptor(struct party *party)
+{
+	struct pollfd fd = {.events = POLLIN};
+
+	sure(fi_control(&party->cq->fid, FI_GETWAIT, &fd.fd), "a descriptor");
+	if (!pmv_cq_trywait(pmv_to_cq(party->cq)))
+		poll(&fd, 1, -1);
+}
+
+/* await -- until something has ended, perhaps */
+static void await(struct party *party)
+{
+	struct fi_cq_entry entries[4];
+	uint64_t wanted;
+
+	switch (party->waits) {
+	case WAITS_SREAD:
+	case WAITS_SREAD_MS:
+		take(party, entries,
+		     fi_cq_sread(party->cq, entries, 4, NULL,
+				 party->waits == WAITS_SREAD ? -1 : (int) sched_between(1, 20)));
+		break;
+	case WAITS_DESCRIPTOR:
+		if (!read_once(party))
+			sleep_on_descriptor(party);
+		break;
+	case WAITS_COUNTER:
+		wanted = fi_cntr_read(party->cntr) + 1;
+		while (read_once(party))
+			;
+		if (party->num_ops)
+			fi_cntr_wait(party->cntr, wanted, 100);
+		break;
+	default:
+		if (!read_once(party))
+			sched_spend(sched_between(100, 3000));
+	}
+}
+
+/* Operations */
+
+static struct op *find_free(struct party *party)
+{
+	for (unsigned int i = 0; i < party->depth; i++) {
+		if (!party->ops[i].under_way)
+			return &party->ops[i];
+	}
+	return NULL;
+}
+
+static struct fid_ep *find_ep(struct party *party)
+{
+	unsigned int first = (unsigned int) sched_dice(party->num_eps);
+
+	for (unsigned int i = 0; i < party->num_eps; i++) {
+		unsigned int at = (first + i) % party->num_eps;
+
+		if (!party->lost[at])
+			return party->eps[at];
+	}
+	return NULL;
+}
+
+static enum memory choose_memory(const struct party *party)
+{
+	if (party->uses_page && sched_one_in(3))
+		return MEMORY_PAGE;
+	return sched_one_in(5) ? MEMORY_NONE : MEMORY_DMP;
+}
+
+static uint64_t choose_flags(void)
+{
+	static const uint64_t flags[] = {
+		FI_COMMIT, FI_COMMIT, FI_COMMIT, FI_COMMIT | FI_FENCE, 0, FI_DELIVERY_COMPLETE};
+
+	return flags[sched_dice(sizeof(flags) / sizeof(flags[0]))];
+}
+
+static size_t choose_len(void)
+{
+	static const size_t lens[] = {8, 64, 300, 4096, 20000};
+
+	return lens[sched_dice(sizeof(lens) / sizeof(lens[0]))];
+}
+
+static ssize_t post(struct fid_ep *ep, enum memory memory, size_t len, uint64_t flags, bool reads,
+		    struct op *op)
+{
+	struct iovec iov = {world.source, len};
+	struct fi_rma_iov rma_iov = {(uintptr_t) world.memory[memory], len,
+				     fi_mr_key(world.mr[memory])};
+	struct fi_msg_rma msg = {
+		.msg_iov = &iov,
+		.iov_count = 1,
+		.rma_iov = &rma_iov,
+		.rma_iov_count = 1,
+		.context = op,
+	};
+
+	return reads ? fi_readmsg(ep, &msg, 0) : fi_writemsg(ep, &msg, flags);
+}
+
+static void begin(struct party *party, struct op *op)
+{
+	enum memory memory = choose_memory(party);
+	uint64_t flags = choose_flags();
+	bool reads = sched_one_in(12);
+	size_t len = choose_len();
+	struct fid_ep *ep = find_ep(party);
+	ssize_t ret;
+
+	if (!ep)
+		return;
+	*op = (struct op){
+		.under_way = true,
+		.begin_ns = sched_now_ns,
+		.excused_ns = world.stopped_ns,
+		.ep = ep,
+		.on_page = party->uses_page,
+	};
+	party->num_ops++;
+	sched_trace("operation %d: %s %zu bytes, memory %d, flags %#llx", (int) (op - party->ops),
+		    reads ? "reads" : "writes", len, memory, (unsigned long long) flags);
+	while ((ret = post(ep, memory, len, flags, reads, op)) == -FI_EAGAIN) {
+		if (!read_once(party))
+			sched_spend(sched_between(100, 3000));
+	}
+	if (!ret)
+		return;
+	sched_trace("it is refused: %s", fi_strerror((int) -ret));
+	op->under_way = false;
+	party->num_ops--;
+	fails(party, ep, (int) -ret);
+}
+
+/* pause_for -- the application does something else, and looks at nothing */
+static void pause_for(struct party *party, int64_t ns)
+{
+	int64_t begin = sched_now_ns;
+
+	party->is_away = true;
+	sched_sleep(ns);
+	party->is_away = false;
+	for (unsigned int i = 0; i < party->depth; i++)
+		party->ops[i].begin_ns += sched_now_ns - begin;
+}
+
+void *apps_burst(void *arg)
+{
+	struct party *party = arg;
+	uint64_t left = 10 + sched_dice(60);
+	struct op *op;
+
+	while (left--) {
+		if (party->most_pause_ns && sched_one_in(8))
+			pause_for(party, sched_between(1000, party->most_pause_ns));
+		while (!(op = find_free(party)))
+			await(party);
+		begin(party, op);
+		if (sched_one_in(4)) {
+			while (party->num_ops)
+				await(party);
+		}
+	}
+	while (party->num_ops)
+		await(party);
+	return NULL;
+}
+
+/* Those that sleep while nothing is to be done */
+
+static void *sleep_on_queue(void *arg)
+{
+	struct party *party = arg;
+
+	while (!party->ends) {
+		if (party->waits == WAITS_POLLING)
+			sched_sleep(1000000);
+		else
+			await(party);
+	}
+	return NULL;
+}
+
+static void *watch(void *arg)
+{
+	struct party *party = arg;
+	struct fi_eq_cm_entry entry;
+	uint32_t event;
+	ssize_t ret;
+
+	do {
+		ret = fi_eq_sread(party->eq, &event, &entry, sizeof(entry), -1, 0);
+		sched_trace("event %d: %d", (int) event, (int) ret);
+	} while (ret < 0 || event != FI_NOTIFY);
+	return NULL;
+}
+
+static bool has_sleeper(const struct party *party)
+{
+	return party->waits == WAITS_SREAD || party->waits == WAITS_DESCRIPTOR;
+}
+
+void apps_start(struct party *party)
+{
+	party->ends = false;
+	if (has_sleeper(party))
+		party->sleeper = sched_spawn(&party->process, "sleeper", sleep_on_queue, party);
+	if (party->watches)
+		party->watcher = sched_spawn(&party->process, "watcher", watch, party);
+}
+
+void apps_stop(struct party *party)
+{
+	struct fi_eq_entry none = {0};
+
+	party->ends = true;
+	if (party->sleeper) {
+		sure(fi_cq_signal(party->cq), "a signal");
+		sched_join(party->sleeper);
+	}
+	if (party->watcher) {
+		fi_eq_write(party->eq, FI_NOTIFY, &none, sizeof(none), 0);
+		sched_join(party->watcher);
+	}
+	party->sleeper = party->watcher = NULL;
+}
+
+/* Bounds */
+
+static int64_t deadline_of(const struct party *party, const struct op *op)
+{
+	unsigned int ep = ep_number(party, op->ep);
+	int64_t bound = world.cut[number_of(party)][ep] ? LOST_BOUND_NS : world.bound_ns;
+
+	if (!op->under_way)
+		return SCHED_NEVER;
+	if (op->on_page)
+		bound += world.synced_ns;
+	return op->begin_ns + bound + world.stopped_ns - op->excused_ns;
+}
+
+int64_t apps_deadline_ns(void)
+{
+	int64_t next = SCHED_NEVER;
+
+	for (unsigned int i = 0; i < world.num_initiators; i++) {
+		const struct party *party = &world.initiators[i];
+
+		for (unsigned int j = 0; party->num_ops && !party->is_away && j < party->depth;
+		     j++) {
+			int64_t one = party->ops[j].under_way ? deadline_of(party, &party->ops[j])
+							      : SCHED_NEVER;
+
+			next = one < next ? one : next;
+		}
+	}
+	return next;
+}
+
+void apps_check(void)
+{
+	if (apps_deadline_ns() < sched_now_ns)
+		sched_fail("an operation does not end in its time");
+}

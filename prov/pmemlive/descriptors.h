@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* descriptors.h -- simulated descriptors: eventfd, timerfd, epoll, and those of the core */
+#ifndef DESCRIPTORS_H
+#define DESCRIPTORS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What a descriptor of the core reports. */
+struct descriptor_core {
+	bool (*ready)(void *arg);
+	uint64_t (*edges)(void *arg); /* so often something has come */
+	void *arg;
+};
+
+/* descriptors_add -- for the core; close() ends it.  core outlives it. */
+int descriptors_add(const struct descriptor_core *core);
+
+/* descriptors_open -- so many are */
+unsigned int descriptors_open(void);
+
+/* descriptors_start -- before anything else */
+void descriptors_start(void);
+
+#endif /* DESCRIPTORS_H */
