@@ -91,6 +91,13 @@ static bool has_socket_room(const struct core_ep *ep)
 	return ep->peer && !ep->peer->dead && ep->peer->num_in < core_rules.socket;
 }
 
+static const char *name_of(const struct core_message *message)
+{
+	if (message->kind != REQUEST)
+		return message->kind == DONE ? "answer" : "hangup";
+	return message->op.what & FI_READ ? "read" : message->op.what & FI_MSG ? "send" : "write";
+}
+
 /* put_on_way -- to an endpoint, behind what is on its way there */
 static void put_on_way(struct core_ep *to, struct core_message *message)
 {
@@ -102,6 +109,8 @@ static void put_on_way(struct core_ep *to, struct core_message *message)
 	message->arrives_ns = to->last_arrival_ns = arrives;
 	STAILQ_INSERT_TAIL(&to->in, message, next);
 	to->num_in++;
+	sched_trace("%s %zu bytes are sent, %u on their way", name_of(message), message->op.len,
+		    to->num_in);
 }
 
 static bool has_out(const struct core_ep *ep)
@@ -242,6 +251,7 @@ static bool take_in(struct core_ep *ep)
 	}
 	if (!handle(ep, message))
 		return false;
+	sched_trace("%s %zu bytes are taken in", name_of(message), message->op.len);
 	STAILQ_REMOVE_HEAD(&ep->in, next);
 	free_message(message);
 	ep->num_in--;
@@ -292,6 +302,15 @@ uint64_t core_edges(const struct core_ep *ep)
 
 /* Posting */
 
+/* is_full -- or takes no more for another reason; what is under way ends that, and is heard of */
+static bool is_full(const struct core_ep *ep)
+{
+	if (ep->num_out >= core_rules.room)
+		return true;
+	return (ep->num_out || !STAILQ_EMPTY(&ep->sent)) && core_rules.busy_in &&
+	       sched_one_in(core_rules.busy_in);
+}
+
 static ssize_t post_tx(struct core_ep *ep, const struct testcore_request *request)
 {
 	struct core_message *message;
@@ -299,8 +318,7 @@ static ssize_t post_tx(struct core_ep *ep, const struct testcore_request *reques
 
 	if (ep->dead)
 		return -FI_ENOTCONN;
-	if (ep->num_out >= core_rules.room ||
-	    (core_rules.busy_in && sched_one_in(core_rules.busy_in)))
+	if (is_full(ep))
 		return -FI_EAGAIN;
 	post = testcore_need(calloc(1, sizeof(*post)));
 	message = testcore_need(calloc(1, sizeof(*message)));

@@ -22,7 +22,6 @@ struct result {
 
 struct arguments {
 	uint64_t seed, count;
-	unsigned int lines;
 	bool tells;
 };
 
@@ -40,8 +39,8 @@ static void live(uint64_t seed, const struct arguments *arguments, struct result
 	sched_run(&director, world_live, NULL);
 	*result = (struct result){world.ops_ended, world.ops_failed, sched_steps(), sched_now_ns,
 				  world.longest_ns};
-	if (arguments->lines)
-		sched_show(arguments->lines);
+	if (arguments->tells)
+		sched_show(sched_lines);
 }
 
 /* try_seed -- in a child, which leaves nothing behind; true: nothing was found */
@@ -97,7 +96,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		arguments->count = strtoull(arg, NULL, 0);
 		break;
 	case 'l':
-		arguments->lines = (unsigned int) strtoul(arg, NULL, 0);
+		sched_lines = (unsigned int) strtoul(arg, NULL, 0);
 		break;
 	case 't':
 		arguments->tells = true;
@@ -124,8 +123,8 @@ int main(int argc, char **argv)
 	static const struct argp_option options[] = {
 		{"seed", 's', "N", 0, "one world, or the first one", 0},
 		{"count", 'n', "N", 0, "so many worlds (default: 1)", 0},
-		{"lines", 'l', "N", 0, "print so many of the last lines of the trace", 0},
-		{"tell", 't', NULL, 0, "say what a seed stands for", 0},
+		{"lines", 'l', "N", 0, "print so many of the last lines of a trace (default: 60)", 0},
+		{"tell", 't', NULL, 0, "say what a seed stands for, and print the trace's end", 0},
 		{0},
 	};
 	static const struct argp argp = {

@@ -46,6 +46,7 @@ struct sched_task {
 };
 
 int64_t sched_now_ns;
+unsigned int sched_lines = 60;
 struct sched_task *sched_current;
 
 static TAILQ_HEAD(, sched_task) tasks = TAILQ_HEAD_INITIALIZER(tasks);
@@ -126,7 +127,7 @@ void sched_fail(const char *format, ...)
 {
 	va_list args;
 
-	sched_show(MOST_LINES < 60 ? MOST_LINES : 60);
+	sched_show(sched_lines);
 	show_tasks();
 	printf("%.6f s: ", (double) sched_now_ns / 1e9);
 	va_start(args, format);
