@@ -46,7 +46,7 @@ static void fails(struct party *party, const struct fid_ep *ep, int err)
 
 static void end(struct party *party, struct op *op, int err)
 {
-	int64_t took = sched_now_ns - op->begin_ns - (world.stopped_ns - op->excused_ns);
+	int64_t took = sched_now_ns - op->begin_ns - (world_stopped_ns() - op->excused_ns);
 
 	if (!op->under_way)
 		sched_fail("an operation ends twice");
@@ -203,7 +203,7 @@ static void begin(struct party *party, struct op *op)
 	*op = (struct op){
 		.under_way = true,
 		.begin_ns = sched_now_ns,
-		.excused_ns = world.stopped_ns,
+		.excused_ns = world_stopped_ns(),
 		.ep = ep,
 		.on_page = party->uses_page,
 	};
@@ -326,7 +326,7 @@ static int64_t deadline_of(const struct party *party, const struct op *op)
 		return SCHED_NEVER;
 	if (op->on_page)
 		bound += world.synced_ns;
-	return op->begin_ns + bound + world.stopped_ns - op->excused_ns;
+	return op->begin_ns + bound + world_stopped_ns() - op->excused_ns;
 }
 
 int64_t apps_deadline_ns(void)

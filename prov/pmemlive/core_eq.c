@@ -50,6 +50,9 @@ static ssize_t eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t le
 	const struct core_event *first;
 
 	sched_step();
+	/* In tcp 2.1 this is a call as any other. */
+	if (core_rules.moves_all)
+		core_move(eq->domain, NULL);
 	first = STAILQ_FIRST(&eq->events);
 	if (!first)
 		return -FI_EAGAIN;

@@ -123,7 +123,8 @@ int main(int argc, char **argv)
 	static const struct argp_option options[] = {
 		{"seed", 's', "N", 0, "one world, or the first one", 0},
 		{"count", 'n', "N", 0, "so many worlds (default: 1)", 0},
-		{"lines", 'l', "N", 0, "print so many of the last lines of a trace (default: 60)", 0},
+		{"lines", 'l', "N", 0, "print so many of the last lines of a trace (default: 60)",
+		 0},
 		{"tell", 't', NULL, 0, "say what a seed stands for, and print the trace's end", 0},
 		{0},
 	};

@@ -313,7 +313,7 @@ static void take_time(int64_t ns)
 	sched_now_ns += ns;
 	/* Somebody else has the processor for a while. */
 	if (sched_one_in(away_sides))
-		sched_current->away_until_ns = sched_now_ns + sched_between(10000, 3000000);
+		sched_current->away_until_ns = sched_now_ns + sched_between(10000, 1000000);
 	else if (!sched_one_in(switch_sides))
 		return;
 	leave();

@@ -33,7 +33,7 @@ struct sched_clockwork {
 };
 
 extern int64_t sched_now_ns;
-extern unsigned int sched_lines; /* so many of the trace's last ones are printed */
+extern unsigned int sched_lines;         /* so many of the trace's last ones are printed */
 extern struct sched_task *sched_current; /* NULL: the simulation does not run */
 
 /* sched_begin -- everything as it was never used; sched_run -- the first thread, until it ends */

@@ -94,7 +94,7 @@ struct world {
 	bool cut[WORLD_INITIATORS][WORLD_EPS];
 	int64_t most_sync_ns;
 	/* So long nobody had to do anything: processes were stopped; disks synced. */
-	int64_t stopped_ns, synced_ns;
+	int64_t stopped_ns, stops_since_ns, synced_ns;
 	/* What was seen. */
 	uint64_t ops_ended, ops_failed;
 	int64_t longest_ns;
@@ -108,6 +108,9 @@ void world_describe(void);
 
 /* world_live -- from the first object that is opened to the last one that is closed */
 void *world_live(void *arg);
+
+/* world_stopped_ns -- so long a process was stopped until now */
+int64_t world_stopped_ns(void);
 
 /* world_setup.c */
 void world_open(void);
