@@ -58,6 +58,8 @@ struct core_cq {
 struct core_eq {
 	struct fid_eq fid;
 	struct core_domain *domain;
+	struct descriptor_core descriptor;
+	int fd;
 	STAILQ_HEAD(, core_event) events;
 };
 
@@ -114,6 +116,6 @@ struct core_ep *core_to_ep(struct fid *fid);
 int core_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **fid,
 		 void *context);
 void core_eq_add(struct core_eq *eq, uint32_t event, struct fid *fid);
-bool core_eq_is_empty(struct fid *fid);
+int core_eq_trywait(struct fid *fid);
 
 #endif /* CORE_H */

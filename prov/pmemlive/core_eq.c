@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <rdma/fi_cm.h>
 #include <rdma/fi_errno.h>
@@ -31,9 +32,9 @@ void core_eq_add(struct core_eq *eq, uint32_t number, struct fid *fid)
 	STAILQ_INSERT_TAIL(&eq->events, event, next);
 }
 
-bool core_eq_is_empty(struct fid *fid)
+int core_eq_trywait(struct fid *fid)
 {
-	return STAILQ_EMPTY(&to_eq(fid)->events);
+	return STAILQ_EMPTY(&to_eq(fid)->events) ? 0 : -FI_EAGAIN;
 }
 
 static void drop(struct core_eq *eq)
@@ -80,17 +81,41 @@ static ssize_t eq_write(struct fid_eq *fid, uint32_t event, const void *buf, siz
 	return (ssize_t) len;
 }
 
-static bool has_event(void *arg)
+/* has_news -- in tcp 2.1 it also wakes up for data, and moves them */
+static bool has_news(void *arg)
 {
-	return !STAILQ_EMPTY(&((struct core_eq *) arg)->events);
+	const struct core_eq *eq = arg;
+	const struct core_ep *ep;
+
+	if (!STAILQ_EMPTY(&eq->events))
+		return true;
+	if (!core_rules.moves_all)
+		return false;
+	TAILQ_FOREACH(ep, &eq->domain->eps, next)
+	{
+		if (core_is_ready(ep))
+			return true;
+	}
+	return false;
+}
+
+/* no_edges -- nobody asks for them */
+static uint64_t no_edges(void *arg)
+{
+	(void) arg;
+	return 0;
 }
 
 static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, int timeout,
 			uint64_t flags)
 {
-	sched_block("sleeps in the core's event queue", has_event, to_eq(&fid->fid),
-		    timeout < 0 ? SCHED_NEVER : sched_now_ns + timeout * INT64_C(1000000));
-	return eq_read(fid, event, buf, len, flags);
+	int64_t until = timeout < 0 ? SCHED_NEVER : sched_now_ns + timeout * INT64_C(1000000);
+	struct core_eq *eq = to_eq(&fid->fid);
+	ssize_t ret;
+
+	while ((ret = eq_read(fid, event, buf, len, flags)) == -FI_EAGAIN && sched_now_ns < until)
+		sched_block("sleeps in the core's event queue", has_news, eq, until);
+	return ret;
 }
 
 static struct fi_ops_eq eq_ops = {
@@ -105,6 +130,7 @@ static int eq_close(struct fid *fid)
 {
 	struct core_eq *eq = to_eq(fid);
 
+	close(eq->fd);
 	while (!STAILQ_EMPTY(&eq->events))
 		drop(eq);
 	eq->domain->open_objects--;
@@ -112,9 +138,18 @@ static int eq_close(struct fid *fid)
 	return 0;
 }
 
+static int eq_control(struct fid *fid, int command, void *arg)
+{
+	if (command != FI_GETWAIT)
+		return -FI_ENOSYS;
+	*(int *) arg = to_eq(fid)->fd;
+	return 0;
+}
+
 static struct fi_ops eq_fi_ops = {
 	.size = sizeof(struct fi_ops),
 	.close = eq_close,
+	.control = eq_control,
 };
 
 int core_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **fid,
@@ -125,6 +160,8 @@ int core_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_
 	(void) attr;
 	eq->domain = testcore_of(fabric, struct core_domain, fabric);
 	eq->domain->open_objects++;
+	eq->descriptor = (struct descriptor_core){has_news, no_edges, eq};
+	eq->fd = descriptors_add(&eq->descriptor);
 	STAILQ_INIT(&eq->events);
 	eq->fid = (struct fid_eq){
 		.fid = {.fclass = FI_CLASS_EQ, .context = context, .ops = &eq_fi_ops},

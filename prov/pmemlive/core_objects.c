@@ -148,11 +148,15 @@ static int cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fi
 	return 0;
 }
 
+/* trywait_cq -- in tcp 1.17 it moves data; in 2.1 it does not, and leaves the signal of an entry */
 static int trywait_cq(struct core_cq *cq)
 {
+	if (core_rules.moves_all && cq->core.count)
+		return -FI_EAGAIN;
 	cq->signalled = false;
 	cq->armed = true;
-	core_move(cq->domain, cq);
+	if (!core_rules.moves_all)
+		core_move(cq->domain, cq);
 	return cq->core.count ? -FI_EAGAIN : 0;
 }
 
@@ -328,8 +332,8 @@ static int fabric_trywait(struct fid_fabric *fabric, struct fid **fids, int coun
 	for (int i = 0; i < count && !ret; i++) {
 		if (fids[i]->fclass == FI_CLASS_CQ)
 			ret = trywait_cq(to_cq(fids[i]));
-		else if (!core_eq_is_empty(fids[i]))
-			ret = -FI_EAGAIN;
+		else
+			ret = core_eq_trywait(fids[i]);
 	}
 	sched_step();
 	return ret;
