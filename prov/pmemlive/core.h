@@ -27,6 +27,7 @@ struct core_rules {
 	unsigned int room;      /* requests that an endpoint takes before they are sent */
 	unsigned int socket;    /* messages that are on their way to an endpoint */
 	unsigned int busy_in;   /* one of so many posts finds no room all the same; 0: none */
+	unsigned int loses_in;  /* one of so many datagrams is lost; 0: none */
 	int64_t least_delay_ns; /* of the network */
 	int64_t most_delay_ns;
 };

@@ -160,7 +160,7 @@ int core_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_
 	(void) attr;
 	eq->domain = testcore_of(fabric, struct core_domain, fabric);
 	eq->domain->open_objects++;
-	eq->descriptor = (struct descriptor_core){has_news, no_edges, eq};
+	eq->descriptor = (struct descriptor_core){has_news, no_edges, NULL, eq};
 	eq->fd = descriptors_add(&eq->descriptor);
 	STAILQ_INIT(&eq->events);
 	eq->fid = (struct fid_eq){

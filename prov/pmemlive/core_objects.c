@@ -142,7 +142,7 @@ static int cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fi
 	cq->core.fid.ops = &cq_ops;
 	cq->domain = to_domain(domain);
 	cq->domain->open_objects++;
-	cq->descriptor = (struct descriptor_core){cq_is_ready, cq_edges, cq};
+	cq->descriptor = (struct descriptor_core){cq_is_ready, cq_edges, NULL, cq};
 	cq->fd = attr->wait_obj == FI_WAIT_NONE ? -1 : descriptors_add(&cq->descriptor);
 	*fid = &cq->core.fid;
 	return 0;

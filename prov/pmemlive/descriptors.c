@@ -316,11 +316,16 @@ ssize_t __wrap_write(int fd, const void *buf, size_t len)
 
 int __wrap_close(int fd)
 {
+	struct descriptor *one;
+
 	if (fd < FIRST_FD)
 		return __real_close(fd);
+	one = find(fd);
 	for (int i = 0; i < MOST_FDS; i++)
 		forget_member(&all[i], fd);
-	find(fd)->kind = FREE;
+	one->kind = FREE;
+	if (one->core && one->core->closed)
+		one->core->closed(one->core->arg);
 	return 0;
 }
 

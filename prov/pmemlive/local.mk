@@ -10,6 +10,7 @@ pmemlive_SOURCES = $(testcore_sources) \
 	%D%/descriptors.c %D%/descriptors.h \
 	%D%/pmemlive.c \
 	%D%/scheduler.c %D%/scheduler.h \
+	%D%/sockets.c \
 	%D%/threads.c \
 	%D%/world.c %D%/world.h \
 	%D%/world_setup.c \
@@ -23,5 +24,7 @@ pmemlive_LDFLAGS = \
 	-Wl,--wrap=pthread_create -Wl,--wrap=pthread_setname_np -Wl,--wrap=pthread_join -Wl,--wrap=clock_gettime \
 	-Wl,--wrap=nanosleep -Wl,--wrap=getrandom -Wl,--wrap=eventfd -Wl,--wrap=epoll_create1 \
 	-Wl,--wrap=epoll_ctl -Wl,--wrap=epoll_wait -Wl,--wrap=poll -Wl,--wrap=ppoll -Wl,--wrap=timerfd_create \
-	-Wl,--wrap=timerfd_settime -Wl,--wrap=read -Wl,--wrap=write -Wl,--wrap=close
+	-Wl,--wrap=timerfd_settime -Wl,--wrap=read -Wl,--wrap=write -Wl,--wrap=close \
+	-Wl,--wrap=socket -Wl,--wrap=setsockopt -Wl,--wrap=bind -Wl,--wrap=getsockname \
+	-Wl,--wrap=sendto -Wl,--wrap=recv
 pmemlive_LDADD = libprovider.la $(LIBFABRIC_LIBS) -lpthread

@@ -32,6 +32,7 @@ static void live(uint64_t seed, const struct arguments *arguments, struct result
 
 	sched_begin(seed);
 	descriptors_start();
+	sockets_start();
 	core_start();
 	world_choose();
 	if (arguments->tells)

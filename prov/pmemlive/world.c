@@ -22,10 +22,12 @@ static const char *const names[WAITS_KINDS] = {
 static void choose_rules(void)
 {
 	core_rules = (struct core_rules){
+		.nic = sched_one_in(3),
 		.moves_all = sched_one_in(2),
 		.room = (unsigned int[]){2, 8, 64}[sched_dice(3)],
 		.socket = (unsigned int[]){1, 4, 64}[sched_dice(3)],
 		.busy_in = (unsigned int[]){0, 0, 10, 3}[sched_dice(4)],
+		.loses_in = (unsigned int[]){0, 0, 20}[sched_dice(3)],
 		.least_delay_ns = 500,
 		.most_delay_ns = (int64_t[]){2000, 20000, 100000}[sched_dice(3)],
 	};
@@ -50,7 +52,9 @@ void world_choose(void)
 					     WAITS_DESCRIPTOR};
 
 	choose_rules();
-	world.bound_ns = INT64_C(9000000);
+	/* Less than the shortest sleep on descriptors; a hint that is lost is repeated thrice. */
+	world.bound_ns =
+		core_rules.nic && core_rules.loses_in ? INT64_C(25000000) : INT64_C(9000000);
 	world.num_initiators = 1 + (unsigned int) sched_dice(WORLD_INITIATORS);
 	world.most_sync_ns = (int64_t[]){0, 0, 100000, 30000000}[sched_dice(4)];
 	world.stops = sched_one_in(4);

@@ -44,4 +44,13 @@ WRAP(ssize_t, read, int fd, void *buf, size_t len);
 WRAP(ssize_t, write, int fd, const void *buf, size_t len);
 WRAP(int, close, int fd);
 
+/* sockets.c */
+WRAP(int, socket, int family, int type, int protocol);
+WRAP(int, setsockopt, int fd, int level, int name, const void *value, socklen_t len);
+WRAP(int, bind, int fd, const struct sockaddr *addr, socklen_t len);
+WRAP(int, getsockname, int fd, struct sockaddr *addr, socklen_t *len);
+WRAP(ssize_t, sendto, int fd, const void *buf, size_t len, int flags, const struct sockaddr *addr,
+     socklen_t addr_len);
+WRAP(ssize_t, recv, int fd, void *buf, size_t len, int flags);
+
 #endif /* WRAPS_H */
