@@ -51,6 +51,7 @@ EXTRA_DIST += \
 	%D%/steps/lab_plug \
 	%D%/steps/layers \
 	%D%/steps/leaks \
+	%D%/steps/live \
 	%D%/steps/model \
 	%D%/steps/mpi_tcp \
 	%D%/steps/package \

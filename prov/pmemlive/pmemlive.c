@@ -22,7 +22,7 @@ struct result {
 
 struct arguments {
 	uint64_t seed, count;
-	bool tells;
+	bool tells, until_found;
 };
 
 /* live -- the seed's world, in this process */
@@ -99,6 +99,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'l':
 		sched_lines = (unsigned int) strtoul(arg, NULL, 0);
 		break;
+	case 'f':
+		arguments->until_found = true;
+		break;
 	case 't':
 		arguments->tells = true;
 		break;
@@ -124,6 +127,8 @@ int main(int argc, char **argv)
 	static const struct argp_option options[] = {
 		{"seed", 's', "N", 0, "one world, or the first one", 0},
 		{"count", 'n', "N", 0, "so many worlds (default: 1)", 0},
+		{"until-found", 'f', NULL, 0,
+		 "end with the first world in which something is wrong", 0},
 		{"lines", 'l', "N", 0, "print so many of the last lines of a trace (default: 60)",
 		 0},
 		{"tell", 't', NULL, 0, "say what a seed stands for, and print the trace's end", 0},
@@ -142,7 +147,7 @@ int main(int argc, char **argv)
 
 	without_chance(argv);
 	argp_parse(&argp, argc, argv, 0, NULL, &arguments);
-	for (uint64_t i = 0; i < arguments.count; i++)
+	for (uint64_t i = 0; i < arguments.count && !(found && arguments.until_found); i++)
 		found += !try_seed(arguments.seed + i, &arguments, &all);
 	printf("%llu worlds, %llu operations, %llu of them failed, %.0f s simulated in %llu steps; "
 	       "the longest operation took %.3f ms\n",

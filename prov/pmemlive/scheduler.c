@@ -39,6 +39,7 @@ struct sched_task {
 	void *ready_arg;
 	int64_t until_ns;
 	int64_t away_until_ns; /* another program has its processor */
+	uint64_t priority;
 	/* What threads have of their own. */
 	int saved_errno;
 	unsigned int guard_depth;
@@ -56,6 +57,8 @@ static uint64_t dice_state;
 static uint64_t steps;
 /* Of a run: others go on after one step in so many, and have the processor for long so rarely. */
 static uint64_t switch_sides, away_sides;
+/* Or whoever has the highest priority goes on, which changes so rarely; 0: anybody may. */
+static uint64_t priority_sides;
 
 static char lines[MOST_LINES][120];
 static unsigned int num_lines;
@@ -145,6 +148,7 @@ void sched_begin(uint64_t seed)
 	dice_state = seed;
 	sched_now_ns = INT64_C(1000000000);
 	switch_sides = (uint64_t[]){2, 4, 16, 64}[sched_dice(4)];
+	priority_sides = (uint64_t[]){0, 0, 30, 300}[sched_dice(4)];
 	away_sides = (uint64_t[]){500, 5000, 50000, UINT64_C(1) << 40}[sched_dice(4)];
 }
 
@@ -172,6 +176,7 @@ struct sched_task *sched_spawn(struct sched_process *process, const char *name,
 	task->process = process;
 	task->run = run;
 	task->run_arg = arg;
+	task->priority = sched_dice(UINT64_MAX);
 	sched_name(task, name);
 	getcontext(&task->context);
 	task->context.uc_stack.ss_sp = task->stack;
@@ -261,6 +266,16 @@ static int64_t advance(void)
 	return next;
 }
 
+/* precedes -- is it to go on rather than the other one, if so many could? */
+static bool precedes(struct sched_task *task, const struct sched_task *other, uint64_t count)
+{
+	if (!priority_sides)
+		return sched_one_in(count);
+	if (sched_one_in(priority_sides))
+		task->priority = sched_dice(UINT64_MAX);
+	return !other || task->priority > other->priority;
+}
+
 /* choose -- one of those who can go on; NULL: time has jumped to when that may change */
 static struct sched_task *choose(void)
 {
@@ -274,7 +289,7 @@ static struct sched_task *choose(void)
 
 		if (from > sched_now_ns)
 			next = from < next ? from : next;
-		else if (sched_one_in(++count))
+		else if (precedes(task, chosen, ++count))
 			chosen = task;
 	}
 	if (chosen)
