@@ -56,10 +56,23 @@ static void end(struct party *party, struct op *op, int err)
 	party->num_ops--;
 	party->ended++;
 	world.ops_ended++;
+	if (!err && op->notifies && world.told++ == world.heard) {
+		world.told_ns = sched_now_ns;
+		world.told_excused_ns = world_stopped_ns();
+	}
 	if (err)
 		fails(party, op->ep, err);
 	else if (!op->on_page && took > world.longest_ns)
 		world.longest_ns = took;
+}
+
+/* hear -- the target's application of a commit that is durable; the others may wait on */
+static void hear(void)
+{
+	sched_trace("a notice is heard");
+	world.heard++;
+	world.told_ns = sched_now_ns;
+	world.told_excused_ns = world_stopped_ns();
 }
 
 /* take -- what a read has returned; true: there was something */
@@ -74,8 +87,12 @@ static bool take(struct party *party, const struct fi_cq_entry *entries, ssize_t
 	}
 	if (ret < 0 && ret != -FI_EAGAIN)
 		sched_fail("a read of the queue fails: %s", fi_strerror((int) -ret));
-	for (ssize_t i = 0; i < ret; i++)
-		end(party, entries[i].op_context, 0);
+	for (ssize_t i = 0; i < ret; i++) {
+		if (party == &world.target)
+			hear();
+		else
+			end(party, entries[i].op_context, 0);
+	}
 	return ret > 0;
 }
 
@@ -172,7 +189,7 @@ static size_t choose_len(void)
 	return lens[sched_dice(sizeof(lens) / sizeof(lens[0]))];
 }
 
-static ssize_t post(struct fid_ep *ep, enum memory memory, size_t len, uint64_t flags, bool reads,
+static ssize_t post(struct fid_ep *ep, enum memory memory, size_t len, uint64_t flags,
 		    struct op *op)
 {
 	struct iovec iov = {world.source, len};
@@ -186,14 +203,13 @@ static ssize_t post(struct fid_ep *ep, enum memory memory, size_t len, uint64_t 
 		.context = op,
 	};
 
-	return reads ? fi_readmsg(ep, &msg, 0) : fi_writemsg(ep, &msg, flags);
+	return op->reads ? fi_readmsg(ep, &msg, 0) : fi_writemsg(ep, &msg, flags);
 }
 
 static void begin(struct party *party, struct op *op)
 {
 	enum memory memory = choose_memory(party);
 	uint64_t flags = choose_flags();
-	bool reads = sched_one_in(12);
 	size_t len = choose_len();
 	struct fid_ep *ep = find_ep(party);
 	ssize_t ret;
@@ -206,11 +222,15 @@ static void begin(struct party *party, struct op *op)
 		.excused_ns = world_stopped_ns(),
 		.ep = ep,
 		.on_page = party->uses_page,
+		.reads = sched_one_in(12),
 	};
+	op->notifies = world.notices && !op->reads && (flags & FI_COMMIT) && sched_one_in(3);
+	if (op->notifies)
+		flags |= FI_REMOTE_CQ_DATA;
 	party->num_ops++;
 	sched_trace("operation %d: %s %zu bytes, memory %d, flags %#llx", (int) (op - party->ops),
-		    reads ? "reads" : "writes", len, memory, (unsigned long long) flags);
-	while ((ret = post(ep, memory, len, flags, reads, op)) == -FI_EAGAIN) {
+		    op->reads ? "reads" : "writes", len, memory, (unsigned long long) flags);
+	while ((ret = post(ep, memory, len, flags, op)) == -FI_EAGAIN) {
 		if (!read_once(party))
 			sched_spend(sched_between(100, 3000));
 	}
@@ -329,9 +349,17 @@ static int64_t deadline_of(const struct party *party, const struct op *op)
 	return op->begin_ns + bound + world_stopped_ns() - op->excused_ns;
 }
 
+/* notice_deadline_ns -- when the target's application must have heard of the next commit */
+static int64_t notice_deadline_ns(void)
+{
+	if (world.told <= world.heard)
+		return SCHED_NEVER;
+	return world.told_ns + world.bound_ns + world_stopped_ns() - world.told_excused_ns;
+}
+
 int64_t apps_deadline_ns(void)
 {
-	int64_t next = SCHED_NEVER;
+	int64_t next = notice_deadline_ns();
 
 	for (unsigned int i = 0; i < world.num_initiators; i++) {
 		const struct party *party = &world.initiators[i];
@@ -349,6 +377,8 @@ int64_t apps_deadline_ns(void)
 
 void apps_check(void)
 {
+	if (notice_deadline_ns() < sched_now_ns)
+		sched_fail("the target's application does not hear of a commit in time");
 	if (apps_deadline_ns() < sched_now_ns)
 		sched_fail("an operation does not end in its time");
 }

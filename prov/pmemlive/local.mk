@@ -48,7 +48,3 @@ pmemlive_mutant_CPPFLAGS = $(live_cppflags)
 pmemlive_mutant_CFLAGS = $(AM_CFLAGS) $(provider_cflags) -fvisibility=hidden
 pmemlive_mutant_LDFLAGS = $(live_ldflags)
 pmemlive_mutant_LDADD = $(live_ldadd)
-EXTRA_DIST += \
-	%D%/README.md \
-	%D%/mutants \
-	%D%/try-mutants

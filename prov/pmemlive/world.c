@@ -36,6 +36,34 @@ static void choose_rules(void)
 		core_rules.most_delay_ns = 2000;
 }
 
+/* sleeps -- does an agent's thread? */
+static bool sleeps(void)
+{
+	return pmv_setting.agent == PMV_AGENT_THREAD;
+}
+
+/* choose_agents -- and who is the target, which may have to make calls */
+static void choose_agents(void)
+{
+	static const enum waits targets[] = {WAITS_ASIDE, WAITS_ASIDE, WAITS_SREAD,
+					     WAITS_DESCRIPTOR};
+	uint64_t mode = sched_dice(12);
+
+	world.target.waits = targets[sched_dice(4)];
+	pmv_setting.agent = PMV_AGENT_THREAD;
+	if (mode == 0)
+		pmv_setting.agent = PMV_AGENT_BUSY;
+	if (mode == 1) {
+		pmv_setting.agent = PMV_AGENT_PROGRESS;
+		world.target.waits = WAITS_SREAD;
+		/* A call that syncs holds up everybody. */
+		world.most_sync_ns = 0;
+	}
+	pmv_setting.commit_all = sched_one_in(8);
+	/* Who never reads has no room for notices. */
+	world.notices = world.target.waits != WAITS_ASIDE && !world.cuts;
+}
+
 static void choose_initiator(struct party *party, unsigned int number)
 {
 	snprintf(party->process.name, sizeof(party->process.name), "home%u", number);
@@ -43,14 +71,14 @@ static void choose_initiator(struct party *party, unsigned int number)
 	party->watches = sched_one_in(2);
 	party->depth = (unsigned int[]){1, 3, WORLD_DEPTH}[sched_dice(3)];
 	party->most_pause_ns = (int64_t[]){0, 100000, 5000000, 400000000}[sched_dice(4)];
+	/* Whoever never sleeps takes many steps. */
+	if (!sleeps() && party->most_pause_ns > 1000000)
+		party->most_pause_ns = 1000000;
 	party->uses_page = world.most_sync_ns && sched_one_in(2);
 }
 
 void world_choose(void)
 {
-	static const enum waits targets[] = {WAITS_ASIDE, WAITS_ASIDE, WAITS_SREAD,
-					     WAITS_DESCRIPTOR};
-
 	choose_rules();
 	/* Less than the shortest sleep on descriptors; a hint that is lost is repeated thrice. */
 	world.bound_ns =
@@ -60,15 +88,20 @@ void world_choose(void)
 	world.stops = sched_one_in(4);
 	world.cuts = sched_one_in(4);
 	snprintf(world.target.process.name, sizeof(world.target.process.name), "target");
-	world.target.waits = targets[sched_dice(4)];
 	world.target.watches = sched_one_in(2);
-	pmv_setting.agent = PMV_AGENT_THREAD;
+	choose_agents();
 	for (unsigned int i = 0; i < world.num_initiators; i++)
 		choose_initiator(&world.initiators[i], i);
 }
 
 void world_describe(void)
 {
+	static const char *const agents[] = {
+		[PMV_AGENT_THREAD] = "threads",
+		[PMV_AGENT_BUSY] = "threads that never sleep",
+		[PMV_AGENT_PROGRESS] = "in calls",
+	};
+
 	printf("a core like %s; room for %u requests, %u messages on their way; %u "
 	       "initiators%s%s\n",
 	       core_rules.nic         ? "verbs"
@@ -77,8 +110,10 @@ void world_describe(void)
 	       core_rules.room, core_rules.socket, world.num_initiators,
 	       world.stops ? "; processes are stopped" : "",
 	       world.cuts ? "; a connection ends" : "");
-	printf("the target: %s; syncs of up to %.3f ms\n", names[world.target.waits],
-	       (double) world.most_sync_ns / 1e6);
+	printf("the target: %s%s; syncs of up to %.3f ms\n", names[world.target.waits],
+	       world.notices ? "; notices" : "", (double) world.most_sync_ns / 1e6);
+	printf("agents: %s%s\n", agents[pmv_setting.agent],
+	       pmv_setting.commit_all ? "; all writes are commits" : "");
 	for (unsigned int i = 0; i < world.num_initiators; i++) {
 		const struct party *party = &world.initiators[i];
 
@@ -196,6 +231,10 @@ static void check_idle(struct party *party)
 
 static void idle(void)
 {
+	if (!sleeps()) {
+		sched_sleep(10000000);
+		return;
+	}
 	for (unsigned int i = 0; i < world.num_initiators; i++)
 		apps_start(&world.initiators[i]);
 	sched_sleep(SETTLE_NS);

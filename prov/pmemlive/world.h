@@ -49,6 +49,8 @@ struct op {
 	int64_t excused_ns; /* as it was then */
 	struct fid_ep *ep;
 	bool on_page;
+	bool reads;
+	bool notifies; /* the target's application */
 };
 
 struct party {
@@ -93,8 +95,12 @@ struct world {
 	bool cuts;        /* a connection ends */
 	bool cut[WORLD_INITIATORS][WORLD_EPS];
 	int64_t most_sync_ns;
+	bool notices; /* the target's application hears of some commits */
 	/* So long nobody had to do anything: processes were stopped; disks synced. */
 	int64_t stopped_ns, stops_since_ns, synced_ns;
+	/* What the target's application is to hear of, has heard of, and since when it has not. */
+	uint64_t told, heard;
+	int64_t told_ns, told_excused_ns;
 	/* What was seen. */
 	uint64_t ops_ended, ops_failed;
 	int64_t longest_ns;
