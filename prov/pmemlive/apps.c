@@ -278,13 +278,22 @@ void *apps_burst(void *arg)
 
 /* Those that sleep while nothing is to be done */
 
+/* look_now_and_then -- into the queue, but for when all are to be idle */
+static void look_now_and_then(struct party *party)
+{
+	if (world.idles)
+		sched_sleep(INT64_C(1000000000));
+	else if (!read_once(party))
+		sched_sleep(sched_between(1000, sched_one_in(4) ? 2000000 : 20000));
+}
+
 static void *sleep_on_queue(void *arg)
 {
 	struct party *party = arg;
 
 	while (!party->ends) {
 		if (party->waits == WAITS_POLLING)
-			sched_sleep(1000000);
+			look_now_and_then(party);
 		else
 			await(party);
 	}
@@ -307,7 +316,8 @@ static void *watch(void *arg)
 
 static bool has_sleeper(const struct party *party)
 {
-	return party->waits == WAITS_SREAD || party->waits == WAITS_DESCRIPTOR;
+	return party->waits == WAITS_SREAD || party->waits == WAITS_DESCRIPTOR ||
+	       (party->waits == WAITS_POLLING && party == &world.target);
 }
 
 void apps_start(struct party *party)
@@ -325,7 +335,8 @@ void apps_stop(struct party *party)
 
 	party->ends = true;
 	if (party->sleeper) {
-		sure(fi_cq_signal(party->cq), "a signal");
+		if (party->waits != WAITS_POLLING)
+			sure(fi_cq_signal(party->cq), "a signal");
 		sched_join(party->sleeper);
 	}
 	if (party->watcher) {

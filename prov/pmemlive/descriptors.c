@@ -44,6 +44,7 @@ struct descriptor {
 };
 
 static struct descriptor all[MOST_FDS];
+static int num_used; /* none behind these was ever open */
 
 static struct descriptor *find(int fd)
 {
@@ -62,6 +63,8 @@ static int add(enum kind kind)
 		if (all[i].kind != FREE)
 			continue;
 		all[i] = (struct descriptor){.kind = kind, .expires_ns = SCHED_NEVER};
+		if (i >= num_used)
+			num_used = i + 1;
 		return FIRST_FD + i;
 	}
 	sched_fail("there are too many descriptors");
@@ -335,7 +338,7 @@ static int64_t next_ns(void)
 {
 	int64_t next = SCHED_NEVER;
 
-	for (int i = 0; i < MOST_FDS; i++) {
+	for (int i = 0; i < num_used; i++) {
 		if (all[i].kind == TIMER && all[i].expires_ns > sched_now_ns &&
 		    all[i].expires_ns < next)
 			next = all[i].expires_ns;

@@ -27,6 +27,7 @@ struct datagram {
 struct simulated_socket {
 	struct descriptor_core descriptor;
 	int fd; /* 0: it is not open */
+	unsigned int count;
 	struct datagram datagrams[MOST_DATAGRAMS];
 };
 
@@ -46,7 +47,7 @@ static struct datagram *first_of(struct simulated_socket *to)
 {
 	struct datagram *first = NULL;
 
-	for (int i = 0; i < MOST_DATAGRAMS; i++) {
+	for (int i = 0; to->count && i < MOST_DATAGRAMS; i++) {
 		struct datagram *one = &to->datagrams[i];
 
 		if (one->arrives_ns && (!first || one->arrives_ns < first->arrives_ns))
@@ -132,6 +133,7 @@ ssize_t __wrap_sendto(int fd, const void *buf, size_t len, int flags, const stru
 	sched_trace("a hint is sent");
 	memcpy(room->bytes, buf, len);
 	room->len = len;
+	sockets[number].count++;
 	room->arrives_ns = sched_now_ns +
 			   sched_between(core_rules.least_delay_ns, 2 * core_rules.most_delay_ns);
 	return (ssize_t) len;
@@ -152,6 +154,7 @@ ssize_t __wrap_recv(int fd, void *buf, size_t len, int flags)
 	len = first->len < len ? first->len : len;
 	memcpy(buf, first->bytes, len);
 	first->arrives_ns = 0;
+	from->count--;
 	return (ssize_t) len;
 }
 
@@ -160,7 +163,7 @@ static int64_t next_ns(void)
 	int64_t next = SCHED_NEVER;
 
 	for (int i = 0; i < MOST_SOCKETS; i++) {
-		for (int j = 0; j < MOST_DATAGRAMS; j++) {
+		for (int j = 0; sockets[i].count && j < MOST_DATAGRAMS; j++) {
 			int64_t one = sockets[i].datagrams[j].arrives_ns;
 
 			if (one > sched_now_ns && one < next)

@@ -45,11 +45,11 @@ static bool sleeps(void)
 /* choose_agents -- and who is the target, which may have to make calls */
 static void choose_agents(void)
 {
-	static const enum waits targets[] = {WAITS_ASIDE, WAITS_ASIDE, WAITS_SREAD,
+	static const enum waits targets[] = {WAITS_ASIDE, WAITS_ASIDE, WAITS_POLLING, WAITS_SREAD,
 					     WAITS_DESCRIPTOR};
 	uint64_t mode = sched_dice(12);
 
-	world.target.waits = targets[sched_dice(4)];
+	world.target.waits = targets[sched_dice(5)];
 	pmv_setting.agent = PMV_AGENT_THREAD;
 	if (mode == 0)
 		pmv_setting.agent = PMV_AGENT_BUSY;
@@ -60,8 +60,10 @@ static void choose_agents(void)
 		world.most_sync_ns = 0;
 	}
 	pmv_setting.commit_all = sched_one_in(8);
-	/* Who never reads has no room for notices. */
-	world.notices = world.target.waits != WAITS_ASIDE && !world.cuts;
+	/* Who never reads has no room for notices, and who looks now and then does not hear of
+	 * them. */
+	world.notices = !world.cuts && (world.target.waits == WAITS_SREAD ||
+					world.target.waits == WAITS_DESCRIPTOR);
 }
 
 static void choose_initiator(struct party *party, unsigned int number)
@@ -237,11 +239,13 @@ static void idle(void)
 	}
 	for (unsigned int i = 0; i < world.num_initiators; i++)
 		apps_start(&world.initiators[i]);
+	world.idles = true;
 	sched_sleep(SETTLE_NS);
 	sched_trace("from here on it is idle");
 	for_all(remember);
 	sched_sleep(IDLE_S * INT64_C(1000000000));
 	for_all(check_idle);
+	world.idles = false;
 	for (unsigned int i = 0; i < world.num_initiators; i++)
 		apps_stop(&world.initiators[i]);
 }

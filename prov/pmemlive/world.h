@@ -95,6 +95,7 @@ struct world {
 	bool cuts;        /* a connection ends */
 	bool cut[WORLD_INITIATORS][WORLD_EPS];
 	int64_t most_sync_ns;
+	bool idles;
 	bool notices; /* the target's application hears of some commits */
 	/* So long nobody had to do anything: processes were stopped; disks synced. */
 	int64_t stopped_ns, stops_since_ns, synced_ns;
