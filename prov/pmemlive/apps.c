@@ -33,12 +33,18 @@ static unsigned int ep_number(const struct party *party, const struct fid_ep *ep
 	return i;
 }
 
+/* is_cut -- where the target answers no connection is */
+static bool is_cut(const struct party *party, unsigned int ep)
+{
+	return party != &world.target && world.cut[number_of(party)][ep];
+}
+
 /* fails -- allowed only where the connection was cut */
 static void fails(struct party *party, const struct fid_ep *ep, int err)
 {
 	unsigned int i = ep_number(party, ep);
 
-	if (!world.cut[number_of(party)][i])
+	if (!is_cut(party, i))
 		sched_fail("an operation fails: %s", fi_strerror(err));
 	party->lost[i] = true;
 	world.ops_failed++;
@@ -88,7 +94,7 @@ static bool take(struct party *party, const struct fi_cq_entry *entries, ssize_t
 	if (ret < 0 && ret != -FI_EAGAIN)
 		sched_fail("a read of the queue fails: %s", fi_strerror((int) -ret));
 	for (ssize_t i = 0; i < ret; i++) {
-		if (party == &world.target)
+		if (!entries[i].op_context)
 			hear();
 		else
 			end(party, entries[i].op_context, 0);
@@ -169,6 +175,8 @@ static struct fid_ep *find_ep(struct party *party)
 
 static enum memory choose_memory(const struct party *party)
 {
+	if (party == &world.target)
+		return MEMORY_DMP;
 	if (party->uses_page && sched_one_in(3))
 		return MEMORY_PAGE;
 	return sched_one_in(5) ? MEMORY_NONE : MEMORY_DMP;
@@ -189,12 +197,15 @@ static size_t choose_len(void)
 	return lens[sched_dice(sizeof(lens) / sizeof(lens[0]))];
 }
 
-static ssize_t post(struct fid_ep *ep, enum memory memory, size_t len, uint64_t flags,
+static ssize_t post(struct party *party, enum memory memory, size_t len, uint64_t flags,
 		    struct op *op)
 {
+	struct party *peer = party->peers[ep_number(party, op->ep)];
+	bool answers = party == &world.target;
 	struct iovec iov = {world.source, len};
-	struct fi_rma_iov rma_iov = {(uintptr_t) world.memory[memory], len,
-				     fi_mr_key(world.mr[memory])};
+	struct fi_rma_iov rma_iov = {
+		(uintptr_t) (answers ? peer->own_memory : world.memory[memory]), len,
+		fi_mr_key(answers ? peer->own_mr : world.mr[memory])};
 	struct fi_msg_rma msg = {
 		.msg_iov = &iov,
 		.iov_count = 1,
@@ -203,7 +214,7 @@ static ssize_t post(struct fid_ep *ep, enum memory memory, size_t len, uint64_t 
 		.context = op,
 	};
 
-	return op->reads ? fi_readmsg(ep, &msg, 0) : fi_writemsg(ep, &msg, flags);
+	return op->reads ? fi_readmsg(op->ep, &msg, 0) : fi_writemsg(op->ep, &msg, flags);
 }
 
 static void begin(struct party *party, struct op *op)
@@ -224,13 +235,14 @@ static void begin(struct party *party, struct op *op)
 		.on_page = party->uses_page,
 		.reads = sched_one_in(12),
 	};
-	op->notifies = world.notices && !op->reads && (flags & FI_COMMIT) && sched_one_in(3);
+	op->notifies = world.notices && party != &world.target && !op->reads &&
+		       (flags & FI_COMMIT) && sched_one_in(3);
 	if (op->notifies)
 		flags |= FI_REMOTE_CQ_DATA;
 	party->num_ops++;
 	sched_trace("operation %d: %s %zu bytes, memory %d, flags %#llx", (int) (op - party->ops),
 		    op->reads ? "reads" : "writes", len, memory, (unsigned long long) flags);
-	while ((ret = post(ep, memory, len, flags, op)) == -FI_EAGAIN) {
+	while ((ret = post(party, memory, len, flags, op)) == -FI_EAGAIN) {
 		if (!read_once(party))
 			sched_spend(sched_between(100, 3000));
 	}
@@ -287,15 +299,27 @@ static void look_now_and_then(struct party *party)
 		sched_sleep(sched_between(1000, sched_one_in(4) ? 2000000 : 20000));
 }
 
+/* answer -- what was heard, or not */
+static void answer(struct party *party)
+{
+	struct op *op = find_free(party);
+
+	if (world.answers && party == &world.target && world.heard != world.answered && op &&
+	    sched_one_in(2))
+		begin(party, op);
+	world.answered = world.heard;
+}
+
 static void *sleep_on_queue(void *arg)
 {
 	struct party *party = arg;
 
-	while (!party->ends) {
+	while (!party->ends || party->num_ops) {
 		if (party->waits == WAITS_POLLING)
 			look_now_and_then(party);
 		else
 			await(party);
+		answer(party);
 	}
 	return NULL;
 }
@@ -351,10 +375,8 @@ void apps_stop(struct party *party)
 static int64_t deadline_of(const struct party *party, const struct op *op)
 {
 	unsigned int ep = ep_number(party, op->ep);
-	int64_t bound = world.cut[number_of(party)][ep] ? LOST_BOUND_NS : world.bound_ns;
+	int64_t bound = is_cut(party, ep) ? LOST_BOUND_NS : world.bound_ns;
 
-	if (!op->under_way)
-		return SCHED_NEVER;
 	if (op->on_page)
 		bound += world.synced_ns;
 	return op->begin_ns + bound + world_stopped_ns() - op->excused_ns;
@@ -368,20 +390,27 @@ static int64_t notice_deadline_ns(void)
 	return world.told_ns + world.bound_ns + world_stopped_ns() - world.told_excused_ns;
 }
 
+static int64_t next_deadline_of(const struct party *party)
+{
+	int64_t next = SCHED_NEVER;
+
+	for (unsigned int i = 0; party->num_ops && !party->is_away && i < party->depth; i++) {
+		int64_t one =
+			party->ops[i].under_way ? deadline_of(party, &party->ops[i]) : SCHED_NEVER;
+
+		next = one < next ? one : next;
+	}
+	return next;
+}
+
 int64_t apps_deadline_ns(void)
 {
-	int64_t next = notice_deadline_ns();
+	int64_t next = notice_deadline_ns(), one = next_deadline_of(&world.target);
 
+	next = one < next ? one : next;
 	for (unsigned int i = 0; i < world.num_initiators; i++) {
-		const struct party *party = &world.initiators[i];
-
-		for (unsigned int j = 0; party->num_ops && !party->is_away && j < party->depth;
-		     j++) {
-			int64_t one = party->ops[j].under_way ? deadline_of(party, &party->ops[j])
-							      : SCHED_NEVER;
-
-			next = one < next ? one : next;
-		}
+		one = next_deadline_of(&world.initiators[i]);
+		next = one < next ? one : next;
 	}
 	return next;
 }

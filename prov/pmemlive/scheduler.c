@@ -148,7 +148,7 @@ void sched_begin(uint64_t seed)
 	dice_state = seed;
 	sched_now_ns = INT64_C(1000000000);
 	switch_sides = (uint64_t[]){2, 4, 16, 64}[sched_dice(4)];
-	priority_sides = (uint64_t[]){0, 0, 20, 100}[sched_dice(4)];
+	priority_sides = (uint64_t[]){0, 20, 20, 100}[sched_dice(4)];
 	/* Who polls at the highest priority is not to keep the processor. */
 	if (priority_sides && switch_sides > 4)
 		switch_sides = 4;

@@ -64,12 +64,23 @@ static void choose_agents(void)
 	 * them. */
 	world.notices = !world.cuts && (world.target.waits == WAITS_SREAD ||
 					world.target.waits == WAITS_DESCRIPTOR);
+	/* Who makes no more calls serves nobody in them. */
+	world.answers = world.notices && mode != 1 && sched_one_in(2);
+	world.target.depth = WORLD_DEPTH;
+	/* They have the processor most of the time. */
+	if (mode == 0)
+		world.bound_ns *= 3;
 }
 
 static void choose_initiator(struct party *party, unsigned int number)
 {
+	/* Who sleeps in earnest comes twice. */
+	static const enum waits ways[] = {WAITS_POLLING,  WAITS_SREAD,      WAITS_SREAD,
+					  WAITS_SREAD_MS, WAITS_DESCRIPTOR, WAITS_DESCRIPTOR,
+					  WAITS_COUNTER};
+
 	snprintf(party->process.name, sizeof(party->process.name), "home%u", number);
-	party->waits = (enum waits) sched_dice(WAITS_ASIDE);
+	party->waits = ways[sched_dice(sizeof(ways) / sizeof(ways[0]))];
 	party->watches = sched_one_in(2);
 	party->depth = (unsigned int[]){1, 3, WORLD_DEPTH}[sched_dice(3)];
 	party->most_pause_ns = (int64_t[]){0, 100000, 5000000, 400000000}[sched_dice(4)];
@@ -113,7 +124,10 @@ void world_describe(void)
 	       world.stops ? "; processes are stopped" : "",
 	       world.cuts ? "; a connection ends" : "");
 	printf("the target: %s%s; syncs of up to %.3f ms\n", names[world.target.waits],
-	       world.notices ? "; notices" : "", (double) world.most_sync_ns / 1e6);
+	       world.answers   ? "; answers notices"
+	       : world.notices ? "; notices"
+			       : "",
+	       (double) world.most_sync_ns / 1e6);
 	printf("agents: %s%s\n", agents[pmv_setting.agent],
 	       pmv_setting.commit_all ? "; all writes are commits" : "");
 	for (unsigned int i = 0; i < world.num_initiators; i++) {

@@ -63,6 +63,7 @@ struct party {
 	struct fid_eq *eq;
 	struct fid_cntr *cntr;
 	struct fid_ep *eps[WORLD_INITIATORS * WORLD_EPS];
+	struct party *peers[WORLD_INITIATORS * WORLD_EPS];
 	unsigned int num_eps;
 	enum waits waits;
 	bool watches; /* its event queue */
@@ -75,10 +76,13 @@ struct party {
 	int64_t most_pause_ns; /* between bursts */
 	bool uses_page;
 	struct op ops[WORLD_DEPTH];
-	unsigned int num_ops; /* that are under way */
-	bool is_away;         /* it looks at none of them */
-	uint64_t ended;       /* so many have */
-	bool lost[WORLD_EPS]; /* it knows that the connection is */
+	unsigned int num_ops;                    /* that are under way */
+	bool is_away;                            /* it looks at none of them */
+	uint64_t ended;                          /* so many have */
+	bool lost[WORLD_INITIATORS * WORLD_EPS]; /* it knows that the connection is */
+	/* What the target's application writes to, if it answers. */
+	char *own_memory;
+	struct fid_mr *own_mr;
 };
 
 struct world {
@@ -96,11 +100,12 @@ struct world {
 	bool cut[WORLD_INITIATORS][WORLD_EPS];
 	int64_t most_sync_ns;
 	bool idles;
-	bool notices; /* the target's application hears of some commits */
+	bool notices; /* the target's application hears of some commits ... */
+	bool answers; /* ... and commits something itself then */
 	/* So long nobody had to do anything: processes were stopped; disks synced. */
 	int64_t stopped_ns, stops_since_ns, synced_ns;
 	/* What the target's application is to hear of, has heard of, and since when it has not. */
-	uint64_t told, heard;
+	uint64_t told, heard, answered;
 	int64_t told_ns, told_excused_ns;
 	/* What was seen. */
 	uint64_t ops_ended, ops_failed;

@@ -129,7 +129,7 @@ static void open_party(struct party *party)
 		sure(fi_cntr_open(party->domain, &cntr_attr, &party->cntr, NULL), "a counter");
 }
 
-static struct fid_ep *open_ep(struct party *party)
+static struct fid_ep *open_ep(struct party *party, struct party *peer)
 {
 	struct fid_ep *ep;
 
@@ -140,6 +140,7 @@ static struct fid_ep *open_ep(struct party *party)
 		sure(fi_ep_bind(ep, &party->cntr->fid, FI_WRITE | FI_READ), "its counter");
 	sure(fi_enable(ep), "to enable it");
 	sure(pmv_mailbox_open(&pmv_to_ep(ep)->mailbox), "its mailbox");
+	party->peers[party->num_eps] = peer;
 	party->eps[party->num_eps++] = ep;
 	return ep;
 }
@@ -170,12 +171,14 @@ static void connect_to_target(struct party *initiator)
 	struct fid_ep *ends[2];
 
 	in(initiator);
-	ends[0] = open_ep(initiator);
+	ends[0] = open_ep(initiator, &world.target);
 	in(&world.target);
-	ends[1] = open_ep(&world.target);
-	for (int i = 0; i < 2; i++)
+	ends[1] = open_ep(&world.target, initiator);
+	for (int i = 0; i < 2; i++) {
+		in(i ? &world.target : initiator);
 		sure(pmv_agent_promise(agent_of(ends[i]), &pmv_to_ep(ends[i])->mailbox.receiver),
 		     "an agent");
+	}
 	for (int i = 0; i < 2; i++)
 		introduce(ends[i], ends[!i]);
 	core_connect(pmv_to_ep(ends[0])->engine.fid, pmv_to_ep(ends[1])->engine.fid);
@@ -186,21 +189,26 @@ static void connect_to_target(struct party *initiator)
 	}
 }
 
+static void register_as(enum pmv_persist persist, struct party *party, char **memory,
+			struct fid_mr **mr)
+{
+	*memory = testcore_need(aligned_alloc(4096, WORLD_REGION));
+	memset(*memory, 0, WORLD_REGION);
+	pmv_setting.domain_declared = pmv_setting.ddio_declared = pmv_setting.ddio = true;
+	pmv_setting.domain = persist;
+	sure(fi_mr_reg(party->domain, *memory, WORLD_REGION, FI_REMOTE_WRITE | FI_REMOTE_READ, 0, 0,
+		       FI_PMEM, mr, NULL),
+	     "a region");
+}
+
 static void register_memory(void)
 {
 	static const enum pmv_persist persist[MEMORIES] = {PMV_DMP, PMV_PAGE, PMV_NONE};
 
 	in(&world.target);
 	for (int i = 0; i < MEMORIES; i++) {
-		if (i == MEMORY_PAGE && !world.most_sync_ns)
-			continue;
-		world.memory[i] = testcore_need(aligned_alloc(4096, WORLD_REGION));
-		memset(world.memory[i], 0, WORLD_REGION);
-		pmv_setting.domain_declared = pmv_setting.ddio_declared = pmv_setting.ddio = true;
-		pmv_setting.domain = persist[i];
-		sure(fi_mr_reg(world.target.domain, world.memory[i], WORLD_REGION,
-			       FI_REMOTE_WRITE | FI_REMOTE_READ, 0, 0, FI_PMEM, &world.mr[i], NULL),
-		     "a region");
+		if (i != MEMORY_PAGE || world.most_sync_ns)
+			register_as(persist[i], &world.target, &world.memory[i], &world.mr[i]);
 	}
 }
 
@@ -220,6 +228,9 @@ void world_open(void)
 
 		in(&world.initiators[i]);
 		open_party(&world.initiators[i]);
+		if (world.answers)
+			register_as(PMV_DMP, &world.initiators[i], &world.initiators[i].own_memory,
+				    &world.initiators[i].own_mr);
 		while (eps--)
 			connect_to_target(&world.initiators[i]);
 	}
@@ -242,6 +253,9 @@ static void close_party(struct party *party)
 			sure(fi_close(&world.mr[i]->fid), "to close a region");
 		free(world.memory[i]);
 	}
+	if (party->own_mr)
+		sure(fi_close(&party->own_mr->fid), "to close a region");
+	free(party->own_memory);
 	sure(fi_close(&party->domain->fid), "to close a domain");
 	core_close(&party->core);
 }
