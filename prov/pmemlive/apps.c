@@ -231,6 +231,7 @@ static void begin(struct party *party, struct op *op)
 		.under_way = true,
 		.begin_ns = sched_now_ns,
 		.excused_ns = world_stopped_ns(),
+		.synced_ns = world_synced_ns(),
 		.ep = ep,
 		.on_page = party->uses_page,
 		.reads = sched_one_in(12),
@@ -243,7 +244,9 @@ static void begin(struct party *party, struct op *op)
 	sched_trace("operation %d: %s %zu bytes, memory %d, flags %#llx", (int) (op - party->ops),
 		    op->reads ? "reads" : "writes", len, memory, (unsigned long long) flags);
 	while ((ret = post(party, memory, len, flags, op)) == -FI_EAGAIN) {
-		if (!read_once(party))
+		if (party->reaps)
+			sched_sleep(sched_between(1000, 20000));
+		else if (!read_once(party))
 			sched_spend(sched_between(100, 3000));
 	}
 	if (!ret)
@@ -252,6 +255,29 @@ static void begin(struct party *party, struct op *op)
 	op->under_way = false;
 	party->num_ops--;
 	fails(party, ep, (int) -ret);
+}
+
+struct passing {
+	const struct party *party;
+	uint64_t ended; /* when this began */
+};
+
+static bool has_ended(void *arg)
+{
+	const struct passing *passing = arg;
+
+	return passing->party->ended != passing->ended;
+}
+
+/* pass_time -- until something may have ended: another thread reads the queue, or this one */
+static void pass_time(struct party *party)
+{
+	struct passing passing = {party, party->ended};
+
+	if (party->reaps)
+		sched_block("waits for who reads the queue", has_ended, &passing, SCHED_NEVER);
+	else
+		await(party);
 }
 
 /* pause_for -- the application does something else, and looks at nothing */
@@ -273,18 +299,18 @@ void *apps_burst(void *arg)
 	struct op *op;
 
 	while (left--) {
+		bool wait_for_all = sched_one_in(4);
+
 		if (party->most_pause_ns && sched_one_in(8))
 			pause_for(party, sched_between(1000, party->most_pause_ns));
 		while (!(op = find_free(party)))
-			await(party);
+			pass_time(party);
 		begin(party, op);
-		if (sched_one_in(4)) {
-			while (party->num_ops)
-				await(party);
-		}
+		while (wait_for_all && party->num_ops)
+			pass_time(party);
 	}
 	while (party->num_ops)
-		await(party);
+		pass_time(party);
 	return NULL;
 }
 
@@ -378,7 +404,7 @@ static int64_t deadline_of(const struct party *party, const struct op *op)
 	int64_t bound = is_cut(party, ep) ? LOST_BOUND_NS : world.bound_ns;
 
 	if (op->on_page)
-		bound += world.synced_ns;
+		bound += world_synced_ns() - op->synced_ns;
 	return op->begin_ns + bound + world_stopped_ns() - op->excused_ns;
 }
 

@@ -81,6 +81,8 @@ static void choose_initiator(struct party *party, unsigned int number)
 
 	snprintf(party->process.name, sizeof(party->process.name), "home%u", number);
 	party->waits = ways[sched_dice(sizeof(ways) / sizeof(ways[0]))];
+	party->reaps = (party->waits == WAITS_SREAD || party->waits == WAITS_DESCRIPTOR) &&
+		       sched_one_in(2);
 	party->watches = sched_one_in(2);
 	party->depth = (unsigned int[]){1, 3, WORLD_DEPTH}[sched_dice(3)];
 	party->most_pause_ns = (int64_t[]){0, 100000, 5000000, 400000000}[sched_dice(4)];
@@ -136,6 +138,8 @@ void world_describe(void)
 		printf("%s: %s; up to %u operations, pauses of up to %.3f ms%s\n",
 		       party->process.name, names[party->waits], party->depth,
 		       (double) party->most_pause_ns / 1e6, party->uses_page ? "; pages" : "");
+		if (party->reaps)
+			puts("  a thread of its own reads the queue");
 	}
 }
 
@@ -153,6 +157,11 @@ int64_t world_stopped_ns(void)
 	int64_t since = world.stops_since_ns;
 
 	return world.stopped_ns + (since ? sched_now_ns - since : 0);
+}
+
+int64_t world_synced_ns(void)
+{
+	return world.synced_ns + (world.syncs ? sched_now_ns - world.syncs_since_ns : 0);
 }
 
 static void stop_one(void)
@@ -223,6 +232,23 @@ static void work(void)
 	sched_join(accidents);
 }
 
+/* start, stop -- the initiators' threads that sleep: those that reap live as long as the world */
+static void start(bool reap)
+{
+	for (unsigned int i = 0; i < world.num_initiators; i++) {
+		if (world.initiators[i].reaps == reap)
+			apps_start(&world.initiators[i]);
+	}
+}
+
+static void stop(bool reap)
+{
+	for (unsigned int i = 0; i < world.num_initiators; i++) {
+		if (world.initiators[i].reaps == reap)
+			apps_stop(&world.initiators[i]);
+	}
+}
+
 static void remember(struct party *party)
 {
 	party->wakes_before = party->process.wakes;
@@ -251,8 +277,7 @@ static void idle(void)
 		sched_sleep(10000000);
 		return;
 	}
-	for (unsigned int i = 0; i < world.num_initiators; i++)
-		apps_start(&world.initiators[i]);
+	start(false);
 	world.idles = true;
 	sched_sleep(SETTLE_NS);
 	sched_trace("from here on it is idle");
@@ -260,8 +285,7 @@ static void idle(void)
 	sched_sleep(IDLE_S * INT64_C(1000000000));
 	for_all(check_idle);
 	world.idles = false;
-	for (unsigned int i = 0; i < world.num_initiators; i++)
-		apps_stop(&world.initiators[i]);
+	stop(false);
 }
 
 void *world_live(void *arg)
@@ -271,10 +295,12 @@ void *world_live(void *arg)
 	world_open();
 	sched_add(&bounds);
 	apps_start(&world.target);
+	start(true);
 	work();
 	idle();
 	work();
 	apps_stop(&world.target);
+	stop(true);
 	world_close();
 	return arg;
 }

@@ -47,6 +47,7 @@ struct op {
 	bool under_way;
 	int64_t begin_ns;
 	int64_t excused_ns; /* as it was then */
+	int64_t synced_ns;
 	struct fid_ep *ep;
 	bool on_page;
 	bool reads;
@@ -67,6 +68,7 @@ struct party {
 	unsigned int num_eps;
 	enum waits waits;
 	bool watches; /* its event queue */
+	bool reaps;   /* a thread of its own reads the queue of an initiator */
 	struct sched_task *sleeper, *watcher;
 	bool ends;
 	uint64_t wakes_before;
@@ -103,7 +105,8 @@ struct world {
 	bool notices; /* the target's application hears of some commits ... */
 	bool answers; /* ... and commits something itself then */
 	/* So long nobody had to do anything: processes were stopped; disks synced. */
-	int64_t stopped_ns, stops_since_ns, synced_ns;
+	int64_t stopped_ns, stops_since_ns, synced_ns, syncs_since_ns;
+	unsigned int syncs; /* that go on */
 	/* What the target's application is to hear of, has heard of, and since when it has not. */
 	uint64_t told, heard, answered;
 	int64_t told_ns, told_excused_ns;
@@ -121,8 +124,9 @@ void world_describe(void);
 /* world_live -- from the first object that is opened to the last one that is closed */
 void *world_live(void *arg);
 
-/* world_stopped_ns -- so long a process was stopped until now */
+/* world_stopped_ns -- so long a process was stopped until now; world_synced_ns -- disks synced */
 int64_t world_stopped_ns(void);
+int64_t world_synced_ns(void);
 
 /* world_setup.c */
 void world_open(void);

@@ -57,8 +57,11 @@ static int sync_pages(void *addr, size_t len)
 
 	(void) addr, (void) len;
 	sched_trace("syncs for %d us", (int) (ns / 1000));
-	world.synced_ns += ns + 100000;
+	if (!world.syncs++)
+		world.syncs_since_ns = sched_now_ns;
 	sched_sleep(ns);
+	world.synced_ns = world_synced_ns();
+	world.syncs_since_ns = --world.syncs ? sched_now_ns : 0;
 	return 0;
 }
 
