@@ -10,8 +10,6 @@
 #include "scheduler.h"
 #include "testcore/fid.h"
 
-struct core_rules core_rules;
-
 enum message_kind {
 	REQUEST,
 	DONE, /* the answer to one */

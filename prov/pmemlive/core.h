@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_eq.h>
 
@@ -54,6 +55,13 @@ struct core_cq {
 	bool signalled;
 	bool armed; /* of a NIC: the next entry signals */
 	uint64_t signals;
+};
+
+/* Of a connection. */
+struct core_event {
+	STAILQ_ENTRY(core_event) next;
+	uint32_t event;
+	struct fi_eq_cm_entry entry;
 };
 
 struct core_eq {
@@ -100,7 +108,7 @@ void core_connect(struct fid_ep *one, struct fid_ep *other);
 /* core_cut -- the connection ends.  drops: what is on its way is lost, too */
 void core_cut(struct fid_ep *fid, bool drops);
 
-/* core.c, for core_objects.c */
+/* core.c, for the objects */
 ssize_t core_post(struct testcore_ep *ep, const struct testcore_request *request);
 void core_register(struct core_domain *domain);
 /* core_move -- what a call moves */
@@ -109,14 +117,14 @@ void core_end(struct core_ep *ep, bool tells);
 bool core_is_ready(const struct core_ep *ep);
 uint64_t core_edges(const struct core_ep *ep);
 
-/* core_objects.c, for core.c */
-void core_cq_add(struct testcore_cq *cq, const struct testcore_entry *entry);
+/* core_events.c */
 struct core_ep *core_to_ep(struct fid *fid);
+void core_cq_add(struct testcore_cq *cq, const struct testcore_entry *entry);
+void core_eq_add(struct core_eq *eq, uint32_t event, struct fid *fid);
 
 /* core_eq.c */
 int core_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **fid,
 		 void *context);
-void core_eq_add(struct core_eq *eq, uint32_t event, struct fid *fid);
 int core_eq_trywait(struct fid *fid);
 
 #endif /* CORE_H */

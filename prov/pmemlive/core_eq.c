@@ -12,24 +12,9 @@
 #include "scheduler.h"
 #include "testcore/fid.h"
 
-struct core_event {
-	STAILQ_ENTRY(core_event) next;
-	uint32_t event;
-	struct fi_eq_cm_entry entry;
-};
-
 static struct core_eq *to_eq(struct fid *fid)
 {
 	return testcore_of(fid, struct core_eq, fid.fid);
-}
-
-void core_eq_add(struct core_eq *eq, uint32_t number, struct fid *fid)
-{
-	struct core_event *event = testcore_need(calloc(1, sizeof(*event)));
-
-	event->event = number;
-	event->entry.fid = fid;
-	STAILQ_INSERT_TAIL(&eq->events, event, next);
 }
 
 int core_eq_trywait(struct fid *fid)

@@ -20,22 +20,6 @@ static struct core_cq *to_cq(struct fid *fid)
 	return testcore_of(fid, struct core_cq, core.fid.fid);
 }
 
-static void signal_cq(struct core_cq *cq)
-{
-	cq->signalled = true;
-	cq->signals++;
-	cq->armed = false;
-}
-
-void core_cq_add(struct testcore_cq *core, const struct testcore_entry *entry)
-{
-	struct core_cq *cq = to_cq(&core->fid.fid);
-
-	testcore_cq_add(core, entry);
-	if (!core_rules.nic || cq->armed)
-		signal_cq(cq);
-}
-
 static bool has_ep(const struct core_cq *cq, const struct core_ep *ep)
 {
 	return core_rules.moves_all || ep->core.tx_cq == &cq->core || ep->core.rx_cq == &cq->core;
@@ -161,11 +145,6 @@ static int trywait_cq(struct core_cq *cq)
 }
 
 /* Endpoints */
-
-struct core_ep *core_to_ep(struct fid *fid)
-{
-	return testcore_of(fid, struct core_ep, core.fid.fid);
-}
 
 static int ep_shutdown(struct fid_ep *fid, uint64_t flags)
 {

@@ -6,6 +6,7 @@ libpmemlive_la_SOURCES = $(testcore_sources) \
 	%D%/apps.c \
 	%D%/core.c %D%/core.h \
 	%D%/core_eq.c \
+	%D%/core_events.c \
 	%D%/core_objects.c \
 	%D%/descriptors.c %D%/descriptors.h \
 	%D%/scheduler.c %D%/scheduler.h \
@@ -13,6 +14,7 @@ libpmemlive_la_SOURCES = $(testcore_sources) \
 	%D%/threads.c \
 	%D%/world.c %D%/world.h \
 	%D%/world_setup.c \
+	%D%/world_time.c \
 	%D%/wraps.h
 live_cppflags = $(AM_CPPFLAGS) -I$(srcdir)/%D%
 live_cflags = $(AM_CFLAGS) $(SODIUM_CFLAGS)

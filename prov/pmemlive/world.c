@@ -10,8 +10,6 @@
 #define SETTLE_NS INT64_C(1500000000)
 #define IDLE_S 2
 
-struct world world;
-
 static const char *const names[WAITS_KINDS] = {
 	"polls",        "fi_cq_sread", "fi_cq_sread with a timeout", "fi_trywait and poll",
 	"fi_cntr_wait", "no call",
@@ -150,18 +148,6 @@ static struct party *any_party(void)
 	uint64_t which = sched_dice(world.num_initiators + 1);
 
 	return which ? &world.initiators[which - 1] : &world.target;
-}
-
-int64_t world_stopped_ns(void)
-{
-	int64_t since = world.stops_since_ns;
-
-	return world.stopped_ns + (since ? sched_now_ns - since : 0);
-}
-
-int64_t world_synced_ns(void)
-{
-	return world.synced_ns + (world.syncs ? sched_now_ns - world.syncs_since_ns : 0);
 }
 
 static void stop_one(void)

@@ -124,6 +124,8 @@ void world_describe(void);
 /* world_live -- from the first object that is opened to the last one that is closed */
 void *world_live(void *arg);
 
+/* world_time.c */
+
 /* world_stopped_ns -- so long a process was stopped until now; world_synced_ns -- disks synced */
 int64_t world_stopped_ns(void);
 int64_t world_synced_ns(void);
