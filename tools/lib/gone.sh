@@ -59,7 +59,7 @@ functional_gone()
 {
 	local status=0
 
-	lay_cable || return
+	lay_cable || { remove_cable; return 1; }
 	export PMEM_GONE_CUT="${far[*]} ip rule add pref 10 ipproto tcp sport 9228 lookup main &&
 		${far[*]} ip rule add pref 20 blackhole &&
 		${far[*]} ss --kill --tcp state established sport != :9228"

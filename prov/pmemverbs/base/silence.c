@@ -223,15 +223,17 @@ static void complain(const struct pmv_silence *silence, unsigned int others)
 
 /*
  * give_up -- until it is connected, the core takes the end of the stream for an answer that is
- * still to come, if errno is EAGAIN from before; a lost connection has an error of its own
+ * still to come, if errno is EAGAIN from before; a lost connection has an error of its own.  Once
+ * it is connected the core reads only if there is something to read, and that is the end.
  */
 static void give_up(struct pmv_silence *silence)
 {
 	const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
 
 	atomic_store(&silence->given_up, true);
-	if (!silence->connecting || connect(silence->socket, &nobody, sizeof(nobody)))
-		shutdown(silence->socket, SHUT_RDWR);
+	if (silence->connecting)
+		connect(silence->socket, &nobody, sizeof(nobody));
+	shutdown(silence->socket, SHUT_RDWR);
 	silence->socket = -1;
 }
 
@@ -307,23 +309,30 @@ static void start(void)
 	running = true;
 }
 
+/* is_known -- the socket is watched, or was until it was given up */
+static bool is_known(const struct pmv_silence *silence)
+{
+	return silence->watched && (silence->socket >= 0 || atomic_load(&silence->given_up));
+}
+
 void pmv_silence_watch(struct pmv_silence *silence, const union pmv_silence_addr *own,
 		       const union pmv_silence_addr *peer, bool connecting)
 {
 	pthread_mutex_lock(&lock);
-	if (!silence->watched) {
+	/* The peer may have another address than the one that was called. */
+	if (!is_known(silence)) {
+		if (silence->watched)
+			LIST_REMOVE(silence, next);
 		silence->own = *own;
 		silence->peer = *peer;
-		silence->connecting = connecting;
 		silence->offered = false;
 		silence->socket = -1;
 		silence->since_ms = PMV_SILENCE_NONE;
 		silence->watched = true;
 		LIST_INSERT_HEAD(&fresh, silence, next);
 		start();
-	} else if (!connecting) {
-		silence->connecting = false;
 	}
+	silence->connecting = connecting;
 	pthread_mutex_unlock(&lock);
 }
 

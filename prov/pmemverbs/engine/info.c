@@ -131,8 +131,11 @@ struct fi_info *pmv_info_to_core(const struct pmv_core *core, const struct fi_in
 		return NULL;
 	pmv_info_strip(copy);
 	copy->handle = NULL;
-	/* The agent posts on all endpoints, from any thread. */
-	if (pmv_setting.agent != PMV_AGENT_OFF)
+	/*
+	 * The agent posts on all endpoints, from any thread.  And who waits for an event lets
+	 * connections end that were given up (silence.h).
+	 */
+	if (pmv_setting.agent != PMV_AGENT_OFF || (pmv_setting.timeout && core->uses_sockets))
 		copy->domain_attr->threading = FI_THREAD_SAFE;
 	return copy;
 }

@@ -362,7 +362,7 @@ static void translate_error(struct fi_eq_err_entry *entry)
 	/* With a reason: somebody is there. */
 	if (ep && entry->err_data_size)
 		pmv_ep_attempt(ep, PMV_ATTEMPT_REFUSED);
-	if (ep && atomic_load(&ep->silence.given_up))
+	if (ep && atomic_load(&ep->silence.given_up) && !entry->err_data_size)
 		entry->err = FI_ETIMEDOUT;
 	end_operations(entry->fid);
 }

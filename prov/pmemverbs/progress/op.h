@@ -259,7 +259,8 @@ void pmv_op_fail(struct pmv_op *op, int err, int prov_errno);
 /* pmv_op_reason -- why something has failed that was posted, or was to be, and that ended so */
 static inline int pmv_op_reason(const struct pmv_op_owner *owner, uint64_t flags, int err)
 {
-	bool by_loss = (err == FI_ECANCELED || err == FI_ENOTCONN) && !(flags & FI_RECV);
+	bool by_loss = (err == FI_ECANCELED || err == FI_ENOTCONN) &&
+		       !(flags & (FI_RECV | FI_REMOTE_WRITE));
 
 	return by_loss && owner && owner->given_up && atomic_load(owner->given_up) ? FI_ETIMEDOUT
 										   : err;

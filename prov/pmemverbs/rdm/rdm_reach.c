@@ -111,8 +111,10 @@ ssize_t pmv_rdm_reach_wait(struct pmv_lost_writes_wait *wait, int64_t now_ms, in
 
 	if (!wait->since_ms)
 		*wait = (struct pmv_lost_writes_wait){.since_ms = now_ms, .asked_ms = now_ms};
-	if (wait->since_ms < began_ms)
+	if (wait->since_ms < began_ms) {
 		wait->since_ms = began_ms;
+		wait->resumed = false;
+	}
 	paused = now_ms - wait->asked_ms >= timeout_ms;
 	wait->asked_ms = now_ms;
 	if (timeout_ms && now_ms - wait->since_ms >= timeout_ms) {

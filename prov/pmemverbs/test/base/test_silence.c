@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <criterion/criterion.h>
@@ -92,6 +93,17 @@ Test(silence, of_a_peer_that_has_never_answered_begins_when_it_is_seen)
 }
 
 /* Sockets */
+
+static atomic_bool mute; /* peers do not answer */
+
+int getsockopt(int fd, int level, int name, void *value, socklen_t *len)
+{
+	int ret = (int) syscall(SYS_getsockopt, fd, level, name, value, len);
+
+	if (atomic_load(&mute) && level == IPPROTO_TCP && name == TCP_INFO)
+		*(struct tcp_info *) value = under_way(1, 3600000);
+	return ret;
+}
 
 struct pair {
 	int ends[2];
@@ -198,6 +210,48 @@ Test(silence, ends_an_attempt_to_connect_that_nobody_answers)
 	cr_expect(atomic_load(&silence.given_up));
 	pmv_silence_forget(&silence);
 	close(first);
+}
+
+/* The core may be connected, although nobody has read the event yet: then it only reads. */
+Test(silence, ends_an_attempt_that_has_succeeded_unseen, .timeout = 60)
+{
+	struct pmv_silence silence = {0};
+	struct pair pair;
+	struct pollfd pfd;
+	char byte;
+
+	pmv_setting.timeout = 1;
+	connect_pair(&pair);
+	atomic_store(&mute, true);
+	pmv_silence_watch(&silence, &pair.own, &pair.peer, true);
+	while (!option(pair.ends[0], SOL_SOCKET, SO_KEEPALIVE))
+		sched_yield();
+	while (!atomic_load(&silence.given_up))
+		sched_yield();
+	pmv_silence_forget(&silence);
+	pfd = (struct pollfd){.fd = pair.ends[0], .events = POLLIN};
+	cr_assert_eq(poll(&pfd, 1, -1), 1);
+	cr_expect(pfd.revents & POLLIN);
+	cr_expect_leq(recv(pair.ends[0], &byte, 1, MSG_DONTWAIT), 0);
+}
+
+/* A service has an address of its own, and the kernel connects to another one. */
+Test(silence, is_looked_for_again_when_the_peers_address_is_known)
+{
+	struct pmv_silence silence = {0};
+	union pmv_silence_addr called;
+	struct pair first, pair;
+
+	pmv_setting.timeout = 1;
+	connect_pair(&first);
+	connect_pair(&pair);
+	called = pair.peer;
+	called.in.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1);
+	pmv_silence_watch(&silence, &pair.own, &called, true);
+	pmv_silence_watch(&silence, &pair.own, &pair.peer, false);
+	while (!option(pair.ends[0], SOL_SOCKET, SO_KEEPALIVE))
+		sched_yield();
+	pmv_silence_forget(&silence);
 }
 
 /* The search */

@@ -116,6 +116,7 @@ Test(rdm_reach, a_refusal_does_not_end_the_wait)
 	pmv_rdm_reach_attempt(&peer, PMV_ATTEMPT_BEGUN);
 	pmv_rdm_reach_attempt(&peer, PMV_ATTEMPT_REFUSED);
 	cr_expect_eq(pmv_rdm_reach_count, 1);
+	cr_expect_eq(pmv_rdm_reach_check(&tracker), -FI_EAGAIN, "only the first one is no pause");
 	pmv_rdm_reach_succeeded(&tracker);
 	cr_expect_eq(pmv_rdm_reach_count, 0);
 }
