@@ -454,7 +454,7 @@ Test(hint, that_is_lost_costs_time_only)
 }
 
 /* What is left in its mailbox would wake the thread again and again. */
-Test(look, does_not_search_who_is_refused)
+Test(hint, is_not_missed_of_who_is_refused)
 {
 	struct pair *pair = open_pair();
 	struct pmv_agent *agent = &pair->to->domain->agent;
