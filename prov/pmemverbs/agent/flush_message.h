@@ -13,7 +13,8 @@
  *            8, 16, 24, 32: the operation that ends with this is of interest to the application:
  *               enum pmv_rma_event
  *            64: this fails if an earlier message does, since it promises what they name, too. With
- *               2 all of that is durable before the data are stored.
+ *               2 all of that is durable before the data are stored, except data that these
+ *               replace (writeback.h).
  *   22  u16  0
  *   24  u64  immediate data, if it notifies; number of messages, if it commits them
  *   32  ranges: u64 address, u64 length, u32 the core's key, u32 0, or 1 if the operation

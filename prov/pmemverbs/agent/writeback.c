@@ -8,6 +8,9 @@
 #include "agent/flush.h"
 #include "agent/receiver.h"
 
+/* So many bytes, aligned, are written as a unit. */
+#define WORD 8
+
 /* What a request names */
 
 static const struct pmv_extent *named(const struct pmv_work *work)
@@ -340,7 +343,8 @@ static void end_flushes(struct pmv_writeback_batch *batch, struct pmv_regions *r
 		sync_pages(batch, regions);
 	if (batch->undrained)
 		pmv_flush->drain();
-	batch->undrained = false;
+	batch->undrained = batch->flushed = batch->scattered = false;
+	batch->stored.len = 0;
 }
 
 /* Lines */
@@ -459,9 +463,49 @@ static bool earlier_are_durable(const struct pmv_writeback_batch *batch,
 	return true;
 }
 
+/*
+ * replaces -- do the data of a request take the place of all that the connection has stored since
+ * the last drain, and in one aligned word?  Such a word is written as a unit.  So if the data are
+ * found after a power failure, nothing is missing: nobody could see any more what they replace.
+ */
+static bool replaces(struct pmv_writeback_batch *batch, struct pmv_regions *regions,
+		     struct pmv_work *work)
+{
+	const struct pmv_extent *old = &batch->stored, *data = &work->target;
+	uint64_t piece = data->len;
+	struct pmv_region *region;
+	uintptr_t at;
+
+	if (batch->scattered || old->serial != data->serial || old->offset < data->offset ||
+	    old->offset + old->len > data->offset + data->len)
+		return false;
+	region = hold(regions, work, data);
+	if (!region)
+		return false;
+	at = (uintptr_t) pmv_region_piece(region, data->offset, &piece);
+	pmv_region_put(regions, region);
+	return piece == data->len && at / WORD == (at + piece - 1) / WORD;
+}
+
+/* make_earlier_durable -- all of its connection that the data must follow */
+static void make_earlier_durable(struct pmv_writeback_batch *batch, struct pmv_regions *regions,
+				 struct pmv_work *work)
+{
+	if (batch->flushed || (batch->stored.len && !replaces(batch, regions, work)))
+		end_flushes(batch, regions);
+}
+
+/* note_stored -- the data are in their place, but not durable */
+static void note_stored(struct pmv_writeback_batch *batch, struct pmv_regions *regions,
+			struct pmv_work *work)
+{
+	batch->scattered = batch->stored.len && !replaces(batch, regions, work);
+	batch->stored = work->target;
+}
+
 /* store -- ordered: no data after a fault, as earlier writes are not durable then */
 static void store(struct pmv_writeback_batch *batch, struct pmv_regions *regions,
-		  struct pmv_work *work, struct pmv_slice *slice)
+		  struct pmv_work *work)
 {
 	const struct pmv_extent *target = &work->target;
 	struct pmv_region *region;
@@ -469,7 +513,7 @@ static void store(struct pmv_writeback_batch *batch, struct pmv_regions *regions
 	if (work->fault)
 		return;
 	if (work->request.ordered) {
-		end_flushes(batch, regions);
+		make_earlier_durable(batch, regions, work);
 		if (!earlier_are_durable(batch, work))
 			work->fault = PMV_FAULT_IO;
 	}
@@ -483,8 +527,10 @@ static void store(struct pmv_writeback_batch *batch, struct pmv_regions *regions
 		   (const uint8_t *) (work->request.ranges + work->request.count));
 	add(&batch->counts.stores, 1);
 	add(&batch->counts.stored_bytes, target->len);
-	if (target->len)
-		charge(slice, target->persist, flush_slice(batch, regions, work, region, target));
+	if (target->len) {
+		flush_slice(batch, regions, work, region, target);
+		note_stored(batch, regions, work);
+	}
 	fail_if_lost(work, region);
 	pmv_region_put(regions, region);
 }
@@ -525,8 +571,9 @@ static void spread_faults(struct pmv_writeback_batch *batch, struct pmv_regions 
 	}
 }
 
-void pmv_writeback_carry_out(struct pmv_writeback_batch *batch, struct pmv_regions *regions,
-			     struct pmv_slice whole)
+/* flush_all -- what the requests name, as far as slices reach */
+static void flush_all(struct pmv_writeback_batch *batch, struct pmv_regions *regions,
+		      struct pmv_slice whole)
 {
 	uint64_t source = 0;
 	struct pmv_slice slice = {0};
@@ -539,9 +586,31 @@ void pmv_writeback_carry_out(struct pmv_writeback_batch *batch, struct pmv_regio
 			slice = whole;
 		source = work->source;
 		work->ended = flush_on(batch, regions, work, &slice);
-		if (work->ended && work->request.store)
-			store(batch, regions, work, &slice);
 	}
+}
+
+/* store_all -- their data: in the order of each connection, and nothing holds up other ones */
+static void store_all(struct pmv_writeback_batch *batch, struct pmv_regions *regions)
+{
+	uint64_t source = 0;
+
+	for (unsigned int i = 0; i < batch->count; i++) {
+		struct pmv_work *work = &batch->works[i];
+
+		if (work->source != source)
+			batch->stored.len = batch->scattered = 0;
+		source = work->source;
+		if (work->ended && work->request.store)
+			store(batch, regions, work);
+	}
+}
+
+void pmv_writeback_carry_out(struct pmv_writeback_batch *batch, struct pmv_regions *regions,
+			     struct pmv_slice whole)
+{
+	flush_all(batch, regions, whole);
+	batch->flushed = batch->undrained;
+	store_all(batch, regions);
 	end_flushes(batch, regions);
 	spread_faults(batch, regions);
 }

@@ -6,8 +6,12 @@
  * their order.  First the ranges of a request are joined, so that no byte is flushed twice for it.
  * Then every connection gets a slice of the round.  A request that needs more remembers how far it
  * has come.  A batch ends with one drain, and with one sync for pages of a region that are close
- * together: many small commits cost little more than one.  Before the agent stores data for a
- * fenced request, it drains what was flushed until then: the data come after that.
+ * together: many small commits cost little more than one.
+ *
+ * Data of requests are stored when all ranges of the batch are flushed.  Before the agent stores
+ * those of a fenced request, it drains what they must follow: once for the ranges of all requests,
+ * and then for data that earlier requests of the connection have stored.  It need not drain for
+ * data that they replace, so many appends of records and a tail take two drains, or syncs.
  *
  * No region is held from one slice to the next, so closing a region waits for one slice at
  * most; while its disk is synced, for what the other connections of this round sync there, too. Its
@@ -81,7 +85,10 @@ struct pmv_writeback_batch {
 	unsigned int count;
 	unsigned int num_syncs;
 	bool undrained;
+	bool flushed;                           /* ... among that are ranges of requests */
+	bool scattered;                         /* ... and data of the connection besides: */
 	bool touch;                             /* pages that a device wrote */
+	struct pmv_extent stored;               /* last by the connection; len 0: nothing */
 	struct pmv_extent syncs[PMV_MAX_SYNCS]; /* pages that one sync writes */
 	struct pmv_writeback_counts counts;
 };

@@ -78,7 +78,7 @@ test_syncing_SOURCES = %D%/agent/test_syncing.c %D%/agent/test_syncing_calls.c %
 	%D%/agent/disks.c %D%/agent/disks.h
 test_thread_start_SOURCES = %D%/agent/test_thread_start.c
 test_wire_SOURCES = %D%/agent/test_wire.c %D%/agent/test_wire_messages.c %D%/agent/test_wire.h
-test_writeback_SOURCES = %D%/agent/test_writeback.c $(slices_sources)
+test_writeback_SOURCES = %D%/agent/test_writeback.c %D%/agent/test_writeback_stores.c $(slices_sources)
 
 # commit/
 test_flush_request_SOURCES = %D%/commit/test_flush_request.c %D%/commit/test_flush_request_faults.c \
