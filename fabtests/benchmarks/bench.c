@@ -358,6 +358,8 @@ int bench_start(struct bench *bench, struct bench *first, const struct options *
 	bench->node = first ? first->node : &bench->own;
 	if (!first)
 		ret = fabric_open(bench->node, opts, &attr);
+	if (!ret && opts->unordered)
+		bench->node->info->tx_attr->msg_order &= ~(FI_ORDER_WAW | FI_ORDER_RMA_WAW);
 	if (!ret)
 		ret = bench_create_messages(bench);
 	if (!ret)

@@ -26,15 +26,21 @@ static const struct program program = {
 	.lists = true,
 	.operations = "commit: -C counts commits (default); deliver: the same with "
 		      "FI_DELIVERY_COMPLETE instead; write-read: a plain write and a read of a "
-		      "byte of it, by this program: the most that a layer above can reach",
+		      "byte of it, by this program: the most that a layer above can reach; "
+		      "append: -C counts records, and the log's tail is written behind one, "
+		      "fenced; append-ordered: the same with FI_ORDER_WAW",
 };
 
-enum { OP_COMMIT, OP_DELIVER, OP_WRITE_READ };
+enum { OP_COMMIT, OP_DELIVER, OP_WRITE_READ, OP_APPEND, OP_APPEND_ORDERED };
 
-static const char *const operations[] = {"commit", "deliver", "write-read", NULL};
+static const char *const operations[] = {"commit", "deliver",        "write-read",
+					 "append", "append-ordered", NULL};
 
 /* Writes go round in so much memory, which holds a window of all but large sizes. */
 #define MAX_MEMORY ((size_t) 64 << 20)
+
+/* Behind that is the tail of a log. */
+#define TAIL_SIZE sizeof(uint64_t)
 
 #define MAX_CONNECTIONS 64
 
@@ -47,7 +53,7 @@ struct stream {
 	unsigned long posted;
 	unsigned long retired;
 	unsigned long commits;
-	bool owes_read;      /* the write is posted, the read behind it is not */
+	bool owes_second;    /* the write is posted, the read or the tail behind it is not */
 	uint64_t *posted_at; /* of what is outstanding: by its place in the window */
 	uint64_t *samples;
 	size_t nsamples;
@@ -91,20 +97,30 @@ static unsigned long next_retired(const struct stream *stream)
 	return n < stream->count ? n : stream->count;
 }
 
+static ssize_t post_second(const struct stream *stream, size_t offset, void *context)
+{
+	const struct run *run = stream->run;
+
+	if (run->op == OP_WRITE_READ)
+		return bench_read(stream->bench, offset, context);
+	return bench_write(stream->bench, stream->slots * run->size, TAIL_SIZE,
+			   FI_COMMIT_COMPLETE | FI_FENCE | FI_COMPLETION, context);
+}
+
 static ssize_t post_commit(struct stream *stream, size_t offset, void *context)
 {
 	const struct run *run = stream->run;
 	uint64_t flags = run->op == OP_COMMIT ? FI_COMMIT_COMPLETE : FI_DELIVERY_COMPLETE;
 	ssize_t ret;
 
-	if (run->op != OP_WRITE_READ)
+	if (run->op < OP_WRITE_READ)
 		return bench_write(stream->bench, offset, run->size, flags | FI_COMPLETION,
 				   context);
-	ret = stream->owes_read ? 0 : bench_write(stream->bench, offset, run->size, 0, context);
+	ret = stream->owes_second ? 0 : bench_write(stream->bench, offset, run->size, 0, context);
 	if (ret)
 		return ret;
-	ret = bench_read(stream->bench, offset, context);
-	stream->owes_read = ret == -FI_EAGAIN;
+	ret = post_second(stream, offset, context);
+	stream->owes_second = ret == -FI_EAGAIN;
 	return ret;
 }
 
@@ -116,7 +132,7 @@ static int post(struct stream *stream)
 	bool commit = commits_at(stream, stream->posted + 1);
 	ssize_t ret;
 
-	if (!stream->owes_read)
+	if (!stream->owes_second)
 		*at = now_ns();
 	if (commit)
 		ret = post_commit(stream, offset, at);
@@ -345,7 +361,7 @@ static size_t needed(const struct options *opts)
 		len = slots_of(opts->windows[i / opts->nsizes], size) * size;
 		most = len > most ? len : most;
 	}
-	return most;
+	return most + TAIL_SIZE;
 }
 
 static unsigned long widest(const struct options *opts)
@@ -457,5 +473,6 @@ int main(int argc, char **argv)
 		return opts.status;
 	if (!makes_sense(&opts))
 		return EXIT_USAGE;
+	opts.unordered = options_op(&opts, operations) == OP_APPEND;
 	return (opts.dst_addr ? client(&opts) : bench_serve(&opts)) ? EXIT_FAILURE : EXIT_SUCCESS;
 }

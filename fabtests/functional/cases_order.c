@@ -134,9 +134,9 @@ static int post_pairs(struct link *link, struct remote *remote, uint64_t seed)
 }
 
 /* A reader at the target who trusts the tail finds the records complete at any time */
-static int fence_pair_watched(struct fx *fx)
+static int watch_pairs(struct fx *fx, const struct link_attr *attr)
 {
-	struct link *link = fx_link(fx, NULL, NULL);
+	struct link *link = fx_link(fx, NULL, attr);
 	struct remote *remote = link ? pmem_region(fx, RECORDS * RECORD + 8) : NULL;
 	uint64_t seed = atomic_fetch_add(&fx->seed, RECORDS + 1);
 	struct watch watch = {0};
@@ -162,6 +162,58 @@ static int fence_pair_watched(struct fx *fx)
 			       remote_same(fx, remote)
 		       ? -1
 		       : 0;
+}
+
+static int fence_pair_watched(struct fx *fx)
+{
+	return watch_pairs(fx, NULL);
+}
+
+static const struct link_attr unordered = {
+	.conn = {.format = FI_CQ_FORMAT_DATA, .selective = true},
+	.unordered = true,
+};
+
+static int fence_pair_unordered(struct fx *fx)
+{
+	return watch_pairs(fx, &unordered);
+}
+
+#define APPENDS 8
+
+/* All are accepted before the queue is read for the first time */
+static int appends_together(struct fx *fx)
+{
+	struct link *link = fx_link(fx, NULL, &unordered);
+	struct remote *remote = link ? pmem_region(fx, 4096 * (APPENDS + 1)) : NULL;
+	struct write record = {.remote = remote, .len = 4000};
+	struct write tail = {.remote = remote, .len = 8, .flags = COMMIT | FI_FENCE};
+	struct op *ops[APPENDS], *op;
+
+	if (!remote)
+		return -1;
+	if (!(fx->caps & FI_FENCE))
+		return skipped(fx, "no FI_FENCE");
+	if (!by_agent(link, remote))
+		return skipped(fx, "no agent is needed");
+	for (int i = 0; i < APPENDS; i++) {
+		ssize_t ret;
+
+		record.offset = 4096 * (size_t) (i + 1);
+		ret = post_write(link, &record, &op);
+		if (!ret) {
+			remote_expect(remote, record.offset, record.len, op->seed);
+			ret = post_write(link, &tail, &ops[i]);
+		}
+		if (ret)
+			return failed_call(fx, "fi_writemsg", ret);
+		remote_expect(remote, 0, tail.len, ops[i]->seed);
+	}
+	for (int i = 0; i < APPENDS; i++) {
+		if (await(link, ops[i]))
+			return -1;
+	}
+	return remote_same(fx, remote);
 }
 
 /* A fenced commit vouches for everything before it on the endpoint, whatever its key */
@@ -497,6 +549,8 @@ const struct test_case order_cases[] = {
 	{"fence_commit", fence_commit},
 	{"fence_defers_later", fence_defers_later},
 	{"fence_pair_watched", fence_pair_watched},
+	{"fence_pair_unordered", fence_pair_unordered},
+	{"appends_together", appends_together},
 	{"fence_other_region", fence_other_region},
 	{"full_queue", full_queue},
 	{"full_queue_plain", full_queue_plain},

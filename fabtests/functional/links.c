@@ -31,6 +31,8 @@ static int create_conn(struct link *link, const struct link_attr *attr)
 	if (!info)
 		return failed(link->fx, "no memory");
 	info->tx_attr->op_flags = attr->op_flags;
+	if (attr->unordered)
+		info->tx_attr->msg_order &= ~(FI_ORDER_WAW | FI_ORDER_RMA_WAW);
 	ret = conn_create(&link->conn, node, info, &attr->conn);
 	fi_freeinfo(info);
 	return ret ? failed_call(link->fx, "creating an endpoint", ret) : 0;

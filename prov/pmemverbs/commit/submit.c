@@ -6,6 +6,7 @@
 
 #include "base/inline.h"
 #include "base/log.h"
+#include "commit/flush_request.h"
 #include "commit/group.h"
 #include "commit/interpreter.h"
 #include "commit/ordering.h"
@@ -32,10 +33,12 @@ bool pmv_submit_is_open(struct pmv_initiator *ini)
  * wait_for_payload -- something else was refused.  In a stream of small commits and other calls
  * that happens each time, and the stream takes two and a half times as long (fi_pmem_bw -C 2 -W 16
  * over tcp).  So for so many messages unfenced data travel apart from their requests.
- * may_enter -- follows: it is such a request, if it does not turn out otherwise (passes_payload).
- * Such requests must not keep others waiting for ever; and if the payload was never sent, its
- * failure is told first.
- * passes_payload -- its data do not travel in the request after all; holds the lock
+ * may_pass -- plain writes may come to the target before the payload where the application has
+ * given up their order, but not to its place.
+ * may_enter -- follows: it is such a request, if it does not turn out otherwise (passes_payload),
+ * or such a write.  They must not keep others waiting for ever; and if the payload was never sent,
+ * its failure is told first. passes_payload -- its data do not travel in the request after all;
+ * holds the lock
  */
 #define APART 64
 
@@ -48,6 +51,29 @@ static void wait_for_payload(struct pmv_initiator *ini)
 	ini->others_wait = true;
 	if (ini->stores_from < from)
 		ini->stores_from = from;
+}
+
+static bool meets(const struct pmv_flush_request *request, const struct fi_rma_iov *to)
+{
+	const struct pmv_range *store = &request->store;
+
+	return request->payload && (uint32_t) store->key == (uint32_t) pmv_key_core(to->key) &&
+	       store->addr < to->addr + to->len && to->addr < store->addr + store->len;
+}
+
+static bool may_pass(struct pmv_initiator *ini, const struct pmv_submission *submission)
+{
+	bool may = ini->passes && submission->what == (FI_RMA | FI_WRITE) &&
+		   submission->num_to == 1 && !(submission->flags & FI_REMOTE_CQ_DATA);
+	struct pmv_op *op;
+
+	if (!may || pmv_initiator_is_fast(ini, PMV_SLOW_CLOSED))
+		return false;
+	pthread_mutex_lock(&ini->lock);
+	STAILQ_FOREACH(op, &ini->awaiting, next)
+		may &= !meets(pmv_flush_request_of(pmv_to_run(op)), submission->to);
+	pthread_mutex_unlock(&ini->lock);
+	return may;
 }
 
 static bool may_enter(struct pmv_initiator *ini, bool follows)
@@ -300,8 +326,8 @@ static ssize_t submit_plain(struct pmv_initiator *ini, const struct pmv_submissi
 		       (ini->counts[pmv_count_kind(what)] || fetches || submission->no_completion);
 	ssize_t ret;
 
-	if ((!is_receive && !may_enter(ini, false)) || is_held_up(ini, false, fetches) ||
-	    !is_ready(ini, fence, fence, fenced))
+	if ((!is_receive && !may_enter(ini, may_pass(ini, submission))) ||
+	    is_held_up(ini, false, fetches) || !is_ready(ini, fence, fence, fenced))
 		return -FI_EAGAIN;
 	ret = counted ? submit_run(ini, submission, false, (struct pmv_terms){.fenced = fenced})
 		      : pmv_post_alone(ini, submission, fenced);

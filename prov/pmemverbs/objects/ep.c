@@ -447,6 +447,17 @@ struct fi_ops_ep pmv_ep_ops = {
 	.tx_size_left = ep_tx_size_left,
 };
 
+/*
+ * gives_up_order -- has the application taken FI_ORDER_WAW out of what the core can do?  Nothing at
+ * all says nothing.
+ */
+static bool gives_up_order(const struct fi_info *info)
+{
+	uint64_t order = info->tx_attr ? info->tx_attr->msg_order : 0;
+
+	return order && !(order & (FI_ORDER_WAW | FI_ORDER_RMA_WAW));
+}
+
 /* join -- hand each layer what it needs of the others */
 static void join(struct pmv_ep *ep, const struct fi_info *info, const struct fi_info *core_info)
 {
@@ -473,6 +484,7 @@ static void join(struct pmv_ep *ep, const struct fi_info *info, const struct fi_
 	ini->mailbox = &ep->mailbox;
 	ini->hooks = domain->hooks;
 	ini->keyed = domain->keyed;
+	ini->passes = gives_up_order(info);
 	ini->max_places = max_places && max_places < PMV_MAX_RMA ? max_places : PMV_MAX_RMA;
 	atomic_init(&ini->slow,
 		    (pmv_engine_can(&domain->engine, PMV_ENGINE_FENCE) ? 0 : PMV_SLOW_READS) |
