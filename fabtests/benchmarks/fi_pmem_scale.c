@@ -10,6 +10,8 @@
  * asks for: once these and a tenth of the others are gone, both processes have all that
  * they need, and what grows from there on leaks.
  *
+ * clients: commits of many processes at a time (scale_clients.c).
+ *
  * The initiator commands over a control connection; the target does everything
  * else in one thread that sleeps while nothing happens (scale_target.c).
  */
@@ -32,14 +34,16 @@
 static const struct program program = {
 	.name = "fi_pmem_scale",
 	.summary = "Many connections to one target: latency of a commit, memory, leaks.",
-	.letters = "pfdsbBPMSInwxoh",
+	.letters = "pfdsbBPMSInwTxoh",
 	.operations = "latency: commits on one connection among idle ones (default); "
-		      "churn: -I connections, each with a commit, -n at a time",
+		      "churn: -I connections, each with a commit, -n at a time; "
+		      "clients: -n processes commit for -T milliseconds, all to one region, and "
+		      "sleep while they wait; clients-each: to a region each",
 };
 
-enum { OP_LATENCY, OP_CHURN };
+enum { OP_LATENCY, OP_CHURN, OP_CLIENTS, OP_CLIENTS_EACH };
 
-static const char *const operations[] = {"latency", "churn", NULL};
+static const char *const operations[] = {"latency", "churn", "clients", "clients-each", NULL};
 
 struct client {
 	struct hub hub;
@@ -379,17 +383,22 @@ static int run_churn(struct client *client)
 
 /* ---- running it ---- */
 
-static int open_client(struct client *client)
+/* ask_port -- where the target listens with the provider */
+static int ask_port(struct client *client, char port[8])
 {
-	struct hub *hub = &client->hub;
 	struct control_msg msg = {.command = ASK_OPEN};
-	char port[8];
-	struct node_attr attr = hub_node_attr(hub->opts, port);
 	int ret = ask(client, &msg, NULL, 0);
 
-	if (ret)
-		return ret;
-	snprintf(port, sizeof(port), "%u", (unsigned) (uint16_t) msg.arg[0]);
+	snprintf(port, 8, "%u", (unsigned) (uint16_t) msg.arg[0]);
+	return ret;
+}
+
+static int open_client(struct client *client, const char *port)
+{
+	struct hub *hub = &client->hub;
+	struct node_attr attr = hub_node_attr(hub->opts, port);
+	int ret;
+
 	ret = fabric_open(&hub->node, hub->opts, &attr);
 	if (!ret)
 		ret = hub_open_cq(hub, hub->node.info, FI_WAIT_NONE);
@@ -400,18 +409,38 @@ static int open_client(struct client *client)
 				     FI_WRITE, 0);
 }
 
+static int ask_target(void *arg, struct control_msg *msg)
+{
+	return ask(arg, msg, NULL, 0);
+}
+
+/* run_op -- with clients, this process does without libfabric: they are made by fork */
+static int run_op(struct client *client, int op, const char *port)
+{
+	int ret;
+
+	if (op >= OP_CLIENTS)
+		return scale_clients(client->hub.opts, port, op == OP_CLIENTS_EACH, ask_target,
+				     client);
+	ret = open_client(client, port);
+	if (ret)
+		return ret;
+	return op == OP_CHURN ? run_churn(client) : run_latency(client);
+}
+
 static int run_client(const struct options *opts, int op)
 {
 	struct client client = {.hub.opts = opts};
 	struct control_msg bye = {.command = ASK_BYE};
+	char port[8];
 	int ret;
 
 	client.hub.control = control_connect(opts->dst_addr, opts->dst_port, opts->timeout);
 	if (client.hub.control < 0)
 		return -FI_ECONNREFUSED;
-	ret = open_client(&client);
+	ret = ask_port(&client, port);
 	if (!ret)
-		ret = op == OP_CHURN ? run_churn(&client) : run_latency(&client);
+		ret = run_op(&client, op, port);
 	if (!ret)
 		ret = ask(&client, &bye, NULL, 0);
 	hub_close(&client.hub);
@@ -448,6 +477,12 @@ int main(int argc, char **argv)
 		return EXIT_USAGE;
 	if (opts.nsizes != 1 || opts.sizes[0] > AREA_SIZE) {
 		fprintf(stderr, "one size, at most %zu bytes\n", AREA_SIZE);
+		return EXIT_USAGE;
+	}
+	if (op >= OP_CLIENTS &&
+	    (opts.connections > SCALE_CLIENTS || opts.connections * opts.sizes[0] > AREA_SIZE)) {
+		fprintf(stderr, "at most %d clients, and %zu bytes of all\n", SCALE_CLIENTS,
+			AREA_SIZE);
 		return EXIT_USAGE;
 	}
 	allow_descriptors();

@@ -17,7 +17,7 @@ fi_pmem_lat_LDADD = libconnection.la $(LIBFABRIC_LIBS)
 
 bin_PROGRAMS += fi_pmem_scale
 fi_pmem_scale_SOURCES = %D%/fi_pmem_scale.c $(fabric_sources) $(control_sources) \
-	%D%/scale.h %D%/scale_hub.c %D%/scale_target.c
+	%D%/scale.h %D%/scale_clients.c %D%/scale_hub.c %D%/scale_target.c
 fi_pmem_scale_LDADD = libconnection.la $(LIBFABRIC_LIBS)
 
 bin_PROGRAMS += pmem_verbs_lat
@@ -36,6 +36,8 @@ pmem_rpma_lat_SOURCES = %D%/pmem_rpma_lat.c $(common_sources) \
 pmem_rpma_lat_CPPFLAGS = $(AM_CPPFLAGS) $(RPMA_CFLAGS) $(PMEM2_CFLAGS) -I$(srcdir)/prov/pmemverbs
 pmem_rpma_lat_LDADD = $(RPMA_LIBS) $(IBVERBS_LIBS) $(PMEM2_LIBS)
 endif
+
+EXTRA_DIST += %D%/many-clients
 
 # Preloaded by fabtests/report/report, to count doorbells.
 noinst_LTLIBRARIES += libcount_posts.la

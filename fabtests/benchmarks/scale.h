@@ -7,13 +7,14 @@
 #include "../common/control.h"
 #include "../common/memory.h"
 
-#define AREA_SIZE ((size_t) 1 << 20)
+#define AREA_SIZE ((size_t) 4 << 20)
+#define SCALE_CLIENTS 256 /* processes, at most */
 
 /* What the initiator asks for over the control connection */
 enum {
 	ASK_OPEN,   /* -> port of the provider's */
-	ASK_REGION, /* -> address, key */
-	ASK_CHECK,  /* offset, length, seed -> bytes that are right */
+	ASK_REGION, /* number of a client's own; 0: that of all -> address, key */
+	ASK_CHECK,  /* offset, length, seed, number of the region -> bytes that are right */
 	ASK_USAGE,  /* connections there shall be -> struct usage */
 	ASK_BYE,
 };
@@ -27,6 +28,12 @@ struct usage {
 	uint64_t threads;
 };
 
+/* A client's own region, in a file of its own. */
+struct own_area {
+	struct memory memory;
+	struct region region;
+};
+
 /* An end of all connections: they share a completion queue. */
 struct hub {
 	const struct options *opts;
@@ -37,6 +44,7 @@ struct hub {
 	size_t room;
 	struct memory memory;
 	struct region region;
+	struct own_area *own; /* SCALE_CLIENTS of them; or NULL */
 	int control;
 };
 
@@ -57,5 +65,13 @@ void hub_close(struct hub *hub);
 
 /* scale_server -- be the target, for one initiator */
 int scale_server(const struct options *opts);
+
+/*
+ * scale_clients -- processes that commit for as long as the options say, at this port; ask: the
+ * target, over the control connection.  each: every one has a region of its own.
+ */
+typedef int (*scale_ask)(void *arg, struct control_msg *msg);
+int scale_clients(const struct options *opts, const char *port, bool each, scale_ask ask,
+		  void *arg);
 
 #endif /* PMEM_SCALE_H */

@@ -119,6 +119,11 @@ void hub_close(struct hub *hub)
 	while (hub->count)
 		hub_remove(hub, hub->count - 1);
 	region_close(&hub->region);
+	for (size_t i = 0; hub->own && i < SCALE_CLIENTS; i++) {
+		region_close(&hub->own[i].region);
+		memory_unmap(&hub->own[i].memory);
+	}
+	free(hub->own);
 	if (hub->cq)
 		close_fid(&hub->cq->fid, "the completion queue");
 	node_close(&hub->node);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* scale_target.c -- the target of fi_pmem_scale: one thread, which sleeps while nothing happens */
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +26,41 @@ static int open_shared(struct hub *hub, const struct fi_info *info)
 		   : region_register(&hub->node, &hub->region, hub->memory.base, AREA_SIZE,
 				     FI_REMOTE_WRITE | FI_REMOTE_READ,
 				     is_core(hub->opts) ? 0 : FI_RMA_PMEM);
+}
+
+/* open_own -- the region of a client, in a file beside the others': PATH.1, ... */
+static int open_own(struct hub *hub, uint64_t number)
+{
+	const char *path = hub->opts->memory;
+	struct own_area *own;
+	char name[PATH_MAX];
+
+	if (number > SCALE_CLIENTS || !hub->cq)
+		return -FI_EINVAL;
+	if (!hub->own)
+		hub->own = calloc(SCALE_CLIENTS, sizeof(*hub->own));
+	if (!hub->own)
+		return -FI_ENOMEM;
+	own = &hub->own[number - 1];
+	if (own->region.mr)
+		return 0;
+	if (path && snprintf(name, sizeof(name), "%s.%d", path, (int) number) >= PATH_MAX)
+		return -FI_EINVAL;
+	if (memory_map(&own->memory, path ? name : NULL, AREA_SIZE))
+		return -FI_ENOMEM;
+	return region_register(&hub->node, &own->region, own->memory.base, AREA_SIZE,
+			       FI_REMOTE_WRITE | FI_REMOTE_READ,
+			       is_core(hub->opts) ? 0 : FI_RMA_PMEM);
+}
+
+/* find_region -- a client's own, or that of all: number 0; NULL: it is not open */
+static const struct region *find_region(const struct hub *hub, uint64_t number)
+{
+	const struct region *region = &hub->region;
+
+	if (number)
+		region = hub->own && number <= SCALE_CLIENTS ? &hub->own[number - 1].region : NULL;
+	return region && region->mr ? region : NULL;
 }
 
 static int accept_conn(struct hub *hub, struct fi_info *info)
@@ -101,10 +137,23 @@ static int await_count(struct hub *hub, size_t count)
 static int check(struct hub *hub, struct control_msg *msg)
 {
 	uint64_t offset = msg->arg[0], len = msg->arg[1];
+	const struct region *region = find_region(hub, msg->arg[3]);
 
-	if (!hub->region.mr || offset > AREA_SIZE || len > AREA_SIZE - offset)
+	if (!region || offset > AREA_SIZE || len > AREA_SIZE - offset)
 		return -FI_EINVAL;
-	msg->arg[0] = pattern_check((char *) hub->memory.base + offset, len, msg->arg[2], offset);
+	msg->arg[0] = pattern_check((char *) region->buf + offset, len, msg->arg[2], offset);
+	return 0;
+}
+
+static int tell_region(struct hub *hub, struct control_msg *msg)
+{
+	int ret = msg->arg[0] ? open_own(hub, msg->arg[0]) : 0;
+	const struct region *region = find_region(hub, msg->arg[0]);
+
+	if (ret || !region)
+		return ret ? ret : -FI_EINVAL;
+	msg->arg[0] = region->addr;
+	msg->arg[1] = region->key;
 	return 0;
 }
 
@@ -118,9 +167,7 @@ static int execute(struct hub *hub, struct control_msg *msg, struct usage *usage
 		msg->arg[0] = node_port(&hub->node);
 		return 0;
 	case ASK_REGION:
-		msg->arg[0] = hub->region.addr;
-		msg->arg[1] = hub->region.key;
-		return hub->region.mr ? 0 : -FI_EINVAL;
+		return tell_region(hub, msg);
 	case ASK_CHECK:
 		return check(hub, msg);
 	case ASK_USAGE:
