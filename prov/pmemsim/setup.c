@@ -62,6 +62,7 @@ static void open_links(struct world *world)
 		if (world->config.one_kind)
 			world_sure(fi_setopt(&ep->fid, FI_OPT_ENDPOINT, FI_OPT_PMEMVERBS_RECV_MR,
 					     &world->mr[0], sizeof(world->mr[0])));
+		pmv_to_ep(world->home.eps[i])->initiator.passes = world->config.passes;
 		if (!world->config.stores)
 			pmv_to_ep(world->home.eps[i])->initiator.stores_from = UINT64_MAX;
 		world_sure(pmv_mailbox_open(&pmv_to_ep(world->home.eps[i])->mailbox));

@@ -75,6 +75,7 @@ struct world_config {
 	enum world_mutation mutation;
 	bool commit_all;        /* FI_PMEMVERBS_COMMIT */
 	bool stores;            /* requests take small data along */
+	bool passes;            /* writes have no order: plain ones may pass such data */
 	bool delivers;          /* the core does what FI_DELIVERY_COMPLETE says, as tcp does */
 	bool events;            /* FI_RMA_EVENT: with one endpoint only */
 	bool one_kind;          /* FI_OPT_PMEMVERBS_RECV_MR: no message is received in DRAM */
