@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <sys/uio.h>
 
+#include "memory/direct.h"
 #include "memory/file.h"
 #include "memory/key.h"
 
@@ -46,6 +47,7 @@ struct pmv_region_attr {
 	size_t iov_count;
 	const struct pmv_files *files; /* ours, or NULL: file.h; they outlive the region ... */
 	const struct pmv_watch *watch; /* ... as does this, or NULL: guard.h */
+	struct pmv_direct *direct;     /* it is memory of this file, or NULL; the same */
 	bool needs_agent;              /* only the agent makes writes durable here */
 };
 
@@ -115,6 +117,15 @@ void *pmv_region_piece(const struct pmv_region *region, uint64_t offset, uint64_
 /* These call the functions of flush.h.  If one fails the region is lost. */
 int pmv_region_touch(struct pmv_region *region, uint64_t offset, uint64_t len);
 int pmv_region_sync(struct pmv_region *region, uint64_t offset, uint64_t len);
+
+/*
+ * pmv_region_is_bad -- its file has blocks that were to be written and are not.  No commit to it
+ * may succeed before they are: each tries.
+ */
+static inline bool pmv_region_is_bad(const struct pmv_region *region)
+{
+	return region->attr.direct && pmv_direct_is_bad(region->attr.direct);
+}
 
 /* pmv_region_is_lost -- writes to it may not be durable, so no commit to it may succeed any more */
 bool pmv_region_is_lost(struct pmv_region *region);

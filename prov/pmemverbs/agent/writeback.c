@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/direct_sync.h"
 #include "agent/flush.h"
 #include "agent/receiver.h"
 
@@ -67,6 +68,7 @@ static struct pmv_extent extent_of(const struct pmv_region *region, uint64_t off
 	return (struct pmv_extent){
 		.key = region->attr.key,
 		.persist = region->attr.persist,
+		.direct = region->attr.direct,
 		.serial = region->serial,
 		.offset = offset,
 		.len = len,
@@ -139,6 +141,12 @@ void pmv_writeback_join(struct pmv_work *work)
 
 /* Slices */
 
+/* sync_cost -- of a sync, besides its bytes */
+static uint64_t sync_cost(const struct pmv_extent *extent)
+{
+	return extent->direct ? PMV_DIRECT_COST : PMV_SYNC_COST;
+}
+
 static void charge(struct pmv_slice *slice, enum pmv_persist persist, uint64_t cost)
 {
 	uint64_t *left = persist == PMV_PAGE ? &slice->pages : &slice->lines;
@@ -152,7 +160,7 @@ static void charge_most(struct pmv_slice *slice, const struct pmv_extent *extent
 {
 	bool syncs = extent->len && extent->persist == PMV_PAGE;
 
-	charge(slice, extent->persist, extent->len + syncs * PMV_SYNC_COST);
+	charge(slice, extent->persist, extent->len + syncs * sync_cost(extent));
 }
 
 void pmv_writeback_charge(const struct pmv_work *work, struct pmv_slice *slice)
@@ -225,22 +233,33 @@ void pmv_writeback_add_counts(struct pmv_writeback_counts *sum,
 
 /* Pages */
 
+/* sync_part -- an extent whose region is held, or gone; memory of files was written before */
+static enum pmv_fault sync_part(struct pmv_writeback_batch *batch, struct pmv_region *region,
+				const struct pmv_extent *sync)
+{
+	if (!region)
+		return PMV_FAULT_ACCESS;
+	if (!region->attr.direct)
+		pmv_region_sync(region, sync->offset, sync->len);
+	add(&batch->counts.syncs, 1);
+	add(&batch->counts.synced_bytes, sync->len);
+	return pmv_region_is_lost(region) || pmv_region_is_bad(region) ? PMV_FAULT_IO
+								       : PMV_FAULT_NONE;
+}
+
 /* sync_pages -- all of the batch so far; a sync that fails fails the requests with pages in it */
 static void sync_pages(struct pmv_writeback_batch *batch, struct pmv_regions *regions)
 {
-	for (unsigned int i = 0; i < batch->num_syncs; i++) {
-		const struct pmv_extent *sync = &batch->syncs[i];
-		struct pmv_region *region = pmv_region_hold(regions, sync->key, sync->serial);
-		enum pmv_fault fault = region ? PMV_FAULT_NONE : PMV_FAULT_ACCESS;
+	struct pmv_region *held[PMV_WRITEBACK_SYNCS];
 
-		if (region) {
-			pmv_region_sync(region, sync->offset, sync->len);
-			add(&batch->counts.syncs, 1);
-			add(&batch->counts.synced_bytes, sync->len);
-			if (pmv_region_is_lost(region))
-				fault = PMV_FAULT_IO;
-			pmv_region_put(regions, region);
-		}
+	for (unsigned int i = 0; i < batch->num_syncs; i++)
+		held[i] = pmv_region_hold(regions, batch->syncs[i].key, batch->syncs[i].serial);
+	pmv_direct_sync(held, batch->syncs, batch->num_syncs);
+	for (unsigned int i = 0; i < batch->num_syncs; i++) {
+		enum pmv_fault fault = sync_part(batch, held[i], &batch->syncs[i]);
+
+		if (held[i])
+			pmv_region_put(regions, held[i]);
 		for (unsigned int j = 0; fault && j < batch->count; j++) {
 			if ((batch->works[j].syncs & UINT64_C(1) << i) && !batch->works[j].fault)
 				batch->works[j].fault = fault;
@@ -257,7 +276,7 @@ static struct pmv_extent *find_sync(struct pmv_writeback_batch *batch,
 {
 	struct pmv_extent *best = NULL;
 
-	*cost = PMV_SYNC_COST + pages->len;
+	*cost = sync_cost(pages) + pages->len;
 	for (unsigned int i = 0; i < batch->num_syncs; i++) {
 		struct pmv_extent *sync = &batch->syncs[i];
 		uint64_t grown = joined(sync, pages).len;
@@ -344,7 +363,8 @@ static uint64_t affordable(struct pmv_writeback_batch *batch, const struct pmv_s
 		find_sync(batch, rest, &cost);
 		if (cost <= slice->pages)
 			return rest->len;
-		most = slice->pages > PMV_SYNC_COST ? slice->pages - PMV_SYNC_COST : 0;
+		cost = sync_cost(rest);
+		most = slice->pages > cost ? slice->pages - cost : 0;
 	} else if (rest->persist != PMV_DMP) {
 		return rest->len;
 	}
@@ -368,6 +388,21 @@ static uint64_t flush_slice(struct pmv_writeback_batch *batch, struct pmv_region
 }
 
 /*
+ * repair -- a commit that names no byte of a file promises what was written before: if that could
+ * not be written, it is tried again
+ */
+static void repair(struct pmv_writeback_batch *batch, struct pmv_regions *regions,
+		   struct pmv_work *work, const struct pmv_extent *part)
+{
+	struct pmv_region *region = hold(regions, work, part);
+
+	if (region && pmv_region_is_bad(region))
+		note_pages(batch, regions, work, region, part);
+	if (region)
+		pmv_region_put(regions, region);
+}
+
+/*
  * flush_on -- from where the request has come to, as far as the slice reaches; true: to the
  * end.  Also if a part is gone: a later commit relies on that the others were flushed.
  */
@@ -381,6 +416,8 @@ static bool flush_on(struct pmv_writeback_batch *batch, struct pmv_regions *regi
 		part.offset += work->done;
 		part.len -= work->done;
 		if (!part.len) {
+			if (part.direct)
+				repair(batch, regions, work, &part);
 			work->at++;
 			continue;
 		}
@@ -462,6 +499,8 @@ static void look_again(struct pmv_regions *regions, struct pmv_work *work)
 		if (!region)
 			continue;
 		fail_if_lost(work, region);
+		if (!work->fault && pmv_region_is_bad(region))
+			work->fault = PMV_FAULT_IO;
 		pmv_region_put(regions, region);
 	}
 }
