@@ -28,10 +28,11 @@ static int offer_memory(struct bench *bench, struct bench_msg *msg)
 	bool core = is_core(bench->opts);
 	uint64_t access = FI_REMOTE_WRITE | (core ? FI_REMOTE_READ : 0);
 
-	msg->ok = !bench->memory.base &&
-		  !memory_map(&bench->memory, bench->opts->memory, msg->len) &&
-		  !region_register(bench->node, &bench->region, bench->memory.base, msg->len,
-				   access, core ? 0 : FI_RMA_PMEM);
+	msg->ok =
+		!bench->memory.base &&
+		!memory_open(&bench->memory, bench->node->domain, bench->opts->memory, msg->len) &&
+		!region_register(bench->node, &bench->region, bench->memory.base, msg->len, access,
+				 core ? 0 : FI_RMA_PMEM);
 	msg->addr = bench->region.addr;
 	msg->key = bench->region.key;
 	return 0;

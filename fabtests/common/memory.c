@@ -113,10 +113,19 @@ static int open_path(const char *path)
 	return fd < 0 ? complain(path, "open", errno) : fd;
 }
 
+const char *memory_direct_path(const char *name)
+{
+	static const char prefix[] = "direct:";
+
+	return name && !strncmp(name, prefix, strlen(prefix)) ? name + strlen(prefix) : NULL;
+}
+
 int memory_check(const char *path)
 {
 	struct stat st;
 
+	if (memory_direct_path(path))
+		path = memory_direct_path(path);
 	if (stat(path, &st))
 		return errno != ENOENT ? complain(path, "stat", errno) : may_create(path) ? 0 : -1;
 	if (!S_ISREG(st.st_mode) &&
@@ -157,18 +166,50 @@ int memory_map(struct memory *mem, const char *path, size_t len)
 {
 	int ret;
 
-	mem->len = len;
+	*mem = (struct memory){.len = len};
 	ret = path ? map_path(mem, path) : map_anonymous(mem);
 	if (ret)
 		mem->base = NULL;
 	return ret;
 }
 
+static int open_direct(struct memory *mem, struct fid_domain *domain, const char *path, size_t len)
+{
+	const struct fi_pmemverbs_file_attr attr = {
+		.path = path,
+		.len = (len + 4095) / 4096 * 4096,
+		.flags = FI_PMEMVERBS_FILE_CREATE,
+		.mode = 0666,
+	};
+	int ret;
+
+	*mem = (struct memory){.len = len};
+	ret = fi_open_ops(&domain->fid, FI_PMEMVERBS_FILE_OPS, 0, (void **) &mem->file_ops, NULL);
+	if (!ret)
+		ret = mem->file_ops->open(domain, &attr, &mem->file);
+	if (ret) {
+		mem->file = NULL;
+		return complain(path, "direct I/O", -ret);
+	}
+	mem->base = mem->file->addr;
+	return 0;
+}
+
+int memory_open(struct memory *mem, struct fid_domain *domain, const char *name, size_t len)
+{
+	const char *path = memory_direct_path(name);
+
+	return path ? open_direct(mem, domain, path, len) : memory_map(mem, name, len);
+}
+
 void memory_unmap(struct memory *mem)
 {
-	if (mem->base)
+	if (mem->file)
+		mem->file_ops->close(mem->file);
+	else if (mem->base)
 		munmap(mem->base, mem->mapped);
 	mem->base = NULL;
+	mem->file = NULL;
 }
 
 /* mix -- the finalizer of SplitMix64: every input bit reaches every byte */

@@ -8,17 +8,30 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <rdma/fi_ext_pmemverbs.h>
+
 struct memory {
 	void *base;
 	size_t len;
 	size_t mapped;
+	struct fi_pmemverbs_file *file; /* in front of which it is, or NULL ... */
+	struct fi_pmemverbs_file_ops *file_ops;
 };
+
+/* memory_direct_path -- of a name "direct:PATH", or NULL */
+const char *memory_direct_path(const char *name);
 
 /*
  * memory_map -- len bytes of a file or /dev/dax device, or anonymous ones for
  * NULL; prints what is wrong and returns -1
  */
 int memory_map(struct memory *mem, const char *path, size_t len);
+
+/*
+ * memory_open -- the same; and for "direct:PATH" memory with that file behind it
+ * (FI_PMEMVERBS_FILE_OPS), which is made if it is not there
+ */
+int memory_open(struct memory *mem, struct fid_domain *domain, const char *name, size_t len);
 
 /* memory_check -- could that be mapped?  Nothing is changed; prints what is wrong, and -1 */
 int memory_check(const char *path);

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* test_direct.c -- memory with a file behind it: what is written, and what a failed write means */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "test/support/drive.h"
 
 #include <errno.h>

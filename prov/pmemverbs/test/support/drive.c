@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* drive.c -- plays a drive; drive.h has the rules */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "drive.h"
 
 #include <errno.h>
