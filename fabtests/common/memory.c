@@ -206,7 +206,7 @@ void memory_unmap(struct memory *mem)
 {
 	if (mem->file)
 		mem->file_ops->close(mem->file);
-	else if (mem->base)
+	else if (mem->mapped)
 		munmap(mem->base, mem->mapped);
 	mem->base = NULL;
 	mem->file = NULL;

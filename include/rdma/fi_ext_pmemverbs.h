@@ -144,7 +144,7 @@ struct fi_pmemverbs_counters {
 	uint64_t requests_refused; /* ... with an error: nothing is promised of what they named */
 	uint64_t flushes;          /* ranges whose cache lines were written back */
 	uint64_t flushed_bytes;    /* of these ranges, not of their lines */
-	uint64_t syncs;            /* calls of msync */
+	uint64_t syncs;            /* of pages, or blocks of files */
 	uint64_t synced_bytes;     /* what these spanned: more than the kernel had to write */
 	uint64_t stores; /* data that came inside a request, and were put in their place */
 	uint64_t stored_bytes;
@@ -163,7 +163,7 @@ struct fi_pmemverbs_counters_ops {
 };
 
 /*
- * Memory with a file behind it, for any NIC and any disk: fi_pmemverbs_file(3).
+ * Memory with a file behind it, for any NIC and any disk: fi_pmemverbs_file(7).
  * fi_open_ops(&domain->fid, FI_PMEMVERBS_FILE_OPS, 0, (void **) &ops, NULL).
  *
  * The memory is anonymous, and has what is in the file.  Regions of it that are registered with

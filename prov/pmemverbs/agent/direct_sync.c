@@ -2,9 +2,7 @@
 /* direct_sync.c -- writes the extents of a batch file by file; direct_sync.h */
 #include "agent/direct_sync.h"
 
-#include <assert.h>
-
-static_assert(PMV_WRITEBACK_SYNCS <= PMV_DIRECT_RANGES, "a batch is written at a time");
+_Static_assert(PMV_WRITEBACK_SYNCS <= PMV_DIRECT_RANGES, "a batch is written at a time");
 
 static struct pmv_direct *file_of(const struct pmv_region *region)
 {

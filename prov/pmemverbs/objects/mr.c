@@ -340,7 +340,7 @@ static int explain_failure(int err, const struct fi_mr_attr *mr_attr, bool pmem)
 	pmv_engine_explain(err, pmv_iov_len(mr_attr->mr_iov, mr_attr->iov_count));
 	if (err == -FI_EFAULT && pmem)
 		PMV_WARN(MR, "the kernel does not pin this memory for a NIC; recent ones refuse "
-			     "plain files: use fi_pmemverbs_file(3), devdax, or the tcp core\n");
+			     "plain files: use fi_pmemverbs_file(7), devdax, or the tcp core\n");
 	if (err == -FI_EOPNOTSUPP && pmem)
 		PMV_WARN(
 			MR,
