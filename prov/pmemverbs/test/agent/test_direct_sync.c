@@ -243,6 +243,18 @@ Test(direct_sync, ordered_data_come_behind_a_write_that_succeeded)
 	cr_expect(has(3) && has(5));
 }
 
+/* The kernel may have told somebody else of an error in such; there is nobody else here. */
+Test(direct_sync, does_not_fail_with_mapped_files)
+{
+	pair->sync_fails = true;
+	pair_tell_of(pair, PAGE, 0, 8);
+	pair_serve(pair);
+	pair_expect_ack(pair, 1, PMV_FAULT_IO);
+	commit(3, 7);
+	pair_serve(pair);
+	pair_expect_ack(pair, 2, PMV_FAULT_NONE);
+}
+
 /* Registering */
 
 Test(direct_sync, memory_stays_while_it_is_registered)
