@@ -113,19 +113,24 @@ static int open_path(const char *path)
 	return fd < 0 ? complain(path, "open", errno) : fd;
 }
 
+#define DIRECT "direct:"
+
+static bool is_direct(const char *name)
+{
+	return !strncmp(name, DIRECT, strlen(DIRECT));
+}
+
 const char *memory_direct_path(const char *name)
 {
-	static const char prefix[] = "direct:";
-
-	return name && !strncmp(name, prefix, strlen(prefix)) ? name + strlen(prefix) : NULL;
+	return name && is_direct(name) ? name + strlen(DIRECT) : NULL;
 }
 
 int memory_check(const char *path)
 {
 	struct stat st;
 
-	if (memory_direct_path(path))
-		path = memory_direct_path(path);
+	if (is_direct(path))
+		path += strlen(DIRECT);
 	if (stat(path, &st))
 		return errno != ENOENT ? complain(path, "stat", errno) : may_create(path) ? 0 : -1;
 	if (!S_ISREG(st.st_mode) &&
