@@ -39,6 +39,7 @@ EXTRA_DIST += \
 	%D%/steps/functional_tcp \
 	%D%/steps/functional_ways \
 	%D%/steps/fuzz \
+	%D%/steps/gone_programs \
 	%D%/steps/gone_rdm \
 	%D%/steps/gone_tcp \
 	%D%/steps/lab_adr \
@@ -50,6 +51,7 @@ EXTRA_DIST += \
 	%D%/steps/lab_plug \
 	%D%/steps/layers \
 	%D%/steps/leaks \
+	%D%/steps/live \
 	%D%/steps/model \
 	%D%/steps/mpi_tcp \
 	%D%/steps/package \

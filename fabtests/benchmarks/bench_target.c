@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "bench_impl.h"
+#include "../common/memory_direct.h"
 #include "../common/stats.h"
 
 struct server {

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "scale.h"
+#include "../common/memory_direct.h"
 #include "../common/stats.h"
 
 /* open_shared -- what needs the domain, which comes with the first request */

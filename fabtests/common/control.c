@@ -10,8 +10,10 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -276,4 +278,17 @@ int control_stop(int fd)
 	}
 	raise(SIGSTOP);
 	return waitpid(child, NULL, 0) == child ? 0 : -1;
+}
+
+int control_have(const char *variable)
+{
+	const char *command = getenv(variable);
+	char *const argv[] = {(char *) "sh", (char *) "-c", (char *) command, NULL};
+	int status;
+	pid_t pid;
+
+	if (!command || posix_spawn(&pid, "/bin/sh", NULL, NULL, argv, environ) ||
+	    waitpid(pid, &status, 0) != pid)
+		return -1;
+	return status ? -1 : 0;
 }

@@ -135,6 +135,9 @@ int control_stop(int fd);
 /* control_is_stopped -- are all threads of a process, or is it gone? */
 bool control_is_stopped(pid_t pid);
 
+/* control_have -- done what the command in a variable of the environment does: 0 or -1 */
+int control_have(const char *variable);
+
 /* target_run -- be a target, commanded over the socket opts->target_fd */
 struct options;
 int target_run(const struct options *opts);

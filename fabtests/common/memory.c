@@ -178,39 +178,10 @@ int memory_map(struct memory *mem, const char *path, size_t len)
 	return ret;
 }
 
-static int open_direct(struct memory *mem, struct fid_domain *domain, const char *path, size_t len)
-{
-	const struct fi_pmemverbs_file_attr attr = {
-		.path = path,
-		.len = (len + 4095) / 4096 * 4096,
-		.flags = FI_PMEMVERBS_FILE_CREATE,
-		.mode = 0666,
-	};
-	int ret;
-
-	*mem = (struct memory){.len = len};
-	ret = fi_open_ops(&domain->fid, FI_PMEMVERBS_FILE_OPS, 0, (void **) &mem->file_ops, NULL);
-	if (!ret)
-		ret = mem->file_ops->open(domain, &attr, &mem->file);
-	if (ret) {
-		mem->file = NULL;
-		return complain(path, "direct I/O", -ret);
-	}
-	mem->base = mem->file->addr;
-	return 0;
-}
-
-int memory_open(struct memory *mem, struct fid_domain *domain, const char *name, size_t len)
-{
-	const char *path = memory_direct_path(name);
-
-	return path ? open_direct(mem, domain, path, len) : memory_map(mem, name, len);
-}
-
 void memory_unmap(struct memory *mem)
 {
 	if (mem->file)
-		mem->file_ops->close(mem->file);
+		mem->close(mem);
 	else if (mem->mapped)
 		munmap(mem->base, mem->mapped);
 	mem->base = NULL;

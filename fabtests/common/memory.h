@@ -8,14 +8,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <rdma/fi_ext_pmemverbs.h>
-
 struct memory {
 	void *base;
 	size_t len;
 	size_t mapped;
-	struct fi_pmemverbs_file *file; /* in front of which it is, or NULL ... */
-	struct fi_pmemverbs_file_ops *file_ops;
+	/* Of memory with a file behind it (memory_direct.h), or NULL. */
+	void *file;
+	void (*close)(struct memory *mem);
 };
 
 /* memory_direct_path -- of a name "direct:PATH", or NULL */
@@ -26,12 +25,6 @@ const char *memory_direct_path(const char *name);
  * NULL; prints what is wrong and returns -1
  */
 int memory_map(struct memory *mem, const char *path, size_t len);
-
-/*
- * memory_open -- the same; and for "direct:PATH" memory with that file behind it
- * (FI_PMEMVERBS_FILE_OPS), which is made if it is not there
- */
-int memory_open(struct memory *mem, struct fid_domain *domain, const char *name, size_t len);
 
 /* memory_check -- could that be mapped?  Nothing is changed; prints what is wrong, and -1 */
 int memory_check(const char *path);

@@ -37,6 +37,7 @@
 #define IS_DATA ((size_t) 65536) /* shorter ones are not counted */
 
 int msync(void *addr, size_t len, int flags);
+int sync_file_range(int fd, off_t from, off_t len, unsigned int flags);
 int fsync(int fd);
 int fdatasync(int fd);
 int renameat(int olddir, const char *old, int newdir, const char *new);
@@ -140,6 +141,71 @@ static bool mapped(uintptr_t addr, char *path, uint64_t *offset)
 	return found;
 }
 
+/* What sync_file_range has written, as it was then, and nobody has flushed yet. */
+static struct {
+	char path[PATH_MAX];
+	uint64_t from, len;
+	void *bytes;
+} written[256];
+static size_t num_written;
+
+/* flush_written -- one sync of a file does it for all of it */
+static void flush_written(const char *path)
+{
+	size_t left = 0;
+	int disk = on_disk(path);
+
+	for (size_t i = 0; i < num_written; i++) {
+		if (strcmp(written[i].path, path)) {
+			written[left++] = written[i];
+			continue;
+		}
+		if (disk >= 0 && syscall(SYS_pwrite64, disk, written[i].bytes, written[i].len,
+					 (off_t) written[i].from) < 0)
+			end("the disk's file");
+		free(written[i].bytes);
+	}
+	num_written = left;
+	if (disk >= 0)
+		close(disk);
+}
+
+/* path_of -- of an open file; "": it has none */
+static void path_of(int fd, char *path)
+{
+	char link[64];
+	ssize_t len;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	len = readlink(link, path, PATH_MAX - 1);
+	path[len < 0 ? 0 : len] = '\0';
+}
+
+/* note_written -- no more than was in the file */
+static void note_written(int fd, off_t from, off_t len)
+{
+	void *bytes = malloc((size_t) len);
+	ssize_t ret = bytes ? syscall(SYS_pread64, fd, bytes, len, from) : -1;
+
+	if (ret < 0 || num_written == sizeof(written) / sizeof(written[0]))
+		end("too much is written and not synced");
+	path_of(fd, written[num_written].path);
+	written[num_written].from = (uint64_t) from;
+	written[num_written].len = (uint64_t) ret;
+	written[num_written++].bytes = bytes;
+}
+
+int sync_file_range(int fd, off_t from, off_t len, unsigned int flags)
+{
+	int ret = (int) syscall(SYS_sync_file_range, fd, from, len, flags);
+
+	pthread_mutex_lock(&lock);
+	if (!ret && flags == SYNC_FILE_RANGE_WRITE_AND_WAIT)
+		note_written(fd, from, len);
+	pthread_mutex_unlock(&lock);
+	return ret;
+}
+
 int msync(void *addr, size_t len, int flags)
 {
 	char path[PATH_MAX];
@@ -153,6 +219,7 @@ int msync(void *addr, size_t len, int flags)
 		crash(path);
 	ret = syscall(SYS_msync, addr, len, flags);
 	save(path, offset, len);
+	flush_written(path);
 	if (happens("spoil", len))
 		*(volatile char *) addr ^= 1;
 	pthread_mutex_unlock(&lock);
@@ -161,12 +228,12 @@ int msync(void *addr, size_t len, int flags)
 
 static int sync_file(long number, int fd)
 {
-	char path[PATH_MAX] = "", link[64];
+	char path[PATH_MAX];
 	struct stat st;
 	int disk;
 
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-	if (readlink(link, path, sizeof(path) - 1) < 0 || fstat(fd, &st))
+	path_of(fd, path);
+	if (fstat(fd, &st))
 		return -1;
 	pthread_mutex_lock(&lock);
 	if (S_ISDIR(st.st_mode))

@@ -172,9 +172,8 @@ int fio_client_poll(struct fio_client *client, struct fio_done *done, int max, i
 	if (ret == -FI_EAGAIN || ret == -FI_EINTR)
 		return 0;
 	if (ret == -FI_EAVAIL && cq_error(cq, &err)) {
-		/* What was under way when the connection was lost is cancelled. */
 		*done = (struct fio_done){err.op_context,
-					  err.err == FI_ECANCELED ? ENOTCONN : fio_errno(-err.err)};
+					  conn_lost(err.err) ? ENOTCONN : fio_errno(-err.err)};
 		return 1;
 	}
 	if (ret < 0)

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "target.h"
+#include "../common/memory_direct.h"
 #include "../common/stats.h"
 
 /* is_free -- has no other target that file?  It is made. */
@@ -76,9 +77,7 @@ int cmd_reg(struct target *target, struct control_msg *msg)
 		pattern_fill(base - GUARD, GUARD, GUARD_SEED, 0);
 		pattern_fill(base, len, msg->arg[3], 0);
 		pattern_fill(base + len, GUARD, GUARD_SEED, 0);
-		if (target->arena.file)
-			ret = target->arena.file_ops->persist(target->arena.file, base - GUARD,
-							      GUARD + len + GUARD);
+		ret = memory_persist(&target->arena, base - GUARD, GUARD + len + GUARD);
 	}
 	if (!ret)
 		ret = region_try(&target->node, region, base, len, msg->arg[1], msg->arg[2]);

@@ -80,7 +80,7 @@ fetch_kernel() {
 		apt-get update -q </dev/null >&2
 		package=$(newest_package)
 	fi
-	[ -n "$package" ] || die "apt-cache lists no linux-image-6.12.*-amd64 (apt-get update?)"
+	[ -n "$package" ] || die "apt knows no linux-image-6.12.*-amd64: add the security suite of this Debian to its sources (bookworm-security), and apt-get update"
 	release=${package#linux-image-}
 	rm -rf "$cache"/tmp.*
 	tmp=$(mktemp -d "$cache/tmp.XXXXXX") || exit 125

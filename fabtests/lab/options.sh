@@ -39,6 +39,7 @@ usage() {
 	  --console               show the guests' kernel messages on standard error
 	  --verbose               show what is done
 	  --packages              print the Debian packages that this needs, and end
+	  --set-up                install them and fetch the kernel, if need be, and end
 	  --help, --version
 
 	In the guest: LAB_ADDR is its address, LAB_PMEM the persistent memory, LAB_PEER the
@@ -50,7 +51,7 @@ usage() {
 }
 
 persistence=eadr pmem=devdax nvdimm='' disk='' peer='' peer_nvdimm='' peer_disk=''
-cxl='' pidfile='' root=/ timeout=300 mem=2048 cpus=2 console='' verbose=''
+cxl='' pidfile='' root=/ timeout=300 mem=2048 cpus=2 console='' verbose='' only_set_up=''
 shares=() environment=() command=()
 
 # want_number VALUE OPTION -- insist on a number
@@ -128,6 +129,7 @@ parse_options() {
 		--console) console=yes ;;
 		--verbose) verbose=yes ;;
 		--packages) echo "${packages[@]}"; exit 0 ;;
+		--set-up) only_set_up=yes ;;
 		--help | -h) usage; exit 0 ;;
 		--version) exec "$here/../../tools/version" lab ;;
 		--) shift; break ;;
@@ -137,6 +139,6 @@ parse_options() {
 		shift
 	done
 	command=("$@")
-	[ ${#command[@]} -gt 0 ] || wrong "no COMMAND"
+	[ -n "$only_set_up" ] || [ ${#command[@]} -gt 0 ] || wrong "no COMMAND"
 	check_options
 }

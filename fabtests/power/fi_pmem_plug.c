@@ -35,6 +35,7 @@
 
 #include "../common/common.h"
 #include "../common/memory.h"
+#include "../common/memory_direct.h"
 #include "../common/stats.h"
 
 #define TAIL_ROOM 4096

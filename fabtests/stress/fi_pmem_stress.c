@@ -447,6 +447,7 @@ static void print_counts(void)
 		[C_DEATHS] = "processes killed",
 		[C_FAILURES] = "syncs that failed",
 		[C_SYNCS] = "syncs",
+		[C_WRITTEN] = "ranges written before a sync",
 		[C_DRAINS] = "drains",
 	};
 

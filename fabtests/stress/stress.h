@@ -176,6 +176,7 @@ enum count {
 	C_DEATHS,
 	C_FAILURES,
 	C_SYNCS,
+	C_WRITTEN,
 	C_DRAINS,
 	COUNTS,
 };

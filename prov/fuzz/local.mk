@@ -5,7 +5,7 @@
 # millisecond each, looks for leaks after each, and does the same again with the same seed.
 
 fuzzers = fuzz_ack fuzz_connect fuzz_hint fuzz_request
-EXTRA_PROGRAMS = $(fuzzers) fuzz_seeds
+EXTRA_PROGRAMS += $(fuzzers) fuzz_seeds
 
 # As libtesting.la, but without Criterion, which has a main function of its own.
 EXTRA_LTLIBRARIES = libfuzzing.la

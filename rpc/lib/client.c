@@ -357,6 +357,12 @@ static bool is_over(struct pmemrpc_client *client)
 	return ret != -FI_EAGAIN && ret != -FI_EINTR;
 }
 
+/* is_loss -- it has ended with the connection, perhaps since the server's machine is silent */
+static bool is_loss(int err)
+{
+	return err == FI_ECANCELED || err == FI_ETIMEDOUT;
+}
+
 int rpc_client_poll(struct pmemrpc_client *client, int timeout_ms)
 {
 	struct fi_cq_data_entry entries[16];
@@ -374,8 +380,7 @@ int rpc_client_poll(struct pmemrpc_client *client, int timeout_ms)
 	else
 		count = fi_cq_read(client->link.cq, entries, 16);
 	if (count == -FI_EAVAIL && fi_cq_readerr(client->link.cq, &err, 0) > 0)
-		return lose(client, "connection",
-			    err.err == FI_ECANCELED ? -FI_ENOTCONN : -err.err);
+		return lose(client, "connection", is_loss(err.err) ? -FI_ENOTCONN : -err.err);
 	for (ssize_t i = 0; i < count; i++) {
 		ret = take(client, &entries[i]);
 		if (ret)

@@ -167,7 +167,7 @@ static int listen_there(struct pmemrpc_server *server, const struct pmemrpc_serv
 		ret = fi_pep_bind(server->pep, &server->eq->fid, 0);
 	if (!ret)
 		ret = fi_listen(server->pep);
-	return ret ? explain_call(&server->error, "fi_listen", ret)
+	return ret ? explain_listen(&server->error, attr->service, ret)
 		   : rpc_worker_watch(&server->listener, &server->eq->fid);
 }
 

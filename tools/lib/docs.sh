@@ -79,7 +79,7 @@ docs_prepare()
 {
 	docs_memory=$(disk_file)
 	docs_dir=$1
-	rm -rf "$1" && mkdir -p "$1/srv/files" && ln -s "$top/fabtests" "$1/fabtests" && cd "$1" || return
+	rm -rf "$1" "${docs_memory%/*}/docs.remote-log" && mkdir -p "$1/srv/files" && ln -s "$top/fabtests" "$1/fabtests" && cd "$1" || return
 	head -c 1000000 /dev/urandom >results.dat
 	truncate -s 2M srv/log
 }
@@ -113,6 +113,9 @@ docs_run()
 	"fi_pingpong "*) docs_pingpong "$line" ;;
 	"mpicc "* | "cc "*) eval "${line/ / -Wall -Wextra -Werror }" ;;
 	"fabtests/"* | "./log "*) eval "timeout 120 $line" ;;
+	"./remote_log serve "*) docs_lasting "$line" ;;
+	*"./remote_log append "*) eval "timeout 120 bash -c '$line'" && docs_log_restarts ;;
+	"./remote_log print "*) eval "$line" | diff - <(seq 100; seq 20) ;;
 	# The lab's devices, in a step of its own.
 	"fi_pmem_target $docs_memory") grep -q 'fi_pmem_target.*LAB_PMEM' "$top/fabtests/lab/guest/common.sh" ;;
 	*fi_pmem_target\ *) docs_lasting "$line" ;;
@@ -127,6 +130,32 @@ docs_run()
 	*fi_pmem_*) docs_server=$line ;;
 	*) echo "no test runs this line" && return 1 ;;
 	esac
+}
+
+# docs_log_restarts -- while lines are appended the target is killed, and comes back: none is lost, none is there twice
+docs_log_restarts()
+{
+	local i said=$work/docs.appended initiator
+
+	mkfifo docs.lines || return
+	timeout 120 ./remote_log append 127.0.0.1 9555 <docs.lines >"$said" &
+	initiator=$!
+	exec 7>docs.lines
+	for ((i = 1; i <= 20; i++)); do
+		if [ $((i % 7)) = 0 ]; then
+			kill -9 "$docs_lasts"
+			wait "$docs_lasts" 2>/dev/null
+			docs_lasts=''
+		fi
+		echo "$i" >&7
+		[ -n "$docs_lasts" ] || docs_lasting "./remote_log serve ${docs_memory%/*}/docs.remote-log 9555" 7>&- || return
+		until grep -qx "durable: $i" "$said"; do
+			kill -0 "$docs_lasts" "$initiator" || return
+			sleep 0.1
+		done
+	done
+	exec 7>&-
+	wait "$initiator"
 }
 
 # docs_pingpong LINE -- it does not say that it is ready
@@ -199,7 +228,8 @@ docs_extract()
 	sed '/^#include/,$d' readme.c >line.c
 	sed -n '/^#include/,$p' readme.c >append.c
 	docs_blocks "$top/docs/programming.md" c >log.c
-	grep -q writemsg line.c && grep -q '^ssize_t append' append.c && grep -q '^int main' log.c
+	docs_blocks "$top/docs/log.md" c >remote_log.c
+	grep -q '^int main' remote_log.c && grep -q writemsg line.c && grep -q '^ssize_t append' append.c && grep -q '^int main' log.c
 }
 
 # docs_programs -- what is C in the documentation compiles
@@ -210,7 +240,7 @@ docs_programs()
 	docs_extract || return
 	printf '%s\n' '#include <rdma/fi_rma.h>' 'void line(struct fid_ep *ep, struct fi_msg_rma msg);' \
 		'void line(struct fid_ep *ep, struct fi_msg_rma msg)' '{' "$(cat line.c)" '}' >function.c
-	for file in function.c append.c log.c; do
+	for file in function.c append.c log.c remote_log.c; do
 		gcc "${flags[@]}" $file || return
 	done
 }

@@ -22,19 +22,66 @@ in_namespace()
 # lay_cable -- to another namespace; what begins with "${far[@]}" runs there
 lay_cable()
 {
-	unshare --net sh -c 'echo inside; exec sleep infinity' >"$work/gone.far" &
+	# What an earlier one has said must not be taken for this one's.
+	: >"$work/gone$row.far"
+	unshare --net sh -c 'echo inside; exec sleep infinity' >"$work/gone$row.far" &
 	far_pid=$!
-	await_words inside "$work/gone.far" "$far_pid" || return
+	await_words inside "$work/gone$row.far" "$far_pid" || return
 	ip link add here type veth peer name there netns "$far_pid" &&
 		ip address add "$here/24" dev here &&
 		ip link set here up &&
 		far=(nsenter --net="/proc/$far_pid/ns/net") &&
-		"${far[@]}" sh -c "ip address add $there/24 dev there && ip link set there up"
+		"${far[@]}" sh -c "ip address add $there/24 dev there && ip link set there up" &&
+		await_link here &&
+		await_link there "${far[@]}"
+}
+
+# await_link NAME COMMAND... -- until it can be used, as seen by that command; before that its address is no local one
+await_link()
+{
+	local name=$1
+
+	shift
+	until "$@" ip -brief link show "$name" | grep -q ' UP '; do
+		kill -0 "$far_pid" || return
+		sleep 0.05
+	done
 }
 
 cut_cable()
 {
 	"${far[@]}" ip link set there down
+}
+
+# functional_gone PROGRAM CASES -- whose machines go: in the other namespace there is nobody any more
+# but on the port of the control connections
+functional_gone()
+{
+	local status=0
+
+	lay_cable || return
+	export PMEM_GONE_CUT="${far[*]} ip rule add pref 10 ipproto tcp sport 9228 lookup main &&
+		${far[*]} ip rule add pref 20 blackhole &&
+		${far[*]} ss --kill --tcp state established sport != :9228"
+	export PMEM_GONE_MEND="${far[*]} ip rule del pref 20 && ${far[*]} ip rule del pref 10"
+	pair "${far[@]}" "$bin/$1" "${patience[@]}" -s "$there" -- \
+		"$bin/$1" "${patience[@]}" -o "$2" "$there" || status=1
+	remove_cable
+	return $status
+}
+
+# know_neighbour -- for ever: whoever asks for its address is told soon that nobody is there
+know_neighbour()
+{
+	local mac
+
+	mac=$("${far[@]}" ip -brief link show there | awk '{ print $3 }') &&
+		ip neighbour replace "$there" lladdr "$mac" nud permanent dev here
+}
+
+mend_cable()
+{
+	"${far[@]}" ip link set there up && await_link here && await_link there "${far[@]}"
 }
 
 remove_cable()

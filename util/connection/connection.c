@@ -255,8 +255,7 @@ ssize_t conn_poll(struct conn *conn, struct fi_cq_data_entry *entries, size_t ma
 	else
 		ret = fi_cq_read(conn->txcq, entries, max);
 	if (ret == -FI_EAVAIL && cq_error(conn->txcq, &entry)) {
-		/* What was under way when the connection was lost is cancelled. */
-		return entry.err == FI_ECANCELED
+		return conn_lost(entry.err)
 			       ? explain_call(error, "connection", -FI_ENOTCONN)
 			       : explain_call(error, "an operation failed", -entry.err);
 	}

@@ -48,7 +48,7 @@ struct node_attr {
 	const char *fabric;   /* NULL: the first; so is the domain, by name the device */
 	const char *domain;
 	const char *host;     /* whom to connect to; NULL: a server */
-	const char *source;   /* the own address; NULL: any */
+	const char *source;   /* the own address; NULL: any, of IPv4 and of IPv6 */
 	const char *port;     /* to listen on, or to connect to */
 	enum fi_ep_type type; /* FI_EP_UNSPEC: FI_EP_MSG */
 	uint64_t caps;
@@ -81,6 +81,12 @@ int64_t connection_now_ms(void);
 
 /* node_offered -- what fi_getinfo says without opening anything; nothing is told */
 int node_offered(const struct node_attr *attr, struct fi_info **info);
+
+/* conn_lost -- does an error entry say that the operation has ended with its connection? */
+static inline bool conn_lost(int err)
+{
+	return err == FI_ECANCELED || err == FI_ETIMEDOUT;
+}
 
 /* node_listen -- open the provider as a server */
 int node_listen(struct node *node, const struct node_attr *attr);

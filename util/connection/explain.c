@@ -33,6 +33,12 @@ int explain_call(struct connection_error *error, const char *call, ssize_t ret)
 	return explain(error, (int) ret, "%s: %s", call, fi_strerror((int) -ret));
 }
 
+int explain_listen(struct connection_error *error, const char *port, ssize_t ret)
+{
+	return explain(error, (int) ret, "nobody can connect to port %s: %s", port ? port : "0",
+		       fi_strerror((int) -ret));
+}
+
 /*
  * load_error -- why a provider that is there can't be loaded, or NULL.  libfabric passes that over
  * in silence: it may need another libfabric than this one, say, or a library that is missing.

@@ -22,6 +22,9 @@ __attribute__((format(printf, 3, 4))) int explain(struct connection_error *error
 /* explain_call -- "call: why" */
 int explain_call(struct connection_error *error, const char *call, ssize_t ret);
 
+/* explain_listen -- for fi_listen, and what precedes it */
+int explain_listen(struct connection_error *error, const char *port, ssize_t ret);
+
 /* explain_offer -- for fi_getinfo: is there no such host or provider, or what else? */
 int explain_offer(struct connection_error *error, const char *provider, const char *host, int ret);
 

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 #define MR_MODE (FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY)
 
@@ -79,8 +80,36 @@ static int fill_hints(struct fi_info *hints, const struct node_attr *attr)
 		       : 0;
 }
 
+/*
+ * all_addresses -- of this machine, for a server.  libfabric without an address means those of
+ * IPv4.  A socket of IPv6 takes both, unless the system says otherwise.
+ */
+static const char *all_addresses(void)
+{
+	const struct sockaddr_in6 any = {.sin6_family = AF_INET6};
+	int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0), alone = 1;
+	socklen_t len = sizeof(alone);
+	bool both;
+
+	if (fd < 0)
+		return NULL;
+	both = !getsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &alone, &len) && !alone &&
+	       !bind(fd, (const struct sockaddr *) &any, sizeof(any));
+	close(fd);
+	return both ? "::" : NULL;
+}
+
+static int ask_for(const struct node_attr *attr, const char *source, struct fi_info *hints,
+		   struct fi_info **info)
+{
+	return fi_getinfo(attr->version ? attr->version : FI_VERSION(1, 17),
+			  attr->host ? attr->host : source, attr->port, attr->host ? 0 : FI_SOURCE,
+			  hints, info);
+}
+
 int node_offered(const struct node_attr *attr, struct fi_info **info)
 {
+	const char *all = attr->host || attr->source ? NULL : all_addresses();
 	struct fi_info *hints = fi_allocinfo();
 	int ret;
 
@@ -89,10 +118,13 @@ int node_offered(const struct node_attr *attr, struct fi_info **info)
 	ret = fill_hints(hints, attr);
 	if (!ret && attr->host && attr->source)
 		ret = set_source(hints, attr->source);
-	if (!ret)
-		ret = fi_getinfo(attr->version ? attr->version : FI_VERSION(1, 17),
-				 attr->host ? attr->host : attr->source, attr->port,
-				 attr->host ? 0 : FI_SOURCE, hints, info);
+	if (ret)
+		goto out;
+	ret = ask_for(attr, all ? all : attr->source, hints, info);
+	/* A provider that knows no address of IPv6 may have one of IPv4. */
+	if (ret && all)
+		ret = ask_for(attr, NULL, hints, info);
+out:
 	fi_freeinfo(hints);
 	return ret;
 }
@@ -146,13 +178,11 @@ static int open_listener(struct node *node)
 {
 	int ret = fi_passive_ep(node->fabric, node->info, &node->pep, NULL);
 
-	if (ret)
-		return explain_call(node->error, "fi_passive_ep", ret);
-	ret = fi_pep_bind(node->pep, &node->eq->fid, 0);
-	if (ret)
-		return explain_call(node->error, "fi_pep_bind", ret);
-	ret = fi_listen(node->pep);
-	return ret ? explain_call(node->error, "fi_listen", ret) : 0;
+	if (!ret)
+		ret = fi_pep_bind(node->pep, &node->eq->fid, 0);
+	if (!ret)
+		ret = fi_listen(node->pep);
+	return ret ? explain_listen(node->error, node->port, ret) : 0;
 }
 
 int node_listen(struct node *node, const struct node_attr *attr)

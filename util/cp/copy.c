@@ -73,9 +73,18 @@ static void note(const struct cp_copy *copy, const char *text)
 		fprintf(stderr, "fi_pmem_cp: %s: %s\n", copy->name, text);
 }
 
+/* interrupted -- the target is not to be reached any more */
+static int interrupted(const struct cp_copy *copy, const char *why)
+{
+	fail(copy->name, why);
+	if (copy->done)
+		fputs(CP_GOES_ON, stderr);
+	return -1;
+}
+
 static int fail_link(const struct cp_copy *copy)
 {
-	return fail(copy->name, copy->link.error.text);
+	return interrupted(copy, copy->link.error.text);
 }
 
 static void digest_of(const XXH3_state_t *hash, uint8_t *digest)
@@ -111,7 +120,7 @@ static int wait_for(struct cp_copy *copy, const struct cp_op *op)
 		if (breathe(copy, WAIT_MS))
 			return -1;
 		if (connection_now_ms() - copy->heard > copy->timeout_ms)
-			return fail(copy->name, "nothing was completed for too long (--timeout)");
+			return interrupted(copy, "nothing was completed for too long (--timeout)");
 	}
 	return 0;
 }
@@ -130,7 +139,7 @@ static int ask(struct cp_copy *copy, const struct cp_message *request, struct cp
 		if (ret > 0)
 			copy->heard = connection_now_ms();
 		else if (!ret && connection_now_ms() - copy->heard > copy->timeout_ms)
-			return fail(copy->name, "the target does not answer (--timeout)");
+			return interrupted(copy, "the target does not answer (--timeout)");
 	}
 	if (ret < 0)
 		return fail_link(copy);
@@ -138,7 +147,11 @@ static int ask(struct cp_copy *copy, const struct cp_message *request, struct cp
 		if ((unsigned char) *c < ' ' || *c == 0x7f)
 			*c = '?';
 	}
-	return answer->status ? fail(copy->name, *answer->text ? answer->text : "refused") : 0;
+	if (!answer->status)
+		return 0;
+	fprintf(stderr, "fi_pmem_cp: %s at the target: %s\n", copy->name,
+		*answer->text ? answer->text : "refused");
+	return -1;
 }
 
 /* post -- a write to, or read from, so far behind the start of the target's memory */
@@ -166,7 +179,7 @@ static int post(struct cp_copy *copy, bool writing, void *buf, size_t len, uint6
 		if (ret == -FI_EAGAIN && breathe(copy, 1))
 			return -1;
 		if (connection_now_ms() - copy->heard > copy->timeout_ms)
-			return fail(copy->name, "nothing was completed for too long (--timeout)");
+			return interrupted(copy, "nothing was completed for too long (--timeout)");
 	} while (ret == -FI_EAGAIN);
 	return ret ? fail(writing ? "fi_writemsg" : "fi_readmsg", fi_strerror((int) -ret)) : 0;
 }
@@ -468,9 +481,14 @@ static int write_whole(int fd, const char *buf, size_t len, uint64_t at)
 			return errno;
 		done += ret > 0 ? (size_t) ret : 0;
 	}
-	/* It has to be on the disk soon: let the disk begin. */
-	sync_file_range(fd, (off_t) at, (off_t) len, SYNC_FILE_RANGE_WRITE);
-	return 0;
+	/*
+	 * It has to be on the disk soon: let the disk begin.  Of some errors only who has begun
+	 * hears, and not fdatasync.
+	 */
+	if (!sync_file_range(fd, (off_t) at, (off_t) len, SYNC_FILE_RANGE_WRITE) ||
+	    errno == ENOSYS || errno == EPERM || errno == ENOMEM)
+		return 0;
+	return errno;
 }
 
 /* save -- the state follows what it tells of */

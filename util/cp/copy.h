@@ -15,6 +15,9 @@
 /* What cp_link_open is asked for: the data of all batches, and their states. */
 #define CP_DATA_ROOM (CP_BATCHES * (CP_BATCH * CP_CHUNK) + CP_STATE_PAGE)
 
+/* What an interrupted copy is told with. */
+#define CP_GOES_ON "fi_pmem_cp: what is durable stays: the same command goes on from there\n"
+
 struct cp_copy {
 	struct cp_link link;
 	const char *name; /* at the target */

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <libgen.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,15 +57,30 @@ static const struct argp_option options[] = {
 	{0},
 };
 
-/* parse_place -- HOST:NAME, HOST:PORT:NAME, [ADDRESS]:..., or a path: 0, or -1 */
-static int parse_place(struct place *place, char *arg)
+/* take_port -- "PORT:" before the name, if there is one */
+static void take_port(struct argp_state *state, struct place *place, char *colon)
 {
-	char *colon = *arg == '[' ? strstr(arg, "]:") : strchr(arg, ':'), *next, *end;
+	char *next = strchr(colon, ':');
+
+	if (!next || next == colon || strspn(colon, "0123456789") != (size_t) (next - colon))
+		return;
+	*next = 0;
+	argp_number(state, colon, 1, UINT16_MAX);
+	place->port = colon;
+	place->name = next + 1;
+}
+
+/* parse_place -- HOST:NAME, HOST:PORT:NAME, [ADDRESS]:..., or a path */
+static void parse_place(struct argp_state *state, struct place *place, char *arg)
+{
+	char *colon = *arg == '[' ? strstr(arg, "]:") : strchr(arg, ':');
 
 	place->port = CP_DEFAULT_PORT;
 	place->name = arg;
 	if (!colon || memchr(arg, '/', (size_t) (colon - arg)))
-		return 0;
+		return;
+	if (colon == arg)
+		argp_error(state, "'%s' is no HOST[:PORT]:NAME", arg);
 	place->host = arg;
 	if (*arg == '[') {
 		place->host++;
@@ -72,17 +88,11 @@ static int parse_place(struct place *place, char *arg)
 	}
 	*colon++ = 0;
 	place->name = colon;
-	next = strchr(colon, ':');
-	if (next && next != colon && strspn(colon, "0123456789") == (size_t) (next - colon)) {
-		unsigned long port = strtoul(colon, &end, 10);
-
-		if (!port || port > UINT16_MAX)
-			return -1;
-		*next = 0;
-		place->port = colon;
-		place->name = next + 1;
-	}
-	return *place->host && strlen(place->name) < CP_TEXT ? 0 : -1;
+	take_port(state, place, colon);
+	if (!*place->host)
+		argp_error(state, "there is no address in the brackets");
+	if (strlen(place->name) >= CP_TEXT)
+		argp_error(state, "the name is too long: %s", place->name);
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -106,8 +116,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_ARG:
 		if (settings->count == 2)
 			argp_error(state, "one source and one destination");
-		if (parse_place(&settings->places[settings->count++], arg))
-			argp_error(state, "'%s' is no HOST[:PORT]:NAME", arg);
+		parse_place(state, &settings->places[settings->count++], arg);
 		return 0;
 	case ARGP_KEY_END:
 		if (settings->count < 2)
@@ -215,6 +224,23 @@ static void conclude(struct cp_copy *copy)
 	printf("\n");
 }
 
+/* on_end -- a signal that ends the process: say what that means for the copy */
+static void on_end(int signo)
+{
+	static const char text[] = "\n" CP_GOES_ON;
+
+	signal(signo, SIG_DFL);
+	if (write(STDERR_FILENO, text + !bar.drawn, sizeof(text) - 1 - !bar.drawn) >= 0)
+		raise(signo);
+}
+
+/* take_signals -- after what libfabric loads has installed handlers */
+static void take_signals(void)
+{
+	signal(SIGINT, on_end);
+	signal(SIGTERM, on_end);
+}
+
 static int connect_and_copy(struct cp_copy *copy, const struct node *node, bool putting)
 {
 	struct cp_link *link = &copy->link;
@@ -226,10 +252,13 @@ static int connect_and_copy(struct cp_copy *copy, const struct node *node, bool 
 		ret = cp_link_connect(link);
 	if (ret) {
 		fail(copy->name, link->error.text);
-		fprintf(stderr, "Is fi_pmem_target running, on that host and port?\n");
+		/* A target that refuses has said why. */
+		if (strstr(link->error.text, fi_strerror(-ret)))
+			fprintf(stderr, "Is fi_pmem_target running, on that host and port?\n");
 		return ret;
 	}
 	bar.start = copy->said = connection_now_ms();
+	take_signals();
 	ret = putting ? cp_copy_put(copy) : cp_copy_get(copy);
 	if (bar.drawn)
 		fprintf(stderr, "\n");

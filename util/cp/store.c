@@ -104,6 +104,21 @@ static int open_device(struct cp_store *store)
 	return ret;
 }
 
+/* warn_if_closed -- files there can be got, but nothing can be put, and nobody has asked for that
+ */
+static void warn_if_closed(const struct cp_store *store)
+{
+	int fd = openat(store->fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+	/* Other errors tell that a file system has no files without a name. */
+	if (fd < 0 && (errno == EACCES || errno == EPERM || errno == EROFS || errno == ENOSPC ||
+		       errno == EDQUOT))
+		fprintf(stderr, "fi_pmem_target: nothing can be put into %s: %s\n", store->path,
+			strerror(errno));
+	if (fd >= 0)
+		close(fd);
+}
+
 int cp_store_open(struct cp_store *store, const char *path)
 {
 	struct stat st;
@@ -134,6 +149,8 @@ int cp_store_open(struct cp_store *store, const char *path)
 		return -1;
 	}
 	close(fd);
+	if (!store->read_only)
+		warn_if_closed(store);
 	return 0;
 }
 

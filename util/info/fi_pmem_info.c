@@ -88,12 +88,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 static const struct argp argp = {
 	argp_options,
 	parse,
-	"[FILE-OR-DEVICE...]",
+	"[PATH...]",
 	"Tells what this machine can promise to those who write to its persistent memory: devices, "
 	"memory, how commits are made and why, what would be faster, and what would lose data. The "
 	"settings (FI_PMEMVERBS_*) are those of this environment."
 	"\v"
-	"FILE-OR-DEVICE is memory to look at, besides the regions that the machine has. Run it as "
+	"PATH is a file, a device or a directory to look at, besides the regions that the machine "
+	"has. Run it as "
 	"root: "
 	"others can't read DDIO and relaxed ordering.\n\n"
 	"Exit status: 0; 1 if the set-up can lose data (DATA LOSS in the output, loses_data in "

@@ -171,6 +171,27 @@ static int detect_device(const char *path, const struct pmv_node *node, struct p
 	return pmv_mapping_detect(&mapped, mem);
 }
 
+/* detect_in -- what a file in a directory would be: one is made for a moment */
+static int detect_in(const char *path, int (*detect)(const char *path, struct pmv_mem *mem),
+		     struct pmv_mem *mem)
+{
+	char file[PATH_MAX];
+	int ret, fd;
+
+	if (snprintf(file, sizeof(file), "%s/.fi_pmem_info.XXXXXX", path) >= (int) sizeof(file))
+		return pmv_mem_refuse(mem, ENAMETOOLONG, "%.200s: the name is too long", path);
+	fd = mkstemp(file);
+	if (fd < 0 || ftruncate(fd, sysconf(_SC_PAGESIZE)))
+		ret = pmv_mem_refuse(mem, errno, "no file can be made in %.200s: %m", path);
+	else
+		ret = detect(file, mem);
+	if (fd >= 0) {
+		unlink(file);
+		close(fd);
+	}
+	return ret;
+}
+
 void info_path(struct info *info, const char *path,
 	       int (*detect)(const char *path, struct pmv_mem *mem))
 {
@@ -190,9 +211,13 @@ void info_path(struct info *info, const char *path,
 			 "the provider, which looked at the device");
 	} else if (S_ISREG(node.mode)) {
 		memory->err = detect(path, &memory->mem);
+	} else if (S_ISDIR(node.mode)) {
+		memory->err = detect_in(path, detect, &memory->mem);
+		snprintf(memory->from, sizeof(memory->from),
+			 "the provider, which looked at a file that was made there");
 	} else {
 		memory->err = pmv_mem_refuse(&memory->mem, FI_EINVAL,
-					     "%.200s is no file and no device: name a file", path);
+					     "%.200s is no file, directory or device", path);
 	}
 	memory->kind = kinds[memory->mem.backing];
 	if (!memory->err && memory->mem.persist == PMV_PAGE)

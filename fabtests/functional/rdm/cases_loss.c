@@ -3,6 +3,8 @@
  * cases_loss.c -- a connection is lost with what nobody has committed on it
  */
 #include <netinet/in.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -201,6 +203,58 @@ static int run_nobody_there(struct client *client)
 	       await(client, 6, WRITTEN) || expect_none(client);
 }
 
+/* Somebody who refuses each connection, with a reason. */
+struct refuser {
+	struct node node;
+	atomic_bool stops;
+};
+
+static void *refuse(void *arg)
+{
+	struct refuser *refuser = arg;
+	struct cm_event event;
+
+	while (!atomic_load(&refuser->stops)) {
+		if (node_event(&refuser->node, &event, 100) == 1 && !event.err &&
+		    event.event == FI_CONNREQ)
+			node_reject(&refuser->node, event.entry.info, "nobody is welcome");
+	}
+	return NULL;
+}
+
+static int is_refused(struct client *client, const struct sockaddr_in *in)
+{
+	fi_addr_t server = client->server;
+	int ret;
+
+	if (fi_av_insert(client->side.av, in, 1, &client->server, 0, NULL) != 1)
+		return FAIL(client, "the refuser's address can't be inserted");
+	ret = check(client, writemsg(client, 0, INJECT, 1, FI_COMPLETION), -FI_ETIMEDOUT,
+		    "a write to a peer that refuses");
+	client->server = server;
+	return ret;
+}
+
+static int run_refused(struct client *client)
+{
+	const struct node_attr attr = {.provider = "tcp", .source = "127.0.0.1", .port = "0"};
+	struct refuser refuser = {0};
+	struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	pthread_t thread;
+	int ret;
+
+	if (node_listen(&refuser.node, &attr) || pthread_create(&thread, NULL, refuse, &refuser)) {
+		node_close(&refuser.node);
+		return FAIL(client, "nobody can listen and refuse");
+	}
+	in.sin_port = htons(node_port(&refuser.node));
+	ret = is_refused(client, &in);
+	atomic_store(&refuser.stops, true);
+	pthread_join(thread, NULL);
+	node_close(&refuser.node);
+	return ret;
+}
+
 /* refuses_old_key -- whatever is done with it */
 static int refuses_old_key(struct client *client)
 {
@@ -329,6 +383,7 @@ const struct test rdm_loss_cases[] = {
 	{"rdm_atomic_loss", run_atomic_loss, {MAP}, COMMIT_ALL},
 	{"rdm_nobody_there", run_nobody_there, {MAP}, TIMEOUT},
 	{"rdm_nobody_there_fences", run_nobody_there, {MAP, .fences = true}, TIMEOUT},
+	{"rdm_refuses_all", run_refused, {MAP}, TIMEOUT},
 	{"rdm_restart", run_restart, {MAP}, ALWAYS},
 	{"rdm_old_key", run_old_key, {MAP}, ALWAYS},
 	{"rdm_old_key_counted", run_old_key_counted, {MAP, .counter = true}, ALWAYS},

@@ -27,9 +27,9 @@ static const struct program program = {
 		      "(default: all cases)",
 };
 
-static const struct test *const groups[] = {rdm_write_cases,   rdm_atomic_cases, rdm_loss_cases,
-					    rdm_library_cases, rdm_call_cases,   rdm_message_cases,
-					    rdm_fence_cases};
+static const struct test *const groups[] = {rdm_write_cases,   rdm_atomic_cases,  rdm_loss_cases,
+					    rdm_gone_cases,    rdm_library_cases, rdm_call_cases,
+					    rdm_message_cases, rdm_fence_cases};
 
 #define NUM_GROUPS (sizeof(groups) / sizeof(groups[0]))
 
@@ -40,6 +40,8 @@ static bool fits(const struct test *test)
 {
 	if (no_agent)
 		return test->when == NO_AGENT && commit_all;
+	if (test->when == GONE)
+		return getenv("PMEM_GONE_CUT") && getenv("PMEM_GONE_MEND");
 	if (test->when == TIMEOUT)
 		return getenv("FI_PMEMVERBS_TIMEOUT");
 	return test->when == ALWAYS || (test->when == COMMIT_ALL && commit_all);

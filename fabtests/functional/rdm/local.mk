@@ -6,6 +6,7 @@ fi_pmem_rdm_functional_SOURCES = $(fabric_sources) $(control_sources) \
 	%D%/cases_atomic.c \
 	%D%/cases_calls.c \
 	%D%/cases_fence.c \
+	%D%/cases_gone.c \
 	%D%/cases_libraries.c \
 	%D%/cases_loss.c \
 	%D%/cases_messages.c \

@@ -238,6 +238,7 @@ uint64_t count_commits(struct client *client);
 enum when {
 	ALWAYS,     /* unless there is no agent */
 	COMMIT_ALL, /* with FI_PMEMVERBS_COMMIT=all only */
+	GONE,       /* where machines can go: see cases_gone.c */
 	TIMEOUT,    /* with FI_PMEMVERBS_TIMEOUT only, as it takes that long some times */
 	NO_AGENT,   /* and with FI_PMEMVERBS_AGENT=off, where no other can be run */
 };
@@ -255,6 +256,7 @@ struct test {
 extern const struct test rdm_write_cases[];
 extern const struct test rdm_atomic_cases[];
 extern const struct test rdm_loss_cases[];
+extern const struct test rdm_gone_cases[];
 extern const struct test rdm_library_cases[];
 extern const struct test rdm_call_cases[];
 extern const struct test rdm_message_cases[];

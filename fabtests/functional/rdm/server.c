@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "rdm_functional.h"
+#include "../../common/memory_direct.h"
 
 /* Volatile memory, where OpenSHMEM libraries let peers write, too: the program's data. */
 static char scratch[SIZE] = {1};

@@ -162,6 +162,7 @@ bool pmv_agent_watch(struct pmv_agent *agent, struct pmv_queue *queue);
 
 /* wake.c */
 
+/* pmv_agent_wake_for_requests -- and for acknowledgements, which others have moved */
 void pmv_agent_wake_for_requests(struct pmv_agent *agent);
 
 /*
@@ -173,7 +174,8 @@ bool pmv_agent_wake_sleepers(struct pmv_agent *agent);
 
 /*
  * pmv_agent_nudge -- the caller has let a core move data that moves none by itself.  No
- * descriptor reports a request among them, so wake the thread up if there is one.
+ * descriptor reports a request or an acknowledgement among them, so wake the thread up, or who
+ * waits, if there is one.
  */
 static inline void pmv_agent_nudge(struct pmv_agent *agent)
 {

@@ -1,44 +1,53 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* direct_sync.c -- writes the extents of a batch file by file; direct_sync.h */
+/* direct_sync.c -- writes ranges file by file; direct_sync.h */
 #include "agent/direct_sync.h"
 
-_Static_assert(PMV_WRITEBACK_SYNCS <= PMV_DIRECT_RANGES, "a batch is written at a time");
+_Static_assert(PMV_MAX_SYNCS <= PMV_DIRECT_RANGES, "they are written at a time");
 
-static struct pmv_direct *file_of(const struct pmv_region *region)
+static struct pmv_direct *file_of(const struct pmv_sync_range *range)
 {
-	return region ? region->attr.direct : NULL;
+	return range->region->attr.direct;
 }
 
-/* is_first -- has no extent before it the same file? */
-static bool is_first(struct pmv_region *const *regions, unsigned int at)
+/* is_first -- has no range before it the same file? */
+static bool is_first(const struct pmv_sync_range *ranges, size_t at)
 {
-	for (unsigned int i = 0; i < at; i++) {
-		if (file_of(regions[i]) == file_of(regions[at]))
+	for (size_t i = 0; i < at; i++) {
+		if (file_of(&ranges[i]) == file_of(&ranges[at]))
 			return false;
 	}
 	return true;
 }
 
-void pmv_direct_sync(struct pmv_region *const *regions, const struct pmv_extent *extents,
-		     unsigned int count)
+/* write_file -- all ranges of the file that the first one has */
+static void write_file(const struct pmv_sync_range *ranges, size_t count)
 {
-	struct iovec ranges[PMV_WRITEBACK_SYNCS];
+	struct iovec parts[PMV_MAX_SYNCS];
+	size_t num_parts = 0;
 
-	for (unsigned int i = 0; i < count; i++) {
-		struct pmv_direct *direct = file_of(regions[i]);
-		size_t num_ranges = 0;
+	for (size_t i = 0; i < count; i++) {
+		uint64_t len = ranges[i].len;
 
-		if (!direct || !is_first(regions, i))
+		if (file_of(&ranges[i]) != file_of(ranges))
 			continue;
-		for (unsigned int j = i; j < count; j++) {
-			uint64_t len = extents[j].len;
-
-			if (file_of(regions[j]) != direct)
-				continue;
-			ranges[num_ranges].iov_base =
-				pmv_region_piece(regions[j], extents[j].offset, &len);
-			ranges[num_ranges++].iov_len = len;
-		}
-		pmv_direct_write(direct, ranges, num_ranges);
+		parts[num_parts].iov_base =
+			pmv_region_piece(ranges[i].region, ranges[i].offset, &len);
+		parts[num_parts++].iov_len = len;
 	}
+	pmv_direct_write(file_of(ranges), parts, num_parts);
+}
+
+size_t pmv_direct_sync(struct pmv_sync_range *ranges, size_t count)
+{
+	size_t left = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		if (file_of(&ranges[i]) && is_first(ranges, i))
+			write_file(&ranges[i], count - i);
+	}
+	for (size_t i = 0; i < count; i++) {
+		if (!file_of(&ranges[i]))
+			ranges[left++] = ranges[i];
+	}
+	return left;
 }

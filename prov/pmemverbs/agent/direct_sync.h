@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* direct_sync.h -- extents in memory of files (memory/direct.h) become durable, all of a file
+/* direct_sync.h -- ranges in memory of files (memory/direct.h) become durable, all of a file
  * together */
 #ifndef PMV_DIRECT_SYNC_H
 #define PMV_DIRECT_SYNC_H
 
-#include "agent/writeback.h"
+#include "agent/region.h"
 
 /*
- * pmv_direct_sync -- regions: those of the extents, held; or NULL.  Extents of other memory are
- * left out.  pmv_region_is_bad says which are not durable.
+ * pmv_direct_sync -- takes the ranges in such memory out of the array, and returns how many are
+ * left.  pmv_region_is_bad says which are not durable.  At most PMV_MAX_SYNCS.
  */
-void pmv_direct_sync(struct pmv_region *const *regions, const struct pmv_extent *extents,
-		     unsigned int count);
+size_t pmv_direct_sync(struct pmv_sync_range *ranges, size_t count);
 
 #endif /* PMV_DIRECT_SYNC_H */

@@ -3,6 +3,7 @@
 #include "agent/flush.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -51,11 +52,26 @@ static int sync_pages(void *addr, size_t len)
 	return msync(start, len, MS_SYNC) ? -errno : 0;
 }
 
+static int start_pages(int fd, uint64_t offset, size_t len)
+{
+	return sync_file_range(fd, (off_t) offset, (off_t) len, SYNC_FILE_RANGE_WRITE) ? -errno : 0;
+}
+
+/* await_pages -- start_pages leaves out those that are on their way with older contents */
+static int await_pages(int fd, uint64_t offset, size_t len)
+{
+	return sync_file_range(fd, (off_t) offset, (off_t) len, SYNC_FILE_RANGE_WRITE_AND_WAIT)
+		       ? -errno
+		       : 0;
+}
+
 /* libpmem2's functions are added by pmv_flush_init. */
 static struct pmv_flush_ops hardware = {
 	.store = store,
 	.touch = touch,
 	.sync = sync_pages,
+	.start = start_pages,
+	.await = await_pages,
 };
 
 const struct pmv_flush_ops *pmv_flush = &hardware;

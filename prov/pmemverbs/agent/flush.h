@@ -9,6 +9,7 @@
 #define PMV_FLUSH_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 struct pmv_flush_ops {
 	/* start writing the cache lines of a range back to memory */
@@ -19,8 +20,15 @@ struct pmv_flush_ops {
 	void (*store)(void *to, const void *from, size_t len);
 	/* tell the kernel of what a device has written to a file; 0 or a negative errno */
 	int (*touch)(void *addr, size_t len);
-	/* write the pages of a range that the kernel knows to be dirty to their file; the same */
+	/* make the pages of a range that the kernel knows to be dirty durable in their file; the
+	 * same */
 	int (*sync)(void *addr, size_t len);
+	/*
+	 * start to write the pages of a range of a file; or wait until they are written, as the
+	 * same call began it or another one.  They are not durable yet.  The same.
+	 */
+	int (*start)(int fd, uint64_t offset, size_t len);
+	int (*await)(int fd, uint64_t offset, size_t len);
 };
 
 /* pmv_flush -- libpmem2 and msync, unless a test has put something else here */

@@ -120,6 +120,9 @@ void pmv_look_everywhere(struct pmv_looks *looks, int64_t now)
 
 	for (receiver = TAILQ_FIRST(&looks->parked); receiver; receiver = after) {
 		after = TAILQ_NEXT(receiver, next);
+		/* Nothing more is taken from a peer that is refused. */
+		if (receiver->refused)
+			continue;
 		/* Anybody can write something there that looks like one. */
 		if (!pmv_receiver_has_message(receiver) || !pmv_receiver_look(receiver, &message))
 			continue;

@@ -351,32 +351,164 @@ int pmv_region_touch(struct pmv_region *region, uint64_t offset, uint64_t len)
 	return region->attr.direct ? 0 : apply(region, offset, len, pmv_flush->touch);
 }
 
-static int sync_alone(struct pmv_region *region, uint64_t offset, uint64_t len)
-{
-	enum pmv_file_state state;
+/* Syncs */
 
-	/* No commit would succeed anyway. */
-	if (pmv_region_is_lost(region) || apply(region, offset, len, pmv_flush->sync))
-		return -FI_EIO;
-	/* Does the file still exist to which the pages were synced? */
-	state = pmv_files_state(region->attr.files);
-	if (state == PMV_FILE_HERE)
-		return 0;
-	lose(region, (enum pmv_loss) state, state == PMV_FILE_UNKNOWN ? -errno : 0);
-	return -FI_EIO;
+/* What is known of all of a file: it was synced, or part of it can't be written. */
+struct synced_file {
+	struct pmv_file_part part; /* any part of it */
+	int ret;
+};
+
+struct syncs {
+	bool apart; /* each piece gets its own sync */
+	size_t count;
+	struct synced_file files[PMV_MAX_SYNCS];
+};
+
+/* A piece is contiguous in memory and in its file.  part: NULL where it needs its own sync. */
+typedef void (*piece_fn)(struct syncs *syncs, struct pmv_region *region, uint64_t offset,
+			 uint64_t len, const struct pmv_file_part *part);
+
+/* each_piece -- of the ranges whose regions are not lost */
+static void each_piece(struct syncs *syncs, const struct pmv_sync_range *ranges, size_t count,
+		       piece_fn call)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct pmv_region *region = ranges[i].region;
+		uint64_t offset = ranges[i].offset, len = ranges[i].len;
+
+		for (size_t step = 0; len && !pmv_region_is_lost(region);
+		     offset += step, len -= step) {
+			uint64_t piece = len;
+			void *at = pmv_region_piece(region, offset, &piece);
+			struct pmv_file_part part;
+			bool whole;
+
+			step = piece;
+			whole = pmv_files_find(region->attr.files, at, &step, &part);
+			call(syncs, region, offset, step, whole ? &part : NULL);
+		}
+	}
+}
+
+static struct synced_file *find_synced(struct syncs *syncs, const struct pmv_file_part *part)
+{
+	for (size_t i = 0; i < syncs->count; i++) {
+		if (syncs->files[i].part.dev == part->dev && syncs->files[i].part.ino == part->ino)
+			return &syncs->files[i];
+	}
+	return NULL;
+}
+
+static void note_file(struct syncs *syncs, const struct pmv_file_part *part, int ret)
+{
+	if (syncs->count < PMV_MAX_SYNCS)
+		syncs->files[syncs->count++] = (struct synced_file){*part, ret};
 }
 
 /*
- * The kernel tells of an error once.  Whoever syncs the same region next finds no error, so it
- * must not begin before this one has marked the region as lost.
+ * fail -- pages can't be written.  The kernel may have dropped them, and nobody would hear of that
+ * any more: ext4 tells of blocks that it can't map only whoever has begun to write.
  */
-int pmv_region_sync(struct pmv_region *region, uint64_t offset, uint64_t len)
+static void fail(struct syncs *syncs, struct pmv_region *region, const struct pmv_file_part *part,
+		 int ret)
 {
-	pthread_mutex_t *alone = pmv_files_cover(region->attr.files) ? &region->syncing : &syncing;
+	lose(region, PMV_LOST_SYNC, ret);
+	if (!find_synced(syncs, part))
+		note_file(syncs, part, ret);
+}
+
+static void start(struct syncs *syncs, struct pmv_region *region, uint64_t offset, uint64_t len,
+		  const struct pmv_file_part *part)
+{
+	int ret = part ? pmv_flush->start(part->fd, part->offset, len) : 0;
+
+	(void) offset;
+	/* Then the pages are still to be written. */
+	if (ret == -ENOMEM)
+		syncs->apart = true;
+	else if (ret)
+		fail(syncs, region, part, ret);
+}
+
+static void await(struct syncs *syncs, struct pmv_region *region, uint64_t offset, uint64_t len,
+		  const struct pmv_file_part *part)
+{
+	int ret = part ? pmv_flush->await(part->fd, part->offset, len) : 0;
+
+	(void) offset;
+	if (ret)
+		fail(syncs, region, part, ret);
+}
+
+/* sync_piece -- unless its file was synced after it was written */
+static void sync_piece(struct syncs *syncs, struct pmv_region *region, uint64_t offset,
+		       uint64_t len, const struct pmv_file_part *part)
+{
+	struct synced_file *known = part ? find_synced(syncs, part) : NULL;
 	int ret;
 
-	pthread_mutex_lock(alone);
-	ret = sync_alone(region, offset, len);
-	pthread_mutex_unlock(alone);
-	return ret;
+	if (known && known->ret)
+		lose(region, PMV_LOST_SYNC, known->ret);
+	if (known && (known->ret || !syncs->apart))
+		return;
+	ret = apply(region, offset, len, pmv_flush->sync);
+	if (part && !known)
+		note_file(syncs, part, ret);
+}
+
+/* check_files -- do the files still exist to which the pages were synced? */
+static void check_files(const struct pmv_sync_range *ranges, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct pmv_region *region = ranges[i].region;
+		enum pmv_file_state state;
+
+		if (atomic_load(&region->lost))
+			continue;
+		state = pmv_files_state(region->attr.files);
+		if (state != PMV_FILE_HERE)
+			lose(region, (enum pmv_loss) state, state == PMV_FILE_UNKNOWN ? -errno : 0);
+	}
+}
+
+static int by_serial(const void *one, const void *other)
+{
+	const struct pmv_sync_range *a = one, *b = other;
+
+	return a->region->serial < b->region->serial ? -1 : a->region->serial > b->region->serial;
+}
+
+/*
+ * lock -- The kernel tells of an error once.  Whoever syncs the same region next finds no error, so
+ * it must not begin before this one has marked the region as lost.  Always in the same order.
+ */
+static void lock(const struct pmv_sync_range *ranges, size_t count, bool locked)
+{
+	int (*call)(pthread_mutex_t *) = locked ? pthread_mutex_lock : pthread_mutex_unlock;
+	bool covered = true;
+
+	for (size_t i = 0; i < count; i++)
+		covered &= pmv_files_cover(ranges[i].region->attr.files);
+	if (!covered)
+		call(&syncing);
+	for (size_t i = 0; i < count; i++) {
+		if (!i || ranges[i].region != ranges[i - 1].region)
+			call(&ranges[i].region->syncing);
+	}
+}
+
+void pmv_regions_sync(struct pmv_sync_range *ranges, size_t count)
+{
+	struct syncs syncs = {.apart = count == 1};
+
+	qsort(ranges, count, sizeof(*ranges), by_serial);
+	lock(ranges, count, true);
+	if (!syncs.apart)
+		each_piece(&syncs, ranges, count, start);
+	if (!syncs.apart)
+		each_piece(&syncs, ranges, count, await);
+	each_piece(&syncs, ranges, count, sync_piece);
+	check_files(ranges, count);
+	lock(ranges, count, false);
 }

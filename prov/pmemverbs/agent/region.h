@@ -114,9 +114,25 @@ bool pmv_regions_find(struct pmv_regions *regions, struct iovec *rest, bool hold
 /* pmv_region_piece -- at an offset.  *len: at most this much; then how much is contiguous. */
 void *pmv_region_piece(const struct pmv_region *region, uint64_t offset, uint64_t *len);
 
-/* These call the functions of flush.h.  If one fails the region is lost. */
+/* pmv_region_touch -- flush.h; if it fails the region is lost */
 int pmv_region_touch(struct pmv_region *region, uint64_t offset, uint64_t len);
-int pmv_region_sync(struct pmv_region *region, uint64_t offset, uint64_t len);
+
+/* The most ranges that are synced together. */
+#define PMV_MAX_SYNCS 64
+
+/* A range to sync, of a region that the caller holds. */
+struct pmv_sync_range {
+	struct pmv_region *region;
+	uint64_t offset;
+	uint64_t len;
+};
+
+/*
+ * pmv_regions_sync -- all ranges, of regions of one disk, together: they are written side by side,
+ * and a file is flushed once, if one flush does for all of it.  Regions for which that fails are
+ * lost.
+ */
+void pmv_regions_sync(struct pmv_sync_range *ranges, size_t count);
 
 /*
  * pmv_region_is_bad -- its file has blocks that were to be written and are not.  No commit to it

@@ -20,6 +20,8 @@ void pmv_agent_wake_for_requests(struct pmv_agent *agent)
 	/* It may be falling asleep, and have looked already. */
 	if (!pthread_mutex_trylock(&agent->lock)) {
 		found = pmv_service_waits(agent);
+		/* Or acknowledgements: whoever waits for one sleeps, or is about to. */
+		pmv_agent_wake_sleepers(agent);
 		pthread_mutex_unlock(&agent->lock);
 	}
 	if (found)

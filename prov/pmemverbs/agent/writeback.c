@@ -70,6 +70,7 @@ static struct pmv_extent extent_of(const struct pmv_region *region, uint64_t off
 		.persist = region->attr.persist,
 		.direct = region->attr.direct,
 		.serial = region->serial,
+		.disk = region->disk,
 		.offset = offset,
 		.len = len,
 	};
@@ -233,37 +234,63 @@ void pmv_writeback_add_counts(struct pmv_writeback_counts *sum,
 
 /* Pages */
 
-/* sync_part -- an extent whose region is held, or gone; memory of files was written before */
-static enum pmv_fault sync_part(struct pmv_writeback_batch *batch, struct pmv_region *region,
-				const struct pmv_extent *sync)
+/* fail_sync -- the requests with pages in it */
+static void fail_sync(struct pmv_writeback_batch *batch, unsigned int sync, enum pmv_fault fault)
 {
-	if (!region)
-		return PMV_FAULT_ACCESS;
-	if (!region->attr.direct)
-		pmv_region_sync(region, sync->offset, sync->len);
-	add(&batch->counts.syncs, 1);
-	add(&batch->counts.synced_bytes, sync->len);
-	return pmv_region_is_lost(region) || pmv_region_is_bad(region) ? PMV_FAULT_IO
-								       : PMV_FAULT_NONE;
+	for (unsigned int i = 0; i < batch->count; i++) {
+		if ((batch->works[i].syncs & UINT64_C(1) << sync) && !batch->works[i].fault)
+			batch->works[i].fault = fault;
+	}
+}
+
+/* sync_disk -- what is on one disk.  No region is held longer, so none waits for another disk. */
+static void sync_disk(struct pmv_writeback_batch *batch, struct pmv_regions *regions, uint64_t disk)
+{
+	struct pmv_region *held[PMV_MAX_SYNCS] = {0};
+	struct pmv_sync_range ranges[PMV_MAX_SYNCS];
+	size_t count = 0;
+
+	for (unsigned int i = 0; i < batch->num_syncs; i++) {
+		const struct pmv_extent *sync = &batch->syncs[i];
+
+		if (sync->disk != disk)
+			continue;
+		held[i] = pmv_region_hold(regions, sync->key, sync->serial);
+		if (!held[i]) {
+			fail_sync(batch, i, PMV_FAULT_ACCESS);
+			continue;
+		}
+		ranges[count++] = (struct pmv_sync_range){held[i], sync->offset, sync->len};
+		add(&batch->counts.syncs, 1);
+		add(&batch->counts.synced_bytes, sync->len);
+	}
+	count = pmv_direct_sync(ranges, count);
+	if (count)
+		pmv_regions_sync(ranges, count);
+	for (unsigned int i = 0; i < batch->num_syncs; i++) {
+		if (!held[i])
+			continue;
+		if (pmv_region_is_lost(held[i]) || pmv_region_is_bad(held[i]))
+			fail_sync(batch, i, PMV_FAULT_IO);
+		pmv_region_put(regions, held[i]);
+	}
+}
+
+static bool is_first_of_disk(const struct pmv_writeback_batch *batch, unsigned int sync)
+{
+	for (unsigned int i = 0; i < sync; i++) {
+		if (batch->syncs[i].disk == batch->syncs[sync].disk)
+			return false;
+	}
+	return true;
 }
 
 /* sync_pages -- all of the batch so far; a sync that fails fails the requests with pages in it */
 static void sync_pages(struct pmv_writeback_batch *batch, struct pmv_regions *regions)
 {
-	struct pmv_region *held[PMV_WRITEBACK_SYNCS];
-
-	for (unsigned int i = 0; i < batch->num_syncs; i++)
-		held[i] = pmv_region_hold(regions, batch->syncs[i].key, batch->syncs[i].serial);
-	pmv_direct_sync(held, batch->syncs, batch->num_syncs);
 	for (unsigned int i = 0; i < batch->num_syncs; i++) {
-		enum pmv_fault fault = sync_part(batch, held[i], &batch->syncs[i]);
-
-		if (held[i])
-			pmv_region_put(regions, held[i]);
-		for (unsigned int j = 0; fault && j < batch->count; j++) {
-			if ((batch->works[j].syncs & UINT64_C(1) << i) && !batch->works[j].fault)
-				batch->works[j].fault = fault;
-		}
+		if (is_first_of_disk(batch, i))
+			sync_disk(batch, regions, batch->syncs[i].disk);
 	}
 	for (unsigned int j = 0; j < batch->count; j++)
 		batch->works[j].syncs = 0;
@@ -305,7 +332,7 @@ static uint64_t note_pages(struct pmv_writeback_batch *batch, struct pmv_regions
 	if (sync) {
 		*sync = joined(sync, pages);
 	} else {
-		if (batch->num_syncs == PMV_WRITEBACK_SYNCS)
+		if (batch->num_syncs == PMV_MAX_SYNCS)
 			sync_pages(batch, regions);
 		sync = &batch->syncs[batch->num_syncs++];
 		*sync = *pages;

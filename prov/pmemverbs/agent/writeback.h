@@ -10,7 +10,8 @@
  * fenced request, it drains what was flushed until then: the data come after that.
  *
  * No region is held from one slice to the next, so closing a region waits for one slice at
- * most.  Its serial number tells it from a later one that has got the same key.
+ * most; while its disk is synced, for what the other connections of this round sync there, too. Its
+ * serial number tells it from a later one that has got the same key.
  */
 #ifndef PMV_WRITEBACK_H
 #define PMV_WRITEBACK_H
@@ -30,7 +31,6 @@ struct pmv_receiver;
 #define PMV_DIRECT_COST PMV_BLOCK
 
 #define PMV_WRITEBACK_WORKS 64
-#define PMV_WRITEBACK_SYNCS 64
 
 /* A part of a region that is to become durable. */
 struct pmv_extent {
@@ -38,6 +38,7 @@ struct pmv_extent {
 	enum pmv_persist persist;
 	bool direct; /* memory of a file: direct.h */
 	uint64_t serial;
+	uint64_t disk; /* file.h */
 	uint64_t offset;
 	uint64_t len;
 };
@@ -83,8 +84,8 @@ struct pmv_writeback_batch {
 	unsigned int count;
 	unsigned int num_syncs;
 	bool undrained;
-	bool touch;                                   /* pages that a device wrote */
-	struct pmv_extent syncs[PMV_WRITEBACK_SYNCS]; /* pages that one sync writes */
+	bool touch;                             /* pages that a device wrote */
+	struct pmv_extent syncs[PMV_MAX_SYNCS]; /* pages that one sync writes */
 	struct pmv_writeback_counts counts;
 };
 

@@ -22,18 +22,22 @@
 /* The most that the kernel takes; it is the thread that gives up. */
 #define MOST_PROBES 127
 
-static LIST_HEAD(, pmv_silence) watched = LIST_HEAD_INITIALIZER(watched);
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all here */
+LIST_HEAD(list, pmv_silence);
+
+static struct list fresh = LIST_HEAD_INITIALIZER(fresh);     /* their sockets are to be found */
+static struct list watched = LIST_HEAD_INITIALIZER(watched); /* were found, or there are none */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;     /* of all here */
 static bool running;
 
 int64_t pmv_silence_since(int64_t since_ms, int64_t now_ms, const struct tcp_info *info)
 {
-	int64_t heard_ms = now_ms - info->tcpi_last_ack_recv;
+	/* The kernel has not set that of a connection without any answer. */
+	int64_t heard_ms = info->tcpi_state == TCP_SYN_SENT ? 0 : now_ms - info->tcpi_last_ack_recv;
 	/* A peer without room answers each probe; but two of them may be two minutes apart. */
 	bool sent = info->tcpi_unacked && info->tcpi_last_data_sent < info->tcpi_last_ack_recv;
 	/* The kernel has tried to send data again, and nothing has left: its own link is down. */
 	bool stuck = info->tcpi_unacked && info->tcpi_retransmits && !info->tcpi_retrans;
-	bool owes = sent || stuck || info->tcpi_probes;
+	bool owes = sent || stuck || info->tcpi_probes || info->tcpi_state == TCP_SYN_SENT;
 
 	if (!owes)
 		return PMV_SILENCE_NONE;
@@ -69,13 +73,11 @@ static void set(int fd, int level, int option, int value)
 }
 
 /* take_socket -- the kernel is to probe the peer while nothing is sent */
-static void take_socket(struct pmv_silence *silence, int fd)
+static void take_socket(struct pmv_silence *silence, int fd, uint64_t cookie)
 {
 	int between = (pmv_setting.timeout + 1) / 2;
 
-	silence->sought = true;
-	if (!cookie_of(fd, &silence->cookie))
-		return;
+	silence->cookie = cookie;
 	silence->socket = fd;
 	set(fd, IPPROTO_TCP, TCP_KEEPIDLE, between);
 	set(fd, IPPROTO_TCP, TCP_KEEPINTVL, between);
@@ -83,20 +85,34 @@ static void take_socket(struct pmv_silence *silence, int fd)
 	set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
 }
 
+/* is_still -- the same socket?  Holds the lock, so that one that is in a list is not closed. */
+static bool is_still(int fd, uint64_t before)
+{
+	uint64_t cookie;
+
+	return cookie_of(fd, &cookie) && cookie == before;
+}
+
 /* offer -- a descriptor to those that seek theirs */
 static void offer(int fd)
 {
 	union pmv_silence_addr own = {0}, peer = {0};
-	socklen_t own_len = sizeof(own), peer_len = sizeof(peer);
+	socklen_t len = sizeof(own);
 	struct pmv_silence *silence;
+	uint64_t cookie;
 
-	if (getsockname(fd, &own.any, &own_len) || getpeername(fd, &peer.any, &peer_len))
+	/* Unlike getpeername, SO_PEERNAME knows the peer of a socket that is being connected. */
+	if (!cookie_of(fd, &cookie) || getsockname(fd, &own.any, &len) ||
+	    getsockopt(fd, SOL_SOCKET, SO_PEERNAME, &peer, &len))
 		return;
-	LIST_FOREACH(silence, &watched, next)
+	pthread_mutex_lock(&lock);
+	LIST_FOREACH(silence, &fresh, next)
 	{
-		if (!silence->sought && same(&silence->own, &own) && same(&silence->peer, &peer))
-			take_socket(silence, fd);
+		if (same(&silence->own, &own) && same(&silence->peer, &peer) &&
+		    is_still(fd, cookie))
+			take_socket(silence, fd, cookie);
 	}
+	pthread_mutex_unlock(&lock);
 }
 
 static void complain_of_proc(void)
@@ -111,23 +127,53 @@ static void complain_of_proc(void)
 	complained = true;
 }
 
-/* seek -- the sockets of all connections that are new, in one go.  Holds the lock. */
-static void seek(void)
+/* begin_search -- false: nobody seeks a socket */
+static bool begin_search(void)
 {
 	struct pmv_silence *silence;
+	bool any;
+
+	pthread_mutex_lock(&lock);
+	any = !LIST_EMPTY(&fresh);
+	LIST_FOREACH(silence, &fresh, next)
+	silence->offered = true;
+	pthread_mutex_unlock(&lock);
+	return any;
+}
+
+/* end_search -- of those that were there when it began */
+static void end_search(void)
+{
+	struct pmv_silence *silence, *next;
+
+	pthread_mutex_lock(&lock);
+	for (silence = LIST_FIRST(&fresh); silence; silence = next) {
+		next = LIST_NEXT(silence, next);
+		if (!silence->offered)
+			continue;
+		LIST_REMOVE(silence, next);
+		LIST_INSERT_HEAD(&watched, silence, next);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+/*
+ * seek -- the sockets of all connections that are new, in one go.  With many descriptors that takes
+ * a while, in which nobody is to wait for the lock.
+ */
+static void seek(void)
+{
 	struct dirent *entry;
 	DIR *dir;
 
-	LIST_FOREACH(silence, &watched, next)
-	{
-		if (!silence->sought)
-			break;
-	}
+	if (!begin_search())
+		return;
+	dir = opendir("/proc/self/fd");
 	/* Without a descriptor for the folder it is tried again. */
-	dir = silence ? opendir("/proc/self/fd") : NULL;
+	if (!dir && (errno == EMFILE || errno == ENFILE || errno == ENOMEM))
+		return;
 	if (!dir) {
-		if (silence && errno != EMFILE && errno != ENFILE && errno != ENOMEM)
-			complain_of_proc();
+		complain_of_proc();
 		return;
 	}
 	while ((entry = readdir(dir))) {
@@ -135,8 +181,7 @@ static void seek(void)
 			offer(atoi(entry->d_name));
 	}
 	closedir(dir);
-	LIST_FOREACH(silence, &watched, next)
-	silence->sought = true;
+	end_search();
 }
 
 /* is_silent -- for too long? */
@@ -176,6 +221,20 @@ static void complain(const struct pmv_silence *silence, unsigned int others)
 		 others);
 }
 
+/*
+ * give_up -- until it is connected, the core takes the end of the stream for an answer that is
+ * still to come, if errno is EAGAIN from before; a lost connection has an error of its own
+ */
+static void give_up(struct pmv_silence *silence)
+{
+	const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
+
+	atomic_store(&silence->given_up, true);
+	if (!silence->connecting || connect(silence->socket, &nobody, sizeof(nobody)))
+		shutdown(silence->socket, SHUT_RDWR);
+	silence->socket = -1;
+}
+
 /* look -- at all of them; one message tells of all that are given up.  Holds the lock. */
 static void look(void)
 {
@@ -186,8 +245,7 @@ static void look(void)
 	{
 		if (!is_silent(silence))
 			continue;
-		shutdown(silence->socket, SHUT_RDWR);
-		silence->socket = -1;
+		give_up(silence);
 		given_up = silence;
 		count++;
 	}
@@ -219,8 +277,8 @@ static void *run(void *arg)
 					    (1000000000 / LOOKS_PER_TIMEOUT)};
 
 	for (;;) {
-		pthread_mutex_lock(&lock);
 		seek();
+		pthread_mutex_lock(&lock);
 		heed_pause(&looked_ms);
 		look();
 		pthread_mutex_unlock(&lock);
@@ -250,18 +308,21 @@ static void start(void)
 }
 
 void pmv_silence_watch(struct pmv_silence *silence, const union pmv_silence_addr *own,
-		       const union pmv_silence_addr *peer)
+		       const union pmv_silence_addr *peer, bool connecting)
 {
 	pthread_mutex_lock(&lock);
 	if (!silence->watched) {
 		silence->own = *own;
 		silence->peer = *peer;
+		silence->connecting = connecting;
+		silence->offered = false;
 		silence->socket = -1;
-		silence->sought = false;
 		silence->since_ms = PMV_SILENCE_NONE;
 		silence->watched = true;
-		LIST_INSERT_HEAD(&watched, silence, next);
+		LIST_INSERT_HEAD(&fresh, silence, next);
 		start();
+	} else if (!connecting) {
+		silence->connecting = false;
 	}
 	pthread_mutex_unlock(&lock);
 }

@@ -6,11 +6,12 @@
  * probes the peer while the connection is idle (SO_KEEPALIVE), and a thread asks the kernel about
  * it (TCP_INFO).  Once the peer's machine has answered nothing for FI_PMEMVERBS_TIMEOUT seconds,
  * the socket is shut down: then the core ends all that is under way there, whatever the application
- * waits in.
+ * waits in.  It is watched while it is being connected, too.
  *
  * It is the peer's kernel that answers, so a process that is stopped or busy is waited for.
  * TCP_USER_TIMEOUT can't do this: it also ends a connection whose peer answers each probe, but
- * has had no room for data for that time, as one that is stopped.
+ * has had no room for data for that time, as one that is stopped.  Only a kernel whose queue of new
+ * connections is full answers nothing to a new one, and that is given up.
  *
  * A socket is found by its two addresses.  Its number stays right, since the core closes it only
  * when its endpoint is closed, and pmv_silence_forget comes before that.
@@ -18,6 +19,7 @@
 #ifndef PMV_SILENCE_H
 #define PMV_SILENCE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
@@ -38,9 +40,11 @@ union pmv_silence_addr {
 /* A connection. */
 struct pmv_silence {
 	LIST_ENTRY(pmv_silence) next;
-	bool watched; /* in the list; the application's threads may set it at a time */
-	bool sought;  /* socket is found, or there is none to be found */
-	int socket;   /* or -1 */
+	bool watched;         /* in a list; the application's threads may set it at a time */
+	bool connecting;      /* the core does not read data from the socket yet */
+	bool offered;         /* the open descriptors, from the first one on */
+	atomic_bool given_up; /* before the core can notice */
+	int socket;           /* or -1 */
 	uint64_t cookie;
 	int64_t since_ms; /* the peer owes an answer since then, or PMV_SILENCE_NONE */
 	union pmv_silence_addr own;
@@ -53,9 +57,12 @@ struct pmv_silence {
  */
 int64_t pmv_silence_since(int64_t since_ms, int64_t now_ms, const struct tcp_info *info);
 
-/* pmv_silence_watch -- own and peer are filled in; if it is watched already, nothing changes */
+/*
+ * pmv_silence_watch -- own and peer are filled in; if it is watched already, it may only be
+ * connected from now on
+ */
 void pmv_silence_watch(struct pmv_silence *silence, const union pmv_silence_addr *own,
-		       const union pmv_silence_addr *peer);
+		       const union pmv_silence_addr *peer, bool connecting);
 
 /* pmv_silence_forget -- before the core closes the socket */
 void pmv_silence_forget(struct pmv_silence *silence);

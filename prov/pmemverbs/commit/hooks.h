@@ -27,8 +27,9 @@
 
 enum pmv_attempt {
 	PMV_ATTEMPT_BEGUN,
-	PMV_ATTEMPT_FAILED, /* nobody has answered */
-	PMV_ATTEMPT_OVER,   /* it is connected, was refused by who is there, or is given up */
+	PMV_ATTEMPT_FAILED,  /* nobody has answered */
+	PMV_ATTEMPT_REFUSED, /* by who is there, perhaps as it connects at the same time */
+	PMV_ATTEMPT_OVER,    /* it is connected, or is given up */
 };
 
 /* To whom. */

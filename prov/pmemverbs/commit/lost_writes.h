@@ -33,6 +33,7 @@ struct pmv_lost_writes_region;
 struct pmv_lost_writes_wait {
 	int64_t since_ms; /* 0: none has */
 	int64_t asked_ms; /* the last call */
+	bool resumed;     /* after a pause that was too long */
 };
 
 /* The writes to one peer. */

@@ -6,12 +6,14 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/futex.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/queue.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <rdma/fi_errno.h>
@@ -27,6 +29,7 @@ struct file {
 	ino_t ino;
 	bool sized;   /* it is no device, and was long enough for the region */
 	bool linked;  /* it is no device, and had a name */
+	bool whole;   /* a sync of any part of it flushes what is written of all parts */
 	uint64_t end; /* of the region's part of it */
 };
 
@@ -36,6 +39,8 @@ struct segment {
 	uintptr_t start; /* in the application's mapping; whole pages */
 	uintptr_t end;
 	char *own; /* ours */
+	const struct file *file;
+	uint64_t offset; /* in it */
 };
 
 struct pmv_files {
@@ -207,11 +212,13 @@ static int refuse_open(const struct opening *opening, bool unnamed)
 }
 
 /* check_past -- an earlier error that was not reported; this takes it only from our description */
-static int check_past(const struct file *file, const struct opening *opening)
+static int check_past(struct file *file, const struct opening *opening)
 {
 	int ret = sync_file_range(file->fd, offset_of(opening, opening->from), (off_t) page_size(),
 				  SYNC_FILE_RANGE_WAIT_BEFORE);
 
+	/* Where it is forbidden (seccomp), each part gets its own msync. */
+	file->whole &= !ret;
 	if (!ret || (errno != EIO && errno != ENOSPC && errno != EDQUOT))
 		return 0;
 	return pmv_mem_refuse(opening->mem, FI_EIO,
@@ -272,6 +279,14 @@ static int check_file(struct file *file, const struct opening *opening)
 	return file->sized ? reserve(file, opening) : 0;
 }
 
+static bool syncs_as_a_whole(int fd)
+{
+	struct statfs fs;
+
+	/* ext2 and ext3 have ext4's number, and each of them does. */
+	return !fstatfs(fd, &fs) && (fs.f_type == EXT4_SUPER_MAGIC || fs.f_type == XFS_SUPER_MAGIC);
+}
+
 /* find_file -- open it, unless the region has it already; NULL and errno: it can't be opened */
 static struct file *find_file(struct opening *opening)
 {
@@ -291,7 +306,13 @@ static struct file *find_file(struct opening *opening)
 		errno = -fd;
 		return NULL;
 	}
-	*file = (struct file){.fd = fd, .dev = mapped->dev, .ino = mapped->ino, .sized = true};
+	*file = (struct file){
+		.fd = fd,
+		.dev = mapped->dev,
+		.ino = mapped->ino,
+		.sized = true,
+		.whole = syncs_as_a_whole(fd),
+	};
 	SLIST_INSERT_HEAD(&opening->files->files, file, next);
 	return file;
 }
@@ -303,6 +324,8 @@ static int map_segment(const struct opening *opening, const struct file *file)
 
 	if (!segment)
 		return pmv_mem_refuse(opening->mem, FI_ENOMEM, "no memory for a region's files");
+	segment->file = file;
+	segment->offset = (uint64_t) offset_of(opening, opening->from);
 	segment->start = opening->from;
 	segment->end = (opening->to + page_size() - 1) & ~(page_size() - 1);
 	segment->own = mmap(NULL, segment->end - segment->start, PROT_READ | PROT_WRITE, MAP_SHARED,
@@ -406,9 +429,8 @@ void pmv_files_close(struct pmv_files *files)
 	free(files);
 }
 
-void *pmv_files_map(const struct pmv_files *files, const void *addr, size_t *len)
+static const struct segment *find_segment(const struct pmv_files *files, uintptr_t at, size_t *len)
 {
-	uintptr_t at = (uintptr_t) addr;
 	const struct segment *segment;
 
 	if (!files)
@@ -417,13 +439,36 @@ void *pmv_files_map(const struct pmv_files *files, const void *addr, size_t *len
 		if (at >= segment->start && at < segment->end) {
 			if (*len > segment->end - at)
 				*len = segment->end - at;
-			return segment->own + (at - segment->start);
+			return segment;
 		}
 		/* There is none up to the start of this one. */
 		if (segment->start > at && *len > segment->start - at)
 			*len = segment->start - at;
 	}
 	return NULL;
+}
+
+void *pmv_files_map(const struct pmv_files *files, const void *addr, size_t *len)
+{
+	const struct segment *segment = find_segment(files, (uintptr_t) addr, len);
+
+	return segment ? segment->own + ((uintptr_t) addr - segment->start) : NULL;
+}
+
+bool pmv_files_find(const struct pmv_files *files, const void *addr, size_t *len,
+		    struct pmv_file_part *part)
+{
+	const struct segment *segment = find_segment(files, (uintptr_t) addr, len);
+
+	if (!segment || !segment->file->whole)
+		return false;
+	*part = (struct pmv_file_part){
+		.dev = segment->file->dev,
+		.ino = segment->file->ino,
+		.fd = segment->file->fd,
+		.offset = segment->offset + ((uintptr_t) addr - segment->start),
+	};
+	return true;
 }
 
 bool pmv_files_cover(const struct pmv_files *files)

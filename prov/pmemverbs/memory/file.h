@@ -48,6 +48,22 @@ void pmv_files_close(struct pmv_files *files);
  */
 void *pmv_files_map(const struct pmv_files *files, const void *addr, size_t *len);
 
+/* Pages in a file.  Two parts are of one file if both numbers are the same. */
+struct pmv_file_part {
+	dev_t dev;
+	ino_t ino;
+	int fd;
+	uint64_t offset;
+};
+
+/*
+ * pmv_files_find -- the pages that pmv_files_map maps.  True: once they are written, a sync of any
+ * part of their file makes them durable, too.  Linux does not promise that: ext4's and XFS's syncs
+ * commit the inode, and flush the device's cache, whatever range they were called for.
+ */
+bool pmv_files_find(const struct pmv_files *files, const void *addr, size_t *len,
+		    struct pmv_file_part *part);
+
 /* pmv_files_cover -- do our mappings have all of a region? */
 bool pmv_files_cover(const struct pmv_files *files);
 

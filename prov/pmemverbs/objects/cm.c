@@ -16,16 +16,46 @@ static int cm_getpeer(struct fid_ep *fid, void *addr, size_t *addrlen)
 	return fi_getpeer(pmv_to_ep(fid)->engine.fid, addr, addrlen);
 }
 
+static bool may_watch(const struct pmv_ep *ep)
+{
+	return pmv_setting.timeout && ep->domain->engine.core->uses_sockets;
+}
+
 void pmv_ep_watch(struct pmv_ep *ep)
 {
 	struct fid_ep *core_fid = ep->engine.fid;
 	union pmv_silence_addr own = {0}, peer = {0};
 	size_t own_len = sizeof(own), peer_len = sizeof(peer);
 
-	if (!pmv_setting.timeout || !ep->domain->engine.core->uses_sockets)
+	if (may_watch(ep) && !fi_getname(&core_fid->fid, &own, &own_len) &&
+	    !fi_getpeer(core_fid, &peer, &peer_len))
+		pmv_silence_watch(&ep->silence, &own, &peer, false);
+}
+
+/* size_of -- an address; 0: it is of another kind */
+static size_t size_of(const struct sockaddr *addr)
+{
+	switch (addr ? addr->sa_family : AF_UNSPEC) {
+	case AF_INET:
+		return sizeof(struct sockaddr_in);
+	case AF_INET6:
+		return sizeof(struct sockaddr_in6);
+	default:
+		return 0;
+	}
+}
+
+/* watch_attempt -- to connect to this address; the core can't tell the peer's yet */
+static void watch_attempt(struct pmv_ep *ep, const void *addr)
+{
+	union pmv_silence_addr own = {0}, peer = {0};
+	size_t own_len = sizeof(own);
+
+	if (!may_watch(ep) || !size_of(addr) || fi_getname(&ep->engine.fid->fid, &own, &own_len) ||
+	    !own.in.sin_port)
 		return;
-	if (!fi_getname(&core_fid->fid, &own, &own_len) && !fi_getpeer(core_fid, &peer, &peer_len))
-		pmv_silence_watch(&ep->silence, &own, &peer);
+	memcpy(&peer, addr, size_of(addr));
+	pmv_silence_watch(&ep->silence, &own, &peer, true);
 }
 
 /* CM data with room for a handshake behind it. */
@@ -88,10 +118,7 @@ void pmv_ep_attempt(struct pmv_ep *ep, enum pmv_attempt attempt)
 /* begin_attempt -- before the core sees its end */
 static void begin_attempt(struct pmv_ep *ep, const void *addr)
 {
-	const struct sockaddr *any = addr;
-	size_t len = any->sa_family == AF_INET6  ? sizeof(struct sockaddr_in6)
-		     : any->sa_family == AF_INET ? sizeof(struct sockaddr_in)
-						 : 0;
+	size_t len = size_of(addr);
 
 	if (!ep->domain->hooks || !len)
 		return;
@@ -114,6 +141,8 @@ static int cm_connect(struct fid_ep *fid, const void *addr, const void *param, s
 	ret = fi_connect(ep->engine.fid, addr, data.data, data.len);
 	if (ret)
 		pmv_ep_attempt(ep, PMV_ATTEMPT_FAILED);
+	else
+		watch_attempt(ep, addr);
 	return ret;
 }
 

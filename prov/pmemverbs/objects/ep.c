@@ -43,6 +43,7 @@ static int bind_cq(struct pmv_ep *ep, struct pmv_cq *cq, uint64_t flags)
 		return ret;
 	if (flags & FI_TRANSMIT) {
 		ep->initiator.owner.tx_queue = &cq->queue;
+		pmv_queue_join(&cq->queue, &ep->initiator.owner);
 		set_audience(ep->initiator.tx_audience, read, selective);
 	}
 	if (flags & FI_RECV) {
@@ -321,6 +322,8 @@ static int ep_close(struct fid *fid)
 	pmv_agent_forget(agent, &ep->mailbox.receiver);
 	take_leftovers(ep);
 	abandon_operations(ep);
+	if (ep->initiator.owner.tx_queue)
+		pmv_queue_leave(ep->initiator.owner.tx_queue, &ep->initiator.owner);
 	pmv_tally_leave(ep);
 	if (ep->initiator.tracker)
 		pmv_lost_writes_disconnected(ep->initiator.tracker);
@@ -452,6 +455,7 @@ static void join(struct pmv_ep *ep, const struct fi_info *info, const struct fi_
 	struct pmv_domain *domain = ep->domain;
 	struct pmv_initiator *ini = &ep->initiator;
 
+	ep->initiator.owner.given_up = &ep->silence.given_up;
 	ep->engine.engine = &domain->engine;
 	ep->engine.ops = domain->engine.core->ops;
 	pmv_mailbox_init(&ep->mailbox);

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -19,6 +20,7 @@
 #include "objects/handshake.h"
 #include "engine/info.h"
 #include "objects/unwrap.h"
+#include "progress/queue.h"
 
 /* So many events that are not the application's are read in one call. */
 #define MOST_DROPPED 16
@@ -216,6 +218,19 @@ static ssize_t take_event(struct pmv_eq *eq)
 	return 0;
 }
 
+/* nudge_agents -- tcp 2.1 moves the data of endpoints, too, when their event queue is read */
+static void nudge_agents(struct pmv_fabric *fabric)
+{
+	struct pmv_domain *domain;
+
+	if (!fabric->core->manual_progress)
+		return;
+	pthread_mutex_lock(&fabric->domains_lock);
+	LIST_FOREACH(domain, &fabric->domains, next)
+	pmv_agent_nudge(&domain->agent);
+	pthread_mutex_unlock(&fabric->domains_lock);
+}
+
 static ssize_t eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, uint64_t flags)
 {
 	struct pmv_eq *eq = pmv_to_eq(fid);
@@ -226,6 +241,7 @@ static ssize_t eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t le
 	if (!ret)
 		ret = hand_over(eq, event, buf, len, flags);
 	pthread_mutex_unlock(&eq->lock);
+	nudge_agents(eq->fabric);
 	return ret;
 }
 
@@ -249,6 +265,29 @@ static bool has_descriptors(struct pmv_eq *eq)
 	return false;
 }
 
+int pmv_eq_trywait(struct pmv_eq *eq)
+{
+	bool kept;
+
+	pthread_mutex_lock(&eq->lock);
+	kept = eq->kept.len;
+	pthread_mutex_unlock(&eq->lock);
+	if (kept)
+		return -FI_EAGAIN;
+	return fi_trywait(eq->fabric->core_fid, (struct fid *[]){&eq->core_fid->fid}, 1);
+}
+
+/* wait_for_descriptor -- of the core's queue: what it moves while it waits it would tell nobody */
+static ssize_t wait_for_descriptor(struct pmv_eq *eq, int64_t left)
+{
+	struct pollfd fd = {.fd = eq->core_fd, .events = POLLIN};
+	int ret = pmv_eq_trywait(eq);
+
+	if (ret)
+		return ret == -FI_EAGAIN ? 0 : ret;
+	return poll(&fd, 1, (int) left) < 0 && errno != EINTR ? -errno : 0;
+}
+
 /* wait_in_core -- for at most so many ms (-1: any time), perhaps less: 0, or an error */
 static ssize_t wait_in_core(struct pmv_eq *eq, int64_t left)
 {
@@ -263,6 +302,8 @@ static ssize_t wait_in_core(struct pmv_eq *eq, int64_t left)
 		}
 		if (left < 0 || left > DESCRIPTORS_MS)
 			left = DESCRIPTORS_MS;
+		if (eq->core_fd >= 0)
+			return wait_for_descriptor(eq, left);
 	}
 	pmv_guard_enter();
 	ret = fi_eq_sread(eq->core_fid, &peeked.event, peeked.room, sizeof(peeked.room), (int) left,
@@ -271,7 +312,27 @@ static ssize_t wait_in_core(struct pmv_eq *eq, int64_t left)
 	return ret < 0 && ret != -FI_EAGAIN ? ret : 0;
 }
 
-/* eq_sread -- waits in the core with a peek, so that the event is read under our lock */
+/*
+ * let_end -- tcp looks at a connection, and sees that it was given up, only where its completions
+ * are read.  Who sleeps here may read none.
+ */
+static void let_end(struct pmv_eq *eq)
+{
+	struct pmv_ep *ep;
+
+	pthread_mutex_lock(&eq->lock);
+	LIST_FOREACH(ep, &eq->eps, next_of_eq)
+	{
+		const struct pmv_op_owner *owner = &ep->initiator.owner;
+		struct pmv_queue *queue = owner->tx_queue ? owner->tx_queue : owner->rx_queue;
+
+		if (queue && atomic_load(&ep->silence.given_up))
+			pmv_queue_progress(queue, false);
+	}
+	pthread_mutex_unlock(&eq->lock);
+}
+
+/* eq_sread -- waits without reading the event, so that it is read under our lock */
 static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, int timeout,
 			uint64_t flags)
 {
@@ -287,7 +348,23 @@ static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t l
 		ret = wait_in_core(eq, left);
 		if (ret)
 			return ret;
+		let_end(eq);
 	}
+}
+
+static void translate_error(struct fi_eq_err_entry *entry)
+{
+	struct pmv_ep *ep;
+
+	entry->fid = our_fid(entry->fid);
+	entry->context = entry->fid ? entry->fid->context : NULL;
+	ep = ep_of(entry->fid);
+	/* With a reason: somebody is there. */
+	if (ep && entry->err_data_size)
+		pmv_ep_attempt(ep, PMV_ATTEMPT_REFUSED);
+	if (ep && atomic_load(&ep->silence.given_up))
+		entry->err = FI_ETIMEDOUT;
+	end_operations(entry->fid);
 }
 
 static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *buf, uint64_t flags)
@@ -298,14 +375,8 @@ static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *buf, uint6
 	/* Under the lock the object is not closed meanwhile. */
 	pthread_mutex_lock(&eq->lock);
 	ret = fi_eq_readerr(eq->core_fid, buf, flags);
-	if (ret > 0 && buf->fid) {
-		buf->fid = our_fid(buf->fid);
-		buf->context = buf->fid ? buf->fid->context : NULL;
-		/* With a reason: somebody is there. */
-		if (ep_of(buf->fid) && buf->err_data_size)
-			pmv_ep_attempt(ep_of(buf->fid), PMV_ATTEMPT_OVER);
-		end_operations(buf->fid);
-	}
+	if (ret > 0 && buf->fid)
+		translate_error(buf);
 	pthread_mutex_unlock(&eq->lock);
 	return ret;
 }
@@ -331,18 +402,6 @@ static struct fi_ops_eq eq_ops = {
 	.sread = eq_sread,
 	.strerror = eq_strerror,
 };
-
-int pmv_eq_trywait(struct pmv_eq *eq)
-{
-	bool kept;
-
-	pthread_mutex_lock(&eq->lock);
-	kept = eq->kept.len;
-	pthread_mutex_unlock(&eq->lock);
-	if (kept)
-		return -FI_EAGAIN;
-	return fi_trywait(eq->fabric->core_fid, (struct fid *[]){&eq->core_fid->fid}, 1);
-}
 
 /* drop_kept -- nobody will read the event; what the application's own has is its own */
 static void drop_kept(struct pmv_eq *eq)
@@ -406,6 +465,18 @@ struct fi_ops pmv_eq_fi_ops = {
 	.control = pmv_unwrap_control,
 };
 
+/* find_descriptor -- the one that the core's queue has, where the core moves data; or -1 */
+static int find_descriptor(const struct pmv_eq *eq, const struct fi_eq_attr *attr)
+{
+	bool has_one = attr && (attr->wait_obj == FI_WAIT_UNSPEC || attr->wait_obj == FI_WAIT_FD);
+	int fd;
+
+	if (!eq->fabric->core->manual_progress || !has_one ||
+	    fi_control(&eq->core_fid->fid, FI_GETWAIT, &fd))
+		return -1;
+	return fd;
+}
+
 int pmv_eq_open(struct fid_fabric *fabric_fid, struct fi_eq_attr *attr, struct fid_eq **eq_fid,
 		void *context)
 {
@@ -422,6 +493,7 @@ int pmv_eq_open(struct fid_fabric *fabric_fid, struct fi_eq_attr *attr, struct f
 		return ret;
 	}
 	pthread_mutex_init(&eq->lock, NULL);
+	eq->core_fd = find_descriptor(eq, attr);
 	eq->eq_fid = (struct fid_eq){
 		.fid = {.fclass = FI_CLASS_EQ, .context = context, .ops = &pmv_eq_fi_ops},
 		.ops = &eq_ops,

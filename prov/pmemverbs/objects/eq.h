@@ -40,6 +40,7 @@ struct pmv_eq {
 	struct pmv_fabric *fabric;
 	pthread_mutex_t lock;
 	struct pmv_event kept;
+	int core_fd;             /* that the core's queue has; -1: it is waited for in the core */
 	atomic_bool warned;      /* that no descriptor is left */
 	LIST_HEAD(, pmv_ep) eps; /* bound to the queue, and not closed yet */
 };

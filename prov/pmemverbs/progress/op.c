@@ -132,6 +132,7 @@ void pmv_op_fail(struct pmv_op *op, int err, int prov_errno)
 	struct pmv_op_owner *owner = op->owner;
 	int none = 0;
 
+	err = pmv_op_reason(owner, op->flags, err);
 	if (!atomic_compare_exchange_strong(&op->error, &none, err))
 		return;
 	op->prov_errno = prov_errno;

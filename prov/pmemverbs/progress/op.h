@@ -20,6 +20,7 @@
 #include <sys/queue.h>
 
 #include <rdma/fi_eq.h>
+#include <rdma/fi_errno.h>
 
 #include "memory/guard.h"
 
@@ -71,6 +72,8 @@ struct pmv_op_owner {
 	struct pmv_queue *tx_queue; /* where they complete; NULL: there is none */
 	struct pmv_queue *rx_queue;
 	unsigned int reads; /* pmv_guard_reads when it was opened */
+	/* Its connection was ended here, as the peer's machine is silent; or NULL: nobody looks. */
+	const atomic_bool *given_up;
 	/* Operations of its own under way that nobody waits for: acknowledgements. */
 	atomic_uint sending;
 	/* one has ended: op->error says how; before the application is told */
@@ -252,6 +255,15 @@ static inline bool pmv_op_end(struct pmv_op_pool *pool, struct pmv_op *op)
 
 /* pmv_op_fail -- note an error, if it is the first one */
 void pmv_op_fail(struct pmv_op *op, int err, int prov_errno);
+
+/* pmv_op_reason -- why something has failed that was posted, or was to be, and that ended so */
+static inline int pmv_op_reason(const struct pmv_op_owner *owner, uint64_t flags, int err)
+{
+	bool by_loss = (err == FI_ECANCELED || err == FI_ENOTCONN) && !(flags & FI_RECV);
+
+	return by_loss && owner && owner->given_up && atomic_load(owner->given_up) ? FI_ETIMEDOUT
+										   : err;
+}
 
 /* pmv_op_find -- a receive under way by the application's context, or NULL */
 struct pmv_op *pmv_op_find(struct pmv_op_owner *owner, void *context);

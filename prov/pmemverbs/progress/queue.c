@@ -151,7 +151,10 @@ static void end_with_error(struct pmv_queue *queue, const struct fi_cq_err_entry
 		pmv_ready_add(queue, &op->comp);
 }
 
-/* take_error -- move the core's error entry, perhaps a longer one than ours, to the ready list */
+/*
+ * take_error -- move the core's error entry, perhaps a longer one than ours, to the ready list.
+ * Whose it is shows only if one endpoint sends.
+ */
 static ssize_t take_error(struct pmv_queue *queue)
 {
 	union {
@@ -175,6 +178,7 @@ static ssize_t take_error(struct pmv_queue *queue)
 		end_with_error(queue, &err.entry);
 	} else if (err.entry.op_context || !queue->contexts) {
 		comp->err = err.entry;
+		comp->err.err = pmv_op_reason(queue->only_sender, err.entry.flags, err.entry.err);
 		if (comp->err.err_data_size > sizeof(comp->err_data))
 			comp->err.err_data_size = sizeof(comp->err_data);
 		pmv_ready_add(queue, comp);
@@ -453,6 +457,22 @@ static int make_waitable(struct pmv_queue *queue)
 	    epoll_ctl(queue->epoll_fd, EPOLL_CTL_ADD, queue->core_fd, &event))
 		return -errno;
 	return 0;
+}
+
+void pmv_queue_join(struct pmv_queue *queue, const struct pmv_op_owner *sender)
+{
+	pthread_mutex_lock(&queue->lock);
+	queue->only_sender = queue->num_senders++ ? NULL : sender;
+	pthread_mutex_unlock(&queue->lock);
+}
+
+void pmv_queue_leave(struct pmv_queue *queue, const struct pmv_op_owner *sender)
+{
+	pthread_mutex_lock(&queue->lock);
+	queue->num_senders--;
+	if (queue->only_sender == sender)
+		queue->only_sender = NULL;
+	pthread_mutex_unlock(&queue->lock);
 }
 
 int pmv_queue_open(struct pmv_queue *queue, bool has_fd, bool waitable)

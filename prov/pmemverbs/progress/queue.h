@@ -109,6 +109,9 @@ struct pmv_queue {
 	const struct pmv_engine_ops *ops; /* the engine's */
 	pthread_mutex_t lock;             /* held while entries are taken from the core */
 	struct pmv_batch batch;
+	/* Under the lock: endpoints that send, and the one if it is alone, or NULL. */
+	unsigned int num_senders;
+	const struct pmv_op_owner *only_sender;
 	bool counts_reads; /* somebody else may read it: */
 	atomic_uint reads; /* by the application; written under the lock */
 
@@ -157,6 +160,13 @@ size_t pmv_queue_entry_size(enum fi_cq_format format);
  */
 int pmv_queue_open(struct pmv_queue *queue, bool has_fd, bool waitable);
 void pmv_queue_close(struct pmv_queue *queue);
+
+/*
+ * pmv_queue_join -- an endpoint's transmit operations complete here
+ * pmv_queue_leave -- not any more
+ */
+void pmv_queue_join(struct pmv_queue *queue, const struct pmv_op_owner *sender);
+void pmv_queue_leave(struct pmv_queue *queue, const struct pmv_op_owner *sender);
 
 /* pmv_queue_read -- the application's fi_cq_read */
 ssize_t pmv_queue_read(struct pmv_queue *queue, void *buf, size_t count);

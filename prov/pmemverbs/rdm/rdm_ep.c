@@ -181,8 +181,10 @@ static int rdm_ep_close(struct fid *fid)
 	if (rdm->tx_cq)
 		pmv_rdm_cq_drop(rdm->tx_cq, &rdm->tracked);
 	ret = rdm->rxm_ops->close(fid);
-	if (ret)
+	if (ret) {
+		pmv_rdm_fence_lose(&rdm->fence);
 		return ret;
+	}
 	if (rdm->tx_cq)
 		pmv_op_owner_close(&rdm->tracked);
 	pmv_rdm_fence_destroy(&rdm->fence);

@@ -18,7 +18,7 @@ struct pmv_rdm_peer {
 	size_t pending[PMV_RDM_KINDS]; /* on the connection of now */
 	size_t lost;                   /* on earlier ones, not told */
 	bool awaited;                  /* a fenced operation waits for the pending ... */
-	int64_t first_until;           /* ... and is the next one until then */
+	int64_t awaited_since;         /* ... and is the next one, now and then */
 };
 
 void pmv_rdm_fence_init(struct pmv_rdm_fence *fence)
@@ -39,6 +39,14 @@ void pmv_rdm_fence_destroy(struct pmv_rdm_fence *fence)
 	pthread_mutex_destroy(&fence->lock);
 }
 
+static void lose_pending(struct pmv_rdm_peer *peer)
+{
+	for (int kind = 0; kind < PMV_RDM_KINDS; kind++) {
+		peer->lost += peer->pending[kind];
+		peer->pending[kind] = 0;
+	}
+}
+
 /* note_losses -- since it was last looked; holds the lock, as all below */
 static void note_losses(struct pmv_rdm_peer *peer)
 {
@@ -47,10 +55,7 @@ static void note_losses(struct pmv_rdm_peer *peer)
 	if (losses == peer->losses)
 		return;
 	peer->losses = losses;
-	for (int kind = 0; kind < PMV_RDM_KINDS; kind++) {
-		peer->lost += peer->pending[kind];
-		peer->pending[kind] = 0;
-	}
+	lose_pending(peer);
 }
 
 /* peer_of -- as it is now; NULL: no memory */
@@ -76,7 +81,7 @@ static bool has_pending(const struct pmv_rdm_peer *peer)
 	return peer->pending[PMV_RDM_RMA] || peer->pending[PMV_RDM_OTHER];
 }
 
-static ssize_t pass(struct pmv_rdm_peer *peer, enum pmv_rdm_kind kind, int64_t first_ms)
+static ssize_t pass(struct pmv_rdm_peer *peer, enum pmv_rdm_kind kind)
 {
 	if (peer->lost) {
 		peer->lost = 0;
@@ -90,7 +95,7 @@ static ssize_t pass(struct pmv_rdm_peer *peer, enum pmv_rdm_kind kind, int64_t f
 		return 0;
 	if (!peer->awaited) {
 		peer->awaited = true;
-		peer->first_until = pmv_clock_ms() + first_ms;
+		peer->awaited_since = pmv_clock_ms();
 	}
 	return -FI_EAGAIN;
 }
@@ -104,17 +109,17 @@ ssize_t pmv_rdm_fence_pass(struct pmv_rdm_fence *fence, struct pmv_lost_writes *
 	pthread_mutex_lock(&fence->lock);
 	peer = peer_of(fence, tracker);
 	if (peer)
-		ret = pass(peer, kind, fence->first_ms);
+		ret = pass(peer, kind);
 	pthread_mutex_unlock(&fence->lock);
 	return ret;
 }
 
 /* is_held_up -- when all have ended the wait is over, also if nobody tries the fenced one again */
-static bool is_held_up(struct pmv_rdm_peer *peer, bool fenced)
+static bool is_held_up(struct pmv_rdm_peer *peer, bool fenced, int64_t first_ms)
 {
 	if (fenced || !has_pending(peer))
 		peer->awaited = false;
-	return peer->awaited && pmv_clock_ms() < peer->first_until;
+	return peer->awaited && (pmv_clock_ms() - peer->awaited_since) / first_ms % 2 == 0;
 }
 
 ssize_t pmv_rdm_fence_begin(struct pmv_rdm_fence *fence, struct pmv_lost_writes *tracker,
@@ -126,7 +131,7 @@ ssize_t pmv_rdm_fence_begin(struct pmv_rdm_fence *fence, struct pmv_lost_writes 
 	pthread_mutex_lock(&fence->lock);
 	peer = peer_of(fence, tracker);
 	if (peer)
-		ret = is_held_up(peer, fenced) ? -FI_EAGAIN : 0;
+		ret = is_held_up(peer, fenced, fence->first_ms) ? -FI_EAGAIN : 0;
 	if (!ret) {
 		peer->pending[kind]++;
 		*ticket = (struct pmv_rdm_ticket){fence, peer, peer->losses, kind};
@@ -149,6 +154,18 @@ void pmv_rdm_fence_end(struct pmv_rdm_ticket *ticket)
 		peer->lost--;
 	pthread_mutex_unlock(&ticket->fence->lock);
 	ticket->peer = NULL;
+}
+
+void pmv_rdm_fence_lose(struct pmv_rdm_fence *fence)
+{
+	struct pmv_rdm_peer *peer;
+
+	pthread_mutex_lock(&fence->lock);
+	SLIST_FOREACH(peer, &fence->peers, next) {
+		note_losses(peer);
+		lose_pending(peer);
+	}
+	pthread_mutex_unlock(&fence->lock);
 }
 
 bool pmv_rdm_fence_knows(struct pmv_rdm_fence *fence, struct pmv_lost_writes *tracker)

@@ -12,7 +12,7 @@
  *
  * While a fenced operation waits, no others are begun, or a stream of them would make it wait for
  * ever.  But what is waited for may need another one to end: the peer's application may receive
- * only after that.  So this ends after a while.
+ * only after that.  So this ends after a while, and begins again after another one.
  *
  * All functions do their own locking.
  */
@@ -39,7 +39,7 @@ struct pmv_rdm_peer;
 struct pmv_rdm_fence {
 	pthread_mutex_t lock;
 	SLIST_HEAD(, pmv_rdm_peer) peers; /* they live as the endpoint */
-	int64_t first_ms; /* how long one that waits keeps others from being begun */
+	int64_t first_ms; /* so long one that waits keeps others from being begun, and then not */
 };
 
 /* An operation that is counted. */
@@ -68,6 +68,9 @@ ssize_t pmv_rdm_fence_pass(struct pmv_rdm_fence *fence, struct pmv_lost_writes *
 ssize_t pmv_rdm_fence_begin(struct pmv_rdm_fence *fence, struct pmv_lost_writes *tracker,
 			    enum pmv_rdm_kind kind, bool fenced, struct pmv_rdm_ticket *ticket);
 void pmv_rdm_fence_end(struct pmv_rdm_ticket *ticket);
+
+/* pmv_rdm_fence_lose -- of none that is under way the end will be told here */
+void pmv_rdm_fence_lose(struct pmv_rdm_fence *fence);
 
 /*
  * pmv_rdm_fence_knows, pmv_rdm_fence_found -- is the peer's connection known to belong to it?  Only

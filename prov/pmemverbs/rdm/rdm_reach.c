@@ -21,6 +21,7 @@ struct unreached {
 	struct pmv_hooks_peer peer;
 	int64_t began_ms;  /* the first attempt */
 	int64_t failed_ms; /* the last one; 0: it is under way */
+	bool refused;      /* once, and the next call may find the peer's own connection */
 };
 
 atomic_uint pmv_rdm_reach_count;
@@ -71,6 +72,21 @@ void pmv_rdm_reach_plain(void *addr)
 		in6->sin6_flowinfo = in6->sin6_scope_id = 0;
 }
 
+/* note -- of an address that is not connected: an attempt has begun, or has failed somehow */
+static void note(struct unreached *unreached, enum pmv_attempt attempt)
+{
+	int64_t now = pmv_clock_ms();
+
+	if (attempt == PMV_ATTEMPT_BEGUN) {
+		unreached->failed_ms = 0;
+		return;
+	}
+	unreached->failed_ms = now;
+	if (attempt == PMV_ATTEMPT_REFUSED && !unreached->refused)
+		unreached->failed_ms = now - PMV_RDM_REACH_PAUSE_MS;
+	unreached->refused = attempt == PMV_ATTEMPT_REFUSED;
+}
+
 void pmv_rdm_reach_attempt(const struct pmv_hooks_peer *given, enum pmv_attempt attempt)
 {
 	struct pmv_hooks_peer peer = *given;
@@ -82,7 +98,7 @@ void pmv_rdm_reach_attempt(const struct pmv_hooks_peer *given, enum pmv_attempt 
 	if (unreached && attempt == PMV_ATTEMPT_OVER)
 		end(unreached);
 	else if (unreached)
-		unreached->failed_ms = attempt == PMV_ATTEMPT_FAILED ? pmv_clock_ms() : 0;
+		note(unreached, attempt);
 	else if (attempt == PMV_ATTEMPT_BEGUN)
 		begin(&peer);
 	pthread_mutex_unlock(&lock);
@@ -91,15 +107,22 @@ void pmv_rdm_reach_attempt(const struct pmv_hooks_peer *given, enum pmv_attempt 
 ssize_t pmv_rdm_reach_wait(struct pmv_lost_writes_wait *wait, int64_t now_ms, int64_t began_ms,
 			   int64_t failed_ms, int64_t timeout_ms)
 {
-	/* Who has not called for so long has given up by itself. */
-	if (!wait->since_ms || (timeout_ms && now_ms - wait->asked_ms >= timeout_ms))
-		wait->since_ms = now_ms;
+	bool paused;
+
+	if (!wait->since_ms)
+		*wait = (struct pmv_lost_writes_wait){.since_ms = now_ms, .asked_ms = now_ms};
 	if (wait->since_ms < began_ms)
 		wait->since_ms = began_ms;
+	paused = now_ms - wait->asked_ms >= timeout_ms;
 	wait->asked_ms = now_ms;
 	if (timeout_ms && now_ms - wait->since_ms >= timeout_ms) {
-		wait->since_ms = 0;
-		return -FI_ETIMEDOUT;
+		if (!paused || wait->resumed) {
+			wait->since_ms = 0;
+			return -FI_ETIMEDOUT;
+		}
+		/* RxM connects only while it is called: it is to try, but not for as long again. */
+		wait->resumed = true;
+		wait->since_ms = now_ms - timeout_ms / 2;
 	}
 	return failed_ms && now_ms - failed_ms < PMV_RDM_REACH_PAUSE_MS ? -FI_EAGAIN : 0;
 }

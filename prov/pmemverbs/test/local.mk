@@ -6,10 +6,10 @@
 
 TESTS = \
 	test_silence \
-	test_blocks test_detect test_direct test_dirty test_file test_guard test_key \
+	test_blocks test_detect test_direct test_dirty test_file test_file_part test_guard test_key \
 	test_info test_info_entries test_length \
 	test_op test_queue \
-	test_direct_sync test_flush test_flush_effect test_agent test_complaint test_hint test_idle_plan test_status_query test_mailbox test_receive_tracker test_region \
+	test_direct_sync test_flush test_flush_effect test_agent test_complaint test_hint test_idle_plan test_status_query test_mailbox test_receive_tracker test_region test_region_sync \
 	test_queues test_rma_event test_service test_syncing test_thread test_thread_start test_wire test_writeback \
 	test_flush_request test_group test_lost_writes test_method test_ordering test_ordering_agent \
 	test_plan test_post test_prepare test_run test_store test_submit \
@@ -48,6 +48,7 @@ test_blocks_SOURCES = %D%/memory/test_blocks.c
 test_direct_SOURCES = %D%/memory/test_direct.c $(drive_sources)
 test_dirty_SOURCES = %D%/memory/test_dirty.c
 test_file_SOURCES = %D%/memory/test_file.c $(syscalls_sources)
+test_file_part_SOURCES = %D%/memory/test_file_part.c
 test_guard_SOURCES = %D%/memory/test_guard.c $(syscalls_sources)
 test_key_SOURCES = %D%/memory/test_key.c
 
@@ -72,6 +73,7 @@ test_status_query_SOURCES = %D%/agent/test_status_query.c
 test_mailbox_SOURCES = %D%/agent/test_mailbox.c
 test_receive_tracker_SOURCES = %D%/agent/test_receive_tracker.c
 test_region_SOURCES = %D%/agent/test_region.c
+test_region_sync_SOURCES = %D%/agent/test_region_sync.c
 test_rma_event_SOURCES = %D%/agent/test_rma_event.c %D%/agent/test_rma_event_limits.c %D%/agent/test_rma_event.h
 test_queues_SOURCES = %D%/agent/test_queues.c
 test_service_SOURCES = %D%/agent/test_service.c %D%/agent/test_service_closed.c
@@ -127,7 +129,7 @@ test_random_programs_SOURCES = %D%/whole/test_random_programs.c
 drive_wraps = -Wl,--wrap=pmv_ring_open,--wrap=pmv_ring_write,--wrap=pwritev2,--wrap=fdatasync,--wrap=fstatfs
 
 # What is asked of the kernel and of libpmem2 is looked at on its way.
-test_flush_LDFLAGS = -Wl,--wrap=msync,--wrap=madvise,--wrap=pmem2_get_flush_fn \
+test_flush_LDFLAGS = -Wl,--wrap=msync,--wrap=madvise,--wrap=sync_file_range,--wrap=pmem2_get_flush_fn \
 	-Wl,--wrap=pmem2_get_drain_fn,--wrap=pmem2_get_memcpy_fn
 test_flush_effect_LDFLAGS = -Wl,--wrap=madvise
 test_direct_LDFLAGS = $(drive_wraps)
@@ -137,6 +139,8 @@ test_getinfo_LDFLAGS = -Wl,--wrap=fi_param_get,--wrap=fi_getinfo
 test_inject_LDFLAGS = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=mmap \
 	-Wl,--wrap=eventfd,--wrap=epoll_create1,--wrap=epoll_ctl
 test_queues_LDFLAGS = -Wl,--wrap=epoll_ctl
+test_region_sync_LDFLAGS = -Wl,--wrap=pmv_files_find,--wrap=pmv_files_cover,--wrap=pmv_files_state \
+	-Wl,--wrap=pmv_files_map,--wrap=pmv_files_disk
 test_syncing_LDFLAGS = -Wl,--wrap=pthread_create,--wrap=pmv_files_cover,--wrap=timerfd_settime
 test_thread_start_LDFLAGS = -Wl,--wrap=pthread_create
 

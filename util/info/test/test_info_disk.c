@@ -2,6 +2,8 @@
 /* test_info_disk.c -- what fi_pmem_info says of files and their disks */
 #include "machine.h"
 
+#include <glob.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 Test(machine, a_file_is_synced)
@@ -99,14 +101,44 @@ Test(machine, a_file_that_is_not_durable_is_data_loss)
 	}
 }
 
+static bool looked_there;
+
+/* detect_there -- at a file in the directory, which it can map */
+static int detect_there(const char *path, struct pmv_mem *found)
+{
+	struct stat st;
+
+	looked_there = !strncmp(path, "./.fi_pmem_info.", strlen("./.fi_pmem_info.")) &&
+		       !stat(path, &st) && st.st_size >= sysconf(_SC_PAGESIZE);
+	return detect_base(path, found);
+}
+
+Test(machine, directory_is_judged_by_a_file_in_it)
+{
+	glob_t left = {0};
+
+	file(0, DISK, "/data/file");
+	node(".", DISK, 7, S_IFDIR, "0:0");
+	look("/nosuch");
+	info_path(info, ".", detect_there);
+	json_object_put(model);
+	model = info_model(info);
+	cr_expect(looked_there);
+	expect_in("memory/1/from", "a file that was made there");
+	cr_expect_eq(glob("./.fi_pmem_info.*", 0, NULL, &left), GLOB_NOMATCH);
+}
+
 Test(machine, what_is_not_there_is_said)
 {
-	node("/data", DISK, 7, S_IFDIR, "0:0");
+	node("/data", DISK, 7, S_IFIFO, "0:0");
+	node("/gone", DISK, 8, S_IFDIR, "0:0");
 	look("/nosuch");
 	info_path(info, "/data", detect_base);
+	info_path(info, "/gone", detect_base);
 	json_object_put(model);
 	model = info_model(info);
 	expect_in("memory/0/what", "/nosuch");
-	expect_in("memory/1/what", "name a file");
+	expect_in("memory/1/what", "no file, directory or device");
+	expect_in("memory/2/what", "no file can be made");
 	cr_expect(info_loses_data(model));
 }

@@ -3,8 +3,10 @@
  * test_flush.c -- the table that writes memory back: what it asks of libpmem2 and
  * of the kernel
  *
- * The linker puts what is here in front of msync, madvise and libpmem2's functions.
+ * The linker puts what is here in front of msync, madvise, sync_file_range and libpmem2's
+ * functions.
  */
+#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -15,7 +17,7 @@
 
 #define PAGE_BYTES 4096
 
-/* What was called: F flush, D drain, C copy, Y msync, A madvise. */
+/* What was called: F flush, D drain, C copy, Y msync, A madvise, R sync_file_range. */
 struct call {
 	char what;
 	uintptr_t at;
@@ -56,6 +58,16 @@ int __wrap_madvise(void *addr, size_t len, int advice)
 	note('A', addr, len, advice);
 	errno = advise_errno;
 	return advise_errno ? -1 : __real_madvise(addr, len, advice);
+}
+
+int __wrap_sync_file_range(int fd, off_t offset, off_t len, unsigned int flags);
+
+int __wrap_sync_file_range(int fd, off_t offset, off_t len, unsigned int flags)
+{
+	cr_assert_eq(fd, 7);
+	note('R', (const void *) offset, (size_t) len, (int) flags);
+	errno = sync_errno;
+	return sync_errno ? -1 : 0;
 }
 
 static pmem2_flush_fn real_flush;
@@ -251,6 +263,25 @@ Test(touch, passes_on_every_error)
 	}
 	advise_errno = 0;
 	accepted(pmv_flush->touch(memory, 8));
+}
+
+/* What was on its way already when it was started is to be written again before that is over. */
+Test(writing, is_begun_and_awaited)
+{
+	open_table();
+	cr_assert_eq(pmv_flush->start(7, 5, 10), 0);
+	cr_assert_eq(pmv_flush->await(7, 15, 20), 0);
+	cr_assert_eq(num_calls, 2);
+	cr_assert_eq(calls[0].at, 5);
+	cr_assert_eq(calls[0].len, 10);
+	cr_assert_eq(calls[0].flags, SYNC_FILE_RANGE_WRITE);
+	cr_assert_eq(calls[1].at, 15);
+	cr_assert_eq(calls[1].len, 20);
+	cr_assert_eq(calls[1].flags, SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
+					     SYNC_FILE_RANGE_WAIT_AFTER);
+	sync_errno = EIO;
+	cr_assert_eq(pmv_flush->start(7, 0, 1), -EIO);
+	cr_assert_eq(pmv_flush->await(7, 0, 1), -EIO);
 }
 
 /* Before 5.14 the advice is not known, for no memory: each page is written to, then. */

@@ -453,6 +453,26 @@ Test(hint, that_is_lost_costs_time_only)
 	close_pair(pair);
 }
 
+/* What is left in its mailbox would wake the thread again and again. */
+Test(look, does_not_search_who_is_refused)
+{
+	struct pair *pair = open_pair();
+	struct pmv_agent *agent = &pair->to->domain->agent;
+	struct pmv_receiver *receiver = &pair->to->mailbox.receiver;
+	struct pmv_flush_message message = {0};
+
+	say(pair, &pair->from->mailbox.link.hint, HINT);
+	cr_expect(pmv_idle_listen(agent, SECOND));
+	pair_tell(pair, &message);
+	receiver->refused = receiver->ended = true;
+	pmv_look_park(&agent->looks, 2 * SECOND);
+	cr_expect(receiver->look.parked);
+	pmv_look_everywhere(&agent->looks, 2 * SECOND);
+	cr_expect(receiver->look.parked);
+	cr_expect(receiver->look.hinted);
+	close_pair(pair);
+}
+
 /* Windows */
 
 Test(look, window_follows_the_time_between_requests)

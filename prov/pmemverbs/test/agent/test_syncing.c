@@ -46,6 +46,19 @@ Test(syncing, request_with_pages_on_two_disks_holds_up_neither, .timeout = 60)
 	close_target();
 }
 
+Test(syncing, closing_a_region_waits_for_no_other_disk, .timeout = 60)
+{
+	open_target();
+	hold(PAGE, true);
+	ask_for_both(0, 0);
+	await_begun(PAGE, 1);
+	accepted(fi_close(&pair->mr[PAGE_TOO]->fid));
+	pair->mr[PAGE_TOO] = NULL;
+	cr_expect_eq(look_at(0).acks, 0);
+	end_sync();
+	close_target();
+}
+
 Test(syncing, requests_of_one_connection_stay_in_order, .timeout = 60)
 {
 	open_target();

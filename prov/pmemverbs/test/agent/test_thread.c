@@ -2,11 +2,14 @@
 /* test_thread.c -- the agent: with many connections, and with threads */
 #include "test/support/pair.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <time.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include "objects/cq.h"
 
 /* Many connections */
 
@@ -463,5 +466,39 @@ Test(agent, is_woken_for_a_message_that_others_have_moved)
 	pmv_setting.agent = PMV_AGENT_PROGRESS;
 	pair_serve(pair);
 	expect_done(pair, "F D K");
+	pair_close(pair);
+}
+
+/* Nor does one tell who sleeps of an acknowledgement that another call has moved. */
+Test(agent, wakes_who_sleeps_for_an_acknowledgement_that_others_have_moved)
+{
+	struct pair *pair = pair_open(&(struct pair_options){.home = {.wait_obj = FI_WAIT_FD}});
+	struct pmv_domain *domain = pmv_to_domain(pair->home->domain);
+	struct pmv_cq *cq = pmv_to_cq(pair->home->cq);
+	struct pollfd fd = {.fd = cq->queue.epoll_fd, .events = POLLIN};
+
+	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(1), FI_COMMIT));
+	pair_deliver(pair);
+	rig_expect_nothing(pair->home);
+	/* As if there were a thread, which has looked already. */
+	pmv_setting.agent = PMV_AGENT_THREAD;
+	pair->home->core.manual_progress = true;
+	atomic_store(&domain->agent.running, true);
+	atomic_store(&domain->agent.asleep, true);
+	/* Nobody is woken only to see whether the peer is there. */
+	domain->agent.woke_ns = INT64_MAX;
+	accepted(pmv_cq_trywait(cq));
+	pmv_agent_nudge(&domain->agent);
+	cr_expect_eq(poll(&fd, 1, 0), 0);
+
+	pmv_setting.agent = PMV_AGENT_PROGRESS;
+	pair_serve(pair);
+	pmv_setting.agent = PMV_AGENT_THREAD;
+	cr_expect_eq(poll(&fd, 1, 0), 0);
+	pmv_agent_nudge(&domain->agent);
+	cr_expect_eq(poll(&fd, 1, 0), 1);
+	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+	atomic_store(&domain->agent.asleep, false);
+	atomic_store(&domain->agent.running, false);
 	pair_close(pair);
 }

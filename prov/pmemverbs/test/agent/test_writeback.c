@@ -153,7 +153,7 @@ static void sync_many(int (*on_sync)(void), uint64_t syncs, uint64_t refused)
 	struct shared *shared = share(PMV_PAGE, PEERS * EACH * PMV_PAGE_SLICE, NULL);
 	struct pmv_ep *eps[PEERS];
 
-	cr_assert_gt(PEERS * EACH, PMV_WRITEBACK_SYNCS);
+	cr_assert_gt(PEERS * EACH, PMV_MAX_SYNCS);
 	for (uint64_t i = 0; i < PEERS; i++) {
 		struct pmv_flush_message message = {.count = EACH};
 

@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* test_silence.c -- whose machine is silent, and whose only has nothing to say or no room */
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <unistd.h>
 
 #include <criterion/criterion.h>
@@ -73,6 +79,18 @@ Test(silence, is_seen_if_the_own_link_is_down)
 	cr_expect_eq(pmv_silence_since(NOW - 3000, NOW, &info), NONE);
 }
 
+/* The kernel has no time of an answer then, and says any. */
+Test(silence, of_a_peer_that_has_never_answered_begins_when_it_is_seen)
+{
+	struct tcp_info info = under_way(3600000, 3600000);
+
+	info.tcpi_state = TCP_SYN_SENT;
+	cr_expect_eq(pmv_silence_since(NONE, NOW, &info), NOW);
+	info = under_way(40, 40);
+	info.tcpi_state = TCP_SYN_SENT;
+	cr_expect_eq(pmv_silence_since(NOW - 5000, NOW, &info), NOW - 5000);
+}
+
 /* Sockets */
 
 struct pair {
@@ -116,15 +134,15 @@ Test(silence, is_probed_for_on_the_connections_own_socket_only)
 	pmv_setting.timeout = 1;
 	connect_pair(&others);
 	connect_pair(&pair);
-	pmv_silence_watch(&silence, &pair.own, &pair.peer);
-	pmv_silence_watch(&silence, &pair.own, &pair.peer);
+	pmv_silence_watch(&silence, &pair.own, &pair.peer, false);
+	pmv_silence_watch(&silence, &pair.own, &pair.peer, false);
 	while (!option(pair.ends[0], SOL_SOCKET, SO_KEEPALIVE))
 		sched_yield();
 	/* The thread goes on looking, also when it had none to look for. */
 	pmv_silence_forget(&silence);
 	pmv_silence_forget(&silence);
 	connect_pair(&later);
-	pmv_silence_watch(&second, &later.own, &later.peer);
+	pmv_silence_watch(&second, &later.own, &later.peer, false);
 	while (!option(later.ends[0], SOL_SOCKET, SO_KEEPALIVE))
 		sched_yield();
 	cr_expect_eq(option(pair.ends[0], IPPROTO_TCP, TCP_KEEPIDLE), 1);
@@ -132,4 +150,85 @@ Test(silence, is_probed_for_on_the_connections_own_socket_only)
 	cr_expect_eq(option(others.ends[0], SOL_SOCKET, SO_KEEPALIVE), 0);
 	cr_expect_eq(option(others.ends[1], SOL_SOCKET, SO_KEEPALIVE), 0);
 	pmv_silence_forget(&second);
+}
+
+/* call -- a socket that is being connected, or is */
+static int call(const struct sockaddr_in *in)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+
+	cr_assert(!connect(fd, (const struct sockaddr *) in, sizeof(*in)) || errno == EINPROGRESS);
+	return fd;
+}
+
+static uint8_t queued(int listener)
+{
+	struct tcp_info info = {0};
+	socklen_t len = sizeof(info);
+
+	cr_assert_eq(getsockopt(listener, IPPROTO_TCP, TCP_INFO, &info, &len), 0);
+	return info.tcpi_unacked;
+}
+
+Test(silence, ends_an_attempt_to_connect_that_nobody_answers)
+{
+	struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	int listener = socket(AF_INET, SOCK_STREAM, 0), first, fd, error = 0;
+	union pmv_silence_addr own = {0}, peer = {0};
+	socklen_t len = sizeof(in), own_len = sizeof(own), error_len = sizeof(error);
+	struct pmv_silence silence = {0};
+	struct pollfd pfd;
+
+	pmv_setting.timeout = 1;
+	cr_assert_eq(bind(listener, (struct sockaddr *) &in, len), 0);
+	cr_assert_eq(listen(listener, 0), 0);
+	cr_assert_eq(getsockname(listener, (struct sockaddr *) &in, &len), 0);
+	first = call(&in);
+	while (!queued(listener))
+		sched_yield();
+	/* The queue is full: the kernel answers nothing to this one. */
+	fd = call(&in);
+	cr_assert_eq(getsockname(fd, &own.any, &own_len), 0);
+	peer.in = in;
+	pmv_silence_watch(&silence, &own, &peer, true);
+	pfd = (struct pollfd){.fd = fd, .events = POLLIN};
+	cr_assert_eq(poll(&pfd, 1, -1), 1);
+	cr_assert_eq(getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &error_len), 0);
+	cr_expect_eq(error, ECONNRESET);
+	cr_expect(atomic_load(&silence.given_up));
+	pmv_silence_forget(&silence);
+	close(first);
+}
+
+/* The search */
+
+static _Atomic(struct pmv_silence *) forgotten_in_search;
+static atomic_bool searched;
+
+/* It takes the place of libc's, and is what a search does between two descriptors. */
+struct dirent *readdir(DIR *dir)
+{
+	struct dirent *(*real)(DIR *) = (struct dirent * (*) (DIR *) ) dlsym(RTLD_NEXT, "readdir");
+	struct pmv_silence *silence = atomic_exchange(&forgotten_in_search, NULL);
+
+	if (silence) {
+		pmv_silence_forget(silence);
+		atomic_store(&searched, true);
+	}
+	return real(dir);
+}
+
+/* Connections come and go meanwhile: with many descriptors it takes long. */
+Test(silence, holds_up_nobody_while_sockets_are_searched)
+{
+	struct pmv_silence silence = {0};
+	struct pair pair;
+
+	pmv_setting.timeout = 1;
+	connect_pair(&pair);
+	atomic_store(&forgotten_in_search, &silence);
+	pmv_silence_watch(&silence, &pair.own, &pair.peer, false);
+	while (!atomic_load(&searched))
+		sched_yield();
+	cr_expect_eq(option(pair.ends[0], SOL_SOCKET, SO_KEEPALIVE), 0);
 }

@@ -341,6 +341,7 @@ Test(direct, refuses_file_systems_that_would_lose_data)
 	struct pmv_direct *none;
 	struct pmv_mem mem;
 
+	unlink(attr.path);
 	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
 		drive.magic = refused[i].magic;
 		cr_expect_eq(try((struct pmv_direct_attr){0}, &none, &mem), -FI_EOPNOTSUPP);

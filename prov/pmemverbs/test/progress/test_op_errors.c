@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* test_op_errors.c -- op.c: parts of an operation that fail are one error of it */
+#include "objects/ep.h"
 #include "test/support/rig.h"
 
 Test(errors, of_any_part_are_one_error_of_the_commit)
@@ -125,5 +126,66 @@ Test(errors, of_a_lost_connection_hit_every_commit_once)
 					 i == 8 ? FI_EIO : FI_ECANCELED);
 	}
 	rig_expect_nothing(rig);
+	rig_close(rig);
+}
+
+/* give_up -- what the thread for silent peers does, and then the core */
+static void give_up(struct rig *rig)
+{
+	atomic_store(&pmv_to_ep(rig->ep)->silence.given_up, true);
+	fake_fail_all(&rig->fake, FI_ECANCELED, 0);
+}
+
+Test(errors, of_a_connection_that_was_given_up_say_so)
+{
+	struct rig *rig = rig_open(NULL);
+
+	accepted(rig_commit(rig, KEY_MHP, CONTEXT(1), 0));
+	accepted(rig_write(rig, KEY_MHP, CONTEXT(2)));
+	accepted(rig_read(rig, KEY_MHP, CONTEXT(3)));
+	accepted(rig_send(rig, CONTEXT(4)));
+	give_up(rig);
+	rig_expect_error(rig, CONTEXT(1), RIG_WRITTEN, FI_ETIMEDOUT);
+	rig_expect_error(rig, CONTEXT(2), RIG_WRITTEN, FI_ETIMEDOUT);
+	rig_expect_error(rig, CONTEXT(3), FI_RMA | FI_READ, FI_ETIMEDOUT);
+	rig_expect_error(rig, CONTEXT(4), RIG_SENT, FI_ETIMEDOUT);
+	rig_expect_nothing(rig);
+	/* What the core says of itself stays. */
+	accepted(rig_commit(rig, KEY_MHP, CONTEXT(5), 0));
+	fake_fail_all(&rig->fake, FI_EIO, 0);
+	rig_expect_error(rig, CONTEXT(5), RIG_WRITTEN, FI_EIO);
+	rig_close(rig);
+}
+
+/* In a queue that others send by, too, nobody knows whose a plain write was. */
+Test(errors, of_plain_writes_say_so_only_if_they_can_be_nobody_elses)
+{
+	struct rig *rig = rig_open(NULL);
+	struct fid_ep *other = rig_ep(rig, rig->cq);
+
+	accepted(rig_commit(rig, KEY_MHP, CONTEXT(1), 0));
+	accepted(rig_write(rig, KEY_MHP, CONTEXT(2)));
+	give_up(rig);
+	rig_expect_error(rig, CONTEXT(1), RIG_WRITTEN, FI_ETIMEDOUT);
+	rig_expect_error(rig, CONTEXT(2), RIG_WRITTEN, FI_ECANCELED);
+	atomic_store(&pmv_to_ep(rig->ep)->silence.given_up, false);
+	atomic_store(&pmv_to_ep(other)->silence.given_up, true);
+	accepted(rig_write(rig, KEY_MHP, CONTEXT(3)));
+	fake_fail_all(&rig->fake, FI_ECANCELED, 0);
+	rig_expect_error(rig, CONTEXT(3), RIG_WRITTEN, FI_ECANCELED);
+	cr_assert_eq(fi_close(&other->fid), 0);
+	rig_close(rig);
+}
+
+/* Receives end so with any connection. */
+Test(errors, of_receives_stay_as_they_are)
+{
+	struct rig *rig = rig_open(NULL);
+	char buf[8];
+
+	accepted(fi_recv(rig->ep, buf, sizeof(buf), NULL, 0, CONTEXT(1)));
+	atomic_store(&pmv_to_ep(rig->ep)->silence.given_up, true);
+	cr_assert(fake_receive(&rig->fake, FI_ECANCELED));
+	rig_expect_error(rig, CONTEXT(1), RIG_RECEIVED, FI_ECANCELED);
 	rig_close(rig);
 }

@@ -114,6 +114,15 @@ Test(rdm_fence, goes_first_only_for_a_while)
 	cr_expect_eq(pass(PMV_RDM_OTHER), -FI_EAGAIN);
 	pmv_rdm_fence_end(&first);
 	cr_expect_eq(pass(PMV_RDM_OTHER), -FI_EAGAIN, "that one is an earlier one, too");
+	/* A stream of others would make it wait for ever. */
+	do {
+		struct pmv_rdm_ticket more;
+
+		ret = pmv_rdm_fence_begin(&fence, peer, PMV_RDM_OTHER, false, &more);
+		if (!ret)
+			pmv_rdm_fence_end(&more);
+	} while (!ret);
+	cr_expect_eq(ret, -FI_EAGAIN);
 	pmv_rdm_fence_end(&ticket);
 	cr_expect_eq(pass(PMV_RDM_OTHER), 0);
 }
@@ -135,6 +144,16 @@ Test(rdm_fence, is_refused_once_for_what_was_lost)
 	cr_expect_eq(pass(PMV_RDM_RMA), -FI_ECONNRESET, "the next one was lost, too");
 	pmv_rdm_fence_end(&next);
 	cr_expect_eq(pass(PMV_RDM_RMA), 0);
+}
+
+/* The endpoint stays open, and nobody counts what is still under way. */
+Test(rdm_fence, is_refused_once_for_what_a_close_that_failed_has_let_go)
+{
+	begun(PMV_RDM_OTHER);
+	begun(PMV_RDM_RMA);
+	pmv_rdm_fence_lose(&fence);
+	cr_expect_eq(pass(PMV_RDM_OTHER), -FI_ECONNRESET);
+	cr_expect_eq(pass(PMV_RDM_OTHER), 0);
 }
 
 Test(rdm_fence, is_not_refused_if_all_have_ended_after_a_loss)

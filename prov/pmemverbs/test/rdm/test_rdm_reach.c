@@ -30,12 +30,24 @@ Test(rdm_reach, calls_time_out_once_and_begin_again)
 	cr_expect_eq(call(NOW + 2 * TIMEOUT, 0), -FI_ETIMEDOUT);
 }
 
-Test(rdm_reach, who_had_given_up_begins_again)
+/* Nothing was tried in the pause: one call has to be made, and whoever goes on has some time. */
+Test(rdm_reach, a_pause_of_the_caller_counts_but_for_one_call)
 {
 	cr_expect_eq(call(NOW, 0), 0);
 	cr_expect_eq(call(NOW + 3600000, 0), 0);
-	cr_expect_eq(call(NOW + 3600000 + TIMEOUT - 1, 0), 0);
-	cr_expect_eq(call(NOW + 3600000 + TIMEOUT, 0), -FI_ETIMEDOUT);
+	cr_expect_eq(call(NOW + 3600000 + TIMEOUT / 2 - 1, 0), 0);
+	cr_expect_eq(call(NOW + 3600000 + TIMEOUT / 2, 0), -FI_ETIMEDOUT);
+}
+
+Test(rdm_reach, who_calls_rarely_is_told_too)
+{
+	for (int i = 0; i < 3; i++) {
+		int64_t now = NOW + INT64_C(6) * i * TIMEOUT;
+
+		cr_expect_eq(call(now, 0), 0);
+		cr_expect_eq(call(now + 2 * TIMEOUT, 0), 0);
+		cr_expect_eq(call(now + 4 * TIMEOUT, 0), -FI_ETIMEDOUT);
+	}
 }
 
 Test(rdm_reach, what_was_connected_meanwhile_begins_again)
@@ -81,5 +93,29 @@ Test(rdm_reach, knows_who_is_not_connected)
 	pmv_rdm_reach_attempt(&peer, PMV_ATTEMPT_BEGUN);
 	pmv_rdm_reach_attempt(&peer, PMV_ATTEMPT_OVER);
 	pmv_rdm_reach_attempt(&peer, PMV_ATTEMPT_OVER);
+	cr_expect_eq(pmv_rdm_reach_count, 0);
+}
+
+/*
+ * A peer that refuses has perhaps connected by itself, so the next call is made at once.  If it
+ * refuses for ever it is one that can't be connected to.
+ */
+Test(rdm_reach, a_refusal_does_not_end_the_wait)
+{
+	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = 1};
+	struct pmv_hooks_peer peer = {.len = sizeof(in)};
+	struct pmv_lost_writes tracker = {.addrlen = sizeof(in)};
+
+	pmv_setting.timeout = 10;
+	memcpy(peer.addr, &in, sizeof(in));
+	memcpy(tracker.addr, &in, sizeof(in));
+	pmv_rdm_reach_attempt(&peer, PMV_ATTEMPT_BEGUN);
+	pmv_rdm_reach_attempt(&peer, PMV_ATTEMPT_REFUSED);
+	cr_expect_eq(pmv_rdm_reach_count, 1);
+	cr_expect_eq(pmv_rdm_reach_check(&tracker), 0);
+	pmv_rdm_reach_attempt(&peer, PMV_ATTEMPT_BEGUN);
+	pmv_rdm_reach_attempt(&peer, PMV_ATTEMPT_REFUSED);
+	cr_expect_eq(pmv_rdm_reach_count, 1);
+	pmv_rdm_reach_succeeded(&tracker);
 	cr_expect_eq(pmv_rdm_reach_count, 0);
 }

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * threads.c -- the calls of threads and clocks, for the simulated ones
+ *
+ * The linker has all calls from the provider's objects come here (-Wl,--wrap).  A mutex is a real
+ * one: all coroutines are one thread to the C library, which does not wait for itself.
+ */
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "scheduler.h"
+#include "wraps.h"
+
+/* Mutexes */
+
+static bool is_free(void *arg)
+{
+	if (__real_pthread_mutex_trylock(arg))
+		return false;
+	__real_pthread_mutex_unlock(arg);
+	return true;
+}
+
+int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
+{
+	sched_step();
+	while (__real_pthread_mutex_trylock(mutex)) {
+		if (!sched_current)
+			return __real_pthread_mutex_lock(mutex);
+		sched_block("waits for a lock", is_free, mutex, SCHED_NEVER);
+	}
+	return 0;
+}
+
+int __wrap_pthread_mutex_trylock(pthread_mutex_t *mutex)
+{
+	sched_step();
+	return __real_pthread_mutex_trylock(mutex);
+}
+
+int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex)
+{
+	int ret = __real_pthread_mutex_unlock(mutex);
+
+	sched_step();
+	return ret;
+}
+
+/* Conditions: who waits has a place in a list */
+
+struct waiter {
+	const pthread_cond_t *cond; /* NULL: it was signalled */
+	struct waiter *next;
+};
+
+static struct waiter *waiters;
+
+static bool is_signalled(void *arg)
+{
+	return !((struct waiter *) arg)->cond;
+}
+
+int __wrap_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)
+{
+	struct waiter waiter = {.cond = cond, .next = waiters};
+	struct waiter **at = &waiters;
+
+	waiters = &waiter;
+	__real_pthread_mutex_unlock(mutex);
+	sched_block("waits for a condition", is_signalled, &waiter, SCHED_NEVER);
+	while (*at != &waiter)
+		at = &(*at)->next;
+	*at = waiter.next;
+	return __wrap_pthread_mutex_lock(mutex);
+}
+
+int __wrap_pthread_cond_broadcast(pthread_cond_t *cond)
+{
+	for (struct waiter *waiter = waiters; waiter; waiter = waiter->next) {
+		if (waiter->cond == cond)
+			waiter->cond = NULL;
+	}
+	sched_step();
+	return 0;
+}
+
+int __wrap_pthread_cond_signal(pthread_cond_t *cond)
+{
+	struct waiter *chosen = NULL;
+	uint64_t count = 0;
+
+	for (struct waiter *waiter = waiters; waiter; waiter = waiter->next) {
+		if (waiter->cond == cond && sched_one_in(++count))
+			chosen = waiter;
+	}
+	if (chosen)
+		chosen->cond = NULL;
+	sched_step();
+	return 0;
+}
+
+/* Threads */
+
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
+			  void *arg)
+{
+	(void) attr;
+	*thread = (pthread_t) sched_spawn(sched_process(), "thread", run, arg);
+	sched_step();
+	return 0;
+}
+
+int __wrap_pthread_setname_np(pthread_t thread, const char *name)
+{
+	sched_name((struct sched_task *) thread, name);
+	return 0;
+}
+
+int __wrap_pthread_join(pthread_t thread, void **result)
+{
+	(void) result;
+	sched_join((struct sched_task *) thread);
+	return 0;
+}
+
+/* Time */
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *ts)
+{
+	if (!sched_current)
+		return __real_clock_gettime(clock, ts);
+	sched_step();
+	*ts = (struct timespec){.tv_sec = sched_now_ns / 1000000000,
+				.tv_nsec = sched_now_ns % 1000000000};
+	return 0;
+}
+
+int __wrap_nanosleep(const struct timespec *ts, struct timespec *left)
+{
+	(void) left;
+	sched_sleep(ts->tv_sec * INT64_C(1000000000) + ts->tv_nsec);
+	return 0;
+}
+
+/* Chance */
+
+ssize_t __wrap_getrandom(void *buf, size_t len, unsigned int flags)
+{
+	(void) flags;
+	for (size_t i = 0; i < len; i++)
+		((unsigned char *) buf)[i] = (unsigned char) sched_dice(256);
+	return (ssize_t) len;
+}

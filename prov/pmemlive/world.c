@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* world.c -- what a seed makes of a world, and what happens in it */
+#include "world.h"
+
+#include <stdio.h>
+
+#include "base/setting.h"
+#include "objects/ep.h"
+
+#define SETTLE_NS INT64_C(1500000000)
+#define IDLE_S 2
+
+static const char *const names[WAITS_KINDS] = {
+	"polls",        "fi_cq_sread", "fi_cq_sread with a timeout", "fi_trywait and poll",
+	"fi_cntr_wait", "no call",
+};
+
+/* Choosing */
+
+static void choose_rules(void)
+{
+	core_rules = (struct core_rules){
+		.nic = sched_one_in(3),
+		.moves_all = sched_one_in(2),
+		.room = (unsigned int[]){2, 8, 64}[sched_dice(3)],
+		.socket = (unsigned int[]){1, 4, 64}[sched_dice(3)],
+		.busy_in = (unsigned int[]){0, 0, 10, 3}[sched_dice(4)],
+		.loses_in = (unsigned int[]){0, 0, 20}[sched_dice(3)],
+		.least_delay_ns = 500,
+		.most_delay_ns = (int64_t[]){2000, 20000, 100000}[sched_dice(3)],
+	};
+	/* One message at a time: what is slow besides would take longer than a bound. */
+	if (core_rules.socket == 1)
+		core_rules.most_delay_ns = 2000;
+}
+
+/* sleeps -- does an agent's thread? */
+static bool sleeps(void)
+{
+	return pmv_setting.agent == PMV_AGENT_THREAD;
+}
+
+/* choose_agents -- and who is the target, which may have to make calls */
+static void choose_agents(void)
+{
+	static const enum waits targets[] = {WAITS_ASIDE, WAITS_ASIDE, WAITS_POLLING, WAITS_SREAD,
+					     WAITS_DESCRIPTOR};
+	uint64_t mode = sched_dice(12);
+
+	world.target.waits = targets[sched_dice(5)];
+	pmv_setting.agent = PMV_AGENT_THREAD;
+	if (mode == 0)
+		pmv_setting.agent = PMV_AGENT_BUSY;
+	if (mode == 1) {
+		pmv_setting.agent = PMV_AGENT_PROGRESS;
+		world.target.waits = WAITS_SREAD;
+		/* A call that syncs holds up everybody. */
+		world.most_sync_ns = 0;
+	}
+	pmv_setting.commit_all = sched_one_in(8);
+	/* Who never reads has no room for notices, and who looks now and then does not hear of
+	 * them. */
+	world.notices = !world.cuts && (world.target.waits == WAITS_SREAD ||
+					world.target.waits == WAITS_DESCRIPTOR);
+	/* Who makes no more calls serves nobody in them. */
+	world.answers = world.notices && mode != 1 && sched_one_in(2);
+	world.target.depth = WORLD_DEPTH;
+	/* They have the processor most of the time. */
+	if (mode == 0)
+		world.bound_ns *= 3;
+}
+
+static void choose_initiator(struct party *party, unsigned int number)
+{
+	/* Who sleeps in earnest comes twice. */
+	static const enum waits ways[] = {WAITS_POLLING,  WAITS_SREAD,      WAITS_SREAD,
+					  WAITS_SREAD_MS, WAITS_DESCRIPTOR, WAITS_DESCRIPTOR,
+					  WAITS_COUNTER};
+
+	snprintf(party->process.name, sizeof(party->process.name), "home%u", number);
+	party->waits = ways[sched_dice(sizeof(ways) / sizeof(ways[0]))];
+	party->reaps = (party->waits == WAITS_SREAD || party->waits == WAITS_DESCRIPTOR) &&
+		       sched_one_in(2);
+	party->watches = sched_one_in(2);
+	party->depth = (unsigned int[]){1, 3, WORLD_DEPTH}[sched_dice(3)];
+	party->most_pause_ns = (int64_t[]){0, 100000, 5000000, 400000000}[sched_dice(4)];
+	/* Whoever never sleeps takes many steps. */
+	if (!sleeps() && party->most_pause_ns > 1000000)
+		party->most_pause_ns = 1000000;
+	party->uses_page = world.most_sync_ns && sched_one_in(2);
+}
+
+void world_choose(void)
+{
+	choose_rules();
+	/* Less than the shortest sleep on descriptors; a hint that is lost is repeated thrice. */
+	world.bound_ns =
+		core_rules.nic && core_rules.loses_in ? INT64_C(25000000) : INT64_C(9000000);
+	world.num_initiators = 1 + (unsigned int) sched_dice(WORLD_INITIATORS);
+	world.most_sync_ns = (int64_t[]){0, 0, 100000, 30000000}[sched_dice(4)];
+	world.stops = sched_one_in(4);
+	world.cuts = sched_one_in(4);
+	snprintf(world.target.process.name, sizeof(world.target.process.name), "target");
+	world.target.watches = sched_one_in(2);
+	choose_agents();
+	for (unsigned int i = 0; i < world.num_initiators; i++)
+		choose_initiator(&world.initiators[i], i);
+}
+
+void world_describe(void)
+{
+	static const char *const agents[] = {
+		[PMV_AGENT_THREAD] = "threads",
+		[PMV_AGENT_BUSY] = "threads that never sleep",
+		[PMV_AGENT_PROGRESS] = "in calls",
+	};
+
+	printf("a core like %s; room for %u requests, %u messages on their way; %u "
+	       "initiators%s%s\n",
+	       core_rules.nic         ? "verbs"
+	       : core_rules.moves_all ? "tcp 2.1"
+				      : "tcp 1.17",
+	       core_rules.room, core_rules.socket, world.num_initiators,
+	       world.stops ? "; processes are stopped" : "",
+	       world.cuts ? "; a connection ends" : "");
+	printf("the target: %s%s; syncs of up to %.3f ms\n", names[world.target.waits],
+	       world.answers   ? "; answers notices"
+	       : world.notices ? "; notices"
+			       : "",
+	       (double) world.most_sync_ns / 1e6);
+	printf("agents: %s%s\n", agents[pmv_setting.agent],
+	       pmv_setting.commit_all ? "; all writes are commits" : "");
+	for (unsigned int i = 0; i < world.num_initiators; i++) {
+		const struct party *party = &world.initiators[i];
+
+		printf("%s: %s; up to %u operations, pauses of up to %.3f ms%s\n",
+		       party->process.name, names[party->waits], party->depth,
+		       (double) party->most_pause_ns / 1e6, party->uses_page ? "; pages" : "");
+		if (party->reaps)
+			puts("  a thread of its own reads the queue");
+	}
+}
+
+/* Accidents */
+
+static struct party *any_party(void)
+{
+	uint64_t which = sched_dice(world.num_initiators + 1);
+
+	return which ? &world.initiators[which - 1] : &world.target;
+}
+
+static void stop_one(void)
+{
+	struct party *party = any_party();
+	int64_t ns = sched_between(100000, 50000000);
+
+	sched_trace("%s is stopped for %d us", party->process.name, (int) (ns / 1000));
+	world.stops_since_ns = sched_now_ns;
+	party->process.stopped_until_ns = sched_now_ns + ns;
+	sched_sleep(ns);
+	world.stopped_ns = world_stopped_ns();
+	world.stops_since_ns = 0;
+}
+
+static void cut_one(void)
+{
+	unsigned int initiator = (unsigned int) sched_dice(world.num_initiators);
+	struct party *party = &world.initiators[initiator];
+	unsigned int ep = (unsigned int) sched_dice(party->num_eps);
+
+	sched_trace("connection %u of %s is cut", ep, party->process.name);
+	world.cut[initiator][ep] = true;
+	core_cut(pmv_to_ep(party->eps[ep])->engine.fid, sched_one_in(2));
+}
+
+static bool accidents_end;
+
+static void *have_accidents(void *arg)
+{
+	bool cut = !world.cuts;
+
+	while (!accidents_end) {
+		sched_sleep(sched_between(100000, 20000000));
+		if (!cut && sched_one_in(3)) {
+			cut_one();
+			cut = true;
+		}
+		if (world.stops)
+			stop_one();
+		if (cut && !world.stops)
+			break;
+	}
+	return arg;
+}
+
+/* Living */
+
+static void for_all(void (*call)(struct party *party))
+{
+	call(&world.target);
+	for (unsigned int i = 0; i < world.num_initiators; i++)
+		call(&world.initiators[i]);
+}
+
+static void work(void)
+{
+	struct sched_task *bursts[WORLD_INITIATORS], *accidents;
+
+	accidents_end = false;
+	accidents = sched_spawn(sched_process(), "accidents", have_accidents, NULL);
+	for (unsigned int i = 0; i < world.num_initiators; i++)
+		bursts[i] = sched_spawn(&world.initiators[i].process, "burst", apps_burst,
+					&world.initiators[i]);
+	for (unsigned int i = 0; i < world.num_initiators; i++)
+		sched_join(bursts[i]);
+	accidents_end = true;
+	sched_join(accidents);
+}
+
+/* start, stop -- the initiators' threads that sleep: those that reap live as long as the world */
+static void start(bool reap)
+{
+	for (unsigned int i = 0; i < world.num_initiators; i++) {
+		if (world.initiators[i].reaps == reap)
+			apps_start(&world.initiators[i]);
+	}
+}
+
+static void stop(bool reap)
+{
+	for (unsigned int i = 0; i < world.num_initiators; i++) {
+		if (world.initiators[i].reaps == reap)
+			apps_stop(&world.initiators[i]);
+	}
+}
+
+static void remember(struct party *party)
+{
+	party->wakes_before = party->process.wakes;
+	party->worked_before_ns = party->process.worked_ns;
+}
+
+static void check_idle(struct party *party)
+{
+	uint64_t wakes = party->process.wakes - party->wakes_before;
+	int64_t worked = party->process.worked_ns - party->worked_before_ns;
+
+	/* Who has lost the last hint of a peer without an agent's thread looks at intervals. */
+	if (core_rules.nic && core_rules.loses_in)
+		return;
+	if (wakes >= 10 * IDLE_S)
+		sched_fail("%s is idle, and has woken %d times in %d s", party->process.name,
+			   (int) wakes, IDLE_S);
+	if (worked > IDLE_S * INT64_C(10000000))
+		sched_fail("%s is idle, and has computed for %d us in %d s", party->process.name,
+			   (int) (worked / 1000), IDLE_S);
+}
+
+static void idle(void)
+{
+	if (!sleeps()) {
+		sched_sleep(10000000);
+		return;
+	}
+	start(false);
+	world.idles = true;
+	sched_sleep(SETTLE_NS);
+	sched_trace("from here on it is idle");
+	for_all(remember);
+	sched_sleep(IDLE_S * INT64_C(1000000000));
+	for_all(check_idle);
+	world.idles = false;
+	stop(false);
+}
+
+void *world_live(void *arg)
+{
+	static struct sched_clockwork bounds = {.next_ns = apps_deadline_ns, .advance = apps_check};
+
+	world_open();
+	sched_add(&bounds);
+	apps_start(&world.target);
+	start(true);
+	work();
+	idle();
+	work();
+	apps_stop(&world.target);
+	stop(true);
+	world_close();
+	return arg;
+}

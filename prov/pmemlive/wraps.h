@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* wraps.h -- the calls that the linker sends here, and what they would have come to */
+#ifndef WRAPS_H
+#define WRAPS_H
+
+#include <poll.h>
+#include <pthread.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <time.h>
+
+#define WRAP(type, name, ...)                                                                      \
+	type __real_##name(__VA_ARGS__);                                                           \
+	type __wrap_##name(__VA_ARGS__)
+
+/* threads.c */
+WRAP(int, pthread_mutex_lock, pthread_mutex_t *mutex);
+WRAP(int, pthread_mutex_trylock, pthread_mutex_t *mutex);
+WRAP(int, pthread_mutex_unlock, pthread_mutex_t *mutex);
+WRAP(int, pthread_cond_wait, pthread_cond_t *cond, pthread_mutex_t *mutex);
+WRAP(int, pthread_cond_signal, pthread_cond_t *cond);
+WRAP(int, pthread_cond_broadcast, pthread_cond_t *cond);
+WRAP(int, pthread_create, pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
+     void *arg);
+WRAP(int, pthread_setname_np, pthread_t thread, const char *name);
+WRAP(int, pthread_join, pthread_t thread, void **result);
+WRAP(int, clock_gettime, clockid_t clock, struct timespec *ts);
+WRAP(int, nanosleep, const struct timespec *ts, struct timespec *left);
+WRAP(ssize_t, getrandom, void *buf, size_t len, unsigned int flags);
+
+/* descriptors.c */
+WRAP(int, eventfd, unsigned int count, int flags);
+WRAP(int, epoll_create1, int flags);
+WRAP(int, epoll_ctl, int epoll, int op, int fd, struct epoll_event *event);
+WRAP(int, epoll_wait, int epoll, struct epoll_event *events, int max, int timeout_ms);
+WRAP(int, poll, struct pollfd *fds, nfds_t count, int timeout_ms);
+WRAP(int, ppoll, struct pollfd *fds, nfds_t count, const struct timespec *timeout,
+     const sigset_t *mask);
+WRAP(int, timerfd_create, int clock, int flags);
+WRAP(int, timerfd_settime, int fd, int flags, const struct itimerspec *when,
+     struct itimerspec *old);
+WRAP(ssize_t, read, int fd, void *buf, size_t len);
+WRAP(ssize_t, write, int fd, const void *buf, size_t len);
+WRAP(int, close, int fd);
+
+/* sockets.c */
+WRAP(int, socket, int family, int type, int protocol);
+WRAP(int, setsockopt, int fd, int level, int name, const void *value, socklen_t len);
+WRAP(int, bind, int fd, const struct sockaddr *addr, socklen_t len);
+WRAP(int, getsockname, int fd, struct sockaddr *addr, socklen_t *len);
+WRAP(ssize_t, sendto, int fd, const void *buf, size_t len, int flags, const struct sockaddr *addr,
+     socklen_t addr_len);
+WRAP(ssize_t, recv, int fd, void *buf, size_t len, int flags);
+
+#endif /* WRAPS_H */
