@@ -98,8 +98,8 @@ int pmv_direct_file_open(const struct pmv_direct_attr *attr, struct pmv_direct_f
 	if (!attr->path)
 		return pmv_mem_refuse(mem, FI_EINVAL, "a file without a path");
 	flags |= (attr->create ? O_CREAT : 0) | (attr->exclusive ? O_EXCL : 0);
-	/* Nothing is made where it can't be used. */
-	ret = attr->create ? query(attr, mem) : 0;
+	/* Nothing is made where it can't be used, and opening a device may have effects. */
+	ret = query(attr, mem);
 	if (ret)
 		return ret;
 	/* O_DIRECT comes after the check, which knows better why it can't be had. */
