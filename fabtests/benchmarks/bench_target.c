@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "bench_impl.h"
+#include "../common/memory_direct.h"
 #include "../common/stats.h"
 
 struct server {
@@ -23,13 +24,29 @@ struct server {
 	atomic_bool gone; /* give up */
 };
 
+/* open_memory -- connections share a file's memory, as they share a mapped file */
+static int open_memory(struct bench *bench, size_t len)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static struct memory shared;
+	int ret = 0;
+
+	if (!memory_direct_path(bench->opts->memory))
+		return memory_map(&bench->memory, bench->opts->memory, len);
+	pthread_mutex_lock(&lock);
+	if (!shared.base)
+		ret = memory_open(&shared, bench->node->domain, bench->opts->memory, len);
+	bench->memory = (struct memory){.base = shared.base, .len = len};
+	pthread_mutex_unlock(&lock);
+	return ret || shared.len < len;
+}
+
 static int offer_memory(struct bench *bench, struct bench_msg *msg)
 {
 	bool core = is_core(bench->opts);
 	uint64_t access = FI_REMOTE_WRITE | (core ? FI_REMOTE_READ : 0);
 
-	msg->ok = !bench->memory.base &&
-		  !memory_map(&bench->memory, bench->opts->memory, msg->len) &&
+	msg->ok = !bench->memory.base && !open_memory(bench, msg->len) &&
 		  !region_register(bench->node, &bench->region, bench->memory.base, msg->len,
 				   access, core ? 0 : FI_RMA_PMEM);
 	msg->addr = bench->region.addr;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "scale.h"
+#include "../common/memory_direct.h"
 #include "../common/stats.h"
 
 /* open_shared -- what needs the domain, which comes with the first request */
@@ -19,7 +20,7 @@ static int open_shared(struct hub *hub, const struct fi_info *info)
 
 	if (hub->cq)
 		return 0;
-	if (memory_map(&hub->memory, hub->opts->memory, AREA_SIZE))
+	if (memory_open(&hub->memory, hub->node.domain, hub->opts->memory, AREA_SIZE))
 		return -FI_ENOMEM;
 	ret = hub_open_cq(hub, info, FI_WAIT_FD);
 	return ret ? ret

@@ -7,7 +7,8 @@ common_sources = \
 	%D%/stats.c %D%/stats.h
 # Of those on libfabric.
 fabric_sources = $(common_sources) \
-	%D%/common.c %D%/common.h
+	%D%/common.c %D%/common.h \
+	%D%/memory_direct.c %D%/memory_direct.h
 # Of those that talk beside their connections.
 control_sources = %D%/control.c %D%/control.h
 

@@ -113,10 +113,24 @@ static int open_path(const char *path)
 	return fd < 0 ? complain(path, "open", errno) : fd;
 }
 
+#define DIRECT "direct:"
+
+static bool is_direct(const char *name)
+{
+	return !strncmp(name, DIRECT, strlen(DIRECT));
+}
+
+const char *memory_direct_path(const char *name)
+{
+	return name && is_direct(name) ? name + strlen(DIRECT) : NULL;
+}
+
 int memory_check(const char *path)
 {
 	struct stat st;
 
+	if (is_direct(path))
+		path += strlen(DIRECT);
 	if (stat(path, &st))
 		return errno != ENOENT ? complain(path, "stat", errno) : may_create(path) ? 0 : -1;
 	if (!S_ISREG(st.st_mode) &&
@@ -157,7 +171,7 @@ int memory_map(struct memory *mem, const char *path, size_t len)
 {
 	int ret;
 
-	mem->len = len;
+	*mem = (struct memory){.len = len};
 	ret = path ? map_path(mem, path) : map_anonymous(mem);
 	if (ret)
 		mem->base = NULL;
@@ -166,9 +180,12 @@ int memory_map(struct memory *mem, const char *path, size_t len)
 
 void memory_unmap(struct memory *mem)
 {
-	if (mem->base)
+	if (mem->file)
+		mem->close(mem);
+	else if (mem->mapped)
 		munmap(mem->base, mem->mapped);
 	mem->base = NULL;
+	mem->file = NULL;
 }
 
 /* mix -- the finalizer of SplitMix64: every input bit reaches every byte */

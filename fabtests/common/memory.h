@@ -12,7 +12,13 @@ struct memory {
 	void *base;
 	size_t len;
 	size_t mapped;
+	/* Of memory with a file behind it (memory_direct.h), or NULL. */
+	void *file;
+	void (*close)(struct memory *mem);
 };
+
+/* memory_direct_path -- of a name "direct:PATH", or NULL */
+const char *memory_direct_path(const char *name);
 
 /*
  * memory_map -- len bytes of a file or /dev/dax device, or anonymous ones for

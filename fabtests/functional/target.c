@@ -128,13 +128,15 @@ static int cmd_open(struct target *target, struct control_msg *msg)
 	};
 	int ret;
 
-	if (memory_map(&target->arena, target->opts->memory, ARENA_SIZE))
+	/* Memory with a file behind it needs the domain. */
+	if (!memory_direct_path(target->opts->memory) &&
+	    memory_map(&target->arena, target->opts->memory, ARENA_SIZE))
 		return -FI_ENOMEM;
 	ret = fabric_listen(&target->node, target->opts, &attr);
 	msg->arg[0] = ret ? 0 : node_port(&target->node);
 	msg->arg[1] = target->opts->memory != NULL;
 	/* a device DAX can't */
-	msg->arg[2] = !msync(target->arena.base, PAGE, MS_SYNC);
+	msg->arg[2] = !target->arena.base || !msync(target->arena.base, PAGE, MS_SYNC);
 	return ret;
 }
 
@@ -556,7 +558,7 @@ int target_run(const struct options *opts)
 
 	cmd_reset(target);
 	node_close(&target->node);
-	memory_unmap(&target->arena);
+	close_arena(target);
 	free(target);
 	return 0;
 }

@@ -44,6 +44,7 @@ struct target {
 	const struct options *opts;
 	struct node node;
 	struct memory arena;
+	char own_path[256]; /* of the file behind it, or empty */
 	size_t used;
 	struct region regions[REGIONS];
 	struct own_file files[REGIONS];  /* of the regions that have one */
@@ -76,5 +77,6 @@ void target_progress(struct target *target);
 
 /* close_region -- and its file, which goes */
 int close_region(struct target *target, uint64_t id);
+void close_arena(struct target *target);
 
 #endif /* PMEM_TARGET_H */

@@ -1,14 +1,55 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* target_memory.c -- what the target of the functional program does with its memory */
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "target.h"
+#include "../common/memory_direct.h"
 #include "../common/stats.h"
+
+/* is_free -- has no other target that file?  It is made. */
+static bool is_free(const char *path)
+{
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	bool free = fd >= 0 && !fcntl(fd, F_OFD_GETLK, &lock) && lock.l_type == F_UNLCK;
+
+	if (fd >= 0)
+		close(fd);
+	return free;
+}
+
+/*
+ * open_own_arena -- the first file that no other target has: one that takes the place of another
+ * finds what that has left
+ */
+static int open_own_arena(struct target *target)
+{
+	unsigned int number = 0;
+	int ret;
+
+	do {
+		snprintf(target->own_path, sizeof(target->own_path), "%s.%u", target->opts->memory,
+			 number);
+	} while (!is_free(memory_direct_path(target->own_path)) && ++number < 100);
+	ret = memory_open(&target->arena, target->node.domain, target->own_path, ARENA_SIZE);
+	if (ret)
+		*target->own_path = '\0';
+	return ret;
+}
+
+void close_arena(struct target *target)
+{
+	memory_unmap(&target->arena);
+	if (*target->own_path)
+		unlink(memory_direct_path(target->own_path));
+}
 
 /*
  * cmd_reg -- a region with guard bytes around it; skew moves it off the page
@@ -18,10 +59,9 @@ int cmd_reg(struct target *target, struct control_msg *msg)
 {
 	size_t len = msg->arg[0], skew = msg->arg[4] % PAGE;
 	size_t total = (GUARD + skew + len + GUARD + PAGE - 1) / PAGE * PAGE;
-	char *start = (char *) target->arena.base + target->used;
-	char *base = start + GUARD + skew;
+	char *base;
 	struct region *region;
-	int i, ret;
+	int i, ret = 0;
 
 	for (i = 0; i < REGIONS && target->regions[i].mr; i++)
 		;
@@ -29,13 +69,18 @@ int cmd_reg(struct target *target, struct control_msg *msg)
 		return -FI_ENOMEM;
 	if (!target->node.domain)
 		return -FI_EOPBADSTATE;
+	if (!target->arena.base && open_own_arena(target))
+		return -FI_ENOMEM;
+	base = (char *) target->arena.base + target->used + GUARD + skew;
 	region = &target->regions[i];
 	if (msg->arg[3]) {
 		pattern_fill(base - GUARD, GUARD, GUARD_SEED, 0);
 		pattern_fill(base, len, msg->arg[3], 0);
 		pattern_fill(base + len, GUARD, GUARD_SEED, 0);
+		ret = memory_persist(&target->arena, base - GUARD, GUARD + len + GUARD);
 	}
-	ret = region_try(&target->node, region, base, len, msg->arg[1], msg->arg[2]);
+	if (!ret)
+		ret = region_try(&target->node, region, base, len, msg->arg[1], msg->arg[2]);
 	if (ret)
 		return ret;
 	target->used += total;
@@ -67,6 +112,7 @@ int cmd_file(struct target *target, struct control_msg *msg, const char *path)
 	struct own_file *file;
 	struct region *region;
 	size_t len = msg->arg[0];
+	const char *beside;
 	char *base;
 	int i, ret;
 
@@ -76,8 +122,10 @@ int cmd_file(struct target *target, struct control_msg *msg, const char *path)
 		return -FI_ENOMEM;
 	file = &target->files[i];
 	region = &target->regions[i];
+	beside = memory_direct_path(target->opts->memory);
 	ret = msg->len ? own_file_open(file, path)
-		       : own_file_make(file, target->opts->memory, i, GUARD + len + GUARD);
+		       : own_file_make(file, beside ? beside : target->opts->memory, i,
+				       GUARD + len + GUARD);
 	msg->len = 0;
 	if (ret || file->memory.len < GUARD + len + GUARD)
 		return -FI_EINVAL;

@@ -35,6 +35,7 @@
 
 #include "../common/common.h"
 #include "../common/memory.h"
+#include "../common/memory_direct.h"
 #include "../common/stats.h"
 
 #define TAIL_ROOM 4096
@@ -124,6 +125,13 @@ static int accept_client(struct target *target, struct fi_info *info)
 	struct lease lease = {.slots = target->layout.slots, .size = target->layout.size};
 	int ret;
 
+	if (memory_open(&target->memory, target->node.domain, target->opts->memory,
+			log_size(&target->layout))) {
+		fi_reject(target->node.pep, info->handle, NULL, 0);
+		return -FI_EINVAL;
+	}
+	/* A power failure may take what is in the file, but not the file. */
+	sync();
 	ret = region_register(&target->node, &target->region, target->memory.base,
 			      target->memory.len, FI_REMOTE_WRITE, FI_RMA_PMEM);
 	if (ret) {
@@ -191,16 +199,13 @@ static int be_target(const struct options *opts)
 	};
 	int ret;
 
-	if (target.op < 0 || !layout_is_sane(&target.layout) ||
-	    memory_map(&target.memory, opts->memory, log_size(&target.layout)))
+	if (target.op < 0 || !layout_is_sane(&target.layout))
 		return -FI_EINVAL;
-	/* A power failure may take what is in the file, but not the file. */
-	sync();
 	ret = serve(&target);
 	conn_close(&target.conn);
 	region_close(&target.region);
-	node_close(&target.node);
 	memory_unmap(&target.memory);
+	node_close(&target.node);
 	return ret;
 }
 

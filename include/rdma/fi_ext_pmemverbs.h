@@ -144,7 +144,7 @@ struct fi_pmemverbs_counters {
 	uint64_t requests_refused; /* ... with an error: nothing is promised of what they named */
 	uint64_t flushes;          /* ranges whose cache lines were written back */
 	uint64_t flushed_bytes;    /* of these ranges, not of their lines */
-	uint64_t syncs;            /* calls of msync */
+	uint64_t syncs;            /* of pages, or blocks of files */
 	uint64_t synced_bytes;     /* what these spanned: more than the kernel had to write */
 	uint64_t stores; /* data that came inside a request, and were put in their place */
 	uint64_t stored_bytes;
@@ -160,6 +160,66 @@ struct fi_pmemverbs_counters_ops {
 	 * Returns 0, or -FI_EINVAL if `len` is no multiple of 8.
 	 */
 	int (*read)(struct fid_domain *domain, struct fi_pmemverbs_counters *counters, size_t len);
+};
+
+/*
+ * Memory with a file behind it, for any NIC and any disk: fi_pmemverbs_file(7).
+ * fi_open_ops(&domain->fid, FI_PMEMVERBS_FILE_OPS, 0, (void **) &ops, NULL).
+ *
+ * The memory is anonymous, and has what is in the file.  Regions of it that are registered with
+ * FI_PMEM are durable as a file is (FI_PMEMVERBS_PAGE): the agent writes the blocks of a commit
+ * from this memory to the disk, past the page cache.
+ */
+#define FI_PMEMVERBS_FILE_OPS "pmemverbs_file_v1"
+
+/* Flags: make the file if there is none; it must not be there. */
+#define FI_PMEMVERBS_FILE_CREATE (1ULL << 0)
+#define FI_PMEMVERBS_FILE_EXCL (1ULL << 1)
+
+struct fi_pmemverbs_file_attr {
+	const char *path;
+	uint64_t offset; /* of the part that is opened; offset and len are multiples of 4,096 */
+	uint64_t len;    /* 0: up to the end of the file */
+	uint64_t flags;
+	unsigned int mode; /* of a new file */
+};
+
+/* An open file.  All of it is to be read only. */
+struct fi_pmemverbs_file {
+	void *addr; /* the memory: whole pages */
+	size_t len;
+};
+
+/* What a path is or would be, if it were opened. */
+struct fi_pmemverbs_file_path {
+	int error;            /* 0, or the negative fi_errno with which open would refuse it */
+	char why[320];        /* the reason */
+	char file_system[32]; /* its type; empty: unknown */
+	char device[32];      /* as sysfs names it; empty: unknown */
+	uint32_t block_size;  /* what is written at least: neighbours in it are written, too */
+	uint32_t sector_size; /* the device's physical one; 0: unknown */
+	int fua;              /* a write needs no flush behind it; -1: unknown */
+};
+
+struct fi_pmemverbs_file_ops {
+	size_t size;
+	/*
+	 * open returns 0 or a negative fi_errno, after a warning that says what to do.
+	 * -FI_EBUSY: the file is open already, here or in another process.
+	 * -FI_EOPNOTSUPP: no such file can be had there.
+	 */
+	int (*open)(struct fid_domain *domain, const struct fi_pmemverbs_file_attr *attr,
+		    struct fi_pmemverbs_file **file);
+	/* Unmaps the memory.  -FI_EBUSY: a region of it is registered.  Writes nothing. */
+	int (*close)(struct fi_pmemverbs_file *file);
+	/*
+	 * Makes the target's own stores to a range durable, and returns when they are.  Any thread
+	 * may call it at any time.  -FI_EIO: they are not, or earlier ones in the file are not.
+	 */
+	int (*persist)(struct fi_pmemverbs_file *file, const void *addr, size_t len);
+	/* What would become of a path; it need not exist.  Makes and changes nothing. */
+	int (*query)(struct fid_domain *domain, const char *path,
+		     struct fi_pmemverbs_file_path *answer);
 };
 
 #ifdef __cplusplus

@@ -19,8 +19,18 @@ provider_sources = \
 	prov/pmemverbs/base/silence.c \
 	prov/pmemverbs/base/silence.h \
 	prov/pmemverbs/base/table.h \
+	prov/pmemverbs/memory/block_writer.c \
+	prov/pmemverbs/memory/block_writer.h \
+	prov/pmemverbs/memory/blocks.c \
+	prov/pmemverbs/memory/blocks.h \
 	prov/pmemverbs/memory/detect.c \
 	prov/pmemverbs/memory/detect.h \
+	prov/pmemverbs/memory/direct.c \
+	prov/pmemverbs/memory/direct.h \
+	prov/pmemverbs/memory/direct_file.c \
+	prov/pmemverbs/memory/direct_file.h \
+	prov/pmemverbs/memory/direct_path.c \
+	prov/pmemverbs/memory/direct_path.h \
 	prov/pmemverbs/memory/dirty.c \
 	prov/pmemverbs/memory/dirty.h \
 	prov/pmemverbs/memory/file.c \
@@ -35,6 +45,8 @@ provider_sources = \
 	prov/pmemverbs/memory/mount.h \
 	prov/pmemverbs/memory/platform.c \
 	prov/pmemverbs/memory/platform.h \
+	prov/pmemverbs/memory/ring.c \
+	prov/pmemverbs/memory/ring.h \
 	prov/pmemverbs/memory/vma.c \
 	prov/pmemverbs/memory/vma.h \
 	prov/pmemverbs/engine/atomic.c \
@@ -58,6 +70,8 @@ provider_sources = \
 	prov/pmemverbs/agent/agent.h \
 	prov/pmemverbs/agent/complaint.c \
 	prov/pmemverbs/agent/complaint.h \
+	prov/pmemverbs/agent/direct_sync.c \
+	prov/pmemverbs/agent/direct_sync.h \
 	prov/pmemverbs/agent/flush.c \
 	prov/pmemverbs/agent/flush.h \
 	prov/pmemverbs/agent/flush_message.c \
@@ -170,6 +184,7 @@ provider_sources = \
 	prov/pmemverbs/objects/eq.h \
 	prov/pmemverbs/objects/fabric.c \
 	prov/pmemverbs/objects/fabric.h \
+	prov/pmemverbs/objects/file_ops.c \
 	prov/pmemverbs/objects/getinfo.c \
 	prov/pmemverbs/objects/handshake.c \
 	prov/pmemverbs/objects/handshake.h \
@@ -184,8 +199,8 @@ provider_sources = \
 	prov/pmemverbs/objects/unwrap.c \
 	prov/pmemverbs/objects/unwrap.h
 
-provider_cflags = $(PMEM2_CFLAGS) $(SODIUM_CFLAGS) $(NUMA_CFLAGS) $(MOUNT_CFLAGS) -pthread
-provider_libs = $(LIBFABRIC_LIBS) $(PMEM2_LIBS) $(SODIUM_LIBS) $(NUMA_LIBS) $(MOUNT_LIBS)
+provider_cflags = $(URING_CFLAGS) $(PMEM2_CFLAGS) $(SODIUM_CFLAGS) $(NUMA_CFLAGS) $(MOUNT_CFLAGS) -pthread
+provider_libs = $(LIBFABRIC_LIBS) $(PMEM2_LIBS) $(SODIUM_LIBS) $(NUMA_LIBS) $(MOUNT_LIBS) $(URING_LIBS)
 
 # Its objects: unit tests, which reach into them, use the same.
 noinst_LTLIBRARIES = libprovider.la

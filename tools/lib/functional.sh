@@ -42,3 +42,15 @@ functional_with()
 		"$bin/fi_pmem_rdm_functional" "${patience[@]}" -B "${port:-9228}" ${host:+-s "$host"} "$@" -- \
 		"$bin/fi_pmem_rdm_functional" "${patience[@]}" -P "${port:-9228}" "${host:-127.0.0.1}"
 }
+
+# direct COMMAND... -- with the option for memory with a file behind it, which only some file systems can have
+direct()
+{
+	local file
+	file=$(disk_file).direct
+
+	case $(stat -f -c %T "${file%/*}") in
+	ext2/ext3 | xfs) "$@" -M "direct:$file" ;;
+	*) echo "skip direct $*: $file is neither on ext4 nor on XFS" ;;
+	esac
+}

@@ -129,8 +129,10 @@ static json_object *look_here(char **paths)
 	info->nodes = info_nodes();
 	info_devices(info, info_ask_core);
 	info_regions(info);
-	for (; paths && *paths; paths++)
+	for (; paths && *paths; paths++) {
 		info_path(info, *paths, info_detect_file);
+		info_direct(info, *paths);
+	}
 	model = info_model(info);
 	free(info);
 	return model;

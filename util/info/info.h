@@ -75,6 +75,7 @@ struct info_memory {
 	int err;       /* 0: mem is what it is; else mem.what says why nothing is promised */
 	struct pmv_mem mem;
 	struct info_cache cache;
+	char direct[2 * INFO_TEXT]; /* as memory with this file behind it; empty: not looked at */
 	char from[INFO_TEXT];
 };
 
@@ -115,6 +116,9 @@ void info_regions(struct info *info);
 void info_path(struct info *info, const char *path,
 	       int (*detect)(const char *path, struct pmv_mem *mem));
 int info_detect_file(const char *path, struct pmv_mem *mem);
+
+/* info_direct -- of the memory that was added last: could it have this path behind it? */
+void info_direct(struct info *info, const char *path);
 
 /* disk.c */
 void info_cache_of(dev_t dev, struct info_cache *cache);

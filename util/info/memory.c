@@ -14,6 +14,8 @@
 #include <rdma/fi_errno.h>
 
 #include "info.h"
+#include "memory/blocks.h"
+#include "memory/direct_path.h"
 #include "memory/mapping.h"
 #include "memory/platform.h"
 
@@ -220,4 +222,24 @@ void info_path(struct info *info, const char *path,
 	memory->kind = kinds[memory->mem.backing];
 	if (!memory->err && memory->mem.persist == PMV_PAGE)
 		info_cache_of(S_ISBLK(node.mode) ? node.rdev : node.dev, &memory->cache);
+}
+
+void info_direct(struct info *info, const char *path)
+{
+	struct info_memory *memory =
+		info->num_memories ? &info->memories[info->num_memories - 1] : NULL;
+	struct pmv_direct_path direct;
+	struct pmv_mem mem;
+
+	if (!memory || memory->mem.backing == PMV_DEVDAX)
+		return;
+	if (pmv_direct_path_query(path, &direct, &mem))
+		snprintf(memory->direct, sizeof(memory->direct), "no: %s", mem.what);
+	else
+		snprintf(memory->direct, sizeof(memory->direct),
+			 "yes: blocks of %u bytes on %s (%s, sectors of %u bytes), %s",
+			 (unsigned int) PMV_BLOCK, *direct.device ? direct.device : "a disk",
+			 direct.file_system, direct.sector_size,
+			 direct.fua == 1 ? "each durable by itself (FUA)"
+					 : "a flush of the drive behind each round of them");
 }

@@ -178,6 +178,7 @@ static json_object *memory_object(const struct info *info, const struct info_mem
 	info_put(object, "what", memory->mem.what);
 	info_put(object, "from", memory->from);
 	info_put(object, "cache_from", memory->cache.from);
+	info_put(object, "direct", memory->direct);
 	if (!refused)
 		json_object_object_add(object, "ways", ways(info, memory));
 	return object;

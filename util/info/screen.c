@@ -195,6 +195,7 @@ static void show_memory(json_object *memory, FILE *out)
 	snprintf(words, sizeof(words), "%s (from %s)", text(memory, "what"), text(memory, "from"));
 	line(out, 2, "found", words);
 	line(out, 2, "cache", text(memory, "cache_from"));
+	line(out, 2, "direct", text(memory, "direct"));
 	for (size_t i = 0; i < count; i++)
 		show_way(json_object_array_get_idx(ways, i), out);
 }

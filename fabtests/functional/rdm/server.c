@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "rdm_functional.h"
+#include "../../common/memory_direct.h"
 
 /* Volatile memory, where OpenSHMEM libraries let peers write, too: the program's data. */
 static char scratch[SIZE] = {1};
@@ -72,6 +73,11 @@ static int register_memory(struct server *server, struct offer *offer)
 
 	if (server->library == OPENFAM)
 		access |= FI_SEND | FI_RECV | FI_READ | FI_WRITE;
+	/* Memory with a file behind it, which is a new one after a restart. */
+	if (!server->memory.base &&
+	    memory_open(&server->memory, side->domain,
+			server->other.base ? server->other_path : server->opts->memory, SIZE))
+		return -FI_ENOMEM;
 	ret = side_register(side, server->memory.base, SIZE, access, commit_all ? 0 : FI_RMA_PMEM,
 			    &server->mr);
 	if (!ret)
@@ -132,12 +138,13 @@ static int restart(struct server *server, struct offer *offer)
 
 	server->memory = server->other;
 	server->other = memory;
-	if (!server->memory.base)
+	if (!server->memory.base && !memory_direct_path(server->opts->memory))
 		ret |= memory_map(&server->memory, server->opts->memory ? server->other_path : NULL,
 				  SIZE);
 	if (ret)
 		return -1;
-	memset(server->memory.base, 0, SIZE);
+	if (server->memory.base)
+		memset(server->memory.base, 0, SIZE);
 	ret = open_as(server, server->library, offer);
 	memcpy(offer->name, before.name, sizeof(offer->name));
 	offer->name_len = before.name_len;
@@ -189,9 +196,9 @@ static int name_other(struct server *server)
 
 	if (!path)
 		return 0;
-	if (stat(path, &st))
+	if (!memory_direct_path(path) && stat(path, &st))
 		return -1;
-	server->has_other_file = S_ISREG(st.st_mode);
+	server->has_other_file = memory_direct_path(path) || S_ISREG(st.st_mode);
 	snprintf(server->other_path, sizeof(server->other_path), "%s%s", path,
 		 server->has_other_file ? ".again" : "");
 	return 0;
@@ -202,11 +209,13 @@ int serve(const struct options *opts, int fd)
 	static struct server server;
 	struct offer offer = {0};
 	struct control_msg ask;
+	const char *direct;
 	int ret;
 
 	server.opts = opts;
 	if (control_address(fd, server.node, sizeof(server.node)) ||
-	    memory_map(&server.memory, opts->memory, SIZE) || name_other(&server))
+	    (!memory_direct_path(opts->memory) && memory_map(&server.memory, opts->memory, SIZE)) ||
+	    name_other(&server))
 		return -1;
 	ret = open_as(&server, NO_LIBRARY, &offer);
 	while (!ret) {
@@ -226,7 +235,8 @@ int serve(const struct options *opts, int fd)
 	memory_unmap(&server.memory);
 	if (server.other.base)
 		memory_unmap(&server.other);
+	direct = memory_direct_path(server.other_path);
 	if (server.has_other_file)
-		unlink(server.other_path);
+		unlink(direct ? direct : server.other_path);
 	return ret;
 }

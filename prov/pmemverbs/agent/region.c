@@ -165,6 +165,13 @@ bool pmv_regions_find(struct pmv_regions *regions, struct iovec *rest, bool hold
 	return found;
 }
 
+static uint64_t disk_of(const struct pmv_region_attr *attr)
+{
+	if (attr->persist != PMV_PAGE)
+		return PMV_DISK_NONE;
+	return attr->direct ? pmv_direct_disk(attr->direct) : pmv_files_disk(attr->files);
+}
+
 struct pmv_region *pmv_region_add(struct pmv_regions *regions, const struct pmv_region_attr *attr)
 {
 	size_t iov_len = attr->iov_count * sizeof(*attr->iov);
@@ -178,7 +185,7 @@ struct pmv_region *pmv_region_add(struct pmv_regions *regions, const struct pmv_
 	region->attr = *attr;
 	region->attr.iov = region->iov;
 	region->failures = atomic_load(&failures);
-	region->disk = attr->persist == PMV_PAGE ? pmv_files_disk(attr->files) : PMV_DISK_NONE;
+	region->disk = disk_of(attr);
 	pthread_mutex_init(&region->syncing, NULL);
 	for (size_t i = 0; i < attr->iov_count; i++)
 		region->len += attr->iov[i].iov_len;
@@ -310,8 +317,9 @@ bool pmv_region_is_lost(struct pmv_region *region)
 		lose(region, PMV_LOST_FAULT, 0);
 		return true;
 	}
-	return region->attr.persist == PMV_PAGE && !pmv_files_cover(region->attr.files) &&
-	       region->failures != atomic_load(&failures);
+	/* Memory of a file has no mapping whose errors others could take. */
+	return region->attr.persist == PMV_PAGE && !region->attr.direct &&
+	       !pmv_files_cover(region->attr.files) && region->failures != atomic_load(&failures);
 }
 
 /* apply -- call a function of flush.h for a range, in our own mappings where there are any */
@@ -339,7 +347,8 @@ static int apply(struct pmv_region *region, uint64_t offset, uint64_t len,
 
 int pmv_region_touch(struct pmv_region *region, uint64_t offset, uint64_t len)
 {
-	return apply(region, offset, len, pmv_flush->touch);
+	/* What a device wrote to anonymous memory is there. */
+	return region->attr.direct ? 0 : apply(region, offset, len, pmv_flush->touch);
 }
 
 /* Syncs */

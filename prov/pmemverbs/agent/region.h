@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <sys/uio.h>
 
+#include "memory/direct.h"
 #include "memory/file.h"
 #include "memory/key.h"
 
@@ -46,6 +47,7 @@ struct pmv_region_attr {
 	size_t iov_count;
 	const struct pmv_files *files; /* ours, or NULL: file.h; they outlive the region ... */
 	const struct pmv_watch *watch; /* ... as does this, or NULL: guard.h */
+	struct pmv_direct *direct;     /* it is memory of this file, or NULL; the same */
 	bool needs_agent;              /* only the agent makes writes durable here */
 };
 
@@ -131,6 +133,15 @@ struct pmv_sync_range {
  * lost.
  */
 void pmv_regions_sync(struct pmv_sync_range *ranges, size_t count);
+
+/*
+ * pmv_region_is_bad -- its file has blocks that were to be written and are not.  No commit to it
+ * may succeed before they are: each tries.
+ */
+static inline bool pmv_region_is_bad(const struct pmv_region *region)
+{
+	return region->attr.direct && pmv_direct_is_bad(region->attr.direct);
+}
 
 /* pmv_region_is_lost -- writes to it may not be durable, so no commit to it may succeed any more */
 bool pmv_region_is_lost(struct pmv_region *region);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/direct_sync.h"
 #include "agent/flush.h"
 #include "agent/receiver.h"
 
@@ -70,6 +71,7 @@ static struct pmv_extent extent_of(const struct pmv_region *region, uint64_t off
 	return (struct pmv_extent){
 		.key = region->attr.key,
 		.persist = region->attr.persist,
+		.direct = region->attr.direct,
 		.serial = region->serial,
 		.disk = region->disk,
 		.offset = offset,
@@ -143,6 +145,12 @@ void pmv_writeback_join(struct pmv_work *work)
 
 /* Slices */
 
+/* sync_cost -- of a sync, besides its bytes */
+static uint64_t sync_cost(const struct pmv_extent *extent)
+{
+	return extent->direct ? PMV_DIRECT_COST : PMV_SYNC_COST;
+}
+
 static void charge(struct pmv_slice *slice, enum pmv_persist persist, uint64_t cost)
 {
 	uint64_t *left = persist == PMV_PAGE ? &slice->pages : &slice->lines;
@@ -156,7 +164,7 @@ static void charge_most(struct pmv_slice *slice, const struct pmv_extent *extent
 {
 	bool syncs = extent->len && extent->persist == PMV_PAGE;
 
-	charge(slice, extent->persist, extent->len + syncs * PMV_SYNC_COST);
+	charge(slice, extent->persist, extent->len + syncs * sync_cost(extent));
 }
 
 void pmv_writeback_charge(const struct pmv_work *work, struct pmv_slice *slice)
@@ -259,12 +267,13 @@ static void sync_disk(struct pmv_writeback_batch *batch, struct pmv_regions *reg
 		add(&batch->counts.syncs, 1);
 		add(&batch->counts.synced_bytes, sync->len);
 	}
+	count = pmv_direct_sync(ranges, count);
 	if (count)
 		pmv_regions_sync(ranges, count);
 	for (unsigned int i = 0; i < batch->num_syncs; i++) {
 		if (!held[i])
 			continue;
-		if (pmv_region_is_lost(held[i]))
+		if (pmv_region_is_lost(held[i]) || pmv_region_is_bad(held[i]))
 			fail_sync(batch, i, PMV_FAULT_IO);
 		pmv_region_put(regions, held[i]);
 	}
@@ -297,7 +306,7 @@ static struct pmv_extent *find_sync(struct pmv_writeback_batch *batch,
 {
 	struct pmv_extent *best = NULL;
 
-	*cost = PMV_SYNC_COST + pages->len;
+	*cost = sync_cost(pages) + pages->len;
 	for (unsigned int i = 0; i < batch->num_syncs; i++) {
 		struct pmv_extent *sync = &batch->syncs[i];
 		uint64_t grown = joined(sync, pages).len;
@@ -385,7 +394,8 @@ static uint64_t affordable(struct pmv_writeback_batch *batch, const struct pmv_s
 		find_sync(batch, rest, &cost);
 		if (cost <= slice->pages)
 			return rest->len;
-		most = slice->pages > PMV_SYNC_COST ? slice->pages - PMV_SYNC_COST : 0;
+		cost = sync_cost(rest);
+		most = slice->pages > cost ? slice->pages - cost : 0;
 	} else if (rest->persist != PMV_DMP) {
 		return rest->len;
 	}
@@ -409,6 +419,21 @@ static uint64_t flush_slice(struct pmv_writeback_batch *batch, struct pmv_region
 }
 
 /*
+ * repair -- a commit that names no byte of a file promises what was written before: if that could
+ * not be written, it is tried again
+ */
+static void repair(struct pmv_writeback_batch *batch, struct pmv_regions *regions,
+		   struct pmv_work *work, const struct pmv_extent *part)
+{
+	struct pmv_region *region = hold(regions, work, part);
+
+	if (region && pmv_region_is_bad(region))
+		note_pages(batch, regions, work, region, part);
+	if (region)
+		pmv_region_put(regions, region);
+}
+
+/*
  * flush_on -- from where the request has come to, as far as the slice reaches; true: to the
  * end.  Also if a part is gone: a later commit relies on that the others were flushed.
  */
@@ -422,6 +447,8 @@ static bool flush_on(struct pmv_writeback_batch *batch, struct pmv_regions *regi
 		part.offset += work->done;
 		part.len -= work->done;
 		if (!part.len) {
+			if (part.direct)
+				repair(batch, regions, work, &part);
 			work->at++;
 			continue;
 		}
@@ -545,6 +572,8 @@ static void look_again(struct pmv_regions *regions, struct pmv_work *work)
 		if (!region)
 			continue;
 		fail_if_lost(work, region);
+		if (!work->fault && pmv_region_is_bad(region))
+			work->fault = PMV_FAULT_IO;
 		pmv_region_put(regions, region);
 	}
 }

@@ -31,6 +31,8 @@ struct pmv_receiver;
 #define PMV_PAGE_SLICE ((uint64_t) 64 << 20)
 /* A sync costs this many bytes of the slice, however little it writes. */
 #define PMV_SYNC_COST ((uint64_t) 4 << 20)
+/* The same in memory of a file, where gaps are written, too. */
+#define PMV_DIRECT_COST PMV_BLOCK
 
 #define PMV_WRITEBACK_WORKS 64
 
@@ -38,6 +40,7 @@ struct pmv_receiver;
 struct pmv_extent {
 	uint32_t key;
 	enum pmv_persist persist;
+	bool direct; /* memory of a file: direct.h */
 	uint64_t serial;
 	uint64_t disk; /* file.h */
 	uint64_t offset;

@@ -96,14 +96,26 @@ static struct fi_pmemverbs_ops queries = {
 static int domain_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops,
 			   void *context)
 {
+	static const struct {
+		const char *name;
+		void *ops;
+	} tables[] = {
+		{FI_PMEMVERBS_OPS, &queries},
+		{FI_PMEMVERBS_COUNTERS_OPS, &pmv_tally_ops},
+		{FI_PMEMVERBS_FILE_OPS, &pmv_file_ops},
+	};
+
 	(void) fid;
 	(void) context;
-	if (strcmp(name, FI_PMEMVERBS_OPS) && strcmp(name, FI_PMEMVERBS_COUNTERS_OPS))
-		return -FI_ENOSYS;
-	if (flags)
-		return -FI_EBADFLAGS;
-	*ops = strcmp(name, FI_PMEMVERBS_OPS) ? (void *) &pmv_tally_ops : &queries;
-	return 0;
+	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
+		if (strcmp(name, tables[i].name))
+			continue;
+		if (flags)
+			return -FI_EBADFLAGS;
+		*ops = tables[i].ops;
+		return 0;
+	}
+	return -FI_ENOSYS;
 }
 
 /* Opening and closing */

@@ -50,6 +50,7 @@ struct pmv_mr {
 	struct pmv_domain *domain;
 	struct pmv_region *region; /* as the agent knows it; NULL: it does not */
 	struct pmv_files *files;   /* behind it, opened anew; or NULL */
+	struct pmv_direct *direct; /* the file that it is memory of, held; or NULL */
 	struct pmv_watch *watch;   /* of what the agent and the core touch; or NULL */
 	struct pmv_cntr *cntr;     /* of peers' writes; or NULL */
 };
@@ -65,6 +66,7 @@ extern struct fi_ops pmv_mr_fi_ops;
 extern struct fi_ops_mr pmv_mr_ops;
 
 extern struct fi_pmemverbs_counters_ops pmv_tally_ops;
+extern struct fi_pmemverbs_file_ops pmv_file_ops;
 
 /* pmv_tally_leave -- an endpoint counts nothing more */
 void pmv_tally_leave(struct pmv_ep *ep);

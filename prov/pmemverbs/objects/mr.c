@@ -23,6 +23,7 @@
 #include "base/setting.h"
 #include "commit/plan.h"
 #include "engine/length.h"
+#include "memory/direct.h"
 #include "memory/file.h"
 #include "memory/guard.h"
 #include "memory/detect.h"
@@ -46,6 +47,8 @@ static int mr_close(struct fid *fid)
 	/* Until here the core may have used the memory. */
 	pmv_guard_remove(mr->watch);
 	pmv_files_close(mr->files);
+	if (mr->direct)
+		pmv_direct_put(mr->direct);
 	atomic_fetch_sub(&mr->domain->users, 1);
 	free(mr);
 	return 0;
@@ -274,9 +277,10 @@ static bool may_be_told_of(const struct pmv_domain *domain, uint64_t access)
 	return (access & FI_REMOTE_WRITE) && domain->events;
 }
 
-static int describe(const struct pmv_domain *domain, const struct fi_mr_attr *mr_attr,
-		    uint64_t flags, struct pmv_attr *attr, int *node)
+static int describe(const struct pmv_mr *mr, const struct fi_mr_attr *mr_attr, uint64_t flags,
+		    struct pmv_attr *attr, int *node)
 {
+	const struct pmv_domain *domain = mr->domain;
 	uint64_t access = mr_attr->access;
 	bool promises = (flags & FI_PMEM) &&
 			((access & FI_REMOTE_WRITE) || may_be_sent_to(domain, access, flags));
@@ -302,6 +306,11 @@ static int describe(const struct pmv_domain *domain, const struct fi_mr_attr *mr
 			 "FI_RMA_PMEM needs keys that the provider chooses: open the domain with "
 			 "FI_MR_PROV_KEY in mr_mode\n");
 		return -FI_EINVAL;
+	}
+	/* Whatever is declared: data are in its file once the agent has written them. */
+	if (mr->direct) {
+		attr->persist = PMV_PAGE;
+		return 0;
 	}
 	ret = find_persist(mr_attr, &attr->persist, node);
 	if (!pmv_setting.domain_declared)
@@ -331,13 +340,25 @@ static int explain_failure(int err, const struct fi_mr_attr *mr_attr, bool pmem)
 	pmv_engine_explain(err, pmv_iov_len(mr_attr->mr_iov, mr_attr->iov_count));
 	if (err == -FI_EFAULT && pmem)
 		PMV_WARN(MR, "the kernel does not pin this memory for a NIC; recent ones refuse "
-			     "plain files: use devdax, or the tcp core\n");
+			     "plain files: use fi_pmemverbs_file(7), devdax, or the tcp core\n");
 	if (err == -FI_EOPNOTSUPP && pmem)
 		PMV_WARN(
 			MR,
 			"the kernel does not pin files on a DAX file system for a NIC: use devdax, "
 			"or a NIC with on-demand paging and FI_VERBS_USE_ODP=1\n");
 	return err;
+}
+
+/* find_direct -- is it memory of a file?  Then that is not closed before. */
+static int find_direct(struct pmv_mr *mr, const struct fi_mr_attr *mr_attr)
+{
+	struct pmv_mem mem;
+	int ret = pmv_direct_hold(mr_attr->mr_iov, mr_attr->iov_count, &mr->direct, &mem);
+
+	if (ret)
+		PMV_WARN(MR, "%p, %zu bytes, can't be registered: %s\n", mr_attr->mr_iov->iov_base,
+			 mr_attr->mr_iov->iov_len, mem.what);
+	return ret;
 }
 
 /*
@@ -398,6 +419,7 @@ static int introduce(struct pmv_mr *mr, const struct fi_mr_attr *mr_attr,
 		.iov = mr_attr->mr_iov,
 		.iov_count = mr_attr->iov_count,
 		.files = mr->files,
+		.direct = mr->direct,
 		/*
 		 * No transport needs it where InfiniBand does not, but for the order of writes,
 		 * and where a fence can't flush.
@@ -431,7 +453,7 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *mr_attr, uint64_
 	struct pmv_mr *mr = calloc(1, sizeof(*mr));
 	struct pmv_attr attr;
 	bool known; /* to the agent */
-	int ret = 0, node;
+	int ret, node;
 
 	if (!mr)
 		return -FI_ENOMEM;
@@ -439,10 +461,12 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *mr_attr, uint64_
 	mr->domain = domain;
 	mr->mr_fid.fid = (struct fid){
 		.fclass = FI_CLASS_MR, .context = mr_attr->context, .ops = &pmv_mr_fi_ops};
-	if (pmv_setting.commit_all && domain->keyed && (mr_attr->access & FI_REMOTE_WRITE) &&
-	    !(flags & FI_PMEM) && is_found_pmem(mr_attr))
+	ret = find_direct(mr, mr_attr);
+	if (!ret && pmv_setting.commit_all && domain->keyed &&
+	    (mr_attr->access & FI_REMOTE_WRITE) && !(flags & FI_PMEM) &&
+	    (mr->direct || is_found_pmem(mr_attr)))
 		flags |= FI_PMEM;
-	if (may_be_written(domain, mr_attr->access, flags)) {
+	if (!ret && may_be_written(domain, mr_attr->access, flags)) {
 		if (is_kept_secret(mr_attr->access))
 			ret = check_secret(domain);
 		else
@@ -454,8 +478,8 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *mr_attr, uint64_
 	if (known)
 		core_flags |= PMV_CORE_MR_NOCACHE;
 	if (!ret)
-		ret = describe(domain, &core_attr, flags, &attr, &node);
-	if (!ret)
+		ret = describe(mr, &core_attr, flags, &attr, &node);
+	if (!ret && !mr->direct)
 		ret = open_files(mr_attr, attr.persist, &mr->files);
 	if (!ret)
 		ret = open_core(mr, &core_attr, core_flags, &attr);

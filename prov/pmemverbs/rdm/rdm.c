@@ -328,6 +328,9 @@ static int rdm_ops_open(struct fid *fid, const char *name, uint64_t flags, void 
 	struct rdm_domain *rdm =
 		pmv_container_of((const char *) fid->ops, struct rdm_domain, fid_ops);
 
+	/* They need nothing of RxM's domain. */
+	if (!strcmp(name, FI_PMEMVERBS_FILE_OPS) && rdm->under)
+		return fi_open_ops(&rdm->under->fid, name, flags, ops, context);
 	if (strcmp(name, FI_PMEMVERBS_COUNTERS_OPS) || !rdm->under)
 		return rdm->rxm_fid_ops->ops_open
 			       ? rdm->rxm_fid_ops->ops_open(fid, name, flags, ops, context)

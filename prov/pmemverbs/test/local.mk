@@ -6,10 +6,10 @@
 
 TESTS = \
 	test_silence \
-	test_detect test_dirty test_file test_file_part test_guard test_key \
+	test_blocks test_detect test_direct test_dirty test_file test_file_part test_guard test_key \
 	test_info test_info_entries test_length \
 	test_op test_queue \
-	test_flush test_flush_effect test_agent test_complaint test_hint test_idle_plan test_status_query test_mailbox test_receive_tracker test_region test_region_sync \
+	test_direct_sync test_flush test_flush_effect test_agent test_complaint test_hint test_idle_plan test_status_query test_mailbox test_receive_tracker test_region test_region_sync \
 	test_queues test_rma_event test_service test_syncing test_thread test_thread_start test_wire test_writeback \
 	test_flush_request test_group test_lost_writes test_method test_ordering test_ordering_agent \
 	test_plan test_post test_prepare test_run test_store test_submit \
@@ -31,6 +31,7 @@ libtesting_la_SOURCES = $(testcore_sources) \
 	%D%/support/pair.c %D%/support/pair.h \
 	%D%/support/rig.c %D%/support/rig.h
 mem_system_sources = %D%/support/mem_system.c %D%/support/mem_system.h
+drive_sources = %D%/support/drive.c %D%/support/drive.h
 slices_sources = %D%/agent/slices.c %D%/agent/slices.h
 syscalls_sources = %D%/support/syscalls.c %D%/support/syscalls.h
 
@@ -43,6 +44,8 @@ test_silence_SOURCES = %D%/base/test_silence.c
 # memory/
 test_detect_SOURCES = %D%/memory/test_detect.c %D%/memory/test_detect_files.c \
 	%D%/memory/test_detect_input.c %D%/memory/test_detect_own.c $(mem_system_sources)
+test_blocks_SOURCES = %D%/memory/test_blocks.c
+test_direct_SOURCES = %D%/memory/test_direct.c $(drive_sources)
 test_dirty_SOURCES = %D%/memory/test_dirty.c
 test_file_SOURCES = %D%/memory/test_file.c $(syscalls_sources)
 test_file_part_SOURCES = %D%/memory/test_file_part.c
@@ -59,6 +62,7 @@ test_op_SOURCES = %D%/progress/test_op.c %D%/progress/test_op_errors.c
 test_queue_SOURCES = %D%/progress/test_queue.c
 
 # agent/
+test_direct_sync_SOURCES = %D%/agent/test_direct_sync.c $(drive_sources)
 test_flush_SOURCES = %D%/agent/test_flush.c
 test_flush_effect_SOURCES = %D%/agent/test_flush_effect.c
 test_agent_SOURCES = %D%/agent/test_agent.c
@@ -121,10 +125,15 @@ test_many_threads_SOURCES = %D%/whole/test_many_threads.c
 test_power_failures_SOURCES = %D%/whole/test_power_failures.c
 test_random_programs_SOURCES = %D%/whole/test_random_programs.c
 
+# A drive that fails.
+drive_wraps = -Wl,--wrap=pmv_ring_open,--wrap=pmv_ring_write,--wrap=pwritev2,--wrap=fdatasync,--wrap=fstatfs
+
 # What is asked of the kernel and of libpmem2 is looked at on its way.
 test_flush_LDFLAGS = -Wl,--wrap=msync,--wrap=madvise,--wrap=sync_file_range,--wrap=pmem2_get_flush_fn \
 	-Wl,--wrap=pmem2_get_drain_fn,--wrap=pmem2_get_memcpy_fn
 test_flush_effect_LDFLAGS = -Wl,--wrap=madvise
+test_direct_LDFLAGS = $(drive_wraps)
+test_direct_sync_LDFLAGS = $(drive_wraps)
 # Settings and other providers are played.
 test_getinfo_LDFLAGS = -Wl,--wrap=fi_param_get,--wrap=fi_getinfo
 test_inject_LDFLAGS = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=mmap \
