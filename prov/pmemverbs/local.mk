@@ -90,6 +90,8 @@ provider_sources = \
 	prov/pmemverbs/agent/look.h \
 	prov/pmemverbs/agent/mailbox.c \
 	prov/pmemverbs/agent/mailbox.h \
+	prov/pmemverbs/agent/pages.c \
+	prov/pmemverbs/agent/pages.h \
 	prov/pmemverbs/agent/receive_tracker.c \
 	prov/pmemverbs/agent/receive_tracker.h \
 	prov/pmemverbs/agent/receiver.c \

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/direct_sync.h"
 #include "agent/flush.h"
+#include "agent/pages.h"
 #include "agent/receiver.h"
 
 /* So many bytes, aligned, are written as a unit. */
@@ -114,17 +114,6 @@ static int by_place(const void *one, const void *other)
 	return a->offset < b->offset ? -1 : a->offset > b->offset;
 }
 
-/* joined -- two extents of a region, and what is between them */
-static struct pmv_extent joined(const struct pmv_extent *a, const struct pmv_extent *b)
-{
-	uint64_t a_end = a->offset + a->len, b_end = b->offset + b->len;
-	struct pmv_extent both = *a;
-
-	both.offset = a->offset < b->offset ? a->offset : b->offset;
-	both.len = (a_end > b_end ? a_end : b_end) - both.offset;
-	return both;
-}
-
 void pmv_writeback_join(struct pmv_work *work)
 {
 	struct pmv_extent *all = work->more ? work->more : work->named;
@@ -138,18 +127,12 @@ void pmv_writeback_join(struct pmv_work *work)
 		    all[i].offset > all[last].offset + all[last].len)
 			all[++last] = all[i];
 		else
-			all[last] = joined(&all[last], &all[i]);
+			all[last] = pmv_extent_joined(&all[last], &all[i]);
 	}
 	work->count = last + 1;
 }
 
 /* Slices */
-
-/* sync_cost -- of a sync, besides its bytes */
-static uint64_t sync_cost(const struct pmv_extent *extent)
-{
-	return extent->direct ? PMV_DIRECT_COST : PMV_SYNC_COST;
-}
 
 static void charge(struct pmv_slice *slice, enum pmv_persist persist, uint64_t cost)
 {
@@ -164,7 +147,7 @@ static void charge_most(struct pmv_slice *slice, const struct pmv_extent *extent
 {
 	bool syncs = extent->len && extent->persist == PMV_PAGE;
 
-	charge(slice, extent->persist, extent->len + syncs * sync_cost(extent));
+	charge(slice, extent->persist, extent->len + syncs * pmv_sync_cost(extent));
 }
 
 void pmv_writeback_charge(const struct pmv_work *work, struct pmv_slice *slice)
@@ -217,139 +200,22 @@ void pmv_writeback_remove(struct pmv_writeback_batch *batch, const struct pmv_re
 	batch->count = kept;
 }
 
-static void add(atomic_uint_fast64_t *count, uint64_t more)
-{
-	uint64_t sum = atomic_load_explicit(count, memory_order_relaxed) + more;
-
-	atomic_store_explicit(count, sum, memory_order_relaxed);
-}
-
 void pmv_writeback_add_counts(struct pmv_writeback_counts *sum,
 			      const struct pmv_writeback_counts *more)
 {
-	add(&sum->flushes, more->flushes);
-	add(&sum->flushed_bytes, more->flushed_bytes);
-	add(&sum->syncs, more->syncs);
-	add(&sum->synced_bytes, more->synced_bytes);
-	add(&sum->stores, more->stores);
-	add(&sum->stored_bytes, more->stored_bytes);
-}
-
-/* Pages */
-
-/* fail_sync -- the requests with pages in it */
-static void fail_sync(struct pmv_writeback_batch *batch, unsigned int sync, enum pmv_fault fault)
-{
-	for (unsigned int i = 0; i < batch->count; i++) {
-		if ((batch->works[i].syncs & UINT64_C(1) << sync) && !batch->works[i].fault)
-			batch->works[i].fault = fault;
-	}
-}
-
-/* sync_disk -- what is on one disk.  No region is held longer, so none waits for another disk. */
-static void sync_disk(struct pmv_writeback_batch *batch, struct pmv_regions *regions, uint64_t disk)
-{
-	struct pmv_region *held[PMV_MAX_SYNCS] = {0};
-	struct pmv_sync_range ranges[PMV_MAX_SYNCS];
-	size_t count = 0;
-
-	for (unsigned int i = 0; i < batch->num_syncs; i++) {
-		const struct pmv_extent *sync = &batch->syncs[i];
-
-		if (sync->disk != disk)
-			continue;
-		held[i] = pmv_region_hold(regions, sync->key, sync->serial);
-		if (!held[i]) {
-			fail_sync(batch, i, PMV_FAULT_ACCESS);
-			continue;
-		}
-		ranges[count++] = (struct pmv_sync_range){held[i], sync->offset, sync->len};
-		add(&batch->counts.syncs, 1);
-		add(&batch->counts.synced_bytes, sync->len);
-	}
-	count = pmv_direct_sync(ranges, count);
-	if (count)
-		pmv_regions_sync(ranges, count);
-	for (unsigned int i = 0; i < batch->num_syncs; i++) {
-		if (!held[i])
-			continue;
-		if (pmv_region_is_lost(held[i]) || pmv_region_is_bad(held[i]))
-			fail_sync(batch, i, PMV_FAULT_IO);
-		pmv_region_put(regions, held[i]);
-	}
-}
-
-static bool is_first_of_disk(const struct pmv_writeback_batch *batch, unsigned int sync)
-{
-	for (unsigned int i = 0; i < sync; i++) {
-		if (batch->syncs[i].disk == batch->syncs[sync].disk)
-			return false;
-	}
-	return true;
-}
-
-/* sync_pages -- all of the batch so far; a sync that fails fails the requests with pages in it */
-static void sync_pages(struct pmv_writeback_batch *batch, struct pmv_regions *regions)
-{
-	for (unsigned int i = 0; i < batch->num_syncs; i++) {
-		if (is_first_of_disk(batch, i))
-			sync_disk(batch, regions, batch->syncs[i].disk);
-	}
-	for (unsigned int j = 0; j < batch->count; j++)
-		batch->works[j].syncs = 0;
-	batch->num_syncs = 0;
-}
-
-/* find_sync -- in which these pages cost less than in a new one, or NULL.  *cost: of a slice. */
-static struct pmv_extent *find_sync(struct pmv_writeback_batch *batch,
-				    const struct pmv_extent *pages, uint64_t *cost)
-{
-	struct pmv_extent *best = NULL;
-
-	*cost = sync_cost(pages) + pages->len;
-	for (unsigned int i = 0; i < batch->num_syncs; i++) {
-		struct pmv_extent *sync = &batch->syncs[i];
-		uint64_t grown = joined(sync, pages).len;
-
-		if (sync->serial != pages->serial || grown > PMV_PAGE_SLICE ||
-		    grown - sync->len > *cost)
-			continue;
-		*cost = grown - sync->len;
-		best = sync;
-	}
-	return best;
-}
-
-/* note_pages -- sync them at the end of the round; returns their cost */
-static uint64_t note_pages(struct pmv_writeback_batch *batch, struct pmv_regions *regions,
-			   struct pmv_work *work, struct pmv_region *region,
-			   const struct pmv_extent *pages)
-{
-	uint64_t cost;
-	struct pmv_extent *sync;
-
-	/* Only these pages: the gaps between them may be gigabytes. */
-	if (batch->touch)
-		pmv_region_touch(region, pages->offset, pages->len);
-	sync = find_sync(batch, pages, &cost);
-	if (sync) {
-		*sync = joined(sync, pages);
-	} else {
-		if (batch->num_syncs == PMV_MAX_SYNCS)
-			sync_pages(batch, regions);
-		sync = &batch->syncs[batch->num_syncs++];
-		*sync = *pages;
-	}
-	work->syncs |= UINT64_C(1) << (sync - batch->syncs);
-	batch->undrained = true;
-	return cost;
+	pmv_count_add(&sum->flushes, more->flushes);
+	pmv_count_add(&sum->flushed_bytes, more->flushed_bytes);
+	pmv_count_add(&sum->syncs, more->syncs);
+	pmv_count_add(&sum->synced_bytes, more->synced_bytes);
+	pmv_count_add(&sum->stores, more->stores);
+	pmv_count_add(&sum->stored_bytes, more->stored_bytes);
 }
 
 /* end_flushes -- make durable all that was flushed so far */
 static void end_flushes(struct pmv_writeback_batch *batch, struct pmv_regions *regions)
 {
 	if (batch->num_syncs)
-		sync_pages(batch, regions);
+		pmv_pages_sync(batch, regions);
 	if (batch->undrained)
 		pmv_flush->drain();
 	batch->undrained = batch->flushed = batch->scattered = false;
@@ -391,10 +257,10 @@ static uint64_t affordable(struct pmv_writeback_batch *batch, const struct pmv_s
 
 	if (rest->persist == PMV_PAGE) {
 		/* Pages that are synced anyway may cost nothing. */
-		find_sync(batch, rest, &cost);
+		pmv_pages_find(batch, rest, &cost);
 		if (cost <= slice->pages)
 			return rest->len;
-		cost = sync_cost(rest);
+		cost = pmv_sync_cost(rest);
 		most = slice->pages > cost ? slice->pages - cost : 0;
 	} else if (rest->persist != PMV_DMP) {
 		return rest->len;
@@ -407,11 +273,11 @@ static uint64_t flush_slice(struct pmv_writeback_batch *batch, struct pmv_region
 			    const struct pmv_extent *part)
 {
 	if (part->persist == PMV_PAGE)
-		return note_pages(batch, regions, work, region, part);
+		return pmv_pages_note(batch, regions, work, region, part);
 	if (part->persist == PMV_DMP) {
 		flush_lines(region, part->offset, part->len);
-		add(&batch->counts.flushes, 1);
-		add(&batch->counts.flushed_bytes, part->len);
+		pmv_count_add(&batch->counts.flushes, 1);
+		pmv_count_add(&batch->counts.flushed_bytes, part->len);
 	}
 	/* Caches that persist need no flush, but the stores have to be in them. */
 	batch->undrained = true;
@@ -428,7 +294,7 @@ static void repair(struct pmv_writeback_batch *batch, struct pmv_regions *region
 	struct pmv_region *region = hold(regions, work, part);
 
 	if (region && pmv_region_is_bad(region))
-		note_pages(batch, regions, work, region, part);
+		pmv_pages_note(batch, regions, work, region, part);
 	if (region)
 		pmv_region_put(regions, region);
 }
@@ -552,8 +418,8 @@ static void store(struct pmv_writeback_batch *batch, struct pmv_regions *regions
 		return;
 	store_data(region, target->offset, target->len,
 		   (const uint8_t *) (work->request.ranges + work->request.count));
-	add(&batch->counts.stores, 1);
-	add(&batch->counts.stored_bytes, target->len);
+	pmv_count_add(&batch->counts.stores, 1);
+	pmv_count_add(&batch->counts.stored_bytes, target->len);
 	if (target->len) {
 		flush_slice(batch, regions, work, region, target);
 		note_stored(batch, regions, work);

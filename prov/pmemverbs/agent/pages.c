@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* pages.c -- the pages that a batch has to sync; pages.h says when */
+#include "agent/pages.h"
+
+#include "agent/direct_sync.h"
+
+/* fail_sync -- the requests with pages in it */
+static void fail_sync(struct pmv_writeback_batch *batch, unsigned int sync, enum pmv_fault fault)
+{
+	for (unsigned int i = 0; i < batch->count; i++) {
+		if ((batch->works[i].syncs & UINT64_C(1) << sync) && !batch->works[i].fault)
+			batch->works[i].fault = fault;
+	}
+}
+
+/* sync_disk -- what is on one disk.  No region is held longer, so none waits for another disk. */
+static void sync_disk(struct pmv_writeback_batch *batch, struct pmv_regions *regions, uint64_t disk)
+{
+	struct pmv_region *held[PMV_MAX_SYNCS] = {0};
+	struct pmv_sync_range ranges[PMV_MAX_SYNCS];
+	size_t count = 0;
+
+	for (unsigned int i = 0; i < batch->num_syncs; i++) {
+		const struct pmv_extent *sync = &batch->syncs[i];
+
+		if (sync->disk != disk)
+			continue;
+		held[i] = pmv_region_hold(regions, sync->key, sync->serial);
+		if (!held[i]) {
+			fail_sync(batch, i, PMV_FAULT_ACCESS);
+			continue;
+		}
+		ranges[count++] = (struct pmv_sync_range){held[i], sync->offset, sync->len};
+		pmv_count_add(&batch->counts.syncs, 1);
+		pmv_count_add(&batch->counts.synced_bytes, sync->len);
+	}
+	count = pmv_direct_sync(ranges, count);
+	if (count)
+		pmv_regions_sync(ranges, count);
+	for (unsigned int i = 0; i < batch->num_syncs; i++) {
+		if (!held[i])
+			continue;
+		if (pmv_region_is_lost(held[i]) || pmv_region_is_bad(held[i]))
+			fail_sync(batch, i, PMV_FAULT_IO);
+		pmv_region_put(regions, held[i]);
+	}
+}
+
+static bool is_first_of_disk(const struct pmv_writeback_batch *batch, unsigned int sync)
+{
+	for (unsigned int i = 0; i < sync; i++) {
+		if (batch->syncs[i].disk == batch->syncs[sync].disk)
+			return false;
+	}
+	return true;
+}
+
+void pmv_pages_sync(struct pmv_writeback_batch *batch, struct pmv_regions *regions)
+{
+	for (unsigned int i = 0; i < batch->num_syncs; i++) {
+		if (is_first_of_disk(batch, i))
+			sync_disk(batch, regions, batch->syncs[i].disk);
+	}
+	for (unsigned int j = 0; j < batch->count; j++)
+		batch->works[j].syncs = 0;
+	batch->num_syncs = 0;
+}
+
+struct pmv_extent *pmv_pages_find(struct pmv_writeback_batch *batch, const struct pmv_extent *pages,
+				  uint64_t *cost)
+{
+	struct pmv_extent *best = NULL;
+
+	*cost = pmv_sync_cost(pages) + pages->len;
+	for (unsigned int i = 0; i < batch->num_syncs; i++) {
+		struct pmv_extent *sync = &batch->syncs[i];
+		uint64_t grown = pmv_extent_joined(sync, pages).len;
+
+		if (sync->serial != pages->serial || grown > PMV_PAGE_SLICE ||
+		    grown - sync->len > *cost)
+			continue;
+		*cost = grown - sync->len;
+		best = sync;
+	}
+	return best;
+}
+
+uint64_t pmv_pages_note(struct pmv_writeback_batch *batch, struct pmv_regions *regions,
+			struct pmv_work *work, struct pmv_region *region,
+			const struct pmv_extent *pages)
+{
+	uint64_t cost;
+	struct pmv_extent *sync;
+
+	/* Only these pages: the gaps between them may be gigabytes. */
+	if (batch->touch)
+		pmv_region_touch(region, pages->offset, pages->len);
+	sync = pmv_pages_find(batch, pages, &cost);
+	if (sync) {
+		*sync = pmv_extent_joined(sync, pages);
+	} else {
+		if (batch->num_syncs == PMV_MAX_SYNCS)
+			pmv_pages_sync(batch, regions);
+		sync = &batch->syncs[batch->num_syncs++];
+		*sync = *pages;
+	}
+	work->syncs |= UINT64_C(1) << (sync - batch->syncs);
+	batch->undrained = true;
+	return cost;
+}
