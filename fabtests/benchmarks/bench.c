@@ -13,6 +13,8 @@
 #include <string.h>
 #include <time.h>
 
+#include <rdma/fi_ext_pmemverbs.h>
+
 #include "bench_impl.h"
 #include "../common/stats.h"
 
@@ -341,6 +343,16 @@ enum fi_threading bench_threading_of(const struct options *opts)
 	return opts->connections > 1 ? FI_THREAD_SAFE : FI_THREAD_DOMAIN;
 }
 
+/* let_writes_pass -- another provider has no such option */
+static int let_writes_pass(struct bench *bench)
+{
+	const int passes = 1;
+	int ret = fi_setopt(&bench->conn.ep->fid, FI_OPT_ENDPOINT, FI_OPT_PMEMVERBS_WRITES_PASS,
+			    &passes, sizeof(passes));
+
+	return ret ? report("FI_OPT_PMEMVERBS_WRITES_PASS", ret) : 0;
+}
+
 int bench_start(struct bench *bench, struct bench *first, const struct options *opts, uint64_t caps,
 		size_t len)
 {
@@ -358,12 +370,12 @@ int bench_start(struct bench *bench, struct bench *first, const struct options *
 	bench->node = first ? first->node : &bench->own;
 	if (!first)
 		ret = fabric_open(bench->node, opts, &attr);
-	if (!ret && opts->unordered)
-		bench->node->info->tx_attr->msg_order &= ~(FI_ORDER_WAW | FI_ORDER_RMA_WAW);
 	if (!ret)
 		ret = bench_create_messages(bench);
 	if (!ret)
 		ret = connect_to_target(bench);
+	if (!ret && opts->unordered)
+		ret = let_writes_pass(bench);
 	return ret ? ret : get_memory(bench, len);
 }
 

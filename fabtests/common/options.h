@@ -45,7 +45,7 @@ struct options {
 	unsigned long window;  /* the first of these */
 	unsigned long limit;   /* milliseconds that a row of the table may take; 0: no limit */
 	unsigned long every;   /* a commit every so many writes */
-	bool unordered;        /* not an option: the program needs no FI_ORDER_WAW */
+	bool unordered;        /* not an option: FI_OPT_PMEMVERBS_WRITES_PASS */
 	unsigned long records; /* that a log has room for */
 	unsigned long connections;
 	unsigned long timeout; /* seconds */

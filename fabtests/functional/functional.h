@@ -229,7 +229,7 @@ struct link_attr {
 	struct conn_attr conn;
 	enum accept_flags accept;
 	uint64_t op_flags;         /* of the endpoint */
-	bool unordered;            /* ... which does without FI_ORDER_WAW */
+	bool unordered;            /* FI_OPT_PMEMVERBS_WRITES_PASS */
 	const struct remote *kind; /* for ACCEPT_KIND */
 	size_t local_size;         /* 0: 4 MiB */
 };

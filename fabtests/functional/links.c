@@ -26,15 +26,17 @@ static int create_conn(struct link *link, const struct link_attr *attr)
 {
 	struct node *node = &link->target->node;
 	struct fi_info *info = fi_dupinfo(node->info);
+	const int passes = 1;
 	int ret;
 
 	if (!info)
 		return failed(link->fx, "no memory");
 	info->tx_attr->op_flags = attr->op_flags;
-	if (attr->unordered)
-		info->tx_attr->msg_order &= ~(FI_ORDER_WAW | FI_ORDER_RMA_WAW);
 	ret = conn_create(&link->conn, node, info, &attr->conn);
 	fi_freeinfo(info);
+	if (!ret && attr->unordered)
+		ret = fi_setopt(&link->conn.ep->fid, FI_OPT_ENDPOINT, FI_OPT_PMEMVERBS_WRITES_PASS,
+				&passes, sizeof(passes));
 	return ret ? failed_call(link->fx, "creating an endpoint", ret) : 0;
 }
 

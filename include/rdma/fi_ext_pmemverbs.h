@@ -58,6 +58,13 @@ extern "C" {
 #define FI_PROV_SPECIFIC_PMEMVERBS (0x93e << 16)
 enum {
 	FI_OPT_PMEMVERBS_RECV_MR = -FI_PROV_SPECIFIC_PMEMVERBS,
+	/*
+	 * Of an initiator's FI_EP_MSG endpoint, an int: not 0 if its plain writes need no order
+	 * behind commits.  They may be executed, and become durable, before commits that were
+	 * posted earlier, fenced or not, unless both go to the same bytes by the same key.  In
+	 * return they need not wait for commits that the target's agent is working on.  0 at first.
+	 */
+	FI_OPT_PMEMVERBS_WRITES_PASS,
 };
 
 /* What survives a power failure at the target. */

@@ -111,8 +111,9 @@ void random_program(uint64_t seed, struct random_program *program)
 	};
 	if (one_in(state, 3))
 		config->dies_from = (uint32_t) below(state, config->num_ops);
-	config->passes = one_in(state, 2);
 	world_believe(config);
 	for (unsigned int i = 0; i < config->num_ops; i++)
 		random_op(state, config, i, &sends, &program->ops[i]);
+	/* The last one that is drawn: seeds keep their programs. */
+	config->passes = one_in(state, 2);
 }

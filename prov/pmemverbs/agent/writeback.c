@@ -358,41 +358,42 @@ static bool earlier_are_durable(const struct pmv_writeback_batch *batch,
 
 /*
  * replaces -- do the data of a request take the place of all that the connection has stored since
- * the last drain, and in one aligned word?  Such a word is written as a unit.  So if the data are
- * found after a power failure, nothing is missing: nobody could see any more what they replace.
+ * the last drain, and in one store?  Such a word is written as a unit.  So if the data are found
+ * after a power failure, nothing is missing: nobody could see any more what they replace.
  */
-static bool replaces(struct pmv_writeback_batch *batch, struct pmv_regions *regions,
-		     struct pmv_work *work)
+static bool replaces(const struct pmv_writeback_batch *batch, const struct pmv_region *region,
+		     const struct pmv_extent *data)
 {
-	const struct pmv_extent *old = &batch->stored, *data = &work->target;
+	const struct pmv_extent *old = &batch->stored;
 	uint64_t piece = data->len;
-	struct pmv_region *region;
 	uintptr_t at;
 
 	if (batch->scattered || old->serial != data->serial || old->offset < data->offset ||
 	    old->offset + old->len > data->offset + data->len)
 		return false;
-	region = hold(regions, work, data);
-	if (!region)
-		return false;
 	at = (uintptr_t) pmv_region_piece(region, data->offset, &piece);
-	pmv_region_put(regions, region);
-	return piece == data->len && at / WORD == (at + piece - 1) / WORD;
+	return piece == data->len && piece <= WORD && !(piece & (piece - 1)) && !(at % piece);
 }
 
 /* make_earlier_durable -- all of its connection that the data must follow */
 static void make_earlier_durable(struct pmv_writeback_batch *batch, struct pmv_regions *regions,
-				 struct pmv_work *work)
+				 const struct pmv_extent *data)
 {
-	if (batch->flushed || (batch->stored.len && !replaces(batch, regions, work)))
+	struct pmv_region *region = pmv_region_hold(regions, data->key, data->serial);
+	bool follows = region && replaces(batch, region, data);
+
+	/* It is not held while others are synced. */
+	if (region)
+		pmv_region_put(regions, region);
+	if (batch->flushed || (batch->stored.len && !follows))
 		end_flushes(batch, regions);
 }
 
 /* note_stored -- the data are in their place, but not durable */
-static void note_stored(struct pmv_writeback_batch *batch, struct pmv_regions *regions,
-			struct pmv_work *work)
+static void note_stored(struct pmv_writeback_batch *batch, const struct pmv_region *region,
+			const struct pmv_work *work)
 {
-	batch->scattered = batch->stored.len && !replaces(batch, regions, work);
+	batch->scattered = batch->stored.len && !replaces(batch, region, &work->target);
 	batch->stored = work->target;
 }
 
@@ -406,7 +407,7 @@ static void store(struct pmv_writeback_batch *batch, struct pmv_regions *regions
 	if (work->fault)
 		return;
 	if (work->request.ordered) {
-		make_earlier_durable(batch, regions, work);
+		make_earlier_durable(batch, regions, target);
 		if (!earlier_are_durable(batch, work))
 			work->fault = PMV_FAULT_IO;
 	}
@@ -422,7 +423,7 @@ static void store(struct pmv_writeback_batch *batch, struct pmv_regions *regions
 	pmv_count_add(&batch->counts.stored_bytes, target->len);
 	if (target->len) {
 		flush_slice(batch, regions, work, region, target);
-		note_stored(batch, regions, work);
+		note_stored(batch, region, work);
 	}
 	fail_if_lost(work, region);
 	pmv_region_put(regions, region);

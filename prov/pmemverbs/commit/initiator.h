@@ -105,7 +105,7 @@ struct pmv_initiator {
 	size_t max_places;  /* of one operation at the target */
 	bool keyed;         /* keys carry attributes ... */
 	bool plain_peer;    /* ... but not this peer's: it has sent no handshake */
-	bool passes;        /* the application does without an order of its writes: submit.c */
+	atomic_bool passes; /* plain writes need no order behind commits: submit.c */
 	uint32_t key_start; /* of the peer's keys; 0: unknown */
 	/* Who is told of an operation that was posted without, and with, FI_COMPLETION. */
 	enum pmv_audience tx_audience[2];

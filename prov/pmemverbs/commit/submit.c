@@ -33,12 +33,15 @@ bool pmv_submit_is_open(struct pmv_initiator *ini)
  * wait_for_payload -- something else was refused.  In a stream of small commits and other calls
  * that happens each time, and the stream takes two and a half times as long (fi_pmem_bw -C 2 -W 16
  * over tcp).  So for so many messages unfenced data travel apart from their requests.
- * may_pass -- plain writes may come to the target before the payload where the application has
- * given up their order, but not to its place.
+ *
+ * may_pass -- plain writes may come to the target before the payload where the application allows
+ * that (FI_OPT_PMEMVERBS_WRITES_PASS), but not to its place.
+ *
  * may_enter -- follows: it is such a request, if it does not turn out otherwise (passes_payload),
  * or such a write.  They must not keep others waiting for ever; and if the payload was never sent,
- * its failure is told first. passes_payload -- its data do not travel in the request after all;
- * holds the lock
+ * its failure is told first.
+ *
+ * passes_payload -- its data do not travel in the request after all; holds the lock
  */
 #define APART 64
 
@@ -63,8 +66,9 @@ static bool meets(const struct pmv_flush_request *request, const struct fi_rma_i
 
 static bool may_pass(struct pmv_initiator *ini, const struct pmv_submission *submission)
 {
-	bool may = ini->passes && submission->what == (FI_RMA | FI_WRITE) &&
-		   submission->num_to == 1 && !(submission->flags & FI_REMOTE_CQ_DATA);
+	bool may = atomic_load_explicit(&ini->passes, memory_order_relaxed) &&
+		   submission->what == (FI_RMA | FI_WRITE) && submission->num_to == 1 &&
+		   !(submission->flags & FI_REMOTE_CQ_DATA);
 	struct pmv_op *op;
 
 	if (!may || pmv_initiator_is_fast(ini, PMV_SLOW_CLOSED))

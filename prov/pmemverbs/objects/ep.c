@@ -401,8 +401,21 @@ static int set_recv_mr(struct pmv_ep *ep, const void *optval, size_t optlen)
 	return ret;
 }
 
+static int set_writes_pass(struct pmv_ep *ep, const void *optval, size_t optlen)
+{
+	int passes;
+
+	if (optlen != sizeof(passes))
+		return -FI_EINVAL;
+	memcpy(&passes, optval, sizeof(passes));
+	atomic_store(&ep->initiator.passes, passes);
+	return 0;
+}
+
 static int ep_setopt(struct fid *fid, int level, int optname, const void *optval, size_t optlen)
 {
+	if (level == FI_OPT_ENDPOINT && optname == FI_OPT_PMEMVERBS_WRITES_PASS)
+		return set_writes_pass(to_ep(fid), optval, optlen);
 	if (level == FI_OPT_ENDPOINT && optname == FI_OPT_PMEMVERBS_RECV_MR)
 		return set_recv_mr(to_ep(fid), optval, optlen);
 	return pmv_unwrap_setopt(fid, level, optname, optval, optlen);
@@ -447,17 +460,6 @@ struct fi_ops_ep pmv_ep_ops = {
 	.tx_size_left = ep_tx_size_left,
 };
 
-/*
- * gives_up_order -- has the application taken FI_ORDER_WAW out of what the core can do?  Nothing at
- * all says nothing.
- */
-static bool gives_up_order(const struct fi_info *info)
-{
-	uint64_t order = info->tx_attr ? info->tx_attr->msg_order : 0;
-
-	return order && !(order & (FI_ORDER_WAW | FI_ORDER_RMA_WAW));
-}
-
 /* join -- hand each layer what it needs of the others */
 static void join(struct pmv_ep *ep, const struct fi_info *info, const struct fi_info *core_info)
 {
@@ -484,7 +486,6 @@ static void join(struct pmv_ep *ep, const struct fi_info *info, const struct fi_
 	ini->mailbox = &ep->mailbox;
 	ini->hooks = domain->hooks;
 	ini->keyed = domain->keyed;
-	ini->passes = gives_up_order(info);
 	ini->max_places = max_places && max_places < PMV_MAX_RMA ? max_places : PMV_MAX_RMA;
 	atomic_init(&ini->slow,
 		    (pmv_engine_can(&domain->engine, PMV_ENGINE_FENCE) ? 0 : PMV_SLOW_READS) |

@@ -96,7 +96,7 @@ test_plan_SOURCES = %D%/commit/test_plan.c
 test_post_SOURCES = %D%/commit/test_post.c
 test_prepare_SOURCES = %D%/commit/test_prepare.c
 test_run_SOURCES = %D%/commit/test_run.c
-test_store_SOURCES = %D%/commit/test_store.c %D%/commit/test_flush_request.h
+test_store_SOURCES = %D%/commit/test_store.c %D%/commit/test_store_pass.c %D%/commit/test_flush_request.h
 test_submit_SOURCES = %D%/commit/test_submit.c %D%/commit/test_submit_delivery.c \
 	%D%/commit/test_submit_lives.c %D%/commit/test_submit_placed.c \
 	%D%/commit/test_submit_refused.c %D%/commit/test_submit.h

@@ -233,7 +233,9 @@ Test(region_sync, pages_that_can_not_be_written_are_lost)
 		cr_expect(pmv_region_is_lost(made[0]));
 		cr_expect(pmv_region_is_lost(made[1]), "they may have been its pages, too");
 		cr_expect_not(pmv_region_is_lost(made[2]));
+		pmv_regions_destroy(&regions);
 	}
+	pmv_regions_init(&regions);
 }
 
 Test(region_sync, flush_that_fails_loses_all_of_its_file)

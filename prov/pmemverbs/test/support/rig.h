@@ -36,7 +36,6 @@ struct rig_options {
 	bool volatile_only; /* ... and without FI_PMEM */
 	uint32_t values_until;
 	uint64_t tx_op_flags;
-	uint64_t msg_order;
 	enum fi_cq_format format; /* TAGGED, if none is given */
 	enum fi_wait_obj wait_obj;
 	enum fi_cq_wait_cond wait_cond;
