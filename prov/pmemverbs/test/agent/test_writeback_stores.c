@@ -92,6 +92,9 @@ Test(writeback_stores, data_that_are_not_one_word_wait_for_earlier_data)
 	EXPECT_STORES("F F D S F D S F D K", FENCED(0, 16), FENCED(0, 16));
 	EXPECT_STORES("F F D S F D S F D K", FENCED(4, 8), FENCED(4, 8));
 	EXPECT_STORES("F F D S F D S F D K", FENCED(4, 4), FENCED(4, 8));
+	/* Nor are these one store. */
+	EXPECT_STORES("F F D S F D S F D K", FENCED(0, 3), FENCED(0, 3));
+	EXPECT_STORES("F F D S F D S F D K", FENCED(1, 4), FENCED(1, 4));
 }
 
 /* Data without a fence wait for nothing, and what is fenced behind them waits for all. */
