@@ -11,14 +11,14 @@
 # To build and to use; to test, also what ./runtests runs.  libjson-c-dev is for fi_pmem_info --json, libxxhash-dev
 # for the checksums of fi_pmem_cp; liburing-dev, which may be missing, for blocks of files that are written together.
 build_packages=(gcc make autoconf automake libtool pkg-config
-	libfabric-dev libfabric-bin libibverbs-dev librdmacm-dev libpmem2-dev libsodium-dev libnuma-dev libmount-dev
+	libfabric-dev libibverbs-dev librdmacm-dev libpmem2-dev libsodium-dev libnuma-dev libmount-dev
 	libjson-c-dev libxxhash-dev liburing-dev)
 # librpma-dev is for a reference of the benchmarks; datamash and gnuplot-nox are for fabtests/report/report, libxml2-utils to
 # look at what it writes; clang-tidy-14 and cppcheck are for tools/analyse, shellcheck for all scripts, gcovr for make coverage; debootstrap makes the Debian 13 in which much is tested again; clang and libclang-rt-dev are
 # for the fuzzers (libFuzzer).  The Debian package needs build-essential, debhelper, lintian and bash-completion;
 # iproute2 is for tests without a network.  With a question mark: where the distribution has it.  The sources are
 # formatted by version 14.
-test_packages=(libcriterion-dev libglib2.0-dev clang-format-14? clang-tidy-14? cppcheck gcovr clang libclang-rt-dev? universal-ctags
+test_packages=(libfabric-bin libcriterion-dev libglib2.0-dev clang-format-14? clang-tidy-14? cppcheck gcovr clang libclang-rt-dev? universal-ctags
 	valgrind xz-utils man-db e2fsprogs openmpi-bin libopenmpi-dev librpma-dev datamash gnuplot-nox libxml2-utils shellcheck?
 	build-essential debhelper lintian bash-completion iproute2 debootstrap)
 # For fio's engine, which is tested with the distribution's fio; dpkg-dev unpacks its sources.

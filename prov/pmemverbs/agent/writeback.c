@@ -286,14 +286,14 @@ static uint64_t flush_slice(struct pmv_writeback_batch *batch, struct pmv_region
 
 /*
  * repair -- a commit that names no byte of a file promises what was written before: if that could
- * not be written, it is tried again
+ * not be written, it is tried again, and the file is looked at
  */
 static void repair(struct pmv_writeback_batch *batch, struct pmv_regions *regions,
 		   struct pmv_work *work, const struct pmv_extent *part)
 {
 	struct pmv_region *region = hold(regions, work, part);
 
-	if (region && pmv_region_is_bad(region))
+	if (region)
 		pmv_pages_note(batch, regions, work, region, part);
 	if (region)
 		pmv_region_put(regions, region);
@@ -424,6 +424,8 @@ static void store(struct pmv_writeback_batch *batch, struct pmv_regions *regions
 	if (target->len) {
 		flush_slice(batch, regions, work, region, target);
 		note_stored(batch, region, work);
+	} else if (target->direct) {
+		pmv_pages_note(batch, regions, work, region, target);
 	}
 	fail_if_lost(work, region);
 	pmv_region_put(regions, region);

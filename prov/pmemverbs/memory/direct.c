@@ -42,7 +42,7 @@ static pthread_mutex_t files = PTHREAD_MUTEX_INITIALIZER;
 static char *map(size_t len)
 {
 	char *start = mmap(NULL, len + HUGE_PAGE, PROT_READ | PROT_WRITE,
-			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	size_t before;
 
 	if (start == MAP_FAILED)
@@ -90,7 +90,7 @@ int pmv_direct_open(const struct pmv_direct_attr *attr, struct pmv_direct **resu
 	if (ret) {
 		if (direct->writer.memory)
 			munmap(direct->writer.memory, direct->len);
-		close(file.fd);
+		pmv_direct_file_undo(&file, attr->path);
 		free(direct);
 		return ret;
 	}
@@ -116,6 +116,9 @@ int pmv_direct_close(struct pmv_direct *direct)
 		return -FI_EBUSY;
 	pmv_block_writer_destroy(&direct->writer);
 	munmap(direct->writer.memory, direct->len);
+	/* A child has the description, too.  Writes that may be under way keep their lock. */
+	if (!direct->writer.stuck)
+		pmv_direct_file_unlock(direct->writer.fd);
 	close(direct->writer.fd);
 	pthread_mutex_destroy(&direct->lock);
 	free(direct);

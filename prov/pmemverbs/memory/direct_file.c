@@ -9,10 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <rdma/fi_errno.h>
 
+#include "base/log.h"
 #include "memory/direct_path.h"
 
 /* So much is read or written at a time while a file is loaded. */
@@ -38,6 +40,26 @@ static int lock(int fd, const char *path, struct pmv_mem *mem)
 	return refuse(path, mem, FI_EOPNOTSUPP, "locked");
 }
 
+void pmv_direct_file_unlock(int fd)
+{
+	struct flock all = {.l_type = F_UNLCK, .l_whence = SEEK_SET};
+
+	fcntl(fd, F_OFD_SETLK, &all);
+}
+
+void pmv_direct_file_undo(const struct pmv_direct_file *file, const char *path)
+{
+	struct stat st;
+
+	if (file->made)
+		unlink(path);
+	else if (file->locked && !fstat(file->fd, &st) && st.st_size > file->old_size &&
+		 ftruncate(file->fd, file->old_size))
+		PMV_WARN(MR, "%s could not be opened, and is longer now: %s\n", path,
+			 strerror(errno));
+	close(file->fd);
+}
+
 /* check_part -- *len becomes the part's length, if it was 0 */
 static int check_part(const struct pmv_direct_attr *attr, const struct stat *st, size_t *len,
 		      struct pmv_mem *mem)
@@ -45,7 +67,9 @@ static int check_part(const struct pmv_direct_attr *attr, const struct stat *st,
 	uint64_t size = (uint64_t) st->st_size;
 	uint64_t part = attr->len;
 
-	if (!part && size > attr->offset)
+	if (attr->offset > INT64_MAX)
+		part = 0;
+	else if (!part && size > attr->offset)
 		part = (size - attr->offset + PMV_BLOCK - 1) & ~(PMV_BLOCK - 1);
 	if (!part || (attr->offset | part) & (PMV_BLOCK - 1) ||
 	    part > (uint64_t) INT64_MAX - attr->offset || part > SIZE_MAX / 2)
@@ -75,6 +99,8 @@ static int check(const struct pmv_direct_attr *attr, struct pmv_direct_file *fil
 		ret = lock(file->fd, attr->path, mem);
 	if (ret)
 		return ret;
+	file->locked = true;
+	file->old_size = st.st_size;
 	file->disk = st.st_dev;
 	file->fua = path.fua == 1;
 	return 0;
@@ -87,6 +113,20 @@ static int query(const struct pmv_direct_attr *attr, struct pmv_mem *mem)
 	return pmv_direct_path_query(attr->path, &path, mem);
 }
 
+/* open_or_make -- and know which; 0 or a negative errno */
+static int open_or_make(const struct pmv_direct_attr *attr, int flags, struct pmv_direct_file *file)
+{
+	file->fd = -1;
+	errno = ENOENT;
+	if (!attr->exclusive)
+		file->fd = open(attr->path, flags);
+	if (file->fd < 0 && errno == ENOENT && attr->create) {
+		file->fd = open(attr->path, flags | O_CREAT | O_EXCL, attr->mode);
+		file->made = file->fd >= 0;
+	}
+	return file->fd < 0 ? -errno : 0;
+}
+
 int pmv_direct_file_open(const struct pmv_direct_attr *attr, struct pmv_direct_file *file,
 			 struct pmv_mem *mem)
 {
@@ -97,26 +137,33 @@ int pmv_direct_file_open(const struct pmv_direct_attr *attr, struct pmv_direct_f
 	*file = (struct pmv_direct_file){.offset = (off_t) attr->offset};
 	if (!attr->path)
 		return pmv_mem_refuse(mem, FI_EINVAL, "a file without a path");
-	flags |= (attr->create ? O_CREAT : 0) | (attr->exclusive ? O_EXCL : 0);
+	if (attr->exclusive && !attr->create)
+		return pmv_mem_refuse(mem, FI_EINVAL,
+				      "a file that must not be there is to be made: "
+				      "FI_PMEMVERBS_FILE_EXCL goes with "
+				      "FI_PMEMVERBS_FILE_CREATE");
 	/* Nothing is made where it can't be used, and opening a device may have effects. */
 	ret = query(attr, mem);
 	if (ret)
 		return ret;
 	/* O_DIRECT comes after the check, which knows better why it can't be had. */
-	file->fd = open(attr->path, flags, attr->mode);
-	if (file->fd < 0)
-		return refuse(attr->path, mem, errno, "opened");
+	ret = open_or_make(attr, flags, file);
+	if (ret) {
+		errno = -ret;
+		return refuse(attr->path, mem, -ret, "opened");
+	}
 	ret = check(attr, file, mem);
 	if (!ret && fcntl(file->fd, F_SETFL, O_DIRECT))
 		ret = refuse(attr->path, mem, FI_EOPNOTSUPP, "written by direct I/O");
 	if (ret)
-		close(file->fd);
+		pmv_direct_file_undo(file, attr->path);
 	return ret;
 }
 
 /* load -- what is in the file; behind its end are zeros */
 static int load(const struct pmv_direct_file *file, char *memory)
 {
+	off_t known = file->old_size - file->offset;
 	size_t done = 0;
 
 	while (done < file->len) {
@@ -126,10 +173,12 @@ static int load(const struct pmv_direct_file *file, char *memory)
 
 		if (got < 0)
 			return -errno;
-		/* Less than a block: the end of the file. */
-		if (!got || (size_t) got % PMV_BLOCK)
-			return 0;
 		done += (size_t) got;
+		/* Less than a block: the end of the file. */
+		if (got && (size_t) got % PMV_BLOCK == 0)
+			continue;
+		memset(memory + done, 0, file->len - done);
+		return (off_t) done < known ? -EIO : 0;
 	}
 	return 0;
 }
@@ -174,6 +223,19 @@ static int next_hole(const struct pmv_direct_file *file, off_t *at, off_t *hole)
 	return 0;
 }
 
+/* has_room -- on the disk: nobody else is to find it full because of what can't be done anyway */
+static bool has_room(const struct pmv_direct_file *file)
+{
+	struct statvfs fs;
+	struct stat st;
+	uint64_t has;
+
+	if (fstatvfs(file->fd, &fs) || fstat(file->fd, &st))
+		return true;
+	has = (uint64_t) st.st_blocks * 512;
+	return file->len <= has || file->len - has <= (uint64_t) fs.f_bavail * fs.f_frsize;
+}
+
 /*
  * lay_out -- write what was never written.  SEEK_HOLE finds also blocks that are only allocated,
  * if no page of them is dirty, and fsync sees to that.
@@ -185,6 +247,8 @@ static int lay_out(const struct pmv_direct_file *file, const char *memory)
 
 	if (fsync(file->fd))
 		return -errno;
+	if (!has_room(file))
+		return -ENOSPC;
 	/* Its blocks are side by side then; not all file systems can do it. */
 	if (fallocate(file->fd, 0, file->offset, (off_t) file->len) &&
 	    (errno == ENOSPC || errno == EDQUOT || errno == EIO))

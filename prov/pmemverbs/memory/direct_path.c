@@ -149,10 +149,11 @@ int pmv_direct_path_check(int fd, const char *name, struct pmv_direct_path *path
 	ret = check_medium(&st, name, mem);
 	if (ret)
 		return ret;
-	if (queue_number(st.st_dev, "stable_writes") > 0)
+	if (queue_number(st.st_dev, "stable_writes"))
 		return refuse(name, mem, "",
-			      "its device (RAID with parity, or a checksum on the way) needs "
-			      "memory that does not change while it is written");
+			      "its device needs memory that does not change while it is written "
+			      "(RAID with parity, or a checksum on the way), or sysfs does not say "
+			      "whether it does");
 	if (S_ISREG(st.st_mode) && !takes_direct_io(fd))
 		return refuse(name, mem, "",
 			      "the kernel writes it through the page cache (data=journal, "

@@ -26,6 +26,11 @@ struct pmv_ring *pmv_ring_open(void)
 	struct pmv_ring *ring = calloc(1, sizeof(*ring));
 	int ret = ring ? io_uring_queue_init(PMV_RING_WRITES, &ring->uring, 0) : -ENOMEM;
 
+	/* Linux 5.6: it has writes of one piece of memory, too. */
+	if (!ret && !(ring->uring.features & IORING_FEAT_RW_CUR_POS)) {
+		io_uring_queue_exit(&ring->uring);
+		ret = -ENOSYS;
+	}
 	if (ret) {
 		PMV_INFO(MR, "no io_uring (%s): blocks are written one after the other\n",
 			 strerror(-ret));

@@ -11,6 +11,9 @@
 #include "memory/direct.h"
 #include "memory/direct_path.h"
 
+/* So much of the memory is made durable at once. */
+#define PERSIST_SLICE ((size_t) 16 << 20)
+
 struct file {
 	struct fi_pmemverbs_file file;
 	struct pmv_direct *direct;
@@ -19,7 +22,16 @@ struct file {
 static int file_open(struct fid_domain *domain, const struct fi_pmemverbs_file_attr *attr,
 		     struct fi_pmemverbs_file **result)
 {
-	const struct pmv_direct_attr direct_attr = {
+	struct pmv_direct_attr direct_attr;
+	struct file *file;
+	struct pmv_mem mem;
+	struct iovec memory;
+	int ret;
+
+	(void) domain;
+	if (!attr || !result)
+		return -FI_EINVAL;
+	direct_attr = (struct pmv_direct_attr){
 		.path = attr->path,
 		.offset = attr->offset,
 		.len = attr->len,
@@ -27,12 +39,6 @@ static int file_open(struct fid_domain *domain, const struct fi_pmemverbs_file_a
 		.exclusive = attr->flags & FI_PMEMVERBS_FILE_EXCL,
 		.mode = attr->mode,
 	};
-	struct file *file;
-	struct pmv_mem mem;
-	struct iovec memory;
-	int ret;
-
-	(void) domain;
 	if (attr->flags & ~(FI_PMEMVERBS_FILE_CREATE | FI_PMEMVERBS_FILE_EXCL))
 		return -FI_EBADFLAGS;
 	file = malloc(sizeof(*file));
@@ -64,11 +70,19 @@ static int file_persist(struct fi_pmemverbs_file *persisted, const void *addr, s
 {
 	struct file *file = pmv_container_of(persisted, struct file, file);
 	uintptr_t start = (uintptr_t) persisted->addr, at = (uintptr_t) addr;
-	const struct iovec range = {(void *) addr, len};
+	int ret;
 
 	if (at < start || at - start > persisted->len || len > persisted->len - (at - start))
 		return -FI_EINVAL;
-	return pmv_direct_write(file->direct, &range, 1);
+	/* Commits to the file go on in between. */
+	do {
+		const struct iovec range = {(void *) at, len < PERSIST_SLICE ? len : PERSIST_SLICE};
+
+		ret = pmv_direct_write(file->direct, &range, 1);
+		at += range.iov_len;
+		len -= range.iov_len;
+	} while (!ret && len);
+	return ret;
 }
 
 static int file_query(struct fid_domain *domain, const char *path,
@@ -76,9 +90,12 @@ static int file_query(struct fid_domain *domain, const char *path,
 {
 	struct pmv_direct_path found;
 	struct pmv_mem mem;
-	int error = pmv_direct_path_query(path, &found, &mem);
+	int error;
 
 	(void) domain;
+	if (!path || !answer)
+		return -FI_EINVAL;
+	error = pmv_direct_path_query(path, &found, &mem);
 	*answer = (struct fi_pmemverbs_file_path){
 		.error = error,
 		.block_size = PMV_BLOCK,

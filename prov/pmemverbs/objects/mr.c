@@ -419,7 +419,8 @@ static int introduce(struct pmv_mr *mr, const struct fi_mr_attr *mr_attr,
 		.iov = mr_attr->mr_iov,
 		.iov_count = mr_attr->iov_count,
 		.files = mr->files,
-		.direct = mr->direct,
+		/* Nothing is promised of another one. */
+		.direct = attr->persist == PMV_PAGE ? mr->direct : NULL,
 		/*
 		 * No transport needs it where InfiniBand does not, but for the order of writes,
 		 * and where a fence can't flush.

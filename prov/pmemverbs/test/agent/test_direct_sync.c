@@ -4,6 +4,7 @@
 #include "test/support/pair.h"
 
 #include <errno.h>
+#include <unistd.h>
 #include <string.h>
 
 #include "objects/domain.h"
@@ -219,6 +220,29 @@ Test(direct_sync, a_commit_of_no_byte_tries_again)
 	pair_serve(pair);
 	pair_expect_ack(pair, 4, PMV_FAULT_NONE);
 	cr_expect_eq(drive.writes[3], 3);
+}
+
+Test(direct_sync, so_does_one_whose_data_are_no_byte)
+{
+	struct pmv_flush_message message = {.count = 1, .ranges = {range(5, 0)}};
+
+	drive.errors[3] = EIO;
+	commit(3, 7);
+	pair_serve(pair);
+	pair_expect_ack(pair, 1, PMV_FAULT_IO);
+	message_carry(&message, "");
+	pair_tell(pair, &message);
+	pair_serve(pair);
+	pair_expect_ack(pair, 2, PMV_FAULT_IO);
+	cr_expect_eq(drive.writes[3], 2);
+}
+
+Test(direct_sync, a_commit_of_no_byte_sees_that_the_file_is_gone)
+{
+	unlink(drive_path());
+	pair_tell_range(pair, range(5, 0));
+	pair_serve(pair);
+	pair_expect_ack(pair, 1, PMV_FAULT_IO);
 }
 
 Test(direct_sync, ordered_data_come_behind_a_write_that_succeeded)

@@ -4,9 +4,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <criterion/criterion.h>
@@ -302,6 +305,9 @@ static const struct {
 	{"an offset inside a block", {.offset = 100, .len = PMV_BLOCK}},
 	{"a length inside a block", {.len = 100}},
 	{"behind the end", {.offset = BLOCKS * PMV_BLOCK}},
+	{"an offset that is no offset",
+	 {.offset = UINT64_MAX & ~(PMV_BLOCK - 1), .len = PMV_BLOCK}},
+	{"what must not be there is not made", {.len = PMV_BLOCK, .exclusive = true}},
 	{"more than there can be", {.offset = PMV_BLOCK, .len = INT64_MAX & ~(PMV_BLOCK - 1)}},
 };
 
@@ -322,6 +328,76 @@ Test(direct, makes_no_file_that_is_there_if_it_must_not)
 	struct pmv_mem mem;
 
 	cr_expect_eq(try(attr, &none, &mem), -EEXIST);
+}
+
+/* size_of_file -- -1: it is not there */
+static off_t size_of_file(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) ? -1 : st.st_size;
+}
+
+Test(direct, leaves_a_disk_as_it_is_that_has_no_room)
+{
+	struct pmv_direct_attr attr = {
+		.path = "drive.none", .len = UINT64_C(1) << 46, .create = true};
+	struct pmv_direct *none;
+	struct pmv_mem mem;
+	int ret;
+
+	unlink(attr.path);
+	cr_expect_lt(pmv_direct_open(&attr, &none, &mem), 0, "%s", mem.what);
+	cr_expect_eq(size_of_file(attr.path), -1);
+	cr_expect_eq(pmv_direct_close(direct), 0);
+	ret = try((struct pmv_direct_attr){.len = UINT64_C(1) << 46}, &none, &mem);
+	cr_expect_lt(ret, 0);
+	cr_expect_eq(size_of_file(drive_path()), BLOCKS * PMV_BLOCK);
+	cr_assert_eq(try((struct pmv_direct_attr){0}, &direct, &mem), 0, "%s", mem.what);
+}
+
+Test(direct, is_not_a_childs)
+{
+	struct pmv_mem mem;
+	char said = 'n';
+	int fds[2], ret;
+	pid_t child;
+
+	cr_assert_eq(pipe(fds), 0);
+	child = fork();
+	if (!child) {
+		/* The kernel says EFAULT of what is not mapped. */
+		if (write(fds[1], memory, 1) < 0 && write(fds[1], "y", 1) == 1)
+			pause();
+		_exit(1);
+	}
+	cr_expect_eq(read(fds[0], &said, 1), 1);
+	cr_expect_eq(said, 'y');
+	cr_expect_eq(pmv_direct_close(direct), 0);
+	/* The child still has the description. */
+	ret = try((struct pmv_direct_attr){0}, &direct, &mem);
+	kill(child, SIGKILL);
+	cr_assert_eq(waitpid(child, NULL, 0), child);
+	cr_assert_eq(ret, 0, "%s", mem.what);
+}
+
+/* Two writes of a block must not be under way together: the older one may land last. */
+static void *write_often(void *arg)
+{
+	for (int i = 0; i < 300; i++)
+		cr_expect_eq(PUT((char) i, 7), 0);
+	return arg;
+}
+
+Test(direct, writes_a_block_once_at_a_time)
+{
+	pthread_t thread;
+
+	cr_assert_eq(pthread_create(&thread, NULL, write_often, NULL), 0);
+	write_often(NULL);
+	pthread_join(thread, NULL);
+	cr_expect_eq(drive.most, 1);
+	cr_expect(has(7));
 }
 
 Test(direct, refuses_file_systems_that_would_lose_data)

@@ -49,12 +49,19 @@ ssize_t __wrap_pwritev2(int fd, const struct iovec *iov, int count, off_t offset
 
 ssize_t __wrap_pwritev2(int fd, const struct iovec *iov, int count, off_t offset, int flags)
 {
+	unsigned int now = atomic_fetch_add(&drive.now, 1) + 1;
 	long ret = outcome((uint64_t) offset, (uint64_t) offset + iov->iov_len, flags);
 
-	if (!ret)
-		return __real_pwritev2(fd, iov, count, offset, flags);
-	errno = ret < 0 ? (int) -ret : 0;
-	return ret < 0 ? -1 : ret;
+	if (now > drive.most)
+		drive.most = now;
+	if (!ret) {
+		ret = __real_pwritev2(fd, iov, count, offset, flags);
+	} else if (ret < 0) {
+		errno = (int) -ret;
+		ret = -1;
+	}
+	atomic_fetch_sub(&drive.now, 1);
+	return ret;
 }
 
 int __real_fdatasync(int fd);

@@ -8,6 +8,7 @@
 #ifndef DRIVE_H
 #define DRIVE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -28,6 +29,8 @@ struct drive {
 	unsigned int rings;                /* that were handed over together */
 	unsigned int flushes;
 	unsigned int durable; /* writes that need no flush */
+	atomic_uint now;      /* of single writes, under way */
+	unsigned int most;    /* of them together */
 };
 
 extern struct drive drive;
