@@ -41,7 +41,7 @@ static int drop_error(struct client *client)
 {
 	struct fi_cq_err_entry error;
 
-	return cq_error(client->side.cq, &error) ? 0 : FAIL(client, "an error without an entry");
+	return cq_error(client->side.cq, &error) ? 0 : FAIL(client, "an error has no entry");
 }
 
 /* expect_lost -- a commit that was under way when the machine went, or (err: 0) was posted later */
