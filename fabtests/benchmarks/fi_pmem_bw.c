@@ -28,8 +28,7 @@ static const struct program program = {
 		      "FI_DELIVERY_COMPLETE instead; write-read: a plain write and a read of a "
 		      "byte of it, by this program: the most that a layer above can reach; "
 		      "append: -C counts records, and the log's tail is written behind one, "
-		      "fenced, with FI_OPT_PMEMVERBS_WRITES_PASS; append-ordered: the same, and "
-		      "writes keep their order behind commits",
+		      "fenced, with FI_OPT_PMEMVERBS_WRITES_PASS; append-ordered: without that",
 };
 
 enum { OP_COMMIT, OP_DELIVER, OP_WRITE_READ, OP_APPEND, OP_APPEND_ORDERED };
