@@ -16,7 +16,7 @@
 #include "engine/info.h"
 #include "memory/platform.h"
 #include "objects/ep.h"
-#include "objects/handshake.h"
+#include "test/support/introduce.h"
 #include "testcore/fid.h"
 
 void sure(int ret, const char *what)
@@ -146,16 +146,6 @@ static struct fid_ep *open_ep(struct party *party, struct party *peer)
 	party->peers[party->num_eps] = peer;
 	party->eps[party->num_eps++] = ep;
 	return ep;
-}
-
-static void introduce(struct fid_ep *ep, struct fid_ep *to)
-{
-	uint8_t buf[PMV_HANDSHAKE_SIZE];
-	struct pmv_handshake handshake;
-
-	pmv_mailbox_handshake(&pmv_to_ep(ep)->mailbox, buf);
-	pmv_handshake_decode(buf, sizeof(buf), &handshake);
-	pmv_handshake_connect(pmv_to_ep(to), &handshake);
 }
 
 static struct pmv_agent *agent_of(struct fid_ep *ep)

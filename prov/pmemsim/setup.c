@@ -11,7 +11,7 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_ext_pmemverbs.h>
 
-#include "objects/handshake.h"
+#include "test/support/introduce.h"
 #include "base/setting.h"
 #include "agent/writeback.h"
 
@@ -68,16 +68,6 @@ static void open_links(struct world *world)
 		world_sure(pmv_mailbox_open(&pmv_to_ep(world->home.eps[i])->mailbox));
 		world_sure(pmv_mailbox_open(&pmv_to_ep(ep)->mailbox));
 	}
-}
-
-static void introduce(struct fid_ep *ep, struct fid_ep *to)
-{
-	uint8_t buf[PMV_HANDSHAKE_SIZE];
-	struct pmv_handshake handshake;
-
-	pmv_mailbox_handshake(&pmv_to_ep(ep)->mailbox, buf);
-	pmv_handshake_decode(buf, sizeof(buf), &handshake);
-	pmv_handshake_connect(pmv_to_ep(to), &handshake);
 }
 
 static void connect_ends(struct world *world)

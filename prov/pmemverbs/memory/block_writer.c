@@ -132,11 +132,9 @@ int pmv_block_writer_write(struct pmv_block_writer *writer, const struct pmv_blo
 	if (!count)
 		return 0;
 	writing.flags = alone || writer->fua ? RWF_DSYNC : 0;
-	if (writer->stuck)
-		;
-	else if (alone)
+	if (!writer->stuck && alone)
 		write_one(&writing, next(&writing));
-	else
+	else if (!writer->stuck)
 		write_all(&writing);
 	if (writer->stuck)
 		fail_all(&writing, -EIO);

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/queue.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <rdma/fi_errno.h>
@@ -18,6 +17,7 @@
 #include "base/log.h"
 #include "memory/block_writer.h"
 #include "memory/direct_file.h"
+#include "memory/file.h"
 
 struct pmv_direct {
 	LIST_ENTRY(pmv_direct) next;
@@ -187,23 +187,13 @@ uint64_t pmv_direct_disk(const struct pmv_direct *direct)
 	return direct->disk;
 }
 
-/*
- * is_here -- will it be found again with all its bytes?  It is not asked for its times: since Linux
- * 6.13 that makes the next write change the inode.
- */
-static bool is_here(const struct pmv_block_writer *writer, size_t len)
-{
-	const unsigned int mask = STATX_NLINK | STATX_SIZE;
-	struct statx stx;
-
-	return !statx(writer->fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, mask, &stx) &&
-	       stx.stx_nlink && stx.stx_size >= (uint64_t) writer->offset + len;
-}
-
 /* check_file -- one that was lost is not trusted any more */
 static bool check_file(struct pmv_direct *direct)
 {
-	if (!direct->gone && !is_here(&direct->writer, direct->len)) {
+	const struct pmv_block_writer *writer = &direct->writer;
+	uint64_t end = (uint64_t) writer->offset + direct->len;
+
+	if (!direct->gone && pmv_file_state(writer->fd, true, end) != PMV_FILE_HERE) {
 		direct->gone = true;
 		PMV_WARN(MR, "a file was removed or truncated while its memory was in use: nothing "
 			     "in it is durable from here on; close it, and open it again\n");

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,15 +27,15 @@ static const struct {
 	const char *name;
 	const char *why_not;
 } file_systems[] = {
-	{0xef53, "ext4", NULL},
-	{0x58465342, "xfs", NULL},
-	{0x9123683e, "btrfs", CHECKSUMS},
+	{EXT4_SUPER_MAGIC, "ext4", NULL},
+	{XFS_SUPER_MAGIC, "xfs", NULL},
+	{BTRFS_SUPER_MAGIC, "btrfs", CHECKSUMS},
 	{0x2fc12fc1, "zfs", CHECKSUMS},
 	{0xca451a4e, "bcachefs", CHECKSUMS},
-	{0x01021994, "tmpfs", IN_MEMORY},
-	{0x858458f6, "ramfs", IN_MEMORY},
-	{0x958458f6, "hugetlbfs", IN_MEMORY},
-	{0x794c7630, "overlay",
+	{TMPFS_MAGIC, "tmpfs", IN_MEMORY},
+	{RAMFS_MAGIC, "ramfs", IN_MEMORY},
+	{HUGETLBFS_MAGIC, "hugetlbfs", IN_MEMORY},
+	{OVERLAYFS_SUPER_MAGIC, "overlay",
 	 "may copy the file: use a directory of the file system below (in a "
 	 "container, a volume)"},
 };

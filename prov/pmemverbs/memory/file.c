@@ -490,26 +490,34 @@ int pmv_files_watch(const struct pmv_files *files, struct pmv_watch **watch)
 	return ret;
 }
 
-enum pmv_file_state pmv_files_state(const struct pmv_files *files)
+enum pmv_file_state pmv_file_state(int fd, bool linked, uint64_t end)
 {
 	/* Not the times: since Linux 6.13 asking for them makes the next write change the inode. */
 	const unsigned int mask = STATX_NLINK | STATX_SIZE;
-	const struct file *file;
 	struct statx stx;
+
+	if (!linked && !end)
+		return PMV_FILE_HERE;
+	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, mask, &stx))
+		return PMV_FILE_UNKNOWN;
+	if (linked && !stx.stx_nlink)
+		return PMV_FILE_UNLINKED;
+	return stx.stx_size < end ? PMV_FILE_SHORTER : PMV_FILE_HERE;
+}
+
+enum pmv_file_state pmv_files_state(const struct pmv_files *files)
+{
+	enum pmv_file_state state = PMV_FILE_HERE;
+	const struct file *file;
 
 	if (!files)
 		return PMV_FILE_HERE;
 	SLIST_FOREACH(file, &files->files, next) {
-		if (!file->linked && !file->sized)
-			continue;
-		if (statx(file->fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, mask, &stx))
-			return PMV_FILE_UNKNOWN;
-		if (file->linked && !stx.stx_nlink)
-			return PMV_FILE_UNLINKED;
-		if (file->sized && stx.stx_size < file->end)
-			return PMV_FILE_SHORTER;
+		state = pmv_file_state(file->fd, file->linked, file->sized ? file->end : 0);
+		if (state != PMV_FILE_HERE)
+			break;
 	}
-	return PMV_FILE_HERE;
+	return state;
 }
 
 uint64_t pmv_files_disk(const struct pmv_files *files)

@@ -80,6 +80,9 @@ enum pmv_file_state {
 
 enum pmv_file_state pmv_files_state(const struct pmv_files *files);
 
+/* pmv_file_state -- of an open one: linked: it had a name; end: so long it was; 0: not looked at */
+enum pmv_file_state pmv_file_state(int fd, bool linked, uint64_t end);
+
 /* Where pages are synced to: a device's number, or */
 #define PMV_DISK_NONE ((uint64_t) 0)
 #define PMV_DISK_UNKNOWN UINT64_MAX /* several, perhaps */

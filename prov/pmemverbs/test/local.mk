@@ -23,7 +23,7 @@ check_PROGRAMS = $(TESTS) bench_calls bench_dirty
 check_LTLIBRARIES += libtesting.la
 libtesting_la_SOURCES = $(testcore_sources) \
 	%D%/support/criterion_tsan.c \
-	%D%/support/dice.h \
+	%D%/support/dice.h %D%/support/introduce.h \
 	%D%/support/fake_core.c %D%/support/fake_core.h \
 	%D%/support/fake_eq.c \
 	%D%/support/fake_impl.h \
