@@ -542,19 +542,27 @@ static bool needs_calls(void)
 	return agent && !strcmp(agent, "progress");
 }
 
+/*
+ * pause_between -- for so many ms, between calls, commands are waited for.  Data come without our
+ * help over RDMA hardware, and the agent serves what comes over tcp: leave them the processor.
+ */
+static int pause_between(const struct target *target)
+{
+	if (needs_calls() || getenv("PMEM_TARGET_POLLS"))
+		return 0;
+	return target->node.info && node_is_passive(&target->node) ? 10 : 1;
+}
+
 int target_run(const struct options *opts)
 {
 	struct target *target = calloc(1, sizeof(*target));
-	bool sleeps;
 
 	if (!target)
 		return report("calloc", -FI_ENOMEM);
 	target->opts = opts;
 	do {
 		target_progress(target);
-		/* data come without our help over RDMA hardware: leave it the processor */
-		sleeps = target->node.info && node_is_passive(&target->node) && !needs_calls();
-	} while (!control_waits(opts->target_fd, sleeps ? 10 : 0) || !serve_command(target));
+	} while (!control_waits(opts->target_fd, pause_between(target)) || !serve_command(target));
 
 	cmd_reset(target);
 	node_close(&target->node);

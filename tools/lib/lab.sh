@@ -8,6 +8,11 @@ lab=("$top/fabtests/lab/lab")
 # Scripts that run in a guest.
 guest=$top/fabtests/lab/guest
 
+# Beside other steps a guest has one processor: two that wait for one another are emulated at almost twice the cost.
+# debian13's and lab_peer's have two all the same, and so have all by themselves.
+few_cpus=()
+[ ${#chosen[@]} = 1 ] || few_cpus=(--cpus 1)
+
 # in_lab LAB-OPTION... -- COMMAND: again if the emulator itself has crashed
 # (137) or could not start (125); COMMAND uses neither
 in_lab()
