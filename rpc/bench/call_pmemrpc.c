@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* call_pmemrpc.c -- a client by libpmemrpc's public functions */
 #include <errno.h>
-#include <poll.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -77,6 +75,7 @@ static int open_caller(struct caller **caller, const struct settings *settings, 
 						   settings->send ? PMEMRPC_SEND : PMEMRPC_WRITE,
 					   .argument_max = settings->request_max,
 					   .batch = settings->batch > 1 ? settings->batch : 0,
+					   .spin_us = settings->spin ? PMEMRPC_ALWAYS : 0,
 					   .timeout_ms = (int) settings->patience * MS};
 	struct pmemrpc_caller *self = calloc(1, sizeof(*self));
 	struct pmemrpc_limits limits;
@@ -120,6 +119,7 @@ static int post(struct caller *caller, struct call *call, bool more)
 				      .argument_len = call->argument_len,
 				      .reply = call->reply,
 				      .reply_size = call->reply ? caller->settings->reply_max : 0,
+				      .reply_only = call->reply || caller->settings->until_executed,
 				      .notify = notify};
 	ret = pmemrpc_post(self->client, &posted->call);
 	if (!ret)
@@ -140,12 +140,9 @@ static int progress(struct caller *caller)
 static void rest(struct caller *caller)
 {
 	struct pmemrpc_caller *self = (struct pmemrpc_caller *) caller;
-	struct pollfd fd = {.fd = pmemrpc_fd(self->client), .events = POLLIN};
 
-	if (caller->settings->spin)
-		sched_yield();
-	else if (!pmemrpc_trywait(self->client))
-		poll(&fd, 1, 100);
+	/* What it finds is told by notify; a lost connection, by the next call. */
+	pmemrpc_rest(self->client, 100);
 }
 
 static int reconnect(struct caller *caller)

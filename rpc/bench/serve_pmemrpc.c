@@ -6,9 +6,6 @@
 #include "handler.h"
 #include "pmemrpc.h"
 
-/* Nobody pauses for so long. */
-#define MAX_SPIN_US 1000000U
-
 static struct pmemrpc_server *server;
 
 /* A call's effects are the library's transaction. */
@@ -61,7 +58,7 @@ int serve_pmemrpc(const struct settings *settings)
 		.effects_max = settings->effects_max,
 		.memory = settings->memory_len,
 		.threads = settings->threads,
-		.spin_us = settings->spin ? MAX_SPIN_US : 0,
+		.spin_us = settings->spin ? PMEMRPC_ALWAYS : 0,
 		.handler = execute,
 		.context = (void *) (uintptr_t) settings,
 	};

@@ -333,7 +333,8 @@ static int domain_close(struct fid *fid)
 static int query(struct fid_ep *fid, struct fi_pmemverbs_region *region)
 {
 	(void) fid;
-	*region = (struct fi_pmemverbs_region){.domain = FI_PMEMVERBS_MHP, .method = net.method};
+	*region = (struct fi_pmemverbs_region){
+		.domain = FI_PMEMVERBS_MHP, .method = net.method, .relaxed = net.relaxed};
 	return 0;
 }
 

@@ -48,6 +48,7 @@ struct net {
 	struct net_ep *eps;  /* the last one first */
 	size_t ops_len;      /* of a provider that has no more; 0: all */
 	unsigned int method; /* enum fi_pmemverbs_method: of all commits */
+	bool relaxed;        /* the path */
 	unsigned int opened;
 	unsigned int objects; /* that are open */
 	unsigned int room;    /* so many requests may be under way; then there is no room */

@@ -7,6 +7,9 @@
  * written before it.  So when one call is durable, all calls before it are.  A place in the
  * ring is used again when the call that had it was replied to, and its commit has completed: the
  * reply may come first.
+ *
+ * A call whose caller waits for its reply only is not committed.  The server executes it when it
+ * has arrived, and its reply says that it has, so it needs no completion.
  */
 #include "client.h"
 
@@ -17,6 +20,11 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+/* Polls without anything, until the event queue is looked at again. */
+#define QUIET 16U
+/* The event queue of a client that sleeps is looked at so often. */
+#define SLEEP_MS 200
 
 static struct rpc_posted *posted_at(struct pmemrpc_client *client, uint64_t sequence)
 {
@@ -41,11 +49,12 @@ void rpc_client_durable(struct pmemrpc_client *client, uint64_t sequence)
 }
 
 /*
- * post_piece -- write part of an entry, or a batch; the last part has a completion, which means
- * that so many calls are durable, and all before them
+ * post_piece -- write part of an entry, or a batch; the last part tells the server of so many
+ * calls.  Unless it is plain it has a completion, which means that they are durable, and all before
+ * them
  */
 static int post_piece(struct pmemrpc_client *client, struct rpc_posted *posted,
-		      const struct rpc_piece *piece, unsigned int calls)
+		      const struct rpc_piece *piece, unsigned int calls, bool plain)
 {
 	void *desc = fi_mr_desc(client->mirror_mr);
 	struct iovec iov = {.iov_base = client->ring.base + piece->offset, .iov_len = piece->len};
@@ -62,9 +71,9 @@ static int post_piece(struct pmemrpc_client *client, struct rpc_posted *posted,
 	uint64_t flags = 0;
 	ssize_t ret;
 
-	/* The server is told when the entry is durable. */
+	/* The server is told when the entry is there, or durable. */
 	if (piece->commit)
-		flags = FI_COMPLETION | FI_COMMIT_COMPLETE | FI_REMOTE_CQ_DATA;
+		flags = FI_REMOTE_CQ_DATA | (plain ? 0 : FI_COMPLETION | FI_COMMIT_COMPLETE);
 	if (piece->fence)
 		flags |= FI_FENCE;
 	ret = fi_writemsg(client->link.ep, &msg, flags);
@@ -77,33 +86,40 @@ static int post_piece(struct pmemrpc_client *client, struct rpc_posted *posted,
 static int post_pieces(struct pmemrpc_client *client, struct rpc_posted *posted)
 {
 	struct rpc_piece pieces[RPC_MAX_PIECES];
-	unsigned int count = rpc_ring_plan(client->ring.size, posted->place.position,
-					   posted->argument_len, pieces);
+	unsigned int count = (posted->plain ? rpc_ring_plan_plain : rpc_ring_plan)(
+		client->ring.size, posted->place.position, posted->argument_len, pieces);
 
 	while (posted->pieces < count) {
-		int ret = post_piece(client, posted, &pieces[posted->pieces], 1);
+		int ret = post_piece(client, posted, &pieces[posted->pieces], 1, posted->plain);
 
 		if (ret)
 			return ret;
 		posted->pieces++;
-		posted->pending = pieces[posted->pieces - 1].commit;
+		posted->pending = pieces[posted->pieces - 1].commit && !posted->plain;
 	}
 	return 0;
 }
 
-/* post_batch -- write the entries that were held back; `last` is the last one of them */
+/*
+ * post_batch -- write the entries that were held back; `last` is the last one of them.  It is
+ * committed unless all of them are plain.
+ */
 static int post_batch(struct pmemrpc_client *client, struct rpc_posted *last)
 {
 	const struct rpc_batch *batch = &client->batch;
 	const struct rpc_piece piece = {
 		.offset = batch->position % client->ring.size, .len = batch->len, .commit = true};
-	int ret = post_piece(client, last, &piece, batch->calls);
+	bool plain = true;
+	int ret;
 
+	for (unsigned int i = 0; i < batch->calls; i++)
+		plain &= posted_at(client, last->place.sequence - i)->plain;
+	ret = post_piece(client, last, &piece, batch->calls, plain);
 	for (unsigned int i = 0; !ret && i < batch->calls; i++) {
 		struct rpc_posted *posted = posted_at(client, last->place.sequence - i);
 
 		posted->pieces = 1;
-		posted->pending = true;
+		posted->pending = !plain;
 	}
 	return ret;
 }
@@ -152,8 +168,8 @@ static int push(struct pmemrpc_client *client)
 			return ret == -FI_EAGAIN ? 0 : ret;
 		last->covers = calls;
 		client->pushed += calls;
-		client->commits++;
-		client->flushes++;
+		client->commits += last->pending;
+		client->flushes += last->pending;
 		client->batch = (struct rpc_batch){0};
 	}
 	return 0;
@@ -230,7 +246,8 @@ int pmemrpc_post(struct pmemrpc_client *client, struct pmemrpc_call *call)
 	*posted = (struct rpc_posted){.kind = RPC_COMMIT,
 				      .call = call,
 				      .place = place,
-				      .argument_len = call->argument_len};
+				      .argument_len = call->argument_len,
+				      .plain = call->reply_only && client->in_order};
 	call->sequence = place.sequence;
 	call->state = PMEMRPC_POSTED;
 	client->posted = place.sequence;
@@ -320,7 +337,7 @@ static int take(struct pmemrpc_client *client, const struct fi_cq_data_entry *en
 		committed(client, posted);
 		return 0;
 	case RPC_SEND:
-		buffer->busy = false;
+		rpc_buffer_sent(buffer);
 		return 0;
 	default:
 		break;
@@ -372,7 +389,9 @@ int rpc_client_poll(struct pmemrpc_client *client, int timeout_ms)
 
 	if (ret)
 		return lose(client, "connection", ret);
-	client->over |= is_over(client);
+	/* While there is always something, the connection has not ended. */
+	if (timeout_ms || client->quiet++ % QUIET == 0)
+		client->over |= is_over(client);
 	if (timeout_ms && !client->over)
 		/* Nobody tells of room. */
 		count = fi_cq_sread(client->link.cq, entries, 16, NULL,
@@ -381,6 +400,8 @@ int rpc_client_poll(struct pmemrpc_client *client, int timeout_ms)
 		count = fi_cq_read(client->link.cq, entries, 16);
 	if (count == -FI_EAVAIL && fi_cq_readerr(client->link.cq, &err, 0) > 0)
 		return lose(client, "connection", is_loss(err.err) ? -FI_ENOTCONN : -err.err);
+	if (count > 0)
+		client->quiet = 0;
 	for (ssize_t i = 0; i < count; i++) {
 		ret = take(client, &entries[i]);
 		if (ret)
@@ -409,37 +430,62 @@ int pmemrpc_progress(struct pmemrpc_client *client)
 	return ret;
 }
 
+/*
+ * look_or_sleep -- poll; if nothing comes, and it has looked for long enough, sleep until there is
+ * something.  Returns as rpc_client_poll.
+ */
+static int look_or_sleep(struct pmemrpc_client *client, int64_t left_ms)
+{
+	bool spins = left_ms <= 0 || rpc_spin_again(&client->spin, rpc_now_ns());
+	int ret = rpc_client_poll(client, spins                ? 0
+					  : left_ms < SLEEP_MS ? (int) left_ms
+							       : SLEEP_MS);
+
+	if (ret > 0)
+		rpc_spin_busy(&client->spin, rpc_now_ns());
+	else if (!ret && spins && left_ms > 0 && rpc_spin_yields(&client->spin))
+		sched_yield();
+	return ret;
+}
+
 int pmemrpc_wait(struct pmemrpc_client *client, const struct pmemrpc_call *call,
 		 enum pmemrpc_state state, int timeout_ms)
 {
 	int64_t end = rpc_now_ms() + timeout_ms;
-	struct rpc_spin spin;
 
 	if (call->state == PMEMRPC_IDLE)
 		return -FI_EINVAL;
-	rpc_spin_open(&spin, client->attr.spin_us);
+	client->spin.idle_ns = 0;
 	while (call->state < state) {
 		int64_t left = end - rpc_now_ms();
-		bool spins = rpc_spin_again(&spin, rpc_now_ns());
 		int ret;
 
 		if (!client->connected)
 			return -FI_ENOTCONN;
-		ret = rpc_client_poll(client, left < 0 || spins ? 0
-					      : left < 200      ? (int) left
-								: 200);
+		ret = look_or_sleep(client, left);
 		if (ret < 0)
 			return ret;
-		if (ret)
-			rpc_spin_busy(&spin);
-		else if (spins)
-			sched_yield();
 		if (!ret && left <= 0)
 			return explain(&client->error, -FI_ETIMEDOUT, "the server has not %s",
 				       state == PMEMRPC_DURABLE ? "made the call durable in time"
 								: "replied in time");
 	}
 	return 0;
+}
+
+int pmemrpc_rest(struct pmemrpc_client *client, int timeout_ms)
+{
+	int64_t end = rpc_now_ms() + timeout_ms, left = timeout_ms;
+	int ret = 0;
+
+	client->spin.idle_ns = 0;
+	while (!ret && left > 0) {
+		if (!client->connected)
+			return -FI_ENOTCONN;
+		ret = look_or_sleep(client, left);
+		left = end - rpc_now_ms();
+	}
+	return ret < 0 ? ret : pmemrpc_progress(client);
 }
 
 int pmemrpc_fd(const struct pmemrpc_client *client)

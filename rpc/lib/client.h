@@ -20,6 +20,7 @@ struct rpc_posted {
 	size_t argument_len;
 	unsigned int pieces; /* how many are posted */
 	bool pending;        /* its commit was posted, and has not completed */
+	bool plain;          /* it is not committed: its caller waits for its reply only */
 	unsigned int covers; /* calls of that commit, if this is the last one of them */
 };
 
@@ -41,7 +42,11 @@ struct pmemrpc_client {
 	bool lived;       /* it was connected before */
 	uint64_t process; /* random: another client with this identity has another one */
 
+	struct rpc_spin spin;
+	unsigned int quiet; /* so often in a row there was nothing */
+
 	char variant[256];
+	bool in_order; /* the path keeps writes, and messages, in order */
 	enum pmemrpc_flush flush;
 	uint64_t by_sender, by_receiver; /* commits of connections that have ended */
 

@@ -61,7 +61,7 @@ static int begin_link(struct pmemrpc_client *client)
 
 	if (ret)
 		return explain_call(&client->error, "fi_eq_open", ret);
-	ret = rpc_link_open(&client->link, client->fabric, client->eq, client->info,
+	ret = rpc_link_open(&client->link, client->fabric, client->eq, client->info, false,
 			    &client->error);
 	if (!ret)
 		ret = watch(client, &client->eq->fid);
@@ -262,6 +262,7 @@ int rpc_client_resume(struct pmemrpc_client *client, uint64_t executed, uint64_t
 		struct rpc_posted *posted = posted_at(client, i);
 
 		posted->pending = false;
+		posted->plain &= client->in_order;
 		if (i <= executed)
 			continue;
 		client->sent_again += posted->pieces != 0;
@@ -352,6 +353,7 @@ static int attempt(struct pmemrpc_client *client, int64_t end)
 
 	end_link(client);
 	client->over = client->greeted = client->forgetting = false;
+	client->quiet = 0;
 	rpc_client_unsent(client);
 	ret = begin_link(client);
 	if (!ret)
@@ -422,6 +424,7 @@ static int open_client(struct pmemrpc_client *client, const struct pmemrpc_clien
 		return ret;
 	if (getrandom(&client->process, sizeof(client->process), 0) != sizeof(client->process))
 		return explain_call(&client->error, "random numbers", -FI_EIO);
+	rpc_spin_open(&client->spin, attr->spin_us);
 	client->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (client->epoll_fd < 0)
 		return explain_call(&client->error, "epoll_create1", -errno);

@@ -42,8 +42,28 @@ int rpc_find_provider(const char *provider, bool server, const char *node, const
 	return ret ? explain_offer(error, provider ? provider : "pmemverbs", node, ret) : 0;
 }
 
+/*
+ * open_domain -- a side that lends no persistent memory opens its domain for none: the provider
+ * would run a thread there, as messages might be committed, and that thread would be woken with
+ * this side by whatever comes
+ */
+static int open_domain(struct rpc_link *link, struct fid_fabric *fabric, bool lends)
+{
+	struct fi_info *info = lends ? NULL : fi_dupinfo(link->info);
+	int ret;
+
+	if (info) {
+		info->caps &= ~FI_RMA_PMEM;
+		info->tx_attr->caps &= ~FI_RMA_PMEM;
+		info->rx_attr->caps &= ~FI_RMA_PMEM;
+	}
+	ret = fi_domain(fabric, info ? info : link->info, &link->domain, NULL);
+	fi_freeinfo(info);
+	return ret;
+}
+
 int rpc_link_open(struct rpc_link *link, struct fid_fabric *fabric, struct fid_eq *eq,
-		  struct fi_info *info, struct connection_error *error)
+		  struct fi_info *info, bool lends, struct connection_error *error)
 {
 	/*
 	 * Room for everything that this side or its peer can have under way.  With FI_CQ_FORMAT_MSG
@@ -55,7 +75,7 @@ int rpc_link_open(struct rpc_link *link, struct fid_fabric *fabric, struct fid_e
 	int ret;
 
 	*link = (struct rpc_link){.info = info, .error = error};
-	ret = fi_domain(fabric, info, &link->domain, NULL);
+	ret = open_domain(link, fabric, lends);
 	if (ret)
 		return explain_call(error, "fi_domain", ret);
 	ret = fi_cq_open(link->domain, &attr, &link->cq, NULL);
@@ -99,7 +119,11 @@ int rpc_buffers_open(struct rpc_buffers *set, struct rpc_link *link, unsigned in
 	int ret = 0;
 
 	len = rpc_buffer_len(len);
-	*set = (struct rpc_buffers){.link = link, .receives = receives, .sends = sends, .len = len};
+	*set = (struct rpc_buffers){.link = link,
+				    .receives = receives,
+				    .sends = sends,
+				    .share = sends > 1 ? sends / 2 : 1,
+				    .len = len};
 	set->buffers = calloc(count, sizeof(*set->buffers));
 	set->memory =
 		mmap(NULL, count * len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -144,11 +168,15 @@ void rpc_buffers_close(struct rpc_buffers *set)
 
 struct rpc_buffer *rpc_buffers_unused(struct rpc_buffers *set)
 {
-	for (unsigned int i = 0; i < set->sends; i++) {
-		if (!set->buffers[set->receives + i].busy)
-			return &set->buffers[set->receives + i];
-	}
-	return NULL;
+	if (set->sent - set->done == set->sends)
+		return NULL;
+	return &set->buffers[set->receives + set->sent % set->sends];
+}
+
+/* tells -- has the next send a completion? */
+static bool tells(const struct rpc_buffers *set)
+{
+	return (set->sent + 1) % set->share == 0;
 }
 
 int rpc_buffer_send(struct rpc_buffer *buffer, size_t len)
@@ -157,12 +185,23 @@ int rpc_buffer_send(struct rpc_buffer *buffer, size_t len)
 	struct iovec iov = {.iov_base = buffer->data, .iov_len = len};
 	void *desc = fi_mr_desc(set->mr);
 	struct fi_msg msg = {.msg_iov = &iov, .desc = &desc, .iov_count = 1, .context = buffer};
-	ssize_t ret = fi_sendmsg(set->link->ep, &msg, FI_COMPLETION);
+	ssize_t ret = fi_sendmsg(set->link->ep, &msg, tells(set) ? FI_COMPLETION : 0);
 
-	buffer->busy = !ret;
+	set->sent += !ret;
 	if (ret && ret != -FI_EAGAIN)
 		explain_call(set->link->error, "fi_sendmsg", ret);
 	return (int) ret;
+}
+
+void rpc_buffer_sent(const struct rpc_buffer *buffer)
+{
+	struct rpc_buffers *set = buffer->set;
+	uint64_t number = (uint64_t) (buffer - set->buffers) - set->receives;
+
+	/* It was the first one since then that has this buffer and a completion. */
+	while (set->done < set->sent && set->done % set->sends != number)
+		set->done++;
+	set->done += set->done < set->sent;
 }
 
 void rpc_link_end(struct rpc_link *link)

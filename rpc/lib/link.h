@@ -28,7 +28,6 @@ enum rpc_kind { RPC_RECEIVE, RPC_SEND, RPC_COMMIT };
 
 struct rpc_buffer {
 	enum rpc_kind kind; /* first, as in whatever a context is */
-	bool busy;          /* a send that is under way */
 	struct rpc_buffers *set;
 	void *data;
 };
@@ -41,6 +40,8 @@ struct rpc_buffers {
 	bool lent; /* it is somebody else's memory */
 	struct rpc_buffer *buffers;
 	unsigned int receives, sends;
+	unsigned int share;  /* the last one of so many sends has a completion */
+	uint64_t sent, done; /* so many were sent, and so many of them are over */
 	size_t len;
 };
 
@@ -65,9 +66,12 @@ struct rpc_event {
 int rpc_find_provider(const char *provider, bool server, const char *node, const char *service,
 		      unsigned int window, struct fi_info **info, struct connection_error *error);
 
-/* rpc_link_open -- an enabled endpoint without buffers */
+/*
+ * rpc_link_open -- an enabled endpoint without buffers.  `lends`: this side has persistent memory
+ * that the peer commits to.
+ */
 int rpc_link_open(struct rpc_link *link, struct fid_fabric *fabric, struct fid_eq *eq,
-		  struct fi_info *info, struct connection_error *error);
+		  struct fi_info *info, bool lends, struct connection_error *error);
 
 /* rpc_buffer_len -- what a buffer for so much takes */
 static inline size_t rpc_buffer_len(size_t len)
@@ -87,11 +91,17 @@ int rpc_buffers_lend(struct rpc_buffers *set, struct rpc_link *link, void *memor
 
 int rpc_buffer_receive(struct rpc_buffer *buffer);
 
-/* rpc_buffers_unused -- one to be filled, NULL: all are under way */
+/*
+ * rpc_buffers_unused -- the next one to be sent, to be filled; NULL: it is under way.  Sends are
+ * over in their order, so one completion for half of the buffers tells of all of them.
+ */
 struct rpc_buffer *rpc_buffers_unused(struct rpc_buffers *set);
 
-/* rpc_buffer_send -- -FI_EAGAIN: no room, and the buffer is not used */
+/* rpc_buffer_send -- the unused one; -FI_EAGAIN: no room, and the buffer is not used */
 int rpc_buffer_send(struct rpc_buffer *buffer, size_t len);
+
+/* rpc_buffer_sent -- its completion */
+void rpc_buffer_sent(const struct rpc_buffer *buffer);
 
 /* rpc_link_register -- memory for this peer alone */
 int rpc_link_register(struct rpc_link *link, void *base, size_t len, uint64_t access,

@@ -23,6 +23,7 @@ extern "C" {
 #define PMEMRPC_ID_LEN 16
 
 #define PMEMRPC_OFF (~0U)
+#define PMEMRPC_ALWAYS (~0U - 1)
 
 /* Limits of servers.  The longest argument is shorter than a ring: see struct pmemrpc_limits. */
 #define PMEMRPC_MAX_RING (8U << 20)
@@ -57,6 +58,12 @@ struct pmemrpc_call {
 	 */
 	void (*notify)(struct pmemrpc_call *call);
 	void *context; /* the caller's */
+	/*
+	 * Not 0: nobody waits until this call is durable, only for its reply.  Then nothing is
+	 * flushed for it before it is executed.  Its reply says that it is durable and executed, as
+	 * always.
+	 */
+	int reply_only;
 
 	/*
 	 * Set by the library.  The caller sets them to 0 before the call is posted for the first
@@ -125,8 +132,8 @@ struct pmemrpc_client_attr {
 	 */
 	void (*paced)(unsigned int calls, void *context);
 	/*
-	 * How many microseconds pmemrpc_wait polls before it sleeps.  0: the library chooses.
-	 * PMEMRPC_OFF: it sleeps at once.
+	 * How many microseconds pmemrpc_wait and pmemrpc_rest poll before they sleep.  0: as long
+	 * as it pays.  PMEMRPC_OFF: they sleep at once.  PMEMRPC_ALWAYS: they never sleep.
 	 */
 	unsigned int spin_us;
 	/*
@@ -187,6 +194,12 @@ int pmemrpc_progress(struct pmemrpc_client *client);
  */
 int pmemrpc_wait(struct pmemrpc_client *client, const struct pmemrpc_call *call,
 		 enum pmemrpc_state state, int timeout_ms);
+
+/*
+ * pmemrpc_rest -- pmemrpc_progress, and if there is nothing, wait until there may be something, at
+ * most timeout_ms: look as long as that pays, or as spin_us says, and then sleep
+ */
+int pmemrpc_rest(struct pmemrpc_client *client, int timeout_ms);
 
 /*
  * pmemrpc_reconnect -- connect again, send again what was not durable, and nothing else
@@ -296,8 +309,10 @@ struct pmemrpc_server_attr {
 	 */
 	unsigned int rate;
 	/*
-	 * How many microseconds a thread that has nothing to do polls before it sleeps.  0: the
-	 * library chooses.  PMEMRPC_OFF: it sleeps at once.
+	 * How many microseconds a thread that has nothing to do polls before it sleeps.  0: as long
+	 * as it pays.  PMEMRPC_OFF: it sleeps at once.  PMEMRPC_ALWAYS: it never sleeps while it
+	 * has clients, and does the work of the provider's thread, too: FI_PMEMVERBS_AGENT=progress
+	 * is set, unless the variable has a value, or the provider has been used before.
 	 */
 	unsigned int spin_us;
 	/*

@@ -93,6 +93,20 @@ unsigned int rpc_ring_plan(size_t ring_size, uint64_t position, size_t argument_
 	return count;
 }
 
+unsigned int rpc_ring_plan_plain(size_t ring_size, uint64_t position, size_t argument_len,
+				 struct rpc_piece pieces[RPC_MAX_PIECES])
+{
+	size_t at = position % ring_size, len = RPC_WORD + RPC_BODY_HEAD + argument_len;
+	size_t rest = ring_size - at;
+	unsigned int count = 0;
+
+	if (len > rest)
+		pieces[count++] = (struct rpc_piece){.offset = 0, .len = len - rest};
+	pieces[count++] =
+		(struct rpc_piece){.offset = at, .len = len < rest ? len : rest, .commit = true};
+	return count;
+}
+
 size_t rpc_ring_read(const struct rpc_ring *ring, struct rpc_place place, unsigned char *body)
 {
 	/* Aligned, so it can't be half an old one and half a new one. */

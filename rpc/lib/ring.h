@@ -49,7 +49,10 @@ struct rpc_place {
 	uint64_t position;
 };
 
-/* One write of an entry.  The last one carries FI_COMMIT; fenced: everything before is durable. */
+/*
+ * One write of an entry.  The last one tells the server, and may commit the entry; fenced:
+ * everything before is durable.
+ */
 struct rpc_piece {
 	size_t offset;
 	size_t len;
@@ -103,6 +106,13 @@ void rpc_ring_seal(const struct rpc_ring *ring, struct rpc_place place, size_t a
 /* rpc_ring_plan -- how an entry is written to the server; returns how many pieces */
 unsigned int rpc_ring_plan(size_t ring_size, uint64_t position, size_t argument_len,
 			   struct rpc_piece pieces[RPC_MAX_PIECES]);
+
+/*
+ * rpc_ring_plan_plain -- of an entry that need not be durable, on a path that keeps writes in
+ * order: one write if it does not wrap, whatever its length, and the word comes last if it does
+ */
+unsigned int rpc_ring_plan_plain(size_t ring_size, uint64_t position, size_t argument_len,
+				 struct rpc_piece pieces[RPC_MAX_PIECES]);
 
 /*
  * rpc_ring_read -- is the entry of this call there?  Copies the body first, and checks the copy.

@@ -16,10 +16,12 @@ int rpc_send_entry(struct pmemrpc_client *client, struct rpc_posted *posted)
 		.iov_len = RPC_WORD + RPC_BODY_HEAD + posted->argument_len,
 	};
 	struct fi_msg msg = {.msg_iov = &iov, .desc = &desc, .iov_count = 1, .context = posted};
-	ssize_t ret = fi_sendmsg(client->link.ep, &msg, FI_COMPLETION | FI_COMMIT_COMPLETE);
+	ssize_t ret = fi_sendmsg(client->link.ep, &msg,
+				 posted->plain ? 0 : FI_COMPLETION | FI_COMMIT_COMPLETE);
 
 	if (ret && ret != -FI_EAGAIN)
 		explain_call(&client->error, "fi_sendmsg", ret);
-	posted->pieces = posted->pending = !ret;
+	posted->pieces = !ret;
+	posted->pending = !ret && !posted->plain;
 	return (int) ret;
 }

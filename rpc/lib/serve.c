@@ -158,7 +158,8 @@ static bool spins(struct rpc_worker *worker)
 {
 	if (!worker->sessions || !rpc_spin_again(&worker->spin, rpc_now_ns()))
 		return false;
-	sched_yield();
+	if (rpc_spin_yields(&worker->spin))
+		sched_yield();
 	return true;
 }
 
@@ -220,7 +221,7 @@ static void *work(void *arg)
 		if (other < 0)
 			end_all(server, other);
 		else if (ret || other || is_woken(worker))
-			rpc_spin_busy(&worker->spin);
+			rpc_spin_busy(&worker->spin, rpc_now_ns());
 	}
 	return NULL;
 }

@@ -73,6 +73,7 @@ struct rpc_worker {
 	struct pmemrpc_server *server;
 	pthread_t thread;
 	int epoll_fd, wake_fd;
+	atomic_bool woken; /* and wake_fd says so, or did */
 	struct rpc_session *sessions;
 	struct rpc_session *inbox; /* needs the server's lock */
 	struct rpc_work *returned; /* from the pool; needs its lock */

@@ -80,7 +80,8 @@ int rpc_session_begin(struct pmemrpc_server *server, struct fi_info *info, bool 
 	session->sends = sends;
 	session->slot = session->claimed = session->handshake = -1;
 	session->deadline = rpc_now_ms() + RPC_HANDSHAKE_MS;
-	ret = rpc_link_open(&session->link, server->fabric, server->eq, info, &session->error);
+	ret = rpc_link_open(&session->link, server->fabric, server->eq, info, true,
+			    &session->error);
 	if (!ret)
 		ret = open_receives(session);
 	if (!ret)
@@ -88,6 +89,9 @@ int rpc_session_begin(struct pmemrpc_server *server, struct fi_info *info, bool 
 				       len > sizeof(struct rpc_welcome_message)
 					       ? len
 					       : sizeof(struct rpc_welcome_message));
+	/* Each is a sign of life. */
+	if (server->silence_ms)
+		session->replies.share = 1;
 	if (!ret)
 		ret = rpc_worker_watch(&server->listener, &session->link.cq->fid);
 	if (!ret) {
@@ -172,7 +176,7 @@ static int take(struct rpc_session *session, const struct fi_cq_data_entry *entr
 		return take_calls(session, 1);
 	if (buffer->kind == RPC_RECEIVE)
 		return rpc_session_take_request(session, buffer, entry->len);
-	buffer->busy = false;
+	rpc_buffer_sent(buffer);
 	return 0;
 }
 

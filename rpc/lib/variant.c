@@ -101,6 +101,7 @@ int rpc_variant_find(struct pmemrpc_client *client)
 	int ret = ask(client, &region);
 
 	client->flush = PMEMRPC_FLUSH_ANY;
+	client->in_order = !ret && !region.relaxed;
 	if (ret && (sends(client) || client->attr.flush != PMEMRPC_FLUSH_ANY))
 		return explain(&client->error, -FI_EOPNOTSUPP,
 			       "entries can't be sent, nor can it be said who flushes them: that "

@@ -59,6 +59,8 @@ void rpc_worker_wake(struct rpc_worker *worker)
 	/* It fails only if it was called 2^64 times. */
 	while (write(worker->wake_fd, &one, sizeof(one)) < 0 && errno == EINTR)
 		;
+	/* Last: who takes this back resets the descriptor, too. */
+	worker->woken = true;
 }
 
 void rpc_worker_send(struct rpc_worker *worker, struct rpc_session *session)
@@ -76,9 +78,12 @@ void rpc_worker_receive(struct rpc_worker *worker)
 	struct rpc_session *session;
 	uint64_t count;
 
-	/* Before the inbox is looked at: who comes later wakes again. */
-	if (read(worker->wake_fd, &count, sizeof(count)) < 0)
+	if (!worker->woken)
 		return;
+	/* Before the inbox is looked at: who comes later wakes again. */
+	worker->woken = false;
+	while (read(worker->wake_fd, &count, sizeof(count)) < 0 && errno == EINTR)
+		;
 	pthread_mutex_lock(&worker->server->lock);
 	while ((session = worker->inbox)) {
 		worker->inbox = session->next;

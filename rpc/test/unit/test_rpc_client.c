@@ -8,6 +8,7 @@
 #include "fuzz/net.h"
 
 #define ENTRY 0U
+#define PLAIN UINT32_MAX
 #define MOST_POSTED 8
 
 /* What the server answers, and what it has got on the last connection: messages by their types. */
@@ -26,7 +27,12 @@ static void see(struct net_ep *ep, const struct testcore_request *request)
 		answered = false;
 	}
 	cr_assert_lt(num_got, MOST_POSTED);
-	got[num_got++] = request->flags & FI_COMMIT_COMPLETE ? ENTRY : le32toh(message->type);
+	if (request->flags & FI_COMMIT_COMPLETE)
+		got[num_got++] = ENTRY;
+	else if ((request->what & FI_RMA) || (welcome.cell && num_got > 1))
+		got[num_got++] = PLAIN;
+	else
+		got[num_got++] = le32toh(message->type);
 	if (got[num_got - 1] == RPC_MSG_FORGET)
 		answered = false;
 }
@@ -87,9 +93,14 @@ static struct pmemrpc_client *come(enum pmemrpc_transport transport)
 
 static void lose_connection(struct pmemrpc_client *client)
 {
+	int ret = 0;
+
 	completes = false;
 	net_raise(net.eq, FI_SHUTDOWN, &net.eps->core.fid.fid, NULL, NULL, 0);
-	cr_assert_eq(pmemrpc_progress(client), -FI_ENOTCONN);
+	/* Who has just found nothing does not look at once. */
+	for (int i = 0; !ret && i < 100; i++)
+		ret = pmemrpc_progress(client);
+	cr_assert_eq(ret, -FI_ENOTCONN);
 	completes = true;
 }
 
@@ -245,4 +256,71 @@ Test(rpc_client, a_ring_that_is_too_large_goes_back, .init = set_up)
 	cr_assert_eq(connect_as(PMEMRPC_WRITE, &client), -FI_E2BIG);
 	cr_assert_eq(num_got, 1);
 	cr_assert_eq(net.objects, 0);
+}
+
+/* post_reply_only -- returns how many requests it took, of which the last one tells the server */
+static unsigned int post_reply_only(struct pmemrpc_client *client, size_t len)
+{
+	static const char argument[1000];
+	struct pmemrpc_call call = {
+		.op = 1, .argument = argument, .argument_len = len, .reply_only = 1};
+	unsigned int before = num_got;
+
+	cr_assert_eq(pmemrpc_post(client, &call), 0);
+	while (net_complete(net.eps, 0))
+		;
+	pmemrpc_progress(client);
+	return num_got - before;
+}
+
+static uint64_t flushes(const struct pmemrpc_client *client)
+{
+	struct pmemrpc_limits limits;
+
+	pmemrpc_get_limits(client, &limits);
+	return limits.flushes;
+}
+
+/* In a ring of 1024 bytes the third one wraps. */
+Test(rpc_client, a_call_whose_reply_is_waited_for_is_not_committed, .init = set_up)
+{
+	struct pmemrpc_client *client = come(PMEMRPC_WRITE);
+	struct pmemrpc_call call = {.op = 1};
+
+	cr_assert_eq(post_reply_only(client, 8), 1);
+	cr_assert_eq(got[num_got - 1], PLAIN);
+	cr_assert_eq(post_reply_only(client, 600), 1, "also if it is long");
+	cr_assert_eq(got[num_got - 1], PLAIN);
+	cr_assert_eq(flushes(client), 0);
+	cr_assert_eq(client->durable, 0, "nobody has made it durable");
+	cr_assert_eq(pmemrpc_post(client, &call), 0);
+	cr_assert_eq(got[num_got - 1], ENTRY);
+	cr_assert_eq(flushes(client), 1);
+	lose_connection(client);
+	leave(client);
+}
+
+Test(rpc_client, a_sent_call_whose_reply_is_waited_for_is_not_committed, .init = set_up)
+{
+	struct pmemrpc_client *client;
+
+	welcome.cell = htole64(256);
+	client = come(PMEMRPC_SEND);
+	cr_assert_eq(post_reply_only(client, 8), 1);
+	cr_assert_eq(got[num_got - 1], PLAIN);
+	cr_assert_eq(flushes(client), 0);
+	leave(client);
+}
+
+/* There the server could hear of a call before it is there. */
+Test(rpc_client, where_writes_overtake_each_other_all_calls_are_committed, .init = set_up)
+{
+	struct pmemrpc_client *client;
+
+	net.relaxed = true;
+	client = come(PMEMRPC_WRITE);
+	cr_assert_eq(post_reply_only(client, 8), 1);
+	cr_assert_eq(got[num_got - 1], ENTRY);
+	cr_assert_eq(flushes(client), 1);
+	leave(client);
 }

@@ -220,9 +220,49 @@ Test(rpc_flow, who_has_nothing_to_do_looks_for_a_while)
 	cr_assert(rpc_spin_again(&spin, SECOND));
 	cr_assert(rpc_spin_again(&spin, SECOND + 19999));
 	cr_assert_not(rpc_spin_again(&spin, SECOND + 20000));
-	rpc_spin_busy(&spin);
+	rpc_spin_busy(&spin, SECOND + 20000);
 	cr_assert(rpc_spin_again(&spin, SECOND + 20000), "from the last thing on that there was");
 	cr_assert_not(rpc_spin_again(&spin, SECOND + 40000));
+}
+
+/* pauses -- something comes again and again, each time after so long a pause */
+static void pauses(struct rpc_spin *spin, int64_t ns)
+{
+	for (int i = 0; i < 10; i++) {
+		rpc_spin_again(spin, SECOND);
+		rpc_spin_busy(spin, SECOND + ns);
+	}
+}
+
+Test(rpc_flow, one_looks_for_as_long_as_it_pays)
+{
+	struct rpc_spin spin;
+
+	rpc_spin_open(&spin, 0);
+	pauses(&spin, 80000);
+	cr_assert(rpc_spin_again(&spin, SECOND), "and it counts from here");
+	cr_assert(rpc_spin_again(&spin, SECOND + 90000), "most would be missed");
+	spin.idle_ns = 0;
+	pauses(&spin, SECOND);
+	cr_assert(rpc_spin_again(&spin, SECOND));
+	cr_assert_not(rpc_spin_again(&spin, SECOND + 1000 * RPC_LEAST_SPIN_US), "nothing is found");
+	spin.idle_ns = 0;
+	pauses(&spin, 150000);
+	cr_assert(rpc_spin_again(&spin, SECOND));
+	cr_assert_not(rpc_spin_again(&spin, SECOND + 1000 * RPC_MOST_SPIN_US), "no longer");
+	rpc_spin_open(&spin, 70);
+	pauses(&spin, SECOND);
+	cr_assert(rpc_spin_again(&spin, SECOND));
+	cr_assert(rpc_spin_again(&spin, SECOND + 69000), "as it was told");
+}
+
+Test(rpc_flow, who_never_sleeps_looks_for_ever)
+{
+	struct rpc_spin spin;
+
+	rpc_spin_open(&spin, PMEMRPC_ALWAYS);
+	cr_assert(rpc_spin_again(&spin, SECOND));
+	cr_assert(rpc_spin_again(&spin, 1000000 * SECOND));
 }
 
 Test(rpc_flow, who_is_not_to_look_sleeps_at_once)
