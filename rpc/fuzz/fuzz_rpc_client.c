@@ -128,7 +128,8 @@ static void see_commit(const struct testcore_request *request)
 	cr_assert_eq(le32toh(op), entry->op);
 	for (size_t i = 0; i < entry->len; i++)
 		cr_assert_eq(scene.body[RPC_BODY_HEAD + i], (unsigned char) entry->op);
-	entry->committed = true;
+	/* What has no completion need not have one: then only a reply frees its place. */
+	entry->committed = request->flags & FI_COMMIT_COMPLETE;
 	entry->completed = false;
 	scene.next.sequence++;
 	scene.next.position += entry->footprint;
@@ -159,9 +160,10 @@ static void see_write(const struct testcore_request *request)
 	cr_assert_eq(request->rma_len, request->len);
 	see_place(scene.next.sequence);
 	testcore_gather(request, (char *) scene.ring + at);
-	/* The notice says how many calls are durable with it. */
-	cr_assert(!(request->flags & FI_COMMIT_COMPLETE) || request->data);
-	for (uint64_t i = 0; (request->flags & FI_COMMIT_COMPLETE) && i < request->data; i++) {
+	/* The notice says how many calls are there with it. */
+	cr_assert(!(request->flags & FI_COMMIT_COMPLETE) || (request->flags & FI_REMOTE_CQ_DATA));
+	cr_assert(!(request->flags & FI_REMOTE_CQ_DATA) || request->data);
+	for (uint64_t i = 0; (request->flags & FI_REMOTE_CQ_DATA) && i < request->data; i++) {
 		see_place(scene.next.sequence);
 		see_commit(request);
 	}
@@ -181,6 +183,7 @@ static void see_sent(const struct testcore_request *request)
 static void see(struct net_ep *ep, const struct testcore_request *request)
 {
 	bool commit = request->flags & FI_COMMIT_COMPLETE;
+	bool entry = commit || *(const enum rpc_kind *) request->context == RPC_COMMIT;
 	uint64_t before = scene.next.sequence;
 
 	if (ep->number != scene.ep) {
@@ -191,7 +194,7 @@ static void see(struct net_ep *ep, const struct testcore_request *request)
 		for (unsigned int i = 0; i < scene.posted; i++)
 			scene.entries[i].committed = false;
 	}
-	if ((request->what & FI_SEND) && commit) {
+	if ((request->what & FI_SEND) && entry) {
 		see_sent(request);
 	} else if (request->what & FI_SEND) {
 		const struct rpc_request_message *message = request->buf;
@@ -453,6 +456,7 @@ static void post(struct pmemrpc_client *client, struct pmemrpc_call *call)
 				      .reply = reply_size ? malloc(reply_size) : NULL,
 				      .reply_size = reply_size,
 				      .notify = notify,
+				      .reply_only = op & 64,
 				      .context = state};
 	*state = PMEMRPC_POSTED;
 	/* Before it is posted: the writes are seen meanwhile. */
@@ -545,7 +549,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	scene = (struct scene){
 		.input = {data, size}, .random = XXH3_64bits(data, size), .ep = UINT32_MAX};
-	net = (struct net){.room = 16, .on_transmit = see, .on_idle = happen};
+	net = (struct net){.room = 16,
+			   .on_transmit = see,
+			   .on_idle = happen,
+			   .relaxed = data && size && *data & 64};
 	now = 0;
 	how = input_8(&scene.input);
 	attr.replies_from = how % 8;

@@ -6,8 +6,8 @@
 
 #include <xxhash.h>
 
+#include "journal.h"
 #include "ring.h"
-#include "store.h"
 
 uint64_t rpc_checksum(uint64_t key, struct rpc_place place, const void *body, size_t len)
 {

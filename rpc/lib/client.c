@@ -21,9 +21,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Polls without anything, until the event queue is looked at again. */
-#define QUIET 16U
-/* The event queue of a client that sleeps is looked at so often. */
+/* The event queue is looked at so often: by a client that looks for what comes, and that sleeps. */
+#define LOOKS 16U
 #define SLEEP_MS 200
 
 static struct rpc_posted *posted_at(struct pmemrpc_client *client, uint64_t sequence)
@@ -380,7 +379,8 @@ static bool is_loss(int err)
 	return err == FI_ECANCELED || err == FI_ETIMEDOUT;
 }
 
-int rpc_client_poll(struct pmemrpc_client *client, int timeout_ms)
+/* poll_queue -- rpc_client_poll; hears: it looks at the event queue, too, which takes a call */
+static int poll_queue(struct pmemrpc_client *client, int timeout_ms, bool hears)
 {
 	struct fi_cq_data_entry entries[16];
 	struct fi_cq_err_entry err = {0};
@@ -389,8 +389,7 @@ int rpc_client_poll(struct pmemrpc_client *client, int timeout_ms)
 
 	if (ret)
 		return lose(client, "connection", ret);
-	/* While there is always something, the connection has not ended. */
-	if (timeout_ms || client->quiet++ % QUIET == 0)
+	if (hears)
 		client->over |= is_over(client);
 	if (timeout_ms && !client->over)
 		/* Nobody tells of room. */
@@ -400,8 +399,6 @@ int rpc_client_poll(struct pmemrpc_client *client, int timeout_ms)
 		count = fi_cq_read(client->link.cq, entries, 16);
 	if (count == -FI_EAVAIL && fi_cq_readerr(client->link.cq, &err, 0) > 0)
 		return lose(client, "connection", is_loss(err.err) ? -FI_ENOTCONN : -err.err);
-	if (count > 0)
-		client->quiet = 0;
 	for (ssize_t i = 0; i < count; i++) {
 		ret = take(client, &entries[i]);
 		if (ret)
@@ -418,15 +415,20 @@ int rpc_client_poll(struct pmemrpc_client *client, int timeout_ms)
 	return count > 0 ? (int) count : 0;
 }
 
+int rpc_client_poll(struct pmemrpc_client *client, int timeout_ms)
+{
+	return poll_queue(client, timeout_ms, true);
+}
+
 int pmemrpc_progress(struct pmemrpc_client *client)
 {
 	int ret;
 
 	if (!client->connected)
 		return -FI_ENOTCONN;
-	do {
-		ret = rpc_client_poll(client, 0);
-	} while (ret > 0);
+	ret = rpc_client_poll(client, 0);
+	while (ret > 0)
+		ret = poll_queue(client, 0, false);
 	return ret;
 }
 
@@ -437,9 +439,9 @@ int pmemrpc_progress(struct pmemrpc_client *client)
 static int look_or_sleep(struct pmemrpc_client *client, int64_t left_ms)
 {
 	bool spins = left_ms <= 0 || rpc_spin_again(&client->spin, rpc_now_ns());
-	int ret = rpc_client_poll(client, spins                ? 0
-					  : left_ms < SLEEP_MS ? (int) left_ms
-							       : SLEEP_MS);
+	int timeout_ms = left_ms < SLEEP_MS ? (int) left_ms : SLEEP_MS;
+	int ret = poll_queue(client, spins ? 0 : timeout_ms,
+			     !spins || left_ms <= 0 || client->spin.looks % LOOKS == 0);
 
 	if (ret > 0)
 		rpc_spin_busy(&client->spin, rpc_now_ns());
@@ -485,7 +487,9 @@ int pmemrpc_rest(struct pmemrpc_client *client, int timeout_ms)
 		ret = look_or_sleep(client, left);
 		left = end - rpc_now_ms();
 	}
-	return ret < 0 ? ret : pmemrpc_progress(client);
+	while (ret > 0)
+		ret = poll_queue(client, 0, false);
+	return ret;
 }
 
 int pmemrpc_fd(const struct pmemrpc_client *client)

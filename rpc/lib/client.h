@@ -43,7 +43,6 @@ struct pmemrpc_client {
 	uint64_t process; /* random: another client with this identity has another one */
 
 	struct rpc_spin spin;
-	unsigned int quiet; /* so often in a row there was nothing */
 
 	char variant[256];
 	bool in_order; /* the path keeps writes, and messages, in order */

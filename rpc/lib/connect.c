@@ -353,7 +353,6 @@ static int attempt(struct pmemrpc_client *client, int64_t end)
 
 	end_link(client);
 	client->over = client->greeted = client->forgetting = false;
-	client->quiet = 0;
 	rpc_client_unsent(client);
 	ret = begin_link(client);
 	if (!ret)

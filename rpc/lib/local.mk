@@ -15,6 +15,7 @@ librpc_la_SOURCES = \
 	%D%/execute.c %D%/execute.h \
 	%D%/flow.c \
 	%D%/handshake.c \
+	%D%/journal.c %D%/journal.h \
 	%D%/link.c %D%/link.h \
 	%D%/peer.c %D%/peer.h \
 	%D%/pmem.c %D%/pmem.h \

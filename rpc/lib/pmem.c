@@ -94,10 +94,14 @@ static int map(struct rpc_pmem *pmem, const char *path, struct connection_error 
 			       pmem2_errormsg());
 	pmem->memory = (struct rpc_memory){.base = pmem2_map_get_address(pmem->map),
 					   .len = pmem2_map_get_size(pmem->map),
+					   .grain = RPC_ALIGN,
 					   .write = write_memory,
 					   .persist = persist_memory};
 	if (pmem2_map_get_store_granularity(pmem->map) != PMEM2_GRANULARITY_PAGE)
 		pmem->persist = pmem2_get_persist_fn(pmem->map);
+	else
+		/* Each call waits for the disk, and pages that are clean cost nothing. */
+		pmem->memory.grain = SIZE_MAX;
 	return 0;
 }
 

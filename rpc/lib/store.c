@@ -12,7 +12,7 @@
 #include "pmemrpc.h"
 
 /* Numbers have this machine's byte order, so a store of the other byte order is no store. */
-#define MAGIC UINT64_C(0x3363707276646d70)
+#define MAGIC UINT64_C(0x3463707276646d70)
 
 struct head {
 	uint64_t magic;
@@ -23,17 +23,8 @@ struct head {
 
 _Static_assert(sizeof(struct rpc_slot) <= RPC_ALIGN, "replies follow");
 
-/* The journal begins so; `len` bytes follow. */
-struct journal {
-	uint64_t checksum; /* of what follows, with the secret */
-	uint64_t len;
-};
-
-/* In a transaction: where, and how much; the contents follow, up to a multiple of 8. */
-struct change {
-	uint64_t offset;
-	uint64_t len;
-};
+/* The journal has room for so many of the longest transactions, and for more that are shorter. */
+#define TRANSACTIONS 8U
 
 static uint64_t round_up(uint64_t value, uint64_t unit)
 {
@@ -45,16 +36,17 @@ static uint64_t reply_stride(const struct rpc_sizes *sizes)
 	return round_up(sizeof(struct rpc_reply) + sizes->reply_max, RPC_ALIGN);
 }
 
-/* own_len -- what the watermark and a reply take of a transaction */
-static uint64_t own_len(const struct rpc_sizes *sizes)
+/* transaction_len -- of the longest one */
+static uint64_t transaction_len(const struct rpc_sizes *sizes)
 {
-	return 2 * sizeof(struct change) + sizeof(struct rpc_slot) + sizeof(struct rpc_reply) +
-	       round_up(sizes->reply_max, 8);
+	return RPC_RECORD_HEAD + rpc_change_len(sizeof(struct rpc_slot)) +
+	       rpc_change_len(sizeof(struct rpc_reply) + sizes->reply_max) +
+	       round_up(sizes->effects_max, 8);
 }
 
 static uint64_t journal_len(const struct rpc_sizes *sizes)
 {
-	return sizeof(struct journal) + own_len(sizes) + round_up(sizes->effects_max, 8);
+	return round_up(RPC_JOURNAL_HEAD + TRANSACTIONS * transaction_len(sizes), RPC_PAGE);
 }
 
 static uint64_t slot_len(const struct rpc_sizes *sizes)
@@ -74,7 +66,7 @@ static void lay_out(struct rpc_store *store, const struct rpc_sizes *sizes)
 {
 	store->sizes = *sizes;
 	store->journal = RPC_PAGE;
-	store->slots = store->journal + round_up(journal_len(sizes), RPC_PAGE);
+	store->slots = store->journal + journal_len(sizes);
 	store->slot_len = slot_len(sizes);
 	store->rings = store->slots + sizes->clients * store->slot_len;
 	store->handshakes = store->rings + sizes->clients * round_up(sizes->ring, RPC_PAGE);
@@ -144,51 +136,29 @@ static int keep(struct rpc_store *store, int ret)
 	return ret;
 }
 
-/* carry_out -- write a transaction's contents to their places */
-static int carry_out(struct rpc_store *store, const unsigned char *changes, size_t len)
+/* slot_place -- where its state is, and its replies behind it */
+static unsigned char *slot_place(const struct rpc_store *store, unsigned int slot)
 {
-	struct rpc_memory *memory = store->memory;
-	int ret = 0;
-
-	for (size_t at = 0; at < len;) {
-		struct change change;
-
-		memcpy(&change, changes + at, sizeof(change));
-		at += sizeof(change);
-		memory->write(memory, memory->base + change.offset, changes + at, change.len);
-		at += round_up(change.len, 8);
-	}
-	for (size_t at = 0; !ret && at < len;) {
-		struct change change;
-
-		memcpy(&change, changes + at, sizeof(change));
-		at += sizeof(change) + round_up(change.len, 8);
-		ret = memory->persist(memory, memory->base + change.offset, change.len);
-	}
-	return keep(store, ret);
+	return store->memory->base + store->slots + slot * store->slot_len;
 }
 
-/*
- * recover -- carry out a transaction that counts; it may have been carried out already
- *
- * A transaction that can be read may not be durable yet, if the process was killed before.  So it
- * is made durable first.  Otherwise a power failure could leave half of its contents at their
- * places, and no journal that has the rest.
- */
-static int recover(struct rpc_store *store)
+/* open_states -- carry out what is in the journal, and copy the states of all slots */
+static int open_states(struct rpc_store *store)
 {
-	const unsigned char *place = store->memory->base + store->journal;
-	struct journal journal;
 	int ret;
 
-	memcpy(&journal, place, sizeof(journal));
-	if (!journal.len || journal.len > journal_len(&store->sizes) - sizeof(journal) ||
-	    rpc_journal_checksum(store->secret, place + sizeof(journal), journal.len) !=
-		    journal.checksum)
-		return 0;
-	ret = keep(store,
-		   store->memory->persist(store->memory, place, sizeof(journal) + journal.len));
-	return ret ? ret : carry_out(store, place + sizeof(journal), journal.len);
+	store->states = calloc(store->sizes.clients, sizeof(*store->states));
+	if (!store->states)
+		return -ENOMEM;
+	ret = keep(store, rpc_journal_open(&store->records, store->memory, store->secret,
+					   store->journal, journal_len(&store->sizes)));
+	for (unsigned int i = 0; !ret && i < store->sizes.clients; i++) {
+		memcpy(&store->states[i], slot_place(store, i), sizeof(*store->states));
+		/* As a medium that is damaged may have it. */
+		if (store->states[i].cell > store->sizes.ring || store->states[i].cell % RPC_ALIGN)
+			ret = -EUCLEAN;
+	}
+	return ret;
 }
 
 static bool fits(uint64_t wanted, uint64_t is)
@@ -221,17 +191,20 @@ int rpc_store_open(struct rpc_store *store, struct rpc_memory *memory,
 		return ret;
 	store->secret = head->secret;
 	ret = rpc_transaction_open(&store->own, store);
-	return ret ? ret : recover(store);
+	return ret ? ret : open_states(store);
 }
 
 void rpc_store_close(struct rpc_store *store)
 {
 	rpc_transaction_close(&store->own);
+	rpc_journal_close(&store->records);
+	free(store->states);
+	store->states = NULL;
 }
 
 int rpc_transaction_open(struct rpc_transaction *transaction, const struct rpc_store *store)
 {
-	transaction->bytes = malloc(journal_len(&store->sizes));
+	transaction->bytes = malloc(transaction_len(&store->sizes));
 	rpc_transaction_drop(transaction);
 	return transaction->bytes ? 0 : -ENOMEM;
 }
@@ -240,11 +213,6 @@ void rpc_transaction_close(struct rpc_transaction *transaction)
 {
 	free(transaction->bytes);
 	transaction->bytes = NULL;
-}
-
-struct rpc_slot *rpc_store_slot(const struct rpc_store *store, unsigned int slot)
-{
-	return (struct rpc_slot *) (store->memory->base + store->slots + slot * store->slot_len);
 }
 
 struct rpc_ring rpc_store_ring(const struct rpc_store *store, unsigned int slot)
@@ -271,7 +239,7 @@ unsigned char *rpc_store_handshake(const struct rpc_store *store, unsigned int h
 static unsigned char *reply_place(const struct rpc_store *store, unsigned int slot,
 				  uint64_t sequence)
 {
-	return (unsigned char *) rpc_store_slot(store, slot) + RPC_ALIGN +
+	return slot_place(store, slot) + RPC_ALIGN +
 	       sequence % store->sizes.window * reply_stride(&store->sizes);
 }
 
@@ -313,48 +281,22 @@ static int find(const struct rpc_store *store, const uint8_t id[RPC_ID])
 	return found >= 0 ? found : free_one;
 }
 
-/* add -- to the transaction; there is room */
-static void add(const struct rpc_store *store, struct rpc_transaction *transaction,
-		const void *place, const void *data, size_t len)
-{
-	const struct change change = {
-		.offset = (uint64_t) ((const unsigned char *) place - store->memory->base),
-		.len = len};
-	unsigned char *end = transaction->bytes + transaction->len;
-
-	memcpy(end, &change, sizeof(change));
-	memset(end + sizeof(change) + len, 0, round_up(len, 8) - len);
-	if (len)
-		memcpy(end + sizeof(change), data, len);
-	transaction->len += sizeof(change) + round_up(len, 8);
-}
-
-/* commit -- write the journal, then carry it out; the store is locked */
+/*
+ * commit -- from now on the transaction counts, and then its contents come to their places; the
+ * store is locked
+ */
 static int commit(struct rpc_store *store, struct rpc_transaction *transaction)
 {
-	struct rpc_memory *memory = store->memory;
-	unsigned char *place = memory->base + store->journal;
-	struct journal journal = {.len = transaction->len - sizeof(journal)};
 	int ret = store->failed;
 
-	if (!ret) {
-		journal.checksum = rpc_journal_checksum(
-			store->secret, transaction->bytes + sizeof(journal), journal.len);
-		memcpy(transaction->bytes, &journal, sizeof(journal));
-		memory->write(memory, place, transaction->bytes, transaction->len);
-		ret = keep(store, memory->persist(memory, place, transaction->len));
-	}
 	if (!ret)
-		ret = carry_out(store, transaction->bytes + sizeof(journal), journal.len);
+		ret = keep(store, rpc_journal_append(&store->records, transaction));
+	if (!ret)
+		ret = keep(store, rpc_journal_sync(&store->records));
+	if (!ret)
+		rpc_journal_write(&store->records, transaction);
 	rpc_transaction_drop(transaction);
 	return ret;
-}
-
-void rpc_transaction_drop(struct rpc_transaction *transaction)
-{
-	transaction->len = sizeof(struct journal);
-	transaction->effects_len = 0;
-	transaction->full = 0;
 }
 
 /* clear -- the ring goes to somebody else, who could read what is in it */
@@ -369,11 +311,24 @@ static int clear(struct rpc_store *store, unsigned int slot)
 	return keep(store, memory->persist(memory, ring, store->sizes.ring));
 }
 
-/* set -- a slot's state; the store is locked */
-static int set(struct rpc_store *store, struct rpc_slot *place, const struct rpc_slot *state)
+/* add_state -- of a slot, to the transaction: nobody reads its place while there is a copy */
+static void add_state(const struct rpc_store *store, struct rpc_transaction *transaction,
+		      unsigned int slot, const struct rpc_slot *state)
 {
-	add(store, &store->own, place, state, sizeof(*state));
-	return commit(store, &store->own);
+	rpc_transaction_add(&store->records, transaction, slot_place(store, slot), state,
+			    sizeof(*state), sizeof(*state), true);
+}
+
+/* set -- a slot's state; the store is locked */
+static int set(struct rpc_store *store, unsigned int slot, const struct rpc_slot *state)
+{
+	int ret;
+
+	add_state(store, &store->own, slot, state);
+	ret = commit(store, &store->own);
+	if (!ret)
+		store->states[slot] = *state;
+	return ret;
 }
 
 /* has_all -- has this peer all the rings that it may have?  The store is locked */
@@ -405,7 +360,7 @@ int rpc_store_claim(struct rpc_store *store, const uint8_t id[RPC_ID], bool may_
 		memcpy(state.id, id, RPC_ID);
 		ret = clear(store, (unsigned int) slot);
 		if (!ret)
-			ret = set(store, place, &state);
+			ret = set(store, (unsigned int) slot, &state);
 	}
 	pthread_mutex_unlock(&store->lock);
 	return ret ? ret : slot;
@@ -425,18 +380,18 @@ bool rpc_store_is_of(struct rpc_store *store, unsigned int slot, const uint8_t i
 int rpc_store_greet(struct rpc_store *store, unsigned int slot, uint64_t process, uint64_t key,
 		    size_t cell)
 {
-	struct rpc_slot *place = rpc_store_slot(store, slot), state;
+	struct rpc_slot state;
 	int ret;
 
 	pthread_mutex_lock(&store->lock);
-	state = *place;
+	state = store->states[slot];
 	state.process = process;
 	state.key = key;
 	state.cell = (uint32_t) cell;
 	/* Nothing in the ring is valid with the new key, so calls may go on anywhere. */
 	if (cell)
 		state.position = round_up(state.position, cell);
-	ret = set(store, place, &state);
+	ret = set(store, slot, &state);
 	pthread_mutex_unlock(&store->lock);
 	return ret;
 }
@@ -453,11 +408,11 @@ uint64_t rpc_store_process(struct rpc_store *store, unsigned int slot)
 
 int rpc_store_forget(struct rpc_store *store, unsigned int slot)
 {
-	struct rpc_slot *place = rpc_store_slot(store, slot), state = {.life = place->life};
+	struct rpc_slot state = {.life = rpc_store_slot(store, slot)->life};
 	int ret;
 
 	pthread_mutex_lock(&store->lock);
-	ret = set(store, place, &state);
+	ret = set(store, slot, &state);
 	pthread_mutex_unlock(&store->lock);
 	return ret;
 }
@@ -473,16 +428,18 @@ bool rpc_store_is_app(const struct rpc_store *store, const void *place, size_t l
 
 int rpc_store_persist(struct rpc_store *store, const void *place, size_t len)
 {
-	int ret;
+	int ret = 0;
 
 	if (!rpc_store_is_app(store, place, len))
 		return -EINVAL;
-	ret = store->memory->persist(store->memory, place, len);
-	if (ret) {
-		pthread_mutex_lock(&store->lock);
-		keep(store, ret);
-		pthread_mutex_unlock(&store->lock);
-	}
+	pthread_mutex_lock(&store->lock);
+	/* After a crash its old contents would come back, and newer calls refer to these. */
+	if (rpc_journal_names(&store->records, place, len))
+		ret = rpc_journal_settle(&store->records);
+	if (!ret)
+		ret = store->memory->persist(store->memory, place, len);
+	keep(store, ret);
+	pthread_mutex_unlock(&store->lock);
 	return ret;
 }
 
@@ -492,10 +449,9 @@ int rpc_store_change(const struct rpc_store *store, struct rpc_transaction *tran
 	if (!rpc_store_is_app(store, place, len))
 		return -EINVAL;
 	if (!transaction->full && len <= store->sizes.effects_max &&
-	    sizeof(struct change) + round_up(len, 8) <=
-		    store->sizes.effects_max - transaction->effects_len) {
-		add(store, transaction, place, data, len);
-		transaction->effects_len += sizeof(struct change) + round_up(len, 8);
+	    rpc_change_len(len) <= store->sizes.effects_max - transaction->effects_len) {
+		rpc_transaction_add(&store->records, transaction, place, data, len, len, false);
+		transaction->effects_len += rpc_change_len(len);
 		return 0;
 	}
 	transaction->full = -ENOSPC;
@@ -506,28 +462,25 @@ int rpc_store_executed(struct rpc_store *store, struct rpc_transaction *transact
 		       unsigned int slot, size_t len, int status, const void *reply,
 		       size_t reply_len)
 {
-	struct rpc_slot *place = rpc_store_slot(store, slot), state = *place;
+	struct rpc_slot state = *rpc_store_slot(store, slot);
 	struct rpc_ring ring = rpc_store_ring(store, slot);
-	unsigned char *to = reply_place(store, slot, state.executed + 1);
 	/* The reply and its head are one change: they are neighbours. */
 	struct rpc_reply head = {.sequence = ++state.executed,
 				 .life = state.life,
 				 .status = status,
 				 .len = (uint32_t) reply_len};
-	unsigned char *end;
+	unsigned char *contents = rpc_transaction_add(
+		&store->records, transaction, reply_place(store, slot, state.executed), &head,
+		sizeof(head), sizeof(head) + reply_len, false);
 	int ret;
 
+	memcpy(contents + sizeof(head), reply, reply_len);
 	state.position += rpc_footprint(&ring, len - RPC_BODY_HEAD);
-	end = transaction->bytes + transaction->len;
-	add(store, transaction, to, &head, sizeof(head));
-	((struct change *) end)->len += reply_len;
-	memcpy(transaction->bytes + transaction->len, reply, reply_len);
-	memset(transaction->bytes + transaction->len + reply_len, 0,
-	       round_up(reply_len, 8) - reply_len);
-	transaction->len += round_up(reply_len, 8);
-	add(store, transaction, place, &state, sizeof(state));
+	add_state(store, transaction, slot, &state);
 	pthread_mutex_lock(&store->lock);
 	ret = commit(store, transaction);
+	if (!ret)
+		store->states[slot] = state;
 	pthread_mutex_unlock(&store->lock);
 	return ret;
 }

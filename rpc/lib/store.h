@@ -5,23 +5,18 @@
  * From the start, each part at a multiple of 4096:
  *
  *   head        sizes, secret; written once
- *   journal     one transaction
+ *   journal     transactions on their way (journal.h)
  *   slots       of each client: its state, its replies
  *   rings       of each client; the only part that a client can write
  *   handshakes  receives of clients that send, for what they say before they have a ring
  *   memory      of the application
  *
- * All changes of slots and memory go through the journal.  A transaction is a list of
- * places with their new contents.  It is written into the journal with a checksum, and
- * made durable; now it counts.  Then the contents are written to their places and made
- * durable; now the journal may be overwritten.  After a crash, a journal whose checksum is
- * right is carried out again, which changes nothing if it was carried out before; one whose
- * checksum is wrong has had no effect yet.  So effects, reply and watermark of a call become
- * durable together or not at all.
+ * All changes of slots and memory go through the journal: effects, reply and watermark of a call
+ * are one transaction.  When that is durable in the journal, it counts, and the call may be replied
+ * to.  The states of slots are read from a copy that is not persistent; their places are written
+ * when the journal is settled.
  *
- * Several threads may execute calls, each those of other clients.  One at a time commits, in the
- * one journal: so what is carried out again after a crash is the last transaction, and can't undo
- * a later one.
+ * Several threads may execute calls, but one at a time commits: there is one journal.
  *
  * The memory is changed by two functions only, which a test replaces.  No network here.
  */
@@ -33,6 +28,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "journal.h"
 #include "peer.h"
 #include "ring.h"
 
@@ -41,14 +37,6 @@
 #define RPC_HANDSHAKE 128U
 /* More than there are rings, so that a client can come back before its end was noticed. */
 #define RPC_MORE_SESSIONS 16U
-
-struct rpc_memory {
-	unsigned char *base;
-	size_t len;
-	void (*write)(struct rpc_memory *memory, void *place, const void *data, size_t len);
-	/* 0, or a negative errno: then nothing is known of what is durable */
-	int (*persist)(struct rpc_memory *memory, const void *place, size_t len);
-};
 
 /* What a store is made for.  0: as the head says. */
 struct rpc_sizes {
@@ -60,7 +48,7 @@ struct rpc_sizes {
 	uint64_t memory;
 };
 
-/* A client's state, in persistent memory; changed by transactions only. */
+/* A client's state, which is persistent; changed by transactions only. */
 struct rpc_slot {
 	uint8_t id[RPC_ID];
 	uint32_t used;     /* 0: it is free; else by whom it was taken: peer.h, or 1 */
@@ -80,17 +68,12 @@ struct rpc_reply {
 	uint32_t len;
 };
 
-/* One that is being made, as it will be in the journal; each thread that executes calls has one. */
-struct rpc_transaction {
-	unsigned char *bytes;
-	size_t len, effects_len;
-	int full; /* the error of rpc_store_change, until the transaction ends */
-};
-
 struct rpc_store {
 	struct rpc_memory *memory;
 	struct rpc_sizes sizes;
-	uint64_t secret; /* of the journal's checksum: a client can't make a torn one look right */
+	uint64_t secret;
+	struct rpc_slot *states; /* of all slots, as the last transactions have left them */
+	struct rpc_journal records;
 	size_t journal, slots, slot_len, rings, handshakes, app;
 	pthread_mutex_t lock;       /* who commits, or looks at slots that are not its own */
 	struct rpc_transaction own; /* of greetings; needs the lock */
@@ -117,7 +100,12 @@ int rpc_store_open(struct rpc_store *store, struct rpc_memory *memory,
 
 void rpc_store_close(struct rpc_store *store);
 
-struct rpc_slot *rpc_store_slot(const struct rpc_store *store, unsigned int slot);
+/* rpc_store_slot -- the state of a slot */
+static inline struct rpc_slot *rpc_store_slot(const struct rpc_store *store, unsigned int slot)
+{
+	return &store->states[slot];
+}
+
 struct rpc_ring rpc_store_ring(const struct rpc_store *store, unsigned int slot);
 
 /*
@@ -166,10 +154,9 @@ void rpc_transaction_close(struct rpc_transaction *transaction);
 int rpc_store_change(const struct rpc_store *store, struct rpc_transaction *transaction,
 		     const void *place, const void *data, size_t len);
 
-/* rpc_transaction_drop -- the changes made so far are not part of it */
-void rpc_transaction_drop(struct rpc_transaction *transaction);
-
-/* rpc_store_persist -- make durable what is in the application's memory; -EINVAL: it is not there
+/*
+ * rpc_store_persist -- make durable what is in the application's memory, and let no transaction
+ * that has already been committed write there again; -EINVAL: it is not there
  */
 int rpc_store_persist(struct rpc_store *store, const void *place, size_t len);
 
@@ -181,8 +168,5 @@ int rpc_store_persist(struct rpc_store *store, const void *place, size_t len);
 int rpc_store_executed(struct rpc_store *store, struct rpc_transaction *transaction,
 		       unsigned int slot, size_t len, int status, const void *reply,
 		       size_t reply_len);
-
-/* rpc_journal_checksum -- in checksum.c */
-uint64_t rpc_journal_checksum(uint64_t secret, const void *changes, size_t len);
 
 #endif /* RPC_STORE_H */

@@ -101,6 +101,13 @@ static bool loses_caches(const struct memory *memory)
 	return memory->domain == PMV_DMP || memory->domain == PMV_PAGE;
 }
 
+/* The journal's first word is in a page with records: whatever makes those durable takes it along.
+ */
+static bool loses_lines(const struct memory *memory)
+{
+	return memory->domain == PMV_DMP;
+}
+
 static bool loses_buffers(const struct memory *memory)
 {
 	return memory->domain != PMV_WSP;
@@ -173,6 +180,8 @@ static const struct fault {
 	 ANY_CALL},
 	{"places that are not waited for", PLACES_LATE, MUTATION_NONE, NULL, loses_caches,
 	 ANY_CALL},
+	{"a journal that goes on before it has begun anew", EPOCH_LATE, MUTATION_NONE, NULL,
+	 loses_lines, ANY_CALL},
 	{"a torn journal counts", JOURNAL_TORN, MUTATION_NONE, NULL, everywhere, ANY_CALL},
 	{"commits without the flush", NONE, MUTATION_FLUSH_DROPPED, NULL, needs_flush, ANY_CALL},
 	{"the notice before the flush", NONE, MUTATION_NOTICE_TOO_SOON, NULL, notice_passes_flush,

@@ -9,8 +9,9 @@
 #define SECRET 77
 #define REPLY_MAX sizeof(struct answer)
 #define LINES(len) (((len) + HW_LINE - 1) / HW_LINE * HW_LINE)
-/* More than a transaction of these calls has. */
-#define JOURNAL_LEN ((size_t) 6 * HW_LINE)
+/* Two calls: then it is settled. */
+#define RECORDS_LEN ((size_t) 6 * HW_LINE)
+#define JOURNAL_LEN (RPC_JOURNAL_HEAD + RECORDS_LEN)
 
 static const uint8_t ids[MAX_CLIENTS][RPC_ID] = {"the model's id", "somebody else"};
 
@@ -127,7 +128,8 @@ static int persist_modelled(struct rpc_memory *memory, const void *place, size_t
 	struct stage *stage = (struct stage *) memory;
 
 	if ((mutant == JOURNAL_LATE && in_journal(stage, place)) ||
-	    (mutant == PLACES_LATE && !in_journal(stage, place)))
+	    (mutant == PLACES_LATE && !in_journal(stage, place)) ||
+	    (mutant == EPOCH_LATE && place == stage->memory.base + stage->server.store.journal))
 		return 0;
 	/* In a scene with a pool it does nothing else there. */
 	if (mutant == WELCOME_EARLY && world_current->running == &world_current->target)
@@ -255,10 +257,12 @@ static void make_memory(struct world *world, enum hw_domain domain)
 	stage->actor.scene = scene;
 	stage->memory = (struct rpc_memory){.base = (unsigned char *) world->memory[0],
 					    .len = world->config.region_size,
+					    .grain = HW_LINE,
 					    .write = write_plain,
 					    .persist = persist_plain};
 	world_sure(rpc_store_format(&stage->memory, &sizes, SECRET));
 	world_sure(rpc_store_open(&stage->server.store, &stage->memory, &sizes));
+	stage->server.store.records.room = RECORDS_LEN;
 	for (unsigned int i = 0; i < sizes.clients; i++) {
 		if (rpc_store_claim(&stage->server.store, ids[i], true, NULL) != (int) i)
 			abort();

@@ -52,7 +52,8 @@ enum mutant {
 	REPLY_EARLY,     /* the reply is sent, and then made durable */
 	JOURNAL_LOST,    /* there is no journal */
 	JOURNAL_LATE,    /* the journal is not durable before its contents are written */
-	PLACES_LATE,     /* the journal is overwritten before its contents are durable */
+	PLACES_LATE,     /* the journal begins anew before the places are durable */
+	EPOCH_LATE,      /* and goes on before that is durable */
 	JOURNAL_TORN,    /* a torn journal counts */
 	NO_LOCK,         /* who commits does not wait for others */
 	OTHER_WATERMARK, /* a client's watermark and reply are written over the other's */
@@ -103,7 +104,7 @@ struct stage {
 	struct {
 		const void *place;
 		size_t len;
-	} owed[8]; /* what REPLY_EARLY has not made durable yet */
+	} owed[32]; /* what REPLY_EARLY has not made durable yet */
 	unsigned int num_owed;
 	struct judge *judge; /* not in the arena */
 };

@@ -89,11 +89,9 @@ static void reply(struct world *world, const struct answer *answer)
 /* skew -- a mutant's watermark */
 static void skew(struct world *world)
 {
-	struct rpc_slot *slot = rpc_store_slot(&world->store, 0), state = *slot;
+	struct rpc_slot *slot = rpc_store_slot(&world->store, 0);
 
-	state.position += RPC_ALIGN - state.cell;
-	cut_write(&world->cut.memory, slot, &state, sizeof(state));
-	cut_persist(&world->cut.memory, slot, sizeof(state));
+	slot->position += RPC_ALIGN - slot->cell;
 }
 
 bool world_execute(struct world *world, bool tell)
@@ -182,6 +180,15 @@ static void come_back(struct world *world)
 		world_complain(world, "the client can't go on");
 }
 
+int world_open(struct world *world)
+{
+	int ret = rpc_store_open(&world->store, &world->cut.memory, &any);
+
+	/* Of two calls, so that it is settled now and then. */
+	world->store.records.room = 480;
+	return ret;
+}
+
 bool world_in_journal(const struct cut *cut, size_t offset)
 {
 	const struct world *world = (const struct world *) cut;
@@ -189,12 +196,20 @@ bool world_in_journal(const struct cut *cut, size_t offset)
 	return offset >= world->store.journal && offset < world->store.slots;
 }
 
+bool world_in_epoch(const struct cut *cut, size_t offset)
+{
+	const struct world *world = (const struct world *) cut;
+
+	return offset == world->store.journal;
+}
+
 /* in_old_journal -- while a store is opened: nothing is being made yet */
 static bool in_old_journal(const struct cut *cut, size_t offset)
 {
 	const struct world *world = (const struct world *) cut;
 
-	return world->store.own.len <= 16 && world_in_journal(cut, offset);
+	return world->store.own.len <= RPC_RECORD_HEAD && world_in_journal(cut, offset) &&
+	       !world_in_epoch(cut, offset);
 }
 
 /* heir -- a world in which a server starts; what its memory has is up to the caller */
@@ -228,7 +243,7 @@ static void start(struct world *after, struct world *before, bool back)
 	after->cut.forget_persist = before->cut.forget_persist;
 	if (mutant == JOURNAL_UNSURE)
 		after->cut.forget_persist = in_old_journal;
-	if (rpc_store_open(&after->store, &after->cut.memory, &any))
+	if (world_open(after))
 		world_complain(after, "the store can't be opened");
 	else {
 		while (!after->wrong && world_execute(after, false))

@@ -28,7 +28,8 @@ enum mutant {
 	JOURNAL_LOST,    /* there is no journal */
 	JOURNAL_LATE,    /* the journal is not durable before its contents are written */
 	JOURNAL_TORN,    /* a torn journal counts */
-	PLACES_LATE,     /* the journal is overwritten before its contents are durable */
+	PLACES_LATE,     /* the journal begins anew before the places are durable */
+	EPOCH_LATE,      /* and goes on before that is durable */
 	JOURNAL_UNSURE,  /* a journal that a killed process has left is taken for durable */
 	CELL_EARLY,      /* a cell is posted again before its call is executed */
 	CELL_STRIDE,     /* the watermark moves by the entry's length, not by its cell */
@@ -93,8 +94,12 @@ void world_explore(struct cut *cut);
  */
 void world_die(struct cut *cut);
 
-/* world_in_journal -- is this place a part of the journal? */
+/* world_open -- the world's store, with a journal that is soon full */
+int world_open(struct world *world);
+
+/* world_in_journal -- is this place a part of the journal?  world_in_epoch -- of its first word? */
 bool world_in_journal(const struct cut *cut, size_t offset);
+bool world_in_epoch(const struct cut *cut, size_t offset);
 
 /* Of log_client.c, for log_server.c, and the other way round. */
 

@@ -76,7 +76,7 @@ static const char *live(const struct shape *shape, void (*accident)(struct cut *
 	world->batches = shape->batches;
 	world->window = (unsigned int) sizes.window;
 	cr_assert_eq(rpc_store_format(&world->cut.memory, &sizes, SECRET), 0);
-	cr_assert_eq(rpc_store_open(&world->store, &world->cut.memory, &any), 0);
+	cr_assert_eq(world_open(world), 0);
 	cr_assert_eq(rpc_store_claim(&world->store, me, true, NULL), 0);
 	world_greet(world, 1);
 	world->next.sequence = 1;
@@ -86,6 +86,8 @@ static const char *live(const struct shape *shape, void (*accident)(struct cut *
 		world->cut.forget_persist = world_in_journal;
 	if (mutant == PLACES_LATE)
 		world->cut.forget_persist = in_places;
+	if (mutant == EPOCH_LATE)
+		world->cut.forget_persist = world_in_epoch;
 	world->cut.step = accident;
 	world_run(world);
 	if (!world->wrong && rpc_store_slot(&world->store, 0)->executed != CALLS)

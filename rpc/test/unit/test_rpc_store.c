@@ -257,3 +257,74 @@ Test(rpc_log, after_a_failure_of_the_medium_nothing_is_executed)
 	cr_assert_eq(rpc_store_slot(&fixture.store, 0)->executed, 0);
 	rpc_store_close(&fixture.store);
 }
+
+/* restart -- after a power failure that has kept nothing that was not durable */
+static void restart(struct fixture *fixture, struct fixture *after)
+{
+	cut_init(&after->cut, fixture->cut.durable);
+	rpc_store_close(&fixture->store);
+	cr_assert_eq(rpc_store_open(&after->store, &after->cut.memory, &any), 0);
+}
+
+/* Memory that calls have stored to may be used again for what is written there directly. */
+Test(rpc_log, no_earlier_call_comes_back_over_what_was_made_durable_directly)
+{
+	static struct fixture fixture, after;
+	struct rpc_store *store = &fixture.store;
+	unsigned char *place;
+
+	open_fixture(&fixture, 256);
+	place = fixture.cut.seen + store->app;
+	cr_assert_eq(rpc_store_change(store, &store->own, place + 8, "old", 3), 0);
+	cr_assert_eq(rpc_store_executed(store, &store->own, 0, 16, 0, "", 0), 0);
+	cr_assert_arr_eq(place + 8, "old", 3);
+	cut_write(&fixture.cut.memory, place, "0123456789abcdef", 16);
+	cr_assert_eq(rpc_store_persist(store, place, 16), 0);
+	cr_assert_eq(rpc_store_change(store, &store->own, place + 16, "refers", 6), 0);
+	cr_assert_eq(rpc_store_executed(store, &store->own, 0, 16, 0, "", 0), 0);
+	restart(&fixture, &after);
+	place = after.cut.seen + after.store.app;
+	cr_assert_arr_eq(place, "0123456789abcdefrefers", 22);
+	cr_assert_eq(rpc_store_slot(&after.store, 0)->executed, 2);
+	rpc_store_close(&after.store);
+}
+
+static unsigned int persists;
+
+static int count_persist(struct rpc_memory *memory, const void *place, size_t len)
+{
+	persists++;
+	return cut_persist(memory, place, len);
+}
+
+/* execute_one -- a call with an effect and a reply; returns how often memory was made durable */
+static unsigned int execute_one(struct rpc_store *store)
+{
+	unsigned char *place = store->memory->base + store->app;
+
+	persists = 0;
+	cr_assert_eq(rpc_store_change(store, &store->own, place, "effect", 6), 0);
+	cr_assert_eq(rpc_store_executed(store, &store->own, 0, 16, 0, "reply", 5), 0);
+	return persists;
+}
+
+/* README.md has these numbers. */
+Test(rpc_log, a_call_that_changes_something_is_flushed_once)
+{
+	static struct fixture fixture;
+	struct rpc_store *store = &fixture.store;
+	unsigned int calls = 0, flushes;
+
+	open_fixture(&fixture, 256);
+	fixture.cut.memory.persist = count_persist;
+	while ((flushes = execute_one(store)) == 1)
+		calls++;
+	cr_assert_geq(calls, 8, "places are flushed behind many calls");
+	/*
+	 * What they have changed: the memory; the slot's state and the one reply behind it.  Then
+	 * the journal's first word, and the record.
+	 */
+	cr_assert_eq(flushes, 4);
+	cr_assert_eq(execute_one(store), 1);
+	rpc_store_close(store);
+}
