@@ -52,7 +52,8 @@ static ssize_t write_now(struct fid_ep *ep, const struct fi_msg_rma *msg, uint64
 	       iov->iov_len);
 	if (flags & FI_REMOTE_CQ_DATA) {
 		back->told += msg->data;
-		back->posted[back->num_posted++] = msg->context;
+		if (flags & FI_COMPLETION)
+			back->posted[back->num_posted++] = msg->context;
 	}
 	return 0;
 }
@@ -62,12 +63,12 @@ static ssize_t send_now(struct fid_ep *ep, const struct fi_msg *msg, uint64_t fl
 	struct comeback *back = (struct comeback *) ep;
 	struct rpc_ring ring = rpc_store_ring(back->store, 0);
 
-	(void) flags;
 	memcpy(ring.base + back->received % ring.size, msg->msg_iov->iov_base,
 	       msg->msg_iov->iov_len);
 	back->received += ring.cell;
 	back->told++;
-	back->posted[back->num_posted++] = msg->context;
+	if (flags & FI_COMPLETION)
+		back->posted[back->num_posted++] = msg->context;
 	return 0;
 }
 

@@ -237,7 +237,10 @@ const char *judge_now(struct world *world, bool final)
 	const struct told told = {.posted = client->posted,
 				  .durable = client->durable,
 				  .executed = client->executed,
-				  .heard = stage->scene->before + stage->heard,
+				  /* A notice of a call that is not committed says nothing. */
+				  .heard = stage->heard > stage->scene->plain
+						   ? stage->scene->before + stage->heard
+						   : 0,
 				  .welcomed = stage->welcomed,
 				  .freed = client->freed,
 				  .replied = stage->session.reply};

@@ -363,6 +363,7 @@ static void open_client(struct world *world, struct stage *stage)
 					 .ep = world->home.eps[0],
 					 .error = &client->error};
 	client->connected = client->lived = true;
+	client->in_order = scene->plain;
 	client->window = scene->window;
 	client->batch_max = rpc_batch_max(0, scene->window);
 	client->reply_max = REPLY_MAX;
@@ -444,6 +445,7 @@ static void post(struct world *world)
 				      .argument = argument,
 				      .argument_len = stage_fill(stage->scene, sequence, argument),
 				      .reply = &stage->answers[stage->posted],
+				      .reply_only = stage->posted < stage->scene->plain,
 				      .reply_size = sizeof(struct answer)};
 	ret = pmemrpc_post(stage->client, call);
 	/* It is copied. */

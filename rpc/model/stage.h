@@ -39,6 +39,8 @@ struct scene {
 	 * its are left, from before; 0: no pool, and nobody else
 	 */
 	unsigned int left;
+	/* Of so many calls, the first ones, nothing but the reply is waited for. */
+	unsigned int plain;
 };
 
 /* What is wrong on purpose, beside what the world's mutations are. */

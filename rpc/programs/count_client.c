@@ -128,7 +128,8 @@ static int post(struct pmemrpc_client *client, struct adding *adding,
 					     .argument = argument,
 					     .argument_len = settings->size,
 					     .reply = &adding->value,
-					     .reply_size = sizeof(adding->value)};
+					     .reply_size = sizeof(adding->value),
+					     .reply_only = settings->reply_only && sequence % 2};
 	while ((ret = pmemrpc_post(client, &adding->call)) == -EAGAIN || ret == -ENOTCONN) {
 		struct pollfd fd = {.fd = pmemrpc_fd(client), .events = POLLIN};
 

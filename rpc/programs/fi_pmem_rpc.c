@@ -52,6 +52,7 @@ enum {
 	BATCH,
 	DEPTH,
 	MEASURE,
+	REPLY_ONLY,
 	VARIANT
 };
 
@@ -101,6 +102,8 @@ static const struct argp_option options[] = {
 	{"batch", BATCH, "CALLS", 0,
 	 "that share a flush, at most; 1: none do (default: the library's choice)", 2},
 	{"depth", DEPTH, "CALLS", 0, "without replies, 1 to 32 (default: 32)", 2},
+	{"reply-only", REPLY_ONLY, NULL, 0,
+	 "nobody waits until every other call is durable, only for its reply", 2},
 	{"measure", MEASURE, NULL, 0, "say how long the calls took, and their flushes", 2},
 	{"verbose", 'v', NULL, 0, "say how many calls are executed, after each 50", 2},
 	{0},
@@ -174,6 +177,9 @@ static error_t parse_client(int key, char *arg, struct argp_state *state)
 		return 0;
 	case MEASURE:
 		settings->measure = true;
+		return 0;
+	case REPLY_ONLY:
+		settings->reply_only = true;
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;

@@ -44,6 +44,7 @@ struct settings {
 	unsigned int batch;
 	unsigned int depth;
 	bool measure;
+	bool reply_only;
 	size_t size;
 	uint64_t count;
 	int timeout_ms;

@@ -120,6 +120,33 @@ try_sent_pool()
 }
 
 # The agent does it, and without it calls get lost.
+# try_mixed -- every other call is not committed, and only its reply is waited for
+try_mixed()
+{
+	local load=(--reply-only) accident
+
+	for accident in killed client_killed both_killed; do
+		"try_$accident" || return
+		rm -f "$work/store" "$work/id" "$work/other"
+	done
+	load+=(--variant send)
+	try_killed
+}
+
+try_mixed_power()
+{
+	local load=(--reply-only)
+
+	try_power
+}
+
+try_mixed_caches()
+{
+	local load=(--reply-only)
+
+	try_caches && rm -f "$work/store" "$work/id" "$work/other" && load+=(--variant srflush) && try_caches
+}
+
 try_sent_power()
 {
 	local load=(--variant srflush)
