@@ -358,8 +358,8 @@ struct pmemrpc_counters {
 	uint64_t waiting;     /* their calls that are durable, and not executed yet */
 	unsigned int threads; /* threads that serve clients */
 	unsigned int pool;    /* threads that execute calls instead of those */
-	uint64_t notices;     /* flushes that made calls durable */
-	uint64_t batches;     /* flushes that made several calls durable */
+	uint64_t notices;     /* writes or messages that brought calls */
+	uint64_t batches;     /* writes that brought several calls */
 	uint64_t bytes;       /* length of the arguments of executed calls */
 	uint64_t reply_bytes; /* length of their replies */
 	uint64_t throttled;   /* how often clients were told to slow down */

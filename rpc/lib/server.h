@@ -53,7 +53,7 @@ struct rpc_session {
 	int claimed;     /* the slot that it will have; -1: that is not known yet */
 	atomic_int slot; /* the slot that it has; -1: none.  The listener reads this, too */
 	struct fid_mr *ring_mr;
-	uint64_t notices; /* of calls that are durable, and not executed yet */
+	uint64_t notices; /* of calls that are there, and not executed yet */
 	uint64_t weight;  /* how many of them the server's throttle counts */
 	bool limited;     /* its calls have waited for its rate */
 	int64_t token_ns; /* they wait until then; 0: they don't wait for the rate */
@@ -198,7 +198,7 @@ int rpc_session_finish_forget(struct rpc_session *session);
 /*
  * What is in flow.c.
  *
- * rpc_session_notice -- calls are durable; returns how many, or 0: the notice is false
+ * rpc_session_notice -- calls are there; returns how many, or 0: the notice is false
  * rpc_session_done -- so many of these calls don't wait any more
  * rpc_session_weigh -- tell the throttle how many calls of this client wait now (throttle.h)
  * rpc_session_may_execute -- a call waits, and nothing holds it up

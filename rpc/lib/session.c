@@ -6,9 +6,9 @@
  * and checked (ring.h), and send messages, whose length and order are checked here.  What is
  * wrong ends its connection, and nobody else's.
  *
- * A call is executed when the client's notice says that it is durable.  Its reply goes into
- * persistent memory first, and from there to the client; so there is no difference
- * between a reply and one that was missed.
+ * A call is executed when the client's notice says that it is durable, or that it has arrived: then
+ * nobody waits until it is durable.  Its reply goes into persistent memory first, and from there to
+ * the client; so there is no difference between a reply and one that was missed.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -146,7 +146,7 @@ int rpc_session_end(struct rpc_session *session)
 	return ret == -FI_EAGAIN ? 0 : ret;
 }
 
-/* take_calls -- that are durable, as the notice says, or one that has just come into its cell */
+/* take_calls -- that are there, as the notice says, or one that has just come into its cell */
 static int take_calls(struct rpc_session *session, uint64_t notice)
 {
 	if (session->state != RPC_WELCOMED && session->state != RPC_READY)

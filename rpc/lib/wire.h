@@ -11,13 +11,14 @@
  *   call: an entry, committed          ->
  *   FORGET                             -> FORGOTTEN, or REFUSED
  *
- * A client that writes its entries gives the server a notice of each with the commit.  A client
+ * A client that writes its entries gives the server a notice of each with its last write.  A client
  * that sends its entries says so when it asks for the connection.  Then the server has two receives
  * for HELLO and READY, and all other receives are the ring's cells, in their order.  So the third
  * message and all after it are entries, and nothing else may come.  To be forgotten, such a client
  * connects once more, as one that writes.
  *
- * A notice is the immediate data of a commit.  It says how many calls are durable by this commit.
+ * A notice is the immediate data of a write.  It says how many calls are durable by this commit, or
+ * have arrived with this write, if it is none.
  * Pace is how many calls without replies a client may have; 0: its window.  See throttle.h.
  *
  * All numbers are little endian.  Both sides check whatever arrives.

@@ -210,7 +210,8 @@ static int make(const struct settings *settings, struct pmemrpc_call *call)
 				      .argument_len = op == KV_SCAN ? sizeof(argument.scan)
 								    : sizeof(struct kv_key),
 				      .reply = reply,
-				      .reply_size = sizeof(reply)};
+				      .reply_size = sizeof(reply),
+				      .reply_only = 1};
 	if (op == KV_PUT) {
 		memcpy((char *) &argument + sizeof(struct kv_key), last, len);
 		call->argument_len += len;

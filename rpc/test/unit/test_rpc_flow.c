@@ -307,3 +307,25 @@ Test(rpc_flow, a_peer_is_its_address)
 	cr_assert_eq(rpc_peer_address(NULL, 16, 7), rpc_peer_address(NULL, 0, 7));
 	cr_assert_neq(rpc_peer_address(&in, 1, 7), 0);
 }
+
+/* One completion for two of four: what it does not tell of must not be filled again. */
+Test(rpc_flow, sends_are_over_in_their_order)
+{
+	struct rpc_buffer buffers[4];
+	struct rpc_buffers set = {.buffers = buffers, .sends = 4, .share = 2};
+
+	for (int i = 0; i < 4; i++)
+		buffers[i] = (struct rpc_buffer){.kind = RPC_SEND, .set = &set};
+	cr_assert_eq(rpc_buffers_unused(&set), &buffers[0]);
+	set.sent = 4;
+	cr_assert_null(rpc_buffers_unused(&set));
+	rpc_buffer_sent(&buffers[1]);
+	cr_assert_eq(set.done, 2);
+	cr_assert_eq(rpc_buffers_unused(&set), &buffers[0]);
+	set.sent = 6;
+	cr_assert_null(rpc_buffers_unused(&set));
+	rpc_buffer_sent(&buffers[3]);
+	cr_assert_eq(rpc_buffers_unused(&set), &buffers[2]);
+	rpc_buffer_sent(&buffers[1]);
+	cr_assert_eq(set.done, 6);
+}
