@@ -229,6 +229,136 @@ struct fi_pmemverbs_file_ops {
 		     struct fi_pmemverbs_file_path *answer);
 };
 
+/*
+ * Chains: several dependent steps at the target in one round trip, fi_pmemverbs_chain(7).
+ * fi_open_ops(&ep->fid, FI_PMEMVERBS_CHAIN_OPS, 0, (void **) &ops, NULL), of an FI_EP_MSG endpoint;
+ * or of a domain, for the lists of buffers at the target.
+ */
+#define FI_PMEMVERBS_CHAIN_OPS "pmemverbs_chain_ops_v1"
+
+#define FI_PMEMVERBS_CHAIN_STEPS 16
+/* Results of one chain have this many bytes at most, and a step of a CAS this many. */
+#define FI_PMEMVERBS_CHAIN_RESULTS 960
+#define FI_PMEMVERBS_CHAIN_CAS 32
+/* Words of 8 bytes that steps of a chain hand on to later ones.  They are 0 when it begins. */
+#define FI_PMEMVERBS_CHAIN_WORDS 4
+
+enum fi_pmemverbs_step_kind {
+	FI_PMEMVERBS_STEP_READ = 1,
+	FI_PMEMVERBS_STEP_WRITE,
+	FI_PMEMVERBS_STEP_CAS,
+	FI_PMEMVERBS_STEP_FETCH_ADD,
+	FI_PMEMVERBS_STEP_ALLOCATE, /* take a buffer from a list, and write data into it */
+	FI_PMEMVERBS_STEP_FREE,     /* give a buffer back */
+};
+
+/* When a CAS swaps: if the memory compares so with the expected value. */
+enum fi_pmemverbs_compare {
+	FI_PMEMVERBS_EQ,
+	FI_PMEMVERBS_NE,
+	FI_PMEMVERBS_LT,
+	FI_PMEMVERBS_LE,
+	FI_PMEMVERBS_GT,
+	FI_PMEMVERBS_GE,
+};
+
+/*
+ * Flags of a step.  INDIRECT: at its place is a pointer to the memory; BOUNDED: and behind that the
+ * longest length.  CONDITIONAL: only if the step before has succeeded.  REDIRECT: the result goes
+ * to the words from `to` on.  COMMIT: all before is durable first; of the last step, all of the
+ * chain is in the end, too.
+ */
+#define FI_PMEMVERBS_STEP_INDIRECT (1ULL << 0)
+#define FI_PMEMVERBS_STEP_BOUNDED (1ULL << 1)
+#define FI_PMEMVERBS_STEP_CONDITIONAL (1ULL << 2)
+#define FI_PMEMVERBS_STEP_REDIRECT (1ULL << 3)
+#define FI_PMEMVERBS_STEP_COMMIT (1ULL << 4)
+/*
+ * What a step takes from words: AT_WORD: what is added to its address, from `at`; FROM_WORD: its
+ * operand, from `from` on; EXPECT_WORD: the expected value, from `expect` on.  FROM_MEMORY: its
+ * operand is in the target's memory, at from_addr.
+ */
+#define FI_PMEMVERBS_STEP_AT_WORD (1ULL << 5)
+#define FI_PMEMVERBS_STEP_FROM_WORD (1ULL << 6)
+#define FI_PMEMVERBS_STEP_FROM_MEMORY (1ULL << 7)
+#define FI_PMEMVERBS_STEP_EXPECT_WORD (1ULL << 8)
+
+enum fi_pmemverbs_step_status {
+	FI_PMEMVERBS_STEP_OK,
+	FI_PMEMVERBS_STEP_FAILED,      /* a CAS: the memory does not compare so */
+	FI_PMEMVERBS_STEP_NULL,        /* the pointer is 0 */
+	FI_PMEMVERBS_STEP_EMPTY,       /* the list has no buffer to give out */
+	FI_PMEMVERBS_STEP_SKIPPED,     /* conditional: the step before has not succeeded */
+	FI_PMEMVERBS_STEP_REFUSED,     /* no such memory, list or buffer, or not for this peer */
+	FI_PMEMVERBS_STEP_LOST,        /* the memory's medium has failed */
+	FI_PMEMVERBS_STEP_NOT_REACHED, /* one of the last two has ended the chain */
+	FI_PMEMVERBS_STEP_UNKNOWN,     /* nothing was heard of the chain's end */
+};
+
+struct fi_pmemverbs_step {
+	uint32_t kind;    /* enum fi_pmemverbs_step_kind */
+	uint32_t compare; /* of a CAS: enum fi_pmemverbs_compare */
+	uint64_t flags;
+	uint64_t addr;                /* the place, as for fi_write; of FREE: the buffer */
+	uint64_t key;                 /* of the region there, or that the list's buffers are in */
+	uint64_t to_key;              /* INDIRECT: of the region that the pointer points into */
+	uint32_t list;                /* of ALLOCATE and FREE: struct fi_pmemverbs_list::number */
+	uint8_t to, from, expect, at; /* words */
+	uint64_t from_addr;           /* with FROM_MEMORY */
+	uint64_t from_key;
+	size_t len; /* of FETCH_ADD: 8 */
+	/* The call copies these.  A mask of NULL is all ones. */
+	const void *operand;  /* what is written, swapped in or added */
+	const void *expected; /* of a CAS */
+	const void *compare_mask;
+	const void *swap_mask;
+	/*
+	 * Filled in when the chain has completed.  A READ's result has `len` bytes, that of CAS and
+	 * FETCH_ADD is what was there before, that of ALLOCATE the buffer's address.
+	 */
+	void *result;    /* or NULL */
+	size_t done;     /* bytes that were read or written */
+	uint32_t status; /* enum fi_pmemverbs_step_status */
+	uint32_t reserved;
+};
+
+/* Equal buffers, side by side in a region of the target.  All of it is to be read only. */
+struct fi_pmemverbs_list {
+	uint32_t number; /* for peers */
+	uint64_t key;    /* the region's, for peers */
+	uint64_t addr;   /* of the first buffer, for peers */
+	size_t size;     /* of each */
+	size_t count;
+};
+
+struct fi_pmemverbs_chain_ops {
+	size_t size;
+	/*
+	 * Executes the steps at the target, one after the other.  The completion, one entry with
+	 * FI_RMA | FI_WRITE, comes when all have ended.  `steps` and their results belong to the
+	 * provider until then.  flags: FI_COMPLETION, or 0.  Returns 0 or a negative fi_errno;
+	 * -FI_EMSGSIZE: the chain or its results are too long.
+	 */
+	ssize_t (*post)(struct fid_ep *ep, struct fi_pmemverbs_step *steps, size_t count,
+			void *context, uint64_t flags);
+	/*
+	 * At the target: `count` buffers of `size` bytes, from an offset in a region with
+	 * FI_REMOTE_WRITE on.  All are in use at first.
+	 */
+	int (*list_open)(struct fid_mr *mr, size_t offset, size_t size, size_t count,
+			 struct fi_pmemverbs_list **list);
+	/* Chains find it no more. */
+	int (*list_close)(struct fi_pmemverbs_list *list);
+	/*
+	 * Nobody uses the buffer at that address (as peers know it) any more.  -FI_EALREADY: it is
+	 * free, -FI_EINVAL: there is none.
+	 */
+	int (*list_put)(struct fi_pmemverbs_list *list, uint64_t addr);
+	/* How many are free; some may have to wait for chains under way before they are given out.
+	 */
+	size_t (*list_num_free)(struct fi_pmemverbs_list *list);
+};
+
 #ifdef __cplusplus
 }
 #endif

@@ -68,6 +68,12 @@ provider_sources = \
 	prov/pmemverbs/progress/ready.h \
 	prov/pmemverbs/agent/agent.c \
 	prov/pmemverbs/agent/agent.h \
+	prov/pmemverbs/agent/chain.c \
+	prov/pmemverbs/agent/chain.h \
+	prov/pmemverbs/agent/chain_message.c \
+	prov/pmemverbs/agent/chain_message.h \
+	prov/pmemverbs/agent/chain_work.c \
+	prov/pmemverbs/agent/chain_work.h \
 	prov/pmemverbs/agent/complaint.c \
 	prov/pmemverbs/agent/complaint.h \
 	prov/pmemverbs/agent/direct_sync.c \
@@ -76,6 +82,8 @@ provider_sources = \
 	prov/pmemverbs/agent/flush.h \
 	prov/pmemverbs/agent/flush_message.c \
 	prov/pmemverbs/agent/flush_message.h \
+	prov/pmemverbs/agent/free_list.c \
+	prov/pmemverbs/agent/free_list.h \
 	prov/pmemverbs/agent/hint.c \
 	prov/pmemverbs/agent/hint.h \
 	prov/pmemverbs/agent/idle.c \
@@ -110,6 +118,7 @@ provider_sources = \
 	prov/pmemverbs/agent/stand_in.h \
 	prov/pmemverbs/agent/status_query.c \
 	prov/pmemverbs/agent/status_query.h \
+	prov/pmemverbs/agent/store.h \
 	prov/pmemverbs/agent/syncing.c \
 	prov/pmemverbs/agent/syncing.h \
 	prov/pmemverbs/agent/thread.c \
@@ -120,6 +129,8 @@ provider_sources = \
 	prov/pmemverbs/agent/writeback.h \
 	prov/pmemverbs/commit/answer.c \
 	prov/pmemverbs/commit/answer.h \
+	prov/pmemverbs/commit/chain_request.c \
+	prov/pmemverbs/commit/chain_request.h \
 	prov/pmemverbs/commit/flush_request.c \
 	prov/pmemverbs/commit/flush_request.h \
 	prov/pmemverbs/commit/group.c \
@@ -173,6 +184,7 @@ provider_sources = \
 	prov/pmemverbs/rdm/rdm_tracked.c \
 	prov/pmemverbs/rdm/rdm_tracked.h \
 	prov/pmemverbs/objects/atomic.c \
+	prov/pmemverbs/objects/chain_ops.c \
 	prov/pmemverbs/objects/cm.c \
 	prov/pmemverbs/objects/cntr.c \
 	prov/pmemverbs/objects/cntr.h \

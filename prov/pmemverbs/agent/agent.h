@@ -37,6 +37,7 @@ struct pmv_queue;
 struct pmv_agent_counts {
 	uint64_t requests; /* taken and acknowledged ... */
 	uint64_t refused;  /* ... with a fault */
+	uint64_t chains;   /* among the former */
 };
 
 struct pmv_agent {

@@ -2,6 +2,8 @@
 /* flush_message.c -- checks what a flush asks of the agent; flush_message.h has the format */
 #include "agent/flush_message.h"
 
+#include "agent/chain_message.h"
+
 _Static_assert(offsetof(struct pmv_flush_message, data) == 24, "flags");
 _Static_assert(sizeof(struct pmv_flush_message) == PMV_MESSAGE_SIZE, "message");
 
@@ -9,8 +11,18 @@ static bool flags_go_together(const struct pmv_flush_message *message)
 {
 	bool ends = message->store || message->notify || message->event;
 
-	return !message->envelope.more && !message->reserved && message->event <= PMV_EVENT_FETCH &&
-	       !(message->messages && ends) && (!message->store || message->count);
+	return !message->envelope.more && message->event <= PMV_EVENT_FETCH &&
+	       !(message->messages && ends) && (!message->store || message->count) &&
+	       !(message->chain && (!message->store || message->notify || message->event));
+}
+
+static bool chain_is_valid(const struct pmv_flush_message *message)
+{
+	const struct pmv_range *last = &message->ranges[message->count - 1];
+	struct pmv_chain chain;
+
+	return !last->addr && !last->key &&
+	       pmv_chain_decode(pmv_flush_message_data(message), last->len, &chain);
 }
 
 bool pmv_flush_message_is_valid(const struct pmv_flush_message *message)
@@ -26,5 +38,6 @@ bool pmv_flush_message_is_valid(const struct pmv_flush_message *message)
 	/* An operation of interest has at least one place, and no other marks a range. */
 	return marked == (message->event != PMV_EVENT_NONE) &&
 	       message->envelope.len - len ==
-		       (message->store ? message->ranges[message->count - 1].len : 0);
+		       (message->store ? message->ranges[message->count - 1].len : 0) &&
+	       (!message->chain || chain_is_valid(message));
 }

@@ -15,6 +15,8 @@
  *            64: this fails if an earlier message does, since it promises what they name, too. With
  *               2 all of that is durable before the data are stored, except data that these
  *               replace (writeback.h).
+ *            128: with 2, and no notice or event: a chain follows instead of data
+ *               (chain_message.h).  The last range has its length, and is no place.
  *   22  u16  0
  *   24  u64  immediate data, if it notifies; number of messages, if it commits them
  *   32  ranges: u64 address, u64 length, u32 the core's key, u32 0, or 1 if the operation
@@ -61,7 +63,7 @@ struct pmv_flush_message {
 			bool messages : 1;
 			uint8_t event : 3; /* enum pmv_rma_event */
 			bool ordered : 1;
-			bool reserved : 1;
+			bool chain : 1;
 		};
 	};
 	uint16_t zero;
@@ -77,6 +79,17 @@ static inline size_t pmv_flush_message_len(unsigned int count)
 
 /* Room for data in a message with this number of ranges. */
 #define PMV_STORE_ROOM(count) (PMV_MESSAGE_SIZE - pmv_flush_message_len(count))
+
+/* pmv_flush_message_data -- what follows the ranges, and its length */
+static inline uint64_t pmv_flush_message_data_len(const struct pmv_flush_message *message)
+{
+	return message->ranges[message->count - 1].len;
+}
+
+static inline const uint8_t *pmv_flush_message_data(const struct pmv_flush_message *message)
+{
+	return (const uint8_t *) message + pmv_flush_message_len(message->count);
+}
 
 /* pmv_flush_message_is_valid -- does a whole message keep to the rules? */
 bool pmv_flush_message_is_valid(const struct pmv_flush_message *message);

@@ -21,7 +21,9 @@ static void make_seals(struct pmv_mailbox *mailbox)
 	mailbox->sender.message_out = pmv_seal(mine, theirs, PMV_SEALED_MESSAGE);
 	mailbox->receiver.message_in = pmv_seal(theirs, mine, PMV_SEALED_MESSAGE);
 	mailbox->receiver.ack_out = pmv_seal(mine, theirs, PMV_SEALED_ACK);
+	mailbox->receiver.reply_out = pmv_seal(mine, theirs, PMV_SEALED_REPLY);
 	mailbox->sender.ack_in = pmv_seal(theirs, mine, PMV_SEALED_ACK);
+	mailbox->sender.reply_in = pmv_seal(theirs, mine, PMV_SEALED_REPLY);
 	mailbox->receiver.hint_in = pmv_seal(theirs, mine, PMV_SEALED_HINT);
 }
 

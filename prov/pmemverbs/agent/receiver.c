@@ -35,38 +35,86 @@ void pmv_receiver_queue_ack(struct pmv_receiver *receiver, uint64_t number, enum
  */
 #define MOST_SENDING PMV_SLOTS
 
-static ssize_t post_ack(struct pmv_receiver *receiver, struct pmv_ack *ack)
+/* get_op -- for what we send by ourselves; NULL: not now */
+static inline struct pmv_op *get_op(const struct pmv_link *link)
 {
-	const struct pmv_link *link = receiver->link;
-	size_t at = pmv_ack_at(receiver->posted_acks + 1);
 	struct pmv_op *op = NULL;
-	ssize_t ret;
 
 	if (atomic_load(&link->owner->sending) < MOST_SENDING)
 		op = pmv_op_get(link->owner, PMV_OP_OWN);
-	if (!op)
-		return -FI_EAGAIN;
 	/* Nothing is to be done when it was sent. */
-	op->ordinary = true;
-	ack->number = receiver->posted_acks + 1;
-	ack->looks_us = (uint32_t) (receiver->look.expect.window_ns / 1000);
-	pmv_ack_encode(link->outbox + at, ack, &receiver->ack_out);
+	if (op)
+		op->ordinary = true;
+	return op;
+}
+
+/* post -- a part of the outbox that was filled */
+static inline ssize_t post(const struct pmv_link *link, size_t at, size_t len, struct pmv_op *op)
+{
+	ssize_t ret;
+
 	/* Before it is posted: it may have ended afterwards. */
 	atomic_fetch_add(&link->owner->sending, 1);
-	ret = pmv_link_post(link, link->outbox + at, at, PMV_ACK_SIZE, op, 0);
-	if (!ret) {
-		receiver->posted_acks++;
+	ret = pmv_link_post(link, link->outbox + at, at, len, op, 0);
+	if (!ret)
 		return 0;
-	}
 	atomic_fetch_sub(&link->owner->sending, 1);
 	pmv_op_put(link->owner->pool, op);
 	return ret;
 }
 
+static ssize_t post_ack(struct pmv_receiver *receiver, struct pmv_ack *ack)
+{
+	const struct pmv_link *link = receiver->link;
+	size_t at = pmv_ack_at(receiver->posted_acks + 1);
+	struct pmv_op *op = get_op(link);
+	ssize_t ret;
+
+	if (!op)
+		return -FI_EAGAIN;
+	ack->number = receiver->posted_acks + 1;
+	ack->looks_us = (uint32_t) (receiver->look.expect.window_ns / 1000);
+	pmv_ack_encode(link->outbox + at, ack, &receiver->ack_out);
+	ret = post(link, at, PMV_ACK_SIZE, op);
+	if (!ret)
+		receiver->posted_acks++;
+	return ret;
+}
+
+void pmv_receiver_queue_reply(struct pmv_receiver *receiver, unsigned int slot,
+			      const struct pmv_reply *reply, size_t len)
+{
+	pmv_reply_encode(receiver->link->outbox + pmv_reply_at(slot), reply, len,
+			 &receiver->reply_out);
+	receiver->reply_len[slot] = (uint16_t) len;
+	receiver->replies |= 1U << slot;
+}
+
+/* post_replies -- in any order */
+static ssize_t post_replies(struct pmv_receiver *receiver)
+{
+	const struct pmv_link *link = receiver->link;
+
+	while (receiver->replies) {
+		unsigned int slot = (unsigned int) __builtin_ctz(receiver->replies);
+		struct pmv_op *op = get_op(link);
+		ssize_t ret = op ? post(link, pmv_reply_at(slot), receiver->reply_len[slot], op)
+				 : -FI_EAGAIN;
+
+		if (ret)
+			return ret;
+		receiver->replies &= receiver->replies - 1;
+	}
+	return 0;
+}
+
 ssize_t pmv_receiver_post_acks(struct pmv_receiver *receiver)
 {
 	unsigned int posted = 0;
-	ssize_t ret = 0;
+	ssize_t ret = receiver->replies ? post_replies(receiver) : 0;
+
+	if (ret)
+		return ret;
 
 	while (posted < receiver->num_queued &&
 	       !(ret = post_ack(receiver, &receiver->queued[posted])))

@@ -23,7 +23,7 @@ struct pmv_receiver {
 	struct pmv_queue *notice_queue; /* NULL: nobody reads notices */
 	bool takes_notices;             /* they need no receive */
 	struct pmv_rma_events events;
-	struct pmv_seal message_in, ack_out, hint_in;
+	struct pmv_seal message_in, ack_out, reply_out, hint_in;
 
 	TAILQ_ENTRY(pmv_receiver) next; /* of the agent, in a list of its looks */
 	struct pmv_look look;
@@ -44,6 +44,8 @@ struct pmv_receiver {
 	uint64_t posted_acks;
 	unsigned int num_queued;
 	struct pmv_ack queued[PMV_SLOTS]; /* acknowledgements still to be numbered and posted */
+	unsigned int replies;             /* bit for each slot with one that comes before them */
+	uint16_t reply_len[PMV_REPLIES];
 };
 
 /*
@@ -61,6 +63,9 @@ bool pmv_receiver_look(const struct pmv_receiver *receiver, struct pmv_message *
 
 /* pmv_receiver_queue_ack -- a message was served; pmv_receiver_post_acks -- post all queued ones */
 void pmv_receiver_queue_ack(struct pmv_receiver *receiver, uint64_t number, enum pmv_fault fault);
+/* pmv_receiver_queue_reply -- it is posted before all acknowledgements that are queued */
+void pmv_receiver_queue_reply(struct pmv_receiver *receiver, unsigned int slot,
+			      const struct pmv_reply *reply, size_t len);
 ssize_t pmv_receiver_post_acks(struct pmv_receiver *receiver);
 
 #endif /* PMV_RECEIVER_H */

@@ -36,12 +36,14 @@ void pmv_regions_init(struct pmv_regions *regions)
 	*regions = (struct pmv_regions){0};
 	pthread_mutex_init(&regions->lock, NULL);
 	pthread_cond_init(&regions->unused, NULL);
+	pmv_chains_init(&regions->chains);
 }
 
 void pmv_regions_destroy(struct pmv_regions *regions)
 {
 	tdestroy(regions->tree, free);
 	free(regions->pieces);
+	pmv_chains_destroy(&regions->chains);
 	pthread_cond_destroy(&regions->unused);
 	pthread_mutex_destroy(&regions->lock);
 }
@@ -243,6 +245,20 @@ struct pmv_region *pmv_region_get(struct pmv_regions *regions, uint32_t key, uin
 	/* An address in front of the region gives an offset beyond its end. */
 	if (region && (!(region->attr.use & PMV_REGION_REMOTE) || *offset > region->len ||
 		       len > region->len - *offset))
+		region = NULL;
+	if (region)
+		region->users++;
+	pthread_mutex_unlock(&regions->lock);
+	return region;
+}
+
+struct pmv_region *pmv_region_find(struct pmv_regions *regions, uint32_t key)
+{
+	struct pmv_region *region;
+
+	pthread_mutex_lock(&regions->lock);
+	region = find(regions, key);
+	if (region && !(region->attr.use & PMV_REGION_REMOTE))
 		region = NULL;
 	if (region)
 		region->users++;

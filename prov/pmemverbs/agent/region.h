@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <sys/uio.h>
 
+#include "agent/free_list.h"
 #include "memory/direct.h"
 #include "memory/file.h"
 #include "memory/key.h"
@@ -22,6 +23,7 @@
 enum pmv_region_use {
 	PMV_REGION_REMOTE = 1 << 0, /* peers may write it */
 	PMV_REGION_PMEM = 1 << 1,   /* registered with FI_PMEM */
+	PMV_REGION_READ = 1 << 2,   /* peers may read it */
 };
 
 /* Why a region is lost.  Nobody can tell which of its bytes are. */
@@ -75,6 +77,7 @@ struct pmv_regions {
 	atomic_size_t num_pieces;
 	uint32_t last_id;
 	uint64_t last_serial;
+	struct pmv_chains chains; /* that use them */
 };
 
 /* Contiguous persistent memory in one region. */
@@ -99,6 +102,9 @@ void pmv_region_remove(struct pmv_regions *regions, struct pmv_region *region);
 /* pmv_region_get -- that contains all of a range and that peers may write, with a reference */
 struct pmv_region *pmv_region_get(struct pmv_regions *regions, uint32_t key, uint64_t addr,
 				  uint64_t len, uint64_t *offset);
+
+/* pmv_region_find -- the same of a key alone; or NULL */
+struct pmv_region *pmv_region_find(struct pmv_regions *regions, uint32_t key);
 
 /* pmv_region_hold -- the same, if a region that was found before still exists */
 struct pmv_region *pmv_region_hold(struct pmv_regions *regions, uint32_t key, uint64_t serial);

@@ -15,7 +15,7 @@
 
 struct pmv_sender {
 	const struct pmv_link *link;
-	struct pmv_seal message_out, ack_in;
+	struct pmv_seal message_out, ack_in, reply_in;
 	atomic_uint unacked; /* operations that wait for an acknowledgement */
 	uint64_t sent;
 	uint64_t acked; /* this one and all before it */

@@ -8,6 +8,7 @@
 #include <rdma/fi_errno.h>
 
 #include "agent/agent.h"
+#include "agent/chain_work.h"
 #include "agent/queues.h"
 #include "agent/receiver.h"
 #include "agent/receive_tracker.h"
@@ -74,8 +75,10 @@ bool pmv_service_glance(const struct pmv_agent *agent)
 static void name_ranges(struct pmv_agent *agent, struct pmv_work *work)
 {
 	const struct pmv_flush_message *request = &work->request;
+	/* A chain's is no place. */
+	unsigned int places = request->count - request->chain;
 
-	for (unsigned int i = 0; i < request->count; i++) {
+	for (unsigned int i = 0; i < places; i++) {
 		const struct pmv_range *range = &request->ranges[i];
 		uint64_t offset;
 		struct pmv_region *region = pmv_region_get(&agent->regions, (uint32_t) range->key,
@@ -136,7 +139,9 @@ static bool take_message(struct pmv_agent *agent, struct pmv_receiver *receiver,
 	}
 	/* First, as there is always room for them: who asks does not name them again. */
 	name_ranges(agent, work);
-	if (work->request.messages)
+	if (work->request.chain)
+		fault = pmv_chain_work_begin(&agent->regions, work);
+	else if (work->request.messages)
 		fault = pmv_receive_tracker_serve(receiver->receives, &agent->regions,
 						  work->request.data, work);
 	if (!work->fault)
@@ -183,7 +188,7 @@ static void refuse(struct pmv_agent *agent, struct pmv_receiver *receiver)
 {
 	pmv_syncing_forget(agent, receiver);
 	receiver->syncing = false;
-	receiver->num_queued = 0;
+	receiver->num_queued = receiver->replies = 0;
 	if (receiver->working)
 		pmv_writeback_free(receiver->work);
 	receiver->working = false;
@@ -223,7 +228,7 @@ static void end_connection(struct pmv_receiver *receiver)
 	if (now < receiver->end_by_ns &&
 	    (receiver->num_queued || atomic_load(&receiver->link->owner->sending)))
 		return;
-	receiver->num_queued = 0;
+	receiver->num_queued = receiver->replies = 0;
 	receiver->ended = true;
 	fi_shutdown(receiver->link->engine->fid, 0);
 }
@@ -355,6 +360,10 @@ static void tell(struct pmv_agent *agent, struct pmv_receiver *receiver, struct 
 {
 	const struct pmv_flush_message *request = &work->request;
 
+	if (request->chain) {
+		agent->counts.chains++;
+		pmv_chain_work_end(receiver, work);
+	}
 	if (!receiver->attached)
 		return;
 	if (request->notify && !fault)
@@ -409,6 +418,8 @@ static void conclude(struct pmv_agent *agent, struct pmv_writeback_batch *batch)
 			*work->receiver->work = *work;
 			work->more = NULL;
 			work->receiver->working = true;
+		} else {
+			pmv_writeback_free(work);
 		}
 		if (work->more)
 			pmv_writeback_free(work);

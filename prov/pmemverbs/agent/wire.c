@@ -40,6 +40,9 @@ _Static_assert(sizeof(struct pmv_message) == PMV_MESSAGE_SIZE, "message");
 _Static_assert(sizeof(struct pmv_ack) == PMV_ACK_SIZE, "ack");
 _Static_assert(SEAL_AT == offsetof(struct pmv_ack, seal), "seal");
 _Static_assert(SEAL_AT == offsetof(struct pmv_hint, seal), "seal");
+_Static_assert(sizeof(struct pmv_reply) == PMV_REPLY_SIZE, "reply");
+_Static_assert(offsetof(struct pmv_reply, results) == 64, "reply");
+_Static_assert(SEAL_AT == offsetof(struct pmv_reply, seal), "seal");
 _Static_assert(sizeof(struct pmv_seal) == crypto_shorthash_KEYBYTES, "key");
 _Static_assert(sizeof(uint64_t) == crypto_shorthash_BYTES, "seal");
 
@@ -222,6 +225,27 @@ bool pmv_ack_decode(const volatile uint8_t *slot, uint64_t number, const struct 
 	copy_in((uint8_t *) ack, slot, sizeof(*ack));
 	found = ack->seal;
 	return ack->number == number && make_seal((uint8_t *) ack, sizeof(*ack), seal) == found;
+}
+
+/* Replies */
+
+void pmv_reply_encode(uint8_t *buf, const struct pmv_reply *reply, size_t len,
+		      const struct pmv_seal *seal)
+{
+	memcpy(buf, reply, len);
+	put_seal(buf, len, seal);
+}
+
+bool pmv_reply_decode(const volatile uint8_t *slot, uint64_t number, size_t len,
+		      const struct pmv_seal *seal, struct pmv_reply *reply)
+{
+	uint64_t found;
+
+	if (!pmv_message_ready(slot, number))
+		return false;
+	copy_in((uint8_t *) reply, slot, len);
+	found = reply->seal;
+	return reply->number == number && make_seal((uint8_t *) reply, len, seal) == found;
 }
 
 /* Hints */

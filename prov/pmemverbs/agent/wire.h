@@ -26,6 +26,7 @@
  *
  *       0  64 slots of 512 bytes: the mailbox; message n is in slot n % 64
  *   32768  64 slots of 32 bytes: acknowledgement n is in slot n % 64
+ *   34816  8 slots of 1024 bytes: replies, each in the slot that its message names
  *
  * Flush page.  It lies behind the block.  Peers may read it, and such a READ pushes their writes.
  * It never holds anything.  It is a region of its own: by offset, it begins at 0, too.
@@ -48,6 +49,16 @@
  *   16  u64  number of a message: it and all before it are done
  *   24  u32  0, or what went wrong with that message: enum pmv_fault
  *   28  u32  how long the agent looks for the next message from now on, in microseconds
+ *
+ * Reply: the results of a chain (chain_message.h).  It is posted before the acknowledgement of its
+ * message.
+ *
+ *    0  u64  number of the message
+ *    8  u64  seal
+ *   16  u8   of each of 16 steps, what has become of it: enum pmv_chain_status
+ *   32  u16  of each step, how many bytes it has read or written
+ *   64  results of the steps
+ *    .  zeros, up to a multiple of 8 bytes
  *
  * Hint: a datagram (hint.h).
  *
@@ -87,8 +98,12 @@
 #define PMV_MESSAGE_SIZE 512
 #define PMV_ACK_SIZE 32
 
+#define PMV_REPLIES 8
+#define PMV_REPLY_SIZE 1024
+
 #define PMV_ACKS_AT (PMV_SLOTS * PMV_MESSAGE_SIZE)
-#define PMV_BLOCK_SIZE (PMV_ACKS_AT + PMV_SLOTS * PMV_ACK_SIZE)
+#define PMV_REPLIES_AT (PMV_ACKS_AT + PMV_SLOTS * PMV_ACK_SIZE)
+#define PMV_BLOCK_SIZE (PMV_REPLIES_AT + PMV_REPLIES * PMV_REPLY_SIZE)
 
 #define PMV_FLUSH_AT PMV_BLOCK_SIZE
 #define PMV_FLUSH_SIZE 64
@@ -107,6 +122,11 @@ static inline size_t pmv_message_at(uint64_t number)
 static inline size_t pmv_ack_at(uint64_t number)
 {
 	return PMV_ACKS_AT + number % PMV_SLOTS * PMV_ACK_SIZE;
+}
+
+static inline size_t pmv_reply_at(unsigned int slot)
+{
+	return PMV_REPLIES_AT + slot * PMV_REPLY_SIZE;
 }
 
 struct pmv_handshake {
@@ -134,6 +154,7 @@ enum pmv_sealed {
 	PMV_SEALED_MESSAGE = 1,
 	PMV_SEALED_ACK = 2,
 	PMV_SEALED_HINT = 3,
+	PMV_SEALED_REPLY = 4,
 };
 
 /* What a message contains.  The values are sent: never renumber. */
@@ -174,6 +195,18 @@ struct pmv_ack {
 	uint64_t done;
 	enum pmv_fault fault;
 	uint32_t looks_us;
+};
+
+#define PMV_CHAIN_STEPS 16
+#define PMV_REPLY_ROOM (PMV_REPLY_SIZE - 64)
+
+/* A reply, as it is sent: of its results, as many as there are. */
+struct pmv_reply {
+	uint64_t number;
+	uint64_t seal;
+	uint8_t status[PMV_CHAIN_STEPS]; /* enum pmv_chain_status */
+	uint16_t done[PMV_CHAIN_STEPS];
+	uint8_t results[PMV_REPLY_ROOM];
 };
 
 /* A hint, as it is sent. */
@@ -222,6 +255,18 @@ void pmv_ack_encode(uint8_t buf[PMV_ACK_SIZE], const struct pmv_ack *ack,
 /* pmv_ack_decode -- the same for an acknowledgement */
 bool pmv_ack_decode(const volatile uint8_t *slot, uint64_t number, const struct pmv_seal *seal,
 		    struct pmv_ack *ack);
+
+/* pmv_reply_len -- with so many bytes of results */
+static inline size_t pmv_reply_len(size_t results)
+{
+	return (offsetof(struct pmv_reply, results) + results + 7) & ~(size_t) 7;
+}
+
+/* pmv_reply_encode, pmv_reply_decode -- the same for the reply to a message, of that length */
+void pmv_reply_encode(uint8_t *buf, const struct pmv_reply *reply, size_t len,
+		      const struct pmv_seal *seal);
+bool pmv_reply_decode(const volatile uint8_t *slot, uint64_t number, size_t len,
+		      const struct pmv_seal *seal, struct pmv_reply *reply);
 
 struct pmv_hint pmv_hint_make(uint32_t key, bool ask, const struct pmv_seal *seal);
 

@@ -5,9 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/chain.h"
 #include "agent/flush.h"
 #include "agent/pages.h"
 #include "agent/receiver.h"
+#include "agent/store.h"
 
 /* So many bytes, aligned, are written as a unit. */
 #define WORD 8
@@ -31,6 +33,9 @@ void pmv_writeback_free(struct pmv_work *work)
 {
 	free(work->more);
 	work->more = NULL;
+	if (work->request.chain)
+		free(work->reply);
+	work->request.chain = false;
 }
 
 static void fail_if_lost(struct pmv_work *work, struct pmv_region *region)
@@ -150,11 +155,21 @@ static void charge_most(struct pmv_slice *slice, const struct pmv_extent *extent
 	charge(slice, extent->persist, extent->len + syncs * pmv_sync_cost(extent));
 }
 
+/* charge_chain -- each of its commits may flush, or sync, whatever it stores */
+static void charge_chain(struct pmv_slice *slice, const struct pmv_work *work)
+{
+	charge(slice, PMV_DMP, work->chain_commits * PMV_CHAIN_COST);
+	if (work->disk != PMV_DISK_NONE)
+		charge(slice, PMV_PAGE, work->chain_commits * PMV_SYNC_COST);
+}
+
 void pmv_writeback_charge(const struct pmv_work *work, struct pmv_slice *slice)
 {
 	for (size_t i = 0; i < work->count; i++)
 		charge_most(slice, &named(work)[i]);
-	if (work->request.store)
+	if (work->request.chain)
+		charge_chain(slice, work);
+	else if (work->request.store)
 		charge_most(slice, &work->target);
 }
 
@@ -230,20 +245,6 @@ static void flush_lines(struct pmv_region *region, uint64_t offset, uint64_t len
 		void *at = pmv_region_piece(region, offset, &piece);
 
 		pmv_flush->flush(at, piece);
-	}
-}
-
-static void store_data(struct pmv_region *region, uint64_t offset, uint64_t len,
-		       const uint8_t *data)
-{
-	for (uint64_t piece = len; len; offset += piece, len -= piece, piece = len) {
-		void *at = pmv_region_piece(region, offset, &piece);
-
-		if (region->attr.persist == PMV_PAGE)
-			memcpy(at, data, piece);
-		else
-			pmv_flush->store(at, data, piece);
-		data += piece;
 	}
 }
 
@@ -397,6 +398,22 @@ static void note_stored(struct pmv_writeback_batch *batch, const struct pmv_regi
 	batch->stored = work->target;
 }
 
+/* store_apart -- from steps of chains, which a thread of a disk may execute meanwhile */
+static void store_apart(const struct pmv_writeback_batch *batch, struct pmv_regions *regions,
+			const struct pmv_work *work, struct pmv_region *region)
+{
+	const struct pmv_extent *target = &work->target;
+	const uint8_t *data = pmv_flush_message_data(&work->request);
+	bool apart =
+		batch->beside || atomic_load_explicit(&regions->chains.used, memory_order_relaxed);
+
+	if (apart)
+		pthread_mutex_lock(&regions->chains.lock);
+	pmv_region_store(region, target->offset, target->len, data);
+	if (apart)
+		pthread_mutex_unlock(&regions->chains.lock);
+}
+
 /* store -- ordered: no data after a fault, as earlier writes are not durable then */
 static void store(struct pmv_writeback_batch *batch, struct pmv_regions *regions,
 		  struct pmv_work *work)
@@ -417,8 +434,7 @@ static void store(struct pmv_writeback_batch *batch, struct pmv_regions *regions
 	region = hold(regions, work, target);
 	if (!region)
 		return;
-	store_data(region, target->offset, target->len,
-		   (const uint8_t *) (work->request.ranges + work->request.count));
+	store_apart(batch, regions, work, region);
 	pmv_count_add(&batch->counts.stores, 1);
 	pmv_count_add(&batch->counts.stored_bytes, target->len);
 	if (target->len) {
@@ -434,7 +450,9 @@ static void store(struct pmv_writeback_batch *batch, struct pmv_regions *regions
 /* look_again -- at the regions that the request names, with bytes or without */
 static void look_again(struct pmv_regions *regions, struct pmv_work *work)
 {
-	for (size_t i = 0; i < work->count + work->request.store; i++) {
+	bool stores = work->request.store && !work->request.chain;
+
+	for (size_t i = 0; i < work->count + stores; i++) {
 		const struct pmv_extent *extent = i < work->count ? &named(work)[i] : &work->target;
 		struct pmv_region *region = hold(regions, work, extent);
 
@@ -445,6 +463,61 @@ static void look_again(struct pmv_regions *regions, struct pmv_work *work)
 			work->fault = PMV_FAULT_IO;
 		pmv_region_put(regions, region);
 	}
+}
+
+/* Chains */
+
+struct carried {
+	struct pmv_writeback_batch *batch;
+	struct pmv_regions *regions;
+	struct pmv_work *work;
+};
+
+/* commit_chain -- all that the chain must follow, and what it has stored so far */
+static enum pmv_fault commit_chain(void *arg)
+{
+	struct carried *carried = arg;
+	struct pmv_work *work = carried->work;
+
+	end_flushes(carried->batch, carried->regions);
+	look_again(carried->regions, work);
+	/* Its peer may have gone on, on another connection. */
+	if (!work->fault && atomic_load(&work->dropped))
+		work->fault = PMV_FAULT_IO;
+	if (!work->fault && !earlier_are_durable(carried->batch, work))
+		work->fault = PMV_FAULT_IO;
+	return work->fault;
+}
+
+static void chain_stored(void *arg, struct pmv_region *region, uint64_t offset, uint64_t len)
+{
+	struct carried *carried = arg;
+	const struct pmv_extent part = extent_of(region, offset, len);
+
+	flush_slice(carried->batch, carried->regions, carried->work, region, &part);
+	pmv_count_add(&carried->batch->counts.stores, 1);
+	pmv_count_add(&carried->batch->counts.stored_bytes, len);
+}
+
+/* execute_chain -- not after a fault, as its commits would promise too much */
+static void execute_chain(struct pmv_writeback_batch *batch, struct pmv_regions *regions,
+			  struct pmv_work *work)
+{
+	const struct pmv_flush_message *request = &work->request;
+	struct carried carried = {batch, regions, work};
+	const struct pmv_chain_carrier carrier = {regions, commit_chain, chain_stored, &carried};
+	struct pmv_chain chain;
+	enum pmv_fault fault;
+
+	if (work->fault || atomic_load(&work->dropped) ||
+	    !pmv_chain_decode(pmv_flush_message_data(request), pmv_flush_message_data_len(request),
+			      &chain))
+		return;
+	fault = pmv_chain_execute(&carrier, &chain, work->reply);
+	if (!work->fault)
+		work->fault = fault;
+	/* What it has stored without a commit comes before what follows it, as a range does. */
+	batch->flushed = batch->undrained;
 }
 
 /*
@@ -498,7 +571,9 @@ static void store_all(struct pmv_writeback_batch *batch, struct pmv_regions *reg
 		if (work->source != source)
 			batch->stored.len = batch->scattered = 0;
 		source = work->source;
-		if (work->ended && work->request.store)
+		if (work->ended && work->request.chain)
+			execute_chain(batch, regions, work);
+		else if (work->ended && work->request.store)
 			store(batch, regions, work);
 	}
 }

@@ -34,6 +34,9 @@ struct pmv_receiver;
 /* The same in memory of a file, where gaps are written, too. */
 #define PMV_DIRECT_COST PMV_BLOCK
 
+/* A commit of a chain costs so much, as many small ranges do. */
+#define PMV_CHAIN_COST (PMV_LINE_SLICE / 16)
+
 #define PMV_WRITEBACK_WORKS 64
 
 /* A part of a region that is to become durable. */
@@ -67,6 +70,9 @@ struct pmv_work {
 	struct pmv_extent named[PMV_MAX_RANGES];
 	/* The range to store data in, after all that. */
 	struct pmv_extent target;
+	/* Of a chain: it has them instead. */
+	struct pmv_reply *reply; /* malloc'ed */
+	unsigned int chain_commits;
 	union {
 		struct pmv_message message;
 		struct pmv_flush_message request;
@@ -91,6 +97,7 @@ struct pmv_writeback_batch {
 	bool flushed;                           /* ... among that are ranges of requests */
 	bool scattered;                         /* ... and data of the connection besides: */
 	bool touch;                             /* pages that a device wrote */
+	bool beside;                            /* it is carried out beside the agent's own batch */
 	struct pmv_extent stored;               /* last by the connection; len 0: nothing */
 	struct pmv_extent syncs[PMV_MAX_SYNCS]; /* pages that one sync writes */
 	struct pmv_writeback_counts counts;

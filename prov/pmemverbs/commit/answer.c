@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "commit/flush_request.h"
 #include "commit/interpreter.h"
 #include "commit/post.h"
 #include "commit/request.h"
@@ -74,8 +75,15 @@ void pmv_answer_take(struct pmv_initiator *ini)
 		ini->heard_ns = pmv_clock_ns();
 		take_fault(ini, &ack);
 		while ((op = STAILQ_FIRST(&ini->awaiting)) &&
-		       pmv_to_run(op)->request->last <= ack.done)
+		       pmv_to_run(op)->request->last <= ack.done) {
+			const struct pmv_flush_request *request =
+				pmv_flush_request_of(pmv_to_run(op));
+
+			if (request->is_chain && request->payload)
+				pmv_chain_request_answered(request->chain, pmv_to_run(op),
+							   request->request.last);
 			pmv_interpreter_answered(pmv_to_run(op), 0);
+		}
 	}
 	if (arrival == PMV_MALFORMED && !atomic_exchange(&ini->broken, true))
 		PMV_WARN(EP_DATA, "the target's agent acknowledges requests that were not sent: "

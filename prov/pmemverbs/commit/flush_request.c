@@ -97,8 +97,28 @@ struct pmv_flush_request *pmv_flush_request_new(struct pmv_initiator *ini,
 	return request;
 }
 
+struct pmv_flush_request *pmv_flush_request_new_chain(struct pmv_chain_request *chain)
+{
+	struct pmv_flush_request *request = malloc(sizeof(*request) + chain->len);
+
+	if (!request)
+		return NULL;
+	memset(request, 0, sizeof(*request));
+	/* A commit is of all that the endpoint has written. */
+	request->all = chain->commits;
+	request->ranges = request->few;
+	request->payload = request->is_chain = true;
+	request->chain = chain;
+	request->store.len = chain->len;
+	memcpy(request->bytes, chain->bytes, chain->len);
+	set_relies(request, false);
+	return request;
+}
+
 void pmv_flush_request_free(struct pmv_flush_request *request)
 {
+	if (request && request->is_chain)
+		pmv_chain_request_free(request->chain);
 	if (request && request->ranges != request->few)
 		free(request->ranges);
 	free(request);
@@ -213,6 +233,10 @@ static unsigned int next_count(const struct pmv_flush_request *request)
 {
 	unsigned int left = request->count - request->sent;
 
+	/* Other data were found to fit. */
+	if (request->is_chain && request->payload &&
+	    (left > PMV_MAX_RANGES || request->store.len > PMV_STORE_ROOM(left)))
+		return left - 1 < PMV_MAX_RANGES ? left - 1 : PMV_MAX_RANGES;
 	if (left <= PMV_MAX_RANGES)
 		return left;
 	return left - request->places < PMV_MAX_RANGES ? left - request->places : PMV_MAX_RANGES;
@@ -225,12 +249,13 @@ static size_t fill(const struct pmv_flush_request *request, struct pmv_flush_mes
 	const bool notify = request->notify, messages = request->messages, store = request->payload;
 	/* What an earlier one has taken is not named again, and the target is told by the agent. */
 	const bool ordered = request->request.relies;
+	const bool chain = request->is_chain;
 	const uint8_t event = request->event;
 	size_t len = pmv_flush_message_len(count);
 
 	memcpy(message->ranges, request->ranges + request->sent,
 	       count * sizeof(message->ranges[0]));
-	message->data = last ? request->data : 0;
+	message->data = last && !request->is_chain ? request->data : 0;
 	message->count = (uint8_t) count;
 	message->flags = 0;
 	message->zero = 0;
@@ -243,6 +268,7 @@ static size_t fill(const struct pmv_flush_request *request, struct pmv_flush_mes
 	message->ordered = ordered;
 	if (!store)
 		return len;
+	message->chain = chain;
 	memcpy((uint8_t *) message + len, request->bytes, request->store.len);
 	return len + request->store.len;
 }

@@ -12,6 +12,7 @@
 #define PMV_FLUSH_REQUEST_H
 
 #include "agent/flush_message.h"
+#include "commit/chain_request.h"
 #include "commit/initiator.h"
 #include "commit/request.h"
 #include "commit/submission.h"
@@ -26,12 +27,16 @@ struct pmv_flush_request {
 	struct pmv_request request;                  /* first */
 	struct pmv_range at[PMV_FLUSH_REQUEST_KEYS]; /* the commit's regions, each of no bytes */
 	unsigned int num_keys;
-	bool all;               /* not only these regions */
-	bool notify;            /* the agent notifies the target's application */
-	bool messages;          /* messages are committed, too */
-	bool payload;           /* the agent stores the data */
-	bool dropped;           /* it does not: the commit had failed by then */
-	uint64_t data;          /* immediate data, or the number of messages */
+	bool all;      /* not only these regions */
+	bool notify;   /* the agent notifies the target's application */
+	bool messages; /* messages are committed, too */
+	bool payload;  /* the agent stores the data */
+	bool dropped;  /* it does not: the commit had failed by then */
+	bool is_chain; /* ... or a chain, instead: `chain` */
+	union {
+		uint64_t data; /* immediate data, or the number of messages */
+		struct pmv_chain_request *chain;
+	};
 	struct pmv_range store; /* where the payload goes */
 
 	/* Of ranges; the last one is `store`, if there is a payload, or the last are `places`. */
@@ -53,6 +58,9 @@ struct pmv_flush_request {
 struct pmv_flush_request *pmv_flush_request_new(struct pmv_initiator *ini,
 						const struct pmv_submission *submission, bool all,
 						bool payload, enum pmv_rma_event event);
+
+/* pmv_flush_request_new_chain -- of a chain, which belongs to it, unless this returns NULL */
+struct pmv_flush_request *pmv_flush_request_new_chain(struct pmv_chain_request *chain);
 void pmv_flush_request_free(struct pmv_flush_request *request);
 
 /* pmv_flush_request_of -- the request of a run that asks for a flush */

@@ -134,6 +134,7 @@ struct pmv_initiator {
 	uint64_t dropped_message;    /* ... or had lost its payload by then */
 	bool others_wait;            /* for that: what may not follow a payload was refused ... */
 	uint64_t stores_from;        /* ... so unfenced data travel apart up to this message */
+	atomic_uint reply_slots;     /* bit for each that a chain has: chain_request.h */
 	struct pmv_group group;
 	struct pmv_dirty dirty; /* what the agent has not been told of */
 	atomic_bool broken;     /* nothing more is to be expected of the connection */

@@ -321,6 +321,64 @@ ssize_t pmv_prepare(struct pmv_run *run, struct pmv_terms terms, enum pmv_method
 	return ret;
 }
 
+/* refuse_chain -- is there anybody who could execute it, after all that was written before? */
+static ssize_t refuse_chain(struct pmv_initiator *ini)
+{
+	const struct pmv_handshake *peer = &ini->mailbox->link.peer;
+	const char *why = NULL;
+
+	if (!peer->agent)
+		return refuse_agent(ini, "the target's agent executes chains");
+	if (ini->hooks || !pmv_initiator_is_fast(ini, PMV_SLOW_ALL))
+		why = "not with FI_EP_RDM, nor with FI_PMEMVERBS_COMMIT=all";
+	else if (pmv_setting.relaxed || peer->relaxed)
+		why = "the path may reorder writes (FI_PMEMVERBS_ORDERING=relaxed)";
+	if (!why)
+		return 0;
+	PMV_WARN(EP_DATA, "chain refused: %s\n", why);
+	return -FI_EOPNOTSUPP;
+}
+
+/* make_chain_request -- with a slot for the reply */
+static ssize_t make_chain_request(struct pmv_run *run, struct pmv_chain_request *chain)
+{
+	struct pmv_initiator *ini = pmv_run_initiator(run);
+	struct pmv_flush_request *request;
+
+	if (!pmv_chain_request_get_slot(chain, ini))
+		return -FI_EAGAIN;
+	request = pmv_flush_request_new_chain(chain);
+	if (!request)
+		return -FI_ENOMEM;
+	run->request = &request->request;
+	run->op.ordinary = false;
+	return 0;
+}
+
+ssize_t pmv_prepare_chain(struct pmv_run *run, struct pmv_chain_request *chain)
+{
+	struct pmv_initiator *ini = pmv_run_initiator(run);
+	struct pmv_past past = pmv_ordering_past(ini, false);
+	const struct pmv_choice choice = {
+		.method = PMV_METHOD_AGENT,
+		.after_agent = true,
+		.flush_first = chain->commits && past.ordered,
+	};
+	const struct pmv_plan_facts facts = {.stored = true};
+	ssize_t ret = refuse_chain(ini);
+
+	if (!ret)
+		ret = make_chain_request(run, chain);
+	if (ret) {
+		pmv_chain_request_free(chain);
+		return ret;
+	}
+	run->plan = pmv_plan_operation(&choice, &facts);
+	run->at = 0;
+	pmv_link_flush_place(&ini->mailbox->link, &run->place_addr, &run->place_key);
+	return 0;
+}
+
 ssize_t pmv_prepare_request(struct pmv_run *run)
 {
 	return make_request(run, run->submission, false, PMV_EVENT_NONE);

@@ -7,6 +7,7 @@
 #define PMV_PREPARE_H
 
 #include "agent/wire.h"
+#include "commit/chain_request.h"
 #include "commit/ordering.h"
 #include "commit/run.h"
 
@@ -63,6 +64,9 @@ static inline bool pmv_prepare_is_ordinary(struct pmv_initiator *ini,
 						!pmv_prepare_may_store(ini, submission) &&
 						!atomic_load(&ini->fence_awaits_agent)));
 }
+
+/* pmv_prepare_chain -- the same of a chain, fenced; if this fails the chain is gone */
+ssize_t pmv_prepare_chain(struct pmv_run *run, struct pmv_chain_request *chain);
 
 /* pmv_prepare_request -- the request of one by the agent */
 ssize_t pmv_prepare_request(struct pmv_run *run);

@@ -60,6 +60,9 @@ static bool meets(const struct pmv_flush_request *request, const struct fi_rma_i
 {
 	const struct pmv_range *store = &request->store;
 
+	/* Nobody here knows where a chain reads and writes. */
+	if (request->is_chain)
+		return true;
 	return request->payload && (uint32_t) store->key == (uint32_t) pmv_key_core(to->key) &&
 	       store->addr < to->addr + to->len && to->addr < store->addr + store->len;
 }
@@ -441,4 +444,37 @@ ssize_t pmv_submit_any(struct pmv_initiator *ini, struct pmv_submission *submiss
 		return submit_planned(ini, submission, false);
 	return count_refused(
 		ini, submit_planned(ini, submission, !commits && may_group(ini, submission)));
+}
+
+/* Chains */
+
+/* is_ready_for_chain -- 0: it may stand here, where a fenced commit could */
+static ssize_t is_ready_for_chain(struct pmv_initiator *ini)
+{
+	if (!pmv_initiator_is_fast(ini, PMV_SLOW_GONE))
+		return -FI_ESHUTDOWN;
+	if (!may_enter(ini, true) || is_held_up(ini, true, false) ||
+	    !is_ready(ini, false, false, true))
+		return -FI_EAGAIN;
+	return 0;
+}
+
+ssize_t pmv_submit_chain(struct pmv_initiator *ini, const struct pmv_submission *submission,
+			 struct pmv_chain_request *chain)
+{
+	ssize_t ret = is_ready_for_chain(ini);
+	bool commits = chain->commits;
+	struct pmv_run *run = NULL;
+
+	if (!ret)
+		run = pmv_run_get(ini, submission, submission->what, audience_of(ini, submission),
+				  commits);
+	if (!run) {
+		pmv_chain_request_free(chain);
+		return ret ? ret : -FI_EAGAIN;
+	}
+	pthread_mutex_lock(&ini->lock);
+	pthread_mutex_lock(&ini->ordering.lock);
+	ret = pmv_prepare_chain(run, chain);
+	return carry_out(ini, run, commits, PMV_POST_FENCED, PMV_METHOD_AGENT, ret);
 }

@@ -63,6 +63,10 @@ PMV_ALWAYS_INLINE ssize_t pmv_submit(struct pmv_initiator *ini, struct pmv_submi
 	return pmv_submit_any(ini, submission);
 }
 
+/* pmv_submit_chain -- the same of a chain, which is gone after this, whatever it returns */
+ssize_t pmv_submit_chain(struct pmv_initiator *ini, const struct pmv_submission *submission,
+			 struct pmv_chain_request *chain);
+
 /* pmv_submit_is_open -- may something new be posted?  Else something has to come first. */
 bool pmv_submit_is_open(struct pmv_initiator *ini);
 

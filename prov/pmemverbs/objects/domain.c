@@ -105,8 +105,10 @@ static int domain_ops_open(struct fid *fid, const char *name, uint64_t flags, vo
 		{FI_PMEMVERBS_FILE_OPS, &pmv_file_ops},
 	};
 
-	(void) fid;
 	(void) context;
+	if (!strcmp(name, FI_PMEMVERBS_CHAIN_OPS))
+		return pmv_chain_ops_open(pmv_container_of(fid, struct pmv_domain, domain_fid.fid),
+					  flags, ops);
 	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
 		if (strcmp(name, tables[i].name))
 			continue;

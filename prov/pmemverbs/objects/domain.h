@@ -68,6 +68,9 @@ extern struct fi_ops_mr pmv_mr_ops;
 extern struct fi_pmemverbs_counters_ops pmv_tally_ops;
 extern struct fi_pmemverbs_file_ops pmv_file_ops;
 
+/* pmv_chain_ops_open -- FI_PMEMVERBS_CHAIN_OPS of the domain, or of an endpoint in it */
+int pmv_chain_ops_open(const struct pmv_domain *domain, uint64_t flags, void **ops);
+
 /* pmv_tally_leave -- an endpoint counts nothing more */
 void pmv_tally_leave(struct pmv_ep *ep);
 

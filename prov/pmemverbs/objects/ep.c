@@ -341,11 +341,21 @@ static int ep_close(struct fid *fid)
 	return 0;
 }
 
+/* ep_ops_open -- a core's private ops take the core's fids, so they are not handed through */
+static int ep_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context)
+{
+	(void) context;
+	return strcmp(name, FI_PMEMVERBS_CHAIN_OPS)
+		       ? -FI_ENOSYS
+		       : pmv_chain_ops_open(to_ep(fid)->domain, flags, ops);
+}
+
 struct fi_ops pmv_ep_fi_ops = {
 	.size = sizeof(struct fi_ops),
 	.close = ep_close,
 	.bind = ep_bind,
 	.control = ep_control,
+	.ops_open = ep_ops_open,
 };
 
 /* Options and the rest */

@@ -414,6 +414,7 @@ static int introduce(struct pmv_mr *mr, const struct fi_mr_attr *mr_attr,
 		.key = (uint32_t) fi_mr_key(mr->core_fid),
 		.persist = attr->persist,
 		.use = (attr->writable ? PMV_REGION_REMOTE : 0) |
+		       (attr->readable ? PMV_REGION_READ : 0) |
 		       (attr->pmem && domain->pmem ? PMV_REGION_PMEM : 0),
 		.start = domain->engine.virt_addr ? (uintptr_t) mr_attr->mr_iov[0].iov_base : 0,
 		.iov = mr_attr->mr_iov,

@@ -9,12 +9,12 @@ TESTS = \
 	test_blocks test_detect test_direct test_dirty test_file test_file_part test_guard test_key \
 	test_info test_info_entries test_length \
 	test_op test_queue \
-	test_direct_sync test_flush test_flush_effect test_agent test_complaint test_hint test_idle_plan test_status_query test_mailbox test_receive_tracker test_region test_region_sync \
+	test_direct_sync test_flush test_flush_effect test_agent test_chain test_complaint test_hint test_idle_plan test_status_query test_mailbox test_receive_tracker test_region test_region_sync \
 	test_queues test_rma_event test_service test_syncing test_thread test_thread_start test_wire test_writeback \
 	test_flush_request test_group test_lost_writes test_method test_ordering test_ordering_agent \
 	test_plan test_post test_prepare test_run test_store test_submit \
 	test_rdm_atomic test_rdm_fence test_rdm_reach \
-	test_atomic test_cntr test_cq test_ep test_eq test_getinfo test_mr test_msg test_status_reply test_tally \
+	test_atomic test_chain_ops test_cntr test_cq test_ep test_eq test_getinfo test_mr test_msg test_status_reply test_tally \
 	test_inject test_many_threads test_power_failures test_random_programs
 check_PROGRAMS = $(TESTS) bench_calls bench_dirty
 
@@ -32,6 +32,7 @@ libtesting_la_SOURCES = $(testcore_sources) \
 	%D%/support/rig.c %D%/support/rig.h
 mem_system_sources = %D%/support/mem_system.c %D%/support/mem_system.h
 drive_sources = %D%/support/drive.c %D%/support/drive.h
+chain_sources = %D%/objects/chain.c %D%/objects/chain.h
 slices_sources = %D%/agent/slices.c %D%/agent/slices.h
 syscalls_sources = %D%/support/syscalls.c %D%/support/syscalls.h
 
@@ -66,6 +67,8 @@ test_direct_sync_SOURCES = %D%/agent/test_direct_sync.c $(drive_sources)
 test_flush_SOURCES = %D%/agent/test_flush.c
 test_flush_effect_SOURCES = %D%/agent/test_flush_effect.c
 test_agent_SOURCES = %D%/agent/test_agent.c
+test_chain_SOURCES = %D%/agent/test_chain.c %D%/agent/test_chain_message.c \
+	%D%/agent/test_free_list.c %D%/agent/disks.c %D%/agent/disks.h
 test_complaint_SOURCES = %D%/agent/test_complaint.c
 test_hint_SOURCES = %D%/agent/test_hint.c
 test_idle_plan_SOURCES = %D%/agent/test_idle_plan.c
@@ -108,6 +111,8 @@ test_rdm_reach_SOURCES = %D%/rdm/test_rdm_reach.c
 
 # objects/
 test_atomic_SOURCES = %D%/objects/test_atomic.c
+test_chain_ops_SOURCES = %D%/objects/test_chain_ops.c %D%/objects/test_chain_commit.c \
+	%D%/objects/test_chain_refused.c $(chain_sources)
 test_cntr_SOURCES = %D%/objects/test_cntr.c
 test_cq_SOURCES = %D%/objects/test_cq.c
 test_ep_SOURCES = %D%/objects/test_ep.c
@@ -142,6 +147,7 @@ test_queues_LDFLAGS = -Wl,--wrap=epoll_ctl
 test_region_sync_LDFLAGS = -Wl,--wrap=pmv_files_find,--wrap=pmv_files_cover,--wrap=pmv_files_state \
 	-Wl,--wrap=pmv_files_map,--wrap=pmv_files_disk
 test_syncing_LDFLAGS = -Wl,--wrap=pthread_create,--wrap=pmv_files_cover,--wrap=timerfd_settime
+test_chain_LDFLAGS = -Wl,--wrap=pthread_create,--wrap=pmv_files_cover
 test_thread_start_LDFLAGS = -Wl,--wrap=pthread_create
 
 # Not tests: what the provider's calls cost, and what it costs to remember writes.

@@ -85,7 +85,9 @@ static void reseal(uint8_t *buf, size_t len)
 Test(wire, sizes_are_what_the_header_says)
 {
 	cr_expect_eq(PMV_ACKS_AT, 32768);
-	cr_expect_eq(PMV_BLOCK_SIZE, 32768 + 64 * 32);
+	cr_expect_eq(PMV_REPLIES_AT, 34816);
+	cr_expect_eq(PMV_BLOCK_SIZE, 34816 + 8 * 1024);
+	cr_expect_eq(sizeof(struct pmv_reply), 1024);
 	cr_expect_eq(PMV_MESSAGE_SIZE, 512);
 	cr_expect_eq(PMV_STORE_ROOM(20), 0);
 	cr_expect_eq(PMV_STORE_ROOM(1), 512 - 32 - 24);
@@ -359,7 +361,7 @@ Test(message, of_more_ranges_than_there_may_be_is_malformed)
 
 Test(message, has_flags_that_go_together_or_is_malformed)
 {
-	/* 8 to 32: an event; 64: ordered, with anything; 128: reserved */
+	/* 8 to 32: an event; 64: ordered, with anything; 128: no chain is as short */
 	static const uint8_t good[] = {0, 1, 2, 1 | 2, 4};
 
 	for (unsigned int flags = 0; flags < 512; flags++) {

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * test_chain.c -- chains among others: what is atomic, who waits for whom, and who is gone
+ *
+ * What the steps do is in objects/test_chain_ops.c.
+ */
+#include "disks.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "agent/chain_message.h"
+
+#define SLOT 3
+#define BUFFER 1024
+
+/* A chain that is written by hand. */
+
+static struct pmv_chain_step at(struct pair *target, uint8_t kind, enum pair_memory memory,
+				size_t offset, uint16_t flags)
+{
+	static const uint8_t zeros[32], ones[32] = {1, 1, 1, 1, 1, 1, 1, 1};
+	struct pmv_range place = pair_range(target, memory, offset, 8);
+	struct pmv_chain_step step = {.head = {.kind = kind,
+					       .len = 8,
+					       .addr = place.addr,
+					       .key = (uint32_t) place.key,
+					       .flags = flags}};
+
+	if (kind != PMV_CHAIN_READ)
+		step.operand = ones;
+	if (kind == PMV_CHAIN_COMPARE_SWAP)
+		step.expected = zeros;
+	return step;
+}
+
+static struct pmv_flush_message message_of(struct pmv_chain *chain)
+{
+	struct pmv_flush_message message = {.count = 1, .store = true, .chain = true};
+
+	chain->reply = SLOT;
+	message.ranges[0].len =
+		pmv_chain_encode((uint8_t *) (message.ranges + 1), PMV_STORE_ROOM(1), chain);
+	cr_assert_neq(message.ranges[0].len, 0);
+	return message;
+}
+
+static void tell_chain(struct pair *target, struct pmv_chain *chain)
+{
+	struct pmv_flush_message message = message_of(chain);
+
+	pair_tell(target, &message);
+}
+
+/* The lock */
+
+static char held[64];
+
+/* note_lock -- 1: whoever is about to do something to memory holds it */
+static void note_lock(void *arg)
+{
+	pthread_mutex_t *lock = arg;
+	int busy = pthread_mutex_trylock(lock) == EBUSY;
+
+	if (!busy)
+		pthread_mutex_unlock(lock);
+	held[strlen(held)] = busy ? '1' : '0';
+}
+
+static void watch_lock(struct pair *target)
+{
+	memset(held, 0, sizeof(held));
+	target->on_event = note_lock;
+	target->on_event_arg = &pair_agent(target)->regions.chains.lock;
+}
+
+/* Nobody else can execute a step, or store data, between the comparison and the swap. */
+Test(chain_lock, is_held_by_a_step_and_by_no_flush)
+{
+	struct pair *target = pair_open(NULL);
+	struct pmv_chain chain = {
+		.count = 3,
+		.steps = {at(target, PMV_CHAIN_COMPARE_SWAP, DMP, 0, 0),
+			  at(target, PMV_CHAIN_FETCH_ADD, DMP, 8, PMV_CHAIN_COMMIT),
+			  at(target, PMV_CHAIN_WRITE, DMP, 16, PMV_CHAIN_COMMIT)},
+	};
+
+	watch_lock(target);
+	tell_chain(target, &chain);
+	pair_serve(target);
+	expect_done(target, "S F D S F D S F D K K");
+	cr_expect_str_eq(held, "10010010000");
+	target->on_event = NULL;
+	pair_close(target);
+}
+
+/* Who has no chains pays nothing for them. */
+Test(chain_lock, is_held_by_stores_once_there_are_chains)
+{
+	struct pair *target = pair_open(NULL);
+	struct pmv_chain chain = {.count = 1, .steps = {at(target, PMV_CHAIN_READ, DMP, 0, 0)}};
+	struct pmv_flush_message message = {
+		.count = 1, .store = true, .ranges = {pair_range(target, DMP, 0, 8)}};
+
+	watch_lock(target);
+	pair_tell(target, &message);
+	pair_serve(target);
+	expect_done(target, "S F D K");
+	cr_expect_str_eq(held, "0000");
+	tell_chain(target, &chain);
+	pair_serve(target);
+	watch_lock(target);
+	expect_done(target, "K K");
+	pair_tell(target, &message);
+	pair_serve(target);
+	expect_done(target, "S F D K");
+	cr_expect_str_eq(held, "1000");
+	target->on_event = NULL;
+	pair_close(target);
+}
+
+/* Slices */
+
+Test(chain_slice, of_a_round_has_few_commits)
+{
+	struct pair *target = pair_open(NULL);
+	struct pmv_receiver *receiver = &target->to->mailbox.receiver;
+	struct pmv_chain chain = {.count = 16};
+
+	for (int commits = 0; commits < 2; commits++) {
+		for (unsigned int i = 0; i < 16; i++)
+			chain.steps[i] = at(target, PMV_CHAIN_WRITE, DMP, 64 * i,
+					    commits ? PMV_CHAIN_COMMIT : 0);
+		/* 32 bytes a step are too many for one message. */
+		chain.count = 13;
+		for (int i = 0; i < 4; i++)
+			tell_chain(target, &chain);
+		pair_serve(target);
+		/* 14 commits of 16, and those of one more chain. */
+		cr_expect_eq(receiver->served, commits ? 4 + 2 : 4);
+		pair_serve(target);
+		cr_expect_eq(receiver->served, commits ? 8 : 4);
+	}
+	pair_close(target);
+}
+
+Test(chain_slice, of_a_round_has_few_syncs)
+{
+	struct pair *target = pair_open(NULL);
+	struct pmv_receiver *receiver = &target->to->mailbox.receiver;
+	struct pmv_chain chain = {.count = 13};
+
+	for (unsigned int i = 0; i < 13; i++)
+		chain.steps[i] =
+			at(target, PMV_CHAIN_WRITE, i ? DMP : PAGE, 64 * i, PMV_CHAIN_COMMIT);
+	for (int i = 0; i < 4; i++)
+		tell_chain(target, &chain);
+	pair_serve(target);
+	cr_expect_eq(receiver->served, 2);
+	pair_close(target);
+}
+
+/* Messages */
+
+Test(chain_mailbox, ends_with_a_malformed_chain)
+{
+	struct pair *target = pair_open(NULL);
+	struct pmv_chain chain = {.count = 1, .steps = {at(target, PMV_CHAIN_WRITE, DMP, 0, 0)}};
+
+	for (int what = 0; what < 6; what++) {
+		struct pmv_flush_message message = message_of(&chain);
+
+		message.ranges[0].addr = what == 0;
+		message.ranges[0].key = what == 1;
+		message.notify = what == 2;
+		message.event = what == 3 ? PMV_EVENT_WRITE : PMV_EVENT_NONE;
+		if (what == 4)
+			message.ranges[0].len--;
+		if (what == 5)
+			((uint8_t *) (message.ranges + 1))[0]++;
+		cr_expect(!pmv_flush_message_is_valid(&message), "%d", what);
+	}
+	/* The length of the envelope counts as well. */
+	for (int more = -1; more <= 1; more++) {
+		struct pmv_flush_message message = message_of(&chain);
+
+		message.envelope.len =
+			(uint16_t) (pmv_flush_message_len(1) + message.ranges[0].len + more);
+		cr_expect_eq(pmv_flush_message_is_valid(&message), !more);
+	}
+	chain.steps[0].head.zero = 1;
+	tell_chain(target, &chain);
+	pair_serve(target);
+	expect_done(target, "K");
+	pair_expect_ack(target, 1, PMV_FAULT_MESSAGE);
+	pair_close(target);
+}
+
+/* Beside the agent's thread, while a disk is busy */
+
+static void ask_chain(int peer, struct pmv_chain *chain)
+{
+	struct pmv_flush_message message = message_of(chain);
+
+	ask(peer, &message);
+}
+
+/* status_of -- the reply that the peer was sent last */
+static uint8_t status_of(int peer, unsigned int step)
+{
+	const struct pmv_link *link = &peers[peer]->mailbox.link;
+	const struct pmv_reply *reply =
+		(const struct pmv_reply *) (link->outbox + pmv_reply_at(SLOT));
+
+	cr_assert_eq(reply->number, asked[peer]);
+	return reply->status[step];
+}
+
+/* begin_chain -- the first peer's waits for a disk in the middle */
+static void begin_chain(void)
+{
+	struct pmv_chain chain = {
+		.count = 2,
+		.steps = {at(pair, PMV_CHAIN_WRITE, PAGE, 0, 0),
+			  at(pair, PMV_CHAIN_WRITE, DMP, 0, PMV_CHAIN_COMMIT)},
+	};
+
+	hold(PAGE, true);
+	ask_chain(0, &chain);
+	await_begun(PAGE, 1);
+}
+
+Test(chain_beside, waits_for_its_disk_and_keeps_nobody_out, .timeout = 60)
+{
+	struct pmv_chain other = {.count = 1};
+
+	open_target();
+	begin_chain();
+	cr_expect_eq(pair->memory[PAGE][0], 1);
+	cr_expect_eq(pair->memory[DMP][0], 0, "it did not wait for its commit");
+	other.steps[0] = at(pair, PMV_CHAIN_FETCH_ADD, DMP, 64, 0);
+	for (int i = 0; i < 5; i++) {
+		ask_chain(1, &other);
+		await_end(1);
+		cr_expect_eq(status_of(1, 0), PMV_CHAIN_OK);
+	}
+	cr_expect_eq(pair->memory[DMP][64], 5);
+	cr_expect_eq(look_at(0).acks, 0);
+	end_sync();
+	cr_expect_eq(status_of(0, 1), PMV_CHAIN_OK);
+	cr_expect_eq(pair->memory[DMP][0], 1);
+	close_target();
+}
+
+Test(chain_beside, goes_on_to_no_step_after_an_error, .timeout = 60)
+{
+	open_target();
+	begin_chain();
+	set_error(PAGE, -FI_EIO);
+	end_sync();
+	cr_expect_eq(look_at(0).faulted, 1);
+	cr_expect_eq(status_of(0, 0), PMV_CHAIN_OK);
+	cr_expect_eq(status_of(0, 1), PMV_CHAIN_LOST);
+	cr_expect_eq(pair->memory[DMP][0], 0);
+	close_target();
+}
+
+/* Its peer may have written there since, on another connection. */
+Test(chain_beside, goes_on_to_no_step_when_its_endpoint_is_closed, .timeout = 60)
+{
+	open_target();
+	begin_chain();
+	accepted(fi_close(&peers[0]->ep_fid.fid));
+	peers[0] = NULL;
+	hold(PAGE, false);
+	/* The same disk's next group comes behind it. */
+	ask_for(1, PAGE, 64);
+	await_end(1);
+	cr_expect_eq(pair->memory[DMP][0], 0);
+	close_target();
+}
+
+/* What the chain that waits may have seen is not given out. */
+Test(chain_beside, buffers_wait_for_chains_under_way, .timeout = 60)
+{
+	struct fi_pmemverbs_chain_ops *ops;
+	struct fi_pmemverbs_list *list;
+	struct pmv_chain allocate = {.count = 1}, give = {.count = 1};
+
+	open_target();
+	accepted(fi_open_ops(&pair->away->domain->fid, FI_PMEMVERBS_CHAIN_OPS, 0, (void **) &ops,
+			     NULL));
+	accepted(ops->list_open(pair->mr[DMP], BUFFER, 64, 1, &list));
+	allocate.steps[0] = at(pair, PMV_CHAIN_ALLOCATE, DMP, 0, 0);
+	allocate.steps[0].head.addr = 0;
+	allocate.steps[0].head.to_key = list->number;
+	give.steps[0] = (struct pmv_chain_step){.head = {.kind = PMV_CHAIN_FREE,
+							 .addr = list->addr,
+							 .key = allocate.steps[0].head.key,
+							 .to_key = list->number}};
+	begin_chain();
+	ask_chain(1, &give);
+	await_end(1);
+	cr_expect_eq(status_of(1, 0), PMV_CHAIN_OK);
+	for (int i = 0; i < 3; i++) {
+		ask_chain(1, &allocate);
+		await_end(1);
+		cr_expect_eq(status_of(1, 0), PMV_CHAIN_EMPTY);
+	}
+	end_sync();
+	ask_chain(1, &allocate);
+	await_end(1);
+	cr_expect_eq(status_of(1, 0), PMV_CHAIN_OK);
+	cr_expect_eq(pair->memory[DMP][BUFFER], 1);
+	accepted(ops->list_close(list));
+	close_target();
+}

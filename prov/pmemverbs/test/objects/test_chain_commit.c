@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* test_chain_commit.c -- what of a chain is durable, and when */
+#include "chain.h"
+
+#include <string.h>
+
+#define COMMIT FI_PMEMVERBS_STEP_COMMIT
+
+/* A buffer is written, and then a pointer to it is swung. */
+struct swing {
+	struct pair *pair;
+	enum pair_memory memory;
+	uint64_t zero, to;
+	struct fi_pmemverbs_step steps[2];
+};
+
+static void set_swing(struct swing *swing, struct pair *pair, enum pair_memory memory)
+{
+	*swing = (struct swing){
+		.pair = pair,
+		.memory = memory,
+		.to = pair_addr(pair, memory, BUFFER),
+		.steps = {chain_at(pair, STEP(WRITE, .operand = pair->source + BUFFER, .len = 64),
+				   memory, BUFFER),
+			  chain_at(pair, STEP(CAS, .len = 8, .flags = COMMIT), memory, POINTER)},
+	};
+	swing->steps[1].expected = &swing->zero;
+	swing->steps[1].operand = &swing->to;
+}
+
+/* check -- who sees the pointer sees what it points to, also after a power failure */
+static void check(void *arg)
+{
+	const struct swing *swing = arg;
+	struct pair *pair = swing->pair;
+
+	if (chain_word(pair, swing->memory, POINTER))
+		cr_expect(pair_survives(pair, swing->memory, BUFFER, 64));
+}
+
+Test(chain, pointer_is_swung_when_what_it_points_to_is_durable)
+{
+	static const enum pair_memory memories[] = {DMP, PAGE, READ_DMP, MHP};
+	static const char *const done[] = {"S F D S F D K K", "Y D Y D K K", "S F D S F D K K",
+					   "S D S D K K"};
+
+	for (int i = 0; i < 4; i++) {
+		struct pair *pair = pair_open(NULL);
+		struct swing swing;
+		uint64_t found;
+
+		set_swing(&swing, pair, memories[i]);
+		pair->on_event = check;
+		pair->on_event_arg = &swing;
+		chain_run(pair, swing.steps, 2);
+		expect_status(swing.steps[1], OK);
+		expect_done(pair, done[i]);
+		if (memories[i] != MHP) {
+			memcpy(&found, pair->durable[memories[i]] + POINTER, 8);
+			cr_expect_eq(found, swing.to);
+		}
+		pair->on_event = NULL;
+		pair_close(pair);
+	}
+}
+
+Test(chain, without_a_commit_flushes_nothing)
+{
+	struct pair *pair = pair_open(NULL);
+	struct swing swing;
+
+	set_swing(&swing, pair, DMP);
+	swing.steps[1].flags = 0;
+	chain_run(pair, swing.steps, 2);
+	expect_done(pair, "S S K K");
+	pair_close(pair);
+}
+
+Test(chain, commits_only_up_to_where_it_is_asked_to)
+{
+	struct pair *pair = pair_open(NULL);
+	struct swing swing;
+	struct fi_pmemverbs_step steps[3];
+
+	set_swing(&swing, pair, DMP);
+	steps[0] = swing.steps[0];
+	steps[1] = swing.steps[1];
+	steps[2] = swing.steps[0];
+	chain_run(pair, steps, 3);
+	expect_done(pair, "S F D S S K K");
+	pair_close(pair);
+}
+
+/* A commit is also made where its step is skipped, or fails. */
+Test(chain, commit_does_not_depend_on_its_step)
+{
+	struct pair *pair = pair_open(NULL);
+	uint64_t one = 1;
+	struct fi_pmemverbs_step steps[] = {
+		chain_at(pair, STEP(CAS, .expected = &one, .operand = &one, .len = 8), DMP, 0),
+		chain_at(pair, STEP(WRITE, .operand = pair->source + 64, .len = 8), DMP, 64),
+		chain_at(pair, STEP(CAS, .expected = &one, .operand = &one, .len = 8), DMP, 0),
+		chain_at(pair,
+			 STEP(READ, .len = 0, .flags = COMMIT | FI_PMEMVERBS_STEP_CONDITIONAL), DMP,
+			 0),
+	};
+
+	chain_run(pair, steps, 4);
+	expect_status(steps[3], SKIPPED);
+	cr_expect(pair_survives(pair, DMP, 64, 8));
+	pair_close(pair);
+}
+
+/* Of this endpoint, to any region. */
+Test(chain, commits_what_was_written_before)
+{
+	struct pair *pair = pair_open(NULL);
+	struct fi_pmemverbs_step step = chain_at(pair, STEP(READ, .flags = COMMIT), DMP, 0);
+	struct pmv_flush_message message;
+
+	accepted(pair_put(pair, DMP, 4096, 100, CONTEXT(2), 0));
+	accepted(pair_put(pair, PAGE, 8192, 100, CONTEXT(3), 0));
+	accepted(chain_post(pair, &step, 1, CONTEXT(1)));
+	expect_sent(pair, "W W M");
+	pair_expect_message(pair, 0, &message);
+	cr_expect(pair_names(pair, &message, DMP, 4096, 100));
+	cr_expect(pair_names(pair, &message, PAGE, 8192, 100));
+	cr_expect(message.ordered);
+	pair_round(pair);
+	cr_expect(pair_survives(pair, DMP, 4096, 100));
+	cr_expect(pair_survives(pair, PAGE, 8192, 100));
+	pair_close(pair);
+}
+
+/* What only a READ makes durable is so before the first step. */
+Test(chain, is_fenced_behind_a_flush_of_earlier_writes)
+{
+	struct pair *pair = pair_open(NULL);
+	struct fi_pmemverbs_step step = chain_at(pair, STEP(READ, .flags = COMMIT), DMP, 0);
+
+	accepted(pair_put(pair, READ_DMP, 0, 100, CONTEXT(2), 0));
+	accepted(chain_post(pair, &step, 1, CONTEXT(1)));
+	expect_sent(pair, "W R fM");
+	pair_round(pair);
+	rig_expect(pair->home, CONTEXT(2), RIG_WRITTEN);
+	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+	step.flags = 0;
+	accepted(pair_put(pair, READ_DMP, 0, 100, CONTEXT(2), 0));
+	accepted(chain_post(pair, &step, 1, CONTEXT(1)));
+	expect_sent(pair, "W fM");
+	pair_round(pair);
+	pair_close(pair);
+}
+
+/* The ranges may need a message of their own, whatever room the chain leaves. */
+Test(chain, comes_behind_any_number_of_ranges)
+{
+	struct pair *pair = pair_open(NULL);
+	struct pmv_flush_message message;
+
+	for (unsigned int count = 0; count < 45; count++) {
+		struct fi_pmemverbs_step steps[] = {
+			chain_at(pair, STEP(WRITE, .operand = pair->source, .len = count * 9), DMP,
+				 0),
+			chain_at(pair, STEP(READ, .flags = COMMIT), DMP, 0),
+		};
+
+		for (unsigned int i = 0; i < count; i++)
+			accepted(pair_put(pair, DMP, 4096 + i * 256, 8, CONTEXT(2), 0));
+		accepted(chain_post(pair, steps, 2, CONTEXT(1)));
+		pair_expect_message(pair, 0, &message);
+		cr_expect(message.chain);
+		pair_round(pair);
+		for (unsigned int i = 0; i < count; i++) {
+			rig_expect(pair->home, CONTEXT(2), RIG_WRITTEN);
+			cr_expect(pair_survives(pair, DMP, 4096 + i * 256, 8));
+		}
+		rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+		expect_status(steps[0], OK);
+		memset(pair->durable[DMP], 0, PAIR_SIZE);
+		memset(pair->named[DMP], 0, PAIR_SIZE);
+	}
+	pair_close(pair);
+}
+
+/* What has failed */
+
+Test(chain, ends_where_a_commit_fails)
+{
+	struct pair *pair = pair_open(NULL);
+	struct swing swing;
+
+	set_swing(&swing, pair, PAGE);
+	pair->sync_fails = true;
+	chain_fail(pair, swing.steps, 2, FI_EIO);
+	expect_status(swing.steps[0], OK);
+	expect_status(swing.steps[1], LOST);
+	cr_expect_eq(chain_word(pair, PAGE, POINTER), 0, "the pointer was swung all the same");
+	pair_close(pair);
+}
+
+Test(chain, fails_if_its_last_commit_does)
+{
+	struct pair *pair = pair_open(NULL);
+	struct fi_pmemverbs_step step =
+		chain_at(pair, STEP(WRITE, .operand = "x", .len = 1, .flags = COMMIT), PAGE, 0);
+
+	pair->sync_fails = true;
+	chain_fail(pair, &step, 1, FI_EIO);
+	pair_close(pair);
+}
+
+/* An earlier commit of the endpoint has failed, and the chain promises what that was to write. */
+Test(chain, does_not_commit_after_an_earlier_failure)
+{
+	struct pair *pair = pair_open(NULL);
+	struct fi_pmemverbs_step steps[] = {
+		chain_at(pair, STEP(WRITE, .operand = "a", .len = 1), DMP, 0),
+		chain_at(pair, STEP(WRITE, .operand = "b", .len = 1, .flags = COMMIT), DMP, 1),
+	};
+
+	pair->sync_fails = true;
+	accepted(pair_put(pair, PAGE, 0, 100, CONTEXT(2), FI_COMMIT));
+	accepted(chain_post(pair, steps, 2, CONTEXT(1)));
+	pair_deliver(pair);
+	pair_serve(pair);
+	pair_serve(pair);
+	rig_expect_error(pair->home, CONTEXT(2), RIG_WRITTEN, FI_EIO);
+	rig_expect_error(pair->home, CONTEXT(1), RIG_WRITTEN, FI_EIO);
+	expect_status(steps[1], LOST);
+	cr_expect_eq(pair->memory[DMP][1], 0);
+	pair_close(pair);
+}
+
+/* A region that is lost already, and of which the chain only reads. */
+Test(chain, does_not_commit_to_a_lost_region)
+{
+	struct pair *pair = pair_open(NULL);
+	struct fi_pmemverbs_step step =
+		chain_at(pair, STEP(WRITE, .operand = "x", .len = 1, .flags = COMMIT), PAGE, 0);
+
+	pair->sync_fails = true;
+	chain_fail(pair, &step, 1, FI_EIO);
+	pair->sync_fails = false;
+	chain_fail(pair, &step, 1, FI_EIO);
+	pair_close(pair);
+}
+
+/* The data of a later commit follow what the chain has stored, and not committed yet. */
+Test(chain, is_durable_before_fenced_data_behind_it)
+{
+	struct pair *pair = pair_open(&(struct pair_options){.stores = true});
+	struct swing swing;
+
+	set_swing(&swing, pair, DMP);
+	accepted(chain_post(pair, swing.steps, 2, CONTEXT(1)));
+	accepted(pair_put(pair, DMP, 4096, 8, CONTEXT(2), FI_COMMIT | FI_FENCE));
+	pair_round(pair);
+	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+	rig_expect(pair->home, CONTEXT(2), RIG_WRITTEN);
+	expect_done(pair, "S F D S F D S F D K K");
+	pair_close(pair);
+}
