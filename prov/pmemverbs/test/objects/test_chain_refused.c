@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "agent/chain_message.h"
 #include "objects/domain.h"
 
 /* Refused by the target: nothing is touched, and what is behind is not reached */
@@ -332,6 +333,40 @@ Test(chain, whose_reply_was_overwritten_fails)
 		rig_expect_error(pair->home, CONTEXT(1), RIG_WRITTEN, FI_EIO);
 		expect_status(step, UNKNOWN);
 		cr_expect_str_eq(result, "before..");
+	}
+	pair_close(pair);
+}
+
+/* The peer can seal what it likes. */
+Test(chain, whose_reply_makes_no_sense_fails)
+{
+	struct pair *pair = pair_open(NULL);
+	uint64_t result = 5;
+	struct fi_pmemverbs_step step =
+		chain_at(pair, STEP(READ, .len = 8, .result = &result), DMP, 0);
+	struct pmv_reply *reply =
+		(struct pmv_reply *) (pair->from->mailbox.link.block + PMV_REPLIES_AT);
+	struct pmv_reply copy;
+
+	for (int what = 0; what < 3; what++) {
+		accepted(chain_post(pair, &step, 1, CONTEXT(1)));
+		pair_round(pair);
+		if (what == 0)
+			reply->status[0] = PMV_CHAIN_NOT_REACHED + 1;
+		else
+			reply->done[0] = what == 1 ? 8 + 8 + 1 : 16;
+		copy = *reply;
+		pmv_reply_encode((uint8_t *) reply, &copy, pmv_reply_len(8),
+				 &pair->from->mailbox.sender.reply_in);
+		if (what < 2) {
+			rig_expect_error(pair->home, CONTEXT(1), RIG_WRITTEN, FI_EIO);
+			expect_status(step, UNKNOWN);
+			cr_expect_eq(result, 5);
+		} else {
+			/* No more than there is room for. */
+			rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+			cr_expect_eq(result, 0);
+		}
 	}
 	pair_close(pair);
 }
