@@ -16,6 +16,7 @@
 
 #include "agent/agent.h"
 #include "objects/ep.h"
+#include "pmemverbs/test/support/dice.h"
 
 /* The numbers of the actions, as the fuzzers know them. */
 enum {
@@ -251,6 +252,20 @@ static void hint(const char *dir)
 	save(dir, "hint", "genuine", &hints);
 }
 
+/* chain -- nothing that the provider sends: bytes that are as good as any, but long enough */
+static void chain(const char *dir)
+{
+	static const char *const names[] = {"one", "two", "three", "four"};
+	struct seed chains = {0};
+	uint64_t state = 1;
+
+	for (int i = 0; i < 4; i++) {
+		for (int j = 0; j < 4096; j++)
+			add_8(&chains, dice(&state, i < 2 ? 256 : 64));
+		save(dir, "chain", names[i], &chains);
+	}
+}
+
 /* both_sides -- options: as the first byte of both fuzzers' inputs says them */
 static void both_sides(const char *dir, const char *name, const struct pair_options *options,
 		       unsigned int target, unsigned int initiator)
@@ -280,5 +295,6 @@ int main(int argc, char **argv)
 	both_sides(argv[1], "stored", &(struct pair_options){.stores = true, .offsets = true}, 4,
 		   24);
 	hint(argv[1]);
+	chain(argv[1]);
 	return 0;
 }

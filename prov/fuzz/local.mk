@@ -4,7 +4,7 @@
 # They are libFuzzer's, not AFL++'s: it is a part of clang, runs the inputs in one process, a
 # millisecond each, looks for leaks after each, and does the same again with the same seed.
 
-fuzzers = fuzz_ack fuzz_connect fuzz_hint fuzz_request
+fuzzers = fuzz_ack fuzz_chain fuzz_connect fuzz_hint fuzz_request
 EXTRA_PROGRAMS += $(fuzzers) fuzz_seeds
 
 # As libtesting.la, but without Criterion, which has a main function of its own.
@@ -34,6 +34,11 @@ fuzz_ack_CPPFLAGS = $(fuzz_cppflags)
 fuzz_ack_CFLAGS = $(fuzz_cflags)
 fuzz_ack_LDFLAGS = $(fuzz_ldflags)
 fuzz_ack_LDADD = $(fuzz_ldadd)
+fuzz_chain_SOURCES = %D%/fuzz_chain.c
+fuzz_chain_CPPFLAGS = $(fuzz_cppflags)
+fuzz_chain_CFLAGS = $(fuzz_cflags)
+fuzz_chain_LDFLAGS = $(fuzz_ldflags)
+fuzz_chain_LDADD = $(fuzz_ldadd)
 fuzz_connect_SOURCES = %D%/fuzz_connect.c
 fuzz_connect_CPPFLAGS = $(fuzz_cppflags)
 fuzz_connect_CFLAGS = $(fuzz_cflags)
