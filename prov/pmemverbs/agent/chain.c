@@ -415,8 +415,7 @@ static enum pmv_fault execute_all(struct execution *ex)
 		else if (status == PMV_CHAIN_LOST)
 			fault = PMV_FAULT_IO;
 	}
-	if (!fault && (chain->steps[chain->count - 1].head.flags & PMV_CHAIN_COMMIT))
-		fault = carrier->commit(carrier->arg);
+	/* What is to be durable in the end is so when the reply is sent. */
 	return fault;
 }
 

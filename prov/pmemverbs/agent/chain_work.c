@@ -47,7 +47,6 @@ enum pmv_fault pmv_chain_work_begin(struct pmv_regions *regions, struct pmv_work
 	struct pmv_chain chain;
 
 	decode(work, &chain);
-	atomic_store(&regions->chains.used, true);
 	work->chain_commits = chain.commits;
 	work->reply = malloc(pmv_reply_len(chain.results_len));
 	if (!work->reply) {

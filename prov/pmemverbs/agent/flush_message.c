@@ -9,11 +9,14 @@ _Static_assert(sizeof(struct pmv_flush_message) == PMV_MESSAGE_SIZE, "message");
 
 static bool flags_go_together(const struct pmv_flush_message *message)
 {
-	bool ends = message->store || message->notify || message->event;
+	const unsigned int others = PMV_FLUSH_NOTIFY | PMV_FLUSH_STORE | PMV_FLUSH_EVENT;
+	unsigned int flags = message->flags;
 
+	if (flags & PMV_FLUSH_MESSAGES)
+		return !message->envelope.more && !(flags & (others | PMV_FLUSH_CHAIN));
 	return !message->envelope.more && message->event <= PMV_EVENT_FETCH &&
-	       !(message->messages && ends) && (!message->store || message->count) &&
-	       !(message->chain && (!message->store || message->notify || message->event));
+	       (!(flags & PMV_FLUSH_STORE) || message->count) &&
+	       (!(flags & PMV_FLUSH_CHAIN) || (flags & others) == PMV_FLUSH_STORE);
 }
 
 static bool chain_is_valid(const struct pmv_flush_message *message)
@@ -36,8 +39,10 @@ bool pmv_flush_message_is_valid(const struct pmv_flush_message *message)
 	for (unsigned int i = 0; i < message->count; i++)
 		marked |= message->ranges[i].key >> 32;
 	/* An operation of interest has at least one place, and no other marks a range. */
-	return marked == (message->event != PMV_EVENT_NONE) &&
-	       message->envelope.len - len ==
-		       (message->store ? message->ranges[message->count - 1].len : 0) &&
+	if (marked != (message->event != PMV_EVENT_NONE))
+		return false;
+	if (!message->store)
+		return message->envelope.len == len;
+	return message->envelope.len - len == message->ranges[message->count - 1].len &&
 	       (!message->chain || chain_is_valid(message));
 }

@@ -51,6 +51,19 @@ enum pmv_rma_event {
 /* In the key of a range: the operation of interest went there. */
 #define PMV_RANGE_EVENT (UINT64_C(1) << 32)
 
+/* Flags of a message, where several matter at once. */
+enum pmv_flush_flag {
+	PMV_FLUSH_NOTIFY = 1 << 0,
+	PMV_FLUSH_STORE = 1 << 1,
+	PMV_FLUSH_MESSAGES = 1 << 2,
+	PMV_FLUSH_EVENT_1 = 1 << 3, /* times enum pmv_rma_event */
+	PMV_FLUSH_EVENT = 7 << 3,
+	PMV_FLUSH_ORDERED = 1 << 6,
+	PMV_FLUSH_CHAIN = 1 << 7,
+	/* Somebody hears of its end, besides the acknowledgement. */
+	PMV_FLUSH_TELLS = PMV_FLUSH_NOTIFY | PMV_FLUSH_EVENT | PMV_FLUSH_CHAIN,
+};
+
 /* A message, as it is sent. */
 struct pmv_flush_message {
 	struct pmv_envelope envelope;

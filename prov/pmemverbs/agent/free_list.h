@@ -18,7 +18,6 @@
 #define PMV_FREE_LIST_H
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -50,7 +49,6 @@ struct pmv_free_list {
 
 struct pmv_chains {
 	pthread_mutex_t lock;
-	atomic_bool used; /* a chain has been taken: stores need the lock */
 	uint64_t begun;
 	uint32_t last_number;
 	TAILQ_HEAD(, pmv_chain_ticket) under_way; /* the oldest one is the first */

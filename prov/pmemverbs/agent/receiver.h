@@ -23,7 +23,7 @@ struct pmv_receiver {
 	struct pmv_queue *notice_queue; /* NULL: nobody reads notices */
 	bool takes_notices;             /* they need no receive */
 	struct pmv_rma_events events;
-	struct pmv_seal message_in, ack_out, reply_out, hint_in;
+	struct pmv_seal message_in, ack_out, hint_in;
 
 	TAILQ_ENTRY(pmv_receiver) next; /* of the agent, in a list of its looks */
 	struct pmv_look look;
@@ -44,7 +44,8 @@ struct pmv_receiver {
 	uint64_t posted_acks;
 	unsigned int num_queued;
 	struct pmv_ack queued[PMV_SLOTS]; /* acknowledgements still to be numbered and posted */
-	unsigned int replies;             /* bit for each slot with one that comes before them */
+	struct pmv_seal reply_out;
+	unsigned int replies; /* bit for each slot with one that comes before them */
 	uint16_t reply_len[PMV_REPLIES];
 };
 

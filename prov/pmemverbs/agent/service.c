@@ -72,13 +72,11 @@ bool pmv_service_glance(const struct pmv_agent *agent)
 }
 
 /* name_ranges -- those that a request flushes, and perhaps one that it stores to */
-static void name_ranges(struct pmv_agent *agent, struct pmv_work *work)
+static void name_ranges(struct pmv_agent *agent, struct pmv_work *work, unsigned int count)
 {
 	const struct pmv_flush_message *request = &work->request;
-	/* A chain's is no place. */
-	unsigned int places = request->count - request->chain;
 
-	for (unsigned int i = 0; i < places; i++) {
+	for (unsigned int i = 0; i < count; i++) {
 		const struct pmv_range *range = &request->ranges[i];
 		uint64_t offset;
 		struct pmv_region *region = pmv_region_get(&agent->regions, (uint32_t) range->key,
@@ -96,6 +94,25 @@ static void name_ranges(struct pmv_agent *agent, struct pmv_work *work)
 			work->fault = PMV_FAULT_MEMORY;
 		pmv_region_put(&agent->regions, region);
 	}
+}
+
+/* name_more -- what a chain uses, or where messages were received */
+static void name_more(struct pmv_agent *agent, struct pmv_receiver *receiver, struct pmv_work *work)
+{
+	enum pmv_fault fault;
+
+	/* The range of a chain is no place. */
+	name_ranges(agent, work, work->request.count - work->request.chain);
+	if (work->request.chain) {
+		/* A disk's thread may execute it while this one stores data. */
+		agent->batch->beside = true;
+		fault = pmv_chain_work_begin(&agent->regions, work);
+	} else {
+		fault = pmv_receive_tracker_serve(receiver->receives, &agent->regions,
+						  work->request.data, work);
+	}
+	if (!work->fault)
+		work->fault = fault;
 }
 
 /*
@@ -117,7 +134,6 @@ static bool take_message(struct pmv_agent *agent, struct pmv_receiver *receiver,
 			 struct pmv_slice *slice)
 {
 	struct pmv_work *work = &agent->batch->works[agent->batch->count];
-	enum pmv_fault fault = PMV_FAULT_NONE;
 	bool valid;
 
 	if (!pmv_receiver_look(receiver, &work->message))
@@ -138,14 +154,10 @@ static bool take_message(struct pmv_agent *agent, struct pmv_receiver *receiver,
 		return false;
 	}
 	/* First, as there is always room for them: who asks does not name them again. */
-	name_ranges(agent, work);
-	if (work->request.chain)
-		fault = pmv_chain_work_begin(&agent->regions, work);
-	else if (work->request.messages)
-		fault = pmv_receive_tracker_serve(receiver->receives, &agent->regions,
-						  work->request.data, work);
-	if (!work->fault)
-		work->fault = fault;
+	if (work->request.flags & (PMV_FLUSH_CHAIN | PMV_FLUSH_MESSAGES))
+		name_more(agent, receiver, work);
+	else
+		name_ranges(agent, work, work->request.count);
 	pmv_writeback_join(work);
 	pmv_writeback_charge(work, slice);
 	return true;
@@ -383,7 +395,7 @@ static void finish(struct pmv_agent *agent, struct pmv_work *work)
 	if (work->fault)
 		refuse_work(agent, receiver, work);
 	receiver->part_fault = request->envelope.more ? fault : PMV_FAULT_NONE;
-	if (request->flags)
+	if (request->flags & PMV_FLUSH_TELLS)
 		tell(agent, receiver, work, fault);
 	if (work->fault) {
 		agent->counts.refused++;

@@ -155,21 +155,21 @@ static void charge_most(struct pmv_slice *slice, const struct pmv_extent *extent
 	charge(slice, extent->persist, extent->len + syncs * pmv_sync_cost(extent));
 }
 
-/* charge_chain -- each of its commits may flush, or sync, whatever it stores */
+/* charge_chain -- each of its commits may flush, or sync, whatever it stores: 16 are a slice */
 static void charge_chain(struct pmv_slice *slice, const struct pmv_work *work)
 {
 	charge(slice, PMV_DMP, work->chain_commits * PMV_CHAIN_COST);
-	if (work->disk != PMV_DISK_NONE)
-		charge(slice, PMV_PAGE, work->chain_commits * PMV_SYNC_COST);
 }
 
 void pmv_writeback_charge(const struct pmv_work *work, struct pmv_slice *slice)
 {
 	for (size_t i = 0; i < work->count; i++)
 		charge_most(slice, &named(work)[i]);
+	if (!work->request.store)
+		return;
 	if (work->request.chain)
 		charge_chain(slice, work);
-	else if (work->request.store)
+	else
 		charge_most(slice, &work->target);
 }
 
@@ -399,18 +399,16 @@ static void note_stored(struct pmv_writeback_batch *batch, const struct pmv_regi
 }
 
 /* store_apart -- from steps of chains, which a thread of a disk may execute meanwhile */
-static void store_apart(const struct pmv_writeback_batch *batch, struct pmv_regions *regions,
-			const struct pmv_work *work, struct pmv_region *region)
+static inline void store_apart(const struct pmv_writeback_batch *batch, struct pmv_regions *regions,
+			       const struct pmv_work *work, struct pmv_region *region)
 {
 	const struct pmv_extent *target = &work->target;
 	const uint8_t *data = pmv_flush_message_data(&work->request);
-	bool apart =
-		batch->beside || atomic_load_explicit(&regions->chains.used, memory_order_relaxed);
 
-	if (apart)
+	if (batch->beside)
 		pthread_mutex_lock(&regions->chains.lock);
 	pmv_region_store(region, target->offset, target->len, data);
-	if (apart)
+	if (batch->beside)
 		pthread_mutex_unlock(&regions->chains.lock);
 }
 
@@ -571,9 +569,11 @@ static void store_all(struct pmv_writeback_batch *batch, struct pmv_regions *reg
 		if (work->source != source)
 			batch->stored.len = batch->scattered = 0;
 		source = work->source;
-		if (work->ended && work->request.chain)
+		if (!work->ended || !work->request.store)
+			continue;
+		if (work->request.chain)
 			execute_chain(batch, regions, work);
-		else if (work->ended && work->request.store)
+		else
 			store(batch, regions, work);
 	}
 }

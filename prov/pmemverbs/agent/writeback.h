@@ -97,7 +97,7 @@ struct pmv_writeback_batch {
 	bool flushed;                           /* ... among that are ranges of requests */
 	bool scattered;                         /* ... and data of the connection besides: */
 	bool touch;                             /* pages that a device wrote */
-	bool beside;                            /* it is carried out beside the agent's own batch */
+	bool beside;                            /* others may execute steps of chains meanwhile */
 	struct pmv_extent stored;               /* last by the connection; len 0: nothing */
 	struct pmv_extent syncs[PMV_MAX_SYNCS]; /* pages that one sync writes */
 	struct pmv_writeback_counts counts;

@@ -74,6 +74,7 @@ struct pmv_flush_request *pmv_flush_request_new(struct pmv_initiator *ini,
 		return NULL;
 	memset(request, 0, sizeof(*request));
 	request->all = all;
+	request->most = PMV_MAX_RANGES;
 	request->messages = (submission->what & FI_MSG) && ini->message_method == PMV_METHOD_AGENT;
 	request->ranges = request->few;
 	for (size_t i = 0; i < submission->num_to && i < PMV_FLUSH_REQUEST_KEYS; i++) {
@@ -110,6 +111,7 @@ struct pmv_flush_request *pmv_flush_request_new_chain(struct pmv_chain_request *
 	request->payload = request->is_chain = true;
 	request->chain = chain;
 	request->store.len = chain->len;
+	request->most = (uint8_t) (1 + (PMV_STORE_ROOM(1) - chain->len) / sizeof(struct pmv_range));
 	memcpy(request->bytes, chain->bytes, chain->len);
 	set_relies(request, false);
 	return request;
@@ -233,42 +235,38 @@ static unsigned int next_count(const struct pmv_flush_request *request)
 {
 	unsigned int left = request->count - request->sent;
 
-	/* Other data were found to fit. */
-	if (request->is_chain && request->payload &&
-	    (left > PMV_MAX_RANGES || request->store.len > PMV_STORE_ROOM(left)))
-		return left - 1 < PMV_MAX_RANGES ? left - 1 : PMV_MAX_RANGES;
-	if (left <= PMV_MAX_RANGES)
+	if (left <= request->most)
 		return left;
-	return left - request->places < PMV_MAX_RANGES ? left - request->places : PMV_MAX_RANGES;
+	left -= request->places + request->is_chain;
+	return left < PMV_MAX_RANGES ? left : PMV_MAX_RANGES;
+}
+
+/* flags_of -- the last message's: what an earlier one has taken is not named again */
+static inline uint8_t flags_of(const struct pmv_flush_request *request)
+{
+	unsigned int flags =
+		request->notify * PMV_FLUSH_NOTIFY | request->messages * PMV_FLUSH_MESSAGES |
+		request->event * PMV_FLUSH_EVENT_1 | request->request.relies * PMV_FLUSH_ORDERED;
+
+	if (request->payload)
+		flags |= PMV_FLUSH_STORE | request->is_chain * PMV_FLUSH_CHAIN;
+	return (uint8_t) flags;
 }
 
 /* fill -- a message with the next ranges; the last one has all else, too.  Returns its length. */
 static size_t fill(const struct pmv_flush_request *request, struct pmv_flush_message *message,
 		   unsigned int count, bool last)
 {
-	const bool notify = request->notify, messages = request->messages, store = request->payload;
-	/* What an earlier one has taken is not named again, and the target is told by the agent. */
-	const bool ordered = request->request.relies;
-	const bool chain = request->is_chain;
-	const uint8_t event = request->event;
 	size_t len = pmv_flush_message_len(count);
 
 	memcpy(message->ranges, request->ranges + request->sent,
 	       count * sizeof(message->ranges[0]));
-	message->data = last && !request->is_chain ? request->data : 0;
+	message->data = last ? request->data : 0;
 	message->count = (uint8_t) count;
-	message->flags = 0;
+	message->flags = last ? flags_of(request) : 0;
 	message->zero = 0;
-	if (!last)
+	if (!last || !request->payload)
 		return len;
-	message->notify = notify;
-	message->store = store;
-	message->messages = messages;
-	message->event = event;
-	message->ordered = ordered;
-	if (!store)
-		return len;
-	message->chain = chain;
 	memcpy((uint8_t *) message + len, request->bytes, request->store.len);
 	return len + request->store.len;
 }

@@ -33,10 +33,8 @@ struct pmv_flush_request {
 	bool payload;  /* the agent stores the data */
 	bool dropped;  /* it does not: the commit had failed by then */
 	bool is_chain; /* ... or a chain, instead: `chain` */
-	union {
-		uint64_t data; /* immediate data, or the number of messages */
-		struct pmv_chain_request *chain;
-	};
+	uint64_t data; /* immediate data, or the number of messages */
+	struct pmv_chain_request *chain;
 	struct pmv_range store; /* where the payload goes */
 
 	/* Of ranges; the last one is `store`, if there is a payload, or the last are `places`. */
@@ -45,6 +43,7 @@ struct pmv_flush_request {
 	unsigned int read;  /* ranges that are read back ... */
 	uint8_t event;      /* enum pmv_rma_event: what the agent tells the application */
 	uint8_t places;     /* of that operation, unless it is `store` */
+	uint8_t most;       /* ranges in the last message */
 	uint64_t read_part; /* ... and bytes of the next one */
 	struct pmv_range *ranges;
 	struct pmv_range few[PMV_FLUSH_REQUEST_FEW];
