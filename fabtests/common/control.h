@@ -36,6 +36,7 @@ enum control_command {
 	CTL_PAIRS,  /* struct pairs -> pairs seen */
 	CTL_COUNT,  /* region: count peers' writes there */
 	CTL_COUNTS, /* connection, region, writes to sleep for -> the counts of both, all errors */
+	CTL_LIST,   /* region, offset, size, count: a list of free buffers -> its number */
 	CTL_EQ,     /* in fi_eq_sread, until so many connections have ended, which are closed */
 	/* These last until the next command is there; then a completion has to end the second. */
 	CTL_IDLE,  /* at most milliseconds without any call of libfabric's -> us of CPU time */

@@ -125,6 +125,7 @@ extern const struct test_case file_cases[];
 extern const struct test_case gone_cases[];
 extern const struct test_case event_cases[];
 extern const struct test_case call_cases[];
+extern const struct test_case chain_cases[];
 
 /* failed, skipped -- keep the reason (the first one); -1 */
 int failed(struct fx *fx, const char *format, ...) __attribute__((format(printf, 2, 3)));

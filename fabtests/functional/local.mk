@@ -6,6 +6,7 @@ fi_pmem_functional_SOURCES = $(fabric_sources) $(control_sources) \
 	%D%/cases_agent.c \
 	%D%/cases_agent_waits.c \
 	%D%/cases_calls.c \
+	%D%/cases_chain.c \
 	%D%/cases_completion.c \
 	%D%/cases_crowd.c \
 	%D%/cases_data.c \

@@ -502,6 +502,8 @@ static int execute(struct target *target, struct control_msg *msg, void *payload
 		return cmd_pairs(target, msg, payload);
 	case CTL_COUNT:
 		return cmd_count(target, msg->arg[0]);
+	case CTL_LIST:
+		return cmd_list(target, msg);
 	case CTL_COUNTS:
 		return cmd_counts(target, msg);
 	case CTL_IDLE:

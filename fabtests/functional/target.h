@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <rdma/fi_ext_pmemverbs.h>
+
 #include "../common/common.h"
 #include "../common/control.h"
 #include "../common/memory.h"
@@ -47,8 +49,9 @@ struct target {
 	char own_path[256]; /* of the file behind it, or empty */
 	size_t used;
 	struct region regions[REGIONS];
-	struct own_file files[REGIONS];  /* of the regions that have one */
-	struct fid_cntr *cntrs[REGIONS]; /* of peers' writes; or NULL */
+	struct own_file files[REGIONS];           /* of the regions that have one */
+	struct fid_cntr *cntrs[REGIONS];          /* of peers' writes; or NULL */
+	struct fi_pmemverbs_list *lists[REGIONS]; /* of buffers in it; or NULL */
 	struct tconn *conns[CONNS];
 	struct fid_cq *unread;
 	struct expectation armed;
@@ -69,6 +72,7 @@ int cmd_dereg(struct target *target, uint64_t id);
 int cmd_file(struct target *target, struct control_msg *msg, const char *path);
 int cmd_spoil(struct target *target, uint64_t id, enum spoil how);
 int cmd_read(struct target *target, struct control_msg *msg, const void **reply);
+int cmd_list(struct target *target, struct control_msg *msg);
 int cmd_watch(struct target *target, struct control_msg *msg, const void *payload);
 int cmd_pairs(struct target *target, struct control_msg *msg, const void *payload);
 

@@ -90,10 +90,40 @@ int cmd_reg(struct target *target, struct control_msg *msg)
 	return 0;
 }
 
+static struct fi_pmemverbs_chain_ops *chain_ops(struct target *target)
+{
+	struct fi_pmemverbs_chain_ops *ops;
+
+	return fi_open_ops(&target->node.domain->fid, FI_PMEMVERBS_CHAIN_OPS, 0, (void **) &ops,
+			   NULL)
+		       ? NULL
+		       : ops;
+}
+
+/* cmd_list -- all buffers of it are free */
+int cmd_list(struct target *target, struct control_msg *msg)
+{
+	struct fi_pmemverbs_chain_ops *ops = chain_ops(target);
+	struct region *region = find_region(target, msg->arg[0]);
+	struct fi_pmemverbs_list **list = &target->lists[msg->arg[0] % REGIONS];
+	int ret = ops && region && !*list
+			  ? ops->list_open(region->mr, msg->arg[1], msg->arg[2], msg->arg[3], list)
+			  : -FI_EINVAL;
+
+	for (uint64_t i = 0; !ret && i < msg->arg[3]; i++)
+		ret = ops->list_put(*list, (*list)->addr + i * msg->arg[2]);
+	if (!ret)
+		msg->arg[0] = (*list)->number;
+	return ret;
+}
+
 int close_region(struct target *target, uint64_t id)
 {
 	int ret = region_close(&target->regions[id]);
 
+	if (target->lists[id])
+		chain_ops(target)->list_close(target->lists[id]);
+	target->lists[id] = NULL;
 	if (target->files[id].memory.base)
 		own_file_close(&target->files[id]);
 	CLOSE(target->cntrs[id]);
