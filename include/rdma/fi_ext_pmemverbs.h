@@ -155,8 +155,10 @@ struct fi_pmemverbs_counters {
 	uint64_t synced_bytes;     /* what these spanned: more than the kernel had to write */
 	uint64_t stores; /* data that came inside a request, and were put in their place */
 	uint64_t stored_bytes;
-	uint64_t sleeps; /* of the agent's thread */
-	uint64_t wakes;  /* sleeps that a peer or the application ended, and not the time */
+	uint64_t sleeps;        /* of the agent's thread */
+	uint64_t wakes;         /* sleeps that a peer or the application ended, and not the time */
+	uint64_t chains;        /* accepted from here; those that commit are commits_agent, too */
+	uint64_t chains_served; /* among requests_served */
 };
 
 struct fi_pmemverbs_counters_ops {

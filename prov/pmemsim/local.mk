@@ -40,3 +40,10 @@ pmemsim_check_CPPFLAGS = $(pmemsim_cppflags)
 pmemsim_check_CFLAGS = $(pmemsim_cflags)
 pmemsim_check_LDFLAGS = $(pmemsim_ldflags)
 pmemsim_check_LDADD = libpmemsim.la
+
+check_PROGRAMS += chain_model
+chain_model_SOURCES = %D%/chain_model.c
+chain_model_CPPFLAGS = $(pmemsim_cppflags)
+chain_model_CFLAGS = $(pmemsim_cflags)
+chain_model_LDFLAGS = $(pmemsim_ldflags)
+chain_model_LDADD = libpmemsim.la

@@ -229,7 +229,11 @@ docs_extract()
 	sed -n '/^#include/,$p' readme.c >append.c
 	docs_blocks "$top/docs/programming.md" c >log.c
 	docs_blocks "$top/docs/log.md" c >remote_log.c
-	grep -q '^int main' remote_log.c && grep -q writemsg line.c && grep -q '^ssize_t append' append.c && grep -q '^int main' log.c
+	printf '#include <%s>\n' string.h rdma/fi_eq.h rdma/fi_errno.h rdma/fi_ext_pmemverbs.h >list.c
+	echo 'int push(struct fi_pmemverbs_chain_ops *, struct fid_ep *, struct fid_cq *, uint64_t, uint32_t, uint64_t, uint64_t *, const char *);' >>list.c
+	docs_blocks "$top/docs/programming.md" 'c list' >>list.c
+	grep -q '^int main' remote_log.c && grep -q writemsg line.c && grep -q '^ssize_t append' append.c && grep -q '^int main' log.c &&
+		grep -q '^int push' list.c
 }
 
 # docs_programs -- what is C in the documentation compiles
@@ -240,8 +244,8 @@ docs_programs()
 	docs_extract || return
 	printf '%s\n' '#include <rdma/fi_rma.h>' 'void line(struct fid_ep *ep, struct fi_msg_rma msg);' \
 		'void line(struct fid_ep *ep, struct fi_msg_rma msg)' '{' "$(cat line.c)" '}' >function.c
-	for file in function.c append.c log.c remote_log.c; do
-		gcc "${flags[@]}" $file || return
+	for file in function.c append.c log.c remote_log.c list.c; do
+		gcc "${flags[@]}" -I"$top/include" $file || return
 	done
 }
 

@@ -13,13 +13,14 @@ static const char *const names[] = {
 	"endpoints",      "commits_write", "commits_read",    "commits_agent",    "commits_refused",
 	"commits_failed", "requests_sent", "requests_served", "requests_refused", "flushes",
 	"flushed_bytes",  "syncs",         "synced_bytes",    "stores",           "stored_bytes",
-	"sleeps",         "wakes",
+	"sleeps",         "wakes",         "chains",          "chains_served",
 };
 
 #define NUM_NAMES (sizeof(names) / sizeof(names[0]))
 
 _Static_assert(NUM_NAMES == sizeof(struct fi_pmemverbs_counters) / sizeof(uint64_t), "counters");
-_Static_assert(offsetof(struct fi_pmemverbs_counters, wakes) == (NUM_NAMES - 1) * sizeof(uint64_t),
+_Static_assert(offsetof(struct fi_pmemverbs_counters, chains_served) ==
+		       (NUM_NAMES - 1) * sizeof(uint64_t),
 	       "counters");
 
 /* value -- an older target tells less */

@@ -85,6 +85,7 @@ struct pmv_commit_counts {
 	 */
 	atomic_uint_fast64_t by_method[PMV_METHOD_AGENT + 1];
 	atomic_uint_fast64_t failed; /* of those accepted */
+	atomic_uint_fast64_t chains; /* accepted, whether they commit or not */
 };
 
 /* Operations that the next flush covers: group.h. */

@@ -29,6 +29,7 @@ static void add_commits(struct pmv_ep *ep, struct fi_pmemverbs_counters *sum)
 	sum->commits_agent += atomic_load(&counts[PMV_METHOD_AGENT]);
 	sum->commits_refused += atomic_load(&counts[PMV_METHOD_REFUSED]);
 	sum->commits_failed += atomic_load(&ini->commits.failed);
+	sum->chains += atomic_load(&ini->commits.chains);
 	pthread_mutex_lock(&ini->lock);
 	sum->requests_sent += ep->mailbox.sender.sent;
 	pthread_mutex_unlock(&ini->lock);
@@ -42,6 +43,7 @@ static void add_service(struct pmv_agent *agent, struct fi_pmemverbs_counters *s
 	pthread_mutex_lock(&agent->lock);
 	sum->requests_served += agent->counts.requests;
 	sum->requests_refused += agent->counts.refused;
+	sum->chains_served += agent->counts.chains;
 	pthread_mutex_unlock(&agent->lock);
 	sum->flushes += atomic_load(&done->flushes);
 	sum->flushed_bytes += atomic_load(&done->flushed_bytes);

@@ -183,6 +183,30 @@ Test(chain, comes_behind_any_number_of_ranges)
 	pair_close(pair);
 }
 
+Test(chain, is_counted_at_both_ends)
+{
+	struct pair *pair = pair_open(NULL);
+	struct fi_pmemverbs_counters_ops *ops = NULL;
+	struct fi_pmemverbs_counters home, away;
+	struct swing swing;
+
+	accepted(fi_open_ops(&pair->home->domain->fid, FI_PMEMVERBS_COUNTERS_OPS, 0, (void **) &ops,
+			     NULL));
+	set_swing(&swing, pair, DMP);
+	chain_run(pair, swing.steps, 2);
+	chain_run(pair, swing.steps, 1);
+	swing.steps[0].kind = 0;
+	refused(chain_post(pair, swing.steps, 1, NULL), FI_EINVAL);
+	accepted(ops->read(pair->home->domain, &home, sizeof(home)));
+	accepted(ops->read(pair->away->domain, &away, sizeof(away)));
+	cr_expect_eq(home.chains, 2);
+	cr_expect_eq(home.commits_agent, 1);
+	cr_expect_eq(home.chains_served, 0);
+	cr_expect_eq(away.chains_served, 2);
+	cr_expect_eq(away.requests_served, 2);
+	pair_close(pair);
+}
+
 /* What has failed */
 
 Test(chain, ends_where_a_commit_fails)
@@ -229,6 +253,26 @@ Test(chain, does_not_commit_after_an_earlier_failure)
 	rig_expect_error(pair->home, CONTEXT(1), RIG_WRITTEN, FI_EIO);
 	expect_status(steps[1], LOST);
 	cr_expect_eq(pair->memory[DMP][1], 0);
+	pair_close(pair);
+}
+
+/* What was written before can't be committed: the chain promises it, so it is not begun. */
+Test(chain, is_not_executed_without_what_it_is_to_commit)
+{
+	struct pair *pair = pair_open(NULL);
+	struct fi_pmemverbs_step steps[] = {
+		chain_at(pair, STEP(WRITE, .operand = "a", .len = 1), DMP, 0),
+		chain_at(pair, STEP(WRITE, .operand = "b", .len = 1, .flags = COMMIT), DMP, 1),
+	};
+
+	accepted(pair_put(pair, PAGE, 0, 100, CONTEXT(2), 0));
+	pair_deliver(pair);
+	rig_expect(pair->home, CONTEXT(2), RIG_WRITTEN);
+	pair_unregister(pair, PAGE);
+	chain_fail(pair, steps, 2, FI_EACCES);
+	expect_status(steps[0], NOT_REACHED);
+	expect_status(steps[1], NOT_REACHED);
+	cr_expect_eq(pair->memory[DMP][0], 0);
 	pair_close(pair);
 }
 

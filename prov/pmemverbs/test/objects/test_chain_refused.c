@@ -159,9 +159,12 @@ Test(chain, needs_a_buffer_of_the_list)
 	give.list++;
 	is_refused(pair, give);
 	cr_expect_eq(chain_ops(pair)->list_num_free(list), 1);
-	/* The list outlives its region. */
+	/* The list outlives its region, and another one may get its key. */
+	pmv_container_of(pair->mr[MHP], struct pmv_mr, mr_fid)->region->serial++;
 	allocate.key = list->key;
 	give.list--;
+	is_refused(pair, allocate);
+	is_refused(pair, give);
 	pair_unregister(pair, MHP);
 	is_refused(pair, allocate);
 	is_refused(pair, give);
@@ -292,6 +295,24 @@ Test(chain, closes_the_endpoint_until_it_has_ended)
 	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
 	accepted(pair_put(pair, DMP, 0, 8, CONTEXT(10), 0));
 	pair_round(pair);
+	pair_close(pair);
+}
+
+/* Nobody here knows where a chain reads and writes. */
+Test(chain, is_passed_by_no_write)
+{
+	struct pair *pair = pair_open(NULL);
+	struct fi_pmemverbs_step step = chain_at(pair, STEP(READ, .len = 8), DMP, 0);
+	int passes = 1;
+
+	accepted(fi_setopt(&pair->home->ep->fid, FI_OPT_ENDPOINT, FI_OPT_PMEMVERBS_WRITES_PASS,
+			   &passes, sizeof(passes)));
+	accepted(chain_post(pair, &step, 1, CONTEXT(1)));
+	refused(pair_put(pair, MHP, 4096, 8, CONTEXT(2), 0), FI_EAGAIN);
+	pair_round(pair);
+	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+	accepted(pair_put(pair, MHP, 4096, 8, CONTEXT(2), 0));
+	pair_deliver(pair);
 	pair_close(pair);
 }
 
