@@ -184,10 +184,10 @@ static void call_refused(struct pair *pair, struct fi_pmemverbs_step step, int e
 Test(chain, call_refuses_what_makes_no_sense)
 {
 	struct pair *pair = pair_open(NULL);
-	uint64_t value = 0;
+	uint64_t value[8] = {0};
 	struct fi_pmemverbs_step good = chain_at(pair, STEP(READ, .len = 8), DMP, 0), bad;
 	struct fi_pmemverbs_step cas =
-		chain_at(pair, STEP(CAS, .len = 8, .operand = &value, .expected = &value), DMP, 0);
+		chain_at(pair, STEP(CAS, .len = 8, .operand = value, .expected = value), DMP, 0);
 	struct fi_pmemverbs_step many[17];
 
 	for (int i = 0; i < 17; i++)
@@ -208,7 +208,7 @@ Test(chain, call_refuses_what_makes_no_sense)
 	BAD(good, (bad.len = 33, bad.flags = FI_PMEMVERBS_STEP_REDIRECT));
 	BAD(good, (bad.len = 32, bad.to = 1, bad.flags = FI_PMEMVERBS_STEP_REDIRECT));
 	BAD(good, bad.compare = 1);
-	BAD(good, bad.compare_mask = &value);
+	BAD(good, bad.compare_mask = value);
 	BAD(cas, bad.compare = 6);
 	BAD(cas, bad.compare = 256);
 	BAD(cas, bad.len = 0);
