@@ -64,6 +64,8 @@ static void open_chain(struct world *world)
 	const struct program *program = world->config.arg;
 	struct chain *chain = calloc(1, sizeof(*chain));
 
+	if (!chain)
+		abort();
 	world->own = chain;
 	chain->program = program;
 	world_sure(fi_open_ops(&world->home.eps[0]->fid, FI_PMEMVERBS_CHAIN_OPS, 0,

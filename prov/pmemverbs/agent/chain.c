@@ -172,7 +172,7 @@ static enum pmv_chain_status read_step(struct execution *ex, const struct pmv_ch
 		return status;
 	put_result(ex, step, buf, place.len);
 	*done = (uint16_t) place.len;
-	return status;
+	return PMV_CHAIN_OK;
 }
 
 static enum pmv_chain_status write_step(struct execution *ex, const struct pmv_chain_step *step,
