@@ -33,6 +33,7 @@ provider_sources = \
 	prov/pmemverbs/memory/direct_path.h \
 	prov/pmemverbs/memory/dirty.c \
 	prov/pmemverbs/memory/dirty.h \
+	prov/pmemverbs/memory/disk.h \
 	prov/pmemverbs/memory/file.c \
 	prov/pmemverbs/memory/file.h \
 	prov/pmemverbs/memory/guard.c \

@@ -13,8 +13,9 @@ static void fail_sync(struct pmv_writeback_batch *batch, unsigned int sync, enum
 	}
 }
 
-/* sync_disk -- what is on one disk.  No region is held longer, so none waits for another disk. */
-static void sync_disk(struct pmv_writeback_batch *batch, struct pmv_regions *regions, uint64_t disk)
+/* sync_device -- what is on one.  No region is held longer, so none waits for another device. */
+static void sync_device(struct pmv_writeback_batch *batch, struct pmv_regions *regions,
+			uint64_t device)
 {
 	struct pmv_region *held[PMV_MAX_SYNCS] = {0};
 	struct pmv_sync_range ranges[PMV_MAX_SYNCS];
@@ -23,7 +24,7 @@ static void sync_disk(struct pmv_writeback_batch *batch, struct pmv_regions *reg
 	for (unsigned int i = 0; i < batch->num_syncs; i++) {
 		const struct pmv_extent *sync = &batch->syncs[i];
 
-		if (sync->disk != disk)
+		if (pmv_disk_device(sync->disk) != device)
 			continue;
 		held[i] = pmv_region_hold(regions, sync->key, sync->serial);
 		if (!held[i]) {
@@ -46,10 +47,11 @@ static void sync_disk(struct pmv_writeback_batch *batch, struct pmv_regions *reg
 	}
 }
 
-static bool is_first_of_disk(const struct pmv_writeback_batch *batch, unsigned int sync)
+static bool is_first_of_device(const struct pmv_writeback_batch *batch, unsigned int sync)
 {
 	for (unsigned int i = 0; i < sync; i++) {
-		if (batch->syncs[i].disk == batch->syncs[sync].disk)
+		if (pmv_disk_device(batch->syncs[i].disk) ==
+		    pmv_disk_device(batch->syncs[sync].disk))
 			return false;
 	}
 	return true;
@@ -58,8 +60,8 @@ static bool is_first_of_disk(const struct pmv_writeback_batch *batch, unsigned i
 void pmv_pages_sync(struct pmv_writeback_batch *batch, struct pmv_regions *regions)
 {
 	for (unsigned int i = 0; i < batch->num_syncs; i++) {
-		if (is_first_of_disk(batch, i))
-			sync_disk(batch, regions, batch->syncs[i].disk);
+		if (is_first_of_device(batch, i))
+			sync_device(batch, regions, pmv_disk_device(batch->syncs[i].disk));
 	}
 	for (unsigned int j = 0; j < batch->count; j++)
 		batch->works[j].syncs = 0;

@@ -16,6 +16,7 @@
 
 #include "agent/free_list.h"
 #include "memory/direct.h"
+#include "memory/disk.h"
 #include "memory/file.h"
 #include "memory/key.h"
 
@@ -58,7 +59,7 @@ struct pmv_region {
 	uint64_t len;
 	int users;
 	uint64_t serial;                         /* unique among all regions that there ever were */
-	uint64_t disk;                           /* to which its pages are synced: file.h */
+	uint64_t disk;                           /* to which its pages are synced: disk.h */
 	pthread_mutex_t syncing;                 /* one at a time */
 	atomic_int lost;                         /* enum pmv_loss */
 	unsigned failures;                       /* the count in region.c when it was registered */

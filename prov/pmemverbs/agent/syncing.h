@@ -5,8 +5,9 @@
  * A sync waits for a disk, and requests that need none are not to wait for it.  So requests with
  * pages are moved from the agent's batch to a group of their disk: those of one round, and all that
  * come while the disk is busy.  Groups of a disk are carried out one after the other, and then
- * concluded by whoever serves, as the agent's own batch is.  A request with pages on several disks
- * belongs to a disk of its own kind, so that no disk holds up another one.
+ * concluded by whoever serves, as the agent's own batch is.  A disk is a lane of a device here
+ * (disk.h): files of different lanes are synced at the same time.  A request with pages on several
+ * disks belongs to a disk of its own kind, so that no disk holds up another one.
  *
  * A connection whose requests are in a group is not served until that is concluded: so its requests
  * are still done, and acknowledged, in order.

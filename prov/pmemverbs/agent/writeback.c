@@ -84,13 +84,6 @@ static struct pmv_extent extent_of(const struct pmv_region *region, uint64_t off
 	};
 }
 
-static uint64_t both_disks(uint64_t one, uint64_t other)
-{
-	if (one == PMV_DISK_NONE || other == PMV_DISK_NONE || one == other)
-		return one | other;
-	return PMV_DISK_UNKNOWN;
-}
-
 bool pmv_writeback_name(struct pmv_work *work, struct pmv_region *region, uint64_t offset,
 			uint64_t len)
 {
@@ -98,7 +91,7 @@ bool pmv_writeback_name(struct pmv_work *work, struct pmv_region *region, uint64
 	fail_if_lost(work, region);
 	if (!make_room(work))
 		return false;
-	work->disk = both_disks(work->disk, region->disk);
+	work->disk = pmv_disk_both(work->disk, region->disk);
 	(work->more ? work->more : work->named)[work->count++] = extent_of(region, offset, len);
 	return true;
 }
@@ -106,7 +99,7 @@ bool pmv_writeback_name(struct pmv_work *work, struct pmv_region *region, uint64
 void pmv_writeback_aim(struct pmv_work *work, struct pmv_region *region, uint64_t offset,
 		       uint64_t len)
 {
-	work->disk = both_disks(work->disk, region->disk);
+	work->disk = pmv_disk_both(work->disk, region->disk);
 	work->target = extent_of(region, offset, len);
 }
 
@@ -180,7 +173,7 @@ uint64_t pmv_writeback_disk(const struct pmv_writeback_batch *batch, unsigned in
 	uint64_t disk = PMV_DISK_NONE;
 
 	for (unsigned int i = first; i < batch->count; i++)
-		disk = both_disks(disk, batch->works[i].disk);
+		disk = pmv_disk_both(disk, batch->works[i].disk);
 	return disk;
 }
 

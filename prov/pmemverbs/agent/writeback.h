@@ -45,7 +45,7 @@ struct pmv_extent {
 	enum pmv_persist persist;
 	bool direct; /* memory of a file: direct.h */
 	uint64_t serial;
-	uint64_t disk; /* file.h */
+	uint64_t disk; /* disk.h */
 	uint64_t offset;
 	uint64_t len;
 };
@@ -60,7 +60,7 @@ struct pmv_work {
 	atomic_bool dropped; /* its endpoint was closed meanwhile: it stores nothing */
 	enum pmv_fault fault;
 	uint64_t syncs; /* bit for each sync of the batch with pages of this request */
-	uint64_t disk;  /* of all its pages: file.h */
+	uint64_t disk;  /* of all its pages: disk.h */
 	/* The ranges to make durable, and how far that has come. */
 	size_t count;
 	size_t room; /* of more */

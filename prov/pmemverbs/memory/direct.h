@@ -59,7 +59,7 @@ int pmv_direct_hold(const struct iovec *iov, size_t count, struct pmv_direct **d
 		    struct pmv_mem *mem);
 void pmv_direct_put(struct pmv_direct *direct);
 
-/* pmv_direct_disk -- the device that it is on: file.h */
+/* pmv_direct_disk -- where it is written to: disk.h */
 uint64_t pmv_direct_disk(const struct pmv_direct *direct);
 
 /*

@@ -16,6 +16,7 @@
 
 #include "base/log.h"
 #include "memory/direct_path.h"
+#include "memory/disk.h"
 
 /* So much is read or written at a time while a file is loaded. */
 #define PMV_LOAD_MAX ((size_t) 16 << 20)
@@ -101,7 +102,7 @@ static int check(const struct pmv_direct_attr *attr, struct pmv_direct_file *fil
 		return ret;
 	file->locked = true;
 	file->old_size = st.st_size;
-	file->disk = st.st_dev;
+	file->disk = pmv_disk_lane(st.st_dev, st.st_ino);
 	file->fua = path.fua == 1;
 	return 0;
 }

@@ -19,6 +19,7 @@
 #include <rdma/fi_errno.h>
 
 #include "base/log.h"
+#include "memory/disk.h"
 #include "memory/platform.h"
 #include "memory/vma.h"
 
@@ -522,13 +523,12 @@ enum pmv_file_state pmv_files_state(const struct pmv_files *files)
 
 uint64_t pmv_files_disk(const struct pmv_files *files)
 {
-	const struct file *file, *first = files ? SLIST_FIRST(&files->files) : NULL;
+	uint64_t disk = PMV_DISK_NONE;
+	const struct file *file;
 
-	if (!first || files->gaps)
+	if (!pmv_files_cover(files))
 		return PMV_DISK_UNKNOWN;
-	SLIST_FOREACH(file, &files->files, next) {
-		if (file->dev != first->dev)
-			return PMV_DISK_UNKNOWN;
-	}
-	return first->dev;
+	SLIST_FOREACH(file, &files->files, next)
+		disk = pmv_disk_both(disk, pmv_disk_lane(file->dev, file->ino));
+	return disk;
 }

@@ -83,11 +83,7 @@ enum pmv_file_state pmv_files_state(const struct pmv_files *files);
 /* pmv_file_state -- of an open one: linked: it had a name; end: so long it was; 0: not looked at */
 enum pmv_file_state pmv_file_state(int fd, bool linked, uint64_t end);
 
-/* Where pages are synced to: a device's number, or */
-#define PMV_DISK_NONE ((uint64_t) 0)
-#define PMV_DISK_UNKNOWN UINT64_MAX /* several, perhaps */
-
-/* pmv_files_disk -- the device that all of a region's files are on */
+/* pmv_files_disk -- where all of a region's files are synced to: disk.h */
 uint64_t pmv_files_disk(const struct pmv_files *files);
 
 #endif /* PMV_FILE_H */

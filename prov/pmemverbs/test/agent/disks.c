@@ -26,6 +26,7 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(
 bool __wrap_pmv_files_cover(const struct pmv_files *files);
 
 bool uncovered;
+bool one_device;
 
 bool __wrap_pmv_files_cover(const struct pmv_files *files)
 {
@@ -156,7 +157,7 @@ void open_target_with(bool threads)
 
 		/* Each on a disk of its own. */
 		if (region && region->disk != PMV_DISK_NONE)
-			region->disk = 1 + (uint64_t) i;
+			region->disk = one_device ? pmv_disk_lane(1, i) : pmv_disk_lane(1 + i, 0);
 	}
 	pthread_mutex_unlock(&agent->lock);
 }

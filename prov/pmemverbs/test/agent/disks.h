@@ -14,8 +14,9 @@
 
 #include "agent/agent.h"
 
-extern bool only_main; /* only this thread, the test's, can start others */
-extern bool uncovered; /* no region has mappings of its own */
+extern bool only_main;  /* only this thread, the test's, can start others */
+extern bool uncovered;  /* no region has mappings of its own */
+extern bool one_device; /* the memories are files of one, in lanes of their own */
 
 /* What is done to memory. */
 extern struct disk {

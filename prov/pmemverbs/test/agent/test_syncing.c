@@ -21,14 +21,48 @@ Test(syncing, commit_that_needs_no_disk_waits_for_none, .timeout = 60)
 	close_target();
 }
 
-Test(syncing, disks_do_not_wait_for_each_other, .timeout = 60)
+static void expect_independence(void)
 {
 	open_target();
 	begin_sync(PAGE);
 	ask_for(1, PAGE_TOO, 0);
 	await_end(1);
 	cr_expect_eq(look_at(0).acks, 0);
+	set_error(PAGE, -FI_EIO);
+	ask_for(1, PAGE_TOO, 64);
+	await_end(1);
 	end_sync();
+	cr_expect_eq(look_at(0).faulted, 1);
+	cr_expect_eq(look_at(1).faulted, 0);
+	close_target();
+}
+
+Test(syncing, disks_do_not_wait_for_each_other, .timeout = 60)
+{
+	expect_independence();
+}
+
+Test(syncing, files_of_a_device_do_not_wait_for_each_other, .timeout = 60)
+{
+	one_device = true;
+	expect_independence();
+}
+
+/* One group of both: they are written side by side. */
+Test(syncing, request_with_pages_in_two_files_of_a_device_syncs_them_together, .timeout = 60)
+{
+	struct pmv_region *other;
+
+	one_device = true;
+	open_target();
+	other = ((struct pmv_mr *) pair->mr[PAGE_TOO])->region;
+	hold(PAGE, true);
+	ask_for_both(0, 0);
+	await_begun(PAGE, 1);
+	cr_expect_eq(pthread_mutex_trylock(&other->syncing), EBUSY);
+	end_sync();
+	cr_expect_eq(look_at(0).faulted, 0);
+	cr_expect_eq(number_of(disk.ended, PAGE_TOO), 1);
 	close_target();
 }
 

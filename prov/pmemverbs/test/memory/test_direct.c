@@ -16,6 +16,7 @@
 #include <rdma/fi_errno.h>
 
 #include "memory/direct_path.h"
+#include "memory/disk.h"
 
 #define BLOCKS 32
 
@@ -54,6 +55,14 @@ static bool has(int block)
 }
 
 TestSuite(direct, .init = begin, .fini = end);
+
+Test(direct, is_written_in_its_files_lane)
+{
+	struct stat st;
+
+	cr_assert(!stat(drive_path(), &st));
+	cr_expect_eq(pmv_direct_disk(direct), pmv_disk_lane(st.st_dev, st.st_ino));
+}
 
 Test(direct, writes_whole_blocks_and_no_others)
 {

@@ -13,6 +13,7 @@
 #include <criterion/criterion.h>
 
 #include "memory/detect.h"
+#include "memory/disk.h"
 #include "memory/file.h"
 
 static long type; /* of the file system; 0: the kernel does not say */
@@ -124,4 +125,36 @@ Test(file_part, of_no_file_is_none)
 	size_t len = 1;
 
 	cr_expect_not(pmv_files_find(NULL, memory, &len, &part));
+}
+
+Test(file_part, is_synced_in_its_files_lane)
+{
+	struct pmv_files *files = open_region(EXT4_SUPER_MAGIC);
+	struct pmv_file_part part;
+	size_t len = page;
+
+	cr_assert(pmv_files_find(files, memory + page, &len, &part));
+	cr_expect_eq(pmv_files_disk(files), pmv_disk_lane(part.dev, part.ino));
+	pmv_files_close(files);
+	unlink(path);
+	cr_expect_eq(pmv_files_disk(NULL), PMV_DISK_UNKNOWN);
+}
+
+Test(disk, lanes_are_of_one_device)
+{
+	uint64_t lane = pmv_disk_lane(7, 100), next = pmv_disk_lane(7, 101);
+	uint64_t several = pmv_disk_both(lane, next), far = pmv_disk_lane(8, 100);
+
+	cr_expect_neq(lane, next);
+	cr_expect_eq(lane, pmv_disk_lane(7, 100 + PMV_LANES));
+	cr_expect_eq(pmv_disk_both(lane, lane), lane);
+	cr_expect_eq(pmv_disk_both(PMV_DISK_NONE, lane), lane);
+	cr_expect_eq(pmv_disk_both(next, lane), several);
+	cr_expect_eq(pmv_disk_both(several, lane), several);
+	for (ino_t ino = 0; ino < PMV_LANES; ino++)
+		cr_expect_neq(pmv_disk_lane(7, ino), several);
+	cr_expect_eq(pmv_disk_device(lane), pmv_disk_device(several));
+	cr_expect_eq(pmv_disk_both(several, far), PMV_DISK_UNKNOWN);
+	cr_expect_eq(pmv_disk_both(PMV_DISK_UNKNOWN, far), PMV_DISK_UNKNOWN);
+	cr_expect_neq(pmv_disk_lane(0, 0), PMV_DISK_NONE);
 }
