@@ -47,7 +47,7 @@ static int open_own(struct hub *hub, uint64_t number)
 		return 0;
 	if (path && snprintf(name, sizeof(name), "%s.%d", path, (int) number) >= PATH_MAX)
 		return -FI_EINVAL;
-	if (memory_map(&own->memory, path ? name : NULL, AREA_SIZE))
+	if (memory_open(&own->memory, hub->node.domain, path ? name : NULL, AREA_SIZE))
 		return -FI_ENOMEM;
 	return region_register(&hub->node, &own->region, own->memory.base, AREA_SIZE,
 			       FI_REMOTE_WRITE | FI_REMOTE_READ,
