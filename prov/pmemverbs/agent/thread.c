@@ -38,19 +38,15 @@ static void watch_disks(struct pmv_agent *agent)
 static bool sync_group(struct pmv_agent *agent)
 {
 	struct pmv_sync_disk *disk = agent->stand_in.started ? pmv_syncing_take_group(agent) : NULL;
-	bool attends;
 
 	if (!disk)
 		return false;
-	attends = agent->attends;
 	pthread_mutex_lock(&agent->serving);
 	pmv_queues_hand_over(agent);
 	pthread_mutex_unlock(&agent->serving);
 	pmv_stand_in_leave(agent);
 	pmv_syncing_carry_out(agent, disk);
 	pmv_stand_in_return(agent);
-	if (!attends)
-		return true;
 	/* Acknowledgements are to wake nobody. */
 	pthread_mutex_lock(&agent->serving);
 	pmv_queues_attend(agent, pmv_clock_ns());

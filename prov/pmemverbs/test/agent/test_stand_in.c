@@ -173,3 +173,48 @@ Test(stand_in, is_not_waited_for_by_who_sleeps_on_a_queue, .timeout = 60)
 	cr_expect_not(atomic_load(&attended_in_sync));
 	close_target();
 }
+
+/* An acknowledgement has an entry in the queue, which is to wake nobody. */
+static atomic_bool attended_at_ack;
+
+static void look_at_ack(struct fake *fake, const struct fake_post *post, void *arg)
+{
+	struct pmv_queue *queue = arg;
+
+	(void) fake, (void) post;
+	atomic_store(&attended_at_ack, atomic_load(&queue->attended));
+}
+
+/* await_sleep -- after one that nothing has ended, so no request is likely */
+static void await_sleep(struct pmv_agent *agent)
+{
+	unsigned long slept = atomic_load(&agent->sleeps) - atomic_load(&agent->wakes);
+
+	while (atomic_load(&agent->sleeps) - atomic_load(&agent->wakes) == slept ||
+	       !atomic_load(&agent->asleep))
+		sched_yield();
+}
+
+Test(stand_in, leaves_a_queue_attended_although_the_thread_slept_before_the_sync, .timeout = 60)
+{
+	struct pmv_agent *agent;
+	struct pmv_queue *queue;
+
+	atomic_store(&no_timer, true);
+	open_target();
+	agent = pair_agent(pair);
+	queue = &pmv_to_cq(pair->away->cq)->queue;
+	while (pmv_cq_trywait(pmv_to_cq(pair->away->cq)))
+		rig_expect_nothing(pair->away);
+	pair->away->fake.on_post_arg = queue;
+	pair->away->fake.on_post = look_at_ack;
+	await_sleep(agent);
+	cr_expect_not(atomic_load(&queue->attended));
+	/* The first one: if it is slow by chance, the next one is for another thread. */
+	begin_sync(PAGE);
+	usleep(PMV_IDLE_ATTEND_NS / 1000);
+	end_sync();
+	cr_expect(atomic_load(&attended_at_ack));
+	pair->away->fake.on_post = NULL;
+	close_target();
+}
