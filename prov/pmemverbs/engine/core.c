@@ -23,6 +23,7 @@
  * acknowledge what it has placed: it takes one request from the stream at a time, and queues the
  * acknowledgement when the last byte is copied (1.17: tcpx_process_remote_write, 2.1:
  * xnet_complete_rx).  So an acknowledgement says that all earlier writes are placed, too.
+ * native: pmemrdma (prov/pmemrdma), on the devices that verbs uses.
  */
 static const struct pmv_core cores[] = {
 	{.name = "verbs",
@@ -40,14 +41,27 @@ static const struct pmv_core cores[] = {
 	 .manual_progress = true,
 	 .needs_cqs = true,
 	 .uses_sockets = true},
+	{.name = "pmemrdma",
+	 .setting = "native",
+	 .ops = &pmv_engine_libfabric,
+	 .caps = PMV_ENGINE_FENCE,
+	 .lingers = true,
+	 .imm_receives = true},
 };
 
 #define NUM_CORES (sizeof(cores) / sizeof(cores[0]))
 
+static const char *setting_of(const struct pmv_core *core)
+{
+	return core->setting ? core->setting : core->name;
+}
+
 static const struct pmv_core *find(const char *name, size_t len)
 {
 	for (size_t i = 0; i < NUM_CORES; i++) {
-		if (strlen(cores[i].name) == len && !strncmp(cores[i].name, name, len))
+		const char *setting = setting_of(&cores[i]);
+
+		if (strlen(setting) == len && !strncmp(setting, name, len))
 			return &cores[i];
 	}
 	return NULL;
@@ -60,7 +74,7 @@ void pmv_core_check(void)
 
 	for (size_t i = 0; i < NUM_CORES; i++)
 		snprintf(known + strlen(known), sizeof(known) - strlen(known), "%s%s",
-			 i ? ", " : "", cores[i].name);
+			 i ? ", " : "", setting_of(&cores[i]));
 	for (;; name++) {
 		size_t len = strcspn(name, ",");
 

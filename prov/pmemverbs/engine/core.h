@@ -31,6 +31,7 @@ struct pmv_engine_ops;
 
 struct pmv_core {
 	const char *name;
+	const char *setting; /* what FI_PMEMVERBS_CORE calls it, if not so */
 	const struct pmv_engine_ops *ops;
 	unsigned caps;        /* enum pmv_engine_cap: see pmv_core_caps */
 	bool cpu_placed;      /* software places inbound data: in the caches, as with DDIO */

@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* ep.c -- endpoints: a queue pair, and the id of its connection */
+#include "ep.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_errno.h>
+
+#include "address.h"
+#include "post_ops.h"
+#include "provider.h"
+
+/* How long the way to a peer is looked for. */
+#define RESOLVE_MS 2000
+
+/* The end */
+
+/* stop -- nothing is under way any more, and what was is told */
+static void stop(struct pmr_ep *ep)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+	/* What has completed is not to be lost with the queue pair. */
+	ibv_modify_qp(ep->qp, &attr, IBV_QP_STATE);
+	for (int gone = 0; gone < 2; gone++) {
+		if (ep->tx_cq)
+			pmr_cq_drain(ep->tx_cq);
+		if (ep->rx_cq && ep->rx_cq != ep->tx_cq)
+			pmr_cq_drain(ep->rx_cq);
+		if (!gone)
+			rdma_destroy_qp(ep->id);
+	}
+	if (ep->sends)
+		pmr_cq_cancel(ep->tx_cq, ep->sends, true);
+	if (ep->receives && !ep->srx)
+		pmr_cq_cancel(ep->rx_cq, ep->receives, false);
+}
+
+static void drop_queues(struct pmr_ep *ep)
+{
+	if (ep->reserved_rx)
+		pmr_cq_unreserve(ep->rx_cq, ep->receives);
+	if (ep->sends)
+		pmr_queue_put(ep->sends);
+	if (ep->receives)
+		pmr_queue_put(ep->receives);
+	ep->sends = ep->receives = NULL;
+	ep->reserved_rx = false;
+}
+
+static void drop_users(struct pmr_ep *ep)
+{
+	if (ep->tx_cq)
+		atomic_fetch_sub(&ep->tx_cq->users, 1);
+	if (ep->rx_cq)
+		atomic_fetch_sub(&ep->rx_cq->users, 1);
+	if (ep->srx)
+		atomic_fetch_sub(&ep->srx->users, 1);
+	if (ep->eq)
+		atomic_fetch_sub(&ep->eq->users, 1);
+	atomic_fetch_sub(&ep->domain->users, 1);
+}
+
+static int ep_close(struct fid *fid)
+{
+	struct pmr_ep *ep = pmr_to_ep(fid);
+
+	if (ep->eq)
+		pthread_mutex_lock(&ep->eq->lock);
+	if (ep->qp)
+		stop(ep);
+	if (ep->id)
+		rdma_destroy_id(ep->id);
+	if (ep->eq) {
+		pmr_eq_forget(ep->eq, fid);
+		pthread_mutex_unlock(&ep->eq->lock);
+	}
+	drop_queues(ep);
+	drop_users(ep);
+	pthread_mutex_destroy(&ep->send_lock);
+	pthread_mutex_destroy(&ep->recv_lock);
+	fi_freeinfo(ep->info);
+	free(ep);
+	return 0;
+}
+
+/* What it is bound to */
+
+static int bind_cq(struct pmr_ep *ep, struct pmr_cq *cq, uint64_t flags)
+{
+	if (!(flags & (FI_TRANSMIT | FI_RECV)) ||
+	    (flags & ~(FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION)) ||
+	    ((flags & FI_TRANSMIT) && ep->tx_cq) || ((flags & FI_RECV) && ep->rx_cq))
+		return -FI_EINVAL;
+	if (flags & FI_TRANSMIT) {
+		ep->tx_cq = cq;
+		ep->always = !(flags & FI_SELECTIVE_COMPLETION);
+		ep->plain_wanted = ep->always || (ep->plain_flags & FI_COMPLETION);
+		atomic_fetch_add(&cq->users, 1);
+	}
+	if (flags & FI_RECV) {
+		ep->rx_cq = cq;
+		atomic_fetch_add(&cq->users, 1);
+	}
+	return 0;
+}
+
+static int bind_eq(struct pmr_ep *ep, struct pmr_eq *eq)
+{
+	int ret;
+
+	if (ep->eq)
+		return -FI_EINVAL;
+	pthread_mutex_lock(&eq->lock);
+	ret = ep->id ? pmr_eq_adopt(eq, ep->id) : 0;
+	pthread_mutex_unlock(&eq->lock);
+	if (ret)
+		return ret;
+	ep->eq = eq;
+	atomic_fetch_add(&eq->users, 1);
+	return 0;
+}
+
+static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
+{
+	struct pmr_ep *ep = pmr_to_ep(fid);
+
+	if (ep->qp)
+		return -FI_EOPBADSTATE;
+	switch (bfid->fclass) {
+	case FI_CLASS_CQ:
+		return bind_cq(ep, pmr_to_cq(bfid), flags);
+	case FI_CLASS_EQ:
+		return bind_eq(ep, pmr_to_eq(bfid));
+	case FI_CLASS_SRX_CTX:
+		if (ep->srx)
+			return -FI_EINVAL;
+		ep->srx = pmv_container_of(bfid, struct pmr_srx, ep_fid.fid);
+		atomic_fetch_add(&ep->srx->users, 1);
+		return 0;
+	default:
+		return -FI_EINVAL;
+	}
+}
+
+/* Enabling */
+
+static int check_bound(const struct pmr_ep *ep)
+{
+	if (!ep->eq)
+		return -FI_ENOEQ;
+	if (!ep->tx_cq && !ep->rx_cq)
+		return -FI_ENOCQ;
+	if (!ep->tx_cq && (ep->info->caps & (FI_SEND | FI_READ | FI_WRITE)))
+		return -FI_ENOCQ;
+	if (!ep->rx_cq && (ep->info->caps & FI_RECV))
+		return -FI_ENOCQ;
+	return 0;
+}
+
+static int open_queues(struct pmr_ep *ep)
+{
+	const struct fi_info *info = ep->info;
+
+	if (ep->tx_cq) {
+		ep->sends = pmr_queue_open((unsigned) info->tx_attr->size, false);
+		if (!ep->sends)
+			return -FI_ENOMEM;
+	}
+	if (!ep->rx_cq)
+		return 0;
+	if (ep->srx) {
+		ep->receives = ep->srx->receives;
+		atomic_fetch_add(&ep->receives->refs, 1);
+		return 0;
+	}
+	ep->receives = pmr_queue_open((unsigned) info->rx_attr->size, false);
+	return ep->receives ? 0 : -FI_ENOMEM;
+}
+
+static int reserve(struct pmr_ep *ep)
+{
+	unsigned sends = ep->sends ? ep->sends->size : 0;
+	int ret = 0;
+
+	if (ep->tx_cq && ep->tx_cq != ep->rx_cq)
+		ret = pmr_cq_reserve(ep->tx_cq, NULL, sends);
+	if (!ret && ep->rx_cq) {
+		ret = pmr_cq_reserve(ep->rx_cq, ep->receives, ep->tx_cq == ep->rx_cq ? sends : 0);
+		ep->reserved_rx = !ret;
+	}
+	return ret;
+}
+
+static int make_qp(struct pmr_ep *ep)
+{
+	struct pmr_cq *tx_cq = ep->tx_cq ? ep->tx_cq : ep->rx_cq;
+	struct pmr_cq *rx_cq = ep->rx_cq ? ep->rx_cq : ep->tx_cq;
+	struct ibv_qp_init_attr attr = {
+		.qp_context = ep,
+		.send_cq = tx_cq->cq,
+		.recv_cq = rx_cq->cq,
+		.srq = ep->srx ? ep->srx->srq : NULL,
+		.cap = {.max_send_wr = ep->sends ? ep->sends->size : 1,
+			.max_recv_wr = ep->receives && !ep->srx ? ep->receives->size : 1,
+			.max_send_sge = (uint32_t) ep->info->tx_attr->iov_limit,
+			.max_recv_sge = (uint32_t) ep->info->rx_attr->iov_limit,
+			.max_inline_data = (uint32_t) ep->inject_size},
+		.qp_type = IBV_QPT_RC,
+	};
+
+	if (rdma_create_qp(ep->id, ep->domain->pd, &attr))
+		return -errno;
+	ep->qp = ep->id->qp;
+	return 0;
+}
+
+int pmr_ep_enable(struct pmr_ep *ep)
+{
+	int ret = check_bound(ep);
+
+	if (ret || ep->qp)
+		return ret;
+	/* The peer's address comes with fi_connect. */
+	if (!ep->id || !ep->id->verbs)
+		return 0;
+	ret = open_queues(ep);
+	if (!ret)
+		ret = reserve(ep);
+	if (!ret)
+		ret = make_qp(ep);
+	if (ret)
+		drop_queues(ep);
+	return ret;
+}
+
+static int ep_control(struct fid *fid, int command, void *arg)
+{
+	(void) arg;
+	return command == FI_ENABLE ? pmr_ep_enable(pmr_to_ep(fid)) : -FI_ENOSYS;
+}
+
+static int ep_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context)
+{
+	(void) fid;
+	(void) context;
+	if (flags || strcmp(name, PMEMRDMA_POST_OPS_V1) != 0)
+		return -FI_ENOSYS;
+	*ops = (void *) &pmr_post_ops;
+	return 0;
+}
+
+static struct fi_ops ep_fi_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = ep_close,
+	.bind = ep_bind,
+	.control = ep_control,
+	.ops_open = ep_ops_open,
+};
+
+static int ep_getopt(fid_t fid, int level, int name, void *value, size_t *len)
+{
+	(void) fid;
+	if (level != FI_OPT_ENDPOINT || name != FI_OPT_CM_DATA_SIZE)
+		return -FI_ENOPROTOOPT;
+	if (*len < sizeof(size_t))
+		return -FI_ETOOSMALL;
+	*(size_t *) value = PMR_CM_DATA_SIZE;
+	*len = sizeof(size_t);
+	return 0;
+}
+
+static ssize_t ep_tx_size_left(struct fid_ep *fid)
+{
+	struct pmr_ep *ep = pmr_to_ep(&fid->fid);
+	ssize_t room;
+
+	if (!ep->qp || !ep->sends)
+		return -FI_EOPBADSTATE;
+	pthread_mutex_lock(&ep->send_lock);
+	room = pmr_queue_room(ep->sends);
+	pthread_mutex_unlock(&ep->send_lock);
+	return room;
+}
+
+static ssize_t ep_rx_size_left(struct fid_ep *fid)
+{
+	struct pmr_ep *ep = pmr_to_ep(&fid->fid);
+	ssize_t room;
+
+	if (!ep->qp || !ep->receives || ep->srx)
+		return -FI_EOPBADSTATE;
+	pthread_mutex_lock(&ep->recv_lock);
+	room = pmr_queue_room(ep->receives);
+	pthread_mutex_unlock(&ep->recv_lock);
+	return room;
+}
+
+static struct fi_ops_ep ep_ops = {
+	.size = sizeof(struct fi_ops_ep),
+	.cancel = pmr_no_cancel,
+	.getopt = ep_getopt,
+	.setopt = pmr_no_setopt,
+	.tx_ctx = pmr_no_tx_ctx,
+	.rx_ctx = pmr_no_rx_ctx,
+	.rx_size_left = ep_rx_size_left,
+	.tx_size_left = ep_tx_size_left,
+};
+
+/* Opening */
+
+int pmr_ep_resolve(struct pmr_ep *ep, const void *addr, size_t len)
+{
+	union pmr_address src, dest;
+	bool has_src = pmr_address_take(&src, ep->info->src_addr, ep->info->src_addrlen);
+	int ret;
+
+	if (ep->id)
+		return 0;
+	if (!pmr_address_take(&dest, addr, len))
+		return -FI_EINVAL;
+	if (rdma_create_id(NULL, &ep->id, &ep->owner, RDMA_PS_TCP))
+		return -errno;
+	ret = rdma_resolve_addr(ep->id, has_src ? &src.any : NULL, &dest.any, RESOLVE_MS) ? -errno
+											  : 0;
+	if (!ret && ep->id->verbs != ep->domain->device->verbs)
+		ret = -FI_EINVAL;
+	if (!ret && ep->eq)
+		ret = pmr_eq_adopt(ep->eq, ep->id);
+	if (ret) {
+		rdma_destroy_id(ep->id);
+		ep->id = NULL;
+	}
+	return ret;
+}
+
+/* take_request -- the id of whoever asks for the connection */
+static int take_request(struct pmr_ep *ep, struct fid *handle)
+{
+	struct pmr_connreq *request = pmv_container_of(handle, struct pmr_connreq, handle);
+
+	if (handle->fclass != FI_CLASS_CONNREQ || request->id->verbs != ep->domain->device->verbs)
+		return -FI_EINVAL;
+	ep->id = request->id;
+	ep->id->context = &ep->owner;
+	free(request);
+	return 0;
+}
+
+static bool is_complete(const struct fi_info *info)
+{
+	return info->ep_attr && info->tx_attr && info->rx_attr &&
+	       info->ep_attr->type == FI_EP_MSG && info->tx_attr->size && info->rx_attr->size;
+}
+
+int pmr_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **fid, void *context)
+{
+	struct pmr_ep *ep;
+	int ret = 0;
+
+	if (!is_complete(info))
+		return -FI_EINVAL;
+	ep = calloc(1, sizeof(*ep));
+	if (!ep)
+		return -FI_ENOMEM;
+	ep->domain = pmr_to_domain(domain);
+	atomic_fetch_add(&ep->domain->users, 1);
+	pthread_mutex_init(&ep->send_lock, NULL);
+	pthread_mutex_init(&ep->recv_lock, NULL);
+	ep->inject_size = info->tx_attr->inject_size;
+	ep->plain_flags = info->tx_attr->op_flags;
+	ep->owner.fid = &ep->ep_fid.fid;
+	ep->ep_fid.fid = (struct fid){FI_CLASS_EP, context, &ep_fi_ops};
+	ep->ep_fid.ops = &ep_ops;
+	ep->ep_fid.cm = &pmr_cm_ops;
+	ep->ep_fid.msg = &pmr_msg_ops;
+	ep->ep_fid.rma = &pmr_rma_ops;
+	ep->ep_fid.atomic = &pmr_atomic_ops;
+	ep->info = fi_dupinfo(info);
+	if (!ep->info)
+		ret = -FI_ENOMEM;
+	else if (info->handle)
+		ret = take_request(ep, info->handle);
+	else if (info->dest_addr)
+		ret = pmr_ep_resolve(ep, info->dest_addr, info->dest_addrlen);
+	if (ret) {
+		ep_close(&ep->ep_fid.fid);
+		return ret;
+	}
+	*fid = &ep->ep_fid;
+	return 0;
+}

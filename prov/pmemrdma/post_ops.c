@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* post_ops.c -- lists of requests */
+#include "post_ops.h"
+
+#include "post.h"
+
+static int fill(const struct pmr_ep *ep, struct pmr_request *to,
+		const struct pmemrdma_request *from)
+{
+	static const struct {
+		enum ibv_wr_opcode bare, immediate;
+		uint64_t flags;
+	} kinds[] = {
+		[PMEMRDMA_WRITE] = {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM,
+				    FI_RMA | FI_WRITE},
+		[PMEMRDMA_READ] = {IBV_WR_RDMA_READ, IBV_WR_RDMA_READ, FI_RMA | FI_READ},
+		[PMEMRDMA_SEND] = {IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, FI_MSG | FI_SEND},
+	};
+	bool immediate = from->flags & FI_REMOTE_CQ_DATA;
+	int ret;
+
+	if ((unsigned) from->kind > PMEMRDMA_SEND)
+		return -FI_EINVAL;
+	ret = pmr_fill(ep, to, immediate ? kinds[from->kind].immediate : kinds[from->kind].bare,
+		       from->iov, from->desc, from->iov_count, from->flags);
+	if (ret)
+		return ret;
+	to->context = from->context;
+	to->flags = kinds[from->kind].flags;
+	to->wanted = from->flags & FI_COMPLETION;
+	if (immediate)
+		to->wr.imm_data = pmr_immediate(from->data);
+	if (from->kind != PMEMRDMA_SEND)
+		pmr_fill_place(to, from->addr, from->key);
+	return 0;
+}
+
+static ssize_t post_list(struct fid_ep *fid, const struct pmemrdma_request *requests, size_t count)
+{
+	struct pmr_ep *ep = pmr_to_ep(&fid->fid);
+	struct pmr_request list[PMEMRDMA_MAX_LIST];
+
+	if (!count || count > PMEMRDMA_MAX_LIST)
+		return -FI_EINVAL;
+	for (size_t i = 0; i < count; i++) {
+		int ret = fill(ep, &list[i], &requests[i]);
+
+		if (ret)
+			return ret;
+	}
+	return pmr_post(ep, list, (unsigned) count);
+}
+
+const struct pmemrdma_post_ops pmr_post_ops = {
+	.size = sizeof(struct pmemrdma_post_ops),
+	.post = post_list,
+};
