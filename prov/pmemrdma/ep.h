@@ -53,6 +53,9 @@ int pmr_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep *
 int pmr_srx_open(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep **srx,
 		 void *context);
 
+/* pmr_ep_drop_queues -- and the room for them; the queue pair is gone, or was not made */
+void pmr_ep_drop_queues(struct pmr_ep *ep);
+
 /* pmr_ep_enable -- from here on it can receive, and send once it is connected */
 int pmr_ep_enable(struct pmr_ep *ep);
 

@@ -12,6 +12,7 @@ pmemrdma_sources = \
 	%D%/cq.c %D%/cq.h \
 	%D%/device.c %D%/device.h \
 	%D%/domain.c %D%/domain.h \
+	%D%/enable.c \
 	%D%/ep.c %D%/ep.h \
 	%D%/eq.c %D%/eq.h \
 	%D%/event.c %D%/event.h \

@@ -406,6 +406,31 @@ ssize_t pmv_post_any(struct pmv_run *run, enum pmv_post_locks locks)
 }
 
 /*
+ * post_list -- the WRITE and the READ behind it at once.  The WRITE completes only if it fails, and
+ * then the READ does, too (quiet_write): the run's own share of op.pending is the READ's.
+ */
+static ssize_t post_list(struct pmv_run *run, const struct fi_msg_rma *write)
+{
+	const struct pmv_engine_ep *ep = pmv_run_initiator(run)->engine;
+	struct own own;
+	ssize_t ret;
+
+	fill_own(&own, ep->engine, run, &ep->engine->scratch_byte, run->place_addr, 1,
+		 pmv_key_core(run->place_key));
+	run->op.quiet_write = true;
+	ret = pmv_engine_write_read(ep, write, &own.msg);
+	if (ret == 2)
+		return PMV_POSTED_ALL;
+	if (ret < 0) {
+		run->op.quiet_write = false;
+		return ret;
+	}
+	run->bare = false;
+	run->at++;
+	return -FI_EAGAIN;
+}
+
+/*
  * pmv_post_bare -- DATA and perhaps FLUSH are all, and nothing has to be remembered: the requests
  * that pmv_post_any would make, without looking for what there is not
  */
@@ -424,6 +449,8 @@ ssize_t pmv_post_bare(struct pmv_run *run)
 		ret = ep->ops->write(ep, &msg, FI_COMPLETION | FI_DELIVERY_COMPLETE);
 		return ret ? ret : PMV_POSTED_ALL;
 	}
+	if (ep->lists)
+		return post_list(run, &msg);
 	pmv_run_posting(run, 1);
 	ret = ep->ops->write(ep, &msg, FI_COMPLETION);
 	if (ret) {

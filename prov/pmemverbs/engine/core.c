@@ -46,7 +46,8 @@ static const struct pmv_core cores[] = {
 	 .ops = &pmv_engine_libfabric,
 	 .caps = PMV_ENGINE_FENCE,
 	 .lingers = true,
-	 .imm_receives = true},
+	 .imm_receives = true,
+	 .posts_lists = true},
 };
 
 #define NUM_CORES (sizeof(cores) / sizeof(cores[0]))

@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "engine/atomic.h"
+#include "pmemrdma/pmemrdma_post.h"
 
 static ssize_t write_msg(const struct pmv_engine_ep *ep, const struct fi_msg_rma *msg,
 			 uint64_t flags)
@@ -110,6 +111,45 @@ const struct pmv_engine_ops pmv_engine_libfabric = {
 	.poll = fi_cq_read,
 	.poll_error = fi_cq_readerr,
 };
+
+void pmv_engine_join(struct pmv_engine_ep *ep, struct pmv_engine *engine)
+{
+	void *lists = NULL;
+
+	ep->engine = engine;
+	ep->ops = engine->core->ops;
+	if (engine->core->posts_lists &&
+	    fi_open_ops(&ep->fid->fid, PMEMRDMA_POST_OPS_V1, 0, &lists, NULL))
+		lists = NULL;
+	ep->lists = lists;
+}
+
+/* in_list -- a message as a request of a list */
+static struct pmemrdma_request in_list(enum pmemrdma_kind kind, const struct fi_msg_rma *msg,
+				       uint64_t flags)
+{
+	return (struct pmemrdma_request){
+		.kind = kind,
+		.flags = flags,
+		.iov = msg->msg_iov,
+		.desc = msg->desc,
+		.iov_count = msg->iov_count,
+		.addr = msg->rma_iov->addr,
+		.key = msg->rma_iov->key,
+		.context = msg->context,
+	};
+}
+
+ssize_t pmv_engine_write_read(const struct pmv_engine_ep *ep, const struct fi_msg_rma *write,
+			      const struct fi_msg_rma *read)
+{
+	const struct pmemrdma_request list[] = {
+		in_list(PMEMRDMA_WRITE, write, 0),
+		in_list(PMEMRDMA_READ, read, FI_COMPLETION),
+	};
+
+	return ep->lists->post(ep->fid, list, 2);
+}
 
 void pmv_engine_explain(int err, size_t len)
 {

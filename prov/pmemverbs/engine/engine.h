@@ -87,10 +87,13 @@ struct pmv_engine {
 /* The most that one READ can read into the scratch page. */
 #define PMV_SCRATCH_SIZE 4096
 
+struct pmemrdma_post_ops;
+
 struct pmv_engine_ep {
 	struct pmv_engine *engine;
 	const struct pmv_engine_ops *ops; /* the engine's */
 	struct fid_ep *fid;
+	const struct pmemrdma_post_ops *lists; /* NULL: requests are posted one by one */
 };
 
 static inline bool pmv_engine_can(const struct pmv_engine *engine, enum pmv_engine_cap cap)
@@ -105,6 +108,18 @@ static inline uint64_t pmv_engine_fence(const struct pmv_engine *engine)
 }
 
 extern const struct pmv_engine_ops pmv_engine_libfabric;
+
+/* pmv_engine_join -- what an endpoint of the core, which is open, has for the engine */
+void pmv_engine_join(struct pmv_engine_ep *ep, struct pmv_engine *engine);
+
+/*
+ * pmv_engine_write_read -- a WRITE and a READ behind it, of one message each, with one doorbell
+ * and, if both succeed, one entry: the READ's.  If the WRITE fails an error entry of its own, with
+ * FI_WRITE among its flags, is in front of the READ's.  For endpoints with lists.  Returns how many
+ * were posted, none without room for both: -FI_EAGAIN, or another negative fi_errno.
+ */
+ssize_t pmv_engine_write_read(const struct pmv_engine_ep *ep, const struct fi_msg_rma *write,
+			      const struct fi_msg_rma *read);
 
 /* pmv_engine_open, pmv_engine_close -- a domain's scratch page; 0 or a negative fi_errno */
 int pmv_engine_open(struct pmv_engine *engine, int mr_mode);

@@ -479,8 +479,7 @@ static void join(struct pmv_ep *ep, const struct fi_info *info, const struct fi_
 	struct pmv_initiator *ini = &ep->initiator;
 
 	ep->initiator.owner.given_up = &ep->silence.given_up;
-	ep->engine.engine = &domain->engine;
-	ep->engine.ops = domain->engine.core->ops;
+	pmv_engine_join(&ep->engine, &domain->engine);
 	pmv_mailbox_init(&ep->mailbox);
 	ep->mailbox.link.engine = &ep->engine;
 	ep->mailbox.link.hints = &domain->agent.hints;

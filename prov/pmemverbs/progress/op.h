@@ -101,6 +101,11 @@ struct pmv_op {
 	enum pmv_audience audience;
 	bool single;   /* one work request, whose entry the application is handed */
 	bool ordinary; /* the owner need not hear that it has succeeded */
+	/*
+	 * One WRITE of it has an entry only if it fails, and `pending` does not count it.  The
+	 * READ behind it, which is counted, then fails after it.
+	 */
+	bool quiet_write;
 };
 
 STAILQ_HEAD(pmv_op_list, pmv_op);

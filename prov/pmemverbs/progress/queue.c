@@ -147,7 +147,9 @@ static void end_with_error(struct pmv_queue *queue, const struct fi_cq_err_entry
 
 	if (owner && !(op->flags & FI_RECV))
 		owner->lost(owner);
-	if (pmv_op_done(queue->pool, op, entry->err, entry->prov_errno))
+	if (op->quiet_write && (entry->flags & FI_WRITE))
+		pmv_op_fail(op, entry->err, entry->prov_errno);
+	else if (pmv_op_done(queue->pool, op, entry->err, entry->prov_errno))
 		pmv_ready_add(queue, &op->comp);
 }
 

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * fake_verbs.h -- libibverbs and librdmacm without a device
+ *
+ * The provider's objects are linked with these functions in the libraries' place.  Requests wait
+ * until the test ends them; a device's rules are asserted: no queue overruns, and a work
+ * queue's entries are free only when a completion behind them was read.  Any call may fail, once.
+ */
+#ifndef FAKE_VERBS_H
+#define FAKE_VERBS_H
+
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+#include <stdbool.h>
+
+#define FAKE_MAX_INLINE 128
+#define FAKE_MAX_CQE 600
+#define FAKE_ADDR "10.1.2.3"
+
+struct fake {
+	int live;                /* objects that are open */
+	int calls;               /* that may fail */
+	int fail_at;             /* the number of the one that fails; 0: none does */
+	const char *failed;      /* which one that was */
+	int doorbells;           /* calls of ibv_post_send */
+	int accept_at_most;      /* of a list's requests, if not 0 */
+	struct rdma_cm_id *id;   /* the latest one */
+	struct ibv_qp *qp;       /* the latest one */
+	struct ibv_send_wr last; /* the latest request that was posted */
+	bool rejected;
+	uint8_t sent[64]; /* private data of the latest connect, accept or reject */
+	size_t sent_len;
+};
+
+extern struct fake fake;
+
+/* fake_end -- the oldest request of the send queue has ended; after an error all others are flushed
+ */
+void fake_end(struct ibv_qp *qp, enum ibv_wc_status status);
+
+/* fake_waiting -- requests of the send queue that have not ended */
+unsigned fake_waiting(struct ibv_qp *qp);
+
+/* fake_arrive -- a message, or (opcode) a write with immediate data, at the oldest receive */
+void fake_arrive(struct ibv_qp *qp, enum ibv_wc_opcode opcode, uint32_t len, uint32_t immediate);
+
+/* fake_event -- of the connection manager, with private data */
+void fake_event(struct rdma_cm_id *id, enum rdma_cm_event_type type, const void *data, size_t len);
+
+/* fake_request -- for a connection, to a passive endpoint's id; the new id */
+struct rdma_cm_id *fake_request(struct rdma_cm_id *listening, const void *data, size_t len);
+
+#endif /* FAKE_VERBS_H */

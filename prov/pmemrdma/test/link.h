@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* link.h -- an endpoint on the fake device, and all that it needs */
+#ifndef PMR_TEST_LINK_H
+#define PMR_TEST_LINK_H
+
+#include <criterion/criterion.h>
+#include <rdma/fi_errno.h>
+
+#include "pmemrdma/ep.h"
+#include "fake_verbs.h"
+
+struct link {
+	struct fi_info *info;
+	struct fid_fabric *fabric;
+	struct fid_domain *domain;
+	struct fid_eq *eq;
+	struct fid_cq *cq;
+	struct fid_ep *ep;
+	struct fid_mr *mr;
+	char buf[4096];
+};
+
+/* link_hints -- that name the provider */
+struct fi_info *link_hints(void);
+
+/* link_open -- connected; sizes of the queues.  0, or the error of the first call that fails */
+int link_open(struct link *link, size_t tx_size, size_t cq_size, uint64_t cq_flags);
+
+/* link_close -- what is open; a call that fails, once, is made again */
+void link_close(struct link *link);
+
+/* link_write -- of so many bytes, with these flags */
+ssize_t link_write(struct link *link, size_t len, uint64_t flags, void *context);
+
+#define CONTEXT(n) ((void *) (uintptr_t) (n))
+
+#endif /* PMR_TEST_LINK_H */

@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# local.mk -- the unit tests of pmemrdma, over libraries without a device; %D% is this directory
+
+pmemrdma_tests = test_rdma_connect test_rdma_post
+TESTS += $(pmemrdma_tests)
+check_PROGRAMS += $(pmemrdma_tests)
+
+pmemrdma_rig = \
+	%D%/fake_cm.c %D%/fake_impl.h %D%/fake_verbs.c %D%/fake_verbs.h \
+	%D%/link.c %D%/link.h
+pmemrdma_libs = libpmemrdma.la $(CRITERION_LIBS) $(LIBFABRIC_LIBS) -lpthread
+
+test_rdma_connect_SOURCES = %D%/test_rdma_connect.c $(pmemrdma_rig)
+test_rdma_connect_LDADD = $(pmemrdma_libs)
+test_rdma_post_SOURCES = %D%/test_rdma_post.c $(pmemrdma_rig)
+test_rdma_post_LDADD = $(pmemrdma_libs)

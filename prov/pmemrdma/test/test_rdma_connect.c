@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* test_rdma_connect.c -- what is offered, and connections */
+#include "link.h"
+
+#include "pmemrdma/cm_data.h"
+#include "pmemrdma/fabric.h"
+#include "pmemrdma/getinfo.h"
+
+static int ask(const char *node, const char *service, uint64_t flags, struct fi_info *hints,
+	       struct fi_info **info)
+{
+	return pmr_getinfo(FI_VERSION(1, 17), node, service, flags, hints, info);
+}
+
+/* refused -- these hints are, and so they were changed */
+#define refused(change)                                                                            \
+	do {                                                                                       \
+		struct fi_info *hints = link_hints(), *info = NULL;                                \
+		change;                                                                            \
+		cr_expect_eq(ask("10.9.9.9", "1", 0, hints, &info), -FI_ENODATA, #change);         \
+		cr_expect_null(info);                                                              \
+		fi_freeinfo(hints);                                                                \
+	} while (0)
+
+Test(rdma_getinfo, offers_nothing_that_the_device_can_not_do)
+{
+	refused(hints->caps = FI_TAGGED);
+	refused(hints->caps = FI_MSG | FI_RMA_PMEM);
+	refused((hints->caps = FI_RMA, hints->mode = 0));
+	refused(hints->addr_format = FI_SOCKADDR_IB);
+	refused(hints->ep_attr->type = FI_EP_RDM);
+	refused(hints->ep_attr->protocol = FI_PROTO_IWARP);
+	refused(hints->tx_attr->size = 513);
+	refused(hints->tx_attr->inject_size = FAKE_MAX_INLINE + 1);
+	refused(hints->tx_attr->op_flags = FI_DELIVERY_COMPLETE);
+	refused(hints->tx_attr->msg_order = FI_ORDER_WAR);
+	refused(hints->rx_attr->size = 257);
+	refused(hints->domain_attr->mr_mode = FI_MR_LOCAL);
+	refused(hints->domain_attr->cq_data_size = 8);
+	refused(hints->domain_attr->name = strdup("other"));
+	refused(hints->fabric_attr->name = strdup("other"));
+	refused((free(hints->fabric_attr->prov_name), hints->fabric_attr->prov_name = NULL));
+	refused((free(hints->fabric_attr->prov_name),
+		 hints->fabric_attr->prov_name = strdup("^pmemrdma")));
+}
+
+Test(rdma_getinfo, offers_the_device_by_which_an_address_is_reached)
+{
+	struct fi_info *hints = link_hints(), *info = NULL;
+
+	cr_assert_eq(ask("10.9.9.9", "1234", 0, hints, &info), 0);
+	cr_assert_null(info->next);
+	cr_assert_str_eq(info->domain_attr->name, "fake0");
+	cr_assert_str_eq(info->fabric_attr->name, "RDMA-0xfe00000000000000");
+	cr_assert_eq(info->addr_format, (uint32_t) FI_SOCKADDR_IN);
+	cr_assert_eq(ntohs(((struct sockaddr_in *) info->dest_addr)->sin_port), 1234);
+	cr_assert_eq(((struct sockaddr_in *) info->src_addr)->sin_port, 0);
+	cr_assert_eq(info->tx_attr->inject_size, (size_t) FAKE_MAX_INLINE);
+	cr_assert_eq(info->tx_attr->iov_limit, 3U);
+	cr_assert_eq(info->ep_attr->max_msg_size, (size_t) 1 << 20);
+	fi_freeinfo(info);
+	/* Not by the loopback's, which is no device's. */
+	cr_assert_eq(ask("127.0.0.1", "1", FI_SOURCE, hints, &info), -FI_ENODATA);
+	/* At a server's own address. */
+	cr_assert_eq(ask(FAKE_ADDR, "99", FI_SOURCE, hints, &info), 0);
+	cr_assert_null(info->dest_addr);
+	cr_assert_eq(ntohs(((struct sockaddr_in *) info->src_addr)->sin_port), 99);
+	fi_freeinfo(info);
+	/* A layer above asks for a fabric only. */
+	free(hints->domain_attr);
+	hints->domain_attr = NULL;
+	cr_assert_eq(ask(FAKE_ADDR, "99", FI_SOURCE, hints, &info), 0);
+	fi_freeinfo(info);
+	fi_freeinfo(hints);
+	cr_assert_eq(fake.live, 0);
+}
+
+Test(rdma_cm_data, has_a_byte_of_length)
+{
+	const uint8_t longer[] = {200, 1, 2, 3};
+	struct pmr_cm_data data;
+	uint8_t to[256];
+
+	cr_assert_eq(pmr_cm_data_pack(&data, "abc", 3), 4);
+	cr_assert_eq(pmr_cm_data_unpack(&data, sizeof(data), to, sizeof(to)), 3U);
+	cr_assert_eq(memcmp(to, "abc", 3), 0);
+	cr_assert_eq(pmr_cm_data_pack(&data, to, PMR_CM_DATA_SIZE), PMR_CM_DATA_SIZE + 1);
+	cr_assert_eq(pmr_cm_data_pack(&data, to, PMR_CM_DATA_SIZE + 1), -FI_EINVAL);
+	cr_assert_eq(pmr_cm_data_pack(&data, NULL, 1), -FI_EINVAL);
+	/* A peer that claims more than it has sent, or than there is room for. */
+	cr_assert_eq(pmr_cm_data_unpack(longer, sizeof(longer), to, sizeof(to)), 3U);
+	cr_assert_eq(pmr_cm_data_unpack(longer, sizeof(longer), to, 2), 2U);
+	cr_assert_eq(pmr_cm_data_unpack(longer, 1, to, sizeof(to)), 0U);
+	cr_assert_eq(pmr_cm_data_unpack(NULL, 0, to, sizeof(to)), 0U);
+}
+
+Test(rdma_connect, carries_private_data_both_ways)
+{
+	struct link link = {0};
+
+	cr_assert_eq(link_open(&link, 16, 100, 0), 0);
+	cr_assert_eq(fake.sent_len, 6U);
+	cr_assert_eq(memcmp(fake.sent, "\5hello", 6), 0);
+	link_close(&link);
+}
+
+struct listener {
+	struct fi_info *info;
+	struct fid_fabric *fabric;
+	struct fid_eq *eq;
+	struct fid_pep *pep;
+};
+
+static void listen_at(struct listener *listener)
+{
+	struct fi_info *hints = link_hints();
+
+	cr_assert_eq(ask(FAKE_ADDR, "99", FI_SOURCE, hints, &listener->info), 0);
+	fi_freeinfo(hints);
+	cr_assert_eq(pmr_fabric_open(listener->info->fabric_attr, &listener->fabric, NULL), 0);
+	cr_assert_eq(fi_eq_open(listener->fabric, NULL, &listener->eq, NULL), 0);
+	cr_assert_eq(fi_passive_ep(listener->fabric, listener->info, &listener->pep, NULL), 0);
+	cr_assert_eq(fi_listen(listener->pep), -FI_ENOEQ);
+	cr_assert_eq(fi_pep_bind(listener->pep, &listener->eq->fid, 0), 0);
+	cr_assert_eq(fi_listen(listener->pep), 0);
+}
+
+static void stop_listening(struct listener *listener)
+{
+	cr_assert_eq(fi_close(&listener->pep->fid), 0);
+	cr_assert_eq(fi_close(&listener->eq->fid), 0);
+	cr_assert_eq(fi_close(&listener->fabric->fid), 0);
+	fi_freeinfo(listener->info);
+	cr_assert_eq(fake.live, 0, "%d objects are left", fake.live);
+}
+
+Test(rdma_connect, a_request_is_told_and_rejected)
+{
+	struct listener listener;
+	struct {
+		struct fi_eq_cm_entry entry;
+		char data[64];
+	} got;
+	uint32_t event;
+
+	listen_at(&listener);
+	fake_request(fake.id, "\3abc\0\0\0\0", 8);
+	cr_assert_eq(fi_eq_sread(listener.eq, &event, &got, sizeof(got), -1, FI_PEEK),
+		     (ssize_t) sizeof(got.entry) + 3);
+	cr_assert_eq(fi_eq_read(listener.eq, &event, &got, sizeof(got), 0),
+		     (ssize_t) sizeof(got.entry) + 3);
+	cr_assert_eq(event, (uint32_t) FI_CONNREQ);
+	cr_assert_eq(got.entry.fid, &listener.pep->fid);
+	cr_assert_eq(memcmp(got.entry.data, "abc", 3), 0);
+	cr_assert_str_eq(got.entry.info->fabric_attr->prov_name, "pmemrdma");
+	cr_assert_eq(fi_reject(listener.pep, got.entry.info->handle, "no", 2), 0);
+	cr_assert_eq(memcmp(fake.sent, "\2no", 3), 0);
+	fi_freeinfo(got.entry.info);
+	stop_listening(&listener);
+}
+
+Test(rdma_connect, a_request_that_nobody_reads_is_rejected_in_the_end)
+{
+	struct listener listener;
+	struct fi_eq_cm_entry entry;
+	uint32_t event;
+
+	listen_at(&listener);
+	fake_request(fake.id, "\0", 1);
+	cr_assert_gt(fi_eq_read(listener.eq, &event, &entry, sizeof(entry), FI_PEEK), 0);
+	stop_listening(&listener);
+	cr_assert(fake.rejected);
+}
+
+Test(rdma_connect, a_rejection_is_an_error_with_the_peers_data)
+{
+	struct link link = {0};
+	struct fi_eq_err_entry err = {0};
+	struct fi_eq_cm_entry entry;
+	uint32_t event;
+
+	cr_assert_eq(link_open(&link, 16, 100, 0), 0);
+	fake_event(fake.id, RDMA_CM_EVENT_REJECTED, "\2no\0\0", 5);
+	cr_assert_eq(fi_eq_read(link.eq, &event, &entry, sizeof(entry), 0), -FI_EAVAIL);
+	cr_assert_eq(fi_eq_readerr(link.eq, &err, 0), (ssize_t) sizeof(err));
+	cr_assert_eq(err.err, FI_ECONNREFUSED);
+	cr_assert_eq(err.fid, &link.ep->fid);
+	cr_assert_eq(err.err_data_size, 2U);
+	cr_assert_eq(memcmp(err.err_data, "no", 2), 0);
+	fake_event(fake.id, RDMA_CM_EVENT_DISCONNECTED, NULL, 0);
+	cr_assert_eq(fi_eq_read(link.eq, &event, &entry, sizeof(entry), 0),
+		     (ssize_t) sizeof(entry));
+	cr_assert_eq(event, (uint32_t) FI_SHUTDOWN);
+	link_close(&link);
+}
+
+Test(rdma_connect, an_application_writes_events)
+{
+	struct link link = {0};
+	uint32_t event;
+	int value = 5, got = 0;
+
+	cr_assert_eq(link_open(&link, 16, 100, 0), 0);
+	cr_assert_eq(fi_eq_write(link.eq, FI_NOTIFY, &value, sizeof(value), 0),
+		     (ssize_t) sizeof(value));
+	cr_assert_eq(fi_eq_sread(link.eq, &event, &got, sizeof(got), -1, 0), (ssize_t) sizeof(got));
+	cr_assert_eq(event, (uint32_t) FI_NOTIFY);
+	cr_assert_eq(got, value);
+	cr_assert_eq(fi_eq_sread(link.eq, &event, &got, sizeof(got), 0, 0), -FI_EAGAIN);
+	link_close(&link);
+}

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* test_rdma_post.c -- no queue overruns, and each failure is told as its own */
+#include "link.h"
+
+#include "pmemrdma/pmemrdma_post.h"
+
+static struct link *opened(size_t tx_size, size_t cq_size, uint64_t cq_flags)
+{
+	static struct link link;
+
+	cr_assert_eq(link_open(&link, tx_size, cq_size, cq_flags), 0);
+	return &link;
+}
+
+/* expect_entry -- the next one */
+static void expect_entry(struct link *link, void *context, uint64_t flags)
+{
+	struct fi_cq_data_entry entry = {0};
+
+	cr_assert_eq(fi_cq_read(link->cq, &entry, 1), 1);
+	cr_assert_eq(entry.op_context, context);
+	cr_assert_eq(entry.flags, flags);
+}
+
+static void expect_error(struct link *link, void *context, int err, uint64_t flags)
+{
+	struct fi_cq_err_entry entry = {0};
+	char room[256];
+
+	cr_assert_eq(fi_cq_read(link->cq, room, 1), -FI_EAVAIL);
+	cr_assert_eq(fi_cq_readerr(link->cq, &entry, 0), 1);
+	cr_assert_eq(entry.op_context, context);
+	cr_assert_eq(entry.err, err);
+	cr_assert_eq(entry.flags, flags);
+}
+
+static void expect_none(struct link *link)
+{
+	char room[256];
+
+	cr_assert_eq(fi_cq_read(link->cq, room, 1), -FI_EAGAIN);
+}
+
+/* fill -- post until there is no room: how many */
+static unsigned fill(struct link *link, uint64_t flags)
+{
+	unsigned count = 0;
+	ssize_t ret;
+
+	while (!(ret = link_write(link, 8, flags, CONTEXT(count + 1))))
+		count++;
+	cr_assert_eq(ret, -FI_EAGAIN);
+	return count;
+}
+
+static void end_all(struct link *link)
+{
+	while (fake_waiting(fake.qp))
+		fake_end(fake.qp, IBV_WC_SUCCESS);
+	expect_none(link);
+}
+
+Test(rdma_post, takes_as_many_as_the_queue_has_room_for_again_and_again)
+{
+	struct link *link = opened(16, 100, FI_SELECTIVE_COMPLETION);
+
+	/* None is wanted, and still all of the room comes back. */
+	for (int round = 0; round < 5; round++) {
+		cr_assert_geq(fill(link, 0), 16U - 16U / 4U);
+		end_all(link);
+	}
+	link_close(link);
+}
+
+Test(rdma_post, leaves_the_completion_queue_room_for_all_that_may_fail)
+{
+	/* Eight receives have theirs, which leaves six. */
+	struct link *link = opened(64, 14, FI_SELECTIVE_COMPLETION);
+	unsigned count;
+
+	fake.fail_at = -1;
+	for (int round = 0; round < 5; round++) {
+		count = fill(link, 0);
+		cr_assert_geq(count, 1U);
+		end_all(link);
+	}
+	link_close(link);
+}
+
+Test(rdma_post, that_all_fails_overruns_nothing)
+{
+	struct link *link = opened(16, 24, FI_SELECTIVE_COMPLETION);
+	unsigned count = fill(link, 0);
+
+	fake_end(fake.qp, IBV_WC_REM_ACCESS_ERR);
+	expect_error(link, CONTEXT(1), FI_EIO, FI_RMA | FI_WRITE);
+	for (unsigned i = 2; i <= count; i++)
+		expect_error(link, CONTEXT(i), FI_ECANCELED, FI_RMA | FI_WRITE);
+	expect_none(link);
+	link_close(link);
+}
+
+Test(rdma_post, completes_only_what_is_wanted)
+{
+	struct link *link = opened(16, 100, FI_SELECTIVE_COMPLETION);
+
+	cr_assert_eq(link_write(link, 8, 0, CONTEXT(1)), 0);
+	cr_assert_eq(link_write(link, 8, FI_COMPLETION, CONTEXT(2)), 0);
+	cr_assert_eq(link_write(link, 8, 0, CONTEXT(3)), 0);
+	while (fake_waiting(fake.qp))
+		fake_end(fake.qp, IBV_WC_SUCCESS);
+	expect_entry(link, CONTEXT(2), FI_RMA | FI_WRITE);
+	expect_none(link);
+	link_close(link);
+}
+
+Test(rdma_post, an_entry_that_waits_keeps_its_slot)
+{
+	struct link *link = opened(8, 100, FI_SELECTIVE_COMPLETION);
+
+	cr_assert_eq(link_write(link, 8, FI_COMPLETION, CONTEXT(91)), 0);
+	for (int i = 0; i < 40; i++) {
+		while (fake_waiting(fake.qp))
+			fake_end(fake.qp, IBV_WC_SUCCESS);
+		/* The list takes the entries of the device, and nobody reads them. */
+		pmr_cq_drain(pmr_to_cq(&link->cq->fid));
+		if (link_write(link, 8, 0, CONTEXT(i)))
+			break;
+	}
+	expect_entry(link, CONTEXT(91), FI_RMA | FI_WRITE);
+	end_all(link);
+	cr_assert_geq(fill(link, 0), 6U);
+	link_close(link);
+}
+
+Test(rdma_post, a_close_cancels_what_is_under_way)
+{
+	struct link *link = opened(16, 100, FI_SELECTIVE_COMPLETION);
+
+	cr_assert_eq(fi_recv(link->ep, link->buf, 64, fi_mr_desc(link->mr), 0, CONTEXT(50)), 0);
+	cr_assert_eq(link_write(link, 8, FI_COMPLETION, CONTEXT(1)), 0);
+	cr_assert_eq(link_write(link, 8, 0, CONTEXT(2)), 0);
+	cr_assert_eq(link_write(link, 8, FI_COMPLETION, CONTEXT(3)), 0);
+	fake_end(fake.qp, IBV_WC_SUCCESS);
+	cr_assert_eq(fi_close(&link->ep->fid), 0);
+	link->ep = NULL;
+	expect_entry(link, CONTEXT(1), FI_RMA | FI_WRITE);
+	expect_error(link, CONTEXT(3), FI_ECANCELED, FI_RMA | FI_WRITE);
+	expect_error(link, CONTEXT(50), FI_ECANCELED, FI_RECV | FI_MSG);
+	expect_none(link);
+	link_close(link);
+}
+
+Test(rdma_post, a_list_rings_once)
+{
+	struct link *link = opened(16, 100, FI_SELECTIVE_COMPLETION);
+	const struct iovec iov = {.iov_base = link->buf, .iov_len = 8};
+	void *desc = fi_mr_desc(link->mr);
+	struct pmemrdma_request list[] = {
+		{PMEMRDMA_WRITE, 0, &iov, &desc, 1, 0x1000, 9, 0, CONTEXT(1)},
+		{PMEMRDMA_READ, FI_COMPLETION, &iov, &desc, 1, 0x1000, 9, 0, CONTEXT(2)},
+	};
+	struct pmemrdma_post_ops *ops;
+
+	cr_assert_eq(fi_open_ops(&link->ep->fid, "no such", 0, (void **) &ops, NULL), -FI_ENOSYS);
+	cr_assert_eq(fi_open_ops(&link->ep->fid, PMEMRDMA_POST_OPS_V1, 0, (void **) &ops, NULL), 0);
+	cr_assert_eq(ops->post(link->ep, list, 2), 2);
+	cr_assert_eq(fake.doorbells, 1);
+	fake_end(fake.qp, IBV_WC_SUCCESS);
+	expect_none(link);
+	fake_end(fake.qp, IBV_WC_SUCCESS);
+	expect_entry(link, CONTEXT(2), FI_RMA | FI_READ);
+	/* All or none, where there is no room for all. */
+	while (fake_waiting(fake.qp) < 15)
+		cr_assert_eq(link_write(link, 8, 0, NULL), 0);
+	cr_assert_eq(ops->post(link->ep, list, 2), -FI_EAGAIN);
+	end_all(link);
+	/* What the device does not take is not said to be posted. */
+	fake.accept_at_most = 1;
+	cr_assert_eq(ops->post(link->ep, list, 2), 1);
+	cr_assert_eq(fake_waiting(fake.qp), 1U);
+	fake_end(fake.qp, IBV_WC_REM_ACCESS_ERR);
+	expect_error(link, CONTEXT(1), FI_EIO, FI_RMA | FI_WRITE);
+	expect_none(link);
+	list[0].kind = (enum pmemrdma_kind) 17;
+	cr_assert_eq(ops->post(link->ep, list, 2), -FI_EINVAL);
+	cr_assert_eq(ops->post(link->ep, list, 0), -FI_EINVAL);
+	cr_assert_eq(ops->post(link->ep, list, PMEMRDMA_MAX_LIST + 1), -FI_EINVAL);
+	link_close(link);
+}
+
+Test(rdma_post, sends_small_data_in_the_request)
+{
+	struct link *link = opened(16, 100, 0);
+
+	cr_assert_eq(link_write(link, FAKE_MAX_INLINE, 0, NULL), 0);
+	cr_assert(fake.last.send_flags & IBV_SEND_INLINE);
+	cr_assert_eq(link_write(link, FAKE_MAX_INLINE + 1, FI_FENCE, NULL), 0);
+	cr_assert_not(fake.last.send_flags & IBV_SEND_INLINE);
+	cr_assert(fake.last.send_flags & IBV_SEND_FENCE);
+	cr_assert_eq(fake.last.opcode, IBV_WR_RDMA_WRITE);
+	cr_assert_eq(link_write(link, FAKE_MAX_INLINE + 1, FI_INJECT, NULL), -FI_EINVAL);
+	cr_assert_eq(link_write(link, 8, FI_REMOTE_CQ_DATA, NULL), 0);
+	cr_assert_eq(fake.last.opcode, IBV_WR_RDMA_WRITE_WITH_IMM);
+	link_close(link);
+}
+
+Test(rdma_post, receives_say_what_came)
+{
+	struct link *link = opened(16, 100, 0);
+	struct fi_cq_data_entry entry;
+	void *desc = fi_mr_desc(link->mr);
+
+	for (int i = 0; i < 8; i++)
+		cr_assert_eq(fi_recv(link->ep, link->buf, 64, desc, 0, CONTEXT(i)), 0);
+	cr_assert_eq(fi_recv(link->ep, link->buf, 64, desc, 0, NULL), -FI_EAGAIN);
+	fake_arrive(fake.qp, IBV_WC_RECV, 33, 0);
+	fake_arrive(fake.qp, IBV_WC_RECV_RDMA_WITH_IMM, 5, 0xabcdef01);
+	cr_assert_eq(fi_cq_read(link->cq, &entry, 1), 1);
+	cr_assert_eq(entry.len, 33U);
+	cr_assert_eq(entry.flags, FI_RECV | FI_MSG);
+	cr_assert_eq(fi_cq_read(link->cq, &entry, 1), 1);
+	cr_assert_eq(entry.op_context, CONTEXT(1));
+	cr_assert_eq(entry.data, 0xabcdef01U);
+	cr_assert_eq(entry.flags, FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA);
+	cr_assert_eq(fi_recv(link->ep, link->buf, 64, desc, 0, NULL), 0);
+	link_close(link);
+}
+
+Test(rdma_post, who_sleeps_is_woken)
+{
+	struct link *link = opened(16, 100, 0);
+	struct fi_cq_data_entry entry;
+	struct fid *fid = &link->cq->fid;
+
+	cr_assert_eq(fi_trywait(link->fabric, &fid, 1), 0);
+	cr_assert_eq(fi_cq_sread(link->cq, &entry, 1, NULL, 0), -FI_EAGAIN);
+	cr_assert_eq(link_write(link, 8, 0, CONTEXT(1)), 0);
+	fake_end(fake.qp, IBV_WC_SUCCESS);
+	cr_assert_eq(fi_trywait(link->fabric, &fid, 1), -FI_EAGAIN);
+	cr_assert_eq(fi_cq_sread(link->cq, &entry, 1, NULL, -1), 1);
+	cr_assert_eq(fi_cq_signal(link->cq), 0);
+	cr_assert_eq(fi_cq_sread(link->cq, &entry, 1, NULL, -1), -FI_EAGAIN);
+	/* A close tells of what it cancels. */
+	cr_assert_eq(link_write(link, 8, 0, CONTEXT(2)), 0);
+	cr_assert_eq(fi_trywait(link->fabric, &fid, 1), 0);
+	cr_assert_eq(fi_close(&link->ep->fid), 0);
+	link->ep = NULL;
+	cr_assert_eq(fi_cq_sread(link->cq, &entry, 1, NULL, -1), -FI_EAVAIL);
+	link_close(link);
+}
+
+/* once -- a write from beginning to end; 0, or the first error */
+static int once(struct link *link)
+{
+	struct fi_cq_data_entry entry;
+	int ret = link_open(link, 16, 8, 0);
+
+	if (ret)
+		return ret;
+	ret = (int) fi_recv(link->ep, link->buf, 64, fi_mr_desc(link->mr), 0, NULL);
+	if (!ret)
+		ret = (int) link_write(link, 8, 0, CONTEXT(1));
+	if (ret)
+		return ret;
+	fake_end(fake.qp, IBV_WC_SUCCESS);
+	ret = (int) fi_cq_sread(link->cq, &entry, 1, NULL, 100);
+	return ret == 1 ? 0 : ret;
+}
+
+Test(rdma_post, any_call_that_fails_is_an_error)
+{
+	int ended, n = 0;
+
+	pmr_devices();
+	do {
+		static const struct fake fresh;
+		struct link link = {0};
+		int ret;
+
+		fake = fresh;
+		fake.fail_at = ++n;
+		ret = once(&link);
+		ended = !fake.failed;
+		/* The completion queue does not have to grow. */
+		if (fake.failed && strcmp(fake.failed, "ibv_resize_cq") != 0)
+			cr_expect_neq(ret, 0, "%s fails, and nobody is told", fake.failed);
+		else if (!fake.failed)
+			cr_expect_eq(ret, 0);
+		link_close(&link);
+	} while (!ended);
+	cr_assert_gt(n, 20);
+}
