@@ -47,6 +47,7 @@ EXTRA_DIST += \
 	%D%/steps/lab_cxl \
 	%D%/steps/lab_eadr \
 	%D%/steps/lab_files \
+	%D%/steps/lab_native \
 	%D%/steps/lab_peer \
 	%D%/steps/lab_plug \
 	%D%/steps/layers \

@@ -23,4 +23,5 @@ EXTRA_DIST += \
 	%D%/guest/files \
 	%D%/guest/link \
 	%D%/guest/mend.sh \
+	%D%/guest/native \
 	%D%/guest/peer

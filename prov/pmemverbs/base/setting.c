@@ -38,7 +38,8 @@ static const struct {
 } settings[SETTINGS] = {
 	[CORE] = {"CORE",
 		  {NULL},
-		  "core providers to use, in order of preference, separated by commas: verbs, tcp "
+		  "core providers to use, in order of preference, separated by commas: verbs, tcp, "
+		  "native "
 		  "(default: verbs,tcp)"},
 	[DOMAIN] = {"DOMAIN",
 		    {"auto", "none", "page", "dmp", "mhp", "wsp"},
