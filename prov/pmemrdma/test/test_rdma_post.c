@@ -78,7 +78,6 @@ Test(rdma_post, leaves_the_completion_queue_room_for_all_that_may_fail)
 	struct link *link = opened(64, 14, FI_SELECTIVE_COMPLETION);
 	unsigned count;
 
-	fake.fail_at = -1;
 	for (int round = 0; round < 5; round++) {
 		count = fill(link, 0);
 		cr_assert_geq(count, 1U);
@@ -130,6 +129,22 @@ Test(rdma_post, an_entry_that_waits_keeps_its_slot)
 	expect_entry(link, CONTEXT(91), FI_RMA | FI_WRITE);
 	end_all(link);
 	cr_assert_geq(fill(link, 0), 6U);
+	link_close(link);
+}
+
+Test(rdma_post, reading_one_entry_frees_no_other_ones_slot)
+{
+	struct link *link = opened(8, 100, FI_SELECTIVE_COMPLETION);
+
+	cr_assert_eq(link_write(link, 8, FI_COMPLETION, CONTEXT(91)), 0);
+	cr_assert_eq(link_write(link, 8, FI_COMPLETION, CONTEXT(92)), 0);
+	fake_end(fake.qp, IBV_WC_SUCCESS);
+	fake_end(fake.qp, IBV_WC_SUCCESS);
+	pmr_cq_drain(pmr_to_cq(&link->cq->fid));
+	expect_entry(link, CONTEXT(91), FI_RMA | FI_WRITE);
+	cr_assert_eq(fill(link, 0), 7U);
+	expect_entry(link, CONTEXT(92), FI_RMA | FI_WRITE);
+	end_all(link);
 	link_close(link);
 }
 
@@ -247,6 +262,74 @@ Test(rdma_post, who_sleeps_is_woken)
 	cr_assert_eq(fi_close(&link->ep->fid), 0);
 	link->ep = NULL;
 	cr_assert_eq(fi_cq_sread(link->cq, &entry, 1, NULL, -1), -FI_EAVAIL);
+	link_close(link);
+}
+
+Test(rdma_post, what_a_device_refuses_takes_no_room)
+{
+	struct link *link = opened(64, 14, FI_SELECTIVE_COMPLETION);
+
+	/* Of the room for 64 sends and 8 receives: more than there is, in the end. */
+	for (int i = 0; i < 100; i++) {
+		fake.fail_at = fake.calls + 1;
+		cr_assert_eq(link_write(link, 8, 0, NULL), -FI_EINVAL);
+	}
+	cr_assert_eq(link_write(link, 8, 0, NULL), 0);
+	end_all(link);
+	link_close(link);
+}
+
+Test(rdma_post, endpoints_that_come_and_go_leave_the_completion_queue_its_room)
+{
+	struct link *link = opened(16, 100, 0);
+
+	for (int i = 0; i < 2 * FAKE_MAX_CQE / 8; i++) {
+		struct fi_cq_err_entry entry;
+
+		cr_assert_eq(fi_close(&link->ep->fid), 0);
+		while (fi_cq_readerr(link->cq, &entry, 0) == 1)
+			;
+		cr_assert_eq(fi_endpoint(link->domain, link->info, &link->ep, NULL), 0);
+		cr_assert_eq(fi_ep_bind(link->ep, &link->eq->fid, 0), 0);
+		cr_assert_eq(fi_ep_bind(link->ep, &link->cq->fid, FI_TRANSMIT | FI_RECV), 0);
+		cr_assert_eq(fi_enable(link->ep), 0);
+		cr_assert_eq(link_write(link, 8, 0, CONTEXT(i)), 0);
+	}
+	link_close(link);
+}
+
+static void expect_message(struct link *link, void *context)
+{
+	fake_arrive(fake.qp, IBV_WC_RECV, 8, 0);
+	expect_entry(link, context, FI_RECV | FI_MSG);
+}
+
+Test(rdma_post, shared_receives_are_taken_again)
+{
+	struct fi_rx_attr attr = {.size = 4};
+	struct link *link = opened(16, 100, 0);
+	void *desc = fi_mr_desc(link->mr);
+	struct fid_ep *srx;
+
+	cr_assert_eq(fi_srx_context(link->domain, &attr, &srx, NULL), 0);
+	cr_assert_eq(fi_close(&link->ep->fid), 0);
+	cr_assert_eq(fi_endpoint(link->domain, link->info, &link->ep, NULL), 0);
+	cr_assert_eq(fi_ep_bind(link->ep, &link->eq->fid, 0), 0);
+	cr_assert_eq(fi_ep_bind(link->ep, &link->cq->fid, FI_TRANSMIT | FI_RECV), 0);
+	cr_assert_eq(fi_ep_bind(link->ep, &srx->fid, 0), 0);
+	cr_assert_eq(fi_enable(link->ep), 0);
+	cr_assert_eq(fi_recv(link->ep, link->buf, 8, desc, 0, NULL), -FI_EOPBADSTATE);
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < 4; i++)
+			cr_assert_eq(fi_recv(srx, link->buf, 8, desc, 0, CONTEXT(i)), 0);
+		cr_assert_eq(fi_recv(srx, link->buf, 8, desc, 0, NULL), -FI_EAGAIN);
+		for (int i = 0; i < 4; i++)
+			expect_message(link, CONTEXT(i));
+	}
+	cr_assert_eq(fi_close(&srx->fid), -FI_EBUSY);
+	cr_assert_eq(fi_close(&link->ep->fid), 0);
+	link->ep = NULL;
+	cr_assert_eq(fi_close(&srx->fid), 0);
 	link_close(link);
 }
 
