@@ -17,6 +17,15 @@ struct pending {
 /* Events of all channels; a test has one. */
 static struct pending *pending;
 
+static void *zeros(size_t size)
+{
+	void *memory = calloc(1, size);
+
+	if (!memory)
+		abort();
+	return memory;
+}
+
 static int fail(const char *call)
 {
 	return fake_fails(call) ? -1 : 0;
@@ -42,7 +51,7 @@ struct rdma_event_channel *rdma_create_event_channel(void)
 
 	if (fail(__func__))
 		return NULL;
-	channel = calloc(1, sizeof(*channel));
+	channel = zeros(sizeof(*channel));
 	channel->fd = eventfd(0, EFD_SEMAPHORE);
 	fake.live++;
 	return channel;
@@ -60,7 +69,7 @@ int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, v
 {
 	if (fail(__func__))
 		return -1;
-	*id = calloc(1, sizeof(**id));
+	*id = zeros(sizeof(**id));
 	(*id)->channel = channel;
 	(*id)->context = context;
 	(*id)->ps = ps;
@@ -225,7 +234,7 @@ int rdma_ack_cm_event(struct rdma_cm_event *event)
 
 void fake_event(struct rdma_cm_id *id, enum rdma_cm_event_type type, const void *data, size_t len)
 {
-	struct pending *event = calloc(1, sizeof(*event)), **at = &pending;
+	struct pending *event = zeros(sizeof(*event)), **at = &pending;
 
 	event->event = (struct rdma_cm_event){.id = id, .event = type, .status = 0};
 	if (len) {
@@ -242,7 +251,7 @@ void fake_event(struct rdma_cm_id *id, enum rdma_cm_event_type type, const void 
 
 struct rdma_cm_id *fake_request(struct rdma_cm_id *listening, const void *data, size_t len)
 {
-	struct rdma_cm_id *id = calloc(1, sizeof(*id));
+	struct rdma_cm_id *id = zeros(sizeof(*id));
 
 	fake.live++;
 	id->channel = listening->channel;
