@@ -9,7 +9,7 @@ lab=("$top/fabtests/lab/lab")
 guest=$top/fabtests/lab/guest
 
 # Beside other steps a guest has one processor: two that wait for one another are emulated at almost twice the cost.
-# debian13's and lab_peer's have two all the same, and so have all by themselves.
+# debian13's, lab_native's and lab_peer's have two all the same, and so have all by themselves.
 few_cpus=()
 [ ${#chosen[@]} = 1 ] || few_cpus=(--cpus 1)
 

@@ -296,5 +296,5 @@ void world_explore(struct cut *cut)
 	struct world *world = (struct world *) cut;
 
 	if (!world->wrong)
-		cut_explore(cut, world->depth ? 3 : 10, recover, world);
+		cut_explore(cut, world->depth ? 3 : 8, recover, world);
 }
