@@ -477,16 +477,16 @@ int pmemrpc_wait(struct pmemrpc_client *client, const struct pmemrpc_call *call,
 
 int pmemrpc_rest(struct pmemrpc_client *client, int timeout_ms)
 {
-	int64_t end = rpc_now_ms() + timeout_ms, left = timeout_ms;
-	int ret = 0;
+	int64_t end = rpc_now_ms() + timeout_ms, left;
+	int ret;
 
 	client->spin.idle_ns = 0;
-	while (!ret && left > 0) {
+	do {
 		if (!client->connected)
 			return -FI_ENOTCONN;
-		ret = look_or_sleep(client, left);
 		left = end - rpc_now_ms();
-	}
+		ret = look_or_sleep(client, left);
+	} while (!ret && left > 0);
 	while (ret > 0)
 		ret = poll_queue(client, 0, false);
 	return ret;

@@ -283,8 +283,12 @@ struct pmemrpc_server_attr {
 	size_t ring;          /* for each client, a multiple of 4096 up to PMEMRPC_MAX_RING */
 	unsigned int window;  /* the most calls of a client that can wait for replies */
 	size_t reply_max;     /* the longest reply */
-	size_t effects_max;   /* for pmemrpc_store in one call; each use takes 16 bytes more */
-	size_t memory;        /* for the application; zero at first */
+	/*
+	 * For pmemrpc_store in one call; each use takes 16 bytes more.  The store has room for
+	 * eight times as much, and so has the process.
+	 */
+	size_t effects_max;
+	size_t memory; /* for the application; zero at first */
 	/*
 	 * Threads that execute calls; 0: one for each processor.  One thread executes all calls of
 	 * a client.
@@ -311,8 +315,7 @@ struct pmemrpc_server_attr {
 	/*
 	 * How many microseconds a thread that has nothing to do polls before it sleeps.  0: as long
 	 * as it pays.  PMEMRPC_OFF: it sleeps at once.  PMEMRPC_ALWAYS: it never sleeps while it
-	 * has clients, and does the work of the provider's thread, too: FI_PMEMVERBS_AGENT=progress
-	 * is set, unless the variable has a value, or the provider has been used before.
+	 * has clients.
 	 */
 	unsigned int spin_us;
 	/*

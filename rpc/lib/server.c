@@ -150,8 +150,6 @@ static int listen_there(struct pmemrpc_server *server, const struct pmemrpc_serv
 
 	/* With its cache verbs gives each region all rights, whatever was asked for. */
 	setenv("FI_MR_CACHE_MAX_COUNT", "0", 0);
-	if (attr->spin_us == PMEMRPC_ALWAYS)
-		setenv("FI_PMEMVERBS_AGENT", "progress", 0);
 	ret = rpc_find_provider(attr->provider, true, attr->node, attr->service, receives,
 				&server->info, &server->error);
 	if (ret)

@@ -428,18 +428,23 @@ bool rpc_store_is_app(const struct rpc_store *store, const void *place, size_t l
 
 int rpc_store_persist(struct rpc_store *store, const void *place, size_t len)
 {
-	int ret = 0;
+	int ret;
 
 	if (!rpc_store_is_app(store, place, len))
 		return -EINVAL;
 	pthread_mutex_lock(&store->lock);
+	ret = store->failed;
 	/* After a crash its old contents would come back, and newer calls refer to these. */
-	if (rpc_journal_names(&store->records, place, len))
-		ret = rpc_journal_settle(&store->records);
-	if (!ret)
-		ret = store->memory->persist(store->memory, place, len);
-	keep(store, ret);
+	if (!ret && rpc_journal_names(&store->records, place, len))
+		ret = keep(store, rpc_journal_settle(&store->records));
 	pthread_mutex_unlock(&store->lock);
+	/* It may be long, and others commit meanwhile. */
+	if (!ret) {
+		ret = store->memory->persist(store->memory, place, len);
+		pthread_mutex_lock(&store->lock);
+		keep(store, ret);
+		pthread_mutex_unlock(&store->lock);
+	}
 	return ret;
 }
 

@@ -276,7 +276,6 @@ static uint64_t flushes(const struct pmemrpc_client *client)
 	return limits.flushes;
 }
 
-/* In a ring of 1024 bytes the third one wraps. */
 Test(rpc_client, a_call_whose_reply_is_waited_for_is_not_committed, .init = set_up)
 {
 	struct pmemrpc_client *client = come(PMEMRPC_WRITE);
@@ -317,5 +316,59 @@ Test(rpc_client, where_writes_overtake_each_other_all_calls_are_committed, .init
 	cr_assert_eq(post_reply_only(client, 8), 1);
 	cr_assert_eq(got[num_got - 1], ENTRY);
 	cr_assert_eq(flushes(client), 1);
+	leave(client);
+}
+
+/* mixed -- a call whose caller waits until it is durable, before or behind one whose does not */
+static void mixed(int first, int second)
+{
+	struct pmemrpc_client *client = come(PMEMRPC_WRITE);
+	struct pmemrpc_call calls[] = {
+		{.op = 1}, {.op = 1, .reply_only = first}, {.op = 1, .reply_only = second}};
+
+	for (unsigned int i = 0; i < 3; i++)
+		cr_assert_eq(pmemrpc_post(client, &calls[i]), 0);
+	for (unsigned int i = 0; i < 2; i++) {
+		while (net_complete(net.eps, 0))
+			;
+		cr_assert_eq(pmemrpc_progress(client), 0);
+	}
+	cr_assert_eq(num_got, 4, "they share a write");
+	cr_assert_eq(got[num_got - 1], ENTRY);
+	cr_assert_eq(client->durable, 3);
+	leave(client);
+}
+
+Test(rpc_client, a_batch_is_committed_if_any_of_its_calls_is, .init = set_up)
+{
+	welcome.window = htole32(32);
+	mixed(1, 0);
+	num_got = 0;
+	mixed(0, 1);
+}
+
+Test(rpc_client, what_is_sent_again_is_committed_if_the_new_path_reorders, .init = set_up)
+{
+	struct pmemrpc_call call = {.op = 1, .reply_only = 1};
+	struct pmemrpc_client *client = come(PMEMRPC_WRITE);
+
+	cr_assert_eq(pmemrpc_post(client, &call), 0);
+	cr_assert_eq(got[num_got - 1], PLAIN);
+	lose_connection(client);
+	net.relaxed = true;
+	cr_assert_eq(pmemrpc_reconnect(client, 10000), 0);
+	while (num_got < 3)
+		cr_assert_eq(pmemrpc_progress(client), 0);
+	cr_assert_eq(got[2], ENTRY);
+	leave(client);
+}
+
+Test(rpc_client, who_rests_for_no_time_hears_what_there_is, .init = set_up)
+{
+	struct pmemrpc_client *client = come(PMEMRPC_WRITE);
+
+	completes = false;
+	net_raise(net.eq, FI_SHUTDOWN, &net.eps->core.fid.fid, NULL, NULL, 0);
+	cr_assert_eq(pmemrpc_rest(client, 0), -FI_ENOTCONN);
 	leave(client);
 }

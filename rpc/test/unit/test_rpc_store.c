@@ -328,3 +328,44 @@ Test(rpc_log, a_call_that_changes_something_is_flushed_once)
 	cr_assert_eq(execute_one(store), 1);
 	rpc_store_close(store);
 }
+
+/* A place inside one that another call has changed: both are made durable, also where they end. */
+Test(rpc_log, places_that_overlap_are_kept_whole)
+{
+	static struct fixture fixture, after;
+	struct rpc_store *store = &fixture.store;
+	unsigned char *place;
+
+	open_fixture(&fixture, 256);
+	place = fixture.cut.seen + store->app;
+	cr_assert_eq(rpc_store_change(store, &store->own, place, "0123456789abcdef", 16), 0);
+	cr_assert_eq(rpc_store_executed(store, &store->own, 0, 16, 0, "", 0), 0);
+	cr_assert_eq(rpc_store_change(store, &store->own, place + 1, "X", 1), 0);
+	cr_assert_eq(rpc_store_executed(store, &store->own, 0, 16, 0, "", 0), 0);
+	/* The journal is settled. */
+	cr_assert_eq(rpc_store_persist(store, place + 1, 1), 0);
+	restart(&fixture, &after);
+	cr_assert_arr_eq(after.cut.seen + after.store.app, "0X23456789abcdef", 16);
+	rpc_store_close(&after.store);
+}
+
+Test(rpc_log, after_a_failure_nothing_is_made_durable_directly)
+{
+	static struct fixture fixture, after;
+	struct rpc_store *store = &fixture.store;
+	unsigned char *place;
+
+	open_fixture(&fixture, 256);
+	place = fixture.cut.seen + store->app;
+	cr_assert_eq(rpc_store_change(store, &store->own, place, "first", 5), 0);
+	cr_assert_eq(rpc_store_executed(store, &store->own, 0, 16, 0, "", 0), 0);
+	fixture.cut.memory.persist = broken;
+	cr_assert_eq(rpc_store_change(store, &store->own, place + 8, "second", 6), 0);
+	cr_assert_eq(rpc_store_executed(store, &store->own, 0, 16, 0, "", 0), -EIO);
+	fixture.cut.memory.persist = cut_persist;
+	/* A handler in another thread. */
+	cr_assert_eq(rpc_store_persist(store, place, 5), -EIO);
+	restart(&fixture, &after);
+	cr_assert_eq(rpc_store_slot(&after.store, 0)->executed, 1, "half of a call counts");
+	rpc_store_close(&after.store);
+}
