@@ -42,19 +42,25 @@ not_by()
 	finish && grep -q ': 0 calls' "$work/server.log"
 }
 
+# elsewhere -- what is declared of caches decides likewise, whatever the core
+elsewhere()
+{
+	local on='FI_PMEMVERBS_DOMAIN=dmp FI_PMEMVERBS_DDIO=on'
+
+	by "$on" wrflush srflush && not_by "$on" 'inbound data stays in its caches' wflush sflush &&
+		by "$mhp" wflush sflush && not_by "$mhp" 'FI_PMEMVERBS_DOMAIN=dmp' wrflush srflush &&
+		by FI_PMEMVERBS_DOMAIN=wsp wflush sflush && without_agent
+}
+
 # What the paper has, each forced by what is declared at the server, or refused.
 try_variants()
 {
-	local store=${memory:-$work/store} options=(--clients 8) status others=(without_agent)
-	local off='FI_PMEMVERBS_DOMAIN=dmp FI_PMEMVERBS_DDIO=off' on='FI_PMEMVERBS_DOMAIN=dmp FI_PMEMVERBS_DDIO=on'
-	local mhp='FI_PMEMVERBS_DOMAIN=mhp'
+	local store=${memory:-$work/store} options=(--clients 8) status others=(elsewhere)
+	local off='FI_PMEMVERBS_DOMAIN=dmp FI_PMEMVERBS_DDIO=off' mhp='FI_PMEMVERBS_DOMAIN=mhp'
 
 	[ -z "$memory" ] || others=()
 	by '' wrflush srflush && not_by '' 'makes no entries durable' wflush sflush &&
-		by "$off" wflush sflush && not_by "$off" 'does not need its agent' wrflush srflush &&
-		by "$on" wrflush srflush && not_by "$on" 'inbound data stays in its caches' wflush sflush &&
-		by "$mhp" wflush sflush && not_by "$mhp" 'FI_PMEMVERBS_DOMAIN=dmp' wrflush srflush &&
-		by FI_PMEMVERBS_DOMAIN=wsp wflush sflush && "${others[@]}"
+		by "$off" wflush sflush && not_by "$off" 'does not need its agent' wrflush srflush && "${others[@]}"
 	status=$?
 	preload=()
 	return $status
