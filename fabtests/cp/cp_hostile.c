@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cp_hostile.c -- a client of fi_pmem_target that means ill
+ * cp_hostile.c -- a client of fi_pmem_target that means ill, and such a target
  *
  *   cp_hostile HOST PORT ROUNDS
  *   cp_hostile HOST PORT NAME PATH
+ *   cp_hostile HOST PORT silent COUNT
+ *   cp_hostile target PORT alive|grows SECONDS
  *
- * The second form gets NAME, truncates it where it is, and has its digest made.
+ * The second form gets NAME, truncates it where it is, and has its digest made.  The third one
+ * connects so often, asks for nothing, and ends when the target has disconnected all.  The last
+ * one is a target for one client: it says again and again that it is alive and, with "grows",
+ * that it gets on; it answers after so many seconds, with an error, or never (0).
  *
  * In each round it connects and sends messages that are wrong in some way: names that lead
  * out, lengths that are none, requests in the wrong order, bytes at random; writes to memory
@@ -172,6 +177,59 @@ static int try_round(const struct node *node)
 	return bad;
 }
 
+/* be_silent -- until each connection has ended; every other client says that it is alive */
+static int be_silent(const struct node *node, int count)
+{
+	const struct cp_message alive = {.type = CP_ALIVE};
+	struct cp_link links[16];
+	int64_t end;
+	int bad = 0;
+
+	for (int i = 0; i < count; i++)
+		bad += cp_link_open(&links[i], node, node->info, SIZE) ||
+		       cp_link_connect(&links[i]);
+	end = connection_now_ms() + TIMEOUT_MS;
+	for (int i = 0; !bad && i < count; i++) {
+		while (!cp_link_poll(&links[i], 100) && connection_now_ms() < end) {
+			if (i % 2 && cp_link_send(&links[i], &alive, TIMEOUT_MS))
+				break;
+		}
+		bad = connection_now_ms() >= end;
+	}
+	for (int i = 0; i < count; i++)
+		cp_link_close(&links[i]);
+	return bad;
+}
+
+/* be_a_target -- for one client, which gets no answer, or one after so many seconds */
+static int be_a_target(struct node *node, bool grows, int seconds)
+{
+	struct cp_message message, word = {.type = CP_ALIVE, .committed = 1};
+	int64_t end = connection_now_ms() + TIMEOUT_MS;
+	struct cm_event event;
+	struct cp_link link;
+	int ret;
+
+	printf("waiting on port\n");
+	fflush(stdout);
+	if (conn_request(node, &event) || cp_link_open(&link, node, event.entry.info, SIZE) ||
+	    conn_accept(&link.conn, CP_HELLO, CP_HELLO_LEN) || !answer(&link, &message))
+		return 1;
+	if (seconds)
+		end = connection_now_ms() + 1000 * (int64_t) seconds;
+	do {
+		ret = cp_link_send(&link, &word, TIMEOUT_MS);
+		word.committed += grows;
+		usleep(50000);
+	} while (!ret && connection_now_ms() < end);
+	word = (struct cp_message){.type = CP_ANSWER, .status = EIO, .text = "enough"};
+	if (!ret && seconds)
+		ret = cp_link_send(&link, &word, TIMEOUT_MS) || answer(&link, &message);
+	cp_link_close(&link);
+	fi_freeinfo(event.entry.info);
+	return !ret == !seconds;
+}
+
 static int try_truncated(const struct node *node, const char *name, const char *path)
 {
 	struct cp_message message = {.type = CP_GET};
@@ -189,6 +247,16 @@ static int try_truncated(const struct node *node, const char *name, const char *
 	return bad;
 }
 
+static int serve(const char *port, const char *how, const char *seconds)
+{
+	struct node node;
+	int bad = cp_prepare(&node, NULL, port, TIMEOUT_MS, NULL) ||
+		  be_a_target(&node, !strcmp(how, "grows"), atoi(seconds));
+
+	node_close(&node);
+	return bad;
+}
+
 int main(int argc, char **argv)
 {
 	struct node node;
@@ -196,10 +264,13 @@ int main(int argc, char **argv)
 
 	if (argc != 4 && argc != 5)
 		return 2;
+	if (argc == 5 && !strcmp(argv[1], "target"))
+		return serve(argv[2], argv[3], argv[4]);
 	if (cp_prepare(&node, argv[1], argv[2], TIMEOUT_MS, NULL))
 		return 1;
 	if (argc == 5)
-		bad = try_truncated(&node, argv[3], argv[4]);
+		bad = strcmp(argv[3], "silent") ? try_truncated(&node, argv[3], argv[4])
+						: be_silent(&node, atoi(argv[4]));
 	for (int round = 0; argc == 4 && round < atoi(argv[3]); round++) {
 		srand((unsigned int) round + 1);
 		bad += try_round(&node);

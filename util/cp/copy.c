@@ -125,20 +125,35 @@ static int wait_for(struct cp_copy *copy, const struct cp_op *op)
 	return 0;
 }
 
+/* await_answer -- as long as the target gets on: that it is alive is no progress */
+static int await_answer(struct cp_copy *copy, struct cp_message *answer)
+{
+	uint64_t progress = 0;
+	int ret;
+
+	copy->heard = connection_now_ms();
+	do {
+		ret = cp_link_receive(&copy->link, answer, WAIT_MS);
+		copy->progress(copy, false);
+		if (ret < 0 || (ret && answer->type == CP_ANSWER))
+			return ret;
+		if (ret && answer->committed > progress) {
+			progress = answer->committed;
+			copy->heard = connection_now_ms();
+		}
+	} while (connection_now_ms() - copy->heard <= copy->timeout_ms);
+	return 0;
+}
+
 /* ask -- a request and its answer; what the target refuses, it gives a reason for */
 static int ask(struct cp_copy *copy, const struct cp_message *request, struct cp_message *answer)
 {
 	int ret = cp_link_send(&copy->link, request, copy->timeout_ms);
 
-	copy->said = copy->heard = connection_now_ms();
-	while (ret >= 0) {
-		ret = cp_link_receive(&copy->link, answer, WAIT_MS);
-		copy->progress(copy, false);
-		if (ret > 0 && answer->type == CP_ANSWER)
-			break;
-		if (ret > 0)
-			copy->heard = connection_now_ms();
-		else if (!ret && connection_now_ms() - copy->heard > copy->timeout_ms)
+	copy->said = connection_now_ms();
+	if (!ret) {
+		ret = await_answer(copy, answer);
+		if (!ret)
 			return interrupted(copy, "the target does not answer (--timeout)");
 	}
 	if (ret < 0)

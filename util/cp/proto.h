@@ -33,7 +33,7 @@ enum cp_type {
 	CP_FINISH,
 	CP_GET,
 	CP_SUM,
-	CP_ALIVE,  /* no answer: the sender is still at work */
+	CP_ALIVE,  /* no answer: the sender is still at work; committed: it has done so much */
 	CP_ANSWER, /* to the last request */
 };
 

@@ -18,6 +18,8 @@
 
 #define WAIT_MS 500
 #define ALIVE_MS 2000
+/* Who says nothing that makes sense has its place for no longer. */
+#define FIRST_MS 5000
 
 struct session {
 	struct cp_target *target;
@@ -27,7 +29,7 @@ struct session {
 	struct cp_object object;
 	struct region region; /* the object's */
 	int64_t said;         /* when this side has said something */
-	bool began;           /* it has been told what it copies */
+	bool began;           /* a request of its has been fulfilled */
 };
 
 static void say(const struct session *session, const char *what, const char *detail)
@@ -54,7 +56,7 @@ static int send_message(struct session *session, const struct cp_message *messag
 }
 
 /* tick -- while a digest is made: the client is told that this side is there, and may go */
-static int tick(void *arg)
+static int tick(void *arg, uint64_t done)
 {
 	struct session *session = arg;
 
@@ -62,7 +64,7 @@ static int tick(void *arg)
 		return -1;
 	if (connection_now_ms() - session->said < ALIVE_MS)
 		return 0;
-	return send_message(session, &(struct cp_message){.type = CP_ALIVE});
+	return send_message(session, &(struct cp_message){.type = CP_ALIVE, .committed = done});
 }
 
 static int refuse(struct cp_message *answer, int err, const char *reason)
@@ -236,22 +238,31 @@ static int answer_request(struct session *session, struct cp_message *request)
 	}
 	if (answer.status)
 		say(session, "refused", answer.text);
+	else
+		session->began = true;
 	return send_message(session, &answer);
+}
+
+static int first_ms(const struct cp_target *target)
+{
+	return target->timeout_ms < FIRST_MS ? target->timeout_ms : FIRST_MS;
 }
 
 static int serve(struct session *session)
 {
 	struct cp_target *target = session->target;
 	struct cp_message request;
-	int64_t end = connection_now_ms() + target->timeout_ms, look = 0;
+	int64_t end = connection_now_ms() + first_ms(target), look = 0;
 	int ret = 0;
 
 	while (ret >= 0 && !atomic_load(&target->stop)) {
 		ret = cp_link_receive(&session->link, &request, WAIT_MS);
 		if (ret > 0) {
 			ret = answer_request(session, &request);
-			end = connection_now_ms() + target->timeout_ms;
-		} else if (!ret && connection_now_ms() > end) {
+			if (session->began)
+				end = connection_now_ms() + target->timeout_ms;
+		}
+		if (ret >= 0 && connection_now_ms() > end) {
 			say(session, "has said nothing for too long", "");
 			return -FI_ETIMEDOUT;
 		}
@@ -279,6 +290,7 @@ static int begin(struct session *session)
 			  strnlen(link->error.text, CP_REASON - 1) + 1);
 		return ret;
 	}
+	link->node.timeout_ms = (unsigned long) first_ms(session->target);
 	return conn_accept(&link->conn, CP_HELLO, CP_HELLO_LEN);
 }
 

@@ -367,7 +367,7 @@ int cp_object_get(struct cp_object *object, const struct cp_message *request)
 }
 
 int cp_object_digest(struct cp_object *object, uint64_t len, uint8_t *digest,
-		     int (*tick)(void *arg), void *arg)
+		     int (*tick)(void *arg, uint64_t done), void *arg)
 {
 	XXH3_state_t *hash = XXH3_createState();
 	XXH128_canonical_t canonical;
@@ -379,7 +379,7 @@ int cp_object_digest(struct cp_object *object, uint64_t len, uint8_t *digest,
 	for (uint64_t at = 0, part; !err && at < len; at += part) {
 		part = len - at < DIGEST_PIECE ? len - at : DIGEST_PIECE;
 		XXH3_128bits_update(hash, object->base + at, part);
-		if (tick(arg))
+		if (tick(arg, at + part))
 			err = refuse(object, ECANCELED, "interrupted");
 	}
 	if (!err) {

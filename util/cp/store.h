@@ -80,7 +80,7 @@ int cp_object_get(struct cp_object *object, const struct cp_message *request);
  * anything but 0, that is the end.  0 or an errno and a reason.
  */
 int cp_object_digest(struct cp_object *object, uint64_t len, uint8_t *digest,
-		     int (*tick)(void *arg), void *arg);
+		     int (*tick)(void *arg, uint64_t done), void *arg);
 
 /* cp_object_is_whole -- is its file as long as it was? */
 bool cp_object_is_whole(const struct cp_object *object);
