@@ -2,9 +2,16 @@
 /* post.c -- work requests on their way to the device */
 #include "post.h"
 
-/* negative -- as ibv_post_* fail; no room is no error */
+/*
+ * negative -- as ibv_post_* fail: no room is no error.  Some drivers return a negative errno, and
+ * some say no more than -1, so the sign tells nothing.
+ */
 static ssize_t negative(int err)
 {
+	if (err == -1)
+		return -FI_EIO;
+	if (err < 0)
+		err = -err;
 	return err == ENOMEM ? -FI_EAGAIN : -err;
 }
 

@@ -296,6 +296,11 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	return 0;
 }
 
+static int refusal(void)
+{
+	return fake.refusal ? fake.refusal : EINVAL;
+}
+
 static int post_send(struct ibv_qp *fid, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct fake_qp *qp = (struct fake_qp *) fid;
@@ -305,9 +310,9 @@ static int post_send(struct ibv_qp *fid, struct ibv_send_wr *wr, struct ibv_send
 	for (; wr; wr = wr->next) {
 		*bad = wr;
 		if (fake.accept_at_most && accepted == fake.accept_at_most)
-			return EINVAL;
+			return refusal();
 		if (fake_fails("ibv_post_send"))
-			return EINVAL;
+			return refusal();
 		accepted++;
 		cr_assert_lt(qp->posted - qp->freed, qp->max_send, "the send queue overruns");
 		qp->sends[qp->posted++ % FAKE_QUEUE] = *wr;
@@ -322,7 +327,7 @@ static int post_recv(struct ibv_qp *fid, struct ibv_recv_wr *wr, struct ibv_recv
 
 	*bad = wr;
 	if (fake_fails("ibv_post_recv"))
-		return EINVAL;
+		return refusal();
 	cr_assert_lt(qp->recv_posted - qp->recv_ended, qp->max_recv, "the receive queue overruns");
 	qp->recvs[qp->recv_posted++ % FAKE_QUEUE] = wr->wr_id;
 	return 0;
@@ -356,7 +361,7 @@ static int post_srq_recv(struct ibv_srq *fid, struct ibv_recv_wr *wr, struct ibv
 
 	*bad = wr;
 	if (fake_fails("ibv_post_srq_recv"))
-		return EINVAL;
+		return refusal();
 	cr_assert_lt(srq->posted - srq->ended, srq->max, "the shared receive queue overruns");
 	srq->recvs[srq->posted++ % FAKE_QUEUE] = wr->wr_id;
 	return 0;

@@ -24,6 +24,7 @@ struct fake {
 	const char *failed;      /* which one that was */
 	int doorbells;           /* calls of ibv_post_send */
 	int accept_at_most;      /* of a list's requests, if not 0 */
+	int refusal;             /* what a post that fails returns; 0: EINVAL */
 	struct rdma_cm_id *id;   /* the latest one */
 	struct ibv_qp *qp;       /* the latest one */
 	struct ibv_send_wr last; /* the latest request that was posted */

@@ -279,6 +279,57 @@ Test(rdma_post, what_a_device_refuses_takes_no_room)
 	link_close(link);
 }
 
+/* pair -- a WRITE that is not wanted, and a READ that is */
+static const struct pmemrdma_request *pair(struct link *link)
+{
+	static struct pmemrdma_request list[2];
+	static struct iovec iov;
+	static void *desc;
+
+	iov = (struct iovec){.iov_base = link->buf, .iov_len = 8};
+	desc = fi_mr_desc(link->mr);
+	list[0] = (struct pmemrdma_request){PMEMRDMA_WRITE, 0, &iov, &desc,     1,
+					    0x1000,         9, 0,    CONTEXT(1)};
+	list[1] = (struct pmemrdma_request){
+		PMEMRDMA_READ, FI_COMPLETION, &iov, &desc, 1, 0x1008, 9, 0, CONTEXT(2)};
+	return list;
+}
+
+static const struct pmemrdma_post_ops *lists_of(struct link *link)
+{
+	struct pmemrdma_post_ops *ops;
+
+	cr_assert_eq(fi_open_ops(&link->ep->fid, PMEMRDMA_POST_OPS_V1, 0, (void **) &ops, NULL), 0);
+	return ops;
+}
+
+Test(rdma_post, a_refusal_is_an_error_whatever_its_sign)
+{
+	static const struct {
+		int refusal;
+		ssize_t told;
+	} cases[] = {{EINVAL, -FI_EINVAL},
+		     {-EINVAL, -FI_EINVAL},
+		     {ENOMEM, -FI_EAGAIN},
+		     {-ENOMEM, -FI_EAGAIN},
+		     {-1, -FI_EIO}};
+	struct link *link = opened(16, 100, FI_SELECTIVE_COMPLETION);
+	const struct pmemrdma_post_ops *ops = lists_of(link);
+	void *desc = fi_mr_desc(link->mr);
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		fake.refusal = cases[i].refusal;
+		fake.fail_at = fake.calls + 1;
+		cr_expect_eq(link_write(link, 8, 0, NULL), cases[i].told);
+		fake.fail_at = fake.calls + 1;
+		cr_expect_eq(ops->post(link->ep, pair(link), 2), cases[i].told);
+		fake.fail_at = fake.calls + 1;
+		cr_expect_eq(fi_recv(link->ep, link->buf, 8, desc, 0, NULL), cases[i].told);
+	}
+	cr_assert_eq(fake_waiting(fake.qp), 0U);
+	link_close(link);
+}
+
 Test(rdma_post, endpoints_that_come_and_go_leave_the_completion_queue_its_room)
 {
 	struct link *link = opened(16, 100, 0);

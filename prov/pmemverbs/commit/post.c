@@ -421,10 +421,11 @@ static ssize_t post_list(struct pmv_run *run, const struct fi_msg_rma *write)
 	ret = pmv_engine_write_read(ep, write, &own.msg);
 	if (ret == 2)
 		return PMV_POSTED_ALL;
-	if (ret < 0) {
+	if (ret != 1) {
 		run->op.quiet_write = false;
-		return ret;
+		return ret < 0 ? ret : -FI_EIO;
 	}
+	/* The WRITE alone was. */
 	run->bare = false;
 	run->at++;
 	return -FI_EAGAIN;

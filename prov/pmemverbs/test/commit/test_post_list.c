@@ -6,12 +6,15 @@
 
 static int doorbells;
 static size_t accepts; /* of a list */
+static ssize_t answer; /* for nothing, if not 0 */
 
 static ssize_t post(struct fid_ep *fid, const struct pmemrdma_request *requests, size_t count)
 {
 	size_t n = 0;
 
 	doorbells++;
+	if (answer)
+		return answer;
 	for (; n < count && n < accepts; n++) {
 		const struct pmemrdma_request *from = &requests[n];
 		const struct fi_rma_iov to = {
@@ -100,6 +103,20 @@ Test(post_list, without_room_is_refused_and_changes_nothing)
 	refused(rig_commit(rig, KEY_MHP, CONTEXT(1), FI_COMPLETION), FI_EAGAIN);
 	expect_posted(rig, "");
 	accepts = 2;
+	accepted(rig_commit(rig, KEY_MHP, CONTEXT(2), FI_COMPLETION));
+	cr_assert_eq(fake_complete(&rig->fake, 2), 2U);
+	rig_expect(rig, CONTEXT(2), RIG_WRITTEN);
+	rig_close(rig);
+}
+
+Test(post_list, whose_answer_makes_no_sense_is_refused)
+{
+	struct rig *rig = opened();
+
+	answer = 22;
+	refused(rig_commit(rig, KEY_MHP, CONTEXT(1), FI_COMPLETION), FI_EIO);
+	expect_posted(rig, "");
+	answer = 0;
 	accepted(rig_commit(rig, KEY_MHP, CONTEXT(2), FI_COMPLETION));
 	cr_assert_eq(fake_complete(&rig->fake, 2), 2U);
 	rig_expect(rig, CONTEXT(2), RIG_WRITTEN);
