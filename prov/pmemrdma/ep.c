@@ -145,7 +145,7 @@ static int ep_ops_open(struct fid *fid, const char *name, uint64_t flags, void *
 	return 0;
 }
 
-static struct fi_ops ep_fi_ops = {
+struct fi_ops pmr_ep_fi_ops = {
 	.size = sizeof(struct fi_ops),
 	.close = ep_close,
 	.bind = ep_bind,
@@ -240,7 +240,7 @@ int pmr_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep *
 	ep->inject_size = info->tx_attr->inject_size;
 	ep->plain_flags = info->tx_attr->op_flags;
 	ep->owner.fid = &ep->ep_fid.fid;
-	ep->ep_fid.fid = (struct fid){FI_CLASS_EP, context, &ep_fi_ops};
+	ep->ep_fid.fid = (struct fid){FI_CLASS_EP, context, &pmr_ep_fi_ops};
 	ep->ep_fid.ops = &ep_ops;
 	ep->ep_fid.cm = &pmr_cm_ops;
 	ep->ep_fid.msg = &pmr_msg_ops;

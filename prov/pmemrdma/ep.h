@@ -62,6 +62,7 @@ int pmr_ep_enable(struct pmr_ep *ep);
 /* pmr_ep_resolve -- the way to the peer, if it is not known: 0 or a negative fi_errno */
 int pmr_ep_resolve(struct pmr_ep *ep, const void *addr, size_t len);
 
+extern struct fi_ops pmr_ep_fi_ops;         /* ep.c: an endpoint of ours has them */
 extern struct fi_ops_cm pmr_cm_ops;         /* cm.c */
 extern struct fi_ops_msg pmr_msg_ops;       /* msg.c */
 extern struct fi_ops_rma pmr_rma_ops;       /* rma.c */

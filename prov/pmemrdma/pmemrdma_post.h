@@ -48,7 +48,8 @@ struct pmemrdma_post_ops {
 	/*
 	 * In this order, with one doorbell.  Returns how many were posted, which are fewer than all
 	 * only if the device has refused the next one; -FI_EAGAIN: there is no room for all, and
-	 * none was posted; or another negative fi_errno, and none was posted.
+	 * none was posted; -FI_EOPNOTSUPP, with any count: it is no endpoint of this provider, but
+	 * one in front of it (FI_HOOK); or another negative fi_errno, and none was posted.
 	 */
 	ssize_t (*post)(struct fid_ep *ep, const struct pmemrdma_request *requests, size_t count);
 };

@@ -40,6 +40,9 @@ static ssize_t post_list(struct fid_ep *fid, const struct pmemrdma_request *requ
 	struct pmr_ep *ep = pmr_to_ep(&fid->fid);
 	struct pmr_request list[PMEMRDMA_MAX_LIST];
 
+	/* libfabric's hooks (FI_HOOK) hand out this table with endpoints of their own. */
+	if (fid->fid.ops != &pmr_ep_fi_ops)
+		return -FI_EOPNOTSUPP;
 	if (!count || count > PMEMRDMA_MAX_LIST)
 		return -FI_EINVAL;
 	for (size_t i = 0; i < count; i++) {

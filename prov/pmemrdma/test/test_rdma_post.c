@@ -330,6 +330,22 @@ Test(rdma_post, a_refusal_is_an_error_whatever_its_sign)
 	link_close(link);
 }
 
+/* As libfabric's hooks do: another endpoint, with this one's table. */
+Test(rdma_post, a_list_for_another_providers_endpoint_is_refused)
+{
+	struct link *link = opened(16, 100, FI_SELECTIVE_COMPLETION);
+	const struct pmemrdma_post_ops *ops = lists_of(link);
+	struct fi_ops others = *link->ep->fid.ops;
+	struct fid_ep hook = *link->ep;
+
+	hook.fid.ops = &others;
+	cr_assert_eq(ops->post(&hook, pair(link), 2), -FI_EOPNOTSUPP);
+	cr_assert_eq(ops->post(&hook, NULL, 0), -FI_EOPNOTSUPP);
+	cr_assert_eq(ops->post(link->ep, NULL, 0), -FI_EINVAL);
+	cr_assert_eq(fake.doorbells, 0);
+	link_close(link);
+}
+
 Test(rdma_post, endpoints_that_come_and_go_leave_the_completion_queue_its_room)
 {
 	struct link *link = opened(16, 100, 0);

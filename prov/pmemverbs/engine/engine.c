@@ -118,10 +118,15 @@ void pmv_engine_join(struct pmv_engine_ep *ep, struct pmv_engine *engine)
 
 	ep->engine = engine;
 	ep->ops = engine->core->ops;
-	if (engine->core->posts_lists &&
-	    fi_open_ops(&ep->fid->fid, PMEMRDMA_POST_OPS_V1, 0, &lists, NULL))
-		lists = NULL;
+	ep->lists = NULL;
+	if (!engine->core->posts_lists ||
+	    fi_open_ops(&ep->fid->fid, PMEMRDMA_POST_OPS_V1, 0, &lists, NULL) || !lists)
+		return;
 	ep->lists = lists;
+	/* What is in front of the core (FI_HOOK) gives the core's table, and can't be used with it.
+	 */
+	if (ep->lists->post(ep->fid, NULL, 0) == -FI_EOPNOTSUPP)
+		ep->lists = NULL;
 }
 
 /* in_list -- a message as a request of a list */

@@ -5,13 +5,16 @@
 #include "pmemrdma/pmemrdma_post.h"
 
 static int doorbells;
-static size_t accepts; /* of a list */
-static ssize_t answer; /* for nothing, if not 0 */
+static size_t accepts;               /* of a list */
+static ssize_t answer;               /* for nothing, if not 0 */
+static ssize_t unasked = -FI_EINVAL; /* to a list of none */
 
 static ssize_t post(struct fid_ep *fid, const struct pmemrdma_request *requests, size_t count)
 {
 	size_t n = 0;
 
+	if (!count)
+		return unasked;
 	doorbells++;
 	if (answer)
 		return answer;
@@ -54,6 +57,38 @@ static struct rig *opened(void)
 	accepts = 2;
 	doorbells = 0;
 	return rig;
+}
+
+static int ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context)
+{
+	(void) fid;
+	(void) flags;
+	(void) context;
+	if (strcmp(name, PMEMRDMA_POST_OPS_V1) != 0)
+		return -FI_ENOSYS;
+	*ops = (void *) &lists;
+	return 0;
+}
+
+/* joins -- is a list what an endpoint uses of a core that has them, or has not? */
+static bool joins(bool has_lists)
+{
+	struct fi_ops fid_ops = {.size = sizeof(fid_ops), .ops_open = ops_open};
+	struct fid_ep fid = {.fid = {.fclass = FI_CLASS_EP, .ops = &fid_ops}};
+	const struct pmv_core core = {.posts_lists = has_lists};
+	struct pmv_engine engine = {.core = &core};
+	struct pmv_engine_ep ep = {.fid = &fid};
+
+	pmv_engine_join(&ep, &engine);
+	return ep.lists == &lists;
+}
+
+Test(post_list, is_used_where_the_core_has_it_and_nothing_is_in_front)
+{
+	cr_assert(joins(true));
+	cr_assert_not(joins(false));
+	unasked = -FI_EOPNOTSUPP;
+	cr_assert_not(joins(true));
 }
 
 Test(post_list, has_one_doorbell_and_one_completion)
