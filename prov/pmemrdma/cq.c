@@ -9,6 +9,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include "pmemrdma_post.h"
 #include "provider.h"
 
 #define DEFAULT_SIZE 1024
@@ -267,12 +268,20 @@ static struct fi_ops_cq cq_ops = {
 
 /* Room */
 
-/* change -- what receives have of it.  Holds the lock. */
-static void change(struct pmr_cq *cq, int more)
+/* set_low -- those that are not signalled leave room for a list of requests.  Holds the lock. */
+static void set_low(struct pmr_cq *cq)
 {
-	cq->reserved += more;
-	atomic_fetch_sub(&cq->room, more);
-	atomic_store(&cq->low, (cq->size - cq->reserved) / 2);
+	int half = (cq->size - cq->reserved) / 2;
+
+	atomic_store(&cq->low, half < PMEMRDMA_MAX_LIST ? PMEMRDMA_MAX_LIST - 1 : half);
+}
+
+/* give_back -- what receives had of it.  Holds the lock. */
+static void give_back(struct pmr_cq *cq, unsigned receives)
+{
+	cq->reserved -= (int) receives;
+	pmr_cq_give(cq, (int) receives);
+	set_low(cq);
 }
 
 /* grow -- to so much, or as much as the device allows.  Holds the lock. */
@@ -285,25 +294,28 @@ static int grow(struct pmr_cq *cq, int size)
 		return -ret;
 	cq->size = cq->cq->cqe;
 	atomic_fetch_add(&cq->room, cq->size - before);
-	change(cq, 0);
+	set_low(cq);
 	return 0;
 }
 
+/* reserve -- beside what is under way now, from whatever endpoint.  Holds the lock. */
 static int reserve(struct pmr_cq *cq, int receives, int sends)
 {
-	int free = cq->size - cq->reserved;
+	int room = atomic_load(&cq->room);
+	int least = receives + (sends ? PMEMRDMA_MAX_LIST : 0);
 
-	if (free < receives + !!sends && grow(cq, cq->reserved + receives + sends))
+	if (room < least && grow(cq, cq->size - room + receives + sends))
 		PMR_INFO(CQ, "the completion queue can't grow\n");
-	free = cq->size - cq->reserved;
-	if (free < receives + !!sends || atomic_load(&cq->room) < receives) {
+	/* Requests to send wait for others' to complete; receives have to have theirs now. */
+	if (cq->size - cq->reserved < least || !pmr_cq_take(cq, receives)) {
 		PMR_WARN(CQ,
 			 "the completion queue has no room for %d more receives: it has %d "
 			 "entries, and the device allows %d\n",
 			 receives, cq->size, cq->domain->device->attr.max_cqe);
 		return -FI_ENOSPC;
 	}
-	change(cq, receives);
+	cq->reserved += receives;
+	set_low(cq);
 	return 0;
 }
 
@@ -362,7 +374,7 @@ void pmr_cq_unreserve(struct pmr_cq *cq, const struct pmr_queue *receives)
 
 	pthread_mutex_lock(&cq->lock);
 	if (!receives->shared) {
-		change(cq, -(int) receives->size);
+		give_back(cq, receives->size);
 	} else {
 		shared = find_shared(cq, receives);
 		/*
@@ -372,7 +384,7 @@ void pmr_cq_unreserve(struct pmr_cq *cq, const struct pmr_queue *receives)
 		if (shared && !--shared->users) {
 			SLIST_REMOVE(&cq->shared, shared, pmr_shared, next);
 			free(shared);
-			change(cq, -(int) receives->size);
+			give_back(cq, receives->size);
 		}
 	}
 	pthread_mutex_unlock(&cq->lock);
@@ -504,7 +516,7 @@ static int open_device_queue(struct pmr_cq *cq, const struct fi_cq_attr *attr)
 		return errno ? -errno : -FI_ENOMEM;
 	cq->size = cq->cq->cqe;
 	atomic_init(&cq->room, cq->size);
-	atomic_init(&cq->low, cq->size / 2);
+	set_low(cq);
 	return 0;
 }
 

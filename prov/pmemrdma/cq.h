@@ -79,7 +79,7 @@ static inline bool pmr_cq_is_low(struct pmr_cq *cq)
 }
 
 /*
- * pmr_cq_reserve -- room for all receives of a queue, and at least one request to send, if there
+ * pmr_cq_reserve -- room for all receives of a queue, and for a list of requests to send, if there
  * is `sends`: 0 or a negative fi_errno.  pmr_cq_unreserve gives it back.
  */
 int pmr_cq_reserve(struct pmr_cq *cq, const struct pmr_queue *receives, unsigned sends);

@@ -7,6 +7,7 @@
 #include <rdma/fi_errno.h>
 
 #include "address.h"
+#include "pmemrdma_post.h"
 
 /* How long the way to a peer is looked for. */
 #define RESOLVE_MS 2000
@@ -64,9 +65,14 @@ static int check_bound(const struct pmr_ep *ep)
 static int open_queues(struct pmr_ep *ep)
 {
 	const struct fi_info *info = ep->info;
+	size_t size;
 
 	if (ep->tx_cq) {
-		ep->sends = pmr_queue_open((unsigned) info->tx_attr->size, false);
+		size = info->tx_attr->size;
+		/* However few are asked for, a list is posted as a whole. */
+		if (size < PMEMRDMA_MAX_LIST)
+			size = PMEMRDMA_MAX_LIST;
+		ep->sends = pmr_queue_open((unsigned) size, false);
 		if (!ep->sends)
 			return -FI_ENOMEM;
 	}

@@ -330,6 +330,51 @@ Test(rdma_post, a_refusal_is_an_error_whatever_its_sign)
 	link_close(link);
 }
 
+Test(rdma_post, another_endpoint_opens_while_one_is_busy)
+{
+	struct link *link = opened(64, 80, FI_SELECTIVE_COMPLETION);
+	struct fid_ep *second;
+
+	cr_assert_geq(fill(link, FI_COMPLETION), 64U);
+	link->info->rx_attr->size = 16;
+	cr_assert_eq(fi_endpoint(link->domain, link->info, &second, NULL), 0);
+	cr_assert_eq(fi_ep_bind(second, &link->eq->fid, 0), 0);
+	cr_assert_eq(fi_ep_bind(second, &link->cq->fid, FI_TRANSMIT | FI_RECV), 0);
+	cr_assert_eq(fi_enable(second), 0);
+	cr_assert_eq(fi_close(&second->fid), 0);
+	link_close(link);
+}
+
+/* idle_takes_lists -- an endpoint on which nothing is under way, whatever was before */
+static void idle_takes_lists(size_t tx_size, size_t cq_size)
+{
+	struct link *link = opened(tx_size, cq_size, FI_SELECTIVE_COMPLETION);
+	const struct pmemrdma_post_ops *ops = lists_of(link);
+	struct pmemrdma_request list[PMEMRDMA_MAX_LIST];
+
+	for (size_t i = 0; i < PMEMRDMA_MAX_LIST; i++)
+		list[i] = pair(link)[0];
+	for (int before = 0; before < 20; before++) {
+		for (int i = 0; i < before; i++) {
+			cr_assert_eq(link_write(link, 8, 0, NULL), 0);
+			end_all(link);
+		}
+		cr_expect_eq(ops->post(link->ep, list, PMEMRDMA_MAX_LIST), PMEMRDMA_MAX_LIST,
+			     "of %zu and %zu, behind %d", tx_size, cq_size, before);
+		end_all(link);
+	}
+	link_close(link);
+}
+
+Test(rdma_post, a_list_fits_however_small_the_queues_are)
+{
+	for (size_t tx_size = 1; tx_size < 12; tx_size++)
+		idle_takes_lists(tx_size, 100);
+	/* Eight receives have theirs. */
+	for (size_t cq_size = 1; cq_size < 24; cq_size++)
+		idle_takes_lists(16, cq_size);
+}
+
 /* As libfabric's hooks do: another endpoint, with this one's table. */
 Test(rdma_post, a_list_for_another_providers_endpoint_is_refused)
 {
