@@ -336,7 +336,7 @@ Test(rdma_post, another_endpoint_opens_while_one_is_busy)
 	struct fid_ep *second;
 
 	cr_assert_geq(fill(link, FI_COMPLETION), 64U);
-	link->info->rx_attr->size = 16;
+	link->info->rx_attr->size = link->info->tx_attr->size = 8;
 	cr_assert_eq(fi_endpoint(link->domain, link->info, &second, NULL), 0);
 	cr_assert_eq(fi_ep_bind(second, &link->eq->fid, 0), 0);
 	cr_assert_eq(fi_ep_bind(second, &link->cq->fid, FI_TRANSMIT | FI_RECV), 0);

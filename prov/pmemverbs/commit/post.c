@@ -417,12 +417,12 @@ static ssize_t post_list(struct pmv_run *run, const struct fi_msg_rma *write)
 
 	fill_own(&own, ep->engine, run, &ep->engine->scratch_byte, run->place_addr, 1,
 		 pmv_key_core(run->place_key));
-	run->op.quiet_write = true;
+	atomic_store_explicit(&run->op.quiet_write, true, memory_order_relaxed);
 	ret = pmv_engine_write_read(ep, write, &own.msg);
 	if (ret == 2)
 		return PMV_POSTED_ALL;
 	if (ret != 1) {
-		run->op.quiet_write = false;
+		atomic_store_explicit(&run->op.quiet_write, false, memory_order_relaxed);
 		return ret < 0 ? ret : -FI_EIO;
 	}
 	/* The WRITE alone was. */

@@ -34,6 +34,9 @@ void pmv_run_end(struct pmv_run *run, int err)
 {
 	if (err)
 		pmv_op_fail(&run->op, err, 0);
+	/* Its READ was not posted, and what the WRITE's entry names is not used again before. */
+	if (atomic_load(&run->op.quiet_write) && atomic_exchange(&run->op.quiet_write, false))
+		return;
 	pmv_run_not_posting(run, 1);
 }
 

@@ -104,7 +104,8 @@ static inline struct pmv_run *pmv_run_take(struct pmv_initiator *ini, enum pmv_o
 	run->request = NULL;
 	run->kept = NULL;
 	run->under_way = NULL;
-	run->op.single = run->op.quiet_write = false;
+	run->op.single = false;
+	atomic_store_explicit(&run->op.quiet_write, false, memory_order_relaxed);
 	run->at = 0;
 	run->counted = counted;
 	run->commits = commits;

@@ -103,9 +103,11 @@ struct pmv_op {
 	bool ordinary; /* the owner need not hear that it has succeeded */
 	/*
 	 * One WRITE of it has an entry only if it fails, and `pending` does not count it.  The
-	 * READ behind it, which is counted, then fails after it.
+	 * READ behind it, which is counted, then fails after it.  Whoever gives up that READ
+	 * leaves its share to the WRITE's entry, and takes the flag away: until that comes, or
+	 * the endpoint is closed, nobody else may have the operation.
 	 */
-	bool quiet_write;
+	atomic_bool quiet_write;
 };
 
 STAILQ_HEAD(pmv_op_list, pmv_op);

@@ -139,6 +139,17 @@ PMV_ALWAYS_INLINE size_t filter(struct pmv_queue *queue, char *buf, size_t count
 	return left;
 }
 
+/* ends_later -- it was a quiet WRITE, and the READ behind it ends the operation */
+static bool ends_later(struct pmv_op *op, const struct fi_cq_err_entry *entry)
+{
+	if (!(entry->flags & FI_WRITE) || !atomic_load(&op->quiet_write))
+		return false;
+	pmv_op_fail(op, entry->err, entry->prov_errno);
+	/* Who took the flag meanwhile has given up the READ; behind this the operation may be gone.
+	 */
+	return atomic_exchange(&op->quiet_write, false);
+}
+
 /* end_with_error -- a work request of an operation has failed */
 static void end_with_error(struct pmv_queue *queue, const struct fi_cq_err_entry *entry)
 {
@@ -147,9 +158,7 @@ static void end_with_error(struct pmv_queue *queue, const struct fi_cq_err_entry
 
 	if (owner && !(op->flags & FI_RECV))
 		owner->lost(owner);
-	if (op->quiet_write && (entry->flags & FI_WRITE))
-		pmv_op_fail(op, entry->err, entry->prov_errno);
-	else if (pmv_op_done(queue->pool, op, entry->err, entry->prov_errno))
+	if (!ends_later(op, entry) && pmv_op_done(queue->pool, op, entry->err, entry->prov_errno))
 		pmv_ready_add(queue, &op->comp);
 }
 

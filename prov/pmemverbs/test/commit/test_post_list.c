@@ -175,6 +175,64 @@ Test(post_list, of_which_the_write_alone_was_taken_gets_its_read_later)
 	rig_close(rig);
 }
 
+/* without_read -- the WRITE of a commit alone was taken, and its READ is refused for good */
+static struct rig *without_read(void)
+{
+	struct rig *rig = opened();
+
+	accepts = 1;
+	rig->fake.room = 1;
+	accepted(rig_commit(rig, KEY_MHP, CONTEXT(1), FI_COMPLETION));
+	rig->fake.room = -1;
+	rig->fake.fail_in = 1;
+	rig->fake.fail_err = FI_ENODEV;
+	rig_expect_nothing(rig);
+	cr_assert_eq(rig->fake.fail_in, 0);
+	expect_posted(rig, "W");
+	accepts = 2;
+	return rig;
+}
+
+/* Until then the WRITE may fail, and no other operation may have what its error names. */
+Test(post_list, whose_read_is_given_up_ends_with_its_writes_error)
+{
+	struct rig *rig = without_read();
+
+	accepted(rig_commit(rig, KEY_MHP, CONTEXT(2), FI_COMPLETION));
+	rig_end_part(rig, FI_EIO);
+	rig_expect_error(rig, CONTEXT(1), RIG_WRITTEN, FI_ENODEV);
+	rig_expect_nothing(rig);
+	cr_assert_eq(fake_complete(&rig->fake, 2), 2U);
+	rig_expect(rig, CONTEXT(2), RIG_WRITTEN);
+	rig_close(rig);
+}
+
+Test(post_list, whose_read_is_given_up_ends_at_the_latest_with_its_endpoint)
+{
+	struct rig *rig = without_read();
+
+	rig_end_part(rig, 0);
+	rig_expect_nothing(rig);
+	rig_close_ep(rig);
+	rig_expect_error(rig, CONTEXT(1), RIG_WRITTEN, FI_ECANCELED);
+	rig_expect_nothing(rig);
+	rig_close(rig);
+}
+
+/* The close cancels the WRITE, too: that is told once, and of no other operation. */
+Test(post_list, that_waits_for_its_read_ends_once_when_the_endpoint_is_closed)
+{
+	struct rig *rig = opened();
+
+	accepts = 1;
+	rig->fake.room = 1;
+	accepted(rig_commit(rig, KEY_MHP, CONTEXT(1), FI_COMPLETION));
+	rig_close_ep(rig);
+	rig_expect_error(rig, CONTEXT(1), RIG_WRITTEN, FI_ECANCELED);
+	rig_expect_nothing(rig);
+	rig_close(rig);
+}
+
 /* A run that was posted so is used again for another plan, of which each part counts. */
 Test(post_list, leaves_nothing_behind_in_what_is_used_again)
 {
