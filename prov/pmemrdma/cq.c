@@ -9,6 +9,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include "fabric.h"
 #include "pmemrdma_post.h"
 #include "provider.h"
 
@@ -133,6 +134,29 @@ static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_
 	return ret;
 }
 
+/*
+ * write_error -- without data of ours.  Since libfabric 1.20 there is a source address behind, for
+ * which older applications have no room; fi_cq_readerr sets it for the others.  Before 1.5 the
+ * entry ended with err_data, which was not the application's.
+ */
+static void write_error(const struct pmr_cq *cq, const struct pmr_slot *slot,
+			struct fi_cq_err_entry *to)
+{
+	const struct fi_cq_err_entry entry = {
+		.op_context = slot->context,
+		.flags = slot->flags,
+		.err = slot->status == IBV_WC_WR_FLUSH_ERR ? FI_ECANCELED : FI_EIO,
+		.prov_errno = (int) slot->status,
+	};
+	uint32_t version = cq->domain->fabric->fabric_fid.api_version;
+
+	memcpy(to, &entry, offsetof(struct fi_cq_err_entry, err_data));
+	if (FI_VERSION_LT(version, FI_VERSION(1, 5)) || !to->err_data_size)
+		to->err_data = NULL;
+	if (FI_VERSION_GE(version, FI_VERSION(1, 5)))
+		to->err_data_size = 0;
+}
+
 static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *entry, uint64_t flags)
 {
 	struct pmr_cq *cq = pmr_to_cq(&fid->fid);
@@ -144,12 +168,7 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *entry, uin
 	slot = STAILQ_FIRST(&cq->ready);
 	if (slot && slot->status != IBV_WC_SUCCESS) {
 		STAILQ_REMOVE_HEAD(&cq->ready, next);
-		*entry = (struct fi_cq_err_entry){
-			.op_context = slot->context,
-			.flags = slot->flags,
-			.err = slot->status == IBV_WC_WR_FLUSH_ERR ? FI_ECANCELED : FI_EIO,
-			.prov_errno = (int) slot->status,
-		};
+		write_error(cq, slot, entry);
 		pmr_queue_release(slot);
 		ret = 1;
 	}

@@ -2,6 +2,7 @@
 /* test_rdma_post.c -- no queue overruns, and each failure is told as its own */
 #include "link.h"
 
+#include "pmemrdma/fabric.h"
 #include "pmemrdma/pmemrdma_post.h"
 
 static struct link *opened(size_t tx_size, size_t cq_size, uint64_t cq_flags)
@@ -373,6 +374,39 @@ Test(rdma_post, a_list_fits_however_small_the_queues_are)
 	/* Eight receives have theirs. */
 	for (size_t cq_size = 1; cq_size < 24; cq_size++)
 		idle_takes_lists(16, cq_size);
+}
+
+/* error_of -- a write's error, by an application of that version, whose entry was all ones */
+static struct fi_cq_err_entry error_of(struct link *link, uint32_t version)
+{
+	struct fi_cq_err_entry entry;
+
+	memset(&entry, 0xff, sizeof(entry));
+	entry.err_data = link->buf;
+	pmr_to_fabric(link->fabric)->fabric_fid.api_version = version;
+	cr_assert_eq(link_write(link, 8, 0, CONTEXT(1)), 0);
+	fake_end(fake.qp, IBV_WC_REM_ACCESS_ERR);
+	pmr_cq_drain(pmr_to_cq(&link->cq->fid));
+	cr_assert_eq(link->cq->ops->readerr(link->cq, &entry, 0), 1);
+	cr_expect_eq(entry.op_context, CONTEXT(1));
+	cr_expect_eq(entry.prov_errno, IBV_WC_REM_ACCESS_ERR);
+	return entry;
+}
+
+Test(rdma_post, an_error_entry_is_as_long_as_the_applications)
+{
+	struct link *link = opened(16, 100, 0);
+	struct fi_cq_err_entry entry = error_of(link, FI_VERSION(1, 17));
+
+	cr_expect_eq(entry.err_data, link->buf);
+	cr_expect_eq(entry.err_data_size, 0U);
+	for (size_t at = offsetof(struct fi_cq_err_entry, err_data_size) + sizeof(size_t);
+	     at < sizeof(entry); at++)
+		cr_expect_eq(((uint8_t *) &entry)[at], 0xff, "byte %zu", at);
+	entry = error_of(link, FI_VERSION(1, 4));
+	cr_expect_null(entry.err_data);
+	cr_expect_eq(entry.err_data_size, SIZE_MAX);
+	link_close(link);
 }
 
 /* As libfabric's hooks do: another endpoint, with this one's table. */
