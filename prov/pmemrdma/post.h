@@ -69,7 +69,8 @@ static inline int pmr_fill_sge(struct ibv_sge *sge, const struct iovec *iov, voi
 
 /*
  * pmr_fill -- the opcode and what is sent, or read into.  Data that fit travel in the request, and
- * those that have to may not be longer: -FI_EINVAL.
+ * those that have to may not be longer: -FI_EINVAL.  FI_COMMIT_COMPLETE is a promise that
+ * no request here can keep: -FI_EOPNOTSUPP.
  */
 static inline int pmr_fill(const struct pmr_ep *ep, struct pmr_request *request,
 			   enum ibv_wr_opcode opcode, const struct iovec *iov, void **desc,
@@ -79,6 +80,8 @@ static inline int pmr_fill(const struct pmr_ep *ep, struct pmr_request *request,
 	struct ibv_send_wr *wr = &request->wr;
 	size_t len;
 
+	if (flags & FI_COMMIT_COMPLETE)
+		return -FI_EOPNOTSUPP;
 	wr->next = NULL;
 	wr->num_sge = pmr_fill_sge(request->sge, iov, desc, count, &len);
 	if (wr->num_sge < 0 || len > ep->info->ep_attr->max_msg_size)

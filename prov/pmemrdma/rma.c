@@ -13,7 +13,9 @@ static ssize_t post_read(struct pmr_ep *ep, const struct fi_msg_rma *msg, uint64
 	int ret = pmr_fill(ep, &request, IBV_WR_RDMA_READ, msg->msg_iov, msg->desc, msg->iov_count,
 			   flags);
 
-	if (ret || msg->rma_iov_count != 1)
+	if (ret)
+		return ret;
+	if (msg->rma_iov_count != 1)
 		return -FI_EINVAL;
 	pmr_fill_place(&request, msg->rma_iov->addr, msg->rma_iov->key);
 	return pmr_post_one(ep, &request);
@@ -31,7 +33,9 @@ static ssize_t post_write(struct pmr_ep *ep, const struct fi_msg_rma *msg, uint6
 	int ret = pmr_fill(ep, &request, immediate ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE,
 			   msg->msg_iov, msg->desc, msg->iov_count, flags);
 
-	if (ret || msg->rma_iov_count != 1)
+	if (ret)
+		return ret;
+	if (msg->rma_iov_count != 1)
 		return -FI_EINVAL;
 	if (immediate)
 		request.wr.imm_data = pmr_immediate(msg->data);

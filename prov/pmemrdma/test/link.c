@@ -129,3 +129,26 @@ ssize_t link_write(struct link *link, size_t len, uint64_t flags, void *context)
 
 	return fi_writemsg(link->ep, &msg, flags);
 }
+
+const struct pmemrdma_request *link_pair(struct link *link)
+{
+	static struct pmemrdma_request list[2];
+	static struct iovec iov;
+	static void *desc;
+
+	iov = (struct iovec){.iov_base = link->buf, .iov_len = 8};
+	desc = fi_mr_desc(link->mr);
+	list[0] = (struct pmemrdma_request){PMEMRDMA_WRITE, 0, &iov, &desc,     1,
+					    0x1000,         9, 0,    CONTEXT(1)};
+	list[1] = (struct pmemrdma_request){
+		PMEMRDMA_READ, FI_COMPLETION, &iov, &desc, 1, 0x1008, 9, 0, CONTEXT(2)};
+	return list;
+}
+
+const struct pmemrdma_post_ops *link_lists(struct link *link)
+{
+	struct pmemrdma_post_ops *ops;
+
+	cr_assert_eq(fi_open_ops(&link->ep->fid, PMEMRDMA_POST_OPS_V1, 0, (void **) &ops, NULL), 0);
+	return ops;
+}

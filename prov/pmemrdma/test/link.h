@@ -7,6 +7,7 @@
 #include <rdma/fi_errno.h>
 
 #include "pmemrdma/ep.h"
+#include "pmemrdma/pmemrdma_post.h"
 #include "fake_verbs.h"
 
 struct link {
@@ -31,6 +32,12 @@ void link_close(struct link *link);
 
 /* link_write -- of so many bytes, with these flags */
 ssize_t link_write(struct link *link, size_t len, uint64_t flags, void *context);
+
+/* link_lists -- the endpoint's table */
+const struct pmemrdma_post_ops *link_lists(struct link *link);
+
+/* link_pair -- a WRITE that is not wanted, and a READ that is; until the next call */
+const struct pmemrdma_request *link_pair(struct link *link);
 
 #define CONTEXT(n) ((void *) (uintptr_t) (n))
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # local.mk -- the unit tests of pmemrdma, over libraries without a device; %D% is this directory
 
-pmemrdma_tests = test_rdma_connect test_rdma_post
+pmemrdma_tests = test_rdma_calls test_rdma_connect test_rdma_post
 TESTS += $(pmemrdma_tests)
 check_PROGRAMS += $(pmemrdma_tests)
 
@@ -10,6 +10,8 @@ pmemrdma_rig = \
 	%D%/link.c %D%/link.h
 pmemrdma_libs = libpmemrdma.la $(CRITERION_LIBS) $(LIBFABRIC_LIBS) -lpthread
 
+test_rdma_calls_SOURCES = %D%/test_rdma_calls.c $(pmemrdma_rig)
+test_rdma_calls_LDADD = $(pmemrdma_libs)
 test_rdma_connect_SOURCES = %D%/test_rdma_connect.c $(pmemrdma_rig)
 test_rdma_connect_LDADD = $(pmemrdma_libs)
 test_rdma_post_SOURCES = %D%/test_rdma_post.c $(pmemrdma_rig)

@@ -3,7 +3,6 @@
 #include "link.h"
 
 #include "pmemrdma/fabric.h"
-#include "pmemrdma/pmemrdma_post.h"
 
 static struct link *opened(size_t tx_size, size_t cq_size, uint64_t cq_flags)
 {
@@ -280,30 +279,6 @@ Test(rdma_post, what_a_device_refuses_takes_no_room)
 	link_close(link);
 }
 
-/* pair -- a WRITE that is not wanted, and a READ that is */
-static const struct pmemrdma_request *pair(struct link *link)
-{
-	static struct pmemrdma_request list[2];
-	static struct iovec iov;
-	static void *desc;
-
-	iov = (struct iovec){.iov_base = link->buf, .iov_len = 8};
-	desc = fi_mr_desc(link->mr);
-	list[0] = (struct pmemrdma_request){PMEMRDMA_WRITE, 0, &iov, &desc,     1,
-					    0x1000,         9, 0,    CONTEXT(1)};
-	list[1] = (struct pmemrdma_request){
-		PMEMRDMA_READ, FI_COMPLETION, &iov, &desc, 1, 0x1008, 9, 0, CONTEXT(2)};
-	return list;
-}
-
-static const struct pmemrdma_post_ops *lists_of(struct link *link)
-{
-	struct pmemrdma_post_ops *ops;
-
-	cr_assert_eq(fi_open_ops(&link->ep->fid, PMEMRDMA_POST_OPS_V1, 0, (void **) &ops, NULL), 0);
-	return ops;
-}
-
 Test(rdma_post, a_refusal_is_an_error_whatever_its_sign)
 {
 	static const struct {
@@ -315,7 +290,7 @@ Test(rdma_post, a_refusal_is_an_error_whatever_its_sign)
 		     {-ENOMEM, -FI_EAGAIN},
 		     {-1, -FI_EIO}};
 	struct link *link = opened(16, 100, FI_SELECTIVE_COMPLETION);
-	const struct pmemrdma_post_ops *ops = lists_of(link);
+	const struct pmemrdma_post_ops *ops = link_lists(link);
 	void *desc = fi_mr_desc(link->mr);
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -323,7 +298,7 @@ Test(rdma_post, a_refusal_is_an_error_whatever_its_sign)
 		fake.fail_at = fake.calls + 1;
 		cr_expect_eq(link_write(link, 8, 0, NULL), cases[i].told);
 		fake.fail_at = fake.calls + 1;
-		cr_expect_eq(ops->post(link->ep, pair(link), 2), cases[i].told);
+		cr_expect_eq(ops->post(link->ep, link_pair(link), 2), cases[i].told);
 		fake.fail_at = fake.calls + 1;
 		cr_expect_eq(fi_recv(link->ep, link->buf, 8, desc, 0, NULL), cases[i].told);
 	}
@@ -350,11 +325,11 @@ Test(rdma_post, another_endpoint_opens_while_one_is_busy)
 static void idle_takes_lists(size_t tx_size, size_t cq_size)
 {
 	struct link *link = opened(tx_size, cq_size, FI_SELECTIVE_COMPLETION);
-	const struct pmemrdma_post_ops *ops = lists_of(link);
+	const struct pmemrdma_post_ops *ops = link_lists(link);
 	struct pmemrdma_request list[PMEMRDMA_MAX_LIST];
 
 	for (size_t i = 0; i < PMEMRDMA_MAX_LIST; i++)
-		list[i] = pair(link)[0];
+		list[i] = link_pair(link)[0];
 	for (int before = 0; before < 20; before++) {
 		for (int i = 0; i < before; i++) {
 			cr_assert_eq(link_write(link, 8, 0, NULL), 0);
@@ -413,12 +388,12 @@ Test(rdma_post, an_error_entry_is_as_long_as_the_applications)
 Test(rdma_post, a_list_for_another_providers_endpoint_is_refused)
 {
 	struct link *link = opened(16, 100, FI_SELECTIVE_COMPLETION);
-	const struct pmemrdma_post_ops *ops = lists_of(link);
+	const struct pmemrdma_post_ops *ops = link_lists(link);
 	struct fi_ops others = *link->ep->fid.ops;
 	struct fid_ep hook = *link->ep;
 
 	hook.fid.ops = &others;
-	cr_assert_eq(ops->post(&hook, pair(link), 2), -FI_EOPNOTSUPP);
+	cr_assert_eq(ops->post(&hook, link_pair(link), 2), -FI_EOPNOTSUPP);
 	cr_assert_eq(ops->post(&hook, NULL, 0), -FI_EOPNOTSUPP);
 	cr_assert_eq(ops->post(link->ep, NULL, 0), -FI_EINVAL);
 	cr_assert_eq(fake.doorbells, 0);
