@@ -16,6 +16,9 @@
 
 static struct pmr_device *devices;
 
+/* librdmacm closes a device whose last reference is gone: these stay, and so do the devices. */
+static struct ibv_context **references;
+
 /* try_inline -- can a queue pair send so much from its work requests? */
 static bool try_inline(struct pmr_device *device, struct ibv_pd *pd, struct ibv_cq *cq, size_t len)
 {
@@ -91,29 +94,26 @@ static bool query(struct pmr_device *device)
 
 static void find_all(void)
 {
-	struct ibv_context **list;
 	struct pmr_device **tail = &devices, *device;
 
-	list = rdma_get_devices(NULL);
-	if (!list) {
+	references = rdma_get_devices(NULL);
+	if (!references) {
 		PMR_INFO(FABRIC, "there is no RDMA device (%s)\n", strerror(errno));
 		return;
 	}
-	for (size_t i = 0; list[i]; i++) {
+	for (size_t i = 0; references[i]; i++) {
 		device = calloc(1, sizeof(*device));
 		if (!device)
 			break;
-		device->verbs = list[i];
+		device->verbs = references[i];
 		if (query(device)) {
 			*tail = device;
 			tail = &device->next;
 			continue;
 		}
-		PMR_INFO(FABRIC, "%s is not used\n", ibv_get_device_name(list[i]->device));
+		PMR_INFO(FABRIC, "%s is not used\n", ibv_get_device_name(references[i]->device));
 		free(device);
 	}
-	/* The devices themselves stay open, as librdmacm keeps them. */
-	rdma_free_devices(list);
 }
 
 const struct pmr_device *pmr_devices(void)

@@ -22,6 +22,7 @@ struct fake {
 	int calls;               /* that may fail */
 	int fail_at;             /* the number of the one that fails; 0: none does */
 	const char *failed;      /* which one that was */
+	int references;          /* to the devices */
 	int doorbells;           /* calls of ibv_post_send */
 	int accept_at_most;      /* of a list's requests, if not 0 */
 	int refusal;             /* what a post that fails returns; 0: EINVAL */

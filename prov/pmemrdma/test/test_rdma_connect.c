@@ -73,6 +73,7 @@ Test(rdma_getinfo, offers_the_device_by_which_an_address_is_reached)
 	fi_freeinfo(info);
 	fi_freeinfo(hints);
 	cr_assert_eq(fake.live, 0);
+	cr_assert_eq(fake.references, 1, "nothing holds the devices, which are still used");
 }
 
 Test(rdma_cm_data, has_a_byte_of_length)
