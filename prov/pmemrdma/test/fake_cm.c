@@ -173,6 +173,7 @@ int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param)
 	(void) id;
 	if (fail(__func__))
 		return -1;
+	fake.conn = *param;
 	note_sent(param->private_data, param->private_data_len);
 	return 0;
 }

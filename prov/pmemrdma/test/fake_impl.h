@@ -13,6 +13,7 @@ struct fake_qp {
 	struct ibv_send_wr sends[FAKE_QUEUE];
 	unsigned recv_posted, recv_ended, max_recv;
 	uint64_t recvs[FAKE_QUEUE];
+	bool stopped; /* it is in error */
 };
 
 extern struct ibv_context fake_context;

@@ -110,10 +110,11 @@ int ibv_dealloc_pd(struct ibv_pd *pd)
 	return destroy(__func__, pd);
 }
 
-static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t len)
+static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t len, int access)
 {
 	struct ibv_mr *mr = make("ibv_reg_mr", sizeof(*mr));
 
+	fake.access = access;
 	if (mr)
 		*mr = (struct ibv_mr){.pd = pd, .addr = addr, .length = len, .lkey = 7, .rkey = 8};
 	return mr;
@@ -122,16 +123,14 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t len)
 #undef ibv_reg_mr
 struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t len, int access)
 {
-	(void) access;
-	return reg_mr(pd, addr, len);
+	return reg_mr(pd, addr, len, access);
 }
 
 struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t len, uint64_t iova,
 				unsigned int access)
 {
 	(void) iova;
-	(void) access;
-	return reg_mr(pd, addr, len);
+	return reg_mr(pd, addr, len, (int) access);
 }
 
 int ibv_dereg_mr(struct ibv_mr *mr)
@@ -274,13 +273,26 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	return &qp->qp;
 }
 
+static void end_one(struct fake_qp *qp, enum ibv_wc_status status)
+{
+	const struct ibv_send_wr *wr = &qp->sends[qp->ended++ % FAKE_QUEUE];
+	const struct ibv_wc wc = {.wr_id = wr->wr_id, .status = status};
+
+	if (status != IBV_WC_SUCCESS || (wr->send_flags & IBV_SEND_SIGNALED))
+		push((struct fake_cq *) qp->qp.send_cq, &wc, qp, qp->ended);
+}
+
 int ibv_destroy_qp(struct ibv_qp *qp)
 {
-	/* What was not read of it is gone, as with some devices. */
 	struct fake_cq *cq = (struct fake_cq *) qp->send_cq;
+	struct fake_qp *own = (struct fake_qp *) qp;
 
+	cr_assert(own->stopped || (!own->posted && !own->recv_posted), "it is still at work");
+	if (fake.ends_late && own->ended < own->posted)
+		end_one(own, IBV_WC_SUCCESS);
+	/* What was not read of it frees nothing any more. */
 	for (unsigned i = 0; i < cq->count; i++) {
-		if (cq->of[(cq->first + i) % FAKE_MAX_CQE] == (struct fake_qp *) qp)
+		if (cq->of[(cq->first + i) % FAKE_MAX_CQE] == own)
 			cq->of[(cq->first + i) % FAKE_MAX_CQE] = NULL;
 	}
 	fake.live--;
@@ -288,12 +300,28 @@ int ibv_destroy_qp(struct ibv_qp *qp)
 	return 0;
 }
 
-int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+static void flush(struct fake_qp *qp)
 {
-	(void) qp;
-	(void) attr;
-	(void) mask;
-	return 0;
+	struct ibv_wc wc = {.status = IBV_WC_WR_FLUSH_ERR};
+
+	while (qp->ended < qp->posted)
+		end_one(qp, IBV_WC_WR_FLUSH_ERR);
+	while (qp->recv_ended < qp->recv_posted) {
+		wc.wr_id = qp->recvs[qp->recv_ended++ % FAKE_QUEUE];
+		push((struct fake_cq *) qp->qp.recv_cq, &wc, NULL, 0);
+	}
+}
+
+int ibv_modify_qp(struct ibv_qp *fid, struct ibv_qp_attr *attr, int mask)
+{
+	struct fake_qp *qp = (struct fake_qp *) fid;
+
+	if ((mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_ERR) {
+		qp->stopped = true;
+		if (fake.flushes)
+			flush(qp);
+	}
+	return fake_fails(__func__) ? errno : 0;
 }
 
 static int refusal(void)
@@ -316,6 +344,7 @@ static int post_send(struct ibv_qp *fid, struct ibv_send_wr *wr, struct ibv_send
 		accepted++;
 		cr_assert_lt(qp->posted - qp->freed, qp->max_send, "the send queue overruns");
 		qp->sends[qp->posted++ % FAKE_QUEUE] = *wr;
+		fake.before = fake.last;
 		fake.last = *wr;
 	}
 	return 0;
@@ -368,15 +397,6 @@ static int post_srq_recv(struct ibv_srq *fid, struct ibv_recv_wr *wr, struct ibv
 }
 
 /* What tests do */
-
-static void end_one(struct fake_qp *qp, enum ibv_wc_status status)
-{
-	const struct ibv_send_wr *wr = &qp->sends[qp->ended++ % FAKE_QUEUE];
-	const struct ibv_wc wc = {.wr_id = wr->wr_id, .status = status};
-
-	if (status != IBV_WC_SUCCESS || (wr->send_flags & IBV_SEND_SIGNALED))
-		push((struct fake_cq *) qp->qp.send_cq, &wc, qp, qp->ended);
-}
 
 void fake_end(struct ibv_qp *fid, enum ibv_wc_status status)
 {

@@ -28,7 +28,12 @@ struct fake {
 	int refusal;             /* what a post that fails returns; 0: EINVAL */
 	struct rdma_cm_id *id;   /* the latest one */
 	struct ibv_qp *qp;       /* the latest one */
-	struct ibv_send_wr last; /* the latest request that was posted */
+	struct ibv_send_wr last; /* the latest request that was posted, and that before it */
+	struct ibv_send_wr before;
+	int access;                  /* of the latest region */
+	struct rdma_conn_param conn; /* of the latest connect or accept */
+	bool flushes;                /* a queue pair in error tells what was under way */
+	bool ends_late;              /* the oldest request succeeds as its queue pair goes */
 	bool rejected;
 	uint8_t sent[64]; /* private data of the latest connect, accept or reject */
 	size_t sent_len;
