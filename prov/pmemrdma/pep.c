@@ -103,6 +103,7 @@ static int make_id(const union pmr_address *addr, void *context, struct rdma_cm_
 		return 0;
 	ret = -errno;
 	rdma_destroy_id(*id);
+	*id = NULL;
 	return ret;
 }
 

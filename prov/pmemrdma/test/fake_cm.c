@@ -87,11 +87,16 @@ int rdma_destroy_id(struct rdma_cm_id *id)
 	cr_assert_null(id->qp, "its queue pair is still there");
 	while (*at) {
 		gone = *at;
-		if (gone->event.id != id) {
+		if (gone->event.id != id && gone->event.listen_id != id) {
 			at = &gone->next;
 			continue;
 		}
 		*at = gone->next;
+		/* Requests that were not read go with who listens. */
+		if (gone->event.listen_id == id) {
+			free(gone->event.id);
+			fake.live--;
+		}
 		free(gone);
 	}
 	free(id);
@@ -235,7 +240,8 @@ int rdma_ack_cm_event(struct rdma_cm_event *event)
 	return 0;
 }
 
-void fake_event(struct rdma_cm_id *id, enum rdma_cm_event_type type, const void *data, size_t len)
+static struct rdma_cm_event *add_event(struct rdma_cm_id *id, enum rdma_cm_event_type type,
+				       const void *data, size_t len)
 {
 	struct pending *event = zeros(sizeof(*event)), **at = &pending;
 
@@ -250,6 +256,12 @@ void fake_event(struct rdma_cm_id *id, enum rdma_cm_event_type type, const void 
 	*at = event;
 	if (id->channel)
 		eventfd_write(id->channel->fd, 1);
+	return &event->event;
+}
+
+void fake_event(struct rdma_cm_id *id, enum rdma_cm_event_type type, const void *data, size_t len)
+{
+	add_event(id, type, data, len);
 }
 
 struct rdma_cm_id *fake_request(struct rdma_cm_id *listening, const void *data, size_t len)
@@ -263,6 +275,6 @@ struct rdma_cm_id *fake_request(struct rdma_cm_id *listening, const void *data, 
 	inet_pton(AF_INET, FAKE_ADDR, &id->route.addr.src_sin.sin_addr);
 	id->verbs = &fake_context;
 	id->route.addr.dst_sin = id->route.addr.src_sin;
-	fake_event(id, RDMA_CM_EVENT_CONNECT_REQUEST, data, len);
+	add_event(id, RDMA_CM_EVENT_CONNECT_REQUEST, data, len)->listen_id = listening;
 	return id;
 }
