@@ -197,10 +197,31 @@ static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t l
 	}
 }
 
+/* The reasons of InfiniBand's connection manager that are ordinary. */
+enum {
+	NOBODY_LISTENS = 8,
+	STALE_CONNECTION = 10,
+	APPLICATION_REJECTS = 28,
+};
+
+static const char *rejection(int reason)
+{
+	switch (reason) {
+	case NOBODY_LISTENS:
+		return "Rejected: nobody listens there";
+	case STALE_CONNECTION:
+		return "Rejected: the peer still has an old connection of this queue pair";
+	case APPLICATION_REJECTS:
+		return "Rejected by the peer's application";
+	default:
+		return "Rejected by the peer's connection manager";
+	}
+}
+
 static const char *eq_strerror(struct fid_eq *fid, int prov_errno, const void *data, char *buf,
 			       size_t len)
 {
-	const char *text = strerror(prov_errno < 0 ? -prov_errno : prov_errno);
+	const char *text = prov_errno > 0 ? rejection(prov_errno) : strerror(-prov_errno);
 
 	(void) fid;
 	(void) data;

@@ -88,9 +88,10 @@ static int translate(struct pmr_event *event, const struct rdma_cm_event *cm)
 	case RDMA_CM_EVENT_ROUTE_ERROR:
 	case RDMA_CM_EVENT_CONNECT_ERROR:
 	case RDMA_CM_EVENT_UNREACHABLE:
-		return fail(event, FI_ETIMEDOUT, -cm->status);
+		return fail(event, FI_ETIMEDOUT, -abs(cm->status));
 	case RDMA_CM_EVENT_REJECTED:
-		return fail(event, FI_ECONNREFUSED, -cm->status);
+		/* A reason of the protocol, and no errno. */
+		return fail(event, FI_ECONNREFUSED, abs(cm->status));
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
 		return fail(event, FI_ENODEV, 0);
 	case RDMA_CM_EVENT_ADDR_CHANGE:

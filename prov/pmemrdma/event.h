@@ -29,8 +29,8 @@ struct pmr_connreq {
 struct pmr_event {
 	STAILQ_ENTRY(pmr_event) next;
 	uint32_t event;
-	int err; /* it is an error: FI_E..., and */
-	int prov_errno;
+	int err;              /* it is an error: FI_E..., and */
+	int prov_errno;       /* a negative errno, or the reason of a rejection */
 	struct fid *fid;      /* whose it is; NULL: the application wrote it */
 	struct fi_info *info; /* of a request for a connection */
 	size_t len;           /* of what follows: private data, or what the application wrote */

@@ -100,7 +100,7 @@ static bool takes_receives(const struct fi_info *hints)
 {
 	uint64_t mode = hints->rx_attr && hints->rx_attr->mode ? hints->rx_attr->mode : hints->mode;
 
-	return !(hints->caps & FI_RMA) || (mode & FI_RX_CQ_DATA);
+	return mode & FI_RX_CQ_DATA;
 }
 
 bool pmr_info_may_serve(const struct pmr_device *device, uint32_t version,
@@ -109,8 +109,9 @@ bool pmr_info_may_serve(const struct pmr_device *device, uint32_t version,
 	if (!hints)
 		return true;
 	return !(hints->caps & ~ALL_CAPS) && pmr_address_family(hints->addr_format) >= 0 &&
-	       takes_receives(hints) && tx_fits(device, hints->tx_attr) &&
-	       rx_fits(device, hints->rx_attr) && ep_fits(device, hints->ep_attr) &&
+	       (!(hints->caps & FI_RMA) || takes_receives(hints)) &&
+	       tx_fits(device, hints->tx_attr) && rx_fits(device, hints->rx_attr) &&
+	       ep_fits(device, hints->ep_attr) &&
 	       domain_fits(device, version, hints->domain_attr) &&
 	       fabric_fits(device, hints->fabric_attr);
 }
@@ -219,6 +220,7 @@ struct fi_info *pmr_info_of(const struct pmr_device *device, uint32_t version,
 {
 	static const struct fi_info nothing;
 	struct fi_info *info = fi_allocinfo();
+	bool rma = !hints || hints->caps || takes_receives(hints);
 
 	if (!info)
 		return NULL;
@@ -232,7 +234,7 @@ struct fi_info *pmr_info_of(const struct pmr_device *device, uint32_t version,
 	set_domain(info->domain_attr, device, hints ? hints->domain_attr : NULL);
 	if (!hints)
 		hints = &nothing;
-	info->caps = complete(hints->caps);
+	info->caps = complete(hints->caps) & ~(rma ? 0 : FI_RMA);
 	info->mode = info->caps & FI_RMA ? FI_RX_CQ_DATA : 0;
 	set_tx(info->tx_attr, device, info->caps, hints->tx_attr);
 	set_rx(info->rx_attr, device, info->caps, hints->rx_attr);
@@ -270,11 +272,16 @@ bool pmr_info_set_addresses(struct fi_info *info, const struct sockaddr *src,
 struct fi_info *pmr_info_of_request(const struct fi_info *passive, const struct pmr_device *device,
 				    const struct sockaddr *src, const struct sockaddr *dest)
 {
-	struct fi_info *info;
+	struct fi_info *info, hints = *passive;
 	char *prov_name;
 
+	/* Who listens at all devices has asked for what this one has, too, as far as it goes. */
+	if (!tx_fits(device, hints.tx_attr))
+		hints.tx_attr = NULL;
+	if (!rx_fits(device, hints.rx_attr))
+		hints.rx_attr = NULL;
 	if (strcmp(passive->domain_attr->name, pmr_device_name(device)) != 0)
-		info = pmr_info_of(device, passive->fabric_attr->api_version, NULL);
+		info = pmr_info_of(device, passive->fabric_attr->api_version, &hints);
 	else
 		info = fi_dupinfo(passive);
 	prov_name = strdup(PMR_NAME);

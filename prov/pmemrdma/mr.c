@@ -52,10 +52,19 @@ static int device_access(uint64_t access)
 /* wants_odp -- FI_PMEMRDMA_USE_ODP */
 static int wants_odp(const struct pmr_domain *domain)
 {
+	static atomic_flag warned = ATOMIC_FLAG_INIT;
 	int wanted = 0;
 
 	fi_param_get_bool(&pmr_prov, "use_odp", &wanted);
-	return wanted && domain->device->odp ? IBV_ACCESS_ON_DEMAND : 0;
+	if (!wanted)
+		return 0;
+	if (domain->device->odp)
+		return IBV_ACCESS_ON_DEMAND;
+	if (!atomic_flag_test_and_set(&warned))
+		PMR_WARN(MR,
+			 "%s pins memory whatever FI_PMEMRDMA_USE_ODP says: it can't do without\n",
+			 pmr_device_name(domain->device));
+	return 0;
 }
 
 static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags,

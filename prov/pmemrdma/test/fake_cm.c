@@ -245,7 +245,10 @@ static struct rdma_cm_event *add_event(struct rdma_cm_id *id, enum rdma_cm_event
 {
 	struct pending *event = zeros(sizeof(*event)), **at = &pending;
 
-	event->event = (struct rdma_cm_event){.id = id, .event = type, .status = 0};
+	event->event = (struct rdma_cm_event){.id = id, .event = type};
+	/* That the peer's application rejects it is a reason, and no errno. */
+	if (type == RDMA_CM_EVENT_REJECTED)
+		event->event.status = 28;
 	if (len) {
 		memcpy(event->data, data, len);
 		event->event.param.conn.private_data = event->data;

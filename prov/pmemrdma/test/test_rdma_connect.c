@@ -5,6 +5,7 @@
 #include "pmemrdma/cm_data.h"
 #include "pmemrdma/fabric.h"
 #include "pmemrdma/getinfo.h"
+#include "pmemrdma/info.h"
 
 static int ask(const char *node, const char *service, uint64_t flags, struct fi_info *hints,
 	       struct fi_info **info)
@@ -74,6 +75,57 @@ Test(rdma_getinfo, offers_the_device_by_which_an_address_is_reached)
 	fi_freeinfo(hints);
 	cr_assert_eq(fake.live, 0);
 	cr_assert_eq(fake.references, 1, "nothing holds the devices, which are still used");
+}
+
+/* A mode that was not asked for is none that an application knows of. */
+Test(rdma_getinfo, demands_no_more_than_was_asked_for)
+{
+	struct fi_info *hints = link_hints(), *info = NULL;
+
+	cr_assert_eq(hints->caps, 0U);
+	cr_assert_eq(ask("10.9.9.9", "1", 0, hints, &info), 0);
+	cr_expect_eq(info->mode, FI_RX_CQ_DATA);
+	cr_expect(info->caps & FI_RMA);
+	fi_freeinfo(info);
+	hints->mode = 0;
+	cr_assert_eq(ask("10.9.9.9", "1", 0, hints, &info), 0);
+	cr_expect_eq(info->mode, 0U);
+	cr_expect_eq(info->rx_attr->mode, 0U);
+	cr_expect_not(info->caps & FI_RMA);
+	cr_expect(info->caps & FI_MSG);
+	fi_freeinfo(info);
+	fi_freeinfo(hints);
+}
+
+/* Who listens at a wildcard gets what it has asked for, over whichever device it is reached. */
+Test(rdma_getinfo, another_device_keeps_what_was_asked_for)
+{
+	struct fi_info *hints = link_hints(), *passive = NULL, *info;
+	struct ibv_device other = {.name = "fake1"};
+	struct ibv_context context = {.device = &other};
+	struct pmr_device device = *pmr_devices();
+
+	device.verbs = &context;
+	hints->tx_attr->size = 33;
+	hints->rx_attr->size = 34;
+	hints->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT;
+	cr_assert_eq(ask(FAKE_ADDR, "99", FI_SOURCE, hints, &passive), 0);
+	info = pmr_info_of_request(passive, &device, NULL, NULL);
+	cr_assert_not_null(info);
+	cr_expect_str_eq(info->domain_attr->name, "fake1");
+	cr_expect_eq(info->tx_attr->size, 33U);
+	cr_expect_eq(info->rx_attr->size, 34U);
+	cr_expect_eq(info->ep_attr->rx_ctx_cnt, (size_t) FI_SHARED_CONTEXT);
+	fi_freeinfo(info);
+	/* But no more than it has. */
+	device.inject_size = 16;
+	info = pmr_info_of_request(passive, &device, NULL, NULL);
+	cr_assert_not_null(info);
+	cr_expect_eq(info->tx_attr->inject_size, 16U);
+	cr_expect_eq(info->rx_attr->size, 34U);
+	fi_freeinfo(info);
+	fi_freeinfo(passive);
+	fi_freeinfo(hints);
 }
 
 Test(rdma_cm_data, has_a_byte_of_length)
@@ -204,6 +256,11 @@ Test(rdma_connect, a_rejection_is_an_error_with_the_peers_data)
 	cr_assert_eq(fi_eq_read(link.eq, &event, &entry, sizeof(entry), 0), -FI_EAVAIL);
 	cr_assert_eq(fi_eq_readerr(link.eq, &err, 0), (ssize_t) sizeof(err));
 	cr_assert_eq(err.err, FI_ECONNREFUSED);
+	cr_expect_eq(err.prov_errno, 28);
+	cr_expect_str_eq(fi_eq_strerror(link.eq, err.prov_errno, NULL, NULL, 0),
+			 "Rejected by the peer's application");
+	cr_expect_str_eq(fi_eq_strerror(link.eq, -FI_ETIMEDOUT, NULL, NULL, 0),
+			 strerror(FI_ETIMEDOUT));
 	cr_assert_eq(err.fid, &link.ep->fid);
 	cr_assert_eq(err.err_data_size, 2U);
 	cr_assert_eq(memcmp(err.err_data, "no", 2), 0);
