@@ -236,9 +236,12 @@ static enum pmv_chain_status change(struct execution *ex, const struct pmv_chain
 	if (!status)
 		status = load(&place, old);
 	if (!status) {
+		/* First: the result may go to the words that are compared with. */
+		bool made = make(ex, step, old, operand);
+
 		put_result(ex, step, old, place.len);
 		*done = (uint16_t) place.len;
-		if (make(ex, step, old, operand))
+		if (made)
 			return store(ex, &place, operand);
 		status = PMV_CHAIN_FAILED;
 	}

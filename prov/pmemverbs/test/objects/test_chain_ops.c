@@ -285,6 +285,28 @@ Test(chain, hands_results_on_in_words)
 	pair_close(pair);
 }
 
+/* The result goes to the words that the memory is compared with: behind the comparison. */
+Test(chain, compares_before_words_get_the_result)
+{
+	struct pair *pair = pair_open(NULL);
+	uint64_t fresh = 7;
+	struct fi_pmemverbs_step steps[] = {
+		chain_at(pair,
+			 STEP(CAS, .operand = &fresh, .len = 8,
+			      .flags = FI_PMEMVERBS_STEP_REDIRECT | FI_PMEMVERBS_STEP_EXPECT_WORD),
+			 DMP, 8),
+		chain_at(pair, STEP(WRITE, .len = 8, .flags = FI_PMEMVERBS_STEP_FROM_WORD), DMP,
+			 16),
+	};
+
+	chain_set(pair, DMP, 8, 55);
+	chain_run(pair, steps, 2);
+	expect_status(steps[0], FAILED);
+	cr_expect_eq(chain_word(pair, DMP, 8), 55);
+	cr_expect_eq(chain_word(pair, DMP, 16), 55);
+	pair_close(pair);
+}
+
 /* Nothing is left of an earlier chain, not even of the same connection. */
 Test(chain, begins_with_words_of_zeros)
 {
