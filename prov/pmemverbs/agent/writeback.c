@@ -486,6 +486,8 @@ static void chain_stored(void *arg, struct pmv_region *region, uint64_t offset, 
 	const struct pmv_extent part = extent_of(region, offset, len);
 
 	flush_slice(carried->batch, carried->regions, carried->work, region, &part);
+	/* There may have been no memory behind it. */
+	fail_if_lost(carried->work, region);
 	pmv_count_add(&carried->batch->counts.stores, 1);
 	pmv_count_add(&carried->batch->counts.stored_bytes, len);
 }

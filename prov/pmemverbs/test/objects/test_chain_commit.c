@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "objects/domain.h"
+
 #define COMMIT FI_PMEMVERBS_STEP_COMMIT
 
 /* A buffer is written, and then a pointer to it is swung. */
@@ -287,6 +289,88 @@ Test(chain, does_not_commit_to_a_lost_region)
 	chain_fail(pair, &step, 1, FI_EIO);
 	pair->sync_fails = false;
 	chain_fail(pair, &step, 1, FI_EIO);
+	pair_close(pair);
+}
+
+/* Memory is lost while it is used */
+
+static struct pmv_region *region_of(struct pair *pair, enum pair_memory memory)
+{
+	return pmv_container_of(pair->mr[memory], struct pmv_mr, mr_fid)->region;
+}
+
+struct loss {
+	struct pmv_region *region;
+	int events; /* that come before */
+};
+
+static void lose(void *arg)
+{
+	struct loss *loss = arg;
+
+	if (!loss->events--)
+		atomic_store(&loss->region->lost, PMV_LOST_FAULT);
+}
+
+/* A buffer is written, flushed and drained, then a pointer to it: the events 0, 1, 2, 3 and on. */
+Test(chain, fails_whenever_its_memory_is_lost)
+{
+	static const struct {
+		enum pair_memory pointer, lost;
+		int events;
+		enum fi_pmemverbs_step_status first, second;
+	} rows[] = {
+		{MHP, DMP, 0, FI_PMEMVERBS_STEP_LOST, FI_PMEMVERBS_STEP_NOT_REACHED},
+		{MHP, MHP, 0, FI_PMEMVERBS_STEP_OK, FI_PMEMVERBS_STEP_LOST},
+		{MHP, DMP, 1, FI_PMEMVERBS_STEP_OK, FI_PMEMVERBS_STEP_LOST},
+		{MHP, DMP, 2, FI_PMEMVERBS_STEP_OK, FI_PMEMVERBS_STEP_LOST},
+		{MHP, MHP, 3, FI_PMEMVERBS_STEP_OK, FI_PMEMVERBS_STEP_LOST},
+		{DMP, DMP, 3, FI_PMEMVERBS_STEP_OK, FI_PMEMVERBS_STEP_LOST},
+		{DMP, DMP, 4, FI_PMEMVERBS_STEP_OK, FI_PMEMVERBS_STEP_OK},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct pair *pair = pair_open(NULL);
+		struct loss loss = {region_of(pair, rows[i].lost), rows[i].events};
+		struct swing swing;
+
+		set_swing(&swing, pair, DMP);
+		swing.steps[1] = chain_at(pair, swing.steps[1], rows[i].pointer, POINTER);
+		pair->on_event = lose;
+		pair->on_event_arg = &loss;
+		chain_fail(pair, swing.steps, 2, FI_EIO);
+		cr_expect_eq(swing.steps[0].status, rows[i].first, "row %zu", i);
+		cr_expect_eq(swing.steps[1].status, rows[i].second, "row %zu", i);
+		if (rows[i].events < 3)
+			cr_expect_eq(chain_word(pair, rows[i].pointer, POINTER), 0, "row %zu", i);
+		pair->on_event = NULL;
+		pair_close(pair);
+	}
+}
+
+/* Also a chain that commits nothing. */
+Test(chain, touches_no_lost_memory)
+{
+	struct pair *pair = pair_open(NULL);
+	struct fi_pmemverbs_step read = chain_at(pair, STEP(READ, .len = 1), DMP, 0);
+	struct fi_pmemverbs_step write =
+		chain_at(pair, STEP(WRITE, .operand = "x", .len = 1), DMP, 0);
+	struct loss loss = {region_of(pair, DMP), 0};
+
+	/* It is lost when the step writes to it. */
+	pair->on_event = lose;
+	pair->on_event_arg = &loss;
+	chain_fail(pair, &write, 1, FI_EIO);
+	expect_status(write, LOST);
+	pair->on_event = NULL;
+	pair->memory[DMP][0] = 0;
+	pair_done(pair);
+	chain_fail(pair, &write, 1, FI_EIO);
+	expect_status(write, LOST);
+	chain_fail(pair, &read, 1, FI_EIO);
+	expect_status(read, LOST);
+	expect_done(pair, "K K K K");
+	cr_expect_eq(pair->memory[DMP][0], 0);
 	pair_close(pair);
 }
 

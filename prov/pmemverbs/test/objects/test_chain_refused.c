@@ -263,6 +263,9 @@ Test(chain, needs_an_agent_and_order)
 	pmv_setting.relaxed = true;
 	call_refused(pair, step, FI_EOPNOTSUPP);
 	pmv_setting.relaxed = false;
+	pair->from->mailbox.link.peer.relaxed = true;
+	call_refused(pair, step, FI_EOPNOTSUPP);
+	pair->from->mailbox.link.peer.relaxed = false;
 	pmv_setting.commit_all = true;
 	refused(fi_open_ops(&pair->home->ep->fid, FI_PMEMVERBS_CHAIN_OPS, 0, &ops, NULL),
 		FI_EOPNOTSUPP);
