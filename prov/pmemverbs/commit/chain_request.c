@@ -87,8 +87,10 @@ bool pmv_chain_request_get_slot(struct pmv_chain_request *request, struct pmv_in
 static bool is_valid(const struct pmv_chain_request *request, const struct pmv_reply *reply)
 {
 	for (unsigned int i = 0; i < request->count; i++) {
-		if (reply->status[i] > PMV_CHAIN_NOT_REACHED ||
-		    reply->done[i] > request->steps[i].len + PMV_CHAIN_WORD)
+		const struct fi_pmemverbs_step *step = &request->steps[i];
+		size_t most = step->kind == FI_PMEMVERBS_STEP_ALLOCATE ? PMV_CHAIN_WORD : step->len;
+
+		if (reply->status[i] > PMV_CHAIN_NOT_REACHED || reply->done[i] > most)
 			return false;
 	}
 	return true;

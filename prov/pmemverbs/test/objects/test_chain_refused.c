@@ -365,33 +365,41 @@ Test(chain, whose_reply_was_overwritten_fails)
 Test(chain, whose_reply_makes_no_sense_fails)
 {
 	struct pair *pair = pair_open(NULL);
+	struct fi_pmemverbs_list *list = chain_list(pair, DMP, 4, 4);
 	uint64_t result = 5;
-	struct fi_pmemverbs_step step =
+	struct fi_pmemverbs_step read =
 		chain_at(pair, STEP(READ, .len = 8, .result = &result), DMP, 0);
+	struct fi_pmemverbs_step allocate =
+		STEP(ALLOCATE, .key = list->key, .list = list->number, .operand = pair->source,
+		     .len = CHAIN_BUFFER, .result = &result);
+	const struct {
+		struct fi_pmemverbs_step step;
+		uint8_t status;
+		uint16_t done;
+	} rows[] = {{read, PMV_CHAIN_NOT_REACHED + 1, 8},
+		    {read, PMV_CHAIN_OK, 9},
+		    {read, PMV_CHAIN_OK, 16},
+		    {allocate, PMV_CHAIN_OK, 9},
+		    {allocate, PMV_CHAIN_OK, CHAIN_BUFFER}};
 	struct pmv_reply *reply =
 		(struct pmv_reply *) (pair->from->mailbox.link.block + PMV_REPLIES_AT);
-	struct pmv_reply copy;
 
-	for (int what = 0; what < 3; what++) {
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct fi_pmemverbs_step step = rows[i].step;
+		struct pmv_reply copy;
+
 		accepted(chain_post(pair, &step, 1, CONTEXT(1)));
 		pair_round(pair);
-		if (what == 0)
-			reply->status[0] = PMV_CHAIN_NOT_REACHED + 1;
-		else
-			reply->done[0] = what == 1 ? 8 + 8 + 1 : 16;
+		reply->status[0] = rows[i].status;
+		reply->done[0] = rows[i].done;
 		copy = *reply;
 		pmv_reply_encode((uint8_t *) reply, &copy, pmv_reply_len(8),
 				 &pair->from->mailbox.sender.reply_in);
-		if (what < 2) {
-			rig_expect_error(pair->home, CONTEXT(1), RIG_WRITTEN, FI_EIO);
-			expect_status(step, UNKNOWN);
-			cr_expect_eq(result, 5);
-		} else {
-			/* No more than there is room for. */
-			rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
-			cr_expect_eq(result, 0);
-		}
+		rig_expect_error(pair->home, CONTEXT(1), RIG_WRITTEN, FI_EIO);
+		expect_status(step, UNKNOWN);
+		cr_expect_eq(result, 5);
 	}
+	accepted(chain_ops(pair)->list_close(list));
 	pair_close(pair);
 }
 
