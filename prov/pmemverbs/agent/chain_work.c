@@ -21,10 +21,15 @@ static void decode(const struct pmv_work *work, struct pmv_chain *chain)
 static bool name(struct pmv_regions *regions, struct pmv_work *work, uint32_t key)
 {
 	struct pmv_region *region = pmv_region_find(regions, key);
-	bool named = !region || pmv_writeback_name(work, region, 0, 0);
+	bool named = true;
 
-	if (region)
-		pmv_region_put(regions, region);
+	if (!region)
+		return true;
+	if (work->chain_commits)
+		named = pmv_writeback_name(work, region, 0, 0);
+	else
+		pmv_writeback_aim(work, region, 0, 0); /* It waits for pages of the disk, too. */
+	pmv_region_put(regions, region);
 	return named;
 }
 
@@ -34,10 +39,12 @@ static bool name_all(struct pmv_regions *regions, struct pmv_work *work,
 	bool named = true;
 
 	for (unsigned int i = 0; i < chain->count && named; i++) {
-		const struct pmv_chain_head *head = &chain->steps[i].head;
+		const struct pmv_chain_step *step = &chain->steps[i];
+		uint16_t flags = step->head.flags;
 
-		named = name(regions, work, head->key) &&
-			(!(head->flags & PMV_CHAIN_INDIRECT) || name(regions, work, head->to_key));
+		named = name(regions, work, step->head.key) &&
+			(!(flags & PMV_CHAIN_INDIRECT) || name(regions, work, step->head.to_key)) &&
+			(!(flags & PMV_CHAIN_FROM_MEMORY) || name(regions, work, step->from_key));
 	}
 	return named;
 }
@@ -54,8 +61,7 @@ enum pmv_fault pmv_chain_work_begin(struct pmv_regions *regions, struct pmv_work
 		return PMV_FAULT_MEMORY;
 	}
 	pmv_chain_reply_init(work->reply, &chain);
-	return chain.commits && !name_all(regions, work, &chain) ? PMV_FAULT_MEMORY
-								 : PMV_FAULT_NONE;
+	return name_all(regions, work, &chain) ? PMV_FAULT_NONE : PMV_FAULT_MEMORY;
 }
 
 void pmv_chain_work_end(struct pmv_receiver *receiver, struct pmv_work *work)

@@ -8,9 +8,9 @@
 struct pmv_receiver;
 
 /*
- * pmv_chain_work_begin -- its request was taken, and is valid.  If it commits, it names the regions
- * of its steps, without a byte: so it belongs to a group of their disk, and fails if one of them is
- * lost.
+ * pmv_chain_work_begin -- its request was taken, and is valid.  It belongs to a group of the disk
+ * of all regions that its steps use, as it may wait for their pages.  If it commits, it also names
+ * them, without a byte: so it fails if one of them is lost.
  */
 enum pmv_fault pmv_chain_work_begin(struct pmv_regions *regions, struct pmv_work *work);
 

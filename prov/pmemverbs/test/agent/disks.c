@@ -59,6 +59,10 @@ static void drain_nothing(void)
 
 static void store(void *to, const void *from, size_t len)
 {
+	pthread_mutex_lock(&disk.lock);
+	if (disk.on_store)
+		disk.on_store();
+	pthread_mutex_unlock(&disk.lock);
 	memcpy(to, from, len);
 }
 
@@ -106,6 +110,13 @@ void watch_syncs(void (*on_sync)(enum pair_memory memory))
 {
 	pthread_mutex_lock(&disk.lock);
 	disk.on_sync = on_sync;
+	pthread_mutex_unlock(&disk.lock);
+}
+
+void watch_stores(void (*on_store)(void))
+{
+	pthread_mutex_lock(&disk.lock);
+	disk.on_store = on_store;
 	pthread_mutex_unlock(&disk.lock);
 }
 

@@ -28,6 +28,7 @@ extern struct disk {
 	size_t len[PAIR_MEMORIES];                      /* of the last one */
 	int errors[PAIR_MEMORIES];
 	void (*on_sync)(enum pair_memory memory); /* with the lock, before it may wait */
+	void (*on_store)(void);                   /* the same; not to pages */
 } disk;
 
 #define PEERS 3
@@ -66,8 +67,9 @@ void set_error(enum pair_memory memory, int error);
 int number_of(const int *counts, enum pair_memory memory);
 void await_begun(enum pair_memory memory, int count);
 
-/* watch_syncs -- with this, from now on; or NULL */
+/* watch_syncs, watch_stores -- with this, from now on; or NULL */
 void watch_syncs(void (*on_sync)(enum pair_memory memory));
+void watch_stores(void (*on_store)(void));
 
 /* begin_sync -- of the first peer's request; it does not end before end_sync */
 void begin_sync(enum pair_memory memory);

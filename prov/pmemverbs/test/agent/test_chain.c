@@ -280,6 +280,110 @@ Test(chain_beside, goes_on_to_no_step_when_its_endpoint_is_closed, .timeout = 60
 	close_target();
 }
 
+/* is_in_group -- a peer's request was taken: is it in a group? */
+static bool is_in_group(int peer)
+{
+	struct seen seen;
+
+	do {
+		seen = look_at(peer);
+		sched_yield();
+	} while (seen.served < asked[peer]);
+	return seen.syncing;
+}
+
+/* All that a chain may use is looked at, by each of its keys. */
+static struct pmv_chain_step uses_page(unsigned int how, uint16_t flags)
+{
+	struct pmv_range page = pair_range(pair, PAGE, 0, 8);
+	struct pmv_chain_step step = at(pair, PMV_CHAIN_WRITE, how ? DMP : PAGE, 0, flags);
+
+	if (how == 1) { /* a pointer of 0 */
+		step.head.flags |= PMV_CHAIN_INDIRECT;
+		step.head.to_key = (uint32_t) page.key;
+	} else if (how == 2) {
+		step.head.flags |= PMV_CHAIN_FROM_MEMORY;
+		step.operand = NULL;
+		step.from_addr = page.addr;
+		step.from_key = (uint32_t) page.key;
+	}
+	return step;
+}
+
+/* Its steps may wait for pages of the disk, also if nothing is synced for it. */
+Test(chain_beside, belongs_to_the_disk_of_all_that_it_uses, .timeout = 60)
+{
+	for (unsigned int how = 0; how < 3; how++) {
+		for (int commits = 0; commits < 2; commits++) {
+			struct pmv_chain chain = {.count = 1};
+
+			open_target();
+			chain.steps[0] = uses_page(how, commits ? PMV_CHAIN_COMMIT : 0);
+			begin_sync(PAGE);
+			ask_chain(1, &chain);
+			cr_expect(is_in_group(1), "%u, %d", how, commits);
+			end_sync();
+			await_end(1);
+			cr_expect_eq(status_of(1, 0), how == 1 ? PMV_CHAIN_NULL : PMV_CHAIN_OK);
+			close_target();
+			memset(asked, 0, sizeof(asked));
+		}
+	}
+}
+
+/* A lost region fails a chain only where the chain uses it, or promises something of it. */
+Test(chain_beside, does_not_fail_for_what_it_does_not_promise, .timeout = 60)
+{
+	struct pmv_chain chain = {.count = 1};
+
+	open_target();
+	set_error(PAGE, -FI_EIO);
+	ask_for(0, PAGE, 0);
+	await_end(0);
+	cr_expect_eq(look_at(0).faulted, 1);
+	chain.steps[0] = uses_page(1, 0);
+	ask_chain(1, &chain);
+	await_end(1);
+	cr_expect_eq(look_at(1).faulted, 0);
+	chain.steps[0] = uses_page(1, PMV_CHAIN_COMMIT);
+	ask_chain(1, &chain);
+	await_end(1);
+	cr_expect_eq(look_at(1).faulted, 2);
+	close_target();
+}
+
+static int stores_apart, stores;
+
+static void note_store(void)
+{
+	pthread_mutex_t *lock = &pair_agent(pair)->regions.chains.lock;
+
+	stores++;
+	if (pthread_mutex_trylock(lock) == EBUSY)
+		stores_apart++;
+	else
+		pthread_mutex_unlock(lock);
+}
+
+/* The agent's thread may execute chains while a disk's thread stores data. */
+Test(chain_beside, steps_are_atomic_against_stores_of_disks, .timeout = 60)
+{
+	struct pmv_flush_message message;
+
+	open_target();
+	watch_stores(note_store);
+	message = (struct pmv_flush_message){
+		.count = 2,
+		.store = true,
+		.ranges = {pair_range(pair, PAGE, 0, 8), pair_range(pair, DMP, 0, 8)}};
+	ask(0, &message);
+	await_end(0);
+	watch_stores(NULL);
+	cr_expect_eq(stores, 1);
+	cr_expect_eq(stores_apart, 1);
+	close_target();
+}
+
 /* What the chain that waits may have seen is not given out. */
 Test(chain_beside, buffers_wait_for_chains_under_way, .timeout = 60)
 {
