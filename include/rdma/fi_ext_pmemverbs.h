@@ -267,8 +267,8 @@ enum fi_pmemverbs_compare {
 /*
  * Flags of a step.  INDIRECT: at its place is a pointer to the memory; BOUNDED: and behind that the
  * longest length.  CONDITIONAL: only if the step before has succeeded.  REDIRECT: the result goes
- * to the words from `to` on.  COMMIT: all before is durable first; of the last step, all of the
- * chain is in the end, too.
+ * to the words from `to` on.  COMMIT: all before is durable first, of this chain and of this
+ * endpoint's writes and earlier chains; of the last step, all of the chain is in the end, too.
  */
 #define FI_PMEMVERBS_STEP_INDIRECT (1ULL << 0)
 #define FI_PMEMVERBS_STEP_BOUNDED (1ULL << 1)

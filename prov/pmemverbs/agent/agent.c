@@ -156,6 +156,9 @@ void pmv_agent_forget(struct pmv_agent *agent, struct pmv_receiver *receiver)
 	receiver->working = false;
 	free(receiver->work);
 	receiver->work = NULL;
+	free(receiver->left);
+	receiver->left = NULL;
+	receiver->num_left = 0;
 	if (receiver->events.unread)
 		pmv_unread_close(receiver->events.unread);
 	receiver->events.unread = NULL;

@@ -371,14 +371,15 @@ static enum pmv_chain_status execute_step(struct execution *ex, const struct pmv
 
 /* The chain */
 
-/* tell_of -- what the step has stored, if a commit is to come; without the lock, as it may sync */
+/* tell_of -- what the step has stored; without the lock, as it may sync */
 static void tell_of(struct execution *ex, unsigned int step)
 {
 	const struct pmv_chain_carrier *carrier = ex->carrier;
 	struct place *stored = &ex->stored;
 
-	if (stored->region && stored->len && pmv_chain_commits_behind(ex->chain, step))
-		carrier->stored(carrier->arg, stored->region, stored->offset, stored->len);
+	if (stored->region && stored->len)
+		carrier->stored(carrier->arg, stored->region, stored->offset, stored->len,
+				pmv_chain_commits_behind(ex->chain, step));
 	release(ex, stored);
 }
 

@@ -22,8 +22,9 @@ struct pmv_chain_carrier {
 	struct pmv_regions *regions;
 	/* all before is to be durable: what went wrong, or PMV_FAULT_NONE */
 	enum pmv_fault (*commit)(void *arg);
-	/* this was stored, and a commit will come; the region is held */
-	void (*stored)(void *arg, struct pmv_region *region, uint64_t offset, uint64_t len);
+	/* this was stored; commits: a commit will come; the region is held */
+	void (*stored)(void *arg, struct pmv_region *region, uint64_t offset, uint64_t len,
+		       bool commits);
 	void *arg;
 };
 

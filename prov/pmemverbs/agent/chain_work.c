@@ -6,7 +6,11 @@
 #include <stdlib.h>
 
 #include "agent/chain.h"
+#include "agent/pages.h"
 #include "agent/receiver.h"
+
+/* So many parts of what a connection has not committed are kept apart, a power of 2. */
+#define APART 16
 
 static void decode(const struct pmv_work *work, struct pmv_chain *chain)
 {
@@ -49,19 +53,100 @@ static bool name_all(struct pmv_regions *regions, struct pmv_work *work,
 	return named;
 }
 
+/* leaves -- may it store what it does not commit? */
+static bool leaves(const struct pmv_chain *chain)
+{
+	for (unsigned int i = 0; i < chain->count; i++) {
+		uint8_t kind = chain->steps[i].head.kind;
+
+		if (kind != PMV_CHAIN_READ && kind != PMV_CHAIN_FREE &&
+		    !pmv_chain_commits_behind(chain, i))
+			return true;
+	}
+	return false;
+}
+
+bool pmv_chain_work_waits(const struct pmv_writeback_batch *batch,
+			  const struct pmv_receiver *receiver, const struct pmv_work *work)
+{
+	bool any = false;
+	struct pmv_chain chain;
+
+	for (unsigned int i = batch->count; i-- && batch->works[i].receiver == receiver && !any;)
+		any = batch->works[i].request.chain && batch->works[i].chain_leaves;
+	if (!any)
+		return false;
+	decode(work, &chain);
+	return chain.commits;
+}
+
+/* name_left -- what the connection has not committed; if its region is gone it can't be */
+static enum pmv_fault name_left(struct pmv_regions *regions, struct pmv_work *work)
+{
+	struct pmv_receiver *receiver = work->receiver;
+	enum pmv_fault fault = PMV_FAULT_NONE;
+
+	for (size_t i = 0; i < receiver->num_left; i++) {
+		const struct pmv_extent *left = &receiver->left[i];
+		struct pmv_region *region = pmv_region_hold(regions, left->key, left->serial);
+
+		if (!region)
+			fault = PMV_FAULT_ACCESS;
+		else if (!pmv_writeback_name(work, region, left->offset, left->len))
+			fault = PMV_FAULT_MEMORY;
+		if (region)
+			pmv_region_put(regions, region);
+	}
+	receiver->num_left = 0;
+	return fault;
+}
+
+/* leave -- a part is not committed; false: no memory */
+static bool leave(struct pmv_receiver *receiver, const struct pmv_extent *part)
+{
+	size_t count = receiver->num_left;
+	struct pmv_extent *near = NULL, *more;
+	bool touches = false;
+
+	for (size_t i = 0; i < count && !touches; i++) {
+		struct pmv_extent *left = &receiver->left[i];
+
+		if (left->serial != part->serial)
+			continue;
+		near = left;
+		touches = part->offset <= left->offset + left->len &&
+			  left->offset <= part->offset + part->len;
+	}
+	if (touches || (near && count >= APART)) {
+		*near = pmv_extent_joined(near, part);
+		return true;
+	}
+	if (!(count & (count - 1)) && (!count || count >= APART)) {
+		more = realloc(receiver->left, (count ? 2 * count : APART) * sizeof(*more));
+		if (!more)
+			return false;
+		receiver->left = more;
+	}
+	receiver->left[receiver->num_left++] = *part;
+	return true;
+}
+
 enum pmv_fault pmv_chain_work_begin(struct pmv_regions *regions, struct pmv_work *work)
 {
 	struct pmv_chain chain;
 
 	decode(work, &chain);
 	work->chain_commits = chain.commits;
+	work->chain_leaves = leaves(&chain);
 	work->reply = malloc(pmv_reply_len(chain.results_len));
 	if (!work->reply) {
 		work->request.chain = work->request.store = false;
 		return PMV_FAULT_MEMORY;
 	}
 	pmv_chain_reply_init(work->reply, &chain);
-	return name_all(regions, work, &chain) ? PMV_FAULT_NONE : PMV_FAULT_MEMORY;
+	if (!name_all(regions, work, &chain))
+		return PMV_FAULT_MEMORY;
+	return chain.commits ? name_left(regions, work) : PMV_FAULT_NONE;
 }
 
 void pmv_chain_work_end(struct pmv_receiver *receiver, struct pmv_work *work)
@@ -73,5 +158,9 @@ void pmv_chain_work_end(struct pmv_receiver *receiver, struct pmv_work *work)
 	if (receiver->attached)
 		pmv_receiver_queue_reply(receiver, chain.reply, work->reply,
 					 pmv_reply_len(chain.results_len));
+	for (size_t i = 0; i < work->num_left; i++) {
+		if (!leave(receiver, &pmv_writeback_left(work)[i]) && !work->fault)
+			work->fault = PMV_FAULT_MEMORY;
+	}
 	pmv_writeback_free(work);
 }

@@ -10,6 +10,7 @@
 #include "agent/look.h"
 #include "agent/rma_event.h"
 
+struct pmv_extent;
 struct pmv_queue;
 struct pmv_receive_tracker;
 struct pmv_sender;
@@ -39,8 +40,10 @@ struct pmv_receiver {
 	bool working;      /* `work` takes several rounds: */
 	enum pmv_fault part_fault; /* of what was served of a request that goes on */
 	struct pmv_work *work;     /* see writeback.h */
-	uint64_t served;           /* this one and all before it are taken */
-	uint64_t faulted;          /* the last one with a fault */
+	struct pmv_extent *left;   /* what its chains have stored and not committed: chain_work.h */
+	size_t num_left;
+	uint64_t served;  /* this one and all before it are taken */
+	uint64_t faulted; /* the last one with a fault */
 	uint64_t posted_acks;
 	unsigned int num_queued;
 	struct pmv_ack queued[PMV_SLOTS]; /* acknowledgements still to be numbered and posted */

@@ -141,7 +141,8 @@ static bool take_message(struct pmv_agent *agent, struct pmv_receiver *receiver,
 	valid = is_valid(work);
 	/* Reading the queue wakes the thread. */
 	receiver->lacks_room = valid && work->request.notify && !has_room(receiver);
-	if (receiver->lacks_room)
+	if (receiver->lacks_room ||
+	    (work->request.chain && pmv_chain_work_waits(agent->batch, receiver, work)))
 		return false;
 	receiver->served++;
 	pmv_look_served(&agent->looks, receiver, pmv_clock_ns());

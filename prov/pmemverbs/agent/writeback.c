@@ -21,6 +21,11 @@ static const struct pmv_extent *named(const struct pmv_work *work)
 	return work->more ? work->more : work->named;
 }
 
+const struct pmv_extent *pmv_writeback_left(const struct pmv_work *work)
+{
+	return named(work) + work->count - work->num_left;
+}
+
 void pmv_writeback_begin(struct pmv_work *work, struct pmv_receiver *receiver)
 {
 	memset(work, 0, offsetof(struct pmv_work, named));
@@ -442,9 +447,10 @@ static void store(struct pmv_writeback_batch *batch, struct pmv_regions *regions
 static void look_again(struct pmv_regions *regions, struct pmv_work *work)
 {
 	bool stores = work->request.store && !work->request.chain;
+	size_t count = work->count - work->num_left;
 
-	for (size_t i = 0; i < work->count + stores; i++) {
-		const struct pmv_extent *extent = i < work->count ? &named(work)[i] : &work->target;
+	for (size_t i = 0; i < count + stores; i++) {
+		const struct pmv_extent *extent = i < count ? &named(work)[i] : &work->target;
 		struct pmv_region *region = hold(regions, work, extent);
 
 		if (!region)
@@ -480,11 +486,17 @@ static enum pmv_fault commit_chain(void *arg)
 	return work->fault;
 }
 
-static void chain_stored(void *arg, struct pmv_region *region, uint64_t offset, uint64_t len)
+static void chain_stored(void *arg, struct pmv_region *region, uint64_t offset, uint64_t len,
+			 bool commits)
 {
 	struct carried *carried = arg;
 	const struct pmv_extent part = extent_of(region, offset, len);
 
+	/* Without memory to remember it by, it is flushed now. */
+	if (!commits && pmv_writeback_name(carried->work, region, offset, len)) {
+		carried->work->num_left++;
+		return;
+	}
 	flush_slice(carried->batch, carried->regions, carried->work, region, &part);
 	/* There may have been no memory behind it. */
 	fail_if_lost(carried->work, region);

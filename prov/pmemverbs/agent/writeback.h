@@ -63,7 +63,8 @@ struct pmv_work {
 	uint64_t disk;  /* of all its pages: disk.h */
 	/* The ranges to make durable, and how far that has come. */
 	size_t count;
-	size_t room; /* of more */
+	size_t num_left; /* the last ones are not: a chain has stored them and commits them not */
+	size_t room;     /* of more */
 	size_t at;
 	uint64_t done;           /* bytes of that one */
 	struct pmv_extent *more; /* malloc'ed, where there are too many for ... */
@@ -73,6 +74,7 @@ struct pmv_work {
 	/* Of a chain: it has them instead. */
 	struct pmv_reply *reply; /* malloc'ed */
 	unsigned int chain_commits;
+	bool chain_leaves; /* it may store what it does not commit */
 	union {
 		struct pmv_message message;
 		struct pmv_flush_message request;
@@ -122,6 +124,9 @@ bool pmv_writeback_name(struct pmv_work *work, struct pmv_region *region, uint64
 /* pmv_writeback_aim -- at the range to store data in; the caller holds the region */
 void pmv_writeback_aim(struct pmv_work *work, struct pmv_region *region, uint64_t offset,
 		       uint64_t len);
+
+/* pmv_writeback_left -- the first one of those that a chain has stored and not committed */
+const struct pmv_extent *pmv_writeback_left(const struct pmv_work *work);
 
 /* pmv_writeback_join -- after all were added: join ranges that overlap or touch */
 void pmv_writeback_join(struct pmv_work *work);

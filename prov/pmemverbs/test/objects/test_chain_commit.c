@@ -374,6 +374,109 @@ Test(chain, touches_no_lost_memory)
 	pair_close(pair);
 }
 
+/* What earlier chains have stored */
+
+static struct fi_pmemverbs_step write_of(struct pair *pair, enum pair_memory memory, size_t offset)
+{
+	return chain_at(pair, STEP(WRITE, .operand = pair->source + offset, .len = 8), memory,
+			offset);
+}
+
+/* A chain has written a buffer, the next one swings the pointer; it may be under way by then. */
+Test(chain, commits_what_earlier_chains_have_stored)
+{
+	static const enum pair_memory memories[] = {DMP, PAGE, READ_DMP, MHP};
+
+	for (int i = 0; i < 8; i++) {
+		struct pair *pair = pair_open(NULL);
+		bool together = i & 1;
+		struct swing swing;
+
+		set_swing(&swing, pair, memories[i / 2]);
+		pair->on_event = check;
+		pair->on_event_arg = &swing;
+		accepted(chain_post(pair, swing.steps, 1, CONTEXT(1)));
+		if (!together)
+			pair_round(pair);
+		accepted(chain_post(pair, swing.steps + 1, 1, CONTEXT(2)));
+		pair_round(pair);
+		pair_serve(pair);
+		rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+		rig_expect(pair->home, CONTEXT(2), RIG_WRITTEN);
+		cr_expect_eq(chain_word(pair, swing.memory, POINTER), swing.to);
+		cr_expect(pair_survives(pair, swing.memory, BUFFER, 64));
+		/* Once is enough. */
+		pair_done(pair);
+		swing.steps[1] = chain_at(pair, STEP(READ, .flags = COMMIT), swing.memory, 0);
+		chain_run(pair, swing.steps + 1, 1);
+		expect_done(pair, "K K");
+		pair->on_event = NULL;
+		pair_close(pair);
+	}
+}
+
+/* Parts that are side by side are one; if there are many, those of a region are. */
+Test(chain, commits_any_number_of_parts)
+{
+	static const enum pair_memory memories[] = {DMP, READ_DMP, PAGE};
+	struct pair *pair = pair_open(NULL);
+	struct fi_pmemverbs_step step;
+
+	for (size_t apart = 8; apart <= 128; apart += 120) {
+		for (int i = 0; i < 100; i++) {
+			step = write_of(pair, memories[i / 34], 4096 + (size_t) (99 - i) * apart);
+			chain_run(pair, &step, 1);
+		}
+		step = chain_at(pair, STEP(READ, .flags = COMMIT), DMP, 0);
+		pair_done(pair);
+		chain_run(pair, &step, 1);
+		for (int i = 0; i < 100; i++)
+			cr_expect(pair_survives(pair, memories[i / 34],
+						4096 + (size_t) (99 - i) * apart, 8),
+				  "%d", i);
+		/* Each is flushed or synced; then drains, the reply and the acknowledgement. */
+		cr_expect_leq(strlen(pair_done(pair)) / 2, (apart == 8 ? 3 : 16 + 2) + 4);
+	}
+	pair_close(pair);
+}
+
+/* One word that is written again and again takes the room of one part. */
+Test(chain, commits_no_more_than_was_stored)
+{
+	struct pair *pair = pair_open(NULL);
+	struct fi_pmemverbs_step step = write_of(pair, DMP, 0);
+
+	for (int i = 0; i < 20; i++)
+		chain_run(pair, &step, 1);
+	step = write_of(pair, DMP, 60000);
+	chain_run(pair, &step, 1);
+	step = chain_at(pair, STEP(READ, .flags = COMMIT), DMP, 0);
+	chain_run(pair, &step, 1);
+	cr_expect(pair_is(pair, pair_event(pair, 'F', 0), DMP, 0, 8));
+	cr_expect(pair_is(pair, pair_event(pair, 'F', 1), DMP, 60000, 8));
+	pair_close(pair);
+}
+
+Test(chain, does_not_commit_what_is_gone_or_lost)
+{
+	struct pair *pair = pair_open(NULL);
+	struct fi_pmemverbs_step commit = chain_at(pair, STEP(READ, .flags = COMMIT), DMP, 0);
+	struct fi_pmemverbs_step step = write_of(pair, READ_DMP, 0);
+
+	chain_run(pair, &step, 1);
+	atomic_store(&region_of(pair, READ_DMP)->lost, PMV_LOST_FAULT);
+	chain_fail(pair, &commit, 1, FI_EIO);
+	expect_status(commit, NOT_REACHED);
+	chain_run(pair, &commit, 1);
+	step = write_of(pair, MHP, 0);
+	chain_run(pair, &step, 1);
+	pair_unregister(pair, MHP);
+	chain_fail(pair, &commit, 1, FI_EACCES);
+	expect_status(commit, NOT_REACHED);
+	chain_run(pair, &commit, 1);
+	pair_close(pair);
+}
+
 /* The data of a later commit follow what the chain has stored, and not committed yet. */
 Test(chain, is_durable_before_fenced_data_behind_it)
 {
