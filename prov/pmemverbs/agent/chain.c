@@ -383,11 +383,75 @@ static void tell_of(struct execution *ex, unsigned int step)
 	release(ex, stored);
 }
 
+/* fault_in -- the pages of a file that the step will use: nobody is to wait for the lock then */
+static void fault_in(const struct execution *ex, uint32_t key, uint64_t addr, uint64_t len,
+		     bool writes)
+{
+	struct place place;
+
+	if (find(ex, key, addr, len, 0, &place))
+		return;
+	pmv_region_fault_in(place.region, place.offset, place.len, writes);
+	release(ex, &place);
+}
+
+/* fault_in_aim -- what a pointer points to, now that its own page is there */
+static void fault_in_aim(const struct execution *ex, const struct pmv_chain_head *head, bool writes)
+{
+	struct pmv_chains *chains = &ex->carrier->regions->chains;
+	enum pmv_chain_status status;
+	struct place place;
+
+	pthread_mutex_lock(&chains->lock);
+	status = aim(ex, head, 0, &place);
+	pthread_mutex_unlock(&chains->lock);
+	if (!status)
+		pmv_region_fault_in(place.region, place.offset, place.len, writes);
+	release(ex, &place);
+}
+
+/* fault_in_buffer -- that will be allocated, if nobody else is faster */
+static void fault_in_buffer(const struct execution *ex, const struct pmv_chain_head *head)
+{
+	struct pmv_chains *chains = &ex->carrier->regions->chains;
+	const struct pmv_free_list *list;
+	uint64_t addr = 0;
+
+	pthread_mutex_lock(&chains->lock);
+	list = find_list(ex, head);
+	if (list && list->num_free && head->len <= list->size)
+		addr = list->start + list->freed[list->first].buffer * list->size;
+	pthread_mutex_unlock(&chains->lock);
+	if (list)
+		fault_in(ex, head->key, addr, head->len, true);
+}
+
+static void fault_in_step(const struct execution *ex, const struct pmv_chain_step *step)
+{
+	const struct pmv_chain_head *head = &step->head;
+	bool indirect = head->flags & PMV_CHAIN_INDIRECT, writes = head->kind != PMV_CHAIN_READ;
+
+	if (head->flags & PMV_CHAIN_FROM_MEMORY)
+		fault_in(ex, step->from_key, step->from_addr, head->len, false);
+	if (head->kind == PMV_CHAIN_ALLOCATE)
+		fault_in_buffer(ex, head);
+	if (head->kind >= PMV_CHAIN_ALLOCATE)
+		return;
+	if (indirect) /* the pointer, and perhaps a bound behind it */
+		fault_in(ex, head->key, address_of(ex, head),
+			 head->flags & PMV_CHAIN_BOUNDED ? sizeof(struct pointer)
+							 : sizeof(uint64_t),
+			 false);
+	fault_in_aim(ex, head, writes);
+}
+
 static enum pmv_chain_status locked_step(struct execution *ex, unsigned int i)
 {
 	struct pmv_chains *chains = &ex->carrier->regions->chains;
 	enum pmv_chain_status status;
 
+	if (ex->carrier->pages)
+		fault_in_step(ex, &ex->chain->steps[i]);
 	pthread_mutex_lock(&chains->lock);
 	status = execute_step(ex, &ex->chain->steps[i], &ex->reply->done[i]);
 	pthread_mutex_unlock(&chains->lock);

@@ -5,7 +5,8 @@
  * Each step is executed under the lock of all chains of the domain (free_list.h).  So it is atomic
  * against the steps of all other chains and against data that the agent stores.  It is not atomic
  * against writes and atomics that the core executes, nor against the application's own stores.  The
- * lock is not held from one step to the next: a commit may wait for a disk.
+ * lock is not held from one step to the next: a commit may wait for a disk.  Nor is it while a
+ * step's pages are read from a file: they are faulted in before.
  *
  * Nothing that a chain says is believed.  A region is looked for by its key when a step needs it,
  * and is held until the step is done.  A pointer, with its bound, is copied once, and the copy is
@@ -20,6 +21,7 @@
 /* Whoever executes it makes it durable. */
 struct pmv_chain_carrier {
 	struct pmv_regions *regions;
+	bool pages; /* it may use regions of files */
 	/* all before is to be durable: what went wrong, or PMV_FAULT_NONE */
 	enum pmv_fault (*commit)(void *arg);
 	/* this was stored; commits: a commit will come; the region is held */

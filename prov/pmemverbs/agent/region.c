@@ -6,6 +6,7 @@
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <rdma/fi_errno.h>
 
@@ -359,6 +360,36 @@ static int apply(struct pmv_region *region, uint64_t offset, uint64_t len,
 		return ret;
 	}
 	return 0;
+}
+
+/* fault_in -- one byte of each page; others may write there meanwhile */
+__attribute__((noinline, no_sanitize("thread"))) static void fault_in(uint8_t *at, uint64_t len,
+								      bool writes)
+{
+	uint64_t page = (uint64_t) sysconf(_SC_PAGESIZE), step;
+
+	for (; len; at += step, len -= step) {
+		if (writes)
+			atomic_fetch_or((_Atomic uint8_t *) at, 0);
+		else
+			(void) *(volatile uint8_t *) at;
+		step = page - ((uintptr_t) at & (page - 1));
+		if (step > len)
+			step = len;
+	}
+}
+
+void pmv_region_fault_in(const struct pmv_region *region, uint64_t offset, uint64_t len,
+			 bool writes)
+{
+	/* Memory of a file is anonymous. */
+	if (region->attr.persist != PMV_PAGE || region->attr.direct)
+		return;
+	for (uint64_t piece = len; len; offset += piece, len -= piece, piece = len) {
+		uint8_t *at = pmv_region_piece(region, offset, &piece);
+
+		fault_in(at, piece, writes);
+	}
 }
 
 int pmv_region_touch(struct pmv_region *region, uint64_t offset, uint64_t len)

@@ -121,6 +121,13 @@ bool pmv_regions_find(struct pmv_regions *regions, struct iovec *rest, bool hold
 /* pmv_region_piece -- at an offset.  *len: at most this much; then how much is contiguous. */
 void *pmv_region_piece(const struct pmv_region *region, uint64_t offset, uint64_t *len);
 
+/*
+ * pmv_region_fault_in -- whoever uses a range of pages soon waits for no disk then, unless they are
+ * evicted in between.  writes: it will store there.
+ */
+void pmv_region_fault_in(const struct pmv_region *region, uint64_t offset, uint64_t len,
+			 bool writes);
+
 /* pmv_region_touch -- flush.h; if it fails the region is lost */
 int pmv_region_touch(struct pmv_region *region, uint64_t offset, uint64_t len);
 

@@ -403,8 +403,10 @@ static inline void store_apart(const struct pmv_writeback_batch *batch, struct p
 	const struct pmv_extent *target = &work->target;
 	const uint8_t *data = pmv_flush_message_data(&work->request);
 
-	if (batch->beside)
+	if (batch->beside) {
+		pmv_region_fault_in(region, target->offset, target->len, true);
 		pthread_mutex_lock(&regions->chains.lock);
+	}
 	pmv_region_store(region, target->offset, target->len, data);
 	if (batch->beside)
 		pthread_mutex_unlock(&regions->chains.lock);
@@ -510,7 +512,8 @@ static void execute_chain(struct pmv_writeback_batch *batch, struct pmv_regions 
 {
 	const struct pmv_flush_message *request = &work->request;
 	struct carried carried = {batch, regions, work};
-	const struct pmv_chain_carrier carrier = {regions, commit_chain, chain_stored, &carried};
+	const struct pmv_chain_carrier carrier = {regions, work->disk != PMV_DISK_NONE,
+						  commit_chain, chain_stored, &carried};
 	struct pmv_chain chain;
 	enum pmv_fault fault;
 

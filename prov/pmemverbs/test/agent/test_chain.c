@@ -419,3 +419,125 @@ Test(chain_beside, buffers_wait_for_chains_under_way, .timeout = 60)
 	accepted(ops->list_close(list));
 	close_target();
 }
+
+/* Pages that a disk has to read */
+
+static bool faults_held;
+static int faults; /* under way */
+
+void __real_pmv_region_fault_in(const struct pmv_region *region, uint64_t offset, uint64_t len,
+				bool writes);
+void __wrap_pmv_region_fault_in(const struct pmv_region *region, uint64_t offset, uint64_t len,
+				bool writes);
+
+void __wrap_pmv_region_fault_in(const struct pmv_region *region, uint64_t offset, uint64_t len,
+				bool writes)
+{
+	pthread_mutex_lock(&disk.lock);
+	if (region->attr.persist == PMV_PAGE && len) {
+		faults++;
+		pthread_cond_broadcast(&disk.changed);
+		while (faults_held)
+			pthread_cond_wait(&disk.changed, &disk.lock);
+		faults--;
+	}
+	pthread_mutex_unlock(&disk.lock);
+	__real_pmv_region_fault_in(region, offset, len, writes);
+}
+
+static void hold_faults(bool on)
+{
+	pthread_mutex_lock(&disk.lock);
+	faults_held = on;
+	pthread_cond_broadcast(&disk.changed);
+	pthread_mutex_unlock(&disk.lock);
+}
+
+static void await_fault(void)
+{
+	pthread_mutex_lock(&disk.lock);
+	while (!faults)
+		pthread_cond_wait(&disk.changed, &disk.lock);
+	pthread_mutex_unlock(&disk.lock);
+}
+
+/* use_page -- the first peer's chain, or its data */
+static void use_page(unsigned int how, struct fi_pmemverbs_list *list)
+{
+	struct pmv_chain chain = {.count = 1};
+	struct pmv_chain_step *step = &chain.steps[0];
+
+	*step = uses_page(how, PMV_CHAIN_COMMIT);
+	if (how == 3) {
+		step->head.flags |= PMV_CHAIN_INDIRECT;
+		step->head.addr = pair_addr(pair, PAGE, 0);
+		step->head.to_key = step->head.key;
+		step->head.key = (uint32_t) pair_key(pair, PAGE);
+	} else if (how == 4) {
+		step->head.kind = PMV_CHAIN_ALLOCATE;
+		step->head.addr = 0;
+		step->head.key = (uint32_t) list->key;
+		step->head.to_key = list->number;
+	}
+	if (how < 5)
+		ask_chain(0, &chain);
+	else
+		ask(0, &(struct pmv_flush_message){.count = 1,
+						   .store = true,
+						   .ranges = {pair_range(pair, PAGE, 0, 8)}});
+}
+
+/* Neither steps of others nor their data, nor the application, wait for the disk. */
+Test(chain_beside, waits_for_pages_and_keeps_nobody_out, .timeout = 60)
+{
+	struct fi_pmemverbs_chain_ops *ops;
+	struct fi_pmemverbs_list *list;
+	struct pmv_chain other = {.count = 1};
+
+	open_target();
+	accepted(fi_open_ops(&pair->away->domain->fid, FI_PMEMVERBS_CHAIN_OPS, 0, (void **) &ops,
+			     NULL));
+	accepted(ops->list_open(pair->mr[PAGE], BUFFER, 64, 1, &list));
+	accepted(ops->list_put(list, list->addr));
+	other.steps[0] = at(pair, PMV_CHAIN_FETCH_ADD, DMP, 64, 0);
+	for (unsigned int how = 0; how < 6; how++) {
+		uint64_t to = pair_addr(pair, how == 3 ? DMP : PAGE, 512);
+
+		memcpy(pair->memory[how == 3 ? PAGE : DMP], &to, sizeof(to));
+		hold_faults(true);
+		use_page(how, list);
+		await_fault();
+		ask_chain(1, &other);
+		await_end(1);
+		ask(1, &(struct pmv_flush_message){.count = 1,
+						   .store = true,
+						   .ranges = {pair_range(pair, DMP, 128, 8)}});
+		await_end(1);
+		cr_expect_eq(ops->list_num_free(list), how <= 4);
+		cr_expect_eq(look_at(0).acks, how);
+		hold_faults(false);
+		await_end(0);
+		if (how < 5)
+			cr_expect_eq(status_of(0, 0), PMV_CHAIN_OK, "%u", how);
+	}
+	accepted(ops->list_close(list));
+	close_target();
+}
+
+/* Nothing of what is there changes. */
+Test(chain, pages_are_faulted_in_as_they_are)
+{
+	struct pair *target = pair_open(NULL);
+	struct pmv_region *region =
+		pmv_region_find(&pair_agent(target)->regions, (uint32_t) pair_key(target, PAGE));
+	static char before[PAIR_SIZE];
+
+	for (int i = 0; i < PAIR_SIZE; i++)
+		before[i] = target->memory[PAGE][i] = (char) i;
+	for (int writes = 0; writes < 2; writes++) {
+		pmv_region_fault_in(region, 1, PAIR_SIZE - 1, writes);
+		cr_expect_eq(memcmp(before, target->memory[PAGE], PAIR_SIZE), 0);
+	}
+	pmv_region_put(&pair_agent(target)->regions, region);
+	pair_close(target);
+}
