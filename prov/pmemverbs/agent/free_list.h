@@ -12,8 +12,8 @@
  * at.
  *
  * The lock is held during one step of a chain, or one store of the agent, and never while something
- * is flushed or synced.  Pages of a file are faulted in before it is taken (pmv_region_fault_in), so
- * that nobody waits for a disk by it.  But they may be evicted in between, or a pointer may have
+ * is flushed or synced.  Pages of a file are faulted in before it is taken (pmv_region_fault_in),
+ * so that nobody waits for a disk by it.  But they may be evicted in between, or a pointer may have
  * changed: then others wait, too.
  */
 #ifndef PMV_FREE_LIST_H
