@@ -230,7 +230,7 @@ docs_extract()
 	docs_blocks "$top/docs/programming.md" c >log.c
 	docs_blocks "$top/docs/log.md" c >remote_log.c
 	printf '#include <%s>\n' string.h rdma/fi_eq.h rdma/fi_errno.h rdma/fi_ext_pmemverbs.h >list.c
-	echo 'int push(struct fi_pmemverbs_chain_ops *, struct fid_ep *, struct fid_cq *, uint64_t, uint32_t, uint64_t, uint64_t *, const char *);' >>list.c
+	echo 'int push(struct fi_pmemverbs_chain_ops *, struct fid_ep *, struct fid_cq *, uint64_t, uint32_t, uint64_t, uint64_t *, const char *, uint64_t *);' >>list.c
 	docs_blocks "$top/docs/programming.md" 'c list' >>list.c
 	grep -q '^int main' remote_log.c && grep -q writemsg line.c && grep -q '^ssize_t append' append.c && grep -q '^int main' log.c &&
 		grep -q '^int push' list.c
