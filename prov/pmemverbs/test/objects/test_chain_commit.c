@@ -258,6 +258,26 @@ Test(chain, does_not_commit_after_an_earlier_failure)
 	pair_close(pair);
 }
 
+/* The agent can't tell whether the earlier chain was to store something that this one promises. */
+Test(chain, does_not_commit_behind_a_refused_one)
+{
+	struct pair *pair = pair_open(NULL);
+	struct fi_pmemverbs_step bad = chain_at(pair, STEP(READ, .len = 8), DMP, PAIR_SIZE);
+	struct fi_pmemverbs_step good =
+		chain_at(pair, STEP(WRITE, .operand = "x", .len = 1, .flags = COMMIT), DMP, 0);
+
+	accepted(chain_post(pair, &bad, 1, CONTEXT(1)));
+	accepted(chain_post(pair, &good, 1, CONTEXT(2)));
+	pair_round(pair);
+	rig_expect_error(pair->home, CONTEXT(1), RIG_WRITTEN, FI_EACCES);
+	/* One acknowledgement, with the first error, is for both. */
+	rig_expect_error(pair->home, CONTEXT(2), RIG_WRITTEN, FI_EACCES);
+	expect_status(good, LOST);
+	/* Now it knows. */
+	chain_run(pair, &good, 1);
+	pair_close(pair);
+}
+
 /* What was written before can't be committed: the chain promises it, so it is not begun. */
 Test(chain, is_not_executed_without_what_it_is_to_commit)
 {
