@@ -376,6 +376,8 @@ void world_open(struct explore_world *explored, const struct world_config *confi
 	struct world *world;
 
 	world_prepare_threads();
+	/* What libpmem2 allocates it keeps to the end of the process: it is not to be put back. */
+	pmv_flush_init();
 	arena_reset();
 	arena_open();
 	world = calloc(1, sizeof(*world));
