@@ -19,6 +19,10 @@
 
 #define TX_OP_FLAGS (FI_INJECT | FI_INJECT_COMPLETE | FI_COMPLETION | FI_TRANSMIT_COMPLETE)
 
+/* Completions are in the calls' order. libfabric 2.1 has no names for that any more. */
+#define TX_COMP_ORDER 0x1FFULL                     /* FI_ORDER_STRICT */
+#define RX_COMP_ORDER (TX_COMP_ORDER | 1ULL << 16) /* and FI_ORDER_DATA: of the bytes, too */
+
 /* The device's order: all but that of a write behind a read, and of a send behind one. */
 #define ORDER                                                                                      \
 	(FI_ORDER_RAR | FI_ORDER_RMA_RAR | FI_ORDER_ATOMIC_RAR | FI_ORDER_RAW | FI_ORDER_RMA_RAW | \
@@ -43,7 +47,7 @@ static bool tx_fits(const struct pmr_device *device, const struct fi_tx_attr *tx
 {
 	return !tx ||
 	       (!(tx->caps & ~(TX_CAPS | NEAR_AND_FAR)) && !(tx->op_flags & ~TX_OP_FLAGS) &&
-		!(tx->msg_order & ~ORDER) && !(tx->comp_order & ~FI_ORDER_STRICT) &&
+		!(tx->msg_order & ~ORDER) && !(tx->comp_order & ~TX_COMP_ORDER) &&
 		tx->inject_size <= device->inject_size && tx->size <= most_requests(device) &&
 		tx->iov_limit <= device->max_iov && tx->rma_iov_limit <= 1);
 }
@@ -52,9 +56,8 @@ static bool rx_fits(const struct pmr_device *device, const struct fi_rx_attr *rx
 {
 	return !rx || (!(rx->caps & ~(RX_CAPS | NEAR_AND_FAR)) &&
 		       !(rx->op_flags & ~FI_COMPLETION) && !(rx->msg_order & ~ORDER) &&
-		       !(rx->comp_order & ~(FI_ORDER_STRICT | FI_ORDER_DATA)) &&
-		       !rx->total_buffered_recv && rx->size <= most_receives(device) &&
-		       rx->iov_limit <= device->max_iov);
+		       !(rx->comp_order & ~RX_COMP_ORDER) && !rx->total_buffered_recv &&
+		       rx->size <= most_receives(device) && rx->iov_limit <= device->max_iov);
 }
 
 static bool ep_fits(const struct pmr_device *device, const struct fi_ep_attr *ep)
@@ -147,7 +150,7 @@ static void set_tx(struct fi_tx_attr *tx, const struct pmr_device *device, uint6
 		.caps = (asked->caps ? complete(asked->caps) & caps : caps) & TX_CAPS,
 		.op_flags = asked->op_flags,
 		.msg_order = asked->msg_order ? asked->msg_order : ORDER,
-		.comp_order = FI_ORDER_STRICT,
+		.comp_order = TX_COMP_ORDER,
 		.inject_size = asked->inject_size ? asked->inject_size : device->inject_size,
 		.size = choose(asked->size, PMR_DEFAULT_SIZE, most_requests(device)),
 		.iov_limit = choose(asked->iov_limit, device->max_iov, device->max_iov),
@@ -167,7 +170,7 @@ static void set_rx(struct fi_rx_attr *rx, const struct pmr_device *device, uint6
 		.mode = caps & FI_RMA ? FI_RX_CQ_DATA : 0,
 		.op_flags = asked->op_flags,
 		.msg_order = asked->msg_order ? asked->msg_order : ORDER,
-		.comp_order = FI_ORDER_STRICT | FI_ORDER_DATA,
+		.comp_order = RX_COMP_ORDER,
 		.size = choose(asked->size, PMR_DEFAULT_SIZE, most_receives(device)),
 		.iov_limit = choose(asked->iov_limit, device->max_iov, device->max_iov),
 	};
