@@ -16,6 +16,7 @@
  *   kill, stop, change    SIGKILL, SIGSTOP, a byte of the source changes: instead of a pread or
  *             pwrite
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -40,6 +41,7 @@ int msync(void *addr, size_t len, int flags);
 int sync_file_range(int fd, off_t from, off_t len, unsigned int flags);
 int fsync(int fd);
 int fdatasync(int fd);
+int syncfs(int fd);
 int renameat(int olddir, const char *old, int newdir, const char *new);
 ssize_t pread(int fd, void *buf, size_t len, off_t at);
 ssize_t pwrite(int fd, const void *buf, size_t len, off_t at);
@@ -226,11 +228,21 @@ int msync(void *addr, size_t len, int flags)
 	return (int) ret;
 }
 
+/* save_whole -- a file as long as it is */
+static void save_whole(const char *path, off_t size)
+{
+	int disk;
+
+	save(path, 0, (uint64_t) size);
+	disk = on_disk(path);
+	if (disk >= 0 && (ftruncate(disk, size) || close(disk)))
+		end("the disk's file");
+}
+
 static int sync_file(long number, int fd)
 {
 	char path[PATH_MAX];
 	struct stat st;
-	int disk;
 
 	path_of(fd, path);
 	if (fstat(fd, &st))
@@ -241,10 +253,7 @@ static int sync_file(long number, int fd)
 	else {
 		if (happens("crash", size_of(path)))
 			crash(path);
-		save(path, 0, (uint64_t) st.st_size);
-		disk = on_disk(path);
-		if (disk >= 0 && (ftruncate(disk, st.st_size) || close(disk)))
-			end("the disk's file");
+		save_whole(path, st.st_size);
 	}
 	pthread_mutex_unlock(&lock);
 	return (int) syscall(number, fd);
@@ -258,6 +267,34 @@ int fsync(int fd)
 int fdatasync(int fd)
 {
 	return sync_file(SYS_fdatasync, fd);
+}
+
+/* syncfs -- of the hidden files of copies that are open */
+int syncfs(int fd)
+{
+	DIR *open_files = opendir("/proc/self/fd");
+	const struct dirent *file;
+	char path[PATH_MAX];
+	size_t bytes = 0;
+
+	pthread_mutex_lock(&lock);
+	for (int pass = 0; open_files && pass < 2; pass++) {
+		rewinddir(open_files);
+		while ((file = readdir(open_files))) {
+			path_of(atoi(file->d_name), path);
+			if (!strstr(path, ".fi_pmem_cp"))
+				continue;
+			bytes += size_of(path);
+			if (pass)
+				save_whole(path, (off_t) size_of(path));
+		}
+		if (!pass && happens("crash", bytes))
+			kill(getpid(), SIGKILL);
+	}
+	if (open_files)
+		closedir(open_files);
+	pthread_mutex_unlock(&lock);
+	return (int) syscall(SYS_syncfs, fd);
 }
 
 /* same -- is the file on the disk what it is here? */

@@ -17,6 +17,7 @@
  * that is not its own; and goes away at any moment, or takes no answer.  Whether the target
  * survives is seen from outside.  It ends with 1 if the target lets it do what it must not.
  */
+#include <endian.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +29,7 @@
 #include <rdma/fi_rma.h>
 
 #include "../../util/cp/link.h"
+#include "../../util/cp/pack.h"
 
 #define TIMEOUT_MS 60000
 #define SIZE 5000
@@ -78,13 +80,22 @@ static int answer(struct cp_link *link, struct cp_message *message)
 	return ret > 0;
 }
 
-/* write_to -- bytes at random, somewhere; the end of the connection is an answer, too */
-static void write_to(struct cp_link *link, const struct cp_message *lease, uint64_t offset,
-		     uint64_t key)
+/* is_directory -- may it be made, or get its time? */
+static bool is_directory(const char *name)
+{
+	return !strcmp(name, "dir");
+}
+
+/*
+ * write_from -- so much of the link's data, somewhere; sometimes with immediate data, which nobody
+ * there expects.  The end of the connection is an answer, too.
+ */
+static int write_from(struct cp_link *link, const struct cp_message *lease, size_t len,
+		      uint64_t offset, uint64_t key)
 {
 	struct cp_op done = {0};
-	struct iovec iov = {.iov_base = link->data, .iov_len = SIZE};
-	struct fi_rma_iov rma_iov = {.addr = lease->addr + offset, .len = SIZE, .key = key};
+	struct iovec iov = {.iov_base = link->data, .iov_len = len};
+	struct fi_rma_iov rma_iov = {.addr = lease->addr + offset, .len = len, .key = key};
 	struct fi_msg_rma msg = {
 		.msg_iov = &iov,
 		.desc = &link->region.desc,
@@ -95,14 +106,13 @@ static void write_to(struct cp_link *link, const struct cp_message *lease, uint6
 	};
 	int64_t end = connection_now_ms() + TIMEOUT_MS;
 
-	scribble(link->data, SIZE);
-	/* Also with immediate data, which nobody there expects. */
 	if (fi_writemsg(link->conn.ep, &msg,
-			FI_COMPLETION | (rand() % 2 ? FI_COMMIT : 0) |
-				(rand() % 2 ? FI_REMOTE_CQ_DATA : 0)))
-		return;
+			FI_COMPLETION | (lease->type == CP_PUT && rand() % 2 ? FI_COMMIT : 0) |
+				(lease->type == CP_PUT && rand() % 2 ? FI_REMOTE_CQ_DATA : 0)))
+		return -1;
 	while (!done.done && connection_now_ms() < end && !cp_link_poll(link, 100))
 		;
+	return done.done ? 0 : -1;
 }
 
 /* try_name -- put or get it: what must not be is refused */
@@ -119,12 +129,82 @@ static int try_name(struct cp_link *link, const char *name)
 		return 1;
 	}
 	if (!message.status) {
-		write_to(link, &message, rand() % 3 ? 0 : (uint64_t) rand() << (rand() % 32),
-			 rand() % 3 ? message.key : message.key + (uint64_t) rand() % 8 - 4);
+		message.type = CP_PUT;
+		scribble(link->data, SIZE);
+		write_from(link, &message, SIZE,
+			   rand() % 3 ? 0 : (uint64_t) rand() << (rand() % 32),
+			   rand() % 3 ? message.key : message.key + (uint64_t) rand() % 8 - 4);
 		cp_link_send(link, &(struct cp_message){.type = CP_FINISH}, TIMEOUT_MS);
 		answer(link, &message);
 	}
 	return 0;
+}
+
+enum { WRONG_SIZE, WRONG_DIGEST, WRONG_KIND, WRONG_LENGTH, RIGHT };
+
+/* pack_of -- a file or directory of that name in the link's data, or nearly */
+static size_t pack_of(struct cp_link *link, const char *name, enum cp_kind kind, int *wrong)
+{
+	struct cp_pack pack = {.memory = link->data, .len = SIZE};
+	struct cp_record record = {.kind = kind, .mode = 07777, .size = 40};
+	char *data = cp_pack_place(&pack, name, record.size);
+
+	record.has_data = kind == CP_FILE;
+	scribble(data, record.size);
+	cp_digest(data, record.size, record.digest);
+	*wrong = rand() % 4 ? RIGHT : rand() % RIGHT;
+	switch (*wrong) {
+	case WRONG_SIZE:
+		record.size = rand() % 2 ? UINT64_MAX - (uint64_t) rand() % 64 : SIZE;
+		record.has_data = 0;
+		break;
+	case WRONG_DIGEST:
+		record.digest[0] ^= 1;
+		break;
+	case WRONG_KIND:
+		record.kind = (uint32_t) rand() % 8;
+		break;
+	}
+	cp_pack_add(&pack, &record, name);
+	if (*wrong == WRONG_SIZE)
+		((struct cp_record *) link->data)->has_data = htole32(1);
+	if (*wrong == WRONG_LENGTH)
+		((struct cp_record *) link->data)->name_len = htole32((uint32_t) rand());
+	return pack.used;
+}
+
+/* try_pack -- a name that must not be in a pack fails; 1 if it does not */
+static int try_pack(struct cp_link *link, const char *name)
+{
+	enum cp_kind kind = rand() % 3 ? CP_FILE : rand() % 2 ? CP_DIRECTORY : CP_DIRECTORY_END;
+	struct cp_message message = {.type = CP_ROOM}, room;
+	bool failed = false;
+	size_t len;
+	int wrong;
+
+	if (cp_link_send(link, &message, TIMEOUT_MS) || !answer(link, &room) || room.status)
+		return 0;
+	len = pack_of(link, name, kind, &wrong);
+	if (write_from(link, &room, len, 0, room.key))
+		return 0;
+	message = (struct cp_message){
+		.type = kind == CP_DIRECTORY ? CP_OFFER : CP_STORE,
+		.flags = CP_TIMES | CP_MODES,
+		.addr = rand() % 8 ? 0 : (uint64_t) rand() << (rand() % 33),
+		.size = rand() % 8 ? len : (uint64_t) rand() << (rand() % 33),
+		.committed = rand() % 8 ? 1 : (uint64_t) rand(),
+	};
+	if (cp_link_send(link, &message, TIMEOUT_MS))
+		return 0;
+	while (answer(link, &message) && message.type == CP_FAILED)
+		failed = true;
+	if (message.type != CP_ANSWER || failed)
+		return 0;
+	if ((kind != CP_FILE || wrong != WRONG_DIGEST) &&
+	    (is_allowed(name) || ((wrong != RIGHT || kind != CP_FILE) && is_directory(name))))
+		return 0;
+	printf("not ok the target takes a pack with '%s'\n", name);
+	return 1;
 }
 
 /* send_rubbish -- of any length, in any order */
@@ -137,7 +217,7 @@ static void send_rubbish(struct cp_link *link)
 	while (count--) {
 		scribble(&message, sizeof(message));
 		if (rand() % 4) {
-			message.type = (uint32_t) rand() % 8;
+			message.type = (uint32_t) rand() % 12;
 			message.size = sizes[(size_t) rand() % (sizeof(sizes) / sizeof(*sizes))];
 		}
 		if (!(rand() % 8)) {
@@ -167,9 +247,10 @@ static int try_round(const struct node *node)
 		ret = fi_connect(link.conn.ep, node->info->dest_addr, len ? hello : NULL, len);
 	/* Sometimes gone before it is accepted. */
 	if (!ret && rand() % 8 && !cp_link_greeted(&link)) {
+		const char *name = names[(size_t) rand() % (sizeof(names) / sizeof(*names))];
+
 		if (rand() % 2)
-			bad = try_name(&link,
-				       names[(size_t) rand() % (sizeof(names) / sizeof(*names))]);
+			bad = rand() % 2 ? try_name(&link, name) : try_pack(&link, name);
 		if (rand() % 2)
 			send_rubbish(&link);
 	}

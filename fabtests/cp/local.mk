@@ -9,4 +9,4 @@ cp_hostile_SOURCES = %D%/cp_hostile.c $(cp_sources)
 cp_hostile_CFLAGS = $(AM_CFLAGS) $(XXHASH_CFLAGS)
 cp_hostile_LDADD = libconnection.la $(LIBFABRIC_LIBS) $(XXHASH_LIBS)
 
-EXTRA_DIST += %D%/cp-test
+EXTRA_DIST += %D%/cp-test %D%/trees.sh

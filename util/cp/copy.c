@@ -28,8 +28,6 @@
 
 #include "part.h"
 
-#define WAIT_MS 200
-#define ALIVE_MS 1000
 #define READS (CP_BATCHES * CP_BATCH)
 /* So much of what is got is synced at once. */
 #define SYNC_BYTES ((uint64_t) 32 << 20)
@@ -61,142 +59,12 @@ struct get {
 	uint64_t at;    /* up to where the file is written */
 };
 
-static int fail(const char *what, const char *why)
-{
-	fprintf(stderr, "fi_pmem_cp: %s: %s\n", what, why);
-	return -1;
-}
-
-static void note(const struct cp_copy *copy, const char *text)
-{
-	if (!copy->quiet)
-		fprintf(stderr, "fi_pmem_cp: %s: %s\n", copy->name, text);
-}
-
-/* interrupted -- the target is not to be reached any more */
-static int interrupted(const struct cp_copy *copy, const char *why)
-{
-	fail(copy->name, why);
-	if (copy->done)
-		fputs(CP_GOES_ON, stderr);
-	return -1;
-}
-
-static int fail_link(const struct cp_copy *copy)
-{
-	return interrupted(copy, copy->link.error.text);
-}
-
 static void digest_of(const XXH3_state_t *hash, uint8_t *digest)
 {
 	XXH128_canonical_t canonical;
 
 	XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(hash));
 	memcpy(digest, canonical.digest, CP_DIGEST);
-}
-
-/* breathe -- wait a little for a completion; now and then tell the target that this side is there
- */
-static int breathe(struct cp_copy *copy, int timeout_ms)
-{
-	int64_t now = connection_now_ms();
-
-	copy->progress(copy, false);
-	if (now - copy->said > ALIVE_MS) {
-		copy->said = now;
-		if (cp_link_send(&copy->link, &(struct cp_message){.type = CP_ALIVE},
-				 copy->timeout_ms))
-			return fail_link(copy);
-	}
-	if (cp_link_poll(&copy->link, timeout_ms))
-		return fail_link(copy);
-	return 0;
-}
-
-static int wait_for(struct cp_copy *copy, const struct cp_op *op)
-{
-	copy->heard = connection_now_ms();
-	while (!op->done) {
-		if (breathe(copy, WAIT_MS))
-			return -1;
-		if (connection_now_ms() - copy->heard > copy->timeout_ms)
-			return interrupted(copy, "nothing was completed for too long (--timeout)");
-	}
-	return 0;
-}
-
-/* await_answer -- as long as the target gets on: that it is alive is no progress */
-static int await_answer(struct cp_copy *copy, struct cp_message *answer)
-{
-	uint64_t progress = 0;
-	int ret;
-
-	copy->heard = connection_now_ms();
-	do {
-		ret = cp_link_receive(&copy->link, answer, WAIT_MS);
-		copy->progress(copy, false);
-		if (ret < 0 || (ret && answer->type == CP_ANSWER))
-			return ret;
-		if (ret && answer->committed > progress) {
-			progress = answer->committed;
-			copy->heard = connection_now_ms();
-		}
-	} while (connection_now_ms() - copy->heard <= copy->timeout_ms);
-	return 0;
-}
-
-/* ask -- a request and its answer; what the target refuses, it gives a reason for */
-static int ask(struct cp_copy *copy, const struct cp_message *request, struct cp_message *answer)
-{
-	int ret = cp_link_send(&copy->link, request, copy->timeout_ms);
-
-	copy->said = connection_now_ms();
-	if (!ret) {
-		ret = await_answer(copy, answer);
-		if (!ret)
-			return interrupted(copy, "the target does not answer (--timeout)");
-	}
-	if (ret < 0)
-		return fail_link(copy);
-	for (char *c = answer->text; *c; c++) {
-		if ((unsigned char) *c < ' ' || *c == 0x7f)
-			*c = '?';
-	}
-	if (!answer->status)
-		return 0;
-	fprintf(stderr, "fi_pmem_cp: %s at the target: %s\n", copy->name,
-		*answer->text ? answer->text : "refused");
-	return -1;
-}
-
-/* post -- a write to, or read from, so far behind the start of the target's memory */
-static int post(struct cp_copy *copy, bool writing, void *buf, size_t len, uint64_t offset,
-		uint64_t flags, struct cp_op *op)
-{
-	struct iovec iov = {.iov_base = buf, .iov_len = len};
-	struct fi_rma_iov rma_iov = {
-		.addr = copy->lease.addr + offset, .len = len, .key = copy->lease.key};
-	struct fi_msg_rma msg = {
-		.msg_iov = &iov,
-		.desc = &copy->link.region.desc,
-		.iov_count = 1,
-		.rma_iov = &rma_iov,
-		.rma_iov_count = 1,
-		.context = op,
-	};
-	ssize_t ret;
-
-	copy->heard = connection_now_ms();
-	do {
-		ret = writing ? fi_writemsg(copy->link.conn.ep, &msg, flags)
-			      : fi_readmsg(copy->link.conn.ep, &msg, flags);
-		/* The queue is full, or the agent is at work: what ends makes room. */
-		if (ret == -FI_EAGAIN && breathe(copy, 1))
-			return -1;
-		if (connection_now_ms() - copy->heard > copy->timeout_ms)
-			return interrupted(copy, "nothing was completed for too long (--timeout)");
-	} while (ret == -FI_EAGAIN);
-	return ret ? fail(writing ? "fi_writemsg" : "fi_readmsg", fi_strerror((int) -ret)) : 0;
 }
 
 /* read_whole -- so much of a file, into the hash as well */
@@ -225,7 +93,7 @@ static int hash_part(struct cp_copy *copy, int fd, uint64_t len, XXH3_state_t *h
 	for (uint64_t at = 0, part; !err && at < len; at += part) {
 		part = len - at < CP_CHUNK ? len - at : CP_CHUNK;
 		err = read_whole(fd, copy->link.data, part, at, hash);
-		if (!err && breathe(copy, 0))
+		if (!err && cp_breathe(copy, 0))
 			err = ENOTCONN;
 	}
 	digest_of(hash, digest);
@@ -239,7 +107,7 @@ static void tell_resumed(struct cp_copy *copy, uint64_t at)
 	copy->resumed = copy->done = at;
 	snprintf(text, sizeof(text), "going on at byte %" PRIu64 " of %" PRIu64, at, copy->size);
 	if (at)
-		note(copy, text);
+		cp_note(copy, text);
 }
 
 /* begin_put -- open it at the target, and find out whether to go on from an earlier copy */
@@ -248,8 +116,9 @@ static int begin_put(struct put *put)
 	struct cp_copy *copy = put->copy;
 	struct cp_message request = {
 		.type = CP_PUT,
-		.flags = copy->restart ? CP_RESTART : 0,
+		.flags = copy->keep | (copy->restart ? CP_RESTART : 0),
 		.size = copy->size,
+		.mode = put->st.st_mode,
 		.mtime = (uint64_t) put->st.st_mtim.tv_sec * 1000000000 +
 			 (uint64_t) put->st.st_mtim.tv_nsec,
 	};
@@ -258,20 +127,22 @@ static int begin_put(struct put *put)
 	int err;
 
 	memcpy(request.text, copy->name, strlen(copy->name) + 1);
-	if (ask(copy, &request, lease))
+	copy->opens += 2;
+	if (cp_ask(copy, &request, lease))
 		return -1;
 	if (lease->flags & CP_DAMAGED)
-		note(copy, "what an interrupted copy has left there is damaged: starting over");
+		cp_note(copy, "what an interrupted copy has left there is damaged: starting over");
 	if (lease->committed > copy->size)
-		return fail(copy->name, "the target's answer makes no sense");
+		return cp_fail(copy->name, "the target's answer makes no sense");
 	err = hash_part(copy, put->fd, lease->committed, put->hash, digest);
 	if (err)
-		return fail(copy->path, strerror(err));
+		return cp_fail(copy->path, strerror(err));
 	if (lease->committed && memcmp(digest, lease->digest, CP_DIGEST)) {
-		note(copy, "the source is not what was copied before: starting over");
-		request.flags = CP_RESTART;
+		cp_note(copy, "the source is not what was copied before: starting over");
+		request.flags |= CP_RESTART;
 		XXH3_128bits_reset(put->hash);
-		if (ask(copy, &request, lease))
+		copy->opens++;
+		if (cp_ask(copy, &request, lease))
 			return -1;
 		lease->committed = 0;
 	}
@@ -296,7 +167,7 @@ static int write_state(struct put *put, uint64_t flags, struct cp_op *op)
 		return 0;
 	wire = (void *) (copy->link.data + CP_DATA_ROOM - CP_STATE_PAGE + place);
 	cp_state_encode(wire, state);
-	return post(copy, true, wire, sizeof(*wire), cp_state_at(copy->size) + place, flags, op);
+	return cp_post(copy, true, wire, sizeof(*wire), cp_state_at(copy->size) + place, flags, op);
 }
 
 /* retire -- the oldest batch is durable */
@@ -323,13 +194,13 @@ static int put_batch(struct put *put)
 		len = copy->size - put->at < copy->chunk ? copy->size - put->at : copy->chunk;
 		err = read_whole(put->fd, buf, len, put->at, put->hash);
 		if (err == ENODATA)
-			return fail(copy->path, "it has become shorter while it was copied");
+			return cp_fail(copy->path, "it has become shorter while it was copied");
 		if (err)
-			return fail(copy->path, strerror(err));
+			return cp_fail(copy->path, strerror(err));
 		put->at += len;
 		left -= len;
 		if (put->at < copy->size && left >= copy->chunk) {
-			ret = post(copy, true, buf, len, put->at - len, 0, NULL);
+			ret = cp_post(copy, true, buf, len, put->at - len, 0, NULL);
 			buf += len;
 			continue;
 		}
@@ -337,8 +208,8 @@ static int put_batch(struct put *put)
 		digest_of(put->hash, batch->digest);
 		ret = write_state(put, 0, NULL);
 		if (!ret)
-			ret = post(copy, true, buf, len, put->at - len, FI_COMMIT | FI_COMPLETION,
-				   &batch->op);
+			ret = cp_post(copy, true, buf, len, put->at - len,
+				      FI_COMMIT | FI_COMPLETION, &batch->op);
 		put->posted++;
 		return ret;
 	} while (!ret);
@@ -352,7 +223,7 @@ static int retire_oldest(struct put *put, bool wait)
 
 	if (put->durable == put->posted || (!oldest->op.done && !wait))
 		return 0;
-	if (wait_for(put->copy, &oldest->op))
+	if (cp_wait(put->copy, &oldest->op))
 		return -1;
 	retire(put);
 	return 0;
@@ -377,7 +248,7 @@ static int put_data(struct put *put)
 		if (retire_oldest(put, true))
 			return -1;
 	}
-	return wait_for(copy, &last);
+	return cp_wait(copy, &last);
 }
 
 /* has_changed -- who writes to the source meanwhile shows by its time, or by its length */
@@ -396,15 +267,15 @@ static int finish_put(struct put *put)
 	struct cp_message request = {.type = CP_FINISH}, answer;
 
 	if (has_changed(put))
-		return fail(copy->path, "it has changed while it was copied");
+		return cp_fail(copy->path, "it has changed while it was copied");
 	copy->moved = connection_now_ms();
 	digest_of(put->hash, copy->digest);
 	memcpy(request.digest, copy->digest, CP_DIGEST);
 	copy->progress(copy, true);
-	if (ask(copy, &request, &answer))
+	if (cp_ask(copy, &request, &answer))
 		return -1;
 	if (memcmp(answer.digest, copy->digest, CP_DIGEST))
-		return fail(copy->name, "the checksums differ");
+		return cp_fail(copy->name, "the checksums differ");
 	return 0;
 }
 
@@ -415,16 +286,18 @@ int cp_copy_put(struct cp_copy *copy)
 
 	put.fd = open(copy->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	if (put.fd < 0 || fstat(put.fd, &put.st))
-		fail(copy->path, strerror(errno));
+		cp_fail(copy->path, strerror(errno));
 	else if (!S_ISREG(put.st.st_mode))
-		fail(copy->path, "it is no plain file");
+		cp_fail(copy->path, "it is no plain file");
 	else if (put.hash) {
 		copy->size = (uint64_t) put.st.st_size;
+		copy->done = copy->resumed = 0;
 		ret = begin_put(&put) || put_data(&put) || finish_put(&put) ? -1 : 0;
 	}
 	if (put.fd >= 0)
 		close(put.fd);
 	XXH3_freeState(put.hash);
+	copy->moving = copy->moving && ret;
 	return ret;
 }
 
@@ -439,10 +312,10 @@ static int open_here(struct get *get, int dir, bool restart)
 
 	free(path);
 	if (err == EBUSY)
-		return fail(copy->path, "another copy is writing it");
+		return cp_fail(copy->path, "another copy is writing it");
 	if (err == ENOTSUP)
-		return fail(copy->path, "it is there, and no plain file");
-	return err ? fail(copy->path, strerror(err)) : 0;
+		return cp_fail(copy->path, "it is there, and no plain file");
+	return err ? cp_fail(copy->path, strerror(err)) : 0;
 }
 
 /* begin_get -- go on from an earlier copy if its part is still that of the target's file */
@@ -454,11 +327,12 @@ static int begin_get(struct get *get, int dir)
 	uint8_t digest[CP_DIGEST];
 
 	memcpy(request.text, copy->name, strlen(copy->name) + 1);
-	if (ask(copy, &request, &copy->lease))
+	copy->opens++;
+	if (cp_ask(copy, &request, &copy->lease))
 		return -1;
 	copy->size = copy->lease.size;
 	if (copy->size > CP_MAX_SIZE)
-		return fail(copy->name, "the target's answer makes no sense");
+		return cp_fail(copy->name, "the target's answer makes no sense");
 	if (open_here(get, dir, copy->restart))
 		return -1;
 	request = (struct cp_message){.type = CP_SUM, .size = state->committed};
@@ -466,14 +340,14 @@ static int begin_get(struct get *get, int dir)
 		int err = hash_part(copy, get->part.fd, state->committed, get->hash, digest);
 
 		if (err)
-			return fail(copy->path, strerror(err));
+			return cp_fail(copy->path, strerror(err));
 		if (memcmp(digest, state->digest, CP_DIGEST))
-			note(copy, "what an interrupted copy has left here is damaged: starting "
-				   "over");
-		else if (ask(copy, &request, &answer))
+			cp_note(copy, "what an interrupted copy has left here is damaged: starting "
+				      "over");
+		else if (cp_ask(copy, &request, &answer))
 			return -1;
 		else if (memcmp(answer.digest, digest, CP_DIGEST))
-			note(copy, "the source is not what was copied before: starting over");
+			cp_note(copy, "the source is not what was copied before: starting over");
 		else
 			get->at = state->committed;
 	}
@@ -534,8 +408,8 @@ static int ask_for_data(struct get *get)
 		unsigned int slot = slot_of(get, get->asked);
 
 		get->reads[slot].done = false;
-		if (post(copy, false, copy->link.data + slot * CP_CHUNK, len, get->asked,
-			 FI_COMPLETION, &get->reads[slot]))
+		if (cp_post(copy, false, copy->link.data + slot * CP_CHUNK, len, get->asked,
+			    FI_COMPLETION, &get->reads[slot]))
 			return -1;
 		get->asked += len;
 	}
@@ -555,7 +429,7 @@ static int get_data(struct get *get)
 		size_t len = left < copy->chunk ? left : copy->chunk;
 		char *buf = copy->link.data + slot * CP_CHUNK;
 
-		if (ask_for_data(get) || wait_for(copy, &get->reads[slot]))
+		if (ask_for_data(get) || cp_wait(copy, &get->reads[slot]))
 			return -1;
 		XXH3_128bits_update(get->hash, buf, len);
 		err = write_whole(get->part.fd, buf, len, get->at);
@@ -565,7 +439,7 @@ static int get_data(struct get *get)
 			saved = get->at;
 		}
 	}
-	return err ? fail(copy->path, strerror(err)) : 0;
+	return err ? cp_fail(copy->path, strerror(err)) : 0;
 }
 
 static int finish_get(struct get *get)
@@ -573,20 +447,22 @@ static int finish_get(struct get *get)
 	struct cp_copy *copy = get->copy;
 	struct cp_message answer;
 	struct cp_message request = {.type = CP_SUM, .size = copy->size};
+	const struct cp_keep keep = {
+		.flags = copy->keep, .mode = copy->lease.mode, .mtime = copy->lease.mtime};
 	int err;
 
 	copy->moved = connection_now_ms();
 	digest_of(get->hash, copy->digest);
 	copy->progress(copy, true);
-	if (ask(copy, &request, &answer))
+	if (cp_ask(copy, &request, &answer))
 		return -1;
 	if (memcmp(answer.digest, copy->digest, CP_DIGEST)) {
 		cp_part_discard(&get->part);
-		return fail(copy->name, "the checksums differ: has it changed while it was "
-					"copied?");
+		return cp_fail(copy->name, "the checksums differ: has it changed while it was "
+					   "copied?");
 	}
-	err = cp_part_finish(&get->part);
-	return err ? fail(copy->path, strerror(err)) : 0;
+	err = cp_part_finish(&get->part, &keep);
+	return err ? cp_fail(copy->path, strerror(err)) : 0;
 }
 
 int cp_copy_get(struct cp_copy *copy)
@@ -597,9 +473,10 @@ int cp_copy_get(struct cp_copy *copy)
 	int ret = -1;
 
 	if (dir < 0)
-		fail(copy->path, strerror(errno));
+		cp_fail(copy->path, strerror(errno));
 	else if (get.hash) {
 		XXH3_128bits_reset(get.hash);
+		copy->done = copy->resumed = 0;
 		ret = begin_get(&get, dir) || get_data(&get) || finish_get(&get) ? -1 : 0;
 		cp_part_close(&get.part);
 	}
@@ -607,5 +484,6 @@ int cp_copy_get(struct cp_copy *copy)
 		close(dir);
 	free(path);
 	XXH3_freeState(get.hash);
+	copy->moving = copy->moving && ret;
 	return ret;
 }

@@ -21,6 +21,7 @@
 
 #include "../number.h"
 #include "copy.h"
+#include "tree.h"
 
 #ifdef HAVE_CONFIG_H
 #include "config.h"
@@ -35,12 +36,13 @@
 struct place {
 	char *host; /* NULL: here */
 	const char *port;
-	const char *name;
+	char *name;
 };
 
 struct settings {
-	struct place places[2];
-	int count;
+	struct place *places; /* the last one is the destination */
+	size_t count;
+	bool recursive;
 	struct cp_copy *copy;
 };
 
@@ -49,7 +51,13 @@ const char *argp_program_version = "fi_pmem_cp of pmemverbs " PACKAGE_VERSION;
 enum { RESTART = 256 };
 
 static const struct argp_option options[] = {
+	{"archive", 'a', NULL, 0, "-r, and permissions and the times of directories", 0},
 	{"quiet", 'q', NULL, 0, "say nothing but errors", 0},
+	{"recursive", 'r', NULL, 0,
+	 "directories, too; files keep their times, and what is there with the same length and "
+	 "time "
+	 "is not copied again",
+	 0},
 	{"restart", RESTART, NULL, 0, "start over where an interrupted copy could be continued", 0},
 	{"timeout", 't', "SECONDS", 0,
 	 "give up when the target does nothing for so long (default: 60)", 0},
@@ -95,12 +103,41 @@ static void parse_place(struct argp_state *state, struct place *place, char *arg
 		argp_error(state, "the name is too long: %s", place->name);
 }
 
+/* check_places -- files are put, or got, and all to or from one target */
+static void check_places(struct argp_state *state, const struct settings *settings)
+{
+	const struct place *places = settings->places, *last;
+
+	if (settings->count < 2)
+		argp_error(state, "a source and a destination are needed");
+	last = &places[settings->count - 1];
+	for (size_t i = 0; i + 1 < settings->count; i++) {
+		if (!places[i].host == !last->host)
+			argp_error(state, "one of the two has to be HOST[:PORT]:NAME");
+		if (places[i].host && (strcmp(places[i].host, places[0].host) ||
+				       strcmp(places[i].port, places[0].port)))
+			argp_error(state, "the sources are on more than one target");
+	}
+	if (settings->recursive && !last->host)
+		argp_error(state, "--recursive and --archive only put");
+	if (last->host && settings->count > 2 && *last->name &&
+	    last->name[strlen(last->name) - 1] != '/')
+		argp_error(state, "for several sources NAME has to end with a slash");
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct settings *settings = state->input;
 	struct cp_copy *copy = settings->copy;
 
 	switch (key) {
+	case 'a':
+		copy->keep |= CP_MODES;
+		/* fallthrough */
+	case 'r':
+		copy->keep |= CP_TIMES;
+		settings->recursive = true;
+		return 0;
 	case 'q':
 		copy->quiet = true;
 		return 0;
@@ -114,15 +151,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		copy->timeout_ms = 1000 * (int) argp_number(state, arg, 1, 86400);
 		return 0;
 	case ARGP_KEY_ARG:
-		if (settings->count == 2)
-			argp_error(state, "one source and one destination");
 		parse_place(state, &settings->places[settings->count++], arg);
 		return 0;
 	case ARGP_KEY_END:
-		if (settings->count < 2)
-			argp_error(state, "a source and a destination are needed");
-		if (!settings->places[0].host == !settings->places[1].host)
-			argp_error(state, "one of the two has to be HOST[:PORT]:NAME");
+		check_places(state, settings);
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -132,14 +164,15 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 static const struct argp argp = {
 	options,
 	parse,
-	"SOURCE DESTINATION",
-	"Copy a file durably to where fi_pmem_target serves, or from there."
+	"SOURCE... DESTINATION",
+	"Copy files durably to where fi_pmem_target serves, or from there."
 	"\vSOURCE or DESTINATION is HOST[:PORT]:NAME (default port: " CP_DEFAULT_PORT
 	"; IPv6 addresses in "
-	"brackets), the other one a file here. If the destination's name is missing, or a "
-	"directory here, the source's is taken.\n"
-	"It ends with 0 when the checksums agree and the file is durable under its name. Until "
-	"then what was there before stays. An interrupted copy goes on when it is called again.",
+	"brackets), the other one a file here. If the destination's name is missing, ends with a "
+	"slash, or is a directory here, the source's is added.\n"
+	"It ends with 0 when the checksums agree and the files are durable under their names. "
+	"Until then what was there before stays. An interrupted copy goes on when it is called "
+	"again.",
 	NULL,
 	NULL,
 	NULL};
@@ -153,7 +186,7 @@ static struct {
 /* progress -- on a terminal only */
 static void progress(struct cp_copy *copy, bool now)
 {
-	int64_t ms = connection_now_ms();
+	int64_t ms = connection_now_ms(), took = ms > bar.start ? ms - bar.start : 1;
 	double share = copy->size ? (double) copy->done / (double) copy->size : 1;
 	int full = (int) (share * BAR);
 
@@ -161,19 +194,18 @@ static void progress(struct cp_copy *copy, bool now)
 		return;
 	bar.last = ms;
 	bar.drawn = true;
+	if (copy->many) {
+		fprintf(stderr, "\r%" PRIu64 " files, %.1f MiB, %.0f MiB/s ", copy->files,
+			(double) copy->bytes / MIB,
+			(double) copy->bytes / MIB * 1000 / (double) took);
+		return;
+	}
 	fprintf(stderr, "\r%5.1f %% [%.*s%*s] %.1f of %.1f MiB, %.0f MiB/s ", 100 * share, full,
 		"##############################", BAR - full, "", (double) copy->done / MIB,
 		(double) copy->size / MIB,
-		(double) (copy->done - copy->resumed) / MIB * 1000 /
-			(double) (ms > bar.start ? ms - bar.start : 1));
+		(double) (copy->done - copy->resumed) / MIB * 1000 / (double) took);
 	if (now && copy->done == copy->size)
 		fprintf(stderr, "checking ");
-}
-
-static int fail(const char *what, const char *why)
-{
-	fprintf(stderr, "fi_pmem_cp: %s: %s\n", what, why);
-	return -1;
 }
 
 /* describe -- what the target's key says of its memory */
@@ -241,48 +273,6 @@ static void take_signals(void)
 	signal(SIGTERM, on_end);
 }
 
-static int connect_and_copy(struct cp_copy *copy, const struct node *node, bool putting)
-{
-	struct cp_link *link = &copy->link;
-	size_t max = node->info->ep_attr->max_msg_size;
-	int ret = cp_link_open(link, node, node->info, CP_DATA_ROOM);
-
-	copy->chunk = max < CP_CHUNK ? max : CP_CHUNK;
-	if (!ret)
-		ret = cp_link_connect(link);
-	if (ret) {
-		fail(copy->name, link->error.text);
-		/* A target that refuses has said why. */
-		if (strstr(link->error.text, fi_strerror(-ret)))
-			fprintf(stderr, "Is fi_pmem_target running, on that host and port?\n");
-		return ret;
-	}
-	bar.start = copy->said = connection_now_ms();
-	take_signals();
-	ret = putting ? cp_copy_put(copy) : cp_copy_get(copy);
-	if (bar.drawn)
-		fprintf(stderr, "\n");
-	return ret;
-}
-
-static int run(struct cp_copy *copy, const struct place *target, bool putting)
-{
-	struct connection_error error;
-	struct node node;
-	int ret = cp_prepare(&node, target->host, target->port, copy->timeout_ms, &error);
-
-	if (ret) {
-		fprintf(stderr, "fi_pmem_cp: %s\n", error.text);
-	} else {
-		ret = connect_and_copy(copy, &node, putting);
-		if (!ret)
-			conclude(copy);
-		cp_link_close(&copy->link);
-	}
-	node_close(&node);
-	return ret;
-}
-
 /* last_part -- of a path, in memory of its own */
 static char *last_part(const char *path)
 {
@@ -296,13 +286,15 @@ static char *last_part(const char *path)
 static int complete(struct cp_copy *copy, const struct place *here, const struct place *there,
 		    bool putting)
 {
+	static char *path;
 	char *last = last_part(putting ? here->name : there->name);
-	char *path = NULL;
 	struct stat st;
 	int len = 0;
 
 	if (!last)
-		return fail(here->name, strerror(ENOMEM));
+		return cp_fail(here->name, strerror(ENOMEM));
+	free(path);
+	path = NULL;
 	copy->path = here->name;
 	copy->name = there->name;
 	if (putting && (!*there->name || there->name[strlen(there->name) - 1] == '/')) {
@@ -314,20 +306,108 @@ static int complete(struct cp_copy *copy, const struct place *here, const struct
 	}
 	free(last);
 	if (len < 0)
-		return fail(here->name, strerror(ENOMEM));
-	return putting && len >= CP_TEXT ? fail(there->name, "the name is too long") : 0;
+		return cp_fail(here->name, strerror(ENOMEM));
+	return putting && len >= CP_TEXT ? cp_fail(there->name, "the name is too long") : 0;
+}
+
+/* copy_each -- one after the other: what fails is told of, and the others go on */
+static int copy_each(struct cp_copy *copy, const struct settings *settings)
+{
+	const struct place *places = settings->places, *last = &places[settings->count - 1];
+	int failed = 0;
+
+	for (const struct place *source = places; source < last && !copy->lost; source++) {
+		bool putting = !source->host;
+		int ret = complete(copy, putting ? source : last, putting ? last : source, putting);
+
+		if ((copy->moving || copy->opens == CP_MAX_OPENS) && cp_connect_again(copy))
+			return -1;
+		bar.start = connection_now_ms();
+		if (!ret)
+			ret = putting ? cp_copy_put(copy) : cp_copy_get(copy);
+		if (bar.drawn)
+			fprintf(stderr, "\n");
+		bar.drawn = false;
+		if (!ret)
+			conclude(copy);
+		failed |= ret;
+	}
+	return failed;
+}
+
+static int copy_tree(struct cp_copy *copy, const struct settings *settings)
+{
+	size_t count = settings->count - 1;
+	char **sources = calloc(count, sizeof(*sources));
+	int ret;
+
+	if (!sources)
+		return cp_fail("sources", strerror(ENOMEM));
+	for (size_t i = 0; i < count; i++)
+		sources[i] = settings->places[i].name;
+	ret = cp_tree_put(copy, sources, count, settings->places[count].name, settings->recursive);
+	free(sources);
+	if (bar.drawn)
+		fprintf(stderr, "\n");
+	if (!copy->quiet)
+		printf("%" PRIu64 " files, %" PRIu64 " bytes are durable; %" PRIu64
+		       " were there already\n",
+		       copy->files, copy->bytes, copy->same);
+	if (copy->failed)
+		fprintf(stderr, "fi_pmem_cp: %" PRIu64 " could not be copied\n", copy->failed);
+	return ret;
+}
+
+static int run(struct cp_copy *copy, const struct settings *settings)
+{
+	const struct place *last = &settings->places[settings->count - 1];
+	const struct place *target = last->host ? last : settings->places;
+	struct connection_error error;
+	struct node node;
+	int ret = cp_prepare(&node, target->host, target->port, copy->timeout_ms, &error);
+
+	copy->node = &node;
+	copy->name = *target->name ? target->name : target->host;
+	copy->many = last->host && (settings->recursive || settings->count > 2);
+	if (ret)
+		fprintf(stderr, "fi_pmem_cp: %s\n", error.text);
+	else
+		ret = cp_connect(copy);
+	if (!ret) {
+		bar.start = connection_now_ms();
+		take_signals();
+		ret = copy->many ? copy_tree(copy, settings) : copy_each(copy, settings);
+	}
+	cp_link_close(&copy->link);
+	node_close(&node);
+	return ret;
+}
+
+/* check_directory -- where several files are got */
+static int check_directory(const struct settings *settings)
+{
+	const struct place *last = &settings->places[settings->count - 1];
+	struct stat st;
+
+	if (last->host || settings->count == 2)
+		return 0;
+	if (stat(last->name, &st))
+		return cp_fail(last->name, strerror(errno));
+	return S_ISDIR(st.st_mode) ? 0 : cp_fail(last->name, strerror(ENOTDIR));
 }
 
 int main(int argc, char **argv)
 {
 	static struct cp_copy copy = {.timeout_ms = 60000, .progress = progress};
 	struct settings settings = {.copy = &copy};
-	bool putting;
+	int ret;
 
+	settings.places = calloc((size_t) argc, sizeof(*settings.places));
+	if (!settings.places)
+		return EXIT_FAILURE;
 	argp_err_exit_status = 2;
 	argp_parse(&argp, argc, argv, 0, NULL, &settings);
-	putting = !settings.places[0].host;
-	if (complete(&copy, &settings.places[!putting], &settings.places[putting], putting))
-		return EXIT_FAILURE;
-	return run(&copy, &settings.places[putting], putting) ? EXIT_FAILURE : EXIT_SUCCESS;
+	ret = check_directory(&settings) ? -1 : run(&copy, &settings);
+	free(settings.places);
+	return ret ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -4,15 +4,20 @@
 bin_PROGRAMS += fi_pmem_cp fi_pmem_target
 cp_sources = \
 	%D%/link.c %D%/link.h \
+	%D%/pack.c %D%/pack.h \
 	%D%/part.c %D%/part.h \
 	%D%/proto.c %D%/proto.h \
 	util/number.h
 fi_pmem_cp_SOURCES = %D%/fi_pmem_cp.c $(cp_sources) \
-	%D%/copy.c %D%/copy.h
+	%D%/copy.c %D%/copy.h \
+	%D%/transfer.c %D%/transfer.h \
+	%D%/tree.c %D%/tree.h
 fi_pmem_cp_CFLAGS = $(AM_CFLAGS) $(XXHASH_CFLAGS)
 fi_pmem_cp_LDADD = libconnection.la $(LIBFABRIC_LIBS) $(XXHASH_LIBS)
 fi_pmem_target_SOURCES = %D%/fi_pmem_target.c $(cp_sources) \
+	%D%/beneath.c %D%/beneath.h \
 	%D%/session.c %D%/session.h \
+	%D%/sink.c %D%/sink.h \
 	%D%/store.c %D%/store.h
 fi_pmem_target_CFLAGS = $(AM_CFLAGS) $(PMEM2_CFLAGS) $(XXHASH_CFLAGS) -pthread
 fi_pmem_target_LDADD = libconnection.la $(LIBFABRIC_LIBS) $(PMEM2_LIBS) $(XXHASH_LIBS)

@@ -62,11 +62,10 @@ static int start(struct cp_part *part, uint64_t size, uint64_t mtime)
 	return fsync(part->fd) || fsync(part->dir) ? errno : 0;
 }
 
-int cp_part_open(struct cp_part *part, int dir, const char *name, uint64_t size, uint64_t mtime,
-		 bool restart)
+/* name_part -- the names, and the locked file */
+static int name_part(struct cp_part *part, int dir, const char *name)
 {
 	struct stat st;
-	int err;
 
 	part->dir = dir;
 	part->fd = -1;
@@ -76,12 +75,31 @@ int cp_part_open(struct cp_part *part, int dir, const char *name, uint64_t size,
 	snprintf(part->name, sizeof(part->name), "%s", name);
 	if (!fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) && !S_ISREG(st.st_mode))
 		return ENOTSUP;
-	err = open_locked(part);
+	return open_locked(part);
+}
+
+int cp_part_open(struct cp_part *part, int dir, const char *name, uint64_t size, uint64_t mtime,
+		 bool restart)
+{
+	int err = name_part(part, dir, name);
+
 	if (!err && (restart || resume(part, size, mtime))) {
 		err = start(part, size, mtime);
 		if (err)
 			cp_part_discard(part);
 	}
+	if (err)
+		cp_part_close(part);
+	return err;
+}
+
+int cp_part_create(struct cp_part *part, int dir, const char *name)
+{
+	int err = name_part(part, dir, name);
+	struct stat st;
+
+	if (!err && (fstat(part->fd, &st) || (st.st_size && ftruncate(part->fd, 0))))
+		err = errno;
 	if (err)
 		cp_part_close(part);
 	return err;
@@ -100,12 +118,38 @@ int cp_part_save(struct cp_part *part, uint64_t committed, const uint8_t *digest
 	return pwrite(part->fd, &wire, sizeof(wire), at) == sizeof(wire) ? 0 : EIO;
 }
 
-int cp_part_finish(struct cp_part *part)
+int cp_keep_apply(const struct cp_keep *keep, int fd)
 {
-	if (ftruncate(part->fd, (off_t) part->state.size) || fsync(part->fd) ||
-	    renameat(part->dir, part->hidden, part->dir, part->name) || fsync(part->dir))
+	int64_t ns = (int64_t) keep->mtime % 1000000000;
+	int64_t early = ns < 0; /* before 1970 */
+	const struct timespec times[] = {
+		{.tv_nsec = UTIME_OMIT},
+		{.tv_sec = (time_t) ((int64_t) keep->mtime / 1000000000 - early),
+		 .tv_nsec = (long) (ns + early * 1000000000)},
+	};
+
+	/* Never those that give a program other rights. */
+	if (keep->flags & CP_MODES && fchmod(fd, (mode_t) keep->mode & 0777))
 		return errno;
-	return 0;
+	return keep->flags & CP_TIMES && futimens(fd, times) ? errno : 0;
+}
+
+int cp_part_name(struct cp_part *part)
+{
+	return renameat(part->dir, part->hidden, part->dir, part->name) ? errno : 0;
+}
+
+int cp_part_finish(struct cp_part *part, const struct cp_keep *keep)
+{
+	int err = ftruncate(part->fd, (off_t) part->state.size) ? errno : 0;
+
+	if (!err)
+		err = cp_keep_apply(keep, part->fd);
+	if (!err && fsync(part->fd))
+		err = errno;
+	if (!err)
+		err = cp_part_name(part);
+	return err ? err : (fsync(part->dir) ? errno : 0);
 }
 
 void cp_part_discard(struct cp_part *part)

@@ -26,6 +26,16 @@ struct cp_part {
 	struct cp_state state;
 };
 
+/* What the new file has of its source, by CP_TIMES and CP_MODES in flags. */
+struct cp_keep {
+	uint64_t flags;
+	uint64_t mode;
+	uint64_t mtime;
+};
+
+/* cp_keep_apply -- to an open file or directory.  0 or an errno. */
+int cp_keep_apply(const struct cp_keep *keep, int fd);
+
 /* cp_part_is_hidden -- is this the name of such a file? */
 bool cp_part_is_hidden(const char *name);
 
@@ -37,11 +47,17 @@ bool cp_part_is_hidden(const char *name);
 int cp_part_open(struct cp_part *part, int dir, const char *name, uint64_t size, uint64_t mtime,
 		 bool restart);
 
+/* cp_part_create -- an empty hidden file, of which nothing is durable; else the same */
+int cp_part_create(struct cp_part *part, int dir, const char *name);
+
 /* cp_part_save -- everything up to there is durable: let the state say so.  0 or an errno. */
 int cp_part_save(struct cp_part *part, uint64_t committed, const uint8_t *digest);
 
 /* cp_part_finish -- make it durable and give it its name.  0 or an errno. */
-int cp_part_finish(struct cp_part *part);
+int cp_part_finish(struct cp_part *part, const struct cp_keep *keep);
+
+/* cp_part_name -- it is durable: give it its name.  0 or an errno. */
+int cp_part_name(struct cp_part *part);
 
 /* cp_part_discard -- what is in it is wrong: the next copy starts over */
 void cp_part_discard(struct cp_part *part);

@@ -8,7 +8,7 @@
 
 #include <xxhash.h>
 
-_Static_assert(sizeof(struct cp_message) == 80 + CP_TEXT, "no padding");
+_Static_assert(sizeof(struct cp_message) == 88 + CP_TEXT, "no padding");
 _Static_assert(sizeof(struct cp_state) == 64, "no padding");
 _Static_assert(CP_STATES > CP_BATCHES + 1 + 1, "the newest durable state is not being written");
 
@@ -19,6 +19,7 @@ void cp_message_swap(struct cp_message *message)
 	message->flags = htole64(message->flags);
 	message->size = htole64(message->size);
 	message->mtime = htole64(message->mtime);
+	message->mode = htole64(message->mode);
 	message->committed = htole64(message->committed);
 	message->sequence = htole64(message->sequence);
 	message->addr = htole64(message->addr);

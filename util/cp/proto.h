@@ -16,6 +16,18 @@
  *   (the client reads the data)
  *   sum size                  the digest of so many bytes of the target's memory
  *
+ * Many small files go in packs (pack.h), which the client writes into memory that it is lent:
+ *
+ *   room                      address and key of the room for packs
+ *   offer committed           a pack of so many records without data, at the room's start: the
+ *                             target makes the directories, and its answer's text has a character
+ *                             for each record (sink.h): which files it wants
+ *   store addr, committed     a pack of so many records, so far behind the room's start: the
+ *                             target makes the files
+ *
+ * The answer comes when all of it is durable.  Before it comes a message for each record that has
+ * failed.  Two packs may be under way.
+ *
  * Numbers are little-endian; digests are XXH3's of 128 bits, in its canonical form.
  */
 #ifndef CP_PROTO_H
@@ -26,7 +38,7 @@
 #define CP_DEFAULT_PORT "7475"
 
 /* In the connection data of both sides, 8 bytes: who else connects is refused. */
-#define CP_HELLO "pmemcp1"
+#define CP_HELLO "pmemcp2"
 
 enum cp_type {
 	CP_PUT = 1,
@@ -34,13 +46,19 @@ enum cp_type {
 	CP_GET,
 	CP_SUM,
 	CP_ALIVE,  /* no answer: the sender is still at work; committed: it has done so much */
-	CP_ANSWER, /* to the last request */
+	CP_ANSWER, /* to the oldest request without one */
+	CP_ROOM,
+	CP_OFFER,
+	CP_STORE,
+	CP_FAILED, /* the record with the number sequence: status and text say why */
 };
 
 enum cp_flags {
 	CP_RESTART = 1,  /* put: do not go on from what is there */
 	CP_IN_PLACE = 2, /* answer to put: a device, which has no state and no hidden file */
 	CP_DAMAGED = 4,  /* answer to put: what was there is not what its state says */
+	CP_TIMES = 8,    /* the new file has the source's time of its last change */
+	CP_MODES = 16,   /* it has the source's permissions */
 };
 
 #define CP_DIGEST 16
@@ -52,6 +70,7 @@ struct cp_message {
 	uint64_t flags;
 	uint64_t size;
 	uint64_t mtime; /* of the source, in nanoseconds */
+	uint64_t mode;  /* its permissions */
 	uint64_t committed;
 	uint64_t sequence;
 	uint64_t addr;
@@ -88,6 +107,9 @@ static inline uint64_t cp_state_at(uint64_t size)
 {
 	return (size + CP_STATE_PAGE - 1) / CP_STATE_PAGE * CP_STATE_PAGE;
 }
+
+/* What one client may open while it is connected; an honest one needs three for a file. */
+#define CP_MAX_OPENS 64
 
 /* No file is larger: so sums of sizes do not overflow. */
 #define CP_MAX_SIZE (UINT64_C(1) << 62)

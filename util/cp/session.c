@@ -9,12 +9,17 @@
 #include "session.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include "beneath.h"
 #include "link.h"
+#include "sink.h"
 
 #define WAIT_MS 500
 #define ALIVE_MS 2000
@@ -28,8 +33,11 @@ struct session {
 	struct cp_link link;
 	struct cp_object object;
 	struct region region; /* the object's */
-	int64_t said;         /* when this side has said something */
-	bool began;           /* a request of its has been fulfilled */
+	char *room;           /* for packs, if it has asked for that */
+	struct region room_region;
+	struct cp_sink *sink;
+	int64_t said; /* when this side has said something */
+	bool began;   /* a request of its has been fulfilled */
 };
 
 static void say(const struct session *session, const char *what, const char *detail)
@@ -161,6 +169,7 @@ static int get(struct session *session, const struct cp_message *request, struct
 
 	if (err)
 		return refuse(answer, err, object->reason);
+	answer->mode = object->st.st_mode;
 	answer->mtime = (uint64_t) object->st.st_mtim.tv_sec * 1000000000 +
 			(uint64_t) object->st.st_mtim.tv_nsec;
 	return lend(session, answer);
@@ -205,6 +214,93 @@ static int finish(struct session *session, const struct cp_message *request,
 	return 0;
 }
 
+/* ---- packs ---- */
+
+static int charge(void *arg, uint64_t size, char *reason, size_t len)
+{
+	struct session *session = arg;
+
+	return cp_store_charge(&session->target->store, size, reason, len);
+}
+
+static void tell_failed(void *arg, unsigned int record, int err, const char *reason)
+{
+	struct cp_message message = {
+		.type = CP_FAILED, .sequence = record, .status = (uint32_t) err};
+
+	snprintf(message.text, sizeof(message.text), "%s", reason);
+	say(arg, "a file is refused", reason);
+	/* If that can't be sent, the answer can't either. */
+	(void) send_message(arg, &message);
+}
+
+static int open_sink(struct session *session)
+{
+	struct cp_sink *sink = session->sink = calloc(1, sizeof(*sink));
+
+	if (!sink)
+		return ENOMEM;
+	sink->charge = charge;
+	sink->failed = tell_failed;
+	sink->tick = tick;
+	sink->arg = session;
+	/* Of its own: an error of the file system is told once to each opening. */
+	sink->root = cp_open_beneath(session->target->store.fd, ".", O_RDONLY | O_DIRECTORY);
+	return sink->root < 0 ? errno : 0;
+}
+
+/* open_room -- once for each client */
+static int open_room(struct session *session, struct cp_message *answer)
+{
+	int err;
+
+	if (session->target->store.device || session->room)
+		return refuse(answer, EINVAL, "it serves a device, which has no directories");
+	if (session->target->store.read_only)
+		return refuse(answer, EROFS, "the target is read-only");
+	session->room = mmap(NULL, CP_PACK_ROOM, PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (session->room == MAP_FAILED)
+		session->room = NULL;
+	err = session->room ? open_sink(session) : ENOMEM;
+	if (!err)
+		err = -region_try(&session->link.node, &session->room_region, session->room,
+				  CP_PACK_ROOM, FI_REMOTE_WRITE, 0);
+	if (err)
+		return refuse(answer, err, strerror(err));
+	answer->addr = session->room_region.addr;
+	answer->key = session->room_region.key;
+	return 0;
+}
+
+/* take_pack -- an offer, or files: 0, or the peer has sent nonsense, or it is over */
+static int take_pack(struct session *session, const struct cp_message *request,
+		     struct cp_message *answer)
+{
+	struct cp_pack pack = {.memory = session->room + request->addr, .len = request->size};
+	unsigned int count = (unsigned int) request->committed;
+	bool offer = request->type == CP_OFFER;
+
+	if (!session->room_region.mr || request->addr > CP_PACK_ROOM ||
+	    request->size > CP_PACK_ROOM - request->addr || request->committed > CP_OFFERS)
+		return -EPROTO;
+	session->sink->flags = request->flags;
+	if (offer ? cp_sink_offer(session->sink, &pack, count, answer->text)
+		  : cp_sink_store(session->sink, &pack, count))
+		return -EPROTO;
+	say(session, offer ? "offers" : "stores", "a pack");
+	return 0;
+}
+
+static void close_room(struct session *session)
+{
+	if (session->sink && session->sink->root >= 0)
+		close(session->sink->root);
+	free(session->sink);
+	if (session->room)
+		munmap(session->room, CP_PACK_ROOM);
+}
+
 static int answer_request(struct session *session, struct cp_message *request)
 {
 	struct cp_message answer = {.type = CP_ANSWER};
@@ -226,6 +322,16 @@ static int answer_request(struct session *session, struct cp_message *request)
 	case CP_FINISH:
 		finish(session, request, &answer);
 		close_object(session);
+		break;
+	case CP_ROOM:
+		open_room(session, &answer);
+		break;
+	case CP_OFFER:
+	case CP_STORE:
+		if (take_pack(session, request, &answer)) {
+			say(session, "a pack that is none", "");
+			return -EPROTO;
+		}
 		break;
 	case CP_SUM:
 		sum(session, request, &answer);
@@ -305,8 +411,10 @@ static void *run(void *arg)
 	}
 	say(session, "gone", session->link.error.text);
 	close_object(session);
+	region_close(&session->room_region);
 	cp_link_close(&session->link);
 	cp_object_release(&session->object);
+	close_room(session);
 	fi_freeinfo(session->info);
 	atomic_store(&target->busy[session->number], false);
 	free(session);

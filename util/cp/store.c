@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <linux/openat2.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -18,6 +17,8 @@
 
 #include <libpmem2.h>
 #include <xxhash.h>
+
+#include "beneath.h"
 
 #define DIGEST_PIECE ((size_t) 16 << 20)
 
@@ -77,17 +78,6 @@ __attribute__((format(printf, 3, 4))) static int refuse(struct cp_object *object
 	return err;
 }
 
-static int open_beneath(int dir, const char *name, uint64_t flags)
-{
-	const struct open_how how = {
-		.flags = flags | O_CLOEXEC | (flags & O_PATH ? 0 : O_NONBLOCK | O_NOCTTY),
-		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS |
-			   RESOLVE_NO_XDEV,
-	};
-
-	return (int) syscall(SYS_openat2, dir, name, &how, sizeof(how));
-}
-
 static int open_device(struct cp_store *store)
 {
 	struct pmem2_source *source = NULL;
@@ -142,7 +132,7 @@ int cp_store_open(struct cp_store *store, const char *path)
 			path);
 		return -1;
 	}
-	fd = open_beneath(store->fd, ".", O_PATH | O_DIRECTORY);
+	fd = cp_open_beneath(store->fd, ".", O_PATH | O_DIRECTORY);
 	if (fd < 0) {
 		fprintf(stderr, "fi_pmem_target: %s can't be confined (openat2, Linux 5.6): %s\n",
 			path, strerror(errno));
@@ -157,21 +147,16 @@ int cp_store_open(struct cp_store *store, const char *path)
 /* open_parent -- the directory that a name is in, and what it is called there */
 static int open_parent(struct cp_object *object, const char *name, const char **base)
 {
-	const char *slash = strrchr(name, '/');
 	char dir[CP_TEXT];
+	const char *reason = cp_split_name(name, dir, base);
 
-	*base = slash ? slash + 1 : name;
-	if (!**base || !strcmp(*base, ".") || !strcmp(*base, "..") || strlen(*base) > NAME_MAX)
-		return refuse(object, EINVAL, "this is no name of a file");
-	if (cp_part_is_hidden(*base))
-		return refuse(object, EINVAL, "such names are those of unfinished copies");
-	snprintf(dir, sizeof(dir), "%.*s", slash ? (int) (slash - name) : 1, slash ? name : ".");
-	object->dir =
-		open_beneath(object->store->fd, *name == '/' ? name : dir, O_RDONLY | O_DIRECTORY);
+	if (reason)
+		return refuse(object, EINVAL, "%s", reason);
+	object->dir = cp_open_beneath(object->store->fd, dir, O_RDONLY | O_DIRECTORY);
 	if (object->dir >= 0)
 		return 0;
 	if (errno == EXDEV || errno == ELOOP)
-		return refuse(object, EACCES, "the name leads out of what is served");
+		return refuse(object, EACCES, "%s", cp_refused_open(errno));
 	return refuse(object, errno, "its directory: %s", strerror(errno));
 }
 
@@ -268,23 +253,23 @@ static int open_range(struct cp_object *object, const char *name, uint64_t size)
 	return map(object, store->fd, offset, len);
 }
 
-/* charge -- bytes that a client is about to put */
-static int charge(struct cp_object *object, uint64_t size)
+int cp_store_charge(struct cp_store *store, uint64_t size, char *reason, size_t len)
 {
-	struct cp_store *store = object->store;
 	bool fits;
 
-	if (size > store->max_file)
-		return refuse(object, EFBIG, "no file may be larger than %" PRIu64 " bytes here",
-			      store->max_file);
+	if (size > store->max_file) {
+		snprintf(reason, len, "no file may be larger than %" PRIu64 " bytes here",
+			 store->max_file);
+		return EFBIG;
+	}
 	pthread_mutex_lock(&store->lock);
 	fits = size <= store->max_total - store->total;
-	if (fits) {
+	if (fits)
 		store->total += size;
-		object->charge = size;
-	}
 	pthread_mutex_unlock(&store->lock);
-	return fits ? 0 : refuse(object, EDQUOT, "the target takes no more (--max-total)");
+	if (!fits)
+		snprintf(reason, len, "the target takes no more (--max-total)");
+	return fits ? 0 : EDQUOT;
 }
 
 static int refuse_part(struct cp_object *object, int err)
@@ -310,6 +295,8 @@ static int open_part(struct cp_object *object, const struct cp_message *request)
 	if (err)
 		return refuse_part(object, err);
 	object->hidden = true;
+	object->keep = (struct cp_keep){
+		.flags = request->flags, .mode = request->mode, .mtime = request->mtime};
 	object->size = request->size;
 	return map(object, object->part.fd, 0, cp_state_at(request->size) + CP_STATE_PAGE);
 }
@@ -323,9 +310,10 @@ int cp_object_put(struct cp_object *object, const struct cp_message *request)
 		return refuse(object, EROFS, "the target is read-only");
 	if (request->size > CP_MAX_SIZE || (object->store->device && !request->size))
 		return refuse(object, EINVAL, "a file of this size can't be put there");
-	err = charge(object, request->size);
+	err = cp_store_charge(object->store, request->size, object->reason, sizeof(object->reason));
 	if (err)
 		return err;
+	object->charge = request->size;
 	return object->store->device ? open_range(object, request->text, request->size)
 				     : open_part(object, request);
 }
@@ -333,7 +321,7 @@ int cp_object_put(struct cp_object *object, const struct cp_message *request)
 /* open_file -- what it is before it is opened: opening a device may have effects */
 static int open_file(struct cp_object *object, const char *base)
 {
-	int fd = open_beneath(object->dir, base, O_PATH);
+	int fd = cp_open_beneath(object->dir, base, O_PATH);
 
 	if (fd >= 0 && !fstat(fd, &object->st) && !S_ISREG(object->st.st_mode)) {
 		close(fd);
@@ -341,7 +329,7 @@ static int open_file(struct cp_object *object, const char *base)
 	}
 	if (fd >= 0) {
 		close(fd);
-		fd = object->fd = open_beneath(object->dir, base, O_RDONLY);
+		fd = object->fd = cp_open_beneath(object->dir, base, O_RDONLY);
 	}
 	if (fd < 0 || fstat(fd, &object->st))
 		return refuse(object, errno, "%s",
@@ -412,7 +400,7 @@ int cp_object_finish(struct cp_object *object)
 	if (!object->hidden)
 		return 0;
 	unmap(object);
-	err = cp_part_finish(&object->part);
+	err = cp_part_finish(&object->part, &object->keep);
 	return err ? refuse_part(object, err) : 0;
 }
 

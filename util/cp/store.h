@@ -22,8 +22,6 @@
 #include "proto.h"
 
 #define CP_MAX_CLIENTS 256
-/* What one client may open while it is connected; an honest one needs three. */
-#define CP_MAX_OPENS 8
 
 struct cp_store {
 	const char *path;
@@ -47,6 +45,7 @@ struct cp_object {
 	bool writing;
 	bool hidden; /* part has the file */
 	struct cp_part part;
+	struct cp_keep keep;
 	int dir;
 	int fd; /* of a file that is read */
 	struct stat st;
@@ -67,6 +66,9 @@ struct cp_object {
 
 /* cp_store_open -- 0, or it has said on standard error why not */
 int cp_store_open(struct cp_store *store, const char *path);
+
+/* cp_store_charge -- bytes that a client is about to put.  0, or an errno and a reason. */
+int cp_store_charge(struct cp_store *store, uint64_t size, char *reason, size_t len);
 
 /*
  * cp_object_put, cp_object_get -- open what a request names, for the client with that number.

@@ -1,0 +1,120 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: BSD-2-Clause
+# trees.sh -- the cases of cp-test with several files and with directories
+# shellcheck disable=SC2154 # cp-test has the variables
+
+# make_tree -- directories, and files of all kinds of sizes, each with a name of its own
+make_tree()
+{
+	local i
+
+	rm -rf "$work/tree" && mkdir -p "$work/tree/a/b/c" "$work/tree/none" && : >"$work/tree/a/void" &&
+		cp "$work/a name with spaces" "$work/tree/a/b" && head -c 3M "$work/big" >"$work/tree/a/large" &&
+		head -c 1M "$work/big" >"$work/tree/a/b/c/just small" && head -c $((1 << 20 | 1)) "$work/big" >"$work/tree/just large" || return
+	for i in {1..300}; do
+		printf '%s' "$i" >"$work/tree/a/b/c/f$i" || return
+	done
+	chmod 750 "$work/tree/a/b" && chmod 640 "$work/tree/a/b/c/f7" "$work/tree/a/large" &&
+		touch -d 1969-12-31T23:59:58.5Z "$work/tree/a/b/c/f8" && touch -d 2001-02-03T04:05:06.789 "$work/tree/none" "$work/tree/a/large"
+}
+
+# same_tree DIRECTORY -- it has what the tree has, and that alone; with its times and permissions
+same_tree()
+{
+	diff -r "$work/tree" "$1" && diff <(list_tree "$work/tree") <(list_tree "$1")
+}
+
+list_tree()
+{
+	(cd "$1" && find . -printf '%p %m %T@\n' | sort)
+}
+
+case_sources()
+{
+	# Several at once, into a directory that is there; and back.
+	mkdir "$work/srv/to" && begin "$work/srv" &&
+		"$cp" "$work/old" "$work/big" "$work/empty" "$here:to/" | grep "^3 files, $((4 + big * 1048576)) bytes" &&
+		cmp "$work/old" "$work/srv/to/old" && cmp "$work/big" "$work/srv/to/big" && only to/old to/big to/empty &&
+		"$cp" "$here:to/old" "$here:to/big" "$work/got" && cmp "$work/old" "$work/got/old" && cmp "$work/big" "$work/got/big" || return
+	# One that fails is named, and the others are copied.
+	refused "$work/nosuch: No such file" "$cp" "$work/nosuch" "$work/tree" "$work/old" "$here:dir/" &&
+		refused 'it is a directory (--recursive)' "$cp" "$work/got" "$work/empty" "$here:dir/" &&
+		only to/old to/big to/empty dir/old dir/empty && rm -r "$work/got"/* &&
+		refused 'none at the target: No such file' "$cp" "$here:none" "$here:to/old" "$work/got" &&
+		cmp "$work/old" "$work/got/old" && refused 'Not a directory' "$cp" "$here:to/old" "$here:to/big" "$work/got/old" &&
+		cmp "$work/old" "$work/got/old" && finish
+}
+
+case_tree()
+{
+	# By the disk that has only what was synced: nothing gets its name before.
+	make_tree && with_accident none:0 begin "$work/srv" && "$cp" -a "$work/tree/" "$here:" | grep '^305 files' &&
+		same_tree "$work/srv/tree" && "$cp" -a "$work/tree" "$here:dir/" && same_tree "$work/srv/dir/tree" &&
+		"$cp" -a "$work/tree" "$here:dir" && (cd "$work/tree" && "$cp" -a . "$here:dir/tree") &&
+		same_tree "$work/srv/dir/tree" && diff -r "$work/srv/dir/tree/a" "$work/srv/dir/a" && finish || return
+	# Without -a only files have their times.
+	fresh && begin "$work/srv" && chmod 600 "$work/tree/a/void" && "$cp" -r "$work/tree" "$here:x" && diff -r "$work/tree" "$work/srv/x" &&
+		[ "$(stat -c %Y "$work/srv/x/a/large")" = "$(stat -c %Y "$work/tree/a/large")" ] &&
+		[ "$(stat -c %Y "$work/srv/x/none")" != "$(stat -c %Y "$work/tree/none")" ] &&
+		[ "$(stat -c %a "$work/srv/x/a/void")" != 600 ] && finish
+}
+
+case_tree_goes_on()
+{
+	# Only what is not the same is sent again: here another length, another time, other permissions.
+	make_tree && begin "$work/srv" && "$cp" -a "$work/tree" "$here:" &&
+		"$cp" -a "$work/tree" "$here:" | grep '^0 files, 0 bytes are durable; 305 were there' || return
+	printf xy >>"$work/tree/a/b/c/f1" && printf 3 >"$work/tree/a/b/c/f2" && chmod 611 "$work/tree/a/b/c/f3" &&
+		touch "$work/tree/a/large" && rm "$work/srv/tree/a/b/c/f4" &&
+		"$cp" -a "$work/tree" "$here:" | grep '^5 files, .* 300 were there' && same_tree "$work/srv/tree" &&
+		"$cp" -a --restart "$work/tree" "$here:" | grep '^305 files, .*; 0 were there' && same_tree "$work/srv/tree" && finish
+}
+
+case_tree_killed()
+{
+	local i said
+
+	# 200 files of 100 KB; the client, and then the power at the target, go in the middle.
+	rm -rf "$work/tree" && mkdir -p "$work/tree/sub" || return
+	for i in {1..200}; do
+		{ echo "$i"; cat "$work/a name with spaces"; } >"$work/tree/sub/p$i" || return
+	done
+	begin "$work/srv" && ! with_accident kill:10 "$cp" -r "$work/tree" "$here:" && finish || return
+	with_accident crash:5 begin "$work/srv"
+	refused 'the same command goes on' "$cp" -r "$work/tree" "$here:" || return
+	wait "$target"
+	begin "$work/srv" || return
+	said=$("$cp" -r "$work/tree" "$here:") && echo "$said" && grep -E '^[1-9][0-9]* files, .*; [1-9][0-9]* were there' <<<"$said" &&
+		diff -r "$work/tree" "$work/srv/tree" && finish
+}
+
+case_tree_errors()
+{
+	# Each that fails is named; all others are copied.
+	make_tree && ln -s large "$work/tree/a/link" && mkdir -p "$work/srv/tree/a/b/c/f5" && ln -s "$work/outside" "$work/srv/tree/none" &&
+		: >"$work/tree/none/secret" && begin "$work/srv" || return
+	refused "tree/a/b/c/f5 at the target: what has this name is no plain file" "$cp" -r "$work/tree" "$here:" >"$work/said" &&
+		grep -q 'tree/a/link: it is no plain file' "$work/said" && grep -q 'tree/none at the target: Not a directory' "$work/said" &&
+		grep -q 'tree/none/secret at the target: the name leads out' "$work/said" && grep -q '^304 files' "$work/said" &&
+		grep -q ' 4 could not be copied' "$work/said" && [ "$(cat "$work/outside"/*)" = secret ] &&
+		rm -r "$work/tree/none" "$work/srv/tree/none" "$work/tree/a/link" "$work/srv/tree/a/b/c/f5" &&
+		"$cp" -r "$work/tree" "$here:" && diff -r "$work/tree" "$work/srv/tree" && finish || return
+	# Limits hold for packs, too; and a target that takes nothing takes none.
+	fresh && begin "$work/srv" --max-file 2M && refused 'a/large at the target: no file may be larger' "$cp" -r "$work/tree" "$here:" &&
+		[ ! -e "$work/srv/tree/a/large" ] && cmp "$work/tree/just large" "$work/srv/tree/just large" && finish &&
+		begin "$work/srv" --max-total 1K && refused '(--max-total)' "$cp" -r "$work/tree" "$here:dir/" >/dev/null &&
+		[ "$(find "$work/srv/dir" -type f -printf '%s\n' | awk '{s += $1} END {print s}')" -le 1024 ] && finish &&
+		begin "$work/srv" -r && refused 'read-only' "$cp" -r "$work/tree" "$here:x" && [ ! -e "$work/srv/x" ] && finish
+}
+
+case_many_large()
+{
+	local i
+
+	# More than one connection may open, of a target that has one place, and small files in between.
+	rm -rf "$work/tree" && mkdir "$work/tree" || return
+	for i in {1..70}; do
+		{ echo "$i"; head -c 1100000 "$work/big"; } >"$work/tree/l$i" && echo "$i" >"$work/tree/s$i" || return
+	done
+	begin "$work/srv" -n 1 && "$cp" -a "$work/tree" "$here:" && same_tree "$work/srv/tree" && finish
+}

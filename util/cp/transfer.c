@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* transfer.c -- what copies do with their connection; transfer.h says what for */
+#include "transfer.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+
+#define WAIT_MS 200
+#define ALIVE_MS 1000
+#define PAUSE_US 50000
+
+int cp_fail(const char *what, const char *why)
+{
+	fprintf(stderr, "fi_pmem_cp: %s: %s\n", what, why);
+	return -1;
+}
+
+void cp_note(const struct cp_copy *copy, const char *text)
+{
+	if (!copy->quiet)
+		fprintf(stderr, "fi_pmem_cp: %s: %s\n", copy->name, text);
+}
+
+int cp_interrupted(struct cp_copy *copy, const char *why)
+{
+	copy->lost = true;
+	cp_fail(copy->name, why);
+	if (copy->done || copy->many)
+		fputs(CP_GOES_ON, stderr);
+	return -1;
+}
+
+int cp_fail_link(struct cp_copy *copy)
+{
+	return cp_interrupted(copy, copy->link.error.text);
+}
+
+int cp_breathe(struct cp_copy *copy, int timeout_ms)
+{
+	int64_t now = connection_now_ms();
+
+	copy->progress(copy, false);
+	if (now - copy->said > ALIVE_MS) {
+		copy->said = now;
+		if (cp_link_send(&copy->link, &(struct cp_message){.type = CP_ALIVE},
+				 copy->timeout_ms))
+			return cp_fail_link(copy);
+	}
+	if (cp_link_poll(&copy->link, timeout_ms))
+		return cp_fail_link(copy);
+	return 0;
+}
+
+int cp_wait(struct cp_copy *copy, const struct cp_op *op)
+{
+	copy->heard = connection_now_ms();
+	while (!op->done) {
+		if (cp_breathe(copy, WAIT_MS))
+			return -1;
+		if (connection_now_ms() - copy->heard > copy->timeout_ms)
+			return cp_interrupted(copy,
+					      "nothing was completed for too long (--timeout)");
+	}
+	return 0;
+}
+
+/* printable -- a reason from a target may be anything */
+static void printable(char *text)
+{
+	for (; *text; text++) {
+		if ((unsigned char) *text < ' ' || *text == 0x7f)
+			*text = '?';
+	}
+}
+
+int cp_await_answer(struct cp_copy *copy, struct cp_message *answer)
+{
+	uint64_t progress = 0;
+	int ret;
+
+	copy->heard = connection_now_ms();
+	do {
+		ret = cp_link_receive(&copy->link, answer, WAIT_MS);
+		copy->progress(copy, false);
+		if (ret < 0)
+			return cp_fail_link(copy);
+		if (ret && answer->type != CP_ALIVE) {
+			printable(answer->text);
+			return 0;
+		}
+		if (ret && answer->committed > progress) {
+			progress = answer->committed;
+			copy->heard = connection_now_ms();
+		}
+	} while (connection_now_ms() - copy->heard <= copy->timeout_ms);
+	return cp_interrupted(copy, "the target does not answer (--timeout)");
+}
+
+int cp_request(struct cp_copy *copy, const struct cp_message *request)
+{
+	copy->said = connection_now_ms();
+	return cp_link_send(&copy->link, request, copy->timeout_ms) ? cp_fail_link(copy) : 0;
+}
+
+int cp_ask(struct cp_copy *copy, const struct cp_message *request, struct cp_message *answer)
+{
+	if (cp_request(copy, request) || cp_await_answer(copy, answer))
+		return -1;
+	if (answer->type != CP_ANSWER)
+		return cp_interrupted(copy, "the target's answer makes no sense");
+	if (!answer->status)
+		return 0;
+	fprintf(stderr, "fi_pmem_cp: %s at the target: %s\n", copy->name,
+		*answer->text ? answer->text : "refused");
+	return -1;
+}
+
+int cp_post(struct cp_copy *copy, bool writing, void *buf, size_t len, uint64_t offset,
+	    uint64_t flags, struct cp_op *op)
+{
+	struct iovec iov = {.iov_base = buf, .iov_len = len};
+	struct fi_rma_iov rma_iov = {
+		.addr = copy->lease.addr + offset, .len = len, .key = copy->lease.key};
+	struct fi_msg_rma msg = {
+		.msg_iov = &iov,
+		.desc = &copy->link.region.desc,
+		.iov_count = 1,
+		.rma_iov = &rma_iov,
+		.rma_iov_count = 1,
+		.context = op,
+	};
+	ssize_t ret;
+
+	copy->moving = true;
+	copy->heard = connection_now_ms();
+	do {
+		ret = writing ? fi_writemsg(copy->link.conn.ep, &msg, flags)
+			      : fi_readmsg(copy->link.conn.ep, &msg, flags);
+		/* The queue is full, or the agent is at work: what ends makes room. */
+		if (ret == -FI_EAGAIN && cp_breathe(copy, 1))
+			return -1;
+		if (connection_now_ms() - copy->heard > copy->timeout_ms)
+			return cp_interrupted(copy,
+					      "nothing was completed for too long (--timeout)");
+	} while (ret == -FI_EAGAIN);
+	return ret ? cp_fail(writing ? "fi_writemsg" : "fi_readmsg", fi_strerror((int) -ret)) : 0;
+}
+
+static int connect_once(struct cp_copy *copy)
+{
+	struct cp_link *link = &copy->link;
+	size_t max = copy->node->info->ep_attr->max_msg_size;
+	int ret = cp_link_open(link, copy->node, copy->node->info, CP_DATA_ROOM);
+
+	copy->chunk = max < CP_CHUNK ? max : CP_CHUNK;
+	copy->lost = copy->moving = false;
+	copy->opens = 0;
+	copy->said = connection_now_ms();
+	return ret ? ret : cp_link_connect(link);
+}
+
+int cp_connect(struct cp_copy *copy)
+{
+	int ret = connect_once(copy);
+
+	if (!ret)
+		return 0;
+	cp_fail(copy->name, copy->link.error.text);
+	/* A target that refuses has said why. */
+	if (strstr(copy->link.error.text, fi_strerror(-ret)))
+		fprintf(stderr, "Is fi_pmem_target running, on that host and port?\n");
+	return -1;
+}
+
+int cp_connect_again(struct cp_copy *copy)
+{
+	int64_t end = connection_now_ms() + copy->timeout_ms;
+
+	cp_link_close(&copy->link);
+	/* The target frees the place when it has seen the end of the old connection. */
+	while (connect_once(copy)) {
+		if (connection_now_ms() > end)
+			return cp_fail_link(copy);
+		cp_link_close(&copy->link);
+		usleep(PAUSE_US);
+	}
+	return 0;
+}
