@@ -79,7 +79,7 @@ docs_prepare()
 {
 	docs_memory=$(disk_file)
 	docs_dir=$1
-	rm -rf "$1" "${docs_memory%/*}/docs.remote-log" && mkdir -p "$1/srv/files" && ln -s "$top/fabtests" "$1/fabtests" && cd "$1" || return
+	rm -rf "$1" "${docs_memory%/*}/docs.remote-log" && mkdir -p "$1/srv/files" "$1/photos" && ln -s "$top/fabtests" "$1/fabtests" && cd "$1" || return
 	head -c 1000000 /dev/urandom >results.dat
 	truncate -s 2M srv/log
 }
