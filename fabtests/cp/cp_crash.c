@@ -47,8 +47,9 @@ ssize_t pread(int fd, void *buf, size_t len, off_t at);
 ssize_t pwrite(int fd, const void *buf, size_t len, off_t at);
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static uint64_t moved; /* bytes */
-static bool unsynced;  /* a directory, after a renaming */
+static uint64_t moved;     /* bytes */
+static ino_t unsynced[64]; /* directories, after a renaming */
+static size_t num_unsynced;
 
 static void end(const char *why)
 {
@@ -239,6 +240,28 @@ static void save_whole(const char *path, off_t size)
 		end("the disk's file");
 }
 
+static void forget_unsynced(ino_t dir)
+{
+	for (size_t i = 0; i < num_unsynced; i++) {
+		if (unsynced[i] == dir)
+			unsynced[i--] = unsynced[--num_unsynced];
+	}
+}
+
+static void note_unsynced(int dir)
+{
+	struct stat st;
+
+	if (fstat(dir, &st))
+		end("the directory of a renaming");
+	pthread_mutex_lock(&lock);
+	forget_unsynced(st.st_ino);
+	if (num_unsynced == sizeof(unsynced) / sizeof(unsynced[0]))
+		end("too many directories are not synced");
+	unsynced[num_unsynced++] = st.st_ino;
+	pthread_mutex_unlock(&lock);
+}
+
 static int sync_file(long number, int fd)
 {
 	char path[PATH_MAX];
@@ -249,7 +272,7 @@ static int sync_file(long number, int fd)
 		return -1;
 	pthread_mutex_lock(&lock);
 	if (S_ISDIR(st.st_mode))
-		unsynced = false;
+		forget_unsynced(st.st_ino);
 	else {
 		if (happens("crash", size_of(path)))
 			crash(path);
@@ -293,6 +316,7 @@ int syncfs(int fd)
 	}
 	if (open_files)
 		closedir(open_files);
+	num_unsynced = 0;
 	pthread_mutex_unlock(&lock);
 	return (int) syscall(SYS_syncfs, fd);
 }
@@ -324,7 +348,7 @@ int renameat(int olddir, const char *old, int newdir, const char *new)
 	if (getenv("PMEM_CP_DISK")) {
 		if (!same(olddir, old))
 			end("renamed before it was durable");
-		unsynced = true;
+		note_unsynced(newdir);
 	}
 	return (int) syscall(SYS_renameat2, olddir, old, newdir, new, 0);
 }
@@ -370,6 +394,6 @@ ssize_t pwrite(int fd, const void *buf, size_t len, off_t at)
 
 __attribute__((destructor)) static void check_end(void)
 {
-	if (unsynced)
+	if (num_unsynced)
 		end("ended, and the directory of a renamed file is not durable");
 }

@@ -6,11 +6,13 @@
  *   cp_hostile HOST PORT NAME PATH
  *   cp_hostile HOST PORT silent COUNT
  *   cp_hostile target PORT alive|grows SECONDS
+ *   cp_hostile target PORT list NAME
  *
  * The second form gets NAME, truncates it where it is, and has its digest made.  The third one
  * connects so often, asks for nothing, and ends when the target has disconnected all.  The last
- * one is a target for one client: it says again and again that it is alive and, with "grows",
- * that it gets on; it answers after so many seconds, with an error, or never (0).
+ * two are a target for one client: it says again and again that it is alive and, with "grows",
+ * that it gets on, and answers after so many seconds, with an error, or never (0); or it lists a
+ * directory of that name.
  *
  * In each round it connects and sends messages that are wrong in some way: names that lead
  * out, lengths that are none, requests in the wrong order, bytes at random; writes to memory
@@ -143,7 +145,7 @@ static int try_name(struct cp_link *link, const char *name)
 enum { WRONG_SIZE, WRONG_DIGEST, WRONG_KIND, WRONG_LENGTH, RIGHT };
 
 /* pack_of -- a file or directory of that name in the link's data, or nearly */
-static size_t pack_of(struct cp_link *link, const char *name, enum cp_kind kind, int *wrong)
+static size_t pack_of(struct cp_link *link, const char *name, enum cp_kind kind, int wrong)
 {
 	struct cp_pack pack = {.memory = link->data, .len = SIZE};
 	struct cp_record record = {.kind = kind, .mode = 07777, .size = 40};
@@ -152,8 +154,7 @@ static size_t pack_of(struct cp_link *link, const char *name, enum cp_kind kind,
 	record.has_data = kind == CP_FILE;
 	scribble(data, record.size);
 	cp_digest(data, record.size, record.digest);
-	*wrong = rand() % 4 ? RIGHT : rand() % RIGHT;
-	switch (*wrong) {
+	switch (wrong) {
 	case WRONG_SIZE:
 		record.size = rand() % 2 ? UINT64_MAX - (uint64_t) rand() % 64 : SIZE;
 		record.has_data = 0;
@@ -162,29 +163,33 @@ static size_t pack_of(struct cp_link *link, const char *name, enum cp_kind kind,
 		record.digest[0] ^= 1;
 		break;
 	case WRONG_KIND:
-		record.kind = (uint32_t) rand() % 8;
+		record.kind = CP_LEFT_OUT + (uint32_t) rand() % 2;
 		break;
 	}
 	cp_pack_add(&pack, &record, name);
-	if (*wrong == WRONG_SIZE)
+	if (wrong == WRONG_SIZE)
 		((struct cp_record *) link->data)->has_data = htole32(1);
-	if (*wrong == WRONG_LENGTH)
-		((struct cp_record *) link->data)->name_len = htole32((uint32_t) rand());
+	if (wrong == WRONG_LENGTH)
+		((struct cp_record *) link->data)->name_len =
+			htole32(CP_TEXT + (uint32_t) rand() % CP_TEXT);
 	return pack.used;
 }
 
-/* try_pack -- a name that must not be in a pack fails; 1 if it does not */
-static int try_pack(struct cp_link *link, const char *name)
+static int any_kind(void)
 {
-	enum cp_kind kind = rand() % 3 ? CP_FILE : rand() % 2 ? CP_DIRECTORY : CP_DIRECTORY_END;
+	return rand() % 3 ? CP_FILE : rand() % 2 ? CP_DIRECTORY : CP_DIRECTORY_END;
+}
+
+/* try_pack -- a name that must not be in a pack fails, and wrong data do; 1 if they do not */
+static int try_pack(struct cp_link *link, const char *name, enum cp_kind kind, int wrong)
+{
 	struct cp_message message = {.type = CP_ROOM}, room;
 	bool failed = false;
 	size_t len;
-	int wrong;
 
 	if (cp_link_send(link, &message, TIMEOUT_MS) || !answer(link, &room) || room.status)
 		return 0;
-	len = pack_of(link, name, kind, &wrong);
+	len = pack_of(link, name, kind, wrong);
 	if (write_from(link, &room, len, 0, room.key))
 		return 0;
 	message = (struct cp_message){
@@ -250,9 +255,32 @@ static int try_round(const struct node *node)
 		const char *name = names[(size_t) rand() % (sizeof(names) / sizeof(*names))];
 
 		if (rand() % 2)
-			bad = rand() % 2 ? try_name(&link, name) : try_pack(&link, name);
+			bad = rand() % 2 ? try_name(&link, name)
+					 : try_pack(&link, name, any_kind(),
+						    rand() % 4 ? RIGHT : rand() % RIGHT);
 		if (rand() % 2)
 			send_rubbish(&link);
+	}
+	cp_link_close(&link);
+	return bad;
+}
+
+/* try_wrong -- each mistake once, in a pack with a name that may be there */
+static int try_wrong(const struct node *node, int wrong)
+{
+	struct cp_message message = {.type = CP_ROOM}, room;
+	struct cp_link link;
+	size_t len;
+	int bad = cp_link_open(&link, node, node->info, SIZE) || cp_link_connect(&link) ||
+		  cp_link_send(&link, &message, TIMEOUT_MS) || !answer(&link, &room);
+
+	len = bad ? 0 : pack_of(&link, "file", CP_FILE, wrong);
+	message = (struct cp_message){.type = CP_STORE, .size = len, .committed = 1};
+	bad = bad || write_from(&link, &room, len, 0, room.key) ||
+	      cp_link_send(&link, &message, TIMEOUT_MS);
+	if (!bad && answer(&link, &message) && message.type == CP_ANSWER) {
+		printf("not ok the target takes a pack with mistake %d\n", wrong);
+		bad = 1;
 	}
 	cp_link_close(&link);
 	return bad;
@@ -282,9 +310,36 @@ static int be_silent(const struct node *node, int count)
 	return bad;
 }
 
-/* be_a_target -- for one client, which gets no answer, or one after so many seconds */
-static int be_a_target(struct node *node, bool grows, int seconds)
+/* be_a_list -- a target that lists a directory of that name, and waits for its client to go */
+static int be_a_list(struct cp_link *link, const char *name)
 {
+	const struct cp_record record = {.kind = CP_DIRECTORY};
+	struct cp_message message = {.type = CP_ANSWER}, request;
+	struct cp_pack pack = {.memory = link->data, .len = SIZE};
+	struct region region;
+
+	cp_pack_add(&pack, &record, name);
+	if (region_try(&link->node, &region, link->data, SIZE, FI_REMOTE_READ, 0))
+		return 1;
+	message.addr = region.addr;
+	message.key = region.key;
+	/* The room, the list, its end, and no more. */
+	for (int i = 0; i < 3 && !cp_link_send(link, &message, TIMEOUT_MS); i++) {
+		if (!answer(link, &request))
+			break;
+		message = (struct cp_message){
+			.type = CP_ANSWER, .committed = !i, .size = i ? 0 : pack.used};
+	}
+	region_close(&region);
+	cp_link_close(link);
+	return 0;
+}
+
+/* be_a_target -- for one client, which gets no answer, or one after so many seconds */
+static int be_a_target(struct node *node, const char *how, const char *what)
+{
+	bool grows = !strcmp(how, "grows");
+	int seconds = atoi(what);
 	struct cp_message message, word = {.type = CP_ALIVE, .committed = 1};
 	int64_t end = connection_now_ms() + TIMEOUT_MS;
 	struct cm_event event;
@@ -296,6 +351,11 @@ static int be_a_target(struct node *node, bool grows, int seconds)
 	if (conn_request(node, &event) || cp_link_open(&link, node, event.entry.info, SIZE) ||
 	    conn_accept(&link.conn, CP_HELLO, CP_HELLO_LEN) || !answer(&link, &message))
 		return 1;
+	if (!strcmp(how, "list")) {
+		ret = be_a_list(&link, what);
+		fi_freeinfo(event.entry.info);
+		return ret;
+	}
 	if (seconds)
 		end = connection_now_ms() + 1000 * (int64_t) seconds;
 	do {
@@ -328,11 +388,10 @@ static int try_truncated(const struct node *node, const char *name, const char *
 	return bad;
 }
 
-static int serve(const char *port, const char *how, const char *seconds)
+static int serve(const char *port, const char *how, const char *what)
 {
 	struct node node;
-	int bad = cp_prepare(&node, NULL, port, TIMEOUT_MS, NULL) ||
-		  be_a_target(&node, !strcmp(how, "grows"), atoi(seconds));
+	int bad = cp_prepare(&node, NULL, port, TIMEOUT_MS, NULL) || be_a_target(&node, how, what);
 
 	node_close(&node);
 	return bad;
@@ -355,6 +414,8 @@ int main(int argc, char **argv)
 	for (int round = 0; argc == 4 && round < atoi(argv[3]); round++) {
 		srand((unsigned int) round + 1);
 		bad += try_round(&node);
+		if (round < RIGHT)
+			bad += try_wrong(&node, round);
 	}
 	node_close(&node);
 	return bad ? 1 : 0;

@@ -64,7 +64,7 @@ case_tree_goes_on()
 	# Only what is not the same is sent again: here another length, another time, other permissions.
 	make_tree && begin "$work/srv" && "$cp" -a "$work/tree" "$here:" &&
 		"$cp" -a "$work/tree" "$here:" | grep '^0 files, 0 bytes are durable; 305 were there' || return
-	printf xy >>"$work/tree/a/b/c/f1" && printf 3 >"$work/tree/a/b/c/f2" && chmod 611 "$work/tree/a/b/c/f3" &&
+	printf xy >>"$work/tree/a/b/c/f1" && touch -r "$work/srv/tree/a/b/c/f1" "$work/tree/a/b/c/f1" && printf 3 >"$work/tree/a/b/c/f2" && chmod 611 "$work/tree/a/b/c/f3" &&
 		touch "$work/tree/a/large" && rm "$work/srv/tree/a/b/c/f4" &&
 		"$cp" -a "$work/tree" "$here:" | grep '^5 files, .* 300 were there' && same_tree "$work/srv/tree" &&
 		"$cp" -a --restart "$work/tree" "$here:" | grep '^305 files, .*; 0 were there' && same_tree "$work/srv/tree" && finish
@@ -116,5 +116,36 @@ case_many_large()
 	for i in {1..70}; do
 		{ echo "$i"; head -c 1100000 "$work/big"; } >"$work/tree/l$i" && echo "$i" >"$work/tree/s$i" || return
 	done
-	begin "$work/srv" -n 1 && "$cp" -a "$work/tree" "$here:" && same_tree "$work/srv/tree" && finish
+	begin "$work/srv" -n 1 && "$cp" -a "$work/tree" "$here:" && same_tree "$work/srv/tree" &&
+		"$cp" -qa "$here:tree" "$work/got" && same_tree "$work/got/tree" && finish
+}
+
+case_tree_get()
+{
+	make_tree && cp -a "$work/tree" "$work/srv/" && mkdir "$work/srv/hollow" && begin "$work/srv" -r &&
+		with_accident none:0 "$cp" -a "$here:tree" "$work/got" | grep '^305 files' && same_tree "$work/got/tree" &&
+		"$cp" -a "$here:tree/" "$work/got/" | grep '^0 files, 0 bytes are durable; 305 were there' || return
+	# What has changed is got again: length, time, permissions; and what is missing.
+	printf xy >>"$work/tree/a/b/c/f1" && touch -r "$work/got/tree/a/b/c/f1" "$work/tree/a/b/c/f1" && printf 3 >"$work/tree/a/b/c/f2" &&
+		chmod 611 "$work/tree/a/b/c/f3" && rm -r "$work/srv/tree" "$work/got/tree/a/b/c/f4" && cp -a "$work/tree" "$work/srv/" &&
+		"$cp" -a "$here:tree" "$work/got" | grep '^4 files, .* 301 were there' && same_tree "$work/got/tree" || return
+	# All that is served, to a new name; files among the sources; and what is left out is said.
+	ln -s a "$work/srv/tree/link" && refused 'tree/link: it is no plain file' "$cp" -r "$here:" "$work/got/all" &&
+		rm "$work/srv/tree/link" && diff -r "$work/srv" "$work/got/all" &&
+		"$cp" -r "$here:tree/a/void" "$here:hollow" "$here:tree/none" "$work/got" | grep '^1 files' &&
+		cmp "$work/got/void" "$work/tree/a/void" && [ -d "$work/got/hollow" ] && [ -d "$work/got/none" ] &&
+		refused 'nosuch: No such file' "$cp" -r "$here:nosuch" "$work/got" &&
+		refused 'leads out' "$cp" -r "$here:../outside" "$work/got" && [ ! -e "$work/got/outside" ] && finish
+}
+
+case_tree_list()
+{
+	local name
+
+	# Names that a target lists lead to nothing but what is below the destination.
+	for name in ../evil a/../../evil /evil a//evil ./evil evil/ '' . ..; do
+		served_by list "$name" refused "the target's list makes no sense" "$cp" -t 20 -r "$here:x" "$work/got" || return
+	done
+	[ ! -e "$work/got/evil" ] && [ ! -e /evil ] && [ -z "$(ls "$work/got/x")" ] &&
+		served_by list good "$cp" -r "$here:x" "$work/got" && [ -d "$work/got/x/good" ]
 }

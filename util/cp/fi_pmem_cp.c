@@ -21,6 +21,7 @@
 
 #include "../number.h"
 #include "copy.h"
+#include "fetch.h"
 #include "tree.h"
 
 #ifdef HAVE_CONFIG_H
@@ -118,8 +119,6 @@ static void check_places(struct argp_state *state, const struct settings *settin
 				       strcmp(places[i].port, places[0].port)))
 			argp_error(state, "the sources are on more than one target");
 	}
-	if (settings->recursive && !last->host)
-		argp_error(state, "--recursive and --archive only put");
 	if (last->host && settings->count > 2 && *last->name &&
 	    last->name[strlen(last->name) - 1] != '/')
 		argp_error(state, "for several sources NAME has to end with a slash");
@@ -335,7 +334,28 @@ static int copy_each(struct cp_copy *copy, const struct settings *settings)
 	return failed;
 }
 
-static int copy_tree(struct cp_copy *copy, const struct settings *settings)
+/* fetch_all -- directories, too */
+static int fetch_all(struct cp_copy *copy, const struct settings *settings)
+{
+	const struct place *last = &settings->places[settings->count - 1];
+	int ret = 0;
+
+	for (const struct place *source = settings->places; !ret && source < last; source++) {
+		struct place from = *source;
+		size_t len = strlen(from.name);
+
+		while (len && from.name[len - 1] == '/')
+			from.name[--len] = 0;
+		/* All that is served has no name to be added. */
+		copy->path = last->name;
+		if (*from.name && complete(copy, last, &from, false))
+			return -1;
+		ret = cp_fetch(copy, from.name, copy->path);
+	}
+	return ret || copy->failed ? -1 : 0;
+}
+
+static int put_all(struct cp_copy *copy, const struct settings *settings)
 {
 	size_t count = settings->count - 1;
 	char **sources = calloc(count, sizeof(*sources));
@@ -347,6 +367,14 @@ static int copy_tree(struct cp_copy *copy, const struct settings *settings)
 		sources[i] = settings->places[i].name;
 	ret = cp_tree_put(copy, sources, count, settings->places[count].name, settings->recursive);
 	free(sources);
+	return ret;
+}
+
+static int copy_tree(struct cp_copy *copy, const struct settings *settings)
+{
+	bool putting = settings->places[settings->count - 1].host;
+	int ret = putting ? put_all(copy, settings) : fetch_all(copy, settings);
+
 	if (bar.drawn)
 		fprintf(stderr, "\n");
 	if (!copy->quiet)
@@ -368,7 +396,7 @@ static int run(struct cp_copy *copy, const struct settings *settings)
 
 	copy->node = &node;
 	copy->name = *target->name ? target->name : target->host;
-	copy->many = last->host && (settings->recursive || settings->count > 2);
+	copy->many = settings->recursive || (last->host && settings->count > 2);
 	if (ret)
 		fprintf(stderr, "fi_pmem_cp: %s\n", error.text);
 	else

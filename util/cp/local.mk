@@ -10,12 +10,14 @@ cp_sources = \
 	util/number.h
 fi_pmem_cp_SOURCES = %D%/fi_pmem_cp.c $(cp_sources) \
 	%D%/copy.c %D%/copy.h \
+	%D%/fetch.c %D%/fetch.h \
 	%D%/transfer.c %D%/transfer.h \
 	%D%/tree.c %D%/tree.h
 fi_pmem_cp_CFLAGS = $(AM_CFLAGS) $(XXHASH_CFLAGS)
 fi_pmem_cp_LDADD = libconnection.la $(LIBFABRIC_LIBS) $(XXHASH_LIBS)
 fi_pmem_target_SOURCES = %D%/fi_pmem_target.c $(cp_sources) \
 	%D%/beneath.c %D%/beneath.h \
+	%D%/list.c %D%/list.h \
 	%D%/session.c %D%/session.h \
 	%D%/sink.c %D%/sink.h \
 	%D%/store.c %D%/store.h

@@ -28,6 +28,7 @@ enum cp_kind {
 	CP_FILE = 1,
 	CP_DIRECTORY,
 	CP_DIRECTORY_END, /* nothing more goes there: it gets its time, and its permissions */
+	CP_LEFT_OUT,      /* in lists: there is something that is not copied */
 };
 
 struct cp_record {

@@ -25,8 +25,11 @@
  *   store addr, committed     a pack of so many records, so far behind the room's start: the
  *                             target makes the files
  *
- * The answer comes when all of it is durable.  Before it comes a message for each record that has
- * failed.  Two packs may be under way.
+ *   list NAME                 a pack of so many records (committed) of what is below a directory,
+ *                             which the client reads; without a restart, those that follow
+ *
+ * The answer to an offer or store comes when all of it is durable.  Before it comes a message for
+ * each record that has failed.  Two packs may be under way.
  *
  * Numbers are little-endian; digests are XXH3's of 128 bits, in its canonical form.
  */
@@ -50,6 +53,7 @@ enum cp_type {
 	CP_ROOM,
 	CP_OFFER,
 	CP_STORE,
+	CP_LIST,
 	CP_FAILED, /* the record with the number sequence: status and text say why */
 };
 
@@ -59,6 +63,7 @@ enum cp_flags {
 	CP_DAMAGED = 4,  /* answer to put: what was there is not what its state says */
 	CP_TIMES = 8,    /* the new file has the source's time of its last change */
 	CP_MODES = 16,   /* it has the source's permissions */
+	CP_READING = 32, /* room: for lists, which the client reads */
 };
 
 #define CP_DIGEST 16

@@ -19,6 +19,7 @@
 
 #include "beneath.h"
 #include "link.h"
+#include "list.h"
 #include "sink.h"
 
 #define WAIT_MS 500
@@ -35,7 +36,8 @@ struct session {
 	struct region region; /* the object's */
 	char *room;           /* for packs, if it has asked for that */
 	struct region room_region;
-	struct cp_sink *sink;
+	struct cp_sink *sink; /* of a room that the client writes to */
+	struct cp_list *list;
 	int64_t said; /* when this side has said something */
 	bool began;   /* a request of its has been fulfilled */
 };
@@ -162,6 +164,12 @@ static int put(struct session *session, struct cp_message *request, struct cp_me
 	return 0;
 }
 
+static void tell_attributes(struct cp_message *answer, const struct stat *st)
+{
+	answer->mode = st->st_mode;
+	answer->mtime = (uint64_t) st->st_mtim.tv_sec * 1000000000 + (uint64_t) st->st_mtim.tv_nsec;
+}
+
 static int get(struct session *session, const struct cp_message *request, struct cp_message *answer)
 {
 	struct cp_object *object = &session->object;
@@ -169,9 +177,7 @@ static int get(struct session *session, const struct cp_message *request, struct
 
 	if (err)
 		return refuse(answer, err, object->reason);
-	answer->mode = object->st.st_mode;
-	answer->mtime = (uint64_t) object->st.st_mtim.tv_sec * 1000000000 +
-			(uint64_t) object->st.st_mtim.tv_nsec;
+	tell_attributes(answer, &object->st);
 	return lend(session, answer);
 }
 
@@ -250,22 +256,26 @@ static int open_sink(struct session *session)
 }
 
 /* open_room -- once for each client */
-static int open_room(struct session *session, struct cp_message *answer)
+static int open_room(struct session *session, const struct cp_message *request,
+		     struct cp_message *answer)
 {
+	bool reading = request->flags & CP_READING;
 	int err;
 
-	if (session->target->store.device || session->room)
+	if (session->target->store.device)
 		return refuse(answer, EINVAL, "it serves a device, which has no directories");
-	if (session->target->store.read_only)
+	if (session->room)
+		return refuse(answer, EINVAL, "there is room already");
+	if (session->target->store.read_only && !reading)
 		return refuse(answer, EROFS, "the target is read-only");
 	session->room = mmap(NULL, CP_PACK_ROOM, PROT_READ | PROT_WRITE,
 			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (session->room == MAP_FAILED)
 		session->room = NULL;
-	err = session->room ? open_sink(session) : ENOMEM;
+	err = session->room ? (reading ? 0 : open_sink(session)) : ENOMEM;
 	if (!err)
 		err = -region_try(&session->link.node, &session->room_region, session->room,
-				  CP_PACK_ROOM, FI_REMOTE_WRITE, 0);
+				  CP_PACK_ROOM, reading ? FI_REMOTE_READ : FI_REMOTE_WRITE, 0);
 	if (err)
 		return refuse(answer, err, strerror(err));
 	answer->addr = session->room_region.addr;
@@ -281,7 +291,7 @@ static int take_pack(struct session *session, const struct cp_message *request,
 	unsigned int count = (unsigned int) request->committed;
 	bool offer = request->type == CP_OFFER;
 
-	if (!session->room_region.mr || request->addr > CP_PACK_ROOM ||
+	if (!session->room_region.mr || !session->sink || request->addr > CP_PACK_ROOM ||
 	    request->size > CP_PACK_ROOM - request->addr || request->committed > CP_OFFERS)
 		return -EPROTO;
 	session->sink->flags = request->flags;
@@ -292,11 +302,35 @@ static int take_pack(struct session *session, const struct cp_message *request,
 	return 0;
 }
 
+/* list -- what is below a directory, into the room */
+static int list(struct session *session, const struct cp_message *request,
+		struct cp_message *answer)
+{
+	struct cp_pack pack = {.memory = session->room, .len = CP_PACK_BYTES};
+	struct stat st;
+
+	if (!session->room_region.mr || session->sink)
+		return refuse(answer, EINVAL, "there is no room for that");
+	if (request->flags & CP_RESTART) {
+		cp_list_end(session->list);
+		session->list = cp_list_begin(session->target->store.fd, request->text, &st);
+		if (!session->list)
+			return refuse(answer, errno, cp_refused_open(errno));
+		tell_attributes(answer, &st);
+	}
+	if (!session->list)
+		return refuse(answer, EINVAL, "there is nothing to list");
+	answer->committed = cp_list_fill(session->list, &pack);
+	answer->size = pack.used;
+	return 0;
+}
+
 static void close_room(struct session *session)
 {
 	if (session->sink && session->sink->root >= 0)
 		close(session->sink->root);
 	free(session->sink);
+	cp_list_end(session->list);
 	if (session->room)
 		munmap(session->room, CP_PACK_ROOM);
 }
@@ -324,7 +358,10 @@ static int answer_request(struct session *session, struct cp_message *request)
 		close_object(session);
 		break;
 	case CP_ROOM:
-		open_room(session, &answer);
+		open_room(session, request, &answer);
+		break;
+	case CP_LIST:
+		list(session, request, &answer);
 		break;
 	case CP_OFFER:
 	case CP_STORE:
