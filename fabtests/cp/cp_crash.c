@@ -4,8 +4,8 @@
  *
  * Whatever a program syncs is copied to the directory PMEM_CP_DISK, under the file's name:
  * that is what a power failure would leave.  A file that is renamed before it is there, or a
- * directory that is not synced behind a renaming, is told of on standard error, and ends the
- * program with 9.
+ * directory that is not synced behind a renaming or a making, is told of on standard error, and
+ * ends the program with 9.
  *
  * PMEM_CP_ACCIDENT=KIND:MIB lets something happen once so much was synced or, with read and write,
  * has gone through pread and pwrite:
@@ -47,8 +47,12 @@ ssize_t pread(int fd, void *buf, size_t len, off_t at);
 ssize_t pwrite(int fd, const void *buf, size_t len, off_t at);
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static uint64_t moved;     /* bytes */
-static ino_t unsynced[64]; /* directories, after a renaming */
+static uint64_t moved; /* bytes */
+/* Directories, after a renaming, or after one was made there. */
+static struct {
+	ino_t dir;
+	bool renamed;
+} unsynced[64];
 static size_t num_unsynced;
 
 static void end(const char *why)
@@ -243,22 +247,23 @@ static void save_whole(const char *path, off_t size)
 static void forget_unsynced(ino_t dir)
 {
 	for (size_t i = 0; i < num_unsynced; i++) {
-		if (unsynced[i] == dir)
+		if (unsynced[i].dir == dir)
 			unsynced[i--] = unsynced[--num_unsynced];
 	}
 }
 
-static void note_unsynced(int dir)
+static void note_unsynced(int dir, const char *path, bool renamed)
 {
 	struct stat st;
 
-	if (fstat(dir, &st))
-		end("the directory of a renaming");
+	if (fstatat(dir, path, &st, AT_EMPTY_PATH))
+		end("the directory of a change");
 	pthread_mutex_lock(&lock);
 	forget_unsynced(st.st_ino);
 	if (num_unsynced == sizeof(unsynced) / sizeof(unsynced[0]))
 		end("too many directories are not synced");
-	unsynced[num_unsynced++] = st.st_ino;
+	unsynced[num_unsynced].dir = st.st_ino;
+	unsynced[num_unsynced++].renamed = renamed;
 	pthread_mutex_unlock(&lock);
 }
 
@@ -301,6 +306,12 @@ int syncfs(int fd)
 	size_t bytes = 0;
 
 	pthread_mutex_lock(&lock);
+	/* It does for what was made, but nobody waits for it with what was renamed. */
+	for (size_t i = 0; i < num_unsynced; i++) {
+		if (unsynced[i].renamed)
+			end("the directory of a renamed file is not durable behind its group");
+	}
+	num_unsynced = 0;
 	for (int pass = 0; open_files && pass < 2; pass++) {
 		rewinddir(open_files);
 		while ((file = readdir(open_files))) {
@@ -316,7 +327,6 @@ int syncfs(int fd)
 	}
 	if (open_files)
 		closedir(open_files);
-	num_unsynced = 0;
 	pthread_mutex_unlock(&lock);
 	return (int) syscall(SYS_syncfs, fd);
 }
@@ -348,9 +358,29 @@ int renameat(int olddir, const char *old, int newdir, const char *new)
 	if (getenv("PMEM_CP_DISK")) {
 		if (!same(olddir, old))
 			end("renamed before it was durable");
-		note_unsynced(newdir);
+		note_unsynced(newdir, "", true);
 	}
 	return (int) syscall(SYS_renameat2, olddir, old, newdir, new, 0);
+}
+
+int mkdirat(int dir, const char *path, mode_t mode)
+{
+	long ret = syscall(SYS_mkdirat, dir, path, mode);
+
+	if (!ret)
+		note_unsynced(dir, "", false);
+	return (int) ret;
+}
+
+int mkdir(const char *path, mode_t mode)
+{
+	long ret = syscall(SYS_mkdirat, AT_FDCWD, path, mode);
+	char copy[PATH_MAX];
+
+	snprintf(copy, sizeof(copy), "%s", path);
+	if (!ret)
+		note_unsynced(AT_FDCWD, dirname(copy), false);
+	return (int) ret;
 }
 
 static void change(int fd)

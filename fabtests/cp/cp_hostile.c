@@ -142,7 +142,7 @@ static int try_name(struct cp_link *link, const char *name)
 	return 0;
 }
 
-enum { WRONG_SIZE, WRONG_DIGEST, WRONG_KIND, WRONG_LENGTH, RIGHT };
+enum { WRONG_SIZE, WRONG_DIGEST, WRONG_KIND, WRONG_LENGTH, WRONG_ROOM, RIGHT };
 
 /* pack_of -- a file or directory of that name in the link's data, or nearly */
 static size_t pack_of(struct cp_link *link, const char *name, enum cp_kind kind, int wrong)
@@ -265,7 +265,10 @@ static int try_round(const struct node *node)
 	return bad;
 }
 
-/* try_wrong -- each mistake once, in a pack with a name that may be there */
+/*
+ * try_wrong -- each mistake once, in a pack with a name that may be there.  What may have come to
+ * harm on the way is one file's error; all else is nonsense, and ends the connection.
+ */
 static int try_wrong(const struct node *node, int wrong)
 {
 	struct cp_message message = {.type = CP_ROOM}, room;
@@ -276,9 +279,12 @@ static int try_wrong(const struct node *node, int wrong)
 
 	len = bad ? 0 : pack_of(&link, "file", CP_FILE, wrong);
 	message = (struct cp_message){.type = CP_STORE, .size = len, .committed = 1};
+	if (wrong == WRONG_ROOM)
+		message.size = CP_PACK_ROOM + 1;
 	bad = bad || write_from(&link, &room, len, 0, room.key) ||
 	      cp_link_send(&link, &message, TIMEOUT_MS);
-	if (!bad && answer(&link, &message) && message.type == CP_ANSWER) {
+	if (!bad && answer(&link, &message) &&
+	    (message.type == CP_ANSWER || wrong != WRONG_DIGEST)) {
 		printf("not ok the target takes a pack with mistake %d\n", wrong);
 		bad = 1;
 	}
