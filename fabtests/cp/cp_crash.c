@@ -5,7 +5,7 @@
  * Whatever a program syncs is copied to the directory PMEM_CP_DISK, under the file's name:
  * that is what a power failure would leave.  A file that is renamed before it is there, or a
  * directory that is not synced behind a renaming or a making, is told of on standard error, and
- * ends the program with 9.
+ * ends the program with 9.  It also says there when a file system was synced.
  *
  * PMEM_CP_ACCIDENT=KIND:MIB lets something happen once so much was synced or, with read and write,
  * has gone through pread and pwrite:
@@ -328,6 +328,7 @@ int syncfs(int fd)
 	if (open_files)
 		closedir(open_files);
 	pthread_mutex_unlock(&lock);
+	fprintf(stderr, "cp_crash: all is synced\n");
 	return (int) syscall(SYS_syncfs, fd);
 }
 

@@ -148,7 +148,9 @@ enum { WRONG_SIZE, WRONG_DIGEST, WRONG_KIND, WRONG_LENGTH, WRONG_ROOM, RIGHT };
 static size_t pack_of(struct cp_link *link, const char *name, enum cp_kind kind, int wrong)
 {
 	struct cp_pack pack = {.memory = link->data, .len = SIZE};
-	struct cp_record record = {.kind = kind, .mode = 07777, .size = 40};
+	/* With room enough behind it for a name that is too long. */
+	struct cp_record record = {
+		.kind = kind, .mode = 07777, .size = wrong == WRONG_LENGTH ? SIZE / 2 : 40};
 	char *data = cp_pack_place(&pack, name, record.size);
 
 	record.has_data = kind == CP_FILE;

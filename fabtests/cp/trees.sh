@@ -52,6 +52,9 @@ case_tree()
 		same_tree "$work/srv/tree" && "$cp" -a "$work/tree" "$here:dir/" && same_tree "$work/srv/dir/tree" &&
 		"$cp" -a "$work/tree" "$here:dir" && (cd "$work/tree" && "$cp" -a . "$here:dir/tree") &&
 		same_tree "$work/srv/dir/tree" && diff -r "$work/srv/dir/tree/a" "$work/srv/dir/a" && finish || return
+	# What is there may be of somebody who has synced nothing.
+	with_accident none:0 begin "$work/srv" && "$cp" -a "$work/tree/a/b/c/" "$here:tree/a/b/c" | grep '^0 files' &&
+		finish && grep 'all is synced' "$work/target.log" || return
 	# Without -a only files have their times.
 	fresh && begin "$work/srv" && chmod 600 "$work/tree/a/void" && "$cp" -r "$work/tree" "$here:x" && diff -r "$work/tree" "$work/srv/x" &&
 		[ "$(stat -c %Y "$work/srv/x/a/large")" = "$(stat -c %Y "$work/tree/a/large")" ] &&
@@ -85,7 +88,10 @@ case_tree_killed()
 	wait "$target"
 	begin "$work/srv" || return
 	said=$("$cp" -r "$work/tree" "$here:") && echo "$said" && grep -E '^[1-9][0-9]* files, .*; [1-9][0-9]* were there' <<<"$said" &&
-		diff -r "$work/tree" "$work/srv/tree" && finish
+		diff -r "$work/tree" "$work/srv/tree" || return
+	# One that changes while it is read.
+	refused 'it has changed while it was copied' with_accident change:5 "$cp" -r --restart "$work/tree" "$here:" >"$work/said" &&
+		grep '^199 files' "$work/said" && finish
 }
 
 case_tree_errors()

@@ -374,9 +374,15 @@ static int copy_tree(struct cp_copy *copy, const struct settings *settings)
 {
 	bool putting = settings->places[settings->count - 1].host;
 	int ret = putting ? put_all(copy, settings) : fetch_all(copy, settings);
+	int64_t took = connection_now_ms() - bar.start + 1;
 
 	if (bar.drawn)
 		fprintf(stderr, "\n");
+	if (copy->verbose) {
+		describe(copy);
+		printf("%.3f s, %.0f MiB/s\n", (double) took / 1000,
+		       (double) copy->bytes / MIB * 1000 / (double) took);
+	}
 	if (!copy->quiet)
 		printf("%" PRIu64 " files, %" PRIu64 " bytes are durable; %" PRIu64
 		       " were there already\n",
