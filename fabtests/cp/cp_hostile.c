@@ -171,9 +171,12 @@ static size_t pack_of(struct cp_link *link, const char *name, enum cp_kind kind,
 	cp_pack_add(&pack, &record, name);
 	if (wrong == WRONG_SIZE)
 		((struct cp_record *) link->data)->has_data = htole32(1);
-	if (wrong == WRONG_LENGTH)
-		((struct cp_record *) link->data)->name_len =
-			htole32(CP_TEXT + (uint32_t) rand() % CP_TEXT);
+	if (wrong == WRONG_LENGTH) {
+		struct cp_record *wire = (void *) link->data;
+
+		wire->name_len = htole32(CP_TEXT + (uint32_t) rand() % CP_TEXT);
+		wire->size = htole64(8);
+	}
 	return pack.used;
 }
 
