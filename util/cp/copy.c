@@ -29,6 +29,7 @@
 #include "part.h"
 
 #define READS (CP_BATCHES * CP_BATCH)
+#define AHEAD_BYTES ((off_t) (CP_BATCHES * CP_BATCH * CP_CHUNK))
 /* So much of what is got is synced at once. */
 #define SYNC_BYTES ((uint64_t) 32 << 20)
 
@@ -237,6 +238,8 @@ static int put_data(struct put *put)
 	while (put->at < copy->size) {
 		bool full = put->posted - put->durable == CP_BATCHES;
 
+		/* The disk reads the batches behind this one while it is sent. */
+		posix_fadvise(put->fd, (off_t) put->at, AHEAD_BYTES, POSIX_FADV_WILLNEED);
 		if (retire_oldest(put, full) || put_batch(put))
 			return -1;
 	}
