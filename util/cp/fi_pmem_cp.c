@@ -397,7 +397,7 @@ static int run(struct cp_copy *copy, const struct settings *settings)
 	const struct place *last = &settings->places[settings->count - 1];
 	const struct place *target = last->host ? last : settings->places;
 	struct connection_error error;
-	struct node node;
+	static struct node node;
 	int ret = cp_prepare(&node, target->host, target->port, copy->timeout_ms, &error);
 
 	copy->node = &node;

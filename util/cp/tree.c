@@ -226,7 +226,7 @@ static int put_small(struct tree *tree, struct entry *entry)
 {
 	const int flags = O_RDONLY | O_NONBLOCK | O_CLOEXEC | (entry->follow ? 0 : O_NOFOLLOW);
 	int fd = open(entry->path, flags), err;
-	struct stat st;
+	struct stat st = {0};
 	char *data;
 
 	err = fd < 0 || fstat(fd, &st) ? errno : 0;
