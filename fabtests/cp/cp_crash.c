@@ -5,7 +5,8 @@
  * Whatever a program syncs is copied to the directory PMEM_CP_DISK, under the file's name:
  * that is what a power failure would leave.  A file that is renamed before it is there, or a
  * directory that is not synced behind a renaming or a making, is told of on standard error, and
- * ends the program with 9.  It also says there when a file system was synced.
+ * ends the program with 9.  It also says there when a file system was synced.  PMEM_CP_FS is the
+ * type that file systems say that they have.
  *
  * PMEM_CP_ACCIDENT=KIND:MIB lets something happen once so much was synced or, with read and write,
  * has gone through pread and pwrite:
@@ -15,6 +16,8 @@
  *   spoil     a byte that is already synced changes
  *   ahead     no accident: the program ends with 9 if it has not asked the disk (posix_fadvise)
  *             for so much behind what it reads
+ *   fail_CALL:TEXT    no accident of so many bytes: the first CALL (syncfs, range or fsync) of what
+ *             has a name with TEXT at its end fails with EIO
  *   kill, stop, change    SIGKILL, SIGSTOP, a byte of the source changes: instead of a pread or
  *             pwrite
  */
@@ -34,6 +37,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #define PAGE 4096
@@ -44,6 +48,7 @@ int sync_file_range(int fd, off_t from, off_t len, unsigned int flags);
 int fsync(int fd);
 int fdatasync(int fd);
 int syncfs(int fd);
+int fstatfs(int fd, struct statfs *fs);
 int renameat(int olddir, const char *old, int newdir, const char *new);
 ssize_t pread(int fd, void *buf, size_t len, off_t at);
 ssize_t pwrite(int fd, const void *buf, size_t len, off_t at);
@@ -190,6 +195,38 @@ static void path_of(int fd, char *path)
 	path[len < 0 ? 0 : len] = '\0';
 }
 
+int fstatfs(int fd, struct statfs *fs)
+{
+	const char *type = getenv("PMEM_CP_FS");
+	int ret = (int) syscall(SYS_fstatfs, fd, fs);
+
+	if (type)
+		fs->f_type = strtol(type, NULL, 16);
+	return ret;
+}
+
+/* fails -- once: with errno, and told of */
+static bool fails(const char *call, int fd)
+{
+	const char *wanted = getenv("PMEM_CP_ACCIDENT");
+	size_t len = strlen(call), end_len;
+	static bool done;
+	char path[PATH_MAX];
+
+	if (!wanted || strncmp(wanted, "fail_", 5) || strncmp(wanted + 5, call, len) ||
+	    wanted[5 + len] != ':')
+		return false;
+	wanted += 5 + len + 1;
+	end_len = strlen(wanted);
+	path_of(fd, path);
+	if (done || strlen(path) < end_len || strcmp(path + strlen(path) - end_len, wanted))
+		return false;
+	done = true;
+	fprintf(stderr, "cp_crash: %s fails\n", call);
+	errno = EIO;
+	return true;
+}
+
 /* note_written -- no more than was in the file */
 static void note_written(int fd, off_t from, off_t len)
 {
@@ -208,8 +245,11 @@ int sync_file_range(int fd, off_t from, off_t len, unsigned int flags)
 {
 	int ret = (int) syscall(SYS_sync_file_range, fd, from, len, flags);
 
+	/* Who only begins hears of no error. */
+	if (flags != SYNC_FILE_RANGE_WRITE && fails("range", fd))
+		return -1;
 	pthread_mutex_lock(&lock);
-	if (!ret && flags == SYNC_FILE_RANGE_WRITE_AND_WAIT)
+	if (!ret && len && flags == SYNC_FILE_RANGE_WRITE_AND_WAIT)
 		note_written(fd, from, len);
 	pthread_mutex_unlock(&lock);
 	return ret;
@@ -278,9 +318,14 @@ static int sync_file(long number, int fd)
 	if (fstat(fd, &st))
 		return -1;
 	pthread_mutex_lock(&lock);
+	/* An error is an answer, too: from here on it is known. */
 	if (S_ISDIR(st.st_mode))
 		forget_unsynced(st.st_ino);
-	else {
+	if (fails("fsync", fd)) {
+		pthread_mutex_unlock(&lock);
+		return -1;
+	}
+	if (!S_ISDIR(st.st_mode)) {
 		if (happens("crash", size_of(path)))
 			crash(path);
 		save_whole(path, st.st_size);
@@ -307,6 +352,8 @@ int syncfs(int fd)
 	char path[PATH_MAX];
 	size_t bytes = 0;
 
+	if (fails("syncfs", fd))
+		return -1;
 	pthread_mutex_lock(&lock);
 	/* It does for what was made, but nobody waits for it with what was renamed. */
 	for (size_t i = 0; i < num_unsynced; i++) {

@@ -113,6 +113,40 @@ case_tree_errors()
 		begin "$work/srv" -r && refused 'read-only' "$cp" -r "$work/tree" "$here:x" && [ ! -e "$work/srv/x" ] && finish
 }
 
+# served_with ACCIDENT FILE-SYSTEM -- what is served, with an error of its disk
+served_with()
+{
+	PMEM_CP_FS=$2 with_accident "$1" begin "$work/srv"
+}
+
+case_tree_disk()
+{
+	local ext4=EF53 other=794C7630
+
+	# The disk fails with one file, and the others are durable: where one sync does for all, and where
+	# it does not.  Nor is one tried there.
+	make_tree && served_with fail_range:.f7.fi_pmem_cp $ext4 &&
+		refused 'c/f7 at the target: Input/output error' "$cp" -a "$work/tree" "$here:" >"$work/said" &&
+		grep '^304 files' "$work/said" && [ ! -e "$work/srv/tree/a/b/c/f7" ] && finish | grep 'all is synced' || return
+	fresh && served_with fail_fsync:.f7.fi_pmem_cp $other &&
+		refused 'c/f7 at the target: Input/output error' "$cp" -a "$work/tree" "$here:" >"$work/said" &&
+		grep '^304 files' "$work/said" && [ ! -e "$work/srv/tree/a/b/c/f7" ] && finish >"$work/said" &&
+		! grep 'all is synced' "$work/said" && cmp "$work/disk/.f9.fi_pmem_cp" "$work/tree/a/b/c/f9" || return
+	# With a directory: nothing that got its name there is durable.
+	fresh && served_with fail_fsync:tree/a/b $ext4 &&
+		refused 'a name with spaces at the target: its directory' "$cp" -r "$work/tree" "$here:" && finish || return
+	# With all that is there: it is copied again, and the next run finds it durable.
+	fresh && begin "$work/srv" && "$cp" -a "$work/tree" "$here:" && finish && served_with fail_syncfs:srv $ext4 &&
+		refused 'tree/a/b at the target: Input/output error' "$cp" -a "$work/tree" "$here:" >"$work/said" &&
+		grep '^305 files, .*; 0 were there' "$work/said" && "$cp" -a "$work/tree" "$here:" | grep '; 305 were there' && finish || return
+	# With one file that is there, and with its directory.
+	served_with fail_range:c/f7 $ext4 && "$cp" -a "$work/tree" "$here:" | grep '^1 files, .* 304 were there' && finish &&
+		served_with fail_fsync:c/f7 $other && "$cp" -a "$work/tree" "$here:" | grep '^1 files, .* 304 were there' &&
+		finish >"$work/said" && ! grep 'all is synced' "$work/said" && cmp "$work/disk/f9" "$work/tree/a/b/c/f9" &&
+		served_with fail_fsync:tree/a/b $other && refused 'tree/a/b at the target: Input/output error' \
+		"$cp" -r "$work/tree" "$here:" && same_tree "$work/srv/tree" && finish
+}
+
 case_many_large()
 {
 	local i

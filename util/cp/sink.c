@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "beneath.h"
@@ -41,19 +42,42 @@ static void drop(struct cp_sink *sink, struct cp_sink_file *file, int err)
 		fail(sink, file->record, err, explain(err));
 }
 
-/* check_written -- what syncfs has not told of: an error of this very file */
-static int check_written(int fd)
+/* check_written -- what syncfs does not tell of: an error of this very file */
+static int check_written(int fd, unsigned int flags)
 {
-	if (!sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WAIT_BEFORE))
+	if (!sync_file_range(fd, 0, 0, flags))
 		return 0;
 	/* Not everybody may call that. */
 	return (errno == ENOSYS || errno == EPERM) && !fsync(fd) ? 0 : errno;
 }
 
+/*
+ * one_sync_does -- does syncfs make files durable, and tell of each error?  Not where a file system
+ * lies on another one: overlayfs has its errors from there only by fsync; FUSE and network file
+ * systems may not even be told to sync.
+ */
+static bool one_sync_does(int root)
+{
+	struct statfs fs;
+
+	if (fstatfs(root, &fs))
+		return false;
+	switch ((unsigned long) fs.f_type) {
+	case 0xEF53:     /* ext4 */
+	case 0x58465342: /* XFS */
+	case 0x9123683E: /* btrfs */
+	case 0xF2F52010: /* F2FS */
+		return true;
+	default:
+		return false;
+	}
+}
+
 /* sync_files -- make the group durable; errors reach the files that they concern */
 static void sync_files(struct cp_sink *sink)
 {
-	bool all = sink->num_files >= SYNCFS_FROM && !syncfs(sink->root);
+	bool all =
+		sink->num_files >= SYNCFS_FROM && one_sync_does(sink->root) && !syncfs(sink->root);
 
 	for (unsigned int i = 0; i < sink->num_files; i++) {
 		struct cp_sink_file *file = &sink->files[i];
@@ -61,7 +85,8 @@ static void sync_files(struct cp_sink *sink)
 
 		if (file->dir < 0 || file->ends)
 			continue;
-		err = all ? check_written(file->part.fd) : (fsync(file->part.fd) ? errno : 0);
+		err = all ? check_written(file->part.fd, SYNC_FILE_RANGE_WAIT_BEFORE)
+			  : (fsync(file->part.fd) ? errno : 0);
 		if (err)
 			drop(sink, file, err);
 	}
@@ -91,7 +116,7 @@ static void sync_dirs(struct cp_sink *sink)
 		struct cp_sink_dir *dir = &sink->dirs[i];
 
 		if (dir->changed && fsync(dir->fd))
-			dir->err = errno;
+			sink->dir_err = dir->err = errno;
 	}
 	for (unsigned int i = 0; i < sink->num_files; i++) {
 		struct cp_sink_file *file = &sink->files[i];
@@ -309,31 +334,68 @@ static bool is_same(struct cp_sink *sink, int dir, const char *base, const struc
 	       (!(sink->flags & CP_MODES) || (st.st_mode & 0777) == (record->mode & 0777));
 }
 
-/* look_at -- what is to be done about a record: its character */
+/*
+ * sync_found -- what is there: nobody knows whether it is durable.  With one_sync a syncfs follows,
+ * else a sync of its directory.  0 or an errno.
+ */
+static int sync_found(struct cp_sink *sink, int dir, const char *base)
+{
+	int fd = cp_open_beneath(sink->dirs[dir].fd, base, O_RDONLY), err;
+
+	if (fd < 0)
+		return errno;
+	if (sink->one_sync)
+		err = check_written(fd, SYNC_FILE_RANGE_WRITE_AND_WAIT);
+	else
+		err = fsync(fd) ? errno : 0;
+	close(fd);
+	sink->dirs[dir].changed |= !sink->one_sync;
+	return err;
+}
+
+/*
+ * look_at -- what is to be done about a record: its character.  An error of what is there is told
+ * once: such a file is wanted, or it would be taken for good the next time.
+ */
 static char look_at(struct cp_sink *sink, unsigned int number, const struct cp_record *record,
 		    const char *name)
 {
 	const char *base;
-	int dir;
+	int dir, err;
 
-	if (record->kind == CP_DIRECTORY)
-		return make_directory(sink, number, name) ? CP_THERE : CP_NOTHING;
 	if (record->kind == CP_DIRECTORY_END)
 		return CP_WANTED;
+	if (record->kind == CP_DIRECTORY && !make_directory(sink, number, name))
+		return CP_NOTHING;
 	dir = find_parent(sink, number, name, &base);
 	if (dir < 0)
 		return CP_NOTHING;
-	return is_same(sink, dir, base, record) ? CP_THERE : CP_WANTED;
+	if (record->kind != CP_DIRECTORY)
+		return is_same(sink, dir, base, record) && !sync_found(sink, dir, base) ? CP_THERE
+											: CP_WANTED;
+	err = sink->one_sync ? 0 : sync_found(sink, dir, base);
+	if (err)
+		fail(sink, number, err, strerror(err));
+	return err ? CP_NOTHING : CP_MADE;
 }
 
-/* sync_there -- what has been found there: nobody knows whether it is durable */
-static void sync_there(struct cp_sink *sink, const char *answer)
+/* sync_there -- what has been found there, and its directories */
+static void sync_there(struct cp_sink *sink, char *answer)
 {
-	int err = strchr(answer, CP_THERE) && syncfs(sink->root) ? errno : 0;
+	const char durable[] = {CP_THERE, CP_MADE, 0};
+	int err;
 
+	sync_dirs(sink);
+	err = sink->dir_err;
+	if (strpbrk(answer, durable) && sink->one_sync && syncfs(sink->root))
+		err = errno;
 	for (unsigned int i = 0; err && answer[i]; i++) {
-		if (answer[i] == CP_THERE)
+		if (answer[i] == CP_THERE) {
+			answer[i] = CP_WANTED;
+		} else if (answer[i] == CP_MADE) {
+			answer[i] = CP_NOTHING;
 			fail(sink, i, err, strerror(err));
+		}
 	}
 }
 
@@ -343,6 +405,8 @@ int cp_sink_offer(struct cp_sink *sink, struct cp_pack *pack, unsigned int count
 	int ret = count > CP_OFFERS ? -1 : 0;
 
 	memset(answer, 0, CP_TEXT);
+	sink->one_sync = one_sync_does(sink->root);
+	sink->dir_err = 0;
 	for (unsigned int i = 0; !ret && i < count; i++) {
 		struct cp_record record;
 		char name[CP_TEXT];

@@ -4,7 +4,8 @@
  *
  * Files share flushes: all of a group are written to their hidden files (part.h), then made durable
  * together, then they get their names, then the directories are made durable.  A file gets its
- * name when it is durable, and never earlier.
+ * name when it is durable, and never earlier.  What does for the group is syncfs on file systems of
+ * which it is known, and an fsync of each file elsewhere.
  */
 #ifndef CP_SINK_H
 #define CP_SINK_H
@@ -21,6 +22,7 @@
 #define CP_NOTHING '0' /* it has failed */
 #define CP_WANTED '1'
 #define CP_THERE '2' /* durably */
+#define CP_MADE '3'  /* a directory, durably */
 
 struct cp_sink_dir {
 	char name[CP_TEXT];
@@ -47,6 +49,8 @@ struct cp_sink {
 	/* Now and then: anything but 0 is the end */
 	int (*tick)(void *arg, uint64_t done);
 	void *arg;
+	bool one_sync; /* of an offer: one syncfs does for what was found there */
+	int dir_err;   /* of a directory that could not be synced */
 	unsigned int num_dirs, num_files;
 	struct cp_sink_dir dirs[CP_SINK_DIRS];
 	struct cp_sink_file files[CP_STORES];
