@@ -18,6 +18,7 @@
  *             for so much behind what it reads
  *   fail_CALL:TEXT    no accident of so many bytes: the first CALL (syncfs, range or fsync) of what
  *             has a name with TEXT at its end fails with EIO
+ *   slow:MS   no accident: each fsync takes so much longer
  *   kill, stop, change    SIGKILL, SIGSTOP, a byte of the source changes: instead of a pread or
  *             pwrite
  */
@@ -336,6 +337,10 @@ static int sync_file(long number, int fd)
 
 int fsync(int fd)
 {
+	const char *accident = getenv("PMEM_CP_ACCIDENT");
+
+	if (accident && !strncmp(accident, "slow:", 5))
+		usleep((useconds_t) strtoul(accident + 5, NULL, 10) * 1000);
 	return sync_file(SYS_fsync, fd);
 }
 

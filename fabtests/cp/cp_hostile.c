@@ -6,13 +6,14 @@
  *   cp_hostile HOST PORT NAME PATH
  *   cp_hostile HOST PORT silent COUNT
  *   cp_hostile target PORT alive|grows SECONDS
- *   cp_hostile target PORT list NAME
+ *   cp_hostile target PORT list|leaves|left_out|endless NAME
  *
  * The second form gets NAME, truncates it where it is, and has its digest made.  The third one
  * connects so often, asks for nothing, and ends when the target has disconnected all.  The last
  * two are a target for one client: it says again and again that it is alive and, with "grows",
  * that it gets on, and answers after so many seconds, with an error, or never (0); or it lists a
- * directory of that name.
+ * directory of that name, an empty file, something that it leaves out, or again and again what
+ * has no bytes.  It says whether the client said behind the list that it is alive.
  *
  * In each round it connects and sends messages that are wrong in some way: names that lead
  * out, lengths that are none, requests in the wrong order, bytes at random; writes to memory
@@ -321,25 +322,39 @@ static int be_silent(const struct node *node, int count)
 	return bad;
 }
 
-/* be_a_list -- a target that lists a directory of that name, and waits for its client to go */
-static int be_a_list(struct cp_link *link, const char *name)
+/* kind_listed -- by a target that is called so; 0: it lists nothing */
+static enum cp_kind kind_listed(const char *how)
 {
-	const struct cp_record record = {.kind = CP_DIRECTORY};
+	return !strcmp(how, "list")       ? CP_DIRECTORY
+	       : !strcmp(how, "leaves")   ? CP_FILE
+	       : !strcmp(how, "left_out") ? CP_LEFT_OUT
+					  : 0;
+}
+
+/* be_a_list -- a target that lists something of that name, and waits for its client to go */
+static int be_a_list(struct cp_link *link, enum cp_kind kind, const char *name)
+{
+	const struct cp_record record = {.kind = kind};
 	struct cp_message message = {.type = CP_ANSWER}, request;
 	struct cp_pack pack = {.memory = link->data, .len = SIZE};
 	struct region region;
+	/* The room, the list, its end, and no more; or again and again one record without a byte.
+	 */
+	int answers = kind ? 3 : 1000;
 
-	cp_pack_add(&pack, &record, name);
+	if (kind)
+		cp_pack_add(&pack, &record, name);
 	if (region_try(&link->node, &region, link->data, SIZE, FI_REMOTE_READ, 0))
 		return 1;
 	message.addr = region.addr;
 	message.key = region.key;
-	/* The room, the list, its end, and no more. */
-	for (int i = 0; i < 3 && !cp_link_send(link, &message, TIMEOUT_MS); i++) {
+	for (int i = 0; i < answers && !cp_link_send(link, &message, TIMEOUT_MS); i++) {
 		if (!answer(link, &request))
 			break;
+		if (request.type == CP_ALIVE)
+			printf("it is alive\n");
 		message = (struct cp_message){
-			.type = CP_ANSWER, .committed = !i, .size = i ? 0 : pack.used};
+			.type = CP_ANSWER, .committed = !i || !kind, .size = i ? 0 : pack.used};
 	}
 	region_close(&region);
 	cp_link_close(link);
@@ -362,8 +377,8 @@ static int be_a_target(struct node *node, const char *how, const char *what)
 	if (conn_request(node, &event) || cp_link_open(&link, node, event.entry.info, SIZE) ||
 	    conn_accept(&link.conn, CP_HELLO, CP_HELLO_LEN) || !answer(&link, &message))
 		return 1;
-	if (!strcmp(how, "list")) {
-		ret = be_a_list(&link, what);
+	if (kind_listed(how) || !strcmp(how, "endless")) {
+		ret = be_a_list(&link, kind_listed(how), what);
 		fi_freeinfo(event.entry.info);
 		return ret;
 	}

@@ -144,7 +144,15 @@ case_tree_disk()
 		served_with fail_fsync:c/f7 $other && "$cp" -a "$work/tree" "$here:" | grep '^1 files, .* 304 were there' &&
 		finish >"$work/said" && ! grep 'all is synced' "$work/said" && cmp "$work/disk/f9" "$work/tree/a/b/c/f9" &&
 		served_with fail_fsync:tree/a/b $other && refused 'tree/a/b at the target: Input/output error' \
-		"$cp" -r "$work/tree" "$here:" && same_tree "$work/srv/tree" && finish
+		"$cp" -r "$work/tree" "$here:" && same_tree "$work/srv/tree" && finish || return
+	# With the directory of all, which is no part of it.
+	served_with fail_fsync:/srv $other && refused 'tree/a/b at the target: Input/output error' "$cp" -a "$work/tree" "$here:" >"$work/said" &&
+		grep '^305 files, .*; 0 were there' "$work/said" && same_tree "$work/srv/tree" && finish || return
+	# What is got, and is there: a file or its directory that can't be synced is got again.
+	begin "$work/srv" && "$cp" -aq "$here:tree" "$work/got" &&
+		with_accident none:0 "$cp" -a "$here:tree" "$work/got" | grep '; 305 were there' && cmp "$work/disk/f9" "$work/tree/a/b/c/f9" &&
+		with_accident fail_fsync:c/f7 "$cp" -a "$here:tree" "$work/got" | grep '^1 files, .* 304 were there' &&
+		with_accident fail_fsync:/c "$cp" -a "$here:tree" "$work/got" | grep '^1 files, .* 304 were there' && same_tree "$work/got/tree" && finish
 }
 
 case_many_large()
@@ -187,5 +195,17 @@ case_tree_list()
 		served_by list "$name" refused "the target's list makes no sense" "$cp" -t 20 -r "$here:x" "$work/got" || return
 	done
 	[ ! -e "$work/got/evil" ] && [ ! -e /evil ] && [ -z "$(ls "$work/got/x")" ] &&
-		served_by list good "$cp" -r "$here:x" "$work/got" && [ -d "$work/got/x/good" ]
+		served_by list good "$cp" -r "$here:x" "$work/got" && [ -d "$work/got/x/good" ] || return
+	# Nor through a link; the destination itself may be one.
+	ln -s "$work/outside" "$work/got/x/link" && ln -s got "$work/dest" &&
+		served_by list link refused 'x/link: Not a directory' "$cp" -r "$here:x" "$work/got" &&
+		served_by list link/evil refused 'x/link/evil: its directory leads out' "$cp" -r "$here:x" "$work/dest" &&
+		served_by leaves link/evil refused 'x/link/evil: its directory leads out' "$cp" -r "$here:x" "$work/got" &&
+		served_by list better "$cp" -r "$here:x" "$work/dest" && [ -d "$work/got/x/better" ] &&
+		[ "$(ls -A "$work/outside")" = secret ] && rm "$work/dest" || return
+	# Nor do they reach the terminal as they are; and a list without a byte is none.
+	served_by left_out $'a\e[31m' refused 'x/a?[31m: it is no plain file' "$cp" -r "$here:x" "$work/got" &&
+		served_by endless '' refused "the target's answer makes no sense" "$cp" -r "$here:x" "$work/got" || return
+	# While it syncs, the target hears of it.
+	served_by list slow with_accident slow:1100 "$cp" -r "$here:x" "$work/got" && grep 'it is alive' "$work/target.log"
 }

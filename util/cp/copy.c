@@ -468,13 +468,15 @@ static int finish_get(struct get *get)
 	return err ? cp_fail(copy->path, strerror(err)) : 0;
 }
 
-int cp_copy_get(struct cp_copy *copy)
+int cp_copy_get(struct cp_copy *copy, int into)
 {
 	struct get get = {.copy = copy, .part = {.fd = -1}, .hash = XXH3_createState()};
 	char *path = strdup(copy->path);
-	int dir = path ? open(dirname(path), O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-	int ret = -1;
+	int dir = -1, ret = -1;
 
+	if (path)
+		dir = into == AT_FDCWD ? open(dirname(path), O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+				       : fcntl(into, F_DUPFD_CLOEXEC, 0);
 	if (dir < 0)
 		cp_fail(copy->path, strerror(errno));
 	else if (get.hash) {

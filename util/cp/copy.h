@@ -7,6 +7,7 @@
 
 /* 0: it is complete and durable, and the checksums agree.  Else an error was told. */
 int cp_copy_put(struct cp_copy *copy);
-int cp_copy_get(struct cp_copy *copy);
+/* The path's last part names it in the directory, which is that of the path with AT_FDCWD. */
+int cp_copy_get(struct cp_copy *copy, int into);
 
 #endif /* CP_COPY_H */

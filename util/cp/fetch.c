@@ -3,7 +3,7 @@
  * fetch.c -- gets a directory; fetch.h says what
  *
  * First the whole list, then each file of it by itself.  Names in the list are the target's word:
- * none leads out of the directory here.
+ * none leads out of the directory here, not through a symbolic link either.
  */
 #include "fetch.h"
 
@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "beneath.h"
 #include "copy.h"
 #include "pack.h"
 #include "part.h"
@@ -30,29 +31,26 @@ struct list {
 	struct cp_keep keep; /* of the directory itself */
 };
 
+/* What a record is about. */
+struct found {
+	const char *name; /* at the target */
+	const char *path; /* here */
+	int dir;
+	const char *base; /* in that directory */
+};
+
 enum { NO_DIRECTORY = 1, FAILED };
 
-/* sync_path -- a file or directory; 0 or an errno */
-static int sync_path(const char *path, const struct cp_keep *keep)
+/* sync_at -- a file or directory; 0 or an errno */
+static int sync_at(int dir, const char *name, const struct cp_keep *keep)
 {
-	int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+	int fd = openat(dir, name, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
 	int err = fd < 0 ? errno : cp_keep_apply(keep, fd);
 
 	if (!err && fsync(fd))
 		err = errno;
 	if (fd >= 0)
 		close(fd);
-	return err;
-}
-
-/* sync_parent -- of a path: that something has its name there */
-static int sync_parent(const char *path)
-{
-	const struct cp_keep nothing = {0};
-	char *copy = strdup(path);
-	int err = copy ? sync_path(dirname(copy), &nothing) : ENOMEM;
-
-	free(copy);
 	return err;
 }
 
@@ -116,8 +114,10 @@ static int ask_list(struct cp_copy *copy, const char *name, struct list *list)
 	for (;;) {
 		if (cp_request(copy, &request) || cp_await_answer(copy, &answer))
 			return -1;
+		/* What is told of without a byte of it might go on for ever. */
 		if (answer.type != CP_ANSWER || answer.size > CP_PACK_BYTES ||
-		    answer.committed > CP_OFFERS)
+		    answer.committed > CP_OFFERS ||
+		    answer.size < answer.committed * sizeof(struct cp_record))
 			return cp_interrupted(copy, "the target's answer makes no sense");
 		if (answer.status == ENOTDIR)
 			return NO_DIRECTORY;
@@ -138,13 +138,14 @@ static int ask_list(struct cp_copy *copy, const char *name, struct list *list)
 
 /* ---- what is in it ---- */
 
-static int get_file(struct cp_copy *copy, const char *name, const char *path)
+/* get_file -- into a directory, or (AT_FDCWD) to where its path says */
+static int get_file(struct cp_copy *copy, const char *name, const char *path, int dir)
 {
 	if ((copy->moving || copy->opens == CP_MAX_OPENS) && cp_connect_again(copy))
 		return -1;
 	copy->name = name;
 	copy->path = path;
-	if (!cp_copy_get(copy)) {
+	if (!cp_copy_get(copy, dir)) {
 		copy->files++;
 		copy->bytes += copy->size;
 	} else
@@ -153,60 +154,93 @@ static int get_file(struct cp_copy *copy, const char *name, const char *path)
 }
 
 /* is_same -- as far as can be seen without reading it */
-static bool is_same(const struct cp_copy *copy, const struct cp_record *record, const char *path)
+static bool is_same(const struct cp_copy *copy, const struct cp_record *record,
+		    const struct found *found)
 {
 	struct stat st;
 
-	return !copy->restart && !lstat(path, &st) && S_ISREG(st.st_mode) &&
-	       (uint64_t) st.st_size == record->size &&
+	return !copy->restart && !fstatat(found->dir, found->base, &st, AT_SYMLINK_NOFOLLOW) &&
+	       S_ISREG(st.st_mode) && (uint64_t) st.st_size == record->size &&
 	       (uint64_t) st.st_mtim.tv_sec * 1000000000 + (uint64_t) st.st_mtim.tv_nsec ==
 		       record->mtime &&
 	       (!(copy->keep & CP_MODES) || (st.st_mode & 0777) == (record->mode & 0777));
 }
 
-/* make_directory -- what is there may stay, if it is one */
-static int make_directory(const char *path)
+/* make_directory -- what is there may stay, if it is one; 0 or an errno */
+static int make_directory(const struct found *found)
 {
 	struct stat st;
-	int err = mkdir(path, 0777) ? errno : 0;
+	int err = mkdirat(found->dir, found->base, 0777) ? errno : 0;
 
-	if (err == EEXIST && !stat(path, &st))
+	if (err == EEXIST && !fstatat(found->dir, found->base, &st, AT_SYMLINK_NOFOLLOW))
 		err = S_ISDIR(st.st_mode) ? 0 : ENOTDIR;
-	return err ? err : sync_parent(path);
+	if (!err && fsync(found->dir))
+		err = errno;
+	return err;
 }
 
-static int take_record(struct cp_copy *copy, const struct cp_record *record, const char *name,
-		       const char *path)
+static int take_file(struct cp_copy *copy, const struct cp_record *record,
+		     const struct found *found)
 {
-	struct cp_keep keep = {.flags = copy->keep, .mode = record->mode, .mtime = record->mtime};
+	const struct cp_keep nothing = {0};
+
+	/*
+	 * Nobody knows whether what is there is durable.  An error is told once: the file is got
+	 * again, or it would be taken for good the next time.
+	 */
+	if (!is_same(copy, record, found) || sync_at(found->dir, found->base, &nothing) ||
+	    fsync(found->dir))
+		return get_file(copy, found->name, found->path, found->dir);
+	copy->same++;
+	return 0;
+}
+
+static int take_record(struct cp_copy *copy, const struct cp_record *record,
+		       const struct found *found)
+{
+	const struct cp_keep keep = {
+		.flags = copy->keep, .mode = record->mode, .mtime = record->mtime};
 	int err = 0;
 
 	switch (record->kind) {
 	case CP_FILE:
-		if (!is_same(copy, record, path))
-			return get_file(copy, name, path);
-		/* Nobody knows whether what is there is durable. */
-		keep.flags = 0;
-		err = sync_path(path, &keep);
-		if (!err)
-			err = sync_parent(path);
-		copy->same += !err;
-		break;
+		return take_file(copy, record, found);
 	case CP_DIRECTORY:
-		err = make_directory(path);
+		err = make_directory(found);
 		break;
 	case CP_DIRECTORY_END:
 		if (copy->keep & CP_MODES)
-			err = sync_path(path, &keep);
+			err = sync_at(found->dir, found->base, &keep);
 		break;
 	default:
-		return failed(copy, name, "it is no plain file, and left out");
+		return failed(copy, found->name, "it is no plain file, and left out");
 	}
-	return err ? failed(copy, path, strerror(err)) : 0;
+	return err ? failed(copy, found->path, strerror(err)) : 0;
+}
+
+/* take_below -- a record, if what is here leads to it */
+static int take_below(struct cp_copy *copy, const struct cp_record *record, int root,
+		      const char *below, struct found *found)
+{
+	char dir[CP_TEXT];
+	const char *reason = cp_split_name(below, dir, &found->base);
+	int ret;
+
+	if (reason)
+		return failed(copy, found->name, reason);
+	found->dir = cp_open_beneath(root, dir, O_RDONLY | O_DIRECTORY);
+	if (found->dir < 0)
+		return failed(copy, found->path,
+			      errno == ELOOP || errno == EXDEV
+				      ? "its directory leads out of the destination"
+				      : strerror(errno));
+	ret = take_record(copy, record, found);
+	close(found->dir);
+	return ret;
 }
 
 static int take_list(struct cp_copy *copy, const struct list *list, const char *name,
-		     const char *path)
+		     const char *path, int root)
 {
 	struct cp_pack pack = {.memory = list->memory, .len = list->len};
 	int ret = 0;
@@ -225,17 +259,62 @@ static int take_list(struct cp_copy *copy, const struct list *list, const char *
 		else if (strlen(there) >= CP_TEXT)
 			failed(copy, there, "the name is too long");
 		else
-			ret = take_record(copy, &record, there, here);
+			ret = take_below(copy, &record, root, below,
+					 &(struct found){.name = there, .path = here});
+		/* Syncs take long: the target is told that this side is at work. */
+		if (!ret)
+			ret = cp_breathe(copy, 0);
 		free(here);
 		free(there);
 	}
 	return ret;
 }
 
+/* open_destination -- made if need be; it may be a link to a directory, as the caller has named it
+ */
+static int open_destination(const char *path, int *root)
+{
+	char *copy = strdup(path);
+	int parent = copy ? open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	int err = copy ? (parent < 0 ? errno : 0) : ENOMEM;
+
+	if (!err && mkdir(path, 0777) && errno != EEXIST)
+		err = errno;
+	if (!err && fsync(parent))
+		err = errno;
+	if (!err) {
+		*root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		err = *root < 0 ? errno : 0;
+	}
+	if (parent >= 0)
+		close(parent);
+	free(copy);
+	return err;
+}
+
+/* take_all -- what is listed, into a directory here */
+static int take_all(struct cp_copy *copy, const struct list *list, const char *name,
+		    const char *path)
+{
+	int root = -1, err = open_destination(path, &root), ret = 0;
+
+	if (!err)
+		ret = take_list(copy, list, name, path, root);
+	/* What is served as a whole goes into what is there. */
+	if (!err && !ret && *name && copy->keep & CP_MODES) {
+		err = cp_keep_apply(&list->keep, root);
+		if (!err && fsync(root))
+			err = errno;
+	}
+	if (root >= 0)
+		close(root);
+	return err ? failed(copy, path, strerror(err)) : ret;
+}
+
 int cp_fetch(struct cp_copy *copy, const char *name, const char *path)
 {
 	struct list list = {0};
-	int ret = 0, err;
+	int ret = 0;
 
 	/* The room is lent once for a connection. */
 	if (copy->opens || copy->moving)
@@ -243,17 +322,10 @@ int cp_fetch(struct cp_copy *copy, const char *name, const char *path)
 	if (!ret)
 		ret = ask_list(copy, name, &list);
 	copy->moving = false;
-	if (ret == NO_DIRECTORY) {
-		ret = get_file(copy, name, path);
-	} else if (!ret) {
-		err = make_directory(path);
-		ret = err ? failed(copy, path, strerror(err)) : take_list(copy, &list, name, path);
-		/* What is served as a whole goes into what is there. */
-		if (!err && !ret && *name && copy->keep & CP_MODES) {
-			err = sync_path(path, &list.keep);
-			ret = err ? failed(copy, path, strerror(err)) : 0;
-		}
-	}
+	if (ret == NO_DIRECTORY)
+		ret = get_file(copy, name, path, AT_FDCWD);
+	else if (!ret)
+		ret = take_all(copy, &list, name, path);
 	free(list.memory);
 	copy->opens = CP_MAX_OPENS;
 	return ret < 0 ? ret : 0;

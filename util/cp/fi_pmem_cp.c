@@ -10,6 +10,7 @@
  */
 #include <argp.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <libgen.h>
 #include <signal.h>
@@ -323,7 +324,7 @@ static int copy_each(struct cp_copy *copy, const struct settings *settings)
 			return -1;
 		bar.start = connection_now_ms();
 		if (!ret)
-			ret = putting ? cp_copy_put(copy) : cp_copy_get(copy);
+			ret = putting ? cp_copy_put(copy) : cp_copy_get(copy, AT_FDCWD);
 		if (bar.drawn)
 			fprintf(stderr, "\n");
 		bar.drawn = false;

@@ -3,6 +3,7 @@
 
 bin_PROGRAMS += fi_pmem_cp fi_pmem_target
 cp_sources = \
+	%D%/beneath.c %D%/beneath.h \
 	%D%/link.c %D%/link.h \
 	%D%/pack.c %D%/pack.h \
 	%D%/part.c %D%/part.h \
@@ -16,7 +17,6 @@ fi_pmem_cp_SOURCES = %D%/fi_pmem_cp.c $(cp_sources) \
 fi_pmem_cp_CFLAGS = $(AM_CFLAGS) $(XXHASH_CFLAGS)
 fi_pmem_cp_LDADD = libconnection.la $(LIBFABRIC_LIBS) $(XXHASH_LIBS)
 fi_pmem_target_SOURCES = %D%/fi_pmem_target.c $(cp_sources) \
-	%D%/beneath.c %D%/beneath.h \
 	%D%/list.c %D%/list.h \
 	%D%/session.c %D%/session.h \
 	%D%/sink.c %D%/sink.h \

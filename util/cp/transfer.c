@@ -3,6 +3,7 @@
 #include "transfer.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -13,16 +14,42 @@
 #define ALIVE_MS 1000
 #define PAUSE_US 50000
 
+/* printable -- names and reasons from a target may be anything */
+static void printable(char *text)
+{
+	for (; *text; text++) {
+		if ((unsigned char) *text < ' ' || *text == 0x7f)
+			*text = '?';
+	}
+}
+
+static void say(const char *what, const char *where, const char *why)
+{
+	char *text = NULL;
+
+	if (asprintf(&text, "%s%s: %s", what, where, why) < 0)
+		return;
+	printable(text);
+	fprintf(stderr, "fi_pmem_cp: %s\n", text);
+	free(text);
+}
+
 int cp_fail(const char *what, const char *why)
 {
-	fprintf(stderr, "fi_pmem_cp: %s: %s\n", what, why);
+	say(what, "", why);
+	return -1;
+}
+
+int cp_fail_there(const char *what, const char *why)
+{
+	say(what, " at the target", *why ? why : "refused");
 	return -1;
 }
 
 void cp_note(const struct cp_copy *copy, const char *text)
 {
 	if (!copy->quiet)
-		fprintf(stderr, "fi_pmem_cp: %s: %s\n", copy->name, text);
+		say(copy->name, "", text);
 }
 
 int cp_interrupted(struct cp_copy *copy, const char *why)
@@ -68,15 +95,6 @@ int cp_wait(struct cp_copy *copy, const struct cp_op *op)
 	return 0;
 }
 
-/* printable -- a reason from a target may be anything */
-static void printable(char *text)
-{
-	for (; *text; text++) {
-		if ((unsigned char) *text < ' ' || *text == 0x7f)
-			*text = '?';
-	}
-}
-
 int cp_await_answer(struct cp_copy *copy, struct cp_message *answer)
 {
 	uint64_t progress = 0;
@@ -88,10 +106,8 @@ int cp_await_answer(struct cp_copy *copy, struct cp_message *answer)
 		copy->progress(copy, false);
 		if (ret < 0)
 			return cp_fail_link(copy);
-		if (ret && answer->type != CP_ALIVE) {
-			printable(answer->text);
+		if (ret && answer->type != CP_ALIVE)
 			return 0;
-		}
 		if (ret && answer->committed > progress) {
 			progress = answer->committed;
 			copy->heard = connection_now_ms();
@@ -114,9 +130,7 @@ int cp_ask(struct cp_copy *copy, const struct cp_message *request, struct cp_mes
 		return cp_interrupted(copy, "the target's answer makes no sense");
 	if (!answer->status)
 		return 0;
-	fprintf(stderr, "fi_pmem_cp: %s at the target: %s\n", copy->name,
-		*answer->text ? answer->text : "refused");
-	return -1;
+	return cp_fail_there(copy->name, answer->text);
 }
 
 int cp_post(struct cp_copy *copy, bool writing, void *buf, size_t len, uint64_t offset,

@@ -55,7 +55,9 @@ int cp_connect(struct cp_copy *copy);
 /* cp_connect_again -- nothing of the old connection is under way any more */
 int cp_connect_again(struct cp_copy *copy);
 
+/* What they print may be the target's words: control characters are not. */
 int cp_fail(const char *what, const char *why);
+int cp_fail_there(const char *what, const char *why);
 void cp_note(const struct cp_copy *copy, const char *text);
 
 /* cp_interrupted -- the target is not to be reached any more */

@@ -102,7 +102,7 @@ static int take_failure(struct tree *tree, const struct cp_message *message,
 		return cp_interrupted(tree->copy, "the target's answer makes no sense");
 	entry = &tree->entries[entries ? entries[message->sequence] : message->sequence];
 	if (!entry->failed) {
-		fprintf(stderr, "fi_pmem_cp: %s at the target: %s\n", entry->name, message->text);
+		cp_fail_there(entry->name, message->text);
 		tree->copy->failed++;
 	}
 	entry->failed = true;
