@@ -5,11 +5,13 @@
  *   cp_hostile HOST PORT ROUNDS
  *   cp_hostile HOST PORT NAME PATH
  *   cp_hostile HOST PORT silent COUNT
+ *   cp_hostile HOST PORT told NAME
  *   cp_hostile target PORT alive|grows SECONDS
  *   cp_hostile target PORT list|leaves|left_out|endless NAME
  *
  * The second form gets NAME, truncates it where it is, and has its digest made.  The third one
- * connects so often, asks for nothing, and ends when the target has disconnected all.  The last
+ * connects so often, asks for nothing, and ends when the target has disconnected all.  The fourth
+ * one puts a small file, and wants to be told that the target gets on behind its records.  The last
  * two are a target for one client: it says again and again that it is alive and, with "grows",
  * that it gets on, and answers after so many seconds, with an error, or never (0); or it lists a
  * directory of that name, an empty file, something that it leaves out, or again and again what
@@ -298,6 +300,27 @@ static int try_wrong(const struct node *node, int wrong)
 	return bad;
 }
 
+/* be_told -- is it, while a pack of one record becomes durable? */
+static int be_told(const struct node *node, const char *name)
+{
+	struct cp_message message = {.type = CP_ROOM}, room;
+	struct cp_link link;
+	bool told = false;
+	size_t len;
+	int bad = cp_link_open(&link, node, node->info, SIZE) || cp_link_connect(&link) ||
+		  cp_link_send(&link, &message, TIMEOUT_MS) || !answer(&link, &room);
+
+	len = bad ? 0 : pack_of(&link, name, CP_FILE, RIGHT);
+	message = (struct cp_message){.type = CP_STORE, .size = len, .committed = 1};
+	bad = bad || write_from(&link, &room, len, 0, room.key) ||
+	      cp_link_send(&link, &message, TIMEOUT_MS);
+	while (!bad && answer(&link, &message) && message.type == CP_ALIVE)
+		told |= message.committed > 1;
+	bad = bad || message.type != CP_ANSWER || message.status || !told;
+	cp_link_close(&link);
+	return bad;
+}
+
 /* be_silent -- until each connection has ended; every other client says that it is alive */
 static int be_silent(const struct node *node, int count)
 {
@@ -435,8 +458,9 @@ int main(int argc, char **argv)
 	if (cp_prepare(&node, argv[1], argv[2], TIMEOUT_MS, NULL))
 		return 1;
 	if (argc == 5)
-		bad = strcmp(argv[3], "silent") ? try_truncated(&node, argv[3], argv[4])
-						: be_silent(&node, atoi(argv[4]));
+		bad = !strcmp(argv[3], "silent") ? be_silent(&node, atoi(argv[4]))
+		      : !strcmp(argv[3], "told") ? be_told(&node, argv[4])
+						 : try_truncated(&node, argv[3], argv[4]);
 	for (int round = 0; argc == 4 && round < atoi(argv[3]); round++) {
 		srand((unsigned int) round + 1);
 		bad += try_round(&node);

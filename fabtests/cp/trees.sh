@@ -155,6 +155,50 @@ case_tree_disk()
 		with_accident fail_fsync:/c "$cp" -a "$here:tree" "$work/got" | grep '^1 files, .* 304 were there' && same_tree "$work/got/tree" && finish
 }
 
+# closed_to_others DIRECTORY COUNT -- so many hidden files are there, and nobody else may open them
+closed_to_others()
+{
+	[ "$(stat -c %a "$1/tree/sub")" = 700 ] && [ "$(find "$1" -name '.*.fi_pmem_cp' | wc -l)" -ge "$2" ] &&
+		[ -z "$(find "$1" -name '.*.fi_pmem_cp' -perm /077)" ]
+}
+
+case_tree_private()
+{
+	local i
+
+	# Small and large files while they are put, and got, and what an earlier copy has left.
+	umask 022 && rm -rf "$work/tree" && mkdir -p "$work/tree/sub" && chmod 700 "$work/tree/sub" || return
+	for i in {1..10}; do
+		{ echo "$i"; head -c 900K "$work/big"; } >"$work/tree/sub/p$i" && chmod 600 "$work/tree/sub/p$i" || return
+	done
+	served_with crash:5 EF53 && refused 'the same command goes on' "$cp" -a "$work/tree" "$here:" && closed_to_others "$work/srv" 4 || return
+	wait "$target"
+	rm "$work/tree/sub"/* && cp "$work/big" "$work/tree/sub/" && chmod 600 "$work/tree/sub/big" && begin "$work/srv" &&
+		! with_accident kill:85 "$cp" -a "$work/tree" "$here:" && closed_to_others "$work/srv" 5 &&
+		chmod 644 "$work/srv/tree/sub/.big.fi_pmem_cp" && ! with_accident kill:40 "$cp" -a "$work/tree" "$here:" &&
+		closed_to_others "$work/srv" 5 && "$cp" -a "$work/tree" "$here:" &&
+		! with_accident kill:85 "$cp" -a "$here:tree" "$work/got" && closed_to_others "$work/got" 1 &&
+		"$cp" -a "$here:tree" "$work/got" && cmp "$work/big" "$work/got/tree/sub/big" && finish
+}
+
+case_tree_refund()
+{
+	local said=$work/said
+
+	# What has failed does not count: it had no name, or the disk has failed.
+	rm -rf "$work/tree" && mkdir -p "$work/tree" "$work/srv/tree/f" && cp "$work/a name with spaces" "$work/tree/f" &&
+		begin "$work/srv" --max-total 150K && refused 'no plain file' "$cp" -r "$work/tree" "$here:" && rmdir "$work/srv/tree/f" &&
+		"$cp" -r "$work/tree" "$here:" && refused '--max-total' "$cp" -r --restart "$work/tree" "$here:" && finish || return
+	fresh && PMEM_CP_FS=794C7630 with_accident fail_fsync:.f.fi_pmem_cp begin "$work/srv" --max-total 150K &&
+		refused 'Input/output error' "$cp" -r "$work/tree" "$here:" && "$cp" -r "$work/tree" "$here:" && finish
+}
+
+case_tree_told()
+{
+	# While files are synced the client hears that the target gets on.
+	with_accident slow:2100 begin "$work/srv" && "$programs/cp_hostile" 127.0.0.1 "$port" told file && finish
+}
+
 case_many_large()
 {
 	local i

@@ -310,7 +310,7 @@ static int open_here(struct get *get, int dir, bool restart)
 	struct cp_copy *copy = get->copy;
 	char *path = strdup(copy->path);
 	int err = path ? cp_part_open(&get->part, dir, basename(path), copy->size,
-				      copy->lease.mtime, restart)
+				      copy->lease.mtime, copy->keep | (restart ? CP_RESTART : 0))
 		       : ENOMEM;
 
 	free(path);

@@ -167,10 +167,10 @@ static bool is_same(const struct cp_copy *copy, const struct cp_record *record,
 }
 
 /* make_directory -- what is there may stay, if it is one; 0 or an errno */
-static int make_directory(const struct found *found)
+static int make_directory(const struct found *found, mode_t mode)
 {
 	struct stat st;
-	int err = mkdirat(found->dir, found->base, 0777) ? errno : 0;
+	int err = mkdirat(found->dir, found->base, mode) ? errno : 0;
 
 	if (err == EEXIST && !fstatat(found->dir, found->base, &st, AT_SYMLINK_NOFOLLOW))
 		err = S_ISDIR(st.st_mode) ? 0 : ENOTDIR;
@@ -206,7 +206,7 @@ static int take_record(struct cp_copy *copy, const struct cp_record *record,
 	case CP_FILE:
 		return take_file(copy, record, found);
 	case CP_DIRECTORY:
-		err = make_directory(found);
+		err = make_directory(found, cp_keep_begin(copy->keep, record->mode));
 		break;
 	case CP_DIRECTORY_END:
 		if (copy->keep & CP_MODES)
@@ -272,13 +272,13 @@ static int take_list(struct cp_copy *copy, const struct list *list, const char *
 
 /* open_destination -- made if need be; it may be a link to a directory, as the caller has named it
  */
-static int open_destination(const char *path, int *root)
+static int open_destination(const char *path, mode_t mode, int *root)
 {
 	char *copy = strdup(path);
 	int parent = copy ? open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 	int err = copy ? (parent < 0 ? errno : 0) : ENOMEM;
 
-	if (!err && mkdir(path, 0777) && errno != EEXIST)
+	if (!err && mkdir(path, mode) && errno != EEXIST)
 		err = errno;
 	if (!err && fsync(parent))
 		err = errno;
@@ -296,7 +296,8 @@ static int open_destination(const char *path, int *root)
 static int take_all(struct cp_copy *copy, const struct list *list, const char *name,
 		    const char *path)
 {
-	int root = -1, err = open_destination(path, &root), ret = 0;
+	mode_t mode = cp_keep_begin(*name ? copy->keep : 0, list->keep.mode);
+	int root = -1, err = open_destination(path, mode, &root), ret = 0;
 
 	if (!err)
 		ret = take_list(copy, list, name, path, root);

@@ -18,12 +18,12 @@ bool cp_part_is_hidden(const char *name)
 }
 
 /* open_locked -- 0 or an errno; it is the file that has the name, and no other link leads to it */
-static int open_locked(struct cp_part *part)
+static int open_locked(struct cp_part *part, uint64_t keep)
 {
 	const int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
 	struct stat opened, named;
 
-	part->fd = openat(part->dir, part->hidden, flags, 0666);
+	part->fd = openat(part->dir, part->hidden, flags, keep & CP_MODES ? 0600 : 0666);
 	if (part->fd < 0)
 		return errno;
 	if (flock(part->fd, LOCK_EX | LOCK_NB))
@@ -34,7 +34,10 @@ static int open_locked(struct cp_part *part)
 	/* Who had it may have given it its name meanwhile. */
 	if (opened.st_ino != named.st_ino || opened.st_dev != named.st_dev)
 		return EBUSY;
-	return S_ISREG(opened.st_mode) && opened.st_nlink == 1 ? 0 : ENOTSUP;
+	if (!S_ISREG(opened.st_mode) || opened.st_nlink != 1)
+		return ENOTSUP;
+	/* What an earlier copy has left may be open to others. */
+	return keep & CP_MODES && opened.st_mode & 077 && fchmod(part->fd, 0600) ? errno : 0;
 }
 
 static int resume(struct cp_part *part, uint64_t size, uint64_t mtime)
@@ -63,7 +66,7 @@ static int start(struct cp_part *part, uint64_t size, uint64_t mtime)
 }
 
 /* name_part -- the names, and the locked file */
-static int name_part(struct cp_part *part, int dir, const char *name)
+static int name_part(struct cp_part *part, int dir, const char *name, uint64_t flags)
 {
 	struct stat st;
 
@@ -75,15 +78,15 @@ static int name_part(struct cp_part *part, int dir, const char *name)
 	snprintf(part->name, sizeof(part->name), "%s", name);
 	if (!fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) && !S_ISREG(st.st_mode))
 		return ENOTSUP;
-	return open_locked(part);
+	return open_locked(part, flags);
 }
 
 int cp_part_open(struct cp_part *part, int dir, const char *name, uint64_t size, uint64_t mtime,
-		 bool restart)
+		 uint64_t flags)
 {
-	int err = name_part(part, dir, name);
+	int err = name_part(part, dir, name, flags);
 
-	if (!err && (restart || resume(part, size, mtime))) {
+	if (!err && (flags & CP_RESTART || resume(part, size, mtime))) {
 		err = start(part, size, mtime);
 		if (err)
 			cp_part_discard(part);
@@ -93,9 +96,9 @@ int cp_part_open(struct cp_part *part, int dir, const char *name, uint64_t size,
 	return err;
 }
 
-int cp_part_create(struct cp_part *part, int dir, const char *name)
+int cp_part_create(struct cp_part *part, int dir, const char *name, uint64_t flags)
 {
-	int err = name_part(part, dir, name);
+	int err = name_part(part, dir, name, flags);
 	struct stat st;
 
 	if (!err && (fstat(part->fd, &st) || (st.st_size && ftruncate(part->fd, 0))))
@@ -132,6 +135,11 @@ int cp_keep_apply(const struct cp_keep *keep, int fd)
 	if (keep->flags & CP_MODES && fchmod(fd, (mode_t) keep->mode & 0777))
 		return errno;
 	return keep->flags & CP_TIMES && futimens(fd, times) ? errno : 0;
+}
+
+mode_t cp_keep_begin(uint64_t flags, uint64_t mode)
+{
+	return flags & CP_MODES ? ((mode_t) mode & 0777) | 0700 : 0777;
 }
 
 int cp_part_name(struct cp_part *part)

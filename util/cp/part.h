@@ -13,6 +13,7 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "proto.h"
 
@@ -36,19 +37,23 @@ struct cp_keep {
 /* cp_keep_apply -- to an open file or directory.  0 or an errno. */
 int cp_keep_apply(const struct cp_keep *keep, int fd);
 
+/* cp_keep_begin -- the mode that a directory is made with: to be filled, and open to nobody else */
+mode_t cp_keep_begin(uint64_t flags, uint64_t mode);
+
 /* cp_part_is_hidden -- is this the name of such a file? */
 bool cp_part_is_hidden(const char *name);
 
 /*
  * cp_part_open -- the hidden file for NAME in the directory: what an interrupted copy of the same
- * source has left, unless restart, or a new one.  All of its blocks are there.  0 or an
- * errno: EBUSY, somebody else has it; ENOTSUP, NAME is there and no plain file.
+ * source has left, unless CP_RESTART, or a new one.  With CP_MODES nobody else may open it.  All of
+ * its blocks are there.  0 or an errno: EBUSY, somebody else has it; ENOTSUP, NAME is there and no
+ * plain file.
  */
 int cp_part_open(struct cp_part *part, int dir, const char *name, uint64_t size, uint64_t mtime,
-		 bool restart);
+		 uint64_t flags);
 
 /* cp_part_create -- an empty hidden file, of which nothing is durable; else the same */
-int cp_part_create(struct cp_part *part, int dir, const char *name);
+int cp_part_create(struct cp_part *part, int dir, const char *name, uint64_t flags);
 
 /* cp_part_save -- everything up to there is durable: let the state say so.  0 or an errno. */
 int cp_part_save(struct cp_part *part, uint64_t committed, const uint8_t *digest);

@@ -229,6 +229,13 @@ static int charge(void *arg, uint64_t size, char *reason, size_t len)
 	return cp_store_charge(&session->target->store, size, reason, len);
 }
 
+static void refund(void *arg, uint64_t size)
+{
+	struct session *session = arg;
+
+	cp_store_refund(&session->target->store, size);
+}
+
 static void tell_failed(void *arg, unsigned int record, int err, const char *reason)
 {
 	struct cp_message message = {
@@ -247,6 +254,7 @@ static int open_sink(struct session *session)
 	if (!sink)
 		return ENOMEM;
 	sink->charge = charge;
+	sink->refund = refund;
 	sink->failed = tell_failed;
 	sink->tick = tick;
 	sink->arg = session;

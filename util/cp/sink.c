@@ -20,6 +20,13 @@ static void fail(struct cp_sink *sink, unsigned int record, int err, const char 
 	sink->failed(sink->arg, record, err, reason);
 }
 
+/* tick -- the client is told that this side gets on: a sync of many files may take long */
+static void tick(struct cp_sink *sink)
+{
+	if (!sink->over && sink->tick(sink->arg, ++sink->done))
+		sink->over = true;
+}
+
 static const char *explain(int err)
 {
 	switch (err) {
@@ -35,8 +42,10 @@ static const char *explain(int err)
 /* drop -- a file of the group that does not get its name */
 static void drop(struct cp_sink *sink, struct cp_sink_file *file, int err)
 {
-	if (!file->ends)
+	if (!file->ends) {
 		cp_part_discard(&file->part);
+		sink->refund(sink->arg, file->charged);
+	}
 	file->dir = -1;
 	if (err)
 		fail(sink, file->record, err, explain(err));
@@ -73,12 +82,30 @@ static bool one_sync_does(int root)
 	}
 }
 
+/* begin_writing -- all of the group; of some errors only who has begun hears */
+static void begin_writing(struct cp_sink *sink)
+{
+	for (unsigned int i = 0; i < sink->num_files; i++) {
+		struct cp_sink_file *file = &sink->files[i];
+		int err;
+
+		if (file->dir < 0 || file->ends)
+			continue;
+		err = sync_file_range(file->part.fd, 0, 0, SYNC_FILE_RANGE_WRITE) ? errno : 0;
+		if (err && err != ENOSYS && err != EPERM && err != ENOMEM)
+			drop(sink, file, err);
+		tick(sink);
+	}
+}
+
 /* sync_files -- make the group durable; errors reach the files that they concern */
 static void sync_files(struct cp_sink *sink)
 {
-	bool all =
-		sink->num_files >= SYNCFS_FROM && one_sync_does(sink->root) && !syncfs(sink->root);
+	bool all = sink->num_files >= SYNCFS_FROM && one_sync_does(sink->root);
 
+	if (all)
+		begin_writing(sink);
+	all = all && !syncfs(sink->root);
 	for (unsigned int i = 0; i < sink->num_files; i++) {
 		struct cp_sink_file *file = &sink->files[i];
 		int err;
@@ -89,6 +116,7 @@ static void sync_files(struct cp_sink *sink)
 			  : (fsync(file->part.fd) ? errno : 0);
 		if (err)
 			drop(sink, file, err);
+		tick(sink);
 	}
 }
 
@@ -117,6 +145,7 @@ static void sync_dirs(struct cp_sink *sink)
 
 		if (dir->changed && fsync(dir->fd))
 			sink->dir_err = dir->err = errno;
+		tick(sink);
 	}
 	for (unsigned int i = 0; i < sink->num_files; i++) {
 		struct cp_sink_file *file = &sink->files[i];
@@ -225,7 +254,7 @@ static int begin_file(struct cp_sink *sink, unsigned int number, const struct cp
 			return -1;
 		*made = next_file(sink, number, record);
 		(*made)->dir = dir;
-		err = cp_part_create(&(*made)->part, sink->dirs[dir].fd, base);
+		err = cp_part_create(&(*made)->part, sink->dirs[dir].fd, base, sink->flags);
 		if (!err)
 			return 0;
 		sink->num_files--;
@@ -243,19 +272,23 @@ static void store_file(struct cp_sink *sink, unsigned int number, const struct c
 	uint8_t digest[CP_DIGEST];
 	struct cp_sink_file *file;
 	char reason[128];
-	int err = sink->charge(sink->arg, record->size, reason, sizeof(reason));
+	int err;
 
-	if (err) {
-		fail(sink, number, err, reason);
-		return;
-	}
 	cp_digest(data, record->size, digest);
 	if (memcmp(digest, record->digest, CP_DIGEST)) {
 		fail(sink, number, EBADMSG, "what has arrived is not what was sent (checksum)");
 		return;
 	}
-	if (begin_file(sink, number, record, name, &file))
+	err = sink->charge(sink->arg, record->size, reason, sizeof(reason));
+	if (err) {
+		fail(sink, number, err, reason);
 		return;
+	}
+	if (begin_file(sink, number, record, name, &file)) {
+		sink->refund(sink->arg, record->size);
+		return;
+	}
+	file->charged = record->size;
 	err = write_all(file->part.fd, data, record->size);
 	if (!err)
 		err = cp_keep_apply(&file->keep, file->part.fd);
@@ -281,6 +314,8 @@ int cp_sink_store(struct cp_sink *sink, struct cp_pack *pack, unsigned int count
 {
 	int ret = count > CP_STORES ? -1 : 0;
 
+	sink->over = false;
+	sink->done = 0;
 	for (unsigned int i = 0; !ret && i < count; i++) {
 		struct cp_record record;
 		char name[CP_TEXT];
@@ -293,19 +328,20 @@ int cp_sink_store(struct cp_sink *sink, struct cp_pack *pack, unsigned int count
 			end_directory(sink, i, &record, name);
 		else
 			ret = -1;
-		if (!ret)
-			ret = sink->tick(sink->arg, i + 1);
+		tick(sink);
+		ret = sink->over ? -1 : ret;
 	}
 	for (unsigned int i = 0; ret && i < sink->num_files; i++) {
 		if (sink->files[i].dir >= 0)
 			drop(sink, &sink->files[i], 0);
 	}
 	conclude(sink);
-	return ret;
+	return sink->over ? -1 : ret;
 }
 
 /* make_directory -- what is there may stay, if it is one */
-static bool make_directory(struct cp_sink *sink, unsigned int number, const char *name)
+static bool make_directory(struct cp_sink *sink, unsigned int number,
+			   const struct cp_record *record, const char *name)
 {
 	const char *base;
 	int dir = find_parent(sink, number, name, &base), err;
@@ -313,7 +349,8 @@ static bool make_directory(struct cp_sink *sink, unsigned int number, const char
 
 	if (dir < 0)
 		return false;
-	err = mkdirat(sink->dirs[dir].fd, base, 0777) ? errno : 0;
+	err = mkdirat(sink->dirs[dir].fd, base, cp_keep_begin(sink->flags, record->mode)) ? errno
+											  : 0;
 	if (err == EEXIST && !fstatat(sink->dirs[dir].fd, base, &st, AT_SYMLINK_NOFOLLOW))
 		err = S_ISDIR(st.st_mode) ? 0 : ENOTDIR;
 	if (err)
@@ -365,7 +402,7 @@ static char look_at(struct cp_sink *sink, unsigned int number, const struct cp_r
 
 	if (record->kind == CP_DIRECTORY_END)
 		return CP_WANTED;
-	if (record->kind == CP_DIRECTORY && !make_directory(sink, number, name))
+	if (record->kind == CP_DIRECTORY && !make_directory(sink, number, record, name))
 		return CP_NOTHING;
 	dir = find_parent(sink, number, name, &base);
 	if (dir < 0)
@@ -407,6 +444,8 @@ int cp_sink_offer(struct cp_sink *sink, struct cp_pack *pack, unsigned int count
 	memset(answer, 0, CP_TEXT);
 	sink->one_sync = one_sync_does(sink->root);
 	sink->dir_err = 0;
+	sink->over = false;
+	sink->done = 0;
 	for (unsigned int i = 0; !ret && i < count; i++) {
 		struct cp_record record;
 		char name[CP_TEXT];
@@ -418,7 +457,8 @@ int cp_sink_offer(struct cp_sink *sink, struct cp_pack *pack, unsigned int count
 		if (ret)
 			break;
 		answer[i] = look_at(sink, i, &record, name);
-		ret = sink->tick(sink->arg, i + 1);
+		tick(sink);
+		ret = sink->over ? -1 : 0;
 	}
 	if (!ret)
 		sync_there(sink, answer);

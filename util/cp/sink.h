@@ -33,7 +33,8 @@ struct cp_sink_dir {
 
 struct cp_sink_file {
 	unsigned int record;
-	int dir;   /* of dirs; -1: it has failed, and was told of */
+	int dir; /* of dirs; -1: it has failed, and was told of */
+	uint64_t charged;
 	bool ends; /* a directory that is complete: keep is for dir itself */
 	struct cp_part part;
 	struct cp_keep keep;
@@ -44,12 +45,16 @@ struct cp_sink {
 	uint64_t flags; /* CP_TIMES, CP_MODES; CP_RESTART: no file that is there is as good */
 	/* Before anything of that size is written: 0, or an errno and a reason */
 	int (*charge)(void *arg, uint64_t size, char *reason, size_t len);
+	/* Of what was charged, and has failed */
+	void (*refund)(void *arg, uint64_t size);
 	/* Of each record that fails, once */
 	void (*failed)(void *arg, unsigned int record, int err, const char *reason);
 	/* Now and then: anything but 0 is the end */
 	int (*tick)(void *arg, uint64_t done);
 	void *arg;
 	bool one_sync; /* of an offer: one syncfs does for what was found there */
+	bool over;     /* tick has said so */
+	uint64_t done; /* as it is told: records, and syncs */
 	int dir_err;   /* of a directory that could not be synced */
 	unsigned int num_dirs, num_files;
 	struct cp_sink_dir dirs[CP_SINK_DIRS];

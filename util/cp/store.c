@@ -272,6 +272,13 @@ int cp_store_charge(struct cp_store *store, uint64_t size, char *reason, size_t 
 	return fits ? 0 : EDQUOT;
 }
 
+void cp_store_refund(struct cp_store *store, uint64_t size)
+{
+	pthread_mutex_lock(&store->lock);
+	store->total -= size;
+	pthread_mutex_unlock(&store->lock);
+}
+
 static int refuse_part(struct cp_object *object, int err)
 {
 	if (err == EBUSY)
@@ -291,7 +298,7 @@ static int open_part(struct cp_object *object, const struct cp_message *request)
 	if (err)
 		return err;
 	err = cp_part_open(&object->part, object->dir, base, request->size, request->mtime,
-			   request->flags & CP_RESTART);
+			   request->flags);
 	if (err)
 		return refuse_part(object, err);
 	object->hidden = true;

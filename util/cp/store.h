@@ -70,6 +70,9 @@ int cp_store_open(struct cp_store *store, const char *path);
 /* cp_store_charge -- bytes that a client is about to put.  0, or an errno and a reason. */
 int cp_store_charge(struct cp_store *store, uint64_t size, char *reason, size_t len);
 
+/* cp_store_refund -- what was charged, and has not become a file */
+void cp_store_refund(struct cp_store *store, uint64_t size);
+
 /*
  * cp_object_put, cp_object_get -- open what a request names, for the client with that number.
  * 0, or an errno and a reason.  The part that is there already: object->part.state.
