@@ -300,13 +300,13 @@ static int try_wrong(const struct node *node, int wrong)
 	return bad;
 }
 
-/* be_told -- is it, while a pack of one record becomes durable? */
+/* be_told -- is it, of the file and of its directory, while a pack of one record becomes durable?
+ */
 static int be_told(const struct node *node, const char *name)
 {
 	struct cp_message message = {.type = CP_ROOM}, room;
 	struct cp_link link;
-	bool told = false;
-	size_t len;
+	size_t len, told = 0;
 	int bad = cp_link_open(&link, node, node->info, SIZE) || cp_link_connect(&link) ||
 		  cp_link_send(&link, &message, TIMEOUT_MS) || !answer(&link, &room);
 
@@ -315,8 +315,8 @@ static int be_told(const struct node *node, const char *name)
 	bad = bad || write_from(&link, &room, len, 0, room.key) ||
 	      cp_link_send(&link, &message, TIMEOUT_MS);
 	while (!bad && answer(&link, &message) && message.type == CP_ALIVE)
-		told |= message.committed > 1;
-	bad = bad || message.type != CP_ANSWER || message.status || !told;
+		told += message.committed > 1;
+	bad = bad || message.type != CP_ANSWER || message.status || told < 2;
 	cp_link_close(&link);
 	return bad;
 }
