@@ -16,13 +16,13 @@
  *   spoil     a byte that is already synced changes
  *   ahead     no accident: the program ends with 9 if it has not asked the disk (posix_fadvise)
  *             for so much behind what it reads
- *   fail_CALL:TEXT    no accident of so many bytes: the first CALL (syncfs, range or fsync) of what
- *             has a name with TEXT at its end fails with EIO
- *   slow:MS   no accident: each fsync takes so much longer
- *   kill, stop, change    SIGKILL, SIGSTOP, a byte of the source changes: instead of a pread or
- *             pwrite
+ *   fail_CALL:TEXT    no accident of so many bytes: the first CALL (syncfs, range, fsync or
+ * readdir) of what has a name with TEXT at its end fails with EIO slow:MS   no accident: each fsync
+ * takes so much longer kill, stop, change    SIGKILL, SIGSTOP, a byte of the source changes:
+ * instead of a pread or pwrite
  */
 #include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -384,6 +384,13 @@ int syncfs(int fd)
 	pthread_mutex_unlock(&lock);
 	fprintf(stderr, "cp_crash: all is synced\n");
 	return (int) syscall(SYS_syncfs, fd);
+}
+
+struct dirent *readdir(DIR *dir)
+{
+	struct dirent *(*next)(DIR *) = (struct dirent * (*) (DIR *) ) dlsym(RTLD_NEXT, "readdir");
+
+	return fails("readdir", dirfd(dir)) ? NULL : next(dir);
 }
 
 /* same -- is the file on the disk what it is here? */

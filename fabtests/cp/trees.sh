@@ -199,6 +199,24 @@ case_tree_told()
 	with_accident slow:2100 begin "$work/srv" && "$programs/cp_hostile" 127.0.0.1 "$port" told file && finish
 }
 
+case_tree_unread()
+{
+	local deep
+
+	# A directory that can't be read to its end is no shorter one; nor is what is served as a whole.
+	make_tree && cp -a "$work/tree" "$work/srv/" && with_accident fail_readdir:/b/c begin "$work/srv" &&
+		refused "tree/a/b/c: the target can't read all of this directory" "$cp" -r "$here:tree" "$work/got" && finish &&
+		with_accident fail_readdir:/tree begin "$work/srv" &&
+		refused "tree/: the target can't read all of this directory" "$cp" -r "$here:tree" "$work/got" &&
+		"$cp" -r "$here:tree" "$work/got" && diff -r "$work/tree" "$work/got/tree" && finish || return
+	# 64 levels, and no more: put and got.
+	fresh && deep=$(printf '/d%.0s' {1..63}) && rm -rf "$work/tree" && mkdir -p "$work/tree$deep/too deep" && : >"$work/tree$deep/f" &&
+		begin "$work/srv" && refused "$deep/too deep: directories are nested too deep" "$cp" -a "$work/tree" "$here:" &&
+		[ -e "$work/srv/tree$deep/f" ] && [ ! -e "$work/srv/tree$deep/too deep" ] && "$cp" -r "$here:tree" "$work/got" &&
+		[ -e "$work/got/tree$deep/f" ] && mkdir "$work/srv/tree$deep/too deep" &&
+		refused "$deep/too deep: the target can't read" "$cp" -r "$here:tree" "$work/got" && finish
+}
+
 case_many_large()
 {
 	local i

@@ -251,13 +251,15 @@ static int take_list(struct cp_copy *copy, const struct list *list, const char *
 		const char *data;
 
 		if (cp_pack_next(&pack, &record, below, &data) || record.has_data ||
-		    !is_below(below))
+		    (!is_below(below) && (*below || record.kind != CP_UNREAD)))
 			return cp_interrupted(copy, "the target's list makes no sense");
 		if (asprintf(&here, "%s/%s", path, below) < 0 ||
 		    asprintf(&there, "%s%s%s", name, *name ? "/" : "", below) < 0)
 			ret = cp_interrupted(copy, strerror(ENOMEM));
 		else if (strlen(there) >= CP_TEXT)
 			failed(copy, there, "the name is too long");
+		else if (record.kind == CP_UNREAD)
+			failed(copy, there, "the target can't read all of this directory");
 		else
 			ret = take_below(copy, &record, root, below,
 					 &(struct found){.name = there, .path = here});

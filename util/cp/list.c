@@ -103,8 +103,8 @@ static unsigned int find(struct cp_list *list, struct cp_pack *pack, const char 
 	there = snprintf(list->name + len, room, "%s%s", len ? "/" : "", base) < (int) room &&
 		!fstatat(dirfd(list->dirs[list->depth - 1]), base, &st, AT_SYMLINK_NOFOLLOW) &&
 		st.st_dev == list->device;
-	if (there && S_ISDIR(st.st_mode) && enter(list, base))
-		add(list, pack, CP_DIRECTORY, &st);
+	if (there && S_ISDIR(st.st_mode))
+		add(list, pack, enter(list, base) ? CP_DIRECTORY : CP_UNREAD, &st);
 	else
 		add(list, pack, there && S_ISREG(st.st_mode) ? CP_FILE : CP_LEFT_OUT, &st);
 	return 1;
@@ -114,11 +114,23 @@ unsigned int cp_list_fill(struct cp_list *list, struct cp_pack *pack)
 {
 	unsigned int count = 0;
 
-	while (list->depth && count < CP_OFFERS) {
-		const struct dirent *found = readdir(list->dirs[list->depth - 1]);
+	/* A directory's end may be two records. */
+	while (list->depth && count < CP_OFFERS - 1) {
+		const struct stat nothing = {0};
+		const struct dirent *found;
 
+		errno = 0;
+		found = readdir(list->dirs[list->depth - 1]);
 		list->name[list->lengths[list->depth - 1]] = 0;
-		count += found ? find(list, pack, found->d_name) : leave(list, pack);
+		if (found) {
+			count += find(list, pack, found->d_name);
+			continue;
+		}
+		if (errno) {
+			add(list, pack, CP_UNREAD, &nothing);
+			count++;
+		}
+		count += leave(list, pack);
 	}
 	return count;
 }

@@ -7,9 +7,6 @@
 
 #include "pack.h"
 
-/* Directories that are nested deeper are left out. */
-#define CP_DEPTH 64
-
 struct cp_list;
 
 /* cp_list_begin -- of a directory below root, and what it is; NULL and errno: it is none */

@@ -59,7 +59,7 @@ int cp_pack_next(struct cp_pack *pack, struct cp_record *record, char name[CP_TE
 	swap(record);
 	left -= sizeof(*record);
 	if (record->name_len >= CP_TEXT || rounded(record->name_len) > left ||
-	    record->kind < CP_FILE || record->kind > CP_LEFT_OUT)
+	    record->kind < CP_FILE || record->kind > CP_UNREAD)
 		return -1;
 	memcpy(name, at + sizeof(*record), record->name_len);
 	name[record->name_len] = 0;

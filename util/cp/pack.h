@@ -23,12 +23,15 @@
 #define CP_OFFERS (CP_TEXT - 24)
 /* The most records of a pack with data: a target has all their files open. */
 #define CP_STORES 256
+/* Directories that are nested deeper are not copied. */
+#define CP_DEPTH 64
 
 enum cp_kind {
 	CP_FILE = 1,
 	CP_DIRECTORY,
 	CP_DIRECTORY_END, /* nothing more goes there: it gets its time, and its permissions */
 	CP_LEFT_OUT,      /* in lists: there is something that is not copied */
+	CP_UNREAD, /* in lists: not all of that directory could be read; "": of what is listed */
 };
 
 struct cp_record {

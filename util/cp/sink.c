@@ -452,7 +452,7 @@ int cp_sink_offer(struct cp_sink *sink, struct cp_pack *pack, unsigned int count
 		const char *data;
 
 		ret = cp_pack_next(pack, &record, name, &data);
-		if (!ret && record.kind == CP_LEFT_OUT)
+		if (!ret && record.kind >= CP_LEFT_OUT)
 			ret = -1;
 		if (ret)
 			break;

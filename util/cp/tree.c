@@ -366,9 +366,10 @@ static int add(struct tree *tree, const char *path, const char *top, const char 
 	return cp_breathe(tree->copy, 0);
 }
 
-static int take_found(struct tree *tree, const FTSENT *found, const char *top, size_t skip)
+static int take_found(struct tree *tree, FTS *fts, FTSENT *found, const char *top, size_t skip)
 {
 	const char *below = found->fts_path + skip;
+	bool deep = found->fts_level >= CP_DEPTH;
 
 	switch (found->fts_info) {
 	case FTS_F:
@@ -376,7 +377,11 @@ static int take_found(struct tree *tree, const FTSENT *found, const char *top, s
 	case FTS_D:
 	case FTS_DP:
 		/* What is served is there, and not ours. */
-		if ((!*top && !*below) ||
+		if (deep && found->fts_info == FTS_D) {
+			fail_here(tree, found->fts_path, "directories are nested too deep");
+			fts_set(fts, found, FTS_SKIP);
+		}
+		if (deep || (!*top && !*below) ||
 		    (found->fts_info == FTS_DP && !(tree->copy->keep & CP_MODES)))
 			return 0;
 		return add(tree, found->fts_path, top, below,
@@ -403,7 +408,7 @@ static int walk(struct tree *tree, char *source, const char *top)
 {
 	char *const roots[] = {source, NULL};
 	FTS *fts = fts_open(roots, FTS_PHYSICAL | FTS_COMFOLLOW | FTS_NOCHDIR, in_order);
-	const FTSENT *found;
+	FTSENT *found;
 	int ret = 0;
 
 	if (!fts) {
@@ -411,7 +416,7 @@ static int walk(struct tree *tree, char *source, const char *top)
 		return 0;
 	}
 	while (!ret && (errno = 0, found = fts_read(fts)))
-		ret = take_found(tree, found, top, strlen(source));
+		ret = take_found(tree, fts, found, top, strlen(source));
 	if (!ret && errno)
 		fail_here(tree, source, strerror(errno));
 	fts_close(fts);
