@@ -241,6 +241,24 @@ static int describe(struct pmv_domain *domain, struct pmv_fabric *fabric,
 	return -FI_EINVAL;
 }
 
+/*
+ * core_info_of -- what the core's domain is opened with.  verbs compares an endpoint's attributes
+ * with those of its domain, and in a domain for no persistent memory an endpoint may still commit
+ * to its peer's.
+ */
+static struct fi_info *core_info_of(const struct pmv_core *core, const struct fi_info *info)
+{
+	struct fi_info *widest = fi_dupinfo(info);
+	struct fi_info *core_info;
+
+	if (!widest)
+		return NULL;
+	widest->caps |= FI_PMEM;
+	core_info = pmv_unwrap_info(core, widest);
+	fi_freeinfo(widest);
+	return core_info;
+}
+
 int pmv_domain_open(struct fid_fabric *fabric_fid, struct fi_info *info,
 		    struct fid_domain **domain_fid, void *context)
 {
@@ -251,7 +269,7 @@ int pmv_domain_open(struct fid_fabric *fabric_fid, struct fi_info *info,
 
 	if (info->ep_attr && info->ep_attr->type == FI_EP_RDM)
 		return pmv_rdm_domain_open(&fabric->rdm, info, domain_fid, context);
-	core_info = pmv_unwrap_info(fabric->core, info);
+	core_info = core_info_of(fabric->core, info);
 	domain = calloc(1, sizeof(*domain));
 	if (!core_info || !domain)
 		goto free;

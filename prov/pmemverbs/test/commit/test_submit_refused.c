@@ -271,6 +271,7 @@ Test(core, is_asked_for_queues_that_hold_all_parts)
 	struct fid_ep *ep;
 
 	cr_expect_eq(rig->fake.cq_size, 32 * PMV_INFO_MAX_REQUESTS);
+	rig->fake.domain_info->tx_attr->size = SIZE_MAX;
 	rig->info->tx_attr->size = 64;
 	ep = rig_ep(rig, rig->cq);
 	cr_expect_eq(rig->fake.ep_info->tx_attr->size, 64 * PMV_INFO_MAX_REQUESTS);

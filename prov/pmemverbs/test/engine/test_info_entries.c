@@ -200,6 +200,7 @@ Test(entries, have_room_in_a_completion_queue_as_long_as_the_others_together)
 		const struct fi_info *core;
 		struct fid_ep *ep;
 
+		rig->fake.domain_info->tx_attr->size = SIZE_MAX;
 		rig->info->tx_attr->size = tx_size;
 		ep = rig_ep(rig, rig->cq);
 		core = rig->fake.ep_info;

@@ -324,3 +324,15 @@ Test(enable, once_more_takes_the_same_cq_of_its_own)
 	accepted(fi_close(&cntr->fid));
 	rig_close(rig);
 }
+
+/* A client that only commits to its peer's memory opens its domain so, and needs no agent. */
+Test(enable, of_one_that_commits_works_in_a_domain_for_no_persistent_memory)
+{
+	struct rig *rig = rig_open(&(struct rig_options){.volatile_only = true, .tx_size = 8});
+	struct fid_ep *ep;
+
+	rig->info->caps |= FI_PMEM;
+	ep = rig_ep(rig, rig->cq);
+	accepted(fi_close(&ep->fid));
+	rig_close(rig);
+}

@@ -221,6 +221,14 @@ static struct fi_ops ep_fi_ops = {
 	.control = testcore_ep_control,
 };
 
+/* fits_domain -- verbs, too, wants no more for an endpoint than for its domain */
+static bool fits_domain(const struct fi_info *info, const struct fi_info *domain)
+{
+	return !(info->tx_attr->caps & ~(domain->caps | domain->tx_attr->caps)) &&
+	       !(info->rx_attr->caps & ~(domain->caps | domain->rx_attr->caps)) &&
+	       info->tx_attr->size <= domain->tx_attr->size;
+}
+
 static int domain_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **fid,
 			  void *context)
 {
@@ -230,6 +238,8 @@ static int domain_ep_open(struct fid_domain *domain, struct fi_info *info, struc
 
 	if (ret)
 		return ret;
+	if (!fits_domain(info, fake->domain_info))
+		return -FI_ENODATA;
 	ep = calloc(1, sizeof(*ep));
 	if (!ep)
 		return -FI_ENOMEM;

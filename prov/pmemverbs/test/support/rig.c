@@ -27,6 +27,7 @@ static struct fi_info *make_info(const struct rig_options *options)
 	info->caps = FI_MSG | FI_RMA | FI_ATOMIC | FI_FENCE |
 		     (options->volatile_only ? 0 : FI_PMEM) | (options->events ? FI_RMA_EVENT : 0);
 	info->tx_attr->op_flags = options->tx_op_flags;
+	info->tx_attr->size = options->tx_size;
 	info->rx_attr->size = options->rx_size;
 	info->ep_attr->type = FI_EP_MSG;
 	info->ep_attr->protocol = options->local ? FI_PROTO_SOCK_TCP : FI_PROTO_RDMA_CM_IB_RC;

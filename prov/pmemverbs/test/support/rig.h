@@ -25,6 +25,7 @@ struct rig_options {
 	bool needs_cqs;
 	bool imm_receives; /* immediate data uses up a receive, as with verbs */
 	bool no_cq;        /* the endpoint gets none */
+	size_t tx_size;
 	size_t rx_size;
 	bool own_rx_cq;
 	bool not_enabled; /* the endpoint: more is bound first */
