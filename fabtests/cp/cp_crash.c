@@ -16,10 +16,14 @@
  *   spoil     a byte that is already synced changes
  *   ahead     no accident: the program ends with 9 if it has not asked the disk (posix_fadvise)
  *             for so much behind what it reads
- *   fail_CALL:TEXT    no accident of so many bytes: the first CALL (syncfs, range, fsync or
- * readdir) of what has a name with TEXT at its end fails with EIO slow:MS   no accident: each fsync
- * takes so much longer kill, stop, change    SIGKILL, SIGSTOP, a byte of the source changes:
- * instead of a pread or pwrite
+ *   kill, stop, change    SIGKILL, SIGSTOP, a byte of the source changes: instead of a pread or
+ *             pwrite
+ *
+ * Other kinds have no number of MiB:
+ *
+ *   fail_CALL:TEXT    once, the CALL (syncfs, begin or range for sync_file_range, fsync, readdir)
+ *             of what has a name that ends with TEXT fails with EIO
+ *   slow:MS   each fsync takes so much longer
  */
 #include <dirent.h>
 #include <dlfcn.h>
@@ -246,8 +250,7 @@ int sync_file_range(int fd, off_t from, off_t len, unsigned int flags)
 {
 	int ret = (int) syscall(SYS_sync_file_range, fd, from, len, flags);
 
-	/* Who only begins hears of no error. */
-	if (flags != SYNC_FILE_RANGE_WRITE && fails("range", fd))
+	if (fails(flags == SYNC_FILE_RANGE_WRITE ? "begin" : "range", fd))
 		return -1;
 	pthread_mutex_lock(&lock);
 	if (!ret && len && flags == SYNC_FILE_RANGE_WRITE_AND_WAIT)

@@ -354,6 +354,17 @@ static enum cp_kind kind_listed(const char *how)
 					  : 0;
 }
 
+/* next_request -- its client is alive meanwhile, which is told of; 0: it has gone */
+static int next_request(struct cp_link *link, struct cp_message *request)
+{
+	while (answer(link, request)) {
+		if (request->type != CP_ALIVE)
+			return 1;
+		printf("it is alive\n");
+	}
+	return 0;
+}
+
 /* be_a_list -- a target that lists something of that name, and waits for its client to go */
 static int be_a_list(struct cp_link *link, enum cp_kind kind, const char *name)
 {
@@ -372,10 +383,8 @@ static int be_a_list(struct cp_link *link, enum cp_kind kind, const char *name)
 	message.addr = region.addr;
 	message.key = region.key;
 	for (int i = 0; i < answers && !cp_link_send(link, &message, TIMEOUT_MS); i++) {
-		if (!answer(link, &request))
+		if (!next_request(link, &request))
 			break;
-		if (request.type == CP_ALIVE)
-			printf("it is alive\n");
 		message = (struct cp_message){
 			.type = CP_ANSWER, .committed = !i || !kind, .size = i ? 0 : pack.used};
 	}

@@ -29,6 +29,12 @@ list_tree()
 	(cd "$1" && find . -printf '%p %m %T@\n' | sort)
 }
 
+# make_branches -- more directories than few_files lets be open
+make_branches()
+{
+	rm -rf "$work/tree" && mkdir -p "$work"/tree/d{1..70} && for i in {1..70}; do echo "$i" >"$work/tree/d$i/f" || return; done
+}
+
 case_sources()
 {
 	# Several at once, into a directory that is there; and back.
@@ -53,7 +59,7 @@ case_tree()
 		"$cp" -a "$work/tree" "$here:dir" && (cd "$work/tree" && "$cp" -a . "$here:dir/tree") &&
 		same_tree "$work/srv/dir/tree" && diff -r "$work/srv/dir/tree/a" "$work/srv/dir/a" && finish || return
 	# What is there may be of somebody who has synced nothing.
-	with_accident none:0 begin "$work/srv" && "$cp" -a "$work/tree/a/b/c/" "$here:tree/a/b/c" | grep '^0 files' &&
+	served_with none:0 EF53 && "$cp" -a "$work/tree/a/b/c/" "$here:tree/a/b/c" | grep '^0 files' &&
 		finish && grep 'all is synced' "$work/target.log" || return
 	# Without -a only files have their times.
 	fresh && begin "$work/srv" && chmod 600 "$work/tree/a/void" && "$cp" -r "$work/tree" "$here:x" && diff -r "$work/tree" "$work/srv/x" &&
@@ -132,6 +138,11 @@ case_tree_disk()
 		refused 'c/f7 at the target: Input/output error' "$cp" -a "$work/tree" "$here:" >"$work/said" &&
 		grep '^304 files' "$work/said" && [ ! -e "$work/srv/tree/a/b/c/f7" ] && finish >"$work/said" &&
 		! grep 'all is synced' "$work/said" && cmp "$work/disk/.f9.fi_pmem_cp" "$work/tree/a/b/c/f9" || return
+	# Of some errors only who begins hears; and where the one sync fails, each file is synced.
+	fresh && served_with fail_begin:.f7.fi_pmem_cp $ext4 &&
+		refused 'c/f7 at the target: Input/output error' "$cp" -a "$work/tree" "$here:" && [ ! -e "$work/srv/tree/a/b/c/f7" ] &&
+		finish && fresh && served_with fail_syncfs:srv $ext4 && "$cp" "$work/tree/a/b/c"/f{1,2,3,4,5} "$here:dir/" | grep '^5 files' &&
+		finish && grep 'syncfs fails' "$work/target.log" || return
 	# With a directory: nothing that got its name there is durable.
 	fresh && served_with fail_fsync:tree/a/b $ext4 &&
 		refused 'a name with spaces at the target: its directory' "$cp" -r "$work/tree" "$here:" && finish || return
@@ -139,6 +150,9 @@ case_tree_disk()
 	fresh && begin "$work/srv" && "$cp" -a "$work/tree" "$here:" && finish && served_with fail_syncfs:srv $ext4 &&
 		refused 'tree/a/b at the target: Input/output error' "$cp" -a "$work/tree" "$here:" >"$work/said" &&
 		grep '^305 files, .*; 0 were there' "$work/said" && "$cp" -a "$work/tree" "$here:" | grep '; 305 were there' && finish || return
+	# Nor is it durable there where the file system has given up.
+	served_with 'fail_fsync: (deleted)' $ext4 && "$cp" -a "$work/tree" "$here:" >"$work/said"
+	grep '^305 files, .*; 0 were there' "$work/said" && finish || return
 	# With one file that is there, and with its directory.
 	served_with fail_range:c/f7 $ext4 && "$cp" -a "$work/tree" "$here:" | grep '^1 files, .* 304 were there' && finish &&
 		served_with fail_fsync:c/f7 $other && "$cp" -a "$work/tree" "$here:" | grep '^1 files, .* 304 were there' &&
@@ -152,13 +166,14 @@ case_tree_disk()
 	begin "$work/srv" && "$cp" -aq "$here:tree" "$work/got" &&
 		with_accident none:0 "$cp" -a "$here:tree" "$work/got" | grep '; 305 were there' && cmp "$work/disk/f9" "$work/tree/a/b/c/f9" &&
 		with_accident fail_fsync:c/f7 "$cp" -a "$here:tree" "$work/got" | grep '^1 files, .* 304 were there' &&
+		refused 'got/tree: Input/output error' with_accident 'fail_fsync: (deleted)' "$cp" -a "$here:tree" "$work/got" &&
 		with_accident fail_fsync:/c "$cp" -a "$here:tree" "$work/got" | grep '^1 files, .* 304 were there' && same_tree "$work/got/tree" && finish
 }
 
 # closed_to_others DIRECTORY COUNT -- so many hidden files are there, and nobody else may open them
 closed_to_others()
 {
-	[ "$(stat -c %a "$1/tree/sub")" = 700 ] && [ "$(find "$1" -name '.*.fi_pmem_cp' | wc -l)" -ge "$2" ] &&
+	[ "$(stat -c %a "$1/tree" "$1/tree/sub" | sort -u)" = 700 ] && [ "$(find "$1" -name '.*.fi_pmem_cp' | wc -l)" -ge "$2" ] &&
 		[ -z "$(find "$1" -name '.*.fi_pmem_cp' -perm /077)" ]
 }
 
@@ -167,7 +182,7 @@ case_tree_private()
 	local i
 
 	# Small and large files while they are put, and got, and what an earlier copy has left.
-	umask 022 && rm -rf "$work/tree" && mkdir -p "$work/tree/sub" && chmod 700 "$work/tree/sub" || return
+	umask 022 && rm -rf "$work/tree" && mkdir -p "$work/tree/sub" && chmod 700 "$work/tree" "$work/tree/sub" || return
 	for i in {1..10}; do
 		{ echo "$i"; head -c 900K "$work/big"; } >"$work/tree/sub/p$i" && chmod 600 "$work/tree/sub/p$i" || return
 	done
@@ -209,6 +224,8 @@ case_tree_unread()
 		with_accident fail_readdir:/tree begin "$work/srv" &&
 		refused "tree/: the target can't read all of this directory" "$cp" -r "$here:tree" "$work/got" &&
 		"$cp" -r "$here:tree" "$work/got" && diff -r "$work/tree" "$work/got/tree" && finish || return
+	begin "$work/srv" && refused 'tree/a/b/c: Input/output error' with_accident fail_readdir:/b/c "$cp" -r "$work/tree" "$here:dir/" &&
+		diff -r "$work/tree" "$work/srv/dir/tree" && finish || return
 	# 64 levels, and no more: put and got.
 	fresh && deep=$(printf '/d%.0s' {1..63}) && rm -rf "$work/tree" && mkdir -p "$work/tree$deep/too deep" && : >"$work/tree$deep/f" &&
 		begin "$work/srv" && refused "$deep/too deep: directories are nested too deep" "$cp" -a "$work/tree" "$here:" &&
@@ -232,7 +249,8 @@ case_many_large()
 
 case_tree_get()
 {
-	make_tree && cp -a "$work/tree" "$work/srv/" && mkdir "$work/srv/hollow" && begin "$work/srv" -r &&
+	make_tree && cp -a "$work/tree" "$work/srv/" && mkdir -p "$work/srv/hollow/a/b" && begin "$work/srv" -r &&
+		with_accident none:0 "$cp" -r "$here:hollow" "$work/got" && [ -d "$work/got/hollow/a/b" ] && rm -r "$work/got/hollow" &&
 		with_accident none:0 "$cp" -a "$here:tree" "$work/got" | grep '^305 files' && same_tree "$work/got/tree" &&
 		"$cp" -a "$here:tree/" "$work/got/" | grep '^0 files, 0 bytes are durable; 305 were there' || return
 	# What has changed is got again: length, time, permissions; and what is missing.
@@ -245,7 +263,22 @@ case_tree_get()
 		"$cp" -r "$here:tree/a/void" "$here:hollow" "$here:tree/none" "$work/got" | grep '^1 files' &&
 		cmp "$work/got/void" "$work/tree/a/void" && [ -d "$work/got/hollow" ] && [ -d "$work/got/none" ] &&
 		refused 'nosuch: No such file' "$cp" -r "$here:nosuch" "$work/got" &&
-		refused 'leads out' "$cp" -r "$here:../outside" "$work/got" && [ ! -e "$work/got/outside" ] && finish
+		refused 'leads out' "$cp" -r "$here:../outside" "$work/got" && [ ! -e "$work/got/outside" ] && moved_meanwhile && finish
+}
+
+# moved_meanwhile -- what is got goes where it began, though a link has the destination's name since then
+moved_meanwhile()
+{
+	local client i
+
+	mkdir "$work/srv/two" || return
+	for i in 1 2; do
+		head -c 60M "$work/big" >"$work/srv/two/$i" || return
+	done
+	with_accident stop:50 exec "$cp" -r "$here:two" "$work/got" &
+	client=$!
+	await_stop "$client" && mv "$work/got/two" "$work/got/moved" && ln -s "$work/outside" "$work/got/two" &&
+		kill -CONT "$client" && wait "$client" && diff -r "$work/srv/two" "$work/got/moved" && [ "$(ls -A "$work/outside")" = secret ]
 }
 
 case_tree_list()

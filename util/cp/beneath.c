@@ -44,6 +44,7 @@ const char *cp_split_name(const char *name, char dir[CP_TEXT], const char **base
 
 const char *cp_refused_open(int err)
 {
-	return err == EXDEV || err == ELOOP ? "the name leads out of what is served"
-					    : strerror(err);
+	if (err == EXDEV || err == ELOOP)
+		return "the name leads out of what is served";
+	return err == ENOSYS ? "names can't be confined here (openat2, Linux 5.6)" : strerror(err);
 }

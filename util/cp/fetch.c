@@ -233,7 +233,7 @@ static int take_below(struct cp_copy *copy, const struct cp_record *record, int 
 		return failed(copy, found->path,
 			      errno == ELOOP || errno == EXDEV
 				      ? "its directory leads out of the destination"
-				      : strerror(errno));
+				      : cp_refused_open(errno));
 	ret = take_record(copy, record, found);
 	close(found->dir);
 	return ret;
@@ -272,8 +272,7 @@ static int take_list(struct cp_copy *copy, const struct list *list, const char *
 	return ret;
 }
 
-/* open_destination -- made if need be; it may be a link to a directory, as the caller has named it
- */
+/* open_destination -- made if need be; it may be a link, as the caller has named it */
 static int open_destination(const char *path, mode_t mode, int *root)
 {
 	char *copy = strdup(path);
@@ -303,6 +302,8 @@ static int take_all(struct cp_copy *copy, const struct list *list, const char *n
 
 	if (!err)
 		ret = take_list(copy, list, name, path, root);
+	if (!err && !ret)
+		err = cp_still_works(root);
 	/* What is served as a whole goes into what is there. */
 	if (!err && !ret && *name && copy->keep & CP_MODES) {
 		err = cp_keep_apply(&list->keep, root);

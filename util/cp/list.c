@@ -28,10 +28,10 @@ struct cp_list *cp_list_begin(int root, const char *name, struct stat *st)
 	int fd = cp_open_beneath(root, *name ? name : ".", O_RDONLY | O_DIRECTORY);
 	int err = list ? errno : ENOMEM;
 
-	if (list && fd >= 0 && !fstat(fd, st)) {
-		list->device = st->st_dev;
-		list->dirs[0] = fdopendir(fd);
+	if (list && fd >= 0) {
+		list->dirs[0] = fstat(fd, st) ? NULL : fdopendir(fd);
 		if (list->dirs[0]) {
+			list->device = st->st_dev;
 			list->depth = 1;
 			return list;
 		}

@@ -142,6 +142,16 @@ mode_t cp_keep_begin(uint64_t flags, uint64_t mode)
 	return flags & CP_MODES ? ((mode_t) mode & 0777) | 0700 : 0777;
 }
 
+int cp_still_works(int dir)
+{
+	int fd = openat(dir, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	int err = fd < 0 || fsync(fd) ? errno : 0;
+
+	if (fd >= 0)
+		close(fd);
+	return err == EIO || err == EROFS ? err : 0;
+}
+
 int cp_part_name(struct cp_part *part)
 {
 	return renameat(part->dir, part->hidden, part->dir, part->name) ? errno : 0;

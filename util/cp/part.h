@@ -40,6 +40,12 @@ int cp_keep_apply(const struct cp_keep *keep, int fd);
 /* cp_keep_begin -- the mode that a directory is made with: to be filled, and open to nobody else */
 mode_t cp_keep_begin(uint64_t flags, uint64_t mode);
 
+/*
+ * cp_still_works -- does the file system take a change, and make it durable?  One that has given up
+ * tells of that once; from then on syncs of what was never written succeed.  EIO, EROFS or 0.
+ */
+int cp_still_works(int dir);
+
 /* cp_part_is_hidden -- is this the name of such a file? */
 bool cp_part_is_hidden(const char *name);
 

@@ -186,7 +186,7 @@ static int find_dir(struct cp_sink *sink, const char *name)
 		conclude(sink);
 	dir = &sink->dirs[sink->num_dirs];
 	dir->fd = cp_open_beneath(sink->root, name, O_RDONLY | O_DIRECTORY);
-	if (dir->fd < 0 && (errno == EMFILE || errno == ENFILE) && sink->num_files) {
+	if (dir->fd < 0 && (errno == EMFILE || errno == ENFILE) && sink->num_dirs) {
 		conclude(sink);
 		dir = &sink->dirs[0];
 		dir->fd = cp_open_beneath(sink->root, name, O_RDONLY | O_DIRECTORY);
@@ -424,8 +424,12 @@ static void sync_there(struct cp_sink *sink, char *answer)
 
 	sync_dirs(sink);
 	err = sink->dir_err;
-	if (strpbrk(answer, durable) && sink->one_sync && syncfs(sink->root))
-		err = errno;
+	if (strpbrk(answer, durable)) {
+		if (sink->one_sync && syncfs(sink->root))
+			err = errno;
+		if (!err)
+			err = cp_still_works(sink->root);
+	}
 	for (unsigned int i = 0; err && answer[i]; i++) {
 		if (answer[i] == CP_THERE) {
 			answer[i] = CP_WANTED;

@@ -7,6 +7,7 @@
  */
 #include "tree.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <fts.h>
@@ -366,6 +367,20 @@ static int add(struct tree *tree, const char *path, const char *top, const char 
 	return cp_breathe(tree->copy, 0);
 }
 
+/* check_read -- fts takes an error of readdir for a directory's end */
+static void check_read(struct tree *tree, const char *path)
+{
+	DIR *dir = opendir(path);
+
+	errno = 0;
+	while (dir && readdir(dir))
+		errno = 0;
+	if (dir && errno)
+		fail_here(tree, path, strerror(errno));
+	if (dir)
+		closedir(dir);
+}
+
 static int take_found(struct tree *tree, FTS *fts, FTSENT *found, const char *top, size_t skip)
 {
 	const char *below = found->fts_path + skip;
@@ -376,6 +391,8 @@ static int take_found(struct tree *tree, FTS *fts, FTSENT *found, const char *to
 		return add(tree, found->fts_path, top, below, CP_FILE, found->fts_statp);
 	case FTS_D:
 	case FTS_DP:
+		if (found->fts_info == FTS_DP)
+			check_read(tree, found->fts_path);
 		/* What is served is there, and not ours. */
 		if (deep && found->fts_info == FTS_D) {
 			fail_here(tree, found->fts_path, "directories are nested too deep");
@@ -430,14 +447,19 @@ static char *name_there(struct tree *tree, char *source, const char *name)
 	char *copy = strdup(source), *there = NULL;
 	const char *last = copy ? basename(copy) : NULL;
 
-	if (last && (!strcmp(last, "..") || !strcmp(last, "/")))
+	if (last && (!strcmp(last, "..") || !strcmp(last, "/"))) {
 		fail_here(tree, source, "it has no name that could be taken");
-	else if (last && len && name[len - 1] != '/')
+		free(copy);
+		return NULL;
+	}
+	if (last && len && name[len - 1] != '/')
 		there = strdup(name);
 	else if (last && !strcmp(last, "."))
 		there = strndup(name, len ? len - 1 : 0);
 	else if (last && asprintf(&there, "%s%s", name, last) < 0)
 		there = NULL;
+	if (!there)
+		fail_here(tree, source, strerror(ENOMEM));
 	free(copy);
 	return there;
 }
