@@ -20,10 +20,10 @@ must()
 	failed=1
 }
 
-# functional PROGRAM CASES -- CASES "" are all
+# functional PROGRAM CASES [OPTION] -- CASES "" are all; the option is for both ends
 functional()
 {
-	"$fabtests"/common/pair "./$1" -d rxe0 -M "$LAB_PMEM" -- "./$1" -d rxe0 ${2:+-o "$2"} "$LAB_ADDR"
+	"$fabtests"/common/pair "./$1" -d rxe0 ${3:+"$3"} -M "$LAB_PMEM" -- "./$1" -d rxe0 ${3:+"$3"} ${2:+-o "$2"} "$LAB_ADDR"
 }
 
 mpi()
