@@ -2,6 +2,8 @@
 /* initiator.c -- what an endpoint knows of its own operations */
 #include "commit/initiator.h"
 
+#include "base/container.h"
+
 /* plan_all -- for commits that depend on the method alone */
 static void plan_all(struct pmv_initiator *ini)
 {
@@ -15,8 +17,18 @@ static void plan_all(struct pmv_initiator *ini)
 		&(struct pmv_plan_facts){.delivers = true});
 }
 
+/* shares -- nobody asks whose an operation was where no peer is given up */
+static void shares(struct pmv_op_owner *owner)
+{
+	struct pmv_initiator *ini = pmv_container_of(owner, struct pmv_initiator, owner);
+
+	if (owner->given_up)
+		atomic_fetch_or(&ini->slow, PMV_SLOW_SHARES);
+}
+
 void pmv_initiator_init(struct pmv_initiator *ini)
 {
+	ini->owner.shares = shares;
 	STAILQ_INIT(&ini->stalled);
 	STAILQ_INIT(&ini->awaiting);
 	STAILQ_INIT(&ini->group.members);

@@ -36,6 +36,7 @@ enum pmv_slow_path {
 	PMV_SLOW_ALL = 1 << 8,        /* FI_PMEMVERBS_COMMIT=all */
 	PMV_SLOW_HOOKS = 1 << 10,     /* a layer above replaces connections: hooks.h */
 	PMV_SLOW_GONE = 1 << 9,       /* the endpoint is no more: nothing can be posted */
+	PMV_SLOW_SHARES = 1 << 11,    /* what it sends is operations of ours: queue.h says why */
 };
 
 /*

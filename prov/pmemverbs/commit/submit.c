@@ -329,8 +329,9 @@ static ssize_t submit_plain(struct pmv_initiator *ini, const struct pmv_submissi
 	/* An injected atomic takes no flags. */
 	bool fenced = fence || (!is_receive && !submission->inject && !(what & FI_READ) &&
 				!pmv_initiator_is_fast(ini, PMV_SLOW_FENCE_NEXT));
-	bool counted = !submission->inject &&
-		       (ini->counts[pmv_count_kind(what)] || fetches || submission->no_completion);
+	bool shares = !is_receive && !pmv_initiator_is_fast(ini, PMV_SLOW_SHARES);
+	bool counted = !submission->inject && (ini->counts[pmv_count_kind(what)] || fetches ||
+					       shares || submission->no_completion);
 	ssize_t ret;
 
 	if ((!is_receive && !may_enter(ini, may_pass(ini, submission))) ||

@@ -16,7 +16,7 @@ static int cm_getpeer(struct fid_ep *fid, void *addr, size_t *addrlen)
 	return fi_getpeer(pmv_to_ep(fid)->engine.fid, addr, addrlen);
 }
 
-static bool may_watch(const struct pmv_ep *ep)
+bool pmv_ep_may_watch(const struct pmv_ep *ep)
 {
 	return pmv_setting.timeout && ep->domain->engine.core->uses_sockets;
 }
@@ -27,7 +27,7 @@ void pmv_ep_watch(struct pmv_ep *ep)
 	union pmv_silence_addr own = {0}, peer = {0};
 	size_t own_len = sizeof(own), peer_len = sizeof(peer);
 
-	if (may_watch(ep) && !fi_getname(&core_fid->fid, &own, &own_len) &&
+	if (pmv_ep_may_watch(ep) && !fi_getname(&core_fid->fid, &own, &own_len) &&
 	    !fi_getpeer(core_fid, &peer, &peer_len))
 		pmv_silence_watch(&ep->silence, &own, &peer, false);
 }
@@ -51,8 +51,8 @@ static void watch_attempt(struct pmv_ep *ep, const void *addr)
 	union pmv_silence_addr own = {0}, peer = {0};
 	size_t own_len = sizeof(own);
 
-	if (!may_watch(ep) || !size_of(addr) || fi_getname(&ep->engine.fid->fid, &own, &own_len) ||
-	    !own.in.sin_port)
+	if (!pmv_ep_may_watch(ep) || !size_of(addr) ||
+	    fi_getname(&ep->engine.fid->fid, &own, &own_len) || !own.in.sin_port)
 		return;
 	memcpy(&peer, addr, size_of(addr));
 	pmv_silence_watch(&ep->silence, &own, &peer, true);

@@ -478,7 +478,7 @@ static void join(struct pmv_ep *ep, const struct fi_info *info, const struct fi_
 	struct pmv_domain *domain = ep->domain;
 	struct pmv_initiator *ini = &ep->initiator;
 
-	ep->initiator.owner.given_up = &ep->silence.given_up;
+	ep->initiator.owner.given_up = pmv_ep_may_watch(ep) ? &ep->silence.given_up : NULL;
 	pmv_engine_join(&ep->engine, &domain->engine);
 	pmv_mailbox_init(&ep->mailbox);
 	ep->mailbox.link.engine = &ep->engine;

@@ -52,7 +52,11 @@ static inline struct pmv_ep *pmv_to_ep(struct fid_ep *fid)
 /* pmv_ep_prepare -- before it is enabled, which connecting does as well */
 int pmv_ep_prepare(struct pmv_ep *ep);
 
-/* pmv_ep_watch -- it is connected, or about to be: look whether the peer's machine is there */
+/*
+ * pmv_ep_may_watch -- may its peer be given up?
+ * pmv_ep_watch -- it is connected, or about to be: look whether the peer's machine is there
+ */
+bool pmv_ep_may_watch(const struct pmv_ep *ep);
 void pmv_ep_watch(struct pmv_ep *ep);
 
 /* pmv_ep_attempt -- what has become of the attempt to connect, if one is under way */

@@ -162,10 +162,7 @@ static void end_with_error(struct pmv_queue *queue, const struct fi_cq_err_entry
 		pmv_ready_add(queue, &op->comp);
 }
 
-/*
- * take_error -- move the core's error entry, perhaps a longer one than ours, to the ready list.
- * Whose it is shows only if one endpoint sends.
- */
+/* take_error -- move the core's error entry, perhaps a longer one than ours, to the ready list */
 static ssize_t take_error(struct pmv_queue *queue)
 {
 	union {
@@ -189,7 +186,7 @@ static ssize_t take_error(struct pmv_queue *queue)
 		end_with_error(queue, &err.entry);
 	} else if (err.entry.op_context || !queue->contexts) {
 		comp->err = err.entry;
-		comp->err.err = pmv_op_reason(queue->only_sender, err.entry.flags, err.entry.err);
+		comp->err.err = pmv_op_reason(queue->first_sender, err.entry.flags, err.entry.err);
 		if (comp->err.err_data_size > sizeof(comp->err_data))
 			comp->err.err_data_size = sizeof(comp->err_data);
 		pmv_ready_add(queue, comp);
@@ -470,10 +467,16 @@ static int make_waitable(struct pmv_queue *queue)
 	return 0;
 }
 
-void pmv_queue_join(struct pmv_queue *queue, const struct pmv_op_owner *sender)
+void pmv_queue_join(struct pmv_queue *queue, struct pmv_op_owner *sender)
 {
 	pthread_mutex_lock(&queue->lock);
-	queue->only_sender = queue->num_senders++ ? NULL : sender;
+	if (!queue->num_senders++) {
+		queue->first_sender = sender;
+	} else {
+		if (queue->first_sender)
+			queue->first_sender->shares(queue->first_sender);
+		sender->shares(sender);
+	}
 	pthread_mutex_unlock(&queue->lock);
 }
 
@@ -481,8 +484,8 @@ void pmv_queue_leave(struct pmv_queue *queue, const struct pmv_op_owner *sender)
 {
 	pthread_mutex_lock(&queue->lock);
 	queue->num_senders--;
-	if (queue->only_sender == sender)
-		queue->only_sender = NULL;
+	if (queue->first_sender == sender)
+		queue->first_sender = NULL;
 	pthread_mutex_unlock(&queue->lock);
 }
 

@@ -110,9 +110,13 @@ struct pmv_queue {
 	const struct pmv_engine_ops *ops; /* the engine's */
 	pthread_mutex_t lock;             /* held while entries are taken from the core */
 	struct pmv_batch batch;
-	/* Under the lock: endpoints that send, and the one if it is alone, or NULL. */
+	/*
+	 * Under the lock: endpoints that send.  An entry of what is no operation of ours does not
+	 * say whose it is.  The first endpoint may post such until another one comes; no other
+	 * endpoint does.  NULL: that one is closed.
+	 */
 	unsigned int num_senders;
-	const struct pmv_op_owner *only_sender;
+	struct pmv_op_owner *first_sender;
 	bool counts_reads; /* somebody else may read it: */
 	atomic_uint reads; /* by the application; written under the lock */
 
@@ -163,10 +167,11 @@ int pmv_queue_open(struct pmv_queue *queue, bool has_fd, bool waitable);
 void pmv_queue_close(struct pmv_queue *queue);
 
 /*
- * pmv_queue_join -- an endpoint's transmit operations complete here
+ * pmv_queue_join -- an endpoint's transmit operations complete here; if others' do, too, all of
+ *   them are told so (`shares`)
  * pmv_queue_leave -- not any more
  */
-void pmv_queue_join(struct pmv_queue *queue, const struct pmv_op_owner *sender);
+void pmv_queue_join(struct pmv_queue *queue, struct pmv_op_owner *sender);
 void pmv_queue_leave(struct pmv_queue *queue, const struct pmv_op_owner *sender);
 
 /* pmv_queue_read -- the application's fi_cq_read */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* test_op_errors.c -- op.c: parts of an operation that fail are one error of it */
+#include "base/setting.h"
 #include "objects/ep.h"
 #include "test/support/rig.h"
 
@@ -129,6 +130,13 @@ Test(errors, of_a_lost_connection_hit_every_commit_once)
 	rig_close(rig);
 }
 
+/* open_watched -- what is posted there may end with a peer that is given up */
+static struct rig *open_watched(void)
+{
+	pmv_setting.timeout = 10;
+	return rig_open(&(struct rig_options){.sockets = true});
+}
+
 /* give_up -- what the thread for silent peers does, and then the core */
 static void give_up(struct rig *rig)
 {
@@ -136,20 +144,30 @@ static void give_up(struct rig *rig)
 	fake_fail_all(&rig->fake, FI_ECANCELED, 0);
 }
 
+static void post_each(struct rig *rig, int first)
+{
+	accepted(rig_commit(rig, KEY_MHP, CONTEXT(first), 0));
+	accepted(rig_write(rig, KEY_MHP, CONTEXT(first + 1)));
+	accepted(rig_read(rig, KEY_MHP, CONTEXT(first + 2)));
+	accepted(rig_send(rig, CONTEXT(first + 3)));
+}
+
+static void expect_each(struct rig *rig, int first, int err)
+{
+	rig_expect_error(rig, CONTEXT(first), RIG_WRITTEN, err);
+	rig_expect_error(rig, CONTEXT(first + 1), RIG_WRITTEN, err);
+	rig_expect_error(rig, CONTEXT(first + 2), FI_RMA | FI_READ, err);
+	rig_expect_error(rig, CONTEXT(first + 3), RIG_SENT, err);
+	rig_expect_nothing(rig);
+}
+
 Test(errors, of_a_connection_that_was_given_up_say_so)
 {
-	struct rig *rig = rig_open(NULL);
+	struct rig *rig = open_watched();
 
-	accepted(rig_commit(rig, KEY_MHP, CONTEXT(1), 0));
-	accepted(rig_write(rig, KEY_MHP, CONTEXT(2)));
-	accepted(rig_read(rig, KEY_MHP, CONTEXT(3)));
-	accepted(rig_send(rig, CONTEXT(4)));
+	post_each(rig, 1);
 	give_up(rig);
-	rig_expect_error(rig, CONTEXT(1), RIG_WRITTEN, FI_ETIMEDOUT);
-	rig_expect_error(rig, CONTEXT(2), RIG_WRITTEN, FI_ETIMEDOUT);
-	rig_expect_error(rig, CONTEXT(3), FI_RMA | FI_READ, FI_ETIMEDOUT);
-	rig_expect_error(rig, CONTEXT(4), RIG_SENT, FI_ETIMEDOUT);
-	rig_expect_nothing(rig);
+	expect_each(rig, 1, FI_ETIMEDOUT);
 	/* What the core says of itself stays. */
 	accepted(rig_commit(rig, KEY_MHP, CONTEXT(5), 0));
 	fake_fail_all(&rig->fake, FI_EIO, 0);
@@ -157,22 +175,64 @@ Test(errors, of_a_connection_that_was_given_up_say_so)
 	rig_close(rig);
 }
 
-/* In a queue that others send by, too, nobody knows whose a plain write was. */
-Test(errors, of_plain_writes_say_so_only_if_they_can_be_nobody_elses)
+/* as -- the calls are those of another endpoint from now on; returns the one before */
+static struct fid_ep *as(struct rig *rig, struct fid_ep *ep)
 {
-	struct rig *rig = rig_open(NULL);
+	struct fid_ep *before = rig->ep;
+
+	rig->ep = ep;
+	return before;
+}
+
+/* Each entry is told as its own connection's, also of what was posted before others came. */
+Test(errors, of_a_connection_that_was_given_up_are_told_apart_from_others)
+{
+	struct rig *rig = open_watched();
+	struct fid_ep *other, *first;
+
+	post_each(rig, 1);
+	other = rig_ep(rig, rig->cq);
+	give_up(rig);
+	expect_each(rig, 1, FI_ETIMEDOUT);
+	post_each(rig, 11);
+	fake_fail_all(&rig->fake, FI_ECANCELED, 0);
+	expect_each(rig, 11, FI_ETIMEDOUT);
+
+	first = as(rig, other);
+	post_each(rig, 21);
+	fake_fail_all(&rig->fake, FI_ECANCELED, 0);
+	expect_each(rig, 21, FI_ECANCELED);
+	post_each(rig, 31);
+	atomic_store(&pmv_to_ep(first)->silence.given_up, false);
+	give_up(rig);
+	expect_each(rig, 31, FI_ETIMEDOUT);
+	/* A third one, when the first is closed. */
+	cr_assert_eq(fi_close(&first->fid), 0);
+	first = other;
+	as(rig, rig_ep(rig, rig->cq));
+	post_each(rig, 41);
+	give_up(rig);
+	expect_each(rig, 41, FI_ETIMEDOUT);
+	cr_assert_eq(fi_close(&first->fid), 0);
+	rig_close(rig);
+}
+
+/* They succeed as before. */
+Test(errors, are_told_apart_without_any_change_of_successes)
+{
+	struct rig *rig = open_watched();
 	struct fid_ep *other = rig_ep(rig, rig->cq);
 
-	accepted(rig_commit(rig, KEY_MHP, CONTEXT(1), 0));
-	accepted(rig_write(rig, KEY_MHP, CONTEXT(2)));
-	give_up(rig);
-	rig_expect_error(rig, CONTEXT(1), RIG_WRITTEN, FI_ETIMEDOUT);
-	rig_expect_error(rig, CONTEXT(2), RIG_WRITTEN, FI_ECANCELED);
-	atomic_store(&pmv_to_ep(rig->ep)->silence.given_up, false);
-	atomic_store(&pmv_to_ep(other)->silence.given_up, true);
-	accepted(rig_write(rig, KEY_MHP, CONTEXT(3)));
-	fake_fail_all(&rig->fake, FI_ECANCELED, 0);
-	rig_expect_error(rig, CONTEXT(3), RIG_WRITTEN, FI_ECANCELED);
+	for (int i = 0; i < 2; i++) {
+		post_each(rig, 1);
+		fake_complete(&rig->fake, SIZE_MAX);
+		rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+		rig_expect(rig, CONTEXT(2), RIG_WRITTEN);
+		rig_expect(rig, CONTEXT(3), FI_RMA | FI_READ);
+		rig_expect(rig, CONTEXT(4), RIG_SENT);
+		rig_expect_nothing(rig);
+		other = as(rig, other);
+	}
 	cr_assert_eq(fi_close(&other->fid), 0);
 	rig_close(rig);
 }
@@ -180,7 +240,7 @@ Test(errors, of_plain_writes_say_so_only_if_they_can_be_nobody_elses)
 /* Receives end so with any connection. */
 Test(errors, of_receives_stay_as_they_are)
 {
-	struct rig *rig = rig_open(NULL);
+	struct rig *rig = open_watched();
 	char buf[8];
 
 	accepted(fi_recv(rig->ep, buf, sizeof(buf), NULL, 0, CONTEXT(1)));

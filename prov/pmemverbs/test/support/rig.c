@@ -102,6 +102,7 @@ struct rig *rig_open(const struct rig_options *options)
 		.caps = (rig->options.no_fence ? 0 : PMV_ENGINE_FENCE) |
 			(rig->options.delivers ? PMV_ENGINE_DELIVER : 0),
 		.needs_cqs = rig->options.needs_cqs,
+		.uses_sockets = rig->options.sockets,
 		.imm_receives = rig->options.imm_receives,
 		.values_until = rig->options.values_until,
 	};

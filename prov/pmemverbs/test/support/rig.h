@@ -23,6 +23,7 @@ struct rig_options {
 	bool delivers; /* it does what FI_DELIVERY_COMPLETE says */
 	bool local;    /* its writes complete when they were handed over */
 	bool needs_cqs;
+	bool sockets;      /* silent peers are given up */
 	bool imm_receives; /* immediate data uses up a receive, as with verbs */
 	bool no_cq;        /* the endpoint gets none */
 	size_t tx_size;
