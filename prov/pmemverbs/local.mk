@@ -176,6 +176,9 @@ provider_sources = \
 	prov/pmemverbs/rdm/rdm_ep.h \
 	prov/pmemverbs/rdm/rdm_fence.c \
 	prov/pmemverbs/rdm/rdm_fence.h \
+	prov/pmemverbs/rdm/rdm_forgotten.c \
+	prov/pmemverbs/rdm/rdm_forgotten.h \
+	prov/pmemverbs/rdm/rdm_op.h \
 	prov/pmemverbs/rdm/rdm_posting.c \
 	prov/pmemverbs/rdm/rdm_posting.h \
 	prov/pmemverbs/rdm/rdm_reach.c \

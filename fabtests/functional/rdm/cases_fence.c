@@ -277,16 +277,15 @@ static int run_other_peer(struct client *client)
 	return expect_held_up(client, by_write) || finish(client, by_write, true);
 }
 
-/* expect_lost -- what is known of the atomic that was under way: nothing, or that it has failed */
+/* expect_lost -- the atomic that was under way fails; the fence may tell of it first */
 static int expect_lost(struct client *client)
 {
 	ssize_t ret;
 
 	POST(client, ret, by_write(client));
-	if (ret == -FI_ECONNRESET)
-		return 0;
-	return check(client, ret, -FI_EAGAIN, "a fenced write after a loss") ||
-	       expect_error(client, FIRST, FI_ECANCELED);
+	if (ret != -FI_ECONNRESET && check(client, ret, -FI_EAGAIN, "a fenced write after a loss"))
+		return -1;
+	return await_error(client, FIRST, FI_ECANCELED);
 }
 
 static int lose_atomic(struct client *client)
@@ -305,7 +304,7 @@ static int lose_atomic(struct client *client)
 	       await(client, FENCED, WRITTEN) || expect_none(client);
 }
 
-/* RxM forgets what was under way on a connection that is lost: the fence tells it, and ends. */
+/* RxM forgets what was under way on a connection that is lost: it fails, and the fence ends. */
 static int run_loss(struct client *client)
 {
 	return connect_first(client) || lose_atomic(client);

@@ -130,8 +130,25 @@ static int run_gone(struct client *client)
 	return mend(client) || ret || is_found_again(client, 3);
 }
 
+/* An atomic that has no answer yet: there is nothing under way at this end. */
+static int run_gone_atomic(struct client *client)
+{
+	int ret;
+
+	pattern_fill(client->buf, SIZE, 20, 0);
+	if (connect_first(client) || stop_server(client) ||
+	    check(client, sum(client, 1, FI_COMMIT_COMPLETE | FI_COMPLETION), 0, "fi_atomicmsg") ||
+	    expect_stuck(client, "an atomic") || cut(client))
+		return -1;
+	ret = await_error(client, 1, FI_ETIMEDOUT) || go_on(client);
+	return mend(client) || ret || is_found_again(client, 3);
+}
+
 const struct test rdm_gone_cases[] = {
 	{"rdm_gone", run_gone, {MAP}, GONE},
+	{"rdm_gone_atomic", run_gone_atomic, {MAP}, GONE},
+	{"rdm_gone_atomic_sread", run_gone_atomic, {MAP, .waits = true}, GONE},
+	{"rdm_gone_atomic_fences", run_gone_atomic, {MAP, .fences = true}, GONE},
 	{"rdm_gone_connecting", run_gone_connecting, {MAP}, GONE},
 	{0},
 };

@@ -120,6 +120,31 @@ static int run_atomic_loss(struct client *client)
 	return expect_none(client);
 }
 
+/* One that has not been answered then.  RxM forgets it, whether it commits or not. */
+static int run_atomic_forgotten(struct client *client)
+{
+	uint64_t flags = FI_COMPLETION | (is_safe(client) && !commit_all ? FI_COMMIT_COMPLETE : 0);
+	ssize_t ret;
+
+	pattern_fill(client->buf, SIZE, 19, 0);
+	if (connect_first(client))
+		return -1;
+	for (int n = 1; n < 9; n += 2) {
+		if (stop_server(client) ||
+		    check(client, sum(client, n, flags), 0, "fi_atomicmsg") ||
+		    expect_stuck(client, "an atomic") || lose_connection(client) ||
+		    await_error(client, n, FI_ECANCELED) || go_on(client))
+			return -1;
+		/* What was not committed before is lost with the connection, which is told once. */
+		ret = sum(client, n + 1, flags);
+		if (ret == -FI_ECONNRESET)
+			ret = sum(client, n + 1, flags);
+		if (check(client, ret, 0, "another one") || await(client, n + 1, FI_ATOMIC))
+			return -1;
+	}
+	return expect_none(client);
+}
+
 /* The same when the target starts again: RxM hears of it some time. */
 static int run_restart(struct client *client)
 {
@@ -381,6 +406,8 @@ static int run_rendezvous(struct client *client)
 const struct test rdm_loss_cases[] = {
 	{"rdm_loss", run_loss, {MAP}, ALWAYS},
 	{"rdm_atomic_loss", run_atomic_loss, {MAP}, COMMIT_ALL},
+	{"rdm_atomic_forgotten", run_atomic_forgotten, {MAP}, ALWAYS},
+	{"rdm_atomic_forgotten_sread", run_atomic_forgotten, {MAP, .waits = true}, ALWAYS},
 	{"rdm_nobody_there", run_nobody_there, {MAP}, TIMEOUT},
 	{"rdm_nobody_there_fences", run_nobody_there, {MAP, .fences = true}, TIMEOUT},
 	{"rdm_refuses_all", run_refused, {MAP}, TIMEOUT},

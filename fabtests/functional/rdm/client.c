@@ -162,6 +162,21 @@ int expect_error(struct client *client, int n, int err)
 	return 0;
 }
 
+int await_error(struct client *client, int n, int err)
+{
+	uint64_t end = now_ns() + PATIENCE_NS;
+	struct fi_cq_data_entry entry;
+	ssize_t ret;
+
+	do
+		ret = client->settings.waits ? fi_cq_sread(client->side.cq, &entry, 1, NULL, 100)
+					     : fi_cq_read(client->side.cq, &entry, 1);
+	while (ret == -FI_EAGAIN && now_ns() < end);
+	if (ret != -FI_EAVAIL)
+		return FAIL(client, "operation %d has not failed: fi_cq_read: %zd", n, ret);
+	return expect_error(client, n, err);
+}
+
 bool busy(struct client *client, ssize_t ret, uint64_t end)
 {
 	struct fi_cq_data_entry entry;

@@ -207,6 +207,9 @@ int expect_none(struct client *client);
 /* expect_error -- the entry that fi_cq_read has announced is of this operation */
 int expect_error(struct client *client, int n, int err);
 
+/* await_error -- the same, but it may still be under way */
+int await_error(struct client *client, int n, int err);
+
 /* expect_data -- the server's memory is what the buffer is */
 int expect_data(struct client *client, size_t offset, size_t len, const char *what);
 

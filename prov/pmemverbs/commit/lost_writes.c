@@ -18,6 +18,8 @@ struct pmv_lost_writes_region {
 
 #define FIRST_SWEEP 1024
 
+atomic_uint_fast64_t pmv_lost_writes_all_losses;
+
 static void init(struct pmv_lost_writes *tracker)
 {
 	*tracker = (struct pmv_lost_writes){.sweep_at = FIRST_SWEEP};
@@ -164,12 +166,20 @@ void pmv_lost_writes_committed(struct pmv_lost_writes *tracker, uint32_t key, ui
 	pthread_mutex_unlock(&tracker->lock);
 }
 
+void pmv_lost_writes_given_up(struct pmv_lost_writes *tracker)
+{
+	pthread_mutex_lock(&tracker->lock);
+	tracker->silent = tracker->losses + 1;
+	pthread_mutex_unlock(&tracker->lock);
+}
+
 void pmv_lost_writes_disconnected(struct pmv_lost_writes *tracker)
 {
 	struct pmv_lost_writes_region *region;
 
 	pthread_mutex_lock(&tracker->lock);
 	tracker->losses++;
+	pmv_lost_writes_all_losses++;
 	tracker->forgetful |= tracker->overflown;
 	LIST_FOREACH(region, &tracker->regions, next)
 	{

@@ -47,6 +47,7 @@ struct pmv_lost_writes {
 	size_t sweep_at; /* at this number of regions, the committed ones are forgotten */
 	atomic_uint_fast64_t number; /* of the last write */
 	atomic_uint_fast64_t losses; /* how many connections were lost */
+	atomic_uint_fast64_t silent; /* the last one whose peer was given up, counted so */
 	bool overflown;              /* not all writes are tracked */
 	bool forgetful;              /* nor are all lost ones: no commit can be proven any more */
 	struct pmv_lost_writes_wait wait;
@@ -88,9 +89,23 @@ void pmv_lost_writes_committed(struct pmv_lost_writes *tracker, uint32_t key, ui
  * pmv_lost_writes_losses -- how many were lost; the same number: the same connection
  */
 void pmv_lost_writes_disconnected(struct pmv_lost_writes *tracker);
-static inline uint64_t pmv_lost_writes_losses(struct pmv_lost_writes *tracker)
+static inline uint64_t pmv_lost_writes_losses(const struct pmv_lost_writes *tracker)
 {
 	return atomic_load(&tracker->losses);
+}
+
+/* All losses of the process. */
+extern atomic_uint_fast64_t pmv_lost_writes_all_losses;
+
+/*
+ * pmv_lost_writes_given_up -- the connection is about to be lost, since the peer is silent
+ * pmv_lost_writes_was_given_up -- was that the end of the one that was there after so many losses?
+ */
+void pmv_lost_writes_given_up(struct pmv_lost_writes *tracker);
+static inline bool pmv_lost_writes_was_given_up(const struct pmv_lost_writes *tracker,
+						uint64_t losses)
+{
+	return atomic_load(&tracker->silent) == losses + 1;
 }
 
 /*

@@ -300,6 +300,18 @@ static void defer_free(struct pmv_ep *ep)
 	free(atomic_exchange(&pmv_container_of(queue, struct pmv_cq, queue)->closed_ep, ep));
 }
 
+/* lose_connection -- with a layer above that makes another one */
+static void lose_connection(struct pmv_ep *ep)
+{
+	struct pmv_lost_writes *tracker = ep->initiator.tracker;
+
+	if (!tracker)
+		return;
+	if (atomic_load(&ep->silence.given_up))
+		pmv_lost_writes_given_up(tracker);
+	pmv_lost_writes_disconnected(tracker);
+}
+
 static int ep_close(struct fid *fid)
 {
 	struct pmv_ep *ep = to_ep(fid);
@@ -325,8 +337,7 @@ static int ep_close(struct fid *fid)
 	if (ep->initiator.owner.tx_queue)
 		pmv_queue_leave(ep->initiator.owner.tx_queue, &ep->initiator.owner);
 	pmv_tally_leave(ep);
-	if (ep->initiator.tracker)
-		pmv_lost_writes_disconnected(ep->initiator.tracker);
+	lose_connection(ep);
 	release_cntrs(ep);
 	pmv_link_close(&ep->mailbox.link);
 	if (ep->wants_agent)

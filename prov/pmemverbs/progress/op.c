@@ -195,18 +195,27 @@ bool pmv_op_finish(struct pmv_op_pool *pool, struct pmv_op *op)
 
 /* An endpoint's operations */
 
-/* next_of -- the owner's next operation in the pool, or its first one; holds the lock */
-static struct pmv_op *next_of(struct pmv_op_owner *owner, struct pmv_op *op)
+/* next_of -- the owner's (NULL: anybody's) next operation, or the first one; holds the lock */
+static struct pmv_op *next_of(const struct pmv_op_pool *pool, const struct pmv_op_owner *owner,
+			      struct pmv_op *op)
 {
-	struct pmv_op_pool *pool = owner->pool;
 	char *at = op ? (char *) op + pool->size : pool->base;
 
 	for (; at < pool->base + pool->used; at += pool->size) {
-		op = (struct pmv_op *) at;
-		if (op->owner == owner)
-			return op;
+		const struct pmv_op_owner *its = ((struct pmv_op *) at)->owner;
+
+		if (its && (!owner || its == owner))
+			return (struct pmv_op *) at;
 	}
 	return NULL;
+}
+
+struct pmv_op *pmv_op_next(struct pmv_op_pool *pool, struct pmv_op *op)
+{
+	pthread_mutex_lock(&pool->lock);
+	op = next_of(pool, NULL, op);
+	pthread_mutex_unlock(&pool->lock);
+	return op;
 }
 
 struct pmv_op *pmv_op_find(struct pmv_op_owner *owner, void *context)
@@ -215,7 +224,7 @@ struct pmv_op *pmv_op_find(struct pmv_op_owner *owner, void *context)
 
 	pthread_mutex_lock(&owner->pool->lock);
 	do
-		op = next_of(owner, op);
+		op = next_of(owner->pool, owner, op);
 	while (op && !(op->context == context && (op->flags & FI_RECV)));
 	pthread_mutex_unlock(&owner->pool->lock);
 	return op;
@@ -227,7 +236,7 @@ struct pmv_op_list pmv_op_abandon(struct pmv_op_owner *owner)
 	struct pmv_op *op = NULL;
 
 	pthread_mutex_lock(&owner->pool->lock);
-	while ((op = next_of(owner, op))) {
+	while ((op = next_of(owner->pool, owner, op))) {
 		op->owner = NULL;
 		STAILQ_INSERT_HEAD(&list, op, next);
 	}

@@ -91,6 +91,7 @@ struct pmv_op {
 	/* These stay while it is free, and so does comp.embedded. */
 	struct pmv_op_stack *home;   /* where it is put; NULL: where any endpoint finds it */
 	uint32_t number;             /* in the pool, from 1 on */
+	uint32_t lives;              /* for whoever counts those that were given up early */
 	atomic_uint_fast32_t behind; /* on the stack: the next one's number */
 	/* And these are set anew. */
 	STAILQ_ENTRY(pmv_op) next;
@@ -274,6 +275,10 @@ static inline int pmv_op_reason(const struct pmv_op_owner *owner, uint64_t flags
 	return by_loss && owner && owner->given_up && atomic_load(owner->given_up) ? FI_ETIMEDOUT
 										   : err;
 }
+
+/* pmv_op_next -- the one behind this one (NULL: the first) that has an owner; NULL: there is none
+ */
+struct pmv_op *pmv_op_next(struct pmv_op_pool *pool, struct pmv_op *op);
 
 /* pmv_op_find -- a receive under way by the application's context, or NULL */
 struct pmv_op *pmv_op_find(struct pmv_op_owner *owner, void *context);

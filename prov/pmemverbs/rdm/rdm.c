@@ -240,7 +240,7 @@ static int rdm_ep_open(struct fid_domain *domain_fid, struct fi_info *info, stru
 	if (!ret) {
 		ret = pmv_rdm_ep_wrap(ep, rxm_info->tx_attr->inject_size,
 				      info->tx_attr ? info->tx_attr->op_flags : 0,
-				      pmv_info_has_fence(info));
+				      pmv_info_has_fence(info), pmv_info_is_pmem(info));
 		if (ret)
 			fi_close(&ep->fid);
 		else

@@ -90,7 +90,7 @@ static ssize_t commit(struct pmv_rdm_op *deferred)
 		.addr = deferred->dest,
 		.rma_iov = &to,
 		.rma_iov_count = 1,
-		.context = deferred,
+		.context = pmv_rdm_op_context(deferred),
 	};
 	struct pmv_rdm_ep *rdm = PMV_RDM_OF(deferred->ep, rma);
 	ssize_t ret;
@@ -155,6 +155,38 @@ static ssize_t post_atomic(struct fid_ep *fid, const struct pmv_atomic *atomic,
 	return pmv_rdm_posting_reached(PMV_RDM_OF(fid, atomic), msg->addr, ret);
 }
 
+/*
+ * post_tracked -- RxM forgets it if its connection is lost before the answer has come: so note
+ * which connection that is, before anybody can see it end
+ */
+static ssize_t post_tracked(struct fid_ep *fid, const struct pmv_atomic *atomic,
+			    const struct fi_msg_atomic *msg, uint64_t flags, struct pmv_rdm_op *op)
+{
+	struct pmv_rdm_ep *rdm = PMV_RDM_OF(fid, atomic);
+	struct pmv_rdm_posting *posting = &pmv_rdm_posting;
+	const struct pmv_lost_writes *peer = pmv_rdm_posting_tracker(rdm, msg->addr);
+	ssize_t ret;
+
+	posting->answerer = peer;
+	posting->sent = false;
+	pmv_rdm_cq_lock(rdm->tx_cq);
+	ret = post_atomic(fid, atomic, msg, flags);
+	if (!ret && posting->sent) {
+		op->peer = peer;
+		op->losses = posting->sent_losses;
+	}
+	pmv_rdm_cq_unlock(rdm->tx_cq);
+	posting->answerer = NULL;
+	return ret;
+}
+
+/* is_awaited -- the application is told of its end: RxM might forget it */
+static bool is_awaited(const struct pmv_rdm_ep *rdm, uint64_t flags)
+{
+	return rdm->tracked.pool && !(flags & FI_INJECT) &&
+	       (!rdm->selective || (flags & FI_COMPLETION));
+}
+
 /* own_flags -- without the fence that is made before it is posted: here nothing is left of it */
 static uint64_t own_flags(const struct pmv_rdm_ep *rdm, uint64_t flags)
 {
@@ -183,17 +215,18 @@ static ssize_t do_atomic(struct fid_ep *fid, const struct pmv_atomic *atomic, ui
 	if (!only_reads && !deferred)
 		ret = check_atomic(rdm, &msg, own_flags(rdm, flags));
 	/* RxM does not report injected ones. */
-	if (!ret && (rdm->fences || deferred))
+	if (!ret && (rdm->fences || deferred || is_awaited(rdm, flags)))
 		ret = pmv_rdm_track(fid, msg.addr, PMV_RDM_OTHER, flags, msg.context,
 				    !(flags & FI_INJECT), &op);
 	if (op) {
-		msg.context = op;
+		msg.context = pmv_rdm_op_context(op);
 		flags = (own_flags(rdm, flags) & ~FI_INJECT) | FI_COMPLETION;
 	}
 	if (deferred && op)
 		defer(op, fid, &msg, losses);
 	if (!ret)
-		ret = post_atomic(fid, atomic, &msg, flags & ~FI_COMMIT);
+		ret = op ? post_tracked(fid, atomic, &msg, flags & ~FI_COMMIT, op)
+			 : post_atomic(fid, atomic, &msg, flags & ~FI_COMMIT);
 	pmv_rdm_posting_end_atomic(ret);
 	if (ret && op)
 		pmv_rdm_untrack(op);

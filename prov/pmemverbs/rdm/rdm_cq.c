@@ -12,6 +12,7 @@
 #include "base/setting.h"
 #include "memory/guard.h"
 #include "progress/queue.h"
+#include "rdm/rdm_forgotten.h"
 #include "base/table.h"
 
 /* While something waits for room in the core, nothing sleeps for longer than this. */
@@ -32,8 +33,6 @@ struct kept {
 	};
 };
 
-STAILQ_HEAD(op_list, pmv_rdm_op);
-
 struct rdm_cq {
 	PMV_TABLE(fi_ops) fid_ops;
 	PMV_TABLE(fi_ops_cq) ops;
@@ -46,10 +45,11 @@ struct rdm_cq {
 	atomic_bool tracks; /* else nothing below is used */
 	struct pmv_op_pool pool;
 	pthread_mutex_t reading; /* RxM's entries go in order to the application or to those kept */
-	STAILQ_HEAD(, kept) kept; /* `reading` */
-	pthread_mutex_t lock;     /* also while one is committed: its endpoint stays open */
-	struct op_list unposted;  /* the core had no room to commit them */
-	struct op_list failed;    /* their commit was refused */
+	STAILQ_HEAD(, kept) kept;        /* `reading` */
+	pthread_mutex_t lock;            /* also while one is committed: its endpoint stays open */
+	struct pmv_rdm_op_list unposted; /* the core had no room to commit them */
+	struct pmv_rdm_op_list failed;   /* their commit was refused, or they are forgotten */
+	struct pmv_rdm_forgotten forgotten;
 };
 
 static struct rdm_cq *to_rdm_cq(const struct fid_cq *fid)
@@ -57,10 +57,19 @@ static struct rdm_cq *to_rdm_cq(const struct fid_cq *fid)
 	return pmv_container_of(fid->ops, struct rdm_cq, ops);
 }
 
-/* op_of -- NULL: the context is the application's */
-static struct pmv_rdm_op *op_of(struct rdm_cq *cq, void *context)
+/* op_of -- NULL: the context is the application's; late: that of one that was given up */
+static struct pmv_rdm_op *op_of(struct rdm_cq *cq, void *context, bool *late)
 {
-	return pmv_is_op(&cq->pool, context) ? context : NULL;
+	struct pmv_rdm_op *op;
+	size_t at;
+
+	*late = false;
+	if (!pmv_is_op(&cq->pool, context))
+		return NULL;
+	at = (size_t) ((char *) context - cq->pool.base);
+	op = (struct pmv_rdm_op *) (cq->pool.base + at - at % cq->pool.size);
+	*late = context != pmv_rdm_op_context(op);
+	return op;
 }
 
 /* end -- it is not under way any more; holds the lock: the endpoint is open, or has none left */
@@ -75,7 +84,8 @@ static void put(struct rdm_cq *cq, struct pmv_rdm_op *op)
 {
 	pthread_mutex_lock(&cq->lock);
 	end(op);
-	pmv_op_put(&cq->pool, &op->op);
+	if (!op->left)
+		pmv_op_put(&cq->pool, &op->op);
 	pthread_mutex_unlock(&cq->lock);
 }
 
@@ -108,7 +118,7 @@ static void push(struct rdm_cq *cq)
 	pthread_mutex_unlock(&cq->lock);
 }
 
-static bool is_empty(struct rdm_cq *cq, const struct op_list *list)
+static bool is_empty(struct rdm_cq *cq, const struct pmv_rdm_op_list *list)
 {
 	bool empty;
 
@@ -122,11 +132,11 @@ static bool is_empty(struct rdm_cq *cq, const struct op_list *list)
 static bool take(struct rdm_cq *cq, void *entry)
 {
 	struct fi_cq_msg_entry *msg = entry; /* all formats begin like this one */
-	struct pmv_rdm_op *op = op_of(cq, msg->op_context);
-	bool report;
+	bool report, late;
+	struct pmv_rdm_op *op = op_of(cq, msg->op_context, &late);
 
-	if (!op)
-		return true;
+	if (!op || late)
+		return !op;
 	if (op->commit && !op->executed) {
 		op->executed = true;
 		if (cq->has_flags)
@@ -187,6 +197,38 @@ static ssize_t sread_rxm(struct fid_cq *fid, void *buf, size_t count, fi_addr_t 
 	return ret;
 }
 
+/*
+ * end_forgotten -- a read has found nothing; true: some have failed.  What is left is not put back
+ * while it may be in another list.
+ */
+static bool end_forgotten(struct rdm_cq *cq)
+{
+	bool any;
+
+	pthread_mutex_lock(&cq->lock);
+	any = pmv_rdm_forgotten_end(&cq->forgotten, &cq->failed);
+	if (STAILQ_EMPTY(&cq->unposted) && STAILQ_EMPTY(&cq->failed))
+		pmv_rdm_forgotten_put(&cq->forgotten);
+	pthread_mutex_unlock(&cq->lock);
+	return any;
+}
+
+/* read_all -- the same as read_rxm, and what RxM never tells; holds `reading` */
+static ssize_t read_all(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src_addr)
+{
+	struct rdm_cq *cq = to_rdm_cq(fid);
+	ssize_t ret;
+
+	do {
+		pthread_mutex_lock(&cq->lock);
+		pmv_rdm_forgotten_note(&cq->forgotten);
+		pthread_mutex_unlock(&cq->lock);
+		ret = read_rxm(fid, buf, count, src_addr);
+		/* It may have lost connections. */
+	} while (ret == -FI_EAGAIN && !pmv_rdm_forgotten_is_noted(&cq->forgotten));
+	return ret == -FI_EAGAIN && end_forgotten(cq) ? -FI_EAVAIL : ret;
+}
+
 /* read_kept -- there are some */
 static ssize_t read_kept(struct rdm_cq *cq, void *buf, size_t count, fi_addr_t *src_addr)
 {
@@ -216,7 +258,7 @@ static ssize_t read_sifted(struct fid_cq *fid, void *buf, size_t count, fi_addr_
 	do {
 		if (!is_empty(cq, &cq->failed))
 			return -FI_EAVAIL;
-		ret = read_rxm(fid, buf, count, src_addr);
+		ret = read_all(fid, buf, count, src_addr);
 		if (ret <= 0)
 			return ret;
 		ret = sift(cq, buf, src_addr, ret);
@@ -288,7 +330,7 @@ static int cq_signal(struct fid_cq *fid)
 	return cq->waits ? cq->rxm_ops->signal(fid) : -FI_ENOSYS;
 }
 
-/* read_failed -- an atomic whose commit was refused; false: there is none */
+/* read_failed -- an atomic whose commit was refused, or that is forgotten; false: there is none */
 static bool read_failed(struct rdm_cq *cq, struct fi_cq_err_entry *entry)
 {
 	struct pmv_rdm_op *deferred;
@@ -313,12 +355,15 @@ static ssize_t readerr_rxm(struct rdm_cq *cq, struct fid_cq *fid, struct fi_cq_e
 			   uint64_t flags)
 {
 	struct pmv_rdm_op *op;
+	bool late = false;
 	ssize_t ret;
 
 	pmv_guard_enter();
 	ret = cq->rxm_ops->readerr(fid, entry, flags);
 	pmv_guard_leave();
-	op = ret > 0 ? op_of(cq, entry->op_context) : NULL;
+	op = ret > 0 ? op_of(cq, entry->op_context, &late) : NULL;
+	if (late)
+		return -FI_EAGAIN;
 	if (op) {
 		entry->op_context = op->op.context;
 		if (op->executed)
@@ -357,7 +402,7 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *entry, uin
 /* pull -- one entry into this; false: there was none */
 static bool pull(struct rdm_cq *cq, struct fid_cq *fid, struct kept *kept, bool *keep)
 {
-	ssize_t ret = read_rxm(fid, &kept->ok, 1, &kept->src_addr);
+	ssize_t ret = read_all(fid, &kept->ok, 1, &kept->src_addr);
 
 	if (ret == 1) {
 		*keep = take(cq, &kept->ok);
@@ -393,13 +438,34 @@ void pmv_rdm_cq_pull(struct fid_cq *fid)
 	pthread_mutex_unlock(&cq->reading);
 }
 
-void pmv_rdm_cq_drop(struct fid_cq *fid, struct pmv_op_owner *owner)
+void pmv_rdm_cq_lock(struct fid_cq *fid)
 {
-	struct rdm_cq *cq = to_rdm_cq(fid);
+	pthread_mutex_lock(&to_rdm_cq(fid)->lock);
+}
 
-	pthread_mutex_lock(&cq->lock);
-	pmv_op_abandon(owner);
-	pthread_mutex_unlock(&cq->lock);
+void pmv_rdm_cq_unlock(struct fid_cq *fid)
+{
+	pthread_mutex_unlock(&to_rdm_cq(fid)->lock);
+}
+
+void pmv_rdm_cq_drop(struct fid_cq *fid, struct pmv_op_owner *owner, struct pmv_op_list *ops)
+{
+	struct pmv_op_list dropped;
+	struct pmv_op *op;
+
+	pmv_rdm_cq_lock(fid);
+	dropped = pmv_op_abandon(owner);
+	STAILQ_FOREACH(op, &dropped, next)
+		((struct pmv_rdm_op *) op)->left = true;
+	STAILQ_CONCAT(ops, &dropped);
+	pmv_rdm_cq_unlock(fid);
+}
+
+void pmv_rdm_cq_leave(struct fid_cq *fid, struct pmv_op_list *ops)
+{
+	pmv_rdm_cq_lock(fid);
+	STAILQ_CONCAT(&to_rdm_cq(fid)->forgotten.left, ops);
+	pmv_rdm_cq_unlock(fid);
 }
 
 static int cq_close(struct fid *fid)
@@ -503,6 +569,7 @@ int pmv_rdm_cq_wrap(struct fid_cq *fid, const struct fi_cq_attr *attr)
 	STAILQ_INIT(&cq->kept);
 	STAILQ_INIT(&cq->unposted);
 	STAILQ_INIT(&cq->failed);
+	pmv_rdm_forgotten_init(&cq->forgotten, &cq->pool);
 	pthread_mutex_init(&cq->reading, NULL);
 	pthread_mutex_init(&cq->lock, NULL);
 	PMV_TABLE_REPLACE(fid->fid.ops, cq->rxm_fid_ops, cq->fid_ops);

@@ -26,26 +26,7 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_eq.h>
 
-#include "progress/op.h"
-#include "rdm/rdm_fence.h"
-
-struct pmv_rdm_op {
-	struct pmv_op op; /* its owner: RxM's endpoint; NULL: that is closed */
-	STAILQ_ENTRY(pmv_rdm_op) next;
-	struct pmv_rdm_ticket ticket; /* it has ended when the application may be told */
-	/*
-	 * NULL: it is not deferred, and has nothing of what is below.  Else once it was executed;
-	 * under guard.  0, -FI_EAGAIN without room, or why it is refused
-	 */
-	ssize_t (*commit)(struct pmv_rdm_op *deferred);
-	struct fid_ep *ep; /* RxM's */
-	fi_addr_t dest;
-	uint64_t addr; /* what the atomic changes */
-	uint64_t key;
-	size_t len;
-	uint64_t losses; /* how many connections to the peer were lost before it was sent */
-	bool executed;   /* the commit comes next */
-};
+#include "rdm/rdm_op.h"
 
 /* pmv_rdm_cq_wrap -- let a CQ that RxM has just opened, with these attributes, be read here */
 int pmv_rdm_cq_wrap(struct fid_cq *cq, const struct fi_cq_attr *attr);
@@ -64,8 +45,19 @@ struct pmv_op_pool *pmv_rdm_cq_pool(const struct fid *fid);
 /* pmv_rdm_cq_pull -- read what there is, and keep it for the application */
 void pmv_rdm_cq_pull(struct fid_cq *fid);
 
-/* pmv_rdm_cq_drop -- the endpoint is being closed, and commits and counts nothing any more */
-void pmv_rdm_cq_drop(struct fid_cq *cq, struct pmv_op_owner *owner);
+/*
+ * pmv_rdm_cq_lock, pmv_rdm_cq_unlock -- meanwhile none of its operations ends.  Before RxM's locks
+ */
+void pmv_rdm_cq_lock(struct fid_cq *cq);
+void pmv_rdm_cq_unlock(struct fid_cq *cq);
+
+/*
+ * pmv_rdm_cq_drop -- the endpoint is being closed, and commits and counts nothing any more: its
+ *   operations are added to these
+ * pmv_rdm_cq_leave -- it is closed: put them back when RxM has told all there is
+ */
+void pmv_rdm_cq_drop(struct fid_cq *cq, struct pmv_op_owner *owner, struct pmv_op_list *ops);
+void pmv_rdm_cq_leave(struct fid_cq *cq, struct pmv_op_list *ops);
 
 /* pmv_rdm_cq_trywait -- -FI_EAGAIN: it has atomics to commit, or something to report */
 int pmv_rdm_cq_trywait(struct fid *fid);

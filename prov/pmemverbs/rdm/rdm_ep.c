@@ -135,8 +135,11 @@ static ssize_t rdm_inject_writedata(struct fid_ep *fid, const void *buf, size_t 
 /* bind_tx -- to the queue of its sends, which may have operations of ours */
 static int bind_tx(struct pmv_rdm_ep *rdm, struct fid *bfid, uint64_t flags)
 {
-	int ret = rdm->fences ? pmv_rdm_cq_track(bfid) : 0;
+	int ret = rdm->fences || rdm->ends_atomics ? pmv_rdm_cq_track(bfid) : 0;
 
+	/* In a wait set, atomics end as RxM has them end. */
+	if (ret == -FI_ENOSYS && !rdm->fences)
+		ret = 0;
 	if (ret == -FI_ENOSYS)
 		PMV_WARN(EP_CTRL, "an endpoint of FI_EP_RDM with FI_FENCE can't be bound to a "
 				  "completion queue that is in a wait set\n");
@@ -179,14 +182,16 @@ static int rdm_ep_close(struct fid *fid)
 
 	/* A thread that reads the CQ must not post to an endpoint that is being closed. */
 	if (rdm->tx_cq)
-		pmv_rdm_cq_drop(rdm->tx_cq, &rdm->tracked);
+		pmv_rdm_cq_drop(rdm->tx_cq, &rdm->tracked, &rdm->dropped);
 	ret = rdm->rxm_ops->close(fid);
 	if (ret) {
 		pmv_rdm_fence_lose(&rdm->fence);
 		return ret;
 	}
-	if (rdm->tx_cq)
+	if (rdm->tx_cq) {
+		pmv_rdm_cq_leave(rdm->tx_cq, &rdm->dropped);
 		pmv_op_owner_close(&rdm->tracked);
+	}
 	pmv_rdm_fence_destroy(&rdm->fence);
 	pmv_lost_writes_list_destroy(&rdm->lost_writes);
 	free(rdm);
@@ -219,7 +224,8 @@ static void replace_tables(struct fid_ep *ep, struct pmv_rdm_ep *rdm)
 		pmv_rdm_atomic_replace(ep, rdm);
 }
 
-int pmv_rdm_ep_wrap(struct fid_ep *ep, size_t inject_size, uint64_t op_flags, bool fences)
+int pmv_rdm_ep_wrap(struct fid_ep *ep, size_t inject_size, uint64_t op_flags, bool fences,
+		    bool pmem)
 {
 	struct pmv_rdm_ep *rdm = calloc(1, sizeof(*rdm));
 
@@ -228,6 +234,8 @@ int pmv_rdm_ep_wrap(struct fid_ep *ep, size_t inject_size, uint64_t op_flags, bo
 	rdm->inject_size = inject_size;
 	rdm->tx_op_flags = op_flags;
 	rdm->fences = fences;
+	rdm->ends_atomics = pmem && ep->atomic;
+	STAILQ_INIT(&rdm->dropped);
 	pmv_rdm_fence_init(&rdm->fence);
 	pmv_lost_writes_list_init(&rdm->lost_writes);
 	replace_tables(ep, rdm);

@@ -29,8 +29,10 @@ struct pmv_rdm_ep {
 	size_t inject_size;
 	uint64_t tx_op_flags; /* the application's */
 	bool selective;
+	bool ends_atomics;           /* that RxM forgets: rdm_forgotten.h */
 	bool counts;                 /* a counter would count a deferred atomic */
 	struct pmv_op_owner tracked; /* its pool is of tx_cq; or NULL: there are none */
+	struct pmv_op_list dropped;  /* when it is closed */
 	struct fid_cq *tx_cq;
 	struct fid_av *av;
 	struct pmv_lost_writes_list lost_writes;
@@ -46,8 +48,9 @@ struct pmv_rdm_ep {
 
 /*
  * pmv_rdm_ep_wrap -- RxM's endpoint, with RxM's inject_size, the application's op_flags, and
- * perhaps FI_FENCE
+ * perhaps FI_FENCE; pmem: its atomics may commit
  */
-int pmv_rdm_ep_wrap(struct fid_ep *ep, size_t inject_size, uint64_t op_flags, bool fences);
+int pmv_rdm_ep_wrap(struct fid_ep *ep, size_t inject_size, uint64_t op_flags, bool fences,
+		    bool pmem);
 
 #endif /* PMV_RDM_EP_H */

@@ -78,11 +78,16 @@ static ssize_t may_commit(struct pmv_lost_writes *tracker, const uint32_t *keys,
 	return -FI_ECONNRESET;
 }
 
-/* may_send -- RxM's endpoint is given a message, perhaps an atomic that commits */
+/* may_send -- RxM's endpoint is given a message, perhaps an atomic that commits; RxM holds its lock
+ */
 static ssize_t may_send(const struct pmv_lost_writes *tracker)
 {
 	struct pmv_lost_writes *committing = pmv_rdm_posting.tracker;
 
+	if (tracker && tracker == pmv_rdm_posting.answerer) {
+		pmv_rdm_posting.sent = true;
+		pmv_rdm_posting.sent_losses = pmv_lost_writes_losses(tracker);
+	}
 	/* A new connection has no peer yet. */
 	if (!committing || (tracker && tracker != committing))
 		return 0;

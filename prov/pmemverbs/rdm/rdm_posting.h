@@ -27,7 +27,11 @@ struct pmv_rdm_posting {
 	uint64_t losses; /* ... and how many connections were lost before it was sent */
 	bool probes;     /* nothing is written: RxM only chooses its endpoint */
 	bool found;      /* it has chosen one */
-	/* An atomic, which RxM sends as a message, commits: */
+	/* An atomic, which RxM sends as a message, has an answer: */
+	const struct pmv_lost_writes *answerer; /* NULL: there is none */
+	bool sent;                              /* to that peer, on its connection ... */
+	uint64_t sent_losses;                   /* ... before which so many were lost */
+	/* An atomic commits: */
 	struct pmv_lost_writes *tracker; /* NULL: nothing */
 	uint32_t regions[PMV_HOOKS_REGIONS];
 	size_t count;

@@ -79,6 +79,11 @@ ssize_t pmv_rdm_track(struct fid_ep *fid, fi_addr_t dest, enum pmv_rdm_kind kind
 
 void pmv_rdm_untrack(struct pmv_rdm_op *op)
 {
+	struct pmv_op_owner *owner = op->op.owner;
+	struct fid_cq *cq = pmv_container_of(owner, struct pmv_rdm_ep, tracked)->tx_cq;
+
 	pmv_rdm_fence_end(&op->ticket);
-	pmv_op_put(op->op.owner->pool, &op->op);
+	pmv_rdm_cq_lock(cq);
+	pmv_op_put(owner->pool, &op->op);
+	pmv_rdm_cq_unlock(cq);
 }

@@ -53,7 +53,7 @@ static ssize_t send(struct fid_ep *fid, struct fi_msg msg, uint64_t flags, bool 
 	ret = pmv_rdm_track(fid, msg.addr, PMV_RDM_OTHER, flags, msg.context, reports, &op);
 	if (ret)
 		return ret;
-	msg.context = op;
+	msg.context = pmv_rdm_op_context(op);
 	return posted(op, rdm->plain_msg.sendmsg(fid, &msg, flags | FI_COMPLETION));
 }
 
@@ -102,7 +102,7 @@ static ssize_t tsend(struct fid_ep *fid, struct fi_msg_tagged msg, uint64_t flag
 	ret = pmv_rdm_track(fid, msg.addr, PMV_RDM_OTHER, flags, msg.context, reports, &op);
 	if (ret)
 		return ret;
-	msg.context = op;
+	msg.context = pmv_rdm_op_context(op);
 	return posted(op, rdm->plain_tagged.sendmsg(fid, &msg, flags | FI_COMPLETION));
 }
 
@@ -152,7 +152,7 @@ static ssize_t rma_readmsg(struct fid_ep *fid, const struct fi_msg_rma *read, ui
 	ret = pmv_rdm_track(fid, msg.addr, PMV_RDM_RMA, flags, msg.context, true, &op);
 	if (ret)
 		return ret;
-	msg.context = op;
+	msg.context = pmv_rdm_op_context(op);
 	return posted(op, rdm->plain_rma.readmsg(fid, &msg, flags | FI_COMPLETION));
 }
 
@@ -180,7 +180,7 @@ static ssize_t write(struct fid_ep *fid, struct fi_msg_rma msg, uint64_t flags, 
 	ret = pmv_rdm_track(fid, msg.addr, PMV_RDM_RMA, flags, msg.context, reports, &op);
 	if (ret)
 		return ret;
-	msg.context = op;
+	msg.context = pmv_rdm_op_context(op);
 	return posted(op, rdm->plain_rma.writemsg(fid, &msg, flags | FI_COMPLETION));
 }
 

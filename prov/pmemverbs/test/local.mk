@@ -13,7 +13,7 @@ TESTS = \
 	test_queues test_rma_event test_service test_syncing test_thread test_thread_start test_wire test_writeback \
 	test_flush_request test_group test_lost_writes test_method test_ordering test_ordering_agent \
 	test_plan test_post test_post_list test_prepare test_run test_store test_submit \
-	test_rdm_atomic test_rdm_fence test_rdm_reach \
+	test_rdm_atomic test_rdm_cq test_rdm_fence test_rdm_reach \
 	test_atomic test_chain_ops test_cntr test_cq test_ep test_eq test_getinfo test_mr test_msg test_status_reply test_tally \
 	test_inject test_many_threads test_power_failures test_random_programs
 check_PROGRAMS = $(TESTS) bench_calls bench_dirty
@@ -107,6 +107,7 @@ test_submit_SOURCES = %D%/commit/test_submit.c %D%/commit/test_submit_delivery.c
 
 # rdm/
 test_rdm_atomic_SOURCES = %D%/rdm/test_rdm_atomic.c
+test_rdm_cq_SOURCES = %D%/rdm/test_rdm_cq.c
 test_rdm_fence_SOURCES = %D%/rdm/test_rdm_fence.c
 test_rdm_reach_SOURCES = %D%/rdm/test_rdm_reach.c
 

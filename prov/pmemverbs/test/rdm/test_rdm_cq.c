@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* test_rdm_cq.c -- operations that RxM never completes end all the same, and are used again */
+#include <criterion/criterion.h>
+
+#include <rdma/fi_errno.h>
+
+#include "base/container.h"
+#include "rdm/rdm_cq.h"
+
+#define CONTEXT(n) ((void *) (uintptr_t) (0x1000 + 16 * (n)))
+
+/* A queue of RxM's: contexts of operations that have succeeded. */
+static void *told[16];
+static size_t num_told;
+static bool loses; /* a connection, while it is read */
+
+static struct pmv_lost_writes_list trackers;
+static struct pmv_lost_writes *peer;
+static struct fid_cq cq;
+static struct pmv_op_owner owner;
+
+static ssize_t rxm_read(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src_addr)
+{
+	struct fi_cq_data_entry *entry = buf;
+
+	(void) fid, (void) count, (void) src_addr;
+	if (loses)
+		pmv_lost_writes_disconnected(peer);
+	loses = false;
+	if (!num_told)
+		return -FI_EAGAIN;
+	*entry = (struct fi_cq_data_entry){.op_context = told[0], .flags = FI_ATOMIC};
+	memmove(told, told + 1, --num_told * sizeof(told[0]));
+	return 1;
+}
+
+static ssize_t rxm_readerr(struct fid_cq *fid, struct fi_cq_err_entry *entry, uint64_t flags)
+{
+	(void) fid, (void) entry, (void) flags;
+	return -FI_EAGAIN;
+}
+
+static int rxm_close(struct fid *fid)
+{
+	(void) fid;
+	return 0;
+}
+
+static void open_queue(void)
+{
+	static struct fi_ops fid_ops = {.size = sizeof(fid_ops), .close = rxm_close};
+	static struct fi_ops_cq ops = {
+		.size = sizeof(ops), .readfrom = rxm_read, .readerr = rxm_readerr};
+	const struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_DATA, .wait_obj = FI_WAIT_NONE};
+
+	pmv_lost_writes_list_init(&trackers);
+	peer = pmv_lost_writes_list_get(&trackers, "peer", 4);
+	cq = (struct fid_cq){.fid = {.fclass = FI_CLASS_CQ, .ops = &fid_ops}, .ops = &ops};
+	cr_assert_eq(pmv_rdm_cq_wrap(&cq, &attr), 0);
+	cr_assert_eq(pmv_rdm_cq_track(&cq.fid), 0);
+	cr_assert_eq(pmv_op_owner_open(&owner, pmv_rdm_cq_pool(&cq.fid)), 0);
+}
+
+static void close_queue(void)
+{
+	pmv_op_owner_close(&owner);
+	cr_assert_eq(fi_close(&cq.fid), 0);
+	pmv_lost_writes_list_destroy(&trackers);
+}
+
+TestSuite(rdm_cq, .init = open_queue, .fini = close_queue);
+
+/* take -- NULL: there is none */
+static struct pmv_rdm_op *take(int n)
+{
+	struct pmv_rdm_op *op = (struct pmv_rdm_op *) pmv_op_get(&owner, PMV_OP_APPLICATION);
+
+	if (!op)
+		return NULL;
+	op->op.context = CONTEXT(n);
+	op->op.audience = PMV_TELL_ALL;
+	return op;
+}
+
+/* sent -- an atomic; what RxM knows of it */
+static void *sent(int n)
+{
+	struct pmv_rdm_op *op = take(n);
+
+	cr_assert(op);
+	op->peer = peer;
+	op->losses = pmv_lost_writes_losses(peer);
+	return pmv_rdm_op_context(op);
+}
+
+static void tell(void *context)
+{
+	told[num_told++] = context;
+}
+
+static void expect_nothing(void)
+{
+	struct fi_cq_data_entry entry;
+
+	cr_assert_eq(fi_cq_read(&cq, &entry, 1), -FI_EAGAIN);
+}
+
+static void expect(int n)
+{
+	struct fi_cq_data_entry entry;
+
+	cr_assert_eq(fi_cq_read(&cq, &entry, 1), 1);
+	cr_assert_eq(entry.op_context, CONTEXT(n));
+}
+
+static void expect_error(int n, int err)
+{
+	struct fi_cq_data_entry entry;
+	struct fi_cq_err_entry error = {0};
+
+	cr_assert_eq(fi_cq_read(&cq, &entry, 1), -FI_EAVAIL);
+	cr_assert_eq(fi_cq_readerr(&cq, &error, 0), 1);
+	cr_assert_eq(error.op_context, CONTEXT(n));
+	cr_assert_eq(error.err, err);
+	cr_assert_eq(error.flags, FI_ATOMIC);
+}
+
+Test(rdm_cq, ends_atomics_whose_connection_was_lost)
+{
+	sent(1);
+	expect_nothing();
+	pmv_lost_writes_disconnected(peer);
+	sent(2);
+	expect_error(1, FI_ECANCELED);
+	expect_nothing();
+	pmv_lost_writes_given_up(peer);
+	pmv_lost_writes_disconnected(peer);
+	expect_error(2, FI_ETIMEDOUT);
+	expect_nothing();
+}
+
+/* Who sleeps after that read would not be woken. */
+Test(rdm_cq, sees_a_loss_in_the_read_in_which_it_comes)
+{
+	sent(1);
+	loses = true;
+	expect_error(1, FI_ECANCELED);
+	expect_nothing();
+}
+
+Test(rdm_cq, ends_nothing_that_rxm_tells_of)
+{
+	void *first = sent(1);
+
+	take(2); /* no atomic, or not sent yet */
+	tell(first);
+	pmv_lost_writes_disconnected(peer);
+	expect(1);
+	expect_nothing();
+	/* What is told while a connection is lost. */
+	tell(sent(3));
+	loses = true;
+	expect(3);
+	expect_nothing();
+}
+
+/* It is what the place is used for now that would end. */
+Test(rdm_cq, takes_no_late_end_for_that_of_another_operation)
+{
+	void *late[2], *next;
+
+	for (int i = 0; i < 2; i++) {
+		late[i] = sent(1);
+		pmv_lost_writes_disconnected(peer);
+		expect_error(1, FI_ECANCELED);
+	}
+	next = sent(2);
+	cr_assert_neq(next, late[0]);
+	cr_assert_neq(next, late[1]);
+	cr_assert_lt(labs((char *) next - (char *) late[0]), PMV_RDM_OP_LIVES, "the same place");
+	tell(late[0]);
+	tell(late[1]);
+	expect_nothing();
+	tell(next);
+	expect(2);
+	expect_nothing();
+}
+
+Test(rdm_cq, can_lose_any_number_of_atomics)
+{
+	for (int i = 0; i < 3 * PMV_OP_OWN; i += 3) {
+		for (int n = 0; n < 3; n++)
+			sent(1);
+		pmv_lost_writes_disconnected(peer);
+		for (int n = 0; n < 3; n++)
+			expect_error(1, FI_ECANCELED);
+	}
+	expect_nothing();
+}
+
+/* reopen -- close the endpoint, and open another one; meanwhile the application reads, or not */
+static void reopen(bool reads)
+{
+	struct pmv_op_list ops = STAILQ_HEAD_INITIALIZER(ops);
+
+	pmv_rdm_cq_drop(&cq, &owner, &ops);
+	if (reads)
+		expect_nothing();
+	pmv_rdm_cq_leave(&cq, &ops);
+	pmv_op_owner_close(&owner);
+	cr_assert_eq(pmv_op_owner_open(&owner, pmv_rdm_cq_pool(&cq.fid)), 0);
+}
+
+Test(rdm_cq, uses_again_what_was_left_by_closed_endpoints)
+{
+	enum { EACH = PMV_OP_APPLICATION / 8 };
+
+	for (int i = 0; i < 20; i++) {
+		for (int n = 0; n < EACH; n++)
+			cr_assert(take(n), "operation %d of endpoint %d", n, i);
+		reopen(i % 2);
+		expect_nothing();
+	}
+}
+
+/* RxM tells in its queue of what had ended before. */
+Test(rdm_cq, tells_of_what_has_ended_before_its_endpoint_was_closed)
+{
+	void *first = sent(1), *second = sent(2), *other;
+
+	tell(first);
+	reopen(false);
+	/* Meanwhile its place is not given away. */
+	other = sent(3);
+	cr_expect_neq(other, first);
+	expect(1);
+	tell(second);
+	expect(2);
+	expect_nothing();
+	tell(other);
+	expect(3);
+	expect_nothing();
+}
+
+static ssize_t never(struct pmv_rdm_op *op)
+{
+	(void) op;
+	return -FI_EAGAIN;
+}
+
+/* Its commit was waiting for room. */
+Test(rdm_cq, fails_what_waits_when_its_endpoint_is_closed_and_only_then_uses_it_again)
+{
+	struct pmv_rdm_op *op = take(1);
+
+	op->commit = never;
+	tell(pmv_rdm_op_context(op));
+	expect_nothing();
+	reopen(false);
+	/* Who waits for a fenced operation reads, too. */
+	pmv_rdm_cq_pull(&cq);
+	cr_expect_neq(take(2), op);
+	expect_error(1, FI_ECANCELED);
+	expect_nothing();
+	expect_nothing();
+	cr_expect_neq(take(3), take(4));
+}
+
+static ssize_t posts(struct pmv_rdm_op *op)
+{
+	(void) op;
+	return 0;
+}
+
+/* It has been answered, and what commits it is a write, which ends as any other. */
+Test(rdm_cq, leaves_the_commit_of_an_atomic_alone)
+{
+	void *context = sent(1);
+	struct pmv_rdm_op *op = context;
+
+	op->commit = posts;
+	tell(context);
+	expect_nothing();
+	pmv_lost_writes_disconnected(peer);
+	expect_nothing();
+	tell(context);
+	expect(1);
+	expect_nothing();
+}
