@@ -49,9 +49,10 @@ enum accept_flags {
 	ACCEPT_SRX = 1,
 	ACCEPT_SEPARATE = 2,
 	ACCEPT_WAIT = 4,
-	ACCEPT_BARE = 8,    /* no receives but those of CTL_RECV */
-	ACCEPT_KIND = 16,   /* all receives will be in memory like that of the region */
-	ACCEPT_COUNT = 32,  /* count peers' writes */
+	ACCEPT_BARE = 8,      /* no receives but those of CTL_RECV */
+	ACCEPT_KIND = 16,     /* all receives will be in memory like that of the region */
+	ACCEPT_COUNT = 32,    /* count peers' writes */
+	ACCEPT_ONE_SRX = 128, /* with ACCEPT_SRX: one for all such */
 	ACCEPT_UNREAD = 64, /* its completions go to one queue for all such, which is never read */
 };
 

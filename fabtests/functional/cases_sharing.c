@@ -284,6 +284,48 @@ static int threads_one_endpoint(struct fx *fx)
 }
 
 /* The target receives messages and notices through a context that it shares */
+/* fill -- a receive for whoever has sent first */
+static int fill(struct link *link, const struct remote *messages)
+{
+	struct control_msg msg = {
+		.command = CTL_RECV,
+		.arg = {link->id, messages->id, 0, 64, 64, 1},
+	};
+	int ret = target_call(link->target, &msg, NULL, 0);
+
+	return ret ? failed_call(link->fx, "fi_recv at the target", ret) : 0;
+}
+
+/*
+ * A message waits for a receive of the context, and what was sent behind it waits, too.  That is no
+ * matter of another connection that has the same context, as long as it sends no message.
+ */
+static int shared_context_empty(struct fx *fx)
+{
+	struct link_attr attr = {
+		.conn = {.format = FI_CQ_FORMAT_DATA, .selective = true},
+		.accept = ACCEPT_SRX | ACCEPT_ONE_SRX | ACCEPT_BARE,
+	};
+	struct link *sender = fx_link(fx, NULL, &attr);
+	struct link *other = sender ? fx_link(fx, NULL, &attr) : NULL;
+	struct remote *remote = other ? pmem_region(fx, 65536) : NULL;
+	struct remote *messages = remote ? fx_remote(fx, sender->target, 4096, FI_RECV, 0) : NULL;
+	struct write write = {.remote = remote, .offset = 32768, .len = 64, .flags = COMMIT};
+	struct op *message = op_new(fx), *behind;
+	ssize_t ret;
+
+	if (!messages)
+		return -1;
+	ret = fi_send(sender->conn.ep, source(sender, 32, 0, 0), 32, sender->local.desc, 0,
+		      message);
+	if (ret)
+		return failed_call(fx, "fi_send", ret);
+	if (write_at(sender, &write, &behind) || some_commits(other, remote, 0, 100) ||
+	    fill(other, messages) || await(sender, behind))
+		return -1;
+	return remote_same(fx, remote);
+}
+
 static int shared_receive_context(struct fx *fx)
 {
 	struct link_attr attr = {
@@ -397,6 +439,7 @@ const struct test_case sharing_cases[] = {
 	{"threads", threads},
 	{"threads_one_endpoint", threads_one_endpoint},
 	{"shared_receive_context", shared_receive_context},
+	{"shared_context_empty", shared_context_empty},
 	{"cancel", cancel},
 	{"private_data", private_data},
 	{NULL, NULL},

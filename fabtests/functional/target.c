@@ -140,12 +140,15 @@ static int cmd_open(struct target *target, struct control_msg *msg)
 	return ret;
 }
 
-static int open_srx(struct target *target, struct tconn *tc, struct fi_info *info)
+static int open_srx(struct target *target, struct tconn *tc, struct fi_info *info, bool share)
 {
-	int ret = fi_srx_context(target->node.domain, info->rx_attr, &tc->srx, NULL);
+	struct fid_ep **srx = share ? &target->srx : &tc->srx;
+	int ret = *srx ? 0 : fi_srx_context(target->node.domain, info->rx_attr, srx, NULL);
 
 	if (ret)
-		tc->srx = NULL;
+		*srx = NULL;
+	tc->srx = *srx;
+	tc->shares_srx = share;
 	return ret;
 }
 
@@ -205,7 +208,7 @@ static int create_tconn(struct target *target, struct tconn *tc, struct fi_info 
 	ret = region_register(&target->node, &tc->message_region, tc->messages,
 			      sizeof(tc->messages), FI_SEND | FI_RECV, 0);
 	if (!ret && flags & ACCEPT_SRX)
-		ret = open_srx(target, tc, info);
+		ret = open_srx(target, tc, info, flags & ACCEPT_ONE_SRX);
 	if (!ret && flags & ACCEPT_COUNT)
 		ret = open_cntr(target, &tc->cntr);
 	if (!ret && flags & ACCEPT_UNREAD) {
@@ -229,7 +232,7 @@ static void destroy_tconn(struct tconn *tc)
 	if (tc->conn.ep)
 		fi_shutdown(tc->conn.ep, 0);
 	conn_close(&tc->conn);
-	if (tc->srx)
+	if (tc->srx && !tc->shares_srx)
 		close_fid(&tc->srx->fid, "the shared receive context");
 	CLOSE(tc->cntr);
 	region_close(&tc->message_region);
@@ -338,8 +341,8 @@ static int cmd_receive(struct target *target, const struct control_msg *msg)
 	for (i = 0; tc && region && !ret && i < msg->arg[5]; i++, offset += msg->arg[4]) {
 		if (len > region->len || offset > region->len - len)
 			return -FI_EINVAL;
-		ret = fi_recv(tc->conn.ep, (char *) region->buf + offset, len, region->desc, 0,
-			      NULL);
+		ret = fi_recv(tc->srx ? tc->srx : tc->conn.ep, (char *) region->buf + offset, len,
+			      region->desc, 0, NULL);
 	}
 	return tc && region ? (int) ret : -FI_EINVAL;
 }
@@ -461,6 +464,7 @@ static int cmd_reset(struct target *target)
 	for (i = 0; i < REGIONS; i++)
 		ret |= close_region(target, i);
 	CLOSE(target->unread);
+	CLOSE(target->srx);
 	target->used = 0;
 	target->is_armed = false;
 	return ret;

@@ -31,6 +31,7 @@ struct receive {
 struct tconn {
 	struct conn conn;
 	struct fid_ep *srx;
+	bool shares_srx; /* it is target->srx */
 	unsigned int nreceives;
 	struct receive receives[RECEIVES];
 	char messages[RECEIVES][MESSAGE];
@@ -54,6 +55,7 @@ struct target {
 	struct fi_pmemverbs_list *lists[REGIONS]; /* of buffers in it; or NULL */
 	struct tconn *conns[CONNS];
 	struct fid_cq *unread;
+	struct fid_ep *srx; /* of all that share one */
 	struct expectation armed;
 	bool is_armed;
 };

@@ -275,7 +275,61 @@ static int run_reads(struct client *client)
 	return expect_none(client);
 }
 
+#define FEW 20   /* for which RxM has receives there */
+#define MANY 400 /* for which it has none before the server reads */
+
+static int send_few(struct client *client)
+{
+	ssize_t ret = 0;
+
+	for (int i = 0; !ret && i < FEW; i++)
+		POST(client, ret, by_inject(client));
+	return check(client, ret, 0, "fi_inject");
+}
+
+/* send_many -- as many as there is room for; how many those are, or -1 */
+static int send_many(struct client *client)
+{
+	ssize_t ret = 0;
+	int sent = 0;
+
+	while (sent < MANY && !(ret = by_inject(client)))
+		sent++;
+	return ret == -FI_EAGAIN || !check(client, ret, 0, "fi_inject") ? sent : -1;
+}
+
+/* take_back -- what was sent would be received by other cases */
+static int take_back(struct client *client, int sent)
+{
+	int ret = 0;
+
+	for (int i = 0; !ret && i < sent; i++)
+		ret = ask(client, ASK_RECV, LEN, 0, NULL, 0);
+	return ret;
+}
+
+/*
+ * The server's application reads nothing.  Messages that RxM has a receive for keep nobody waiting.
+ * What is sent behind more of them waits until it reads, and then goes on.
+ */
+static int run_unread(struct client *client)
+{
+	int sent;
+
+	pattern_fill(client->buf, SIZE, 40, 0);
+	if (connect_first(client) || ask(client, ASK_AWAY, 0, 0, NULL, 0) || send_few(client) ||
+	    check(client, commit(client, 0, LEN, 1, FI_COMPLETION), 0, "a commit") ||
+	    await(client, 1, WRITTEN))
+		return -1;
+	sent = send_many(client);
+	return sent < 0 || expect_data(client, 0, LEN, "the first commit") ||
+	       check(client, commit(client, LEN, LEN, 2, FI_COMPLETION), 0, "another commit") ||
+	       await(client, 2, WRITTEN) || expect_data(client, LEN, LEN, "the second commit") ||
+	       take_back(client, FEW + sent) || expect_none(client);
+}
+
 const struct test rdm_message_cases[] = {
+	{"rdm_unread", run_unread, {MAP}, ALWAYS},
 	{"rdm_message_calls", run_messages, {MAP}, ALWAYS},
 	{"rdm_message_calls_tracked", run_messages, {MAP, .fences = true}, ALWAYS},
 	{"rdm_tagged_calls", run_tagged, {MAP}, ALWAYS},

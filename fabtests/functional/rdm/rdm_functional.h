@@ -34,6 +34,7 @@ enum {
 	ASK_BYTES,   /* offset, len -> payload */
 	ASK_NOTICES, /* number to wait for -> their struct notice */
 	ASK_STOP,    /* until something else comes */
+	ASK_AWAY,    /* call nothing of libfabric's until something else comes */
 	ASK_REOPEN,  /* the endpoint, at the same address */
 	ASK_RESTART, /* with all else and other memory, as a program starts again -> struct offer */
 	ASK_RECV,    /* length: of a message, into the memory */

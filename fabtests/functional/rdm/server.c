@@ -175,6 +175,11 @@ static int obey(struct server *server, int fd, const struct control_msg *ask, st
 		return answer(fd, server->notices, server->num_notices * sizeof(struct notice));
 	case ASK_STOP:
 		return control_stop(fd);
+	case ASK_AWAY:
+		ret = answer(fd, NULL, 0);
+		while (!ret && !control_waits(fd, 1000))
+			;
+		return ret;
 	case ASK_RECV:
 		ret = (int) fi_recv(server->side.ep, server->memory.base, ask->arg[0],
 				    fi_mr_desc(server->mr), FI_ADDR_UNSPEC, NULL);
