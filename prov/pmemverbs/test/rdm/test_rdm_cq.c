@@ -251,10 +251,10 @@ static ssize_t never(struct pmv_rdm_op *op)
 /* Its commit was waiting for room. */
 Test(rdm_cq, fails_what_waits_when_its_endpoint_is_closed_and_only_then_uses_it_again)
 {
-	struct pmv_rdm_op *op = take(1);
+	struct pmv_rdm_op *op = sent(1);
 
 	op->commit = never;
-	tell(pmv_rdm_op_context(op));
+	tell(op);
 	expect_nothing();
 	reopen(false);
 	/* Who waits for a fenced operation reads, too. */
