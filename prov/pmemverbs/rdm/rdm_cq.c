@@ -197,6 +197,15 @@ static ssize_t sread_rxm(struct fid_cq *fid, void *buf, size_t count, fi_addr_t 
 	return ret;
 }
 
+static void note_forgotten(struct rdm_cq *cq)
+{
+	if (pmv_rdm_forgotten_is_noted(&cq->forgotten))
+		return;
+	pthread_mutex_lock(&cq->lock);
+	pmv_rdm_forgotten_note(&cq->forgotten);
+	pthread_mutex_unlock(&cq->lock);
+}
+
 /*
  * end_forgotten -- a read has found nothing; true: some have failed.  What is left is not put back
  * while it may be in another list.
@@ -205,6 +214,8 @@ static bool end_forgotten(struct rdm_cq *cq)
 {
 	bool any;
 
+	if (pmv_rdm_forgotten_is_over(&cq->forgotten))
+		return false;
 	pthread_mutex_lock(&cq->lock);
 	any = pmv_rdm_forgotten_end(&cq->forgotten, &cq->failed);
 	if (STAILQ_EMPTY(&cq->unposted) && STAILQ_EMPTY(&cq->failed))
@@ -220,9 +231,7 @@ static ssize_t read_all(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *
 	ssize_t ret;
 
 	do {
-		pthread_mutex_lock(&cq->lock);
-		pmv_rdm_forgotten_note(&cq->forgotten);
-		pthread_mutex_unlock(&cq->lock);
+		note_forgotten(cq);
 		ret = read_rxm(fid, buf, count, src_addr);
 		/* It may have lost connections. */
 	} while (ret == -FI_EAGAIN && !pmv_rdm_forgotten_is_noted(&cq->forgotten));
@@ -464,7 +473,7 @@ void pmv_rdm_cq_drop(struct fid_cq *fid, struct pmv_op_owner *owner, struct pmv_
 void pmv_rdm_cq_leave(struct fid_cq *fid, struct pmv_op_list *ops)
 {
 	pmv_rdm_cq_lock(fid);
-	STAILQ_CONCAT(&to_rdm_cq(fid)->forgotten.left, ops);
+	pmv_rdm_forgotten_leave(&to_rdm_cq(fid)->forgotten, ops);
 	pmv_rdm_cq_unlock(fid);
 }
 

@@ -17,12 +17,19 @@ static struct pmv_rdm_op *next_of(const struct pmv_rdm_forgotten *forgotten, str
 	return (struct pmv_rdm_op *) pmv_op_next(forgotten->pool, op ? &op->op : NULL);
 }
 
+void pmv_rdm_forgotten_leave(struct pmv_rdm_forgotten *forgotten, struct pmv_op_list *ops)
+{
+	STAILQ_CONCAT(&forgotten->left, ops);
+	atomic_store(&forgotten->any_left, true);
+}
+
 void pmv_rdm_forgotten_note(struct pmv_rdm_forgotten *forgotten)
 {
 	uint64_t losses = atomic_load(&pmv_lost_writes_all_losses);
 	struct pmv_rdm_op *op = NULL;
 
 	STAILQ_CONCAT(&forgotten->ended, &forgotten->left);
+	atomic_store(&forgotten->any_left, false);
 	while (forgotten->losses != losses && (op = next_of(forgotten, op))) {
 		if (op->peer && op->losses != pmv_lost_writes_losses(op->peer))
 			op->forgotten = forgotten->any = true;
@@ -32,7 +39,13 @@ void pmv_rdm_forgotten_note(struct pmv_rdm_forgotten *forgotten)
 
 bool pmv_rdm_forgotten_is_noted(const struct pmv_rdm_forgotten *forgotten)
 {
-	return forgotten->losses == atomic_load(&pmv_lost_writes_all_losses);
+	return forgotten->losses == atomic_load(&pmv_lost_writes_all_losses) &&
+	       !atomic_load(&forgotten->any_left);
+}
+
+bool pmv_rdm_forgotten_is_over(const struct pmv_rdm_forgotten *forgotten)
+{
+	return !forgotten->any && STAILQ_EMPTY(&forgotten->ended);
 }
 
 static void fail(struct pmv_rdm_op *op)

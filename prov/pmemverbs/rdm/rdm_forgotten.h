@@ -12,7 +12,8 @@
  *
  * What is left of an endpoint that was closed before such a read is put back.
  *
- * Whoever calls holds the locks of the completion queue: of all, and of its reading.
+ * Whoever calls holds the locks of the completion queue: of all, and of its reading.  The questions
+ * need only that of its reading.
  */
 #ifndef PMV_RDM_FORGOTTEN_H
 #define PMV_RDM_FORGOTTEN_H
@@ -21,7 +22,8 @@
 
 struct pmv_rdm_forgotten {
 	struct pmv_op_pool *pool;
-	struct pmv_op_list left;  /* of closed endpoints */
+	struct pmv_op_list left;  /* of closed endpoints ... */
+	atomic_bool any_left;     /* ... are there some? */
 	struct pmv_op_list ended; /* those, if RxM has nothing more to tell */
 	bool any;                 /* of those under way, perhaps */
 	uint64_t losses;          /* of all connections, when it was looked last */
@@ -30,13 +32,17 @@ struct pmv_rdm_forgotten {
 void pmv_rdm_forgotten_init(struct pmv_rdm_forgotten *forgotten, struct pmv_op_pool *pool);
 
 /*
+ * pmv_rdm_forgotten_leave -- these are left; holds the lock of all
  * pmv_rdm_forgotten_note -- before a read
- * pmv_rdm_forgotten_is_noted -- all that was lost until now
+ * pmv_rdm_forgotten_is_noted -- is all that was lost or left until now?
+ * pmv_rdm_forgotten_is_over -- has a read that finds nothing nothing to say, either?
  * pmv_rdm_forgotten_end -- a read has found nothing; true: some have failed, and are in this list
  * pmv_rdm_forgotten_put -- the same for what is left
  */
+void pmv_rdm_forgotten_leave(struct pmv_rdm_forgotten *forgotten, struct pmv_op_list *ops);
 void pmv_rdm_forgotten_note(struct pmv_rdm_forgotten *forgotten);
 bool pmv_rdm_forgotten_is_noted(const struct pmv_rdm_forgotten *forgotten);
+bool pmv_rdm_forgotten_is_over(const struct pmv_rdm_forgotten *forgotten);
 bool pmv_rdm_forgotten_end(struct pmv_rdm_forgotten *forgotten, struct pmv_rdm_op_list *failed);
 void pmv_rdm_forgotten_put(struct pmv_rdm_forgotten *forgotten);
 
