@@ -74,7 +74,7 @@ struct pmv_op_owner {
 	unsigned int reads; /* pmv_guard_reads when it was opened */
 	/* Its connection was ended here, as the peer's machine is silent; or NULL: nobody looks. */
 	const atomic_bool *given_up;
-	/* other endpoints send by its tx_queue, too: whose an operation is has to be seen by it */
+	/* others have sent by its tx_queue before: whose an operation is has to be seen by it */
 	void (*shares)(struct pmv_op_owner *owner);
 	/* Operations of its own under way that nobody waits for: acknowledgements. */
 	atomic_uint sending;

@@ -470,13 +470,10 @@ static int make_waitable(struct pmv_queue *queue)
 void pmv_queue_join(struct pmv_queue *queue, struct pmv_op_owner *sender)
 {
 	pthread_mutex_lock(&queue->lock);
-	if (!queue->num_senders++) {
-		queue->first_sender = sender;
-	} else {
-		if (queue->first_sender)
-			queue->first_sender->shares(queue->first_sender);
+	if (queue->num_senders++)
 		sender->shares(sender);
-	}
+	else
+		queue->first_sender = sender;
 	pthread_mutex_unlock(&queue->lock);
 }
 

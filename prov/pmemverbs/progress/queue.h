@@ -112,11 +112,10 @@ struct pmv_queue {
 	struct pmv_batch batch;
 	/*
 	 * Under the lock: endpoints that send.  An entry of what is no operation of ours does not
-	 * say whose it is.  The first endpoint may post such until another one comes; no other
-	 * endpoint does.  NULL: that one is closed.
+	 * say whose it is: the first endpoint's, as no other one posts such.  NULL: that is closed.
 	 */
 	unsigned int num_senders;
-	struct pmv_op_owner *first_sender;
+	const struct pmv_op_owner *first_sender;
 	bool counts_reads; /* somebody else may read it: */
 	atomic_uint reads; /* by the application; written under the lock */
 
@@ -167,8 +166,8 @@ int pmv_queue_open(struct pmv_queue *queue, bool has_fd, bool waitable);
 void pmv_queue_close(struct pmv_queue *queue);
 
 /*
- * pmv_queue_join -- an endpoint's transmit operations complete here; if others' do, too, all of
- *   them are told so (`shares`)
+ * pmv_queue_join -- an endpoint's transmit operations complete here; if others' do already, it is
+ *   told so (`shares`)
  * pmv_queue_leave -- not any more
  */
 void pmv_queue_join(struct pmv_queue *queue, struct pmv_op_owner *sender);
