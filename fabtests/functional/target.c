@@ -465,6 +465,8 @@ static int cmd_reset(struct target *target)
 		ret |= close_region(target, i);
 	CLOSE(target->unread);
 	CLOSE(target->srx);
+	target->unread = NULL;
+	target->srx = NULL;
 	target->used = 0;
 	target->is_armed = false;
 	return ret;
