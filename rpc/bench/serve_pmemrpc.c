@@ -5,6 +5,7 @@
 #include "call.h"
 #include "handler.h"
 #include "pmemrpc.h"
+#include "programs/kv.h"
 
 static struct pmemrpc_server *server;
 
@@ -48,6 +49,7 @@ static void stop(void)
 
 int serve_pmemrpc(const struct settings *settings)
 {
+	static const uint32_t readers[] = {OP_READ, OP_HANDLED, OP_KEY + KV_GET, OP_KEY + KV_SCAN};
 	const struct pmemrpc_server_attr attr = {
 		.path = settings->memory,
 		.service = settings->port,
@@ -57,6 +59,8 @@ int serve_pmemrpc(const struct settings *settings)
 		.reply_max = settings->reply_max,
 		.effects_max = settings->effects_max,
 		.memory = settings->memory_len,
+		.readers = readers,
+		.num_readers = sizeof(readers) / sizeof(readers[0]),
 		.threads = settings->threads,
 		.spin_us = settings->spin ? PMEMRPC_ALWAYS : 0,
 		.handler = execute,

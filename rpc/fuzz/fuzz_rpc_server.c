@@ -255,7 +255,7 @@ static void enter(void)
 						  : RPC_ALIGN) *
 					    (uint64_t) (int8_t) input_8(&scene.input)
 				  : 0;
-	rpc_ring_write(&ring, place, op, argument, len);
+	rpc_ring_write(&ring, place, op, 0, argument, len);
 	remember(ring.key, place, op, argument, len);
 	/* A bit of the word, or of the operation. */
 	if (how & 8)

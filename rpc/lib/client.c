@@ -211,6 +211,12 @@ static bool is_full(const struct pmemrpc_client *client)
 	       (client->pace && client->posted - client->executed >= client->pace);
 }
 
+/* breaks -- does an entry that ends there overwrite one that a server finds after a crash? */
+static bool breaks(const struct pmemrpc_client *client, uint64_t end)
+{
+	return end - client->kept_position > client->ring.size;
+}
+
 /* lose -- the connection is lost; pmemrpc_reconnect makes another one */
 static int lose(struct pmemrpc_client *client, const char *what, int ret)
 {
@@ -223,6 +229,7 @@ int pmemrpc_post(struct pmemrpc_client *client, struct pmemrpc_call *call)
 {
 	struct rpc_place place = client->next;
 	struct rpc_posted *posted;
+	bool plain;
 	size_t len;
 
 	if (call->state == PMEMRPC_POSTED || call->state == PMEMRPC_DURABLE)
@@ -240,16 +247,26 @@ int pmemrpc_post(struct pmemrpc_client *client, struct pmemrpc_call *call)
 	len = rpc_footprint(&client->ring, call->argument_len);
 	if (is_full(client) || place.position + len - client->tail > client->ring.size)
 		return -FI_EAGAIN;
-	rpc_ring_write(&client->ring, place, call->op, call->argument, call->argument_len);
+	plain = call->reply_only && client->in_order;
+	if (breaks(client, place.position + len)) {
+		if (client->committed > client->executed || !client->in_order)
+			return -FI_EAGAIN;
+		plain = true;
+	}
+	rpc_ring_write(&client->ring, place, call->op,
+		       (uint32_t) (client->posted - client->executed), call->argument,
+		       call->argument_len);
 	posted = posted_at(client, place.sequence);
 	*posted = (struct rpc_posted){.kind = RPC_COMMIT,
 				      .call = call,
 				      .place = place,
 				      .argument_len = call->argument_len,
-				      .plain = call->reply_only && client->in_order};
+				      .plain = plain};
 	call->sequence = place.sequence;
 	call->state = PMEMRPC_POSTED;
 	client->posted = place.sequence;
+	if (!plain)
+		client->committed = place.sequence;
 	client->next.sequence++;
 	client->next.position += len;
 	/* The call is accepted: if this fails it is sent when the client is connected again. */
@@ -281,6 +298,17 @@ static void take_missed(struct pmemrpc_client *client, struct pmemrpc_call *call
 		client->attr.missed(call, client->attr.context);
 }
 
+/* is_reply -- is it one of the three messages that stand for one, and whole? */
+static bool is_reply(const struct rpc_reply_message *message, size_t len)
+{
+	uint32_t type;
+
+	if (len < sizeof(*message) || le32toh(message->len) != len - sizeof(*message))
+		return false;
+	type = le32toh(message->type);
+	return type == RPC_MSG_REPLY || type == RPC_MSG_READ || type == RPC_MSG_GONE;
+}
+
 /* take_reply -- a message from the server, which may say anything */
 static int take_reply(struct pmemrpc_client *client, const struct rpc_buffer *buffer, size_t len)
 {
@@ -288,10 +316,10 @@ static int take_reply(struct pmemrpc_client *client, const struct rpc_buffer *bu
 	char *data = (char *) buffer->data + sizeof(*message);
 	struct rpc_posted *posted;
 	struct pmemrpc_call *call, missed;
+	uint32_t type = le32toh(message->type);
 	uint64_t sequence;
 
-	if (len < sizeof(*message) || le32toh(message->type) != RPC_MSG_REPLY ||
-	    le32toh(message->len) != len - sizeof(*message))
+	if (!is_reply(message, len))
 		return -EPROTO;
 	sequence = le64toh(message->sequence);
 	if (client->missed_from && sequence == client->missed_from) {
@@ -300,10 +328,11 @@ static int take_reply(struct pmemrpc_client *client, const struct rpc_buffer *bu
 					       .reply_len = len - sizeof(*message)};
 		client->missed_from = sequence < client->missed_to ? sequence + 1 : 0;
 		rpc_client_pace(client, le32toh(message->pace));
-		take_missed(client, &missed, data);
+		if (type != RPC_MSG_GONE)
+			take_missed(client, &missed, data);
 		return 0;
 	}
-	if (sequence != client->executed + 1 || sequence > client->pushed)
+	if (type == RPC_MSG_GONE || sequence != client->executed + 1 || sequence > client->pushed)
 		return -EPROTO;
 	rpc_client_durable(client, sequence);
 	posted = posted_at(client, sequence);
@@ -314,6 +343,11 @@ static int take_reply(struct pmemrpc_client *client, const struct rpc_buffer *bu
 		memcpy(call->reply, data,
 		       call->reply_len < call->reply_size ? call->reply_len : call->reply_size);
 	client->executed = sequence;
+	if (type == RPC_MSG_REPLY && sequence > client->kept) {
+		client->kept = sequence;
+		client->kept_position =
+			posted->place.position + rpc_footprint(&client->ring, posted->argument_len);
+	}
 	rpc_client_free(client);
 	rpc_client_pace(client, le32toh(message->pace));
 	set_state(call, PMEMRPC_EXECUTED);

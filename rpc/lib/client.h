@@ -24,6 +24,18 @@ struct rpc_posted {
 	unsigned int covers; /* calls of that commit, if this is the last one of them */
 };
 
+/*
+ * Calls that have left nothing behind at the server (unkept.h).  After a crash the server looks for
+ * entries from its durable watermark on.  So an entry behind that, even one with a reply, must not
+ * be overwritten while a call depends on being found: one that is committed, and has no reply.  A
+ * call that needs such a place waits until there is none.  Then it is not committed, and nor are
+ * those that follow, until a reply tells that the watermark has moved.  Their replies say that they
+ * are durable.  That is no loss: the server moves the watermark before half of the ring is behind
+ * it, so only who has more than half of its ring under way comes there.
+ *
+ * A path that may reorder takes committed calls only.  Then the server is told to keep them all.
+ */
+
 /* freed <= executed <= durable <= pushed <= posted, and no more than window calls between them. */
 struct pmemrpc_client {
 	struct pmemrpc_client_attr attr;
@@ -61,10 +73,12 @@ struct pmemrpc_client {
 	uint64_t posted, pushed, durable, executed;
 	struct rpc_batch batch; /* calls behind `pushed` that will be written together */
 	unsigned int batch_max;
-	unsigned int commits;    /* that are under way */
-	uint64_t flushes, paced; /* commits that were posted; how often the server got slow */
-	unsigned int pace;       /* calls without replies that it takes; 0: the window */
-	uint64_t freed;          /* this call and all before it need their places no more */
+	unsigned int commits;         /* that are under way */
+	uint64_t flushes, paced;      /* commits that were posted; how often the server got slow */
+	unsigned int pace;            /* calls without replies that it takes; 0: the window */
+	uint64_t freed;               /* this call and all before it need their places no more */
+	uint64_t kept, kept_position; /* the durable watermark, as the replies have told */
+	uint64_t committed;           /* the last call that is committed */
 	uint64_t missed_from, missed_to; /* replies of an earlier life that will come */
 	uint64_t sent_again;
 	unsigned int reconnects;
@@ -88,6 +102,9 @@ void rpc_client_unsent(struct pmemrpc_client *client);
  */
 int rpc_client_resume(struct pmemrpc_client *client, uint64_t executed, uint64_t position,
 		      uint64_t *from);
+
+/* rpc_client_resumes -- what a client that comes back says of its calls in HELLO */
+void rpc_client_resumes(const struct pmemrpc_client *client, struct rpc_request_message *hello);
 
 /* rpc_client_pace -- what the server says of it */
 void rpc_client_pace(struct pmemrpc_client *client, uint64_t pace);

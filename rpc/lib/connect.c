@@ -130,6 +130,9 @@ static int send_request(struct pmemrpc_client *client, uint32_t type, uint64_t f
 	memcpy(message->id, client->attr.id, sizeof(message->id));
 	message->process = htole64(client->process);
 	message->resumes = htole64(client->lived);
+	if (client->lived)
+		rpc_client_resumes(client, message);
+	message->in_order = htole64(client->in_order);
 	message->argument_max = htole64(client->attr.argument_max);
 	while ((ret = rpc_buffer_send(buffer, sizeof(*message))) == -FI_EAGAIN) {
 		ret = rpc_client_poll(client, 1);
@@ -234,13 +237,27 @@ static uint64_t begin(struct pmemrpc_client *client, uint64_t executed, uint64_t
 	client->next = (struct rpc_place){executed + 1, position};
 	client->tail = position;
 	client->posted = client->pushed = client->durable = client->executed = client->freed =
-		executed;
+		client->kept = client->committed = executed;
+	client->kept_position = position;
 	client->missed_from = 0;
 	if (!from || from > executed)
 		return executed + 1;
 	client->missed_from = from < oldest ? oldest : from;
 	client->missed_to = executed;
 	return client->missed_from;
+}
+
+void rpc_client_resumes(const struct pmemrpc_client *client, struct rpc_request_message *hello)
+{
+	struct rpc_place place = client->next;
+
+	if (client->executed < client->posted)
+		place = client->calls[(client->executed + 1) % client->window].place;
+	hello->executed = htole64(client->executed);
+	hello->position = htole64(place.position);
+	/* What has a reply may have left nothing behind. */
+	hello->durable =
+		htole64(client->durable > client->executed ? client->durable : client->kept);
 }
 
 int rpc_client_resume(struct pmemrpc_client *client, uint64_t executed, uint64_t position,
@@ -265,11 +282,15 @@ int rpc_client_resume(struct pmemrpc_client *client, uint64_t executed, uint64_t
 		posted->plain &= client->in_order;
 		if (i <= executed)
 			continue;
+		if (!posted->plain)
+			client->committed = i;
 		client->sent_again += posted->pieces != 0;
 		posted->pieces = 0;
 		rpc_ring_seal(&client->ring, posted->place, posted->argument_len);
 	}
 	client->pushed = executed;
+	client->kept = executed;
+	client->kept_position = position;
 	/* Commits of the last connection won't complete any more: nothing else would free these. */
 	rpc_client_free(client);
 	*from = client->missed_from ? client->missed_from : client->executed + 1;

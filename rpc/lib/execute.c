@@ -38,6 +38,45 @@ void rpc_executor_close(struct rpc_executor *executor)
 	free(executor->reply);
 }
 
+/* reads -- is this operation declared to change nothing? */
+static bool reads(const struct pmemrpc_server *server, uint32_t op)
+{
+	for (unsigned int i = 0; i < server->num_readers; i++) {
+		if (server->readers[i] == op)
+			return true;
+	}
+	return false;
+}
+
+/* begin -- take the head of the body: what the call is, and which replies its client has */
+static void begin(struct rpc_executor *executor, struct pmemrpc_request *request)
+{
+	struct rpc_body_head head;
+	uint64_t earlier = request->sequence - 1;
+
+	memcpy(&head, executor->body, sizeof(head));
+	head.waiting = le32toh(head.waiting);
+	rpc_store_has(&executor->server->store, request->client,
+		      head.waiting < earlier ? earlier - head.waiting : 0);
+	request->op = le32toh(head.op);
+	executor->reads = reads(executor->server, request->op);
+}
+
+/* conclude -- the handler has returned: a call that has only read leaves nothing */
+static int conclude(struct rpc_executor *executor, const struct pmemrpc_request *request,
+		    int status, size_t len)
+{
+	struct rpc_store *store = &executor->server->store;
+
+	if (status < 0)
+		rpc_transaction_drop(&executor->transaction);
+	if (executor->reads && rpc_store_read(store, request->client, len, status, executor->reply,
+					      request->reply_len))
+		return 0;
+	return rpc_store_executed(store, &executor->transaction, request->client, len, status,
+				  executor->reply, request->reply_len);
+}
+
 int rpc_server_execute(struct rpc_executor *executor, unsigned int slot)
 {
 	struct pmemrpc_server *server = executor->server;
@@ -58,8 +97,7 @@ int rpc_server_execute(struct rpc_executor *executor, unsigned int slot)
 
 	if (!len)
 		return 0;
-	memcpy(&request->op, executor->body, sizeof(request->op));
-	request->op = le32toh(request->op);
+	begin(executor, request);
 	request->argument_len = len - RPC_BODY_HEAD;
 	status = server->handler(request, server->context);
 	if (executor->transaction.full)
@@ -68,10 +106,7 @@ int rpc_server_execute(struct rpc_executor *executor, unsigned int slot)
 		status = -FI_EMSGSIZE;
 		request->reply_len = 0;
 	}
-	if (status < 0)
-		rpc_transaction_drop(&executor->transaction);
-	ret = rpc_store_executed(store, &executor->transaction, slot, len, status, executor->reply,
-				 request->reply_len);
+	ret = conclude(executor, request, status, len);
 	/* Who comes next sees what this call has changed. */
 	if (executor->exclusive)
 		pthread_mutex_unlock(&server->exclusive);
@@ -101,10 +136,13 @@ int rpc_server_drain(struct rpc_executor *executor, unsigned int slot)
 
 int pmemrpc_store(struct pmemrpc_request *request, void *place, const void *data, size_t len)
 {
-	struct execution *execution = (struct execution *) request;
+	struct rpc_executor *executor = ((struct execution *) request)->executor;
 
-	return rpc_store_change(&request->server->store, &execution->executor->transaction, place,
-				data, len);
+	if (executor->reads) {
+		executor->transaction.full = -FI_EACCES;
+		return -FI_EACCES;
+	}
+	return rpc_store_change(&request->server->store, &executor->transaction, place, data, len);
 }
 
 void pmemrpc_exclude(struct pmemrpc_request *request)

@@ -11,6 +11,7 @@ struct rpc_executor {
 	struct pmemrpc_server *server;
 	struct rpc_transaction transaction;
 	bool exclusive;      /* the call that is executed excludes others */
+	bool reads;          /* it was declared to change nothing */
 	unsigned char *body; /* of that call: a copy */
 	unsigned char *reply;
 };

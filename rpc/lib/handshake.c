@@ -11,6 +11,7 @@
 #include "server.h"
 
 #define LOST_ALL "it has lost all calls of this identity"
+#define LOST_SOME "it has lost some calls, or another client has this identity"
 
 /* wrong -- the client has broken the protocol */
 int rpc_session_wrong(struct rpc_session *session, const char *what)
@@ -134,6 +135,21 @@ static const char *cannot_resume(const struct rpc_session *session, unsigned int
 	return process ? "another process has used this identity" : LOST_ALL;
 }
 
+/*
+ * resume -- a client that comes back goes on where it was; -ENOENT: calls that were durable are
+ * lost, -EINVAL: that can't be
+ */
+static int resume(const struct rpc_session *session)
+{
+	const struct rpc_request_message *hello = &session->hello;
+
+	if (!hello->resumes)
+		return 0;
+	return rpc_store_resume(&session->server->store, (unsigned int) session->slot,
+				le64toh(hello->executed), le64toh(hello->position),
+				le64toh(hello->durable));
+}
+
 /* lend_ring -- from now on the client can write or send entries there */
 static int lend_ring(struct rpc_session *session)
 {
@@ -169,6 +185,8 @@ static int greet(struct rpc_session *session)
 	ret = take_over(session, &server->work[slot]);
 	if (ret == -FI_EAGAIN)
 		return ret;
+	if (!ret && resume(session))
+		return refuse(session, -EUCLEAN, LOST_SOME);
 	if (!ret)
 		ret = rpc_server_random(&key, sizeof(key));
 	if (!ret)
@@ -254,15 +272,16 @@ static int hello(struct rpc_session *session, const struct rpc_request_message *
 }
 
 /* make_ready -- from which reply on the client wants them */
-static int make_ready(struct rpc_session *session, uint64_t from)
+static int make_ready(struct rpc_session *session, const struct rpc_request_message *message)
 {
-	const struct rpc_slot *state =
-		rpc_store_slot(&session->server->store, (unsigned int) session->slot);
-	uint64_t window = session->server->store.sizes.window;
+	struct rpc_store *store = &session->server->store;
+	const struct rpc_slot *state = rpc_store_slot(store, (unsigned int) session->slot);
+	uint64_t window = store->sizes.window, from = le64toh(message->replies_from);
 
 	if (session->state != RPC_WELCOMED || !from || from > state->executed + 1 ||
 	    from + window <= state->executed)
 		return rpc_session_wrong(session, "it wants replies that there can't be");
+	store->unkept[session->slot].off = !message->in_order;
 	session->reply = from;
 	session->state = RPC_READY;
 	session->server->counters.connections++;
@@ -318,7 +337,7 @@ int rpc_session_take_request(struct rpc_session *session, struct rpc_buffer *buf
 		return hello(session, &message);
 	case RPC_MSG_READY:
 		return session->slot < 0 ? rpc_session_wrong(session, "it has not greeted")
-					 : make_ready(session, le64toh(message.replies_from));
+					 : make_ready(session, &message);
 	case RPC_MSG_FORGET:
 		return forget(session);
 	default:

@@ -30,6 +30,7 @@ librpc_la_SOURCES = \
 	%D%/session.c \
 	%D%/store.c %D%/store.h \
 	%D%/throttle.c %D%/throttle.h \
+	%D%/unkept.c %D%/unkept.h \
 	%D%/variant.c \
 	%D%/wire.h \
 	%D%/worker.c

@@ -297,6 +297,13 @@ struct pmemrpc_server_attr {
 	pmemrpc_handler handler;
 	void *context;
 	/*
+	 * Operations that change nothing, whatever the memory has.  Nothing is made durable for a
+	 * call of such a reader: after a crash it is executed again.  pmemrpc_store returns
+	 * -FI_EACCES to it, and then that is the status of the call.  The numbers are copied.
+	 */
+	const uint32_t *readers;
+	unsigned int num_readers;
+	/*
 	 * More threads, which then execute the calls instead of those, so that a long call does not
 	 * hold up other clients; 0: none.  At most one call of a client runs at a time.
 	 */
@@ -385,7 +392,8 @@ void *pmemrpc_memory(struct pmemrpc_server *server, size_t *len);
  *
  * The data are copied at once.  They come to their place after the handler has returned.
  * -FI_EINVAL: the place is not in that memory.  -FI_ENOSPC: this is more than effects_max.  Then
- * the call changes nothing, and its status is -FI_ENOSPC, whatever the handler returns.
+ * the call changes nothing, and its status is -FI_ENOSPC, whatever the handler returns. -FI_EACCES:
+ * the same, of an operation that was declared a reader.
  */
 int pmemrpc_store(struct pmemrpc_request *request, void *place, const void *data, size_t len);
 

@@ -35,12 +35,12 @@ static void put_word(const struct rpc_ring *ring, uint64_t position, uint64_t wo
 }
 
 void rpc_ring_write(const struct rpc_ring *ring, struct rpc_place place, uint32_t op,
-		    const void *argument, size_t argument_len)
+		    uint32_t waiting, const void *argument, size_t argument_len)
 {
-	const uint32_t head[2] = {htole32(op), 0};
+	const struct rpc_body_head head = {htole32(op), htole32(waiting)};
 	uint64_t body = place.position + RPC_WORD;
 
-	put(ring, body, head, sizeof(head));
+	put(ring, body, &head, sizeof(head));
 	put(ring, body + RPC_BODY_HEAD, argument, argument_len);
 	rpc_ring_seal(ring, place, argument_len);
 }

@@ -8,7 +8,7 @@
  *
  *   8 bytes   the word: length of the body (24 bits, low), checksum (40 bits)
  *   4         op           } the body
- *   4         0            }
+ *   4         waiting: how many calls before it have no reply yet, as its client knows }
  *   ...       argument     }
  *   ...       up to the next multiple of 64: anything
  *
@@ -96,9 +96,20 @@ static inline bool rpc_ring_is_short(size_t ring_size, uint64_t position, size_t
 	return len <= RPC_SHORT && len <= ring_size - position % ring_size;
 }
 
-/* rpc_ring_write -- an entry into the client's copy of the ring; the argument fits */
+/* What is in front of the argument, little endian. */
+struct rpc_body_head {
+	uint32_t op;
+	uint32_t waiting; /* so many calls before this one have no reply yet */
+};
+
+_Static_assert(sizeof(struct rpc_body_head) == RPC_BODY_HEAD, "head of a body");
+
+/*
+ * rpc_ring_write -- an entry into the client's copy of the ring, of an operation, when so many
+ * calls before it have no reply; the argument fits
+ */
 void rpc_ring_write(const struct rpc_ring *ring, struct rpc_place place, uint32_t op,
-		    const void *argument, size_t argument_len);
+		    uint32_t waiting, const void *argument, size_t argument_len);
 
 /* rpc_ring_seal -- the word of an entry again, after the key has changed */
 void rpc_ring_seal(const struct rpc_ring *ring, struct rpc_place place, size_t argument_len);

@@ -171,6 +171,19 @@ static int listen_there(struct pmemrpc_server *server, const struct pmemrpc_serv
 		   : rpc_worker_watch(&server->listener, &server->eq->fid);
 }
 
+/* copy_readers -- which operations change nothing */
+static int copy_readers(struct pmemrpc_server *server, const struct pmemrpc_server_attr *attr)
+{
+	if (!attr->num_readers)
+		return 0;
+	server->readers = calloc(attr->num_readers, sizeof(*server->readers));
+	if (!server->readers)
+		return explain_call(&server->error, "memory", -FI_ENOMEM);
+	memcpy(server->readers, attr->readers, attr->num_readers * sizeof(*server->readers));
+	server->num_readers = attr->num_readers;
+	return 0;
+}
+
 static int open_server(struct pmemrpc_server *server, const struct pmemrpc_server_attr *attr)
 {
 	struct epoll_event event = {.events = EPOLLIN};
@@ -183,7 +196,9 @@ static int open_server(struct pmemrpc_server *server, const struct pmemrpc_serve
 	server->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (server->stop_fd < 0)
 		return explain_call(&server->error, "descriptors", -errno);
-	ret = open_store(server, attr);
+	ret = copy_readers(server, attr);
+	if (!ret)
+		ret = open_store(server, attr);
 	if (!ret) {
 		server->handshakes = calloc(rpc_store_connections(&server->store.sizes),
 					    sizeof(*server->handshakes));
@@ -252,6 +267,7 @@ void pmemrpc_server_close(struct pmemrpc_server *server)
 		rpc_worker_close(&server->workers[i]);
 	rpc_worker_close(&server->listener);
 	free(server->workers);
+	free(server->readers);
 	free(server->handshakes);
 	free(server->work);
 	rpc_store_close(&server->store);

@@ -92,6 +92,8 @@ struct pmemrpc_server {
 	struct rpc_store store;
 	pmemrpc_handler handler;
 	void *context;
+	uint32_t *readers; /* operations that change nothing */
+	unsigned int num_readers;
 	struct fi_info *info;
 	struct fid_fabric *fabric;
 	struct fid_eq *eq;

@@ -180,6 +180,20 @@ static int take(struct rpc_session *session, const struct fi_cq_data_entry *entr
 	return 0;
 }
 
+/* Instead of a reply that there is not. */
+static const struct rpc_reply none;
+
+/* type_of -- a message with this reply to the call that is next */
+static uint32_t type_of(const struct rpc_session *session, const struct rpc_reply *reply)
+{
+	const struct rpc_store *store = &session->server->store;
+
+	if (reply == &none)
+		return RPC_MSG_GONE;
+	return session->reply > rpc_store_kept(store, (unsigned int) session->slot) ? RPC_MSG_READ
+										    : RPC_MSG_REPLY;
+}
+
 /* send_replies -- those that there are, as long as there is room */
 static int send_replies(struct rpc_session *session)
 {
@@ -199,11 +213,12 @@ static int send_replies(struct rpc_session *session)
 
 		if (!buffer)
 			return 0;
+		/* The client had it once: no reply that it may miss is overwritten, or dropped. */
 		if (!reply)
-			return rpc_session_wrong(session, "it has more calls than its window");
+			reply = &none;
 		message = buffer->data;
 		*message = (struct rpc_reply_message){
-			.type = htole32(RPC_MSG_REPLY),
+			.type = htole32(type_of(session, reply)),
 			.status = (int32_t) htole32((uint32_t) reply->status),
 			.sequence = htole64(session->reply),
 			.len = htole32(reply->len),

@@ -12,7 +12,7 @@
 #include "pmemrpc.h"
 
 /* Numbers have this machine's byte order, so a store of the other byte order is no store. */
-#define MAGIC UINT64_C(0x3463707276646d70)
+#define MAGIC UINT64_C(0x3563707276646d70)
 
 struct head {
 	uint64_t magic;
@@ -36,17 +36,31 @@ static uint64_t reply_stride(const struct rpc_sizes *sizes)
 	return round_up(sizeof(struct rpc_reply) + sizes->reply_max, RPC_ALIGN);
 }
 
-/* transaction_len -- of the longest one */
-static uint64_t transaction_len(const struct rpc_sizes *sizes)
+/* call_len -- of the longest transaction of one call */
+static uint64_t call_len(const struct rpc_sizes *sizes)
 {
 	return RPC_RECORD_HEAD + rpc_change_len(sizeof(struct rpc_slot)) +
 	       rpc_change_len(sizeof(struct rpc_reply) + sizes->reply_max) +
 	       round_up(sizes->effects_max, 8);
 }
 
+/* others_len -- of the replies to earlier calls in it, each of which is a change */
+static uint64_t others_len(const struct rpc_sizes *sizes)
+{
+	uint64_t room = RPC_UNKEPT * rpc_unkept_len(sizes->reply_max);
+
+	return room + room / sizeof(struct rpc_reply) * RPC_CHANGE_HEAD;
+}
+
+static uint64_t transaction_len(const struct rpc_sizes *sizes)
+{
+	return call_len(sizes) + others_len(sizes);
+}
+
 static uint64_t journal_len(const struct rpc_sizes *sizes)
 {
-	return round_up(RPC_JOURNAL_HEAD + TRANSACTIONS * transaction_len(sizes), RPC_PAGE);
+	return round_up(RPC_JOURNAL_HEAD + TRANSACTIONS * call_len(sizes) + others_len(sizes),
+			RPC_PAGE);
 }
 
 static uint64_t slot_len(const struct rpc_sizes *sizes)
@@ -148,7 +162,8 @@ static int open_states(struct rpc_store *store)
 	int ret;
 
 	store->states = calloc(store->sizes.clients, sizeof(*store->states));
-	if (!store->states)
+	store->unkept = calloc(store->sizes.clients, sizeof(*store->unkept));
+	if (!store->states || !store->unkept)
 		return -ENOMEM;
 	ret = keep(store, rpc_journal_open(&store->records, store->memory, store->secret,
 					   store->journal, journal_len(&store->sizes)));
@@ -157,6 +172,8 @@ static int open_states(struct rpc_store *store)
 		/* As a medium that is damaged may have it. */
 		if (store->states[i].cell > store->sizes.ring || store->states[i].cell % RPC_ALIGN)
 			ret = -EUCLEAN;
+		store->unkept[i].executed = store->states[i].executed;
+		store->unkept[i].position = store->states[i].position;
 	}
 	return ret;
 }
@@ -198,7 +215,11 @@ void rpc_store_close(struct rpc_store *store)
 {
 	rpc_transaction_close(&store->own);
 	rpc_journal_close(&store->records);
+	for (unsigned int i = 0; store->unkept && i < store->sizes.clients; i++)
+		free(store->unkept[i].bytes);
+	free(store->unkept);
 	free(store->states);
+	store->unkept = NULL;
 	store->states = NULL;
 }
 
@@ -246,9 +267,14 @@ static unsigned char *reply_place(const struct rpc_store *store, unsigned int sl
 const struct rpc_reply *rpc_store_reply(const struct rpc_store *store, unsigned int slot,
 					uint64_t sequence)
 {
-	const struct rpc_reply *reply =
-		(const struct rpc_reply *) reply_place(store, slot, sequence);
+	const struct rpc_unkept *unkept = &store->unkept[slot];
+	const struct rpc_reply *reply = NULL;
 
+	while ((reply = rpc_unkept_next(unkept, reply))) {
+		if (reply->sequence == sequence)
+			return reply;
+	}
+	reply = (const struct rpc_reply *) reply_place(store, slot, sequence);
 	if (!sequence || reply->sequence != sequence ||
 	    reply->life != rpc_store_slot(store, slot)->life)
 		return NULL;
@@ -319,16 +345,37 @@ static void add_state(const struct rpc_store *store, struct rpc_transaction *tra
 			    sizeof(*state), sizeof(*state), true);
 }
 
-/* set -- a slot's state; the store is locked */
-static int set(struct rpc_store *store, unsigned int slot, const struct rpc_slot *state)
+/* add_unkept -- the replies to calls that the watermark passes: they may be asked for again */
+static void add_unkept(const struct rpc_store *store, struct rpc_transaction *transaction,
+		       unsigned int slot)
 {
+	const struct rpc_reply *reply = NULL;
+
+	while ((reply = rpc_unkept_next(&store->unkept[slot], reply))) {
+		size_t len = sizeof(*reply) + reply->len;
+
+		rpc_transaction_add(&store->records, transaction,
+				    reply_place(store, slot, reply->sequence), reply, len, len,
+				    false);
+	}
+}
+
+/* set -- a slot's state, which ends the transaction; the store is locked */
+static int set(struct rpc_store *store, struct rpc_transaction *transaction, unsigned int slot,
+	       const struct rpc_slot *state)
+{
+	struct rpc_unkept *unkept = &store->unkept[slot];
 	int ret;
 
-	add_state(store, &store->own, slot, state);
-	ret = commit(store, &store->own);
-	if (!ret)
-		store->states[slot] = *state;
-	return ret;
+	add_state(store, transaction, slot, state);
+	ret = commit(store, transaction);
+	if (ret)
+		return ret;
+	store->states[slot] = *state;
+	unkept->len = 0;
+	unkept->executed = state->executed;
+	unkept->position = state->position;
+	return 0;
 }
 
 /* has_all -- has this peer all the rings that it may have?  The store is locked */
@@ -360,7 +407,7 @@ int rpc_store_claim(struct rpc_store *store, const uint8_t id[RPC_ID], bool may_
 		memcpy(state.id, id, RPC_ID);
 		ret = clear(store, (unsigned int) slot);
 		if (!ret)
-			ret = set(store, (unsigned int) slot, &state);
+			ret = set(store, &store->own, (unsigned int) slot, &state);
 	}
 	pthread_mutex_unlock(&store->lock);
 	return ret ? ret : slot;
@@ -391,9 +438,30 @@ int rpc_store_greet(struct rpc_store *store, unsigned int slot, uint64_t process
 	/* Nothing in the ring is valid with the new key, so calls may go on anywhere. */
 	if (cell)
 		state.position = round_up(state.position, cell);
-	ret = set(store, slot, &state);
+	add_unkept(store, &store->own, slot);
+	ret = set(store, &store->own, slot, &state);
 	pthread_mutex_unlock(&store->lock);
 	return ret;
+}
+
+int rpc_store_resume(struct rpc_store *store, unsigned int slot, uint64_t executed,
+		     uint64_t position, uint64_t durable)
+{
+	struct rpc_slot *state = rpc_store_slot(store, slot);
+	uint64_t calls = executed - state->executed, len = position - state->position;
+
+	if (state->executed < durable)
+		return -ENOENT;
+	rpc_store_has(store, slot, executed);
+	if (state->executed >= executed)
+		return 0;
+	/* The client's ring has had them all, so there can't be more. */
+	if (position < state->position || len > store->sizes.ring || calls > len / RPC_ALIGN ||
+	    position % (state->cell ? state->cell : RPC_ALIGN))
+		return -EINVAL;
+	state->executed = executed;
+	state->position = position;
+	return 0;
 }
 
 uint64_t rpc_store_process(struct rpc_store *store, unsigned int slot)
@@ -412,7 +480,7 @@ int rpc_store_forget(struct rpc_store *store, unsigned int slot)
 	int ret;
 
 	pthread_mutex_lock(&store->lock);
-	ret = set(store, slot, &state);
+	ret = set(store, &store->own, slot, &state);
 	pthread_mutex_unlock(&store->lock);
 	return ret;
 }
@@ -481,11 +549,31 @@ int rpc_store_executed(struct rpc_store *store, struct rpc_transaction *transact
 
 	memcpy(contents + sizeof(head), reply, reply_len);
 	state.position += rpc_footprint(&ring, len - RPC_BODY_HEAD);
-	add_state(store, transaction, slot, &state);
+	add_unkept(store, transaction, slot);
 	pthread_mutex_lock(&store->lock);
-	ret = commit(store, transaction);
-	if (!ret)
-		store->states[slot] = state;
+	ret = set(store, transaction, slot, &state);
 	pthread_mutex_unlock(&store->lock);
 	return ret;
+}
+
+bool rpc_store_read(struct rpc_store *store, unsigned int slot, size_t len, int status,
+		    const void *reply, size_t reply_len)
+{
+	struct rpc_slot *state = rpc_store_slot(store, slot);
+	struct rpc_unkept *unkept = &store->unkept[slot];
+	struct rpc_ring ring = rpc_store_ring(store, slot);
+	const struct rpc_reply head = {.sequence = state->executed + 1,
+				       .life = state->life,
+				       .status = status,
+				       .len = (uint32_t) reply_len};
+	uint64_t position = state->position + rpc_footprint(&ring, len - RPC_BODY_HEAD);
+
+	/* Then the client has half of its ring for calls that it commits. */
+	if (unkept->off || position - unkept->position > ring.size / 2 ||
+	    !rpc_unkept_add(unkept, &head, reply, store->sizes.reply_max))
+		return false;
+	/* Nobody else looks at these two. */
+	state->executed++;
+	state->position = position;
+	return true;
 }

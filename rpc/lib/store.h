@@ -14,7 +14,8 @@
  * All changes of slots and memory go through the journal: effects, reply and watermark of a call
  * are one transaction.  When that is durable in the journal, it counts, and the call may be replied
  * to.  The states of slots are read from a copy that is not persistent; their places are written
- * when the journal is settled.
+ * when the journal is settled.  A call that only reads moves the watermark in that copy alone
+ * (unkept.h).
  *
  * Several threads may execute calls, but one at a time commits: there is one journal.
  *
@@ -31,10 +32,11 @@
 #include "journal.h"
 #include "peer.h"
 #include "ring.h"
+#include "unkept.h"
 
 #define RPC_PAGE 4096U
 #define RPC_ID 16U
-#define RPC_HANDSHAKE 128U
+#define RPC_HANDSHAKE 256U
 /* More than there are rings, so that a client can come back before its end was noticed. */
 #define RPC_MORE_SESSIONS 16U
 
@@ -60,19 +62,12 @@ struct rpc_slot {
 	uint64_t process;  /* a random number of the client's process that was here last */
 };
 
-/* A reply in persistent memory; the data follow. */
-struct rpc_reply {
-	uint64_t sequence;
-	uint64_t life; /* of the slot: calls of others had the same sequences */
-	int32_t status;
-	uint32_t len;
-};
-
 struct rpc_store {
 	struct rpc_memory *memory;
 	struct rpc_sizes sizes;
 	uint64_t secret;
-	struct rpc_slot *states; /* of all slots, as the last transactions have left them */
+	struct rpc_slot *states;   /* of all slots, as the last calls have left them */
+	struct rpc_unkept *unkept; /* of all slots; who executes the calls of a slot uses it */
 	struct rpc_journal records;
 	size_t journal, slots, slot_len, rings, handshakes, app;
 	pthread_mutex_t lock;       /* who commits, or looks at slots that are not its own */
@@ -115,7 +110,7 @@ struct rpc_ring rpc_store_ring(const struct rpc_store *store, unsigned int slot)
 unsigned char *rpc_store_handshake(const struct rpc_store *store, unsigned int handshake);
 unsigned int rpc_store_connections(const struct rpc_sizes *sizes);
 
-/* rpc_store_reply -- of a call, NULL: not there any more, or not yet */
+/* rpc_store_reply -- of a call, NULL: not there any more, or not yet, or it was never kept */
 const struct rpc_reply *rpc_store_reply(const struct rpc_store *store, unsigned int slot,
 					uint64_t sequence);
 
@@ -137,6 +132,15 @@ bool rpc_store_is_of(struct rpc_store *store, unsigned int slot, const uint8_t i
  */
 int rpc_store_greet(struct rpc_store *store, unsigned int slot, uint64_t process, uint64_t key,
 		    size_t cell);
+
+/*
+ * rpc_store_resume -- before that, for a client that was connected before.  It has the replies up
+ * to the call `executed`, behind which the next one is at `position`; and it knows that the calls
+ * up to `durable` were durable.  Those that it has the replies of, and that have left nothing here,
+ * are not executed again.  -ENOENT: durable ones are lost; -EINVAL: that can't be
+ */
+int rpc_store_resume(struct rpc_store *store, unsigned int slot, uint64_t executed,
+		     uint64_t position, uint64_t durable);
 
 /* rpc_store_process -- who was there last, also while a call of the slot is executed; 0: nobody */
 uint64_t rpc_store_process(struct rpc_store *store, unsigned int slot);
@@ -168,5 +172,24 @@ int rpc_store_persist(struct rpc_store *store, const void *place, size_t len);
 int rpc_store_executed(struct rpc_store *store, struct rpc_transaction *transaction,
 		       unsigned int slot, size_t len, int status, const void *reply,
 		       size_t reply_len);
+
+/*
+ * rpc_store_read -- the next call of the slot has only read: nothing is made durable.  false: there
+ * is no room for that, or its client needs it durable: rpc_store_executed
+ */
+bool rpc_store_read(struct rpc_store *store, unsigned int slot, size_t len, int status,
+		    const void *reply, size_t reply_len);
+
+/* rpc_store_has -- the client has the replies up to this one, and won't ask for them again */
+static inline void rpc_store_has(struct rpc_store *store, unsigned int slot, uint64_t sequence)
+{
+	rpc_unkept_drop(&store->unkept[slot], sequence);
+}
+
+/* rpc_store_kept -- the call up to which the watermark is durable */
+static inline uint64_t rpc_store_kept(const struct rpc_store *store, unsigned int slot)
+{
+	return store->unkept[slot].executed;
+}
 
 #endif /* RPC_STORE_H */

@@ -7,7 +7,8 @@
  *   HELLO: identity, version           ->
  *                                      <- WELCOME: ring, sizes, what is executed;  or REFUSED
  *   READY: replies wanted from ...     ->
- *                                      <- REPLY: of each call that was missed, and then of each
+ *                                      <- REPLY, READ or GONE: of each call that was missed
+ *                                      <- REPLY, or READ: of each call that follows
  *   call: an entry, committed          ->
  *   FORGET                             -> FORGOTTEN, or REFUSED
  *
@@ -30,7 +31,7 @@
 
 #define RPC_MAGIC "pmemrpc"
 #define RPC_MAGIC_LEN 7U
-#define RPC_VERSION 3U
+#define RPC_VERSION 4U
 #define RPC_TEXT 96U
 /* Why a connection is rejected that may be taken a little later. */
 #define RPC_CROWDED "too many clients"
@@ -43,6 +44,8 @@ enum rpc_message_type {
 	RPC_MSG_REPLY,
 	RPC_MSG_FORGET,
 	RPC_MSG_FORGOTTEN,
+	RPC_MSG_READ, /* the same as REPLY, to a call that has left nothing behind */
+	RPC_MSG_GONE, /* instead of one that was missed: the call had left nothing behind */
 };
 
 /* The private data of a connection request.  It says how entries come, before any is received. */
@@ -53,7 +56,8 @@ struct rpc_connect_message {
 
 /*
  * HELLO, READY, FORGET.  A client that resumes is refused if another process had the ring since:
- * both have the same identity.
+ * both have the same identity.  It says which replies it has, since a server that was started again
+ * may know less of calls that have left nothing behind.
  */
 struct rpc_request_message {
 	uint32_t type;
@@ -63,6 +67,10 @@ struct rpc_request_message {
 	uint64_t process;      /* HELLO: a random number of the client's process */
 	uint64_t resumes;      /* HELLO: 1: it was connected before, 0: its first connection */
 	uint64_t argument_max; /* HELLO, if entries are sent: rpc_cell_size */
+	uint64_t executed;     /* HELLO, if it resumes: it has the replies up to this call, ... */
+	uint64_t position;     /* ... behind which the next one is here, ... */
+	uint64_t durable;      /* ... and the calls up to this one were durable */
+	uint64_t in_order;     /* READY: 1: readers need leave nothing behind: client.h says why */
 };
 
 /* WELCOME, REFUSED, FORGOTTEN */
@@ -83,7 +91,7 @@ struct rpc_welcome_message {
 	char text[RPC_TEXT]; /* REFUSED: why */
 };
 
-/* REPLY; the data follow */
+/* REPLY, READ, GONE; the data follow */
 struct rpc_reply_message {
 	uint32_t type;
 	int32_t status;

@@ -83,13 +83,15 @@ static ssize_t receive(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_
 static ssize_t reply_to(struct comeback *back, uint64_t sequence, struct fi_cq_data_entry *entry)
 {
 	const struct rpc_reply *reply = rpc_store_reply(back->store, 0, sequence);
+	bool kept = sequence <= rpc_store_kept(back->store, 0);
 
 	if (!reply)
 		return -FI_EAGAIN;
-	back->message.head = (struct rpc_reply_message){.type = htole32(RPC_MSG_REPLY),
-							.status = (int32_t) htole32(STATUS),
-							.sequence = htole64(sequence),
-							.len = htole32(reply->len)};
+	back->message.head =
+		(struct rpc_reply_message){.type = htole32(kept ? RPC_MSG_REPLY : RPC_MSG_READ),
+					   .status = (int32_t) htole32(STATUS),
+					   .sequence = htole64(sequence),
+					   .len = htole32(reply->len)};
 	memcpy(&back->message.answer, reply + 1, sizeof(back->message.answer));
 	*entry = (struct fi_cq_data_entry){
 		.op_context = &back->buffer, .flags = FI_RECV, .len = sizeof(back->message)};
@@ -202,7 +204,8 @@ static const char *go_on(struct comeback *back, unsigned int calls)
 		return wrong;
 	for (unsigned int i = 0; i <= calls; i++) {
 		if (back->calls[i].state != PMEMRPC_EXECUTED ||
-		    back->answers[i].count != back->calls[i].sequence)
+		    back->answers[i].count !=
+			    stage_ledger_of(client->attr.context, back->calls[i].sequence).count)
 			return "a client that has come back does not get its replies";
 	}
 	return NULL;

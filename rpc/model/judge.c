@@ -26,6 +26,7 @@
 /* What was said. */
 struct told {
 	uint64_t posted, durable, executed, heard, welcomed;
+	uint64_t kept, committed;
 	uint64_t freed, replied; /* what else the client has when it comes back */
 };
 
@@ -36,6 +37,7 @@ struct judge {
 	struct rpc_memory memory;
 	struct actor actor;
 	struct pmemrpc_server server;
+	uint32_t readers[MAX_CALLS];
 	struct rpc_executor executor;
 	unsigned int window;
 	uint64_t images;
@@ -74,6 +76,7 @@ struct judge *judge_open(const struct world *world)
 	pthread_mutex_init(&judge->server.lock, NULL);
 	pthread_mutex_init(&judge->server.exclusive, NULL);
 	judge->window = stage->scene->window;
+	stage_set_readers(&judge->server, stage->scene, judge->readers);
 	/* It has the sizes of the store that is there. */
 	judge->server.store.sizes = stage->server.store.sizes;
 	world_sure(rpc_executor_open(&judge->executor, &judge->server));
@@ -113,17 +116,46 @@ static uint64_t take_image(struct judge *judge, struct world *world, const struc
 static const char *judge_replies(struct judge *judge, unsigned int slot, const struct told *told,
 				 uint64_t executed)
 {
+	const struct scene *scene = judge->actor.scene;
+
 	for (uint64_t i = executed; i && i + judge->window > executed; i--) {
 		const struct rpc_reply *kept = rpc_store_reply(&judge->server.store, slot, i);
 		const struct answer *answer = (const void *) (kept + 1);
+		/* It need not be kept, and a second one is as good. */
+		bool had = !slot && i <= told->executed && stage_reads(scene, i);
 
+		if (had && !kept)
+			continue;
 		if (!kept || kept->status != STATUS || kept->len != sizeof(*answer) ||
-		    answer->count != i)
+		    answer->count != stage_ledger_of(scene, i).count)
 			return "a reply is not there";
-		if (!slot && i <= told->executed && answer->life == NEXT_LIFE)
+		if (!slot && !had && i <= told->executed && answer->life == NEXT_LIFE)
 			return "another reply was given than is kept";
 	}
 	return NULL;
+}
+
+/* has_done -- does a client's ledger have its calls up to this one, each once? */
+static bool has_done(const struct judge *judge, unsigned int client, uint64_t sequence)
+{
+	const struct ledger *is = stage_ledger(&judge->server.store, client);
+	const struct ledger ought = stage_ledger_of(judge->actor.scene, sequence);
+
+	return is->count == ought.count && is->order == ought.order;
+}
+
+/*
+ * loses -- the calls up to this one count, and the server has only these: is one of the others
+ * needed?  Not if it only reads, and its client has the reply.
+ */
+static bool loses(const struct judge *judge, const struct told *told, uint64_t sequence,
+		  uint64_t executed)
+{
+	for (uint64_t i = executed + 1; i <= sequence; i++) {
+		if (i > told->executed || !stage_reads(judge->actor.scene, i))
+			return true;
+	}
+	return false;
 }
 
 /* come_back -- the client: what it has left is not valid any more, and it goes on */
@@ -131,14 +163,19 @@ static const char *come_back(struct judge *judge, const struct stage *stage,
 			     const struct told *told)
 {
 	struct rpc_store *store = &judge->server.store;
+	const struct scene *scene = judge->actor.scene;
+	struct rpc_request_message hello;
 	const char *wrong;
 
-	if (rpc_store_greet(store, 0, 2, NEW_KEY + 1, judge->actor.scene->cell) ||
+	rpc_client_resumes(stage->client, &hello);
+	if (rpc_store_resume(store, 0, le64toh(hello.executed), le64toh(hello.position),
+			     le64toh(hello.durable)))
+		return "a client that comes back is refused";
+	if (rpc_store_greet(store, 0, 2, NEW_KEY + 1, scene->cell) ||
 	    rpc_server_execute(&judge->executor, 0))
 		return "what an earlier connection has left is valid";
 	wrong = comeback(stage, store, &judge->executor);
-	if (!wrong && (judge->actor.wrong || stage_ledger(store, 0)->count != told->posted + 1 ||
-		       stage_ledger(store, 0)->order != stage_order(told->posted + 1)))
+	if (!wrong && (judge->actor.wrong || !has_done(judge, 0, told->posted + 1)))
 		wrong = "what is sent again is executed twice, or not at all";
 	return wrong;
 }
@@ -159,14 +196,13 @@ static const char *recover_other(struct judge *judge, const struct told *told)
 {
 	const struct rpc_store *store = &judge->server.store;
 	const struct rpc_slot *slot = rpc_store_slot(store, 1);
-	const struct ledger *ledger = stage_ledger(store, 1);
 	unsigned int left = judge->actor.scene->left;
 
 	if (told->welcomed && (slot->executed != left || slot->key != NEW_KEY))
 		return "the other client was told more than is durable";
 	if (drain(judge, 1, left) || slot->executed != left)
 		return "calls of the other client are lost, or there twice";
-	if (ledger->count != left || ledger->order != stage_order(left))
+	if (!has_done(judge, 1, left))
 		return "effects of the other client are lost, or there twice";
 	return judge_replies(judge, 1, told, left);
 }
@@ -175,7 +211,6 @@ static const char *recover(struct judge *judge, const struct stage *stage, const
 {
 	static const struct rpc_sizes any;
 	struct rpc_store *store = &judge->server.store;
-	const struct ledger *ledger;
 	uint64_t executed, before;
 	const char *wrong = NULL;
 
@@ -188,18 +223,17 @@ static const char *recover(struct judge *judge, const struct stage *stage, const
 	if (!wrong && drain(judge, 0, told->posted))
 		wrong = "what is durable can't be executed";
 	executed = rpc_store_slot(store, 0)->executed;
-	ledger = stage_ledger(store, 0);
 	if (!wrong)
 		wrong = judge->actor.wrong;
-	if (!wrong && executed < told->durable)
+	if (!wrong && loses(judge, told, told->durable, executed))
 		wrong = "a call is lost of which the client has heard that it is durable";
-	if (!wrong && executed < told->heard)
+	if (!wrong && loses(judge, told, told->heard, executed))
 		wrong = "a call is lost of which the server has heard that it is durable";
 	if (!wrong && executed > told->posted)
 		wrong = "more calls are executed than were made";
-	if (!wrong && before < told->executed)
+	if (!wrong && loses(judge, told, told->executed, before))
 		wrong = "a call whose reply was given is not executed";
-	if (!wrong && (ledger->count != executed || ledger->order != stage_order(executed)))
+	if (!wrong && !has_done(judge, 0, executed))
 		wrong = "effects are lost, or there twice, or in another order";
 	if (!wrong)
 		wrong = judge_replies(judge, 0, told, executed);
@@ -223,7 +257,9 @@ static const char *judge_told(const struct stage *stage)
 			continue;
 		if (call->state != PMEMRPC_EXECUTED || call->status != STATUS ||
 		    call->reply_len != sizeof(struct answer) ||
-		    stage->answers[i].count != call->sequence || stage->answers[i].life)
+		    stage->answers[i].count !=
+			    stage_ledger_of(stage->scene, call->sequence).count ||
+		    stage->answers[i].life)
 			return "a reply is not that of the call";
 	}
 	return NULL;
@@ -238,10 +274,13 @@ const char *judge_now(struct world *world, bool final)
 				  .durable = client->durable,
 				  .executed = client->executed,
 				  /* A notice of a call that is not committed says nothing. */
-				  .heard = stage->heard > stage->scene->plain
-						   ? stage->scene->before + stage->heard
-						   : 0,
+				  .heard =
+					  !stage->scene->reads && stage->heard > stage->scene->plain
+						  ? stage->scene->before + stage->heard
+						  : 0,
 				  .welcomed = stage->welcomed,
+				  .kept = client->kept,
+				  .committed = client->committed,
 				  .freed = client->freed,
 				  .replied = stage->session.reply};
 	const char *wrong = judge_told(stage);

@@ -27,6 +27,14 @@ int __real_pthread_mutex_lock(pthread_mutex_t *lock);
 int __wrap_pthread_mutex_lock(pthread_mutex_t *lock);
 int __real_pthread_mutex_unlock(pthread_mutex_t *lock);
 int __wrap_pthread_mutex_unlock(pthread_mutex_t *lock);
+void __real_rpc_ring_write(const struct rpc_ring *ring, struct rpc_place place, uint32_t op,
+			   uint32_t waiting, const void *argument, size_t argument_len);
+void __wrap_rpc_ring_write(const struct rpc_ring *ring, struct rpc_place place, uint32_t op,
+			   uint32_t waiting, const void *argument, size_t argument_len);
+int __real_rpc_store_resume(struct rpc_store *store, unsigned int slot, uint64_t executed,
+			    uint64_t position, uint64_t durable);
+int __wrap_rpc_store_resume(struct rpc_store *store, unsigned int slot, uint64_t executed,
+			    uint64_t position, uint64_t durable);
 int __real_rpc_store_executed(struct rpc_store *store, struct rpc_transaction *transaction,
 			      unsigned int slot, size_t len, int status, const void *reply,
 			      size_t reply_len);
@@ -65,6 +73,21 @@ void __wrap_rpc_ring_seal(const struct rpc_ring *ring, struct rpc_place place, s
 {
 	if (mutant != OLD_KEY)
 		__real_rpc_ring_seal(ring, place, argument_len);
+}
+
+void __wrap_rpc_ring_write(const struct rpc_ring *ring, struct rpc_place place, uint32_t op,
+			   uint32_t waiting, const void *argument, size_t argument_len)
+{
+	__real_rpc_ring_write(ring, place, op, mutant == HAS_ALL ? 0 : waiting, argument,
+			      argument_len);
+}
+
+int __wrap_rpc_store_resume(struct rpc_store *store, unsigned int slot, uint64_t executed,
+			    uint64_t position, uint64_t durable)
+{
+	return mutant == NOT_RESUMED
+		       ? 0
+		       : __real_rpc_store_resume(store, slot, executed, position, durable);
 }
 
 int __wrap_rpc_client_resume(struct pmemrpc_client *client, uint64_t executed, uint64_t position,

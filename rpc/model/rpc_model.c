@@ -67,12 +67,12 @@ static const struct memory memories[] = {
 /* In a ring of three lines, the third call wraps: its body goes in two pieces, and then its word.
  */
 static const struct scene scenes[] = {
-	{"one short call", 192, 2, 0, 1, 0, {0}, 0, 0},
-	{"a call of two lines, behind another", 192, 2, 1, 1, 0, {0, 0, 64}, 0, 0},
-	{"two short calls", 256, 2, 0, 2, 0, {0}, 0, 0},
-	{"a call that wraps", 192, 2, 2, 1, 0, {0, 0, 0, 64}, 0, 0},
-	{"a long call", 512, 2, 0, 1, 0, {0, 400}, 0, 0},
-	{"a sent call", 192, 2, 0, 1, 64, {0}, 0, 0},
+	{"one short call", 192, 2, 0, 1, 0, {0}, 0, 0, 0},
+	{"a call of two lines, behind another", 192, 2, 1, 1, 0, {0, 0, 64}, 0, 0, 0},
+	{"two short calls", 256, 2, 0, 2, 0, {0}, 0, 0, 0},
+	{"a call that wraps", 192, 2, 2, 1, 0, {0, 0, 0, 64}, 0, 0, 0},
+	{"a long call", 512, 2, 0, 1, 0, {0, 400}, 0, 0, 0},
+	{"a sent call", 192, 2, 0, 1, 64, {0}, 0, 0, 0},
 	{"a sent call of two lines, in a cell that was used",
 	 256,
 	 2,
@@ -81,11 +81,12 @@ static const struct scene scenes[] = {
 	 128,
 	 {0, 0, 0, 64},
 	 0,
+	 0,
 	 0},
-	{"two sent calls", 128, 2, 0, 2, 64, {0}, 0, 0},
-	{"two clients and a pool", 192, 2, 0, 1, 0, {0}, 1, 0},
-	{"two clients and a pool, a sent call", 192, 2, 0, 1, 64, {0}, 1, 0},
-	{"a call whose reply is waited for, and one behind it", 256, 2, 0, 2, 0, {0}, 0, 1},
+	{"two sent calls", 128, 2, 0, 2, 64, {0}, 0, 0, 0},
+	{"two clients and a pool", 192, 2, 0, 1, 0, {0}, 1, 0, 0},
+	{"two clients and a pool, a sent call", 192, 2, 0, 1, 64, {0}, 1, 0, 0},
+	{"a call whose reply is waited for, and one behind it", 256, 2, 0, 2, 0, {0}, 0, 1, 0},
 	{"a long call that wraps, whose reply is waited for",
 	 512,
 	 2,
@@ -94,8 +95,44 @@ static const struct scene scenes[] = {
 	 0,
 	 {0, 0, 0, 400},
 	 0,
-	 1},
-	{"a sent call whose reply is waited for, and one behind it", 128, 2, 0, 2, 64, {0}, 0, 1},
+	 1,
+	 0},
+	{"a sent call whose reply is waited for, and one behind it",
+	 128,
+	 2,
+	 0,
+	 2,
+	 64,
+	 {0},
+	 0,
+	 1,
+	 0},
+	{"a call that reads, and one behind it", 256, 2, 0, 2, 0, {0}, 0, 0, 2},
+	{"a call that reads, and its reply is waited for", 256, 2, 0, 2, 0, {0}, 0, 1, 2},
+	{"a call behind others that have read, and one that takes their places",
+	 256,
+	 2,
+	 2,
+	 2,
+	 0,
+	 {0, 0, 0, 0, 64},
+	 0,
+	 0,
+	 6},
+	{"a long call in the places of others that have read",
+	 256,
+	 2,
+	 2,
+	 1,
+	 0,
+	 {0, 0, 0, 128},
+	 0,
+	 0,
+	 6},
+	{"a sent call that reads, and one behind it", 128, 2, 0, 2, 64, {0}, 0, 0, 2},
+	{"a sent call that reads, and its reply is waited for", 128, 2, 0, 2, 64, {0}, 0, 1, 2},
+	{"sent calls, in the place of one that has read", 128, 2, 1, 2, 64, {0}, 0, 0, 2},
+	{"two clients and a pool, and a call that reads", 192, 2, 0, 1, 0, {0}, 1, 0, 2},
 };
 
 #define NUM_SCENES (sizeof(scenes) / sizeof(scenes[0]))
@@ -104,7 +141,7 @@ static const struct scene scenes[] = {
 static bool is_possible(const struct memory *memory, const struct scene *scene)
 {
 	/* Messages can't be committed there, and all calls that are written are. */
-	return (!scene->cell && !scene->plain) || !memory->relaxed;
+	return (!scene->cell && !scene->plain && !scene->reads) || !memory->relaxed;
 }
 
 /* Mutants, and where they are wrong */
@@ -169,13 +206,24 @@ static bool is_relaxed(const struct memory *memory)
 	return memory->relaxed;
 }
 
+static bool is_strict(const struct memory *memory)
+{
+	return !memory->relaxed;
+}
+
+/* What is executed may not be durable yet. */
+static bool loses_arrived(const struct memory *memory)
+{
+	return loses_caches(memory) && !memory->relaxed;
+}
+
 static bool is_local_wsp(const struct memory *memory)
 {
 	return memory->domain == PMV_WSP && memory->local;
 }
 
 /* What it is about. */
-enum which { ANY_CALL, WRITTEN_ONLY, POOL_ONLY };
+enum which { ANY_CALL, WRITTEN_ONLY, POOL_ONLY, READS_ONLY, WRITTEN_READS_ONLY };
 
 static const struct fault {
 	const char *name;
@@ -229,6 +277,13 @@ static const struct fault {
 	{"what is sent again has the old key", OLD_KEY, MUTATION_NONE, NULL, everywhere, ANY_CALL},
 	{"replies of an old connection are taken on a new one", OLD_REPLIES, MUTATION_NONE, NULL,
 	 everywhere, ANY_CALL},
+	{"a call that reads changes something", READER_WRITES, MUTATION_NONE, NULL, is_strict,
+	 READS_ONLY},
+	{"a client has all replies, it says", HAS_ALL, MUTATION_NONE, NULL, is_strict, READS_ONLY},
+	{"entries are overwritten that are looked for", OVERWRITES, MUTATION_NONE, NULL, is_strict,
+	 WRITTEN_READS_ONLY},
+	{"a server does not hear what a client has", NOT_RESUMED, MUTATION_NONE, NULL,
+	 loses_arrived, READS_ONLY},
 	{"replies that were missed are not asked for", FEW_REPLIES, MUTATION_NONE, NULL, everywhere,
 	 ANY_CALL},
 };
@@ -374,6 +429,7 @@ static bool find_out(const struct fault *fault, const struct memory *memory, boo
 		bool stopped;
 
 		if (!scenes[at].cell == sent || (fault->which == POOL_ONLY && !scenes[at].left) ||
+		    (fault->which >= READS_ONLY && !scenes[at].reads) ||
 		    !is_possible(memory, &scenes[at]) ||
 		    !run(&config, MUTANT_STATES, checks.tell, sum, &stopped))
 			continue;
@@ -387,6 +443,11 @@ static bool find_out(const struct fault *fault, const struct memory *memory, boo
 	return false;
 }
 
+static bool is_of_written(const struct fault *fault)
+{
+	return fault->which == WRITTEN_ONLY || fault->which == WRITTEN_READS_ONLY;
+}
+
 static void check_mutant(const struct fault *fault)
 {
 	unsigned int found = 0, places = 0;
@@ -398,8 +459,7 @@ static void check_mutant(const struct fault *fault)
 		const struct memory *memory = &memories[i / 2];
 		bool sent = i % 2;
 
-		if (!fault->matters(memory) ||
-		    (sent && (memory->relaxed || fault->which == WRITTEN_ONLY)))
+		if (!fault->matters(memory) || (sent && (memory->relaxed || is_of_written(fault))))
 			continue;
 		places++;
 		found += find_out(fault, memory, sent, &first[sent], &sum);
@@ -411,7 +471,7 @@ static void check_mutant(const struct fault *fault)
 }
 
 /* random_scene -- many calls of any length in a ring that has room for a few of them */
-static struct scene random_scene(uint64_t seed)
+static struct scene random_scene(uint64_t seed, bool relaxed)
 {
 	unsigned short state[3] = {(unsigned short) seed, (unsigned short) (seed >> 16), 0x330e};
 	struct scene scene = {.name = "random calls", .calls = MAX_CALLS};
@@ -427,6 +487,8 @@ static struct scene random_scene(uint64_t seed)
 	for (int i = 1; i <= MAX_CALLS; i++)
 		scene.arguments[i] =
 			(size_t) (nrand48(state) % (nrand48(state) % 3 || sent ? 60 : 490));
+	if (!relaxed && nrand48(state) % 2)
+		scene.reads = (uint32_t) nrand48(state) & 0x1fffe;
 	return scene;
 }
 
@@ -436,8 +498,8 @@ static void check_randoms(void)
 	struct sum sum = {0};
 
 	for (uint64_t seed = checks.seed; seed < checks.seed + checks.randoms; seed++) {
-		struct scene scene = random_scene(seed);
 		const struct memory *memory = &memories[seed % NUM_MEMORIES];
+		struct scene scene = random_scene(seed, memory->relaxed);
 		struct world_config config = config_of(memory, &scene, NULL);
 
 		if (!checks_is_mine(seed) || (scene.cell && memory->relaxed))

@@ -9,8 +9,8 @@
 #define SECRET 77
 #define REPLY_MAX sizeof(struct answer)
 #define LINES(len) (((len) + HW_LINE - 1) / HW_LINE * HW_LINE)
-/* Two calls: then it is settled. */
-#define RECORDS_LEN ((size_t) 6 * HW_LINE)
+/* Two calls, or one with the replies to others: then it is settled. */
+#define RECORDS_LEN ((size_t) 7 * HW_LINE)
 #define JOURNAL_LEN (RPC_JOURNAL_HEAD + RECORDS_LEN)
 
 static const uint8_t ids[MAX_CLIENTS][RPC_ID] = {"the model's id", "somebody else"};
@@ -33,13 +33,26 @@ size_t stage_fill(const struct scene *scene, uint64_t sequence, unsigned char *a
 	return len;
 }
 
-uint64_t stage_order(uint64_t sequence)
+struct ledger stage_ledger_of(const struct scene *scene, uint64_t sequence)
 {
-	uint64_t order = 0;
+	struct ledger ledger = {0};
 
-	for (uint64_t i = 1; i <= sequence; i++)
-		order = order * 31 + i;
-	return order;
+	for (uint64_t i = 1; i <= sequence; i++) {
+		if (!stage_reads(scene, i))
+			ledger = (struct ledger){ledger.count + 1, ledger.order * 31 + i};
+	}
+	return ledger;
+}
+
+void stage_set_readers(struct pmemrpc_server *server, const struct scene *scene,
+		       uint32_t readers[MAX_CALLS])
+{
+	server->readers = readers;
+	server->num_readers = 0;
+	for (uint32_t i = 1; i <= MAX_CALLS; i++) {
+		if (stage_reads(scene, i))
+			readers[server->num_readers++] = i;
+	}
 }
 
 struct ledger *stage_ledger(const struct rpc_store *store, unsigned int client)
@@ -51,15 +64,20 @@ int stage_handle(struct pmemrpc_request *request, void *context)
 {
 	struct actor *actor = context;
 	struct ledger *place = stage_ledger(&request->server->store, request->client);
+	bool reads = stage_reads(actor->scene, request->sequence);
 	struct ledger ledger = {place->count + 1, place->order * 31 + request->sequence};
-	const struct answer answer = {ledger.count, actor->life};
+	const struct answer answer = {place->count + !reads, actor->life};
+	struct rpc_memory *memory = request->server->store.memory;
 	unsigned char argument[1024];
 	size_t len = stage_fill(actor->scene, request->sequence, argument);
 
 	if (request->op != (uint32_t) request->sequence || request->argument_len != len ||
 	    memcmp(request->argument, argument, len))
 		actor->wrong = "a call is executed that nobody has made";
-	pmemrpc_store(request, place, &ledger, sizeof(ledger));
+	if (reads && mutant == READER_WRITES)
+		memory->write(memory, place, &ledger, sizeof(ledger));
+	if (!reads)
+		pmemrpc_store(request, place, &ledger, sizeof(ledger));
 	memcpy(request->reply, &answer, sizeof(answer));
 	request->reply_len = sizeof(answer);
 	return STATUS;
@@ -191,6 +209,7 @@ static void open_server(struct stage *stage)
 
 	server->handler = stage_handle;
 	server->context = &stage->actor;
+	stage_set_readers(server, stage->scene, stage->readers);
 	pthread_mutex_init(&server->lock, NULL);
 	pthread_mutex_init(&server->exclusive, NULL);
 	server->work = calloc(MAX_CLIENTS, sizeof(*server->work));
@@ -216,7 +235,7 @@ static void execute_earlier(struct stage *stage)
 		size_t len = stage_fill(stage->scene, i, argument);
 
 		/* Behind the ring there is room, as in a client's copy. */
-		rpc_ring_write(&ring, (struct rpc_place){i, slot->position}, i, argument, len);
+		rpc_ring_write(&ring, (struct rpc_place){i, slot->position}, i, 0, argument, len);
 		if (rpc_server_execute(&stage->worker.executor, 0) != 1)
 			abort();
 	}
@@ -237,7 +256,8 @@ static void leave_calls(struct stage *stage)
 	for (uint64_t i = 1, position = slot->position; i <= stage->scene->left; i++) {
 		size_t len = stage_fill(stage->scene, i, argument);
 
-		rpc_ring_write(&ring, (struct rpc_place){i, position}, (uint32_t) i, argument, len);
+		rpc_ring_write(&ring, (struct rpc_place){i, position}, (uint32_t) i, 0, argument,
+			       len);
 		position += rpc_footprint(&ring, len);
 	}
 	world_sure(rpc_pool_open(&server->pool, server, POOL));
@@ -339,6 +359,7 @@ static void open_session(struct world *world, struct stage *stage)
 	session->reply = stage->scene->before + 1;
 	session->handshake = -1;
 	session->sends = stage->scene->cell;
+	stage->server.store.unkept->off = !stage->scene->plain && !stage->scene->reads;
 	world_sure(rpc_buffers_open(&session->replies, &session->link, 0, MAX_CALLS,
 				    sizeof(struct rpc_reply_message) + REPLY_MAX));
 	if (session->sends)
@@ -363,7 +384,7 @@ static void open_client(struct world *world, struct stage *stage)
 					 .ep = world->home.eps[0],
 					 .error = &client->error};
 	client->connected = client->lived = true;
-	client->in_order = scene->plain;
+	client->in_order = scene->plain || scene->reads;
 	client->window = scene->window;
 	client->batch_max = rpc_batch_max(0, scene->window);
 	client->reply_max = REPLY_MAX;
@@ -377,6 +398,8 @@ static void open_client(struct world *world, struct stage *stage)
 	client->tail = slot->position;
 	client->posted = client->pushed = client->durable = client->executed = client->freed =
 		slot->executed;
+	client->kept = rpc_store_kept(&stage->server.store, 0);
+	client->kept_position = stage->server.store.unkept->position;
 	world_sure(rpc_link_register(&client->link, client->ring.base, ring.size,
 				     scene->cell ? FI_SEND : FI_WRITE, 0, &client->mirror_mr));
 	world_sure(rpc_buffers_open(&client->replies, &client->link, scene->window + 1, 0,
@@ -447,6 +470,8 @@ static void post(struct world *world)
 				      .reply = &stage->answers[stage->posted],
 				      .reply_only = stage->posted < stage->scene->plain,
 				      .reply_size = sizeof(struct answer)};
+	if (mutant == OVERWRITES)
+		stage->client->kept_position = stage->client->next.position;
 	ret = pmemrpc_post(stage->client, call);
 	/* It is copied. */
 	call->argument = NULL;

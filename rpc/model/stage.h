@@ -41,6 +41,7 @@ struct scene {
 	unsigned int left;
 	/* Of so many calls, the first ones, nothing but the reply is waited for. */
 	unsigned int plain;
+	uint32_t reads; /* calls that only read, a bit for each sequence */
 };
 
 /* What is wrong on purpose, beside what the world's mutations are. */
@@ -65,6 +66,10 @@ enum mutant {
 	OLD_KEY,         /* what is sent again has the key of the old connection */
 	OLD_REPLIES,     /* replies that have come on the old connection are read on the new one */
 	FEW_REPLIES,     /* who comes back asks for no reply that it has missed */
+	READER_WRITES,   /* a call that only reads changes something */
+	HAS_ALL,         /* a client says that it has all replies */
+	OVERWRITES,      /* it overwrites entries that the server needs after a crash */
+	NOT_RESUMED,     /* the server does not hear which replies a client has that comes back */
 };
 
 extern enum mutant mutant;
@@ -93,6 +98,7 @@ struct stage {
 	const struct scene *scene;
 	struct actor actor;
 	struct pmemrpc_server server;
+	uint32_t readers[MAX_CALLS];
 	struct rpc_worker worker;
 	struct rpc_session session;
 	struct fid_cq away_cq; /* the session's: it does not do the agent's work */
@@ -138,8 +144,18 @@ int stage_handle(struct pmemrpc_request *request, void *context);
 
 struct ledger *stage_ledger(const struct rpc_store *store, unsigned int client);
 
-/* stage_order -- a ledger's, after all calls up to this one */
-uint64_t stage_order(uint64_t sequence);
+/* stage_reads -- does this call only read? */
+static inline bool stage_reads(const struct scene *scene, uint64_t sequence)
+{
+	return sequence < 32 && scene->reads >> sequence & 1;
+}
+
+/* stage_set_readers -- of a server: the operations are the sequences */
+void stage_set_readers(struct pmemrpc_server *server, const struct scene *scene,
+		       uint32_t readers[MAX_CALLS]);
+
+/* stage_ledger_of -- what a ledger has after all calls up to this one */
+struct ledger stage_ledger_of(const struct scene *scene, uint64_t sequence);
 
 /* comeback.c: what is wrong when the client comes back to a store that has recovered, or NULL */
 const char *comeback(const struct stage *stage, struct rpc_store *store,

@@ -96,13 +96,24 @@ static int read_id(const char *path, uint8_t id[PMEMRPC_ID_LEN])
 	return ret;
 }
 
-/* check -- the reply to call number n is n */
-static int check(const struct adding *adding)
+/* looks -- does this call only look at the counter? */
+static bool looks(const struct settings *settings, uint64_t sequence)
+{
+	return settings->reads && sequence % 3 == 0;
+}
+
+/* value_of -- the counter after this call: that of those that add, which is n without others */
+static uint64_t value_of(const struct settings *settings, uint64_t sequence)
+{
+	return settings->reads ? sequence - sequence / 3 : sequence;
+}
+
+static int check(const struct adding *adding, const struct settings *settings)
 {
 	if (adding->call.state != PMEMRPC_EXECUTED)
 		return 0;
 	if (!adding->call.status && adding->call.reply_len == sizeof(adding->value) &&
-	    adding->value == adding->call.sequence)
+	    adding->value == value_of(settings, adding->call.sequence))
 		return 0;
 	fprintf(stderr, "fi_pmem_rpc: call %llu has status %d and value %llu\n",
 		(unsigned long long) adding->call.sequence, adding->call.status,
@@ -124,7 +135,7 @@ static int post(struct pmemrpc_client *client, struct adding *adding,
 
 	for (size_t i = 0; i < settings->size; i++)
 		argument[i] = count_pattern(sequence, i);
-	adding->call = (struct pmemrpc_call){.op = ADD,
+	adding->call = (struct pmemrpc_call){.op = looks(settings, sequence) ? LOOK : ADD,
 					     .argument = argument,
 					     .argument_len = settings->size,
 					     .reply = &adding->value,
@@ -202,7 +213,7 @@ static int add(struct pmemrpc_client *client, const struct settings *settings)
 		if (next->call.sequence)
 			ret = wait_for(client, next, settings);
 		if (!ret)
-			ret = check(next);
+			ret = check(next, settings);
 		if (!ret && settings->verbose && i >= depth && i % 50 == 0) {
 			printf("fi_pmem_rpc: %llu calls executed\n",
 			       (unsigned long long) i - depth + 1);
@@ -249,6 +260,7 @@ static int check_variant(struct pmemrpc_client *client, const struct settings *s
 
 /* What has come of the replies to an earlier life's calls. */
 struct missed {
+	const struct settings *settings;
 	uint64_t count;
 	bool wrong;
 };
@@ -261,7 +273,7 @@ static void on_missed(const struct pmemrpc_call *call, void *context)
 	if (call->reply_len == sizeof(value))
 		memcpy(&value, call->reply, sizeof(value));
 	missed->count++;
-	missed->wrong |= call->status || value != call->sequence;
+	missed->wrong |= call->status || value != value_of(missed->settings, call->sequence);
 }
 
 int count_call(const struct settings *settings)
@@ -276,7 +288,7 @@ int count_call(const struct settings *settings)
 					   .batch = settings->batch,
 					   .spin_us = settings->spin_us,
 					   .timeout_ms = settings->timeout_ms};
-	struct missed missed = {0};
+	struct missed missed = {.settings = settings};
 	struct pmemrpc_client *client;
 	char error[256];
 	int ret;

@@ -49,7 +49,7 @@ static int count(struct pmemrpc_request *request, void *context)
 	uint64_t *counters, *total, value;
 	size_t len;
 
-	if (request->op < ADD || request->op > TOTAL || request->reply_max < sizeof(value))
+	if (request->op < ADD || request->op > LOOK || request->reply_max < sizeof(value))
 		return -EINVAL;
 	for (size_t i = 0; i < request->argument_len; i++) {
 		if (argument[i] != count_pattern(request->sequence, i))
@@ -58,6 +58,8 @@ static int count(struct pmemrpc_request *request, void *context)
 	counters = pmemrpc_memory(request->server, &len);
 	total = counters + settings->clients;
 	/* Calls of other clients change the total at the same time. */
+	if (request->op == LOOK)
+		return reply_with(request, counters[request->client]);
 	if (request->op != ADD)
 		pmemrpc_exclude(request);
 	if (request->op == TOTAL)
@@ -136,6 +138,7 @@ static void *print_on_signal(void *arg)
 
 int count_serve(const struct settings *settings)
 {
+	static const uint32_t readers[] = {TOTAL, LOOK};
 	const struct pmemrpc_server_attr attr = {
 		.path = settings->memory,
 		.service = settings->port,
@@ -145,6 +148,8 @@ int count_serve(const struct settings *settings)
 		.reply_max = sizeof(uint64_t),
 		.effects_max = 64,
 		.memory = (settings->clients + 1) * sizeof(uint64_t),
+		.readers = readers,
+		.num_readers = sizeof(readers) / sizeof(readers[0]),
 		.threads = settings->threads,
 		.pool = settings->pool,
 		.throttle = settings->throttle,

@@ -53,6 +53,7 @@ enum {
 	DEPTH,
 	MEASURE,
 	REPLY_ONLY,
+	READS,
 	VARIANT
 };
 
@@ -104,6 +105,7 @@ static const struct argp_option options[] = {
 	{"depth", DEPTH, "CALLS", 0, "without replies, 1 to 32 (default: 32)", 2},
 	{"reply-only", REPLY_ONLY, NULL, 0,
 	 "nobody waits until every other call is durable, only for its reply", 2},
+	{"reads", READS, NULL, 0, "every third call looks at the value, and changes nothing", 2},
 	{"measure", MEASURE, NULL, 0, "say how long the calls took, and their flushes", 2},
 	{"verbose", 'v', NULL, 0, "say how many calls are executed, after each 50", 2},
 	{0},
@@ -180,6 +182,9 @@ static error_t parse_client(int key, char *arg, struct argp_state *state)
 		return 0;
 	case REPLY_ONLY:
 		settings->reply_only = true;
+		return 0;
+	case READS:
+		settings->reads = true;
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;

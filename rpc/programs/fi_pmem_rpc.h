@@ -17,6 +17,7 @@ enum count_op {
 	ADD = 1, /* to the client's counter, whose value is the reply */
 	ADD_ALL, /* likewise, and to the counter of all clients */
 	TOTAL,   /* the reply is the counter of all clients */
+	LOOK,    /* the reply is the client's counter; it changes nothing */
 };
 
 #define WINDOW 32U
@@ -45,6 +46,7 @@ struct settings {
 	unsigned int depth;
 	bool measure;
 	bool reply_only;
+	bool reads; /* every third call looks */
 	size_t size;
 	uint64_t count;
 	int timeout_ms;

@@ -119,6 +119,7 @@ static int execute(struct pmemrpc_request *request, void *context)
 
 static int serve(const struct settings *settings)
 {
+	static const uint32_t readers[] = {KV_GET, KV_SCAN};
 	const struct pmemrpc_server_attr attr = {
 		.path = settings->memory,
 		.service = settings->port,
@@ -128,6 +129,8 @@ static int serve(const struct settings *settings)
 		.reply_max = REPLY_MAX,
 		.effects_max = kv_effects_max(VALUE_MAX),
 		.memory = kv_memory_len(settings->keys, VALUE_MAX),
+		.readers = readers,
+		.num_readers = sizeof(readers) / sizeof(readers[0]),
 		.handler = execute,
 	};
 	struct sigaction action = {.sa_handler = on_end};

@@ -176,12 +176,12 @@ static struct pmemrpc_client *attack(struct pmemrpc_client *client, enum attack 
 	case WRONG_KEY:
 	case WRONG_KEY_SENT:
 		ring->key = last_key;
-		rpc_ring_write(ring, place, 1, "", 0);
+		rpc_ring_write(ring, place, 1, 0, "", 0);
 		break;
 	case LATER_ENTRY:
 	case LATER_SENT:
 		place.sequence++;
-		rpc_ring_write(ring, place, 1, "", 0);
+		rpc_ring_write(ring, place, 1, 0, "", 0);
 		break;
 	case RANDOM_MESSAGE:
 		say(client, ring->base, 64);
@@ -199,7 +199,7 @@ static struct pmemrpc_client *attack(struct pmemrpc_client *client, enum attack 
 	case NO_CALLS:
 	case MANY_CALLS:
 	case MORE_CALLS:
-		rpc_ring_write(ring, place, 1, "", 0);
+		rpc_ring_write(ring, place, 1, 0, "", 0);
 		write_bytes(client, place.position % ring->size, place.position % ring->size, 16,
 			    kind == NO_CALLS     ? 0
 			    : kind == MANY_CALLS ? client->window + 1
@@ -222,7 +222,7 @@ static size_t put_entry(struct pmemrpc_client *client, unsigned char *copy, uint
 	struct rpc_place place = {client->next.sequence + i, client->next.position + i * ring.cell};
 
 	ring.base = copy;
-	rpc_ring_write(&ring, place, 1, "", 0);
+	rpc_ring_write(&ring, place, 1, 0, "", 0);
 	memcpy(client->ring.base + i * 64, copy + place.position % ring.size, 64);
 	return i * 64;
 }

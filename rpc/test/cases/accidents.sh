@@ -30,13 +30,15 @@ executed()
 # kill_other -- and start it again: what it was told before is still there
 kill_other()
 {
-	local told
+	local told looked=0
 
+	# The last one may have only looked, and left nothing behind.
+	[[ " ${load[*]} " != *" --reads "* ]] || looked=1
 	kill -9 "$other" && { wait "$other" || :; } 2>/dev/null
 	told=$(executed "$work/other.log")
 	"$@"
 	start_other || return
-	[ "$before" -ge "$told" ] && return
+	[ "$((before + looked))" -ge "$told" ] && return
 	echo "a client was told that $told calls were executed, and $before were"
 	return 1
 }

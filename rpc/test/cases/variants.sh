@@ -126,10 +126,10 @@ try_sent_pool()
 }
 
 # The agent does it, and without it calls get lost.
-# try_mixed -- every other call is not committed, and only its reply is waited for
+# try_mixed -- every other call is not committed, and only its reply is waited for; every third one only reads
 try_mixed()
 {
-	local load=(--reply-only) accident
+	local load=(--reply-only --reads) accident
 
 	for accident in killed client_killed both_killed; do
 		"try_$accident" || return
@@ -141,14 +141,14 @@ try_mixed()
 
 try_mixed_power()
 {
-	local load=(--reply-only)
+	local load=(--reply-only --reads)
 
 	try_power
 }
 
 try_mixed_caches()
 {
-	local load=(--reply-only)
+	local load=(--reply-only --reads)
 
 	try_caches && rm -f "$work/store" "$work/id" "$work/other" && load+=(--variant srflush) && try_caches
 }

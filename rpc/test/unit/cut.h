@@ -10,7 +10,7 @@
 
 #include "store.h"
 
-#define CUT_LEN (8U * 4096)
+#define CUT_LEN (9U * 4096)
 
 struct cut {
 	struct rpc_memory memory;

@@ -9,6 +9,7 @@ test_rpc_log_SOURCES = \
 	%D%/log_server.c \
 	%D%/log_world.h \
 	%D%/test_rpc_log.c \
+	%D%/test_rpc_reads.c \
 	%D%/test_rpc_store.c \
 	prov/pmemverbs/test/support/criterion_tsan.c
 test_rpc_log_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/rpc -I$(srcdir)/rpc/lib

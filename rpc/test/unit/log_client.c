@@ -16,7 +16,7 @@ static bool post_sent(struct world *world)
 		return false;
 	world_fill(world, world->next.sequence, argument);
 	mirror.base = world->mirror;
-	rpc_ring_write(&mirror, world->next, 5, argument, world->argument_len);
+	rpc_ring_write(&mirror, world->next, 5, 0, argument, world->argument_len);
 	world->posted++;
 	if (mutant == TOLD_EARLY)
 		world->durable = world->posted;
@@ -66,7 +66,7 @@ static void make(struct world *world)
 
 	world_fill(world, world->next.sequence, argument);
 	mirror.base = world->mirror;
-	rpc_ring_write(&mirror, world->next, 5, argument, len);
+	rpc_ring_write(&mirror, world->next, 5, 0, argument, len);
 	world->posted = world->next.sequence++;
 	world->next.position += rpc_footprint(&ring, len);
 }

@@ -16,6 +16,7 @@ static struct rpc_welcome_message welcome, farewell;
 static uint32_t got[MOST_POSTED];
 static unsigned int num_got, last_ep;
 static bool answered, completes, writes_next;
+static struct rpc_request_message hello, ready; /* the last ones */
 
 static void see(struct net_ep *ep, const struct testcore_request *request)
 {
@@ -33,6 +34,10 @@ static void see(struct net_ep *ep, const struct testcore_request *request)
 		got[num_got++] = PLAIN;
 	else
 		got[num_got++] = le32toh(message->type);
+	if (got[num_got - 1] == RPC_MSG_HELLO)
+		hello = *message;
+	if (got[num_got - 1] == RPC_MSG_READY)
+		ready = *message;
 	if (got[num_got - 1] == RPC_MSG_FORGET)
 		answered = false;
 }
@@ -370,5 +375,170 @@ Test(rpc_client, who_rests_for_no_time_hears_what_there_is, .init = set_up)
 	completes = false;
 	net_raise(net.eq, FI_SHUTDOWN, &net.eps->core.fid.fid, NULL, NULL, 0);
 	cr_assert_eq(pmemrpc_rest(client, 0), -FI_ENOTCONN);
+	leave(client);
+}
+
+/* reply -- the server sends such a message, without data */
+static int reply(struct pmemrpc_client *client, enum rpc_message_type type, uint64_t sequence)
+{
+	const struct rpc_reply_message message = {.type = htole32(type),
+						  .sequence = htole64(sequence)};
+
+	cr_assert(net_deliver(net.eps, &message, sizeof(message)));
+	return pmemrpc_progress(client);
+}
+
+/* read_twice -- two calls, of 64 bytes each, which have left nothing at the server */
+static struct pmemrpc_client *read_twice(void)
+{
+	static struct pmemrpc_call calls[2];
+	struct pmemrpc_client *client;
+
+	welcome.ring = htole64(256);
+	client = come(PMEMRPC_WRITE);
+	cr_assert_eq(le64toh(ready.in_order), 1);
+	for (unsigned int i = 0; i < 2; i++) {
+		calls[i] = (struct pmemrpc_call){.op = 1, .reply_only = 1};
+		cr_assert_eq(pmemrpc_post(client, &calls[i]), 0);
+		cr_assert_eq(reply(client, RPC_MSG_READ, i + 1), 0);
+		cr_assert_eq(calls[i].state, PMEMRPC_EXECUTED);
+	}
+	return client;
+}
+
+/* After a crash the server finds it from there on. */
+Test(rpc_client, what_has_read_is_not_overwritten_while_a_durable_call_waits, .init = set_up)
+{
+	struct pmemrpc_client *client = read_twice();
+	unsigned char argument[100] = {0};
+	struct pmemrpc_call durable = {.op = 1};
+	struct pmemrpc_call next = {.op = 1, .argument = argument, .argument_len = 100};
+
+	cr_assert_eq(pmemrpc_post(client, &durable), 0);
+	cr_assert_eq(got[num_got - 1], ENTRY);
+	cr_assert_eq(pmemrpc_post(client, &next), -FI_EAGAIN);
+	while (net_complete(net.eps, 0))
+		;
+	cr_assert_eq(pmemrpc_progress(client), 0);
+	cr_assert_eq(durable.state, PMEMRPC_DURABLE);
+	cr_assert_eq(pmemrpc_post(client, &next), -FI_EAGAIN);
+	cr_assert_eq(reply(client, RPC_MSG_REPLY, 3), 0);
+	cr_assert_eq(pmemrpc_post(client, &next), 0);
+	while (net_complete(net.eps, 0))
+		;
+	cr_assert_eq(pmemrpc_progress(client), 0);
+	cr_assert_eq(next.state, PMEMRPC_DURABLE);
+	leave(client);
+}
+
+/* Its place is needed: then nothing that follows is found after a crash, so nobody says so. */
+Test(rpc_client, what_overwrites_calls_that_have_read_is_durable_by_its_reply, .init = set_up)
+{
+	struct pmemrpc_client *client = read_twice();
+	unsigned char argument[200] = {0};
+	struct pmemrpc_call call = {.op = 1, .argument = argument, .argument_len = 200};
+	struct pmemrpc_call next = {.op = 1};
+
+	cr_assert_eq(pmemrpc_post(client, &call), 0);
+	cr_assert_eq(got[num_got - 1], PLAIN);
+	while (net_complete(net.eps, 0))
+		;
+	cr_assert_eq(pmemrpc_progress(client), 0);
+	cr_assert_eq(call.state, PMEMRPC_POSTED);
+	cr_assert_eq(reply(client, RPC_MSG_REPLY, 3), 0);
+	cr_assert_eq(call.state, PMEMRPC_EXECUTED);
+	cr_assert_eq(pmemrpc_post(client, &next), 0);
+	cr_assert_eq(got[num_got - 1], ENTRY);
+	leave(client);
+}
+
+Test(rpc_client, who_comes_back_says_which_replies_it_has, .init = set_up)
+{
+	struct pmemrpc_client *client;
+	struct pmemrpc_call call = {.op = 1}, next = {.op = 1};
+
+	client = come(PMEMRPC_WRITE);
+	cr_assert_eq(hello.executed, 0);
+	cr_assert_eq(pmemrpc_post(client, &call), 0);
+	cr_assert_eq(reply(client, RPC_MSG_REPLY, 1), 0);
+	while (net_complete(net.eps, 0))
+		;
+	call.state = PMEMRPC_IDLE;
+	call.reply_only = 1;
+	cr_assert_eq(pmemrpc_post(client, &call), 0);
+	cr_assert_eq(reply(client, RPC_MSG_READ, 2), 0);
+	cr_assert_eq(pmemrpc_post(client, &next), 0);
+	lose_connection(client);
+	/* It had started again, and knew of one call. */
+	welcome.executed = htole64(2);
+	welcome.position = htole64(128);
+	cr_assert_eq(pmemrpc_reconnect(client, 10000), 0);
+	cr_assert_eq(le64toh(hello.executed), 2);
+	cr_assert_eq(le64toh(hello.position), 128);
+	cr_assert_eq(le64toh(hello.durable), 1);
+	cr_assert_eq(le64toh(ready.replies_from), 3);
+	leave(client);
+}
+
+/* A call that was durable, and has no reply, has to be there. */
+Test(rpc_client, who_comes_back_says_what_was_durable, .init = set_up)
+{
+	struct pmemrpc_client *client = come(PMEMRPC_WRITE);
+	struct pmemrpc_call calls[2] = {{.op = 1}, {.op = 1}};
+
+	for (unsigned int i = 0; i < 2; i++) {
+		cr_assert_eq(pmemrpc_post(client, &calls[i]), 0);
+		while (net_complete(net.eps, 0))
+			;
+		cr_assert_eq(pmemrpc_progress(client), 0);
+		cr_assert_eq(calls[i].state, PMEMRPC_DURABLE);
+	}
+	lose_connection(client);
+	welcome.executed = htole64(2);
+	welcome.position = htole64(128);
+	cr_assert_eq(pmemrpc_reconnect(client, 10000), 0);
+	cr_assert_eq(le64toh(hello.executed), 0);
+	cr_assert_eq(le64toh(hello.position), 0);
+	cr_assert_eq(le64toh(hello.durable), 2);
+	leave(client);
+}
+
+Test(rpc_client, where_writes_overtake_each_other_all_calls_are_kept, .init = set_up)
+{
+	net.relaxed = true;
+	leave(come(PMEMRPC_WRITE));
+	cr_assert_eq(le64toh(ready.in_order), 0);
+}
+
+static uint64_t missed;
+
+static void on_missed(const struct pmemrpc_call *call, void *context)
+{
+	(void) context;
+	missed = missed * 10 + call->sequence;
+}
+
+Test(rpc_client, a_reply_that_is_gone_is_not_missed, .init = set_up)
+{
+	const struct pmemrpc_client_attr attr = {.node = "there",
+						 .service = "1",
+						 .timeout_ms = 10000,
+						 .replies_from = 1,
+						 .missed = on_missed};
+	struct pmemrpc_call call = {.op = 1};
+	struct pmemrpc_client *client;
+	char error[256];
+
+	welcome.executed = htole64(3);
+	welcome.position = htole64(192);
+	cr_assert_eq(pmemrpc_connect(&attr, &client, error, sizeof(error)), 0);
+	cr_assert_eq(reply(client, RPC_MSG_REPLY, 1), 0);
+	cr_assert_eq(reply(client, RPC_MSG_GONE, 2), 0);
+	cr_assert_eq(pmemrpc_post(client, &call), -FI_EAGAIN);
+	cr_assert_eq(reply(client, RPC_MSG_GONE, 3), 0);
+	cr_assert_eq(missed, 1);
+	cr_assert_eq(pmemrpc_post(client, &call), 0);
+	/* But not of a call that is under way. */
+	cr_assert_eq(reply(client, RPC_MSG_GONE, 4), -FI_ENOTCONN);
 	leave(client);
 }

@@ -324,7 +324,7 @@ static struct net_ep *come_and_call(uint8_t id)
 					      .replies_from = htole64(1)});
 	serve();
 	ring = rpc_store_ring(&server->store, 0);
-	rpc_ring_write(&ring, (struct rpc_place){1, 0}, 0, "", 1);
+	rpc_ring_write(&ring, (struct rpc_place){1, 0}, 0, 0, "", 1);
 	return ep;
 }
 

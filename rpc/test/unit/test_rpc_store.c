@@ -44,7 +44,7 @@ static bool late(void)
 	open_fixture(&fixture, 256);
 	ring = rpc_store_ring(&fixture.store, 0);
 	cr_assert_eq(rpc_store_greet(&fixture.store, 0, 1, 2, 0), 0);
-	rpc_ring_write(&ring, (struct rpc_place){1, 0}, 5, "argument", 8);
+	rpc_ring_write(&ring, (struct rpc_place){1, 0}, 5, 0, "argument", 8);
 	ring = rpc_store_ring(&fixture.store, 0);
 	len = rpc_ring_read(&ring, (struct rpc_place){1, 0}, body);
 	rpc_store_close(&fixture.store);
@@ -90,7 +90,7 @@ Test(rpc_log, a_client_that_changes_its_entry_meanwhile_changes_nothing)
 
 	open_fixture(&fixture, 256);
 	ring = rpc_store_ring(&fixture.store, 0);
-	rpc_ring_write(&ring, (struct rpc_place){1, 64}, 5, "argument", 8);
+	rpc_ring_write(&ring, (struct rpc_place){1, 64}, 5, 0, "argument", 8);
 	cr_assert_eq(rpc_ring_read(&ring, (struct rpc_place){1, 64}, body), 16);
 	memset(ring.base, 0xff, ring.size);
 	cr_assert_arr_eq(body + RPC_BODY_HEAD, "argument", 8);
