@@ -71,17 +71,20 @@ static size_t changes_of(const struct rpc_journal *journal, size_t at, const uns
 	return at + sizeof(record) + record.len;
 }
 
-/* write_places -- of all records, in their order: the late ones alone, or all */
-static void write_places(const struct rpc_journal *journal, bool all)
+/* Which changes of a record. */
+enum which { EARLY, LATE_ONES, ALL };
+
+/* write_places -- of the records from there on, in their order */
+static void write_places(const struct rpc_journal *journal, size_t at, size_t to, enum which which)
 {
 	const unsigned char *next, *end, *contents;
 	struct change change;
 	bool late;
 
-	for (size_t at = 0; at < journal->used;) {
+	while (at < to) {
 		at = changes_of(journal, at, &next, &end);
 		while ((contents = next_change(journal, &next, end, &change, &late))) {
-			if (all || late)
+			if (which == ALL || late == (which == LATE_ONES))
 				write_change(journal, &change, contents);
 		}
 	}
@@ -185,10 +188,10 @@ int rpc_journal_open(struct rpc_journal *journal, struct rpc_memory *memory, uin
 	 * Without this a power failure could leave half of their contents at their places, and no
 	 * record that has the rest.
 	 */
-	ret = rpc_journal_sync(journal);
+	ret = rpc_journal_sync(journal, journal->used);
 	if (ret)
 		return ret;
-	write_places(journal, true);
+	write_places(journal, 0, journal->used, ALL);
 	ret = keep_places(journal);
 	return ret ? ret : begin_anew(journal);
 }
@@ -225,16 +228,17 @@ void rpc_transaction_drop(struct rpc_transaction *transaction)
 	transaction->full = 0;
 }
 
-int rpc_journal_append(struct rpc_journal *journal, struct rpc_transaction *transaction)
+bool rpc_journal_has_room(const struct rpc_journal *journal,
+			  const struct rpc_transaction *transaction)
+{
+	return transaction->len <= journal->room - journal->used;
+}
+
+void rpc_journal_append(struct rpc_journal *journal, struct rpc_transaction *transaction)
 {
 	struct rpc_memory *memory = journal->memory;
-	struct record record = {.len = transaction->len - sizeof(record)};
-	int ret =
-		transaction->len > journal->room - journal->used ? rpc_journal_settle(journal) : 0;
+	struct record record = {.len = transaction->len - sizeof(record), .epoch = journal->epoch};
 
-	if (ret)
-		return ret;
-	record.epoch = journal->epoch;
 	memcpy(transaction->bytes, &record, sizeof(record));
 	record.checksum = rpc_journal_checksum(journal->secret,
 					       transaction->bytes + offsetof(struct record, epoch),
@@ -243,42 +247,30 @@ int rpc_journal_append(struct rpc_journal *journal, struct rpc_transaction *tran
 	memory->write(memory, journal->records + journal->used, transaction->bytes,
 		      transaction->len);
 	journal->used += transaction->len;
-	return 0;
 }
 
-int rpc_journal_sync(struct rpc_journal *journal)
+int rpc_journal_sync(const struct rpc_journal *journal, size_t end)
 {
 	struct rpc_memory *memory = journal->memory;
-	int ret = 0;
 
-	if (journal->used > journal->durable)
-		ret = memory->persist(memory, journal->records + journal->durable,
-				      journal->used - journal->durable);
-	if (!ret)
-		journal->durable = journal->used;
-	return ret;
+	return end > journal->durable ? memory->persist(memory, journal->records + journal->durable,
+							end - journal->durable)
+				      : 0;
 }
 
-void rpc_journal_write(const struct rpc_journal *journal, const struct rpc_transaction *transaction)
+void rpc_journal_synced(struct rpc_journal *journal, size_t end)
 {
-	const unsigned char *next = transaction->bytes + sizeof(struct record), *contents;
-	const unsigned char *end = transaction->bytes + transaction->len;
-	struct change change;
-	bool late;
-
-	while ((contents = next_change(journal, &next, end, &change, &late))) {
-		if (!late)
-			write_change(journal, &change, contents);
-	}
+	write_places(journal, journal->durable, end, EARLY);
+	journal->durable = end;
 }
 
 int rpc_journal_settle(struct rpc_journal *journal)
 {
-	int ret = rpc_journal_sync(journal);
+	int ret;
 
-	if (ret || !journal->used)
-		return ret;
-	write_places(journal, false);
+	if (!journal->used)
+		return 0;
+	write_places(journal, 0, journal->used, LATE_ONES);
 	ret = keep_places(journal);
 	return ret ? ret : begin_anew(journal);
 }

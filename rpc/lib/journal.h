@@ -23,7 +23,7 @@
  * Some changes are late: nobody reads their places while the server runs, since it has a copy.
  * They are written when the journal is settled.  So many changes of one place cost one flush.
  *
- * Whoever calls holds the store's lock.
+ * Whoever calls holds the store's lock; commit.h says how threads share a flush.
  */
 #ifndef RPC_JOURNAL_H
 #define RPC_JOURNAL_H
@@ -87,18 +87,23 @@ unsigned char *rpc_transaction_add(const struct rpc_journal *journal,
 /* rpc_transaction_drop -- the changes made so far are not part of it */
 void rpc_transaction_drop(struct rpc_transaction *transaction);
 
-/* rpc_journal_append -- the transaction, which is shorter than the journal; it is not durable yet
+/* rpc_journal_has_room -- for this transaction; else it has to be settled */
+bool rpc_journal_has_room(const struct rpc_journal *journal,
+			  const struct rpc_transaction *transaction);
+
+/* rpc_journal_append -- the transaction, for which there is room; it is not durable yet */
+void rpc_journal_append(struct rpc_journal *journal, struct rpc_transaction *transaction);
+
+/*
+ * rpc_journal_sync -- make the records durable that end there or before.  The store need not be
+ * locked, as long as nobody else calls this.
  */
-int rpc_journal_append(struct rpc_journal *journal, struct rpc_transaction *transaction);
+int rpc_journal_sync(const struct rpc_journal *journal, size_t end);
 
-/* rpc_journal_sync -- make all records durable */
-int rpc_journal_sync(struct rpc_journal *journal);
+/* rpc_journal_synced -- they are: their contents go to their places, but for the late ones */
+void rpc_journal_synced(struct rpc_journal *journal, size_t end);
 
-/* rpc_journal_write -- the contents of a transaction to their places, but for the late ones */
-void rpc_journal_write(const struct rpc_journal *journal,
-		       const struct rpc_transaction *transaction);
-
-/* rpc_journal_settle -- make all places durable, and begin anew */
+/* rpc_journal_settle -- all records are durable: make all places durable, and begin anew */
 int rpc_journal_settle(struct rpc_journal *journal);
 
 /* rpc_journal_names -- would a record be carried out again that writes to this place? */

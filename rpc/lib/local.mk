@@ -11,11 +11,13 @@ librpc_la_SOURCES = \
 	%D%/cells.c %D%/cells.h \
 	%D%/checksum.c \
 	%D%/client.c %D%/client.h \
+	%D%/commit.c %D%/commit.h \
 	%D%/connect.c \
 	%D%/execute.c %D%/execute.h \
 	%D%/flow.c \
 	%D%/handshake.c \
 	%D%/journal.c %D%/journal.h \
+	%D%/layout.c %D%/layout.h \
 	%D%/link.c %D%/link.h \
 	%D%/peer.c %D%/peer.h \
 	%D%/pmem.c %D%/pmem.h \

@@ -21,71 +21,16 @@ struct head {
 	uint64_t secret;
 };
 
-_Static_assert(sizeof(struct rpc_slot) <= RPC_ALIGN, "replies follow");
-
-/* The journal has room for so many of the longest transactions, and for more that are shorter. */
-#define TRANSACTIONS 8U
-
-static uint64_t round_up(uint64_t value, uint64_t unit)
-{
-	return (value + unit - 1) / unit * unit;
-}
-
-static uint64_t reply_stride(const struct rpc_sizes *sizes)
-{
-	return round_up(sizeof(struct rpc_reply) + sizes->reply_max, RPC_ALIGN);
-}
-
-/* call_len -- of the longest transaction of one call */
-static uint64_t call_len(const struct rpc_sizes *sizes)
-{
-	return RPC_RECORD_HEAD + rpc_change_len(sizeof(struct rpc_slot)) +
-	       rpc_change_len(sizeof(struct rpc_reply) + sizes->reply_max) +
-	       round_up(sizes->effects_max, 8);
-}
-
-/* others_len -- of the replies to earlier calls in it, each of which is a change */
-static uint64_t others_len(const struct rpc_sizes *sizes)
-{
-	uint64_t room = RPC_UNKEPT * rpc_unkept_len(sizes->reply_max);
-
-	return room + room / sizeof(struct rpc_reply) * RPC_CHANGE_HEAD;
-}
-
-static uint64_t transaction_len(const struct rpc_sizes *sizes)
-{
-	return call_len(sizes) + others_len(sizes);
-}
-
-static uint64_t journal_len(const struct rpc_sizes *sizes)
-{
-	return round_up(RPC_JOURNAL_HEAD + TRANSACTIONS * call_len(sizes) + others_len(sizes),
-			RPC_PAGE);
-}
-
-static uint64_t slot_len(const struct rpc_sizes *sizes)
-{
-	return round_up(RPC_ALIGN + sizes->window * reply_stride(sizes), RPC_PAGE);
-}
-
-static bool in_range(const struct rpc_sizes *sizes)
-{
-	return sizes->clients && sizes->clients <= 4096 && sizes->ring &&
-	       sizes->ring % RPC_ALIGN == 0 && sizes->ring <= PMEMRPC_MAX_RING && sizes->window &&
-	       sizes->window <= PMEMRPC_MAX_WINDOW && sizes->reply_max <= PMEMRPC_MAX_REPLY &&
-	       sizes->effects_max <= UINT32_MAX && sizes->memory <= UINT64_C(1) << 56;
-}
-
 static void lay_out(struct rpc_store *store, const struct rpc_sizes *sizes)
 {
 	store->sizes = *sizes;
 	store->journal = RPC_PAGE;
-	store->slots = store->journal + journal_len(sizes);
-	store->slot_len = slot_len(sizes);
+	store->slots = store->journal + rpc_journal_len(sizes);
+	store->slot_len = rpc_slot_len(sizes);
 	store->rings = store->slots + sizes->clients * store->slot_len;
-	store->handshakes = store->rings + sizes->clients * round_up(sizes->ring, RPC_PAGE);
+	store->handshakes = store->rings + sizes->clients * rpc_round_up(sizes->ring, RPC_PAGE);
 	store->app = store->handshakes +
-		     round_up(rpc_store_connections(sizes) * RPC_HANDSHAKE, RPC_PAGE);
+		     rpc_round_up(rpc_store_connections(sizes) * RPC_HANDSHAKE, RPC_PAGE);
 }
 
 unsigned int rpc_store_connections(const struct rpc_sizes *sizes)
@@ -97,10 +42,10 @@ uint64_t rpc_store_len(const struct rpc_sizes *sizes)
 {
 	struct rpc_store store;
 
-	if (!in_range(sizes))
+	if (!rpc_sizes_are_right(sizes))
 		return 0;
 	lay_out(&store, sizes);
-	return store.app + round_up(sizes->memory, RPC_PAGE);
+	return store.app + rpc_round_up(sizes->memory, RPC_PAGE);
 }
 
 static uint64_t head_checksum(const struct head *head)
@@ -142,14 +87,6 @@ int rpc_store_format(struct rpc_memory *memory, const struct rpc_sizes *sizes, u
 	return memory->persist(memory, memory->base, sizeof(head.magic));
 }
 
-/* keep -- remember an error: from now on nobody knows what is durable */
-static int keep(struct rpc_store *store, int ret)
-{
-	if (ret)
-		store->failed = ret;
-	return ret;
-}
-
 /* slot_place -- where its state is, and its replies behind it */
 static unsigned char *slot_place(const struct rpc_store *store, unsigned int slot)
 {
@@ -165,8 +102,10 @@ static int open_states(struct rpc_store *store)
 	store->unkept = calloc(store->sizes.clients, sizeof(*store->unkept));
 	if (!store->states || !store->unkept)
 		return -ENOMEM;
-	ret = keep(store, rpc_journal_open(&store->records, store->memory, store->secret,
-					   store->journal, journal_len(&store->sizes)));
+	ret = rpc_commit_keep(&store->commits,
+			      rpc_journal_open(&store->commits.journal, store->memory,
+					       store->secret, store->journal,
+					       rpc_journal_len(&store->sizes)));
 	for (unsigned int i = 0; !ret && i < store->sizes.clients; i++) {
 		memcpy(&store->states[i], slot_place(store, i), sizeof(*store->states));
 		/* As a medium that is damaged may have it. */
@@ -191,7 +130,9 @@ int rpc_store_open(struct rpc_store *store, struct rpc_memory *memory,
 	uint64_t len;
 	int ret;
 
-	*store = (struct rpc_store){.memory = memory, .lock = PTHREAD_MUTEX_INITIALIZER};
+	*store = (struct rpc_store){.memory = memory,
+				    .lock = PTHREAD_MUTEX_INITIALIZER,
+				    .greeting = PTHREAD_MUTEX_INITIALIZER};
 	if (memory->len < RPC_PAGE || head->magic != MAGIC || head->checksum != head_checksum(head))
 		return -EUCLEAN;
 	len = rpc_store_len(sizes);
@@ -202,8 +143,9 @@ int rpc_store_open(struct rpc_store *store, struct rpc_memory *memory,
 	    !fits(wanted->effects_max, sizes->effects_max) || !fits(wanted->memory, sizes->memory))
 		return -EINVAL;
 	lay_out(store, sizes);
+	rpc_commits_init(&store->commits, &store->lock);
 	/* Who has made it may have been killed before its first word was durable. */
-	ret = keep(store, memory->persist(memory, memory->base, RPC_PAGE));
+	ret = rpc_commit_keep(&store->commits, memory->persist(memory, memory->base, RPC_PAGE));
 	if (ret)
 		return ret;
 	store->secret = head->secret;
@@ -214,7 +156,7 @@ int rpc_store_open(struct rpc_store *store, struct rpc_memory *memory,
 void rpc_store_close(struct rpc_store *store)
 {
 	rpc_transaction_close(&store->own);
-	rpc_journal_close(&store->records);
+	rpc_journal_close(&store->commits.journal);
 	for (unsigned int i = 0; store->unkept && i < store->sizes.clients; i++)
 		free(store->unkept[i].bytes);
 	free(store->unkept);
@@ -225,7 +167,7 @@ void rpc_store_close(struct rpc_store *store)
 
 int rpc_transaction_open(struct rpc_transaction *transaction, const struct rpc_store *store)
 {
-	transaction->bytes = malloc(transaction_len(&store->sizes));
+	transaction->bytes = malloc(rpc_transaction_len(&store->sizes));
 	rpc_transaction_drop(transaction);
 	return transaction->bytes ? 0 : -ENOMEM;
 }
@@ -241,7 +183,8 @@ struct rpc_ring rpc_store_ring(const struct rpc_store *store, unsigned int slot)
 	const struct rpc_sizes *sizes = &store->sizes;
 	const struct rpc_slot *state = rpc_store_slot(store, slot);
 	struct rpc_ring ring = {
-		.base = store->memory->base + store->rings + slot * round_up(sizes->ring, RPC_PAGE),
+		.base = store->memory->base + store->rings +
+			slot * rpc_round_up(sizes->ring, RPC_PAGE),
 		.size = sizes->ring,
 		.key = state->key,
 		.cell = state->cell,
@@ -261,7 +204,7 @@ static unsigned char *reply_place(const struct rpc_store *store, unsigned int sl
 				  uint64_t sequence)
 {
 	return slot_place(store, slot) + RPC_ALIGN +
-	       sequence % store->sizes.window * reply_stride(&store->sizes);
+	       sequence % store->sizes.window * rpc_reply_stride(&store->sizes);
 }
 
 const struct rpc_reply *rpc_store_reply(const struct rpc_store *store, unsigned int slot,
@@ -307,24 +250,6 @@ static int find(const struct rpc_store *store, const uint8_t id[RPC_ID])
 	return found >= 0 ? found : free_one;
 }
 
-/*
- * commit -- from now on the transaction counts, and then its contents come to their places; the
- * store is locked
- */
-static int commit(struct rpc_store *store, struct rpc_transaction *transaction)
-{
-	int ret = store->failed;
-
-	if (!ret)
-		ret = keep(store, rpc_journal_append(&store->records, transaction));
-	if (!ret)
-		ret = keep(store, rpc_journal_sync(&store->records));
-	if (!ret)
-		rpc_journal_write(&store->records, transaction);
-	rpc_transaction_drop(transaction);
-	return ret;
-}
-
 /* clear -- the ring goes to somebody else, who could read what is in it */
 static int clear(struct rpc_store *store, unsigned int slot)
 {
@@ -334,14 +259,14 @@ static int clear(struct rpc_store *store, unsigned int slot)
 
 	for (size_t at = 0; at < store->sizes.ring; at += sizeof(zeros))
 		memory->write(memory, ring + at, zeros, sizeof(zeros));
-	return keep(store, memory->persist(memory, ring, store->sizes.ring));
+	return rpc_commit_keep(&store->commits, memory->persist(memory, ring, store->sizes.ring));
 }
 
 /* add_state -- of a slot, to the transaction: nobody reads its place while there is a copy */
 static void add_state(const struct rpc_store *store, struct rpc_transaction *transaction,
 		      unsigned int slot, const struct rpc_slot *state)
 {
-	rpc_transaction_add(&store->records, transaction, slot_place(store, slot), state,
+	rpc_transaction_add(&store->commits.journal, transaction, slot_place(store, slot), state,
 			    sizeof(*state), sizeof(*state), true);
 }
 
@@ -354,28 +279,43 @@ static void add_unkept(const struct rpc_store *store, struct rpc_transaction *tr
 	while ((reply = rpc_unkept_next(&store->unkept[slot], reply))) {
 		size_t len = sizeof(*reply) + reply->len;
 
-		rpc_transaction_add(&store->records, transaction,
+		rpc_transaction_add(&store->commits.journal, transaction,
 				    reply_place(store, slot, reply->sequence), reply, len, len,
 				    false);
 	}
 }
 
-/* set -- a slot's state, which ends the transaction; the store is locked */
-static int set(struct rpc_store *store, struct rpc_transaction *transaction, unsigned int slot,
-	       const struct rpc_slot *state)
+/* append -- a slot's state, which ends the transaction; the store is locked */
+static int append(struct rpc_store *store, struct rpc_transaction *transaction, unsigned int slot,
+		  const struct rpc_slot *state, struct rpc_pending *pending)
 {
-	struct rpc_unkept *unkept = &store->unkept[slot];
-	int ret;
-
+	*pending = (struct rpc_pending){.slot = slot, .state = *state};
 	add_state(store, transaction, slot, state);
-	ret = commit(store, transaction);
+	return rpc_commit_append(&store->commits, transaction, &pending->ticket);
+}
+
+/* wait -- until it counts; the store is locked */
+static int wait(struct rpc_store *store, const struct rpc_pending *pending)
+{
+	struct rpc_unkept *unkept = &store->unkept[pending->slot];
+	int ret = rpc_commit_wait(&store->commits, pending->ticket);
+
 	if (ret)
 		return ret;
-	store->states[slot] = *state;
+	store->states[pending->slot] = pending->state;
 	unkept->len = 0;
-	unkept->executed = state->executed;
-	unkept->position = state->position;
+	unkept->executed = pending->state.executed;
+	unkept->position = pending->state.position;
 	return 0;
+}
+
+/* set -- the state of the slot of somebody who comes or goes */
+static int set(struct rpc_store *store, unsigned int slot, const struct rpc_slot *state)
+{
+	struct rpc_pending pending;
+	int ret = append(store, &store->own, slot, state, &pending);
+
+	return ret ? ret : wait(store, &pending);
 }
 
 /* has_all -- has this peer all the rings that it may have?  The store is locked */
@@ -388,13 +328,26 @@ static bool has_all(const struct rpc_store *store, const struct rpc_peer *peer)
 	return peer && peer->rings && count >= peer->rings;
 }
 
+/* begin, end -- a transaction of somebody who comes or goes */
+static void begin(struct rpc_store *store)
+{
+	pthread_mutex_lock(&store->greeting);
+	pthread_mutex_lock(&store->lock);
+}
+
+static void end(struct rpc_store *store)
+{
+	pthread_mutex_unlock(&store->lock);
+	pthread_mutex_unlock(&store->greeting);
+}
+
 int rpc_store_claim(struct rpc_store *store, const uint8_t id[RPC_ID], bool may_be_new,
 		    const struct rpc_peer *peer)
 {
 	struct rpc_slot *place, state;
 	int slot, ret = 0;
 
-	pthread_mutex_lock(&store->lock);
+	begin(store);
 	slot = find(store, id);
 	place = slot < 0 ? NULL : rpc_store_slot(store, (unsigned int) slot);
 	if (!may_be_new && (!place || !place->used)) {
@@ -407,9 +360,9 @@ int rpc_store_claim(struct rpc_store *store, const uint8_t id[RPC_ID], bool may_
 		memcpy(state.id, id, RPC_ID);
 		ret = clear(store, (unsigned int) slot);
 		if (!ret)
-			ret = set(store, &store->own, (unsigned int) slot, &state);
+			ret = set(store, (unsigned int) slot, &state);
 	}
-	pthread_mutex_unlock(&store->lock);
+	end(store);
 	return ret ? ret : slot;
 }
 
@@ -430,17 +383,17 @@ int rpc_store_greet(struct rpc_store *store, unsigned int slot, uint64_t process
 	struct rpc_slot state;
 	int ret;
 
-	pthread_mutex_lock(&store->lock);
+	begin(store);
 	state = store->states[slot];
 	state.process = process;
 	state.key = key;
 	state.cell = (uint32_t) cell;
 	/* Nothing in the ring is valid with the new key, so calls may go on anywhere. */
 	if (cell)
-		state.position = round_up(state.position, cell);
+		state.position = rpc_round_up(state.position, cell);
 	add_unkept(store, &store->own, slot);
-	ret = set(store, &store->own, slot, &state);
-	pthread_mutex_unlock(&store->lock);
+	ret = set(store, slot, &state);
+	end(store);
 	return ret;
 }
 
@@ -479,9 +432,9 @@ int rpc_store_forget(struct rpc_store *store, unsigned int slot)
 	struct rpc_slot state = {.life = rpc_store_slot(store, slot)->life};
 	int ret;
 
-	pthread_mutex_lock(&store->lock);
-	ret = set(store, &store->own, slot, &state);
-	pthread_mutex_unlock(&store->lock);
+	begin(store);
+	ret = set(store, slot, &state);
+	end(store);
 	return ret;
 }
 
@@ -501,16 +454,16 @@ int rpc_store_persist(struct rpc_store *store, const void *place, size_t len)
 	if (!rpc_store_is_app(store, place, len))
 		return -EINVAL;
 	pthread_mutex_lock(&store->lock);
-	ret = store->failed;
+	ret = store->commits.failed;
 	/* After a crash its old contents would come back, and newer calls refer to these. */
-	if (!ret && rpc_journal_names(&store->records, place, len))
-		ret = keep(store, rpc_journal_settle(&store->records));
+	if (!ret && rpc_journal_names(&store->commits.journal, place, len))
+		ret = rpc_commit_settle(&store->commits);
 	pthread_mutex_unlock(&store->lock);
 	/* It may be long, and others commit meanwhile. */
 	if (!ret) {
 		ret = store->memory->persist(store->memory, place, len);
 		pthread_mutex_lock(&store->lock);
-		keep(store, ret);
+		rpc_commit_keep(&store->commits, ret);
 		pthread_mutex_unlock(&store->lock);
 	}
 	return ret;
@@ -523,7 +476,8 @@ int rpc_store_change(const struct rpc_store *store, struct rpc_transaction *tran
 		return -EINVAL;
 	if (!transaction->full && len <= store->sizes.effects_max &&
 	    rpc_change_len(len) <= store->sizes.effects_max - transaction->effects_len) {
-		rpc_transaction_add(&store->records, transaction, place, data, len, len, false);
+		rpc_transaction_add(&store->commits.journal, transaction, place, data, len, len,
+				    false);
 		transaction->effects_len += rpc_change_len(len);
 		return 0;
 	}
@@ -531,9 +485,9 @@ int rpc_store_change(const struct rpc_store *store, struct rpc_transaction *tran
 	return transaction->full;
 }
 
-int rpc_store_executed(struct rpc_store *store, struct rpc_transaction *transaction,
-		       unsigned int slot, size_t len, int status, const void *reply,
-		       size_t reply_len)
+int rpc_store_append(struct rpc_store *store, struct rpc_transaction *transaction,
+		     unsigned int slot, size_t len, int status, const void *reply, size_t reply_len,
+		     struct rpc_pending *pending)
 {
 	struct rpc_slot state = *rpc_store_slot(store, slot);
 	struct rpc_ring ring = rpc_store_ring(store, slot);
@@ -543,17 +497,38 @@ int rpc_store_executed(struct rpc_store *store, struct rpc_transaction *transact
 				 .status = status,
 				 .len = (uint32_t) reply_len};
 	unsigned char *contents = rpc_transaction_add(
-		&store->records, transaction, reply_place(store, slot, state.executed), &head,
-		sizeof(head), sizeof(head) + reply_len, false);
+		&store->commits.journal, transaction, reply_place(store, slot, state.executed),
+		&head, sizeof(head), sizeof(head) + reply_len, false);
 	int ret;
 
 	memcpy(contents + sizeof(head), reply, reply_len);
 	state.position += rpc_footprint(&ring, len - RPC_BODY_HEAD);
 	add_unkept(store, transaction, slot);
 	pthread_mutex_lock(&store->lock);
-	ret = set(store, transaction, slot, &state);
+	ret = append(store, transaction, slot, &state, pending);
 	pthread_mutex_unlock(&store->lock);
 	return ret;
+}
+
+int rpc_store_wait(struct rpc_store *store, const struct rpc_pending *pending)
+{
+	int ret;
+
+	pthread_mutex_lock(&store->lock);
+	ret = wait(store, pending);
+	pthread_mutex_unlock(&store->lock);
+	return ret;
+}
+
+int rpc_store_executed(struct rpc_store *store, struct rpc_transaction *transaction,
+		       unsigned int slot, size_t len, int status, const void *reply,
+		       size_t reply_len)
+{
+	struct rpc_pending pending;
+	int ret =
+		rpc_store_append(store, transaction, slot, len, status, reply, reply_len, &pending);
+
+	return ret ? ret : rpc_store_wait(store, &pending);
 }
 
 bool rpc_store_read(struct rpc_store *store, unsigned int slot, size_t len, int status,

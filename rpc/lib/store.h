@@ -17,7 +17,7 @@
  * when the journal is settled.  A call that only reads moves the watermark in that copy alone
  * (unkept.h).
  *
- * Several threads may execute calls, but one at a time commits: there is one journal.
+ * Several threads may execute calls.  There is one journal, and they share its flushes (commit.h).
  *
  * The memory is changed by two functions only, which a test replaces.  No network here.
  */
@@ -29,38 +29,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "journal.h"
+#include "commit.h"
+#include "layout.h"
 #include "peer.h"
 #include "ring.h"
 #include "unkept.h"
 
-#define RPC_PAGE 4096U
-#define RPC_ID 16U
 #define RPC_HANDSHAKE 256U
 /* More than there are rings, so that a client can come back before its end was noticed. */
 #define RPC_MORE_SESSIONS 16U
-
-/* What a store is made for.  0: as the head says. */
-struct rpc_sizes {
-	uint64_t clients;
-	uint64_t ring;
-	uint64_t window;
-	uint64_t reply_max;
-	uint64_t effects_max;
-	uint64_t memory;
-};
-
-/* A client's state, which is persistent; changed by transactions only. */
-struct rpc_slot {
-	uint8_t id[RPC_ID];
-	uint32_t used;     /* 0: it is free; else by whom it was taken: peer.h, or 1 */
-	uint32_t cell;     /* of its ring: entries are sent; 0: they are written */
-	uint64_t life;     /* how many identities have had this slot */
-	uint64_t key;      /* of its ring, new for each connection */
-	uint64_t executed; /* the watermark: this call and all before it are executed */
-	uint64_t position; /* where the next entry is */
-	uint64_t process;  /* a random number of the client's process that was here last */
-};
 
 struct rpc_store {
 	struct rpc_memory *memory;
@@ -68,11 +45,11 @@ struct rpc_store {
 	uint64_t secret;
 	struct rpc_slot *states;   /* of all slots, as the last calls have left them */
 	struct rpc_unkept *unkept; /* of all slots; who executes the calls of a slot uses it */
-	struct rpc_journal records;
+	struct rpc_commits commits;
 	size_t journal, slots, slot_len, rings, handshakes, app;
 	pthread_mutex_t lock;       /* who commits, or looks at slots that are not its own */
-	struct rpc_transaction own; /* of greetings; needs the lock */
-	int failed;                 /* so does this */
+	pthread_mutex_t greeting;   /* of what follows; before the other lock */
+	struct rpc_transaction own; /* of whoever comes or goes */
 };
 
 /* rpc_store_len -- how long the memory has to be; 0: the sizes are out of range */
@@ -172,6 +149,22 @@ int rpc_store_persist(struct rpc_store *store, const void *place, size_t len);
 int rpc_store_executed(struct rpc_store *store, struct rpc_transaction *transaction,
 		       unsigned int slot, size_t len, int status, const void *reply,
 		       size_t reply_len);
+
+/* A call that is executed, and waits for its flush. */
+struct rpc_pending {
+	unsigned int slot;
+	struct rpc_slot state;
+	uint64_t ticket;
+};
+
+/*
+ * rpc_store_append -- the first half of rpc_store_executed: nothing is durable, and nothing has
+ * come to its place.  Until rpc_store_wait has returned 0, nobody may use the slot.
+ */
+int rpc_store_append(struct rpc_store *store, struct rpc_transaction *transaction,
+		     unsigned int slot, size_t len, int status, const void *reply, size_t reply_len,
+		     struct rpc_pending *pending);
+int rpc_store_wait(struct rpc_store *store, const struct rpc_pending *pending);
 
 /*
  * rpc_store_read -- the next call of the slot has only read: nothing is made durable.  false: there

@@ -14,6 +14,6 @@ rpc_model_CFLAGS = $(pmemsim_cflags)
 rpc_model_LDFLAGS = $(pmemsim_ldflags) \
 	-Wl,--wrap=rpc_checksum,--wrap=rpc_journal_checksum,--wrap=rpc_ring_plan,--wrap=rpc_store_executed \
 	-Wl,--wrap=rpc_client_resume,--wrap=rpc_ring_seal,--wrap=rpc_work_execute \
-	-Wl,--wrap=rpc_ring_write,--wrap=rpc_store_resume \
-	-Wl,--wrap=pthread_mutex_lock,--wrap=pthread_mutex_unlock
+	-Wl,--wrap=rpc_ring_write,--wrap=rpc_store_resume,--wrap=rpc_commit_wait \
+	-Wl,--wrap=pthread_mutex_lock,--wrap=pthread_mutex_unlock,--wrap=pthread_cond_wait
 rpc_model_LDADD = libpmemsim.la librpc.la

@@ -26,11 +26,15 @@ void __wrap_rpc_work_execute(struct rpc_work *work);
 int __real_pthread_mutex_lock(pthread_mutex_t *lock);
 int __wrap_pthread_mutex_lock(pthread_mutex_t *lock);
 int __real_pthread_mutex_unlock(pthread_mutex_t *lock);
+int __real_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock);
+int __wrap_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock);
 int __wrap_pthread_mutex_unlock(pthread_mutex_t *lock);
 void __real_rpc_ring_write(const struct rpc_ring *ring, struct rpc_place place, uint32_t op,
 			   uint32_t waiting, const void *argument, size_t argument_len);
 void __wrap_rpc_ring_write(const struct rpc_ring *ring, struct rpc_place place, uint32_t op,
 			   uint32_t waiting, const void *argument, size_t argument_len);
+int __real_rpc_commit_wait(struct rpc_commits *commits, uint64_t ticket);
+int __wrap_rpc_commit_wait(struct rpc_commits *commits, uint64_t ticket);
 int __real_rpc_store_resume(struct rpc_store *store, unsigned int slot, uint64_t executed,
 			    uint64_t position, uint64_t durable);
 int __wrap_rpc_store_resume(struct rpc_store *store, unsigned int slot, uint64_t executed,
@@ -80,6 +84,11 @@ void __wrap_rpc_ring_write(const struct rpc_ring *ring, struct rpc_place place, 
 {
 	__real_rpc_ring_write(ring, place, op, mutant == HAS_ALL ? 0 : waiting, argument,
 			      argument_len);
+}
+
+int __wrap_rpc_commit_wait(struct rpc_commits *commits, uint64_t ticket)
+{
+	return mutant == NO_WAIT && commits->flushing ? 0 : __real_rpc_commit_wait(commits, ticket);
 }
 
 int __wrap_rpc_store_resume(struct rpc_store *store, unsigned int slot, uint64_t executed,
@@ -163,4 +172,13 @@ int __wrap_pthread_mutex_unlock(pthread_mutex_t *lock)
 	if (mutant == NO_LOCK && world_current && world_current->running && stage_is_commit(lock))
 		return 0;
 	return __real_pthread_mutex_unlock(lock);
+}
+
+int __wrap_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock)
+{
+	if (!world_current || !world_current->running)
+		return __real_pthread_cond_wait(cond, lock);
+	__wrap_pthread_mutex_unlock(lock);
+	world_pause("waits for a flush");
+	return __wrap_pthread_mutex_lock(lock);
 }

@@ -223,7 +223,7 @@ static bool is_local_wsp(const struct memory *memory)
 }
 
 /* What it is about. */
-enum which { ANY_CALL, WRITTEN_ONLY, POOL_ONLY, READS_ONLY, WRITTEN_READS_ONLY };
+enum which { ANY_CALL = 0, WRITTEN_ONLY = 1, POOL_ONLY = 2, READS_ONLY = 4 };
 
 static const struct fault {
 	const char *name;
@@ -231,7 +231,7 @@ static const struct fault {
 	enum world_mutation mutation;
 	void (*believe)(struct world_config *config);
 	bool (*matters)(const struct memory *memory);
-	enum which which;
+	unsigned int which;
 } faults[] = {
 	{"the watermark before the effect", WATERMARK_FIRST, MUTATION_NONE, NULL, everywhere,
 	 ANY_CALL},
@@ -268,6 +268,8 @@ static const struct fault {
 	 ANY_CALL},
 	{"commits that don't wait for each other", NO_LOCK, MUTATION_NONE, NULL, everywhere,
 	 POOL_ONLY},
+	{"a flush of others that is not waited for", NO_WAIT, MUTATION_NONE, NULL, loses_arrived,
+	 WRITTEN_ONLY | POOL_ONLY},
 	{"a watermark over the other client's", OTHER_WATERMARK, MUTATION_NONE, NULL, everywhere,
 	 POOL_ONLY},
 	{"a work that is not waited for", WORK_SHARED, MUTATION_NONE, NULL, everywhere, POOL_ONLY},
@@ -281,7 +283,7 @@ static const struct fault {
 	 READS_ONLY},
 	{"a client has all replies, it says", HAS_ALL, MUTATION_NONE, NULL, is_strict, READS_ONLY},
 	{"entries are overwritten that are looked for", OVERWRITES, MUTATION_NONE, NULL, is_strict,
-	 WRITTEN_READS_ONLY},
+	 WRITTEN_ONLY | READS_ONLY},
 	{"a server does not hear what a client has", NOT_RESUMED, MUTATION_NONE, NULL,
 	 loses_arrived, READS_ONLY},
 	{"replies that were missed are not asked for", FEW_REPLIES, MUTATION_NONE, NULL, everywhere,
@@ -428,8 +430,8 @@ static bool find_out(const struct fault *fault, const struct memory *memory, boo
 		struct world_config config = config_of(memory, &scenes[at], fault);
 		bool stopped;
 
-		if (!scenes[at].cell == sent || (fault->which == POOL_ONLY && !scenes[at].left) ||
-		    (fault->which >= READS_ONLY && !scenes[at].reads) ||
+		if (!scenes[at].cell == sent || ((fault->which & POOL_ONLY) && !scenes[at].left) ||
+		    ((fault->which & READS_ONLY) && !scenes[at].reads) ||
 		    !is_possible(memory, &scenes[at]) ||
 		    !run(&config, MUTANT_STATES, checks.tell, sum, &stopped))
 			continue;
@@ -443,11 +445,6 @@ static bool find_out(const struct fault *fault, const struct memory *memory, boo
 	return false;
 }
 
-static bool is_of_written(const struct fault *fault)
-{
-	return fault->which == WRITTEN_ONLY || fault->which == WRITTEN_READS_ONLY;
-}
-
 static void check_mutant(const struct fault *fault)
 {
 	unsigned int found = 0, places = 0;
@@ -459,7 +456,8 @@ static void check_mutant(const struct fault *fault)
 		const struct memory *memory = &memories[i / 2];
 		bool sent = i % 2;
 
-		if (!fault->matters(memory) || (sent && (memory->relaxed || is_of_written(fault))))
+		if (!fault->matters(memory) ||
+		    (sent && (memory->relaxed || (fault->which & WRITTEN_ONLY))))
 			continue;
 		places++;
 		found += find_out(fault, memory, sent, &first[sent], &sum);

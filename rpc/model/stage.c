@@ -282,7 +282,7 @@ static void make_memory(struct world *world, enum hw_domain domain)
 					    .persist = persist_plain};
 	world_sure(rpc_store_format(&stage->memory, &sizes, SECRET));
 	world_sure(rpc_store_open(&stage->server.store, &stage->memory, &sizes));
-	stage->server.store.records.room = RECORDS_LEN;
+	stage->server.store.commits.journal.room = RECORDS_LEN;
 	for (unsigned int i = 0; i < sizes.clients; i++) {
 		if (rpc_store_claim(&stage->server.store, ids[i], true, NULL) != (int) i)
 			abort();

@@ -69,6 +69,7 @@ enum mutant {
 	READER_WRITES,   /* a call that only reads changes something */
 	HAS_ALL,         /* a client says that it has all replies */
 	OVERWRITES,      /* it overwrites entries that the server needs after a crash */
+	NO_WAIT,         /* who commits while another one flushes does not wait */
 	NOT_RESUMED,     /* the server does not hear which replies a client has that comes back */
 };
 

@@ -8,6 +8,7 @@ test_rpc_log_SOURCES = \
 	%D%/log_client.c \
 	%D%/log_server.c \
 	%D%/log_world.h \
+	%D%/test_rpc_commit.c \
 	%D%/test_rpc_log.c \
 	%D%/test_rpc_reads.c \
 	%D%/test_rpc_store.c \

@@ -185,7 +185,7 @@ int world_open(struct world *world)
 	int ret = rpc_store_open(&world->store, &world->cut.memory, &any);
 
 	/* Of two calls, so that it is settled now and then. */
-	world->store.records.room = 480;
+	world->store.commits.journal.room = 480;
 	return ret;
 }
 
