@@ -302,7 +302,8 @@ static void deliver(struct net_ep *ep, const void *data, size_t len)
 		return;
 	if (!scene.welcomed) {
 		begin_ring(data, len);
-	} else if (len >= sizeof(*reply) && le32toh(reply->type) == RPC_MSG_REPLY) {
+	} else if (len >= sizeof(*reply) && (le32toh(reply->type) == RPC_MSG_REPLY ||
+					     le32toh(reply->type) == RPC_MSG_READ)) {
 		cr_assert(scene.num_said < MAX_SAID);
 		scene.said[scene.num_said++] = le64toh(reply->sequence);
 	}
@@ -318,13 +319,16 @@ static void send_reply(struct net_ep *ep)
 		char data[256];
 	} message;
 	uint64_t sequence = scene.client ? scene.client->executed + 1 : 1;
+	uint32_t status = input_8(&scene.input), type = RPC_MSG_REPLY;
 
 	if (scene.client && scene.client->missed_from)
 		sequence = scene.client->missed_from;
+	if (status & 3)
+		type = status & 1 ? RPC_MSG_READ : RPC_MSG_GONE;
 	memset(message.data, 'r', sizeof(message.data));
 	message.head = (struct rpc_reply_message){
-		.type = htole32((uint32_t) odd(RPC_MSG_REPLY, how, 4)),
-		.status = (int32_t) htole32(input_8(&scene.input)),
+		.type = htole32((uint32_t) odd(type, how, 4)),
+		.status = (int32_t) htole32(status),
 		.sequence = htole64(odd(sequence, how, 8)),
 		.len = htole32((uint32_t) odd(len, how, 16)),
 		.pace = htole32(how & 128 ? input_8(&scene.input) : 0),

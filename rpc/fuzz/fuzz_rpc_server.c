@@ -148,7 +148,14 @@ static void say(void)
 		message.process = htole64(id / 4 % 4);
 		message.resumes = htole64(id & 64);
 		message.replies_from = htole64(conn->next.sequence - id / 4 % 4);
+		message.in_order = htole64(id & 128);
+		/* As a client that was connected before, and has more or fewer replies. */
+		message.executed = htole64(conn->next.sequence - 1 + id / 16 % 4);
+		message.position = htole64(conn->next.position + RPC_ALIGN * (id / 16U % 4));
+		message.durable = htole64(id / 32 % 4);
 	}
+	if (message.resumes)
+		conn->has = le64toh(message.executed);
 	memset(bytes, 0xa5, sizeof(bytes));
 	memcpy(bytes, &message, sizeof(message));
 	if (how & 32)
@@ -173,11 +180,15 @@ static void add_right(const struct conn *conn, struct rpc_place place, size_t fo
 {
 	const struct rpc_slot *slot = rpc_store_slot(scene_store(), (unsigned int) conn->slot);
 	struct owner *owner = oracle_owner((unsigned int) conn->slot);
+	const struct rpc_unkept *unkept = &scene_store()->unkept[conn->slot];
 	bool waits = owner->right > owner->executed;
 	uint64_t last = waits ? owner->right : owner->executed;
 
-	if (place.position + footprint - slot->position > conn->size) {
+	/* What has read has to be found, too. */
+	if (place.position + footprint - unkept->position > conn->size) {
 		spoil(conn);
+	} else if (!waits && unkept->executed < owner->executed) {
+		return;
 	} else if (place.sequence == last + 1 &&
 		   place.position == (waits ? owner->end : slot->position)) {
 		owner->right = place.sequence;
@@ -255,7 +266,7 @@ static void enter(void)
 						  : RPC_ALIGN) *
 					    (uint64_t) (int8_t) input_8(&scene.input)
 				  : 0;
-	rpc_ring_write(&ring, place, op, 0, argument, len);
+	rpc_ring_write(&ring, place, op, op / 64, argument, len);
 	remember(ring.key, place, op, argument, len);
 	/* A bit of the word, or of the operation. */
 	if (how & 8)
@@ -340,6 +351,8 @@ static void complete(void)
 
 static void open_server(void)
 {
+	static uint32_t readers[UINT8_MAX];
+	unsigned int num_readers = 0;
 	const struct pmemrpc_server_attr attr = {.path = "anything",
 						 .service = "1",
 						 .clients = CLIENTS,
@@ -348,10 +361,16 @@ static void open_server(void)
 						 .reply_max = REPLY_MAX,
 						 .effects_max = 40,
 						 .memory = sizeof(struct ledger),
-						 .threads = CLIENTS,
+						 .threads = 1, /* calls share flushes */
+						 .readers = readers,
+						 .num_readers = UINT8_MAX / 8 + 1,
 						 .handler = oracle_handle};
 	char error[256];
 
+	for (uint32_t op = 0; op < UINT8_MAX; op++) {
+		if (READS(op))
+			readers[num_readers++] = op;
+	}
 	cr_assert_eq(pmemrpc_server_open(&attr, &scene.server, error, sizeof(error)), 0);
 }
 
@@ -386,6 +405,7 @@ static void restart(void)
 {
 	for (size_t i = 0; i < MAX_CONNS; i++)
 		scene.conns[i].ring = NULL;
+	oracle_forget_reads();
 	if (input_8(&scene.input) & 1)
 		crash();
 	else

@@ -56,6 +56,12 @@ int oracle_handle(struct pmemrpc_request *request, void *context)
 	pmemrpc_exclude(request);
 	request->reply_len = how == 1 ? REPLY_MAX + 1 : request->op % (REPLY_MAX + 1);
 	memset(request->reply, (int) request->sequence, REPLY_MAX);
+	if (READS(request->op)) {
+		cr_assert(request->op & 8 ||
+			  pmemrpc_store(request, ledger, &count, 1) == -FI_EACCES);
+		return 0;
+	}
+	owner->kept = owner->executed;
 	if (how == 2)
 		cr_assert_eq(pmemrpc_store(request, (char *) ledger + sizeof(*ledger), &count, 1),
 			     -FI_EINVAL);
@@ -67,6 +73,19 @@ int oracle_handle(struct pmemrpc_request *request, void *context)
 		return -FI_EIO;
 	owner->count += how != 1 && how != 3;
 	return 0;
+}
+
+void oracle_forget_reads(void)
+{
+	for (unsigned int i = 0; i < CLIENTS; i++) {
+		struct owner *owner = oracle_owner(i);
+		uint64_t kept = rpc_store_kept(scene_store(), i);
+
+		if (!rpc_store_slot(scene_store(), i)->used)
+			continue;
+		cr_assert(kept >= owner->kept && kept <= owner->executed);
+		owner->executed = kept;
+	}
 }
 
 /* What the server sends */
@@ -156,6 +175,10 @@ static void welcomed(struct conn *conn, const struct rpc_welcome_message *messag
 	conn->key = le64toh(message->check_key);
 	conn->next = (struct rpc_place){le64toh(message->executed) + 1, le64toh(message->position)};
 	conn->reply = 0;
+	if (conn->next.sequence > oracle_owner(slot)->executed + 1) {
+		cr_assert_eq(conn->next.sequence, conn->has + 1);
+		oracle_owner(slot)->executed = conn->has;
+	}
 	cr_assert_eq(conn->next.sequence, oracle_owner(slot)->executed + 1);
 	cr_assert(oracle_owner(slot)->executed >= oracle_owner(slot)->right);
 }
@@ -187,6 +210,10 @@ void oracle_see(struct net_ep *ep, const struct testcore_request *request)
 		cr_assert_eq(request->len, sizeof(*message));
 		welcomed(conn, message);
 		break;
+	case RPC_MSG_GONE:
+		cr_assert_eq(request->len, sizeof(struct rpc_reply_message));
+		/* fall through */
+	case RPC_MSG_READ:
 	case RPC_MSG_REPLY:
 		replied(conn, request->buf, request->len);
 		break;

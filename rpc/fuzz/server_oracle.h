@@ -32,6 +32,7 @@ struct entry {
 struct owner {
 	uint64_t life;     /* of the slot, as the oracle knows it */
 	uint64_t executed; /* the last call */
+	uint64_t kept;     /* the last one that was no reader: it is durable */
 	uint64_t count;    /* of those that have changed the ledger */
 	uint64_t right; /* up to this call the ring has entries that are right: they are durable */
 	uint64_t end;   /* where the next one would be */
@@ -48,6 +49,7 @@ struct conn {
 	uint64_t key;
 	struct rpc_place next;
 	uint64_t reply; /* the next one that it is to get */
+	uint64_t has;   /* it comes back, and has the replies up to this call, it has said */
 };
 
 struct ledger {
@@ -75,6 +77,12 @@ struct owner *oracle_owner(unsigned int slot);
 
 /* oracle_is_lent -- can the client write to that ring? */
 bool oracle_is_lent(const struct conn *conn, const unsigned char *ring);
+
+/* Operations that only read; every other one tries to store. */
+#define READS(op) ((op) % 8 == 5)
+
+/* oracle_forget_reads -- the server ends: what has only read counts no more */
+void oracle_forget_reads(void);
 
 /* oracle_handle -- the server's handler.  The operation says what it does: a failure, a reply that
  * is too long, a store to nowhere */

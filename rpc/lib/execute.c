@@ -62,22 +62,79 @@ static void begin(struct rpc_executor *executor, struct pmemrpc_request *request
 	executor->reads = reads(executor->server, request->op);
 }
 
-/* conclude -- the handler has returned: a call that has only read leaves nothing */
+/* count -- a call that is executed */
+static void count(struct pmemrpc_server *server, size_t argument_len, size_t reply_len)
+{
+	server->counters.executed++;
+	server->counters.bytes += argument_len;
+	server->counters.reply_bytes += reply_len;
+}
+
+/* A call that was begun waits for no others if it excludes them, as they wait for it. */
+static bool may_wait(const struct rpc_executor *executor, bool waits)
+{
+	return waits && !executor->exclusive && executor->num_begun < RPC_PENDING;
+}
+
+/* add -- a call to those that wait for a flush */
+static int add(struct rpc_executor *executor, const struct pmemrpc_request *request, int status,
+	       size_t len)
+{
+	struct rpc_begun *begun = &executor->begun[executor->num_begun];
+	int ret =
+		rpc_store_append(&executor->server->store, &executor->transaction, request->client,
+				 len, status, executor->reply, request->reply_len, &begun->pending);
+
+	if (ret)
+		return ret;
+	begun->argument_len = request->argument_len;
+	begun->reply_len = request->reply_len;
+	if (!executor->num_begun++)
+		executor->since_ns = rpc_now_ns();
+	return 2;
+}
+
+/*
+ * conclude -- the handler has returned: a call that has only read leaves nothing, and any other one
+ * is durable, or waits for that: 2
+ */
 static int conclude(struct rpc_executor *executor, const struct pmemrpc_request *request,
-		    int status, size_t len)
+		    int status, size_t len, bool waits)
 {
 	struct rpc_store *store = &executor->server->store;
+	int ret = 0;
 
 	if (status < 0)
 		rpc_transaction_drop(&executor->transaction);
-	if (executor->reads && rpc_store_read(store, request->client, len, status, executor->reply,
-					      request->reply_len))
-		return 0;
-	return rpc_store_executed(store, &executor->transaction, request->client, len, status,
-				  executor->reply, request->reply_len);
+	if (!executor->reads || !rpc_store_read(store, request->client, len, status,
+						executor->reply, request->reply_len)) {
+		if (may_wait(executor, waits))
+			return add(executor, request, status, len);
+		ret = rpc_store_executed(store, &executor->transaction, request->client, len,
+					 status, executor->reply, request->reply_len);
+	}
+	if (ret)
+		return ret;
+	count(executor->server, request->argument_len, request->reply_len);
+	return 1;
 }
 
-int rpc_server_execute(struct rpc_executor *executor, unsigned int slot)
+/* call -- the handler, and check what it has done; returns the call's status */
+static int call(struct rpc_executor *executor, struct pmemrpc_request *request)
+{
+	struct pmemrpc_server *server = executor->server;
+	int status = server->handler(request, server->context);
+
+	if (executor->transaction.full)
+		status = executor->transaction.full;
+	if (request->reply_len > server->store.sizes.reply_max) {
+		status = -FI_EMSGSIZE;
+		request->reply_len = 0;
+	}
+	return status;
+}
+
+static int execute(struct rpc_executor *executor, unsigned int slot, bool waits)
 {
 	struct pmemrpc_server *server = executor->server;
 	struct rpc_store *store = &server->store;
@@ -99,30 +156,58 @@ int rpc_server_execute(struct rpc_executor *executor, unsigned int slot)
 		return 0;
 	begin(executor, request);
 	request->argument_len = len - RPC_BODY_HEAD;
-	status = server->handler(request, server->context);
-	if (executor->transaction.full)
-		status = executor->transaction.full;
-	if (request->reply_len > store->sizes.reply_max) {
-		status = -FI_EMSGSIZE;
-		request->reply_len = 0;
-	}
-	ret = conclude(executor, request, status, len);
+	status = call(executor, request);
+	ret = conclude(executor, request, status, len, waits);
 	/* Who comes next sees what this call has changed. */
 	if (executor->exclusive)
 		pthread_mutex_unlock(&server->exclusive);
 	executor->exclusive = false;
+	return ret < 0 ? rpc_server_fail(server, "the persistent memory", ret) : ret;
+}
+
+int rpc_server_execute(struct rpc_executor *executor, unsigned int slot)
+{
+	return execute(executor, slot, false);
+}
+
+int rpc_server_begin(struct rpc_executor *executor, unsigned int slot)
+{
+	return execute(executor, slot, true);
+}
+
+int rpc_server_flush(struct rpc_executor *executor)
+{
+	struct pmemrpc_server *server = executor->server;
+	unsigned int begun = executor->num_begun;
+	int64_t start_ns = begun ? rpc_now_ns() : 0;
+	int ret = 0;
+
+	executor->num_begun = 0;
+	/* The first flush takes all of them. */
+	for (unsigned int i = 0; !ret && i < begun; i++) {
+		const struct rpc_begun *call = &executor->begun[i];
+
+		ret = rpc_store_wait(&server->store, &call->pending);
+		if (!ret)
+			count(server, call->argument_len, call->reply_len);
+	}
+	if (begun)
+		executor->flush_ns = rpc_now_ns() - start_ns;
 	if (ret)
-		return rpc_server_fail(server, "the persistent memory", ret);
-	server->counters.executed++;
-	server->counters.bytes += request->argument_len;
-	server->counters.reply_bytes += request->reply_len;
-	return 1;
+		executor->failed = rpc_server_fail(server, "the persistent memory", ret);
+	return executor->failed;
+}
+
+bool rpc_server_is_due(const struct rpc_executor *executor)
+{
+	return executor->num_begun && (executor->num_begun == RPC_PENDING ||
+				       rpc_now_ns() - executor->since_ns >= executor->flush_ns);
 }
 
 int rpc_server_drain(struct rpc_executor *executor, unsigned int slot)
 {
 	struct pmemrpc_server *server = executor->server;
-	int ret = 1;
+	int ret = rpc_server_flush(executor) ? executor->failed : 1;
 
 	while (ret > 0 && rpc_store_slot(&server->store, slot)->used) {
 		if (server->stopping)
@@ -149,7 +234,10 @@ void pmemrpc_exclude(struct pmemrpc_request *request)
 {
 	struct rpc_executor *executor = ((struct execution *) request)->executor;
 
-	if (!executor->exclusive)
-		pthread_mutex_lock(&request->server->exclusive);
+	if (executor->exclusive)
+		return;
+	/* What this thread has begun.  Its clients are told at the next flush, also of an error. */
+	rpc_server_flush(executor);
+	pthread_mutex_lock(&request->server->exclusive);
 	executor->exclusive = true;
 }

@@ -133,24 +133,54 @@ static void move(struct rpc_worker *worker, struct rpc_session *session)
 	rpc_worker_send(home(session), session);
 }
 
+/* flush -- the calls that its clients have begun, and reply to them */
+static int flush(struct rpc_worker *worker)
+{
+	int ret = rpc_server_flush(&worker->executor);
+
+	for (struct rpc_session *i = worker->sessions; i && !ret; i = i->next) {
+		if (i->begun)
+			ret = rpc_session_flushed(i);
+	}
+	return ret;
+}
+
+/*
+ * flush_before -- a client is served: first what others have begun, if that has waited for long
+ * enough, or if this client may need the slot of one of them
+ */
+static int flush_before(struct rpc_worker *worker, const struct rpc_session *session)
+{
+	bool has_begun = worker->executor.num_begun;
+
+	return (has_begun && (session->arrives || session->state != RPC_READY)) ||
+			       rpc_server_is_due(&worker->executor)
+		       ? flush(worker)
+		       : 0;
+}
+
 int rpc_worker_serve(struct rpc_worker *worker)
 {
 	struct rpc_session *next;
-	int busy;
+	int busy, ret;
 
 	rpc_worker_receive(worker);
 	busy = rpc_worker_collect(worker);
 	for (struct rpc_session *i = worker->sessions; i && busy >= 0; i = next) {
-		int ret = rpc_session_serve(i);
-
+		ret = flush_before(worker, i);
+		if (!ret)
+			ret = rpc_session_serve(i);
 		next = i->next;
+		if (ret >= 0 && i->state == RPC_ENDED && flush(worker) < 0)
+			ret = worker->executor.failed;
 		if (ret >= 0 && i->state == RPC_ENDED)
 			ret = rpc_session_end(i) < 0 ? -FI_EIO : 1;
 		else if (ret >= 0 && i->arrives && home(i) != worker)
 			move(worker, i);
 		busy = ret < 0 ? ret : busy | ret;
 	}
-	return busy;
+	ret = busy < 0 ? 0 : flush(worker);
+	return ret < 0 ? ret : busy;
 }
 
 /* spins -- the listener never does: its clients are in no hurry */

@@ -56,6 +56,7 @@ struct rpc_session {
 	uint64_t notices; /* of calls that are there, and not executed yet */
 	uint64_t weight;  /* how many of them the server's throttle counts */
 	bool limited;     /* its calls have waited for its rate */
+	bool begun;       /* a call of its waits for a flush, and nobody uses its slot */
 	int64_t token_ns; /* they wait until then; 0: they don't wait for the rate */
 	bool empties;     /* it waits until its slot's ring is empty */
 	bool forgets;     /* then the client is to be forgotten */
@@ -178,6 +179,9 @@ int rpc_session_begin(struct pmemrpc_server *server, struct fi_info *info, bool 
  * worker has its slot, the caller has to hand it over.
  */
 int rpc_session_serve(struct rpc_session *session);
+
+/* rpc_session_flushed -- a call that was begun is durable: reply */
+int rpc_session_flushed(struct rpc_session *session);
 
 /* rpc_session_executed -- the pool has executed a call; ret 0: there was none; or an error */
 int rpc_session_executed(struct rpc_session *session, int ret);

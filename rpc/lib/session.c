@@ -247,11 +247,24 @@ int rpc_session_executed(struct rpc_session *session, int ret)
 		       : 0;
 }
 
+/*
+ * may_share -- a flush, with calls of other clients of this worker: if there are others, and
+ * the next call of this one does not wait for that
+ */
+static bool may_share(const struct rpc_session *session)
+{
+	const struct rpc_session *first = session->worker->sessions;
+
+	return first && first->next && session->notices == 1;
+}
+
 /* execute -- a call that is durable; its entry has to be there, and its reply needs a place */
 static int execute(struct rpc_session *session)
 {
 	struct rpc_store *store = &session->server->store;
+	struct rpc_executor *executor = &session->worker->executor;
 	unsigned int slot = (unsigned int) session->slot;
+	int ret;
 
 	if (rpc_store_slot(store, slot)->executed + 1 - session->reply >= store->sizes.window)
 		return rpc_session_wrong(session, "it has more calls than its window");
@@ -259,7 +272,23 @@ static int execute(struct rpc_session *session)
 		rpc_work_execute(&session->server->work[slot]);
 		return 0;
 	}
-	return rpc_session_executed(session, rpc_server_execute(&session->worker->executor, slot));
+	if (!may_share(session))
+		return rpc_session_executed(session, rpc_server_execute(executor, slot));
+	ret = rpc_server_begin(executor, slot);
+	session->begun = ret == 2;
+	return session->begun ? 0 : rpc_session_executed(session, ret);
+}
+
+int rpc_session_flushed(struct rpc_session *session)
+{
+	int ret;
+
+	session->begun = false;
+	ret = rpc_session_executed(session, 1);
+	if (!ret && session->state == RPC_READY)
+		ret = send_replies(session);
+	rpc_session_weigh(session);
+	return ret;
 }
 
 /* execute_some -- calls that are durable, as long as it is its turn; 1: more may be waiting */
@@ -271,6 +300,8 @@ static int execute_some(struct rpc_session *session)
 		if (!rpc_session_may_execute(session))
 			return 0;
 		ret = execute(session);
+		if (!ret && session->begun)
+			return 1;
 		if (!ret && session->state == RPC_READY)
 			ret = send_replies(session);
 		if (ret)

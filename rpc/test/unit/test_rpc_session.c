@@ -17,6 +17,7 @@
 
 static struct pmemrpc_server *server;
 static struct rpc_memory memory;
+static unsigned int flushes;
 static bool keeps; /* the memory is there when the server has gone */
 static int64_t now;
 /* The last message of the server to each client, by the number of its endpoint. */
@@ -41,6 +42,7 @@ static void write_memory(struct rpc_memory *of, void *place, const void *data, s
 static int persist_memory(struct rpc_memory *of, const void *place, size_t len)
 {
 	(void) of, (void) place, (void) len;
+	flushes++;
 	return 0;
 }
 
@@ -65,9 +67,13 @@ void __wrap_rpc_pmem_close(struct rpc_pmem *pmem)
 	memory.base = NULL;
 }
 
+static bool excludes;
+
 static int handle(struct pmemrpc_request *request, void *context)
 {
-	(void) request, (void) context;
+	(void) context;
+	if (excludes)
+		pmemrpc_exclude(request);
 	return 0;
 }
 
@@ -79,6 +85,8 @@ static void see(struct net_ep *ep, const struct testcore_request *request)
 		memcpy(&heard[ep->number], request->buf, sizeof(heard[0]));
 }
 
+static unsigned int threads = CLIENTS;
+
 static void open_server_with(unsigned int pool, unsigned int silence_ms,
 			     unsigned int rings_per_peer)
 {
@@ -87,7 +95,7 @@ static void open_server_with(unsigned int pool, unsigned int silence_ms,
 						 .clients = CLIENTS,
 						 .ring = RING,
 						 .window = 2,
-						 .threads = CLIENTS,
+						 .threads = threads,
 						 .pool = pool,
 						 .silence_ms = silence_ms,
 						 .rings_per_peer = rings_per_peer,
@@ -531,4 +539,52 @@ Test(rpc_session, an_address_has_no_more_rings_than_it_may)
 	check_welcomed(ep);
 	keeps = false;
 	close_server();
+}
+
+/* call_both -- two clients of one thread, a call of each; returns how often they were flushed */
+static unsigned int call_both(int64_t flush_ns)
+{
+	struct net_ep *eps[CLIENTS];
+
+	threads = 1;
+	open_server(0);
+	for (unsigned int i = 0; i < CLIENTS; i++) {
+		struct rpc_ring ring;
+
+		eps[i] = come_and_call((uint8_t) (i + 1));
+		ring = rpc_store_ring(&server->store, i);
+		rpc_ring_write(&ring, (struct rpc_place){1, 0}, 0, 0, "", 1);
+	}
+	for (unsigned int i = 0; i < CLIENTS; i++)
+		cr_assert(net_notice(eps[i], 1, false));
+	/* So long the last one took. */
+	server->workers[0].executor.flush_ns = flush_ns;
+	flushes = 0;
+	cr_assert_eq(rpc_worker_serve(&server->workers[0]), 1);
+	for (unsigned int i = 0; i < CLIENTS; i++) {
+		cr_assert_eq(rpc_store_slot(&server->store, i)->executed, 1);
+		cr_assert_eq(server->work[i].session->reply, 2, "it has its reply");
+		cr_assert_eq(server->work[i].session->notices, 0);
+	}
+	cr_assert_eq(server->counters.executed, CLIENTS);
+	close_server();
+	return flushes;
+}
+
+Test(rpc_session, calls_of_one_thread_share_a_flush)
+{
+	cr_assert_eq(call_both(INT64_MAX), 1);
+}
+
+/* A flush that takes no time is not waited for. */
+Test(rpc_session, calls_wait_no_longer_for_others_than_a_flush_takes)
+{
+	cr_assert_eq(call_both(0), 2);
+}
+
+/* The next one has to see what they have changed. */
+Test(rpc_session, calls_that_exclude_each_other_share_none)
+{
+	excludes = true;
+	cr_assert_eq(call_both(INT64_MAX), 2);
 }
