@@ -25,7 +25,7 @@ struct rpc_executor {
 	unsigned char *reply;
 	struct rpc_begun begun[RPC_PENDING];
 	unsigned int num_begun;
-	int failed; /* why some of these never became durable */
+	int failed;       /* why some of these never became durable */
 	int64_t since_ns; /* when the first of these was */
 	int64_t flush_ns; /* how long the last flush took that was measured */
 };

@@ -136,9 +136,10 @@ static void *print_on_signal(void *arg)
 	return NULL;
 }
 
+static const uint32_t readers[] = {TOTAL, LOOK};
+
 int count_serve(const struct settings *settings)
 {
-	static const uint32_t readers[] = {TOTAL, LOOK};
 	const struct pmemrpc_server_attr attr = {
 		.path = settings->memory,
 		.service = settings->port,
