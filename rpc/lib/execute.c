@@ -25,8 +25,9 @@ int rpc_executor_open(struct rpc_executor *executor, struct pmemrpc_server *serv
 	executor->server = server;
 	executor->body = calloc(1, server->store.sizes.ring);
 	executor->reply = calloc(1, server->store.sizes.reply_max + 1);
+	executor->begun = calloc(RPC_PENDING, sizeof(*executor->begun));
 	ret = rpc_transaction_open(&executor->transaction, &server->store);
-	if (ret || !executor->body || !executor->reply)
+	if (ret || !executor->body || !executor->reply || !executor->begun)
 		return rpc_server_fail(server, "memory", -FI_ENOMEM);
 	return 0;
 }
@@ -36,6 +37,7 @@ void rpc_executor_close(struct rpc_executor *executor)
 	rpc_transaction_close(&executor->transaction);
 	free(executor->body);
 	free(executor->reply);
+	free(executor->begun);
 }
 
 /* reads -- is this operation declared to change nothing? */

@@ -23,7 +23,7 @@ struct rpc_executor {
 	bool reads;          /* it was declared to change nothing */
 	unsigned char *body; /* of that call: a copy */
 	unsigned char *reply;
-	struct rpc_begun begun[RPC_PENDING];
+	struct rpc_begun *begun; /* RPC_PENDING of them */
 	unsigned int num_begun;
 	int failed;       /* why some of these never became durable */
 	int64_t since_ns; /* when the first of these was */
