@@ -13,6 +13,9 @@
 #define RECORDS_LEN ((size_t) 7 * HW_LINE)
 #define JOURNAL_LEN (RPC_JOURNAL_HEAD + RECORDS_LEN)
 
+/* Larger objects are not put back with the arena. */
+_Static_assert(sizeof(struct stage) <= 8192, "the stage is a small object");
+
 static const uint8_t ids[MAX_CLIENTS][RPC_ID] = {"the model's id", "somebody else"};
 
 static struct stage *stage_of(const struct world *world)
