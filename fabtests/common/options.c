@@ -60,8 +60,10 @@ static const struct entry {
 	 "server: the target's memory, a file or /dev/dax device; a file is made and extended "
 	 "(default: anonymous memory)",
 	 TEXT, FIELD(memory), 0},
-	{'N', NULL, "<records>", "server: records that the log has room for", NUMBER,
-	 FIELD(records), 1},
+	{'N', NULL, "<records>", "server: records that there is room for", NUMBER, FIELD(records),
+	 1},
+	{'V', "volatile", NULL, "client: nothing has to be durable (default: each PUT is)", OTHER,
+	 0, 0},
 	{'A', NULL, "<path>",
 	 "check the memory (-M) after a power failure; the file has what the client printed until "
 	 "then (default: no check)",
@@ -266,6 +268,9 @@ static bool parse_other(struct options *opts, int key, char *arg)
 		return parse_wait(arg, &opts->wait);
 	case 'v':
 		opts->verify = true;
+		return true;
+	case 'V':
+		opts->is_volatile = true;
 		return true;
 	case 'o':
 		return parse_ops(opts, arg);

@@ -46,12 +46,13 @@ struct options {
 	unsigned long limit;   /* milliseconds that a row of the table may take; 0: no limit */
 	unsigned long every;   /* a commit every so many writes */
 	bool unordered;        /* not an option: FI_OPT_PMEMVERBS_WRITES_PASS */
-	unsigned long records; /* that a log has room for */
+	unsigned long records; /* that there is room for */
 	unsigned long connections;
 	unsigned long timeout; /* seconds */
 	unsigned long long seed;
 	enum wait_method wait;
 	bool verify;
+	bool is_volatile;
 	int status;    /* to exit with, when options_parse says so */
 	int target_fd; /* functional program: where a target gets its commands */
 };

@@ -119,6 +119,8 @@ docs_run()
 	# The lab's devices, in a step of its own.
 	"fi_pmem_target $docs_memory") grep -q 'fi_pmem_target.*LAB_PMEM' "$top/fabtests/lab/guest/common.sh" ;;
 	*fi_pmem_target\ *) docs_lasting "$line" ;;
+	"fi_pmem_kv -M "*) docs_lasting "$line" ;;
+	"fi_pmem_kv "*) eval "timeout 120 $line" ;;
 	*"fi_pmem_rpc -M "*) docs_lasting "$line" ;;
 	*fi_pmem_rpc\ *) eval "timeout 120 $line" ;;
 	# Of a program that is running: any does.

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * kv_store.h -- the target's memory: two indexes, and buffers
+ *
+ * One index is in use.  When the target starts it makes the other one from it, and makes that
+ * durable.  Then it changes one word, which says which one is in use.  So it may die at any moment.
+ * The new index has the pointers that are right for peers now: where they name memory by its
+ * virtual address, that is another one in each life.  Deleted keys are not in it.
+ */
+#ifndef PMEM_KV_STORE_H
+#define PMEM_KV_STORE_H
+
+#include "kv.h"
+
+struct kv_counts {
+	uint64_t live;    /* keys with a value */
+	uint64_t deleted; /* keys whose buffer says that they are deleted */
+	uint64_t torn;    /* slots whose pointer leads to no whole record of their own */
+};
+
+struct kv_store {
+	char *memory;
+	uint64_t buffers;
+	uint64_t peers; /* the memory's address, as peers know it */
+	/* Makes a part of the memory durable: 0 or a negative fi_errno. */
+	int (*persist)(void *arg, const void *addr, size_t len);
+	void *arg;
+	uint8_t *used; /* of each buffer: does the index point to it? */
+};
+
+size_t kv_store_len(uint64_t buffers);
+
+/*
+ * kv_store_start -- build the index of a new life; memory of zeros is an empty store.  A negative
+ * fi_errno, which has been told: the memory has something else, or something is torn.
+ * *found: what was there.
+ */
+int kv_store_start(struct kv_store *store, struct kv_counts *found);
+
+/* kv_store_count -- what the index in use has; marks the buffers */
+void kv_store_count(struct kv_store *store, struct kv_counts *counts);
+
+void kv_store_close(struct kv_store *store);
+
+uint64_t kv_store_life(const struct kv_store *store);
+uint64_t kv_store_slots(const struct kv_store *store);
+
+/* These are offsets in the memory. */
+uint64_t kv_store_index(const struct kv_store *store);
+uint64_t kv_store_buffers(const struct kv_store *store);
+
+#endif /* PMEM_KV_STORE_H */

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * kv_target.c -- the side that has the memory: it registers that, accepts clients, and sleeps
+ *
+ * All clients share one domain, so each may read and write all that is lent.
+ */
+#include "kv_target.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <rdma/fi_ext_pmemverbs.h>
+
+#include "agent/flush.h"
+#include "../common/common.h"
+#include "../common/memory_direct.h"
+#include "kv_store.h"
+
+#define SLEEP_MS 100
+
+struct target {
+	const struct options *opts;
+	struct node node;
+	struct memory memory;
+	struct region region;
+	struct kv_store store;
+	struct fi_pmemverbs_chain_ops *ops;
+	struct fi_pmemverbs_list *list;
+	struct kv_stage *stages; /* a client has the one of its number */
+	struct region stage_region;
+	struct conn clients[KV_CLIENTS];
+};
+
+static volatile sig_atomic_t stopped;
+
+static void stop(int signo)
+{
+	(void) signo;
+	stopped = 1;
+}
+
+/* persist -- what this program itself has stored */
+static int persist(void *arg, const void *addr, size_t len)
+{
+	struct target *target = arg;
+	const char *path = target->opts->memory;
+	struct stat st;
+
+	if (target->memory.file)
+		return memory_persist(&target->memory, addr, len);
+	pmv_flush->flush(addr, len);
+	pmv_flush->drain();
+	if (!path || stat(path, &st) || !S_ISREG(st.st_mode))
+		return 0;
+	return pmv_flush->sync((void *) (uintptr_t) addr, len);
+}
+
+/* fill_list -- with the buffers that the index does not use */
+static int fill_list(struct target *target)
+{
+	struct kv_store *store = &target->store;
+	size_t offset = kv_store_buffers(store);
+	int ret = target->ops->list_open(target->region.mr, offset, KV_BUFFER_SIZE, store->buffers,
+					 &target->list);
+
+	for (uint64_t i = 0; !ret && i < store->buffers; i++) {
+		if (!store->used[i])
+			ret = target->ops->list_put(target->list,
+						    target->list->addr + i * target->list->size);
+	}
+	return ret ? report("the list of buffers", ret) : 0;
+}
+
+static int start_store(struct target *target)
+{
+	struct kv_store *store = &target->store;
+	struct kv_counts found;
+	int ret;
+
+	*store = (struct kv_store){
+		.memory = target->memory.base,
+		.buffers = target->opts->records,
+		.peers = target->region.addr,
+		.persist = persist,
+		.arg = target,
+	};
+	ret = kv_store_start(store, &found);
+	if (ret)
+		return report("the store", ret);
+	ret = fill_list(target);
+	if (!ret)
+		fprintf(stderr, "life %llu: %llu keys, %zu buffers free of %llu\n",
+			(unsigned long long) kv_store_life(store), (unsigned long long) found.live,
+			target->ops->list_num_free(target->list),
+			(unsigned long long) store->buffers);
+	return ret;
+}
+
+/* open_memory -- when the first client comes, by whom the domain is known */
+static int open_memory(struct target *target, struct fi_info *info)
+{
+	size_t len = kv_store_len(target->opts->records);
+	uint64_t access = FI_REMOTE_READ | FI_REMOTE_WRITE;
+	int ret = node_domain(&target->node, info);
+
+	if (ret || target->list)
+		return ret;
+	ret = fi_open_ops(&target->node.domain->fid, FI_PMEMVERBS_CHAIN_OPS, 0,
+			  (void **) &target->ops, NULL);
+	if (ret)
+		return report("fi_open_ops", ret);
+	if (memory_open(&target->memory, target->node.domain, target->opts->memory, len))
+		return -FI_EIO;
+	target->stages = calloc(KV_CLIENTS, sizeof(*target->stages));
+	if (!target->stages)
+		return report("calloc", -FI_ENOMEM);
+	ret = region_register(&target->node, &target->region, target->memory.base, len, access,
+			      FI_RMA_PMEM);
+	if (!ret)
+		ret = region_register(&target->node, &target->stage_region, target->stages,
+				      KV_CLIENTS * sizeof(*target->stages), access, 0);
+	return ret ? ret : start_store(target);
+}
+
+static int accept_client(struct target *target, unsigned int number, struct fi_info *info)
+{
+	const struct conn_attr attr = {.format = FI_CQ_FORMAT_CONTEXT, .wait = FI_WAIT_UNSPEC};
+	uint64_t addr = target->stage_region.addr + number * sizeof(struct kv_stage);
+	struct kv_welcome welcome = {.addr = addr, .key = target->stage_region.key};
+	struct conn *conn = &target->clients[number];
+	int ret = conn_create(conn, &target->node, info, &attr);
+
+	if (ret)
+		return ret;
+	target->stages[number] = (struct kv_stage){
+		.lease = {
+			.magic = KV_MAGIC,
+			.key = target->region.key,
+			.index = target->region.addr + kv_store_index(&target->store),
+			.slots = kv_store_slots(&target->store),
+			.life = kv_store_life(&target->store),
+			.list = target->list->number,
+		}};
+	memcpy(welcome.hello, KV_HELLO, KV_HELLO_LEN);
+	ret = fi_accept(conn->ep, &welcome, KV_WELCOME_LEN);
+	if (ret)
+		conn_close(conn);
+	return ret ? report("fi_accept", ret) : 0;
+}
+
+/* welcome -- one client that can't be let in is no reason not to serve others */
+static int welcome(struct target *target, struct cm_event *event)
+{
+	struct fi_info *info = event->entry.info;
+	unsigned int number = 0;
+	int ret;
+
+	while (number < KV_CLIENTS && target->clients[number].ep)
+		number++;
+	if (number == KV_CLIENTS || event->len < KV_HELLO_LEN ||
+	    memcmp(event->entry.data, KV_HELLO, KV_HELLO_LEN)) {
+		node_reject(&target->node, info,
+			    number == KV_CLIENTS ? "too many clients" : "not a client of this");
+		return 0;
+	}
+	ret = open_memory(target, info);
+	if (ret) {
+		node_reject(&target->node, info, "the store can't be had");
+		return ret;
+	}
+	if (accept_client(target, number, info))
+		node_reject(&target->node, info, NULL);
+	else
+		fi_freeinfo(info);
+	return 0;
+}
+
+static int take_event(struct target *target, struct cm_event *event)
+{
+	if (event->event == FI_CONNREQ && !event->err)
+		return welcome(target, event);
+	/* A connection that was not made, or that broke, comes as FI_SHUTDOWN, too. */
+	for (unsigned int i = 0; event->event == FI_SHUTDOWN && i < KV_CLIENTS; i++) {
+		if (target->clients[i].ep && &target->clients[i].ep->fid == event->entry.fid)
+			conn_close(&target->clients[i]);
+	}
+	return 0;
+}
+
+/* count_buffers -- with nobody connected each is in the index or free */
+static int count_buffers(struct target *target)
+{
+	struct kv_counts counts;
+	uint64_t num_free, used;
+
+	if (!target->list)
+		return 0;
+	kv_store_count(&target->store, &counts);
+	num_free = target->ops->list_num_free(target->list);
+	used = counts.live + counts.deleted;
+	fprintf(stderr, "%llu keys, %llu deleted, %llu buffers free of %llu\n",
+		(unsigned long long) counts.live, (unsigned long long) counts.deleted,
+		(unsigned long long) num_free, (unsigned long long) target->store.buffers);
+	if (!counts.torn && used + num_free == target->store.buffers)
+		return 0;
+	fprintf(stderr, "%llu slots lead to no whole record, and %lld buffers are lost\n",
+		(unsigned long long) counts.torn,
+		(long long) (target->store.buffers - used - num_free));
+	return -FI_EIO;
+}
+
+static void close_target(struct target *target)
+{
+	if (target->list)
+		target->ops->list_close(target->list);
+	region_close(&target->stage_region);
+	region_close(&target->region);
+	kv_store_close(&target->store);
+	/* A file's memory belongs to the domain. */
+	memory_unmap(&target->memory);
+	node_close(&target->node);
+	free(target->stages);
+}
+
+int kv_serve(const struct options *opts)
+{
+	const struct sigaction action = {.sa_handler = stop};
+	const struct node_attr attr = {
+		.caps = FI_MSG | FI_RMA | FI_RMA_PMEM | FI_FENCE,
+		.port = opts->src_port,
+	};
+	struct target target = {.opts = opts};
+	struct cm_event event;
+	int ret = pmv_flush_init();
+
+	if (ret)
+		return report("libpmem2's instructions for this processor", ret);
+	sigaction(SIGTERM, &action, NULL);
+	sigaction(SIGINT, &action, NULL);
+	ret = fabric_listen(&target.node, opts, &attr);
+	while (ret >= 0 && !stopped) {
+		ret = node_event(&target.node, &event, SLEEP_MS);
+		if (ret > 0)
+			ret = take_event(&target, &event);
+	}
+	for (unsigned int i = 0; i < KV_CLIENTS; i++)
+		conn_close(&target.clients[i]);
+	if (ret >= 0)
+		ret = count_buffers(&target);
+	close_target(&target);
+	return ret;
+}
