@@ -251,6 +251,16 @@ docs_programs()
 	done
 }
 
+# docs_list -- the list of programming.md has what was put in front of it, the last first
+docs_list()
+{
+	gcc -std=gnu11 -Wall -Wextra -Werror -D_GNU_SOURCE -I"$top/include" -o list list.c "$top/fabtests/kv/list_run.c" \
+		"$work/plain/.libs/libconnection.a" -lfabric &&
+		[ "$(FI_PMEMVERBS_CORE=tcp FI_PMEMVERBS_DOMAIN=dmp ./list)" = $'three\ntwo\none' ] && return
+	echo "not ok the list of programming.md does not do what it says"
+	return 1
+}
+
 # docs_names -- constants, calls, pages and files that the documentation names: there are such
 docs_names()
 {

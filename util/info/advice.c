@@ -64,6 +64,18 @@ static const char *immediate_of(const struct pmv_choice *choice)
 	}
 }
 
+/* chains_of -- chains from here to the region */
+static const char *chains_of(const struct info_region *region)
+{
+	if (!region->agent)
+		return "refused: the agent is switched off (FI_PMEMVERBS_AGENT)";
+	if (region->attr.relaxed)
+		return "refused: writes may be placed out of order (FI_PMEMVERBS_ORDERING)";
+	if (pmv_setting.commit_all)
+		return "refused: every call commits (FI_PMEMVERBS_COMMIT)";
+	return "agent: it executes several steps in one round trip";
+}
+
 static void put_why(json_object *object, const char *key, const struct pmv_choice *choice,
 		    const char *one_sided)
 {
@@ -87,6 +99,7 @@ json_object *info_methods(const struct info_region *region, enum pmv_transport t
 	info_put(object, "commit", methods[choice.method]);
 	put_why(object, "commit_why", &choice, one_sided);
 	info_put(object, "immediate", immediate_of(&choice));
+	info_put(object, "chains", chains_of(region));
 	choice = pmv_method_choose_message(NULL, transport, attr->relaxed, NULL);
 	if (attr->relaxed) {
 		info_put(object, "send", methods[choice.method]);

@@ -134,7 +134,7 @@ struct info_region {
 /* info_region_of -- of memory that is registered in a domain of the core, with our settings */
 struct info_region info_region_of(const struct pmv_core *core, const struct info_memory *memory);
 
-/* info_methods -- how a commit, an immediate and a message are made; a JSON object */
+/* info_methods -- how a commit, an immediate, a chain and a message are made; a JSON object */
 json_object *info_methods(const struct info_region *region, enum pmv_transport transport);
 
 /* info_hints -- what would make commits to this memory through this device faster */

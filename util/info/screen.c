@@ -140,6 +140,7 @@ static void show_answer(json_object *answer, FILE *out)
 		 text(answer, "commit_why"));
 	line(out, 4, "commit", words);
 	line(out, 4, "immediate", text(answer, "immediate"));
+	line(out, 4, "chains", text(answer, "chains"));
 	snprintf(words, sizeof(words), "%s: %s%s%s%s", text(answer, "send"),
 		 text(answer, "send_why"), *message ? " (then: " : "", message,
 		 *message ? ")" : "");

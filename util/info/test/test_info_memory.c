@@ -24,6 +24,7 @@ Test(machine, adr_needs_the_agent)
 	expect_in(VERBS "commit_why", "FI_PMEMVERBS_DDIO=off");
 	expect_text(VERBS "send", "agent");
 	expect_text(VERBS "send_with_recv_mr", "agent");
+	expect_in(VERBS "chains", "agent: ");
 	expect_text("devices/0/ddio/state", "on");
 	expect_in("devices/0/ddio/from", "perfctrlsts_0 of root port 0000:3a:00.0");
 	expect_text("devices/0/kind", "RNIC, RoCE");
@@ -145,8 +146,19 @@ Test(machine, without_an_agent_commits_are_refused)
 	look(NULL);
 	expect_text(VERBS "commit", "refused");
 	expect_in(VERBS "commit_why", "the agent is switched off");
+	expect_in(VERBS "chains", "refused: the agent is switched off");
 	cr_expect(find("warnings", "Commits are refused"));
 	cr_expect_not(info_loses_data(model), "they fail, and say so");
+}
+
+Test(machine, where_every_call_commits_there_are_no_chains)
+{
+	region(REGION0, "memory_controller", "0");
+	rnic(true, false, "0");
+	pmv_setting.commit_all = true;
+	look(NULL);
+	expect_text(VERBS "commit", "agent");
+	expect_in(VERBS "chains", "FI_PMEMVERBS_COMMIT");
 }
 
 Test(machine, a_path_without_order_needs_the_agent)
@@ -158,6 +170,7 @@ Test(machine, a_path_without_order_needs_the_agent)
 	expect_text(VERBS "commit", "agent");
 	expect_text(VERBS "send", "refused");
 	expect_in(VERBS "send_why", "FI_PMEMVERBS_ORDERING");
+	expect_in(VERBS "chains", "refused: writes may be placed out of order");
 	cr_expect(find(VERBS "faster", "unset FI_PMEMVERBS_ORDERING"));
 	/* It has been declared. */
 	cr_expect_null(find("warnings", "relax the order"));
