@@ -114,7 +114,7 @@ static int open_memory(struct target *target, struct fi_info *info)
 	if (ret)
 		return report("fi_open_ops", ret);
 	if (memory_open(&target->memory, target->node.domain, target->opts->memory, len))
-		return -FI_EIO;
+		return -FI_EBUSY;
 	target->stages = calloc(KV_CLIENTS, sizeof(*target->stages));
 	if (!target->stages)
 		return report("calloc", -FI_ENOMEM);
@@ -170,7 +170,8 @@ static int welcome(struct target *target, struct cm_event *event)
 	ret = open_memory(target, info);
 	if (ret) {
 		node_reject(&target->node, info, "the store can't be had");
-		return ret;
+		/* The kernel may take a moment to let go of a killed target's file. */
+		return ret == -FI_EBUSY ? 0 : ret;
 	}
 	if (accept_client(target, number, info))
 		node_reject(&target->node, info, NULL);
