@@ -16,7 +16,8 @@ static const struct program program = {
 	.summary = "A durable key-value store, of which the target's program does nothing.",
 	.letters = "fdsbBPMNVSIwxoh",
 	.operations =
-		"what to do, separated by commas: put:KEY:TEXT, get:KEY, delete:KEY (a KEY is a "
+		"what to do (no default), separated by commas: put:KEY:TEXT, get:KEY, delete:KEY "
+		"(a KEY is a "
 		"number); alone: ycsb-a, ycsb-c (measure), ycsb-a:PORT (also PUTs by libpmemrpc, "
 		"to the "
 		"fi_pmem_rpc_kv on that port of the host), soak:NUMBER (random operations until "
