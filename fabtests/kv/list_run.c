@@ -37,6 +37,7 @@ struct end {
 struct lists {
 	struct end target, initiator;
 	struct fi_pmemverbs_chain_ops *ops; /* the initiator's */
+	struct fi_pmemverbs_chain_ops *target_ops;
 	struct fi_pmemverbs_list *list;
 	char *memory; /* begins with the list's head */
 };
@@ -90,7 +91,6 @@ static int connect_ends(struct end *target, struct end *initiator)
 static int make_list(struct lists *lists)
 {
 	struct end *target = &lists->target;
-	struct fi_pmemverbs_chain_ops *ops;
 	int ret;
 
 	lists->memory =
@@ -101,12 +101,12 @@ static int make_list(struct lists *lists)
 			      FI_REMOTE_READ | FI_REMOTE_WRITE, FI_RMA_PMEM);
 	if (!ret)
 		ret = fi_open_ops(&target->node.domain->fid, FI_PMEMVERBS_CHAIN_OPS, 0,
-				  (void **) &ops, NULL);
+				  (void **) &lists->target_ops, NULL);
 	if (!ret)
-		ret = ops->list_open(target->region.mr, ELEMENTS_AT, ELEMENT, ELEMENTS,
-				     &lists->list);
+		ret = lists->target_ops->list_open(target->region.mr, ELEMENTS_AT, ELEMENT,
+						   ELEMENTS, &lists->list);
 	for (uint64_t i = 0; !ret && i < ELEMENTS; i++)
-		ret = ops->list_put(lists->list, lists->list->addr + i * ELEMENT);
+		ret = lists->target_ops->list_put(lists->list, lists->list->addr + i * ELEMENT);
 	return ret ? ret
 		   : fi_open_ops(&lists->initiator.conn.ep->fid, FI_PMEMVERBS_CHAIN_OPS, 0,
 				 (void **) &lists->ops, NULL);
