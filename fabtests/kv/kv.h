@@ -68,8 +68,9 @@ struct kv_lease {
  */
 struct kv_stage {
 	struct kv_lease lease;
-	uint64_t
-		claim; /* the chain's own: a buffer that was allocated, until a slot points to it */
+	uint64_t busy; /* a chain uses this, or has been cut off */
+	/* The chain's own: a buffer that was allocated, until a slot points to it. */
+	uint64_t claim;
 	uint64_t bound; /* the record's length */
 	struct kv_record record;
 };

@@ -7,8 +7,12 @@
 
 #define STEP(what, ...) ((struct fi_pmemverbs_step){.kind = FI_PMEMVERBS_STEP_##what, __VA_ARGS__})
 
-/* The chain that replaces a record has all steps, and that of a new key those from ALLOCATE on. */
+/*
+ * The chain that replaces a record has all steps, and that of a new key the first one, and those
+ * from ALLOCATE on, without FREE_OLD.
+ */
 enum {
+	KV_STEP_BUSY,     /* the stage is in use ... */
 	KV_STEP_SLOT,     /* words 2, 3 = pointer, bound */
 	KV_STEP_HEAD,     /* words 0, 1 = key, version of the record there */
 	KV_STEP_KEY,      /* is it the stage's key? */
@@ -23,6 +27,7 @@ enum {
 	KV_STEP_FREE_OLD, /* at word 2 */
 	KV_STEP_FAILED,   /* word 0 = the claim, if there is one still */
 	KV_STEP_FREE_NEW, /* at word 0 */
+	KV_STEP_IDLE,     /* ... and is not any more */
 	KV_STEPS,
 };
 

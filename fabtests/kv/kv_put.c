@@ -9,7 +9,8 @@
  * If the swing fails, the chain gives the new buffer back.  A step can only be conditional on the
  * success of the one before, so the buffer's address stands in the stage (claim) from the
  * allocation to the swing, and a step compares it with 0 in the end.  A chain that has begun is
- * executed to its end, whether its initiator lives or not.  So no client that dies leaves a buffer
+ * executed to its end, whether its initiator lives or not, unless the target closes the endpoint.
+ * So the target waits until the stage is not busy.  Then no client that dies leaves a buffer
  * behind.
  */
 #include <string.h>
@@ -19,6 +20,7 @@
 #define FULL_MAX 1000 /* chains that find no buffer, before the store is full */
 
 static const uint64_t zeros[2], one = 1;
+static const uint8_t busy = 1;
 
 #define CONDITIONAL FI_PMEMVERBS_STEP_CONDITIONAL
 #define REDIRECT FI_PMEMVERBS_STEP_REDIRECT
@@ -57,6 +59,8 @@ static void add_record(struct kv_client *client, size_t len)
 	uint64_t key = client->buffers->lease.key, stage = client->welcome.key;
 	struct fi_pmemverbs_step *steps = client->steps;
 
+	steps[KV_STEP_BUSY] = STEP(WRITE, .addr = in_stage(client, busy), .key = stage, .len = 1,
+				   .operand = &busy);
 	steps[KV_STEP_ALLOCATE] =
 		STEP(ALLOCATE, .key = key, .list = (uint32_t) client->buffers->lease.list,
 		     .from_addr = in_stage(client, record), .from_key = stage, .len = KV_HEAD_LEN,
@@ -92,6 +96,8 @@ static void add_swing(struct kv_client *client, uint64_t slot, bool replaces)
 				     .operand = zeros, .to = 0, .flags = REDIRECT);
 	steps[KV_STEP_FREE_NEW] =
 		STEP(FREE, .key = key, .list = list, .at = 0, .flags = CONDITIONAL | AT_WORD);
+	steps[KV_STEP_IDLE] = STEP(WRITE, .addr = in_stage(client, busy), .key = stage, .len = 1,
+				   .operand = zeros);
 }
 
 int kv_insert(struct kv_client *client, uint64_t slot, size_t len)
@@ -101,18 +107,18 @@ int kv_insert(struct kv_client *client, uint64_t slot, size_t len)
 
 	add_record(client, len);
 	add_swing(client, slot, false);
-	/* It is the first step now, and there is no old buffer. */
+	/* It does not depend on BUSY, and there is no old buffer. */
 	steps[KV_STEP_ALLOCATE].flags &= ~CONDITIONAL;
-	memmove(&steps[KV_STEP_FREE_OLD], &steps[KV_STEP_FAILED], 2 * sizeof(*steps));
-	memmove(steps, &steps[KV_STEP_ALLOCATE],
+	memmove(&steps[KV_STEP_FREE_OLD], &steps[KV_STEP_FAILED], 3 * sizeof(*steps));
+	memmove(&steps[1], &steps[KV_STEP_ALLOCATE],
 		(KV_STEPS - KV_STEP_ALLOCATE - 1) * sizeof(*steps));
-	ret = kv_run(client, KV_STEPS - KV_STEP_ALLOCATE - 1);
+	ret = kv_run(client, KV_STEPS - KV_STEP_ALLOCATE);
 	if (ret)
 		return ret;
-	if (steps[0].status == FI_PMEMVERBS_STEP_EMPTY)
+	if (steps[1].status == FI_PMEMVERBS_STEP_EMPTY)
 		return -FI_ENOSPC;
 	client->version = client->buffers->put.version;
-	return steps[KV_STEP_SWING - KV_STEP_ALLOCATE].status ? -FI_EAGAIN : 0;
+	return steps[1 + KV_STEP_SWING - KV_STEP_ALLOCATE].status ? -FI_EAGAIN : 0;
 }
 
 void kv_make_replace(struct kv_client *client, uint64_t slot, size_t len, uint64_t *old)

@@ -18,6 +18,7 @@
 #include "agent/flush.h"
 #include "../common/common.h"
 #include "../common/memory_direct.h"
+#include "../common/stats.h"
 #include "kv_store.h"
 
 #define SLEEP_MS 100
@@ -33,6 +34,8 @@ struct target {
 	struct kv_stage *stages; /* a client has the one of its number */
 	struct region stage_region;
 	struct conn clients[KV_CLIENTS];
+	bool gone[KV_CLIENTS]; /* its connection has ended */
+	unsigned int last;     /* client that was accepted */
 };
 
 static volatile sig_atomic_t stopped;
@@ -152,15 +155,48 @@ static int accept_client(struct target *target, unsigned int number, struct fi_i
 	return ret ? report("fi_accept", ret) : 0;
 }
 
+/* is_busy -- chains write there */
+static bool is_busy(const struct target *target, unsigned int number)
+{
+	return __atomic_load_n(&target->stages[number].busy, __ATOMIC_ACQUIRE);
+}
+
+/*
+ * close_gone -- endpoints of clients that have gone, but none while its chain is under way: that
+ * would end at its next commit, and its buffer would be lost until the target starts again
+ */
+static void close_gone(struct target *target)
+{
+	for (unsigned int i = 0; i < KV_CLIENTS; i++) {
+		if (!target->gone[i] || is_busy(target, i))
+			continue;
+		conn_close(&target->clients[i]);
+		target->gone[i] = false;
+	}
+}
+
+/*
+ * find_place -- for a client: KV_CLIENTS if there is none.  It is the one that has been free for
+ * the longest time, and no chain that came too late is in its stage.
+ */
+static unsigned int find_place(const struct target *target)
+{
+	for (unsigned int i = 1; i <= KV_CLIENTS; i++) {
+		unsigned int number = (target->last + i) % KV_CLIENTS;
+
+		if (!target->clients[number].ep && !(target->stages && is_busy(target, number)))
+			return number;
+	}
+	return KV_CLIENTS;
+}
+
 /* welcome -- one client that can't be let in is no reason not to serve others */
 static int welcome(struct target *target, struct cm_event *event)
 {
 	struct fi_info *info = event->entry.info;
-	unsigned int number = 0;
+	unsigned int number = find_place(target);
 	int ret;
 
-	while (number < KV_CLIENTS && target->clients[number].ep)
-		number++;
 	if (number == KV_CLIENTS || event->len < KV_HELLO_LEN ||
 	    memcmp(event->entry.data, KV_HELLO, KV_HELLO_LEN)) {
 		node_reject(&target->node, info,
@@ -177,6 +213,7 @@ static int welcome(struct target *target, struct cm_event *event)
 		node_reject(&target->node, info, NULL);
 	else
 		fi_freeinfo(info);
+	target->last = number;
 	return 0;
 }
 
@@ -187,9 +224,31 @@ static int take_event(struct target *target, struct cm_event *event)
 	/* A connection that was not made, or that broke, comes as FI_SHUTDOWN, too. */
 	for (unsigned int i = 0; event->event == FI_SHUTDOWN && i < KV_CLIENTS; i++) {
 		if (target->clients[i].ep && &target->clients[i].ep->fid == event->entry.fid)
-			conn_close(&target->clients[i]);
+			target->gone[i] = true;
 	}
 	return 0;
+}
+
+/* close_all -- chains that are under way end first, if they do so in time */
+static void close_all(struct target *target)
+{
+	uint64_t deadline = deadline_in(target->opts->timeout);
+	struct cm_event event;
+	bool open = true;
+
+	for (unsigned int i = 0; i < KV_CLIENTS; i++)
+		target->gone[i] = target->clients[i].ep;
+	while (open && now_ns() < deadline) {
+		close_gone(target);
+		open = false;
+		for (unsigned int i = 0; i < KV_CLIENTS; i++)
+			open |= target->gone[i];
+		if (open && node_event(&target->node, &event, 1) > 0 && event.event == FI_CONNREQ &&
+		    !event.err)
+			node_reject(&target->node, event.entry.info, NULL);
+	}
+	for (unsigned int i = 0; i < KV_CLIENTS; i++)
+		conn_close(&target->clients[i]);
 }
 
 /* count_buffers -- with nobody connected each is in the index or free */
@@ -247,9 +306,9 @@ int kv_serve(const struct options *opts)
 		ret = node_event(&target.node, &event, SLEEP_MS);
 		if (ret > 0)
 			ret = take_event(&target, &event);
+		close_gone(&target);
 	}
-	for (unsigned int i = 0; i < KV_CLIENTS; i++)
-		conn_close(&target.clients[i]);
+	close_all(&target);
 	if (ret >= 0)
 		ret = count_buffers(&target);
 	close_target(&target);
