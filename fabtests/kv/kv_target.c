@@ -22,6 +22,7 @@
 #include "kv_store.h"
 
 #define SLEEP_MS 100
+#define PLACES (2 * KV_CLIENTS)
 
 struct target {
 	const struct options *opts;
@@ -33,9 +34,9 @@ struct target {
 	struct fi_pmemverbs_list *list;
 	struct kv_stage *stages; /* a client has the one of its number */
 	struct region stage_region;
-	struct conn clients[KV_CLIENTS];
-	bool gone[KV_CLIENTS]; /* its connection has ended */
-	unsigned int last;     /* client that was accepted */
+	struct conn clients[PLACES];
+	uint64_t gone[PLACES]; /* not 0: its connection has ended, as the how manieth */
+	uint64_t departures;
 };
 
 static volatile sig_atomic_t stopped;
@@ -118,14 +119,14 @@ static int open_memory(struct target *target, struct fi_info *info)
 		return report("fi_open_ops", ret);
 	if (memory_open(&target->memory, target->node.domain, target->opts->memory, len))
 		return -FI_EBUSY;
-	target->stages = calloc(KV_CLIENTS, sizeof(*target->stages));
+	target->stages = calloc(PLACES, sizeof(*target->stages));
 	if (!target->stages)
 		return report("calloc", -FI_ENOMEM);
 	ret = region_register(&target->node, &target->region, target->memory.base, len, access,
 			      FI_RMA_PMEM);
 	if (!ret)
 		ret = region_register(&target->node, &target->stage_region, target->stages,
-				      KV_CLIENTS * sizeof(*target->stages), access, 0);
+				      PLACES * sizeof(*target->stages), access, 0);
 	return ret ? ret : start_store(target);
 }
 
@@ -161,33 +162,59 @@ static bool is_busy(const struct target *target, unsigned int number)
 	return __atomic_load_n(&target->stages[number].busy, __ATOMIC_ACQUIRE);
 }
 
-/*
- * close_gone -- endpoints of clients that have gone, but none while its chain is under way: that
- * would end at its next commit, and its buffer would be lost until the target starts again
- */
-static void close_gone(struct target *target)
+/* close_place -- the endpoint of a client that has gone */
+static void close_place(struct target *target, unsigned int number)
 {
-	for (unsigned int i = 0; i < KV_CLIENTS; i++) {
-		if (!target->gone[i] || is_busy(target, i))
-			continue;
-		conn_close(&target->clients[i]);
-		target->gone[i] = false;
+	conn_close(&target->clients[number]);
+	target->gone[number] = 0;
+}
+
+/* count_live -- clients that have not gone */
+static unsigned int count_live(const struct target *target)
+{
+	unsigned int live = 0;
+
+	for (unsigned int i = 0; i < PLACES; i++)
+		live += target->clients[i].ep && !target->gone[i];
+	return live;
+}
+
+/* longest_gone -- and none whose chain is under way; PLACES: nobody has gone */
+static unsigned int longest_gone(const struct target *target)
+{
+	unsigned int found = PLACES;
+
+	for (unsigned int i = 0; i < PLACES; i++) {
+		if (target->gone[i] && !is_busy(target, i) &&
+		    (found == PLACES || target->gone[i] < target->gone[found]))
+			found = i;
 	}
+	return found;
 }
 
 /*
- * find_place -- for a client: KV_CLIENTS if there is none.  It is the one that has been free for
- * the longest time, and no chain that came too late is in its stage.
+ * find_place -- for a client, PLACES if there is none.  A chain ends at its next commit if its
+ * endpoint is closed, and its buffer is lost until the target starts again.  Nobody tells this
+ * program that a chain waits for the disk.  So it closes the endpoint of a client that has gone
+ * only when KV_CLIENTS others have gone since, and takes no place with a chain that came all the
+ * same.
  */
-static unsigned int find_place(const struct target *target)
+static unsigned int find_place(struct target *target)
 {
-	for (unsigned int i = 1; i <= KV_CLIENTS; i++) {
-		unsigned int number = (target->last + i) % KV_CLIENTS;
+	unsigned int number = 0;
 
-		if (!target->clients[number].ep && !(target->stages && is_busy(target, number)))
-			return number;
-	}
-	return KV_CLIENTS;
+	if (count_live(target) == KV_CLIENTS)
+		return PLACES;
+	while (number < PLACES &&
+	       (target->clients[number].ep || (target->stages && is_busy(target, number))))
+		number++;
+	if (number < PLACES)
+		return number;
+	number = longest_gone(target);
+	if (number == PLACES)
+		return PLACES;
+	close_place(target, number);
+	return is_busy(target, number) ? PLACES : number;
 }
 
 /* welcome -- one client that can't be let in is no reason not to serve others */
@@ -197,10 +224,10 @@ static int welcome(struct target *target, struct cm_event *event)
 	unsigned int number = find_place(target);
 	int ret;
 
-	if (number == KV_CLIENTS || event->len < KV_HELLO_LEN ||
+	if (number == PLACES || event->len < KV_HELLO_LEN ||
 	    memcmp(event->entry.data, KV_HELLO, KV_HELLO_LEN)) {
 		node_reject(&target->node, info,
-			    number == KV_CLIENTS ? "too many clients" : "not a client of this");
+			    number == PLACES ? "too many clients" : "not a client of this");
 		return 0;
 	}
 	ret = open_memory(target, info);
@@ -213,7 +240,6 @@ static int welcome(struct target *target, struct cm_event *event)
 		node_reject(&target->node, info, NULL);
 	else
 		fi_freeinfo(info);
-	target->last = number;
 	return 0;
 }
 
@@ -222,9 +248,9 @@ static int take_event(struct target *target, struct cm_event *event)
 	if (event->event == FI_CONNREQ && !event->err)
 		return welcome(target, event);
 	/* A connection that was not made, or that broke, comes as FI_SHUTDOWN, too. */
-	for (unsigned int i = 0; event->event == FI_SHUTDOWN && i < KV_CLIENTS; i++) {
+	for (unsigned int i = 0; event->event == FI_SHUTDOWN && i < PLACES; i++) {
 		if (target->clients[i].ep && &target->clients[i].ep->fid == event->entry.fid)
-			target->gone[i] = true;
+			target->gone[i] = ++target->departures;
 	}
 	return 0;
 }
@@ -234,21 +260,15 @@ static void close_all(struct target *target)
 {
 	uint64_t deadline = deadline_in(target->opts->timeout);
 	struct cm_event event;
-	bool open = true;
 
-	for (unsigned int i = 0; i < KV_CLIENTS; i++)
-		target->gone[i] = target->clients[i].ep;
-	while (open && now_ns() < deadline) {
-		close_gone(target);
-		open = false;
-		for (unsigned int i = 0; i < KV_CLIENTS; i++)
-			open |= target->gone[i];
-		if (open && node_event(&target->node, &event, 1) > 0 && event.event == FI_CONNREQ &&
-		    !event.err)
-			node_reject(&target->node, event.entry.info, NULL);
+	for (unsigned int i = 0; i < PLACES; i++) {
+		while (target->clients[i].ep && is_busy(target, i) && now_ns() < deadline) {
+			if (node_event(&target->node, &event, 1) > 0 && event.event == FI_CONNREQ &&
+			    !event.err)
+				node_reject(&target->node, event.entry.info, NULL);
+		}
+		close_place(target, i);
 	}
-	for (unsigned int i = 0; i < KV_CLIENTS; i++)
-		conn_close(&target->clients[i]);
 }
 
 /* count_buffers -- with nobody connected each is in the index or free */
@@ -306,7 +326,6 @@ int kv_serve(const struct options *opts)
 		ret = node_event(&target.node, &event, SLEEP_MS);
 		if (ret > 0)
 			ret = take_event(&target, &event);
-		close_gone(&target);
 	}
 	close_all(&target);
 	if (ret >= 0)
