@@ -12,6 +12,7 @@
 
 #include <rdma/rdma_cma.h>
 
+#include "flush.h"
 #include "provider.h"
 
 static struct pmr_device *devices;
@@ -56,16 +57,23 @@ static void find_inject_size(struct pmr_device *device)
 		ibv_dealloc_pd(pd);
 }
 
-static bool has_odp(struct ibv_context *verbs)
+static bool has_odp(const struct ibv_device_attr_ex *attr)
 {
 	const uint32_t needed = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV |
 				IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ;
+
+	return (attr->odp_caps.general_caps & IBV_ODP_SUPPORT) &&
+	       (attr->odp_caps.per_transport_caps.rc_odp_caps & needed) == needed;
+}
+
+static void find_abilities(struct pmr_device *device)
+{
 	struct ibv_device_attr_ex attr = {0};
 
-	if (ibv_query_device_ex(verbs, NULL, &attr))
-		return false;
-	return (attr.odp_caps.general_caps & IBV_ODP_SUPPORT) &&
-	       (attr.odp_caps.per_transport_caps.rc_odp_caps & needed) == needed;
+	if (ibv_query_device_ex(device->verbs, NULL, &attr))
+		return;
+	device->odp = has_odp(&attr);
+	device->flush_ways = pmr_flush_ways(&attr);
 }
 
 /* query -- false: the device can't be used */
@@ -87,7 +95,7 @@ static bool query(struct pmr_device *device)
 	if (device->attr.max_sge_rd && device->attr.max_sge_rd < sges)
 		sges = device->attr.max_sge_rd;
 	device->max_iov = sges < PMR_DEFAULT_IOV ? (size_t) sges : PMR_DEFAULT_IOV;
-	device->odp = has_odp(device->verbs);
+	find_abilities(device);
 	find_inject_size(device);
 	return true;
 }

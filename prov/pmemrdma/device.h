@@ -17,7 +17,8 @@ struct pmr_device {
 	size_t inject_size;
 	size_t max_msg_size;
 	size_t max_iov;
-	bool odp; /* it takes memory that is not pinned, for all that is done here */
+	unsigned flush_ways; /* RDMA FLUSH: enum pmemrdma_flush */
+	bool odp;            /* it takes memory that is not pinned, for all that is done here */
 };
 
 /* What an endpoint has if nothing else is asked for. */

@@ -7,6 +7,7 @@
 #include <rdma/fi_errno.h>
 
 #include "address.h"
+#include "flush.h"
 #include "pmemrdma_post.h"
 
 /* How long the way to a peer is looked for. */
@@ -118,10 +119,25 @@ static int make_qp(struct pmr_ep *ep)
 		.qp_type = IBV_QPT_RC,
 	};
 
-	if (rdma_create_qp(ep->id, ep->domain->pd, &attr))
+	if (!(ep->domain->device->flush_ways && ep->sends && pmr_flush_make_qp(ep, &attr)) &&
+	    rdma_create_qp(ep->id, ep->domain->pd, &attr))
 		return -errno;
 	ep->qp = ep->id->qp;
 	return 0;
+}
+
+unsigned pmr_ep_depth(struct pmr_ep *ep)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr = {0};
+	unsigned depth = atomic_load_explicit(&ep->depth, memory_order_relaxed);
+
+	if (depth || ibv_query_qp(ep->qp, &attr, IBV_QP_STATE | IBV_QP_MAX_QP_RD_ATOMIC, &init) ||
+	    attr.qp_state != IBV_QPS_RTS)
+		return depth;
+	/* Both ends have agreed on it by now. */
+	atomic_store_explicit(&ep->depth, attr.max_rd_atomic, memory_order_relaxed);
+	return attr.max_rd_atomic;
 }
 
 int pmr_ep_enable(struct pmr_ep *ep)

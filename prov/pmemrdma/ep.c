@@ -139,7 +139,7 @@ static int ep_ops_open(struct fid *fid, const char *name, uint64_t flags, void *
 {
 	(void) fid;
 	(void) context;
-	if (flags || strcmp(name, PMEMRDMA_POST_OPS_V1) != 0)
+	if (flags || strcmp(name, PMEMRDMA_POST_OPS_V2) != 0)
 		return -FI_ENOSYS;
 	*ops = (void *) &pmr_post_ops;
 	return 0;

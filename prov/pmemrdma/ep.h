@@ -32,6 +32,9 @@ struct pmr_ep {
 	struct fi_info *info;
 	struct rdma_cm_id *id;
 	struct ibv_qp *qp; /* NULL: it is not enabled */
+	/* The same, if it can FLUSH; and how many the peer keeps at a time, once that is known. */
+	struct ibv_qp_ex *extended;
+	atomic_uint depth;
 	pthread_mutex_t send_lock;
 	pthread_mutex_t recv_lock;
 	struct pmr_queue *sends;
@@ -58,6 +61,10 @@ void pmr_ep_drop_queues(struct pmr_ep *ep);
 
 /* pmr_ep_enable -- from here on it can receive, and send once it is connected */
 int pmr_ep_enable(struct pmr_ep *ep);
+
+/* pmr_ep_depth -- so many READs, atomics and FLUSHes are kept by the peer; 0: it is not connected
+ */
+unsigned pmr_ep_depth(struct pmr_ep *ep);
 
 /* pmr_ep_resolve -- the way to the peer, if it is not known: 0 or a negative fi_errno */
 int pmr_ep_resolve(struct pmr_ep *ep, const void *addr, size_t len);

@@ -17,6 +17,7 @@ pmemrdma_sources = \
 	%D%/eq.c %D%/eq.h \
 	%D%/event.c %D%/event.h \
 	%D%/fabric.c %D%/fabric.h \
+	%D%/flush.h \
 	%D%/getinfo.c %D%/getinfo.h \
 	%D%/info.c %D%/info.h \
 	%D%/mr.c \
@@ -31,6 +32,15 @@ pmemrdma_sources = \
 	%D%/srx.c \
 	%D%/stubs.c \
 	%D%/wait.c %D%/wait.h
+
+# What libibverbs may have, or not.
+if HAVE_RDMA_FLUSH
+pmemrdma_sources += %D%/flush.c
+EXTRA_DIST += %D%/flush_none.c
+else
+pmemrdma_sources += %D%/flush_none.c
+EXTRA_DIST += %D%/flush.c
+endif
 
 # Its objects: unit tests, which reach into them, use the same.
 noinst_LTLIBRARIES += libpmemrdma.la

@@ -7,6 +7,8 @@
 
 #include <rdma/fi_errno.h>
 
+#include "flush.h"
+#include "pmemrdma_post.h"
 #include "provider.h"
 
 struct pmr_mr {
@@ -71,16 +73,21 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t f
 		      struct fid_mr **mr_fid)
 {
 	struct pmr_domain *domain = pmv_container_of(fid, struct pmr_domain, domain_fid.fid);
+	int access = device_access(attr->access) | wants_odp(domain);
 	struct pmr_mr *mr;
 
-	(void) flags;
+	if (flags & PMEMRDMA_MR_FLUSH) {
+		/* No device is known that flushes what is not pinned. */
+		if (!domain->device->flush_ways || (access & IBV_ACCESS_ON_DEMAND))
+			return -FI_EOPNOTSUPP;
+		access |= pmr_flush_access(domain->device->flush_ways);
+	}
 	if (fid->fclass != FI_CLASS_DOMAIN || attr->iov_count != 1)
 		return -FI_EINVAL;
 	mr = calloc(1, sizeof(*mr));
 	if (!mr)
 		return -FI_ENOMEM;
-	mr->mr = ibv_reg_mr(domain->pd, attr->mr_iov->iov_base, attr->mr_iov->iov_len,
-			    device_access(attr->access) | wants_odp(domain));
+	mr->mr = ibv_reg_mr(domain->pd, attr->mr_iov->iov_base, attr->mr_iov->iov_len, access);
 	if (!mr->mr) {
 		int ret = errno ? -errno : -FI_ENOMEM;
 

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * pmemrdma_post.h -- what libfabric has no call for: several requests with one doorbell
+ * pmemrdma_post.h -- what libfabric has no call for: several requests with one doorbell, and RDMA
+ * FLUSH
  *
- * fi_open_ops(&ep->fid, PMEMRDMA_POST_OPS_V1, 0, (void **) &ops, NULL), on an endpoint of the
+ * fi_open_ops(&ep->fid, PMEMRDMA_POST_OPS_V2, 0, (void **) &ops, NULL), on an endpoint of the
  * provider pmemrdma.
  */
 #ifndef PMEMRDMA_POST_H
 #define PMEMRDMA_POST_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -15,7 +17,7 @@
 
 #include <rdma/fi_endpoint.h>
 
-#define PMEMRDMA_POST_OPS_V1 "pmemrdma_post_ops_v1"
+#define PMEMRDMA_POST_OPS_V2 "pmemrdma_post_ops_v2"
 
 /* The most requests of one list. */
 #define PMEMRDMA_MAX_LIST 4
@@ -24,34 +26,64 @@ enum pmemrdma_kind {
 	PMEMRDMA_WRITE,
 	PMEMRDMA_READ,
 	PMEMRDMA_SEND,
+	/*
+	 * All that was written there before, on this connection, is visible at the target, or
+	 * persistent, when it completes.  A region without the right to it ends the connection.
+	 */
+	PMEMRDMA_FLUSH,
 };
+
+/* What a FLUSH does with the data. */
+enum pmemrdma_flush {
+	PMEMRDMA_FLUSH_GLOBAL = 1 << 0,
+	PMEMRDMA_FLUSH_PERSISTENT = 1 << 1,
+};
+
+/*
+ * A flag of fi_mr_regattr and its like: peers may FLUSH the region, in all ways that its device
+ * has.  Without any, -FI_EOPNOTSUPP; memory that the kernel does not take for persistent is refused
+ * by it.
+ */
+#define PMEMRDMA_MR_FLUSH (1ULL << 61)
 
 struct pmemrdma_request {
 	enum pmemrdma_kind kind;
 	/*
 	 * FI_COMPLETION: its success is told, whatever the endpoint is bound with; without it only
 	 * its failure is, as an error entry with its context.  FI_FENCE: behind all earlier READs
-	 * and atomics.  FI_INJECT: as of fi_writemsg.  FI_REMOTE_CQ_DATA: with `data`.
+	 * and atomics; of a FLUSH it is refused, and no fence waits for one.  FI_INJECT: as of
+	 * fi_writemsg.  FI_REMOTE_CQ_DATA: with `data`.
 	 */
 	uint64_t flags;
 	const struct iovec *iov;
 	void **desc;
 	size_t iov_count;
-	uint64_t addr; /* WRITE and READ: at the target */
+	uint64_t addr; /* at the target; not of a SEND */
 	uint64_t key;
 	uint64_t data;
 	void *context;
+	/* Of a FLUSH, which has no buffers: */
+	uint64_t len;
+	unsigned flush; /* one of enum pmemrdma_flush */
+	bool whole;     /* all of the region, wherever addr and len are */
 };
 
 struct pmemrdma_post_ops {
 	size_t size;
 	/*
-	 * In this order, with one doorbell.  Returns how many were posted, which are fewer than all
-	 * only if the device has refused the next one; -FI_EAGAIN: there is no room for all, and
-	 * none was posted; -FI_EOPNOTSUPP, with any count: it is no endpoint of this provider, but
-	 * one in front of it (FI_HOOK); or another negative fi_errno, and none was posted.
+	 * In this order, with one doorbell; with a FLUSH only if all others are WRITEs from one
+	 * buffer at most, without immediate data.  Returns how many were posted, which are fewer
+	 * than all only if the device has refused the next one; -FI_EAGAIN: there is no room for
+	 * all, and none was posted; -FI_EOPNOTSUPP, with any count: it is no endpoint of this
+	 * provider, but one in front of it (FI_HOOK); or another negative fi_errno, and none was
+	 * posted.
 	 */
 	ssize_t (*post)(struct fid_ep *ep, const struct pmemrdma_request *requests, size_t count);
+	/*
+	 * enum pmemrdma_flush: the ways in which this endpoint, which is connected, can FLUSH.
+	 * That the peer and its region can is for the caller to know.
+	 */
+	unsigned (*flushes)(struct fid_ep *ep);
 };
 
 #endif /* PMEMRDMA_POST_H */

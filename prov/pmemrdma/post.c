@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* post.c -- work requests on their way to the device */
-#include "post.h"
+#include "flush.h"
 
 /*
  * negative -- as ibv_post_* fail: no room is no error.  Some drivers return a negative errno, and
@@ -13,6 +13,46 @@ static ssize_t negative(int err)
 	if (err < 0)
 		err = -err;
 	return err == ENOMEM ? -FI_EAGAIN : -err;
+}
+
+/* is_kept -- by the peer: struct pmr_queue */
+static bool is_kept(const struct pmr_request *request)
+{
+	enum ibv_wr_opcode opcode = request->wr.opcode;
+
+	return request->flush || opcode == IBV_WR_RDMA_READ ||
+	       opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+/* check_kept -- where one is a FLUSH, the peer has to keep them all.  Holds the lock. */
+static int check_kept(struct pmr_ep *ep, const struct pmr_request *requests, unsigned count)
+{
+	unsigned kept = 0, flushes, depth;
+
+	if (!ep->extended)
+		return 0;
+	flushes = atomic_load(&ep->sends->flushes);
+	for (unsigned i = 0; i < count; i++) {
+		kept += is_kept(&requests[i]);
+		flushes += requests[i].flush != 0;
+	}
+	if (!kept || !flushes)
+		return 0;
+	depth = pmr_ep_depth(ep);
+	if (kept > depth)
+		return -FI_EINVAL;
+	return atomic_load(&ep->sends->kept) + kept <= depth ? 0 : -FI_EAGAIN;
+}
+
+/* note_kept -- those that are going to be posted, or (change -1) were not.  Holds the lock. */
+static void note_kept(struct pmr_queue *queue, unsigned from, unsigned count, int change)
+{
+	for (unsigned i = from; i < count; i++) {
+		const struct pmr_slot *slot = pmr_queue_slot(queue, i);
+
+		atomic_fetch_add(&queue->kept, (unsigned) (slot->kept ? change : 0));
+		atomic_fetch_add(&queue->flushes, (unsigned) (slot->flush ? change : 0));
+	}
 }
 
 /* prepare -- chain them, and choose which are signalled.  Holds the lock. */
@@ -31,10 +71,13 @@ static void prepare(struct pmr_ep *ep, struct pmr_request *requests, unsigned co
 		slot->wanted = request->wanted;
 		slot->len = 0;
 		slot->data = 0;
+		slot->kept = ep->extended && is_kept(request);
+		slot->flush = request->flush;
 		request->wr.wr_id = (uintptr_t) slot;
 		request->wr.next = i + 1 < count ? &requests[i + 1].wr : NULL;
 		before++;
-		if (request->wanted || low || pmr_queue_must_signal(queue, before - 1)) {
+		if (request->wanted || low || slot->kept ||
+		    pmr_queue_must_signal(queue, before - 1)) {
 			request->wr.send_flags |= IBV_SEND_SIGNALED;
 			before = 0;
 		}
@@ -53,24 +96,78 @@ static void count_unsignalled(struct pmr_queue *queue, const struct pmr_request 
 	}
 }
 
+/* post_chain -- those that one call can post; returns how many were, and what the device says */
+static unsigned post_chain(struct pmr_ep *ep, struct pmr_request *requests, unsigned count,
+			   bool flushes, int *err)
+{
+	struct ibv_send_wr *bad = NULL;
+	unsigned posted = 0;
+
+	if (flushes) {
+		*err = pmr_flush_post(ep, requests, count);
+		return *err ? 0 : count;
+	}
+	requests[count - 1].wr.next = NULL;
+	*err = ibv_post_send(ep->qp, &requests[0].wr, &bad);
+	if (!*err)
+		return count;
+	while (posted < count && &requests[posted].wr != bad)
+		posted++;
+	return posted == count ? 0 : posted;
+}
+
+/* is_with_flush -- is there a FLUSH, and can all be posted with it? */
+static bool is_with_flush(const struct pmr_request *requests, unsigned count)
+{
+	bool flushes = false;
+
+	for (unsigned i = 0; i < count; i++) {
+		if (!pmr_flush_takes(&requests[i]))
+			return false;
+		flushes |= requests[i].flush != 0;
+	}
+	return flushes;
+}
+
+/* post_all -- by one call, or where that can't be by a call for each stretch of a kind */
+static unsigned post_all(struct pmr_ep *ep, struct pmr_request *requests, unsigned count, int *err)
+{
+	unsigned posted = 0;
+
+	*err = 0;
+	if (!ep->extended)
+		return post_chain(ep, requests, count, false, err);
+	if (is_with_flush(requests, count))
+		return post_chain(ep, requests, count, true, err);
+	while (posted < count && !*err) {
+		bool flush = requests[posted].flush;
+		unsigned n = 1;
+
+		while (posted + n < count && !requests[posted + n].flush == !flush)
+			n++;
+		posted += post_chain(ep, &requests[posted], n, flush, err);
+	}
+	return posted;
+}
+
 static ssize_t post_locked(struct pmr_ep *ep, struct pmr_request *requests, unsigned count)
 {
 	struct pmr_queue *queue = ep->sends;
-	struct ibv_send_wr *bad = NULL;
-	unsigned posted = count;
-	int err;
+	unsigned posted;
+	int err = check_kept(ep, requests, count);
 
+	if (err)
+		return err;
 	if (pmr_queue_room(queue) < count || !pmr_cq_take(ep->tx_cq, (int) count))
 		return -FI_EAGAIN;
 	prepare(ep, requests, count);
+	if (ep->extended)
+		note_kept(queue, 0, count, 1);
 	/* They may complete before this returns, and be read by another thread. */
-	err = ibv_post_send(ep->qp, &requests[0].wr, &bad);
-	if (err) {
-		for (posted = 0; posted < count && &requests[posted].wr != bad;)
-			posted++;
-		if (posted == count)
-			posted = 0;
+	posted = post_all(ep, requests, count, &err);
+	if (posted < count) {
 		pmr_cq_give(ep->tx_cq, (int) (count - posted));
+		note_kept(queue, posted, count, -1);
 	}
 	count_unsignalled(queue, requests, posted);
 	pmr_queue_posted(queue, posted);

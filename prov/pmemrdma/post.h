@@ -19,6 +19,10 @@ struct pmr_request {
 	void *context;
 	uint64_t flags; /* of its completion */
 	bool wanted;    /* somebody wants to hear that it succeeded */
+	/* enum pmemrdma_flush: it is a FLUSH, of this range or, whole, of the region. */
+	unsigned flush;
+	bool flush_whole;
+	size_t flush_len;
 	struct ibv_send_wr wr;
 	struct ibv_sge sge[PMR_MAX_IOV];
 };

@@ -4,6 +4,27 @@
 
 #include "post.h"
 
+/* fill_flush -- no flag but FI_COMPLETION has a meaning, and a fence does not hold one back */
+static int fill_flush(struct pmr_ep *ep, struct pmr_request *to,
+		      const struct pmemrdma_request *from)
+{
+	if (!ep->extended || !(from->flush & ep->domain->device->flush_ways) || !pmr_ep_depth(ep))
+		return -FI_EOPNOTSUPP;
+	if ((from->flush & (from->flush - 1)) || (from->flags & ~FI_COMPLETION) ||
+	    from->len > UINT32_MAX || (!from->len && !from->whole))
+		return -FI_EINVAL;
+	*to = (struct pmr_request){
+		.context = from->context,
+		.flags = FI_RMA | FI_READ,
+		.wanted = from->flags & FI_COMPLETION,
+		.flush = from->flush,
+		.flush_whole = from->whole,
+		.flush_len = (size_t) from->len,
+	};
+	pmr_fill_place(to, from->addr, from->key);
+	return 0;
+}
+
 static int fill(const struct pmr_ep *ep, struct pmr_request *to,
 		const struct pmemrdma_request *from)
 {
@@ -25,6 +46,7 @@ static int fill(const struct pmr_ep *ep, struct pmr_request *to,
 		       from->iov, from->desc, from->iov_count, from->flags);
 	if (ret)
 		return ret;
+	to->flush = 0;
 	to->context = from->context;
 	to->flags = kinds[from->kind].flags;
 	to->wanted = from->flags & FI_COMPLETION;
@@ -46,7 +68,9 @@ static ssize_t post_list(struct fid_ep *fid, const struct pmemrdma_request *requ
 	if (!count || count > PMEMRDMA_MAX_LIST)
 		return -FI_EINVAL;
 	for (size_t i = 0; i < count; i++) {
-		int ret = fill(ep, &list[i], &requests[i]);
+		int ret = requests[i].kind == PMEMRDMA_FLUSH
+				  ? fill_flush(ep, &list[i], &requests[i])
+				  : fill(ep, &list[i], &requests[i]);
 
 		if (ret)
 			return ret;
@@ -54,7 +78,17 @@ static ssize_t post_list(struct fid_ep *fid, const struct pmemrdma_request *requ
 	return pmr_post(ep, list, (unsigned) count);
 }
 
+static unsigned flushes(struct fid_ep *fid)
+{
+	struct pmr_ep *ep = pmr_to_ep(&fid->fid);
+
+	if (fid->fid.ops != &pmr_ep_fi_ops || !ep->extended || !pmr_ep_depth(ep))
+		return 0;
+	return ep->domain->device->flush_ways;
+}
+
 const struct pmemrdma_post_ops pmr_post_ops = {
 	.size = sizeof(struct pmemrdma_post_ops),
 	.post = post_list,
+	.flushes = flushes,
 };

@@ -60,6 +60,11 @@ unsigned pmr_queue_reap(struct pmr_slot *slot)
 	if (queue->shared)
 		return 0;
 	slot->ended = true;
+	/* Each of them is signalled. */
+	if (slot->kept)
+		atomic_fetch_sub(&queue->kept, 1);
+	if (slot->flush)
+		atomic_fetch_sub(&queue->flushes, 1);
 	count = (unsigned) (slot->seq + 1 - queue->reaped);
 	queue->reaped = slot->seq + 1;
 	return count;

@@ -36,7 +36,9 @@ struct pmr_slot {
 	void *context;
 	uint64_t flags; /* of its completion */
 	bool wanted;    /* its completion is told if it succeeds, too */
-	bool ended;     /* its completion came from the device */
+	bool kept;      /* by the peer, until it is answered: struct pmr_queue */
+	bool flush;
+	bool ended; /* its completion came from the device */
 	enum ibv_wc_status status;
 	size_t len;
 	uint64_t data; /* immediate */
@@ -50,6 +52,14 @@ struct pmr_queue {
 	atomic_uint_fast64_t done; /* slots of all before it are free */
 	uint64_t reaped;           /* the device is through with all before it */
 	unsigned unsignalled;      /* requests behind the last signalled one */
+	/*
+	 * Of a queue pair that can FLUSH: READs, atomics and FLUSHes under way.  A peer keeps as
+	 * many as was agreed on (pmr_ep_depth), to answer them again if the answer gets lost.
+	 * Devices bound READs and atomics themselves, but not all of them FLUSHes; and Soft-RoCE
+	 * never answers one again that it does not keep any more.
+	 */
+	atomic_uint kept;
+	atomic_uint flushes;
 	bool shared;
 	pthread_mutex_t lock; /* of a shared one */
 	struct pmr_slot *free;

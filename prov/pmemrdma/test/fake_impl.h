@@ -8,7 +8,11 @@
 #define FAKE_QUEUE 1024
 
 struct fake_qp {
-	struct ibv_qp qp;
+	union {
+		struct ibv_qp qp; /* its first member */
+		struct ibv_qp_ex extended;
+	};
+	unsigned started; /* those before it are posted, others are by ibv_wr_complete */
 	unsigned posted, ended, freed, max_send;
 	struct ibv_send_wr sends[FAKE_QUEUE];
 	unsigned recv_posted, recv_ended, max_recv;
@@ -16,9 +20,19 @@ struct fake_qp {
 	bool stopped; /* it is in error */
 };
 
-extern struct ibv_context fake_context;
+extern struct verbs_context fake_verbs_context;
+#define fake_context fake_verbs_context.context
+
+int fake_query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
+			 struct ibv_device_attr_ex *attr, size_t size);
 
 /* fake_fails -- is it this call's turn? */
 bool fake_fails(const char *call);
+
+/* fake_refusal -- what a call that posts returns if it fails */
+int fake_refusal(void);
+
+/* fake_take -- a request into the send queue */
+void fake_take(struct fake_qp *qp, const struct ibv_send_wr *wr);
 
 #endif /* FAKE_IMPL_H */

@@ -28,13 +28,16 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
 static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 
-struct ibv_context fake_context = {
-	.device = &device,
-	.ops = {.poll_cq = poll_cq,
-		.req_notify_cq = req_notify,
-		.post_send = post_send,
-		.post_recv = post_recv,
-		.post_srq_recv = post_srq_recv},
+struct verbs_context fake_verbs_context = {
+	.sz = sizeof(fake_verbs_context),
+	.query_device_ex = fake_query_device_ex,
+	.context = {.device = &device,
+		    .ops = {.poll_cq = poll_cq,
+			    .req_notify_cq = req_notify,
+			    .post_send = post_send,
+			    .post_recv = post_recv,
+			    .post_srq_recv = post_srq_recv},
+		    .abi_compat = __VERBS_ABI_IS_EXTENDED},
 };
 
 /* make -- an object; NULL: the call fails */
@@ -74,6 +77,16 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 		.max_srq = 9,
 		.max_srq_wr = 256,
 	};
+	return 0;
+}
+
+int fake_query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
+			 struct ibv_device_attr_ex *attr, size_t size)
+{
+	(void) input;
+	memset(attr, 0, size);
+	ibv_query_device(context, &attr->orig_attr);
+	attr->device_cap_flags_ex = (uint64_t) fake.flush_ways << 38;
 	return 0;
 }
 
@@ -300,6 +313,18 @@ int ibv_destroy_qp(struct ibv_qp *qp)
 	return 0;
 }
 
+int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
+		 struct ibv_qp_init_attr *init)
+{
+	(void) qp;
+	(void) mask;
+	(void) init;
+	if (fake_fails(__func__))
+		return errno;
+	*attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS, .max_rd_atomic = fake.depth};
+	return 0;
+}
+
 static void flush(struct fake_qp *qp)
 {
 	struct ibv_wc wc = {.status = IBV_WC_WR_FLUSH_ERR};
@@ -324,9 +349,17 @@ int ibv_modify_qp(struct ibv_qp *fid, struct ibv_qp_attr *attr, int mask)
 	return fake_fails(__func__) ? errno : 0;
 }
 
-static int refusal(void)
+int fake_refusal(void)
 {
 	return fake.refusal ? fake.refusal : EINVAL;
+}
+
+void fake_take(struct fake_qp *qp, const struct ibv_send_wr *wr)
+{
+	cr_assert_lt(qp->posted - qp->freed, qp->max_send, "the send queue overruns");
+	qp->sends[qp->posted++ % FAKE_QUEUE] = *wr;
+	fake.before = fake.last;
+	fake.last = *wr;
 }
 
 static int post_send(struct ibv_qp *fid, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
@@ -338,14 +371,11 @@ static int post_send(struct ibv_qp *fid, struct ibv_send_wr *wr, struct ibv_send
 	for (; wr; wr = wr->next) {
 		*bad = wr;
 		if (fake.accept_at_most && accepted == fake.accept_at_most)
-			return refusal();
+			return fake_refusal();
 		if (fake_fails("ibv_post_send"))
-			return refusal();
+			return fake_refusal();
 		accepted++;
-		cr_assert_lt(qp->posted - qp->freed, qp->max_send, "the send queue overruns");
-		qp->sends[qp->posted++ % FAKE_QUEUE] = *wr;
-		fake.before = fake.last;
-		fake.last = *wr;
+		fake_take(qp, wr);
 	}
 	return 0;
 }
@@ -356,7 +386,7 @@ static int post_recv(struct ibv_qp *fid, struct ibv_recv_wr *wr, struct ibv_recv
 
 	*bad = wr;
 	if (fake_fails("ibv_post_recv"))
-		return refusal();
+		return fake_refusal();
 	cr_assert_lt(qp->recv_posted - qp->recv_ended, qp->max_recv, "the receive queue overruns");
 	qp->recvs[qp->recv_posted++ % FAKE_QUEUE] = wr->wr_id;
 	return 0;
@@ -390,7 +420,7 @@ static int post_srq_recv(struct ibv_srq *fid, struct ibv_recv_wr *wr, struct ibv
 
 	*bad = wr;
 	if (fake_fails("ibv_post_srq_recv"))
-		return refusal();
+		return fake_refusal();
 	cr_assert_lt(srq->posted - srq->ended, srq->max, "the shared receive queue overruns");
 	srq->recvs[srq->posted++ % FAKE_QUEUE] = wr->wr_id;
 	return 0;

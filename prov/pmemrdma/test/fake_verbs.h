@@ -17,13 +17,20 @@
 #define FAKE_MAX_CQE 600
 #define FAKE_ADDR "10.1.2.3"
 
+struct fake_flush {
+	uint64_t addr;
+	size_t len;
+	uint32_t key;
+	uint8_t type, level;
+};
+
 struct fake {
 	int live;                /* objects that are open */
 	int calls;               /* that may fail */
 	int fail_at;             /* the number of the one that fails; 0: none does */
 	const char *failed;      /* which one that was */
 	int references;          /* to the devices */
-	int doorbells;           /* calls of ibv_post_send */
+	int doorbells;           /* calls of ibv_post_send and ibv_wr_complete */
 	int accept_at_most;      /* of a list's requests, if not 0 */
 	int refusal;             /* what a post that fails returns; 0: EINVAL */
 	struct rdma_cm_id *id;   /* the latest one */
@@ -31,6 +38,10 @@ struct fake {
 	struct ibv_send_wr last; /* the latest request that was posted, and that before it */
 	struct ibv_send_wr before;
 	int access;                  /* of the latest region */
+	unsigned flush_ways;         /* of the device: 1 GLOBAL, 2 PERSISTENT */
+	bool no_flush_qp;            /* it makes no queue pair for that, all the same */
+	uint8_t depth;               /* how many READs and the like the peer keeps */
+	struct fake_flush flush;     /* the latest one */
 	struct rdma_conn_param conn; /* of the latest connect or accept */
 	bool flushes;                /* a queue pair in error tells what was under way */
 	bool ends_late;              /* the oldest request succeeds as its queue pair goes */

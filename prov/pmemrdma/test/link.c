@@ -138,10 +138,20 @@ const struct pmemrdma_request *link_pair(struct link *link)
 
 	iov = (struct iovec){.iov_base = link->buf, .iov_len = 8};
 	desc = fi_mr_desc(link->mr);
-	list[0] = (struct pmemrdma_request){PMEMRDMA_WRITE, 0, &iov, &desc,     1,
-					    0x1000,         9, 0,    CONTEXT(1)};
-	list[1] = (struct pmemrdma_request){
-		PMEMRDMA_READ, FI_COMPLETION, &iov, &desc, 1, 0x1008, 9, 0, CONTEXT(2)};
+	list[0] = (struct pmemrdma_request){
+		.kind = PMEMRDMA_WRITE,
+		.iov = &iov,
+		.desc = &desc,
+		.iov_count = 1,
+		.addr = 0x1000,
+		.key = 9,
+		.context = CONTEXT(1),
+	};
+	list[1] = list[0];
+	list[1].kind = PMEMRDMA_READ;
+	list[1].flags = FI_COMPLETION;
+	list[1].addr = 0x1008;
+	list[1].context = CONTEXT(2);
 	return list;
 }
 
@@ -149,6 +159,6 @@ const struct pmemrdma_post_ops *link_lists(struct link *link)
 {
 	struct pmemrdma_post_ops *ops;
 
-	cr_assert_eq(fi_open_ops(&link->ep->fid, PMEMRDMA_POST_OPS_V1, 0, (void **) &ops, NULL), 0);
+	cr_assert_eq(fi_open_ops(&link->ep->fid, PMEMRDMA_POST_OPS_V2, 0, (void **) &ops, NULL), 0);
 	return ops;
 }

@@ -2,17 +2,27 @@
 # local.mk -- the unit tests of pmemrdma, over libraries without a device; %D% is this directory
 
 pmemrdma_tests = test_rdma_calls test_rdma_connect test_rdma_post
+if HAVE_RDMA_FLUSH
+pmemrdma_tests += test_rdma_flush
+else
+EXTRA_DIST += %D%/fake_flush.c %D%/test_rdma_flush.c
+endif
 TESTS += $(pmemrdma_tests)
 check_PROGRAMS += $(pmemrdma_tests)
 
 pmemrdma_rig = \
 	%D%/fake_cm.c %D%/fake_impl.h %D%/fake_verbs.c %D%/fake_verbs.h \
 	%D%/link.c %D%/link.h
+if HAVE_RDMA_FLUSH
+pmemrdma_rig += %D%/fake_flush.c
+endif
 pmemrdma_libs = libpmemrdma.la $(CRITERION_LIBS) $(LIBFABRIC_LIBS) -lpthread
 
 test_rdma_calls_SOURCES = %D%/test_rdma_calls.c $(pmemrdma_rig)
 test_rdma_calls_LDADD = $(pmemrdma_libs)
 test_rdma_connect_SOURCES = %D%/test_rdma_connect.c $(pmemrdma_rig)
 test_rdma_connect_LDADD = $(pmemrdma_libs)
+test_rdma_flush_SOURCES = %D%/test_rdma_flush.c $(pmemrdma_rig)
+test_rdma_flush_LDADD = $(pmemrdma_libs)
 test_rdma_post_SOURCES = %D%/test_rdma_post.c $(pmemrdma_rig)
 test_rdma_post_LDADD = $(pmemrdma_libs)

@@ -201,13 +201,13 @@ Test(rdma_post, a_list_rings_once)
 	const struct iovec iov = {.iov_base = link->buf, .iov_len = 8};
 	void *desc = fi_mr_desc(link->mr);
 	struct pmemrdma_request list[] = {
-		{PMEMRDMA_WRITE, 0, &iov, &desc, 1, 0x1000, 9, 0, CONTEXT(1)},
-		{PMEMRDMA_READ, FI_COMPLETION, &iov, &desc, 1, 0x1000, 9, 0, CONTEXT(2)},
+		{PMEMRDMA_WRITE, 0, &iov, &desc, 1, 0x1000, 9, 0, .context = CONTEXT(1)},
+		{PMEMRDMA_READ, FI_COMPLETION, &iov, &desc, 1, 0x1000, 9, 0, .context = CONTEXT(2)},
 	};
 	struct pmemrdma_post_ops *ops;
 
 	cr_assert_eq(fi_open_ops(&link->ep->fid, "no such", 0, (void **) &ops, NULL), -FI_ENOSYS);
-	cr_assert_eq(fi_open_ops(&link->ep->fid, PMEMRDMA_POST_OPS_V1, 0, (void **) &ops, NULL), 0);
+	cr_assert_eq(fi_open_ops(&link->ep->fid, PMEMRDMA_POST_OPS_V2, 0, (void **) &ops, NULL), 0);
 	cr_assert_eq(ops->post(link->ep, list, 2), 2);
 	cr_assert_eq(fake.doorbells, 1);
 	fake_end(fake.qp, IBV_WC_SUCCESS);

@@ -120,7 +120,7 @@ void pmv_engine_join(struct pmv_engine_ep *ep, struct pmv_engine *engine)
 	ep->ops = engine->core->ops;
 	ep->lists = NULL;
 	if (!engine->core->posts_lists ||
-	    fi_open_ops(&ep->fid->fid, PMEMRDMA_POST_OPS_V1, 0, &lists, NULL) || !lists)
+	    fi_open_ops(&ep->fid->fid, PMEMRDMA_POST_OPS_V2, 0, &lists, NULL) || !lists)
 		return;
 	ep->lists = lists;
 	/* What is in front of the core (FI_HOOK) gives the core's table, and can't be used with it.
