@@ -89,7 +89,9 @@ static int must_commit_to(struct fx *fx, struct link *link, struct remote *remot
 	    expect(fx, region.domain == domain, "query_key tells of domain %d", region.domain) ||
 	    expect(fx, region.pmem, "query_key tells of no FI_RMA_PMEM") ||
 	    expect(fx, region.method != FI_PMEMVERBS_REFUSED, "query_key says that it can't") ||
-	    expect(fx, (region.method == FI_PMEMVERBS_AGENT) == agent,
+	    expect(fx,
+		   (region.method == FI_PMEMVERBS_AGENT || region.method == FI_PMEMVERBS_FLUSH) ==
+			   agent,
 		   "query_key tells of method %d", region.method))
 		return -1;
 	for (i = 0; i < 20; i++) {

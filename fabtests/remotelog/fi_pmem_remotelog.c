@@ -382,6 +382,7 @@ static const char *method_of(const struct initiator *it, const struct fi_pmemver
 		[FI_PMEMVERBS_WRITE] = "none",
 		[FI_PMEMVERBS_READ] = "read",
 		[FI_PMEMVERBS_AGENT] = "agent",
+		[FI_PMEMVERBS_FLUSH] = "flush",
 	};
 
 	return it->strategy->operation == REMOTELOG_COPY ? "program" : methods[region->method];

@@ -82,6 +82,7 @@ enum fi_pmemverbs_method {
 	FI_PMEMVERBS_WRITE,   /* the write's own completion proves it */
 	FI_PMEMVERBS_READ,    /* a small READ behind the write flushes it */
 	FI_PMEMVERBS_AGENT,   /* the target's agent writes it back and acknowledges */
+	FI_PMEMVERBS_FLUSH,   /* an RDMA FLUSH behind the write; some commits go by the agent */
 };
 
 struct fi_pmemverbs_region {
@@ -159,6 +160,7 @@ struct fi_pmemverbs_counters {
 	uint64_t wakes;         /* sleeps that a peer or the application ended, and not the time */
 	uint64_t chains;        /* accepted from here; those that commit are commits_agent, too */
 	uint64_t chains_served; /* among requests_served */
+	uint64_t commits_flush; /* from here, by RDMA FLUSH */
 };
 
 struct fi_pmemverbs_counters_ops {

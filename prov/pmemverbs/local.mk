@@ -155,6 +155,8 @@ provider_sources = \
 	prov/pmemverbs/commit/prepare.h \
 	prov/pmemverbs/commit/push.c \
 	prov/pmemverbs/commit/push.h \
+	prov/pmemverbs/commit/rdma_flush.c \
+	prov/pmemverbs/commit/rdma_flush.h \
 	prov/pmemverbs/commit/request.h \
 	prov/pmemverbs/commit/run.c \
 	prov/pmemverbs/commit/run.h \

@@ -44,6 +44,8 @@ static const char *means(enum fi_pmemverbs_method method)
 		return "its NIC's buffers persist";
 	case FI_PMEMVERBS_READ:
 		return "a READ flushes";
+	case FI_PMEMVERBS_FLUSH:
+		return "RDMA FLUSH makes it durable";
 	default:
 		return "the agent flushes";
 	}

@@ -223,6 +223,7 @@ static void describe(struct cp_copy *copy)
 		[FI_PMEMVERBS_WRITE] = "by the write's completion",
 		[FI_PMEMVERBS_READ] = "by a READ behind the writes",
 		[FI_PMEMVERBS_AGENT] = "by the target's agent",
+		[FI_PMEMVERBS_FLUSH] = "by RDMA FLUSH",
 	};
 	struct fi_pmemverbs_region region;
 	struct fi_pmemverbs_ops *ops;

@@ -97,6 +97,7 @@ static const char *const method_words[] = {
 	[FI_PMEMVERBS_WRITE] = "the write's own completion",
 	[FI_PMEMVERBS_READ] = "a small READ behind the write, which pushes it to the memory",
 	[FI_PMEMVERBS_AGENT] = "the target's agent, which writes it back and acknowledges",
+	[FI_PMEMVERBS_FLUSH] = "an RDMA FLUSH behind the write",
 };
 
 static int fail(const char *call, ssize_t ret)

@@ -16,10 +16,8 @@
 #include "memory/platform.h"
 
 static const char *const methods[] = {
-	[PMV_METHOD_REFUSED] = "refused",
-	[PMV_METHOD_WRITE] = "write",
-	[PMV_METHOD_READ] = "read",
-	[PMV_METHOD_AGENT] = "agent",
+	[PMV_METHOD_REFUSED] = "refused", [PMV_METHOD_WRITE] = "write", [PMV_METHOD_READ] = "read",
+	[PMV_METHOD_FLUSH] = "flush",     [PMV_METHOD_AGENT] = "agent",
 };
 
 struct info_region info_region_of(const struct pmv_core *core, const struct info_memory *memory)
@@ -55,6 +53,7 @@ static const char *immediate_of(const struct pmv_choice *choice)
 	switch (choice->method) {
 	case PMV_METHOD_REFUSED:
 		return "refused";
+	case PMV_METHOD_FLUSH:
 	case PMV_METHOD_AGENT:
 		return "agent: it notifies when all is durable";
 	default:

@@ -13,13 +13,13 @@ static const char *const names[] = {
 	"endpoints",      "commits_write", "commits_read",    "commits_agent",    "commits_refused",
 	"commits_failed", "requests_sent", "requests_served", "requests_refused", "flushes",
 	"flushed_bytes",  "syncs",         "synced_bytes",    "stores",           "stored_bytes",
-	"sleeps",         "wakes",         "chains",          "chains_served",
+	"sleeps",         "wakes",         "chains",          "chains_served",    "commits_flush",
 };
 
 #define NUM_NAMES (sizeof(names) / sizeof(names[0]))
 
 _Static_assert(NUM_NAMES == sizeof(struct fi_pmemverbs_counters) / sizeof(uint64_t), "counters");
-_Static_assert(offsetof(struct fi_pmemverbs_counters, chains_served) ==
+_Static_assert(offsetof(struct fi_pmemverbs_counters, commits_flush) ==
 		       (NUM_NAMES - 1) * sizeof(uint64_t),
 	       "counters");
 

@@ -3,9 +3,9 @@
 
 pmemrdma_tests = test_rdma_calls test_rdma_connect test_rdma_post
 if HAVE_RDMA_FLUSH
-pmemrdma_tests += test_rdma_flush
+pmemrdma_tests += test_rdma_flush_post
 else
-EXTRA_DIST += %D%/fake_flush.c %D%/test_rdma_flush.c
+EXTRA_DIST += %D%/fake_flush.c %D%/test_rdma_flush_post.c
 endif
 TESTS += $(pmemrdma_tests)
 check_PROGRAMS += $(pmemrdma_tests)
@@ -22,7 +22,7 @@ test_rdma_calls_SOURCES = %D%/test_rdma_calls.c $(pmemrdma_rig)
 test_rdma_calls_LDADD = $(pmemrdma_libs)
 test_rdma_connect_SOURCES = %D%/test_rdma_connect.c $(pmemrdma_rig)
 test_rdma_connect_LDADD = $(pmemrdma_libs)
-test_rdma_flush_SOURCES = %D%/test_rdma_flush.c $(pmemrdma_rig)
-test_rdma_flush_LDADD = $(pmemrdma_libs)
+test_rdma_flush_post_SOURCES = %D%/test_rdma_flush_post.c $(pmemrdma_rig)
+test_rdma_flush_post_LDADD = $(pmemrdma_libs)
 test_rdma_post_SOURCES = %D%/test_rdma_post.c $(pmemrdma_rig)
 test_rdma_post_LDADD = $(pmemrdma_libs)

@@ -26,6 +26,7 @@ enum {
 	REMOTE_READ,
 	ANSWER,
 	FENCE,
+	FLUSH,
 	SIGBUS_HANDLER,
 	TIMEOUT,
 	SETTINGS
@@ -88,6 +89,11 @@ static const struct {
 		   "who holds a fenced request back until earlier reads and atomics have returned: "
 		   "auto (the NIC; over Soft-RoCE, which can lose fenced requests, this process), "
 		   "nic (the NIC, Soft-RoCE too) (default: auto)"},
+	[FLUSH] = {"FLUSH",
+		   {"auto", "off"},
+		   "whether commits are made by RDMA FLUSH, and regions registered for that: auto "
+		   "(over the core native, where devices, libraries and memory allow it), off "
+		   "(default: auto)"},
 	[SIGBUS_HANDLER] =
 		{"SIGBUS",
 		 {"handle", "off"},
@@ -212,6 +218,7 @@ void pmv_setting_read(void)
 	pmv_setting.reads_explicit = get_choice(REMOTE_READ);
 	pmv_setting.answers = get_choice(ANSWER);
 	pmv_setting.nic_fences = get_choice(FENCE);
+	pmv_setting.no_flush = get_choice(FLUSH);
 	pmv_setting.leaves_sigbus = get_choice(SIGBUS_HANDLER);
 	pmv_setting.timeout = get_seconds(TIMEOUT);
 	check_names();

@@ -34,6 +34,7 @@ struct pmv_setting {
 	bool reads_explicit;       /* FI_PMEMVERBS_REMOTE_READ=explicit */
 	bool answers;              /* FI_PMEMVERBS_ANSWER=on */
 	bool nic_fences;           /* FI_PMEMVERBS_FENCE=nic */
+	bool no_flush;             /* FI_PMEMVERBS_FLUSH=off */
 	bool leaves_sigbus;        /* FI_PMEMVERBS_SIGBUS=off */
 	int timeout;               /* FI_PMEMVERBS_TIMEOUT, in seconds; 0: never */
 	const char *bad;           /* a sentence about an unknown name or value, or NULL */

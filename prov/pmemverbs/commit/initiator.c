@@ -78,6 +78,18 @@ void pmv_initiator_connected(struct pmv_initiator *ini)
 		atomic_store(&ini->ordering.wrote_flush, true);
 }
 
+/*
+ * Connections that may be replaced (hooks.h), and FI_PMEMVERBS_COMMIT=all, remember writes for the
+ * agent only.
+ */
+void pmv_initiator_established(struct pmv_initiator *ini)
+{
+	ini->flushes = ini->keyed && !ini->plain_peer && !ini->hooks &&
+		       pmv_initiator_is_fast(ini, PMV_SLOW_ALL) && !pmv_setting.no_flush &&
+		       pmv_engine_flushes(ini->engine);
+	atomic_store(&ini->ordering.known, 0);
+}
+
 void pmv_initiator_break(struct pmv_initiator *ini)
 {
 	atomic_store(&ini->broken, true);

@@ -66,6 +66,7 @@ struct pmv_ordering {
 	atomic_bool wrote_unreadable; /* ... to where nothing can be read back (never taken) */
 	atomic_bool fence_due;        /* a READ or atomic may be under way */
 	atomic_int reads;             /* under way, where the core has no fence */
+	atomic_int flushes;           /* commits by RDMA FLUSH that are under way */
 	/*
 	 * Of the last kind of memory that was written to: the high half of its keys, and in the low
 	 * half what is known of writes there (enum pmv_note).  No key of ours has 0 there.
@@ -106,6 +107,7 @@ struct pmv_initiator {
 	struct pmv_count *counts[PMV_COUNT_KINDS];
 	size_t max_places;  /* of one operation at the target */
 	bool keyed;         /* keys carry attributes ... */
+	bool flushes;       /* it can post RDMA FLUSH, and may: rdma_flush.h */
 	bool plain_peer;    /* ... but not this peer's: it has sent no handshake */
 	atomic_bool passes; /* plain writes need no order behind commits: submit.c */
 	uint32_t key_start; /* of the peer's keys; 0: unknown */
@@ -124,9 +126,11 @@ struct pmv_initiator {
 	atomic_uint_fast64_t sends;
 	atomic_uint_fast64_t told_sends; /* how many of them the agent knows of */
 
-	/* A fenced operation was refused since commits by the agent, or reads, had not ended. */
+	/* A fenced operation was refused since commits by the agent, or reads, had not ended; or
+	 * one that may not pass commits by RDMA FLUSH, since these had not. */
 	atomic_bool fence_awaits_agent;
 	atomic_bool fence_awaits_reads;
+	atomic_bool awaits_flushes;
 
 	pthread_mutex_t lock;        /* of all below, and of the mailbox's sending half */
 	struct pmv_op_list stalled;  /* operations that wait for room, in order */
@@ -153,9 +157,11 @@ void pmv_initiator_destroy(struct pmv_initiator *ini);
 
 /*
  * pmv_initiator_connected -- the mailbox has the peer's handshake
+ * pmv_initiator_established -- ... and the connection can be posted to
  * pmv_initiator_break -- the connection is lost: what waits for the agent fails
  */
 void pmv_initiator_connected(struct pmv_initiator *ini);
+void pmv_initiator_established(struct pmv_initiator *ini);
 void pmv_initiator_break(struct pmv_initiator *ini);
 
 /* pmv_initiator_wait -- call its `push` (push.h) whenever one of the queues is read */

@@ -13,6 +13,7 @@
 #include "commit/flush_request.h"
 #include "commit/ordering.h"
 #include "commit/prepare.h"
+#include "commit/rdma_flush.h"
 
 /* The end */
 
@@ -45,6 +46,7 @@ void pmv_interpreter_ended(struct pmv_op_owner *owner, struct pmv_op *op)
 	for (unsigned int i = 0; ok && i < run->num_regions; i++)
 		pmv_lost_writes_committed(ini->tracker, run->regions[i], run->writes);
 	pmv_run_set_fetches(run, false);
+	pmv_run_set_flushes(run, false);
 	if (count)
 		pmv_count_add(count, ok);
 	if (run->request || run->kept)
@@ -215,6 +217,8 @@ static ssize_t take_step(struct pmv_run *run, const struct pmv_step *step)
 	case PMV_STEP_FLUSH:
 	case PMV_STEP_IMMEDIATE:
 		return pmv_post_steps(run, PMV_POST_LOCKED);
+	case PMV_STEP_PERSIST:
+		return pmv_rdma_flush_post_late(run);
 	case PMV_STEP_READ_BACK:
 		return read_back(run);
 	case PMV_STEP_ASK:

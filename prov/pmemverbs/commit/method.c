@@ -31,6 +31,11 @@ bool pmv_method_in_place(enum pmv_method method, const struct pmv_attr *attr)
 	return method == PMV_METHOD_READ && !pmv_method_orders_by_flush(attr);
 }
 
+bool pmv_method_may_flush(const struct pmv_attr *attr)
+{
+	return attr->flushable && attr->persist == PMV_DMP && attr->ddio && !attr->relaxed;
+}
+
 static const char *agent_why(const struct pmv_attr *attr)
 {
 	if (attr->persist == PMV_PAGE)
@@ -49,6 +54,8 @@ const char *pmv_method_one_sided_why(const struct pmv_attr *attr, enum pmv_trans
 {
 	if (attr->persist == PMV_NONE)
 		return "the memory is volatile: a commit only means that the data is visible";
+	if (pmv_method_may_flush(attr))
+		return "an RDMA FLUSH has the target's NIC make the data durable";
 	if (attr->persist == PMV_DMP)
 		return "inbound data bypasses the caches there, and a READ pushes it to the memory "
 		       "controller";
@@ -84,6 +91,9 @@ struct pmv_choice pmv_method_choose(const struct pmv_attr *attr, enum pmv_transp
 	/* If writes keep no order, no request from here can give them one. */
 	if (attr->relaxed && (past || choice.method == PMV_METHOD_READ))
 		choice.method = PMV_METHOD_AGENT;
+	if (choice.method == PMV_METHOD_AGENT && pmv_method_may_flush(attr) &&
+	    !(past && (past->agent || past->ordered)))
+		choice.method = PMV_METHOD_FLUSH;
 	if (choice.method == PMV_METHOD_AGENT)
 		choice.why = agent_why(attr);
 	choice.flush_agent = choice.method == PMV_METHOD_AGENT && attr->relaxed;

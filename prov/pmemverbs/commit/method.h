@@ -7,6 +7,7 @@
  *
  *   persists          DDIO   single update        b after a (fenced commit of b)
  *   DMP               on     agent                agent
+ *    ... flushable    on     write, FLUSH         write, FLUSH
  *   DMP               off    write, READ          [READ], fenced write, READ
  *   MHP               any    write, READ          write, READ
  *   WSP               any    write                write
@@ -18,6 +19,10 @@
  * memory controller without.  It holds for all addresses, not only for the one that is read,
  * unless something relaxes the order of writes.  Then only the agent can tell.  So it is if
  * the owner of persistent memory lets nobody read it: what says READ above is the agent's.
+ *
+ * A FLUSH (IBTA 1.5) of the persistent type makes its range durable by itself, wherever inbound
+ * data land.  But it says nothing of other data, and no fence is sure to wait for it.  So behind a
+ * fence there is one only if nothing earlier is left to be made durable (rdma_flush.h).
  *
  * A core may also say when the target's processor has placed a write (PMV_ENGINE_DELIVER).  That
  * says the same of all that the connection wrote before, and saves the READ where data persist as
@@ -36,6 +41,7 @@ enum pmv_method {
 	PMV_METHOD_REFUSED, /* nothing proves durability; choice.why says why */
 	PMV_METHOD_WRITE,   /* the write's completion is the proof */
 	PMV_METHOD_READ,    /* a READ behind the write is the proof */
+	PMV_METHOD_FLUSH,   /* a persistent RDMA FLUSH behind it is the proof */
 	PMV_METHOD_AGENT,   /* the target's processor has to write the data back */
 };
 
@@ -70,6 +76,9 @@ struct pmv_choice {
 
 /* pmv_method_of_write -- how a write to such memory becomes durable, by itself */
 enum pmv_method pmv_method_of_write(const struct pmv_attr *attr, enum pmv_transport transport);
+
+/* pmv_method_may_flush -- can an RDMA FLUSH take the place of the agent? */
+bool pmv_method_may_flush(const struct pmv_attr *attr);
 
 /* pmv_method_one_sided_why -- why a write to such memory needs no agent, if it needs none */
 const char *pmv_method_one_sided_why(const struct pmv_attr *attr, enum pmv_transport transport);

@@ -12,6 +12,7 @@ bool pmv_ordering_attr(const struct pmv_initiator *ini, uint64_t key, struct pmv
 	if (!ini->keyed || ini->plain_peer || !pmv_key_unpack(key, attr))
 		return false;
 	attr->relaxed |= pmv_setting.relaxed;
+	attr->flushable &= ini->flushes;
 	return true;
 }
 
@@ -52,6 +53,7 @@ unsigned pmv_ordering_note(const struct pmv_initiator *ini, const struct pmv_att
 	case PMV_METHOD_WRITE:
 		/* Durable, but a notice may pass the data: a fence has them read back first. */
 		return attr->relaxed ? notes | note_unordered(attr) : notes;
+	case PMV_METHOD_FLUSH:
 	case PMV_METHOD_REFUSED:
 		break;
 	}
@@ -63,6 +65,8 @@ static enum pmv_method plain_method(const struct pmv_initiator *ini, const struc
 {
 	enum pmv_method method = pmv_method_of_write(attr, ini->engine->engine->transport);
 
+	if (method == PMV_METHOD_AGENT && pmv_method_may_flush(attr))
+		method = PMV_METHOD_FLUSH;
 	if (!attr->writable || attr->events || attr->relaxed ||
 	    (method == PMV_METHOD_READ && !attr->readable) ||
 	    (method == PMV_METHOD_AGENT && !ini->mailbox->link.peer.agent))
@@ -102,6 +106,12 @@ static inline void count_posting(struct pmv_ordering *ordering, unsigned notes, 
 		atomic_fetch_add(&ordering->posting_ordered, change);
 }
 
+/* is_recorded -- without an agent, and without RDMA FLUSH, no commit there succeeds anyway */
+static bool is_recorded(const struct pmv_initiator *ini)
+{
+	return ini->mailbox->link.peer.agent || ini->flushes;
+}
+
 void pmv_ordering_dirty(struct pmv_initiator *ini, unsigned notes, const struct fi_rma_iov *at)
 {
 	struct pmv_ordering *ordering = &ini->ordering;
@@ -115,8 +125,7 @@ void pmv_ordering_dirty(struct pmv_initiator *ini, unsigned notes, const struct 
 	atomic_store(&ordering->wrote_agent, true);
 	if (notes & PMV_NOTE_UNORDERED)
 		atomic_store(&ordering->wrote_unordered, true);
-	/* Without an agent no commit there succeeds anyway. */
-	if (ini->mailbox->link.peer.agent)
+	if (is_recorded(ini))
 		pmv_dirty_add(&ini->dirty, (uint32_t) pmv_key_core(at->key), at->addr, at->len);
 }
 
@@ -155,7 +164,7 @@ void pmv_ordering_begin_noted(struct pmv_initiator *ini, struct pmv_recorded *re
 	if (!notes)
 		return;
 	count_posting(&ini->ordering, notes, 1);
-	if (!(notes & PMV_NOTE_AGENT) || !ini->mailbox->link.peer.agent)
+	if (!(notes & PMV_NOTE_AGENT) || !is_recorded(ini))
 		return;
 	recorded->dirty = true;
 	recorded->dirty_epoch = record(ini, notes, at, locked);

@@ -125,6 +125,11 @@ struct pmv_plan pmv_plan_operation(const struct pmv_choice *choice,
 		add_event(&plan, data, choice, facts);
 		return plan;
 	}
+	/* All else than a write alone is the agent's (prepare.c). */
+	if (choice->method == PMV_METHOD_FLUSH) {
+		add(&plan, PMV_STEP_PERSIST);
+		return plan;
+	}
 	data->delivered = is_delivered(choice, facts);
 	if (choice->method == PMV_METHOD_READ && !data->delivered)
 		add(&plan, PMV_STEP_FLUSH);

@@ -9,6 +9,7 @@
 #ifndef PMV_POST_H
 #define PMV_POST_H
 
+#include "commit/rdma_flush.h"
 #include "commit/run.h"
 
 /* What the caller holds already. */
@@ -30,7 +31,10 @@ ssize_t pmv_post_any(struct pmv_run *run, enum pmv_post_locks locks);
 
 static inline ssize_t pmv_post_steps(struct pmv_run *run, enum pmv_post_locks locks)
 {
-	return run->bare ? pmv_post_bare(run) : pmv_post_any(run, locks);
+	if (run->bare)
+		return run->flushes ? pmv_rdma_flush_post(run, locks != PMV_POST_UNLOCKED)
+				    : pmv_post_bare(run);
+	return pmv_post_any(run, locks);
 }
 
 /*

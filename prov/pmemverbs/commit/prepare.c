@@ -55,7 +55,7 @@ static ssize_t choose_message(struct pmv_initiator *ini, const struct pmv_past *
 /* choose_place -- the method for one place */
 static ssize_t choose_place(struct pmv_initiator *ini, const struct pmv_submission *submission,
 			    const struct fi_rma_iov *to, const struct pmv_past *past,
-			    struct pmv_choice *choice, bool *events)
+			    bool may_flush, struct pmv_choice *choice, bool *events)
 {
 	struct pmv_attr attr;
 
@@ -68,6 +68,7 @@ static ssize_t choose_place(struct pmv_initiator *ini, const struct pmv_submissi
 		return -FI_EACCES;
 	}
 	*events |= attr.events;
+	attr.flushable &= may_flush && !attr.events;
 	/* What the target's processor has changed is in its caches. */
 	attr.ddio |= submission->changed != 0;
 	*choice = pmv_method_choose(&attr, ini->engine->engine->transport, past);
@@ -150,7 +151,7 @@ static int strength(const struct pmv_choice *choice)
  * needs.  An error, after a warning: it can't be committed.
  */
 static ssize_t choose_commit(struct pmv_initiator *ini, const struct pmv_submission *submission,
-			     struct chosen *chosen)
+			     bool may_flush, struct chosen *chosen)
 {
 	bool message = submission->what & FI_MSG;
 	struct pmv_past before, *past = NULL;
@@ -170,7 +171,7 @@ static ssize_t choose_commit(struct pmv_initiator *ini, const struct pmv_submiss
 	for (size_t i = 0; i < submission->num_to; i++) {
 		const struct fi_rma_iov *to = &submission->to[i];
 		struct pmv_choice one, *choice = &chosen->choice;
-		ssize_t ret = choose_place(ini, submission, to, past, &one, &events);
+		ssize_t ret = choose_place(ini, submission, to, past, may_flush, &one, &events);
 
 		if (ret)
 			return ret;
@@ -189,9 +190,9 @@ static ssize_t choose_commit(struct pmv_initiator *ini, const struct pmv_submiss
 
 /* choose -- durable is not in place yet where the NIC's buffers persist */
 static ssize_t choose(struct pmv_initiator *ini, const struct pmv_submission *submission,
-		      struct chosen *chosen)
+		      bool may_flush, struct chosen *chosen)
 {
-	ssize_t ret = choose_commit(ini, submission, chosen);
+	ssize_t ret = choose_commit(ini, submission, may_flush, chosen);
 
 	if (ret || chosen->choice.method != PMV_METHOD_WRITE ||
 	    !(submission->flags & FI_DELIVERY_COMPLETE) ||
@@ -293,8 +294,10 @@ ssize_t pmv_prepare(struct pmv_run *run, struct pmv_terms terms, enum pmv_method
 		.event_only = submission->event_only,
 		.delivers = is_delivered(ini, submission),
 	};
+	bool may_flush = run->commits && !terms.grouped && !terms.again &&
+			 pmv_rdma_flush_may_be(ini, submission);
 	struct chosen chosen = {0};
-	ssize_t ret = run->commits           ? choose(ini, submission, &chosen)
+	ssize_t ret = run->commits           ? choose(ini, submission, may_flush, &chosen)
 		      : submission->delivers ? choose_delivered(ini, submission, &chosen)
 					     : choose_uncommitted(ini, submission, &chosen);
 	bool waits;
@@ -304,14 +307,21 @@ ssize_t pmv_prepare(struct pmv_run *run, struct pmv_terms terms, enum pmv_method
 	if (terms.again)
 		chosen.choice.after_agent = false;
 	waits = chosen.choice.after_agent;
-	facts.stored =
-		(waits || (terms.stored && may_start_to_store(ini))) && may_store(ini, submission);
+	facts.stored = (waits || (terms.stored && may_start_to_store(ini) &&
+				  chosen.choice.method == PMV_METHOD_AGENT)) &&
+		       may_store(ini, submission);
 	/* What waits, and is not stored by the agent, is told of when it is planned again. */
 	facts.event = chosen.event && (!waits || facts.stored);
 	run->plan = pmv_plan_operation(&chosen.choice, &facts);
 	run->at = 0;
 	run->immediate = submission->data;
 	*method = waits ? PMV_METHOD_AGENT : chosen.choice.method;
+	if (*method == PMV_METHOD_FLUSH)
+		return pmv_rdma_flush_begin(run);
+	if (run->plan.ask != PMV_MAX_STEPS && atomic_load(&ini->ordering.flushes)) {
+		atomic_store(&ini->awaits_flushes, true);
+		return -FI_EAGAIN;
+	}
 	ret = waits && !facts.stored ? keep(run) : 0;
 	if (!ret)
 		ret = make_request(run, submission, waits,

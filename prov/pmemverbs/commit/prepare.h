@@ -9,6 +9,7 @@
 #include "agent/wire.h"
 #include "commit/chain_request.h"
 #include "commit/ordering.h"
+#include "commit/rdma_flush.h"
 #include "commit/run.h"
 
 /* How an operation is carried out, besides what its submission says. */
@@ -58,11 +59,14 @@ static inline bool pmv_prepare_is_ordinary(struct pmv_initiator *ini,
 						PMV_SLOW_ALL | PMV_SLOW_HOOKS))
 		return false;
 	*method = pmv_ordering_known(ini, submission->to->key) / PMV_NOTE_METHOD;
+	if (*method == PMV_METHOD_FLUSH)
+		return pmv_rdma_flush_is_alone(ini);
 	/* One more by the agent would keep a fenced operation waiting. */
 	return *method != PMV_METHOD_REFUSED &&
-	       (*method != PMV_METHOD_AGENT || (!atomic_load(&ini->ordering.wrote_unordered) &&
-						!pmv_prepare_may_store(ini, submission) &&
-						!atomic_load(&ini->fence_awaits_agent)));
+	       (*method != PMV_METHOD_AGENT ||
+		(!atomic_load(&ini->ordering.wrote_unordered) &&
+		 !pmv_prepare_may_store(ini, submission) && !atomic_load(&ini->ordering.flushes) &&
+		 !atomic_load(&ini->fence_awaits_agent)));
 }
 
 /* pmv_prepare_chain -- the same of a chain, fenced; if this fails the chain is gone */
@@ -90,6 +94,8 @@ static inline ssize_t pmv_prepare_ordinary(struct pmv_initiator *ini, struct pmv
 	run->place_key = at->key;
 	if (method == PMV_METHOD_AGENT)
 		return pmv_prepare_request(run);
+	if (method == PMV_METHOD_FLUSH)
+		return pmv_rdma_flush_begin(run);
 	if (is_bare(&run->plan) && pmv_ordering_is_quiet(ini, at->key) &&
 	    submission->rma->iov_count && !atomic_load(&ini->ordering.wrote_ordered))
 		run->bare = true;

@@ -32,9 +32,10 @@ struct pmv_run {
 	uint8_t at;                  /* the next step */
 	bool counted;                /* by the counter for its kind */
 	bool commits;
-	bool bare;            /* a write, and the READ behind it, are all of it: pmv_post_bare */
+	bool bare;            /* a write, and the READ or FLUSH behind it, are all of it */
 	bool fetches;         /* counted in ordering.reads while it is in flight */
 	bool unacked;         /* counted in mailbox.sender.unacked */
+	bool flushes;         /* counted in ordering.flushes: a commit by RDMA FLUSH */
 	uint16_t num_regions; /* with hooks: how many of `regions` */
 	/* Of a group's flush: the operations that it covers. */
 	struct pmv_op_list members;
@@ -82,6 +83,15 @@ static inline void pmv_run_set_fetches(struct pmv_run *run, bool fetches)
 	atomic_fetch_add(&pmv_run_initiator(run)->ordering.reads, fetches ? 1 : -1);
 }
 
+static inline void pmv_run_set_flushes(struct pmv_run *run, bool flushes)
+{
+	if (run->flushes == flushes)
+		return;
+	run->flushes = flushes;
+	run->op.ordinary &= !flushes;
+	atomic_fetch_add(&pmv_run_initiator(run)->ordering.flushes, flushes ? 1 : -1);
+}
+
 static inline void pmv_run_set_unacked(struct pmv_run *run, bool unacked)
 {
 	if (run->unacked == unacked)
@@ -109,7 +119,7 @@ static inline struct pmv_run *pmv_run_take(struct pmv_initiator *ini, enum pmv_o
 	run->at = 0;
 	run->counted = counted;
 	run->commits = commits;
-	run->bare = run->fetches = run->unacked = false;
+	run->bare = run->fetches = run->unacked = run->flushes = false;
 	run->num_regions = 0;
 	return run;
 }

@@ -112,26 +112,31 @@ static bool passes_payload(const struct pmv_run *run, struct pmv_initiator *ini)
 	return true;
 }
 
-static bool has_to_wait(struct pmv_initiator *ini, bool agent, bool reads)
+static bool has_to_wait(struct pmv_initiator *ini, bool agent, bool reads, bool flushes)
 {
 	return (agent && atomic_load(&ini->mailbox->sender.unacked)) ||
-	       (reads && atomic_load(&ini->ordering.reads));
+	       (reads && atomic_load(&ini->ordering.reads)) ||
+	       (flushes && atomic_load(&ini->ordering.flushes));
 }
 
 /*
- * is_ready -- a fenced operation waits for commits by the agent, for operations that a
- * group's flush covers, and, if the core has no fence, for reads.  Their ends are found in
+ * is_ready -- a fenced operation waits for commits by the agent and by RDMA FLUSH, for operations
+ * that a group's flush covers, and, if the core has no fence, for reads.  Their ends are found in
  * the completion queue, so look there.  Then the application tries again; what it waits for is
  * told of, for prolongs_wait.
  */
 static bool is_ready(struct pmv_initiator *ini, bool agent, bool group, bool reads)
 {
+	bool flushes = reads;
+
 	reads = reads && !pmv_engine_can(ini->engine->engine, PMV_ENGINE_FENCE);
-	if (has_to_wait(ini, agent, reads))
+	if (has_to_wait(ini, agent, reads, flushes))
 		pmv_queue_progress(ini->owner.tx_queue, false);
 	if (group && !pmv_group_is_idle(ini))
 		pmv_queue_progress(ini->owner.tx_queue, true);
-	if (has_to_wait(ini, agent, reads)) {
+	if (has_to_wait(ini, agent, reads, flushes)) {
+		if (flushes)
+			atomic_store(&ini->awaits_flushes, true);
 		if (agent)
 			atomic_store(&ini->fence_awaits_agent, true);
 		if (reads)
@@ -158,7 +163,8 @@ static bool is_awaited(atomic_bool *awaits, bool under_way)
 static bool prolongs_wait(struct pmv_initiator *ini, bool agent, bool reads)
 {
 	return (agent &&
-		is_awaited(&ini->fence_awaits_agent, atomic_load(&ini->mailbox->sender.unacked))) ||
+		(is_awaited(&ini->fence_awaits_agent, atomic_load(&ini->mailbox->sender.unacked)) ||
+		 is_awaited(&ini->awaits_flushes, atomic_load(&ini->ordering.flushes)))) ||
 	       (reads && is_awaited(&ini->fence_awaits_reads, atomic_load(&ini->ordering.reads)));
 }
 
@@ -264,9 +270,11 @@ static const enum pmv_audience *audience_of(const struct pmv_initiator *ini,
 static ssize_t submit_run(struct pmv_initiator *ini, const struct pmv_submission *submission,
 			  bool commits, struct pmv_terms terms)
 {
-	enum pmv_post_locks locks = terms.fenced   ? PMV_POST_FENCED
-				    : terms.stored ? PMV_POST_LOCKED
-						   : PMV_POST_UNLOCKED;
+	/* What an RDMA FLUSH is to cover, and what the agent is asked for: all in one go. */
+	bool locked = terms.stored || (commits && ini->flushes);
+	enum pmv_post_locks locks = terms.fenced ? PMV_POST_FENCED
+				    : locked     ? PMV_POST_LOCKED
+						 : PMV_POST_UNLOCKED;
 	struct pmv_run *run = pmv_run_get(ini, submission, submission->what,
 					  audience_of(ini, submission), commits);
 	enum pmv_method method;

@@ -9,6 +9,7 @@
 #include <rdma/fi_errno.h>
 
 #include "base/log.h"
+#include "base/setting.h"
 #include "engine/atomic.h"
 #include "pmemrdma/pmemrdma_post.h"
 
@@ -166,6 +167,50 @@ void pmv_engine_explain(int err, size_t len)
 			 "%zu bytes can't be registered: there is no memory, or this process may "
 			 "not lock so much for a NIC (RLIMIT_MEMLOCK is %llu KiB; see ulimit -l)\n",
 			 len, (unsigned long long) limit.rlim_cur / 1024);
+}
+
+bool pmv_engine_flushes(const struct pmv_engine_ep *ep)
+{
+	return ep->lists && (ep->lists->flushes(ep->fid) & PMEMRDMA_FLUSH_PERSISTENT);
+}
+
+uint64_t pmv_engine_flush_right(const struct pmv_engine *engine)
+{
+	return engine->core->posts_lists && !pmv_setting.no_flush ? PMEMRDMA_MR_FLUSH : 0;
+}
+
+static struct pmemrdma_request flush_of(const struct pmv_engine_range *range, void *context)
+{
+	return (struct pmemrdma_request){
+		.kind = PMEMRDMA_FLUSH,
+		.flags = FI_COMPLETION,
+		.addr = range->addr,
+		.key = range->key,
+		.context = context,
+		.len = range->len,
+		.flush = PMEMRDMA_FLUSH_PERSISTENT,
+		.whole = range->whole,
+	};
+}
+
+ssize_t pmv_engine_write_flush(const struct pmv_engine_ep *ep, const struct fi_msg_rma *write,
+			       uint64_t flags, const struct pmv_engine_range *range)
+{
+	const struct pmemrdma_request list[2] = {
+		in_list(PMEMRDMA_WRITE, write, flags),
+		flush_of(range, write->context),
+	};
+
+	return ep->lists->post(ep->fid, list, 2);
+}
+
+ssize_t pmv_engine_flush(const struct pmv_engine_ep *ep, const struct pmv_engine_range *range,
+			 void *context)
+{
+	const struct pmemrdma_request request = flush_of(range, context);
+	ssize_t ret = ep->lists->post(ep->fid, &request, 1);
+
+	return ret == 1 ? 0 : ret < 0 ? ret : -FI_EIO;
 }
 
 int pmv_engine_register(const struct pmv_engine *engine, void *buf, size_t len, uint64_t access,

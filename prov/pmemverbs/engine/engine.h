@@ -121,6 +121,32 @@ void pmv_engine_join(struct pmv_engine_ep *ep, struct pmv_engine *engine);
 ssize_t pmv_engine_write_read(const struct pmv_engine_ep *ep, const struct fi_msg_rma *write,
 			      const struct fi_msg_rma *read);
 
+/* A place at a target that is to be flushed: this range, or all of its region. */
+struct pmv_engine_range {
+	uint64_t addr;
+	uint64_t len;
+	uint64_t key; /* the core's */
+	bool whole;
+};
+
+/*
+ * pmv_engine_flushes -- can this endpoint, which is connected, post an RDMA FLUSH that makes data
+ * persistent?
+ * pmv_engine_flush_right -- the flag with which the core registers memory that peers may flush, or
+ * 0.  It may refuse that.
+ */
+bool pmv_engine_flushes(const struct pmv_engine_ep *ep);
+uint64_t pmv_engine_flush_right(const struct pmv_engine *engine);
+
+/*
+ * pmv_engine_write_flush -- as pmv_engine_write_read, with a FLUSH; flags are the WRITE's: FI_FENCE
+ * pmv_engine_flush -- a FLUSH alone: 0 or a negative fi_errno
+ */
+ssize_t pmv_engine_write_flush(const struct pmv_engine_ep *ep, const struct fi_msg_rma *write,
+			       uint64_t flags, const struct pmv_engine_range *range);
+ssize_t pmv_engine_flush(const struct pmv_engine_ep *ep, const struct pmv_engine_range *range,
+			 void *context);
+
 /* pmv_engine_open, pmv_engine_close -- a domain's scratch page; 0 or a negative fi_errno */
 int pmv_engine_open(struct pmv_engine *engine, int mr_mode);
 int pmv_engine_close(struct pmv_engine *engine);

@@ -219,3 +219,18 @@ void pmv_dirty_take(struct pmv_dirty *dirty, uint32_t key, bool all, struct pmv_
 	while (all && (region = LIST_FIRST(&dirty->regions)))
 		ranges += take(dirty, region, ranges);
 }
+
+bool pmv_dirty_span(struct pmv_dirty *dirty, uint32_t key, struct pmv_range *span, uint64_t *gaps)
+{
+	struct pmv_dirty_region *region = dirty->ranges ? find(dirty, key) : NULL;
+
+	if (!region || !region->count)
+		return false;
+	span->addr = region->range[0].start;
+	span->len = region->range[region->count - 1].end - span->addr;
+	span->key = key;
+	*gaps = 0;
+	for (unsigned int i = 1; i < region->count; i++)
+		*gaps += region->range[i].start - region->range[i - 1].end;
+	return true;
+}

@@ -48,4 +48,10 @@ void pmv_dirty_add(struct pmv_dirty *dirty, uint32_t key, uint64_t addr, uint64_
 unsigned int pmv_dirty_count(struct pmv_dirty *dirty, uint32_t key, bool all);
 void pmv_dirty_take(struct pmv_dirty *dirty, uint32_t key, bool all, struct pmv_range *ranges);
 
+/*
+ * pmv_dirty_span -- from the first byte to the last one that is dirty in a region, and how many of
+ * those between are not; false: none is dirty
+ */
+bool pmv_dirty_span(struct pmv_dirty *dirty, uint32_t key, struct pmv_range *span, uint64_t *gaps);
+
 #endif /* PMV_DIRTY_H */

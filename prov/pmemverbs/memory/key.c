@@ -5,6 +5,7 @@
 #define KEY_FLAGS_SHIFT 35
 #define KEY_PERSIST_SHIFT 32
 #define KEY_PERSIST_MASK UINT64_C(0x7)
+#define KEY_PERSIST_FLUSHABLE (PMV_WSP + 1)
 
 enum {
 	KEY_PMEM = 1 << 0,
@@ -18,13 +19,14 @@ enum {
 
 uint64_t pmv_key_pack(uint32_t core_key, const struct pmv_attr *attr)
 {
+	uint64_t persist = attr->flushable ? KEY_PERSIST_FLUSHABLE : attr->persist;
 	uint64_t flags = attr->pmem * KEY_PMEM + attr->ddio * KEY_DDIO +
 			 attr->uncached * KEY_UNCACHED + attr->relaxed * KEY_RELAXED +
 			 attr->readable * KEY_READABLE + attr->writable * KEY_WRITABLE +
 			 attr->events * KEY_EVENTS;
 
 	return (uint64_t) pmv_key_start(attr->life) << PMV_KEY_LIFE_SHIFT |
-	       flags << KEY_FLAGS_SHIFT | (uint64_t) attr->persist << KEY_PERSIST_SHIFT | core_key;
+	       flags << KEY_FLAGS_SHIFT | persist << KEY_PERSIST_SHIFT | core_key;
 }
 
 bool pmv_key_unpack(uint64_t key, struct pmv_attr *attr)
@@ -32,10 +34,11 @@ bool pmv_key_unpack(uint64_t key, struct pmv_attr *attr)
 	uint64_t persist = key >> KEY_PERSIST_SHIFT & KEY_PERSIST_MASK;
 	uint64_t flags = key >> KEY_FLAGS_SHIFT;
 
-	if (!pmv_key_is_ours(key) || persist > PMV_WSP)
+	if (!pmv_key_is_ours(key) || persist > KEY_PERSIST_FLUSHABLE)
 		return false;
 
-	attr->persist = (enum pmv_persist) persist;
+	attr->flushable = persist == KEY_PERSIST_FLUSHABLE;
+	attr->persist = attr->flushable ? PMV_DMP : (enum pmv_persist) persist;
 	attr->pmem = flags & KEY_PMEM;
 	attr->ddio = flags & KEY_DDIO;
 	attr->uncached = flags & KEY_UNCACHED;

@@ -99,14 +99,17 @@ static void translate_connected(struct pmv_event *event)
 		return;
 	pmv_ep_attempt(ep, PMV_ATTEMPT_OVER);
 	pmv_ep_watch(ep);
-	if (ep->mailbox.link.connected)
+	if (ep->mailbox.link.connected) {
+		pmv_initiator_established(&ep->initiator);
 		return;
+	}
 	if (event->len <= sizeof(event->cm)) {
 		pmv_handshake_connect(ep, &handshake);
 		return;
 	}
 	take_handshake(event, &handshake);
 	pmv_handshake_connect(ep, &handshake);
+	pmv_initiator_established(&ep->initiator);
 	/* Nobody would serve its mailbox. */
 	if (pmv_agent_attach(&ep->domain->agent, &ep->mailbox.receiver))
 		fi_shutdown(ep->engine.fid, 0);

@@ -361,17 +361,43 @@ static int find_direct(struct pmv_mr *mr, const struct fi_mr_attr *mr_attr)
 	return ret;
 }
 
+/* may_be_flushed -- would an RDMA FLUSH take the place of the agent there? */
+static bool may_be_flushed(const struct pmv_domain *domain, const struct pmv_attr *attr)
+{
+	return domain->keyed && attr->pmem && attr->writable && attr->persist == PMV_DMP &&
+	       attr->ddio && !attr->relaxed && !attr->events;
+}
+
+/* open_flushable -- false: nothing here can, or the kernel does not take this memory for it */
+static bool open_flushable(struct pmv_mr *mr, const struct fi_mr_attr *mr_attr, uint64_t flags)
+{
+	struct pmv_domain *domain = mr->domain;
+	uint64_t right = pmv_engine_flush_right(&domain->engine);
+	int ret = -FI_EOPNOTSUPP;
+
+	if (right)
+		ret = fi_mr_regattr(domain->engine.domain_fid, mr_attr, flags | right,
+				    &mr->core_fid);
+	if (right && ret)
+		PMV_INFO(MR, "%p, %zu bytes, can't be made durable by RDMA FLUSH: %s\n",
+			 mr_attr->mr_iov->iov_base, mr_attr->mr_iov->iov_len, fi_strerror(-ret));
+	return !ret;
+}
+
 /*
  * open_core -- the core's region.  The core's key must fit into 32 bits, as the keys of all
  * providers so far do.
  */
 static int open_core(struct pmv_mr *mr, const struct fi_mr_attr *mr_attr, uint64_t flags,
-		     const struct pmv_attr *attr)
+		     struct pmv_attr *attr)
 {
 	struct pmv_domain *domain = mr->domain;
-	int ret = fi_mr_regattr(domain->engine.domain_fid, mr_attr, flags, &mr->core_fid);
 	uint64_t key;
+	int ret = 0;
 
+	attr->flushable = may_be_flushed(domain, attr) && open_flushable(mr, mr_attr, flags);
+	if (!attr->flushable)
+		ret = fi_mr_regattr(domain->engine.domain_fid, mr_attr, flags, &mr->core_fid);
 	if (ret)
 		return explain_failure(ret, mr_attr, attr->pmem);
 	key = fi_mr_key(mr->core_fid);

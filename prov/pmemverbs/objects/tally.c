@@ -29,6 +29,7 @@ static void add_commits(struct pmv_ep *ep, struct fi_pmemverbs_counters *sum)
 	sum->commits_agent += atomic_load(&counts[PMV_METHOD_AGENT]);
 	sum->commits_refused += atomic_load(&counts[PMV_METHOD_REFUSED]);
 	sum->commits_failed += atomic_load(&ini->commits.failed);
+	sum->commits_flush += atomic_load(&counts[PMV_METHOD_FLUSH]);
 	sum->chains += atomic_load(&ini->commits.chains);
 	pthread_mutex_lock(&ini->lock);
 	sum->requests_sent += ep->mailbox.sender.sent;

@@ -405,3 +405,40 @@ Test(method, of_a_message_to_who_knows_where_is_the_agents)
 		cr_expect_not_null(strstr(plan.why, "FI_OPT_PMEMVERBS_RECV_MR"));
 	}
 }
+
+/* rdma_flush -- what is done for such memory */
+static enum pmv_method rdma_flush(struct pmv_attr attr, bool agent, bool flush, bool ordered)
+{
+	const struct pmv_past past = {.agent = agent, .flush = flush, .ordered = ordered};
+
+	return pmv_method_choose(&attr, PMV_TRANSPORT_IB, &past).method;
+}
+
+Test(method, rdma_flush_takes_the_agents_place)
+{
+	const struct pmv_attr attr = {.persist = PMV_DMP,
+				      .pmem = true,
+				      .ddio = true,
+				      .writable = true,
+				      .flushable = true};
+	struct pmv_attr other = attr;
+
+	cr_expect_eq(pmv_method_choose(&attr, PMV_TRANSPORT_IB, NULL).method, PMV_METHOD_FLUSH);
+	cr_expect_null(pmv_method_choose(&attr, PMV_TRANSPORT_IB, NULL).why);
+	cr_expect_eq(rdma_flush(attr, false, false, false), PMV_METHOD_FLUSH);
+	cr_expect_eq(rdma_flush(attr, false, true, false), PMV_METHOD_FLUSH);
+	/* What it does not cover. */
+	cr_expect_eq(rdma_flush(attr, true, false, false), PMV_METHOD_AGENT);
+	cr_expect_eq(rdma_flush(attr, false, false, true), PMV_METHOD_AGENT);
+	/* A write alone still has to be remembered for the agent. */
+	cr_expect_eq(pmv_method_of_write(&attr, PMV_TRANSPORT_IB), PMV_METHOD_AGENT);
+	other.relaxed = other.readable = true;
+	cr_expect_eq(rdma_flush(other, false, false, false), PMV_METHOD_AGENT);
+	other = attr;
+	other.ddio = false;
+	other.readable = true;
+	cr_expect_eq(rdma_flush(other, false, false, false), PMV_METHOD_READ);
+	other = attr;
+	other.persist = PMV_PAGE;
+	cr_expect_eq(rdma_flush(other, false, false, false), PMV_METHOD_AGENT);
+}

@@ -8,6 +8,7 @@
  *   f   FLUSH_BEFORE   a READ in front of the data
  *   D   DATA           the write, atomic or message itself
  *   F   FLUSH          a READ behind the data
+ *   p   PERSIST        an RDMA FLUSH behind the data
  *   R   READ_BACK      READs of everything that the request names
  *   A   ASK            the request to the agent
  *   w   AWAIT          its acknowledgement
@@ -244,6 +245,7 @@ static const char *text_of(const struct pmv_plan *plan)
 		[PMV_STEP_FLUSH_BEFORE] = 'f', [PMV_STEP_DATA] = 'D', [PMV_STEP_FLUSH] = 'F',
 		[PMV_STEP_READ_BACK] = 'R',    [PMV_STEP_ASK] = 'A',  [PMV_STEP_AWAIT] = 'w',
 		[PMV_STEP_IMMEDIATE] = 'I',    [PMV_STEP_JOIN] = 'J', [PMV_STEP_PLAN] = 'P',
+		[PMV_STEP_PERSIST] = 'p',
 	};
 	static char text[PMV_MAX_STEPS * 6 + 1];
 	char *at = text;
@@ -477,6 +479,9 @@ static void expect_order(const struct pmv_plan *plan, const struct pmv_step *bef
 				  (after && after->kind != PMV_STEP_IMMEDIATE),
 			  "%s", text);
 		break;
+	case PMV_STEP_PERSIST:
+		cr_expect(before && before->kind == PMV_STEP_DATA && !after, "%s", text);
+		break;
 	case PMV_STEP_FLUSH:
 		break;
 	}
@@ -552,5 +557,19 @@ Test(plan, every_flush_keeps_the_rules)
 		expect_all_in_order(&plan, READ);
 		cr_expect_eq(count(&plan, PMV_STEP_ASK), flushes[i].agent);
 		cr_expect_eq(count(&plan, PMV_STEP_FLUSH), flushes[i].read);
+	}
+}
+
+/* method.c chooses it for nothing that has more to it. */
+Test(plan, of_a_commit_by_rdma_flush_is_a_write_and_the_flush)
+{
+	for (int n = 0; n < 4; n++) {
+		const struct pmv_choice choice = {.method = PMV_METHOD_FLUSH};
+		const struct pmv_plan_facts facts = {
+			.fenced = n & 1, .notifies = n & 2, .unordered = false};
+		struct pmv_plan plan = pmv_plan_operation(&choice, &facts);
+
+		cr_expect_str_eq(text_of(&plan), n & 1 ? "D* p" : "D p");
+		expect_all_in_order(&plan, PMV_METHOD_FLUSH);
 	}
 }

@@ -462,3 +462,25 @@ Test(dirty, region_that_was_looked_at_last_may_be_forgotten)
 	cr_expect(has(1, 0, 0x3000, 8));
 	pmv_dirty_free(&dirty);
 }
+
+Test(dirty, spans_from_the_first_byte_to_the_last)
+{
+	struct pmv_dirty dirty = {0};
+	struct pmv_range span;
+	uint64_t gaps;
+
+	cr_expect_not(pmv_dirty_span(&dirty, 1, &span, &gaps));
+	pmv_dirty_add(&dirty, 2, 0, 9999);
+	cr_expect_not(pmv_dirty_span(&dirty, 1, &span, &gaps));
+	pmv_dirty_add(&dirty, 1, 1000, 10);
+	cr_assert(pmv_dirty_span(&dirty, 1, &span, &gaps));
+	cr_expect(span.addr == 1000 && span.len == 10 && span.key == 1 && !gaps);
+	pmv_dirty_add(&dirty, 1, 3000, 10);
+	pmv_dirty_add(&dirty, 1, 2000, 10);
+	cr_assert(pmv_dirty_span(&dirty, 1, &span, &gaps));
+	cr_expect(span.addr == 1000 && span.len == 2010);
+	cr_expect_eq(gaps, 2010 - 30U);
+	cr_expect_eq(take(&dirty, 1, false), 3);
+	cr_expect_not(pmv_dirty_span(&dirty, 1, &span, &gaps));
+	pmv_dirty_free(&dirty);
+}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_rdma_flush.c -- RDMA FLUSH, as a request of a list */
+/* test_rdma_flush_post.c -- RDMA FLUSH, as a request of a list */
 #include "link.h"
 
 #include <infiniband/verbs.h>
@@ -61,7 +61,7 @@ static void end_one(struct link *link)
 	fi_cq_read(link->cq, &entry, 1);
 }
 
-Test(rdma_flush, rings_once_with_its_write_and_completes_once)
+Test(rdma_flush_post, rings_once_with_its_write_and_completes_once)
 {
 	struct link *link = opened(3, 16);
 	struct pmemrdma_request list[2] = {link_pair(link)[0], flush_of(0x1010, 77)};
@@ -83,7 +83,7 @@ Test(rdma_flush, rings_once_with_its_write_and_completes_once)
 	link_close(link);
 }
 
-Test(rdma_flush, has_each_type_and_selectivity)
+Test(rdma_flush_post, has_each_type_and_selectivity)
 {
 	struct link *link = opened(3, 16);
 	struct pmemrdma_request request = flush_of(0, 0);
@@ -106,7 +106,7 @@ Test(rdma_flush, has_each_type_and_selectivity)
 }
 
 /* What the calls for it would do otherwise goes by the usual one, in its order. */
-Test(rdma_flush, leaves_other_requests_to_the_usual_call)
+Test(rdma_flush_post, leaves_other_requests_to_the_usual_call)
 {
 	struct link *link = opened(3, 16);
 	const struct iovec two[2] = {{link->buf, 300}, {link->buf + 400, 8}};
@@ -135,7 +135,7 @@ Test(rdma_flush, leaves_other_requests_to_the_usual_call)
 }
 
 /* Soft-RoCE bounds no FLUSH, and never answers one that its peer does not keep any more. */
-Test(rdma_flush, the_peer_keeps_all_that_are_under_way)
+Test(rdma_flush_post, the_peer_keeps_all_that_are_under_way)
 {
 	struct link *link = opened(3, 4);
 
@@ -157,7 +157,7 @@ Test(rdma_flush, the_peer_keeps_all_that_are_under_way)
 	link_close(link);
 }
 
-Test(rdma_flush, without_one_under_way_reads_are_the_devices_to_bound)
+Test(rdma_flush_post, without_one_under_way_reads_are_the_devices_to_bound)
 {
 	struct link *link = opened(3, 2);
 
@@ -170,7 +170,7 @@ Test(rdma_flush, without_one_under_way_reads_are_the_devices_to_bound)
 	link_close(link);
 }
 
-Test(rdma_flush, that_the_device_refuses_takes_no_place)
+Test(rdma_flush_post, that_the_device_refuses_takes_no_place)
 {
 	struct link *link = opened(3, 1);
 	struct pmemrdma_request list[2] = {flush_of(0, 8), flush_of(8, 8)};
@@ -198,23 +198,23 @@ static void cannot(unsigned ways, uint8_t depth)
 	link_close(link);
 }
 
-Test(rdma_flush, is_refused_where_the_device_has_none)
+Test(rdma_flush_post, is_refused_where_the_device_has_none)
 {
 	cannot(0, 16);
 }
 
-Test(rdma_flush, is_refused_where_no_queue_pair_has_it)
+Test(rdma_flush_post, is_refused_where_no_queue_pair_has_it)
 {
 	fake.no_flush_qp = true;
 	cannot(3, 16);
 }
 
-Test(rdma_flush, is_refused_where_the_peer_keeps_nothing)
+Test(rdma_flush_post, is_refused_where_the_peer_keeps_nothing)
 {
 	cannot(3, 0);
 }
 
-Test(rdma_flush, is_refused_of_a_type_that_the_device_has_not)
+Test(rdma_flush_post, is_refused_of_a_type_that_the_device_has_not)
 {
 	struct link *link = opened(PMEMRDMA_FLUSH_GLOBAL, 16);
 	struct pmr_ep hook = *pmr_to_ep(&link->ep->fid);
@@ -239,7 +239,7 @@ static int access_of(struct link *link, uint64_t flags)
 	return fake.access;
 }
 
-Test(rdma_flush, of_a_region_is_a_right_that_is_asked_for)
+Test(rdma_flush_post, of_a_region_is_a_right_that_is_asked_for)
 {
 	struct link *link = opened(3, 16);
 
@@ -253,7 +253,7 @@ Test(rdma_flush, of_a_region_is_a_right_that_is_asked_for)
 	link_close(link);
 }
 
-Test(rdma_flush, of_a_region_is_no_right_that_a_device_without_it_gives)
+Test(rdma_flush_post, of_a_region_is_no_right_that_a_device_without_it_gives)
 {
 	struct link *link = opened(0, 16);
 

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * rdma_flush.h -- commits by RDMA FLUSH: a WRITE and a persistent FLUSH behind it, in one list
+ *
+ * A FLUSH makes a range durable, and says nothing of other data.  So what was written to the
+ * region before, and is not durable yet, has to be in its range.
+ *  - What the agent has not been told of is known (dirty.h): the range spans all of that.  Where
+ *    it spans too much besides, the commit is the agent's.
+ *  - What the agent has been asked for is not known any more: while it has not acknowledged all,
+ *    commits are its own.
+ *  - What earlier FLUSHes cover is durable when this one completes, as the requests of a
+ *    connection complete in their order.
+ *
+ * Nothing else is sure to wait for a FLUSH: a fence may not, nor may a message to the agent.  So
+ * what is fenced, and a request to the agent, is posted only when no FLUSH is under way.
+ *
+ * The range is found, and is dirty no longer, under the lock under which the list is posted: what
+ * another thread posts cannot miss it.
+ */
+#ifndef PMV_RDMA_FLUSH_H
+#define PMV_RDMA_FLUSH_H
+
+#include "commit/run.h"
+
+/* pmv_rdma_flush_may_be -- can such a commit be one?  Holds the lock. */
+bool pmv_rdma_flush_may_be(struct pmv_initiator *ini, const struct pmv_submission *submission);
+
+/*
+ * pmv_rdma_flush_is_alone -- nothing earlier is left to be covered, and nobody waits for the end of
+ * FLUSHes.  In this order: what leaves the first is in the second by then.
+ */
+static inline bool pmv_rdma_flush_is_alone(struct pmv_initiator *ini)
+{
+	return !atomic_load(&ini->ordering.wrote_agent) &&
+	       !atomic_load(&ini->mailbox->sender.unacked) && !atomic_load(&ini->awaits_flushes);
+}
+
+/* pmv_rdma_flush_begin -- of a run that was planned so; 0 */
+static inline ssize_t pmv_rdma_flush_begin(struct pmv_run *run)
+{
+	pmv_run_set_flushes(run, true);
+	run->bare = true;
+	return 0;
+}
+
+/*
+ * pmv_rdma_flush_post -- both, as pmv_post_steps; locked: the caller holds the lock.  Without it
+ * nothing earlier is covered: pmv_rdma_flush_is_alone.
+ * pmv_rdma_flush_post_late -- the device has taken the WRITE alone: the FLUSH.  Holds the lock.
+ */
+ssize_t pmv_rdma_flush_post(struct pmv_run *run, bool locked);
+ssize_t pmv_rdma_flush_post_late(struct pmv_run *run);
+
+#endif /* PMV_RDMA_FLUSH_H */
