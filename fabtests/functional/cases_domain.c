@@ -60,6 +60,12 @@ static int refused(struct fx *fx, struct link *link, struct remote *remote, uint
 		       : 0;
 }
 
+/* is_flushed -- without an agent: by RDMA FLUSH (cases_flush.c) */
+static bool is_flushed(struct fx *fx, const struct fi_pmemverbs_region *region)
+{
+	return region->method == FI_PMEMVERBS_FLUSH && skipped(fx, "RDMA FLUSH needs no agent");
+}
+
 static int must_refuse(struct fx *fx, const char *const *environment)
 {
 	struct fi_pmemverbs_region region;
@@ -67,7 +73,7 @@ static int must_refuse(struct fx *fx, const char *const *environment)
 	struct link *link;
 
 	remote = declared(fx, environment, ACCESS, &link);
-	if (!remote || query_key(fx, link, remote->key, &region) ||
+	if (!remote || query_key(fx, link, remote->key, &region) || is_flushed(fx, &region) ||
 	    expect(fx, region.method == FI_PMEMVERBS_REFUSED, "query_key tells of method %d",
 		   region.method))
 		return -1;

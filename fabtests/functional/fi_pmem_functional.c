@@ -38,6 +38,7 @@ static const struct test_case *const groups[] = {
 	loss_cases,        domain_cases,     wait_cases,    sharing_cases,  agent_cases,
 	agent_waits_cases, message_cases,    hostile_cases, stranger_cases, file_cases,
 	event_cases,       call_cases,       chain_cases,   crowd_cases,    gone_cases,
+	flush_cases,
 };
 
 /* are_for -- cases of machines that go need somebody who cuts them off */

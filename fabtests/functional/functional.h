@@ -122,6 +122,7 @@ extern const struct test_case hostile_cases[];
 extern const struct test_case stranger_cases[];
 extern const struct test_case crowd_cases[];
 extern const struct test_case file_cases[];
+extern const struct test_case flush_cases[];
 extern const struct test_case gone_cases[];
 extern const struct test_case event_cases[];
 extern const struct test_case call_cases[];

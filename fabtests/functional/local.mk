@@ -14,6 +14,7 @@ fi_pmem_functional_SOURCES = $(fabric_sources) $(control_sources) \
 	%D%/cases_error.c \
 	%D%/cases_event.c \
 	%D%/cases_file.c \
+	%D%/cases_flush.c \
 	%D%/cases_gone.c \
 	%D%/cases_hostile.c \
 	%D%/cases_loss.c \
