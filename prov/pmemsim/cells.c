@@ -57,6 +57,10 @@ bool cell_next(size_t n, struct cell *cell)
 			continue;
 		if (cell->call == CALL_WRITE_PLACED && !is_placed(cell))
 			continue;
+		/* Elsewhere it is not used. */
+		if (cell->call == CALL_WRITE_FLUSH &&
+		    (cell->domain != PMV_DMP || !cell->ddio || cell->relaxed || cell->local))
+			continue;
 		/* Visible is the same everywhere: once with DDIO, and once without. */
 		if (cell->call == CALL_WRITE_DELIVER &&
 		    (cell->relaxed || cell->domain != (cell->ddio ? PMV_NONE : PMV_MHP)))
@@ -84,6 +88,7 @@ void cell_name(const struct cell *cell, char *buf, size_t len)
 		[CALL_WRITE_EVENT] = "event",
 		[CALL_WRITE_PLACED] = "placed",
 		[CALL_WRITE_DELIVER] = "deliver",
+		[CALL_WRITE_FLUSH] = "FLUSH",
 		[CALL_WRITE_ALL] = "all",
 		[CALL_SEND_PM] = "Send to PM",
 		[CALL_SEND_DRAM] = "Send to DRAM",
@@ -417,6 +422,7 @@ struct world_config cell_config(const struct cell *cell, const struct cell_progr
 		.commit_all = cell->call == CALL_WRITE_ALL,
 		.stores = cell->call == CALL_WRITE_STORED,
 		.delivers = cell->call == CALL_WRITE_PLACED,
+		.flushes = cell->call == CALL_WRITE_FLUSH,
 		.events = cell->call == CALL_WRITE_EVENT,
 		.one_kind = cell->call == CALL_SEND_ONLY,
 		.dies_from = WORLD_NEVER_DIES,

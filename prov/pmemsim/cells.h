@@ -12,6 +12,7 @@ enum cell_call {
 	CALL_WRITE_EVENT,   /* the target hears of all writes (FI_RMA_EVENT) */
 	CALL_WRITE_PLACED,  /* the core says when data are in place, as tcp does */
 	CALL_WRITE_DELIVER, /* with FI_DELIVERY_COMPLETE instead of FI_COMMIT */
+	CALL_WRITE_FLUSH,   /* the core has RDMA FLUSH */
 	CALL_WRITE_ALL,     /* plain writes, with FI_PMEMVERBS_COMMIT=all */
 	CALL_SEND_PM,       /* messages, received in persistent memory ... */
 	CALL_SEND_DRAM,     /* ... or in volatile memory ... */

@@ -54,6 +54,7 @@ enum hw_kind {
 	HW_SEND,   /* posted, into the next receive */
 	HW_READ,   /* non-posted */
 	HW_ATOMIC, /* non-posted: fetches 8 bytes and stores others there */
+	HW_FLUSH,  /* non-posted, but no fence waits for it: makes a range visible, or persistent */
 };
 
 enum hw_stage {
@@ -71,6 +72,7 @@ struct hw_request {
 	enum hw_stage stage;
 	bool fence;     /* not sent before earlier non-posted ones have completed */
 	bool delivered; /* posted: it completes when it, and all before it, is visible */
+	bool persists;  /* FLUSH: its type is persistent, and not global */
 	bool fetched;   /* atomic: it has read, and stores in a step of its own */
 	bool responded; /* non-posted: the response is back */
 	bool notifies;  /* the target's CQ gets an entry, behind the data */

@@ -24,13 +24,14 @@ static void may(struct list *list, enum hw_step_kind kind, unsigned int at, unsi
 						      .piece = (uint16_t) piece};
 }
 
-/* is_held -- by the fence: an earlier non-posted request has not been answered */
+/* is_held -- by the fence: an earlier READ or atomic has not been answered */
 static bool is_held(const struct hw_port *port, unsigned int index)
 {
 	if (!port->queue[index]->fence)
 		return false;
 	for (unsigned int i = 0; i < index; i++) {
-		if (!hw_is_posted(port->queue[i]) && !port->queue[i]->responded)
+		if (!hw_is_posted(port->queue[i]) && port->queue[i]->kind != HW_FLUSH &&
+		    !port->queue[i]->responded)
 			return true;
 	}
 	return false;
@@ -318,7 +319,8 @@ static void describe_request(const struct hw_port *port, const struct hw_request
 	static const char *const kinds[] = {[HW_WRITE] = "WRITE",
 					    [HW_SEND] = "SEND",
 					    [HW_READ] = "READ",
-					    [HW_ATOMIC] = "ATOMIC"};
+					    [HW_ATOMIC] = "ATOMIC",
+					    [HW_FLUSH] = "FLUSH"};
 	char of[32] = "";
 
 	if (request->note)

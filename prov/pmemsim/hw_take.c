@@ -43,6 +43,19 @@ static void fetch(struct hw_request *request)
 	request->fetched = true;
 }
 
+/* persist -- of what is visible there, whatever holds it */
+static void persist(struct hw *hw, const char *addr, size_t len)
+{
+	struct hw_memory *memory = hw_memory_of(hw, addr);
+	size_t offset;
+
+	if (!memory || memory->domain != HW_DMP || !len)
+		return;
+	offset = (size_t) (addr - memory->base);
+	for (size_t line = offset / HW_LINE; line <= (offset + len - 1) / HW_LINE; line++)
+		hw_evict(hw, memory, line);
+}
+
 /* An atomic takes two steps; only other atomics of the NIC keep out of their midst. */
 static void execute(struct hw *hw, struct hw_port *port, struct hw_request *request)
 {
@@ -63,9 +76,12 @@ static void execute(struct hw *hw, struct hw_port *port, struct hw_request *requ
 		hw_changed(hw, request->payload, 2 * sizeof(uint64_t));
 		return;
 	}
-	if (request->len)
+	if (request->kind == HW_FLUSH && request->persists)
+		persist(hw, request->target, request->len);
+	if (request->len && request->kind == HW_READ) {
 		memcpy(request->payload, request->target, request->len);
-	hw_changed(hw, request->payload, request->len);
+		hw_changed(hw, request->payload, request->len);
+	}
 	request->responded = true;
 	request->stage = HW_DONE;
 }

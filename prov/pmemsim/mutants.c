@@ -4,9 +4,24 @@
 
 /* Which method the taxonomy has for a cell, on a path that keeps the order. */
 
+static bool is_flushed(const struct cell *cell)
+{
+	return cell->call == CALL_WRITE_FLUSH;
+}
+
+static bool is_flushed_pair(const struct cell *cell)
+{
+	return is_flushed(cell) && cell->order == ORDER_PAIR;
+}
+
+static bool is_flushed_single(const struct cell *cell)
+{
+	return is_flushed(cell) && cell->order == ORDER_NONE;
+}
+
 static bool needs_agent(const struct cell *cell)
 {
-	return !cell->relaxed &&
+	return !cell->relaxed && !is_flushed(cell) &&
 	       (cell->domain == PMV_PAGE || (cell->domain == PMV_DMP && cell->ddio));
 }
 
@@ -24,7 +39,7 @@ static bool is_seen(const struct cell *cell)
 static bool needs_flush(const struct cell *cell)
 {
 	return !cell->relaxed && !needs_agent(cell) && !needs_completion_only(cell) &&
-	       !is_seen(cell);
+	       !is_seen(cell) && !is_flushed(cell);
 }
 
 /* Once the NIC has it WSP needs no more, and any answer says that it has. */
@@ -41,6 +56,11 @@ static bool is_dmp(const struct cell *cell)
 static bool is_dmp_ddio(const struct cell *cell)
 {
 	return is_dmp(cell) && cell->ddio;
+}
+
+static bool is_dmp_flushed_by_lines(const struct cell *cell)
+{
+	return is_dmp_ddio(cell) && !is_flushed(cell);
 }
 
 static bool is_dmp_ordered(const struct cell *cell)
@@ -78,7 +98,7 @@ static bool needs_fence(const struct cell *cell)
  */
 static bool needs_more_than_caches(const struct cell *cell)
 {
-	return needs_agent(cell) || is_dmp_ordered(cell) ||
+	return needs_agent(cell) || is_flushed(cell) || is_dmp_ordered(cell) ||
 	       (is_dmp(cell) && cell->call == CALL_WRITE_PLACED);
 }
 
@@ -120,10 +140,16 @@ static const struct mutant mutants[] = {
 	{"the immediate is not fenced", MUTATION_NOTICE_TOO_SOON, NULL, has_notice},
 	{"the agent acknowledges before its fence", MUTATION_ACK_TOO_SOON, NULL, needs_agent},
 	{"the agent stores before its fence", MUTATION_STORE_TOO_SOON, NULL, needs_agent},
-	{"the agent flushes one line too few", MUTATION_LINE_LEFT_OUT, NULL, is_dmp_ddio},
+	{"the agent flushes one line too few", MUTATION_LINE_LEFT_OUT, NULL,
+	 is_dmp_flushed_by_lines},
 	{"the agent syncs one page too few", MUTATION_PAGE_LEFT_OUT, NULL, is_page},
 	{"the kernel does not hear of writes", MUTATION_NOT_TOUCHED, NULL, is_page},
 	{"a dirty range is lost at overflow", MUTATION_DIRTY_LOST, NULL, has_dirty_ranges},
+	{"no RDMA FLUSH", MUTATION_PERSIST_DROPPED, NULL, is_flushed},
+	{"GLOBAL for PERSISTENT", MUTATION_PERSIST_GLOBAL, NULL, is_flushed},
+	{"the RDMA FLUSH is of another range", MUTATION_PERSIST_OTHER, NULL, is_flushed},
+	{"the RDMA FLUSH is of the last byte", MUTATION_PERSIST_OWN, NULL, is_flushed_single},
+	{"a fence is believed to wait for it", MUTATION_PERSIST_FENCED, NULL, is_flushed_pair},
 	{"in place before it is", MUTATION_PLACED_TOO_SOON, NULL, is_placed},
 	{"taken for PAGE", MUTATION_NONE, believe_page, is_dmp},
 	{"taken for DMP", MUTATION_NONE, believe_dmp, is_page},

@@ -7,6 +7,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include "pmemrdma/pmemrdma_post.h"
 #include "testcore/ep.h"
 #include "testcore/fid.h"
 
@@ -217,6 +218,94 @@ static ssize_t post(struct testcore_ep *core, const struct testcore_request *req
 	return request->what & FI_RECV ? receive(ep, request) : transmit(ep, request);
 }
 
+/* Lists */
+
+/* post_write -- of a list, whatever the queue is bound with: its success may be told to nobody */
+static ssize_t post_write(struct fid_ep *fid, const struct pmemrdma_request *from)
+{
+	struct hw_port *port = to_ep(fid)->port;
+	const struct fi_rma_iov to = {
+		.addr = from->addr, .len = from->iov->iov_len, .key = from->key};
+	const struct fi_msg_rma msg = {
+		.msg_iov = from->iov,
+		.desc = from->desc,
+		.iov_count = from->iov_count,
+		.rma_iov = &to,
+		.rma_iov_count = 1,
+		.context = from->context,
+	};
+
+	ssize_t ret = fi_writemsg(fid, &msg, from->flags);
+
+	if (!ret && port->count)
+		port->queue[port->count - 1]->reported = from->flags & FI_COMPLETION;
+	return ret;
+}
+
+static ssize_t post_flush(struct sim_ep *ep, const struct pmemrdma_request *from)
+{
+	const struct testcore_mr *mr = testcore_mr_find(&ep->sim->mrs, from->key);
+	struct hw_request hw = {
+		.kind = HW_FLUSH,
+		.what = FI_RMA | FI_READ,
+		.context = from->context,
+		.len = (size_t) from->len,
+		.persists = from->flush & PMEMRDMA_FLUSH_PERSISTENT,
+		.reported = true,
+		.note = ep->sim->note,
+	};
+
+	if (mr)
+		hw.target =
+			testcore_mr_at(mr, from->addr - (uintptr_t) mr->iov[0].iov_base, hw.len);
+	if (!hw.target)
+		hw.err = FI_EACCES;
+	if (ep->port->dead)
+		return -FI_ENOTCONN;
+	if (ep->sim->filter)
+		ep->sim->filter(&hw, ep->sim->filter_arg);
+	return hw_post(ep->sim->hw, ep->port, &hw, NULL) ? 0 : -FI_EAGAIN;
+}
+
+static ssize_t post_list(struct fid_ep *fid, const struct pmemrdma_request *requests, size_t count)
+{
+	struct sim_ep *ep = to_ep(fid);
+	size_t n = 0;
+
+	if (!count)
+		return -FI_EINVAL;
+	if (ep->port->posted + count > ep->port->room || ep->port->count + count > HW_MAX_QUEUE)
+		return -FI_EAGAIN;
+	for (; n < count; n++) {
+		ssize_t ret = requests[n].kind == PMEMRDMA_FLUSH ? post_flush(ep, &requests[n])
+								 : post_write(fid, &requests[n]);
+
+		if (ret)
+			return n ? (ssize_t) n : ret;
+	}
+	return (ssize_t) n;
+}
+
+static unsigned flushes(struct fid_ep *fid)
+{
+	(void) fid;
+	return PMEMRDMA_FLUSH_GLOBAL | PMEMRDMA_FLUSH_PERSISTENT;
+}
+
+static const struct pmemrdma_post_ops lists = {
+	.size = sizeof(lists), .post = post_list, .flushes = flushes};
+
+static int ep_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context)
+{
+	(void) fid;
+	(void) flags;
+	(void) context;
+	if (strcmp(name, PMEMRDMA_POST_OPS_V2) != 0)
+		return -FI_ENOSYS;
+	*ops = (void *) &lists;
+	return 0;
+}
+
 /* Endpoints */
 
 static int ep_close(struct fid *fid)
@@ -234,6 +323,7 @@ static struct fi_ops ep_fi_ops = {
 	.close = ep_close,
 	.bind = testcore_ep_bind,
 	.control = testcore_ep_control,
+	.ops_open = ep_ops_open,
 };
 
 static struct fi_ops_ep ep_ops = {.size = sizeof(struct fi_ops_ep)};

@@ -34,6 +34,7 @@ static void open_end(struct world *world, struct end *end, unsigned int group)
 		.name = "pmemsim",
 		.ops = &pmv_engine_libfabric,
 		.caps = PMV_ENGINE_FENCE | (world->config.delivers ? PMV_ENGINE_DELIVER : 0),
+		.posts_lists = world->config.flushes,
 	};
 	end->fabric = (struct pmv_fabric){
 		.fabric_fid = {.api_version = FI_VERSION(1, 17)},
@@ -77,6 +78,8 @@ static void connect_ends(struct world *world)
 
 		introduce(one, other);
 		introduce(other, one);
+		pmv_initiator_established(&pmv_to_ep(one)->initiator);
+		pmv_initiator_established(&pmv_to_ep(other)->initiator);
 		sim_connect(pmv_to_ep(one)->engine.fid, pmv_to_ep(other)->engine.fid);
 		world_sure(pmv_agent_attach(&pmv_to_ep(one)->domain->agent,
 					    &pmv_to_ep(one)->mailbox.receiver));

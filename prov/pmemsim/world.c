@@ -51,6 +51,25 @@ static void drop_flush(struct hw_request *request)
 	request->result = NULL;
 }
 
+/* mutate_flush -- an RDMA FLUSH */
+static void mutate_flush(const struct world *world, struct hw_request *request)
+{
+	size_t offset = (size_t) (request->target - world->memory[0]);
+
+	if (world_mutates(MUTATION_PERSIST_DROPPED))
+		request->len = 0;
+	if (world_mutates(MUTATION_PERSIST_DROPPED) || world_mutates(MUTATION_PERSIST_GLOBAL))
+		request->persists = false;
+	if (world_mutates(MUTATION_PERSIST_OTHER)) {
+		request->target += offset >= HW_LINE ? -HW_LINE : HW_LINE;
+		request->len = 1;
+	}
+	if (world_mutates(MUTATION_PERSIST_OWN)) {
+		request->target += request->len - 1;
+		request->len = 1;
+	}
+}
+
 static void filter(struct hw_request *request, void *arg)
 {
 	struct world *world = arg;
@@ -65,6 +84,8 @@ static void filter(struct hw_request *request, void *arg)
 		request->fence = false;
 	if (world_mutates(MUTATION_PLACED_TOO_SOON))
 		request->delivered = false;
+	if (request->kind == HW_FLUSH)
+		mutate_flush(world, request);
 	if (request->kind != HW_READ)
 		return;
 	if (world_mutates(MUTATION_FLUSH_DROPPED) ||
@@ -257,8 +278,13 @@ static void post(struct world *world)
 {
 	unsigned int ep = world->app == &world_program ? world->config.ops[world->next_op].ep : 0;
 
+	struct pmv_ordering *ordering = &pmv_to_ep(world->home.eps[ep])->initiator.ordering;
+	int flushes =
+		world_mutates(MUTATION_PERSIST_FENCED) ? atomic_exchange(&ordering->flushes, 0) : 0;
+
 	world->posted_in_step = 0;
 	world->app->post(world);
+	atomic_fetch_add(&ordering->flushes, flushes);
 	if (world_mutates(MUTATION_FLUSH_TOO_SOON))
 		swap_flush(world_port(world->home.eps[ep]));
 	world->posted_in_step = 0;

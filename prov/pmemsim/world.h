@@ -58,6 +58,11 @@ enum world_mutation {
 	MUTATION_NOT_TOUCHED,     /* the kernel does not hear what a device has written */
 	MUTATION_PLACED_TOO_SOON, /* the core says that data are in place, then places them */
 	MUTATION_DIRTY_LOST,      /* a write is forgotten when there are too many ranges */
+	MUTATION_PERSIST_DROPPED, /* no RDMA FLUSH behind the write */
+	MUTATION_PERSIST_GLOBAL,  /* it is of the global type */
+	MUTATION_PERSIST_OTHER,   /* it is of another range */
+	MUTATION_PERSIST_OWN,     /* it is of the last bytes of its range alone */
+	MUTATION_PERSIST_FENCED,  /* a fence is believed to wait for it */
 };
 
 struct world_app;
@@ -76,6 +81,7 @@ struct world_config {
 	bool commit_all;        /* FI_PMEMVERBS_COMMIT */
 	bool stores;            /* requests take small data along */
 	bool passes;            /* writes have no order: plain ones may pass such data */
+	bool flushes;           /* the core has lists, and RDMA FLUSH */
 	bool delivers;          /* the core does what FI_DELIVERY_COMPLETE says, as tcp does */
 	bool events;            /* FI_RMA_EVENT: with one endpoint only */
 	bool one_kind;          /* FI_OPT_PMEMVERBS_RECV_MR: no message is received in DRAM */

@@ -99,3 +99,47 @@ Test(mr, is_refused_where_a_cache_grants_all_rights)
 	expect_readable(rig, FI_REMOTE_WRITE, FI_PMEM, true);
 	rig_close(rig);
 }
+
+/* refuse_first -- the kernel refuses that memory the right to be flushed */
+static int refusals;
+
+static int refuse_first(const struct fake *fake)
+{
+	(void) fake;
+	return refusals-- > 0 ? -FI_EINVAL : 0;
+}
+
+/* expect_flushable -- the key of such a region says so, or not */
+static void expect_flushable(struct rig *rig, enum pmv_persist persist, bool ddio, bool flushable)
+{
+	struct pmv_attr attr;
+	struct fid_mr *mr;
+
+	pmv_setting.domain_declared = pmv_setting.ddio_declared = true;
+	pmv_setting.domain = persist;
+	pmv_setting.ddio = ddio;
+	accepted(fi_mr_reg(rig->domain, memory, sizeof(memory), FI_REMOTE_WRITE, 0, 0, FI_PMEM, &mr,
+			   NULL));
+	cr_assert(pmv_key_unpack(fi_mr_key(mr), &attr));
+	cr_expect_eq(attr.persist, persist);
+	cr_expect_eq(attr.flushable, flushable, "persist %d, DDIO %d", persist, ddio);
+	accepted(fi_close(&mr->fid));
+}
+
+Test(mr, says_that_rdma_flush_makes_it_durable_where_the_kernel_lets_it)
+{
+	struct rig *rig = rig_open(NULL);
+
+	expect_flushable(rig, PMV_DMP, true, false);
+	rig->core.posts_lists = true;
+	expect_flushable(rig, PMV_DMP, true, true);
+	expect_flushable(rig, PMV_DMP, false, false);
+	expect_flushable(rig, PMV_MHP, true, false);
+	rig->fake.on_open = refuse_first;
+	refusals = 1;
+	expect_flushable(rig, PMV_DMP, true, false);
+	rig->fake.on_open = NULL;
+	pmv_setting.no_flush = true;
+	expect_flushable(rig, PMV_DMP, true, false);
+	rig_close(rig);
+}
