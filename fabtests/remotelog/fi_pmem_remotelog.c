@@ -378,10 +378,8 @@ static int end(struct initiator *it)
 static const char *method_of(const struct initiator *it, const struct fi_pmemverbs_region *region)
 {
 	static const char *const methods[] = {
-		[FI_PMEMVERBS_REFUSED] = "refused",
-		[FI_PMEMVERBS_WRITE] = "none",
-		[FI_PMEMVERBS_READ] = "read",
-		[FI_PMEMVERBS_AGENT] = "agent",
+		[FI_PMEMVERBS_REFUSED] = "refused", [FI_PMEMVERBS_WRITE] = "none",
+		[FI_PMEMVERBS_READ] = "read",       [FI_PMEMVERBS_AGENT] = "agent",
 		[FI_PMEMVERBS_FLUSH] = "flush",
 	};
 

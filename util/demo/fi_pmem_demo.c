@@ -2,10 +2,9 @@
 /*
  * fi_pmem_demo.c -- a durable log on another machine's memory, as an example
  *
- * The target lends a file or /dev/dax device; the initiator appends records to
- * it.  A record is followed by the new tail, written with FI_FENCE and
- * FI_COMMIT: when its completion comes, the record and the tail are durable,
- * and at no time does the tail point past a record that is not.
+ * The target lends a file or /dev/dax device; the initiator appends records to it.  A record is
+ * followed by the new tail, written with FI_FENCE and FI_COMMIT: when its completion comes, both
+ * are durable, and at no time does the tail point past a record that is not.
  *
  * As an example it calls libfabric itself, and shares no code with other programs here.
  *
