@@ -77,17 +77,16 @@ static size_t op_len(const struct op *op)
 
 static void post(struct litmus *litmus, unsigned int number)
 {
-	static const enum hw_kind kinds[] = {[WRITE] = HW_WRITE,
-					     [READ] = HW_READ,
-					     [SWAP] = HW_ATOMIC,
-					     [ADD] = HW_ATOMIC,
-					     [SEND] = HW_SEND};
+	static const enum hw_kind kinds[] = {
+		[WRITE] = HW_WRITE, [READ] = HW_READ, [SWAP] = HW_ATOMIC,
+		[ADD] = HW_ATOMIC,  [SEND] = HW_SEND, [FLUSH] = HW_FLUSH};
 	const struct op *op = &litmus->test->ops[number];
 	bool fetches = op->kind == READ || op->kind == SWAP || op->kind == ADD;
 	struct hw_request request = {
 		.kind = kinds[op->kind],
 		.fence = op->how & FENCED,
 		.notifies = op->how & NOTIFIES,
+		.persists = !(op->how & GLOBAL),
 		.reported = true,
 		.imm = number,
 		.context = &litmus->done[number],

@@ -27,6 +27,7 @@ enum op_kind {
 	SWAP,  /* an atomic */
 	ADD,   /* another one */
 	SEND,  /* its receive is at that place */
+	FLUSH, /* persistent, unless it is GLOBAL */
 	AWAIT, /* it goes on when that operation has completed */
 	/* of the target's processor, in order */
 	LOAD,
@@ -48,7 +49,8 @@ enum {
 	NO_BYTES = 1 << 3,  /* none at all */
 	TWO_UNITS = 1 << 4, /* 16 bytes */
 	TWO_LINES = 1 << 5, /* from X to Y, and Y as well */
-	LATE = 1 << 6,      /* the receive of a message is not there yet */
+	GLOBAL = 1 << 7,
+	LATE = 1 << 6, /* the receive of a message is not there yet */
 };
 
 struct op {
