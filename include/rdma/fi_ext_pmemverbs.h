@@ -156,11 +156,16 @@ struct fi_pmemverbs_counters {
 	uint64_t synced_bytes;     /* what these spanned: more than the kernel had to write */
 	uint64_t stores; /* data that came inside a request, and were put in their place */
 	uint64_t stored_bytes;
-	uint64_t sleeps;        /* of the agent's thread */
-	uint64_t wakes;         /* sleeps that a peer or the application ended, and not the time */
-	uint64_t chains;        /* accepted from here; those that commit are commits_agent, too */
-	uint64_t chains_served; /* among requests_served */
-	uint64_t commits_flush; /* from here, by RDMA FLUSH */
+	uint64_t sleeps;         /* of the agent's thread */
+	uint64_t wakes;          /* sleeps that a peer or the application ended, and not the time */
+	uint64_t chains;         /* accepted from here; those that commit are commits_agent, too */
+	uint64_t chains_served;  /* among requests_served */
+	uint64_t commits_flush;  /* from here, by RDMA FLUSH */
+	uint64_t connections;    /* of endpoints ... */
+	uint64_t disconnections; /* ... that ended before these were closed: by the peer, or lost */
+	uint64_t peers_given_up; /* as their machines were silent (FI_PMEMVERBS_TIMEOUT) */
+	uint64_t requests_awaited; /* now: operations that wait for the agent of a peer */
+	uint64_t requests_pending; /* now: of peers, taken and not acknowledged */
 };
 
 struct fi_pmemverbs_counters_ops {

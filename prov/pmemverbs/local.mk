@@ -7,6 +7,7 @@ provider_LTLIBRARIES = libpmemverbs-fi.la
 provider_sources = \
 	prov/pmemverbs/base/clock.h \
 	prov/pmemverbs/base/container.h \
+	prov/pmemverbs/base/histogram.h \
 	prov/pmemverbs/base/inline.h \
 	prov/pmemverbs/base/log.c \
 	prov/pmemverbs/base/log.h \
@@ -19,6 +20,8 @@ provider_sources = \
 	prov/pmemverbs/base/silence.c \
 	prov/pmemverbs/base/silence.h \
 	prov/pmemverbs/base/table.h \
+	prov/pmemverbs/base/text_socket.c \
+	prov/pmemverbs/base/text_socket.h \
 	prov/pmemverbs/memory/block_writer.c \
 	prov/pmemverbs/memory/block_writer.h \
 	prov/pmemverbs/memory/blocks.c \
@@ -160,6 +163,8 @@ provider_sources = \
 	prov/pmemverbs/commit/request.h \
 	prov/pmemverbs/commit/run.c \
 	prov/pmemverbs/commit/run.h \
+	prov/pmemverbs/commit/sample.c \
+	prov/pmemverbs/commit/sample.h \
 	prov/pmemverbs/commit/submission.c \
 	prov/pmemverbs/commit/submission.h \
 	prov/pmemverbs/commit/submit.c \
@@ -209,6 +214,8 @@ provider_sources = \
 	prov/pmemverbs/objects/handshake.c \
 	prov/pmemverbs/objects/handshake.h \
 	prov/pmemverbs/objects/status_reply.c \
+	prov/pmemverbs/objects/metrics.c \
+	prov/pmemverbs/objects/metrics.h \
 	prov/pmemverbs/objects/mr.c \
 	prov/pmemverbs/objects/msg.c \
 	prov/pmemverbs/objects/pep.c \

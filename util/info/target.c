@@ -10,16 +10,21 @@
 
 /* In the order of struct fi_pmemverbs_counters. */
 static const char *const names[] = {
-	"endpoints",      "commits_write", "commits_read",    "commits_agent",    "commits_refused",
-	"commits_failed", "requests_sent", "requests_served", "requests_refused", "flushes",
-	"flushed_bytes",  "syncs",         "synced_bytes",    "stores",           "stored_bytes",
-	"sleeps",         "wakes",         "chains",          "chains_served",    "commits_flush",
+	"endpoints",        "commits_write",   "commits_read",
+	"commits_agent",    "commits_refused", "commits_failed",
+	"requests_sent",    "requests_served", "requests_refused",
+	"flushes",          "flushed_bytes",   "syncs",
+	"synced_bytes",     "stores",          "stored_bytes",
+	"sleeps",           "wakes",           "chains",
+	"chains_served",    "commits_flush",   "connections",
+	"disconnections",   "peers_given_up",  "requests_awaited",
+	"requests_pending",
 };
 
 #define NUM_NAMES (sizeof(names) / sizeof(names[0]))
 
 _Static_assert(NUM_NAMES == sizeof(struct fi_pmemverbs_counters) / sizeof(uint64_t), "counters");
-_Static_assert(offsetof(struct fi_pmemverbs_counters, commits_flush) ==
+_Static_assert(offsetof(struct fi_pmemverbs_counters, requests_pending) ==
 		       (NUM_NAMES - 1) * sizeof(uint64_t),
 	       "counters");
 

@@ -3,6 +3,10 @@
 #include "agent/pages.h"
 
 #include "agent/direct_sync.h"
+#include "base/clock.h"
+#include "base/setting.h"
+
+struct pmv_histogram pmv_pages_sync_ns;
 
 /* fail_sync -- the requests with pages in it */
 static void fail_sync(struct pmv_writeback_batch *batch, unsigned int sync, enum pmv_fault fault)
@@ -11,6 +15,22 @@ static void fail_sync(struct pmv_writeback_batch *batch, unsigned int sync, enum
 		if ((batch->works[i].syncs & UINT64_C(1) << sync) && !batch->works[i].fault)
 			batch->works[i].fault = fault;
 	}
+}
+
+static void sync_ranges(struct pmv_sync_range *ranges, size_t count)
+{
+	count = pmv_direct_sync(ranges, count);
+	if (count)
+		pmv_regions_sync(ranges, count);
+}
+
+static void sync_timed(struct pmv_sync_range *ranges, size_t count)
+{
+	int64_t begin = pmv_setting.metrics ? pmv_clock_ns() : 0;
+
+	sync_ranges(ranges, count);
+	if (begin && count)
+		pmv_histogram_add(&pmv_pages_sync_ns, (uint64_t) (pmv_clock_ns() - begin), 1);
 }
 
 /* sync_device -- what is on one.  No region is held longer, so none waits for another device. */
@@ -35,9 +55,7 @@ static void sync_device(struct pmv_writeback_batch *batch, struct pmv_regions *r
 		pmv_count_add(&batch->counts.syncs, 1);
 		pmv_count_add(&batch->counts.synced_bytes, sync->len);
 	}
-	count = pmv_direct_sync(ranges, count);
-	if (count)
-		pmv_regions_sync(ranges, count);
+	sync_timed(ranges, count);
 	for (unsigned int i = 0; i < batch->num_syncs; i++) {
 		if (!held[i])
 			continue;

@@ -9,6 +9,10 @@
 #define PMV_PAGES_H
 
 #include "agent/writeback.h"
+#include "base/histogram.h"
+
+/* How long this process has waited for disks, in nanoseconds; with FI_PMEMVERBS_METRICS. */
+extern struct pmv_histogram pmv_pages_sync_ns;
 
 /* pmv_extent_joined -- two extents of a region, and what is between them */
 static inline struct pmv_extent pmv_extent_joined(const struct pmv_extent *a,

@@ -327,6 +327,26 @@ bool pmv_syncing_waits(const struct pmv_syncing *syncing)
 	return false;
 }
 
+static unsigned int count_all(const struct pmv_sync_groups *groups)
+{
+	const struct pmv_sync_group *group;
+	unsigned int count = 0;
+
+	TAILQ_FOREACH(group, groups, next)
+	count += group->batch.count;
+	return count;
+}
+
+unsigned int pmv_syncing_count(const struct pmv_syncing *syncing)
+{
+	unsigned int count = count_all(&syncing->done);
+	const struct pmv_sync_disk *disk;
+
+	TAILQ_FOREACH(disk, &syncing->disks, next)
+	count += count_all(&disk->waiting) + (disk->synced ? disk->synced->batch.count : 0);
+	return count;
+}
+
 struct pmv_writeback_batch *pmv_syncing_next(struct pmv_agent *agent)
 {
 	struct pmv_sync_group *group = TAILQ_FIRST(&agent->syncing.done);

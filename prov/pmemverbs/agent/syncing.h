@@ -91,6 +91,9 @@ bool pmv_syncing_waits(const struct pmv_syncing *syncing);
 /* pmv_syncing_next -- the batch of a group that is done, or NULL; holds the lock */
 struct pmv_writeback_batch *pmv_syncing_next(struct pmv_agent *agent);
 
+/* pmv_syncing_count -- of requests that wait, are carried out, or are done; holds the lock */
+unsigned int pmv_syncing_count(const struct pmv_syncing *syncing);
+
 /* pmv_syncing_free -- a batch of pmv_syncing_next */
 void pmv_syncing_free(struct pmv_writeback_batch *batch);
 

@@ -29,6 +29,7 @@ enum {
 	FLUSH,
 	SIGBUS_HANDLER,
 	TIMEOUT,
+	METRICS,
 	SETTINGS
 };
 
@@ -104,6 +105,11 @@ static const struct {
 		     {NULL},
 		     "over tcp, a peer is given up if its machine has answered nothing for so many "
 		     "seconds; 0: never (default: 10)"},
+	[METRICS] =
+		{"METRICS",
+		 {NULL},
+		 "a directory in which this process makes a socket: whoever connects to it reads "
+		 "counters and histograms in the text format of Prometheus (default: none)"},
 };
 
 /*
@@ -198,7 +204,7 @@ static void check_names(void)
 
 void pmv_setting_read(void)
 {
-	char *core = NULL;
+	char *core = NULL, *metrics = NULL;
 	int choice;
 
 	for (size_t i = 0; i < SETTINGS; i++)
@@ -221,5 +227,7 @@ void pmv_setting_read(void)
 	pmv_setting.no_flush = get_choice(FLUSH);
 	pmv_setting.leaves_sigbus = get_choice(SIGBUS_HANDLER);
 	pmv_setting.timeout = get_seconds(TIMEOUT);
+	fi_param_get_str(&pmv_prov, settings[METRICS].name, &metrics);
+	pmv_setting.metrics = metrics && *metrics ? metrics : NULL;
 	check_names();
 }

@@ -37,6 +37,7 @@ struct pmv_setting {
 	bool no_flush;             /* FI_PMEMVERBS_FLUSH=off */
 	bool leaves_sigbus;        /* FI_PMEMVERBS_SIGBUS=off */
 	int timeout;               /* FI_PMEMVERBS_TIMEOUT, in seconds; 0: never */
+	const char *metrics;       /* FI_PMEMVERBS_METRICS: a directory, or NULL */
 	const char *bad;           /* a sentence about an unknown name or value, or NULL */
 };
 

@@ -33,6 +33,7 @@ void pmv_initiator_init(struct pmv_initiator *ini)
 	STAILQ_INIT(&ini->awaiting);
 	STAILQ_INIT(&ini->group.members);
 	plan_all(ini);
+	pmv_sampling_init(&ini->commits.sampling);
 	pthread_mutex_init(&ini->ordering.lock, NULL);
 	pthread_mutex_init(&ini->ordering.place_lock, NULL);
 	pthread_mutex_init(&ini->send_lock, NULL);

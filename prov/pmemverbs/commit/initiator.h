@@ -16,6 +16,7 @@
 #include "commit/hooks.h"
 #include "commit/method.h"
 #include "commit/plan.h"
+#include "commit/sample.h"
 #include "engine/engine.h"
 #include "memory/dirty.h"
 #include "progress/count.h"
@@ -88,6 +89,7 @@ struct pmv_commit_counts {
 	atomic_uint_fast64_t by_method[PMV_METHOD_AGENT + 1];
 	atomic_uint_fast64_t failed; /* of those accepted */
 	atomic_uint_fast64_t chains; /* accepted, whether they commit or not */
+	struct pmv_sampling sampling;
 };
 
 /* Operations that the next flush covers: group.h. */
@@ -173,9 +175,14 @@ static inline bool pmv_initiator_is_fast(const struct pmv_initiator *ini, unsign
 	return !(atomic_load_explicit(&ini->slow, memory_order_relaxed) & slow);
 }
 
-static inline void pmv_initiator_count(struct pmv_initiator *ini, enum pmv_method method)
+/* pmv_initiator_count -- one more; true: it is to be timed */
+static inline bool pmv_initiator_count(struct pmv_initiator *ini, enum pmv_method method)
 {
-	atomic_fetch_add_explicit(&ini->commits.by_method[method], 1, memory_order_relaxed);
+	struct pmv_commit_counts *commits = &ini->commits;
+
+	return pmv_sample_is_due(
+		&commits->sampling, method,
+		atomic_fetch_add_explicit(&commits->by_method[method], 1, memory_order_relaxed));
 }
 
 /* pmv_initiator_uncount -- it was not accepted after all */

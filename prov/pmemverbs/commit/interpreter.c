@@ -47,6 +47,10 @@ void pmv_interpreter_ended(struct pmv_op_owner *owner, struct pmv_op *op)
 		pmv_lost_writes_committed(ini->tracker, run->regions[i], run->writes);
 	pmv_run_set_fetches(run, false);
 	pmv_run_set_flushes(run, false);
+	if (run->sample.weight && ok)
+		pmv_sample_end(&run->sample);
+	else if (run->sample.weight)
+		pmv_sample_drop(&ini->commits.sampling, &run->sample);
 	if (count)
 		pmv_count_add(count, ok);
 	if (run->request || run->kept)

@@ -92,6 +92,7 @@ struct pmv_op_list pmv_push_abandon(struct pmv_initiator *ini)
 		if (!pmv_run_has_failed(pmv_to_run(op)))
 			count_failed(ini, op);
 		pmv_interpreter_release(pmv_to_run(op));
+		pmv_to_run(op)->sample.weight = 0;
 	}
 	return list;
 }

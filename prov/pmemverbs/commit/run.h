@@ -37,6 +37,7 @@ struct pmv_run {
 	bool unacked;         /* counted in mailbox.sender.unacked */
 	bool flushes;         /* counted in ordering.flushes: a commit by RDMA FLUSH */
 	uint16_t num_regions; /* with hooks: how many of `regions` */
+	struct pmv_sample sample; /* while it is free, and of what is no commit: weight is 0 */
 	/* Of a group's flush: the operations that it covers. */
 	struct pmv_op_list members;
 	/* With hooks (lost_writes.h): */

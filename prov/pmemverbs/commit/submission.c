@@ -104,3 +104,13 @@ struct pmv_submission *pmv_submission_copy(const struct pmv_submission *submissi
 		block.used = 0;
 	}
 }
+
+size_t pmv_submission_len(const struct pmv_submission *submission)
+{
+	bool is_message = submission->what & FI_MSG;
+	size_t count = is_message ? submission->msg->iov_count : submission->num_to, len = 0;
+
+	for (size_t i = 0; i < count; i++)
+		len += is_message ? submission->msg->msg_iov[i].iov_len : submission->to[i].len;
+	return len;
+}

@@ -35,6 +35,9 @@ struct pmv_submission {
 /* pmv_submission_copy -- it and all that it points to, in one block to be freed; NULL: no memory */
 struct pmv_submission *pmv_submission_copy(const struct pmv_submission *submission);
 
+/* pmv_submission_len -- the bytes that a commit makes durable; of a chain: 0 */
+size_t pmv_submission_len(const struct pmv_submission *submission);
+
 /* pmv_submission_notifies -- does immediate data follow it?  A message takes its data along. */
 static inline bool pmv_submission_notifies(const struct pmv_submission *submission)
 {

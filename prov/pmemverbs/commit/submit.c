@@ -219,6 +219,19 @@ static void note_writes(struct pmv_run *run, const struct pmv_submission *submis
 
 /* Runs */
 
+/* begin_sample -- the commit is timed, so its owner is to hear of its end */
+__attribute__((noinline, cold)) static void begin_sample(struct pmv_initiator *ini,
+							 struct pmv_run *run,
+							 enum pmv_method method)
+{
+	struct pmv_commit_counts *commits = &ini->commits;
+
+	run->op.ordinary = false;
+	pmv_sample_begin(&commits->sampling, &run->sample, method,
+			 atomic_load(&commits->by_method[method]),
+			 pmv_submission_len(run->submission));
+}
+
 /*
  * carry_out -- a run that was prepared, if err is 0.  locks: what the caller holds, which is given
  * back.  A negative fi_errno: it was not accepted, and the run is gone.
@@ -230,8 +243,8 @@ PMV_ALWAYS_INLINE ssize_t carry_out(struct pmv_initiator *ini, struct pmv_run *r
 	ssize_t ret = err;
 
 	/* Before it can complete. */
-	if (!err && commits)
-		pmv_initiator_count(ini, method);
+	if (!err && commits && pmv_initiator_count(ini, method))
+		begin_sample(ini, run, method);
 	if (!err)
 		ret = pmv_interpreter_accept(run, locks);
 	if (locks == PMV_POST_FENCED)
@@ -251,6 +264,8 @@ PMV_ALWAYS_INLINE ssize_t carry_out(struct pmv_initiator *ini, struct pmv_run *r
 		return 0;
 	if (!err && commits)
 		pmv_initiator_uncount(ini, method);
+	if (run->sample.weight)
+		pmv_sample_drop(&ini->commits.sampling, &run->sample);
 	pmv_run_refuse(run);
 	return ret;
 }

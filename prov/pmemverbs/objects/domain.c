@@ -16,6 +16,7 @@
 #include "commit/ordering.h"
 #include "commit/run.h"
 #include "objects/ep.h"
+#include "objects/metrics.h"
 #include "engine/info.h"
 #include "rdm/rdm.h"
 #include "objects/unwrap.h"
@@ -138,6 +139,7 @@ static int domain_close(struct fid *fid)
 	pthread_mutex_lock(&domain->fabric->domains_lock);
 	LIST_REMOVE(domain, next);
 	pthread_mutex_unlock(&domain->fabric->domains_lock);
+	pmv_metrics_leave(domain);
 	pthread_mutex_destroy(&domain->tally.lock);
 	pmv_agent_destroy(&domain->agent);
 	pmv_op_pool_destroy(&domain->ops);
@@ -296,6 +298,7 @@ int pmv_domain_open(struct fid_fabric *fabric_fid, struct fi_info *info,
 	pthread_mutex_lock(&fabric->domains_lock);
 	LIST_INSERT_HEAD(&fabric->domains, domain, next);
 	pthread_mutex_unlock(&fabric->domains_lock);
+	pmv_metrics_join(domain);
 	*domain_fid = &domain->domain_fid;
 	fi_freeinfo(core_info);
 	return 0;

@@ -20,7 +20,8 @@ struct pmv_ep;
 
 struct pmv_domain {
 	struct fid_domain domain_fid;
-	LIST_ENTRY(pmv_domain) next; /* of its fabric */
+	LIST_ENTRY(pmv_domain) next;        /* of its fabric */
+	LIST_ENTRY(pmv_domain) next_of_all; /* of this process: metrics.c */
 	struct pmv_engine engine;
 	struct pmv_fabric *fabric;
 	bool pmem;                     /* opened with FI_RMA_PMEM, or as if */

@@ -42,6 +42,9 @@ struct pmv_ep {
 	struct pmv_hooks_peer connecting; /* an attempt is under way, in a domain with hooks */
 	struct pmv_silence silence;       /* of the peer's machine */
 	atomic_bool wants_agent;          /* for its receives */
+	/* Once: it was connected, and that has ended otherwise than by closing it. */
+	atomic_bool was_connected;
+	atomic_bool was_disconnected;
 };
 
 static inline struct pmv_ep *pmv_to_ep(struct fid_ep *fid)

@@ -98,6 +98,7 @@ static void translate_connected(struct pmv_event *event)
 	if (!ep)
 		return;
 	pmv_ep_attempt(ep, PMV_ATTEMPT_OVER);
+	atomic_store(&ep->was_connected, true);
 	pmv_ep_watch(ep);
 	if (ep->mailbox.link.connected) {
 		pmv_initiator_established(&ep->initiator);
@@ -126,6 +127,7 @@ static void end_operations(struct fid *fid)
 	if (!ep)
 		return;
 	pmv_ep_attempt(ep, PMV_ATTEMPT_FAILED);
+	atomic_store(&ep->was_disconnected, atomic_load(&ep->was_connected));
 	if (ep->domain->engine.core->lingers)
 		fi_shutdown(ep->engine.fid, 0);
 	pmv_initiator_break(&ep->initiator);

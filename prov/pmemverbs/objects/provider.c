@@ -7,6 +7,7 @@
 #include "agent/agent.h"
 #include "base/log.h"
 #include "base/setting.h"
+#include "base/text_socket.h"
 #include "engine/core.h"
 
 /*
@@ -19,6 +20,7 @@
 static void cleanup(void)
 {
 	pmv_agent_stop_all();
+	pmv_text_socket_remove();
 }
 
 /* libfabric calls it once.  It may not call fi_getinfo, which would wait for libfabric's lock. */

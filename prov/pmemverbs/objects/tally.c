@@ -31,6 +31,9 @@ static void add_commits(struct pmv_ep *ep, struct fi_pmemverbs_counters *sum)
 	sum->commits_failed += atomic_load(&ini->commits.failed);
 	sum->commits_flush += atomic_load(&counts[PMV_METHOD_FLUSH]);
 	sum->chains += atomic_load(&ini->commits.chains);
+	sum->connections += atomic_load(&ep->was_connected);
+	sum->disconnections += atomic_load(&ep->was_disconnected);
+	sum->peers_given_up += atomic_load(&ep->silence.given_up);
 	pthread_mutex_lock(&ini->lock);
 	sum->requests_sent += ep->mailbox.sender.sent;
 	pthread_mutex_unlock(&ini->lock);
@@ -45,6 +48,7 @@ static void add_service(struct pmv_agent *agent, struct fi_pmemverbs_counters *s
 	sum->requests_served += agent->counts.requests;
 	sum->requests_refused += agent->counts.refused;
 	sum->chains_served += agent->counts.chains;
+	sum->requests_pending += agent->batch->count + pmv_syncing_count(&agent->syncing);
 	pthread_mutex_unlock(&agent->lock);
 	sum->flushes += atomic_load(&done->flushes);
 	sum->flushed_bytes += atomic_load(&done->flushed_bytes);
@@ -75,6 +79,7 @@ void pmv_tally_read(struct pmv_domain *domain, struct fi_pmemverbs_counters *sum
 	LIST_FOREACH(ep, &domain->tally.eps, next)
 	{
 		sum->endpoints++;
+		sum->requests_awaited += atomic_load(&ep->mailbox.sender.unacked);
 		add_commits(ep, sum);
 	}
 	pthread_mutex_unlock(&domain->tally.lock);

@@ -5,16 +5,16 @@
 # behaviour it tests.  whole/ has tests of the provider as a whole, support/ what tests share.
 
 TESTS = \
-	test_silence \
+	test_silence test_text_socket \
 	test_blocks test_detect test_direct test_dirty test_file test_file_part test_guard test_key \
 	test_info test_info_entries test_length \
 	test_op test_queue \
 	test_direct_sync test_flush test_flush_effect test_agent test_chain test_complaint test_hint test_idle_plan test_status_query test_mailbox test_receive_tracker test_region test_region_sync \
 	test_queues test_rma_event test_service test_syncing test_thread test_thread_start test_wire test_writeback \
 	test_flush_request test_group test_lost_writes test_method test_ordering test_ordering_agent \
-	test_plan test_post test_post_list test_prepare test_rdma_flush test_run test_store test_submit \
+	test_plan test_post test_post_list test_prepare test_rdma_flush test_run test_sample test_store test_submit \
 	test_rdm_atomic test_rdm_cq test_rdm_fence test_rdm_reach \
-	test_atomic test_chain_ops test_cntr test_cq test_ep test_eq test_getinfo test_mr test_msg test_status_reply test_tally \
+	test_atomic test_chain_ops test_cntr test_cq test_ep test_eq test_getinfo test_metrics test_mr test_msg test_status_reply test_tally \
 	test_inject test_many_threads test_power_failures test_random_programs
 check_PROGRAMS = $(TESTS) bench_calls bench_dirty
 
@@ -41,6 +41,7 @@ LDADD = libtesting.la libprovider.la $(CRITERION_LIBS) $(LIBFABRIC_LIBS) -lpthre
 
 # base/
 test_silence_SOURCES = %D%/base/test_silence.c
+test_text_socket_SOURCES = %D%/base/test_text_socket.c
 
 # memory/
 test_detect_SOURCES = %D%/memory/test_detect.c %D%/memory/test_detect_files.c \
@@ -101,6 +102,7 @@ test_post_list_SOURCES = %D%/commit/test_post_list.c
 test_prepare_SOURCES = %D%/commit/test_prepare.c
 test_rdma_flush_SOURCES = %D%/commit/test_rdma_flush.c
 test_run_SOURCES = %D%/commit/test_run.c
+test_sample_SOURCES = %D%/commit/test_sample.c
 test_store_SOURCES = %D%/commit/test_store.c %D%/commit/test_store_pass.c %D%/commit/test_flush_request.h
 test_submit_SOURCES = %D%/commit/test_submit.c %D%/commit/test_submit_delivery.c \
 	%D%/commit/test_submit_lives.c %D%/commit/test_submit_placed.c \
@@ -121,6 +123,7 @@ test_cq_SOURCES = %D%/objects/test_cq.c
 test_ep_SOURCES = %D%/objects/test_ep.c
 test_eq_SOURCES = %D%/objects/test_eq.c
 test_getinfo_SOURCES = %D%/objects/test_getinfo.c
+test_metrics_SOURCES = %D%/objects/test_metrics.c
 test_mr_SOURCES = %D%/objects/test_mr.c
 test_msg_SOURCES = %D%/objects/test_msg.c %D%/objects/test_msg_errors.c %D%/objects/test_msg.h
 test_status_reply_SOURCES = %D%/objects/test_status_reply.c

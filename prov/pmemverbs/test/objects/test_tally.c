@@ -204,6 +204,33 @@ Test(tally, has_what_the_agent_stores)
 	pair_close(pair);
 }
 
+static struct pair *current;
+
+/* Before its memory is written back: later events are under locks. */
+static void expect_pending(void *arg)
+{
+	(void) arg;
+	current->on_event = NULL;
+	cr_expect_eq(read_counters(current->away).requests_pending, 1);
+	cr_expect_eq(read_counters(current->home).requests_awaited, 1);
+}
+
+Test(tally, has_what_waits_now)
+{
+	struct pair *pair = current = pair_open(NULL);
+
+	pair->on_event = expect_pending;
+	accepted(pair_put(pair, DMP, 0, 1000, CONTEXT(1), FI_COMMIT));
+	cr_expect_eq(read_counters(pair->home).requests_awaited, 1);
+	pair_round(pair);
+	cr_expect_null(pair->on_event);
+	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+	expect_counted(pair->home, (struct fi_pmemverbs_counters){
+					   .endpoints = 1, .commits_agent = 1, .requests_sent = 1});
+	cr_expect_eq(read_counters(pair->away).requests_pending, 0);
+	pair_close(pair);
+}
+
 Test(tally, has_requests_that_the_agent_refused)
 {
 	struct pair *pair = pair_open(NULL);

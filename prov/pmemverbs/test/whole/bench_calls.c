@@ -194,6 +194,7 @@ enum how {
 	WHOLE,     /* the call is counted as it is */
 	PROGRESS,  /* the same; agents work inside the application's calls */
 	GROUP,     /* the same as WHOLE, and every write is a commit */
+	TIMED,     /* the same as WHOLE, and some commits are timed */
 	PART,      /* it counts a part of itself */
 	RDM,       /* the same, over FI_EP_RDM; the peer's memory is MHP ... */
 	RDM_AGENT, /* ... or DMP */
@@ -206,6 +207,7 @@ static const struct operation {
 	const char *what;
 } operations[] = {
 	{"commit", commit, WHOLE, "one-sided commit"},
+	{"commit_timed", commit, TIMED, "the same with FI_PMEMVERBS_METRICS"},
 	{"fenced", fenced, WHOLE, "write, and one-sided commit that is fenced behind it"},
 	{"group", group, GROUP, "write with FI_PMEMVERBS_COMMIT=all, one-sided"},
 	{"agent", agent, PROGRESS, "commit by the agent, both sides"},
@@ -254,6 +256,8 @@ static int run_over_fake_core(const struct operation *operation, int times)
 	pair = pair_open(&(struct pair_options){.stores = true});
 	pair->forgets_events = true;
 	pmv_setting.commit_all = operation->how == GROUP;
+	/* There is no such directory, and no socket. */
+	pmv_setting.metrics = operation->how == TIMED ? "/nonexistent" : NULL;
 	rig = rig_open(NULL);
 	mhp = KEY_MHP;
 	/* As by default, though no thread runs: nothing is asked of it. */
