@@ -54,6 +54,7 @@ EXTRA_DIST += \
 	%D%/steps/layers \
 	%D%/steps/leaks \
 	%D%/steps/live \
+	%D%/steps/metrics_tcp \
 	%D%/steps/model \
 	%D%/steps/mpi_tcp \
 	%D%/steps/package \

@@ -125,6 +125,7 @@ docs_run()
 	*fi_pmem_rpc\ *) eval "timeout 120 $line" ;;
 	# Of a program that is running: any does.
 	"fi_pmem_info --connect "*) docs_lasting "FI_PMEMVERBS_ANSWER=on fi_pmem_demo -P ${line##*:} -M $docs_memory" && eval "timeout 120 $line" ;;
+	"mkdir "* | "fi_pmem_top "*) eval "timeout 120 $line" ;;
 	*" list") eval "$line" >/dev/null ;;
 	*fi_pmem_stress*) eval "timeout 120 env $line" ;;
 	*fi_pmem_cp\ * | *fi_pmem_info* | *" -A "*) eval "timeout 120 $line" ;;
@@ -314,7 +315,9 @@ docs_pages()
 	done
 	# shellcheck disable=SC2046 # words
 	"$top/tools/check-messages" "$top/man/fi_pmemverbs_troubleshooting.7" "$top/util/connection/explain.c" \
-		$(find "$top/prov/pmemverbs" -name test -prune -o -name '*.[ch]' -print) || status=1
+		$(find "$top/prov/pmemverbs" -name test -prune -o -name metrics.c -o -name '*.[ch]' -print) || status=1
+	# What it says of each metric, and why there are none.
+	"$top/tools/check-messages" "$top/man/fi_pmemverbs_metrics.7" "$top/prov/pmemverbs/objects/metrics.c" || status=1
 	# shellcheck disable=SC2013 # names have no blanks
 	for name in $(sed -n "s/.*complete -F _pmemverbs //p" "$work/plain/util/completion.bash"); do
 		name=$work/plain/$name

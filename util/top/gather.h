@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* gather.h -- the texts of all processes that have a socket in a directory (FI_PMEMVERBS_METRICS)
+ */
+#ifndef GATHER_H
+#define GATHER_H
+
+#include <stddef.h>
+
+struct texts {
+	size_t count;
+	char **text; /* each ends with a line */
+};
+
+/*
+ * gather -- read them; 0, or a positive errno of the directory.  A process that is gone, or does
+ * not answer in time, has none: *silent counts the latter.
+ */
+int gather(const char *directory, struct texts *texts, unsigned int *silent);
+
+void gather_free(struct texts *texts);
+
+#endif /* GATHER_H */
