@@ -68,6 +68,7 @@ EXTRA_DIST += \
 	%D%/steps/sanitize_address \
 	%D%/steps/sanitize_thread \
 	%D%/steps/scale_tcp \
+	%D%/steps/services \
 	%D%/steps/settings \
 	%D%/steps/shmem_tcp \
 	%D%/steps/signals_tcp \

@@ -23,7 +23,7 @@
  * only those behind it:
  *
  *   an event queue's, a counter's
- *   domains_lock, tally.lock   who is asked what was counted (objects/tally.c)
+ *   domains_lock, metrics' lock, tally.lock   who is asked what was counted (objects/tally.c)
  *   acting      who acts as the agent's thread (stand_in.h)
  *   serving     the agent's rounds (agent.h)
  *   agent       the mailboxes, and what serves them (agent.h)
