@@ -333,7 +333,9 @@ static unsigned int count_all(const struct pmv_sync_groups *groups)
 	unsigned int count = 0;
 
 	TAILQ_FOREACH(group, groups, next)
-	count += group->batch.count;
+	{
+		count += group->batch.count;
+	}
 	return count;
 }
 
@@ -343,7 +345,11 @@ unsigned int pmv_syncing_count(const struct pmv_syncing *syncing)
 	const struct pmv_sync_disk *disk;
 
 	TAILQ_FOREACH(disk, &syncing->disks, next)
-	count += count_all(&disk->waiting) + (disk->synced ? disk->synced->batch.count : 0);
+	{
+		count += count_all(&disk->waiting);
+		if (disk->synced)
+			count += disk->synced->batch.count;
+	}
 	return count;
 }
 
