@@ -103,9 +103,9 @@ static void show_time(double seconds)
 		printf(" %6.1fs", seconds);
 }
 
-static const char *const columns[] = {"write/s", "read/s",  "agent/s", "bytes/s",
-				      "p50",     "p99",     "failed",  "serve/s",
-				      "pending", "syncs/s", "sync99",  "peers"};
+static const char *const columns[] = {"write/s", "read/s", "flush/s", "agent/s", "bytes/s",
+				      "p50",     "p99",    "failed",  "serve/s", "pending",
+				      "syncs/s", "sync99", "peers"};
 
 static void print_process(const struct process *process)
 {
@@ -113,6 +113,7 @@ static void print_process(const struct process *process)
 
 	show_count(rate(process, commits, "method=\"write\""));
 	show_count(rate(process, commits, "method=\"read\""));
+	show_count(rate(process, commits, "method=\"flush\""));
 	show_count(rate(process, commits, "method=\"agent\""));
 	show_count(rate(process, "pmemverbs_commit_size_bytes_sum", ""));
 	show_time(quantile(process, "pmemverbs_commit_seconds", 0.5));

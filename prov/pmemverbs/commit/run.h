@@ -32,11 +32,11 @@ struct pmv_run {
 	uint8_t at;                  /* the next step */
 	bool counted;                /* by the counter for its kind */
 	bool commits;
-	bool bare;            /* a write, and the READ or FLUSH behind it, are all of it */
-	bool fetches;         /* counted in ordering.reads while it is in flight */
-	bool unacked;         /* counted in mailbox.sender.unacked */
-	bool flushes;         /* counted in ordering.flushes: a commit by RDMA FLUSH */
-	uint16_t num_regions; /* with hooks: how many of `regions` */
+	bool bare;                /* a write, and the READ or FLUSH behind it, are all of it */
+	bool fetches;             /* counted in ordering.reads while it is in flight */
+	bool unacked;             /* counted in mailbox.sender.unacked */
+	bool flushes;             /* counted in ordering.flushes: a commit by RDMA FLUSH */
+	uint16_t num_regions;     /* with hooks: how many of `regions` */
 	struct pmv_sample sample; /* while it is free, and of what is no commit: weight is 0 */
 	/* Of a group's flush: the operations that it covers. */
 	struct pmv_op_list members;

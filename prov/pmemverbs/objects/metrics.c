@@ -48,6 +48,7 @@ static const struct {
 	VALUE("commits_total", ",method=\"write\"", "counter", commits_write,
 	      "Commits that were accepted, by how they become durable."),
 	VALUE("commits_total", ",method=\"read\"", "counter", commits_read, ""),
+	VALUE("commits_total", ",method=\"flush\"", "counter", commits_flush, ""),
 	VALUE("commits_total", ",method=\"agent\"", "counter", commits_agent, ""),
 	VALUE("commits_refused_total", "", "counter", commits_refused,
 	      "Commits whose call has failed."),
@@ -81,6 +82,7 @@ static const struct {
 static const char *const methods[] = {
 	[PMV_METHOD_WRITE] = ",method=\"write\"",
 	[PMV_METHOD_READ] = ",method=\"read\"",
+	[PMV_METHOD_FLUSH] = ",method=\"flush\"",
 	[PMV_METHOD_AGENT] = ",method=\"agent\"",
 };
 
