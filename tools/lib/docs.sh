@@ -130,7 +130,7 @@ docs_run()
 	*fi_pmem_stress*) eval "timeout 120 env $line" ;;
 	*fi_pmem_cp\ * | *fi_pmem_info* | *" -A "*) eval "timeout 120 $line" ;;
 	*fi_pmem_*\ 127.0.0.1*) docs_pair "$line" ;;
-	*fi_pmem_*) docs_server=$line ;;
+	*fi_pmem_*) docs_end_lasting; docs_server=$line ;;
 	*) echo "no test runs this line" && return 1 ;;
 	esac
 }
