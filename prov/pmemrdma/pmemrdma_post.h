@@ -65,7 +65,11 @@ struct pmemrdma_request {
 	/* Of a FLUSH, which has no buffers: */
 	uint64_t len;
 	unsigned flush; /* one of enum pmemrdma_flush */
-	bool whole;     /* all of the region, wherever addr and len are */
+	/*
+	 * All of the region, wherever addr and len are.  Soft-RoCE takes 32 bits of its length, and
+	 * flushes less of a region of 4 GiB or more, without an error.
+	 */
+	bool whole;
 };
 
 struct pmemrdma_post_ops {

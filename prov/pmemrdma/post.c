@@ -24,24 +24,33 @@ static bool is_kept(const struct pmr_request *request)
 	       opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
 }
 
-/* check_kept -- where one is a FLUSH, the peer has to keep them all.  Holds the lock. */
+/*
+ * check_kept -- where one is a FLUSH, the peer has to keep them all.  READs and atomics leave room
+ * for one that was refused, or a stream of them would keep it out for ever.  Holds the lock.
+ */
 static int check_kept(struct pmr_ep *ep, const struct pmr_request *requests, unsigned count)
 {
-	unsigned kept = 0, flushes, depth;
+	struct pmr_queue *queue = ep->sends;
+	unsigned kept = 0, flushes = 0, depth, under_way;
 
 	if (!ep->extended)
 		return 0;
-	flushes = atomic_load(&ep->sends->flushes);
 	for (unsigned i = 0; i < count; i++) {
 		kept += is_kept(&requests[i]);
 		flushes += requests[i].flush != 0;
 	}
-	if (!kept || !flushes)
+	under_way = atomic_load(&queue->kept);
+	if (!under_way)
+		queue->flush_waits = false;
+	if (!kept || !(flushes || queue->flush_waits || atomic_load(&queue->flushes)))
 		return 0;
 	depth = pmr_ep_depth(ep);
 	if (kept > depth)
 		return -FI_EINVAL;
-	return atomic_load(&ep->sends->kept) + kept <= depth ? 0 : -FI_EAGAIN;
+	if (under_way + kept + (!flushes && queue->flush_waits) <= depth)
+		return 0;
+	queue->flush_waits |= flushes;
+	return -FI_EAGAIN;
 }
 
 /* note_kept -- those that are going to be posted, or (change -1) were not.  Holds the lock. */
@@ -52,6 +61,7 @@ static void note_kept(struct pmr_queue *queue, unsigned from, unsigned count, in
 
 		atomic_fetch_add(&queue->kept, (unsigned) (slot->kept ? change : 0));
 		atomic_fetch_add(&queue->flushes, (unsigned) (slot->flush ? change : 0));
+		queue->flush_waits &= !slot->flush;
 	}
 }
 

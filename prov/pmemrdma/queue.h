@@ -60,6 +60,7 @@ struct pmr_queue {
 	 */
 	atomic_uint kept;
 	atomic_uint flushes;
+	bool flush_waits; /* one was refused: others leave room for it */
 	bool shared;
 	pthread_mutex_t lock; /* of a shared one */
 	struct pmr_slot *free;

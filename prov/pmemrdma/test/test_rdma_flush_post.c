@@ -145,7 +145,10 @@ Test(rdma_flush_post, the_peer_keeps_all_that_are_under_way)
 	cr_expect_eq(post_flush(link), -FI_EAGAIN);
 	cr_expect_eq(post_read(link), -FI_EAGAIN);
 	cr_expect_eq(link_write(link, 8, 0, NULL), 0);
-	/* Nobody is told of the READ, and its place comes back all the same. */
+	/* Nobody is told of the READ, and its place comes back all the same, for the FLUSH. */
+	end_one(link);
+	cr_expect_eq(post_read(link), -FI_EAGAIN);
+	cr_expect_eq(post_flush(link), 1);
 	end_one(link);
 	cr_expect_eq(post_read(link), 0);
 	cr_expect_eq(post_flush(link), -FI_EAGAIN);
@@ -167,6 +170,33 @@ Test(rdma_flush_post, without_one_under_way_reads_are_the_devices_to_bound)
 	for (int i = 0; i < 4; i++)
 		end_one(link);
 	cr_expect_eq(post_flush(link), 1);
+	link_close(link);
+}
+
+Test(rdma_flush_post, is_not_kept_out_by_reads_without_end)
+{
+	struct link *link = opened(3, 4);
+	int reads = 0;
+
+	for (int i = 0; i < 10; i++)
+		cr_assert_eq(post_read(link), 0);
+	cr_assert_eq(post_flush(link), -FI_EAGAIN);
+	/* Whoever reads posts another one whenever one has ended. */
+	while (post_flush(link) != 1) {
+		cr_assert_lt(reads++, 10);
+		end_one(link);
+		post_read(link);
+	}
+	while (fake_waiting(fake.qp))
+		end_one(link);
+	/* And nobody is held up for one that is not wanted any more. */
+	for (int i = 0; i < 4; i++)
+		cr_assert_eq(post_read(link), 0);
+	cr_assert_eq(post_flush(link), -FI_EAGAIN);
+	while (fake_waiting(fake.qp))
+		end_one(link);
+	for (int i = 0; i < 10; i++)
+		cr_assert_eq(post_read(link), 0);
 	link_close(link);
 }
 

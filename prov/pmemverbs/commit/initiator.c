@@ -85,9 +85,16 @@ void pmv_initiator_connected(struct pmv_initiator *ini)
  */
 void pmv_initiator_established(struct pmv_initiator *ini)
 {
-	ini->flushes = ini->keyed && !ini->plain_peer && !ini->hooks &&
+	bool flushes = ini->keyed && !ini->plain_peer && !ini->hooks &&
 		       pmv_initiator_is_fast(ini, PMV_SLOW_ALL) && !pmv_setting.no_flush &&
 		       pmv_engine_flushes(ini->engine);
+
+	pthread_mutex_lock(&ini->lock);
+	/* Where there is no agent, ranges written before have not been recorded. */
+	if (!ini->mailbox->link.peer.agent && atomic_load(&ini->ordering.wrote_agent))
+		flushes = false;
+	atomic_store(&ini->flushes, flushes);
+	pthread_mutex_unlock(&ini->lock);
 	atomic_store(&ini->ordering.known, 0);
 }
 

@@ -107,12 +107,12 @@ struct pmv_initiator {
 	const struct pmv_hooks *hooks;   /* or NULL */
 	struct pmv_lost_writes *tracker; /* with hooks: who is at the other end, once it is known */
 	struct pmv_count *counts[PMV_COUNT_KINDS];
-	size_t max_places;  /* of one operation at the target */
-	bool keyed;         /* keys carry attributes ... */
-	bool flushes;       /* it can post RDMA FLUSH, and may: rdma_flush.h */
-	bool plain_peer;    /* ... but not this peer's: it has sent no handshake */
-	atomic_bool passes; /* plain writes need no order behind commits: submit.c */
-	uint32_t key_start; /* of the peer's keys; 0: unknown */
+	size_t max_places;   /* of one operation at the target */
+	bool keyed;          /* keys carry attributes ... */
+	atomic_bool flushes; /* it can post RDMA FLUSH, and may: rdma_flush.h */
+	bool plain_peer;     /* ... but not this peer's: it has sent no handshake */
+	atomic_bool passes;  /* plain writes need no order behind commits: submit.c */
+	uint32_t key_start;  /* of the peer's keys; 0: unknown */
 	/* Who is told of an operation that was posted without, and with, FI_COMPLETION. */
 	enum pmv_audience tx_audience[2];
 	enum pmv_audience rx_audience[2]; /* of receives */

@@ -294,8 +294,7 @@ ssize_t pmv_prepare(struct pmv_run *run, struct pmv_terms terms, enum pmv_method
 		.event_only = submission->event_only,
 		.delivers = is_delivered(ini, submission),
 	};
-	bool may_flush = run->commits && !terms.grouped && !terms.again &&
-			 pmv_rdma_flush_may_be(ini, submission);
+	bool may_flush = terms.flushes && pmv_rdma_flush_may_be(ini, submission);
 	struct chosen chosen = {0};
 	ssize_t ret = run->commits           ? choose(ini, submission, may_flush, &chosen)
 		      : submission->delivers ? choose_delivered(ini, submission, &chosen)

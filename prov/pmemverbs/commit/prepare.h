@@ -18,6 +18,7 @@ struct pmv_terms {
 	bool stored;  /* the agent may store its data: the caller has `lock` */
 	bool grouped; /* a later flush covers it */
 	bool again;   /* what it was fenced behind is durable now */
+	bool flushes; /* an RDMA FLUSH may do it: the caller has `lock` */
 };
 
 /*

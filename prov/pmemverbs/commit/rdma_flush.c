@@ -10,6 +10,12 @@
 /* So much may be flushed needlessly, or as much as was written. */
 #define MOST_GAPS 4096
 
+/*
+ * The longest range.  Soft-RoCE keeps 32 bits of a length, and in Linux 6.2 a sign among them: of a
+ * region of 4 GiB it flushes nothing, and says that it did.  So none is flushed whole.
+ */
+#define MOST_LEN INT32_MAX
+
 /* join -- the range, so that it spans the other one, too; returns how much of it is in neither */
 static uint64_t join(struct pmv_engine_range *range, const struct pmv_range *other)
 {
@@ -45,10 +51,9 @@ static bool find_range(struct pmv_initiator *ini, const struct fi_rma_iov *at,
 		return true;
 	*covers = true;
 	gaps += join(range, &span);
-	if ((gaps <= MOST_GAPS || gaps <= range->len - gaps) && range->len <= UINT32_MAX)
-		return true;
-	range->whole = true;
-	return !ini->mailbox->link.peer.agent;
+	if (range->len > MOST_LEN)
+		return false;
+	return gaps <= MOST_GAPS || gaps <= range->len - gaps || !ini->mailbox->link.peer.agent;
 }
 
 bool pmv_rdma_flush_may_be(struct pmv_initiator *ini, const struct pmv_submission *submission)
@@ -58,7 +63,7 @@ bool pmv_rdma_flush_may_be(struct pmv_initiator *ini, const struct pmv_submissio
 
 	return ini->flushes && submission->what == (FI_RMA | FI_WRITE) && !submission->inject &&
 	       !submission->changed && submission->num_to == 1 && submission->to->len &&
-	       submission->to->len <= UINT32_MAX && submission->rma->iov_count &&
+	       submission->to->len <= MOST_LEN && submission->rma->iov_count &&
 	       !pmv_submission_notifies(submission) &&
 	       !(submission->flags & FI_DELIVERY_COMPLETE) &&
 	       find_range(ini, submission->to, &range, &covers);
@@ -71,7 +76,14 @@ static void take(struct pmv_initiator *ini, uint64_t key)
 
 	atomic_fetch_add(&ini->ordering.dirty_epoch, 1);
 	pmv_dirty_take(&ini->dirty, (uint32_t) key, false, ranges);
-	atomic_store(&ini->ordering.wrote_agent, ini->dirty.ranges > 0);
+}
+
+/* posted -- only now: who finds nothing dirty without the lock posts behind that FLUSH */
+static ssize_t posted(struct pmv_initiator *ini, bool covers)
+{
+	if (covers)
+		atomic_store(&ini->ordering.wrote_agent, ini->dirty.ranges > 0);
+	return PMV_POSTED_ALL;
 }
 
 /* give_back -- no FLUSH of it was posted */
@@ -115,7 +127,7 @@ ssize_t pmv_rdma_flush_post(struct pmv_run *run, bool locked)
 {
 	struct pmv_initiator *ini = pmv_run_initiator(run);
 	const struct fi_rma_iov *at = run->submission->to;
-	struct pmv_engine_range range = {at->addr, at->len, pmv_key_core(at->key), false};
+	struct pmv_engine_range range = {at->addr, at->len, pmv_key_core(at->key)};
 	bool covers = false;
 	ssize_t ret;
 
@@ -125,24 +137,24 @@ ssize_t pmv_rdma_flush_post(struct pmv_run *run, bool locked)
 		take(ini, range.key);
 	ret = post_list(run, &range, run->plan.steps[0].fence);
 	if (ret == 2)
-		return PMV_POSTED_ALL;
+		return posted(ini, covers);
 	if (covers || ret == 1)
 		give_back(ini, &range, locked);
 	if (ret != 1)
 		return ret;
 	run->place_addr = range.addr;
+	run->place_len = range.len;
 	run->place_key = range.key;
 	run->bare = false;
 	run->at++;
 	return -FI_EAGAIN;
 }
 
-/* All of the region: meanwhile the agent may have been asked for what was dirty. */
+/* The same range: whoever has been asked for it meanwhile, it spans all that was dirty. */
 ssize_t pmv_rdma_flush_post_late(struct pmv_run *run)
 {
-	const struct pmv_engine_range all = {
-		.addr = run->place_addr, .len = 1, .key = run->place_key, .whole = true};
-	ssize_t ret = pmv_engine_flush(pmv_run_initiator(run)->engine, &all, run);
+	const struct pmv_engine_range range = {run->place_addr, run->place_len, run->place_key};
+	ssize_t ret = pmv_engine_flush(pmv_run_initiator(run)->engine, &range, run);
 
 	return ret ? ret : PMV_POSTED_ALL;
 }

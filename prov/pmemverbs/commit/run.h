@@ -23,6 +23,7 @@ struct pmv_run {
 	const struct pmv_submission *submission; /* until its data are posted */
 	struct pmv_plan plan;
 	uint64_t place_addr; /* at the target: what a flush reads */
+	uint64_t place_len;  /* ... or an RDMA FLUSH that is posted alone makes durable */
 	uint64_t place_key;  /* the application's, or the core's */
 	uint64_t immediate;  /* immediate data, if the plan has a step for them */
 	/* What has to be seen to when it ends: */

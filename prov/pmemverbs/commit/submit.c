@@ -286,10 +286,9 @@ static ssize_t submit_run(struct pmv_initiator *ini, const struct pmv_submission
 			  bool commits, struct pmv_terms terms)
 {
 	/* What an RDMA FLUSH is to cover, and what the agent is asked for: all in one go. */
-	bool locked = terms.stored || (commits && ini->flushes);
-	enum pmv_post_locks locks = terms.fenced ? PMV_POST_FENCED
-				    : locked     ? PMV_POST_LOCKED
-						 : PMV_POST_UNLOCKED;
+	enum pmv_post_locks locks = terms.fenced                    ? PMV_POST_FENCED
+				    : terms.stored || terms.flushes ? PMV_POST_LOCKED
+								    : PMV_POST_UNLOCKED;
 	struct pmv_run *run = pmv_run_get(ini, submission, submission->what,
 					  audience_of(ini, submission), commits);
 	enum pmv_method method;
@@ -391,7 +390,10 @@ static ssize_t submit_planned(struct pmv_initiator *ini, const struct pmv_submis
 		return -FI_EAGAIN;
 	return submit_run(
 		ini, submission, commits,
-		(struct pmv_terms){.fenced = fenced, .stored = stored, .grouped = grouped});
+		(struct pmv_terms){.fenced = fenced,
+				   .stored = stored,
+				   .grouped = grouped,
+				   .flushes = commits && !grouped && atomic_load(&ini->flushes)});
 }
 
 /*

@@ -189,7 +189,6 @@ static struct pmemrdma_request flush_of(const struct pmv_engine_range *range, vo
 		.context = context,
 		.len = range->len,
 		.flush = PMEMRDMA_FLUSH_PERSISTENT,
-		.whole = range->whole,
 	};
 }
 

@@ -121,12 +121,11 @@ void pmv_engine_join(struct pmv_engine_ep *ep, struct pmv_engine *engine);
 ssize_t pmv_engine_write_read(const struct pmv_engine_ep *ep, const struct fi_msg_rma *write,
 			      const struct fi_msg_rma *read);
 
-/* A place at a target that is to be flushed: this range, or all of its region. */
+/* A place at a target that is to be flushed. */
 struct pmv_engine_range {
 	uint64_t addr;
 	uint64_t len;
 	uint64_t key; /* the core's */
-	bool whole;
 };
 
 /*

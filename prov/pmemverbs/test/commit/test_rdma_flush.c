@@ -4,6 +4,7 @@
 
 #include "test/support/pair.h"
 
+#include "commit/rdma_flush.h"
 #include "pmemrdma/pmemrdma_post.h"
 
 /* The core's lists.  A FLUSH is recorded here, and posted as a READ of its first byte. */
@@ -442,7 +443,7 @@ Test(rdma_flush, without_room_is_refused_and_forgets_nothing)
 	pair_close(pair);
 }
 
-Test(rdma_flush, of_which_the_write_alone_was_taken_flushes_the_region_later)
+Test(rdma_flush, of_which_the_write_alone_was_taken_flushes_the_same_range_later)
 {
 	struct pair *pair = opened();
 
@@ -457,9 +458,7 @@ Test(rdma_flush, of_which_the_write_alone_was_taken_flushes_the_region_later)
 	fake_complete(&pair->home->fake, 2);
 	rig_expect_nothing(pair->home);
 	expect_sent(pair, "R");
-	cr_assert_eq(num_flushed, 1U);
-	cr_expect(flushed[0].whole);
-	cr_expect_eq(flushed[0].key, pmv_key_core(pair_key(pair, DMP)));
+	expect_flush(pair, 0, 164);
 	expect_done_one(pair, 2);
 	pair_close(pair);
 }
@@ -501,8 +500,7 @@ Test(rdma_flush, needs_no_agent)
 	/* However far it is: there is nobody else. */
 	accepted(pair_put(pair, DMP, 60000, 64, CONTEXT(4), 0));
 	accepted(commit(pair, 0, 64, 5));
-	cr_assert_eq(num_flushed, 3U);
-	cr_expect(flushed[2].whole);
+	expect_flush(pair, 0, 60064);
 	pair_deliver(pair);
 	refused(pair_put(pair, PAGE, 0, 64, CONTEXT(1), FI_COMMIT), FI_EOPNOTSUPP);
 	pair_close(pair);
@@ -529,6 +527,61 @@ Test(rdma_flush, keeps_what_another_thread_is_posting)
 	expect_sent(pair, "W R W");
 	accepted(commit(pair, 2000, 64, 3));
 	expect_flush(pair, 0, 2064);
+	pair_close(pair);
+}
+
+static void expect_not_alone(struct fake *fake, const struct fake_post *posted, void *arg)
+{
+	struct pair *pair = arg;
+
+	(void) fake;
+	(void) posted;
+	cr_expect_not(pmv_rdma_flush_is_alone(&pair->from->initiator));
+}
+
+/* Another thread's would complete first, and may not count on it. */
+Test(rdma_flush, that_is_not_posted_yet_is_not_taken_for_done)
+{
+	struct pair *pair = opened();
+
+	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(1), 0));
+	pair->home->fake.on_post = expect_not_alone;
+	pair->home->fake.on_post_arg = pair;
+	accepted(commit(pair, 100, 64, 2));
+	pair->home->fake.on_post = NULL;
+	cr_expect(pmv_rdma_flush_is_alone(&pair->from->initiator));
+	pair_close(pair);
+}
+
+/* Without an agent nobody has noted where it was. */
+Test(rdma_flush, is_no_proof_of_what_was_written_before_it_was_known_to_be_there)
+{
+	struct pair *pair =
+		open_with(&(struct pair_options){.home = {.selective = true}, .no_agent = true});
+
+	atomic_store(&pair->from->initiator.flushes, false);
+	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(1), 0));
+	pmv_initiator_established(&pair->from->initiator);
+	refused(commit(pair, 100, 64, 2), FI_EOPNOTSUPP);
+	pair_close(pair);
+}
+
+/* Of such lengths Soft-RoCE flushes less, and doesn't say so. */
+Test(rdma_flush, is_never_of_2_gib)
+{
+	struct pair *pair = opened();
+	struct pmv_initiator *ini = &pair->from->initiator;
+	struct fi_rma_iov to = {pair_addr(pair, DMP, INT32_MAX - 64), 64, pair_key(pair, DMP)};
+	const struct fi_msg_rma msg = {.iov_count = 1};
+	const struct pmv_submission submission = {
+		.what = FI_RMA | FI_WRITE, .to = &to, .num_to = 1, .rma = &msg};
+
+	/* Nobody else can, so it may be long. */
+	ini->mailbox->link.peer.agent = false;
+	pmv_dirty_add(&ini->dirty, (uint32_t) pmv_key_core(to.key), pair_addr(pair, DMP, 0), 1);
+	cr_expect(pmv_rdma_flush_may_be(ini, &submission));
+	to.addr++;
+	cr_expect_not(pmv_rdma_flush_may_be(ini, &submission));
 	pair_close(pair);
 }
 
