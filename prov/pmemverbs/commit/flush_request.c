@@ -151,13 +151,10 @@ static void take_dirty(struct pmv_initiator *ini, struct pmv_flush_request *requ
 
 	/* Before the request is posted: ordering.c relies on that. */
 	atomic_fetch_add(&ini->ordering.dirty_epoch, 1);
-	for (unsigned int i = 0; i < keys; i++) {
-		uint32_t key = request->at[i].key;
-		unsigned int count = pmv_dirty_count(&ini->dirty, key, request->all);
-
-		pmv_dirty_take(&ini->dirty, key, request->all, request->ranges + request->count);
-		request->count += count;
-	}
+	for (unsigned int i = 0; i < keys; i++)
+		request->count +=
+			pmv_ordering_take_dirty(ini, (uint32_t) request->at[i].key, request->all,
+						request->ranges + request->count);
 }
 
 static void add_places(struct pmv_flush_request *request)

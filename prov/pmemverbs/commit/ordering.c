@@ -149,6 +149,19 @@ static unsigned record(struct pmv_initiator *ini, unsigned notes, const struct f
 	return epoch;
 }
 
+unsigned int pmv_ordering_take_dirty(struct pmv_initiator *ini, uint32_t key, bool all,
+				     struct pmv_range *ranges)
+{
+	unsigned int count = pmv_dirty_count(&ini->dirty, key, all);
+
+	pmv_dirty_take(&ini->dirty, key, all, ranges);
+	if (!atomic_load(&ini->ordering.posting_agent))
+		return count;
+	for (unsigned int i = 0; i < count; i++)
+		pmv_dirty_add(&ini->dirty, (uint32_t) ranges[i].key, ranges[i].addr, ranges[i].len);
+	return count;
+}
+
 /* to_record -- of these notes, what is to be remembered of the operation being posted */
 static inline unsigned to_record(const struct pmv_recorded *recorded)
 {

@@ -49,6 +49,14 @@ static inline unsigned pmv_ordering_note_key(struct pmv_initiator *ini, uint64_t
 /* pmv_ordering_dirty -- the agent is to be told of this range; holds the initiator's lock */
 void pmv_ordering_dirty(struct pmv_initiator *ini, unsigned notes, const struct fi_rma_iov *at);
 
+/*
+ * pmv_ordering_take_dirty -- the ranges of a region, or of all, that are to be made durable now;
+ * how many.  While writes are being posted they stay dirty: one of them may be posted behind what
+ * makes them durable, and complete before its call returns.  Holds the initiator's lock.
+ */
+unsigned int pmv_ordering_take_dirty(struct pmv_initiator *ini, uint32_t key, bool all,
+				     struct pmv_range *ranges);
+
 /* A place at the target that an operation writes to, while it is being posted. */
 struct pmv_recorded {
 	unsigned notes;       /* enum pmv_note */

@@ -75,7 +75,7 @@ static void take(struct pmv_initiator *ini, uint64_t key)
 	struct pmv_range ranges[PMV_DIRTY_RANGES];
 
 	atomic_fetch_add(&ini->ordering.dirty_epoch, 1);
-	pmv_dirty_take(&ini->dirty, (uint32_t) key, false, ranges);
+	pmv_ordering_take_dirty(ini, (uint32_t) key, false, ranges);
 }
 
 /* posted -- only now: who finds nothing dirty without the lock posts behind that FLUSH */

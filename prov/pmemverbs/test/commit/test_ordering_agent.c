@@ -173,6 +173,35 @@ Test(fence, sees_a_write_that_is_being_posted)
 	pair_close(pair);
 }
 
+/* commit_twice -- the first request may have been posted in front of the write */
+static void commit_twice(struct fake *fake, const struct fake_post *post, void *arg)
+{
+	struct pair *pair = arg;
+	struct pmv_flush_message message;
+
+	(void) post;
+	fake->on_post = NULL;
+	for (int i = 8; i < 10; i++) {
+		accepted(pair_put(pair, DMP, 1024, 8, CONTEXT(i), FI_COMMIT));
+		pair_expect_message(pair, 0, &message);
+		cr_expect(pair_names(pair, &message, DMP, 0, 8));
+		pair_round(pair);
+		rig_expect(pair->home, CONTEXT(i), RIG_WRITTEN);
+	}
+	expect_sent(pair, "W M W M");
+}
+
+/* ... and another thread knows that the write has completed before its call returns. */
+Test(commit, names_a_write_again_that_was_being_posted)
+{
+	struct pair *pair = pair_open(NULL);
+
+	pair->home->fake.on_post = commit_twice;
+	pair->home->fake.on_post_arg = pair;
+	accepted(pair_put(pair, DMP, 0, 8, CONTEXT(1), 0));
+	pair_close(pair);
+}
+
 Test(fence, as_much_rides_as_fits)
 {
 	for (size_t ranges = 1; ranges <= PMV_MAX_RANGES; ranges++) {
