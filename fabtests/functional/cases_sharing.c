@@ -283,7 +283,6 @@ static int threads_one_endpoint(struct fx *fx)
 	return linger(link, 20) || remote_same(fx, remote) ? -1 : 0;
 }
 
-/* The target receives messages and notices through a context that it shares */
 /* fill -- a receive for whoever has sent first */
 static int fill(struct link *link, const struct remote *messages)
 {
@@ -326,6 +325,7 @@ static int shared_context_empty(struct fx *fx)
 	return remote_same(fx, remote);
 }
 
+/* The target receives messages and notices through a context that it shares */
 static int shared_receive_context(struct fx *fx)
 {
 	struct link_attr attr = {

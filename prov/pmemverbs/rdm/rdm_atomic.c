@@ -205,8 +205,10 @@ static ssize_t do_atomic(struct fid_ep *fid, const struct pmv_atomic *atomic, ui
 	if (flags & FI_IMMED)
 		return -FI_EINVAL;
 	ret = pmv_rdm_posting_reach(rdm, msg.addr);
-	if (!ret && !rdm->counts)
-		ret = check_lives(fid, &msg);
+	/* Of a connection that is not known to be the peer's the loss is not counted. */
+	if (!ret)
+		ret = rdm->counts ? pmv_rdm_posting_find(fid, msg.addr, 0, 0)
+				  : check_lives(fid, &msg);
 	if (ret)
 		return ret;
 	/* The connection was found just now. */

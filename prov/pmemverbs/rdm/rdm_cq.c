@@ -18,6 +18,9 @@
 /* While something waits for room in the core, nothing sleeps for longer than this. */
 #define RETRY_MS 1
 
+/* Nor for longer than this: RxM wakes nobody when another thread's call has seen a loss. */
+#define LOOK_MS 1000
+
 /* At most so many entries are read at a time for somebody who waits. */
 #define MOST_PULLED 256
 
@@ -84,6 +87,8 @@ static void put(struct rdm_cq *cq, struct pmv_rdm_op *op)
 {
 	pthread_mutex_lock(&cq->lock);
 	end(op);
+	/* RxM may tell of an atomic twice: its answer, and then the error of what it had sent. */
+	op->op.lives++;
 	if (!op->left)
 		pmv_op_put(&cq->pool, &op->op);
 	pthread_mutex_unlock(&cq->lock);
@@ -309,20 +314,19 @@ static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr
 	for (;;) {
 		ssize_t ret = cq_readfrom(fid, buf, count, src_addr);
 		int64_t left = timeout < 0 ? -1 : end - pmv_clock_ms();
-		bool retry = !is_empty(cq, &cq->unposted);
+		int64_t nap = is_empty(cq, &cq->unposted) ? LOOK_MS : RETRY_MS;
+		bool again = left < 0 || left > nap;
 		int64_t start = pmv_clock_ns();
 
 		if (ret != -FI_EAGAIN || (timeout >= 0 && left <= 0))
 			return ret;
-		if (retry)
-			left = RETRY_MS;
 		/* RxM reads through the functions here.  What was sifted already stays as it is. */
-		ret = sread_rxm(fid, buf, count, src_addr, cond, (int) left);
+		ret = sread_rxm(fid, buf, count, src_addr, cond, (int) (again ? nap : left));
 		if (ret > 0)
 			ret = sift(cq, buf, src_addr, ret);
 		/* If it returned earlier, fi_cq_signal has ended it. */
-		if (ret && !(retry && ret == -FI_EAGAIN &&
-			     pmv_clock_ns() - start >= RETRY_MS * INT64_C(1000000)))
+		if (ret && !(again && ret == -FI_EAGAIN &&
+			     pmv_clock_ns() - start >= nap * INT64_C(1000000)))
 			return ret;
 	}
 }
@@ -536,12 +540,14 @@ int pmv_rdm_cq_track(const struct fid *fid)
 	return ret;
 }
 
-static bool has_kept(struct rdm_cq *cq)
+/* has_more -- for who reads, of what RxM does not know; a call that posts may have seen a loss */
+static bool has_more(struct rdm_cq *cq)
 {
 	bool has;
 
 	pthread_mutex_lock(&cq->reading);
-	has = !STAILQ_EMPTY(&cq->kept);
+	has = !STAILQ_EMPTY(&cq->kept) || !pmv_rdm_forgotten_is_noted(&cq->forgotten) ||
+	      !pmv_rdm_forgotten_is_over(&cq->forgotten);
 	pthread_mutex_unlock(&cq->reading);
 	return has;
 }
@@ -553,7 +559,7 @@ int pmv_rdm_cq_trywait(struct fid *fid)
 	if (!cq || !atomic_load(&cq->tracks))
 		return 0;
 	push(cq);
-	return is_empty(cq, &cq->unposted) && is_empty(cq, &cq->failed) && !has_kept(cq)
+	return is_empty(cq, &cq->unposted) && is_empty(cq, &cq->failed) && !has_more(cq)
 		       ? 0
 		       : -FI_EAGAIN;
 }

@@ -2,6 +2,8 @@
 /* test_rdm_cq.c -- operations that RxM never completes end all the same, and are used again */
 #include <criterion/criterion.h>
 
+#include <unistd.h>
+
 #include <rdma/fi_errno.h>
 
 #include "base/container.h"
@@ -34,6 +36,18 @@ static ssize_t rxm_read(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *
 	return 1;
 }
 
+/* rxm_sread -- it sleeps; another thread's call loses a connection meanwhile, which wakes nobody */
+static ssize_t rxm_sread(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src_addr,
+			 const void *cond, int timeout)
+{
+	(void) fid, (void) buf, (void) count, (void) src_addr, (void) cond;
+	if (timeout < 0)
+		return -FI_EOTHER;
+	pmv_lost_writes_disconnected(peer);
+	usleep((useconds_t) timeout * 1000);
+	return -FI_EAGAIN;
+}
+
 static ssize_t rxm_readerr(struct fid_cq *fid, struct fi_cq_err_entry *entry, uint64_t flags)
 {
 	(void) fid, (void) entry, (void) flags;
@@ -49,9 +63,11 @@ static int rxm_close(struct fid *fid)
 static void open_queue(void)
 {
 	static struct fi_ops fid_ops = {.size = sizeof(fid_ops), .close = rxm_close};
-	static struct fi_ops_cq ops = {
-		.size = sizeof(ops), .readfrom = rxm_read, .readerr = rxm_readerr};
-	const struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_DATA, .wait_obj = FI_WAIT_NONE};
+	static struct fi_ops_cq ops = {.size = sizeof(ops),
+				       .readfrom = rxm_read,
+				       .readerr = rxm_readerr,
+				       .sreadfrom = rxm_sread};
+	const struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_DATA, .wait_obj = FI_WAIT_FD};
 
 	pmv_lost_writes_list_init(&trackers);
 	peer = pmv_lost_writes_list_get(&trackers, "peer", 4);
@@ -186,6 +202,22 @@ Test(rdm_cq, takes_no_late_end_for_that_of_another_operation)
 	expect_nothing();
 }
 
+/* Its place is not given back yet. */
+Test(rdm_cq, takes_no_late_end_of_an_operation_whose_failure_was_not_read)
+{
+	struct fi_cq_data_entry entry;
+	struct fi_cq_err_entry error = {0};
+	void *late = sent(1);
+
+	pmv_lost_writes_disconnected(peer);
+	cr_assert_eq(fi_cq_read(&cq, &entry, 1), -FI_EAVAIL);
+	tell(late);
+	pmv_rdm_cq_pull(&cq);
+	cr_assert_eq(fi_cq_readerr(&cq, &error, 0), 1);
+	cr_assert_eq(error.op_context, CONTEXT(1));
+	expect_nothing();
+}
+
 Test(rdm_cq, can_lose_any_number_of_atomics)
 {
 	for (int i = 0; i < 3 * PMV_OP_OWN; i += 3) {
@@ -285,5 +317,47 @@ Test(rdm_cq, leaves_the_commit_of_an_atomic_alone)
 	expect_nothing();
 	tell(context);
 	expect(1);
+	expect_nothing();
+}
+
+/* A loss may be seen in a call that posts, after which who sleeps by the descriptor is not woken.
+ */
+Test(rdm_cq, lets_nobody_sleep_before_a_loss_was_looked_at)
+{
+	sent(1);
+	expect_nothing();
+	cr_assert_eq(pmv_rdm_cq_trywait(&cq.fid), 0);
+	pmv_lost_writes_disconnected(peer);
+	cr_assert_eq(pmv_rdm_cq_trywait(&cq.fid), -FI_EAGAIN);
+	expect_error(1, FI_ECANCELED);
+	expect_nothing();
+	cr_assert_eq(pmv_rdm_cq_trywait(&cq.fid), 0);
+}
+
+/* RxM may tell an error of what it has sent after the answer has come. */
+Test(rdm_cq, takes_no_second_end_of_an_operation)
+{
+	void *first = sent(1), *next;
+
+	tell(first);
+	expect(1);
+	tell(first);
+	expect_nothing();
+	next = sent(2);
+	tell(first);
+	expect_nothing();
+	tell(next);
+	expect(2);
+	cr_assert_neq(take(3), take(4));
+	expect_nothing();
+}
+
+Test(rdm_cq, lets_nobody_sleep_without_end)
+{
+	struct fi_cq_data_entry entry;
+
+	sent(1);
+	cr_assert_eq(fi_cq_sread(&cq, &entry, 1, NULL, -1), -FI_EAVAIL);
+	expect_error(1, FI_ECANCELED);
 	expect_nothing();
 }
