@@ -56,7 +56,7 @@ int kv_get(struct kv_client *client, uint64_t key);
  */
 int kv_put(struct kv_client *client, uint64_t key, size_t len);
 
-/* kv_delete -- -FI_ENOENT: there was no such key */
+/* kv_delete -- -FI_ENOENT: no such key since the target has started; it may be deleted already */
 int kv_delete(struct kv_client *client, uint64_t key);
 
 /* For comparison: without chains */

@@ -142,6 +142,10 @@ static int move(struct kv_store *store)
 	if (ret)
 		return ret;
 	super->life = next;
+	ret = store->persist(store->arg, super, PAGE);
+	if (ret || super->magic)
+		return ret;
+	/* Index number 0 is of nothing, and not durable: so a new store is none before its life. */
 	super->magic = KV_MAGIC;
 	return store->persist(store->arg, super, PAGE);
 }

@@ -7,11 +7,14 @@
 #include "kv_target.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <rdma/fi_ext_pmemverbs.h>
 
@@ -28,6 +31,7 @@ struct target {
 	const struct options *opts;
 	struct node node;
 	struct memory memory;
+	int lock; /* of the memory's file, or -1 */
 	struct region region;
 	struct kv_store store;
 	struct fi_pmemverbs_chain_ops *ops;
@@ -104,6 +108,24 @@ static int start_store(struct target *target)
 	return ret;
 }
 
+/* lock_memory -- two targets would give the same buffers out; direct I/O has a lock of its own */
+static int lock_memory(struct target *target)
+{
+	const char *path = target->opts->memory;
+
+	if (!path || target->memory.file)
+		return 0;
+	target->lock = open(path, O_RDWR | O_CLOEXEC);
+	if (target->lock >= 0 && !flock(target->lock, LOCK_EX | LOCK_NB))
+		return 0;
+	fprintf(stderr, "%s: %s\n", path,
+		errno == EWOULDBLOCK ? "another target uses it" : strerror(errno));
+	if (target->lock >= 0)
+		close(target->lock);
+	target->lock = -1;
+	return -1;
+}
+
 /* open_memory -- when the first client comes, by whom the domain is known */
 static int open_memory(struct target *target, struct fi_info *info)
 {
@@ -119,6 +141,10 @@ static int open_memory(struct target *target, struct fi_info *info)
 		return report("fi_open_ops", ret);
 	if (memory_open(&target->memory, target->node.domain, target->opts->memory, len))
 		return -FI_EBUSY;
+	if (lock_memory(target)) {
+		memory_unmap(&target->memory);
+		return -FI_EBUSY;
+	}
 	target->stages = calloc(PLACES, sizeof(*target->stages));
 	if (!target->stages)
 		return report("calloc", -FI_ENOMEM);
@@ -287,7 +313,9 @@ static int count_buffers(struct target *target)
 		(unsigned long long) num_free, (unsigned long long) target->store.buffers);
 	if (!counts.torn && used + num_free == target->store.buffers)
 		return 0;
-	fprintf(stderr, "%llu slots lead to no whole record, and %lld buffers are lost\n",
+	fprintf(stderr,
+		"%llu slots lead to no whole record, and %lld buffers are lost until the target "
+		"starts again\n",
 		(unsigned long long) counts.torn,
 		(long long) (target->store.buffers - used - num_free));
 	return -FI_EIO;
@@ -302,6 +330,8 @@ static void close_target(struct target *target)
 	kv_store_close(&target->store);
 	/* A file's memory belongs to the domain. */
 	memory_unmap(&target->memory);
+	if (target->lock >= 0)
+		close(target->lock);
 	node_close(&target->node);
 	free(target->stages);
 }
@@ -313,7 +343,7 @@ int kv_serve(const struct options *opts)
 		.caps = FI_MSG | FI_RMA | FI_RMA_PMEM | FI_FENCE,
 		.port = opts->src_port,
 	};
-	struct target target = {.opts = opts};
+	struct target target = {.opts = opts, .lock = -1};
 	struct cm_event event;
 	int ret = pmv_flush_init();
 

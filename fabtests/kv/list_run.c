@@ -154,14 +154,13 @@ static int has(const struct lists *lists, const char *const *texts, int count)
 static int run(struct lists *lists)
 {
 	static const char *const texts[] = {"three", "two", "one"};
-	uint64_t head = 0, stale = 0;
+	uint64_t head = 0, stale = 0, last;
 	int ret = connect_ends(&lists->target, &lists->initiator);
 
 	if (!ret)
 		ret = make_list(lists);
 	if (!ret)
 		ret = expect(push_one(lists, &head, "one"), 0, "the first push");
-	head = *(const uint64_t *) lists->memory;
 	/* Somebody else was faster: the buffer is lost here, and the right head is known now. */
 	if (!ret)
 		ret = expect(push_one(lists, &stale, "not this"), 1, "a push in front of nothing");
@@ -169,12 +168,13 @@ static int run(struct lists *lists)
 		ret = expect(stale == head, 1, "the head that is told");
 	if (!ret)
 		ret = expect(push_one(lists, &head, "two"), 0, "the second push");
-	head = *(const uint64_t *) lists->memory;
 	if (!ret)
 		ret = expect(push_one(lists, &head, "three"), 0, "the third push");
-	head = *(const uint64_t *) lists->memory;
+	last = head;
 	if (!ret)
 		ret = expect(push_one(lists, &head, "four"), -FI_ENOSPC, "a push without a buffer");
+	if (!ret)
+		ret = expect(head == last, 1, "the head after that");
 	return ret ? ret : has(lists, texts, 3);
 }
 
