@@ -31,7 +31,9 @@ static void flush(struct rpc_commits *commits)
 	ret = rpc_journal_sync(journal, end);
 	pthread_mutex_lock(commits->lock);
 	commits->flushing = false;
-	if (!rpc_commit_keep(commits, ret)) {
+	rpc_commit_keep(commits, ret);
+	/* The medium may have told somebody else of an error, who persisted at the same time. */
+	if (!commits->failed) {
 		rpc_journal_synced(journal, end);
 		commits->durable = ticket;
 	}

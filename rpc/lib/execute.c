@@ -54,10 +54,13 @@ static bool reads(const struct pmemrpc_server *server, uint32_t op)
 static void begin(struct rpc_executor *executor, struct pmemrpc_request *request)
 {
 	struct rpc_body_head head;
-	uint64_t earlier = request->sequence - 1;
+	uint64_t earlier = request->sequence - 1, window = executor->server->store.sizes.window;
 
 	memcpy(&head, executor->body, sizeof(head));
 	head.waiting = le32toh(head.waiting);
+	/* It can't be more: make_ready refuses who asks for older ones. */
+	if (head.waiting >= window)
+		head.waiting = (uint32_t) window - 1;
 	rpc_store_has(&executor->server->store, request->client,
 		      head.waiting < earlier ? earlier - head.waiting : 0);
 	request->op = le32toh(head.op);

@@ -176,6 +176,8 @@ static int copy_readers(struct pmemrpc_server *server, const struct pmemrpc_serv
 {
 	if (!attr->num_readers)
 		return 0;
+	if (!attr->readers)
+		return explain_call(&server->error, "num_readers without readers", -FI_EINVAL);
 	server->readers = calloc(attr->num_readers, sizeof(*server->readers));
 	if (!server->readers)
 		return explain_call(&server->error, "memory", -FI_ENOMEM);

@@ -297,6 +297,9 @@ static int execute_some(struct rpc_session *session)
 	for (unsigned int i = 0; i < TURN; i++) {
 		int ret;
 
+		/* What others have begun has waited for long enough, and is flushed first. */
+		if (i && rpc_server_is_due(&session->worker->executor))
+			return 1;
 		if (!rpc_session_may_execute(session))
 			return 0;
 		ret = execute(session);

@@ -17,6 +17,7 @@ static struct {
 	unsigned int flushes;
 	uint64_t others; /* the first flush takes until so many have appended */
 	int error;
+	int error_beside; /* somebody else hears of it while a flush is under way, which does not */
 } fixture;
 
 struct caller {
@@ -43,6 +44,11 @@ static int count_persist(struct rpc_memory *memory, const void *place, size_t le
 		sched_yield();
 		pthread_mutex_lock(commits->lock);
 		appended = commits->appended;
+		pthread_mutex_unlock(commits->lock);
+	}
+	if (fixture.error_beside) {
+		pthread_mutex_lock(commits->lock);
+		rpc_commit_keep(commits, fixture.error_beside);
 		pthread_mutex_unlock(commits->lock);
 	}
 	if (!fixture.error)
@@ -170,5 +176,16 @@ Test(rpc_commit, a_flush_that_fails_fails_for_all)
 		cr_assert_eq(rpc_store_slot(&fixture.store, i)->executed, 0);
 		cr_assert_eq(*place_of(i), 0);
 	}
+	rpc_store_close(&fixture.store);
+}
+
+Test(rpc_commit, an_error_that_somebody_else_hears_of_fails_the_flush_beside_it)
+{
+	open_store(true);
+	fixture.error_beside = -5;
+	cr_assert_eq(call_all(1, -5), 1);
+	cr_assert_eq(rpc_store_slot(&fixture.store, 0)->executed, 0);
+	cr_assert_eq(*place_of(0), 0);
+	fixture.error_beside = 0;
 	rpc_store_close(&fixture.store);
 }

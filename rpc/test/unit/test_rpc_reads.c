@@ -189,6 +189,21 @@ Test(rpc_reads, a_client_that_says_nonsense_loses_no_reply)
 	end(&fixture);
 }
 
+/* Replies that it can't ask for any more are not kept, whatever it says. */
+Test(rpc_reads, a_client_that_lies_has_no_more_replies_kept_than_its_window)
+{
+	static struct fixture fixture;
+
+	serve(&fixture, NULL);
+	fixture.server.store.sizes.window = 2;
+	for (unsigned int i = 0; i < 3; i++)
+		call(&fixture, READ, UINT32_MAX);
+	cr_assert_null(reply_to(&fixture, 1));
+	cr_assert_not_null(reply_to(&fixture, 2));
+	cr_assert_not_null(reply_to(&fixture, 3));
+	end(&fixture);
+}
+
 /* A client's ring has room for calls that it commits. */
 Test(rpc_reads, half_of_the_ring_is_behind_the_durable_watermark_at_most)
 {

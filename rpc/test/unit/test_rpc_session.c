@@ -67,13 +67,19 @@ void __wrap_rpc_pmem_close(struct rpc_pmem *pmem)
 	memory.base = NULL;
 }
 
-static bool excludes; /* the client that came last, and is served first */
+static bool excludes;         /* the client that came last, and is served first */
+static bool first_excludes;   /* the other one */
+static bool makes_others_due; /* a call of the other one takes as long as a flush */
 
 static int handle(struct pmemrpc_request *request, void *context)
 {
 	(void) context;
 	if (excludes && request->client == CLIENTS - 1)
 		pmemrpc_exclude(request);
+	if (first_excludes && !request->client)
+		pmemrpc_exclude(request);
+	if (makes_others_due && !request->client)
+		server->workers[0].executor.flush_ns = 0;
 	return 0;
 }
 
@@ -587,4 +593,38 @@ Test(rpc_session, a_call_that_excludes_others_is_flushed_at_once)
 {
 	excludes = true;
 	cr_assert_eq(call_both(INT64_MAX), 2);
+}
+
+/* It may wait for long, and nobody waits with it. */
+Test(rpc_session, a_call_that_excludes_others_first_flushes_what_is_begun)
+{
+	first_excludes = true;
+	cr_assert_eq(call_both(INT64_MAX), 2);
+}
+
+/* What others have begun waits for one call of a client, and not for its turn. */
+Test(rpc_session, a_turn_ends_when_calls_of_others_are_due)
+{
+	struct net_ep *eps[CLIENTS];
+
+	threads = 1;
+	makes_others_due = true;
+	open_server(0);
+	for (unsigned int i = 0; i < CLIENTS; i++) {
+		struct rpc_ring ring;
+
+		eps[i] = come_and_call((uint8_t) (i + 1));
+		ring = rpc_store_ring(&server->store, i);
+		rpc_ring_write(&ring, (struct rpc_place){1, 0}, 0, 0, "", 1);
+		rpc_ring_write(&ring, (struct rpc_place){2, RPC_ALIGN}, 0, 0, "", 1);
+	}
+	cr_assert(net_notice(eps[0], 2, false));
+	cr_assert(net_notice(eps[1], 1, false));
+	server->workers[0].executor.flush_ns = INT64_MAX;
+	cr_assert_eq(rpc_worker_serve(&server->workers[0]), 1);
+	cr_assert_eq(server->work[1].session->reply, 2, "the other one has its reply");
+	cr_assert_eq(rpc_store_slot(&server->store, 0)->executed, 1);
+	cr_assert_eq(rpc_worker_serve(&server->workers[0]), 1);
+	cr_assert_eq(rpc_store_slot(&server->store, 0)->executed, 2);
+	close_server();
 }
