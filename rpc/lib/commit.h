@@ -41,6 +41,10 @@ int rpc_commit_append(struct rpc_commits *commits, struct rpc_transaction *trans
 /* rpc_commit_wait -- until it counts, and its contents are at their places */
 int rpc_commit_wait(struct rpc_commits *commits, uint64_t ticket);
 
+/* rpc_commit_persist -- a range outside of the journal; others commit between its parts */
+int rpc_commit_persist(struct rpc_commits *commits, struct rpc_memory *memory, const char *place,
+		       size_t len);
+
 /* rpc_commit_settle -- until no record would be carried out again */
 int rpc_commit_settle(struct rpc_commits *commits);
 

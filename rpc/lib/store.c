@@ -458,14 +458,9 @@ int rpc_store_persist(struct rpc_store *store, const void *place, size_t len)
 	/* After a crash its old contents would come back, and newer calls refer to these. */
 	if (!ret && rpc_journal_names(&store->commits.journal, place, len))
 		ret = rpc_commit_settle(&store->commits);
+	if (!ret)
+		ret = rpc_commit_persist(&store->commits, store->memory, place, len);
 	pthread_mutex_unlock(&store->lock);
-	/* It may be long, and others commit meanwhile. */
-	if (!ret) {
-		ret = store->memory->persist(store->memory, place, len);
-		pthread_mutex_lock(&store->lock);
-		rpc_commit_keep(&store->commits, ret);
-		pthread_mutex_unlock(&store->lock);
-	}
 	return ret;
 }
 
