@@ -45,7 +45,8 @@ test_rpc_client_LDADD = librpc.la $(CRITERION_LIBS) $(LIBFABRIC_LIBS)
 
 TESTS += test_rpc_session
 check_PROGRAMS += test_rpc_session
-test_rpc_session_SOURCES = %D%/test_rpc_session.c $(rpc_net_sources)
+test_rpc_session_SOURCES = %D%/test_rpc_session.c %D%/test_rpc_begun.c %D%/session_world.c %D%/session_world.h \
+	$(rpc_net_sources)
 test_rpc_session_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/rpc -I$(srcdir)/rpc/lib
 test_rpc_session_LDFLAGS = $(rpc_net_wraps),--wrap=rpc_now_ms,--wrap=rpc_pmem_open,--wrap=rpc_pmem_close
 test_rpc_session_LDADD = librpc.la $(CRITERION_LIBS) $(LIBFABRIC_LIBS)
