@@ -228,6 +228,7 @@ void pmv_setting_read(void)
 	pmv_setting.leaves_sigbus = get_choice(SIGBUS_HANDLER);
 	pmv_setting.timeout = get_seconds(TIMEOUT);
 	fi_param_get_str(&pmv_prov, settings[METRICS].name, &metrics);
-	pmv_setting.metrics = metrics && *metrics ? metrics : NULL;
+	/* A copy: the application may write to its environment. */
+	pmv_setting.metrics = metrics && *metrics ? strdup(metrics) : NULL;
 	check_names();
 }

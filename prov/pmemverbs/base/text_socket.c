@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -33,7 +34,7 @@ static struct {
 	char name[64];
 	void (*write)(FILE *text);
 	atomic_int owner; /* the process; 0: there is none */
-} own;
+} own = {.dir = -1, .listener = -1};
 
 /*
  * address_of -- of a socket in the directory.  By the descriptor: a path of any length fits the 108
@@ -66,13 +67,20 @@ static pid_t pid_of(const char *name)
 	return pid > 0 && pid <= INT32_MAX ? (pid_t) pid : 0;
 }
 
-/* is_left_behind -- its process may be of another namespace: only the socket itself knows */
+/*
+ * is_left_behind -- its process may be of another namespace: only the socket itself knows.  (To
+ * connect to what is no socket is refused, too.)
+ */
 static bool is_left_behind(int dir, const char *name)
 {
 	struct sockaddr_un address = address_of(dir, name);
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct stat status;
 	bool left;
+	int fd;
 
+	if (fstatat(dir, name, &status, AT_SYMLINK_NOFOLLOW) || !S_ISSOCK(status.st_mode))
+		return false;
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return false;
 	left = connect(fd, (struct sockaddr *) &address, sizeof(address)) && errno == ECONNREFUSED;
@@ -103,6 +111,36 @@ static void clean_up(int dir)
 
 /* This process' */
 
+/* close_all -- in a child that was forked, too: nobody is to wait there for an answer */
+static void close_all(void)
+{
+	if (own.listener >= 0)
+		close(own.listener);
+	if (own.dir >= 0)
+		close(own.dir);
+	own.listener = own.dir = -1;
+}
+
+/* set_mode -- 0, or an errno.  Whoever may write to the directory may have put a link there. */
+static int set_mode(const char *name)
+{
+	int fd = openat(own.dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC), ret = 0;
+	char path[32];
+	struct stat status;
+
+	if (fd < 0)
+		return errno;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	if (fstat(fd, &status))
+		ret = errno;
+	else if (!S_ISSOCK(status.st_mode))
+		ret = EEXIST;
+	else if (chmod(path, MODE))
+		ret = errno;
+	close(fd);
+	return ret;
+}
+
 /* take_name -- bind, listen, and only then be found; another process may have the name */
 static int take_name(const char *hidden)
 {
@@ -114,9 +152,10 @@ static int take_name(const char *hidden)
 	if (fchmod(own.listener, MODE) ||
 	    bind(own.listener, (struct sockaddr *) &address, sizeof(address)))
 		return errno;
-	if (fchmodat(own.dir, hidden, MODE, 0) || listen(own.listener, QUEUE))
+	ret = set_mode(hidden);
+	if (!ret && listen(own.listener, QUEUE))
 		ret = errno;
-	else if (is_left_behind(own.dir, own.name))
+	if (!ret && is_left_behind(own.dir, own.name))
 		unlinkat(own.dir, own.name, 0);
 	if (!ret && linkat(own.dir, hidden, own.dir, own.name, 0))
 		ret = errno;
@@ -127,8 +166,10 @@ static int take_name(const char *hidden)
 static int open_socket(const char *directory)
 {
 	char program[32], hidden[sizeof(own.name) + 8];
-	int ret;
+	int ret = pthread_atfork(NULL, NULL, close_all);
 
+	if (ret)
+		return ret;
 	own.dir = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (own.dir < 0)
 		return errno;
@@ -142,11 +183,8 @@ static int open_socket(const char *directory)
 	clean_up(own.dir);
 	own.listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	ret = own.listener < 0 ? errno : take_name(hidden);
-	if (!ret)
-		return 0;
-	if (own.listener >= 0)
-		close(own.listener);
-	close(own.dir);
+	if (ret)
+		close_all();
 	return ret;
 }
 
@@ -205,8 +243,7 @@ int pmv_text_socket_open(const char *directory, void (*write)(FILE *text))
 		return 0;
 	}
 	pmv_text_socket_remove();
-	close(own.listener);
-	close(own.dir);
+	close_all();
 	return ret;
 }
 

@@ -89,10 +89,27 @@ static const char *const methods[] = {
 /* The upper limits of what is shown: 1 to 2^30 bytes, and 1 microsecond to 17 seconds. */
 enum { LEAST_SIZE = 0, MOST_SIZE = 30, LEAST_TIME = 10, MOST_TIME = 34 };
 
-#define NANO 1e-9
-
 /* What the samples of this process have in common. */
 static char process[96];
+
+/*
+ * hold -- what was told once is not taken back: a commit that finds no room is counted for a
+ * moment, and who reads takes a counter that falls for a new process.  Holds the lock.
+ */
+static void hold(struct fi_pmemverbs_counters *sum)
+{
+	static uint64_t told[sizeof(values) / sizeof(values[0])];
+
+	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+		uint64_t *value = (uint64_t *) ((char *) sum + values[i].offset);
+
+		if (strcmp(values[i].type, "counter"))
+			continue;
+		if (*value < told[i])
+			*value = told[i];
+		told[i] = *value;
+	}
+}
 
 static void head(FILE *text, const char *name, const char *type, const char *help)
 {
@@ -114,23 +131,38 @@ static void write_values(FILE *text, const struct fi_pmemverbs_counters *sum)
 	}
 }
 
+/* A number of bytes, or of nanoseconds as seconds.  Not as a double: a locale may have a comma. */
+static void write_number(FILE *text, uint64_t value, bool nanoseconds)
+{
+	const uint64_t second = 1000000000;
+
+	if (nanoseconds)
+		fprintf(text, "%llu.%09llu", (unsigned long long) (value / second),
+			(unsigned long long) (value % second));
+	else
+		fprintf(text, "%llu", (unsigned long long) value);
+}
+
 /* write_histogram -- its buckets are read once, so it is what it says whatever is added meanwhile
  */
 static void write_histogram(FILE *text, const char *name, const char *label,
 			    const struct pmv_histogram *histogram, unsigned int least,
-			    unsigned int most, double unit)
+			    unsigned int most, bool nanoseconds)
 {
 	unsigned long long count = 0;
 
 	for (unsigned int i = 0; i < PMV_HISTOGRAM_BUCKETS; i++) {
 		count += atomic_load(&histogram->buckets[i]);
-		if (i >= least && i <= most)
-			fprintf(text, "%s_bucket{%s%s,le=\"%.10g\"} %llu\n", name, process, label,
-				(double) (UINT64_C(1) << i) * unit, count);
+		if (i < least || i > most)
+			continue;
+		fprintf(text, "%s_bucket{%s%s,le=\"", name, process, label);
+		write_number(text, UINT64_C(1) << i, nanoseconds);
+		fprintf(text, "\"} %llu\n", count);
 	}
 	fprintf(text, "%s_bucket{%s%s,le=\"+Inf\"} %llu\n", name, process, label, count);
-	fprintf(text, "%s_sum{%s%s} %.*f\n", name, process, label, unit < 1 ? 9 : 0,
-		(double) atomic_load(&histogram->sum) * unit);
+	fprintf(text, "%s_sum{%s%s} ", name, process, label);
+	write_number(text, atomic_load(&histogram->sum), nanoseconds);
+	fprintf(text, "\n");
 	fprintf(text, "%s_count{%s%s} %llu\n", name, process, label, count);
 }
 
@@ -142,15 +174,15 @@ static void write_histograms(FILE *text)
 	head(text, name, "histogram", "Bytes of a commit.");
 	for (unsigned int i = PMV_METHOD_WRITE; i < PMV_SAMPLE_METHODS; i++)
 		write_histogram(text, name, methods[i], &commits->size[i], LEAST_SIZE, MOST_SIZE,
-				1);
+				false);
 	name = "pmemverbs_commit_seconds";
 	head(text, name, "histogram", "From the call of a commit until it was found durable.");
 	for (unsigned int i = PMV_METHOD_WRITE; i < PMV_SAMPLE_METHODS; i++)
 		write_histogram(text, name, methods[i], &commits->time[i], LEAST_TIME, MOST_TIME,
-				NANO);
+				true);
 	name = "pmemverbs_agent_sync_seconds";
 	head(text, name, "histogram", "That the agent has waited for a disk.");
-	write_histogram(text, name, "", &pmv_pages_sync_ns, LEAST_TIME, MOST_TIME, NANO);
+	write_histogram(text, name, "", &pmv_pages_sync_ns, LEAST_TIME, MOST_TIME, true);
 }
 
 void pmv_metrics_write(FILE *text)
@@ -166,6 +198,7 @@ void pmv_metrics_write(FILE *text)
 		open++;
 		pmv_tally_read(domain, &sum);
 	}
+	hold(&sum);
 	pthread_mutex_unlock(&all.lock);
 	head(text, "pmemverbs_info", "gauge", "1, and what this process runs.");
 	fprintf(text, "pmemverbs_info{%s,version=\"%u.%u\"} 1\n", process,
@@ -185,7 +218,8 @@ static void open_socket(void)
 	used = (size_t) snprintf(process, sizeof(process), "pid=\"%d\",program=\"%.40s",
 				 (int) getpid(), program_invocation_short_name);
 	for (char *at = strstr(process, "program=\"") + strlen("program=\""); *at; at++) {
-		if (*at == '"' || *at == '\\' || (unsigned char) *at < ' ')
+		if (*at == '"' || *at == '\\' || (unsigned char) *at < ' ' ||
+		    (unsigned char) *at > '~')
 			*at = '_';
 	}
 	snprintf(process + used, sizeof(process) - used, "\"");
@@ -213,5 +247,7 @@ void pmv_metrics_leave(struct pmv_domain *domain)
 	pthread_mutex_lock(&all.lock);
 	LIST_REMOVE(domain, next_of_all);
 	pmv_tally_read(domain, &all.closed);
+	/* What is so many now: the agent may still have requests of connections that are closed. */
+	all.closed.endpoints = all.closed.requests_awaited = all.closed.requests_pending = 0;
 	pthread_mutex_unlock(&all.lock);
 }

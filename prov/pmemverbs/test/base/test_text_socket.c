@@ -145,7 +145,7 @@ static pid_t nobody(void)
 
 Test(text_socket, removes_what_those_that_were_killed_have_left)
 {
-	char gone[64], alive[64], heard[64];
+	char gone[64], alive[64], heard[64], file[64];
 	int dead = (int) nobody(), listener, waits;
 
 	snprintf(gone, sizeof(gone), "one.two.%d.sock", dead);
@@ -160,8 +160,12 @@ Test(text_socket, removes_what_those_that_were_killed_have_left)
 	/* No more than this one can wait there: others are told to try again. */
 	waits = at(heard, connect);
 	close(open(in_dir("file.1"), O_CREAT, 0600));
+	/* Nobody listens there, either. */
+	snprintf(file, sizeof(file), "file.%d.sock", dead);
+	close(open(in_dir(file), O_CREAT, 0600));
 	cr_assert_eq(pmv_text_socket_open(in_dir(""), write_times), 0);
 	cr_expect_not(is_there(gone));
+	cr_expect(is_there(file));
 	cr_expect(is_there(alive));
 	cr_expect(is_there(heard));
 	cr_expect(is_there("name.sock"));
@@ -183,6 +187,34 @@ Test(text_socket, is_not_the_childs_to_remove)
 	}
 	cr_assert_eq(waitpid(pid, NULL, 0), pid);
 	cr_expect(reads("1 times\n"));
+}
+
+/* A child that lives on listens to nothing: whoever connects learns that the process is gone. */
+Test(text_socket, has_no_listener_left_in_a_child)
+{
+	int ready[2], end[2];
+	char name[64], byte;
+	pid_t pid;
+
+	cr_assert(!pipe(ready) && !pipe(end));
+	pid = fork();
+	if (!pid) {
+		close(end[1]);
+		if (pmv_text_socket_open(in_dir(""), write_times) || fork())
+			_exit(0);
+		/* It says that it runs, and does until the test ends. */
+		if (write(ready[1], "x", 1) == 1 && read(end[0], &byte, 1))
+			_exit(1);
+		_exit(0);
+	}
+	close(ready[1]);
+	cr_assert_eq(read(ready[0], &byte, 1), 1);
+	cr_assert_eq(waitpid(pid, NULL, 0), pid);
+	snprintf(name, sizeof(name), "%s.%d.sock", program_invocation_short_name, (int) pid);
+	cr_assert(is_there(name));
+	cr_assert_eq(pmv_text_socket_open(in_dir(""), write_times), 0);
+	cr_expect_not(is_there(name));
+	close(end[1]);
 }
 
 static void write_much(FILE *text)

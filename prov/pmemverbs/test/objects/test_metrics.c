@@ -80,6 +80,42 @@ Test(metrics, have_all_domains_also_those_that_are_closed)
 	cr_expect_eq(value("commits_total", ",method=\"read\""), 3);
 }
 
+/* A call that finds no room is counted, and then no more.  Prometheus takes less for a restart. */
+Test(metrics, never_fall_when_a_commit_is_refused_after_all)
+{
+	struct rig *rig = rig_open(NULL);
+	struct pmv_initiator *ini;
+
+	commit(rig);
+	ini = &pmv_to_ep(rig->ep)->initiator;
+	pmv_initiator_count(ini, PMV_METHOD_READ);
+	look();
+	cr_expect_eq(value("commits_total", ",method=\"read\""), 2);
+	pmv_initiator_uncount(ini, PMV_METHOD_READ);
+	look();
+	cr_expect_eq(value("commits_total", ",method=\"read\""), 2);
+	commit(rig);
+	commit(rig);
+	look();
+	cr_expect_eq(value("commits_total", ",method=\"read\""), 3);
+	rig_close(rig);
+	look();
+	cr_expect_eq(value("endpoints", ""), 0);
+}
+
+/* What its endpoints have left to the agent is never served. */
+Test(metrics, have_nothing_pending_of_a_domain_that_is_closed)
+{
+	struct rig *rig = rig_open(NULL);
+
+	pmv_to_domain(rig->domain)->agent.batch->count = 1;
+	look();
+	cr_expect_eq(value("agent_requests_pending", ""), 1);
+	rig_close(rig);
+	look();
+	cr_expect_eq(value("agent_requests_pending", ""), 0);
+}
+
 Test(metrics, have_histograms_whose_buckets_add_up)
 {
 	struct rig *rig = rig_open(NULL);
@@ -95,6 +131,9 @@ Test(metrics, have_histograms_whose_buckets_add_up)
 	cr_expect_eq(value("commit_seconds_count", ",method=\"read\""), 1);
 	cr_expect_gt(value("commit_seconds_sum", ",method=\"read\""), 0);
 	cr_expect_eq(value("commit_seconds_bucket", ",method=\"read\",le=\"+Inf\""), 1);
+	/* The application's locale may have a comma: no number is written as a double. */
+	cr_expect(strstr(text, "le=\"0.000001024\"} "));
+	cr_expect(strstr(text, "le=\"17.179869184\"} "));
 	cr_expect_eq(value("commit_seconds_count", ",method=\"write\""), 0);
 	rig_close(rig);
 }
