@@ -42,7 +42,7 @@ struct caller {
 	unsigned int count;
 	uint64_t before; /* calls of earlier lives */
 	unsigned int paces[CALLS], num_paces;
-	uint64_t flushes; /* before a part of a case */
+	uint64_t flushes; /* that there will be, in a part of a case */
 };
 
 extern char *flow_directory, *flow_port;
