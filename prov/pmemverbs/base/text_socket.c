@@ -131,12 +131,10 @@ static int set_mode(const char *name)
 	if (fd < 0)
 		return errno;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	if (fstat(fd, &status))
+	if (fstat(fd, &status) || (S_ISSOCK(status.st_mode) && chmod(path, MODE)))
 		ret = errno;
 	else if (!S_ISSOCK(status.st_mode))
 		ret = EEXIST;
-	else if (chmod(path, MODE))
-		ret = errno;
 	close(fd);
 	return ret;
 }
