@@ -240,9 +240,12 @@ static void accept_request(void)
 
 /* Operations */
 
+/* What a key says of DMP memory that is flushable from afar: here no core has RDMA FLUSH. */
+#define FLUSHABLE (PMV_WSP + 1)
+
 static bool is_known(uint64_t key)
 {
-	return key >> 58 == 0x3d && (key >> 32 & 7) <= PMV_WSP;
+	return key >> 58 == 0x3d && (key >> 32 & 7) <= FLUSHABLE;
 }
 
 /* is_misfit -- it is of another life than the peer has named */
@@ -257,7 +260,8 @@ static bool needs_agent(uint64_t key)
 	uint64_t persist = key >> 32 & 7;
 	bool pmem = key >> 35 & 1, ddio = key >> 36 & 1;
 
-	return pmem && (persist == PMV_PAGE || (persist == PMV_DMP && ddio));
+	return pmem &&
+	       (persist == PMV_PAGE || ((persist == PMV_DMP || persist == FLUSHABLE) && ddio));
 }
 
 /* is_ours -- nothing but what the handshake allows: one message, or a READ of the flush page */
