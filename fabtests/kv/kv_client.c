@@ -69,10 +69,12 @@ int kv_run(struct kv_client *client, size_t count)
 	return ret ? (int) ret : kv_await(client);
 }
 
-int kv_post_write(struct kv_client *client, void *from, size_t len, uint64_t addr, uint64_t key,
-		  uint64_t flags)
+/* transfer -- fi_writemsg or fi_readmsg, tried until there is room */
+static ssize_t transfer(struct kv_client *client,
+			ssize_t (*call)(struct fid_ep *, const struct fi_msg_rma *, uint64_t),
+			void *buf, size_t len, uint64_t addr, uint64_t key, uint64_t flags)
 {
-	struct iovec iov = {from, len};
+	struct iovec iov = {buf, len};
 	struct fi_rma_iov rma_iov = {addr, len, key};
 	struct fi_msg_rma msg = {
 		.msg_iov = &iov,
@@ -85,28 +87,21 @@ int kv_post_write(struct kv_client *client, void *from, size_t len, uint64_t add
 	ssize_t ret;
 
 	do {
-		ret = fi_writemsg(client->conn.ep, &msg, flags);
+		ret = call(client->conn.ep, &msg, flags);
 	} while (!posted(client, &ret));
-	return (int) ret;
+	return ret;
+}
+
+int kv_post_write(struct kv_client *client, void *from, size_t len, uint64_t addr, uint64_t key,
+		  uint64_t flags)
+{
+	return (int) transfer(client, fi_writemsg, from, len, addr, key, flags);
 }
 
 static int read_at(struct kv_client *client, void *to, size_t len, uint64_t addr, uint64_t key)
 {
-	struct iovec iov = {to, len};
-	struct fi_rma_iov rma_iov = {addr, len, key};
-	struct fi_msg_rma msg = {
-		.msg_iov = &iov,
-		.desc = &client->region.desc,
-		.iov_count = 1,
-		.rma_iov = &rma_iov,
-		.rma_iov_count = 1,
-		.context = client,
-	};
-	ssize_t ret;
+	ssize_t ret = transfer(client, fi_readmsg, to, len, addr, key, FI_COMPLETION);
 
-	do {
-		ret = fi_readmsg(client->conn.ep, &msg, FI_COMPLETION);
-	} while (!posted(client, &ret));
 	return ret ? (int) ret : kv_await(client);
 }
 

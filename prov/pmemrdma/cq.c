@@ -473,18 +473,7 @@ static int cq_control(struct fid *fid, int command, void *arg)
 {
 	struct pmr_cq *cq = pmr_to_cq(fid);
 
-	switch (command) {
-	case FI_GETWAIT:
-		if (cq->wait_obj != FI_WAIT_FD)
-			return -FI_ENODATA;
-		*(int *) arg = cq->wait.fd;
-		return 0;
-	case FI_GETWAITOBJ:
-		*(enum fi_wait_obj *) arg = cq->wait_obj;
-		return 0;
-	default:
-		return -FI_ENOSYS;
-	}
+	return pmr_wait_control(&cq->wait, cq->wait_obj, command, arg);
 }
 
 static struct fi_ops cq_fi_ops = {

@@ -286,18 +286,7 @@ static int eq_control(struct fid *fid, int command, void *arg)
 {
 	struct pmr_eq *eq = pmr_to_eq(fid);
 
-	switch (command) {
-	case FI_GETWAIT:
-		if (eq->wait_obj != FI_WAIT_FD)
-			return -FI_ENODATA;
-		*(int *) arg = eq->wait.fd;
-		return 0;
-	case FI_GETWAITOBJ:
-		*(enum fi_wait_obj *) arg = eq->wait_obj;
-		return 0;
-	default:
-		return -FI_ENOSYS;
-	}
+	return pmr_wait_control(&eq->wait, eq->wait_obj, command, arg);
 }
 
 static struct fi_ops eq_fi_ops = {

@@ -95,32 +95,10 @@ static ssize_t msg_recvmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_
 	return pmr_post_receive(pmr_to_ep(&fid->fid), msg);
 }
 
-static ssize_t msg_recvv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
-			 fi_addr_t src, void *context)
-{
-	const struct fi_msg msg = {
-		.msg_iov = iov,
-		.desc = desc,
-		.iov_count = count,
-		.addr = src,
-		.context = context,
-	};
-
-	return msg_recvmsg(fid, &msg, 0);
-}
-
-static ssize_t msg_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src,
-			void *context)
-{
-	const struct iovec iov = {.iov_base = buf, .iov_len = len};
-
-	return msg_recvv(fid, &iov, &desc, 1, src, context);
-}
-
 struct fi_ops_msg pmr_msg_ops = {
 	.size = sizeof(struct fi_ops_msg),
-	.recv = msg_recv,
-	.recvv = msg_recvv,
+	.recv = pmr_recv,
+	.recvv = pmr_recvv,
 	.recvmsg = msg_recvmsg,
 	.send = msg_send,
 	.sendv = msg_sendv,

@@ -263,3 +263,25 @@ ssize_t pmr_post_shared(struct pmr_srx *srx, const struct fi_msg *msg)
 		pmr_queue_return_shared(slot);
 	return ret ? negative(ret) : 0;
 }
+
+ssize_t pmr_recvv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
+		  fi_addr_t src, void *context)
+{
+	const struct fi_msg msg = {
+		.msg_iov = iov,
+		.desc = desc,
+		.iov_count = count,
+		.addr = src,
+		.context = context,
+	};
+
+	return fi_recvmsg(fid, &msg, 0);
+}
+
+ssize_t pmr_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src,
+		 void *context)
+{
+	const struct iovec iov = {.iov_base = buf, .iov_len = len};
+
+	return pmr_recvv(fid, &iov, &desc, 1, src, context);
+}

@@ -45,6 +45,12 @@ static inline ssize_t pmr_post_one(struct pmr_ep *ep, struct pmr_request *reques
 ssize_t pmr_post_receive(struct pmr_ep *ep, const struct fi_msg *msg);
 ssize_t pmr_post_shared(struct pmr_srx *srx, const struct fi_msg *msg);
 
+/* pmr_recv, pmr_recvv -- fi_recv and fi_recvv of both, by their own fi_recvmsg */
+ssize_t pmr_recvv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
+		  fi_addr_t src, void *context);
+ssize_t pmr_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src,
+		 void *context);
+
 /*
  * pmr_fill_sge -- returns how many buffers there are: those without a byte are left out, as 0 means
  * 2 GiB to some devices.  -FI_EINVAL: there are too many.

@@ -41,28 +41,6 @@ static ssize_t srx_recvmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_
 	return pmr_post_shared(to_srx(&fid->fid), msg);
 }
 
-static ssize_t srx_recvv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
-			 fi_addr_t src, void *context)
-{
-	const struct fi_msg msg = {
-		.msg_iov = iov,
-		.desc = desc,
-		.iov_count = count,
-		.addr = src,
-		.context = context,
-	};
-
-	return srx_recvmsg(fid, &msg, 0);
-}
-
-static ssize_t srx_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src,
-			void *context)
-{
-	const struct iovec iov = {.iov_base = buf, .iov_len = len};
-
-	return srx_recvv(fid, &iov, &desc, 1, src, context);
-}
-
 static ssize_t no_send(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t dest,
 		       void *context)
 {
@@ -130,8 +108,8 @@ static ssize_t no_injectdata(struct fid_ep *ep, const void *buf, size_t len, uin
 
 static struct fi_ops_msg srx_msg_ops = {
 	.size = sizeof(struct fi_ops_msg),
-	.recv = srx_recv,
-	.recvv = srx_recvv,
+	.recv = pmr_recv,
+	.recvv = pmr_recvv,
 	.recvmsg = srx_recvmsg,
 	.send = no_send,
 	.sendv = no_sendv,

@@ -44,6 +44,22 @@ void pmr_wait_close(struct pmr_wait *wait)
 	wait->fd = wait->event_fd = -1;
 }
 
+int pmr_wait_control(const struct pmr_wait *wait, enum fi_wait_obj wait_obj, int command, void *arg)
+{
+	switch (command) {
+	case FI_GETWAIT:
+		if (wait_obj != FI_WAIT_FD)
+			return -FI_ENODATA;
+		*(int *) arg = wait->fd;
+		return 0;
+	case FI_GETWAITOBJ:
+		*(enum fi_wait_obj *) arg = wait_obj;
+		return 0;
+	default:
+		return -FI_ENOSYS;
+	}
+}
+
 void pmr_wait_wake(struct pmr_wait *wait)
 {
 	if (wait->event_fd >= 0)

@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <rdma/fi_eq.h>
+
 struct pmr_wait {
 	int fd;       /* an application sleeps on this one; -1: it does not wait */
 	int event_fd; /* readable after pmr_wait_wake */
@@ -16,6 +18,10 @@ struct pmr_wait {
 /* pmr_wait_open -- source: the device's descriptor, which does not block any more; 0 or -errno */
 int pmr_wait_open(struct pmr_wait *wait, int source);
 void pmr_wait_close(struct pmr_wait *wait);
+
+/* pmr_wait_control -- FI_GETWAIT and FI_GETWAITOBJ of a queue with that wait object */
+int pmr_wait_control(const struct pmr_wait *wait, enum fi_wait_obj wait_obj, int command,
+		     void *arg);
 
 /* pmr_wait_wake -- whoever sleeps; pmr_wait_reset -- the next one sleeps again */
 void pmr_wait_wake(struct pmr_wait *wait);
