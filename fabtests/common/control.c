@@ -5,6 +5,7 @@
  */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -222,37 +223,48 @@ bool control_waits(int fd, int ms)
 	return poll(&pfd, 1, ms) > 0;
 }
 
-/* runs -- may this thread run?  Its state follows the name in parentheses. */
-static bool runs(pid_t pid, const char *thread)
-{
-	char path[320], line[512] = "";
-	FILE *file;
-	char *end;
+/*
+ * Looking at threads takes no memory: control_stop does it in a child of a process with threads,
+ * one of which may have held the allocator's lock (gcc 12's address sanitizer keeps it in the
+ * child).
+ */
 
-	snprintf(path, sizeof(path), "/proc/%d/task/%s/stat", (int) pid, thread);
-	file = fopen(path, "r");
-	if (!file)
+/* runs -- may this thread run?  Its state follows the name in parentheses. */
+static bool runs(int threads, const char *thread)
+{
+	char path[300], line[512] = "", *end;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/stat", thread);
+	fd = openat(threads, path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
 		return false;
-	if (!fgets(line, sizeof(line), file))
+	if (read(fd, line, sizeof(line) - 1) < 0)
 		line[0] = '\0';
-	fclose(file);
+	close(fd);
 	end = strrchr(line, ')');
 	return end && end[1] && !strchr("TtZX", end[2]);
 }
 
 bool control_is_stopped(pid_t pid)
 {
-	const struct dirent *entry;
+	_Alignas(struct dirent64) char entries[4096];
 	bool stopped = true;
 	char path[64];
-	DIR *threads;
+	ssize_t len;
+	int threads;
 
 	snprintf(path, sizeof(path), "/proc/%d/task", (int) pid);
-	threads = opendir(path);
-	while (threads && stopped && (entry = readdir(threads)))
-		stopped = *entry->d_name == '.' || !runs(pid, entry->d_name);
-	if (threads)
-		closedir(threads);
+	threads = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (threads < 0)
+		return true;
+	while (stopped && (len = getdents64(threads, entries, sizeof(entries))) > 0) {
+		for (const struct dirent64 *entry = (struct dirent64 *) entries;
+		     stopped && (const char *) entry < entries + len;
+		     entry = (struct dirent64 *) ((const char *) entry + entry->d_reclen))
+			stopped = *entry->d_name == '.' || !runs(threads, entry->d_name);
+	}
+	close(threads);
 	return stopped;
 }
 

@@ -10,6 +10,7 @@
 #define PMEM_CONTROL_H
 
 #include <stddef.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 enum control_command {
