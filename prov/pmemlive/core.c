@@ -282,10 +282,22 @@ void core_move(struct core_domain *domain, const struct core_cq *cq)
 	}
 }
 
+/* lacks_receive -- tcp 2.1 does not listen to the socket then, tcp 1.17 does */
+static bool lacks_receive(const struct core_ep *ep)
+{
+	const struct core_message *message = STAILQ_FIRST(&ep->in);
+
+	return message->kind == REQUEST && (message->op.what & FI_MSG) &&
+	       STAILQ_EMPTY(&ep->receives);
+}
+
 bool core_is_ready(const struct core_ep *ep)
 {
-	return !ep->dead &&
-	       (has_arrived(STAILQ_FIRST(&ep->in)) || (has_out(ep) && has_socket_room(ep)));
+	if (ep->dead)
+		return false;
+	return (has_arrived(STAILQ_FIRST(&ep->in)) &&
+		!(core_rules.moves_all && lacks_receive(ep))) ||
+	       (has_out(ep) && has_socket_room(ep));
 }
 
 uint64_t core_edges(const struct core_ep *ep)
@@ -344,6 +356,9 @@ static ssize_t post_rx(struct core_ep *ep, const struct testcore_request *reques
 	post = testcore_need(calloc(1, sizeof(*post)));
 	post->op = *request;
 	STAILQ_INSERT_TAIL(&ep->receives, post, next);
+	/* In tcp 2.1 this takes what has waited for it. */
+	if (core_rules.moves_all && !core_rules.nic)
+		move(ep);
 	return 0;
 }
 

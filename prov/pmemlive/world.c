@@ -84,8 +84,9 @@ static void choose_initiator(struct party *party, unsigned int number)
 	party->watches = sched_one_in(2);
 	party->depth = (unsigned int[]){1, 3, WORLD_DEPTH}[sched_dice(3)];
 	party->most_pause_ns = (int64_t[]){0, 100000, 5000000, 400000000}[sched_dice(4)];
-	/* Whoever never sleeps takes many steps. */
-	if (!sleeps() && party->most_pause_ns > 1000000)
+	/* Whoever never sleeps takes many steps; tcp 1.17 lets nobody sleep who lacks a receive. */
+	if ((!sleeps() || (world.sends && !core_rules.nic && !core_rules.moves_all)) &&
+	    party->most_pause_ns > 1000000)
 		party->most_pause_ns = 1000000;
 	party->uses_page = world.most_sync_ns && sched_one_in(2);
 }
@@ -102,6 +103,7 @@ void world_choose(void)
 	world.cuts = sched_one_in(4);
 	snprintf(world.target.process.name, sizeof(world.target.process.name), "target");
 	world.target.watches = sched_one_in(2);
+	world.sends = sched_one_in(2);
 	choose_agents();
 	for (unsigned int i = 0; i < world.num_initiators; i++)
 		choose_initiator(&world.initiators[i], i);
@@ -123,6 +125,8 @@ void world_describe(void)
 	       core_rules.room, core_rules.socket, world.num_initiators,
 	       world.stops ? "; processes are stopped" : "",
 	       world.cuts ? "; a connection ends" : "");
+	if (world.sends)
+		puts("some operations are messages");
 	printf("the target: %s%s; syncs of up to %.3f ms\n", names[world.target.waits],
 	       world.answers   ? "; answers notices"
 	       : world.notices ? "; notices"
@@ -165,13 +169,12 @@ static void stop_one(void)
 
 static void cut_one(void)
 {
-	unsigned int initiator = (unsigned int) sched_dice(world.num_initiators);
-	struct party *party = &world.initiators[initiator];
-	unsigned int ep = (unsigned int) sched_dice(party->num_eps);
+	struct party *party = &world.initiators[sched_dice(world.num_initiators)];
+	struct conn *conn = &party->conns[sched_dice(party->num_conns)];
 
-	sched_trace("connection %u of %s is cut", ep, party->process.name);
-	world.cut[initiator][ep] = true;
-	core_cut(pmv_to_ep(party->eps[ep])->engine.fid, sched_one_in(2));
+	sched_trace("a connection of %s is cut", party->process.name);
+	conn->cut = conn->other->cut = true;
+	core_cut(pmv_to_ep(conn->ep)->engine.fid, sched_one_in(2));
 }
 
 static bool accidents_end;
@@ -216,6 +219,7 @@ static void work(void)
 		sched_join(bursts[i]);
 	accidents_end = true;
 	sched_join(accidents);
+	conns_renew();
 }
 
 /* start, stop -- the initiators' threads that sleep: those that reap live as long as the world */
@@ -276,7 +280,8 @@ static void idle(void)
 
 void *world_live(void *arg)
 {
-	static struct sched_clockwork bounds = {.next_ns = apps_deadline_ns, .advance = apps_check};
+	static struct sched_clockwork bounds = {.next_ns = world_deadline_ns,
+						.advance = world_check};
 
 	world_open();
 	sched_add(&bounds);

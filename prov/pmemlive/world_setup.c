@@ -13,10 +13,10 @@
 
 #include "agent/flush.h"
 #include "base/setting.h"
+#include "engine/core.h"
+#include "engine/engine.h"
 #include "engine/info.h"
 #include "memory/platform.h"
-#include "objects/ep.h"
-#include "test/support/introduce.h"
 #include "testcore/fid.h"
 
 void sure(int ret, const char *what)
@@ -132,54 +132,9 @@ static void open_party(struct party *party)
 		sure(fi_cntr_open(party->domain, &cntr_attr, &party->cntr, NULL), "a counter");
 }
 
-static struct fid_ep *open_ep(struct party *party, struct party *peer)
-{
-	struct fid_ep *ep;
-
-	sure(fi_endpoint(party->domain, world.info, &ep, NULL), "an endpoint");
-	sure(fi_ep_bind(ep, &party->cq->fid, FI_TRANSMIT | FI_RECV), "its queue");
-	sure(fi_ep_bind(ep, &party->eq->fid, 0), "its event queue");
-	if (party->cntr)
-		sure(fi_ep_bind(ep, &party->cntr->fid, FI_WRITE | FI_READ), "its counter");
-	sure(fi_enable(ep), "to enable it");
-	sure(pmv_mailbox_open(&pmv_to_ep(ep)->mailbox), "its mailbox");
-	party->peers[party->num_eps] = peer;
-	party->eps[party->num_eps++] = ep;
-	return ep;
-}
-
-static struct pmv_agent *agent_of(struct fid_ep *ep)
-{
-	return &pmv_to_ep(ep)->domain->agent;
-}
-
-/* in -- whatever is done from here on, that process does it */
-static void in(struct party *party)
+void world_in(struct party *party)
 {
 	sched_enter(&party->process);
-}
-
-static void connect_to_target(struct party *initiator)
-{
-	struct fid_ep *ends[2];
-
-	in(initiator);
-	ends[0] = open_ep(initiator, &world.target);
-	in(&world.target);
-	ends[1] = open_ep(&world.target, initiator);
-	for (int i = 0; i < 2; i++) {
-		in(i ? &world.target : initiator);
-		sure(pmv_agent_promise(agent_of(ends[i]), &pmv_to_ep(ends[i])->mailbox.receiver),
-		     "an agent");
-	}
-	for (int i = 0; i < 2; i++)
-		introduce(ends[i], ends[!i]);
-	core_connect(pmv_to_ep(ends[0])->engine.fid, pmv_to_ep(ends[1])->engine.fid);
-	for (int i = 0; i < 2; i++) {
-		in(i ? &world.target : initiator);
-		sure(pmv_agent_attach(agent_of(ends[i]), &pmv_to_ep(ends[i])->mailbox.receiver),
-		     "an agent's mailbox");
-	}
 }
 
 static void register_as(enum pmv_persist persist, struct party *party, char **memory,
@@ -198,7 +153,7 @@ static void register_memory(void)
 {
 	static const enum pmv_persist persist[MEMORIES] = {PMV_DMP, PMV_PAGE, PMV_NONE};
 
-	in(&world.target);
+	world_in(&world.target);
 	for (int i = 0; i < MEMORIES; i++) {
 		if (i != MEMORY_PAGE || world.most_sync_ns)
 			register_as(persist[i], &world.target, &world.memory[i], &world.mr[i]);
@@ -213,19 +168,19 @@ void world_open(void)
 	describe_memory();
 	make_info();
 	world.source = testcore_need(calloc(1, WORLD_REGION));
-	in(&world.target);
+	world_in(&world.target);
 	open_party(&world.target);
 	register_memory();
 	for (unsigned int i = 0; i < world.num_initiators; i++) {
 		unsigned int eps = 1 + (unsigned int) sched_dice(WORLD_EPS);
 
-		in(&world.initiators[i]);
+		world_in(&world.initiators[i]);
 		open_party(&world.initiators[i]);
 		if (world.answers)
 			register_as(PMV_DMP, &world.initiators[i], &world.initiators[i].own_memory,
 				    &world.initiators[i].own_mr);
 		while (eps--)
-			connect_to_target(&world.initiators[i]);
+			conns_add(&world.initiators[i]);
 	}
 	sched_enter(director);
 }
@@ -234,9 +189,9 @@ void world_open(void)
 
 static void close_party(struct party *party)
 {
-	in(party);
-	for (unsigned int i = 0; i < party->num_eps; i++)
-		sure(fi_close(&party->eps[i]->fid), "to close an endpoint");
+	world_in(party);
+	for (unsigned int i = 0; i < party->num_conns; i++)
+		sure(fi_close(&party->conns[i].ep->fid), "to close an endpoint");
 	if (party->cntr)
 		sure(fi_close(&party->cntr->fid), "to close a counter");
 	sure(fi_close(&party->cq->fid), "to close a queue");
