@@ -142,7 +142,8 @@ void conns_renew(void)
 	for (unsigned int i = 0; i < world.target.num_conns; i++) {
 		struct conn *other = &world.target.conns[i], *conn = other->other;
 
-		if (!conn->given_up)
+		/* tcp 1.17 does not read that it was cut, behind a message without a receive. */
+		if (!conn->given_up && !(conn->cut && messages_are_stuck(conn)))
 			continue;
 		sched_trace("a connection of %s is opened anew", conn->party->process.name);
 		close_both(conn);

@@ -2,6 +2,7 @@
 /* ops.c -- operations: what the applications post, and how it ends */
 #include "world.h"
 
+#include <rdma/fi_atomic.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
 #include <rdma/fi_ext_pmemverbs.h>
@@ -101,6 +102,9 @@ static size_t choose_len(void)
 
 static enum op_kind choose_kind(const struct party *party)
 {
+	/* tcp has none. */
+	if (core_rules.nic && sched_one_in(6))
+		return OP_ATOMIC + (enum op_kind) sched_dice(3);
 	if (world.sends && party != &world.target && sched_one_in(4))
 		return OP_SEND;
 	return sched_one_in(12) ? OP_READ : OP_WRITE;
@@ -128,6 +132,32 @@ static ssize_t post_rma(enum memory memory, size_t len, uint64_t flags, struct o
 				   : fi_writemsg(op->conn->ep, &msg, flags);
 }
 
+static ssize_t post_atomic(enum memory memory, uint64_t flags, struct op *op)
+{
+	static const uint64_t operands[2] = {1, 0};
+	struct party *peer = op->conn->other->party;
+	bool answers = op->conn->party == &world.target;
+	struct fi_ioc operand = {(void *) &operands[0], 1}, compare = {(void *) &operands[1], 1};
+	struct fi_ioc result = {&op->result, 1};
+	struct fi_rma_ioc place = {(uintptr_t) (answers ? peer->own_memory : world.memory[memory]),
+				   1, fi_mr_key(answers ? peer->own_mr : world.mr[memory])};
+	struct fi_msg_atomic msg = {
+		.msg_iov = &operand,
+		.iov_count = 1,
+		.rma_iov = &place,
+		.rma_iov_count = 1,
+		.datatype = FI_UINT64,
+		.op = op->kind == OP_COMPARE ? FI_CSWAP : FI_SUM,
+		.context = op,
+	};
+
+	if (op->kind == OP_ATOMIC)
+		return fi_atomicmsg(op->conn->ep, &msg, flags);
+	if (op->kind == OP_FETCH)
+		return fi_fetch_atomicmsg(op->conn->ep, &msg, &result, NULL, 1, flags);
+	return fi_compare_atomicmsg(op->conn->ep, &msg, &compare, NULL, 1, &result, NULL, 1, flags);
+}
+
 static ssize_t post_send(size_t len, uint64_t flags, struct op *op)
 {
 	struct iovec iov = {world.source, len};
@@ -148,14 +178,20 @@ static ssize_t post(enum memory memory, size_t len, uint64_t flags, struct op *o
 
 	if (!conns_enter(op->conn))
 		return -FI_ENOTCONN;
-	ret = op->kind == OP_SEND ? post_send(len, flags, op) : post_rma(memory, len, flags, op);
+	if (op->kind == OP_SEND)
+		ret = post_send(len, flags, op);
+	else if (op->kind >= OP_ATOMIC)
+		ret = post_atomic(memory, flags, op);
+	else
+		ret = post_rma(memory, len, flags, op);
 	conns_leave(op->conn);
 	return ret;
 }
 
 void ops_begin(struct party *party, struct op *op)
 {
-	static const char *const kinds[] = {"writes", "reads", "sends"};
+	static const char *const kinds[] = {"writes",           "reads",   "sends", "adds",
+					    "fetches and adds", "compares"};
 	enum memory memory = choose_memory(party);
 	uint64_t flags = choose_flags();
 	size_t len = choose_len();

@@ -104,6 +104,7 @@ void world_choose(void)
 	snprintf(world.target.process.name, sizeof(world.target.process.name), "target");
 	world.target.watches = sched_one_in(2);
 	world.sends = sched_one_in(2);
+	world.fences = !sched_one_in(4);
 	choose_agents();
 	for (unsigned int i = 0; i < world.num_initiators; i++)
 		choose_initiator(&world.initiators[i], i);

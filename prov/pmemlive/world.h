@@ -75,6 +75,9 @@ enum op_kind {
 	OP_WRITE,
 	OP_READ,
 	OP_SEND,
+	OP_ATOMIC,
+	OP_FETCH,
+	OP_COMPARE,
 };
 
 struct op {
@@ -86,6 +89,7 @@ struct op {
 	struct conn *conn;
 	bool on_page;
 	bool notifies; /* the target's application */
+	uint64_t result;
 };
 
 struct party {
@@ -131,6 +135,7 @@ struct world {
 	bool stops;       /* processes are stopped for a while */
 	bool cuts;        /* a connection ends */
 	bool sends;       /* some operations are messages */
+	bool fences;      /* a core like verbs can */
 	int64_t most_sync_ns;
 	bool idles;
 	bool notices; /* the target's application hears of some commits ... */

@@ -92,7 +92,7 @@ static void make_info(void)
 {
 	struct fi_info *info = fi_allocinfo();
 
-	info->caps = FI_MSG | FI_RMA | FI_FENCE | FI_PMEM;
+	info->caps = FI_MSG | FI_RMA | FI_ATOMIC | FI_FENCE | FI_PMEM;
 	info->ep_attr->type = FI_EP_MSG;
 	info->ep_attr->protocol = core_rules.nic ? FI_PROTO_RDMA_CM_IB_RC : FI_PROTO_SOCK_TCP;
 	info->domain_attr->mr_mode = FI_MR_PROV_KEY | FI_MR_VIRT_ADDR;
@@ -113,7 +113,9 @@ static void open_party(struct party *party)
 	party->row = (struct pmv_core){
 		.name = "simulated",
 		.ops = &pmv_engine_libfabric,
-		.caps = core_rules.nic ? PMV_ENGINE_FENCE : PMV_ENGINE_DELIVER,
+		.caps = !core_rules.nic ? PMV_ENGINE_DELIVER
+			: world.fences  ? PMV_ENGINE_FENCE
+					: 0,
 		.cpu_placed = !core_rules.nic,
 		.manual_progress = !core_rules.nic,
 		.lingers = core_rules.nic,
