@@ -135,6 +135,15 @@ static void pause_for(struct party *party, int64_t ns)
 		party->ops[i].begin_ns += sched_now_ns - begin;
 }
 
+/* reopen -- one of its connections, in mid-life */
+static void reopen(struct party *party)
+{
+	struct conn *conn = &party->conns[sched_dice(party->num_conns)];
+
+	if (conn->open && !conn->cut)
+		conns_reopen(conn);
+}
+
 void *apps_burst(void *arg)
 {
 	struct party *party = arg;
@@ -146,6 +155,8 @@ void *apps_burst(void *arg)
 
 		if (party->most_pause_ns && sched_one_in(8))
 			pause_for(party, sched_between(1000, party->most_pause_ns));
+		if (world.reopens && sched_one_in(12))
+			reopen(party);
 		while (!(op = ops_find_free(party)))
 			pass_time(party);
 		ops_begin(party, op);
@@ -166,6 +177,15 @@ static void look_now_and_then(struct party *party)
 		sched_sleep(INT64_C(1000000000));
 	else if (!apps_read(party))
 		sched_sleep(sched_between(1000, sched_one_in(4) ? 2000000 : 20000));
+}
+
+/* be_late -- for longer than the queue has room, perhaps */
+static void be_late(void)
+{
+	world.late_since_ns = sched_now_ns;
+	sched_sleep(sched_between(10000, 5000000));
+	world.late_ns += sched_now_ns - world.late_since_ns;
+	world.late_since_ns = 0;
 }
 
 /* answer -- what was heard, or not */
@@ -189,8 +209,18 @@ static void *sleep_on_queue(void *arg)
 		else
 			apps_await(party);
 		answer(party);
+		if (world.reads_late && party == &world.target && sched_one_in(10))
+			be_late();
 	}
 	return NULL;
+}
+
+void apps_count_unread(void)
+{
+	while (world.unread && apps_read(&world.target))
+		;
+	if (world.unread && world.heard > world.opened * world.target_size)
+		sched_fail("%d notices are kept for a target that never reads", (int) world.heard);
 }
 
 static void *watch(void *arg)

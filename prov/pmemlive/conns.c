@@ -22,7 +22,7 @@ static void open_conn(struct conn *conn)
 	sure(fi_enable(ep), "to enable it");
 	conn->ep = ep;
 	if (world.sends && party == &world.target)
-		messages_open(conn);
+		messages_choose(conn);
 	sure(pmv_mailbox_open(&pmv_to_ep(ep)->mailbox), "its mailbox");
 }
 
@@ -53,7 +53,11 @@ static void connect_to_target(struct conn *conn)
 		world_in(ends[i]->party);
 		sure(pmv_agent_attach(agent_of(eps[i]), &pmv_to_ep(eps[i])->mailbox.receiver),
 		     "an agent's mailbox");
+		ends[i]->open = true;
 	}
+	world.opened++;
+	if (world.sends)
+		messages_open(conn->other);
 }
 
 static struct conn *add_conn(struct party *party)
@@ -77,7 +81,7 @@ void conns_add(struct party *initiator)
 
 bool conns_enter(struct conn *conn)
 {
-	if (!conn->ep)
+	if (!conn->open)
 		return false;
 	conn->calls++;
 	return true;
@@ -96,12 +100,10 @@ static bool has_no_call(void *arg)
 /* close_end -- nobody calls the endpoint any more when it is closed */
 static void close_end(struct conn *conn)
 {
-	struct fid_ep *ep = conn->ep;
-
-	conn->ep = NULL;
+	conn->open = false;
 	world_in(conn->party);
 	sched_block("waits for calls to end", has_no_call, conn, SCHED_NEVER);
-	sure(fi_close(&ep->fid), "to close an endpoint");
+	sure(fi_close(&conn->ep->fid), "to close an endpoint");
 }
 
 static bool has_op(const struct conn *conn)
@@ -135,23 +137,28 @@ static void await_end(struct conn *conn)
 	}
 }
 
+void conns_reopen(struct conn *conn)
+{
+	struct sched_process *process = sched_process();
+	struct conn *other = conn->other;
+
+	sched_trace("a connection of %s is opened anew", conn->party->process.name);
+	close_both(conn);
+	await_end(conn);
+	await_end(other);
+	*conn = (struct conn){.party = conn->party, .other = other};
+	*other = (struct conn){.party = other->party, .other = conn};
+	connect_to_target(conn);
+	sched_enter(process);
+}
+
 void conns_renew(void)
 {
-	struct sched_process *director = sched_process();
-
 	for (unsigned int i = 0; i < world.target.num_conns; i++) {
-		struct conn *other = &world.target.conns[i], *conn = other->other;
+		struct conn *conn = world.target.conns[i].other;
 
 		/* tcp 1.17 does not read that it was cut, behind a message without a receive. */
-		if (!conn->given_up && !(conn->cut && messages_are_stuck(conn)))
-			continue;
-		sched_trace("a connection of %s is opened anew", conn->party->process.name);
-		close_both(conn);
-		await_end(conn);
-		await_end(other);
-		*conn = (struct conn){.party = conn->party, .other = other};
-		*other = (struct conn){.party = &world.target, .other = conn};
-		connect_to_target(conn);
+		if (conn->given_up || (conn->cut && messages_are_stuck(conn)))
+			conns_reopen(conn);
 	}
-	sched_enter(director);
 }

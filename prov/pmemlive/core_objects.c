@@ -184,6 +184,8 @@ static int ep_close(struct fid *fid)
 	core_end(ep, false);
 	if (ep->peer)
 		ep->peer->peer = NULL;
+	if (ep->eq)
+		core_eq_forget(ep->eq, fid);
 	TAILQ_REMOVE(&ep->domain->eps, ep, next);
 	ep->domain->past_edges += core_edges(ep);
 	ep->domain->open_objects--;

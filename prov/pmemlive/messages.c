@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * messages.c -- the target's receives
+ * messages.c -- the target's receives, and notices that it never reads
  *
  * A message that finds no receive stops all that is behind it on its connection, as tcp and a NIC
- * do: acknowledgements, too, so the target's own operations wait there as well.  Meanwhile no time
- * counts there; on other connections it does.
+ * do: acknowledgements, too, so the target's own operations wait there as well.  A commit whose
+ * notice finds no room stops the requests behind it.  Meanwhile no time counts there; on other
+ * connections it does.
  */
 #include "world.h"
 
@@ -19,9 +20,16 @@
 
 /* The time in which a connection is stuck */
 
+/* is_unread -- a notice more than the queue has room for waits, and all requests behind it */
+static bool is_unread(const struct conn *conn)
+{
+	return world.unread && conn->notices > world.target_size;
+}
+
 bool messages_are_stuck(const struct conn *conn)
 {
-	return conn->sent > conn->other->posted || conn->other->sent > conn->posted;
+	return conn->sent > conn->other->posted || conn->other->sent > conn->posted ||
+	       is_unread(conn) || is_unread(conn->other);
 }
 
 int64_t messages_stuck_ns(const struct conn *conn)
@@ -35,7 +43,7 @@ static void note_end(struct conn *conn)
 	bool stuck = messages_are_stuck(conn);
 
 	if (stuck && !conn->stuck_since_ns) {
-		sched_trace("%s is stuck: a message has no receive", conn->party->process.name);
+		sched_trace("a connection of %s is stuck", conn->party->process.name);
 		conn->stuck_since_ns = sched_now_ns;
 	} else if (!stuck && conn->stuck_since_ns) {
 		conn->stuck_ns = messages_stuck_ns(conn);
@@ -49,10 +57,12 @@ static void note(struct conn *conn)
 	note_end(conn->other);
 }
 
-void messages_sent(struct conn *conn)
+void messages_note(struct conn *conn)
 {
-	conn->sent++;
 	note(conn);
+	if (messages_are_stuck(conn) &&
+	    (is_unread(conn) || conn->other->receives == RECEIVES_NEVER))
+		conn->given_up = conn->other->given_up = true;
 }
 
 /* Posting */
@@ -81,12 +91,10 @@ void messages_post(struct conn *conn)
 	note(conn);
 }
 
-void messages_open(struct conn *conn)
+void messages_choose(struct conn *conn)
 {
 	static const enum receives kinds[] = {RECEIVES_AHEAD, RECEIVES_AHEAD, RECEIVES_LATE,
 					      RECEIVES_NEVER};
-	bool reads = world.target.waits != WAITS_ASIDE;
-	uint64_t count;
 
 	conn->receives = kinds[sched_dice(4)];
 	conn->one_kind = sched_one_in(4);
@@ -94,10 +102,14 @@ void messages_open(struct conn *conn)
 		sure(fi_setopt(&conn->ep->fid, FI_OPT_ENDPOINT, FI_OPT_PMEMVERBS_RECV_MR,
 			       &world.mr[MEMORY_DMP], sizeof(struct fid_mr *)),
 		     "the kind of its receives");
+}
+
+void messages_open(struct conn *conn)
+{
+	uint64_t count = sched_dice(4);
+
 	if (conn->receives == RECEIVES_AHEAD)
-		count = reads ? AHEAD : ALL_AHEAD;
-	else
-		count = sched_dice(4);
+		count = world.target.waits == WAITS_ASIDE ? ALL_AHEAD : AHEAD;
 	while (count--)
 		messages_post(conn);
 }

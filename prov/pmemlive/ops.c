@@ -10,10 +10,10 @@
 
 /* Ends */
 
-/* fails -- allowed only where the connection was cut, or is closed */
+/* fails -- allowed only where the connection was cut, or is being closed */
 static void fails(struct conn *conn, int err)
 {
-	if (!conn->cut && conn->ep)
+	if (!conn->cut)
 		sched_fail("an operation fails: %s", fi_strerror(err));
 	conn->lost = true;
 	world.ops_failed++;
@@ -70,7 +70,7 @@ static struct conn *find_conn(struct party *party)
 	for (unsigned int i = 0; i < party->num_conns; i++) {
 		struct conn *conn = &party->conns[(first + i) % party->num_conns];
 
-		if (conn->ep && !conn->lost && !conn->given_up)
+		if (conn->open && !conn->lost && !conn->given_up)
 			return conn;
 	}
 	return NULL;
@@ -128,8 +128,16 @@ static ssize_t post_rma(enum memory memory, size_t len, uint64_t flags, struct o
 		.context = op,
 	};
 
-	return op->kind == OP_READ ? fi_readmsg(op->conn->ep, &msg, 0)
-				   : fi_writemsg(op->conn->ep, &msg, flags);
+	ssize_t ret;
+
+	if (op->kind == OP_READ)
+		return fi_readmsg(op->conn->ep, &msg, 0);
+	ret = fi_writemsg(op->conn->ep, &msg, flags);
+	if (!ret && op->notifies) {
+		op->conn->notices++;
+		messages_note(op->conn);
+	}
+	return ret;
 }
 
 static ssize_t post_atomic(enum memory memory, uint64_t flags, struct op *op)
@@ -166,9 +174,8 @@ static ssize_t post_send(size_t len, uint64_t flags, struct op *op)
 
 	if (ret)
 		return ret;
-	messages_sent(op->conn);
-	op->conn->given_up =
-		messages_are_stuck(op->conn) && op->conn->other->receives == RECEIVES_NEVER;
+	op->conn->sent++;
+	messages_note(op->conn);
 	return 0;
 }
 
@@ -211,7 +218,7 @@ void ops_begin(struct party *party, struct op *op)
 		.on_page = party->uses_page,
 	};
 	op->notifies = world.notices && party != &world.target && op->kind == OP_WRITE &&
-		       (flags & FI_COMMIT) && sched_one_in(3);
+		       ((flags & FI_COMMIT) || world.immediates) && sched_one_in(3);
 	if (op->notifies)
 		flags |= FI_REMOTE_CQ_DATA;
 	sched_trace("operation %d %s %zu bytes, memory %d, flags %#llx", (int) (op - party->ops),

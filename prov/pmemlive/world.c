@@ -40,6 +40,24 @@ static bool sleeps(void)
 	return pmv_setting.agent == PMV_AGENT_THREAD;
 }
 
+/* choose_notices -- serves: also if the target's application makes no call for a while */
+static void choose_notices(bool serves)
+{
+	bool reads = world.target.waits == WAITS_SREAD || world.target.waits == WAITS_DESCRIPTOR;
+
+	world.target_size = sched_one_in(2) ? 64 : 4;
+	world.unread = world.target.waits == WAITS_ASIDE && sched_one_in(3);
+	if (world.unread)
+		world.target_size = 4;
+	/* Who looks now and then does not hear of them in time. */
+	world.notices = (!world.cuts && reads) || world.unread;
+	world.answers = world.notices && reads && serves && sched_one_in(2);
+	world.reads_late = world.notices && reads && serves && sched_one_in(2);
+	/* Those of connections that end are lost, and others wait behind a message. */
+	world.immediates = world.notices && reads && !core_rules.nic && !world.sends &&
+			   !world.reopens && sched_one_in(2);
+}
+
 /* choose_agents -- and who is the target, which may have to make calls */
 static void choose_agents(void)
 {
@@ -58,12 +76,7 @@ static void choose_agents(void)
 		world.most_sync_ns = 0;
 	}
 	pmv_setting.commit_all = sched_one_in(8);
-	/* Who never reads has no room for notices, and who looks now and then does not hear of
-	 * them. */
-	world.notices = !world.cuts && (world.target.waits == WAITS_SREAD ||
-					world.target.waits == WAITS_DESCRIPTOR);
-	/* Who makes no more calls serves nobody in them. */
-	world.answers = world.notices && mode != 1 && sched_one_in(2);
+	choose_notices(mode != 1);
 	world.target.depth = WORLD_DEPTH;
 	/* They have the processor most of the time. */
 	if (mode == 0)
@@ -103,6 +116,7 @@ void world_choose(void)
 	world.cuts = sched_one_in(4);
 	snprintf(world.target.process.name, sizeof(world.target.process.name), "target");
 	world.target.watches = sched_one_in(2);
+	world.reopens = sched_one_in(4);
 	world.sends = sched_one_in(2);
 	world.fences = !sched_one_in(4);
 	choose_agents();
@@ -126,10 +140,13 @@ void world_describe(void)
 	       core_rules.room, core_rules.socket, world.num_initiators,
 	       world.stops ? "; processes are stopped" : "",
 	       world.cuts ? "; a connection ends" : "");
+	if (world.reopens)
+		puts("connections are closed, and others opened");
 	if (world.sends)
 		puts("some operations are messages");
 	printf("the target: %s%s; syncs of up to %.3f ms\n", names[world.target.waits],
-	       world.answers   ? "; answers notices"
+	       world.unread    ? "; reads no notices"
+	       : world.answers ? "; answers notices"
 	       : world.notices ? "; notices"
 			       : "",
 	       (double) world.most_sync_ns / 1e6);
@@ -173,6 +190,8 @@ static void cut_one(void)
 	struct party *party = &world.initiators[sched_dice(world.num_initiators)];
 	struct conn *conn = &party->conns[sched_dice(party->num_conns)];
 
+	if (!conn->open)
+		return;
 	sched_trace("a connection of %s is cut", party->process.name);
 	conn->cut = conn->other->cut = true;
 	core_cut(pmv_to_ep(conn->ep)->engine.fid, sched_one_in(2));
@@ -292,6 +311,7 @@ void *world_live(void *arg)
 	idle();
 	work();
 	apps_stop(&world.target);
+	apps_count_unread();
 	stop(true);
 	world_close();
 	return arg;

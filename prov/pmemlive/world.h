@@ -56,7 +56,8 @@ enum receives {
 
 /* One process's end of a connection. */
 struct conn {
-	struct fid_ep *ep; /* NULL: it is closed */
+	struct fid_ep *ep;
+	bool open; /* the application may use it */
 	struct party *party;
 	struct conn *other;
 	bool cut;           /* by an accident, or because it is to be closed */
@@ -65,8 +66,9 @@ struct conn {
 	/* Messages go to the target. */
 	uint64_t sent, posted; /* messages; receives for them */
 	enum receives receives;
-	bool one_kind; /* of memory, in which it receives */
-	/* The other end has no receive for a message: nothing behind it moves. */
+	bool one_kind;    /* of memory, in which it receives */
+	uint64_t notices; /* commits that the target's application is told of */
+	/* The other end has no receive for a message, or reads no notices: nothing moves. */
 	int64_t stuck_ns, stuck_since_ns;
 	bool given_up; /* for that reason: what is under way ends when it is closed */
 };
@@ -134,14 +136,21 @@ struct world {
 	int64_t bound_ns; /* in which an operation ends */
 	bool stops;       /* processes are stopped for a while */
 	bool cuts;        /* a connection ends */
+	bool reopens;     /* applications close connections, and open others */
 	bool sends;       /* some operations are messages */
 	bool fences;      /* a core like verbs can */
 	int64_t most_sync_ns;
 	bool idles;
-	bool notices; /* the target's application hears of some commits ... */
-	bool answers; /* ... and commits something itself then */
-	/* So long nobody had to do anything: processes were stopped; disks synced. */
-	int64_t stopped_ns, stops_since_ns, synced_ns, syncs_since_ns;
+	bool notices;        /* the target's application is told of some commits ... */
+	bool unread;         /* ... and never reads that */
+	bool answers;        /* ... or commits something itself then */
+	bool immediates;     /* it is told of some plain writes as well */
+	bool reads_late;     /* it looks at nothing now and then */
+	size_t target_size;  /* of its queue */
+	unsigned int opened; /* connections */
+	/* So long nobody had to do anything: processes were stopped; nothing was read; disks
+	 * synced. */
+	int64_t stopped_ns, stops_since_ns, late_ns, late_since_ns, synced_ns, syncs_since_ns;
 	unsigned int syncs; /* that go on */
 	/* What the target's application is to hear of, has heard of, and since when it has not. */
 	uint64_t told, heard, answered;
@@ -162,7 +171,10 @@ void *world_live(void *arg);
 
 /* world_time.c: what has no time to count, and what is late */
 
-/* world_stopped_ns -- so long a process was stopped until now; world_synced_ns -- disks synced */
+/*
+ * world_stopped_ns -- so long a process was stopped until now, or the target's application away;
+ * world_synced_ns -- disks synced
+ */
 int64_t world_stopped_ns(void);
 int64_t world_synced_ns(void);
 /* world_deadline_ns -- when the next operation must have ended; world_check -- has it? */
@@ -186,13 +198,18 @@ bool apps_read(struct party *party);
 
 /* conns.c */
 
-/* conns_add -- one more of an initiator's, to the target; conns_renew -- those that were given up
- */
+/* conns_add -- one more of an initiator's, to the target */
 void conns_add(struct party *initiator);
+/* conns_reopen -- close both ends, whatever goes on there, and open others */
+void conns_reopen(struct conn *conn);
+/* conns_renew -- all that were given up */
 void conns_renew(void);
 /* conns_enter -- before a call of an endpoint; false: it is closed; conns_leave -- behind it */
 bool conns_enter(struct conn *conn);
 void conns_leave(struct conn *conn);
+
+/* apps_count_unread -- is what a target has never read as little as it asked for? */
+void apps_count_unread(void);
 
 /* ops.c */
 
@@ -205,11 +222,15 @@ void ops_end(struct party *party, struct op *op, int err);
 
 /* messages.c */
 
-/* messages_open -- of a new connection's end at the target: how it receives */
+/*
+ * messages_choose -- how the target's end of a new connection receives; messages_open -- when it
+ * may be used
+ */
+void messages_choose(struct conn *conn);
 void messages_open(struct conn *conn);
-/* messages_post -- one more receive; messages_sent -- one more message */
+/* messages_post -- one more receive; messages_note -- after one more message, or notice */
 void messages_post(struct conn *conn);
-void messages_sent(struct conn *conn);
+void messages_note(struct conn *conn);
 /* messages_stuck_ns -- so long this end of a connection was stuck until now; 0, mostly */
 int64_t messages_stuck_ns(const struct conn *conn);
 bool messages_are_stuck(const struct conn *conn);

@@ -103,7 +103,7 @@ static void make_info(void)
 static void open_party(struct party *party)
 {
 	struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_CONTEXT,
-				  .size = 64,
+				  .size = party == &world.target ? world.target_size : 64,
 				  .wait_obj = party->waits == WAITS_POLLING ? FI_WAIT_NONE
 									    : FI_WAIT_FD};
 	struct fi_cntr_attr cntr_attr = {.events = FI_CNTR_EVENTS_COMP};

@@ -9,9 +9,10 @@ struct world world;
 
 int64_t world_stopped_ns(void)
 {
-	int64_t since = world.stops_since_ns;
+	int64_t stopped = world.stops_since_ns ? sched_now_ns - world.stops_since_ns : 0;
+	int64_t late = world.late_since_ns ? sched_now_ns - world.late_since_ns : 0;
 
-	return world.stopped_ns + (since ? sched_now_ns - since : 0);
+	return world.stopped_ns + world.late_ns + stopped + late;
 }
 
 int64_t world_synced_ns(void)
@@ -35,7 +36,7 @@ static int64_t deadline_of(const struct op *op)
 /* notice_deadline_ns -- when the target's application must have heard of the next commit */
 static int64_t notice_deadline_ns(void)
 {
-	if (world.told <= world.heard)
+	if (world.told <= world.heard || world.unread)
 		return SCHED_NEVER;
 	return world.told_ns + world.bound_ns + world_stopped_ns() - world.told_excused_ns;
 }
