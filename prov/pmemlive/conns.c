@@ -19,6 +19,8 @@ static void open_conn(struct conn *conn)
 	if (party->cntr)
 		sure(fi_ep_bind(ep, &party->cntr->fid, FI_WRITE | FI_READ | FI_SEND),
 		     "its counter");
+	if (party == &world.target)
+		events_bind(ep);
 	sure(fi_enable(ep), "to enable it");
 	conn->ep = ep;
 	if (world.sends && party == &world.target)

@@ -10,6 +10,7 @@ libpmemlive_la_SOURCES = $(testcore_sources) \
 	%D%/core_events.c \
 	%D%/core_objects.c \
 	%D%/descriptors.c %D%/descriptors.h \
+	%D%/events.c \
 	%D%/messages.c \
 	%D%/ops.c \
 	%D%/scheduler.c %D%/scheduler.h \

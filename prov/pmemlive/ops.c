@@ -31,7 +31,9 @@ void ops_end(struct party *party, struct op *op, int err)
 	op->under_way = false;
 	party->ended++;
 	world.ops_ended++;
-	if (!err && op->notifies && world.told++ == world.heard) {
+	if (!err && party != &world.target)
+		events_add(op->kind);
+	if (!err && (op->notifies || op->tells) && world.told++ == world.heard) {
 		world.told_ns = sched_now_ns;
 		world.told_excused_ns = world_stopped_ns();
 	}
@@ -221,6 +223,8 @@ void ops_begin(struct party *party, struct op *op)
 		       ((flags & FI_COMMIT) || world.immediates) && sched_one_in(3);
 	if (op->notifies)
 		flags |= FI_REMOTE_CQ_DATA;
+	op->tells = world.events && world.notices && party != &world.target &&
+		    (op->kind == OP_WRITE || op->kind == OP_ATOMIC);
 	sched_trace("operation %d %s %zu bytes, memory %d, flags %#llx", (int) (op - party->ops),
 		    kinds[op->kind], len, memory, (unsigned long long) flags);
 	while ((ret = post(memory, len, flags, op)) == -FI_EAGAIN && !messages_are_stuck(conn)) {

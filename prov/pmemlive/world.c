@@ -53,6 +53,7 @@ static void choose_notices(bool serves)
 	world.notices = (!world.cuts && reads) || world.unread;
 	world.answers = world.notices && reads && serves && sched_one_in(2);
 	world.reads_late = world.notices && reads && serves && sched_one_in(2);
+	world.events = !world.unread && pmv_setting.agent != PMV_AGENT_PROGRESS && sched_one_in(3);
 	/* Those of connections that end are lost, and others wait behind a message. */
 	world.immediates = world.notices && reads && !core_rules.nic && !world.sends &&
 			   !world.reopens && sched_one_in(2);
@@ -146,6 +147,7 @@ void world_describe(void)
 		puts("some operations are messages");
 	printf("the target: %s%s; syncs of up to %.3f ms\n", names[world.target.waits],
 	       world.unread    ? "; reads no notices"
+	       : world.events  ? "; is told of all writes"
 	       : world.answers ? "; answers notices"
 	       : world.notices ? "; notices"
 			       : "",

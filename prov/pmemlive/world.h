@@ -90,7 +90,8 @@ struct op {
 	int64_t excused_ns, synced_ns, stuck_ns;
 	struct conn *conn;
 	bool on_page;
-	bool notifies; /* the target's application */
+	bool notifies; /* the target's application, by immediate data */
+	bool tells;    /* ... by an entry in its queue */
 	uint64_t result;
 };
 
@@ -130,6 +131,7 @@ struct world {
 	unsigned int num_initiators;
 	char *memory[MEMORIES];
 	struct fid_mr *mr[MEMORIES];
+	struct fid_cntr *eps_events, *mrs_events; /* those of endpoints, and of regions */
 	struct fi_info *info;
 	char *source;
 	/* What happens meanwhile. */
@@ -145,6 +147,7 @@ struct world {
 	bool unread;         /* ... and never reads that */
 	bool answers;        /* ... or commits something itself then */
 	bool immediates;     /* it is told of some plain writes as well */
+	bool events;         /* it is told of all writes and atomics: FI_RMA_EVENT */
 	bool reads_late;     /* it looks at nothing now and then */
 	size_t target_size;  /* of its queue */
 	unsigned int opened; /* connections */
@@ -157,6 +160,7 @@ struct world {
 	int64_t told_ns, told_excused_ns;
 	/* What was seen. */
 	uint64_t ops_ended, ops_failed;
+	uint64_t writes, atomics; /* of initiators, that have succeeded; those that fetch */
 	int64_t longest_ns;
 };
 
@@ -219,6 +223,15 @@ struct op *ops_find_free(struct party *party);
 unsigned int ops_under_way(const struct party *party);
 void ops_begin(struct party *party, struct op *op);
 void ops_end(struct party *party, struct op *op, int err);
+
+/* events.c: FI_RMA_EVENT */
+
+/* events_open, events_close -- the target's counters; events_bind -- of an endpoint */
+void events_open(void);
+void events_close(void);
+void events_bind(struct fid_ep *ep);
+/* events_add -- such an operation has ended well, so it was counted before */
+void events_add(enum op_kind kind);
 
 /* messages.c */
 

@@ -93,6 +93,8 @@ static void make_info(void)
 	struct fi_info *info = fi_allocinfo();
 
 	info->caps = FI_MSG | FI_RMA | FI_ATOMIC | FI_FENCE | FI_PMEM;
+	if (world.events)
+		info->caps |= FI_RMA_EVENT;
 	info->ep_attr->type = FI_EP_MSG;
 	info->ep_attr->protocol = core_rules.nic ? FI_PROTO_RDMA_CM_IB_RC : FI_PROTO_SOCK_TCP;
 	info->domain_attr->mr_mode = FI_MR_PROV_KEY | FI_MR_VIRT_ADDR;
@@ -173,6 +175,7 @@ void world_open(void)
 	world_in(&world.target);
 	open_party(&world.target);
 	register_memory();
+	events_open();
 	for (unsigned int i = 0; i < world.num_initiators; i++) {
 		unsigned int eps = 1 + (unsigned int) sched_dice(WORLD_EPS);
 
@@ -203,6 +206,8 @@ static void close_party(struct party *party)
 			sure(fi_close(&world.mr[i]->fid), "to close a region");
 		free(world.memory[i]);
 	}
+	if (party == &world.target)
+		events_close();
 	if (party->own_mr)
 		sure(fi_close(&party->own_mr->fid), "to close a region");
 	free(party->own_memory);
