@@ -43,7 +43,7 @@ void events_add(enum op_kind kind)
 {
 	bool fetches = kind == OP_FETCH || kind == OP_COMPARE;
 
-	if (!world.events || kind == OP_READ || kind == OP_SEND)
+	if (!world.events || kind == OP_READ || kind == OP_SEND || kind == OP_CHAIN)
 		return;
 	/* For an endpoint one that fetches is a read. */
 	world.writes += !fetches;

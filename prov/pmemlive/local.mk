@@ -4,6 +4,7 @@
 check_LTLIBRARIES += libpmemlive.la
 libpmemlive_la_SOURCES = $(testcore_sources) \
 	%D%/apps.c \
+	%D%/chains.c \
 	%D%/conns.c \
 	%D%/core.c %D%/core.h \
 	%D%/core_eq.c \

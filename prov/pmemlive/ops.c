@@ -31,6 +31,8 @@ void ops_end(struct party *party, struct op *op, int err)
 	op->under_way = false;
 	party->ended++;
 	world.ops_ended++;
+	if (!err && op->kind == OP_CHAIN)
+		chains_check(op);
 	if (!err && party != &world.target)
 		events_add(op->kind);
 	if (!err && (op->notifies || op->tells) && world.told++ == world.heard) {
@@ -107,6 +109,8 @@ static enum op_kind choose_kind(const struct party *party)
 	/* tcp has none. */
 	if (core_rules.nic && sched_one_in(6))
 		return OP_ATOMIC + (enum op_kind) sched_dice(3);
+	if (world.chains && party != &world.target && sched_one_in(4))
+		return OP_CHAIN;
 	if (world.sends && party != &world.target && sched_one_in(4))
 		return OP_SEND;
 	return sched_one_in(12) ? OP_READ : OP_WRITE;
@@ -189,6 +193,8 @@ static ssize_t post(enum memory memory, size_t len, uint64_t flags, struct op *o
 		return -FI_ENOTCONN;
 	if (op->kind == OP_SEND)
 		ret = post_send(len, flags, op);
+	else if (op->kind == OP_CHAIN)
+		ret = chains_post(memory, op);
 	else if (op->kind >= OP_ATOMIC)
 		ret = post_atomic(memory, flags, op);
 	else
@@ -199,8 +205,9 @@ static ssize_t post(enum memory memory, size_t len, uint64_t flags, struct op *o
 
 void ops_begin(struct party *party, struct op *op)
 {
-	static const char *const kinds[] = {"writes",           "reads",   "sends", "adds",
-					    "fetches and adds", "compares"};
+	static const char *const kinds[] = {
+		"writes",           "reads",    "sends",           "adds",
+		"fetches and adds", "compares", "makes a chain of"};
 	enum memory memory = choose_memory(party);
 	uint64_t flags = choose_flags();
 	size_t len = choose_len();
@@ -223,8 +230,9 @@ void ops_begin(struct party *party, struct op *op)
 		       ((flags & FI_COMMIT) || world.immediates) && sched_one_in(3);
 	if (op->notifies)
 		flags |= FI_REMOTE_CQ_DATA;
-	op->tells = world.events && world.notices && party != &world.target &&
-		    (op->kind == OP_WRITE || op->kind == OP_ATOMIC);
+	/* Entries that wait for room are lost with their connection. */
+	op->tells = world.events && world.notices && !world.reopens && !world.sends &&
+		    party != &world.target && (op->kind == OP_WRITE || op->kind == OP_ATOMIC);
 	sched_trace("operation %d %s %zu bytes, memory %d, flags %#llx", (int) (op - party->ops),
 		    kinds[op->kind], len, memory, (unsigned long long) flags);
 	while ((ret = post(memory, len, flags, op)) == -FI_EAGAIN && !messages_are_stuck(conn)) {

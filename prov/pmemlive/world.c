@@ -121,6 +121,7 @@ void world_choose(void)
 	world.sends = sched_one_in(2);
 	world.fences = !sched_one_in(4);
 	choose_agents();
+	world.chains = !pmv_setting.commit_all && sched_one_in(3);
 	for (unsigned int i = 0; i < world.num_initiators; i++)
 		choose_initiator(&world.initiators[i], i);
 }
@@ -143,6 +144,8 @@ void world_describe(void)
 	       world.cuts ? "; a connection ends" : "");
 	if (world.reopens)
 		puts("connections are closed, and others opened");
+	if (world.chains)
+		puts("others are chains");
 	if (world.sends)
 		puts("some operations are messages");
 	printf("the target: %s%s; syncs of up to %.3f ms\n", names[world.target.waits],

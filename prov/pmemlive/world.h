@@ -14,6 +14,7 @@
 #include <rdma/fabric.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_eq.h>
+#include <rdma/fi_ext_pmemverbs.h>
 
 #include "core.h"
 #include "objects/fabric.h"
@@ -26,6 +27,7 @@
 /* Besides, those of connections that were given up. */
 #define WORLD_OPS ((1 + WORLD_EPS) * WORLD_DEPTH)
 #define WORLD_REGION 65536
+#define WORLD_STEPS 3 /* of a chain, at most */
 
 /* What an application does while it waits for completions. */
 enum waits {
@@ -80,6 +82,7 @@ enum op_kind {
 	OP_ATOMIC,
 	OP_FETCH,
 	OP_COMPARE,
+	OP_CHAIN,
 };
 
 struct op {
@@ -93,6 +96,7 @@ struct op {
 	bool notifies; /* the target's application, by immediate data */
 	bool tells;    /* ... by an entry in its queue */
 	uint64_t result;
+	struct fi_pmemverbs_step steps[WORLD_STEPS];
 };
 
 struct party {
@@ -140,6 +144,7 @@ struct world {
 	bool cuts;        /* a connection ends */
 	bool reopens;     /* applications close connections, and open others */
 	bool sends;       /* some operations are messages */
+	bool chains;      /* others are chains */
 	bool fences;      /* a core like verbs can */
 	int64_t most_sync_ns;
 	bool idles;
@@ -223,6 +228,10 @@ struct op *ops_find_free(struct party *party);
 unsigned int ops_under_way(const struct party *party);
 void ops_begin(struct party *party, struct op *op);
 void ops_end(struct party *party, struct op *op, int err);
+
+/* chains.c: chains_check -- of one that has ended well */
+ssize_t chains_post(enum memory memory, struct op *op);
+void chains_check(const struct op *op);
 
 /* events.c: FI_RMA_EVENT */
 
