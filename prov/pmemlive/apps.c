@@ -209,7 +209,7 @@ static void *sleep_on_queue(void *arg)
 		else
 			apps_await(party);
 		answer(party);
-		if (world.reads_late && party == &world.target && sched_one_in(10))
+		if (world.reads_late && party == &world.target && sched_one_in(4))
 			be_late();
 	}
 	return NULL;

@@ -102,10 +102,16 @@ static bool has_no_call(void *arg)
 /* close_end -- nobody calls the endpoint any more when it is closed */
 static void close_end(struct conn *conn)
 {
+	int64_t begin;
+
 	conn->open = false;
 	world_in(conn->party);
 	sched_block("waits for calls to end", has_no_call, conn, SCHED_NEVER);
+	begin = sched_now_ns - world_stopped_ns();
 	sure(fi_close(&conn->ep->fid), "to close an endpoint");
+	/* Whatever the other end does, or a disk: what is under way there is not waited for. */
+	if (sched_now_ns - world_stopped_ns() - begin > world.bound_ns)
+		sched_fail("an endpoint is not closed in time");
 }
 
 static bool has_op(const struct conn *conn)

@@ -227,7 +227,8 @@ void ops_begin(struct party *party, struct op *op)
 		.on_page = party->uses_page,
 	};
 	op->notifies = world.notices && party != &world.target && op->kind == OP_WRITE &&
-		       ((flags & FI_COMMIT) || world.immediates) && sched_one_in(3);
+		       ((flags & FI_COMMIT) || world.immediates) &&
+		       !sched_one_in(world.reads_late ? 4 : 2);
 	if (op->notifies)
 		flags |= FI_REMOTE_CQ_DATA;
 	/* Entries that wait for room are lost with their connection. */

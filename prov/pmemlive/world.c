@@ -53,6 +53,8 @@ static void choose_notices(bool serves)
 	world.notices = (!world.cuts && reads) || world.unread;
 	world.answers = world.notices && reads && serves && sched_one_in(2);
 	world.reads_late = world.notices && reads && serves && sched_one_in(2);
+	if (world.reads_late)
+		world.target_size = 2;
 	world.events = !world.unread && pmv_setting.agent != PMV_AGENT_PROGRESS && sched_one_in(3);
 	/* Those of connections that end are lost, and others wait behind a message. */
 	world.immediates = world.notices && reads && !core_rules.nic && !world.sends &&
@@ -103,6 +105,9 @@ static void choose_initiator(struct party *party, unsigned int number)
 	    party->most_pause_ns > 1000000)
 		party->most_pause_ns = 1000000;
 	party->uses_page = world.most_sync_ns && sched_one_in(2);
+	/* Who polls while a disk hangs takes many steps. */
+	if (party->uses_page && world.hangs && party->waits == WAITS_POLLING)
+		party->waits = WAITS_SREAD_MS;
 }
 
 void world_choose(void)
@@ -122,6 +127,7 @@ void world_choose(void)
 	world.fences = !sched_one_in(4);
 	choose_agents();
 	world.chains = !pmv_setting.commit_all && sched_one_in(3);
+	world.hangs = world.most_sync_ns && sleeps() && sched_one_in(4);
 	for (unsigned int i = 0; i < world.num_initiators; i++)
 		choose_initiator(&world.initiators[i], i);
 }
@@ -155,6 +161,8 @@ void world_describe(void)
 	       : world.notices ? "; notices"
 			       : "",
 	       (double) world.most_sync_ns / 1e6);
+	if (world.hangs)
+		puts("one sync takes two seconds");
 	printf("agents: %s%s\n", agents[pmv_setting.agent],
 	       pmv_setting.commit_all ? "; all writes are commits" : "");
 	for (unsigned int i = 0; i < world.num_initiators; i++) {

@@ -147,6 +147,8 @@ struct world {
 	bool chains;      /* others are chains */
 	bool fences;      /* a core like verbs can */
 	int64_t most_sync_ns;
+	bool hangs; /* one sync takes longer than anything else ... */
+	bool hung;  /* ... and has begun */
 	bool idles;
 	bool notices;        /* the target's application is told of some commits ... */
 	bool unread;         /* ... and never reads that */

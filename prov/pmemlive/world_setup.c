@@ -19,6 +19,9 @@
 #include "memory/platform.h"
 #include "testcore/fid.h"
 
+/* A disk that does not answer, to all who wait for something else. */
+#define HANG_NS INT64_C(2000000000)
+
 void sure(int ret, const char *what)
 {
 	if (ret)
@@ -56,6 +59,10 @@ static int sync_pages(void *addr, size_t len)
 	int64_t ns = sched_between(5000, world.most_sync_ns);
 
 	(void) addr, (void) len;
+	if (world.hangs && !world.hung && sched_one_in(4)) {
+		world.hung = true;
+		ns = HANG_NS;
+	}
 	sched_trace("syncs for %d us", (int) (ns / 1000));
 	if (!world.syncs++)
 		world.syncs_since_ns = sched_now_ns;
