@@ -162,7 +162,7 @@ void world_describe(void)
 			       : "",
 	       (double) world.most_sync_ns / 1e6);
 	if (world.hangs)
-		puts("one sync takes two seconds");
+		puts("one sync takes half a second");
 	printf("agents: %s%s\n", agents[pmv_setting.agent],
 	       pmv_setting.commit_all ? "; all writes are commits" : "");
 	for (unsigned int i = 0; i < world.num_initiators; i++) {

@@ -20,7 +20,7 @@
 #include "testcore/fid.h"
 
 /* A disk that does not answer, to all who wait for something else. */
-#define HANG_NS INT64_C(2000000000)
+#define HANG_NS INT64_C(500000000)
 
 void sure(int ret, const char *what)
 {
