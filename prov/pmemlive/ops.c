@@ -203,6 +203,18 @@ static ssize_t post(enum memory memory, size_t len, uint64_t flags, struct op *o
 	return ret;
 }
 
+/*
+ * may_notify -- what no agent makes durable has its immediate data sent behind it: those are lost
+ * with a connection, and need no room
+ */
+static bool may_notify(const struct op *op, enum memory memory)
+{
+	bool by_agent = world.reopens || world.sends || world.unread;
+
+	return world.notices && op->conn->party != &world.target && op->kind == OP_WRITE &&
+	       !(by_agent && memory == MEMORY_NONE);
+}
+
 void ops_begin(struct party *party, struct op *op)
 {
 	static const char *const kinds[] = {
@@ -226,8 +238,7 @@ void ops_begin(struct party *party, struct op *op)
 		.conn = conn,
 		.on_page = party->uses_page,
 	};
-	op->notifies = world.notices && party != &world.target && op->kind == OP_WRITE &&
-		       ((flags & FI_COMMIT) || world.immediates) &&
+	op->notifies = may_notify(op, memory) && ((flags & FI_COMMIT) || world.immediates) &&
 		       !sched_one_in(world.reads_late ? 4 : 2);
 	if (op->notifies)
 		flags |= FI_REMOTE_CQ_DATA;
