@@ -26,7 +26,7 @@ live_cflags = $(AM_CFLAGS) $(SODIUM_CFLAGS)
 # Threads, time and descriptors are simulated: what the provider calls comes here (wraps.h).
 live_ldflags = \
 	-Wl,--wrap=pthread_mutex_lock -Wl,--wrap=pthread_mutex_trylock -Wl,--wrap=pthread_mutex_unlock \
-	-Wl,--wrap=pthread_cond_wait -Wl,--wrap=pthread_cond_signal -Wl,--wrap=pthread_cond_broadcast \
+	-Wl,--wrap=pthread_cond_wait -Wl,--wrap=pthread_cond_clockwait -Wl,--wrap=pthread_cond_signal -Wl,--wrap=pthread_cond_broadcast \
 	-Wl,--wrap=pthread_create -Wl,--wrap=pthread_setname_np -Wl,--wrap=pthread_join \
 	-Wl,--wrap=clock_gettime -Wl,--wrap=nanosleep -Wl,--wrap=getrandom \
 	-Wl,--wrap=eventfd -Wl,--wrap=epoll_create1 -Wl,--wrap=epoll_ctl -Wl,--wrap=epoll_wait \

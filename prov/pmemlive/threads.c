@@ -5,7 +5,9 @@
  * The linker has all calls from the provider's objects come here (-Wl,--wrap).  A mutex is a real
  * one: all coroutines are one thread to the C library, which does not wait for itself.
  */
+#include <errno.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
@@ -63,18 +65,36 @@ static bool is_signalled(void *arg)
 	return !((struct waiter *) arg)->cond;
 }
 
-int __wrap_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)
+/* wait_until -- it is signalled; false: it was not until then */
+static bool wait_until(pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t until_ns)
 {
 	struct waiter waiter = {.cond = cond, .next = waiters};
 	struct waiter **at = &waiters;
+	bool signalled;
 
 	waiters = &waiter;
 	__real_pthread_mutex_unlock(mutex);
-	sched_block("waits for a condition", is_signalled, &waiter, SCHED_NEVER);
+	signalled = sched_block("waits for a condition", is_signalled, &waiter, until_ns);
 	while (*at != &waiter)
 		at = &(*at)->next;
 	*at = waiter.next;
-	return __wrap_pthread_mutex_lock(mutex);
+	__wrap_pthread_mutex_lock(mutex);
+	return signalled;
+}
+
+int __wrap_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)
+{
+	wait_until(cond, mutex, SCHED_NEVER);
+	return 0;
+}
+
+int __wrap_pthread_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock,
+				  const struct timespec *until)
+{
+	int64_t until_ns = until->tv_sec * INT64_C(1000000000) + until->tv_nsec;
+
+	(void) clock;
+	return wait_until(cond, mutex, until_ns) ? 0 : ETIMEDOUT;
 }
 
 int __wrap_pthread_cond_broadcast(pthread_cond_t *cond)

@@ -11,6 +11,7 @@
 #include <rdma/fi_errno.h>
 
 #include "agent/flush.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "memory/guard.h"
 
@@ -208,6 +209,28 @@ struct pmv_region *pmv_region_add(struct pmv_regions *regions, const struct pmv_
 	return added ? region : NULL;
 }
 
+/* await_unused -- the memory may be unmapped behind this, however long a sync of it takes; holds
+ * the lock */
+static void await_unused(struct pmv_regions *regions, const struct pmv_region *region)
+{
+	int64_t end = pmv_clock_ns() + PMV_REGION_PATIENCE_S * INT64_C(1000000000);
+	const struct timespec until = {.tv_sec = end / 1000000000, .tv_nsec = end % 1000000000};
+
+	while (region->users) {
+		if (pthread_cond_clockwait(&regions->unused, &regions->lock, CLOCK_MONOTONIC,
+					   &until) != ETIMEDOUT)
+			continue;
+		PMV_WARN(MR,
+			 "memory at %p can't be closed yet: it has been synced for %d seconds, "
+			 "which does not end; look at its disk, or at the server of its file "
+			 "system\n",
+			 region->iov[0].iov_base, PMV_REGION_PATIENCE_S);
+		break;
+	}
+	while (region->users)
+		pthread_cond_wait(&regions->unused, &regions->lock);
+}
+
 void pmv_region_remove(struct pmv_regions *regions, struct pmv_region *region)
 {
 	pthread_mutex_lock(&regions->lock);
@@ -216,8 +239,7 @@ void pmv_region_remove(struct pmv_regions *regions, struct pmv_region *region)
 		regions->last = NULL;
 	if (region->attr.use & PMV_REGION_PMEM)
 		remove_pieces(regions, region);
-	while (region->users)
-		pthread_cond_wait(&regions->unused, &regions->lock);
+	await_unused(regions, region);
 	pthread_mutex_unlock(&regions->lock);
 	pthread_mutex_destroy(&region->syncing);
 	free(region);

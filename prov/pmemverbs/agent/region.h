@@ -97,6 +97,9 @@ void pmv_regions_destroy(struct pmv_regions *regions);
 /* pmv_region_add -- NULL: without memory, or where the key is known already */
 struct pmv_region *pmv_region_add(struct pmv_regions *regions, const struct pmv_region_attr *attr);
 
+/* So long a sync is waited for before that is said. */
+#define PMV_REGION_PATIENCE_S 5
+
 /* pmv_region_remove -- waits until nobody uses it, and frees it */
 void pmv_region_remove(struct pmv_regions *regions, struct pmv_region *region);
 

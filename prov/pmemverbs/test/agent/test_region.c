@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* test_region.c -- which ranges are in a region, and when a region may go */
+#include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <criterion/criterion.h>
@@ -269,6 +272,25 @@ Test(region, with_an_address_is_held)
 	cr_expect_eq(region->users, 0);
 }
 
+int __wrap_pthread_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock,
+				  const struct timespec *until);
+
+static atomic_int timeouts;
+
+/* The time that it waits is over at once. */
+int __wrap_pthread_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock,
+				  const struct timespec *until)
+{
+	struct timespec now;
+
+	(void) cond, (void) mutex;
+	clock_gettime(clock, &now);
+	cr_expect_eq(clock, CLOCK_MONOTONIC);
+	cr_expect_gt(until->tv_sec, now.tv_sec);
+	atomic_fetch_add(&timeouts, 1);
+	return ETIMEDOUT;
+}
+
 static atomic_bool removed;
 
 static void *remove_it(void *region)
@@ -299,4 +321,6 @@ Test(region, is_not_removed_while_somebody_uses_it, .timeout = 30)
 	pmv_region_put(&regions, region);
 	pthread_join(thread, NULL);
 	cr_expect(atomic_load(&removed));
+	/* That it takes long is said once. */
+	cr_expect_eq(atomic_load(&timeouts), 1);
 }
