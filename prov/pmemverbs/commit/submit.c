@@ -417,6 +417,8 @@ static ssize_t check(const struct pmv_initiator *ini, const struct pmv_submissio
 
 	if (!pmv_initiator_is_fast(ini, PMV_SLOW_GONE))
 		return -FI_ESHUTDOWN;
+	if (!(submission->what & FI_RECV) && !pmv_initiator_is_fast(ini, PMV_SLOW_UNKNOWN))
+		return -FI_ENOTCONN;
 	if (submission->num_to > ini->max_places) {
 		PMV_WARN(EP_DATA,
 			 "an operation on %zu places of the target is refused: %zu is all that "
@@ -479,6 +481,8 @@ static ssize_t is_ready_for_chain(struct pmv_initiator *ini)
 {
 	if (!pmv_initiator_is_fast(ini, PMV_SLOW_GONE))
 		return -FI_ESHUTDOWN;
+	if (!pmv_initiator_is_fast(ini, PMV_SLOW_UNKNOWN))
+		return -FI_ENOTCONN;
 	if (!may_enter(ini, true) || is_held_up(ini, true, false) ||
 	    !is_ready(ini, false, false, true))
 		return -FI_EAGAIN;

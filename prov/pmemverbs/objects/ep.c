@@ -8,6 +8,7 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_ext_pmemverbs.h>
 
+#include "auth/admission.h"
 #include "base/container.h"
 #include "base/log.h"
 #include "base/setting.h"
@@ -345,6 +346,7 @@ static int ep_close(struct fid *fid)
 	pmv_receive_tracker_destroy(&ep->receives);
 	pmv_initiator_destroy(&ep->initiator);
 	pmv_op_owner_close(&ep->initiator.owner);
+	pmv_admission_free(ep->admission);
 	atomic_fetch_sub(&ep->domain->users, 1);
 	defer_free(ep);
 	if (own_cq)
@@ -566,6 +568,8 @@ int pmv_ep_open(struct fid_domain *domain_fid, struct fi_info *info, struct fid_
 	pthread_mutex_unlock(&domain->tally.lock);
 	if (info->handle)
 		pmv_handshake_take(domain->fabric, core_info->handle, ep);
+	if (pmv_admission_is_on() && !ep->admission)
+		atomic_fetch_or(&ep->initiator.slow, PMV_SLOW_UNKNOWN);
 	*ep_fid = &ep->ep_fid;
 	fi_freeinfo(core_info);
 	return 0;

@@ -17,6 +17,7 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_ext_pmemverbs.h>
 
+#include "auth/admission.h"
 #include "base/log.h"
 #include "base/setting.h"
 #include "engine/engine.h"
@@ -107,6 +108,9 @@ static void warn_unasked(uint64_t flags, const struct fi_info *hints)
 		return;
 	if (pmv_setting.bad)
 		PMV_ALERT(FABRIC, "%s\n", pmv_setting.bad);
+	else if (pmv_admission_is_on())
+		PMV_ALERT(FABRIC, "FI_PMEMVERBS_KEYS keeps nobody out of a program that does not "
+				  "ask for pmemverbs: set FI_PROVIDER=pmemverbs\n");
 	else if (pmv_setting.commit_all)
 		PMV_ALERT(FABRIC, "FI_PMEMVERBS_COMMIT=all makes nothing durable in a program that "
 				  "does not ask for pmemverbs: set FI_PROVIDER=pmemverbs\n");
@@ -149,14 +153,29 @@ static int check_events(uint32_t version, const struct fi_info *hints)
 	return 0;
 }
 
-static int check_hints(uint32_t version, uint64_t flags, const struct fi_info *hints)
+/* check_setting -- what is set wrongly is refused as a whole */
+static int check_setting(void)
 {
-	enum fi_ep_type type = hints->ep_attr->type;
+	char why[PMV_KEYS_WHY];
 
 	if (pmv_setting.bad) {
 		PMV_ALERT(FABRIC, "%s\n", pmv_setting.bad);
 		return -FI_EINVAL;
 	}
+	if (pmv_admission_is_on() && pmv_admission_check(why)) {
+		PMV_ALERT(FABRIC, "FI_PMEMVERBS_KEYS can't be used: %s\n", why);
+		return -FI_EINVAL;
+	}
+	return 0;
+}
+
+static int check_hints(uint32_t version, uint64_t flags, const struct fi_info *hints)
+{
+	enum fi_ep_type type = hints->ep_attr->type;
+	int ret = check_setting();
+
+	if (ret)
+		return ret;
 	if (type != FI_EP_UNSPEC && type != FI_EP_MSG && type != FI_EP_RDM)
 		return refuse("ep_attr->type: only FI_EP_MSG and FI_EP_RDM");
 	if ((flags & PMV_INFO_CORE_ONLY) && !pmv_rdm_may_layer())

@@ -50,6 +50,9 @@ enum fake_on_close {
 	FAKE_CLOSE_IS_BUSY, /* it fails and changes nothing */
 };
 
+/* Where all passive endpoints listen. */
+#define FAKE_PORT 9228
+
 struct fake {
 	struct fid_fabric fabric;
 	struct fid_domain domain;
@@ -85,6 +88,9 @@ struct fake {
 	int rejections;             /* of connection requests ... */
 	struct fid *rejected;       /* ... the last one's handle ... */
 	uint8_t rejected_with[256]; /* ... and what it was told */
+	int connects, accepts;
+	size_t sent_len; /* CM data of the last one */
+	uint8_t sent[256];
 	size_t rejected_len;
 
 	/* Called before an operation is looked at, without locks: what another thread might do. */
