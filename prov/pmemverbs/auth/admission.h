@@ -35,7 +35,7 @@
 #include "auth/noise.h"
 #include "base/setting.h"
 
-#define PMV_ADMISSION_PROLOGUE "pmemverbs keys 1"
+#define PMV_ADMISSION_PROLOGUE "pmemverbs-keys-1"
 #define PMV_ADMISSION_REQUEST PMV_NOISE_REQUEST(10)
 #define PMV_ADMISSION_REPLY PMV_NOISE_REPLY(32)
 
