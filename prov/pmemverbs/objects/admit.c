@@ -70,7 +70,7 @@ static const char *text_of(const struct sockaddr *addr, char text[ADDR_TEXT])
 
 /* The side that connects */
 
-/* warn_target -- RxM tries again and again */
+/* warn_target -- a layer above may try again and again */
 static void warn_target(const struct sockaddr *addr, const char *why)
 {
 	static struct sparse sparse;

@@ -73,8 +73,11 @@ static void translate_connreq(struct pmv_event *event)
 	struct pmv_handshake handshake;
 	struct pmv_pep *pep;
 
-	if (!entry->fid || entry->fid->fclass != FI_CLASS_PEP)
+	if (!entry->fid || entry->fid->fclass != FI_CLASS_PEP) {
+		/* Nobody has looked at it. */
+		event->len = pmv_admission_is_on() ? 0 : event->len;
 		return;
+	}
 	pep = pmv_container_of(entry->fid, struct pmv_pep, pep_fid.fid);
 	if (!pmv_admit_connreq(pep, event, &admission))
 		return;

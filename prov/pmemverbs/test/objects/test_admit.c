@@ -307,6 +307,17 @@ Test(admit, rejects_who_proves_nothing)
 	close_both();
 }
 
+Test(admit, hands_out_no_request_that_names_no_listener)
+{
+	union event event = {.cm = {.fid = NULL}};
+	uint32_t what;
+
+	open_both(CLIENT);
+	fake_raise(target.core_eq, FI_CONNREQ, &event, sizeof(event.cm));
+	cr_expect_eq(read_event(&target, &what, &event), -FI_EAGAIN);
+	close_both();
+}
+
 Test(admit, rejects_a_known_peer_from_elsewhere)
 {
 	open_both(CLIENT);
