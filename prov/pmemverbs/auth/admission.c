@@ -4,6 +4,7 @@
 
 #include <endian.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -180,10 +181,9 @@ static bool explain(enum pmv_replay_verdict verdict, const char *name, uint64_t 
 		return true;
 	case PMV_REPLAY_SKEWED:
 		snprintf(why, PMV_KEYS_WHY,
-			 "the clocks differ by %llu s, and %d s are allowed; or it was recorded "
-			 "(%s)",
-			 (unsigned long long) ((made > now ? made - now : now - made) / 1000000000 +
-					       1),
+			 "the clocks differ by %" PRIu64 " s, and %d s are allowed; or it was "
+			 "recorded (%s)",
+			 (made > now ? made - now : now - made) / 1000000000 + 1,
 			 PMV_REPLAY_WINDOW_S, name);
 		return false;
 	case PMV_REPLAY_BEFORE:
