@@ -309,6 +309,13 @@ static bool grows(const char *who, const char *what, uint64_t before, uint64_t a
 }
 
 /*
+ * The agent begins a thread for a lane of a disk when it is first slow: so many, however many
+ * connections there are.  Each maps a stack and what malloc gives a thread.
+ */
+#define LANE_THREADS 5
+#define THREAD_MAPPED ((uint64_t) 136 << 20)
+
+/*
  * leaks -- is anything left of each of `count` connections?  The smallest piece of
  * the heap takes 32 bytes.  What is mapped once is touched little by little, over tens
  * of thousands of connections: resident memory shows coarser leaks only.
@@ -317,12 +324,14 @@ static bool leaks(const char *who, const struct usage *before, const struct usag
 		  uint64_t count)
 {
 	bool fds = grows(who, "the number of descriptors", before->fds, after->fds, 0);
-	bool threads = grows(who, "the number of threads", before->threads, after->threads, 0);
+	bool threads = grows(who, "the number of threads", before->threads, after->threads,
+			     count > LANE_THREADS ? LANE_THREADS : 0);
+	uint64_t begun = after->threads > before->threads ? after->threads - before->threads : 0;
 	bool heap = grows(who, "the heap", before->heap, after->heap, 16 * count + 4096);
 	bool resident = grows(who, "resident memory", before->resident, after->resident,
 			      64 * count + (4 << 20));
-	bool mapped =
-		grows(who, "mapped memory", before->mapped, after->mapped, 256 * count + (1 << 20));
+	bool mapped = grows(who, "mapped memory", before->mapped, after->mapped,
+			    256 * count + (1 << 20) + (threads ? 0 : begun * THREAD_MAPPED));
 
 	return fds || threads || heap || resident || mapped;
 }

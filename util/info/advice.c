@@ -20,19 +20,23 @@ static const char *const methods[] = {
 	[PMV_METHOD_FLUSH] = "flush",     [PMV_METHOD_AGENT] = "agent",
 };
 
-struct info_region info_region_of(const struct pmv_core *core, const struct info_memory *memory)
+struct info_region info_region_of(const struct info_device *device,
+				  const struct info_memory *memory)
 {
 	return (struct info_region){
 		.attr =
 			{
 				.persist = pmv_setting.domain_declared
 						   ? pmv_setting.domain
-						   : pmv_core_persist(core, memory->mem.persist),
+						   : pmv_core_persist(device->core,
+								      memory->mem.persist),
 				.pmem = true,
 				.ddio = pmv_setting_fills_caches(),
 				.relaxed = pmv_setting.relaxed,
 				.readable = !pmv_setting.reads_explicit,
 				.writable = true,
+				.flushable =
+					device->flush.state == INFO_ON && !pmv_setting.no_flush,
 			},
 		.agent = pmv_setting.agent != PMV_AGENT_OFF,
 	};
@@ -92,7 +96,11 @@ json_object *info_methods(const struct info_region *region, enum pmv_transport t
 	const struct pmv_attr *attr = &region->attr;
 	json_object *object = json_object_new_object();
 	const char *one_sided = pmv_method_one_sided_why(attr, transport);
+	struct pmv_attr received = *attr;
 	struct pmv_choice choice;
+
+	/* A FLUSH names a place, and nobody here knows where a message is received. */
+	received.flushable = false;
 
 	choice = without_agent(pmv_method_choose(attr, transport, NULL), region->agent);
 	info_put(object, "commit", methods[choice.method]);
@@ -107,8 +115,8 @@ json_object *info_methods(const struct info_region *region, enum pmv_transport t
 	}
 	choice = without_agent(choice, region->agent);
 	info_put(object, "send", methods[choice.method]);
-	put_why(object, "send_why", &choice, one_sided);
-	choice = without_agent(pmv_method_choose_message(attr, transport, false, NULL),
+	put_why(object, "send_why", &choice, pmv_method_one_sided_why(&received, transport));
+	choice = without_agent(pmv_method_choose_message(&received, transport, false, NULL),
 			       region->agent);
 	info_put(object, "send_with_recv_mr", methods[choice.method]);
 	return object;
@@ -171,10 +179,26 @@ static void add_ddio_hint(json_object *list, const struct info_device *device)
 		    *device->root_port ? " for root port " : "", device->root_port);
 }
 
+/* add_flush_hint -- what would let the NIC do what the agent does; the device's fact says the rest
+ */
+static void add_flush_hint(json_object *list, const struct info_device *device)
+{
+	if (device->core->cpu_placed)
+		return;
+	if (!device->core->posts_lists)
+		add(list, hint("FLUSH"),
+		    "If the NICs of both ends have RDMA FLUSH, FI_PMEMVERBS_CORE=native at both "
+		    "ends needs no agent.");
+	else if (pmv_setting.no_flush)
+		add(list, hint("FLUSH"),
+		    "FI_PMEMVERBS_FLUSH=off: unset it, and commits need no agent if the NICs of "
+		    "both ends have RDMA FLUSH.");
+}
+
 static void add_agent_hints(json_object *list, const struct info_memory *memory,
 			    const struct info_device *device)
 {
-	enum pmv_persist persist = info_region_of(device->core, memory).attr.persist;
+	enum pmv_persist persist = info_region_of(device, memory).attr.persist;
 
 	if (persist == PMV_PAGE)
 		add(list, hint("DAX"),
@@ -194,17 +218,19 @@ static void add_agent_hints(json_object *list, const struct info_memory *memory,
 		add(list, hint("order"),
 		    "If the path keeps the order of writes, unset FI_PMEMVERBS_ORDERING: then the "
 		    "agent is asked only where the memory needs it.");
-	else if (persist == PMV_DMP)
+	else if (persist == PMV_DMP) {
 		add_ddio_hint(list, device);
+		add_flush_hint(list, device);
+	}
 }
 
 json_object *info_hints(const struct info *info, const struct info_memory *memory,
 			const struct info_device *device)
 {
 	json_object *list = json_object_new_array();
-	struct info_region region = info_region_of(device->core, memory);
+	struct info_region region = info_region_of(device, memory);
 
-	if (pmv_method_of_write(&region.attr, device->transport) == PMV_METHOD_AGENT)
+	if (pmv_method_choose(&region.attr, device->transport, NULL).method == PMV_METHOD_AGENT)
 		add_agent_hints(list, memory, device);
 	if (memory->cxl && memory->mem.persist == PMV_DMP && !pmv_setting.domain_declared)
 		add(list, hint("CXL"),
@@ -289,7 +315,7 @@ static void warn_of_ddio(json_object *list, const struct info *info,
 	for (size_t i = 0; i < info->num_devices; i++) {
 		const struct info_device *device = &info->devices[i];
 
-		if (info_region_of(device->core, memory).attr.persist != PMV_DMP)
+		if (info_region_of(device, memory).attr.persist != PMV_DMP)
 			continue;
 		if (device->soft && device->offered)
 			snprintf(soft + strlen(soft), sizeof(soft) - strlen(soft), "%s%s",
@@ -362,7 +388,7 @@ static void warn_of_agent(json_object *list, const struct info *info,
 		return;
 	for (size_t i = 0; i < info->num_devices; i++) {
 		const struct info_device *device = &info->devices[i];
-		struct info_region region = info_region_of(device->core, memory);
+		struct info_region region = info_region_of(device, memory);
 
 		if (pmv_method_of_write(&region.attr, device->transport) != PMV_METHOD_AGENT)
 			continue;

@@ -128,6 +128,7 @@ static json_object *look_here(char **paths)
 	info->found = is_found();
 	info->nodes = info_nodes();
 	info_devices(info, info_ask_core);
+	info_rdma_flush(info, info_ask_core);
 	info_regions(info);
 	for (; paths && *paths; paths++) {
 		info_path(info, *paths, info_detect_file);

@@ -53,6 +53,7 @@ struct info_device {
 	char root_port[32];
 	struct info_bit ddio;    /* of the root port */
 	struct info_bit relaxed; /* PCI Express lets it relax the order */
+	struct info_bit flush;   /* RDMA FLUSH, where the core can post one */
 	char from[INFO_TEXT];
 };
 
@@ -99,6 +100,14 @@ void info_devices(struct info *info, struct fi_info *(*ask)(const char *core));
 /* info_nodes -- how many NUMA nodes have memory or processors */
 int info_nodes(void);
 
+/* rdma_flush.c */
+
+/* info_rdma_flush -- of devices that were found; ask is info_ask_core */
+void info_rdma_flush(struct info *info, struct fi_info *(*ask)(const char *core));
+
+/* info_flush_bit -- what this call's result says, which is the last one that was made */
+void info_flush_bit(struct info_bit *flush, int ret, const char *call);
+
 /* pci.c */
 
 /* info_pci -- of a device in sysfs: its root port, and what the two say of DDIO and of order */
@@ -131,8 +140,9 @@ struct info_region {
 	bool agent; /* there is one */
 };
 
-/* info_region_of -- of memory that is registered in a domain of the core, with our settings */
-struct info_region info_region_of(const struct pmv_core *core, const struct info_memory *memory);
+/* info_region_of -- of memory that is registered in a domain of the device, with our settings */
+struct info_region info_region_of(const struct info_device *device,
+				  const struct info_memory *memory);
 
 /* info_methods -- how a commit, an immediate, a chain and a message are made; a JSON object */
 json_object *info_methods(const struct info_region *region, enum pmv_transport transport);

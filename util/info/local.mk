@@ -14,6 +14,7 @@ libinfo_la_SOURCES = \
 	%D%/memory.c \
 	%D%/model.c \
 	%D%/pci.c \
+	%D%/rdma_flush.c \
 	%D%/screen.c \
 	%D%/target.c
 libinfo_la_CFLAGS = $(AM_CFLAGS) $(JSON_C_CFLAGS)

@@ -50,6 +50,7 @@ static json_object *settings(void)
 	info_put(object, "commit", pmv_setting.commit_all ? "all" : "explicit");
 	info_put(object, "remote_read", pmv_setting.reads_explicit ? "explicit" : "allowed");
 	info_put(object, "answer", pmv_setting.answers ? "on" : "off");
+	info_put(object, "flush", pmv_setting.no_flush ? "off" : "auto");
 	info_put(object, "sigbus", pmv_setting.leaves_sigbus ? "off" : "handle");
 	info_put(object, "from", "FI_PMEMVERBS_* in this environment");
 	return object;
@@ -107,6 +108,8 @@ static json_object *device_object(const struct info_device *device)
 		json_object_object_add(object, "ddio", bit(&device->ddio));
 		json_object_object_add(object, "relaxed_ordering", bit(&device->relaxed));
 	}
+	if (device->core->posts_lists)
+		json_object_object_add(object, "rdma_flush", bit(&device->flush));
 	info_put(object, "from", device->from);
 	return object;
 }
@@ -143,7 +146,7 @@ static json_object *ways(const struct info *info, const struct info_memory *memo
 
 	for (size_t i = 0; i < info->num_devices; i++) {
 		const struct info_device *device = &info->devices[i];
-		struct info_region region = info_region_of(device->core, memory);
+		struct info_region region = info_region_of(device, memory);
 		json_object *way;
 		char name[128];
 

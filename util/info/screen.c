@@ -72,11 +72,11 @@ static void show_provider(json_object *model, FILE *out)
 	line(out, 0, "provider", words);
 	snprintf(words, sizeof(words),
 		 "core=%s domain=%s ddio=%s ordering=%s agent=%s commit=%s remote_read=%s "
-		 "answer=%s sigbus=%s (from %s)",
+		 "answer=%s flush=%s sigbus=%s (from %s)",
 		 text(settings, "core"), text(settings, "domain"), text(settings, "ddio"),
 		 text(settings, "ordering"), text(settings, "agent"), text(settings, "commit"),
-		 text(settings, "remote_read"), text(settings, "answer"), text(settings, "sigbus"),
-		 text(settings, "from"));
+		 text(settings, "remote_read"), text(settings, "answer"), text(settings, "flush"),
+		 text(settings, "sigbus"), text(settings, "from"));
 	line(out, 0, "settings", words);
 	snprintf(words, sizeof(words),
 		 "%s NUMA node%s; the processor %s write its caches back (from %s)",
@@ -113,6 +113,7 @@ static void show_device(json_object *device, FILE *out)
 	line(out, 0, "device", words);
 	show_bit(device, "ddio", "DDIO", out);
 	show_bit(device, "relaxed_ordering", "relaxed ordering", out);
+	show_bit(device, "rdma_flush", "RDMA FLUSH", out);
 }
 
 static void show_advice(json_object *answer, const char *key, const char *label, FILE *out)

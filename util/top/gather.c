@@ -1,92 +1,156 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* gather.c -- the texts of all processes; gather.h */
+/* gather.c -- the texts of all processes, which are asked at the same time; gather.h */
 #include "gather.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #define SUFFIX ".sock"
-#define PATIENCE_SECONDS 2
+#define PATIENCE_MS 2000 /* with all of them together */
+#define AGAIN_MS 10      /* who listens may have no room for more: then ask again */
 #define MOST_TEXT (1 << 20)
 
-/* connect_to -- its path may be longer than an address has room for */
-static int connect_to(int dir, const char *name)
-{
-	const struct timeval patience = {.tv_sec = PATIENCE_SECONDS};
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	int len = snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/%s", dir,
-			   name);
+enum state {
+	WAITS, /* to be connected */
+	TELLS,
+	TOLD,
+	GONE, /* nobody is there */
+	SILENT,
+};
 
-	if (fd < 0)
-		return -1;
-	/* For connect, too: who listens may have no room for more. */
-	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-	if (len < (int) sizeof(address.sun_path) &&
-	    !connect(fd, (struct sockaddr *) &address, sizeof(address)))
-		return fd;
-	close(fd);
-	return -1;
+struct source {
+	struct dirent *entry;
+	enum state state;
+	int fd;
+	char *text;
+	size_t len;
+	size_t room; /* one byte more is there */
+};
+
+static int64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
 }
 
-/* read_text -- up to the end; NULL: it does not come, or is no text of metrics */
-static char *read_text(int fd)
+/* connect_to -- its path may be longer than an address has room for */
+static enum state connect_to(struct source *source, int dir)
 {
-	size_t len = 0, room = 65536;
-	char *text = malloc(room + 1), *more;
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int len = snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/%s", dir,
+			   source->entry->d_name);
+	int err;
+
+	if (len >= (int) sizeof(address.sun_path))
+		return GONE;
+	source->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	/* Others are closed soon. */
+	if (source->fd < 0)
+		return WAITS;
+	if (!connect(source->fd, (struct sockaddr *) &address, sizeof(address)))
+		return TELLS;
+	err = errno;
+	close(source->fd);
+	source->fd = -1;
+	return err == EAGAIN ? WAITS : GONE;
+}
+
+static bool make_room(struct source *source)
+{
+	size_t room = source->room ? 2 * source->room : 65536;
+	char *text;
+
+	if (source->len < source->room)
+		return true;
+	text = room <= MOST_TEXT ? realloc(source->text, room + 1) : NULL;
+	if (!text)
+		return false;
+	source->text = text;
+	source->room = room;
+	return true;
+}
+
+/* is_text -- of metrics, whole */
+static bool is_text(const struct source *source)
+{
+	return source->len && source->text[source->len - 1] == '\n' &&
+	       !memchr(source->text, '\0', source->len);
+}
+
+/* hear -- what there is */
+static enum state hear(struct source *source)
+{
 	ssize_t got;
 
-	while (text && (got = read(fd, text + len, room - len)) > 0) {
-		len += (size_t) got;
-		if (len < room)
-			continue;
-		room *= 2;
-		more = room <= MOST_TEXT ? realloc(text, room + 1) : NULL;
-		if (!more)
-			break;
-		text = more;
+	if (!make_room(source))
+		return SILENT;
+	got = read(source->fd, source->text + source->len, source->room - source->len);
+	if (got > 0) {
+		source->len += (size_t) got;
+		return TELLS;
 	}
-	if (text && !got && len && text[len - 1] == '\n' && !memchr(text, '\0', len)) {
-		text[len] = '\0';
-		return text;
-	}
-	free(text);
-	return NULL;
+	if (got < 0)
+		return errno == EAGAIN || errno == EINTR ? TELLS : SILENT;
+	return is_text(source) ? TOLD : SILENT;
 }
 
-static void add(struct texts *texts, int dir, const char *name, unsigned int *silent)
+static void set_state(struct source *source, enum state state)
 {
-	char **more;
-	char *text;
-	int fd = connect_to(dir, name);
+	source->state = state;
+	if (state > TELLS && source->fd >= 0) {
+		close(source->fd);
+		source->fd = -1;
+	}
+}
 
-	if (fd < 0) {
-		*silent += errno == EAGAIN;
-		return;
+/* ask -- each once; how many milliseconds until somebody is to be asked again, or -1: all is said
+ */
+static int ask(struct source *sources, size_t count, int dir, struct pollfd *fds, int left_ms)
+{
+	int wait = -1;
+
+	for (size_t i = 0; i < count; i++) {
+		struct source *source = &sources[i];
+
+		if (source->state == WAITS)
+			set_state(source, connect_to(source, dir));
+		if (source->state == WAITS)
+			wait = left_ms < AGAIN_MS ? left_ms : AGAIN_MS;
+		else if (source->state == TELLS && wait < 0)
+			wait = left_ms;
+		fds[i] = (struct pollfd){.fd = source->fd, .events = POLLIN};
 	}
-	text = read_text(fd);
-	close(fd);
-	if (!text) {
-		++*silent;
-		return;
+	return wait;
+}
+
+/* hear_all -- until all have told, or time is up */
+static void hear_all(struct source *sources, size_t count, int dir, struct pollfd *fds)
+{
+	int64_t end = now_ms() + PATIENCE_MS, left = PATIENCE_MS;
+	int wait;
+
+	while (left > 0 && (wait = ask(sources, count, dir, fds, (int) left)) >= 0) {
+		if (poll(fds, count, wait) < 0 && errno != EINTR)
+			break;
+		for (size_t i = 0; i < count; i++) {
+			if (sources[i].state == TELLS && fds[i].revents)
+				set_state(&sources[i], hear(&sources[i]));
+		}
+		left = end - now_ms();
 	}
-	more = realloc(texts->text, (texts->count + 1) * sizeof(*more));
-	if (!more) {
-		free(text);
-		return;
-	}
-	texts->text = more;
-	texts->text[texts->count++] = text;
 }
 
 static int is_socket(const struct dirent *entry)
@@ -97,10 +161,44 @@ static int is_socket(const struct dirent *entry)
 	       !strcmp(entry->d_name + len - strlen(SUFFIX), SUFFIX);
 }
 
+/* take -- its text, or count it as silent */
+static void take(struct source *source, struct texts *texts, unsigned int *silent)
+{
+	if (source->state == TOLD) {
+		source->text[source->len] = '\0';
+		texts->text[texts->count++] = source->text;
+		return;
+	}
+	*silent += source->state != GONE;
+	set_state(source, SILENT);
+	free(source->text);
+}
+
+static int gather_from(int dir, struct dirent **entries, size_t count, struct texts *texts,
+		       unsigned int *silent)
+{
+	struct source *sources = calloc(count + 1, sizeof(*sources));
+	struct pollfd *fds = calloc(count + 1, sizeof(*fds));
+	int ret = ENOMEM;
+
+	texts->text = calloc(count + 1, sizeof(*texts->text));
+	if (sources && fds && texts->text) {
+		for (size_t i = 0; i < count; i++)
+			sources[i] = (struct source){.entry = entries[i], .fd = -1};
+		hear_all(sources, count, dir, fds);
+		for (size_t i = 0; i < count; i++)
+			take(&sources[i], texts, silent);
+		ret = 0;
+	}
+	free(fds);
+	free(sources);
+	return ret;
+}
+
 int gather(const char *directory, struct texts *texts, unsigned int *silent)
 {
 	struct dirent **entries;
-	int count, dir = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int count, ret, dir = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
 
 	*texts = (struct texts){0};
 	*silent = 0;
@@ -108,17 +206,16 @@ int gather(const char *directory, struct texts *texts, unsigned int *silent)
 		return errno;
 	count = scandir(directory, &entries, is_socket, alphasort);
 	if (count < 0) {
-		count = errno;
+		ret = errno;
 		close(dir);
-		return count;
+		return ret;
 	}
-	for (int i = 0; i < count; i++) {
-		add(texts, dir, entries[i]->d_name, silent);
-		free(entries[i]);
-	}
+	ret = gather_from(dir, entries, (size_t) count, texts, silent);
+	while (count--)
+		free(entries[count]);
 	free(entries);
 	close(dir);
-	return 0;
+	return ret;
 }
 
 void gather_free(struct texts *texts)

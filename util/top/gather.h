@@ -12,7 +12,7 @@ struct texts {
 };
 
 /*
- * gather -- read them; 0, or a positive errno of the directory.  A process that is gone, or does
+ * gather -- read them; 0, or a positive errno.  A process that is gone, or does
  * not answer in time, has none: *silent counts the latter.
  */
 int gather(const char *directory, struct texts *texts, unsigned int *silent);

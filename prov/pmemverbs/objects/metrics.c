@@ -75,7 +75,7 @@ static const struct {
 	VALUE("agent_stored_bytes_total", "", "counter", stored_bytes, "Bytes of these data."),
 	VALUE("agent_sleeps_total", "", "counter", sleeps, "Sleeps of the agent's threads."),
 	VALUE("agent_wakes_total", "", "counter", wakes,
-	      "Sleeps that something else than the time has ended."),
+	      "Sleeps that a peer or the application has ended."),
 #undef VALUE
 };
 
@@ -176,12 +176,12 @@ static void write_histograms(FILE *text)
 		write_histogram(text, name, methods[i], &commits->size[i], LEAST_SIZE, MOST_SIZE,
 				false);
 	name = "pmemverbs_commit_seconds";
-	head(text, name, "histogram", "From the call of a commit until it was found durable.");
+	head(text, name, "histogram", "Time from the call of a commit until it was found durable.");
 	for (unsigned int i = PMV_METHOD_WRITE; i < PMV_SAMPLE_METHODS; i++)
 		write_histogram(text, name, methods[i], &commits->time[i], LEAST_TIME, MOST_TIME,
 				true);
 	name = "pmemverbs_agent_sync_seconds";
-	head(text, name, "histogram", "That the agent has waited for a disk.");
+	head(text, name, "histogram", "Time that the agent has waited for a disk.");
 	write_histogram(text, name, "", &pmv_pages_sync_ns, LEAST_TIME, MOST_TIME, true);
 }
 
@@ -200,7 +200,7 @@ void pmv_metrics_write(FILE *text)
 	}
 	hold(&sum);
 	pthread_mutex_unlock(&all.lock);
-	head(text, "pmemverbs_info", "gauge", "1, and what this process runs.");
+	head(text, "pmemverbs_info", "gauge", "Always 1. The labels say what this process runs.");
 	fprintf(text, "pmemverbs_info{%s,version=\"%u.%u\"} 1\n", process,
 		FI_MAJOR(pmv_prov.version), FI_MINOR(pmv_prov.version));
 	head(text, "pmemverbs_domains", "gauge", "Domains that are open.");

@@ -9,6 +9,7 @@ test_info_program_SOURCES = \
 	%D%/test_info_device.c \
 	%D%/test_info_disk.c \
 	%D%/test_info_memory.c \
+	%D%/test_info_rdma_flush.c \
 	%D%/test_info_screen.c \
 	%D%/test_info_target.c \
 	$(mem_system_sources)
