@@ -3,74 +3,13 @@
 #include "world.h"
 
 #include <poll.h>
-#include <string.h>
 
 #include <rdma/fi_cm.h>
 #include <rdma/fi_errno.h>
-#include <rdma/fi_rma.h>
 
-#include "base/setting.h"
-#include "engine/info.h"
 #include "objects/cq.h"
-#include "objects/ep.h"
 
-/* An operation on a connection that is lost: until a probe, and whoever looks for its end. */
-#define LOST_BOUND_NS INT64_C(1500000000)
-
-/* Ends */
-
-static unsigned int number_of(const struct party *party)
-{
-	return (unsigned int) (party - world.initiators);
-}
-
-static unsigned int ep_number(const struct party *party, const struct fid_ep *ep)
-{
-	unsigned int i = 0;
-
-	while (party->eps[i] != ep)
-		i++;
-	return i;
-}
-
-/* is_cut -- where the target answers no connection is */
-static bool is_cut(const struct party *party, unsigned int ep)
-{
-	return party != &world.target && world.cut[number_of(party)][ep];
-}
-
-/* fails -- allowed only where the connection was cut */
-static void fails(struct party *party, const struct fid_ep *ep, int err)
-{
-	unsigned int i = ep_number(party, ep);
-
-	if (!is_cut(party, i))
-		sched_fail("an operation fails: %s", fi_strerror(err));
-	party->lost[i] = true;
-	world.ops_failed++;
-}
-
-static void end(struct party *party, struct op *op, int err)
-{
-	int64_t took = sched_now_ns - op->begin_ns - (world_stopped_ns() - op->excused_ns);
-
-	if (!op->under_way)
-		sched_fail("an operation ends twice");
-	sched_trace("operation %d ends: %s", (int) (op - party->ops),
-		    err ? fi_strerror(err) : "ok");
-	op->under_way = false;
-	party->num_ops--;
-	party->ended++;
-	world.ops_ended++;
-	if (!err && op->notifies && world.told++ == world.heard) {
-		world.told_ns = sched_now_ns;
-		world.told_excused_ns = world_stopped_ns();
-	}
-	if (err)
-		fails(party, op->ep, err);
-	else if (!op->on_page && took > world.longest_ns)
-		world.longest_ns = took;
-}
+/* Reading */
 
 /* hear -- the target's application of a commit that is durable; the others may wait on */
 static void hear(void)
@@ -79,6 +18,17 @@ static void hear(void)
 	world.heard++;
 	world.told_ns = sched_now_ns;
 	world.told_excused_ns = world_stopped_ns();
+}
+
+/* end -- what the context stands for: a receive, or an operation */
+static void end(struct party *party, void *context, int err)
+{
+	struct conn *conns = party->conns;
+
+	if (context >= (void *) conns && context < (void *) (conns + WORLD_CONNS))
+		messages_received(context, err);
+	else
+		ops_end(party, context, err);
 }
 
 /* take -- what a read has returned; true: there was something */
@@ -102,7 +52,7 @@ static bool take(struct party *party, const struct fi_cq_entry *entries, ssize_t
 	return ret > 0;
 }
 
-static bool read_once(struct party *party)
+bool apps_read(struct party *party)
 {
 	struct fi_cq_entry entries[4];
 
@@ -119,8 +69,7 @@ static void sleep_on_descriptor(struct party *party)
 		poll(&fd, 1, -1);
 }
 
-/* await -- until something has ended, perhaps */
-static void await(struct party *party)
+void apps_await(struct party *party)
 {
 	struct fi_cq_entry entries[4];
 	uint64_t wanted;
@@ -133,129 +82,23 @@ static void await(struct party *party)
 				 party->waits == WAITS_SREAD ? -1 : (int) sched_between(1, 20)));
 		break;
 	case WAITS_DESCRIPTOR:
-		if (!read_once(party))
+		if (!apps_read(party))
 			sleep_on_descriptor(party);
 		break;
 	case WAITS_COUNTER:
 		wanted = fi_cntr_read(party->cntr) + 1;
-		while (read_once(party))
+		while (apps_read(party))
 			;
-		if (party->num_ops)
+		if (ops_under_way(party))
 			fi_cntr_wait(party->cntr, wanted, 100);
 		break;
 	default:
-		if (!read_once(party))
+		if (!apps_read(party))
 			sched_spend(sched_between(100, 3000));
 	}
 }
 
-/* Operations */
-
-static struct op *find_free(struct party *party)
-{
-	for (unsigned int i = 0; i < party->depth; i++) {
-		if (!party->ops[i].under_way)
-			return &party->ops[i];
-	}
-	return NULL;
-}
-
-static struct fid_ep *find_ep(struct party *party)
-{
-	unsigned int first = (unsigned int) sched_dice(party->num_eps);
-
-	for (unsigned int i = 0; i < party->num_eps; i++) {
-		unsigned int at = (first + i) % party->num_eps;
-
-		if (!party->lost[at])
-			return party->eps[at];
-	}
-	return NULL;
-}
-
-static enum memory choose_memory(const struct party *party)
-{
-	if (party == &world.target)
-		return MEMORY_DMP;
-	if (party->uses_page && sched_one_in(3))
-		return MEMORY_PAGE;
-	return sched_one_in(5) ? MEMORY_NONE : MEMORY_DMP;
-}
-
-static uint64_t choose_flags(void)
-{
-	static const uint64_t flags[] = {
-		FI_COMMIT, FI_COMMIT, FI_COMMIT, FI_COMMIT | FI_FENCE, 0, FI_DELIVERY_COMPLETE};
-
-	return flags[sched_dice(sizeof(flags) / sizeof(flags[0]))];
-}
-
-static size_t choose_len(void)
-{
-	static const size_t lens[] = {8, 64, 300, 4096, 20000};
-
-	return lens[sched_dice(sizeof(lens) / sizeof(lens[0]))];
-}
-
-static ssize_t post(struct party *party, enum memory memory, size_t len, uint64_t flags,
-		    struct op *op)
-{
-	struct party *peer = party->peers[ep_number(party, op->ep)];
-	bool answers = party == &world.target;
-	struct iovec iov = {world.source, len};
-	struct fi_rma_iov rma_iov = {
-		(uintptr_t) (answers ? peer->own_memory : world.memory[memory]), len,
-		fi_mr_key(answers ? peer->own_mr : world.mr[memory])};
-	struct fi_msg_rma msg = {
-		.msg_iov = &iov,
-		.iov_count = 1,
-		.rma_iov = &rma_iov,
-		.rma_iov_count = 1,
-		.context = op,
-	};
-
-	return op->reads ? fi_readmsg(op->ep, &msg, 0) : fi_writemsg(op->ep, &msg, flags);
-}
-
-static void begin(struct party *party, struct op *op)
-{
-	enum memory memory = choose_memory(party);
-	uint64_t flags = choose_flags();
-	size_t len = choose_len();
-	struct fid_ep *ep = find_ep(party);
-	ssize_t ret;
-
-	if (!ep)
-		return;
-	*op = (struct op){
-		.under_way = true,
-		.begin_ns = sched_now_ns,
-		.excused_ns = world_stopped_ns(),
-		.synced_ns = world_synced_ns(),
-		.ep = ep,
-		.on_page = party->uses_page,
-		.reads = sched_one_in(12),
-	};
-	op->notifies = world.notices && party != &world.target && !op->reads &&
-		       (flags & FI_COMMIT) && sched_one_in(3);
-	if (op->notifies)
-		flags |= FI_REMOTE_CQ_DATA;
-	party->num_ops++;
-	sched_trace("operation %d: %s %zu bytes, memory %d, flags %#llx", (int) (op - party->ops),
-		    op->reads ? "reads" : "writes", len, memory, (unsigned long long) flags);
-	while ((ret = post(party, memory, len, flags, op)) == -FI_EAGAIN) {
-		if (party->reaps)
-			sched_sleep(sched_between(1000, 20000));
-		else if (!read_once(party))
-			sched_spend(sched_between(100, 3000));
-	}
-	if (!ret)
-		return;
-	sched_trace("it is refused: %s", fi_strerror((int) -ret));
-	op->under_way = false;
-	party->num_ops--;
-	fails(party, ep, (int) -ret);
-}
+/* Bursts */
 
 struct passing {
 	const struct party *party;
@@ -277,7 +120,7 @@ static void pass_time(struct party *party)
 	if (party->reaps)
 		sched_block("waits for who reads the queue", has_ended, &passing, SCHED_NEVER);
 	else
-		await(party);
+		apps_await(party);
 }
 
 /* pause_for -- the application does something else, and looks at nothing */
@@ -288,8 +131,17 @@ static void pause_for(struct party *party, int64_t ns)
 	party->is_away = true;
 	sched_sleep(ns);
 	party->is_away = false;
-	for (unsigned int i = 0; i < party->depth; i++)
+	for (unsigned int i = 0; i < WORLD_OPS; i++)
 		party->ops[i].begin_ns += sched_now_ns - begin;
+}
+
+/* reopen -- one of its connections, in mid-life */
+static void reopen(struct party *party)
+{
+	struct conn *conn = &party->conns[sched_dice(party->num_conns)];
+
+	if (conn->open && !conn->cut)
+		conns_reopen(conn);
 }
 
 void *apps_burst(void *arg)
@@ -303,13 +155,15 @@ void *apps_burst(void *arg)
 
 		if (party->most_pause_ns && sched_one_in(8))
 			pause_for(party, sched_between(1000, party->most_pause_ns));
-		while (!(op = find_free(party)))
+		if (world.reopens && sched_one_in(12))
+			reopen(party);
+		while (!(op = ops_find_free(party)))
 			pass_time(party);
-		begin(party, op);
-		while (wait_for_all && party->num_ops)
+		ops_begin(party, op);
+		while (wait_for_all && ops_under_way(party))
 			pass_time(party);
 	}
-	while (party->num_ops)
+	while (ops_under_way(party))
 		pass_time(party);
 	return NULL;
 }
@@ -321,18 +175,27 @@ static void look_now_and_then(struct party *party)
 {
 	if (world.idles)
 		sched_sleep(INT64_C(1000000000));
-	else if (!read_once(party))
+	else if (!apps_read(party))
 		sched_sleep(sched_between(1000, sched_one_in(4) ? 2000000 : 20000));
+}
+
+/* be_late -- for longer than the queue has room, perhaps */
+static void be_late(void)
+{
+	world.late_since_ns = sched_now_ns;
+	sched_sleep(sched_between(10000, 5000000));
+	world.late_ns += sched_now_ns - world.late_since_ns;
+	world.late_since_ns = 0;
 }
 
 /* answer -- what was heard, or not */
 static void answer(struct party *party)
 {
-	struct op *op = find_free(party);
+	struct op *op = ops_find_free(party);
 
 	if (world.answers && party == &world.target && world.heard != world.answered && op &&
 	    sched_one_in(2))
-		begin(party, op);
+		ops_begin(party, op);
 	world.answered = world.heard;
 }
 
@@ -340,14 +203,24 @@ static void *sleep_on_queue(void *arg)
 {
 	struct party *party = arg;
 
-	while (!party->ends || party->num_ops) {
+	while (!party->ends || ops_under_way(party)) {
 		if (party->waits == WAITS_POLLING)
 			look_now_and_then(party);
 		else
-			await(party);
+			apps_await(party);
 		answer(party);
+		if (world.reads_late && party == &world.target && sched_one_in(4))
+			be_late();
 	}
 	return NULL;
+}
+
+void apps_count_unread(void)
+{
+	while (world.unread && apps_read(&world.target))
+		;
+	if (world.unread && world.heard > world.opened * world.target_size)
+		sched_fail("%d notices are kept for a target that never reads", (int) world.heard);
 }
 
 static void *watch(void *arg)
@@ -375,6 +248,8 @@ void apps_start(struct party *party)
 	party->ends = false;
 	if (has_sleeper(party))
 		party->sleeper = sched_spawn(&party->process, "sleeper", sleep_on_queue, party);
+	if (world.sends && party == &world.target)
+		party->receiver = sched_spawn(&party->process, "receiver", messages_receive, party);
 	if (party->watches)
 		party->watcher = sched_spawn(&party->process, "watcher", watch, party);
 }
@@ -389,62 +264,11 @@ void apps_stop(struct party *party)
 			sure(fi_cq_signal(party->cq), "a signal");
 		sched_join(party->sleeper);
 	}
+	if (party->receiver)
+		sched_join(party->receiver);
 	if (party->watcher) {
 		fi_eq_write(party->eq, FI_NOTIFY, &none, sizeof(none), 0);
 		sched_join(party->watcher);
 	}
-	party->sleeper = party->watcher = NULL;
-}
-
-/* Bounds */
-
-static int64_t deadline_of(const struct party *party, const struct op *op)
-{
-	unsigned int ep = ep_number(party, op->ep);
-	int64_t bound = is_cut(party, ep) ? LOST_BOUND_NS : world.bound_ns;
-
-	if (op->on_page)
-		bound += world_synced_ns() - op->synced_ns;
-	return op->begin_ns + bound + world_stopped_ns() - op->excused_ns;
-}
-
-/* notice_deadline_ns -- when the target's application must have heard of the next commit */
-static int64_t notice_deadline_ns(void)
-{
-	if (world.told <= world.heard)
-		return SCHED_NEVER;
-	return world.told_ns + world.bound_ns + world_stopped_ns() - world.told_excused_ns;
-}
-
-static int64_t next_deadline_of(const struct party *party)
-{
-	int64_t next = SCHED_NEVER;
-
-	for (unsigned int i = 0; party->num_ops && !party->is_away && i < party->depth; i++) {
-		int64_t one =
-			party->ops[i].under_way ? deadline_of(party, &party->ops[i]) : SCHED_NEVER;
-
-		next = one < next ? one : next;
-	}
-	return next;
-}
-
-int64_t apps_deadline_ns(void)
-{
-	int64_t next = notice_deadline_ns(), one = next_deadline_of(&world.target);
-
-	next = one < next ? one : next;
-	for (unsigned int i = 0; i < world.num_initiators; i++) {
-		one = next_deadline_of(&world.initiators[i]);
-		next = one < next ? one : next;
-	}
-	return next;
-}
-
-void apps_check(void)
-{
-	if (notice_deadline_ns() < sched_now_ns)
-		sched_fail("the target's application does not hear of a commit in time");
-	if (apps_deadline_ns() < sched_now_ns)
-		sched_fail("an operation does not end in its time");
+	party->sleeper = party->watcher = party->receiver = NULL;
 }

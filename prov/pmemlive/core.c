@@ -93,6 +93,8 @@ static const char *name_of(const struct core_message *message)
 {
 	if (message->kind != REQUEST)
 		return message->kind == DONE ? "answer" : "hangup";
+	if (message->op.what & FI_ATOMIC)
+		return "atomic";
 	return message->op.what & FI_READ ? "read" : message->op.what & FI_MSG ? "send" : "write";
 }
 
@@ -186,6 +188,21 @@ static void carry_out_write(struct core_ep *ep, const struct core_message *messa
 		answer(ep, message, NULL);
 }
 
+/* carry_out_atomic -- the payload: the operand, and what is compared with */
+static void carry_out_atomic(struct core_ep *ep, const struct core_message *message)
+{
+	uint64_t *at = (uint64_t *) place(ep, &message->op, FI_REMOTE_WRITE);
+	uint64_t operands[2], *old = testcore_need(malloc(sizeof(*old)));
+	testcore_update update;
+
+	if (!at || !testcore_update_of(&message->op, &update))
+		sched_fail("no such atomic is known");
+	memcpy(operands, message->payload, sizeof(operands));
+	*old = *at;
+	*at = update ? update(*old, operands[0], operands[1]) : operands[0];
+	answer(ep, message, (char *) old);
+}
+
 static void carry_out_read(struct core_ep *ep, const struct core_message *message)
 {
 	char *payload = testcore_need(malloc(message->op.len + 1));
@@ -216,7 +233,9 @@ static void take_answer(struct core_ep *ep, const struct core_message *message)
 	struct core_post *post = message->post;
 
 	STAILQ_REMOVE(&ep->sent, post, core_post, next);
-	if (post->op.what & FI_READ)
+	if (post->op.result)
+		memcpy(post->op.result, message->payload, sizeof(uint64_t));
+	else if (post->op.what & FI_READ)
 		testcore_scatter(&post->op, message->payload, post->op.len);
 	end_post(ep->core.tx_cq, post, 0);
 }
@@ -228,6 +247,8 @@ static bool handle(struct core_ep *ep, const struct core_message *message)
 		take_answer(ep, message);
 	else if (message->op.what & FI_MSG)
 		return receive(ep, message);
+	else if (message->op.what & FI_ATOMIC)
+		carry_out_atomic(ep, message);
 	else if (message->op.what & FI_READ)
 		carry_out_read(ep, message);
 	else
@@ -282,10 +303,22 @@ void core_move(struct core_domain *domain, const struct core_cq *cq)
 	}
 }
 
+/* lacks_receive -- tcp 2.1 does not listen to the socket then, tcp 1.17 does */
+static bool lacks_receive(const struct core_ep *ep)
+{
+	const struct core_message *message = STAILQ_FIRST(&ep->in);
+
+	return message->kind == REQUEST && (message->op.what & FI_MSG) &&
+	       STAILQ_EMPTY(&ep->receives);
+}
+
 bool core_is_ready(const struct core_ep *ep)
 {
-	return !ep->dead &&
-	       (has_arrived(STAILQ_FIRST(&ep->in)) || (has_out(ep) && has_socket_room(ep)));
+	if (ep->dead)
+		return false;
+	return (has_arrived(STAILQ_FIRST(&ep->in)) &&
+		!(core_rules.moves_all && lacks_receive(ep))) ||
+	       (has_out(ep) && has_socket_room(ep));
 }
 
 uint64_t core_edges(const struct core_ep *ep)
@@ -309,6 +342,18 @@ static bool is_full(const struct core_ep *ep)
 	       sched_one_in(core_rules.busy_in);
 }
 
+/* payload_of -- what travels with it */
+static char *payload_of(const struct testcore_request *request)
+{
+	/* Room for what an atomic compares with, too. */
+	char *payload = testcore_need(calloc(1, request->len + sizeof(uint64_t)));
+
+	testcore_gather(request, payload);
+	if (request->compare)
+		memcpy(payload + request->len, request->compare, sizeof(uint64_t));
+	return payload;
+}
+
 static ssize_t post_tx(struct core_ep *ep, const struct testcore_request *request)
 {
 	struct core_message *message;
@@ -324,10 +369,8 @@ static ssize_t post_tx(struct core_ep *ep, const struct testcore_request *reques
 	post->acknowledged = core_rules.nic || (request->what & FI_READ) ||
 			     (request->flags & FI_DELIVERY_COMPLETE);
 	message->post = post;
-	if (!(request->what & FI_READ)) {
-		message->payload = testcore_need(malloc(request->len + 1));
-		testcore_gather(request, message->payload);
-	}
+	if (!(request->what & FI_READ) || (request->what & FI_ATOMIC))
+		message->payload = payload_of(request);
 	STAILQ_INSERT_TAIL(&ep->sent, post, next);
 	STAILQ_INSERT_TAIL(&ep->out, message, next);
 	ep->num_out++;
@@ -344,6 +387,9 @@ static ssize_t post_rx(struct core_ep *ep, const struct testcore_request *reques
 	post = testcore_need(calloc(1, sizeof(*post)));
 	post->op = *request;
 	STAILQ_INSERT_TAIL(&ep->receives, post, next);
+	/* In tcp 2.1 this takes what has waited for it. */
+	if (core_rules.moves_all && !core_rules.nic)
+		move(ep);
 	return 0;
 }
 

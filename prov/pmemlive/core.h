@@ -121,6 +121,8 @@ uint64_t core_edges(const struct core_ep *ep);
 struct core_ep *core_to_ep(struct fid *fid);
 void core_cq_add(struct testcore_cq *cq, const struct testcore_entry *entry);
 void core_eq_add(struct core_eq *eq, uint32_t event, struct fid *fid);
+/* core_eq_forget -- the events of an object that is closed */
+void core_eq_forget(struct core_eq *eq, const struct fid *fid);
 
 /* core_eq.c */
 int core_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **fid,

@@ -37,3 +37,16 @@ void core_eq_add(struct core_eq *eq, uint32_t number, struct fid *fid)
 	event->entry.fid = fid;
 	STAILQ_INSERT_TAIL(&eq->events, event, next);
 }
+
+void core_eq_forget(struct core_eq *eq, const struct fid *fid)
+{
+	struct core_event *event, *next;
+
+	for (event = STAILQ_FIRST(&eq->events); event; event = next) {
+		next = STAILQ_NEXT(event, next);
+		if (event->entry.fid != fid)
+			continue;
+		STAILQ_REMOVE(&eq->events, event, core_event, next);
+		free(event);
+	}
+}

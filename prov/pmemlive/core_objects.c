@@ -184,6 +184,8 @@ static int ep_close(struct fid *fid)
 	core_end(ep, false);
 	if (ep->peer)
 		ep->peer->peer = NULL;
+	if (ep->eq)
+		core_eq_forget(ep->eq, fid);
 	TAILQ_REMOVE(&ep->domain->eps, ep, next);
 	ep->domain->past_edges += core_edges(ep);
 	ep->domain->open_objects--;
@@ -212,6 +214,9 @@ static int ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_e
 
 	testcore_ep_init(&ep->core, info, &ep_fi_ops, context, core_post);
 	ep->core.fid.cm = &cm_ops;
+	/* tcp has none. */
+	if (!core_rules.nic)
+		ep->core.fid.atomic = NULL;
 	ep->domain = to_domain(domain);
 	ep->domain->open_objects++;
 	STAILQ_INIT(&ep->receives);

@@ -4,11 +4,16 @@
 check_LTLIBRARIES += libpmemlive.la
 libpmemlive_la_SOURCES = $(testcore_sources) \
 	%D%/apps.c \
+	%D%/chains.c \
+	%D%/conns.c \
 	%D%/core.c %D%/core.h \
 	%D%/core_eq.c \
 	%D%/core_events.c \
 	%D%/core_objects.c \
 	%D%/descriptors.c %D%/descriptors.h \
+	%D%/events.c \
+	%D%/messages.c \
+	%D%/ops.c \
 	%D%/scheduler.c %D%/scheduler.h \
 	%D%/sockets.c \
 	%D%/threads.c \

@@ -40,6 +40,27 @@ static bool sleeps(void)
 	return pmv_setting.agent == PMV_AGENT_THREAD;
 }
 
+/* choose_notices -- serves: also if the target's application makes no call for a while */
+static void choose_notices(bool serves)
+{
+	bool reads = world.target.waits == WAITS_SREAD || world.target.waits == WAITS_DESCRIPTOR;
+
+	world.target_size = sched_one_in(2) ? 64 : 4;
+	world.unread = world.target.waits == WAITS_ASIDE && sched_one_in(3);
+	if (world.unread)
+		world.target_size = 4;
+	/* Who looks now and then does not hear of them in time. */
+	world.notices = (!world.cuts && reads) || world.unread;
+	world.answers = world.notices && reads && serves && sched_one_in(2);
+	world.reads_late = world.notices && reads && serves && sched_one_in(2);
+	if (world.reads_late)
+		world.target_size = 2;
+	world.events = !world.unread && pmv_setting.agent != PMV_AGENT_PROGRESS && sched_one_in(3);
+	/* Those of connections that end are lost, and others wait behind a message. */
+	world.immediates = world.notices && reads && !core_rules.nic && !world.sends &&
+			   !world.reopens && sched_one_in(2);
+}
+
 /* choose_agents -- and who is the target, which may have to make calls */
 static void choose_agents(void)
 {
@@ -58,12 +79,7 @@ static void choose_agents(void)
 		world.most_sync_ns = 0;
 	}
 	pmv_setting.commit_all = sched_one_in(8);
-	/* Who never reads has no room for notices, and who looks now and then does not hear of
-	 * them. */
-	world.notices = !world.cuts && (world.target.waits == WAITS_SREAD ||
-					world.target.waits == WAITS_DESCRIPTOR);
-	/* Who makes no more calls serves nobody in them. */
-	world.answers = world.notices && mode != 1 && sched_one_in(2);
+	choose_notices(mode != 1);
 	world.target.depth = WORLD_DEPTH;
 	/* They have the processor most of the time. */
 	if (mode == 0)
@@ -84,10 +100,14 @@ static void choose_initiator(struct party *party, unsigned int number)
 	party->watches = sched_one_in(2);
 	party->depth = (unsigned int[]){1, 3, WORLD_DEPTH}[sched_dice(3)];
 	party->most_pause_ns = (int64_t[]){0, 100000, 5000000, 400000000}[sched_dice(4)];
-	/* Whoever never sleeps takes many steps. */
-	if (!sleeps() && party->most_pause_ns > 1000000)
+	/* Whoever never sleeps takes many steps; tcp 1.17 lets nobody sleep who lacks a receive. */
+	if ((!sleeps() || (world.sends && !core_rules.nic && !core_rules.moves_all)) &&
+	    party->most_pause_ns > 1000000)
 		party->most_pause_ns = 1000000;
 	party->uses_page = world.most_sync_ns && sched_one_in(2);
+	/* Who polls while a disk hangs takes many steps. */
+	if (party->uses_page && world.hangs && party->waits == WAITS_POLLING)
+		party->waits = WAITS_SREAD_MS;
 }
 
 void world_choose(void)
@@ -102,7 +122,12 @@ void world_choose(void)
 	world.cuts = sched_one_in(4);
 	snprintf(world.target.process.name, sizeof(world.target.process.name), "target");
 	world.target.watches = sched_one_in(2);
+	world.reopens = sched_one_in(4);
+	world.sends = sched_one_in(2);
+	world.fences = !sched_one_in(4);
 	choose_agents();
+	world.chains = !pmv_setting.commit_all && sched_one_in(3);
+	world.hangs = world.most_sync_ns && sleeps() && sched_one_in(4);
 	for (unsigned int i = 0; i < world.num_initiators; i++)
 		choose_initiator(&world.initiators[i], i);
 }
@@ -123,11 +148,21 @@ void world_describe(void)
 	       core_rules.room, core_rules.socket, world.num_initiators,
 	       world.stops ? "; processes are stopped" : "",
 	       world.cuts ? "; a connection ends" : "");
+	if (world.reopens)
+		puts("connections are closed, and others opened");
+	if (world.chains)
+		puts("others are chains");
+	if (world.sends)
+		puts("some operations are messages");
 	printf("the target: %s%s; syncs of up to %.3f ms\n", names[world.target.waits],
-	       world.answers   ? "; answers notices"
+	       world.unread    ? "; reads no notices"
+	       : world.events  ? "; is told of all writes"
+	       : world.answers ? "; answers notices"
 	       : world.notices ? "; notices"
 			       : "",
 	       (double) world.most_sync_ns / 1e6);
+	if (world.hangs)
+		puts("one sync takes half a second");
 	printf("agents: %s%s\n", agents[pmv_setting.agent],
 	       pmv_setting.commit_all ? "; all writes are commits" : "");
 	for (unsigned int i = 0; i < world.num_initiators; i++) {
@@ -165,13 +200,14 @@ static void stop_one(void)
 
 static void cut_one(void)
 {
-	unsigned int initiator = (unsigned int) sched_dice(world.num_initiators);
-	struct party *party = &world.initiators[initiator];
-	unsigned int ep = (unsigned int) sched_dice(party->num_eps);
+	struct party *party = &world.initiators[sched_dice(world.num_initiators)];
+	struct conn *conn = &party->conns[sched_dice(party->num_conns)];
 
-	sched_trace("connection %u of %s is cut", ep, party->process.name);
-	world.cut[initiator][ep] = true;
-	core_cut(pmv_to_ep(party->eps[ep])->engine.fid, sched_one_in(2));
+	if (!conn->open)
+		return;
+	sched_trace("a connection of %s is cut", party->process.name);
+	conn->cut = conn->other->cut = true;
+	core_cut(pmv_to_ep(conn->ep)->engine.fid, sched_one_in(2));
 }
 
 static bool accidents_end;
@@ -216,6 +252,7 @@ static void work(void)
 		sched_join(bursts[i]);
 	accidents_end = true;
 	sched_join(accidents);
+	conns_renew();
 }
 
 /* start, stop -- the initiators' threads that sleep: those that reap live as long as the world */
@@ -276,7 +313,8 @@ static void idle(void)
 
 void *world_live(void *arg)
 {
-	static struct sched_clockwork bounds = {.next_ns = apps_deadline_ns, .advance = apps_check};
+	static struct sched_clockwork bounds = {.next_ns = world_deadline_ns,
+						.advance = world_check};
 
 	world_open();
 	sched_add(&bounds);
@@ -286,6 +324,7 @@ void *world_live(void *arg)
 	idle();
 	work();
 	apps_stop(&world.target);
+	apps_count_unread();
 	stop(true);
 	world_close();
 	return arg;

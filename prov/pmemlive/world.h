@@ -14,15 +14,20 @@
 #include <rdma/fabric.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_eq.h>
+#include <rdma/fi_ext_pmemverbs.h>
 
 #include "core.h"
 #include "objects/fabric.h"
 #include "scheduler.h"
 
 #define WORLD_INITIATORS 3
-#define WORLD_EPS 2 /* of an initiator, at most */
+#define WORLD_EPS 2                                /* of an initiator, at most */
+#define WORLD_CONNS (WORLD_INITIATORS * WORLD_EPS) /* of a process, at most */
 #define WORLD_DEPTH 16
+/* Besides, those of connections that were given up. */
+#define WORLD_OPS ((1 + WORLD_EPS) * WORLD_DEPTH)
 #define WORLD_REGION 65536
+#define WORLD_STEPS 3 /* of a chain, at most */
 
 /* What an application does while it waits for completions. */
 enum waits {
@@ -43,15 +48,55 @@ enum memory {
 	MEMORIES,
 };
 
+/* When the target posts receives of a connection. */
+enum receives {
+	RECEIVES_AHEAD,
+	RECEIVES_LATE, /* while a message waits for one */
+	RECEIVES_NEVER,
+	RECEIVES_KINDS,
+};
+
+/* One process's end of a connection. */
+struct conn {
+	struct fid_ep *ep;
+	bool open; /* the application may use it */
+	struct party *party;
+	struct conn *other;
+	bool cut;           /* by an accident, or because it is to be closed */
+	unsigned int calls; /* under way, of its endpoint */
+	bool lost;          /* the application knows that it is */
+	/* Messages go to the target. */
+	uint64_t sent, posted; /* messages; receives for them */
+	enum receives receives;
+	bool one_kind;    /* of memory, in which it receives */
+	uint64_t notices; /* commits that the target's application is told of */
+	/* The other end has no receive for a message, or reads no notices: nothing moves. */
+	int64_t stuck_ns, stuck_since_ns;
+	bool given_up; /* for that reason: what is under way ends when it is closed */
+};
+
+enum op_kind {
+	OP_WRITE,
+	OP_READ,
+	OP_SEND,
+	OP_ATOMIC,
+	OP_FETCH,
+	OP_COMPARE,
+	OP_CHAIN,
+};
+
 struct op {
 	bool under_way;
+	enum op_kind kind;
 	int64_t begin_ns;
-	int64_t excused_ns; /* as it was then */
-	int64_t synced_ns;
-	struct fid_ep *ep;
+	/* As these times were then. */
+	int64_t excused_ns, synced_ns, stuck_ns;
+	struct conn *conn;
 	bool on_page;
-	bool reads;
-	bool notifies; /* the target's application */
+	bool notifies; /* the target's application, by immediate data */
+	bool tells;    /* ... by an entry in its queue */
+	uint64_t result;
+	struct fi_pmemverbs_step steps[WORLD_STEPS];
 };
 
 struct party {
@@ -63,13 +108,12 @@ struct party {
 	struct fid_cq *cq;
 	struct fid_eq *eq;
 	struct fid_cntr *cntr;
-	struct fid_ep *eps[WORLD_INITIATORS * WORLD_EPS];
-	struct party *peers[WORLD_INITIATORS * WORLD_EPS];
-	unsigned int num_eps;
+	struct conn conns[WORLD_CONNS];
+	unsigned int num_conns;
 	enum waits waits;
 	bool watches; /* its event queue */
 	bool reaps;   /* a thread of its own reads the queue of an initiator */
-	struct sched_task *sleeper, *watcher;
+	struct sched_task *sleeper, *watcher, *receiver;
 	bool ends;
 	uint64_t wakes_before;
 	int64_t worked_before_ns;
@@ -77,11 +121,9 @@ struct party {
 	unsigned int depth;
 	int64_t most_pause_ns; /* between bursts */
 	bool uses_page;
-	struct op ops[WORLD_DEPTH];
-	unsigned int num_ops;                    /* that are under way */
-	bool is_away;                            /* it looks at none of them */
-	uint64_t ended;                          /* so many have */
-	bool lost[WORLD_INITIATORS * WORLD_EPS]; /* it knows that the connection is */
+	struct op ops[WORLD_OPS];
+	bool is_away;   /* it looks at none of them */
+	uint64_t ended; /* so many have */
 	/* What the target's application writes to, if it answers. */
 	char *own_memory;
 	struct fid_mr *own_mr;
@@ -93,25 +135,39 @@ struct world {
 	unsigned int num_initiators;
 	char *memory[MEMORIES];
 	struct fid_mr *mr[MEMORIES];
+	struct fid_cntr *eps_events, *mrs_events; /* those of endpoints, and of regions */
 	struct fi_info *info;
 	char *source;
 	/* What happens meanwhile. */
 	int64_t bound_ns; /* in which an operation ends */
 	bool stops;       /* processes are stopped for a while */
 	bool cuts;        /* a connection ends */
-	bool cut[WORLD_INITIATORS][WORLD_EPS];
+	bool reopens;     /* applications close connections, and open others */
+	bool sends;       /* some operations are messages */
+	bool chains;      /* others are chains */
+	bool fences;      /* a core like verbs can */
 	int64_t most_sync_ns;
+	bool hangs; /* one sync takes longer than anything else ... */
+	bool hung;  /* ... and has begun */
 	bool idles;
-	bool notices; /* the target's application hears of some commits ... */
-	bool answers; /* ... and commits something itself then */
-	/* So long nobody had to do anything: processes were stopped; disks synced. */
-	int64_t stopped_ns, stops_since_ns, synced_ns, syncs_since_ns;
+	bool notices;        /* the target's application is told of some commits ... */
+	bool unread;         /* ... and never reads that */
+	bool answers;        /* ... or commits something itself then */
+	bool immediates;     /* it is told of some plain writes as well */
+	bool events;         /* it is told of all writes and atomics: FI_RMA_EVENT */
+	bool reads_late;     /* it looks at nothing now and then */
+	size_t target_size;  /* of its queue */
+	unsigned int opened; /* connections */
+	/* So long nobody had to do anything: processes were stopped; nothing was read; disks
+	 * synced. */
+	int64_t stopped_ns, stops_since_ns, late_ns, late_since_ns, synced_ns, syncs_since_ns;
 	unsigned int syncs; /* that go on */
 	/* What the target's application is to hear of, has heard of, and since when it has not. */
 	uint64_t told, heard, answered;
 	int64_t told_ns, told_excused_ns;
 	/* What was seen. */
 	uint64_t ops_ended, ops_failed;
+	uint64_t writes, atomics; /* of initiators, that have succeeded; those that fetch */
 	int64_t longest_ns;
 };
 
@@ -124,23 +180,87 @@ void world_describe(void);
 /* world_live -- from the first object that is opened to the last one that is closed */
 void *world_live(void *arg);
 
-/* world_time.c */
+/* world_time.c: what has no time to count, and what is late */
 
-/* world_stopped_ns -- so long a process was stopped until now; world_synced_ns -- disks synced */
+/*
+ * world_stopped_ns -- so long a process was stopped until now, or the target's application away;
+ * world_synced_ns -- disks synced
+ */
 int64_t world_stopped_ns(void);
 int64_t world_synced_ns(void);
+/* world_deadline_ns -- when the next operation must have ended; world_check -- has it? */
+int64_t world_deadline_ns(void);
+void world_check(void);
 
 /* world_setup.c */
 void world_open(void);
 void world_close(void);
+/* world_in -- whatever is done from here on, that process does it */
+void world_in(struct party *party);
 void sure(int ret, const char *what);
 
 /* apps.c: a burst of operations; who sleeps until something comes; who watches an event queue */
 void *apps_burst(void *party);
 void apps_start(struct party *party);
 void apps_stop(struct party *party);
-/* apps_deadline -- when the next operation must have ended */
-int64_t apps_deadline_ns(void);
-void apps_check(void);
+/* apps_await -- until something has ended, perhaps; apps_read -- true: there was something */
+void apps_await(struct party *party);
+bool apps_read(struct party *party);
+
+/* conns.c */
+
+/* conns_add -- one more of an initiator's, to the target */
+void conns_add(struct party *initiator);
+/* conns_reopen -- close both ends, whatever goes on there, and open others */
+void conns_reopen(struct conn *conn);
+/* conns_renew -- all that were given up */
+void conns_renew(void);
+/* conns_enter -- before a call of an endpoint; false: it is closed; conns_leave -- behind it */
+bool conns_enter(struct conn *conn);
+void conns_leave(struct conn *conn);
+
+/* apps_count_unread -- is what a target has never read as little as it asked for? */
+void apps_count_unread(void);
+
+/* ops.c */
+
+/* ops_find_free -- or NULL: there are as many as the party may have */
+struct op *ops_find_free(struct party *party);
+/* ops_under_way -- so many, without those of connections that were given up */
+unsigned int ops_under_way(const struct party *party);
+void ops_begin(struct party *party, struct op *op);
+void ops_end(struct party *party, struct op *op, int err);
+
+/* chains.c: chains_check -- of one that has ended well */
+ssize_t chains_post(enum memory memory, struct op *op);
+void chains_check(const struct op *op);
+
+/* events.c: FI_RMA_EVENT */
+
+/* events_open, events_close -- the target's counters; events_bind -- of an endpoint */
+void events_open(void);
+void events_close(void);
+void events_bind(struct fid_ep *ep);
+/* events_add -- such an operation has ended well, so it was counted before */
+void events_add(enum op_kind kind);
+
+/* messages.c */
+
+/*
+ * messages_choose -- how the target's end of a new connection receives; messages_open -- when it
+ * may be used
+ */
+void messages_choose(struct conn *conn);
+void messages_open(struct conn *conn);
+/* messages_post -- one more receive; messages_note -- after one more message, or notice */
+void messages_post(struct conn *conn);
+void messages_note(struct conn *conn);
+/* messages_stuck_ns -- so long this end of a connection was stuck until now; 0, mostly */
+int64_t messages_stuck_ns(const struct conn *conn);
+bool messages_are_stuck(const struct conn *conn);
+/* messages_received -- a receive has ended, or (err) was cancelled */
+void messages_received(struct conn *conn, int err);
+/* messages_receive -- a thread of the target, until the party ends */
+void *messages_receive(void *party);
 
 #endif /* WORLD_H */

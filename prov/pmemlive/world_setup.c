@@ -13,11 +13,14 @@
 
 #include "agent/flush.h"
 #include "base/setting.h"
+#include "engine/core.h"
+#include "engine/engine.h"
 #include "engine/info.h"
 #include "memory/platform.h"
-#include "objects/ep.h"
-#include "test/support/introduce.h"
 #include "testcore/fid.h"
+
+/* A disk that does not answer, to all who wait for something else. */
+#define HANG_NS INT64_C(500000000)
 
 void sure(int ret, const char *what)
 {
@@ -56,6 +59,10 @@ static int sync_pages(void *addr, size_t len)
 	int64_t ns = sched_between(5000, world.most_sync_ns);
 
 	(void) addr, (void) len;
+	if (world.hangs && !world.hung && sched_one_in(4)) {
+		world.hung = true;
+		ns = HANG_NS;
+	}
 	sched_trace("syncs for %d us", (int) (ns / 1000));
 	if (!world.syncs++)
 		world.syncs_since_ns = sched_now_ns;
@@ -92,7 +99,9 @@ static void make_info(void)
 {
 	struct fi_info *info = fi_allocinfo();
 
-	info->caps = FI_MSG | FI_RMA | FI_FENCE | FI_PMEM;
+	info->caps = FI_MSG | FI_RMA | FI_ATOMIC | FI_FENCE | FI_PMEM;
+	if (world.events)
+		info->caps |= FI_RMA_EVENT;
 	info->ep_attr->type = FI_EP_MSG;
 	info->ep_attr->protocol = core_rules.nic ? FI_PROTO_RDMA_CM_IB_RC : FI_PROTO_SOCK_TCP;
 	info->domain_attr->mr_mode = FI_MR_PROV_KEY | FI_MR_VIRT_ADDR;
@@ -103,7 +112,7 @@ static void make_info(void)
 static void open_party(struct party *party)
 {
 	struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_CONTEXT,
-				  .size = 64,
+				  .size = party == &world.target ? world.target_size : 64,
 				  .wait_obj = party->waits == WAITS_POLLING ? FI_WAIT_NONE
 									    : FI_WAIT_FD};
 	struct fi_cntr_attr cntr_attr = {.events = FI_CNTR_EVENTS_COMP};
@@ -113,7 +122,9 @@ static void open_party(struct party *party)
 	party->row = (struct pmv_core){
 		.name = "simulated",
 		.ops = &pmv_engine_libfabric,
-		.caps = core_rules.nic ? PMV_ENGINE_FENCE : PMV_ENGINE_DELIVER,
+		.caps = !core_rules.nic ? PMV_ENGINE_DELIVER
+			: world.fences  ? PMV_ENGINE_FENCE
+					: 0,
 		.cpu_placed = !core_rules.nic,
 		.manual_progress = !core_rules.nic,
 		.lingers = core_rules.nic,
@@ -132,54 +143,9 @@ static void open_party(struct party *party)
 		sure(fi_cntr_open(party->domain, &cntr_attr, &party->cntr, NULL), "a counter");
 }
 
-static struct fid_ep *open_ep(struct party *party, struct party *peer)
-{
-	struct fid_ep *ep;
-
-	sure(fi_endpoint(party->domain, world.info, &ep, NULL), "an endpoint");
-	sure(fi_ep_bind(ep, &party->cq->fid, FI_TRANSMIT | FI_RECV), "its queue");
-	sure(fi_ep_bind(ep, &party->eq->fid, 0), "its event queue");
-	if (party->cntr)
-		sure(fi_ep_bind(ep, &party->cntr->fid, FI_WRITE | FI_READ), "its counter");
-	sure(fi_enable(ep), "to enable it");
-	sure(pmv_mailbox_open(&pmv_to_ep(ep)->mailbox), "its mailbox");
-	party->peers[party->num_eps] = peer;
-	party->eps[party->num_eps++] = ep;
-	return ep;
-}
-
-static struct pmv_agent *agent_of(struct fid_ep *ep)
-{
-	return &pmv_to_ep(ep)->domain->agent;
-}
-
-/* in -- whatever is done from here on, that process does it */
-static void in(struct party *party)
+void world_in(struct party *party)
 {
 	sched_enter(&party->process);
-}
-
-static void connect_to_target(struct party *initiator)
-{
-	struct fid_ep *ends[2];
-
-	in(initiator);
-	ends[0] = open_ep(initiator, &world.target);
-	in(&world.target);
-	ends[1] = open_ep(&world.target, initiator);
-	for (int i = 0; i < 2; i++) {
-		in(i ? &world.target : initiator);
-		sure(pmv_agent_promise(agent_of(ends[i]), &pmv_to_ep(ends[i])->mailbox.receiver),
-		     "an agent");
-	}
-	for (int i = 0; i < 2; i++)
-		introduce(ends[i], ends[!i]);
-	core_connect(pmv_to_ep(ends[0])->engine.fid, pmv_to_ep(ends[1])->engine.fid);
-	for (int i = 0; i < 2; i++) {
-		in(i ? &world.target : initiator);
-		sure(pmv_agent_attach(agent_of(ends[i]), &pmv_to_ep(ends[i])->mailbox.receiver),
-		     "an agent's mailbox");
-	}
 }
 
 static void register_as(enum pmv_persist persist, struct party *party, char **memory,
@@ -198,7 +164,7 @@ static void register_memory(void)
 {
 	static const enum pmv_persist persist[MEMORIES] = {PMV_DMP, PMV_PAGE, PMV_NONE};
 
-	in(&world.target);
+	world_in(&world.target);
 	for (int i = 0; i < MEMORIES; i++) {
 		if (i != MEMORY_PAGE || world.most_sync_ns)
 			register_as(persist[i], &world.target, &world.memory[i], &world.mr[i]);
@@ -213,19 +179,20 @@ void world_open(void)
 	describe_memory();
 	make_info();
 	world.source = testcore_need(calloc(1, WORLD_REGION));
-	in(&world.target);
+	world_in(&world.target);
 	open_party(&world.target);
 	register_memory();
+	events_open();
 	for (unsigned int i = 0; i < world.num_initiators; i++) {
 		unsigned int eps = 1 + (unsigned int) sched_dice(WORLD_EPS);
 
-		in(&world.initiators[i]);
+		world_in(&world.initiators[i]);
 		open_party(&world.initiators[i]);
 		if (world.answers)
 			register_as(PMV_DMP, &world.initiators[i], &world.initiators[i].own_memory,
 				    &world.initiators[i].own_mr);
 		while (eps--)
-			connect_to_target(&world.initiators[i]);
+			conns_add(&world.initiators[i]);
 	}
 	sched_enter(director);
 }
@@ -234,9 +201,9 @@ void world_open(void)
 
 static void close_party(struct party *party)
 {
-	in(party);
-	for (unsigned int i = 0; i < party->num_eps; i++)
-		sure(fi_close(&party->eps[i]->fid), "to close an endpoint");
+	world_in(party);
+	for (unsigned int i = 0; i < party->num_conns; i++)
+		sure(fi_close(&party->conns[i].ep->fid), "to close an endpoint");
 	if (party->cntr)
 		sure(fi_close(&party->cntr->fid), "to close a counter");
 	sure(fi_close(&party->cq->fid), "to close a queue");
@@ -246,6 +213,8 @@ static void close_party(struct party *party)
 			sure(fi_close(&world.mr[i]->fid), "to close a region");
 		free(world.memory[i]);
 	}
+	if (party == &world.target)
+		events_close();
 	if (party->own_mr)
 		sure(fi_close(&party->own_mr->fid), "to close a region");
 	free(party->own_memory);

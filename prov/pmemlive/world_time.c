@@ -1,17 +1,74 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* world_time.c -- the world, and the time in which nobody had to do anything */
+/* world_time.c -- the world, the time in which nobody had to do anything, and the bounds */
 #include "world.h"
+
+/* An operation on a connection that is lost: until a probe, and whoever looks for its end. */
+#define LOST_BOUND_NS INT64_C(1500000000)
 
 struct world world;
 
 int64_t world_stopped_ns(void)
 {
-	int64_t since = world.stops_since_ns;
+	int64_t stopped = world.stops_since_ns ? sched_now_ns - world.stops_since_ns : 0;
+	int64_t late = world.late_since_ns ? sched_now_ns - world.late_since_ns : 0;
 
-	return world.stopped_ns + (since ? sched_now_ns - since : 0);
+	return world.stopped_ns + world.late_ns + stopped + late;
 }
 
 int64_t world_synced_ns(void)
 {
 	return world.synced_ns + (world.syncs ? sched_now_ns - world.syncs_since_ns : 0);
+}
+
+static int64_t deadline_of(const struct op *op)
+{
+	const struct conn *conn = op->conn;
+	int64_t bound = conn->cut ? LOST_BOUND_NS : world.bound_ns;
+
+	if (messages_are_stuck(conn) && !conn->cut)
+		return SCHED_NEVER;
+	if (op->on_page)
+		bound += world_synced_ns() - op->synced_ns;
+	return op->begin_ns + bound + world_stopped_ns() - op->excused_ns +
+	       messages_stuck_ns(conn) - op->stuck_ns;
+}
+
+/* notice_deadline_ns -- when the target's application must have heard of the next commit */
+static int64_t notice_deadline_ns(void)
+{
+	if (world.told <= world.heard || world.unread)
+		return SCHED_NEVER;
+	return world.told_ns + world.bound_ns + world_stopped_ns() - world.told_excused_ns;
+}
+
+static int64_t next_deadline_of(const struct party *party)
+{
+	int64_t next = SCHED_NEVER;
+
+	for (unsigned int i = 0; !party->is_away && i < WORLD_OPS; i++) {
+		int64_t one = party->ops[i].under_way ? deadline_of(&party->ops[i]) : SCHED_NEVER;
+
+		next = one < next ? one : next;
+	}
+	return next;
+}
+
+int64_t world_deadline_ns(void)
+{
+	int64_t next = notice_deadline_ns(), one = next_deadline_of(&world.target);
+
+	next = one < next ? one : next;
+	for (unsigned int i = 0; i < world.num_initiators; i++) {
+		one = next_deadline_of(&world.initiators[i]);
+		next = one < next ? one : next;
+	}
+	return next;
+}
+
+void world_check(void)
+{
+	if (notice_deadline_ns() < sched_now_ns)
+		sched_fail("the target's application does not hear of a commit in time");
+	if (world_deadline_ns() < sched_now_ns)
+		sched_fail("an operation does not end in its time");
 }
