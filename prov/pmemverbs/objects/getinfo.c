@@ -131,6 +131,13 @@ static bool is_keyed(uint32_t version, int mr_mode)
 	       (FI_VERSION_LT(version, FI_VERSION(1, 5)) || pmv_info_is_keyed(mr_mode));
 }
 
+/* is_basic -- as it is without hints for that, too, before libfabric 1.5 */
+static bool is_basic(uint32_t version, int mr_mode)
+{
+	return mr_mode == PMV_MR_BASIC ||
+	       (mr_mode != PMV_MR_SCALABLE && FI_VERSION_LT(version, FI_VERSION(1, 5)));
+}
+
 /* check_events -- FI_RMA_EVENT is offered where the agent can tell of all writes */
 static int check_events(uint32_t version, const struct fi_info *hints)
 {
@@ -185,6 +192,11 @@ static int check_hints(uint32_t version, uint64_t flags, const struct fi_info *h
 	if ((hints->caps | hints->tx_attr->caps | hints->rx_attr->caps) & FI_HMEM)
 		return refuse("caps: FI_HMEM, since the processor copies the data of small and of "
 			      "injected commits");
+	if (pmv_admission_is_on() && is_basic(version, hints->domain_attr->mr_mode)) {
+		PMV_ALERT(FABRIC, "FI_PMEMVERBS_KEYS is not for programs with FI_MR_BASIC, whose "
+				  "keys can be guessed\n");
+		return -FI_ENODATA;
+	}
 	if (pmv_info_is_pmem(hints) && !is_keyed(version, hints->domain_attr->mr_mode)) {
 		if (pmv_setting.commit_all)
 			PMV_ALERT(FABRIC,

@@ -321,6 +321,8 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t f
 	static atomic_uint last_key = 0x1000;
 	struct fake *fake = testcore_of(fid, struct fake, domain.fid);
 	int ret = fake_may_open(fake);
+	bool chosen =
+		!(fake->domain_info->domain_attr->mr_mode & FI_MR_PROV_KEY) && attr->requested_key;
 	struct fake_mr *mr;
 
 	(void) flags;
@@ -330,7 +332,8 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t f
 	mr->fake = fake;
 	mr->fake->open_objects++;
 	pthread_mutex_lock(&fake_network);
-	testcore_mr_init(&mr->core, &mr->fake->mrs, attr, ++last_key, &mr_fi_ops);
+	testcore_mr_init(&mr->core, &mr->fake->mrs, attr, chosen ? attr->requested_key : ++last_key,
+			 &mr_fi_ops);
 	pthread_mutex_unlock(&fake_network);
 	*mr_fid = &mr->core.fid;
 	return 0;
