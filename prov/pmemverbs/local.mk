@@ -223,6 +223,8 @@ provider_sources = \
 	prov/pmemverbs/objects/getinfo.c \
 	prov/pmemverbs/objects/handshake.c \
 	prov/pmemverbs/objects/handshake.h \
+	prov/pmemverbs/objects/held.c \
+	prov/pmemverbs/objects/held.h \
 	prov/pmemverbs/objects/status_reply.c \
 	prov/pmemverbs/objects/metrics.c \
 	prov/pmemverbs/objects/metrics.h \

@@ -118,7 +118,7 @@ bool pmv_admit_connected(struct pmv_ep *ep, struct pmv_event *event)
 	ep->admission = NULL;
 	if (ok) {
 		event->len = sizeof(event->cm) + len;
-		atomic_fetch_and(&ep->initiator.slow, ~PMV_SLOW_UNKNOWN);
+		pmv_held_release(ep);
 		return true;
 	}
 	if (fi_getpeer(ep->engine.fid, &peer, &peer_len))

@@ -18,6 +18,7 @@
 #include "objects/cntr.h"
 #include "objects/domain.h"
 #include "objects/eq.h"
+#include "objects/held.h"
 
 struct pmv_cq;
 
@@ -50,6 +51,7 @@ struct pmv_ep {
 	/* Its peer was not the one that it has to be; and the application has not been told yet. */
 	bool refused;
 	bool refusal_untold;
+	struct pmv_held held;
 };
 
 static inline struct pmv_ep *pmv_to_ep(struct fid_ep *fid)

@@ -429,8 +429,47 @@ Test(admit, lets_nothing_be_posted_before_the_peer_is_known)
 		accepted(connecting ? 0 : connect_ep());
 	}
 	cr_expect_eq(client.rig->fake.num_posts, 0);
-	/* Receives may be there before. */
-	cr_expect_eq(fi_recv(client.rig->ep, buf, sizeof(buf), NULL, 0, NULL), 0);
+	close_both();
+}
+
+/* A false target's message would be in it before anybody has looked at the proof. */
+Test(admit, gives_the_core_receives_when_the_peer_is_known)
+{
+	static char buf[8];
+
+	open_both(CLIENT);
+	cr_expect_eq(fi_recv(client.rig->ep, buf, sizeof(buf), NULL, 0, buf), 0);
+	accepted(connect_ep());
+	cr_expect_eq(fi_recv(client.rig->ep, buf, sizeof(buf), NULL, 0, buf + 1), 0);
+	cr_expect_eq(client.rig->fake.num_posts, 0);
+	raise_sent();
+	expect_request();
+	accepted(accept_ep());
+	raise_connected(target.rig->fake.sent, target.rig->fake.sent_len);
+	expect_established();
+	cr_expect_eq(client.rig->fake.num_posts, 3, "both, and a message that was sent");
+	close_both();
+}
+
+Test(admit, cancels_receives_of_a_peer_that_was_refused)
+{
+	static char buf[8];
+	struct fi_cq_err_entry err = {0};
+
+	open_both(CLIENT);
+	cr_expect_eq(fi_recv(client.rig->ep, buf, sizeof(buf), NULL, 0, buf), 0);
+	cr_expect_eq(fi_recv(client.rig->ep, buf, sizeof(buf), NULL, 0, buf + 1), 0);
+	accepted(fi_cancel(&client.rig->ep->fid, buf + 1));
+	cr_expect_gt(fi_cq_readerr(client.rig->cq, &err, 0), 0);
+	cr_expect_eq(err.op_context, buf + 1);
+	cr_expect_eq(err.err, FI_ECANCELED);
+	accepted(connect_ep());
+	raise_connected(NULL, 0);
+	expect_refused();
+	rig_close_ep(client.rig);
+	cr_expect_gt(fi_cq_readerr(client.rig->cq, &err, 0), 0);
+	cr_expect_eq(err.op_context, buf);
+	cr_expect_eq(err.err, FI_ECANCELED);
 	close_both();
 }
 

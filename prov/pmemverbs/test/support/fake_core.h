@@ -76,6 +76,7 @@ struct fake {
 	int fail_in;        /* the n-th one posted from now on fails; 0: none */
 	int fail_err;       /* a positive fi_errno */
 	void *fail_context; /* of the one that failed so */
+	int receive_in;     /* the n-th receive posted from now on finds no room; 0: none */
 	bool automatic;     /* operations complete as they are posted */
 	int busy_every;     /* each n-th transmit operation finds no room; 0: none does */
 	int attempts;
