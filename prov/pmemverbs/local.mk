@@ -22,6 +22,14 @@ provider_sources = \
 	prov/pmemverbs/base/table.h \
 	prov/pmemverbs/base/text_socket.c \
 	prov/pmemverbs/base/text_socket.h \
+	prov/pmemverbs/auth/admission.c \
+	prov/pmemverbs/auth/admission.h \
+	prov/pmemverbs/auth/keys.c \
+	prov/pmemverbs/auth/keys.h \
+	prov/pmemverbs/auth/noise.c \
+	prov/pmemverbs/auth/noise.h \
+	prov/pmemverbs/auth/replay.c \
+	prov/pmemverbs/auth/replay.h \
 	prov/pmemverbs/memory/block_writer.c \
 	prov/pmemverbs/memory/block_writer.h \
 	prov/pmemverbs/memory/blocks.c \
@@ -194,6 +202,8 @@ provider_sources = \
 	prov/pmemverbs/rdm/rdm_track.h \
 	prov/pmemverbs/rdm/rdm_tracked.c \
 	prov/pmemverbs/rdm/rdm_tracked.h \
+	prov/pmemverbs/objects/admit.c \
+	prov/pmemverbs/objects/admit.h \
 	prov/pmemverbs/objects/atomic.c \
 	prov/pmemverbs/objects/chain_ops.c \
 	prov/pmemverbs/objects/cm.c \
@@ -213,6 +223,8 @@ provider_sources = \
 	prov/pmemverbs/objects/getinfo.c \
 	prov/pmemverbs/objects/handshake.c \
 	prov/pmemverbs/objects/handshake.h \
+	prov/pmemverbs/objects/held.c \
+	prov/pmemverbs/objects/held.h \
 	prov/pmemverbs/objects/status_reply.c \
 	prov/pmemverbs/objects/metrics.c \
 	prov/pmemverbs/objects/metrics.h \

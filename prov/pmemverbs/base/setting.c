@@ -30,6 +30,7 @@ enum {
 	SIGBUS_HANDLER,
 	TIMEOUT,
 	METRICS,
+	KEYS,
 	SETTINGS
 };
 
@@ -110,6 +111,11 @@ static const struct {
 		 {NULL},
 		 "a directory in which this process makes a socket: whoever connects to it reads "
 		 "counters and histograms in the text format of Prometheus (default: none)"},
+	[KEYS] = {"KEYS",
+		  {NULL},
+		  "a directory with this process's key and those of the peers that it knows: it "
+		  "connects to nobody else, and nobody else connects to it; over tcp only "
+		  "(default: anybody may connect)"},
 };
 
 /*
@@ -169,6 +175,22 @@ static int get_seconds(int setting)
 	return DEFAULT_SECONDS;
 }
 
+/* keep_text -- a copy; without memory it is none that anything could be found in */
+static const char *keep_text(const char *value)
+{
+	const char *copy = strdup(value);
+
+	return copy ? copy : "";
+}
+
+/* check_combinations -- who knows his peers tells strangers nothing */
+static void check_combinations(void)
+{
+	if (pmv_setting.keys && pmv_setting.answers)
+		set_bad("FI_PMEMVERBS_ANSWER=on tells strangers what FI_PMEMVERBS_KEYS keeps from "
+			"them: set only one of them");
+}
+
 const char *pmv_setting_other(const char *name)
 {
 	char *value = NULL;
@@ -204,14 +226,17 @@ static void check_names(void)
 
 void pmv_setting_read(void)
 {
-	char *core = NULL, *metrics = NULL;
+	char *core = NULL, *metrics = NULL, *keys = NULL;
 	int choice;
 
 	for (size_t i = 0; i < SETTINGS; i++)
 		fi_param_define(&pmv_prov, settings[i].name, FI_PARAM_STRING, "%s",
 				settings[i].text);
 	fi_param_get_str(&pmv_prov, settings[CORE].name, &core);
-	pmv_setting.core = core ? core : "verbs,tcp";
+	fi_param_get_str(&pmv_prov, settings[KEYS].name, &keys);
+	/* Nothing is no directory, either, and then nothing is offered. */
+	pmv_setting.keys = keys ? keep_text(keys) : NULL;
+	pmv_setting.core = core ? core : pmv_setting.keys ? "tcp" : "verbs,tcp";
 	choice = get_choice(DOMAIN);
 	pmv_setting.domain_declared = choice > 0;
 	pmv_setting.domain = choice ? (enum pmv_persist)(choice - 1) : PMV_NONE;
@@ -228,7 +253,8 @@ void pmv_setting_read(void)
 	pmv_setting.leaves_sigbus = get_choice(SIGBUS_HANDLER);
 	pmv_setting.timeout = get_seconds(TIMEOUT);
 	fi_param_get_str(&pmv_prov, settings[METRICS].name, &metrics);
-	/* A copy: the application may write to its environment. */
+	/* Copies: the application may write to its environment. */
 	pmv_setting.metrics = metrics && *metrics ? strdup(metrics) : NULL;
+	check_combinations();
 	check_names();
 }

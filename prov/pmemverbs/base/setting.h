@@ -38,6 +38,7 @@ struct pmv_setting {
 	bool leaves_sigbus;        /* FI_PMEMVERBS_SIGBUS=off */
 	int timeout;               /* FI_PMEMVERBS_TIMEOUT, in seconds; 0: never */
 	const char *metrics;       /* FI_PMEMVERBS_METRICS: a directory, or NULL */
+	const char *keys;          /* FI_PMEMVERBS_KEYS: a directory, or NULL */
 	const char *bad;           /* a sentence about an unknown name or value, or NULL */
 };
 

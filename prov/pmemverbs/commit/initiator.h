@@ -38,6 +38,12 @@ enum pmv_slow_path {
 	PMV_SLOW_HOOKS = 1 << 10,     /* a layer above replaces connections: hooks.h */
 	PMV_SLOW_GONE = 1 << 9,       /* the endpoint is no more: nothing can be posted */
 	PMV_SLOW_SHARES = 1 << 11,    /* what it sends is operations of ours: queue.h says why */
+	PMV_SLOW_UNKNOWN = 1 << 12,   /* FI_PMEMVERBS_KEYS: nothing may be posted to it (yet) */
+};
+
+/* An endpoint that nothing may be sent from, for whatever reason. */
+enum {
+	PMV_SLOW_NOWHERE = PMV_SLOW_GONE | PMV_SLOW_UNKNOWN,
 };
 
 /*

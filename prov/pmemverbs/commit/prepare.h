@@ -56,7 +56,7 @@ static inline bool pmv_prepare_is_ordinary(struct pmv_initiator *ini,
 {
 	if (submission->what != (FI_RMA | FI_WRITE) || submission->num_to != 1 ||
 	    (submission->flags & ~FI_COMPLETION) != FI_COMMIT || !submission->to->len ||
-	    !pmv_initiator_is_fast(ini, PMV_SLOW_GONE | PMV_SLOW_CLOSED | PMV_SLOW_FENCE_NEXT |
+	    !pmv_initiator_is_fast(ini, PMV_SLOW_NOWHERE | PMV_SLOW_CLOSED | PMV_SLOW_FENCE_NEXT |
 						PMV_SLOW_ALL | PMV_SLOW_HOOKS))
 		return false;
 	*method = pmv_ordering_known(ini, submission->to->key) / PMV_NOTE_METHOD;

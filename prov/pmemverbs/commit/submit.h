@@ -18,7 +18,7 @@
 /* pmv_submit_slow -- of PMV_SLOW_*, what concerns an operation that does not commit */
 static inline unsigned pmv_submit_slow(uint64_t what)
 {
-	unsigned slow = PMV_SLOW_GONE | PMV_SLOW_CLOSED | PMV_SLOW_COUNT_TX | PMV_SLOW_SHARES;
+	unsigned slow = PMV_SLOW_NOWHERE | PMV_SLOW_CLOSED | PMV_SLOW_COUNT_TX | PMV_SLOW_SHARES;
 
 	if (what & FI_RECV)
 		return PMV_SLOW_GONE | PMV_SLOW_COUNT_RX;

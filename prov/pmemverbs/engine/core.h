@@ -42,6 +42,7 @@ struct pmv_core {
 	bool caches_regions;  /* with rights for everybody, unless libfabric's cache is off */
 	bool uses_sockets;    /* a connection is a TCP socket of this process (silence.h) */
 	bool posts_lists;     /* pmemrdma_post.h: several requests with one doorbell */
+	bool proves;          /* connection requests have room for FI_PMEMVERBS_KEYS */
 	bool means_ipv4;      /* it takes an address of no format for one of IPv4 */
 	/*
 	 * Up to this version of libfabric it takes the operand of a fetching or comparing
@@ -50,7 +51,8 @@ struct pmv_core {
 	uint32_t values_until;
 };
 
-/* pmv_core_check -- refuse FI_PMEMVERBS_CORE if it names others than the known cores */
+/* pmv_core_check -- refuse FI_PMEMVERBS_CORE if it names a core that is not known, or can't be used
+ */
 void pmv_core_check(void);
 
 /* pmv_core_next -- the n-th core of FI_PMEMVERBS_CORE, or NULL */

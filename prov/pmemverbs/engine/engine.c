@@ -4,6 +4,7 @@
 
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 
 #include <rdma/fi_errno.h>
@@ -212,11 +213,33 @@ ssize_t pmv_engine_flush(const struct pmv_engine_ep *ep, const struct pmv_engine
 	return ret == 1 ? 0 : ret < 0 ? ret : -FI_EIO;
 }
 
+/* So many keys that are drawn are not all taken. */
+#define MOST_DRAWN 64
+
+int pmv_engine_region(const struct pmv_engine *engine, const struct fi_mr_attr *attr,
+		      uint64_t flags, struct fid_mr **mr)
+{
+	struct fi_mr_attr drawn = *attr;
+	int ret = -FI_ENOKEY;
+	uint32_t key;
+
+	if (!engine->draws_keys)
+		return fi_mr_regattr(engine->domain_fid, attr, flags, mr);
+	for (int i = 0; i < MOST_DRAWN && ret == -FI_ENOKEY; i++) {
+		if (getrandom(&key, sizeof(key), 0) != sizeof(key))
+			return -FI_EOTHER;
+		drawn.requested_key = key;
+		ret = fi_mr_regattr(engine->domain_fid, &drawn, flags, mr);
+	}
+	return ret;
+}
+
 int pmv_engine_register(const struct pmv_engine *engine, void *buf, size_t len, uint64_t access,
 			struct fid_mr **mr)
 {
-	int ret = fi_mr_reg(engine->domain_fid, buf, len, access, 0, 0, PMV_CORE_MR_NOCACHE, mr,
-			    NULL);
+	const struct iovec iov = {buf, len};
+	const struct fi_mr_attr attr = {.mr_iov = &iov, .iov_count = 1, .access = access};
+	int ret = pmv_engine_region(engine, &attr, PMV_CORE_MR_NOCACHE, mr);
 
 	pmv_engine_explain(ret, len);
 	return ret;

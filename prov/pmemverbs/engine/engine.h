@@ -76,9 +76,10 @@ struct pmv_engine {
 	struct fid_fabric *fabric_fid;
 	struct fid_domain *domain_fid;
 	enum pmv_transport transport;
-	unsigned caps;             /* enum pmv_engine_cap */
-	bool virt_addr;            /* peers address regions by virtual addresses, not by offsets */
-	void *scratch;             /* where flush READs of all endpoints go; nobody looks at it */
+	unsigned caps;   /* enum pmv_engine_cap */
+	bool virt_addr;  /* peers address regions by virtual addresses, not by offsets */
+	bool draws_keys; /* of regions, at random: a core that counts them is guessed at once */
+	void *scratch;   /* where flush READs of all endpoints go; nobody looks at it */
 	struct iovec scratch_byte; /* one of its bytes, which is all that most of them read */
 	struct fid_mr *scratch_mr; /* NULL: the core wants none */
 	void *scratch_desc;
@@ -149,6 +150,10 @@ ssize_t pmv_engine_flush(const struct pmv_engine_ep *ep, const struct pmv_engine
 /* pmv_engine_open, pmv_engine_close -- a domain's scratch page; 0 or a negative fi_errno */
 int pmv_engine_open(struct pmv_engine *engine, int mr_mode);
 int pmv_engine_close(struct pmv_engine *engine);
+
+/* pmv_engine_region -- the core's region, with a key that nobody guesses, if draws_keys */
+int pmv_engine_region(const struct pmv_engine *engine, const struct fi_mr_attr *attr,
+		      uint64_t flags, struct fid_mr **mr);
 
 /* pmv_engine_register -- memory of the provider's own, with the core; 0 or a negative fi_errno */
 int pmv_engine_register(const struct pmv_engine *engine, void *buf, size_t len, uint64_t access,

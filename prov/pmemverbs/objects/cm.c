@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/setting.h"
+#include "objects/admit.h"
 #include "objects/handshake.h"
 #include "objects/unwrap.h"
 
@@ -58,29 +59,23 @@ static void watch_attempt(struct pmv_ep *ep, const void *addr)
 	pmv_silence_watch(&ep->silence, &own, &peer, true);
 }
 
-/* CM data with room for a handshake behind it. */
+/* CM data with room for a handshake behind it, and for a proof of who it is. */
 struct cm_data {
 	size_t len;
 	uint8_t data[512];
 };
 
-/*
- * promise -- an agent: the application's data with a handshake behind it, if the endpoint can have
- * a mailbox.  Where keys say nothing, nobody commits.
- */
-static int promise(struct pmv_ep *ep, const void *param, size_t len, struct cm_data *out)
+/* copy_data -- the application's, if there is room for the rest */
+static int copy_data(struct pmv_ep *ep, const void *param, size_t len, struct cm_data *out)
 {
-	size_t room = sizeof(out->data);
+	const size_t most = sizeof(out->data) - PMV_HANDSHAKE_SIZE - PMV_ADMISSION_REQUEST;
+	size_t room = most;
 	size_t optlen = sizeof(room);
-	int ret = ep->domain->keyed ? pmv_agent_promise(&ep->domain->agent, &ep->mailbox.receiver)
-				    : 0;
 
-	if (ret)
-		return ret;
 	if (pmv_unwrap_getopt(&ep->ep_fid.fid, FI_OPT_ENDPOINT, FI_OPT_CM_DATA_SIZE, &room,
 			      &optlen) ||
-	    room > sizeof(out->data) - PMV_HANDSHAKE_SIZE)
-		room = sizeof(out->data) - PMV_HANDSHAKE_SIZE;
+	    room > most)
+		room = most;
 	if (len > room) {
 		PMV_WARN(EP_CTRL, "%zu bytes of CM data are more than FI_OPT_CM_DATA_SIZE, %zu\n",
 			 len, room);
@@ -89,8 +84,22 @@ static int promise(struct pmv_ep *ep, const void *param, size_t len, struct cm_d
 	out->len = len;
 	if (len)
 		memcpy(out->data, param, len);
-	if (!ep->domain->keyed)
-		return 0;
+	return 0;
+}
+
+/*
+ * promise -- an agent: the application's data with a handshake behind it, if the endpoint can have
+ * a mailbox.  Where keys say nothing, nobody commits.
+ */
+static int promise(struct pmv_ep *ep, const void *param, size_t len, struct cm_data *out)
+{
+	int ret = ep->domain->keyed ? pmv_agent_promise(&ep->domain->agent, &ep->mailbox.receiver)
+				    : 0;
+
+	if (!ret)
+		ret = copy_data(ep, param, len, out);
+	if (ret || !ep->domain->keyed)
+		return ret;
 	ret = pmv_mailbox_open(&ep->mailbox);
 	if (ret) {
 		PMV_WARN(EP_CTRL,
@@ -135,6 +144,8 @@ static int cm_connect(struct fid_ep *fid, const void *addr, const void *param, s
 
 	if (!ret)
 		ret = promise(ep, param, paramlen, &data);
+	if (!ret)
+		ret = pmv_admit_connect(ep, addr, data.data, &data.len);
 	if (ret)
 		return ret;
 	begin_attempt(ep, addr);
@@ -144,6 +155,20 @@ static int cm_connect(struct fid_ep *fid, const void *addr, const void *param, s
 	else
 		watch_attempt(ep, addr);
 	return ret;
+}
+
+/* accept_plain -- the peer has sent no handshake, so it gets none */
+static int accept_plain(struct pmv_ep *ep, const void *param, size_t paramlen)
+{
+	struct cm_data data;
+	int ret;
+
+	if (!pmv_admission_is_on())
+		return fi_accept(ep->engine.fid, param, paramlen);
+	ret = copy_data(ep, param, paramlen, &data);
+	if (!ret)
+		ret = pmv_admit_accept(ep, data.data, &data.len);
+	return ret ? ret : fi_accept(ep->engine.fid, data.data, data.len);
 }
 
 static int accept_peer(struct pmv_ep *ep, const void *param, size_t paramlen)
@@ -156,9 +181,11 @@ static int accept_peer(struct pmv_ep *ep, const void *param, size_t paramlen)
 	if (!ep->mailbox.link.connected) {
 		if (ep->domain->keyed)
 			pmv_agent_expect(&ep->domain->agent, &ep->mailbox.receiver);
-		return fi_accept(ep->engine.fid, param, paramlen);
+		return accept_plain(ep, param, paramlen);
 	}
 	ret = promise(ep, param, paramlen, &data);
+	if (!ret)
+		ret = pmv_admit_accept(ep, data.data, &data.len);
 	if (ret)
 		return ret;
 	/* The peer may commit as soon as it has the handshake. */

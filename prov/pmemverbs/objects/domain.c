@@ -10,6 +10,7 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_ext_pmemverbs.h>
 
+#include "auth/admission.h"
 #include "base/container.h"
 #include "base/log.h"
 #include "base/setting.h"
@@ -235,6 +236,12 @@ static int describe(struct pmv_domain *domain, struct pmv_fabric *fabric,
 	domain->cpu_placed = pmv_core_places_by_cpu(fabric->core, info->domain_attr->name);
 	if (getrandom(&domain->life, sizeof(domain->life), 0) != sizeof(domain->life))
 		return -FI_EOTHER;
+	/* The core would choose the keys then, and count them. */
+	if (pmv_admission_is_on() && mr_mode == PMV_MR_BASIC) {
+		PMV_WARN(DOMAIN, "a domain with FI_MR_BASIC can't be opened with "
+				 "FI_PMEMVERBS_KEYS: it needs FI_MR_PROV_KEY in its place\n");
+		return -FI_EOPNOTSUPP;
+	}
 	if (!domain->events || (domain->keyed && pmv_setting.agent != PMV_AGENT_OFF))
 		return 0;
 	PMV_WARN(DOMAIN, "FI_RMA_EVENT needs %s\n",
@@ -279,6 +286,10 @@ int pmv_domain_open(struct fid_fabric *fabric_fid, struct fi_info *info,
 		ret = pmv_op_pool_init(&domain->ops, sizeof(struct pmv_run));
 	if (ret)
 		goto free;
+	/* Who answers in a target's place can try keys until his answer was looked at. */
+	domain->engine.draws_keys = domain->keyed && pmv_admission_is_on();
+	if (domain->engine.draws_keys)
+		core_info->domain_attr->mr_mode &= ~FI_MR_PROV_KEY;
 	ret = fi_domain(fabric->core_fid, core_info, &domain->engine.domain_fid, domain);
 	if (ret)
 		goto pool;

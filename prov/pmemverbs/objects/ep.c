@@ -8,6 +8,7 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_ext_pmemverbs.h>
 
+#include "auth/admission.h"
 #include "base/container.h"
 #include "base/log.h"
 #include "base/setting.h"
@@ -111,6 +112,12 @@ static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 	case FI_CLASS_CNTR:
 		return bind_cntr(ep, pmv_container_of(bfid, struct pmv_cntr, cntr_fid.fid), flags);
 	case FI_CLASS_SRX_CTX:
+		/* Its receives are other peers', too, so that they can't be held: held.h. */
+		if (!pmv_initiator_is_fast(&ep->initiator, PMV_SLOW_UNKNOWN)) {
+			PMV_WARN(EP_CTRL, "with FI_PMEMVERBS_KEYS an endpoint that connects can't "
+					  "receive from a shared context\n");
+			return -FI_EOPNOTSUPP;
+		}
 		if (ep->receives.one_kind) {
 			PMV_WARN(EP_CTRL, "FI_OPT_PMEMVERBS_RECV_MR is of endpoints that receive "
 					  "by themselves, not from a shared context\n");
@@ -333,6 +340,7 @@ static int ep_close(struct fid *fid)
 	}
 	pmv_agent_forget(agent, &ep->mailbox.receiver);
 	take_leftovers(ep);
+	pmv_held_cancel(ep, NULL, true);
 	abandon_operations(ep);
 	if (ep->initiator.owner.tx_queue)
 		pmv_queue_leave(ep->initiator.owner.tx_queue, &ep->initiator.owner);
@@ -345,6 +353,8 @@ static int ep_close(struct fid *fid)
 	pmv_receive_tracker_destroy(&ep->receives);
 	pmv_initiator_destroy(&ep->initiator);
 	pmv_op_owner_close(&ep->initiator.owner);
+	pmv_admission_free(ep->admission);
+	pmv_held_destroy(&ep->held);
 	atomic_fetch_sub(&ep->domain->users, 1);
 	defer_free(ep);
 	if (own_cq)
@@ -380,6 +390,8 @@ static ssize_t ep_cancel(struct fid *fid, void *context)
 	/* The core knows a counted receive by its operation. */
 	if (!pmv_initiator_is_fast(&ep->initiator, PMV_SLOW_COUNT_RX))
 		op = pmv_op_find(&ep->initiator.owner, context);
+	if (pmv_held_cancel(ep, context, false))
+		return 0;
 	if (!atomic_load(&ep->receives.on))
 		return fi_cancel(&ep->engine.fid->fid, op ? op : context);
 	pthread_mutex_lock(&ep->receives.lock);
@@ -511,6 +523,7 @@ static void join(struct pmv_ep *ep, const struct fi_info *info, const struct fi_
 		    (pmv_engine_can(&domain->engine, PMV_ENGINE_FENCE) ? 0 : PMV_SLOW_READS) |
 			    (pmv_setting.commit_all ? PMV_SLOW_ALL : 0) |
 			    (domain->hooks ? PMV_SLOW_HOOKS : 0));
+	pmv_held_init(&ep->held, rx_size ? rx_size : SIZE_MAX);
 	pmv_initiator_init(ini);
 	pmv_push_init(ini);
 }
@@ -566,6 +579,8 @@ int pmv_ep_open(struct fid_domain *domain_fid, struct fi_info *info, struct fid_
 	pthread_mutex_unlock(&domain->tally.lock);
 	if (info->handle)
 		pmv_handshake_take(domain->fabric, core_info->handle, ep);
+	if (pmv_admission_is_on() && !ep->admission)
+		atomic_fetch_or(&ep->initiator.slow, PMV_SLOW_UNKNOWN);
 	*ep_fid = &ep->ep_fid;
 	fi_freeinfo(core_info);
 	return 0;

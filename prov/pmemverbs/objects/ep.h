@@ -18,6 +18,7 @@
 #include "objects/cntr.h"
 #include "objects/domain.h"
 #include "objects/eq.h"
+#include "objects/held.h"
 
 struct pmv_cq;
 
@@ -45,6 +46,12 @@ struct pmv_ep {
 	/* Once: it was connected, and that has ended otherwise than by closing it. */
 	atomic_bool was_connected;
 	atomic_bool was_disconnected;
+	struct pmv_admission
+		*admission; /* FI_PMEMVERBS_KEYS, while it is being connected: admit.h */
+	/* Its peer was not the one that it has to be; and the application has not been told yet. */
+	bool refused;
+	bool refusal_untold;
+	struct pmv_held held;
 };
 
 static inline struct pmv_ep *pmv_to_ep(struct fid_ep *fid)

@@ -16,6 +16,7 @@
 #include "base/container.h"
 #include "base/log.h"
 #include "memory/guard.h"
+#include "objects/admit.h"
 #include "objects/ep.h"
 #include "objects/handshake.h"
 #include "engine/info.h"
@@ -68,15 +69,21 @@ static void name_provider(struct fi_info *info, const struct fi_info *asked)
 static void translate_connreq(struct pmv_event *event)
 {
 	struct fi_eq_cm_entry *entry = &event->cm;
+	struct pmv_admission *admission;
 	struct pmv_handshake handshake;
 	struct pmv_pep *pep;
 
-	if (!entry->fid || entry->fid->fclass != FI_CLASS_PEP)
+	if (!entry->fid || entry->fid->fclass != FI_CLASS_PEP) {
+		/* Nobody has looked at it. */
+		event->len = pmv_admission_is_on() ? 0 : event->len;
 		return;
+	}
 	pep = pmv_container_of(entry->fid, struct pmv_pep, pep_fid.fid);
+	if (!pmv_admit_connreq(pep, event, &admission))
+		return;
 	take_handshake(event, &handshake);
 	if (entry->info)
-		pmv_handshake_keep(pep->fabric, entry->info->handle, &handshake);
+		pmv_handshake_keep(pep->fabric, entry->info->handle, &handshake, admission);
 	for (struct fi_info *info = entry->info; info; info = info->next) {
 		pmv_info_from_core(info, pep->info);
 		name_provider(info, pep->info);
@@ -89,6 +96,35 @@ static struct pmv_ep *ep_of(struct fid *fid)
 						 : NULL;
 }
 
+/* refuse_peer -- in the place of the event, there is an error to be read */
+static void refuse_peer(struct pmv_ep *ep)
+{
+	pmv_ep_attempt(ep, PMV_ATTEMPT_FAILED);
+	pmv_silence_forget(&ep->silence);
+	pmv_initiator_break(&ep->initiator);
+	ep->refused = ep->refusal_untold = true;
+	ep->eq->refusals++;
+}
+
+/* tell_refusal -- of the next such peer */
+static ssize_t tell_refusal(struct pmv_eq *eq, struct fi_eq_err_entry *buf)
+{
+	struct pmv_ep *ep = LIST_FIRST(&eq->eps);
+
+	while (ep && !ep->refusal_untold)
+		ep = LIST_NEXT(ep, next_of_eq);
+	if (!ep)
+		return -FI_EAGAIN;
+	ep->refusal_untold = false;
+	eq->refusals--;
+	*buf = (struct fi_eq_err_entry){.fid = &ep->ep_fid.fid,
+					.context = ep->ep_fid.fid.context,
+					.err = FI_ECONNREFUSED,
+					.prov_errno = FI_EACCES,
+					.err_data = buf->err_data};
+	return sizeof(*buf);
+}
+
 /* translate_connected -- the passive side had the handshake before, and gets no data here */
 static void translate_connected(struct pmv_event *event)
 {
@@ -97,6 +133,11 @@ static void translate_connected(struct pmv_event *event)
 
 	if (!ep)
 		return;
+	if (!pmv_admit_connected(ep, event)) {
+		refuse_peer(ep);
+		event->len = 0;
+		return;
+	}
 	pmv_ep_attempt(ep, PMV_ATTEMPT_OVER);
 	atomic_store(&ep->was_connected, true);
 	pmv_ep_watch(ep);
@@ -165,6 +206,10 @@ static void translate(struct pmv_eq *eq, struct pmv_event *event)
 		return;
 	}
 	event->cm.fid = our_fid(event->cm.fid);
+	if (ep_of(event->cm.fid) && ep_of(event->cm.fid)->refused) {
+		event->len = 0;
+		return;
+	}
 	if (event->event == FI_CONNREQ)
 		translate_connreq(event);
 	else if (event->event == FI_CONNECTED)
@@ -210,6 +255,8 @@ static ssize_t take_event(struct pmv_eq *eq)
 		/* Whoever asks without end must not keep the application here. */
 		if (dropped == MOST_DROPPED)
 			return -FI_EAGAIN;
+		if (eq->refusals)
+			return -FI_EAVAIL;
 		/* A core may copy what has arrived on connections, too. */
 		pmv_guard_enter();
 		ret = fi_eq_read(eq->core_fid, &eq->kept.event, eq->kept.room,
@@ -275,7 +322,7 @@ int pmv_eq_trywait(struct pmv_eq *eq)
 	bool kept;
 
 	pthread_mutex_lock(&eq->lock);
-	kept = eq->kept.len;
+	kept = eq->kept.len || eq->refusals;
 	pthread_mutex_unlock(&eq->lock);
 	if (kept)
 		return -FI_EAGAIN;
@@ -379,7 +426,7 @@ static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *buf, uint6
 
 	/* Under the lock the object is not closed meanwhile. */
 	pthread_mutex_lock(&eq->lock);
-	ret = fi_eq_readerr(eq->core_fid, buf, flags);
+	ret = eq->refusals ? tell_refusal(eq, buf) : fi_eq_readerr(eq->core_fid, buf, flags);
 	if (ret > 0 && buf->fid)
 		translate_error(buf);
 	pthread_mutex_unlock(&eq->lock);
@@ -445,8 +492,10 @@ int pmv_eq_close(struct pmv_eq *eq, struct fid *fid)
 	ret = close_core(fid);
 	if (!ret && eq->kept.len && eq->kept.entry.fid == fid)
 		drop_kept(eq);
-	if (!ret && ep_of(fid))
+	if (!ret && ep_of(fid)) {
+		eq->refusals -= ep_of(fid)->refusal_untold;
 		LIST_REMOVE(ep_of(fid), next_of_eq);
+	}
 	pthread_mutex_unlock(&eq->lock);
 	return ret;
 }

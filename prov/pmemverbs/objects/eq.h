@@ -43,6 +43,7 @@ struct pmv_eq {
 	int core_fd;             /* that the core's queue has; -1: it is waited for in the core */
 	atomic_bool warned;      /* that no descriptor is left */
 	LIST_HEAD(, pmv_ep) eps; /* bound to the queue, and not closed yet */
+	unsigned int refusals;   /* of their peers, which the application has to be told of */
 };
 
 static inline struct pmv_eq *pmv_to_eq(struct fid_eq *fid)

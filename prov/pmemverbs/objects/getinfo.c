@@ -17,6 +17,7 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_ext_pmemverbs.h>
 
+#include "auth/admission.h"
 #include "base/log.h"
 #include "base/setting.h"
 #include "engine/engine.h"
@@ -107,6 +108,9 @@ static void warn_unasked(uint64_t flags, const struct fi_info *hints)
 		return;
 	if (pmv_setting.bad)
 		PMV_ALERT(FABRIC, "%s\n", pmv_setting.bad);
+	else if (pmv_admission_is_on())
+		PMV_ALERT(FABRIC, "FI_PMEMVERBS_KEYS keeps nobody out of a program that does not "
+				  "ask for pmemverbs: set FI_PROVIDER=pmemverbs\n");
 	else if (pmv_setting.commit_all)
 		PMV_ALERT(FABRIC, "FI_PMEMVERBS_COMMIT=all makes nothing durable in a program that "
 				  "does not ask for pmemverbs: set FI_PROVIDER=pmemverbs\n");
@@ -125,6 +129,13 @@ static bool is_keyed(uint32_t version, int mr_mode)
 {
 	return mr_mode != PMV_MR_SCALABLE &&
 	       (FI_VERSION_LT(version, FI_VERSION(1, 5)) || pmv_info_is_keyed(mr_mode));
+}
+
+/* is_basic -- as it is without hints for that, too, before libfabric 1.5 */
+static bool is_basic(uint32_t version, int mr_mode)
+{
+	return mr_mode == PMV_MR_BASIC ||
+	       (mr_mode != PMV_MR_SCALABLE && FI_VERSION_LT(version, FI_VERSION(1, 5)));
 }
 
 /* check_events -- FI_RMA_EVENT is offered where the agent can tell of all writes */
@@ -149,14 +160,29 @@ static int check_events(uint32_t version, const struct fi_info *hints)
 	return 0;
 }
 
-static int check_hints(uint32_t version, uint64_t flags, const struct fi_info *hints)
+/* check_setting -- what is set wrongly is refused as a whole */
+static int check_setting(void)
 {
-	enum fi_ep_type type = hints->ep_attr->type;
+	char why[PMV_KEYS_WHY];
 
 	if (pmv_setting.bad) {
 		PMV_ALERT(FABRIC, "%s\n", pmv_setting.bad);
 		return -FI_EINVAL;
 	}
+	if (pmv_admission_is_on() && pmv_admission_check(why)) {
+		PMV_ALERT(FABRIC, "FI_PMEMVERBS_KEYS can't be used: %s\n", why);
+		return -FI_EINVAL;
+	}
+	return 0;
+}
+
+static int check_hints(uint32_t version, uint64_t flags, const struct fi_info *hints)
+{
+	enum fi_ep_type type = hints->ep_attr->type;
+	int ret = check_setting();
+
+	if (ret)
+		return ret;
 	if (type != FI_EP_UNSPEC && type != FI_EP_MSG && type != FI_EP_RDM)
 		return refuse("ep_attr->type: only FI_EP_MSG and FI_EP_RDM");
 	if ((flags & PMV_INFO_CORE_ONLY) && !pmv_rdm_may_layer())
@@ -166,6 +192,11 @@ static int check_hints(uint32_t version, uint64_t flags, const struct fi_info *h
 	if ((hints->caps | hints->tx_attr->caps | hints->rx_attr->caps) & FI_HMEM)
 		return refuse("caps: FI_HMEM, since the processor copies the data of small and of "
 			      "injected commits");
+	if (pmv_admission_is_on() && is_basic(version, hints->domain_attr->mr_mode)) {
+		PMV_ALERT(FABRIC, "FI_PMEMVERBS_KEYS is not for programs with FI_MR_BASIC, whose "
+				  "keys can be guessed\n");
+		return -FI_ENODATA;
+	}
 	if (pmv_info_is_pmem(hints) && !is_keyed(version, hints->domain_attr->mr_mode)) {
 		if (pmv_setting.commit_all)
 			PMV_ALERT(FABRIC,

@@ -4,12 +4,14 @@
 
 #include <stdlib.h>
 
+#include "auth/admission.h"
 #include "objects/ep.h"
 
 struct pmv_handshake_kept {
 	LIST_ENTRY(pmv_handshake_kept) next;
 	struct fid *handle;
 	struct pmv_handshake handshake;
+	struct pmv_admission *admission;
 };
 
 /* unlist -- what is kept by a handle, or NULL; holds the lock */
@@ -28,19 +30,23 @@ static struct pmv_handshake_kept *unlist(struct pmv_fabric *fabric, struct fid *
 }
 
 void pmv_handshake_keep(struct pmv_fabric *fabric, struct fid *handle,
-			const struct pmv_handshake *handshake)
+			const struct pmv_handshake *handshake, struct pmv_admission *admission)
 {
 	struct pmv_handshake_kept *kept;
 
 	pthread_mutex_lock(&fabric->handshakes_lock);
 	kept = unlist(fabric, handle);
 	if (!kept)
-		kept = malloc(sizeof(*kept));
-	/* Without memory it is as if the peer had sent none. */
+		kept = calloc(1, sizeof(*kept));
+	/* Without memory it is as if the peer had sent none, and had proved nothing. */
 	if (kept) {
+		pmv_admission_free(kept->admission);
 		kept->handle = handle;
 		kept->handshake = *handshake;
+		kept->admission = admission;
 		LIST_INSERT_HEAD(&fabric->handshakes, kept, next);
+	} else {
+		pmv_admission_free(admission);
 	}
 	pthread_mutex_unlock(&fabric->handshakes_lock);
 }
@@ -52,8 +58,14 @@ void pmv_handshake_take(struct pmv_fabric *fabric, struct fid *handle, struct pm
 	pthread_mutex_lock(&fabric->handshakes_lock);
 	kept = unlist(fabric, handle);
 	pthread_mutex_unlock(&fabric->handshakes_lock);
-	if (kept && ep)
+	if (!kept)
+		return;
+	if (ep) {
 		pmv_handshake_connect(ep, &kept->handshake);
+		ep->admission = kept->admission;
+	} else {
+		pmv_admission_free(kept->admission);
+	}
 	free(kept);
 }
 
@@ -63,6 +75,7 @@ void pmv_handshake_forget_all(struct pmv_fabric *fabric)
 
 	while ((kept = LIST_FIRST(&fabric->handshakes))) {
 		LIST_REMOVE(kept, next);
+		pmv_admission_free(kept->admission);
 		free(kept);
 	}
 }

@@ -5,7 +5,8 @@
  * A connection request has one behind the application's data.  It is removed there, and
  * kept under the request's handle until an endpoint is opened for the request or the
  * request is rejected.  The acceptance has one only if the request had one: so a peer
- * without pmemverbs sees only the application's data.
+ * without pmemverbs sees only the application's data.  With FI_PMEMVERBS_KEYS, what the peer has
+ * proved is kept beside it (admit.h).
  */
 #ifndef PMV_HANDSHAKE_H
 #define PMV_HANDSHAKE_H
@@ -17,12 +18,16 @@
 
 #include "agent/wire.h"
 
+struct pmv_admission;
 struct pmv_ep;
 struct pmv_fabric;
 
-/* pmv_handshake_keep -- of a connection request; a later one with that handle replaces it */
+/*
+ * pmv_handshake_keep -- of a connection request; a later one with that handle replaces it.  It has
+ * the admission (or NULL) from now on.
+ */
 void pmv_handshake_keep(struct pmv_fabric *fabric, struct fid *handle,
-			const struct pmv_handshake *handshake);
+			const struct pmv_handshake *handshake, struct pmv_admission *admission);
 
 /* pmv_handshake_take -- hand it to the endpoint; NULL: forget it */
 void pmv_handshake_take(struct pmv_fabric *fabric, struct fid *handle, struct pmv_ep *ep);

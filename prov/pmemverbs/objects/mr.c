@@ -376,8 +376,7 @@ static bool open_flushable(struct pmv_mr *mr, const struct fi_mr_attr *mr_attr, 
 	int ret = -FI_EOPNOTSUPP;
 
 	if (right)
-		ret = fi_mr_regattr(domain->engine.domain_fid, mr_attr, flags | right,
-				    &mr->core_fid);
+		ret = pmv_engine_region(&domain->engine, mr_attr, flags | right, &mr->core_fid);
 	if (right && ret)
 		PMV_INFO(MR, "%p, %zu bytes, can't be made durable by RDMA FLUSH: %s\n",
 			 mr_attr->mr_iov->iov_base, mr_attr->mr_iov->iov_len, fi_strerror(-ret));
@@ -397,7 +396,7 @@ static int open_core(struct pmv_mr *mr, const struct fi_mr_attr *mr_attr, uint64
 
 	attr->flushable = may_be_flushed(domain, attr) && open_flushable(mr, mr_attr, flags);
 	if (!attr->flushable)
-		ret = fi_mr_regattr(domain->engine.domain_fid, mr_attr, flags, &mr->core_fid);
+		ret = pmv_engine_region(&domain->engine, mr_attr, flags, &mr->core_fid);
 	if (ret)
 		return explain_failure(ret, mr_attr, attr->pmem);
 	key = fi_mr_key(mr->core_fid);

@@ -33,8 +33,8 @@ PMV_ALWAYS_INLINE ssize_t submit(struct pmv_ep *ep, const struct fi_msg *msg, ui
 
 /* Receiving */
 
-/* post_recv -- under guard: a core may copy what has waited for a receive, and all behind it */
-static ssize_t post_recv(struct pmv_ep *ep, const struct fi_msg *msg, uint64_t flags)
+/* Under guard: a core may copy what has waited for a receive, and all behind it. */
+ssize_t pmv_msg_post_recv(struct pmv_ep *ep, const struct fi_msg *msg, uint64_t flags)
 {
 	ssize_t ret;
 
@@ -42,6 +42,14 @@ static ssize_t post_recv(struct pmv_ep *ep, const struct fi_msg *msg, uint64_t f
 	ret = submit(ep, msg, FI_MSG | FI_RECV, flags, false);
 	pmv_guard_leave();
 	return ret;
+}
+
+/* post_recv -- as soon as the peer is known */
+static ssize_t post_recv(struct pmv_ep *ep, const struct fi_msg *msg, uint64_t flags)
+{
+	ssize_t ret;
+
+	return pmv_held_add(ep, msg, flags, &ret) ? ret : pmv_msg_post_recv(ep, msg, flags);
 }
 
 static int want_agent(struct pmv_ep *ep)

@@ -76,7 +76,7 @@ static ssize_t rma_readmsg(struct fid_ep *fid, const struct fi_msg_rma *msg, uin
 /* Writes */
 
 #define QUIET_SLOW                                                                                 \
-	(PMV_SLOW_GONE | PMV_SLOW_CLOSED | PMV_SLOW_COUNT_TX | PMV_SLOW_FENCE_NEXT |               \
+	(PMV_SLOW_NOWHERE | PMV_SLOW_CLOSED | PMV_SLOW_COUNT_TX | PMV_SLOW_FENCE_NEXT |            \
 	 PMV_SLOW_ALL | PMV_SLOW_SHARES)
 
 /* is_quiet -- can the core do it alone, and nothing is remembered of it? */

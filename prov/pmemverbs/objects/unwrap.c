@@ -2,6 +2,7 @@
 /* unwrap.c -- from an application's object to the core's behind it */
 #include "objects/unwrap.h"
 
+#include "auth/admission.h"
 #include "base/container.h"
 #include "engine/info.h"
 #include "objects/cq.h"
@@ -37,10 +38,11 @@ int pmv_unwrap_control(struct fid *fid, int command, void *arg)
 int pmv_unwrap_getopt(struct fid *fid, int level, int optname, void *optval, size_t *optlen)
 {
 	int ret = fi_getopt(pmv_unwrap_fid(fid), level, optname, optval, optlen);
+	const size_t ours = PMV_HANDSHAKE_SIZE + pmv_admission_room();
 	size_t *size = optval;
 
 	if (!ret && level == FI_OPT_ENDPOINT && optname == FI_OPT_CM_DATA_SIZE)
-		*size = *size > PMV_HANDSHAKE_SIZE ? *size - PMV_HANDSHAKE_SIZE : 0;
+		*size = *size > ours ? *size - ours : 0;
 	return ret;
 }
 

@@ -30,6 +30,9 @@
  *   lock        a queue's: entries are taken from the core, operations end; where two
  *               are needed, the one at the lower address first
  *   stall_lock  a queue's: its waiters, which are pushed
+ *   an endpoint's, of its receives:
+ *     lock        a receive tracker's: which receive has which number (receive_tracker.h)
+ *     lock        of those that are held, until the core has them (held.h)
  *   an endpoint's, in struct pmv_initiator:
  *     lock            what it has to post, and what it waits for
  *     ordering.lock   a fenced operation, from the look at the flags until it is posted
@@ -38,7 +41,7 @@
  *   ready_lock  a queue's: its ready list
  *   chains.lock of a domain: a step of a chain, or data that the agent stores (free_list.h)
  *   syncing     a region's, while its pages are synced (region.c)
- *   the others: of the pool, regions and receive trackers, for a few lines each
+ *   the others: of the pool and of regions, for a few lines each
  *
  * pmv_agent_kick takes none of them and may be called with any.
  */

@@ -6,6 +6,7 @@
 
 TESTS = \
 	test_silence test_text_socket \
+	test_admission test_keys test_noise test_replay \
 	test_blocks test_detect test_direct test_dirty test_file test_file_part test_guard test_key \
 	test_info test_info_entries test_length \
 	test_op test_queue \
@@ -14,7 +15,7 @@ TESTS = \
 	test_flush_request test_group test_lost_writes test_method test_ordering test_ordering_agent \
 	test_plan test_post test_post_list test_prepare test_rdma_flush test_run test_sample test_store test_submit \
 	test_rdm_atomic test_rdm_cq test_rdm_fence test_rdm_reach \
-	test_atomic test_chain_ops test_cntr test_cq test_ep test_eq test_getinfo test_metrics test_mr test_msg test_status_reply test_tally \
+	test_admit test_atomic test_chain_ops test_cntr test_cq test_ep test_eq test_getinfo test_held test_metrics test_mr test_msg test_status_reply test_tally \
 	test_inject test_many_threads test_power_failures test_random_programs
 check_PROGRAMS = $(TESTS) bench_calls bench_dirty
 
@@ -34,14 +35,21 @@ mem_system_sources = %D%/support/mem_system.c %D%/support/mem_system.h
 drive_sources = %D%/support/drive.c %D%/support/drive.h
 chain_sources = %D%/objects/chain.c %D%/objects/chain.h
 slices_sources = %D%/agent/slices.c %D%/agent/slices.h
+key_dirs_sources = %D%/support/key_dirs.c %D%/support/key_dirs.h
 syscalls_sources = %D%/support/syscalls.c %D%/support/syscalls.h
 
 # For all programs that name no others.  Before Criterion, of which a function is replaced.
-LDADD = libtesting.la libprovider.la $(CRITERION_LIBS) $(LIBFABRIC_LIBS) -lpthread
+LDADD = libtesting.la libprovider.la $(CRITERION_LIBS) $(LIBFABRIC_LIBS) $(SODIUM_LIBS) -lpthread
 
 # base/
 test_silence_SOURCES = %D%/base/test_silence.c
 test_text_socket_SOURCES = %D%/base/test_text_socket.c
+
+# auth/
+test_admission_SOURCES = %D%/auth/test_admission.c $(key_dirs_sources)
+test_keys_SOURCES = %D%/auth/test_keys.c
+test_noise_SOURCES = %D%/auth/test_noise.c
+test_replay_SOURCES = %D%/auth/test_replay.c
 
 # memory/
 test_detect_SOURCES = %D%/memory/test_detect.c %D%/memory/test_detect_files.c \
@@ -115,6 +123,7 @@ test_rdm_fence_SOURCES = %D%/rdm/test_rdm_fence.c
 test_rdm_reach_SOURCES = %D%/rdm/test_rdm_reach.c
 
 # objects/
+test_admit_SOURCES = %D%/objects/test_admit.c $(key_dirs_sources)
 test_atomic_SOURCES = %D%/objects/test_atomic.c
 test_chain_ops_SOURCES = %D%/objects/test_chain_ops.c %D%/objects/test_chain_commit.c \
 	%D%/objects/test_chain_refused.c $(chain_sources)
@@ -122,9 +131,10 @@ test_cntr_SOURCES = %D%/objects/test_cntr.c
 test_cq_SOURCES = %D%/objects/test_cq.c
 test_ep_SOURCES = %D%/objects/test_ep.c
 test_eq_SOURCES = %D%/objects/test_eq.c
-test_getinfo_SOURCES = %D%/objects/test_getinfo.c
+test_getinfo_SOURCES = %D%/objects/test_getinfo.c $(key_dirs_sources)
+test_held_SOURCES = %D%/objects/test_held.c $(key_dirs_sources)
 test_metrics_SOURCES = %D%/objects/test_metrics.c
-test_mr_SOURCES = %D%/objects/test_mr.c
+test_mr_SOURCES = %D%/objects/test_mr.c $(key_dirs_sources)
 test_msg_SOURCES = %D%/objects/test_msg.c %D%/objects/test_msg_errors.c %D%/objects/test_msg.h
 test_status_reply_SOURCES = %D%/objects/test_status_reply.c
 test_tally_SOURCES = %D%/objects/test_tally.c
@@ -145,6 +155,7 @@ test_flush_LDFLAGS = -Wl,--wrap=msync,--wrap=madvise,--wrap=sync_file_range,--wr
 test_flush_effect_LDFLAGS = -Wl,--wrap=madvise
 test_direct_LDFLAGS = $(drive_wraps)
 test_direct_sync_LDFLAGS = $(drive_wraps)
+test_admission_LDFLAGS = -Wl,--wrap=clock_gettime
 # Settings and other providers are played.
 test_getinfo_LDFLAGS = -Wl,--wrap=fi_param_get,--wrap=fi_getinfo
 test_inject_LDFLAGS = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=mmap \

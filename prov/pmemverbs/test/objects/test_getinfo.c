@@ -14,10 +14,12 @@
 
 #include <rdma/fi_ext_pmemverbs.h>
 #include "objects/fabric.h"
+#include "engine/engine.h"
 #include "engine/info.h"
 #include "base/log.h"
 #include "base/setting.h"
 #include "rdm/rdm.h"
+#include "test/support/key_dirs.h"
 
 /* As libfabric.conf has them, of which the environment knows nothing. */
 static const char *provider, *num_msg_eps;
@@ -247,4 +249,27 @@ Test(addresses, of_ipv6_are_looked_for_where_there_are_none_of_ipv4)
 	cr_assert_eq(asked, 2);
 	cr_expect_eq(formats[0], FI_SOCKADDR_IN);
 	fi_freeinfo(hints);
+}
+
+/* Cores count the keys of such programs. */
+Test(getinfo, refuses_programs_with_basic_keys_if_peers_have_to_prove_theirs, .init = key_dirs_make,
+     .fini = key_dirs_remove)
+{
+	struct fi_info *info, *hints;
+
+	for (int end = CLIENT; end <= ENDS; end += ENDS - CLIENT) {
+		key_dirs_be(end);
+		cr_expect_eq(how_many_are_asked(new_hints(PMV_NAME)) > 0, true);
+		hints = new_hints(PMV_NAME);
+		hints->domain_attr->mr_mode = PMV_MR_BASIC;
+		cr_expect_eq(how_many_are_asked(hints) > 0, end == ENDS);
+		/* So it was with libfabric 1.4, without hints for that. */
+		hints = new_hints(PMV_NAME);
+		hints->domain_attr->mr_mode = 0;
+		asked = 0;
+		cr_expect_eq(pmv_getinfo(FI_VERSION(1, 4), NULL, NULL, 0, hints, &info),
+			     -FI_ENODATA);
+		cr_expect_eq(asked > 0, end == ENDS);
+		fi_freeinfo(hints);
+	}
 }

@@ -4,6 +4,7 @@
 
 #include <rdma/providers/fi_prov.h>
 
+#include "test/support/key_dirs.h"
 #include "test/support/rig.h"
 
 static char memory[4096];
@@ -141,5 +142,85 @@ Test(mr, says_that_rdma_flush_makes_it_durable_where_the_kernel_lets_it)
 	rig->fake.on_open = NULL;
 	pmv_setting.no_flush = true;
 	expect_flushable(rig, PMV_DMP, true, false);
+	rig_close(rig);
+}
+
+/* With FI_PMEMVERBS_KEYS a false target may guess keys, until his proof is looked at. */
+
+static uint32_t core_key(struct rig *rig, int *ret)
+{
+	uint32_t key = 0;
+	struct fid_mr *mr;
+
+	*ret = fi_mr_reg(rig->domain, memory, sizeof(memory), FI_REMOTE_WRITE, 0, 0, 0, &mr, NULL);
+	if (*ret)
+		return 0;
+	key = (uint32_t) pmv_key_core(fi_mr_key(mr));
+	accepted(fi_close(&mr->fid));
+	return key;
+}
+
+/* some_above -- one of so many keys has more bits than a core that counts would come to */
+static bool some_above(struct rig *rig)
+{
+	bool above = false;
+	int ret;
+
+	for (int i = 0; i < 16; i++) {
+		above |= core_key(rig, &ret) > UINT16_MAX;
+		accepted(ret);
+	}
+	return above;
+}
+
+static int taken;
+
+static int is_taken(const struct fake *fake)
+{
+	(void) fake;
+	return taken && taken-- ? -FI_ENOKEY : 0;
+}
+
+Test(mr, has_a_key_that_was_drawn, .init = key_dirs_make, .fini = key_dirs_remove)
+{
+	struct rig *rig;
+	int ret;
+
+	key_dirs_be(CLIENT);
+	rig = rig_open(NULL);
+	cr_expect_not(rig->fake.domain_info->domain_attr->mr_mode & FI_MR_PROV_KEY);
+	cr_expect(some_above(rig));
+	/* Another one is drawn; but not without end, if that is not why it fails. */
+	rig->fake.on_open = is_taken;
+	taken = 3;
+	core_key(rig, &ret);
+	cr_expect_eq(ret, 0);
+	cr_expect_eq(taken, 0);
+	taken = 1000;
+	core_key(rig, &ret);
+	cr_expect_eq(ret, -FI_ENOKEY);
+	rig->fake.on_open = NULL;
+	rig_close(rig);
+}
+
+Test(mr, has_a_key_of_the_cores_without_the_setting)
+{
+	struct rig *rig = rig_open(NULL);
+
+	cr_expect(rig->fake.domain_info->domain_attr->mr_mode & FI_MR_PROV_KEY);
+	cr_expect_not(some_above(rig));
+	rig_close(rig);
+}
+
+Test(mr, is_refused_where_its_key_would_be_counted, .init = key_dirs_make, .fini = key_dirs_remove)
+{
+	struct fid_domain *domain;
+	struct rig *rig;
+
+	key_dirs_be(CLIENT);
+	rig = rig_open(NULL);
+	rig->info->domain_attr->mr_mode = PMV_MR_BASIC;
+	refused(pmv_domain_open(&rig->fabric.fabric_fid, rig->info, &domain, NULL), FI_EOPNOTSUPP);
+	rig->info->domain_attr->mr_mode = FI_MR_PROV_KEY;
 	rig_close(rig);
 }

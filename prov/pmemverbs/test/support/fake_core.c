@@ -334,7 +334,9 @@ ssize_t fake_post_request(struct testcore_ep *core, const struct testcore_reques
 		fake->on_post(fake, &post, fake->on_post_arg);
 	pthread_mutex_lock(&fake->lock);
 	post.inlined = inlined(&post);
-	if (request->what & FI_RECV)
+	if ((request->what & FI_RECV) && fake->receive_in && !--fake->receive_in)
+		ret = -FI_EAGAIN;
+	else if (request->what & FI_RECV)
 		append(fake, &post);
 	else
 		ret = post_tx(fake, &post);

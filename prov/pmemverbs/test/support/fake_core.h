@@ -50,6 +50,9 @@ enum fake_on_close {
 	FAKE_CLOSE_IS_BUSY, /* it fails and changes nothing */
 };
 
+/* Where all passive endpoints listen. */
+#define FAKE_PORT 9228
+
 struct fake {
 	struct fid_fabric fabric;
 	struct fid_domain domain;
@@ -73,6 +76,7 @@ struct fake {
 	int fail_in;        /* the n-th one posted from now on fails; 0: none */
 	int fail_err;       /* a positive fi_errno */
 	void *fail_context; /* of the one that failed so */
+	int receive_in;     /* the n-th receive posted from now on finds no room; 0: none */
 	bool automatic;     /* operations complete as they are posted */
 	int busy_every;     /* each n-th transmit operation finds no room; 0: none does */
 	int attempts;
@@ -85,6 +89,9 @@ struct fake {
 	int rejections;             /* of connection requests ... */
 	struct fid *rejected;       /* ... the last one's handle ... */
 	uint8_t rejected_with[256]; /* ... and what it was told */
+	int connects, accepts;
+	size_t sent_len; /* CM data of the last one */
+	uint8_t sent[256];
 	size_t rejected_len;
 
 	/* Called before an operation is looked at, without locks: what another thread might do. */

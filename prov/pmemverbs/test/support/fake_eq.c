@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <netinet/in.h>
 #include <unistd.h>
 
 #include <rdma/fi_cm.h>
@@ -204,8 +205,19 @@ static int pep_reject(struct fid_pep *fid, struct fid *handle, const void *param
 	return 0;
 }
 
+static int pep_getname(struct fid *fid, void *addr, size_t *addrlen)
+{
+	struct sockaddr_in here = {.sin_family = AF_INET, .sin_port = htons(FAKE_PORT)};
+
+	(void) fid;
+	memcpy(addr, &here, *addrlen < sizeof(here) ? *addrlen : sizeof(here));
+	*addrlen = sizeof(here);
+	return 0;
+}
+
 static struct fi_ops_cm pep_cm_ops = {
 	.size = sizeof(struct fi_ops_cm),
+	.getname = pep_getname,
 	.reject = pep_reject,
 };
 

@@ -148,9 +148,22 @@ static ssize_t ep_cancel(struct fid *fid, void *context)
 	return ret;
 }
 
+static int ep_getopt(struct fid *fid, int level, int optname, void *optval, size_t *optlen)
+{
+	const size_t room = sizeof(((struct fake *) NULL)->sent);
+
+	(void) fid;
+	if (level != FI_OPT_ENDPOINT || optname != FI_OPT_CM_DATA_SIZE || *optlen < sizeof(room))
+		return -FI_ENOPROTOOPT;
+	memcpy(optval, &room, sizeof(room));
+	*optlen = sizeof(room);
+	return 0;
+}
+
 static struct fi_ops_ep ep_ops = {
 	.size = sizeof(struct fi_ops_ep),
 	.cancel = ep_cancel,
+	.getopt = ep_getopt,
 };
 
 static int ep_shutdown(struct fid_ep *fid, uint64_t flags)
@@ -172,15 +185,38 @@ static int ep_getpeer(struct fid_ep *fid, void *addr, size_t *addrlen)
 	return 0;
 }
 
+/* send_cm -- the room that tcp has */
+static int send_cm(struct fake *fake, const void *param, size_t len)
+{
+	if (len > sizeof(fake->sent))
+		return -FI_EINVAL;
+	fake->sent_len = len;
+	if (len)
+		memcpy(fake->sent, param, len);
+	return 0;
+}
+
+static int ep_connect(struct fid_ep *fid, const void *addr, const void *param, size_t paramlen)
+{
+	struct fake *fake = fake_to_ep(&fid->fid)->fake;
+
+	(void) addr;
+	fake->connects++;
+	return send_cm(fake, param, paramlen);
+}
+
 static int ep_accept(struct fid_ep *fid, const void *param, size_t paramlen)
 {
-	(void) fid, (void) param, (void) paramlen;
-	return 0;
+	struct fake *fake = fake_to_ep(&fid->fid)->fake;
+
+	fake->accepts++;
+	return send_cm(fake, param, paramlen);
 }
 
 static struct fi_ops_cm cm_ops = {
 	.size = sizeof(struct fi_ops_cm),
 	.getpeer = ep_getpeer,
+	.connect = ep_connect,
 	.accept = ep_accept,
 	.shutdown = ep_shutdown,
 };
@@ -285,6 +321,8 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t f
 	static atomic_uint last_key = 0x1000;
 	struct fake *fake = testcore_of(fid, struct fake, domain.fid);
 	int ret = fake_may_open(fake);
+	bool chosen =
+		!(fake->domain_info->domain_attr->mr_mode & FI_MR_PROV_KEY) && attr->requested_key;
 	struct fake_mr *mr;
 
 	(void) flags;
@@ -294,7 +332,8 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t f
 	mr->fake = fake;
 	mr->fake->open_objects++;
 	pthread_mutex_lock(&fake_network);
-	testcore_mr_init(&mr->core, &mr->fake->mrs, attr, ++last_key, &mr_fi_ops);
+	testcore_mr_init(&mr->core, &mr->fake->mrs, attr, chosen ? attr->requested_key : ++last_key,
+			 &mr_fi_ops);
 	pthread_mutex_unlock(&fake_network);
 	*mr_fid = &mr->core.fid;
 	return 0;

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* admission.c -- who may connect; admission.h has the format */
+#include "auth/admission.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <sodium.h>
+
+#include "auth/replay.h"
+
+#define PAYLOAD 10 /* of message 1 */
+
+/* What the process knows: loaded again when its files have changed. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct pmv_keys *keys;
+static struct pmv_keys_seen seen;
+static struct pmv_replay *replay;
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t) now.tv_sec * UINT64_C(1000000000) + (uint64_t) now.tv_nsec;
+}
+
+/* load -- with the lock */
+static int load(char why[PMV_KEYS_WHY])
+{
+	if (!replay) {
+		replay = calloc(1, sizeof(*replay));
+		if (!replay) {
+			snprintf(why, PMV_KEYS_WHY, "there is no memory");
+			return -ENOMEM;
+		}
+		replay->start_ns = now_ns();
+	}
+	return pmv_keys_load(pmv_setting.keys, &keys, &seen, why);
+}
+
+int pmv_admission_check(char why[PMV_KEYS_WHY])
+{
+	int ret;
+
+	pthread_mutex_lock(&lock);
+	ret = load(why);
+	pthread_mutex_unlock(&lock);
+	return ret;
+}
+
+void pmv_admission_free(struct pmv_admission *admission)
+{
+	if (!admission)
+		return;
+	pmv_noise_wipe(&admission->noise);
+	free(admission);
+}
+
+static struct pmv_admission *new_admission(char why[PMV_KEYS_WHY])
+{
+	struct pmv_admission *admission = calloc(1, sizeof(*admission));
+
+	if (!admission)
+		snprintf(why, PMV_KEYS_WHY, "there is no memory");
+	return admission;
+}
+
+/* make_prologue -- of a request with this in front of message 1; returns its length */
+static size_t make_prologue(uint8_t *prologue, const uint8_t *data, size_t len)
+{
+	memcpy(prologue, PMV_ADMISSION_PROLOGUE, sizeof(PMV_ADMISSION_PROLOGUE));
+	if (len)
+		memcpy(prologue + sizeof(PMV_ADMISSION_PROLOGUE), data, len);
+	return sizeof(PMV_ADMISSION_PROLOGUE) + len;
+}
+
+static void draw(struct pmv_noise_pair *pair)
+{
+	do
+		randombytes_buf(pair->secret, sizeof(pair->secret));
+	while (!pmv_noise_public(pair));
+}
+
+/* The initiator */
+
+/* port_of -- of an address of IPv4 or IPv6, in the host's order */
+static uint16_t port_of(const struct sockaddr *addr)
+{
+	return ntohs(addr->sa_family == AF_INET6 ? ((const struct sockaddr_in6 *) addr)->sin6_port
+						 : ((const struct sockaddr_in *) addr)->sin_port);
+}
+
+/* start_initiator -- towards whoever has to be at that address */
+static bool start_initiator(struct pmv_admission *admission, const struct sockaddr *to,
+			    const void *prologue, size_t len, char why[PMV_KEYS_WHY])
+{
+	const struct pmv_keys_peer *peer = NULL;
+
+	pthread_mutex_lock(&lock);
+	if (!load(why) && (peer = pmv_keys_target(keys, to, why))) {
+		strcpy(admission->name, peer->name);
+		pmv_noise_initiator(&admission->noise, &keys->own, peer->key, prologue, len);
+	}
+	pthread_mutex_unlock(&lock);
+	return peer;
+}
+
+struct pmv_admission *pmv_admission_request(const struct sockaddr *to, uint8_t *data, size_t *len,
+					    char why[PMV_KEYS_WHY])
+{
+	uint8_t prologue[sizeof(PMV_ADMISSION_PROLOGUE) + PMV_ADMISSION_MOST], payload[PAYLOAD];
+	struct pmv_admission *admission = new_admission(why);
+	struct pmv_noise_pair ephemeral;
+	uint64_t made;
+	uint16_t port;
+	bool ok;
+
+	if (!admission)
+		return NULL;
+	ok = start_initiator(admission, to, prologue, make_prologue(prologue, data, *len), why);
+	if (ok) {
+		made = htole64(now_ns());
+		port = htole16(port_of(to));
+		memcpy(payload, &made, sizeof(made));
+		memcpy(payload + sizeof(made), &port, sizeof(port));
+		draw(&ephemeral);
+		ok = pmv_noise_write_request(&admission->noise, &ephemeral, payload,
+					     sizeof(payload), data + *len);
+		sodium_memzero(&ephemeral, sizeof(ephemeral));
+		if (!ok)
+			snprintf(why, PMV_KEYS_WHY, "the key of %s is none", admission->name);
+	}
+	if (ok) {
+		*len += PMV_ADMISSION_REQUEST;
+		return admission;
+	}
+	pmv_admission_free(admission);
+	return NULL;
+}
+
+bool pmv_admission_established(struct pmv_admission *admission, const uint8_t *data, size_t *len,
+			       char why[PMV_KEYS_WHY])
+{
+	uint8_t said[crypto_hash_sha256_BYTES], hash[crypto_hash_sha256_BYTES];
+	size_t front;
+
+	if (*len < PMV_ADMISSION_REPLY) {
+		snprintf(why, PMV_KEYS_WHY, "it proves no key at all, and has to prove that of %s",
+			 admission->name);
+		*len = 0;
+		return false;
+	}
+	front = *len - PMV_ADMISSION_REPLY;
+	crypto_hash_sha256(hash, data, front);
+	if (!pmv_noise_read_reply(&admission->noise, data + front, said, sizeof(said)) ||
+	    sodium_memcmp(said, hash, sizeof(hash)) != 0) {
+		snprintf(why, PMV_KEYS_WHY, "it does not prove the key of %s", admission->name);
+		*len = 0;
+		return false;
+	}
+	*len = front;
+	return true;
+}
+
+/* The target */
+
+/* explain -- why a genuine request of a known peer is not taken; true: it is */
+static bool explain(enum pmv_replay_verdict verdict, const char *name, uint64_t now, uint64_t made,
+		    char why[PMV_KEYS_WHY])
+{
+	switch (verdict) {
+	case PMV_REPLAY_NEW:
+		return true;
+	case PMV_REPLAY_SKEWED:
+		snprintf(why, PMV_KEYS_WHY,
+			 "the clocks differ by %" PRIu64 " s, and %d s are allowed; or it was "
+			 "recorded (%s)",
+			 (made > now ? made - now : now - made) / 1000000000 + 1,
+			 PMV_REPLAY_WINDOW_S, name);
+		return false;
+	case PMV_REPLAY_BEFORE:
+		snprintf(why, PMV_KEYS_WHY,
+			 "it was made before this process began, as the clocks tell; who made it "
+			 "just now may try again (%s)",
+			 name);
+		return false;
+	case PMV_REPLAY_REPEATED:
+		snprintf(why, PMV_KEYS_WHY, "it was here before: somebody has recorded it (%s)",
+			 name);
+		return false;
+	default:
+		snprintf(why, PMV_KEYS_WHY,
+			 "too many requests came at once to tell whether it was here before (%s)",
+			 name);
+		return false;
+	}
+}
+
+/* may_enter -- with the lock: message 1 is genuine.  Is it from a known peer, for us, and new? */
+static bool may_enter(struct pmv_admission *admission, const struct sockaddr *from, uint16_t port,
+		      const uint8_t payload[PAYLOAD], char why[PMV_KEYS_WHY])
+{
+	const struct pmv_keys_peer *peer = pmv_keys_find(keys, admission->noise.peer, from, why);
+	uint64_t made, now = now_ns();
+	uint16_t meant;
+
+	if (!peer)
+		return false;
+	strcpy(admission->name, peer->name);
+	memcpy(&made, payload, sizeof(made));
+	memcpy(&meant, payload + sizeof(made), sizeof(meant));
+	made = le64toh(made);
+	meant = le16toh(meant);
+	if (meant != port) {
+		snprintf(why, PMV_KEYS_WHY, "it was made for port %u, and this is port %u (%s)",
+			 meant, port, peer->name);
+		return false;
+	}
+	return explain(pmv_replay_check(replay, now, made, admission->noise.peer_ephemeral),
+		       peer->name, now, made, why);
+}
+
+struct pmv_admission *pmv_admission_asked(const struct sockaddr *from, uint16_t port,
+					  const uint8_t *data, size_t *len, char why[PMV_KEYS_WHY])
+{
+	uint8_t prologue[sizeof(PMV_ADMISSION_PROLOGUE) + PMV_ADMISSION_MOST], payload[PAYLOAD];
+	struct pmv_admission *admission;
+	bool ok = false;
+	size_t front;
+
+	if (*len < PMV_ADMISSION_REQUEST || *len > PMV_ADMISSION_MOST) {
+		snprintf(why, PMV_KEYS_WHY, "it proves no key");
+		return NULL;
+	}
+	admission = new_admission(why);
+	if (!admission)
+		return NULL;
+	front = *len - PMV_ADMISSION_REQUEST;
+	pthread_mutex_lock(&lock);
+	if (!load(why)) {
+		pmv_noise_responder(&admission->noise, &keys->own, prologue,
+				    make_prologue(prologue, data, front));
+		if (pmv_noise_read_request(&admission->noise, data + front, payload, PAYLOAD))
+			ok = may_enter(admission, from, port, payload, why);
+		else
+			snprintf(why, PMV_KEYS_WHY,
+				 "it proves no key, or was made for another target's");
+	}
+	pthread_mutex_unlock(&lock);
+	if (ok) {
+		*len = front;
+		return admission;
+	}
+	pmv_admission_free(admission);
+	return NULL;
+}
+
+bool pmv_admission_reply(struct pmv_admission *admission, uint8_t *data, size_t *len)
+{
+	uint8_t hash[crypto_hash_sha256_BYTES];
+	struct pmv_noise_pair ephemeral;
+	bool ok;
+
+	crypto_hash_sha256(hash, data, *len);
+	draw(&ephemeral);
+	ok = pmv_noise_write_reply(&admission->noise, &ephemeral, hash, sizeof(hash), data + *len);
+	sodium_memzero(&ephemeral, sizeof(ephemeral));
+	if (ok)
+		*len += PMV_ADMISSION_REPLY;
+	return ok;
+}

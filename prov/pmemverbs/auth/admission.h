@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * admission.h -- who may connect: a message of Noise (noise.h) behind all other CM data
+ *
+ * A connection request ends with message 1, its acceptance with message 2.
+ *
+ *    request     CM data, as long as there are any
+ *                message 1; its payload: u64 time at which it was made (CLOCK_REALTIME, ns)
+ *                                        u16 port to which it goes
+ *    acceptance  CM data
+ *                message 2; its payload: SHA-256 of the CM data in front of it
+ *
+ * Numbers are little-endian.  The prologue is PMV_ADMISSION_PROLOGUE and the CM data of the
+ * request.  So neither side's CM data, handshake included, can be exchanged for others.
+ *
+ * Message 1 can be read only with the target's secret key, so it is of no use elsewhere.  But
+ * several processes of a host may share a key, and each knows only what it has taken itself
+ * (replay.h).  The port tells them apart: a request that was recorded on its way to one is of no
+ * use at another one.  The address is not sent: behind a translation of addresses a target would
+ * see another one.  So hosts that share a key would take each other's requests, where they listen
+ * at the same port; the manual says that no two hosts may.
+ *
+ * All functions may be called by any thread.
+ */
+#ifndef PMV_ADMISSION_H
+#define PMV_ADMISSION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <sys/socket.h>
+
+#include "auth/keys.h"
+#include "auth/noise.h"
+#include "base/setting.h"
+
+#define PMV_ADMISSION_PROLOGUE "pmemverbs-keys-1"
+#define PMV_ADMISSION_REQUEST PMV_NOISE_REQUEST(10)
+#define PMV_ADMISSION_REPLY PMV_NOISE_REPLY(32)
+
+/* More CM data than any core carries. */
+#define PMV_ADMISSION_MOST 512
+
+/* What is left of the room for CM data: the longer message is that of the request. */
+_Static_assert(PMV_ADMISSION_REPLY <= PMV_ADMISSION_REQUEST, "room");
+
+/* One end of one exchange, while that is under way.  It has secrets: pmv_admission_free. */
+struct pmv_admission {
+	struct pmv_noise noise;
+	char name[PMV_KEYS_NAME]; /* the peer's, in the file peers */
+};
+
+static inline bool pmv_admission_is_on(void)
+{
+	return pmv_setting.keys;
+}
+
+/* pmv_admission_room -- so many bytes of CM data are not the application's */
+static inline size_t pmv_admission_room(void)
+{
+	return pmv_admission_is_on() ? PMV_ADMISSION_REQUEST : 0;
+}
+
+/* pmv_admission_check -- can the keys be used?  0, or a negative errno, and why */
+int pmv_admission_check(char why[PMV_KEYS_WHY]);
+
+/*
+ * The initiator.  _request puts message 1 behind *len bytes; NULL: nobody is known there, and why.
+ * _established looks for message 2 behind the CM data of the acceptance, and takes it off; false:
+ * it is not there, or not genuine: *len is 0 then.
+ */
+struct pmv_admission *pmv_admission_request(const struct sockaddr *to, uint8_t *data, size_t *len,
+					    char why[PMV_KEYS_WHY]);
+bool pmv_admission_established(struct pmv_admission *admission, const uint8_t *data, size_t *len,
+			       char why[PMV_KEYS_WHY]);
+
+/*
+ * The target.  _asked looks for message 1, and takes it off; NULL: the peer may not connect, and
+ * why.  _reply puts message 2 behind *len bytes.
+ */
+struct pmv_admission *pmv_admission_asked(const struct sockaddr *from, uint16_t port,
+					  const uint8_t *data, size_t *len, char why[PMV_KEYS_WHY]);
+bool pmv_admission_reply(struct pmv_admission *admission, uint8_t *data, size_t *len);
+
+void pmv_admission_free(struct pmv_admission *admission);
+
+#endif /* PMV_ADMISSION_H */

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* admit.c -- who is not known is refused; admit.h says where */
+#include "objects/admit.h"
+
+#include <arpa/inet.h>
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <rdma/fi_errno.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "objects/ep.h"
+
+#define ADDR_TEXT 64
+
+/* Whoever can send requests could fill the log: one place says something once a second. */
+struct sparse {
+	atomic_int_fast64_t next_ms;
+	atomic_uint_fast64_t unsaid;
+};
+
+/* may_say -- and how often it was not said since */
+static bool may_say(struct sparse *sparse, uint64_t *unsaid)
+{
+	int64_t now = pmv_clock_ms(), next = atomic_load(&sparse->next_ms);
+
+	if (now < next || !atomic_compare_exchange_strong(&sparse->next_ms, &next, now + 1000)) {
+		atomic_fetch_add(&sparse->unsaid, 1);
+		return false;
+	}
+	*unsaid = atomic_exchange(&sparse->unsaid, 0);
+	return true;
+}
+
+/* known -- an address of IPv4 or IPv6 that is all there; or NULL */
+static const struct sockaddr *known(const void *addr, size_t len)
+{
+	const struct sockaddr *at = addr;
+
+	if (!at || len < sizeof(struct sockaddr_in) ||
+	    (at->sa_family != AF_INET && at->sa_family != AF_INET6))
+		return NULL;
+	return at->sa_family == AF_INET6 && len < sizeof(struct sockaddr_in6) ? NULL : at;
+}
+
+static uint16_t port_of(const struct sockaddr *addr)
+{
+	return ntohs(addr->sa_family == AF_INET6 ? ((const struct sockaddr_in6 *) addr)->sin6_port
+						 : ((const struct sockaddr_in *) addr)->sin_port);
+}
+
+static const char *text_of(const struct sockaddr *addr, char text[ADDR_TEXT])
+{
+	char name[INET6_ADDRSTRLEN];
+
+	if (!addr)
+		return "an address that is unknown";
+	inet_ntop(addr->sa_family,
+		  addr->sa_family == AF_INET6
+			  ? (const void *) &((const struct sockaddr_in6 *) addr)->sin6_addr
+			  : (const void *) &((const struct sockaddr_in *) addr)->sin_addr,
+		  name, sizeof(name));
+	snprintf(text, ADDR_TEXT, addr->sa_family == AF_INET6 ? "[%s]:%u" : "%s:%u", name,
+		 port_of(addr));
+	return text;
+}
+
+/* The side that connects */
+
+/* warn_target -- a layer above may try again and again */
+static void warn_target(const struct sockaddr *addr, const char *why)
+{
+	static struct sparse sparse;
+	char text[ADDR_TEXT];
+	uint64_t unsaid;
+
+	if (may_say(&sparse, &unsaid))
+		PMV_WARN(EP_CTRL,
+			 "the target at %s is not connected to: %s (FI_PMEMVERBS_KEYS; %" PRIu64
+			 " more since the last warning)\n",
+			 text_of(addr, text), why, unsaid);
+}
+
+int pmv_admit_connect(struct pmv_ep *ep, const void *addr, uint8_t *data, size_t *len)
+{
+	const struct sockaddr *to = addr;
+	char why[PMV_KEYS_WHY];
+
+	if (!pmv_admission_is_on())
+		return 0;
+	/* The core reads as much of it as its family says. */
+	to = known(addr, to && to->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+							 : sizeof(struct sockaddr_in));
+	pmv_admission_free(ep->admission);
+	ep->admission = pmv_admission_request(to, data, len, why);
+	if (ep->admission)
+		return 0;
+	warn_target(to, why);
+	return -FI_EACCES;
+}
+
+bool pmv_admit_connected(struct pmv_ep *ep, struct pmv_event *event)
+{
+	size_t len = event->len > sizeof(event->cm) ? event->len - sizeof(event->cm) : 0;
+	union pmv_silence_addr peer = {0};
+	size_t peer_len = sizeof(peer);
+	char why[PMV_KEYS_WHY] = "it was connected to without a proof";
+	bool ok;
+
+	/* Without the setting, and of a peer that was accepted. */
+	if (pmv_initiator_is_fast(&ep->initiator, PMV_SLOW_UNKNOWN))
+		return true;
+	ok = ep->admission && pmv_admission_established(ep->admission, event->cm.data, &len, why);
+	pmv_admission_free(ep->admission);
+	ep->admission = NULL;
+	if (ok) {
+		event->len = sizeof(event->cm) + len;
+		pmv_held_release(ep);
+		return true;
+	}
+	if (fi_getpeer(ep->engine.fid, &peer, &peer_len))
+		peer_len = 0;
+	warn_target(known(&peer, peer_len), why);
+	fi_shutdown(ep->engine.fid, 0);
+	return false;
+}
+
+/* The side that accepts */
+
+int pmv_admit_accept(struct pmv_ep *ep, uint8_t *data, size_t *len)
+{
+	bool ok;
+
+	if (!pmv_admission_is_on())
+		return 0;
+	ok = ep->admission && pmv_admission_reply(ep->admission, data, len);
+	pmv_admission_free(ep->admission);
+	ep->admission = NULL;
+	if (ok)
+		return 0;
+	PMV_WARN(EP_CTRL, "an endpoint can't be accepted twice, or without memory for what its "
+			  "peer has proved (FI_PMEMVERBS_KEYS)\n");
+	return -FI_EACCES;
+}
+
+/* reject -- without a reason: to strangers there is nobody */
+static void reject(struct pmv_pep *pep, struct fi_info *info, const struct sockaddr *from,
+		   const char *why)
+{
+	static struct sparse sparse;
+	char text[ADDR_TEXT];
+	uint64_t unsaid;
+
+	if (may_say(&sparse, &unsaid))
+		PMV_WARN(EP_CTRL,
+			 "a connection request from %s is rejected: %s (FI_PMEMVERBS_KEYS; %" PRIu64
+			 " more since the last warning)\n",
+			 text_of(from, text), why, unsaid);
+	if (!info)
+		return;
+	fi_reject(pep->core_fid, info->handle, NULL, 0);
+	fi_freeinfo(info);
+}
+
+/* listens_at -- the port of a passive endpoint; 0: it is not known, and nobody asks for it */
+static uint16_t listens_at(struct pmv_pep *pep)
+{
+	union pmv_silence_addr own = {0};
+	size_t len = sizeof(own);
+	const struct sockaddr *addr =
+		fi_getname(&pep->core_fid->fid, &own, &len) ? NULL : known(&own, len);
+
+	return addr ? port_of(addr) : 0;
+}
+
+bool pmv_admit_connreq(struct pmv_pep *pep, struct pmv_event *event,
+		       struct pmv_admission **admission)
+{
+	size_t len = event->len > sizeof(event->cm) ? event->len - sizeof(event->cm) : 0;
+	struct fi_info *info = event->cm.info;
+	char why[PMV_KEYS_WHY] = "it is nobody's";
+	const struct sockaddr *from;
+
+	*admission = NULL;
+	if (!pmv_admission_is_on())
+		return true;
+	from = info ? known(info->dest_addr, info->dest_addrlen) : NULL;
+	if (info)
+		*admission = pmv_admission_asked(from, listens_at(pep), event->cm.data, &len, why);
+	if (*admission) {
+		event->len = sizeof(event->cm) + len;
+		return true;
+	}
+	reject(pep, info, from, why);
+	event->len = 0;
+	return false;
+}

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* test_keys.c -- the files of FI_PMEMVERBS_KEYS: whose they may be, what may be in them, who is who
+ */
+#include "auth/keys.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <criterion/criterion.h>
+#include <sodium.h>
+
+static char dir[64];
+static char why[PMV_KEYS_WHY];
+static struct pmv_keys *keys;
+static struct pmv_keys_seen seen;
+
+static const char *path_of(const char *name)
+{
+	static char path[96];
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	return path;
+}
+
+static void put(const char *name, mode_t mode, const char *text)
+{
+	FILE *file = fopen(path_of(name), "w");
+
+	cr_assert_not_null(file);
+	cr_assert_geq(fputs(text, file), 0);
+	cr_assert_eq(fclose(file), 0);
+	cr_assert_eq(chmod(path_of(name), mode), 0);
+}
+
+/* text_of -- of the n-th key, in base64 */
+static const char *text_of(uint8_t n)
+{
+	static char text[4][PMV_KEYS_TEXT];
+	static unsigned at;
+	uint8_t key[PMV_NOISE_KEY];
+
+	memset(key, n, sizeof(key));
+	pmv_keys_text(text[++at % 4], key);
+	return text[at % 4];
+}
+
+static void setup(void)
+{
+	char text[64];
+
+	strcpy(dir, "/tmp/test_keys.XXXXXX");
+	cr_assert_not_null(mkdtemp(dir));
+	snprintf(text, sizeof(text), "%s\n", text_of(9));
+	put("key", 0600, text);
+	put("peers", 0644, "# nobody\n");
+	memset(&seen, 0, sizeof(seen));
+	keys = NULL;
+}
+
+static void teardown(void)
+{
+	pmv_keys_free(keys);
+	unlink(path_of("key"));
+	unlink(path_of("peers"));
+	rmdir(dir);
+}
+
+TestSuite(keys, .init = setup, .fini = teardown);
+
+static int load(void)
+{
+	return pmv_keys_load(dir, &keys, &seen, why);
+}
+
+/* put_peers -- lines: %1 to %9 stand for keys */
+static void put_peers(const char *lines)
+{
+	char text[4096] = "";
+
+	for (; *lines; lines++) {
+		if (*lines == '%')
+			strcat(text, text_of((uint8_t) (*++lines - '0')));
+		else
+			strncat(text, lines, 1);
+	}
+	put("peers", 0644, text);
+}
+
+static const struct sockaddr *addr(const char *text)
+{
+	static struct sockaddr_in6 in6;
+	static struct sockaddr_in in;
+
+	if (strchr(text, ':')) {
+		in6.sin6_family = AF_INET6;
+		cr_assert_eq(inet_pton(AF_INET6, text, &in6.sin6_addr), 1);
+		return (struct sockaddr *) &in6;
+	}
+	in.sin_family = AF_INET;
+	cr_assert_eq(inet_pton(AF_INET, text, &in.sin_addr), 1);
+	return (struct sockaddr *) &in;
+}
+
+/* Who may connect with the n-th key from there; who has to be there.  "" for nobody. */
+static const char *from(uint8_t n, const char *where)
+{
+	const struct pmv_keys_peer *peer;
+	uint8_t key[PMV_NOISE_KEY];
+
+	memset(key, n, sizeof(key));
+	peer = pmv_keys_find(keys, key, addr(where), why);
+	return peer ? peer->name : "";
+}
+
+static const char *at(const char *where)
+{
+	const struct pmv_keys_peer *peer = pmv_keys_target(keys, addr(where), why);
+
+	return peer ? peer->name : "";
+}
+
+Test(keys, are_read)
+{
+	uint8_t secret[PMV_NOISE_KEY];
+
+	memset(secret, 9, sizeof(secret));
+	put_peers("%1 one\n\n  # a comment\n%2\ttwo 192.0.2.1 2001:db8::/32 # another\r\n%3 three");
+	cr_assert_eq(load(), 0, "%s", why);
+	cr_expect_arr_eq(keys->own.secret, secret, sizeof(secret));
+	cr_assert_eq(keys->count, 3);
+	cr_expect_str_eq(keys->peers[0].name, "one");
+	cr_expect_eq(keys->peers[0].count, 0);
+	cr_expect_eq(keys->peers[1].count, 2);
+	cr_expect_str_eq(keys->peers[2].name, "three");
+}
+
+Test(keys, are_refused_if_others_may_read_the_secret)
+{
+	static const mode_t bad[] = {0640, 0604, 0620, 0602, 0644, 0660};
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		cr_assert_eq(chmod(path_of("key"), bad[i]), 0);
+		cr_expect_eq(load(), -EACCES, "%04o", bad[i]);
+		cr_expect_null(keys);
+		cr_expect(strstr(why, "/key has mode"), "%s", why);
+	}
+	cr_assert_eq(chmod(path_of("key"), 0400), 0);
+	cr_expect_eq(load(), 0, "%s", why);
+}
+
+Test(keys, are_refused_if_others_may_write_who_is_known)
+{
+	cr_assert_eq(chmod(path_of("peers"), 0664), 0);
+	cr_expect_eq(load(), -EACCES);
+	cr_expect(strstr(why, "/peers has mode 0664"), "%s", why);
+	cr_assert_eq(chmod(path_of("peers"), 0644), 0);
+	cr_assert_eq(chmod(dir, 0777), 0);
+	cr_expect_eq(load(), -EACCES);
+	cr_expect(strstr(why, "has mode 0777"), "%s", why);
+	cr_assert_eq(chmod(dir, 0755), 0);
+	cr_expect_eq(load(), 0, "%s", why);
+}
+
+/* Only root can give a file away. */
+Test(keys, are_refused_if_they_are_somebody_elses)
+{
+	if (geteuid())
+		cr_skip_test("this needs root");
+	cr_assert_eq(chown(path_of("key"), 12345, 0), 0);
+	cr_expect_eq(load(), -EACCES);
+	cr_expect(strstr(why, "belongs to user 12345"), "%s", why);
+	cr_assert_eq(chown(path_of("key"), 0, 0), 0);
+	cr_assert_eq(chown(path_of("peers"), 12345, 0), 0);
+	cr_expect_eq(load(), -EACCES);
+	cr_assert_eq(chown(path_of("peers"), 0, 0), 0);
+	/* Root's are anybody's. */
+	cr_assert_eq(chmod(path_of("key"), 0600), 0);
+	cr_assert_eq(chown(dir, 12345, 0), 0);
+	cr_expect_eq(load(), -EACCES);
+	cr_assert_eq(chown(dir, 0, 0), 0);
+}
+
+Test(keys, are_refused_if_one_is_missing)
+{
+	unlink(path_of("peers"));
+	cr_expect_eq(load(), -ENOENT);
+	put_peers("%1 one\n");
+	cr_expect_eq(load(), 0);
+	unlink(path_of("key"));
+	cr_expect_eq(load(), -ENOENT);
+	cr_expect_null(keys);
+	cr_assert_eq(mkdir(path_of("key"), 0700), 0);
+	cr_expect_eq(load(), -EINVAL, "a directory");
+	rmdir(path_of("key"));
+}
+
+Test(keys, are_refused_if_the_secret_is_none)
+{
+	static const char *const bad[] = {"", "\n", "abc",
+					  "not base64 at all ............................",
+					  "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA==\n"};
+	char more[128];
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		put("key", 0600, bad[i]);
+		cr_expect_eq(load(), -EINVAL, "'%s'", bad[i]);
+		cr_expect(strstr(why, "not a secret key"), "%s", why);
+	}
+	snprintf(more, sizeof(more), "%s\nand more\n", text_of(1));
+	put("key", 0600, more);
+	cr_expect_eq(load(), -EINVAL);
+}
+
+Test(keys, are_refused_with_the_line_that_is_bad)
+{
+	static const struct {
+		const char *lines, *says;
+	} bad[] = {
+		{"%1 one\nabc two\n", "line 2: it does not begin with a public key"},
+		{"%1\n", "line 1: behind the key there has to be a name"},
+		{"\n\n%1 \x80\n", "line 3: behind the key there has to be a name"},
+		{"%1 1234567890123456789012345678901234567890123456789012345678901234\n", "name"},
+		{"%1 one\n%2 two\n%1 three\n", "line 3: its key is in an earlier line"},
+		{"%1 one 192.0.2\n", "no ADDRESS"},
+		{"%1 one 192.0.2.1/33\n", "no ADDRESS"},
+		{"%1 one 192.0.2.1/\n", "no ADDRESS"},
+		{"%1 one 192.0.2.1/+8\n", "no ADDRESS"},
+		{"%1 one ::/129\n", "no ADDRESS"},
+		{"%1 one 192.0.2.1 host.example\n", "no ADDRESS"},
+	};
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		put_peers(bad[i].lines);
+		cr_expect_eq(load(), -EINVAL, "%s", bad[i].lines);
+		cr_expect_null(keys, "nobody is known");
+		cr_expect(strstr(why, bad[i].says), "%s: %s", bad[i].lines, why);
+	}
+}
+
+Test(keys, that_were_taken_out_are_unknown)
+{
+	put_peers("%1 one\n%2 two\n");
+	cr_assert_eq(load(), 0);
+	cr_expect_str_eq(from(2, "192.0.2.1"), "two");
+	put_peers("%1 one\n#2 two\n");
+	cr_assert_eq(load(), 0);
+	cr_expect_str_eq(from(2, "192.0.2.1"), "");
+	cr_expect_str_eq(from(1, "192.0.2.1"), "one");
+	/* A bad file, too: not what was known before. */
+	put_peers("%1 one\nnonsense\n");
+	cr_expect_eq(load(), -EINVAL);
+	cr_expect_null(keys);
+	put_peers("%1 one\n");
+	cr_expect_eq(load(), 0);
+}
+
+/* settle -- so that the file looks as if nothing had happened to it for long */
+static void settle(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	for (time_t end = now.tv_sec + 3; now.tv_sec <= end; clock_gettime(CLOCK_REALTIME, &now))
+		usleep(50000);
+}
+
+Test(keys, are_read_again_only_if_they_may_have_changed)
+{
+	struct pmv_keys *before;
+
+	put_peers("%1 one\n");
+	settle();
+	cr_assert_eq(load(), 0);
+	before = keys;
+	cr_assert_eq(load(), 0);
+	cr_expect_eq(keys, before);
+	/* Of the same length: its times tell. */
+	put_peers("%2 two\n");
+	cr_assert_eq(load(), 0);
+	cr_expect_str_eq(from(2, "192.0.2.1"), "two");
+	cr_expect_str_eq(from(1, "192.0.2.1"), "");
+}
+
+Test(keys, are_good_only_from_where_they_may_come)
+{
+	put_peers("%1 one\n%2 two 192.0.2.0/25 2001:db8::/33\n");
+	cr_assert_eq(load(), 0);
+	cr_expect_str_eq(from(1, "198.51.100.1"), "one");
+	cr_expect_str_eq(from(2, "192.0.2.127"), "two");
+	cr_expect_str_eq(from(2, "::ffff:192.0.2.127"), "two");
+	cr_expect_str_eq(from(2, "2001:db8:7fff::1"), "two");
+	cr_expect_str_eq(from(2, "192.0.2.128"), "");
+	cr_expect(strstr(why, "it is two, who may not connect from that address"), "%s", why);
+	cr_expect_str_eq(from(2, "2001:db8:8000::1"), "");
+	cr_expect_str_eq(from(3, "192.0.2.1"), "");
+	cr_expect(strstr(why, text_of(3)), "%s", why);
+	cr_expect_null(pmv_keys_find(keys, keys->peers[1].key, NULL, why), "from nowhere");
+}
+
+Test(keys, of_a_target_are_those_of_the_longest_prefix)
+{
+	put_peers("%1 any\n%2 net 192.0.2.0/24\n%3 host 192.0.2.7 198.51.100.0/24\n%4 all "
+		  "0.0.0.0/0\n");
+	cr_assert_eq(load(), 0);
+	cr_expect_str_eq(at("192.0.2.7"), "host");
+	cr_expect_str_eq(at("192.0.2.8"), "net");
+	cr_expect_str_eq(at("::ffff:192.0.2.8"), "net");
+	cr_expect_str_eq(at("198.51.100.1"), "host");
+	cr_expect_str_eq(at("203.0.113.1"), "all");
+	cr_expect_str_eq(at("2001:db8::1"), "any");
+}
+
+Test(keys, of_a_target_are_none_if_several_lines_fit)
+{
+	put_peers("%1 one\n%2 two\n%3 net 192.0.2.0/24\n%4 same 192.0.2.0/24\n%5 host 192.0.2.7\n");
+	cr_assert_eq(load(), 0);
+	cr_expect_str_eq(at("203.0.113.1"), "");
+	cr_expect(strstr(why, "several lines for it: one and two"), "%s", why);
+	cr_expect_str_eq(at("192.0.2.1"), "");
+	cr_expect(strstr(why, "net and same"), "%s", why);
+	cr_expect_str_eq(at("192.0.2.7"), "host");
+	put_peers("%3 net 192.0.2.0/24\n");
+	cr_assert_eq(load(), 0);
+	cr_expect_str_eq(at("203.0.113.1"), "");
+	cr_expect(strstr(why, "no line for it"), "%s", why);
+}
