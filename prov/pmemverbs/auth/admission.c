@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,9 +23,15 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct pmv_keys *keys;
 static struct pmv_keys_seen seen;
-static struct pmv_replay *replay;
+static uint64_t start_ns;
+static void *tables; /* struct table, by the peers' keys: as many as were ever known */
 
-static uint64_t now_ns(void)
+struct table {
+	uint8_t key[PMV_NOISE_KEY];
+	struct pmv_replay replay;
+};
+
+uint64_t pmv_admission_now(void)
 {
 	struct timespec now;
 
@@ -35,14 +42,8 @@ static uint64_t now_ns(void)
 /* load -- with the lock */
 static int load(char why[PMV_KEYS_WHY])
 {
-	if (!replay) {
-		replay = calloc(1, sizeof(*replay));
-		if (!replay) {
-			snprintf(why, PMV_KEYS_WHY, "there is no memory");
-			return -ENOMEM;
-		}
-		replay->start_ns = now_ns();
-	}
+	if (!start_ns)
+		start_ns = pmv_admission_now();
 	return pmv_keys_load(pmv_setting.keys, &keys, &seen, why);
 }
 
@@ -127,7 +128,7 @@ struct pmv_admission *pmv_admission_request(const struct sockaddr *to, uint8_t *
 		return NULL;
 	ok = start_initiator(admission, to, prologue, make_prologue(prologue, data, *len), why);
 	if (ok) {
-		made = htole64(now_ns());
+		made = htole64(pmv_admission_now());
 		port = htole16(port_of(to));
 		memcpy(payload, &made, sizeof(made));
 		memcpy(payload + sizeof(made), &port, sizeof(port));
@@ -184,13 +185,14 @@ static bool explain(enum pmv_replay_verdict verdict, const char *name, uint64_t 
 			 "the clocks differ by %" PRIu64 " s, and %d s are allowed; or it was "
 			 "recorded (%s)",
 			 (made > now ? made - now : now - made) / 1000000000 + 1,
-			 PMV_REPLAY_WINDOW_S, name);
+			 made > now ? PMV_REPLAY_AHEAD_S : PMV_REPLAY_WINDOW_S, name);
 		return false;
 	case PMV_REPLAY_BEFORE:
-		snprintf(why, PMV_KEYS_WHY,
-			 "it was made before this process began, as the clocks tell; who made it "
-			 "just now may try again (%s)",
-			 name);
+		snprintf(
+			why, PMV_KEYS_WHY,
+			"it was made before this process listened, as the clocks tell; who made it "
+			"just now may try again (%s)",
+			name);
 		return false;
 	case PMV_REPLAY_REPEATED:
 		snprintf(why, PMV_KEYS_WHY, "it was here before: somebody has recorded it (%s)",
@@ -204,12 +206,36 @@ static bool explain(enum pmv_replay_verdict verdict, const char *name, uint64_t 
 	}
 }
 
+static int compare_tables(const void *a, const void *b)
+{
+	return memcmp(a, b, PMV_NOISE_KEY);
+}
+
+/* table_of -- with the lock: of the peer's requests; NULL: no memory */
+static struct pmv_replay *table_of(const uint8_t key[PMV_NOISE_KEY])
+{
+	struct table **node = tfind(key, &tables, compare_tables);
+	struct table *table;
+
+	if (node)
+		return &(*node)->replay;
+	table = calloc(1, sizeof(*table));
+	if (!table)
+		return NULL;
+	memcpy(table->key, key, sizeof(table->key));
+	if (tsearch(table, &tables, compare_tables))
+		return &table->replay;
+	free(table);
+	return NULL;
+}
+
 /* may_enter -- with the lock: message 1 is genuine.  Is it from a known peer, for us, and new? */
 static bool may_enter(struct pmv_admission *admission, const struct sockaddr *from, uint16_t port,
-		      const uint8_t payload[PAYLOAD], char why[PMV_KEYS_WHY])
+		      uint64_t since_ns, const uint8_t payload[PAYLOAD], char why[PMV_KEYS_WHY])
 {
 	const struct pmv_keys_peer *peer = pmv_keys_find(keys, admission->noise.peer, from, why);
-	uint64_t made, now = now_ns();
+	uint64_t made, now = pmv_admission_now();
+	struct pmv_replay *replay;
 	uint16_t meant;
 
 	if (!peer)
@@ -224,12 +250,29 @@ static bool may_enter(struct pmv_admission *admission, const struct sockaddr *fr
 			 meant, port, peer->name);
 		return false;
 	}
-	return explain(pmv_replay_check(replay, now, made, admission->noise.peer_ephemeral),
-		       peer->name, now, made, why);
+	replay = table_of(admission->noise.peer);
+	if (!replay) {
+		snprintf(why, PMV_KEYS_WHY, "there is no memory");
+		return false;
+	}
+	since_ns = since_ns > start_ns ? since_ns : start_ns;
+	return explain(
+		pmv_replay_check(replay, since_ns, now, made, admission->noise.peer_ephemeral),
+		peer->name, now, made, why);
+}
+
+/* keep_from -- for the look at the file peers when it is accepted */
+static void keep_from(struct pmv_admission *admission, const struct sockaddr *from)
+{
+	if (from)
+		memcpy(&admission->from, from,
+		       from->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+						   : sizeof(struct sockaddr_in));
 }
 
 struct pmv_admission *pmv_admission_asked(const struct sockaddr *from, uint16_t port,
-					  const uint8_t *data, size_t *len, char why[PMV_KEYS_WHY])
+					  uint64_t since_ns, const uint8_t *data, size_t *len,
+					  char why[PMV_KEYS_WHY])
 {
 	uint8_t prologue[sizeof(PMV_ADMISSION_PROLOGUE) + PMV_ADMISSION_MOST], payload[PAYLOAD];
 	struct pmv_admission *admission;
@@ -249,13 +292,16 @@ struct pmv_admission *pmv_admission_asked(const struct sockaddr *from, uint16_t 
 		pmv_noise_responder(&admission->noise, &keys->own, prologue,
 				    make_prologue(prologue, data, front));
 		if (pmv_noise_read_request(&admission->noise, data + front, payload, PAYLOAD))
-			ok = may_enter(admission, from, port, payload, why);
+			ok = may_enter(admission, from, port, since_ns, payload, why);
 		else
 			snprintf(why, PMV_KEYS_WHY,
 				 "it proves no key, or was made for another target's");
 	}
 	pthread_mutex_unlock(&lock);
 	if (ok) {
+		/* Message 2 takes it no more. */
+		sodium_memzero(&admission->noise.own, sizeof(admission->noise.own));
+		keep_from(admission, from);
 		*len = front;
 		return admission;
 	}
@@ -263,17 +309,35 @@ struct pmv_admission *pmv_admission_asked(const struct sockaddr *from, uint16_t 
 	return NULL;
 }
 
-bool pmv_admission_reply(struct pmv_admission *admission, uint8_t *data, size_t *len)
+/* is_still_known -- its key may have been taken out since it asked */
+static bool is_still_known(const struct pmv_admission *admission, char why[PMV_KEYS_WHY])
+{
+	const struct sockaddr *from = (const struct sockaddr *) &admission->from;
+	bool ok;
+
+	pthread_mutex_lock(&lock);
+	ok = !load(why) && pmv_keys_find(keys, admission->noise.peer,
+					 from->sa_family == AF_UNSPEC ? NULL : from, why);
+	pthread_mutex_unlock(&lock);
+	return ok;
+}
+
+bool pmv_admission_reply(struct pmv_admission *admission, uint8_t *data, size_t *len,
+			 char why[PMV_KEYS_WHY])
 {
 	uint8_t hash[crypto_hash_sha256_BYTES];
 	struct pmv_noise_pair ephemeral;
 	bool ok;
 
+	if (!is_still_known(admission, why))
+		return false;
 	crypto_hash_sha256(hash, data, *len);
 	draw(&ephemeral);
 	ok = pmv_noise_write_reply(&admission->noise, &ephemeral, hash, sizeof(hash), data + *len);
 	sodium_memzero(&ephemeral, sizeof(ephemeral));
 	if (ok)
 		*len += PMV_ADMISSION_REPLY;
+	else
+		snprintf(why, PMV_KEYS_WHY, "the key of %s is none", admission->name);
 	return ok;
 }

@@ -48,7 +48,8 @@ _Static_assert(PMV_ADMISSION_REPLY <= PMV_ADMISSION_REQUEST, "room");
 /* One end of one exchange, while that is under way.  It has secrets: pmv_admission_free. */
 struct pmv_admission {
 	struct pmv_noise noise;
-	char name[PMV_KEYS_NAME]; /* the peer's, in the file peers */
+	char name[PMV_KEYS_NAME];     /* the peer's, in the file peers */
+	struct sockaddr_storage from; /* of a peer that asks; AF_UNSPEC: it is not known */
 };
 
 static inline bool pmv_admission_is_on(void)
@@ -65,6 +66,9 @@ static inline size_t pmv_admission_room(void)
 /* pmv_admission_check -- can the keys be used?  0, or a negative errno, and why */
 int pmv_admission_check(char why[PMV_KEYS_WHY]);
 
+/* pmv_admission_now -- the time that requests carry */
+uint64_t pmv_admission_now(void);
+
 /*
  * The initiator.  _request puts message 1 behind *len bytes; NULL: nobody is known there, and why.
  * _established looks for message 2 behind the CM data of the acceptance, and takes it off; false:
@@ -77,11 +81,15 @@ bool pmv_admission_established(struct pmv_admission *admission, const uint8_t *d
 
 /*
  * The target.  _asked looks for message 1, and takes it off; NULL: the peer may not connect, and
- * why.  _reply puts message 2 behind *len bytes.
+ * why.  It listens at that port since since_ns: what was made before may have been taken by another
+ * process that listened there.  _reply puts message 2 behind *len bytes, if the peer is still
+ * known; false: it is not, and why.
  */
 struct pmv_admission *pmv_admission_asked(const struct sockaddr *from, uint16_t port,
-					  const uint8_t *data, size_t *len, char why[PMV_KEYS_WHY]);
-bool pmv_admission_reply(struct pmv_admission *admission, uint8_t *data, size_t *len);
+					  uint64_t since_ns, const uint8_t *data, size_t *len,
+					  char why[PMV_KEYS_WHY]);
+bool pmv_admission_reply(struct pmv_admission *admission, uint8_t *data, size_t *len,
+			 char why[PMV_KEYS_WHY]);
 
 void pmv_admission_free(struct pmv_admission *admission);
 

@@ -158,6 +158,19 @@ static bool is_in(const struct pmv_keys_net *net, const struct pmv_keys_net *add
 	       (!rest || !((net->addr[bytes] ^ addr->addr[bytes]) >> (8 - rest)));
 }
 
+/* unmap -- IPv4 in IPv6 is compared as IPv4 (set_addr); false: the prefix is shorter than that */
+static bool unmap(struct pmv_keys_net *net)
+{
+	if (net->family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED((const struct in6_addr *) net->addr))
+		return true;
+	if (net->bits < 96)
+		return false;
+	net->family = AF_INET;
+	net->bits -= 96;
+	memmove(net->addr, net->addr + 12, 4);
+	return true;
+}
+
 /* parse_net -- ADDRESS[/PREFIX] */
 static bool parse_net(struct pmv_keys_net *net, char *text)
 {
@@ -172,12 +185,12 @@ static bool parse_net(struct pmv_keys_net *net, char *text)
 	if (inet_pton(net->family, text, net->addr) != 1)
 		return false;
 	if (!slash)
-		return true;
+		return unmap(net);
 	bits = strtoul(slash + 1, &end, 10);
 	if (slash[1] < '0' || slash[1] > '9' || *end || bits > net->bits)
 		return false;
 	net->bits = (unsigned int) bits;
-	return true;
+	return unmap(net);
 }
 
 static bool is_name(const char *name)

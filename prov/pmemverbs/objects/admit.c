@@ -132,17 +132,17 @@ bool pmv_admit_connected(struct pmv_ep *ep, struct pmv_event *event)
 
 int pmv_admit_accept(struct pmv_ep *ep, uint8_t *data, size_t *len)
 {
+	char why[PMV_KEYS_WHY] = "its peer has proved nothing that was not used yet";
 	bool ok;
 
 	if (!pmv_admission_is_on())
 		return 0;
-	ok = ep->admission && pmv_admission_reply(ep->admission, data, len);
+	ok = ep->admission && pmv_admission_reply(ep->admission, data, len, why);
 	pmv_admission_free(ep->admission);
 	ep->admission = NULL;
 	if (ok)
 		return 0;
-	PMV_WARN(EP_CTRL, "an endpoint can't be accepted twice, or without memory for what its "
-			  "peer has proved (FI_PMEMVERBS_KEYS)\n");
+	PMV_WARN(EP_CTRL, "a connection is not accepted: %s (FI_PMEMVERBS_KEYS)\n", why);
 	return -FI_EACCES;
 }
 
@@ -189,7 +189,8 @@ bool pmv_admit_connreq(struct pmv_pep *pep, struct pmv_event *event,
 		return true;
 	from = info ? known(info->dest_addr, info->dest_addrlen) : NULL;
 	if (info)
-		*admission = pmv_admission_asked(from, listens_at(pep), event->cm.data, &len, why);
+		*admission = pmv_admission_asked(from, listens_at(pep), pep->listens_since,
+						 event->cm.data, &len, why);
 	if (*admission) {
 		event->len = sizeof(event->cm) + len;
 		return true;

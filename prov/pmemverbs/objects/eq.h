@@ -57,7 +57,8 @@ struct pmv_pep {
 	struct fid_pep *core_fid;
 	struct pmv_fabric *fabric;
 	struct pmv_eq *eq;
-	struct fi_info *info; /* what the application asked for, for its connection requests */
+	struct fi_info *info;   /* what the application asked for, for its connection requests */
+	uint64_t listens_since; /* by the clock of requests: auth/admission.h */
 };
 
 extern struct fi_ops pmv_eq_fi_ops;

@@ -6,6 +6,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include "auth/admission.h"
 #include "base/container.h"
 #include "objects/handshake.h"
 #include "objects/unwrap.h"
@@ -57,7 +58,10 @@ static struct fi_ops_ep pep_ops = {
 
 static int pep_listen(struct fid_pep *fid)
 {
-	return fi_listen(to_pep(&fid->fid)->core_fid);
+	struct pmv_pep *pep = to_pep(&fid->fid);
+
+	pep->listens_since = pmv_admission_now();
+	return fi_listen(pep->core_fid);
 }
 
 /* The handle of a connection request belongs to the core. */

@@ -30,6 +30,7 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
 }
 
 static char why[PMV_KEYS_WHY];
+static uint64_t since; /* the target has listened */
 static const struct sockaddr_in to = {
 	.sin_family = AF_INET, .sin_addr.s_addr = 0x010200c0, .sin_port = 0};
 
@@ -71,7 +72,7 @@ static struct pmv_admission *ask(const struct cm_data *cm, uint16_t port)
 	struct pmv_admission *target;
 
 	key_dirs_be(TARGET);
-	target = pmv_admission_asked((struct sockaddr *) &to, port, cm->data, &len, why);
+	target = pmv_admission_asked((struct sockaddr *) &to, port, since, cm->data, &len, why);
 	cr_expect(!target || len == sizeof(ASKS));
 	return target;
 }
@@ -97,7 +98,7 @@ static void reply(struct pmv_admission *target, struct cm_data *cm)
 {
 	cm->len = sizeof(SAYS);
 	memcpy(cm->data, SAYS, cm->len);
-	cr_assert(pmv_admission_reply(target, cm->data, &cm->len));
+	cr_assert(pmv_admission_reply(target, cm->data, &cm->len, why), "%s", why);
 	cr_expect_eq(cm->len, sizeof(SAYS) + PMV_ADMISSION_REPLY);
 }
 
@@ -241,7 +242,65 @@ Test(admission, is_refused_to_what_was_made_before_the_target_began)
 
 	ahead = -10;
 	pmv_admission_free(request_by(CLIENT, &asks));
-	expect_refused(&asks, PORT, "it was made before this process began");
+	expect_refused(&asks, PORT, "it was made before this process listened");
+}
+
+/* Another process may have listened there, and taken it. */
+Test(admission, is_refused_to_what_was_made_before_the_target_listened)
+{
+	struct cm_data asks;
+
+	pmv_admission_free(request_by(CLIENT, &asks));
+	since = pmv_admission_now();
+	expect_refused(&asks, PORT, "it was made before this process listened");
+	pmv_admission_free(request_by(CLIENT, &asks));
+	expect_taken(&asks);
+}
+
+/* Else one that an earlier process has taken could be newer than the next process. */
+Test(admission, is_refused_to_a_clock_that_is_far_ahead)
+{
+	struct cm_data asks;
+
+	ahead += PMV_REPLAY_AHEAD_S + 2;
+	pmv_admission_free(request_by(CLIENT, &asks));
+	ahead -= PMV_REPLAY_AHEAD_S + 2;
+	expect_refused(&asks, PORT, "s, and 5 s are allowed");
+}
+
+/* Whoever makes requests without end fills his own table. */
+Test(admission, is_refused_to_nobody_because_of_others)
+{
+	struct cm_data first, asks;
+
+	key_dirs_put(TARGET, "peers", "");
+	key_dirs_know(TARGET, STRANGER, "");
+	pmv_admission_free(request_by(STRANGER, &first));
+	ahead += 60;
+	for (int n = 0; n < 2 * PMV_REPLAY_SETS * PMV_REPLAY_WAYS; n++) {
+		pmv_admission_free(request_by(STRANGER, &asks));
+		expect_taken(&asks);
+	}
+	expect_refused(&first, PORT, "too many requests came at once");
+	ahead -= 30;
+	pmv_admission_free(request_by(CLIENT, &first));
+	ahead += 30;
+	key_dirs_know(TARGET, CLIENT, "");
+	expect_taken(&first);
+}
+
+Test(admission, is_not_granted_when_its_key_was_taken_out)
+{
+	struct cm_data asks, says = {.len = 0};
+	struct pmv_admission *target;
+
+	pmv_admission_free(request_by(CLIENT, &asks));
+	target = ask(&asks, PORT);
+	cr_assert_not_null(target);
+	key_dirs_know(TARGET, STRANGER, "");
+	cr_expect_not(pmv_admission_reply(target, says.data, &says.len, why));
+	cr_expect(strstr(why, "is not in the file peers"), "%s", why);
+	pmv_admission_free(target);
 }
 
 Test(admission, is_refused_at_another_port)
@@ -299,7 +358,7 @@ Test(admission, can_not_be_granted_by_who_has_another_key)
 
 	key_dirs_be(STRANGER);
 	key_dirs_know(STRANGER, CLIENT, "");
-	cr_expect_null(pmv_admission_asked((struct sockaddr *) &to, PORT, asks.data, &len, why));
+	cr_expect_null(pmv_admission_asked((struct sockaddr *) &to, PORT, 0, asks.data, &len, why));
 	cr_expect(strstr(why, "was made for another target's"), "%s", why);
 	/* He sends what he was sent. */
 	says = asks;

@@ -233,6 +233,7 @@ Test(keys, are_refused_with_the_line_that_is_bad)
 		{"%1 one 192.0.2.1/\n", "no ADDRESS"},
 		{"%1 one 192.0.2.1/+8\n", "no ADDRESS"},
 		{"%1 one ::/129\n", "no ADDRESS"},
+		{"%1 one ::ffff:0.0.0.0/95\n", "no ADDRESS"},
 		{"%1 one 192.0.2.1 host.example\n", "no ADDRESS"},
 	};
 
@@ -290,12 +291,15 @@ Test(keys, are_read_again_only_if_they_may_have_changed)
 
 Test(keys, are_good_only_from_where_they_may_come)
 {
-	put_peers("%1 one\n%2 two 192.0.2.0/25 2001:db8::/33\n");
+	put_peers("%1 one\n%2 two 192.0.2.0/25 2001:db8::/33 ::ffff:203.0.113.0/120\n");
 	cr_assert_eq(load(), 0);
 	cr_expect_str_eq(from(1, "198.51.100.1"), "one");
 	cr_expect_str_eq(from(2, "192.0.2.127"), "two");
 	cr_expect_str_eq(from(2, "::ffff:192.0.2.127"), "two");
 	cr_expect_str_eq(from(2, "2001:db8:7fff::1"), "two");
+	cr_expect_str_eq(from(2, "203.0.113.9"), "two");
+	cr_expect_str_eq(from(2, "::ffff:203.0.113.9"), "two");
+	cr_expect_str_eq(from(2, "203.0.114.9"), "");
 	cr_expect_str_eq(from(2, "192.0.2.128"), "");
 	cr_expect(strstr(why, "it is two, who may not connect from that address"), "%s", why);
 	cr_expect_str_eq(from(2, "2001:db8:8000::1"), "");
