@@ -341,6 +341,18 @@ Test(admit, rejects_a_request_that_was_here_before)
 	close_both();
 }
 
+/* Another process may have taken it at that port. */
+Test(admit, rejects_a_request_from_before_it_listened)
+{
+	open_both(CLIENT);
+	accepted(connect_ep());
+	be(&target);
+	accepted(fi_listen(target.pep));
+	raise_sent();
+	expect_rejected(1);
+	close_both();
+}
+
 Test(admit, rejects_a_request_with_another_handshake)
 {
 	open_both(CLIENT);

@@ -215,9 +215,16 @@ static int pep_getname(struct fid *fid, void *addr, size_t *addrlen)
 	return 0;
 }
 
+static int pep_listen(struct fid_pep *fid)
+{
+	(void) fid;
+	return 0;
+}
+
 static struct fi_ops_cm pep_cm_ops = {
 	.size = sizeof(struct fi_ops_cm),
 	.getname = pep_getname,
+	.listen = pep_listen,
 	.reject = pep_reject,
 };
 
