@@ -175,14 +175,6 @@ static int get_seconds(int setting)
 	return DEFAULT_SECONDS;
 }
 
-/* keep_text -- a copy; without memory it is none that anything could be found in */
-static const char *keep_text(const char *value)
-{
-	const char *copy = strdup(value);
-
-	return copy ? copy : "";
-}
-
 /* check_combinations -- who knows his peers tells strangers nothing */
 static void check_combinations(void)
 {
@@ -234,8 +226,10 @@ void pmv_setting_read(void)
 				settings[i].text);
 	fi_param_get_str(&pmv_prov, settings[CORE].name, &core);
 	fi_param_get_str(&pmv_prov, settings[KEYS].name, &keys);
-	/* Nothing is no directory, either, and then nothing is offered. */
-	pmv_setting.keys = keys ? keep_text(keys) : NULL;
+	pmv_setting.keys = keys ? strdup(keys) : NULL;
+	/* There is no such directory, and then nothing is offered. */
+	if (keys && !pmv_setting.keys)
+		pmv_setting.keys = "";
 	pmv_setting.core = core ? core : pmv_setting.keys ? "tcp" : "verbs,tcp";
 	choice = get_choice(DOMAIN);
 	pmv_setting.domain_declared = choice > 0;

@@ -161,6 +161,7 @@ test_getinfo_LDFLAGS = -Wl,--wrap=fi_param_get,--wrap=fi_getinfo
 test_inject_LDFLAGS = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=mmap \
 	-Wl,--wrap=eventfd,--wrap=epoll_create1,--wrap=epoll_ctl
 test_queues_LDFLAGS = -Wl,--wrap=epoll_ctl
+test_keys_LDFLAGS = -Wl,--wrap=fstat
 test_region_LDFLAGS = -Wl,--wrap=pthread_cond_clockwait
 test_region_sync_LDFLAGS = -Wl,--wrap=pmv_files_find,--wrap=pmv_files_cover,--wrap=pmv_files_state \
 	-Wl,--wrap=pmv_files_map,--wrap=pmv_files_disk
