@@ -5,6 +5,8 @@ provider_LTLIBRARIES = libpmemverbs-fi.la
 
 # From the lowest folder to the highest.
 provider_sources = \
+	prov/pmemverbs/base/address.c \
+	prov/pmemverbs/base/address.h \
 	prov/pmemverbs/base/clock.h \
 	prov/pmemverbs/base/container.h \
 	prov/pmemverbs/base/histogram.h \

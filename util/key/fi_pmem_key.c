@@ -107,9 +107,7 @@ static int make_key(int dir)
 	char text[PMV_KEYS_TEXT + 1];
 	int ret;
 
-	do
-		randombytes_buf(pair.secret, sizeof(pair.secret));
-	while (!pmv_noise_public(&pair));
+	pmv_keys_draw(&pair);
 	pmv_keys_text(text, pair.secret);
 	strcat(text, "\n");
 	ret = put(dir, "key", 0600, text);

@@ -5,7 +5,6 @@
 #include <endian.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <netinet/in.h>
 #include <pthread.h>
 #include <search.h>
 #include <stdio.h>
@@ -16,6 +15,7 @@
 #include <sodium.h>
 
 #include "auth/replay.h"
+#include "base/address.h"
 
 #define PAYLOAD 10 /* of message 1 */
 
@@ -83,21 +83,7 @@ static size_t make_prologue(uint8_t *prologue, const uint8_t *data, size_t len)
 	return sizeof(PMV_ADMISSION_PROLOGUE) + len;
 }
 
-static void draw(struct pmv_noise_pair *pair)
-{
-	do
-		randombytes_buf(pair->secret, sizeof(pair->secret));
-	while (!pmv_noise_public(pair));
-}
-
 /* The initiator */
-
-/* port_of -- of an address of IPv4 or IPv6, in the host's order */
-static uint16_t port_of(const struct sockaddr *addr)
-{
-	return ntohs(addr->sa_family == AF_INET6 ? ((const struct sockaddr_in6 *) addr)->sin6_port
-						 : ((const struct sockaddr_in *) addr)->sin_port);
-}
 
 /* start_initiator -- towards whoever has to be at that address */
 static bool start_initiator(struct pmv_admission *admission, const struct sockaddr *to,
@@ -129,10 +115,10 @@ struct pmv_admission *pmv_admission_request(const struct sockaddr *to, uint8_t *
 	ok = start_initiator(admission, to, prologue, make_prologue(prologue, data, *len), why);
 	if (ok) {
 		made = htole64(pmv_admission_now());
-		port = htole16(port_of(to));
+		port = htole16(pmv_address_port(to));
 		memcpy(payload, &made, sizeof(made));
 		memcpy(payload + sizeof(made), &port, sizeof(port));
-		draw(&ephemeral);
+		pmv_keys_draw(&ephemeral);
 		ok = pmv_noise_write_request(&admission->noise, &ephemeral, payload,
 					     sizeof(payload), data + *len);
 		sodium_memzero(&ephemeral, sizeof(ephemeral));
@@ -261,15 +247,6 @@ static bool may_enter(struct pmv_admission *admission, const struct sockaddr *fr
 		peer->name, now, made, why);
 }
 
-/* keep_from -- for the look at the file peers when it is accepted */
-static void keep_from(struct pmv_admission *admission, const struct sockaddr *from)
-{
-	if (from)
-		memcpy(&admission->from, from,
-		       from->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-						   : sizeof(struct sockaddr_in));
-}
-
 struct pmv_admission *pmv_admission_asked(const struct sockaddr *from, uint16_t port,
 					  uint64_t since_ns, const uint8_t *data, size_t *len,
 					  char why[PMV_KEYS_WHY])
@@ -301,7 +278,9 @@ struct pmv_admission *pmv_admission_asked(const struct sockaddr *from, uint16_t 
 	if (ok) {
 		/* Message 2 takes it no more. */
 		sodium_memzero(&admission->noise.own, sizeof(admission->noise.own));
-		keep_from(admission, from);
+		/* For the look at the file peers when it is accepted. */
+		if (from)
+			memcpy(&admission->from, from, pmv_address_len(from));
 		*len = front;
 		return admission;
 	}
@@ -332,7 +311,7 @@ bool pmv_admission_reply(struct pmv_admission *admission, uint8_t *data, size_t 
 	if (!is_still_known(admission, why))
 		return false;
 	crypto_hash_sha256(hash, data, *len);
-	draw(&ephemeral);
+	pmv_keys_draw(&ephemeral);
 	ok = pmv_noise_write_reply(&admission->noise, &ephemeral, hash, sizeof(hash), data + *len);
 	sodium_memzero(&ephemeral, sizeof(ephemeral));
 	if (ok)

@@ -32,6 +32,13 @@ __attribute__((format(printf, 2, 3))) static void say(char why[PMV_KEYS_WHY], co
 	va_end(args);
 }
 
+void pmv_keys_draw(struct pmv_noise_pair *pair)
+{
+	do
+		randombytes_buf(pair->secret, sizeof(pair->secret));
+	while (!pmv_noise_public(pair));
+}
+
 void pmv_keys_text(char text[PMV_KEYS_TEXT], const uint8_t key[PMV_NOISE_KEY])
 {
 	sodium_bin2base64(text, PMV_KEYS_TEXT, key, PMV_NOISE_KEY, sodium_base64_VARIANT_ORIGINAL);
@@ -158,7 +165,7 @@ static bool is_in(const struct pmv_keys_net *net, const struct pmv_keys_net *add
 	       (!rest || !((net->addr[bytes] ^ addr->addr[bytes]) >> (8 - rest)));
 }
 
-/* unmap -- IPv4 in IPv6 is compared as IPv4 (set_addr); false: the prefix is shorter than that */
+/* unmap -- IPv4 in IPv6 is compared as IPv4; false: the prefix is shorter than that */
 static bool unmap(struct pmv_keys_net *net)
 {
 	if (net->family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED((const struct in6_addr *) net->addr))
@@ -356,7 +363,7 @@ void pmv_keys_free(struct pmv_keys *keys)
 
 /* Who is who */
 
-/* set_addr -- as it is compared: IPv4 in IPv6 is IPv4; false: it is of another kind */
+/* set_addr -- as it is compared; false: it is of another kind */
 static bool set_addr(struct pmv_keys_net *net, const struct sockaddr *addr)
 {
 	memset(net, 0, sizeof(*net));
@@ -368,12 +375,9 @@ static bool set_addr(struct pmv_keys_net *net, const struct sockaddr *addr)
 	if (!addr || addr->sa_family != AF_INET6)
 		return false;
 	net->family = AF_INET6;
+	net->bits = 128;
 	memcpy(net->addr, &((const struct sockaddr_in6 *) addr)->sin6_addr, 16);
-	if (IN6_IS_ADDR_V4MAPPED((const struct in6_addr *) net->addr)) {
-		net->family = AF_INET;
-		memcpy(net->addr, net->addr + 12, 4);
-	}
-	return true;
+	return unmap(net);
 }
 
 /* fit -- how many bits of the address the peer's line names; -1: it is none of that line's */

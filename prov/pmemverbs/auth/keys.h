@@ -72,6 +72,9 @@ const struct pmv_keys_peer *pmv_keys_find(const struct pmv_keys *keys,
 const struct pmv_keys_peer *pmv_keys_target(const struct pmv_keys *keys, const struct sockaddr *to,
 					    char why[PMV_KEYS_WHY]);
 
+/* pmv_keys_draw -- a new pair; libsodium has been started */
+void pmv_keys_draw(struct pmv_noise_pair *pair);
+
 /* pmv_keys_text, pmv_keys_parse -- a key in base64, and back; false: it is none */
 void pmv_keys_text(char text[PMV_KEYS_TEXT], const uint8_t key[PMV_NOISE_KEY]);
 bool pmv_keys_parse(uint8_t key[PMV_NOISE_KEY], const char *text, size_t len);

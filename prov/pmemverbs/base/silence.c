@@ -2,7 +2,6 @@
 /* silence.c -- the thread that looks for silent peers; silence.h has the rules */
 #include "base/silence.h"
 
-#include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
@@ -11,6 +10,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/address.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/setting.h"
@@ -206,19 +206,14 @@ static bool is_silent(struct pmv_silence *silence)
 
 static void complain(const struct pmv_silence *silence, unsigned int others)
 {
-	const union pmv_silence_addr *peer = &silence->peer;
-	bool v6 = peer->any.sa_family == AF_INET6;
+	const struct sockaddr *peer = &silence->peer.any;
 	char name[INET6_ADDRSTRLEN] = "";
 
-	if (v6)
-		inet_ntop(AF_INET6, &peer->in6.sin6_addr, name, sizeof(name));
-	else
-		inet_ntop(AF_INET, &peer->in.sin_addr, name, sizeof(name));
+	pmv_address_host(peer, name);
 	PMV_WARN(EP_CTRL,
 		 "the machine of the peer %s, port %u, has not answered for %d s "
 		 "(FI_PMEMVERBS_TIMEOUT): its connection is given up, and %u more\n",
-		 name, ntohs(v6 ? peer->in6.sin6_port : peer->in.sin_port), pmv_setting.timeout,
-		 others);
+		 name, pmv_address_port(peer), pmv_setting.timeout, others);
 }
 
 /*

@@ -2,19 +2,14 @@
 /* admit.c -- who is not known is refused; admit.h says where */
 #include "objects/admit.h"
 
-#include <arpa/inet.h>
 #include <inttypes.h>
-#include <netinet/in.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include <rdma/fi_errno.h>
 
+#include "base/address.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "objects/ep.h"
-
-#define ADDR_TEXT 64
 
 /* Whoever can send requests could fill the log: one place says something once a second. */
 struct sparse {
@@ -38,34 +33,14 @@ static bool may_say(struct sparse *sparse, uint64_t *unsaid)
 /* known -- an address of IPv4 or IPv6 that is all there; or NULL */
 static const struct sockaddr *known(const void *addr, size_t len)
 {
-	const struct sockaddr *at = addr;
+	size_t whole = addr && len >= sizeof(struct sockaddr_in) ? pmv_address_len(addr) : 0;
 
-	if (!at || len < sizeof(struct sockaddr_in) ||
-	    (at->sa_family != AF_INET && at->sa_family != AF_INET6))
-		return NULL;
-	return at->sa_family == AF_INET6 && len < sizeof(struct sockaddr_in6) ? NULL : at;
+	return whole && len >= whole ? addr : NULL;
 }
 
-static uint16_t port_of(const struct sockaddr *addr)
+static const char *text_of(const struct sockaddr *addr, char text[PMV_ADDRESS_TEXT])
 {
-	return ntohs(addr->sa_family == AF_INET6 ? ((const struct sockaddr_in6 *) addr)->sin6_port
-						 : ((const struct sockaddr_in *) addr)->sin_port);
-}
-
-static const char *text_of(const struct sockaddr *addr, char text[ADDR_TEXT])
-{
-	char name[INET6_ADDRSTRLEN];
-
-	if (!addr)
-		return "an address that is unknown";
-	inet_ntop(addr->sa_family,
-		  addr->sa_family == AF_INET6
-			  ? (const void *) &((const struct sockaddr_in6 *) addr)->sin6_addr
-			  : (const void *) &((const struct sockaddr_in *) addr)->sin_addr,
-		  name, sizeof(name));
-	snprintf(text, ADDR_TEXT, addr->sa_family == AF_INET6 ? "[%s]:%u" : "%s:%u", name,
-		 port_of(addr));
-	return text;
+	return pmv_address_text(addr, text) ? text : "an address that is unknown";
 }
 
 /* The side that connects */
@@ -74,7 +49,7 @@ static const char *text_of(const struct sockaddr *addr, char text[ADDR_TEXT])
 static void warn_target(const struct sockaddr *addr, const char *why)
 {
 	static struct sparse sparse;
-	char text[ADDR_TEXT];
+	char text[PMV_ADDRESS_TEXT];
 	uint64_t unsaid;
 
 	if (may_say(&sparse, &unsaid))
@@ -91,9 +66,8 @@ int pmv_admit_connect(struct pmv_ep *ep, const void *addr, uint8_t *data, size_t
 
 	if (!pmv_admission_is_on())
 		return 0;
-	/* The core reads as much of it as its family says. */
-	to = known(addr, to && to->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-							 : sizeof(struct sockaddr_in));
+	if (!pmv_address_len(to))
+		to = NULL;
 	pmv_admission_free(ep->admission);
 	ep->admission = pmv_admission_request(to, data, len, why);
 	if (ep->admission)
@@ -151,7 +125,7 @@ static void reject(struct pmv_pep *pep, struct fi_info *info, const struct socka
 		   const char *why)
 {
 	static struct sparse sparse;
-	char text[ADDR_TEXT];
+	char text[PMV_ADDRESS_TEXT];
 	uint64_t unsaid;
 
 	if (may_say(&sparse, &unsaid))
@@ -173,7 +147,7 @@ static uint16_t listens_at(struct pmv_pep *pep)
 	const struct sockaddr *addr =
 		fi_getname(&pep->core_fid->fid, &own, &len) ? NULL : known(&own, len);
 
-	return addr ? port_of(addr) : 0;
+	return addr ? pmv_address_port(addr) : 0;
 }
 
 bool pmv_admit_connreq(struct pmv_pep *pep, struct pmv_event *event,

@@ -6,6 +6,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include "base/address.h"
 #include "base/log.h"
 #include "base/setting.h"
 #include "objects/admit.h"
@@ -33,29 +34,16 @@ void pmv_ep_watch(struct pmv_ep *ep)
 		pmv_silence_watch(&ep->silence, &own, &peer, false);
 }
 
-/* size_of -- an address; 0: it is of another kind */
-static size_t size_of(const struct sockaddr *addr)
-{
-	switch (addr ? addr->sa_family : AF_UNSPEC) {
-	case AF_INET:
-		return sizeof(struct sockaddr_in);
-	case AF_INET6:
-		return sizeof(struct sockaddr_in6);
-	default:
-		return 0;
-	}
-}
-
 /* watch_attempt -- to connect to this address; the core can't tell the peer's yet */
 static void watch_attempt(struct pmv_ep *ep, const void *addr)
 {
 	union pmv_silence_addr own = {0}, peer = {0};
 	size_t own_len = sizeof(own);
 
-	if (!pmv_ep_may_watch(ep) || !size_of(addr) ||
+	if (!pmv_ep_may_watch(ep) || !pmv_address_len(addr) ||
 	    fi_getname(&ep->engine.fid->fid, &own, &own_len) || !own.in.sin_port)
 		return;
-	memcpy(&peer, addr, size_of(addr));
+	memcpy(&peer, addr, pmv_address_len(addr));
 	pmv_silence_watch(&ep->silence, &own, &peer, true);
 }
 
@@ -127,7 +115,7 @@ void pmv_ep_attempt(struct pmv_ep *ep, enum pmv_attempt attempt)
 /* begin_attempt -- before the core sees its end */
 static void begin_attempt(struct pmv_ep *ep, const void *addr)
 {
-	size_t len = size_of(addr);
+	size_t len = pmv_address_len(addr);
 
 	if (!ep->domain->hooks || !len)
 		return;

@@ -2,7 +2,6 @@
 /* rdm_reach.c -- peers that can't be connected to; rdm_reach.h has the rules */
 #include "rdm/rdm_reach.h"
 
-#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include "base/address.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/setting.h"
@@ -132,22 +132,16 @@ ssize_t pmv_rdm_reach_wait(struct pmv_lost_writes_wait *wait, int64_t now_ms, in
 /* complain -- once a second at most, of all peers.  Holds the lock. */
 static void complain(const void *addr, int64_t now)
 {
-	const struct sockaddr_in6 *in6 = addr;
-	const struct sockaddr_in *in = addr;
-	bool v6 = in->sin_family == AF_INET6;
 	char name[INET6_ADDRSTRLEN] = "of unknown address";
 
 	if (now < next_complaint_ms)
 		return;
 	next_complaint_ms = now + 1000;
-	if (v6)
-		inet_ntop(AF_INET6, &in6->sin6_addr, name, sizeof(name));
-	else if (in->sin_family == AF_INET)
-		inet_ntop(AF_INET, &in->sin_addr, name, sizeof(name));
+	pmv_address_host(addr, name);
 	PMV_WARN(EP_DATA,
 		 "the peer %s, port %u, could not be connected to for %d s "
 		 "(FI_PMEMVERBS_TIMEOUT): the call has failed, and the next one tries again\n",
-		 name, ntohs(v6 ? in6->sin6_port : in->sin_port), pmv_setting.timeout);
+		 name, pmv_address_port(addr), pmv_setting.timeout);
 }
 
 /* drop_stale -- nobody calls for them any more.  Holds the lock. */

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* address.c -- addresses of IPv4 and IPv6 */
+#include "base/address.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+
+size_t pmv_address_len(const struct sockaddr *addr)
+{
+	switch (addr ? addr->sa_family : AF_UNSPEC) {
+	case AF_INET:
+		return sizeof(struct sockaddr_in);
+	case AF_INET6:
+		return sizeof(struct sockaddr_in6);
+	default:
+		return 0;
+	}
+}
+
+uint16_t pmv_address_port(const struct sockaddr *addr)
+{
+	return ntohs(addr->sa_family == AF_INET6 ? ((const struct sockaddr_in6 *) addr)->sin6_port
+						 : ((const struct sockaddr_in *) addr)->sin_port);
+}
+
+bool pmv_address_host(const struct sockaddr *addr, char text[INET6_ADDRSTRLEN])
+{
+	const void *bytes;
+
+	if (!pmv_address_len(addr))
+		return false;
+	bytes = addr->sa_family == AF_INET6
+			? (const void *) &((const struct sockaddr_in6 *) addr)->sin6_addr
+			: (const void *) &((const struct sockaddr_in *) addr)->sin_addr;
+	return inet_ntop(addr->sa_family, bytes, text, INET6_ADDRSTRLEN);
+}
+
+bool pmv_address_text(const struct sockaddr *addr, char text[PMV_ADDRESS_TEXT])
+{
+	char host[INET6_ADDRSTRLEN];
+
+	if (!pmv_address_host(addr, host))
+		return false;
+	snprintf(text, PMV_ADDRESS_TEXT, addr->sa_family == AF_INET6 ? "[%s]:%u" : "%s:%u", host,
+		 pmv_address_port(addr));
+	return true;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* address.h -- addresses of IPv4 and IPv6, as cores have them, and as messages name them */
+#ifndef PMV_ADDRESS_H
+#define PMV_ADDRESS_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#define PMV_ADDRESS_TEXT 64
+
+/* pmv_address_len -- as its family says; 0: it is of another family, or NULL */
+size_t pmv_address_len(const struct sockaddr *addr);
+
+/* pmv_address_port -- in the host's order */
+uint16_t pmv_address_port(const struct sockaddr *addr);
+
+/* Both leave the text alone, and return false, if the address is of another family, or NULL. */
+
+/* pmv_address_host -- without the port */
+bool pmv_address_host(const struct sockaddr *addr, char text[INET6_ADDRSTRLEN]);
+
+/* pmv_address_text -- with the port, as in 192.0.2.1:9228 or [2001:db8::1]:9228 */
+bool pmv_address_text(const struct sockaddr *addr, char text[PMV_ADDRESS_TEXT]);
+
+#endif /* PMV_ADDRESS_H */
