@@ -161,12 +161,13 @@ docs_log_restarts()
 	wait "$initiator"
 }
 
-# docs_pingpong LINE -- it does not say that it is ready
+# docs_pingpong LINE -- it does not say that it is ready.  Its own port may be a connection's that was there before.
 docs_pingpong()
 {
 	[[ $1 = *\ 127.0.0.1 ]] || { docs_server=$1; return; }
 	# shellcheck disable=SC2086 # words
-	timeout 120 "$top/fabtests/common/pair" --port 47592 $docs_server -- $1 && docs_server=''
+	timeout 120 "$top/fabtests/common/pair" --port 9226 \
+		${docs_server/fi_pingpong/fi_pingpong -B 9226} -- ${1/fi_pingpong/fi_pingpong -P 9226} && docs_server=''
 }
 
 # docs_mpi LINE -- its "..." is a program with its options

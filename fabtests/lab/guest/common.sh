@@ -119,6 +119,6 @@ few_locked()
 
 pingpong()
 {
-	FI_PROVIDER=pmemverbs "$fabtests"/common/pair --port 47592 fi_pingpong "$@" -d rxe0 -c -- \
-		fi_pingpong "$@" -d rxe0 -c "$LAB_ADDR"
+	FI_PROVIDER=pmemverbs "$fabtests"/common/pair --port 9226 fi_pingpong -B 9226 "$@" -d rxe0 -c -- \
+		fi_pingpong -P 9226 "$@" -d rxe0 -c "$LAB_ADDR"
 }
