@@ -36,13 +36,17 @@ struct settings {
 
 const char *argp_program_version = "fi_pmem_target of pmemverbs " PACKAGE_VERSION;
 
-enum { MAX_FILE = 256, MAX_TOTAL };
+enum { MAX_FILE = 256, MAX_MEMORY, MAX_TOTAL };
 
 static const struct argp_option options[] = {
 	{"port", 'P', "PORT", 0, "listen there, 1 to 65535 (default: " CP_DEFAULT_PORT ")", 0},
 	{"clients", 'n', "COUNT", 0, "at the same time, 1 to 256 (default: 16)", 0},
 	{"max-file", MAX_FILE, "BYTES", 0,
 	 "of one file that is put; K, M, G or T may follow (default: no limit)", 0},
+	{"max-memory", MAX_MEMORY, "BYTES", 0,
+	 "of files that are put by RDMA to a disk, at the same time (default: a quarter of the "
+	 "machine's)",
+	 0},
 	{"max-total", MAX_TOTAL, "BYTES", 0,
 	 "of all that is put until the target ends (default: no limit)", 0},
 	{"read-only", 'r', NULL, 0, "nothing can be put", 0},
@@ -82,6 +86,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case MAX_FILE:
 		target->store.max_file = bytes(state, arg);
+		return 0;
+	case MAX_MEMORY:
+		target->store.max_memory = bytes(state, arg);
 		return 0;
 	case MAX_TOTAL:
 		target->store.max_total = bytes(state, arg);
@@ -222,6 +229,8 @@ int main(int argc, char **argv)
 	struct node node;
 	int ret;
 
+	target.store.max_memory =
+		(uint64_t) sysconf(_SC_PHYS_PAGES) * (uint64_t) sysconf(_SC_PAGESIZE) / 4;
 	argp_err_exit_status = 2;
 	argp_parse(&argp, argc, argv, 0, NULL, &settings);
 	if (cp_store_open(&target.store, settings.path))

@@ -17,6 +17,7 @@ fi_pmem_cp_SOURCES = %D%/fi_pmem_cp.c $(cp_sources) \
 fi_pmem_cp_CFLAGS = $(AM_CFLAGS) $(XXHASH_CFLAGS)
 fi_pmem_cp_LDADD = libconnection.la $(LIBFABRIC_LIBS) $(XXHASH_LIBS)
 fi_pmem_target_SOURCES = %D%/fi_pmem_target.c $(cp_sources) \
+	%D%/direct.c %D%/direct.h \
 	%D%/list.c %D%/list.h \
 	%D%/session.c %D%/session.h \
 	%D%/sink.c %D%/sink.h \

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "beneath.h"
+#include "direct.h"
 #include "link.h"
 #include "list.h"
 #include "sink.h"
@@ -33,8 +34,9 @@ struct session {
 	unsigned int number;
 	struct cp_link link;
 	struct cp_object object;
-	struct region region; /* the object's */
-	char *room;           /* for packs, if it has asked for that */
+	struct region region;    /* the object's */
+	struct cp_direct direct; /* its memory, where a NIC can't write to a mapping */
+	char *room;              /* for packs, if it has asked for that */
 	struct region room_region;
 	struct cp_sink *sink; /* of a room that the client writes to */
 	struct cp_list *list;
@@ -87,12 +89,35 @@ static int refuse(struct cp_message *answer, int err, const char *reason)
 static void close_region(struct session *session)
 {
 	region_close(&session->region);
+	cp_direct_close(&session->direct);
 }
 
 static void close_object(struct session *session)
 {
 	close_region(session);
 	cp_object_close(&session->object);
+}
+
+/*
+ * lend_memory -- what the object's mapping is not good for.  Only where nothing comes any more once
+ * a region is closed: this memory goes with it.
+ */
+static int lend_memory(struct session *session)
+{
+	struct cp_object *object = &session->object;
+	struct node *node = &session->link.node;
+	int ret;
+
+	if (!object->hidden || !node_is_passive(node))
+		return -FI_EOPNOTSUPP;
+	ret = cp_direct_open(&session->direct, object->store, node, object->part.fd,
+			     object->map_len);
+	if (!ret)
+		ret = region_try(node, &session->region, cp_direct_memory(&session->direct),
+				 object->len, FI_REMOTE_WRITE, FI_PMEM);
+	if (ret)
+		cp_direct_close(&session->direct);
+	return ret;
 }
 
 /* lend -- register what is open, for this client alone: each has its own domain */
@@ -108,6 +133,16 @@ static int lend(struct session *session, struct cp_message *answer)
 		return 0;
 	ret = region_try(&session->link.node, &session->region, object->base, object->len, access,
 			 object->writing ? FI_PMEM : 0);
+	if (ret) {
+		int direct = lend_memory(session);
+
+		if (direct == -FI_ENOMEM)
+			return refuse(
+				answer, ENOMEM,
+				"files that a NIC can't write to are in memory while they are put, "
+				"and this one is too large for that now (--max-memory)");
+		ret = direct ? ret : 0;
+	}
 	if (ret) {
 		snprintf(reason, sizeof(reason),
 			 "the provider refuses the target's memory: %s; with FI_LOG_LEVEL=warn the "

@@ -34,6 +34,8 @@ struct cp_store {
 	uint64_t max_total; /* of what clients could write to, from the start on */
 	pthread_mutex_t lock;
 	uint64_t total;
+	uint64_t max_memory; /* of files that are in memory while they are put: direct.h */
+	uint64_t memory;
 	struct {
 		uint64_t start, end;
 	} written[CP_MAX_CLIENTS]; /* parts of the device that a client writes to */

@@ -274,7 +274,8 @@ static int sync_name(const struct pmv_direct_file *file, const char *path)
 		return -ENOMEM;
 	dir = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	free(copy);
-	if (fsync(file->fd) || (dir >= 0 && fsync(dir)))
+	/* EINVAL: nothing of a disk, as /proc/self/fd, whose files are named elsewhere. */
+	if (fsync(file->fd) || (dir >= 0 && fsync(dir) && errno != EINVAL))
 		ret = -errno;
 	if (dir >= 0)
 		close(dir);

@@ -240,6 +240,24 @@ Test(direct, has_what_was_in_the_file)
 	cr_expect_eq(memory[4 * PMV_BLOCK], 0, "nobody made it durable");
 }
 
+Test(direct, opens_a_file_that_the_caller_has_open)
+{
+	int fd = open(drive_path(), O_RDWR);
+	struct pmv_direct_attr attr = {0};
+	struct pmv_mem mem;
+	char path[32];
+
+	cr_assert_geq(fd, 0);
+	cr_expect_eq(pmv_direct_close(direct), 0);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	attr.path = path;
+	cr_assert_eq(pmv_direct_open(&attr, &direct, &mem), 0, "%s", mem.what);
+	close(fd);
+	memory = pmv_direct_memory(direct).iov_base;
+	cr_expect_eq(PUT(8, 3), 0);
+	cr_expect(has(3));
+}
+
 Test(direct, opens_a_part)
 {
 	struct pmv_mem mem;

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * direct.h -- a file that is put, in memory, where no NIC can write to its mapping
+ *
+ * Linux lets no NIC pin a writable mapping of most files.  The provider has memory with a file
+ * behind it for that: fi_pmemverbs_file(7).  All of a file is in memory while it is put, so the
+ * store limits how much of them there is at a time.
+ */
+#ifndef CP_DIRECT_H
+#define CP_DIRECT_H
+
+#include <stddef.h>
+
+#include "../connection/connection.h"
+#include "store.h"
+
+struct cp_direct {
+	struct cp_store *store; /* NULL: it is not open */
+	struct fi_pmemverbs_file *file;
+	struct fi_pmemverbs_file_ops *ops;
+};
+
+/*
+ * cp_direct_open -- memory of the first len bytes of an open file, all of whose blocks are there.
+ * -FI_ENOMEM: more than the store allows; -FI_EOPNOTSUPP, say: not such a file.
+ */
+int cp_direct_open(struct cp_direct *direct, struct cp_store *store, struct node *node, int fd,
+		   size_t len);
+
+/* cp_direct_memory -- while it is open */
+void *cp_direct_memory(const struct cp_direct *direct);
+
+/* cp_direct_close -- if it is open; what was committed is in the file.  No region of it is left. */
+void cp_direct_close(struct cp_direct *direct);
+
+#endif /* CP_DIRECT_H */
