@@ -65,6 +65,18 @@ enum {
 	 * return they need not wait for commits that the target's agent is working on.  0 at first.
 	 */
 	FI_OPT_PMEMVERBS_WRITES_PASS,
+	/*
+	 * Of an FI_EP_MSG endpoint, read only, a struct fi_pmemverbs_peer: whose key its peer has
+	 * proved (FI_PMEMVERBS_KEYS).  Of one that accepts it can be read before fi_accept, of one
+	 * that connects after FI_CONNECTED.  -FI_ENODATA: no key was proved.  -FI_ETOOSMALL.
+	 */
+	FI_OPT_PMEMVERBS_PEER,
+};
+
+/* What the file peers says of a key, fi_pmemverbs_keys(7). */
+struct fi_pmemverbs_peer {
+	char name[64];
+	char rights[192]; /* words RIGHT=VALUE with a blank in between; "": there are none */
 };
 
 /* What survives a power failure at the target. */

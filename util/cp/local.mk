@@ -19,6 +19,7 @@ fi_pmem_cp_LDADD = libconnection.la $(LIBFABRIC_LIBS) $(XXHASH_LIBS)
 fi_pmem_target_SOURCES = %D%/fi_pmem_target.c $(cp_sources) \
 	%D%/direct.c %D%/direct.h \
 	%D%/list.c %D%/list.h \
+	%D%/rights.c %D%/rights.h \
 	%D%/session.c %D%/session.h \
 	%D%/sink.c %D%/sink.h \
 	%D%/store.c %D%/store.h

@@ -21,6 +21,7 @@
 #include "direct.h"
 #include "link.h"
 #include "list.h"
+#include "rights.h"
 #include "sink.h"
 
 #define WAIT_MS 500
@@ -33,6 +34,9 @@ struct session {
 	struct fi_info *info;
 	unsigned int number;
 	struct cp_link link;
+	struct cp_rights rights;
+	char forbidden[256]; /* anything, and why */
+	int root;            /* what it may see of the store */
 	struct cp_object object;
 	struct region region;    /* the object's */
 	struct cp_direct direct; /* its memory, where a NIC can't write to a mapping */
@@ -294,7 +298,7 @@ static int open_sink(struct session *session)
 	sink->tick = tick;
 	sink->arg = session;
 	/* Of its own: an error of the file system is told once to each opening. */
-	sink->root = cp_open_beneath(session->target->store.fd, ".", O_RDONLY | O_DIRECTORY);
+	sink->root = cp_open_beneath(session->root, ".", O_RDONLY | O_DIRECTORY);
 	return sink->root < 0 ? errno : 0;
 }
 
@@ -356,7 +360,7 @@ static int list(struct session *session, const struct cp_message *request,
 		return refuse(answer, EINVAL, "there is no room for that");
 	if (request->flags & CP_RESTART) {
 		cp_list_end(session->list);
-		session->list = cp_list_begin(session->target->store.fd, request->text, &st);
+		session->list = cp_list_begin(session->root, request->text, &st);
 		if (!session->list)
 			return refuse(answer, errno, cp_refused_open(errno));
 		tell_attributes(answer, &st);
@@ -378,10 +382,33 @@ static void close_room(struct session *session)
 		munmap(session->room, CP_PACK_ROOM);
 }
 
+/* may -- this client ask for that?  What only goes on with something else was asked for before. */
+static bool may(const struct session *session, const struct cp_message *request)
+{
+	switch (request->type) {
+	case CP_PUT:
+		return session->rights.put;
+	case CP_GET:
+	case CP_LIST:
+		return session->rights.get;
+	case CP_ROOM:
+		return request->flags & CP_READING ? session->rights.get : session->rights.put;
+	default:
+		return true;
+	}
+}
+
 static int answer_request(struct session *session, struct cp_message *request)
 {
 	struct cp_message answer = {.type = CP_ANSWER};
 
+	if (*session->forbidden || !may(session, request)) {
+		refuse(&answer, EACCES,
+		       *session->forbidden ? session->forbidden
+					   : "the target's file peers does not allow you that");
+		say(session, "refused", answer.text);
+		return send_message(session, &answer);
+	}
 	switch (request->type) {
 	case CP_PUT:
 	case CP_GET:
@@ -464,6 +491,24 @@ static int serve(struct session *session)
 	return ret;
 }
 
+/* find_rights -- if they can't be told, it has none, and hears why from the first answer on */
+static void find_rights(struct session *session)
+{
+	struct cp_store *store = &session->target->store;
+	struct cp_rights *rights = &session->rights;
+
+	session->root = store->fd;
+	if (cp_rights_of(rights, session->link.conn.ep, session->forbidden,
+			 sizeof(session->forbidden)) &&
+	    *rights->below) {
+		session->root = cp_open_beneath(store->fd, rights->below, O_RDONLY | O_DIRECTORY);
+		if (session->root < 0)
+			snprintf(session->forbidden, sizeof(session->forbidden),
+				 "%s at the target: %s", rights->below, cp_refused_open(errno));
+	}
+	session->object.root = session->root;
+}
+
 static int begin(struct session *session)
 {
 	struct node *parent = session->target->node;
@@ -476,6 +521,7 @@ static int begin(struct session *session)
 			  strnlen(link->error.text, CP_REASON - 1) + 1);
 		return ret;
 	}
+	find_rights(session);
 	link->node.timeout_ms = (unsigned long) first_ms(session->target);
 	return conn_accept(&link->conn, CP_HELLO, CP_HELLO_LEN);
 }
@@ -495,6 +541,8 @@ static void *run(void *arg)
 	cp_link_close(&session->link);
 	cp_object_release(&session->object);
 	close_room(session);
+	if (session->root >= 0 && session->root != target->store.fd)
+		close(session->root);
 	fi_freeinfo(session->info);
 	atomic_store(&target->busy[session->number], false);
 	free(session);
@@ -517,6 +565,7 @@ int cp_session_start(struct cp_target *target, struct fi_info *info, unsigned in
 		.target = target,
 		.info = info,
 		.number = number,
+		.root = -1,
 		.object = {.store = &target->store, .client = number, .dir = -1, .fd = -1},
 	};
 	atomic_fetch_add(&target->clients, 1);

@@ -152,7 +152,7 @@ static int open_parent(struct cp_object *object, const char *name, const char **
 
 	if (reason)
 		return refuse(object, EINVAL, "%s", reason);
-	object->dir = cp_open_beneath(object->store->fd, dir, O_RDONLY | O_DIRECTORY);
+	object->dir = cp_open_beneath(object->root, dir, O_RDONLY | O_DIRECTORY);
 	if (object->dir >= 0)
 		return 0;
 	if (errno == EXDEV || errno == ELOOP)
@@ -419,8 +419,11 @@ void cp_object_forget(struct cp_object *object)
 
 void cp_object_close(struct cp_object *object)
 {
-	struct cp_object closed = {
-		.store = object->store, .client = object->client, .dir = -1, .fd = -1};
+	struct cp_object closed = {.store = object->store,
+				   .client = object->client,
+				   .root = object->root,
+				   .dir = -1,
+				   .fd = -1};
 
 	unmap(object);
 	if (object->hidden)

@@ -44,6 +44,7 @@ struct cp_store {
 struct cp_object {
 	struct cp_store *store;
 	unsigned int client;
+	int root; /* names are relative to it */
 	bool writing;
 	bool hidden; /* part has the file */
 	struct cp_part part;

@@ -94,6 +94,7 @@ static bool start_initiator(struct pmv_admission *admission, const struct sockad
 	pthread_mutex_lock(&lock);
 	if (!load(why) && (peer = pmv_keys_target(keys, to, why))) {
 		strcpy(admission->name, peer->name);
+		strcpy(admission->rights, peer->rights);
 		pmv_noise_initiator(&admission->noise, &keys->own, peer->key, prologue, len);
 	}
 	pthread_mutex_unlock(&lock);
@@ -227,6 +228,7 @@ static bool may_enter(struct pmv_admission *admission, const struct sockaddr *fr
 	if (!peer)
 		return false;
 	strcpy(admission->name, peer->name);
+	strcpy(admission->rights, peer->rights);
 	memcpy(&made, payload, sizeof(made));
 	memcpy(&meant, payload + sizeof(made), sizeof(meant));
 	made = le64toh(made);

@@ -49,6 +49,7 @@ _Static_assert(PMV_ADMISSION_REPLY <= PMV_ADMISSION_REQUEST, "room");
 struct pmv_admission {
 	struct pmv_noise noise;
 	char name[PMV_KEYS_NAME];     /* the peer's, in the file peers */
+	char rights[PMV_KEYS_RIGHTS]; /* so */
 	struct sockaddr_storage from; /* of a peer that asks; AF_UNSPEC: it is not known */
 };
 

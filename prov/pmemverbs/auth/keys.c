@@ -200,13 +200,43 @@ static bool parse_net(struct pmv_keys_net *net, char *text)
 	return unmap(net);
 }
 
-static bool is_name(const char *name)
+static bool is_text(const char *word)
 {
-	for (const char *at = name; *at; at++) {
-		if (*at <= ' ' || *at >= 127)
+	for (; *word; word++) {
+		if (*word <= ' ' || *word >= 127)
 			return false;
 	}
-	return strlen(name) < PMV_KEYS_NAME;
+	return true;
+}
+
+/* add_right -- of an application's, which knows what it means */
+static const char *add_right(struct pmv_keys_peer *peer, const char *word)
+{
+	size_t used = strlen(peer->rights);
+
+	if (used + (used > 0) + strlen(word) >= sizeof(peer->rights))
+		return "its rights have more than 191 characters";
+	if (!is_text(word))
+		return "its rights are not in ASCII";
+	if (used)
+		peer->rights[used++] = ' ';
+	strcpy(peer->rights + used, word);
+	return NULL;
+}
+
+/* add_net -- where the peer may be */
+static const char *add_net(struct pmv_keys_peer *peer, char *word)
+{
+	struct pmv_keys_net *more = realloc(peer->nets, (peer->count + 1) * sizeof(*peer->nets));
+
+	if (!more)
+		return "there is no memory for it";
+	peer->nets = more;
+	if (!parse_net(&more[peer->count], word))
+		return "behind the name there is something that is no ADDRESS[/PREFIX], and no "
+		       "RIGHT=VALUE";
+	peer->count++;
+	return NULL;
 }
 
 /* parse_line -- of words, not empty; NULL, or what is wrong with it */
@@ -214,6 +244,7 @@ static const char *parse_line(struct pmv_keys *keys, char *line)
 {
 	struct pmv_keys_peer *peer = &keys->peers[keys->count];
 	char *rest, *word = strtok_r(line, " \t\r", &rest);
+	const char *wrong = NULL;
 
 	memset(peer, 0, sizeof(*peer));
 	if (!pmv_keys_parse(peer->key, word, strlen(word)))
@@ -223,23 +254,14 @@ static const char *parse_line(struct pmv_keys *keys, char *line)
 			return "its key is in an earlier line, too";
 	}
 	word = strtok_r(NULL, " \t\r", &rest);
-	if (!word || !is_name(word))
+	if (!word || !is_text(word) || strlen(word) >= PMV_KEYS_NAME)
 		return "behind the key there has to be a name, of at most 63 characters of ASCII";
 	strcpy(peer->name, word);
 	/* From here on, who frees the keys frees what the line has. */
 	keys->count++;
-	while ((word = strtok_r(NULL, " \t\r", &rest))) {
-		struct pmv_keys_net *more =
-			realloc(peer->nets, (peer->count + 1) * sizeof(*peer->nets));
-
-		if (!more)
-			return "there is no memory for it";
-		peer->nets = more;
-		if (!parse_net(&more[peer->count], word))
-			return "behind the name there is something that is no ADDRESS[/PREFIX]";
-		peer->count++;
-	}
-	return NULL;
+	while (!wrong && (word = strtok_r(NULL, " \t\r", &rest)))
+		wrong = strchr(word, '=') ? add_right(peer, word) : add_net(peer, word);
+	return wrong;
 }
 
 static int parse_peers(struct pmv_keys *keys, const char *dir, char *text, size_t len,

@@ -3,7 +3,8 @@
  * keys.h -- the directory of FI_PMEMVERBS_KEYS: who this process is, and whom it knows
  *
  *    key      the secret key, in base64; nobody but its owner may read it
- *    peers    a line a peer: PUBLICKEY NAME [ADDRESS[/PREFIX] ...]; # begins a comment
+ *    peers    a line a peer: PUBLICKEY NAME [ADDRESS[/PREFIX] ...] [RIGHT=VALUE ...]; # begins a
+ *             comment
  *
  * A peer with addresses may connect to us from these only.  Of a target that we connect to, the
  * line whose addresses hold the destination says which key it has to prove: the one with the
@@ -22,6 +23,7 @@
 #include "auth/noise.h"
 
 #define PMV_KEYS_NAME 64 /* of a peer, with its end */
+#define PMV_KEYS_RIGHTS 192
 #define PMV_KEYS_TEXT 45 /* a key in base64, with its end */
 
 /* So many bytes of a sentence that says why. */
@@ -36,6 +38,7 @@ struct pmv_keys_net {
 struct pmv_keys_peer {
 	uint8_t key[PMV_NOISE_KEY];
 	char name[PMV_KEYS_NAME];
+	char rights[PMV_KEYS_RIGHTS]; /* words with a blank in between, for applications */
 	struct pmv_keys_net *nets;
 	size_t count; /* 0: anywhere */
 };

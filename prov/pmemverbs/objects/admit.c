@@ -10,6 +10,11 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "objects/ep.h"
+#include "objects/unwrap.h"
+
+_Static_assert(sizeof(((struct fi_pmemverbs_peer *) 0)->name) == PMV_KEYS_NAME &&
+		       sizeof(((struct fi_pmemverbs_peer *) 0)->rights) == PMV_KEYS_RIGHTS,
+	       "as in the file peers");
 
 /* Whoever can send requests could fill the log: one place says something once a second. */
 struct sparse {
@@ -41,6 +46,30 @@ static const struct sockaddr *known(const void *addr, size_t len)
 static const char *text_of(const struct sockaddr *addr, char text[PMV_ADDRESS_TEXT])
 {
 	return pmv_address_text(addr, text) ? text : "an address that is unknown";
+}
+
+/* keep_peer -- who has proved its key */
+static void keep_peer(struct pmv_ep *ep)
+{
+	strcpy(ep->peer.name, ep->admission->name);
+	strcpy(ep->peer.rights, ep->admission->rights);
+}
+
+int pmv_admit_getopt(struct fid *fid, int level, int optname, void *optval, size_t *optlen)
+{
+	struct pmv_ep *ep = pmv_container_of(fid, struct pmv_ep, ep_fid.fid);
+
+	if (level != FI_OPT_ENDPOINT || optname != FI_OPT_PMEMVERBS_PEER)
+		return pmv_unwrap_getopt(fid, level, optname, optval, optlen);
+	if (*optlen < sizeof(ep->peer)) {
+		*optlen = sizeof(ep->peer);
+		return -FI_ETOOSMALL;
+	}
+	if (!*ep->peer.name)
+		return -FI_ENODATA;
+	memcpy(optval, &ep->peer, sizeof(ep->peer));
+	*optlen = sizeof(ep->peer);
+	return 0;
 }
 
 /* The side that connects */
@@ -88,6 +117,8 @@ bool pmv_admit_connected(struct pmv_ep *ep, struct pmv_event *event)
 	if (pmv_initiator_is_fast(&ep->initiator, PMV_SLOW_UNKNOWN))
 		return true;
 	ok = ep->admission && pmv_admission_established(ep->admission, event->cm.data, &len, why);
+	if (ok)
+		keep_peer(ep);
 	pmv_admission_free(ep->admission);
 	ep->admission = NULL;
 	if (ok) {
@@ -103,6 +134,13 @@ bool pmv_admit_connected(struct pmv_ep *ep, struct pmv_event *event)
 }
 
 /* The side that accepts */
+
+void pmv_admit_take(struct pmv_ep *ep, struct pmv_admission *admission)
+{
+	ep->admission = admission;
+	if (admission)
+		keep_peer(ep);
+}
 
 int pmv_admit_accept(struct pmv_ep *ep, uint8_t *data, size_t *len)
 {

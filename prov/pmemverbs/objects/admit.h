@@ -31,7 +31,14 @@ int pmv_admit_accept(struct pmv_ep *ep, uint8_t *data, size_t *len);
 bool pmv_admit_connreq(struct pmv_pep *pep, struct pmv_event *event,
 		       struct pmv_admission **admission);
 
+/* pmv_admit_take -- an endpoint is made for a request that was admitted; NULL: without the setting
+ */
+void pmv_admit_take(struct pmv_ep *ep, struct pmv_admission *admission);
+
 /* pmv_admit_connected -- the same of FI_CONNECTED; false: the connection was shut down */
 bool pmv_admit_connected(struct pmv_ep *ep, struct pmv_event *event);
+
+/* pmv_admit_getopt -- whose key the peer has proved; other options are the core's */
+int pmv_admit_getopt(struct fid *fid, int level, int optname, void *optval, size_t *optlen);
 
 #endif /* PMV_ADMIT_H */

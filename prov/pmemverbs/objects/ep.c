@@ -16,6 +16,7 @@
 #include "commit/push.h"
 #include "commit/run.h"
 #include "engine/length.h"
+#include "objects/admit.h"
 #include "objects/cq.h"
 #include "objects/handshake.h"
 #include "engine/info.h"
@@ -485,7 +486,7 @@ static ssize_t ep_tx_size_left(struct fid_ep *fid)
 struct fi_ops_ep pmv_ep_ops = {
 	.size = sizeof(struct fi_ops_ep),
 	.cancel = ep_cancel,
-	.getopt = pmv_unwrap_getopt,
+	.getopt = pmv_admit_getopt,
 	.setopt = ep_setopt,
 	.tx_ctx = ep_no_tx_ctx,
 	.rx_ctx = ep_no_rx_ctx,

@@ -51,6 +51,7 @@ struct pmv_ep {
 	/* Its peer was not the one that it has to be; and the application has not been told yet. */
 	bool refused;
 	bool refusal_untold;
+	struct fi_pmemverbs_peer peer; /* it has proved this key; no name: none */
 	struct pmv_held held;
 };
 

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "auth/admission.h"
+#include "objects/admit.h"
 #include "objects/ep.h"
 
 struct pmv_handshake_kept {
@@ -62,7 +62,7 @@ void pmv_handshake_take(struct pmv_fabric *fabric, struct fid *handle, struct pm
 		return;
 	if (ep) {
 		pmv_handshake_connect(ep, &kept->handshake);
-		ep->admission = kept->admission;
+		pmv_admit_take(ep, kept->admission);
 	} else {
 		pmv_admission_free(kept->admission);
 	}

@@ -141,6 +141,28 @@ Test(keys, are_read)
 	cr_expect_str_eq(keys->peers[2].name, "three");
 }
 
+/* The longest that fits behind "a=1 ". */
+#define LONG                                                                                       \
+	"b=0123456789012345678901234567890123456789012345678901234567890123456789012"              \
+	"345678901234567890123456789012345678901234567890123456789012345678901234567"              \
+	"8901234567890123456789012345678901234"
+
+Test(keys, have_rights_of_applications)
+{
+	put_peers("%1 one may=get 192.0.2.1 below=a/b\n%2 two\n%3 three a=1 " LONG "\n");
+	cr_assert_eq(load(), 0, "%s", why);
+	cr_expect_str_eq(keys->peers[0].rights, "may=get below=a/b");
+	cr_expect_eq(keys->peers[0].count, 1);
+	cr_expect_str_eq(keys->peers[1].rights, "");
+	cr_expect_str_eq(keys->peers[2].rights, "a=1 " LONG);
+	put_peers("%3 three a=12 " LONG "\n");
+	cr_expect_eq(load(), -EINVAL);
+	cr_expect(strstr(why, "its rights have more than 191"), "%s", why);
+	put_peers("%3 three a=\xc3\xa4\n");
+	cr_expect_eq(load(), -EINVAL);
+	cr_expect(strstr(why, "its rights are not in ASCII"), "%s", why);
+}
+
 Test(keys, are_refused_if_others_may_read_the_secret)
 {
 	static const mode_t bad[] = {0640, 0604, 0620, 0602, 0644, 0660};

@@ -233,6 +233,34 @@ Test(admit, connects_two_who_know_each_other)
 	close_both();
 }
 
+static int whose(const struct stage *stage, struct fi_pmemverbs_peer *peer, size_t len)
+{
+	return fi_getopt(&stage->rig->ep->fid, FI_OPT_ENDPOINT, FI_OPT_PMEMVERBS_PEER, peer, &len);
+}
+
+Test(admit, tells_whose_key_was_proved)
+{
+	struct fi_pmemverbs_peer peer;
+
+	key_dirs_know(TARGET, CLIENT, "may=get");
+	open_both(CLIENT);
+	accepted(connect_ep());
+	cr_expect_eq(whose(&client, &peer, sizeof(peer)), -FI_ENODATA, "not yet");
+	raise_sent();
+	expect_request();
+	accepted(accept_ep());
+	accepted(whose(&target, &peer, sizeof(peer)));
+	cr_expect_str_eq(peer.name, "peer1");
+	cr_expect_str_eq(peer.rights, "may=get");
+	cr_expect_eq(whose(&target, &peer, sizeof(peer) - 1), -FI_ETOOSMALL);
+	raise_connected(target.rig->fake.sent, target.rig->fake.sent_len);
+	expect_established();
+	accepted(whose(&client, &peer, sizeof(peer)));
+	cr_expect_str_eq(peer.name, "peer0");
+	cr_expect_str_eq(peer.rights, "");
+	close_both();
+}
+
 Test(admit, takes_its_room_from_the_applications)
 {
 	size_t room = 0, len = sizeof(room);
