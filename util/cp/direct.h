@@ -20,17 +20,28 @@ struct cp_direct {
 	struct fi_pmemverbs_file_ops *ops;
 };
 
+/* What is called now and then while that takes long, and if it gets on with more and more. */
+typedef int cp_tick(void *arg, uint64_t done);
+
 /*
  * cp_direct_open -- memory of the first len bytes of an open file, all of whose blocks are there.
- * -FI_ENOMEM: more than the store allows; -FI_EOPNOTSUPP, say: not such a file.
+ * All of them are read, and written if they never were.  If tick returns anything but 0 then it is
+ * given up.  done: what tick has been told before.  -EDQUOT: more than the store allows;
+ * -FI_EOPNOTSUPP: no such file.
  */
 int cp_direct_open(struct cp_direct *direct, struct cp_store *store, struct node *node, int fd,
-		   size_t len);
+		   size_t len, cp_tick *tick, void *arg, uint64_t done);
 
 /* cp_direct_memory -- while it is open */
 void *cp_direct_memory(const struct cp_direct *direct);
 
 /* cp_direct_close -- if it is open; what was committed is in the file.  No region of it is left. */
 void cp_direct_close(struct cp_direct *direct);
+
+/*
+ * cp_direct_explain -- why a file can't be lent: the errors of registering its mapping, and of
+ * cp_direct_open or of registering that.  An errno.
+ */
+int cp_direct_explain(int mapped, int direct, char reason[CP_TEXT]);
 
 #endif /* CP_DIRECT_H */

@@ -115,7 +115,7 @@ static int lend_memory(struct session *session)
 	if (!object->hidden || !node_is_passive(node))
 		return -FI_EOPNOTSUPP;
 	ret = cp_direct_open(&session->direct, object->store, node, object->part.fd,
-			     object->map_len);
+			     object->map_len, tick, session, object->size);
 	if (!ret)
 		ret = region_try(node, &session->region, cp_direct_memory(&session->direct),
 				 object->len, FI_REMOTE_WRITE, FI_PMEM);
@@ -129,32 +129,18 @@ static int lend(struct session *session, struct cp_message *answer)
 {
 	struct cp_object *object = &session->object;
 	uint64_t access = object->writing ? FI_REMOTE_WRITE : FI_REMOTE_READ;
-	char reason[sizeof(answer->text)];
-	int ret;
+	char reason[CP_TEXT];
+	int mapped, direct;
 
 	answer->size = object->size;
 	if (!object->map)
 		return 0;
-	ret = region_try(&session->link.node, &session->region, object->base, object->len, access,
-			 object->writing ? FI_PMEM : 0);
-	if (ret) {
-		int direct = lend_memory(session);
-
-		if (direct == -FI_ENOMEM)
-			return refuse(
-				answer, ENOMEM,
-				"files that a NIC can't write to are in memory while they are put, "
-				"and this one is too large for that now (--max-memory)");
-		ret = direct ? ret : 0;
-	}
-	if (ret) {
-		snprintf(reason, sizeof(reason),
-			 "the provider refuses the target's memory: %s; with FI_LOG_LEVEL=warn the "
-			 "target says why. A file system in memory (tmpfs) is not durable; to try "
-			 "things out there, start the target with FI_PMEMVERBS_DOMAIN=mhp, which "
-			 "declares it durable",
-			 fi_strerror(-ret));
-		return refuse(answer, EOPNOTSUPP, reason);
+	mapped = region_try(&session->link.node, &session->region, object->base, object->len,
+			    access, object->writing ? FI_PMEM : 0);
+	if (mapped) {
+		direct = lend_memory(session);
+		if (direct)
+			return refuse(answer, cp_direct_explain(mapped, direct, reason), reason);
 	}
 	object->charge = 0;
 	answer->key = session->region.key;
@@ -184,15 +170,21 @@ static int check_part(struct session *session, struct cp_message *request,
 static int put(struct session *session, struct cp_message *request, struct cp_message *answer)
 {
 	struct cp_object *object = &session->object;
-	int err = cp_object_put(object, request);
+	int err;
 
+	/* Its memory can be read: it gets nothing that another one has left there. */
+	if (!session->rights.get)
+		request->flags |= CP_RESTART;
+	err = cp_object_put(object, request);
 	if (!err)
 		err = check_part(session, request, answer);
 	if (err)
 		return refuse(answer, err, object->reason);
 	err = lend(session, answer);
 	if (err) {
-		cp_object_forget(object);
+		/* What an interrupted copy has left is good, and goes on another time. */
+		if (!object->part.state.committed)
+			cp_object_forget(object);
 		return err;
 	}
 	answer->committed = object->part.state.committed;
@@ -249,6 +241,7 @@ static int finish(struct session *session, const struct cp_message *request,
 		return refuse(answer, err, object->reason);
 	if (memcmp(answer->digest, request->digest, CP_DIGEST)) {
 		cp_object_forget(object);
+		memset(answer->digest, 0, sizeof(answer->digest));
 		return refuse(answer, EBADMSG,
 			      "the target's memory does not have what was sent (checksum)");
 	}
@@ -506,6 +499,10 @@ static void find_rights(struct session *session)
 			snprintf(session->forbidden, sizeof(session->forbidden),
 				 "%s at the target: %s", rights->below, cp_refused_open(errno));
 	}
+	/* Regions that are put to can be read, and a device has what was there before. */
+	if (store->device && !rights->get && !*session->forbidden)
+		snprintf(session->forbidden, sizeof(session->forbidden),
+			 "who may only put can't use a device");
 	session->object.root = session->root;
 }
 

@@ -45,7 +45,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 	switch (key) {
 	case 'n':
-		if (!*arg || strlen(arg) >= PMV_KEYS_NAME || arg[strcspn(arg, " \t\r\n#")])
+		if (!*arg || strlen(arg) >= PMV_KEYS_NAME || arg[strcspn(arg, " \t\r\n#=")])
 			argp_error(state, "'%s' is no name of a peer", arg);
 		settings->name = arg;
 		return 0;

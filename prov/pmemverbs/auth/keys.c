@@ -254,14 +254,26 @@ static const char *parse_line(struct pmv_keys *keys, char *line)
 			return "its key is in an earlier line, too";
 	}
 	word = strtok_r(NULL, " \t\r", &rest);
-	if (!word || !is_text(word) || strlen(word) >= PMV_KEYS_NAME)
-		return "behind the key there has to be a name, of at most 63 characters of ASCII";
+	if (!word || !is_text(word) || strchr(word, '=') || strlen(word) >= PMV_KEYS_NAME)
+		return "behind the key there has to be a name, of at most 63 characters of ASCII "
+		       "without =";
 	strcpy(peer->name, word);
 	/* From here on, who frees the keys frees what the line has. */
 	keys->count++;
 	while (!wrong && (word = strtok_r(NULL, " \t\r", &rest)))
 		wrong = strchr(word, '=') ? add_right(peer, word) : add_net(peer, word);
 	return wrong;
+}
+
+/* cut_comment -- false: what seems to be one is part of a word, which would mean something else */
+static bool cut_comment(char *line)
+{
+	char *hash = strchr(line, '#');
+
+	if (!hash)
+		return true;
+	*hash = 0;
+	return hash == line || strchr(" \t", hash[-1]);
 }
 
 static int parse_peers(struct pmv_keys *keys, const char *dir, char *text, size_t len,
@@ -286,8 +298,9 @@ static int parse_peers(struct pmv_keys *keys, const char *dir, char *text, size_
 		next = strchr(line, '\n');
 		if (next)
 			*next++ = 0;
-		line[strcspn(line, "#")] = 0;
-		if (line[strspn(line, " \t\r")])
+		if (!cut_comment(line))
+			wrong = "a comment begins behind a blank";
+		else if (line[strspn(line, " \t\r")])
 			wrong = parse_line(keys, line);
 		if (wrong) {
 			say(why, "%s/%s, line %zu: %s; so nobody is known", dir, names[1], number,

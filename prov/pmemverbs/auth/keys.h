@@ -3,8 +3,8 @@
  * keys.h -- the directory of FI_PMEMVERBS_KEYS: who this process is, and whom it knows
  *
  *    key      the secret key, in base64; nobody but its owner may read it
- *    peers    a line a peer: PUBLICKEY NAME [ADDRESS[/PREFIX] ...] [RIGHT=VALUE ...]; # begins a
- *             comment
+ *    peers    a line a peer: PUBLICKEY NAME [ADDRESS[/PREFIX] ...] [RIGHT=VALUE ...]
+ *             # begins a comment
  *
  * A peer with addresses may connect to us from these only.  Of a target that we connect to, the
  * line whose addresses hold the destination says which key it has to prove: the one with the

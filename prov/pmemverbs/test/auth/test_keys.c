@@ -269,6 +269,8 @@ Test(keys, are_refused_with_the_line_that_is_bad)
 		{"\n\n%1 \x80\n", "line 3: behind the key there has to be a name"},
 		{"%1 1234567890123456789012345678901234567890123456789012345678901234\n", "name"},
 		{"%1 one\n%2 two\n%1 three\n", "line 3: its key is in an earlier line"},
+		{"%1 may=get\n", "without ="},
+		{"%1 one below=a#b\n", "line 1: a comment begins behind a blank"},
 		{"%1 one 192.0.2\n", "no ADDRESS"},
 		{"%1 one 192.0.2.1/33\n", "no ADDRESS"},
 		{"%1 one 192.0.2.1/\n", "no ADDRESS"},

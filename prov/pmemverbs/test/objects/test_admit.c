@@ -530,6 +530,7 @@ Test(admit, refuses_a_target_that_proves_nothing)
 Test(admit, refuses_a_target_whose_acceptance_was_changed)
 {
 	for (int front = 0; front < 2; front++) {
+		struct fi_pmemverbs_peer peer;
 		struct fake *fake;
 
 		open_both(CLIENT);
@@ -542,6 +543,7 @@ Test(admit, refuses_a_target_whose_acceptance_was_changed)
 		fake->sent[front ? sizeof(SAYS) + 3 : fake->sent_len - 1] ^= 1;
 		raise_connected(fake->sent, fake->sent_len);
 		expect_refused();
+		cr_expect_eq(whose(&client, &peer, sizeof(peer)), -FI_ENODATA);
 		close_both();
 	}
 }
