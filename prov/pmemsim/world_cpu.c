@@ -125,8 +125,8 @@ static char *stack_used(const struct world_thread *thread)
 {
 	if (!thread->runs)
 		return thread->stack + STACK_SIZE;
-	/* With the red zone. */
-	return (char *) thread->context.uc_mcontext.gregs[REG_RSP] - 128;
+	/* No red zone is below: a call has led there. */
+	return (char *) thread->context.uc_mcontext.gregs[REG_RSP];
 }
 
 static void resume(struct world_thread *thread)
