@@ -3,8 +3,6 @@
 #ifndef PMEMSIM_WORLD_IMPL_H
 #define PMEMSIM_WORLD_IMPL_H
 
-#include <ucontext.h>
-
 #include "objects/ep.h"
 #include "pmemsim.h"
 #include "world.h"
@@ -41,8 +39,8 @@ struct end {
 struct world_thread {
 	bool runs;
 	const char *does; /* when it goes on */
-	ucontext_t context;
 	char *stack;
+	char *top; /* of what is on it; no red zone is below: a call has led there */
 	void (*body)(struct world *world);
 };
 
