@@ -345,9 +345,6 @@ static void add_told(struct world *world, struct explore_world *explored)
 	const struct hw *hw = world->sim->hw;
 
 	world_add_told(explored, world->ops, sizeof(world->ops), 0);
-	world_add_told(explored, &world->agent, sizeof(world->agent), GROUP_AWAY);
-	world_add_told(explored, &world->target, sizeof(world->target), GROUP_AWAY);
-	world_add_told(explored, world->others, sizeof(world->others), GROUP_AWAY);
 	world_add_told(explored, hw, sizeof(*hw), 0);
 	add_own(world, &world->home, explored);
 	add_own(world, &world->away, explored);
