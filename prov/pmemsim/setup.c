@@ -216,6 +216,7 @@ static void add_variables(struct explore_world *explored)
 	char *const histograms = (char *) &pmv_sample_histograms;
 	char *const behind = (char *) (&pmv_sample_histograms + 1);
 
+	/* analyse comparePointers: the linker's names are those of places among them */
 	if (histograms < __bss_start || behind > _end)
 		abort();
 	add_span(explored, __data_start, __bss_start - __data_start);
