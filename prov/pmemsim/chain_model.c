@@ -94,15 +94,15 @@ static void add_spans(const struct world *world, struct explore_world *explored)
 	for (size_t i = 0; i < 2; i++) {
 		const struct pmv_link *link = &pmv_to_ep(eps[i])->mailbox.link;
 
-		world_add_span(explored, link->block + PMV_REPLIES_AT, 128, true);
-		world_add_span(explored, link->outbox + PMV_REPLIES_AT, 128, true);
+		world_add_span(explored, link->block + PMV_REPLIES_AT, 128, GROUP_BOTH);
+		world_add_span(explored, link->outbox + PMV_REPLIES_AT, 128, GROUP_BOTH);
 	}
 	if (memory->domain != HW_PAGED)
 		return;
-	world_add_span(explored, memory->base, memory->len, false);
-	world_add_span(explored, memory->durable, memory->len, false);
-	world_add_span(explored, memory->pending, memory->len, false);
-	world_add_span(explored, memory->placed, memory->len, false);
+	world_add_span(explored, memory->base, memory->len, 0);
+	world_add_span(explored, memory->durable, memory->len, 0);
+	world_add_span(explored, memory->pending, memory->len, 0);
+	world_add_span(explored, memory->placed, memory->len, 0);
 }
 
 static void leave(struct world *world)

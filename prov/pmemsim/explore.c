@@ -245,8 +245,8 @@ static void take(struct explorer *x, struct hw_step step)
 	update_arena(x);
 	if (group)
 		note_arena(x, group);
-	for (uint32_t i = 1; i < x->num_spans && group; i++) {
-		if (x->spans[i].now.watched)
+	for (uint32_t i = 1; i < x->num_spans; i++) {
+		if (x->spans[i].now.groups & group)
 			note_span(x, i);
 	}
 	for (unsigned int i = 0; i < x->num_marks; i++)

@@ -19,7 +19,7 @@
 struct explore_span {
 	char *start;
 	size_t len;
-	bool watched; /* what changes there need not be told, unless the step tells all */
+	unsigned int groups; /* a bit for each: what steps of these change need not be told */
 };
 
 /* Memory in the arena that changes only where explore_changed is told, but for steps of `groups`.
@@ -30,7 +30,7 @@ struct explore_told {
 	unsigned int groups; /* a bit for each */
 };
 
-#define EXPLORE_MAX_TOLD 32
+#define EXPLORE_MAX_TOLD 48
 
 struct explore_world {
 	void *world;

@@ -14,6 +14,8 @@
 #include "test/support/introduce.h"
 #include "base/setting.h"
 #include "agent/writeback.h"
+#include "commit/sample.h"
+#include "objects/cq.h"
 
 void world_sure(int ret)
 {
@@ -183,18 +185,44 @@ void world_tear_down(struct world *world)
 /* Memory that changes */
 
 /* The program's own variables: the provider has some, too. */
-extern char __data_start[], _end[];
+extern char __data_start[], __bss_start[], _end[];
 
-void world_add_span(struct explore_world *explored, void *start, size_t len, bool watched)
+void world_add_span(struct explore_world *explored, void *start, size_t len, unsigned int groups)
 {
 	if (explored->num_spans == EXPLORE_MAX_SPANS)
 		abort();
-	explored->spans[explored->num_spans++] = (struct explore_span){start, len, watched};
+	explored->spans[explored->num_spans++] = (struct explore_span){start, len, groups};
 }
 
 static void add_span(struct explore_world *explored, void *start, size_t len)
 {
-	world_add_span(explored, start, len, false);
+	world_add_span(explored, start, len, 0);
+}
+
+void world_add_told(struct explore_world *explored, const void *start, size_t len,
+		    unsigned int groups)
+{
+	if (explored->num_told == EXPLORE_MAX_TOLD)
+		abort();
+	explored->told[explored->num_told++] = (struct explore_told){start, len, groups};
+}
+
+/*
+ * add_variables -- what has a value from the start, such as a table of functions, keeps it; and
+ * without metrics nobody fills the histograms
+ */
+static void add_variables(struct explore_world *explored)
+{
+	char *const histograms = (char *) &pmv_sample_histograms;
+	char *const behind = (char *) (&pmv_sample_histograms + 1);
+
+	/* analyse comparePointers: the linker's names are those of places among them */
+	if (histograms < __bss_start || behind > _end)
+		abort();
+	add_span(explored, __data_start, __bss_start - __data_start);
+	world_add_span(explored, __bss_start, histograms - __bss_start, GROUP_BOTH);
+	add_span(explored, histograms, behind - histograms);
+	world_add_span(explored, behind, _end - behind, GROUP_BOTH);
 }
 
 /* Of what is large only a part is used by a program of a few operations. */
@@ -285,37 +313,57 @@ static int compare_told(const void *a, const void *b)
 	return (one->start > other->start) - (one->start < other->start);
 }
 
+/* add_object -- an object that was allocated by itself */
+static void add_object(struct explore_world *explored, const void *object, unsigned int groups)
+{
+	world_add_told(explored, object, arena_len(object), groups);
+}
+
 /* add_own -- what is an end's, and the ports among that, of which everybody tells */
-static void add_own(const struct world *world, const struct end *end, struct explore_told *told,
-		    size_t *count)
+static void add_own(const struct world *world, const struct end *end,
+		    struct explore_world *explored)
 {
 	const char *at = end->own.start, *behind = at + end->own.len;
+	unsigned int groups = end->own.groups;
 
+	add_object(explored, pmv_to_domain(end->domain), groups);
+	add_object(explored, pmv_to_cq(end->cq), groups);
 	for (unsigned int i = 0; i < world->config.num_eps; i++) {
 		const char *port = (const char *) world_port(end->eps[i]);
 
 		if (port < at || port >= behind)
 			abort();
-		told[(*count)++] = (struct explore_told){at, (size_t) (port - at), end->own.groups};
-		told[(*count)++] = (struct explore_told){port, sizeof(struct hw_port), 0};
+		world_add_told(explored, at, (size_t) (port - at), groups);
+		world_add_told(explored, port, sizeof(struct hw_port), 0);
 		at = port + sizeof(struct hw_port);
 	}
-	told[(*count)++] = (struct explore_told){at, (size_t) (behind - at), end->own.groups};
+	world_add_told(explored, at, (size_t) (behind - at), groups);
 }
 
-/* add_told -- what is large in the arena, and is the model's own */
+/* add_told -- what is large in the arena, and is the model's own, or an end's */
 static void add_told(struct world *world, struct explore_world *explored)
 {
 	const struct hw *hw = world->sim->hw;
-	struct explore_told *told = explored->told;
-	size_t count = 0;
 
-	told[count++] = (struct explore_told){(const char *) world->ops, sizeof(world->ops), 0};
-	told[count++] = (struct explore_told){(const char *) hw, sizeof(*hw), 0};
-	add_own(world, &world->home, told, &count);
-	add_own(world, &world->away, told, &count);
-	qsort(told, count, sizeof(told[0]), compare_told);
-	explored->num_told = count;
+	world_add_told(explored, world->ops, sizeof(world->ops), 0);
+	world_add_told(explored, hw, sizeof(*hw), 0);
+	add_own(world, &world->home, explored);
+	add_own(world, &world->away, explored);
+}
+
+/* add_files -- the others' memory is small */
+static void add_files(struct world *world, struct explore_world *explored)
+{
+	for (unsigned int i = 0; i < world->config.num_regions; i++) {
+		const struct hw_memory *memory = &world->sim->hw->memories[i];
+
+		if (memory->domain != HW_PAGED)
+			continue;
+		add_span(explored, memory->base, memory->len);
+		add_span(explored, memory->durable, memory->len);
+		add_span(explored, memory->pending, memory->len);
+		add_span(explored, memory->placed, memory->len);
+	}
 }
 
 void world_add_spans(struct world *world, struct explore_world *explored)
@@ -323,7 +371,7 @@ void world_add_spans(struct world *world, struct explore_world *explored)
 	struct end *const ends[] = {&world->home, &world->away};
 
 	add_told(world, explored);
-	world_add_span(explored, __data_start, _end - __data_start, true);
+	add_variables(explored);
 	for (size_t i = 0; i < 2; i++) {
 		const struct pmv_op_pool *pool = &pmv_to_domain(ends[i]->domain)->ops;
 
@@ -339,21 +387,11 @@ void world_add_spans(struct world *world, struct explore_world *explored)
 		add_span(explored, world->others[i].stack, STACK_SIZE);
 	if (world->config.region_size >= HW_PAGE)
 		add_span(explored, world->room[WORLD_DRAM], world->config.region_size);
-	if (world->app->add_spans) {
+	if (world->app->add_spans)
 		world->app->add_spans(world, explored);
-		return;
-	}
-	for (unsigned int i = 0; i < world->config.num_regions; i++) {
-		const struct hw_memory *memory = &world->sim->hw->memories[i];
-
-		/* The others are small. */
-		if (memory->domain != HW_PAGED)
-			continue;
-		add_span(explored, memory->base, memory->len);
-		add_span(explored, memory->durable, memory->len);
-		add_span(explored, memory->pending, memory->len);
-		add_span(explored, memory->placed, memory->len);
-	}
+	else
+		add_files(world, explored);
+	qsort(explored->told, explored->num_told, sizeof(explored->told[0]), compare_told);
 }
 
 void world_tell_used(struct world *world, const struct end *end)

@@ -8,7 +8,60 @@
 #include "agent/flush.h"
 
 /* Where threads leave their steps to; it is no part of any state. */
-static ucontext_t *caller;
+static char **caller;
+
+/*
+ * switch_stacks -- to one where somebody called it, or that begin_stack has made; *from: where to
+ * come back to.  swapcontext would be a system call or two each time, and its contexts are a
+ * kilobyte of every state.  What a function may change is zero then: it is the other stack's.
+ */
+void switch_stacks(char **from, char *to);
+__asm__(".text\n"
+	".type switch_stacks, @function\n"
+	"switch_stacks:\n"
+	"	pushq %rbp\n"
+	"	pushq %rbx\n"
+	"	pushq %r12\n"
+	"	pushq %r13\n"
+	"	pushq %r14\n"
+	"	pushq %r15\n"
+	"	movq %rsp, (%rdi)\n"
+	"	movq %rsi, %rsp\n"
+	"	popq %r15\n"
+	"	popq %r14\n"
+	"	popq %r13\n"
+	"	popq %r12\n"
+	"	popq %rbx\n"
+	"	popq %rbp\n"
+	"	xorl %eax, %eax\n"
+	"	xorl %ecx, %ecx\n"
+	"	xorl %edx, %edx\n"
+	"	xorl %esi, %esi\n"
+	"	xorl %edi, %edi\n"
+	"	xorl %r8d, %r8d\n"
+	"	xorl %r9d, %r9d\n"
+	"	xorl %r10d, %r10d\n"
+	"	xorl %r11d, %r11d\n"
+	"	ret\n"
+	".size switch_stacks, . - switch_stacks\n");
+
+/* What switch_stacks takes from a stack. */
+struct saved {
+	uintptr_t registers[6];
+	void (*back)(void);
+	uintptr_t none; /* nobody has called what begins there */
+};
+
+/* A function that is called finds its stack so. */
+_Static_assert(sizeof(struct saved) % 16 == 0 && STACK_SIZE % 16 == 0, "alignment of a stack");
+
+static char *begin_stack(char *stack, void (*body)(void))
+{
+	struct saved *saved = (struct saved *) (stack + STACK_SIZE) - 1;
+
+	*saved = (struct saved){.back = body};
+	return (char *) saved;
+}
 
 void world_prepare_threads(void)
 {
@@ -23,7 +76,7 @@ void world_pause(const char *next)
 	if (!thread)
 		return;
 	thread->does = next;
-	swapcontext(&thread->context, caller);
+	switch_stacks(&thread->top, *caller);
 }
 
 static void cpu_flush(const void *addr, size_t len)
@@ -108,39 +161,22 @@ static void run_body(void)
 
 	thread->body(world_current);
 	thread->runs = false;
-}
-
-/* forget_registers -- the caller's, which would only make states of their own */
-static void forget_registers(ucontext_t *context)
-{
-	static const int registers[] = {REG_RBP, REG_R12, REG_R13, REG_R14, REG_R15, REG_RDI,
-					REG_RSI, REG_RDX, REG_RCX, REG_R8,  REG_R9};
-
-	for (size_t i = 0; i < sizeof(registers) / sizeof(registers[0]); i++)
-		context->uc_mcontext.gregs[registers[i]] = 0;
+	switch_stacks(&thread->top, *caller);
 }
 
 /* stack_used -- up from here; what is below it is zero while the thread does not run */
 static char *stack_used(const struct world_thread *thread)
 {
-	if (!thread->runs)
-		return thread->stack + STACK_SIZE;
-	/* With the red zone. */
-	return (char *) thread->context.uc_mcontext.gregs[REG_RSP] - 128;
+	return thread->runs ? thread->top : thread->stack + STACK_SIZE;
 }
 
 static void resume(struct world_thread *thread)
 {
 	if (!thread->runs) {
 		thread->runs = true;
-		getcontext(&thread->context);
-		thread->context.uc_stack.ss_sp = thread->stack;
-		thread->context.uc_stack.ss_size = STACK_SIZE;
-		thread->context.uc_link = caller;
-		makecontext(&thread->context, run_body, 0);
-		forget_registers(&thread->context);
+		thread->top = begin_stack(thread->stack, run_body);
 	}
-	swapcontext(caller, &thread->context);
+	switch_stacks(caller, thread->top);
 }
 
 /* The end of the stack stays untouched. */
@@ -169,7 +205,7 @@ static void run(struct world *world, struct world_thread *thread)
 	explore_changed(used, thread->stack + STACK_SIZE - used);
 	if (thread->runs)
 		return;
-	memset(&thread->context, 0, sizeof(thread->context));
+	thread->top = NULL;
 	thread->does = NULL;
 }
 

@@ -3,8 +3,6 @@
 #ifndef PMEMSIM_WORLD_IMPL_H
 #define PMEMSIM_WORLD_IMPL_H
 
-#include <ucontext.h>
-
 #include "objects/ep.h"
 #include "pmemsim.h"
 #include "world.h"
@@ -41,8 +39,8 @@ struct end {
 struct world_thread {
 	bool runs;
 	const char *does; /* when it goes on */
-	ucontext_t context;
 	char *stack;
+	char *top; /* of what is on it; no red zone is below: a call has led there */
 	void (*body)(struct world *world);
 };
 
@@ -63,7 +61,7 @@ struct world_app {
 	void (*make_memory)(struct world *world, enum hw_domain domain);
 	void (*open)(struct world *world);    /* both ends are connected; the arena is open */
 	void (*prepare)(struct world *world); /* it is closed; NULL */
-	/* Who makes memory names it, too. */
+	/* Who makes memory names it, too; and what it has of one end alone. */
 	void (*add_spans)(const struct world *world, struct explore_world *explored);
 	void (*close)(struct world *world); /* NULL; the arena is open */
 	void (*leave)(struct world *world); /* it is closed, and what was in it is gone */
@@ -114,6 +112,7 @@ struct world {
 enum {
 	GROUP_HOME = 1 << 0,
 	GROUP_AWAY = 1 << 1,
+	GROUP_BOTH = GROUP_HOME | GROUP_AWAY,
 };
 
 /* The world whose step is taken: what the provider calls is told of no world. */
@@ -150,9 +149,15 @@ ssize_t world_read_away(struct world *world, void *entries, size_t count);
 /* world_sure -- what can't fail */
 void world_sure(int ret);
 
-/* world_add_span -- memory that is no small object of the arena; watched: nobody tells of changes
+/*
+ * world_add_span -- memory that is no small object of the arena; what software of these groups
+ * changes there nobody tells
  */
-void world_add_span(struct explore_world *explored, void *start, size_t len, bool watched);
+void world_add_span(struct explore_world *explored, void *start, size_t len, unsigned int groups);
+
+/* world_add_told -- part of a small object: software of other groups does not change it */
+void world_add_told(struct explore_world *explored, const void *start, size_t len,
+		    unsigned int groups);
 
 /* setup.c: both ends and what is between them; the arena is open */
 void world_set_up(struct world *world);

@@ -96,9 +96,7 @@ static void write_plain(struct rpc_memory *memory, void *place, const void *data
 
 static int persist_plain(struct rpc_memory *memory, const void *place, size_t len)
 {
-	(void) memory;
-	(void) place;
-	(void) len;
+	(void) memory, (void) place, (void) len;
 	return 0;
 }
 
@@ -427,10 +425,13 @@ static void add_spans(const struct world *world, struct explore_world *explored)
 	struct stage *stage = stage_of(world);
 	struct rpc_buffers *const pools[] = {&stage->session.replies, &stage->client->replies};
 
-	world_add_span(explored, world->memory[0], world->config.region_size, false);
+	world_add_span(explored, world->memory[0], world->config.region_size, 0);
 	for (size_t i = 0; i < 2; i++)
 		world_add_span(explored, pools[i]->memory,
-			       (pools[i]->receives + pools[i]->sends) * pools[i]->len, true);
+			       (pools[i]->receives + pools[i]->sends) * pools[i]->len,
+			       i ? GROUP_HOME : GROUP_AWAY);
+	world_add_told(explored, &stage->server, sizeof(stage->server), GROUP_AWAY);
+	world_add_told(explored, stage->client, sizeof(*stage->client), GROUP_HOME);
 }
 
 /* What is in the arena goes with it. */
@@ -508,7 +509,6 @@ static void poll_away(struct world *world)
 
 	if (ret >= 0)
 		ret = rpc_session_serve(&stage->session);
-
 	for (unsigned int i = 0; i < stage->num_owed; i++)
 		make_durable(stage->owed[i].place, stage->owed[i].len);
 	memset(stage->owed, 0, sizeof(stage->owed));
