@@ -446,6 +446,23 @@ static int try_truncated(const struct node *node, const char *name, const char *
 	return bad;
 }
 
+/* be_other -- a client that greets with other words: prints why it is refused */
+static int be_other(const struct node *node, const char *words)
+{
+	char hello[CP_HELLO_LEN] = "";
+	struct cp_link link;
+	int ret = cp_link_open(&link, node, node->info, SIZE);
+
+	snprintf(hello, sizeof(hello), "%s", words);
+	if (!ret)
+		ret = fi_connect(link.conn.ep, node->info->dest_addr, hello, sizeof(hello));
+	if (!ret)
+		ret = cp_link_greeted(&link);
+	printf("%s\n", link.error.text);
+	cp_link_close(&link);
+	return !ret;
+}
+
 static int serve(const char *port, const char *how, const char *what)
 {
 	struct node node;
@@ -467,9 +484,10 @@ int main(int argc, char **argv)
 	if (cp_prepare(&node, argv[1], argv[2], TIMEOUT_MS, NULL))
 		return 1;
 	if (argc == 5)
-		bad = !strcmp(argv[3], "silent") ? be_silent(&node, atoi(argv[4]))
-		      : !strcmp(argv[3], "told") ? be_told(&node, argv[4])
-						 : try_truncated(&node, argv[3], argv[4]);
+		bad = !strcmp(argv[3], "silent")  ? be_silent(&node, atoi(argv[4]))
+		      : !strcmp(argv[3], "other") ? be_other(&node, argv[4])
+		      : !strcmp(argv[3], "told")  ? be_told(&node, argv[4])
+						  : try_truncated(&node, argv[3], argv[4]);
 	for (int round = 0; argc == 4 && round < atoi(argv[3]); round++) {
 		srand((unsigned int) round + 1);
 		bad += try_round(&node);
