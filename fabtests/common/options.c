@@ -157,54 +157,69 @@ static char *help_of(const struct program *prog, const struct options *opts,
 }
 
 /* ---- parsing ---- */
-static bool parse_number(const char *text, unsigned long long min, unsigned long long max,
-			 unsigned long long *value)
+
+/* say_option -- whose value is wrong: options with a name have no letter that anybody could type */
+static void say_option(const struct entry *entry)
+{
+	if (entry->name)
+		fprintf(stderr, "--%s: ", entry->name);
+	else
+		fprintf(stderr, "-%c: ", entry->key);
+}
+
+static bool parse_number(const struct entry *entry, const char *text, unsigned long long min,
+			 unsigned long long max, unsigned long long *value)
 {
 	char *end;
 
 	errno = 0;
 	*value = strtoull(text, &end, 0);
 	if (errno || end == text || *end || text[0] == '-' || *value < min || *value > max) {
+		say_option(entry);
 		fprintf(stderr, "'%s' is not a number from %llu to %llu\n", text, min, max);
 		return false;
 	}
 	return true;
 }
 
-static bool parse_ulong(const char *text, unsigned long min, unsigned long *value)
+static bool parse_ulong(const struct entry *entry, const char *text, unsigned long min,
+			unsigned long *value)
 {
 	unsigned long long number;
 
-	if (!parse_number(text, min, ULONG_MAX, &number))
+	if (!parse_number(entry, text, min, ULONG_MAX, &number))
 		return false;
 	*value = number;
 	return true;
 }
 
-static bool is_port(const char *text)
+static bool is_port(const struct entry *entry, const char *text)
 {
 	unsigned long long port;
 
-	return parse_number(text, 1, UINT16_MAX, &port);
+	return parse_number(entry, text, 1, UINT16_MAX, &port);
 }
 
 /* parse_list -- numbers with commas between them */
-static bool parse_list(const char *text, unsigned long min, unsigned long *values, unsigned int *n)
+static bool parse_list(const struct entry *entry, const char *text, unsigned long min,
+		       unsigned long *values, unsigned int *n)
 {
 	char *copy = strdup(text), *save, *word = copy ? strtok_r(copy, ",", &save) : NULL;
 	bool good = word;
 
 	for (*n = 0; good && word; word = strtok_r(NULL, ",", &save)) {
-		good = *n < MAX_SIZES && parse_ulong(word, min, &values[*n]);
+		good = *n < MAX_SIZES && parse_ulong(entry, word, min, &values[*n]);
 		++*n;
 	}
-	if (!good)
+	if (!good) {
+		say_option(entry);
 		fprintf(stderr, "'%s' is not a list of at most %d numbers\n", text, MAX_SIZES);
+	}
 	free(copy);
 	return good;
 }
 
-static bool parse_sizes(struct options *opts, const char *text)
+static bool parse_sizes(struct options *opts, const struct entry *entry, const char *text)
 {
 	unsigned long sizes[MAX_SIZES];
 	size_t size;
@@ -215,7 +230,7 @@ static bool parse_sizes(struct options *opts, const char *text)
 			opts->sizes[opts->nsizes++] = size;
 		return true;
 	}
-	if (!parse_list(text, 1, sizes, &opts->nsizes))
+	if (!parse_list(entry, text, 1, sizes, &opts->nsizes))
 		return false;
 	for (unsigned int i = 0; i < opts->nsizes; i++)
 		opts->sizes[i] = sizes[i];
@@ -252,18 +267,18 @@ static bool parse_wait(const char *text, enum wait_method *wait)
 }
 
 /* parse_other -- what is no plain string or number */
-static bool parse_other(struct options *opts, int key, char *arg)
+static bool parse_other(struct options *opts, const struct entry *entry, char *arg)
 {
-	switch (key) {
+	switch (entry->key) {
 	case 'b':
 		opts->src_port = opts->dst_port = arg;
-		return is_port(arg);
+		return is_port(entry, arg);
 	case 'S':
-		return parse_sizes(opts, arg);
+		return parse_sizes(opts, entry, arg);
 	case 'W':
-		return parse_list(arg, 1, opts->windows, &opts->nwindows);
+		return parse_list(entry, arg, 1, opts->windows, &opts->nwindows);
 	case 'i':
-		return parse_list(arg, 0, opts->pauses, &opts->npauses);
+		return parse_list(entry, arg, 0, opts->pauses, &opts->npauses);
 	case 'c':
 		return parse_wait(arg, &opts->wait);
 	case 'v':
@@ -275,7 +290,7 @@ static bool parse_other(struct options *opts, int key, char *arg)
 	case 'o':
 		return parse_ops(opts, arg);
 	case OPT_SEED:
-		return parse_number(arg, 0, ULLONG_MAX, &opts->seed);
+		return parse_number(entry, arg, 0, ULLONG_MAX, &opts->seed);
 	default:
 		return false;
 	}
@@ -289,11 +304,11 @@ static bool parse_entry(struct options *opts, const struct entry *entry, char *a
 	case TEXT:
 	case PORT:
 		memcpy(field, &arg, sizeof(arg));
-		return entry->kind == TEXT || is_port(arg);
+		return entry->kind == TEXT || is_port(entry, arg);
 	case NUMBER:
-		return parse_ulong(arg, entry->min, field);
+		return parse_ulong(entry, arg, entry->min, field);
 	default:
-		return parse_other(opts, entry->key, arg);
+		return parse_other(opts, entry, arg);
 	}
 }
 

@@ -7,6 +7,7 @@
  *   cp_hostile HOST PORT silent COUNT
  *   cp_hostile HOST PORT told NAME
  *   cp_hostile HOST PORT leaves|sees|holds NAME
+ *   cp_hostile HOST PORT other WORDS
  *   cp_hostile target PORT alive|grows SECONDS
  *   cp_hostile target PORT list|leaves|left_out|endless NAME
  *
@@ -15,11 +16,11 @@
  * one puts a small file, and wants to be told that the target gets on behind its records.  The
  * fifth one begins to put a file.  It leaves a part of it, as if it was interrupted; or looks for
  * what an earlier one has left there, and ends with 1 if it sees that; or it says "it is lent", and
- * that it is alive until it is killed.  The last two are a target for one client: it says again and
- * again that it is alive and, with "grows", that it gets on, and answers after so many seconds,
- * with an error, or never (0); or it lists a directory of that name, an empty file, something that
- * it leaves out, or again and again what has no bytes.  It says whether the client said behind the
- * list that it is alive.
+ * that it is alive until it is killed.  The sixth one greets with other words.  The last two are a
+ * target for one client: it says again and again that it is alive and, with "grows", that it gets
+ * on, and answers after so many seconds, with an error, or never (0); or it lists a directory of
+ * that name, an empty file, something that it leaves out, or again and again what has no bytes.  It
+ * says whether the client said behind the list that it is alive.
  *
  * In each round it connects and sends messages that are wrong in some way: names that lead
  * out, lengths that are none, requests in the wrong order, bytes at random; writes to memory
@@ -39,7 +40,7 @@
 
 #include "../../util/cp/link.h"
 #include "../../util/cp/pack.h"
-#include "../../util/cp/proto.h"
+#include "cp_lent.h"
 
 #define TIMEOUT_MS 60000
 #define SIZE 5000
@@ -451,93 +452,21 @@ static int try_truncated(const struct node *node, const char *name, const char *
 	return bad;
 }
 
-/* transfer -- bytes of the link's data to or from what the target has lent */
-static int transfer(struct cp_link *link, const struct cp_message *lent, size_t len, bool write)
+/* be_other -- a client that greets with other words: prints why it is refused */
+static int be_other(const struct node *node, const char *words)
 {
-	struct cp_op op = {0};
-	struct iovec iov = {.iov_base = link->data, .iov_len = len};
-	struct fi_rma_iov rma_iov = {.addr = lent->addr, .len = len, .key = lent->key};
-	struct fi_msg_rma msg = {
-		.msg_iov = &iov,
-		.desc = &link->region.desc,
-		.iov_count = 1,
-		.rma_iov = &rma_iov,
-		.rma_iov_count = 1,
-		.context = &op,
-	};
-	int ret = write ? (int) fi_writemsg(link->conn.ep, &msg, FI_COMPLETION | FI_COMMIT)
-			: (int) fi_readmsg(link->conn.ep, &msg, FI_COMPLETION);
-
-	while (!ret && !op.done)
-		ret = cp_link_poll(link, TIMEOUT_MS);
-	return ret;
-}
-
-/* leave -- a part that is as an interrupted copy leaves it */
-static int leave(struct cp_link *link, const struct cp_message *lent)
-{
-	struct cp_state state = {.magic = CP_STATE_MAGIC,
-				 .sequence = 1,
-				 .size = SIZE,
-				 .mtime = 1,
-				 .committed = CP_STATE_PAGE};
-	size_t all = cp_state_at(SIZE) + CP_STATE_PAGE;
-
-	memset(link->data, 0, all);
-	strcpy(link->data, "a secret");
-	cp_digest(link->data, state.committed, state.digest);
-	cp_state_encode((void *) (link->data + cp_state_at(SIZE) + CP_STATE_PLACE), &state);
-	return transfer(link, lent, all, true);
-}
-
-/* see -- what is there already; whether it may be read is the provider's affair */
-static int see(struct cp_link *link, const struct cp_message *lent)
-{
-	struct cp_message message = {.type = CP_FINISH};
-	int seen = 0;
-
-	memset(link->data, 0, SIZE);
-	if (!transfer(link, lent, SIZE, false)) {
-		for (size_t i = 0; i < SIZE; i++)
-			seen |= link->data[i];
-	}
-	for (size_t i = 0; i < CP_DIGEST; i++)
-		seen |= lent->digest[i];
-	/* What it refuses tells nothing either. */
-	if (cp_link_send(link, &message, TIMEOUT_MS) || !answer(link, &message) ||
-	    message.status != EBADMSG)
-		return 1;
-	for (size_t i = 0; i < CP_DIGEST; i++)
-		seen |= message.digest[i];
-	return seen || lent->committed;
-}
-
-static int hold(struct cp_link *link)
-{
-	puts("it is lent");
-	fflush(stdout);
-	while (!cp_link_send(link, &(struct cp_message){.type = CP_ALIVE}, TIMEOUT_MS))
-		usleep(500000);
-	return 1;
-}
-
-/* begin_put -- with right to that, of a file that is not there */
-static int begin_put(const struct node *node, const char *how, const char *name)
-{
-	struct cp_message message = {.type = CP_PUT, .size = SIZE, .mtime = 1}, lent;
+	char hello[CP_HELLO_LEN] = "";
 	struct cp_link link;
-	int bad = cp_link_open(&link, node, node->info, cp_state_at(SIZE) + CP_STATE_PAGE) ||
-		  cp_link_connect(&link);
+	int ret = cp_link_open(&link, node, node->info, SIZE);
 
-	snprintf(message.text, sizeof(message.text), "%s", name);
-	bad = bad || cp_link_send(&link, &message, TIMEOUT_MS) || !answer(&link, &lent) ||
-	      lent.status;
-	if (!bad)
-		bad = !strcmp(how, "leaves") ? leave(&link, &lent)
-		      : !strcmp(how, "sees") ? see(&link, &lent)
-					     : hold(&link);
+	snprintf(hello, sizeof(hello), "%s", words);
+	if (!ret)
+		ret = fi_connect(link.conn.ep, node->info->dest_addr, hello, sizeof(hello));
+	if (!ret)
+		ret = cp_link_greeted(&link);
+	printf("%s\n", link.error.text);
 	cp_link_close(&link);
-	return bad;
+	return !ret;
 }
 
 static int serve(const char *port, const char *how, const char *what)
@@ -561,12 +490,11 @@ int main(int argc, char **argv)
 	if (cp_prepare(&node, argv[1], argv[2], TIMEOUT_MS, NULL))
 		return 1;
 	if (argc == 5)
-		bad = !strcmp(argv[3], "silent") ? be_silent(&node, atoi(argv[4]))
-		      : !strcmp(argv[3], "told") ? be_told(&node, argv[4])
-		      : !strcmp(argv[3], "leaves") || !strcmp(argv[3], "sees") ||
-				      !strcmp(argv[3], "holds")
-			      ? begin_put(&node, argv[3], argv[4])
-			      : try_truncated(&node, argv[3], argv[4]);
+		bad = !strcmp(argv[3], "silent")  ? be_silent(&node, atoi(argv[4]))
+		      : !strcmp(argv[3], "other") ? be_other(&node, argv[4])
+		      : !strcmp(argv[3], "told")  ? be_told(&node, argv[4])
+		      : cp_lent_is_way(argv[3])   ? cp_lent_try(&node, argv[3], argv[4])
+						  : try_truncated(&node, argv[3], argv[4]);
 	for (int round = 0; argc == 4 && round < atoi(argv[3]); round++) {
 		srand((unsigned int) round + 1);
 		bad += try_round(&node);

@@ -83,6 +83,12 @@ static bool is_crowded(const struct fi_eq_err_entry *err)
 	       !memcmp(err->err_data, RPC_CROWDED, sizeof(RPC_CROWDED));
 }
 
+static int unreached(struct pmemrpc_client *client, ssize_t ret)
+{
+	return explain(&client->error, (int) ret, "no connection to %s, port %s: %s", client->node,
+		       client->service, fi_strerror((int) -ret));
+}
+
 /* reach -- connect; -FI_ECONNREFUSED: nobody listens there, or the server has no room now */
 static int reach(struct pmemrpc_client *client, int timeout_ms)
 {
@@ -94,7 +100,7 @@ static int reach(struct pmemrpc_client *client, int timeout_ms)
 		fi_connect(client->link.ep, client->info->dest_addr, &message, sizeof(message));
 
 	if (ret)
-		return explain_call(&client->error, "fi_connect", ret);
+		return unreached(client, ret);
 	do {
 		ret = fi_eq_sread(client->eq, &event.type, event.room, sizeof(event.room),
 				  timeout_ms, 0);
@@ -106,12 +112,12 @@ static int reach(struct pmemrpc_client *client, int timeout_ms)
 				       "the server refuses: %.*s", (int) err.err_data_size,
 				       (const char *) err.err_data);
 		/* tcp says other things of a peer that is not there, or goes away meanwhile. */
-		return explain_call(&client->error, "connection", -FI_ECONNREFUSED);
+		return unreached(client, -FI_ECONNREFUSED);
 	}
 	if (ret == -FI_EAGAIN)
-		return explain_call(&client->error, "connection", -FI_ETIMEDOUT);
+		return unreached(client, -FI_ETIMEDOUT);
 	if (ret < 0 || event.type != FI_CONNECTED)
-		return explain_call(&client->error, "connection", ret < 0 ? ret : -FI_ECONNREFUSED);
+		return unreached(client, ret < 0 ? ret : -FI_ECONNREFUSED);
 	return 0;
 }
 

@@ -80,6 +80,7 @@ static int make_file(struct rpc_pmem *pmem, const char *path, uint64_t len,
 static int map(struct rpc_pmem *pmem, const char *path, struct connection_error *error)
 {
 	struct pmem2_config *config = NULL;
+	const char *why;
 	int ret = pmem2_source_from_fd(&pmem->source, pmem->fd);
 
 	if (!ret)
@@ -89,9 +90,10 @@ static int map(struct rpc_pmem *pmem, const char *path, struct connection_error 
 	if (!ret)
 		ret = pmem2_map_new(&pmem->map, config, pmem->source);
 	pmem2_config_delete(&config);
+	why = ret ? pmem2_errormsg() : "";
 	if (ret)
 		return explain(error, ret < -1000 ? -FI_EINVAL : ret, "%s: %s", path,
-			       pmem2_errormsg());
+			       *why ? why : "neither a file nor a device of device DAX");
 	pmem->memory = (struct rpc_memory){.base = pmem2_map_get_address(pmem->map),
 					   .len = pmem2_map_get_size(pmem->map),
 					   .grain = RPC_ALIGN,

@@ -10,6 +10,8 @@
 #include "fi_pmem_rpc.h"
 
 #include <argp.h>
+#include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -114,10 +116,16 @@ static const struct argp_option options[] = {
 static uint64_t number(struct argp_state *state, const char *text, uint64_t max)
 {
 	char *end;
-	uint64_t value = strtoull(text, &end, 10);
+	uint64_t value;
+	/* The option may be written apart from its number, or together with it. */
+	int last = state->next - 1;
 
-	if (end == text || *text == '-' || *end || !value || value > max)
-		argp_error(state, "'%s' is not a number, or out of range", text);
+	errno = 0;
+	value = strtoull(text, &end, 10);
+	if (errno || end == text || *text == '-' || *end || !value || value > max)
+		argp_error(state, "%s: '%s' is not a number from 1 to %" PRIu64,
+			   state->argv[last] == text ? state->argv[last - 1] : state->argv[last],
+			   text, max);
 	return value;
 }
 

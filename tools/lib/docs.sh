@@ -173,6 +173,8 @@ docs_pingpong()
 # docs_mpi LINE -- its "..." is a program with its options
 docs_mpi()
 {
+	# Root may, and one processor is enough.
+	export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 	(build_mpi) && eval "timeout -k 10 120 ${1/.../-n 2 --oversubscribe --allow-run-as-root $work/plain/pmem_mpi -M $docs_memory}"
 }
 
@@ -233,6 +235,7 @@ docs_extract()
 	sed -n '/^#include/,$p' readme.c >append.c
 	docs_blocks "$top/docs/programming.md" c >log.c
 	docs_blocks "$top/docs/log.md" c >remote_log.c
+	docs_blocks "$top/docs/mpi.md" 'c mpi' >mpi_put.c
 	printf '#include <%s>\n' string.h rdma/fi_eq.h rdma/fi_errno.h rdma/fi_ext_pmemverbs.h >list.c
 	echo 'int push(struct fi_pmemverbs_chain_ops *, struct fid_ep *, struct fid_cq *, uint64_t, uint32_t, uint64_t, uint64_t *, const char *, uint64_t *);' >>list.c
 	docs_blocks "$top/docs/programming.md" 'c list' >>list.c

@@ -228,6 +228,11 @@ int conn_accept(struct conn *conn, const void *data, size_t len)
 
 /* ---- completions ---- */
 
+static int tell_lost(const struct conn *conn)
+{
+	return explain(conn->node->error, -FI_ENOTCONN, "the connection is lost");
+}
+
 /* look_for_end -- once the end of a connection has been read, what was under way fails */
 static int look_for_end(struct conn *conn)
 {
@@ -241,7 +246,7 @@ static int look_for_end(struct conn *conn)
 		conn->lost = true;
 		return 0;
 	}
-	return explain_call(conn->node->error, "connection", -FI_ENOTCONN);
+	return tell_lost(conn);
 }
 
 ssize_t conn_poll(struct conn *conn, struct fi_cq_data_entry *entries, size_t max, int timeout_ms)
@@ -256,12 +261,12 @@ ssize_t conn_poll(struct conn *conn, struct fi_cq_data_entry *entries, size_t ma
 		ret = fi_cq_read(conn->txcq, entries, max);
 	if (ret == -FI_EAVAIL && cq_error(conn->txcq, &entry)) {
 		return conn_lost(entry.err)
-			       ? explain_call(error, "connection", -FI_ENOTCONN)
+			       ? tell_lost(conn)
 			       : explain_call(error, "an operation failed", -entry.err);
 	}
 	if (ret != -FI_EAGAIN && ret != -FI_EINTR)
 		return ret < 0 ? explain_call(error, "reading the completion queue", ret) : ret;
-	return conn->lost ? explain_call(error, "connection", -FI_ENOTCONN) : look_for_end(conn);
+	return conn->lost ? tell_lost(conn) : look_for_end(conn);
 }
 
 bool cq_error(struct fid_cq *cq, struct fi_cq_err_entry *entry)

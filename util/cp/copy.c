@@ -291,7 +291,8 @@ int cp_copy_put(struct cp_copy *copy)
 	if (put.fd < 0 || fstat(put.fd, &put.st))
 		cp_fail(copy->path, strerror(errno));
 	else if (!S_ISREG(put.st.st_mode))
-		cp_fail(copy->path, "it is no plain file");
+		cp_fail(copy->path,
+			S_ISDIR(put.st.st_mode) ? CP_IS_DIRECTORY : "it is no plain file");
 	else if (put.hash) {
 		copy->size = (uint64_t) put.st.st_size;
 		copy->done = copy->resumed = 0;

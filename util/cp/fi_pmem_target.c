@@ -7,6 +7,7 @@
  */
 #include <argp.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,7 +68,10 @@ static uint64_t bytes(struct argp_state *state, const char *text)
 
 	if (end == text || *text == '-' || *(unit ? end + 1 : end) || !value ||
 	    value > (uint64_t) CP_MAX_SIZE >> shift)
-		argp_error(state, "'%s' is not a number of bytes, or out of range", text);
+		argp_error(state,
+			   "%s: '%s' is not a number of bytes from 1 to %" PRIu64
+			   "T, with K, M, G, T or nothing behind it",
+			   argp_named(state, text), text, (uint64_t) CP_MAX_SIZE >> 40);
 	return value << shift;
 }
 
@@ -136,6 +140,18 @@ static void on_end(int signo)
 	ended = signo;
 }
 
+/* tell_version -- here once: who can connect could fill the log */
+static const char *tell_version(void)
+{
+	static bool told;
+
+	if (!told)
+		fprintf(stderr, "fi_pmem_target: a client is refused: its fi_pmem_cp is of another "
+				"version\n");
+	told = true;
+	return "this fi_pmem_target is of another version";
+}
+
 /* let_in -- accept a client, or tell it in a few words why not */
 static void let_in(struct settings *settings, struct fi_info *info, const void *data, size_t len)
 {
@@ -145,7 +161,10 @@ static void let_in(struct settings *settings, struct fi_info *info, const void *
 
 	while (i < settings->clients && atomic_load(&target->busy[i]))
 		i++;
-	if (len < CP_HELLO_LEN || memcmp(data, CP_HELLO, CP_HELLO_LEN))
+	if (len >= CP_HELLO_LEN && !memcmp(data, CP_HELLO, CP_HELLO_ANY) &&
+	    memcmp(data, CP_HELLO, CP_HELLO_LEN))
+		reason = tell_version();
+	else if (len < CP_HELLO_LEN || memcmp(data, CP_HELLO, CP_HELLO_LEN))
 		reason = "this is fi_pmem_target";
 	else if (i == settings->clients)
 		reason = "too many clients";

@@ -42,6 +42,7 @@
 
 /* In the connection data of both sides, 8 bytes: who else connects is refused. */
 #define CP_HELLO "pmemcp2"
+#define CP_HELLO_ANY 6 /* so many of them have all versions */
 
 enum cp_type {
 	CP_PUT = 1,

@@ -12,7 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <linux/magic.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <libpmem2.h>
@@ -99,7 +101,13 @@ static int open_device(struct cp_store *store)
 static void warn_if_closed(const struct cp_store *store)
 {
 	int fd = openat(store->fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	struct statfs fs;
 
+	if (!getenv("FI_PMEMVERBS_DOMAIN") && !fstatfs(store->fd, &fs) && fs.f_type == TMPFS_MAGIC)
+		fprintf(stderr,
+			"fi_pmem_target: nothing can be put into %s: it is in memory (tmpfs), and "
+			"not durable; to try things out, set FI_PMEMVERBS_DOMAIN=mhp\n",
+			store->path);
 	/* Other errors tell that a file system has no files without a name. */
 	if (fd < 0 && (errno == EACCES || errno == EPERM || errno == EROFS || errno == ENOSPC ||
 		       errno == EDQUOT))
@@ -286,8 +294,8 @@ static int refuse_part(struct cp_object *object, int err)
 	if (err == ENOTSUP)
 		return refuse(object, err, "what has this name is no plain file");
 	if (err == ENOSPC || err == EDQUOT)
-		return refuse(object, err, "no room at the target: %s", strerror(err));
-	return refuse(object, err, "at the target: %s", strerror(err));
+		return refuse(object, err, "no room there: %s", strerror(err));
+	return refuse(object, err, "%s", strerror(err));
 }
 
 static int open_part(struct cp_object *object, const struct cp_message *request)
@@ -332,7 +340,9 @@ static int open_file(struct cp_object *object, const char *base)
 
 	if (fd >= 0 && !fstat(fd, &object->st) && !S_ISREG(object->st.st_mode)) {
 		close(fd);
-		return refuse(object, ENOTSUP, "it is no plain file");
+		return refuse(object, ENOTSUP, "%s",
+			      S_ISDIR(object->st.st_mode) ? "it is a directory (--recursive)"
+							  : "it is no plain file");
 	}
 	if (fd >= 0) {
 		close(fd);

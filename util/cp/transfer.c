@@ -181,12 +181,23 @@ int cp_connect(struct cp_copy *copy)
 {
 	int ret = connect_once(copy);
 
+	char *where = NULL;
+
 	if (!ret)
 		return 0;
-	cp_fail(copy->name, copy->link.error.text);
-	/* A target that refuses has said why. */
-	if (strstr(copy->link.error.text, fi_strerror(-ret)))
-		fprintf(stderr, "Is fi_pmem_target running, on that host and port?\n");
+	if (asprintf(&where, "%s, port %s", copy->node->host, copy->node->port) < 0)
+		return cp_fail(copy->name, strerror(ENOMEM));
+	cp_fail(where, copy->link.error.text);
+	free(where);
+	/* A target that refuses has said why, but for one that does not know this client. */
+	if (ret == -FI_EACCES)
+		fputs("No line of the file peers of FI_PMEMVERBS_KEYS is for a target there; "
+		      "FI_LOG_LEVEL=warn says more.\n",
+		      stderr);
+	else if (ret == -FI_ECONNREFUSED && strstr(copy->link.error.text, fi_strerror(-ret)))
+		fputs("Is fi_pmem_target running, on that host and port? With FI_PMEMVERBS_KEYS it "
+		      "refuses whom it\ndoes not know.\n",
+		      stderr);
 	return -1;
 }
 

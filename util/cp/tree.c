@@ -484,8 +484,7 @@ static int put_source(struct tree *tree, char *source, const char *name, bool re
 		ret = add(tree, source, top, "", CP_FILE, &st);
 	else
 		fail_here(tree, source,
-			  S_ISDIR(st.st_mode) ? "it is a directory (--recursive)"
-					      : "it is no plain file");
+			  S_ISDIR(st.st_mode) ? CP_IS_DIRECTORY : "it is no plain file");
 	free(top);
 	return ret;
 }

@@ -267,8 +267,9 @@ static struct log *map_log(const char *path)
 	fd = open_log(path);
 	if (fd < 0)
 		return NULL;
+	/* A hole could find the disk full when it is written. */
 	if (!fstat(fd, &st) &&
-	    (!S_ISREG(st.st_mode) || st.st_size >= (off_t) LOG_SIZE || !ftruncate(fd, LOG_SIZE))) {
+	    (!S_ISREG(st.st_mode) || !(errno = posix_fallocate(fd, 0, LOG_SIZE)))) {
 		/* MAP_SYNC where it is to be had: then no msync is needed. */
 		log = mmap(NULL, LOG_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED_VALIDATE | MAP_SYNC,
 			   fd, 0);
@@ -518,13 +519,16 @@ static const struct argp_option options[] = {
 	{0},
 };
 
-/* number -- from 1 to max, or 0 */
-static uint64_t number(const char *text, uint64_t max)
+/* number -- from 1 to max; or 0, when that was told */
+static uint64_t number(int key, const char *text, uint64_t max)
 {
 	char *end;
 	uint64_t value = strtoull(text, &end, 10);
 
-	return *end || *text == '-' || value > max ? 0 : value;
+	if (!*end && *text != '-' && value && value <= max)
+		return value;
+	fprintf(stderr, "-%c: '%s' is not a number from 1 to %" PRIu64 "\n", key, text, max);
+	return 0;
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -538,12 +542,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 'P':
 		choices->side.port = arg;
-		return number(arg, UINT16_MAX) ? 0 : EINVAL;
+		return number(key, arg, UINT16_MAX) ? 0 : EINVAL;
 	case 'M':
 		choices->path = arg;
 		return 0;
 	case 'n':
-		choices->records = number(arg, MAX_RECORDS);
+		choices->records = number(key, arg, MAX_RECORDS);
 		return choices->records ? 0 : EINVAL;
 	case 'h':
 		argp_state_help(state, stdout, ARGP_HELP_STD_HELP);
@@ -568,11 +572,9 @@ static const struct argp argp = {
 	.parser = parse,
 	.args_doc = "\nHOST",
 	.doc = "Append records to a durable log on another machine's memory: be the target, or "
-	       "append "
-	       "to the log at HOST."
+	       "append to the log at HOST."
 	       "\vFI_PMEMVERBS_DOMAIN declares what survives a power failure where the target "
-	       "can't "
-	       "find it out; see fi_pmemverbs(7).",
+	       "can't find it out; see fi_pmemverbs(7).",
 };
 
 int main(int argc, char **argv)
@@ -582,9 +584,7 @@ int main(int argc, char **argv)
 	int ret;
 
 	if (argp_parse(&argp, argc, argv, ARGP_NO_HELP, NULL, &choices)) {
-		fprintf(stderr,
-			"-P and -n have ranges, one host at most, and -M is for the target; "
-			"fi_pmem_demo --help tells the options\n");
+		fprintf(stderr, "one HOST, or -M; fi_pmem_demo --help tells the options\n");
 		return 2;
 	}
 	log = map_log(choices.path);

@@ -5,7 +5,9 @@
  * The question is a connection request, made with the core alone.  What comes back may come from
  * anybody.
  */
+#include <netdb.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <rdma/fi_cm.h>
@@ -198,9 +200,17 @@ static bool ask_pages(struct asker *asker, struct info_answer *answer)
 bool info_ask(const char *host, const char *port, int timeout_ms, struct info_answer *answer)
 {
 	const struct pmv_core *core;
+	struct addrinfo *found;
+	int unknown = getaddrinfo(host, port, NULL, &found);
 	bool ok = false;
 
 	*answer = (struct info_answer){.why = "no core provider is chosen (FI_PMEMVERBS_CORE)"};
+	if (unknown) {
+		snprintf(answer->why, sizeof(answer->why), "there is no such host: %s",
+			 gai_strerror(unknown));
+		return false;
+	}
+	freeaddrinfo(found);
 	for (size_t n = 0; !ok && (core = pmv_core_next(n)); n++) {
 		struct asker asker = {.timeout_ms = timeout_ms, .why = answer->why};
 

@@ -34,13 +34,21 @@ static const struct argp_option argp_options[] = {
 	{0},
 };
 
+static bool is_port(const char *text)
+{
+	char *end;
+	unsigned long port = strtoul(text, &end, 10);
+
+	return *text >= '0' && *text <= '9' && !*end && port >= 1 && port <= UINT16_MAX;
+}
+
 /* split -- HOST:PORT, where the host may be [::1] */
 static bool split(char *address, struct options *options)
 {
 	char *colon = strrchr(address, ':');
 	size_t len = colon ? (size_t) (colon - address) : 0;
 
-	if (!len || !colon[1])
+	if (!len || !is_port(colon + 1))
 		return false;
 	*colon = '\0';
 	options->port = colon + 1;
@@ -65,7 +73,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 'c':
 		if (!split(arg, options))
-			argp_error(state, "--connect needs HOST:PORT");
+			argp_error(state, "--connect needs HOST:PORT, with a port from 1 to 65535");
 		return 0;
 	case 't':
 		options->timeout = (int) strtol(arg, &end, 10);

@@ -46,7 +46,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case 'n':
 		if (!*arg || strlen(arg) >= PMV_KEYS_NAME || arg[strcspn(arg, " \t\r\n#=")])
-			argp_error(state, "'%s' is no name of a peer", arg);
+			argp_error(state,
+				   "'%s' is no name of a peer: it has 1 to %d letters, no blanks, "
+				   "no # and no =",
+				   arg, PMV_KEYS_NAME - 1);
 		settings->name = arg;
 		return 0;
 	case ARGP_KEY_ARG:

@@ -10,7 +10,6 @@
 
 /* No text ends with these bytes. */
 #define HANDSHAKE_MAGIC UINT16_C(0xf5e7)
-#define HANDSHAKE_VERSION 1
 
 /* Processes have addresses of at most 57 bits. */
 #define PAGE_BITS 45
@@ -124,7 +123,7 @@ void pmv_handshake_encode(uint8_t buf[PMV_HANDSHAKE_SIZE], const struct pmv_hand
 		.ddio = handshake->one_kind && handshake->received.ddio,
 		/* Nobody understands an address that does not fit. */
 		.page = page,
-		.version = page >> PAGE_BITS ? 0 : HANDSHAKE_VERSION,
+		.version = page >> PAGE_BITS ? 0 : PMV_HANDSHAKE_VERSION,
 		.secret = handshake->secret,
 		.port = handshake->port,
 		.key = handshake->key,
@@ -146,9 +145,12 @@ size_t pmv_handshake_decode(const void *cm_data, size_t len, struct pmv_handshak
 	if (wire.magic != HANDSHAKE_MAGIC)
 		return len;
 	len -= sizeof(wire);
-	/* Nothing that a later version says can be understood. */
-	if (wire.version != HANDSHAKE_VERSION || wire.kind > PMV_WSP + 1 ||
-	    (wire.ddio && !wire.kind))
+	/* Nothing else that a later version says can be understood. */
+	if (wire.version != PMV_HANDSHAKE_VERSION) {
+		handshake->other = wire.version;
+		return len;
+	}
+	if (wire.kind > PMV_WSP + 1 || (wire.ddio && !wire.kind))
 		return len;
 	*handshake = (struct pmv_handshake){
 		.known = true,

@@ -93,6 +93,7 @@
 #include "memory/key.h"
 
 #define PMV_HANDSHAKE_SIZE 26
+#define PMV_HANDSHAKE_VERSION 1
 
 #define PMV_SLOTS 64
 #define PMV_MESSAGE_SIZE 512
@@ -130,7 +131,8 @@ static inline size_t pmv_reply_at(unsigned int slot)
 }
 
 struct pmv_handshake {
-	bool known; /* there was one; else the rest is 0 */
+	bool known;    /* there was one; else the rest is 0, but for */
+	uint8_t other; /* the version of one that is of another version; 0: it is not */
 	uint64_t addr;
 	uint32_t key;
 	uint32_t flush_key;
@@ -228,6 +230,7 @@ void pmv_handshake_encode(uint8_t buf[PMV_HANDSHAKE_SIZE], const struct pmv_hand
  * pmv_handshake_decode -- look for a handshake at the end of CM data.  Returns the
  * length of the application's data in front of it: len if there is none.
  * handshake->known is false if there is none, or one of another version, or a malformed one.
+ * handshake->other is the other version.
  */
 size_t pmv_handshake_decode(const void *cm_data, size_t len, struct pmv_handshake *handshake);
 

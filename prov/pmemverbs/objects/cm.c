@@ -145,15 +145,23 @@ static int cm_connect(struct fid_ep *fid, const void *addr, const void *param, s
 	return ret;
 }
 
-/* accept_plain -- the peer has sent no handshake, so it gets none */
+/*
+ * accept_plain -- the peer has sent no handshake, so it gets none.  One of another version gets one
+ * that promises nothing: it reads the version there, and says so.
+ */
 static int accept_plain(struct pmv_ep *ep, const void *param, size_t paramlen)
 {
+	bool other = ep->mailbox.link.peer.other;
 	struct cm_data data;
 	int ret;
 
-	if (!pmv_admission_is_on())
+	if (!pmv_admission_is_on() && !other)
 		return fi_accept(ep->engine.fid, param, paramlen);
 	ret = copy_data(ep, param, paramlen, &data);
+	if (!ret && other) {
+		pmv_handshake_encode(data.data + data.len, &(struct pmv_handshake){0});
+		data.len += PMV_HANDSHAKE_SIZE;
+	}
 	if (!ret)
 		ret = pmv_admit_accept(ep, data.data, &data.len);
 	return ret ? ret : fi_accept(ep->engine.fid, data.data, data.len);

@@ -52,6 +52,12 @@ static void take_handshake(struct pmv_event *event, struct pmv_handshake *handsh
 	size_t len = event->len > sizeof(event->cm) ? event->len - sizeof(event->cm) : 0;
 
 	event->len = sizeof(event->cm) + pmv_handshake_decode(event->cm.data, len, handshake);
+	if (handshake->other)
+		PMV_ALERT(EP_CTRL,
+			  "a peer has another version of pmemverbs (its handshake has version %u, "
+			  "and here %u): commits between the two are refused; install the same "
+			  "version at both ends\n",
+			  handshake->other, PMV_HANDSHAKE_VERSION);
 }
 
 /* name_provider -- the application knows the provider by our name */

@@ -17,6 +17,7 @@
 #include "base/setting.h"
 #include "base/text_socket.h"
 #include "commit/sample.h"
+#include "config.h"
 #include "objects/domain.h"
 
 static struct {
@@ -201,8 +202,7 @@ void pmv_metrics_write(FILE *text)
 	hold(&sum);
 	pthread_mutex_unlock(&all.lock);
 	head(text, "pmemverbs_info", "gauge", "Always 1. The labels say what this process runs.");
-	fprintf(text, "pmemverbs_info{%s,version=\"%u.%u\"} 1\n", process,
-		FI_MAJOR(pmv_prov.version), FI_MINOR(pmv_prov.version));
+	fprintf(text, "pmemverbs_info{%s,version=\"" PACKAGE_VERSION "\"} 1\n", process);
 	head(text, "pmemverbs_domains", "gauge", "Domains that are open.");
 	fprintf(text, "pmemverbs_domains{%s} %u\n", process, open);
 	write_values(text, &sum);

@@ -155,8 +155,9 @@ try_words()
 {
 	refused 2 'a server needs --memory' "${rpc[@]}" &&
 		refused 2 "there is no variant 'rflush'" "${rpc[@]}" --variant rflush 127.0.0.1 &&
-		refused 2 'out of range' "${rpc[@]}" -S 99999999999 127.0.0.1 &&
-		refused 1 'Connection refused' "${rpc[@]}" -t 1 127.0.0.1 &&
+		refused 2 "-S: '99999999999' is not a number from 1 to" "${rpc[@]}" -S 99999999999 127.0.0.1 &&
+		refused 1 'no connection to 127.0.0.1, port' "${rpc[@]}" -t 1 127.0.0.1 &&
+		refused 1 '/dev/null: neither a file nor a device' "${rpc[@]}" -M /dev/null &&
 		refused 1 'there is no host' "${rpc[@]}" -t 1 no-such-host.invalid &&
 		refused 1 'a multiple of 4096' "${rpc[@]}" -M "$work/store" --ring 1000 || return
 	refused 1 'below /dev' "${rpc[@]}" -M /dev/pmemverbs0.0 && ! test -e /dev/pmemverbs0.0 || return

@@ -193,6 +193,7 @@ Test(handshake, of_another_version_is_taken_off_and_says_nothing)
 		data[18] = (uint8_t) (version << 5 | (hello_bytes[8] & 31));
 		cr_expect_eq(pmv_handshake_decode(data, sizeof(data), &handshake), 10);
 		cr_expect_eq(says_nothing(&handshake), version != 1);
+		cr_expect_eq(handshake.other, version == 1 ? 0 : version);
 	}
 }
 

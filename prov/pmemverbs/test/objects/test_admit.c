@@ -310,6 +310,25 @@ Test(admit, changes_nothing_without_the_setting)
 	close_both();
 }
 
+/* Else the side that connects would take it for a peer without pmemverbs, and say nothing. */
+Test(admit, tells_a_peer_of_another_version_the_version_and_promises_nothing)
+{
+	struct pmv_handshake handshake;
+
+	stage_open(&target, ENDS);
+	stage_open(&client, ENDS);
+	accepted(connect_ep());
+	client.rig->fake.sent[sizeof(ASKS) + 8] ^= (PMV_HANDSHAKE_VERSION ^ 2) << 5;
+	raise_sent();
+	expect_request();
+	accepted(accept_ep());
+	cr_assert_eq(target.rig->fake.sent_len, sizeof(SAYS) + PMV_HANDSHAKE_SIZE);
+	pmv_handshake_decode(target.rig->fake.sent, target.rig->fake.sent_len, &handshake);
+	cr_expect(handshake.known);
+	cr_expect(!handshake.agent && !handshake.addr && !handshake.key && !handshake.secret);
+	close_both();
+}
+
 Test(admit, rejects_a_stranger)
 {
 	open_both(STRANGER);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* test_eq.c -- event queues: the core's events in terms of the application's objects */
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -156,6 +157,58 @@ Test(events, of_requests_offer_what_the_listener_was_opened_for)
 	/* The core finds the request again by its own handle. */
 	cr_expect_eq(entry.cm.info->handle, (struct fid *) 0x4a4d1e);
 	fi_freeinfo(entry.cm.info);
+	stage_close(&stage);
+}
+
+/* raise_version -- with a handshake of that version behind the application's data */
+static void raise_version(struct stage *stage, uint32_t event, struct fid *fid,
+			  struct fi_info *info, uint8_t version)
+{
+	union event entry = {.cm = {.fid = fid, .info = info}};
+	uint8_t *handshake = entry.cm.data + sizeof(CM_DATA);
+
+	memcpy(entry.cm.data, CM_DATA, sizeof(CM_DATA));
+	pmv_handshake_encode(handshake, &(struct pmv_handshake){.known = true});
+	handshake[8] = (uint8_t) (version << 5 | (handshake[8] & 31));
+	fake_raise(stage->core_eq, event, &entry, CM_LEN + PMV_HANDSHAKE_SIZE);
+}
+
+/* times_said -- how often that stands in the file, into which somebody writes */
+static int times_said(int fd, const char *what)
+{
+	char text[4096] = "";
+	int times = 0;
+
+	cr_assert(pread(fd, text, sizeof(text) - 1, 0) >= 0);
+	for (const char *at = text; (at = strstr(at, what)); at++)
+		times++;
+	return times;
+}
+
+Test(events, of_peers_of_another_version_are_told_of_by_either_side)
+{
+	int said = memfd_create("said", 0);
+	struct stage stage;
+	union event entry;
+	uint32_t event;
+
+	stage_open(&stage);
+	cr_assert(said >= 0 && dup2(said, STDERR_FILENO) >= 0);
+	raise_version(&stage, FI_CONNREQ, stage.core_pep, core_request(), PMV_HANDSHAKE_VERSION);
+	cr_assert_eq(read_event(&stage, &event, &entry, 0), (ssize_t) CM_LEN);
+	fi_freeinfo(entry.cm.info);
+	cr_expect_eq(times_said(said, "another version"), 0);
+	for (int i = 0; i < 3; i++) {
+		raise_version(&stage, FI_CONNREQ, stage.core_pep, core_request(), 2);
+		cr_assert_eq(read_event(&stage, &event, &entry, 0), (ssize_t) CM_LEN);
+		fi_freeinfo(entry.cm.info);
+	}
+	/* Whoever can connect can't fill the log with it. */
+	cr_expect_eq(times_said(said, "handshake has version 2, and here 1"), 1);
+	raise_version(&stage, FI_CONNECTED, stage.core_ep, NULL, 3);
+	cr_assert_eq(read_event(&stage, &event, &entry, 0), (ssize_t) CM_LEN);
+	cr_expect_str_eq((char *) entry.cm.data, CM_DATA);
+	cr_expect_eq(times_said(said, "handshake has version 3, and here 1"), 1);
 	stage_close(&stage);
 }
 
