@@ -2,6 +2,7 @@
 /* getinfo.c -- what is offered to whom: a device for each address */
 #include "getinfo.h"
 
+#include <errno.h>
 #include <ifaddrs.h>
 #include <netdb.h>
 #include <net/if.h>
@@ -75,6 +76,13 @@ static bool fits_family(const struct question *question, const union pmr_address
 	return question->family == AF_UNSPEC || addr->any.sa_family == question->family;
 }
 
+/* drop_id -- one that was made to ask with */
+static void drop_id(struct question *question, struct rdma_cm_id *id)
+{
+	if (rdma_destroy_id(id))
+		question->ret = -errno;
+}
+
 /* offer_way -- the device by which `dest` is reached, and its address; src may be NULL */
 static bool offer_way(struct question *question, const union pmr_address *src,
 		      union pmr_address *dest)
@@ -94,12 +102,12 @@ static bool offer_way(struct question *question, const union pmr_address *src,
 		offer(question, pmr_device_of(id->verbs), &own.any, &dest->any);
 		offered = question->list != before;
 	}
-	rdma_destroy_id(id);
+	drop_id(question, id);
 	return offered;
 }
 
 /* device_at -- the device that has this address, or NULL */
-static const struct pmr_device *device_at(const union pmr_address *addr)
+static const struct pmr_device *device_at(struct question *question, const union pmr_address *addr)
 {
 	union pmr_address bound = *addr;
 	const struct pmr_device *device = NULL;
@@ -110,7 +118,7 @@ static const struct pmr_device *device_at(const union pmr_address *addr)
 	pmr_address_set_port(&bound, 0);
 	if (!rdma_bind_addr(id, &bound.any))
 		device = pmr_device_of(id->verbs);
-	rdma_destroy_id(id);
+	drop_id(question, id);
 	return device;
 }
 
@@ -128,7 +136,7 @@ static void offer_interfaces(struct question *question)
 			continue;
 		pmr_address_take(&addr, at->ifa_addr, sizeof(addr));
 		if (fits_family(question, &addr))
-			offer(question, device_at(&addr), &addr.any, NULL);
+			offer(question, device_at(question, &addr), &addr.any, NULL);
 	}
 	freeifaddrs(list);
 }
@@ -140,7 +148,7 @@ static bool offer_source(struct question *question, const union pmr_address *src
 	const struct pmr_device *device;
 
 	if (!pmr_address_is_wildcard(src)) {
-		offer(question, device_at(src), &src->any, NULL);
+		offer(question, device_at(question, src), &src->any, NULL);
 	} else {
 		for (device = pmr_devices(); device; device = device->next)
 			offer(question, device, &src->any, NULL);
