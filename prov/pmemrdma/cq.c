@@ -411,12 +411,16 @@ void pmr_cq_unreserve(struct pmr_cq *cq, const struct pmr_queue *receives)
 
 /* The end of an endpoint */
 
-void pmr_cq_drain(struct pmr_cq *cq)
+int pmr_cq_drain(struct pmr_cq *cq)
 {
+	int ret;
+
 	pthread_mutex_lock(&cq->lock);
-	while (take_some(cq, BATCH) > 0)
-		;
+	do {
+		ret = take_some(cq, BATCH);
+	} while (ret > 0);
 	pthread_mutex_unlock(&cq->lock);
+	return ret;
 }
 
 void pmr_cq_cancel(struct pmr_cq *cq, struct pmr_queue *queue, bool sends)
@@ -461,6 +465,7 @@ static int cq_close(struct fid *fid)
 		pmr_queue_release(slot);
 	}
 	pmr_wait_close(&cq->wait);
+	/* No queue of the device's uses it, so this does not fail. */
 	if (cq->channel)
 		ibv_destroy_comp_channel(cq->channel);
 	pthread_mutex_destroy(&cq->lock);

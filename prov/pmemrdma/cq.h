@@ -85,8 +85,8 @@ static inline bool pmr_cq_is_low(struct pmr_cq *cq)
 int pmr_cq_reserve(struct pmr_cq *cq, const struct pmr_queue *receives, unsigned sends);
 void pmr_cq_unreserve(struct pmr_cq *cq, const struct pmr_queue *receives);
 
-/* pmr_cq_drain -- all that the device's queue has into the list */
-void pmr_cq_drain(struct pmr_cq *cq);
+/* pmr_cq_drain -- all that the device's queue has into the list: 0 or a negative fi_errno */
+int pmr_cq_drain(struct pmr_cq *cq);
 
 /*
  * pmr_cq_cancel -- the device is gone, and with it the requests of this queue that have not

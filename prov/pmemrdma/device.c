@@ -41,8 +41,8 @@ static bool try_inline(struct pmr_device *device, struct ibv_pd *pd, struct ibv_
 	return true;
 }
 
-/* find_inject_size -- no attribute of a device says it */
-static void find_inject_size(struct pmr_device *device)
+/* find_inject_size -- no attribute of a device says it; false: it can't be found out */
+static bool find_inject_size(struct pmr_device *device)
 {
 	struct ibv_pd *pd = ibv_alloc_pd(device->verbs);
 	struct ibv_cq *cq = pd ? ibv_create_cq(device->verbs, 1, NULL, NULL, 0) : NULL;
@@ -50,11 +50,12 @@ static void find_inject_size(struct pmr_device *device)
 
 	while (cq && len && !try_inline(device, pd, cq, len))
 		len /= 2;
-	device->inject_size = cq ? len : 0;
+	device->inject_size = len;
 	if (cq)
 		ibv_destroy_cq(cq);
 	if (pd)
 		ibv_dealloc_pd(pd);
+	return cq;
 }
 
 static bool has_odp(const struct ibv_device_attr_ex *attr)
@@ -66,6 +67,7 @@ static bool has_odp(const struct ibv_device_attr_ex *attr)
 	       (attr->odp_caps.per_transport_caps.rc_odp_caps & needed) == needed;
 }
 
+/* find_abilities -- of a device that does not tell, none */
 static void find_abilities(struct pmr_device *device)
 {
 	struct ibv_device_attr_ex attr = {0};
@@ -96,8 +98,7 @@ static bool query(struct pmr_device *device)
 		sges = device->attr.max_sge_rd;
 	device->max_iov = sges < PMR_DEFAULT_IOV ? (size_t) sges : PMR_DEFAULT_IOV;
 	find_abilities(device);
-	find_inject_size(device);
-	return true;
+	return find_inject_size(device);
 }
 
 static void find_all(void)

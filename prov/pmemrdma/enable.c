@@ -119,11 +119,13 @@ static int make_qp(struct pmr_ep *ep)
 		.qp_type = IBV_QPT_RC,
 	};
 
-	if (!(ep->domain->device->flush_ways && ep->sends && pmr_flush_make_qp(ep, &attr)) &&
-	    rdma_create_qp(ep->id, ep->domain->pd, &attr))
-		return -errno;
-	ep->qp = ep->id->qp;
-	return 0;
+	bool flushes = ep->domain->device->flush_ways && ep->sends;
+	int ret = flushes ? pmr_flush_make_qp(ep, &attr) : -FI_EOPNOTSUPP;
+
+	if (ret == -FI_EOPNOTSUPP)
+		ret = rdma_create_qp(ep->id, ep->domain->pd, &attr) ? -errno : 0;
+	ep->qp = ret ? NULL : ep->id->qp;
+	return ret;
 }
 
 unsigned pmr_ep_depth(struct pmr_ep *ep)

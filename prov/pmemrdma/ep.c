@@ -2,6 +2,7 @@
 /* ep.c -- endpoints: a queue pair, and the id of its connection */
 #include "ep.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,25 +14,48 @@
 
 /* The end */
 
-/* stop -- nothing is under way any more, and what was is told */
-static void stop(struct pmr_ep *ep)
+/* drain -- what has completed is not to be lost with the queue pair: 0 or a negative fi_errno */
+static int drain(struct pmr_ep *ep)
+{
+	int ret = ep->tx_cq ? pmr_cq_drain(ep->tx_cq) : 0;
+
+	if (!ret && ep->rx_cq && ep->rx_cq != ep->tx_cq)
+		ret = pmr_cq_drain(ep->rx_cq);
+	return ret;
+}
+
+/* destroy_qp -- as rdma_destroy_qp, which does not tell: 0 or a negative fi_errno */
+static int destroy_qp(struct pmr_ep *ep)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+	int ret;
 
-	/* What has completed is not to be lost with the queue pair. */
 	ibv_modify_qp(ep->qp, &attr, IBV_QP_STATE);
-	for (int gone = 0; gone < 2; gone++) {
-		if (ep->tx_cq)
-			pmr_cq_drain(ep->tx_cq);
-		if (ep->rx_cq && ep->rx_cq != ep->tx_cq)
-			pmr_cq_drain(ep->rx_cq);
-		if (!gone)
-			rdma_destroy_qp(ep->id);
-	}
+	ret = drain(ep);
+	if (!ret)
+		ret = -ibv_destroy_qp(ep->qp);
+	if (!ret)
+		ep->qp = ep->id->qp = NULL;
+	return ret;
+}
+
+/*
+ * stop -- nothing is under way any more, and what was is told: 0, or a negative fi_errno, and it
+ * can be called again.  Slots stay as long as the device may still tell of them.
+ */
+static int stop(struct pmr_ep *ep)
+{
+	int ret = ep->qp ? destroy_qp(ep) : 0;
+
+	if (!ret && (ep->sends || ep->receives))
+		ret = drain(ep);
+	if (ret)
+		return ret;
 	if (ep->sends)
 		pmr_cq_cancel(ep->tx_cq, ep->sends, true);
 	if (ep->receives && !ep->srx)
 		pmr_cq_cancel(ep->rx_cq, ep->receives, false);
+	return 0;
 }
 
 static void drop_users(struct pmr_ep *ep)
@@ -50,17 +74,21 @@ static void drop_users(struct pmr_ep *ep)
 static int ep_close(struct fid *fid)
 {
 	struct pmr_ep *ep = pmr_to_ep(fid);
+	int ret;
 
 	if (ep->eq)
 		pthread_mutex_lock(&ep->eq->lock);
-	if (ep->qp)
-		stop(ep);
-	if (ep->id)
-		rdma_destroy_id(ep->id);
+	ret = stop(ep);
+	if (!ret && ep->id)
+		ret = rdma_destroy_id(ep->id) ? -errno : 0;
 	if (ep->eq) {
-		pmr_eq_forget(ep->eq, fid);
+		if (!ret)
+			pmr_eq_forget(ep->eq, fid);
 		pthread_mutex_unlock(&ep->eq->lock);
 	}
+	/* It is still there, and can be closed again. */
+	if (ret)
+		return ret;
 	pmr_ep_drop_queues(ep);
 	drop_users(ep);
 	pthread_mutex_destroy(&ep->send_lock);

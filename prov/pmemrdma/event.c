@@ -101,6 +101,13 @@ static int translate(struct pmr_event *event, const struct rdma_cm_event *cm)
 	}
 }
 
+/* drop_id -- of a request; if it can't go, its events concern nobody: 0 or a negative fi_errno */
+static int drop_id(struct rdma_cm_id *id)
+{
+	id->context = NULL;
+	return rdma_destroy_id(id) ? -errno : 0;
+}
+
 /* has_data -- does the connection manager pass what the peer's application has sent with it? */
 static bool has_data(enum rdma_cm_event_type type)
 {
@@ -118,6 +125,10 @@ int pmr_event_take(struct rdma_event_channel *channel, struct pmr_event *event)
 	if (rdma_get_cm_event(channel, &cm))
 		return -errno;
 	owner = cm->id->context;
+	if (!owner) {
+		rdma_ack_cm_event(cm);
+		return 0;
+	}
 	event->fid = owner->fid;
 	ret = translate(event, cm);
 	if (ret && has_data(cm->event))
@@ -128,7 +139,7 @@ int pmr_event_take(struct rdma_event_channel *channel, struct pmr_event *event)
 		refused = cm->id;
 	rdma_ack_cm_event(cm);
 	if (refused)
-		rdma_destroy_id(refused);
+		drop_id(refused);
 	return ret;
 }
 
@@ -146,8 +157,8 @@ void pmr_event_drop(struct pmr_event *event)
 int pmr_connreq_reject(struct pmr_connreq *request, const struct pmr_cm_data *data, int len)
 {
 	int ret = rdma_reject(request->id, data, (uint8_t) len) ? -errno : 0;
+	int gone = drop_id(request->id);
 
-	rdma_destroy_id(request->id);
 	free(request);
-	return ret;
+	return ret ? ret : gone;
 }

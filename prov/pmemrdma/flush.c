@@ -9,6 +9,8 @@
  */
 #include "flush.h"
 
+#include <errno.h>
+
 #include <rdma/ib_user_verbs.h>
 
 #include "pmemrdma_post.h"
@@ -30,7 +32,13 @@ int pmr_flush_access(unsigned ways)
 	       (ways & PMEMRDMA_FLUSH_PERSISTENT ? IBV_ACCESS_FLUSH_PERSISTENT : 0);
 }
 
-bool pmr_flush_make_qp(struct pmr_ep *ep, const struct ibv_qp_init_attr *attr)
+/* has_none -- as libraries say that a queue pair can't have these calls */
+static bool has_none(int err)
+{
+	return err == EOPNOTSUPP || err == ENOSYS || err == EINVAL;
+}
+
+int pmr_flush_make_qp(struct pmr_ep *ep, const struct ibv_qp_init_attr *attr)
 {
 	struct ibv_qp_init_attr_ex extended = {
 		.qp_context = attr->qp_context,
@@ -45,9 +53,9 @@ bool pmr_flush_make_qp(struct pmr_ep *ep, const struct ibv_qp_init_attr *attr)
 	};
 
 	if (rdma_create_qp_ex(ep->id, &extended))
-		return false;
+		return has_none(errno) ? -FI_EOPNOTSUPP : -errno;
 	ep->extended = ibv_qp_to_qp_ex(ep->id->qp);
-	return true;
+	return 0;
 }
 
 bool pmr_flush_takes(const struct pmr_request *request)

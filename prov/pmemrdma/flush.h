@@ -11,8 +11,9 @@ unsigned pmr_flush_ways(const struct ibv_device_attr_ex *attr);
 /* pmr_flush_access -- the rights that a region needs for them */
 int pmr_flush_access(unsigned ways);
 
-/* pmr_flush_make_qp -- one that can; false: it has not been made */
-bool pmr_flush_make_qp(struct pmr_ep *ep, const struct ibv_qp_init_attr *attr);
+/* pmr_flush_make_qp -- one that can: 0; -FI_EOPNOTSUPP: there are none, or another negative
+ * fi_errno */
+int pmr_flush_make_qp(struct pmr_ep *ep, const struct ibv_qp_init_attr *attr);
 
 /*
  * pmr_flush_takes -- can pmr_flush_post post it?  pmr_flush_post -- all of these, chained, with one

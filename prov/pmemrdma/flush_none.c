@@ -16,11 +16,11 @@ int pmr_flush_access(unsigned ways)
 	return 0;
 }
 
-bool pmr_flush_make_qp(struct pmr_ep *ep, const struct ibv_qp_init_attr *attr)
+int pmr_flush_make_qp(struct pmr_ep *ep, const struct ibv_qp_init_attr *attr)
 {
 	(void) ep;
 	(void) attr;
-	return false;
+	return -FI_EOPNOTSUPP;
 }
 
 bool pmr_flush_takes(const struct pmr_request *request)

@@ -2,6 +2,7 @@
 /* getinfo.c -- what is offered to whom: a device for each address */
 #include "getinfo.h"
 
+#include <errno.h>
 #include <ifaddrs.h>
 #include <netdb.h>
 #include <net/if.h>
@@ -13,7 +14,9 @@
 #include <rdma/rdma_cma.h>
 
 #include "address.h"
+#include "flush.h"
 #include "info.h"
+#include "pmemrdma_post.h"
 #include "provider.h"
 
 /* How long the way to an address is looked for. */
@@ -52,6 +55,13 @@ static bool is_asked_for(const struct fi_info *hints)
 	return names_us(getenv("FI_PROVIDER"));
 }
 
+/* is_in_vain -- is there no device for it anywhere?  Then none is opened. */
+static bool is_in_vain(const struct fi_info *hints)
+{
+	return hints && (hints->caps & PMEMRDMA_FLUSHES) &&
+	       !pmr_flush_access(PMEMRDMA_FLUSH_PERSISTENT);
+}
+
 /* offer -- a device at these addresses, either of which may be NULL, if it serves the hints */
 static void offer(struct question *question, const struct pmr_device *device,
 		  const struct sockaddr *src, const struct sockaddr *dest)
@@ -75,6 +85,13 @@ static bool fits_family(const struct question *question, const union pmr_address
 	return question->family == AF_UNSPEC || addr->any.sa_family == question->family;
 }
 
+/* drop_id -- one that was made to ask with */
+static void drop_id(struct question *question, struct rdma_cm_id *id)
+{
+	if (rdma_destroy_id(id))
+		question->ret = -errno;
+}
+
 /* offer_way -- the device by which `dest` is reached, and its address; src may be NULL */
 static bool offer_way(struct question *question, const union pmr_address *src,
 		      union pmr_address *dest)
@@ -94,12 +111,12 @@ static bool offer_way(struct question *question, const union pmr_address *src,
 		offer(question, pmr_device_of(id->verbs), &own.any, &dest->any);
 		offered = question->list != before;
 	}
-	rdma_destroy_id(id);
+	drop_id(question, id);
 	return offered;
 }
 
 /* device_at -- the device that has this address, or NULL */
-static const struct pmr_device *device_at(const union pmr_address *addr)
+static const struct pmr_device *device_at(struct question *question, const union pmr_address *addr)
 {
 	union pmr_address bound = *addr;
 	const struct pmr_device *device = NULL;
@@ -110,7 +127,7 @@ static const struct pmr_device *device_at(const union pmr_address *addr)
 	pmr_address_set_port(&bound, 0);
 	if (!rdma_bind_addr(id, &bound.any))
 		device = pmr_device_of(id->verbs);
-	rdma_destroy_id(id);
+	drop_id(question, id);
 	return device;
 }
 
@@ -128,7 +145,7 @@ static void offer_interfaces(struct question *question)
 			continue;
 		pmr_address_take(&addr, at->ifa_addr, sizeof(addr));
 		if (fits_family(question, &addr))
-			offer(question, device_at(&addr), &addr.any, NULL);
+			offer(question, device_at(question, &addr), &addr.any, NULL);
 	}
 	freeifaddrs(list);
 }
@@ -140,7 +157,7 @@ static bool offer_source(struct question *question, const union pmr_address *src
 	const struct pmr_device *device;
 
 	if (!pmr_address_is_wildcard(src)) {
-		offer(question, device_at(src), &src->any, NULL);
+		offer(question, device_at(question, src), &src->any, NULL);
 	} else {
 		for (device = pmr_devices(); device; device = device->next)
 			offer(question, device, &src->any, NULL);
@@ -208,7 +225,7 @@ int pmr_getinfo(uint32_t version, const char *node, const char *service, uint64_
 	int ret;
 
 	*info = NULL;
-	if (!is_asked_for(hints) || question.family < 0)
+	if (!is_asked_for(hints) || question.family < 0 || is_in_vain(hints))
 		return -FI_ENODATA;
 	ret = answer(&question, node, service, flags);
 	if (!ret)

@@ -29,16 +29,22 @@ static struct pmr_pep *to_pep(struct fid *fid)
 static int pep_close(struct fid *fid)
 {
 	struct pmr_pep *pep = to_pep(fid);
+	int ret = 0;
 
 	if (pep->eq)
 		pthread_mutex_lock(&pep->eq->lock);
-	if (pep->id)
-		rdma_destroy_id(pep->id);
+	if (pep->id && rdma_destroy_id(pep->id))
+		ret = -errno;
 	if (pep->eq) {
-		pmr_eq_forget(pep->eq, fid);
+		if (!ret)
+			pmr_eq_forget(pep->eq, fid);
 		pthread_mutex_unlock(&pep->eq->lock);
-		atomic_fetch_sub(&pep->eq->users, 1);
 	}
+	/* It is still there, and can be closed again. */
+	if (ret)
+		return ret;
+	if (pep->eq)
+		atomic_fetch_sub(&pep->eq->users, 1);
 	fi_freeinfo(pep->info);
 	atomic_fetch_sub(&pep->fabric->users, 1);
 	free(pep);
@@ -121,7 +127,11 @@ static int pep_setname(fid_t fid, void *addr, size_t addrlen)
 	ret = make_id(&wanted, &pep->owner, &id);
 	if (ret)
 		return ret;
-	rdma_destroy_id(pep->id);
+	if (rdma_destroy_id(pep->id)) {
+		ret = -errno;
+		rdma_destroy_id(id);
+		return ret;
+	}
 	pep->id = id;
 	return 0;
 }

@@ -26,6 +26,13 @@ functional()
 	"$fabtests"/common/pair "./$1" -d rxe0 ${3:+"$3"} -M "$LAB_PMEM" -- "./$1" -d rxe0 ${3:+"$3"} ${2:+-o "$2"} "$LAB_ADDR"
 }
 
+# crossed TARGET INITIATOR CASES -- of fi_pmem_functional, the ends of which have different cores
+crossed()
+{
+	"$fabtests"/common/pair env "FI_PMEMVERBS_CORE=$1" ./fi_pmem_functional -d rxe0 -M "$LAB_PMEM" -- \
+		env "FI_PMEMVERBS_CORE=$2" ./fi_pmem_functional -d rxe0 -o "$3" "$LAB_ADDR"
+}
+
 mpi()
 {
 	FI_PMEMVERBS_CORE=verbs FI_PMEMVERBS_COMMIT=all "$fabtests"/clients/mpi/run ./pmem_mpi -M /dev/dax0.0 -a -s

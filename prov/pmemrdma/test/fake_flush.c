@@ -107,7 +107,7 @@ int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
 		errno = EOPNOTSUPP;
 		return -1;
 	}
-	if (rdma_create_qp(id, attr->pd, &plain))
+	if (fake_fails(__func__) || rdma_create_qp(id, attr->pd, &plain))
 		return -1;
 	qp = ibv_qp_to_qp_ex(id->qp);
 	qp->wr_start = wr_start;

@@ -29,6 +29,10 @@ int fake_query_device_ex(struct ibv_context *context, const struct ibv_query_dev
 /* fake_fails -- is it this call's turn? */
 bool fake_fails(const char *call);
 
+/* fake_zeros, fake_eventfd -- memory and a descriptor of the fakes' own, which never fail */
+void *fake_zeros(size_t size);
+int fake_eventfd(void);
+
 /* fake_refusal -- what a call that posts returns if it fails */
 int fake_refusal(void);
 

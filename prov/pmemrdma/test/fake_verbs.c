@@ -14,7 +14,7 @@ struct fake fake;
 
 bool fake_fails(const char *call)
 {
-	if (++fake.calls != fake.fail_at)
+	if (fake.own || ++fake.calls != fake.fail_at)
 		return false;
 	fake.failed = call;
 	errno = ENOMEM;
@@ -40,13 +40,35 @@ struct verbs_context fake_verbs_context = {
 		    .abi_compat = __VERBS_ABI_IS_EXTENDED},
 };
 
+void *fake_zeros(size_t size)
+{
+	void *memory;
+
+	fake.own++;
+	memory = calloc(1, size);
+	fake.own--;
+	if (!memory)
+		abort();
+	return memory;
+}
+
+int fake_eventfd(void)
+{
+	int fd;
+
+	fake.own++;
+	fd = eventfd(0, EFD_SEMAPHORE);
+	fake.own--;
+	return fd;
+}
+
 /* make -- an object; NULL: the call fails */
 static void *make(const char *call, size_t size)
 {
 	if (fake_fails(call))
 		return NULL;
 	fake.live++;
-	return calloc(1, size);
+	return fake_zeros(size);
 }
 
 static int destroy(const char *call, void *object)
@@ -66,6 +88,8 @@ const char *ibv_get_device_name(struct ibv_device *of)
 int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 {
 	(void) context;
+	if (fake_fails(__func__))
+		return errno;
 	*attr = (struct ibv_device_attr){
 		.max_qp_wr = 512,
 		.max_sge = 8,
@@ -83,9 +107,11 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 int fake_query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
 			 struct ibv_device_attr_ex *attr, size_t size)
 {
+	(void) context;
 	(void) input;
+	if (fake_fails("ibv_query_device_ex"))
+		return errno;
 	memset(attr, 0, size);
-	ibv_query_device(context, &attr->orig_attr);
 	attr->device_cap_flags_ex = (uint64_t) fake.flush_ways << 38;
 	return 0;
 }
@@ -95,6 +121,8 @@ int ibv_query_port(struct ibv_context *context, uint8_t port, struct _compat_ibv
 {
 	(void) context;
 	(void) port;
+	if (fake_fails(__func__))
+		return errno;
 	((struct ibv_port_attr *) attr)->max_msg_sz = 1 << 20;
 	return 0;
 }
@@ -104,6 +132,8 @@ int ibv_query_gid(struct ibv_context *context, uint8_t port, int index, union ib
 	(void) context;
 	(void) port;
 	(void) index;
+	if (fake_fails(__func__))
+		return errno;
 	memset(gid, 0, sizeof(*gid));
 	gid->raw[0] = 0xfe;
 	return 0;
@@ -236,7 +266,7 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 
 	(void) context;
 	if (channel)
-		channel->fd = eventfd(0, EFD_SEMAPHORE);
+		channel->fd = fake_eventfd();
 	return channel;
 }
 
@@ -254,6 +284,8 @@ int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void 
 
 	(void) cq;
 	(void) context;
+	if (fake_fails(__func__))
+		return -1;
 	return eventfd_read(channel->fd, &one);
 }
 
@@ -301,6 +333,8 @@ int ibv_destroy_qp(struct ibv_qp *qp)
 	struct fake_qp *own = (struct fake_qp *) qp;
 
 	cr_assert(own->stopped || (!own->posted && !own->recv_posted), "it is still at work");
+	if (fake_fails(__func__))
+		return errno;
 	if (fake.ends_late && own->ended < own->posted)
 		end_one(own, IBV_WC_SUCCESS);
 	/* What was not read of it frees nothing any more. */

@@ -25,8 +25,11 @@ struct fake_flush {
 };
 
 struct fake {
-	int live;                /* objects that are open */
-	int calls;               /* that may fail */
+	int live;  /* objects that are open */
+	int calls; /* that may fail */
+	/* Not 0: calls that are none of the provider's.  Compilers think that calloc reads nothing.
+	 */
+	volatile int own;
 	int fail_at;             /* the number of the one that fails; 0: none does */
 	const char *failed;      /* which one that was */
 	int references;          /* to the devices */

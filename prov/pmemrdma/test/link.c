@@ -9,12 +9,15 @@
 
 struct fi_info *link_hints(void)
 {
-	struct fi_info *hints = fi_allocinfo();
+	struct fi_info *hints;
 
+	fake.own++;
+	hints = fi_allocinfo();
 	hints->fabric_attr->prov_name = strdup("pmemrdma");
 	hints->mode = FI_RX_CQ_DATA;
 	hints->domain_attr->mr_mode =
 		FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+	fake.own--;
 	return hints;
 }
 
@@ -94,22 +97,33 @@ int link_open(struct link *link, size_t tx_size, size_t cq_size, uint64_t cq_fla
 	return ret ? ret : connect_it(link);
 }
 
-static void close_one(struct fid *fid)
+int link_close_all(struct fid *const *fids, size_t count)
 {
-	if (fid && fi_close(fid))
-		cr_assert_eq(fi_close(fid), 0);
+	int told = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		int ret = fids[i] ? fi_close(fids[i]) : 0;
+
+		if (!ret)
+			continue;
+		told = ret;
+		cr_assert_eq(fi_close(fids[i]), 0);
+	}
+	return told;
 }
 
-void link_close(struct link *link)
+int link_close(struct link *link)
 {
-	close_one(link->ep ? &link->ep->fid : NULL);
-	close_one(link->mr ? &link->mr->fid : NULL);
-	close_one(link->cq ? &link->cq->fid : NULL);
-	close_one(link->eq ? &link->eq->fid : NULL);
-	close_one(link->domain ? &link->domain->fid : NULL);
-	close_one(link->fabric ? &link->fabric->fid : NULL);
+	struct fid *const all[] = {
+		link->ep ? &link->ep->fid : NULL,         link->mr ? &link->mr->fid : NULL,
+		link->cq ? &link->cq->fid : NULL,         link->eq ? &link->eq->fid : NULL,
+		link->domain ? &link->domain->fid : NULL, link->fabric ? &link->fabric->fid : NULL,
+	};
+	int told = link_close_all(all, sizeof(all) / sizeof(all[0]));
+
 	fi_freeinfo(link->info);
 	cr_assert_eq(fake.live, 0, "%d objects are left", fake.live);
+	return told;
 }
 
 ssize_t link_write(struct link *link, size_t len, uint64_t flags, void *context)

@@ -27,8 +27,12 @@ struct fi_info *link_hints(void);
 /* link_open -- connected; sizes of the queues.  0, or the error of the first call that fails */
 int link_open(struct link *link, size_t tx_size, size_t cq_size, uint64_t cq_flags);
 
-/* link_close -- what is open; a call that fails, once, is made again */
-void link_close(struct link *link);
+/*
+ * link_close -- what is open; link_close_all -- these, some of which may be NULL.  A call that
+ * fails, once, is made again; returns its error.
+ */
+int link_close(struct link *link);
+int link_close_all(struct fid *const *fids, size_t count);
 
 /* link_write -- of so many bytes, with these flags */
 ssize_t link_write(struct link *link, size_t len, uint64_t flags, void *context);

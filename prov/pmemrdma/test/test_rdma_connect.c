@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* test_rdma_connect.c -- what is offered, and connections */
 #include "link.h"
+#include "listener.h"
 
 #include "pmemrdma/cm_data.h"
 #include "pmemrdma/fabric.h"
+#include "pmemrdma/flush.h"
 #include "pmemrdma/getinfo.h"
 #include "pmemrdma/info.h"
 
@@ -75,6 +77,45 @@ Test(rdma_getinfo, offers_the_device_by_which_an_address_is_reached)
 	fi_freeinfo(hints);
 	cr_assert_eq(fake.live, 0);
 	cr_assert_eq(fake.references, 1, "nothing holds the devices, which are still used");
+}
+
+/* offers_flushing -- to hints that ask for it */
+static bool offers_flushing(struct fi_info *hints)
+{
+	struct fi_info *info = NULL;
+	bool offered = !ask("10.9.9.9", "1", 0, hints, &info);
+
+	if (offered)
+		cr_expect_not(info->caps & PMEMRDMA_FLUSHES);
+	fi_freeinfo(info);
+	return offered;
+}
+
+Test(rdma_getinfo, offers_a_device_without_flush_to_nobody_who_needs_it)
+{
+	struct fi_info *hints = link_hints();
+
+	fake.flush_ways = PMEMRDMA_FLUSH_GLOBAL;
+	hints->caps = PMEMRDMA_FLUSHES;
+	cr_expect_not(offers_flushing(hints));
+	hints->caps = 0;
+	cr_expect(offers_flushing(hints));
+	fi_freeinfo(hints);
+}
+
+Test(rdma_getinfo, offers_a_device_with_flush_to_who_needs_it)
+{
+	struct fi_info *hints = link_hints();
+	bool can = pmr_flush_access(PMEMRDMA_FLUSH_PERSISTENT);
+
+	fake.flush_ways = PMEMRDMA_FLUSH_GLOBAL | PMEMRDMA_FLUSH_PERSISTENT;
+	hints->caps = PMEMRDMA_FLUSHES;
+	cr_expect_eq(offers_flushing(hints), can);
+	/* It looks for no device in vain. */
+	cr_expect_eq(fake.references, can);
+	hints->caps |= FI_MSG | FI_RMA;
+	cr_expect_eq(offers_flushing(hints), can);
+	fi_freeinfo(hints);
 }
 
 /* A mode that was not asked for is none that an application knows of. */
@@ -157,65 +198,16 @@ Test(rdma_connect, carries_private_data_both_ways)
 	link_close(&link);
 }
 
-struct listener {
-	struct fi_info *info;
-	struct fid_fabric *fabric;
-	struct fid_eq *eq;
-	struct fid_pep *pep;
-};
-
-/* try_listening -- 0, or the error of the first call that fails */
-static int try_listening(struct listener *listener)
-{
-	struct fi_info *hints = link_hints();
-	int ret = ask(FAKE_ADDR, "99", FI_SOURCE, hints, &listener->info);
-
-	fi_freeinfo(hints);
-	if (!ret)
-		ret = pmr_fabric_open(listener->info->fabric_attr, &listener->fabric, NULL);
-	if (!ret)
-		ret = fi_eq_open(listener->fabric, NULL, &listener->eq, NULL);
-	if (!ret)
-		ret = fi_passive_ep(listener->fabric, listener->info, &listener->pep, NULL);
-	if (ret)
-		return ret;
-	cr_assert_eq(fi_listen(listener->pep), -FI_ENOEQ);
-	ret = fi_pep_bind(listener->pep, &listener->eq->fid, 0);
-	return ret ? ret : fi_listen(listener->pep);
-}
-
-static void listen_at(struct listener *listener)
-{
-	memset(listener, 0, sizeof(*listener));
-	cr_assert_eq(try_listening(listener), 0);
-}
-
-static void close_one(struct fid *fid)
-{
-	/* A call that fails, once, is made again. */
-	if (fid && fi_close(fid))
-		cr_assert_eq(fi_close(fid), 0);
-}
-
-static void stop_listening(struct listener *listener)
-{
-	close_one(listener->pep ? &listener->pep->fid : NULL);
-	close_one(listener->eq ? &listener->eq->fid : NULL);
-	close_one(listener->fabric ? &listener->fabric->fid : NULL);
-	fi_freeinfo(listener->info);
-	cr_assert_eq(fake.live, 0, "%d objects are left", fake.live);
-}
-
 Test(rdma_connect, a_request_is_told_and_rejected)
 {
-	struct listener listener;
+	struct listener listener = {0};
 	struct {
 		struct fi_eq_cm_entry entry;
 		char data[64];
 	} got;
 	uint32_t event;
 
-	listen_at(&listener);
+	cr_assert_eq(listener_open(&listener), 0);
 	fake_request(fake.id, "\3abc\0\0\0\0", 8);
 	cr_assert_eq(fi_eq_sread(listener.eq, &event, &got, sizeof(got), -1, FI_PEEK),
 		     (ssize_t) sizeof(got.entry) + 3);
@@ -228,19 +220,19 @@ Test(rdma_connect, a_request_is_told_and_rejected)
 	cr_assert_eq(fi_reject(listener.pep, got.entry.info->handle, "no", 2), 0);
 	cr_assert_eq(memcmp(fake.sent, "\2no", 3), 0);
 	fi_freeinfo(got.entry.info);
-	stop_listening(&listener);
+	listener_close(&listener);
 }
 
 Test(rdma_connect, a_request_that_nobody_reads_is_rejected_in_the_end)
 {
-	struct listener listener;
+	struct listener listener = {0};
 	struct fi_eq_cm_entry entry;
 	uint32_t event;
 
-	listen_at(&listener);
+	cr_assert_eq(listener_open(&listener), 0);
 	fake_request(fake.id, "\0", 1);
 	cr_assert_gt(fi_eq_read(listener.eq, &event, &entry, sizeof(entry), FI_PEEK), 0);
-	stop_listening(&listener);
+	listener_close(&listener);
 	cr_assert(fake.rejected);
 }
 
@@ -302,19 +294,38 @@ Test(rdma_connect, events_of_an_endpoint_go_with_it)
 	link_close(&link);
 }
 
+Test(rdma_connect, a_request_that_can_not_go_says_nothing)
+{
+	struct listener listener = {0};
+	struct fi_eq_cm_entry entry;
+	struct rdma_cm_id *id;
+	uint32_t event;
+
+	cr_assert_eq(listener_open(&listener), 0);
+	id = fake_request(fake.id, "\0", 1);
+	cr_assert_gt(fi_eq_read(listener.eq, &event, &entry, sizeof(entry), 0), 0);
+	fake.fail_at = fake.calls + 2;
+	cr_assert_lt(fi_reject(listener.pep, entry.info->handle, NULL, 0), 0);
+	cr_assert_str_eq(fake.failed, "rdma_destroy_id");
+	fi_freeinfo(entry.info);
+	fake_event(id, RDMA_CM_EVENT_DISCONNECTED, NULL, 0);
+	cr_expect_eq(fi_eq_read(listener.eq, &event, &entry, sizeof(entry), 0), -FI_EAGAIN);
+	listener_close(&listener);
+}
+
 /* What becomes of a request that has no endpoint yet is not told of its passive endpoint. */
 Test(rdma_connect, a_request_that_ends_says_nothing)
 {
 	static const enum rdma_cm_event_type types[] = {
 		RDMA_CM_EVENT_ESTABLISHED, RDMA_CM_EVENT_DISCONNECTED, RDMA_CM_EVENT_CONNECT_ERROR,
 		RDMA_CM_EVENT_REJECTED};
-	struct listener listener;
+	struct listener listener = {0};
 	struct fi_eq_cm_entry entry;
 	struct rdma_cm_id *id;
 	struct fi_info *info;
 	uint32_t event;
 
-	listen_at(&listener);
+	cr_assert_eq(listener_open(&listener), 0);
 	id = fake_request(fake.id, "\0", 1);
 	cr_assert_gt(fi_eq_read(listener.eq, &event, &entry, sizeof(entry), 0), 0);
 	info = entry.info;
@@ -324,85 +335,5 @@ Test(rdma_connect, a_request_that_ends_says_nothing)
 	}
 	cr_assert_eq(fi_reject(listener.pep, info->handle, NULL, 0), 0);
 	fi_freeinfo(info);
-	stop_listening(&listener);
-}
-
-struct server {
-	struct fid_domain *domain;
-	struct fid_cq *cq;
-	struct fid_ep *srx, *ep;
-};
-
-/* open_server -- an endpoint with shared receives for whoever asks for a connection */
-static int open_server(const struct listener *listener, struct fi_info *info, struct server *server)
-{
-	struct fi_rx_attr attr = {.size = 4};
-	int ret = fi_domain(listener->fabric, info, &server->domain, NULL);
-
-	if (!ret)
-		ret = fi_cq_open(server->domain, NULL, &server->cq, NULL);
-	if (!ret)
-		ret = fi_srx_context(server->domain, &attr, &server->srx, NULL);
-	if (!ret)
-		ret = fi_endpoint(server->domain, info, &server->ep, NULL);
-	if (!ret)
-		info->handle = NULL;
-	if (!ret)
-		ret = fi_ep_bind(server->ep, &listener->eq->fid, 0);
-	if (!ret)
-		ret = fi_ep_bind(server->ep, &server->cq->fid, FI_TRANSMIT | FI_RECV);
-	if (!ret)
-		ret = fi_ep_bind(server->ep, &server->srx->fid, 0);
-	if (!ret)
-		ret = (int) fi_recv(server->srx, server, 8, NULL, 0, NULL);
-	return ret ? ret : fi_accept(server->ep, NULL, 0);
-}
-
-/* serve -- one connection; 0, or the first error */
-static int serve(struct listener *listener, struct server *server)
-{
-	struct fi_eq_err_entry err = {0};
-	struct fi_eq_cm_entry entry;
-	uint32_t event;
-	ssize_t got;
-	int ret = try_listening(listener);
-
-	if (ret)
-		return ret;
-	fake_request(fake.id, "\0", 1);
-	got = fi_eq_read(listener->eq, &event, &entry, sizeof(entry), 0);
-	if (got == -FI_EAVAIL && fi_eq_readerr(listener->eq, &err, 0) > 0)
-		return -err.err;
-	if (got < 0)
-		return (int) got;
-	ret = open_server(listener, entry.info, server);
-	if (entry.info->handle)
-		fi_reject(listener->pep, entry.info->handle, NULL, 0);
-	fi_freeinfo(entry.info);
-	return ret;
-}
-
-Test(rdma_connect, any_call_of_a_server_that_fails_is_an_error)
-{
-	static const struct fake fresh;
-	int ended, n = 0;
-
-	pmr_devices();
-	do {
-		struct listener listener = {0};
-		struct server server = {0};
-		int ret;
-
-		fake = fresh;
-		fake.fail_at = ++n;
-		ret = serve(&listener, &server);
-		ended = !fake.failed;
-		cr_expect_eq(!ret, ended, "%s fails, and %d is told", fake.failed, ret);
-		close_one(server.ep ? &server.ep->fid : NULL);
-		close_one(server.srx ? &server.srx->fid : NULL);
-		close_one(server.cq ? &server.cq->fid : NULL);
-		close_one(server.domain ? &server.domain->fid : NULL);
-		stop_listening(&listener);
-	} while (!ended);
-	cr_assert_geq(n, 15);
+	listener_close(&listener);
 }

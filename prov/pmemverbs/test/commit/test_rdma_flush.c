@@ -1,134 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_rdma_flush.c -- commits by RDMA FLUSH: what a FLUSH covers, and what waits for it */
+/* test_rdma_flush.c -- commits by RDMA FLUSH */
 #include <string.h>
 
-#include "test/support/pair.h"
+#include "test/support/flush_rig.h"
 
 #include "commit/rdma_flush.h"
-#include "pmemrdma/pmemrdma_post.h"
-
-/* The core's lists.  A FLUSH is recorded here, and posted as a READ of its first byte. */
-static int doorbells;
-static size_t accepts = 2; /* of a list */
-static struct pmemrdma_request flushed[64];
-static size_t num_flushed, shown_flushed;
-
-static void note_flush(const struct pmemrdma_request *request)
-{
-	cr_assert_lt(num_flushed, sizeof(flushed) / sizeof(flushed[0]));
-	cr_assert_eq(request->flush, PMEMRDMA_FLUSH_PERSISTENT);
-	cr_assert_eq(request->flags, FI_COMPLETION);
-	flushed[num_flushed++] = *request;
-}
-
-static ssize_t post_one(struct fid_ep *fid, const struct pmemrdma_request *from)
-{
-	static char byte;
-	const struct iovec iov = {&byte, 1};
-	bool flush = from->kind == PMEMRDMA_FLUSH;
-	const struct fi_rma_iov to = {
-		.addr = from->addr,
-		.len = flush ? 1 : from->iov->iov_len,
-		.key = from->key,
-	};
-	const struct fi_msg_rma msg = {
-		.msg_iov = flush ? &iov : from->iov,
-		.desc = flush ? NULL : from->desc,
-		.iov_count = flush ? 1 : from->iov_count,
-		.rma_iov = &to,
-		.rma_iov_count = 1,
-		.context = from->context,
-	};
-
-	return flush ? fi_readmsg(fid, &msg, from->flags) : fi_writemsg(fid, &msg, from->flags);
-}
-
-static ssize_t post(struct fid_ep *fid, const struct pmemrdma_request *requests, size_t count)
-{
-	size_t n = 0;
-
-	doorbells++;
-	for (; n < count && n < accepts; n++) {
-		ssize_t ret = post_one(fid, &requests[n]);
-
-		if (ret)
-			return n ? (ssize_t) n : ret;
-		if (requests[n].kind == PMEMRDMA_FLUSH)
-			note_flush(&requests[n]);
-	}
-	return n ? (ssize_t) n : -FI_EAGAIN;
-}
-
-static unsigned ways = PMEMRDMA_FLUSH_GLOBAL | PMEMRDMA_FLUSH_PERSISTENT;
-
-static unsigned flushes(struct fid_ep *fid)
-{
-	(void) fid;
-	return ways;
-}
-
-static const struct pmemrdma_post_ops lists = {
-	.size = sizeof(lists), .post = post, .flushes = flushes};
-
-/* make_flushable -- the key says that the region is */
-static void make_flushable(struct pair *pair, enum pair_memory memory)
-{
-	struct pmv_attr attr;
-
-	cr_assert(pmv_key_unpack(pair->mr[memory]->key, &attr));
-	attr.flushable = true;
-	pair->mr[memory]->key = pmv_key_pack((uint32_t) pmv_key_core(pair->mr[memory]->key), &attr);
-}
-
-static struct pair *open_with(const struct pair_options *options)
-{
-	struct pair *pair = pair_open(options);
-
-	make_flushable(pair, DMP);
-	pair->from->engine.lists = &lists;
-	pmv_initiator_established(&pair->from->initiator);
-	return pair;
-}
-
-static struct pair *opened(void)
-{
-	return open_with(&(struct pair_options){.home = {.selective = true}, .stores = true});
-}
-
-static ssize_t commit(struct pair *pair, size_t offset, size_t len, int context)
-{
-	return pair_put(pair, DMP, offset, len, CONTEXT(context), FI_COMMIT | FI_COMPLETION);
-}
-
-/* expect_flush -- the next one is of exactly these bytes */
-static void expect_flush(struct pair *pair, size_t offset, size_t len)
-{
-	const struct pmemrdma_request *flush = &flushed[shown_flushed];
-
-	cr_assert_lt(shown_flushed, num_flushed, "there is none");
-	cr_expect_eq(flush->addr, pair_addr(pair, DMP, offset));
-	cr_expect_eq(flush->len, len, "%zu", (size_t) flush->len);
-	cr_expect_eq(flush->key, pmv_key_core(pair_key(pair, DMP)));
-	cr_expect_not(flush->whole);
-	shown_flushed++;
-}
-
-static void expect_done_one(struct pair *pair, int context)
-{
-	pair_deliver(pair);
-	rig_expect(pair->home, CONTEXT(context), RIG_WRITTEN);
-	rig_expect_nothing(pair->home);
-}
 
 Test(rdma_flush, is_a_list_of_a_write_and_a_flush_of_it)
 {
-	struct pair *pair = opened();
+	struct pair *pair = flush_rig_open();
 	struct fi_pmemverbs_counters counters;
 
-	accepted(commit(pair, 100, 64, 1));
-	cr_expect_eq(doorbells, 1);
+	accepted(flush_rig_commit(pair, 100, 64, 1));
+	cr_expect_eq(flush_rig.doorbells, 1);
 	expect_sent(pair, "W R");
-	expect_flush(pair, 100, 64);
+	flush_rig_expect(pair, 100, 64);
 	/* The WRITE's success is told by nobody. */
 	rig_end_part(pair->home, 0);
 	rig_expect_nothing(pair->home);
@@ -142,12 +28,12 @@ Test(rdma_flush, is_a_list_of_a_write_and_a_flush_of_it)
 
 Test(rdma_flush, many_are_under_way_at_a_time)
 {
-	struct pair *pair = opened();
+	struct pair *pair = flush_rig_open();
 
 	for (int i = 0; i < 10; i++)
-		accepted(commit(pair, (size_t) i * 1000, 64, i));
+		accepted(flush_rig_commit(pair, (size_t) i * 1000, 64, i));
 	for (size_t i = 0; i < 10; i++)
-		expect_flush(pair, i * 1000, 64);
+		flush_rig_expect(pair, i * 1000, 64);
 	pair_deliver(pair);
 	rig_expect_each(pair->home, 0, 9, RIG_WRITTEN);
 	pair_close(pair);
@@ -155,39 +41,39 @@ Test(rdma_flush, many_are_under_way_at_a_time)
 
 Test(rdma_flush, spans_what_was_written_before_once)
 {
-	struct pair *pair = opened();
+	struct pair *pair = flush_rig_open();
 
 	accepted(pair_put(pair, DMP, 1000, 64, CONTEXT(1), 0));
 	accepted(pair_put(pair, DMP, 3000, 64, CONTEXT(1), 0));
-	accepted(commit(pair, 2000, 64, 2));
+	accepted(flush_rig_commit(pair, 2000, 64, 2));
 	expect_sent(pair, "W W W R");
-	expect_flush(pair, 1000, 3064 - 1000);
-	accepted(commit(pair, 2000, 64, 3));
-	expect_flush(pair, 2000, 64);
+	flush_rig_expect(pair, 1000, 3064 - 1000);
+	accepted(flush_rig_commit(pair, 2000, 64, 3));
+	flush_rig_expect(pair, 2000, 64);
 	/* Behind the range, and in front of it. */
 	accepted(pair_put(pair, DMP, 500, 64, CONTEXT(1), 0));
-	accepted(commit(pair, 700, 8, 4));
-	expect_flush(pair, 500, 208);
+	accepted(flush_rig_commit(pair, 700, 8, 4));
+	flush_rig_expect(pair, 500, 208);
 	accepted(pair_put(pair, DMP, 900, 64, CONTEXT(1), 0));
-	accepted(commit(pair, 700, 8, 5));
-	expect_flush(pair, 700, 264);
+	accepted(flush_rig_commit(pair, 700, 8, 5));
+	flush_rig_expect(pair, 700, 264);
 	accepted(pair_put(pair, DMP, 600, 600, CONTEXT(1), 0));
-	accepted(commit(pair, 700, 8, 6));
-	expect_flush(pair, 600, 600);
+	accepted(flush_rig_commit(pair, 700, 8, 6));
+	flush_rig_expect(pair, 600, 600);
 	pair_close(pair);
 }
 
 /* Other regions' ranges are not its business, and stay dirty. */
 Test(rdma_flush, leaves_other_regions_to_their_commits)
 {
-	struct pair *pair = opened();
+	struct pair *pair = flush_rig_open();
 	struct pmv_flush_message message;
 
 	accepted(pair_put(pair, PAGE, 100, 64, CONTEXT(1), 0));
-	accepted(commit(pair, 0, 64, 2));
+	accepted(flush_rig_commit(pair, 0, 64, 2));
 	expect_sent(pair, "W W R");
-	expect_flush(pair, 0, 64);
-	expect_done_one(pair, 2);
+	flush_rig_expect(pair, 0, 64);
+	flush_rig_expect_done(pair, 2);
 	accepted(pair_put(pair, PAGE, 5000, PAIR_LARGE, CONTEXT(3), FI_COMMIT));
 	expect_sent(pair, "W M");
 	pair_expect_message(pair, 0, &message);
@@ -197,9 +83,9 @@ Test(rdma_flush, leaves_other_regions_to_their_commits)
 	accepted(pair_put(pair, PAGE, 200, 64, CONTEXT(1), 0));
 	accepted(pair_put(pair, DMP, 200, 64, CONTEXT(1), 0));
 	rig_expect_nothing(pair->home);
-	accepted(commit(pair, 0, 64, 4));
-	expect_flush(pair, 0, 264);
-	expect_done_one(pair, 4);
+	accepted(flush_rig_commit(pair, 0, 64, 4));
+	flush_rig_expect(pair, 0, 264);
+	flush_rig_expect_done(pair, 4);
 	accepted(pair_put(pair, PAGE, 5000, PAIR_LARGE, CONTEXT(5), FI_COMMIT));
 	pair_expect_message(pair, 0, &message);
 	cr_expect(pair_names(pair, &message, PAGE, 200, 64));
@@ -208,126 +94,44 @@ Test(rdma_flush, leaves_other_regions_to_their_commits)
 
 Test(rdma_flush, that_would_span_too_much_is_the_agents)
 {
-	struct pair *pair = opened();
+	struct pair *pair = flush_rig_open();
 	struct pmv_flush_message message;
 
 	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(1), 0));
-	accepted(commit(pair, 20000, PAIR_LARGE, 2));
+	accepted(flush_rig_commit(pair, 20000, PAIR_LARGE, 2));
 	expect_sent(pair, "W W M");
 	pair_expect_message(pair, 0, &message);
 	cr_expect(pair_names(pair, &message, DMP, 0, 64));
 	cr_expect(pair_names(pair, &message, DMP, 20000, PAIR_LARGE));
-	cr_expect_eq(num_flushed, 0U);
+	cr_expect_eq(flush_rig.count, 0U);
 	pair_round(pair);
 	rig_expect(pair->home, CONTEXT(2), RIG_WRITTEN);
 	/* As much as was written may be between. */
 	accepted(pair_put(pair, DMP, 0, 10000, CONTEXT(3), 0));
-	accepted(commit(pair, 20000, 64, 4));
-	expect_flush(pair, 0, 20064);
+	accepted(flush_rig_commit(pair, 20000, 64, 4));
+	flush_rig_expect(pair, 0, 20064);
 	pair_close(pair);
 }
 
 /* What it was asked for may be of this region, and nobody knows any more. */
 Test(rdma_flush, waits_for_what_the_agent_was_asked_for)
 {
-	struct pair *pair = opened();
+	struct pair *pair = flush_rig_open();
 
 	accepted(pair_put(pair, PAGE, 0, PAIR_LARGE, CONTEXT(1), FI_COMMIT | FI_COMPLETION));
-	accepted(commit(pair, 0, PAIR_LARGE, 2));
+	accepted(flush_rig_commit(pair, 0, PAIR_LARGE, 2));
 	expect_sent(pair, "W M W M");
 	pair_round(pair);
 	rig_expect_each(pair->home, 1, 2, RIG_WRITTEN);
-	accepted(commit(pair, 0, PAIR_LARGE, 3));
+	accepted(flush_rig_commit(pair, 0, PAIR_LARGE, 3));
 	expect_sent(pair, "W R");
-	pair_close(pair);
-}
-
-/* What waits_for_flushes: each of them is accepted when the FLUSH has ended. */
-enum late {
-	FENCED_COMMIT,
-	FENCED_WRITE,
-	FENCED_SEND,
-	NOTICE,
-	BY_AGENT,
-	SMALL_BY_AGENT,
-	ATOMIC,
-	LATE
-};
-
-static ssize_t do_late(struct pair *pair, enum late what)
-{
-	switch (what) {
-	case FENCED_COMMIT:
-		return pair_put(pair, DMP, 0, 64, CONTEXT(2), FI_COMMIT | FI_FENCE);
-	case FENCED_WRITE:
-		return pair_put(pair, MHP, 0, 64, CONTEXT(2), FI_FENCE);
-	case FENCED_SEND:
-		return pair_send(pair, 0, 8, CONTEXT(2), FI_FENCE);
-	case NOTICE:
-		return pair_put(pair, DMP, 0, 64, CONTEXT(2), FI_COMMIT | FI_IMMED);
-	case BY_AGENT:
-		return pair_put(pair, PAGE, 0, PAIR_LARGE, CONTEXT(2), FI_COMMIT);
-	case SMALL_BY_AGENT:
-		return pair_put(pair, PAGE, 0, 64, CONTEXT(2), FI_COMMIT);
-	case ATOMIC:
-		return pair_fetch(pair, DMP, 0, CONTEXT(2), FI_COMMIT);
-	case LATE:
-		break;
-	}
-	return -FI_EINVAL;
-}
-
-Test(rdma_flush, lets_nothing_pass_that_counts_on_it)
-{
-	for (enum late what = FENCED_COMMIT; what < LATE; what++) {
-		struct pair *pair = opened();
-
-		/* Its key is known: it could be an ordinary one. */
-		accepted(
-			pair_put(pair, PAGE, 0, PAIR_LARGE, CONTEXT(9), FI_COMMIT | FI_COMPLETION));
-		pair_round(pair);
-		rig_expect(pair->home, CONTEXT(9), RIG_WRITTEN);
-		pair_posted(pair);
-		accepted(commit(pair, 0, 64, 1));
-		cr_expect_eq(do_late(pair, what), -FI_EAGAIN, "%d", what);
-		/* Or others would keep it waiting for ever. */
-		cr_expect_eq(commit(pair, 0, 64, 3), -FI_EAGAIN, "%d", what);
-		expect_sent(pair, "W R");
-		expect_done_one(pair, 1);
-		cr_expect_eq(do_late(pair, what), 0, "%d", what);
-		pair_close(pair);
-	}
-}
-
-Test(rdma_flush, that_is_waited_for_in_vain_keeps_nobody)
-{
-	struct pair *pair = opened();
-
-	accepted(commit(pair, 0, 64, 1));
-	refused(do_late(pair, FENCED_WRITE), FI_EAGAIN);
-	expect_done_one(pair, 1);
-	accepted(commit(pair, 0, 64, 2));
-	accepted(commit(pair, 0, 64, 3));
-	expect_sent(pair, "W R W R W R");
-	pair_close(pair);
-}
-
-Test(rdma_flush, is_what_a_fenced_commit_is_made_by_if_nothing_is_left)
-{
-	struct pair *pair = opened();
-
-	accepted(commit(pair, 0, 64, 1));
-	expect_done_one(pair, 1);
-	accepted(rig_read(pair->home, KEY_MHP, CONTEXT(2)));
-	accepted(pair_put(pair, DMP, 64, 64, CONTEXT(3), FI_COMMIT | FI_FENCE));
-	expect_sent(pair, "W R R fW R");
 	pair_close(pair);
 }
 
 /* The agent makes that durable, and stores the data behind it. */
 Test(rdma_flush, is_no_proof_for_a_fence_with_writes_before)
 {
-	struct pair *pair = opened();
+	struct pair *pair = flush_rig_open();
 
 	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(1), 0));
 	accepted(pair_put(pair, DMP, 64, 64, CONTEXT(2), FI_COMMIT | FI_FENCE));
@@ -336,13 +140,13 @@ Test(rdma_flush, is_no_proof_for_a_fence_with_writes_before)
 	pair_round(pair);
 	accepted(pair_put(pair, READ_DMP, 0, 64, CONTEXT(1), 0));
 	accepted(pair_put(pair, DMP, 64, 64, CONTEXT(2), FI_COMMIT | FI_FENCE));
-	cr_expect_eq(num_flushed, 0U);
+	cr_expect_eq(flush_rig.count, 0U);
 	pair_close(pair);
 }
 
 Test(rdma_flush, is_for_writes_to_one_place_that_nobody_is_told_of)
 {
-	struct pair *pair = opened();
+	struct pair *pair = flush_rig_open();
 
 	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(1), FI_COMMIT | FI_IMMED));
 	pair_round(pair);
@@ -358,20 +162,20 @@ Test(rdma_flush, is_for_writes_to_one_place_that_nobody_is_told_of)
 	rig_expect_nothing(pair->home);
 	accepted(pair_put(pair, READ_DMP, 0, 64, CONTEXT(1), FI_COMMIT));
 	accepted(pair_put(pair, MHP, 0, 64, CONTEXT(1), FI_COMMIT));
-	cr_expect_eq(num_flushed, 0U);
+	cr_expect_eq(flush_rig.count, 0U);
 	pair_close(pair);
 }
 
 /* by_agent -- such a commit is, on an endpoint that was made so */
 static void by_agent(void (*change)(struct pair *pair))
 {
-	struct pair *pair = opened();
+	struct pair *pair = flush_rig_open();
 
 	change(pair);
 	pmv_initiator_established(&pair->from->initiator);
-	accepted(commit(pair, 0, PAIR_LARGE, 1));
+	accepted(flush_rig_commit(pair, 0, PAIR_LARGE, 1));
 	expect_sent(pair, "W M");
-	cr_expect_eq(num_flushed, 0U);
+	cr_expect_eq(flush_rig.count, 0U);
 	pair_round(pair);
 	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
 	pair_close(pair);
@@ -385,7 +189,7 @@ static void without_lists(struct pair *pair)
 static void only_global(struct pair *pair)
 {
 	(void) pair;
-	ways = PMEMRDMA_FLUSH_GLOBAL;
+	flush_rig.ways = PMEMRDMA_FLUSH_GLOBAL;
 }
 
 static void switched_off(struct pair *pair)
@@ -421,53 +225,53 @@ Test(rdma_flush, is_not_used_where_all_commits)
 
 Test(rdma_flush, without_room_is_refused_and_forgets_nothing)
 {
-	struct pair *pair = opened();
+	struct pair *pair = flush_rig_open();
 
 	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(1), 0));
-	accepts = 0;
-	refused(commit(pair, 100, 64, 2), FI_EAGAIN);
-	accepts = 2;
+	flush_rig.accepts = 0;
+	refused(flush_rig_commit(pair, 100, 64, 2), FI_EAGAIN);
+	flush_rig.accepts = 2;
 	/* None is under way. */
 	accepted(pair_put(pair, MHP, 0, 64, CONTEXT(1), FI_FENCE | FI_COMMIT));
-	cr_expect_eq(num_flushed, 0U);
+	cr_expect_eq(flush_rig.count, 0U);
 	pair_round(pair);
 	pair_close(pair);
 
-	pair = opened();
+	pair = flush_rig_open();
 	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(1), 0));
-	accepts = 0;
-	refused(commit(pair, 100, 64, 2), FI_EAGAIN);
-	accepts = 2;
-	accepted(commit(pair, 1000, 64, 2));
-	expect_flush(pair, 0, 1064);
+	flush_rig.accepts = 0;
+	refused(flush_rig_commit(pair, 100, 64, 2), FI_EAGAIN);
+	flush_rig.accepts = 2;
+	accepted(flush_rig_commit(pair, 1000, 64, 2));
+	flush_rig_expect(pair, 0, 1064);
 	pair_close(pair);
 }
 
 Test(rdma_flush, of_which_the_write_alone_was_taken_flushes_the_same_range_later)
 {
-	struct pair *pair = opened();
+	struct pair *pair = flush_rig_open();
 
 	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(1), 0));
-	accepts = 1;
+	flush_rig.accepts = 1;
 	pair->home->fake.room = 1;
-	accepted(commit(pair, 100, 64, 2));
+	accepted(flush_rig_commit(pair, 100, 64, 2));
 	expect_sent(pair, "W W");
 	/* Nothing new is taken before. */
-	refused(commit(pair, 200, 64, 3), FI_EAGAIN);
+	refused(flush_rig_commit(pair, 200, 64, 3), FI_EAGAIN);
 	pair->home->fake.room = -1;
 	fake_complete(&pair->home->fake, 2);
 	rig_expect_nothing(pair->home);
 	expect_sent(pair, "R");
-	expect_flush(pair, 0, 164);
-	expect_done_one(pair, 2);
+	flush_rig_expect(pair, 0, 164);
+	flush_rig_expect_done(pair, 2);
 	pair_close(pair);
 }
 
 Test(rdma_flush, that_fails_is_an_error)
 {
-	struct pair *pair = opened();
+	struct pair *pair = flush_rig_open();
 
-	accepted(commit(pair, 0, 64, 1));
+	accepted(flush_rig_commit(pair, 0, 64, 1));
 	rig_end_part(pair->home, 0);
 	rig_end_part(pair->home, FI_EIO);
 	rig_expect_one_error(pair->home, FI_EIO);
@@ -476,9 +280,9 @@ Test(rdma_flush, that_fails_is_an_error)
 
 Test(rdma_flush, whose_write_fails_ends_with_its_error)
 {
-	struct pair *pair = opened();
+	struct pair *pair = flush_rig_open();
 
-	accepted(commit(pair, 0, 64, 1));
+	accepted(flush_rig_commit(pair, 0, 64, 1));
 	rig_end_part(pair->home, FI_EACCES);
 	rig_expect_nothing(pair->home);
 	rig_end_part(pair->home, FI_ECANCELED);
@@ -488,19 +292,19 @@ Test(rdma_flush, whose_write_fails_ends_with_its_error)
 
 Test(rdma_flush, needs_no_agent)
 {
-	struct pair *pair =
-		open_with(&(struct pair_options){.home = {.selective = true}, .no_agent = true});
+	struct pair *pair = flush_rig_open_with(
+		&(struct pair_options){.home = {.selective = true}, .no_agent = true});
 
-	accepted(commit(pair, 0, 64, 1));
-	expect_flush(pair, 0, 64);
-	expect_done_one(pair, 1);
+	accepted(flush_rig_commit(pair, 0, 64, 1));
+	flush_rig_expect(pair, 0, 64);
+	flush_rig_expect_done(pair, 1);
 	accepted(pair_put(pair, DMP, 1000, 64, CONTEXT(2), 0));
-	accepted(commit(pair, 0, 64, 3));
-	expect_flush(pair, 0, 1064);
+	accepted(flush_rig_commit(pair, 0, 64, 3));
+	flush_rig_expect(pair, 0, 1064);
 	/* However far it is: there is nobody else. */
 	accepted(pair_put(pair, DMP, 60000, 64, CONTEXT(4), 0));
-	accepted(commit(pair, 0, 64, 5));
-	expect_flush(pair, 0, 60064);
+	accepted(flush_rig_commit(pair, 0, 64, 5));
+	flush_rig_expect(pair, 0, 60064);
 	pair_deliver(pair);
 	refused(pair_put(pair, PAGE, 0, 64, CONTEXT(1), FI_COMMIT), FI_EOPNOTSUPP);
 	pair_close(pair);
@@ -512,21 +316,21 @@ static void commit_meanwhile(struct fake *fake, const struct fake_post *posted, 
 
 	(void) posted;
 	fake->on_post = NULL;
-	accepted(commit(pair, 1000, 64, 2));
+	accepted(flush_rig_commit(pair, 1000, 64, 2));
 }
 
 /* A FLUSH that is posted before it can't have covered it. */
 Test(rdma_flush, keeps_what_another_thread_is_posting)
 {
-	struct pair *pair = opened();
+	struct pair *pair = flush_rig_open();
 
 	pair->home->fake.on_post = commit_meanwhile;
 	pair->home->fake.on_post_arg = pair;
 	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(1), 0));
-	expect_flush(pair, 0, 1064);
+	flush_rig_expect(pair, 0, 1064);
 	expect_sent(pair, "W R W");
-	accepted(commit(pair, 2000, 64, 3));
-	expect_flush(pair, 0, 2064);
+	accepted(flush_rig_commit(pair, 2000, 64, 3));
+	flush_rig_expect(pair, 0, 2064);
 	pair_close(pair);
 }
 
@@ -542,12 +346,12 @@ static void expect_not_alone(struct fake *fake, const struct fake_post *posted, 
 /* Another thread's would complete first, and may not count on it. */
 Test(rdma_flush, that_is_not_posted_yet_is_not_taken_for_done)
 {
-	struct pair *pair = opened();
+	struct pair *pair = flush_rig_open();
 
 	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(1), 0));
 	pair->home->fake.on_post = expect_not_alone;
 	pair->home->fake.on_post_arg = pair;
-	accepted(commit(pair, 100, 64, 2));
+	accepted(flush_rig_commit(pair, 100, 64, 2));
 	pair->home->fake.on_post = NULL;
 	cr_expect(pmv_rdma_flush_is_alone(&pair->from->initiator));
 	pair_close(pair);
@@ -556,20 +360,20 @@ Test(rdma_flush, that_is_not_posted_yet_is_not_taken_for_done)
 /* Without an agent nobody has noted where it was. */
 Test(rdma_flush, is_no_proof_of_what_was_written_before_it_was_known_to_be_there)
 {
-	struct pair *pair =
-		open_with(&(struct pair_options){.home = {.selective = true}, .no_agent = true});
+	struct pair *pair = flush_rig_open_with(
+		&(struct pair_options){.home = {.selective = true}, .no_agent = true});
 
 	atomic_store(&pair->from->initiator.flushes, false);
 	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(1), 0));
 	pmv_initiator_established(&pair->from->initiator);
-	refused(commit(pair, 100, 64, 2), FI_EOPNOTSUPP);
+	refused(flush_rig_commit(pair, 100, 64, 2), FI_EOPNOTSUPP);
 	pair_close(pair);
 }
 
 /* Of such lengths Soft-RoCE flushes less, and doesn't say so. */
 Test(rdma_flush, is_never_of_2_gib)
 {
-	struct pair *pair = opened();
+	struct pair *pair = flush_rig_open();
 	struct pmv_initiator *ini = &pair->from->initiator;
 	struct fi_rma_iov to = {pair_addr(pair, DMP, INT32_MAX - 64), 64, pair_key(pair, DMP)};
 	const struct fi_msg_rma msg = {.iov_count = 1};
@@ -588,12 +392,12 @@ Test(rdma_flush, is_never_of_2_gib)
 /* That is told by the agent: a later commit may not count on it. */
 Test(rdma_flush, does_not_hide_what_was_lost)
 {
-	struct pair *pair = opened();
+	struct pair *pair = flush_rig_open();
 
 	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(1), 0));
 	pair->from->initiator.dirty.lost = -FI_ENOMEM;
-	cr_expect_eq(commit(pair, 100, PAIR_LARGE, 2), 0);
-	cr_expect_eq(num_flushed, 0U);
+	cr_expect_eq(flush_rig_commit(pair, 100, PAIR_LARGE, 2), 0);
+	cr_expect_eq(flush_rig.count, 0U);
 	pair_deliver(pair);
 	rig_expect_error(pair->home, CONTEXT(2), RIG_WRITTEN, FI_ENOMEM);
 	pair_close(pair);
