@@ -11,6 +11,7 @@ bin_PROGRAMS += fi_pmem_kv
 fi_pmem_kv_SOURCES = $(kv_client_sources) \
 	%D%/fi_pmem_kv.c \
 	%D%/kv_bench.c \
+	%D%/kv_layout.c \
 	%D%/kv_rpc.c %D%/kv_rpc.h \
 	%D%/kv_run.h \
 	%D%/kv_soak.c \
