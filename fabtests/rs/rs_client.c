@@ -148,14 +148,15 @@ static int choose(struct rs_client *client, uint64_t block)
 			continue;
 		if (!rs_is_whole(got, block))
 			return explain(&client->error, -FI_EIO,
-				       "target %u has a torn record of "
-				       "block %llu",
-				       i, (unsigned long long) block);
+				       "target %u has a torn record of block %llu", i,
+				       (unsigned long long) block);
 		if (!best || rs_less(&best->tag, &got->tag))
 			best = got;
 	}
-	client->record = *best;
-	return 0;
+	/* A majority has answered: it is not empty. */
+	if (best)
+		client->record = *best;
+	return best ? 0 : -FI_EOTHER;
 }
 
 /* who_has -- a bit for each target that has this record, or a newer one, durably */

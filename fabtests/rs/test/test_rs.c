@@ -153,6 +153,7 @@ Test(rs, a_new_store_has_all_blocks_whenever_its_making_is_interrupted)
 	for (unsigned int persists = 0; persists < 5; persists++) {
 		char *memory = malloc(len);
 
+		cr_assert(memory);
 		memset(memory, 0x5a, len);
 		memset(memory, 0, 64);
 		store = start(memory, 0x10000, persists, &ret);
