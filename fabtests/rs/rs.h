@@ -74,7 +74,8 @@ bool rs_less(const struct rs_tag *tag, const struct rs_tag *other);
 /* rs_majority -- of so many targets */
 unsigned int rs_majority(unsigned int targets);
 
-/* rs_next -- the tag of a writer's next write; both: numbers that have been seen */
+/* rs_next -- the tag of a writer's next write, behind the numbers that others and itself have had;
+ * number 0: there is none */
 struct rs_tag rs_next(uint64_t writer, uint64_t others, uint64_t own);
 
 uint64_t rs_check(const struct rs_record *record);

@@ -194,6 +194,8 @@ int rs_put(struct rs_client *client, uint64_t block)
 			others = client->replicas[i].buffers->tag.number;
 	}
 	client->record.tag = rs_next(client->writer, others, client->number);
+	if (!client->record.tag.number)
+		return explain(&client->error, -FI_EOVERFLOW, "a target has the last of all tags");
 	client->record.block = block;
 	client->number = client->record.tag.number;
 	return rs_write(client, 0);

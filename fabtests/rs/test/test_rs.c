@@ -76,6 +76,7 @@ Test(rs, a_tag_is_greater_than_all_that_were_seen_or_used)
 	cr_assert_eq(rs_next(7, 4, 2).number, 5);
 	cr_assert_eq(rs_next(7, 2, 4).number, 5);
 	cr_assert_eq(rs_next(7, 2, 4).writer, 7);
+	cr_assert_eq(rs_next(7, UINT64_MAX, 4).number, 0);
 }
 
 Test(rs, a_record_of_another_block_or_tag_is_none)
