@@ -66,6 +66,7 @@ EXTRA_DIST += \
 	%D%/steps/report_tcp \
 	%D%/steps/rpc_bench_tcp \
 	%D%/steps/rpc_tcp \
+	%D%/steps/rs_tcp \
 	%D%/steps/sanitize_address \
 	%D%/steps/sanitize_thread \
 	%D%/steps/scale_tcp \

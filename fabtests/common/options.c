@@ -312,13 +312,40 @@ static bool parse_entry(struct options *opts, const struct entry *entry, char *a
 	}
 }
 
-static bool parse_host(struct options *opts, const char *host)
+/* split_port -- takes HOST:PORT apart in place, or [HOST]:PORT, whose host has colons */
+static bool split_port(char *text, const char **host, const char **port)
 {
-	if (opts->dst_addr)
-		fprintf(stderr, "one host at most\n");
-	else
-		opts->dst_addr = host;
-	return opts->dst_addr == host;
+	char *end = *text == '[' ? strchr(text, ']') : strchr(text, ':');
+
+	*host = text;
+	if (*text == '[' && end) {
+		*host = text + 1;
+		*end++ = '\0';
+	}
+	/* More than one colon: an address that has them, without a port. */
+	if (!end || !*end || (*text != '[' && strchr(end + 1, ':')))
+		return *text != '[' || end;
+	if (*end != ':')
+		return false;
+	*end = '\0';
+	*port = end + 1;
+	return is_port(*port);
+}
+
+static bool parse_host(struct options *opts, const struct program *prog, char *host)
+{
+	unsigned int max = prog->hosts ? MAX_HOSTS : 1, number = opts->nhosts;
+
+	if (number == max) {
+		fprintf(stderr, max == 1 ? "one host at most\n" : "%u hosts at most\n", max);
+		return false;
+	}
+	opts->hosts[number] = host;
+	if (prog->hosts && !split_port(host, &opts->hosts[number], &opts->ports[number]))
+		return false;
+	opts->nhosts++;
+	opts->dst_addr = opts->hosts[0];
+	return true;
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -332,7 +359,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		state->err_stream = NULL;
 		return 0;
 	case ARGP_KEY_ARG:
-		return parse_host(parsing->opts, arg) ? 0 : EINVAL;
+		return parse_host(parsing->opts, parsing->prog, arg) ? 0 : EINVAL;
 	case 'h':
 		argp_state_help(state, stdout, ARGP_HELP_STD_HELP);
 		return 0;
@@ -378,7 +405,11 @@ static bool is_host(const char *name)
 /* are_there -- what the options name, rather now than when a client has connected */
 static bool are_there(const struct options *opts)
 {
-	return is_host(opts->dst_addr) && is_host(opts->src_addr) &&
+	for (unsigned int i = 0; i < opts->nhosts; i++) {
+		if (!is_host(opts->hosts[i]))
+			return false;
+	}
+	return is_host(opts->src_addr) &&
 	       (!opts->memory || opts->acks || !memory_check(opts->memory));
 }
 
@@ -404,8 +435,13 @@ static bool settle_lists(struct options *opts, const struct program *prog)
 static int run_argp(struct parsing *parsing, int argc, char **argv)
 {
 	struct argp_option options[ENTRIES + 1] = {0};
-	const struct argp argp = {options, parse, "\n<host>", parsing->prog->summary,
-				  NULL,    NULL,  NULL};
+	const struct argp argp = {options,
+				  parse,
+				  parsing->prog->hosts ? "\n<host>[:<port>]..." : "\n<host>",
+				  parsing->prog->summary,
+				  NULL,
+				  NULL,
+				  NULL};
 	int count = 0, ret;
 
 	for (size_t i = 0; i < ENTRIES; i++) {

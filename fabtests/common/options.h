@@ -10,6 +10,7 @@
 
 #define MAX_SIZES 64
 #define MAX_OPS 256
+#define MAX_HOSTS 16
 
 /* How completions are waited for. */
 enum wait_method {
@@ -29,6 +30,9 @@ struct options {
 	const char *src_port;
 	const char *dst_addr; /* NULL: this process is the server */
 	const char *dst_port;
+	const char *hosts[MAX_HOSTS]; /* the first one is dst_addr */
+	const char *ports[MAX_HOSTS]; /* of a host that has named one, or NULL */
+	unsigned int nhosts;
 	const char *memory; /* NULL: anonymous */
 	const char *csv;    /* where rows go to, besides the table */
 	const char *acks;   /* fi_pmem_plug: check what is in memory against these */
@@ -65,6 +69,7 @@ struct program {
 	const char *summary;
 	const char *letters;    /* the options that it takes */
 	const char *operations; /* for --help: what -o may say */
+	bool hosts;             /* it takes more than one, each with a port if that is not -P's */
 	bool lists;             /* -S, -W and -i take more than one value: a row for each */
 };
 

@@ -9,6 +9,7 @@
 
 #include "kv_client.h"
 #include "kv_run.h"
+#include "kv_store.h"
 #include "kv_target.h"
 
 static const struct program program = {
@@ -179,6 +180,6 @@ int main(int argc, char **argv)
 			KV_VALUE_MAX, UINT32_MAX);
 		return EXIT_USAGE;
 	}
-	ret = opts.dst_addr ? run_client(&opts, &wrong) : kv_serve(&opts);
+	ret = opts.dst_addr ? run_client(&opts, &wrong) : kv_serve(&opts, &kv_layout);
 	return wrong ? EXIT_USAGE : ret ? EXIT_FAILURE : EXIT_SUCCESS;
 }

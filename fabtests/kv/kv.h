@@ -62,13 +62,18 @@ struct kv_lease {
 
 #define KV_MAGIC UINT64_C(0x31766b6d656d7066)
 
+/* How each client's room begins, in whatever is stored on chains. */
+struct kv_stage_head {
+	struct kv_lease lease;
+	uint64_t busy; /* a chain uses this room, or has been cut off */
+};
+
 /*
  * In the target's memory, but not durable: a client's own room for the record that it puts.  It is
  * too long for a chain's operands.
  */
 struct kv_stage {
-	struct kv_lease lease;
-	uint64_t busy; /* a chain uses this, or has been cut off */
+	struct kv_stage_head head;
 	/* The chain's own: a buffer that was allocated, until a slot points to it. */
 	uint64_t claim;
 	uint64_t bound; /* the record's length */

@@ -59,8 +59,8 @@ static void add_record(struct kv_client *client, size_t len)
 	uint64_t key = client->buffers->lease.key, stage = client->welcome.key;
 	struct fi_pmemverbs_step *steps = client->steps;
 
-	steps[KV_STEP_BUSY] = STEP(WRITE, .addr = in_stage(client, busy), .key = stage, .len = 1,
-				   .operand = &busy);
+	steps[KV_STEP_BUSY] = STEP(WRITE, .addr = in_stage(client, head.busy), .key = stage,
+				   .len = 1, .operand = &busy);
 	steps[KV_STEP_ALLOCATE] =
 		STEP(ALLOCATE, .key = key, .list = (uint32_t) client->buffers->lease.list,
 		     .from_addr = in_stage(client, record), .from_key = stage, .len = KV_HEAD_LEN,
@@ -96,8 +96,8 @@ static void add_swing(struct kv_client *client, uint64_t slot, bool replaces)
 				     .operand = zeros, .to = 0, .flags = REDIRECT);
 	steps[KV_STEP_FREE_NEW] =
 		STEP(FREE, .key = key, .list = list, .at = 0, .flags = CONDITIONAL | AT_WORD);
-	steps[KV_STEP_IDLE] = STEP(WRITE, .addr = in_stage(client, busy), .key = stage, .len = 1,
-				   .operand = zeros);
+	steps[KV_STEP_IDLE] = STEP(WRITE, .addr = in_stage(client, head.busy), .key = stage,
+				   .len = 1, .operand = zeros);
 }
 
 int kv_insert(struct kv_client *client, uint64_t slot, size_t len)

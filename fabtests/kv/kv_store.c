@@ -13,7 +13,7 @@
 /* At the beginning of the memory. */
 struct super {
 	uint64_t magic;
-	uint64_t buffers;
+	uint64_t records;
 	uint64_t life;     /* the index in use is number life % 2 */
 	uint64_t peers[2]; /* the address that the pointers of each index begin at */
 };
@@ -28,19 +28,26 @@ static size_t whole_pages(size_t len)
 	return (len + PAGE - 1) / PAGE * PAGE;
 }
 
-static size_t index_len(uint64_t buffers)
+static size_t index_len(const struct kv_layout *layout, uint64_t records)
 {
-	return whole_pages(buffers * KV_SLOTS_A_BUFFER * sizeof(struct kv_slot));
+	return whole_pages(records * layout->slots * layout->slot_size);
 }
 
-size_t kv_store_len(uint64_t buffers)
+/* buffers_at -- an offset in the memory */
+static size_t buffers_at(const struct kv_layout *layout, uint64_t records)
 {
-	return PAGE + 2 * index_len(buffers) + whole_pages(buffers * KV_BUFFER_SIZE);
+	return PAGE + 2 * index_len(layout, records);
+}
+
+size_t kv_store_len(const struct kv_layout *layout, uint64_t records)
+{
+	return buffers_at(layout, records) +
+	       whole_pages((records + layout->spare) * layout->buffer_size);
 }
 
 uint64_t kv_store_slots(const struct kv_store *store)
 {
-	return store->buffers * KV_SLOTS_A_BUFFER;
+	return store->records * store->layout->slots;
 }
 
 uint64_t kv_store_life(const struct kv_store *store)
@@ -50,7 +57,7 @@ uint64_t kv_store_life(const struct kv_store *store)
 
 static uint64_t index_at(const struct kv_store *store, uint64_t life)
 {
-	return PAGE + life % 2 * index_len(store->buffers);
+	return PAGE + life % 2 * index_len(store->layout, store->records);
 }
 
 uint64_t kv_store_index(const struct kv_store *store)
@@ -60,67 +67,71 @@ uint64_t kv_store_index(const struct kv_store *store)
 
 uint64_t kv_store_buffers(const struct kv_store *store)
 {
-	return PAGE + 2 * index_len(store->buffers);
+	return buffers_at(store->layout, store->records);
 }
 
-static struct kv_slot *slots_of(const struct kv_store *store, uint64_t life)
+uint64_t kv_store_peer(const struct kv_store *store, const void *record)
 {
-	return (struct kv_slot *) (store->memory + index_at(store, life));
+	return store->peers + (uint64_t) ((const char *) record - store->memory);
+}
+
+static char *index_of(const struct kv_store *store, uint64_t life)
+{
+	return store->memory + index_at(store, life);
+}
+
+static void *buffer_of(const struct kv_store *store, uint64_t buffer)
+{
+	return store->memory + kv_store_buffers(store) + buffer * store->layout->buffer_size;
 }
 
 /* find_record -- NULL: the pointer leads to none, or to one that another slot has, too */
-static const struct kv_record *find_record(const struct kv_store *store, uint64_t life,
-					   const struct kv_slot *slot, uint64_t *buffer)
+static const void *find_record(const struct kv_store *store, uint64_t life, uint64_t pointer,
+			       uint64_t *buffer)
 {
-	uint64_t offset = slot->record - super_of(store)->peers[life % 2];
-	const struct kv_record *record;
+	size_t size = store->layout->buffer_size;
+	uint64_t offset = pointer - super_of(store)->peers[life % 2] - kv_store_buffers(store);
 
-	offset -= kv_store_buffers(store);
-	*buffer = offset / KV_BUFFER_SIZE;
-	if (offset % KV_BUFFER_SIZE || *buffer >= store->buffers || store->used[*buffer])
+	*buffer = offset / size;
+	if (offset % size || *buffer >= store->buffers || store->used[*buffer])
 		return NULL;
-	record = (const struct kv_record *) (store->memory + kv_store_buffers(store) + offset);
-	return kv_is_whole(record) ? record : NULL;
+	return buffer_of(store, *buffer);
 }
 
-/* put_slot -- into an index that has room, for a key that is not in it */
-static void put_slot(const struct kv_store *store, uint64_t life, const struct kv_record *record)
+/* walk_slot -- see walk */
+static void walk_slot(struct kv_store *store, uint64_t life, uint64_t number, bool moves,
+		      struct kv_counts *counts)
 {
-	struct kv_slot *slots = slots_of(store, life);
-	uint64_t count = kv_store_slots(store), at = kv_hash(record->key) % count;
-	uint64_t offset = (uint64_t) ((const char *) record - store->memory);
+	const struct kv_layout *layout = store->layout;
+	enum kv_state state = KV_TORN;
+	const void *record;
+	uint64_t pointer, buffer;
 
-	while (slots[at].record)
-		at = (at + 1) % count;
-	slots[at] = (struct kv_slot){store->peers + offset, KV_HEAD_LEN + record->len};
+	memcpy(&pointer, index_of(store, life) + number * layout->slot_size + layout->pointer,
+	       sizeof(pointer));
+	if (!pointer)
+		return;
+	record = find_record(store, life, pointer, &buffer);
+	if (record)
+		state = layout->judge(record, number);
+	counts->live += state == KV_LIVE;
+	counts->deleted += state == KV_DELETED;
+	counts->torn += state == KV_TORN;
+	if (state != KV_TORN)
+		store->used[buffer] = true;
+	if (state == KV_LIVE && moves)
+		layout->put(store, index_of(store, life + 1), number, record);
 }
 
 /* walk -- through the index of a life; what is live goes into that of the next one if `moves` */
 static void walk(struct kv_store *store, uint64_t life, bool moves, struct kv_counts *counts)
 {
-	const struct kv_slot *slots = slots_of(store, life);
-	uint64_t count = kv_store_slots(store), buffer;
+	uint64_t count = kv_store_slots(store);
 
 	*counts = (struct kv_counts){0};
 	memset(store->used, 0, store->buffers);
-	for (uint64_t i = 0; i < count; i++) {
-		const struct kv_record *record;
-
-		if (!slots[i].record)
-			continue;
-		record = find_record(store, life, &slots[i], &buffer);
-		if (!record) {
-			counts->torn++;
-			continue;
-		}
-		store->used[buffer] = true;
-		if (record->deleted)
-			counts->deleted++;
-		else
-			counts->live++;
-		if (!record->deleted && moves)
-			put_slot(store, life + 1, record);
-	}
+	for (uint64_t i = 0; i < count; i++)
+		walk_slot(store, life, i, moves, counts);
 }
 
 void kv_store_count(struct kv_store *store, struct kv_counts *counts)
@@ -128,7 +139,21 @@ void kv_store_count(struct kv_store *store, struct kv_counts *counts)
 	walk(store, kv_store_life(store), false, counts);
 }
 
-/* move -- everything into the index of the next life, and begin that */
+/* make_all -- a new store's records, durably, in the index of its first life */
+static int make_all(struct kv_store *store)
+{
+	const struct kv_layout *layout = store->layout;
+	uint64_t count = layout->make ? kv_store_slots(store) : 0;
+
+	for (uint64_t i = 0; i < count; i++) {
+		layout->make(buffer_of(store, i), i);
+		layout->put(store, index_of(store, 1), i, buffer_of(store, i));
+	}
+	return count ? store->persist(store->arg, buffer_of(store, 0), count * layout->buffer_size)
+		     : 0;
+}
+
+/* move -- everything is in the index of the next life: begin that */
 static int move(struct kv_store *store)
 {
 	struct super *super = super_of(store);
@@ -136,7 +161,8 @@ static int move(struct kv_store *store)
 	int ret;
 
 	super->peers[next % 2] = store->peers;
-	ret = store->persist(store->arg, slots_of(store, next), index_len(store->buffers));
+	ret = store->persist(store->arg, index_of(store, next),
+			     index_len(store->layout, store->records));
 	if (!ret)
 		ret = store->persist(store->arg, super, PAGE);
 	if (ret)
@@ -146,7 +172,7 @@ static int move(struct kv_store *store)
 	if (ret || super->magic)
 		return ret;
 	/* Index number 0 is of nothing, and not durable: so a new store is none before its life. */
-	super->magic = KV_MAGIC;
+	super->magic = store->layout->magic;
 	return store->persist(store->arg, super, PAGE);
 }
 
@@ -154,13 +180,13 @@ static int check_super(const struct kv_store *store)
 {
 	const struct super *super = super_of(store);
 
-	if (super->magic && super->magic != KV_MAGIC) {
+	if (super->magic && super->magic != store->layout->magic) {
 		fprintf(stderr, "the memory has something else than a store\n");
 		return -FI_EINVAL;
 	}
-	if (super->magic && super->buffers != store->buffers) {
+	if (super->magic && super->records != store->records) {
 		fprintf(stderr, "the store was made for %llu records: -N has to say so\n",
-			(unsigned long long) super->buffers);
+			(unsigned long long) super->records);
 		return -FI_EINVAL;
 	}
 	return 0;
@@ -169,25 +195,30 @@ static int check_super(const struct kv_store *store)
 int kv_store_start(struct kv_store *store, struct kv_counts *found)
 {
 	struct super *super = super_of(store);
+	size_t len = index_len(store->layout, store->records);
 	int ret = check_super(store);
 
 	if (ret)
 		return ret;
+	store->buffers = store->records + store->layout->spare;
 	store->used = calloc(store->buffers, 1);
 	if (!store->used)
 		return -FI_ENOMEM;
 	if (!super->magic) {
-		*super = (struct super){.buffers = store->buffers};
-		memset(slots_of(store, 0), 0, index_len(store->buffers));
+		*super = (struct super){.records = store->records};
+		memset(index_of(store, 0), 0, len);
 	}
-	memset(slots_of(store, super->life + 1), 0, index_len(store->buffers));
+	memset(index_of(store, super->life + 1), 0, len);
 	walk(store, super->life, true, found);
 	if (found->torn) {
 		fprintf(stderr, "%llu slots lead to no whole record\n",
 			(unsigned long long) found->torn);
 		return -FI_EIO;
 	}
-	ret = move(store);
+	if (!super->magic)
+		ret = make_all(store);
+	if (!ret)
+		ret = move(store);
 	/* What was deleted is free now. */
 	if (!ret)
 		kv_store_count(store, &(struct kv_counts){0});

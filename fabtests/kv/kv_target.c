@@ -29,6 +29,7 @@
 
 struct target {
 	const struct options *opts;
+	const struct kv_layout *layout;
 	struct node node;
 	struct memory memory;
 	int lock; /* of the memory's file, or -1 */
@@ -36,7 +37,7 @@ struct target {
 	struct kv_store store;
 	struct fi_pmemverbs_chain_ops *ops;
 	struct fi_pmemverbs_list *list;
-	struct kv_stage *stages; /* a client has the one of its number */
+	char *stages; /* a client has the one of its number */
 	struct region stage_region;
 	struct conn clients[PLACES];
 	uint64_t gone[PLACES]; /* not 0: its connection has ended, as the how manieth */
@@ -72,8 +73,8 @@ static int fill_list(struct target *target)
 {
 	struct kv_store *store = &target->store;
 	size_t offset = kv_store_buffers(store);
-	int ret = target->ops->list_open(target->region.mr, offset, KV_BUFFER_SIZE, store->buffers,
-					 &target->list);
+	int ret = target->ops->list_open(target->region.mr, offset, target->layout->buffer_size,
+					 store->buffers, &target->list);
 
 	for (uint64_t i = 0; !ret && i < store->buffers; i++) {
 		if (!store->used[i])
@@ -90,8 +91,9 @@ static int start_store(struct target *target)
 	int ret;
 
 	*store = (struct kv_store){
+		.layout = target->layout,
 		.memory = target->memory.base,
-		.buffers = target->opts->records,
+		.records = target->opts->records,
 		.peers = target->region.addr,
 		.persist = persist,
 		.arg = target,
@@ -101,7 +103,7 @@ static int start_store(struct target *target)
 		return report("the store", ret);
 	ret = fill_list(target);
 	if (!ret)
-		fprintf(stderr, "life %llu: %llu keys, %zu buffers free of %llu\n",
+		fprintf(stderr, "life %llu: %llu records, %zu buffers free of %llu\n",
 			(unsigned long long) kv_store_life(store), (unsigned long long) found.live,
 			target->ops->list_num_free(target->list),
 			(unsigned long long) store->buffers);
@@ -129,7 +131,7 @@ static int lock_memory(struct target *target)
 /* open_memory -- when the first client comes, by whom the domain is known */
 static int open_memory(struct target *target, struct fi_info *info)
 {
-	size_t len = kv_store_len(target->opts->records);
+	size_t len = kv_store_len(target->layout, target->opts->records);
 	uint64_t access = FI_REMOTE_READ | FI_REMOTE_WRITE;
 	int ret = node_domain(&target->node, info);
 
@@ -145,37 +147,43 @@ static int open_memory(struct target *target, struct fi_info *info)
 		memory_unmap(&target->memory);
 		return -FI_EBUSY;
 	}
-	target->stages = calloc(PLACES, sizeof(*target->stages));
+	target->stages = calloc(PLACES, target->layout->stage_size);
 	if (!target->stages)
 		return report("calloc", -FI_ENOMEM);
 	ret = region_register(&target->node, &target->region, target->memory.base, len, access,
 			      FI_RMA_PMEM);
 	if (!ret)
 		ret = region_register(&target->node, &target->stage_region, target->stages,
-				      PLACES * sizeof(*target->stages), access, 0);
+				      PLACES * target->layout->stage_size, access, 0);
 	return ret ? ret : start_store(target);
+}
+
+static struct kv_stage_head *stage_of(const struct target *target, unsigned int number)
+{
+	return (struct kv_stage_head *) (target->stages + number * target->layout->stage_size);
 }
 
 static int accept_client(struct target *target, unsigned int number, struct fi_info *info)
 {
 	const struct conn_attr attr = {.format = FI_CQ_FORMAT_CONTEXT, .wait = FI_WAIT_UNSPEC};
-	uint64_t addr = target->stage_region.addr + number * sizeof(struct kv_stage);
+	uint64_t addr = target->stage_region.addr + number * target->layout->stage_size;
 	struct kv_welcome welcome = {.addr = addr, .key = target->stage_region.key};
 	struct conn *conn = &target->clients[number];
 	int ret = conn_create(conn, &target->node, info, &attr);
 
 	if (ret)
 		return ret;
-	target->stages[number] = (struct kv_stage){
+	memset(stage_of(target, number), 0, target->layout->stage_size);
+	*stage_of(target, number) = (struct kv_stage_head){
 		.lease = {
-			.magic = KV_MAGIC,
+			.magic = target->layout->magic,
 			.key = target->region.key,
 			.index = target->region.addr + kv_store_index(&target->store),
 			.slots = kv_store_slots(&target->store),
 			.life = kv_store_life(&target->store),
 			.list = target->list->number,
 		}};
-	memcpy(welcome.hello, KV_HELLO, KV_HELLO_LEN);
+	memcpy(welcome.hello, target->layout->hello, KV_HELLO_LEN);
 	ret = fi_accept(conn->ep, &welcome, KV_WELCOME_LEN);
 	if (ret)
 		conn_close(conn);
@@ -185,7 +193,7 @@ static int accept_client(struct target *target, unsigned int number, struct fi_i
 /* is_busy -- chains write there */
 static bool is_busy(const struct target *target, unsigned int number)
 {
-	return __atomic_load_n(&target->stages[number].busy, __ATOMIC_ACQUIRE);
+	return __atomic_load_n(&stage_of(target, number)->busy, __ATOMIC_ACQUIRE);
 }
 
 /* close_place -- the endpoint of a client that has gone */
@@ -251,7 +259,7 @@ static int welcome(struct target *target, struct cm_event *event)
 	int ret;
 
 	if (number == PLACES || event->len < KV_HELLO_LEN ||
-	    memcmp(event->entry.data, KV_HELLO, KV_HELLO_LEN)) {
+	    memcmp(event->entry.data, target->layout->hello, KV_HELLO_LEN)) {
 		node_reject(&target->node, info,
 			    number == PLACES ? "too many clients" : "not a client of this");
 		return 0;
@@ -308,7 +316,7 @@ static int count_buffers(struct target *target)
 	kv_store_count(&target->store, &counts);
 	num_free = target->ops->list_num_free(target->list);
 	used = counts.live + counts.deleted;
-	fprintf(stderr, "%llu keys, %llu deleted, %llu buffers free of %llu\n",
+	fprintf(stderr, "%llu records, %llu deleted, %llu buffers free of %llu\n",
 		(unsigned long long) counts.live, (unsigned long long) counts.deleted,
 		(unsigned long long) num_free, (unsigned long long) target->store.buffers);
 	if (!counts.torn && used + num_free == target->store.buffers)
@@ -336,14 +344,14 @@ static void close_target(struct target *target)
 	free(target->stages);
 }
 
-int kv_serve(const struct options *opts)
+int kv_serve(const struct options *opts, const struct kv_layout *layout)
 {
 	const struct sigaction action = {.sa_handler = stop};
 	const struct node_attr attr = {
 		.caps = FI_MSG | FI_RMA | FI_RMA_PMEM | FI_FENCE,
 		.port = opts->src_port,
 	};
-	struct target target = {.opts = opts, .lock = -1};
+	struct target target = {.opts = opts, .layout = layout, .lock = -1};
 	struct cm_event event;
 	int ret = pmv_flush_init();
 

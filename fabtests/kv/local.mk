@@ -11,6 +11,7 @@ bin_PROGRAMS += fi_pmem_kv
 fi_pmem_kv_SOURCES = $(kv_client_sources) \
 	%D%/fi_pmem_kv.c \
 	%D%/kv_bench.c \
+	%D%/kv_layout.c \
 	%D%/kv_rpc.c %D%/kv_rpc.h \
 	%D%/kv_run.h \
 	%D%/kv_soak.c \
@@ -29,4 +30,4 @@ kv_race_SOURCES = $(kv_client_sources) %D%/kv_race.c
 kv_race_CFLAGS = $(AM_CFLAGS) $(XXHASH_CFLAGS)
 kv_race_LDADD = libconnection.la $(LIBFABRIC_LIBS) $(XXHASH_LIBS)
 
-EXTRA_DIST += %D%/history.awk %D%/kv-test %D%/list_run.c
+EXTRA_DIST += %D%/history.awk %D%/kv-test %D%/list_run.c %D%/soak.sh

@@ -61,16 +61,27 @@ docs_pair()
 docs_lasting()
 {
 	docs_end_lasting
+	docs_beside "$1"
+}
+
+# docs_beside SERVER -- the same, beside those that are there
+docs_beside()
+{
 	# What the last one has said is not this one's.
 	: >"$work/docs.lasting"
 	eval "exec env $1" >"$work/docs.lasting" 2>&1 &
-	docs_lasts=$!
-	await_ready "$work/docs.lasting" "$docs_lasts"
+	docs_lasts=${docs_lasts:+$docs_lasts }$!
+	await_ready "$work/docs.lasting" $!
 }
 
 docs_end_lasting()
 {
-	[ -z "$docs_lasts" ] || { kill "$docs_lasts"; wait "$docs_lasts"; }
+	local pid
+
+	for pid in $docs_lasts; do
+		kill "$pid"
+		wait "$pid"
+	done
 	docs_lasts=''
 }
 
@@ -121,6 +132,8 @@ docs_run()
 	*fi_pmem_target\ *) docs_lasting "$line" ;;
 	"fi_pmem_kv -M "*) docs_lasting "$line" ;;
 	"fi_pmem_kv "*) eval "timeout 120 $line" ;;
+	"fi_pmem_rs -B "*) docs_beside "$line" ;;
+	"fi_pmem_rs "*) eval "timeout 120 ${line/fi_pmem_rs/fi_pmem_rs -I 20 -w 0}" ;;
 	*"fi_pmem_rpc -M "*) docs_lasting "$line" ;;
 	*fi_pmem_rpc\ *) eval "timeout 120 $line" ;;
 	# Of a program that is running: any does.

@@ -47,8 +47,9 @@ static int start(struct world *world, struct kv_store *store, uint64_t peers, un
 {
 	world->persists = 0;
 	world->last = last;
-	*store = (struct kv_store){.memory = world->memory,
-				   .buffers = BUFFERS,
+	*store = (struct kv_store){.layout = &kv_layout,
+				   .memory = world->memory,
+				   .records = BUFFERS,
 				   .peers = peers,
 				   .persist = persist,
 				   .arg = world};
@@ -129,7 +130,7 @@ static void live(struct world *world, unsigned int last)
 
 Test(kv_store, power_is_lost_while_the_target_starts)
 {
-	const size_t len = kv_store_len(BUFFERS);
+	const size_t len = kv_store_len(&kv_layout, BUFFERS);
 
 	srand(1);
 	for (unsigned int i = 0; i < 3 * WORLDS; i++) {
@@ -145,7 +146,7 @@ Test(kv_store, power_is_lost_while_the_target_starts)
 /* The first bytes are zeros, so there is no store yet; it is one only when it is whole. */
 Test(kv_store, power_is_lost_while_the_store_is_made)
 {
-	const size_t len = kv_store_len(BUFFERS);
+	const size_t len = kv_store_len(&kv_layout, BUFFERS);
 
 	srand(1);
 	for (unsigned int i = 0; i < 4 * WORLDS; i++) {
