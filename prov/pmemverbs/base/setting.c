@@ -230,7 +230,7 @@ void pmv_setting_read(void)
 	/* There is no such directory, and then nothing is offered. */
 	if (keys && !pmv_setting.keys)
 		pmv_setting.keys = "";
-	pmv_setting.core = core ? core : pmv_setting.keys ? "tcp" : "verbs,tcp";
+	pmv_setting.core = core ? core : "verbs,tcp";
 	choice = get_choice(DOMAIN);
 	pmv_setting.domain_declared = choice > 0;
 	pmv_setting.domain = choice ? (enum pmv_persist)(choice - 1) : PMV_NONE;

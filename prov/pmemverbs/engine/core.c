@@ -81,14 +81,8 @@ void pmv_core_check(void)
 	for (;; name++) {
 		size_t len = strcspn(name, ",");
 
-		const struct pmv_core *core = find(name, len);
-
-		if (!core)
+		if (!find(name, len))
 			pmv_setting_refuse("CORE", name, len, known);
-		else if (pmv_setting.keys && !core->proves)
-			pmv_setting_refuse("CORE", name, len,
-					   "with FI_PMEMVERBS_KEYS only tcp, as connection "
-					   "requests of others have no room for a proof");
 		name += len;
 		if (!*name)
 			return;
