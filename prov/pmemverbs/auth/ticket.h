@@ -7,12 +7,13 @@
  *
  *    request     the first key, the ticket, and nothing else: the CM data that it stands for have
  *                gone in front of message 1
- *    acceptance  CM data, and 12 bytes of HMAC-SHA256 of them with the second key
+ *    acceptance  CM data, and 5 bytes of HMAC-SHA256 of them with the second key
  *
  * So the CM data of a request, handshake included, are those that message 1 has proved.  A ticket
  * is taken once, for PMV_TICKET_SECONDS, by the passive endpoint that gave it, and from the address
  * that got it.  It has 256 bits, so nobody guesses one.  Who sees it on its way may use it before
- * its owner does, from that address.  A false target can try one proof for each connection.
+ * its owner does, from that address.  A false target can try one proof for each connection, with 40
+ * bits; who can do that is on the path, and could take over a connection that is made.
  */
 #ifndef PMV_TICKET_H
 #define PMV_TICKET_H
@@ -25,7 +26,8 @@
 #include "auth/admission.h"
 
 #define PMV_TICKET_SIZE PMV_NOISE_KEY
-#define PMV_TICKET_PROOF 12
+/* verbs has room for 55 bytes, of which the handshake takes 26, and RxM has to have 24. */
+#define PMV_TICKET_PROOF 5
 #define PMV_TICKET_SECONDS 20
 /* So many of one peer wait to be used.  He shuts nobody else out. */
 #define PMV_TICKET_MOST 1024

@@ -9,7 +9,7 @@
 
 #include "auth/admission.h"
 
-#define PMV_TICKET_CLIENT_SECONDS 5
+#define PMV_TICKET_CLIENT_SECONDS 10
 
 struct pmv_ticket_client;
 

@@ -20,7 +20,7 @@
 #include "auth/admission.h"
 
 #define PMV_TICKET_SERVER_LENGTH sizeof(uint16_t)
-#define PMV_TICKET_SERVER_SECONDS 5
+#define PMV_TICKET_SERVER_SECONDS 10
 #define PMV_TICKET_SERVER_MOST 128
 
 struct pmv_ticket_server;

@@ -36,27 +36,19 @@ int pmv_unwrap_control(struct fid *fid, int command, void *arg)
 }
 
 /*
- * room_taken -- so many bytes of the core's CM data are not the application's.  With a ticket, a
- * request has all that was proved elsewhere, and the application has no more room than without.
+ * room_taken -- so many bytes of the core's CM data are not the application's.  With tickets a
+ * request would have room for more, but there is one figure for both directions.
  */
 static size_t room_taken(struct fid *fid)
 {
 	const struct pmv_core *core;
-	bool accepts = false;
 
 	if (!pmv_admission_is_on())
 		return PMV_HANDSHAKE_SIZE;
-	if (fid->ops == &pmv_pep_fi_ops) {
-		core = pmv_container_of(fid, struct pmv_pep, pep_fid.fid)->fabric->core;
-	} else {
-		struct pmv_ep *ep = pmv_container_of(fid, struct pmv_ep, ep_fid.fid);
-
-		core = ep->domain->engine.core;
-		accepts = pmv_initiator_is_fast(&ep->initiator, PMV_SLOW_UNKNOWN);
-	}
-	return PMV_HANDSHAKE_SIZE + (core->proves ? PMV_ADMISSION_REQUEST
-				     : accepts    ? PMV_TICKET_PROOF
-						  : 0);
+	core = fid->ops == &pmv_pep_fi_ops
+		       ? pmv_container_of(fid, struct pmv_pep, pep_fid.fid)->fabric->core
+		       : pmv_container_of(fid, struct pmv_ep, ep_fid.fid)->domain->engine.core;
+	return PMV_HANDSHAKE_SIZE + (core->proves ? PMV_ADMISSION_REQUEST : PMV_TICKET_PROOF);
 }
 
 int pmv_unwrap_getopt(struct fid *fid, int level, int optname, void *optval, size_t *optlen)
