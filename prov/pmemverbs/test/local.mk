@@ -161,7 +161,7 @@ test_direct_LDFLAGS = $(drive_wraps)
 test_direct_sync_LDFLAGS = $(drive_wraps)
 test_admission_LDFLAGS = -Wl,--wrap=clock_gettime
 test_ticket_client_LDFLAGS = -Wl,--wrap=clock_gettime
-test_ticket_server_LDFLAGS = -Wl,--wrap=clock_gettime
+test_ticket_server_LDFLAGS = -Wl,--wrap=clock_gettime,--wrap=accept4
 # Settings and other providers are played.
 test_getinfo_LDFLAGS = -Wl,--wrap=fi_param_get,--wrap=fi_getinfo
 test_inject_LDFLAGS = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=mmap \

@@ -5,11 +5,10 @@
 #include <dirent.h>
 #include <endian.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <netinet/in.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -26,14 +25,34 @@
 int __real_clock_gettime(clockid_t clock, struct timespec *time);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *time);
 
-static atomic_int ahead; /* seconds, of the clock for timeouts */
+/* The clock for timeouts: so many seconds ahead, and whether it stands, and where. */
+static atomic_int ahead;
+static atomic_bool stands;
+static struct timespec stopped_at;
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
 {
 	int ret = __real_clock_gettime(clock, time);
 
 	time->tv_sec += clock == CLOCK_MONOTONIC ? atomic_load(&ahead) : 0;
+	if (clock == CLOCK_MONOTONIC && atomic_load(&stands))
+		*time = stopped_at;
 	return ret;
+}
+
+int __real_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags);
+int __wrap_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags);
+
+static atomic_bool none_left;     /* of descriptors */
+static atomic_int none_were_left; /* so often */
+
+int __wrap_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
+{
+	if (!atomic_load(&none_left))
+		return __real_accept4(fd, addr, len, flags);
+	atomic_fetch_add(&none_were_left, 1);
+	errno = EMFILE;
+	return -1;
 }
 
 static struct pmv_ticket_server *server;
@@ -364,26 +383,31 @@ Test(ticket_server, gives_out_nothing_that_lasts)
 /* Then it takes nobody, and does not keep a processor busy with that; later it goes on. */
 Test(ticket_server, goes_on_when_there_are_descriptors_again)
 {
-	struct rlimit limit, none;
-	struct request request;
-	int fd, last;
+	struct request request, before[4];
+	int fd, fds[4];
 
-	make(&request, CLIENT);
-	fd = reach();
+	for (int i = 0; i < 4; i++) {
+		make(&before[i], CLIENT);
+		fds[i] = reach();
+	}
+	/* They have been accepted, too. */
 	expect_served();
-	close(fd);
-	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	last = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
-	none = limit;
-	none.rlim_cur = (rlim_t) last + 1;
-	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
-	cr_assert_eq(connect(fd, to, sizeof(there)), 0);
+	make(&request, CLIENT);
+	clock_gettime(CLOCK_MONOTONIC, &stopped_at);
+	atomic_store(&stands, true);
+	atomic_store(&none_left, true);
+	fd = reach();
 	say(fd, request.bytes, request.len);
-	/* It can't have been accepted before the limit was raised. */
-	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	while (!atomic_load(&none_were_left))
+		sched_yield();
+	for (int i = 0; i < 4; i++) {
+		say(fds[i], before[i].bytes, before[i].len);
+		expect_ticket(&before[i], fds[i]);
+	}
+	cr_expect_eq(atomic_load(&none_were_left), 1, "it waits before it tries again");
+	atomic_store(&none_left, false);
+	atomic_store(&stands, false);
 	expect_ticket(&request, fd);
-	close(last);
 }
 
 Test(ticket_server, has_its_port_alone)

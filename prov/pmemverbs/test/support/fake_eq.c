@@ -130,7 +130,13 @@ static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t l
 
 bool fake_eq_is_empty(struct fid *fid)
 {
-	return !testcore_of(fid, struct fake_eq, fid.fid)->events;
+	struct fake_eq *eq = testcore_of(fid, struct fake_eq, fid.fid);
+	bool is_empty;
+
+	pthread_mutex_lock(&eq->lock);
+	is_empty = !eq->events;
+	pthread_mutex_unlock(&eq->lock);
+	return is_empty;
 }
 
 static struct fi_ops_eq eq_ops = {
