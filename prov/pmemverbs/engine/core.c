@@ -23,7 +23,8 @@
  * acknowledge what it has placed: it takes one request from the stream at a time, and queues the
  * acknowledgement when the last byte is copied (1.17: tcpx_process_remote_write, 2.1:
  * xnet_complete_rx).  So an acknowledgement says that all earlier writes are placed, too.
- * verbs has room for 55 bytes of CM data, and native for as many; tcp has 256.
+ * verbs has room for 55 bytes of CM data, and native for as many; tcp has 256.  Both of them have
+ * keys of regions that the NIC chooses; tcp takes those that it is given.
  * native: pmemrdma (prov/pmemrdma), on the devices that verbs uses.
  */
 static const struct pmv_core cores[] = {
