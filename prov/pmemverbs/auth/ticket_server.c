@@ -231,6 +231,8 @@ int pmv_ticket_server_listen(struct pmv_ticket_server *server, uint64_t since_ns
 {
 	int ret;
 
+	if (server->listens)
+		return 0;
 	if (listen(server->watched.fd, BACKLOG))
 		return -errno;
 	ret = pmv_poller_enter();

@@ -89,15 +89,14 @@ static void wake(void *arg)
 	fi_eq_write(ep->eq->core_fid, PMV_EQ_WAKE, &entry, sizeof(entry), 0);
 }
 
-int pmv_tickets_connect(struct pmv_ep *ep, const void *addr, const uint8_t *data, size_t len)
+/* begin -- with the queue's lock: whoever reads it is to know of the ticket that is there */
+static int begin(struct pmv_ep *ep, const struct sockaddr *to, const uint8_t *data, size_t len)
 {
-	const struct sockaddr *to = pmv_address_len(addr) ? addr : NULL, *from = NULL;
+	const struct sockaddr *from = NULL;
 	union pmv_silence_addr own = {0};
 	size_t own_len = sizeof(own);
 	char why[PMV_KEYS_WHY];
 
-	if (!ep->eq)
-		return -FI_ENOEQ;
 	if (ep->getting)
 		return -FI_EALREADY;
 	/* The ticket is good from there only, if the core knows already where that will be. */
@@ -115,6 +114,18 @@ int pmv_tickets_connect(struct pmv_ep *ep, const void *addr, const uint8_t *data
 	}
 	memcpy(&ep->target, to, pmv_address_len(to));
 	return 0;
+}
+
+int pmv_tickets_connect(struct pmv_ep *ep, const void *addr, const uint8_t *data, size_t len)
+{
+	int ret;
+
+	if (!ep->eq)
+		return -FI_ENOEQ;
+	pthread_mutex_lock(&ep->eq->lock);
+	ret = begin(ep, pmv_address_len(addr) ? addr : NULL, data, len);
+	pthread_mutex_unlock(&ep->eq->lock);
+	return ret;
 }
 
 /* connect_with -- the ticket that is there; 0, or a positive fi_errno: the application reads it */

@@ -414,6 +414,8 @@ Test(ticket_server, has_its_port_alone)
 {
 	struct pmv_ticket_server *other = NULL;
 
+	cr_expect_eq(pmv_ticket_server_listen(server, 0), 0, "it listens already");
+
 	cr_expect_eq(pmv_ticket_server_bind(to, count_refusal, &other), -EADDRINUSE);
 	cr_expect_null(other);
 	pmv_ticket_server_close(server);
