@@ -26,7 +26,10 @@
 #include "auth/admission.h"
 
 #define PMV_TICKET_SIZE PMV_NOISE_KEY
-/* verbs has room for 55 bytes, of which the handshake takes 26, and RxM has to have 24. */
+/*
+ * verbs has room for 55 bytes, of which the handshake takes 26.  The layer that makes datagrams of
+ * connections needs 24 of them.
+ */
 #define PMV_TICKET_PROOF 5
 #define PMV_TICKET_SECONDS 20
 /* So many of one peer wait to be used.  He shuts nobody else out. */

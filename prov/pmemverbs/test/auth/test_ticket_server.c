@@ -17,6 +17,7 @@
 #include <sodium.h>
 
 #include "auth/ticket.h"
+#include "base/poller.h"
 #include "test/support/key_dirs.h"
 
 #define ASKS "what the application asks, and a handshake"
@@ -114,12 +115,14 @@ static void make(struct request *request, int end)
 	uint16_t whole;
 
 	memcpy(request->bytes + LENGTH, ASKS, len);
+	/* The thread is the target, and reads whose keys it has. */
+	pmv_poller_lock();
 	key_dirs_be(end);
 	request->initiator =
 		pmv_admission_request(PMV_ADMISSION_BEFORE, to, request->bytes + LENGTH, &len, why);
 	cr_assert_not_null(request->initiator, "%s", why);
-	/* Nothing is under way, so nobody reads it meanwhile. */
 	key_dirs_be(TARGET);
+	pmv_poller_unlock();
 	whole = htole16((uint16_t) len);
 	memcpy(request->bytes, &whole, LENGTH);
 	request->len = LENGTH + len;
