@@ -328,7 +328,7 @@ int pmv_eq_trywait(struct pmv_eq *eq)
 	bool kept;
 
 	pthread_mutex_lock(&eq->lock);
-	kept = eq->kept.len || eq->refusals || pmv_tickets_are_there(eq);
+	kept = eq->kept.len || eq->refusals;
 	pthread_mutex_unlock(&eq->lock);
 	if (kept)
 		return -FI_EAGAIN;

@@ -164,11 +164,6 @@ void pmv_tickets_go_on(struct pmv_eq *eq)
 	}
 }
 
-bool pmv_tickets_are_there(struct pmv_eq *eq)
-{
-	return atomic_load(&eq->has_tickets);
-}
-
 bool pmv_tickets_cancel(struct pmv_ep *ep)
 {
 	struct pmv_admission *admission;

@@ -29,9 +29,8 @@ int pmv_tickets_connect(struct pmv_ep *ep, const void *addr, const uint8_t *data
 
 /* With the queue's lock, if there is one. */
 
-/* pmv_tickets_go_on -- with those that are there; pmv_tickets_are_there: are there any? */
+/* pmv_tickets_go_on -- with those that are there */
 void pmv_tickets_go_on(struct pmv_eq *eq);
-bool pmv_tickets_are_there(struct pmv_eq *eq);
 /* pmv_tickets_cancel -- false: the endpoint gets none */
 bool pmv_tickets_cancel(struct pmv_ep *ep);
 

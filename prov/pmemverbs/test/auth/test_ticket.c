@@ -130,12 +130,17 @@ Test(ticket, is_known_to_both_ends_and_never_the_same)
 
 Test(ticket, is_taken_once)
 {
+	uint8_t data[PMV_ADMISSION_MOST];
+	struct pmv_admission *admission;
 	struct both one, other;
+	size_t len;
 
 	give(&one);
 	give(&other);
-	expect_taken(&other, NOW);
+	admission = show(&other, from, NOW, data, &len);
+	cr_assert_not_null(admission, "%s", why);
 	expect_refused(&other, from, NOW, "its ticket is none, or was used");
+	pmv_admission_free(admission);
 	expect_taken(&one, NOW);
 	forget(&one);
 	forget(&other);
