@@ -115,7 +115,6 @@ static void teardown(void)
 {
 	stage_close(&client);
 	stage_close(&target);
-	cr_expect_not(has_thread(), "nobody needs it any more");
 	key_dirs_remove();
 }
 
@@ -449,6 +448,9 @@ Test(tickets, are_forgotten_with_their_endpoint)
 		rig->ep = rig_ep(rig, rig->cq);
 		accepted(fi_ep_bind(rig->ep, &client.eq->fid, 0));
 	}
+	accepted(fi_close(&target.pep->fid));
+	target.pep = NULL;
+	cr_expect_not(has_thread(), "nobody needs it any more");
 }
 
 Test(tickets, leave_one_figure_of_room_for_both_directions)
