@@ -99,8 +99,12 @@ static int begin(struct pmv_ep *ep, const struct sockaddr *to, const uint8_t *da
 
 	if (ep->getting)
 		return -FI_EALREADY;
+	if (!to) {
+		pmv_admit_warn_target(NULL, "it is no address of IPv4 or IPv6");
+		return -FI_EACCES;
+	}
 	/* The ticket is good from there only, if the core knows already where that will be. */
-	if (to && !fi_getname(&ep->engine.fid->fid, &own, &own_len) &&
+	if (!fi_getname(&ep->engine.fid->fid, &own, &own_len) &&
 	    own.any.sa_family == to->sa_family) {
 		pmv_address_set_port(&own.any, 0);
 		from = &own.any;
