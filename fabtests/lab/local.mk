@@ -21,6 +21,7 @@ EXTRA_DIST += \
 	%D%/guest/debian13 \
 	%D%/guest/eadr \
 	%D%/guest/files \
+	%D%/guest/keys.sh \
 	%D%/guest/link \
 	%D%/guest/mend.sh \
 	%D%/guest/native \

@@ -13,6 +13,8 @@ provider_sources = \
 	prov/pmemverbs/base/inline.h \
 	prov/pmemverbs/base/log.c \
 	prov/pmemverbs/base/log.h \
+	prov/pmemverbs/base/poller.c \
+	prov/pmemverbs/base/poller.h \
 	prov/pmemverbs/base/setting.c \
 	prov/pmemverbs/base/setting.h \
 	prov/pmemverbs/base/signals.c \
@@ -32,6 +34,12 @@ provider_sources = \
 	prov/pmemverbs/auth/noise.h \
 	prov/pmemverbs/auth/replay.c \
 	prov/pmemverbs/auth/replay.h \
+	prov/pmemverbs/auth/ticket.c \
+	prov/pmemverbs/auth/ticket.h \
+	prov/pmemverbs/auth/ticket_client.c \
+	prov/pmemverbs/auth/ticket_client.h \
+	prov/pmemverbs/auth/ticket_server.c \
+	prov/pmemverbs/auth/ticket_server.h \
 	prov/pmemverbs/memory/block_writer.c \
 	prov/pmemverbs/memory/block_writer.h \
 	prov/pmemverbs/memory/blocks.c \
@@ -237,6 +245,8 @@ provider_sources = \
 	prov/pmemverbs/objects/rma.c \
 	prov/pmemverbs/objects/srx.c \
 	prov/pmemverbs/objects/tally.c \
+	prov/pmemverbs/objects/tickets.c \
+	prov/pmemverbs/objects/tickets.h \
 	prov/pmemverbs/objects/unwrap.c \
 	prov/pmemverbs/objects/unwrap.h
 

@@ -61,7 +61,7 @@ void pmv_admission_free(struct pmv_admission *admission)
 {
 	if (!admission)
 		return;
-	pmv_noise_wipe(&admission->noise);
+	sodium_memzero(admission, sizeof(*admission));
 	free(admission);
 }
 
@@ -74,10 +74,15 @@ static struct pmv_admission *new_admission(char why[PMV_KEYS_WHY])
 	return admission;
 }
 
+_Static_assert(sizeof(PMV_ADMISSION_PROLOGUE_BEFORE) == sizeof(PMV_ADMISSION_PROLOGUE), "prologue");
+
 /* make_prologue -- of a request with this in front of message 1; returns its length */
-static size_t make_prologue(uint8_t *prologue, const uint8_t *data, size_t len)
+static size_t make_prologue(enum pmv_admission_way way, uint8_t *prologue, const uint8_t *data,
+			    size_t len)
 {
-	memcpy(prologue, PMV_ADMISSION_PROLOGUE, sizeof(PMV_ADMISSION_PROLOGUE));
+	memcpy(prologue,
+	       way == PMV_ADMISSION_BEFORE ? PMV_ADMISSION_PROLOGUE_BEFORE : PMV_ADMISSION_PROLOGUE,
+	       sizeof(PMV_ADMISSION_PROLOGUE));
 	if (len)
 		memcpy(prologue + sizeof(PMV_ADMISSION_PROLOGUE), data, len);
 	return sizeof(PMV_ADMISSION_PROLOGUE) + len;
@@ -101,8 +106,8 @@ static bool start_initiator(struct pmv_admission *admission, const struct sockad
 	return peer;
 }
 
-struct pmv_admission *pmv_admission_request(const struct sockaddr *to, uint8_t *data, size_t *len,
-					    char why[PMV_KEYS_WHY])
+struct pmv_admission *pmv_admission_request(enum pmv_admission_way way, const struct sockaddr *to,
+					    uint8_t *data, size_t *len, char why[PMV_KEYS_WHY])
 {
 	uint8_t prologue[sizeof(PMV_ADMISSION_PROLOGUE) + PMV_ADMISSION_MOST], payload[PAYLOAD];
 	struct pmv_admission *admission = new_admission(why);
@@ -113,7 +118,8 @@ struct pmv_admission *pmv_admission_request(const struct sockaddr *to, uint8_t *
 
 	if (!admission)
 		return NULL;
-	ok = start_initiator(admission, to, prologue, make_prologue(prologue, data, *len), why);
+	ok = start_initiator(admission, to, prologue, make_prologue(way, prologue, data, *len),
+			     why);
 	if (ok) {
 		made = htole64(pmv_admission_now());
 		port = htole16(pmv_address_port(to));
@@ -249,9 +255,9 @@ static bool may_enter(struct pmv_admission *admission, const struct sockaddr *fr
 		peer->name, now, made, why);
 }
 
-struct pmv_admission *pmv_admission_asked(const struct sockaddr *from, uint16_t port,
-					  uint64_t since_ns, const uint8_t *data, size_t *len,
-					  char why[PMV_KEYS_WHY])
+struct pmv_admission *pmv_admission_asked(enum pmv_admission_way way, const struct sockaddr *from,
+					  uint16_t port, uint64_t since_ns, const uint8_t *data,
+					  size_t *len, char why[PMV_KEYS_WHY])
 {
 	uint8_t prologue[sizeof(PMV_ADMISSION_PROLOGUE) + PMV_ADMISSION_MOST], payload[PAYLOAD];
 	struct pmv_admission *admission;
@@ -269,7 +275,7 @@ struct pmv_admission *pmv_admission_asked(const struct sockaddr *from, uint16_t 
 	pthread_mutex_lock(&lock);
 	if (!load(why)) {
 		pmv_noise_responder(&admission->noise, &keys->own, prologue,
-				    make_prologue(prologue, data, front));
+				    make_prologue(way, prologue, data, front));
 		if (pmv_noise_read_request(&admission->noise, data + front, payload, PAYLOAD))
 			ok = may_enter(admission, from, port, since_ns, payload, why);
 		else
@@ -290,8 +296,8 @@ struct pmv_admission *pmv_admission_asked(const struct sockaddr *from, uint16_t 
 	return NULL;
 }
 
-/* is_still_known -- its key may have been taken out since it asked */
-static bool is_still_known(const struct pmv_admission *admission, char why[PMV_KEYS_WHY])
+/* Its key may have been taken out since it asked. */
+bool pmv_admission_is_known(const struct pmv_admission *admission, char why[PMV_KEYS_WHY])
 {
 	const struct sockaddr *from = (const struct sockaddr *) &admission->from;
 	bool ok;
@@ -310,7 +316,7 @@ bool pmv_admission_reply(struct pmv_admission *admission, uint8_t *data, size_t 
 	struct pmv_noise_pair ephemeral;
 	bool ok;
 
-	if (!is_still_known(admission, why))
+	if (!pmv_admission_is_known(admission, why))
 		return false;
 	crypto_hash_sha256(hash, data, *len);
 	pmv_keys_draw(&ephemeral);

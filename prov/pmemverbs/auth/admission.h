@@ -20,6 +20,10 @@
  * see another one.  So hosts that share a key would take each other's requests, where they listen
  * at the same port; the manual says that no two hosts may.
  *
+ * Where CM data have no room for them, the messages go before it over a connection of their own
+ * (exchange.h), and the CM data have a ticket (ticket.h).  They are the same, but for the prologue:
+ * the CM data of the request are in front of message 1, and none in front of message 2.
+ *
  * All functions may be called by any thread.
  */
 #ifndef PMV_ADMISSION_H
@@ -36,6 +40,7 @@
 #include "base/setting.h"
 
 #define PMV_ADMISSION_PROLOGUE "pmemverbs-keys-1"
+#define PMV_ADMISSION_PROLOGUE_BEFORE "pmemverbs-tick-1"
 #define PMV_ADMISSION_REQUEST PMV_NOISE_REQUEST(10)
 #define PMV_ADMISSION_REPLY PMV_NOISE_REPLY(32)
 
@@ -45,23 +50,26 @@
 /* What is left of the room for CM data: the longer message is that of the request. */
 _Static_assert(PMV_ADMISSION_REPLY <= PMV_ADMISSION_REQUEST, "room");
 
+enum pmv_admission_way {
+	PMV_ADMISSION_WITHIN, /* the messages are in CM data */
+	PMV_ADMISSION_BEFORE, /* they are exchanged before, for a ticket */
+};
+
 /* One end of one exchange, while that is under way.  It has secrets: pmv_admission_free. */
 struct pmv_admission {
 	struct pmv_noise noise;
 	char name[PMV_KEYS_NAME];     /* the peer's, in the file peers */
 	char rights[PMV_KEYS_RIGHTS]; /* so */
 	struct sockaddr_storage from; /* of a peer that asks; AF_UNSPEC: it is not known */
+	/* Of a ticket, which both ends have made. */
+	bool has_ticket;
+	uint8_t ticket[PMV_NOISE_KEY];
+	uint8_t proof_key[PMV_NOISE_KEY];
 };
 
 static inline bool pmv_admission_is_on(void)
 {
 	return pmv_setting.keys;
-}
-
-/* pmv_admission_room -- so many bytes of CM data are not the application's */
-static inline size_t pmv_admission_room(void)
-{
-	return pmv_admission_is_on() ? PMV_ADMISSION_REQUEST : 0;
 }
 
 /* pmv_admission_check -- can the keys be used?  0, or a negative errno, and why */
@@ -75,8 +83,8 @@ uint64_t pmv_admission_now(void);
  * _established looks for message 2 behind the CM data of the acceptance, and takes it off; false:
  * it is not there, or not genuine: *len is 0 then.
  */
-struct pmv_admission *pmv_admission_request(const struct sockaddr *to, uint8_t *data, size_t *len,
-					    char why[PMV_KEYS_WHY]);
+struct pmv_admission *pmv_admission_request(enum pmv_admission_way way, const struct sockaddr *to,
+					    uint8_t *data, size_t *len, char why[PMV_KEYS_WHY]);
 bool pmv_admission_established(struct pmv_admission *admission, const uint8_t *data, size_t *len,
 			       char why[PMV_KEYS_WHY]);
 
@@ -86,11 +94,14 @@ bool pmv_admission_established(struct pmv_admission *admission, const uint8_t *d
  * process that listened there.  _reply puts message 2 behind *len bytes, if the peer is still
  * known; false: it is not, and why.
  */
-struct pmv_admission *pmv_admission_asked(const struct sockaddr *from, uint16_t port,
-					  uint64_t since_ns, const uint8_t *data, size_t *len,
-					  char why[PMV_KEYS_WHY]);
+struct pmv_admission *pmv_admission_asked(enum pmv_admission_way way, const struct sockaddr *from,
+					  uint16_t port, uint64_t since_ns, const uint8_t *data,
+					  size_t *len, char why[PMV_KEYS_WHY]);
 bool pmv_admission_reply(struct pmv_admission *admission, uint8_t *data, size_t *len,
 			 char why[PMV_KEYS_WHY]);
+
+/* pmv_admission_is_known -- is the peer that has asked still known?  False: it is not, and why. */
+bool pmv_admission_is_known(const struct pmv_admission *admission, char why[PMV_KEYS_WHY]);
 
 void pmv_admission_free(struct pmv_admission *admission);
 

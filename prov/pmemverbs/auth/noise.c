@@ -35,22 +35,30 @@ static void mix_hash(struct pmv_noise *noise, const void *data, size_t len)
 	crypto_hash_sha256_final(&state, noise->hash);
 }
 
+/* expand -- the first two outputs of HKDF; temp is the key that was extracted */
+static void expand(const uint8_t temp[32], uint8_t first[32], uint8_t second[32])
+{
+	uint8_t text[33];
+
+	hmac(first, temp, NULL, 0, 1);
+	memcpy(text, first, 32);
+	hmac(second, temp, text, 32, 2);
+	sodium_memzero(text, sizeof(text));
+}
+
 /* mix_key -- what the two have agreed on: HKDF, the second output of which encrypts from now on */
 static bool mix_key(struct pmv_noise *noise, const uint8_t secret[32], const uint8_t public[32])
 {
-	uint8_t shared[32], temp[32], first[33];
+	uint8_t shared[32], temp[32];
 	/* A public key of small order gives 0, whoever has the secret one. */
 	bool ok = !crypto_scalarmult(shared, secret, public);
 
 	if (ok) {
 		hmac(temp, noise->chaining, shared, sizeof(shared), 0);
-		hmac(noise->chaining, temp, NULL, 0, 1);
-		memcpy(first, noise->chaining, 32);
-		hmac(noise->key, temp, first, 32, 2);
+		expand(temp, noise->chaining, noise->key);
 	}
 	sodium_memzero(shared, sizeof(shared));
 	sodium_memzero(temp, sizeof(temp));
-	sodium_memzero(first, sizeof(first));
 	return ok;
 }
 
@@ -161,6 +169,15 @@ bool pmv_noise_read_reply(struct pmv_noise *noise, const uint8_t *message, void 
 	return mix_key(noise, noise->ephemeral.secret, noise->peer_ephemeral) &&
 	       mix_key(noise, noise->own.secret, noise->peer_ephemeral) &&
 	       open(noise, payload, message + PMV_NOISE_KEY, len);
+}
+
+void pmv_noise_split(const struct pmv_noise *noise, uint8_t first[32], uint8_t second[32])
+{
+	uint8_t temp[32];
+
+	hmac(temp, noise->chaining, NULL, 0, 0);
+	expand(temp, first, second);
+	sodium_memzero(temp, sizeof(temp));
 }
 
 void pmv_noise_wipe(struct pmv_noise *noise)

@@ -6,8 +6,9 @@
  *    1 -> e, es, s, ss, payload   the responder learns the initiator's, and that he has the secret
  *    2 <- e, ee, se, payload      the initiator learns that the responder has his
  *
- * Nothing is sent behind them, so the keys that they agree on are not even made.  These are pure
- * functions: the caller draws the ephemeral key.  Each of them is used for one exchange only.
+ * No messages are sent behind them.  The keys that they agree on are made for tickets only
+ * (ticket.h).  These are pure functions: the caller draws the ephemeral key.  Each of them is used
+ * for one exchange only.
  * Whoever sends message 1 binds everything that the prologue has to it.
  */
 #ifndef PMV_NOISE_H
@@ -61,6 +62,9 @@ bool pmv_noise_write_reply(struct pmv_noise *noise, const struct pmv_noise_pair 
 			   const void *payload, size_t len, uint8_t *message);
 bool pmv_noise_read_reply(struct pmv_noise *noise, const uint8_t *message, void *payload,
 			  size_t len);
+
+/* pmv_noise_split -- Split(), after both messages: two keys that nobody else has */
+void pmv_noise_split(const struct pmv_noise *noise, uint8_t first[32], uint8_t second[32]);
 
 void pmv_noise_wipe(struct pmv_noise *noise);
 

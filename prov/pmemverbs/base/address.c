@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <stdio.h>
+#include <string.h>
 
 size_t pmv_address_len(const struct sockaddr *addr)
 {
@@ -21,6 +22,38 @@ uint16_t pmv_address_port(const struct sockaddr *addr)
 {
 	return ntohs(addr->sa_family == AF_INET6 ? ((const struct sockaddr_in6 *) addr)->sin6_port
 						 : ((const struct sockaddr_in *) addr)->sin_port);
+}
+
+void pmv_address_set_port(struct sockaddr *addr, uint16_t port)
+{
+	if (addr->sa_family == AF_INET6)
+		((struct sockaddr_in6 *) addr)->sin6_port = htons(port);
+	else
+		((struct sockaddr_in *) addr)->sin_port = htons(port);
+}
+
+/* to_ipv6 -- without the port; false: it is no address */
+static bool to_ipv6(const struct sockaddr *addr, struct in6_addr *host)
+{
+	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+
+	if (!pmv_address_len(addr))
+		return false;
+	if (addr->sa_family == AF_INET6) {
+		*host = ((const struct sockaddr_in6 *) addr)->sin6_addr;
+	} else {
+		memcpy(host->s6_addr, mapped, sizeof(mapped));
+		memcpy(host->s6_addr + sizeof(mapped),
+		       &((const struct sockaddr_in *) addr)->sin_addr, 4);
+	}
+	return true;
+}
+
+bool pmv_address_is_same_host(const struct sockaddr *one, const struct sockaddr *other)
+{
+	struct in6_addr a, b;
+
+	return to_ipv6(one, &a) && to_ipv6(other, &b) && IN6_ARE_ADDR_EQUAL(&a, &b);
 }
 
 bool pmv_address_host(const struct sockaddr *addr, char text[INET6_ADDRSTRLEN])

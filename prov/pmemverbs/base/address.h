@@ -17,6 +17,13 @@ size_t pmv_address_len(const struct sockaddr *addr);
 /* pmv_address_port -- in the host's order */
 uint16_t pmv_address_port(const struct sockaddr *addr);
 
+/* pmv_address_set_port -- of an address of IPv4 or IPv6 */
+void pmv_address_set_port(struct sockaddr *addr, uint16_t port);
+
+/* pmv_address_is_same_host -- IPv4 in IPv6 is IPv4; false, if either is of another family, or NULL
+ */
+bool pmv_address_is_same_host(const struct sockaddr *one, const struct sockaddr *other);
+
 /* Both leave the text alone, and return false, if the address is of another family, or NULL. */
 
 /* pmv_address_host -- without the port */

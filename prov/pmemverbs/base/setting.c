@@ -232,8 +232,6 @@ static void choose_core(const char *core)
 	pmv_setting.native_flushes = !core && !pmv_setting.keys && may_flush();
 	if (core)
 		pmv_setting.core = core;
-	else if (pmv_setting.keys)
-		pmv_setting.core = "tcp";
 	else
 		pmv_setting.core = pmv_setting.native_flushes ? "native,verbs,tcp" : "verbs,tcp";
 }

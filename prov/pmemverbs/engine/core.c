@@ -24,7 +24,8 @@
  * acknowledge what it has placed: it takes one request from the stream at a time, and queues the
  * acknowledgement when the last byte is copied (1.17: tcpx_process_remote_write, 2.1:
  * xnet_complete_rx).  So an acknowledgement says that all earlier writes are placed, too.
- * verbs has room for 55 bytes of CM data, and native for as many; tcp has 256.
+ * verbs has room for 55 bytes of CM data, and native for as many; tcp has 256.  Both of them have
+ * keys of regions that the NIC chooses; tcp takes those that it is given.
  * native: pmemrdma (prov/pmemrdma), on the devices that verbs uses.
  */
 static const struct pmv_core cores[] = {
@@ -43,7 +44,8 @@ static const struct pmv_core cores[] = {
 	 .manual_progress = true,
 	 .needs_cqs = true,
 	 .uses_sockets = true,
-	 .proves = true},
+	 .proves = true,
+	 .takes_keys = true},
 	{.name = "pmemrdma",
 	 .setting = "native",
 	 .ops = &pmv_engine_libfabric,
@@ -82,14 +84,8 @@ void pmv_core_check(void)
 	for (;; name++) {
 		size_t len = strcspn(name, ",");
 
-		const struct pmv_core *core = find(name, len);
-
-		if (!core)
+		if (!find(name, len))
 			pmv_setting_refuse("CORE", name, len, known);
-		else if (pmv_setting.keys && !core->proves)
-			pmv_setting_refuse("CORE", name, len,
-					   "with FI_PMEMVERBS_KEYS only tcp, as connection "
-					   "requests of others have no room for a proof");
 		name += len;
 		if (!*name)
 			return;

@@ -42,7 +42,8 @@ struct pmv_core {
 	bool caches_regions;  /* with rights for everybody, unless libfabric's cache is off */
 	bool uses_sockets;    /* a connection is a TCP socket of this process (silence.h) */
 	bool posts_lists;     /* pmemrdma_post.h: several requests with one doorbell */
-	bool proves;          /* connection requests have room for FI_PMEMVERBS_KEYS */
+	bool proves;          /* CM data have room for FI_PMEMVERBS_KEYS; else there are tickets */
+	bool takes_keys;      /* of regions, if it is not asked to choose them */
 	bool means_ipv4;      /* it takes an address of no format for one of IPv4 */
 	/*
 	 * Up to this version of libfabric it takes the operand of a fetching or comparing

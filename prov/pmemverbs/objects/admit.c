@@ -6,6 +6,8 @@
 
 #include <rdma/fi_errno.h>
 
+#include "auth/ticket.h"
+#include "auth/ticket_server.h"
 #include "base/address.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -72,10 +74,25 @@ int pmv_admit_getopt(struct fid *fid, int level, int optname, void *optval, size
 	return 0;
 }
 
+/* The two ways: in CM data, or by a ticket that stands for what was proved before */
+
+static bool established(struct pmv_ep *ep, const uint8_t *data, size_t *len, char *why)
+{
+	return ep->domain->engine.core->proves
+		       ? pmv_admission_established(ep->admission, data, len, why)
+		       : pmv_ticket_established(ep->admission, data, len, why);
+}
+
+static bool reply(struct pmv_ep *ep, uint8_t *data, size_t *len, char *why)
+{
+	return ep->domain->engine.core->proves ? pmv_admission_reply(ep->admission, data, len, why)
+					       : pmv_ticket_reply(ep->admission, data, len, why);
+}
+
 /* The side that connects */
 
-/* warn_target -- a layer above may try again and again */
-static void warn_target(const struct sockaddr *addr, const char *why)
+/* A layer above may try again and again. */
+void pmv_admit_warn_target(const struct sockaddr *addr, const char *why)
 {
 	static struct sparse sparse;
 	char text[PMV_ADDRESS_TEXT];
@@ -93,15 +110,16 @@ int pmv_admit_connect(struct pmv_ep *ep, const void *addr, uint8_t *data, size_t
 	const struct sockaddr *to = addr;
 	char why[PMV_KEYS_WHY];
 
-	if (!pmv_admission_is_on())
+	/* With tickets, this goes another way. */
+	if (!pmv_admission_is_on() || !ep->domain->engine.core->proves)
 		return 0;
 	if (!pmv_address_len(to))
 		to = NULL;
 	pmv_admission_free(ep->admission);
-	ep->admission = pmv_admission_request(to, data, len, why);
+	ep->admission = pmv_admission_request(PMV_ADMISSION_WITHIN, to, data, len, why);
 	if (ep->admission)
 		return 0;
-	warn_target(to, why);
+	pmv_admit_warn_target(to, why);
 	return -FI_EACCES;
 }
 
@@ -116,7 +134,7 @@ bool pmv_admit_connected(struct pmv_ep *ep, struct pmv_event *event)
 	/* Without the setting, and of a peer that was accepted. */
 	if (pmv_initiator_is_fast(&ep->initiator, PMV_SLOW_UNKNOWN))
 		return true;
-	ok = ep->admission && pmv_admission_established(ep->admission, event->cm.data, &len, why);
+	ok = ep->admission && established(ep, event->cm.data, &len, why);
 	if (ok)
 		keep_peer(ep);
 	pmv_admission_free(ep->admission);
@@ -128,7 +146,7 @@ bool pmv_admit_connected(struct pmv_ep *ep, struct pmv_event *event)
 	}
 	if (fi_getpeer(ep->engine.fid, &peer, &peer_len))
 		peer_len = 0;
-	warn_target(known(&peer, peer_len), why);
+	pmv_admit_warn_target(known(&peer, peer_len), why);
 	fi_shutdown(ep->engine.fid, 0);
 	return false;
 }
@@ -149,7 +167,7 @@ int pmv_admit_accept(struct pmv_ep *ep, uint8_t *data, size_t *len)
 
 	if (!pmv_admission_is_on())
 		return 0;
-	ok = ep->admission && pmv_admission_reply(ep->admission, data, len, why);
+	ok = ep->admission && reply(ep, data, len, why);
 	pmv_admission_free(ep->admission);
 	ep->admission = NULL;
 	if (ok)
@@ -158,9 +176,7 @@ int pmv_admit_accept(struct pmv_ep *ep, uint8_t *data, size_t *len)
 	return -FI_EACCES;
 }
 
-/* reject -- without a reason: to strangers there is nobody */
-static void reject(struct pmv_pep *pep, struct fi_info *info, const struct sockaddr *from,
-		   const char *why)
+void pmv_admit_warn_source(const struct sockaddr *addr, const char *why)
 {
 	static struct sparse sparse;
 	char text[PMV_ADDRESS_TEXT];
@@ -170,7 +186,14 @@ static void reject(struct pmv_pep *pep, struct fi_info *info, const struct socka
 		PMV_WARN(EP_CTRL,
 			 "a connection request from %s is rejected: %s (FI_PMEMVERBS_KEYS; %" PRIu64
 			 " more since the last warning)\n",
-			 text_of(from, text), why, unsaid);
+			 text_of(addr, text), why, unsaid);
+}
+
+/* reject -- without a reason: to strangers there is nobody */
+static void reject(struct pmv_pep *pep, struct fi_info *info, const struct sockaddr *from,
+		   const char *why)
+{
+	pmv_admit_warn_source(from, why);
 	if (!info)
 		return;
 	fi_reject(pep->core_fid, info->handle, NULL, 0);
@@ -188,6 +211,15 @@ static uint16_t listens_at(struct pmv_pep *pep)
 	return addr ? pmv_address_port(addr) : 0;
 }
 
+static struct pmv_admission *asked(struct pmv_pep *pep, const struct sockaddr *from, uint8_t *data,
+				   size_t *len, char *why)
+{
+	if (pep->fabric->core->proves)
+		return pmv_admission_asked(PMV_ADMISSION_WITHIN, from, listens_at(pep),
+					   pep->listens_since, data, len, why);
+	return pep->tickets ? pmv_ticket_server_take(pep->tickets, from, data, len, why) : NULL;
+}
+
 bool pmv_admit_connreq(struct pmv_pep *pep, struct pmv_event *event,
 		       struct pmv_admission **admission)
 {
@@ -201,8 +233,7 @@ bool pmv_admit_connreq(struct pmv_pep *pep, struct pmv_event *event,
 		return true;
 	from = info ? known(info->dest_addr, info->dest_addrlen) : NULL;
 	if (info)
-		*admission = pmv_admission_asked(from, listens_at(pep), pep->listens_since,
-						 event->cm.data, &len, why);
+		*admission = asked(pep, from, event->cm.data, &len, why);
 	if (*admission) {
 		event->len = sizeof(event->cm) + len;
 		return true;

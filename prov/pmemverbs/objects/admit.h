@@ -24,6 +24,10 @@ struct pmv_ep;
 int pmv_admit_connect(struct pmv_ep *ep, const void *addr, uint8_t *data, size_t *len);
 int pmv_admit_accept(struct pmv_ep *ep, uint8_t *data, size_t *len);
 
+/* What is said of a peer that is not connected to, and of one that asked: once a second. */
+void pmv_admit_warn_target(const struct sockaddr *addr, const char *why);
+void pmv_admit_warn_source(const struct sockaddr *addr, const char *why);
+
 /*
  * pmv_admit_connreq -- may the core's event become the application's?  False: it was rejected, and
  * is gone.  What proved the key is taken off; the caller has *admission, perhaps NULL.

@@ -11,6 +11,7 @@
 #include "base/setting.h"
 #include "objects/admit.h"
 #include "objects/handshake.h"
+#include "objects/tickets.h"
 #include "objects/unwrap.h"
 
 static int cm_getpeer(struct fid_ep *fid, void *addr, size_t *addrlen)
@@ -137,7 +138,10 @@ static int cm_connect(struct fid_ep *fid, const void *addr, const void *param, s
 	if (ret)
 		return ret;
 	begin_attempt(ep, addr);
-	ret = fi_connect(ep->engine.fid, addr, data.data, data.len);
+	if (pmv_tickets_are_used(ep->domain->engine.core))
+		ret = pmv_tickets_connect(ep, addr, data.data, data.len);
+	else
+		ret = fi_connect(ep->engine.fid, addr, data.data, data.len);
 	if (ret)
 		pmv_ep_attempt(ep, PMV_ATTEMPT_FAILED);
 	else
@@ -203,10 +207,25 @@ static int cm_accept(struct fid_ep *fid, const void *param, size_t paramlen)
 	return ret;
 }
 
+/* shut_down -- who still waits for a ticket has no connection, and will have none */
+static int shut_down(struct pmv_ep *ep, uint64_t flags)
+{
+	bool was_waiting;
+
+	if (!ep->eq || !pmv_tickets_are_used(ep->domain->engine.core))
+		return fi_shutdown(ep->engine.fid, flags);
+	pthread_mutex_lock(&ep->eq->lock);
+	was_waiting = pmv_tickets_cancel(ep);
+	if (was_waiting)
+		pmv_ep_attempt(ep, PMV_ATTEMPT_FAILED);
+	pthread_mutex_unlock(&ep->eq->lock);
+	return was_waiting ? 0 : fi_shutdown(ep->engine.fid, flags);
+}
+
 static int cm_shutdown(struct fid_ep *fid, uint64_t flags)
 {
 	struct pmv_ep *ep = pmv_to_ep(fid);
-	int ret = fi_shutdown(ep->engine.fid, flags);
+	int ret = shut_down(ep, flags);
 
 	if (!ret)
 		pmv_initiator_break(&ep->initiator);

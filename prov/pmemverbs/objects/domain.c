@@ -287,7 +287,8 @@ int pmv_domain_open(struct fid_fabric *fabric_fid, struct fi_info *info,
 	if (ret)
 		goto free;
 	/* Who answers in a target's place can try keys until his answer was looked at. */
-	domain->engine.draws_keys = domain->keyed && pmv_admission_is_on();
+	domain->engine.draws_keys =
+		domain->keyed && pmv_admission_is_on() && fabric->core->takes_keys;
 	if (domain->engine.draws_keys)
 		core_info->domain_attr->mr_mode &= ~FI_MR_PROV_KEY;
 	ret = fi_domain(fabric->core_fid, core_info, &domain->engine.domain_fid, domain);

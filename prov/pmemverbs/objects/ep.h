@@ -48,9 +48,12 @@ struct pmv_ep {
 	atomic_bool was_disconnected;
 	struct pmv_admission
 		*admission; /* FI_PMEMVERBS_KEYS, while it is being connected: admit.h */
+	struct pmv_ticket_client *getting; /* a ticket, for which it waits: tickets.h ... */
+	union pmv_silence_addr target;     /* ... to connect to that */
 	/* Its peer was not the one that it has to be; and the application has not been told yet. */
 	bool refused;
 	bool refusal_untold;
+	int refusal;                   /* what it is told: a positive fi_errno */
 	struct fi_pmemverbs_peer peer; /* it has proved this key; no name: none */
 	struct pmv_held held;
 };

@@ -19,6 +19,7 @@
 #include "objects/admit.h"
 #include "objects/ep.h"
 #include "objects/handshake.h"
+#include "objects/tickets.h"
 #include "engine/info.h"
 #include "objects/unwrap.h"
 #include "progress/queue.h"
@@ -102,13 +103,13 @@ static struct pmv_ep *ep_of(struct fid *fid)
 						 : NULL;
 }
 
-/* refuse_peer -- in the place of the event, there is an error to be read */
-static void refuse_peer(struct pmv_ep *ep)
+void pmv_eq_refuse(struct pmv_ep *ep, int err)
 {
 	pmv_ep_attempt(ep, PMV_ATTEMPT_FAILED);
 	pmv_silence_forget(&ep->silence);
 	pmv_initiator_break(&ep->initiator);
 	ep->refused = ep->refusal_untold = true;
+	ep->refusal = err;
 	ep->eq->refusals++;
 }
 
@@ -125,7 +126,7 @@ static ssize_t tell_refusal(struct pmv_eq *eq, struct fi_eq_err_entry *buf)
 	eq->refusals--;
 	*buf = (struct fi_eq_err_entry){.fid = &ep->ep_fid.fid,
 					.context = ep->ep_fid.fid.context,
-					.err = FI_ECONNREFUSED,
+					.err = ep->refusal,
 					.prov_errno = FI_EACCES,
 					.err_data = buf->err_data};
 	return sizeof(*buf);
@@ -140,7 +141,7 @@ static void translate_connected(struct pmv_event *event)
 	if (!ep)
 		return;
 	if (!pmv_admit_connected(ep, event)) {
-		refuse_peer(ep);
+		pmv_eq_refuse(ep, FI_ECONNREFUSED);
 		event->len = 0;
 		return;
 	}
@@ -245,6 +246,10 @@ static void take_kept(struct pmv_eq *eq)
 {
 	struct pmv_event *event = &eq->kept;
 
+	if (event->event == PMV_EQ_WAKE) {
+		event->len = 0;
+		return;
+	}
 	event->own = (event->event & OWN) && is_cm(event->event & ~OWN);
 	if (event->own)
 		event->event &= ~OWN;
@@ -261,6 +266,7 @@ static ssize_t take_event(struct pmv_eq *eq)
 		/* Whoever asks without end must not keep the application here. */
 		if (dropped == MOST_DROPPED)
 			return -FI_EAGAIN;
+		pmv_tickets_go_on(eq);
 		if (eq->refusals)
 			return -FI_EAVAIL;
 		/* A core may copy what has arrived on connections, too. */
@@ -482,6 +488,7 @@ static int close_core(struct fid *fid)
 	struct pmv_ep *ep = ep_of(fid);
 
 	if (ep) {
+		pmv_tickets_cancel(ep);
 		pmv_ep_attempt(ep, PMV_ATTEMPT_OVER);
 		pmv_silence_forget(&ep->silence);
 	}
@@ -541,13 +548,17 @@ int pmv_eq_open(struct fid_fabric *fabric_fid, struct fi_eq_attr *attr, struct f
 		void *context)
 {
 	struct pmv_fabric *fabric = pmv_to_fabric(fabric_fid);
+	struct fi_eq_attr core_attr = attr ? *attr : (struct fi_eq_attr){0};
 	struct pmv_eq *eq = calloc(1, sizeof(*eq));
 	int ret;
 
 	if (!eq)
 		return -FI_ENOMEM;
 	eq->fabric = fabric;
-	ret = fi_eq_open(fabric->core_fid, attr, &eq->core_fid, eq);
+	/* We write, too. */
+	if (pmv_tickets_are_used(fabric->core))
+		core_attr.flags |= FI_WRITE;
+	ret = fi_eq_open(fabric->core_fid, attr ? &core_attr : NULL, &eq->core_fid, eq);
 	if (ret) {
 		free(eq);
 		return ret;

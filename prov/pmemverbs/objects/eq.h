@@ -44,6 +44,7 @@ struct pmv_eq {
 	atomic_bool warned;      /* that no descriptor is left */
 	LIST_HEAD(, pmv_ep) eps; /* bound to the queue, and not closed yet */
 	unsigned int refusals;   /* of their peers, which the application has to be told of */
+	atomic_bool has_tickets; /* for one of them, or there will be none (tickets.h) */
 };
 
 static inline struct pmv_eq *pmv_to_eq(struct fid_eq *fid)
@@ -59,6 +60,7 @@ struct pmv_pep {
 	struct pmv_eq *eq;
 	struct fi_info *info;   /* what the application asked for, for its connection requests */
 	uint64_t listens_since; /* by the clock of requests: auth/admission.h */
+	struct pmv_ticket_server *tickets; /* NULL: it gives out none (tickets.h) */
 };
 
 extern struct fi_ops pmv_eq_fi_ops;
@@ -66,6 +68,15 @@ extern struct fi_ops pmv_pep_fi_ops;
 
 /* pmv_eq_trywait -- 0: the core's descriptor may be waited on; -FI_EAGAIN: there is an event */
 int pmv_eq_trywait(struct pmv_eq *eq);
+
+/* The event with which we wake whoever sleeps in the core's queue.  Nobody reads it. */
+#define PMV_EQ_WAKE UINT32_C(0xfffffffe)
+
+/*
+ * pmv_eq_refuse -- the endpoint's peer is not the one that it has to be: in the place of an event,
+ * there is an error to be read, a positive fi_errno.  With the queue's lock.
+ */
+void pmv_eq_refuse(struct pmv_ep *ep, int err);
 
 /* pmv_eq_join -- an endpoint was bound to the queue */
 void pmv_eq_join(struct pmv_eq *eq, struct pmv_ep *ep);

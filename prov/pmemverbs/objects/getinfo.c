@@ -22,6 +22,7 @@
 #include "base/setting.h"
 #include "engine/engine.h"
 #include "engine/info.h"
+#include "objects/tickets.h"
 #include "objects/unwrap.h"
 
 /*
@@ -216,7 +217,8 @@ struct question {
 
 /*
  * is_usable -- utility providers on top of the core answer, too; XRC leaves no room for
- * our CM data; and tcp answers whatever fabric and domain are asked for
+ * our CM data; and tcp answers whatever fabric and domain are asked for.  iWARP uses up the TCP
+ * port at which tickets are given out (tickets.h).
  */
 static bool is_usable(const struct fi_info *info, const struct fi_info *kept, const void *arg)
 {
@@ -226,6 +228,8 @@ static bool is_usable(const struct fi_info *info, const struct fi_info *kept, co
 	return info->ep_attr->type == FI_EP_MSG && info->fabric_attr->prov_name &&
 	       !strcmp(info->fabric_attr->prov_name, question->core->name) &&
 	       info->ep_attr->protocol != FI_PROTO_RDMA_CM_IB_XRC &&
+	       !(info->ep_attr->protocol == FI_PROTO_IWARP &&
+		 pmv_tickets_are_used(question->core)) &&
 	       pmv_info_is_named(question->hints->fabric_attr->name, info->fabric_attr->name) &&
 	       pmv_info_is_named(question->hints->domain_attr->name, info->domain_attr->name);
 }

@@ -7,9 +7,13 @@
 #include <rdma/fi_errno.h>
 
 #include "auth/admission.h"
+#include "base/address.h"
 #include "base/container.h"
 #include "objects/handshake.h"
+#include "objects/tickets.h"
 #include "objects/unwrap.h"
+
+#define PORT_ATTEMPTS 8
 
 static struct pmv_pep *to_pep(struct fid *fid)
 {
@@ -23,6 +27,7 @@ static int pep_close(struct fid *fid)
 
 	if (ret)
 		return ret;
+	pmv_tickets_close(pep);
 	fi_freeinfo(pep->info);
 	free(pep);
 	return 0;
@@ -59,9 +64,11 @@ static struct fi_ops_ep pep_ops = {
 static int pep_listen(struct fid_pep *fid)
 {
 	struct pmv_pep *pep = to_pep(&fid->fid);
+	int ret;
 
 	pep->listens_since = pmv_admission_now();
-	return fi_listen(pep->core_fid);
+	ret = pmv_tickets_listen(pep);
+	return ret ? ret : fi_listen(pep->core_fid);
 }
 
 /* The handle of a connection request belongs to the core. */
@@ -81,6 +88,27 @@ static struct fi_ops_cm pep_cm_ops = {
 	.reject = pep_reject,
 };
 
+/*
+ * open_core -- the port that TCP has free need not be free for the core, if it is to choose one
+ */
+static int open_core(struct pmv_pep *pep, struct fi_info *core_info)
+{
+	struct sockaddr *addr = core_info->src_addr;
+	int ret = -FI_EADDRINUSE;
+
+	for (int attempts = 0; ret == -FI_EADDRINUSE && attempts < PORT_ATTEMPTS; attempts++) {
+		ret = pmv_tickets_open(pep, core_info);
+		if (ret)
+			return ret;
+		ret = fi_passive_ep(pep->fabric->core_fid, core_info, &pep->core_fid, pep);
+		if (!ret || !pep->tickets)
+			return ret;
+		pmv_tickets_close(pep);
+		pmv_address_set_port(addr, 0);
+	}
+	return ret;
+}
+
 int pmv_pep_open(struct fid_fabric *fabric_fid, struct fi_info *info, struct fid_pep **pep_fid,
 		 void *context)
 {
@@ -95,7 +123,7 @@ int pmv_pep_open(struct fid_fabric *fabric_fid, struct fi_info *info, struct fid
 	pep->info = fi_dupinfo(info);
 	if (!pep->info)
 		goto free;
-	ret = fi_passive_ep(fabric->core_fid, core_info, &pep->core_fid, pep);
+	ret = open_core(pep, core_info);
 	if (ret)
 		goto free;
 	pep->pep_fid = (struct fid_pep){

@@ -2,7 +2,7 @@
 /* unwrap.c -- from an application's object to the core's behind it */
 #include "objects/unwrap.h"
 
-#include "auth/admission.h"
+#include "auth/ticket.h"
 #include "base/container.h"
 #include "engine/info.h"
 #include "objects/cq.h"
@@ -35,15 +35,32 @@ int pmv_unwrap_control(struct fid *fid, int command, void *arg)
 	return fi_control(pmv_unwrap_fid(fid), command, arg);
 }
 
+/*
+ * room_taken -- so many bytes of the core's CM data are not the application's.  With tickets a
+ * request would have room for more, but there is one figure for both directions.
+ */
+static size_t room_taken(struct fid *fid)
+{
+	const struct pmv_core *core;
+
+	if (!pmv_admission_is_on())
+		return PMV_HANDSHAKE_SIZE;
+	core = fid->ops == &pmv_pep_fi_ops
+		       ? pmv_container_of(fid, struct pmv_pep, pep_fid.fid)->fabric->core
+		       : pmv_container_of(fid, struct pmv_ep, ep_fid.fid)->domain->engine.core;
+	return PMV_HANDSHAKE_SIZE + (core->proves ? PMV_ADMISSION_REQUEST : PMV_TICKET_PROOF);
+}
+
 int pmv_unwrap_getopt(struct fid *fid, int level, int optname, void *optval, size_t *optlen)
 {
 	int ret = fi_getopt(pmv_unwrap_fid(fid), level, optname, optval, optlen);
-	const size_t ours = PMV_HANDSHAKE_SIZE + pmv_admission_room();
-	size_t *size = optval;
+	size_t *size = optval, ours;
 
-	if (!ret && level == FI_OPT_ENDPOINT && optname == FI_OPT_CM_DATA_SIZE)
-		*size = *size > ours ? *size - ours : 0;
-	return ret;
+	if (ret || level != FI_OPT_ENDPOINT || optname != FI_OPT_CM_DATA_SIZE)
+		return ret;
+	ours = room_taken(fid);
+	*size = *size > ours ? *size - ours : 0;
+	return 0;
 }
 
 int pmv_unwrap_setopt(struct fid *fid, int level, int optname, const void *optval, size_t optlen)

@@ -23,6 +23,7 @@
  * only those behind it:
  *
  *   an event queue's, a counter's
+ *   the poller's (poller.h); users_lock, around it, only where it begins and ends
  *   domains_lock, metrics' lock, tally.lock   who is asked what was counted (objects/tally.c)
  *   acting      who acts as the agent's thread (stand_in.h)
  *   serving     the agent's rounds (agent.h)

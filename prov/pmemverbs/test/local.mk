@@ -6,7 +6,7 @@
 
 TESTS = \
 	test_silence test_text_socket \
-	test_admission test_keys test_noise test_replay \
+	test_admission test_keys test_noise test_replay test_ticket test_ticket_client test_ticket_server \
 	test_blocks test_detect test_direct test_dirty test_file test_file_part test_guard test_key \
 	test_info test_info_entries test_length \
 	test_op test_queue \
@@ -15,7 +15,7 @@ TESTS = \
 	test_flush_request test_group test_lost_writes test_method test_ordering test_ordering_agent \
 	test_plan test_post test_post_list test_prepare test_rdma_flush test_run test_sample test_store test_submit \
 	test_rdm_atomic test_rdm_cq test_rdm_fence test_rdm_reach \
-	test_admit test_atomic test_chain_ops test_cntr test_cq test_ep test_eq test_getinfo test_held test_metrics test_mr test_msg test_status_reply test_tally \
+	test_admit test_atomic test_chain_ops test_cntr test_cq test_ep test_eq test_getinfo test_held test_metrics test_mr test_msg test_status_reply test_tally test_tickets \
 	test_inject test_many_threads test_power_failures test_random_programs
 check_PROGRAMS = $(TESTS) bench_calls bench_dirty
 
@@ -50,6 +50,9 @@ test_admission_SOURCES = %D%/auth/test_admission.c $(key_dirs_sources)
 test_keys_SOURCES = %D%/auth/test_keys.c
 test_noise_SOURCES = %D%/auth/test_noise.c
 test_replay_SOURCES = %D%/auth/test_replay.c
+test_ticket_SOURCES = %D%/auth/test_ticket.c $(key_dirs_sources)
+test_ticket_client_SOURCES = %D%/auth/test_ticket_client.c $(key_dirs_sources)
+test_ticket_server_SOURCES = %D%/auth/test_ticket_server.c $(key_dirs_sources)
 
 # memory/
 test_detect_SOURCES = %D%/memory/test_detect.c %D%/memory/test_detect_files.c \
@@ -139,6 +142,7 @@ test_mr_SOURCES = %D%/objects/test_mr.c $(key_dirs_sources)
 test_msg_SOURCES = %D%/objects/test_msg.c %D%/objects/test_msg_errors.c %D%/objects/test_msg.h
 test_status_reply_SOURCES = %D%/objects/test_status_reply.c
 test_tally_SOURCES = %D%/objects/test_tally.c
+test_tickets_SOURCES = %D%/objects/test_tickets.c $(key_dirs_sources)
 
 # whole/
 test_inject_SOURCES = %D%/whole/test_inject.c %D%/whole/test_inject_open.c \
@@ -157,6 +161,8 @@ test_flush_effect_LDFLAGS = -Wl,--wrap=madvise
 test_direct_LDFLAGS = $(drive_wraps)
 test_direct_sync_LDFLAGS = $(drive_wraps)
 test_admission_LDFLAGS = -Wl,--wrap=clock_gettime
+test_ticket_client_LDFLAGS = -Wl,--wrap=clock_gettime
+test_ticket_server_LDFLAGS = -Wl,--wrap=clock_gettime,--wrap=accept4
 # Settings and other providers are played.
 test_getinfo_LDFLAGS = -Wl,--wrap=fi_param_get,--wrap=fi_getinfo
 test_inject_LDFLAGS = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=mmap \

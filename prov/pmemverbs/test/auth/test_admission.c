@@ -59,7 +59,8 @@ static struct pmv_admission *request_by(int end, struct cm_data *cm)
 	cm->len = sizeof(ASKS);
 	memcpy(cm->data, ASKS, cm->len);
 	key_dirs_be(end);
-	initiator = pmv_admission_request((struct sockaddr *) &there, cm->data, &cm->len, why);
+	initiator = pmv_admission_request(PMV_ADMISSION_WITHIN, (struct sockaddr *) &there,
+					  cm->data, &cm->len, why);
 	cr_assert_not_null(initiator, "%s", why);
 	cr_expect_eq(cm->len, sizeof(ASKS) + PMV_ADMISSION_REQUEST);
 	return initiator;
@@ -72,7 +73,8 @@ static struct pmv_admission *ask(const struct cm_data *cm, uint16_t port)
 	struct pmv_admission *target;
 
 	key_dirs_be(TARGET);
-	target = pmv_admission_asked((struct sockaddr *) &to, port, since, cm->data, &len, why);
+	target = pmv_admission_asked(PMV_ADMISSION_WITHIN, (struct sockaddr *) &to, port, since,
+				     cm->data, &len, why);
 	cr_expect(!target || len == sizeof(ASKS));
 	return target;
 }
@@ -319,10 +321,11 @@ Test(admission, needs_a_target_that_has_to_be_there)
 
 	key_dirs_know(CLIENT, TARGET, "192.0.2.2");
 	key_dirs_be(CLIENT);
-	cr_expect_null(
-		pmv_admission_request((struct sockaddr *) &there, asks.data, &asks.len, why));
+	cr_expect_null(pmv_admission_request(PMV_ADMISSION_WITHIN, (struct sockaddr *) &there,
+					     asks.data, &asks.len, why));
 	cr_expect(strstr(why, "no line for it"), "%s", why);
-	cr_expect_null(pmv_admission_request(NULL, asks.data, &asks.len, why));
+	cr_expect_null(
+		pmv_admission_request(PMV_ADMISSION_WITHIN, NULL, asks.data, &asks.len, why));
 	cr_expect_eq(asks.len, 0);
 }
 
@@ -358,7 +361,8 @@ Test(admission, can_not_be_granted_by_who_has_another_key)
 
 	key_dirs_be(STRANGER);
 	key_dirs_know(STRANGER, CLIENT, "");
-	cr_expect_null(pmv_admission_asked((struct sockaddr *) &to, PORT, 0, asks.data, &len, why));
+	cr_expect_null(pmv_admission_asked(PMV_ADMISSION_WITHIN, (struct sockaddr *) &to, PORT, 0,
+					   asks.data, &len, why));
 	cr_expect(strstr(why, "was made for another target's"), "%s", why);
 	/* He sends what he was sent. */
 	says = asks;

@@ -28,6 +28,12 @@
 	"95ebc60d2b1fa672c1f46a8aa265ef51bfe38e7ccb39ec5be34069f1448088435361e70b2ed446e6c9ec387d" \
 	"1d6b3b840f194e373979d241b203c4acafccf5"
 
+/* What is sent behind them: with either key that Split() gives. */
+#define PAYLOAD_3 "462e20412e20486179656b"
+#define PAYLOAD_4 "4361726c204d656e676572"
+#define MESSAGE_3 "050e9f3c8fac16b68dbce8f8c4bfbf6617c897f9ada4aa29aa19c8"
+#define MESSAGE_4 "344233a6cabb7141d80f3da2fedc311d9646bbb0f505afe403a667"
+
 static size_t unhex(uint8_t *out, const char *hex)
 {
 	size_t len;
@@ -45,6 +51,28 @@ static struct pmv_noise_pair pair_of(const char *hex)
 	memcpy(pair.secret, secret, PMV_NOISE_KEY);
 	cr_assert(pmv_noise_public(&pair));
 	return pair;
+}
+
+static void expect_opens(const uint8_t key[32], const char *message, const char *payload)
+{
+	static const uint8_t nonce[crypto_aead_chacha20poly1305_ietf_NPUBBYTES];
+	uint8_t sealed[256], expected[256], text[256];
+	size_t len = unhex(sealed, message);
+
+	cr_expect_eq(crypto_aead_chacha20poly1305_ietf_decrypt(text, NULL, NULL, sealed, len, NULL,
+							       0, nonce, key),
+		     0);
+	len = unhex(expected, payload);
+	cr_expect_arr_eq(text, expected, len);
+}
+
+static void expect_split(const struct pmv_noise *noise)
+{
+	uint8_t first[32], second[32];
+
+	pmv_noise_split(noise, first, second);
+	expect_opens(first, MESSAGE_3, PAYLOAD_3);
+	expect_opens(second, MESSAGE_4, PAYLOAD_4);
 }
 
 Test(noise, makes_the_messages_that_others_make)
@@ -75,6 +103,8 @@ Test(noise, makes_the_messages_that_others_make)
 	cr_assert(pmv_noise_read_reply(&i, message, got, len));
 	cr_expect_arr_eq(got, text, len);
 	cr_expect_arr_eq(i.hash, r.hash, sizeof(i.hash));
+	expect_split(&i);
+	expect_split(&r);
 }
 
 /* Two ends that know each other, and what they have sent. */

@@ -30,6 +30,7 @@ static int asked;                        /* cores and RxM */
 static uint32_t formats[4];              /* ... and for addresses of which */
 static char names[4][16];
 static uint64_t asked_caps[4];
+static uint32_t protocol; /* of the one info that a core has; 0: it has none */
 
 int __wrap_fi_param_get(struct fi_provider *prov, const char *name, void *value);
 int __wrap_fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
@@ -66,7 +67,13 @@ int __wrap_fi_getinfo(uint32_t version, const char *node, const char *service, u
 	asked_caps[asked % 4] = hints->caps;
 	snprintf(names[asked % 4], sizeof(names[0]), "%s", hints->fabric_attr->prov_name);
 	asked++;
-	return -FI_ENODATA;
+	if (!protocol || hints->ep_attr->type != FI_EP_MSG)
+		return -FI_ENODATA;
+	*info = fi_dupinfo(hints);
+	(*info)->ep_attr->protocol = protocol;
+	(*info)->fabric_attr->name = strdup("fabric");
+	(*info)->domain_attr->name = strdup("domain");
+	return 0;
 }
 
 static struct fi_info *new_hints(const char *name)
@@ -354,6 +361,36 @@ Test(getinfo, refuses_programs_with_basic_keys_if_peers_have_to_prove_theirs, .i
 		cr_expect_eq(pmv_getinfo(FI_VERSION(1, 4), NULL, NULL, 0, hints, &info),
 			     -FI_ENODATA);
 		cr_expect_eq(asked > 0, end == ENDS);
+		fi_freeinfo(hints);
+	}
+}
+
+/* iWARP uses up the TCP port of that number. */
+Test(getinfo, offers_no_iwarp_if_peers_need_tickets, .init = key_dirs_make, .fini = key_dirs_remove)
+{
+	static const struct {
+		const char *core;
+		uint32_t protocol;
+		int end, ret;
+	} cases[] = {
+		{"verbs", FI_PROTO_IWARP, ENDS, 0},
+		{"verbs", FI_PROTO_IWARP, CLIENT, -FI_ENODATA},
+		{"verbs", FI_PROTO_RDMA_CM_IB_RC, CLIENT, 0},
+		{"native", FI_PROTO_RDMA_CM_IB_RC, CLIENT, 0},
+		{"tcp", FI_PROTO_SOCK_TCP, CLIENT, 0},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct fi_info *hints = new_hints(PMV_NAME), *info;
+
+		key_dirs_be(cases[i].end);
+		hints->ep_attr->type = FI_EP_MSG;
+		pmv_setting.core = cases[i].core;
+		protocol = cases[i].protocol;
+		cr_expect_eq(pmv_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info),
+			     cases[i].ret, "case %zu", i);
+		if (!cases[i].ret)
+			fi_freeinfo(info);
 		fi_freeinfo(hints);
 	}
 }

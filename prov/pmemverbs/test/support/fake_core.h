@@ -50,7 +50,7 @@ enum fake_on_close {
 	FAKE_CLOSE_IS_BUSY, /* it fails and changes nothing */
 };
 
-/* Where all passive endpoints listen. */
+/* Where passive endpoints listen that were given no address. */
 #define FAKE_PORT 9228
 
 struct fake {
@@ -89,6 +89,7 @@ struct fake {
 	int rejections;             /* of connection requests ... */
 	struct fid *rejected;       /* ... the last one's handle ... */
 	uint8_t rejected_with[256]; /* ... and what it was told */
+	int ports_taken;            /* so many passive endpoints with an address can't have it */
 	int connects, accepts;
 	size_t sent_len; /* CM data of the last one */
 	uint8_t sent[256];

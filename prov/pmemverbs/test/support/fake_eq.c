@@ -26,6 +26,7 @@ struct fake_event {
 
 struct fake_eq {
 	struct fid_eq fid;
+	pthread_mutex_t lock; /* of the events: other threads may write some */
 	struct fake *fake;
 	struct fake_event *events;
 };
@@ -36,9 +37,11 @@ static void add_event(struct fake_eq *eq, const struct fake_event *event)
 	struct fake_event *copy = testcore_need(malloc(sizeof(*copy)));
 
 	*copy = *event;
+	pthread_mutex_lock(&eq->lock);
 	while (*at)
 		at = &(*at)->next;
 	*at = copy;
+	pthread_mutex_unlock(&eq->lock);
 }
 
 void fake_raise(struct fid_eq *fid, uint32_t event, const void *entry, size_t len)
@@ -63,9 +66,10 @@ static void drop_event(struct fake_eq *eq)
 	free(event);
 }
 
-static ssize_t eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, uint64_t flags)
+/* read_first -- with the lock */
+static ssize_t read_first(struct fake_eq *eq, uint32_t *event, void *buf, size_t len,
+			  uint64_t flags)
 {
-	struct fake_eq *eq = testcore_of(fid, struct fake_eq, fid);
 	ssize_t ret;
 
 	if (!eq->events)
@@ -79,6 +83,17 @@ static ssize_t eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t le
 	memcpy(buf, eq->events->room, eq->events->len);
 	if (!(flags & FI_PEEK))
 		drop_event(eq);
+	return ret;
+}
+
+static ssize_t eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, uint64_t flags)
+{
+	struct fake_eq *eq = testcore_of(fid, struct fake_eq, fid);
+	ssize_t ret;
+
+	pthread_mutex_lock(&eq->lock);
+	ret = read_first(eq, event, buf, len, flags);
+	pthread_mutex_unlock(&eq->lock);
 	return ret;
 }
 
@@ -115,7 +130,13 @@ static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t l
 
 bool fake_eq_is_empty(struct fid *fid)
 {
-	return !testcore_of(fid, struct fake_eq, fid.fid)->events;
+	struct fake_eq *eq = testcore_of(fid, struct fake_eq, fid.fid);
+	bool is_empty;
+
+	pthread_mutex_lock(&eq->lock);
+	is_empty = !eq->events;
+	pthread_mutex_unlock(&eq->lock);
+	return is_empty;
 }
 
 static struct fi_ops_eq eq_ops = {
@@ -133,6 +154,7 @@ static int eq_close(struct fid *fid)
 	while (eq->events)
 		drop_event(eq);
 	eq->fake->open_objects--;
+	pthread_mutex_destroy(&eq->lock);
 	free(eq);
 	return 0;
 }
@@ -157,6 +179,7 @@ int fake_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_
 		return -FI_ENOMEM;
 	eq->fake = fake;
 	eq->fake->open_objects++;
+	pthread_mutex_init(&eq->lock, NULL);
 	eq->fid.fid.fclass = FI_CLASS_EQ;
 	eq->fid.fid.context = context;
 	eq->fid.fid.ops = &eq_fi_ops;
@@ -170,6 +193,7 @@ int fake_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_
 struct fake_pep {
 	struct fid_pep fid;
 	struct fake *fake;
+	struct sockaddr_in name;
 };
 
 static int pep_close(struct fid *fid)
@@ -207,11 +231,10 @@ static int pep_reject(struct fid_pep *fid, struct fid *handle, const void *param
 
 static int pep_getname(struct fid *fid, void *addr, size_t *addrlen)
 {
-	struct sockaddr_in here = {.sin_family = AF_INET, .sin_port = htons(FAKE_PORT)};
+	const struct sockaddr_in *name = &testcore_of(fid, struct fake_pep, fid.fid)->name;
 
-	(void) fid;
-	memcpy(addr, &here, *addrlen < sizeof(here) ? *addrlen : sizeof(here));
-	*addrlen = sizeof(here);
+	memcpy(addr, name, *addrlen < sizeof(*name) ? *addrlen : sizeof(*name));
+	*addrlen = sizeof(*name);
 	return 0;
 }
 
@@ -235,12 +258,20 @@ int fake_pep_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_pe
 	int ret = fake_may_open(fake);
 	struct fake_pep *pep;
 
-	(void) info;
 	if (ret)
 		return ret;
+	if (fake->ports_taken && info->src_addr) {
+		fake->ports_taken--;
+		return -FI_EADDRINUSE;
+	}
 	pep = calloc(1, sizeof(*pep));
 	if (!pep)
 		return -FI_ENOMEM;
+	if (info->src_addr)
+		memcpy(&pep->name, info->src_addr, sizeof(pep->name));
+	else
+		pep->name =
+			(struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(FAKE_PORT)};
 	pep->fake = fake;
 	pep->fid.fid.fclass = FI_CLASS_PEP;
 	pep->fid.fid.context = context;

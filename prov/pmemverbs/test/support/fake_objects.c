@@ -196,6 +196,19 @@ static int send_cm(struct fake *fake, const void *param, size_t len)
 	return 0;
 }
 
+/* ep_getname -- of a port that is somebody else's */
+static int ep_getname(struct fid *fid, void *addr, size_t *addrlen)
+{
+	const struct sockaddr_in name = {.sin_family = AF_INET,
+					 .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+					 .sin_port = htons(FAKE_PORT)};
+
+	(void) fid;
+	memcpy(addr, &name, *addrlen < sizeof(name) ? *addrlen : sizeof(name));
+	*addrlen = sizeof(name);
+	return 0;
+}
+
 static int ep_connect(struct fid_ep *fid, const void *addr, const void *param, size_t paramlen)
 {
 	struct fake *fake = fake_to_ep(&fid->fid)->fake;
@@ -216,6 +229,7 @@ static int ep_accept(struct fid_ep *fid, const void *param, size_t paramlen)
 static struct fi_ops_cm cm_ops = {
 	.size = sizeof(struct fi_ops_cm),
 	.getpeer = ep_getpeer,
+	.getname = ep_getname,
 	.connect = ep_connect,
 	.accept = ep_accept,
 	.shutdown = ep_shutdown,

@@ -104,6 +104,8 @@ struct rig *rig_open(const struct rig_options *options)
 		.needs_cqs = rig->options.needs_cqs,
 		.uses_sockets = rig->options.sockets,
 		.imm_receives = rig->options.imm_receives,
+		.proves = !rig->options.tickets,
+		.takes_keys = !rig->options.tickets,
 		.values_until = rig->options.values_until,
 	};
 	rig->fabric = (struct pmv_fabric){

@@ -24,6 +24,7 @@ struct rig_options {
 	bool local;    /* its writes complete when they were handed over */
 	bool needs_cqs;
 	bool sockets;      /* silent peers are given up */
+	bool tickets;      /* its CM data have no room for proofs, as with verbs */
 	bool imm_receives; /* immediate data uses up a receive, as with verbs */
 	bool no_cq;        /* the endpoint gets none */
 	size_t tx_size;

@@ -1,0 +1,519 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* test_tickets.c -- FI_PMEMVERBS_KEYS over a core whose CM data have no room for proofs */
+#include <dirent.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "auth/ticket.h"
+#include "auth/ticket_server.h"
+#include "objects/admit.h"
+#include "objects/eq.h"
+#include "objects/handshake.h"
+#include "objects/tickets.h"
+#include "objects/unwrap.h"
+#include "test/support/fake_impl.h"
+#include "test/support/key_dirs.h"
+#include "test/support/rig.h"
+
+#define ASKS "asks"
+#define SAYS "says so"
+
+/* One side: a rig with an EQ, to which its endpoint is bound, and a passive endpoint. */
+struct stage {
+	struct rig *rig;
+	struct fid_eq *eq;
+	struct fid_pep *pep;
+};
+
+union event {
+	struct fi_eq_cm_entry cm;
+	char room[512];
+};
+
+/* Two sides that have one key and know it: the thread is both. */
+static struct stage target, client;
+static struct sockaddr_in here; /* where the target listens */
+static struct fid handle = {.fclass = FI_CLASS_CONNREQ};
+
+static void set_source(struct rig *rig, const struct sockaddr_in *addr)
+{
+	free(rig->info->src_addr);
+	rig->info->src_addr = malloc(sizeof(*addr));
+	memcpy(rig->info->src_addr, addr, sizeof(*addr));
+	rig->info->src_addrlen = sizeof(*addr);
+}
+
+static void stage_open(struct stage *stage, uint16_t port)
+{
+	const struct sockaddr_in addr = {
+		.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = port};
+	struct rig *rig = rig_open(&(struct rig_options){.not_enabled = true, .tickets = true});
+
+	stage->rig = rig;
+	set_source(rig, &addr);
+	accepted(pmv_eq_open(&rig->fabric.fabric_fid, &(struct fi_eq_attr){.size = 8}, &stage->eq,
+			     NULL));
+	accepted(pmv_pep_open(&rig->fabric.fabric_fid, rig->info, &stage->pep, NULL));
+	accepted(fi_pep_bind(stage->pep, &stage->eq->fid, 0));
+	accepted(fi_ep_bind(rig->ep, &stage->eq->fid, 0));
+}
+
+static void stage_close(struct stage *stage)
+{
+	if (stage->rig->ep)
+		rig_close_ep(stage->rig);
+	if (stage->pep)
+		accepted(fi_close(&stage->pep->fid));
+	accepted(fi_close(&stage->eq->fid));
+	pmv_handshake_forget_all(&stage->rig->fabric);
+	rig_close(stage->rig);
+}
+
+/* has_thread -- does this process have the one that moves tickets? */
+static bool has_thread(void)
+{
+	DIR *dir = opendir("/proc/self/task");
+	char path[300], name[32] = "";
+	struct dirent *entry;
+	bool found = false;
+
+	while ((entry = readdir(dir))) {
+		FILE *file;
+
+		snprintf(path, sizeof(path), "/proc/self/task/%s/comm", entry->d_name);
+		file = fopen(path, "r");
+		if (file && fgets(name, sizeof(name), file) && !strcmp(name, "pmv-poller\n"))
+			found = true;
+		if (file)
+			fclose(file);
+	}
+	closedir(dir);
+	return found;
+}
+
+static void setup(void)
+{
+	size_t len = sizeof(here);
+
+	key_dirs_make();
+	key_dirs_know(CLIENT, CLIENT, "");
+	key_dirs_be(CLIENT);
+	stage_open(&target, 0);
+	stage_open(&client, 0);
+	accepted(fi_listen(target.pep));
+	cr_expect(has_thread());
+	accepted(fi_getname(&target.pep->fid, &here, &len));
+}
+
+static void teardown(void)
+{
+	stage_close(&client);
+	stage_close(&target);
+	key_dirs_remove();
+}
+
+TestSuite(tickets, .init = setup, .fini = teardown);
+
+static int connect_ep(void)
+{
+	return fi_connect(client.rig->ep, &here, ASKS, sizeof(ASKS));
+}
+
+static ssize_t read_event(struct stage *stage, uint32_t *event, union event *entry)
+{
+	memset(entry, 0, sizeof(*entry));
+	return fi_eq_read(stage->eq, event, entry, sizeof(*entry), 0);
+}
+
+/* await_ticket -- as an application does that reads its queue until something has happened */
+static void await_ticket(void)
+{
+	union event event;
+	uint32_t what;
+
+	accepted(connect_ep());
+	while (!client.rig->fake.connects) {
+		cr_assert_eq(read_event(&client, &what, &event), -FI_EAGAIN);
+		sched_yield();
+	}
+	cr_assert_eq(client.rig->fake.connects, 1);
+	cr_assert_eq(client.rig->fake.sent_len, PMV_TICKET_SIZE);
+}
+
+/* raise_request -- the target's core hears of one, from there */
+static void raise_request(const void *data, size_t len, in_addr_t from)
+{
+	const struct sockaddr_in addr = {
+		.sin_family = AF_INET, .sin_addr.s_addr = from, .sin_port = htons(1)};
+	union event event = {.cm = {.fid = pmv_unwrap_fid(&target.pep->fid)}};
+	struct fi_info *info = fi_dupinfo(client.rig->info);
+
+	info->handle = &handle;
+	info->dest_addr = malloc(sizeof(addr));
+	memcpy(info->dest_addr, &addr, sizeof(addr));
+	info->dest_addrlen = sizeof(addr);
+	event.cm.info = info;
+	if (len)
+		memcpy(event.cm.data, data, len);
+	fake_raise(pmv_to_eq(target.eq)->core_fid, FI_CONNREQ, &event, sizeof(event.cm) + len);
+}
+
+static void raise_sent(void)
+{
+	raise_request(client.rig->fake.sent, client.rig->fake.sent_len, htonl(INADDR_LOOPBACK));
+}
+
+static void expect_request(void)
+{
+	union event event;
+	uint32_t what;
+	ssize_t ret = read_event(&target, &what, &event);
+
+	cr_assert_eq(ret, (ssize_t) (sizeof(event.cm) + sizeof(ASKS)), "%zd", ret);
+	cr_expect_eq(what, FI_CONNREQ);
+	cr_expect_str_eq((char *) event.cm.data, ASKS);
+	fi_freeinfo(event.cm.info);
+}
+
+static void expect_rejected(int times)
+{
+	union event event;
+	uint32_t what;
+
+	cr_expect_eq(read_event(&target, &what, &event), -FI_EAGAIN);
+	cr_expect_eq(target.rig->fake.rejections, times);
+	cr_expect_eq(target.rig->fake.rejected_len, 0);
+	cr_expect(LIST_EMPTY(&target.rig->fabric.handshakes));
+}
+
+/* open_accepted -- an endpoint for the request, in the place of the rig's */
+static void open_accepted(void)
+{
+	struct rig *rig = target.rig;
+
+	rig_close_ep(rig);
+	rig->info->handle = &handle;
+	rig->ep = rig_ep(rig, rig->cq);
+	rig->info->handle = NULL;
+	accepted(fi_ep_bind(rig->ep, &target.eq->fid, 0));
+}
+
+static int accept_ep(void)
+{
+	open_accepted();
+	return fi_accept(target.rig->ep, SAYS, sizeof(SAYS));
+}
+
+static void raise_connected(const uint8_t *data, size_t len)
+{
+	union event event = {.cm = {.fid = pmv_unwrap_fid(&client.rig->ep->fid)}};
+
+	if (len)
+		memcpy(event.cm.data, data, len);
+	fake_raise(pmv_to_eq(client.eq)->core_fid, FI_CONNECTED, &event, sizeof(event.cm) + len);
+}
+
+static ssize_t post(struct stage *stage)
+{
+	static char buf[8];
+
+	return fi_send(stage->rig->ep, buf, sizeof(buf), NULL, 0, NULL);
+}
+
+/* expect_error -- the client's application reads it, once, and nothing can be posted */
+static void expect_error(int err)
+{
+	struct fi_eq_err_entry entry = {0};
+	union event event;
+	uint32_t what;
+
+	cr_assert_eq(fi_eq_readerr(client.eq, &entry, 0), (ssize_t) sizeof(entry));
+	cr_expect_eq(entry.fid, &client.rig->ep->fid);
+	cr_expect_eq(entry.err, err);
+	cr_expect_eq(entry.prov_errno, FI_EACCES);
+	cr_expect_eq(read_event(&client, &what, &event), -FI_EAGAIN);
+	cr_expect_eq(post(&client), -FI_ENOTCONN);
+	cr_expect_eq(client.rig->fake.num_posts, 0);
+}
+
+static void await_error(int err)
+{
+	union event event;
+	uint32_t what;
+	ssize_t ret;
+
+	while ((ret = read_event(&client, &what, &event)) == -FI_EAGAIN)
+		sched_yield();
+	cr_assert_eq(ret, -FI_EAVAIL);
+	expect_error(err);
+}
+
+Test(tickets, connect_two_who_know_each_other)
+{
+	union event event;
+	uint32_t what;
+	ssize_t ret;
+
+	accepted(connect_ep());
+	cr_expect_eq(client.rig->fake.connects, 0, "there is no ticket yet");
+	cr_expect_eq(connect_ep(), -FI_EALREADY);
+	cr_expect_eq(post(&client), -FI_ENOTCONN);
+	while (!client.rig->fake.connects) {
+		cr_assert_eq(read_event(&client, &what, &event), -FI_EAGAIN);
+		sched_yield();
+	}
+	cr_assert_eq(client.rig->fake.sent_len, PMV_TICKET_SIZE);
+	raise_sent();
+	expect_request();
+	accepted(accept_ep());
+	cr_expect_eq(target.rig->fake.sent_len,
+		     sizeof(SAYS) + PMV_HANDSHAKE_SIZE + PMV_TICKET_PROOF);
+	cr_expect_eq(post(&target), 0, "the peer is known");
+	cr_expect_eq(post(&client), -FI_ENOTCONN);
+	raise_connected(target.rig->fake.sent, target.rig->fake.sent_len);
+	ret = read_event(&client, &what, &event);
+	cr_assert_eq(ret, (ssize_t) (sizeof(event.cm) + sizeof(SAYS)), "%zd", ret);
+	cr_expect_eq(what, FI_CONNECTED);
+	cr_expect_str_eq((char *) event.cm.data, SAYS);
+	cr_expect_eq(post(&client), 0);
+	cr_expect(pmv_to_ep(client.rig->ep)->mailbox.link.connected);
+	cr_expect(pmv_to_ep(target.rig->ep)->mailbox.link.connected);
+}
+
+/* Whoever sleeps in the core's queue has to be woken: by an event of it. */
+Test(tickets, wake_whoever_sleeps)
+{
+	accepted(connect_ep());
+	while (fake_eq_is_empty(&pmv_to_eq(client.eq)->core_fid->fid))
+		sched_yield();
+	cr_expect_eq(client.rig->fake.connects, 0);
+}
+
+Test(tickets, are_taken_once)
+{
+	await_ticket();
+	raise_sent();
+	expect_request();
+	raise_sent();
+	pmv_handshake_take(&target.rig->fabric, &handle, NULL);
+	expect_rejected(1);
+}
+
+Test(tickets, are_void_from_another_address)
+{
+	await_ticket();
+	raise_request(client.rig->fake.sent, client.rig->fake.sent_len, htonl(INADDR_LOOPBACK + 1));
+	expect_rejected(1);
+	raise_sent();
+	expect_rejected(2);
+}
+
+Test(tickets, are_of_one_passive_endpoint)
+{
+	struct fid_pep *first = target.pep;
+
+	await_ticket();
+	accepted(pmv_pep_open(&target.rig->fabric.fabric_fid, target.rig->info, &target.pep, NULL));
+	accepted(fi_pep_bind(target.pep, &target.eq->fid, 0));
+	accepted(fi_listen(target.pep));
+	raise_sent();
+	expect_rejected(1);
+	accepted(fi_close(&target.pep->fid));
+	target.pep = first;
+	raise_sent();
+	expect_request();
+}
+
+Test(tickets, are_needed_by_everybody)
+{
+	static const uint8_t none[PMV_TICKET_SIZE];
+	uint8_t request[PMV_ADMISSION_MOST];
+	struct pmv_admission *admission;
+	char why[PMV_KEYS_WHY];
+	size_t len = 0;
+
+	raise_request(NULL, 0, htonl(INADDR_LOOPBACK));
+	expect_rejected(1);
+	raise_request(none, sizeof(none), htonl(INADDR_LOOPBACK));
+	expect_rejected(2);
+	raise_request(ASKS, sizeof(ASKS), htonl(INADDR_LOOPBACK));
+	expect_rejected(3);
+	/* What would be a proof over tcp. */
+	admission = pmv_admission_request(PMV_ADMISSION_WITHIN, (struct sockaddr *) &here, request,
+					  &len, why);
+	cr_assert_not_null(admission);
+	pmv_admission_free(admission);
+	raise_request(request, len, htonl(INADDR_LOOPBACK));
+	expect_rejected(4);
+	cr_expect_eq(accept_ep(), -FI_EACCES);
+	cr_expect_eq(target.rig->fake.accepts, 0);
+}
+
+/* One that does not listen by fi_listen has given out none. */
+Test(tickets, are_needed_before_it_listens)
+{
+	await_ticket();
+	accepted(fi_close(&target.pep->fid));
+	accepted(pmv_pep_open(&target.rig->fabric.fabric_fid, target.rig->info, &target.pep, NULL));
+	accepted(fi_pep_bind(target.pep, &target.eq->fid, 0));
+	raise_sent();
+	expect_rejected(1);
+}
+
+Test(tickets, refuse_an_acceptance_that_proves_nothing)
+{
+	await_ticket();
+	raise_connected((const uint8_t *) SAYS, sizeof(SAYS));
+	await_error(FI_ECONNREFUSED);
+	cr_expect_eq(client.rig->fake.shutdowns, 1);
+}
+
+Test(tickets, refuse_an_acceptance_that_was_changed)
+{
+	struct fake *fake = &target.rig->fake;
+
+	await_ticket();
+	raise_sent();
+	expect_request();
+	accepted(accept_ep());
+	fake->sent[sizeof(SAYS) + 3] ^= 1;
+	raise_connected(fake->sent, fake->sent_len);
+	await_error(FI_ECONNREFUSED);
+	cr_expect_eq(client.rig->fake.shutdowns, 1);
+}
+
+Test(tickets, are_not_got_where_nobody_listens)
+{
+	accepted(fi_close(&target.pep->fid));
+	target.pep = NULL;
+	accepted(connect_ep());
+	await_error(FI_ECONNREFUSED);
+	cr_expect_eq(client.rig->fake.connects, 0);
+}
+
+Test(tickets, are_of_no_use_to_who_is_not_known_any_more)
+{
+	await_ticket();
+	raise_sent();
+	expect_request();
+	key_dirs_know(CLIENT, STRANGER, "");
+	cr_expect_eq(accept_ep(), -FI_EACCES);
+	cr_expect_eq(target.rig->fake.accepts, 0);
+}
+
+Test(tickets, are_asked_of_nobody_unknown)
+{
+	struct fid_ep *ep = client.rig->ep;
+
+	key_dirs_know(CLIENT, CLIENT, "192.0.2.1");
+	cr_expect_eq(connect_ep(), -FI_EACCES);
+	cr_expect_eq(fi_connect(ep, NULL, NULL, 0), -FI_EACCES);
+	cr_expect_eq(client.rig->fake.connects, 0);
+}
+
+Test(tickets, need_an_event_queue)
+{
+	struct rig *rig = client.rig;
+
+	rig_close_ep(rig);
+	rig->ep = rig_ep(rig, rig->cq);
+	cr_expect_eq(connect_ep(), -FI_ENOEQ);
+}
+
+/* Whenever it is: nobody hears of it, and it is not connected later. */
+Test(tickets, are_forgotten_with_their_endpoint)
+{
+	for (int n = 0; n < 40; n++) {
+		struct rig *rig = client.rig;
+		union event event;
+		uint32_t what;
+
+		accepted(connect_ep());
+		for (int i = 0; i < n % 20; i++)
+			sched_yield();
+		if (n >= 20)
+			accepted(fi_shutdown(rig->ep, 0));
+		if (n < 20)
+			rig_close_ep(rig);
+		cr_expect_eq(read_event(&client, &what, &event), -FI_EAGAIN);
+		cr_expect_eq(rig->fake.connects, 0);
+		if (n >= 20)
+			rig_close_ep(rig);
+		rig->ep = rig_ep(rig, rig->cq);
+		accepted(fi_ep_bind(rig->ep, &client.eq->fid, 0));
+	}
+	accepted(fi_close(&target.pep->fid));
+	target.pep = NULL;
+	cr_expect_not(has_thread(), "nobody needs it any more");
+}
+
+Test(tickets, leave_one_figure_of_room_for_both_directions)
+{
+	const size_t most = sizeof(client.rig->fake.sent) - PMV_HANDSHAKE_SIZE - PMV_TICKET_PROOF;
+	uint8_t data[256] = {0};
+	size_t room, len;
+
+	await_ticket();
+	raise_sent();
+	expect_request();
+	open_accepted();
+	for (int accepts = 0; accepts < 2; accepts++) {
+		struct fid_ep *ep = accepts ? target.rig->ep : client.rig->ep;
+
+		len = sizeof(room);
+		accepted(fi_getopt(&ep->fid, FI_OPT_ENDPOINT, FI_OPT_CM_DATA_SIZE, &room, &len));
+		cr_expect_eq(room, most);
+	}
+	cr_expect_eq(fi_accept(target.rig->ep, data, most + 1), -FI_EINVAL);
+	cr_expect_eq(fi_accept(target.rig->ep, data, most), 0);
+	cr_expect_eq(target.rig->fake.sent_len, sizeof(client.rig->fake.sent));
+}
+
+/* The port of that number is TCP's and the core's. */
+Test(tickets, need_the_tcp_port)
+{
+	struct sockaddr_in taken = {.sin_family = AF_INET,
+				    .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	socklen_t len = sizeof(taken);
+
+	cr_assert_eq(bind(fd, (struct sockaddr *) &taken, sizeof(taken)), 0);
+	cr_assert_eq(getsockname(fd, (struct sockaddr *) &taken, &len), 0);
+	cr_assert_eq(listen(fd, 1), 0);
+	accepted(fi_close(&client.pep->fid));
+	set_source(client.rig, &taken);
+	accepted(pmv_pep_open(&client.rig->fabric.fabric_fid, client.rig->info, &client.pep, NULL));
+	accepted(fi_pep_bind(client.pep, &client.eq->fid, 0));
+	cr_expect_eq(fi_listen(client.pep), -FI_EADDRINUSE);
+	close(fd);
+	cr_expect_eq(fi_listen(client.pep), 0);
+}
+
+/* If any port will do, one is taken that both have. */
+Test(tickets, choose_a_port_that_the_core_has_too)
+{
+	struct sockaddr_in name;
+	size_t len = sizeof(name);
+
+	accepted(fi_close(&client.pep->fid));
+	client.rig->fake.ports_taken = 3;
+	accepted(pmv_pep_open(&client.rig->fabric.fabric_fid, client.rig->info, &client.pep, NULL));
+	cr_expect_eq(client.rig->fake.ports_taken, 0);
+	accepted(fi_getname(&client.pep->fid, &name, &len));
+	cr_expect_neq(name.sin_port, 0);
+	cr_expect_eq(name.sin_port,
+		     htons(pmv_ticket_server_port(
+			     pmv_container_of(client.pep, struct pmv_pep, pep_fid)->tickets)));
+	accepted(fi_close(&client.pep->fid));
+	client.rig->fake.ports_taken = 1000;
+	cr_expect_eq(
+		pmv_pep_open(&client.rig->fabric.fabric_fid, client.rig->info, &client.pep, NULL),
+		-FI_EADDRINUSE);
+	client.pep = NULL;
+}
