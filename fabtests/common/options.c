@@ -158,10 +158,15 @@ static char *help_of(const struct program *prog, const struct options *opts,
 
 /* ---- parsing ---- */
 
-/* say_option -- whose value is wrong: options with a name have no letter that anybody could type */
+/*
+ * say_option -- whose value is wrong: options with a name have no letter that anybody could type.
+ * NULL: it belongs to a host.
+ */
 static void say_option(const struct entry *entry)
 {
-	if (entry->name)
+	if (!entry)
+		fprintf(stderr, "port: ");
+	else if (entry->name)
 		fprintf(stderr, "--%s: ", entry->name);
 	else
 		fprintf(stderr, "-%c: ", entry->key);
@@ -329,7 +334,7 @@ static bool split_port(char *text, const char **host, const char **port)
 		return false;
 	*end = '\0';
 	*port = end + 1;
-	return is_port(*port);
+	return is_port(NULL, *port);
 }
 
 static bool parse_host(struct options *opts, const struct program *prog, char *host)

@@ -106,6 +106,21 @@ static int run_client(const struct options *opts, bool *wrong)
 	return operate_all(opts, wrong);
 }
 
+/* named_twice -- a target that counts twice makes no majority; the same text is noticed, at least */
+static bool named_twice(const struct options *opts)
+{
+	for (unsigned int i = 0; i < opts->nhosts; i++) {
+		for (unsigned int j = 0; j < i; j++) {
+			const char *one = opts->ports[i], *other = opts->ports[j];
+
+			if (!strcmp(opts->hosts[i], opts->hosts[j]) &&
+			    (one && other ? !strcmp(one, other) : one == other))
+				return true;
+		}
+	}
+	return false;
+}
+
 int main(int argc, char **argv)
 {
 	struct options opts = {.iterations = 1000, .warmup = 100, .records = 1024};
@@ -117,6 +132,10 @@ int main(int argc, char **argv)
 	if (opts.records > UINT32_MAX || (opts.nhosts && opts.nhosts % 2 == 0)) {
 		fprintf(stderr, "%s: -N is at most %u, and the number of targets is odd\n",
 			program.name, UINT32_MAX);
+		return EXIT_USAGE;
+	}
+	if (named_twice(&opts)) {
+		fprintf(stderr, "%s: a target is named twice\n", program.name);
 		return EXIT_USAGE;
 	}
 	ret = opts.nhosts ? run_client(&opts, &wrong) : kv_serve(&opts, &rs_layout);
