@@ -355,6 +355,12 @@ void *world_live(void *arg)
 	world_open();
 	sched_add(&bounds);
 	apps_start(&world.target);
+	/* Before anybody else has the target's agent look. */
+	if (world.called && sched_one_in(2)) {
+		callers_come(NULL);
+		callers_await_end();
+	}
+	world_connect();
 	start(true);
 	work();
 	idle();

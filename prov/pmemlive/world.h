@@ -207,6 +207,8 @@ void world_check(void);
 
 /* world_setup.c */
 void world_open(void);
+/* world_connect -- the initiators to the target */
+void world_connect(void);
 void world_close(void);
 /* world_in -- whatever is done from here on, that process does it */
 void world_in(struct party *party);

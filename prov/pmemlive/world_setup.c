@@ -187,13 +187,22 @@ void world_open(void)
 	messages_start();
 	callers_open();
 	for (unsigned int i = 0; i < world.num_initiators; i++) {
-		unsigned int eps = 1 + (unsigned int) sched_dice(WORLD_EPS);
-
 		world_in(&world.initiators[i]);
 		open_party(&world.initiators[i]);
 		if (world.answers)
 			register_as(PMV_DMP, &world.initiators[i], &world.initiators[i].own_memory,
 				    &world.initiators[i].own_mr);
+	}
+	sched_enter(director);
+}
+
+void world_connect(void)
+{
+	struct sched_process *director = sched_process();
+
+	for (unsigned int i = 0; i < world.num_initiators; i++) {
+		unsigned int eps = 1 + (unsigned int) sched_dice(WORLD_EPS);
+
 		while (eps--)
 			conns_add(&world.initiators[i]);
 	}
