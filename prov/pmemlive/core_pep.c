@@ -97,10 +97,12 @@ struct core_request *core_request_of(const struct fi_info *info)
 int core_accept(struct fid_ep *fid, const void *param, size_t paramlen)
 {
 	struct core_ep *ep = core_to_ep(&fid->fid);
-	struct core_ep *caller = ep->request->caller;
+	struct core_ep *caller;
 
 	(void) param, (void) paramlen;
 	sched_step();
+	/* It may have gone just now. */
+	caller = ep->request->caller;
 	end_request(ep->request);
 	ep->request = NULL;
 	if (caller)
