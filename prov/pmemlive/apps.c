@@ -59,6 +59,15 @@ bool apps_read(struct party *party)
 	return take(party, entries, fi_cq_read(party->cq, entries, 1 + sched_dice(4)));
 }
 
+void apps_rest(void)
+{
+	/* Whoever polls for seconds takes many steps. */
+	if (world.silences)
+		sched_sleep(sched_between(1000, 500000));
+	else
+		sched_spend(sched_between(100, 3000));
+}
+
 /* sleep_on_descriptor -- as fi_trywait(3) says */
 static void sleep_on_descriptor(struct party *party)
 {
@@ -67,6 +76,8 @@ static void sleep_on_descriptor(struct party *party)
 	sure(fi_control(&party->cq->fid, FI_GETWAIT, &fd.fd), "a descriptor");
 	if (!pmv_cq_trywait(pmv_to_cq(party->cq)))
 		poll(&fd, 1, -1);
+	else if (world.silences)
+		apps_rest();
 }
 
 void apps_await(struct party *party)
@@ -94,7 +105,7 @@ void apps_await(struct party *party)
 		break;
 	default:
 		if (!apps_read(party))
-			sched_spend(sched_between(100, 3000));
+			apps_rest();
 	}
 }
 
@@ -233,6 +244,12 @@ static void *watch(void *arg)
 	do {
 		ret = fi_eq_sread(party->eq, &event, &entry, sizeof(entry), -1, 0);
 		sched_trace("event %d: %d", (int) event, (int) ret);
+		if (ret > 0 && event == FI_CONNREQ)
+			callers_answer(entry.info);
+		if (ret <= 0 || event != FI_SHUTDOWN)
+			continue;
+		conns_heard_end(party, entry.fid);
+		callers_end(entry.fid);
 	} while (ret < 0 || event != FI_NOTIFY);
 	return NULL;
 }
@@ -250,6 +267,7 @@ void apps_start(struct party *party)
 		party->sleeper = sched_spawn(&party->process, "sleeper", sleep_on_queue, party);
 	if (world.sends && party == &world.target)
 		party->receiver = sched_spawn(&party->process, "receiver", messages_receive, party);
+	party->watches_ns = sched_now_ns;
 	if (party->watches)
 		party->watcher = sched_spawn(&party->process, "watcher", watch, party);
 }

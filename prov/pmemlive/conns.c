@@ -19,8 +19,10 @@ static void open_conn(struct conn *conn)
 	if (party->cntr)
 		sure(fi_ep_bind(ep, &party->cntr->fid, FI_WRITE | FI_READ | FI_SEND),
 		     "its counter");
-	if (party == &world.target)
+	if (party == &world.target) {
 		events_bind(ep);
+		messages_bind(ep);
+	}
 	sure(fi_enable(ep), "to enable it");
 	conn->ep = ep;
 	if (world.sends && party == &world.target)
@@ -57,9 +59,17 @@ static void connect_to_target(struct conn *conn)
 		     "an agent's mailbox");
 		ends[i]->open = true;
 	}
+	/* The target has the thread that looks for silent peers. */
+	for (int i = 1; i >= 0; i--) {
+		world_in(ends[i]->party);
+		pmv_ep_watch(pmv_to_ep(eps[i]));
+	}
 	world.opened++;
 	if (world.sends)
 		messages_open(conn->other);
+	messages_note(conn);
+	if (conn->party->silent || world.target.silent)
+		silences_flag(conn);
 }
 
 static struct conn *add_conn(struct party *party)
@@ -114,6 +124,14 @@ static void close_end(struct conn *conn)
 		sched_fail("an endpoint is not closed in time");
 }
 
+void conns_heard_end(struct party *party, const struct fid *ep)
+{
+	for (unsigned int i = 0; i < party->num_conns; i++) {
+		if (&party->conns[i].ep->fid == ep)
+			party->conns[i].heard_end = true;
+	}
+}
+
 static bool has_op(const struct conn *conn)
 {
 	for (unsigned int i = 0; i < WORLD_OPS; i++) {
@@ -166,7 +184,7 @@ void conns_renew(void)
 		struct conn *conn = world.target.conns[i].other;
 
 		/* tcp 1.17 does not read that it was cut, behind a message without a receive. */
-		if (conn->given_up || (conn->cut && messages_are_stuck(conn)))
+		if (conn->given_up || conn->silent_ns || (conn->cut && messages_are_stuck(conn)))
 			conns_reopen(conn);
 	}
 }

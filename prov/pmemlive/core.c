@@ -10,21 +10,6 @@
 #include "scheduler.h"
 #include "testcore/fid.h"
 
-enum message_kind {
-	REQUEST,
-	DONE, /* the answer to one */
-	HANGUP,
-};
-
-struct core_message {
-	STAILQ_ENTRY(core_message) next;
-	enum message_kind kind;
-	int64_t arrives_ns;
-	struct testcore_request op;
-	struct core_post *post; /* of who has sent the request; it is gone if that has ended */
-	char *payload;
-};
-
 /* All endpoints, wherever they are. */
 static struct core_domain *domains[8];
 static unsigned int num_domains;
@@ -47,6 +32,17 @@ static void end_post(struct testcore_cq *cq, struct core_post *post, int err)
 	tell(cq, &post->op, err);
 	free(post->payload);
 	free(post);
+}
+
+void core_drop_posts(struct core_posts *posts)
+{
+	struct core_post *post;
+
+	while ((post = STAILQ_FIRST(posts))) {
+		STAILQ_REMOVE_HEAD(posts, next);
+		free(post->payload);
+		free(post);
+	}
 }
 
 static void end_posts(struct testcore_cq *cq, struct core_posts *posts)
@@ -86,13 +82,14 @@ static bool has_arrived(const struct core_message *message)
 
 static bool has_socket_room(const struct core_ep *ep)
 {
-	return ep->peer && !ep->peer->dead && ep->peer->num_in < core_rules.socket;
+	return ep->peer && !ep->peer->dead && !ep->socket.shut &&
+	       ep->peer->num_in < core_rules.socket;
 }
 
 static const char *name_of(const struct core_message *message)
 {
-	if (message->kind != REQUEST)
-		return message->kind == DONE ? "answer" : "hangup";
+	if (message->kind != CORE_REQUEST)
+		return message->kind == CORE_DONE ? "answer" : "hangup";
 	if (message->op.what & FI_ATOMIC)
 		return "atomic";
 	return message->op.what & FI_READ ? "read" : message->op.what & FI_MSG ? "send" : "write";
@@ -106,7 +103,13 @@ static void put_on_way(struct core_ep *to, struct core_message *message)
 
 	if (arrives <= to->last_arrival_ns)
 		arrives = to->last_arrival_ns + 1;
-	message->arrives_ns = to->last_arrival_ns = arrives;
+	if (to->peer && !links_reach(to->peer))
+		arrives = SCHED_NEVER;
+	else
+		to->last_arrival_ns = arrives;
+	message->arrives_ns = arrives;
+	if (to->peer)
+		links_sent(to->peer, arrives);
 	STAILQ_INSERT_TAIL(&to->in, message, next);
 	to->num_in++;
 	sched_trace("%s %zu bytes are sent, %u on their way", name_of(message), message->op.len,
@@ -116,6 +119,11 @@ static void put_on_way(struct core_ep *to, struct core_message *message)
 static bool has_out(const struct core_ep *ep)
 {
 	return !STAILQ_EMPTY(&ep->answers) || !STAILQ_EMPTY(&ep->out);
+}
+
+bool core_is_full(const struct core_ep *ep)
+{
+	return has_out(ep) && ep->peer && !has_socket_room(ep);
 }
 
 static struct core_message *next_out(struct core_ep *ep)
@@ -140,20 +148,22 @@ static void send_out(struct core_ep *ep)
 		struct core_post *post = message->post;
 
 		put_on_way(ep->peer, message);
-		if (message->kind != REQUEST || post->acknowledged)
+		if (message->kind != CORE_REQUEST || post->acknowledged)
 			continue;
 		/* It is in the socket: nobody will say more. */
 		STAILQ_REMOVE(&ep->sent, post, core_post, next);
 		end_post(ep->core.tx_cq, post, 0);
 		message->post = NULL;
 	}
+	if (core_rules.sockets && core_is_full(ep))
+		tcp_full(ep);
 }
 
 static void answer(struct core_ep *ep, const struct core_message *to, char *payload)
 {
 	struct core_message *message = testcore_need(calloc(1, sizeof(*message)));
 
-	message->kind = DONE;
+	message->kind = CORE_DONE;
 	message->post = to->post;
 	message->payload = payload;
 	STAILQ_INSERT_TAIL(&ep->answers, message, next);
@@ -213,14 +223,21 @@ static void carry_out_read(struct core_ep *ep, const struct core_message *messag
 	answer(ep, message, payload);
 }
 
+static struct core_posts *receives_of(struct core_ep *ep)
+{
+	return ep->srx ? &ep->srx->receives : &ep->receives;
+}
+
 /* receive -- false: there is nowhere to */
 static bool receive(struct core_ep *ep, const struct core_message *message)
 {
-	struct core_post *post = STAILQ_FIRST(&ep->receives);
+	struct core_posts *receives = receives_of(ep);
+	struct core_post *post = STAILQ_FIRST(receives);
 
 	if (!post)
 		return false;
-	STAILQ_REMOVE_HEAD(&ep->receives, next);
+	STAILQ_REMOVE_HEAD(receives, next);
+	ep->received++;
 	testcore_scatter(&post->op, message->payload, message->op.len);
 	end_post(ep->core.rx_cq, post, 0);
 	if (message->post)
@@ -243,7 +260,7 @@ static void take_answer(struct core_ep *ep, const struct core_message *message)
 /* handle -- false: it has to wait, and all behind it */
 static bool handle(struct core_ep *ep, const struct core_message *message)
 {
-	if (message->kind == DONE)
+	if (message->kind == CORE_DONE)
 		take_answer(ep, message);
 	else if (message->op.what & FI_MSG)
 		return receive(ep, message);
@@ -263,7 +280,7 @@ static bool take_in(struct core_ep *ep)
 
 	if (ep->dead || !has_arrived(message))
 		return false;
-	if (message->kind == HANGUP) {
+	if (message->kind == CORE_HANGUP) {
 		sched_trace("the connection is lost");
 		core_end(ep, true);
 		return false;
@@ -285,6 +302,9 @@ static void move(struct core_ep *ep)
 	send_out(ep);
 	while (take_in(ep))
 		;
+	/* The end of the stream comes behind what has arrived. */
+	if (ep->socket.shut && !has_arrived(STAILQ_FIRST(&ep->in)))
+		core_end(ep, true);
 	if (!ep->dead)
 		send_out(ep);
 }
@@ -306,24 +326,25 @@ void core_move(struct core_domain *domain, const struct core_cq *cq)
 /* lacks_receive -- tcp 2.1 does not listen to the socket then, tcp 1.17 does */
 static bool lacks_receive(const struct core_ep *ep)
 {
+	const struct core_ep *to = ep->srx ? ep->srx : ep;
 	const struct core_message *message = STAILQ_FIRST(&ep->in);
 
-	return message->kind == REQUEST && (message->op.what & FI_MSG) &&
-	       STAILQ_EMPTY(&ep->receives);
+	return has_arrived(message) && message->kind == CORE_REQUEST &&
+	       (message->op.what & FI_MSG) && STAILQ_EMPTY(&to->receives);
 }
 
 bool core_is_ready(const struct core_ep *ep)
 {
 	if (ep->dead)
 		return false;
-	return (has_arrived(STAILQ_FIRST(&ep->in)) &&
+	return ((ep->socket.shut || has_arrived(STAILQ_FIRST(&ep->in))) &&
 		!(core_rules.moves_all && lacks_receive(ep))) ||
 	       (has_out(ep) && has_socket_room(ep));
 }
 
 uint64_t core_edges(const struct core_ep *ep)
 {
-	uint64_t edges = ep->handled + ep->rooms;
+	uint64_t edges = ep->handled + ep->rooms + ep->socket.shut;
 	const struct core_message *message;
 
 	STAILQ_FOREACH(message, &ep->in, next)
@@ -378,6 +399,18 @@ static ssize_t post_tx(struct core_ep *ep, const struct testcore_request *reques
 	return 0;
 }
 
+/* move_receivers -- those that may take a receive which was posted to an endpoint, or a context */
+static void move_receivers(struct core_ep *to)
+{
+	struct core_ep *ep;
+
+	TAILQ_FOREACH(ep, &to->domain->eps, next)
+	{
+		if (ep == to || ep->srx == to)
+			move(ep);
+	}
+}
+
 static ssize_t post_rx(struct core_ep *ep, const struct testcore_request *request)
 {
 	struct core_post *post;
@@ -389,7 +422,7 @@ static ssize_t post_rx(struct core_ep *ep, const struct testcore_request *reques
 	STAILQ_INSERT_TAIL(&ep->receives, post, next);
 	/* In tcp 2.1 this takes what has waited for it. */
 	if (core_rules.moves_all && !core_rules.nic)
-		move(ep);
+		move_receivers(ep);
 	return 0;
 }
 
@@ -411,7 +444,7 @@ void core_end(struct core_ep *ep, bool tells)
 	if (ep->dead)
 		return;
 	/* Edges are counted on. */
-	ep->handled = core_edges(ep) - ep->rooms;
+	ep->handled = core_edges(ep) - ep->rooms - ep->socket.shut;
 	ep->dead = true;
 	drop_messages(&ep->in);
 	drop_messages(&ep->answers);
@@ -423,18 +456,18 @@ void core_end(struct core_ep *ep, bool tells)
 		core_eq_add(ep->eq, FI_SHUTDOWN, &ep->core.fid.fid);
 }
 
-static void hang_up(struct core_ep *ep, bool drops)
+void core_hang_up(struct core_ep *ep, bool drops)
 {
 	struct core_message *message;
 
 	if (!ep || ep->dead)
 		return;
 	if (drops) {
-		ep->handled = core_edges(ep) - ep->rooms;
+		ep->handled = core_edges(ep) - ep->rooms - ep->socket.shut;
 		ep->num_in -= drop_messages(&ep->in);
 	}
 	message = testcore_need(calloc(1, sizeof(*message)));
-	message->kind = HANGUP;
+	message->kind = CORE_HANGUP;
 	put_on_way(ep, message);
 }
 
@@ -442,14 +475,19 @@ void core_cut(struct fid_ep *fid, bool drops)
 {
 	struct core_ep *ep = core_to_ep(&fid->fid);
 
-	hang_up(ep->peer, drops);
-	hang_up(ep, drops);
+	core_hang_up(ep->peer, drops);
+	core_hang_up(ep, drops);
 }
 
 void core_connect(struct fid_ep *one, struct fid_ep *other)
 {
-	core_to_ep(&one->fid)->peer = core_to_ep(&other->fid);
-	core_to_ep(&other->fid)->peer = core_to_ep(&one->fid);
+	struct core_ep *ends[] = {core_to_ep(&one->fid), core_to_ep(&other->fid)};
+
+	for (int i = 0; i < 2; i++) {
+		ends[i]->peer = ends[!i];
+		if (core_rules.sockets)
+			tcp_open(ends[i]);
+	}
 }
 
 /* When messages arrive */
@@ -491,6 +529,31 @@ static void advance(void)
 		TAILQ_FOREACH(ep, &domains[i]->eps, next)
 		move(ep);
 	}
+}
+
+void core_for_each(void (*call)(struct core_ep *ep))
+{
+	struct core_ep *ep;
+
+	for (unsigned int i = 0; i < num_domains; i++) {
+		TAILQ_FOREACH(ep, &domains[i]->eps, next)
+		call(ep);
+	}
+}
+
+uint64_t core_received(struct fid_ep *fid)
+{
+	return core_to_ep(&fid->fid)->received;
+}
+
+uint64_t core_receives(struct fid_ep *srx)
+{
+	const struct core_post *post;
+	uint64_t count = 0;
+
+	STAILQ_FOREACH(post, &core_to_ep(&srx->fid)->receives, next)
+		count++;
+	return count;
 }
 
 void core_start(void)

@@ -31,12 +31,31 @@ struct core_rules {
 	unsigned int loses_in;  /* one of so many datagrams is lost; 0: none */
 	int64_t least_delay_ns; /* of the network */
 	int64_t most_delay_ns;
+	bool sockets;     /* like tcp, and the kernel can be asked about its connections */
+	int64_t retry_ns; /* a NIC gives a request up that is not answered for so long */
 };
 
 extern struct core_rules core_rules;
 
 struct core_ep;
 TAILQ_HEAD(core_eps, core_ep);
+
+#define CORE_ACKS 128
+
+/* What the kernel knows of a connection, at one end. */
+struct core_socket {
+	struct descriptor_core descriptor;
+	int fd; /* 0: there is none */
+	uint64_t cookie;
+	bool shut;                   /* nothing more is read or sent: by shutdown(2) */
+	int64_t idle_ns, between_ns; /* of probes */
+	int64_t acks[CORE_ACKS];     /* when what was sent is acknowledged; or SCHED_NEVER */
+	unsigned int num_acks;
+	int64_t sent_ns, acked_ns;
+	int64_t resend_ns, backoff_ns; /* when it is sent again; or SCHED_NEVER */
+	int64_t probe_ns, answer_ns;   /* the next probe; when the last one is answered */
+	unsigned int resends, probes;
+};
 
 struct core_domain {
 	struct fid_fabric fabric;
@@ -45,6 +64,8 @@ struct core_domain {
 	struct core_eps eps;
 	uint64_t past_edges; /* of endpoints that are closed */
 	int open_objects;
+	bool cut_off; /* nothing leaves or reaches this machine ... */
+	bool near;    /* ... as its own link is down */
 };
 
 struct core_cq {
@@ -57,11 +78,15 @@ struct core_cq {
 	uint64_t signals;
 };
 
+#define CORE_CM_DATA 128
+
 /* Of a connection. */
 struct core_event {
 	STAILQ_ENTRY(core_event) next;
 	uint32_t event;
+	size_t len; /* of the data behind it */
 	struct fi_eq_cm_entry entry;
+	uint8_t data[CORE_CM_DATA];
 };
 
 struct core_eq {
@@ -90,6 +115,9 @@ struct core_ep {
 	struct core_eq *eq;
 	struct core_ep *peer;
 	bool dead;
+	struct core_request *request; /* that it has made, or is to accept */
+	struct core_ep *srx;          /* the shared context that it takes receives from; or NULL */
+	uint64_t received;            /* messages */
 	struct core_posts receives;
 	struct core_posts sent;       /* that wait for the other end */
 	struct core_messages answers; /* not sent yet; before the others */
@@ -98,6 +126,21 @@ struct core_ep {
 	unsigned int num_out, num_in;
 	uint64_t handled, rooms; /* so many messages were, and so often there was room again */
 	int64_t last_arrival_ns;
+	struct core_socket socket;
+	int64_t unanswered_ns; /* of a NIC: since then, or SCHED_NEVER */
+};
+
+struct core_message {
+	STAILQ_ENTRY(core_message) next;
+	enum {
+		CORE_REQUEST,
+		CORE_DONE, /* the answer to one */
+		CORE_HANGUP,
+	} kind;
+	int64_t arrives_ns; /* SCHED_NEVER: the link is down */
+	struct testcore_request op;
+	struct core_post *post; /* of who has sent the request; it is gone if that has ended */
+	char *payload;
 };
 
 /* core_start -- once; core_open, core_close -- of a process */
@@ -105,22 +148,79 @@ void core_start(void);
 void core_open(struct core_domain *core);
 void core_close(struct core_domain *core);
 void core_connect(struct fid_ep *one, struct fid_ep *other);
+/* core_received -- so many messages; core_receives -- so many a shared context has room for */
+uint64_t core_received(struct fid_ep *fid);
+uint64_t core_receives(struct fid_ep *srx);
 /* core_cut -- the connection ends.  drops: what is on its way is lost, too */
 void core_cut(struct fid_ep *fid, bool drops);
+
+/* links.c: machines that are cut off, and connections whose peer's is */
+
+/*
+ * links_cut, links_mend -- the machine is cut off (near: by its own link), and no more; links_pause
+ * -- all machines stand still for so long
+ */
+void links_cut(struct core_domain *domain, bool near);
+void links_mend(struct core_domain *domain);
+void links_pause(int64_t ns);
+/* links_reach -- does what an endpoint sends arrive? */
+bool links_reach(const struct core_ep *ep);
+/* links_sent -- such an endpoint has sent what arrives then */
+void links_sent(struct core_ep *ep, int64_t arrives_ns);
+void links_start(void);
+
+/* tcp.c: the sockets of such connections, and what the kernel says of them */
+void tcp_open(struct core_ep *ep);
+void tcp_close(struct core_ep *ep);
+void tcp_sent(struct core_ep *ep, int64_t arrives_ns);
+/* tcp_full -- the peer's end has no room for what is to be sent */
+void tcp_full(struct core_ep *ep);
+/* tcp_cut, tcp_mend, tcp_pause -- of an endpoint; what it has sent arrives behind then */
+void tcp_cut(struct core_ep *ep);
+void tcp_mend(struct core_ep *ep, int64_t then_ns);
+void tcp_pause(struct core_ep *ep, int64_t ns);
+/* tcp_set, tcp_name -- an option, and the own address; false: it is no such socket */
+bool tcp_set(int fd, int level, int name, int value);
+bool tcp_name(int fd, void *addr);
+int64_t tcp_next_ns(const struct core_ep *ep);
+void tcp_advance(struct core_ep *ep);
 
 /* core.c, for the objects */
 ssize_t core_post(struct testcore_ep *ep, const struct testcore_request *request);
 void core_register(struct core_domain *domain);
+/* core_drop_posts -- nobody hears of them */
+void core_drop_posts(struct core_posts *posts);
 /* core_move -- what a call moves */
 void core_move(struct core_domain *domain, const struct core_cq *cq);
 void core_end(struct core_ep *ep, bool tells);
+/* core_hang_up -- the end of the connection is on its way to this endpoint */
+void core_hang_up(struct core_ep *ep, bool drops);
+/* core_for_each -- of all domains */
+void core_for_each(void (*call)(struct core_ep *ep));
+bool core_is_full(const struct core_ep *ep);
 bool core_is_ready(const struct core_ep *ep);
 uint64_t core_edges(const struct core_ep *ep);
+
+/* core_pep.c: passive endpoints */
+
+/* core_call -- such an endpoint, with some data; core_hang_up_call -- before that was answered,
+ * perhaps */
+int core_call(struct fid_ep *caller, struct fid_pep *pep, const void *data, size_t len);
+void core_hang_up_call(struct core_ep *caller);
+extern struct fi_ops_ep core_ep_ops;
+struct core_request *core_request_of(const struct fi_info *info);
+int core_accept(struct fid_ep *fid, const void *param, size_t paramlen);
+int core_pep_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_pep **fid,
+		  void *context);
+
+/* core_srx.c: shared receive contexts: endpoints without a connection */
+int core_srx_open(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep **fid,
+		  void *context);
 
 /* core_events.c */
 struct core_ep *core_to_ep(struct fid *fid);
 void core_cq_add(struct testcore_cq *cq, const struct testcore_entry *entry);
-void core_eq_add(struct core_eq *eq, uint32_t event, struct fid *fid);
+struct core_event *core_eq_add(struct core_eq *eq, uint32_t event, struct fid *fid);
 /* core_eq_forget -- the events of an object that is closed */
 void core_eq_forget(struct core_eq *eq, const struct fid *fid);
 

@@ -34,6 +34,7 @@ static ssize_t eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t le
 {
 	struct core_eq *eq = to_eq(&fid->fid);
 	const struct core_event *first;
+	size_t size;
 
 	sched_step();
 	/* In tcp 2.1 this is a call as any other. */
@@ -45,10 +46,13 @@ static ssize_t eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t le
 	if (len < sizeof(first->entry))
 		return -FI_ETOOSMALL;
 	*event = first->event;
+	size = sizeof(first->entry) + first->len;
 	memcpy(buf, &first->entry, sizeof(first->entry));
+	memcpy((char *) buf + sizeof(first->entry), first->data,
+	       len < size ? len - sizeof(first->entry) : first->len);
 	if (!(flags & FI_PEEK))
 		drop(eq);
-	return sizeof(first->entry);
+	return (ssize_t) size;
 }
 
 static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *buf, uint64_t flags)

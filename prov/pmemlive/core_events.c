@@ -29,13 +29,14 @@ void core_cq_add(struct testcore_cq *core, const struct testcore_entry *entry)
 		signal_cq(cq);
 }
 
-void core_eq_add(struct core_eq *eq, uint32_t number, struct fid *fid)
+struct core_event *core_eq_add(struct core_eq *eq, uint32_t number, struct fid *fid)
 {
 	struct core_event *event = testcore_need(calloc(1, sizeof(*event)));
 
 	event->event = number;
 	event->entry.fid = fid;
 	STAILQ_INSERT_TAIL(&eq->events, event, next);
+	return event;
 }
 
 void core_eq_forget(struct core_eq *eq, const struct fid *fid)

@@ -157,20 +157,33 @@ static int ep_shutdown(struct fid_ep *fid, uint64_t flags)
 	return 0;
 }
 
-static int ep_getpeer(struct fid_ep *fid, void *addr, size_t *addrlen)
+/* name -- all are on this machine, and have a port each, where they are sockets */
+static int name(const struct core_ep *ep, void *addr, size_t *addrlen)
 {
 	const struct sockaddr_in here = {.sin_family = AF_INET,
+					 .sin_port = htons(ep ? (uint16_t) ep->socket.cookie : 0),
 					 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 
-	(void) fid;
 	memcpy(addr, &here, *addrlen < sizeof(here) ? *addrlen : sizeof(here));
 	*addrlen = sizeof(here);
 	return 0;
 }
 
+static int ep_getname(struct fid *fid, void *addr, size_t *addrlen)
+{
+	return name(core_to_ep(fid), addr, addrlen);
+}
+
+static int ep_getpeer(struct fid_ep *fid, void *addr, size_t *addrlen)
+{
+	return name(core_to_ep(&fid->fid)->peer, addr, addrlen);
+}
+
 static struct fi_ops_cm cm_ops = {
 	.size = sizeof(struct fi_ops_cm),
+	.getname = ep_getname,
 	.getpeer = ep_getpeer,
+	.accept = core_accept,
 	.shutdown = ep_shutdown,
 };
 
@@ -181,7 +194,9 @@ static int ep_close(struct fid *fid)
 	sched_step();
 	if (!ep->dead)
 		core_cut(&ep->core.fid, false);
+	core_hang_up_call(ep);
 	core_end(ep, false);
+	tcp_close(ep);
 	if (ep->peer)
 		ep->peer->peer = NULL;
 	if (ep->eq)
@@ -197,6 +212,10 @@ static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 {
 	if (bfid->fclass == FI_CLASS_EQ)
 		core_to_ep(fid)->eq = testcore_of(bfid, struct core_eq, fid.fid);
+	if (bfid->fclass == FI_CLASS_SRX_CTX) {
+		core_to_ep(fid)->srx = core_to_ep(bfid);
+		return 0;
+	}
 	return testcore_ep_bind(fid, bfid, flags);
 }
 
@@ -214,11 +233,14 @@ static int ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_e
 
 	testcore_ep_init(&ep->core, info, &ep_fi_ops, context, core_post);
 	ep->core.fid.cm = &cm_ops;
+	ep->core.fid.ops = &core_ep_ops;
 	/* tcp has none. */
 	if (!core_rules.nic)
 		ep->core.fid.atomic = NULL;
 	ep->domain = to_domain(domain);
 	ep->domain->open_objects++;
+	ep->request = core_request_of(info);
+	ep->unanswered_ns = SCHED_NEVER;
 	STAILQ_INIT(&ep->receives);
 	STAILQ_INIT(&ep->sent);
 	STAILQ_INIT(&ep->answers);
@@ -289,6 +311,7 @@ static struct fi_ops_domain domain_ops = {
 	.size = sizeof(struct fi_ops_domain),
 	.cq_open = cq_open,
 	.endpoint = ep_open,
+	.srx_ctx = core_srx_open,
 };
 
 static int fabric_domain(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **fid,
@@ -326,6 +349,7 @@ static int fabric_trywait(struct fid_fabric *fabric, struct fid **fids, int coun
 static struct fi_ops_fabric fabric_ops = {
 	.size = sizeof(struct fi_ops_fabric),
 	.domain = fabric_domain,
+	.passive_ep = core_pep_open,
 	.eq_open = core_eq_open,
 	.trywait = fabric_trywait,
 };

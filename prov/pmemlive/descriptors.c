@@ -16,7 +16,7 @@
 #include "wraps.h"
 
 #define FIRST_FD (1 << 20)
-#define MOST_FDS 128
+#define MOST_FDS 192
 #define MOST_MEMBERS 32
 
 enum kind {
@@ -85,6 +85,15 @@ unsigned int descriptors_open(void)
 	for (int i = 0; i < MOST_FDS; i++)
 		open += all[i].kind != FREE;
 	return open;
+}
+
+int descriptors_next(int fd)
+{
+	for (int i = fd < FIRST_FD ? 0 : fd - FIRST_FD; i < num_used; i++) {
+		if (all[i].kind != FREE)
+			return FIRST_FD + i;
+	}
+	return -1;
 }
 
 /* Are they ready? */

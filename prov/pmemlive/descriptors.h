@@ -19,6 +19,8 @@ int descriptors_add(const struct descriptor_core *core);
 
 /* descriptors_open -- so many are */
 unsigned int descriptors_open(void);
+/* descriptors_next -- the first one that is open, from this number on; or -1 */
+int descriptors_next(int fd);
 
 /* descriptors_start, sockets_start -- before anything else */
 void descriptors_start(void);

@@ -4,18 +4,24 @@
 check_LTLIBRARIES += libpmemlive.la
 libpmemlive_la_SOURCES = $(testcore_sources) \
 	%D%/apps.c \
+	%D%/callers.c \
 	%D%/chains.c \
 	%D%/conns.c \
 	%D%/core.c %D%/core.h \
 	%D%/core_eq.c \
 	%D%/core_events.c \
 	%D%/core_objects.c \
+	%D%/core_pep.c \
+	%D%/core_srx.c \
 	%D%/descriptors.c %D%/descriptors.h \
 	%D%/events.c \
+	%D%/links.c \
 	%D%/messages.c \
 	%D%/ops.c \
 	%D%/scheduler.c %D%/scheduler.h \
+	%D%/silences.c \
 	%D%/sockets.c \
+	%D%/tcp.c \
 	%D%/threads.c \
 	%D%/world.c %D%/world.h \
 	%D%/world_setup.c \
@@ -28,6 +34,8 @@ live_ldflags = \
 	-Wl,--wrap=pthread_mutex_lock -Wl,--wrap=pthread_mutex_trylock -Wl,--wrap=pthread_mutex_unlock \
 	-Wl,--wrap=pthread_cond_wait -Wl,--wrap=pthread_cond_clockwait -Wl,--wrap=pthread_cond_signal -Wl,--wrap=pthread_cond_broadcast \
 	-Wl,--wrap=pthread_create -Wl,--wrap=pthread_setname_np -Wl,--wrap=pthread_join \
+	-Wl,--wrap=pthread_detach -Wl,--wrap=getsockopt -Wl,--wrap=shutdown \
+	-Wl,--wrap=opendir -Wl,--wrap=readdir -Wl,--wrap=closedir \
 	-Wl,--wrap=clock_gettime -Wl,--wrap=nanosleep -Wl,--wrap=getrandom \
 	-Wl,--wrap=eventfd -Wl,--wrap=epoll_create1 -Wl,--wrap=epoll_ctl -Wl,--wrap=epoll_wait \
 	-Wl,--wrap=poll -Wl,--wrap=ppoll -Wl,--wrap=timerfd_create -Wl,--wrap=timerfd_settime \

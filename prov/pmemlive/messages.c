@@ -13,6 +13,8 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_ext_pmemverbs.h>
 
+#include "objects/ep.h"
+
 #define AHEAD 8
 /* Whoever never reads the queue has posted all of them. */
 #define ALL_AHEAD 400
@@ -26,10 +28,43 @@ static bool is_unread(const struct conn *conn)
 	return world.unread && conn->notices > world.target_size;
 }
 
-bool messages_are_stuck(const struct conn *conn)
+static struct fid_ep *core_of(struct fid_ep *ep)
 {
+	return pmv_to_ep(ep)->engine.fid;
+}
+
+/* waiting -- messages that were sent on a connection, and are not received */
+static uint64_t waiting(const struct conn *target)
+{
+	return target->open ? target->other->sent - core_received(core_of(target->ep)) : 0;
+}
+
+/* lacks_shared -- may a message of this connection be one that finds no receive? */
+static bool lacks_shared(const struct conn *conn)
+{
+	const struct conn *target = conn->party == &world.target ? conn : conn->other;
+	uint64_t all = 0;
+
+	if (!waiting(target))
+		return false;
+	for (unsigned int i = 0; i < world.target.num_conns; i++)
+		all += waiting(&world.target.conns[i]);
+	return all > core_receives(core_of(world.srx));
+}
+
+bool messages_lack(const struct conn *conn)
+{
+	if (world.srx && lacks_shared(conn))
+		return true;
+	if (world.srx)
+		return is_unread(conn) || is_unread(conn->other);
 	return conn->sent > conn->other->posted || conn->other->sent > conn->posted ||
 	       is_unread(conn) || is_unread(conn->other);
+}
+
+bool messages_are_stuck(const struct conn *conn)
+{
+	return messages_lack(conn) || conn->party->away || conn->other->party->away;
 }
 
 int64_t messages_stuck_ns(const struct conn *conn)
@@ -60,9 +95,16 @@ static void note(struct conn *conn)
 void messages_note(struct conn *conn)
 {
 	note(conn);
-	if (messages_are_stuck(conn) &&
-	    (is_unread(conn) || conn->other->receives == RECEIVES_NEVER))
+	if (messages_lack(conn) &&
+	    (is_unread(conn) || is_unread(conn->other) || conn->receives == RECEIVES_NEVER ||
+	     conn->other->receives == RECEIVES_NEVER))
 		conn->given_up = conn->other->given_up = true;
+}
+
+void messages_note_all(void)
+{
+	for (unsigned int i = 0; world.srx && i < world.target.num_conns; i++)
+		messages_note(&world.target.conns[i]);
 }
 
 /* Posting */
@@ -76,11 +118,23 @@ static enum memory choose_memory(const struct conn *conn)
 	return sched_one_in(5) ? MEMORY_NONE : MEMORY_DMP;
 }
 
+static void post_shared(void)
+{
+	char *memory = world.memory[sched_one_in(5) ? MEMORY_NONE : MEMORY_DMP];
+
+	sure((int) fi_recv(world.srx, memory, RECEIVE_LEN, NULL, 0, &world.target.conns[0]),
+	     "a receive of a shared context");
+}
+
 void messages_post(struct conn *conn)
 {
 	char *memory = world.memory[choose_memory(conn)];
 	ssize_t ret;
 
+	if (world.srx) {
+		post_shared();
+		return;
+	}
 	if (!conns_enter(conn))
 		return;
 	ret = fi_recv(conn->ep, memory, RECEIVE_LEN, NULL, 0, conn);
@@ -96,7 +150,9 @@ void messages_choose(struct conn *conn)
 	static const enum receives kinds[] = {RECEIVES_AHEAD, RECEIVES_AHEAD, RECEIVES_LATE,
 					      RECEIVES_NEVER};
 
-	conn->receives = kinds[sched_dice(4)];
+	conn->receives = world.srx ? world.shared : kinds[sched_dice(4)];
+	if (world.srx)
+		return;
 	conn->one_kind = sched_one_in(4);
 	if (conn->one_kind)
 		sure(fi_setopt(&conn->ep->fid, FI_OPT_ENDPOINT, FI_OPT_PMEMVERBS_RECV_MR,
@@ -104,10 +160,39 @@ void messages_choose(struct conn *conn)
 		     "the kind of its receives");
 }
 
+void messages_start(void)
+{
+	uint64_t count = sched_dice(4);
+	struct fi_rx_attr attr = {0};
+
+	if (!world.shares)
+		return;
+	sure(fi_srx_context(world.target.domain, &attr, &world.srx, NULL), "a shared context");
+	if (world.shared == RECEIVES_AHEAD)
+		count = world.target.waits == WAITS_ASIDE ? WORLD_CONNS * ALL_AHEAD : AHEAD;
+	while (count--)
+		post_shared();
+}
+
+void messages_end(void)
+{
+	if (world.srx)
+		sure(fi_close(&world.srx->fid), "to close a shared context");
+	world.srx = NULL;
+}
+
+void messages_bind(struct fid_ep *ep)
+{
+	if (world.srx)
+		sure(fi_ep_bind(ep, &world.srx->fid, 0), "a shared context");
+}
+
 void messages_open(struct conn *conn)
 {
 	uint64_t count = sched_dice(4);
 
+	if (world.srx)
+		return;
 	if (conn->receives == RECEIVES_AHEAD)
 		count = world.target.waits == WAITS_ASIDE ? ALL_AHEAD : AHEAD;
 	while (count--)
@@ -117,7 +202,8 @@ void messages_open(struct conn *conn)
 void messages_received(struct conn *conn, int err)
 {
 	sched_trace("a receive ends: %s", err ? fi_strerror(err) : "ok");
-	if (!err && !conn->cut && conn->receives == RECEIVES_AHEAD)
+	if (!err && world.srx ? world.shared == RECEIVES_AHEAD
+			      : !err && !conn->cut && conn->receives == RECEIVES_AHEAD)
 		messages_post(conn);
 }
 
@@ -125,7 +211,7 @@ void messages_received(struct conn *conn, int err)
 
 static bool is_wanted_of(const struct conn *conn)
 {
-	return !conn->cut && conn->receives == RECEIVES_LATE && messages_are_stuck(conn->other);
+	return !conn->cut && conn->receives == RECEIVES_LATE && messages_lack(conn->other);
 }
 
 static bool is_wanted(void *arg)

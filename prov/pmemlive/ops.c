@@ -39,6 +39,9 @@ void ops_end(struct party *party, struct op *op, int err)
 		world.told_ns = sched_now_ns;
 		world.told_excused_ns = world_stopped_ns();
 	}
+	if (err && op->conn->silent_ns && core_rules.sockets && op->conn->open &&
+	    op->conn->other->open && err != FI_ETIMEDOUT)
+		sched_fail("an operation to a silent peer fails: %s", fi_strerror(err));
 	if (err)
 		fails(op->conn, err);
 	else if (!op->on_page && took > world.longest_ns)
@@ -176,8 +179,12 @@ static ssize_t post_send(size_t len, uint64_t flags, struct op *op)
 {
 	struct iovec iov = {world.source, len};
 	struct fi_msg msg = {.msg_iov = &iov, .iov_count = 1, .context = op};
-	ssize_t ret = fi_sendmsg(op->conn->ep, &msg, flags);
+	ssize_t ret;
 
+	/* Nobody knows which receive of a shared context such a message takes. */
+	if (world.srx)
+		flags &= ~(FI_COMMIT | FI_FENCE);
+	ret = fi_sendmsg(op->conn->ep, &msg, flags);
 	if (ret)
 		return ret;
 	op->conn->sent++;
@@ -209,7 +216,7 @@ static ssize_t post(enum memory memory, size_t len, uint64_t flags, struct op *o
  */
 static bool may_notify(const struct op *op, enum memory memory)
 {
-	bool by_agent = world.reopens || world.sends || world.unread;
+	bool by_agent = world.reopens || world.silences || world.sends || world.unread;
 
 	return world.notices && op->conn->party != &world.target && op->kind == OP_WRITE &&
 	       !(by_agent && memory == MEMORY_NONE);
@@ -243,15 +250,16 @@ void ops_begin(struct party *party, struct op *op)
 	if (op->notifies)
 		flags |= FI_REMOTE_CQ_DATA;
 	/* Entries that wait for room are lost with their connection. */
-	op->tells = world.events && world.notices && !world.reopens && !world.sends &&
-		    party != &world.target && (op->kind == OP_WRITE || op->kind == OP_ATOMIC);
+	op->tells = world.events && world.notices && !world.reopens && !world.silences &&
+		    !world.sends && party != &world.target &&
+		    (op->kind == OP_WRITE || op->kind == OP_ATOMIC);
 	sched_trace("operation %d %s %zu bytes, memory %d, flags %#llx", (int) (op - party->ops),
 		    kinds[op->kind], len, memory, (unsigned long long) flags);
 	while ((ret = post(memory, len, flags, op)) == -FI_EAGAIN && !messages_are_stuck(conn)) {
 		if (party->reaps)
 			sched_sleep(sched_between(1000, 20000));
 		else if (!apps_read(party))
-			sched_spend(sched_between(100, 3000));
+			apps_rest();
 	}
 	if (!ret)
 		return;

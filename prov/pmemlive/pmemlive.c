@@ -34,6 +34,7 @@ static void live(uint64_t seed, const struct arguments *arguments, struct result
 	descriptors_start();
 	sockets_start();
 	core_start();
+	links_start();
 	world_choose();
 	if (arguments->tells)
 		world_describe();

@@ -18,6 +18,8 @@
 /* A run that needs more does not end. */
 #define MOST_STEPS UINT64_C(60000000)
 #define MOST_LINES 4096
+/* If only detached threads go on for so long, nobody else ever does. */
+#define MOST_DETACHED_NS INT64_C(1000000000000)
 
 enum state {
 	RUNNABLE,
@@ -34,6 +36,7 @@ struct sched_task {
 	void *(*run)(void *arg);
 	void *run_arg;
 	enum state state;
+	bool detached;
 	const char *why;
 	bool (*ready)(void *arg);
 	void *ready_arg;
@@ -55,6 +58,7 @@ static ucontext_t scheduler;
 static struct sched_clockwork *clockworks;
 static uint64_t dice_state;
 static uint64_t steps;
+static int64_t attached_ns; /* when a thread that is not detached has gone on */
 /* Of a run: others go on after one step in so many, and have the processor for long so rarely. */
 static uint64_t switch_sides, away_sides;
 /* Or whoever has the highest priority goes on, which changes so rarely; 0: anybody may. */
@@ -222,6 +226,11 @@ void sched_join(struct sched_task *task)
 	forget(task);
 }
 
+void sched_detach(struct sched_task *task)
+{
+	task->detached = true;
+}
+
 /* resume -- a thread, until it lets others go on */
 static void resume(struct sched_task *task)
 {
@@ -229,6 +238,10 @@ static void resume(struct sched_task *task)
 
 	if (task->state == BLOCKED)
 		task->process->wakes++;
+	if (!task->detached)
+		attached_ns = begin;
+	else if (begin - attached_ns > MOST_DETACHED_NS)
+		sched_fail("nobody can go on, and nothing is to come");
 	task->state = RUNNABLE;
 	errno = task->saved_errno;
 	pmv_guard_depth = task->guard_depth;
@@ -316,8 +329,11 @@ void sched_run(struct sched_process *process, void *(*run)(void *arg), void *arg
 			sched_fail("this takes too many steps");
 	}
 	forget(first);
-	if (!TAILQ_EMPTY(&tasks))
-		sched_fail("there are threads left");
+	TAILQ_FOREACH(first, &tasks, next)
+	{
+		if (!first->detached)
+			sched_fail("there are threads left");
+	}
 }
 
 static void leave(void)

@@ -55,6 +55,8 @@ void sched_enter(struct sched_process *process);
 void sched_name(struct sched_task *task, const char *name);
 /* sched_join -- until it has ended; then it is gone */
 void sched_join(struct sched_task *task);
+/* sched_detach -- nobody will; it lives as long as the others, and does not keep them alive */
+void sched_detach(struct sched_task *task);
 
 /* sched_step -- the running thread has done something, and others may do something now */
 void sched_step(void);

@@ -86,7 +86,8 @@ int __wrap_socket(int family, int type, int protocol)
 
 int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t len)
 {
-	(void) fd, (void) level, (void) name, (void) value, (void) len;
+	(void) len;
+	tcp_set(fd, level, name, *(const int *) value);
 	return 0;
 }
 
@@ -99,6 +100,8 @@ int __wrap_bind(int fd, const struct sockaddr *addr, socklen_t len)
 int __wrap_getsockname(int fd, struct sockaddr *addr, socklen_t *len)
 {
 	(void) len;
+	if (tcp_name(fd, addr))
+		return 0;
 	/* At the same place in both families. */
 	((struct sockaddr_in *) addr)->sin_port =
 		htons((uint16_t) (FIRST_PORT + (find(fd) - sockets)));

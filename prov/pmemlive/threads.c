@@ -146,6 +146,12 @@ int __wrap_pthread_join(pthread_t thread, void **result)
 	return 0;
 }
 
+int __wrap_pthread_detach(pthread_t thread)
+{
+	sched_detach((struct sched_task *) thread);
+	return 0;
+}
+
 /* Time */
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *ts)

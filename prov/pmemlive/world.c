@@ -56,9 +56,9 @@ static void choose_notices(bool serves)
 	if (world.reads_late)
 		world.target_size = 2;
 	world.events = !world.unread && pmv_setting.agent != PMV_AGENT_PROGRESS && sched_one_in(3);
-	/* Those of connections that end are lost, and others wait behind a message. */
+	/* Those of connections that end are lost, and others wait behind a message, or a link. */
 	world.immediates = world.notices && reads && !core_rules.nic && !world.sends &&
-			   !world.reopens && sched_one_in(2);
+			   !world.reopens && !world.silences && sched_one_in(2);
 }
 
 /* choose_agents -- and who is the target, which may have to make calls */
@@ -66,7 +66,8 @@ static void choose_agents(void)
 {
 	static const enum waits targets[] = {WAITS_ASIDE, WAITS_ASIDE, WAITS_POLLING, WAITS_SREAD,
 					     WAITS_DESCRIPTOR};
-	uint64_t mode = sched_dice(12);
+	/* Whoever never sleeps takes too many steps while nothing happens for seconds. */
+	uint64_t mode = world.silences ? 2 : sched_dice(12);
 
 	world.target.waits = targets[sched_dice(5)];
 	pmv_setting.agent = PMV_AGENT_THREAD;
@@ -122,14 +123,23 @@ void world_choose(void)
 	world.cuts = sched_one_in(4);
 	snprintf(world.target.process.name, sizeof(world.target.process.name), "target");
 	world.target.watches = sched_one_in(2);
+	silences_choose();
 	world.reopens = sched_one_in(4);
-	world.sends = sched_one_in(2);
+	world.sends =
+		sched_one_in(2) && !(world.silences && !core_rules.nic && !core_rules.moves_all);
 	world.fences = !sched_one_in(4);
 	choose_agents();
+	world.shares = world.sends && !pmv_setting.commit_all && sched_one_in(3);
+	world.shared = (enum receives) sched_dice(RECEIVES_KINDS);
 	world.chains = !pmv_setting.commit_all && sched_one_in(3);
-	world.hangs = world.most_sync_ns && sleeps() && sched_one_in(4);
-	for (unsigned int i = 0; i < world.num_initiators; i++)
+	world.hangs = world.most_sync_ns && sleeps() && !world.silences && sched_one_in(4);
+	silences_restrict(&world.target);
+	world.called = sleeps() && !world.silences && sched_one_in(8);
+	world.target.watches |= world.called;
+	for (unsigned int i = 0; i < world.num_initiators; i++) {
 		choose_initiator(&world.initiators[i], i);
+		silences_restrict(&world.initiators[i]);
+	}
 }
 
 void world_describe(void)
@@ -148,12 +158,16 @@ void world_describe(void)
 	       core_rules.room, core_rules.socket, world.num_initiators,
 	       world.stops ? "; processes are stopped" : "",
 	       world.cuts ? "; a connection ends" : "");
+	silences_describe();
+	if (world.called)
+		puts("peers that know nothing of the provider come and go");
 	if (world.reopens)
 		puts("connections are closed, and others opened");
 	if (world.chains)
 		puts("others are chains");
 	if (world.sends)
-		puts("some operations are messages");
+		puts(world.shares ? "some operations are messages, to a shared context"
+				  : "some operations are messages");
 	printf("the target: %s%s; syncs of up to %.3f ms\n", names[world.target.waits],
 	       world.unread    ? "; reads no notices"
 	       : world.events  ? "; is told of all writes"
@@ -185,14 +199,25 @@ static struct party *any_party(void)
 	return which ? &world.initiators[which - 1] : &world.target;
 }
 
-static void stop_one(void)
-{
-	struct party *party = any_party();
-	int64_t ns = sched_between(100000, 50000000);
+static void for_all(void (*call)(struct party *party));
 
-	sched_trace("%s is stopped for %d us", party->process.name, (int) (ns / 1000));
+static int64_t stopped_until_ns;
+
+static void stop_party(struct party *party)
+{
+	party->process.stopped_until_ns = stopped_until_ns;
+}
+
+void world_stop(struct party *party, int64_t ns)
+{
+	sched_trace("%s is stopped for %d us", party ? party->process.name : "each process",
+		    (int) (ns / 1000));
 	world.stops_since_ns = sched_now_ns;
-	party->process.stopped_until_ns = sched_now_ns + ns;
+	stopped_until_ns = sched_now_ns + ns;
+	if (party)
+		stop_party(party);
+	else
+		for_all(stop_party);
 	sched_sleep(ns);
 	world.stopped_ns = world_stopped_ns();
 	world.stops_since_ns = 0;
@@ -223,8 +248,10 @@ static void *have_accidents(void *arg)
 			cut = true;
 		}
 		if (world.stops)
-			stop_one();
-		if (cut && !world.stops)
+			world_stop(any_party(), sched_between(100000, 50000000));
+		if (world.silences && sched_one_in(2))
+			silences_happen(any_party());
+		if (cut && !world.stops && !world.silences)
 			break;
 	}
 	return arg;
@@ -241,10 +268,12 @@ static void for_all(void (*call)(struct party *party))
 
 static void work(void)
 {
-	struct sched_task *bursts[WORLD_INITIATORS], *accidents;
+	struct sched_task *bursts[WORLD_INITIATORS], *accidents, *callers = NULL;
 
 	accidents_end = false;
 	accidents = sched_spawn(sched_process(), "accidents", have_accidents, NULL);
+	if (world.called)
+		callers = sched_spawn(sched_process(), "callers", callers_come, NULL);
 	for (unsigned int i = 0; i < world.num_initiators; i++)
 		bursts[i] = sched_spawn(&world.initiators[i].process, "burst", apps_burst,
 					&world.initiators[i]);
@@ -252,6 +281,9 @@ static void work(void)
 		sched_join(bursts[i]);
 	accidents_end = true;
 	sched_join(accidents);
+	if (callers)
+		sched_join(callers);
+	callers_await_end();
 	conns_renew();
 }
 
@@ -286,7 +318,7 @@ static void check_idle(struct party *party)
 	/* Who has lost the last hint of a peer without an agent's thread looks at intervals. */
 	if (core_rules.nic && core_rules.loses_in)
 		return;
-	if (wakes >= 10 * IDLE_S)
+	if (wakes >= 10 * IDLE_S + silences_wakes(party, IDLE_S))
 		sched_fail("%s is idle, and has woken %d times in %d s", party->process.name,
 			   (int) wakes, IDLE_S);
 	if (worked > IDLE_S * INT64_C(10000000))
@@ -302,6 +334,10 @@ static void idle(void)
 	}
 	start(false);
 	world.idles = true;
+	if (world.silences && sched_one_in(2)) {
+		silences_happen(any_party());
+		conns_renew();
+	}
 	sched_sleep(SETTLE_NS);
 	sched_trace("from here on it is idle");
 	for_all(remember);
@@ -319,6 +355,12 @@ void *world_live(void *arg)
 	world_open();
 	sched_add(&bounds);
 	apps_start(&world.target);
+	/* Before anybody else has the target's agent look. */
+	if (world.called && sched_one_in(2)) {
+		callers_come(NULL);
+		callers_await_end();
+	}
+	world_connect();
 	start(true);
 	work();
 	idle();

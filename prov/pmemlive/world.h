@@ -65,6 +65,8 @@ struct conn {
 	bool cut;           /* by an accident, or because it is to be closed */
 	unsigned int calls; /* under way, of its endpoint */
 	bool lost;          /* the application knows that it is */
+	int64_t silent_ns;  /* nothing reaches the other end since then; or 0 */
+	bool heard_end;     /* FI_SHUTDOWN */
 	/* Messages go to the target. */
 	uint64_t sent, posted; /* messages; receives for them */
 	enum receives receives;
@@ -115,6 +117,8 @@ struct party {
 	bool reaps;   /* a thread of its own reads the queue of an initiator */
 	struct sched_task *sleeper, *watcher, *receiver;
 	bool ends;
+	bool away, silent; /* its machine is cut off: for a while, for good */
+	int64_t watches_ns;
 	uint64_t wakes_before;
 	int64_t worked_before_ns;
 	/* Of an initiator: */
@@ -135,6 +139,7 @@ struct world {
 	unsigned int num_initiators;
 	char *memory[MEMORIES];
 	struct fid_mr *mr[MEMORIES];
+	struct fid_ep *srx; /* the target's context that all its connections receive from */
 	struct fid_cntr *eps_events, *mrs_events; /* those of endpoints, and of regions */
 	struct fi_info *info;
 	char *source;
@@ -142,10 +147,15 @@ struct world {
 	int64_t bound_ns; /* in which an operation ends */
 	bool stops;       /* processes are stopped for a while */
 	bool cuts;        /* a connection ends */
+	bool silences;    /* machines are cut off */
+	int timeout_s;    /* FI_PMEMVERBS_TIMEOUT */
 	bool reopens;     /* applications close connections, and open others */
 	bool sends;       /* some operations are messages */
-	bool chains;      /* others are chains */
-	bool fences;      /* a core like verbs can */
+	bool shares;      /* ... that all connections receive from one context */
+	enum receives shared;
+	bool called; /* peers that know nothing of the provider come and go */
+	bool chains; /* others are chains */
+	bool fences; /* a core like verbs can */
 	int64_t most_sync_ns;
 	bool hangs; /* one sync takes longer than anything else ... */
 	bool hung;  /* ... and has begun */
@@ -177,6 +187,9 @@ extern struct world world;
 void world_choose(void);
 void world_describe(void);
 
+/* world_stop -- a process, or all (NULL), and that time does not count */
+void world_stop(struct party *party, int64_t ns);
+
 /* world_live -- from the first object that is opened to the last one that is closed */
 void *world_live(void *arg);
 
@@ -194,6 +207,8 @@ void world_check(void);
 
 /* world_setup.c */
 void world_open(void);
+/* world_connect -- the initiators to the target */
+void world_connect(void);
 void world_close(void);
 /* world_in -- whatever is done from here on, that process does it */
 void world_in(struct party *party);
@@ -206,6 +221,8 @@ void apps_stop(struct party *party);
 /* apps_await -- until something has ended, perhaps; apps_read -- true: there was something */
 void apps_await(struct party *party);
 bool apps_read(struct party *party);
+/* apps_rest -- between two looks of who polls */
+void apps_rest(void);
 
 /* conns.c */
 
@@ -218,6 +235,8 @@ void conns_renew(void);
 /* conns_enter -- before a call of an endpoint; false: it is closed; conns_leave -- behind it */
 bool conns_enter(struct conn *conn);
 void conns_leave(struct conn *conn);
+/* conns_heard_end -- of the connection of this endpoint */
+void conns_heard_end(struct party *party, const struct fid *ep);
 
 /* apps_count_unread -- is what a target has never read as little as it asked for? */
 void apps_count_unread(void);
@@ -246,6 +265,11 @@ void events_add(enum op_kind kind);
 
 /* messages.c */
 
+/* messages_start, messages_end -- the shared context */
+void messages_start(void);
+void messages_end(void);
+/* messages_bind -- an endpoint of the target */
+void messages_bind(struct fid_ep *ep);
 /*
  * messages_choose -- how the target's end of a new connection receives; messages_open -- when it
  * may be used
@@ -255,12 +279,49 @@ void messages_open(struct conn *conn);
 /* messages_post -- one more receive; messages_note -- after one more message, or notice */
 void messages_post(struct conn *conn);
 void messages_note(struct conn *conn);
+/* messages_note_all -- of a shared context, whose receives others take at any time */
+void messages_note_all(void);
 /* messages_stuck_ns -- so long this end of a connection was stuck until now; 0, mostly */
 int64_t messages_stuck_ns(const struct conn *conn);
 bool messages_are_stuck(const struct conn *conn);
+/* messages_lack -- a receive, or somebody who reads notices */
+bool messages_lack(const struct conn *conn);
 /* messages_received -- a receive has ended, or (err) was cancelled */
 void messages_received(struct conn *conn, int err);
 /* messages_receive -- a thread of the target, until the party ends */
 void *messages_receive(void *party);
+
+/* callers.c */
+
+/* callers_open, callers_close -- the target's passive endpoint */
+void callers_open(void);
+void callers_close(void);
+/* callers_come -- a thread; callers_await_end -- until the target has nothing of them any more */
+void *callers_come(void *arg);
+void callers_await_end(void);
+/* callers_answer -- a request; callers_end -- of an endpoint, if it is one of theirs */
+void callers_answer(struct fi_info *info);
+void callers_end(const struct fid *ep);
+/* callers_deadline_ns -- when the target must have heard that the next one has gone */
+int64_t callers_deadline_ns(void);
+
+/* silences.c */
+
+/* silences_choose, silences_restrict -- what a seed makes of a world, and of a party */
+void silences_choose(void);
+void silences_restrict(struct party *party);
+void silences_describe(void);
+/* silences_happen -- an accident of that machine's */
+void silences_happen(struct party *party);
+/* silences_flag -- nothing arrives on this connection any more */
+void silences_flag(struct conn *conn);
+/*
+ * silences_known_ns -- when an end that is silent, and has had an operation since then, is known to
+ * be; silences_excuse -- it need not be
+ */
+int64_t silences_known_ns(const struct conn *conn, int64_t begin_ns);
+bool silences_excuse(const struct conn *conn);
+/* silences_wakes -- of the thread that looks for silent peers, which one party has for all */
+uint64_t silences_wakes(const struct party *party, unsigned int seconds);
 
 #endif /* WORLD_H */

@@ -129,6 +129,7 @@ static void open_party(struct party *party)
 		.manual_progress = !core_rules.nic,
 		.lingers = core_rules.nic,
 		.needs_cqs = !core_rules.nic,
+		.uses_sockets = core_rules.sockets,
 	};
 	party->fabric = (struct pmv_fabric){
 		.fabric_fid = {.api_version = FI_VERSION(1, 17)},
@@ -183,14 +184,25 @@ void world_open(void)
 	open_party(&world.target);
 	register_memory();
 	events_open();
+	messages_start();
+	callers_open();
 	for (unsigned int i = 0; i < world.num_initiators; i++) {
-		unsigned int eps = 1 + (unsigned int) sched_dice(WORLD_EPS);
-
 		world_in(&world.initiators[i]);
 		open_party(&world.initiators[i]);
 		if (world.answers)
 			register_as(PMV_DMP, &world.initiators[i], &world.initiators[i].own_memory,
 				    &world.initiators[i].own_mr);
+	}
+	sched_enter(director);
+}
+
+void world_connect(void)
+{
+	struct sched_process *director = sched_process();
+
+	for (unsigned int i = 0; i < world.num_initiators; i++) {
+		unsigned int eps = 1 + (unsigned int) sched_dice(WORLD_EPS);
+
 		while (eps--)
 			conns_add(&world.initiators[i]);
 	}
@@ -202,8 +214,12 @@ void world_open(void)
 static void close_party(struct party *party)
 {
 	world_in(party);
-	for (unsigned int i = 0; i < party->num_conns; i++)
+	if (party == &world.target)
+		callers_close();
+	for (unsigned int i = 0; i < party->num_conns; i++) {
+		party->conns[i].open = false;
 		sure(fi_close(&party->conns[i].ep->fid), "to close an endpoint");
+	}
 	if (party->cntr)
 		sure(fi_close(&party->cntr->fid), "to close a counter");
 	sure(fi_close(&party->cq->fid), "to close a queue");
@@ -213,8 +229,10 @@ static void close_party(struct party *party)
 			sure(fi_close(&world.mr[i]->fid), "to close a region");
 		free(world.memory[i]);
 	}
-	if (party == &world.target)
+	if (party == &world.target) {
+		messages_end();
 		events_close();
+	}
 	if (party->own_mr)
 		sure(fi_close(&party->own_mr->fid), "to close a region");
 	free(party->own_memory);

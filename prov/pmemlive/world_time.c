@@ -20,11 +20,45 @@ int64_t world_synced_ns(void)
 	return world.synced_ns + (world.syncs ? sched_now_ns - world.syncs_since_ns : 0);
 }
 
+/* silent_deadline_of -- the peer is not to be reached any more */
+static int64_t silent_deadline_of(const struct op *op)
+{
+	int64_t known = silences_known_ns(op->conn, op->begin_ns);
+
+	if (silences_excuse(op->conn))
+		return SCHED_NEVER;
+	if (op->begin_ns > known)
+		known = op->begin_ns;
+	return known + LOST_BOUND_NS + world_stopped_ns() - op->excused_ns;
+}
+
+/* end_deadline_ns -- when who sleeps in the event queue must know that a peer is silent */
+static int64_t end_deadline_ns(const struct party *party)
+{
+	int64_t next = SCHED_NEVER;
+
+	for (unsigned int i = 0; party->watcher && core_rules.sockets && i < party->num_conns;
+	     i++) {
+		const struct conn *conn = &party->conns[i];
+		int64_t known = silences_known_ns(conn, 0);
+
+		if (!conn->silent_ns || !conn->open || conn->heard_end || silences_excuse(conn))
+			continue;
+		if (known < party->watches_ns)
+			known = party->watches_ns;
+		if (known + LOST_BOUND_NS < next)
+			next = known + LOST_BOUND_NS;
+	}
+	return next;
+}
+
 static int64_t deadline_of(const struct op *op)
 {
 	const struct conn *conn = op->conn;
 	int64_t bound = conn->cut ? LOST_BOUND_NS : world.bound_ns;
 
+	if (conn->silent_ns)
+		return silent_deadline_of(op);
 	if (messages_are_stuck(conn) && !conn->cut)
 		return SCHED_NEVER;
 	if (op->on_page)
@@ -43,7 +77,7 @@ static int64_t notice_deadline_ns(void)
 
 static int64_t next_deadline_of(const struct party *party)
 {
-	int64_t next = SCHED_NEVER;
+	int64_t next = end_deadline_ns(party);
 
 	for (unsigned int i = 0; !party->is_away && i < WORLD_OPS; i++) {
 		int64_t one = party->ops[i].under_way ? deadline_of(&party->ops[i]) : SCHED_NEVER;
@@ -55,8 +89,11 @@ static int64_t next_deadline_of(const struct party *party)
 
 int64_t world_deadline_ns(void)
 {
-	int64_t next = notice_deadline_ns(), one = next_deadline_of(&world.target);
+	int64_t next = notice_deadline_ns(), one = callers_deadline_ns();
 
+	messages_note_all();
+	next = one < next ? one : next;
+	one = next_deadline_of(&world.target);
 	next = one < next ? one : next;
 	for (unsigned int i = 0; i < world.num_initiators; i++) {
 		one = next_deadline_of(&world.initiators[i]);
@@ -69,6 +106,8 @@ void world_check(void)
 {
 	if (notice_deadline_ns() < sched_now_ns)
 		sched_fail("the target's application does not hear of a commit in time");
+	if (callers_deadline_ns() < sched_now_ns)
+		sched_fail("the target does not hear in time that a peer has gone");
 	if (world_deadline_ns() < sched_now_ns)
 		sched_fail("an operation does not end in its time");
 }

@@ -3,6 +3,7 @@
 #ifndef WRAPS_H
 #define WRAPS_H
 
+#include <dirent.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/epoll.h>
@@ -27,6 +28,7 @@ WRAP(int, pthread_create, pthread_t *thread, const pthread_attr_t *attr, void *(
      void *arg);
 WRAP(int, pthread_setname_np, pthread_t thread, const char *name);
 WRAP(int, pthread_join, pthread_t thread, void **result);
+WRAP(int, pthread_detach, pthread_t thread);
 WRAP(int, clock_gettime, clockid_t clock, struct timespec *ts);
 WRAP(int, nanosleep, const struct timespec *ts, struct timespec *left);
 WRAP(ssize_t, getrandom, void *buf, size_t len, unsigned int flags);
@@ -54,5 +56,12 @@ WRAP(int, getsockname, int fd, struct sockaddr *addr, socklen_t *len);
 WRAP(ssize_t, sendto, int fd, const void *buf, size_t len, int flags, const struct sockaddr *addr,
      socklen_t addr_len);
 WRAP(ssize_t, recv, int fd, void *buf, size_t len, int flags);
+
+/* tcp.c */
+WRAP(int, getsockopt, int fd, int level, int name, void *value, socklen_t *len);
+WRAP(int, shutdown, int fd, int how);
+WRAP(DIR *, opendir, const char *path);
+WRAP(struct dirent *, readdir, DIR *dir);
+WRAP(int, closedir, DIR *dir);
 
 #endif /* WRAPS_H */
