@@ -220,12 +220,12 @@ Test(default_core, is_verbs_where_nobody_flushes)
 	cr_expect_str_eq(names[0], "verbs");
 }
 
-Test(default_core, of_who_knows_his_peers_is_tcp)
+Test(default_core, of_who_knows_his_peers_is_not_native)
 {
 	own_name = "KEYS";
 	own_value = "/nowhere";
 	pmv_setting_read();
-	cr_expect_str_eq(pmv_setting.core, "tcp");
+	cr_expect_str_eq(pmv_setting.core, "verbs,tcp");
 	cr_expect_not(pmv_setting.native_flushes);
 }
 
