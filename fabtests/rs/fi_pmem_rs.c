@@ -106,7 +106,8 @@ static int run_client(const struct options *opts, bool *wrong)
 	return operate_all(opts, wrong);
 }
 
-/* named_twice -- a target that counts twice makes no majority; the same text is noticed, at least */
+/* named_twice -- a target that counts twice makes no majority; the same text is noticed, at least
+ */
 static bool named_twice(const struct options *opts)
 {
 	for (unsigned int i = 0; i < opts->nhosts; i++) {
