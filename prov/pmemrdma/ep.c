@@ -34,8 +34,10 @@ static int destroy_qp(struct pmr_ep *ep)
 	ret = drain(ep);
 	if (!ret)
 		ret = -ibv_destroy_qp(ep->qp);
-	if (!ret)
+	if (!ret) {
 		ep->qp = ep->id->qp = NULL;
+		ep->extended = NULL;
+	}
 	return ret;
 }
 

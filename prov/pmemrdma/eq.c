@@ -181,8 +181,6 @@ static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t l
 	int64_t deadline = pmr_wait_deadline(timeout);
 	ssize_t ret;
 
-	if (eq->wait_obj == FI_WAIT_NONE)
-		return -FI_ENOSYS;
 	for (;;) {
 		ret = eq_read(fid, event, buf, len, flags);
 		if (ret != -FI_EAGAIN)
@@ -304,13 +302,16 @@ int pmr_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_e
 	struct pmr_eq *eq;
 	int ret;
 
-	if (wait_obj != FI_WAIT_NONE && wait_obj != FI_WAIT_UNSPEC && wait_obj != FI_WAIT_FD)
+	/* As with verbs, the default of an attribute that is zeroed can be slept on. */
+	if (wait_obj == FI_WAIT_NONE || wait_obj == FI_WAIT_UNSPEC)
+		wait_obj = FI_WAIT_FD;
+	if (wait_obj != FI_WAIT_FD && wait_obj != FI_WAIT_POLLFD)
 		return -FI_ENOSYS;
 	eq = calloc(1, sizeof(*eq));
 	if (!eq)
 		return -FI_ENOMEM;
 	eq->fabric = pmr_to_fabric(fabric);
-	eq->wait_obj = wait_obj == FI_WAIT_UNSPEC ? FI_WAIT_FD : wait_obj;
+	eq->wait_obj = wait_obj;
 	eq->wait.fd = eq->wait.event_fd = -1;
 	eq->eq_fid.fid = (struct fid){FI_CLASS_EQ, context, &eq_fi_ops};
 	eq->eq_fid.ops = &eq_ops;

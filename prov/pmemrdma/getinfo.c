@@ -14,9 +14,7 @@
 #include <rdma/rdma_cma.h>
 
 #include "address.h"
-#include "flush.h"
 #include "info.h"
-#include "pmemrdma_post.h"
 #include "provider.h"
 
 /* How long the way to an address is looked for. */
@@ -53,13 +51,6 @@ static bool is_asked_for(const struct fi_info *hints)
 	if (hints && hints->fabric_attr && hints->fabric_attr->prov_name)
 		return names_us(hints->fabric_attr->prov_name);
 	return names_us(getenv("FI_PROVIDER"));
-}
-
-/* is_in_vain -- is there no device for it anywhere?  Then none is opened. */
-static bool is_in_vain(const struct fi_info *hints)
-{
-	return hints && (hints->caps & PMEMRDMA_FLUSHES) &&
-	       !pmr_flush_access(PMEMRDMA_FLUSH_PERSISTENT);
 }
 
 /* offer -- a device at these addresses, either of which may be NULL, if it serves the hints */
@@ -225,7 +216,7 @@ int pmr_getinfo(uint32_t version, const char *node, const char *service, uint64_
 	int ret;
 
 	*info = NULL;
-	if (!is_asked_for(hints) || question.family < 0 || is_in_vain(hints))
+	if (!is_asked_for(hints) || question.family < 0)
 		return -FI_ENODATA;
 	ret = answer(&question, node, service, flags);
 	if (!ret)

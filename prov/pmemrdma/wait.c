@@ -44,10 +44,24 @@ void pmr_wait_close(struct pmr_wait *wait)
 	wait->fd = wait->event_fd = -1;
 }
 
+/* get_pollfd -- as verbs has it */
+static int get_pollfd(const struct pmr_wait *wait, struct fi_wait_pollfd *to)
+{
+	int ret = to->nfds ? 0 : -FI_ETOOSMALL;
+
+	if (!ret)
+		to->fd[0] = (struct pollfd){.fd = wait->fd, .events = POLLIN};
+	to->change_index = 1;
+	to->nfds = 1;
+	return ret;
+}
+
 int pmr_wait_control(const struct pmr_wait *wait, enum fi_wait_obj wait_obj, int command, void *arg)
 {
 	switch (command) {
 	case FI_GETWAIT:
+		if (wait_obj == FI_WAIT_POLLFD)
+			return get_pollfd(wait, arg);
 		if (wait_obj != FI_WAIT_FD)
 			return -FI_ENODATA;
 		*(int *) arg = wait->fd;

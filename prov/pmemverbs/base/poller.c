@@ -161,10 +161,35 @@ static void close_descriptors(void)
 	wake_fd = epoll_fd = -1;
 }
 
+/* forget -- in a child: the thread is the parent's, and so is whatever it watches */
+static void forget(void)
+{
+	struct pmv_watched *watched;
+
+	pthread_mutex_init(&users_lock, NULL);
+	pthread_mutex_init(&lock, NULL);
+	users = 0;
+	while ((watched = LIST_FIRST(&all))) {
+		LIST_REMOVE(watched, next);
+		if (watched->fd >= 0)
+			close(watched->fd);
+		watched->fd = -1;
+	}
+	close_descriptors();
+}
+
+static void forget_in_children(void)
+{
+	/* With the lock: the list is whole then. */
+	pthread_atfork(pmv_poller_lock, pmv_poller_unlock, forget);
+}
+
 int pmv_poller_enter(void)
 {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	int ret = 0;
 
+	pthread_once(&once, forget_in_children);
 	pthread_mutex_lock(&users_lock);
 	if (!users)
 		ret = start();

@@ -271,7 +271,10 @@ int pmv_engine_close(struct pmv_engine *engine)
 
 	if (ret)
 		return ret;
-	munmap(engine->scratch, PMV_SCRATCH_SIZE);
+	/* The domain may be closed again, and the addresses be another's by then. */
+	if (engine->scratch)
+		munmap(engine->scratch, PMV_SCRATCH_SIZE);
+	engine->scratch = NULL;
 	engine->scratch_mr = NULL;
 	return 0;
 }

@@ -9,6 +9,7 @@
 #include <rdma/fi_ext_pmemverbs.h>
 
 #include "auth/admission.h"
+#include "base/address.h"
 #include "base/container.h"
 #include "base/log.h"
 #include "base/setting.h"
@@ -560,6 +561,8 @@ int pmv_ep_open(struct fid_domain *domain_fid, struct fi_info *info, struct fid_
 	if (ret)
 		goto free;
 	ep->domain = domain;
+	if (pmv_address_len(core_info->src_addr))
+		memcpy(&ep->source, core_info->src_addr, pmv_address_len(core_info->src_addr));
 	ret = pmv_op_owner_open(&ep->initiator.owner, &domain->ops);
 	if (ret) {
 		fi_close(&ep->engine.fid->fid);

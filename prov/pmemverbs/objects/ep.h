@@ -49,7 +49,8 @@ struct pmv_ep {
 	struct pmv_admission
 		*admission; /* FI_PMEMVERBS_KEYS, while it is being connected: admit.h */
 	struct pmv_ticket_client *getting; /* a ticket, for which it waits: tickets.h ... */
-	union pmv_silence_addr target;     /* ... to connect to that */
+	union pmv_silence_addr target;     /* ... to connect to that ... */
+	union pmv_silence_addr source;     /* ... from there, if it is named */
 	/* Its peer was not the one that it has to be; and the application has not been told yet. */
 	bool refused;
 	bool refusal_untold;

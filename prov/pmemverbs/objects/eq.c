@@ -263,12 +263,12 @@ static ssize_t take_event(struct pmv_eq *eq)
 	ssize_t ret;
 
 	for (unsigned int dropped = 0; !eq->kept.len; dropped++) {
-		/* Whoever asks without end must not keep the application here. */
-		if (dropped == MOST_DROPPED)
-			return -FI_EAGAIN;
 		pmv_tickets_go_on(eq);
 		if (eq->refusals)
 			return -FI_EAVAIL;
+		/* Whoever asks without end must not keep the application here. */
+		if (dropped == MOST_DROPPED)
+			return -FI_EAGAIN;
 		/* A core may copy what has arrived on connections, too. */
 		pmv_guard_enter();
 		ret = fi_eq_read(eq->core_fid, &eq->kept.event, eq->kept.room,

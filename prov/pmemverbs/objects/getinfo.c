@@ -244,7 +244,6 @@ static struct fi_info *ask_core(const struct pmv_core *core, uint32_t version, c
 	if (!core_hints)
 		return NULL;
 	core_hints->ep_attr->type = FI_EP_MSG;
-	core_hints->caps |= pmv_core_wants(core);
 	/* The key size is this provider's promise, not the core's. */
 	core_hints->domain_attr->mr_key_size = 0;
 	version = pmv_info_api_version(version);
@@ -411,9 +410,6 @@ int pmv_getinfo(uint32_t version, const char *node, const char *service, uint64_
 		goto free;
 
 	for (size_t n = 0; type != FI_EP_RDM && (core = pmv_core_next(n)); n++) {
-		/* Who layers over this makes no commits by RDMA FLUSH. */
-		if ((flags & PMV_INFO_CORE_ONLY) && pmv_core_wants(core))
-			continue;
 		*tail = ask_core(core, version, node, service, flags, complete);
 		tail = adopt(core, tail, complete);
 	}

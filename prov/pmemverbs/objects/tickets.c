@@ -97,15 +97,17 @@ static int begin(struct pmv_ep *ep, const struct sockaddr *to, const uint8_t *da
 	size_t own_len = sizeof(own);
 	char why[PMV_KEYS_WHY];
 
-	if (ep->getting)
+	/* Once: an attempt ends in one event. */
+	if (ep->getting || ep->admission || ep->refused)
 		return -FI_EALREADY;
 	if (!to) {
 		pmv_admit_warn_target(NULL, "it is no address of IPv4 or IPv6");
 		return -FI_EACCES;
 	}
-	/* The ticket is good from there only, if the core knows already where that will be. */
-	if (!fi_getname(&ep->engine.fid->fid, &own, &own_len) &&
-	    own.any.sa_family == to->sa_family) {
+	/* The ticket is good from there only.  verbs of 2.x binds its end when it connects. */
+	if (fi_getname(&ep->engine.fid->fid, &own, &own_len) || !pmv_address_len(&own.any))
+		own = ep->source;
+	if (own.any.sa_family == to->sa_family) {
 		pmv_address_set_port(&own.any, 0);
 		from = &own.any;
 	}
@@ -152,7 +154,7 @@ void pmv_tickets_go_on(struct pmv_eq *eq)
 	char why[PMV_KEYS_WHY];
 	struct pmv_ep *ep;
 
-	if (!atomic_exchange(&eq->has_tickets, false))
+	if (!atomic_load(&eq->has_tickets) || !atomic_exchange(&eq->has_tickets, false))
 		return;
 	LIST_FOREACH(ep, &eq->eps, next_of_eq)
 	{

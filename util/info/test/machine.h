@@ -18,7 +18,6 @@
 struct offers {
 	const char *rnic; /* over verbs; NULL: none */
 	bool iwarp;
-	bool flushes; /* it has RDMA FLUSH */
 };
 
 extern struct offers offers;

@@ -118,6 +118,13 @@ static void teardown(void)
 	key_dirs_remove();
 }
 
+static int no_name(fid_t fid, void *addr, size_t *len)
+{
+	(void) fid;
+	memset(addr, 0, *len);
+	return 0;
+}
+
 TestSuite(tickets, .init = setup, .fini = teardown);
 
 static int connect_ep(void)
@@ -516,4 +523,62 @@ Test(tickets, choose_a_port_that_the_core_has_too)
 		pmv_pep_open(&client.rig->fabric.fabric_fid, client.rig->info, &client.pep, NULL),
 		-FI_EADDRINUSE);
 	client.pep = NULL;
+}
+
+Test(tickets, come_from_the_address_of_the_endpoints_info)
+{
+	const struct sockaddr_in from = {.sin_family = AF_INET,
+					 .sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1)};
+	struct rig *rig = client.rig;
+	struct pmv_ep *ep;
+
+	rig_close_ep(rig);
+	set_source(rig, &from);
+	rig->ep = rig_ep(rig, rig->cq);
+	accepted(fi_ep_bind(rig->ep, &client.eq->fid, 0));
+	ep = pmv_to_ep(rig->ep);
+	ep->engine.fid->cm->getname = no_name;
+	await_ticket();
+	raise_request(rig->fake.sent, rig->fake.sent_len, from.sin_addr.s_addr);
+	expect_request();
+}
+
+/* Else its queue would say for ever that there is an error, or swallow the connection. */
+Test(tickets, are_for_one_attempt)
+{
+	struct fi_eq_err_entry entry = {0};
+	union event event;
+	uint32_t what;
+	ssize_t ret;
+
+	accepted(fi_close(&target.pep->fid));
+	target.pep = NULL;
+	accepted(connect_ep());
+	while ((ret = read_event(&client, &what, &event)) == -FI_EAGAIN)
+		sched_yield();
+	cr_assert_eq(ret, -FI_EAVAIL);
+	cr_expect_eq(connect_ep(), -FI_EALREADY);
+	cr_assert_eq(fi_eq_readerr(client.eq, &entry, 0), (ssize_t) sizeof(entry));
+	cr_expect_eq(connect_ep(), -FI_EALREADY);
+	cr_expect_eq(read_event(&client, &what, &event), -FI_EAGAIN);
+}
+
+/* Whoever sleeps in the core would not be woken by that. */
+Test(tickets, tell_a_refusal_behind_many_strangers)
+{
+	union event event = {.cm = {0}};
+	uint32_t what;
+
+	await_ticket();
+	while (!fake_eq_is_empty(&pmv_to_eq(client.eq)->core_fid->fid))
+		cr_assert_eq(read_event(&client, &what, &event), -FI_EAGAIN);
+	for (int i = 0; i < 15; i++) {
+		event.cm.fid = pmv_unwrap_fid(&client.pep->fid);
+		event.cm.info = fi_dupinfo(client.rig->info);
+		event.cm.info->handle = &handle;
+		fake_raise(pmv_to_eq(client.eq)->core_fid, FI_CONNREQ, &event, sizeof(event.cm));
+	}
+	raise_connected((const uint8_t *) SAYS, sizeof(SAYS));
+	cr_expect_eq(read_event(&client, &what, &event), -FI_EAVAIL);
+	expect_error(FI_ECONNREFUSED);
 }
