@@ -3,6 +3,8 @@
 #include "link.h"
 #include "listener.h"
 
+#include <poll.h>
+
 #include "pmemrdma/cm_data.h"
 #include "pmemrdma/fabric.h"
 #include "pmemrdma/getinfo.h"
@@ -236,6 +238,40 @@ Test(rdma_connect, an_application_writes_events)
 	cr_assert_eq(event, (uint32_t) FI_NOTIFY);
 	cr_assert_eq(got, value);
 	cr_assert_eq(fi_eq_sread(link.eq, &event, &got, sizeof(got), 0, 0), -FI_EAGAIN);
+	link_close(&link);
+}
+
+/* As with verbs: attributes that are zeroed can be slept on, too. */
+Test(rdma_connect, queues_of_events_wait_by_all_that_has_a_descriptor)
+{
+	static const enum fi_wait_obj objects[] = {FI_WAIT_NONE, FI_WAIT_UNSPEC, FI_WAIT_FD,
+						   FI_WAIT_POLLFD};
+	struct pollfd room[1];
+	struct fi_wait_pollfd polled = {.fd = room};
+	struct link link = {0};
+	struct fid_eq *eq;
+	uint32_t event;
+	int value = 5;
+
+	cr_assert_eq(link_open(&link, 16, 100, 0), 0);
+	for (size_t i = 0; i < sizeof(objects) / sizeof(objects[0]); i++) {
+		struct fi_eq_attr attr = {.wait_obj = objects[i]};
+
+		cr_assert_eq(fi_eq_open(link.fabric, &attr, &eq, NULL), 0, "%d", objects[i]);
+		cr_expect_eq(fi_eq_sread(eq, &event, &value, sizeof(value), 1, 0), -FI_EAGAIN);
+		if (objects[i] == FI_WAIT_POLLFD) {
+			cr_expect_eq(fi_control(&eq->fid, FI_GETWAIT, &polled), -FI_ETOOSMALL);
+			cr_assert_eq(polled.nfds, 1);
+			cr_assert_eq(fi_control(&eq->fid, FI_GETWAIT, &polled), 0);
+			cr_expect_eq(poll(room, 1, 0), 0);
+			fi_eq_write(eq, FI_NOTIFY, &value, sizeof(value), 0);
+			cr_expect_eq(poll(room, 1, -1), 1);
+		}
+		cr_assert_eq(fi_close(&eq->fid), 0);
+	}
+	cr_expect_eq(fi_eq_open(link.fabric, &(struct fi_eq_attr){.wait_obj = FI_WAIT_MUTEX_COND},
+				&eq, NULL),
+		     -FI_ENOSYS);
 	link_close(&link);
 }
 

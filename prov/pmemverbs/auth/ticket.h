@@ -31,9 +31,9 @@
  * connections needs 24 of them.
  */
 #define PMV_TICKET_PROOF 5
-#define PMV_TICKET_SECONDS 20
+#define PMV_TICKET_SECONDS 120 /* as a proof in CM data: until the target reads its queue */
 /* So many of one peer wait to be used.  He shuts nobody else out. */
-#define PMV_TICKET_MOST 1024
+#define PMV_TICKET_MOST 4096
 
 /* pmv_ticket_make -- after both messages; they are of no more use */
 void pmv_ticket_make(struct pmv_admission *admission);

@@ -137,7 +137,8 @@ static bool make_request(struct pmv_ticket_client *client, const uint8_t *data, 
 		snprintf(why, PMV_KEYS_WHY, "%zu bytes of CM data are too many", len);
 		return false;
 	}
-	memcpy(client->buf + LENGTH, data, len);
+	if (len)
+		memcpy(client->buf + LENGTH, data, len);
 	client->admission =
 		pmv_admission_request(PMV_ADMISSION_BEFORE, pmv_address_len(to) ? to : NULL,
 				      client->buf + LENGTH, &len, why);

@@ -251,7 +251,7 @@ Test(ticket, is_refused_to_who_has_many)
 	exchange(&many[1]);
 	cr_expect_not(
 		pmv_tickets_add(&tickets, many[1].target, many[1].data, many[1].len, NOW, why));
-	cr_expect(strstr(why, "peer1 has 1024 tickets that were not used"), "%s", why);
+	cr_expect(strstr(why, "peer1 has 4096 tickets that were not used"), "%s", why);
 	many[1].target = NULL;
 	forget(&many[1]);
 	/* Somebody else. */
