@@ -62,6 +62,9 @@ int pmv_poller_fd(struct pmv_watched *watched, int fd, uint32_t events)
 
 void pmv_poller_remove(struct pmv_watched *watched)
 {
+	/* In a child, what was its parent's. */
+	if (!watched->next.le_prev)
+		return;
 	LIST_REMOVE(watched, next);
 	if (watched->fd < 0)
 		return;
@@ -171,6 +174,7 @@ static void forget(void)
 	users = 0;
 	while ((watched = LIST_FIRST(&all))) {
 		LIST_REMOVE(watched, next);
+		watched->next.le_prev = NULL;
 		if (watched->fd >= 0)
 			close(watched->fd);
 		watched->fd = -1;
@@ -204,7 +208,8 @@ int pmv_poller_enter(void)
 void pmv_poller_leave(void)
 {
 	pthread_mutex_lock(&users_lock);
-	if (!--users) {
+	/* A child leaves nothing that it has not entered. */
+	if (users && !--users) {
 		pthread_mutex_lock(&lock);
 		stops = true;
 		eventfd_write(wake_fd, 1);

@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -441,6 +442,26 @@ Test(ticket_server, takes_nothing_from_before_it_listened)
 	expect_refused(request.bytes, request.len);
 	cr_expect_eq(atomic_load(&refusals), 1);
 	pmv_admission_free(request.initiator);
+	expect_served();
+}
+
+/* The thread is, too. */
+Test(ticket_server, is_its_processs_own)
+{
+	pid_t child = fork();
+	int status = -1;
+
+	if (!child) {
+		pmv_ticket_server_close(server);
+		server = begin(0);
+		there.sin_port = htons(pmv_ticket_server_port(server));
+		cr_assert_eq(pmv_ticket_server_listen(server, 0), 0);
+		expect_served();
+		pmv_ticket_server_close(server);
+		_exit(0);
+	}
+	cr_assert_eq(waitpid(child, &status, 0), child);
+	cr_expect_eq(status, 0);
 	expect_served();
 }
 
