@@ -128,7 +128,7 @@ int cp_direct_explain(int mapped, int direct, char reason[CP_TEXT])
 	if (direct == -EDQUOT) {
 		snprintf(reason, CP_TEXT,
 			 "files that a NIC can't write to are in memory while they are put, and "
-			 "there is no room for this one now (the target's --max-memory)");
+			 "there is no room for this one now (--max-memory at the target)");
 		return EDQUOT;
 	}
 	if (direct != -FI_EOPNOTSUPP) {

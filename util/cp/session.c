@@ -243,7 +243,7 @@ static int finish(struct session *session, const struct cp_message *request,
 		cp_object_forget(object);
 		memset(answer->digest, 0, sizeof(answer->digest));
 		return refuse(answer, EBADMSG,
-			      "the target's memory does not have what was sent (checksum)");
+			      "the memory at the target does not have what was sent (checksum)");
 	}
 	err = cp_object_finish(object);
 	if (err)
@@ -398,7 +398,7 @@ static int answer_request(struct session *session, struct cp_message *request)
 	if (*session->forbidden || !may(session, request)) {
 		refuse(&answer, EACCES,
 		       *session->forbidden ? session->forbidden
-					   : "the target's file peers does not allow you that");
+					   : "the target does not allow you that (its file peers)");
 		say(session, "refused", answer.text);
 		return send_message(session, &answer);
 	}
