@@ -4,6 +4,7 @@
 common_sources = \
 	%D%/memory.c %D%/memory.h \
 	%D%/options.c %D%/options.h \
+	%D%/steps.h \
 	%D%/stats.c %D%/stats.h
 # Of those on libfabric.
 fabric_sources = $(common_sources) \

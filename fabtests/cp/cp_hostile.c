@@ -42,9 +42,6 @@
 #include "../../util/cp/pack.h"
 #include "cp_lent.h"
 
-#define TIMEOUT_MS 60000
-#define SIZE 5000
-
 static const char *const names[] = {
 	"../outside",
 	"/etc/passwd",
@@ -78,17 +75,6 @@ static void scribble(void *to, size_t len)
 {
 	for (size_t i = 0; i < len; i++)
 		((unsigned char *) to)[i] = (unsigned char) rand();
-}
-
-/* answer -- the next one: 1, or 0 if the connection has ended */
-static int answer(struct cp_link *link, struct cp_message *message)
-{
-	int64_t end = connection_now_ms() + TIMEOUT_MS;
-	int ret = 0;
-
-	while (!ret && connection_now_ms() < end)
-		ret = cp_link_receive(link, message, 100);
-	return ret > 0;
 }
 
 /* is_directory -- may it be made, or get its time? */
@@ -133,7 +119,7 @@ static int try_name(struct cp_link *link, const char *name)
 		.type = rand() % 2 ? CP_PUT : CP_GET, .size = SIZE, .flags = (uint64_t) rand()};
 
 	snprintf(message.text, sizeof(message.text), "%s", name);
-	if (cp_link_send(link, &message, TIMEOUT_MS) || !answer(link, &message))
+	if (cp_link_send(link, &message, TIMEOUT_MS) || !cp_lent_answer(link, &message))
 		return 0;
 	if (!message.status && !is_allowed(name)) {
 		printf("not ok the target opens '%s'\n", name);
@@ -146,7 +132,7 @@ static int try_name(struct cp_link *link, const char *name)
 			   rand() % 3 ? 0 : (uint64_t) rand() << (rand() % 32),
 			   rand() % 3 ? message.key : message.key + (uint64_t) rand() % 8 - 4);
 		cp_link_send(link, &(struct cp_message){.type = CP_FINISH}, TIMEOUT_MS);
-		answer(link, &message);
+		cp_lent_answer(link, &message);
 	}
 	return 0;
 }
@@ -201,7 +187,7 @@ static int try_pack(struct cp_link *link, const char *name, enum cp_kind kind, i
 	bool failed = false;
 	size_t len;
 
-	if (cp_link_send(link, &message, TIMEOUT_MS) || !answer(link, &room) || room.status)
+	if (cp_link_send(link, &message, TIMEOUT_MS) || !cp_lent_answer(link, &room) || room.status)
 		return 0;
 	len = pack_of(link, name, kind, wrong);
 	if (write_from(link, &room, len, 0, room.key))
@@ -215,7 +201,7 @@ static int try_pack(struct cp_link *link, const char *name, enum cp_kind kind, i
 	};
 	if (cp_link_send(link, &message, TIMEOUT_MS))
 		return 0;
-	while (answer(link, &message) && message.type == CP_FAILED)
+	while (cp_lent_answer(link, &message) && message.type == CP_FAILED)
 		failed = true;
 	if (message.type != CP_ANSWER || failed)
 		return 0;
@@ -246,7 +232,7 @@ static void send_rubbish(struct cp_link *link)
 				return;
 		} else if (cp_link_send(link, &message, TIMEOUT_MS))
 			return;
-		if (rand() % 2 && !answer(link, &message))
+		if (rand() % 2 && !cp_lent_answer(link, &message))
 			return;
 	}
 }
@@ -289,7 +275,7 @@ static int try_wrong(const struct node *node, int wrong)
 	struct cp_link link;
 	size_t len;
 	int bad = cp_link_open(&link, node, node->info, SIZE) || cp_link_connect(&link) ||
-		  cp_link_send(&link, &message, TIMEOUT_MS) || !answer(&link, &room);
+		  cp_link_send(&link, &message, TIMEOUT_MS) || !cp_lent_answer(&link, &room);
 
 	len = bad ? 0 : pack_of(&link, "file", CP_FILE, wrong);
 	message = (struct cp_message){.type = CP_STORE, .size = len, .committed = 1};
@@ -297,7 +283,7 @@ static int try_wrong(const struct node *node, int wrong)
 		message.size = CP_PACK_ROOM + 1;
 	bad = bad || write_from(&link, &room, len, 0, room.key) ||
 	      cp_link_send(&link, &message, TIMEOUT_MS);
-	if (!bad && answer(&link, &message) &&
+	if (!bad && cp_lent_answer(&link, &message) &&
 	    (message.type == CP_ANSWER || wrong != WRONG_DIGEST)) {
 		printf("not ok the target takes a pack with mistake %d\n", wrong);
 		bad = 1;
@@ -314,13 +300,13 @@ static int be_told(const struct node *node, const char *name)
 	struct cp_link link;
 	size_t len, told = 0;
 	int bad = cp_link_open(&link, node, node->info, SIZE) || cp_link_connect(&link) ||
-		  cp_link_send(&link, &message, TIMEOUT_MS) || !answer(&link, &room);
+		  cp_link_send(&link, &message, TIMEOUT_MS) || !cp_lent_answer(&link, &room);
 
 	len = bad ? 0 : pack_of(&link, name, CP_FILE, RIGHT);
 	message = (struct cp_message){.type = CP_STORE, .size = len, .committed = 1};
 	bad = bad || write_from(&link, &room, len, 0, room.key) ||
 	      cp_link_send(&link, &message, TIMEOUT_MS);
-	while (!bad && answer(&link, &message) && message.type == CP_ALIVE)
+	while (!bad && cp_lent_answer(&link, &message) && message.type == CP_ALIVE)
 		told += message.committed > 1;
 	bad = bad || message.type != CP_ANSWER || message.status || told < 2;
 	cp_link_close(&link);
@@ -363,7 +349,7 @@ static enum cp_kind kind_listed(const char *how)
 /* next_request -- its client is alive meanwhile, which is told of; 0: it has gone */
 static int next_request(struct cp_link *link, struct cp_message *request)
 {
-	while (answer(link, request)) {
+	while (cp_lent_answer(link, request)) {
 		if (request->type != CP_ALIVE)
 			return 1;
 		printf("it is alive\n");
@@ -413,7 +399,7 @@ static int be_a_target(struct node *node, const char *how, const char *what)
 	printf("waiting on port\n");
 	fflush(stdout);
 	if (conn_request(node, &event) || cp_link_open(&link, node, event.entry.info, SIZE) ||
-	    conn_accept(&link.conn, CP_HELLO, CP_HELLO_LEN) || !answer(&link, &message))
+	    conn_accept(&link.conn, CP_HELLO, CP_HELLO_LEN) || !cp_lent_answer(&link, &message))
 		return 1;
 	if (kind_listed(how) || !strcmp(how, "endless")) {
 		ret = be_a_list(&link, kind_listed(how), what);
@@ -429,7 +415,7 @@ static int be_a_target(struct node *node, const char *how, const char *what)
 	} while (!ret && connection_now_ms() < end);
 	word = (struct cp_message){.type = CP_ANSWER, .status = EIO, .text = "enough"};
 	if (!ret && seconds)
-		ret = cp_link_send(&link, &word, TIMEOUT_MS) || answer(&link, &message);
+		ret = cp_link_send(&link, &word, TIMEOUT_MS) || cp_lent_answer(&link, &message);
 	cp_link_close(&link);
 	fi_freeinfo(event.entry.info);
 	return !ret == !seconds;
@@ -442,11 +428,12 @@ static int try_truncated(const struct node *node, const char *name, const char *
 	int bad = cp_link_open(&link, node, node->info, SIZE) || cp_link_connect(&link);
 
 	snprintf(message.text, sizeof(message.text), "%s", name);
-	bad = bad || cp_link_send(&link, &message, TIMEOUT_MS) || !answer(&link, &message) ||
-	      message.status || !message.size || truncate(path, 0);
+	bad = bad || cp_link_send(&link, &message, TIMEOUT_MS) ||
+	      !cp_lent_answer(&link, &message) || message.status || !message.size ||
+	      truncate(path, 0);
 	message.type = CP_SUM;
 	/* It may already have noticed, and be gone. */
-	if (!bad && !cp_link_send(&link, &message, TIMEOUT_MS) && answer(&link, &message))
+	if (!bad && !cp_link_send(&link, &message, TIMEOUT_MS) && cp_lent_answer(&link, &message))
 		bad = !message.status;
 	cp_link_close(&link);
 	return bad;

@@ -13,11 +13,7 @@
 #include "../../util/cp/pack.h"
 #include "../../util/cp/proto.h"
 
-#define TIMEOUT_MS 60000
-#define SIZE 5000
-
-/* answer -- the next message: 1, or 0 if the connection has ended */
-static int answer(struct cp_link *link, struct cp_message *message)
+int cp_lent_answer(struct cp_link *link, struct cp_message *message)
 {
 	int64_t end = connection_now_ms() + TIMEOUT_MS;
 	int ret = 0;
@@ -81,7 +77,7 @@ static int see(struct cp_link *link, const struct cp_message *lent)
 	for (size_t i = 0; i < CP_DIGEST; i++)
 		seen |= lent->digest[i];
 	/* What it refuses tells nothing either. */
-	if (cp_link_send(link, &message, TIMEOUT_MS) || !answer(link, &message) ||
+	if (cp_link_send(link, &message, TIMEOUT_MS) || !cp_lent_answer(link, &message) ||
 	    message.status != EBADMSG)
 		return 1;
 	for (size_t i = 0; i < CP_DIGEST; i++)
@@ -111,7 +107,7 @@ int cp_lent_try(const struct node *node, const char *how, const char *name)
 		  cp_link_connect(&link);
 
 	snprintf(message.text, sizeof(message.text), "%s", name);
-	bad = bad || cp_link_send(&link, &message, TIMEOUT_MS) || !answer(&link, &lent) ||
+	bad = bad || cp_link_send(&link, &message, TIMEOUT_MS) || !cp_lent_answer(&link, &lent) ||
 	      lent.status;
 	if (!bad)
 		bad = !strcmp(how, "leaves") ? leave(&link, &lent)

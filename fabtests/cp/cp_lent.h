@@ -5,7 +5,15 @@
 
 #include <stdbool.h>
 
+#define TIMEOUT_MS 60000
+#define SIZE 5000 /* of a file */
+
 struct node;
+struct cp_link;
+struct cp_message;
+
+/* cp_lent_answer -- the next message: 1, or 0 if the connection has ended */
+int cp_lent_answer(struct cp_link *link, struct cp_message *message);
 
 /* cp_lent_is_way -- one of leaves, sees, holds: cp_hostile.c says what they are */
 bool cp_lent_is_way(const char *how);

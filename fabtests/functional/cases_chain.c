@@ -6,6 +6,7 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_ext_pmemverbs.h>
 
+#include "../common/steps.h"
 #include "functional.h"
 
 #define SIZE 65536
@@ -13,8 +14,6 @@
 #define BUFFER 512
 #define BUFFERS_AT 4096
 #define RACES 300
-
-#define STEP(what, ...) ((struct fi_pmemverbs_step){.kind = FI_PMEMVERBS_STEP_##what, __VA_ARGS__})
 
 /* What a case works with. */
 struct ground {

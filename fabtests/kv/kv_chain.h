@@ -3,9 +3,8 @@
 #ifndef PMEM_KV_CHAIN_H
 #define PMEM_KV_CHAIN_H
 
+#include "../common/steps.h"
 #include "kv_client.h"
-
-#define STEP(what, ...) ((struct fi_pmemverbs_step){.kind = FI_PMEMVERBS_STEP_##what, __VA_ARGS__})
 
 /*
  * The chain that replaces a record has all steps, and that of a new key the first one, and those

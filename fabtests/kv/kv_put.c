@@ -22,13 +22,6 @@
 static const uint64_t zeros[2], one = 1;
 static const uint8_t busy = 1;
 
-#define CONDITIONAL FI_PMEMVERBS_STEP_CONDITIONAL
-#define REDIRECT FI_PMEMVERBS_STEP_REDIRECT
-#define AT_WORD FI_PMEMVERBS_STEP_AT_WORD
-#define FROM_WORD FI_PMEMVERBS_STEP_FROM_WORD
-#define FROM_MEMORY FI_PMEMVERBS_STEP_FROM_MEMORY
-#define EXPECT_WORD FI_PMEMVERBS_STEP_EXPECT_WORD
-
 /* in_stage -- the address of a field of the client's stage */
 #define in_stage(client, field) ((client)->welcome.addr + offsetof(struct kv_stage, field))
 

@@ -15,18 +15,12 @@
  */
 #include "rs_chain.h"
 
-#define STEP(what, ...) ((struct fi_pmemverbs_step){.kind = FI_PMEMVERBS_STEP_##what, __VA_ARGS__})
+#include "../common/steps.h"
 
 static const uint64_t zeros[2];
 /* Of a slot from its tag on: only the tag; from its record on: only the lock. */
 static const uint64_t only_tag[3] = {UINT64_MAX, UINT64_MAX, 0}, only_lock[2] = {0, UINT64_MAX};
 static const uint8_t busy = 1;
-
-#define CONDITIONAL FI_PMEMVERBS_STEP_CONDITIONAL
-#define REDIRECT FI_PMEMVERBS_STEP_REDIRECT
-#define AT_WORD FI_PMEMVERBS_STEP_AT_WORD
-#define FROM_WORD FI_PMEMVERBS_STEP_FROM_WORD
-#define FROM_MEMORY FI_PMEMVERBS_STEP_FROM_MEMORY
 
 #define TAG_LEN sizeof(struct rs_tag)
 

@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../common/steps.h"
 #include "rs_client.h"
 
 enum { A = 1, B = 2, C = 4 };
 
 #define BLOCK 1U
 #define EMPTY_MAX 10000 /* chains that find no buffer, before there is none */
-#define STEP(what, ...) ((struct fi_pmemverbs_step){.kind = FI_PMEMVERBS_STEP_##what, __VA_ARGS__})
 
 static const struct options *opts, *impatient;
 

@@ -113,6 +113,7 @@ static const struct argp_option options[] = {
 	{0},
 };
 
+/* number -- as util/number.h has it: this example is compiled without our other files, too */
 static uint64_t number(struct argp_state *state, const char *text, uint64_t max)
 {
 	char *end;

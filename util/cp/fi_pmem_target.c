@@ -161,11 +161,10 @@ static void let_in(struct settings *settings, struct fi_info *info, const void *
 
 	while (i < settings->clients && atomic_load(&target->busy[i]))
 		i++;
-	if (len >= CP_HELLO_LEN && !memcmp(data, CP_HELLO, CP_HELLO_ANY) &&
-	    memcmp(data, CP_HELLO, CP_HELLO_LEN))
-		reason = tell_version();
-	else if (len < CP_HELLO_LEN || memcmp(data, CP_HELLO, CP_HELLO_LEN))
+	if (len < CP_HELLO_LEN || memcmp(data, CP_HELLO, CP_HELLO_ANY))
 		reason = "this is fi_pmem_target";
+	else if (memcmp(data, CP_HELLO, CP_HELLO_LEN))
+		reason = tell_version();
 	else if (i == settings->clients)
 		reason = "too many clients";
 	else {

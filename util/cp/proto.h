@@ -44,6 +44,9 @@
 #define CP_HELLO "pmemcp2"
 #define CP_HELLO_ANY 6 /* so many of them have all versions */
 
+/* Why a directory is not copied, at either end. */
+#define CP_IS_DIRECTORY "it is a directory (--recursive)"
+
 enum cp_type {
 	CP_PUT = 1,
 	CP_FINISH,

@@ -341,7 +341,7 @@ static int open_file(struct cp_object *object, const char *base)
 	if (fd >= 0 && !fstat(fd, &object->st) && !S_ISREG(object->st.st_mode)) {
 		close(fd);
 		return refuse(object, ENOTSUP, "%s",
-			      S_ISDIR(object->st.st_mode) ? "it is a directory (--recursive)"
+			      S_ISDIR(object->st.st_mode) ? CP_IS_DIRECTORY
 							  : "it is no plain file");
 	}
 	if (fd >= 0) {

@@ -19,9 +19,6 @@
 /* What cp_link_open is asked for: the data of all batches, and their states. */
 #define CP_DATA_ROOM (CP_BATCHES * (CP_BATCH * CP_CHUNK) + CP_STATE_PAGE)
 
-/* Why a directory is not copied. */
-#define CP_IS_DIRECTORY "it is a directory (--recursive)"
-
 /* What an interrupted copy is told with. */
 #define CP_GOES_ON "fi_pmem_cp: what is durable stays: the same command goes on from there\n"
 

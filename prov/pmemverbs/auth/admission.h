@@ -21,8 +21,8 @@
  * at the same port; the manual says that no two hosts may.
  *
  * Where CM data have no room for them, the messages go before it over a connection of their own
- * (exchange.h), and the CM data have a ticket (ticket.h).  They are the same, but for the prologue:
- * the CM data of the request are in front of message 1, and none in front of message 2.
+ * (ticket_server.h), and the CM data have a ticket (ticket.h).  They are the same, but for the
+ * prologue: the CM data of the request are in front of message 1, and none in front of message 2.
  *
  * All functions may be called by any thread.
  */

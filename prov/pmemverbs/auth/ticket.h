@@ -2,7 +2,8 @@
 /*
  * ticket.h -- who may connect, where CM data have no room for a proof: by a ticket, got before
  *
- * Both messages of Noise (admission.h) are exchanged over a TCP connection first (exchange.h).
+ * Both messages of Noise (admission.h) are exchanged over a TCP connection first
+ * (ticket_server.h).
  * Split() of Noise gives the two ends a pair of keys that nobody else has.
  *
  *    request     the first key, the ticket, and nothing else: the CM data that it stands for have

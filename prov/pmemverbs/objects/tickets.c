@@ -111,8 +111,6 @@ static int begin(struct pmv_ep *ep, const struct sockaddr *to, const uint8_t *da
 		pmv_address_set_port(&own.any, 0);
 		from = &own.any;
 	}
-	pmv_admission_free(ep->admission);
-	ep->admission = NULL;
 	ep->getting = pmv_ticket_client_begin(from, to, data, len, wake, ep, why);
 	if (!ep->getting) {
 		pmv_admit_warn_target(to, why);
