@@ -216,6 +216,22 @@ int control_receive(int fd, struct control_msg *msg, void *payload, size_t room,
 	return receive_all(fd, payload, msg->len, timeout);
 }
 
+int control_end(int fd, unsigned long timeout)
+{
+	struct pollfd pfd = {.fd = fd, .events = POLLIN};
+	char rest[256];
+	ssize_t ret = -1;
+
+	shutdown(fd, SHUT_WR);
+	while (poll(&pfd, 1, (int) timeout * 1000) > 0 &&
+	       (ret = recv(fd, rest, sizeof(rest), 0)) > 0)
+		;
+	if (ret < 0 && errno == ECONNRESET)
+		ret = 0;
+	close(fd);
+	return ret ? -1 : 0;
+}
+
 bool control_waits(int fd, int ms)
 {
 	struct pollfd pfd = {.fd = fd, .events = POLLIN};

@@ -126,6 +126,9 @@ int control_send(int fd, const struct control_msg *msg, const void *payload);
 int control_receive(int fd, struct control_msg *msg, void *payload, size_t room,
 		    unsigned long timeout);
 
+/* control_end -- say that there is no more, and wait until the peer has closed it, too: 0 or -1 */
+int control_end(int fd, unsigned long timeout);
+
 /* control_waits -- is there something to receive, perhaps after so many milliseconds? */
 bool control_waits(int fd, int ms);
 

@@ -193,13 +193,18 @@ struct target_proc *fx_target(struct fx *fx, const struct target_attr *attr)
 	return NULL;
 }
 
+/*
+ * target_end -- wait until its process has ended: targets share a file, and data that are still
+ * on their way would land in the next one's regions
+ */
 void target_end(struct target_proc *target)
 {
 	if (!target->is_open)
 		return;
 	if (target->node.fabric)
 		node_close(&target->node);
-	close(target->control);
+	if (control_end(target->control, target->fx->opts->timeout))
+		failed(target->fx, "the target's process does not end");
 	target->is_open = false;
 }
 
