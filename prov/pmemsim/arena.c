@@ -25,7 +25,7 @@ struct block {
 	char data[];
 };
 
-_Static_assert(sizeof(struct block) == 16, "alignment of what is allocated");
+_Static_assert(sizeof(struct block) == ARENA_HEAD, "alignment of what is allocated");
 
 /* At the start of the arena, so that putting it back puts this back, too. */
 struct arena {
@@ -131,8 +131,6 @@ static void *allocate(size_t len)
 	size_t room = units * UNIT - sizeof(struct block);
 	struct block **at;
 
-	if (units > NUM_CLASSES && arena->sealed)
-		abort();
 	at = &arena->free[units <= NUM_CLASSES ? units : 0];
 	while (*at && (*at)->len != room)
 		at = &(*at)->next;
@@ -147,6 +145,8 @@ static void *allocate(size_t len)
 	}
 	if (units <= NUM_CLASSES)
 		return take(&arena->small, large_start(), room);
+	if (arena->sealed)
+		abort();
 	return take(&arena->large, (char *) arena + ARENA_SIZE, room);
 }
 
@@ -156,8 +156,6 @@ static void release(void *ptr)
 	size_t units = (block->len + sizeof(*block)) / UNIT;
 	struct block **at = &arena->free[units <= NUM_CLASSES ? units : 0];
 
-	if (units > NUM_CLASSES && arena->sealed)
-		return;
 	memset(block->data, 0, block->len);
 	while (*at && *at < block)
 		at = &(*at)->next;

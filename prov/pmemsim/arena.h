@@ -24,8 +24,14 @@ void arena_close(void);
 /* So much room is for all small objects, and for all large ones. */
 #define ARENA_ROOM ((size_t) 2 << 20)
 
-/* arena_seal -- from here on large objects must not come or go, until it is reset */
+/*
+ * arena_seal -- until it is reset no large object comes but in the place of one that was free by
+ * then.  Whoever lets them come and go names them as spans, with ARENA_HEAD in front of them.
+ */
 void arena_seal(void);
+
+/* So much in front of an object is the arena's own. */
+#define ARENA_HEAD 16
 
 /* arena_small -- all small objects are in there; *len: how much of it is used */
 char *arena_small(size_t *len);

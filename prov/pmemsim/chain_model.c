@@ -89,7 +89,6 @@ static void open_chain(struct world *world)
 static void add_spans(const struct world *world, struct explore_world *explored)
 {
 	struct fid_ep *const eps[] = {world->home.eps[0], world->away.eps[0]};
-	const struct hw_memory *memory = &world->sim->hw->memories[0];
 
 	for (size_t i = 0; i < 2; i++) {
 		const struct pmv_link *link = &pmv_to_ep(eps[i])->mailbox.link;
@@ -97,12 +96,7 @@ static void add_spans(const struct world *world, struct explore_world *explored)
 		world_add_span(explored, link->block + PMV_REPLIES_AT, 128, GROUP_BOTH);
 		world_add_span(explored, link->outbox + PMV_REPLIES_AT, 128, GROUP_BOTH);
 	}
-	if (memory->domain != HW_PAGED)
-		return;
-	world_add_span(explored, memory->base, memory->len, 0);
-	world_add_span(explored, memory->durable, memory->len, 0);
-	world_add_span(explored, memory->pending, memory->len, 0);
-	world_add_span(explored, memory->placed, memory->len, 0);
+	world_add_files(world, explored);
 }
 
 static void leave(struct world *world)
@@ -321,29 +315,6 @@ static struct world_config config_of(const struct memory *memory, const struct m
 	return config;
 }
 
-/* run -- true: nothing is wrong; tell: how it comes, if something is */
-static bool run(const struct world_config *config, uint64_t *states, bool tell)
-{
-	struct explore_world world;
-	struct explore_result result;
-	bool right;
-
-	world_open(&world, config);
-	result = explore(&world, MOST_STATES);
-	if (result.stopped)
-		snprintf(result.wrong, sizeof(result.wrong), "there are too many states");
-	right = !*result.wrong;
-	if (!right && tell) {
-		explore_shorten(&world, &result);
-		printf("%s\n", result.wrong);
-		explore_tell(&world, result.path, result.path_len);
-	}
-	*states += result.states;
-	free(result.path);
-	world_close(&world);
-	return right;
-}
-
 /* each -- all chains of a memory; returns how many are wrong */
 static unsigned int each(const struct memory *memory, const struct mutant *mutant, bool tell,
 			 uint64_t *states, unsigned int *count)
@@ -358,7 +329,7 @@ static unsigned int each(const struct memory *memory, const struct mutant *mutan
 			/* One that is found out once is. */
 			if (mutant && wrong)
 				return wrong;
-			wrong += !run(&config, states, tell);
+			wrong += !checks_explore(&config, MOST_STATES, tell, states);
 			++*count;
 		}
 	}

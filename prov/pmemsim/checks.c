@@ -84,6 +84,28 @@ int checks_end(void)
 	return checks.failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
+bool checks_explore(const struct world_config *config, uint64_t most, bool tell, uint64_t *states)
+{
+	struct explore_world world;
+	struct explore_result result;
+	bool right;
+
+	world_open(&world, config);
+	result = explore(&world, most);
+	if (result.stopped)
+		snprintf(result.wrong, sizeof(result.wrong), "there are too many states");
+	right = !*result.wrong;
+	if (!right && tell) {
+		explore_shorten(&world, &result);
+		printf("%s\n", result.wrong);
+		explore_tell(&world, result.path, result.path_len);
+	}
+	*states += result.states;
+	free(result.path);
+	world_close(&world);
+	return right;
+}
+
 /* Beliefs */
 
 void believe_page(struct world_config *config)

@@ -33,6 +33,12 @@ bool checks_wants(const char *name);
 /* checks_judge -- count one, and let its line be seen */
 void checks_judge(bool ok);
 
+/*
+ * checks_explore -- all states of a world, at most so many; true: nothing is wrong.  tell: how it
+ * comes, if something is.  *states grows by what was looked at.
+ */
+bool checks_explore(const struct world_config *config, uint64_t most, bool tell, uint64_t *states);
+
 /* checks_end -- say how many there were; returns the exit status */
 int checks_end(void);
 

@@ -208,16 +208,21 @@ static void note_arena(struct explorer *x, unsigned int group)
 	note_chunks(x, 0, at, num_chunks(x, 0));
 }
 
+/* note_mark -- what of it is in spans: an object may be in several, with gaps between them */
 static void note_mark(struct explorer *x, const struct mark *mark)
 {
+	const char *end = mark->addr + mark->len;
+
 	for (uint32_t i = 0; i < x->num_spans; i++) {
 		const struct explore_span *span = &x->spans[i].now;
+		const char *from = mark->addr > span->start ? mark->addr : span->start;
+		const char *to = end < span->start + span->len ? end : span->start + span->len;
 
-		if (mark->addr < span->start || mark->addr >= span->start + span->len)
+		if (from >= to)
 			continue;
-		note_chunks(x, i, (mark->addr - span->start) / CHUNK,
-			    (mark->addr + mark->len - 1 - span->start) / CHUNK + 1);
-		return;
+		note_chunks(x, i, (from - span->start) / CHUNK, (to - 1 - span->start) / CHUNK + 1);
+		if (from == mark->addr && to == end)
+			return;
 	}
 }
 

@@ -226,6 +226,9 @@ void hw_store(struct hw *hw, void *to, const void *from, size_t len);
 void hw_touch(struct hw *hw, void *addr, size_t len);
 void hw_sync(struct hw *hw, void *addr, size_t len);
 
+/* hw_sync_failing -- nothing is written, and the kernel takes the pages for clean from now on */
+void hw_sync_failing(struct hw *hw, void *addr, size_t len);
+
 /*
  * hw_image -- copy what a power failure now would leave of a range; of volatile
  * memory: what is visible

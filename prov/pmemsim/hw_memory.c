@@ -89,15 +89,21 @@ size_t hw_page_len(const struct hw_memory *memory, size_t page)
 	return left < HW_PAGE ? left : HW_PAGE;
 }
 
-void hw_clean(struct hw *hw, struct hw_memory *memory, size_t page)
+/* take_for_clean -- the kernel does, whatever is on the medium */
+static void take_for_clean(struct hw *hw, struct hw_memory *memory, size_t page)
 {
 	size_t offset = page * HW_PAGE, len = hw_page_len(memory, page);
 
-	write_back(hw, memory, offset, len);
 	memcpy(memory->placed + offset, memory->base + offset, len);
 	hw_changed(hw, memory->placed + offset, len);
 	memory->touched[page] = 0;
 	hw_changed(hw, &memory->touched[page], 1);
+}
+
+void hw_clean(struct hw *hw, struct hw_memory *memory, size_t page)
+{
+	write_back(hw, memory, page * HW_PAGE, hw_page_len(memory, page));
+	take_for_clean(hw, memory, page);
 }
 
 /* What devices write */
@@ -243,4 +249,13 @@ void hw_sync(struct hw *hw, void *addr, size_t len)
 		    memcmp(memory->base + at, memory->placed + at, hw_page_len(memory, page)))
 			hw_clean(hw, memory, page);
 	}
+}
+
+void hw_sync_failing(struct hw *hw, void *addr, size_t len)
+{
+	size_t page, end;
+	struct hw_memory *memory = pages_of(hw, addr, len, &page, &end);
+
+	for (; memory && page < end; page++)
+		take_for_clean(hw, memory, page);
 }

@@ -169,21 +169,43 @@ static const char *check_deliveries(struct world *world)
 	return NULL;
 }
 
+/* The last operation of an endpoint that does not survive; 0: none, else 1 + its number. */
+struct lost {
+	unsigned int op;
+	/* ... among those whose failure was told, which what is posted then does not follow */
+	unsigned int failed, failed_at;
+};
+
+static void note_lost(struct lost *lost, const struct op_state *state, unsigned int number)
+{
+	if (!state->failed) {
+		lost->op = number + 1;
+	} else if (state->failed_at >= lost->failed_at) {
+		lost->failed = number + 1;
+		lost->failed_at = state->failed_at;
+	}
+}
+
+/* lost_before -- one that an operation follows; 0: none */
+static unsigned int lost_before(const struct lost *lost, unsigned int number)
+{
+	return lost->op ? lost->op : lost->failed_at > number ? lost->failed : 0;
+}
+
 /* A fenced message follows all that was sent before, a fenced write what was committed of it. */
 static const char *check_fences(struct world *world)
 {
-	unsigned int lost[WORLD_MAX_EPS] = {0}; /* 1 + the last one that does not survive */
-	unsigned int lost_message[WORLD_MAX_EPS] = {0};
+	struct lost lost[WORLD_MAX_EPS] = {0}, lost_message[WORLD_MAX_EPS] = {0};
 	static char text[160];
 
 	for (unsigned int i = 0; i < world->next_op; i++) {
 		const struct world_op *op = &world->config.ops[i];
-		unsigned int before = lost[op->ep];
+		unsigned int before = lost_before(&lost[op->ep], i);
 
 		if (!world->ops[i].accepted)
 			continue;
 		if (!before && op->kind == WORLD_SEND)
-			before = lost_message[op->ep];
+			before = lost_before(&lost_message[op->ep], i);
 		if (op->commit && op->fence && before && is_begun(world, i)) {
 			snprintf(text, sizeof(text),
 				 "a power failure now leaves fenced operation %u without operation "
@@ -191,12 +213,10 @@ static const char *check_fences(struct world *world)
 				 i + 1, before);
 			return text;
 		}
-		if (survives(world, i))
-			continue;
-		if (op->kind == WORLD_SEND && !op->commit)
-			lost_message[op->ep] = i + 1;
-		else
-			lost[op->ep] = i + 1;
+		if (!survives(world, i))
+			note_lost(op->kind == WORLD_SEND && !op->commit ? &lost_message[op->ep]
+									: &lost[op->ep],
+				  &world->ops[i], i);
 	}
 	return NULL;
 }

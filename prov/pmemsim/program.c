@@ -118,6 +118,7 @@ static void told(struct world *world, void *context, bool ok)
 	explore_changed(state, sizeof(*state));
 	state->succeeded = ok;
 	state->failed = !ok;
+	state->failed_at = ok ? 0 : (uint16_t) world->next_op;
 	if (++state->told > 1)
 		snprintf(world->wrong, sizeof(world->wrong), "operation %u has completed twice",
 			 (unsigned int) number + 1);

@@ -266,13 +266,12 @@ static size_t batch_works(const struct world *world)
 	(offsetof(struct pmv_writeback_batch, syncs[WORLD_MAX_REGIONS]) -                          \
 	 offsetof(struct pmv_writeback_batch, count))
 
-/* The initiator's agent is never told anything, so its batch stays what it is. */
-static void add_batch(struct world *world, struct explore_world *explored)
+void world_add_batch(const struct world *world, struct explore_world *explored,
+		     struct pmv_writeback_batch *batch, unsigned int groups)
 {
-	struct pmv_writeback_batch *batch = pmv_to_domain(world->away.domain)->agent.batch;
-
-	add_span(explored, (char *) batch->works, batch_works(world) * sizeof(batch->works[0]));
-	add_span(explored, (char *) &batch->count, BATCH_TAIL);
+	world_add_span(explored, batch->works, batch_works(world) * sizeof(batch->works[0]),
+		       groups);
+	world_add_span(explored, &batch->count, BATCH_TAIL, groups);
 }
 
 /* used_messages -- so many places of a connection's blocks were ever used, at most */
@@ -351,8 +350,8 @@ static void add_told(struct world *world, struct explore_world *explored)
 	add_own(world, &world->away, explored);
 }
 
-/* add_files -- the others' memory is small */
-static void add_files(struct world *world, struct explore_world *explored)
+/* The others' memory is small. */
+void world_add_files(const struct world *world, struct explore_world *explored)
 {
 	for (unsigned int i = 0; i < world->config.num_regions; i++) {
 		const struct hw_memory *memory = &world->sim->hw->memories[i];
@@ -379,7 +378,8 @@ void world_add_spans(struct world *world, struct explore_world *explored)
 		for (unsigned int j = 0; j < world->config.num_eps; j++)
 			add_block(world, explored, ends[i]->eps[j]);
 	}
-	add_batch(world, explored);
+	/* The initiator's agent is never told anything, so its batch stays what it is. */
+	world_add_batch(world, explored, pmv_to_domain(world->away.domain)->agent.batch, 0);
 	add_span(explored, world->agent.stack, STACK_SIZE);
 	if (world->target.stack)
 		add_span(explored, world->target.stack, STACK_SIZE);
@@ -390,7 +390,7 @@ void world_add_spans(struct world *world, struct explore_world *explored)
 	if (world->app->add_spans)
 		world->app->add_spans(world, explored);
 	else
-		add_files(world, explored);
+		world_add_files(world, explored);
 	qsort(explored->told, explored->num_told, sizeof(explored->told[0]), compare_told);
 }
 

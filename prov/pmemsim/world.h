@@ -86,6 +86,7 @@ struct world_config {
 	bool events;            /* FI_RMA_EVENT: with one endpoint only */
 	bool one_kind;          /* FI_OPT_PMEMVERBS_RECV_MR: no message is received in DRAM */
 	unsigned int dies_from; /* so many operations are posted before a connection may be lost */
+	unsigned int failing;   /* a bit for each region, whose first sync fails */
 	bool reduced;           /* steps that commute with all others are taken at once */
 	unsigned int room;      /* of a send queue */
 	unsigned int num_eps;

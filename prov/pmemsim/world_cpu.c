@@ -2,6 +2,7 @@
 /* world_cpu.c -- the target's processor and the agent that it runs, step by step */
 #include "world_impl.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -129,9 +130,29 @@ static int cpu_touch(void *addr, size_t len)
 	return 0;
 }
 
+/* fails_now -- the first sync of a region, if it is to */
+static bool fails_now(const char *addr)
+{
+	struct world *world = world_current;
+	unsigned int now = world->config.failing & ~world->failed_syncs;
+
+	for (unsigned int i = 0; i < world->config.num_regions; i++) {
+		if (!(now & 1U << i) || addr < world->memory[i] ||
+		    addr >= world->memory[i] + world->config.region_size)
+			continue;
+		world->failed_syncs |= 1U << i;
+		return true;
+	}
+	return false;
+}
+
 static int cpu_sync(void *addr, size_t len)
 {
 	world_pause("syncs pages (msync)");
+	if (fails_now(addr)) {
+		hw_sync_failing(world_current->sim->hw, addr, len);
+		return -EIO;
+	}
 	if (world_mutates(MUTATION_PAGE_LEFT_OUT)) {
 		char *last = (char *) (((uintptr_t) addr + len - 1) / HW_PAGE * HW_PAGE);
 
@@ -214,10 +235,16 @@ static void look(struct world *world)
 	pmv_agent_progress(&pmv_to_domain(world->away.domain)->agent);
 }
 
+/* syncs_beside -- other threads carry out what needs the disk, and owe it */
+static bool syncs_beside(const struct world *world)
+{
+	return pmv_to_domain(world->away.domain)->agent.syncing.begun;
+}
+
 void world_run_agent(struct world *world)
 {
 	world->agent.body = look;
-	if (!world->agent.runs)
+	if (!world->agent.runs && !syncs_beside(world))
 		settle_debts();
 	run(world, &world->agent);
 }
@@ -231,5 +258,7 @@ void world_run_target(struct world *world)
 void world_run_other(struct world *world, unsigned int other)
 {
 	world->others[other].body = world->app->help;
+	if (!world->others[other].runs && syncs_beside(world))
+		settle_debts();
 	run(world, &world->others[other]);
 }

@@ -20,6 +20,7 @@ struct op_state {
 	bool noticed;
 	uint8_t told; /* how often it has completed */
 	uint8_t notices;
+	uint16_t failed_at; /* so many operations were posted when its failure was told */
 };
 
 struct end {
@@ -100,6 +101,7 @@ struct world {
 
 	struct world_thread agent, target, others[WORLD_MAX_OTHERS];
 	struct world_thread *running; /* during a step of theirs */
+	unsigned int failed_syncs;    /* a bit for each region */
 	bool drain_due;
 	bool sync_due;
 	char *sync_addr;
@@ -165,6 +167,13 @@ void world_tear_down(struct world *world);
 
 /* world_add_spans -- name all that is large and may change */
 void world_add_spans(struct world *world, struct explore_world *explored);
+
+/* world_add_files -- the memory of regions that are files; who has add_spans calls this */
+void world_add_files(const struct world *world, struct explore_world *explored);
+
+/* world_add_batch -- what a program uses of a batch of requests */
+void world_add_batch(const struct world *world, struct explore_world *explored,
+		     struct pmv_writeback_batch *batch, unsigned int groups);
 
 /* world_reset_batch -- the target's agent has nothing to do: its batch is as it was then */
 void world_reset_batch(struct world *world);

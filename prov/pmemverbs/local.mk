@@ -88,6 +88,8 @@ provider_sources = \
 	prov/pmemverbs/progress/queue.h \
 	prov/pmemverbs/progress/ready.c \
 	prov/pmemverbs/progress/ready.h \
+	prov/pmemverbs/progress/unread.c \
+	prov/pmemverbs/progress/unread.h \
 	prov/pmemverbs/agent/agent.c \
 	prov/pmemverbs/agent/agent.h \
 	prov/pmemverbs/agent/chain.c \

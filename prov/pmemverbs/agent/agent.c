@@ -14,6 +14,7 @@
 #include "agent/service.h"
 #include "agent/writeback.h"
 #include "progress/queue.h"
+#include "progress/unread.h"
 
 /* Opening and closing */
 

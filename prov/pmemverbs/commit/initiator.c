@@ -29,6 +29,7 @@ static void shares(struct pmv_op_owner *owner)
 void pmv_initiator_init(struct pmv_initiator *ini)
 {
 	ini->owner.shares = shares;
+	ini->failures = pmv_unread_open();
 	STAILQ_INIT(&ini->stalled);
 	STAILQ_INIT(&ini->awaiting);
 	STAILQ_INIT(&ini->group.members);
@@ -42,6 +43,7 @@ void pmv_initiator_init(struct pmv_initiator *ini)
 
 void pmv_initiator_destroy(struct pmv_initiator *ini)
 {
+	pmv_unread_close(ini->failures);
 	pmv_dirty_free(&ini->dirty);
 	pthread_mutex_destroy(&ini->ordering.lock);
 	pthread_mutex_destroy(&ini->ordering.place_lock);

@@ -22,6 +22,7 @@
 #include "progress/count.h"
 #include "progress/op.h"
 #include "progress/queue.h"
+#include "progress/unread.h"
 
 /* Why a call can't just be handed to the core. */
 enum pmv_slow_path {
@@ -140,6 +141,10 @@ struct pmv_initiator {
 	atomic_bool fence_awaits_reads;
 	atomic_bool awaits_flushes;
 
+	/* Operations that have failed, as long as the application has not read so.  NULL: no memory
+	 */
+	struct pmv_unread *failures;
+
 	pthread_mutex_t lock;        /* of all below, and of the mailbox's sending half */
 	struct pmv_op_list stalled;  /* operations that wait for room, in order */
 	struct pmv_op_list awaiting; /* ... for the agent's acknowledgement, in order */
@@ -201,6 +206,15 @@ static inline void pmv_initiator_uncount(struct pmv_initiator *ini, enum pmv_met
 static inline bool pmv_initiator_fits(const struct pmv_initiator *ini, uint64_t key)
 {
 	return pmv_key_fits(key, ini->key_start);
+}
+
+/*
+ * pmv_initiator_may_fence -- has nothing failed that a fenced operation follows?  What the
+ * application has read it knows: what it posts then does not follow that.
+ */
+static inline bool pmv_initiator_may_fence(const struct pmv_initiator *ini)
+{
+	return !ini->failures || !pmv_unread_count(ini->failures);
 }
 
 /* The key as the core knows it. */

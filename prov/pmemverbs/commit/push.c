@@ -47,9 +47,23 @@ static void count_failed(struct pmv_initiator *ini, struct pmv_op *op)
 		atomic_fetch_add_explicit(&ini->commits.failed, 1, memory_order_relaxed);
 }
 
+/* note_failed -- a fenced operation must not do without it before the application knows of it */
+static void note_failed(struct pmv_initiator *ini, struct pmv_op *op)
+{
+	if (op->audience == PMV_TELL_NOBODY || !(op->flags & (FI_WRITE | FI_SEND | FI_ATOMIC)))
+		return;
+	if (ini->failures)
+		pmv_unread_add(ini->failures, &op->comp);
+	else
+		atomic_store(&ini->broken, true);
+}
+
 static void failed(struct pmv_op_owner *owner, struct pmv_op *op)
 {
-	count_failed(pmv_container_of(owner, struct pmv_initiator, owner), op);
+	struct pmv_initiator *ini = pmv_container_of(owner, struct pmv_initiator, owner);
+
+	count_failed(ini, op);
+	note_failed(ini, op);
 }
 
 void pmv_push_init(struct pmv_initiator *ini)

@@ -303,7 +303,11 @@ static ssize_t submit_run(struct pmv_initiator *ini, const struct pmv_submission
 		pthread_mutex_lock(&ini->lock);
 	if (locks == PMV_POST_FENCED)
 		pthread_mutex_lock(&ini->ordering.lock);
-	err = pmv_prepare(run, terms, &method);
+	/* Under the lock: acknowledgements are taken under it, and tell of failures. */
+	if (terms.fenced && (submission->flags & FI_FENCE) && !pmv_initiator_may_fence(ini))
+		err = -FI_ECANCELED;
+	else
+		err = pmv_prepare(run, terms, &method);
 	if (!err && terms.stored && passes_payload(run, ini))
 		err = -FI_EAGAIN;
 	return carry_out(ini, run, commits, locks, method, err);
@@ -359,6 +363,8 @@ static ssize_t submit_plain(struct pmv_initiator *ini, const struct pmv_submissi
 	if ((!is_receive && !may_enter(ini, may_pass(ini, submission))) ||
 	    is_held_up(ini, false, fetches) || !is_ready(ini, fence, fence, fenced))
 		return -FI_EAGAIN;
+	if (fence && !pmv_initiator_may_fence(ini))
+		return -FI_ECANCELED;
 	ret = counted ? submit_run(ini, submission, false, (struct pmv_terms){.fenced = fenced})
 		      : pmv_post_alone(ini, submission, fenced);
 	return note_uncommitted(ini, submission, ret);

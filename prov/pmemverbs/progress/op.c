@@ -9,6 +9,7 @@
 #include <rdma/fi_errno.h>
 
 #include "base/log.h"
+#include "progress/unread.h"
 
 int pmv_op_pool_init(struct pmv_op_pool *pool, size_t size)
 {
@@ -167,6 +168,7 @@ bool pmv_op_end_any(struct pmv_op_pool *pool, struct pmv_op *op)
 		owner->ended(owner, op);
 	/* The application was told when the endpoint was closed. */
 	if (!owner || op->audience < (err ? PMV_TELL_ERROR : PMV_TELL_ALL)) {
+		pmv_unread_drop(&op->comp);
 		pmv_op_put(pool, op);
 		return false;
 	}

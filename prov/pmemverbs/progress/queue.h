@@ -63,6 +63,7 @@
 
 struct pmv_engine;
 struct pmv_engine_ops;
+struct pmv_unread;
 
 /* What an endpoint waits for. */
 enum pmv_pending {
@@ -90,11 +91,6 @@ struct pmv_batch {
 	size_t num_places;
 	size_t wanted; /* by the next poll */
 	char *entries; /* room for so many */
-};
-
-/* How many entries of a connection are unread, and one more until its endpoint is closed. */
-struct pmv_unread {
-	atomic_size_t count;
 };
 
 struct pmv_queue {
@@ -213,10 +209,6 @@ void pmv_queue_progress(struct pmv_queue *queue, bool looking);
  */
 bool pmv_queue_has_room(struct pmv_queue *queue, const struct pmv_unread *unread);
 bool pmv_queue_add_for(struct pmv_queue *queue, struct pmv_unread *unread, struct pmv_comp *comp);
-
-/* pmv_unread_open -- of a connection; or NULL.  It outlives the connection, for its entries. */
-struct pmv_unread *pmv_unread_open(void);
-void pmv_unread_close(struct pmv_unread *unread);
 
 /* pmv_queue_wait -- push this waiter whenever the queue is read, until it waits for nothing */
 void pmv_queue_wait(struct pmv_queue *queue, struct pmv_waiter *waiter);

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "progress/op.h"
 #include "progress/queue.h"
+#include "progress/unread.h"
 
 /*
  * Entries that wait beyond those that the application has asked for: so many until it is warned,
@@ -51,28 +52,9 @@ struct pmv_comp *pmv_comp_error(void *context, uint64_t flags, int err)
 	return comp;
 }
 
-static void unread_drop(struct pmv_unread *unread)
-{
-	if (unread && atomic_fetch_sub(&unread->count, 1) == 1)
-		free(unread);
-}
-
-struct pmv_unread *pmv_unread_open(void)
-{
-	struct pmv_unread *unread = malloc(sizeof(*unread));
-
-	if (unread)
-		atomic_init(&unread->count, 1);
-	return unread;
-}
-
-void pmv_unread_close(struct pmv_unread *unread)
-{
-	unread_drop(unread);
-}
-
 void pmv_queue_free(struct pmv_queue *queue, struct pmv_comp *comp)
 {
+	pmv_unread_drop(comp);
 	if (comp == &queue->overrun) {
 		pthread_mutex_lock(&queue->ready_lock);
 		queue->overruns = false;
@@ -102,7 +84,6 @@ void pmv_ready_close(struct pmv_queue *queue)
 
 	while ((comp = STAILQ_FIRST(&queue->ready))) {
 		STAILQ_REMOVE_HEAD(&queue->ready, next);
-		unread_drop(comp->unread);
 		pmv_queue_free(queue, comp);
 	}
 	pthread_mutex_destroy(&queue->ready_lock);
@@ -185,7 +166,7 @@ bool pmv_ready_add(struct pmv_queue *queue, struct pmv_comp *comp)
 	if (first_over)
 		warn_overrun(queue);
 	if (!kept)
-		free(comp);
+		pmv_queue_free(queue, comp);
 	return kept;
 }
 
@@ -214,8 +195,7 @@ struct pmv_comp *pmv_queue_take(struct pmv_queue *queue, bool error)
 	pthread_mutex_unlock(&queue->ready_lock);
 	if (!comp)
 		return NULL;
-	unread_drop(comp->unread);
-	comp->unread = NULL;
+	pmv_unread_drop(comp);
 	if (atomic_load(&queue->room_wanted) && atomic_exchange(&queue->room_wanted, false))
 		queue->has_room(queue->has_room_arg);
 	return comp;
@@ -225,7 +205,7 @@ struct pmv_comp *pmv_queue_take(struct pmv_queue *queue, bool error)
 
 static bool is_below(const struct pmv_queue *queue, const struct pmv_unread *unread)
 {
-	return !unread || atomic_load(&unread->count) <= queue->size;
+	return !unread || pmv_unread_count(unread) < queue->size;
 }
 
 bool pmv_queue_has_room(struct pmv_queue *queue, const struct pmv_unread *unread)
@@ -238,14 +218,6 @@ bool pmv_queue_has_room(struct pmv_queue *queue, const struct pmv_unread *unread
 
 bool pmv_queue_add_for(struct pmv_queue *queue, struct pmv_unread *unread, struct pmv_comp *comp)
 {
-	bool kept;
-
-	/* Counted first: another thread may read it at once. */
-	if (unread)
-		atomic_fetch_add(&unread->count, 1);
-	comp->unread = unread;
-	kept = pmv_queue_add(queue, comp);
-	if (!kept)
-		unread_drop(unread);
-	return kept;
+	pmv_unread_add(unread, comp);
+	return pmv_queue_add(queue, comp);
 }

@@ -380,6 +380,34 @@ Test(fence, small_data_are_not_stored_after_a_fault)
 	commit_after_a_fault(64);
 }
 
+/* What is posted behind a failure that waits to be read would survive without what it follows. */
+static void fence_behind_an_unread_failure(enum pair_memory memory, size_t len, uint64_t flags)
+{
+	struct pair *pair = pair_open(NULL);
+
+	pair->sync_fails = true;
+	accepted(pair_put(pair, PAGE, 0, 64, CONTEXT(1), FI_COMMIT));
+	pair_round(pair);
+	pair_posted(pair);
+	for (int i = 0; i < 3; i++)
+		cr_expect_eq(pair_put(pair, memory, 4096, len, CONTEXT(2), flags), -FI_ECANCELED);
+	expect_sent(pair, "");
+	/* Another order was not asked for. */
+	accepted(pair_put(pair, DMP, 8192, 64, CONTEXT(3), FI_COMMIT));
+	rig_expect_error(pair->home, CONTEXT(1), RIG_WRITTEN, FI_EIO);
+	accepted(pair_put(pair, memory, 4096, len, CONTEXT(2), flags));
+	pair_round(pair);
+	pair_close(pair);
+}
+
+Test(fence, is_refused_behind_a_failure_that_is_not_read)
+{
+	fence_behind_an_unread_failure(DMP, 64, FI_COMMIT | FI_FENCE);
+	fence_behind_an_unread_failure(DMP, PAIR_LARGE, FI_COMMIT | FI_FENCE);
+	fence_behind_an_unread_failure(READ_DMP, 64, FI_COMMIT | FI_FENCE);
+	fence_behind_an_unread_failure(DMP, 64, FI_FENCE);
+}
+
 /* b must not survive without a, also where a's failure was another commit's. */
 static void commit_behind_one_that_fails(size_t len)
 {
