@@ -20,17 +20,21 @@ must()
 	failed=1
 }
 
+# A case has so many seconds: a busy machine is no failure.
+patience=(--timeout 300)
+
 # functional PROGRAM CASES [OPTION] -- CASES "" are all; the option is for both ends
 functional()
 {
-	"$fabtests"/common/pair "./$1" -d rxe0 ${3:+"$3"} -M "$LAB_PMEM" -- "./$1" -d rxe0 ${3:+"$3"} ${2:+-o "$2"} "$LAB_ADDR"
+	"$fabtests"/common/pair "./$1" "${patience[@]}" -d rxe0 ${3:+"$3"} -M "$LAB_PMEM" -- \
+		"./$1" "${patience[@]}" -d rxe0 ${3:+"$3"} ${2:+-o "$2"} "$LAB_ADDR"
 }
 
 # crossed TARGET INITIATOR CASES -- of fi_pmem_functional, the ends of which have different cores
 crossed()
 {
-	"$fabtests"/common/pair env "FI_PMEMVERBS_CORE=$1" ./fi_pmem_functional -d rxe0 -M "$LAB_PMEM" -- \
-		env "FI_PMEMVERBS_CORE=$2" ./fi_pmem_functional -d rxe0 -o "$3" "$LAB_ADDR"
+	"$fabtests"/common/pair env "FI_PMEMVERBS_CORE=$1" ./fi_pmem_functional "${patience[@]}" -d rxe0 -M "$LAB_PMEM" -- \
+		env "FI_PMEMVERBS_CORE=$2" ./fi_pmem_functional "${patience[@]}" -d rxe0 -o "$3" "$LAB_ADDR"
 }
 
 mpi()
