@@ -72,9 +72,9 @@ static int post_piece(struct pmemrpc_client *client, struct rpc_posted *posted,
 
 	/* The server is told when the entry is there, or durable. */
 	if (piece->commit)
-		flags = FI_REMOTE_CQ_DATA | (plain ? 0 : FI_COMPLETION | FI_COMMIT_COMPLETE);
-	if (piece->fence)
-		flags |= FI_FENCE;
+		flags = FI_REMOTE_CQ_DATA;
+	if (piece->commit && !plain)
+		flags |= FI_COMPLETION | FI_COMMIT_COMPLETE | (piece->fence ? FI_FENCE : 0);
 	ret = fi_writemsg(client->link.ep, &msg, flags);
 	if (ret && ret != -FI_EAGAIN)
 		explain_call(&client->error, "fi_writemsg", ret);
@@ -85,8 +85,8 @@ static int post_piece(struct pmemrpc_client *client, struct rpc_posted *posted,
 static int post_pieces(struct pmemrpc_client *client, struct rpc_posted *posted)
 {
 	struct rpc_piece pieces[RPC_MAX_PIECES];
-	unsigned int count = (posted->plain ? rpc_ring_plan_plain : rpc_ring_plan)(
-		client->ring.size, posted->place.position, posted->argument_len, pieces);
+	unsigned int count = rpc_ring_plan(client->ring.size, posted->place.position,
+					   posted->argument_len, pieces);
 
 	while (posted->pieces < count) {
 		int ret = post_piece(client, posted, &pieces[posted->pieces], 1, posted->plain);

@@ -9,7 +9,7 @@
 struct rpc_welcome_message welcome, farewell;
 uint32_t got[MOST_POSTED];
 unsigned int num_got;
-bool answered, completes, writes_next;
+bool answered, completes, writes_next, fenced;
 struct rpc_request_message hello, ready;
 size_t memory_max;
 
@@ -25,6 +25,7 @@ static void see(struct net_ep *ep, const struct testcore_request *request)
 		answered = false;
 	}
 	cr_assert_lt(num_got, MOST_POSTED);
+	fenced = request->flags & FI_FENCE;
 	if (request->flags & FI_COMMIT_COMPLETE)
 		got[num_got++] = ENTRY;
 	else if ((request->what & FI_RMA) || (welcome.cell && num_got > 1))

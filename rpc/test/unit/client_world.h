@@ -21,6 +21,7 @@ extern unsigned int num_got;
 extern bool answered;                           /* the last question */
 extern bool completes;                          /* what was posted, when the client waits */
 extern bool writes_next;                        /* the client that comes after this one */
+extern bool fenced;                             /* the last entry */
 extern struct rpc_request_message hello, ready; /* the last ones */
 extern size_t memory_max;
 

@@ -108,6 +108,31 @@ Test(rpc_client, a_call_whose_reply_is_waited_for_is_not_committed, .init = set_
 	leave(client);
 }
 
+/* It may be torn, as a short one: its checksum says so.  Only at the end of the ring it takes two.
+ */
+Test(rpc_client, a_long_call_is_one_write_and_its_commit, .init = set_up)
+{
+	static const char argument[1000];
+	struct pmemrpc_call first = {.op = 1, .argument = argument, .argument_len = 600};
+	struct pmemrpc_call second = first;
+	struct pmemrpc_client *client = come(PMEMRPC_WRITE);
+	unsigned int before = num_got;
+
+	cr_assert_eq(pmemrpc_post(client, &first), 0);
+	cr_assert_eq(num_got - before, 1);
+	cr_assert_eq(got[before], ENTRY);
+	cr_assert(!fenced, "it waits for nothing");
+	cr_assert_eq(pmemrpc_wait(client, &first, PMEMRPC_DURABLE, 10000), 0);
+	cr_assert_eq(reply(client, RPC_MSG_REPLY, 1), 0);
+	cr_assert_eq(pmemrpc_post(client, &second), 0);
+	cr_assert_eq(num_got - before, 3);
+	cr_assert_eq(got[before + 1], PLAIN);
+	cr_assert_eq(got[before + 2], ENTRY);
+	cr_assert(fenced, "its word is durable when all of it is");
+	cr_assert_eq(flushes(client), 2);
+	leave(client);
+}
+
 Test(rpc_client, a_sent_call_whose_reply_is_waited_for_is_not_committed, .init = set_up)
 {
 	struct pmemrpc_client *client;
