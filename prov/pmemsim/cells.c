@@ -55,7 +55,7 @@ bool cell_next(size_t n, struct cell *cell)
 			continue;
 		if (cell->call == CALL_WRITE_STORED && !is_stored(cell))
 			continue;
-		if (cell->call == CALL_WRITE_PLACED && !is_placed(cell))
+		if (cell_delivers(cell) && !is_placed(cell))
 			continue;
 		/* Elsewhere it is not used. */
 		if (cell->call == CALL_WRITE_FLUSH &&
@@ -87,6 +87,7 @@ void cell_name(const struct cell *cell, char *buf, size_t len)
 		[CALL_WRITE_STORED] = "stored",
 		[CALL_WRITE_EVENT] = "event",
 		[CALL_WRITE_PLACED] = "placed",
+		[CALL_WRITE_PLACED_IMM] = "placed, Imm",
 		[CALL_WRITE_DELIVER] = "deliver",
 		[CALL_WRITE_FLUSH] = "FLUSH",
 		[CALL_WRITE_ALL] = "all",
@@ -394,7 +395,7 @@ bool cell_program(const struct cell *cell, size_t n, struct cell_program *progra
 		n += (cell->relaxed && program->overlaps) ||
 		     (cell->call == CALL_WRITE_EVENT && is_large(program));
 	} while (n--);
-	if (cell->call == CALL_WRITE_IMM)
+	if (cell->call == CALL_WRITE_IMM || cell->call == CALL_WRITE_PLACED_IMM)
 		notify(program);
 	if (cell->call == CALL_WRITE_DELIVER)
 		deliver(program);
@@ -421,7 +422,7 @@ struct world_config cell_config(const struct cell *cell, const struct cell_progr
 		.domain = cell->domain,
 		.commit_all = cell->call == CALL_WRITE_ALL,
 		.stores = cell->call == CALL_WRITE_STORED,
-		.delivers = cell->call == CALL_WRITE_PLACED,
+		.delivers = cell_delivers(cell),
 		.flushes = cell->call == CALL_WRITE_FLUSH,
 		.events = cell->call == CALL_WRITE_EVENT,
 		.one_kind = cell->call == CALL_SEND_ONLY,

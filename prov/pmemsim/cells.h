@@ -7,16 +7,17 @@
 
 enum cell_call {
 	CALL_WRITE,
-	CALL_WRITE_IMM,     /* the target hears of what is durable */
-	CALL_WRITE_STORED,  /* the agent stores what is small; else it never does */
-	CALL_WRITE_EVENT,   /* the target hears of all writes (FI_RMA_EVENT) */
-	CALL_WRITE_PLACED,  /* the core says when data are in place, as tcp does */
-	CALL_WRITE_DELIVER, /* with FI_DELIVERY_COMPLETE instead of FI_COMMIT */
-	CALL_WRITE_FLUSH,   /* the core has RDMA FLUSH */
-	CALL_WRITE_ALL,     /* plain writes, with FI_PMEMVERBS_COMMIT=all */
-	CALL_SEND_PM,       /* messages, received in persistent memory ... */
-	CALL_SEND_DRAM,     /* ... or in volatile memory ... */
-	CALL_SEND_ONLY,     /* ... or always in persistent memory, which the initiator knows */
+	CALL_WRITE_IMM,        /* the target hears of what is durable */
+	CALL_WRITE_STORED,     /* the agent stores what is small; else it never does */
+	CALL_WRITE_EVENT,      /* the target hears of all writes (FI_RMA_EVENT) */
+	CALL_WRITE_PLACED,     /* the core says when data are in place, as tcp does */
+	CALL_WRITE_PLACED_IMM, /* and the target hears of what is durable */
+	CALL_WRITE_DELIVER,    /* with FI_DELIVERY_COMPLETE instead of FI_COMMIT */
+	CALL_WRITE_FLUSH,      /* the core has RDMA FLUSH */
+	CALL_WRITE_ALL,        /* plain writes, with FI_PMEMVERBS_COMMIT=all */
+	CALL_SEND_PM,          /* messages, received in persistent memory ... */
+	CALL_SEND_DRAM,        /* ... or in volatile memory ... */
+	CALL_SEND_ONLY,        /* ... or always in persistent memory, which the initiator knows */
 	NUM_CALLS,
 };
 
@@ -45,6 +46,12 @@ struct cell_program {
 	bool overlaps; /* it writes a place twice without a fence: a relaxed path has no order there
 			*/
 };
+
+/* cell_delivers -- the core says when data are in place */
+static inline bool cell_delivers(const struct cell *cell)
+{
+	return cell->call == CALL_WRITE_PLACED || cell->call == CALL_WRITE_PLACED_IMM;
+}
 
 /* cell_next -- the n-th cell; false: there are no more */
 bool cell_next(size_t n, struct cell *cell);

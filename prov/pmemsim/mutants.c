@@ -99,12 +99,12 @@ static bool needs_fence(const struct cell *cell)
 static bool needs_more_than_caches(const struct cell *cell)
 {
 	return needs_agent(cell) || is_flushed(cell) || is_dmp_ordered(cell) ||
-	       (is_dmp(cell) && cell->call == CALL_WRITE_PLACED);
+	       (is_dmp(cell) && cell_delivers(cell));
 }
 
 static bool is_placed(const struct cell *cell)
 {
-	return cell->call == CALL_WRITE_PLACED && !is_dmp(cell);
+	return cell_delivers(cell) && !is_dmp(cell);
 }
 
 static bool needs_more_than_buffers(const struct cell *cell)

@@ -17,6 +17,10 @@
 /* How often a client that spins looks at what happens to its connection. */
 #define ROUNDS 256U
 
+/* Between two attempts to connect: as libpmemrpc, so that outages can be compared. */
+#define PAUSE_MS 20U
+#define MAX_PAUSE_MS 320U
+
 struct design_caller {
 	struct caller caller; /* first */
 	struct net net;
@@ -65,11 +69,14 @@ static void disconnect(struct design_caller *self)
 static int connect_to_server(struct design_caller *self, uint32_t first)
 {
 	int64_t end = bench_now() + self->caller.settings->patience * INT64_C(1000000000);
+	unsigned int pause_ms = PAUSE_MS;
 	int ret;
 
 	while ((ret = connect_once(self, first)) == -FI_ECONNREFUSED && bench_now() < end) {
 		disconnect(self);
-		usleep(20000);
+		usleep(pause_ms * 1000);
+		if (pause_ms < MAX_PAUSE_MS)
+			pause_ms *= 2;
 	}
 	return ret == -FI_ECONNREFUSED ? bench_fail("there is no server") : ret;
 }

@@ -130,6 +130,8 @@ static ssize_t post(struct testcore_ep *core, const struct testcore_request *req
 		add(&ep->receives, &ep->num_receives, request);
 		return 0;
 	}
+	if (net.no_commit && (request->flags & FI_COMMIT_COMPLETE))
+		return net.no_commit;
 	if (ep->num_transmits >= net.room)
 		return -FI_EAGAIN;
 	if (net.on_transmit)
@@ -341,7 +343,7 @@ static int query(struct fid_ep *fid, struct fi_pmemverbs_region *region)
 static int query_key(struct fid_ep *fid, uint64_t key, struct fi_pmemverbs_region *region)
 {
 	(void) key;
-	return query(fid, region);
+	return net.no_key ? net.no_key : query(fid, region);
 }
 
 static int domain_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops,

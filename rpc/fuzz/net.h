@@ -49,6 +49,8 @@ struct net {
 	size_t ops_len;      /* of a provider that has no more; 0: all */
 	unsigned int method; /* enum fi_pmemverbs_method: of all commits */
 	bool relaxed;        /* the path */
+	int no_key;          /* why keys say nothing here; 0: they do */
+	int no_commit;       /* no commit is taken, for this reason */
 	unsigned int opened;
 	unsigned int objects; /* that are open */
 	unsigned int room;    /* so many requests may be under way; then there is no room */

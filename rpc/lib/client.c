@@ -72,9 +72,9 @@ static int post_piece(struct pmemrpc_client *client, struct rpc_posted *posted,
 
 	/* The server is told when the entry is there, or durable. */
 	if (piece->commit)
-		flags = FI_REMOTE_CQ_DATA | (plain ? 0 : FI_COMPLETION | FI_COMMIT_COMPLETE);
-	if (piece->fence)
-		flags |= FI_FENCE;
+		flags = FI_REMOTE_CQ_DATA;
+	if (piece->commit && !plain)
+		flags |= FI_COMPLETION | FI_COMMIT_COMPLETE | (piece->fence ? FI_FENCE : 0);
 	ret = fi_writemsg(client->link.ep, &msg, flags);
 	if (ret && ret != -FI_EAGAIN)
 		explain_call(&client->error, "fi_writemsg", ret);
@@ -85,8 +85,8 @@ static int post_piece(struct pmemrpc_client *client, struct rpc_posted *posted,
 static int post_pieces(struct pmemrpc_client *client, struct rpc_posted *posted)
 {
 	struct rpc_piece pieces[RPC_MAX_PIECES];
-	unsigned int count = (posted->plain ? rpc_ring_plan_plain : rpc_ring_plan)(
-		client->ring.size, posted->place.position, posted->argument_len, pieces);
+	unsigned int count = rpc_ring_plan(client->ring.size, posted->place.position,
+					   posted->argument_len, pieces);
 
 	while (posted->pieces < count) {
 		int ret = post_piece(client, posted, &pieces[posted->pieces], 1, posted->plain);
@@ -182,6 +182,7 @@ static void committed(struct pmemrpc_client *client, const struct rpc_posted *la
 	for (unsigned int i = 0; i < last->covers; i++)
 		posted_at(client, sequence - i)->pending = false;
 	client->commits--;
+	client->vain = 0;
 	rpc_client_free(client);
 	rpc_client_durable(client, sequence);
 }
@@ -223,6 +224,19 @@ static int lose(struct pmemrpc_client *client, const char *what, int ret)
 	explain_call(&client->error, what, ret);
 	client->connected = false;
 	return -FI_ENOTCONN;
+}
+
+/*
+ * push_or_lose -- 0, or the connection is lost.  What the provider does not do for this server it
+ * won't do on the next connection either: pmemrpc_reconnect says so.
+ */
+static int push_or_lose(struct pmemrpc_client *client)
+{
+	int ret = push(client);
+
+	if (ret == -FI_EOPNOTSUPP)
+		client->refused = ret;
+	return ret ? lose(client, "connection", ret) : 0;
 }
 
 int pmemrpc_post(struct pmemrpc_client *client, struct pmemrpc_call *call)
@@ -270,8 +284,7 @@ int pmemrpc_post(struct pmemrpc_client *client, struct pmemrpc_call *call)
 	client->next.sequence++;
 	client->next.position += len;
 	/* The call is accepted: if this fails it is sent when the client is connected again. */
-	if (push(client))
-		lose(client, "connection", -FI_ENOTCONN);
+	push_or_lose(client);
 	return 0;
 }
 
@@ -343,6 +356,7 @@ static int take_reply(struct pmemrpc_client *client, const struct rpc_buffer *bu
 		memcpy(call->reply, data,
 		       call->reply_len < call->reply_size ? call->reply_len : call->reply_size);
 	client->executed = sequence;
+	client->vain = 0;
 	if (type == RPC_MSG_REPLY && sequence > client->kept) {
 		client->kept = sequence;
 		client->kept_position =
@@ -419,10 +433,10 @@ static int poll_queue(struct pmemrpc_client *client, int timeout_ms, bool hears)
 	struct fi_cq_data_entry entries[16];
 	struct fi_cq_err_entry err = {0};
 	ssize_t count;
-	int ret = push(client);
+	int ret = push_or_lose(client);
 
 	if (ret)
-		return lose(client, "connection", ret);
+		return ret;
 	if (hears)
 		client->over |= is_over(client);
 	if (timeout_ms && !client->over)
@@ -440,9 +454,9 @@ static int poll_queue(struct pmemrpc_client *client, int timeout_ms, bool hears)
 	}
 	/* What these commits have held back goes now, though the caller may not come again soon. */
 	if (count > 0)
-		ret = push(client);
+		ret = push_or_lose(client);
 	if (ret)
-		return lose(client, "connection", ret);
+		return ret;
 	/* What has arrived before the end counts, so that is read first. */
 	if (count <= 0 && client->over)
 		return lose(client, "connection", -FI_ENOTCONN);

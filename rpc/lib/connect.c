@@ -15,7 +15,8 @@
 
 #include "client.h"
 
-/* The pause between attempts, each of which opens a domain and more. */
+/* The pause between attempts, each of which opens a domain and more.  It is twice as long each
+ * time. */
 #define PAUSE_MS 20U
 #define MAX_PAUSE_MS 320U
 
@@ -397,20 +398,44 @@ static int attempt(struct pmemrpc_client *client, int64_t end)
 	return ret;
 }
 
-/* keep_trying -- try again as long as nobody listens, or the server has no room */
+/*
+ * take_pause -- since the last attempt, if so many behind one another were in vain; no longer than
+ * leaves time for the next one
+ */
+static void take_pause(const struct pmemrpc_client *client, unsigned int vain, int64_t end)
+{
+	int64_t now = rpc_now_ms(), pause_ms = PAUSE_MS;
+
+	if (!vain)
+		return;
+	while (--vain && pause_ms < MAX_PAUSE_MS)
+		pause_ms *= 2;
+	pause_ms -= now - client->tried_ms;
+	if (pause_ms > (end - now) / 2)
+		pause_ms = (end - now) / 2 + 1;
+	if (pause_ms > 0)
+		usleep((useconds_t) pause_ms * 1000);
+}
+
+/*
+ * keep_trying -- try again as long as nobody listens, or the server has no room.  A connection on
+ * which nothing came of a call was in vain, too: whatever has ended it may end the next one as
+ * soon. The first one may have had no calls.
+ */
 static int keep_trying(struct pmemrpc_client *client, int timeout_ms)
 {
+	unsigned int vain = client->vain ? client->vain - 1 : 0;
 	int64_t end = rpc_now_ms() + timeout_ms;
-	unsigned int pause_ms = PAUSE_MS;
 
-	for (;;) {
-		int ret = attempt(client, end);
+	for (;; vain++) {
+		int ret;
 
-		if ((ret != -FI_ECONNREFUSED && ret != -FI_ENOTCONN) || rpc_now_ms() >= end)
+		take_pause(client, vain, end);
+		ret = attempt(client, end);
+		client->tried_ms = rpc_now_ms();
+		client->vain += !ret;
+		if ((ret != -FI_ECONNREFUSED && ret != -FI_ENOTCONN) || client->tried_ms >= end)
 			return ret;
-		usleep(pause_ms * 1000);
-		if (pause_ms < MAX_PAUSE_MS)
-			pause_ms *= 2;
 	}
 }
 
@@ -493,8 +518,13 @@ int pmemrpc_connect(const struct pmemrpc_client_attr *attr, struct pmemrpc_clien
 
 int pmemrpc_reconnect(struct pmemrpc_client *client, int timeout_ms)
 {
-	int ret = keep_trying(client, timeout_ms);
+	int ret = client->refused;
 
+	client->refused = 0;
+	if (ret)
+		return explain(&client->error, ret,
+			       "the provider refuses to make calls durable at this server");
+	ret = keep_trying(client, timeout_ms);
 	if (!ret)
 		client->reconnects++;
 	return ret;

@@ -204,7 +204,10 @@ int pmemrpc_rest(struct pmemrpc_client *client, int timeout_ms);
 /*
  * pmemrpc_reconnect -- connect again, send again what was not durable, and nothing else
  *
- * It tries for timeout_ms.  -EUCLEAN: the server no longer has calls that were durable, or another
+ * It tries for timeout_ms.  If nothing came of any call on the connections before, it waits first:
+ * longer each time, up to 320 ms, but no longer than half of that time.
+ * -FI_EOPNOTSUPP: nothing can be made durable at this server, as its provider is another one, or
+ * another version.  -EUCLEAN: the server no longer has calls that were durable, or another
  * client has used this identity meanwhile.  Then nothing is promised about calls that are not
  * durable.  The other client goes on.
  */

@@ -78,32 +78,13 @@ unsigned int rpc_ring_plan(size_t ring_size, uint64_t position, size_t argument_
 {
 	size_t at = position % ring_size, len = RPC_WORD + RPC_BODY_HEAD + argument_len;
 	size_t rest = ring_size - at;
+	bool wraps = len > rest;
 	unsigned int count = 0;
 
-	if (rpc_ring_is_short(ring_size, position, argument_len)) {
-		pieces[0] = (struct rpc_piece){.offset = at, .len = len, .commit = true};
-		return 1;
-	}
-	pieces[count++] = (struct rpc_piece){.offset = at + RPC_WORD,
-					     .len = (len < rest ? len : rest) - RPC_WORD};
-	if (len > rest)
+	if (wraps)
 		pieces[count++] = (struct rpc_piece){.offset = 0, .len = len - rest};
-	pieces[count++] =
-		(struct rpc_piece){.offset = at, .len = RPC_WORD, .commit = true, .fence = true};
-	return count;
-}
-
-unsigned int rpc_ring_plan_plain(size_t ring_size, uint64_t position, size_t argument_len,
-				 struct rpc_piece pieces[RPC_MAX_PIECES])
-{
-	size_t at = position % ring_size, len = RPC_WORD + RPC_BODY_HEAD + argument_len;
-	size_t rest = ring_size - at;
-	unsigned int count = 0;
-
-	if (len > rest)
-		pieces[count++] = (struct rpc_piece){.offset = 0, .len = len - rest};
-	pieces[count++] =
-		(struct rpc_piece){.offset = at, .len = len < rest ? len : rest, .commit = true};
+	pieces[count++] = (struct rpc_piece){
+		.offset = at, .len = wraps ? rest : len, .commit = true, .fence = wraps};
 	return count;
 }
 

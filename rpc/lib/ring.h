@@ -33,7 +33,7 @@
 #define RPC_ALIGN 64U
 #define RPC_WORD 8U
 #define RPC_BODY_HEAD 8U
-/* An entry up to this length goes in one write: then pmemverbs puts it into one message. */
+/* Entries up to this length share writes: of so many bytes pmemverbs makes one message. */
 #define RPC_SHORT 384U
 
 struct rpc_ring {
@@ -50,8 +50,8 @@ struct rpc_place {
 };
 
 /*
- * One write of an entry.  The last one tells the server, and may commit the entry; fenced:
- * everything before is durable.
+ * One write of an entry.  The last one tells the server, and may commit the entry.  Then fenced
+ * means that everything before is durable.
  */
 struct rpc_piece {
 	size_t offset;
@@ -60,7 +60,7 @@ struct rpc_piece {
 	bool fence;
 };
 
-#define RPC_MAX_PIECES 3
+#define RPC_MAX_PIECES 2
 
 /* rpc_footprint -- what an entry with so long an argument takes of the ring */
 static inline size_t rpc_footprint(const struct rpc_ring *ring, size_t argument_len)
@@ -88,7 +88,7 @@ static inline size_t rpc_cell_count(size_t ring_size, size_t window, size_t cell
 	return ring_size / cell < window ? ring_size / cell : window;
 }
 
-/* rpc_ring_is_short -- does one write do for it?  Then it may be torn, which its checksum tells. */
+/* rpc_ring_is_short -- may it share a write with others? */
 static inline bool rpc_ring_is_short(size_t ring_size, uint64_t position, size_t argument_len)
 {
 	size_t len = RPC_WORD + RPC_BODY_HEAD + argument_len;
@@ -114,16 +114,12 @@ void rpc_ring_write(const struct rpc_ring *ring, struct rpc_place place, uint32_
 /* rpc_ring_seal -- the word of an entry again, after the key has changed */
 void rpc_ring_seal(const struct rpc_ring *ring, struct rpc_place place, size_t argument_len);
 
-/* rpc_ring_plan -- how an entry is written to the server; returns how many pieces */
+/*
+ * rpc_ring_plan -- how an entry is written to the server; returns how many pieces.  One, whatever
+ * its length, if it does not wrap: if that is torn its checksum tells.  Else the word comes last.
+ */
 unsigned int rpc_ring_plan(size_t ring_size, uint64_t position, size_t argument_len,
 			   struct rpc_piece pieces[RPC_MAX_PIECES]);
-
-/*
- * rpc_ring_plan_plain -- of an entry that need not be durable, on a path that keeps writes in
- * order: one write if it does not wrap, whatever its length, and the word comes last if it does
- */
-unsigned int rpc_ring_plan_plain(size_t ring_size, uint64_t position, size_t argument_len,
-				 struct rpc_piece pieces[RPC_MAX_PIECES]);
 
 /*
  * rpc_ring_read -- is the entry of this call there?  Copies the body first, and checks the copy.

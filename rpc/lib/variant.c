@@ -20,7 +20,9 @@ static bool sends(const struct pmemrpc_client *client)
 	return client->attr.transport == PMEMRPC_SEND;
 }
 
-/* ask -- what the provider would do with an entry; -FI_ENOSYS: another provider, which says nothing
+/*
+ * ask -- what the provider would do with an entry.  -FI_ENOSYS: another provider, which says
+ * nothing. Another error: what the server says of its memory says nothing here
  */
 static int ask(struct pmemrpc_client *client, struct fi_pmemverbs_region *region)
 {
@@ -80,7 +82,7 @@ static int check(struct pmemrpc_client *client, const struct fi_pmemverbs_region
 				       ? "the path may reorder them (FI_PMEMVERBS_ORDERING=relaxed)"
 				       : "the server's memory needs the agent, which is switched "
 					 "off there "
-					 "(FI_PMEMVERBS_AGENT)");
+					 "(FI_PMEMVERBS_AGENT), or is of another version");
 	if (client->attr.flush == PMEMRPC_FLUSH_ANY)
 		return 0;
 	if (region->domain == FI_PMEMVERBS_NONE)
@@ -104,6 +106,12 @@ int rpc_variant_find(struct pmemrpc_client *client)
 
 	client->flush = PMEMRPC_FLUSH_ANY;
 	client->in_order = !ret && !region.relaxed;
+	/* It would refuse each commit, on this connection and on the next one. */
+	if (ret && ret != -FI_ENOSYS)
+		return explain(&client->error, -FI_EOPNOTSUPP,
+			       "entries can't be written so that they are durable: the server's "
+			       "provider is not pmemverbs, or it is another version (%s)",
+			       fi_strerror(-ret));
 	if (ret && (sends(client) || client->attr.flush != PMEMRPC_FLUSH_ANY))
 		return explain(&client->error, -FI_EOPNOTSUPP,
 			       "entries can't be sent, nor can it be said who flushes them: that "

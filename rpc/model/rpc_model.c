@@ -64,7 +64,8 @@ static const struct memory memories[] = {
 
 #define NUM_MEMORIES (sizeof(memories) / sizeof(memories[0]))
 
-/* In a ring of three lines, the third call wraps: its body goes in two pieces, and then its word.
+/* In a ring of three lines, the third call wraps: it goes in two pieces, and its word with the
+ * last.
  */
 static const struct scene scenes[] = {
 	{"one short call", 192, 2, 0, 1, 0, {0}, 0, 0, 0},

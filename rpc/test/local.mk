@@ -28,6 +28,10 @@ lose_caches_SOURCES = %D%/lose_caches.c
 lose_caches_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/rpc/lib
 lose_caches_LDADD = librpc.la
 
+noinst_LTLIBRARIES += libother_version.la
+libother_version_la_SOURCES = %D%/other_version.c
+libother_version_la_LDFLAGS = -module -avoid-version -shared -rpath $(pkglibdir)
+
 EXTRA_DIST += \
 	%D%/cases/accidents.sh \
 	%D%/cases/calls.sh \

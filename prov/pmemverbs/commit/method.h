@@ -27,6 +27,8 @@
  * A core may also say when the target's processor has placed a write (PMV_ENGINE_DELIVER).  That
  * says the same of all that the connection wrote before, and saves the READ where data persist as
  * they arrive: MHP, and NONE.  In DMP they may still be on their way to the memory controller.
+ * Such a core tells the target of a write that it has placed, too: then that is durable, and the
+ * write takes its immediate data along.
  *
  * On iWARP and TCP a write's completion says only that it was handed to the local transport.
  * WSP needs it to mean that the target's NIC has the data, so WSP is treated as MHP there.

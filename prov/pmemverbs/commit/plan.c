@@ -89,13 +89,12 @@ static struct pmv_plan plan_for_agent(const struct pmv_choice *choice,
 
 /*
  * is_delivered -- the core's word takes the READ's place.  It says nothing of what is injected.
- * Immediate data need a READ to be fenced behind.  Behind earlier data that only a READ makes
- * durable, nothing changes.
+ * Behind earlier data that only a READ makes durable, nothing changes.
  */
 static bool is_delivered(const struct pmv_choice *choice, const struct pmv_plan_facts *facts)
 {
 	return choice->in_place && !choice->flush_first && facts->delivers && !facts->atomic &&
-	       !facts->injected && !facts->immediate;
+	       !facts->injected;
 }
 
 struct pmv_plan pmv_plan_operation(const struct pmv_choice *choice,
@@ -135,7 +134,8 @@ struct pmv_plan pmv_plan_operation(const struct pmv_choice *choice,
 		add(&plan, PMV_STEP_FLUSH);
 	if (!facts->immediate)
 		return plan;
-	if (choice->immediate == PMV_IMMEDIATE_WITH_DATA && !facts->atomic)
+	/* The target hears of what the core delivers when it is in place, and that is durable. */
+	if (data->delivered || (choice->immediate == PMV_IMMEDIATE_WITH_DATA && !facts->atomic))
 		data->immediate = true;
 	else
 		add(&plan, PMV_STEP_IMMEDIATE);

@@ -329,14 +329,21 @@ static inline void push_waiters(struct pmv_queue *queue, bool looking)
 }
 
 /*
- * is_news -- is who sleeps to be woken?  An attended queue is read without pause: it is raised once
- * for an entry.  If the core has failed, nobody but the application can be told.
+ * is_news -- is who sleeps to be woken?  Once for an entry.  Also once if somebody has armed the
+ * descriptor since it was raised, and entries are there: another thread may have left them unread.
+ * An attended queue is read without pause.  If the core has failed there, nobody but the
+ * application can be told.
  */
 static bool is_news(struct pmv_queue *queue, size_t taken, ssize_t ret)
 {
+	unsigned arms = atomic_load(&queue->arms), raised_arms = queue->raised_arms;
+	bool ready = atomic_load(&queue->num_ready);
+
+	if (ready)
+		queue->raised_arms = arms;
 	if (!atomic_load(&queue->attended))
-		return atomic_load(&queue->num_ready);
-	return (taken && atomic_load(&queue->num_ready)) || (ret < 0 && ret != -FI_EAGAIN);
+		return ready && (taken || arms != raised_arms);
+	return (ready && taken) || (ret < 0 && ret != -FI_EAGAIN);
 }
 
 void pmv_queue_progress(struct pmv_queue *queue, bool looking)

@@ -138,7 +138,8 @@ struct pmv_queue {
 	int wake_fd;
 	int core_fd;
 	atomic_bool armed;
-	atomic_uint arms; /* so often somebody was about to sleep */
+	atomic_uint arms;     /* so often somebody was about to sleep */
+	unsigned raised_arms; /* when it was raised last */
 
 	/* For whoever moves the data while the application does not: the agent's thread. */
 	TAILQ_ENTRY(pmv_queue) next_of_agent;

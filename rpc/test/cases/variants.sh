@@ -77,6 +77,39 @@ without_agent()
 		not_by FI_PMEMVERBS_DOMAIN=none 'is durable (FI_PMEMVERBS_DOMAIN=none)' wflush wrflush sflush srflush
 }
 
+# A server whose provider has another version: no client goes on without end, whoever would flush.
+try_other_version()
+{
+	local other=LD_PRELOAD=$programs/.libs/libother_version.so rpc=(timeout -s KILL 60 "${rpc[@]}") status
+
+	not_by "$other FI_PMEMVERBS_DOMAIN=mhp" 'it is another version' write wflush wrflush &&
+		not_by "$other" 'it is another version' write wflush wrflush &&
+		not_by "$other" 'is of another version' send sflush srflush && comes_back_to_other
+	status=$?
+	preload=()
+	return $status
+}
+
+# comes_back_to_other -- a client that has calls there
+comes_back_to_other()
+{
+	local client status
+
+	preload=()
+	begin || return
+	: >"$work/client.log"
+	timeout -s KILL 60 "${program[@]}" -P "$port" -v -n 10000000 -i "$work/id" 127.0.0.1 >"$work/client.log" 2>&1 &
+	client=$!
+	await "$work/client.log" "$client"
+	crash
+	preload=(env "$other")
+	begin || return
+	wait "$client"
+	status=$?
+	tail -n 2 "$work/client.log"
+	[ "$status" = 1 ] && grep -q 'it is another version' "$work/client.log" && finish
+}
+
 # Cells of all sizes: many, two, one; none.  An identity that goes from one transport to the other and back.
 try_sent()
 {

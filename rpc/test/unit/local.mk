@@ -38,9 +38,10 @@ rpc_net_wraps = -Wl,--wrap=fi_getinfo,--wrap=fi_fabric
 
 TESTS += test_rpc_client
 check_PROGRAMS += test_rpc_client
-test_rpc_client_SOURCES = %D%/test_rpc_client.c $(rpc_net_sources)
+test_rpc_client_SOURCES = %D%/client_world.c %D%/client_world.h %D%/test_rpc_client.c %D%/test_rpc_reconnect.c \
+	$(rpc_net_sources)
 test_rpc_client_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/rpc -I$(srcdir)/rpc/lib
-test_rpc_client_LDFLAGS = $(rpc_net_wraps)
+test_rpc_client_LDFLAGS = $(rpc_net_wraps),--wrap=rpc_now_ms,--wrap=usleep
 test_rpc_client_LDADD = librpc.la $(CRITERION_LIBS) $(LIBFABRIC_LIBS)
 
 TESTS += test_rpc_session

@@ -1,174 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_rpc_client.c -- what a client does when a server comes back, or means ill */
+/* test_rpc_client.c -- how a client's calls go, and what it does when a server means ill */
 #include <criterion/criterion.h>
 
 #include <rdma/fi_ext_pmemverbs.h>
 
-#include "client.h"
-#include "fuzz/net.h"
-
-#define ENTRY 0U
-#define PLAIN UINT32_MAX
-#define MOST_POSTED 8
-
-/* What the server answers, and what it has got on the last connection: messages by their types. */
-static struct rpc_welcome_message welcome, farewell;
-static uint32_t got[MOST_POSTED];
-static unsigned int num_got, last_ep;
-static bool answered, completes, writes_next;
-static struct rpc_request_message hello, ready; /* the last ones */
-
-static void see(struct net_ep *ep, const struct testcore_request *request)
-{
-	const struct rpc_request_message *message = request->buf;
-
-	if (ep->number != last_ep) {
-		last_ep = ep->number;
-		num_got = 0;
-		answered = false;
-	}
-	cr_assert_lt(num_got, MOST_POSTED);
-	if (request->flags & FI_COMMIT_COMPLETE)
-		got[num_got++] = ENTRY;
-	else if ((request->what & FI_RMA) || (welcome.cell && num_got > 1))
-		got[num_got++] = PLAIN;
-	else
-		got[num_got++] = le32toh(message->type);
-	if (got[num_got - 1] == RPC_MSG_HELLO)
-		hello = *message;
-	if (got[num_got - 1] == RPC_MSG_READY)
-		ready = *message;
-	if (got[num_got - 1] == RPC_MSG_FORGET)
-		answered = false;
-}
-
-/* go_on -- the client waits: an answer comes first, and then what was posted completes */
-static void go_on(int timeout_ms)
-{
-	bool says = net.eps && num_got && net.eps->number == last_ep && !answered;
-
-	(void) timeout_ms;
-	if (says && got[num_got - 1] == RPC_MSG_HELLO) {
-		answered = net_deliver(net.eps, &welcome, sizeof(welcome));
-		if (writes_next)
-			welcome.cell = 0;
-	} else if (says && got[num_got - 1] == RPC_MSG_FORGET)
-		answered = net_deliver(net.eps, &farewell, sizeof(farewell));
-	else if (net.eps && completes)
-		net_complete(net.eps, 0);
-}
-
-static void set_up(void)
-{
-	net = (struct net){
-		.room = 16, .on_transmit = see, .on_idle = go_on, .method = FI_PMEMVERBS_READ};
-	last_ep = UINT32_MAX;
-	completes = true;
-	farewell = (struct rpc_welcome_message){.type = htole32(RPC_MSG_FORGOTTEN),
-						.version = htole32(RPC_VERSION)};
-	welcome = (struct rpc_welcome_message){.type = htole32(RPC_MSG_WELCOME),
-					       .version = htole32(RPC_VERSION),
-					       .window = htole32(4),
-					       .ring = htole64(1024),
-					       .reply_max = htole64(24),
-					       .check_key = htole64(7)};
-}
-
-static size_t memory_max;
-
-static int connect_as(enum pmemrpc_transport transport, struct pmemrpc_client **client)
-{
-	const struct pmemrpc_client_attr attr = {.node = "there",
-						 .service = "1",
-						 .transport = transport,
-						 .timeout_ms = 10000,
-						 .memory_max = memory_max};
-	char error[256];
-
-	return pmemrpc_connect(&attr, client, error, sizeof(error));
-}
-
-static struct pmemrpc_client *come(enum pmemrpc_transport transport)
-{
-	struct pmemrpc_client *client;
-
-	cr_assert_eq(connect_as(transport, &client), 0);
-	return client;
-}
-
-static void lose_connection(struct pmemrpc_client *client)
-{
-	completes = false;
-	net_raise(net.eq, FI_SHUTDOWN, &net.eps->core.fid.fid, NULL, NULL, 0);
-	cr_assert_eq(pmemrpc_progress(client), -FI_ENOTCONN);
-	completes = true;
-}
-
-static void leave(struct pmemrpc_client *client)
-{
-	pmemrpc_close(client);
-	cr_assert_eq(net.objects, 0);
-}
-
-/* send_again -- with room for one message at a time, nothing overtakes READY */
-static void send_again(enum pmemrpc_transport transport, uint64_t cell)
-{
-	struct pmemrpc_call call = {.op = 1};
-	struct pmemrpc_client *client;
-
-	welcome.cell = htole64(cell);
-	client = come(transport);
-	cr_assert_eq(pmemrpc_post(client, &call), 0);
-	lose_connection(client);
-	net.room = 1;
-	cr_assert_eq(pmemrpc_reconnect(client, 10000), 0);
-	while (num_got < 3)
-		cr_assert_eq(pmemrpc_progress(client), 0);
-	cr_assert_eq(got[0], RPC_MSG_HELLO);
-	cr_assert_eq(got[1], RPC_MSG_READY);
-	cr_assert_eq(got[2], ENTRY);
-	leave(client);
-}
-
-Test(rpc_client, what_is_sent_again_does_not_overtake_ready, .init = set_up)
-{
-	send_again(PMEMRPC_WRITE, 0);
-}
-
-Test(rpc_client, what_is_sent_again_does_not_come_to_the_door, .init = set_up)
-{
-	send_again(PMEMRPC_SEND, 256);
-}
-
-/* refuse -- a server that comes back with another ring */
-static void refuse(struct pmemrpc_client *client, uint64_t *field, uint64_t value)
-{
-	uint64_t before = *field;
-
-	*field = htole64(value);
-	cr_assert_eq(pmemrpc_reconnect(client, 10000), -EPROTO);
-	cr_assert_eq(num_got, 1, "more than HELLO goes to a ring that is another one");
-	*field = before;
-}
-
-Test(rpc_client, a_ring_stays_as_large_as_it_was, .init = set_up)
-{
-	struct pmemrpc_client *client = come(PMEMRPC_WRITE);
-
-	lose_connection(client);
-	refuse(client, &welcome.ring, 512);
-	refuse(client, &welcome.ring, 2048);
-	refuse(client, &welcome.ring, 0);
-	refuse(client, &welcome.cell, 64);
-	refuse(client, &welcome.reply_max, 25);
-	refuse(client, &welcome.reply_max, 23);
-	refuse(client, &welcome.position, 63);
-	welcome.window = htole32(3);
-	refuse(client, &welcome.check_key, 8);
-	welcome.window = htole32(4);
-	cr_assert_eq(pmemrpc_reconnect(client, 10000), 0);
-	leave(client);
-}
+#include "client_world.h"
 
 /* What says that the client is there still comes from the client alone. */
 Test(rpc_client, no_server_says_that_a_client_is_not_closed, .init = set_up)
@@ -181,22 +17,6 @@ Test(rpc_client, no_server_says_that_a_client_is_not_closed, .init = set_up)
 						.error = htole32(FI_EBUSY)};
 	ret = pmemrpc_forget(client, 10000);
 	cr_assert(ret && ret != -FI_EBUSY);
-	cr_assert_eq(net.objects, 0);
-}
-
-Test(rpc_client, a_server_without_room_is_asked_again, .init = set_up)
-{
-	struct pmemrpc_client *client;
-
-	net.refusal = RPC_CROWDED;
-	net.refusals = 2;
-	client = come(PMEMRPC_WRITE);
-	cr_assert_eq(net.refusals, 0);
-	leave(client);
-	net.refusal = "this is a pmemrpc server";
-	net.refusals = 2;
-	cr_assert_eq(connect_as(PMEMRPC_WRITE, &client), -FI_EACCES);
-	cr_assert_eq(net.refusals, 1);
 	cr_assert_eq(net.objects, 0);
 }
 
@@ -226,17 +46,6 @@ Test(rpc_client, a_server_takes_no_more_memory_than_it_may, .init = set_up)
 	leave(come(PMEMRPC_WRITE));
 	welcome.ring = htole64(PMEMRPC_MAX_RING);
 	cr_assert_eq(connect_as(PMEMRPC_WRITE, &client), -FI_E2BIG);
-}
-
-/* check_forgotten -- what the last connection was for */
-static void check_forgotten(void)
-{
-	cr_assert_eq(num_got, 3);
-	cr_assert_eq(got[0], RPC_MSG_HELLO);
-	cr_assert_eq(got[1], RPC_MSG_READY);
-	cr_assert_eq(got[2], RPC_MSG_FORGET);
-	cr_assert(answered);
-	cr_assert_eq(net.objects, 0);
 }
 
 /* Else the server would keep a ring for somebody who never comes. */
@@ -296,6 +105,31 @@ Test(rpc_client, a_call_whose_reply_is_waited_for_is_not_committed, .init = set_
 	cr_assert_eq(got[num_got - 1], ENTRY);
 	cr_assert_eq(flushes(client), 1);
 	lose_connection(client);
+	leave(client);
+}
+
+/* It may be torn, as a short one: its checksum says so.  Only at the end of the ring it takes two.
+ */
+Test(rpc_client, a_long_call_is_one_write_and_its_commit, .init = set_up)
+{
+	static const char argument[1000];
+	struct pmemrpc_call first = {.op = 1, .argument = argument, .argument_len = 600};
+	struct pmemrpc_call second = first;
+	struct pmemrpc_client *client = come(PMEMRPC_WRITE);
+	unsigned int before = num_got;
+
+	cr_assert_eq(pmemrpc_post(client, &first), 0);
+	cr_assert_eq(num_got - before, 1);
+	cr_assert_eq(got[before], ENTRY);
+	cr_assert(!fenced, "it waits for nothing");
+	cr_assert_eq(pmemrpc_wait(client, &first, PMEMRPC_DURABLE, 10000), 0);
+	cr_assert_eq(reply(client, RPC_MSG_REPLY, 1), 0);
+	cr_assert_eq(pmemrpc_post(client, &second), 0);
+	cr_assert_eq(num_got - before, 3);
+	cr_assert_eq(got[before + 1], PLAIN);
+	cr_assert_eq(got[before + 2], ENTRY);
+	cr_assert(fenced, "its word is durable when all of it is");
+	cr_assert_eq(flushes(client), 2);
 	leave(client);
 }
 
@@ -378,16 +212,6 @@ Test(rpc_client, who_rests_for_no_time_hears_what_there_is, .init = set_up)
 	leave(client);
 }
 
-/* reply -- the server sends such a message, without data */
-static int reply(struct pmemrpc_client *client, enum rpc_message_type type, uint64_t sequence)
-{
-	const struct rpc_reply_message message = {.type = htole32(type),
-						  .sequence = htole64(sequence)};
-
-	cr_assert(net_deliver(net.eps, &message, sizeof(message)));
-	return pmemrpc_progress(client);
-}
-
 /* read_twice -- two calls, of 64 bytes each, which have left nothing at the server */
 static struct pmemrpc_client *read_twice(void)
 {
@@ -449,57 +273,6 @@ Test(rpc_client, what_overwrites_calls_that_have_read_is_durable_by_its_reply, .
 	cr_assert_eq(call.state, PMEMRPC_EXECUTED);
 	cr_assert_eq(pmemrpc_post(client, &next), 0);
 	cr_assert_eq(got[num_got - 1], ENTRY);
-	leave(client);
-}
-
-Test(rpc_client, who_comes_back_says_which_replies_it_has, .init = set_up)
-{
-	struct pmemrpc_client *client;
-	struct pmemrpc_call call = {.op = 1}, next = {.op = 1};
-
-	client = come(PMEMRPC_WRITE);
-	cr_assert_eq(hello.executed, 0);
-	cr_assert_eq(pmemrpc_post(client, &call), 0);
-	cr_assert_eq(reply(client, RPC_MSG_REPLY, 1), 0);
-	while (net_complete(net.eps, 0))
-		;
-	call.state = PMEMRPC_IDLE;
-	call.reply_only = 1;
-	cr_assert_eq(pmemrpc_post(client, &call), 0);
-	cr_assert_eq(reply(client, RPC_MSG_READ, 2), 0);
-	cr_assert_eq(pmemrpc_post(client, &next), 0);
-	lose_connection(client);
-	/* It had started again, and knew of one call. */
-	welcome.executed = htole64(2);
-	welcome.position = htole64(128);
-	cr_assert_eq(pmemrpc_reconnect(client, 10000), 0);
-	cr_assert_eq(le64toh(hello.executed), 2);
-	cr_assert_eq(le64toh(hello.position), 128);
-	cr_assert_eq(le64toh(hello.durable), 1);
-	cr_assert_eq(le64toh(ready.replies_from), 3);
-	leave(client);
-}
-
-/* A call that was durable, and has no reply, has to be there. */
-Test(rpc_client, who_comes_back_says_what_was_durable, .init = set_up)
-{
-	struct pmemrpc_client *client = come(PMEMRPC_WRITE);
-	struct pmemrpc_call calls[2] = {{.op = 1}, {.op = 1}};
-
-	for (unsigned int i = 0; i < 2; i++) {
-		cr_assert_eq(pmemrpc_post(client, &calls[i]), 0);
-		while (net_complete(net.eps, 0))
-			;
-		cr_assert_eq(pmemrpc_progress(client), 0);
-		cr_assert_eq(calls[i].state, PMEMRPC_DURABLE);
-	}
-	lose_connection(client);
-	welcome.executed = htole64(2);
-	welcome.position = htole64(128);
-	cr_assert_eq(pmemrpc_reconnect(client, 10000), 0);
-	cr_assert_eq(le64toh(hello.executed), 0);
-	cr_assert_eq(le64toh(hello.position), 0);
-	cr_assert_eq(le64toh(hello.durable), 2);
 	leave(client);
 }
 

@@ -224,6 +224,42 @@ Test(queues, are_raised_once_for_an_entry)
 	end(&scene);
 }
 
+/* is_raised -- and lowers it */
+static bool is_raised(struct scene *scene)
+{
+	uint64_t raised;
+
+	return read(scene->queue->wake_fd, &raised, sizeof(raised)) > 0;
+}
+
+/* Who polls does not arm it: an entry that waits for that costs no call in each round. */
+Test(queues, that_nobody_attends_to_are_raised_once_for_an_entry_and_whoever_arms)
+{
+	struct scene scene = begin();
+	struct fi_cq_tagged_entry entry;
+
+	for (int i = 0; i < 2; i++) {
+		write_something(&scene);
+		pmv_queue_progress(scene.queue, false);
+		cr_expect(is_raised(&scene));
+		pmv_queue_progress(scene.queue, false);
+		cr_expect_not(is_raised(&scene));
+	}
+	rig_expect(scene.rig, CONTEXT(1), RIG_WRITTEN);
+	rig_expect(scene.rig, CONTEXT(2), RIG_WRITTEN);
+	/* A thread of the application has found an error, and another one sleeps. */
+	fall_asleep(&scene);
+	accepted(rig_write(scene.rig, KEY_PLAIN, CONTEXT(3)));
+	rig_end_part(scene.rig, FI_EIO);
+	cr_expect_eq(fi_cq_read(scene.rig->cq, &entry, 1), -FI_EAVAIL);
+	for (int i = 0; i < 2; i++) {
+		pmv_queue_progress(scene.queue, false);
+		cr_expect_eq(is_raised(&scene), !i);
+	}
+	rig_expect_error(scene.rig, CONTEXT(3), RIG_WRITTEN, FI_EIO);
+	end(&scene);
+}
+
 static ssize_t fail_poll(struct fid_cq *cq, void *buf, size_t count)
 {
 	(void) cq, (void) buf, (void) count;

@@ -94,9 +94,11 @@ static const struct delivered_row {
 } delivered_rows[] = {
 	/*atom inj  imm  group  plain    fenced    flush first */
 	{NO,  NO,  NO,  NO,  "D^",    "D*^",    "f D* F"},
+	{NO,  NO,  YES, NO,  "D!^",   "D*!^",   "f D* F I"},
 	{NO,  YES, NO,  NO,  "D F",   "D* F",   "f D* F"},
+	{NO,  YES, YES, NO,  "D F I", "D* F I", "f D* F I"},
 	{YES, ANY, NO,  NO,  "D F",   "D* F",   "f D* F"},
-	{ANY, ANY, YES, NO,  "D F I", "D* F I", "f D* F I"},
+	{YES, ANY, YES, NO,  "D F I", "D* F I", "f D* F I"},
 	{ANY, ANY, ANY, YES, "D J",   "D* J",   "f D* J"},
 };
 

@@ -47,6 +47,22 @@ Test(placed, fenced_commit_is_one_too)
 	rig_close(rig);
 }
 
+/* The core tells the target when the data are in place. */
+Test(placed, immediate_data_go_along_with_them)
+{
+	struct rig *rig = rig_open(&tcp);
+
+	for (size_t n = 0; n < 3; n++) {
+		accepted(rig_commit(rig, KEY_MHP, CONTEXT(n), FI_IMMED | (n == 2 ? FI_FENCE : 0)));
+		expect_posted(rig, "Wi");
+		cr_expect(delivers(rig, n));
+		rig_expect_parts(rig, 1, CONTEXT(n), RIG_WRITTEN);
+	}
+	accepted(rig_commit(rig, KEY_DMP, CONTEXT(3), FI_IMMED));
+	expect_posted(rig, "W R W0i");
+	rig_close(rig);
+}
+
 /* What is in place there may be on its way to the memory controller. */
 Test(placed, is_no_proof_where_only_the_memory_controller_persists)
 {
@@ -98,14 +114,12 @@ Test(placed, is_no_word_for_what_the_core_does_not_carry_so)
 
 	accepted(commit_ranges(rig, NULL, 0, &none, 1, CONTEXT(1), 0));
 	expect_posted(rig, "W0 R");
-	accepted(rig_commit(rig, KEY_MHP, CONTEXT(2), FI_IMMED));
-	expect_posted(rig, "W R W0i");
 	accepted(rig_fetch(rig, KEY_MHP, CONTEXT(3), FI_COMMIT));
 	expect_posted(rig, "A R");
 	pmv_to_ep(rig->ep)->initiator.max_places = 2;
 	accepted(commit_ranges(rig, &iov, 1, two, 2, CONTEXT(4), 0));
 	expect_posted(rig, "W R");
-	for (size_t n = 0; n < 9; n++)
+	for (size_t n = 0; n < 6; n++)
 		cr_expect(!delivers(rig, n), "%zu", n);
 	rig_close(rig);
 }
