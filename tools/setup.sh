@@ -99,7 +99,8 @@ configure_and_make()
 	cd "$dir" || return
 	if [ ! -f Makefile ] || [ "$sources/configure" -nt Makefile ] ||
 		[ "$(cat options 2>/dev/null)" != "$sources $*" ]; then
-		"$sources/configure" "$@" && printf '%s' "$sources $*" >options || return
+		# libtool is a script: bash, which configure would take, needs twice as long for it as dash.
+		CONFIG_SHELL=/bin/sh "$sources/configure" "$@" && printf '%s' "$sources $*" >options || return
 	fi
 	# shellcheck disable=SC2086 # words
 	make -j"$(nproc)" ${make_targets-}

@@ -15,8 +15,8 @@ confine()
 		--inh-caps -all --no-new-privs "$@"' confined)
 }
 
-# check BUILD [VARIABLE=VALUE]... -- its unit tests.  They wait more than they compute: most of
-# a test's time is libfabric's start.
+# check BUILD [VARIABLE=VALUE]... -- its unit tests; unlike `make check' it builds nothing else.  They wait more than they
+# compute: most of a test's time is libfabric's start.
 check()
 {
 	local tree=$work/$1 status=0
@@ -24,8 +24,8 @@ check()
 	shift
 	rm -f "$tree"/test_*.log
 	# Criterion's libgit2 reads all certificates, in each case's process.
-	make -j"$(nproc)" -C "$tree" check "$@" TESTS= &&
-		(become_without /etc/ssl/certs/ca-certificates.crt "${check_as[@]}" make -j$((3 * $(nproc))) -C "$tree" check "$@") || {
+	make -j"$(nproc)" -C "$tree" check-TESTS "$@" TESTS= &&
+		(become_without /etc/ssl/certs/ca-certificates.crt "${check_as[@]}" make -j$((3 * $(nproc))) -C "$tree" check-TESTS "$@") || {
 		status=1
 		# Indented, as below: these lines are not to be counted again.
 		sed 's/^/    /' "$tree/test-suite.log"
