@@ -127,8 +127,10 @@ Test(tx, an_older_commit_brings_nothing_back)
 				*new = (struct tx_record){.stamp = {6, 101}, .key = 2 * i + 1};
 				new->check = tx_check(new);
 				swing(&store, 2 * i + 1, 8 + i);
+				/* A later one that was not made, or one of another key */
 				if (left == 1)
 					old->stamp = (struct rs_tag){9, 200};
+				old->check = tx_check(old);
 				if (left == 2)
 					*old = *spare(&store, (i + 1) % TX_KEYS);
 			}
