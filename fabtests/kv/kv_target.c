@@ -320,26 +320,42 @@ static void close_all(struct target *target)
 	}
 }
 
+/* count_both -- buffers that the index points to, and that are free all the same */
+static uint64_t count_both(const struct target *target)
+{
+	const struct fi_pmemverbs_list *list = target->list;
+	uint64_t both = 0;
+
+	/* What is free can't be put back.  What was in use is free then, and nobody is there who
+	 * could get it. */
+	for (uint64_t i = 0; i < target->store.buffers; i++)
+		both += target->store.used[i] &&
+			target->ops->list_put(target->list, list->addr + i * list->size) ==
+				-FI_EALREADY;
+	return both;
+}
+
 /* count_buffers -- with nobody connected each is in the index or free */
 static int count_buffers(struct target *target)
 {
 	struct kv_counts counts;
-	uint64_t num_free, used;
+	uint64_t num_free, used, both;
 
 	if (!target->list)
 		return 0;
 	kv_store_count(&target->store, &counts);
 	num_free = target->ops->list_num_free(target->list);
 	used = counts.live + counts.deleted;
+	both = count_both(target);
 	fprintf(stderr, "%llu records, %llu deleted, %llu buffers free of %llu\n",
 		(unsigned long long) counts.live, (unsigned long long) counts.deleted,
 		(unsigned long long) num_free, (unsigned long long) target->store.buffers);
-	if (!counts.torn && used + num_free == target->store.buffers)
+	if (!counts.torn && !both && used + num_free == target->store.buffers)
 		return 0;
 	fprintf(stderr,
-		"%llu slots lead to no whole record, and %lld buffers are lost until the target "
-		"starts again\n",
-		(unsigned long long) counts.torn,
+		"%llu slots lead to no whole record, %llu buffers are in use and free, and %lld "
+		"are lost until the target starts again\n",
+		(unsigned long long) counts.torn, (unsigned long long) both,
 		(long long) (target->store.buffers - used - num_free));
 	return -FI_EIO;
 }
