@@ -17,6 +17,7 @@ fi_pmem_tx_SOURCES = $(tx_client_sources) \
 	%D%/tx_farm_server.c \
 	%D%/tx_run.h \
 	%D%/tx_soak.c \
+	fabtests/common/turns.c fabtests/common/turns.h \
 	prov/pmemverbs/agent/flush.c prov/pmemverbs/agent/flush.h \
 	rpc/bench/random.c rpc/bench/random.h
 fi_pmem_tx_CPPFLAGS = $(AM_CPPFLAGS) $(PMEM2_CFLAGS) -I$(srcdir)/prov/pmemverbs \

@@ -164,10 +164,19 @@ static int open_farm(struct tx_client *client)
 	return ret ? ret : open_rpc(client);
 }
 
+/* close_rpc -- the identity of this client makes no other call */
+static void close_rpc(const struct tx_client *client)
+{
+	int timeout_ms = (int) client->link.opts->timeout * 1000;
+
+	if (pmemrpc_forget(client->rpc->client, timeout_ms) == -FI_EBUSY)
+		pmemrpc_close(client->rpc->client);
+}
+
 static void close_farm(struct tx_client *client)
 {
 	if (client->rpc && client->rpc->client)
-		pmemrpc_forget(client->rpc->client, (int) client->link.opts->timeout * 1000);
+		close_rpc(client);
 	free(client->rpc);
 	client->rpc = NULL;
 	kv_disconnect(&client->link);
