@@ -57,11 +57,13 @@ static const struct tx_record *find_other(const struct kv_store *store,
 {
 	const char *start = store->memory + kv_store_buffers(store);
 	uint64_t offset = (uint64_t) ((const char *) record - start) + other->distance;
-	const struct tx_record *found = (const void *) (start + offset);
+	const struct tx_record *found;
 
 	if (!other->distance || other->key >= kv_store_slots(store) ||
-	    offset % tx_layout.buffer_size || offset / tx_layout.buffer_size >= store->buffers ||
-	    !tx_is_whole(found, other->key) ||
+	    offset % tx_layout.buffer_size || offset / tx_layout.buffer_size >= store->buffers)
+		return NULL;
+	found = (const void *) (start + offset);
+	if (!tx_is_whole(found, other->key) ||
 	    memcmp(&found->stamp, &record->stamp, sizeof(found->stamp)) != 0)
 		return NULL;
 	return found;
