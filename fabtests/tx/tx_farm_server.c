@@ -280,11 +280,13 @@ int tx_farm_serve(const struct options *opts)
 {
 	const struct sigaction action = {.sa_handler = stop};
 	struct server *server = calloc(1, sizeof(*server));
-	int ret = server ? 0 : report("calloc", -FI_ENOMEM);
+	int ret;
 
-	if (ret || !opts->memory) {
+	if (!server)
+		return report("calloc", -FI_ENOMEM);
+	if (!opts->memory) {
 		free(server);
-		return ret ? ret : report("memory without a name", -FI_EINVAL);
+		return report("memory without a name", -FI_EINVAL);
 	}
 	server->opts = opts;
 	server->lease.slots = opts->records;
