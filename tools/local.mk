@@ -75,4 +75,5 @@ EXTRA_DIST += \
 	%D%/steps/shmem_tcp \
 	%D%/steps/signals_tcp \
 	%D%/steps/stress_tcp \
+	%D%/steps/tx_tcp \
 	%D%/steps/unit

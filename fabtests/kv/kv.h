@@ -30,6 +30,7 @@
 
 #define KV_VALUE_MAX 512U
 #define KV_CLIENTS 64U
+#define KV_PLACES (2 * KV_CLIENTS) /* of clients, also of those that have gone */
 #define KV_SLOTS_A_BUFFER 4U
 
 /* What is in a buffer. */
@@ -58,6 +59,9 @@ struct kv_lease {
 	uint64_t slots; /* in it */
 	uint64_t life;  /* of the target: how often it has started */
 	uint64_t list;  /* of free buffers */
+	/* Who this is: no other client of this life has it.  It leaves the place's number when it
+	 * is divided by KV_PLACES, and that of nobody is 0. */
+	uint64_t client;
 };
 
 #define KV_MAGIC UINT64_C(0x31766b6d656d7066)

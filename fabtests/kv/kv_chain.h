@@ -37,6 +37,9 @@ int kv_run(struct kv_client *client, size_t count);
 int kv_post_write(struct kv_client *client, void *from, size_t len, uint64_t addr, uint64_t key,
 		  uint64_t flags);
 
+/* kv_read -- into the client's memory */
+int kv_read(struct kv_client *client, void *to, size_t len, uint64_t addr, uint64_t key);
+
 /* kv_await -- of the one that was posted with FI_COMPLETION */
 int kv_await(struct kv_client *client);
 

@@ -20,6 +20,14 @@ struct kv_buffers {
 	struct kv_record got;
 };
 
+/* Whose targets are connected to: what they say, and what of the client's memory is registered for
+ * them, which begins with the lease. */
+struct kv_dialect {
+	const char *hello;
+	uint64_t magic;
+	size_t buffers;
+};
+
 struct kv_client {
 	const struct options *opts;
 	bool spins; /* waits without sleeping */
@@ -39,6 +47,8 @@ struct kv_client {
  * may have been made or not; the text is in `error`, as of all errors.
  */
 int kv_connect(struct kv_client *client, const struct options *opts);
+int kv_connect_to(struct kv_client *client, const struct options *opts,
+		  const struct kv_dialect *dialect);
 void kv_disconnect(struct kv_client *client);
 
 /* kv_lost -- is it the connection that has failed? */

@@ -26,6 +26,9 @@ struct kv_layout {
 	size_t pointer; /* where in a slot the record's address is; 0: the slot is empty */
 	size_t buffer_size;
 	size_t stage_size; /* a client's room, which begins with a struct kv_stage_head */
+	/* Where in it, and how many, are addresses of buffers that are its client's own. */
+	size_t own;
+	unsigned int num_own;
 	/* judge -- the record that the slot of that number leads to */
 	enum kv_state (*judge)(const void *record, uint64_t number);
 	/* put -- into a new index; `number` is that of the record's slot in the old one */

@@ -25,7 +25,6 @@
 #include "kv_store.h"
 
 #define SLEEP_MS 100
-#define PLACES (2 * KV_CLIENTS)
 
 struct target {
 	const struct options *opts;
@@ -39,9 +38,9 @@ struct target {
 	struct fi_pmemverbs_list *list;
 	char *stages; /* a client has the one of its number */
 	struct region stage_region;
-	struct conn clients[PLACES];
-	uint64_t gone[PLACES]; /* not 0: its connection has ended, as the how manieth */
-	uint64_t departures;
+	struct conn clients[KV_PLACES];
+	uint64_t gone[KV_PLACES]; /* not 0: its connection has ended, as the how manieth */
+	uint64_t departures, arrivals;
 };
 
 static volatile sig_atomic_t stopped;
@@ -147,14 +146,14 @@ static int open_memory(struct target *target, struct fi_info *info)
 		memory_unmap(&target->memory);
 		return -FI_EBUSY;
 	}
-	target->stages = calloc(PLACES, target->layout->stage_size);
+	target->stages = calloc(KV_PLACES, target->layout->stage_size);
 	if (!target->stages)
 		return report("calloc", -FI_ENOMEM);
 	ret = region_register(&target->node, &target->region, target->memory.base, len, access,
 			      FI_RMA_PMEM);
 	if (!ret)
 		ret = region_register(&target->node, &target->stage_region, target->stages,
-				      PLACES * target->layout->stage_size, access, 0);
+				      KV_PLACES * target->layout->stage_size, access, 0);
 	return ret ? ret : start_store(target);
 }
 
@@ -182,6 +181,7 @@ static int accept_client(struct target *target, unsigned int number, struct fi_i
 			.slots = kv_store_slots(&target->store),
 			.life = kv_store_life(&target->store),
 			.list = target->list->number,
+			.client = ++target->arrivals * KV_PLACES + number,
 		}};
 	memcpy(welcome.hello, target->layout->hello, KV_HELLO_LEN);
 	ret = fi_accept(conn->ep, &welcome, KV_WELCOME_LEN);
@@ -196,11 +196,26 @@ static bool is_busy(const struct target *target, unsigned int number)
 	return __atomic_load_n(&stage_of(target, number)->busy, __ATOMIC_ACQUIRE);
 }
 
+/* give_back -- the buffers that were a client's own.  What stands there is no matter: a list takes
+ * only what belongs to it. */
+static void give_back(struct target *target, unsigned int number)
+{
+	uint64_t *own = (uint64_t *) ((char *) stage_of(target, number) + target->layout->own);
+
+	for (unsigned int i = 0; i < target->layout->num_own; i++) {
+		if (own[i])
+			target->ops->list_put(target->list, own[i]);
+		own[i] = 0;
+	}
+}
+
 /* close_place -- the endpoint of a client that has gone */
 static void close_place(struct target *target, unsigned int number)
 {
 	conn_close(&target->clients[number]);
 	target->gone[number] = 0;
+	if (target->list && !is_busy(target, number))
+		give_back(target, number);
 }
 
 /* count_live -- clients that have not gone */
@@ -208,26 +223,26 @@ static unsigned int count_live(const struct target *target)
 {
 	unsigned int live = 0;
 
-	for (unsigned int i = 0; i < PLACES; i++)
+	for (unsigned int i = 0; i < KV_PLACES; i++)
 		live += target->clients[i].ep && !target->gone[i];
 	return live;
 }
 
-/* longest_gone -- and none whose chain is under way; PLACES: nobody has gone */
+/* longest_gone -- and none whose chain is under way; KV_PLACES: nobody has gone */
 static unsigned int longest_gone(const struct target *target)
 {
-	unsigned int found = PLACES;
+	unsigned int found = KV_PLACES;
 
-	for (unsigned int i = 0; i < PLACES; i++) {
+	for (unsigned int i = 0; i < KV_PLACES; i++) {
 		if (target->gone[i] && !is_busy(target, i) &&
-		    (found == PLACES || target->gone[i] < target->gone[found]))
+		    (found == KV_PLACES || target->gone[i] < target->gone[found]))
 			found = i;
 	}
 	return found;
 }
 
 /*
- * find_place -- for a client, PLACES if there is none.  A chain ends at its next commit if its
+ * find_place -- for a client, KV_PLACES if there is none.  A chain ends at its next commit if its
  * endpoint is closed, and its buffer is lost until the target starts again.  Nobody tells this
  * program that a chain waits for the disk.  So it closes the endpoint of a client that has gone
  * only when KV_CLIENTS others have gone since, and takes no place with a chain that came all the
@@ -238,17 +253,17 @@ static unsigned int find_place(struct target *target)
 	unsigned int number = 0;
 
 	if (count_live(target) == KV_CLIENTS)
-		return PLACES;
-	while (number < PLACES &&
+		return KV_PLACES;
+	while (number < KV_PLACES &&
 	       (target->clients[number].ep || (target->stages && is_busy(target, number))))
 		number++;
-	if (number < PLACES)
+	if (number < KV_PLACES)
 		return number;
 	number = longest_gone(target);
-	if (number == PLACES)
-		return PLACES;
+	if (number == KV_PLACES)
+		return KV_PLACES;
 	close_place(target, number);
-	return is_busy(target, number) ? PLACES : number;
+	return is_busy(target, number) ? KV_PLACES : number;
 }
 
 /* welcome -- one client that can't be let in is no reason not to serve others */
@@ -258,10 +273,10 @@ static int welcome(struct target *target, struct cm_event *event)
 	unsigned int number = find_place(target);
 	int ret;
 
-	if (number == PLACES || event->len < KV_HELLO_LEN ||
+	if (number == KV_PLACES || event->len < KV_HELLO_LEN ||
 	    memcmp(event->entry.data, target->layout->hello, KV_HELLO_LEN)) {
 		node_reject(&target->node, info,
-			    number == PLACES ? "too many clients" : "not a client of this");
+			    number == KV_PLACES ? "too many clients" : "not a client of this");
 		return 0;
 	}
 	ret = open_memory(target, info);
@@ -282,7 +297,7 @@ static int take_event(struct target *target, struct cm_event *event)
 	if (event->event == FI_CONNREQ && !event->err)
 		return welcome(target, event);
 	/* A connection that was not made, or that broke, comes as FI_SHUTDOWN, too. */
-	for (unsigned int i = 0; event->event == FI_SHUTDOWN && i < PLACES; i++) {
+	for (unsigned int i = 0; event->event == FI_SHUTDOWN && i < KV_PLACES; i++) {
 		if (target->clients[i].ep && &target->clients[i].ep->fid == event->entry.fid)
 			target->gone[i] = ++target->departures;
 	}
@@ -295,7 +310,7 @@ static void close_all(struct target *target)
 	uint64_t deadline = deadline_in(target->opts->timeout);
 	struct cm_event event;
 
-	for (unsigned int i = 0; i < PLACES; i++) {
+	for (unsigned int i = 0; i < KV_PLACES; i++) {
 		while (target->clients[i].ep && is_busy(target, i) && now_ns() < deadline) {
 			if (node_event(&target->node, &event, 1) > 0 && event.event == FI_CONNREQ &&
 			    !event.err)
@@ -305,26 +320,42 @@ static void close_all(struct target *target)
 	}
 }
 
+/* count_both -- buffers that the index points to, and that are free all the same */
+static uint64_t count_both(const struct target *target)
+{
+	const struct fi_pmemverbs_list *list = target->list;
+	uint64_t both = 0;
+
+	/* What is free can't be put back.  What was in use is free then, and nobody is there who
+	 * could get it. */
+	for (uint64_t i = 0; i < target->store.buffers; i++)
+		both += target->store.used[i] &&
+			target->ops->list_put(target->list, list->addr + i * list->size) ==
+				-FI_EALREADY;
+	return both;
+}
+
 /* count_buffers -- with nobody connected each is in the index or free */
 static int count_buffers(struct target *target)
 {
 	struct kv_counts counts;
-	uint64_t num_free, used;
+	uint64_t num_free, used, both;
 
 	if (!target->list)
 		return 0;
 	kv_store_count(&target->store, &counts);
 	num_free = target->ops->list_num_free(target->list);
 	used = counts.live + counts.deleted;
+	both = count_both(target);
 	fprintf(stderr, "%llu records, %llu deleted, %llu buffers free of %llu\n",
 		(unsigned long long) counts.live, (unsigned long long) counts.deleted,
 		(unsigned long long) num_free, (unsigned long long) target->store.buffers);
-	if (!counts.torn && used + num_free == target->store.buffers)
+	if (!counts.torn && !both && used + num_free == target->store.buffers)
 		return 0;
 	fprintf(stderr,
-		"%llu slots lead to no whole record, and %lld buffers are lost until the target "
-		"starts again\n",
-		(unsigned long long) counts.torn,
+		"%llu slots lead to no whole record, %llu buffers are in use and free, and %lld "
+		"are lost until the target starts again\n",
+		(unsigned long long) counts.torn, (unsigned long long) both,
 		(long long) (target->store.buffers - used - num_free));
 	return -FI_EIO;
 }

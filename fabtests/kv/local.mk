@@ -1,10 +1,16 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # local.mk -- a key-value store on chains; %D% is this directory
 
-kv_client_sources = $(fabric_sources) \
-	%D%/kv.c %D%/kv.h \
+# a connection, for all that is stored on chains
+kv_link_sources = $(fabric_sources) \
+	%D%/kv.h \
 	%D%/kv_chain.h \
-	%D%/kv_client.c %D%/kv_client.h \
+	%D%/kv_client.h \
+	%D%/kv_link.c
+
+kv_client_sources = $(kv_link_sources) \
+	%D%/kv.c \
+	%D%/kv_client.c \
 	%D%/kv_put.c
 
 bin_PROGRAMS += fi_pmem_kv

@@ -2,14 +2,96 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # soak.sh -- targets, and clients that make random operations, both of which are killed and started again
 #
-# Who sources this sets program, work, records, clients and seed, and has a function start_client
-# NUMBER.  A client prints a line "back" for each operation that has ended.
+# Who sources this sets name, program and kills, records and clients, and the names of all cases in
+# cases.  It has functions usage, start_client NUMBER, and case_CASE for each case.  A client prints a line
+# "back" for each operation that has ended.
 
-# shellcheck disable=SC2154 # what sources this sets them
+# shellcheck disable=SC2154,SC2034 # what sources this sets them, or uses them
 . "$(dirname "${BASH_SOURCE[0]}")/../common/await.sh"
 
 targets=() lives=0 processes=0
 pids=() histories=() seen=()
+memory='' port=9228 seed=$RANDOM before=() behind=()
+
+wrong()
+{
+	echo "$name: $*; $name --help tells how to use it" >&2
+	exit 2
+}
+
+die()
+{
+	echo "$name: $*" >&2
+	exit 1
+}
+
+# take_arguments ARGUMENT... -- also sets programs and work, the folders
+take_arguments()
+{
+	local all=$cases
+
+	while :; do
+		case ${1-} in
+		--kills | --port | --seed)
+			[[ ${2-} =~ ^[1-9][0-9]{0,6}$ ]] || wrong "$1 needs a number"
+			printf -v "${1#--}" %s "$2"
+			shift 2
+			;;
+		--memory | --cases)
+			[ -n "${2-}" ] || wrong "$1 needs a value"
+			printf -v "${1#--}" %s "$2"
+			shift 2
+			;;
+		--help | -h) usage; exit 0 ;;
+		--version) exec "$(dirname "${BASH_SOURCE[0]}")/../../tools/version" "$name" ;;
+		-*) wrong "unknown option $1" ;;
+		*) break ;;
+		esac
+	done
+	[ $# = 2 ] || wrong "it takes two folders"
+	[[ ,$cases, =~ ^,((${all//,/|}),)+$ ]] || wrong "there is no such case in '$cases'"
+	programs=$(readlink -f "$1") work=$2
+	program=$programs/$program
+	[ -x "$program" ] || die "$program is not there"
+	mkdir -p "$work" || exit 1
+	export FI_PROVIDER_PATH=${FI_PROVIDER_PATH-$programs/.libs} FI_PMEMVERBS_CORE=${FI_PMEMVERBS_CORE-tcp}
+	[ -n "$memory" ] || memory=$work/memory
+	RANDOM=$seed
+}
+
+# run_cases PREFIX -- of the cases' names; exits
+run_cases()
+{
+	local case path=${memory#direct:} status=0
+
+	trap clean_up EXIT
+	trap 'exit 130' INT TERM HUP
+	for case in ${cases//,/ }; do
+		rm -f "$work"/history.* "$work"/client.* "$work"/target.* "$path" "$path".[0-9]
+		if "case_$case"; then
+			echo "ok $1_$case"
+		else
+			echo "not ok $1_$case"
+			status=1
+		fi
+		clean_up
+		targets=() pids=()
+	done
+	exit "$status"
+}
+
+# client STATUS WORDS ARGUMENT... -- it has to end so, and to say that.  It also gets what is in before and behind.
+client()
+{
+	local wanted=$1 words=$2 said ended
+
+	shift 2
+	said=$("$program" "${before[@]}" "$@" "${behind[@]}" 2>&1)
+	ended=$?
+	[ "$ended" = "$wanted" ] && [[ $said = *"$words"* ]] && return
+	echo "it ended with $ended instead of $wanted, and said '$said' instead of '$words': $*"
+	return 1
+}
 
 # shellcheck disable=SC2317 # a trap calls it
 clean_up()

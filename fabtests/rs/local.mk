@@ -16,6 +16,7 @@ fi_pmem_rs_SOURCES = $(rs_client_sources) \
 	%D%/rs_lock.c %D%/rs_lock.h \
 	%D%/rs_run.h \
 	%D%/rs_soak.c \
+	fabtests/common/turns.c fabtests/common/turns.h \
 	prov/pmemverbs/agent/flush.c prov/pmemverbs/agent/flush.h \
 	rpc/bench/random.c rpc/bench/random.h
 fi_pmem_rs_CPPFLAGS = $(AM_CPPFLAGS) $(PMEM2_CFLAGS) -I$(srcdir)/prov/pmemverbs -I$(srcdir)/rpc

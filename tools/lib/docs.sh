@@ -134,6 +134,8 @@ docs_run()
 	"fi_pmem_kv "*) eval "timeout 120 $line" ;;
 	"fi_pmem_rs -B "*) docs_beside "$line" ;;
 	"fi_pmem_rs "*) eval "timeout 120 ${line/fi_pmem_rs/fi_pmem_rs -I 20 -w 0}" ;;
+	"fi_pmem_tx -B "*) docs_beside "$line" ;;
+	"fi_pmem_tx "*) eval "timeout 120 ${line/fi_pmem_tx/fi_pmem_tx -I 20 -w 0}" ;;
 	*"fi_pmem_rpc -M "*) docs_lasting "$line" ;;
 	*fi_pmem_rpc\ *) eval "timeout 120 $line" ;;
 	# Of a program that is running: any does.
