@@ -65,9 +65,11 @@ static void set_up(void)
 	last_ep = UINT32_MAX;
 	completes = true;
 	farewell = (struct rpc_welcome_message){.type = htole32(RPC_MSG_FORGOTTEN),
-						.version = htole32(RPC_VERSION)};
+						.lowest = htole16(RPC_LOWEST),
+						.highest = htole16(RPC_HIGHEST)};
 	welcome = (struct rpc_welcome_message){.type = htole32(RPC_MSG_WELCOME),
-					       .version = htole32(RPC_VERSION),
+					       .lowest = htole16(RPC_LOWEST),
+					       .highest = htole16(RPC_HIGHEST),
 					       .window = htole32(4),
 					       .ring = htole64(1024),
 					       .reply_max = htole64(24),
@@ -170,6 +172,26 @@ Test(rpc_client, a_ring_stays_as_large_as_it_was, .init = set_up)
 	leave(client);
 }
 
+Test(rpc_client, a_server_has_a_version_of_ours, .init = set_up)
+{
+	const uint16_t v = RPC_HIGHEST;
+	const uint16_t none[][2] = {
+		{v + 1, v + 2}, {1, RPC_LOWEST - 1}, {v + 1, v}, {0, v}, {v, 0}};
+	struct pmemrpc_client *client;
+
+	welcome.highest = htole16(v + 1);
+	client = come(PMEMRPC_WRITE);
+	cr_expect_eq(le16toh(hello.lowest), RPC_LOWEST);
+	cr_expect_eq(le16toh(hello.highest), RPC_HIGHEST);
+	leave(client);
+	for (size_t i = 0; i < sizeof(none) / sizeof(*none); i++) {
+		welcome.lowest = htole16(none[i][0]);
+		welcome.highest = htole16(none[i][1]);
+		cr_expect_eq(connect_as(PMEMRPC_WRITE, &client), -EPROTO, "row %zu", i);
+	}
+	cr_assert_eq(net.objects, 0);
+}
+
 /* What says that the client is there still comes from the client alone. */
 Test(rpc_client, no_server_says_that_a_client_is_not_closed, .init = set_up)
 {
@@ -177,7 +199,8 @@ Test(rpc_client, no_server_says_that_a_client_is_not_closed, .init = set_up)
 	int ret;
 
 	farewell = (struct rpc_welcome_message){.type = htole32(RPC_MSG_REFUSED),
-						.version = htole32(RPC_VERSION),
+						.lowest = htole16(RPC_LOWEST),
+						.highest = htole16(RPC_HIGHEST),
 						.error = htole32(FI_EBUSY)};
 	ret = pmemrpc_forget(client, 10000);
 	cr_assert(ret && ret != -FI_EBUSY);
