@@ -2,7 +2,9 @@
 # local.mk -- what developers run, and the steps of runtests; %D% is this directory
 
 EXTRA_DIST += \
+	%D%/abi.txt \
 	%D%/analyse \
+	%D%/check-abi \
 	%D%/check-messages \
 	%D%/check-reproducible \
 	%D%/circles.awk \
