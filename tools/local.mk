@@ -12,7 +12,8 @@ EXTRA_DIST += \
 	%D%/coverage \
 	%D%/layers \
 	%D%/setup.sh \
-	%D%/version
+	%D%/version \
+	%D%/with-systemd
 
 # What steps have in common.
 EXTRA_DIST += \
