@@ -2,7 +2,9 @@
 # local.mk -- what developers run, and the steps of runtests; %D% is this directory
 
 EXTRA_DIST += \
+	%D%/abi.txt \
 	%D%/analyse \
+	%D%/check-abi \
 	%D%/check-messages \
 	%D%/check-reproducible \
 	%D%/circles.awk \
@@ -10,7 +12,8 @@ EXTRA_DIST += \
 	%D%/coverage \
 	%D%/layers \
 	%D%/setup.sh \
-	%D%/version
+	%D%/version \
+	%D%/with-systemd
 
 # What steps have in common.
 EXTRA_DIST += \

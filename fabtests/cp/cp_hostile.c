@@ -9,6 +9,7 @@
  *   cp_hostile HOST PORT leaves|sees|holds NAME
  *   cp_hostile HOST PORT other WORDS
  *   cp_hostile target PORT alive|grows SECONDS
+ *   cp_hostile target PORT versions LOWEST-HIGHEST
  *   cp_hostile target PORT list|leaves|left_out|endless NAME
  *
  * The second form gets NAME, truncates it where it is, and has its digest made.  The third one
@@ -16,9 +17,10 @@
  * one puts a small file, and wants to be told that the target gets on behind its records.  The
  * fifth one begins to put a file.  It leaves a part of it, as if it was interrupted; or looks for
  * what an earlier one has left there, and ends with 1 if it sees that; or it says "it is lent", and
- * that it is alive until it is killed.  The sixth one greets with other words.  The last two are a
- * target for one client: it says again and again that it is alive and, with "grows", that it gets
- * on, and answers after so many seconds, with an error, or never (0); or it lists a directory of
+ * that it is alive until it is killed.  The sixth one greets with other words.  The last three are
+ * a target for one client: it says again and again that it is alive and, with "grows", that it gets
+ * on, and answers after so many seconds, with an error, or never (0); or it greets with these
+ * versions, and answers so; or it lists a directory of
  * that name, an empty file, something that it leaves out, or again and again what has no bytes.  It
  * says whether the client said behind the list that it is alive.
  *
@@ -240,10 +242,11 @@ static void send_rubbish(struct cp_link *link)
 static int try_round(const struct node *node)
 {
 	struct cp_link link;
-	char hello[16] = CP_HELLO;
-	size_t len = CP_HELLO_LEN;
+	char hello[16];
+	size_t len = sizeof(cp_hello);
 	int ret = cp_link_open(&link, node, node->info, SIZE), bad = 0;
 
+	memcpy(hello, &cp_hello, sizeof(cp_hello));
 	if (rand() % 8 == 0) {
 		len = (size_t) rand() % sizeof(hello);
 		scribble(hello, sizeof(hello));
@@ -391,16 +394,23 @@ static int be_a_target(struct node *node, const char *how, const char *what)
 	bool grows = !strcmp(how, "grows");
 	int seconds = atoi(what);
 	struct cp_message message, word = {.type = CP_ALIVE, .committed = 1};
+	struct cp_hello hello = cp_hello;
 	int64_t end = connection_now_ms() + TIMEOUT_MS;
 	struct cm_event event;
 	struct cp_link link;
 	int ret;
 
+	if (!strcmp(how, "versions") &&
+	    sscanf(what, "%hhu-%hhu", &hello.lowest, &hello.highest) != 2)
+		return 1;
 	printf("waiting on port\n");
 	fflush(stdout);
 	if (conn_request(node, &event) || cp_link_open(&link, node, event.entry.info, SIZE) ||
-	    conn_accept(&link.conn, CP_HELLO, CP_HELLO_LEN) || !cp_lent_answer(&link, &message))
+	    conn_accept(&link.conn, &hello, sizeof(hello)))
 		return 1;
+	/* Who has none of these versions goes without a word. */
+	if (!cp_lent_answer(&link, &message))
+		return strcmp(how, "versions") != 0;
 	if (kind_listed(how) || !strcmp(how, "endless")) {
 		ret = be_a_list(&link, kind_listed(how), what);
 		fi_freeinfo(event.entry.info);
@@ -442,11 +452,11 @@ static int try_truncated(const struct node *node, const char *name, const char *
 /* be_other -- a client that greets with other words: prints why it is refused */
 static int be_other(const struct node *node, const char *words)
 {
-	char hello[CP_HELLO_LEN] = "";
+	char hello[sizeof(cp_hello)] = "";
 	struct cp_link link;
 	int ret = cp_link_open(&link, node, node->info, SIZE);
 
-	snprintf(hello, sizeof(hello), "%s", words);
+	memcpy(hello, words, strnlen(words, sizeof(hello)));
 	if (!ret)
 		ret = fi_connect(link.conn.ep, node->info->dest_addr, hello, sizeof(hello));
 	if (!ret)

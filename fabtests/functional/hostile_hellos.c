@@ -8,11 +8,15 @@
 
 static const struct edit hello_edits[] = {
 	{"another magic", 0, 2, 0x1234},
-	{"a later version", 8, 1, 2 << 5},
+	{"a later version", 8, 1, 0x22},
+	{"a later version beside ours", 8, 1, 0x21},
+	{"later versions down to ours", 8, 1, 0xf1},
+	{"a range that is none", 8, 1, 0x12},
 	{"version 0", 8, 1, 0},
+	{"versions from 0", 8, 1, 0x10},
 	{"all flags", 2, 1, 255},
-	{"a block at the end of all", 3, 6, UINT64_C(0x3fffffffffff)},
-	{"a block that is not there", 3, 6, UINT64_C(0x2007f0000000)},
+	{"a block at the end of all", 3, 5, UINT64_C(0xffffffffff)},
+	{"a block that is not there", 3, 5, UINT64_C(0x07f0000000)},
 	{"a port that nobody listens to", 14, 2, 1},
 	{"an unknown key", 16, 4, 0x5a5a00},
 	{"another secret", 9, 5, 0},

@@ -82,10 +82,11 @@ static size_t read_offer(const uint8_t *data, size_t len, struct offer *offer)
 	if (len < PMV_HANDSHAKE_SIZE || little(at, 2) != 0xf5e7)
 		return len;
 	kind = at[2] >> 4 & 7;
-	if (little(at + 3, 6) >> 45 == 1 && kind <= PMV_WSP + 1 && (kind || !(at[2] & 128)))
+	/* Of our versions there is only one, so it has to be in the range. */
+	if ((at[8] & 15) == 1 && at[8] >> 4 && kind <= PMV_WSP + 1 && (kind || !(at[2] & 128)))
 		*offer = (struct offer){
 			.known = true,
-			.addr = (little(at + 3, 6) & ((UINT64_C(1) << 45) - 1)) * 4096,
+			.addr = little(at + 3, 5) * 4096,
 			.key = (uint32_t) little(at + 16, 4),
 			.flush_key = (uint32_t) little(at + 20, 4),
 			.life = (uint16_t) little(at + 24, 2),

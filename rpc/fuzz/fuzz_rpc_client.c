@@ -200,7 +200,8 @@ static void see(struct net_ep *ep, const struct testcore_request *request)
 		const struct rpc_request_message *message = request->buf;
 
 		cr_assert_eq(request->len, sizeof(*message));
-		cr_assert_eq(le32toh(message->version), RPC_VERSION);
+		cr_assert_eq(le16toh(message->lowest), RPC_LOWEST);
+		cr_assert_eq(le16toh(message->highest), RPC_HIGHEST);
 	} else {
 		see_write(request);
 	}
@@ -257,7 +258,8 @@ static void make_welcome(struct rpc_welcome_message *message)
 	}
 	*message = (struct rpc_welcome_message){
 		.type = htole32((uint32_t) odd(RPC_MSG_WELCOME, how, 4)),
-		.version = htole32((uint32_t) odd(RPC_VERSION, how, 8)),
+		.lowest = htole16((uint16_t) odd(RPC_LOWEST, how, 8)),
+		.highest = htole16((uint16_t) odd(RPC_HIGHEST, how, 8)),
 		.error = htole32((uint32_t) odd(0, how, 16)),
 		.window = htole32((uint32_t) odd(3, how, 32)),
 		.ring = htole64(odd(sends ? 384 : 320, how, 64)),

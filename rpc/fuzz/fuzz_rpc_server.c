@@ -141,8 +141,10 @@ static void say(void)
 		message.type = htole32(how & 2   ? RPC_MSG_HELLO
 				       : how & 4 ? RPC_MSG_FORGET
 						 : RPC_MSG_READY);
-	if (!(how & 8))
-		message.version = htole32(RPC_VERSION);
+	if (!(how & 8)) {
+		message.lowest = htole16(RPC_LOWEST);
+		message.highest = htole16(RPC_HIGHEST);
+	}
 	if (!(how & 16)) {
 		memset(message.id, id % 3, sizeof(message.id));
 		message.process = htole64(id / 4 % 4);

@@ -132,7 +132,8 @@ static int send_request(struct pmemrpc_client *client, uint32_t type, uint64_t f
 		return explain_call(&client->error, "a message", -EPROTO);
 	message = buffer->data;
 	*message = (struct rpc_request_message){.type = htole32(type),
-						.version = htole32(RPC_VERSION),
+						.lowest = htole16(RPC_LOWEST),
+						.highest = htole16(RPC_HIGHEST),
 						.replies_from = htole64(from)};
 	memcpy(message->id, client->attr.id, sizeof(message->id));
 	message->process = htole64(client->process);
@@ -169,7 +170,7 @@ static int hear(struct pmemrpc_client *client, uint32_t type, int64_t end)
 		return explain(&client->error, -(int) (le32toh(welcome->error) & 0xfff),
 			       "the server refuses: %s", welcome->text);
 	}
-	if (le32toh(welcome->type) != type || le32toh(welcome->version) != RPC_VERSION)
+	if (le32toh(welcome->type) != type || !rpc_version(welcome->lowest, welcome->highest))
 		return explain_call(&client->error, "what the server says", -EPROTO);
 	return 0;
 }

@@ -6,6 +6,7 @@
  * an older connection of the same client, has everything executed that is valid in the ring, makes
  * a new key, and sends WELCOME.  READY says which replies the client wants.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "server.h"
@@ -40,7 +41,8 @@ static int answer(struct rpc_session *session, uint32_t type, int error, const c
 	message = buffer->data;
 	memset(message, 0, sizeof(*message));
 	message->type = htole32(type);
-	message->version = htole32(RPC_VERSION);
+	message->lowest = htole16(RPC_LOWEST);
+	message->highest = htole16(RPC_HIGHEST);
 	message->error = htole32((uint32_t) -error);
 	strncpy(message->text, text, sizeof(message->text) - 1);
 	if (type == RPC_MSG_WELCOME) {
@@ -255,12 +257,21 @@ int rpc_session_arrive(struct rpc_session *session)
 	return !ret && rpc_worker_watch(worker, fid) ? rpc_session_lost(session) : ret;
 }
 
+static int refuse_versions(struct rpc_session *session, const struct rpc_request_message *message)
+{
+	char text[RPC_TEXT];
+
+	snprintf(text, sizeof(text), "this server has versions %u to %u, and the client %u to %u",
+		 RPC_LOWEST, RPC_HIGHEST, le16toh(message->lowest), le16toh(message->highest));
+	return refuse(session, -FI_EOPNOTSUPP, text);
+}
+
 static int hello(struct rpc_session *session, const struct rpc_request_message *message)
 {
 	if (session->state != RPC_CONNECTED || session->slot >= 0)
 		return rpc_session_wrong(session, "a second greeting");
-	if (le32toh(message->version) != RPC_VERSION)
-		return refuse(session, -FI_EOPNOTSUPP, "this server has another version");
+	if (!rpc_version(message->lowest, message->highest))
+		return refuse_versions(session, message);
 	if (session->cells.cannot)
 		return refuse(session, -FI_EOPNOTSUPP, session->cells.cannot);
 	/* Before it has a slot, which would stay its. */

@@ -4,7 +4,7 @@
  *
  *   client                                server
  *   connection request, with a message -> accepts it, or rejects it with a sentence
- *   HELLO: identity, version           ->
+ *   HELLO: identity, versions          ->
  *                                      <- WELCOME: ring, sizes, what is executed;  or REFUSED
  *   READY: replies wanted from ...     ->
  *                                      <- REPLY, READ or GONE: of each call that was missed
@@ -22,16 +22,24 @@
  * have arrived with this write, if it is none.
  * Pace is how many calls without replies a client may have; 0: its window.  See throttle.h.
  *
+ * Each side says the lowest and the highest version that it speaks, and both use the highest one
+ * that they have in common.  All versions keep the connection request, the length of HELLO, and
+ * where both messages have their type and versions.
+ *
  * All numbers are little endian.  Both sides check whatever arrives.
  */
 #ifndef RPC_WIRE_H
 #define RPC_WIRE_H
 
+#include <endian.h>
 #include <stdint.h>
+
+#include "../../util/connection/versions.h"
 
 #define RPC_MAGIC "pmemrpc"
 #define RPC_MAGIC_LEN 7U
-#define RPC_VERSION 4U
+#define RPC_LOWEST 4U /* versions */
+#define RPC_HIGHEST 4U
 #define RPC_TEXT 96U
 /* Why a connection is rejected that may be taken a little later. */
 #define RPC_CROWDED "too many clients"
@@ -61,7 +69,8 @@ struct rpc_connect_message {
  */
 struct rpc_request_message {
 	uint32_t type;
-	uint32_t version;
+	uint16_t lowest; /* version */
+	uint16_t highest;
 	uint64_t replies_from; /* READY; 0: none */
 	uint8_t id[16];        /* HELLO */
 	uint64_t process;      /* HELLO: a random number of the client's process */
@@ -76,7 +85,8 @@ struct rpc_request_message {
 /* WELCOME, REFUSED, FORGOTTEN */
 struct rpc_welcome_message {
 	uint32_t type;
-	uint32_t version;
+	uint16_t lowest; /* version */
+	uint16_t highest;
 	uint32_t error; /* REFUSED: a positive errno */
 	uint32_t window;
 	uint64_t ring;      /* what is used of it */
@@ -99,5 +109,12 @@ struct rpc_reply_message {
 	uint32_t len;
 	uint32_t pace;
 };
+
+/* rpc_version -- the one that both use, of a peer that says these; 0: there is none */
+static inline unsigned int rpc_version(uint16_t lowest, uint16_t highest)
+{
+	return versions_common((struct versions){RPC_LOWEST, RPC_HIGHEST},
+			       (struct versions){le16toh(lowest), le16toh(highest)});
+}
 
 #endif /* RPC_WIRE_H */

@@ -165,7 +165,8 @@ static struct pmemrpc_client *attack(struct pmemrpc_client *client, enum attack 
 	struct pmemrpc_client *other = NULL;
 	char error[256];
 	struct rpc_request_message message = {.type = htole32(RPC_MSG_HELLO),
-					      .version = htole32(RPC_VERSION)};
+					      .lowest = htole16(RPC_LOWEST),
+					      .highest = htole16(RPC_HIGHEST)};
 
 	if (getrandom(ring->base, 256, 0) != 256 || getrandom(message.id, 16, 0) != 16)
 		die("no random numbers");

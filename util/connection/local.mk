@@ -5,6 +5,7 @@ noinst_LTLIBRARIES += libconnection.la
 libconnection_la_SOURCES = \
 	%D%/connection.c %D%/connection.h \
 	%D%/explain.c %D%/explain.h \
-	%D%/node.c
+	%D%/node.c \
+	%D%/versions.h
 libconnection_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
 libconnection_la_LIBADD = $(LIBFABRIC_LIBS)

@@ -156,14 +156,15 @@ static const char *tell_version(void)
 static void let_in(struct settings *settings, struct fi_info *info, const void *data, size_t len)
 {
 	struct cp_target *target = settings->target;
+	enum cp_peer peer = cp_peer_of(data, len);
 	const char *reason = NULL;
 	unsigned int i = 0;
 
 	while (i < settings->clients && atomic_load(&target->busy[i]))
 		i++;
-	if (len < CP_HELLO_LEN || memcmp(data, CP_HELLO, CP_HELLO_ANY))
+	if (peer == CP_PEER_STRANGE)
 		reason = "this is fi_pmem_target";
-	else if (memcmp(data, CP_HELLO, CP_HELLO_LEN))
+	else if (peer == CP_PEER_OTHER)
 		reason = tell_version();
 	else if (i == settings->clients)
 		reason = "too many clients";

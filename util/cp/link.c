@@ -82,14 +82,20 @@ int cp_link_greeted(struct cp_link *link)
 
 	if (ret)
 		return ret;
-	if (event.len < CP_HELLO_LEN || memcmp(event.entry.data, CP_HELLO, CP_HELLO_LEN))
+	switch (cp_peer_of(event.entry.data, event.len)) {
+	case CP_PEER_OURS:
+		return 0;
+	case CP_PEER_OTHER:
+		return fail(link, "this fi_pmem_target is of another version", -EPROTO);
+	default:
 		return fail(link, "this is no fi_pmem_target", -EPROTO);
-	return 0;
+	}
 }
 
 int cp_link_connect(struct cp_link *link)
 {
-	int ret = fi_connect(link->conn.ep, link->node.info->dest_addr, CP_HELLO, CP_HELLO_LEN);
+	int ret =
+		fi_connect(link->conn.ep, link->node.info->dest_addr, &cp_hello, sizeof(cp_hello));
 
 	return ret ? fail(link, "fi_connect", ret) : cp_link_greeted(link);
 }

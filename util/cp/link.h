@@ -18,7 +18,6 @@
 #include "proto.h"
 
 #define CP_RECEIVES 4
-#define CP_HELLO_LEN sizeof(CP_HELLO)
 /* In so many bytes a target says why it refuses a connection: a core takes few. */
 #define CP_REASON 63
 

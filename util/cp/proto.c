@@ -8,9 +8,28 @@
 
 #include <xxhash.h>
 
+#include "../connection/versions.h"
+
+_Static_assert(sizeof(struct cp_hello) == 8, "no padding");
 _Static_assert(sizeof(struct cp_message) == 88 + CP_TEXT, "no padding");
 _Static_assert(sizeof(struct cp_state) == 64, "no padding");
 _Static_assert(CP_STATES > CP_BATCHES + 1 + 1, "the newest durable state is not being written");
+
+const struct cp_hello cp_hello = {.magic = CP_MAGIC, .lowest = CP_LOWEST, .highest = CP_HIGHEST};
+
+enum cp_peer cp_peer_of(const void *data, size_t len)
+{
+	const struct versions own = {CP_LOWEST, CP_HIGHEST};
+	struct cp_hello hello;
+
+	if (len < sizeof(hello))
+		return CP_PEER_STRANGE;
+	memcpy(&hello, data, sizeof(hello));
+	if (memcmp(hello.magic, CP_MAGIC, sizeof(hello.magic)))
+		return CP_PEER_STRANGE;
+	return versions_common(own, (struct versions){hello.lowest, hello.highest}) ? CP_PEER_OURS
+										    : CP_PEER_OTHER;
+}
 
 void cp_message_swap(struct cp_message *message)
 {

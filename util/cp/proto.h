@@ -36,13 +36,23 @@
 #ifndef CP_PROTO_H
 #define CP_PROTO_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #define CP_DEFAULT_PORT "7475"
 
-/* In the connection data of both sides, 8 bytes: who else connects is refused. */
-#define CP_HELLO "pmemcp2"
-#define CP_HELLO_ANY 6 /* so many of them have all versions */
+/*
+ * In the connection data of both sides: who else connects is refused.  All versions keep it.  Both
+ * sides use the highest version that they have in common.
+ */
+#define CP_MAGIC "pmemcp"
+#define CP_LOWEST 2 /* versions */
+#define CP_HIGHEST 2
+struct cp_hello {
+	char magic[6]; /* CP_MAGIC */
+	uint8_t lowest;
+	uint8_t highest;
+};
 
 /* Why a directory is not copied, at either end. */
 #define CP_IS_DIRECTORY "it is a directory (--recursive)"
@@ -122,6 +132,17 @@ static inline uint64_t cp_state_at(uint64_t size)
 
 /* No file is larger: so sums of sizes do not overflow. */
 #define CP_MAX_SIZE (UINT64_C(1) << 62)
+
+/* Ours. */
+extern const struct cp_hello cp_hello;
+
+/* Who has sent these connection data? */
+enum cp_peer {
+	CP_PEER_STRANGE,
+	CP_PEER_OTHER, /* of no version of ours */
+	CP_PEER_OURS,
+};
+enum cp_peer cp_peer_of(const void *data, size_t len);
 
 /* cp_message_swap -- between this machine's numbers and those on the wire */
 void cp_message_swap(struct cp_message *message);

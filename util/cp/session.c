@@ -520,7 +520,7 @@ static int begin(struct session *session)
 	}
 	find_rights(session);
 	link->node.timeout_ms = (unsigned long) first_ms(session->target);
-	return conn_accept(&link->conn, CP_HELLO, CP_HELLO_LEN);
+	return conn_accept(&link->conn, &cp_hello, sizeof(cp_hello));
 }
 
 static void *run(void *arg)

@@ -11,8 +11,8 @@
 /* No text ends with these bytes. */
 #define HANDSHAKE_MAGIC UINT16_C(0xf5e7)
 
-/* Processes have addresses of at most 57 bits. */
-#define PAGE_BITS 45
+/* Linux gives out larger addresses only to those who ask for them. */
+#define PAGE_BITS 40
 
 struct wire_handshake {
 	uint16_t magic;
@@ -22,8 +22,9 @@ struct wire_handshake {
 	bool relaxed : 1;
 	uint8_t kind : 3;
 	bool ddio : 1;
-	uint64_t page : 45;
-	uint64_t version : 3;
+	uint64_t page : PAGE_BITS;
+	uint8_t lowest : 4;
+	uint8_t highest : 4;
 	uint64_t secret : 40;
 	uint16_t port;
 	uint32_t key;
@@ -34,6 +35,8 @@ struct wire_handshake {
 /* libpmem2 knows no other processors. */
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "structures are sent as they are");
 _Static_assert(sizeof(struct wire_handshake) == PMV_HANDSHAKE_SIZE, "handshake");
+_Static_assert(PMV_HANDSHAKE_LOWEST <= PMV_HANDSHAKE_HIGHEST && PMV_HANDSHAKE_HIGHEST <= 15,
+	       "versions");
 _Static_assert(sizeof(struct pmv_envelope) == 20, "envelope");
 _Static_assert(sizeof(struct pmv_message) == PMV_MESSAGE_SIZE, "message");
 _Static_assert(sizeof(struct pmv_ack) == PMV_ACK_SIZE, "ack");
@@ -110,9 +113,19 @@ uint64_t pmv_handshake_flush_addr(const struct pmv_handshake *handshake)
 	return handshake->addr ? handshake->addr + PMV_FLUSH_AT : 0;
 }
 
+uint8_t pmv_versions_common(struct pmv_versions one, struct pmv_versions two)
+{
+	uint8_t lowest = one.lowest > two.lowest ? one.lowest : two.lowest;
+	uint8_t highest = one.highest < two.highest ? one.highest : two.highest;
+
+	return highest < lowest ? 0 : highest;
+}
+
 void pmv_handshake_encode(uint8_t buf[PMV_HANDSHAKE_SIZE], const struct pmv_handshake *handshake)
 {
 	uint64_t page = handshake->addr / PMV_BLOCK_ALIGN;
+	/* Nobody understands an address that does not fit. */
+	bool fits = !(page >> PAGE_BITS);
 	struct wire_handshake wire = {
 		.magic = HANDSHAKE_MAGIC,
 		.agent = handshake->agent,
@@ -121,9 +134,9 @@ void pmv_handshake_encode(uint8_t buf[PMV_HANDSHAKE_SIZE], const struct pmv_hand
 		.relaxed = handshake->relaxed,
 		.kind = handshake->one_kind ? handshake->received.persist + 1U : 0,
 		.ddio = handshake->one_kind && handshake->received.ddio,
-		/* Nobody understands an address that does not fit. */
 		.page = page,
-		.version = page >> PAGE_BITS ? 0 : PMV_HANDSHAKE_VERSION,
+		.lowest = fits ? PMV_HANDSHAKE_LOWEST : 0,
+		.highest = fits ? PMV_HANDSHAKE_HIGHEST : 0,
 		.secret = handshake->secret,
 		.port = handshake->port,
 		.key = handshake->key,
@@ -136,7 +149,10 @@ void pmv_handshake_encode(uint8_t buf[PMV_HANDSHAKE_SIZE], const struct pmv_hand
 
 size_t pmv_handshake_decode(const void *cm_data, size_t len, struct pmv_handshake *handshake)
 {
+	const struct pmv_versions ours = {PMV_HANDSHAKE_LOWEST, PMV_HANDSHAKE_HIGHEST};
+	struct pmv_versions theirs;
 	struct wire_handshake wire;
+	uint8_t version;
 
 	*handshake = (struct pmv_handshake){0};
 	if (len < sizeof(wire))
@@ -145,15 +161,20 @@ size_t pmv_handshake_decode(const void *cm_data, size_t len, struct pmv_handshak
 	if (wire.magic != HANDSHAKE_MAGIC)
 		return len;
 	len -= sizeof(wire);
-	/* Nothing else that a later version says can be understood. */
-	if (wire.version != PMV_HANDSHAKE_VERSION) {
-		handshake->other = wire.version;
+	theirs = (struct pmv_versions){wire.lowest, wire.highest};
+	if (!theirs.lowest || theirs.lowest > theirs.highest)
+		return len;
+	version = pmv_versions_common(ours, theirs);
+	/* Nothing else that other versions say can be understood. */
+	if (!version) {
+		handshake->other = theirs;
 		return len;
 	}
 	if (wire.kind > PMV_WSP + 1 || (wire.ddio && !wire.kind))
 		return len;
 	*handshake = (struct pmv_handshake){
 		.known = true,
+		.version = version,
 		.addr = (uint64_t) wire.page * PMV_BLOCK_ALIGN,
 		.secret = wire.secret,
 		.port = wire.port,

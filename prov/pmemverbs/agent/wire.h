@@ -5,15 +5,19 @@
  * All numbers are little-endian.  The decoders check everything that arrives.
  *
  * Handshake.  These 26 bytes follow the application's private data in a connection request and in
- * its acceptance.  Later versions keep magic, version and length.
+ * its acceptance.  Later versions keep magic, versions and length.  Each side says the lowest and
+ * the highest version that it speaks, and both use the highest one that they have in common.  Who
+ * sends a request does not know that version yet: so all versions of one side's range have to
+ * read its handshake in the same way.
  *
  *    0  u16  magic
  *    2  u8   1: an agent serves the mailbox; 2: it can notify of a commit; 4: it can
  *            commit messages; 8: the path to this side may reorder writes; 16, 32, 64:
  *            0, or 1 + the persistence domain (enum pmv_persist) in which all messages
  *            are received; 128: DDIO is on there
- *    3  u45  address of the block, in pages of 4096 bytes
- *       u3   version (1)
+ *    3  u40  address of the block, in pages of 4096 bytes
+ *    8  u4   the lowest version that this side speaks (1); 0: nothing here is of use
+ *       u4   the highest one (1)
  *    9  u40  this side's half of the connection's secret
  *   14  u16  the UDP port to which hints are sent; 0: none
  *   16  u32  the core's key of the block
@@ -93,7 +97,8 @@
 #include "memory/key.h"
 
 #define PMV_HANDSHAKE_SIZE 26
-#define PMV_HANDSHAKE_VERSION 1
+#define PMV_HANDSHAKE_LOWEST 1
+#define PMV_HANDSHAKE_HIGHEST 1
 
 #define PMV_SLOTS 64
 #define PMV_MESSAGE_SIZE 512
@@ -130,9 +135,16 @@ static inline size_t pmv_reply_at(unsigned int slot)
 	return PMV_REPLIES_AT + slot * PMV_REPLY_SIZE;
 }
 
+/* The versions that one side speaks; zeros: none. */
+struct pmv_versions {
+	uint8_t lowest;
+	uint8_t highest;
+};
+
 struct pmv_handshake {
-	bool known;    /* there was one; else the rest is 0, but for */
-	uint8_t other; /* the version of one that is of another version; 0: it is not */
+	bool known;                /* there was one of a version of ours; else the rest is 0, but */
+	struct pmv_versions other; /* of one that has none of our versions, those that it has */
+	uint8_t version;           /* the highest one that both sides speak */
 	uint64_t addr;
 	uint32_t key;
 	uint32_t flush_key;
@@ -224,13 +236,15 @@ struct pmv_seal pmv_seal(uint64_t from, uint64_t to, enum pmv_sealed what);
 /* pmv_handshake_flush_addr -- where the flush page begins */
 uint64_t pmv_handshake_flush_addr(const struct pmv_handshake *handshake);
 
+/* pmv_versions_common -- the highest version that both sides speak; 0: there is none */
+uint8_t pmv_versions_common(struct pmv_versions one, struct pmv_versions two);
+
 void pmv_handshake_encode(uint8_t buf[PMV_HANDSHAKE_SIZE], const struct pmv_handshake *handshake);
 
 /*
  * pmv_handshake_decode -- look for a handshake at the end of CM data.  Returns the
  * length of the application's data in front of it: len if there is none.
- * handshake->known is false if there is none, or one of another version, or a malformed one.
- * handshake->other is the other version.
+ * handshake->known is false if there is none, or one without a version of ours, or a malformed one.
  */
 size_t pmv_handshake_decode(const void *cm_data, size_t len, struct pmv_handshake *handshake);
 

@@ -150,12 +150,12 @@ static int cm_connect(struct fid_ep *fid, const void *addr, const void *param, s
 }
 
 /*
- * accept_plain -- the peer has sent no handshake, so it gets none.  One of another version gets one
- * that promises nothing: it reads the version there, and says so.
+ * accept_plain -- the peer has sent no handshake, so it gets none.  One of other versions gets one
+ * that promises nothing: it reads the versions there, and says so.
  */
 static int accept_plain(struct pmv_ep *ep, const void *param, size_t paramlen)
 {
-	bool other = ep->mailbox.link.peer.other;
+	bool other = ep->mailbox.link.peer.other.lowest;
 	struct cm_data data;
 	int ret;
 

@@ -53,12 +53,13 @@ static void take_handshake(struct pmv_event *event, struct pmv_handshake *handsh
 	size_t len = event->len > sizeof(event->cm) ? event->len - sizeof(event->cm) : 0;
 
 	event->len = sizeof(event->cm) + pmv_handshake_decode(event->cm.data, len, handshake);
-	if (handshake->other)
+	if (handshake->other.lowest)
 		PMV_ALERT(EP_CTRL,
-			  "a peer has another version of pmemverbs (its handshake has version %u, "
-			  "and here %u): commits between the two are refused; install the same "
-			  "version at both ends\n",
-			  handshake->other, PMV_HANDSHAKE_VERSION);
+			  "a peer has another version of pmemverbs (its handshake has versions %u "
+			  "to %u, and here %u to %u): commits between the two are refused; install "
+			  "the same version at both ends\n",
+			  handshake->other.lowest, handshake->other.highest, PMV_HANDSHAKE_LOWEST,
+			  PMV_HANDSHAKE_HIGHEST);
 }
 
 /* name_provider -- the application knows the provider by our name */

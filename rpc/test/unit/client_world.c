@@ -63,9 +63,11 @@ void set_up(void)
 	last_ep = UINT32_MAX;
 	completes = true;
 	farewell = (struct rpc_welcome_message){.type = htole32(RPC_MSG_FORGOTTEN),
-						.version = htole32(RPC_VERSION)};
+						.lowest = htole16(RPC_LOWEST),
+						.highest = htole16(RPC_HIGHEST)};
 	welcome = (struct rpc_welcome_message){.type = htole32(RPC_MSG_WELCOME),
-					       .version = htole32(RPC_VERSION),
+					       .lowest = htole16(RPC_LOWEST),
+					       .highest = htole16(RPC_HIGHEST),
 					       .window = htole32(4),
 					       .ring = htole64(1024),
 					       .reply_max = htole64(24),

@@ -152,7 +152,10 @@ void say(struct net_ep *ep, const struct rpc_request_message *message)
 {
 	struct rpc_request_message said = *message;
 
-	said.version = htole32(RPC_VERSION);
+	if (!said.lowest && !said.highest) {
+		said.lowest = htole16(RPC_LOWEST);
+		said.highest = htole16(RPC_HIGHEST);
+	}
 	cr_assert(net_deliver(ep, &said, sizeof(said)));
 }
 

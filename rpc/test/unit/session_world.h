@@ -35,6 +35,7 @@ void serve(void);
 /* knock -- from that address; NULL: it is not let in */
 struct net_ep *knock(enum pmemrpc_transport transport, uint32_t address);
 struct net_ep *come(enum pmemrpc_transport transport);
+/* say -- with our versions, if it has none */
 void say(struct net_ep *ep, const struct rpc_request_message *message);
 void greet(struct net_ep *ep, uint8_t id);
 /* come_and_call -- a client that has its ring, and a call there which nobody has told of */

@@ -6,6 +6,26 @@
 
 #include "client_world.h"
 
+Test(rpc_client, a_server_has_a_version_of_ours, .init = set_up)
+{
+	const uint16_t v = RPC_HIGHEST;
+	const uint16_t none[][2] = {
+		{v + 1, v + 2}, {1, RPC_LOWEST - 1}, {v + 1, v}, {0, v}, {v, 0}};
+	struct pmemrpc_client *client;
+
+	welcome.highest = htole16(v + 1);
+	client = come(PMEMRPC_WRITE);
+	cr_expect_eq(le16toh(hello.lowest), RPC_LOWEST);
+	cr_expect_eq(le16toh(hello.highest), RPC_HIGHEST);
+	leave(client);
+	for (size_t i = 0; i < sizeof(none) / sizeof(*none); i++) {
+		welcome.lowest = htole16(none[i][0]);
+		welcome.highest = htole16(none[i][1]);
+		cr_expect_eq(connect_as(PMEMRPC_WRITE, &client), -EPROTO, "row %zu", i);
+	}
+	cr_assert_eq(net.objects, 0);
+}
+
 /* What says that the client is there still comes from the client alone. */
 Test(rpc_client, no_server_says_that_a_client_is_not_closed, .init = set_up)
 {
@@ -13,7 +33,8 @@ Test(rpc_client, no_server_says_that_a_client_is_not_closed, .init = set_up)
 	int ret;
 
 	farewell = (struct rpc_welcome_message){.type = htole32(RPC_MSG_REFUSED),
-						.version = htole32(RPC_VERSION),
+						.lowest = htole16(RPC_LOWEST),
+						.highest = htole16(RPC_HIGHEST),
 						.error = htole32(FI_EBUSY)};
 	ret = pmemrpc_forget(client, 10000);
 	cr_assert(ret && ret != -FI_EBUSY);

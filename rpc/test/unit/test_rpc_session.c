@@ -78,6 +78,45 @@ Test(rpc_session, who_has_arguments_that_are_too_long_gets_no_slot)
 	close_server();
 }
 
+/* greet_as -- a client of these versions; the server says its own in any case */
+static struct net_ep *greet_as(uint8_t id, uint16_t lowest, uint16_t highest)
+{
+	struct net_ep *ep = come(PMEMRPC_WRITE);
+
+	say(ep, &(struct rpc_request_message){.type = htole32(RPC_MSG_HELLO),
+					      .id = {id},
+					      .process = htole64(id),
+					      .lowest = htole16(lowest),
+					      .highest = htole16(highest)});
+	serve();
+	cr_expect_eq(le16toh(heard[ep->number].lowest), RPC_LOWEST);
+	cr_expect_eq(le16toh(heard[ep->number].highest), RPC_HIGHEST);
+	return ep;
+}
+
+Test(rpc_session, who_has_no_version_of_ours_is_told_which_there_are)
+{
+	const uint16_t v = RPC_HIGHEST;
+	/* The next ones, earlier ones, no ranges; and as it was before there were any. */
+	const uint16_t none[][2] = {
+		{v + 1, v + 2}, {1, RPC_LOWEST - 1}, {v + 1, v}, {0, v}, {v, 0}};
+	struct net_ep *ep;
+
+	open_server(0);
+	for (size_t i = 0; i < sizeof(none) / sizeof(*none); i++) {
+		ep = greet_as(1, none[i][0], none[i][1]);
+		check_refused(ep, FI_EOPNOTSUPP);
+		if (!i)
+			cr_expect_str_eq(heard[ep->number].text,
+					 "this server has versions 4 to 4, and the client 5 to 6");
+	}
+	cr_expect_not(rpc_store_slot(&server->store, 0)->used);
+	check_welcomed(greet_as(1, v, v));
+	check_welcomed(greet_as(2, v, v + 1));
+	cr_expect(rpc_store_slot(&server->store, 1)->used);
+	close_server();
+}
+
 /* Who comes back to a new store: its calls are lost, and nobody has to have a slot for that. */
 Test(rpc_session, who_comes_back_and_is_not_known_gets_no_slot)
 {

@@ -14,7 +14,7 @@
 
 static const struct pmv_handshake hello_out = {
 	.known = true,
-	.addr = UINT64_C(0x0122334455667000),
+	.addr = UINT64_C(0x0002334455667000),
 	.key = 0x99aabbcc,
 	.flush_key = 0xddeeff01,
 	.secret = UINT64_C(0x6162636465),
@@ -25,7 +25,7 @@ static const struct pmv_handshake hello_out = {
 };
 
 static const uint8_t hello_bytes[PMV_HANDSHAKE_SIZE] = {
-	0xe7, 0xf5, 3,    0x67, 0x56, 0x45, 0x34, 0x23, 0x32, 0x65, 0x64, 0x63, 0x62,
+	0xe7, 0xf5, 3,    0x67, 0x56, 0x45, 0x34, 0x23, 0x11, 0x65, 0x64, 0x63, 0x62,
 	0x61, 0x72, 0x71, 0xcc, 0xbb, 0xaa, 0x99, 0x01, 0xff, 0xee, 0xdd, 0x82, 0x81,
 };
 
@@ -81,7 +81,7 @@ Test(handshake, is_read_as_it_was_written)
 	for (unsigned int i = 0; i < 4096; i++) {
 		struct pmv_handshake out = {
 			.known = true,
-			.addr = dice_bits(&state) >> 7 & ~UINT64_C(0xfff),
+			.addr = dice_bits(&state) >> 12 & ~UINT64_C(0xfff),
 			.key = (uint32_t) dice_bits(&state),
 			.flush_key = (uint32_t) dice_bits(&state),
 			.secret = dice_bits(&state) & PMV_SECRET_MASK,
@@ -183,17 +183,47 @@ Test(handshake, in_part_or_in_the_middle_is_none)
 	}
 }
 
-Test(handshake, of_another_version_is_taken_off_and_says_nothing)
+/* All ranges that can be said, and those that are none. */
+Test(handshake, without_a_version_of_ours_is_taken_off_and_says_nothing)
 {
 	uint8_t data[10 + PMV_HANDSHAKE_SIZE];
 	struct pmv_handshake handshake = hello_out;
 
 	memcpy(data + 10, hello_bytes, PMV_HANDSHAKE_SIZE);
-	for (int version = 0; version < 8; version++) {
-		data[18] = (uint8_t) (version << 5 | (hello_bytes[8] & 31));
+	for (unsigned int range = 0; range < 256; range++) {
+		unsigned int lowest = range & 15, highest = range >> 4;
+		bool is_range = lowest && lowest <= highest;
+		bool common = is_range && lowest <= PMV_HANDSHAKE_HIGHEST &&
+			      highest >= PMV_HANDSHAKE_LOWEST;
+
+		data[18] = (uint8_t) range;
 		cr_expect_eq(pmv_handshake_decode(data, sizeof(data), &handshake), 10);
-		cr_expect_eq(says_nothing(&handshake), version != 1);
-		cr_expect_eq(handshake.other, version == 1 ? 0 : version);
+		cr_expect_eq(says_nothing(&handshake), !common, "%u to %u", lowest, highest);
+		cr_expect_eq(handshake.version != 0, common, "%u to %u", lowest, highest);
+		cr_expect_eq(handshake.other.lowest, is_range && !common ? lowest : 0);
+		cr_expect_eq(handshake.other.highest, is_range && !common ? highest : 0);
+	}
+}
+
+Test(handshake, is_of_the_highest_version_that_both_speak)
+{
+	for (uint8_t v = 1; v < 14; v++) {
+		const struct pmv_versions one = {v, v}, next = {v + 1, v + 1};
+		const struct pmv_versions both = {v, v + 1}, later = {v + 1, v + 2};
+		const struct {
+			struct pmv_versions a, b;
+			uint8_t common;
+		} rows[] = {
+			{one, one, v},          {both, one, v},  {both, both, v + 1},
+			{both, next, v + 1},    {later, one, 0}, {later, both, v + 1},
+			{later, next, v + 1},   {next, one, 0},  {{1, 15}, one, v},
+			{{1, 15}, both, v + 1},
+		};
+
+		for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+			cr_expect_eq(pmv_versions_common(rows[i].a, rows[i].b), rows[i].common);
+			cr_expect_eq(pmv_versions_common(rows[i].b, rows[i].a), rows[i].common);
+		}
 	}
 }
 
@@ -201,7 +231,7 @@ Test(handshake, of_a_block_beyond_all_addresses_says_nothing)
 {
 	struct pmv_handshake out = hello_out;
 
-	out.addr = (UINT64_C(1) << 57) - 4096;
+	out.addr = (UINT64_C(1) << 52) - 4096;
 	expect_coded(&out, &out);
 	out.addr += 4096;
 	expect_coded(&out, NULL);

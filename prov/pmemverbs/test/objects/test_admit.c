@@ -13,6 +13,7 @@
 
 #define ASKS "asks"
 #define SAYS "says so"
+#define LATEST PMV_HANDSHAKE_HIGHEST
 
 /* One side: a rig with an EQ, to which its endpoint is bound, and a passive endpoint. */
 struct stage {
@@ -294,38 +295,55 @@ Test(admit, connects_without_a_handshake)
 	close_both();
 }
 
-Test(admit, changes_nothing_without_the_setting)
+/* say_versions -- in the place of those that a side has sent behind so much */
+static void say_versions(struct stage *stage, size_t behind, int lowest, int highest)
+{
+	stage->rig->fake.sent[behind + 8] = (uint8_t) (highest << 4 | lowest);
+}
+
+/* connect_both -- without keys; what either side hears is of these versions */
+static void connect_both(int lowest, int highest)
 {
 	stage_open(&target, ENDS);
 	stage_open(&client, ENDS);
 	cr_expect_eq(post(&client), 0);
 	accepted(connect_ep());
 	cr_expect_eq(client.rig->fake.sent_len, sizeof(ASKS) + PMV_HANDSHAKE_SIZE);
-	raise_sent();
-	expect_request();
-	accepted(accept_ep());
-	cr_expect_eq(target.rig->fake.sent_len, sizeof(SAYS) + PMV_HANDSHAKE_SIZE);
-	raise_connected(target.rig->fake.sent, target.rig->fake.sent_len);
-	expect_established();
-	close_both();
-}
-
-/* Else the side that connects would take it for a peer without pmemverbs, and say nothing. */
-Test(admit, tells_a_peer_of_another_version_the_version_and_promises_nothing)
-{
-	struct pmv_handshake handshake;
-
-	stage_open(&target, ENDS);
-	stage_open(&client, ENDS);
-	accepted(connect_ep());
-	client.rig->fake.sent[sizeof(ASKS) + 8] ^= (PMV_HANDSHAKE_VERSION ^ 2) << 5;
+	say_versions(&client, sizeof(ASKS), lowest, highest);
 	raise_sent();
 	expect_request();
 	accepted(accept_ep());
 	cr_assert_eq(target.rig->fake.sent_len, sizeof(SAYS) + PMV_HANDSHAKE_SIZE);
-	pmv_handshake_decode(target.rig->fake.sent, target.rig->fake.sent_len, &handshake);
-	cr_expect(handshake.known);
-	cr_expect(!handshake.agent && !handshake.addr && !handshake.key && !handshake.secret);
+	cr_expect_eq(target.rig->fake.sent[sizeof(SAYS) + 8], LATEST << 4 | PMV_HANDSHAKE_LOWEST);
+	say_versions(&target, sizeof(SAYS), lowest, highest);
+	raise_connected(target.rig->fake.sent, target.rig->fake.sent_len);
+	expect_established();
+}
+
+static const struct pmv_handshake *heard(const struct stage *stage)
+{
+	return &pmv_to_ep(stage->rig->ep)->mailbox.link.peer;
+}
+
+Test(admit, changes_nothing_without_the_setting_nor_do_peers_with_the_next_version_too)
+{
+	for (int highest = LATEST; highest <= LATEST + 1; highest++) {
+		connect_both(LATEST, highest);
+		cr_expect(heard(&target)->known && heard(&target)->version == LATEST);
+		cr_expect(heard(&client)->known && heard(&client)->version == LATEST);
+		close_both();
+	}
+}
+
+/* Else the side that connects would take it for a peer without pmemverbs, and say nothing. */
+Test(admit, tells_a_peer_of_later_versions_its_own_and_promises_nothing)
+{
+	const uint8_t nothing[PMV_HANDSHAKE_SIZE - 9] = {0}; /* behind the versions */
+
+	connect_both(LATEST + 1, LATEST + 2);
+	cr_expect(!heard(&target)->known && !heard(&client)->known);
+	cr_expect_arr_eq(target.rig->fake.sent + sizeof(SAYS) + 9, nothing, sizeof(nothing));
+	cr_expect_eq(target.rig->fake.sent[sizeof(SAYS) + 2], 0);
 	close_both();
 }
 

@@ -160,16 +160,16 @@ Test(events, of_requests_offer_what_the_listener_was_opened_for)
 	stage_close(&stage);
 }
 
-/* raise_version -- with a handshake of that version behind the application's data */
-static void raise_version(struct stage *stage, uint32_t event, struct fid *fid,
-			  struct fi_info *info, uint8_t version)
+/* raise_versions -- with a handshake of these versions behind the application's data */
+static void raise_versions(struct stage *stage, uint32_t event, struct fid *fid,
+			   struct fi_info *info, uint8_t lowest, uint8_t highest)
 {
 	union event entry = {.cm = {.fid = fid, .info = info}};
 	uint8_t *handshake = entry.cm.data + sizeof(CM_DATA);
 
 	memcpy(entry.cm.data, CM_DATA, sizeof(CM_DATA));
 	pmv_handshake_encode(handshake, &(struct pmv_handshake){.known = true});
-	handshake[8] = (uint8_t) (version << 5 | (handshake[8] & 31));
+	handshake[8] = (uint8_t) (highest << 4 | lowest);
 	fake_raise(stage->core_eq, event, &entry, CM_LEN + PMV_HANDSHAKE_SIZE);
 }
 
@@ -188,27 +188,31 @@ static int times_said(int fd, const char *what)
 Test(events, of_peers_of_another_version_are_told_of_by_either_side)
 {
 	int said = memfd_create("said", 0);
+	const uint8_t v = PMV_HANDSHAKE_HIGHEST;
 	struct stage stage;
 	union event entry;
 	uint32_t event;
 
 	stage_open(&stage);
 	cr_assert(said >= 0 && dup2(said, STDERR_FILENO) >= 0);
-	raise_version(&stage, FI_CONNREQ, stage.core_pep, core_request(), PMV_HANDSHAKE_VERSION);
-	cr_assert_eq(read_event(&stage, &event, &entry, 0), (ssize_t) CM_LEN);
-	fi_freeinfo(entry.cm.info);
+	/* Also a peer that speaks the next version speaks this one. */
+	for (uint8_t highest = v; highest <= v + 1; highest++) {
+		raise_versions(&stage, FI_CONNREQ, stage.core_pep, core_request(), v, highest);
+		cr_assert_eq(read_event(&stage, &event, &entry, 0), (ssize_t) CM_LEN);
+		fi_freeinfo(entry.cm.info);
+	}
 	cr_expect_eq(times_said(said, "another version"), 0);
 	for (int i = 0; i < 3; i++) {
-		raise_version(&stage, FI_CONNREQ, stage.core_pep, core_request(), 2);
+		raise_versions(&stage, FI_CONNREQ, stage.core_pep, core_request(), v + 1, v + 2);
 		cr_assert_eq(read_event(&stage, &event, &entry, 0), (ssize_t) CM_LEN);
 		fi_freeinfo(entry.cm.info);
 	}
 	/* Whoever can connect can't fill the log with it. */
-	cr_expect_eq(times_said(said, "handshake has version 2, and here 1"), 1);
-	raise_version(&stage, FI_CONNECTED, stage.core_ep, NULL, 3);
+	cr_expect_eq(times_said(said, "handshake has versions 2 to 3, and here 1 to 1"), 1);
+	raise_versions(&stage, FI_CONNECTED, stage.core_ep, NULL, v + 2, v + 2);
 	cr_assert_eq(read_event(&stage, &event, &entry, 0), (ssize_t) CM_LEN);
 	cr_expect_str_eq((char *) entry.cm.data, CM_DATA);
-	cr_expect_eq(times_said(said, "handshake has version 3, and here 1"), 1);
+	cr_expect_eq(times_said(said, "handshake has versions 3 to 3, and here 1 to 1"), 1);
 	stage_close(&stage);
 }
 
