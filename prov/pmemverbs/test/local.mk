@@ -142,7 +142,8 @@ test_mr_SOURCES = %D%/objects/test_mr.c $(key_dirs_sources)
 test_msg_SOURCES = %D%/objects/test_msg.c %D%/objects/test_msg_errors.c %D%/objects/test_msg.h
 test_status_reply_SOURCES = %D%/objects/test_status_reply.c
 test_tally_SOURCES = %D%/objects/test_tally.c
-test_tickets_SOURCES = %D%/objects/test_tickets.c $(key_dirs_sources)
+test_tickets_SOURCES = %D%/objects/test_tickets.c %D%/objects/test_tickets_hold.c %D%/objects/stage.c \
+	%D%/objects/stage.h $(key_dirs_sources)
 
 # whole/
 test_inject_SOURCES = %D%/whole/test_inject.c %D%/whole/test_inject_open.c \
