@@ -6,7 +6,7 @@
 
 TESTS = \
 	test_silence test_text_socket \
-	test_admission test_keys test_noise test_replay test_ticket test_ticket_client test_ticket_server \
+	test_admission test_keys test_noise test_replay test_ticket test_ticket_client test_ticket_link test_ticket_server \
 	test_blocks test_detect test_direct test_dirty test_file test_file_part test_guard test_key \
 	test_info test_info_entries test_length \
 	test_op test_queue \
@@ -52,6 +52,7 @@ test_noise_SOURCES = %D%/auth/test_noise.c
 test_replay_SOURCES = %D%/auth/test_replay.c
 test_ticket_SOURCES = %D%/auth/test_ticket.c $(key_dirs_sources)
 test_ticket_client_SOURCES = %D%/auth/test_ticket_client.c $(key_dirs_sources)
+test_ticket_link_SOURCES = %D%/auth/test_ticket_link.c $(key_dirs_sources)
 test_ticket_server_SOURCES = %D%/auth/test_ticket_server.c $(key_dirs_sources)
 
 # memory/
