@@ -285,8 +285,7 @@ static void make_memory(struct world *world, enum hw_domain domain)
 	world_sure(rpc_store_open(&stage->server.store, &stage->memory, &sizes));
 	stage->server.store.commits.journal.room = RECORDS_LEN;
 	for (unsigned int i = 0; i < sizes.clients; i++) {
-		if (rpc_store_claim(&stage->server.store, ids[i], true, NULL) != (int) i)
-			abort();
+		world_sure(rpc_store_claim(&stage->server.store, ids[i], true, NULL) != (int) i);
 		world_sure(rpc_store_greet(&stage->server.store, i, 1, 1 + i, i ? 0 : scene->cell,
 					   false));
 	}

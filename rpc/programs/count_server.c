@@ -181,7 +181,6 @@ int count_serve(const struct settings *settings)
 	sigaddset(&signals, SIGUSR1);
 	pthread_sigmask(SIG_BLOCK, &signals, NULL);
 	ret = pmemrpc_server_open(&attr, &server, error, sizeof(error));
-
 	if (ret) {
 		fprintf(stderr, "fi_pmem_rpc: %s\n", error);
 		return EXIT_FAILURE;
