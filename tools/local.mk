@@ -45,6 +45,7 @@ EXTRA_DIST += \
 	%D%/steps/gone_programs \
 	%D%/steps/gone_rdm \
 	%D%/steps/gone_tcp \
+	%D%/steps/keys_link \
 	%D%/steps/keys_tcp \
 	%D%/steps/kv_tcp \
 	%D%/steps/lab_adr \

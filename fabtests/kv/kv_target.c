@@ -162,6 +162,23 @@ static struct kv_stage_head *stage_of(const struct target *target, unsigned int 
 	return (struct kv_stage_head *) (target->stages + number * target->layout->stage_size);
 }
 
+/*
+ * has_limits -- the client's line in the file peers (FI_PMEMVERBS_KEYS) has rights, and what it
+ * does here is done without this program: nobody could heed them
+ */
+static bool has_limits(const struct conn *conn)
+{
+	struct fi_pmemverbs_peer peer = {0};
+	size_t len = sizeof(peer);
+
+	if (fi_getopt(&conn->ep->fid, FI_OPT_ENDPOINT, FI_OPT_PMEMVERBS_PEER, &peer, &len) ||
+	    !*peer.rights)
+		return false;
+	fprintf(stderr, "%s is not let in: its rights (%s) can't be heeded by this program\n",
+		peer.name, peer.rights);
+	return true;
+}
+
 static int accept_client(struct target *target, unsigned int number, struct fi_info *info)
 {
 	const struct conn_attr attr = {.format = FI_CQ_FORMAT_CONTEXT, .wait = FI_WAIT_UNSPEC};
@@ -172,6 +189,10 @@ static int accept_client(struct target *target, unsigned int number, struct fi_i
 
 	if (ret)
 		return ret;
+	if (has_limits(conn)) {
+		conn_close(conn);
+		return -FI_EACCES;
+	}
 	memset(stage_of(target, number), 0, target->layout->stage_size);
 	*stage_of(target, number) = (struct kv_stage_head){
 		.lease = {

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 
 #include "agent/agent.h"
+#include "auth/admission.h"
 #include "objects/ep.h"
 #include "pmemverbs/test/support/dice.h"
 
@@ -31,6 +32,7 @@ enum { ACK_CALL = 0, ACK_ANSWER = 3, ACK_COMPLETE = 5, ACK_READ = 9 };
 enum { ACK_SEND = 1, ACK_FETCH = 2, ACK_PUT = 3 };
 enum { CONNECT_REQUEST = 0, CONNECT_CONNECTED = 1, CONNECT_ACCEPT = 3, CONNECT_COMPLETE = 5 };
 enum { CONNECT_READ = 6, CONNECT_CALL = 7 };
+enum { TICKET_GET = 2, TICKET_AGAIN = 3, TICKET_STAY = 5, TICKET_SHOW = 6, TICKET_SERVE = 7 };
 enum { HINT_SEND = 0, HINT_LATER = 2, HINT_LISTEN = 4, HINT_ASKS = 8 };
 
 struct seed {
@@ -266,6 +268,26 @@ static void chain(const char *dir)
 	}
 }
 
+/* ticket -- each action, so that each has something to act on */
+static void ticket(const char *dir)
+{
+	struct seed tickets = {0};
+
+	add(&tickets, (uint8_t[]){TICKET_GET, 3, 'a', 's', 'k', 9, TICKET_SHOW, 0}, 8);
+	add(&tickets, (uint8_t[PMV_ADMISSION_MOST]){0}, PMV_ADMISSION_MOST);
+	/* The ticket as it is; five bytes, and their proof as it is; and all of it once more. */
+	add(&tickets, (uint8_t[]){0, 0, 0, 0, 5, 1, 2, 3, 4, 5, 0, 0, 0, 0, TICKET_AGAIN, 1}, 16);
+	add(&tickets, (uint8_t[]){TICKET_SERVE, 20, 0, 0, 0, 0, 7, TICKET_STAY, 3, 1, 0, 2, 9}, 13);
+	save(dir, "ticket", "genuine", &tickets);
+	/* A ticket that is shown from elsewhere, and then from where it was got. */
+	add(&tickets, (uint8_t[]){TICKET_GET, 0, 9}, 3);
+	for (unsigned int elsewhere = 2; elsewhere--;) {
+		add(&tickets, (uint8_t[]){TICKET_SHOW, (uint8_t) elsewhere}, 2);
+		add(&tickets, (uint8_t[PMV_ADMISSION_MOST + 4]){0}, PMV_ADMISSION_MOST + 4);
+	}
+	save(dir, "ticket", "elsewhere", &tickets);
+}
+
 /* both_sides -- options: as the first byte of both fuzzers' inputs says them */
 static void both_sides(const char *dir, const char *name, const struct pair_options *options,
 		       unsigned int target, unsigned int initiator)
@@ -296,5 +318,6 @@ int main(int argc, char **argv)
 		   24);
 	hint(argv[1]);
 	chain(argv[1]);
+	ticket(argv[1]);
 	return 0;
 }

@@ -4,7 +4,7 @@
 # They are libFuzzer's, not AFL++'s: it is a part of clang, runs the inputs in one process, a
 # millisecond each, looks for leaks after each, and does the same again with the same seed.
 
-fuzzers = fuzz_ack fuzz_chain fuzz_connect fuzz_hint fuzz_request
+fuzzers = fuzz_ack fuzz_chain fuzz_connect fuzz_hint fuzz_request fuzz_ticket
 EXTRA_PROGRAMS += $(fuzzers) fuzz_seeds
 
 # As libtesting.la, but without Criterion, which has a main function of its own.
@@ -54,6 +54,12 @@ fuzz_request_CPPFLAGS = $(fuzz_cppflags)
 fuzz_request_CFLAGS = $(fuzz_cflags)
 fuzz_request_LDFLAGS = $(fuzz_ldflags)
 fuzz_request_LDADD = $(fuzz_ldadd)
+
+fuzz_ticket_SOURCES = %D%/fuzz_ticket.c $(key_dirs_sources)
+fuzz_ticket_CPPFLAGS = $(fuzz_cppflags)
+fuzz_ticket_CFLAGS = $(fuzz_cflags)
+fuzz_ticket_LDFLAGS = $(fuzz_ldflags)
+fuzz_ticket_LDADD = $(fuzz_ldadd) $(SODIUM_LIBS)
 
 fuzz_seeds_SOURCES = %D%/fuzz_seeds.c
 fuzz_seeds_CPPFLAGS = $(fuzz_cppflags)

@@ -78,6 +78,9 @@ static int cm_shutdown(struct fid_ep *fid, uint64_t flags)
 	(void) flags;
 	if (!ep->id)
 		return 0;
+	/* There is no connection yet: the answer is refused. */
+	if (ep->owner.held)
+		return rdma_reject(ep->id, NULL, 0) ? -errno : 0;
 	return rdma_disconnect(ep->id) ? -errno : 0;
 }
 

@@ -35,7 +35,7 @@ static int destroy_qp(struct pmr_ep *ep)
 	if (!ret)
 		ret = -ibv_destroy_qp(ep->qp);
 	if (!ret) {
-		ep->qp = ep->id->qp = NULL;
+		ep->qp = ep->id->qp = ep->owner.held = NULL;
 		ep->extended = NULL;
 	}
 	return ret;
@@ -169,7 +169,7 @@ static int ep_ops_open(struct fid *fid, const char *name, uint64_t flags, void *
 {
 	(void) fid;
 	(void) context;
-	if (flags || strcmp(name, PMEMRDMA_POST_OPS_V2) != 0)
+	if (flags || strcmp(name, PMEMRDMA_POST_OPS_V3) != 0)
 		return -FI_ENOSYS;
 	*ops = (void *) &pmr_post_ops;
 	return 0;

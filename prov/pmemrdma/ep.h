@@ -62,6 +62,9 @@ void pmr_ep_drop_queues(struct pmr_ep *ep);
 /* pmr_ep_enable -- from here on it can receive, and send once it is connected */
 int pmr_ep_enable(struct pmr_ep *ep);
 
+/* pmr_ep_establish -- one that is held begins: 0, also if it is not, or a negative fi_errno */
+int pmr_ep_establish(struct pmr_ep *ep);
+
 /* pmr_ep_depth -- so many READs, atomics and FLUSHes are kept by the peer; 0: it is not connected
  */
 unsigned pmr_ep_depth(struct pmr_ep *ep);

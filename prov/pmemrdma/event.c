@@ -53,13 +53,24 @@ static int take_request(struct pmr_event *event, const struct pmr_cm_owner *owne
 	return 1;
 }
 
-static void set_rnr_timer(struct rdma_cm_id *id)
+void pmr_event_set_rnr_timer(struct rdma_cm_id *id)
 {
 	struct ibv_qp_attr attr = {.min_rnr_timer = MIN_RNR_TIMER};
 
 	if (id->qp && ibv_modify_qp(id->qp, &attr, IBV_QP_MIN_RNR_TIMER))
 		PMR_WARN(EP_CTRL, "messages without a receive are repeated slowly (%s)\n",
 			 strerror(errno));
+}
+
+/* call -- the peer */
+static int call(struct pmr_cm_owner *owner, struct rdma_cm_id *id)
+{
+	if (owner->holds && !owner->held) {
+		owner->held = id->qp;
+		owner->param.qp_num = id->qp->qp_num;
+		id->qp = NULL;
+	}
+	return rdma_connect(id, &owner->param);
 }
 
 static int translate(struct pmr_event *event, const struct rdma_cm_event *cm)
@@ -72,13 +83,13 @@ static int translate(struct pmr_event *event, const struct rdma_cm_event *cm)
 		return 0;
 	switch (cm->event) {
 	case RDMA_CM_EVENT_ROUTE_RESOLVED:
-		if (rdma_connect(cm->id, &owner->param))
-			return fail(event, errno, -errno);
-		return 0;
+		return call(owner, cm->id) ? fail(event, errno, -errno) : 0;
 	case RDMA_CM_EVENT_CONNECT_REQUEST:
 		return take_request(event, owner, cm->id);
 	case RDMA_CM_EVENT_ESTABLISHED:
-		set_rnr_timer(cm->id);
+		pmr_event_set_rnr_timer(cm->id);
+		/* fall through */
+	case RDMA_CM_EVENT_CONNECT_RESPONSE: /* of one that is held */
 		event->event = FI_CONNECTED;
 		return 1;
 	case RDMA_CM_EVENT_DISCONNECTED:
@@ -112,7 +123,7 @@ static int drop_id(struct rdma_cm_id *id)
 static bool has_data(enum rdma_cm_event_type type)
 {
 	return type == RDMA_CM_EVENT_CONNECT_REQUEST || type == RDMA_CM_EVENT_ESTABLISHED ||
-	       type == RDMA_CM_EVENT_REJECTED;
+	       type == RDMA_CM_EVENT_CONNECT_RESPONSE || type == RDMA_CM_EVENT_REJECTED;
 }
 
 int pmr_event_take(struct rdma_event_channel *channel, struct pmr_event *event)

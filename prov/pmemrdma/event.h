@@ -3,6 +3,7 @@
 #ifndef PMR_EVENT_H
 #define PMR_EVENT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/queue.h>
@@ -18,6 +19,8 @@ struct pmr_cm_owner {
 	const struct fi_info *info;   /* of a passive one */
 	struct rdma_conn_param param; /* of an active one: what to connect with */
 	struct pmr_cm_data data;      /* its private data */
+	bool holds;                   /* pmr_ep_establish will be called for it (establish.c) ... */
+	struct ibv_qp *held;          /* ... and its queue pair waits for that, without librdmacm */
 };
 
 /* A request for a connection, until an endpoint was opened for it. */
@@ -42,6 +45,9 @@ struct pmr_event {
  * there is none, or another negative fi_errno
  */
 int pmr_event_take(struct rdma_event_channel *channel, struct pmr_event *event);
+
+/* pmr_event_set_rnr_timer -- of a connection that is there */
+void pmr_event_set_rnr_timer(struct rdma_cm_id *id);
 
 /* pmr_event_drop -- free what a request for a connection that nobody has read has */
 void pmr_event_drop(struct pmr_event *event);

@@ -15,6 +15,7 @@ pmemrdma_sources = \
 	%D%/enable.c \
 	%D%/ep.c %D%/ep.h \
 	%D%/eq.c %D%/eq.h \
+	%D%/establish.c \
 	%D%/event.c %D%/event.h \
 	%D%/fabric.c %D%/fabric.h \
 	%D%/flush.h \

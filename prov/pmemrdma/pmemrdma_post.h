@@ -3,7 +3,7 @@
  * pmemrdma_post.h -- what libfabric has no call for: several requests with one doorbell, and RDMA
  * FLUSH
  *
- * fi_open_ops(&ep->fid, PMEMRDMA_POST_OPS_V2, 0, (void **) &ops, NULL), on an endpoint of the
+ * fi_open_ops(&ep->fid, PMEMRDMA_POST_OPS_V3, 0, (void **) &ops, NULL), on an endpoint of the
  * provider pmemrdma.
  */
 #ifndef PMEMRDMA_POST_H
@@ -17,7 +17,7 @@
 
 #include <rdma/fi_endpoint.h>
 
-#define PMEMRDMA_POST_OPS_V2 "pmemrdma_post_ops_v2"
+#define PMEMRDMA_POST_OPS_V3 "pmemrdma_post_ops_v3"
 
 /* The most requests of one list. */
 #define PMEMRDMA_MAX_LIST 4
@@ -88,6 +88,14 @@ struct pmemrdma_post_ops {
 	 * That the peer and its region can is for the caller to know.
 	 */
 	unsigned (*flushes)(struct fid_ep *ep);
+	/*
+	 * hold -- before fi_connect: FI_CONNECTED with the peer's private data comes before there
+	 * is a connection, and nothing that the peer sends is received until establish is called.
+	 * fi_shutdown refuses the peer then.  establish: 0, also if it is not held, or a negative
+	 * fi_errno.
+	 */
+	void (*hold)(struct fid_ep *ep);
+	int (*establish)(struct fid_ep *ep);
 };
 
 #endif /* PMEMRDMA_POST_H */

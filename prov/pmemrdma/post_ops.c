@@ -87,8 +87,21 @@ static unsigned flushes(struct fid_ep *fid)
 	return ep->domain->device->flush_ways;
 }
 
+static void hold(struct fid_ep *fid)
+{
+	if (fid->fid.ops == &pmr_ep_fi_ops)
+		pmr_to_ep(&fid->fid)->owner.holds = true;
+}
+
+static int establish(struct fid_ep *fid)
+{
+	return fid->fid.ops == &pmr_ep_fi_ops ? pmr_ep_establish(pmr_to_ep(&fid->fid)) : 0;
+}
+
 const struct pmemrdma_post_ops pmr_post_ops = {
 	.size = sizeof(struct pmemrdma_post_ops),
 	.post = post_list,
 	.flushes = flushes,
+	.hold = hold,
+	.establish = establish,
 };

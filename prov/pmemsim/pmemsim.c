@@ -300,7 +300,7 @@ static int ep_ops_open(struct fid *fid, const char *name, uint64_t flags, void *
 	(void) fid;
 	(void) flags;
 	(void) context;
-	if (strcmp(name, PMEMRDMA_POST_OPS_V2) != 0)
+	if (strcmp(name, PMEMRDMA_POST_OPS_V3) != 0)
 		return -FI_ENOSYS;
 	*ops = (void *) &lists;
 	return 0;

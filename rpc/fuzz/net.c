@@ -257,8 +257,23 @@ static int ep_setopt(struct fid *fid, int level, int name, const void *value, si
 	return 0;
 }
 
+static int ep_getopt(struct fid *fid, int level, int name, void *value, size_t *len)
+{
+	struct fi_pmemverbs_peer peer = {.name = "somebody"};
+
+	(void) fid;
+	if (level != FI_OPT_ENDPOINT || name != FI_OPT_PMEMVERBS_PEER || *len < sizeof(peer))
+		return -FI_ENOPROTOOPT;
+	if (!net.rights)
+		return -FI_ENODATA;
+	strcpy(peer.rights, net.rights);
+	memcpy(value, &peer, sizeof(peer));
+	return 0;
+}
+
 static struct fi_ops_ep ep_ops = {
 	.size = sizeof(struct fi_ops_ep),
+	.getopt = ep_getopt,
 	.setopt = ep_setopt,
 };
 

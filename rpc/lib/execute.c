@@ -124,12 +124,26 @@ static int conclude(struct rpc_executor *executor, const struct pmemrpc_request 
 	return 1;
 }
 
+/* deny -- its client may not call that */
+static int deny(struct pmemrpc_server *server, const struct pmemrpc_request *request)
+{
+	const char *name = server->work ? server->work[request->client].rights.name : "";
+
+	server->counters.denied++;
+	rpc_server_say(server, "client %u (%s) may only read, and has called operation %u",
+		       request->client, *name ? name : "before this server began", request->op);
+	return -FI_EACCES;
+}
+
 /* call -- the handler, and check what it has done; returns the call's status */
 static int call(struct rpc_executor *executor, struct pmemrpc_request *request)
 {
 	struct pmemrpc_server *server = executor->server;
-	int status = server->handler(request, server->context);
+	int status;
 
+	if (rpc_store_slot(&server->store, request->client)->reads_only && !executor->reads)
+		return deny(server, request);
+	status = server->handler(request, server->context);
 	if (executor->transaction.full)
 		status = executor->transaction.full;
 	if (request->reply_len > server->store.sizes.reply_max) {

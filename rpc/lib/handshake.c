@@ -120,6 +120,7 @@ static int take_over(struct rpc_session *session, struct rpc_work *work)
 		return ret;
 	session->slot = (int) work->slot;
 	work->session = session;
+	work->rights = session->rights;
 	return 0;
 }
 
@@ -193,7 +194,8 @@ static int greet(struct rpc_session *session)
 		ret = rpc_server_random(&key, sizeof(key));
 	if (!ret)
 		ret = rpc_store_greet(&server->store, (unsigned int) slot,
-				      le64toh(message->process), key, cell);
+				      le64toh(message->process), key, cell,
+				      session->rights.reads_only);
 	if (ret)
 		return rpc_server_fail(server, "the persistent memory", ret);
 	ret = lend_ring(session);
@@ -266,12 +268,25 @@ static int refuse_versions(struct rpc_session *session, const struct rpc_request
 	return refuse(session, -FI_EOPNOTSUPP, text);
 }
 
+/* refuse_rights -- the server has to be told whose they are */
+static int refuse_rights(struct rpc_session *session)
+{
+	session->server->counters.refused++;
+	rpc_server_say(session->server,
+		       "refused: the line of %s in the file peers has a right that is not may=read",
+		       session->rights.name);
+	return answer(session, RPC_MSG_REFUSED, -FI_EACCES,
+		      "your key's rights are none that this server knows");
+}
+
 static int hello(struct rpc_session *session, const struct rpc_request_message *message)
 {
 	if (session->state != RPC_CONNECTED || session->slot >= 0)
 		return rpc_session_wrong(session, "a second greeting");
 	if (!rpc_version(message->lowest, message->highest))
 		return refuse_versions(session, message);
+	if (!rpc_rights_of(&session->rights, session->link.ep))
+		return refuse_rights(session);
 	if (session->cells.cannot)
 		return refuse(session, -FI_EOPNOTSUPP, session->cells.cannot);
 	/* Before it has a slot, which would stay its. */

@@ -22,13 +22,14 @@ struct rpc_sizes {
 /* A client's state, which is persistent; changed by transactions only. */
 struct rpc_slot {
 	uint8_t id[RPC_ID];
-	uint32_t used;     /* 0: it is free; else by whom it was taken: peer.h, or 1 */
-	uint32_t cell;     /* of its ring: entries are sent; 0: they are written */
-	uint64_t life;     /* how many identities have had this slot */
-	uint64_t key;      /* of its ring, new for each connection */
-	uint64_t executed; /* the watermark: this call and all before it are executed */
-	uint64_t position; /* where the next entry is */
-	uint64_t process;  /* a random number of the client's process that was here last */
+	uint32_t used;           /* 0: it is free; else by whom it was taken: peer.h, or 1 */
+	uint32_t cell : 31;      /* of its ring: entries are sent; 0: they are written */
+	uint32_t reads_only : 1; /* who has the ring may call readers only (rights.h) */
+	uint64_t life;           /* how many identities have had this slot */
+	uint64_t key;            /* of its ring, new for each connection */
+	uint64_t executed;       /* the watermark: this call and all before it are executed */
+	uint64_t position;       /* where the next entry is */
+	uint64_t process;        /* a random number of the client's process that was here last */
 };
 
 static inline uint64_t rpc_round_up(uint64_t value, uint64_t unit)

@@ -25,6 +25,7 @@ librpc_la_SOURCES = \
 	%D%/pool.c %D%/pool.h \
 	%D%/rate.c %D%/rate.h \
 	%D%/spin.c %D%/spin.h \
+	%D%/rights.c %D%/rights.h \
 	%D%/ring.c %D%/ring.h \
 	%D%/send.c \
 	%D%/serve.c \

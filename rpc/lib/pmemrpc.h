@@ -71,8 +71,8 @@ struct pmemrpc_call {
 	 */
 	enum pmemrpc_state state;
 	uint64_t sequence; /* number of the call: the first one of an identity has 1 */
-	int status;        /* EXECUTED: what the handler returned */
-	size_t reply_len;  /* EXECUTED: length of the whole reply, even if it was cut off */
+	int status; /* EXECUTED: what the handler returned; -FI_EACCES: it may not be called */
+	size_t reply_len; /* EXECUTED: length of the whole reply, even if it was cut off */
 };
 
 /* How calls come into the log. */
@@ -336,6 +336,12 @@ struct pmemrpc_server_attr {
 	unsigned int silence_ms;
 	/* The most logs that the clients of one address can have; 0: any number */
 	unsigned int rings_per_peer;
+	/*
+	 * Called, at most once a second, with what was wrong with a client: it was refused, or its
+	 * call was denied, or it broke the protocol.  Any of the server's threads may call it, with
+	 * the context above, and others wait meanwhile.  It must not use the server.  May be NULL.
+	 */
+	void (*complain)(const char *sentence, void *context);
 };
 
 /*
@@ -367,6 +373,7 @@ struct pmemrpc_counters {
 	uint64_t recovered;   /* those of them that were executed without their client */
 	uint64_t connections; /* clients that were let in */
 	uint64_t refused;     /* clients that were refused, or that broke the protocol */
+	uint64_t denied;      /* calls that their clients may not make: FI_PMEMVERBS_KEYS */
 	uint64_t clients;     /* clients that have a connection now */
 	uint64_t waiting;     /* their calls that are durable, and not executed yet */
 	unsigned int threads; /* threads that serve clients */

@@ -18,6 +18,7 @@
 
 #include "execute.h"
 #include "rate.h"
+#include "rights.h"
 
 struct rpc_session;
 struct rpc_worker;
@@ -27,6 +28,7 @@ struct rpc_work {
 	struct pmemrpc_server *server;
 	unsigned int slot;
 	struct rpc_session *session; /* who has the slot */
+	struct rpc_rights rights;    /* of who had it last, since the server was opened */
 	struct rpc_bucket bucket;
 	bool busy;             /* the pool has it */
 	bool drains;           /* all that is left is executed, without the client */

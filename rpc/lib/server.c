@@ -25,6 +25,8 @@ int rpc_server_fail(struct pmemrpc_server *server, const char *what, ssize_t ret
 	return (int) ret;
 }
 
+#define COMPLAIN_MS 1000
+
 void rpc_server_say(struct pmemrpc_server *server, const char *format, ...)
 {
 	va_list args;
@@ -33,6 +35,10 @@ void rpc_server_say(struct pmemrpc_server *server, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(server->error.text, sizeof(server->error.text), format, args);
 	va_end(args);
+	if (server->complain && rpc_now_ms() >= server->complains_at) {
+		server->complains_at = rpc_now_ms() + COMPLAIN_MS;
+		server->complain(server->error.text, server->context);
+	}
 	pthread_mutex_unlock(&server->lock);
 }
 
@@ -221,6 +227,7 @@ static int open_server(struct pmemrpc_server *server, const struct pmemrpc_serve
 	server->rate = attr->rate;
 	server->silence_ms = attr->silence_ms;
 	server->rings_per_peer = attr->rings_per_peer;
+	server->complain = attr->complain;
 	for (unsigned int i = 0; !ret && i < server->threads; i++)
 		rpc_spin_open(&server->workers[i].spin, attr->spin_us);
 	return ret ? ret : listen_there(server, attr);
@@ -292,6 +299,7 @@ void pmemrpc_server_counters(const struct pmemrpc_server *server, struct pmemrpc
 					      .recovered = server->counters.recovered,
 					      .connections = server->counters.connections,
 					      .refused = server->counters.refused,
+					      .denied = server->counters.denied,
 					      .clients = server->counters.clients,
 					      .waiting = server->counters.waiting,
 					      .threads = server->threads,

@@ -18,6 +18,7 @@
 #include "pmem.h"
 #include "pmemrpc.h"
 #include "pool.h"
+#include "rights.h"
 #include "spin.h"
 #include "store.h"
 #include "throttle.h"
@@ -48,6 +49,7 @@ struct rpc_session {
 	struct rpc_cells cells;
 	struct rpc_buffers requests, replies;
 	struct rpc_request_message hello;
+	struct rpc_rights rights;
 	bool counted;    /* in the server's number of clients */
 	bool arrives;    /* it has said who it is; the worker of its slot has to greet it */
 	int claimed;     /* the slot that it will have; -1: that is not known yet */
@@ -83,7 +85,7 @@ struct rpc_worker {
 };
 
 struct rpc_counters {
-	atomic_uint_fast64_t executed, recovered, connections, refused;
+	atomic_uint_fast64_t executed, recovered, connections, refused, denied;
 	atomic_uint_fast64_t notices, batches, bytes, reply_bytes, limited;
 	atomic_uint_fast64_t clients, waiting; /* now */
 };
@@ -116,9 +118,14 @@ struct pmemrpc_server {
 	int failed; /* why a thread has ended the others */
 	struct rpc_counters counters;
 	struct connection_error error; /* needs the lock while threads run */
+	void (*complain)(const char *sentence, void *context);
+	int64_t complains_at; /* not before that; needs the lock */
 };
 
-/* rpc_server_fail, rpc_server_say -- as explain_call and explain; the last sentence stays */
+/*
+ * rpc_server_fail, rpc_server_say -- as explain_call and explain; the last sentence stays, and the
+ * application is told what rpc_server_say has said, once a second
+ */
 int rpc_server_fail(struct pmemrpc_server *server, const char *what, ssize_t ret);
 __attribute__((format(printf, 2, 3))) void rpc_server_say(struct pmemrpc_server *server,
 							  const char *format, ...);

@@ -378,7 +378,7 @@ bool rpc_store_is_of(struct rpc_store *store, unsigned int slot, const uint8_t i
 }
 
 int rpc_store_greet(struct rpc_store *store, unsigned int slot, uint64_t process, uint64_t key,
-		    size_t cell)
+		    size_t cell, bool reads_only)
 {
 	struct rpc_slot state;
 	int ret;
@@ -387,7 +387,8 @@ int rpc_store_greet(struct rpc_store *store, unsigned int slot, uint64_t process
 	state = store->states[slot];
 	state.process = process;
 	state.key = key;
-	state.cell = (uint32_t) cell;
+	state.cell = (uint32_t) cell & INT32_MAX;
+	state.reads_only = reads_only;
 	/* Nothing in the ring is valid with the new key, so calls may go on anywhere. */
 	if (cell)
 		state.position = rpc_round_up(state.position, cell);

@@ -105,10 +105,10 @@ bool rpc_store_is_of(struct rpc_store *store, unsigned int slot, const uint8_t i
 /*
  * rpc_store_greet -- a client is connected, and what is in the ring is not valid any more.  All
  * that was valid has to be executed before.  It will send entries into such cells, or write them
- * (0).
+ * (0).  What it may call is remembered, for calls that are executed without it.
  */
 int rpc_store_greet(struct rpc_store *store, unsigned int slot, uint64_t process, uint64_t key,
-		    size_t cell);
+		    size_t cell, bool reads_only);
 
 /*
  * rpc_store_resume -- before that, for a client that was connected before.  It has the replies up

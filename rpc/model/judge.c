@@ -171,7 +171,7 @@ static const char *come_back(struct judge *judge, const struct stage *stage,
 	if (rpc_store_resume(store, 0, le64toh(hello.executed), le64toh(hello.position),
 			     le64toh(hello.durable)))
 		return "a client that comes back is refused";
-	if (rpc_store_greet(store, 0, 2, NEW_KEY + 1, scene->cell) ||
+	if (rpc_store_greet(store, 0, 2, NEW_KEY + 1, scene->cell, false) ||
 	    rpc_server_execute(&judge->executor, 0))
 		return "what an earlier connection has left is valid";
 	wrong = comeback(stage, store, &judge->executor);

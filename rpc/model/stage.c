@@ -285,9 +285,9 @@ static void make_memory(struct world *world, enum hw_domain domain)
 	world_sure(rpc_store_open(&stage->server.store, &stage->memory, &sizes));
 	stage->server.store.commits.journal.room = RECORDS_LEN;
 	for (unsigned int i = 0; i < sizes.clients; i++) {
-		if (rpc_store_claim(&stage->server.store, ids[i], true, NULL) != (int) i)
-			abort();
-		world_sure(rpc_store_greet(&stage->server.store, i, 1, 1 + i, i ? 0 : scene->cell));
+		world_sure(rpc_store_claim(&stage->server.store, ids[i], true, NULL) != (int) i);
+		world_sure(rpc_store_greet(&stage->server.store, i, 1, 1 + i, i ? 0 : scene->cell,
+					   false));
 	}
 	open_server(stage);
 	execute_earlier(stage);
@@ -498,7 +498,7 @@ static void welcome(struct stage *stage)
 {
 	if (!stage->scene->left || stage->welcomed || !rpc_work_is_idle(&stage->server.work[1]))
 		return;
-	world_sure(rpc_store_greet(&stage->server.store, 1, 1, NEW_KEY, 0));
+	world_sure(rpc_store_greet(&stage->server.store, 1, 1, NEW_KEY, 0, false));
 	stage->welcomed = true;
 }
 

@@ -115,6 +115,11 @@ static int check(const struct adding *adding, const struct settings *settings)
 	if (!adding->call.status && adding->call.reply_len == sizeof(adding->value) &&
 	    adding->value == value_of(settings, adding->call.sequence))
 		return 0;
+	if (adding->call.status == -EACCES) {
+		fprintf(stderr,
+			"fi_pmem_rpc: the server's file peers allows this key only to read\n");
+		return -1;
+	}
 	fprintf(stderr, "fi_pmem_rpc: call %llu has status %d and value %llu\n",
 		(unsigned long long) adding->call.sequence, adding->call.status,
 		(unsigned long long) adding->value);

@@ -93,6 +93,7 @@ static void print_counters(void)
 		{"connections", counters.connections},
 		{"now", counters.clients},
 		{"refused", counters.refused},
+		{"calls that are not allowed", counters.denied},
 		{"times too slow", counters.throttled},
 		{"now", counters.slow},
 		{"times that a client's rate was too high", counters.limited},
@@ -138,6 +139,13 @@ static void *print_on_signal(void *arg)
 
 static const uint32_t readers[] = {TOTAL, LOOK};
 
+/* complain -- to the journal, perhaps */
+static void complain(const char *sentence, void *context)
+{
+	(void) context;
+	fprintf(stderr, "fi_pmem_rpc: %s\n", sentence);
+}
+
 int count_serve(const struct settings *settings)
 {
 	const struct pmemrpc_server_attr attr = {
@@ -159,6 +167,7 @@ int count_serve(const struct settings *settings)
 		.rings_per_peer = settings->rings_per_peer,
 		.spin_us = settings->spin_us,
 		.handler = count,
+		.complain = complain,
 		.context = (void *) (uintptr_t) settings,
 	};
 	pthread_t printer;
@@ -172,7 +181,6 @@ int count_serve(const struct settings *settings)
 	sigaddset(&signals, SIGUSR1);
 	pthread_sigmask(SIG_BLOCK, &signals, NULL);
 	ret = pmemrpc_server_open(&attr, &server, error, sizeof(error));
-
 	if (ret) {
 		fprintf(stderr, "fi_pmem_rpc: %s\n", error);
 		return EXIT_FAILURE;

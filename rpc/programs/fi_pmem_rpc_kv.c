@@ -117,6 +117,12 @@ static int execute(struct pmemrpc_request *request, void *context)
 			 request->reply_max, &request->reply_len);
 }
 
+static void complain(const char *sentence, void *context)
+{
+	(void) context;
+	fail(sentence);
+}
+
 static int serve(const struct settings *settings)
 {
 	static const uint32_t readers[] = {KV_GET, KV_SCAN};
@@ -131,6 +137,7 @@ static int serve(const struct settings *settings)
 		.memory = kv_memory_len(settings->keys, VALUE_MAX),
 		.readers = readers,
 		.num_readers = sizeof(readers) / sizeof(readers[0]),
+		.complain = complain,
 		.handler = execute,
 	};
 	struct sigaction action = {.sa_handler = on_end};
@@ -241,7 +248,9 @@ static int ask(const struct settings *settings)
 	if (ret)
 		fail(pmemrpc_client_error(client));
 	else if (asked.status)
-		fail(strerror(-asked.status));
+		fail(asked.status == -EACCES
+			     ? "the server's file peers allows this key only to read"
+			     : strerror(-asked.status));
 	else
 		show(&asked);
 	/* This identity makes no other call. */

@@ -83,6 +83,9 @@ int conn_create(struct conn *conn, struct node *node, struct fi_info *info,
 	ret = fi_endpoint(node->domain, info, &conn->ep, NULL);
 	if (ret)
 		return explain_call(node->error, "fi_endpoint", ret);
+	/* The request is the endpoint's now, and may be gone with it: nobody rejects it any more.
+	 */
+	info->handle = NULL;
 	ret = create_queues(conn, info, attr);
 	if (!ret)
 		ret = bind_all(conn, attr);

@@ -337,6 +337,7 @@ int node_event(struct node *node, struct cm_event *event, int timeout_ms)
 
 void node_reject(const struct node *node, struct fi_info *info, const char *reason)
 {
-	fi_reject(node->pep, info->handle, reason, reason ? strlen(reason) + 1 : 0);
+	if (info->handle)
+		fi_reject(node->pep, info->handle, reason, reason ? strlen(reason) + 1 : 0);
 	fi_freeinfo(info);
 }

@@ -512,7 +512,12 @@ static int begin(struct session *session)
 	struct cp_link *link = &session->link;
 	int ret = cp_link_open(link, parent, session->info, 0);
 
-	/* The client waits for an answer, and the handle is freed by that. */
+	/*
+	 * The client waits for an answer, and the handle is freed by that.  If it was an endpoint's
+	 * already, the client sees that this is closed.
+	 */
+	if (ret && !session->info->handle)
+		return ret;
 	if (ret) {
 		fi_reject(parent->pep, session->info->handle, link->error.text,
 			  strnlen(link->error.text, CP_REASON - 1) + 1);

@@ -214,6 +214,29 @@ int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_
 	return id->qp ? 0 : -1;
 }
 
+int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, int *mask)
+{
+	(void) id;
+	(void) attr;
+	*mask = IBV_QP_STATE;
+	return fail(__func__);
+}
+
+int rdma_get_remote_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
+{
+	(void) id;
+	*ece = fake.peer_ece;
+	return fail(__func__);
+}
+
+int rdma_establish(struct rdma_cm_id *id)
+{
+	cr_assert_null(id->qp, "librdmacm knows its queue pair");
+	cr_assert_eq(fake.state, IBV_QPS_RTS);
+	fake.established = !fail(__func__);
+	return fake.established ? 0 : -1;
+}
+
 int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
 {
 	struct pending *first = pending;
@@ -228,6 +251,11 @@ int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event *
 	cr_assert_eq(first->event.id->channel, channel);
 	eventfd_read(channel->fd, &one);
 	pending = first->next;
+	/* A queue pair that it knows is ready before anybody sees the answer. */
+	if (first->event.event == RDMA_CM_EVENT_CONNECT_RESPONSE && first->event.id->qp) {
+		fake.state = IBV_QPS_RTS;
+		first->event.event = RDMA_CM_EVENT_ESTABLISHED;
+	}
 	*event = &first->event;
 	return 0;
 }

@@ -315,6 +315,7 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	qp->max_send = attr->cap.max_send_wr;
 	qp->max_recv = attr->cap.max_recv_wr;
 	fake.qp = &qp->qp;
+	fake.state = IBV_QPS_INIT;
 	return &qp->qp;
 }
 
@@ -359,6 +360,22 @@ int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 	return 0;
 }
 
+int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	(void) qp;
+	if (fake_fails(__func__))
+		return errno;
+	*ece = (struct ibv_ece){.vendor_id = 15, .options = 7};
+	return fake.has_ece ? 0 : EOPNOTSUPP;
+}
+
+int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	(void) qp;
+	fake.ece = *ece;
+	return fake_fails(__func__) ? errno : 0;
+}
+
 static void flush(struct fake_qp *qp)
 {
 	struct ibv_wc wc = {.status = IBV_WC_WR_FLUSH_ERR};
@@ -375,6 +392,8 @@ int ibv_modify_qp(struct ibv_qp *fid, struct ibv_qp_attr *attr, int mask)
 {
 	struct fake_qp *qp = (struct fake_qp *) fid;
 
+	if (mask & IBV_QP_STATE)
+		fake.state = attr->qp_state;
 	if ((mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_ERR) {
 		qp->stopped = true;
 		if (fake.flushes)

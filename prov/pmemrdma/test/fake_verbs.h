@@ -49,7 +49,12 @@ struct fake {
 	bool flushes;                /* a queue pair in error tells what was under way */
 	bool ends_late;              /* the oldest request succeeds as its queue pair goes */
 	bool rejected;
-	uint8_t sent[64]; /* private data of the latest connect, accept or reject */
+	bool established;        /* by rdma_establish */
+	enum ibv_qp_state state; /* of the latest queue pair, as far as it was told */
+	bool has_ece;            /* the device has something beyond the standard ... */
+	struct ibv_ece peer_ece; /* ... and the peer says that of his */
+	struct ibv_ece ece;      /* what they have agreed on */
+	uint8_t sent[64];        /* private data of the latest connect, accept or reject */
 	size_t sent_len;
 };
 

@@ -62,15 +62,18 @@ static int read_event(struct link *link, uint32_t wanted)
 
 static int connect_it(struct link *link)
 {
-	int ret = fi_connect(link->ep, link->info->dest_addr, "hello", 5);
+	int ret;
 
+	if (link->holds)
+		link_lists(link)->hold(link->ep);
+	ret = fi_connect(link->ep, link->info->dest_addr, "hello", 5);
 	if (ret)
 		return ret;
 	/* The way is known, and it is called. */
 	ret = read_event(link, 0);
 	if (ret != -FI_EAGAIN)
 		return ret;
-	fake_event(fake.id, RDMA_CM_EVENT_ESTABLISHED,
+	fake_event(fake.id, RDMA_CM_EVENT_CONNECT_RESPONSE,
 		   "\x02"
 		   "ab\0\0\0",
 		   6);
@@ -173,6 +176,6 @@ const struct pmemrdma_post_ops *link_lists(struct link *link)
 {
 	struct pmemrdma_post_ops *ops;
 
-	cr_assert_eq(fi_open_ops(&link->ep->fid, PMEMRDMA_POST_OPS_V2, 0, (void **) &ops, NULL), 0);
+	cr_assert_eq(fi_open_ops(&link->ep->fid, PMEMRDMA_POST_OPS_V3, 0, (void **) &ops, NULL), 0);
 	return ops;
 }

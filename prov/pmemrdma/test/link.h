@@ -19,6 +19,7 @@ struct link {
 	struct fid_ep *ep;
 	struct fid_mr *mr;
 	char buf[4096];
+	bool holds; /* pmemrdma_post.h; it is not established */
 };
 
 /* link_hints -- that name the provider */

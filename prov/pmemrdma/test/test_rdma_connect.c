@@ -333,3 +333,69 @@ Test(rdma_connect, a_request_that_ends_says_nothing)
 	fi_freeinfo(info);
 	listener_close(&listener);
 }
+
+/* What arrives at a queue pair in the state INIT is dropped. */
+Test(rdma_connect, one_that_is_held_receives_nothing_before_it_is_established)
+{
+	struct link link = {.holds = true};
+
+	cr_assert_eq(link_open(&link, 16, 100, 0), 0);
+	cr_expect_eq(fake.state, IBV_QPS_INIT);
+	cr_expect_eq(fake.conn.qp_num, fake.qp->qp_num);
+	cr_expect_not(fake.established);
+	cr_assert_eq(link_lists(&link)->establish(link.ep), 0);
+	cr_expect_eq(fake.state, IBV_QPS_RTS);
+	cr_expect(fake.established);
+	cr_expect_eq(fake.id->qp, fake.qp, "librdmacm ends it with the connection");
+	cr_assert_eq(fi_shutdown(link.ep, 0), 0);
+	cr_expect_not(fake.rejected);
+	link_close(&link);
+}
+
+Test(rdma_connect, one_that_is_not_held_is_there_at_once)
+{
+	struct link link = {0};
+
+	cr_assert_eq(link_open(&link, 16, 100, 0), 0);
+	cr_expect_eq(fake.state, IBV_QPS_RTS);
+	cr_expect_eq(link_lists(&link)->establish(link.ep), 0);
+	cr_expect_not(fake.established, "librdmacm has done it");
+	link_close(&link);
+}
+
+Test(rdma_connect, the_answer_to_one_that_is_held_can_be_refused)
+{
+	struct link link = {.holds = true};
+
+	cr_assert_eq(link_open(&link, 16, 100, 0), 0);
+	cr_assert_eq(fi_shutdown(link.ep, 0), 0);
+	cr_expect(fake.rejected);
+	cr_expect_eq(fake.state, IBV_QPS_INIT);
+	link_close(&link);
+}
+
+/* As librdmacm has it: what the peer's device has, or nothing; and not another vendor's. */
+Test(rdma_connect, one_that_is_held_agrees_on_what_the_devices_have_beyond_the_standard)
+{
+	static const struct {
+		struct ibv_ece peer;
+		int ret;
+		uint32_t options;
+	} cases[] = {{{.vendor_id = 15, .options = 3}, 0, 3},
+		     {{.vendor_id = 0}, 0, 0},
+		     {{.vendor_id = 16, .options = 3}, -FI_EINVAL, 99}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct link link = {.holds = true};
+
+		fake.has_ece = true;
+		fake.peer_ece = cases[i].peer;
+		fake.ece.options = 99;
+		cr_assert_eq(link_open(&link, 16, 100, 0), 0);
+		cr_expect_eq(link_lists(&link)->establish(link.ep), cases[i].ret);
+		cr_expect_eq(fake.ece.options, cases[i].options);
+		cr_expect_eq(fake.established, !cases[i].ret);
+		fake.established = false;
+		link_close(&link);
+	}
+}

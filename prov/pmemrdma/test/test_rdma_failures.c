@@ -302,6 +302,28 @@ Test(rdma_failures, any_call_of_who_moves_is_an_error)
 	each_call_fails(try_move, 15);
 }
 
+/* Of the last one only the timer depends. */
+Test(rdma_failures, any_call_that_establishes_is_an_error)
+{
+	bool ended;
+	int n = 0;
+
+	do {
+		struct link link = {.holds = true};
+		int ret;
+
+		fake = (struct fake){.has_ece = true, .peer_ece = {.vendor_id = 15}};
+		cr_assert_eq(link_open(&link, 16, 8, FI_SELECTIVE_COMPLETION), 0);
+		fake.fail_at = fake.calls + ++n;
+		ret = link_lists(&link)->establish(link.ep);
+		ended = !fake.failed;
+		fake.fail_at = 0;
+		cr_expect_eq(ret == 0, fake.established, "%s fails", fake.failed);
+		cr_expect_eq(link_close(&link), 0);
+	} while (!ended);
+	cr_expect_eq(n, 12);
+}
+
 /* The devices, which a process looks for once */
 
 struct found {

@@ -207,7 +207,7 @@ Test(rdma_post, a_list_rings_once)
 	struct pmemrdma_post_ops *ops;
 
 	cr_assert_eq(fi_open_ops(&link->ep->fid, "no such", 0, (void **) &ops, NULL), -FI_ENOSYS);
-	cr_assert_eq(fi_open_ops(&link->ep->fid, PMEMRDMA_POST_OPS_V2, 0, (void **) &ops, NULL), 0);
+	cr_assert_eq(fi_open_ops(&link->ep->fid, PMEMRDMA_POST_OPS_V3, 0, (void **) &ops, NULL), 0);
 	cr_assert_eq(ops->post(link->ep, list, 2), 2);
 	cr_assert_eq(fake.doorbells, 1);
 	fake_end(fake.qp, IBV_WC_SUCCESS);

@@ -394,7 +394,9 @@ static void finish(struct pmv_agent *agent, struct pmv_work *work)
 	/* A request of several messages is durable only if all of them are. */
 	enum pmv_fault fault = receiver->part_fault ? receiver->part_fault : work->fault;
 
-	agent->counts.requests++;
+	/* One that asks for nothing comes when an acknowledgement is late. */
+	if (request->envelope.content != PMV_CONTENT_NONE)
+		agent->counts.requests++;
 	if (work->fault)
 		refuse_work(agent, receiver, work);
 	receiver->part_fault = request->envelope.more ? fault : PMV_FAULT_NONE;

@@ -16,6 +16,8 @@
 
 #include <sodium.h>
 
+#include "base/address.h"
+
 #define MOST_BYTES (1 << 20) /* of a file: nobody has so many peers */
 
 /* A file that has changed so lately may change once more without showing it. */
@@ -161,7 +163,8 @@ static bool is_in(const struct pmv_keys_net *net, const struct pmv_keys_net *add
 {
 	unsigned int bytes = net->bits / 8, rest = net->bits % 8;
 
-	return net->family == addr->family && !memcmp(net->addr, addr->addr, bytes) &&
+	return net->family == addr->family && (!*net->link || !strcmp(net->link, addr->link)) &&
+	       !memcmp(net->addr, addr->addr, bytes) &&
 	       (!rest || !((net->addr[bytes] ^ addr->addr[bytes]) >> (8 - rest)));
 }
 
@@ -178,7 +181,23 @@ static bool unmap(struct pmv_keys_net *net)
 	return true;
 }
 
-/* parse_net -- ADDRESS[/PREFIX] */
+/* take_link -- %INTERFACE off its end: by its name, whose number may change; false: it is none */
+static bool take_link(struct pmv_keys_net *net, char *text)
+{
+	char *percent = strchr(text, '%');
+	size_t len = percent ? strlen(percent + 1) : 0;
+
+	memset(net->link, 0, sizeof(net->link));
+	if (!percent)
+		return true;
+	if (!len || len >= sizeof(net->link))
+		return false;
+	memcpy(net->link, percent + 1, len);
+	*percent = 0;
+	return true;
+}
+
+/* parse_net -- ADDRESS[%INTERFACE][/PREFIX] */
 static bool parse_net(struct pmv_keys_net *net, char *text)
 {
 	char *slash = strchr(text, '/'), *end;
@@ -186,10 +205,14 @@ static bool parse_net(struct pmv_keys_net *net, char *text)
 
 	if (slash)
 		*slash = 0;
+	if (!take_link(net, text))
+		return false;
 	net->family = strchr(text, ':') ? AF_INET6 : AF_INET;
 	net->bits = net->family == AF_INET6 ? 128 : 32;
 	memset(net->addr, 0, sizeof(net->addr));
-	if (inet_pton(net->family, text, net->addr) != 1)
+	if (inet_pton(net->family, text, net->addr) != 1 ||
+	    (*net->link && (net->family != AF_INET6 ||
+			    !IN6_IS_ADDR_LINKLOCAL((const struct in6_addr *) net->addr))))
 		return false;
 	if (!slash)
 		return unmap(net);
@@ -411,6 +434,8 @@ static bool set_addr(struct pmv_keys_net *net, const struct sockaddr *addr)
 		return false;
 	net->family = AF_INET6;
 	net->bits = 128;
+	if (pmv_address_scope(addr))
+		if_indextoname(pmv_address_scope(addr), net->link);
 	memcpy(net->addr, &((const struct sockaddr_in6 *) addr)->sin6_addr, 16);
 	return unmap(net);
 }

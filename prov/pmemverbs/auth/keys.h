@@ -4,6 +4,7 @@
  *
  *    key      the secret key, in base64; nobody but its owner may read it
  *    peers    a line a peer: PUBLICKEY NAME [ADDRESS[/PREFIX] ...] [RIGHT=VALUE ...]
+ *             a link-local address may name its interface: ADDRESS%INTERFACE
  *             # begins a comment
  *
  * A peer with addresses may connect to us from these only.  Of a target that we connect to, the
@@ -18,6 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <net/if.h>
 #include <sys/socket.h>
 
 #include "auth/noise.h"
@@ -33,6 +35,7 @@ struct pmv_keys_net {
 	sa_family_t family;
 	unsigned int bits;
 	uint8_t addr[16];
+	char link[IF_NAMESIZE]; /* behind this interface of ours only; "": any */
 };
 
 struct pmv_keys_peer {

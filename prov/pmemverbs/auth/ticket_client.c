@@ -126,6 +126,16 @@ static void start(struct pmv_watched *watched)
 		finish_unreached(client, err);
 }
 
+/* set_link -- a socket needs to know it, and RDMA does not tell it of our own address */
+static void set_link(struct pmv_ticket_client *client)
+{
+	struct sockaddr_in6 *from = (struct sockaddr_in6 *) &client->from;
+	const struct sockaddr *to = (struct sockaddr *) &client->to;
+
+	if (pmv_address_is_link_local((struct sockaddr *) from) && !from->sin6_scope_id)
+		from->sin6_scope_id = pmv_address_scope(to);
+}
+
 /* make_request -- with the length in front; false: nobody is known there, and why */
 static bool make_request(struct pmv_ticket_client *client, const uint8_t *data, size_t len,
 			 char why[PMV_KEYS_WHY])
@@ -133,6 +143,12 @@ static bool make_request(struct pmv_ticket_client *client, const uint8_t *data, 
 	const struct sockaddr *to = (struct sockaddr *) &client->to;
 	uint16_t whole;
 
+	if (pmv_address_is_link_local(to) && !pmv_address_scope(to)) {
+		snprintf(why, PMV_KEYS_WHY,
+			 "a link-local address needs the name of the interface, as in "
+			 "fe80::1%%eth0");
+		return false;
+	}
 	if (len > PMV_ADMISSION_MOST - PMV_ADMISSION_REQUEST) {
 		snprintf(why, PMV_KEYS_WHY, "%zu bytes of CM data are too many", len);
 		return false;
@@ -169,6 +185,7 @@ struct pmv_ticket_client *pmv_ticket_client_begin(const struct sockaddr *from,
 		memcpy(&client->from, from, pmv_address_len(from));
 	if (to)
 		memcpy(&client->to, to, pmv_address_len(to));
+	set_link(client);
 	if (!make_request(client, data, len, why)) {
 		free(client);
 		return NULL;

@@ -3,6 +3,7 @@
 #include "base/address.h"
 
 #include <arpa/inet.h>
+#include <net/if.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -49,11 +50,25 @@ static bool to_ipv6(const struct sockaddr *addr, struct in6_addr *host)
 	return true;
 }
 
+bool pmv_address_is_link_local(const struct sockaddr *addr)
+{
+	return addr && addr->sa_family == AF_INET6 &&
+	       IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *) addr)->sin6_addr);
+}
+
+uint32_t pmv_address_scope(const struct sockaddr *addr)
+{
+	return pmv_address_is_link_local(addr) ? ((const struct sockaddr_in6 *) addr)->sin6_scope_id
+					       : 0;
+}
+
 bool pmv_address_is_same_host(const struct sockaddr *one, const struct sockaddr *other)
 {
+	uint32_t scope = pmv_address_scope(one), other_scope = pmv_address_scope(other);
 	struct in6_addr a, b;
 
-	return to_ipv6(one, &a) && to_ipv6(other, &b) && IN6_ARE_ADDR_EQUAL(&a, &b);
+	return to_ipv6(one, &a) && to_ipv6(other, &b) && IN6_ARE_ADDR_EQUAL(&a, &b) &&
+	       (!scope || !other_scope || scope == other_scope);
 }
 
 bool pmv_address_host(const struct sockaddr *addr, char text[INET6_ADDRSTRLEN])
@@ -70,11 +85,16 @@ bool pmv_address_host(const struct sockaddr *addr, char text[INET6_ADDRSTRLEN])
 
 bool pmv_address_text(const struct sockaddr *addr, char text[PMV_ADDRESS_TEXT])
 {
-	char host[INET6_ADDRSTRLEN];
+	char host[INET6_ADDRSTRLEN], name[IF_NAMESIZE];
+	uint32_t scope = pmv_address_scope(addr);
+	bool named = scope && if_indextoname(scope, name);
 
 	if (!pmv_address_host(addr, host))
 		return false;
-	snprintf(text, PMV_ADDRESS_TEXT, addr->sa_family == AF_INET6 ? "[%s]:%u" : "%s:%u", host,
-		 pmv_address_port(addr));
+	if (addr->sa_family == AF_INET6)
+		snprintf(text, PMV_ADDRESS_TEXT, "[%s%s%s]:%u", host, named ? "%" : "",
+			 named ? name : "", pmv_address_port(addr));
+	else
+		snprintf(text, PMV_ADDRESS_TEXT, "%s:%u", host, pmv_address_port(addr));
 	return true;
 }

@@ -122,13 +122,24 @@ void pmv_engine_join(struct pmv_engine_ep *ep, struct pmv_engine *engine)
 	ep->ops = engine->core->ops;
 	ep->lists = NULL;
 	if (!engine->core->posts_lists ||
-	    fi_open_ops(&ep->fid->fid, PMEMRDMA_POST_OPS_V2, 0, &lists, NULL) || !lists)
+	    fi_open_ops(&ep->fid->fid, PMEMRDMA_POST_OPS_V3, 0, &lists, NULL) || !lists)
 		return;
 	ep->lists = lists;
 	/* What is in front of the core (FI_HOOK) gives the core's table, and can't be used with it.
 	 */
 	if (ep->lists->post(ep->fid, NULL, 0) == -FI_EOPNOTSUPP)
 		ep->lists = NULL;
+}
+
+void pmv_engine_hold(const struct pmv_engine_ep *ep)
+{
+	if (ep->lists && ep->lists->hold)
+		ep->lists->hold(ep->fid);
+}
+
+int pmv_engine_establish(const struct pmv_engine_ep *ep)
+{
+	return ep->lists && ep->lists->hold ? ep->lists->establish(ep->fid) : 0;
 }
 
 /* in_list -- a message as a request of a list */

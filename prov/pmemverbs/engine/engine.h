@@ -114,6 +114,14 @@ extern const struct pmv_engine_ops pmv_engine_libfabric;
 void pmv_engine_join(struct pmv_engine_ep *ep, struct pmv_engine *engine);
 
 /*
+ * pmv_engine_hold -- before it connects, if the core can: FI_CONNECTED comes while nothing that the
+ * peer sends is received yet
+ * pmv_engine_establish -- from now on it is; 0, also if it is not held, or a negative fi_errno
+ */
+void pmv_engine_hold(const struct pmv_engine_ep *ep);
+int pmv_engine_establish(const struct pmv_engine_ep *ep);
+
+/*
  * pmv_engine_write_read -- a WRITE and a READ behind it, of one message each, with one doorbell
  * and, if both succeed, one entry: the READ's.  If the WRITE fails an error entry of its own, with
  * FI_WRITE among its flags, is in front of the READ's.  For endpoints with lists.  Returns how many

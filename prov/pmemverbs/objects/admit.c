@@ -3,6 +3,7 @@
 #include "objects/admit.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 #include <rdma/fi_errno.h>
 
@@ -123,6 +124,17 @@ int pmv_admit_connect(struct pmv_ep *ep, const void *addr, uint8_t *data, size_t
 	return -FI_EACCES;
 }
 
+/* begin -- it has proved its key, and may reach our memory from now on; false: why */
+static bool begin(struct pmv_ep *ep, char *why)
+{
+	int ret = pmv_engine_establish(&ep->engine);
+
+	if (ret)
+		snprintf(why, PMV_KEYS_WHY, "it has proved its key, but the connection fails (%s)",
+			 fi_strerror(-ret));
+	return !ret;
+}
+
 bool pmv_admit_connected(struct pmv_ep *ep, struct pmv_event *event)
 {
 	size_t len = event->len > sizeof(event->cm) ? event->len - sizeof(event->cm) : 0;
@@ -135,6 +147,8 @@ bool pmv_admit_connected(struct pmv_ep *ep, struct pmv_event *event)
 	if (pmv_initiator_is_fast(&ep->initiator, PMV_SLOW_UNKNOWN))
 		return true;
 	ok = ep->admission && established(ep, event->cm.data, &len, why);
+	if (ok)
+		ok = begin(ep, why);
 	if (ok)
 		keep_peer(ep);
 	pmv_admission_free(ep->admission);

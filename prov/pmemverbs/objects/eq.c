@@ -258,6 +258,18 @@ static void take_kept(struct pmv_eq *eq)
 		translate(eq, event);
 }
 
+/*
+ * enter_core -- it may copy what has arrived on connections, too.  Of a connection that ends before
+ * it has asked for anything, tcp (1.17: rx_cm_data, 2.1: xnet_recv_cm_msg) takes whatever errno
+ * there is for the reason.  If an earlier call has left EAGAIN there, it keeps that connection for
+ * ever, which is readable: it looks at it in each call, and new ones wait.
+ */
+static void enter_core(void)
+{
+	errno = 0;
+	pmv_guard_enter();
+}
+
 /* take_event -- read the core's next event, if none is kept */
 static ssize_t take_event(struct pmv_eq *eq)
 {
@@ -270,8 +282,7 @@ static ssize_t take_event(struct pmv_eq *eq)
 		/* Whoever asks without end must not keep the application here. */
 		if (dropped == MOST_DROPPED)
 			return -FI_EAGAIN;
-		/* A core may copy what has arrived on connections, too. */
-		pmv_guard_enter();
+		enter_core();
 		ret = fi_eq_read(eq->core_fid, &eq->kept.event, eq->kept.room,
 				 sizeof(eq->kept.room), 0);
 		pmv_guard_leave();
@@ -370,7 +381,7 @@ static ssize_t wait_in_core(struct pmv_eq *eq, int64_t left)
 		if (eq->core_fd >= 0)
 			return wait_for_descriptor(eq, left);
 	}
-	pmv_guard_enter();
+	enter_core();
 	ret = fi_eq_sread(eq->core_fid, &peeked.event, peeked.room, sizeof(peeked.room), (int) left,
 			  FI_PEEK);
 	pmv_guard_leave();

@@ -6,7 +6,7 @@
 
 TESTS = \
 	test_silence test_text_socket \
-	test_admission test_keys test_noise test_replay test_ticket test_ticket_client test_ticket_server \
+	test_admission test_keys test_noise test_replay test_ticket test_ticket_client test_ticket_link test_ticket_server \
 	test_blocks test_detect test_direct test_dirty test_file test_file_part test_guard test_key \
 	test_info test_info_entries test_length \
 	test_op test_queue \
@@ -52,6 +52,7 @@ test_noise_SOURCES = %D%/auth/test_noise.c
 test_replay_SOURCES = %D%/auth/test_replay.c
 test_ticket_SOURCES = %D%/auth/test_ticket.c $(key_dirs_sources)
 test_ticket_client_SOURCES = %D%/auth/test_ticket_client.c $(key_dirs_sources)
+test_ticket_link_SOURCES = %D%/auth/test_ticket_link.c $(key_dirs_sources)
 test_ticket_server_SOURCES = %D%/auth/test_ticket_server.c $(key_dirs_sources)
 
 # memory/
@@ -142,7 +143,8 @@ test_mr_SOURCES = %D%/objects/test_mr.c $(key_dirs_sources)
 test_msg_SOURCES = %D%/objects/test_msg.c %D%/objects/test_msg_errors.c %D%/objects/test_msg.h
 test_status_reply_SOURCES = %D%/objects/test_status_reply.c
 test_tally_SOURCES = %D%/objects/test_tally.c
-test_tickets_SOURCES = %D%/objects/test_tickets.c $(key_dirs_sources)
+test_tickets_SOURCES = %D%/objects/test_tickets.c %D%/objects/test_tickets_hold.c %D%/objects/stage.c \
+	%D%/objects/stage.h $(key_dirs_sources)
 
 # whole/
 test_inject_SOURCES = %D%/whole/test_inject.c %D%/whole/test_inject_open.c \

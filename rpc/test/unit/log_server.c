@@ -111,14 +111,14 @@ bool world_execute(struct world *world, bool tell)
 	}
 	if (mutant == EFFECT_FIRST) {
 		change(world, place.sequence, body, len);
-		rpc_store_greet(&world->store, 0, 1, state.key, state.cell);
+		rpc_store_greet(&world->store, 0, 1, state.key, state.cell, false);
 	}
 	if (mutant != EFFECT_FIRST && mutant != WATERMARK_FIRST)
 		change(world, place.sequence, body, len);
 	rpc_store_executed(&world->store, &world->store.own, 0, len, 9, &answer, sizeof(answer));
 	if (mutant == WATERMARK_FIRST) {
 		change(world, place.sequence, body, len);
-		rpc_store_greet(&world->store, 0, 1, state.key, state.cell);
+		rpc_store_greet(&world->store, 0, 1, state.key, state.cell, false);
 	}
 	if (mutant == CELL_STRIDE && ring.cell)
 		skew(world);
@@ -160,7 +160,7 @@ void world_greet(struct world *world, uint64_t key)
 {
 	struct rpc_ring ring;
 
-	if (rpc_store_greet(&world->store, 0, 1, key, world->cell))
+	if (rpc_store_greet(&world->store, 0, 1, key, world->cell, false))
 		world_complain(world, "no transaction");
 	ring = rpc_store_ring(&world->store, 0);
 	world->cell_position = rpc_store_slot(&world->store, 0)->position;

@@ -3,12 +3,16 @@
 #include "session_world.h"
 
 #include <netinet/in.h>
+#include <stdio.h>
 
 #include <criterion/criterion.h>
 
 struct pmemrpc_server *server;
 static struct rpc_memory memory;
 unsigned int flushes;
+unsigned int handled;
+char complaint[256];
+unsigned int complaints;
 bool keeps;
 int64_t now;
 struct rpc_welcome_message heard[MOST_EPS];
@@ -64,6 +68,7 @@ bool makes_others_due;
 static int handle(struct pmemrpc_request *request, void *context)
 {
 	(void) context;
+	handled++;
 	if (excludes && request->client == CLIENTS - 1)
 		pmemrpc_exclude(request);
 	if (first_excludes && !request->client)
@@ -71,6 +76,13 @@ static int handle(struct pmemrpc_request *request, void *context)
 	if (makes_others_due && !request->client)
 		server->workers[0].executor.flush_ns = 0;
 	return 0;
+}
+
+static void complain(const char *sentence, void *context)
+{
+	(void) context;
+	complaints++;
+	snprintf(complaint, sizeof(complaint), "%s", sentence);
 }
 
 static void see(struct net_ep *ep, const struct testcore_request *request)
@@ -94,7 +106,8 @@ void open_server_with(unsigned int pool, unsigned int silence_ms, unsigned int r
 						 .pool = pool,
 						 .silence_ms = silence_ms,
 						 .rings_per_peer = rings_per_peer,
-						 .handler = handle};
+						 .handler = handle,
+						 .complain = complain};
 	char error[256];
 
 	net = (struct net){.room = 16, .on_transmit = see};

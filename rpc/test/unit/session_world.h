@@ -18,6 +18,9 @@
 extern struct pmemrpc_server *server;
 extern unsigned int threads; /* that it has */
 extern unsigned int flushes;
+extern unsigned int handled; /* calls, by the handler */
+extern char complaint[256];  /* the last one */
+extern unsigned int complaints;
 extern int64_t now;
 extern bool keeps;            /* the memory is there when the server has gone */
 extern bool excludes;         /* the client that came last, and is served first */

@@ -74,7 +74,7 @@ static void serve(struct fixture *fixture, const unsigned char *contents)
 	cr_assert_eq(rpc_store_open(&server->store, &fixture->cut.memory, &any), 0);
 	cr_assert_eq(rpc_store_claim(&server->store, me, true, NULL), 0);
 	if (!contents)
-		cr_assert_eq(rpc_store_greet(&server->store, 0, 1, 1, 0), 0);
+		cr_assert_eq(rpc_store_greet(&server->store, 0, 1, 1, 0, false), 0);
 	fixture->next = (struct rpc_place){rpc_store_slot(&server->store, 0)->executed + 1,
 					   rpc_store_slot(&server->store, 0)->position};
 	pthread_mutex_init(&server->lock, NULL);
@@ -293,7 +293,7 @@ static int come_back(uint64_t has, uint64_t position, uint64_t durable)
 	fail_power(&fixture, &after);
 	ret = rpc_store_resume(&after.server.store, 0, has, position, durable);
 	cr_assert_eq(executed(&after), ret || has < 1 ? 1 : has);
-	cr_assert_eq(rpc_store_greet(&after.server.store, 0, 1, 2, 0), 0);
+	cr_assert_eq(rpc_store_greet(&after.server.store, 0, 1, 2, 0, false), 0);
 	fail_power(&after, &fixture);
 	cr_assert_eq(executed(&fixture), ret || has < 1 ? 1 : has, "it is durable when it is said");
 	end(&fixture);

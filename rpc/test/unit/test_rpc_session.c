@@ -363,3 +363,104 @@ Test(rpc_session, an_address_has_no_more_rings_than_it_may)
 	keeps = false;
 	close_server();
 }
+
+/* Rights of keys */
+
+static int status_of(uint64_t sequence)
+{
+	const struct rpc_reply *reply = rpc_store_reply(&server->store, 0, sequence);
+
+	cr_assert_not_null(reply);
+	return reply->status;
+}
+
+Test(rpc_session, who_may_only_read_calls_nothing_else)
+{
+	struct net_ep *ep;
+
+	open_server(0);
+	net.rights = "may=read";
+	ep = come_and_call(1);
+	cr_assert(net_notice(ep, 1, false));
+	serve();
+	cr_assert(is_there(ep));
+	cr_expect_eq(status_of(1), -FI_EACCES);
+	cr_expect_eq(handled, 0);
+	cr_expect_eq(server->counters.denied, 1);
+	cr_expect_eq(server->counters.executed, 1, "it is over");
+	cr_expect_str_eq(complaint,
+			 "client 0 (somebody) may only read, and has called operation 0");
+	close_server();
+}
+
+/* Whoever executes it then knows no key. */
+Test(rpc_session, who_may_only_read_calls_nothing_else_without_a_connection_either)
+{
+	open_server(0);
+	net.rights = "may=read";
+	come_and_call(1);
+	keeps = true;
+	close_server();
+	open_server(0);
+	cr_expect_eq(server->counters.recovered, 1);
+	cr_expect_eq(status_of(1), -FI_EACCES);
+	cr_expect_eq(handled, 0);
+	keeps = false;
+	close_server();
+}
+
+/* What the one has left is the one's, and not executed with the rights of the other. */
+Test(rpc_session, who_may_do_all_takes_over_from_who_may_not)
+{
+	struct rpc_ring ring;
+	struct net_ep *ep;
+
+	open_server(0);
+	net.rights = "may=read";
+	come_and_call(1);
+	net.rights = "";
+	ep = come(PMEMRPC_WRITE);
+	greet(ep, 1);
+	serve();
+	check_welcomed(ep);
+	cr_expect_eq(status_of(1), -FI_EACCES);
+	say(ep, &(struct rpc_request_message){.type = htole32(RPC_MSG_READY),
+					      .replies_from = htole64(1)});
+	serve();
+	ring = rpc_store_ring(&server->store, 0);
+	rpc_ring_write(&ring, (struct rpc_place){2, rpc_store_slot(&server->store, 0)->position}, 0,
+		       0, "", 1);
+	cr_assert(net_notice(ep, 1, false));
+	serve();
+	cr_expect_eq(status_of(2), 0);
+	cr_expect_eq(handled, 1);
+	close_server();
+}
+
+Test(rpc_session, who_has_another_right_gets_no_slot)
+{
+	static const char *const rights[] = {"below=its", "may=put", "may=read below=its",
+					     "may=read may=read"};
+
+	open_server(0);
+	for (size_t i = 0; i < sizeof(rights) / sizeof(rights[0]); i++) {
+		struct net_ep *ep;
+
+		net.rights = rights[i];
+		ep = come(PMEMRPC_WRITE);
+		greet(ep, 1);
+		serve();
+		check_refused(ep, FI_EACCES);
+	}
+	cr_expect_not(rpc_store_slot(&server->store, 0)->used);
+	cr_expect_str_eq(complaint,
+			 "refused: the line of somebody in the file peers has a right that is not "
+			 "may=read");
+	cr_expect_eq(complaints, 1, "they fill the log");
+	now += 1000;
+	come(PMEMRPC_WRITE);
+	greet(net.eps, 1);
+	serve();
+	cr_expect_eq(complaints, 2);
+	close_server();
+}

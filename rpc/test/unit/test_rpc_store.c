@@ -30,7 +30,7 @@ static void open_fixture(struct fixture *fixture, size_t ring)
 	cr_assert_eq(rpc_store_format(&fixture->cut.memory, &sizes, SECRET), 0);
 	cr_assert_eq(rpc_store_open(&fixture->store, &fixture->cut.memory, &any), 0);
 	cr_assert_eq(rpc_store_claim(&fixture->store, me, true, NULL), 0);
-	cr_assert_eq(rpc_store_greet(&fixture->store, 0, 1, 1, 0), 0);
+	cr_assert_eq(rpc_store_greet(&fixture->store, 0, 1, 1, 0, false), 0);
 }
 
 /* late -- is an entry valid that arrives when its client has connected again? */
@@ -43,7 +43,7 @@ static bool late(void)
 
 	open_fixture(&fixture, 256);
 	ring = rpc_store_ring(&fixture.store, 0);
-	cr_assert_eq(rpc_store_greet(&fixture.store, 0, 1, 2, 0), 0);
+	cr_assert_eq(rpc_store_greet(&fixture.store, 0, 1, 2, 0, false), 0);
 	rpc_ring_write(&ring, (struct rpc_place){1, 0}, 5, 0, "argument", 8);
 	ring = rpc_store_ring(&fixture.store, 0);
 	len = rpc_ring_read(&ring, (struct rpc_place){1, 0}, body);

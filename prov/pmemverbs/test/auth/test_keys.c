@@ -85,7 +85,7 @@ static void put_peers(const char *lines)
 	char text[4096] = "";
 
 	for (; *lines; lines++) {
-		if (*lines == '%')
+		if (*lines == '%' && lines[1] >= '0' && lines[1] <= '9')
 			strcat(text, text_of((uint8_t) (*++lines - '0')));
 		else
 			strncat(text, lines, 1);
@@ -278,6 +278,10 @@ Test(keys, are_refused_with_the_line_that_is_bad)
 		{"%1 one ::/129\n", "no ADDRESS"},
 		{"%1 one ::ffff:0.0.0.0/95\n", "no ADDRESS"},
 		{"%1 one 192.0.2.1 host.example\n", "no ADDRESS"},
+		{"%1 one fe80::1%\n", "no ADDRESS"},
+		{"%1 one fe80::1%a-name-that-is-too-long\n", "no ADDRESS"},
+		{"%1 one 2001:db8::1%lo\n", "no ADDRESS"},
+		{"%1 one 192.0.2.1%lo\n", "no ADDRESS"},
 	};
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
@@ -349,6 +353,36 @@ Test(keys, are_good_only_from_where_they_may_come)
 	cr_expect_str_eq(from(3, "192.0.2.1"), "");
 	cr_expect(strstr(why, text_of(3)), "%s", why);
 	cr_expect_null(pmv_keys_find(keys, keys->peers[1].key, NULL, why), "from nowhere");
+}
+
+/* link -- the link-local address, behind the interface of that number; 0: it is not named */
+static const struct sockaddr *link_local(uint32_t scope)
+{
+	static struct sockaddr_in6 addr;
+
+	addr = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_scope_id = scope};
+	cr_assert_eq(inet_pton(AF_INET6, "fe80::1", &addr.sin6_addr), 1);
+	return (struct sockaddr *) &addr;
+}
+
+Test(keys, of_link_local_addresses_are_those_behind_the_interface)
+{
+	const uint32_t lo = if_nametoindex("lo");
+	const struct pmv_keys_peer *peer;
+
+	cr_assert(lo);
+	put_peers("%1 one fe80::1%lo\n%2 two fe80::1%none0\n%3 three fe80::/10\n");
+	cr_assert_eq(load(), 0);
+	peer = pmv_keys_target(keys, link_local(lo), why);
+	cr_assert_not_null(peer, "%s", why);
+	cr_expect_str_eq(peer->name, "one");
+	peer = pmv_keys_target(keys, link_local(0), why);
+	cr_assert_not_null(peer, "%s", why);
+	cr_expect_str_eq(peer->name, "three");
+	cr_expect_not_null(pmv_keys_find(keys, keys->peers[0].key, link_local(lo), why));
+	cr_expect_null(pmv_keys_find(keys, keys->peers[0].key, link_local(0), why));
+	cr_expect_null(pmv_keys_find(keys, keys->peers[1].key, link_local(lo), why));
+	cr_expect_not_null(pmv_keys_find(keys, keys->peers[2].key, link_local(lo), why));
 }
 
 Test(keys, of_a_target_are_those_of_the_longest_prefix)

@@ -191,6 +191,36 @@ Test(ticket, is_good_from_another_port)
 	forget(&one);
 }
 
+/* RDMA does not tell behind which interface a peer is, and sockets do. */
+Test(ticket, is_good_from_a_link_local_address_behind_one_interface)
+{
+	struct sockaddr_in6 link = {.sin6_family = AF_INET6,
+				    .sin6_addr.s6_addr = {0xfe, 0x80, [15] = 1},
+				    .sin6_scope_id = 2};
+	static const struct {
+		uint32_t scope;
+		bool is_good;
+	} cases[] = {{2, true}, {0, true}, {3, false}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct sockaddr_in6 shown = link;
+		uint8_t data[PMV_ADMISSION_MOST];
+		struct pmv_admission *admission;
+		struct both one;
+		size_t len;
+
+		exchange(&one);
+		memcpy(&one.target->from, &link, sizeof(link));
+		cr_assert(pmv_tickets_add(&tickets, one.target, one.data, one.len, NOW, why));
+		one.target = NULL;
+		shown.sin6_scope_id = cases[i].scope;
+		admission = show(&one, (struct sockaddr *) &shown, NOW, data, &len);
+		cr_expect_eq(!!admission, cases[i].is_good, "%zu: %s", i, why);
+		pmv_admission_free(admission);
+		forget(&one);
+	}
+}
+
 Test(ticket, of_one_who_listens_is_none_of_another_one)
 {
 	struct pmv_tickets others;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* test_eq.c -- event queues: the core's events in terms of the application's objects */
+#include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -555,6 +556,26 @@ Test(events, tell_the_agent_that_they_were_read)
 	cr_expect_eq(read(agent->kick_fd, &kicks, sizeof(kicks)), (ssize_t) sizeof(kicks));
 	atomic_store(&agent->asleep, false);
 	stage.rig->core.manual_progress = false;
+	stage_close(&stage);
+}
+
+/* tcp takes errno for the reason why a connection has ended. */
+static ssize_t see_errno(struct fid_eq *eq, uint32_t *event, void *buf, size_t len, uint64_t flags)
+{
+	(void) eq, (void) event, (void) buf, (void) len, (void) flags;
+	return errno ? -FI_EOTHER : -FI_EAGAIN;
+}
+
+Test(events, are_read_without_an_errno_of_earlier_calls)
+{
+	union event event;
+	struct stage stage;
+	uint32_t what;
+
+	stage_open(&stage);
+	stage.core_eq->ops->read = see_errno;
+	errno = EAGAIN;
+	cr_expect_eq(fi_eq_read(stage.eq, &what, &event, sizeof(event), 0), -FI_EAGAIN);
 	stage_close(&stage);
 }
 
