@@ -333,3 +333,55 @@ Test(rdma_connect, a_request_that_ends_says_nothing)
 	fi_freeinfo(info);
 	listener_close(&listener);
 }
+
+/* last_request -- one that was read, before its passive endpoint was closed; its id */
+static struct rdma_cm_id *last_request(struct listener *listener, struct fi_info **info)
+{
+	struct fi_eq_cm_entry entry;
+	struct rdma_cm_id *id;
+	uint32_t event;
+
+	cr_assert_eq(listener_open(listener), 0);
+	id = fake_request(fake.id, "\0", 1);
+	cr_assert_gt(fi_eq_read(listener->eq, &event, &entry, sizeof(entry), 0), 0);
+	*info = entry.info;
+	cr_assert_eq(fi_close(&listener->pep->fid), 0);
+	listener->pep = NULL;
+	return id;
+}
+
+/* The passive endpoint's memory is another one's then. */
+Test(rdma_connect, a_request_outlives_its_passive_endpoint)
+{
+	static const enum rdma_cm_event_type types[] = {
+		RDMA_CM_EVENT_DEVICE_REMOVAL, RDMA_CM_EVENT_ESTABLISHED, RDMA_CM_EVENT_DISCONNECTED,
+		RDMA_CM_EVENT_REJECTED, RDMA_CM_EVENT_ADDR_CHANGE};
+	struct listener listener = {0};
+	struct fi_eq_cm_entry entry;
+	struct fi_info *info;
+	struct rdma_cm_id *id = last_request(&listener, &info);
+	struct fid_domain *domain;
+	struct fid_ep *ep;
+	uint32_t event;
+
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+		fake_event(id, types[i], NULL, 0);
+		cr_expect_eq(fi_eq_read(listener.eq, &event, &entry, sizeof(entry), 0), -FI_EAGAIN,
+			     "event %d", types[i]);
+	}
+	/* An endpoint without a queue does not hear of it, either, and may go. */
+	cr_assert_eq(fi_domain(listener.fabric, info, &domain, NULL), 0);
+	cr_assert_eq(fi_endpoint(domain, info, &ep, NULL), 0);
+	fake_event(id, RDMA_CM_EVENT_DISCONNECTED, NULL, 0);
+	cr_expect_eq(fi_eq_read(listener.eq, &event, &entry, sizeof(entry), 0), -FI_EAGAIN);
+	/* With one it does. */
+	cr_assert_eq(fi_ep_bind(ep, &listener.eq->fid, 0), 0);
+	fake_event(id, RDMA_CM_EVENT_DISCONNECTED, NULL, 0);
+	cr_assert_gt(fi_eq_read(listener.eq, &event, &entry, sizeof(entry), 0), 0);
+	cr_expect_eq(event, (uint32_t) FI_SHUTDOWN);
+	cr_expect_eq(entry.fid, &ep->fid);
+	cr_assert_eq(fi_close(&ep->fid), 0);
+	cr_assert_eq(fi_close(&domain->fid), 0);
+	fi_freeinfo(info);
+	listener_close(&listener);
+}
