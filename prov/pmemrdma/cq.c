@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <rdma/fi_errno.h>
 
@@ -64,8 +65,10 @@ static void take(struct pmr_cq *cq, const struct ibv_wc *wc)
 static int take_some(struct pmr_cq *cq, size_t most)
 {
 	struct ibv_wc wc[BATCH];
-	int count = ibv_poll_cq(cq->cq, most < BATCH ? (int) most : BATCH, wc);
+	int count = -1;
 
+	if (!cq->lost)
+		count = ibv_poll_cq(cq->cq, most < BATCH ? (int) most : BATCH, wc);
 	if (count < 0) {
 		PMR_WARN(CQ, "the device's completion queue can't be read\n");
 		return -FI_EIO;
@@ -419,6 +422,11 @@ int pmr_cq_drain(struct pmr_cq *cq)
 	do {
 		ret = take_some(cq, BATCH);
 	} while (ret > 0);
+	/* Slots that it may still tell of, to who reads it later, are about to go. */
+	if (ret < 0 && !pmr_device_freed(cq->domain->device, -ret)) {
+		cq->lost = true;
+		ret = 0;
+	}
 	pthread_mutex_unlock(&cq->lock);
 	return ret;
 }
@@ -446,6 +454,16 @@ void pmr_cq_cancel(struct pmr_cq *cq, struct pmr_queue *queue, bool sends)
 
 /* Opening and closing */
 
+/*
+ * close_channel -- libibverbs keeps the channel of a queue that it could not destroy, as the device
+ * is gone; but the descriptor is the process's.
+ */
+static void close_channel(struct ibv_comp_channel *channel)
+{
+	if (channel && ibv_destroy_comp_channel(channel))
+		close(channel->fd);
+}
+
 static int cq_close(struct fid *fid)
 {
 	struct pmr_cq *cq = pmr_to_cq(fid);
@@ -456,18 +474,16 @@ static int cq_close(struct fid *fid)
 		return -FI_EBUSY;
 	if (cq->cq) {
 		ack_events(cq, 0);
-		ret = ibv_destroy_cq(cq->cq);
+		ret = pmr_device_freed(cq->domain->device, ibv_destroy_cq(cq->cq));
 		if (ret)
-			return -ret;
+			return ret;
 	}
 	while ((slot = STAILQ_FIRST(&cq->ready))) {
 		STAILQ_REMOVE_HEAD(&cq->ready, next);
 		pmr_queue_release(slot);
 	}
 	pmr_wait_close(&cq->wait);
-	/* No queue of the device's uses it, so this does not fail. */
-	if (cq->channel)
-		ibv_destroy_comp_channel(cq->channel);
+	close_channel(cq->channel);
 	pthread_mutex_destroy(&cq->lock);
 	atomic_fetch_sub(&cq->domain->users, 1);
 	free(cq);

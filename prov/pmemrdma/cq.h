@@ -39,6 +39,7 @@ struct pmr_cq {
 	STAILQ_HEAD(, pmr_slot) ready;
 	SLIST_HEAD(, pmr_shared) shared;
 	unsigned unacked; /* events */
+	bool lost;        /* the device is gone, and what it had told can't be read any more */
 	int size;
 	int reserved; /* for receives */
 	atomic_int room;

@@ -33,7 +33,7 @@ static int destroy_qp(struct pmr_ep *ep)
 	ibv_modify_qp(ep->qp, &attr, IBV_QP_STATE);
 	ret = drain(ep);
 	if (!ret)
-		ret = -ibv_destroy_qp(ep->qp);
+		ret = pmr_device_freed(ep->domain->device, ibv_destroy_qp(ep->qp));
 	if (!ret) {
 		ep->qp = ep->id->qp = NULL;
 		ep->extended = NULL;

@@ -49,11 +49,20 @@ struct fake {
 	bool flushes;                /* a queue pair in error tells what was under way */
 	bool ends_late;              /* the oldest request succeeds as its queue pair goes */
 	bool rejected;
+	bool removed; /* the device is: calls for it fail with EIO, or this */
+	int removed_errno;
 	uint8_t sent[64]; /* private data of the latest connect, accept or reject */
 	size_t sent_len;
 };
 
 extern struct fake fake;
+
+/*
+ * fake_plug_in -- the device has an entry in sysfs; before devices are looked for.  fake_take_out
+ * -- that is gone, and `another`: the next device has its name.  What is left is the process's.
+ */
+void fake_plug_in(void);
+void fake_take_out(bool another);
 
 /* fake_end -- the oldest request of the send queue has ended; after an error all others are flushed
  */
