@@ -22,6 +22,7 @@ test_rdma_calls_SOURCES = %D%/test_rdma_calls.c $(pmemrdma_rig)
 test_rdma_calls_LDADD = $(pmemrdma_libs)
 test_rdma_connect_SOURCES = %D%/test_rdma_connect.c $(pmemrdma_rig)
 test_rdma_connect_LDADD = $(pmemrdma_libs)
+test_rdma_connect_LDFLAGS = -Wl,--wrap=getaddrinfo
 test_rdma_failures_SOURCES = %D%/test_rdma_failures.c %D%/fake_memory.c $(pmemrdma_rig)
 test_rdma_failures_LDADD = $(pmemrdma_libs)
 test_rdma_failures_LDFLAGS = -Wl,--wrap=malloc,--wrap=calloc,--wrap=strdup,--wrap=fi_dupinfo \

@@ -3,6 +3,7 @@
 #include "link.h"
 #include "listener.h"
 
+#include <netdb.h>
 #include <poll.h>
 
 #include "pmemrdma/cm_data.h"
@@ -78,6 +79,60 @@ Test(rdma_getinfo, offers_the_device_by_which_an_address_is_reached)
 	fi_freeinfo(hints);
 	cr_assert_eq(fake.live, 0);
 	cr_assert_eq(fake.references, 1, "nothing holds the devices, which are still used");
+}
+
+/* Names: of both families, that of IPv6 first, or of IPv6 only. */
+int __real_getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
+		       struct addrinfo **list);
+int __wrap_getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
+		       struct addrinfo **list);
+
+int __wrap_getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
+		       struct addrinfo **list)
+{
+	bool both = node && !strcmp(node, "both"), six = node && !strcmp(node, "six");
+	const char *first = hints->ai_family == AF_INET ? "10.9.9.9" : "fd00::9";
+	int ret;
+
+	if (!both && !six)
+		return __real_getaddrinfo(node, service, hints, list);
+	if (six && hints->ai_family == AF_INET)
+		return EAI_NONAME;
+	ret = __real_getaddrinfo(first, service, hints, list);
+	if (!ret && both && hints->ai_family == AF_UNSPEC)
+		ret = __real_getaddrinfo("10.9.9.9", service, hints, &(*list)->ai_next);
+	return ret;
+}
+
+/* As verbs has it, which the peer may use. */
+Test(rdma_getinfo, means_ipv4_where_a_name_has_both)
+{
+	static const struct {
+		const char *node;
+		uint32_t format, offered;
+	} cases[] = {
+		{"both", FI_FORMAT_UNSPEC, FI_SOCKADDR_IN},
+		{"both", FI_SOCKADDR, FI_SOCKADDR_IN6},
+		{"both", FI_SOCKADDR_IN, FI_SOCKADDR_IN},
+		{"both", FI_SOCKADDR_IN6, FI_SOCKADDR_IN6},
+		{"six", FI_FORMAT_UNSPEC, FI_SOCKADDR_IN6},
+		{"fd00::9", FI_FORMAT_UNSPEC, FI_SOCKADDR_IN6},
+		{"six", FI_SOCKADDR_IN, 0},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct fi_info *hints = link_hints(), *info = NULL;
+		int wanted = cases[i].offered ? 0 : -FI_ENODATA;
+
+		hints->addr_format = cases[i].format;
+		cr_assert_eq(ask(cases[i].node, "1", 0, hints, &info), wanted, "case %zu", i);
+		if (info)
+			cr_expect_eq(((struct sockaddr *) info->dest_addr)->sa_family,
+				     cases[i].offered == FI_SOCKADDR_IN ? AF_INET : AF_INET6,
+				     "case %zu", i);
+		fi_freeinfo(info);
+		fi_freeinfo(hints);
+	}
 }
 
 /* A mode that was not asked for is none that an application knows of. */
