@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # local.mk -- the unit tests of pmemrdma, over libraries without a device; %D% is this directory
 
-pmemrdma_tests = test_rdma_calls test_rdma_connect test_rdma_failures test_rdma_post test_rdma_removed
+pmemrdma_tests = test_rdma_calls test_rdma_connect test_rdma_failures test_rdma_post test_rdma_removed test_rdma_room
 if HAVE_RDMA_FLUSH
 pmemrdma_tests += test_rdma_flush_post
 else
@@ -33,3 +33,5 @@ test_rdma_post_SOURCES = %D%/test_rdma_post.c $(pmemrdma_rig)
 test_rdma_post_LDADD = $(pmemrdma_libs)
 test_rdma_removed_SOURCES = %D%/test_rdma_removed.c $(pmemrdma_rig)
 test_rdma_removed_LDADD = $(pmemrdma_libs)
+test_rdma_room_SOURCES = %D%/test_rdma_room.c $(pmemrdma_rig)
+test_rdma_room_LDADD = $(pmemrdma_libs)
