@@ -14,7 +14,9 @@
 #include <rdma/rdma_cma.h>
 
 #include "address.h"
+#include "flush.h"
 #include "info.h"
+#include "pmemrdma_post.h"
 #include "provider.h"
 
 /* How long the way to an address is looked for. */
@@ -51,6 +53,21 @@ static bool is_asked_for(const struct fi_info *hints)
 	if (hints && hints->fabric_attr && hints->fabric_attr->prov_name)
 		return names_us(hints->fabric_attr->prov_name);
 	return names_us(getenv("FI_PROVIDER"));
+}
+
+/* is_in_vain -- is there no device for it?  Then none is opened, and no way is looked for. */
+static bool is_in_vain(const struct fi_info *hints)
+{
+	const struct pmr_device *device;
+
+	if (!hints || !(hints->caps & PMEMRDMA_FLUSHES))
+		return false;
+	if (!pmr_flush_access(PMEMRDMA_FLUSH_PERSISTENT))
+		return true;
+	device = pmr_devices();
+	while (device && !(device->flush_ways & PMEMRDMA_FLUSH_PERSISTENT))
+		device = device->next;
+	return !device;
 }
 
 /* offer -- a device at these addresses, either of which may be NULL, if it serves the hints */
@@ -238,7 +255,7 @@ int pmr_getinfo(uint32_t version, const char *node, const char *service, uint64_
 	int ret;
 
 	*info = NULL;
-	if (!is_asked_for(hints) || question.family < 0)
+	if (!is_asked_for(hints) || question.family < 0 || is_in_vain(hints))
 		return -FI_ENODATA;
 	ret = answer(&question, node, service, flags);
 	if (!ret)

@@ -8,6 +8,7 @@
 
 #include "pmemrdma/cm_data.h"
 #include "pmemrdma/fabric.h"
+#include "pmemrdma/flush.h"
 #include "pmemrdma/getinfo.h"
 #include "pmemrdma/info.h"
 
@@ -79,6 +80,45 @@ Test(rdma_getinfo, offers_the_device_by_which_an_address_is_reached)
 	fi_freeinfo(hints);
 	cr_assert_eq(fake.live, 0);
 	cr_assert_eq(fake.references, 1, "nothing holds the devices, which are still used");
+}
+
+/* offers_flushing -- to hints that ask for it */
+static bool offers_flushing(struct fi_info *hints)
+{
+	struct fi_info *info = NULL;
+	bool offered = !ask("10.9.9.9", "1", 0, hints, &info);
+
+	if (offered)
+		cr_expect_not(info->caps & PMEMRDMA_FLUSHES);
+	fi_freeinfo(info);
+	return offered;
+}
+
+Test(rdma_getinfo, offers_a_device_without_flush_to_nobody_who_needs_it)
+{
+	struct fi_info *hints = link_hints();
+
+	fake.flush_ways = PMEMRDMA_FLUSH_GLOBAL;
+	hints->caps = PMEMRDMA_FLUSHES;
+	cr_expect_not(offers_flushing(hints));
+	hints->caps = 0;
+	cr_expect(offers_flushing(hints));
+	fi_freeinfo(hints);
+}
+
+Test(rdma_getinfo, offers_a_device_with_flush_to_who_needs_it)
+{
+	struct fi_info *hints = link_hints();
+	bool can = pmr_flush_access(PMEMRDMA_FLUSH_PERSISTENT);
+
+	fake.flush_ways = PMEMRDMA_FLUSH_GLOBAL | PMEMRDMA_FLUSH_PERSISTENT;
+	hints->caps = PMEMRDMA_FLUSHES;
+	cr_expect_eq(offers_flushing(hints), can);
+	/* It looks for no device in vain. */
+	cr_expect_eq(fake.references, can);
+	hints->caps |= FI_MSG | FI_RMA;
+	cr_expect_eq(offers_flushing(hints), can);
+	fi_freeinfo(hints);
 }
 
 /* Names: of both families, that of IPv6 first, or of IPv6 only. */
