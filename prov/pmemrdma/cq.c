@@ -307,10 +307,12 @@ static int grow(struct pmr_cq *cq, int size)
 /* make_room -- beside what is promised, and what is under way now.  Holds the lock. */
 static void make_room(struct pmr_cq *cq, int receives, int sends)
 {
-	int spare = atomic_load(&cq->room) + atomic_load(&cq->receives) - cq->promised;
+	int spare = pmr_cq_spare(cq);
 	int least = receives + (sends ? PMEMRDMA_MAX_LIST : 0);
 
-	if (spare < least && grow(cq, cq->size - spare + receives + sends))
+	if (spare >= least || cq->size >= cq->domain->device->attr.max_cqe)
+		return;
+	if (grow(cq, cq->size - spare + receives + sends))
 		PMR_INFO(CQ, "the completion queue can't grow\n");
 }
 

@@ -7,12 +7,12 @@
  * room in it, as each may fail, and without room none is posted.  Only shared receives have theirs
  * from when the first endpoint with them is enabled on, as nobody knows where they will complete.
  *
- * Requests to send that are not signalled keep their room until a later one completes.  So there is
- * always room for a list more, which is: receives leave it, and as soon as half of what receives do
- * not have is taken, or no more than a list is left, all requests to send are signalled.
+ * Requests to send that are not signalled keep their room until a later one completes, which may be
+ * never.  So there are few enough of them: as soon as half of what no receive may need is taken,
+ * all are signalled.  And there is always room for a list more, which receives leave.
  *
- * The queue grows when an endpoint is enabled, so that all of its receives find room; and if the
- * device has no queue that long, as far as it can.
+ * The queue grows when an endpoint is enabled, so that all receives of all endpoints find room; or,
+ * if the device has no queue that long, as far as it can.
  */
 #ifndef PMR_CQ_H
 #define PMR_CQ_H
@@ -45,11 +45,11 @@ struct pmr_cq {
 	pthread_mutex_t lock; /* of all below, but atomics */
 	STAILQ_HEAD(, pmr_slot) ready;
 	SLIST_HEAD(, pmr_shared) shared;
-	unsigned unacked; /* events */
-	bool lost;        /* the device is gone, and what it had told can't be read any more */
-	int num_shared;   /* receives that have their room for good */
-	int promised;     /* receives that endpoints may post; those of shared queues once */
-	atomic_int kept;  /* room that receives leave, where some endpoint sends */
+	unsigned unacked;    /* events */
+	bool lost;           /* the device is gone, and what it had told can't be read any more */
+	int num_shared;      /* receives that have their room for good */
+	atomic_int promised; /* receives that endpoints may post; those of shared queues once */
+	atomic_int kept;     /* room that receives leave, where some endpoint sends */
 	atomic_int size;
 	atomic_int receives; /* that have room, posted or shared */
 	atomic_int room;
@@ -101,14 +101,23 @@ static inline void pmr_cq_give_receives(struct pmr_cq *cq, int count)
 	pmr_cq_give(cq, count);
 }
 
-/* pmr_cq_is_low -- are requests to send that are not signalled too many? */
+/* pmr_cq_spare -- room that no receive may need; less than nothing, if more are promised than fit
+ */
+static inline int pmr_cq_spare(struct pmr_cq *cq)
+{
+	return atomic_load_explicit(&cq->room, memory_order_relaxed) +
+	       atomic_load_explicit(&cq->receives, memory_order_relaxed) -
+	       atomic_load_explicit(&cq->promised, memory_order_relaxed);
+}
+
+/* pmr_cq_is_low -- have all requests to send to be signalled? */
 static inline bool pmr_cq_is_low(struct pmr_cq *cq)
 {
-	int room = atomic_load_explicit(&cq->room, memory_order_relaxed);
-	int others = atomic_load_explicit(&cq->size, memory_order_relaxed) -
-		     atomic_load_explicit(&cq->receives, memory_order_relaxed);
+	int spare = pmr_cq_spare(cq);
+	int most = atomic_load_explicit(&cq->size, memory_order_relaxed) -
+		   atomic_load_explicit(&cq->promised, memory_order_relaxed);
 
-	return room < PMEMRDMA_MAX_LIST || room <= others / 2;
+	return spare < PMEMRDMA_MAX_LIST || spare <= most / 2;
 }
 
 /*

@@ -250,6 +250,7 @@ int ibv_resize_cq(struct ibv_cq *cq, int cqe)
 	if (fake_fails(__func__))
 		return errno;
 	cr_assert_leq(cqe, FAKE_MAX_CQE);
+	fake.resizes++;
 	cq->cqe = cqe;
 	return 0;
 }

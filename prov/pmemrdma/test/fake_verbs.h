@@ -33,6 +33,7 @@ struct fake {
 	int fail_at;             /* the number of the one that fails; 0: none does */
 	const char *failed;      /* which one that was */
 	int references;          /* to the devices */
+	int resizes;             /* of completion queues */
 	int doorbells;           /* calls of ibv_post_send and ibv_wr_complete */
 	int accept_at_most;      /* of a list's requests, if not 0 */
 	int refusal;             /* what a post that fails returns; 0: EINVAL */

@@ -27,21 +27,28 @@ static struct fid_ep *open_ep(struct link *link, struct fid_cq *rx_cq)
 	return ep;
 }
 
-/* open_many -- their receives are twice as many as the queue can have */
-static struct many *open_many(void)
+/* open_some -- endpoints, with queues of these sizes */
+static struct many *open_some(int count, size_t tx_size, size_t rx_size)
 {
 	static struct many many;
 	struct link *link = &many.link;
 
-	cr_assert_gt(EPS * RX_SIZE, 2 * FAKE_MAX_CQE);
 	cr_assert_eq(link_open(link, 16, 100, FI_SELECTIVE_COMPLETION), 0);
-	link->info->rx_attr->size = RX_SIZE;
-	for (int i = 0; i < EPS; i++) {
+	link->info->tx_attr->size = tx_size;
+	link->info->rx_attr->size = rx_size;
+	for (int i = 0; i < count; i++) {
 		many.ep[i] = open_ep(link, link->cq);
 		cr_assert_eq(fi_enable(many.ep[i]), 0, "endpoint %d", i);
 		many.qp[i] = fake.qp;
 	}
 	return &many;
+}
+
+/* open_many -- their receives are twice as many as the queue can have */
+static struct many *open_many(void)
+{
+	cr_assert_gt(EPS * RX_SIZE, 2 * FAKE_MAX_CQE);
+	return open_some(EPS, 16, RX_SIZE);
 }
 
 static void close_many(struct many *many)
@@ -68,7 +75,7 @@ static unsigned receive_all(struct many *many)
 	unsigned sum = 0;
 	ssize_t ret;
 
-	for (int i = 0; i < EPS; i++) {
+	for (int i = 0; i < EPS && many->ep[i]; i++) {
 		while (!(ret = receive(many, i)))
 			;
 		cr_assert_eq(ret, -FI_EAGAIN);
@@ -90,7 +97,7 @@ static void end_all(struct many *many)
 {
 	struct fi_cq_data_entry entry;
 
-	for (int i = 0; i < EPS; i++) {
+	for (int i = 0; i < EPS && many->ep[i]; i++) {
 		while (fake_waiting(many->qp[i]))
 			fake_end(many->qp[i], IBV_WC_SUCCESS);
 	}
@@ -140,23 +147,85 @@ Test(rdma_room, receives_leave_room_for_requests_to_send)
 	close_many(many);
 }
 
-Test(rdma_room, is_left_for_a_list_of_requests_to_send)
+/* As long as all of them fit: who posts none of them waits for no completion, either. */
+Test(rdma_room, of_receives_is_not_kept_by_requests_that_have_succeeded)
 {
-	struct many *many = open_many();
+	struct many *many = open_some(2, 256, RX_SIZE);
+	unsigned written = 0;
+
+	cr_assert_lt(2 * RX_SIZE, FAKE_MAX_CQE - 2 * PMEMRDMA_MAX_LIST);
+	/* Neither endpoint signals one for itself. */
+	for (int i = 0; i < 2; i++) {
+		while (written < 60U * (unsigned) (i + 1) && !write_by(many, i))
+			written++;
+	}
+	for (int i = 0; i < 2; i++) {
+		while (fake_waiting(many->qp[i]))
+			fake_end(many->qp[i], IBV_WC_SUCCESS);
+	}
+	pmr_cq_drain(pmr_to_cq(&many->link.cq->fid));
+	cr_expect_eq(receive_all(many), 2U * RX_SIZE);
+	close_many(many);
+}
+
+/* Each would be a call of the kernel, and a copy. */
+Test(rdma_room, is_not_asked_for_again_where_there_is_no_more)
+{
+	struct many *many = open_some(3, 16, RX_SIZE);
+	int resizes = fake.resizes;
+
+	cr_assert_eq(pmr_to_cq(&many->link.cq->fid)->size, FAKE_MAX_CQE);
+	many->ep[3] = open_ep(&many->link, many->link.cq);
+	cr_assert_eq(fi_enable(many->ep[3]), 0);
+	cr_expect_eq(fake.resizes, resizes);
+	close_many(many);
+}
+
+/* lists_fit -- behind what other endpoints have sent, when all receives are posted */
+static void lists_fit(struct many *many)
+{
 	struct pmemrdma_request list[PMEMRDMA_MAX_LIST];
 
 	for (size_t i = 0; i < PMEMRDMA_MAX_LIST; i++)
 		list[i] = link_pair(&many->link)[0];
+	while (!fi_recv(many->link.ep, many->link.buf, 8, fi_mr_desc(many->link.mr), 0, NULL))
+		;
 	receive_all(many);
-	for (int i = 0; i + 1 < EPS; i++) {
-		cr_assert_eq(write_by(many, i), 0);
-		end_all(many);
+	for (int i = 0; i + 1 < EPS && many->ep[i + 1]; i++) {
+		for (int n = 0; n < 3; n++) {
+			cr_assert_eq(write_by(many, i), 0);
+			end_all(many);
+		}
 		cr_expect_eq(
 			link_lists(&many->link)->post(many->ep[i + 1], list, PMEMRDMA_MAX_LIST),
 			PMEMRDMA_MAX_LIST, "behind endpoint %d", i);
 		end_all(many);
 	}
+}
+
+Test(rdma_room, is_left_for_a_list_of_requests_to_send)
+{
+	struct many *many = open_many();
+
+	lists_fit(many);
 	close_many(many);
+}
+
+/* And where receives leave hardly more than that. */
+Test(rdma_room, is_left_for_a_list_whatever_is_promised)
+{
+	for (size_t left = PMEMRDMA_MAX_LIST; left < 4 * PMEMRDMA_MAX_LIST; left++) {
+		struct many *many = open_some(2, 16, RX_SIZE);
+
+		/* Those of the two, and of the endpoint that the link has. */
+		many->link.info->rx_attr->size = FAKE_MAX_CQE - 2 * RX_SIZE - 8 - left;
+		many->ep[2] = open_ep(&many->link, many->link.cq);
+		cr_assert_eq(fi_enable(many->ep[2]), 0);
+		many->qp[2] = fake.qp;
+		lists_fit(many);
+		close_many(many);
+		memset(many, 0, sizeof(*many));
+	}
 }
 
 Test(rdma_room, that_everything_fails_overruns_nothing)
