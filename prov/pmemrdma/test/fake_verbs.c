@@ -317,8 +317,10 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 
 int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 {
-	if (channel->refcnt)
+	if (channel->refcnt) {
+		fake.left = channel;
 		return EBUSY;
+	}
 	close(channel->fd);
 	fake.live--;
 	free(channel);

@@ -50,6 +50,7 @@ struct fake {
 	bool flushes;                /* a queue pair in error tells what was under way */
 	bool ends_late;              /* the oldest request succeeds as its queue pair goes */
 	bool rejected;
+	void *left;   /* it goes with the process */
 	bool removed; /* the device is: calls for it fail with EIO, or this */
 	int removed_errno;
 	uint8_t sent[64]; /* private data of the latest connect, accept or reject */

@@ -92,7 +92,7 @@ Test(rdma_removed, another_failure_keeps_what_the_device_may_use)
 
 Test(rdma_removed, a_device_without_an_entry_is_never_gone)
 {
-	struct link link = {0};
+	static struct link link;
 
 	cr_assert_eq(link_open(&link, 16, 100, 0), 0);
 	fake.removed = true;
