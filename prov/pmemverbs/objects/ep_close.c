@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* ep_close.c -- endpoints: closing */
+#include "objects/ep.h"
+
 #include <stdlib.h>
 
 #include <rdma/fi_errno.h>
@@ -9,7 +11,6 @@
 #include "commit/push.h"
 #include "commit/run.h"
 #include "objects/cq.h"
-#include "objects/ep.h"
 
 /* report_abandoned -- as cancelled; if the core does complete it later, nobody is told */
 static void report_abandoned(struct pmv_ep *ep, struct pmv_op *op)
