@@ -349,11 +349,15 @@ static int share(struct pmr_cq *cq, const struct pmr_queue *queue)
 static int promise(struct pmr_cq *cq, const struct pmr_queue *receives, int count)
 {
 	bool shared = receives && receives->shared;
-	int least = atomic_load(&cq->kept) + (shared ? 0 : count);
+	int kept = atomic_load(&cq->kept);
 	int ret = 0;
 
-	/* What is posted now goes; but all receives of an endpoint alone have to find room. */
-	if (cq->size - cq->num_shared < least)
+	/*
+	 * What is posted now goes; but all receives of an endpoint alone have to find room.  The
+	 * first one that sends finds receives that have left none.
+	 */
+	if (cq->size - cq->num_shared < kept + (shared ? 0 : count) ||
+	    cq->size - atomic_load(&cq->receives) < kept)
 		ret = -FI_ENOSPC;
 	else if (shared && count)
 		ret = share(cq, receives);

@@ -285,6 +285,17 @@ Test(rdma_room, of_a_queue_of_receives_is_theirs)
 	for (int i = 0; i < 8; i++)
 		cr_expect_eq(receive(&many, 0), 0);
 	cr_expect_eq(pmr_to_cq(&rx_cq->fid)->size, 8, "it has grown");
+	/* Who sends there needs more. */
+	cr_assert_eq(fi_endpoint(many.link.domain, many.link.info, &many.ep[1], NULL), 0);
+	cr_assert_eq(fi_ep_bind(many.ep[1], &many.link.eq->fid, 0), 0);
+	cr_assert_eq(fi_ep_bind(many.ep[1], &rx_cq->fid, FI_TRANSMIT), 0);
+	cr_assert_eq(fi_ep_bind(many.ep[1], &many.link.cq->fid, FI_RECV), 0);
+	fake.fail_at = fake.calls + 1;
+	cr_expect_eq(fi_enable(many.ep[1]), -FI_ENOSPC);
+	cr_expect_str_eq(fake.failed, "ibv_resize_cq");
+	cr_expect_eq(fi_enable(many.ep[1]), 0);
+	cr_expect_eq(pmr_to_cq(&rx_cq->fid)->size, 8 + 16);
+	cr_assert_eq(fi_close(&many.ep[1]->fid), 0);
 	cr_assert_eq(fi_close(&many.ep[0]->fid), 0);
 	cr_assert_eq(fi_close(&rx_cq->fid), 0);
 	link_close(&many.link);
