@@ -6,11 +6,11 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <rdma/fi_errno.h>
 
 #include "fabric.h"
-#include "pmemrdma_post.h"
 #include "provider.h"
 
 #define DEFAULT_SIZE 1024
@@ -50,9 +50,11 @@ static void take(struct pmr_cq *cq, const struct ibv_wc *wc)
 	unsigned count = pmr_queue_reap(slot);
 
 	slot->status = wc->status;
-	if (!receives)
+	if (receives)
+		pmr_cq_give_receives(cq, (int) count);
+	else
 		pmr_cq_give(cq, (int) count);
-	else if (wc->status == IBV_WC_SUCCESS)
+	if (receives && wc->status == IBV_WC_SUCCESS)
 		note_receive(slot, wc);
 	if (slot->wanted || wc->status != IBV_WC_SUCCESS)
 		list(cq, slot);
@@ -64,8 +66,10 @@ static void take(struct pmr_cq *cq, const struct ibv_wc *wc)
 static int take_some(struct pmr_cq *cq, size_t most)
 {
 	struct ibv_wc wc[BATCH];
-	int count = ibv_poll_cq(cq->cq, most < BATCH ? (int) most : BATCH, wc);
+	int count = -1;
 
+	if (!cq->lost)
+		count = ibv_poll_cq(cq->cq, most < BATCH ? (int) most : BATCH, wc);
 	if (count < 0) {
 		PMR_WARN(CQ, "the device's completion queue can't be read\n");
 		return -FI_EIO;
@@ -287,22 +291,6 @@ static struct fi_ops_cq cq_ops = {
 
 /* Room */
 
-/* set_low -- those that are not signalled leave room for a list of requests.  Holds the lock. */
-static void set_low(struct pmr_cq *cq)
-{
-	int half = (cq->size - cq->reserved) / 2;
-
-	atomic_store(&cq->low, half < PMEMRDMA_MAX_LIST ? PMEMRDMA_MAX_LIST - 1 : half);
-}
-
-/* give_back -- what receives had of it.  Holds the lock. */
-static void give_back(struct pmr_cq *cq, unsigned receives)
-{
-	cq->reserved -= (int) receives;
-	pmr_cq_give(cq, (int) receives);
-	set_low(cq);
-}
-
 /* grow -- to so much, or as much as the device allows.  Holds the lock. */
 static int grow(struct pmr_cq *cq, int size)
 {
@@ -311,31 +299,21 @@ static int grow(struct pmr_cq *cq, int size)
 	ret = ibv_resize_cq(cq->cq, size < most ? size : most);
 	if (ret)
 		return -ret;
-	cq->size = cq->cq->cqe;
-	atomic_fetch_add(&cq->room, cq->size - before);
-	set_low(cq);
+	atomic_store(&cq->size, cq->cq->cqe);
+	pmr_cq_give(cq, cq->cq->cqe - before);
 	return 0;
 }
 
-/* reserve -- beside what is under way now, from whatever endpoint.  Holds the lock. */
-static int reserve(struct pmr_cq *cq, int receives, int sends)
+/* make_room -- beside what is promised, and what is under way now.  Holds the lock. */
+static void make_room(struct pmr_cq *cq, int receives, int sends)
 {
-	int room = atomic_load(&cq->room);
+	int spare = pmr_cq_spare(cq);
 	int least = receives + (sends ? PMEMRDMA_MAX_LIST : 0);
 
-	if (room < least && grow(cq, cq->size - room + receives + sends))
+	if (spare >= least || cq->size >= cq->domain->device->attr.max_cqe)
+		return;
+	if (grow(cq, cq->size - spare + receives + sends))
 		PMR_INFO(CQ, "the completion queue can't grow\n");
-	/* Requests to send wait for others' to complete; receives have to have theirs now. */
-	if (cq->size - cq->reserved < least || !pmr_cq_take(cq, receives)) {
-		PMR_WARN(CQ,
-			 "the completion queue has no room for %d more receives: it has %d "
-			 "entries, and the device allows %d\n",
-			 receives, cq->size, cq->domain->device->attr.max_cqe);
-		return -FI_ENOSPC;
-	}
-	cq->reserved += receives;
-	set_low(cq);
-	return 0;
 }
 
 static struct pmr_shared *find_shared(struct pmr_cq *cq, const struct pmr_queue *queue)
@@ -349,62 +327,87 @@ static struct pmr_shared *find_shared(struct pmr_cq *cq, const struct pmr_queue 
 	return NULL;
 }
 
-/* reserve_shared -- once for all endpoints.  Holds the lock. */
-static int reserve_shared(struct pmr_cq *cq, const struct pmr_queue *queue, unsigned sends)
+/* share -- receives that have their room here once, whatever endpoints there are.  Holds the lock.
+ */
+static int share(struct pmr_cq *cq, const struct pmr_queue *queue)
 {
-	struct pmr_shared *shared = find_shared(cq, queue);
-	int ret;
+	struct pmr_shared *shared = malloc(sizeof(*shared));
 
-	if (shared) {
-		ret = reserve(cq, 0, (int) sends);
-		if (!ret)
-			shared->users++;
-		return ret;
-	}
-	shared = malloc(sizeof(*shared));
 	if (!shared)
 		return -FI_ENOMEM;
-	ret = reserve(cq, (int) queue->size, (int) sends);
-	if (ret) {
+	if (!pmr_cq_take_receives(cq, (int) queue->size)) {
 		free(shared);
-		return ret;
+		return -FI_ENOSPC;
 	}
-	*shared = (struct pmr_shared){.queue = queue, .users = 1};
+	*shared = (struct pmr_shared){.queue = queue};
 	SLIST_INSERT_HEAD(&cq->shared, shared, next);
+	cq->num_shared += (int) queue->size;
 	return 0;
 }
 
-int pmr_cq_reserve(struct pmr_cq *cq, const struct pmr_queue *receives, unsigned sends)
+/* promise -- `count` receives that are not promised yet.  Holds the lock. */
+static int promise(struct pmr_cq *cq, const struct pmr_queue *receives, int count)
 {
-	int ret;
+	bool shared = receives && receives->shared;
+	int kept = atomic_load(&cq->kept);
+	int ret = 0;
+
+	/*
+	 * What is posted now goes; but all receives of an endpoint alone have to find room.  The
+	 * first one that sends finds receives that have left none.
+	 */
+	if (cq->size - cq->num_shared < kept + (shared ? 0 : count) ||
+	    cq->size - atomic_load(&cq->receives) < kept)
+		ret = -FI_ENOSPC;
+	else if (shared && count)
+		ret = share(cq, receives);
+	if (ret == -FI_ENOSPC)
+		PMR_WARN(CQ,
+			 "the completion queue has no room for %d more receives: it has %d "
+			 "entries, and the device allows %d\n",
+			 count, cq->size, cq->domain->device->attr.max_cqe);
+	return ret;
+}
+
+int pmr_cq_promise(struct pmr_cq *cq, const struct pmr_queue *receives, unsigned sends)
+{
+	struct pmr_shared *shared;
+	int count, ret;
 
 	pthread_mutex_lock(&cq->lock);
-	if (receives && receives->shared)
-		ret = reserve_shared(cq, receives, sends);
-	else
-		ret = reserve(cq, receives ? (int) receives->size : 0, (int) sends);
+	shared = receives ? find_shared(cq, receives) : NULL;
+	count = receives && !shared ? (int) receives->size : 0;
+	if (sends)
+		atomic_store(&cq->kept, PMEMRDMA_MAX_LIST);
+	make_room(cq, count, (int) sends);
+	ret = promise(cq, receives, count);
+	if (!ret)
+		cq->promised += count;
+	if (!ret && receives && receives->shared)
+		find_shared(cq, receives)->users++;
 	pthread_mutex_unlock(&cq->lock);
 	return ret;
 }
 
-void pmr_cq_unreserve(struct pmr_cq *cq, const struct pmr_queue *receives)
+void pmr_cq_unpromise(struct pmr_cq *cq, const struct pmr_queue *receives)
 {
 	struct pmr_shared *shared;
+	int size = (int) receives->size;
 
 	pthread_mutex_lock(&cq->lock);
+	shared = find_shared(cq, receives);
 	if (!receives->shared) {
-		give_back(cq, receives->size);
-	} else {
-		shared = find_shared(cq, receives);
+		cq->promised -= size;
+	} else if (shared && !--shared->users) {
 		/*
-		 * Shared receives that have completed without being read keep no room: they are
-		 * in the list, or were taken out of it.
+		 * Those that have completed without being read keep no room: they are in the list,
+		 * or were taken out of it.
 		 */
-		if (shared && !--shared->users) {
-			SLIST_REMOVE(&cq->shared, shared, pmr_shared, next);
-			free(shared);
-			give_back(cq, receives->size);
-		}
+		SLIST_REMOVE(&cq->shared, shared, pmr_shared, next);
+		free(shared);
+		cq->num_shared -= size;
+		cq->promised -= size;
+		pmr_cq_give_receives(cq, size);
 	}
 	pthread_mutex_unlock(&cq->lock);
 }
@@ -419,6 +422,11 @@ int pmr_cq_drain(struct pmr_cq *cq)
 	do {
 		ret = take_some(cq, BATCH);
 	} while (ret > 0);
+	/* Slots that it may still tell of, to who reads it later, are about to go. */
+	if (ret < 0 && !pmr_device_freed(cq->domain->device, -ret)) {
+		cq->lost = true;
+		ret = 0;
+	}
 	pthread_mutex_unlock(&cq->lock);
 	return ret;
 }
@@ -431,6 +439,8 @@ void pmr_cq_cancel(struct pmr_cq *cq, struct pmr_queue *queue, bool sends)
 	pthread_mutex_lock(&cq->lock);
 	if (sends)
 		pmr_cq_give(cq, (int) (queue->posted - queue->reaped));
+	else
+		pmr_cq_give_receives(cq, (int) (queue->posted - queue->reaped));
 	for (uint64_t seq = queue->reaped; seq < queue->posted; seq++) {
 		slot = &queue->slots[seq % queue->size];
 		slot->status = IBV_WC_WR_FLUSH_ERR;
@@ -446,6 +456,16 @@ void pmr_cq_cancel(struct pmr_cq *cq, struct pmr_queue *queue, bool sends)
 
 /* Opening and closing */
 
+/*
+ * close_channel -- libibverbs keeps the channel of a queue that it could not destroy, as the device
+ * is gone; but the descriptor is the process's.
+ */
+static void close_channel(struct ibv_comp_channel *channel)
+{
+	if (channel && ibv_destroy_comp_channel(channel))
+		close(channel->fd);
+}
+
 static int cq_close(struct fid *fid)
 {
 	struct pmr_cq *cq = pmr_to_cq(fid);
@@ -456,18 +476,16 @@ static int cq_close(struct fid *fid)
 		return -FI_EBUSY;
 	if (cq->cq) {
 		ack_events(cq, 0);
-		ret = ibv_destroy_cq(cq->cq);
+		ret = pmr_device_freed(cq->domain->device, ibv_destroy_cq(cq->cq));
 		if (ret)
-			return -ret;
+			return ret;
 	}
 	while ((slot = STAILQ_FIRST(&cq->ready))) {
 		STAILQ_REMOVE_HEAD(&cq->ready, next);
 		pmr_queue_release(slot);
 	}
 	pmr_wait_close(&cq->wait);
-	/* No queue of the device's uses it, so this does not fail. */
-	if (cq->channel)
-		ibv_destroy_comp_channel(cq->channel);
+	close_channel(cq->channel);
 	pthread_mutex_destroy(&cq->lock);
 	atomic_fetch_sub(&cq->domain->users, 1);
 	free(cq);
@@ -529,7 +547,6 @@ static int open_device_queue(struct pmr_cq *cq, const struct fi_cq_attr *attr)
 		return errno ? -errno : -FI_ENOMEM;
 	cq->size = cq->cq->cqe;
 	atomic_init(&cq->room, cq->size);
-	set_low(cq);
 	return 0;
 }
 

@@ -4,9 +4,15 @@
  *
  * What the device's queue has is taken out of it into a list of slots (queue.h) and read from
  * there.  The device's queue can't overrun: each request that was posted, signalled or not, has
- * room in it, as each may fail.  Receives have theirs from when their endpoint is enabled on,
- * requests to send from when they are posted.  As soon as half of the room for these is taken,
- * all of them are signalled: so those that are not can't keep all of it for themselves.
+ * room in it, as each may fail, and without room none is posted.  Only shared receives have theirs
+ * from when the first endpoint with them is enabled on, as nobody knows where they will complete.
+ *
+ * Requests to send that are not signalled keep their room until a later one completes, which may be
+ * never.  So there are few enough of them: as soon as half of what no receive may need is taken,
+ * all are signalled.  And there is always room for a list more, which receives leave.
+ *
+ * The queue grows when an endpoint is enabled, so that all receives of all endpoints find room; or,
+ * if the device has no queue that long, as far as it can.
  */
 #ifndef PMR_CQ_H
 #define PMR_CQ_H
@@ -16,6 +22,7 @@
 #include <sys/queue.h>
 
 #include "domain.h"
+#include "pmemrdma_post.h"
 #include "queue.h"
 #include "wait.h"
 
@@ -38,11 +45,14 @@ struct pmr_cq {
 	pthread_mutex_t lock; /* of all below, but atomics */
 	STAILQ_HEAD(, pmr_slot) ready;
 	SLIST_HEAD(, pmr_shared) shared;
-	unsigned unacked; /* events */
-	int size;
-	int reserved; /* for receives */
+	unsigned unacked;    /* events */
+	bool lost;           /* the device is gone, and what it had told can't be read any more */
+	int num_shared;      /* receives that have their room for good */
+	atomic_int promised; /* receives that endpoints may post; those of shared queues once */
+	atomic_int kept;     /* room that receives leave, where some endpoint sends */
+	atomic_int size;
+	atomic_int receives; /* that have room, posted or shared */
 	atomic_int room;
-	atomic_int low; /* at so much room all is signalled */
 	atomic_uint users;
 };
 
@@ -72,18 +82,50 @@ static inline void pmr_cq_give(struct pmr_cq *cq, int count)
 	atomic_fetch_add(&cq->room, count);
 }
 
+/* pmr_cq_take_receives -- room for them beside a list of requests to send; false: there is none */
+static inline bool pmr_cq_take_receives(struct pmr_cq *cq, int count)
+{
+	int room = atomic_load(&cq->room);
+
+	do {
+		if (room < count + atomic_load(&cq->kept))
+			return false;
+	} while (!atomic_compare_exchange_weak(&cq->room, &room, room - count));
+	atomic_fetch_add(&cq->receives, count);
+	return true;
+}
+
+static inline void pmr_cq_give_receives(struct pmr_cq *cq, int count)
+{
+	atomic_fetch_sub(&cq->receives, count);
+	pmr_cq_give(cq, count);
+}
+
+/* pmr_cq_spare -- room that no receive may need; less than nothing, if more are promised than fit
+ */
+static inline int pmr_cq_spare(struct pmr_cq *cq)
+{
+	return atomic_load_explicit(&cq->room, memory_order_relaxed) +
+	       atomic_load_explicit(&cq->receives, memory_order_relaxed) -
+	       atomic_load_explicit(&cq->promised, memory_order_relaxed);
+}
+
+/* pmr_cq_is_low -- have all requests to send to be signalled? */
 static inline bool pmr_cq_is_low(struct pmr_cq *cq)
 {
-	return atomic_load_explicit(&cq->room, memory_order_relaxed) <=
-	       atomic_load_explicit(&cq->low, memory_order_relaxed);
+	int spare = pmr_cq_spare(cq);
+	int most = atomic_load_explicit(&cq->size, memory_order_relaxed) -
+		   atomic_load_explicit(&cq->promised, memory_order_relaxed);
+
+	return spare < PMEMRDMA_MAX_LIST || spare <= most / 2;
 }
 
 /*
- * pmr_cq_reserve -- room for all receives of a queue, and for a list of requests to send, if there
- * is `sends`: 0 or a negative fi_errno.  pmr_cq_unreserve gives it back.
+ * pmr_cq_promise -- an endpoint will post to these receives, and requests to send, if there is
+ * `sends`: 0 or a negative fi_errno.  pmr_cq_unpromise: it will no more.
  */
-int pmr_cq_reserve(struct pmr_cq *cq, const struct pmr_queue *receives, unsigned sends);
-void pmr_cq_unreserve(struct pmr_cq *cq, const struct pmr_queue *receives);
+int pmr_cq_promise(struct pmr_cq *cq, const struct pmr_queue *receives, unsigned sends);
+void pmr_cq_unpromise(struct pmr_cq *cq, const struct pmr_queue *receives);
 
 /* pmr_cq_drain -- all that the device's queue has into the list: 0 or a negative fi_errno */
 int pmr_cq_drain(struct pmr_cq *cq);

@@ -9,7 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include <rdma/fi_errno.h>
 #include <rdma/rdma_cma.h>
 
 #include "flush.h"
@@ -78,6 +80,17 @@ static void find_abilities(struct pmr_device *device)
 	device->flush_ways = pmr_flush_ways(&attr);
 }
 
+/* find_entry -- of the device in sysfs; 0: there is none.  false: it can't be found out */
+static bool find_entry(const struct pmr_device *device, ino_t *entry)
+{
+	struct stat file;
+
+	*entry = 0;
+	if (!stat(device->verbs->device->ibdev_path, &file))
+		*entry = file.st_ino;
+	return *entry || errno == ENOENT;
+}
+
 /* query -- false: the device can't be used */
 static bool query(struct pmr_device *device)
 {
@@ -98,6 +111,7 @@ static bool query(struct pmr_device *device)
 		sges = device->attr.max_sge_rd;
 	device->max_iov = sges < PMR_DEFAULT_IOV ? (size_t) sges : PMR_DEFAULT_IOV;
 	find_abilities(device);
+	find_entry(device, &device->entry);
 	return find_inject_size(device);
 }
 
@@ -149,4 +163,14 @@ const struct pmr_device *pmr_device_named(const char *name)
 	while (device && strcmp(pmr_device_name(device), name) != 0)
 		device = device->next;
 	return device;
+}
+
+int pmr_device_freed(const struct pmr_device *device, int err)
+{
+	ino_t entry;
+
+	if ((err == EIO || err == ENODEV) && device->entry && find_entry(device, &entry) &&
+	    entry != device->entry)
+		return 0;
+	return -err;
 }

@@ -20,9 +20,9 @@ static int domain_close(struct fid *fid)
 
 	if (atomic_load(&domain->users))
 		return -FI_EBUSY;
-	ret = ibv_dealloc_pd(domain->pd);
+	ret = pmr_device_freed(domain->device, ibv_dealloc_pd(domain->pd));
 	if (ret)
-		return -ret;
+		return ret;
 	atomic_fetch_sub(&domain->fabric->users, 1);
 	free(domain);
 	return 0;

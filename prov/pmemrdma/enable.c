@@ -40,14 +40,14 @@ int pmr_ep_resolve(struct pmr_ep *ep, const void *addr, size_t len)
 
 void pmr_ep_drop_queues(struct pmr_ep *ep)
 {
-	if (ep->reserved_rx)
-		pmr_cq_unreserve(ep->rx_cq, ep->receives);
+	if (ep->promised_rx)
+		pmr_cq_unpromise(ep->rx_cq, ep->receives);
 	if (ep->sends)
 		pmr_queue_put(ep->sends);
 	if (ep->receives)
 		pmr_queue_put(ep->receives);
 	ep->sends = ep->receives = NULL;
-	ep->reserved_rx = false;
+	ep->promised_rx = false;
 }
 
 static int check_bound(const struct pmr_ep *ep)
@@ -88,16 +88,16 @@ static int open_queues(struct pmr_ep *ep)
 	return ep->receives ? 0 : -FI_ENOMEM;
 }
 
-static int reserve(struct pmr_ep *ep)
+static int promise(struct pmr_ep *ep)
 {
 	unsigned sends = ep->sends ? ep->sends->size : 0;
 	int ret = 0;
 
 	if (ep->tx_cq && ep->tx_cq != ep->rx_cq)
-		ret = pmr_cq_reserve(ep->tx_cq, NULL, sends);
+		ret = pmr_cq_promise(ep->tx_cq, NULL, sends);
 	if (!ret && ep->rx_cq) {
-		ret = pmr_cq_reserve(ep->rx_cq, ep->receives, ep->tx_cq == ep->rx_cq ? sends : 0);
-		ep->reserved_rx = !ret;
+		ret = pmr_cq_promise(ep->rx_cq, ep->receives, ep->tx_cq == ep->rx_cq ? sends : 0);
+		ep->promised_rx = !ret;
 	}
 	return ret;
 }
@@ -153,7 +153,7 @@ int pmr_ep_enable(struct pmr_ep *ep)
 		return 0;
 	ret = open_queues(ep);
 	if (!ret)
-		ret = reserve(ep);
+		ret = promise(ep);
 	if (!ret)
 		ret = make_qp(ep);
 	if (ret)

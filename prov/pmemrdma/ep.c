@@ -33,7 +33,7 @@ static int destroy_qp(struct pmr_ep *ep)
 	ibv_modify_qp(ep->qp, &attr, IBV_QP_STATE);
 	ret = drain(ep);
 	if (!ret)
-		ret = -ibv_destroy_qp(ep->qp);
+		ret = pmr_device_freed(ep->domain->device, ibv_destroy_qp(ep->qp));
 	if (!ret) {
 		ep->qp = ep->id->qp = ep->owner.held = NULL;
 		ep->extended = NULL;
@@ -129,6 +129,9 @@ static int bind_eq(struct pmr_ep *ep, struct pmr_eq *eq)
 		return -FI_EINVAL;
 	pthread_mutex_lock(&eq->lock);
 	ret = ep->id ? pmr_eq_adopt(eq, ep->id) : 0;
+	/* From here on its events are this endpoint's, which does not go without this queue. */
+	if (!ret && ep->id)
+		ep->id->context = &ep->owner;
 	pthread_mutex_unlock(&eq->lock);
 	if (ret)
 		return ret;
@@ -242,7 +245,6 @@ static int take_request(struct pmr_ep *ep, struct fid *handle)
 	if (handle->fclass != FI_CLASS_CONNREQ || request->id->verbs != ep->domain->device->verbs)
 		return -FI_EINVAL;
 	ep->id = request->id;
-	ep->id->context = &ep->owner;
 	free(request);
 	return 0;
 }

@@ -43,7 +43,7 @@ struct pmr_ep {
 	bool always;          /* each request completes, whatever its flags */
 	bool plain_wanted;    /* a request without flags completes */
 	uint64_t plain_flags; /* of calls without flags */
-	bool reserved_rx;
+	bool promised_rx;
 	struct pmr_cm_owner owner;
 };
 

@@ -48,6 +48,8 @@ static int take_request(struct pmr_event *event, const struct pmr_cm_owner *owne
 	}
 	request->handle.fclass = FI_CLASS_CONNREQ;
 	request->id = id;
+	/* Its passive endpoint may go before it: what becomes of it concerns nobody. */
+	id->context = NULL;
 	event->info->handle = &request->handle;
 	event->event = FI_CONNREQ;
 	return 1;
@@ -77,7 +79,7 @@ static int translate(struct pmr_event *event, const struct rdma_cm_event *cm)
 {
 	struct pmr_cm_owner *owner = cm->id->context;
 
-	/* A request for a connection that has no endpoint yet is its passive endpoint's. */
+	/* A passive endpoint listens on, whatever else is told of it. */
 	if (owner->info && cm->event != RDMA_CM_EVENT_CONNECT_REQUEST &&
 	    cm->event != RDMA_CM_EVENT_DEVICE_REMOVAL)
 		return 0;

@@ -14,7 +14,9 @@
 #include <rdma/rdma_cma.h>
 
 #include "address.h"
+#include "flush.h"
 #include "info.h"
+#include "pmemrdma_post.h"
 #include "provider.h"
 
 /* How long the way to an address is looked for. */
@@ -51,6 +53,21 @@ static bool is_asked_for(const struct fi_info *hints)
 	if (hints && hints->fabric_attr && hints->fabric_attr->prov_name)
 		return names_us(hints->fabric_attr->prov_name);
 	return names_us(getenv("FI_PROVIDER"));
+}
+
+/* is_in_vain -- is there no device for it?  Then none is opened, and no way is looked for. */
+static bool is_in_vain(const struct fi_info *hints)
+{
+	const struct pmr_device *device;
+
+	if (!hints || !(hints->caps & PMEMRDMA_FLUSHES))
+		return false;
+	if (!pmr_flush_access(PMEMRDMA_FLUSH_PERSISTENT))
+		return true;
+	device = pmr_devices();
+	while (device && !(device->flush_ways & PMEMRDMA_FLUSH_PERSISTENT))
+		device = device->next;
+	return !device;
 }
 
 /* offer -- a device at these addresses, either of which may be NULL, if it serves the hints */
@@ -156,30 +173,51 @@ static bool offer_source(struct question *question, const union pmr_address *src
 	return question->list != before;
 }
 
-/* offer_named -- the addresses of a name, until one can be offered */
-static int offer_named(struct question *question, const char *node, const char *service,
-		       uint64_t flags, const union pmr_address *src)
+/* A name's addresses, of a family. */
+struct name {
+	const char *node;
+	const char *service;
+	uint64_t flags;
+	const union pmr_address *src; /* from where it is reached; may be NULL */
+};
+
+/* offer_family -- until one of them can be offered; a negative fi_errno: they can't be found out */
+static int offer_family(struct question *question, const struct name *name, int family)
 {
 	const struct addrinfo wanted = {
-		.ai_family = question->family,
+		.ai_family = family,
 		.ai_socktype = SOCK_STREAM,
-		.ai_flags = (flags & FI_SOURCE ? AI_PASSIVE : 0) |
-			    (flags & FI_NUMERICHOST ? AI_NUMERICHOST : 0),
+		.ai_flags = (name->flags & FI_SOURCE ? AI_PASSIVE : 0) |
+			    (name->flags & FI_NUMERICHOST ? AI_NUMERICHOST : 0),
 	};
 	struct addrinfo *list, *at;
 	union pmr_address addr;
 	bool offered = false;
+	int err = getaddrinfo(name->node, name->service, &wanted, &list);
 
-	if (getaddrinfo(node, service, &wanted, &list))
+	if (err == EAI_NONAME || err == EAI_NODATA || err == EAI_ADDRFAMILY)
+		return 0;
+	if (err)
 		return -FI_ENODATA;
 	for (at = list; at && !offered; at = at->ai_next) {
 		if (!pmr_address_take(&addr, at->ai_addr, at->ai_addrlen))
 			continue;
-		offered = flags & FI_SOURCE ? offer_source(question, &addr)
-					    : offer_way(question, src, &addr);
+		offered = name->flags & FI_SOURCE ? offer_source(question, &addr)
+						  : offer_way(question, name->src, &addr);
 	}
 	freeaddrinfo(list);
 	return 0;
+}
+
+/* offer_named -- where no format is asked for, verbs means IPv4, and the peer may have verbs */
+static int offer_named(struct question *question, const struct name *name)
+{
+	bool means_ipv4 = !question->hints || question->hints->addr_format == FI_FORMAT_UNSPEC;
+	int ret = offer_family(question, name, means_ipv4 ? AF_INET : question->family);
+
+	if (!ret && !question->ret && !question->list && means_ipv4)
+		ret = offer_family(question, name, AF_INET6);
+	return ret;
 }
 
 static int answer(struct question *question, const char *node, const char *service, uint64_t flags)
@@ -193,8 +231,9 @@ static int answer(struct question *question, const char *node, const char *servi
 	    (has_dest && !fits_family(question, &dest)))
 		return -FI_ENODATA;
 	if (node || (service && (flags & FI_SOURCE)))
-		return offer_named(question, node, service, flags,
-				   has_src && !(flags & FI_SOURCE) ? &src : NULL);
+		return offer_named(question,
+				   &(struct name){node, service, flags,
+						  has_src && !(flags & FI_SOURCE) ? &src : NULL});
 	if (has_dest)
 		offer_way(question, has_src ? &src : NULL, &dest);
 	else if (has_src)
@@ -216,7 +255,7 @@ int pmr_getinfo(uint32_t version, const char *node, const char *service, uint64_
 	int ret;
 
 	*info = NULL;
-	if (!is_asked_for(hints) || question.family < 0)
+	if (!is_asked_for(hints) || question.family < 0 || is_in_vain(hints))
 		return -FI_ENODATA;
 	ret = answer(&question, node, service, flags);
 	if (!ret)

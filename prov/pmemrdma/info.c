@@ -8,6 +8,7 @@
 #include <rdma/fi_errno.h>
 
 #include "address.h"
+#include "pmemrdma_post.h"
 #include "provider.h"
 
 #define DIRECTIONS (FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
@@ -111,7 +112,10 @@ bool pmr_info_may_serve(const struct pmr_device *device, uint32_t version,
 {
 	if (!hints)
 		return true;
-	return !(hints->caps & ~ALL_CAPS) && pmr_address_family(hints->addr_format) >= 0 &&
+	if ((hints->caps & PMEMRDMA_FLUSHES) && !(device->flush_ways & PMEMRDMA_FLUSH_PERSISTENT))
+		return false;
+	return !(hints->caps & ~(ALL_CAPS | PMEMRDMA_FLUSHES)) &&
+	       pmr_address_family(hints->addr_format) >= 0 &&
 	       (!(hints->caps & FI_RMA) || takes_receives(hints)) &&
 	       tx_fits(device, hints->tx_attr) && rx_fits(device, hints->rx_attr) &&
 	       ep_fits(device, hints->ep_attr) &&
@@ -223,7 +227,8 @@ struct fi_info *pmr_info_of(const struct pmr_device *device, uint32_t version,
 {
 	static const struct fi_info nothing;
 	struct fi_info *info = fi_allocinfo();
-	bool rma = !hints || hints->caps || takes_receives(hints);
+	uint64_t caps = hints ? hints->caps & ~PMEMRDMA_FLUSHES : 0;
+	bool rma = !hints || caps || takes_receives(hints);
 
 	if (!info)
 		return NULL;
@@ -237,7 +242,7 @@ struct fi_info *pmr_info_of(const struct pmr_device *device, uint32_t version,
 	set_domain(info->domain_attr, device, hints ? hints->domain_attr : NULL);
 	if (!hints)
 		hints = &nothing;
-	info->caps = complete(hints->caps) & ~(rma ? 0 : FI_RMA);
+	info->caps = complete(caps) & ~(rma ? 0 : FI_RMA);
 	info->mode = info->caps & FI_RMA ? FI_RX_CQ_DATA : 0;
 	set_tx(info->tx_attr, device, info->caps, hints->tx_attr);
 	set_rx(info->rx_attr, device, info->caps, hints->rx_attr);

@@ -20,10 +20,10 @@ struct pmr_mr {
 static int mr_close(struct fid *fid)
 {
 	struct pmr_mr *mr = pmv_container_of(fid, struct pmr_mr, mr_fid.fid);
-	int ret = ibv_dereg_mr(mr->mr);
+	int ret = pmr_device_freed(mr->domain->device, ibv_dereg_mr(mr->mr));
 
 	if (ret)
-		return -ret;
+		return ret;
 	atomic_fetch_sub(&mr->domain->users, 1);
 	free(mr);
 	return 0;

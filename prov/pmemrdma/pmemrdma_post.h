@@ -46,6 +46,12 @@ enum pmemrdma_flush {
  */
 #define PMEMRDMA_MR_FLUSH (1ULL << 61)
 
+/*
+ * In caps of the hints of fi_getinfo: only devices that can FLUSH persistently are offered, by a
+ * libibverbs that can.  It is not among the capabilities that are offered.
+ */
+#define PMEMRDMA_FLUSHES (1ULL << 61)
+
 struct pmemrdma_request {
 	enum pmemrdma_kind kind;
 	/*

@@ -230,7 +230,7 @@ ssize_t pmr_post_receive(struct pmr_ep *ep, const struct fi_msg *msg)
 	if (ret)
 		return ret;
 	pthread_mutex_lock(&ep->recv_lock);
-	if (!pmr_queue_room(ep->receives)) {
+	if (!pmr_queue_room(ep->receives) || !pmr_cq_take_receives(ep->rx_cq, 1)) {
 		pthread_mutex_unlock(&ep->recv_lock);
 		return -FI_EAGAIN;
 	}
@@ -238,7 +238,9 @@ ssize_t pmr_post_receive(struct pmr_ep *ep, const struct fi_msg *msg)
 	set_receive(slot, msg->context);
 	wr.wr_id = (uintptr_t) slot;
 	ret = ibv_post_recv(ep->qp, &wr, &bad);
-	if (!ret)
+	if (ret)
+		pmr_cq_give_receives(ep->rx_cq, 1);
+	else
 		pmr_queue_posted(ep->receives, 1);
 	pthread_mutex_unlock(&ep->recv_lock);
 	return ret ? negative(ret) : 0;

@@ -18,9 +18,9 @@ static int srx_close(struct fid *fid)
 
 	if (atomic_load(&srx->users))
 		return -FI_EBUSY;
-	ret = ibv_destroy_srq(srx->srq);
+	ret = pmr_device_freed(srx->domain->device, ibv_destroy_srq(srx->srq));
 	if (ret)
-		return -ret;
+		return ret;
 	pmr_queue_put(srx->receives);
 	atomic_fetch_sub(&srx->domain->users, 1);
 	free(srx);

@@ -226,6 +226,7 @@ provider_sources = \
 	prov/pmemverbs/objects/domain.c \
 	prov/pmemverbs/objects/domain.h \
 	prov/pmemverbs/objects/ep.c \
+	prov/pmemverbs/objects/ep_close.c \
 	prov/pmemverbs/objects/ep.h \
 	prov/pmemverbs/objects/eq.c \
 	prov/pmemverbs/objects/eq.h \

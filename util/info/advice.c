@@ -185,6 +185,8 @@ static void add_flush_hint(json_object *list, const struct info_device *device)
 {
 	if (device->core->cpu_placed)
 		return;
+	if (pmv_setting.native_flushes)
+		return;
 	if (!device->core->posts_lists)
 		add(list, hint("FLUSH"),
 		    "If the NICs of both ends have RDMA FLUSH, FI_PMEMVERBS_CORE=native at both "

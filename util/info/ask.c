@@ -66,7 +66,7 @@ static bool find_way(struct asker *asker, const struct pmv_core *core, const cha
 
 	if (!hints)
 		return fail(asker, "no memory");
-	hints->caps = FI_MSG;
+	hints->caps = FI_MSG | pmv_core_wants(core);
 	hints->mode = FI_RX_CQ_DATA;
 	hints->ep_attr->type = FI_EP_MSG;
 	hints->domain_attr->mr_mode =

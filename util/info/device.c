@@ -12,18 +12,18 @@
 #include "info.h"
 #include "memory/platform.h"
 
-struct fi_info *info_ask_core(const char *core)
+struct fi_info *info_ask_core(const struct pmv_core *core)
 {
 	struct fi_info *hints = fi_allocinfo(), *list = NULL;
 
 	if (!hints)
 		return NULL;
-	hints->caps = FI_MSG | FI_RMA;
+	hints->caps = FI_MSG | FI_RMA | pmv_core_wants(core);
 	hints->mode = FI_RX_CQ_DATA;
 	hints->ep_attr->type = FI_EP_MSG;
 	hints->domain_attr->mr_mode =
 		FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
-	hints->fabric_attr->prov_name = strdup(core);
+	hints->fabric_attr->prov_name = strdup(core->name);
 	/* FI_PROVIDER may hide the cores from programs, and not from the provider. */
 	if (fi_getinfo(FI_VERSION(1, 17), NULL, NULL, PMV_INFO_HIDDEN, hints, &list))
 		list = NULL;
@@ -128,15 +128,15 @@ static void add_offered(struct info *info, const struct pmv_core *core, const st
 	}
 }
 
-void info_devices(struct info *info, struct fi_info *(*ask)(const char *core))
+void info_devices(struct info *info, struct fi_info *(*ask)(const struct pmv_core *core))
 {
 	const struct pmv_core *core;
 
 	for (size_t n = 0; (core = pmv_core_next(n)); n++) {
-		struct fi_info *list = ask(core->name);
+		struct fi_info *list = ask(core);
 
 		add_offered(info, core, list);
-		if (!core->cpu_placed)
+		if (!core->cpu_placed && !pmv_core_wants(core))
 			add_unoffered(info, core);
 		if (list)
 			fi_freeinfo(list);

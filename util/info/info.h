@@ -92,10 +92,10 @@ struct info {
 /* device.c: read from sysfs, below class/infiniband, and asked of libfabric */
 
 /* info_ask_core -- what a core offers for connected endpoints: fi_freeinfo frees it; or NULL */
-struct fi_info *info_ask_core(const char *core);
+struct fi_info *info_ask_core(const struct pmv_core *core);
 
 /* info_devices -- ask is info_ask_core but in tests */
-void info_devices(struct info *info, struct fi_info *(*ask)(const char *core));
+void info_devices(struct info *info, struct fi_info *(*ask)(const struct pmv_core *core));
 
 /* info_nodes -- how many NUMA nodes have memory or processors */
 int info_nodes(void);
@@ -103,7 +103,7 @@ int info_nodes(void);
 /* rdma_flush.c */
 
 /* info_rdma_flush -- of devices that were found; ask is info_ask_core */
-void info_rdma_flush(struct info *info, struct fi_info *(*ask)(const char *core));
+void info_rdma_flush(struct info *info, struct fi_info *(*ask)(const struct pmv_core *core));
 
 /* info_flush_bit -- what this call's result says, which is the last one that was made */
 void info_flush_bit(struct info_bit *flush, int ret, const char *call);

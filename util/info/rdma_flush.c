@@ -64,7 +64,7 @@ void info_flush_bit(struct info_bit *flush, int ret, const char *call)
 			"what registering memory says: the NIC, its driver or the kernel has none");
 }
 
-void info_rdma_flush(struct info *info, struct fi_info *(*ask)(const char *core))
+void info_rdma_flush(struct info *info, struct fi_info *(*ask)(const struct pmv_core *core))
 {
 	for (size_t i = 0; i < info->num_devices; i++) {
 		struct info_device *device = &info->devices[i];
@@ -74,7 +74,7 @@ void info_rdma_flush(struct info *info, struct fi_info *(*ask)(const char *core)
 
 		if (!device->offered || !device->core->posts_lists)
 			continue;
-		list = ask(device->core->name);
+		list = ask(device->core);
 		for (offer = list; offer && strcmp(offer->domain_attr->name, device->name);)
 			offer = offer->next;
 		if (offer) {

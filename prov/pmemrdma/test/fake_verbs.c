@@ -5,7 +5,9 @@
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <stdio.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "fake_impl.h"
@@ -71,10 +73,45 @@ static void *make(const char *call, size_t size)
 	return fake_zeros(size);
 }
 
+static bool entry_is_gone;
+
+/* is_removed -- what it has said of the object; what is left of that nobody may look at again */
+static int is_removed(void *object)
+{
+	if (entry_is_gone) {
+		fake.live--;
+		free(object);
+	}
+	return fake.removed_errno ? fake.removed_errno : EIO;
+}
+
+void fake_plug_in(void)
+{
+	strcpy(device.ibdev_path, "/tmp/fake0.XXXXXX");
+	cr_assert_not_null(mkdtemp(device.ibdev_path));
+}
+
+void fake_take_out(bool another)
+{
+	char other[sizeof(device.ibdev_path) + 2];
+
+	/* A file system may give the number of what has gone to what comes next. */
+	if (another) {
+		snprintf(other, sizeof(other), "%s.2", device.ibdev_path);
+		cr_assert_eq(mkdir(other, 0700), 0);
+	}
+	cr_assert_eq(rmdir(device.ibdev_path), 0);
+	if (another)
+		cr_assert_eq(rename(other, device.ibdev_path), 0);
+	entry_is_gone = true;
+}
+
 static int destroy(const char *call, void *object)
 {
 	if (fake_fails(call))
 		return errno;
+	if (fake.removed)
+		return is_removed(object);
 	fake.live--;
 	free(object);
 	return 0;
@@ -203,6 +240,8 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_cont
 		return NULL;
 	cr_assert_leq(cqe, FAKE_MAX_CQE);
 	cq->cq = (struct ibv_cq){.context = context, .channel = channel, .cqe = cqe};
+	if (channel)
+		channel->refcnt++;
 	return &cq->cq;
 }
 
@@ -211,13 +250,19 @@ int ibv_resize_cq(struct ibv_cq *cq, int cqe)
 	if (fake_fails(__func__))
 		return errno;
 	cr_assert_leq(cqe, FAKE_MAX_CQE);
+	fake.resizes++;
 	cq->cqe = cqe;
 	return 0;
 }
 
 int ibv_destroy_cq(struct ibv_cq *cq)
 {
-	return destroy(__func__, cq);
+	struct ibv_comp_channel *channel = cq->channel;
+	int ret = destroy(__func__, cq);
+
+	if (!ret && channel)
+		channel->refcnt--;
+	return ret;
 }
 
 static void push(struct fake_cq *cq, const struct ibv_wc *wc, struct fake_qp *of, unsigned upto)
@@ -272,6 +317,10 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 
 int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 {
+	if (channel->refcnt) {
+		fake.left = channel;
+		return EBUSY;
+	}
 	close(channel->fd);
 	fake.live--;
 	free(channel);
@@ -336,6 +385,8 @@ int ibv_destroy_qp(struct ibv_qp *qp)
 	cr_assert(own->stopped || (!own->posted && !own->recv_posted), "it is still at work");
 	if (fake_fails(__func__))
 		return errno;
+	if (fake.removed)
+		return is_removed(qp);
 	if (fake.ends_late && own->ended < own->posted)
 		end_one(own, IBV_WC_SUCCESS);
 	/* What was not read of it frees nothing any more. */

@@ -33,6 +33,7 @@ struct fake {
 	int fail_at;             /* the number of the one that fails; 0: none does */
 	const char *failed;      /* which one that was */
 	int references;          /* to the devices */
+	int resizes;             /* of completion queues */
 	int doorbells;           /* calls of ibv_post_send and ibv_wr_complete */
 	int accept_at_most;      /* of a list's requests, if not 0 */
 	int refusal;             /* what a post that fails returns; 0: EINVAL */
@@ -49,6 +50,9 @@ struct fake {
 	bool flushes;                /* a queue pair in error tells what was under way */
 	bool ends_late;              /* the oldest request succeeds as its queue pair goes */
 	bool rejected;
+	void *left;   /* it goes with the process */
+	bool removed; /* the device is: calls for it fail with EIO, or this */
+	int removed_errno;
 	bool established;        /* by rdma_establish */
 	enum ibv_qp_state state; /* of the latest queue pair, as far as it was told */
 	bool has_ece;            /* the device has something beyond the standard ... */
@@ -59,6 +63,13 @@ struct fake {
 };
 
 extern struct fake fake;
+
+/*
+ * fake_plug_in -- the device has an entry in sysfs; before devices are looked for.  fake_take_out
+ * -- that is gone, and `another`: the next device has its name.  What is left is the process's.
+ */
+void fake_plug_in(void);
+void fake_take_out(bool another);
 
 /* fake_end -- the oldest request of the send queue has ended; after an error all others are flushed
  */

@@ -3,10 +3,12 @@
 #include "link.h"
 #include "listener.h"
 
+#include <netdb.h>
 #include <poll.h>
 
 #include "pmemrdma/cm_data.h"
 #include "pmemrdma/fabric.h"
+#include "pmemrdma/flush.h"
 #include "pmemrdma/getinfo.h"
 #include "pmemrdma/info.h"
 
@@ -78,6 +80,99 @@ Test(rdma_getinfo, offers_the_device_by_which_an_address_is_reached)
 	fi_freeinfo(hints);
 	cr_assert_eq(fake.live, 0);
 	cr_assert_eq(fake.references, 1, "nothing holds the devices, which are still used");
+}
+
+/* offers_flushing -- to hints that ask for it */
+static bool offers_flushing(struct fi_info *hints)
+{
+	struct fi_info *info = NULL;
+	bool offered = !ask("10.9.9.9", "1", 0, hints, &info);
+
+	if (offered)
+		cr_expect_not(info->caps & PMEMRDMA_FLUSHES);
+	fi_freeinfo(info);
+	return offered;
+}
+
+Test(rdma_getinfo, offers_a_device_without_flush_to_nobody_who_needs_it)
+{
+	struct fi_info *hints = link_hints();
+
+	fake.flush_ways = PMEMRDMA_FLUSH_GLOBAL;
+	hints->caps = PMEMRDMA_FLUSHES;
+	cr_expect_not(offers_flushing(hints));
+	hints->caps = 0;
+	cr_expect(offers_flushing(hints));
+	fi_freeinfo(hints);
+}
+
+Test(rdma_getinfo, offers_a_device_with_flush_to_who_needs_it)
+{
+	struct fi_info *hints = link_hints();
+	bool can = pmr_flush_access(PMEMRDMA_FLUSH_PERSISTENT);
+
+	fake.flush_ways = PMEMRDMA_FLUSH_GLOBAL | PMEMRDMA_FLUSH_PERSISTENT;
+	hints->caps = PMEMRDMA_FLUSHES;
+	cr_expect_eq(offers_flushing(hints), can);
+	/* It looks for no device in vain. */
+	cr_expect_eq(fake.references, can);
+	hints->caps |= FI_MSG | FI_RMA;
+	cr_expect_eq(offers_flushing(hints), can);
+	fi_freeinfo(hints);
+}
+
+/* Names: of both families, that of IPv6 first, or of IPv6 only. */
+int __real_getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
+		       struct addrinfo **list);
+int __wrap_getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
+		       struct addrinfo **list);
+
+int __wrap_getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
+		       struct addrinfo **list)
+{
+	bool both = node && !strcmp(node, "both"), six = node && !strcmp(node, "six");
+	const char *first = hints->ai_family == AF_INET ? "10.9.9.9" : "fd00::9";
+	int ret;
+
+	if (!both && !six)
+		return __real_getaddrinfo(node, service, hints, list);
+	if (six && hints->ai_family == AF_INET)
+		return EAI_NONAME;
+	ret = __real_getaddrinfo(first, service, hints, list);
+	if (!ret && both && hints->ai_family == AF_UNSPEC)
+		ret = __real_getaddrinfo("10.9.9.9", service, hints, &(*list)->ai_next);
+	return ret;
+}
+
+/* As verbs has it, which the peer may use. */
+Test(rdma_getinfo, means_ipv4_where_a_name_has_both)
+{
+	static const struct {
+		const char *node;
+		uint32_t format, offered;
+	} cases[] = {
+		{"both", FI_FORMAT_UNSPEC, FI_SOCKADDR_IN},
+		{"both", FI_SOCKADDR, FI_SOCKADDR_IN6},
+		{"both", FI_SOCKADDR_IN, FI_SOCKADDR_IN},
+		{"both", FI_SOCKADDR_IN6, FI_SOCKADDR_IN6},
+		{"six", FI_FORMAT_UNSPEC, FI_SOCKADDR_IN6},
+		{"fd00::9", FI_FORMAT_UNSPEC, FI_SOCKADDR_IN6},
+		{"six", FI_SOCKADDR_IN, 0},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct fi_info *hints = link_hints(), *info = NULL;
+		int wanted = cases[i].offered ? 0 : -FI_ENODATA;
+
+		hints->addr_format = cases[i].format;
+		cr_assert_eq(ask(cases[i].node, "1", 0, hints, &info), wanted, "case %zu", i);
+		if (info)
+			cr_expect_eq(((struct sockaddr *) info->dest_addr)->sa_family,
+				     cases[i].offered == FI_SOCKADDR_IN ? AF_INET : AF_INET6,
+				     "case %zu", i);
+		fi_freeinfo(info);
+		fi_freeinfo(hints);
+	}
 }
 
 /* A mode that was not asked for is none that an application knows of. */
@@ -398,4 +493,56 @@ Test(rdma_connect, one_that_is_held_agrees_on_what_the_devices_have_beyond_the_s
 		fake.established = false;
 		link_close(&link);
 	}
+}
+
+/* last_request -- one that was read, before its passive endpoint was closed; its id */
+static struct rdma_cm_id *last_request(struct listener *listener, struct fi_info **info)
+{
+	struct fi_eq_cm_entry entry;
+	struct rdma_cm_id *id;
+	uint32_t event;
+
+	cr_assert_eq(listener_open(listener), 0);
+	id = fake_request(fake.id, "\0", 1);
+	cr_assert_gt(fi_eq_read(listener->eq, &event, &entry, sizeof(entry), 0), 0);
+	*info = entry.info;
+	cr_assert_eq(fi_close(&listener->pep->fid), 0);
+	listener->pep = NULL;
+	return id;
+}
+
+/* The passive endpoint's memory is another one's then. */
+Test(rdma_connect, a_request_outlives_its_passive_endpoint)
+{
+	static const enum rdma_cm_event_type types[] = {
+		RDMA_CM_EVENT_DEVICE_REMOVAL, RDMA_CM_EVENT_ESTABLISHED, RDMA_CM_EVENT_DISCONNECTED,
+		RDMA_CM_EVENT_REJECTED, RDMA_CM_EVENT_ADDR_CHANGE};
+	struct listener listener = {0};
+	struct fi_eq_cm_entry entry;
+	struct fi_info *info;
+	struct rdma_cm_id *id = last_request(&listener, &info);
+	struct fid_domain *domain;
+	struct fid_ep *ep;
+	uint32_t event;
+
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+		fake_event(id, types[i], NULL, 0);
+		cr_expect_eq(fi_eq_read(listener.eq, &event, &entry, sizeof(entry), 0), -FI_EAGAIN,
+			     "event %d", types[i]);
+	}
+	/* An endpoint without a queue does not hear of it, either, and may go. */
+	cr_assert_eq(fi_domain(listener.fabric, info, &domain, NULL), 0);
+	cr_assert_eq(fi_endpoint(domain, info, &ep, NULL), 0);
+	fake_event(id, RDMA_CM_EVENT_DISCONNECTED, NULL, 0);
+	cr_expect_eq(fi_eq_read(listener.eq, &event, &entry, sizeof(entry), 0), -FI_EAGAIN);
+	/* With one it does. */
+	cr_assert_eq(fi_ep_bind(ep, &listener.eq->fid, 0), 0);
+	fake_event(id, RDMA_CM_EVENT_DISCONNECTED, NULL, 0);
+	cr_assert_gt(fi_eq_read(listener.eq, &event, &entry, sizeof(entry), 0), 0);
+	cr_expect_eq(event, (uint32_t) FI_SHUTDOWN);
+	cr_expect_eq(entry.fid, &ep->fid);
+	cr_assert_eq(fi_close(&ep->fid), 0);
+	cr_assert_eq(fi_close(&domain->fid), 0);
+	fi_freeinfo(info);
+	listener_close(&listener);
 }

@@ -432,6 +432,7 @@ Test(rdma_post, a_list_for_another_providers_endpoint_is_refused)
 Test(rdma_post, endpoints_that_come_and_go_leave_the_completion_queue_its_room)
 {
 	struct link *link = opened(16, 100, 0);
+	int size = pmr_to_cq(&link->cq->fid)->size;
 
 	for (int i = 0; i < 2 * FAKE_MAX_CQE / 8; i++) {
 		struct fi_cq_err_entry entry;
@@ -445,6 +446,7 @@ Test(rdma_post, endpoints_that_come_and_go_leave_the_completion_queue_its_room)
 		cr_assert_eq(fi_enable(link->ep), 0);
 		cr_assert_eq(link_write(link, 8, 0, CONTEXT(i)), 0);
 	}
+	cr_expect_eq(pmr_to_cq(&link->cq->fid)->size, size, "it has grown");
 	link_close(link);
 }
 

@@ -114,7 +114,7 @@ int pmv_agent_attach(struct pmv_agent *agent, struct pmv_receiver *receiver)
 	int ret = 0;
 
 	pthread_mutex_lock(&agent->lock);
-	if (!receiver->attached && !receiver->closing && receiver->link->block &&
+	if (!receiver->attached && !receiver->closing && receiver->link->opened &&
 	    receiver->link->connected) {
 		if (!receiver->work)
 			receiver->work = malloc(sizeof(*receiver->work));

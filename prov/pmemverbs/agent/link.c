@@ -25,32 +25,63 @@
 static int register_parts(struct pmv_link *link)
 {
 	struct pmv_engine *engine = link->engine->engine;
-	int ret = pmv_engine_register(engine, link->block, PMV_BLOCK_SIZE, FI_REMOTE_WRITE,
-				      &link->mr);
+	const struct {
+		uint8_t *at;
+		size_t len;
+		uint64_t access;
+		struct fid_mr **mr;
+	} parts[] = {
+		{link->block, PMV_BLOCK_SIZE, FI_REMOTE_WRITE, &link->mr},
+		{link->block + PMV_FLUSH_AT, PMV_FLUSH_SIZE, FI_REMOTE_READ, &link->flush_mr},
+		{link->outbox, OUTBOX_SIZE, FI_WRITE, &link->out_mr},
+	};
+	int ret = 0;
 
-	if (!ret)
-		ret = pmv_engine_register(engine, link->block + PMV_FLUSH_AT, PMV_FLUSH_SIZE,
-					  FI_REMOTE_READ, &link->flush_mr);
-	if (!ret && engine->scratch_mr)
-		ret = pmv_engine_register(engine, link->block + OUTBOX_AT, OUTBOX_SIZE, FI_WRITE,
-					  &link->out_mr);
+	for (int i = 0; i < 3 && !ret; i++) {
+		bool wanted = parts[i].mr != &link->out_mr || engine->scratch_mr;
+
+		/* One may be left of an attempt that failed. */
+		if (wanted && !*parts[i].mr)
+			ret = pmv_engine_register(engine, parts[i].at, parts[i].len,
+						  parts[i].access, parts[i].mr);
+	}
 	link->desc = link->out_mr ? fi_mr_desc(link->out_mr) : NULL;
 	return ret;
 }
 
-void pmv_link_close(struct pmv_link *link)
+int pmv_link_close(struct pmv_link *link)
 {
 	struct fid_mr **const mrs[] = {&link->mr, &link->flush_mr, &link->out_mr};
 
-	if (!link->block)
-		return;
+	link->opened = false;
 	for (int i = 0; i < 3; i++) {
-		if (*mrs[i])
-			fi_close(&(*mrs[i])->fid);
+		int ret = *mrs[i] ? fi_close(&(*mrs[i])->fid) : 0;
+
+		/* Its memory has to stay, too. */
+		if (ret)
+			return ret;
 		*mrs[i] = NULL;
 	}
-	munmap(link->block, MAPPING_SIZE);
+	if (link->block)
+		munmap(link->block, MAPPING_SIZE);
 	link->block = NULL;
+	return 0;
+}
+
+/* map_block -- if it is not left of an attempt that failed */
+static int map_block(struct pmv_link *link)
+{
+	void *block;
+
+	if (link->block)
+		return 0;
+	block = mmap(NULL, MAPPING_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		     0);
+	if (block == MAP_FAILED)
+		return -FI_ENOMEM;
+	link->block = block;
+	link->outbox = link->block + OUTBOX_AT;
+	return 0;
 }
 
 int pmv_link_open(struct pmv_link *link)
@@ -60,16 +91,15 @@ int pmv_link_open(struct pmv_link *link)
 	if (getrandom(&link->secret, sizeof(link->secret), 0) != sizeof(link->secret))
 		return -FI_EOTHER;
 	link->secret &= PMV_SECRET_MASK;
-	link->block = mmap(NULL, MAPPING_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-			   -1, 0);
-	if (link->block == MAP_FAILED) {
-		link->block = NULL;
-		return -FI_ENOMEM;
-	}
-	link->outbox = link->block + OUTBOX_AT;
+	ret = map_block(link);
+	if (ret)
+		return ret;
 	ret = register_parts(link);
+	/* What can't be closed now is closed with the endpoint. */
 	if (ret)
 		pmv_link_close(link);
+	else
+		link->opened = true;
 	return ret;
 }
 

@@ -30,6 +30,7 @@ struct pmv_link {
 	void *desc;
 	uint64_t secret; /* our half */
 	uint16_t life;   /* of our domain */
+	bool opened;     /* the block is there, and peers may write it */
 	bool connected;  /* the peer has a block, too */
 	struct pmv_handshake peer;
 	struct pmv_hint_peer hint_peer;
@@ -38,7 +39,9 @@ struct pmv_link {
 
 /* pmv_link_open -- allocate and register the block, and make our half of the secret */
 int pmv_link_open(struct pmv_link *link);
-void pmv_link_close(struct pmv_link *link);
+
+/* pmv_link_close -- 0, or a negative fi_errno: something is left, and has to be closed again */
+int pmv_link_close(struct pmv_link *link);
 
 /* pmv_link_make_hints -- when both halves of the secret are known */
 void pmv_link_make_hints(struct pmv_link *link);

@@ -31,7 +31,7 @@ int pmv_mailbox_open(struct pmv_mailbox *mailbox)
 {
 	int ret;
 
-	if (mailbox->link.block)
+	if (mailbox->link.opened)
 		return 0;
 	ret = pmv_link_open(&mailbox->link);
 	make_seals(mailbox);

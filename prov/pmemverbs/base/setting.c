@@ -42,8 +42,7 @@ static const struct {
 	[CORE] = {"CORE",
 		  {NULL},
 		  "core providers to use, in order of preference, separated by commas: verbs, tcp, "
-		  "native "
-		  "(default: verbs,tcp)"},
+		  "native (default: verbs,tcp, and before them native at devices with RDMA FLUSH)"},
 	[DOMAIN] = {"DOMAIN",
 		    {"auto", "none", "page", "dmp", "mhp", "wsp"},
 		    "what survives a power failure, for FI_RMA_PMEM memory that this process "
@@ -216,6 +215,27 @@ static void check_names(void)
 	}
 }
 
+/* may_flush -- can there be commits by RDMA FLUSH?  Who has set up verbs (FI_VERBS_) wants that. */
+static bool may_flush(void)
+{
+	static const char verbs[] = "FI_VERBS_";
+	char **entry = environ;
+
+	while (*entry && strncmp(*entry, verbs, strlen(verbs)))
+		entry++;
+	return !*entry && !pmv_setting.no_flush && !pmv_setting.commit_all && !pmv_setting.relaxed;
+}
+
+/* choose_core -- the user's, or the default */
+static void choose_core(const char *core)
+{
+	pmv_setting.native_flushes = !core && !pmv_setting.keys && may_flush();
+	if (core)
+		pmv_setting.core = core;
+	else
+		pmv_setting.core = pmv_setting.native_flushes ? "native,verbs,tcp" : "verbs,tcp";
+}
+
 void pmv_setting_read(void)
 {
 	char *core = NULL, *metrics = NULL, *keys = NULL;
@@ -230,7 +250,6 @@ void pmv_setting_read(void)
 	/* There is no such directory, and then nothing is offered. */
 	if (keys && !pmv_setting.keys)
 		pmv_setting.keys = "";
-	pmv_setting.core = core ? core : "verbs,tcp";
 	choice = get_choice(DOMAIN);
 	pmv_setting.domain_declared = choice > 0;
 	pmv_setting.domain = choice ? (enum pmv_persist)(choice - 1) : PMV_NONE;
@@ -246,6 +265,7 @@ void pmv_setting_read(void)
 	pmv_setting.no_flush = get_choice(FLUSH);
 	pmv_setting.leaves_sigbus = get_choice(SIGBUS_HANDLER);
 	pmv_setting.timeout = get_seconds(TIMEOUT);
+	choose_core(core);
 	fi_param_get_str(&pmv_prov, settings[METRICS].name, &metrics);
 	/* Copies: the application may write to its environment. */
 	pmv_setting.metrics = metrics && *metrics ? strdup(metrics) : NULL;

@@ -23,7 +23,8 @@ enum pmv_agent_mode {
 };
 
 struct pmv_setting {
-	const char *core; /* FI_PMEMVERBS_CORE */
+	const char *core;    /* FI_PMEMVERBS_CORE */
+	bool native_flushes; /* it is not set: native is for devices with RDMA FLUSH only */
 	bool domain_declared;
 	enum pmv_persist domain; /* FI_PMEMVERBS_DOMAIN, if declared */
 	bool ddio_declared;

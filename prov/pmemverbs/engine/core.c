@@ -10,6 +10,7 @@
 #include <rdma/providers/fi_prov.h>
 
 #include "engine/engine.h"
+#include "pmemrdma/pmemrdma_post.h"
 #include "base/setting.h"
 #include "memory/platform.h"
 
@@ -105,6 +106,11 @@ const struct pmv_core *pmv_core_next(size_t n)
 		if (!*name)
 			return NULL;
 	}
+}
+
+uint64_t pmv_core_wants(const struct pmv_core *core)
+{
+	return core->posts_lists && pmv_setting.native_flushes ? PMEMRDMA_FLUSHES : 0;
 }
 
 enum pmv_transport pmv_core_transport(const struct pmv_core *core, const struct fi_info *info)

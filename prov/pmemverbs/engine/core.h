@@ -59,6 +59,13 @@ void pmv_core_check(void);
 /* pmv_core_next -- the n-th core of FI_PMEMVERBS_CORE, or NULL */
 const struct pmv_core *pmv_core_next(size_t n);
 
+/*
+ * pmv_core_wants -- a capability of this core's own, without which its devices are not offered; for
+ * hints.  Nobody has chosen a core: one that can FLUSH is worth more than one that others
+ * have tried for years.  Its peer may use either.
+ */
+uint64_t pmv_core_wants(const struct pmv_core *core);
+
 enum pmv_transport pmv_core_transport(const struct pmv_core *core, const struct fi_info *info);
 
 /* pmv_core_places_by_cpu -- does software at this domain place inbound data? */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ep.c -- endpoints: opening, binding, closing, options */
+/* ep.c -- endpoints: opening, binding, options */
 #include "objects/ep.h"
 
 #include <stdlib.h>
@@ -173,19 +173,6 @@ static int bind_own_cq(struct pmv_ep *ep)
 	return bind_cq(ep, ep->own_cq, flags | FI_SELECTIVE_COMPLETION);
 }
 
-static struct pmv_cntr *to_cntr(struct pmv_count *count)
-{
-	return pmv_container_of(count, struct pmv_cntr, count);
-}
-
-/* queue_of -- where operations of a kind complete */
-static struct pmv_queue *queue_of(const struct pmv_ep *ep, enum pmv_count_kind kind)
-{
-	return kind == PMV_COUNT_RECV || kind == PMV_COUNT_REMOTE_WRITE
-		       ? ep->initiator.owner.rx_queue
-		       : ep->initiator.owner.tx_queue;
-}
-
 int pmv_ep_prepare(struct pmv_ep *ep)
 {
 	int ret;
@@ -203,8 +190,8 @@ int pmv_ep_prepare(struct pmv_ep *ep)
 	for (int i = 0; i < PMV_COUNT_KINDS; i++) {
 		if (!ep->initiator.counts[i])
 			continue;
-		ep->sources[i].queue = queue_of(ep, i);
-		pmv_cntr_add(to_cntr(ep->initiator.counts[i]), &ep->sources[i]);
+		ep->sources[i].queue = pmv_ep_queue(ep, i);
+		pmv_cntr_add(pmv_ep_cntr(ep, i), &ep->sources[i]);
 	}
 	ep->mailbox.receiver.events.count = ep->initiator.counts[PMV_COUNT_REMOTE_WRITE];
 	ep->prepared = true;
@@ -218,153 +205,6 @@ static int ep_control(struct fid *fid, int command, void *arg)
 	return ret ? ret : pmv_unwrap_control(fid, command, arg);
 }
 
-/* Closing */
-
-/* report_abandoned -- as cancelled; if the core does complete it later, nobody is told */
-static void report_abandoned(struct pmv_ep *ep, struct pmv_op *op)
-{
-	enum pmv_count_kind kind = pmv_count_kind(op->flags);
-	struct pmv_count *count = ep->initiator.counts[kind];
-	struct pmv_comp *comp;
-
-	if (count && pmv_to_run(op)->counted)
-		pmv_count_add(count, false);
-	pmv_unread_drop(&op->comp);
-	if (op->audience == PMV_TELL_NOBODY)
-		return;
-	comp = pmv_comp_error(op->context, op->flags, FI_ECANCELED);
-	if (comp)
-		pmv_queue_add(queue_of(ep, kind), comp);
-}
-
-/*
- * abandon_operations -- under the locks of the queues, so that no reader is about to
- * report one of them, or still looks at the endpoint
- */
-static void abandon_operations(struct pmv_ep *ep)
-{
-	struct pmv_queue *tx = ep->initiator.owner.tx_queue, *rx = ep->initiator.owner.rx_queue;
-	struct pmv_queue *first = tx < rx ? tx : rx;
-	struct pmv_queue *second = tx < rx ? rx : tx;
-	struct pmv_op_list list;
-	struct pmv_op *op;
-
-	if (first && first != second)
-		pthread_mutex_lock(&first->lock);
-	if (second)
-		pthread_mutex_lock(&second->lock);
-	list = pmv_push_abandon(&ep->initiator);
-	STAILQ_FOREACH(op, &list, next)
-		report_abandoned(ep, op);
-	if (second)
-		pthread_mutex_unlock(&second->lock);
-	if (first && first != second)
-		pthread_mutex_unlock(&first->lock);
-}
-
-static void release_cntrs(struct pmv_ep *ep)
-{
-	for (int i = 0; i < PMV_COUNT_KINDS; i++) {
-		struct pmv_cntr *cntr;
-
-		if (!ep->initiator.counts[i])
-			continue;
-		cntr = to_cntr(ep->initiator.counts[i]);
-		if (ep->sources[i].queue)
-			pmv_cntr_drop(cntr, &ep->sources[i]);
-		atomic_fetch_sub(&cntr->users, 1);
-	}
-}
-
-/* take_leftovers -- what the core has put into its queues when its endpoint was closed */
-static void take_leftovers(struct pmv_ep *ep)
-{
-	struct pmv_queue *tx = ep->initiator.owner.tx_queue, *rx = ep->initiator.owner.rx_queue;
-
-	if (tx) {
-		pmv_push_drop_all(&ep->initiator);
-		pmv_queue_progress(tx, false);
-	}
-	if (rx && rx != tx && !pmv_initiator_is_fast(&ep->initiator, PMV_SLOW_COUNT_RX))
-		pmv_queue_progress(rx, false);
-}
-
-/*
- * defer_free -- a layer above closes an endpoint, and only then reads from its queue what had
- * arrived there: it posts those receives again, and answers, on the closed endpoint.  Each of
- * these calls fails (PMV_SLOW_GONE).  When it closes another one of the queue, or the queue, it
- * has read all that, and nothing refers to the endpoint any more: rdm.h says why.  An application
- * does not call what it has closed.
- */
-static void defer_free(struct pmv_ep *ep)
-{
-	struct pmv_queue *queue = ep->initiator.owner.rx_queue;
-
-	if (!ep->domain->hooks || !queue) {
-		free(ep);
-		return;
-	}
-	ep->initiator.hooks = NULL;
-	atomic_store(&ep->receives.on, false);
-	atomic_store(&ep->initiator.slow, PMV_SLOW_GONE);
-	free(atomic_exchange(&pmv_container_of(queue, struct pmv_cq, queue)->closed_ep, ep));
-}
-
-/* lose_connection -- with a layer above that makes another one */
-static void lose_connection(struct pmv_ep *ep)
-{
-	struct pmv_lost_writes *tracker = ep->initiator.tracker;
-
-	if (!tracker)
-		return;
-	if (atomic_load(&ep->silence.given_up))
-		pmv_lost_writes_given_up(tracker);
-	pmv_lost_writes_disconnected(tracker);
-}
-
-static int ep_close(struct fid *fid)
-{
-	struct pmv_ep *ep = to_ep(fid);
-	struct pmv_agent *agent = &ep->domain->agent;
-	struct pmv_cq *own_cq = ep->own_cq;
-	int ret;
-
-	/* Whoever reads the queue must not post to what is being closed. */
-	pmv_initiator_unwait(&ep->initiator);
-	pmv_agent_detach(agent, &ep->mailbox.receiver, true);
-	ret = pmv_eq_close(ep->eq, fid);
-	if (ret) {
-		ep->mailbox.receiver.closing = false;
-		pmv_agent_attach(agent, &ep->mailbox.receiver);
-		if (ep->initiator.owner.tx_queue)
-			pmv_initiator_wait(&ep->initiator);
-		pmv_ep_watch(ep);
-		return ret;
-	}
-	pmv_agent_forget(agent, &ep->mailbox.receiver);
-	take_leftovers(ep);
-	pmv_held_cancel(ep, NULL, true);
-	abandon_operations(ep);
-	if (ep->initiator.owner.tx_queue)
-		pmv_queue_leave(ep->initiator.owner.tx_queue, &ep->initiator.owner);
-	pmv_tally_leave(ep);
-	lose_connection(ep);
-	release_cntrs(ep);
-	pmv_link_close(&ep->mailbox.link);
-	if (ep->wants_agent)
-		pmv_agent_unwant(agent);
-	pmv_receive_tracker_destroy(&ep->receives);
-	pmv_initiator_destroy(&ep->initiator);
-	pmv_op_owner_close(&ep->initiator.owner);
-	pmv_admission_free(ep->admission);
-	pmv_held_destroy(&ep->held);
-	atomic_fetch_sub(&ep->domain->users, 1);
-	defer_free(ep);
-	if (own_cq)
-		fi_close(&own_cq->cq_fid.fid);
-	return 0;
-}
-
 /* ep_ops_open -- a core's private ops take the core's fids, so they are not handed through */
 static int ep_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context)
 {
@@ -376,7 +216,7 @@ static int ep_ops_open(struct fid *fid, const char *name, uint64_t flags, void *
 
 struct fi_ops pmv_ep_fi_ops = {
 	.size = sizeof(struct fi_ops),
-	.close = ep_close,
+	.close = pmv_ep_close,
 	.bind = ep_bind,
 	.control = ep_control,
 	.ops_open = ep_ops_open,
@@ -424,7 +264,7 @@ static int set_recv_mr(struct pmv_ep *ep, const void *optval, size_t optlen)
 		return -FI_EINVAL;
 	}
 	pthread_mutex_lock(&ep->receives.lock);
-	if (ep->receives.posted || ep->mailbox.link.block) {
+	if (ep->receives.posted || ep->mailbox.link.opened) {
 		ret = -FI_EBUSY;
 	} else {
 		ep->receives.kind = kind;
@@ -558,17 +398,17 @@ int pmv_ep_open(struct fid_domain *domain_fid, struct fi_info *info, struct fid_
 	ret = check_info(domain, info);
 	if (ret)
 		goto free;
-	ret = fi_endpoint(domain->engine.domain_fid, core_info, &ep->engine.fid, ep);
+	ret = pmv_op_owner_open(&ep->initiator.owner, &domain->ops);
 	if (ret)
 		goto free;
+	ret = fi_endpoint(domain->engine.domain_fid, core_info, &ep->engine.fid, ep);
+	if (ret) {
+		pmv_op_owner_close(&ep->initiator.owner);
+		goto free;
+	}
 	ep->domain = domain;
 	if (pmv_address_len(core_info->src_addr))
 		memcpy(&ep->source, core_info->src_addr, pmv_address_len(core_info->src_addr));
-	ret = pmv_op_owner_open(&ep->initiator.owner, &domain->ops);
-	if (ret) {
-		fi_close(&ep->engine.fid->fid);
-		goto free;
-	}
 	join(ep, info, core_info);
 	ep->ep_fid = (struct fid_ep){
 		.fid = {.fclass = FI_CLASS_EP, .context = context, .ops = &pmv_ep_fi_ops},

@@ -34,7 +34,8 @@ struct pmv_ep {
 	struct pmv_cq *own_cq; /* for directions that the application bound no CQ to */
 	struct pmv_eq *eq;
 	LIST_ENTRY(pmv_ep) next_of_eq;
-	bool prepared;                                   /* what it needs was bound to it */
+	bool stopped;  /* by a close that could not free all of its own */
+	bool prepared; /* what it needs was bound to it */
 	struct pmv_cntr_source sources[PMV_COUNT_KINDS]; /* queue: the counter knows it */
 	uint64_t tx_op_flags;                            /* the application's */
 	uint64_t rx_op_flags;
@@ -63,6 +64,23 @@ static inline struct pmv_ep *pmv_to_ep(struct fid_ep *fid)
 {
 	return pmv_container_of(fid, struct pmv_ep, ep_fid);
 }
+
+/* pmv_ep_cntr -- that counts operations of a kind, which there is */
+static inline struct pmv_cntr *pmv_ep_cntr(const struct pmv_ep *ep, enum pmv_count_kind kind)
+{
+	return pmv_container_of(ep->initiator.counts[kind], struct pmv_cntr, count);
+}
+
+/* pmv_ep_queue -- where operations of a kind complete */
+static inline struct pmv_queue *pmv_ep_queue(const struct pmv_ep *ep, enum pmv_count_kind kind)
+{
+	return kind == PMV_COUNT_RECV || kind == PMV_COUNT_REMOTE_WRITE
+		       ? ep->initiator.owner.rx_queue
+		       : ep->initiator.owner.tx_queue;
+}
+
+/* pmv_ep_close -- fi_close; ep_close.c */
+int pmv_ep_close(struct fid *fid);
 
 /* pmv_ep_prepare -- before it is enabled, which connecting does as well */
 int pmv_ep_prepare(struct pmv_ep *ep);

@@ -244,6 +244,7 @@ static struct fi_info *ask_core(const struct pmv_core *core, uint32_t version, c
 	if (!core_hints)
 		return NULL;
 	core_hints->ep_attr->type = FI_EP_MSG;
+	core_hints->caps |= pmv_core_wants(core);
 	/* The key size is this provider's promise, not the core's. */
 	core_hints->domain_attr->mr_key_size = 0;
 	version = pmv_info_api_version(version);
@@ -260,13 +261,10 @@ static struct fi_info *ask_core(const struct pmv_core *core, uint32_t version, c
 	return pmv_info_filter(list, is_usable, &(struct question){core, hints});
 }
 
-/* adopt -- turn the core's infos into ours; returns where the list goes on */
-static struct fi_info **adopt(const struct pmv_core *core, struct fi_info **list,
-			      const struct fi_info *hints)
+/* adopt -- turn the core's infos into ours */
+static void adopt(const struct pmv_core *core, struct fi_info *info, const struct fi_info *hints)
 {
-	for (; *list; list = &(*list)->next) {
-		struct fi_info *info = *list;
-
+	for (; info; info = info->next) {
 		remember(core, info->fabric_attr->name);
 		pmv_info_from_core(info, hints);
 		/* The core was given its own handle; the application gets the one that it passed.
@@ -276,7 +274,39 @@ static struct fi_info **adopt(const struct pmv_core *core, struct fi_info **list
 		free(info->fabric_attr->prov_name);
 		info->fabric_attr->prov_name = NULL;
 	}
-	return list;
+}
+
+/* put -- those of `from` that are of this domain in front of *at; returns where the list goes on */
+static struct fi_info **put(struct fi_info **at, struct fi_info **from, const char *domain)
+{
+	while (*from) {
+		struct fi_info *info = *from;
+
+		if (strcmp(info->domain_attr->name, domain) != 0) {
+			from = &info->next;
+			continue;
+		}
+		*from = info->next;
+		info->next = *at;
+		*at = info;
+		at = &info->next;
+	}
+	return at;
+}
+
+/*
+ * merge -- each device that FLUSHes in front of itself over the next core, so that devices keep
+ * their order; those that it does not have are behind.  Returns the end of the list.
+ */
+static struct fi_info **merge(struct fi_info **at, struct fi_info **flushing)
+{
+	for (; *at; at = &(*at)->next)
+		at = put(at, flushing, (*at)->domain_attr->name);
+	*at = *flushing;
+	*flushing = NULL;
+	while (*at)
+		at = &(*at)->next;
+	return at;
 }
 
 static void leave_mode(struct fi_info *hints)
@@ -379,7 +409,7 @@ static void explain(uint32_t version, uint64_t flags, const struct fi_info *hint
 int pmv_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
 		const struct fi_info *hints, struct fi_info **info)
 {
-	struct fi_info *complete = pmv_info_complete(hints);
+	struct fi_info *complete = pmv_info_complete(hints), *list, *flushing = NULL;
 	struct fi_info **tail = info;
 	const struct pmv_core *core;
 	enum fi_ep_type type;
@@ -410,8 +440,17 @@ int pmv_getinfo(uint32_t version, const char *node, const char *service, uint64_
 		goto free;
 
 	for (size_t n = 0; type != FI_EP_RDM && (core = pmv_core_next(n)); n++) {
-		*tail = ask_core(core, version, node, service, flags, complete);
-		tail = adopt(core, tail, complete);
+		/* Who layers over this makes no commits by RDMA FLUSH. */
+		if ((flags & PMV_INFO_CORE_ONLY) && pmv_core_wants(core))
+			continue;
+		list = ask_core(core, version, node, service, flags, complete);
+		adopt(core, list, complete);
+		if (pmv_core_wants(core)) {
+			flushing = list;
+			continue;
+		}
+		*tail = list;
+		tail = merge(tail, &flushing);
 	}
 	if (type != FI_EP_MSG && !pmv_info_has_events(complete))
 		*tail = pmv_rdm_ask(version, node, service, flags, complete);

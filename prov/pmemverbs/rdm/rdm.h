@@ -9,7 +9,7 @@
  * RxM calls a MSG endpoint after it has closed it: it reads the endpoint's queue until that is
  * empty, and posts the receives again that it finds.  It holds its endpoint's lock from before
  * the close until the queue is empty (rxm_close_conn), and takes it before it closes another MSG
- * endpoint of that queue.  objects/ep.c relies on that.
+ * endpoint of that queue.  objects/ep_close.c relies on that.
  */
 #ifndef PMV_RDM_H
 #define PMV_RDM_H

@@ -27,7 +27,7 @@ static void begin_machine(void)
 	mem_system_begin();
 	pmv_setting = (struct pmv_setting){.core = "verbs,tcp", .ddio = true};
 	offers.rnic = MLX5;
-	offers.iwarp = false;
+	offers.iwarp = offers.flushes = false;
 	info = calloc(1, sizeof(*info));
 	again();
 }
@@ -52,11 +52,11 @@ static struct fi_info *offer(const char *name, uint32_t protocol)
 	return one;
 }
 
-static struct fi_info *ask(const char *core)
+static struct fi_info *ask(const struct pmv_core *core)
 {
-	if (!strcmp(core, "tcp"))
+	if (core->cpu_placed)
 		return offer("eth0", FI_PROTO_SOCK_TCP);
-	return offers.rnic
+	return offers.rnic && (offers.flushes || !pmv_core_wants(core))
 		       ? offer(offers.rnic, offers.iwarp ? FI_PROTO_IWARP : FI_PROTO_RDMA_CM_IB_RC)
 		       : NULL;
 }

@@ -18,6 +18,7 @@
 struct offers {
 	const char *rnic; /* over verbs; NULL: none */
 	bool iwarp;
+	bool flushes; /* it has RDMA FLUSH */
 };
 
 extern struct offers offers;

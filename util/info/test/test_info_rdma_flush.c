@@ -69,6 +69,34 @@ Test(machine, over_verbs_the_native_core_is_named)
 	cr_expect_not(get("devices/0/rdma_flush"));
 }
 
+/* default_core -- at ADR and an RNIC, and nobody has chosen a core */
+static void default_core(bool flushes)
+{
+	pmv_setting.core = "native,verbs,tcp";
+	pmv_setting.native_flushes = true;
+	offers.flushes = flushes;
+	region(REGION0, "memory_controller", "0");
+	rnic(true, false, "0");
+	look(NULL);
+}
+
+Test(machine, native_is_shown_by_default_where_it_flushes)
+{
+	default_core(true);
+	expect_text("devices/0/core", "pmemrdma");
+	expect_text("devices/1/core", "verbs");
+	expect_text("devices/2/core", "tcp");
+}
+
+Test(machine, native_is_not_shown_by_default_where_it_does_not_flush)
+{
+	default_core(false);
+	expect_text("devices/0/core", "verbs");
+	expect_text("devices/1/core", "tcp");
+	/* There is nothing to be set. */
+	cr_expect_not(find(VERBS "faster", "FI_PMEMVERBS_CORE=native"));
+}
+
 Test(machine, rdma_flush_is_shown)
 {
 	char *screen;

@@ -325,6 +325,80 @@ Test(enable, once_more_takes_the_same_cq_of_its_own)
 	rig_close(rig);
 }
 
+/* open_own -- an endpoint with three regions and a queue of its own, for counters */
+static struct rig *open_own(struct fid_cntr **cntr)
+{
+	struct rig *rig = rig_open(
+		&(struct rig_options){.no_cq = true, .not_enabled = true, .mr_local = true});
+
+	*cntr = rig_count(rig, FI_WRITE);
+	return rig;
+}
+
+static void close_all(struct rig *rig, struct fid_cntr *cntr)
+{
+	rig_close_ep(rig);
+	accepted(fi_close(&cntr->fid));
+	rig_close(rig);
+}
+
+/* Else the core's domain would be busy for ever. */
+Test(close, that_can_not_free_its_own_is_told_and_made_again)
+{
+	struct fid_cntr *cntr;
+	int n = 0, left;
+
+	do {
+		struct rig *rig = open_own(&cntr);
+
+		accepted(pmv_mailbox_open(&pmv_to_ep(rig->ep)->mailbox));
+		accepted(rig_write(rig, KEY_MHP, CONTEXT(0)));
+		rig->fake.close_fails_in = ++n;
+		if (n <= 4) {
+			refused(fi_close(&rig->ep->fid), FI_EIO);
+			/* And once more. */
+			rig->fake.close_fails_in = 1;
+			refused(fi_close(&rig->ep->fid), FI_EIO);
+			refused(fi_close(&rig->domain->fid), FI_EBUSY);
+		}
+		left = rig->fake.close_fails_in;
+		rig->fake.close_fails_in = 0;
+		close_all(rig, cntr);
+	} while (!left);
+	/* Three regions, and a queue. */
+	cr_expect_eq(n, 5);
+}
+
+static int openings;
+
+static int third_fails(const struct fake *fake)
+{
+	(void) fake;
+	return ++openings == 3 ? -FI_ENOMEM : 0;
+}
+
+/* Two regions were registered, one of which can't be closed again. */
+Test(close, frees_what_is_left_of_an_attempt_to_connect)
+{
+	for (int again = 0; again < 2; again++) {
+		struct fid_cntr *cntr;
+		struct rig *rig = open_own(&cntr);
+		struct pmv_mailbox *mailbox = &pmv_to_ep(rig->ep)->mailbox;
+
+		openings = 0;
+		rig->fake.on_open = third_fails;
+		rig->fake.close_fails_in = 2;
+		refused(pmv_mailbox_open(mailbox), FI_ENOMEM);
+		cr_expect_eq(rig->fake.close_fails_in, 0);
+		if (again) {
+			accepted(pmv_mailbox_open(mailbox));
+			cr_expect(mailbox->link.mr && mailbox->link.flush_mr &&
+				  mailbox->link.out_mr);
+		}
+		close_all(rig, cntr);
+	}
+}
+
 /* A client that only commits to its peer's memory opens its domain so, and needs no agent. */
 Test(enable, of_one_that_commits_works_in_a_domain_for_no_persistent_memory)
 {

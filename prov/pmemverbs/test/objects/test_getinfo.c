@@ -4,6 +4,7 @@
  *
  * The linker puts what is here in front of libfabric's settings and fi_getinfo.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,13 +20,17 @@
 #include "base/log.h"
 #include "base/setting.h"
 #include "rdm/rdm.h"
+#include "pmemrdma/pmemrdma_post.h"
 #include "test/support/key_dirs.h"
 
 /* As libfabric.conf has them, of which the environment knows nothing. */
 static const char *provider, *num_msg_eps;
-static int asked;           /* cores and RxM */
-static uint32_t formats[4]; /* ... and for addresses of which */
-static uint32_t protocol;   /* of the one info that a core has; 0: it has none */
+static const char *own_name, *own_value; /* a setting of this provider's */
+static int asked;                        /* cores and RxM */
+static uint32_t formats[4];              /* ... and for addresses of which */
+static char names[4][16];
+static uint64_t asked_caps[4];
+static uint32_t protocol; /* of the one info that a core has; 0: it has none */
 
 int __wrap_fi_param_get(struct fi_provider *prov, const char *name, void *value);
 int __wrap_fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
@@ -40,6 +45,10 @@ int __wrap_fi_param_get(struct fi_provider *prov, const char *name, void *value)
 		{"ofi_rxm_num_msg_eps", num_msg_eps},
 	};
 
+	if (prov && own_name && !strcmp(name, own_name)) {
+		*(const char **) value = own_value;
+		return 0;
+	}
 	for (size_t i = 0; !prov && i < sizeof(all) / sizeof(all[0]); i++) {
 		if (strcmp(name, all[i].name) || !all[i].value)
 			continue;
@@ -49,12 +58,37 @@ int __wrap_fi_param_get(struct fi_provider *prov, const char *name, void *value)
 	return -FI_ENODATA;
 }
 
+/* Devices that cores have: a core, and the device's domain. */
+static const char *const (*found)[2];
+
+static struct fi_info *found_by(const struct fi_info *hints)
+{
+	const char *core = hints->fabric_attr->prov_name;
+	struct fi_info *list = NULL, **tail = &list;
+
+	for (size_t i = 0; found && found[i][0]; i++) {
+		if (strcmp(found[i][0], core) != 0)
+			continue;
+		*tail = fi_dupinfo(hints);
+		(*tail)->fabric_attr->name = strdup(core);
+		(*tail)->domain_attr->name = strdup(found[i][1]);
+		tail = &(*tail)->next;
+	}
+	return list;
+}
+
 int __wrap_fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
 		      const struct fi_info *hints, struct fi_info **info)
 {
 	(void) version, (void) node, (void) service, (void) flags;
 	*info = NULL;
-	formats[asked++ % 4] = hints->addr_format;
+	formats[asked % 4] = hints->addr_format;
+	asked_caps[asked % 4] = hints->caps;
+	snprintf(names[asked % 4], sizeof(names[0]), "%s", hints->fabric_attr->prov_name);
+	asked++;
+	*info = found_by(hints);
+	if (*info)
+		return 0;
 	if (!protocol || hints->ep_attr->type != FI_EP_MSG)
 		return -FI_ENODATA;
 	*info = fi_dupinfo(hints);
@@ -76,16 +110,21 @@ static struct fi_info *new_hints(const char *name)
 	return hints;
 }
 
-/* how_many_are_asked -- cores and RxM, by a getinfo with hints, which are freed */
-static int how_many_are_asked(struct fi_info *hints)
+static int how_many_with(uint64_t flags, struct fi_info *hints)
 {
 	struct fi_info *info;
 
 	asked = 0;
-	cr_assert_eq(pmv_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info), -FI_ENODATA);
+	cr_assert_eq(pmv_getinfo(FI_VERSION(1, 17), NULL, NULL, flags, hints, &info), -FI_ENODATA);
 	cr_assert_null(info);
 	fi_freeinfo(hints);
 	return asked;
+}
+
+/* how_many_are_asked -- cores and RxM, by a getinfo with hints, which are freed */
+static int how_many_are_asked(struct fi_info *hints)
+{
+	return how_many_with(0, hints);
 }
 
 Test(settings, of_libfabric_are_those_that_it_has_itself)
@@ -143,6 +182,119 @@ Test(settings, of_rxm_are_left_alone)
 		pmv_rdm_start();
 		cr_expect_null(getenv("FI_OFI_RXM_SAR_LIMIT"));
 	}
+}
+
+/* Which cores are offered, if nobody has chosen any */
+
+/* by_default -- MSG endpoints over all cores, with this setting, or none */
+static int by_default(const char *name, const char *value, uint64_t flags)
+{
+	struct fi_info *hints = new_hints(PMV_NAME);
+
+	hints->ep_attr->type = FI_EP_MSG;
+	own_name = name;
+	own_value = value;
+	pmv_setting = (struct pmv_setting){0};
+	pmv_setting_read();
+	return how_many_with(flags, hints);
+}
+
+Test(default_core, is_native_where_the_device_flushes)
+{
+	cr_assert_eq(by_default(NULL, NULL, 0), 3);
+	cr_expect_str_eq(names[0], "pmemrdma");
+	cr_expect(asked_caps[0] & PMEMRDMA_FLUSHES);
+	cr_expect_str_eq(names[1], "verbs");
+	cr_expect_not(asked_caps[1] & PMEMRDMA_FLUSHES);
+	cr_expect_str_eq(names[2], "tcp");
+	cr_expect_not(asked_caps[2] & PMEMRDMA_FLUSHES);
+}
+
+Test(default_core, of_who_has_chosen_is_the_choice)
+{
+	cr_assert_eq(by_default("CORE", "native", 0), 1);
+	cr_expect_str_eq(names[0], "pmemrdma");
+	cr_expect_not(asked_caps[0] & PMEMRDMA_FLUSHES);
+	cr_assert_eq(by_default("CORE", "verbs,native", 0), 2);
+	cr_expect_str_eq(names[0], "verbs");
+}
+
+/* The first device is not another one because a later one FLUSHes. */
+Test(default_core, keeps_the_order_of_devices)
+{
+	static const char *const all[][2] = {
+		{"verbs", "mlx5_0"},  {"verbs", "rxe0"},    {"verbs", "rxe0"},
+		{"verbs", "mlx5_1"},  {"pmemrdma", "rxe1"}, {"pmemrdma", "rxe0"},
+		{"pmemrdma", "rxe0"}, {"tcp", "eth0"},      {NULL, NULL}};
+	static const char *const wanted[][2] = {
+		{"verbs", "mlx5_0"}, {"pmemrdma", "rxe0"}, {"pmemrdma", "rxe0"}, {"verbs", "rxe0"},
+		{"verbs", "rxe0"},   {"verbs", "mlx5_1"},  {"pmemrdma", "rxe1"}, {"tcp", "eth0"}};
+	struct fi_info *hints = new_hints(PMV_NAME), *info, *at;
+	size_t n = 0;
+
+	hints->ep_attr->type = FI_EP_MSG;
+	pmv_setting = (struct pmv_setting){0};
+	pmv_setting_read();
+	found = all;
+	cr_assert_eq(pmv_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info), 0);
+	for (at = info; at; at = at->next, n++) {
+		cr_assert_lt(n, sizeof(wanted) / sizeof(wanted[0]));
+		cr_expect_str_eq(at->fabric_attr->name, wanted[n][0], "info %zu", n);
+		cr_expect_str_eq(at->domain_attr->name, wanted[n][1], "info %zu", n);
+	}
+	cr_expect_eq(n, sizeof(wanted) / sizeof(wanted[0]));
+	fi_freeinfo(info);
+	fi_freeinfo(hints);
+}
+
+/* There is no other core for RDMA: libfabric may be built without verbs. */
+Test(default_core, is_native_where_there_is_no_verbs)
+{
+	static const char *const all[][2] = {{"pmemrdma", "rxe0"}, {"tcp", "eth0"}, {NULL, NULL}};
+	struct fi_info *hints = new_hints(PMV_NAME), *info;
+
+	hints->ep_attr->type = FI_EP_MSG;
+	pmv_setting = (struct pmv_setting){0};
+	pmv_setting_read();
+	found = all;
+	cr_assert_eq(pmv_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info), 0);
+	cr_expect_str_eq(info->fabric_attr->name, "pmemrdma");
+	cr_expect_str_eq(info->next->fabric_attr->name, "tcp");
+	cr_expect_null(info->next->next);
+	fi_freeinfo(info);
+	fi_freeinfo(hints);
+}
+
+/* RxM has FLUSHes of nobody. */
+Test(default_core, below_rxm_is_verbs)
+{
+	cr_assert_eq(by_default(NULL, NULL, PMV_INFO_CORE_ONLY), 2);
+	cr_expect_str_eq(names[0], "verbs");
+}
+
+Test(default_core, is_verbs_where_nobody_flushes)
+{
+	static const char *const settings[][2] = {
+		{"FLUSH", "off"}, {"COMMIT", "all"}, {"ORDERING", "relaxed"}};
+
+	for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
+		cr_assert_eq(by_default(settings[i][0], settings[i][1], 0), 2, "%s",
+			     settings[i][0]);
+		cr_expect_str_eq(names[0], "verbs");
+	}
+	/* Or where somebody has set it up. */
+	setenv("FI_VERBS_USE_ODP", "1", 1);
+	cr_assert_eq(by_default(NULL, NULL, 0), 2);
+	cr_expect_str_eq(names[0], "verbs");
+}
+
+Test(default_core, of_who_knows_his_peers_is_not_native)
+{
+	own_name = "KEYS";
+	own_value = "/nowhere";
+	pmv_setting_read();
+	cr_expect_str_eq(pmv_setting.core, "verbs,tcp");
+	cr_expect_not(pmv_setting.native_flushes);
 }
 
 /* Memory of other devices, which the processor can't copy. */

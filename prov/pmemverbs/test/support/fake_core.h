@@ -82,6 +82,7 @@ struct fake {
 	int attempts;
 	enum fake_on_close on_close;
 	bool domain_is_busy; /* it can't be closed */
+	int close_fails_in;  /* the n-th region or queue that is closed from now on; 0: none */
 	int posted_to_closed;
 	int shutdowns;
 	int cq_reads;

@@ -69,10 +69,18 @@ static struct fi_ops_cq cq_ops = {
 	.strerror = cq_strerror,
 };
 
+/* close_fails -- is it this one's turn? */
+static bool close_fails(struct fake *fake)
+{
+	return fake->close_fails_in && !--fake->close_fails_in;
+}
+
 static int cq_close(struct fid *fid)
 {
 	struct fake_cq *cq = fake_to_cq(fid);
 
+	if (close_fails(cq->fake))
+		return -FI_EIO;
 	if (cq->fd >= 0)
 		close(cq->fd);
 	cq->fake->open_objects--;
@@ -313,6 +321,8 @@ static int mr_close(struct fid *fid)
 	struct fake_mr *mr = testcore_of(fid, struct fake_mr, core.fid.fid);
 	struct fake *fake = mr->fake;
 
+	if (close_fails(fake))
+		return -FI_EIO;
 	if (fake->on_mr_close)
 		fake->on_mr_close(fake, mr->core.fid.key, fake->on_mr_close_arg);
 	pthread_mutex_lock(&fake_network);
