@@ -205,7 +205,8 @@ int64_t world_synced_ns(void);
 int64_t world_deadline_ns(void);
 void world_check(void);
 
-/* world_setup.c */
+/* world_setup.c: world_prepare -- memory, as it is in each world */
+void world_prepare(void);
 void world_open(void);
 /* world_connect -- the initiators to the target */
 void world_connect(void);
