@@ -322,7 +322,7 @@ void silences_flag(struct conn *conn);
  */
 int64_t silences_known_ns(const struct conn *conn, int64_t begin_ns);
 bool silences_excuse(const struct conn *conn);
-/* silences_wakes -- of the thread that looks for silent peers, which one party has for all */
-uint64_t silences_wakes(const struct party *party, unsigned int seconds);
+/* silences_bound_ns -- a peer is given up so long after it owes an answer, at most */
+int64_t silences_bound_ns(int timeout_s);
 
 #endif /* WORLD_H */
