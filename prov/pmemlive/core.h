@@ -44,6 +44,9 @@ TAILQ_HEAD(core_eps, core_ep);
 
 #define CORE_ACKS 128
 
+/* A call that has not reached its machine is repeated so late. */
+#define CORE_REPEAT_NS INT64_C(1000000000)
+
 /* What the kernel knows of a connection, at one end. */
 struct core_socket {
 	struct descriptor_core descriptor;
@@ -73,6 +76,7 @@ struct core_domain {
 	uint32_t ip;
 	uint32_t alias; /* so much higher it sees the others' */
 	uint16_t port;  /* 0: nobody */
+	uint64_t calls; /* that were made there */
 };
 
 struct core_cq {

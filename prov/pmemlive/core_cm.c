@@ -17,8 +17,6 @@
 #include "scheduler.h"
 #include "testcore/fid.h"
 
-#define REPEAT_NS INT64_C(1000000000)
-
 /* On its way to a machine. */
 struct call {
 	TAILQ_ENTRY(call) next;
@@ -41,6 +39,7 @@ int core_cm_connect(struct fid_ep *fid, const void *addr, const void *param, siz
 	memcpy(&ep->called, addr, sizeof(ep->called));
 	ep->called_domain = core_domain_at(ntohs(ep->called.sin_port));
 	ep->connecting = true;
+	ep->domain->calls++;
 	if (core_rules.sockets)
 		tcp_open(ep);
 	call = testcore_need(calloc(1, sizeof(*call)));
@@ -83,7 +82,7 @@ static void arrive(struct call *call)
 	/* Another process may have the port by now, on the same machine. */
 	caller->called_domain = core_domain_at(ntohs(caller->called.sin_port));
 	if (!links_reach(caller)) {
-		call->arrives_ns = sched_now_ns + REPEAT_NS;
+		call->arrives_ns = sched_now_ns + CORE_REPEAT_NS;
 		return;
 	}
 	pep = caller->called_domain ? core_pep_at(caller->called_domain) : NULL;

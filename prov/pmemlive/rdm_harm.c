@@ -31,13 +31,12 @@ static int64_t timeout_ns(void)
 	return rdm_world.timeout_s * RDM_SECOND_NS;
 }
 
-/* silent_ns -- until a connection that is silent is given up: the last probe was answered, two
- * looks */
+/* silent_ns -- until a connection that is silent is given up: the last probe was answered */
 static int64_t silent_ns(void)
 {
 	int64_t between = (rdm_world.timeout_s + 1) / 2 * RDM_SECOND_NS;
 
-	return between + timeout_ns() + 2 * timeout_ns() / 5 + RDM_SECOND_NS / 20;
+	return between + silences_bound_ns(rdm_world.timeout_s);
 }
 
 static bool was_harmed(const struct rdm_party *party, const struct rdm_op *op,
@@ -99,12 +98,16 @@ void rdm_check(void)
 		sched_fail("an operation does not end in its time");
 }
 
-/* bad_ns -- so long they could not reach each other, just now or shortly before */
-static int64_t bad_ns(const struct rdm_link *link)
+/* bad_ns -- so long they could not reach each other, since an operation succeeded or shortly before
+ */
+static int64_t bad_ns(const struct rdm_party *party, const struct rdm_op *op)
 {
+	const struct rdm_link *link = rdm_link_of(party, op->place);
+
 	if (link->bad_since_ns)
 		return sched_now_ns - link->bad_from_ns;
-	if (sched_now_ns - link->bad_to_ns > CONNECT_BOUND_NS)
+	if (sched_now_ns - link->bad_to_ns > CONNECT_BOUND_NS &&
+	    party->settled[op->place] == link->harms)
 		return 0;
 	return link->bad_to_ns - link->bad_from_ns;
 }
@@ -121,16 +124,36 @@ void rdm_judge(const struct rdm_party *party, const struct rdm_op *op, int err)
 	const struct rdm_link *link = rdm_link_of(party, op->place);
 	bool stops = rdm_world.longest_stop_ns >= timeout_ns() * 3 / 5;
 
-	/* Who is stopped accepts nobody. */
-	if (err == FI_ETIMEDOUT && !op->accepted && stops)
+	/* Who is stopped accepts nobody; and a call that was lost is repeated too late. */
+	if (err == FI_ETIMEDOUT && !op->accepted &&
+	    (stops || (link->harms && timeout_ns() <= CORE_REPEAT_NS)))
 		return;
 	if (!was_harmed(party, op, link) && err != FI_ECONNRESET)
 		sched_fail("an operation fails: %s", fi_strerror(err));
 	/* What was lost is told by the next commit, which may come late. */
 	if (!link->harms)
 		sched_fail("a connection is said to be lost");
-	if (err == FI_ETIMEDOUT && bad_ns(link) < timeout_ns() * 3 / 5 && !stops)
+	if (err == FI_ETIMEDOUT && bad_ns(party, op) < timeout_ns() * 3 / 5 && !stops)
 		sched_fail("a peer is given up that was there");
+}
+
+/* check_calls -- whoever is not there is not called without pause */
+static void check_calls(const struct rdm_party *party)
+{
+	uint64_t harms = 1, most_calls;
+
+	for (int i = 1; i < rdm_world.num_places; i++)
+		harms += rdm_world.links[i].harms;
+	most_calls = (harms + (uint64_t) (sched_now_ns / RDM_SECOND_NS)) * 6 *
+		     (uint64_t) rdm_world.num_places;
+	if (party->core.calls > most_calls)
+		sched_fail("%s has called %d times", party->process.name, (int) party->core.calls);
+}
+
+void rdm_check_calls(void)
+{
+	for (int i = 0; i < rdm_world.num_lives; i++)
+		check_calls(&rdm_world.lives[i]);
 }
 
 /* Accidents */

@@ -152,6 +152,7 @@ static void close_all(void)
 {
 	bool target_first = sched_one_in(2);
 
+	rdm_check_calls();
 	rdm_stop_sleep(rdm_world.at[RDM_TARGET]);
 	if (target_first)
 		rdm_close(rdm_world.at[RDM_TARGET]);

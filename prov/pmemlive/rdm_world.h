@@ -129,6 +129,8 @@ struct rdm_link *rdm_link_of(const struct rdm_party *party, int place);
 int64_t rdm_stopped_ns(void);
 int64_t rdm_deadline_ns(void);
 void rdm_check(void);
+/* rdm_check_calls -- at the end: nobody has called without pause */
+void rdm_check_calls(void);
 /* rdm_is_there -- the peer, since before the operation was begun */
 bool rdm_is_there(const struct rdm_party *party, const struct rdm_op *op);
 /* rdm_judge -- may such an operation fail? */
