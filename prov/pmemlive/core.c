@@ -11,7 +11,7 @@
 #include "testcore/fid.h"
 
 /* All endpoints, wherever they are. */
-static struct core_domain *domains[8];
+static struct core_domain *domains[32];
 static unsigned int num_domains;
 
 /* Entries */
@@ -88,8 +88,13 @@ static bool has_socket_room(const struct core_ep *ep)
 
 static const char *name_of(const struct core_message *message)
 {
+	static const char *const kinds[] = {[CORE_DONE] = "answer",
+					    [CORE_ACCEPTED] = "acceptance",
+					    [CORE_REFUSED] = "refusal",
+					    [CORE_HANGUP] = "hangup"};
+
 	if (message->kind != CORE_REQUEST)
-		return message->kind == CORE_DONE ? "answer" : "hangup";
+		return kinds[message->kind];
 	if (message->op.what & FI_ATOMIC)
 		return "atomic";
 	return message->op.what & FI_READ ? "read" : message->op.what & FI_MSG ? "send" : "write";
@@ -103,7 +108,7 @@ static void put_on_way(struct core_ep *to, struct core_message *message)
 
 	if (arrives <= to->last_arrival_ns)
 		arrives = to->last_arrival_ns + 1;
-	if (to->peer && !links_reach(to->peer))
+	if ((to->peer || to->called_domain) && !links_reach(to))
 		arrives = SCHED_NEVER;
 	else
 		to->last_arrival_ns = arrives;
@@ -278,7 +283,7 @@ static bool take_in(struct core_ep *ep)
 {
 	struct core_message *message = STAILQ_FIRST(&ep->in);
 
-	if (ep->dead || !has_arrived(message))
+	if (ep->dead || ep->connecting || !has_arrived(message))
 		return false;
 	if (message->kind == CORE_HANGUP) {
 		sched_trace("the connection is lost");
@@ -299,6 +304,8 @@ static bool take_in(struct core_ep *ep)
 
 static void move(struct core_ep *ep)
 {
+	if (ep->connecting)
+		return;
 	send_out(ep);
 	while (take_in(ep))
 		;
@@ -315,6 +322,8 @@ void core_move(struct core_domain *domain, const struct core_cq *cq)
 
 	if (core_rules.nic)
 		return;
+	if (core_rules.moves_all)
+		core_cm_move(domain, NULL);
 	TAILQ_FOREACH(ep, &domain->eps, next)
 	{
 		if (core_rules.moves_all || ep->core.tx_cq == &cq->core ||
@@ -335,7 +344,7 @@ static bool lacks_receive(const struct core_ep *ep)
 
 bool core_is_ready(const struct core_ep *ep)
 {
-	if (ep->dead)
+	if (ep->dead || ep->connecting)
 		return false;
 	return ((ep->socket.shut || has_arrived(STAILQ_FIRST(&ep->in))) &&
 		!(core_rules.moves_all && lacks_receive(ep))) ||
@@ -380,7 +389,7 @@ static ssize_t post_tx(struct core_ep *ep, const struct testcore_request *reques
 	struct core_message *message;
 	struct core_post *post;
 
-	if (ep->dead)
+	if (ep->dead || ep->connecting)
 		return -FI_ENOTCONN;
 	if (is_full(ep))
 		return -FI_EAGAIN;
@@ -456,9 +465,16 @@ void core_end(struct core_ep *ep, bool tells)
 		core_eq_add(ep->eq, FI_SHUTDOWN, &ep->core.fid.fid);
 }
 
+void core_tell(struct core_ep *to, const struct core_message *message)
+{
+	struct core_message *copy = testcore_need(malloc(sizeof(*copy)));
+
+	*copy = *message;
+	put_on_way(to, copy);
+}
+
 void core_hang_up(struct core_ep *ep, bool drops)
 {
-	struct core_message *message;
 
 	if (!ep || ep->dead)
 		return;
@@ -466,9 +482,7 @@ void core_hang_up(struct core_ep *ep, bool drops)
 		ep->handled = core_edges(ep) - ep->rooms - ep->socket.shut;
 		ep->num_in -= drop_messages(&ep->in);
 	}
-	message = testcore_need(calloc(1, sizeof(*message)));
-	message->kind = CORE_HANGUP;
-	put_on_way(ep, message);
+	core_tell(ep, &(struct core_message){.kind = CORE_HANGUP});
 }
 
 void core_cut(struct fid_ep *fid, bool drops)
@@ -485,7 +499,7 @@ void core_connect(struct fid_ep *one, struct fid_ep *other)
 
 	for (int i = 0; i < 2; i++) {
 		ends[i]->peer = ends[!i];
-		if (core_rules.sockets)
+		if (core_rules.sockets && !ends[i]->socket.fd)
 			tcp_open(ends[i]);
 	}
 }
@@ -565,5 +579,16 @@ void core_start(void)
 
 void core_register(struct core_domain *domain)
 {
+	if (num_domains == sizeof(domains) / sizeof(domains[0]))
+		sched_fail("there are too many processes");
 	domains[num_domains++] = domain;
+}
+
+struct core_domain *core_domain_at(uint16_t port)
+{
+	for (unsigned int i = num_domains; i--;) {
+		if (domains[i]->port == port)
+			return domains[i];
+	}
+	return NULL;
 }

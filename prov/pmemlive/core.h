@@ -13,6 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <netinet/in.h>
+
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
@@ -42,12 +44,16 @@ TAILQ_HEAD(core_eps, core_ep);
 
 #define CORE_ACKS 128
 
+/* A call that has not reached its machine is repeated so late. */
+#define CORE_REPEAT_NS INT64_C(1000000000)
+
 /* What the kernel knows of a connection, at one end. */
 struct core_socket {
 	struct descriptor_core descriptor;
 	int fd; /* 0: there is none */
 	uint64_t cookie;
 	bool shut;                   /* nothing more is read or sent: by shutdown(2) */
+	bool calling;                /* nobody has answered yet */
 	int64_t idle_ns, between_ns; /* of probes */
 	int64_t acks[CORE_ACKS];     /* when what was sent is acknowledged; or SCHED_NEVER */
 	unsigned int num_acks;
@@ -66,6 +72,11 @@ struct core_domain {
 	int open_objects;
 	bool cut_off; /* nothing leaves or reaches this machine ... */
 	bool near;    /* ... as its own link is down */
+	/* Who listens there, if it is called: core_cm.c. */
+	uint32_t ip;
+	uint32_t alias; /* so much higher it sees the others' */
+	uint16_t port;  /* 0: nobody */
+	uint64_t calls; /* that were made there */
 };
 
 struct core_cq {
@@ -84,6 +95,7 @@ struct core_cq {
 struct core_event {
 	STAILQ_ENTRY(core_event) next;
 	uint32_t event;
+	int err;    /* or 0 */
 	size_t len; /* of the data behind it */
 	struct fi_eq_cm_entry entry;
 	uint8_t data[CORE_CM_DATA];
@@ -95,6 +107,7 @@ struct core_eq {
 	struct descriptor_core descriptor;
 	int fd;
 	STAILQ_HEAD(, core_event) events;
+	struct core_event *last; /* the error that was read last, whose data are still read */
 };
 
 /* What was posted, until it is completed. */
@@ -115,9 +128,12 @@ struct core_ep {
 	struct core_eq *eq;
 	struct core_ep *peer;
 	bool dead;
-	struct core_request *request; /* that it has made, or is to accept */
-	struct core_ep *srx;          /* the shared context that it takes receives from; or NULL */
-	uint64_t received;            /* messages */
+	bool connecting; /* until its event queue is read, and says more */
+	struct sockaddr_in called;
+	struct core_domain *called_domain; /* where that is; or NULL */
+	struct core_request *request;      /* that it has made, or is to accept */
+	struct core_ep *srx; /* the shared context that it takes receives from; or NULL */
+	uint64_t received;   /* messages */
 	struct core_posts receives;
 	struct core_posts sent;       /* that wait for the other end */
 	struct core_messages answers; /* not sent yet; before the others */
@@ -135,6 +151,8 @@ struct core_message {
 	enum {
 		CORE_REQUEST,
 		CORE_DONE, /* the answer to one */
+		CORE_ACCEPTED,
+		CORE_REFUSED,
 		CORE_HANGUP,
 	} kind;
 	int64_t arrives_ns; /* SCHED_NEVER: the link is down */
@@ -146,6 +164,8 @@ struct core_message {
 /* core_start -- once; core_open, core_close -- of a process */
 void core_start(void);
 void core_open(struct core_domain *core);
+/* core_kill -- its process is gone, and the kernel closes what it had */
+void core_kill(struct core_domain *core);
 void core_close(struct core_domain *core);
 void core_connect(struct fid_ep *one, struct fid_ep *other);
 /* core_received -- so many messages; core_receives -- so many a shared context has room for */
@@ -195,13 +215,32 @@ void core_move(struct core_domain *domain, const struct core_cq *cq);
 void core_end(struct core_ep *ep, bool tells);
 /* core_hang_up -- the end of the connection is on its way to this endpoint */
 void core_hang_up(struct core_ep *ep, bool drops);
+/* core_tell -- a message of connections, to an endpoint that waits for it */
+void core_tell(struct core_ep *to, const struct core_message *message);
+/* core_domain_at -- the last one that has had this port; or NULL */
+struct core_domain *core_domain_at(uint16_t port);
 /* core_for_each -- of all domains */
 void core_for_each(void (*call)(struct core_ep *ep));
 bool core_is_full(const struct core_ep *ep);
 bool core_is_ready(const struct core_ep *ep);
 uint64_t core_edges(const struct core_ep *ep);
 
+/* core_cm.c: endpoints that connect to an address */
+int core_cm_connect(struct fid_ep *fid, const void *addr, const void *param, size_t paramlen);
+/* core_cm_forget -- it is closed */
+void core_cm_forget(struct core_ep *ep);
+/* core_cm_move -- what a read of event queues moves; eq: of all, or of one */
+void core_cm_move(struct core_domain *domain, const struct core_eq *eq);
+bool core_cm_is_ready(const struct core_ep *ep);
+void core_cm_start(void);
+
 /* core_pep.c: passive endpoints */
+
+/* core_pep_at -- who listens there; or NULL.  core_pep_call -- somebody calls it */
+struct core_pep *core_pep_at(const struct core_domain *domain);
+void core_pep_call(struct core_pep *pep, struct core_ep *caller, const void *data, size_t len);
+/* core_pep_kill -- all of a domain's are gone */
+void core_pep_kill(struct core_domain *domain);
 
 /* core_call -- such an endpoint, with some data; core_hang_up_call -- before that was answered,
  * perhaps */

@@ -30,6 +30,29 @@ static void drop(struct core_eq *eq)
 	free(event);
 }
 
+/* read_error -- it stays the queue's until the next one is read */
+static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *buf, uint64_t flags)
+{
+	struct core_eq *eq = to_eq(&fid->fid);
+	struct core_event *first = STAILQ_FIRST(&eq->events);
+
+	(void) flags;
+	sched_step();
+	if (!first || !first->err)
+		return -FI_EAGAIN;
+	STAILQ_REMOVE_HEAD(&eq->events, next);
+	free(eq->last);
+	eq->last = first;
+	*buf = (struct fi_eq_err_entry){
+		.fid = first->entry.fid,
+		.context = first->entry.fid->context,
+		.err = first->err,
+		.err_data = first->len ? first->data : NULL,
+		.err_data_size = first->len,
+	};
+	return sizeof(*buf);
+}
+
 static ssize_t eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, uint64_t flags)
 {
 	struct core_eq *eq = to_eq(&fid->fid);
@@ -40,9 +63,13 @@ static ssize_t eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t le
 	/* In tcp 2.1 this is a call as any other. */
 	if (core_rules.moves_all)
 		core_move(eq->domain, NULL);
+	else
+		core_cm_move(eq->domain, eq);
 	first = STAILQ_FIRST(&eq->events);
 	if (!first)
 		return -FI_EAGAIN;
+	if (first->err)
+		return -FI_EAVAIL;
 	if (len < sizeof(first->entry))
 		return -FI_ETOOSMALL;
 	*event = first->event;
@@ -53,12 +80,6 @@ static ssize_t eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t le
 	if (!(flags & FI_PEEK))
 		drop(eq);
 	return (ssize_t) size;
-}
-
-static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *buf, uint64_t flags)
-{
-	(void) fid, (void) buf, (void) flags;
-	return -FI_EAGAIN;
 }
 
 static ssize_t eq_write(struct fid_eq *fid, uint32_t event, const void *buf, size_t len,
@@ -78,11 +99,10 @@ static bool has_news(void *arg)
 
 	if (!STAILQ_EMPTY(&eq->events))
 		return true;
-	if (!core_rules.moves_all)
-		return false;
 	TAILQ_FOREACH(ep, &eq->domain->eps, next)
 	{
-		if (core_is_ready(ep))
+		if ((core_rules.moves_all && core_is_ready(ep)) ||
+		    ((core_rules.moves_all || ep->eq == eq) && core_cm_is_ready(ep)))
 			return true;
 	}
 	return false;
@@ -120,6 +140,7 @@ static int eq_close(struct fid *fid)
 	struct core_eq *eq = to_eq(fid);
 
 	close(eq->fd);
+	free(eq->last);
 	while (!STAILQ_EMPTY(&eq->events))
 		drop(eq);
 	eq->domain->open_objects--;
@@ -129,6 +150,10 @@ static int eq_close(struct fid *fid)
 
 static int eq_control(struct fid *fid, int command, void *arg)
 {
+	if (command == FI_GETWAITOBJ) {
+		*(enum fi_wait_obj *) arg = FI_WAIT_FD;
+		return 0;
+	}
 	if (command != FI_GETWAIT)
 		return -FI_ENOSYS;
 	*(int *) arg = to_eq(fid)->fd;

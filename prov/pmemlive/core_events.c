@@ -48,6 +48,8 @@ void core_eq_forget(struct core_eq *eq, const struct fid *fid)
 		if (event->entry.fid != fid)
 			continue;
 		STAILQ_REMOVE(&eq->events, event, core_event, next);
+		if (event->event == FI_CONNREQ)
+			fi_freeinfo(event->entry.info);
 		free(event);
 	}
 }

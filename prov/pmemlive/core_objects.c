@@ -100,6 +100,10 @@ static int cq_control(struct fid *fid, int command, void *arg)
 {
 	const struct core_cq *cq = to_cq(fid);
 
+	if (command == FI_GETWAITOBJ) {
+		*(enum fi_wait_obj *) arg = cq->fd < 0 ? FI_WAIT_NONE : FI_WAIT_FD;
+		return 0;
+	}
 	if (command != FI_GETWAIT || cq->fd < 0)
 		return -FI_ENOSYS;
 	*(int *) arg = cq->fd;
@@ -160,9 +164,10 @@ static int ep_shutdown(struct fid_ep *fid, uint64_t flags)
 /* name -- all are on this machine, and have a port each, where they are sockets */
 static int name(const struct core_ep *ep, void *addr, size_t *addrlen)
 {
-	const struct sockaddr_in here = {.sin_family = AF_INET,
-					 .sin_port = htons(ep ? (uint16_t) ep->socket.cookie : 0),
-					 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	const struct sockaddr_in here = {
+		.sin_family = AF_INET,
+		.sin_port = htons(ep ? (uint16_t) ep->socket.cookie : 0),
+		.sin_addr.s_addr = htonl(ep && ep->domain->ip ? ep->domain->ip : INADDR_LOOPBACK)};
 
 	memcpy(addr, &here, *addrlen < sizeof(here) ? *addrlen : sizeof(here));
 	*addrlen = sizeof(here);
@@ -176,16 +181,35 @@ static int ep_getname(struct fid *fid, void *addr, size_t *addrlen)
 
 static int ep_getpeer(struct fid_ep *fid, void *addr, size_t *addrlen)
 {
-	return name(core_to_ep(&fid->fid)->peer, addr, addrlen);
+	const struct core_ep *ep = core_to_ep(&fid->fid);
+
+	if (!ep->called.sin_port)
+		return name(ep->peer, addr, addrlen);
+	memcpy(addr, &ep->called, *addrlen < sizeof(ep->called) ? *addrlen : sizeof(ep->called));
+	*addrlen = sizeof(ep->called);
+	return 0;
 }
 
 static struct fi_ops_cm cm_ops = {
 	.size = sizeof(struct fi_ops_cm),
 	.getname = ep_getname,
 	.getpeer = ep_getpeer,
+	.connect = core_cm_connect,
 	.accept = core_accept,
 	.shutdown = ep_shutdown,
 };
+
+/* leave -- others know it no more */
+static void leave(struct core_ep *ep)
+{
+	core_hang_up_call(ep);
+	core_cm_forget(ep);
+	core_end(ep, false);
+	tcp_close(ep);
+	if (ep->peer)
+		ep->peer->peer = NULL;
+	TAILQ_REMOVE(&ep->domain->eps, ep, next);
+}
 
 static int ep_close(struct fid *fid)
 {
@@ -194,14 +218,9 @@ static int ep_close(struct fid *fid)
 	sched_step();
 	if (!ep->dead)
 		core_cut(&ep->core.fid, false);
-	core_hang_up_call(ep);
-	core_end(ep, false);
-	tcp_close(ep);
-	if (ep->peer)
-		ep->peer->peer = NULL;
+	leave(ep);
 	if (ep->eq)
 		core_eq_forget(ep->eq, fid);
-	TAILQ_REMOVE(&ep->domain->eps, ep, next);
 	ep->domain->past_edges += core_edges(ep);
 	ep->domain->open_objects--;
 	free(ep);
@@ -346,6 +365,17 @@ static int fabric_trywait(struct fid_fabric *fabric, struct fid **fids, int coun
 	return ret;
 }
 
+static int fabric_close(struct fid *fid)
+{
+	(void) fid;
+	return 0;
+}
+
+static struct fi_ops fabric_fi_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = fabric_close,
+};
+
 static struct fi_ops_fabric fabric_ops = {
 	.size = sizeof(struct fi_ops_fabric),
 	.domain = fabric_domain,
@@ -357,10 +387,22 @@ static struct fi_ops_fabric fabric_ops = {
 void core_open(struct core_domain *core)
 {
 	*core = (struct core_domain){
-		.fabric = {.fid = {.fclass = FI_CLASS_FABRIC}, .ops = &fabric_ops},
+		.fabric = {.fid = {.fclass = FI_CLASS_FABRIC, .ops = &fabric_fi_ops},
+			   .ops = &fabric_ops},
 	};
 	TAILQ_INIT(&core->eps);
 	core_register(core);
+}
+
+void core_kill(struct core_domain *core)
+{
+	struct core_ep *ep;
+
+	core_pep_kill(core);
+	while ((ep = TAILQ_FIRST(&core->eps))) {
+		core_hang_up(ep->peer, sched_one_in(2));
+		leave(ep);
+	}
 }
 
 void core_close(struct core_domain *core)

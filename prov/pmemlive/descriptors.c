@@ -24,6 +24,7 @@ enum kind {
 	EVENT,
 	TIMER,
 	EPOLL,
+	PAIR, /* one end of a socketpair */
 	CORE,
 };
 
@@ -35,7 +36,9 @@ struct member {
 
 struct descriptor {
 	enum kind kind;
-	uint64_t count; /* EVENT */
+	const struct sched_process *owner;
+	uint64_t count; /* EVENT; PAIR: bytes to be read */
+	int other;      /* PAIR */
 	uint64_t edges;
 	int64_t expires_ns; /* TIMER; or SCHED_NEVER */
 	const struct descriptor_core *core;
@@ -62,7 +65,9 @@ static int add(enum kind kind)
 	for (int i = 0; i < MOST_FDS; i++) {
 		if (all[i].kind != FREE)
 			continue;
-		all[i] = (struct descriptor){.kind = kind, .expires_ns = SCHED_NEVER};
+		all[i] = (struct descriptor){.kind = kind,
+					     .owner = sched_current ? sched_process() : NULL,
+					     .expires_ns = SCHED_NEVER};
 		if (i >= num_used)
 			num_used = i + 1;
 		return FIRST_FD + i;
@@ -85,6 +90,11 @@ unsigned int descriptors_open(void)
 	for (int i = 0; i < MOST_FDS; i++)
 		open += all[i].kind != FREE;
 	return open;
+}
+
+bool descriptors_is(int fd)
+{
+	return fd >= FIRST_FD;
 }
 
 int descriptors_next(int fd)
@@ -127,6 +137,7 @@ static bool is_ready(int fd)
 
 	switch (one->kind) {
 	case EVENT:
+	case PAIR:
 		return one->count;
 	case TIMER:
 		return one->expires_ns <= sched_now_ns;
@@ -180,7 +191,7 @@ static int wait_for(const char *why, struct polled *polled, int64_t ns)
 int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout_ms)
 {
 	if (!sched_current)
-		return __real_poll(fds, count, timeout_ms);
+		return wraps_libc()->poll(fds, count, timeout_ms);
 	return wait_for("poll", &(struct polled){fds, count}, timeout_ms * INT64_C(1000000));
 }
 
@@ -256,7 +267,7 @@ int __wrap_epoll_wait(int fd, struct epoll_event *events, int max, int timeout_m
 	return count;
 }
 
-/* eventfd, timerfd */
+/* eventfd, socketpair, timerfd */
 
 int __wrap_eventfd(unsigned int count, int flags)
 {
@@ -265,6 +276,15 @@ int __wrap_eventfd(unsigned int count, int flags)
 	(void) flags;
 	find(fd)->count = count;
 	return fd;
+}
+
+int descriptors_pair(int fds[2])
+{
+	fds[0] = add(PAIR);
+	fds[1] = add(PAIR);
+	find(fds[0])->other = fds[1];
+	find(fds[1])->other = fds[0];
+	return 0;
 }
 
 int __wrap_timerfd_create(int clock, int flags)
@@ -301,11 +321,25 @@ static uint64_t take(int fd)
 	return count;
 }
 
+/* read_pair -- what the bytes are nobody asks */
+static ssize_t read_pair(struct descriptor *one, size_t len)
+{
+	size_t got = one->count < len ? one->count : len;
+
+	one->count -= got;
+	if (got)
+		return (ssize_t) got;
+	errno = EAGAIN;
+	return -1;
+}
+
 ssize_t __wrap_read(int fd, void *buf, size_t len)
 {
 	if (fd < FIRST_FD)
-		return __real_read(fd, buf, len);
+		return wraps_libc()->read(fd, buf, len);
 	sched_step();
+	if (find(fd)->kind == PAIR)
+		return read_pair(find(fd), len);
 	*(uint64_t *) buf = take(fd);
 	if (*(uint64_t *) buf)
 		return sizeof(uint64_t);
@@ -318,12 +352,17 @@ ssize_t __wrap_write(int fd, const void *buf, size_t len)
 	struct descriptor *one;
 
 	if (fd < FIRST_FD)
-		return __real_write(fd, buf, len);
+		return wraps_libc()->write(fd, buf, len);
 	one = find(fd);
-	one->count += *(const uint64_t *) buf;
+	if (one->kind == PAIR) {
+		one = find(one->other);
+		one->count += len;
+	} else {
+		one->count += *(const uint64_t *) buf;
+	}
 	one->edges++;
 	sched_step();
-	return sizeof(uint64_t);
+	return (ssize_t) len;
 }
 
 int __wrap_close(int fd)
@@ -331,7 +370,7 @@ int __wrap_close(int fd)
 	struct descriptor *one;
 
 	if (fd < FIRST_FD)
-		return __real_close(fd);
+		return wraps_libc()->close(fd);
 	one = find(fd);
 	for (int i = 0; i < MOST_FDS; i++)
 		forget_member(&all[i], fd);
@@ -339,6 +378,14 @@ int __wrap_close(int fd)
 	if (one->core && one->core->closed)
 		one->core->closed(one->core->arg);
 	return 0;
+}
+
+void descriptors_kill(const struct sched_process *owner)
+{
+	for (int i = 0; i < MOST_FDS; i++) {
+		if (all[i].kind != FREE && all[i].owner == owner)
+			__wrap_close(FIRST_FD + i);
+	}
 }
 
 /* When timers expire */

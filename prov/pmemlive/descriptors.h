@@ -17,8 +17,13 @@ struct descriptor_core {
 /* descriptors_add -- for the core or a socket; close() ends it.  core outlives it. */
 int descriptors_add(const struct descriptor_core *core);
 
+/* descriptors_is -- is it a simulated one? */
+bool descriptors_is(int fd);
 /* descriptors_open -- so many are */
 unsigned int descriptors_open(void);
+/* descriptors_kill -- close those of a process that has ended */
+struct sched_process;
+void descriptors_kill(const struct sched_process *owner);
 /* descriptors_next -- the first one that is open, from this number on; or -1 */
 int descriptors_next(int fd);
 

@@ -16,7 +16,9 @@
 
 bool links_reach(const struct core_ep *ep)
 {
-	return !ep->domain->cut_off && (!ep->peer || !ep->peer->domain->cut_off);
+	const struct core_domain *other = ep->peer ? ep->peer->domain : ep->called_domain;
+
+	return !ep->domain->cut_off && (!other || !other->cut_off);
 }
 
 void links_sent(struct core_ep *ep, int64_t arrives_ns)

@@ -8,6 +8,7 @@ libpmemlive_la_SOURCES = $(testcore_sources) \
 	%D%/chains.c \
 	%D%/conns.c \
 	%D%/core.c %D%/core.h \
+	%D%/core_cm.c \
 	%D%/core_eq.c \
 	%D%/core_events.c \
 	%D%/core_objects.c \
@@ -15,9 +16,15 @@ libpmemlive_la_SOURCES = $(testcore_sources) \
 	%D%/core_srx.c \
 	%D%/descriptors.c %D%/descriptors.h \
 	%D%/events.c \
+	%D%/inside.c %D%/inside.h \
 	%D%/links.c \
 	%D%/messages.c \
 	%D%/ops.c \
+	%D%/rdm_apps.c \
+	%D%/rdm_harm.c \
+	%D%/rdm_setup.c \
+	%D%/rdm_world.c %D%/rdm_world.h \
+	%D%/rxm.c %D%/rxm.h \
 	%D%/scheduler.c %D%/scheduler.h \
 	%D%/silences.c \
 	%D%/sockets.c \
@@ -34,7 +41,7 @@ live_ldflags = \
 	-Wl,--wrap=pthread_mutex_lock -Wl,--wrap=pthread_mutex_trylock -Wl,--wrap=pthread_mutex_unlock \
 	-Wl,--wrap=pthread_cond_wait -Wl,--wrap=pthread_cond_clockwait -Wl,--wrap=pthread_cond_signal -Wl,--wrap=pthread_cond_broadcast \
 	-Wl,--wrap=pthread_create -Wl,--wrap=pthread_setname_np -Wl,--wrap=pthread_join \
-	-Wl,--wrap=pthread_detach -Wl,--wrap=getsockopt -Wl,--wrap=shutdown \
+	-Wl,--wrap=pthread_detach -Wl,--wrap=getsockopt -Wl,--wrap=shutdown -Wl,--wrap=connect \
 	-Wl,--wrap=opendir -Wl,--wrap=readdir -Wl,--wrap=closedir \
 	-Wl,--wrap=clock_gettime -Wl,--wrap=nanosleep -Wl,--wrap=getrandom \
 	-Wl,--wrap=eventfd -Wl,--wrap=epoll_create1 -Wl,--wrap=epoll_ctl -Wl,--wrap=epoll_wait \

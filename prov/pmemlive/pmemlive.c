@@ -11,6 +11,8 @@
 
 #include "core.h"
 #include "descriptors.h"
+#include "inside.h"
+#include "rdm_world.h"
 #include "scheduler.h"
 #include "world.h"
 
@@ -22,8 +24,30 @@ struct result {
 
 struct arguments {
 	uint64_t seed, count;
-	bool tells, until_found;
+	bool tells, until_found, rdm;
 };
+
+static void live_msg(const struct arguments *arguments, struct sched_process *director,
+		     struct result *result)
+{
+	world_choose();
+	if (arguments->tells)
+		world_describe();
+	sched_run(director, world_live, NULL);
+	*result = (struct result){world.ops_ended, world.ops_failed, sched_steps(), sched_now_ns,
+				  world.longest_ns};
+}
+
+static void live_rdm(const struct arguments *arguments, struct sched_process *director,
+		     struct result *result)
+{
+	rdm_choose();
+	if (arguments->tells)
+		rdm_describe();
+	sched_run(director, rdm_live, NULL);
+	*result = (struct result){rdm_world.ops_ended, rdm_world.ops_failed, sched_steps(),
+				  sched_now_ns, rdm_world.longest_ns};
+}
 
 /* live -- the seed's world, in this process */
 static void live(uint64_t seed, const struct arguments *arguments, struct result *result)
@@ -35,12 +59,10 @@ static void live(uint64_t seed, const struct arguments *arguments, struct result
 	sockets_start();
 	core_start();
 	links_start();
-	world_choose();
-	if (arguments->tells)
-		world_describe();
-	sched_run(&director, world_live, NULL);
-	*result = (struct result){world.ops_ended, world.ops_failed, sched_steps(), sched_now_ns,
-				  world.longest_ns};
+	if (arguments->rdm)
+		live_rdm(arguments, &director, result);
+	else
+		live_msg(arguments, &director, result);
 	if (arguments->tells)
 		sched_show(sched_lines);
 }
@@ -103,6 +125,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'f':
 		arguments->until_found = true;
 		break;
+	case 'r':
+		arguments->rdm = true;
+		break;
 	case 't':
 		arguments->tells = true;
 		break;
@@ -132,6 +157,7 @@ int main(int argc, char **argv)
 		 "end with the first world in which something is wrong", 0},
 		{"lines", 'l', "N", 0, "print so many of the last lines of a trace (default: 60)",
 		 0},
+		{"rdm", 'r', NULL, 0, "worlds of FI_EP_RDM", 0},
 		{"tell", 't', NULL, 0, "say what a seed stands for, and print the trace's end", 0},
 		{0},
 	};
@@ -147,6 +173,7 @@ int main(int argc, char **argv)
 	uint64_t found = 0;
 
 	without_chance(argv);
+	inside_start();
 	argp_parse(&argp, argc, argv, 0, NULL, &arguments);
 	for (uint64_t i = 0; i < arguments.count && !(found && arguments.until_found); i++)
 		found += !try_seed(arguments.seed + i, &arguments, &all);

@@ -16,9 +16,11 @@
 
 struct sched_process {
 	char name[16];
-	int64_t stopped_until_ns; /* as by SIGSTOP */
-	uint64_t wakes;           /* so often a sleep of one of its threads has ended ... */
-	int64_t worked_ns;        /* ... and so long they have run */
+	int pid;
+	int64_t stopped_until_ns;  /* as by SIGSTOP; SCHED_NEVER: it was killed */
+	unsigned int common_locks; /* that its threads hold, and share with all processes here */
+	uint64_t wakes;            /* so often a sleep of one of its threads has ended ... */
+	int64_t worked_ns;         /* ... and so long they have run */
 };
 
 struct sched_task;
@@ -33,6 +35,7 @@ struct sched_clockwork {
 };
 
 extern int64_t sched_now_ns;
+extern uint64_t sched_most_steps;        /* a run that needs more does not end */
 extern unsigned int sched_lines;         /* so many of the trace's last ones are printed */
 extern struct sched_task *sched_current; /* NULL: the simulation does not run */
 

@@ -52,9 +52,16 @@ static int64_t bound_ns(void)
 
 	if (core_rules.nic)
 		return core_rules.retry_ns + PROBED_NS;
-	/* The last probe was answered just now; two looks. */
-	return between + world.timeout_s * SECOND_NS + 2 * world.timeout_s * SECOND_NS / 5 +
-	       SECOND_NS / 20;
+	return between + silences_bound_ns(world.timeout_s);
+}
+
+int64_t silences_bound_ns(int timeout_s)
+{
+	int64_t timeout = timeout_s * SECOND_NS, look = timeout / 5;
+	int64_t idle = timeout / 2 < SECOND_NS ? timeout / 2 : SECOND_NS;
+
+	/* A look while nobody owed anything, and one more. */
+	return timeout + (idle > look ? idle : look) + look + SECOND_NS / 20;
 }
 
 bool silences_excuse(const struct conn *conn)
@@ -71,13 +78,6 @@ int64_t silences_known_ns(const struct conn *conn, int64_t begin_ns)
 	if (!core_rules.nic)
 		return conn->silent_ns + bound_ns();
 	return (begin_ns > conn->silent_ns ? begin_ns : conn->silent_ns) + bound_ns();
-}
-
-uint64_t silences_wakes(const struct party *party, unsigned int seconds)
-{
-	if (!core_rules.sockets || party != &world.target)
-		return 0;
-	return 5 * seconds / (unsigned int) world.timeout_s + 1;
 }
 
 /* Accidents */

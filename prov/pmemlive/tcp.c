@@ -43,6 +43,7 @@ void tcp_open(struct core_ep *ep)
 	ep->socket = (struct core_socket){
 		.descriptor = {never_ready, no_edges, NULL, ep},
 		.cookie = ++last_cookie,
+		.calling = ep->connecting,
 		.sent_ns = sched_now_ns,
 		.acked_ns = sched_now_ns,
 		.resend_ns = SCHED_NEVER,
@@ -255,6 +256,8 @@ static void tell_info(struct core_ep *ep, struct tcp_info *info)
 	info->tcpi_retransmits = (uint8_t) (socket->resends < 255 ? socket->resends : 255);
 	info->tcpi_retrans = socket->resends && leaves(ep);
 	info->tcpi_probes = (uint8_t) socket->probes;
+	if (socket->calling)
+		info->tcpi_state = TCP_SYN_SENT;
 }
 
 int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *len)
@@ -320,6 +323,16 @@ int __wrap_shutdown(int fd, int how)
 	if (!ep->socket.shut)
 		core_hang_up(ep->peer, false);
 	ep->socket.shut = true;
+	sched_step();
+	return 0;
+}
+
+/* give_up_call -- whoever asks a socket that is being connected to connect to nobody */
+int __wrap_connect(int fd, const struct sockaddr *addr, socklen_t len)
+{
+	(void) len;
+	if (!sched_current || !find(fd) || addr->sa_family != AF_UNSPEC)
+		sched_fail("connect is called for something else");
 	sched_step();
 	return 0;
 }

@@ -20,18 +20,45 @@
 
 static bool is_free(void *arg)
 {
-	if (__real_pthread_mutex_trylock(arg))
+	if (wraps_libc()->pthread_mutex_trylock(arg))
 		return false;
-	__real_pthread_mutex_unlock(arg);
+	wraps_libc()->pthread_mutex_unlock(arg);
 	return true;
+}
+
+/*
+ * count_common -- locks that are variables of the program: here all processes have the same one, so
+ * none may be killed while it holds that
+ */
+static void count_common(const pthread_mutex_t *mutex, unsigned int more)
+{
+	extern char __data_start, end;
+
+	if (sched_current && (const char *) mutex >= &__data_start && (const char *) mutex < &end)
+		sched_process()->common_locks += more;
+}
+
+static int try_lock(pthread_mutex_t *mutex)
+{
+	int ret = wraps_libc()->pthread_mutex_trylock(mutex);
+
+	if (!ret)
+		count_common(mutex, 1);
+	return ret;
+}
+
+static int unlock(pthread_mutex_t *mutex)
+{
+	count_common(mutex, -1U);
+	return wraps_libc()->pthread_mutex_unlock(mutex);
 }
 
 int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
 {
 	sched_step();
-	while (__real_pthread_mutex_trylock(mutex)) {
+	while (try_lock(mutex)) {
 		if (!sched_current)
-			return __real_pthread_mutex_lock(mutex);
+			return wraps_libc()->pthread_mutex_lock(mutex);
 		sched_block("waits for a lock", is_free, mutex, SCHED_NEVER);
 	}
 	return 0;
@@ -40,12 +67,12 @@ int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
 int __wrap_pthread_mutex_trylock(pthread_mutex_t *mutex)
 {
 	sched_step();
-	return __real_pthread_mutex_trylock(mutex);
+	return try_lock(mutex);
 }
 
 int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex)
 {
-	int ret = __real_pthread_mutex_unlock(mutex);
+	int ret = unlock(mutex);
 
 	sched_step();
 	return ret;
@@ -73,7 +100,7 @@ static bool wait_until(pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t unt
 	bool signalled;
 
 	waiters = &waiter;
-	__real_pthread_mutex_unlock(mutex);
+	unlock(mutex);
 	signalled = sched_block("waits for a condition", is_signalled, &waiter, until_ns);
 	while (*at != &waiter)
 		at = &(*at)->next;
@@ -157,7 +184,7 @@ int __wrap_pthread_detach(pthread_t thread)
 int __wrap_clock_gettime(clockid_t clock, struct timespec *ts)
 {
 	if (!sched_current)
-		return __real_clock_gettime(clock, ts);
+		return wraps_libc()->clock_gettime(clock, ts);
 	sched_step();
 	*ts = (struct timespec){.tv_sec = sched_now_ns / 1000000000,
 				.tv_nsec = sched_now_ns % 1000000000};

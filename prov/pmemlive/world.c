@@ -318,7 +318,7 @@ static void check_idle(struct party *party)
 	/* Who has lost the last hint of a peer without an agent's thread looks at intervals. */
 	if (core_rules.nic && core_rules.loses_in)
 		return;
-	if (wakes >= 10 * IDLE_S + silences_wakes(party, IDLE_S))
+	if (wakes >= 10 * IDLE_S)
 		sched_fail("%s is idle, and has woken %d times in %d s", party->process.name,
 			   (int) wakes, IDLE_S);
 	if (worked > IDLE_S * INT64_C(10000000))

@@ -205,7 +205,8 @@ int64_t world_synced_ns(void);
 int64_t world_deadline_ns(void);
 void world_check(void);
 
-/* world_setup.c */
+/* world_setup.c: world_prepare -- memory, as it is in each world */
+void world_prepare(void);
 void world_open(void);
 /* world_connect -- the initiators to the target */
 void world_connect(void);
@@ -321,7 +322,7 @@ void silences_flag(struct conn *conn);
  */
 int64_t silences_known_ns(const struct conn *conn, int64_t begin_ns);
 bool silences_excuse(const struct conn *conn);
-/* silences_wakes -- of the thread that looks for silent peers, which one party has for all */
-uint64_t silences_wakes(const struct party *party, unsigned int seconds);
+/* silences_bound_ns -- a peer is given up so long after it owes an answer, at most */
+int64_t silences_bound_ns(int timeout_s);
 
 #endif /* WORLD_H */

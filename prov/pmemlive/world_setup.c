@@ -172,14 +172,19 @@ static void register_memory(void)
 	}
 }
 
+void world_prepare(void)
+{
+	pmv_flush = &slow_memory;
+	describe_memory();
+	world.source = testcore_need(calloc(1, WORLD_REGION));
+}
+
 void world_open(void)
 {
 	struct sched_process *director = sched_process();
 
-	pmv_flush = &slow_memory;
-	describe_memory();
+	world_prepare();
 	make_info();
-	world.source = testcore_need(calloc(1, WORLD_REGION));
 	world_in(&world.target);
 	open_party(&world.target);
 	register_memory();

@@ -1,19 +1,52 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* wraps.h -- the calls that the linker sends here, and what they would have come to */
+/*
+ * wraps.h -- the calls that the linker sends here, and what they would have come to
+ *
+ * Those of wraps_libc() come here from libfabric as well (inside.c), so that the linker's name for
+ * the C library's would lead back.  They are looked up when the program runs.
+ */
 #ifndef WRAPS_H
 #define WRAPS_H
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <time.h>
+#include <unistd.h>
 
 #define WRAP(type, name, ...)                                                                      \
 	type __real_##name(__VA_ARGS__);                                                           \
 	type __wrap_##name(__VA_ARGS__)
+
+/* What the C library has, by the same names. */
+struct wraps_libc {
+	__typeof__(pthread_mutex_lock) *pthread_mutex_lock;
+	__typeof__(pthread_mutex_trylock) *pthread_mutex_trylock;
+	__typeof__(pthread_mutex_unlock) *pthread_mutex_unlock;
+	__typeof__(pthread_spin_lock) *pthread_spin_lock;
+	__typeof__(pthread_spin_trylock) *pthread_spin_trylock;
+	__typeof__(pthread_spin_unlock) *pthread_spin_unlock;
+	__typeof__(pthread_create) *pthread_create;
+	__typeof__(pthread_join) *pthread_join;
+	__typeof__(clock_gettime) *clock_gettime;
+	__typeof__(epoll_create) *epoll_create;
+	__typeof__(epoll_ctl) *epoll_ctl;
+	__typeof__(epoll_wait) *epoll_wait;
+	__typeof__(poll) *poll;
+	__typeof__(read) *read;
+	__typeof__(write) *write;
+	__typeof__(close) *close;
+	__typeof__(fcntl) *fcntl;
+	__typeof__(socketpair) *socketpair;
+	__typeof__(getpid) *getpid;
+};
+
+const struct wraps_libc *wraps_libc(void);
 
 /* threads.c */
 WRAP(int, pthread_mutex_lock, pthread_mutex_t *mutex);
@@ -47,6 +80,7 @@ WRAP(int, timerfd_settime, int fd, int flags, const struct itimerspec *when,
 WRAP(ssize_t, read, int fd, void *buf, size_t len);
 WRAP(ssize_t, write, int fd, const void *buf, size_t len);
 WRAP(int, close, int fd);
+int descriptors_pair(int fds[2]);
 
 /* sockets.c */
 WRAP(int, socket, int family, int type, int protocol);
@@ -60,6 +94,7 @@ WRAP(ssize_t, recv, int fd, void *buf, size_t len, int flags);
 /* tcp.c */
 WRAP(int, getsockopt, int fd, int level, int name, void *value, socklen_t *len);
 WRAP(int, shutdown, int fd, int how);
+WRAP(int, connect, int fd, const struct sockaddr *addr, socklen_t len);
 WRAP(DIR *, opendir, const char *path);
 WRAP(struct dirent *, readdir, DIR *dir);
 WRAP(int, closedir, DIR *dir);

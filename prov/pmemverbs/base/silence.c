@@ -16,8 +16,11 @@
 #include "base/setting.h"
 #include "base/spawn.h"
 
-/* The kernel is asked so often in that time. */
+/* The kernel is asked so often in that time, while a peer owes an answer. */
 #define LOOKS_PER_TIMEOUT 5
+
+/* While none does it is asked no more often than that, but twice in that time. */
+#define IDLE_LOOK_NS INT64_C(1000000000)
 
 /* The most that the kernel takes; it is the thread that gives up. */
 #define MOST_PROBES 127
@@ -266,20 +269,41 @@ static void heed_pause(int64_t *looked_ms)
 	silence->since_ms = PMV_SILENCE_NONE;
 }
 
+/* owes -- does any peer?  Holds the lock. */
+static bool owes(void)
+{
+	struct pmv_silence *silence;
+
+	LIST_FOREACH(silence, &watched, next)
+	{
+		if (silence->socket >= 0 && silence->since_ms != PMV_SILENCE_NONE)
+			return true;
+	}
+	return false;
+}
+
+/* pause_ns -- until the next look.  Holds the lock. */
+static int64_t pause_ns(void)
+{
+	int64_t timeout_ns = pmv_setting.timeout * INT64_C(1000000000);
+	int64_t often_ns = timeout_ns / LOOKS_PER_TIMEOUT;
+	int64_t idle_ns = timeout_ns / 2 < IDLE_LOOK_NS ? timeout_ns / 2 : IDLE_LOOK_NS;
+
+	return owes() || idle_ns < often_ns ? often_ns : idle_ns;
+}
+
 static void *run(void *arg)
 {
-	int64_t looked_ms = 0;
-	struct timespec pause = {.tv_sec = pmv_setting.timeout / LOOKS_PER_TIMEOUT,
-				 .tv_nsec = pmv_setting.timeout % LOOKS_PER_TIMEOUT *
-					    (1000000000 / LOOKS_PER_TIMEOUT)};
+	int64_t looked_ms = 0, ns;
 
 	for (;;) {
 		seek();
 		pthread_mutex_lock(&lock);
 		heed_pause(&looked_ms);
 		look();
+		ns = pause_ns();
 		pthread_mutex_unlock(&lock);
-		nanosleep(&pause, NULL);
+		nanosleep(&(struct timespec){ns / 1000000000, ns % 1000000000}, NULL);
 	}
 	return arg;
 }

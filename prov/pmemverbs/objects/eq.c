@@ -29,7 +29,7 @@
 
 /* Who sleeps in the core looks so often whether there are descriptors, and sleeps so long if not.
  */
-#define DESCRIPTORS_MS 500
+#define DESCRIPTORS_MS 1000
 #define NO_DESCRIPTOR_NS 10000000
 
 /*
