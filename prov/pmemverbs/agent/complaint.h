@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/address.h"
+
 struct pmv_link;
 
 /* Of an agent, under its lock. */
@@ -21,7 +23,7 @@ struct pmv_complaints {
 
 /* The parts of a message. */
 struct pmv_complaint {
-	char peer[64]; /* its address */
+	char peer[PMV_ADDRESS_TEXT]; /* its address */
 	char left_out[80];
 };
 

@@ -196,20 +196,14 @@ Test(events, of_peers_of_another_version_are_told_of_by_either_side)
 
 	stage_open(&stage);
 	cr_assert(said >= 0 && dup2(said, STDERR_FILENO) >= 0);
-	/* Also a peer that speaks the next version speaks this one. */
-	for (uint8_t highest = v; highest <= v + 1; highest++) {
-		raise_versions(&stage, FI_CONNREQ, stage.core_pep, core_request(), v, highest);
+	/* Who speaks the next version speaks this one.  Others can't fill the log, however many. */
+	for (int i = 0; i < 5; i++) {
+		raise_versions(&stage, FI_CONNREQ, stage.core_pep, core_request(), v + (i > 1),
+			       i > 1 ? v + 2 : v + i);
 		cr_assert_eq(read_event(&stage, &event, &entry, 0), (ssize_t) CM_LEN);
 		fi_freeinfo(entry.cm.info);
+		cr_expect_eq(times_said(said, "versions 2 to 3, and here 1 to 1"), i > 1);
 	}
-	cr_expect_eq(times_said(said, "another version"), 0);
-	for (int i = 0; i < 3; i++) {
-		raise_versions(&stage, FI_CONNREQ, stage.core_pep, core_request(), v + 1, v + 2);
-		cr_assert_eq(read_event(&stage, &event, &entry, 0), (ssize_t) CM_LEN);
-		fi_freeinfo(entry.cm.info);
-	}
-	/* Whoever can connect can't fill the log with it. */
-	cr_expect_eq(times_said(said, "handshake has versions 2 to 3, and here 1 to 1"), 1);
 	raise_versions(&stage, FI_CONNECTED, stage.core_ep, NULL, v + 2, v + 2);
 	cr_assert_eq(read_event(&stage, &event, &entry, 0), (ssize_t) CM_LEN);
 	cr_expect_str_eq((char *) entry.cm.data, CM_DATA);
