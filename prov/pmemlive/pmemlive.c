@@ -175,6 +175,11 @@ int main(int argc, char **argv)
 	without_chance(argv);
 	inside_start();
 	argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+	/* Its RxM calls functions that inside.c does not have. */
+	if (arguments.rdm && FI_VERSION_GE(fi_version(), FI_VERSION(2, 0))) {
+		puts("worlds of FI_EP_RDM need a libfabric before 2.0");
+		return 77;
+	}
 	for (uint64_t i = 0; i < arguments.count && !(found && arguments.until_found); i++)
 		found += !try_seed(arguments.seed + i, &arguments, &all);
 	printf("%llu worlds, %llu operations, %llu of them failed, %.0f s simulated in %llu steps; "

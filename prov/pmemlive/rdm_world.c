@@ -30,7 +30,7 @@ static void choose_rules(void)
 void rdm_choose(void)
 {
 	rxm_start(rdm_core_of);
-	sched_most_steps = 12000000;
+	sched_most_steps = 40000000;
 	choose_rules();
 	rdm_world.bound_ns = INT64_C(9000000);
 	rdm_world.num_places = 2 + (int) sched_dice(WORLD_INITIATORS);
