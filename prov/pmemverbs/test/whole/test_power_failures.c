@@ -223,7 +223,9 @@ static void post(struct program *prog)
 				      rma_iov.key);
 	else
 		ret = fi_writemsg(pair->home->ep, &msg, flags);
-	CHECK(prog, !ret || ret == -FI_EAGAIN);
+	CHECK(prog,
+	      !ret || ret == -FI_EAGAIN ||
+		      (ret == -FI_ECANCELED && op->fenced && (prog->lost || pair->sync_fails)));
 	op->accepted = !ret;
 	waited += !ret && op->commit && !pmv_submit_is_open(&pair->from->initiator);
 }

@@ -357,7 +357,9 @@ static void post(struct program *prog)
 	look(prog);
 	note_failure(prog, fail_in);
 	prog->posting = -1;
-	CHECK(prog, !ret || ret == -FI_EAGAIN || ret == -FI_EOPBADSTATE);
+	/* What it follows may have failed, and wait to be read. */
+	CHECK(prog, !ret || ret == -FI_EAGAIN || ret == -FI_EOPBADSTATE ||
+			    (op->fenced && ret == -FI_ECANCELED));
 	op->accepted = !ret;
 	/* Accepted if, and only if, the operation itself was posted. */
 	CHECK(prog, op->accepted == (op->main != NONE));
