@@ -3,8 +3,10 @@
  * files_model.c -- regions in several files, whose pages are synced beside the agent, in groups
  *
  * Programs of two connections commit to regions in one or two files.  Two threads of the target
- * carry groups out, in any order and at the same time, while the agent goes on.  The first sync of
- * a region may fail: then the kernel takes its pages for clean, and never writes what they were.
+ * carry groups out, in any order and at the same time, while the agent goes on.  They stand for
+ * the agent's thread and for those of disks, whose waking is for prov/pmemlive to check.  The first
+ * sync of a region may fail: then the kernel takes its pages for clean, and never writes what they
+ * were.
  *
  * Beside what holds in every world (invariants.c):
  * 1. A commit fails only if a sync of a region failed that it covers.

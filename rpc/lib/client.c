@@ -76,6 +76,9 @@ static int post_piece(struct pmemrpc_client *client, struct rpc_posted *posted,
 	if (piece->commit && !plain)
 		flags |= FI_COMPLETION | FI_COMMIT_COMPLETE | (piece->fence ? FI_FENCE : 0);
 	ret = fi_writemsg(client->link.ep, &msg, flags);
+	/* What the fence follows has failed: the queue, which is read next, says how. */
+	if (ret == -FI_ECANCELED)
+		return -FI_EAGAIN;
 	if (ret && ret != -FI_EAGAIN)
 		explain_call(&client->error, "fi_writemsg", ret);
 	return (int) ret;

@@ -2,7 +2,7 @@
 /*
  * other_version.c -- preloaded into a server over tcp: its provider is one of another version
  *
- * All that its peers see of that is a number in the handshake, with which the answer to a
+ * All that its peers see of that are two numbers in the handshake, with which the answer to a
  * connection request ends (prov/pmemverbs/agent/wire.c).  Nothing else is changed.
  */
 #include <dlfcn.h>
@@ -10,11 +10,10 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* A handshake begins like this; the number is in the highest bits of a byte. */
+/* A handshake begins like this; lowest and highest version are halves of a byte. */
 static const uint8_t magic[] = {0xe7, 0xf5};
 #define HANDSHAKE 26
-#define NUMBER_AT 8
-#define NUMBER_SHIFT 5
+#define VERSIONS_AT 8
 
 #define MOST 1024
 
@@ -30,6 +29,6 @@ ssize_t send(int fd, const void *buf, size_t len, int flags)
 	memcpy(other, buf, len);
 	handshake = other + len - HANDSHAKE;
 	if (!memcmp(handshake, magic, sizeof(magic)))
-		handshake[NUMBER_AT] ^= 7U << NUMBER_SHIFT;
+		handshake[VERSIONS_AT] = 0xff;
 	return real_send(fd, other, len, flags);
 }

@@ -148,19 +148,22 @@ int cp_post(struct cp_copy *copy, bool writing, void *buf, size_t len, uint64_t 
 		.context = op,
 	};
 	ssize_t ret;
+	bool again;
 
 	copy->moving = true;
 	copy->heard = connection_now_ms();
 	do {
 		ret = writing ? fi_writemsg(copy->link.conn.ep, &msg, flags)
 			      : fi_readmsg(copy->link.conn.ep, &msg, flags);
-		/* The queue is full, or the agent is at work: what ends makes room. */
-		if (ret == -FI_EAGAIN && cp_breathe(copy, 1))
+		/* The queue is full, or the agent is at work: what ends makes room.  Or what a
+		 * fence follows has failed: the queue says how. */
+		again = ret == -FI_EAGAIN || ret == -FI_ECANCELED;
+		if (again && cp_breathe(copy, 1))
 			return -1;
 		if (connection_now_ms() - copy->heard > copy->timeout_ms)
 			return cp_interrupted(copy,
 					      "nothing was completed for too long (--timeout)");
-	} while (ret == -FI_EAGAIN);
+	} while (again);
 	return ret ? cp_fail(writing ? "fi_writemsg" : "fi_readmsg", fi_strerror((int) -ret)) : 0;
 }
 

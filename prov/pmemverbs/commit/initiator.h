@@ -144,6 +144,9 @@ struct pmv_initiator {
 	/* Operations that have failed, as long as the application has not read so.  NULL: no memory
 	 */
 	struct pmv_unread *failures;
+	/* One has failed, and the application reads no entry of it here: the next fence tells it.
+	 */
+	atomic_bool unheard;
 
 	pthread_mutex_t lock;        /* of all below, and of the mailbox's sending half */
 	struct pmv_op_list stalled;  /* operations that wait for room, in order */
@@ -210,11 +213,13 @@ static inline bool pmv_initiator_fits(const struct pmv_initiator *ini, uint64_t 
 
 /*
  * pmv_initiator_may_fence -- has nothing failed that a fenced operation follows?  What the
- * application has read it knows: what it posts then does not follow that.
+ * application has read it knows: what it posts then does not follow that.  Where it can't read of
+ * a failure one fenced operation is refused.
  */
-static inline bool pmv_initiator_may_fence(const struct pmv_initiator *ini)
+static inline bool pmv_initiator_may_fence(struct pmv_initiator *ini)
 {
-	return !ini->failures || !pmv_unread_count(ini->failures);
+	return !(atomic_load(&ini->unheard) && atomic_exchange(&ini->unheard, false)) &&
+	       (!ini->failures || !pmv_unread_count(ini->failures));
 }
 
 /* The key as the core knows it. */

@@ -50,9 +50,12 @@ static void count_failed(struct pmv_initiator *ini, struct pmv_op *op)
 /* note_failed -- a fenced operation must not do without it before the application knows of it */
 static void note_failed(struct pmv_initiator *ini, struct pmv_op *op)
 {
-	if (op->audience == PMV_TELL_NOBODY || !(op->flags & (FI_WRITE | FI_SEND | FI_ATOMIC)))
+	if (!(op->flags & (FI_WRITE | FI_SEND | FI_ATOMIC)))
 		return;
-	if (ini->failures)
+	/* Nobody will ever read of it, or a layer above does, long before the application. */
+	if (op->audience == PMV_TELL_NOBODY || ini->hooks)
+		atomic_store(&ini->unheard, true);
+	else if (ini->failures)
 		pmv_unread_add(ini->failures, &op->comp);
 	else
 		atomic_store(&ini->broken, true);

@@ -517,7 +517,12 @@ ssize_t pmv_submit_chain(struct pmv_initiator *ini, const struct pmv_submission 
 	}
 	pthread_mutex_lock(&ini->lock);
 	pthread_mutex_lock(&ini->ordering.lock);
-	ret = pmv_prepare_chain(run, chain);
+	/* It stands where a fenced commit could. */
+	ret = pmv_initiator_may_fence(ini) ? 0 : -FI_ECANCELED;
+	if (ret)
+		pmv_chain_request_free(chain);
+	else
+		ret = pmv_prepare_chain(run, chain);
 	ret = carry_out(ini, run, commits, PMV_POST_FENCED, PMV_METHOD_AGENT, ret);
 	if (!ret)
 		atomic_fetch_add_explicit(&ini->commits.chains, 1, memory_order_relaxed);

@@ -339,7 +339,7 @@ static bool is_news(struct pmv_queue *queue, size_t taken, ssize_t ret)
 	unsigned arms = atomic_load(&queue->arms), raised_arms = queue->raised_arms;
 	bool ready = atomic_load(&queue->num_ready);
 
-	if (ready)
+	if (ready && (taken || !atomic_load(&queue->attended)))
 		queue->raised_arms = arms;
 	if (!atomic_load(&queue->attended))
 		return ready && (taken || arms != raised_arms);

@@ -573,3 +573,22 @@ Test(queues, lose_no_wakeup_while_the_thread_comes_and_goes, .timeout = 120)
 	cr_expect_null(failed);
 	pair_close(scene.pair);
 }
+
+/* The next one is told who sleeps without the thread's help, and that an entry is there. */
+Test(queues, raise_what_came_while_the_thread_attended)
+{
+	struct scene scene = begin();
+	struct fi_cq_tagged_entry entry;
+
+	fall_asleep(&scene);
+	atomic_store(&scene.queue->attended, true);
+	accepted(rig_write(scene.rig, KEY_PLAIN, CONTEXT(3)));
+	rig_end_part(scene.rig, FI_EIO);
+	cr_expect_eq(fi_cq_read(scene.rig->cq, &entry, 1), -FI_EAVAIL);
+	pmv_queue_progress(scene.queue, false);
+	atomic_store(&scene.queue->attended, false);
+	pmv_queue_progress(scene.queue, false);
+	cr_expect(is_raised(&scene));
+	rig_expect_error(scene.rig, CONTEXT(3), RIG_WRITTEN, FI_EIO);
+	end(&scene);
+}

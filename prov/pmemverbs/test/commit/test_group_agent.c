@@ -240,3 +240,53 @@ Test(cover, has_the_agent_flush_what_the_processor_there_has_changed)
 	}
 	pair_close(pair);
 }
+
+/* go_on -- the application looks at its counter, if there is one, or its queue */
+static void go_on(struct pair *pair, struct fid_cntr *cntr)
+{
+	struct fi_cq_tagged_entry entry;
+
+	for (int i = 0; i < 6; i++) {
+		if (cntr)
+			fi_cntr_read(cntr);
+		else
+			cr_expect_eq(fi_cq_read(pair->home->cq, &entry, 1), -FI_EAGAIN);
+		pair_round(pair);
+	}
+}
+
+/* tells_once -- an earlier operation failed, of which there is no entry: one fence is refused */
+static void tells_once(struct pair *pair)
+{
+	cr_expect_eq(pair_put(pair, DMP, 4096, 64, CONTEXT(2), FI_COMMIT | FI_FENCE),
+		     -FI_ECANCELED);
+	cr_expect_not(pair_survives(pair, DMP, 4096, 64));
+	accepted(pair_put(pair, DMP, 4096, 64, CONTEXT(2), FI_COMMIT | FI_FENCE));
+}
+
+Test(cover, that_fails_of_what_was_injected_is_told_by_the_next_fence)
+{
+	struct pair *pair = open_pair(NULL);
+
+	pair->sync_fails = true;
+	pair_inject(pair, PAGE, 0, 64);
+	go_on(pair, NULL);
+	tells_once(pair);
+	pair_close(pair);
+}
+
+Test(fence, tells_of_a_failure_where_there_are_counters_only)
+{
+	struct pair *pair =
+		pair_open(&(struct pair_options){.home = {.not_enabled = true, .no_cq = true}});
+	struct fid_cntr *cntr = rig_count(pair->home, FI_WRITE);
+
+	pair->sync_fails = true;
+	accepted(pair_put(pair, PAGE, 0, 64, CONTEXT(1), FI_COMMIT));
+	go_on(pair, cntr);
+	tells_once(pair);
+	go_on(pair, cntr);
+	rig_close_ep(pair->home);
+	accepted(fi_close(&cntr->fid));
+	pair_close(pair);
+}

@@ -512,3 +512,28 @@ Test(chain, is_durable_before_fenced_data_behind_it)
 	expect_done(pair, "S F D S F D S F D K K");
 	pair_close(pair);
 }
+
+/* It would make a pointer durable to what is not. */
+Test(chain, is_refused_behind_a_failure_that_is_not_read)
+{
+	struct pair *pair = pair_open(NULL);
+	uint64_t zero = 0, one = 1;
+	struct fi_pmemverbs_step steps[] = {
+		chain_at(pair,
+			 STEP(CAS, .expected = &zero, .operand = &one, .len = 8, .flags = COMMIT),
+			 DMP, POINTER),
+	};
+
+	pair->sync_fails = true;
+	accepted(pair_put(pair, PAGE, 0, 64, CONTEXT(1), FI_COMMIT));
+	pair_round(pair);
+	pair_posted(pair);
+	pmv_queue_progress(pair->from->initiator.owner.tx_queue, false);
+	cr_expect_eq(chain_post(pair, steps, 1, CONTEXT(2)), -FI_ECANCELED);
+	expect_sent(pair, "");
+	rig_expect_error(pair->home, CONTEXT(1), RIG_WRITTEN, FI_EIO);
+	accepted(chain_post(pair, steps, 1, CONTEXT(2)));
+	pair_round(pair);
+	rig_expect(pair->home, CONTEXT(2), RIG_WRITTEN);
+	pair_close(pair);
+}
