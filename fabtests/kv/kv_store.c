@@ -215,6 +215,12 @@ int kv_store_start(struct kv_store *store, struct kv_counts *found)
 			(unsigned long long) found->torn);
 		return -FI_EIO;
 	}
+	/* Where slots have a record from the start none is empty. */
+	if (super->magic && store->layout->make && found->live != kv_store_slots(store)) {
+		fprintf(stderr, "%llu slots have no record\n",
+			(unsigned long long) (kv_store_slots(store) - found->live));
+		return -FI_EIO;
+	}
 	if (!super->magic)
 		ret = make_all(store);
 	if (!ret)

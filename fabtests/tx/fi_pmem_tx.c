@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../common/stats.h"
 #include "../kv/kv_target.h"
 #include "tx_farm.h"
 #include "tx_run.h"
@@ -64,14 +65,19 @@ static int attempt(struct tx_client *client, const struct words *words, unsigned
 
 static int transact(const struct options *opts, const struct words *words)
 {
+	uint64_t deadline = deadline_in(opts->timeout);
 	struct tx_client client = {0};
 	unsigned int tries = 0;
 	int ret = tx_connect(&client, opts, &tx_chains);
 
-	while (!ret && (ret = attempt(&client, words, opts->nops)) == -FI_EAGAIN) {
+	while (!ret && (ret = attempt(&client, words, opts->nops)) == -FI_EAGAIN &&
+	       now_ns() < deadline) {
 		tx_pause(tries++);
 		ret = 0;
 	}
+	if (ret == -FI_EAGAIN)
+		explain(&client.link.error, ret,
+			"others change these keys all the time (--timeout)");
 	for (unsigned int i = 0; !ret && i < client.count; i++) {
 		const struct tx_access *access = &client.accesses[i];
 

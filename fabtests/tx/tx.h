@@ -74,7 +74,8 @@ struct tx_stage {
 
 extern const struct kv_layout tx_layout;
 
-/* tx_stamp -- of a client, behind the greatest number that it has seen, and by the clock */
+/* tx_stamp -- of a client, behind the greatest number that it has seen, and by the clock;
+ * number 0: there is none */
 struct rs_tag tx_stamp(uint64_t client, uint64_t seen, uint64_t clock);
 
 uint64_t tx_check(const struct tx_record *record);

@@ -103,7 +103,8 @@ static int read_key(struct tx_client *client, struct tx_access *access)
 			return 0;
 		if (now_ns() > deadline)
 			return explain(&client->link.error, -FI_ETIMEDOUT,
-				       "a commit of key %llu does not end",
+				       "a commit of key %llu does not end; if the target's disk "
+				       "has failed, start the target again",
 				       (unsigned long long) access->key);
 		if (!same(&slot->pw, &pending)) {
 			pending = slot->pw;
@@ -120,10 +121,12 @@ static int read_key(struct tx_client *client, struct tx_access *access)
 
 /* ---- prepare ---- */
 
-static void take_stamp(struct tx_client *client)
+/* take_stamp -- a poisoned key may have the last one: nobody can write that any more */
+static int take_stamp(struct tx_client *client)
 {
 	uint64_t seen = client->stamp.number;
 	struct timespec now;
+	struct rs_tag stamp;
 
 	for (unsigned int i = 0; i < client->count; i++) {
 		const struct tx_slot *slot = &client->accesses[i].slot;
@@ -134,8 +137,13 @@ static void take_stamp(struct tx_client *client)
 			seen = slot->pr.number;
 	}
 	clock_gettime(CLOCK_REALTIME, &now);
-	client->stamp = tx_stamp(client->link.buffers->lease.client, seen,
-				 (uint64_t) now.tv_sec * 1000000000U + (uint64_t) now.tv_nsec);
+	stamp = tx_stamp(client->link.buffers->lease.client, seen,
+			 (uint64_t) now.tv_sec * 1000000000U + (uint64_t) now.tv_nsec);
+	if (!stamp.number)
+		return explain(&client->link.error, -FI_EOVERFLOW,
+			       "a key has the last of all stamps");
+	client->stamp = stamp;
+	return 0;
 }
 
 static int undo(struct tx_client *client)
@@ -158,10 +166,10 @@ static bool is_valid(const struct tx_client *client, const struct tx_access *acc
 int tx_prepare(struct tx_client *client)
 {
 	bool valid = true;
-	int ret;
+	int ret = take_stamp(client);
 
-	take_stamp(client);
-	ret = kv_run(&client->link, tx_make_prepare(client));
+	if (!ret)
+		ret = kv_run(&client->link, tx_make_prepare(client));
 	if (ret)
 		return ret;
 	for (unsigned int i = 0; i < client->count; i++) {

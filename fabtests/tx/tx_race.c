@@ -188,16 +188,38 @@ static void abandon(bool dies)
 	set(X, "again", "a");
 }
 
+/* clear_late -- who has found that a transaction is over puts back nothing of a later one */
+static void clear_late(void)
+{
+	struct tx_client client = {0}, other = {0};
+	struct rs_tag over;
+
+	meet(&client);
+	meet(&other);
+	change(&client, X, "a", "late");
+	must(&client, tx_prepare(&client));
+	over = client.stamp;
+	must(&client, kv_run(&client.link, tx_make_undo(&client)));
+	must(&client, tx_prepare(&client));
+	must(&other, kv_run(&other.link, tx_make_clear(&other, X, &over)));
+	expect(other.link.steps[1].status == FI_PMEMVERBS_STEP_FAILED, "a later one was put back");
+	must(&client, kv_run(&client.link, tx_make_undo(&client)));
+	tx_disconnect(&client);
+	tx_disconnect(&other);
+}
+
 /* halfway -- slots have swung, and that may not be durable: others may not read it, nor stop it */
 static void halfway(void)
 {
 	struct fi_pmemverbs_step rest[FI_PMEMVERBS_CHAIN_STEPS];
 	struct tx_client client = {0}, other = {0};
 	struct tx_access *seen = &other.accesses[0];
+	struct options impatient = *opts;
 	struct tx_running was;
 	unsigned int written;
 	size_t count;
 
+	impatient.timeout = 1;
 	meet(&client);
 	meet(&other);
 	change(&client, X, "a", "new");
@@ -215,6 +237,11 @@ static void halfway(void)
 	must(&other, kv_run(&other.link, tx_make_stop(&other, &client.stamp, &was)));
 	expect(other.link.steps[0].status == FI_PMEMVERBS_STEP_FAILED && was.busy,
 	       "a commit was stopped that had begun");
+	other.link.opts = &impatient;
+	tx_begin(&other);
+	expect(tx_read(&other, X, &seen) == -FI_ETIMEDOUT, "what may be lost was read");
+	expect(!memcmp(&seen->slot.pw, &client.stamp, sizeof(client.stamp)),
+	       "a key of a commit that had begun was put back");
 	count -= 1 + written;
 	memcpy(client.link.steps, rest + 1 + written, count * sizeof(*rest));
 	client.link.steps[0].flags &= ~CONDITIONAL;
@@ -224,21 +251,72 @@ static void halfway(void)
 	has("new", "new", "c");
 }
 
+/* last_stamp -- nobody can write behind it, and whoever tries is told so */
+static void last_stamp(void)
+{
+	struct tx_client client = {0};
+
+	meet(&client);
+	change(&client, X, "new", "last");
+	client.stamp.number = UINT64_MAX - 1;
+	must(&client, tx_commit(&client));
+	tx_disconnect(&client);
+	meet(&client);
+	change(&client, X, "last", "late");
+	expect(tx_commit(&client) == -FI_EOVERFLOW, "a stamp behind the last one");
+	tx_disconnect(&client);
+}
+
+/* swing_one -- of three slots, durably: the target completes the commit when it starts */
+static void swing_one(unsigned int which)
+{
+	struct tx_client client = {0};
+	struct fi_pmemverbs_step *steps = client.link.steps;
+	struct tx_access *access;
+	unsigned int written;
+
+	meet(&client);
+	for (unsigned int key = X; key <= Z; key++) {
+		must(&client, tx_read(&client, key, &access));
+		access->writes = true;
+		snprintf((char *) access->record.value, TX_VALUE, "swung%u", which);
+	}
+	must(&client, tx_prepare(&client));
+	must(&client, tx_send(&client, &written));
+	tx_make_install(&client);
+	steps[1] = steps[1 + which];
+	steps[1].flags |= FI_PMEMVERBS_STEP_COMMIT;
+	steps[2] = STEP(READ, .addr = client.link.buffers->lease.index,
+			.key = client.link.buffers->lease.key, .flags = FI_PMEMVERBS_STEP_COMMIT);
+	must(&client, kv_run(&client.link, 3));
+	expect(!steps[1].status, "it has not swung");
+	tx_disconnect(&client);
+}
+
 int main(int argc, char **argv)
 {
-	static const struct program program = {
-		.name = "tx_race", .summary = "Transactions that meet.", .letters = "P"};
+	static const struct program program = {.name = "tx_race",
+					       .summary = "Transactions that meet.",
+					       .letters = "Po",
+					       .operations =
+						       "0, 1 or 2: only swing a slot, of three"};
 	struct options options = {0};
 
 	if (!options_parse(&options, &program, argc, argv))
 		return options.status;
 	opts = &options;
+	if (options.nops) {
+		swing_one((unsigned int) atoi(options.ops[0]));
+		return EXIT_SUCCESS;
+	}
 	read_stale();
 	read_by_younger();
 	write_skew();
 	put_back();
 	abandon(true);
 	abandon(false);
+	clear_late();
 	halfway();
+	last_stamp();
 	return EXIT_SUCCESS;
 }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "bench/random.h"
@@ -100,6 +101,23 @@ static int read_one(struct soak *soak, uint64_t key, bool writes)
 	return 0;
 }
 
+/* commit -- now and then so slowly that others are about to stop it */
+static int commit(struct soak *soak)
+{
+	struct tx_client *client = &soak->client;
+	int ret;
+
+	if (soak->protocol != &tx_chains || random_below(&soak->random, 8))
+		return tx_commit(client);
+	ret = tx_prepare(client);
+	if (ret)
+		return ret;
+	nanosleep(&(struct timespec){.tv_nsec = 15000000L +
+						(long) random_below(&soak->random, 15000000)},
+		  NULL);
+	return tx_install(client);
+}
+
 /* attempt -- a transaction: count keys from this one on, of which so many bits say which are
  * written */
 static int attempt(struct soak *soak, uint64_t first, unsigned int count, unsigned int writes)
@@ -114,7 +132,7 @@ static int attempt(struct soak *soak, uint64_t first, unsigned int count, unsign
 	if (!ret)
 		ret = tell_call(soak);
 	if (!ret)
-		ret = tx_commit(&soak->client);
+		ret = commit(soak);
 	if (!ret)
 		return tell_back(soak, "made");
 	return ret == -FI_EAGAIN && tell_back(soak, "aborted") ? -FI_EIO : ret;

@@ -103,8 +103,9 @@ static bool try_seed(uint64_t seed, const struct arguments *arguments, struct re
 		return true;
 	if (WIFSIGNALED(status))
 		printf("it was killed: %s\n", strsignal(WTERMSIG(status)));
-	printf("not ok seed %llu: pmemlive --seed=%llu does the same again\n",
-	       (unsigned long long) seed, (unsigned long long) seed);
+	printf("not ok seed %llu: pmemlive%s --seed=%llu does the same again\n",
+	       (unsigned long long) seed, arguments->rdm ? " --rdm" : "",
+	       (unsigned long long) seed);
 	return false;
 }
 

@@ -176,6 +176,7 @@ Test(tx, a_stamp_is_greater_than_all_that_were_seen)
 	cr_assert_eq(tx_stamp(7, 9, 9).number, 10);
 	cr_assert_eq(tx_stamp(7, 12, 9).number, 13);
 	cr_assert_eq(tx_stamp(7, 12, 9).writer, 7);
+	cr_assert_eq(tx_stamp(7, UINT64_MAX, 9).number, 0, "there is none");
 }
 
 Test(tx, a_record_of_another_key_stamp_or_transaction_is_none)

@@ -35,7 +35,8 @@ struct wire_handshake {
 /* libpmem2 knows no other processors. */
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "structures are sent as they are");
 _Static_assert(sizeof(struct wire_handshake) == PMV_HANDSHAKE_SIZE, "handshake");
-_Static_assert(PMV_HANDSHAKE_LOWEST <= PMV_HANDSHAKE_HIGHEST && PMV_HANDSHAKE_HIGHEST <= 15,
+_Static_assert(PMV_HANDSHAKE_LOWEST >= 1 && PMV_HANDSHAKE_LOWEST <= PMV_HANDSHAKE_HIGHEST &&
+		       PMV_HANDSHAKE_HIGHEST <= 15,
 	       "versions");
 _Static_assert(sizeof(struct pmv_envelope) == 20, "envelope");
 _Static_assert(sizeof(struct pmv_message) == PMV_MESSAGE_SIZE, "message");
