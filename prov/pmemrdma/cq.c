@@ -369,6 +369,20 @@ static int promise(struct pmr_cq *cq, const struct pmr_queue *receives, int coun
 	return ret;
 }
 
+/* tell_of_room -- once: callers only see that there is none */
+static void tell_of_room(struct pmr_cq *cq)
+{
+	if (cq->told || pmr_cq_fits(cq))
+		return;
+	cq->told = true;
+	PMR_WARN(CQ,
+		 "a completion queue of %d entries, as large as the device has them, has less room "
+		 "than the receives of its endpoints take together, %d: when it is full fi_recv "
+		 "returns -FI_EAGAIN; use several queues, shared receives, or a smaller "
+		 "rx_attr->size\n",
+		 atomic_load(&cq->size), atomic_load(&cq->promised));
+}
+
 int pmr_cq_promise(struct pmr_cq *cq, const struct pmr_queue *receives, unsigned sends)
 {
 	struct pmr_shared *shared;
@@ -383,6 +397,7 @@ int pmr_cq_promise(struct pmr_cq *cq, const struct pmr_queue *receives, unsigned
 	ret = promise(cq, receives, count);
 	if (!ret)
 		cq->promised += count;
+	tell_of_room(cq);
 	if (!ret && receives && receives->shared)
 		find_shared(cq, receives)->users++;
 	pthread_mutex_unlock(&cq->lock);

@@ -46,6 +46,7 @@ struct pmr_cq {
 	STAILQ_HEAD(, pmr_slot) ready;
 	SLIST_HEAD(, pmr_shared) shared;
 	unsigned unacked;    /* events */
+	bool told;           /* that not all receives have room */
 	bool lost;           /* the device is gone, and what it had told can't be read any more */
 	int num_shared;      /* receives that have their room for good */
 	atomic_int promised; /* receives that endpoints may post; those of shared queues once */
@@ -68,10 +69,23 @@ int pmr_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_c
  */
 int pmr_cq_trywait(struct pmr_cq *cq);
 
-/* pmr_cq_take -- room for requests to send; false: there is none */
+/* pmr_cq_fits -- is there room for all that is promised, and for a list of requests to send? */
+static inline bool pmr_cq_fits(struct pmr_cq *cq)
+{
+	return atomic_load(&cq->promised) + atomic_load(&cq->kept) <= atomic_load(&cq->size);
+}
+
+/*
+ * pmr_cq_take -- room for requests to send; false: there is none.  Receives that are promised
+ * keep theirs if all of them fit; else they leave some (pmr_cq_take_receives).
+ */
 static inline bool pmr_cq_take(struct pmr_cq *cq, int count)
 {
-	if (atomic_fetch_sub(&cq->room, count) >= count)
+	int least = count;
+
+	if (pmr_cq_fits(cq))
+		least += atomic_load(&cq->promised) - atomic_load(&cq->receives);
+	if (atomic_fetch_sub(&cq->room, count) >= least)
 		return true;
 	atomic_fetch_add(&cq->room, count);
 	return false;
@@ -85,10 +99,11 @@ static inline void pmr_cq_give(struct pmr_cq *cq, int count)
 /* pmr_cq_take_receives -- room for them beside a list of requests to send; false: there is none */
 static inline bool pmr_cq_take_receives(struct pmr_cq *cq, int count)
 {
+	int kept = pmr_cq_fits(cq) ? 0 : atomic_load(&cq->kept);
 	int room = atomic_load(&cq->room);
 
 	do {
-		if (room < count + atomic_load(&cq->kept))
+		if (room < count + kept)
 			return false;
 	} while (!atomic_compare_exchange_weak(&cq->room, &room, room - count));
 	atomic_fetch_add(&cq->receives, count);

@@ -67,7 +67,7 @@ void pmr_event_set_rnr_timer(struct rdma_cm_id *id)
 /* call -- the peer */
 static int call(struct pmr_cm_owner *owner, struct rdma_cm_id *id)
 {
-	if (owner->holds && !owner->held) {
+	if (owner->holds && id->qp) {
 		owner->held = id->qp;
 		owner->param.qp_num = id->qp->qp_num;
 		id->qp = NULL;

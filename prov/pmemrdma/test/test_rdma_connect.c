@@ -546,3 +546,21 @@ Test(rdma_connect, a_request_outlives_its_passive_endpoint)
 	fi_freeinfo(info);
 	listener_close(&listener);
 }
+
+/* Its queue pair is gone already when the way to the peer is known. */
+Test(rdma_connect, one_that_is_held_and_can_not_be_closed_calls_nobody)
+{
+	struct link link = {.holds = true};
+	struct fi_eq_cm_entry entry;
+	uint32_t event;
+
+	cr_assert_eq(link_open(&link, 16, 100, 0), 0);
+	/* Behind ibv_modify_qp, ibv_poll_cq, ibv_destroy_qp and ibv_poll_cq. */
+	fake.fail_at = fake.calls + 5;
+	cr_assert_neq(fi_close(&link.ep->fid), 0);
+	cr_expect_str_eq(fake.failed, "rdma_destroy_id");
+	fake_event(fake.id, RDMA_CM_EVENT_ROUTE_RESOLVED, NULL, 0);
+	fi_eq_read(link.eq, &event, &entry, sizeof(entry), 0);
+	cr_expect_eq(link_lists(&link)->establish(link.ep), 0);
+	link_close(&link);
+}

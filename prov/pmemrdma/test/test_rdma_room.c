@@ -339,3 +339,20 @@ Test(rdma_room, of_shared_receives_comes_back_with_the_last_endpoint)
 	cr_expect_eq(fi_recv(link.ep, link.buf, 8, NULL, 0, NULL), 0);
 	link_close(&link);
 }
+
+/* Whatever others send: who was promised receives has room for them, where all of them fit. */
+Test(rdma_room, of_promised_receives_is_not_taken_by_others)
+{
+	struct many *many = open_some(2, 256, 64);
+	unsigned written = 0;
+
+	for (int i = 0; i < 2; i++) {
+		while (written < 2000 && !write_by(many, i))
+			written++;
+	}
+	cr_expect_eq(receive_all(many), 2U * 64);
+	end_all(many);
+	for (int i = 0; i < 2; i++)
+		cr_expect_eq(write_by(many, i), 0);
+	close_many(many);
+}

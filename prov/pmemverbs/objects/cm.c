@@ -16,7 +16,9 @@
 
 static int cm_getpeer(struct fid_ep *fid, void *addr, size_t *addrlen)
 {
-	return fi_getpeer(pmv_to_ep(fid)->engine.fid, addr, addrlen);
+	const struct pmv_ep *ep = pmv_to_ep(fid);
+
+	return ep->stopped ? -FI_ENOTCONN : fi_getpeer(ep->engine.fid, addr, addrlen);
 }
 
 bool pmv_ep_may_watch(const struct pmv_ep *ep)
@@ -212,6 +214,9 @@ static int shut_down(struct pmv_ep *ep, uint64_t flags)
 {
 	bool was_waiting;
 
+	/* Its core's endpoint is closed already; the rest could not be. */
+	if (ep->stopped)
+		return 0;
 	if (!ep->eq || !pmv_tickets_are_used(ep->domain->engine.core))
 		return fi_shutdown(ep->engine.fid, flags);
 	pthread_mutex_lock(&ep->eq->lock);

@@ -141,6 +141,9 @@ static int stop(struct pmv_ep *ep)
 	pmv_tally_leave(ep);
 	lose_connection(ep);
 	release_cntrs(ep);
+	/* Of the core's endpoint nothing is left, whether the rest can be closed or not. */
+	atomic_store(&ep->receives.on, false);
+	atomic_fetch_or(&ep->initiator.slow, PMV_SLOW_GONE);
 	ep->stopped = true;
 	return 0;
 }

@@ -369,6 +369,19 @@ Test(close, that_can_not_free_its_own_is_told_and_made_again)
 	cr_expect_eq(n, 5);
 }
 
+/* RxM looks at no result of it, and posts to what it has closed. */
+Test(close, that_fails_leaves_nothing_that_can_be_posted_to)
+{
+	struct fid_cntr *cntr;
+	struct rig *rig = open_own(&cntr);
+
+	accepted(pmv_mailbox_open(&pmv_to_ep(rig->ep)->mailbox));
+	rig->fake.close_fails_in = 1;
+	refused(fi_close(&rig->ep->fid), FI_EIO);
+	refused(rig_write(rig, KEY_MHP, CONTEXT(0)), FI_ESHUTDOWN);
+	close_all(rig, cntr);
+}
+
 static int openings;
 
 static int third_fails(const struct fake *fake)
