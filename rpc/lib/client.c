@@ -144,10 +144,14 @@ static unsigned int gather(struct pmemrpc_client *client)
 	return batch->calls;
 }
 
-/* is_held -- calls that are not written yet wait for a commit, and not for room */
+/*
+ * is_held -- calls that are not written yet wait for a commit, and not for room.  A reply may come
+ * before its commit has completed: then there is nothing to wait for.
+ */
 static bool is_held(const struct pmemrpc_client *client)
 {
-	return client->batch.calls && !client->batch.closed && client->commits;
+	return client->batch.calls && !client->batch.closed && client->commits &&
+	       client->executed < client->pushed;
 }
 
 /*

@@ -61,8 +61,8 @@ static void on_durable(struct pmemrpc_call *call)
 }
 
 /*
- * post_first -- and say how many flushes there will be, with so many more.  It goes at once, unless
- * an earlier call's reply came before that call's commit has completed: then it waits with others.
+ * post_first -- and say how many flushes there will be, with so many more.  It goes at once: all
+ * earlier calls were executed.
  */
 static void post_first(struct caller *caller, unsigned int more)
 {

@@ -207,6 +207,24 @@ Test(rpc_client, a_batch_is_committed_if_any_of_its_calls_is, .init = set_up)
 	mixed(0, 1);
 }
 
+/* The reply says more than the commit's completion would. */
+Test(rpc_client, a_reply_ends_the_wait_for_a_commit, .init = set_up)
+{
+	struct pmemrpc_call calls[] = {{.op = 1}, {.op = 1}, {.op = 1}};
+	struct pmemrpc_client *client;
+
+	welcome.window = htole32(32);
+	client = come(PMEMRPC_WRITE);
+	for (unsigned int i = 0; i < 3; i++)
+		cr_assert_eq(pmemrpc_post(client, &calls[i]), 0);
+	cr_assert_eq(flushes(client), 1, "two are held back");
+	cr_assert_eq(reply(client, RPC_MSG_REPLY, 1), 0);
+	cr_assert_eq(calls[0].state, PMEMRPC_EXECUTED);
+	cr_assert_eq(flushes(client), 2, "the caller may not come again soon");
+	lose_connection(client);
+	leave(client);
+}
+
 Test(rpc_client, what_is_sent_again_is_committed_if_the_new_path_reorders, .init = set_up)
 {
 	struct pmemrpc_call call = {.op = 1, .reply_only = 1};
