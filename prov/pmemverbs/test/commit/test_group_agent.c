@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "commit/hooks.h"
 #include "commit/submit.h"
 #include "objects/ep.h"
 #include "memory/key.h"
@@ -288,5 +289,22 @@ Test(fence, tells_of_a_failure_where_there_are_counters_only)
 	go_on(pair, cntr);
 	rig_close_ep(pair->home);
 	accepted(fi_close(&cntr->fid));
+	pair_close(pair);
+}
+
+/* With FI_EP_RDM: long before the application hears of it. */
+Test(fence, behind_a_failure_that_a_layer_above_has_read_is_refused_once)
+{
+	static const struct pmv_hooks hooks;
+	struct pair *pair = pair_open(NULL);
+	struct pmv_initiator *ini = &pair->from->initiator;
+
+	pair->sync_fails = true;
+	accepted(pair_put(pair, PAGE, 0, 64, CONTEXT(1), FI_COMMIT));
+	ini->hooks = &hooks;
+	pair_round(pair);
+	rig_expect_error(pair->home, CONTEXT(1), RIG_WRITTEN, FI_EIO);
+	ini->hooks = NULL;
+	tells_once(pair);
 	pair_close(pair);
 }
