@@ -363,10 +363,12 @@ static ssize_t submit_plain(struct pmv_initiator *ini, const struct pmv_submissi
 	if ((!is_receive && !may_enter(ini, may_pass(ini, submission))) ||
 	    is_held_up(ini, false, fetches) || !is_ready(ini, fence, fence, fenced))
 		return -FI_EAGAIN;
-	if (fence && !pmv_initiator_may_fence(ini))
-		return -FI_ECANCELED;
-	ret = counted ? submit_run(ini, submission, false, (struct pmv_terms){.fenced = fenced})
-		      : pmv_post_alone(ini, submission, fenced);
+	if (counted)
+		ret = submit_run(ini, submission, false, (struct pmv_terms){.fenced = fenced});
+	else if (fence && !pmv_initiator_may_fence(ini))
+		ret = -FI_ECANCELED;
+	else
+		ret = pmv_post_alone(ini, submission, fenced);
 	return note_uncommitted(ini, submission, ret);
 }
 
@@ -518,11 +520,12 @@ ssize_t pmv_submit_chain(struct pmv_initiator *ini, const struct pmv_submission 
 	pthread_mutex_lock(&ini->lock);
 	pthread_mutex_lock(&ini->ordering.lock);
 	/* It stands where a fenced commit could. */
-	ret = pmv_initiator_may_fence(ini) ? 0 : -FI_ECANCELED;
-	if (ret)
-		pmv_chain_request_free(chain);
-	else
+	if (pmv_initiator_may_fence(ini)) {
 		ret = pmv_prepare_chain(run, chain);
+	} else {
+		pmv_chain_request_free(chain);
+		ret = -FI_ECANCELED;
+	}
 	ret = carry_out(ini, run, commits, PMV_POST_FENCED, PMV_METHOD_AGENT, ret);
 	if (!ret)
 		atomic_fetch_add_explicit(&ini->commits.chains, 1, memory_order_relaxed);

@@ -97,8 +97,6 @@ static void defer_free(struct pmv_ep *ep)
 		return;
 	}
 	ep->initiator.hooks = NULL;
-	atomic_store(&ep->receives.on, false);
-	atomic_store(&ep->initiator.slow, PMV_SLOW_GONE);
 	free(atomic_exchange(&pmv_container_of(queue, struct pmv_cq, queue)->closed_ep, ep));
 }
 
@@ -143,7 +141,7 @@ static int stop(struct pmv_ep *ep)
 	release_cntrs(ep);
 	/* Of the core's endpoint nothing is left, whether the rest can be closed or not. */
 	atomic_store(&ep->receives.on, false);
-	atomic_fetch_or(&ep->initiator.slow, PMV_SLOW_GONE);
+	atomic_store(&ep->initiator.slow, PMV_SLOW_GONE);
 	ep->stopped = true;
 	return 0;
 }
