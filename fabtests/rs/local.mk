@@ -24,7 +24,8 @@ fi_pmem_rs_CFLAGS = $(AM_CFLAGS) $(XXHASH_CFLAGS) -pthread
 fi_pmem_rs_LDADD = libconnection.la $(LIBFABRIC_LIBS) $(PMEM2_LIBS) $(XXHASH_LIBS) -lm
 
 noinst_PROGRAMS += rs_judge rs_race
-rs_judge_SOURCES = %D%/rs_history.c %D%/rs_history.h %D%/rs_judge.c
+rs_judge_SOURCES = fabtests/kv/history_lines.c fabtests/kv/history_lines.h \
+	%D%/rs_history.c %D%/rs_history.h %D%/rs_judge.c
 rs_race_SOURCES = $(rs_client_sources) %D%/rs_race.c
 rs_race_CFLAGS = $(AM_CFLAGS) $(XXHASH_CFLAGS)
 rs_race_LDADD = libconnection.la $(LIBFABRIC_LIBS) $(XXHASH_LIBS)

@@ -2,69 +2,36 @@
 /*
  * rs_judge.c -- judges the histories of fi_pmem_rs -o soak, which it reads from standard input
  *
- * A line has: call or back, the time, the client, the operation's number, what it is (read or
- * write), the block, and the identity of the value.  Of a read, `call` has none (0).  An operation
- * without a line "back" may have been made or not.  A client that was killed may have written a
- * part of a line, which is passed over.
+ * A line (history_lines.h) ends with what it is (read or write), the block, and the identity of the
+ * value.  Of a read, `call` has none (0).  An operation without a line "back" may have been made or
+ * not.
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "../kv/history_lines.h"
 #include "rs_history.h"
 
 struct line {
-	bool back, is_write;
-	uint64_t time, client, number, block, value;
+	struct history_line line; /* first */
+	bool is_write;
+	uint64_t block, value;
 };
 
-static bool parse(const char *text, struct line *line)
+static bool parse(const char *text, void *to)
 {
-	char kind[8], what[8];
+	struct line *line = to;
+	char what[8];
 	int end = 0;
 
-	if (sscanf(text, "%4s %" SCNu64 " %" SCNu64 " %" SCNu64 " %5s %" SCNu64 " %" SCNu64 "%n",
-		   kind, &line->time, &line->client, &line->number, what, &line->block,
-		   &line->value, &end) != 7 ||
+	if (sscanf(text, " %5s %" SCNu64 " %" SCNu64 "%n", what, &line->block, &line->value,
+		   &end) != 3 ||
 	    text[end] != '\n')
 		return false;
-	line->back = !strcmp(kind, "back");
 	line->is_write = !strcmp(what, "write");
 	return true;
-}
-
-/* by_operation -- its call before its back */
-static int by_operation(const void *one, const void *other)
-{
-	const struct line *a = one, *b = other;
-
-	if (a->client != b->client)
-		return a->client < b->client ? -1 : 1;
-	if (a->number != b->number)
-		return a->number < b->number ? -1 : 1;
-	return a->back - b->back;
-}
-
-/* read_lines -- all of them; *count: how many */
-static struct line *read_lines(FILE *from, size_t *count)
-{
-	struct line *lines = NULL;
-	char text[256];
-	size_t room = 0;
-
-	*count = 0;
-	while (fgets(text, sizeof(text), from)) {
-		if (*count == room) {
-			room = 2 * room + 1024;
-			lines = realloc(lines, room * sizeof(*lines));
-			if (!lines)
-				abort();
-		}
-		if (parse(text, &lines[*count]))
-			++*count;
-	}
-	return lines;
 }
 
 /* pair -- calls with what came back: how many operations that makes */
@@ -75,17 +42,16 @@ static size_t pair(const struct line *lines, size_t count, struct rs_operation *
 	for (size_t i = 0; i < count; i++) {
 		const struct line *call = &lines[i], *back = NULL;
 
-		if (call->back)
+		if (call->line.back)
 			continue;
-		if (i + 1 < count && lines[i + 1].back && lines[i + 1].client == call->client &&
-		    lines[i + 1].number == call->number)
+		if (i + 1 < count && history_answers(&lines[i + 1].line, &call->line))
 			back = &lines[i + 1];
 		if (back || call->is_write)
 			operations[found++] = (struct rs_operation){
 				.block = call->block,
 				.value = back ? back->value : call->value,
-				.begin = call->time,
-				.end = back ? back->time : RS_NEVER,
+				.begin = call->line.time,
+				.end = back ? back->line.time : RS_NEVER,
 				.is_write = call->is_write,
 			};
 	}
@@ -99,12 +65,10 @@ int main(void)
 	struct line *lines;
 	size_t count, found;
 
-	lines = read_lines(stdin, &count);
+	lines = history_read(stdin, sizeof(*lines), parse, &count);
 	operations = calloc(count + 1, sizeof(*operations));
 	if (!operations)
 		abort();
-	if (lines)
-		qsort(lines, count, sizeof(*lines), by_operation);
 	found = pair(lines, count, operations);
 	verdict = rs_judge_history(operations, found);
 	if (verdict.wrong)

@@ -27,7 +27,8 @@ fi_pmem_tx_LDADD = libconnection.la libpmemrpc.la $(LIBFABRIC_LIBS) $(PMEM2_LIBS
 	-lm
 
 noinst_PROGRAMS += tx_judge tx_race
-tx_judge_SOURCES = %D%/tx_history.c %D%/tx_history.h %D%/tx_judge.c
+tx_judge_SOURCES = fabtests/kv/history_lines.c fabtests/kv/history_lines.h \
+	%D%/tx_history.c %D%/tx_history.h %D%/tx_judge.c
 tx_race_SOURCES = $(tx_client_sources) %D%/tx_race.c
 tx_race_CFLAGS = $(AM_CFLAGS) $(XXHASH_CFLAGS)
 tx_race_LDADD = libconnection.la $(LIBFABRIC_LIBS) $(XXHASH_LIBS)
