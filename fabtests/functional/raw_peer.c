@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* raw_peer.c -- a peer that keeps to no rules; raw_peer.h says how it is used */
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -141,6 +142,7 @@ void raw_reap(struct raw *raw)
 			return;
 		}
 	}
+	sched_yield();
 }
 
 int raw_settle(struct raw *raw)

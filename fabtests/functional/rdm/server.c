@@ -4,6 +4,7 @@
  */
 #include <limits.h>
 #include <netdb.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -50,8 +51,12 @@ static int progress(struct server *server)
 		memcpy(&notice->seen, server->memory.base, sizeof(notice->seen));
 		server->num_notices++;
 	}
+	if (ret == -FI_EAGAIN) {
+		sched_yield();
+		return 0;
+	}
 	if (ret != -FI_EAVAIL)
-		return ret == -FI_EAGAIN ? 0 : report("fi_cq_read", ret);
+		return report("fi_cq_read", ret);
 	cq_error(server->side.cq, &error);
 	return 0;
 }
